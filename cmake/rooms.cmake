@@ -1,0 +1,53 @@
+# Each folder of the house is one library target that exposes only the include roots it may use.
+#
+# The build stages one root per folder, <build>/stage/<room>/<room> -> <source>/<room>, and a target
+# sees its own root and those of the rooms it depends on. A wrong-way include does not compile.
+
+# Designated initializers leave fields at their defaults on purpose. g++ 12 misfires with -Wrestrict on
+# std::string (GCC bug 105651) and with -Wmaybe-uninitialized on std::optional of inline storage (80635).
+set(MESHWORK_WARNINGS -Wall -Wextra -Werror -Wno-missing-field-initializers
+    $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict> $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
+
+function(meshwork_stage room)
+  set(root ${PROJECT_BINARY_DIR}/stage/${room})
+  file(MAKE_DIRECTORY ${root})
+  if(NOT EXISTS ${root}/${room})
+    file(CREATE_LINK ${PROJECT_SOURCE_DIR}/${room} ${root}/${room} SYMBOLIC)
+  endif()
+endfunction()
+
+# meshwork_room(name [ROOMS room...] [DEPENDS target...] [PRIVATE_DEPENDS target...])
+function(meshwork_room room)
+  cmake_parse_arguments(ARG "" "" "ROOMS;DEPENDS;PRIVATE_DEPENDS" ${ARGN})
+  meshwork_stage(${room})
+  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${room}/*.cc
+       ${PROJECT_SOURCE_DIR}/${room}/kernels/*.cc)
+  add_library(meshwork_${room} STATIC ${sources})
+  add_library(meshwork::${room} ALIAS meshwork_${room})
+  target_include_directories(meshwork_${room} PUBLIC
+                             $<BUILD_INTERFACE:${PROJECT_BINARY_DIR}/stage/${room}>)
+  list(TRANSFORM ARG_ROOMS PREPEND meshwork_)
+  target_link_libraries(meshwork_${room} PUBLIC ${ARG_ROOMS} ${ARG_DEPENDS} PRIVATE ${ARG_PRIVATE_DEPENDS})
+  # Numbers must not depend on whether the compiler fuses a multiply and an add.
+  target_compile_options(meshwork_${room} PRIVATE ${MESHWORK_WARNINGS} -ffp-contract=off)
+endfunction()
+
+# The target most users link: every room, and the root that holds meshwork.h.
+function(meshwork_umbrella)
+  set(root ${PROJECT_BINARY_DIR}/stage/meshwork)
+  file(MAKE_DIRECTORY ${root})
+  if(NOT EXISTS ${root}/meshwork.h)
+    file(CREATE_LINK ${PROJECT_SOURCE_DIR}/meshwork.h ${root}/meshwork.h SYMBOLIC)
+  endif()
+  add_library(meshwork INTERFACE)
+  add_library(meshwork::meshwork ALIAS meshwork)
+  target_include_directories(meshwork INTERFACE $<BUILD_INTERFACE:${root}>)
+  target_link_libraries(meshwork INTERFACE meshwork_train)
+endfunction()
+
+function(meshwork_executable name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;LIBS" ${ARGN})
+  add_executable(${name} ${ARG_SOURCES})
+  target_link_libraries(${name} PRIVATE ${ARG_LIBS})
+  target_compile_options(${name} PRIVATE ${MESHWORK_WARNINGS} -ffp-contract=off)
+endfunction()

@@ -1,0 +1,47 @@
+// Plans how a tensor changes its layout: a sequence of slices and collectives.
+//
+//   {x,_} -> {_,x}        all_to_all
+//   {_ | sum:x} -> {x}    reduce_scatter
+//   {x} -> {_}            all_gather
+//   {_} -> {x}            shard_slice: no communication
+//
+// The order is greedy: what makes the tensor smaller comes first (slice, permute, all-to-all,
+// reduce-scatter, all-reduce), gathers last.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "layout/layout.h"
+
+namespace meshwork {
+
+enum class RelayoutKind { kShardSlice, kCollectivePermute, kAllToAll, kReduceScatter, kAllReduce, kAllGather };
+std::string_view RelayoutKindName(RelayoutKind kind);  // the op's name: "shard_slice", …
+
+struct RelayoutStep {
+  RelayoutKind kind;
+  AxisList axes;                     // of the group; empty for a permute
+  int dim = -1;                      // the dim that is sliced, scattered, gathered, or left by axes
+  int to_dim = -1;                   // all_to_all: the dim the axes move to
+  ReduceOp op = ReduceOp::kSum;      // of a reduction
+  Layout result;
+  int64_t wire_elements = 0;         // sent per device; blocks count, padding included
+
+  bool operator==(const RelayoutStep&) const = default;
+};
+
+struct RelayoutPlan {
+  std::vector<RelayoutStep> steps;  // empty if nothing has to happen
+  int64_t wire_elements = 0;        // sum over the steps
+};
+
+// Takes a tensor of `shape` from one layout to another of the same mesh and rank. Axes of size 1
+// cost nothing and take no step: give layouts without them (Layout::WithoutTrivialAxes).
+// Law: the last step's result is `to`. Every pair of whole layouts has a plan.
+// Errors: `to` owes a reduction that `from` does not.
+absl::StatusOr<RelayoutPlan> PlanRelayout(const Layout& from, const Layout& to, const Shape& shape);
+
+}  // namespace meshwork

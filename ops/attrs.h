@@ -1,0 +1,67 @@
+// Attributes of a node: name=value pairs, typed by the op's row.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "base/status.h"
+#include "layout/layout.h"
+#include "ops/type.h"
+
+namespace meshwork {
+
+// bool, whole number, real number, dtype, list of whole numbers (dims, shapes), mesh axes, reduction, layout.
+using AttrValue =
+    std::variant<bool, int64_t, double, DType, std::vector<int64_t>, AxisList, ReduceOp, Layout>;
+
+// What an attribute holds; the order is that of AttrValue's alternatives.
+enum class AttrKind { kBool, kInt, kFloat, kDType, kInts, kAxes, kReduceOp, kLayout };
+
+// Declares one attribute of a row. Without a default it must be given.
+struct AttrSpec {
+  std::string_view name;
+  AttrKind kind;
+  std::optional<AttrValue> fallback = std::nullopt;
+  // This attribute is the result's shape: Localize rewrites it to the local shape.
+  bool is_result_shape = false;
+};
+
+class Attrs {
+ public:
+  Attrs() = default;
+  Attrs(std::initializer_list<std::pair<std::string, AttrValue>> entries) : entries_(entries) {}
+
+  void Set(std::string_view name, AttrValue value) {
+    for (auto& [key, old] : entries_) {
+      if (key == name) {
+        old = std::move(value);
+        return;
+      }
+    }
+    entries_.emplace_back(name, std::move(value));
+  }
+  const AttrValue* Find(std::string_view name) const {
+    for (const auto& [key, value] : entries_)
+      if (key == name) return &value;
+    return nullptr;
+  }
+  // REQUIRES: the attribute is there with type T (the graph fills defaults in).
+  template <typename T>
+  const T& Get(std::string_view name) const {
+    const AttrValue* value = Find(name);
+    MESHWORK_CHECK(value != nullptr && std::holds_alternative<T>(*value), "attribute {}", name);
+    return std::get<T>(*value);
+  }
+  const std::vector<std::pair<std::string, AttrValue>>& entries() const { return entries_; }
+  bool operator==(const Attrs&) const = default;
+
+ private:
+  std::vector<std::pair<std::string, AttrValue>> entries_;
+};
+
+}  // namespace meshwork

@@ -1,0 +1,77 @@
+#include "ops/builder.h"
+
+#include "base/status.h"
+
+namespace meshwork {
+
+ResolvedOperands Resolve(const std::vector<Operand>& operands) {
+  ResolvedOperands resolved{.location = operands[0].location()};
+  const Value* first = nullptr;
+  for (const Operand& operand : operands) {
+    if (operand.is_number()) continue;
+    if (!operand.value().valid()) return {.values = std::vector<Value>(operands.size())};
+    if (first == nullptr) first = &operand.value();
+  }
+  if (first == nullptr) return {.values = std::vector<Value>(operands.size())};  // numbers alone: no graph
+  resolved.graph = first->graph();
+  for (const Operand& operand : operands) {
+    if (!operand.is_number()) {
+      resolved.values.push_back(operand.value());
+      continue;
+    }
+    resolved.values.push_back(resolved.graph->Add("constant", {},
+                                                  {{"value", operand.number()},
+                                                   {"dtype", first->dtype()},
+                                                   {"shape", std::vector<int64_t>{}}},
+                                                  resolved.location)[0]);
+  }
+  return resolved;
+}
+
+Value AddOp(std::string_view op, const std::vector<Operand>& operands, Attrs attrs) {
+  ResolvedOperands resolved = Resolve(operands);
+  if (resolved.graph == nullptr) return {};
+  return resolved.graph->Add(op, resolved.values, std::move(attrs), resolved.location)[0];
+}
+
+Value SumToType(const Value& grad, const Type& type) {
+  if (!grad.valid() || grad.shape() == type.shape) return grad;
+  const int extra = grad.rank() - type.rank();
+  std::vector<int64_t> dropped, kept;
+  for (int d = 0; d < extra; ++d) dropped.push_back(d);
+  for (int d = 0; d < type.rank(); ++d)
+    if (type.shape[d] == 1 && grad.shape()[d + extra] != 1) kept.push_back(d);
+  Value sum = dropped.empty() ? grad : ReduceSum(grad, dropped);
+  return kept.empty() ? sum : ReduceSum(sum, kept, /*keep_dims=*/true);
+}
+
+absl::StatusOr<Shape> BroadcastShapes(const std::vector<Type>& operands) {
+  Shape shape;
+  for (const Type& type : operands)
+    if (type.shape.size() > shape.size()) shape.resize(type.shape.size(), 1);
+  std::fill(shape.begin(), shape.end(), 1);
+  for (const Type& type : operands) {
+    const size_t extra = shape.size() - type.shape.size();
+    for (size_t d = 0; d < type.shape.size(); ++d) {
+      int64_t& size = shape[d + extra];
+      if (type.shape[d] == size || type.shape[d] == 1) continue;
+      if (size != 1) {
+        std::string all;
+        for (const Type& t : operands) all += (all.empty() ? "" : ", ") + t.ToString();
+        return InvalidArgument("shapes do not broadcast: {} (dim {} from the right is {} and {}); sizes must be "
+                               "equal or 1.",
+                               all, type.shape.size() - d, size, type.shape[d]);
+      }
+      size = type.shape[d];
+    }
+  }
+  return shape;
+}
+
+absl::Status CheckDim(std::string_view attribute, int64_t d, const Type& type) {
+  if (d >= 0 && d < type.rank()) return absl::OkStatus();
+  return InvalidArgument("{} names dim {}, but the operand is {}; dims count from 0 to {}.", attribute, d,
+                         type.ToString(), type.rank() - 1);
+}
+
+}  // namespace meshwork

@@ -1,0 +1,31 @@
+// Shared by the families' builder functions and gradients.
+#pragma once
+
+#include <vector>
+
+#include "ops/ops.h"
+
+namespace meshwork {
+
+// The operands of one op as Values: numbers become scalar constants of the dtype of the first
+// operand that is a Value. The location is that of the first operand. All invalid if one is.
+struct ResolvedOperands {
+  Graph* graph = nullptr;  // null if an operand is invalid
+  std::vector<Value> values;
+  SourceLocation location;
+};
+ResolvedOperands Resolve(const std::vector<Operand>& operands);
+
+// Resolves the operands and appends one node; returns its first result.
+Value AddOp(std::string_view op, const std::vector<Operand>& operands, Attrs attrs = {});
+
+// Sums `grad` over the dims along which a tensor of `type` was broadcast to grad's shape.
+Value SumToType(const Value& grad, const Type& type);
+
+// The shape that operands broadcast to, right-aligned. Error: dims that are neither equal nor 1.
+absl::StatusOr<Shape> BroadcastShapes(const std::vector<Type>& operands);
+
+// Checks the value of dim `d` for a tensor of `rank` dims.
+absl::Status CheckDim(std::string_view attribute, int64_t d, const Type& type);
+
+}  // namespace meshwork

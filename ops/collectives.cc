@@ -1,0 +1,121 @@
+// The collectives and the two block-local ops that Localize writes. They exist only in local
+// programs, where a value's layout says which part of its global value each device holds:
+//
+//   all_reduce          {a | sum:x} -> {a}        any number of values at once (a bucket)
+//   reduce_scatter      {_ | sum:x} -> {x}
+//   all_gather          {x} -> {_}                x is the minor axis of the dim
+//   all_to_all          {x,_} -> {_,x}            x is the minor axis of both
+//   collective_permute  {(x,y)} -> {(y,x)}        blocks move whole
+//   shard_slice         {_} -> {x}                each device keeps its own part: no communication
+//   mask_padding        {x} -> {x}                padding becomes the identity of `op`
+//
+// The runtime carries them out by the layouts of operand and result (see runtime/communicator.h).
+#include <limits>
+
+#include "base/status.h"
+#include "ops/builder.h"
+#include "ops/registry.h"
+
+namespace meshwork {
+namespace {
+
+using Ints = std::vector<int64_t>;
+
+absl::StatusOr<std::vector<Type>> InferLocalOnly(const OpView&) {
+  return InvalidArgument("exists only in local programs; in a global program ask for a layout with relayout.");
+}
+
+template <typename T>
+T IdentityOf(ReduceOp op) {
+  using Limits = std::numeric_limits<T>;
+  constexpr bool kReal = std::is_floating_point_v<T>;
+  switch (op) {
+    case ReduceOp::kSum: return T(0);
+    case ReduceOp::kProd: return T(1);
+    case ReduceOp::kMax: return kReal ? -Limits::infinity() : Limits::min();
+    case ReduceOp::kMin: return kReal ? Limits::infinity() : Limits::max();
+  }
+  return T(0);
+}
+
+// Copies what is valid along the masked dims, fills the rest with the identity. A unit is a row.
+template <typename T>
+Kernel MaskPaddingKernel(const KernelSpec& spec) {
+  const Shape shape = spec.results[0].local.shape;
+  const T identity = IdentityOf<T>(spec.attrs.Get<ReduceOp>("op"));
+  std::vector<bool> masked(shape.size(), false);
+  for (int64_t d : spec.attrs.Get<Ints>("dims")) masked[d] = true;
+  const int64_t row = shape.back();
+  return {.run =
+              [=](const KernelArgs& args) {
+                const Block& block = args.out_blocks[0];
+                for (int64_t r = args.begin; r < args.end; ++r) {
+                  int64_t rest = r, valid = masked.back() ? block.back().size : row;
+                  for (size_t d = shape.size() - 1; d-- > 0;) {
+                    if (masked[d] && rest % shape[d] >= block[d].size) valid = 0;
+                    rest /= shape[d];
+                  }
+                  const T* from = args.In<T>(0) + r * row;
+                  T* to = args.Out<T>(0) + r * row;
+                  if (to != from) std::copy_n(from, valid, to);
+                  std::fill(to + valid, to + row, identity);
+                }
+              },
+          .units = row == 0 ? 0 : NumElements(shape) / row};
+}
+
+Kernel MaskPaddingCpu(const KernelSpec& spec) {
+  return Dispatch(spec.results[0].local.dtype,
+                  [&](auto zero) { return MaskPaddingKernel<decltype(zero)>(spec); });
+}
+
+// Copies the device's part out of the operand's block, along the dim that gets sharded.
+Kernel ShardSliceCpu(const KernelSpec& spec) {
+  const Shape& from = spec.operands[0].local.shape;
+  const Shape& to = spec.results[0].local.shape;
+  const auto dim = static_cast<size_t>(spec.attrs.Get<int64_t>("dim"));
+  int64_t outer = 1, inner = DTypeSize(spec.results[0].local.dtype);
+  for (size_t d = 0; d < dim; ++d) outer *= from[d];
+  for (size_t d = dim + 1; d < from.size(); ++d) inner *= from[d];
+  return {.run =
+              [dim, inner, from_rows = from[dim], to_rows = to[dim]](const KernelArgs& args) {
+                const Extent& have = args.in_blocks[0][dim];
+                const Extent& want = args.out_blocks[0][dim];
+                for (int64_t o = args.begin; o < args.end; ++o) {
+                  const char* source = args.In<char>(0) + (o * from_rows + want.start - have.start) * inner;
+                  std::copy_n(source, want.size * inner, args.Out<char>(0) + o * to_rows * inner);
+                }
+              },
+          .units = outer};
+}
+
+const std::vector<OpRow>& Rows() {
+  const AttrSpec axes{"axes", AttrKind::kAxes}, op{"op", AttrKind::kReduceOp}, dim{"dim", AttrKind::kInt};
+  static const auto* rows = new std::vector<OpRow>{
+      {.name = "all_reduce", .doc = "combines each operand over axes; every device gets the whole",
+       .num_operands = -1, .num_results = -1, .kind = OpKind::kCollective, .attrs = {axes, op},
+       .infer = InferLocalOnly},
+      {.name = "reduce_scatter", .doc = "combines over axes; every device gets its block along dim",
+       .kind = OpKind::kCollective, .attrs = {axes, dim, op}, .infer = InferLocalOnly},
+      {.name = "all_gather", .doc = "puts the blocks along dim together over axes",
+       .kind = OpKind::kCollective, .attrs = {axes, dim}, .infer = InferLocalOnly},
+      {.name = "all_to_all", .doc = "moves axes from dim `from` to dim `to`",
+       .kind = OpKind::kCollective, .attrs = {axes, {"from", AttrKind::kInt}, {"to", AttrKind::kInt}},
+       .infer = InferLocalOnly},
+      {.name = "collective_permute", .doc = "each device receives the one block its new layout names",
+       .kind = OpKind::kCollective, .infer = InferLocalOnly},
+      {.name = "shard_slice", .doc = "each device keeps its part along dim; no communication",
+       .kind = OpKind::kLocal, .attrs = {axes, dim}, .infer = InferLocalOnly, .cpu = ShardSliceCpu,
+       .reads_block = true},
+      {.name = "mask_padding", .doc = "padding along dims becomes the identity of op",
+       .kind = OpKind::kLocal, .attrs = {{"dims", AttrKind::kInts}, op}, .infer = InferLocalOnly,
+       .cpu = MaskPaddingCpu, .reads_block = true, .in_place = {0}},
+  };
+  return *rows;
+}
+
+}  // namespace
+
+std::span<const OpRow> CollectiveOps() { return Rows(); }
+
+}  // namespace meshwork

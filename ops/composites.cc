@@ -1,0 +1,61 @@
+// Functions written in terms of rows; their partitioning and gradients follow from those.
+#include "base/status.h"
+#include "ops/builder.h"
+
+namespace meshwork {
+namespace {
+
+// Records `message` against `op` and returns an invalid value.
+Value Fail(const ResolvedOperands& at, std::string_view op, std::string message) {
+  at.graph->RecordError(fmt::format("{}: {}", at.graph->Describe(op, at.location), message));
+  return {};
+}
+
+// Checks logits: [b,c] floats, labels: [b] integers.
+bool CheckLabels(const ResolvedOperands& at, std::string_view op) {
+  const Type& logits = at.values[0].type();
+  const Type& labels = at.values[1].type();
+  if (logits.rank() == 2 && IsFloat(logits.dtype) && labels.rank() == 1 && IsInteger(labels.dtype) &&
+      labels.shape[0] == logits.shape[0]) {
+    return true;
+  }
+  Fail(at, op, fmt::format("logits are {}, labels {}; they must be f32 or f64 [b,c] and i32 or i64 [b].",
+                           logits.ToString(), labels.ToString()));
+  return false;
+}
+
+}  // namespace
+
+Value LogSoftmax(const Operand& x) {
+  const ResolvedOperands at = Resolve({x});
+  if (at.graph == nullptr) return {};
+  const Value& v = at.values[0];
+  if (v.rank() == 0) return Fail(at, "log_softmax", "takes at least one dim, got " + v.type().ToString() + ".");
+  const std::vector<int64_t> last = {v.rank() - 1};
+  const LocationScope scope(*at.graph, at.location);
+  // The shift changes no value and no gradient, so it is a constant to the latter.
+  Value shift = StopGradient(ReduceMax(x, last, /*keep_dims=*/true));
+  Value z = Sub(x, shift);
+  return Sub(z, Log(ReduceSum(Exp(z), last, /*keep_dims=*/true)));
+}
+
+Value SparseSoftmaxCrossEntropy(const Operand& logits, const Operand& labels) {
+  const ResolvedOperands at = Resolve({logits, labels});
+  if (at.graph == nullptr || !CheckLabels(at, "sparse_softmax_cross_entropy")) return {};
+  const LocationScope scope(*at.graph, at.location);
+  const Value& z = at.values[0];
+  Value target = OneHot(at.values[1], z.shape()[1], z.dtype());
+  Value per_row = ReduceSum(Mul(target, LogSoftmax(logits)), {1});
+  return Neg(ReduceMean(per_row, {0}));
+}
+
+Value Accuracy(const Operand& logits, const Operand& labels, DType dtype) {
+  const ResolvedOperands at = Resolve({logits, labels});
+  if (at.graph == nullptr || !CheckLabels(at, "accuracy")) return {};
+  const LocationScope scope(*at.graph, at.location);
+  Value guess = Argmax(logits, 1);
+  if (guess.valid() && guess.dtype() != at.values[1].dtype()) guess = Cast(guess, at.values[1].dtype());
+  return ReduceMean(Cast(Equal(guess, at.values[1]), dtype), {0});
+}
+
+}  // namespace meshwork

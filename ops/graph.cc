@@ -1,0 +1,271 @@
+#include "ops/graph.h"
+
+#include <cctype>
+
+#include "base/status.h"
+#include "base/suggest.h"
+#include "ops/row.h"
+
+namespace meshwork {
+namespace {
+
+std::string BaseName(std::string_view path) {
+  const size_t slash = path.rfind('/');
+  return std::string(slash == std::string_view::npos ? path : path.substr(slash + 1));
+}
+
+// A letter or _ followed by letters, digits and _ . / -
+bool IsArgumentName(std::string_view name) {
+  if (name.empty() || !(std::isalpha(static_cast<unsigned char>(name[0])) || name[0] == '_')) return false;
+  for (char c : name) {
+    if (!std::isalnum(static_cast<unsigned char>(c)) && std::string_view("_./-").find(c) == std::string_view::npos)
+      return false;
+  }
+  return true;
+}
+
+constexpr std::string_view kKindNames[] = {"true or false", "a whole number",   "a number", "a dtype",
+                                           "a list like [0,1]", "axes like (batch)", "a reduction", "a layout"};
+
+absl::Status CheckOperandCount(const OpRow& row, size_t given) {
+  if (row.num_operands >= 0 && given != static_cast<size_t>(row.num_operands)) {
+    return InvalidArgument("takes {} operand{}, got {}.", row.num_operands, row.num_operands == 1 ? "" : "s",
+                           given);
+  }
+  if (row.num_operands < 0 && given == 0) return InvalidArgument("takes at least one operand, got none.");
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<Attrs> Graph::CompleteAttrs(const OpRow& row, const Attrs& given) {
+  std::vector<std::string> known;
+  for (const AttrSpec& spec : row.attrs) known.emplace_back(spec.name);
+  for (const auto& [name, value] : given.entries()) {
+    if (std::find(known.begin(), known.end(), name) == known.end()) {
+      std::string hint = DidYouMean(name, known);
+      return InvalidArgument("there is no attribute \"{}\"{}", name, hint.empty() ? "." : hint);
+    }
+  }
+  Attrs complete;
+  for (const AttrSpec& spec : row.attrs) {
+    const AttrValue* value = given.Find(spec.name);
+    if (value == nullptr) {
+      if (!spec.fallback.has_value()) return InvalidArgument("attribute \"{}\" is missing.", spec.name);
+      complete.Set(spec.name, *spec.fallback);
+      continue;
+    }
+    AttrValue converted = *value;
+    if (spec.kind == AttrKind::kFloat && std::holds_alternative<int64_t>(converted)) {
+      converted = static_cast<double>(std::get<int64_t>(converted));
+    }
+    if (converted.index() != static_cast<size_t>(spec.kind)) {
+      return InvalidArgument("attribute \"{}\" must be {}.", spec.name, kKindNames[static_cast<int>(spec.kind)]);
+    }
+    if (spec.is_result_shape) {
+      for (int64_t size : std::get<std::vector<int64_t>>(converted))
+        if (size < 0) return InvalidArgument("attribute \"{}\" has the negative size {}.", spec.name, size);
+    }
+    complete.Set(spec.name, std::move(converted));
+  }
+  return complete;
+}
+
+SourceLocation::SourceLocation(std::source_location loc)
+    : file(BaseName(loc.file_name())), line(static_cast<int>(loc.line())) {}
+
+std::string SourceLocation::ToString() const {
+  return file.empty() ? "" : fmt::format("{}:{}", file, line);
+}
+
+std::string Graph::Describe(std::string_view op, const SourceLocation& location) const {
+  return location.file.empty() ? std::string(op) : fmt::format("{} ({})", op, location.ToString());
+}
+
+std::string Graph::Describe(int node) const {
+  return Describe(nodes_[node].row->name, nodes_[node].location);
+}
+
+absl::StatusOr<Value> Graph::TryArgument(std::string_view kind, std::string_view name, const Type& type,
+                                         const LayoutSpec& spec, bool is_variable,
+                                         std::optional<Initializer> initializer,
+                                         const SourceLocation& location) {
+  const std::string where = fmt::format("{} \"{}\"{}", kind, name,
+                                        location.file.empty() ? "" : fmt::format(" ({})", location.ToString()));
+  if (!IsArgumentName(name)) {
+    return InvalidArgument("{}: a name is a letter followed by letters, digits and any of _ . / -", where);
+  }
+  if (FindArgument(name) >= 0) {
+    return InvalidArgument("{}: the name is already taken; names of inputs and variables must be unique.", where);
+  }
+  if (absl::Status status = CheckSize(type); !status.ok()) return Annotate(status, where + ": ");
+  absl::StatusOr<Layout> layout = Layout::Create(mesh_, spec);
+  if (!layout.ok()) return Annotate(layout.status(), where + ": ");
+  if (layout->rank() != type.rank()) {
+    return InvalidArgument("{}: layout {} has {} dims, {} has {}; give one entry per dim.", where,
+                           layout->ToString(), layout->rank(), type.ToString(), type.rank());
+  }
+  return Value(this, AddArgument({.name = std::string(name),
+                                  .type = type,
+                                  .global = type,
+                                  .layout = *std::move(layout),
+                                  .location = location},
+                                 is_variable, std::move(initializer)));
+}
+
+Value Graph::Input(std::string_view name, DType dtype, const Shape& shape, const LayoutSpec& layout,
+                   std::source_location loc) {
+  absl::StatusOr<Value> value = TryArgument("Input", name, {dtype, shape}, layout, false, {}, loc);
+  if (value.ok()) return *value;
+  RecordError(std::string(MessageOf(value.status())));
+  return {};
+}
+
+Variable Graph::Var(std::string_view name, Initializer initializer, const LayoutSpec& layout,
+                    std::source_location loc) {
+  const Type type = initializer.type;
+  absl::StatusOr<Value> value = TryArgument("Var", name, type, layout, true, std::move(initializer), loc);
+  if (value.ok()) return Variable(this, value->id());
+  RecordError(std::string(MessageOf(value.status())));
+  return {};
+}
+
+void Graph::Update(const Variable& variable, const Value& value, std::source_location loc) {
+  if (!variable.valid() || !value.valid()) return;
+  const SourceLocation location(loc);
+  const std::string& name = this->value(variable.id()).name;
+  int argument = -1;
+  for (size_t i = 0; i < arguments_.size(); ++i)
+    if (arguments_[i].value == variable.id() && arguments_[i].is_variable) argument = static_cast<int>(i);
+  if (argument < 0) {
+    return RecordError(fmt::format("Update ({}): \"{}\" is not a variable.", location.ToString(), name));
+  }
+  if (variable.type() != value.type()) {
+    return RecordError(fmt::format("Update of \"{}\" ({}): the variable is {}, the new value {}; they must agree.",
+                                   name, location.ToString(), variable.type().ToString(),
+                                   value.type().ToString()));
+  }
+  for (const VariableUpdate& update : updates_) {
+    if (update.argument == argument) {
+      return RecordError(fmt::format("Update of \"{}\" ({}): it is already updated; a step writes a variable once.",
+                                     name, location.ToString()));
+    }
+  }
+  updates_.push_back({argument, value.id()});
+}
+
+void Graph::Output(std::string_view name, const Value& value, std::source_location loc) {
+  if (!value.valid()) return;
+  for (const OutputInfo& output : outputs_) {
+    if (output.name == name) {
+      return RecordError(fmt::format("Output \"{}\" ({}): the name is already taken; output names must be unique.",
+                                     name, SourceLocation(loc).ToString()));
+    }
+  }
+  outputs_.push_back({std::string(name), value.id()});
+}
+
+absl::Status Graph::status() const {
+  if (errors_.empty()) return absl::OkStatus();
+  std::string all;
+  for (const std::string& error : errors_) all += (all.empty() ? "" : "\n") + error;
+  return absl::InvalidArgumentError(all);
+}
+
+std::vector<Value> Graph::Add(std::string_view op, std::span<const Value> operands, Attrs attrs,
+                              SourceLocation location) {
+  if (location_override_ != nullptr) location = *location_override_;
+  const OpRow& row = GetOp(op);
+  std::vector<Value> invalid(row.num_results < 0 ? operands.size() : row.num_results);
+  absl::InlinedVector<ValueId, 4> ids;
+  for (const Value& operand : operands) {
+    if (!operand.valid()) return invalid;  // its mistake is recorded already
+    if (operand.graph() != this) {
+      RecordError(fmt::format("{}: operand {} belongs to another graph.", Describe(op, location), ids.size()));
+      return invalid;
+    }
+    ids.push_back(operand.id());
+  }
+  absl::StatusOr<int> node = TryAdd(row, ids, std::move(attrs), location);
+  if (!node.ok()) {
+    RecordError(std::string(MessageOf(node.status())));
+    return invalid;
+  }
+  std::vector<Value> results;
+  for (ValueId id : nodes_[*node].results) results.emplace_back(this, id);
+  return results;
+}
+
+absl::StatusOr<int> Graph::TryAdd(const OpRow& row, std::span<const ValueId> operands, Attrs attrs,
+                                  SourceLocation location) {
+  auto fail = [&](const absl::Status& status) {
+    return Annotate(status, Describe(row.name, location) + ": ");
+  };
+  if (absl::Status status = CheckOperandCount(row, operands.size()); !status.ok()) return fail(status);
+  absl::StatusOr<Attrs> complete = CompleteAttrs(row, attrs);
+  if (!complete.ok()) return fail(complete.status());
+  const std::vector<Type> types = TypesOf(*this, operands);
+  absl::StatusOr<std::vector<Type>> results = row.infer({types, {}, *complete});
+  if (!results.ok()) return fail(results.status());
+  Node node{.row = &row, .attrs = *std::move(complete), .location = location};
+  node.operands.assign(operands.begin(), operands.end());
+  for (const Type& type : *results)
+    if (absl::Status status = CheckSize(type); !status.ok()) return fail(status);
+  std::vector<ValueInfo> infos;
+  for (Type& type : *results) infos.push_back({.type = type, .global = type, .location = location});
+  return AddNode(std::move(node), std::move(infos));
+}
+
+int Graph::AddNode(Node node, std::vector<ValueInfo> results) {
+  const int index = static_cast<int>(nodes_.size());
+  node.results.clear();
+  for (ValueInfo& info : results) {
+    info.node = index;
+    node.results.push_back(static_cast<ValueId>(values_.size()));
+    values_.push_back(std::move(info));
+  }
+  nodes_.push_back(std::move(node));
+  return index;
+}
+
+ValueId Graph::AddArgument(ValueInfo info, bool is_variable, std::optional<Initializer> initializer) {
+  const auto id = static_cast<ValueId>(values_.size());
+  info.node = -1;
+  values_.push_back(std::move(info));
+  arguments_.push_back({id, is_variable, std::move(initializer)});
+  return id;
+}
+
+std::vector<Variable> Graph::variables() {
+  std::vector<Variable> variables;
+  for (const Argument& argument : arguments_)
+    if (argument.is_variable) variables.emplace_back(this, argument.value);
+  return variables;
+}
+
+int Graph::FindArgument(std::string_view name) const {
+  for (size_t i = 0; i < arguments_.size(); ++i)
+    if (values_[arguments_[i].value].name == name) return static_cast<int>(i);
+  return -1;
+}
+
+std::vector<Type> TypesOf(const Graph& graph, std::span<const ValueId> values) {
+  std::vector<Type> types;
+  for (ValueId id : values) types.push_back(graph.value(id).type);
+  return types;
+}
+
+std::vector<Type> GlobalTypesOf(const Graph& graph, std::span<const ValueId> values) {
+  std::vector<Type> types;
+  for (ValueId id : values) types.push_back(graph.value(id).global);
+  return types;
+}
+
+Rule RuleOf(const Graph& graph, const Node& node) {
+  MESHWORK_CHECK(node.row->rule != nullptr, "{} has no rule", node.row->name);
+  const std::vector<Type> operands = TypesOf(graph, node.operands);
+  const std::vector<Type> results = TypesOf(graph, node.results);
+  return node.row->rule({operands, results, node.attrs});
+}
+
+}  // namespace meshwork

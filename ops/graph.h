@@ -1,0 +1,219 @@
+// A Graph is a tensor program: arguments (inputs and variables), nodes, updates, outputs.
+//
+// The same class holds the *global* program a user builds (types are whole tensors; layouts are
+// pins, present only where the user cares) and the *local* program each device runs (types are
+// block shapes, each value with the global type and layout it is a part of).
+//
+//   Graph g(mesh);
+//   Value x = g.Input("x", F32, {128, 784}, {"batch", UNSHARDED});
+//   Variable w = g.Var("w", GlorotUniform({784, 10}), {UNSHARDED, UNSHARDED});
+//   g.Output("y", Relu(MatMul(x, w)));
+//
+// A builder mistake is recorded, its result is an invalid Value that later calls pass on silently,
+// and status() reports all mistakes at once. No builder call throws or aborts.
+//
+// Handles (Value, Variable) point into their graph, which must outlive them and must not move while
+// they are used. A Graph may be read from several threads, built from one.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <source_location>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/container/inlined_vector.h"
+#include "absl/status/status.h"
+#include "layout/layout.h"
+#include "mesh/mesh.h"
+#include "ops/attrs.h"
+#include "ops/type.h"
+
+namespace meshwork {
+
+class Graph;
+struct OpRow;
+
+// Where a node comes from: the user's C++ line, or a line of program text.
+struct SourceLocation {
+  std::string file;
+  int line = 0;
+
+  SourceLocation() = default;
+  SourceLocation(std::source_location loc);  // NOLINT: implicit; keeps the file's base name
+  SourceLocation(std::string file, int line) : file(std::move(file)), line(line) {}
+  std::string ToString() const;  // "model.cc:41", or "" where unknown
+};
+
+using ValueId = int32_t;
+inline constexpr ValueId kNoValue = -1;
+
+// Handle to a value of a graph; cheap to copy. A default one is invalid.
+class Value {
+ public:
+  Value() = default;
+  Value(Graph* graph, ValueId id) : graph_(graph), id_(id) {}
+  bool valid() const { return graph_ != nullptr && id_ != kNoValue; }
+  Graph* graph() const { return graph_; }
+  ValueId id() const { return id_; }
+  // REQUIRES: valid().
+  const Type& type() const;
+  const Shape& shape() const { return type().shape; }
+  DType dtype() const { return type().dtype; }
+  int rank() const { return type().rank(); }
+
+ private:
+  Graph* graph_ = nullptr;
+  ValueId id_ = kNoValue;
+};
+
+// A value that outlives the step; reads see the old value (see Graph::Update).
+class Variable : public Value {
+ public:
+  using Value::Value;
+};
+
+// What a variable holds at the start: a type, and the nodes that compute it in a graph of its own.
+struct Initializer {
+  Type type;
+  // `stream` differs per variable, so that equal shapes do not get equal random numbers.
+  std::function<Value(Graph& graph, const Type& type, int64_t stream)> build;
+};
+
+struct ValueInfo {
+  std::string name;              // "x" of %x; empty: the printer numbers it
+  Type type;                     // in a local program: the block each device holds
+  Type global;                   // the value it is part of; == type in a global program
+  std::optional<Layout> layout;  // a pin in the user's program; always there once propagated
+  int node = -1;                 // defining node, -1 for an argument
+  SourceLocation location;
+};
+
+struct Node {
+  const OpRow* row = nullptr;
+  absl::InlinedVector<ValueId, 4> operands;
+  absl::InlinedVector<ValueId, 2> results;
+  Attrs attrs;
+  SourceLocation location;
+  std::string cause;  // why the compiler put it here; empty for the user's own
+};
+
+struct Argument {
+  ValueId value = kNoValue;
+  bool is_variable = false;
+  std::optional<Initializer> initializer;
+};
+
+struct VariableUpdate {
+  int argument;   // index into arguments()
+  ValueId value;  // what it holds after the step
+};
+
+struct OutputInfo {
+  std::string name;  // may be empty in text programs
+  ValueId value;
+};
+
+class Graph {
+ public:
+  explicit Graph(Mesh mesh) : mesh_(std::move(mesh)) {}
+
+  const Mesh& mesh() const { return mesh_; }
+  std::string name = "step";
+
+  // ---- Building the global program. Mistakes are recorded (see status()).
+
+  // Declares a tensor fed at every step. Errors: a repeated or malformed name, a negative size,
+  // a layout of other rank or with unknown axes.
+  Value Input(std::string_view name, DType dtype, const Shape& shape, const LayoutSpec& layout,
+              std::source_location loc = std::source_location::current());
+  // Declares state. Errors as Input's.
+  Variable Var(std::string_view name, Initializer initializer, const LayoutSpec& layout,
+               std::source_location loc = std::source_location::current());
+  // `variable` holds `value` after the step. Every read in the program sees the old value; whoever
+  // wants the new one reads `value`. Errors: types differ, a second update of one variable.
+  void Update(const Variable& variable, const Value& value,
+              std::source_location loc = std::source_location::current());
+  // Names a result of the step. Error: a repeated name.
+  void Output(std::string_view name, const Value& value,
+              std::source_location loc = std::source_location::current());
+
+  // All recorded mistakes as one InvalidArgument, one per line; OK if there are none.
+  absl::Status status() const;
+  void RecordError(std::string message) { errors_.push_back(std::move(message)); }
+
+  // ---- Adding nodes, for op builders, the parser and passes.
+
+  // Appends a node of a global program: fills attribute defaults, infers the result types. On an
+  // error records it and returns invalid values; silently so if an operand is invalid.
+  std::vector<Value> Add(std::string_view op, std::span<const Value> operands, Attrs attrs,
+                         SourceLocation location);
+  // As Add, returning the error instead.
+  absl::StatusOr<int> TryAdd(const OpRow& row, std::span<const ValueId> operands, Attrs attrs,
+                             SourceLocation location);
+  // `given` checked against the row, in its order, with its defaults. Errors: unknown, missing or mistyped attributes.
+  static absl::StatusOr<Attrs> CompleteAttrs(const OpRow& row, const Attrs& given);
+  // Appends a node whose result infos are known: local programs and copies.
+  int AddNode(Node node, std::vector<ValueInfo> results);
+  ValueId AddArgument(ValueInfo info, bool is_variable, std::optional<Initializer> initializer = {});
+  void AddUpdate(VariableUpdate update) { updates_.push_back(update); }
+  void AddOutput(OutputInfo output) { outputs_.push_back(std::move(output)); }
+
+  // ---- Reading.
+
+  const std::vector<Node>& nodes() const { return nodes_; }
+  const std::vector<ValueInfo>& values() const { return values_; }
+  const ValueInfo& value(ValueId id) const { return values_[id]; }
+  ValueInfo& mutable_value(ValueId id) { return values_[id]; }
+  Node& mutable_node(int i) { return nodes_[i]; }
+  const std::vector<Argument>& arguments() const { return arguments_; }
+  const std::vector<VariableUpdate>& updates() const { return updates_; }
+  const std::vector<OutputInfo>& outputs() const { return outputs_; }
+  std::vector<Variable> variables();
+  // Index into arguments() of the argument with this name, or -1.
+  int FindArgument(std::string_view name) const;
+  const std::string& argument_name(int i) const { return values_[arguments_[i].value].name; }
+  // How errors name a node: "matmul %3 (model.cc:41)".
+  std::string Describe(int node) const;
+  std::string Describe(std::string_view op, const SourceLocation& location) const;
+
+ private:
+  absl::StatusOr<Value> TryArgument(std::string_view kind, std::string_view name, const Type& type,
+                                    const LayoutSpec& layout, bool is_variable,
+                                    std::optional<Initializer> initializer, const SourceLocation& location);
+
+  Mesh mesh_;
+  std::vector<Node> nodes_;
+  std::vector<ValueInfo> values_;
+  std::vector<Argument> arguments_;
+  std::vector<VariableUpdate> updates_;
+  std::vector<OutputInfo> outputs_;
+  std::vector<std::string> errors_;
+  friend class LocationScope;
+  const SourceLocation* location_override_ = nullptr;
+};
+
+// While it lives, nodes added through Add stand at `location`: composites stand where the user
+// called them, gradients where the forward op stands. The outermost scope wins.
+class LocationScope {
+ public:
+  LocationScope(Graph& graph, SourceLocation location)
+      : graph_(graph), location_(std::move(location)), outer_(graph.location_override_) {
+    if (outer_ == nullptr) graph_.location_override_ = &location_;
+  }
+  ~LocationScope() { graph_.location_override_ = outer_; }
+  LocationScope(const LocationScope&) = delete;
+  LocationScope& operator=(const LocationScope&) = delete;
+
+ private:
+  Graph& graph_;
+  SourceLocation location_;
+  const SourceLocation* outer_;
+};
+
+inline const Type& Value::type() const { return graph_->value(id_).type; }
+
+}  // namespace meshwork

@@ -1,0 +1,182 @@
+// Loops for elementwise rows with right-aligned broadcast.
+//
+// Dims that every operand walks alike are merged, so that nearly always one or two dims are left
+// and the inner loop runs over contiguous memory or a repeated scalar, which compilers vectorise.
+#pragma once
+
+#include <algorithm>
+#include <array>
+
+#include "absl/container/inlined_vector.h"
+#include "ops/kernel.h"
+
+namespace meshwork {
+
+// How N operands are walked for a dense result: per merged dim its size and each operand's stride.
+template <int N>
+struct BroadcastWalk {
+  struct Dim {
+    int64_t size;
+    std::array<int64_t, N> strides;  // in elements; 0 repeats
+  };
+  absl::InlinedVector<Dim, 4> dims;  // major to minor; at least one
+};
+
+// Elements of one output index are read before it is written and indices do not depend on each
+// other, even where a result shares an operand's buffer.
+#if defined(__clang__)
+#define MESHWORK_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
+#else
+#define MESHWORK_INDEPENDENT _Pragma("GCC ivdep")
+#endif
+
+// Merges the dims of `shape` that all operands walk alike; strides[o][d] is operand o's stride
+// (in elements) along dim d.
+template <int N>
+BroadcastWalk<N> MergeDims(const Shape& shape, const std::array<Shape, N>& strides) {
+  absl::InlinedVector<typename BroadcastWalk<N>::Dim, 4> reversed;
+  for (int d = static_cast<int>(shape.size()) - 1; d >= 0; --d) {
+    if (shape[d] == 1) continue;
+    typename BroadcastWalk<N>::Dim dim{shape[d], {}};
+    for (int o = 0; o < N; ++o) dim.strides[o] = strides[o][d];
+    bool merge = !reversed.empty();
+    for (int o = 0; merge && o < N; ++o)
+      merge = dim.strides[o] == reversed.back().strides[o] * reversed.back().size;
+    if (merge) reversed.back().size *= dim.size;
+    else reversed.push_back(dim);
+  }
+  if (reversed.empty()) {  // one element
+    reversed.push_back({1, {}});
+    reversed.back().strides.fill(1);
+  }
+  BroadcastWalk<N> walk;
+  walk.dims.assign(reversed.rbegin(), reversed.rend());
+  return walk;
+}
+
+// The walk of the first N operands, broadcast to result 0.
+template <int N>
+BroadcastWalk<N> MakeWalk(const KernelSpec& spec) {
+  const Shape& shape = spec.results[0].local.shape;
+  std::array<Shape, N> strides;
+  for (int o = 0; o < N; ++o) {
+    const Shape& operand = spec.operands[o].local.shape;
+    strides[o].assign(shape.size(), 0);
+    int64_t dense = 1;
+    for (size_t i = operand.size(); i-- > 0;) {
+      const size_t d = i + shape.size() - operand.size();
+      strides[o][d] = operand[i] == shape[d] ? dense : 0;
+      dense *= operand[i];
+    }
+  }
+  return MergeDims<N>(shape, strides);
+}
+
+// Calls row(result offset, operand offsets, length) for the runs of elements [begin, end).
+template <int N, typename Row>
+void ForEachRun(const BroadcastWalk<N>& walk, int64_t begin, int64_t end, Row&& row) {
+  const auto& inner = walk.dims.back();
+  while (begin < end) {
+    int64_t rest = begin / inner.size;
+    const int64_t at = begin % inner.size;
+    std::array<int64_t, N> offsets;
+    for (int o = 0; o < N; ++o) offsets[o] = at * inner.strides[o];
+    for (size_t d = walk.dims.size() - 1; d-- > 0;) {
+      const int64_t index = rest % walk.dims[d].size;
+      rest /= walk.dims[d].size;
+      for (int o = 0; o < N; ++o) offsets[o] += index * walk.dims[d].strides[o];
+    }
+    const int64_t length = std::min(inner.size - at, end - begin);
+    row(begin, offsets, length);
+    begin += length;
+  }
+}
+
+// out[i] = f(a[i]).
+template <typename In, typename Out, typename F>
+Kernel UnaryKernel(const KernelSpec& spec, F f) {
+  return {.run =
+              [f](const KernelArgs& args) {
+                const In* a = args.In<In>(0);
+                Out* out = args.Out<Out>(0);
+                MESHWORK_INDEPENDENT
+                for (int64_t i = args.begin; i < args.end; ++i) out[i] = f(a[i]);
+              },
+          .units = spec.results[0].local.num_elements()};
+}
+
+// out[i] = f(a[i], b[i]) with broadcast.
+template <typename In, typename Out, typename F>
+Kernel BinaryKernel(const KernelSpec& spec, F f) {
+  return {.run =
+              [f, walk = MakeWalk<2>(spec)](const KernelArgs& args) {
+                const auto [sa, sb] = walk.dims.back().strides;
+                ForEachRun(walk, args.begin, args.end,
+                           [&](int64_t to, const std::array<int64_t, 2>& from, int64_t n) {
+                             const In* a = args.In<In>(0) + from[0];
+                             const In* b = args.In<In>(1) + from[1];
+                             Out* out = args.Out<Out>(0) + to;
+                             if (sa == 1 && sb == 1) {
+                               MESHWORK_INDEPENDENT
+                               for (int64_t i = 0; i < n; ++i) out[i] = f(a[i], b[i]);
+                             } else if (sa == 1 && sb == 0) {
+                               const In scalar = *b;
+                               MESHWORK_INDEPENDENT
+                               for (int64_t i = 0; i < n; ++i) out[i] = f(a[i], scalar);
+                             } else if (sa == 0 && sb == 1) {
+                               const In scalar = *a;
+                               MESHWORK_INDEPENDENT
+                               for (int64_t i = 0; i < n; ++i) out[i] = f(scalar, b[i]);
+                             } else {
+                               MESHWORK_INDEPENDENT
+                               for (int64_t i = 0; i < n; ++i) out[i] = f(a[i * sa], b[i * sb]);
+                             }
+                           });
+              },
+          .units = spec.results[0].local.num_elements()};
+}
+
+// out[i] = a[walk(i)]: broadcasts and transposes.
+template <typename T>
+Kernel StridedCopyKernel(BroadcastWalk<1> walk, int64_t elements) {
+  return {.run =
+              [walk = std::move(walk)](const KernelArgs& args) {
+                const int64_t stride = walk.dims.back().strides[0];
+                ForEachRun(walk, args.begin, args.end,
+                           [&](int64_t to, const std::array<int64_t, 1>& from, int64_t n) {
+                             const T* a = args.In<T>(0) + from[0];
+                             T* out = args.Out<T>(0) + to;
+                             if (stride == 1) std::copy_n(a, n, out);
+                             else if (stride == 0) std::fill_n(out, n, *a);
+                             else for (int64_t i = 0; i < n; ++i) out[i] = a[i * stride];
+                           });
+              },
+          .units = elements};
+}
+
+// out[i] = condition[i] ? a[i] : b[i] with broadcast.
+template <typename T>
+Kernel SelectKernel(const KernelSpec& spec) {
+  return {.run =
+              [walk = MakeWalk<3>(spec)](const KernelArgs& args) {
+                const auto [sc, sa, sb] = walk.dims.back().strides;
+                ForEachRun(walk, args.begin, args.end,
+                           [&](int64_t to, const std::array<int64_t, 3>& from, int64_t n) {
+                             const bool* c = args.In<bool>(0) + from[0];
+                             const T* a = args.In<T>(1) + from[1];
+                             const T* b = args.In<T>(2) + from[2];
+                             T* out = args.Out<T>(0) + to;
+                             if (sc == 1 && sa == 1 && sb == 0) {
+                               const T other = *b;
+                               MESHWORK_INDEPENDENT
+                               for (int64_t i = 0; i < n; ++i) out[i] = c[i] ? a[i] : other;
+                             } else {
+                               MESHWORK_INDEPENDENT
+                               for (int64_t i = 0; i < n; ++i) out[i] = c[i * sc] ? a[i * sa] : b[i * sb];
+                             }
+                           });
+              },
+          .units = spec.results[0].local.num_elements()};
+}
+
+}  // namespace meshwork

@@ -1,0 +1,133 @@
+#include "ops/local.h"
+
+#include <algorithm>
+
+#include "base/status.h"
+
+namespace meshwork {
+namespace {
+
+// Removes `axes` from the end of dim d.
+absl::StatusOr<Layout> DropMinor(const Layout& layout, int64_t d, const AxisList& axes) {
+  if (d < 0 || d >= layout.rank()) return InvalidArgument("dim {} is not in {}.", d, layout.ToString());
+  AxisList have = layout.dim(static_cast<int>(d));
+  if (axes.size() > have.size() || !std::equal(axes.rbegin(), axes.rend(), have.rbegin()))
+    return InvalidArgument("axes {} are not the minor axes of dim {} of {}.", layout.mesh().AxesToString(axes), d,
+                           layout.ToString());
+  have.resize(have.size() - axes.size());
+  return layout.WithDim(static_cast<int>(d), have);
+}
+
+absl::StatusOr<Layout> AddMinor(const Layout& layout, int64_t d, const AxisList& axes) {
+  if (d < 0 || d >= layout.rank()) return InvalidArgument("dim {} is not in {}.", d, layout.ToString());
+  const AxisSet used = layout.ShardedAxes().Union(layout.PartialAxes());
+  if (used.Intersects(AxisSet(axes)))
+    return InvalidArgument("axes {} are already used in {}.", layout.mesh().AxesToString(axes), layout.ToString());
+  AxisList have = layout.dim(static_cast<int>(d));
+  have.insert(have.end(), axes.begin(), axes.end());
+  return layout.WithDim(static_cast<int>(d), have);
+}
+
+absl::StatusOr<Layout> DropPartials(const Layout& layout, const AxisList& axes, ReduceOp op) {
+  PartialSet rest = layout.partials();
+  for (int axis : axes) {
+    const auto found = std::find(rest.begin(), rest.end(), Partial{axis, op});
+    if (found == rest.end())
+      return InvalidArgument("the operand {} owes no {} over axis \"{}\".", layout.ToString(), ReduceOpName(op),
+                             layout.mesh().axis(axis).name);
+    rest.erase(found);
+  }
+  return layout.WithPartials(rest);
+}
+
+bool HasLayouts(const Graph& graph, std::span<const ValueId> values) {
+  return std::all_of(values.begin(), values.end(),
+                     [&](ValueId id) { return graph.value(id).layout.has_value(); });
+}
+
+absl::Status CheckResult(const ValueInfo& result, const Type& global, const Layout& layout) {
+  const Type local{global.dtype, layout.LocalShape(global.shape)};
+  if (result.global != global || *result.layout != layout || result.type != local)
+    return InvalidArgument("the result must be {} of {} {}, not {} of {} {}.", local.ToString(), global.ToString(),
+                           layout.ToString(), result.type.ToString(), result.global.ToString(),
+                           result.layout->ToString());
+  return absl::OkStatus();
+}
+
+// A permute moves whole blocks: every block of the result must be one of the operand.
+absl::Status CheckPermute(const ValueInfo& from, const ValueInfo& to) {
+  if (from.type != to.type || from.global != to.global || from.layout->partials() != to.layout->partials())
+    return InvalidArgument("operand and result must have the same types.");
+  for (int d = 0; d < from.layout->rank(); ++d) {
+    if (from.layout->dim(d) == to.layout->dim(d)) continue;
+    if (from.layout->IsPadded(from.global.shape, d) || to.layout->IsPadded(to.global.shape, d) ||
+        from.layout->NumShards(d) != to.layout->NumShards(d))
+      return InvalidArgument("blocks of {} are not blocks of {} along dim {}.", from.layout->ToString(),
+                             to.layout->ToString(), d);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<Layout> ResultLayout(const OpRow& row, const Attrs& attrs, const Layout& layout) {
+  auto axes = [&] { return attrs.Get<AxisList>("axes"); };
+  if (row.name == "all_reduce") return DropPartials(layout, axes(), attrs.Get<ReduceOp>("op"));
+  if (row.name == "reduce_scatter") {
+    ASSIGN_OR_RETURN(Layout whole, DropPartials(layout, axes(), attrs.Get<ReduceOp>("op")));
+    return AddMinor(whole, attrs.Get<int64_t>("dim"), axes());
+  }
+  if (row.name == "all_gather") return DropMinor(layout, attrs.Get<int64_t>("dim"), axes());
+  if (row.name == "shard_slice") return AddMinor(layout, attrs.Get<int64_t>("dim"), axes());
+  if (row.name == "all_to_all") {
+    ASSIGN_OR_RETURN(Layout gathered, DropMinor(layout, attrs.Get<int64_t>("from"), axes()));
+    return AddMinor(gathered, attrs.Get<int64_t>("to"), axes());
+  }
+  MESHWORK_CHECK(row.name == "mask_padding", "{}", row.name);
+  for (int64_t d : attrs.Get<std::vector<int64_t>>("dims"))
+    if (d < 0 || d >= layout.rank()) return InvalidArgument("dim {} is not in {}.", d, layout.ToString());
+  return layout;
+}
+
+int AddLocalNode(Graph& graph, std::string_view op, std::span<const ValueId> operands, Attrs attrs,
+                 const SourceLocation& location, std::string cause) {
+  const OpRow& row = GetOp(op);
+  Node node{.row = &row, .attrs = Graph::CompleteAttrs(row, attrs).value(), .location = location,
+            .cause = std::move(cause)};
+  node.operands.assign(operands.begin(), operands.end());
+  std::vector<ValueInfo> results;
+  for (ValueId id : operands) {
+    const ValueInfo& operand = graph.value(id);
+    Layout layout = ResultLayout(row, node.attrs, *operand.layout).value();
+    Type local{operand.global.dtype, layout.LocalShape(operand.global.shape)};
+    results.push_back({.type = std::move(local), .global = operand.global, .layout = std::move(layout),
+                       .location = location});
+  }
+  return graph.AddNode(std::move(node), std::move(results));
+}
+
+absl::Status CheckLocalNode(const Graph& graph, const Node& node) {
+  MESHWORK_CHECK(HasLayouts(graph, node.operands) && HasLayouts(graph, node.results));
+  if (node.row->kind == OpKind::kIdentity)
+    return InvalidArgument("has no meaning in a local program; write the collectives instead.");
+  if (node.row->name == "collective_permute")
+    return CheckPermute(graph.value(node.operands[0]), graph.value(node.results[0]));
+  if (node.row->kind == OpKind::kCompute) {
+    const std::vector<Type> operands = TypesOf(graph, node.operands);
+    ASSIGN_OR_RETURN(std::vector<Type> results, node.row->infer({operands, {}, node.attrs}));
+    for (size_t i = 0; i < results.size(); ++i) {
+      if (results[i] != graph.value(node.results[i]).type)
+        return InvalidArgument("on blocks the result is {}, not {}.", results[i].ToString(),
+                               graph.value(node.results[i]).type.ToString());
+    }
+    return absl::OkStatus();
+  }
+  for (size_t i = 0; i < node.operands.size(); ++i) {
+    const ValueInfo& operand = graph.value(node.operands[i]);
+    ASSIGN_OR_RETURN(Layout layout, ResultLayout(*node.row, node.attrs, *operand.layout));
+    RETURN_IF_ERROR(CheckResult(graph.value(node.results[i]), operand.global, layout));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace meshwork

@@ -1,0 +1,23 @@
+// What collectives and block-local ops do to a layout: used to write local programs and to check them.
+#pragma once
+
+#include "absl/status/statusor.h"
+#include "ops/graph.h"
+#include "ops/row.h"
+
+namespace meshwork {
+
+// The layout of the result of a collective (not collective_permute) or kLocal op on an operand of
+// `layout`. Errors: axes the operand does not have there, an op that differs from the partial's.
+absl::StatusOr<Layout> ResultLayout(const OpRow& row, const Attrs& attrs, const Layout& layout);
+
+// Appends a collective or kLocal op; the result infos follow from the operands' and the attributes.
+// REQUIRES: ResultLayout is OK for every operand. Returns the node.
+int AddLocalNode(Graph& graph, std::string_view op, std::span<const ValueId> operands, Attrs attrs,
+                 const SourceLocation& location, std::string cause);
+
+// Checks one node of a local program: local types against layouts and the op. The error names no
+// place; the caller does.
+absl::Status CheckLocalNode(const Graph& graph, const Node& node);
+
+}  // namespace meshwork

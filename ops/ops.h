@@ -1,0 +1,124 @@
+// The builder functions: how a user's C++ writes nodes. One function per op row, and composites
+// (LogSoftmax, SparseSoftmaxCrossEntropy) written in terms of them.
+//
+//   Value h = Relu(MatMul(x, w) + b);      // b: [n] broadcasts against [m,n], aligned at the right
+//   Value loss = SparseSoftmaxCrossEntropy(h, labels);
+//
+// Every function keeps the caller's source line. Mistakes are recorded in the graph (see Graph); an
+// invalid operand gives an invalid result.
+#pragma once
+
+#include <source_location>
+#include <vector>
+
+#include "ops/graph.h"
+
+namespace meshwork {
+
+// An operand of an elementwise op: a Value, or a number that becomes a scalar of the other
+// operand's dtype. Converting keeps the caller's line, so that even `a + b` knows where it stands.
+class Operand {
+ public:
+  Operand(const Value& value, std::source_location loc = std::source_location::current())  // NOLINT
+      : value_(value), location_(loc) {}
+  Operand(double number, std::source_location loc = std::source_location::current())  // NOLINT
+      : number_(number), location_(loc) {}
+  const Value& value() const { return value_; }
+  bool is_number() const { return number_.has_value(); }
+  double number() const { return *number_; }
+  const SourceLocation& location() const { return location_; }
+
+ private:
+  Value value_;
+  std::optional<double> number_;
+  SourceLocation location_;
+};
+
+// ---- Elementwise, with right-aligned broadcast: [m,n] with [n], [1,n], [m,1] or [].
+// Errors: shapes that do not broadcast, dtypes that differ or that the op does not take.
+Value Add(const Operand& a, const Operand& b);
+Value Sub(const Operand& a, const Operand& b);
+Value Mul(const Operand& a, const Operand& b);
+Value Div(const Operand& a, const Operand& b);
+Value Maximum(const Operand& a, const Operand& b);  // NaN if either is
+Value Minimum(const Operand& a, const Operand& b);
+Value Equal(const Operand& a, const Operand& b);  // results are bool
+Value NotEqual(const Operand& a, const Operand& b);
+Value Less(const Operand& a, const Operand& b);
+Value LessEqual(const Operand& a, const Operand& b);
+Value Greater(const Operand& a, const Operand& b);
+Value GreaterEqual(const Operand& a, const Operand& b);
+// where(condition, a, b); condition: bool.
+Value Select(const Value& condition, const Operand& a, const Operand& b);
+
+Value Neg(const Operand& x);
+Value Exp(const Operand& x);
+Value Log(const Operand& x);
+Value Sqrt(const Operand& x);
+Value Rsqrt(const Operand& x);
+Value Tanh(const Operand& x);
+Value Relu(const Operand& x);
+Value Cast(const Operand& x, DType dtype);
+// The same value, a constant to gradients.
+Value StopGradient(const Operand& x);
+
+inline Value operator+(const Operand& a, const Operand& b) { return Add(a, b); }
+inline Value operator-(const Operand& a, const Operand& b) { return Sub(a, b); }
+inline Value operator*(const Operand& a, const Operand& b) { return Mul(a, b); }
+inline Value operator/(const Operand& a, const Operand& b) { return Div(a, b); }
+inline Value operator-(const Operand& x) { return Neg(x); }
+
+// ---- Shapes.
+// Result dim dims[i] takes operand dim i; the others repeat it. An operand dim of size 1 stretches.
+Value BroadcastTo(const Operand& x, const Shape& shape, const std::vector<int64_t>& dims);
+Value Reshape(const Operand& x, const Shape& shape);
+// Result dim i is operand dim permutation[i].
+Value Transpose(const Operand& x, const std::vector<int64_t>& permutation);
+// The number of elements of x along `dims`, as a scalar.
+Value DimensionSize(const Operand& x, const std::vector<int64_t>& dims, DType dtype);
+// Pins a layout in the middle of a program.
+Value Relayout(const Operand& x, const LayoutSpec& layout);
+
+// ---- Reductions over `dims`; keep_dims leaves them with size 1.
+Value ReduceSum(const Operand& x, const std::vector<int64_t>& dims, bool keep_dims = false);
+Value ReduceMean(const Operand& x, const std::vector<int64_t>& dims, bool keep_dims = false);
+Value ReduceMax(const Operand& x, const std::vector<int64_t>& dims, bool keep_dims = false);
+// Index (i32) of the largest element along `dim`; ties go to the lowest index.
+Value Argmax(const Operand& x, int64_t dim);
+
+// ---- Matrix product: a: [m,k] ([k,m] if transpose_a), b: [k,n] ([n,k] if transpose_b) -> [m,n].
+Value MatMul(const Operand& a, const Operand& b, bool transpose_a = false, bool transpose_b = false);
+
+// ---- Values made in place; any layout, no communication.
+Value Constant(Graph& graph, double value, const Type& type,
+               std::source_location loc = std::source_location::current());
+// 0, 1, 2, … along `dim`.
+Value Iota(Graph& graph, const Type& type, int64_t dim,
+           std::source_location loc = std::source_location::current());
+// x: integers [..] -> [.., depth], 1 where the last index equals x, else 0.
+Value OneHot(const Operand& x, int64_t depth, DType dtype);
+// Random numbers keyed by (seed, stream, global element index): bitwise the same in every layout.
+Value RandomUniform(Graph& graph, const Type& type, int64_t seed, int64_t stream, double low, double high,
+                    std::source_location loc = std::source_location::current());
+Value RandomNormal(Graph& graph, const Type& type, int64_t seed, int64_t stream, double mean, double stddev,
+                   std::source_location loc = std::source_location::current());
+
+// ---- Optimizers (see ops/optimizer.cc for the formulas).
+struct AdamResult {
+  Value weight, first_moment, second_moment;
+};
+// step: i64 scalar, 1 at the first update.
+AdamResult AdamUpdate(const Value& weight, const Value& gradient, const Value& first_moment,
+                      const Value& second_moment, const Value& step, double learning_rate, double beta1,
+                      double beta2, double epsilon,
+                      std::source_location loc = std::source_location::current());
+
+// ---- Composites.
+// Over the last dim: x - log(sum(exp(x))), shifted by the maximum.
+Value LogSoftmax(const Operand& x);
+// logits: [b,c], labels: integers [b] in [0,c) -> scalar mean over b of -log_softmax(logits)[label].
+Value SparseSoftmaxCrossEntropy(const Operand& logits, const Operand& labels);
+// logits: [b,c], labels: integers [b] -> scalar: the share of rows whose argmax is the label.
+Value Accuracy(const Operand& logits, const Operand& labels, DType dtype = F32);
+
+}  // namespace meshwork

@@ -1,0 +1,95 @@
+// The optimizer family: one row per update rule, so that a weight and its state are swept once.
+#include <cmath>
+
+#include "base/status.h"
+#include "ops/builder.h"
+#include "ops/kernels/elementwise.h"
+#include "ops/registry.h"
+
+namespace meshwork {
+namespace {
+
+absl::StatusOr<std::vector<Type>> InferAdam(const OpView& view) {
+  const Type& weight = view.operands[0];
+  if (!IsFloat(weight.dtype)) return InvalidArgument("the weight must be f32 or f64, got {}.", weight.ToString());
+  constexpr std::string_view kNames[] = {"weight", "gradient", "first moment", "second moment"};
+  for (int i = 1; i < 4; ++i) {
+    if (view.operands[i] != weight)
+      return InvalidArgument("the {} is {}, the weight {}; they must agree.", kNames[i],
+                             view.operands[i].ToString(), weight.ToString());
+  }
+  if (view.operands[4] != Type{I64, {}})
+    return InvalidArgument("the step must be i64[], got {}.", view.operands[4].ToString());
+  return std::vector<Type>(3, weight);
+}
+
+Rule AdamRule(const OpView& view) {
+  std::string t;
+  for (int d = 0; d < view.operands[0].rank(); ++d) t += static_cast<char>('a' + d);
+  return MakeRule(fmt::format("{0},{0},{0},{0},->{0},{0},{0}", t), view.operands, view.results);
+}
+
+double AdamFlops(const OpView& view) { return 12.0 * static_cast<double>(view.operands[0].num_elements()); }
+
+// Kingma and Ba, "Adam", Algorithm 1 (arXiv 1412.6980). The bias corrections are computed in double
+// and folded: w -= (lr/(1-b1^t)) m / (sqrt(v)/sqrt(1-b2^t) + eps).
+template <typename T>
+Kernel AdamKernel(const KernelSpec& spec) {
+  const double lr = spec.attrs.Get<double>("learning_rate");
+  const double b1 = spec.attrs.Get<double>("beta1"), b2 = spec.attrs.Get<double>("beta2");
+  const T epsilon = static_cast<T>(spec.attrs.Get<double>("epsilon"));
+  return {.run =
+              [=](const KernelArgs& args) {
+                const auto step = static_cast<double>(*args.In<int64_t>(4));
+                const T rate = static_cast<T>(lr / (1 - std::pow(b1, step)));
+                const T root = static_cast<T>(1 / std::sqrt(1 - std::pow(b2, step)));
+                const T keep1 = static_cast<T>(b1), add1 = static_cast<T>(1 - b1);
+                const T keep2 = static_cast<T>(b2), add2 = static_cast<T>(1 - b2);
+                const T *w = args.In<T>(0), *g = args.In<T>(1), *m = args.In<T>(2), *v = args.In<T>(3);
+                T *w_out = args.Out<T>(0), *m_out = args.Out<T>(1), *v_out = args.Out<T>(2);
+                MESHWORK_INDEPENDENT
+                for (int64_t i = args.begin; i < args.end; ++i) {
+                  const T m_new = keep1 * m[i] + add1 * g[i];
+                  const T v_new = keep2 * v[i] + add2 * g[i] * g[i];
+                  m_out[i] = m_new;
+                  v_out[i] = v_new;
+                  w_out[i] = w[i] - rate * m_new / (std::sqrt(v_new) * root + epsilon);
+                }
+              },
+          .units = spec.results[0].local.num_elements()};
+}
+
+Kernel AdamCpu(const KernelSpec& spec) {
+  return spec.results[0].local.dtype == F64 ? AdamKernel<double>(spec) : AdamKernel<float>(spec);
+}
+
+const std::vector<OpRow>& Rows() {
+  static const auto* rows = new std::vector<OpRow>{
+      {.name = "adam_update",
+       .doc = "weight, gradient, first and second moment, step (from 1) -> new weight and moments",
+       .num_operands = 5, .num_results = 3,
+       .attrs = {{"learning_rate", AttrKind::kFloat}, {"beta1", AttrKind::kFloat, 0.9},
+                 {"beta2", AttrKind::kFloat, 0.999}, {"epsilon", AttrKind::kFloat, 1e-8}},
+       .infer = InferAdam, .rule = AdamRule, .flops = AdamFlops, .cpu = AdamCpu, .in_place = {0, 2, 3},
+       .samples = {"f32[4,6], f32[4,6], f32[4,6], f32[4,6], i64[]; learning_rate=0.001",
+                   "f64[5], f64[5], f64[5], f64[5], i64[]; learning_rate=0.1 epsilon=1e-5"},
+       .sample_low = 0.1, .sample_high = 1},
+  };
+  return *rows;
+}
+
+}  // namespace
+
+std::span<const OpRow> OptimizerOps() { return Rows(); }
+
+AdamResult AdamUpdate(const Value& weight, const Value& gradient, const Value& first_moment,
+                      const Value& second_moment, const Value& step, double learning_rate, double beta1,
+                      double beta2, double epsilon, std::source_location loc) {
+  if (!weight.valid()) return {};
+  const std::vector<Value> r = weight.graph()->Add(
+      "adam_update", {{weight, gradient, first_moment, second_moment, step}},
+      {{"learning_rate", learning_rate}, {"beta1", beta1}, {"beta2", beta2}, {"epsilon", epsilon}}, loc);
+  return {r[0], r[1], r[2]};
+}
+
+}  // namespace meshwork

@@ -1,0 +1,519 @@
+// A recursive-descent parser of the text form; one pass, no backtracking.
+#include <cctype>
+#include <charconv>
+#include <cmath>
+#include <map>
+#include <set>
+
+#include "base/status.h"
+#include "base/suggest.h"
+#include "ops/local.h"
+#include "ops/row.h"
+#include "ops/text.h"
+
+namespace meshwork {
+namespace {
+
+struct Annotation {
+  Type type;
+  std::optional<Type> global;
+  std::optional<Layout> layout;
+};
+
+class Parser {
+ public:
+  Parser(std::string_view text, std::string_view file) : text_(text), file_(file), graph_(Mesh()) {}
+
+  absl::StatusOr<Graph> Parse() {
+    RETURN_IF_ERROR(ParseMesh());
+    RETURN_IF_ERROR(Keyword("func"));
+    ASSIGN_OR_RETURN(graph_.name, Word("a function name"));
+    RETURN_IF_ERROR(ParseArguments());
+    RETURN_IF_ERROR(Take('{'));
+    bool returned = false;
+    while (!TryTake('}')) {
+      if (Peek() == '%') {
+        if (returned) return Fail("nothing follows return but }");
+        RETURN_IF_ERROR(ParseNode());
+        continue;
+      }
+      const size_t start = at_;
+      ASSIGN_OR_RETURN(std::string word, Word("%, update, return or }"));
+      if (word == "update") {
+        RETURN_IF_ERROR(ParseUpdate());
+      } else if (word == "return" && !returned) {
+        RETURN_IF_ERROR(ParseReturn());
+        returned = true;
+      } else {
+        at_ = start;
+        return Fail("expected %, update, return or }");
+      }
+    }
+    if (Peek() != '\0') return Fail("expected the end of the program");
+    RETURN_IF_ERROR(FinishLocal());
+    return std::move(graph_);
+  }
+
+ private:
+  // ---- Characters.
+
+  void SkipSpace() {
+    while (at_ < text_.size()) {
+      if (std::isspace(static_cast<unsigned char>(text_[at_]))) {
+        ++at_;
+      } else if (text_.substr(at_, 2) == "//") {
+        while (at_ < text_.size() && text_[at_] != '\n') ++at_;
+      } else {
+        return;
+      }
+    }
+  }
+  char Peek() {
+    SkipSpace();
+    return at_ < text_.size() ? text_[at_] : '\0';
+  }
+  bool TryTake(char c) {
+    if (Peek() != c) return false;
+    ++at_;
+    return true;
+  }
+  absl::Status Take(char c) {
+    return TryTake(c) ? absl::OkStatus() : Fail(fmt::format("expected {}", c));
+  }
+  absl::StatusOr<std::string> Word(std::string_view what, std::string_view extra = "") {
+    SkipSpace();
+    const size_t start = at_;
+    while (at_ < text_.size() && (std::isalnum(static_cast<unsigned char>(text_[at_])) || text_[at_] == '_' ||
+                                  extra.find(text_[at_]) != std::string_view::npos)) {
+      ++at_;
+    }
+    if (at_ == start) return Fail(fmt::format("expected {}", what));
+    return std::string(text_.substr(start, at_ - start));
+  }
+  bool TryWord(std::string_view word) {
+    SkipSpace();
+    const size_t start = at_;
+    absl::StatusOr<std::string> found = Word("");
+    if (found.ok() && *found == word) return true;
+    at_ = start;
+    return false;
+  }
+  absl::Status Keyword(std::string_view word) {
+    return TryWord(word) ? absl::OkStatus() : Fail(fmt::format("expected \"{}\"", word));
+  }
+
+  int LineAt(size_t at) const {
+    return 1 + static_cast<int>(std::count(text_.begin(), text_.begin() + static_cast<int64_t>(at), '\n'));
+  }
+  // The error at `at`: place, message, the line and a caret.
+  absl::Status FailAt(size_t at, std::string_view message) const {
+    at = std::min(at, text_.size());
+    const size_t before = at == 0 ? std::string_view::npos : text_.rfind('\n', at - 1);
+    const size_t begin = before == std::string_view::npos ? 0 : before + 1;
+    const std::string_view line = text_.substr(begin, text_.find('\n', begin) - begin);
+    return InvalidArgument("{}:{}:{}: {}\n  {}\n  {:>{}}", file_, LineAt(at), at - begin + 1, message, line, '^',
+                           at - begin + 1);
+  }
+  absl::Status Fail(std::string_view message) {
+    SkipSpace();
+    const char next = Peek();
+    return FailAt(at_, fmt::format("{}, found {}.", message,
+                                   next == '\0' ? "the end" : fmt::format("'{}'", next)));
+  }
+
+  // ---- Pieces.
+
+  // The text from the next character to its closing counterpart.
+  absl::StatusOr<std::string_view> Bracketed(char open, char close) {
+    if (Peek() != open) return Fail(fmt::format("expected {}", open));
+    const size_t end = text_.find(close, at_);
+    if (end == std::string_view::npos) return Fail(fmt::format("this {} is never closed", open));
+    std::string_view inside = text_.substr(at_, end + 1 - at_);
+    at_ = end + 1;
+    return inside;
+  }
+
+  absl::Status ParseMesh() {
+    RETURN_IF_ERROR(Keyword("mesh"));
+    SkipSpace();
+    const size_t start = at_;
+    ASSIGN_OR_RETURN(std::string_view inside, Bracketed('[', ']'));
+    absl::StatusOr<Mesh> mesh = Mesh::Parse(inside);
+    if (!mesh.ok()) return FailAt(start, MessageOf(mesh.status()));
+    graph_ = Graph(*std::move(mesh));
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<int64_t> Int() {
+    SkipSpace();
+    int64_t value = 0;
+    const auto [end, error] = std::from_chars(text_.data() + at_, text_.data() + text_.size(), value);
+    if (error == std::errc::result_out_of_range) return Fail("this number does not fit 64 bits");
+    if (error != std::errc()) return Fail("expected a whole number");
+    at_ = static_cast<size_t>(end - text_.data());
+    return value;
+  }
+  absl::StatusOr<std::vector<int64_t>> Ints() {
+    RETURN_IF_ERROR(Take('['));
+    std::vector<int64_t> list;
+    if (TryTake(']')) return list;
+    do {
+      ASSIGN_OR_RETURN(int64_t value, Int());
+      list.push_back(value);
+    } while (TryTake(','));
+    RETURN_IF_ERROR(Take(']'));
+    return list;
+  }
+
+  absl::StatusOr<Type> ParseType() {
+    SkipSpace();
+    const size_t start = at_;
+    ASSIGN_OR_RETURN(std::string name, Word("a type like f32[4,6]"));
+    absl::StatusOr<DType> dtype = DTypeFromName(name);
+    if (!dtype.ok()) return FailAt(start, MessageOf(dtype.status()));
+    ASSIGN_OR_RETURN(std::vector<int64_t> sizes, Ints());
+    Type type{*dtype, Shape(sizes.begin(), sizes.end())};
+    if (absl::Status status = CheckSize(type); !status.ok()) return FailAt(start, MessageOf(status));
+    return type;
+  }
+
+  absl::StatusOr<Layout> ParseLayout() {
+    SkipSpace();
+    const size_t start = at_;
+    ASSIGN_OR_RETURN(std::string_view inside, Bracketed('{', '}'));
+    absl::StatusOr<Layout> layout = Layout::Parse(graph_.mesh(), inside);
+    if (!layout.ok()) return FailAt(start, MessageOf(layout.status()));
+    return layout;
+  }
+
+  absl::StatusOr<Annotation> ParseAnnotation() {
+    SkipSpace();
+    const size_t start = at_;
+    Annotation annotation;
+    ASSIGN_OR_RETURN(annotation.type, ParseType());
+    if (TryWord("of")) {
+      is_local_ = true;
+      ASSIGN_OR_RETURN(annotation.global, ParseType());
+    }
+    if (Peek() == '{') {
+      ASSIGN_OR_RETURN(annotation.layout, ParseLayout());
+      if (annotation.layout->rank() != annotation.type.rank()) {
+        return FailAt(start, fmt::format("layout {} has {} dims, {} has {}; give one entry per dim.",
+                                         annotation.layout->ToString(), annotation.layout->rank(),
+                                         annotation.type.ToString(), annotation.type.rank()));
+      }
+    } else if (annotation.global.has_value()) {
+      return Fail("a block needs its layout: expected {");
+    }
+    return annotation;
+  }
+
+  absl::StatusOr<std::string> ValueName() {
+    RETURN_IF_ERROR(Take('%'));
+    return Word("a value name", "./-");
+  }
+  absl::StatusOr<ValueId> ValueUse() {
+    SkipSpace();
+    const size_t start = at_;
+    ASSIGN_OR_RETURN(std::string name, ValueName());
+    const auto found = ids_.find(name);
+    if (found != ids_.end()) return found->second;
+    std::vector<std::string> known;
+    for (const auto& [key, id] : ids_) known.push_back(key);
+    std::string hint = DidYouMean(name, known);
+    return FailAt(start, fmt::format("%{} is not defined above{}", name, hint.empty() ? "." : hint));
+  }
+  absl::Status Define(size_t at, const std::string& name, ValueId id) {
+    if (ids_.emplace(name, id).second) return absl::OkStatus();
+    return FailAt(at, fmt::format("%{} is defined twice; names are unique.", name));
+  }
+  static bool IsNumbered(const std::string& name) {
+    return std::all_of(name.begin(), name.end(), [](unsigned char c) { return std::isdigit(c); });
+  }
+
+  // ---- Statements.
+
+  absl::Status ParseArguments() {
+    RETURN_IF_ERROR(Take('('));
+    if (TryTake(')')) return absl::OkStatus();
+    do {
+      const bool is_variable = TryWord("var");
+      SkipSpace();
+      const size_t start = at_;
+      ASSIGN_OR_RETURN(std::string name, ValueName());
+      RETURN_IF_ERROR(Take(':'));
+      ASSIGN_OR_RETURN(Annotation a, ParseAnnotation());
+      if (IsNumbered(name)) return FailAt(start, fmt::format("argument %{} needs a name, not a number.", name));
+      const ValueId id = graph_.AddArgument({.name = name,
+                                             .type = a.type,
+                                             .global = a.global.value_or(a.type),
+                                             .layout = a.layout,
+                                             .location = {std::string(file_), LineAt(start)}},
+                                            is_variable);
+      RETURN_IF_ERROR(Define(start, name, id));
+    } while (TryTake(','));
+    return Take(')');
+  }
+
+  absl::StatusOr<AttrValue> ParseAttr(const AttrSpec& spec) {
+    SkipSpace();
+    const size_t start = at_;
+    switch (spec.kind) {
+      case AttrKind::kBool:
+        if (TryWord("true")) return AttrValue(true);
+        if (TryWord("false")) return AttrValue(false);
+        return Fail("expected true or false");
+      case AttrKind::kInt: {
+        ASSIGN_OR_RETURN(int64_t value, Int());
+        return AttrValue(value);
+      }
+      case AttrKind::kFloat: return ParseFloat();
+      case AttrKind::kInts: {
+        ASSIGN_OR_RETURN(std::vector<int64_t> list, Ints());
+        return AttrValue(std::move(list));
+      }
+      case AttrKind::kDType: {
+        ASSIGN_OR_RETURN(std::string word, Word("a dtype"));
+        absl::StatusOr<DType> dtype = DTypeFromName(word);
+        if (!dtype.ok()) return FailAt(start, MessageOf(dtype.status()));
+        return AttrValue(*dtype);
+      }
+      case AttrKind::kReduceOp: {
+        ASSIGN_OR_RETURN(std::string word, Word("a reduction"));
+        absl::StatusOr<ReduceOp> op = ReduceOpFromName(word);
+        if (!op.ok()) return FailAt(start, MessageOf(op.status()));
+        return AttrValue(*op);
+      }
+      case AttrKind::kAxes: return ParseAxes();
+      case AttrKind::kLayout: break;
+    }
+    ASSIGN_OR_RETURN(Layout layout, ParseLayout());
+    return AttrValue(std::move(layout));
+  }
+
+  absl::StatusOr<AttrValue> ParseFloat() {
+    SkipSpace();
+    double value = 0;
+    const auto [end, error] = std::from_chars(text_.data() + at_, text_.data() + text_.size(), value);
+    if (error == std::errc::result_out_of_range) return Fail("this number does not fit a double");
+    if (error != std::errc()) return Fail("expected a number");
+    at_ = static_cast<size_t>(end - text_.data());
+    return AttrValue(value);
+  }
+
+  absl::StatusOr<AttrValue> ParseAxes() {
+    RETURN_IF_ERROR(Take('('));
+    AxisList axes;
+    AxisSet seen;
+    do {
+      SkipSpace();
+      const size_t start = at_;
+      ASSIGN_OR_RETURN(std::string name, Word("an axis name"));
+      absl::StatusOr<int> axis = graph_.mesh().FindAxis(name);
+      if (!axis.ok()) return FailAt(start, MessageOf(axis.status()));
+      if (seen.Contains(*axis)) return FailAt(start, fmt::format("axis \"{}\" appears twice.", name));
+      seen.Add(*axis);
+      axes.push_back(*axis);
+    } while (TryTake(','));
+    RETURN_IF_ERROR(Take(')'));
+    return AttrValue(std::move(axes));
+  }
+
+  absl::StatusOr<Attrs> ParseAttrs(const OpRow& row) {
+    Attrs attrs;
+    std::vector<std::string> known;
+    for (const AttrSpec& spec : row.attrs) known.emplace_back(spec.name);
+    while (true) {
+      const char next = Peek();
+      if (next == '{') {  // the one attribute that is written without its name
+        const auto spec = std::find_if(row.attrs.begin(), row.attrs.end(),
+                                       [](const AttrSpec& s) { return s.kind == AttrKind::kLayout; });
+        if (spec == row.attrs.end()) return Fail(fmt::format("{} takes no layout here", row.name));
+        ASSIGN_OR_RETURN(Layout layout, ParseLayout());
+        attrs.Set(spec->name, std::move(layout));
+        continue;
+      }
+      // An attribute starts with a word that is followed by '='.
+      const size_t start = at_;
+      if (!std::isalpha(static_cast<unsigned char>(next))) return attrs;
+      ASSIGN_OR_RETURN(std::string name, Word("an attribute"));
+      if (Peek() != '=') {
+        at_ = start;
+        return attrs;
+      }
+      Take('=').IgnoreError();
+      const auto spec = std::find_if(row.attrs.begin(), row.attrs.end(),
+                                     [&](const AttrSpec& s) { return s.name == name; });
+      if (spec == row.attrs.end()) {
+        std::string hint = DidYouMean(name, known);
+        return FailAt(start, fmt::format("{} has no attribute \"{}\"{}", row.name, name, hint.empty() ? "." : hint));
+      }
+      if (attrs.Find(name) != nullptr) return FailAt(start, fmt::format("attribute \"{}\" is given twice.", name));
+      ASSIGN_OR_RETURN(AttrValue value, ParseAttr(*spec));
+      attrs.Set(name, std::move(value));
+    }
+  }
+
+  absl::Status ParseNode() {
+    SkipSpace();
+    const size_t start = at_;
+    std::vector<std::string> names;
+    do {
+      ASSIGN_OR_RETURN(std::string name, ValueName());
+      names.push_back(std::move(name));
+    } while (TryTake(','));
+    RETURN_IF_ERROR(Take('='));
+    SkipSpace();
+    const size_t op_at = at_;
+    ASSIGN_OR_RETURN(std::string op, Word("an op"));
+    absl::StatusOr<const OpRow*> row = FindOp(op);
+    if (!row.ok()) return FailAt(op_at, MessageOf(row.status()));
+    std::vector<ValueId> operands;
+    if (Peek() == '%') {
+      do {
+        ASSIGN_OR_RETURN(ValueId id, ValueUse());
+        operands.push_back(id);
+      } while (TryTake(','));
+    }
+    ASSIGN_OR_RETURN(Attrs attrs, ParseAttrs(**row));
+    std::vector<Annotation> annotations;
+    if (TryTake(':')) {
+      do {
+        ASSIGN_OR_RETURN(Annotation annotation, ParseAnnotation());
+        annotations.push_back(std::move(annotation));
+      } while (TryTake(','));
+    }
+    absl::StatusOr<int> node = AddNode(**row, operands, std::move(attrs), annotations, names.size(),
+                                       {std::string(file_), LineAt(op_at)});
+    if (!node.ok()) return FailAt(op_at, MessageOf(node.status()));
+    for (size_t i = 0; i < names.size(); ++i) {
+      const ValueId id = graph_.nodes()[*node].results[i];
+      if (!IsNumbered(names[i])) graph_.mutable_value(id).name = names[i];
+      RETURN_IF_ERROR(Define(start, names[i], id));
+    }
+    return absl::OkStatus();
+  }
+
+  // Adds a node of either kind of program: by inference where there are no blocks, as written where
+  // there are.
+  absl::StatusOr<int> AddNode(const OpRow& row, const std::vector<ValueId>& operands, Attrs attrs,
+                              const std::vector<Annotation>& annotations, size_t num_results,
+                              SourceLocation location) {
+    const bool local_op = row.kind == OpKind::kCollective || row.kind == OpKind::kLocal;
+    is_local_ |= local_op;
+    const size_t expected = row.num_results < 0 ? operands.size() : static_cast<size_t>(row.num_results);
+    if (expected != num_results || (!annotations.empty() && annotations.size() != expected))
+      return InvalidArgument("{} has {} result{}; {} names and {} types are given.", row.name, expected,
+                             expected == 1 ? "" : "s", num_results, annotations.size());
+    const bool has_blocks = std::any_of(annotations.begin(), annotations.end(),
+                                        [](const Annotation& a) { return a.global.has_value(); });
+    if (!local_op && !has_blocks) {
+      ASSIGN_OR_RETURN(int node, graph_.TryAdd(row, operands, std::move(attrs), location));
+      for (size_t i = 0; i < annotations.size(); ++i) {
+        ValueInfo& info = graph_.mutable_value(graph_.nodes()[node].results[i]);
+        if (annotations[i].type != info.type)
+          return InvalidArgument("{}: the result is {}, not {}.", row.name, info.type.ToString(),
+                                 annotations[i].type.ToString());
+        info.layout = annotations[i].layout;
+      }
+      return node;
+    }
+    if (annotations.empty())
+      return InvalidArgument("{}: in a local program every result says its type and layout.", row.name);
+    if (row.num_operands >= 0 ? operands.size() != static_cast<size_t>(row.num_operands) : operands.empty())
+      return InvalidArgument("{}: takes {} operands, got {}.", row.name,
+                             row.num_operands < 0 ? "one or more" : fmt::format("{}", row.num_operands),
+                             operands.size());
+    absl::StatusOr<Attrs> complete = Graph::CompleteAttrs(row, attrs);
+    if (!complete.ok()) return Annotate(complete.status(), fmt::format("{}: ", row.name));
+    Node node{.row = &row, .attrs = *std::move(complete), .location = location};
+    node.operands.assign(operands.begin(), operands.end());
+    std::vector<ValueInfo> infos;
+    for (const Annotation& a : annotations)
+      infos.push_back({.type = a.type, .global = a.global.value_or(a.type), .layout = a.layout, .location = location});
+    return graph_.AddNode(std::move(node), std::move(infos));
+  }
+
+  absl::Status ParseUpdate() {
+    SkipSpace();
+    const size_t start = at_;
+    ASSIGN_OR_RETURN(ValueId variable, ValueUse());
+    RETURN_IF_ERROR(Take('='));
+    ASSIGN_OR_RETURN(ValueId value, ValueUse());
+    const ValueInfo& old_info = graph_.value(variable);
+    int argument = -1;
+    for (size_t i = 0; i < graph_.arguments().size(); ++i)
+      if (graph_.arguments()[i].value == variable && graph_.arguments()[i].is_variable) argument = static_cast<int>(i);
+    if (argument < 0) return FailAt(start, fmt::format("%{} is not a variable.", old_info.name));
+    for (const VariableUpdate& update : graph_.updates())
+      if (update.argument == argument) return FailAt(start, fmt::format("%{} is updated twice.", old_info.name));
+    const ValueInfo& new_info = graph_.value(value);
+    if (old_info.type != new_info.type || old_info.global != new_info.global)
+      return FailAt(start, fmt::format("%{} is {}, its new value {}; they must agree.", old_info.name,
+                                       old_info.type.ToString(), new_info.type.ToString()));
+    graph_.AddUpdate({argument, value});
+    return absl::OkStatus();
+  }
+
+  absl::Status ParseReturn() {
+    std::set<std::string> names;
+    do {
+      SkipSpace();
+      const size_t start = at_;
+      std::string name;
+      if (Peek() != '%') {
+        ASSIGN_OR_RETURN(name, Word("%value or name=%value", "./-"));
+        RETURN_IF_ERROR(Take('='));
+      }
+      ASSIGN_OR_RETURN(ValueId value, ValueUse());
+      if (!name.empty() && !names.insert(name).second)
+        return FailAt(start, fmt::format("output \"{}\" is returned twice.", name));
+      graph_.AddOutput({name, value});
+    } while (TryTake(','));
+    return absl::OkStatus();
+  }
+
+  // In a local program every value has a layout that fits its block; values without one are whole.
+  absl::Status FinishLocal() {
+    if (!is_local_) return absl::OkStatus();
+    auto fail = [&](const SourceLocation& location, std::string_view message) {
+      return InvalidArgument("{}: {}", location.ToString(), message);
+    };
+    for (size_t i = 0; i < graph_.values().size(); ++i) {
+      ValueInfo& info = graph_.mutable_value(static_cast<ValueId>(i));
+      if (!info.layout.has_value()) info.layout = Layout::Replicated(graph_.mesh(), info.type.rank());
+      const bool fits = info.global.rank() == info.layout->rank() && info.global.dtype == info.type.dtype &&
+                        info.layout->LocalShape(info.global.shape) == info.type.shape;
+      if (!fits)
+        return fail(info.location, fmt::format("{} is not the block of {} under {}.", info.type.ToString(),
+                                               info.global.ToString(), info.layout->ToString()));
+    }
+    for (const VariableUpdate& update : graph_.updates()) {
+      const ValueInfo& variable = graph_.value(graph_.arguments()[update.argument].value);
+      if (*variable.layout != *graph_.value(update.value).layout)
+        return fail(variable.location, fmt::format("%{} is {}, its new value {}; the layouts must agree.",
+                                                   variable.name, variable.layout->ToString(),
+                                                   graph_.value(update.value).layout->ToString()));
+    }
+    for (const Node& node : graph_.nodes()) {
+      if (absl::Status status = CheckLocalNode(graph_, node); !status.ok())
+        return fail(node.location, fmt::format("{}: {}", node.row->name, MessageOf(status)));
+    }
+    return absl::OkStatus();
+  }
+
+  std::string_view text_;
+  std::string_view file_;
+  size_t at_ = 0;
+  Graph graph_;
+  std::map<std::string, ValueId> ids_;
+  bool is_local_ = false;
+};
+
+}  // namespace
+
+absl::StatusOr<Graph> ParseGraph(std::string_view text, std::string_view file_name) {
+  return Parser(text, file_name).Parse();
+}
+
+}  // namespace meshwork

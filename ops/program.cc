@@ -1,0 +1,73 @@
+#include "ops/program.h"
+
+#include "base/status.h"
+#include "ops/row.h"
+#include "ops/text.h"
+
+namespace meshwork {
+namespace {
+
+// FNV-1a: stable across builds and machines.
+uint64_t Hash(std::string_view text) {
+  uint64_t hash = 0xcbf29ce484222325u;
+  for (unsigned char c : text) hash = (hash ^ c) * 0x100000001b3u;
+  return hash;
+}
+
+}  // namespace
+
+std::string Program::Fingerprint() const { return fmt::format("{:016x}", Hash(PrintGraph(body))); }
+
+int64_t WireBytes(const Graph& local, const Node& node) {
+  const std::string_view name = node.row->name;
+  int64_t operand_bytes = 0, result_bytes = 0;
+  for (ValueId id : node.operands) operand_bytes += local.value(id).type.bytes();
+  for (ValueId id : node.results) result_bytes += local.value(id).type.bytes();
+  if (name == "collective_permute") return operand_bytes;
+  const int64_t n = local.mesh().GroupSize(node.attrs.Get<AxisList>("axes"));
+  if (name == "all_reduce") return 2 * (n - 1) * operand_bytes / n;
+  if (name == "all_gather") return (n - 1) * result_bytes / n;
+  return (n - 1) * operand_bytes / n;  // reduce_scatter: B is the operand; all_to_all: l is the operand
+}
+
+std::vector<CollectiveSummary> SummarizeCollectives(const Graph& local) {
+  std::vector<CollectiveSummary> all;
+  for (const Node& node : local.nodes()) {
+    if (node.row->kind != OpKind::kCollective) continue;
+    const std::string axes = node.attrs.Find("axes") == nullptr
+                                 ? std::string("()")
+                                 : local.mesh().AxesToString(node.attrs.Get<AxisList>("axes"));
+    auto it = std::find_if(all.begin(), all.end(), [&](const CollectiveSummary& s) {
+      return s.type == node.row->name && s.axes == axes;
+    });
+    if (it == all.end()) it = all.insert(all.end(), {std::string(node.row->name), axes});
+    ++it->count;
+    it->bytes += WireBytes(local, node);
+  }
+  return all;
+}
+
+std::string ExplainCollectives(const Graph& local) {
+  std::string out;
+  int count = 0;
+  for (const Node& node : local.nodes()) {
+    if (node.row->kind != OpKind::kCollective) continue;
+    const std::string axes =
+        node.attrs.Find("axes") == nullptr ? "" : " over " + local.mesh().AxesToString(node.attrs.Get<AxisList>("axes"));
+    const ValueInfo& first = local.value(node.operands[0]);
+    const std::string what = node.operands.size() == 1
+                                 ? first.global.ToString() + " " + first.layout->ToString()
+                                 : fmt::format("{} values", node.operands.size());
+    out += fmt::format("{:3}. {}{}: {}, {} B on the wire per device\n", ++count, node.row->name, axes, what,
+                       WireBytes(local, node));
+    std::string_view causes = node.cause;  // one per value, separated by "; "
+    while (!causes.empty()) {
+      const size_t end = causes.find("; ");
+      out += fmt::format("       {}\n", causes.substr(0, end));
+      causes.remove_prefix(end == std::string_view::npos ? causes.size() : end + 2);
+    }
+  }
+  return count == 0 ? "No collectives: no device needs what another holds.\n" : out;
+}
+
+}  // namespace meshwork

@@ -1,0 +1,44 @@
+// A Program is what spmd hands to runtime: the local graph every device runs, and what the compile
+// knows about it. It can as well be parsed from text and run without the partitioner.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "ops/graph.h"
+
+namespace meshwork {
+
+struct PassTiming {
+  std::string pass;
+  double seconds;
+};
+
+struct Program {
+  Graph body;                       // local types, each with its global type and layout
+  std::vector<PassTiming> passes = {};   // what the compile spent, in order
+  std::vector<std::string> decisions = {};  // "h: {batch,model} from matmul (model.cc:12), letter n"
+
+  // 16 hex digits over the text of the body; processes that run together must agree on it.
+  std::string Fingerprint() const;
+};
+
+// The collectives of a local graph, merged by type and axes, in order of first use.
+struct CollectiveSummary {
+  std::string type;   // "all_reduce"
+  std::string axes;   // "(batch)"
+  int64_t count = 0;  // per step
+  int64_t bytes = 0;  // on the wire, per device and step; see WireBytes
+};
+std::vector<CollectiveSummary> SummarizeCollectives(const Graph& local);
+
+// Bytes a device sends for one collective: with B the bytes of the gathered or reduced buffer, l those of
+// the local operand and n the group's size: all-reduce 2(n-1)/n·B, reduce-scatter and all-gather
+// (n-1)/n·B, all-to-all (n-1)/n·l, collective-permute l. Blocks count, padding included.
+int64_t WireBytes(const Graph& local, const Node& node);
+
+// One line per collective: what it moves, the user's line, and why it is there.
+std::string ExplainCollectives(const Graph& local);
+
+}  // namespace meshwork

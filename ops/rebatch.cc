@@ -1,0 +1,119 @@
+#include "ops/rebatch.h"
+
+#include <numeric>
+
+#include "base/status.h"
+#include "ops/row.h"
+
+namespace meshwork {
+namespace {
+
+// Union-find over all dims of all values; classes are dims that are one dim of the program.
+class DimClasses {
+ public:
+  explicit DimClasses(const Graph& graph) : first_(graph.values().size()) {
+    int next = 0;
+    for (size_t i = 0; i < graph.values().size(); ++i) {
+      first_[i] = next;
+      next += graph.values()[i].type.rank();
+    }
+    parent_.resize(next);
+    std::iota(parent_.begin(), parent_.end(), 0);
+  }
+  int Find(ValueId value, int dim) { return Root(first_[value] + dim); }
+  void Join(ValueId a, int i, ValueId b, int j) { parent_[Find(a, i)] = Find(b, j); }
+
+ private:
+  int Root(int x) {
+    while (parent_[x] != x) x = parent_[x] = parent_[parent_[x]];
+    return x;
+  }
+  std::vector<int> first_, parent_;
+};
+
+void JoinLetters(const Graph& graph, const Node& node, DimClasses& classes) {
+  const Rule rule = RuleOf(graph, node);
+  struct Use {
+    ValueId value;
+    int dim;
+  };
+  std::vector<std::optional<Use>> seen(rule.letters.size());
+  auto visit = [&](const LetterList& list, ValueId value) {
+    for (size_t d = 0; d < list.size(); ++d) {
+      if (list[d] == kNoLetter) continue;
+      // Dims of different size under one letter (a reshape's) grow together, but are not one size.
+      if (auto& use = seen[list[d]]) classes.Join(value, static_cast<int>(d), use->value, use->dim);
+      else use = Use{value, static_cast<int>(d)};
+    }
+  };
+  for (size_t i = 0; i < node.operands.size(); ++i) visit(rule.operands[i], node.operands[i]);
+  for (size_t i = 0; i < node.results.size(); ++i) visit(rule.results[i], node.results[i]);
+}
+
+}  // namespace
+
+absl::StatusOr<Graph> Rebatch(const Graph& graph, int64_t from, int64_t to) {
+  DimClasses classes(graph);
+  for (const Node& node : graph.nodes()) JoinLetters(graph, node, classes);
+  for (const VariableUpdate& update : graph.updates()) {
+    const ValueId variable = graph.arguments()[update.argument].value;
+    for (int d = 0; d < graph.value(variable).type.rank(); ++d) classes.Join(variable, d, update.value, d);
+  }
+  std::vector<int> batch;
+  auto is_batch = [&](ValueId value, int d) {
+    return std::find(batch.begin(), batch.end(), classes.Find(value, d)) != batch.end();
+  };
+  for (const Argument& argument : graph.arguments()) {
+    const Shape& shape = graph.value(argument.value).type.shape;
+    if (!argument.is_variable && !shape.empty() && shape[0] == from && !is_batch(argument.value, 0))
+      batch.push_back(classes.Find(argument.value, 0));
+  }
+
+  Graph copy(graph.mesh());
+  copy.name = graph.name;
+  std::vector<ValueId> map(graph.values().size(), kNoValue);
+  for (const Argument& argument : graph.arguments()) {
+    ValueInfo info = graph.value(argument.value);
+    for (int d = 0; d < info.type.rank(); ++d) {
+      if (!is_batch(argument.value, d)) continue;
+      if (argument.is_variable)
+        return InvalidArgument("variable \"{}\" is {}; its dim {} is tied to the batch of {}, so the program "
+                               "cannot run with {}.",
+                               info.name, info.type.ToString(), d, from, to);
+      info.type.shape[d] = info.type.shape[d] / from * to;
+    }
+    info.global = info.type;
+    map[argument.value] = copy.AddArgument(std::move(info), argument.is_variable, argument.initializer);
+  }
+  for (const Node& node : graph.nodes()) {
+    Attrs attrs = node.attrs;
+    for (const AttrSpec& spec : node.row->attrs) {
+      if (!spec.is_result_shape) continue;
+      auto shape = attrs.Get<std::vector<int64_t>>(spec.name);
+      for (size_t d = 0; d < shape.size(); ++d) {
+        if (!is_batch(node.results[0], static_cast<int>(d))) continue;
+        if (shape[d] % from != 0)
+          return InvalidArgument("{}: dim {} of {} is tied to the batch of {}, which does not divide it, so the "
+                                 "program cannot run with {}.",
+                                 graph.Describe(node.row->name, node.location), d,
+                                 graph.value(node.results[0]).type.ToString(), from, to);
+        shape[d] = shape[d] / from * to;
+      }
+      attrs.Set(spec.name, std::move(shape));
+    }
+    absl::InlinedVector<ValueId, 4> operands;
+    for (ValueId id : node.operands) operands.push_back(map[id]);
+    ASSIGN_OR_RETURN(int added, copy.TryAdd(*node.row, operands, std::move(attrs), node.location));
+    for (size_t i = 0; i < node.results.size(); ++i) {
+      const ValueId result = copy.nodes()[added].results[i];
+      copy.mutable_value(result).name = graph.value(node.results[i]).name;
+      copy.mutable_value(result).layout = graph.value(node.results[i]).layout;
+      map[node.results[i]] = result;
+    }
+  }
+  for (const VariableUpdate& update : graph.updates()) copy.AddUpdate({update.argument, map[update.value]});
+  for (const OutputInfo& output : graph.outputs()) copy.AddOutput({output.name, map[output.value]});
+  return copy;
+}
+
+}  // namespace meshwork

@@ -1,0 +1,83 @@
+// One op = one row: everything meshwork knows about it, in one place.
+//
+// Rows are written in ops/<family>.cc and listed explicitly in ops/registry.cc. The contract test
+// (tests/contract) walks the registry: a row without samples does not pass.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "ops/graph.h"
+#include "ops/kernel.h"
+#include "ops/rule.h"
+
+namespace meshwork {
+
+// What inference and rules see of a node. `results` is empty during inference.
+struct OpView {
+  const std::vector<Type>& operands;
+  const std::vector<Type>& results;
+  const Attrs& attrs;
+};
+
+// What a gradient sees of a node. Builder calls made with these values append to the graph.
+struct GradView {
+  std::span<const Value> operands;
+  std::span<const Value> results;
+  std::span<const Value> result_grads;  // invalid where the loss does not depend on a result
+  const Attrs& attrs;
+  SourceLocation location;
+};
+
+enum class OpKind {
+  kCompute,     // works on whole tensors; Localize runs it on blocks by its rule
+  kCollective,  // exchanges blocks between devices; only in local programs
+  kLocal,       // local programs only, no communication: slices of a block, padding masks
+  kIdentity,    // a note for the compiler (relayout, stop_gradient) that leaves no local node
+};
+
+struct OpRow {
+  std::string_view name;
+  std::string_view doc;
+  int num_operands = 1;  // -1: any number >= 1
+  int num_results = 1;
+  OpKind kind = OpKind::kCompute;
+  std::vector<AttrSpec> attrs = {};
+
+  // Result types from operand types and attributes. Errors read "k differs: a is …, b is …"; the
+  // graph puts the op and its source line in front.
+  absl::StatusOr<std::vector<Type>> (*infer)(const OpView& view) = nullptr;
+  // The sharding rule; kCompute rows have one.
+  Rule (*rule)(const OpView& view) = nullptr;
+  // Gradients of the operands, in order; invalid for "none". Null: not differentiable, which counts
+  // as a zero gradient (comparisons, integers).
+  std::vector<Value> (*grad)(const GradView& view) = nullptr;
+  // Floating-point operations of the whole op; null: one per result element.
+  double (*flops)(const OpView& view) = nullptr;
+  KernelFactory cpu = nullptr;
+  // The kernel's result depends on where the block lies (iota, random, padding masks).
+  bool reads_block = false;
+  // Result r may be written over operand in_place[r] (same type, element by element); -1: never.
+  std::vector<int> in_place = {};
+  // For the contract test: "f32[4,6], f32[6,8]", attributes after a ';': "f32[4,6]; dims=[1]".
+  std::vector<std::string_view> samples = {};
+  // Sample values of floating-point operands are drawn from [sample_low, sample_high).
+  double sample_low = -1, sample_high = 1;
+};
+
+// Operand and result types of a node.
+std::vector<Type> TypesOf(const Graph& graph, std::span<const ValueId> values);
+std::vector<Type> GlobalTypesOf(const Graph& graph, std::span<const ValueId> values);
+// The rule of a node of a global program. REQUIRES: its row has one.
+Rule RuleOf(const Graph& graph, const Node& node);
+
+// The row called `name`. Error: there is none (with the nearest name).
+absl::StatusOr<const OpRow*> FindOp(std::string_view name);
+// As FindOp for names the code itself writes. REQUIRES: the row exists.
+const OpRow& GetOp(std::string_view name);
+// Every row, in the order of the families.
+const std::vector<const OpRow*>& AllOps();
+
+}  // namespace meshwork

@@ -1,0 +1,90 @@
+#include "ops/rule.h"
+
+#include "base/status.h"
+
+namespace meshwork {
+namespace {
+
+struct TermReader {
+  std::string_view text;
+  Rule& rule;
+
+  // Reads one term ("mk") against the shape of its value.
+  LetterList Read(const Type& type) {
+    LetterList list;
+    for (size_t i = 0; i < text.size(); ++i) {
+      const char name = text[i];
+      if (name == '!') continue;
+      MESHWORK_CHECK(list.size() < type.shape.size(), "rule term {} for {}", text, type.ToString());
+      const int64_t size = type.shape[list.size()];
+      if (name == '1') {
+        list.push_back(kNoLetter);
+        continue;
+      }
+      int8_t found = kNoLetter;
+      for (size_t l = 0; l < rule.letters.size(); ++l)
+        if (rule.letters[l].name == name) found = static_cast<int8_t>(l);
+      if (found == kNoLetter) {
+        found = static_cast<int8_t>(rule.letters.size());
+        rule.letters.push_back({.name = name, .size = size, .reduced = true});
+      }
+      MESHWORK_CHECK(rule.letters[found].size == size, "letter {} of term {}", name, text);
+      if (i + 1 < text.size() && text[i + 1] == '!') rule.letters[found].whole = true;
+      list.push_back(found);
+    }
+    MESHWORK_CHECK(list.size() == type.shape.size(), "rule term {} for {}", text, type.ToString());
+    return list;
+  }
+};
+
+std::vector<std::string_view> Split(std::string_view text) {
+  std::vector<std::string_view> terms;
+  while (true) {
+    const size_t comma = text.find(',');
+    terms.push_back(text.substr(0, comma));
+    if (comma == std::string_view::npos) return terms;
+    text.remove_prefix(comma + 1);
+  }
+}
+
+std::string Join(const Rule& rule, const std::vector<LetterList>& lists) {
+  std::string out;
+  for (size_t i = 0; i < lists.size(); ++i) {
+    if (i > 0) out += ',';
+    for (int8_t letter : lists[i]) {
+      if (letter == kNoLetter) {
+        out += '1';
+        continue;
+      }
+      out += rule.letters[letter].name;
+      if (rule.letters[letter].whole) out += '!';
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+Rule MakeRule(std::string_view text, const std::vector<Type>& operands, const std::vector<Type>& results,
+              Linearity linear, ReduceOp reduce) {
+  Rule rule;
+  rule.linear = linear;
+  rule.reduce = reduce;
+  const size_t arrow = text.find("->");
+  MESHWORK_CHECK(arrow != std::string_view::npos, "rule {}", text);
+  const auto sources = operands.empty() ? std::vector<std::string_view>{} : Split(text.substr(0, arrow));
+  const auto targets = Split(text.substr(arrow + 2));
+  MESHWORK_CHECK(sources.size() == operands.size() && targets.size() == results.size(), "rule {}", text);
+  for (size_t i = 0; i < sources.size(); ++i)
+    rule.operands.push_back(TermReader{sources[i], rule}.Read(operands[i]));
+  for (size_t i = 0; i < targets.size(); ++i) {
+    rule.results.push_back(TermReader{targets[i], rule}.Read(results[i]));
+    for (int8_t letter : rule.results.back())
+      if (letter != kNoLetter) rule.letters[letter].reduced = false;
+  }
+  return rule;
+}
+
+std::string Rule::ToString() const { return Join(*this, operands) + "->" + Join(*this, results); }
+
+}  // namespace meshwork

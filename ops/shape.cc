@@ -1,0 +1,285 @@
+// The shape family: broadcast_to, reshape, transpose, relayout, dimension_size.
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+
+#include "base/status.h"
+#include "fmt/ranges.h"
+#include "ops/builder.h"
+#include "ops/kernels/elementwise.h"
+#include "ops/registry.h"
+
+namespace meshwork {
+namespace {
+
+using Ints = std::vector<int64_t>;
+
+Shape ToShape(const Ints& list) { return Shape(list.begin(), list.end()); }
+Ints ToInts(const Shape& shape) { return Ints(shape.begin(), shape.end()); }
+
+// ---- broadcast_to
+
+absl::StatusOr<std::vector<Type>> InferBroadcastTo(const OpView& view) {
+  const Type& x = view.operands[0];
+  const Shape shape = ToShape(view.attrs.Get<Ints>("shape"));
+  const Ints& dims = view.attrs.Get<Ints>("dims");
+  const Type result{x.dtype, shape};
+  if (static_cast<int>(dims.size()) != x.rank())
+    return InvalidArgument("dims=[{}] has {} entries for the operand {}; give one result dim per operand dim.",
+                           fmt::join(dims, ","), dims.size(), x.ToString());
+  for (size_t i = 0; i < dims.size(); ++i) {
+    RETURN_IF_ERROR(CheckDim("dims", dims[i], result));
+    if (i > 0 && dims[i] <= dims[i - 1])
+      return InvalidArgument("dims=[{}] must increase.", fmt::join(dims, ","));
+    if (x.shape[i] != 1 && x.shape[i] != shape[dims[i]])
+      return InvalidArgument("operand dim {} of {} does not fit dim {} of {}; sizes must be equal or 1.", i,
+                             x.ToString(), dims[i], result.ToString());
+  }
+  return std::vector<Type>{result};
+}
+
+Rule BroadcastToRule(const OpView& view) {
+  const Ints& dims = view.attrs.Get<Ints>("dims");
+  std::string from, to;
+  for (int d = 0; d < view.results[0].rank(); ++d) to += static_cast<char>('a' + d);
+  for (size_t i = 0; i < dims.size(); ++i)
+    from += view.operands[0].shape[i] == view.results[0].shape[dims[i]] ? to[dims[i]] : '1';
+  return MakeRule(from + "->" + to, view.operands, view.results, Linearity::kAll);
+}
+
+std::vector<Value> BroadcastToGrad(const GradView& view) {
+  const Ints& dims = view.attrs.Get<Ints>("dims");
+  const Value& grad = view.result_grads[0];
+  const Shape& shape = view.operands[0].shape();
+  Ints dropped, stretched;
+  for (int64_t d = 0; d < grad.rank(); ++d)
+    if (std::find(dims.begin(), dims.end(), d) == dims.end()) dropped.push_back(d);
+  for (size_t i = 0; i < dims.size(); ++i)
+    if (shape[i] == 1 && grad.shape()[dims[i]] != 1) stretched.push_back(static_cast<int64_t>(i));
+  Value sum = dropped.empty() ? grad : ReduceSum(grad, dropped);
+  return {stretched.empty() ? sum : ReduceSum(sum, stretched, /*keep_dims=*/true)};
+}
+
+Shape DenseStrides(const Shape& shape) {
+  Shape strides(shape.size(), 1);
+  for (size_t d = shape.size(); d-- > 1;) strides[d - 1] = strides[d] * shape[d];
+  return strides;
+}
+
+Kernel StridedCopy(const KernelSpec& spec, const Shape& strides) {
+  const Type& result = spec.results[0].local;
+  return Dispatch(result.dtype, [&](auto zero) {
+    return StridedCopyKernel<decltype(zero)>(MergeDims<1>(result.shape, {strides}), result.num_elements());
+  });
+}
+
+Kernel BroadcastToCpu(const KernelSpec& spec) {
+  const Ints& dims = spec.attrs.Get<Ints>("dims");
+  const Shape& from = spec.operands[0].local.shape;
+  const Shape dense = DenseStrides(from);
+  Shape strides(spec.results[0].local.shape.size(), 0);
+  for (size_t i = 0; i < dims.size(); ++i)
+    strides[dims[i]] = from[i] == spec.results[0].local.shape[dims[i]] ? dense[i] : 0;
+  return StridedCopy(spec, strides);
+}
+
+// ---- reshape
+
+absl::StatusOr<std::vector<Type>> InferReshape(const OpView& view) {
+  const Type& x = view.operands[0];
+  const Type result{x.dtype, ToShape(view.attrs.Get<Ints>("shape"))};
+  if (result.num_elements() != x.num_elements())
+    return InvalidArgument("{} has {} elements, {} has {}; they must be equal.", x.ToString(), x.num_elements(),
+                           result.ToString(), result.num_elements());
+  return std::vector<Type>{result};
+}
+
+// Dims fall into groups of equal product, [4,6] -> [24] or [2,2,6]. A group of one dim each way
+// keeps its letter; of any other group the leading dims share a letter, sharded only by axes that
+// divide both, so that blocks stay contiguous in both shapes.
+Rule ReshapeRule(const OpView& view) {
+  const Shape& from = view.operands[0].shape;
+  const Shape& to = view.results[0].shape;
+  Rule rule{.operands = {LetterList(from.size(), kNoLetter)}, .results = {LetterList(to.size(), kNoLetter)},
+            .linear = Linearity::kAll};
+  if (NumElements(from) == 0) return rule;
+  auto link = [&](size_t i, size_t j, int64_t size, bool must_divide) {
+    const auto letter = static_cast<int8_t>(rule.letters.size());
+    rule.letters.push_back({.name = static_cast<char>('a' + letter), .size = size, .must_divide = must_divide});
+    rule.operands[0][i] = rule.results[0][j] = letter;
+  };
+  size_t i = 0, j = 0;
+  while (i < from.size() && j < to.size()) {
+    if (from[i] == 1 && to[j] != 1) {
+      ++i;
+      continue;
+    }
+    if (to[j] == 1 && from[i] != 1) {
+      ++j;
+      continue;
+    }
+    const size_t first_i = i, first_j = j;
+    int64_t a = from[i++], b = to[j++];
+    while (a != b) {
+      if (a < b) a *= from[i++];
+      else b *= to[j++];
+    }
+    const bool single = i - first_i == 1 && j - first_j == 1;
+    link(first_i, first_j, std::gcd(from[first_i], to[first_j]), !single);
+  }
+  return rule;
+}
+
+std::vector<Value> ReshapeGrad(const GradView& view) {
+  return {Reshape(view.result_grads[0], view.operands[0].shape())};
+}
+
+Kernel ReshapeCpu(const KernelSpec& spec) {
+  const int64_t size = DTypeSize(spec.results[0].local.dtype);
+  return {.run =
+              [size](const KernelArgs& args) {
+                std::memcpy(args.Out<char>(0) + args.begin * size, args.In<char>(0) + args.begin * size,
+                            static_cast<size_t>((args.end - args.begin) * size));
+              },
+          .units = spec.results[0].local.num_elements()};
+}
+
+// ---- transpose
+
+absl::StatusOr<std::vector<Type>> InferTranspose(const OpView& view) {
+  const Type& x = view.operands[0];
+  const Ints& permutation = view.attrs.Get<Ints>("permutation");
+  Ints sorted = permutation;
+  std::sort(sorted.begin(), sorted.end());
+  Ints all(x.shape.size());
+  std::iota(all.begin(), all.end(), 0);
+  if (sorted != all)
+    return InvalidArgument("permutation=[{}] does not name each dim of {} once.", fmt::join(permutation, ","),
+                           x.ToString());
+  Type result{x.dtype, {}};
+  for (int64_t d : permutation) result.shape.push_back(x.shape[d]);
+  return std::vector<Type>{result};
+}
+
+Rule TransposeRule(const OpView& view) {
+  std::string from, to;
+  for (int d = 0; d < view.operands[0].rank(); ++d) from += static_cast<char>('a' + d);
+  for (int64_t d : view.attrs.Get<Ints>("permutation")) to += from[d];
+  return MakeRule(from + "->" + to, view.operands, view.results, Linearity::kAll);
+}
+
+std::vector<Value> TransposeGrad(const GradView& view) {
+  const Ints& permutation = view.attrs.Get<Ints>("permutation");
+  Ints inverse(permutation.size());
+  for (size_t i = 0; i < permutation.size(); ++i) inverse[permutation[i]] = static_cast<int64_t>(i);
+  return {Transpose(view.result_grads[0], inverse)};
+}
+
+Kernel TransposeCpu(const KernelSpec& spec) {
+  const Shape dense = DenseStrides(spec.operands[0].local.shape);
+  Shape strides;
+  for (int64_t d : spec.attrs.Get<Ints>("permutation")) strides.push_back(dense[d]);
+  return StridedCopy(spec, strides);
+}
+
+// ---- relayout, dimension_size
+
+absl::StatusOr<std::vector<Type>> InferRelayout(const OpView& view) {
+  const Layout& layout = view.attrs.Get<Layout>("layout");
+  if (layout.rank() != view.operands[0].rank())
+    return InvalidArgument("layout {} has {} dims, the operand {} has {}.", layout.ToString(), layout.rank(),
+                           view.operands[0].ToString(), view.operands[0].rank());
+  if (layout.is_partial())
+    return InvalidArgument("layout {} is partial; only whole values can be asked for.", layout.ToString());
+  return std::vector<Type>{view.operands[0]};
+}
+
+std::vector<Value> RelayoutGrad(const GradView& view) {
+  // The gradient of a pinned value is pinned alike.
+  Graph& graph = *view.result_grads[0].graph();
+  return {graph.Add("relayout", {{view.result_grads[0]}}, view.attrs, view.location)[0]};
+}
+
+Rule SameRule(const OpView& view) {
+  std::string term;
+  for (int d = 0; d < view.operands[0].rank(); ++d) term += static_cast<char>('a' + d);
+  return MakeRule(term + "->" + term, view.operands, view.results, Linearity::kAll);
+}
+
+absl::StatusOr<std::vector<Type>> InferDimensionSize(const OpView& view) {
+  for (int64_t d : view.attrs.Get<Ints>("dims")) RETURN_IF_ERROR(CheckDim("dims", d, view.operands[0]));
+  return std::vector<Type>{{view.attrs.Get<DType>("dtype"), {}}};
+}
+
+Rule DimensionSizeRule(const OpView& view) {
+  Rule rule{.operands = {LetterList(view.operands[0].shape.size(), kNoLetter)}, .results = {{}}};
+  return rule;
+}
+
+Kernel DimensionSizeCpu(const KernelSpec& spec) {
+  int64_t size = 1;
+  for (int64_t d : spec.attrs.Get<Ints>("dims")) size *= spec.operands[0].global.shape[d];
+  return Dispatch(spec.results[0].local.dtype, [size](auto zero) -> Kernel {
+    using T = decltype(zero);
+    return {.run = [size](const KernelArgs& args) { *args.Out<T>(0) = static_cast<T>(size); }};
+  });
+}
+
+const std::vector<OpRow>& Rows() {
+  static const auto* rows = new std::vector<OpRow>{
+      {.name = "broadcast_to", .doc = "result dim dims[i] takes operand dim i (or repeats it, if of size 1)",
+       .attrs = {{"shape", AttrKind::kInts, std::nullopt, true}, {"dims", AttrKind::kInts}},
+       .infer = InferBroadcastTo, .rule = BroadcastToRule, .grad = BroadcastToGrad, .cpu = BroadcastToCpu,
+       .samples = {"f32[6]; shape=[4,6] dims=[1]", "f64[4]; shape=[4,6] dims=[0]", "f32[]; shape=[5] dims=[]",
+                   "i32[4,1]; shape=[4,6] dims=[0,1]"}},
+      {.name = "reshape", .doc = "the same elements in row-major order under another shape",
+       .attrs = {{"shape", AttrKind::kInts, std::nullopt, true}},
+       .infer = InferReshape, .rule = ReshapeRule, .grad = ReshapeGrad, .cpu = ReshapeCpu,
+       .samples = {"f32[4,6]; shape=[24]", "f32[24]; shape=[6,4]", "f64[4,6]; shape=[4,3,2]",
+                   "f32[4,6]; shape=[4,1,6]", "i32[6,4]; shape=[12,2]"}},
+      {.name = "transpose", .doc = "result dim i is operand dim permutation[i]",
+       .attrs = {{"permutation", AttrKind::kInts}},
+       .infer = InferTranspose, .rule = TransposeRule, .grad = TransposeGrad, .cpu = TransposeCpu,
+       .samples = {"f32[4,6]; permutation=[1,0]", "f64[2,3,4]; permutation=[2,0,1]"}},
+      {.name = "relayout", .doc = "x in the given layout", .kind = OpKind::kIdentity,
+       .attrs = {{"layout", AttrKind::kLayout}},
+       .infer = InferRelayout, .rule = SameRule, .grad = RelayoutGrad, .cpu = ReshapeCpu,
+       .samples = {"f32[4,6]; layout={_,_}"}},
+      {.name = "dimension_size", .doc = "the number of elements of x along dims, as a scalar",
+       .attrs = {{"dims", AttrKind::kInts}, {"dtype", AttrKind::kDType, F32}},
+       .infer = InferDimensionSize, .rule = DimensionSizeRule, .cpu = DimensionSizeCpu,
+       .samples = {"f32[4,6]; dims=[0]", "f32[4,6]; dims=[0,1] dtype=i32"}},
+  };
+  return *rows;
+}
+
+}  // namespace
+
+std::span<const OpRow> ShapeOps() { return Rows(); }
+
+Value BroadcastTo(const Operand& x, const Shape& shape, const Ints& dims) {
+  return AddOp("broadcast_to", {x}, {{"shape", ToInts(shape)}, {"dims", dims}});
+}
+Value Reshape(const Operand& x, const Shape& shape) {
+  return AddOp("reshape", {x}, {{"shape", ToInts(shape)}});
+}
+Value Transpose(const Operand& x, const Ints& permutation) {
+  return AddOp("transpose", {x}, {{"permutation", permutation}});
+}
+Value DimensionSize(const Operand& x, const Ints& dims, DType dtype) {
+  return AddOp("dimension_size", {x}, {{"dims", dims}, {"dtype", dtype}});
+}
+
+Value Relayout(const Operand& x, const LayoutSpec& spec) {
+  ResolvedOperands resolved = Resolve({x});
+  if (resolved.graph == nullptr) return {};
+  absl::StatusOr<Layout> layout = Layout::Create(resolved.graph->mesh(), spec);
+  if (!layout.ok()) {
+    resolved.graph->RecordError(std::string(MessageOf(
+        Annotate(layout.status(), resolved.graph->Describe("relayout", resolved.location) + ": "))));
+    return {};
+  }
+  return AddOp("relayout", {x}, {{"layout", *std::move(layout)}});
+}
+
+}  // namespace meshwork

@@ -1,0 +1,45 @@
+#include "ops/type.h"
+
+#include <vector>
+
+#include "base/status.h"
+#include "base/suggest.h"
+
+namespace meshwork {
+
+std::string_view DTypeName(DType dtype) {
+  constexpr std::string_view kNames[] = {"f32", "f64", "i32", "i64", "bool"};
+  return kNames[static_cast<int>(dtype)];
+}
+
+absl::StatusOr<DType> DTypeFromName(std::string_view name) {
+  std::vector<std::string> names;
+  for (DType dtype : kAllDTypes) {
+    if (DTypeName(dtype) == name) return dtype;
+    names.emplace_back(DTypeName(dtype));
+  }
+  std::string hint = DidYouMean(name, names);
+  return InvalidArgument("unknown dtype \"{}\"; one of f32, f64, i32, i64, bool{}", name,
+                         hint.empty() ? "." : hint);
+}
+
+int64_t DTypeSize(DType dtype) {
+  constexpr int64_t kSizes[] = {4, 8, 4, 8, 1};
+  return kSizes[static_cast<int>(dtype)];
+}
+
+std::string Type::ToString() const { return fmt::format("{}{}", DTypeName(dtype), ShapeToString(shape)); }
+
+absl::Status CheckSize(const Type& type) {
+  constexpr int64_t kMaxElements = int64_t{1} << 40;
+  int64_t elements = 1;
+  for (int64_t size : type.shape) {
+    if (size < 0) return InvalidArgument("{} has a negative size.", type.ToString());
+    if (size > 0 && elements > kMaxElements / size)
+      return InvalidArgument("{} has more than 2^40 elements.", type.ToString());
+    elements *= size;
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace meshwork

@@ -1,0 +1,46 @@
+#include "runtime/tensor.h"
+
+#include <cstdlib>
+#include <cstring>
+#include <new>
+
+namespace meshwork {
+
+std::shared_ptr<void> AllocateAligned(int64_t bytes) {
+  constexpr int64_t kAlignment = 64;
+  const int64_t rounded = std::max<int64_t>(kAlignment, (bytes + kAlignment - 1) / kAlignment * kAlignment);
+  void* p = std::aligned_alloc(kAlignment, static_cast<size_t>(rounded));
+  if (p == nullptr) throw std::bad_alloc();
+  return std::shared_ptr<void>(p, std::free);
+}
+
+Tensor::Tensor(Type type) : type_(std::move(type)), storage_(AllocateAligned(type_.bytes())) {
+  data_ = static_cast<std::byte*>(storage_.get());
+}
+
+Tensor Tensor::Zeros(Type type) {
+  Tensor tensor(std::move(type));
+  std::memset(tensor.data_, 0, static_cast<size_t>(tensor.bytes()));
+  return tensor;
+}
+
+Tensor Tensor::Rows(int64_t begin, int64_t end) const {
+  MESHWORK_CHECK(type_.rank() >= 1 && 0 <= begin && begin <= end && end <= type_.shape[0],
+                 "rows [{}, {}) of {}", begin, end, type_.ToString());
+  Tensor rows = *this;
+  if (type_.shape[0] > 0) rows.data_ += type_.bytes() / type_.shape[0] * begin;
+  rows.type_.shape[0] = end - begin;
+  return rows;
+}
+
+absl::StatusOr<double> Tensor::Scalar() const {
+  if (num_elements() != 1) {
+    return InvalidArgument("Tensor: a {} has {} elements; Scalar() reads tensors of one.", type_.ToString(),
+                           num_elements());
+  }
+  return Dispatch(dtype(), [&](auto zero) {
+    return static_cast<double>(*reinterpret_cast<const decltype(zero)*>(data_));
+  });
+}
+
+}  // namespace meshwork

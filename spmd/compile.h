@@ -1,0 +1,25 @@
+// Compile: one global program in, the program each device runs out.
+//
+//   Program program = Compile(graph).value();
+//   fmt::print("{}", PrintGraph(program.body));
+//
+// Nothing in the compiler loops over devices: its time does not depend on how many there are.
+#pragma once
+
+#include <functional>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+#include "ops/program.h"
+
+namespace meshwork {
+
+struct CompileOptions {
+  // Called with the program after each pass.
+  std::function<void(std::string_view pass, const Graph& graph)> dump = nullptr;
+};
+
+// Errors: the mistakes recorded in `global`, all of them.
+absl::StatusOr<Program> Compile(const Graph& global, const CompileOptions& options = {});
+
+}  // namespace meshwork

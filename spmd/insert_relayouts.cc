@@ -1,0 +1,363 @@
+#include "spmd/insert_relayouts.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "base/status.h"
+#include "layout/relayout.h"
+#include "ops/rewrite.h"
+#include "ops/row.h"
+
+namespace meshwork {
+namespace {
+
+// One wire byte costs as much as this many floating-point operations.
+constexpr double kFlopsPerByte = 10;
+
+using LetterAxes = std::vector<AxisList>;  // per letter of a rule
+
+// How one op will be run.
+struct Choice {
+  Rule rule;
+  LetterAxes axes;
+  PartialSet reduced;  // what its reduced letters leave owed
+};
+
+Layout LayoutOf(const Mesh& mesh, const LetterList& letters, const LetterAxes& axes, PartialSet partials = {}) {
+  std::vector<AxisList> dims;
+  for (int8_t letter : letters) dims.push_back(letter == kNoLetter ? AxisList() : axes[letter]);
+  return Layout(mesh, std::move(dims), std::move(partials));
+}
+
+PartialSet ReducedBy(const Rule& rule, const LetterAxes& axes) {
+  PartialSet partials;
+  for (size_t l = 0; l < rule.letters.size(); ++l)
+    if (rule.letters[l].reduced)
+      for (int axis : axes[l]) partials.push_back({axis, rule.reduce});
+  return partials;
+}
+
+int64_t WireBytes(const Layout& from, const Layout& to, const Type& type) {
+  if (from == to) return 0;
+  return PlanRelayout(from, to, type.shape).value().wire_elements * DTypeSize(type.dtype);
+}
+
+// Chooses the letters' axes of one op.
+class LetterChooser {
+ public:
+  LetterChooser(const Graph& graph, const Node& node) : graph_(graph), node_(node), rule_(RuleOf(graph, node)) {
+    offers_.resize(rule_.letters.size());
+    Collect(rule_.operands, node.operands);
+    Collect(rule_.results, node.results);
+    const std::vector<Type> operands = TypesOf(graph, node.operands), results = TypesOf(graph, node.results);
+    flops_ = node.row->flops != nullptr ? node.row->flops({operands, results, node.attrs})
+                                        : static_cast<double>(results[0].num_elements());
+  }
+
+  Choice Choose() {
+    LetterAxes axes(rule_.letters.size());
+    if (std::optional<LetterAxes> agreed = Agreed()) best_ = std::move(agreed);
+    else Try(0, AxisSet(), axes);
+    MESHWORK_CHECK(best_.has_value());
+    PartialSet reduced = ReducedBy(rule_, *best_);
+    return {std::move(rule_), *std::move(best_), std::move(reduced)};
+  }
+
+ private:
+  void Collect(const std::vector<LetterList>& lists, std::span<const ValueId> values) {
+    for (size_t i = 0; i < lists.size(); ++i) {
+      for (size_t d = 0; d < lists[i].size(); ++d) {
+        const int8_t l = lists[i][d];
+        if (l == kNoLetter || rule_.letters[l].whole) continue;
+        const AxisList& axes = graph_.value(values[i]).layout->dim(static_cast<int>(d));
+        if (axes.empty()) continue;
+        if (rule_.letters[l].must_divide && rule_.letters[l].size % graph_.mesh().GroupSize(axes) != 0) continue;
+        auto& offers = offers_[l];
+        if (std::find(offers.begin(), offers.end(), axes) == offers.end()) offers.push_back(axes);
+      }
+    }
+  }
+
+  // The letters' axes if nothing has to move: all tensors agree on every letter.
+  std::optional<LetterAxes> Agreed() const {
+    LetterAxes axes(rule_.letters.size());
+    std::vector<bool> seen(rule_.letters.size(), false);
+    AxisSet used;
+    auto agree = [&](const std::vector<LetterList>& lists, std::span<const ValueId> values) {
+      for (size_t i = 0; i < lists.size(); ++i) {
+        for (size_t d = 0; d < lists[i].size(); ++d) {
+          const AxisList& have = graph_.value(values[i]).layout->dim(static_cast<int>(d));
+          const int8_t l = lists[i][d];
+          if (l == kNoLetter || seen[l]) {
+            if (have != (l == kNoLetter ? AxisList() : axes[l])) return false;
+            continue;
+          }
+          const bool cut = std::find(offers_[l].begin(), offers_[l].end(), have) != offers_[l].end();
+          if (!have.empty() && (!cut || used.Intersects(AxisSet(have)))) return false;
+          seen[l] = true;
+          axes[l] = have;
+          used = used.Union(AxisSet(have));
+        }
+      }
+      return true;
+    };
+    if (!agree(rule_.operands, node_.operands) || !agree(rule_.results, node_.results)) return std::nullopt;
+    return axes;
+  }
+
+  // Tries every combination of offers from letter l on; offers come first, "whole" last, so that of
+  // equal costs the more sharded one is kept.
+  void Try(size_t l, AxisSet used, LetterAxes& axes) {
+    if (l == axes.size()) {
+      const double cost = Cost(axes);
+      if (!best_.has_value() || cost < best_cost_) {
+        best_cost_ = cost;
+        best_ = axes;
+      }
+      return;
+    }
+    for (const AxisList& offer : offers_[l]) {
+      if (used.Intersects(AxisSet(offer))) continue;
+      axes[l] = offer;
+      Try(l + 1, used.Union(AxisSet(offer)), axes);
+    }
+    axes[l].clear();
+    Try(l + 1, used, axes);
+  }
+
+  double Cost(const LetterAxes& axes) const {
+    const Mesh& mesh = graph_.mesh();
+    double shards = 1;
+    for (const AxisList& list : axes) shards *= static_cast<double>(mesh.GroupSize(list));
+    double bytes = 0;
+    for (size_t i = 0; i < node_.operands.size(); ++i) {
+      const ValueInfo& info = graph_.value(node_.operands[i]);
+      bytes += static_cast<double>(WireBytes(*info.layout, LayoutOf(mesh, rule_.operands[i], axes), info.type));
+    }
+    const PartialSet reduced = ReducedBy(rule_, axes);
+    for (size_t i = 0; i < node_.results.size(); ++i) {
+      const ValueInfo& info = graph_.value(node_.results[i]);
+      bytes += static_cast<double>(WireBytes(LayoutOf(mesh, rule_.results[i], axes, reduced), *info.layout, info.type));
+    }
+    return bytes + flops_ / shards / kFlopsPerByte;
+  }
+
+  const Graph& graph_;
+  const Node& node_;
+  Rule rule_;
+  std::vector<absl::InlinedVector<AxisList, 2>> offers_;
+  double flops_ = 0;
+  std::optional<LetterAxes> best_;
+  double best_cost_ = 0;
+};
+
+// Decides which values stay partial: starts from "all that can be" and takes back what some reader
+// cannot accept, until nothing changes.
+class PartialFlow {
+ public:
+  PartialFlow(const Graph& graph, const std::vector<std::optional<Choice>>& choices)
+      : graph_(graph), choices_(choices), owed_(graph.values().size()), kept_(graph.values().size(), true) {
+    for (const VariableUpdate& update : graph.updates()) kept_[update.value] = false;
+    for (const OutputInfo& output : graph.outputs()) kept_[output.value] = false;
+    bool changed = true;
+    while (changed) {
+      Forward();
+      changed = TakeBack();
+    }
+  }
+
+  // What the value owes when its op has run.
+  const PartialSet& owed(ValueId id) const { return owed_[id]; }
+  // What its readers see: the same if it stays partial, else nothing.
+  PartialSet seen(ValueId id) const { return kept_[id] ? owed_[id] : PartialSet(); }
+
+ private:
+  void Forward() {
+    for (size_t n = 0; n < graph_.nodes().size(); ++n) {
+      const Node& node = graph_.nodes()[n];
+      if (!choices_[n].has_value()) continue;  // relayout: whole in, whole out
+      PartialSet owed = choices_[n]->reduced;
+      if (Accepts(n)) {
+        for (ValueId id : node.operands) {
+          if (seen(id).empty()) continue;
+          for (const Partial& partial : seen(id)) owed.push_back(partial);
+          break;
+        }
+      }
+      std::sort(owed.begin(), owed.end(), [](const Partial& a, const Partial& b) { return a.axis < b.axis; });
+      for (ValueId id : node.results) owed_[id] = owed;
+    }
+  }
+
+  bool TakeBack() {
+    bool changed = false;
+    for (size_t n = 0; n < graph_.nodes().size(); ++n) {
+      if (choices_[n].has_value() && Accepts(n)) continue;
+      for (ValueId id : graph_.nodes()[n].operands) {
+        if (seen(id).empty()) continue;
+        kept_[id] = false;
+        changed = true;
+      }
+    }
+    return changed;
+  }
+
+  // Whether the op may run on its operands as they are seen.
+  bool Accepts(size_t n) const {
+    const Node& node = graph_.nodes()[n];
+    const Choice& choice = *choices_[n];
+    const PartialSet* partial = nullptr;
+    PartialSet first;
+    size_t count = 0;
+    for (size_t i = 0; i < node.operands.size(); ++i) {
+      const PartialSet set = seen(node.operands[i]);
+      if (set.empty()) continue;
+      if (partial != nullptr && set != first) return false;
+      first = set;
+      partial = &first;
+      ++count;
+      if (choice.rule.linear == Linearity::kFirst && i != 0) return false;
+      const Type& result = graph_.value(node.results[0]).type;
+      if (result.num_elements() > graph_.value(node.operands[i]).type.num_elements()) return false;
+    }
+    if (partial == nullptr) return true;
+    switch (choice.rule.linear) {
+      case Linearity::kNone: return false;
+      case Linearity::kAll:
+        if (count != node.operands.size()) return false;
+        break;
+      case Linearity::kOne:
+      case Linearity::kFirst:
+        if (count != 1) return false;
+        break;
+    }
+    AxisSet used;
+    for (const AxisList& axes : choice.axes) used = used.Union(AxisSet(axes));
+    for (const Partial& p : first)
+      if (p.op != ReduceOp::kSum || used.Contains(p.axis)) return false;
+    return true;
+  }
+
+  const Graph& graph_;
+  const std::vector<std::optional<Choice>>& choices_;
+  std::vector<PartialSet> owed_;
+  std::vector<bool> kept_;
+};
+
+// Writes the program with its relayouts.
+class Inserter {
+ public:
+  explicit Inserter(const Graph& graph) : graph_(graph), rewriter_(graph), natural_(graph.values().size()) {
+    for (const Node& node : graph.nodes()) {
+      choices_.push_back(node.row->name == "relayout" ? std::nullopt
+                                                      : std::optional(LetterChooser(graph, node).Choose()));
+    }
+    flow_.emplace(graph, choices_);
+  }
+
+  Graph Run() {
+    for (size_t n = 0; n < graph_.nodes().size(); ++n) {
+      if (choices_[n].has_value()) Write(n);
+      else WriteRelayout(graph_.nodes()[n]);
+    }
+    Graph& to = rewriter_.to();
+    for (const VariableUpdate& update : graph_.updates()) {
+      const ValueInfo& variable = graph_.value(graph_.arguments()[update.argument].value);
+      to.AddUpdate({update.argument, As(update.value, *variable.layout, [&] {
+                      return fmt::format("variable \"{}\" is kept as {}", variable.name, variable.layout->ToString());
+                    })});
+    }
+    for (const OutputInfo& output : graph_.outputs()) to.AddOutput({output.name, rewriter_.Map(output.value)});
+    return std::move(to);
+  }
+
+ private:
+  void Write(size_t n) {
+    const Node& node = graph_.nodes()[n];
+    const Choice& choice = *choices_[n];
+    Node copy = node;
+    copy.operands.clear();
+    for (size_t i = 0; i < node.operands.size(); ++i) {
+      const Layout need = LayoutOf(graph_.mesh(), choice.rule.operands[i], choice.axes, flow_->seen(node.operands[i]));
+      copy.operands.push_back(
+          As(node.operands[i], need, [&] { return fmt::format("{} reads it as {}", Where(node), need.ToString()); }));
+    }
+    std::vector<ValueInfo> infos;
+    for (size_t i = 0; i < node.results.size(); ++i) {
+      ValueInfo info = graph_.value(node.results[i]);
+      info.layout = LayoutOf(graph_.mesh(), choice.rule.results[i], choice.axes, flow_->owed(node.results[i]));
+      infos.push_back(std::move(info));
+    }
+    Graph& to = rewriter_.to();
+    const int index = to.AddNode(std::move(copy), std::move(infos));
+    for (size_t i = 0; i < node.results.size(); ++i) {
+      const ValueId id = node.results[i];
+      natural_[id] = to.nodes()[index].results[i];
+      rewriter_.Set(id, natural_[id]);
+      // Where the value is wanted: its layout, with what it still may owe.
+      const Layout want = graph_.value(id).layout->WithPartials(flow_->seen(id));
+      if (*to.value(natural_[id]).layout != want)
+        rewriter_.Set(id, Relay(natural_[id], want, Reason(node, choice, id, want)));
+    }
+  }
+
+  void WriteRelayout(const Node& node) {
+    const Layout& want = *graph_.value(node.results[0]).layout;
+    const ValueId id = As(node.operands[0], want, [&] { return fmt::format("{} asks for {}", Where(node), want.ToString()); });
+    natural_[node.results[0]] = id;
+    rewriter_.Set(node.results[0], id);
+  }
+
+  // `id` in the layout `need`, from its wanted or its natural form, whichever is cheaper.
+  template <typename Cause>
+  ValueId As(ValueId id, const Layout& need, Cause&& cause) {
+    const ValueId wanted = rewriter_.Map(id);
+    const ValueInfo& info = rewriter_.to().value(wanted);
+    if (*info.layout == need) return wanted;
+    ValueId source = wanted;
+    if (natural_[id] != kNoValue && natural_[id] != wanted) {
+      const Layout& natural = *rewriter_.to().value(natural_[id]).layout;
+      if (natural == need) return natural_[id];
+      if (WireBytes(natural, need, info.type) < WireBytes(*info.layout, need, info.type)) source = natural_[id];
+    }
+    return Relay(source, need, cause());
+  }
+
+  ValueId Relay(ValueId id, const Layout& to, std::string cause) {
+    Graph& graph = rewriter_.to();
+    ValueInfo info = graph.value(id);
+    Node node{.row = &GetOp("relayout"), .attrs = {{"layout", to}}, .location = info.location,
+              .cause = std::move(cause)};
+    node.operands.push_back(id);
+    info.name.clear();
+    info.layout = to;
+    return graph.nodes()[graph.AddNode(std::move(node), {std::move(info)})].results[0];
+  }
+
+  std::string Where(const Node& node) const { return graph_.Describe(node.row->name, node.location); }
+
+  // Why a value does not lie where its op leaves it.
+  std::string Reason(const Node& node, const Choice& choice, ValueId id, const Layout& want) {
+    std::string out = fmt::format("{} leaves {} {}", Where(node), graph_.value(id).type.ToString(),
+                                  rewriter_.to().value(natural_[id]).layout->ToString());
+    for (size_t l = 0; l < choice.rule.letters.size(); ++l) {
+      const Letter& letter = choice.rule.letters[l];
+      if (letter.reduced && !choice.axes[l].empty())
+        out += fmt::format(" (letter {} of {} is reduced over {})", letter.name, choice.rule.ToString(),
+                           graph_.mesh().AxesToString(choice.axes[l]));
+    }
+    return out + fmt::format(" and it is wanted as {}", want.ToString());
+  }
+
+  const Graph& graph_;
+  Rewriter rewriter_;
+  std::vector<ValueId> natural_;  // per old value: the new one its op yields
+  std::vector<std::optional<Choice>> choices_;
+  std::optional<PartialFlow> flow_;
+};
+
+}  // namespace
+
+Graph InsertRelayouts(const Graph& graph) { return Inserter(graph).Run(); }
+
+}  // namespace meshwork

@@ -1,0 +1,18 @@
+// InsertRelayouts makes every op's operands meet its rule.
+//
+// For each op it chooses which axes each letter is sharded by – what operands and results agree on,
+// else the cheapest of what they offer, counting bytes on the wire and arithmetic –, and puts `relayout` nodes where a
+// value lies otherwise. A sharded letter that is reduced leaves the result *partial*; a partial
+// value passes through linear ops as long as every reader can take it and it does not grow, and is
+// summed where something needs the whole. So a sum of sums is one sum, and a gradient is summed once.
+#pragma once
+
+#include "ops/graph.h"
+
+namespace meshwork {
+
+// `graph`: a global program whose values all have whole layouts (see Propagate). In the result a
+// value's layout is what its op yields, partial sets included, and every op's operands fit its rule.
+Graph InsertRelayouts(const Graph& graph);
+
+}  // namespace meshwork

@@ -1,0 +1,108 @@
+#include "spmd/localize.h"
+
+#include "base/status.h"
+#include "layout/relayout.h"
+#include "ops/local.h"
+#include "ops/rewrite.h"
+#include "ops/row.h"
+
+namespace meshwork {
+namespace {
+
+class Localizer {
+ public:
+  explicit Localizer(const Graph& graph) : graph_(graph), rewriter_(graph), to_(rewriter_.to()) {
+    for (const Argument& argument : to_.arguments()) ToBlock(to_.mutable_value(argument.value));
+  }
+
+  Graph Run() && {
+    for (const Node& node : graph_.nodes()) {
+      if (node.row->name == "relayout") Spell(node);
+      else Write(node);
+    }
+    return std::move(rewriter_).Finish();
+  }
+
+ private:
+  static void ToBlock(ValueInfo& info) { info.type.shape = info.layout->LocalShape(info.global.shape); }
+
+  // relayout -> slices and collectives.
+  void Spell(const Node& node) {
+    ValueId at = rewriter_.Map(node.operands[0]);
+    const Layout& target = *graph_.value(node.results[0]).layout;
+    const RelayoutPlan plan = PlanRelayout(*to_.value(at).layout, target, to_.value(at).global.shape).value();
+    for (const RelayoutStep& step : plan.steps) at = WriteStep(step, at, node);
+    rewriter_.Set(node.results[0], at);
+  }
+
+  ValueId WriteStep(const RelayoutStep& step, ValueId at, const Node& node) {
+    const std::string_view op = RelayoutKindName(step.kind);
+    const auto dim = static_cast<int64_t>(step.dim);
+    Attrs attrs;
+    switch (step.kind) {
+      case RelayoutKind::kCollectivePermute: return WritePermute(step, at, node);
+      case RelayoutKind::kShardSlice:
+      case RelayoutKind::kAllGather: attrs = {{"axes", step.axes}, {"dim", dim}}; break;
+      case RelayoutKind::kReduceScatter: attrs = {{"axes", step.axes}, {"dim", dim}, {"op", step.op}}; break;
+      case RelayoutKind::kAllReduce: attrs = {{"axes", step.axes}, {"op", step.op}}; break;
+      case RelayoutKind::kAllToAll:
+        attrs = {{"axes", step.axes}, {"from", dim}, {"to", static_cast<int64_t>(step.to_dim)}};
+        break;
+    }
+    const int added = AddLocalNode(to_, op, {{at}}, std::move(attrs), node.location, node.cause);
+    return to_.nodes()[added].results[0];
+  }
+
+  ValueId WritePermute(const RelayoutStep& step, ValueId at, const Node& node) {
+    Node permute{.row = &GetOp("collective_permute"), .location = node.location, .cause = node.cause};
+    permute.operands.push_back(at);
+    ValueInfo info = to_.value(at);
+    info.name.clear();
+    info.layout = step.result;
+    return to_.nodes()[to_.AddNode(std::move(permute), {std::move(info)})].results[0];
+  }
+
+  void Write(const Node& node) {
+    Node local = node;
+    const Rule rule = RuleOf(graph_, node);
+    for (size_t i = 0; i < node.operands.size(); ++i)
+      local.operands[i] = Masked(rewriter_.Map(node.operands[i]), rule, rule.operands[i], node);
+    std::vector<ValueInfo> infos;
+    for (ValueId id : node.results) {
+      infos.push_back(graph_.value(id));
+      ToBlock(infos.back());
+    }
+    for (const AttrSpec& spec : node.row->attrs) {
+      const Shape& shape = infos[0].type.shape;
+      if (spec.is_result_shape) local.attrs.Set(spec.name, std::vector<int64_t>(shape.begin(), shape.end()));
+    }
+    const int index = to_.AddNode(std::move(local), std::move(infos));
+    for (size_t i = 0; i < node.results.size(); ++i)
+      rewriter_.Set(node.results[i], to_.nodes()[index].results[i]);
+  }
+
+  // An operand whose padding a reduction would read gets the reduction's identity there.
+  ValueId Masked(ValueId id, const Rule& rule, const LetterList& letters, const Node& node) {
+    const ValueInfo& info = to_.value(id);
+    std::vector<int64_t> dims;
+    for (size_t d = 0; d < letters.size(); ++d) {
+      if (letters[d] != kNoLetter && rule.letters[letters[d]].reduced &&
+          info.layout->IsPadded(info.global.shape, static_cast<int>(d)))
+        dims.push_back(static_cast<int64_t>(d));
+    }
+    if (dims.empty()) return id;
+    const int mask = AddLocalNode(to_, "mask_padding", {{id}}, {{"dims", dims}, {"op", rule.reduce}}, node.location,
+                                  "padding must not be reduced");
+    return to_.nodes()[mask].results[0];
+  }
+
+  const Graph& graph_;
+  Rewriter rewriter_;
+  Graph& to_;
+};
+
+}  // namespace
+
+Graph Localize(const Graph& graph) { return Localizer(graph).Run(); }
+
+}  // namespace meshwork

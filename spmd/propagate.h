@@ -1,0 +1,26 @@
+// Propagate gives every value of a global program a layout.
+//
+// The user's layouts are locks. From them axes flow along the letters of the ops' rules, forward
+// and backward, elementwise ops first; where a letter meets two layouts the larger tensor's wins.
+// A dim that nothing reaches stays whole. The order is fixed, so the result is deterministic, and
+// each decision remembers the op that caused it.
+//
+// Follows the factor propagation of Shardy (openxla/shardy, "sharding propagation") and GSPMD
+// (arXiv 2105.04663, section 3.5).
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "ops/graph.h"
+
+namespace meshwork {
+
+struct PropagateResult {
+  Graph graph;                         // every value has a layout, without axes of size 1
+  std::vector<std::string> decisions;  // "%3 dim 0 = batch: letter m of matmul (mlp.cc:12)"
+};
+
+PropagateResult Propagate(const Graph& graph);
+
+}  // namespace meshwork

@@ -1,0 +1,102 @@
+#include "spmd/simplify.h"
+
+#include <string>
+#include <unordered_map>
+
+#include "base/status.h"
+#include "ops/rewrite.h"
+#include "ops/row.h"
+
+namespace meshwork {
+namespace {
+
+// Equal for two nodes if and only if they compute the same.
+std::string KeyOf(const Graph& graph, const Node& node, std::span<const ValueId> operands) {
+  std::string key = fmt::format("{}", fmt::ptr(node.row));
+  for (ValueId id : operands) key += fmt::format(" {}", id);
+  struct {
+    std::string operator()(bool v) const { return v ? "t" : "f"; }
+    std::string operator()(int64_t v) const { return fmt::format("i{}", v); }
+    std::string operator()(double v) const { return fmt::format("{:a}", v); }
+    std::string operator()(DType v) const { return fmt::format("d{}", static_cast<int>(v)); }
+    std::string operator()(ReduceOp v) const { return fmt::format("r{}", static_cast<int>(v)); }
+    std::string operator()(const std::vector<int64_t>& v) const {
+      std::string out = "[";
+      for (int64_t x : v) out += fmt::format("{},", x);
+      return out;
+    }
+    std::string operator()(const AxisList& v) const {
+      std::string out = "(";
+      for (int x : v) out += fmt::format("{},", x);
+      return out;
+    }
+    std::string operator()(const Layout& v) const { return v.ToString(); }
+  } text;
+  for (const auto& [name, value] : node.attrs.entries()) key += "|" + std::visit(text, value);
+  for (ValueId id : node.results) {
+    const ValueInfo& info = graph.value(id);
+    key += "|" + info.global.ToString();
+    if (info.layout.has_value()) key += info.layout->ToString();
+  }
+  return key;
+}
+
+}  // namespace
+
+Graph FoldSizes(const Graph& graph) {
+  Rewriter rewriter(graph);
+  for (const Node& node : graph.nodes()) {
+    if (node.row->name == "stop_gradient") {
+      rewriter.Set(node.results[0], rewriter.Map(node.operands[0]));
+    } else if (node.row->name == "dimension_size") {
+      int64_t size = 1;
+      for (int64_t d : node.attrs.Get<std::vector<int64_t>>("dims"))
+        size *= graph.value(node.operands[0]).type.shape[d];
+      Graph& to = rewriter.to();
+      const int folded = to.TryAdd(GetOp("constant"), {},
+                                   {{"value", static_cast<double>(size)},
+                                    {"dtype", node.attrs.Get<DType>("dtype")},
+                                    {"shape", std::vector<int64_t>{}}},
+                                   node.location)
+                             .value();
+      rewriter.Set(node.results[0], to.nodes()[folded].results[0]);
+    } else {
+      rewriter.Copy(node);
+    }
+  }
+  return std::move(rewriter).Finish();
+}
+
+Graph ShareSubexpressions(const Graph& graph) {
+  Rewriter rewriter(graph);
+  std::unordered_map<std::string, int> seen;  // key -> node of the copy
+  for (const Node& node : graph.nodes()) {
+    const auto [it, is_new] = seen.try_emplace(KeyOf(graph, node, rewriter.Map(node.operands)), 0);
+    if (is_new) {
+      it->second = rewriter.Copy(node);
+      continue;
+    }
+    const auto& results = rewriter.to().nodes()[it->second].results;
+    for (size_t i = 0; i < results.size(); ++i) rewriter.Set(node.results[i], results[i]);
+  }
+  return std::move(rewriter).Finish();
+}
+
+Graph DropDeadCode(const Graph& graph) {
+  std::vector<bool> live(graph.values().size(), false);
+  for (const VariableUpdate& update : graph.updates()) live[update.value] = true;
+  for (const OutputInfo& output : graph.outputs()) live[output.value] = true;
+  std::vector<bool> keep(graph.nodes().size(), false);
+  for (size_t i = graph.nodes().size(); i-- > 0;) {
+    const Node& node = graph.nodes()[i];
+    for (ValueId id : node.results) keep[i] = keep[i] || live[id];
+    if (!keep[i]) continue;
+    for (ValueId id : node.operands) live[id] = true;
+  }
+  Rewriter rewriter(graph);
+  for (size_t i = 0; i < graph.nodes().size(); ++i)
+    if (keep[i]) rewriter.Copy(graph.nodes()[i]);
+  return std::move(rewriter).Finish();
+}
+
+}  // namespace meshwork

@@ -1,0 +1,17 @@
+// Clean-up passes; each takes a global or a local program and returns an equal, smaller one.
+#pragma once
+
+#include "ops/graph.h"
+
+namespace meshwork {
+
+// Replaces dimension_size by the constant it is, and stop_gradient by its operand.
+Graph FoldSizes(const Graph& graph);
+
+// Common subexpressions: nodes with the same op, operands, attributes and result layouts become one.
+Graph ShareSubexpressions(const Graph& graph);
+
+// Drops nodes that no update and no output depends on.
+Graph DropDeadCode(const Graph& graph);
+
+}  // namespace meshwork
