@@ -28,8 +28,9 @@ function(meshwork_room room)
                              $<BUILD_INTERFACE:${PROJECT_BINARY_DIR}/stage/${room}>)
   list(TRANSFORM ARG_ROOMS PREPEND meshwork_)
   target_link_libraries(meshwork_${room} PUBLIC ${ARG_ROOMS} ${ARG_DEPENDS} PRIVATE ${ARG_PRIVATE_DEPENDS})
-  # Numbers must not depend on whether the compiler fuses a multiply and an add.
-  target_compile_options(meshwork_${room} PRIVATE ${MESHWORK_WARNINGS} -ffp-contract=off)
+  # Numbers must not depend on whether the compiler fuses a multiply and an add; no one reads errno
+  # after a square root, and setting it keeps loops from being vectorised.
+  target_compile_options(meshwork_${room} PRIVATE ${MESHWORK_WARNINGS} -ffp-contract=off -fno-math-errno)
 endfunction()
 
 # The target most users link: every room, and the root that holds meshwork.h.

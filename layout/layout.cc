@@ -148,6 +148,12 @@ std::string LayoutSpecToString(const LayoutSpec& spec) {
   return fmt::format("{{{}}}", fmt::join(dims, ","));
 }
 
+LayoutSpec SpecOf(const Layout& layout) {
+  LayoutSpec spec;
+  for (const AxisList& axes : layout.dims()) spec.push_back(DimSpec(Names(layout.mesh(), axes)));
+  return spec;
+}
+
 Layout::Layout(Mesh mesh, std::vector<AxisList> dims, PartialSet partials)
     : mesh_(std::move(mesh)), dims_(std::move(dims)), partials_(std::move(partials)) {
   std::sort(partials_.begin(), partials_.end(),

@@ -134,6 +134,9 @@ class Layout {
   PartialSet partials_;
 };
 
+// The spec that Layout::Create makes this whole layout of.
+LayoutSpec SpecOf(const Layout& layout);
+
 // Extent of a dim of `size` elements for `device`, by the nesting rule.
 Extent ExtentOf(const Mesh& mesh, const AxisList& axes, int64_t size, int64_t device);
 // Block size of a dim: ⌈⌈n/k1⌉/k2⌉….

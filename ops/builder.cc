@@ -70,8 +70,9 @@ absl::StatusOr<Shape> BroadcastShapes(const std::vector<Type>& operands) {
 
 absl::Status CheckDim(std::string_view attribute, int64_t d, const Type& type) {
   if (d >= 0 && d < type.rank()) return absl::OkStatus();
-  return InvalidArgument("{} names dim {}, but the operand is {}; dims count from 0 to {}.", attribute, d,
-                         type.ToString(), type.rank() - 1);
+  if (type.rank() == 0) return InvalidArgument("{} names dim {} of {}, which has no dims.", attribute, d, type.ToString());
+  return InvalidArgument("{} names dim {} of {}; its dims count from 0 to {}.", attribute, d, type.ToString(),
+                         type.rank() - 1);
 }
 
 }  // namespace meshwork

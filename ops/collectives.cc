@@ -41,7 +41,8 @@ T IdentityOf(ReduceOp op) {
 // Copies what is valid along the masked dims, fills the rest with the identity. A unit is a row.
 template <typename T>
 Kernel MaskPaddingKernel(const KernelSpec& spec) {
-  const Shape shape = spec.results[0].local.shape;
+  Shape shape = spec.results[0].local.shape;
+  if (shape.empty()) shape.push_back(1);  // a scalar has no padding
   const T identity = IdentityOf<T>(spec.attrs.Get<ReduceOp>("op"));
   std::vector<bool> masked(shape.size(), false);
   for (int64_t d : spec.attrs.Get<Ints>("dims")) masked[d] = true;

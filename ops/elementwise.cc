@@ -324,8 +324,14 @@ Value Greater(const Operand& a, const Operand& b) { return AddOp("greater", {a, 
 Value GreaterEqual(const Operand& a, const Operand& b) { return AddOp("greater_equal", {a, b}); }
 
 Value Select(const Value& condition, const Operand& a, const Operand& b) {
+  if (!condition.valid()) return {};
+  if (a.is_number() && b.is_number()) {
+    condition.graph()->RecordError(fmt::format("{}: both branches are numbers; make one a Constant, which has a dtype.",
+                                               condition.graph()->Describe("select", a.location())));
+    return {};
+  }
   ResolvedOperands branches = Resolve({a, b});
-  if (branches.graph == nullptr || !condition.valid()) return {};
+  if (branches.graph == nullptr) return {};
   return branches.graph->Add("select", {{condition, branches.values[0], branches.values[1]}}, {},
                              branches.location)[0];
 }

@@ -22,6 +22,18 @@ absl::StatusOr<std::vector<Type>> InferGenerated(const OpView& view) {
   return std::vector<Type>{{view.attrs.Get<DType>("dtype"), ToShape(view.attrs.Get<Ints>("shape"))}};
 }
 
+// A constant of whole numbers must be one; what a double rounds away is not noticed here.
+absl::StatusOr<std::vector<Type>> InferConstant(const OpView& view) {
+  const DType dtype = view.attrs.Get<DType>("dtype");
+  const double value = view.attrs.Get<double>("value");
+  const double limit = dtype == I32 ? 0x1p31 : 0x1p63;
+  const bool fits = dtype == BOOL ? value == 0 || value == 1
+                                  : IsFloat(dtype) || (value >= -limit && value < limit && value == std::trunc(value));
+  if (fits) return InferGenerated(view);
+  if (dtype == BOOL) return InvalidArgument("value={} is not 0 or 1, as dtype=bool asks.", value);
+  return InvalidArgument("value={} is not a whole number that fits dtype={}.", value, DTypeName(dtype));
+}
+
 absl::StatusOr<std::vector<Type>> InferRandom(const OpView& view) {
   if (!IsFloat(view.attrs.Get<DType>("dtype")))
     return InvalidArgument("dtype={} is not f32 or f64.", DTypeName(view.attrs.Get<DType>("dtype")));
@@ -175,7 +187,7 @@ const std::vector<OpRow>& Rows() {
   static const auto* rows = new std::vector<OpRow>{
       {.name = "constant", .doc = "every element is value", .num_operands = 0,
        .attrs = {{"value", AttrKind::kFloat}, kDType, kShape},
-       .infer = InferGenerated, .rule = GeneratedRule, .cpu = ConstantCpu,
+       .infer = InferConstant, .rule = GeneratedRule, .cpu = ConstantCpu,
        .samples = {"; value=1.5 shape=[4,6]", "; value=3 dtype=i32 shape=[]"}},
       {.name = "iota", .doc = "0, 1, 2, … along dim", .num_operands = 0,
        .attrs = {{"dim", AttrKind::kInt}, kDType, kShape},

@@ -38,6 +38,7 @@ std::vector<Value> Gradients(const Value& loss, std::span<const Value> wrt, std:
     return fail(fmt::format("the loss is {}; it must be a scalar f32[] or f64[].", loss.type().ToString()));
   for (const Value& value : wrt) {
     if (!value.valid()) return result;
+    if (value.graph() != &graph) return fail("a value to differentiate by belongs to another graph.");
     if (!IsFloat(value.dtype()))
       return fail(fmt::format("a value of {} has no gradient; only f32 and f64 have.", value.type().ToString()));
   }

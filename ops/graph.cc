@@ -133,6 +133,10 @@ Variable Graph::Var(std::string_view name, Initializer initializer, const Layout
 void Graph::Update(const Variable& variable, const Value& value, std::source_location loc) {
   if (!variable.valid() || !value.valid()) return;
   const SourceLocation location(loc);
+  if (variable.graph() != this || value.graph() != this) {
+    return RecordError(fmt::format("Update ({}): the {} belongs to another graph.", location.ToString(),
+                                   variable.graph() != this ? "variable" : "new value"));
+  }
   const std::string& name = this->value(variable.id()).name;
   int argument = -1;
   for (size_t i = 0; i < arguments_.size(); ++i)
@@ -156,10 +160,14 @@ void Graph::Update(const Variable& variable, const Value& value, std::source_loc
 
 void Graph::Output(std::string_view name, const Value& value, std::source_location loc) {
   if (!value.valid()) return;
+  const std::string where = fmt::format("Output \"{}\" ({})", name, SourceLocation(loc).ToString());
+  if (!IsArgumentName(name)) {
+    return RecordError(where + ": a name is a letter followed by letters, digits and any of _ . / -");
+  }
+  if (value.graph() != this) return RecordError(where + ": the value belongs to another graph.");
   for (const OutputInfo& output : outputs_) {
     if (output.name == name) {
-      return RecordError(fmt::format("Output \"{}\" ({}): the name is already taken; output names must be unique.",
-                                     name, SourceLocation(loc).ToString()));
+      return RecordError(where + ": the name is already taken; output names must be unique.");
     }
   }
   outputs_.push_back({std::string(name), value.id()});

@@ -79,8 +79,8 @@ class Variable : public Value {
 // What a variable holds at the start: a type, and the nodes that compute it in a graph of its own.
 struct Initializer {
   Type type;
-  // `stream` differs per variable, so that equal shapes do not get equal random numbers.
-  std::function<Value(Graph& graph, const Type& type, int64_t stream)> build;
+  // `seed` is the run's; `stream` differs per variable, so that equal shapes do not get equal random numbers.
+  std::function<Value(Graph& graph, const Type& type, int64_t seed, int64_t stream)> build;
 };
 
 struct ValueInfo {
@@ -134,10 +134,11 @@ class Graph {
   Variable Var(std::string_view name, Initializer initializer, const LayoutSpec& layout,
                std::source_location loc = std::source_location::current());
   // `variable` holds `value` after the step. Every read in the program sees the old value; whoever
-  // wants the new one reads `value`. Errors: types differ, a second update of one variable.
+  // wants the new one reads `value`. Errors: types differ, a second update of one variable, handles of
+  // another graph.
   void Update(const Variable& variable, const Value& value,
               std::source_location loc = std::source_location::current());
-  // Names a result of the step. Error: a repeated name.
+  // Names a result of the step. Errors: a repeated or malformed name, a value of another graph.
   void Output(std::string_view name, const Value& value,
               std::source_location loc = std::source_location::current());
 
@@ -160,6 +161,7 @@ class Graph {
   int AddNode(Node node, std::vector<ValueInfo> results);
   ValueId AddArgument(ValueInfo info, bool is_variable, std::optional<Initializer> initializer = {});
   void AddUpdate(VariableUpdate update) { updates_.push_back(update); }
+  void ClearUpdates() { updates_.clear(); }
   void AddOutput(OutputInfo output) { outputs_.push_back(std::move(output)); }
 
   // ---- Reading.

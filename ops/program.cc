@@ -1,22 +1,15 @@
 #include "ops/program.h"
 
+#include <algorithm>
+
+#include "base/hash.h"
 #include "base/status.h"
 #include "ops/row.h"
 #include "ops/text.h"
 
 namespace meshwork {
-namespace {
 
-// FNV-1a: stable across builds and machines.
-uint64_t Hash(std::string_view text) {
-  uint64_t hash = 0xcbf29ce484222325u;
-  for (unsigned char c : text) hash = (hash ^ c) * 0x100000001b3u;
-  return hash;
-}
-
-}  // namespace
-
-std::string Program::Fingerprint() const { return fmt::format("{:016x}", Hash(PrintGraph(body))); }
+std::string Program::Fingerprint() const { return fmt::format("{:016x}", StableHash(PrintGraph(body))); }
 
 int64_t WireBytes(const Graph& local, const Node& node) {
   const std::string_view name = node.row->name;

@@ -53,6 +53,10 @@ void JoinLetters(const Graph& graph, const Node& node, DimClasses& classes) {
 }  // namespace
 
 absl::StatusOr<Graph> Rebatch(const Graph& graph, int64_t from, int64_t to) {
+  if (from < 1 || to < 0)
+    return InvalidArgument("Rebatch: a batch of {} cannot become one of {}; the first is at least 1, the second at "
+                           "least 0.",
+                           from, to);
   DimClasses classes(graph);
   for (const Node& node : graph.nodes()) JoinLetters(graph, node, classes);
   for (const VariableUpdate& update : graph.updates()) {

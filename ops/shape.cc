@@ -88,6 +88,7 @@ Kernel BroadcastToCpu(const KernelSpec& spec) {
 absl::StatusOr<std::vector<Type>> InferReshape(const OpView& view) {
   const Type& x = view.operands[0];
   const Type result{x.dtype, ToShape(view.attrs.Get<Ints>("shape"))};
+  RETURN_IF_ERROR(CheckSize(result));
   if (result.num_elements() != x.num_elements())
     return InvalidArgument("{} has {} elements, {} has {}; they must be equal.", x.ToString(), x.num_elements(),
                            result.ToString(), result.num_elements());
@@ -207,7 +208,12 @@ Rule SameRule(const OpView& view) {
 }
 
 absl::StatusOr<std::vector<Type>> InferDimensionSize(const OpView& view) {
-  for (int64_t d : view.attrs.Get<Ints>("dims")) RETURN_IF_ERROR(CheckDim("dims", d, view.operands[0]));
+  const Ints& dims = view.attrs.Get<Ints>("dims");
+  for (auto d = dims.begin(); d != dims.end(); ++d) {
+    RETURN_IF_ERROR(CheckDim("dims", *d, view.operands[0]));
+    if (std::find(dims.begin(), d, *d) != d)
+      return InvalidArgument("dims=[{}] names dim {} twice.", fmt::join(dims, ","), *d);
+  }
   return std::vector<Type>{{view.attrs.Get<DType>("dtype"), {}}};
 }
 

@@ -33,6 +33,8 @@ std::string Type::ToString() const { return fmt::format("{}{}", DTypeName(dtype)
 absl::Status CheckSize(const Type& type) {
   constexpr int64_t kMaxElements = int64_t{1} << 40;
   int64_t elements = 1;
+  if (type.rank() > kMaxRank)
+    return InvalidArgument("{} has {} dims; at most {} are allowed.", type.ToString(), type.rank(), kMaxRank);
   for (int64_t size : type.shape) {
     if (size < 0) return InvalidArgument("{} has a negative size.", type.ToString());
     if (size > 0 && elements > kMaxElements / size)

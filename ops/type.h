@@ -60,7 +60,9 @@ struct Type {
   bool operator==(const Type&) const = default;
 };
 
-// Errors: a negative size, more than 2^40 elements.
+inline constexpr int kMaxRank = 26;  // rules have a letter for each dim
+
+// Errors: a negative size, more than 2^40 elements, more than kMaxRank dims.
 absl::Status CheckSize(const Type& type);
 
 }  // namespace meshwork

@@ -247,7 +247,8 @@ class PartialFlow {
 // Writes the program with its relayouts.
 class Inserter {
  public:
-  explicit Inserter(const Graph& graph) : graph_(graph), rewriter_(graph), natural_(graph.values().size()) {
+  explicit Inserter(const Graph& graph)
+      : graph_(graph), rewriter_(graph), natural_(graph.values().size(), kNoValue) {
     for (const Node& node : graph.nodes()) {
       choices_.push_back(node.row->name == "relayout" ? std::nullopt
                                                       : std::optional(LetterChooser(graph, node).Choose()));

@@ -1,0 +1,34 @@
+#include "examples/mlp_mnist/model.h"
+
+namespace meshwork {
+
+void BuildMlp(Graph& graph, int64_t batch_size, DType dtype, double learning_rate) {
+  auto axis_or_whole = [&](const char* name) {
+    return graph.mesh().FindAxis(name).ok() ? DimSpec(name) : DimSpec(UNSHARDED);
+  };
+  const DimSpec batch = axis_or_whole("batch"), model = axis_or_whole("model");
+
+  Value images = graph.Input("images", dtype, {batch_size, 784}, {batch, UNSHARDED});
+  Value labels = graph.Input("labels", I32, {batch_size}, {batch});
+
+  Dense dense1(graph, "dense1", 784, 700,
+               {.kernel_layout = {UNSHARDED, model}, .bias_layout = {model}, .dtype = dtype});
+  Dense dense2(graph, "dense2", 700, 500, {.kernel_layout = {model, UNSHARDED}, .dtype = dtype});
+  Dense dense3(graph, "dense3", 500, 10, {.dtype = dtype});
+
+  Value logits = dense3(Relu(dense2(Relu(dense1(images)))));
+  Value loss = SparseSoftmaxCrossEntropy(logits, labels);
+  Adam({.learning_rate = learning_rate}).Minimize(loss);
+
+  graph.Output("loss", loss);
+  graph.Output("accuracy", Accuracy(logits, labels, dtype));
+}
+
+std::vector<std::string> MlpWeights() {
+  std::vector<std::string> names;
+  for (int layer = 1; layer <= 3; ++layer)
+    for (const char* part : {"kernel", "bias"}) names.push_back(fmt::format("dense{}/{}", layer, part));
+  return names;
+}
+
+}  // namespace meshwork

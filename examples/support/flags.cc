@@ -1,0 +1,100 @@
+#include "examples/support/flags.h"
+
+#include <charconv>
+#include <cmath>
+
+#include "base/status.h"
+#include "base/suggest.h"
+#include "fmt/ranges.h"
+
+namespace meshwork {
+namespace {
+
+template <typename T>
+bool ReadNumber(const std::string& text, T* value) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *value);
+  return error == std::errc() && end == text.data() + text.size();
+}
+
+}  // namespace
+
+void FlagTable::Text(std::string name, std::string help, std::string* target) {
+  flags_.push_back({std::move(name), std::move(help), *target, [target](const std::string& value) {
+                      *target = value;
+                      return absl::OkStatus();
+                    }});
+}
+
+void FlagTable::Int(std::string name, std::string help, int64_t* target, int64_t at_least) {
+  flags_.push_back({name, std::move(help), fmt::format("{}", *target), [=](const std::string& value) {
+                      int64_t number = 0;
+                      if (!ReadNumber(value, &number) || number < at_least)
+                        return InvalidArgument("--{}: \"{}\" is not a whole number of at least {}.", name, value, at_least);
+                      *target = number;
+                      return absl::OkStatus();
+                    }});
+}
+
+void FlagTable::Real(std::string name, std::string help, double* target, double above) {
+  flags_.push_back({name, std::move(help), fmt::format("{}", *target), [=](const std::string& value) {
+                      double number = 0;
+                      if (!ReadNumber(value, &number) || !std::isfinite(number) || number <= above)
+                        return InvalidArgument("--{}: \"{}\" is not a number above {}.", name, value, above);
+                      *target = number;
+                      return absl::OkStatus();
+                    }});
+}
+
+void FlagTable::Choice(std::string name, std::string help, std::string* target, std::vector<std::string> choices) {
+  const std::string all = fmt::format("{}", fmt::join(choices, ", "));
+  flags_.push_back({name, fmt::format("{} ({})", help, all), *target, [=](const std::string& value) {
+                      for (const std::string& choice : choices) {
+                        if (choice != value) continue;
+                        *target = value;
+                        return absl::OkStatus();
+                      }
+                      return InvalidArgument("--{}: \"{}\" is not one of {}.", name, value, all);
+                    }});
+}
+
+absl::Status FlagTable::Parse(int argc, const char* const* argv) {
+  std::vector<std::string> names = {"help"};
+  for (const Flag& flag : flags_) names.push_back(flag.name);
+  for (int i = 1; i < argc; ++i) {
+    const std::string argument = argv[i];
+    if (argument == "--help" || argument == "-h") {
+      help_asked_ = true;
+      return absl::OkStatus();
+    }
+    if (argument.size() < 3 || argument.substr(0, 2) != "--")
+      return InvalidArgument("\"{}\" is not a flag; write --name value.", argument);
+    const size_t equals = argument.find('=');
+    const std::string name = argument.substr(2, equals == std::string::npos ? equals : equals - 2);
+    const Flag* found = nullptr;
+    for (const Flag& flag : flags_)
+      if (flag.name == name) found = &flag;
+    if (found == nullptr) {
+      const std::string hint = DidYouMean(name, names);
+      return InvalidArgument("there is no flag --{}{} See --help.", name, hint.empty() ? "." : hint);
+    }
+    if (equals != std::string::npos) {
+      RETURN_IF_ERROR(found->set(argument.substr(equals + 1)));
+    } else if (i + 1 < argc) {
+      RETURN_IF_ERROR(found->set(argv[++i]));
+    } else {
+      return InvalidArgument("--{} needs a value.", name);
+    }
+  }
+  return absl::OkStatus();
+}
+
+std::string FlagTable::Help() const {
+  std::string out = fmt::format("{}\n\nUsage: {} [--flag value]…\n\n", about_, program_);
+  for (const Flag& flag : flags_) {
+    out += fmt::format("  --{:<16} {}{}\n", flag.name, flag.help,
+                       flag.fallback.empty() ? "" : fmt::format(" [{}]", flag.fallback));
+  }
+  return out + fmt::format("  --{:<16} {}\n", "help", "prints this");
+}
+
+}  // namespace meshwork

@@ -1,0 +1,45 @@
+// Command-line flags of the examples: --name value or --name=value.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+
+namespace meshwork {
+
+// A table of flags; each writes one field.
+//
+//   FlagTable flags("mlp_mnist", "Trains …");
+//   flags.Int("epochs", "passes over the training data", &options.epochs, /*at_least=*/0);
+//   RETURN_IF_ERROR(flags.Parse(argc, argv));
+class FlagTable {
+ public:
+  FlagTable(std::string program, std::string about) : program_(std::move(program)), about_(std::move(about)) {}
+
+  // The target's value at this time is the default that Help shows.
+  void Text(std::string name, std::string help, std::string* target);
+  void Int(std::string name, std::string help, int64_t* target, int64_t at_least);
+  void Real(std::string name, std::string help, double* target, double above);
+  // One of `choices`.
+  void Choice(std::string name, std::string help, std::string* target, std::vector<std::string> choices);
+
+  // Reads argv[1..]. Errors: an unknown flag (with the nearest name), a value that is missing or wrong.
+  // "--help" sets help_asked() and stops.
+  absl::Status Parse(int argc, const char* const* argv);
+  bool help_asked() const { return help_asked_; }
+  std::string Help() const;
+
+ private:
+  struct Flag {
+    std::string name, help, fallback;
+    std::function<absl::Status(const std::string& value)> set;
+  };
+  std::string program_, about_;
+  std::vector<Flag> flags_;
+  bool help_asked_ = false;
+};
+
+}  // namespace meshwork

@@ -1,0 +1,97 @@
+// Copies of boxes between dense buffers that each hold a block of one tensor.
+//
+//   // Rows 2..3 of a [4,6] tensor, from the buffer that holds it whole to one that holds rows 2..4:
+//   BoxCopy copy({{2, 2}, {0, 6}}, /*from=*/{{0, 0}, {4, 6}}, /*to=*/{{2, 0}, {3, 6}});
+//   copy.Copy(whole, part, sizeof(float), 0, copy.elements());
+//
+// What packing, unpacking and every collective that moves data come down to: a relayout is the list
+// of the intersections of source and target blocks. A BoxCopy is an immutable value, found once when
+// a program is prepared; running it allocates nothing.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+#include "absl/container/inlined_vector.h"
+#include "layout/layout.h"
+
+namespace meshwork {
+
+// The elements two blocks have in common; some extent has size 0 if there are none.
+Block Intersect(const Block& a, const Block& b);
+int64_t NumElements(const Block& block);
+// The block that is the whole tensor.
+Block WholeBlock(const Shape& global);
+std::string BlockToString(const Block& block);  // "[0:4,8:12]", ends excluded
+
+// A dense, row-major buffer of `shape` whose element 0 has global index `start`.
+struct BoxBuffer {
+  Shape start;
+  Shape shape;
+
+  // What a device allocates for its block of a tensor: block-shaped, even where the block is short.
+  static BoxBuffer OfDevice(const Layout& layout, const Shape& global, int64_t device);
+  static BoxBuffer Whole(const Shape& global) { return {Shape(global.size(), 0), global}; }
+};
+
+class BoxCopy {
+ public:
+  BoxCopy() = default;
+  // REQUIRES: region lies in both buffers. An empty region copies nothing.
+  BoxCopy(const Block& region, const BoxBuffer& from, const BoxBuffer& to);
+  // The first `elements` of a buffer to the same place of another.
+  static BoxCopy Linear(int64_t elements);
+
+  int64_t elements() const { return elements_; }
+  // True if the elements lie side by side in both buffers.
+  bool contiguous() const { return outer_.empty(); }
+
+  // Calls f(from_offset, to_offset, count), in elements, for the runs that make up elements
+  // [begin, end) of the region in row-major order. Runs are contiguous on both sides.
+  // Law: cutting [0, elements()) into ranges visits the same elements.
+  template <typename F>
+  void ForRuns(int64_t begin, int64_t end, F&& f) const;
+
+  // Copies elements [begin, end) of the region; `size` is the bytes of one.
+  void Copy(const std::byte* from, std::byte* to, int64_t size, int64_t begin, int64_t end) const;
+
+ private:
+  struct Dim {
+    int64_t count, from_stride, to_stride;
+  };
+  absl::InlinedVector<Dim, 4> outer_;  // major to minor; empty: one run
+  int64_t run_ = 0;                    // elements per run
+  int64_t elements_ = 0;
+  int64_t from_offset_ = 0, to_offset_ = 0;
+};
+
+template <typename F>
+void BoxCopy::ForRuns(int64_t begin, int64_t end, F&& f) const {
+  while (begin < end) {
+    int64_t row = begin / run_;
+    const int64_t column = begin % run_;
+    int64_t from = from_offset_ + column, to = to_offset_ + column;
+    for (size_t d = outer_.size(); d-- > 0;) {
+      const Dim& dim = outer_[d];
+      const int64_t index = row % dim.count;
+      from += index * dim.from_stride;
+      to += index * dim.to_stride;
+      row /= dim.count;
+    }
+    // The innermost outer dim is walked without finding the place anew for each of its rows.
+    const int64_t rows_left = outer_.empty() ? 1 : outer_.back().count - begin / run_ % outer_.back().count;
+    int64_t offset = column;
+    for (int64_t r = 0; r < rows_left && begin < end; ++r) {
+      const int64_t count = std::min(run_ - offset, end - begin);
+      f(from, to, count);
+      begin += count;
+      if (outer_.empty()) break;
+      from += outer_.back().from_stride - offset;
+      to += outer_.back().to_stride - offset;
+      offset = 0;
+    }
+  }
+}
+
+}  // namespace meshwork

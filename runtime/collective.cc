@@ -1,0 +1,185 @@
+#include "runtime/collective.h"
+
+#include <string>
+
+#include "base/status.h"
+#include "ops/row.h"
+#include "runtime/box.h"
+
+namespace meshwork {
+namespace {
+
+// One result of one collective node, with what planning it needs.
+struct Exchange {
+  const Graph& local;
+  int node_index;
+  const Node& node;
+  const ValueInfo& from;
+  const ValueInfo& to;
+  const ValueBuffers& from_buffers;
+  const ValueBuffers& to_buffers;
+
+  const Mesh& mesh() const { return local.mesh(); }
+  const Shape& global() const { return to.global.shape; }
+  AxisList axes() const { return node.attrs.Get<AxisList>("axes"); }
+  ReduceOp op() const { return node.attrs.Get<ReduceOp>("op"); }
+  std::string where() const { return local.Describe(node_index); }
+  Transfer NewTransfer(int64_t device) const {
+    Transfer transfer;
+    transfer.dtype = to.type.dtype;
+    transfer.to = to_buffers.Of(device);
+    return transfer;
+  }
+};
+
+absl::Status NotCovered(const Exchange& x, int64_t device, const Block& block, int64_t found) {
+  return InvalidArgument(
+      "{}: device {} holds {} of the result {} {}, and its group holds only {} of these {} elements of the operand "
+      "{}; the layouts must be those that the collective exchanges.",
+      x.where(), device, BlockToString(block), x.to.global.ToString(), x.to.layout->ToString(), found,
+      NumElements(block), x.from.layout->ToString());
+}
+
+absl::Status CheckReducible(const Exchange& x) {
+  if (!AxisSet(x.axes()).Intersects(x.from.layout->ShardedAxes())) return absl::OkStatus();
+  return InvalidArgument(
+      "{}: the operand {} {} is sharded by an axis of {}; a reduction adds up blocks of the same place.", x.where(),
+      x.from.global.ToString(), x.from.layout->ToString(), x.mesh().AxesToString(x.axes()));
+}
+
+absl::Status PlanAllReduce(const Exchange& x, std::vector<Transfer>& transfers) {
+  RETURN_IF_ERROR(CheckReducible(x));
+  if (x.from.type != x.to.type || x.from.layout->dims() != x.to.layout->dims()) {
+    return InvalidArgument("{}: the operand is {} {} and the result {} {}; all_reduce keeps type and place.",
+                           x.where(), x.from.type.ToString(), x.from.layout->ToString(), x.to.type.ToString(),
+                           x.to.layout->ToString());
+  }
+  const AxisGroup group(x.mesh(), x.axes());
+  for (int64_t i = 0; i < x.to_buffers.instances.count(); ++i) {
+    const int64_t device = x.to_buffers.instances.Representative(i);
+    Transfer transfer = x.NewTransfer(device);
+    transfer.box = BoxCopy::Linear(x.to.type.num_elements());
+    transfer.op = x.op();
+    for (int64_t m = 0; m < group.size(); ++m) transfer.from.push_back(x.from_buffers.Of(group.Member(device, m)));
+    transfers.push_back(std::move(transfer));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status PlanReduceScatter(const Exchange& x, std::vector<Transfer>& transfers) {
+  RETURN_IF_ERROR(CheckReducible(x));
+  const AxisGroup group(x.mesh(), x.axes());
+  for (int64_t i = 0; i < x.to_buffers.instances.count(); ++i) {
+    const int64_t device = x.to_buffers.instances.Representative(i);
+    const Block block = x.to.layout->BlockOf(x.global(), device);
+    const Block common = Intersect(block, x.from.layout->BlockOf(x.global(), device));
+    if (NumElements(common) != NumElements(block)) return NotCovered(x, device, block, NumElements(common));
+    if (NumElements(block) == 0) continue;
+    Transfer transfer = x.NewTransfer(device);
+    transfer.box = BoxCopy(common, BoxBuffer::OfDevice(*x.from.layout, x.global(), device),
+                           BoxBuffer::OfDevice(*x.to.layout, x.global(), device));
+    transfer.op = x.op();
+    for (int64_t m = 0; m < group.size(); ++m) transfer.from.push_back(x.from_buffers.Of(group.Member(device, m)));
+    transfers.push_back(std::move(transfer));
+  }
+  return absl::OkStatus();
+}
+
+// Appends the copy of what `device`'s result block and `source`'s operand block have in common;
+// returns the number of elements.
+int64_t CopyCommon(const Exchange& x, int64_t device, int64_t source, std::vector<Transfer>& transfers) {
+  const Block common =
+      Intersect(x.to.layout->BlockOf(x.global(), device), x.from.layout->BlockOf(x.global(), source));
+  if (NumElements(common) == 0) return 0;
+  Transfer transfer = x.NewTransfer(device);
+  transfer.box = BoxCopy(common, BoxBuffer::OfDevice(*x.from.layout, x.global(), source),
+                         BoxBuffer::OfDevice(*x.to.layout, x.global(), device));
+  transfer.from.push_back(x.from_buffers.Of(source));
+  transfers.push_back(std::move(transfer));
+  return NumElements(common);
+}
+
+// all_gather and all_to_all: from the members of the group that hold different blocks.
+absl::Status PlanMove(const Exchange& x, std::vector<Transfer>& transfers) {
+  AxisList sharding;
+  for (int axis : x.axes())
+    if (x.from.layout->ShardedAxes().Contains(axis)) sharding.push_back(axis);
+  const AxisGroup group(x.mesh(), sharding);
+  for (int64_t i = 0; i < x.to_buffers.instances.count(); ++i) {
+    const int64_t device = x.to_buffers.instances.Representative(i);
+    const Block block = x.to.layout->BlockOf(x.global(), device);
+    int64_t found = 0;
+    for (int64_t m = 0; m < group.size(); ++m) found += CopyCommon(x, device, group.Member(device, m), transfers);
+    if (found != NumElements(block)) return NotCovered(x, device, block, found);
+  }
+  return absl::OkStatus();
+}
+
+AxisList PartialAxes(const Layout& layout) { return layout.PartialAxes().ToList(); }
+
+// The device whose operand block is `device`'s result block: where the block's first element lies,
+// and, of a partial value, the term that has the same rank. Elsewhere the coordinates stay.
+int64_t PermuteSource(const Exchange& x, int64_t device, const Block& block) {
+  Shape first(block.size());
+  for (size_t d = 0; d < block.size(); ++d) first[d] = block[d].start;
+  const int64_t holder = x.from.layout->Locate(x.global(), first).device;
+  const AxisGroup terms(x.mesh(), PartialAxes(*x.from.layout));
+  int64_t source = terms.Member(device, AxisGroup(x.mesh(), PartialAxes(*x.to.layout)).RankOf(device));
+  for (int axis : x.from.layout->ShardedAxes().ToList()) {
+    source += (x.mesh().CoordinateOn(axis, holder) - x.mesh().CoordinateOn(axis, source)) * x.mesh().stride(axis);
+  }
+  return source;
+}
+
+absl::Status PlanPermute(const Exchange& x, std::vector<Transfer>& transfers) {
+  const int64_t from_terms = x.mesh().GroupSize(PartialAxes(*x.from.layout));
+  const int64_t to_terms = x.mesh().GroupSize(PartialAxes(*x.to.layout));
+  if (from_terms != to_terms) {
+    return InvalidArgument("{}: the operand {} is a reduction of {} terms and the result {} of {}; a permute only moves.",
+                           x.where(), x.from.layout->ToString(), from_terms, x.to.layout->ToString(), to_terms);
+  }
+  for (int64_t i = 0; i < x.to_buffers.instances.count(); ++i) {
+    const int64_t device = x.to_buffers.instances.Representative(i);
+    const Block block = x.to.layout->BlockOf(x.global(), device);
+    if (NumElements(block) == 0) continue;
+    const int64_t found = CopyCommon(x, device, PermuteSource(x, device, block), transfers);
+    if (found != NumElements(block)) return NotCovered(x, device, block, found);
+  }
+  return absl::OkStatus();
+}
+
+struct Planner {
+  std::string_view op;
+  absl::Status (*plan)(const Exchange& x, std::vector<Transfer>& transfers);
+};
+constexpr Planner kPlanners[] = {
+    {"all_reduce", PlanAllReduce}, {"all_gather", PlanMove},           {"reduce_scatter", PlanReduceScatter},
+    {"all_to_all", PlanMove},      {"collective_permute", PlanPermute}};
+
+}  // namespace
+
+absl::StatusOr<std::vector<Transfer>> PlanCollective(const Graph& local, int node_index, int r,
+                                                     const std::vector<ValueBuffers>& buffers) {
+  const Node& node = local.nodes()[node_index];
+  const Exchange x{local,
+                   node_index,
+                   node,
+                   local.value(node.operands[r]),
+                   local.value(node.results[r]),
+                   buffers[node.operands[r]],
+                   buffers[node.results[r]]};
+  if (x.from.global != x.to.global) {
+    return InvalidArgument("{}: the operand is part of a {}, the result of a {}; collectives move one tensor.",
+                           x.where(), x.from.global.ToString(), x.to.global.ToString());
+  }
+  for (const Planner& planner : kPlanners) {
+    if (planner.op != node.row->name) continue;
+    std::vector<Transfer> transfers;
+    RETURN_IF_ERROR(planner.plan(x, transfers));
+    return transfers;
+  }
+  MESHWORK_CHECK(false, "collective {} has no planner", node.row->name);
+  return std::vector<Transfer>();
+}
+
+}  // namespace meshwork

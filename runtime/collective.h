@@ -1,0 +1,33 @@
+// What a collective of a local program moves between the devices of one process.
+//
+// A result block is filled from the members of its device's group. The moving ones (all_gather,
+// all_to_all, collective_permute) copy what the result block has in common with each member's operand
+// block, by global index, so uneven sizes and empty shards need no cases; reduce_scatter reduces that
+// part over the members, all_reduce whole buffers, both in the order of the members' ranks.
+#pragma once
+
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "ops/graph.h"
+#include "runtime/sharing.h"
+#include "runtime/transfer.h"
+
+namespace meshwork {
+
+// Where the instances of a value lie: instance i in buffer first + i.
+struct ValueBuffers {
+  InstanceMap instances;
+  BufferId first = -1;
+
+  BufferId Of(int64_t device) const { return first + static_cast<BufferId>(instances.Of(device)); }
+};
+
+// The transfers that fill result `r` of collective `node` from operand r: grouped by result
+// instance, ascending. `buffers` is indexed by ValueId.
+// Errors: layouts that do not fit the collective (a block that its group does not hold, a reduction
+// over axes that shard the operand).
+absl::StatusOr<std::vector<Transfer>> PlanCollective(const Graph& local, int node, int r,
+                                                     const std::vector<ValueBuffers>& buffers);
+
+}  // namespace meshwork

@@ -1,0 +1,64 @@
+// DTensor: a tensor that lies on a mesh by a layout, in the memory of this process.
+//
+//   DTensor w(Type{F32, {10, 7}}, Layout::Parse(mesh, "{batch,_}").value());   // zeros
+//   RETURN_IF_ERROR(Pack(host, w));                    // host: f32[10,7]
+//   ASSIGN_OR_RETURN(Tensor back, Unpack(w));          // law: back equals host, bit for bit
+//
+// There is one dense buffer of block shape per *instance*: per distinct coordinate on the axes that
+// shard the tensor, or per device if it was made with share=false. A short block's tail is padding,
+// whose content is arbitrary and never seen by Unpack.
+//
+// Copies share the elements, as those of Tensor do. Concurrent reads are safe; a writer needs the
+// tensor, and any executor bound to it, to itself.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "layout/layout.h"
+#include "ops/type.h"
+#include "runtime/box.h"
+#include "runtime/sharing.h"
+#include "runtime/tensor.h"
+
+namespace meshwork {
+
+class DTensor {
+ public:
+  DTensor() = default;  // a scalar f32 without storage; valid() is false
+  // Zeros. REQUIRES: layout has the type's rank and no partials.
+  DTensor(Type global, Layout layout, bool share = true);
+
+  bool valid() const { return storage_ != nullptr; }
+  const Type& type() const { return type_; }
+  const Layout& layout() const { return layout_; }
+  Type local_type() const { return {type_.dtype, layout_.LocalShape(type_.shape)}; }
+
+  // Which devices share a buffer.
+  const InstanceMap& instances() const { return instances_; }
+  // REQUIRES: 0 <= i < instances().count(). 64-byte aligned, local_type().bytes() long.
+  std::byte* instance(int64_t i) { return static_cast<std::byte*>(storage_.get()) + i * stride_; }
+  const std::byte* instance(int64_t i) const { return static_cast<const std::byte*>(storage_.get()) + i * stride_; }
+  // The elements of the global tensor that instance i holds.
+  Block block(int64_t i) const { return layout_.BlockOf(type_.shape, instances_.Representative(i)); }
+  // Bytes allocated for all instances.
+  int64_t bytes() const { return stride_ * instances_.count(); }
+
+ private:
+  Type type_;
+  Layout layout_;
+  InstanceMap instances_;
+  int64_t stride_ = 0;
+  std::shared_ptr<void> storage_;
+};
+
+// Cuts `host` into the blocks of `to`. Error: its type is another.
+absl::Status Pack(const Tensor& host, DTensor& to);
+
+// The whole tensor. With check_replicas, error: two instances of one block differ in a bit.
+absl::StatusOr<Tensor> Unpack(const DTensor& from, bool check_replicas = false);
+
+}  // namespace meshwork

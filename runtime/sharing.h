@@ -1,0 +1,51 @@
+// One copy of what is the same: which devices of a process hold equal values, found statically.
+//
+// A value *varies* over a set of mesh axes; devices that agree on those coordinates hold the same
+// bits. On [batch=4, model=2] a weight {_,model} varies over model: 2 instances instead of 8. After
+// the all_reduce of its gradient over batch, so does the gradient, and the optimizer runs twice per
+// step, not eight times.
+//
+//   argument              the axes that shard it
+//   compute, local rows   those of the operands; with reads_block also the axes that shard its
+//                         operands and results
+//   collectives           those of the operand without the group's, and those that shard the result or
+//                         on which it is partial
+//
+// Pure functions of the program; thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "mesh/mesh.h"
+#include "ops/graph.h"
+
+namespace meshwork {
+
+// The instances of a value that varies over `axes`: one per coordinate on them, numbered in mesh
+// order. Laws: Of(Representative(i)) == i; Representative(Of(d)) <= d.
+class InstanceMap {
+ public:
+  InstanceMap() : InstanceMap(Mesh(), {}) {}
+  InstanceMap(const Mesh& mesh, AxisSet axes);
+
+  AxisSet axes() const { return axes_; }  // without those of size 1, over which nothing varies
+  int64_t count() const { return group_.size(); }
+  // The instance that `device` holds.
+  int64_t Of(int64_t device) const { return group_.RankOf(device); }
+  // The lowest device that holds it.
+  int64_t Representative(int64_t instance) const { return group_.Member(0, instance); }
+
+ private:
+  AxisSet axes_;
+  AxisGroup group_;
+};
+
+AxisSet AllAxes(const Mesh& mesh);
+
+// Per value, the axes it varies over. `arguments`: those of each argument, in order. With
+// share=false every node's results vary over all axes, which changes no number.
+// REQUIRES: every value has a layout.
+std::vector<AxisSet> VaryingAxes(const Graph& local, const std::vector<AxisSet>& arguments, bool share);
+
+}  // namespace meshwork

@@ -1,0 +1,52 @@
+// Transfers: data that moves between buffers of one process, and the shares of it that workers do.
+//
+// Everything the runtime does besides running kernels is a list of transfers: cutting a host tensor
+// into blocks, the parts of collectives that stay within the process, writing outputs and variables.
+// A transfer fills one region of one buffer, from one source (a copy) or from several that are
+// reduced in the order given. It names buffers by number; where they lie is a table of addresses.
+//
+// Splitting a transfer between workers changes no bit of the result: each element is reduced over
+// the sources in their order, by one worker. Plain values; RunTransfers may run on several threads
+// at once on disjoint slices.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "absl/container/inlined_vector.h"
+#include "layout/layout.h"
+#include "ops/type.h"
+#include "runtime/box.h"
+
+namespace meshwork {
+
+using BufferId = int32_t;
+
+struct Transfer {
+  BoxCopy box;  // from every source alike: they hold the same block
+  DType dtype = F32;
+  ReduceOp op = ReduceOp::kSum;            // with more than one source
+  BufferId to = -1;
+  absl::InlinedVector<BufferId, 1> from;   // one at least
+};
+
+// A share of a list of work items: units [begin, end) of one of them. The units of a transfer are
+// the elements of its region.
+struct Slice {
+  int item;
+  int64_t begin, end;
+};
+
+// Does the given slices. `addresses` is indexed by BufferId.
+void RunTransfers(std::span<const Transfer> transfers, std::span<const Slice> slices,
+                  std::span<std::byte* const> addresses);
+
+// to[i] = (…(a[i] op b[i]) op …) for i < count, over sources[k] + offset in order; offset in elements.
+// Integers wrap; bool: sum and max are "or", min and prod are "and"; max and min of floats are NaN
+// if any operand is. REQUIRES: `to` overlaps no source, except that to == sources[0] + offset is fine.
+void Reduce(ReduceOp op, DType dtype, std::byte* to, std::span<const std::byte* const> sources, int64_t offset,
+            int64_t count);
+
+}  // namespace meshwork

@@ -1,0 +1,89 @@
+#include "runtime/dtensor.h"
+
+#include <cstring>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "runtime/programs.h"
+
+namespace meshwork {
+namespace {
+
+Layout ParseLayout(const Mesh& mesh, std::string_view text) { return Layout::Parse(mesh, text).value(); }
+
+// Unpack(Pack(x)) == x, on meshes and layouts with even, uneven and empty shards, shared or not; and
+// each buffer holds the block that the layout says.
+TEST(DTensorTest, UnpackUndoesPack) {
+  const std::pair<std::string, std::vector<std::string>> cases[] = {
+      {"x=4", {"{_,_}", "{x,_}", "{_,x}"}},
+      {"x=2,y=3", {"{x,y}", "{y,x}", "{(x,y),_}", "{_,(y,x)}", "{_,y}", "{_,_}"}},
+      {"x=2,y=1,z=2", {"{(x,y,z),_}", "{z,x}", "{y,(z,x)}"}}};
+  for (const auto& [mesh_text, layouts] : cases) {
+    const Mesh mesh = Mesh::Parse(mesh_text).value();
+    for (const std::string& text : layouts) {
+      for (const Shape& shape : {Shape{12, 12}, Shape{7, 5}, Shape{1, 2}, Shape{5, 1}, Shape{0, 3}}) {
+        for (DType dtype : kAllDTypes) {
+          for (bool share : {true, false}) {
+            SCOPED_TRACE(fmt::format("{} {} {} share={}", mesh_text, text, ShapeToString(shape), share));
+            DTensor tensor({dtype, shape}, ParseLayout(mesh, text), share);
+            if (!share) EXPECT_EQ(tensor.instances().count(), mesh.num_devices());
+            const Tensor host = Ramp(tensor.type());
+            ASSERT_EQ(MessageOf(Pack(host, tensor)), "");
+            ASSERT_TRUE(BitwiseEqual(Unpack(tensor, /*check_replicas=*/true).value(), host));
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(DTensorTest, BuffersHoldTheirBlocks) {
+  const Mesh mesh = Mesh::Parse("x=2,y=2").value();
+  DTensor tensor({I32, {3, 2}}, ParseLayout(mesh, "{y,_}"));
+  ASSERT_TRUE(Pack(Tensor::From<int32_t>({3, 2}, {1, 2, 3, 4, 5, 6}), tensor).ok());
+  ASSERT_EQ(tensor.instances().count(), 2);  // the devices that differ on x share a buffer
+  EXPECT_EQ(tensor.local_type().ToString(), "i32[2,2]");
+  EXPECT_EQ(tensor.instances().Of(3), 1);
+  EXPECT_EQ(tensor.instances().Representative(1), 1);
+  const auto* second = reinterpret_cast<const int32_t*>(tensor.instance(1));
+  EXPECT_EQ(second[0], 5);
+  EXPECT_EQ(second[1], 6);
+  EXPECT_EQ(BlockToString(tensor.block(1)), "[2:3,0:2]");
+  EXPECT_EQ(tensor.bytes(), 128);
+}
+
+TEST(DTensorTest, StartsAsZerosAndCopiesShare) {
+  const Mesh mesh = Mesh::Parse("x=2").value();
+  DTensor tensor({F32, {3}}, ParseLayout(mesh, "{x}"));
+  DTensor copy = tensor;
+  EXPECT_EQ(Unpack(tensor).value().values<float>()[2], 0);
+  ASSERT_TRUE(Pack(Tensor::From<float>({3}, {1, 2, 3}), copy).ok());
+  EXPECT_EQ(Unpack(tensor).value().values<float>()[2], 3);
+}
+
+TEST(DTensorTest, PackNeedsTheSameType) {
+  DTensor tensor({F32, {3, 2}}, ParseLayout(Mesh::Parse("x=2").value(), "{x,_}"));
+  EXPECT_EQ(MessageOf(Pack(Ramp({F32, {2, 3}}), tensor)),
+            "Pack: a f32[2,3] cannot fill a f32[3,2] {x,_}; dtype and shape must agree.");
+  EXPECT_EQ(MessageOf(Pack(Ramp({F64, {3, 2}}), tensor)),
+            "Pack: a f64[3,2] cannot fill a f32[3,2] {x,_}; dtype and shape must agree.");
+  DTensor scalar({F32, {}}, ParseLayout(Mesh::Parse("x=2").value(), "{}"));
+  EXPECT_EQ(MessageOf(Pack(Tensor(), scalar)),
+            "Pack: the f32[] has no elements yet; a default-constructed Tensor is empty.");
+}
+
+TEST(DTensorTest, ReplicasThatDisagreeAreFound) {
+  const Mesh mesh = Mesh::Parse("x=2,y=2").value();
+  DTensor tensor({F32, {3}}, ParseLayout(mesh, "{x}"), /*share=*/false);
+  ASSERT_TRUE(Pack(Tensor::From<float>({3}, {1, 2, 3}), tensor).ok());
+  reinterpret_cast<float*>(tensor.instance(2))[1] = 7;  // padding may differ
+  EXPECT_TRUE(Unpack(tensor, /*check_replicas=*/true).ok());
+  reinterpret_cast<float*>(tensor.instance(1))[1] = 2.5;
+  EXPECT_TRUE(Unpack(tensor).ok());
+  EXPECT_EQ(MessageOf(Unpack(tensor, /*check_replicas=*/true).status()),
+            "Unpack: the replicas of a f32[3] {x} disagree: element 1 of the block [0:2] is 2 on device 0 and 2.5 on "
+            "device 1; the program that wrote it misses a collective.");
+}
+
+}  // namespace
+}  // namespace meshwork

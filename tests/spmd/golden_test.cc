@@ -1,0 +1,124 @@
+// One folder of golden files per pass. A file is a program, a line "----" and the text that the pass
+// makes of it; UPDATE_GOLDEN=1 rewrites what follows the line.
+//
+// The files of cases/ are the rows of the design's table of hard partitionings. Each states, as
+// "// wire: N", the bytes that one device puts on the wire, by the formulas of ops/program.h.
+#include <charconv>
+#include <functional>
+#include <optional>
+
+#include "gmock/gmock.h"
+#include "ops/text.h"
+#include "spmd/bucket.h"
+#include "spmd/compile.h"
+#include "spmd/insert_relayouts.h"
+#include "spmd/localize.h"
+#include "spmd/propagate.h"
+#include "spmd/simplify.h"
+#include "support/golden.h"
+
+namespace meshwork {
+namespace {
+
+constexpr std::string_view kLine = "----\n";
+
+struct Pass {
+  std::string_view folder;
+  std::string (*text)(const Graph& graph);
+};
+
+std::string PropagateText(const Graph& graph) {
+  const PropagateResult result = Propagate(graph);
+  std::string out;
+  for (const std::string& decision : result.decisions) out += "// " + decision + "\n";
+  return out + PrintGraph(result.graph);
+}
+
+std::string CompileText(const Graph& graph) { return PrintGraph(Compile(graph).value().body); }
+
+// Passes that need the work of others begin with those; bucket_reductions reads local programs.
+constexpr Pass kPasses[] = {
+    {"spmd/fold_sizes", [](const Graph& g) { return PrintGraph(FoldSizes(g)); }},
+    {"spmd/share_subexpressions", [](const Graph& g) { return PrintGraph(ShareSubexpressions(g)); }},
+    {"spmd/drop_dead_code", [](const Graph& g) { return PrintGraph(DropDeadCode(g)); }},
+    {"spmd/propagate", PropagateText},
+    {"spmd/insert_relayouts", [](const Graph& g) { return PrintGraph(InsertRelayouts(Propagate(g).graph)); }},
+    {"spmd/localize", [](const Graph& g) { return PrintGraph(Localize(InsertRelayouts(Propagate(g).graph))); }},
+    {"spmd/bucket_reductions", [](const Graph& g) { return PrintGraph(BucketReductions(g)); }},
+    {"spmd/compile", CompileText},
+    {"spmd/cases", CompileText},
+};
+
+struct GoldenCase {
+  const Pass* pass;
+  std::string file;
+};
+
+std::vector<GoldenCase> AllCases() {
+  std::vector<GoldenCase> cases;
+  for (const Pass& pass : kPasses)
+    for (const std::string& file : GoldenFiles(pass.folder)) cases.push_back({&pass, file});
+  return cases;
+}
+
+// "spmd/cases/05_k.mw" -> "cases_05_k".
+std::string CaseName(const testing::TestParamInfo<GoldenCase>& info) {
+  std::string name = info.param.file.substr(std::string_view("spmd/").size());
+  name.resize(name.size() - std::string_view(".mw").size());
+  std::replace(name.begin(), name.end(), '/', '_');
+  return name;
+}
+
+// What stands behind "// wire: " in the file, if anything does.
+std::optional<int64_t> StatedWire(std::string_view text) {
+  constexpr std::string_view kMark = "// wire: ";
+  const size_t at = text.find(kMark);
+  if (at == std::string_view::npos) return std::nullopt;
+  int64_t bytes = -1;
+  std::from_chars(text.data() + at + kMark.size(), text.data() + text.size(), bytes);
+  return bytes;
+}
+
+int64_t Wire(const Graph& local) {
+  int64_t bytes = 0;
+  for (const CollectiveSummary& summary : SummarizeCollectives(local)) bytes += summary.bytes;
+  return bytes;
+}
+
+class GoldenTest : public testing::TestWithParam<GoldenCase> {};
+
+TEST_P(GoldenTest, PassWritesTheExpectedProgram) {
+  const auto& [pass, file] = GetParam();
+  const std::string golden = ReadGolden(file);
+  const size_t line = golden.find(kLine);
+  const std::string input = golden.substr(0, line);
+  const absl::StatusOr<Graph> graph = ParseGraph(input);
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  const std::string output = pass->text(*graph);
+  ExpectGolden(file, input + (line == std::string::npos ? "\n" : "") + std::string(kLine) + output);
+  const absl::StatusOr<Graph> read = ParseGraph(output);
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_THAT(output, testing::EndsWith(PrintGraph(*read))) << "the text does not read as what it says";
+}
+
+TEST_P(GoldenTest, WireBytesAreThoseStated) {
+  const auto& [pass, file] = GetParam();
+  const std::string golden = ReadGolden(file);
+  const std::optional<int64_t> stated = StatedWire(golden);
+  if (!stated.has_value()) {
+    EXPECT_NE(pass->folder, "spmd/cases") << file << " states no bytes";
+    return;
+  }
+  const absl::StatusOr<Graph> graph = ParseGraph(golden.substr(0, golden.find(kLine)));
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  EXPECT_EQ(Wire(Compile(*graph).value().body), *stated);
+}
+
+INSTANTIATE_TEST_SUITE_P(Passes, GoldenTest, testing::ValuesIn(AllCases()), CaseName);
+
+TEST(GoldenFoldersTest, EveryPassHasGoldenFiles) {
+  for (const Pass& pass : kPasses) EXPECT_FALSE(GoldenFiles(pass.folder).empty()) << pass.folder;
+}
+
+}  // namespace
+}  // namespace meshwork

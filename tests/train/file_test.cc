@@ -1,0 +1,141 @@
+#include "train/file.h"
+
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#include <array>
+#include <csignal>
+#include <filesystem>
+#include <thread>
+#include <vector>
+
+#include "train/temp_dir.h"
+
+namespace meshwork {
+namespace {
+
+using FileTest = TempDirTest;
+
+TEST_F(FileTest, ReadsWhatWasWritten) {
+  for (size_t size : {size_t{0}, size_t{1}, size_t{4095}, size_t{4096}, size_t{4097}, size_t{1000000}}) {
+    std::string contents;
+    for (size_t i = 0; i < size; ++i) contents += static_cast<char>(i * 7 + i / 256);
+    ASSERT_TRUE(WriteFileAtomically(Path("f"), contents).ok());
+    EXPECT_EQ(ReadFile(Path("f")).value(), contents);
+  }
+  EXPECT_EQ(NumFiles(), 1);
+}
+
+TEST_F(FileTest, WritesPiecesOneAfterTheOther) {
+  const std::array<std::string_view, 4> pieces = {"ab", "", "c", "def"};
+  ASSERT_TRUE(WriteFileAtomically(Path("f"), pieces).ok());
+  EXPECT_EQ(ReadFile(Path("f")).value(), "abcdef");
+}
+
+TEST_F(FileTest, WritesARelativePath) {
+  const std::filesystem::path before = std::filesystem::current_path();
+  std::filesystem::current_path(dir());
+  EXPECT_TRUE(WriteFileAtomically("f", "x").ok());
+  std::filesystem::current_path(before);
+  EXPECT_EQ(ReadFile(Path("f")).value(), "x");
+}
+
+TEST_F(FileTest, ReadsAPipe) {
+  ASSERT_EQ(mkfifo(Path("pipe").c_str(), 0600), 0);
+  const std::string contents(100000, 'x');
+  std::thread writer([&] {
+    FILE* pipe = fopen(Path("pipe").c_str(), "w");
+    fwrite(contents.data(), 1, contents.size(), pipe);
+    fclose(pipe);
+  });
+  EXPECT_EQ(ReadFile(Path("pipe")).value(), contents);
+  writer.join();
+}
+
+TEST_F(FileTest, ReadingNamesTheReasonOfFailure) {
+  ExpectError(ReadFile(Path("none")).status(), absl::StatusCode::kNotFound, Path("none"),
+              "$: cannot be read: No such file or directory; check the path.");
+  ExpectError(ReadFile(dir()).status(), absl::StatusCode::kFailedPrecondition, dir(),
+              "$: cannot be read: Is a directory; check the path.");
+  File("f", "x");
+  ExpectError(ReadFile(Path("f/g")).status(), absl::StatusCode::kFailedPrecondition, Path("f/g"),
+              "$: cannot be read: Not a directory; check the path.");
+}
+
+TEST_F(FileTest, WritingNamesTheReasonOfFailure) {
+  ExpectError(
+      WriteFileAtomically(Path("none/f"), "x"), absl::StatusCode::kNotFound, Path("none/f"),
+      "$: cannot be written: No such file or directory; its directory must exist, be writable and have "
+      "room. Nothing was changed.");
+  ExpectError(
+      WriteFileAtomically("/proc/f", "x"), absl::StatusCode::kNotFound, "/proc/f",
+      "$: cannot be written: No such file or directory; its directory must exist, be writable and have "
+      "room. Nothing was changed.");
+}
+
+TEST_F(FileTest, DoesNotReplaceADirectory) {
+  std::filesystem::create_directory(Path("sub"));
+  ExpectError(
+      WriteFileAtomically(Path("sub"), "x"), absl::StatusCode::kFailedPrecondition, Path("sub"),
+      "$: cannot be written: Is a directory; its directory must exist, be writable and have room. Nothing "
+      "was changed.");
+  EXPECT_EQ(NumFiles(), 1);
+}
+
+TEST_F(FileTest, AFailedWriteLeavesTheOldFileAndNoTemporary) {
+  File("f", "old");
+  rlimit before;
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  rlimit small = before;
+  small.rlim_cur = 1000;
+  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
+  const absl::Status status = WriteFileAtomically(Path("f"), std::string(5000, 'x'));
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
+  std::signal(SIGXFSZ, handler);
+  ExpectError(
+      status, absl::StatusCode::kOutOfRange, Path("f"),
+      "$: cannot be written: File too large; its directory must exist, be writable and have room. Nothing "
+      "was changed.");
+  EXPECT_EQ(ReadFile(Path("f")).value(), "old");
+  EXPECT_EQ(NumFiles(), 1);
+}
+
+TEST_F(FileTest, ConcurrentWritersLeaveOneOfTheirVersions) {
+  std::vector<std::thread> writers;
+  for (int w = 0; w < 4; ++w) {
+    writers.emplace_back([this, w] {
+      const std::string contents(10000, static_cast<char>('a' + w));
+      for (int i = 0; i < 5; ++i) EXPECT_TRUE(WriteFileAtomically(Path("f"), contents).ok());
+    });
+  }
+  for (std::thread& writer : writers) writer.join();
+  const std::string contents = ReadFile(Path("f")).value();
+  EXPECT_EQ(contents, std::string(10000, contents[0]));
+  EXPECT_EQ(NumFiles(), 1);
+}
+
+TEST_F(FileTest, InputFileReadsAtAnyPosition) {
+  const InputFile file = InputFile::Open(File("f", "0123456789")).value();
+  EXPECT_EQ(file.size(), 10);
+  EXPECT_EQ(file.path(), Path("f"));
+  std::array<char, 3> bytes;
+  ASSERT_TRUE(file.ReadAt(4, std::as_writable_bytes(std::span(bytes))).ok());
+  EXPECT_EQ(std::string_view(bytes.data(), 3), "456");
+  EXPECT_TRUE(file.ReadAt(10, {}).ok());
+  ExpectInvalid(file.ReadAt(8, std::as_writable_bytes(std::span(bytes))), Path("f"),
+                "$: ends at byte 10, 1 bytes early; it was cut short while it was read.");
+}
+
+TEST_F(FileTest, InputFileOpensOnlyRegularFiles) {
+  ExpectError(InputFile::Open(Path("none")).status(), absl::StatusCode::kNotFound, Path("none"),
+              "$: cannot be read: No such file or directory; check the path.");
+  ExpectInvalid(InputFile::Open(dir()).status(), dir(),
+                "$: is not a regular file; directories, pipes and devices are not read here.");
+  ASSERT_EQ(mkfifo(Path("pipe").c_str(), 0600), 0);
+  ExpectInvalid(InputFile::Open(Path("pipe")).status(), Path("pipe"),
+                "$: is not a regular file; directories, pipes and devices are not read here.");
+}
+
+}  // namespace
+}  // namespace meshwork

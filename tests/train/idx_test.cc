@@ -1,0 +1,190 @@
+#include "train/idx.h"
+
+#include <zlib.h>
+
+#include "train/temp_dir.h"
+
+namespace meshwork {
+namespace {
+
+using IdxTest = TempDirTest;
+
+std::string Bytes(const std::vector<int>& values) { return std::string(values.begin(), values.end()); }
+
+// An IDX file of unsigned bytes 0, 1, 2, ….
+std::string Idx(const std::vector<uint32_t>& dims, size_t elements) {
+  std::string file = Bytes({0, 0, 8, static_cast<int>(dims.size())});
+  for (uint32_t dim : dims)
+    for (int shift : {24, 16, 8, 0}) file += static_cast<char>(dim >> shift);
+  for (size_t i = 0; i < elements; ++i) file += static_cast<char>(i % 251);
+  return file;
+}
+
+std::string Gzip(const std::string& contents) {
+  z_stream stream = {};
+  EXPECT_EQ(deflateInit2(&stream, 6, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY), Z_OK);
+  std::string out(deflateBound(&stream, contents.size()) + 64, '\0');
+  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(contents.data()));
+  stream.avail_in = static_cast<uInt>(contents.size());
+  stream.next_out = reinterpret_cast<Bytef*>(out.data());
+  stream.avail_out = static_cast<uInt>(out.size());
+  EXPECT_EQ(deflate(&stream, Z_FINISH), Z_STREAM_END);
+  out.resize(stream.total_out);
+  deflateEnd(&stream);
+  return out;
+}
+
+TEST_F(IdxTest, ReadsPlainAndGzippedFiles) {
+  const std::string file = Idx({3, 2, 5}, 30);
+  for (const std::string& path :
+       {File("plain", file), File("zipped.gz", Gzip(file)), File("zipped", Gzip(file))}) {
+    const IdxData data = ReadIdx(path).value();
+    EXPECT_EQ(data.shape, Shape({3, 2, 5}));
+    ASSERT_EQ(data.bytes.size(), 30u);
+    for (int i = 0; i < 30; ++i) EXPECT_EQ(data.bytes[i], i);
+  }
+}
+
+TEST_F(IdxTest, ReadsFilesOfManyPortions) {
+  const std::string file = Idx({5000, 700}, 3500000);
+  for (const std::string& path : {File("plain", file), File("zipped", Gzip(file))}) {
+    const IdxData data = ReadIdx(path).value();
+    EXPECT_EQ(data.shape, Shape({5000, 700}));
+    EXPECT_EQ(std::string(data.bytes.begin(), data.bytes.end()), file.substr(12));
+  }
+}
+
+TEST_F(IdxTest, ReadsEmptyDims) {
+  EXPECT_EQ(ReadIdx(File("f", Idx({0, 28}, 0))).value().shape, Shape({0, 28}));
+  EXPECT_EQ(ReadIdx(File("g", Gzip(Idx({0}, 0)))).value().bytes.size(), 0u);
+}
+
+TEST_F(IdxTest, ReadsAGzipFileOfSeveralMembers) {
+  const std::string file = Idx({1000}, 1000);
+  const std::string path =
+      File("f", Gzip(file.substr(0, 2)) + Gzip("") + Gzip(file.substr(2, 500)) + Gzip(file.substr(502)));
+  EXPECT_EQ(ReadIdx(path).value().bytes.size(), 1000u);
+}
+
+TEST_F(IdxTest, RejectsAMissingFile) {
+  ExpectError(ReadIdx(Path("f")).status(), absl::StatusCode::kNotFound, Path("f"),
+              "$: cannot be read: No such file or directory; check the path.");
+}
+
+TEST_F(IdxTest, RejectsWhatIsNotIdx) {
+  ExpectInvalid(ReadIdx(File("f", "")).status(), Path("f"),
+                "$: is empty; an IDX file starts with 00 00 08 and its rank.");
+  ExpectInvalid(ReadIdx(File("f", Gzip(""))).status(), Path("f"),
+                "$: is empty; an IDX file starts with 00 00 08 and its rank.");
+  ExpectInvalid(ReadIdx(File("f", "<!DOCTYPE html>")).status(), Path("f"),
+                "$: starts with 3c 21 44 4f; an IDX file starts with 00 00 08 and its rank.");
+  ExpectInvalid(ReadIdx(File("f", Gzip("<!DOCTYPE html>"))).status(), Path("f"),
+                "$: starts with 3c 21 44 4f; an IDX file starts with 00 00 08 and its rank.");
+  ExpectInvalid(ReadIdx(File("f", Bytes({0, 0, 8}))).status(), Path("f"),
+                "$: starts with 00 00 08; an IDX file starts with 00 00 08 and its rank.");
+}
+
+TEST_F(IdxTest, RejectsOtherElementTypes) {
+  const struct {
+    int type;
+    std::string_view name;
+  } cases[] = {{0x09, "signed bytes"},  {0x0b, "16-bit integers"}, {0x0c, "32-bit integers"},
+               {0x0d, "32-bit floats"}, {0x0e, "64-bit floats"},   {0x0a, "unknown"}};
+  for (const auto& [type, name] : cases) {
+    ExpectInvalid(ReadIdx(File("f", Bytes({0, 0, type, 1, 0, 0, 0, 0}))).status(), Path("f"),
+                  fmt::format("$: its elements have type {:#04x} ({}); only unsigned bytes (0x08) are read.",
+                              type, name));
+  }
+}
+
+TEST_F(IdxTest, RejectsARankOfZero) {
+  ExpectInvalid(ReadIdx(File("f", Idx({}, 1))).status(), Path("f"),
+                "$: has no dims; an IDX file has at least one.");
+}
+
+TEST_F(IdxTest, RejectsTruncatedFiles) {
+  const std::string file = Idx({3, 4}, 12);
+  ExpectInvalid(ReadIdx(File("f", file.substr(0, 4))).status(), Path("f"),
+                "$: ends inside its header, in dim 0 of 2; the file is incomplete, fetch it again.");
+  ExpectInvalid(ReadIdx(File("f", file.substr(0, 11))).status(), Path("f"),
+                "$: ends inside its header, in dim 1 of 2; the file is incomplete, fetch it again.");
+  ExpectInvalid(ReadIdx(File("f", file.substr(0, 12))).status(), Path("f"),
+                "$: [3,4] says 12 elements but the file holds 0; it is incomplete, fetch it again.");
+  ExpectInvalid(ReadIdx(File("f", file.substr(0, 23))).status(), Path("f"),
+                "$: [3,4] says 12 elements but the file holds 11; it is incomplete, fetch it again.");
+  ExpectInvalid(ReadIdx(File("f", Gzip(file.substr(0, 23)))).status(), Path("f"),
+                "$: [3,4] says 12 elements but the file holds 11; it is incomplete, fetch it again.");
+}
+
+TEST_F(IdxTest, RejectsWildDimsWithoutAllocatingThem) {
+  ExpectInvalid(ReadIdx(File("f", Idx({4000000000, 2000000000}, 10))).status(), Path("f"),
+                "$: [4000000000,2000000000] says 8000000000000000000 elements but the file holds 10; it is "
+                "incomplete, fetch it again.");
+  ExpectInvalid(ReadIdx(File("f", Gzip(Idx({4000000000, 2000000000}, 10)))).status(), Path("f"),
+                "$: [4000000000,2000000000] says 8000000000000000000 elements but the file holds 10; it is "
+                "incomplete, fetch it again.");
+  ExpectInvalid(
+      ReadIdx(File("f", Idx({4000000000, 4000000000, 1}, 10))).status(), Path("f"),
+      "$: dims [4000000000,4000000000] multiply to more than 2^63 elements; the header is damaged, fetch "
+      "the file again.");
+}
+
+TEST_F(IdxTest, RejectsTrailingElements) {
+  ExpectInvalid(ReadIdx(File("f", Idx({3, 4}, 13))).status(), Path("f"),
+                "$: [3,4] says 12 elements but the file holds more; fetch it again.");
+  ExpectInvalid(ReadIdx(File("f", Gzip(Idx({3, 4}, 13)))).status(), Path("f"),
+                "$: [3,4] says 12 elements but the file holds more; fetch it again.");
+}
+
+TEST_F(IdxTest, RejectsTruncatedGzip) {
+  const std::string zipped = Gzip(Idx({1000}, 1000));
+  // In the trailer all elements are there already; the checksum is not.
+  ExpectInvalid(
+      ReadIdx(File("f", zipped.substr(0, zipped.size() - 1))).status(), Path("f"),
+      "$: the gzip data is cut off after 1008 unpacked bytes; the file is incomplete, fetch it again.");
+  ExpectInvalid(
+      ReadIdx(File("f", zipped.substr(0, 2))).status(), Path("f"),
+      "$: the gzip data is cut off after 0 unpacked bytes; the file is incomplete, fetch it again.");
+  for (size_t size = 2; size < zipped.size(); ++size) {
+    EXPECT_NE(
+        MessageOf(ReadIdx(File("f", zipped.substr(0, size))).status()).find("the gzip data is cut off after"),
+        std::string_view::npos)
+        << size;
+  }
+}
+
+TEST_F(IdxTest, RejectsDamagedGzip) {
+  const std::string zipped = Gzip(Idx({1000}, 1000));
+  std::string damaged = zipped;
+  damaged[zipped.size() - 8] ^= 1;
+  ExpectInvalid(
+      ReadIdx(File("f", damaged)).status(), Path("f"),
+      "$: the gzip data is damaged after 1008 unpacked bytes (incorrect data check); fetch the file "
+      "again.");
+  damaged = zipped;
+  damaged[zipped.size() - 4] ^= 1;
+  ExpectInvalid(
+      ReadIdx(File("f", damaged)).status(), Path("f"),
+      "$: the gzip data is damaged after 1008 unpacked bytes (incorrect length check); fetch the file "
+      "again.");
+  damaged = zipped;
+  damaged[2] ^= 1;
+  ExpectInvalid(
+      ReadIdx(File("f", damaged)).status(), Path("f"),
+      "$: the gzip data is damaged after 0 unpacked bytes (unknown compression method); fetch the file "
+      "again.");
+  // Past the header's fields that say nothing about the data, no damage goes unnoticed.
+  for (size_t i = 10; i < zipped.size(); ++i) {
+    damaged = zipped;
+    damaged[i] ^= 1;
+    EXPECT_FALSE(ReadIdx(File("f", damaged)).ok()) << i;
+  }
+}
+
+TEST_F(IdxTest, RejectsBytesAfterTheGzipData) {
+  ExpectInvalid(ReadIdx(File("f", Gzip(Idx({12}, 12)) + "abc")).status(), Path("f"),
+                "$: 3 bytes follow the end of the gzip data; a gzip file ends there. Fetch the file again.");
+}
+
+}  // namespace
+}  // namespace meshwork

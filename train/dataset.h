@@ -1,0 +1,147 @@
+// A Dataset is a set of examples in memory, as named columns; Batches() walks over it.
+//
+//   MnistData mnist = LoadMnist("data/mnist", F32).value();
+//   for (int64_t epoch = 0; epoch < 5; ++epoch)
+//     for (const Batch& b : mnist.train.Batches({.batch_size = 128, .shuffle_seed = 7, .epoch = epoch}))
+//       session.Run({{"x", b["image"]}, {"y", b["label"]}});     // f32[128,784], i32[128]
+//
+// Every example comes exactly once per epoch; where the batch size does not divide the number of examples,
+// the last batch is short, never dropped. The order depends on (size, seed, epoch) alone, on every platform.
+//
+// Without a seed, batches are views of the columns and cost nothing. With one, a thread of the walk's own
+// gathers the next two batches while the caller works on the current one; it ends with the walk, also when
+// the loop is left early.
+//
+// Thread safety: Dataset and Batch are immutable values, cheap to copy (copies share the elements) and safe
+// to share. One walk belongs to one thread; any number of walks may be under way. A batch, or a tensor of
+// it, stays valid and unchanged for as long as the caller keeps a copy.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "runtime/tensor.h"
+
+namespace meshwork {
+
+// Names in the order given, each once.
+using Columns = std::vector<std::pair<std::string, Tensor>>;
+
+// Some rows of every column.
+class Batch {
+ public:
+  Batch() = default;  // no columns, no rows
+  // REQUIRES: what Dataset::Create requires.
+  explicit Batch(Columns columns) : columns_(std::move(columns)) {}
+
+  // [rows, …]. A tensor that is not valid() where there is no such column; Get says what went wrong.
+  const Tensor& operator[](std::string_view name) const;
+  // Error: there is no such column (with the nearest name).
+  absl::StatusOr<Tensor> Get(std::string_view name) const;
+  const Columns& columns() const { return columns_; }
+  int64_t rows() const { return columns_.empty() ? 0 : columns_[0].second.shape()[0]; }
+
+ private:
+  Columns columns_;
+};
+
+struct BatchOptions {
+  int64_t batch_size = 32;                    // >= 1
+  std::optional<uint64_t> shuffle_seed = {};  // without: in the order of the dataset
+  int64_t epoch = 0;                          // each epoch has an order of its own; matters only with a seed
+};
+
+class BatchRange;
+
+class Dataset {
+ public:
+  Dataset() = default;  // no columns, no examples
+  // Columns of equal dim 0, one example per row: {"image": f32[n,784]}, {"label": i32[n]}.
+  // Errors: no columns, a name twice, a tensor without storage, a scalar, different numbers of rows.
+  static absl::StatusOr<Dataset> Create(Columns columns);
+
+  int64_t size() const { return examples_.rows(); }
+  const Columns& columns() const { return examples_.columns(); }
+  // Error: there is no such column (with the nearest name).
+  absl::StatusOr<Tensor> column(std::string_view name) const;
+
+  // The first n examples, or all if there are fewer; none if n < 0. A view.
+  Dataset Take(int64_t n) const;
+
+  // One epoch's batches. Where the options are wrong the range is empty and its status() says why.
+  BatchRange Batches(BatchOptions options) const;
+
+ private:
+  Batch examples_;
+};
+
+namespace internal {
+class BatchStream;
+}  // namespace internal
+
+// A single pass over the batches of an epoch: an input iterator. Copies are the same walk.
+class BatchIterator {
+ public:
+  using iterator_concept = std::input_iterator_tag;
+  using iterator_category = std::input_iterator_tag;
+  using value_type = Batch;
+  using difference_type = std::ptrdiff_t;
+  using pointer = const Batch*;
+  using reference = const Batch&;
+
+  const Batch& operator*() const;
+  const Batch* operator->() const { return &**this; }
+  // Waits for the next batch. The reference that * returned ends here; copies of the batch live on.
+  BatchIterator& operator++();
+  void operator++(int) { ++*this; }
+  bool operator==(std::default_sentinel_t) const;
+
+ private:
+  friend class BatchRange;
+  explicit BatchIterator(std::shared_ptr<internal::BatchStream> stream) : stream_(std::move(stream)) {}
+
+  std::shared_ptr<internal::BatchStream> stream_;  // the last one stops the thread
+};
+
+class BatchRange {
+ public:
+  BatchRange(Dataset dataset, BatchOptions options) : dataset_(std::move(dataset)), options_(options) {}
+
+  // Error: the batch size is not positive.
+  absl::Status status() const;
+  // ⌈size / batch size⌉; 0 where status() is an error.
+  int64_t num_batches() const;
+  // Starts a walk at the first batch; each call starts another.
+  BatchIterator begin() const;
+  std::default_sentinel_t end() const { return {}; }
+
+ private:
+  Dataset dataset_;
+  BatchOptions options_;
+};
+
+// A permutation of 0 to n - 1 for each (seed, epoch), by Fisher and Yates' shuffle. REQUIRES: n >= 0.
+std::vector<int64_t> ShuffledOrder(int64_t n, uint64_t seed, int64_t epoch);
+
+// Columns "image": [n,784], row-major 28 x 28, ground 0 to ink 1; and "label": i32[n], 0 to 9.
+struct MnistData {
+  Dataset train;  // of MNIST: 60000 examples
+  Dataset test;   // of MNIST: 10000
+};
+
+// Reads {train,t10k}-{images-idx3,labels-idx1}-ubyte from `dir`, each plain or, if that is missing, .gz.
+// Images of `dtype` f32 or f64 are pixel / 255. Any file with this format will do (Fashion-MNIST, subsets).
+// Errors: another dtype; a file is missing or damaged (see ReadIdx), has another shape, labels beyond 9, or
+// not as many labels as images.
+absl::StatusOr<MnistData> LoadMnist(const std::string& dir, DType dtype);
+
+}  // namespace meshwork

@@ -1,0 +1,58 @@
+// Whole files: read, and replaced in one step.
+//
+//   RETURN_IF_ERROR(WriteFileAtomically("run/loss.csv", text));      // all of it, or nothing changes
+//   ASSIGN_OR_RETURN(std::string text, ReadFile("run/loss.csv"));
+//
+// Thread safety: every function may be called from any thread; of several concurrent writers of one
+// path, the last to finish wins, and readers see one of the versions, never a mixture.
+// Errors carry the path, what the system said, and a code that fits (NotFound, PermissionDenied, …).
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace meshwork {
+
+// The bytes of a file (or pipe), up to its end. Errors: it does not exist, is a directory, ….
+absl::StatusOr<std::string> ReadFile(const std::string& path);
+
+// Whether WriteFileAtomically could write `path` now: tries it with an empty file beside, which it
+// removes. For finding out before long work what would be lost after it. Errors: those of
+// WriteFileAtomically; `path` is a directory.
+absl::Status CheckWritable(const std::string& path);
+
+// Writes PATH.tmp-<process>-<n>, flushes it to the disk and renames it to `path`, so that at every moment
+// `path` is the old file or the new one, whole. On error the temporary is removed. A symbolic link at
+// `path` is replaced, not followed. Errors: the directory does not exist or is not writable, no room, ….
+absl::Status WriteFileAtomically(const std::string& path, std::string_view contents);
+// The same for contents that lie in pieces, to be written one after the other.
+absl::Status WriteFileAtomically(const std::string& path, std::span<const std::string_view> pieces);
+
+// A file open for reading at any position. Const functions may be called concurrently.
+class InputFile {
+ public:
+  // Errors: it does not exist, may not be read, is a directory, a pipe or a device.
+  static absl::StatusOr<InputFile> Open(const std::string& path);
+  InputFile(InputFile&& other) noexcept;
+  InputFile& operator=(InputFile&& other) noexcept;
+  ~InputFile();
+
+  const std::string& path() const { return path_; }
+  int64_t size() const { return size_; }  // bytes, when it was opened
+  // Fills `bytes` from `offset` on. Errors: the file ends before that, the disk fails.
+  absl::Status ReadAt(int64_t offset, std::span<std::byte> bytes) const;
+
+ private:
+  InputFile(std::string path, int fd, int64_t size) : path_(std::move(path)), fd_(fd), size_(size) {}
+
+  std::string path_;
+  int fd_ = -1;
+  int64_t size_ = 0;
+};
+
+}  // namespace meshwork

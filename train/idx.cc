@@ -1,0 +1,172 @@
+#include "train/idx.h"
+
+#include <zlib.h>
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <utility>
+
+#include "base/status.h"
+#include "fmt/ranges.h"
+#include "train/file.h"
+
+namespace meshwork {
+namespace {
+
+constexpr uint8_t kUnsignedByte = 0x08;
+constexpr size_t kPortion = size_t{1} << 20;
+
+// The bytes of a file, unpacked if it is gzipped, a portion at a time.
+class Unpacker {
+ public:
+  Unpacker(const std::string& path, std::string_view file) : path_(path), rest_(file), gzip_(StartsGzip()) {
+    // 15: the largest window; 16: a gzip header and trailer.
+    if (gzip_) MESHWORK_CHECK(inflateInit2(&stream_, 15 + 16) == Z_OK, "zlib {}", zlibVersion());
+  }
+  Unpacker(const Unpacker&) = delete;
+  Unpacker& operator=(const Unpacker&) = delete;
+  ~Unpacker() {
+    if (gzip_) inflateEnd(&stream_);
+  }
+
+  // Fills `out` as far as the data goes; returns how far. Fewer bytes than asked for mean the end, and that
+  // the checksum was right.
+  absl::StatusOr<size_t> Read(std::span<uint8_t> out) {
+    if (gzip_) return Inflate(out);
+    const size_t n = std::min(out.size(), rest_.size());
+    if (n > 0) std::memcpy(out.data(), rest_.data(), n);
+    rest_.remove_prefix(n);
+    return n;
+  }
+
+ private:
+  bool StartsGzip() const { return rest_.starts_with("\x1f\x8b"); }
+
+  absl::StatusOr<size_t> Inflate(std::span<uint8_t> out) {
+    size_t filled = 0;
+    while (filled < out.size() && !ended_) {
+      const size_t offered = std::min(rest_.size(), kPortion);
+      const size_t wanted = std::min(out.size() - filled, kPortion);
+      stream_.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(rest_.data()));
+      stream_.avail_in = static_cast<uInt>(offered);
+      stream_.next_out = out.data() + filled;
+      stream_.avail_out = static_cast<uInt>(wanted);
+      const int result = inflate(&stream_, Z_NO_FLUSH);
+      rest_.remove_prefix(offered - stream_.avail_in);
+      filled += wanted - stream_.avail_out;
+      unpacked_ += wanted - stream_.avail_out;
+      if (result == Z_STREAM_END) {
+        RETURN_IF_ERROR(EndMember());
+      } else if (result == Z_BUF_ERROR || (result == Z_OK && rest_.empty() && stream_.avail_out > 0)) {
+        return InvalidArgument(
+            "{}: the gzip data is cut off after {} unpacked bytes; the file is incomplete, fetch it again.",
+            path_, unpacked_);
+      } else if (result != Z_OK) {
+        return InvalidArgument(
+            "{}: the gzip data is damaged after {} unpacked bytes ({}); fetch the file again.", path_,
+            unpacked_, stream_.msg != nullptr ? stream_.msg : zError(result));
+      }
+    }
+    return filled;
+  }
+
+  // A gzip file may consist of several members, one after the other.
+  absl::Status EndMember() {
+    ended_ = !StartsGzip();
+    if (!ended_) {
+      MESHWORK_CHECK(inflateReset(&stream_) == Z_OK);
+      return absl::OkStatus();
+    }
+    if (rest_.empty()) return absl::OkStatus();
+    return InvalidArgument(
+        "{}: {} bytes follow the end of the gzip data; a gzip file ends there. Fetch the file again.", path_,
+        rest_.size());
+  }
+
+  const std::string& path_;
+  std::string_view rest_;
+  const bool gzip_;
+  bool ended_ = false;
+  uint64_t unpacked_ = 0;
+  z_stream stream_ = {};
+};
+
+std::string_view ElementTypeName(uint8_t type) {
+  switch (type) {
+    case 0x09: return "signed bytes";
+    case 0x0b: return "16-bit integers";
+    case 0x0c: return "32-bit integers";
+    case 0x0d: return "32-bit floats";
+    case 0x0e: return "64-bit floats";
+    default: return "unknown";
+  }
+}
+
+absl::StatusOr<Shape> ReadHeader(const std::string& path, Unpacker& in) {
+  uint8_t magic[4];
+  ASSIGN_OR_RETURN(const size_t n, in.Read(magic));
+  if (n == 0) return InvalidArgument("{}: is empty; an IDX file starts with 00 00 08 and its rank.", path);
+  if (n < sizeof(magic) || magic[0] != 0 || magic[1] != 0) {
+    return InvalidArgument("{}: starts with {:02x}; an IDX file starts with 00 00 08 and its rank.", path,
+                           fmt::join(std::span(magic, n), " "));
+  }
+  if (magic[2] != kUnsignedByte) {
+    return InvalidArgument("{}: its elements have type {:#04x} ({}); only unsigned bytes (0x08) are read.",
+                           path, magic[2], ElementTypeName(magic[2]));
+  }
+  if (magic[3] == 0) return InvalidArgument("{}: has no dims; an IDX file has at least one.", path);
+
+  Shape shape;
+  int64_t elements = 1;
+  for (int d = 0; d < magic[3]; ++d) {
+    uint8_t size[4];
+    ASSIGN_OR_RETURN(const size_t read, in.Read(size));
+    if (read < sizeof(size)) {
+      return InvalidArgument(
+          "{}: ends inside its header, in dim {} of {}; the file is incomplete, fetch it again.", path, d,
+          magic[3]);
+    }
+    shape.push_back(int64_t{size[0]} << 24 | size[1] << 16 | size[2] << 8 | size[3]);
+    if (__builtin_mul_overflow(elements, shape.back(), &elements)) {
+      return InvalidArgument(
+          "{}: dims {} multiply to more than 2^63 elements; the header is damaged, fetch the file again.",
+          path, ShapeToString(shape));
+    }
+  }
+  return shape;
+}
+
+}  // namespace
+
+absl::StatusOr<IdxData> ReadIdx(const std::string& path) {
+  ASSIGN_OR_RETURN(const std::string file, ReadFile(path));
+  Unpacker in(path, file);
+  IdxData data;
+  ASSIGN_OR_RETURN(data.shape, ReadHeader(path, in));
+
+  const size_t elements = static_cast<size_t>(NumElements(data.shape));
+  size_t filled = 0;
+  while (filled < elements) {
+    // Grow with what has been read, so that a wild header costs nothing.
+    if (filled == data.bytes.size()) data.bytes.resize(std::min(elements, std::max(kPortion, 2 * filled)));
+    ASSIGN_OR_RETURN(const size_t n, in.Read(std::span(data.bytes).subspan(filled)));
+    filled += n;
+    if (filled < data.bytes.size()) {
+      return InvalidArgument(
+          "{}: {} says {} elements but the file holds {}; it is incomplete, fetch it again.", path,
+          ShapeToString(data.shape), elements, filled);
+    }
+  }
+  uint8_t extra;
+  ASSIGN_OR_RETURN(const size_t more, in.Read(std::span(&extra, 1)));
+  if (more > 0) {
+    return InvalidArgument("{}: {} says {} elements but the file holds more; fetch it again.", path,
+                           ShapeToString(data.shape), elements);
+  }
+  return data;
+}
+
+}  // namespace meshwork

@@ -1,0 +1,37 @@
+// Layers: variables with a name, and the ops that use them.
+#pragma once
+
+#include <optional>
+#include <source_location>
+#include <string>
+
+#include "ops/graph.h"
+#include "train/initializers.h"
+
+namespace meshwork {
+
+struct DenseOptions {
+  LayoutSpec kernel_layout = {UNSHARDED, UNSHARDED};  // of [inputs, units]
+  LayoutSpec bias_layout = {UNSHARDED};               // of [units]
+  DType dtype = F32;
+  std::optional<Initializer> kernel_initializer = {};  // Glorot uniform; the bias starts at zero
+};
+
+// y = x · kernel + bias; x: [b, inputs] -> y: [b, units]. Variables "name/kernel" and "name/bias".
+//
+//   Dense dense1(g, "dense1", 784, 700, {.kernel_layout = {UNSHARDED, "model"}, .bias_layout = {"model"}});
+//   Value h = Relu(dense1(x));
+class Dense {
+ public:
+  Dense(Graph& graph, const std::string& name, int64_t inputs, int64_t units, DenseOptions options = {},
+        std::source_location loc = std::source_location::current());
+  Value operator()(const Value& x, std::source_location loc = std::source_location::current()) const;
+
+  const Variable& kernel() const { return kernel_; }
+  const Variable& bias() const { return bias_; }
+
+ private:
+  Variable kernel_, bias_;
+};
+
+}  // namespace meshwork

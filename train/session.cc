@@ -1,0 +1,185 @@
+#include "train/session.h"
+
+#include <utility>
+
+#include "base/hash.h"
+#include "base/status.h"
+#include "base/suggest.h"
+#include "ops/rebatch.h"
+
+namespace meshwork {
+namespace {
+
+// A variable's random stream hangs on its name, not on which others there are.
+int64_t StreamOf(std::string_view name) { return static_cast<int64_t>(StableHash(name) >> 1); }
+
+// The program that sets every variable to its start; those without initializer to zero.
+Graph InitializerGraph(const Graph& graph, int64_t seed) {
+  Graph init(graph.mesh());
+  init.name = "initialize";
+  for (const Argument& argument : graph.arguments()) {
+    if (!argument.is_variable || !argument.initializer.has_value() || argument.initializer->build == nullptr) continue;
+    const ValueInfo& info = graph.value(argument.value);
+    const Variable variable = init.Var(info.name, *argument.initializer, SpecOf(*info.layout));
+    init.Update(variable, argument.initializer->build(init, info.type, seed, StreamOf(info.name)));
+  }
+  return init;
+}
+
+// `graph` without its updates.
+Graph WithoutUpdates(const Graph& graph) {
+  Graph copy = graph;
+  copy.name = "evaluate";
+  copy.ClearUpdates();
+  return copy;
+}
+
+template <typename T>
+absl::Status NoSuch(std::string_view kind, std::string_view name, const std::map<std::string, T>& known) {
+  std::vector<std::string> names;
+  for (const auto& [key, value] : known) names.push_back(key);
+  std::string hint = DidYouMean(name, names);
+  return absl::NotFoundError(fmt::format("Session: there is no {} \"{}\"{}", kind, name, hint.empty() ? "." : hint));
+}
+
+}  // namespace
+
+absl::StatusOr<Tensor> StepResult::Get(std::string_view name) const {
+  const auto found = outputs_.find(std::string(name));
+  if (found == outputs_.end()) return NoSuch("output", name, outputs_);
+  return found->second;
+}
+
+absl::StatusOr<double> StepResult::scalar(std::string_view name) const {
+  ASSIGN_OR_RETURN(Tensor tensor, Get(name));
+  absl::StatusOr<double> value = tensor.Scalar();
+  return value.ok() ? value : Annotate(value.status(), fmt::format("output \"{}\": ", name));
+}
+
+struct Session::Impl {
+  Impl(const Graph& g, SessionOptions o)
+      : graph(g), options(std::move(o)), pool(options.workers > 0 ? options.workers : WorkerPool::DefaultWorkers()) {}
+
+  // One compiled program, ready to run.
+  struct Ready {
+    Program program;
+    std::unique_ptr<Executor> executor;
+  };
+
+  absl::StatusOr<Ready> Prepare(const Graph& global, const CompileOptions& compile) {
+    ASSIGN_OR_RETURN(Program program, Compile(global, compile));
+    ASSIGN_OR_RETURN(std::unique_ptr<Executor> executor,
+                     Executor::Create(program, pool, options.executor, &variables));
+    return Ready{std::move(program), std::move(executor)};
+  }
+
+  // Dim 0 of the inputs: the first input's that has dims; 0 if none has.
+  int64_t BatchSize() const {
+    for (const Argument& argument : graph.arguments()) {
+      const Shape& shape = graph.value(argument.value).type.shape;
+      if (!argument.is_variable && !shape.empty()) return shape[0];
+    }
+    return 0;
+  }
+
+  // The leading size that the feeds agree on, if it is a shorter batch; else the full one, and the
+  // executor says what does not fit.
+  int64_t FedBatch(const Feeds& feeds) const {
+    const int64_t full = BatchSize();
+    int64_t fed = 0;
+    for (const Argument& argument : graph.arguments()) {
+      const ValueInfo& info = graph.value(argument.value);
+      if (argument.is_variable || info.type.shape.empty() || info.type.shape[0] != full) continue;
+      const auto feed = feeds.find(info.name);
+      if (feed == feeds.end() || feed->second.type().rank() == 0) return full;
+      const int64_t rows = feed->second.shape()[0];
+      if (rows < 1 || rows > full || (fed != 0 && rows != fed)) return full;
+      fed = rows;
+    }
+    return fed == 0 ? full : fed;
+  }
+
+  absl::StatusOr<StepResult> Run(const Feeds& feeds, bool update) {
+    const int64_t full = BatchSize(), rows = FedBatch(feeds);
+    auto entry = ready.find({rows, update});
+    if (entry == ready.end()) {
+      ASSIGN_OR_RETURN(Ready made, Make(full, rows, update));
+      entry = ready.emplace(std::pair(rows, update), std::move(made)).first;
+    }
+    std::map<std::string, Tensor> outputs;
+    RETURN_IF_ERROR(entry->second.executor->Run(feeds, &outputs));
+    return StepResult(std::move(outputs));
+  }
+
+  absl::StatusOr<Ready> Make(int64_t full, int64_t rows, bool update) {
+    Graph global = update ? graph : WithoutUpdates(graph);
+    if (rows != full) {
+      absl::StatusOr<Graph> rebatched = Rebatch(global, full, rows);
+      if (!rebatched.ok()) return Annotate(rebatched.status(), "Session: ");
+      global = *std::move(rebatched);
+    }
+    const bool is_full_step = rows == full && update;
+    return Prepare(global, is_full_step ? options.compile : CompileOptions{});
+  }
+
+  Graph graph;
+  SessionOptions options;
+  WorkerPool pool;
+  std::map<std::string, DTensor> variables;
+  std::map<std::pair<int64_t, bool>, Ready> ready;  // by leading size, and whether it updates
+};
+
+Session::Session(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Session::Session(Session&&) noexcept = default;
+Session& Session::operator=(Session&&) noexcept = default;
+Session::~Session() = default;
+
+absl::StatusOr<Session> Session::Create(const Graph& graph, SessionOptions options) {
+  RETURN_IF_ERROR(graph.status());
+  auto impl = std::make_unique<Impl>(graph, std::move(options));
+  const int64_t full = impl->BatchSize();
+  ASSIGN_OR_RETURN(Impl::Ready step, impl->Make(full, full, /*update=*/true));
+  impl->ready.emplace(std::pair(full, true), std::move(step));
+  ASSIGN_OR_RETURN(Impl::Ready init, impl->Prepare(InitializerGraph(graph, impl->options.seed), {}));
+  RETURN_IF_ERROR(init.executor->Run({}, nullptr));
+  return Session(std::move(impl));
+}
+
+absl::StatusOr<StepResult> Session::Run(const Feeds& feeds) { return impl_->Run(feeds, /*update=*/true); }
+absl::StatusOr<StepResult> Session::Evaluate(const Feeds& feeds) { return impl_->Run(feeds, /*update=*/false); }
+
+absl::StatusOr<Tensor> Session::Get(std::string_view variable) const {
+  const auto found = impl_->variables.find(std::string(variable));
+  if (found == impl_->variables.end()) return NoSuch("variable", variable, impl_->variables);
+  return Unpack(found->second);
+}
+
+absl::Status Session::Set(std::string_view variable, const Tensor& value) {
+  const auto found = impl_->variables.find(std::string(variable));
+  if (found == impl_->variables.end()) return NoSuch("variable", variable, impl_->variables);
+  return Annotate(Pack(value, found->second), fmt::format("variable \"{}\": ", variable));
+}
+
+std::vector<std::string> Session::variable_names() const {
+  std::vector<std::string> names;
+  for (const Argument& argument : impl_->graph.arguments())
+    if (argument.is_variable) names.push_back(impl_->graph.value(argument.value).name);
+  return names;
+}
+
+const Program& Session::program() const { return impl_->ready.at({impl_->BatchSize(), true}).program; }
+const ExecutorMemory& Session::memory() const {
+  return impl_->ready.at({impl_->BatchSize(), true}).executor->memory();
+}
+
+std::string Session::Explain() const {
+  return fmt::format("{} on mesh {}, {} collectives:\n{}", program().body.name, program().body.mesh().ToString(),
+                     [&] {
+                       int64_t count = 0;
+                       for (const CollectiveSummary& s : SummarizeCollectives(program().body)) count += s.count;
+                       return count;
+                     }(),
+                     ExplainCollectives(program().body));
+}
+
+}  // namespace meshwork

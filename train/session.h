@@ -1,0 +1,85 @@
+// Session: a compiled program with its variables.
+//
+//   Session session = Session::Create(graph).value();      // partition, plan memory, initialize
+//   fmt::print("{}", session.Explain());                   // every collective, and why it is there
+//   double loss = session.Run({{"x", images}, {"y", labels}})->scalar("loss").value();
+//
+// Run takes a shorter leading batch than the program was written for: the program is compiled once
+// for each size that comes (see ops/rebatch.h) and kept.
+//
+// A session is used by one thread at a time; its programs run on worker threads of its own.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "ops/graph.h"
+#include "ops/program.h"
+#include "runtime/executor.h"
+#include "runtime/tensor.h"
+#include "spmd/compile.h"
+
+namespace meshwork {
+
+struct SessionOptions {
+  int workers = 0;        // threads; 0: one per core this process may use
+  int64_t seed = 0;       // of the initializers
+  CompileOptions compile = {};
+  ExecutorOptions executor = {};
+};
+
+using Feeds = std::map<std::string, Tensor>;
+
+// The outputs of a step.
+class StepResult {
+ public:
+  explicit StepResult(std::map<std::string, Tensor> outputs) : outputs_(std::move(outputs)) {}
+  // Errors: there is no such output (with the nearest name); scalar: it has more than one element.
+  absl::StatusOr<Tensor> Get(std::string_view name) const;
+  absl::StatusOr<double> scalar(std::string_view name) const;
+  const std::map<std::string, Tensor>& outputs() const { return outputs_; }
+
+ private:
+  std::map<std::string, Tensor> outputs_;
+};
+
+class Session {
+ public:
+  // Compiles `graph`, plans its memory and runs the initializers. `graph` need not outlive the session.
+  // Errors: the mistakes recorded in the graph; more devices than one process runs.
+  static absl::StatusOr<Session> Create(const Graph& graph, SessionOptions options = {});
+  Session(Session&&) noexcept;
+  Session& operator=(Session&&) noexcept;
+  ~Session();
+
+  // One step: computes the outputs and updates the variables. Errors, which leave the variables as
+  // they were: a feed that is missing, unknown, or of another type or shape.
+  absl::StatusOr<StepResult> Run(const Feeds& feeds);
+  // The same without updates: only what the outputs need is computed.
+  absl::StatusOr<StepResult> Evaluate(const Feeds& feeds);
+
+  // The value of a variable, whole, from whatever layout. Error: there is no such variable.
+  absl::StatusOr<Tensor> Get(std::string_view variable) const;
+  // Errors: there is no such variable; another type or shape.
+  absl::Status Set(std::string_view variable, const Tensor& value);
+  std::vector<std::string> variable_names() const;
+
+  // The local program of a full step, and what it asks of the machine.
+  const Program& program() const;
+  const ExecutorMemory& memory() const;
+  // Every collective of a full step: the user's line, why it is there, bytes.
+  std::string Explain() const;
+
+ private:
+  struct Impl;
+  explicit Session(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace meshwork
