@@ -152,18 +152,16 @@ class LetterChooser {
 };
 
 // Decides which values stay partial: starts from "all that can be" and takes back what some reader
-// cannot accept, until nothing changes.
+// cannot accept, or what would be paid for when it has grown, until nothing changes.
 class PartialFlow {
  public:
   PartialFlow(const Graph& graph, const std::vector<std::optional<Choice>>& choices)
       : graph_(graph), choices_(choices), owed_(graph.values().size()), kept_(graph.values().size(), true) {
     for (const VariableUpdate& update : graph.updates()) kept_[update.value] = false;
     for (const OutputInfo& output : graph.outputs()) kept_[output.value] = false;
-    bool changed = true;
-    while (changed) {
+    do {
       Forward();
-      changed = TakeBack();
-    }
+    } while (TakeBack() || TakeBackGrowth());
   }
 
   // What the value owes when its op has run.
@@ -202,6 +200,53 @@ class PartialFlow {
     return changed;
   }
 
+  // A sum is paid before an op that makes it larger, unless it then meets one that is owed in any case:
+  // in xW + (xA)B the sum of xA waits for that of xW.
+  bool TakeBackGrowth() {
+    const std::vector<bool> absorbed = Absorbed(RestOnGrowth());
+    bool changed = false;
+    for (size_t n = 0; n < graph_.nodes().size(); ++n) {
+      const Node& node = graph_.nodes()[n];
+      for (ValueId id : node.operands) {
+        if (seen(id).empty() || !Grows(node, id) || absorbed[node.results[0]]) continue;
+        kept_[id] = false;
+        changed = true;
+      }
+    }
+    return changed;
+  }
+
+  bool Grows(const Node& node, ValueId operand) const {
+    return graph_.value(node.results[0]).type.bytes() > graph_.value(operand).type.bytes();
+  }
+
+  // Per value: whether it owes only what was owed before it grew.
+  std::vector<bool> RestOnGrowth() const {
+    std::vector<bool> rests(graph_.values().size(), false);
+    for (size_t n = 0; n < graph_.nodes().size(); ++n) {
+      const Node& node = graph_.nodes()[n];
+      bool all = choices_[n].has_value() && choices_[n]->reduced.empty();
+      for (ValueId id : node.operands) all = all && (seen(id).empty() || rests[id] || Grows(node, id));
+      for (ValueId id : node.results) rests[id] = all;
+    }
+    return rests;
+  }
+
+  // Per value: whether every reader adds it to something that owes the same without having grown.
+  std::vector<bool> Absorbed(const std::vector<bool>& rests) const {
+    std::vector<bool> absorbed = kept_;
+    for (size_t n = graph_.nodes().size(); n-- > 0;) {
+      const Node& node = graph_.nodes()[n];
+      for (ValueId id : node.operands) {
+        const bool joins = std::any_of(node.operands.begin(), node.operands.end(), [&](ValueId other) {
+          return other != id && !seen(other).empty() && !rests[other];
+        });
+        absorbed[id] = absorbed[id] && (joins || absorbed[node.results[0]]);
+      }
+    }
+    return absorbed;
+  }
+
   // Whether the op may run on its operands as they are seen.
   bool Accepts(size_t n) const {
     const Node& node = graph_.nodes()[n];
@@ -217,8 +262,6 @@ class PartialFlow {
       partial = &first;
       ++count;
       if (choice.rule.linear == Linearity::kFirst && i != 0) return false;
-      const Type& result = graph_.value(node.results[0]).type;
-      if (result.num_elements() > graph_.value(node.operands[i]).type.num_elements()) return false;
     }
     if (partial == nullptr) return true;
     switch (choice.rule.linear) {

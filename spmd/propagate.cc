@@ -1,5 +1,6 @@
 #include "spmd/propagate.h"
 
+#include <algorithm>
 #include <optional>
 
 #include "base/status.h"
@@ -79,20 +80,41 @@ class Propagator {
     const Rule& rule = rules_[index];
     if (elementwise_only && !IsElementwise(rule)) return false;
     bool changed = false;
-    for (size_t l = 0; l < rule.letters.size(); ++l) {
-      const Letter& letter = rule.letters[l];
-      if (letter.whole) continue;
-      absl::InlinedVector<Use, 4> uses;
-      Collect(rule.operands, node.operands, static_cast<int>(l), uses);
-      Collect(rule.results, node.results, static_cast<int>(l), uses);
-      const AxisList* best = Choose(uses);
-      if (best == nullptr) continue;
-      const AxisList axes = Usable(letter, *best);
-      for (const Use& use : uses) {
-        changed |= Offer(use, axes, [&] { return fmt::format("letter {} of {}", letter.name, graph_.Describe(index)); });
+    for (const Source& source : Sources(node, rule)) {
+      const Letter& letter = rule.letters[source.letter];
+      for (const Use& use : source.uses) {
+        changed |= Offer(use, source.axes,
+                         [&] { return fmt::format("letter {} of {}", letter.name, graph_.Describe(index)); });
       }
     }
     return changed;
+  }
+
+  // The letters of a node that some tensor shards: where the axes come from, and who carries the letter.
+  struct Source {
+    size_t letter;
+    int64_t bytes;  // of the tensor
+    AxisList axes;
+    absl::InlinedVector<Use, 4> uses;
+  };
+
+  // Largest tensor first, so that of two letters that want one axis its letter gets it.
+  std::vector<Source> Sources(const Node& node, const Rule& rule) const {
+    std::vector<Source> sources;
+    for (size_t l = 0; l < rule.letters.size(); ++l) {
+      if (rule.letters[l].whole) continue;
+      Source source{.letter = l};
+      Collect(rule.operands, node.operands, static_cast<int>(l), source.uses);
+      Collect(rule.results, node.results, static_cast<int>(l), source.uses);
+      const Use* best = Largest(source.uses);
+      if (best == nullptr) continue;
+      source.bytes = graph_.value(best->value).type.bytes();
+      source.axes = Usable(rule.letters[l], *known_[best->value][best->dim]);
+      sources.push_back(std::move(source));
+    }
+    std::stable_sort(sources.begin(), sources.end(),
+                     [](const Source& a, const Source& b) { return a.bytes > b.bytes; });
+    return sources;
   }
 
   static void Collect(const std::vector<LetterList>& lists, std::span<const ValueId> values, int letter,
@@ -102,16 +124,16 @@ class Propagator {
         if (lists[i][d] == letter) uses.push_back({values[i], static_cast<int>(d)});
   }
 
-  // The axes on the largest tensor that has some along this letter.
-  const AxisList* Choose(const absl::InlinedVector<Use, 4>& uses) const {
-    const AxisList* best = nullptr;
+  // The largest tensor that has axes along this letter.
+  const Use* Largest(const absl::InlinedVector<Use, 4>& uses) const {
+    const Use* best = nullptr;
     int64_t best_bytes = -1;
     for (const Use& use : uses) {
       const std::optional<AxisList>& axes = known_[use.value][use.dim];
       if (!axes.has_value() || axes->empty()) continue;
       const int64_t bytes = graph_.value(use.value).type.bytes();
       if (bytes > best_bytes) {
-        best = &*axes;
+        best = &use;
         best_bytes = bytes;
       }
     }

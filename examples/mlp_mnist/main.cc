@@ -10,7 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/status.h"
-#include "examples/mlp_mnist/model.h"
+#include "examples/support/mlp.h"
 #include "examples/mlp_mnist/options.h"
 #include "meshwork.h"
 #include "train/file.h"

@@ -26,7 +26,9 @@ TEST(DTensorTest, UnpackUndoesPack) {
           for (bool share : {true, false}) {
             SCOPED_TRACE(fmt::format("{} {} {} share={}", mesh_text, text, ShapeToString(shape), share));
             DTensor tensor({dtype, shape}, ParseLayout(mesh, text), share);
-            if (!share) EXPECT_EQ(tensor.instances().count(), mesh.num_devices());
+            if (!share) {
+              EXPECT_EQ(tensor.instances().count(), mesh.num_devices());
+            }
             const Tensor host = Ramp(tensor.type());
             ASSERT_EQ(MessageOf(Pack(host, tensor)), "");
             ASSERT_TRUE(BitwiseEqual(Unpack(tensor, /*check_replicas=*/true).value(), host));

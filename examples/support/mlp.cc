@@ -1,4 +1,4 @@
-#include "examples/mlp_mnist/model.h"
+#include "examples/support/mlp.h"
 
 namespace meshwork {
 

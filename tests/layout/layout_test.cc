@@ -1,0 +1,347 @@
+#include "layout/layout.h"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "layout/all_layouts.h"
+
+namespace meshwork {
+namespace {
+
+using ::testing::ElementsAre;
+
+Layout Read(const Mesh& mesh, std::string_view text) { return Layout::Parse(mesh, text).value(); }
+std::string ErrorOf(const absl::StatusOr<Layout>& layout) {
+  return layout.ok() ? "no error: " + layout->ToString() : std::string(MessageOf(layout.status()));
+}
+std::vector<int64_t> List(const Shape& shape) { return {shape.begin(), shape.end()}; }
+
+// ---- Construction and text.
+
+TEST(LayoutTest, ReadsItsTextInEverySpelling) {
+  const Mesh mesh = Mesh::Parse("batch=4,model=2,x=3").value();
+  struct Case {
+    const char *text, *canonical;
+  };
+  const Case kCases[] = {
+      {"{}", "{}"},
+      {" { } ", "{}"},
+      {"{_}", "{_}"},
+      {"{batch,_}", "{batch,_}"},
+      {" {batch , _ }\n", "{batch,_}"},
+      {"{(batch,model), _}", "{(batch,model),_}"},
+      {"{( model , batch ),x}", "{(model,batch),x}"},
+      {"{(batch)}", "{batch}"},
+      {"{_,_ | sum:model}", "{_,_ | sum:model}"},
+      {"{_|max:(x,batch)}", "{_ | max:(batch,x)}"},
+      {"{|sum:model}", "{| sum:model}"},
+      {"{model | prod:x, min:batch}", "{model | min:batch, prod:x}"},
+      {"{| sum:x, sum:batch}", "{| sum:(batch,x)}"},
+  };
+  for (const Case& c : kCases) {
+    const absl::StatusOr<Layout> layout = Layout::Parse(mesh, c.text);
+    ASSERT_TRUE(layout.ok()) << layout.status();
+    EXPECT_EQ(layout->ToString(), c.canonical);
+    EXPECT_EQ(Read(mesh, layout->ToString()), *layout);
+  }
+}
+
+TEST(LayoutTest, IsMadeOfASpec) {
+  const Mesh mesh = Mesh::Parse("batch=4,model=2").value();
+  EXPECT_EQ(Layout::Create(mesh, {{"model", "batch"}, UNSHARDED}).value().ToString(), "{(model,batch),_}");
+  EXPECT_EQ(Layout::Create(mesh, {UNSHARDED, std::string("batch")}).value(), Read(mesh, "{_,batch}"));
+  EXPECT_EQ(LayoutSpecToString({"batch", UNSHARDED, {"model", "x"}}), "{batch,_,(model,x)}");
+  EXPECT_EQ(LayoutSpecToString(SpecOf(Read(mesh, "{(model,batch),_}"))), "{(model,batch),_}");
+}
+
+TEST(LayoutTest, ReplicatedHoldsEverythingEverywhere) {
+  const Mesh mesh = Mesh::Parse("a=2,b=3").value();
+  const Layout layout = Layout::Replicated(mesh, 2);
+  EXPECT_EQ(layout.ToString(), "{_,_}");
+  EXPECT_TRUE(layout.IsReplicated());
+  EXPECT_FALSE(Read(mesh, "{a,_}").IsReplicated());
+  EXPECT_FALSE(Read(mesh, "{_,_ | sum:a}").IsReplicated());
+}
+
+TEST(LayoutTest, NamesShapesAndReductions) {
+  EXPECT_EQ(ShapeToString({128, 784}), "[128,784]");
+  EXPECT_EQ(ShapeToString({}), "[]");
+  EXPECT_EQ(NumElements({}), 1);
+  EXPECT_EQ(NumElements({3, 0, 5}), 0);
+  for (ReduceOp op : {ReduceOp::kSum, ReduceOp::kMax, ReduceOp::kMin, ReduceOp::kProd})
+    EXPECT_EQ(ReduceOpFromName(ReduceOpName(op)).value(), op);
+  EXPECT_EQ(MessageOf(ReduceOpFromName("mean").status()), "unknown reduction \"mean\"; one of sum, max, min, prod.");
+}
+
+TEST(LayoutTest, ChangesOneThingAtATime) {
+  const Mesh mesh = Mesh::Parse("a=2,b=3,c=4").value();
+  const Layout layout = Read(mesh, "{a,_ | sum:c}");
+  EXPECT_EQ(layout.WithDim(1, {1}), Read(mesh, "{a,b | sum:c}"));
+  EXPECT_EQ(layout.WithDim(0, {}), Read(mesh, "{_,_ | sum:c}"));
+  EXPECT_EQ(layout.WithPartials({{2, ReduceOp::kMax}, {1, ReduceOp::kSum}}), Read(mesh, "{a,_ | sum:b, max:c}"));
+  EXPECT_EQ(layout.WithoutPartials(), Read(mesh, "{a,_}"));
+  EXPECT_EQ(layout.ShardedAxes(), AxisSet({0}));
+  EXPECT_EQ(layout.PartialAxes(), AxisSet({2}));
+  EXPECT_TRUE(layout.is_partial());
+  EXPECT_NE(layout, Read(mesh, "{a,_ | max:c}"));
+  EXPECT_NE(layout, Read(Mesh::Parse("a=2,b=3,c=5").value(), "{a,_ | sum:c}"));
+}
+
+TEST(LayoutTest, DropsTrivialAxes) {
+  const Mesh mesh = Mesh::Parse("a=2,one=1,b=3,uno=1").value();
+  EXPECT_EQ(Read(mesh, "{(one,a),uno}").WithoutTrivialAxes(), Read(mesh, "{a,_}"));
+  EXPECT_EQ(Read(mesh, "{one,b | max:uno, sum:a}").WithoutTrivialAxes(), Read(mesh, "{_,b | sum:a}"));
+  for (const Layout& whole : AllWholeLayouts(mesh, 2)) {
+    const Layout layout = whole.WithoutTrivialAxes();
+    EXPECT_EQ(layout.WithoutTrivialAxes(), layout);
+    EXPECT_FALSE(layout.ShardedAxes().Intersects(AxisSet({1, 3})));
+    for (int64_t device = 0; device < mesh.num_devices(); ++device)
+      EXPECT_EQ(layout.BlockOf({7, 4}, device), whole.BlockOf({7, 4}, device)) << whole.ToString();
+  }
+}
+
+// ---- Errors.
+
+TEST(LayoutTest, RejectsUnknownAxes) {
+  const Mesh mesh = Mesh::Parse("batch=2,model=4").value();
+  EXPECT_EQ(ErrorOf(Layout::Create(mesh, {"batch", "modle"})),
+            "Layout {batch,modle}: mesh [batch=2, model=4] has no axis \"modle\"; did you mean \"model\"?");
+  EXPECT_EQ(ErrorOf(Layout::Parse(mesh, "{batch, modle}")),
+            "Layout {batch, modle}: mesh [batch=2, model=4] has no axis \"modle\"; did you mean \"model\"?");
+  EXPECT_EQ(ErrorOf(Layout::Parse(mesh, "{_ | sum:expert}")),
+            "Layout {_ | sum:expert}: mesh [batch=2, model=4] has no axis \"expert\".");
+}
+
+TEST(LayoutTest, RejectsAnAxisUsedTwice) {
+  const Mesh mesh = Mesh::Parse("batch=2,model=4").value();
+  EXPECT_EQ(ErrorOf(Layout::Create(mesh, {"batch", "batch"})),
+            "Layout {batch,batch}: axis \"batch\" appears twice; an axis shards one dim, once.");
+  EXPECT_EQ(ErrorOf(Layout::Create(mesh, {{"model", "model"}})),
+            "Layout {(model,model)}: axis \"model\" appears twice; an axis shards one dim, once.");
+  EXPECT_EQ(ErrorOf(Layout::Parse(mesh, "{batch | sum:batch}")),
+            "Layout {batch | sum:batch}: axis \"batch\" appears twice; an axis shards one dim, once.");
+  EXPECT_EQ(ErrorOf(Layout::Parse(mesh, "{_ | sum:model, max:model}")),
+            "Layout {_ | sum:model, max:model}: axis \"model\" appears twice; an axis shards one dim, once.");
+}
+
+TEST(LayoutTest, RejectsMalformedText) {
+  const Mesh mesh = Mesh::Parse("a=2,b=3").value();
+  struct Case {
+    const char *text, *expected;
+    int column;
+  };
+  const Case kCases[] = {
+      {"", "{", 1},
+      {"a,_", "{", 1},
+      {"{a,_", "}", 5},
+      {"{a b}", "}", 4},
+      {"{a,}", "an axis name", 4},
+      {"{,a}", "an axis name", 2},
+      {"{(a,b}", ")", 6},
+      {"{(a,_)}", "an axis name", 6},
+      {"{()}", "an axis name", 3},
+      {"{a}}", "the end", 4},
+      {"{a} b", "the end", 5},
+      {"{_ | sum}", ":", 9},
+      {"{_ | sum:}", "an axis name", 10},
+      {"{_ | sum:_}", "an axis name", 11},
+      {"{_ | sum:a | max:b}", "}", 12},
+      {"{a,%}", "an axis name", 4},
+  };
+  for (const Case& c : kCases) {
+    EXPECT_EQ(ErrorOf(Layout::Parse(mesh, c.text)),
+              fmt::format("Layout {}: expected {} at column {}; a layout looks like {{batch, _}} or {{(a,b), _ | "
+                          "sum:c}}.",
+                          c.text, c.expected, c.column));
+  }
+  EXPECT_EQ(ErrorOf(Layout::Parse(mesh, "{_ | mean:a}")),
+            "Layout {_ | mean:a}: unknown reduction \"mean\"; one of sum, max, min, prod.");
+  EXPECT_EQ(ErrorOf(Layout::Parse(mesh, "{_ | }")),
+            "Layout {_ | }: unknown reduction \"\"; one of sum, max, min, prod.");
+}
+
+// ---- The nesting rule, in numbers.
+
+struct Blocks {
+  std::vector<int64_t> starts, sizes;
+};
+Blocks BlocksOf(const Layout& layout, int64_t n) {
+  Blocks blocks;
+  for (int64_t device = 0; device < layout.mesh().num_devices(); ++device) {
+    const Extent extent = layout.BlockOf({n}, device)[0];
+    blocks.starts.push_back(extent.start);
+    blocks.sizes.push_back(extent.size);
+  }
+  return blocks;
+}
+
+TEST(LayoutTest, CutsUnevenDimsIntoShortAndEmptyBlocks) {
+  const Mesh mesh = Mesh::Parse("x=4").value();
+  const Layout layout = Read(mesh, "{x}");
+  EXPECT_THAT(BlocksOf(layout, 8).starts, ElementsAre(0, 2, 4, 6));
+  EXPECT_THAT(BlocksOf(layout, 10).starts, ElementsAre(0, 3, 6, 9));
+  EXPECT_THAT(BlocksOf(layout, 10).sizes, ElementsAre(3, 3, 3, 1));
+  EXPECT_THAT(BlocksOf(layout, 9).sizes, ElementsAre(3, 3, 3, 0));
+  EXPECT_THAT(BlocksOf(layout, 5).sizes, ElementsAre(2, 2, 1, 0));
+  EXPECT_THAT(BlocksOf(layout, 3).starts, ElementsAre(0, 1, 2, 3));
+  EXPECT_THAT(BlocksOf(layout, 3).sizes, ElementsAre(1, 1, 1, 0));
+  EXPECT_THAT(BlocksOf(layout, 0).sizes, ElementsAre(0, 0, 0, 0));
+  EXPECT_THAT(List(layout.LocalShape({10})), ElementsAre(3));
+  EXPECT_TRUE(layout.IsPadded({10}, 0));
+  EXPECT_FALSE(layout.IsPadded({8}, 0));
+}
+
+TEST(LayoutTest, NestsTheMinorAxisInTheBlocksOfTheMajor) {
+  const Mesh mesh = Mesh::Parse("batch=4,model=2").value();
+  // 10 rows: b1 = 3, b2 = 2. Device (i,j) owns [3i + 2j, min(3i + 2j + 2, 3i + 3, 10)).
+  const Blocks both = BlocksOf(Read(mesh, "{(batch,model)}"), 10);
+  EXPECT_THAT(both.starts, ElementsAre(0, 2, 3, 5, 6, 8, 9, 10));
+  EXPECT_THAT(both.sizes, ElementsAre(2, 1, 2, 1, 2, 1, 1, 0));
+  // The other way round: b1 = 5, b2 = 2.
+  const Blocks swapped = BlocksOf(Read(mesh, "{(model,batch)}"), 10);
+  EXPECT_THAT(swapped.starts, ElementsAre(0, 5, 2, 7, 4, 9, 5, 10));
+  EXPECT_THAT(swapped.sizes, ElementsAre(2, 2, 2, 2, 1, 1, 0, 0));
+  EXPECT_THAT(List(Read(mesh, "{(batch,model)}").LocalShape({10})), ElementsAre(2));
+}
+
+TEST(LayoutTest, BlockOfTheHeadersExample) {
+  const Layout layout = Layout::Create(Mesh::Parse("batch=4,model=2").value(), {"batch", UNSHARDED}).value();
+  EXPECT_THAT(List(layout.LocalShape({10, 7})), ElementsAre(3, 7));
+  EXPECT_THAT(layout.BlockOf({10, 7}, 6), ElementsAre(Extent{9, 1}, Extent{0, 7}));
+  EXPECT_THAT(List(layout.GlobalIndex({10, 7}, 6, {0, 4})), ElementsAre(9, 4));
+  const Layout::Location at = layout.Locate({10, 7}, {9, 4});
+  EXPECT_EQ(at.device, 6);
+  EXPECT_THAT(List(at.local), ElementsAre(0, 4));
+}
+
+// ---- Laws.
+
+constexpr const char* kMeshes[] = {"", "a=2", "a=3", "a=12", "a=1,b=4", "a=2,b=2", "a=2,b=3", "a=4,b=3", "a=2,b=3,c=2"};
+
+// Calls f(layout, shape) for every layout of up to two dims and every size of 0 to 13.
+void ForEachLayoutAndShape(const std::function<void(const Layout&, const Shape&)>& f) {
+  for (const char* text : kMeshes) {
+    const Mesh mesh = Mesh::Parse(text).value();
+    for (int rank = 0; rank <= 2; ++rank) {
+      const std::vector<Shape> shapes = AllShapes(rank, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13});
+      for (const Layout& layout : AllWholeLayouts(mesh, rank)) {
+        for (const Shape& shape : shapes) f(layout, shape);
+        if (::testing::Test::HasFailure()) return;
+      }
+    }
+  }
+}
+
+std::string Name(const Layout& layout, const Shape& shape) {
+  return fmt::format("{} {} on {}", ShapeToString(shape), layout.ToString(), layout.mesh().ToString());
+}
+
+TEST(LayoutTest, TextOfEveryLayoutReadsBack) {
+  for (const char* text : kMeshes) {
+    const Mesh mesh = Mesh::Parse(text).value();
+    for (int rank = 0; rank <= 3; ++rank) {
+      for (const Layout& whole : AllWholeLayouts(mesh, rank)) {
+        for (const Layout& layout : WithAllPartials(whole, {ReduceOp::kSum, ReduceOp::kMax}))
+          EXPECT_EQ(Read(mesh, layout.ToString()), layout) << layout.ToString();
+        EXPECT_EQ(Layout::Create(mesh, SpecOf(whole)).value(), whole);
+      }
+    }
+  }
+}
+
+TEST(LayoutTest, BlocksPartitionTheTensorOverTheAxesThatShard) {
+  ForEachLayoutAndShape([](const Layout& layout, const Shape& shape) {
+    const Mesh& mesh = layout.mesh();
+    const AxisSet sharded = layout.ShardedAxes();
+    std::vector<int> owners(NumElements(shape), 0);
+    for (int64_t device = 0; device < mesh.num_devices(); ++device) {
+      const Block block = layout.BlockOf(shape, device);
+      // The device with coordinate 0 on the axes that shard nothing stands for all that agree on the others.
+      int64_t first = device;
+      for (int axis = 0; axis < mesh.num_axes(); ++axis)
+        if (!sharded.Contains(axis)) first -= mesh.CoordinateOn(axis, device) * mesh.stride(axis);
+      ASSERT_EQ(block, layout.BlockOf(shape, first)) << Name(layout, shape);
+      if (device != first) continue;
+      ForEachIndex(block, [&](const Shape& index) { ++owners[Linear(shape, index)]; });
+    }
+    ASSERT_TRUE(std::all_of(owners.begin(), owners.end(), [](int n) { return n == 1; })) << Name(layout, shape);
+  });
+}
+
+TEST(LayoutTest, BlocksFitTheLocalShapeAndStayInside) {
+  ForEachLayoutAndShape([](const Layout& layout, const Shape& shape) {
+    const Shape local = layout.LocalShape(shape);
+    std::vector<bool> is_short(shape.size(), false);
+    for (int64_t device = 0; device < layout.mesh().num_devices(); ++device) {
+      const Block block = layout.BlockOf(shape, device);
+      for (size_t d = 0; d < shape.size(); ++d) {
+        ASSERT_LE(block[d].size, local[d]) << Name(layout, shape);
+        ASSERT_GE(block[d].start, 0) << Name(layout, shape);
+        ASSERT_GE(block[d].size, 0) << Name(layout, shape);
+        ASSERT_LE(block[d].start + block[d].size, shape[d]) << Name(layout, shape);
+        ASSERT_EQ(block[d], ExtentOf(layout.mesh(), layout.dim(static_cast<int>(d)), shape[d], device));
+        if (block[d].size < local[d]) is_short[d] = true;
+      }
+    }
+    for (int d = 0; d < layout.rank(); ++d) {
+      ASSERT_EQ(layout.IsPadded(shape, d), is_short[d]) << Name(layout, shape) << " dim " << d;
+      ASSERT_EQ(local[d], BlockSize(layout.mesh(), layout.dim(d), shape[d]));
+    }
+  });
+}
+
+TEST(LayoutTest, LocateFindsTheLowestHolderAndGlobalIndexLeadsBack) {
+  ForEachLayoutAndShape([](const Layout& layout, const Shape& shape) {
+    // The lowest device that holds each element, by going through all of them.
+    std::vector<int64_t> lowest(NumElements(shape), -1);
+    for (int64_t device = layout.mesh().num_devices(); device-- > 0;)
+      ForEachIndex(layout.BlockOf(shape, device), [&](const Shape& index) { lowest[Linear(shape, index)] = device; });
+    ForEachIndex(WholeBlock(shape), [&](const Shape& index) {
+      const Layout::Location at = layout.Locate(shape, index);
+      ASSERT_EQ(at.device, lowest[Linear(shape, index)]) << Name(layout, shape) << " " << ShapeToString(index);
+      ASSERT_EQ(layout.GlobalIndex(shape, at.device, at.local), index) << Name(layout, shape);
+    });
+  });
+}
+
+TEST(LayoutTest, GatheringTheMinorAxisGivesTheMajorBlocks) {
+  ForEachLayoutAndShape([](const Layout& layout, const Shape& shape) {
+    for (int d = 0; d < layout.rank(); ++d) {
+      if (layout.dim(d).empty()) continue;
+      AxisList rest = layout.dim(d);
+      const int minor = rest.back();
+      rest.pop_back();
+      const AxisGroup group(layout.mesh(), {minor});
+      for (int64_t device = 0; device < layout.mesh().num_devices(); ++device) {
+        const Extent whole = ExtentOf(layout.mesh(), rest, shape[d], device);
+        int64_t at = whole.start;
+        for (int64_t rank = 0; rank < group.size(); ++rank) {
+          const Extent part = ExtentOf(layout.mesh(), layout.dim(d), shape[d], group.Member(device, rank));
+          ASSERT_EQ(part.start, at) << Name(layout, shape);
+          at += part.size;
+        }
+        ASSERT_EQ(at, whole.start + whole.size) << Name(layout, shape);
+      }
+    }
+  });
+}
+
+TEST(LayoutTest, CostsArithmeticOnAMillionDevices) {
+  const Mesh mesh = Mesh::Parse("host=1024,rack=32,chip=32").value();
+  const Layout layout = Read(mesh, "{(host,chip),rack}");
+  const Shape shape = {1'000'000, 100};
+  EXPECT_THAT(List(layout.LocalShape(shape)), ElementsAre(31, 4));  // ceil(ceil(1000000/1024)/32) = ceil(977/32)
+  for (const Shape& index : {Shape{0, 0}, Shape{976, 3}, Shape{977, 4}, Shape{999'999, 99}}) {
+    const Layout::Location at = layout.Locate(shape, index);
+    EXPECT_EQ(layout.GlobalIndex(shape, at.device, at.local), index);
+  }
+  const Block last = layout.BlockOf(shape, mesh.num_devices() - 1);
+  EXPECT_THAT(last, ElementsAre(Extent{1'000'000, 0}, Extent{100, 0}));
+}
+
+}  // namespace
+}  // namespace meshwork
