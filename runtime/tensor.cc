@@ -18,6 +18,9 @@ Tensor::Tensor(Type type) : type_(std::move(type)), storage_(AllocateAligned(typ
   data_ = static_cast<std::byte*>(storage_.get());
 }
 
+Tensor::Tensor(Type type, std::shared_ptr<void> storage)
+    : type_(std::move(type)), storage_(std::move(storage)), data_(static_cast<std::byte*>(storage_.get())) {}
+
 Tensor Tensor::Zeros(Type type) {
   Tensor tensor(std::move(type));
   std::memset(tensor.data_, 0, static_cast<size_t>(tensor.bytes()));

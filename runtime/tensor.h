@@ -20,6 +20,8 @@ class Tensor {
   Tensor() = default;  // a scalar f32 without storage; valid() is false
   // Uninitialised elements, 64-byte aligned.
   explicit Tensor(Type type);
+  // Over memory of at least type.bytes(), 64-byte aligned, released with the last copy.
+  Tensor(Type type, std::shared_ptr<void> storage);
   static Tensor Zeros(Type type);
   // REQUIRES: values.size() is the number of elements of `shape`.
   template <typename T>

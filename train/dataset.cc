@@ -5,6 +5,7 @@
 #include <cstring>
 #include <deque>
 #include <filesystem>
+#include <map>
 #include <mutex>
 #include <numeric>
 #include <system_error>
@@ -87,6 +88,42 @@ Dataset Dataset::Take(int64_t n) const {
 
 BatchRange Dataset::Batches(BatchOptions options) const { return BatchRange(*this, options); }
 
+namespace {
+
+// Buffers that come back when the last tensor over them is gone, to be filled again: after the first few
+// batches a walk allocates no more. Thread-safe; buffers may outlive the pool.
+class BufferPool : public std::enable_shared_from_this<BufferPool> {
+ public:
+  std::shared_ptr<void> Take(int64_t bytes) {
+    std::shared_ptr<void> buffer = TakeIdle(bytes);
+    if (buffer == nullptr) buffer = AllocateAligned(bytes);
+    void* data = buffer.get();
+    return {data, [pool = weak_from_this(), bytes, buffer = std::move(buffer)](void*) mutable {
+              if (const std::shared_ptr<BufferPool> alive = pool.lock())
+                alive->Return(bytes, std::move(buffer));
+            }};
+  }
+
+ private:
+  std::shared_ptr<void> TakeIdle(int64_t bytes) {
+    std::lock_guard lock(mutex_);
+    std::vector<std::shared_ptr<void>>& idle = idle_[bytes];
+    if (idle.empty()) return nullptr;
+    std::shared_ptr<void> buffer = std::move(idle.back());
+    idle.pop_back();
+    return buffer;
+  }
+  void Return(int64_t bytes, std::shared_ptr<void> buffer) {
+    std::lock_guard lock(mutex_);
+    idle_[bytes].push_back(std::move(buffer));
+  }
+
+  std::mutex mutex_;
+  std::map<int64_t, std::vector<std::shared_ptr<void>>> idle_;  // by size
+};
+
+}  // namespace
+
 namespace internal {
 
 // Produces the batches of an epoch one after the other. With a seed, a thread gathers them into a queue of
@@ -166,7 +203,7 @@ class BatchStream {
       Type type = column.type();
       const int64_t row_bytes = type.bytes() / type.shape[0];
       type.shape[0] = static_cast<int64_t>(rows.size());
-      Tensor gathered(type);
+      Tensor gathered(type, buffers_->Take(type.bytes()));
       auto* to = static_cast<std::byte*>(gathered.raw());
       const auto* from = static_cast<const std::byte*>(column.raw());
       for (int64_t row : rows) {
@@ -180,6 +217,7 @@ class BatchStream {
 
   const Dataset dataset_;
   const BatchOptions options_;
+  const std::shared_ptr<BufferPool> buffers_ = std::make_shared<BufferPool>();
   Batch current_;
   int64_t taken_ = 0;  // examples in current_ and the batches before it
 

@@ -84,8 +84,8 @@ TEST(LayoutTest, ChangesOneThingAtATime) {
   EXPECT_EQ(layout.WithDim(0, {}), Read(mesh, "{_,_ | sum:c}"));
   EXPECT_EQ(layout.WithPartials({{2, ReduceOp::kMax}, {1, ReduceOp::kSum}}), Read(mesh, "{a,_ | sum:b, max:c}"));
   EXPECT_EQ(layout.WithoutPartials(), Read(mesh, "{a,_}"));
-  EXPECT_EQ(layout.ShardedAxes(), AxisSet({0}));
-  EXPECT_EQ(layout.PartialAxes(), AxisSet({2}));
+  EXPECT_EQ(layout.ShardedAxes(), AxisSet(AxisList{0}));
+  EXPECT_EQ(layout.PartialAxes(), AxisSet(AxisList{2}));
   EXPECT_TRUE(layout.is_partial());
   EXPECT_NE(layout, Read(mesh, "{a,_ | max:c}"));
   EXPECT_NE(layout, Read(Mesh::Parse("a=2,b=3,c=5").value(), "{a,_ | sum:c}"));
@@ -98,7 +98,7 @@ TEST(LayoutTest, DropsTrivialAxes) {
   for (const Layout& whole : AllWholeLayouts(mesh, 2)) {
     const Layout layout = whole.WithoutTrivialAxes();
     EXPECT_EQ(layout.WithoutTrivialAxes(), layout);
-    EXPECT_FALSE(layout.ShardedAxes().Intersects(AxisSet({1, 3})));
+    EXPECT_FALSE(layout.ShardedAxes().Intersects(AxisSet(AxisList{1, 3})));
     for (int64_t device = 0; device < mesh.num_devices(); ++device)
       EXPECT_EQ(layout.BlockOf({7, 4}, device), whole.BlockOf({7, 4}, device)) << whole.ToString();
   }

@@ -180,7 +180,9 @@ TEST(MeshTest, CoordinatesAndDevicesAreInverse) {
     for (int64_t device = 0; device < mesh.num_devices(); ++device) {
       const std::vector<int64_t> coordinate = List(mesh.Coordinate(device));
       EXPECT_EQ(mesh.DeviceAt(coordinate), device);
-      if (device > 0) EXPECT_LT(previous, coordinate);  // row-major: lexicographic
+      if (device > 0) {
+        EXPECT_LT(previous, coordinate);  // row-major: lexicographic
+      }
       for (int axis = 0; axis < mesh.num_axes(); ++axis) {
         EXPECT_EQ(mesh.CoordinateOn(axis, device), coordinate[axis]);
         EXPECT_LT(coordinate[axis], mesh.axis(axis).size);
@@ -224,7 +226,8 @@ void ExpectGroupLaws(const Mesh& mesh, const AxisList& axes, int64_t device, con
     const int64_t member = group.Member(device, i);
     EXPECT_EQ(group.RankOf(member), i);
     for (int axis = 0; axis < mesh.num_axes(); ++axis) {
-      if (!AxisSet(axes).Contains(axis)) EXPECT_EQ(mesh.CoordinateOn(axis, member), mesh.CoordinateOn(axis, device));
+      if (AxisSet(axes).Contains(axis)) continue;
+      EXPECT_EQ(mesh.CoordinateOn(axis, member), mesh.CoordinateOn(axis, device));
     }
     for (int64_t j : ranks) EXPECT_EQ(group.Member(member, j), group.Member(device, j));
   }

@@ -219,6 +219,23 @@ TEST(DatasetTest, KeptBatchesStayAsTheyWere) {
   for (size_t i = 0; i < kept.size(); ++i) EXPECT_EQ(labels[i].values<int64_t>()[0], 10 * batches[i][0]);
 }
 
+TEST(DatasetTest, BuffersOfDroppedBatchesAreFilledAgain) {
+  const Dataset dataset = Counting(1000);
+  std::set<const void*> buffers;
+  std::vector<Batch> kept;  // their buffers must not be
+  for (const Batch& b : dataset.Batches({.batch_size = 10, .shuffle_seed = 5})) {
+    if (kept.size() < 3) kept.push_back(b);
+    buffers.insert(b["x"].raw());
+  }
+  // The kept ones; then the current one, two waiting and one that is being filled.
+  EXPECT_LE(buffers.size(), 3u + 4u);
+  std::vector<int64_t> first;
+  for (const Batch& b : kept)
+    for (int64_t example : Examples(b)) first.push_back(example);
+  const std::vector<int64_t> order = ShuffledOrder(1000, 5, 0);
+  EXPECT_EQ(first, std::vector<int64_t>(order.begin(), order.begin() + 30));
+}
+
 TEST(DatasetTest, ConcurrentWalksDoNotDisturbEachOther) {
   const Dataset dataset = Counting(200);
   std::vector<std::thread> walkers;

@@ -1,0 +1,204 @@
+// The multilayer perceptron of examples/mlp_mnist, compiled for two meshes: which collectives its
+// training step has, and no others.
+#include <tuple>
+
+#include "fmt/format.h"
+#include "gmock/gmock.h"
+#include "ops/gradients.h"
+#include "ops/ops.h"
+#include "ops/program.h"
+#include "ops/row.h"
+#include "ops/text.h"
+#include "spmd/compile.h"
+#include "support/golden.h"
+
+namespace meshwork {
+namespace {
+
+using testing::ElementsAre;
+
+constexpr int64_t kBatch = 128;
+
+struct Layer {
+  Variable kernel, bias;
+};
+
+// How a layer's kernel lies on the axis "model", where the mesh has it.
+enum class Cut { kColumns, kRows, kNone };
+
+class Perceptron {
+ public:
+  Perceptron(std::string_view mesh, const std::vector<int64_t>& sizes, const std::vector<Cut>& cuts)
+      : graph_(Mesh::Parse(mesh).value()) {
+    const bool has_model = graph_.mesh().FindAxis("model").ok();
+    Value h = graph_.Input("x", F32, {kBatch, sizes[0]}, {"batch", UNSHARDED});
+    const Value labels = graph_.Input("y", I32, {kBatch}, {"batch"});
+    for (size_t i = 0; i < cuts.size(); ++i) {
+      const DimSpec rows = has_model && cuts[i] == Cut::kRows ? DimSpec("model") : UNSHARDED;
+      const DimSpec columns = has_model && cuts[i] == Cut::kColumns ? DimSpec("model") : UNSHARDED;
+      const std::string name = fmt::format("dense{}", i + 1);
+      const Layer layer = {Var(name + "/kernel", {sizes[i], sizes[i + 1]}, {rows, columns}),
+                           Var(name + "/bias", {sizes[i + 1]}, {columns})};
+      h = MatMul(h, layer.kernel) + layer.bias;
+      if (i + 1 < cuts.size()) h = Relu(h);
+      parameters_.push_back(layer.kernel);
+      parameters_.push_back(layer.bias);
+    }
+    loss_ = SparseSoftmaxCrossEntropy(h, labels);
+    graph_.Output("loss", loss_);
+    graph_.Output("accuracy", Accuracy(h, labels));
+  }
+
+  void Sgd(double learning_rate) {
+    const std::vector<Value> gradients = ParameterGradients();
+    for (size_t i = 0; i < parameters_.size(); ++i)
+      graph_.Update(parameters_[i], parameters_[i] - gradients[i] * learning_rate);
+  }
+
+  void Adam(double learning_rate) {
+    const std::vector<Value> gradients = ParameterGradients();
+    const Variable step = graph_.Var("step", {Type{I64, {}}, nullptr}, {});
+    const Value now = step + 1;
+    for (size_t i = 0; i < parameters_.size(); ++i) {
+      const Variable& w = parameters_[i];
+      const Variable m = Like(w, "/m"), v = Like(w, "/v");
+      const AdamResult result = AdamUpdate(w, gradients[i], m, v, now, learning_rate, 0.9, 0.999, 1e-8);
+      graph_.Update(w, result.weight);
+      graph_.Update(m, result.first_moment);
+      graph_.Update(v, result.second_moment);
+    }
+    graph_.Update(step, now);
+  }
+
+  Program Compiled() const { return Compile(graph_).value(); }
+
+ private:
+  Variable Var(std::string_view name, const Shape& shape, const LayoutSpec& layout) {
+    return graph_.Var(name, Initializer{Type{F32, shape}, nullptr}, layout);
+  }
+  Variable Like(const Variable& w, std::string_view suffix) {
+    const ValueInfo& info = graph_.value(w.id());
+    return Var(info.name + std::string(suffix), info.type.shape, SpecOf(*info.layout));
+  }
+  std::vector<Value> ParameterGradients() {
+    return Gradients(loss_, std::vector<Value>(parameters_.begin(), parameters_.end()));
+  }
+
+  Graph graph_;
+  std::vector<Variable> parameters_;
+  Value loss_;
+};
+
+Perceptron Mnist(std::string_view mesh) {
+  return Perceptron(mesh, {784, 700, 500, 10}, {Cut::kColumns, Cut::kRows, Cut::kNone});
+}
+
+// Two pairs of layers that are cut by columns, then rows.
+Perceptron TwoPairs(std::string_view mesh) {
+  return Perceptron(mesh, {784, 700, 500, 300, 10}, {Cut::kColumns, Cut::kRows, Cut::kColumns, Cut::kRows});
+}
+
+// "all_reduce (batch): f32[784,700], f32[700]" per collective, global types.
+std::vector<std::string> CollectivesOf(const Program& program) {
+  std::vector<std::string> lines;
+  for (const Node& node : program.body.nodes()) {
+    if (node.row->kind != OpKind::kCollective) continue;
+    std::string types;
+    for (ValueId id : node.operands)
+      types += (types.empty() ? "" : ", ") + program.body.value(id).global.ToString();
+    lines.push_back(fmt::format("{} {}: {}", node.row->name,
+                                program.body.mesh().AxesToString(node.attrs.Get<AxisList>("axes")), types));
+  }
+  return lines;
+}
+
+constexpr std::string_view kModelSum = "all_reduce (model): f32[128,500]";
+constexpr std::string_view kGradients =
+    "all_reduce (batch): f32[784,700], f32[700], f32[700,500], f32[500], f32[500,10], f32[10]";
+// Adam reads each gradient where it is made, last layer first.
+constexpr std::string_view kGradientsBackward =
+    "all_reduce (batch): f32[10], f32[500,10], f32[500], f32[700,500], f32[700], f32[784,700]";
+constexpr std::string_view kMetrics = "all_reduce (batch): f32[], f32[]";
+
+TEST(MlpTest, DataParallelSgdSumsGradientsOnceAndMetricsOnce) {
+  Perceptron mlp = Mnist("batch=8");
+  mlp.Sgd(0.1);
+  const Program program = mlp.Compiled();
+  EXPECT_THAT(CollectivesOf(program), ElementsAre(kMetrics, kGradients));
+  ExpectGolden("spmd/mlp/batch8.mw", PrintGraph(program.body));
+}
+
+TEST(MlpTest, TensorParallelSgdAddsOneSumForward) {
+  Perceptron mlp = Mnist("batch=4,model=2");
+  mlp.Sgd(0.1);
+  const Program program = mlp.Compiled();
+  EXPECT_THAT(CollectivesOf(program), ElementsAre(kModelSum, kMetrics, kGradients));
+  ExpectGolden("spmd/mlp/batch4_model2.mw", PrintGraph(program.body));
+}
+
+TEST(MlpTest, AdamNeedsNoMoreThanSgd) {
+  Perceptron data = Mnist("batch=8"), tensor = Mnist("batch=4,model=2");
+  data.Adam(1e-3);
+  tensor.Adam(1e-3);
+  EXPECT_THAT(CollectivesOf(data.Compiled()), ElementsAre(kMetrics, kGradientsBackward));
+  EXPECT_THAT(CollectivesOf(tensor.Compiled()), ElementsAre(kModelSum, kMetrics, kGradientsBackward));
+}
+
+TEST(MlpTest, BytesOnTheWireAreThoseOfTheParameters) {
+  Perceptron mlp = Mnist("batch=4,model=2");
+  mlp.Sgd(0.1);
+  std::vector<std::tuple<std::string, std::string, int64_t, int64_t>> found;
+  for (const CollectiveSummary& s : SummarizeCollectives(mlp.Compiled().body))
+    found.emplace_back(s.type, s.axes, s.count, s.bytes);
+  // [32,500] over 2 devices; half of the first three parameters and the others over 4; two scalars.
+  const int64_t forward = 2 * 1 * 32 * 500 * 4 / 2;
+  const int64_t gradients = 2 * 3 * (784 * 350 + 350 + 350 * 500 + 500 + 500 * 10 + 10) * 4 / 4;
+  const int64_t metrics = 2 * 3 * 2 * 4 / 4;
+  EXPECT_THAT(found, ElementsAre(std::tuple("all_reduce", "(model)", 1, forward),
+                                 std::tuple("all_reduce", "(batch)", 2, gradients + metrics)));
+}
+
+// The bias of a layer cut by rows is whole; it is added to the sum, not to each device's part of it.
+TEST(MlpTest, BiasIsAddedOnceAfterTheSum) {
+  Perceptron mlp = Mnist("batch=4,model=2");
+  mlp.Sgd(0.1);
+  const Program program = mlp.Compiled();
+  const Graph& local = program.body;
+  const ValueId bias = local.arguments()[local.FindArgument("dense2/bias")].value;
+  int adds = 0;
+  for (const Node& node : local.nodes()) {
+    if (node.row->name != "add" || node.operands[1] != bias) continue;
+    ++adds;
+    const ValueInfo& sum = local.value(node.operands[0]);
+    EXPECT_FALSE(sum.layout->is_partial());
+    EXPECT_EQ(local.nodes()[sum.node].row->name, "all_reduce");
+  }
+  EXPECT_EQ(adds, 1);
+}
+
+// Forward one sum per pair; backward one where the second pair's gradient reaches the first.
+TEST(MlpTest, TwoPairsAddOneSumBackward) {
+  Perceptron mlp = TwoPairs("batch=4,model=2");
+  mlp.Sgd(0.1);
+  EXPECT_THAT(CollectivesOf(mlp.Compiled()),
+              ElementsAre(kModelSum, "all_reduce (model): f32[128,10]", kMetrics, kModelSum,
+                          "all_reduce (batch): f32[784,700], f32[700], f32[700,500], f32[500], f32[500,300], "
+                          "f32[300], f32[300,10], f32[10]"));
+}
+
+TEST(MlpTest, AnUnevenBatchNeedsNoMore) {
+  for (std::string_view mesh : {"batch=3", "batch=7"}) {
+    Perceptron mlp = Mnist(mesh);
+    mlp.Adam(1e-3);
+    EXPECT_THAT(CollectivesOf(mlp.Compiled()), ElementsAre(kMetrics, kGradientsBackward)) << mesh;
+  }
+}
+
+TEST(MlpTest, OneDeviceNeedsNoCollective) {
+  Perceptron mlp = Mnist("batch=1");
+  mlp.Adam(1e-3);
+  EXPECT_THAT(CollectivesOf(mlp.Compiled()), ElementsAre());
+}
+
+}  // namespace
+}  // namespace meshwork
