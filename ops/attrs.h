@@ -27,7 +27,7 @@ struct AttrSpec {
   std::string_view name;
   AttrKind kind;
   std::optional<AttrValue> fallback = std::nullopt;
-  // This attribute is the result's shape: Localize rewrites it to the local shape.
+  // This attribute is the result's shape (kInts) or its last dim (kInt): Localize makes it local.
   bool is_result_shape = false;
 };
 

@@ -72,6 +72,17 @@ Rule ElementwiseRule(const OpView& view) {
   return MakeRule(text + "->" + term(view.results[0]), view.operands, view.results, linear);
 }
 
+// Linear among reals only: whole numbers round.
+Rule DivRule(const OpView& view) {
+  return IsFloat(view.results[0].dtype) ? ElementwiseRule<Linearity::kFirst>(view)
+                                        : ElementwiseRule<Linearity::kNone>(view);
+}
+Rule CastRule(const OpView& view) {
+  return IsFloat(view.operands[0].dtype) && IsFloat(view.results[0].dtype)
+             ? ElementwiseRule<Linearity::kAll>(view)
+             : ElementwiseRule<Linearity::kNone>(view);
+}
+
 // ---- Gradients. Each sums over the dims its operand was broadcast along.
 
 std::vector<Value> Fit(const GradView& view, std::vector<Value> grads) {
@@ -243,14 +254,13 @@ Kernel CopyCpu(const KernelSpec& spec) {
 // ---- Rows.
 
 constexpr std::string_view kBinarySamples[] = {"f32[4,6], f32[4,6]", "f32[4,6], f32[6]", "f64[4,1], f64[4,6]",
-                                               "f32[5,3], f32[]"};
+                                               "f32[5,3], f32[]", "i32[4,6], i32[6]"};
 
 OpRow Arithmetic(std::string_view name, std::string_view doc, Rule (*rule)(const OpView&),
-                 std::vector<Value> (*grad)(const GradView&), KernelFactory cpu, bool integers = true) {
+                 std::vector<Value> (*grad)(const GradView&), KernelFactory cpu) {
   OpRow row{.name = name, .doc = doc, .num_operands = 2, .infer = InferSame<Domain::kNumber>, .rule = rule,
             .grad = grad, .cpu = cpu, .in_place = {0},
             .samples = {std::begin(kBinarySamples), std::end(kBinarySamples)}};
-  if (integers) row.samples.push_back("i32[4,6], i32[6]");
   return row;
 }
 
@@ -275,7 +285,7 @@ const std::vector<OpRow>& Rows() {
                  ArithmeticCpu<Wrapping<SubOf>>),
       Arithmetic("mul", "a * b", ElementwiseRule<Linearity::kOne>, MulGrad,
                  ArithmeticCpu<Wrapping<MulOf>>),
-      Arithmetic("div", "a / b; whole numbers round towards zero, x/0 is 0", ElementwiseRule<Linearity::kFirst>, DivGrad, ArithmeticCpu<DivOf>, /*integers=*/false),
+      Arithmetic("div", "a / b; whole numbers round towards zero, x/0 is 0", DivRule, DivGrad, ArithmeticCpu<DivOf>),
       Arithmetic("maximum", "the larger of a and b; NaN if either is", ElementwiseRule<Linearity::kNone>, MaximumGrad, ArithmeticCpu<MaximumOf>),
       Arithmetic("minimum", "the smaller of a and b; NaN if either is", ElementwiseRule<Linearity::kNone>, MinimumGrad, ArithmeticCpu<MinimumOf>),
       Compare("equal", "a == b", CompareCpu<EqualOf>),
@@ -285,7 +295,7 @@ const std::vector<OpRow>& Rows() {
       Compare("greater", "a > b", CompareCpu<GreaterOf>),
       Compare("greater_equal", "a >= b", CompareCpu<GreaterEqualOf>),
       {.name = "select", .doc = "condition ? a : b", .num_operands = 3, .infer = InferSelect,
-       .rule = ElementwiseRule<Linearity::kNone>, .grad = SelectGrad, .cpu = SelectCpu, .in_place = {1},
+       .rule = ElementwiseRule<Linearity::kAllButFirst>, .grad = SelectGrad, .cpu = SelectCpu, .in_place = {1},
        .samples = {"bool[4,6], f32[4,6], f32[4,6]", "bool[4,6], f32[4,6], f32[]", "bool[6], i32[], i32[4,6]"}},
       {.name = "neg", .doc = "-x", .infer = InferSame<Domain::kNumber>, .rule = ElementwiseRule<Linearity::kAll>,
        .grad = NegGrad, .cpu = UnaryNumberCpu<NegOf>, .in_place = {0}, .samples = {"f32[4,6]", "i32[5]"}},
@@ -296,9 +306,10 @@ const std::vector<OpRow>& Rows() {
       UnaryFloat("tanh", "hyperbolic tangent", TanhGrad, UnaryFloatCpu<TanhOf>),
       UnaryFloat("relu", "max(x, 0); NaN stays", ReluGrad, UnaryFloatCpu<ReluOf>),
       {.name = "cast", .doc = "x as another dtype; real to whole rounds towards zero and clamps",
-       .attrs = {{"dtype", AttrKind::kDType}}, .infer = InferCast, .rule = ElementwiseRule<Linearity::kNone>,
+       .attrs = {{"dtype", AttrKind::kDType}}, .infer = InferCast, .rule = CastRule,
        .grad = CastGrad, .cpu = CastCpu,
-       .samples = {"f32[4,6]; dtype=f64", "f32[4,6]; dtype=i32", "bool[5]; dtype=f32", "i64[5]; dtype=i32"}},
+       .samples = {"f32[4,6]; dtype=f64", "f32[4,6]; dtype=i32", "bool[5]; dtype=f32", "i64[5]; dtype=i32"},
+       .sample_low = -4, .sample_high = 4},
       {.name = "stop_gradient", .doc = "x, a constant to gradients", .kind = OpKind::kIdentity,
        .infer = InferSame<Domain::kAny>, .rule = ElementwiseRule<Linearity::kAll>, .cpu = CopyCpu,
        .samples = {"f32[4,6]"}},

@@ -194,7 +194,7 @@ const std::vector<OpRow>& Rows() {
        .infer = InferIota, .rule = GeneratedRule, .cpu = IotaCpu, .reads_block = true,
        .samples = {"; dim=0 shape=[6]", "; dim=1 dtype=i32 shape=[4,6]"}},
       {.name = "one_hot", .doc = "1 where the last index equals x, else 0; out of range: all 0",
-       .attrs = {{"depth", AttrKind::kInt}, kDType},
+       .attrs = {{"depth", AttrKind::kInt, std::nullopt, /*is_result_shape=*/true}, kDType},
        .infer = InferOneHot, .rule = OneHotRule, .cpu = OneHotCpu, .reads_block = true,
        .samples = {"i32[4]; depth=6", "i64[2,3]; depth=4 dtype=f64"}},
       {.name = "random_uniform", .doc = "uniform in [low, high), Philox4x32-10 by (seed, stream, global index)",
@@ -221,21 +221,21 @@ Attrs RandomAttrs(const Type& type, int64_t seed, int64_t stream, std::string_vi
 
 std::span<const OpRow> GenerateOps() { return Rows(); }
 
-Value Constant(Graph& graph, double value, const Type& type, std::source_location loc) {
+Value Constant(Graph& graph, double value, const Type& type, CallSite loc) {
   return graph.Add("constant", {}, {{"value", value}, {"dtype", type.dtype}, {"shape", ToInts(type.shape)}}, loc)[0];
 }
-Value Iota(Graph& graph, const Type& type, int64_t dim, std::source_location loc) {
+Value Iota(Graph& graph, const Type& type, int64_t dim, CallSite loc) {
   return graph.Add("iota", {}, {{"dim", dim}, {"dtype", type.dtype}, {"shape", ToInts(type.shape)}}, loc)[0];
 }
 Value OneHot(const Operand& x, int64_t depth, DType dtype) {
   return AddOp("one_hot", {x}, {{"depth", depth}, {"dtype", dtype}});
 }
 Value RandomUniform(Graph& graph, const Type& type, int64_t seed, int64_t stream, double low, double high,
-                    std::source_location loc) {
+                    CallSite loc) {
   return graph.Add("random_uniform", {}, RandomAttrs(type, seed, stream, "low", low, "high", high), loc)[0];
 }
 Value RandomNormal(Graph& graph, const Type& type, int64_t seed, int64_t stream, double mean, double stddev,
-                   std::source_location loc) {
+                   CallSite loc) {
   return graph.Add("random_normal", {}, RandomAttrs(type, seed, stream, "mean", mean, "stddev", stddev), loc)[0];
 }
 

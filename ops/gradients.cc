@@ -26,7 +26,7 @@ Value Accumulate(const Value& sum, const Value& term) {
 
 }  // namespace
 
-std::vector<Value> Gradients(const Value& loss, std::span<const Value> wrt, std::source_location loc) {
+std::vector<Value> Gradients(const Value& loss, std::span<const Value> wrt, CallSite loc) {
   std::vector<Value> result(wrt.size());
   if (!loss.valid()) return result;
   Graph& graph = *loss.graph();

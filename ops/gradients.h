@@ -2,7 +2,6 @@
 // shapes, so the partitioner sees forward, backward and optimizer as one program.
 #pragma once
 
-#include <source_location>
 #include <span>
 #include <vector>
 
@@ -15,6 +14,6 @@ namespace meshwork {
 // Errors (recorded in the graph, results invalid): a loss that is not a float scalar, a value of an
 // integer or bool dtype or of another graph.
 std::vector<Value> Gradients(const Value& loss, std::span<const Value> wrt,
-                             std::source_location loc = std::source_location::current());
+                             CallSite loc = CallSite::Current());
 
 }  // namespace meshwork

@@ -62,7 +62,7 @@ absl::StatusOr<Attrs> Graph::CompleteAttrs(const OpRow& row, const Attrs& given)
     if (converted.index() != static_cast<size_t>(spec.kind)) {
       return InvalidArgument("attribute \"{}\" must be {}.", spec.name, kKindNames[static_cast<int>(spec.kind)]);
     }
-    if (spec.is_result_shape) {
+    if (spec.is_result_shape && spec.kind == AttrKind::kInts) {
       for (int64_t size : std::get<std::vector<int64_t>>(converted))
         if (size < 0) return InvalidArgument("attribute \"{}\" has the negative size {}.", spec.name, size);
     }
@@ -71,8 +71,7 @@ absl::StatusOr<Attrs> Graph::CompleteAttrs(const OpRow& row, const Attrs& given)
   return complete;
 }
 
-SourceLocation::SourceLocation(std::source_location loc)
-    : file(BaseName(loc.file_name())), line(static_cast<int>(loc.line())) {}
+SourceLocation::SourceLocation(CallSite site) : file(BaseName(site.file)), line(site.line) {}
 
 std::string SourceLocation::ToString() const {
   return file.empty() ? "" : fmt::format("{}:{}", file, line);
@@ -114,7 +113,7 @@ absl::StatusOr<Value> Graph::TryArgument(std::string_view kind, std::string_view
 }
 
 Value Graph::Input(std::string_view name, DType dtype, const Shape& shape, const LayoutSpec& layout,
-                   std::source_location loc) {
+                   CallSite loc) {
   absl::StatusOr<Value> value = TryArgument("Input", name, {dtype, shape}, layout, false, {}, loc);
   if (value.ok()) return *value;
   RecordError(std::string(MessageOf(value.status())));
@@ -122,7 +121,7 @@ Value Graph::Input(std::string_view name, DType dtype, const Shape& shape, const
 }
 
 Variable Graph::Var(std::string_view name, Initializer initializer, const LayoutSpec& layout,
-                    std::source_location loc) {
+                    CallSite loc) {
   const Type type = initializer.type;
   absl::StatusOr<Value> value = TryArgument("Var", name, type, layout, true, std::move(initializer), loc);
   if (value.ok()) return Variable(this, value->id());
@@ -130,7 +129,7 @@ Variable Graph::Var(std::string_view name, Initializer initializer, const Layout
   return {};
 }
 
-void Graph::Update(const Variable& variable, const Value& value, std::source_location loc) {
+void Graph::Update(const Variable& variable, const Value& value, CallSite loc) {
   if (!variable.valid() || !value.valid()) return;
   const SourceLocation location(loc);
   if (variable.graph() != this || value.graph() != this) {
@@ -158,7 +157,7 @@ void Graph::Update(const Variable& variable, const Value& value, std::source_loc
   updates_.push_back({argument, value.id()});
 }
 
-void Graph::Output(std::string_view name, const Value& value, std::source_location loc) {
+void Graph::Output(std::string_view name, const Value& value, CallSite loc) {
   if (!value.valid()) return;
   const std::string where = fmt::format("Output \"{}\" ({})", name, SourceLocation(loc).ToString());
   if (!IsArgumentName(name)) {
@@ -255,6 +254,15 @@ int Graph::FindArgument(std::string_view name) const {
   for (size_t i = 0; i < arguments_.size(); ++i)
     if (values_[arguments_[i].value].name == name) return static_cast<int>(i);
   return -1;
+}
+
+Attrs WithResultShape(const OpRow& row, Attrs attrs, const Shape& shape) {
+  for (const AttrSpec& spec : row.attrs) {
+    if (!spec.is_result_shape) continue;
+    if (spec.kind == AttrKind::kInt) attrs.Set(spec.name, shape.back());
+    else attrs.Set(spec.name, std::vector<int64_t>(shape.begin(), shape.end()));
+  }
+  return attrs;
 }
 
 std::vector<Type> TypesOf(const Graph& graph, std::span<const ValueId> values) {

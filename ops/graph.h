@@ -19,7 +19,6 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
-#include <source_location>
 #include <span>
 #include <string>
 #include <string_view>
@@ -27,6 +26,7 @@
 
 #include "absl/container/inlined_vector.h"
 #include "absl/status/status.h"
+#include "base/call_site.h"
 #include "layout/layout.h"
 #include "mesh/mesh.h"
 #include "ops/attrs.h"
@@ -43,7 +43,7 @@ struct SourceLocation {
   int line = 0;
 
   SourceLocation() = default;
-  SourceLocation(std::source_location loc);  // NOLINT: implicit; keeps the file's base name
+  SourceLocation(CallSite site);  // NOLINT: implicit; keeps the file's base name
   SourceLocation(std::string file, int line) : file(std::move(file)), line(line) {}
   std::string ToString() const;  // "model.cc:41", or "" where unknown
 };
@@ -129,18 +129,18 @@ class Graph {
   // Declares a tensor fed at every step. Errors: a repeated or malformed name, a negative size,
   // a layout of other rank or with unknown axes.
   Value Input(std::string_view name, DType dtype, const Shape& shape, const LayoutSpec& layout,
-              std::source_location loc = std::source_location::current());
+              CallSite loc = CallSite::Current());
   // Declares state. Errors as Input's.
   Variable Var(std::string_view name, Initializer initializer, const LayoutSpec& layout,
-               std::source_location loc = std::source_location::current());
+               CallSite loc = CallSite::Current());
   // `variable` holds `value` after the step. Every read in the program sees the old value; whoever
   // wants the new one reads `value`. Errors: types differ, a second update of one variable, handles of
   // another graph.
   void Update(const Variable& variable, const Value& value,
-              std::source_location loc = std::source_location::current());
+              CallSite loc = CallSite::Current());
   // Names a result of the step. Errors: a repeated or malformed name, a value of another graph.
   void Output(std::string_view name, const Value& value,
-              std::source_location loc = std::source_location::current());
+              CallSite loc = CallSite::Current());
 
   // All recorded mistakes as one InvalidArgument, one per line; OK if there are none.
   absl::Status status() const;

@@ -8,7 +8,6 @@
 // invalid operand gives an invalid result.
 #pragma once
 
-#include <source_location>
 #include <vector>
 
 #include "ops/graph.h"
@@ -19,9 +18,9 @@ namespace meshwork {
 // operand's dtype. Converting keeps the caller's line, so that even `a + b` knows where it stands.
 class Operand {
  public:
-  Operand(const Value& value, std::source_location loc = std::source_location::current())  // NOLINT
+  Operand(const Value& value, CallSite loc = CallSite::Current())  // NOLINT
       : value_(value), location_(loc) {}
-  Operand(double number, std::source_location loc = std::source_location::current())  // NOLINT
+  Operand(double number, CallSite loc = CallSite::Current())  // NOLINT
       : number_(number), location_(loc) {}
   const Value& value() const { return value_; }
   bool is_number() const { return number_.has_value(); }
@@ -91,17 +90,17 @@ Value MatMul(const Operand& a, const Operand& b, bool transpose_a = false, bool 
 
 // ---- Values made in place; any layout, no communication.
 Value Constant(Graph& graph, double value, const Type& type,
-               std::source_location loc = std::source_location::current());
+               CallSite loc = CallSite::Current());
 // 0, 1, 2, … along `dim`.
 Value Iota(Graph& graph, const Type& type, int64_t dim,
-           std::source_location loc = std::source_location::current());
+           CallSite loc = CallSite::Current());
 // x: integers [..] -> [.., depth], 1 where the last index equals x, else 0.
 Value OneHot(const Operand& x, int64_t depth, DType dtype);
 // Random numbers keyed by (seed, stream, global element index): bitwise the same in every layout.
 Value RandomUniform(Graph& graph, const Type& type, int64_t seed, int64_t stream, double low, double high,
-                    std::source_location loc = std::source_location::current());
+                    CallSite loc = CallSite::Current());
 Value RandomNormal(Graph& graph, const Type& type, int64_t seed, int64_t stream, double mean, double stddev,
-                   std::source_location loc = std::source_location::current());
+                   CallSite loc = CallSite::Current());
 
 // ---- Optimizers (see ops/optimizer.cc for the formulas).
 struct AdamResult {
@@ -111,7 +110,7 @@ struct AdamResult {
 AdamResult AdamUpdate(const Value& weight, const Value& gradient, const Value& first_moment,
                       const Value& second_moment, const Value& step, double learning_rate, double beta1,
                       double beta2, double epsilon,
-                      std::source_location loc = std::source_location::current());
+                      CallSite loc = CallSite::Current());
 
 // ---- Composites.
 // Over the last dim: x - log(sum(exp(x))), shifted by the maximum.

@@ -84,7 +84,7 @@ std::span<const OpRow> OptimizerOps() { return Rows(); }
 
 AdamResult AdamUpdate(const Value& weight, const Value& gradient, const Value& first_moment,
                       const Value& second_moment, const Value& step, double learning_rate, double beta1,
-                      double beta2, double epsilon, std::source_location loc) {
+                      double beta2, double epsilon, CallSite loc) {
   if (!weight.valid()) return {};
   const std::vector<Value> r = weight.graph()->Add(
       "adam_update", {{weight, gradient, first_moment, second_moment, step}},

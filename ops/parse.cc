@@ -127,7 +127,7 @@ class Parser {
   absl::StatusOr<std::string_view> Bracketed(char open, char close) {
     if (Peek() != open) return Fail(fmt::format("expected {}", open));
     const size_t end = text_.find(close, at_);
-    if (end == std::string_view::npos) return Fail(fmt::format("this {} is never closed", open));
+    if (end == std::string_view::npos) return FailAt(at_, fmt::format("this {} is never closed.", open));
     std::string_view inside = text_.substr(at_, end + 1 - at_);
     at_ = end + 1;
     return inside;
@@ -148,7 +148,7 @@ class Parser {
     SkipSpace();
     int64_t value = 0;
     const auto [end, error] = std::from_chars(text_.data() + at_, text_.data() + text_.size(), value);
-    if (error == std::errc::result_out_of_range) return Fail("this number does not fit 64 bits");
+    if (error == std::errc::result_out_of_range) return FailAt(at_, "this number does not fit 64 bits.");
     if (error != std::errc()) return Fail("expected a whole number");
     at_ = static_cast<size_t>(end - text_.data());
     return value;
@@ -295,7 +295,7 @@ class Parser {
     SkipSpace();
     double value = 0;
     const auto [end, error] = std::from_chars(text_.data() + at_, text_.data() + text_.size(), value);
-    if (error == std::errc::result_out_of_range) return Fail("this number does not fit a double");
+    if (error == std::errc::result_out_of_range) return FailAt(at_, "this number does not fit a double.");
     if (error != std::errc()) return Fail("expected a number");
     at_ = static_cast<size_t>(end - text_.data());
     return AttrValue(value);
@@ -421,8 +421,10 @@ class Parser {
     if (annotations.empty())
       return InvalidArgument("{}: in a local program every result says its type and layout.", row.name);
     if (row.num_operands >= 0 ? operands.size() != static_cast<size_t>(row.num_operands) : operands.empty())
-      return InvalidArgument("{}: takes {} operands, got {}.", row.name,
-                             row.num_operands < 0 ? "one or more" : fmt::format("{}", row.num_operands),
+      return InvalidArgument("{}: takes {}, got {}.", row.name,
+                             row.num_operands < 0    ? "at least one operand"
+                             : row.num_operands == 1 ? "1 operand"
+                                                     : fmt::format("{} operands", row.num_operands),
                              operands.size());
     absl::StatusOr<Attrs> complete = Graph::CompleteAttrs(row, attrs);
     if (!complete.ok()) return Annotate(complete.status(), fmt::format("{}: ", row.name));
@@ -438,18 +440,19 @@ class Parser {
     SkipSpace();
     const size_t start = at_;
     ASSIGN_OR_RETURN(ValueId variable, ValueUse());
+    const std::string_view name = text_.substr(start, at_ - start);
     RETURN_IF_ERROR(Take('='));
     ASSIGN_OR_RETURN(ValueId value, ValueUse());
     const ValueInfo& old_info = graph_.value(variable);
     int argument = -1;
     for (size_t i = 0; i < graph_.arguments().size(); ++i)
       if (graph_.arguments()[i].value == variable && graph_.arguments()[i].is_variable) argument = static_cast<int>(i);
-    if (argument < 0) return FailAt(start, fmt::format("%{} is not a variable.", old_info.name));
+    if (argument < 0) return FailAt(start, fmt::format("{} is not a variable.", name));
     for (const VariableUpdate& update : graph_.updates())
-      if (update.argument == argument) return FailAt(start, fmt::format("%{} is updated twice.", old_info.name));
+      if (update.argument == argument) return FailAt(start, fmt::format("{} is updated twice.", name));
     const ValueInfo& new_info = graph_.value(value);
     if (old_info.type != new_info.type || old_info.global != new_info.global)
-      return FailAt(start, fmt::format("%{} is {}, its new value {}; they must agree.", old_info.name,
+      return FailAt(start, fmt::format("{} is {}, its new value {}; they must agree.", name,
                                        old_info.type.ToString(), new_info.type.ToString()));
     graph_.AddUpdate({argument, value});
     return absl::OkStatus();

@@ -11,7 +11,7 @@ namespace {
 // %names: given ones as they are, the others numbered in order of definition.
 class Namer {
  public:
-  explicit Namer(const Graph& graph) : graph_(graph), names_(graph.values().size()) {
+  explicit Namer(const Graph& graph) : names_(graph.values().size()) {
     int next = 0;
     for (size_t i = 0; i < names_.size(); ++i) {
       const std::string& name = graph.values()[i].name;
@@ -26,7 +26,6 @@ class Namer {
   }
 
  private:
-  const Graph& graph_;
   std::vector<std::string> names_;
 };
 

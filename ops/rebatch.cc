@@ -93,7 +93,7 @@ absl::StatusOr<Graph> Rebatch(const Graph& graph, int64_t from, int64_t to) {
     Attrs attrs = node.attrs;
     for (const AttrSpec& spec : node.row->attrs) {
       if (!spec.is_result_shape) continue;
-      auto shape = attrs.Get<std::vector<int64_t>>(spec.name);
+      Shape shape = graph.value(node.results[0]).type.shape;
       for (size_t d = 0; d < shape.size(); ++d) {
         if (!is_batch(node.results[0], static_cast<int>(d))) continue;
         if (shape[d] % from != 0)
@@ -103,7 +103,7 @@ absl::StatusOr<Graph> Rebatch(const Graph& graph, int64_t from, int64_t to) {
                                  graph.value(node.results[0]).type.ToString(), from, to);
         shape[d] = shape[d] / from * to;
       }
-      attrs.Set(spec.name, std::move(shape));
+      attrs = WithResultShape(*node.row, std::move(attrs), shape);
     }
     absl::InlinedVector<ValueId, 4> operands;
     for (ValueId id : node.operands) operands.push_back(map[id]);

@@ -67,6 +67,9 @@ struct OpRow {
   double sample_low = -1, sample_high = 1;
 };
 
+// `attrs` of a node of this row whose first result has `shape`; see AttrSpec::is_result_shape.
+Attrs WithResultShape(const OpRow& row, Attrs attrs, const Shape& shape);
+
 // Operand and result types of a node.
 std::vector<Type> TypesOf(const Graph& graph, std::span<const ValueId> values);
 std::vector<Type> GlobalTypesOf(const Graph& graph, std::span<const ValueId> values);

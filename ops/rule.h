@@ -22,6 +22,7 @@ enum class Linearity {
   kAll,    // all operands are partial alike: add, concat, and every linear op of one operand
   kOne,    // exactly one operand is partial: mul, matmul by a whole value
   kFirst,  // only the first operand may be partial: div by a whole value
+  kAllButFirst,  // the first operand is whole, all others are partial alike: select
 };
 
 struct Letter {

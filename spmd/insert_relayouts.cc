@@ -262,12 +262,16 @@ class PartialFlow {
       partial = &first;
       ++count;
       if (choice.rule.linear == Linearity::kFirst && i != 0) return false;
+      if (choice.rule.linear == Linearity::kAllButFirst && i == 0) return false;
     }
     if (partial == nullptr) return true;
     switch (choice.rule.linear) {
       case Linearity::kNone: return false;
       case Linearity::kAll:
         if (count != node.operands.size()) return false;
+        break;
+      case Linearity::kAllButFirst:
+        if (count + 1 != node.operands.size()) return false;
         break;
       case Linearity::kOne:
       case Linearity::kFirst:

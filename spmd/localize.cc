@@ -72,10 +72,7 @@ class Localizer {
       infos.push_back(graph_.value(id));
       ToBlock(infos.back());
     }
-    for (const AttrSpec& spec : node.row->attrs) {
-      const Shape& shape = infos[0].type.shape;
-      if (spec.is_result_shape) local.attrs.Set(spec.name, std::vector<int64_t>(shape.begin(), shape.end()));
-    }
+    local.attrs = WithResultShape(*node.row, std::move(local.attrs), infos[0].type.shape);
     const int index = to_.AddNode(std::move(local), std::move(infos));
     for (size_t i = 0; i < node.results.size(); ++i)
       rewriter_.Set(node.results[i], to_.nodes()[index].results[i]);

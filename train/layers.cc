@@ -5,13 +5,13 @@
 namespace meshwork {
 
 Dense::Dense(Graph& graph, const std::string& name, int64_t inputs, int64_t units, DenseOptions options,
-             std::source_location loc)
+             CallSite loc)
     : kernel_(graph.Var(name + "/kernel",
                         options.kernel_initializer.value_or(GlorotUniform({inputs, units}, options.dtype)),
                         options.kernel_layout, loc)),
       bias_(graph.Var(name + "/bias", Zeros({units}, options.dtype), options.bias_layout, loc)) {}
 
-Value Dense::operator()(const Value& x, std::source_location loc) const {
+Value Dense::operator()(const Value& x, CallSite loc) const {
   return Add({MatMul({x, loc}, kernel_), loc}, bias_);
 }
 

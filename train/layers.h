@@ -2,7 +2,6 @@
 #pragma once
 
 #include <optional>
-#include <source_location>
 #include <string>
 
 #include "ops/graph.h"
@@ -24,8 +23,8 @@ struct DenseOptions {
 class Dense {
  public:
   Dense(Graph& graph, const std::string& name, int64_t inputs, int64_t units, DenseOptions options = {},
-        std::source_location loc = std::source_location::current());
-  Value operator()(const Value& x, std::source_location loc = std::source_location::current()) const;
+        CallSite loc = CallSite::Current());
+  Value operator()(const Value& x, CallSite loc = CallSite::Current()) const;
 
   const Variable& kernel() const { return kernel_; }
   const Variable& bias() const { return bias_; }

@@ -32,7 +32,7 @@ struct WeightGradient {
 };
 
 // Weights and gradients; empty after a mistake, which is recorded.
-std::vector<WeightGradient> GradientsOf(std::string_view optimizer, const Value& loss, std::source_location loc) {
+std::vector<WeightGradient> GradientsOf(std::string_view optimizer, const Value& loss, CallSite loc) {
   if (!loss.valid()) return {};
   Graph& graph = *loss.graph();
   const std::vector<Value> weights = TrainableOf(loss);
@@ -52,14 +52,14 @@ std::vector<WeightGradient> GradientsOf(std::string_view optimizer, const Value&
 
 }  // namespace
 
-void Sgd::Minimize(const Value& loss, std::source_location loc) const {
+void Sgd::Minimize(const Value& loss, CallSite loc) const {
   for (const auto& [weight, gradient] : GradientsOf("Sgd", loss, loc)) {
     const LocationScope scope(*loss.graph(), loc);
     loss.graph()->Update(weight, weight - gradient * options_.learning_rate, loc);
   }
 }
 
-void Adam::Minimize(const Value& loss, std::source_location loc) const {
+void Adam::Minimize(const Value& loss, CallSite loc) const {
   const std::vector<WeightGradient> pairs = GradientsOf("Adam", loss, loc);
   if (pairs.empty()) return;
   Graph& graph = *loss.graph();

@@ -5,7 +5,6 @@
 // An optimizer's state is variables of the graph, laid out like the weight they belong to.
 #pragma once
 
-#include <source_location>
 
 #include "ops/graph.h"
 
@@ -20,7 +19,7 @@ class Sgd {
   explicit Sgd(Options options) : options_(options) {}
   // Updates every f32 or f64 variable that the loss depends on. Errors (recorded in the graph): those
   // of Gradients and Graph::Update; a loss that depends on no variable.
-  void Minimize(const Value& loss, std::source_location loc = std::source_location::current()) const;
+  void Minimize(const Value& loss, CallSite loc = CallSite::Current()) const;
 
  private:
   Options options_;
@@ -38,7 +37,7 @@ class Adam {
   };
   explicit Adam(Options options) : options_(options) {}
   // As Sgd::Minimize.
-  void Minimize(const Value& loss, std::source_location loc = std::source_location::current()) const;
+  void Minimize(const Value& loss, CallSite loc = CallSite::Current()) const;
 
  private:
   Options options_;

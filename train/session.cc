@@ -20,6 +20,8 @@ Graph InitializerGraph(const Graph& graph, int64_t seed) {
   for (const Argument& argument : graph.arguments()) {
     if (!argument.is_variable || !argument.initializer.has_value() || argument.initializer->build == nullptr) continue;
     const ValueInfo& info = graph.value(argument.value);
+    // A mistake of the initializer's stands where the variable was declared.
+    const LocationScope scope(init, info.location);
     const Variable variable = init.Var(info.name, *argument.initializer, SpecOf(*info.layout));
     init.Update(variable, argument.initializer->build(init, info.type, seed, StreamOf(info.name)));
   }
@@ -173,13 +175,11 @@ const ExecutorMemory& Session::memory() const {
 }
 
 std::string Session::Explain() const {
-  return fmt::format("{} on mesh {}, {} collectives:\n{}", program().body.name, program().body.mesh().ToString(),
-                     [&] {
-                       int64_t count = 0;
-                       for (const CollectiveSummary& s : SummarizeCollectives(program().body)) count += s.count;
-                       return count;
-                     }(),
-                     ExplainCollectives(program().body));
+  const Graph& body = program().body;
+  int64_t count = 0;
+  for (const CollectiveSummary& s : SummarizeCollectives(body)) count += s.count;
+  return fmt::format("{} on mesh {}, {} collective{}:\n{}", body.name, body.mesh().ToString(), count,
+                     count == 1 ? "" : "s", ExplainCollectives(body));
 }
 
 }  // namespace meshwork

@@ -65,6 +65,11 @@ class Dumper {
 absl::Status CheckOutputs(const MlpOptions& options) {
   for (const std::string& path : {options.save, options.json})
     if (!path.empty()) RETURN_IF_ERROR(CheckWritable(path));
+  return absl::OkStatus();
+}
+
+// Makes the folder of --dump. After the data was read, so that bad data leaves no folder behind.
+absl::Status MakeDumpFolder(const MlpOptions& options) {
   if (options.dump.empty()) return absl::OkStatus();
   std::error_code error;
   std::filesystem::create_directories(options.dump, error);
@@ -164,6 +169,7 @@ absl::Status WriteJson(const Session& session, const Mesh& mesh, const Data& dat
   json["devices"] = mesh.num_devices();
   ASSIGN_OR_RETURN(const int64_t parameters, CountParameters(session));
   json["parameters"] = parameters;
+  json["step_ms"] = nullptr;  // where there was no full batch
   if (!log.step_seconds.empty()) {
     auto middle = log.step_seconds.begin() + static_cast<int64_t>(log.step_seconds.size() / 2);
     std::nth_element(log.step_seconds.begin(), middle, log.step_seconds.end());
@@ -186,6 +192,7 @@ absl::Status Main(const MlpOptions& options) {
   RETURN_IF_ERROR(CheckOutputs(options));
   ASSIGN_OR_RETURN(const DType dtype, DTypeFromName(options.dtype));
   ASSIGN_OR_RETURN(const Data data, LoadData(options, dtype));
+  RETURN_IF_ERROR(MakeDumpFolder(options));
 
   Graph graph(*mesh);
   BuildMlp(graph, options.batch_size, dtype, options.learning_rate);

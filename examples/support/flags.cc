@@ -25,11 +25,14 @@ void FlagTable::Text(std::string name, std::string help, std::string* target) {
                     }});
 }
 
-void FlagTable::Int(std::string name, std::string help, int64_t* target, int64_t at_least) {
+void FlagTable::Int(std::string name, std::string help, int64_t* target, int64_t at_least, int64_t at_most) {
+  const std::string range = at_most == std::numeric_limits<int64_t>::max()
+                                ? fmt::format("of at least {}", at_least)
+                                : fmt::format("from {} to {}", at_least, at_most);
   flags_.push_back({name, std::move(help), fmt::format("{}", *target), [=](const std::string& value) {
                       int64_t number = 0;
-                      if (!ReadNumber(value, &number) || number < at_least)
-                        return InvalidArgument("--{}: \"{}\" is not a whole number of at least {}.", name, value, at_least);
+                      if (!ReadNumber(value, &number) || number < at_least || number > at_most)
+                        return InvalidArgument("--{}: \"{}\" is not a whole number {}.", name, value, range);
                       *target = number;
                       return absl::OkStatus();
                     }});
@@ -70,6 +73,7 @@ absl::Status FlagTable::Parse(int argc, const char* const* argv) {
       return InvalidArgument("\"{}\" is not a flag; write --name value.", argument);
     const size_t equals = argument.find('=');
     const std::string name = argument.substr(2, equals == std::string::npos ? equals : equals - 2);
+    if (name == "help") return InvalidArgument("--help takes no value.");
     const Flag* found = nullptr;
     for (const Flag& flag : flags_)
       if (flag.name == name) found = &flag;

@@ -1,7 +1,9 @@
 // Command-line flags of the examples: --name value or --name=value.
 #pragma once
 
+#include <cstdint>
 #include <functional>
+#include <limits>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,7 +23,8 @@ class FlagTable {
 
   // The target's value at this time is the default that Help shows.
   void Text(std::string name, std::string help, std::string* target);
-  void Int(std::string name, std::string help, int64_t* target, int64_t at_least);
+  void Int(std::string name, std::string help, int64_t* target, int64_t at_least,
+           int64_t at_most = std::numeric_limits<int64_t>::max());
   void Real(std::string name, std::string help, double* target, double above);
   // One of `choices`.
   void Choice(std::string name, std::string help, std::string* target, std::vector<std::string> choices);

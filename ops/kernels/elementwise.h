@@ -110,7 +110,8 @@ template <typename In, typename Out, typename F>
 Kernel BinaryKernel(const KernelSpec& spec, F f) {
   return {.run =
               [f, walk = MakeWalk<2>(spec)](const KernelArgs& args) {
-                const auto [sa, sb] = walk.dims.back().strides;
+                const std::array<int64_t, 2>& strides = walk.dims.back().strides;
+                const int64_t sa = strides[0], sb = strides[1];
                 ForEachRun(walk, args.begin, args.end,
                            [&](int64_t to, const std::array<int64_t, 2>& from, int64_t n) {
                              const In* a = args.In<In>(0) + from[0];
@@ -159,7 +160,8 @@ template <typename T>
 Kernel SelectKernel(const KernelSpec& spec) {
   return {.run =
               [walk = MakeWalk<3>(spec)](const KernelArgs& args) {
-                const auto [sc, sa, sb] = walk.dims.back().strides;
+                const std::array<int64_t, 3>& strides = walk.dims.back().strides;
+                const int64_t sc = strides[0], sa = strides[1], sb = strides[2];
                 ForEachRun(walk, args.begin, args.end,
                            [&](int64_t to, const std::array<int64_t, 3>& from, int64_t n) {
                              const bool* c = args.In<bool>(0) + from[0];
