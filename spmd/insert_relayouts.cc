@@ -29,6 +29,12 @@ Layout LayoutOf(const Mesh& mesh, const LetterList& letters, const LetterAxes& a
   return Layout(mesh, std::move(dims), std::move(partials));
 }
 
+AxisSet AxesOf(const PartialSet& partials) {
+  AxisSet axes;
+  for (const Partial& partial : partials) axes.Add(partial.axis);
+  return axes;
+}
+
 PartialSet ReducedBy(const Rule& rule, const LetterAxes& axes) {
   PartialSet partials;
   for (size_t l = 0; l < rule.letters.size(); ++l)
@@ -342,8 +348,11 @@ class Inserter {
       const ValueId id = node.results[i];
       natural_[id] = to.nodes()[index].results[i];
       rewriter_.Set(id, natural_[id]);
-      // Where the value is wanted: its layout, with what it still may owe.
-      const Layout want = graph_.value(id).layout->WithPartials(flow_->seen(id));
+      // Where the value is wanted: its layout, with what it still may owe. One that is wanted along an axis
+      // over which it owes a sum stays as it is: no reader takes it so.
+      const PartialSet owed = flow_->seen(id);
+      if (graph_.value(id).layout->ShardedAxes().Intersects(AxesOf(owed))) continue;
+      const Layout want = graph_.value(id).layout->WithPartials(owed);
       if (*to.value(natural_[id]).layout != want)
         rewriter_.Set(id, Relay(natural_[id], want, Reason(node, choice, id, want)));
     }

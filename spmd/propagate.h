@@ -1,9 +1,9 @@
 // Propagate gives every value of a global program a layout.
 //
 // The user's layouts are locks. From them axes flow along the letters of the ops' rules, forward
-// and backward, elementwise ops first; where a letter meets two layouts the larger tensor's wins.
-// A dim that nothing reaches stays whole. The order is fixed, so the result is deterministic, and
-// each decision remembers the op that caused it.
+// and backward, elementwise ops first; where a letter meets two layouts, or two letters of an op want
+// one axis, the larger tensor's wins. A dim that nothing reaches stays whole. The order is fixed, so the
+// result is deterministic, and each decision remembers the op that caused it.
 //
 // Follows the factor propagation of Shardy (openxla/shardy, "sharding propagation") and GSPMD
 // (arXiv 2105.04663, section 3.5).

@@ -1,5 +1,6 @@
 #include "spmd/simplify.h"
 
+#include <optional>
 #include <string>
 #include <unordered_map>
 
@@ -41,13 +42,22 @@ std::string KeyOf(const Graph& graph, const Node& node, std::span<const ValueId>
   return key;
 }
 
+// `node` as a relayout.
+Node RelayoutTo(const Layout& layout, Node node) {
+  node.row = &GetOp("relayout");
+  node.attrs = {{"layout", layout}};
+  return node;
+}
+
 }  // namespace
 
 Graph FoldSizes(const Graph& graph) {
   Rewriter rewriter(graph);
   for (const Node& node : graph.nodes()) {
     if (node.row->name == "stop_gradient") {
-      rewriter.Set(node.results[0], rewriter.Map(node.operands[0]));
+      const std::optional<Layout>& pin = graph.value(node.results[0]).layout;
+      if (pin.has_value()) rewriter.Copy(RelayoutTo(*pin, node));
+      else rewriter.Set(node.results[0], rewriter.Map(node.operands[0]));
     } else if (node.row->name == "dimension_size") {
       int64_t size = 1;
       for (int64_t d : node.attrs.Get<std::vector<int64_t>>("dims"))

@@ -5,7 +5,8 @@
 
 namespace meshwork {
 
-// Replaces dimension_size by the constant it is, and stop_gradient by its operand.
+// Replaces dimension_size by the constant it is, and stop_gradient by its operand, or by a relayout where it
+// is pinned.
 Graph FoldSizes(const Graph& graph);
 
 // Common subexpressions: nodes with the same op, operands, attributes and result layouts become one.

@@ -3,8 +3,9 @@
 //
 // The files of cases/ are the rows of the design's table of hard partitionings. Each states, as
 // "// wire: N", the bytes that one device puts on the wire, by the formulas of ops/program.h.
+#include "support/golden.h"
+
 #include <charconv>
-#include <functional>
 #include <optional>
 
 #include "gmock/gmock.h"
@@ -15,7 +16,6 @@
 #include "spmd/localize.h"
 #include "spmd/propagate.h"
 #include "spmd/simplify.h"
-#include "support/golden.h"
 
 namespace meshwork {
 namespace {
@@ -43,7 +43,8 @@ constexpr Pass kPasses[] = {
     {"spmd/drop_dead_code", [](const Graph& g) { return PrintGraph(DropDeadCode(g)); }},
     {"spmd/propagate", PropagateText},
     {"spmd/insert_relayouts", [](const Graph& g) { return PrintGraph(InsertRelayouts(Propagate(g).graph)); }},
-    {"spmd/localize", [](const Graph& g) { return PrintGraph(Localize(InsertRelayouts(Propagate(g).graph))); }},
+    {"spmd/localize",
+     [](const Graph& g) { return PrintGraph(Localize(InsertRelayouts(Propagate(g).graph))); }},
     {"spmd/bucket_reductions", [](const Graph& g) { return PrintGraph(BucketReductions(g)); }},
     {"spmd/compile", CompileText},
     {"spmd/cases", CompileText},

@@ -1,0 +1,129 @@
+// One application of a row: a sample of its list, in the sizes that a test wants.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "fmt/format.h"
+#include "fmt/ranges.h"
+#include "ops/row.h"
+#include "ops/text.h"
+
+namespace meshwork {
+
+struct Sample {
+  const OpRow* row = nullptr;
+  std::string text;  // "f32[4,6], f32[6,8]; transpose_a=true"
+  std::vector<Type> operands, results;
+  Attrs attrs;
+
+  Rule rule() const { return row->rule({operands, results, attrs}); }
+  // "matmul f32[4,6], f32[6,8] -> f32[4,8]"
+  std::string ToString() const {
+    auto join = [](const std::vector<Type>& types) {
+      std::vector<std::string> names;
+      for (const Type& type : types) names.push_back(type.ToString());
+      return fmt::format("{}", fmt::join(names, ", "));
+    };
+    return fmt::format("{} {} -> {} (sample \"{}\")", row->name, join(operands), join(results), text);
+  }
+};
+
+namespace internal {
+
+// "f32[4,6], f32[6,8]" -> {"f32[4,6]", "f32[6,8]"}.
+inline std::vector<std::string> SplitTypes(std::string_view text) {
+  std::vector<std::string> types;
+  for (size_t end = text.find(']'); end != std::string_view::npos; end = text.find(']')) {
+    types.emplace_back(text.substr(0, end + 1));
+    text.remove_prefix(end + 1);
+    const size_t next = text.find_first_not_of(", ");
+    text.remove_prefix(next == std::string_view::npos ? text.size() : next);
+  }
+  return types;
+}
+
+inline std::string Numbered(std::string_view prefix, int count) {
+  std::vector<std::string> names;
+  for (int i = 0; i < count; ++i) names.push_back(fmt::format("{}{}", prefix, i));
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+}  // namespace internal
+
+// The sample as a program that the parser reads.
+inline std::string ProgramText(const OpRow& row, std::string_view sample) {
+  const size_t semicolon = sample.find(';');
+  const std::vector<std::string> types = internal::SplitTypes(sample.substr(0, semicolon));
+  std::vector<std::string> arguments;
+  for (size_t i = 0; i < types.size(); ++i) arguments.push_back(fmt::format("%a{}: {}", i, types[i]));
+  const std::string results = internal::Numbered("%r", row.num_results);
+  return fmt::format("mesh []\nfunc sample({}) {{\n  {} = {} {} {}\n  return {}\n}}\n",
+                     fmt::join(arguments, ", "), results, row.name,
+                     internal::Numbered("%a", static_cast<int>(types.size())),
+                     semicolon == std::string_view::npos ? "" : sample.substr(semicolon + 1), results);
+}
+
+// Error: that of the parser.
+inline absl::StatusOr<Sample> ParseSample(const OpRow& row, std::string_view text) {
+  ASSIGN_OR_RETURN(Graph graph, ParseGraph(ProgramText(row, text), "sample"));
+  const Node& node = graph.nodes()[0];
+  return Sample{&row, std::string(text), TypesOf(graph, node.operands), TypesOf(graph, node.results),
+                node.attrs};
+}
+
+// The same op with letter l of its rule of size sizes[l]; nothing if it cannot be had so.
+inline std::optional<Sample> Resize(const Sample& sample, const std::vector<int64_t>& sizes) {
+  const Rule rule = sample.rule();
+  auto resize = [&](Type& type, const LetterList& letters) {
+    for (size_t d = 0; d < letters.size(); ++d) {
+      if (letters[d] == kNoLetter) continue;
+      type.shape[d] = type.shape[d] / rule.letters[letters[d]].size * sizes[letters[d]];
+    }
+  };
+  Sample resized = sample;
+  for (size_t i = 0; i < sample.operands.size(); ++i) resize(resized.operands[i], rule.operands[i]);
+  for (size_t i = 0; i < sample.results.size(); ++i) resize(resized.results[i], rule.results[i]);
+  resized.attrs = WithResultShape(*sample.row, sample.attrs, resized.results[0].shape);
+  const auto inferred = sample.row->infer({resized.operands, {}, resized.attrs});
+  if (!inferred.ok() || *inferred != resized.results) return std::nullopt;
+  return resized;
+}
+
+// The op on arguments %a0, … that lie as `operands` say, its results pinned to `results`.
+inline Graph BuildGraph(const Sample& sample, const std::vector<Layout>& operands,
+                        const std::vector<Layout>& results, const Mesh& mesh) {
+  Graph graph(mesh);
+  std::vector<ValueId> arguments;
+  for (size_t i = 0; i < operands.size(); ++i) {
+    arguments.push_back(graph.AddArgument({.name = fmt::format("a{}", i),
+                                           .type = sample.operands[i],
+                                           .global = sample.operands[i],
+                                           .layout = operands[i]},
+                                          /*is_variable=*/false));
+  }
+  Attrs attrs = sample.attrs;  // a layout among them is one of the sample's mesh
+  for (const auto& [name, value] : sample.attrs.entries())
+    if (const auto* layout = std::get_if<Layout>(&value))
+      attrs.Set(name, Layout::Replicated(mesh, layout->rank()));
+  const int node = graph.TryAdd(*sample.row, arguments, std::move(attrs), {"sample", 1}).value();
+  for (size_t i = 0; i < results.size(); ++i) {
+    const ValueId id = graph.nodes()[node].results[i];
+    graph.mutable_value(id).layout = results[i];
+    graph.AddOutput({fmt::format("r{}", i), id});
+  }
+  return graph;
+}
+
+// Every row that a global program may have.
+inline std::vector<const OpRow*> RowsUnderContract() {
+  std::vector<const OpRow*> rows;
+  for (const OpRow* row : AllOps())
+    if (row->kind == OpKind::kCompute || row->kind == OpKind::kIdentity) rows.push_back(row);
+  return rows;
+}
+
+}  // namespace meshwork
