@@ -40,6 +40,14 @@ absl::StatusOr<std::vector<Type>> InferRandom(const OpView& view) {
   return InferGenerated(view);
 }
 
+absl::StatusOr<std::vector<Type>> InferNormal(const OpView& view) {
+  const double mean = view.attrs.Get<double>("mean"), stddev = view.attrs.Get<double>("stddev");
+  if (!std::isfinite(mean) || !std::isfinite(stddev) || stddev < 0)
+    return InvalidArgument("mean={} stddev={} is no distribution; both are finite and stddev is not negative.", mean,
+                           stddev);
+  return InferRandom(view);
+}
+
 absl::StatusOr<std::vector<Type>> InferUniform(const OpView& view) {
   const double low = view.attrs.Get<double>("low"), high = view.attrs.Get<double>("high");
   if (!(low <= high) || !std::isfinite(high - low))
@@ -142,8 +150,8 @@ Kernel OneHotCpu(const KernelSpec& spec) {
                     for (int64_t i = args.begin; i < args.end; ++i) {
                       To* row = args.Out<To>(0) + i * depth;
                       std::fill_n(row, depth, To(0));
-                      const int64_t hot = static_cast<int64_t>(args.In<From>(0)[i]) - extent.start;
-                      if (hot >= 0 && hot < extent.size) row[hot] = To(1);
+                      const auto hot = static_cast<int64_t>(args.In<From>(0)[i]);
+                      if (hot >= extent.start && hot < extent.start + extent.size) row[hot - extent.start] = To(1);
                     }
                   },
               .units = spec.operands[0].local.num_elements()};
@@ -205,7 +213,7 @@ const std::vector<OpRow>& Rows() {
       {.name = "random_normal", .doc = "normal, Philox4x32-10 by (seed, stream, global index), Box-Muller",
        .num_operands = 0,
        .attrs = {seed, stream, {"mean", AttrKind::kFloat, 0.0}, {"stddev", AttrKind::kFloat, 1.0}, kDType, kShape},
-       .infer = InferRandom, .rule = GeneratedRule, .cpu = RandomCpu<true>, .reads_block = true,
+       .infer = InferNormal, .rule = GeneratedRule, .cpu = RandomCpu<true>, .reads_block = true,
        .samples = {"; seed=7 shape=[4,6]", "; seed=7 stream=2 mean=1 stddev=3 dtype=f64 shape=[5]"}},
   };
   return *rows;

@@ -14,8 +14,9 @@ std::string BaseName(std::string_view path) {
   return std::string(slash == std::string_view::npos ? path : path.substr(slash + 1));
 }
 
-// A letter or _ followed by letters, digits and _ . / -
+// A letter or _ followed by letters, digits and _ . / -, without the // that opens a comment.
 bool IsArgumentName(std::string_view name) {
+  if (name.find("//") != std::string_view::npos) return false;
   if (name.empty() || !(std::isalpha(static_cast<unsigned char>(name[0])) || name[0] == '_')) return false;
   for (char c : name) {
     if (!std::isalnum(static_cast<unsigned char>(c)) && std::string_view("_./-").find(c) == std::string_view::npos)

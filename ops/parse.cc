@@ -49,7 +49,8 @@ class Parser {
         return Fail("expected %, update, return or }");
       }
     }
-    if (Peek() != '\0') return Fail("expected the end of the program");
+    SkipSpace();
+    if (at_ < text_.size()) return Fail("expected the end of the program");
     RETURN_IF_ERROR(FinishLocal());
     return std::move(graph_);
   }
@@ -83,8 +84,9 @@ class Parser {
   absl::StatusOr<std::string> Word(std::string_view what, std::string_view extra = "") {
     SkipSpace();
     const size_t start = at_;
-    while (at_ < text_.size() && (std::isalnum(static_cast<unsigned char>(text_[at_])) || text_[at_] == '_' ||
-                                  extra.find(text_[at_]) != std::string_view::npos)) {
+    while (at_ < text_.size() && text_.substr(at_, 2) != "//" &&
+           (std::isalnum(static_cast<unsigned char>(text_[at_])) || text_[at_] == '_' ||
+            extra.find(text_[at_]) != std::string_view::npos)) {
       ++at_;
     }
     if (at_ == start) return Fail(fmt::format("expected {}", what));
@@ -118,7 +120,7 @@ class Parser {
     SkipSpace();
     const char next = Peek();
     return FailAt(at_, fmt::format("{}, found {}.", message,
-                                   next == '\0' ? "the end" : fmt::format("'{}'", next)));
+                                   at_ >= text_.size() ? "the end" : fmt::format("'{}'", next)));
   }
 
   // ---- Pieces.
@@ -250,6 +252,7 @@ class Parser {
                                              .layout = a.layout,
                                              .location = {std::string(file_), LineAt(start)}},
                                             is_variable);
+      value_at_.push_back(start);
       RETURN_IF_ERROR(Define(start, name, id));
     } while (TryTake(','));
     return Take(')');
@@ -386,6 +389,7 @@ class Parser {
     absl::StatusOr<int> node = AddNode(**row, operands, std::move(attrs), annotations, names.size(),
                                        {std::string(file_), LineAt(op_at)});
     if (!node.ok()) return FailAt(op_at, MessageOf(node.status()));
+    value_at_.resize(graph_.values().size(), op_at);
     for (size_t i = 0; i < names.size(); ++i) {
       const ValueId id = graph_.nodes()[*node].results[i];
       if (!IsNumbered(names[i])) graph_.mutable_value(id).name = names[i];
@@ -407,7 +411,10 @@ class Parser {
                              expected == 1 ? "" : "s", num_results, annotations.size());
     const bool has_blocks = std::any_of(annotations.begin(), annotations.end(),
                                         [](const Annotation& a) { return a.global.has_value(); });
-    if (!local_op && !has_blocks) {
+    const bool reads_blocks = std::any_of(operands.begin(), operands.end(), [&](ValueId id) {
+      return graph_.value(id).type != graph_.value(id).global;
+    });
+    if (!local_op && !has_blocks && !(reads_blocks && annotations.empty())) {
       ASSIGN_OR_RETURN(int node, graph_.TryAdd(row, operands, std::move(attrs), location));
       for (size_t i = 0; i < annotations.size(); ++i) {
         ValueInfo& info = graph_.mutable_value(graph_.nodes()[node].results[i]);
@@ -451,10 +458,15 @@ class Parser {
     for (const VariableUpdate& update : graph_.updates())
       if (update.argument == argument) return FailAt(start, fmt::format("{} is updated twice.", name));
     const ValueInfo& new_info = graph_.value(value);
+    auto types = [](const ValueInfo& info) {
+      return info.type == info.global ? info.type.ToString()
+                                      : fmt::format("{} of {}", info.type.ToString(), info.global.ToString());
+    };
     if (old_info.type != new_info.type || old_info.global != new_info.global)
-      return FailAt(start, fmt::format("{} is {}, its new value {}; they must agree.", name,
-                                       old_info.type.ToString(), new_info.type.ToString()));
+      return FailAt(start, fmt::format("{} is {}, its new value {}; they must agree.", name, types(old_info),
+                                       types(new_info)));
     graph_.AddUpdate({argument, value});
+    update_at_.push_back(start);
     return absl::OkStatus();
   }
 
@@ -479,28 +491,26 @@ class Parser {
   // In a local program every value has a layout that fits its block; values without one are whole.
   absl::Status FinishLocal() {
     if (!is_local_) return absl::OkStatus();
-    auto fail = [&](const SourceLocation& location, std::string_view message) {
-      return InvalidArgument("{}: {}", location.ToString(), message);
-    };
     for (size_t i = 0; i < graph_.values().size(); ++i) {
       ValueInfo& info = graph_.mutable_value(static_cast<ValueId>(i));
       if (!info.layout.has_value()) info.layout = Layout::Replicated(graph_.mesh(), info.type.rank());
       const bool fits = info.global.rank() == info.layout->rank() && info.global.dtype == info.type.dtype &&
                         info.layout->LocalShape(info.global.shape) == info.type.shape;
       if (!fits)
-        return fail(info.location, fmt::format("{} is not the block of {} under {}.", info.type.ToString(),
+        return FailAt(value_at_[i], fmt::format("{} is not the block of {} under {}.", info.type.ToString(),
                                                info.global.ToString(), info.layout->ToString()));
     }
-    for (const VariableUpdate& update : graph_.updates()) {
+    for (size_t i = 0; i < graph_.updates().size(); ++i) {
+      const VariableUpdate& update = graph_.updates()[i];
       const ValueInfo& variable = graph_.value(graph_.arguments()[update.argument].value);
       if (*variable.layout != *graph_.value(update.value).layout)
-        return fail(variable.location, fmt::format("%{} is {}, its new value {}; the layouts must agree.",
+        return FailAt(update_at_[i], fmt::format("%{} is {}, its new value {}; the layouts must agree.",
                                                    variable.name, variable.layout->ToString(),
                                                    graph_.value(update.value).layout->ToString()));
     }
     for (const Node& node : graph_.nodes()) {
       if (absl::Status status = CheckLocalNode(graph_, node); !status.ok())
-        return fail(node.location, fmt::format("{}: {}", node.row->name, MessageOf(status)));
+        return FailAt(value_at_[node.results[0]], fmt::format("{}: {}", node.row->name, MessageOf(status)));
     }
     return absl::OkStatus();
   }
@@ -511,6 +521,8 @@ class Parser {
   Graph graph_;
   std::map<std::string, ValueId> ids_;
   bool is_local_ = false;
+  std::vector<size_t> value_at_;   // per value: where its op, or the argument, stands in the text
+  std::vector<size_t> update_at_;  // per update: where the variable stands
 };
 
 }  // namespace

@@ -34,8 +34,8 @@ struct Exchange {
 
 absl::Status NotCovered(const Exchange& x, int64_t device, const Block& block, int64_t found) {
   return InvalidArgument(
-      "{}: device {} holds {} of the result {} {}, and its group holds only {} of these {} elements of the operand "
-      "{}; the layouts must be those that the collective exchanges.",
+      "{}: device {} holds {} of the result {} {}, and its group holds only {} of these {} elements of the "
+      "operand {}; the layouts must be those that the collective exchanges.",
       x.where(), device, BlockToString(block), x.to.global.ToString(), x.to.layout->ToString(), found,
       NumElements(block), x.from.layout->ToString());
 }
@@ -43,8 +43,8 @@ absl::Status NotCovered(const Exchange& x, int64_t device, const Block& block, i
 absl::Status CheckReducible(const Exchange& x) {
   if (!AxisSet(x.axes()).Intersects(x.from.layout->ShardedAxes())) return absl::OkStatus();
   return InvalidArgument(
-      "{}: the operand {} {} is sharded by an axis of {}; a reduction adds up blocks of the same place.", x.where(),
-      x.from.global.ToString(), x.from.layout->ToString(), x.mesh().AxesToString(x.axes()));
+      "{}: the operand {} {} is sharded by an axis of {}; a reduction adds up blocks of the same place.",
+      x.where(), x.from.global.ToString(), x.from.layout->ToString(), x.mesh().AxesToString(x.axes()));
 }
 
 absl::Status PlanAllReduce(const Exchange& x, std::vector<Transfer>& transfers) {
@@ -60,7 +60,8 @@ absl::Status PlanAllReduce(const Exchange& x, std::vector<Transfer>& transfers) 
     Transfer transfer = x.NewTransfer(device);
     transfer.box = BoxCopy::Linear(x.to.type.num_elements());
     transfer.op = x.op();
-    for (int64_t m = 0; m < group.size(); ++m) transfer.from.push_back(x.from_buffers.Of(group.Member(device, m)));
+    for (int64_t m = 0; m < group.size(); ++m)
+      transfer.from.push_back(x.from_buffers.Of(group.Member(device, m)));
     transfers.push_back(std::move(transfer));
   }
   return absl::OkStatus();
@@ -79,7 +80,8 @@ absl::Status PlanReduceScatter(const Exchange& x, std::vector<Transfer>& transfe
     transfer.box = BoxCopy(common, BoxBuffer::OfDevice(*x.from.layout, x.global(), device),
                            BoxBuffer::OfDevice(*x.to.layout, x.global(), device));
     transfer.op = x.op();
-    for (int64_t m = 0; m < group.size(); ++m) transfer.from.push_back(x.from_buffers.Of(group.Member(device, m)));
+    for (int64_t m = 0; m < group.size(); ++m)
+      transfer.from.push_back(x.from_buffers.Of(group.Member(device, m)));
     transfers.push_back(std::move(transfer));
   }
   return absl::OkStatus();
@@ -109,7 +111,8 @@ absl::Status PlanMove(const Exchange& x, std::vector<Transfer>& transfers) {
     const int64_t device = x.to_buffers.instances.Representative(i);
     const Block block = x.to.layout->BlockOf(x.global(), device);
     int64_t found = 0;
-    for (int64_t m = 0; m < group.size(); ++m) found += CopyCommon(x, device, group.Member(device, m), transfers);
+    for (int64_t m = 0; m < group.size(); ++m)
+      found += CopyCommon(x, device, group.Member(device, m), transfers);
     if (found != NumElements(block)) return NotCovered(x, device, block, found);
   }
   return absl::OkStatus();
@@ -126,7 +129,8 @@ int64_t PermuteSource(const Exchange& x, int64_t device, const Block& block) {
   const AxisGroup terms(x.mesh(), PartialAxes(*x.from.layout));
   int64_t source = terms.Member(device, AxisGroup(x.mesh(), PartialAxes(*x.to.layout)).RankOf(device));
   for (int axis : x.from.layout->ShardedAxes().ToList()) {
-    source += (x.mesh().CoordinateOn(axis, holder) - x.mesh().CoordinateOn(axis, source)) * x.mesh().stride(axis);
+    source +=
+        (x.mesh().CoordinateOn(axis, holder) - x.mesh().CoordinateOn(axis, source)) * x.mesh().stride(axis);
   }
   return source;
 }
@@ -135,8 +139,9 @@ absl::Status PlanPermute(const Exchange& x, std::vector<Transfer>& transfers) {
   const int64_t from_terms = x.mesh().GroupSize(PartialAxes(*x.from.layout));
   const int64_t to_terms = x.mesh().GroupSize(PartialAxes(*x.to.layout));
   if (from_terms != to_terms) {
-    return InvalidArgument("{}: the operand {} is a reduction of {} terms and the result {} of {}; a permute only moves.",
-                           x.where(), x.from.layout->ToString(), from_terms, x.to.layout->ToString(), to_terms);
+    return InvalidArgument(
+        "{}: the operand {} is a reduction of {} terms and the result {} of {}; a permute only moves.",
+        x.where(), x.from.layout->ToString(), from_terms, x.to.layout->ToString(), to_terms);
   }
   for (int64_t i = 0; i < x.to_buffers.instances.count(); ++i) {
     const int64_t device = x.to_buffers.instances.Representative(i);
@@ -152,9 +157,11 @@ struct Planner {
   std::string_view op;
   absl::Status (*plan)(const Exchange& x, std::vector<Transfer>& transfers);
 };
-constexpr Planner kPlanners[] = {
-    {"all_reduce", PlanAllReduce}, {"all_gather", PlanMove},           {"reduce_scatter", PlanReduceScatter},
-    {"all_to_all", PlanMove},      {"collective_permute", PlanPermute}};
+constexpr Planner kPlanners[] = {{"all_reduce", PlanAllReduce},
+                                 {"all_gather", PlanMove},
+                                 {"reduce_scatter", PlanReduceScatter},
+                                 {"all_to_all", PlanMove},
+                                 {"collective_permute", PlanPermute}};
 
 }  // namespace
 
@@ -169,8 +176,9 @@ absl::StatusOr<std::vector<Transfer>> PlanCollective(const Graph& local, int nod
                    buffers[node.operands[r]],
                    buffers[node.results[r]]};
   if (x.from.global != x.to.global) {
-    return InvalidArgument("{}: the operand is part of a {}, the result of a {}; collectives move one tensor.",
-                           x.where(), x.from.global.ToString(), x.to.global.ToString());
+    return InvalidArgument(
+        "{}: the operand is part of a {}, the result of a {}; collectives move one tensor.", x.where(),
+        x.from.global.ToString(), x.to.global.ToString());
   }
   for (const Planner& planner : kPlanners) {
     if (planner.op != node.row->name) continue;

@@ -8,7 +8,8 @@ namespace meshwork {
 namespace {
 
 BoxBuffer BufferOf(const DTensor& tensor, int64_t instance) {
-  return BoxBuffer::OfDevice(tensor.layout(), tensor.type().shape, tensor.instances().Representative(instance));
+  return BoxBuffer::OfDevice(tensor.layout(), tensor.type().shape,
+                             tensor.instances().Representative(instance));
 }
 
 // The buffer that devices holding the same block as instance i are compared with: that of the
@@ -30,22 +31,24 @@ std::string ElementToString(DType dtype, const std::byte* p) {
 
 absl::Status CheckReplica(const DTensor& tensor, int64_t first, int64_t i) {
   const Block block = tensor.block(i);
-  const BoxCopy box(block, BufferOf(tensor, i), BoxBuffer{BufferOf(tensor, i).start, tensor.local_type().shape});
+  const BoxCopy box(block, BufferOf(tensor, i), BufferOf(tensor, i));
   const int64_t size = DTypeSize(tensor.type().dtype);
   int64_t differs = -1;
   box.ForRuns(0, box.elements(), [&](int64_t offset, int64_t, int64_t count) {
     for (int64_t e = offset; e < offset + count && differs < 0; ++e) {
-      if (std::memcmp(tensor.instance(first) + e * size, tensor.instance(i) + e * size, size) != 0) differs = e;
+      if (std::memcmp(tensor.instance(first) + e * size, tensor.instance(i) + e * size, size) != 0)
+        differs = e;
     }
   });
   if (differs < 0) return absl::OkStatus();
   const DType dtype = tensor.type().dtype;
   return absl::InternalError(fmt::format(
-      "Unpack: the replicas of a {} {} disagree: element {} of the block {} is {} on device {} and {} on device {}; "
-      "the program that wrote it misses a collective.",
+      "Unpack: the replicas of a {} {} disagree: element {} of the block {} is {} on device {} and {} on "
+      "device {}; the program that wrote it misses a collective.",
       tensor.type().ToString(), tensor.layout().ToString(), differs, BlockToString(block),
-      ElementToString(dtype, tensor.instance(first) + differs * size), tensor.instances().Representative(first),
-      ElementToString(dtype, tensor.instance(i) + differs * size), tensor.instances().Representative(i)));
+      ElementToString(dtype, tensor.instance(first) + differs * size),
+      tensor.instances().Representative(first), ElementToString(dtype, tensor.instance(i) + differs * size),
+      tensor.instances().Representative(i)));
 }
 
 }  // namespace
@@ -63,8 +66,8 @@ DTensor::DTensor(Type global, Layout layout, bool share)
 absl::Status Pack(const Tensor& host, DTensor& to) {
   MESHWORK_CHECK(to.valid());
   if (host.type() != to.type()) {
-    return InvalidArgument("Pack: a {} cannot fill a {} {}; dtype and shape must agree.", host.type().ToString(),
-                           to.type().ToString(), to.layout().ToString());
+    return InvalidArgument("Pack: a {} cannot fill a {} {}; dtype and shape must agree.",
+                           host.type().ToString(), to.type().ToString(), to.layout().ToString());
   }
   if (!host.valid()) {
     return InvalidArgument("Pack: the {} has no elements yet; a default-constructed Tensor is empty.",
@@ -72,7 +75,8 @@ absl::Status Pack(const Tensor& host, DTensor& to) {
   }
   for (int64_t i = 0; i < to.instances().count(); ++i) {
     const BoxCopy box(to.block(i), BoxBuffer::Whole(to.type().shape), BufferOf(to, i));
-    box.Copy(static_cast<const std::byte*>(host.raw()), to.instance(i), DTypeSize(host.dtype()), 0, box.elements());
+    box.Copy(static_cast<const std::byte*>(host.raw()), to.instance(i), DTypeSize(host.dtype()), 0,
+             box.elements());
   }
   return absl::OkStatus();
 }
@@ -86,7 +90,8 @@ absl::StatusOr<Tensor> Unpack(const DTensor& from, bool check_replicas) {
       continue;
     }
     const BoxCopy box(from.block(i), BufferOf(from, i), BoxBuffer::Whole(from.type().shape));
-    box.Copy(from.instance(i), static_cast<std::byte*>(host.raw()), DTypeSize(host.dtype()), 0, box.elements());
+    box.Copy(from.instance(i), static_cast<std::byte*>(host.raw()), DTypeSize(host.dtype()), 0,
+             box.elements());
   }
   return host;
 }

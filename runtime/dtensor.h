@@ -41,7 +41,9 @@ class DTensor {
   const InstanceMap& instances() const { return instances_; }
   // REQUIRES: 0 <= i < instances().count(). 64-byte aligned, local_type().bytes() long.
   std::byte* instance(int64_t i) { return static_cast<std::byte*>(storage_.get()) + i * stride_; }
-  const std::byte* instance(int64_t i) const { return static_cast<const std::byte*>(storage_.get()) + i * stride_; }
+  const std::byte* instance(int64_t i) const {
+    return static_cast<const std::byte*>(storage_.get()) + i * stride_;
+  }
   // The elements of the global tensor that instance i holds.
   Block block(int64_t i) const { return layout_.BlockOf(type_.shape, instances_.Representative(i)); }
   // Bytes allocated for all instances.

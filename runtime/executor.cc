@@ -14,8 +14,8 @@ namespace meshwork {
 namespace {
 
 // The DTensor that argument `a` of the program is bound to: the one there is, or a new one.
-absl::StatusOr<DTensor> BindVariable(const Graph& graph, int a, const std::map<std::string, DTensor>& variables,
-                                     bool share) {
+absl::StatusOr<DTensor> BindVariable(const Graph& graph, int a,
+                                     const std::map<std::string, DTensor>& variables, bool share) {
   const std::string& name = graph.argument_name(a);
   const ValueInfo& info = graph.value(graph.arguments()[a].value);
   const auto it = variables.find(name);
@@ -23,8 +23,8 @@ absl::StatusOr<DTensor> BindVariable(const Graph& graph, int a, const std::map<s
   const DTensor& state = it->second;
   if (state.valid() && state.type() == info.global && state.layout() == *info.layout) return state;
   return InvalidArgument(
-      "Executor: variable \"{}\" is {} {} on {} in the program and {} {} on {} in the state; programs that share a "
-      "variable must declare it alike.",
+      "Executor: variable \"{}\" is {} {} on {} in the program and {} {} on {} in the state; programs that "
+      "share a variable must declare it alike.",
       name, info.global.ToString(), info.layout->ToString(), graph.mesh().ToString(), state.type().ToString(),
       state.layout().ToString(), state.layout().mesh().ToString());
 }
@@ -128,39 +128,45 @@ absl::Status Executor::CheckFeeds(const std::map<std::string, Tensor>& feeds) co
     const int a = graph_.FindArgument(name);
     if (a >= 0 && !graph_.arguments()[a].is_variable) continue;
     if (a >= 0) {
-      return InvalidArgument("Run: feed \"{}\" is a variable; the program keeps its value, set it with Pack.", name);
+      return InvalidArgument("Run: feed \"{}\" is a variable; the program keeps its value, set it with Pack.",
+                             name);
     }
     std::vector<std::string> inputs;
     for (size_t i = 0; i < graph_.arguments().size(); ++i)
       if (!graph_.arguments()[i].is_variable) inputs.push_back(graph_.argument_name(static_cast<int>(i)));
     std::string hint = DidYouMean(name, inputs);
-    return InvalidArgument("Run: feed \"{}\" is no input of {}{}", name, Signature(), hint.empty() ? "." : hint);
+    return InvalidArgument("Run: feed \"{}\" is no input of {}{}", name, Signature(),
+                           hint.empty() ? "." : hint);
   }
   for (const Argument& argument : graph_.arguments()) {
     if (argument.is_variable) continue;
     const ValueInfo& info = graph_.value(argument.value);
     const auto it = feeds.find(info.name);
     if (it == feeds.end()) {
-      return InvalidArgument("Run: feed \"{}\" is missing; {} takes every input at every step.", info.name, Signature());
+      return InvalidArgument("Run: feed \"{}\" is missing; {} takes every input at every step.", info.name,
+                             Signature());
     }
     const Type& type = it->second.type();
     if (!it->second.valid()) {
-      return InvalidArgument("Run: feed \"{}\" is a Tensor without elements; the program takes {}.", info.name,
-                             info.global.ToString());
+      return InvalidArgument("Run: feed \"{}\" is a Tensor without elements; the program takes {}.",
+                             info.name, info.global.ToString());
     }
     if (type.shape != info.global.shape) {
-      return InvalidArgument("Run: feed \"{}\" is {}; the program takes {}, compile it for this shape or feed that one.",
-                             info.name, type.ToString(), info.global.ToString());
+      return InvalidArgument(
+          "Run: feed \"{}\" is {}; the program takes {}, compile it for this shape or feed that one.",
+          info.name, type.ToString(), info.global.ToString());
     }
     if (type.dtype != info.global.dtype) {
-      return InvalidArgument("Run: feed \"{}\" is {}; the program takes {}, convert it or cast inside the program.",
-                             info.name, type.ToString(), info.global.ToString());
+      return InvalidArgument(
+          "Run: feed \"{}\" is {}; the program takes {}, convert it or cast inside the program.", info.name,
+          type.ToString(), info.global.ToString());
     }
   }
   return absl::OkStatus();
 }
 
-absl::Status Executor::Run(const std::map<std::string, Tensor>& feeds, std::map<std::string, Tensor>* outputs) {
+absl::Status Executor::Run(const std::map<std::string, Tensor>& feeds,
+                           std::map<std::string, Tensor>* outputs) {
   RETURN_IF_ERROR(CheckFeeds(feeds));
   for (size_t a = 0; a < feed_buffers_.size(); ++a) {
     if (graph_.arguments()[a].is_variable) continue;
@@ -227,7 +233,8 @@ void Executor::RunKernel(const Instruction& instruction, int worker) {
     const BufferId* buffers = instruction.buffers.data() + first;
     for (int i = 0; i < num_in; ++i) call.in[i] = addresses_[buffers[i]];
     for (int i = 0; i < num_out; ++i) call.out[i] = addresses_[buffers[num_in + i]];
-    const std::span<const Block> blocks(instruction.blocks.data() + (blocks_per_item ? first : 0), num_in + num_out);
+    const std::span<const Block> blocks(instruction.blocks.data() + (blocks_per_item ? first : 0),
+                                        num_in + num_out);
     instruction.kernel.run({.in = {call.in.data(), static_cast<size_t>(num_in)},
                             .out = {call.out.data(), static_cast<size_t>(num_out)},
                             .in_blocks = blocks.first(num_in),

@@ -20,15 +20,17 @@ std::string NameOf(const Graph& local, ValueId id) {
 absl::Status CheckValue(const Graph& local, ValueId id) {
   const ValueInfo& info = local.value(id);
   if (!info.layout.has_value()) {
-    return InvalidArgument("Executor: {} has no layout; a local program says where every value lies, so compile the "
-                           "program first.",
-                           NameOf(local, id));
+    return InvalidArgument(
+        "Executor: {} has no layout; a local program says where every value lies, so compile the "
+        "program first.",
+        NameOf(local, id));
   }
   if (info.layout->mesh() != local.mesh() || info.layout->rank() != info.global.rank() ||
       info.type != Type{info.global.dtype, info.layout->LocalShape(info.global.shape)}) {
-    return InvalidArgument("Executor: {} is {} of {} {} on {}; a device holds the block that the layout cuts.",
-                           NameOf(local, id), info.type.ToString(), info.global.ToString(), info.layout->ToString(),
-                           local.mesh().ToString());
+    return InvalidArgument(
+        "Executor: {} is {} of {} {} on {}; a device holds the block that the layout cuts.",
+        NameOf(local, id), info.type.ToString(), info.global.ToString(), info.layout->ToString(),
+        local.mesh().ToString());
   }
   return absl::OkStatus();
 }
@@ -36,8 +38,9 @@ absl::Status CheckValue(const Graph& local, ValueId id) {
 absl::Status CheckNode(const Graph& local, int n) {
   const OpRow& row = *local.nodes()[n].row;
   if (row.kind == OpKind::kIdentity) {
-    return InvalidArgument("Executor: {} tells the compiler something and runs nowhere; compile the program first.",
-                           local.Describe(n));
+    return InvalidArgument(
+        "Executor: {} tells the compiler something and runs nowhere; compile the program first.",
+        local.Describe(n));
   }
   if (row.kind != OpKind::kCollective && row.cpu == nullptr) {
     return InvalidArgument("Executor: {} has no CPU kernel; give its row one.", local.Describe(n));
@@ -48,8 +51,9 @@ absl::Status CheckNode(const Graph& local, int n) {
 absl::Status CheckWhole(const Graph& local, std::string_view what, std::string_view name, ValueId id) {
   const ValueInfo& info = local.value(id);
   if (!info.layout->is_partial()) return absl::OkStatus();
-  return InvalidArgument("Executor: {} \"{}\" is {} {}; a partial value is not one tensor yet, reduce it first.", what,
-                         name, info.global.ToString(), info.layout->ToString());
+  return InvalidArgument(
+      "Executor: {} \"{}\" is {} {}; a partial value is not one tensor yet, reduce it first.", what, name,
+      info.global.ToString(), info.layout->ToString());
 }
 
 absl::Status CheckUpdates(const Graph& local) {
@@ -60,15 +64,17 @@ absl::Status CheckUpdates(const Graph& local) {
       return InvalidArgument("Executor: update of \"{}\": it is an input; only variables keep values.", name);
     }
     if (!updated.insert(update.argument).second) {
-      return InvalidArgument("Executor: update of \"{}\": it is already updated; a step writes a variable once.", name);
+      return InvalidArgument(
+          "Executor: update of \"{}\": it is already updated; a step writes a variable once.", name);
     }
     const ValueInfo& variable = local.value(local.arguments()[update.argument].value);
     const ValueInfo& value = local.value(update.value);
     if (variable.global != value.global ||
         variable.layout->WithoutTrivialAxes() != value.layout->WithoutTrivialAxes()) {
-      return InvalidArgument("Executor: update of \"{}\": the variable is {} {}, the new value {} {}; they must agree.",
-                             name, variable.global.ToString(), variable.layout->ToString(), value.global.ToString(),
-                             value.layout->ToString());
+      return InvalidArgument(
+          "Executor: update of \"{}\": the variable is {} {}, the new value {} {}; they must agree.", name,
+          variable.global.ToString(), variable.layout->ToString(), value.global.ToString(),
+          value.layout->ToString());
     }
   }
   return absl::OkStatus();
@@ -95,11 +101,13 @@ std::string OutputName(const Graph& local, int output) {
 
 absl::Status CheckLocalProgram(const Graph& local) {
   if (local.mesh().num_devices() > kMaxVirtualDevices) {
-    return InvalidArgument("Executor: mesh {} has {} devices; one process runs at most {} virtual ones. Compile, verify "
-                           "and simulate the program instead, or run it on a smaller mesh.",
-                           local.mesh().ToString(), local.mesh().num_devices(), kMaxVirtualDevices);
+    return InvalidArgument(
+        "Executor: mesh {} has {} devices; one process runs at most {} virtual ones. Compile, verify "
+        "and simulate the program instead, or run it on a smaller mesh.",
+        local.mesh().ToString(), local.mesh().num_devices(), kMaxVirtualDevices);
   }
-  for (size_t v = 0; v < local.values().size(); ++v) RETURN_IF_ERROR(CheckValue(local, static_cast<ValueId>(v)));
+  for (size_t v = 0; v < local.values().size(); ++v)
+    RETURN_IF_ERROR(CheckValue(local, static_cast<ValueId>(v)));
   for (size_t n = 0; n < local.nodes().size(); ++n) RETURN_IF_ERROR(CheckNode(local, static_cast<int>(n)));
   for (size_t a = 0; a < local.arguments().size(); ++a) {
     const Argument& argument = local.arguments()[a];

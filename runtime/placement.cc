@@ -29,9 +29,8 @@ template <typename F>
 void ForAllAccesses(const Instruction& instruction, F&& f) {
   for (size_t worker = 0; worker < instruction.slices.size(); ++worker) {
     for (const Slice& slice : instruction.slices[worker]) {
-      instruction.ForAccesses(slice.item, [&](BufferId buffer, bool is_write) {
-        f(static_cast<int>(worker), buffer, is_write);
-      });
+      instruction.ForAccesses(
+          slice.item, [&](BufferId buffer, bool is_write) { f(static_cast<int>(worker), buffer, is_write); });
     }
   }
 }
@@ -109,10 +108,11 @@ class Arena {
 // ---- CheckSchedule.
 
 std::string BufferToString(const Schedule& schedule, BufferId buffer) {
-  constexpr std::string_view kKinds[] = {"nowhere", "private arena", "shared arena", "variable", "feed", "output"};
+  constexpr std::string_view kKinds[] = {"nowhere",  "private arena", "shared arena",
+                                         "variable", "feed",          "output"};
   const Place& place = schedule.buffers[buffer].place;
-  return fmt::format("buffer {} ({} {} at {}, {} bytes)", buffer, kKinds[static_cast<int>(place.kind)], place.index,
-                     place.offset, schedule.buffers[buffer].bytes);
+  return fmt::format("buffer {} ({} {} at {}, {} bytes)", buffer, kKinds[static_cast<int>(place.kind)],
+                     place.index, place.offset, schedule.buffers[buffer].bytes);
 }
 
 // Everything done to one buffer in one epoch.
@@ -135,15 +135,18 @@ absl::Status CheckRaces(const Schedule& schedule, const std::vector<int>& epochs
       for (const EpochUse::Access& other : use.accesses) {
         if (other.worker == worker || other.instruction == static_cast<int>(i)) continue;
         if (!(other.is_write || is_write) || !status.ok()) continue;
-        status = absl::InternalError(fmt::format(
-            "schedule: worker {} {} {} in instruction {}, worker {} {} it in instruction {}, and no barrier is between.",
-            other.worker, other.is_write ? "writes" : "reads", BufferToString(schedule, buffer), other.instruction,
-            worker, is_write ? "writes" : "reads", i));
+        status = absl::InternalError(
+            fmt::format("schedule: worker {} {} {} in instruction {}, worker {} {} it in instruction {}, and "
+                        "no barrier is between.",
+                        other.worker, other.is_write ? "writes" : "reads", BufferToString(schedule, buffer),
+                        other.instruction, worker, is_write ? "writes" : "reads", i));
       }
       const EpochUse::Access mine{worker, static_cast<int>(i), is_write};
-      const bool known = std::any_of(use.accesses.begin(), use.accesses.end(), [&](const EpochUse::Access& a) {
-        return a.worker == mine.worker && a.instruction == mine.instruction && a.is_write == mine.is_write;
-      });
+      const bool known =
+          std::any_of(use.accesses.begin(), use.accesses.end(), [&](const EpochUse::Access& a) {
+            return a.worker == mine.worker && a.instruction == mine.instruction &&
+                   a.is_write == mine.is_write;
+          });
       if (!known) use.accesses.push_back(mine);
     });
   }
@@ -161,7 +164,8 @@ struct Tenant {
 // Sweeps over time, keeping the live tenants by address, and compares each newcomer with its
 // neighbours.
 absl::Status CheckTenants(const Schedule& schedule, std::vector<Tenant> tenants) {
-  std::sort(tenants.begin(), tenants.end(), [](const Tenant& a, const Tenant& b) { return a.first < b.first; });
+  std::sort(tenants.begin(), tenants.end(),
+            [](const Tenant& a, const Tenant& b) { return a.first < b.first; });
   std::multimap<int, std::map<int64_t, Tenant>::iterator> leaving;
   std::map<int64_t, Tenant> live;
   for (const Tenant& tenant : tenants) {
@@ -172,7 +176,8 @@ absl::Status CheckTenants(const Schedule& schedule, std::vector<Tenant> tenants)
     const auto after = live.lower_bound(tenant.begin);
     const Tenant* clash = nullptr;
     if (after != live.end() && after->second.begin < tenant.end) clash = &after->second;
-    if (after != live.begin() && std::prev(after)->second.end > tenant.begin) clash = &std::prev(after)->second;
+    if (after != live.begin() && std::prev(after)->second.end > tenant.begin)
+      clash = &std::prev(after)->second;
     if (clash != nullptr) {
       return absl::InternalError(fmt::format("schedule: {} and {} overlap while both are in use.",
                                              BufferToString(schedule, clash->buffer),
@@ -196,10 +201,12 @@ absl::Status CheckArenas(const Schedule& schedule, const std::vector<int>& epoch
       return absl::InternalError(fmt::format("schedule: {} is used.", BufferToString(schedule, id)));
     if (!is_private && place.kind != Place::Kind::kShared) continue;
     if (is_private && lives[b].workers.HoldsOtherThan(place.index))
-      return absl::InternalError(fmt::format("schedule: {} is touched by another worker.", BufferToString(schedule, id)));
+      return absl::InternalError(
+          fmt::format("schedule: {} is touched by another worker.", BufferToString(schedule, id)));
     const int64_t size = is_private ? schedule.private_bytes[place.index] : schedule.shared_bytes;
     if (place.offset < 0 || place.offset + bytes > size)
-      return absl::InternalError(fmt::format("schedule: {} reaches out of {} bytes.", BufferToString(schedule, id), size));
+      return absl::InternalError(
+          fmt::format("schedule: {} reaches out of {} bytes.", BufferToString(schedule, id), size));
     if (bytes == 0) continue;
     Tenant tenant{id, place.offset, place.offset + bytes, lives[b].first, lives[b].last};
     if (!is_private) tenant.first = epochs[tenant.first], tenant.last = epochs[tenant.last];

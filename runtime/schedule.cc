@@ -15,9 +15,9 @@ constexpr int64_t kAlignment = 64;
 
 // How a value is used: what decides whether its memory may be written over.
 struct Use {
-  int last_node = -1;    // the last node that reads it
-  int exports = 0;       // outputs and updates that name it
-  int update_of = -1;    // the first argument it is the update of
+  int last_node = -1;  // the last node that reads it
+  int exports = 0;     // outputs and updates that name it
+  int update_of = -1;  // the first argument it is the update of
 };
 
 class ScheduleBuilder {
@@ -88,12 +88,15 @@ class ScheduleBuilder {
 
   // ---- Moving data.
 
-  void AddTransfers(Instruction instruction, std::vector<Transfer> transfers, std::span<const int64_t> devices) {
+  void AddTransfers(Instruction instruction, std::vector<Transfer> transfers,
+                    std::span<const int64_t> devices) {
     std::vector<WorkItem> items;
     for (size_t i = 0; i < transfers.size(); ++i) {
       const Transfer& transfer = transfers[i];
-      const auto cost = static_cast<double>(transfer.box.elements()) * static_cast<double>(transfer.from.size());
-      items.push_back({OwnerOf(devices[i]), transfer.box.elements(), cost, kAlignment / DTypeSize(transfer.dtype)});
+      const auto cost =
+          static_cast<double>(transfer.box.elements()) * static_cast<double>(transfer.from.size());
+      items.push_back(
+          {OwnerOf(devices[i]), transfer.box.elements(), cost, kAlignment / DTypeSize(transfer.dtype)});
     }
     instruction.slices = AssignWork(items, schedule_.num_workers);
     instruction.transfers = std::move(transfers);
@@ -207,7 +210,8 @@ class ScheduleBuilder {
   // The operand that result r may be written over by its row, if it is of the same kind.
   ValueId InPlaceOperand(int n, int r) const {
     const Node& node = local_.nodes()[n];
-    if (node.row->kind == OpKind::kCollective || static_cast<size_t>(r) >= node.row->in_place.size()) return kNoValue;
+    if (node.row->kind == OpKind::kCollective || static_cast<size_t>(r) >= node.row->in_place.size())
+      return kNoValue;
     const int o = node.row->in_place[r];
     if (o < 0) return kNoValue;
     const ValueId operand = node.operands[o], result = node.results[r];
@@ -239,29 +243,34 @@ class ScheduleBuilder {
     const Node& node = local_.nodes()[n];
     Instruction instruction{.kind = Instruction::Kind::kKernel, .node = n};
     KernelSpec spec{.operands = {}, .results = {}, .attrs = node.attrs};
-    for (ValueId id : node.operands) spec.operands.push_back({local_.value(id).type, local_.value(id).global});
+    for (ValueId id : node.operands)
+      spec.operands.push_back({local_.value(id).type, local_.value(id).global});
     for (ValueId id : node.results) spec.results.push_back({local_.value(id).type, local_.value(id).global});
     instruction.kernel = node.row->cpu(spec);
     instruction.num_in = static_cast<int>(node.operands.size());
     instruction.num_out = static_cast<int>(node.results.size());
     const InstanceMap& items = values_[node.results[0]].instances;  // those of every operand are no finer
     for (int64_t i = 0; i < items.count(); ++i) AddItem(node, items.Representative(i), i == 0, instruction);
-    instruction.slices = AssignWork(KernelItems(node, items, instruction.kernel.units), schedule_.num_workers);
+    instruction.slices =
+        AssignWork(KernelItems(node, items, instruction.kernel.units), schedule_.num_workers);
     schedule_.instructions.push_back(std::move(instruction));
   }
 
   void AddItem(const Node& node, int64_t device, bool first, Instruction& instruction) const {
     auto add = [&](ValueId id) {
       instruction.buffers.push_back(values_[id].Of(device));
-      if (node.row->reads_block) instruction.blocks.push_back(BlockOf(id, device));
-      else if (first) instruction.blocks.push_back(WholeBlock(local_.value(id).type.shape));
+      if (node.row->reads_block)
+        instruction.blocks.push_back(BlockOf(id, device));
+      else if (first)
+        instruction.blocks.push_back(WholeBlock(local_.value(id).type.shape));
     };
     for (ValueId id : node.operands) add(id);
     for (ValueId id : node.results) add(id);
   }
 
   std::vector<WorkItem> KernelItems(const Node& node, const InstanceMap& instances, int64_t units) const {
-    const std::vector<Type> operands = TypesOf(local_, node.operands), results = TypesOf(local_, node.results);
+    const std::vector<Type> operands = TypesOf(local_, node.operands),
+                            results = TypesOf(local_, node.results);
     double flops = 0;
     for (const Type& result : results) flops += static_cast<double>(result.num_elements());
     if (node.row->flops != nullptr) flops = node.row->flops({operands, results, node.attrs});
@@ -348,8 +357,8 @@ class ScheduleBuilder {
 
 }  // namespace
 
-absl::StatusOr<Schedule> MakeSchedule(const Graph& local, const std::vector<InstanceMap>& variables, int workers,
-                                      bool share) {
+absl::StatusOr<Schedule> MakeSchedule(const Graph& local, const std::vector<InstanceMap>& variables,
+                                      int workers, bool share) {
   ASSIGN_OR_RETURN(Schedule schedule, ScheduleBuilder(local, variables, workers, share).Build());
   PlaceBarriers(schedule);
   PlaceBuffers(schedule);

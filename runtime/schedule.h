@@ -81,16 +81,16 @@ struct Schedule {
   std::vector<Buffer> buffers;
   std::vector<Storage> storages;  // what PlaceBuffers places
   std::vector<Instruction> instructions;
-  int num_barriers = 0;                 // per step
-  std::vector<int64_t> private_bytes;   // size of each worker's arena
+  int num_barriers = 0;                // per step
+  std::vector<int64_t> private_bytes;  // size of each worker's arena
   int64_t shared_bytes = 0;
 };
 
 // The whole of planning, checked. `variables`: per argument, the instances of its state; ignored for
 // inputs. Errors: a collective that does not fit its layouts.
 // REQUIRES: CheckLocalProgram(local).
-absl::StatusOr<Schedule> MakeSchedule(const Graph& local, const std::vector<InstanceMap>& variables, int workers,
-                                      bool share);
+absl::StatusOr<Schedule> MakeSchedule(const Graph& local, const std::vector<InstanceMap>& variables,
+                                      int workers, bool share);
 
 // One piece of work for AssignWork: who does it unless it is cut, how far it can be cut, how long it
 // takes (in floating-point operations, roughly), and what a cut must be a multiple of.

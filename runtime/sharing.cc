@@ -16,14 +16,16 @@ AxisSet LayoutAxes(const Graph& local, ValueId value) {
 // The devices that exchange data differ on these axes. A permute's group is every axis that its
 // layouts name.
 AxisSet GroupAxes(const Graph& local, const Node& node) {
-  if (const AttrValue* axes = node.attrs.Find("axes"); axes != nullptr) return AxisSet(std::get<AxisList>(*axes));
+  if (const AttrValue* axes = node.attrs.Find("axes"); axes != nullptr)
+    return AxisSet(std::get<AxisList>(*axes));
   return LayoutAxes(local, node.operands[0]).Union(LayoutAxes(local, node.results[0]));
 }
 
 void VisitCollective(const Graph& local, const Node& node, std::vector<AxisSet>& varying) {
   const AxisSet group = GroupAxes(local, node);
   for (size_t r = 0; r < node.results.size(); ++r) {
-    varying[node.results[r]] = varying[node.operands[r]].Minus(group).Union(LayoutAxes(local, node.results[r]));
+    varying[node.results[r]] =
+        varying[node.operands[r]].Minus(group).Union(LayoutAxes(local, node.results[r]));
   }
 }
 

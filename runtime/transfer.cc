@@ -15,7 +15,8 @@ constexpr int kBatch = 4;
 
 // Integers are reduced as unsigned, because padding holds anything and may overflow.
 template <typename T>
-using Arithmetic = typename std::conditional_t<std::is_integral_v<T>, std::make_unsigned<T>, std::type_identity<T>>::type;
+using Arithmetic =
+    typename std::conditional_t<std::is_integral_v<T>, std::make_unsigned<T>, std::type_identity<T>>::type;
 
 template <ReduceOp op, typename T>
 T Combine(T a, T b) {
@@ -50,7 +51,8 @@ void ReduceTile(T* to, const T* const* from, int sources, int64_t count) {
       for (int64_t i = 0; i < count; ++i) to[i] = Combine<op>(from[0][i], from[1][i]);
       return;
     case 3:
-      for (int64_t i = 0; i < count; ++i) to[i] = Combine<op>(Combine<op>(from[0][i], from[1][i]), from[2][i]);
+      for (int64_t i = 0; i < count; ++i)
+        to[i] = Combine<op>(Combine<op>(from[0][i], from[1][i]), from[2][i]);
       return;
     default:
       for (int64_t i = 0; i < count; ++i) {
@@ -81,17 +83,21 @@ void ReduceTyped(ReduceOp op, std::byte* to, std::span<const std::byte* const> s
                  int64_t count) {
   T* typed = reinterpret_cast<T*>(to);
   switch (op) {
-    case ReduceOp::kSum: return ReduceAs<ReduceOp::kSum, T>(typed, sources, offset, count);
-    case ReduceOp::kMax: return ReduceAs<ReduceOp::kMax, T>(typed, sources, offset, count);
-    case ReduceOp::kMin: return ReduceAs<ReduceOp::kMin, T>(typed, sources, offset, count);
-    case ReduceOp::kProd: return ReduceAs<ReduceOp::kProd, T>(typed, sources, offset, count);
+    case ReduceOp::kSum:
+      return ReduceAs<ReduceOp::kSum, T>(typed, sources, offset, count);
+    case ReduceOp::kMax:
+      return ReduceAs<ReduceOp::kMax, T>(typed, sources, offset, count);
+    case ReduceOp::kMin:
+      return ReduceAs<ReduceOp::kMin, T>(typed, sources, offset, count);
+    case ReduceOp::kProd:
+      return ReduceAs<ReduceOp::kProd, T>(typed, sources, offset, count);
   }
 }
 
 }  // namespace
 
-void Reduce(ReduceOp op, DType dtype, std::byte* to, std::span<const std::byte* const> sources, int64_t offset,
-            int64_t count) {
+void Reduce(ReduceOp op, DType dtype, std::byte* to, std::span<const std::byte* const> sources,
+            int64_t offset, int64_t count) {
   Dispatch(dtype, [&](auto zero) {
     using T = std::conditional_t<std::is_same_v<decltype(zero), bool>, Bool, decltype(zero)>;
     ReduceTyped<T>(op, to, sources, offset, count);

@@ -27,9 +27,9 @@ using BufferId = int32_t;
 struct Transfer {
   BoxCopy box;  // from every source alike: they hold the same block
   DType dtype = F32;
-  ReduceOp op = ReduceOp::kSum;            // with more than one source
+  ReduceOp op = ReduceOp::kSum;  // with more than one source
   BufferId to = -1;
-  absl::InlinedVector<BufferId, 1> from;   // one at least
+  absl::InlinedVector<BufferId, 1> from;  // one at least
 };
 
 // A share of a list of work items: units [begin, end) of one of them. The units of a transfer are
@@ -46,7 +46,7 @@ void RunTransfers(std::span<const Transfer> transfers, std::span<const Slice> sl
 // to[i] = (…(a[i] op b[i]) op …) for i < count, over sources[k] + offset in order; offset in elements.
 // Integers wrap; bool: sum and max are "or", min and prod are "and"; max and min of floats are NaN
 // if any operand is. REQUIRES: `to` overlaps no source, except that to == sources[0] + offset is fine.
-void Reduce(ReduceOp op, DType dtype, std::byte* to, std::span<const std::byte* const> sources, int64_t offset,
-            int64_t count);
+void Reduce(ReduceOp op, DType dtype, std::byte* to, std::span<const std::byte* const> sources,
+            int64_t offset, int64_t count);
 
 }  // namespace meshwork

@@ -39,7 +39,8 @@ std::vector<std::vector<Slice>> AssignWork(std::span<const WorkItem> items, int 
     total += item.cost;
     can_cut |= item.units > item.multiple;
   }
-  const bool cut = can_cut && workers > 1 && total >= kWorthCutting && !OwnersAreBalanced(items, workers, total);
+  const bool cut =
+      can_cut && workers > 1 && total >= kWorthCutting && !OwnersAreBalanced(items, workers, total);
   double before = 0;  // cost of the items before this one
   for (size_t i = 0; i < items.size(); ++i) {
     const WorkItem& item = items[i];

@@ -10,7 +10,7 @@
 namespace meshwork {
 namespace {
 
-constexpr int kSpins = 500;   // tens of microseconds
+constexpr int kSpins = 500;  // tens of microseconds
 constexpr int kYields = 16;
 
 void Pause() {
@@ -100,7 +100,8 @@ WorkerPool::WorkerPool(int workers)
       barrier_(workers, spins_),
       done_(workers, spins_) {
   MESHWORK_CHECK(workers >= 1, "{} workers", workers);
-  for (int worker = 1; worker < workers; ++worker) threads_.emplace_back([this, worker] { ThreadMain(worker); });
+  for (int worker = 1; worker < workers; ++worker)
+    threads_.emplace_back([this, worker] { ThreadMain(worker); });
 }
 
 WorkerPool::~WorkerPool() {

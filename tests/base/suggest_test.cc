@@ -14,8 +14,9 @@ TEST(EditDistanceTest, CountsTheEditsOfKnownPairs) {
     int distance;
   };
   const Case kCases[] = {
-      {"", "", 0},           {"", "abc", 3},      {"abc", "abc", 0},    {"abc", "abd", 1}, {"abc", "abxc", 1},
-      {"model", "modle", 1}, {"ab", "ba", 1},     {"abcd", "badc", 2},  {"kitten", "sitting", 3},
+      {"", "", 0},           {"", "abc", 3},      {"abc", "abc", 0},
+      {"abc", "abd", 1},     {"abc", "abxc", 1},  {"model", "modle", 1},
+      {"ab", "ba", 1},       {"abcd", "badc", 2}, {"kitten", "sitting", 3},
       {"batch", "model", 5}, {"ca", "abc", 3},  // not 2: a transposed pair is not edited again
   };
   for (const Case& c : kCases) EXPECT_EQ(EditDistance(c.a, c.b), c.distance) << c.a << " -> " << c.b;
@@ -66,14 +67,16 @@ TEST(DidYouMeanTest, OffersTheNearestCandidateWithinAThirdOfTheLength) {
       {"modle", {"batch", "model"}, "; did you mean \"model\"?"},
       {"model", {"batch"}, ""},
       {"model", {}, ""},
-      {"x", {"y"}, "; did you mean \"y\"?"},    // at least one edit is allowed
-      {"x", {"yz"}, ""},                        // and for a short name not two
-      {"abcde", {"abxye"}, ""},                 // 5 letters: one edit
+      {"x", {"y"}, "; did you mean \"y\"?"},                 // at least one edit is allowed
+      {"x", {"yz"}, ""},                                     // and for a short name not two
+      {"abcde", {"abxye"}, ""},                              // 5 letters: one edit
       {"abcdef", {"abxyef"}, "; did you mean \"abxyef\"?"},  // 6 letters: two
       {"abcdefghijklmno", {"abcdefghijkxyz0"}, ""},          // 15 letters: three, and not four
       {"abcdefghijklmno", {"abcdefghijklxyz"}, "; did you mean \"abcdefghijklxyz\"?"},
-      {"ab", {"ac", "bb"}, "; did you mean \"ac\"?"},                       // ties: the first
-      {"reduce_sun", {"reduce_max", "reduce_sum"}, "; did you mean \"reduce_sum\"?"},  // not the first within reach
+      {"ab", {"ac", "bb"}, "; did you mean \"ac\"?"},  // ties: the first
+      {"reduce_sun",
+       {"reduce_max", "reduce_sum"},
+       "; did you mean \"reduce_sum\"?"},  // not the first within reach
       {"", {"x"}, "; did you mean \"x\"?"},
   };
   for (const Case& c : kCases) EXPECT_EQ(DidYouMean(c.name, c.candidates), c.hint) << c.name;

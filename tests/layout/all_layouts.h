@@ -80,7 +80,7 @@ inline void ForEachIndex(const Block& block, const std::function<void(const Shap
 }
 
 // The block that is the whole tensor.
-inline Block WholeBlock(const Shape& shape) {
+inline Block FullBlock(const Shape& shape) {
   Block block;
   for (int64_t size : shape) block.push_back({0, size});
   return block;

@@ -74,7 +74,8 @@ TEST(LayoutTest, NamesShapesAndReductions) {
   EXPECT_EQ(NumElements({3, 0, 5}), 0);
   for (ReduceOp op : {ReduceOp::kSum, ReduceOp::kMax, ReduceOp::kMin, ReduceOp::kProd})
     EXPECT_EQ(ReduceOpFromName(ReduceOpName(op)).value(), op);
-  EXPECT_EQ(MessageOf(ReduceOpFromName("mean").status()), "unknown reduction \"mean\"; one of sum, max, min, prod.");
+  EXPECT_EQ(MessageOf(ReduceOpFromName("mean").status()),
+            "unknown reduction \"mean\"; one of sum, max, min, prod.");
 }
 
 TEST(LayoutTest, ChangesOneThingAtATime) {
@@ -82,7 +83,8 @@ TEST(LayoutTest, ChangesOneThingAtATime) {
   const Layout layout = Read(mesh, "{a,_ | sum:c}");
   EXPECT_EQ(layout.WithDim(1, {1}), Read(mesh, "{a,b | sum:c}"));
   EXPECT_EQ(layout.WithDim(0, {}), Read(mesh, "{_,_ | sum:c}"));
-  EXPECT_EQ(layout.WithPartials({{2, ReduceOp::kMax}, {1, ReduceOp::kSum}}), Read(mesh, "{a,_ | sum:b, max:c}"));
+  EXPECT_EQ(layout.WithPartials({{2, ReduceOp::kMax}, {1, ReduceOp::kSum}}),
+            Read(mesh, "{a,_ | sum:b, max:c}"));
   EXPECT_EQ(layout.WithoutPartials(), Read(mesh, "{a,_}"));
   EXPECT_EQ(layout.ShardedAxes(), AxisSet(AxisList{0}));
   EXPECT_EQ(layout.PartialAxes(), AxisSet(AxisList{2}));
@@ -153,10 +155,11 @@ TEST(LayoutTest, RejectsMalformedText) {
       {"{a,%}", "an axis name", 4},
   };
   for (const Case& c : kCases) {
-    EXPECT_EQ(ErrorOf(Layout::Parse(mesh, c.text)),
-              fmt::format("Layout {}: expected {} at column {}; a layout looks like {{batch, _}} or {{(a,b), _ | "
-                          "sum:c}}.",
-                          c.text, c.expected, c.column));
+    EXPECT_EQ(
+        ErrorOf(Layout::Parse(mesh, c.text)),
+        fmt::format("Layout {}: expected {} at column {}; a layout looks like {{batch, _}} or {{(a,b), _ | "
+                    "sum:c}}.",
+                    c.text, c.expected, c.column));
   }
   EXPECT_EQ(ErrorOf(Layout::Parse(mesh, "{_ | mean:a}")),
             "Layout {_ | mean:a}: unknown reduction \"mean\"; one of sum, max, min, prod.");
@@ -220,7 +223,8 @@ TEST(LayoutTest, BlockOfTheHeadersExample) {
 
 // ---- Laws.
 
-constexpr const char* kMeshes[] = {"", "a=2", "a=3", "a=12", "a=1,b=4", "a=2,b=2", "a=2,b=3", "a=4,b=3", "a=2,b=3,c=2"};
+constexpr const char* kMeshes[] = {"",        "a=2",     "a=3",     "a=12",       "a=1,b=4",
+                                   "a=2,b=2", "a=2,b=3", "a=4,b=3", "a=2,b=3,c=2"};
 
 // Calls f(layout, shape) for every layout of up to two dims and every size of 0 to 13.
 void ForEachLayoutAndShape(const std::function<void(const Layout&, const Shape&)>& f) {
@@ -268,7 +272,8 @@ TEST(LayoutTest, BlocksPartitionTheTensorOverTheAxesThatShard) {
       if (device != first) continue;
       ForEachIndex(block, [&](const Shape& index) { ++owners[Linear(shape, index)]; });
     }
-    ASSERT_TRUE(std::all_of(owners.begin(), owners.end(), [](int n) { return n == 1; })) << Name(layout, shape);
+    ASSERT_TRUE(std::all_of(owners.begin(), owners.end(), [](int n) { return n == 1; }))
+        << Name(layout, shape);
   });
 }
 
@@ -299,10 +304,12 @@ TEST(LayoutTest, LocateFindsTheLowestHolderAndGlobalIndexLeadsBack) {
     // The lowest device that holds each element, by going through all of them.
     std::vector<int64_t> lowest(NumElements(shape), -1);
     for (int64_t device = layout.mesh().num_devices(); device-- > 0;)
-      ForEachIndex(layout.BlockOf(shape, device), [&](const Shape& index) { lowest[Linear(shape, index)] = device; });
-    ForEachIndex(WholeBlock(shape), [&](const Shape& index) {
+      ForEachIndex(layout.BlockOf(shape, device),
+                   [&](const Shape& index) { lowest[Linear(shape, index)] = device; });
+    ForEachIndex(FullBlock(shape), [&](const Shape& index) {
       const Layout::Location at = layout.Locate(shape, index);
-      ASSERT_EQ(at.device, lowest[Linear(shape, index)]) << Name(layout, shape) << " " << ShapeToString(index);
+      ASSERT_EQ(at.device, lowest[Linear(shape, index)])
+          << Name(layout, shape) << " " << ShapeToString(index);
       ASSERT_EQ(layout.GlobalIndex(shape, at.device, at.local), index) << Name(layout, shape);
     });
   });
@@ -334,7 +341,8 @@ TEST(LayoutTest, CostsArithmeticOnAMillionDevices) {
   const Mesh mesh = Mesh::Parse("host=1024,rack=32,chip=32").value();
   const Layout layout = Read(mesh, "{(host,chip),rack}");
   const Shape shape = {1'000'000, 100};
-  EXPECT_THAT(List(layout.LocalShape(shape)), ElementsAre(31, 4));  // ceil(ceil(1000000/1024)/32) = ceil(977/32)
+  EXPECT_THAT(List(layout.LocalShape(shape)),
+              ElementsAre(31, 4));  // ceil(ceil(1000000/1024)/32) = ceil(977/32)
   for (const Shape& index : {Shape{0, 0}, Shape{976, 3}, Shape{977, 4}, Shape{999'999, 99}}) {
     const Layout::Location at = layout.Locate(shape, index);
     EXPECT_EQ(layout.GlobalIndex(shape, at.device, at.local), index);

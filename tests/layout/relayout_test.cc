@@ -63,29 +63,57 @@ TEST(PlanRelayoutTest, PlansTheNamedCases) {
       {"x=8", {16, 16}, "{_,_ | sum:x}", "{_,_}", "all_reduce (x) sum {_,_}: 448", 448},
       {"x=8", {16}, "{_ | max:x}", "{_}", "all_reduce (x) max {_}: 28", 28},
       {"x=4,y=2", {16}, "{_ | sum:(x,y)}", "{_}", "all_reduce (x,y) sum {_}: 28", 28},
-      {"x=4,y=2", {16}, "{_ | sum:x, max:y}", "{_}", "all_reduce (x) sum {_ | max:y}: 24; all_reduce (y) max {_}: 16",
+      {"x=4,y=2",
+       {16},
+       "{_ | sum:x, max:y}",
+       "{_}",
+       "all_reduce (x) sum {_ | max:y}: 24; all_reduce (y) max {_}: 16",
        40},
       {"x=4,y=2", {16}, "{_ | sum:(x,y)}", "{_ | sum:y}", "all_reduce (x) sum {_ | sum:y}: 24", 24},
-      {"x=4,y=2", {16}, "{_ | sum:(x,y)}", "{x}",
-       "reduce_scatter (x) 0 sum {x | sum:y}: 12; all_reduce (y) sum {x}: 4", 16},
-      {"x=4,y=2", {16}, "{_ | sum:(x,y)}", "{(x,y)}",
-       "reduce_scatter (x) 0 sum {x | sum:y}: 12; reduce_scatter (y) 0 sum {(x,y)}: 2", 14},
-      {"x=4,y=2", {16}, "{_ | sum:y}", "{(x,y)}",
-       "shard_slice (x) 0 {x | sum:y}: 0; reduce_scatter (y) 0 sum {(x,y)}: 2", 2},
+      {"x=4,y=2",
+       {16},
+       "{_ | sum:(x,y)}",
+       "{x}",
+       "reduce_scatter (x) 0 sum {x | sum:y}: 12; all_reduce (y) sum {x}: 4",
+       16},
+      {"x=4,y=2",
+       {16},
+       "{_ | sum:(x,y)}",
+       "{(x,y)}",
+       "reduce_scatter (x) 0 sum {x | sum:y}: 12; reduce_scatter (y) 0 sum {(x,y)}: 2",
+       14},
+      {"x=4,y=2",
+       {16},
+       "{_ | sum:y}",
+       "{(x,y)}",
+       "shard_slice (x) 0 {x | sum:y}: 0; reduce_scatter (y) 0 sum {(x,y)}: 2",
+       2},
       {"x=2", {}, "{| sum:x}", "{}", "all_reduce (x) sum {}: 1", 1},
       // Blocks that keep their bounds change places whole; others are gathered and cut anew.
       {"x=4,y=2", {16, 4}, "{(x,y),_}", "{(y,x),_}", "collective_permute {(y,x),_}: 8", 8},
-      {"x=4,y=2", {10, 4}, "{(x,y),_}", "{(y,x),_}",
-       "all_gather (x,y) 0 {_,_}: 35; shard_slice (y,x) 0 {(y,x),_}: 0", 35},
+      {"x=4,y=2",
+       {10, 4},
+       "{(x,y),_}",
+       "{(y,x),_}",
+       "all_gather (x,y) 0 {_,_}: 35; shard_slice (y,x) 0 {(y,x),_}: 0",
+       35},
       {"x=2,y=2", {8, 8}, "{x,y}", "{y,x}", "collective_permute {y,x}: 16", 16},
       {"x=2,y=2", {8}, "{x}", "{y}", "collective_permute {y}: 4", 4},
       {"x=2,y=2", {7}, "{x}", "{y}", "all_gather (x) 0 {_}: 3; shard_slice (y) 0 {y}: 0", 3},
       {"x=2,y=2,z=2", {8}, "{x | sum:z}", "{y | sum:z}", "collective_permute {y | sum:z}: 4", 4},
       // Several in turn.
-      {"x=4,y=2", {8, 8}, "{x,y}", "{y,x}",
-       "all_gather (x) 0 {_,y}: 24; all_to_all (y) 1->0 {y,_}: 16; shard_slice (x) 1 {y,x}: 0", 40},
-      {"x=4,y=2", {16}, "{x | sum:y}", "{(y,x)}",
-       "all_gather (x) 0 {_ | sum:y}: 12; reduce_scatter (y) 0 sum {y}: 8; shard_slice (x) 0 {(y,x)}: 0", 20},
+      {"x=4,y=2",
+       {8, 8},
+       "{x,y}",
+       "{y,x}",
+       "all_gather (x) 0 {_,y}: 24; all_to_all (y) 1->0 {y,_}: 16; shard_slice (x) 1 {y,x}: 0",
+       40},
+      {"x=4,y=2",
+       {16},
+       "{x | sum:y}",
+       "{(y,x)}",
+       "all_gather (x) 0 {_ | sum:y}: 12; reduce_scatter (y) 0 sum {y}: 8; shard_slice (x) 0 {(y,x)}: 0",
+       20},
       // A dim of no elements moves nothing.
       {"x=8", {0, 64}, "{_,x}", "{_,_}", "all_gather (x) 1 {_,_}: 0", 0},
   };
@@ -103,11 +131,13 @@ TEST(PlanRelayoutTest, RejectsATargetThatOwesMoreThanTheSource) {
   auto error = [&](std::string_view from, std::string_view to) {
     return std::string(MessageOf(PlanRelayout(Read(mesh, from), Read(mesh, to), {8, 8}).status()));
   };
-  EXPECT_EQ(error("{x,_}", "{x,_ | sum:y}"),
-            "PlanRelayout {x,_} -> {x,_ | sum:y}: the target owes a sum over \"y\" that the source does not; only "
-            "whole values can become partial by computation.");
+  EXPECT_EQ(
+      error("{x,_}", "{x,_ | sum:y}"),
+      "PlanRelayout {x,_} -> {x,_ | sum:y}: the target owes a sum over \"y\" that the source does not; only "
+      "whole values can become partial by computation.");
   EXPECT_EQ(error("{_,_ | sum:x}", "{_,_ | max:x}"),
-            "PlanRelayout {_,_ | sum:x} -> {_,_ | max:x}: the target owes a max over \"x\" that the source does not; "
+            "PlanRelayout {_,_ | sum:x} -> {_,_ | max:x}: the target owes a max over \"x\" that the source "
+            "does not; "
             "only whole values can become partial by computation.");
 }
 
@@ -126,7 +156,10 @@ using Buffer = std::vector<Cell>;  // of block shape
 class Machine {
  public:
   Machine(const Layout& from, const Shape& shape)
-      : layout_(from), shape_(shape), owed_axes_(from.PartialAxes()), owed_(from.mesh(), owed_axes_.ToList()) {
+      : layout_(from),
+        shape_(shape),
+        owed_axes_(from.PartialAxes()),
+        owed_(from.mesh(), owed_axes_.ToList()) {
     for (int64_t device = 0; device < mesh().num_devices(); ++device) {
       buffers_.push_back(Fill(layout_, device, [&](int64_t element, const Shape&) {
         return Cell{element, uint64_t{1} << owed_.RankOf(device)};
@@ -152,8 +185,9 @@ class Machine {
       uint64_t terms = 0;
       for (int64_t rank = 0; rank < reduced.size(); ++rank)
         terms |= uint64_t{1} << owed_.RankOf(reduced.Member(device, rank));
-      const Buffer expected =
-          Fill(to, device, [&](int64_t element, const Shape&) { return Cell{element, terms}; });
+      const Buffer expected = Fill(to, device, [&](int64_t element, const Shape&) {
+        return Cell{element, terms};
+      });
       ASSERT_EQ(buffers_[device], expected) << "device " << device;
     }
   }
@@ -242,10 +276,13 @@ class Machine {
 // permute l; B is the reduced or gathered buffer, l the shard before.
 int64_t WireOf(const RelayoutStep& step, const Layout& from, const Shape& shape) {
   const int64_t n = from.mesh().GroupSize(step.axes);
-  const int64_t before = NumElements(from.LocalShape(shape)), after = NumElements(step.result.LocalShape(shape));
-  static const std::map<RelayoutKind, int64_t> kTimes = {
-      {RelayoutKind::kShardSlice, 0},    {RelayoutKind::kAllReduce, 2}, {RelayoutKind::kReduceScatter, 1},
-      {RelayoutKind::kAllGather, 1}, {RelayoutKind::kAllToAll, 1}};
+  const int64_t before = NumElements(from.LocalShape(shape)),
+                after = NumElements(step.result.LocalShape(shape));
+  static const std::map<RelayoutKind, int64_t> kTimes = {{RelayoutKind::kShardSlice, 0},
+                                                         {RelayoutKind::kAllReduce, 2},
+                                                         {RelayoutKind::kReduceScatter, 1},
+                                                         {RelayoutKind::kAllGather, 1},
+                                                         {RelayoutKind::kAllToAll, 1}};
   if (step.kind == RelayoutKind::kCollectivePermute) return before;
   return kTimes.at(step.kind) * (n - 1) * (step.kind == RelayoutKind::kAllGather ? after : before) / n;
 }
@@ -278,8 +315,8 @@ void ExpectPlansAreRight(const char* mesh_text, int rank, const std::vector<int6
         for (const Layout& to : WithAllPartials(target, {ReduceOp::kSum})) {
           if (!to.PartialAxes().Minus(from.PartialAxes()).empty()) continue;
           for (const Shape& shape : AllShapes(rank, sizes)) {
-            SCOPED_TRACE(fmt::format("{} -> {}, {} on {}", from.ToString(), to.ToString(), ShapeToString(shape),
-                                     mesh.ToString()));
+            SCOPED_TRACE(fmt::format("{} -> {}, {} on {}", from.ToString(), to.ToString(),
+                                     ShapeToString(shape), mesh.ToString()));
             ExpectPlanIsRight(from, to, shape);
             if (::testing::Test::HasFailure()) return;
           }
@@ -295,7 +332,8 @@ TEST(PlanRelayoutTest, MovesEveryElementOfRankOneToItsPlace) {
 }
 
 TEST(PlanRelayoutTest, MovesEveryElementOfRankTwoToItsPlace) {
-  for (const char* mesh : {"a=2", "a=3", "a=4", "a=2,b=2", "a=2,b=3"}) ExpectPlansAreRight(mesh, 2, {1, 4, 5});
+  for (const char* mesh : {"a=2", "a=3", "a=4", "a=2,b=2", "a=2,b=3"})
+    ExpectPlansAreRight(mesh, 2, {1, 4, 5});
 }
 
 TEST(PlanRelayoutTest, MovesEveryElementOnThreeAxesToItsPlace) {
@@ -306,9 +344,11 @@ TEST(PlanRelayoutTest, MovesEveryElementOnThreeAxesToItsPlace) {
 TEST(PlanRelayoutTest, DependsOnTheGroupSizesAndNotOnTheDeviceCount) {
   const Mesh mesh = Mesh::Parse("host=1024,rack=32,chip=32").value();
   const RelayoutPlan plan =
-      PlanRelayout(Read(mesh, "{host,_ | sum:chip}"), Read(mesh, "{(host,chip),rack}"), {1 << 20, 64}).value();
-  EXPECT_EQ(Describe(plan),
-            "shard_slice (rack) 1 {host,rack | sum:chip}: 0; reduce_scatter (chip) 0 sum {(host,chip),rack}: 1984");
+      PlanRelayout(Read(mesh, "{host,_ | sum:chip}"), Read(mesh, "{(host,chip),rack}"), {1 << 20, 64})
+          .value();
+  EXPECT_EQ(
+      Describe(plan),
+      "shard_slice (rack) 1 {host,rack | sum:chip}: 0; reduce_scatter (chip) 0 sum {(host,chip),rack}: 1984");
 }
 
 }  // namespace

@@ -38,7 +38,8 @@ std::vector<AxisList> AllAxisLists(const Mesh& mesh) {
 // ---- Construction and text.
 
 TEST(MeshTest, WithoutAxesIsOneDevice) {
-  for (const Mesh& mesh : {Mesh(), Mesh::Parse("").value(), Mesh::Parse(" [ ] ").value(), Mesh::Create({}).value()}) {
+  for (const Mesh& mesh :
+       {Mesh(), Mesh::Parse("").value(), Mesh::Parse(" [ ] ").value(), Mesh::Create({}).value()}) {
     EXPECT_EQ(mesh.num_axes(), 0);
     EXPECT_EQ(mesh.num_devices(), 1);
     EXPECT_EQ(mesh.ToString(), "[]");
@@ -104,9 +105,10 @@ TEST(MeshTest, RejectsDuplicateAxisNames) {
 TEST(MeshTest, RejectsMalformedNames) {
   for (const char* name : {"", "2d", "_x", "a b", "a-b", "bätch"}) {
     EXPECT_EQ(ErrorOf(Mesh::Create({{"ok", 2}, {name, 3}})),
-              fmt::format("Mesh: axis name \"{0}\" in [ok=2, {0}=3]; a name is a letter followed by letters, digits "
-                          "and _.",
-                          name));
+              fmt::format(
+                  "Mesh: axis name \"{0}\" in [ok=2, {0}=3]; a name is a letter followed by letters, digits "
+                  "and _.",
+                  name));
   }
 }
 
@@ -119,12 +121,14 @@ TEST(MeshTest, RejectsSizesBelowOne) {
 TEST(MeshTest, RejectsMoreThanSixteenAxes) {
   std::vector<Axis> axes(17, {"a", 1});
   EXPECT_EQ(ErrorOf(Mesh::Create(axes)),
-            "Mesh: [a=1, a=1, a=1, a=1, a=1, a=1, a=1, a=1, a=1, a=1, a=1, a=1, a=1, a=1, a=1, a=1, a=1] has 17 axes; "
+            "Mesh: [a=1, a=1, a=1, a=1, a=1, a=1, a=1, a=1, a=1, a=1, a=1, a=1, a=1, a=1, a=1, a=1, a=1] has "
+            "17 axes; "
             "at most 16 are allowed.");
 }
 
 TEST(MeshTest, RejectsMoreThanTwoToTheFortyDevices) {
-  EXPECT_EQ(ErrorOf(Mesh::Parse("a=1048576,b=1048577")), "Mesh: [a=1048576, b=1048577] has more than 2^40 devices.");
+  EXPECT_EQ(ErrorOf(Mesh::Parse("a=1048576,b=1048577")),
+            "Mesh: [a=1048576, b=1048577] has more than 2^40 devices.");
   // A product that wraps around 64 bits to 0.
   EXPECT_EQ(ErrorOf(Mesh::Parse("a=4294967296,b=4294967296")),
             "Mesh: [a=4294967296, b=4294967296] has more than 2^40 devices.");
@@ -143,7 +147,8 @@ TEST(MeshTest, RejectsMalformedText) {
       {"a=", "Mesh: size \"\" of axis \"a\" in \"a=\" is not a whole number below 2^63."},
       {"a=2.5", "Mesh: size \"2.5\" of axis \"a\" in \"a=2.5\" is not a whole number below 2^63."},
       {"a=9223372036854775808",
-       "Mesh: size \"9223372036854775808\" of axis \"a\" in \"a=9223372036854775808\" is not a whole number below 2^63."},
+       "Mesh: size \"9223372036854775808\" of axis \"a\" in \"a=9223372036854775808\" is not a whole number "
+       "below 2^63."},
       {"a=2,", "Mesh: \"a=2,\" ends with a comma."},
       {"=2", "Mesh: axis name \"\" in [=2]; a name is a letter followed by letters, digits and _."},
       {"a=2]", "Mesh: size \"2]\" of axis \"a\" in \"a=2]\" is not a whole number below 2^63."},
@@ -171,7 +176,8 @@ TEST(MeshTest, NamesAxisLists) {
 
 // ---- Laws.
 
-constexpr const char* kMeshes[] = {"", "a=1", "a=7", "a=4,b=2", "a=1,b=5,c=1", "a=2,b=3,c=2", "a=2,b=2,c=2,d=2"};
+constexpr const char* kMeshes[] = {
+    "", "a=1", "a=7", "a=4,b=2", "a=1,b=5,c=1", "a=2,b=3,c=2", "a=2,b=2,c=2,d=2"};
 
 TEST(MeshTest, CoordinatesAndDevicesAreInverse) {
   for (const char* text : kMeshes) {
@@ -218,7 +224,8 @@ TEST(AxisGroupTest, OrdersMembersByTheGivenAxesMajorToMinor) {
   EXPECT_THAT(members({1, 0}), ElementsAre(0, 3, 1, 4, 2, 5));
 }
 
-void ExpectGroupLaws(const Mesh& mesh, const AxisList& axes, int64_t device, const std::vector<int64_t>& ranks) {
+void ExpectGroupLaws(const Mesh& mesh, const AxisList& axes, int64_t device,
+                     const std::vector<int64_t>& ranks) {
   const AxisGroup group(mesh, axes);
   EXPECT_EQ(group.size(), mesh.GroupSize(axes));
   EXPECT_EQ(group.Member(device, group.RankOf(device)), device);
@@ -239,7 +246,8 @@ TEST(AxisGroupTest, RanksAndMembersAreInverseOnEveryAxisList) {
     for (const AxisList& axes : AllAxisLists(mesh)) {
       std::vector<int64_t> ranks(mesh.GroupSize(axes));
       std::iota(ranks.begin(), ranks.end(), 0);
-      for (int64_t device = 0; device < mesh.num_devices(); ++device) ExpectGroupLaws(mesh, axes, device, ranks);
+      for (int64_t device = 0; device < mesh.num_devices(); ++device)
+        ExpectGroupLaws(mesh, axes, device, ranks);
     }
   }
 }
@@ -278,7 +286,8 @@ TEST(AxisSetTest, AgreesWithASetOfNumbers) {
   for (size_t a = 0; a < sets.size(); ++a) {
     EXPECT_EQ(SetOf(sets[a]), models[a]);
     EXPECT_EQ(sets[a].empty(), models[a].empty());
-    for (int axis = 0; axis < Mesh::kMaxAxes; ++axis) EXPECT_EQ(sets[a].Contains(axis), models[a].contains(axis));
+    for (int axis = 0; axis < Mesh::kMaxAxes; ++axis)
+      EXPECT_EQ(sets[a].Contains(axis), models[a].contains(axis));
     for (size_t b = 0; b < sets.size(); ++b) {
       std::set<int> both, either = models[a], without = models[a];
       for (int axis : models[b]) {

@@ -41,12 +41,12 @@ TEST(MemoryPlanTest, ReusesMemoryThatIsFree) {
 }
 
 TEST(MemoryPlanTest, TakesTheTightestGap) {
-  // After the two large ones leave, gaps of 640 and 128 bytes are free around the ones that stay.
-  const std::vector<BufferRequest> requests = {{640, 0, 0}, {512, 0, 2}, {128, 0, 0}, {256, 0, 2}, {100, 2, 2}};
+  // When the first and the third leave, gaps of 640 and 320 bytes are free before those that stay.
+  const std::vector<BufferRequest> requests = {
+      {640, 0, 0}, {512, 0, 2}, {300, 0, 0}, {256, 0, 2}, {100, 2, 2}};
   const MemoryPlan plan = PlanBuffers(requests);
   ExpectValid(requests, plan, 64);
-  EXPECT_EQ(plan.peak, 640 + 512 + 256 + 128);
-  EXPECT_EQ(plan.offsets[4], 640 + 512 + 256);
+  EXPECT_THAT(plan.offsets, ElementsAre(0, 640, 640 + 512, 640 + 512 + 320, 640 + 512));
 }
 
 TEST(MemoryPlanTest, EmptyBuffersTakeNoRoom) {
@@ -73,9 +73,11 @@ TEST(MemoryPlanTest, LiveBuffersNeverOverlap) {
     std::vector<BufferRequest> requests;
     for (int i = 0; i < 60; ++i) {
       const int begin = static_cast<int>(random() % 40);
-      requests.push_back({static_cast<int64_t>(random() % 1000), begin, begin + static_cast<int>(random() % 8)});
+      requests.push_back(
+          {static_cast<int64_t>(random() % 1000), begin, begin + static_cast<int>(random() % 8)});
     }
-    for (int64_t alignment : {1, 64, 4096}) ExpectValid(requests, PlanBuffers(requests, alignment), alignment);
+    for (int64_t alignment : {1, 64, 4096})
+      ExpectValid(requests, PlanBuffers(requests, alignment), alignment);
   }
 }
 

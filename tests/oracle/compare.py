@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Prints how far two files of numbers are apart: |a - b| / |b| in the Euclidean norm, per tensor.
 
-The files are safetensors files, or JSON files of a list of numbers (losses); b is the reference.
+The files are safetensors files, or JSON files: a list of numbers (losses), or an object that has such a
+list as "step_losses". b is the reference.
 Exit codes: 0; 1 where a tensor is above --tolerance, not finite, missing or of another shape; 2 where
 an argument or a file is wrong.
 """
@@ -20,9 +21,12 @@ def read(path):
         return read_safetensors(path)
     with open(path, encoding="utf-8") as file:
         try:
-            return {"losses": np.array(json.load(file), dtype=np.float64)}
-        except (ValueError, TypeError) as error:
-            raise FileError(f"{path}: not a JSON list of numbers: {error}") from error
+            losses = json.load(file)
+            if isinstance(losses, dict):
+                losses = losses["step_losses"]
+            return {"losses": np.array(losses, dtype=np.float64)}
+        except (ValueError, TypeError, KeyError) as error:
+            raise FileError(f"{path}: no JSON list of numbers in it: {error}") from error
 
 
 def distance(a, b):

@@ -57,8 +57,12 @@ TEST(BoxTest, FindsContiguousRuns) {
 // Every region of every pair of buffers around it, against element-by-element copies, in one piece
 // and cut in two at every place.
 TEST(BoxTest, CopiesEveryRegionHoweverItIsCut) {
-  const std::vector<Block> regions = {
-      {}, {{2, 3}}, {{1, 2}, {1, 3}}, {{0, 2}, {2, 1}, {1, 3}}, {{1, 2}, {0, 2}, {1, 2}, {2, 2}}, {{1, 0}, {0, 3}}};
+  const std::vector<Block> regions = {{},
+                                      {{2, 3}},
+                                      {{1, 2}, {1, 3}},
+                                      {{0, 2}, {2, 1}, {1, 3}},
+                                      {{1, 2}, {0, 2}, {1, 2}, {2, 2}},
+                                      {{1, 0}, {0, 3}}};
   for (const Block& region : regions) {
     const size_t rank = region.size();
     for (int around = 0; around < 1 << (2 * rank); ++around) {
@@ -73,14 +77,15 @@ TEST(BoxTest, CopiesEveryRegionHoweverItIsCut) {
       std::vector<int32_t> source(NumElements(from.shape));
       std::iota(source.begin(), source.end(), 1);
       std::vector<int32_t> expected(NumElements(to.shape), 0);
-      ForEachIndex(region, [&](const Shape& index) { expected[OffsetIn(to, index)] = source[OffsetIn(from, index)]; });
+      ForEachIndex(
+          region, [&](const Shape& index) { expected[OffsetIn(to, index)] = source[OffsetIn(from, index)]; });
       const BoxCopy copy(region, from, to);
       ASSERT_EQ(copy.elements(), NumElements(region));
       for (int64_t cut = 0; cut <= copy.elements(); ++cut) {
         std::vector<int32_t> target(expected.size(), 0);
         for (const auto& [begin, end] : {std::pair{cut, copy.elements()}, std::pair{int64_t{0}, cut}}) {
-          copy.Copy(reinterpret_cast<const std::byte*>(source.data()), reinterpret_cast<std::byte*>(target.data()),
-                    sizeof(int32_t), begin, end);
+          copy.Copy(reinterpret_cast<const std::byte*>(source.data()),
+                    reinterpret_cast<std::byte*>(target.data()), sizeof(int32_t), begin, end);
         }
         ASSERT_EQ(target, expected) << BlockToString(region) << " cut at " << cut;
       }

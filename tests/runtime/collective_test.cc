@@ -25,7 +25,8 @@ std::vector<Layout> AllLayouts(const Mesh& mesh) {
         AxisList axes = layouts[i].dim(d);
         axes.push_back(axis);
         Layout more = layouts[i].WithDim(d, axes);
-        if (std::find(layouts.begin(), layouts.end(), more) == layouts.end()) layouts.push_back(std::move(more));
+        if (std::find(layouts.begin(), layouts.end(), more) == layouts.end())
+          layouts.push_back(std::move(more));
       }
     }
   }
@@ -87,11 +88,12 @@ class MoveTest : public ::testing::TestWithParam<std::string> {
 
 TEST_P(MoveTest, AllGather) {
   ForEachMinorAxes([&](const Shape& shape, const Layout& layout, int d, const AxisList& axes) {
-    ExpectMovesNothingElse(OneCollective(mesh_, shape, layout,
-                                         [&](Graph& graph, ValueId x) {
-                                           return Add(graph, "all_gather", x, {{"axes", axes}, {"dim", int64_t{d}}});
-                                         }),
-                           shape);
+    ExpectMovesNothingElse(
+        OneCollective(mesh_, shape, layout,
+                      [&](Graph& graph, ValueId x) {
+                        return Add(graph, "all_gather", x, {{"axes", axes}, {"dim", int64_t{d}}});
+                      }),
+        shape);
   });
 }
 
@@ -113,10 +115,11 @@ TEST_P(MoveTest, ShardSlice) {
       for (int axis = 0; axis < mesh_.num_axes(); ++axis) {
         if (layout.ShardedAxes().Contains(axis)) continue;
         ExpectMovesNothingElse(
-            OneCollective(mesh_, shape, layout,
-                          [&](Graph& graph, ValueId x) {
-                            return Add(graph, "shard_slice", x, {{"axes", AxisList{axis}}, {"dim", int64_t{1}}});
-                          }),
+            OneCollective(
+                mesh_, shape, layout,
+                [&](Graph& graph, ValueId x) {
+                  return Add(graph, "shard_slice", x, {{"axes", AxisList{axis}}, {"dim", int64_t{1}}});
+                }),
             shape);
       }
     }
@@ -139,12 +142,13 @@ TEST_P(MoveTest, CollectivePermute) {
         };
         if (!permutes()) continue;
         ExpectMovesNothingElse(
-            OneCollective(mesh_, shape, from,
-                          [&](Graph& graph, ValueId x) {
-                            Node node{.row = &GetOp("collective_permute")};
-                            node.operands = {x};
-                            return graph.nodes()[graph.AddNode(node, {InfoOf("", I32, shape, to)})].results[0];
-                          }),
+            OneCollective(
+                mesh_, shape, from,
+                [&](Graph& graph, ValueId x) {
+                  Node node{.row = &GetOp("collective_permute")};
+                  node.operands = {x};
+                  return graph.nodes()[graph.AddNode(node, {InfoOf("", I32, shape, to)})].results[0];
+                }),
             shape);
       }
     }
@@ -166,10 +170,18 @@ Tensor ReduceRows(const Tensor& terms, ReduceOp op) {
     for (int64_t k = 1; k < shape[0]; ++k) {
       const float x = terms.values<float>()[k * n + i];
       switch (op) {
-        case ReduceOp::kSum: sum += x; break;
-        case ReduceOp::kMax: sum = std::max(sum, x); break;
-        case ReduceOp::kMin: sum = std::min(sum, x); break;
-        case ReduceOp::kProd: sum *= x; break;
+        case ReduceOp::kSum:
+          sum += x;
+          break;
+        case ReduceOp::kMax:
+          sum = std::max(sum, x);
+          break;
+        case ReduceOp::kMin:
+          sum = std::min(sum, x);
+          break;
+        case ReduceOp::kProd:
+          sum *= x;
+          break;
       }
     }
     result.mutable_values<float>()[i] = sum;
@@ -219,8 +231,10 @@ class ReduceTest : public ::testing::TestWithParam<std::string> {
     for (const RunMode& mode : {RunMode{1, true}, RunMode{1, false}, RunMode{3, true}, RunMode{2, false}}) {
       const RunResult result = RunProgram(program, {{"x", x}}, {}, mode);
       ASSERT_EQ(result.outputs.size(), 1u);
-      ASSERT_TRUE(BitwiseEqual(result.outputs.at("y"), expected)) << PrintGraph(program.body) << mode.ToString();
-      ASSERT_TRUE(BitwiseEqual(result.variables.at("v"), expected)) << PrintGraph(program.body) << mode.ToString();
+      ASSERT_TRUE(BitwiseEqual(result.outputs.at("y"), expected))
+          << PrintGraph(program.body) << mode.ToString();
+      ASSERT_TRUE(BitwiseEqual(result.variables.at("v"), expected))
+          << PrintGraph(program.body) << mode.ToString();
     }
   }
   const Mesh mesh_ = Mesh::Parse(GetParam()).value();
@@ -229,7 +243,8 @@ class ReduceTest : public ::testing::TestWithParam<std::string> {
 TEST_P(ReduceTest, AllReduce) {
   ForEachGroup([&](const Shape& shape, const AxisList& group, const Layout& rest) {
     for (ReduceOp op : {ReduceOp::kSum, ReduceOp::kMax, ReduceOp::kMin, ReduceOp::kProd}) {
-      Expect(OneReduction(mesh_, shape, group, rest, "all_reduce", {{"axes", group}, {"op", op}}), shape, group, op);
+      Expect(OneReduction(mesh_, shape, group, rest, "all_reduce", {{"axes", group}, {"op", op}}), shape,
+             group, op);
     }
   });
 }
@@ -270,17 +285,18 @@ TEST(CollectiveTest, PermuteMovesPartialTerms) {
   Program program{.body = Graph(mesh)};
   Graph& graph = program.body;
   const Shape shape = {4};
-  const ValueId a =
-      graph.AddArgument(InfoOf("a", F32, {4, 2}, Layout::Parse(mesh, "{x,y}").value()), false);
+  const ValueId a = graph.AddArgument(InfoOf("a", F32, {4, 2}, Layout::Parse(mesh, "{x,y}").value()), false);
   Node sum{.row = &GetOp("reduce_sum"),
            .attrs = Graph::CompleteAttrs(GetOp("reduce_sum"), {{"dims", std::vector<int64_t>{1}}}).value()};
   sum.operands = {a};
-  const Layout from = Layout::Parse(mesh, "{x | sum:y}").value(), to = Layout::Parse(mesh, "{y | sum:x}").value();
+  const Layout from = Layout::Parse(mesh, "{x | sum:y}").value(),
+               to = Layout::Parse(mesh, "{y | sum:x}").value();
   const ValueId p = graph.nodes()[graph.AddNode(sum, {InfoOf("p", F32, shape, from)})].results[0];
   Node permute{.row = &GetOp("collective_permute")};
   permute.operands = {p};
   const ValueId q = graph.nodes()[graph.AddNode(permute, {InfoOf("q", F32, shape, to)})].results[0];
-  const int reduce = AddLocalNode(graph, "all_reduce", {{q}}, {{"axes", AxisList{0}}, {"op", ReduceOp::kSum}}, {}, "");
+  const int reduce =
+      AddLocalNode(graph, "all_reduce", {{q}}, {{"axes", AxisList{0}}, {"op", ReduceOp::kSum}}, {}, "");
   graph.AddOutput({"y", graph.nodes()[reduce].results[0]});
   for (const RunMode& mode : AllRunModes()) {
     const RunResult result = RunProgram(program, {{"a", Ramp({F32, {4, 2}})}}, {}, mode);
@@ -318,23 +334,38 @@ Program Wrong(std::string_view op, Attrs attrs, std::string_view from, std::stri
   return OneCollective(mesh, {4, 4}, Layout::Parse(mesh, from).value(), [&](Graph& graph, ValueId x) {
     Node node{.row = &GetOp(op), .attrs = std::move(attrs), .location = {"step.mw", 7}};
     node.operands = {x};
-    return graph.nodes()[graph.AddNode(node, {InfoOf("", I32, {4, 4}, Layout::Parse(mesh, to).value())})].results[0];
+    return graph.nodes()[graph.AddNode(node, {InfoOf("", I32, {4, 4}, Layout::Parse(mesh, to).value())})]
+        .results[0];
   });
 }
 
 TEST(CollectiveTest, RejectsLayoutsThatDoNotFit) {
   EXPECT_EQ(ErrorOf(Wrong("all_gather", {{"axes", AxisList{0}}, {"dim", int64_t{0}}}, "{(x,y),_}", "{_,_}")),
-            "all_gather (step.mw:7): device 0 holds [0:4,0:4] of the result i32[4,4] {_,_}, and its group holds only 8 "
-            "of these 16 elements of the operand {(x,y),_}; the layouts must be those that the collective exchanges.");
+            "all_gather (step.mw:7): device 0 holds [0:4,0:4] of the result i32[4,4] {_,_}, and its group "
+            "holds only 8 of these 16 elements of the operand {(x,y),_}; the layouts must be those that the "
+            "collective exchanges.");
   EXPECT_EQ(ErrorOf(Wrong("collective_permute", {}, "{x,_}", "{_,x}")),
-            "collective_permute (step.mw:7): device 0 holds [0:4,0:2] of the result i32[4,4] {_,x}, and its group holds "
-            "only 4 of these 8 elements of the operand {x,_}; the layouts must be those that the collective exchanges.");
+            "collective_permute (step.mw:7): device 0 holds [0:4,0:2] of the result i32[4,4] {_,x}, and its "
+            "group holds only 4 of these 8 elements of the operand {x,_}; the layouts must be those that the "
+            "collective exchanges.");
   EXPECT_EQ(ErrorOf(Wrong("all_reduce", {{"axes", AxisList{0}}, {"op", ReduceOp::kSum}}, "{x,_}", "{x,_}")),
-            "all_reduce (step.mw:7): the operand i32[4,4] {x,_} is sharded by an axis of (x); a reduction adds up blocks "
-            "of the same place.");
+            "all_reduce (step.mw:7): the operand i32[4,4] {x,_} is sharded by an axis of (x); a reduction "
+            "adds up blocks of the same place.");
   EXPECT_EQ(ErrorOf(Wrong("all_reduce", {{"axes", AxisList{0}}, {"op", ReduceOp::kSum}}, "{y,_}", "{_,y}")),
-            "all_reduce (step.mw:7): the operand is i32[2,4] {y,_} and the result i32[4,2] {_,y}; all_reduce keeps type "
-            "and place.");
+            "all_reduce (step.mw:7): the operand is i32[2,4] {y,_} and the result i32[4,2] {_,y}; all_reduce "
+            "keeps type and place.");
+  Program partial = Wrong("collective_permute", {}, "{x,_}", "{x,_}");
+  Node permute = partial.body.nodes()[0];
+  const Layout owed = Layout::Parse(partial.body.mesh(), "{x,_ | sum:y}").value();
+  partial.body.AddNode(permute, {InfoOf("", I32, {4, 4}, owed)});
+  EXPECT_EQ(ErrorOf(partial),
+            "collective_permute (step.mw:7): the operand {x,_} is a reduction of 1 terms and the result "
+            "{x,_ | sum:y} of 2; a permute only moves.");
+  Program other = Wrong("collective_permute", {}, "{x,_}", "{x,_}");
+  other.body.mutable_value(0).type.shape[1] = other.body.mutable_value(0).global.shape[1] = 5;
+  EXPECT_EQ(ErrorOf(other),
+            "collective_permute (step.mw:7): the operand is part of a i32[4,5], the result of a i32[4,4]; "
+            "collectives move one tensor.");
 }
 
 }  // namespace

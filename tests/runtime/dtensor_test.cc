@@ -83,8 +83,8 @@ TEST(DTensorTest, ReplicasThatDisagreeAreFound) {
   reinterpret_cast<float*>(tensor.instance(1))[1] = 2.5;
   EXPECT_TRUE(Unpack(tensor).ok());
   EXPECT_EQ(MessageOf(Unpack(tensor, /*check_replicas=*/true).status()),
-            "Unpack: the replicas of a f32[3] {x} disagree: element 1 of the block [0:2] is 2 on device 0 and 2.5 on "
-            "device 1; the program that wrote it misses a collective.");
+            "Unpack: the replicas of a f32[3] {x} disagree: element 1 of the block [0:2] is 2 on device 0 "
+            "and 2.5 on device 1; the program that wrote it misses a collective.");
 }
 
 }  // namespace

@@ -28,7 +28,9 @@ struct RunMode {
   bool share = true;
   bool poison = true;
 
-  std::string ToString() const { return fmt::format("workers={} share={} poison={}", workers, share, poison); }
+  std::string ToString() const {
+    return fmt::format("workers={} share={} poison={}", workers, share, poison);
+  }
 };
 
 inline std::vector<RunMode> AllRunModes() {
@@ -47,8 +49,8 @@ struct RunResult {
 
 // Runs `steps` steps; `initial` fills variables by name, the others are zeros. Replicas of variables
 // are checked to agree.
-inline RunResult RunProgram(const Program& program, const Tensors& feeds, const Tensors& initial, const RunMode& mode,
-                            int steps = 1) {
+inline RunResult RunProgram(const Program& program, const Tensors& feeds, const Tensors& initial,
+                            const RunMode& mode, int steps = 1) {
   SCOPED_TRACE(mode.ToString());
   WorkerPool pool(mode.workers);
   std::map<std::string, DTensor> state;
@@ -63,8 +65,10 @@ inline RunResult RunProgram(const Program& program, const Tensors& feeds, const 
   for (int step = 0; step < steps; ++step) EXPECT_EQ(MessageOf((*executor)->Run(feeds, &result.outputs)), "");
   for (const auto& [name, variable] : state) {
     absl::StatusOr<Tensor> value = Unpack(variable, /*check_replicas=*/true);
-    if (!value.ok()) ADD_FAILURE() << MessageOf(value.status());
-    else result.variables[name] = *value;
+    if (!value.ok())
+      ADD_FAILURE() << MessageOf(value.status());
+    else
+      result.variables[name] = *value;
   }
   result.memory = (*executor)->memory();
   return result;

@@ -17,7 +17,8 @@ std::vector<T> ReduceAll(ReduceOp op, const std::vector<std::vector<T>>& sources
   std::vector<const std::byte*> pointers;
   for (const auto& source : sources) pointers.push_back(reinterpret_cast<const std::byte*>(source.data()));
   std::vector<T> to(sources[0].size());
-  Reduce(op, DTypeOf<T>(), reinterpret_cast<std::byte*>(to.data()), pointers, 0, static_cast<int64_t>(to.size()));
+  Reduce(op, DTypeOf<T>(), reinterpret_cast<std::byte*>(to.data()), pointers, 0,
+         static_cast<int64_t>(to.size()));
   return to;
 }
 
@@ -41,7 +42,8 @@ TEST(TransferTest, MaxAndMinKeepNan) {
 
 TEST(TransferTest, IntegersWrap) {
   const int64_t most = std::numeric_limits<int64_t>::max();
-  EXPECT_THAT(ReduceAll<int64_t>(ReduceOp::kSum, {{most}, {1}}), ElementsAre(std::numeric_limits<int64_t>::min()));
+  EXPECT_THAT(ReduceAll<int64_t>(ReduceOp::kSum, {{most}, {1}}),
+              ElementsAre(std::numeric_limits<int64_t>::min()));
   EXPECT_THAT(ReduceAll<int32_t>(ReduceOp::kProd, {{1 << 30}, {4}}), ElementsAre(0));
 }
 
@@ -67,7 +69,8 @@ TEST(TransferTest, ReducesInTheOrderOfTheSources) {
     std::vector<float> expected(kElements);
     for (int k = 0; k < n; ++k) {
       for (int i = 0; i < kElements; ++i) {
-        values[k][i] = std::sin(static_cast<float>(i * 7 + k * 13)) * std::pow(10.0f, static_cast<float>(k % 7));
+        values[k][i] =
+            std::sin(static_cast<float>(i * 7 + k * 13)) * std::pow(10.0f, static_cast<float>(k % 7));
         expected[i] = k == 0 ? values[k][i] : expected[i] + values[k][i];
       }
     }

@@ -20,9 +20,9 @@ constexpr int64_t kSteps = 20;
 constexpr double kSgdRate = 0.1, kAdamRate = 0.01;
 
 // batch=20 and model=16 leave devices without a row or a column.
-constexpr const char* kMeshes[] = {"batch=8",         "batch=3",         "batch=7",  "batch=4,model=2",
-                                   "batch=2,model=3", "model=3,batch=2", "model=4",  "batch=20",
-                                   "model=16",        "batch=2,model=2,copies=2"};
+constexpr const char* kMeshes[] = {
+    "batch=8",         "batch=3", "batch=7",  "batch=4,model=2", "batch=2,model=3",
+    "model=3,batch=2", "model=4", "batch=20", "model=16",        "batch=2,model=2,copies=2"};
 
 enum class Optimizer { kSgd, kAdam };
 
@@ -42,7 +42,8 @@ std::vector<Examples> MakeBatches(int64_t rows) {
   for (Examples& batch : batches) {
     for (int64_t i = 0; i < rows; ++i) {
       batch.y.push_back(static_cast<int32_t>(random.Below(kSizes[kLayers])));
-      for (int64_t j = 0; j < kSizes[0]; ++j) batch.x.push_back(random.Uniform(-1, 1) + (j % 4 == batch.y.back()));
+      for (int64_t j = 0; j < kSizes[0]; ++j)
+        batch.x.push_back(random.Uniform(-1, 1) + (j % 4 == batch.y.back()));
     }
   }
   return batches;
@@ -102,7 +103,8 @@ class PlainMlp {
     for (const auto& [name, weight] : weights_) gradients[name] = Vector(weight.size(), 0);
     double loss = 0;
     for (int64_t row = 0; row < batch.size(); ++row) {
-      std::vector<Vector> h = {Vector(batch.x.begin() + row * kSizes[0], batch.x.begin() + (row + 1) * kSizes[0])};
+      std::vector<Vector> h = {
+          Vector(batch.x.begin() + row * kSizes[0], batch.x.begin() + (row + 1) * kSizes[0])};
       for (int l = 0; l < kLayers; ++l) {
         Vector out = weights_.at(BiasName(l));
         for (int64_t i = 0; i < kSizes[l]; ++i)
@@ -265,8 +267,9 @@ TEST_P(EquivalenceTest, EachSingleStepInFloatsIsTheReferences) {
         set("adam/m/" + name, before.m().at(name));
         set("adam/v/" + name, before.v().at(name));
       }
-      if (optimizer() == Optimizer::kAdam)
+      if (optimizer() == Optimizer::kAdam) {
         ASSERT_EQ(MessageOf(session.Set("adam/step", Tensor::From<int64_t>({}, {before.steps()}))), "");
+      }
       EXPECT_NEAR(session.Run(FeedsOf<float>(batches[step]))->scalar("loss").value() / loss, 1, 1e-5);
       ExpectClose(WeightsOf(session), plain.weights(), 1e-5);
     }
@@ -277,12 +280,13 @@ INSTANTIATE_TEST_SUITE_P(OptimizersAndBatchSizes, EquivalenceTest,
                          testing::Combine(testing::Values(Optimizer::kSgd, Optimizer::kAdam),
                                           testing::Values(16, 15)),
                          [](const auto& info) {
-                           return fmt::format("{}{}", std::get<0>(info.param) == Optimizer::kSgd ? "Sgd" : "Adam",
+                           return fmt::format("{}{}",
+                                              std::get<0>(info.param) == Optimizer::kSgd ? "Sgd" : "Adam",
                                               std::get<1>(info.param));
                          });
 
 // The last batch of an epoch: 15 rows through a program written for 16.
-TEST(EquivalenceTest, ShortBatchesTrainAsInPlainLoops) {
+TEST(MeshEquivalenceTest, ShortBatchesTrainAsInPlainLoops) {
   const std::vector<Examples> batches = MakeBatches(15);
   Session one = MakeSession("batch=1", 16, F64, Optimizer::kAdam);
   PlainMlp plain(WeightsOf(one));
@@ -295,7 +299,7 @@ TEST(EquivalenceTest, ShortBatchesTrainAsInPlainLoops) {
   }
 }
 
-TEST(EquivalenceTest, InitialWeightsAreTheSameByteForByteOnEveryMesh) {
+TEST(MeshEquivalenceTest, InitialWeightsAreTheSameByteForByteOnEveryMesh) {
   for (DType dtype : {F32, F64}) {
     const Session one = MakeSession("batch=1", 16, dtype, Optimizer::kAdam);
     for (const char* mesh : kMeshes) {

@@ -1,0 +1,374 @@
+// Gradients against central finite differences in double precision, and the composites against
+// numbers computed another way.
+#include <cmath>
+#include <functional>
+#include <map>
+#include <random>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "ops/gradients.h"
+#include "ops/ops.h"
+#include "support/interpreter.h"
+
+namespace meshwork {
+namespace {
+
+using ::testing::DoubleNear;
+using ::testing::ElementsAre;
+using ::testing::Pointwise;
+using Numbers = std::vector<double>;
+using Feeds = std::map<std::string, Numbers>;
+
+Value In(Graph& g, const std::string& name, const Shape& shape, DType dtype = F64) {
+  return g.Input(name, dtype, shape, LayoutSpec(shape.size(), UNSHARDED));
+}
+
+// The sum of all elements of `y` times different weights, so that no element's gradient is like another's.
+Value WeightedSum(const Value& y) {
+  Graph& g = *y.graph();
+  std::vector<int64_t> all;
+  for (int64_t d = 0; d < y.rank(); ++d) all.push_back(d);
+  const Value weights = RandomUniform(g, y.type(), /*seed=*/5, /*stream=*/0, -1, 2);
+  return ReduceSum(Mul(y, weights), all);
+}
+
+// A function of f64 inputs of the given shapes.
+struct Function {
+  std::vector<Shape> inputs;
+  std::function<Value(const std::vector<Value>&)> build;
+  double low = -1, high = 1;  // inputs are drawn from [low, high)
+};
+
+// Compares d WeightedSum(f) / d input with central differences, for every element of every input.
+// Returns the names of the ops the function itself consists of.
+std::set<std::string> ExpectGradientIsRight(const Function& function) {
+  Graph g{Mesh()};
+  std::vector<Value> inputs;
+  Feeds feeds;
+  std::mt19937_64 random(1);
+  std::uniform_real_distribution<double> draw(function.low, function.high);
+  for (size_t i = 0; i < function.inputs.size(); ++i) {
+    const std::string name = "x" + std::to_string(i);
+    inputs.push_back(In(g, name, function.inputs[i]));
+    for (int64_t n = NumElements(function.inputs[i]); n > 0; --n) feeds[name].push_back(draw(random));
+  }
+  const Value y = function.build(inputs);
+  std::set<std::string> ops;
+  for (const Node& node : g.nodes()) ops.insert(std::string(node.row->name));
+  const Value loss = WeightedSum(y);
+  g.Output("loss", loss);
+  const std::vector<Value> grads = Gradients(loss, inputs);
+  EXPECT_TRUE(g.status().ok()) << g.status();
+  if (!g.status().ok()) return ops;
+  const std::vector<HostTensor> values = InterpretAll(g, feeds);
+  auto loss_at = [&](const std::string& name, size_t i, double step) {
+    Feeds moved = feeds;
+    moved[name][i] += step;
+    return InterpretAll(g, moved)[loss.id()].Number();
+  };
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    EXPECT_EQ(grads[i].type(), inputs[i].type());
+    const Numbers got = values[grads[i].id()].Numbers();
+    const std::string name = "x" + std::to_string(i);
+    for (size_t e = 0; e < got.size(); ++e) {
+      constexpr double kStep = 1e-5;
+      const double want = (loss_at(name, e, kStep) - loss_at(name, e, -kStep)) / (2 * kStep);
+      EXPECT_NEAR(got[e], want, 1e-7 * std::max(1.0, std::abs(want))) << name << "[" << e << "]";
+    }
+  }
+  return ops;
+}
+
+using Xs = std::vector<Value>;
+
+// By name: at least one per differentiable row, with every form of broadcast and attribute.
+std::map<std::string, Function> Functions() {
+  const Shape kMatrix = {3, 4};
+  return {
+      {"add", {{{3, 4}, {4}}, [](const Xs& x) { return x[0] + x[1]; }}},
+      {"add a column", {{{3, 1}, {3, 4}}, [](const Xs& x) { return x[0] + x[1]; }}},
+      {"add both stretched", {{{3, 1}, {1, 4}}, [](const Xs& x) { return x[0] + x[1]; }}},
+      {"sub", {{{4}, {3, 4}}, [](const Xs& x) { return x[0] - x[1]; }}},
+      {"sub a scalar", {{{3, 4}, {}}, [](const Xs& x) { return x[0] - x[1]; }}},
+      {"mul", {{{3, 4}, {3, 1}}, [](const Xs& x) { return x[0] * x[1]; }}},
+      {"mul by itself", {{kMatrix}, [](const Xs& x) { return x[0] * x[0]; }}},
+      {"div", {{{3, 4}, {4}}, [](const Xs& x) { return x[0] / x[1]; }, 0.5, 2}},
+      {"div a scalar", {{{}, {3, 4}}, [](const Xs& x) { return x[0] / x[1]; }, 0.5, 2}},
+      {"maximum", {{{3, 4}, {4}}, [](const Xs& x) { return Maximum(x[0], x[1]); }}},
+      {"minimum", {{{3, 4}, {3, 1}}, [](const Xs& x) { return Minimum(x[0], x[1]); }}},
+      {"select", {{{3, 4}, {4}}, [](const Xs& x) { return Select(Greater(x[0], 0.1), x[1], x[0]); }}},
+      {"neg", {{kMatrix}, [](const Xs& x) { return -x[0]; }}},
+      {"exp", {{kMatrix}, [](const Xs& x) { return Exp(x[0]); }}},
+      {"log", {{kMatrix}, [](const Xs& x) { return Log(x[0]); }, 0.5, 2}},
+      {"sqrt", {{kMatrix}, [](const Xs& x) { return Sqrt(x[0]); }, 0.5, 2}},
+      {"rsqrt", {{kMatrix}, [](const Xs& x) { return Rsqrt(x[0]); }, 0.5, 2}},
+      {"tanh", {{kMatrix}, [](const Xs& x) { return Tanh(x[0]); }}},
+      {"relu", {{kMatrix}, [](const Xs& x) { return Relu(x[0]); }}},
+      {"cast", {{kMatrix}, [](const Xs& x) { return Cast(x[0], F64); }}},
+      {"broadcast_to",
+       {{{4}},
+        [](const Xs& x) {
+          return BroadcastTo(x[0], {3, 4}, {1});
+        }}},
+      {"broadcast_to, stretched",
+       {{{3, 1}},
+        [](const Xs& x) {
+          return BroadcastTo(x[0], {2, 3, 4}, {1, 2});
+        }}},
+      {"broadcast_to of a scalar",
+       {{{}},
+        [](const Xs& x) {
+          return BroadcastTo(x[0], {3, 4}, {});
+        }}},
+      {"reshape",
+       {{{3, 4}},
+        [](const Xs& x) {
+          return Reshape(x[0], {2, 6});
+        }}},
+      {"transpose",
+       {{{2, 3, 4}},
+        [](const Xs& x) {
+          return Transpose(x[0], {2, 0, 1});
+        }}},
+      {"relayout",
+       {{kMatrix},
+        [](const Xs& x) {
+          return Relayout(x[0], {UNSHARDED, UNSHARDED});
+        }}},
+      {"reduce_sum", {{{2, 3, 4}}, [](const Xs& x) { return ReduceSum(x[0], {1}); }}},
+      {"reduce_sum, dims kept",
+       {{{2, 3, 4}},
+        [](const Xs& x) {
+          return ReduceSum(x[0], {0, 2}, true);
+        }}},
+      {"reduce_sum over nothing", {{{3, 4}}, [](const Xs& x) { return ReduceSum(x[0], {}); }}},
+      {"reduce_mean",
+       {{{2, 3, 4}},
+        [](const Xs& x) {
+          return ReduceMean(x[0], {2, 0});
+        }}},
+      {"reduce_mean, dims kept", {{{3, 4}}, [](const Xs& x) { return ReduceMean(x[0], {0}, true); }}},
+      {"reduce_max", {{{3, 4}}, [](const Xs& x) { return ReduceMax(x[0], {1}); }}},
+      {"reduce_max, dims kept",
+       {{{3, 4}},
+        [](const Xs& x) {
+          return ReduceMax(x[0], {0, 1}, true);
+        }}},
+      {"matmul", {{{3, 4}, {4, 5}}, [](const Xs& x) { return MatMul(x[0], x[1]); }}},
+      {"matmul, a transposed", {{{4, 3}, {4, 5}}, [](const Xs& x) { return MatMul(x[0], x[1], true); }}},
+      {"matmul, b transposed",
+       {{{3, 4}, {5, 4}}, [](const Xs& x) { return MatMul(x[0], x[1], false, true); }}},
+      {"matmul, both transposed",
+       {{{4, 3}, {5, 4}}, [](const Xs& x) { return MatMul(x[0], x[1], true, true); }}},
+      // Composites and chains.
+      {"log_softmax", {{{3, 4}}, [](const Xs& x) { return LogSoftmax(x[0]); }, -3, 3}},
+      {"log_softmax of three dims", {{{2, 2, 3}}, [](const Xs& x) { return LogSoftmax(x[0]); }, -3, 3}},
+      {"cross-entropy",
+       {{{3, 4}},
+        [](const Xs& x) {
+          return SparseSoftmaxCrossEntropy(x[0], Iota(*x[0].graph(), {I32, {3}}, 0));
+        },
+        -3,
+        3}},
+      {"a value used thrice", {{{3}, {3}}, [](const Xs& x) { return (x[0] + x[1]) * x[0] - Exp(x[0]); }}},
+      {"two layers",
+       {{{2, 3}, {3, 4}, {4}, {4, 2}, {2}},
+        [](const Xs& x) {
+          return SparseSoftmaxCrossEntropy(MatMul(Tanh(MatMul(x[0], x[1]) + x[2]), x[3]) + x[4],
+                                           Iota(*x[0].graph(), {I64, {2}}, 0));
+        }}},
+  };
+}
+
+TEST(GradientTest, AgreesWithFiniteDifferencesForEveryDifferentiableRow) {
+  std::set<std::string> covered;
+  for (const auto& [name, function] : Functions()) {
+    SCOPED_TRACE(name);
+    covered.merge(ExpectGradientIsRight(function));
+  }
+  for (const OpRow* row : AllOps()) {
+    if (row->grad == nullptr) continue;
+    EXPECT_TRUE(covered.contains(std::string(row->name)))
+        << row->name << " has a gradient and no function here";
+  }
+}
+
+TEST(GradientTest, OfAGradientAgreesWithFiniteDifferences) {
+  for (const char* name : {"mul by itself", "div", "exp", "log", "sqrt", "rsqrt", "tanh", "matmul",
+                           "matmul, both transposed", "log_softmax", "reduce_mean", "a value used thrice"}) {
+    SCOPED_TRACE(name);
+    Function function = Functions().at(name);
+    const auto first = function.build;
+    function.build = [first](const Xs& x) {
+      const Value y = first(x);
+      const std::vector<Value> grads = Gradients(WeightedSum(y), x);
+      Value all = WeightedSum(grads[0]);
+      for (size_t i = 1; i < grads.size(); ++i) all = all + WeightedSum(grads[i]);
+      return all;
+    };
+    ExpectGradientIsRight(function);
+  }
+}
+
+// ---- What finite differences cannot see.
+
+// d sum(y) / d x for one input x, as numbers.
+Numbers GradientOfSum(const Type& type, const Numbers& x, const std::function<Value(const Value&)>& build) {
+  Graph g{Mesh()};
+  const Value input = In(g, "x", type.shape, type.dtype);
+  const Value y = build(input);
+  std::vector<int64_t> all;
+  for (int64_t d = 0; d < y.rank(); ++d) all.push_back(d);
+  g.Output("grad", Gradients(ReduceSum(y, all), {{input}})[0]);
+  return Interpret(g, {{"x", x}}).outputs.at("grad").Numbers();
+}
+
+TEST(GradientTest, ElementsEqualToTheMaximumShareIt) {
+  const Numbers x = {1, 3, 3, 0, /**/ 2, 2, 2, 2};
+  EXPECT_THAT(GradientOfSum({F64, {2, 4}}, x, [](const Value& v) { return ReduceMax(v, {1}); }),
+              ElementsAre(0, 0.5, 0.5, 0, 0.25, 0.25, 0.25, 0.25));
+  EXPECT_THAT(GradientOfSum({F64, {2, 4}}, x,
+                            [](const Value& v) {
+                              return ReduceMax(v, {0, 1}, true);
+                            }),
+              ElementsAre(0, 0.5, 0.5, 0, 0, 0, 0, 0));
+}
+
+TEST(GradientTest, TheFirstOfTwoEqualOperandsTakesIt) {
+  for (const bool maximum : {true, false}) {
+    Graph g{Mesh()};
+    const Value a = In(g, "a", {3}), b = In(g, "b", {3});
+    const std::vector<Value> grads =
+        Gradients(ReduceSum(maximum ? Maximum(a, b) : Minimum(a, b), {0}), {{a, b}});
+    g.Output("a", grads[0]);
+    g.Output("b", grads[1]);
+    const auto outputs = Interpret(g, {{"a", {1, 2, 3}}, {"b", {3, 2, 1}}}).outputs;
+    EXPECT_THAT(outputs.at("a").Numbers(), ElementsAre(!maximum, 1, maximum));
+    EXPECT_THAT(outputs.at("b").Numbers(), ElementsAre(maximum, 0, !maximum));
+  }
+}
+
+TEST(GradientTest, OfReluIsZeroAtZero) {
+  EXPECT_THAT(GradientOfSum({F64, {3}}, {-1, 0, 2}, [](const Value& v) { return Relu(v); }),
+              ElementsAre(0, 0, 1));
+}
+
+TEST(GradientTest, StopsAtStopGradientAndWholeNumbers) {
+  EXPECT_THAT(GradientOfSum({F64, {2}}, {3, 4}, [](const Value& v) { return v * StopGradient(v); }),
+              ElementsAre(3, 4));
+  EXPECT_THAT(GradientOfSum({F64, {2}}, {3, 4}, [](const Value& v) { return Cast(Cast(v, I32), F64) + v; }),
+              ElementsAre(1, 1));
+  EXPECT_THAT(GradientOfSum({F64, {2}}, {3, 4}, [](const Value& v) { return Cast(Less(v, 3.5), F64); }),
+              ElementsAre(0, 0));
+  EXPECT_THAT(GradientOfSum({F64, {2}}, {3, 4}, [](const Value& v) { return Cast(Argmax(v, 0), F64); }),
+              ElementsAre(0, 0));
+}
+
+TEST(GradientTest, PassesThroughCastsInTheDtypeOfEach) {
+  Graph g{Mesh()};
+  const Value x = In(g, "x", {2}, F32);
+  const Value grad = Gradients(ReduceSum(Cast(x, F64) * 0.1, {0}), {{x}})[0];
+  EXPECT_EQ(grad.type(), (Type{F32, {2}}));
+  g.Output("grad", grad);
+  EXPECT_THAT(Interpret(g, {{"x", {1, 2}}}).outputs.at("grad").Numbers(), ElementsAre(0.1f, 0.1f));
+}
+
+TEST(GradientTest, OfWhatTheLossDoesNotDependOnIsZero) {
+  Graph g{Mesh()};
+  const Value x = In(g, "x", {2}), unused = In(g, "unused", {3}, F32), loss = ReduceSum(x, {0});
+  const Value later = Exp(x);
+  const std::vector<Value> grads = Gradients(loss, {{unused, x, loss, later}});
+  for (size_t i = 0; i < grads.size(); ++i) g.Output("grad" + std::to_string(i), grads[i]);
+  const auto outputs = Interpret(g, {{"x", {1, 2}}, {"unused", {1, 2, 3}}}).outputs;
+  EXPECT_EQ(outputs.at("grad0"), HostTensor({F32, {3}}, {0, 0, 0}));
+  EXPECT_EQ(outputs.at("grad1"), HostTensor({F64, {2}}, {1, 1}));
+  EXPECT_EQ(outputs.at("grad2"), HostTensor({F64, {}}, {1}));
+  EXPECT_EQ(outputs.at("grad3"), HostTensor({F64, {2}}, {0, 0}));
+}
+
+TEST(GradientTest, OfAValueInTheMiddleStopsThere) {
+  Graph g{Mesh()};
+  const Value x = In(g, "x", {2}), h = x * x;
+  g.Output("grad", Gradients(ReduceSum(h * h, {0}), {{h}})[0]);
+  EXPECT_THAT(Interpret(g, {{"x", {1, 3}}}).outputs.at("grad").Numbers(), ElementsAre(2, 18));
+}
+
+TEST(GradientTest, NodesStandWhereTheForwardOpStands) {
+  Graph g{Mesh()};
+  const Value x = In(g, "x", {2, 2});
+  const Value h = MatMul(x, x);
+  const int product = __LINE__ - 1;
+  const Value loss = ReduceSum(Exp(h), {0, 1});
+  const int rest = __LINE__ - 1;
+  const size_t forward = g.nodes().size();
+  Gradients(loss, {{x}});
+  const int call = __LINE__ - 1;
+  std::map<std::string, std::set<int>> lines;
+  for (size_t i = forward; i < g.nodes().size(); ++i)
+    lines[std::string(g.nodes()[i].row->name)].insert(g.nodes()[i].location.line);
+  const std::map<std::string, std::set<int>> expected = {{"constant", {call}},
+                                                         {"broadcast_to", {rest}},
+                                                         {"mul", {rest}},
+                                                         {"matmul", {product}},
+                                                         {"add", {product}}};
+  EXPECT_EQ(lines, expected);
+}
+
+// ---- Values of the composites.
+
+Numbers ValueOf(const Value& y, const Feeds& feeds) {
+  y.graph()->Output("y", y);
+  return Interpret(*y.graph(), feeds).outputs.at("y").Numbers();
+}
+
+// x - log(sum(exp(x))) of each row, in extended precision without a shift.
+Numbers PlainLogSoftmax(const Numbers& x, size_t columns) {
+  Numbers y;
+  for (size_t i = 0; i < x.size(); ++i) {
+    long double sum = 0;
+    for (size_t j = 0; j < columns; ++j)
+      sum += std::exp(static_cast<long double>(x[i / columns * columns + j]));
+    y.push_back(static_cast<double>(x[i] - std::log(sum)));
+  }
+  return y;
+}
+
+TEST(CompositeTest, LogSoftmaxIsTheLogarithmOfTheShares) {
+  const Numbers x = {0.5, -1, 2, 3, 3, 3, -7, 0, 11, 0.25, 0.125, -0.5};
+  Graph g{Mesh()};
+  EXPECT_THAT(ValueOf(LogSoftmax(In(g, "x", {2, 2, 3})), {{"x", x}}),
+              Pointwise(DoubleNear(1e-14), PlainLogSoftmax(x, 3)));
+}
+
+TEST(CompositeTest, LogSoftmaxOfLargeLogitsIsFinite) {
+  Graph g{Mesh()};
+  EXPECT_THAT(ValueOf(LogSoftmax(In(g, "x", {3}, F32)), {{"x", {1000, 999, -1000}}}),
+              Pointwise(DoubleNear(1e-4), Numbers{-0.313262, -1.313262, -2000.313262}));
+}
+
+TEST(CompositeTest, CrossEntropyIsTheMeanSurprise) {
+  Graph g{Mesh()};
+  const Value loss = SparseSoftmaxCrossEntropy(In(g, "x", {2, 3}), In(g, "labels", {2}, I64));
+  // -log(e^3 / (e + e^2 + e^3)) and log(3).
+  EXPECT_THAT(ValueOf(loss, {{"x", {1, 2, 3, 1, 1, 1}}, {"labels", {2, 0}}}),
+              ElementsAre(DoubleNear((0.40760596444438 + 1.09861228866811) / 2, 1e-13)));
+}
+
+TEST(CompositeTest, AccuracyIsTheShareOfRowsThatAreRight) {
+  for (DType labels : {I32, I64}) {
+    Graph g{Mesh()};
+    const Value accuracy = Accuracy(In(g, "x", {4, 3}, F32), In(g, "labels", {4}, labels), F64);
+    EXPECT_EQ(accuracy.type(), (Type{F64, {}}));
+    const Numbers x = {0,       1,  2,  /**/ 5, 5, 1,
+                       /**/ -1, -2, -3, /**/ 0, 9, 0};  // argmax 2 0 0 1: ties to the lowest
+    EXPECT_THAT(ValueOf(accuracy, {{"x", x}, {"labels", {2, 0, 1, 1}}}), ElementsAre(0.75));
+  }
+}
+
+}  // namespace
+}  // namespace meshwork

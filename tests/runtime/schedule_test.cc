@@ -1,0 +1,252 @@
+#include "runtime/schedule.h"
+
+#include <random>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "base/status.h"
+#include "ops/row.h"
+#include "ops/text.h"
+#include "runtime/placement.h"
+
+namespace meshwork {
+namespace {
+
+using ::testing::HasSubstr;
+
+Schedule Make(std::string_view text, int workers, bool share = true) {
+  const Graph graph = ParseGraph(text).value();
+  std::vector<InstanceMap> variables;
+  for (const Argument& argument : graph.arguments())
+    variables.emplace_back(graph.mesh(), graph.value(argument.value).layout->ShardedAxes());
+  return MakeSchedule(graph, variables, workers, share).value();
+}
+
+// One line per instruction: "---" for a barrier before it, what it is, and each worker's slices.
+std::string Print(std::string_view text, const Schedule& schedule) {
+  constexpr std::string_view kKinds[] = {"kernel", "collective", "pack", "unpack", "assign"};
+  const Graph graph = ParseGraph(text).value();
+  std::string out;
+  for (const Instruction& instruction : schedule.instructions) {
+    if (instruction.barrier) out += "---\n";
+    out += instruction.node >= 0 ? std::string(graph.nodes()[instruction.node].row->name)
+                                 : std::string(kKinds[static_cast<int>(instruction.kind)]);
+    for (const std::vector<Slice>& slices : instruction.slices) {
+      out += " |";
+      for (const Slice& slice : slices) out += fmt::format(" {}:{}-{}", slice.item, slice.begin, slice.end);
+    }
+    out += "\n";
+  }
+  return out;
+}
+
+// ---- AssignWork.
+
+TEST(ScheduleTest, EveryUnitIsDoneOnce) {
+  std::mt19937 random(1);
+  for (int round = 0; round < 300; ++round) {
+    const int workers = 1 + static_cast<int>(random() % 9);
+    std::vector<WorkItem> items;
+    for (size_t i = 0; i < 1 + random() % 6; ++i) {
+      const int64_t multiple = int64_t{1} << random() % 5;
+      items.push_back({static_cast<int>(random() % workers), static_cast<int64_t>(random() % 1000),
+                       static_cast<double>(1 + random() % 100000), multiple});
+    }
+    const std::vector<std::vector<Slice>> slices = AssignWork(items, workers);
+    ASSERT_EQ(slices.size(), static_cast<size_t>(workers));
+    std::vector<int64_t> done(items.size(), 0);  // slices come in order, so each starts where the last ended
+    for (const auto& mine : slices) {
+      for (const Slice& slice : mine) {
+        EXPECT_LT(slice.begin, slice.end);
+        EXPECT_EQ(slice.begin, done[slice.item]);
+        EXPECT_TRUE(slice.end % items[slice.item].multiple == 0 || slice.end == items[slice.item].units);
+        done[slice.item] = slice.end;
+      }
+    }
+    for (size_t i = 0; i < items.size(); ++i) EXPECT_EQ(done[i], items[i].units);
+  }
+}
+
+TEST(ScheduleTest, CutsOnlyWhatIsWorthIt) {
+  auto used_workers = [](const std::vector<WorkItem>& items) {
+    int used = 0;
+    for (const auto& mine : AssignWork(items, 4)) used += !mine.empty();
+    return used;
+  };
+  EXPECT_EQ(used_workers({{0, 1000, 1e6, 16}}), 4);
+  EXPECT_EQ(used_workers({{0, 1000, 100, 16}}), 1) << "too little work";
+  EXPECT_EQ(used_workers({{0, 1, 1e6, 1}}), 1) << "one unit";
+  EXPECT_EQ(used_workers({{0, 100, 1e6, 1}, {1, 100, 1e6, 1}}), 4);
+  const std::vector<WorkItem> balanced = {
+      {0, 100, 1e6, 1}, {1, 100, 1e6, 1}, {2, 100, 1e6, 1}, {3, 100, 1e6, 1}};
+  for (const auto& mine : AssignWork(balanced, 4)) EXPECT_EQ(mine.size(), 1u) << "owners keep whole items";
+}
+
+// ---- Instructions and barriers.
+
+constexpr std::string_view kStep = R"(mesh [batch=4]
+func step(%x: f32[3,2] of f32[10,2] {batch,_}, var %w: f32[2,2] {_,_}) {
+  %xm = mask_padding %x dims=[0] op=sum : f32[3,2] of f32[10,2] {batch,_}
+  %y = matmul %xm, %w : f32[3,2] of f32[10,2] {batch,_}
+  %n = neg %y : f32[3,2] of f32[10,2] {batch,_}
+  %g = matmul %xm, %n transpose_a=true : f32[2,2] of f32[2,2] {_,_ | sum:batch}
+  %G = all_reduce %g axes=(batch) op=sum : f32[2,2] of f32[2,2] {_,_}
+  %w1 = sub %w, %G : f32[2,2] of f32[2,2] {_,_}
+  update %w = %w1
+  return y=%n
+})";
+
+TEST(ScheduleTest, AStepIsAListOfInstructions) {
+  // The short last block is packed; the others are viewed. Until the all_reduce no worker waits: each
+  // drives its own devices. What is the same everywhere, worker 0 does once.
+  EXPECT_EQ(Print(kStep, Make(kStep, 2)),
+            "pack | | 0:0-2\n"
+            "mask_padding | 0:0-3 1:0-3 | 2:0-3 3:0-3\n"
+            "matmul | 0:0-1 1:0-1 | 2:0-1 3:0-1\n"
+            "neg | 0:0-6 1:0-6 | 2:0-6 3:0-6\n"
+            "matmul | 0:0-1 1:0-1 | 2:0-1 3:0-1\n"
+            "---\n"
+            "all_reduce | 0:0-4 |\n"
+            "sub | 0:0-4 |\n"
+            "unpack | 0:0-6 1:0-6 | 2:0-6 3:0-2\n");
+}
+
+TEST(ScheduleTest, OneWorkerNeedsNoBarriersAndSharesNothing) {
+  const Schedule schedule = Make(kStep, 1);
+  EXPECT_EQ(schedule.num_barriers, 0);
+  EXPECT_EQ(schedule.shared_bytes, 0);
+  // The most is live at the second matmul: xm, n (written over y) and g, 4 blocks of one cache line each.
+  EXPECT_EQ(schedule.private_bytes[0], 64 * (4 + 4 + 4));
+}
+
+TEST(ScheduleTest, LargeValuesAreCutBetweenWorkers) {
+  constexpr std::string_view kText = R"(mesh [batch=2]
+func step(%x: f32[1,50000] of f32[2,50000] {batch,_}, var %w: f32[1,50000] {_,_}) {
+  %g = neg %x : f32[1,50000] of f32[1,50000] {_,_ | sum:batch}
+  %G = all_reduce %g axes=(batch) op=sum : f32[1,50000] of f32[1,50000] {_,_}
+  %w1 = sub %w, %G : f32[1,50000] of f32[1,50000] {_,_}
+  update %w = %w1
+})";
+  EXPECT_EQ(Print(kText, Make(kText, 2)),
+            "neg | 0:0-50000 | 1:0-50000\n"
+            "---\n"
+            "all_reduce | 0:0-25008 | 0:25008-50000\n"
+            "---\n"
+            "sub | 0:0-25008 | 0:25008-50000\n");
+}
+
+TEST(ScheduleTest, VariablesAreWrittenInPlaceWhereNobodyNeedsTheOldValue) {
+  auto assigns = [](const Schedule& schedule) {
+    int n = 0;
+    for (const Instruction& i : schedule.instructions) n += i.kind == Instruction::Kind::kAssign;
+    return n;
+  };
+  auto text = [](std::string_view body) {
+    return fmt::format(
+        "mesh [x=2]\nfunc step(var %a: f32[2] of f32[4] {{x}}, var %b: f32[2] of f32[4] {{x}}) {{\n"
+        "%n = neg %a : f32[2] of f32[4] {{x}}\n{}\n}}",
+        body);
+  };
+  EXPECT_EQ(assigns(Make(text("update %a = %n"), 2)), 0);
+  EXPECT_EQ(assigns(Make(text("update %b = %n"), 2)), 0);
+  EXPECT_EQ(assigns(Make(text("update %a = %n return y=%a"), 2)), 1);
+  EXPECT_EQ(assigns(Make(text("update %a = %n update %b = %n"), 2)), 1);
+  EXPECT_EQ(assigns(Make(text("update %a = %b update %b = %a"), 2)), 4) << "two set aside, two written";
+  EXPECT_EQ(assigns(Make(text("%m = add %a, %n : f32[2] of f32[4] {x} update %a = %n return y=%m"), 2)), 1);
+}
+
+// ---- CheckSchedule finds every kind of damage.
+
+std::string DamageOf(const Schedule& schedule) { return std::string(MessageOf(CheckSchedule(schedule))); }
+
+TEST(ScheduleTest, EveryBarrierIsNeeded) {
+  for (int workers : {2, 3, 4}) {
+    for (bool share : {true, false}) {
+      const Schedule good = Make(kStep, workers, share);
+      EXPECT_EQ(DamageOf(good), "");
+      EXPECT_GT(good.num_barriers, 0);
+      for (size_t i = 0; i < good.instructions.size(); ++i) {
+        if (!good.instructions[i].barrier) continue;
+        Schedule bad = good;
+        bad.instructions[i].barrier = false;
+        EXPECT_THAT(DamageOf(bad), HasSubstr("and no barrier is between."));
+      }
+    }
+  }
+}
+
+TEST(ScheduleTest, NamesTheRace) {
+  Schedule bad = Make(kStep, 2);
+  for (Instruction& instruction : bad.instructions) instruction.barrier = false;
+  EXPECT_THAT(DamageOf(bad),
+              ::testing::MatchesRegex(
+                  "schedule: worker 1 writes buffer [0-9]+ \\(shared arena 0 at [0-9]+, 64 bytes\\) in "
+                  "instruction 4, worker 0 reads it in instruction 5, and no barrier is between\\."));
+}
+
+// Moving any placed buffer onto any other that is in use at the same time is found.
+TEST(ScheduleTest, BuffersInUseTogetherMayNotOverlap) {
+  const Schedule good = Make(kStep, 2);
+  int found = 0, moved = 0;
+  for (size_t a = 0; a < good.buffers.size(); ++a) {
+    for (size_t b = 0; b < good.buffers.size(); ++b) {
+      const Place &from = good.buffers[a].place, &to = good.buffers[b].place;
+      const bool arena = to.kind == Place::Kind::kPrivate || to.kind == Place::Kind::kShared;
+      if (a == b || !arena || from.kind != to.kind || from.index != to.index || from.offset == to.offset)
+        continue;
+      Schedule bad = good;
+      bad.buffers[a].place = to;
+      ++moved;
+      found += DamageOf(bad).find("overlap while both are in use") != std::string::npos;
+    }
+  }
+  // 38 of them die before the other is born.
+  EXPECT_GT(found, 0);
+  EXPECT_LT(found, moved);
+}
+
+TEST(ScheduleTest, FindsBuffersOutOfPlace) {
+  const Schedule good = Make(kStep, 2);
+  for (size_t b = 0; b < good.buffers.size(); ++b) {
+    if (good.buffers[b].place.kind != Place::Kind::kPrivate) continue;
+    Schedule bad = good;
+    bad.buffers[b].place.index = 1 - bad.buffers[b].place.index;
+    EXPECT_THAT(DamageOf(bad), HasSubstr("is touched by another worker."));
+    bad = good;
+    bad.buffers[b].place.offset = bad.private_bytes[bad.buffers[b].place.index];
+    EXPECT_THAT(DamageOf(bad), HasSubstr("reaches out of"));
+    bad = good;
+    bad.buffers[b].place = {};
+    EXPECT_THAT(DamageOf(bad), HasSubstr("nowhere"));
+  }
+}
+
+// Memory of the shared arena is reused only in a later epoch, even by values that are never live together.
+TEST(ScheduleTest, SharedMemoryIsReusedOnlyAfterABarrier) {
+  constexpr std::string_view kText = R"(mesh [x=2]
+func step(%i: f32[1] of f32[2] {x}) {
+  %a = all_gather %i axes=(x) dim=0 : f32[2] of f32[2] {_}
+  %b = shard_slice %a axes=(x) dim=0 : f32[1] of f32[2] {x}
+  %c = all_gather %b axes=(x) dim=0 : f32[2] of f32[2] {_}
+  %d = shard_slice %c axes=(x) dim=0 : f32[1] of f32[2] {x}
+  %e = all_gather %d axes=(x) dim=0 : f32[2] of f32[2] {_}
+  return e=%e
+})";
+  const Schedule schedule = Make(kText, 2);
+  EXPECT_EQ(Print(kText, schedule),
+            "all_gather | 0:0-1 1:0-1 |\n"
+            "---\n"
+            "shard_slice | 0:0-1 | 1:0-1\n"
+            "---\n"
+            "all_gather | 0:0-1 1:0-1 |\n"
+            "---\n"
+            "shard_slice | 0:0-1 | 1:0-1\n"
+            "---\n"
+            "all_gather | 0:0-1 1:0-1 |\n"
+            "unpack | 0:0-2 |\n");
+  // a: epochs 0-1, b: 1-2, c: 2-3, d: 3-4, e (worker 0 alone): private.
+  EXPECT_EQ(schedule.shared_bytes, 64 * 3);
+}
+
+}  // namespace
+}  // namespace meshwork

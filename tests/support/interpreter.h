@@ -1,0 +1,161 @@
+// Runs a global program on one device, node by node, with the rows' own CPU kernels: the reference
+// that what the partitioner and the runtime make of the same program is compared with.
+//
+//   Graph g = ParseGraph("mesh []\nfunc f(%x: f64[2]) { %0 = neg %x return y=%0 }").value();
+//   Interpret(g, {{"x", {1, 2}}}).outputs.at("y").Numbers()   -> {-1, -2}
+//
+// Numbers go in and out as doubles, which hold every element type exactly (i64 up to 2^53).
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/status.h"
+#include "ops/graph.h"
+#include "ops/kernel.h"
+#include "ops/row.h"
+#include "ops/type.h"
+
+namespace meshwork {
+
+// A dense row-major tensor.
+class HostTensor {
+ public:
+  HostTensor() = default;
+  // Its content is arbitrary: not zeros, so that what a kernel fails to write is seen.
+  explicit HostTensor(Type type)
+      : type_(std::move(type)),
+        words_(static_cast<size_t>(type_.bytes() / 8 + 1),
+               type_.dtype == BOOL ? 0x0101010101010101u : 0xa5a5a5a5a5a5a5a5u) {}
+  // `numbers` converted to the dtype, one per element.
+  HostTensor(Type type, const std::vector<double>& numbers) : HostTensor(std::move(type)) {
+    MESHWORK_CHECK(static_cast<int64_t>(numbers.size()) == type_.num_elements(), "{} numbers for {}",
+                   numbers.size(), type_.ToString());
+    Dispatch(type_.dtype, [&](auto zero) {
+      using T = decltype(zero);
+      for (size_t i = 0; i < numbers.size(); ++i) data<T>()[i] = static_cast<T>(numbers[i]);
+    });
+  }
+
+  const Type& type() const { return type_; }
+  template <typename T>
+  T* data() {
+    return static_cast<T*>(static_cast<void*>(words_.data()));
+  }
+  template <typename T>
+  const T* data() const {
+    return static_cast<const T*>(static_cast<const void*>(words_.data()));
+  }
+  std::vector<double> Numbers() const {
+    std::vector<double> numbers(static_cast<size_t>(type_.num_elements()));
+    Dispatch(type_.dtype, [&](auto zero) {
+      using T = decltype(zero);
+      for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = static_cast<double>(data<T>()[i]);
+    });
+    return numbers;
+  }
+  // The one element of a scalar.
+  double Number() const {
+    MESHWORK_CHECK(type_.num_elements() == 1, "{}", type_.ToString());
+    return Numbers()[0];
+  }
+  // Bit by bit.
+  bool operator==(const HostTensor& other) const {
+    return type_ == other.type_ &&
+           std::memcmp(words_.data(), other.words_.data(), static_cast<size_t>(type_.bytes())) == 0;
+  }
+
+ private:
+  Type type_;
+  std::vector<uint64_t> words_;
+};
+
+// What a kernel sees of an operand or result: a buffer, and which part of which whole it is.
+struct TensorPart {
+  HostTensor local;
+  Type global;
+  Block block;
+
+  // NOLINTNEXTLINE: a whole tensor is a part of itself.
+  TensorPart(HostTensor whole) : local(std::move(whole)), global(local.type()) {
+    for (int64_t size : global.shape) block.push_back({0, size});
+  }
+  TensorPart(HostTensor local, Type global, Block block)
+      : local(std::move(local)), global(std::move(global)), block(std::move(block)) {}
+};
+
+// Runs the kernel of `row` in pieces: the units [0, cut), [cut, next), … , [last, units). Cuts
+// beyond the units are left out. REQUIRES: the row has a kernel.
+inline void RunKernel(const OpRow& row, const Attrs& attrs, const std::vector<TensorPart>& operands,
+                      std::vector<TensorPart>& results, const std::vector<int64_t>& cuts = {}) {
+  MESHWORK_CHECK(row.cpu != nullptr, "{} has no kernel", row.name);
+  KernelSpec spec{.attrs = attrs};
+  std::vector<const void*> in;
+  std::vector<void*> out;
+  std::vector<Block> in_blocks, out_blocks;
+  for (const TensorPart& part : operands) {
+    spec.operands.push_back({part.local.type(), part.global});
+    in.push_back(part.local.data<char>());
+    in_blocks.push_back(part.block);
+  }
+  for (TensorPart& part : results) {
+    spec.results.push_back({part.local.type(), part.global});
+    out.push_back(part.local.data<char>());
+    out_blocks.push_back(part.block);
+  }
+  const Kernel kernel = row.cpu(spec);
+  int64_t begin = 0;
+  auto run_to = [&](int64_t end) {
+    kernel.run(
+        {.in = in, .out = out, .in_blocks = in_blocks, .out_blocks = out_blocks, .begin = begin, .end = end});
+    begin = end;
+  };
+  for (int64_t cut : cuts)
+    if (cut >= begin && cut < kernel.units) run_to(cut);
+  run_to(kernel.units);
+}
+
+// The value of every node and argument, by ValueId, given those of the arguments by name.
+inline std::vector<HostTensor> InterpretAll(const Graph& graph,
+                                            const std::map<std::string, std::vector<double>>& feeds) {
+  std::vector<HostTensor> values(graph.values().size());
+  for (const Argument& argument : graph.arguments()) {
+    const ValueInfo& info = graph.value(argument.value);
+    const auto feed = feeds.find(info.name);
+    MESHWORK_CHECK(feed != feeds.end(), "nothing is fed to \"{}\"", info.name);
+    values[argument.value] = HostTensor(info.type, feed->second);
+  }
+  for (const Node& node : graph.nodes()) {
+    std::vector<TensorPart> operands, results;
+    for (ValueId id : node.operands) operands.emplace_back(values[id]);
+    for (ValueId id : node.results) results.emplace_back(HostTensor(graph.value(id).type));
+    RunKernel(*node.row, node.attrs, operands, results);
+    for (size_t i = 0; i < results.size(); ++i) values[node.results[i]] = std::move(results[i].local);
+  }
+  return values;
+}
+
+// What a step gives: its outputs, and what every variable holds after it.
+struct InterpretedStep {
+  std::map<std::string, HostTensor> outputs, variables;
+};
+
+// REQUIRES: graph.status() is OK, every argument is fed.
+inline InterpretedStep Interpret(const Graph& graph,
+                                 const std::map<std::string, std::vector<double>>& feeds) {
+  MESHWORK_CHECK(graph.status().ok(), "{}", MessageOf(graph.status()));
+  const std::vector<HostTensor> values = InterpretAll(graph, feeds);
+  InterpretedStep step;
+  for (const OutputInfo& output : graph.outputs()) step.outputs[output.name] = values[output.value];
+  for (const Argument& argument : graph.arguments())
+    if (argument.is_variable) step.variables[graph.value(argument.value).name] = values[argument.value];
+  for (const VariableUpdate& update : graph.updates())
+    step.variables[graph.argument_name(update.argument)] = values[update.value];
+  return step;
+}
+
+}  // namespace meshwork

@@ -1,0 +1,88 @@
+#include "train/layers.h"
+
+#include <algorithm>
+#include <string>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "ops/ops.h"
+#include "train/session.h"
+
+namespace meshwork {
+namespace {
+
+using ::testing::Each;
+using ::testing::ElementsAre;
+
+Graph OnFour() { return Graph(Mesh::VirtualCpus("batch=2,model=2").value()); }
+
+TEST(DenseTest, IsXTimesKernelPlusBias) {
+  Graph g = OnFour();
+  Value x = g.Input("x", F32, {3, 2}, {"batch", UNSHARDED});
+  Dense dense(g, "dense", 2, 3, {.kernel_layout = {UNSHARDED, "model"}, .bias_layout = {"model"}});
+  g.Output("y", dense(x));
+  Session session = Session::Create(g).value();
+  ASSERT_TRUE(session.Set("dense/kernel", Tensor::From<float>({2, 3}, {1, 2, 3, 4, 5, 6})).ok());
+  ASSERT_TRUE(session.Set("dense/bias", Tensor::From<float>({3}, {100, 200, 300})).ok());
+  const Tensor y = session.Run({{"x", Tensor::From<float>({3, 2}, {1, 0, 0, 1, 1, 1})}})->Get("y").value();
+  EXPECT_EQ(y.shape(), (Shape{3, 3}));
+  EXPECT_THAT(y.values<float>(), ElementsAre(101, 202, 303, 104, 205, 306, 105, 207, 309));
+}
+
+TEST(DenseTest, AddsItsBiasOnceWhereTheContractionIsSharded) {
+  Graph g = OnFour();
+  Value x = g.Input("x", F64, {1, 4}, {UNSHARDED, UNSHARDED});
+  Dense dense(
+      g, "dense", 4, 2,
+      {.kernel_layout = {"model", UNSHARDED}, .dtype = F64, .kernel_initializer = Filled(1, {4, 2}, F64)});
+  g.Output("y", dense(x));
+  Session session = Session::Create(g).value();
+  ASSERT_TRUE(session.Set("dense/bias", Tensor::From<double>({2}, {100, 200})).ok());
+  const Tensor y = session.Run({{"x", Tensor::From<double>({1, 4}, {1, 2, 3, 4})}})->Get("y").value();
+  EXPECT_THAT(y.values<double>(), ElementsAre(110, 210));
+}
+
+TEST(DenseTest, StartsWithAGlorotKernelAndAZeroBias) {
+  Graph g = OnFour();
+  Dense dense(g, "a/b", 30, 20);
+  EXPECT_EQ(dense.kernel().type(), (Type{F32, {30, 20}}));
+  EXPECT_EQ(dense.bias().type(), (Type{F32, {20}}));
+  Session session = Session::Create(g).value();
+  EXPECT_THAT(session.variable_names(), ElementsAre("a/b/kernel", "a/b/bias"));
+  EXPECT_THAT(session.Get("a/b/bias")->values<float>(), Each(0));
+  const Tensor kernel = session.Get("a/b/kernel").value();
+  const auto [low, high] = std::ranges::minmax(kernel.values<float>());
+  const float limit = std::sqrt(6.f / 50);
+  EXPECT_THAT(kernel.values<float>(), Each(testing::AllOf(testing::Ge(-limit), testing::Le(limit))));
+  EXPECT_LT(low, -0.95f * limit);
+  EXPECT_GT(high, 0.95f * limit);
+}
+
+TEST(DenseTest, ReportsMistakesWhereItIsBuiltAndCalled) {
+  Graph g = OnFour();
+  const int line = __LINE__ + 1;
+  Value x = g.Input("x", F32, {3, 2}, {"batch", UNSHARDED});
+  Dense dense(g, "dense", 5, 3);
+  Value y = dense(x);
+  Dense twice(g, "dense", 5, 3);
+  Dense mistyped(g, "mistyped", 2, 3, {.kernel_layout = {UNSHARDED, "modle"}});
+  Dense other(g, "other", 2, 3, {.kernel_initializer = Zeros({3, 2})});
+  Value z = other(x);
+  EXPECT_FALSE(y.valid());
+  EXPECT_FALSE(z.valid());
+  EXPECT_EQ(
+      MessageOf(g.status()),
+      fmt::format(
+          "matmul (layers_test.cc:{}): k differs: a is f32[3,2] (k=2), b is f32[5,3] (k=5).\n"
+          "Var \"dense/kernel\" (layers_test.cc:{}): the name is already taken; names of inputs and "
+          "variables must be unique.\n"
+          "Var \"dense/bias\" (layers_test.cc:{}): the name is already taken; names of inputs and "
+          "variables must be unique.\n"
+          "Var \"mistyped/kernel\" (layers_test.cc:{}): Layout {{_,modle}}: mesh [batch=2, model=2] has "
+          "no axis \"modle\"; did you mean \"model\"?\n"
+          "matmul (layers_test.cc:{}): k differs: a is f32[3,2] (k=2), b is f32[3,2] (k=3).",
+          line + 2, line + 3, line + 3, line + 4, line + 6));
+}
+
+}  // namespace
+}  // namespace meshwork

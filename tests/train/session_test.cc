@@ -1,0 +1,416 @@
+#include "train/session.h"
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "meshwork.h"
+#include "runtime/programs.h"
+
+namespace meshwork {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+// Axes the mesh does not have shard nothing.
+DimSpec AxisOrWhole(const Mesh& mesh, const char* name) {
+  return mesh.FindAxis(name).ok() ? DimSpec(name) : DimSpec(UNSHARDED);
+}
+
+// A linear classifier: x: f64[b,3], y: i32[b] -> loss, accuracy, logits: f64[b,4]; trained by SGD.
+Graph Classifier(const std::string& mesh_text, int64_t batch_size) {
+  Graph g(Mesh::VirtualCpus(mesh_text).value());
+  const DimSpec batch = AxisOrWhole(g.mesh(), "batch"), model = AxisOrWhole(g.mesh(), "model");
+  Value x = g.Input("x", F64, {batch_size, 3}, {batch, UNSHARDED});
+  Value y = g.Input("y", I32, {batch_size}, {batch});
+  Variable w = g.Var("w", GlorotUniform({3, 4}, F64), {UNSHARDED, model});
+  Variable b = g.Var("b", Zeros({4}, F64), {UNSHARDED});
+  Value logits = MatMul(x, w) + b;
+  Value loss = SparseSoftmaxCrossEntropy(logits, y);
+  Sgd({.learning_rate = 0.5}).Minimize(loss);
+  g.Output("loss", loss);
+  g.Output("accuracy", Accuracy(logits, y, F64));
+  g.Output("logits", logits);
+  return g;
+}
+
+// The first `rows` of a fixed set of examples.
+Feeds Examples(int64_t rows) {
+  static const Tensor x = Rough(Type{F64, {12, 3}});
+  static const Tensor y = Tensor::From<int32_t>({12}, {0, 3, 1, 2, 2, 0, 1, 3, 3, 0, 2, 1});
+  return {{"x", x.Rows(0, rows)}, {"y", y.Rows(0, rows)}};
+}
+
+// What a session remembers.
+Tensors StateOf(const Session& session) {
+  Tensors state;
+  for (const std::string& name : session.variable_names()) state[name] = session.Get(name).value();
+  return state;
+}
+
+void ExpectNear(const Tensor& a, const Tensor& b, double tolerance = 1e-12) {
+  ASSERT_EQ(a.type(), b.type());
+  for (int64_t i = 0; i < a.num_elements(); ++i)
+    EXPECT_NEAR(a.values<double>()[i], b.values<double>()[i], tolerance);
+}
+
+void ExpectNear(const Tensors& a, const Tensors& b) {
+  ASSERT_EQ(a.size(), b.size());
+  for (const auto& [name, tensor] : a) {
+    SCOPED_TRACE(name);
+    ExpectNear(tensor, b.at(name));
+  }
+}
+
+std::string RunError(Session& session, const Feeds& feeds) {
+  const absl::StatusOr<StepResult> result = session.Run(feeds);
+  return result.ok() ? "OK" : std::string(MessageOf(result.status()));
+}
+
+// ---- Outputs.
+
+TEST(SessionTest, RunsAProgramAndReturnsItsOutputs) {
+  Graph g(Mesh::VirtualCpus("batch=2").value());
+  Value x = g.Input("x", F32, {3, 2}, {"batch", UNSHARDED});
+  g.Output("twice", x * 2.0);
+  g.Output("sum", ReduceSum(x, {0, 1}));
+  Session session = Session::Create(g).value();
+  const StepResult result = session.Run({{"x", Tensor::From<float>({3, 2}, {1, 2, 3, 4, 5, 6})}}).value();
+  EXPECT_THAT(result.Get("twice")->values<float>(), ElementsAre(2, 4, 6, 8, 10, 12));
+  EXPECT_EQ(result.Get("twice")->shape(), (Shape{3, 2}));
+  EXPECT_EQ(result.scalar("sum").value(), 21);
+  EXPECT_EQ(result.outputs().size(), 2u);
+  EXPECT_TRUE(session.variable_names().empty());
+}
+
+TEST(SessionTest, RunsAProgramWithoutInputs) {
+  Graph g(Mesh::VirtualCpus("batch=2").value());
+  Variable n = g.Var("n", Filled(5, {}, I64), {});
+  g.Update(n, n + 1.0);
+  g.Output("n", n);
+  Session session = Session::Create(g).value();
+  EXPECT_EQ(session.Run({})->scalar("n").value(), 5);
+  EXPECT_EQ(session.Run({})->scalar("n").value(), 6);
+  EXPECT_EQ(session.Get("n")->Scalar().value(), 7);
+}
+
+TEST(SessionTest, NamesTheOutputThatIsNotThere) {
+  Session session = Session::Create(Classifier("batch=2", 6)).value();
+  const StepResult result = session.Run(Examples(6)).value();
+  EXPECT_EQ(MessageOf(result.Get("los").status()),
+            "Session: there is no output \"los\"; did you mean \"loss\"?");
+  EXPECT_EQ(MessageOf(result.scalar("gradient").status()), "Session: there is no output \"gradient\".");
+  EXPECT_EQ(result.Get("los").status().code(), absl::StatusCode::kNotFound);
+}
+
+TEST(SessionTest, AScalarHasOneElement) {
+  Session session = Session::Create(Classifier("batch=2", 6)).value();
+  EXPECT_EQ(MessageOf(session.Run(Examples(6))->scalar("logits").status()),
+            "output \"logits\": Tensor: a f64[6,4] has 24 elements; Scalar() reads tensors of one.");
+}
+
+// ---- Feeds.
+
+TEST(SessionTest, RefusesFeedsThatDoNotFitAndKeepsItsState) {
+  Session session = Session::Create(Classifier("batch=2", 6)).value();
+  ASSERT_TRUE(session.Run(Examples(6)).ok());
+  const Tensors before = StateOf(session);
+  const Tensor x = Examples(6)["x"], y = Examples(6)["y"];
+
+  EXPECT_EQ(RunError(session, {{"x", x}}),
+            "Run: feed \"y\" is missing; step(x: f64[6,3], y: i32[6]) takes every input at every step.");
+  EXPECT_EQ(RunError(session, {}),
+            "Run: feed \"x\" is missing; step(x: f64[6,3], y: i32[6]) takes every input at every step.");
+  EXPECT_EQ(RunError(session, {{"x", x}, {"y", y}, {"yy", y}}),
+            "Run: feed \"yy\" is no input of step(x: f64[6,3], y: i32[6]); did you mean \"y\"?");
+  EXPECT_EQ(RunError(session, {{"x", x}, {"y", y}, {"labels", y}}),
+            "Run: feed \"labels\" is no input of step(x: f64[6,3], y: i32[6]).");
+  EXPECT_EQ(RunError(session, {{"x", x}, {"y", y}, {"w", x}}),
+            "Run: feed \"w\" is a variable; the program keeps its value, set it with Pack.");
+  EXPECT_EQ(RunError(session, {{"x", Tensor()}, {"y", y}}),
+            "Run: feed \"x\" is a Tensor without elements; the program takes f64[6,3].");
+  // Longer than the program's batch, and two lengths.
+  EXPECT_EQ(
+      RunError(session, Examples(7)),
+      "Run: feed \"x\" is f64[7,3]; the program takes f64[6,3], compile it for this shape or feed that one.");
+  EXPECT_EQ(
+      RunError(session, {{"x", x.Rows(0, 4)}, {"y", y}}),
+      "Run: feed \"x\" is f64[4,3]; the program takes f64[6,3], compile it for this shape or feed that one.");
+  EXPECT_EQ(
+      RunError(session, {{"x", x}, {"y", y.Rows(0, 5)}}),
+      "Run: feed \"y\" is i32[5]; the program takes i32[6], compile it for this shape or feed that one.");
+  // A batch of none.
+  EXPECT_EQ(
+      RunError(session, Examples(0)),
+      "Run: feed \"x\" is f64[0,3]; the program takes f64[6,3], compile it for this shape or feed that one.");
+  // Another width, full and short.
+  EXPECT_EQ(
+      RunError(session, {{"x", Tensor::Zeros({F64, {6, 2}})}, {"y", y}}),
+      "Run: feed \"x\" is f64[6,2]; the program takes f64[6,3], compile it for this shape or feed that one.");
+  EXPECT_EQ(
+      RunError(session, {{"x", Tensor::Zeros({F64, {4, 2}})}, {"y", y.Rows(0, 4)}}),
+      "Run: feed \"x\" is f64[4,2]; the program takes f64[4,3], compile it for this shape or feed that one.");
+  EXPECT_EQ(
+      RunError(session, {{"x", Tensor::Zeros({F64, {}})}, {"y", y}}),
+      "Run: feed \"x\" is f64[]; the program takes f64[6,3], compile it for this shape or feed that one.");
+  // Another dtype.
+  EXPECT_EQ(
+      RunError(session, {{"x", Tensor::Zeros({F32, {6, 3}})}, {"y", y}}),
+      "Run: feed \"x\" is f32[6,3]; the program takes f64[6,3], convert it or cast inside the program.");
+  EXPECT_EQ(MessageOf(session.Evaluate({{"x", x}}).status()),
+            "Run: feed \"y\" is missing; evaluate(x: f64[6,3], y: i32[6]) takes every input at every step.");
+
+  ExpectBitwiseEqual(StateOf(session), before);
+  EXPECT_TRUE(session.Run(Examples(6)).ok());
+}
+
+TEST(SessionTest, RefusesAVariableTiedToTheBatchWhereTheBatchIsShort) {
+  Graph g(Mesh::VirtualCpus("batch=2").value());
+  Value x = g.Input("x", F32, {6, 3}, {"batch", UNSHARDED});
+  Variable table = g.Var("table", Zeros({6, 3}), {"batch", UNSHARDED});
+  g.Update(table, table + x);
+  g.Output("sum", ReduceSum(table + x, {0, 1}));
+  Session session = Session::Create(g).value();
+  const Tensor ones = Tensor::From<float>({6, 3}, std::vector<float>(18, 1));
+  EXPECT_EQ(session.Run({{"x", ones}})->scalar("sum").value(), 18);
+  EXPECT_EQ(
+      RunError(session, {{"x", ones.Rows(0, 4)}}),
+      "Session: variable \"table\" is f32[6,3]; its dim 0 is tied to the batch of 6, so the program cannot "
+      "run with 4.");
+  EXPECT_EQ(session.Run({{"x", ones}})->scalar("sum").value(), 36);
+}
+
+// ---- Short leading batches.
+
+class ShortBatchTest : public testing::TestWithParam<const char*> {};
+
+TEST_P(ShortBatchTest, EqualsTheSameRowsOnOneDevice) {
+  constexpr int64_t kFull = 9;
+  Session session = Session::Create(Classifier(GetParam(), kFull)).value();
+  for (int64_t rows = 1; rows <= kFull; ++rows) {
+    SCOPED_TRACE(rows);
+    // A program written for exactly this batch, from the same state.
+    Session exact = Session::Create(Classifier("batch=1", rows)).value();
+    for (const auto& [name, value] : StateOf(session)) ASSERT_EQ(MessageOf(exact.Set(name, value)), "");
+    const StepResult evaluated = session.Evaluate(Examples(rows)).value();
+    const StepResult ran = session.Run(Examples(rows)).value();
+    const StepResult expected = exact.Run(Examples(rows)).value();
+    EXPECT_EQ(ran.Get("logits")->shape(), (Shape{rows, 4}));
+    ExpectNear(ran.outputs(), expected.outputs());
+    ExpectNear(evaluated.outputs(), expected.outputs());
+    ExpectNear(StateOf(session), StateOf(exact));
+  }
+}
+
+TEST_P(ShortBatchTest, MeansAreOverTheRowsThatAreThere) {
+  Session session = Session::Create(Classifier(GetParam(), 9)).value();
+  const Feeds examples = Examples(9);
+  double sum_of_losses = 0, hits = 0;
+  for (int64_t rows = 1; rows <= 9; ++rows) {
+    const StepResult one = session
+                               .Evaluate({{"x", examples.at("x").Rows(rows - 1, rows)},
+                                          {"y", examples.at("y").Rows(rows - 1, rows)}})
+                               .value();
+    sum_of_losses += one.scalar("loss").value();
+    hits += one.scalar("accuracy").value();
+    const StepResult all = session.Evaluate(Examples(rows)).value();
+    EXPECT_NEAR(all.scalar("loss").value(), sum_of_losses / static_cast<double>(rows), 1e-12);
+    EXPECT_NEAR(all.scalar("accuracy").value(), hits / static_cast<double>(rows), 1e-12);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Meshes, ShortBatchTest,
+                         testing::Values("batch=1", "batch=2", "batch=4", "batch=9", "batch=16", "model=3",
+                                         "batch=2,model=2", "model=2,batch=3"));
+
+TEST(SessionTest, InputsWithoutTheBatchStayWholeInAShortBatch) {
+  Graph g(Mesh::VirtualCpus("batch=2").value());
+  Value x = g.Input("x", F32, {4, 2}, {"batch", UNSHARDED});
+  Value scale = g.Input("scale", F32, {}, {});
+  Value mask = g.Input("mask", F32, {2}, {UNSHARDED});
+  g.Output("y", x * mask * scale);
+  Session session = Session::Create(g).value();
+  const Feeds feeds = {{"x", Tensor::From<float>({3, 2}, {1, 2, 3, 4, 5, 6})},
+                       {"scale", Tensor::From<float>({}, {10})},
+                       {"mask", Tensor::From<float>({2}, {1, 2})}};
+  EXPECT_THAT(session.Run(feeds)->Get("y")->values<float>(), ElementsAre(10, 40, 30, 80, 50, 120));
+}
+
+// ---- Evaluate.
+
+TEST(SessionTest, EvaluateComputesTheOutputsOfRunAndChangesNothing) {
+  for (const char* mesh : {"batch=1", "batch=4", "batch=2,model=2"}) {
+    SCOPED_TRACE(mesh);
+    Session session = Session::Create(Classifier(mesh, 6)).value();
+    ASSERT_TRUE(session.Run(Examples(6)).ok());
+    for (int64_t rows : {6, 5}) {
+      const Tensors before = StateOf(session);
+      const StepResult evaluated = session.Evaluate(Examples(rows)).value();
+      ExpectBitwiseEqual(StateOf(session), before);
+      const StepResult ran = session.Run(Examples(rows)).value();
+      ExpectBitwiseEqual(evaluated.outputs(), ran.outputs());
+      EXPECT_FALSE(BitwiseEqual(session.Get("w").value(), before.at("w")));
+    }
+  }
+}
+
+// ---- Variables.
+
+TEST(SessionTest, VariablesComeBackAsTheyWereSetFromAnyLayout) {
+  for (const char* mesh : {"batch=1", "model=3", "batch=2,model=2", "model=8"}) {
+    SCOPED_TRACE(mesh);
+    Session session = Session::Create(Classifier(mesh, 6)).value();
+    EXPECT_THAT(session.variable_names(), ElementsAre("w", "b"));
+    const Tensor w = Rough(Type{F64, {3, 4}});
+    ASSERT_EQ(MessageOf(session.Set("w", w)), "");
+    EXPECT_TRUE(BitwiseEqual(session.Get("w").value(), w));
+    EXPECT_THAT(session.Get("b")->values<double>(), ElementsAre(0, 0, 0, 0));
+  }
+}
+
+TEST(SessionTest, ATensorFromGetDoesNotChangeWithTheVariable) {
+  Session session = Session::Create(Classifier("batch=2", 6)).value();
+  const Tensor first = session.Get("w").value();
+  const std::vector<double> values(first.values<double>().begin(), first.values<double>().end());
+  ASSERT_TRUE(session.Run(Examples(6)).ok());
+  EXPECT_THAT(first.values<double>(), testing::ElementsAreArray(values));
+  EXPECT_FALSE(BitwiseEqual(session.Get("w").value(), first));
+}
+
+TEST(SessionTest, RefusesToSetWhatDoesNotFit) {
+  Session session = Session::Create(Classifier("batch=2", 6)).value();
+  const Tensors before = StateOf(session);
+  EXPECT_EQ(MessageOf(session.Set("w", Tensor::Zeros({F64, {4, 3}}))),
+            "variable \"w\": Pack: a f64[4,3] cannot fill a f64[3,4] {_,_}; dtype and shape must agree.");
+  EXPECT_EQ(MessageOf(session.Set("w", Tensor::Zeros({F32, {3, 4}}))),
+            "variable \"w\": Pack: a f32[3,4] cannot fill a f64[3,4] {_,_}; dtype and shape must agree.");
+  EXPECT_EQ(MessageOf(session.Set("w", Tensor())),
+            "variable \"w\": Pack: a f32[] cannot fill a f64[3,4] {_,_}; dtype and shape must agree.");
+  EXPECT_EQ(MessageOf(session.Set("v", Tensor::Zeros({F64, {3, 4}}))),
+            "Session: there is no variable \"v\"; did you mean \"b\"?");
+  EXPECT_EQ(session.Set("v", Tensor()).code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(MessageOf(session.Get("weights").status()), "Session: there is no variable \"weights\".");
+  ExpectBitwiseEqual(StateOf(session), before);
+}
+
+TEST(SessionTest, InitialValuesHangOnSeedAndNameAlone) {
+  auto initial = [](int64_t seed, bool with_another) {
+    Graph g(Mesh::VirtualCpus("model=2").value());
+    if (with_another) g.Var("another", GlorotUniform({3, 4}), {UNSHARDED, UNSHARDED});
+    g.Var("w", GlorotUniform({3, 4}), {UNSHARDED, "model"});
+    g.Var("u", GlorotUniform({3, 4}), {UNSHARDED, "model"});
+    return StateOf(Session::Create(g, {.seed = seed}).value());
+  };
+  const Tensors state = initial(1, false);
+  EXPECT_TRUE(BitwiseEqual(state.at("w"), initial(1, true).at("w")));
+  EXPECT_FALSE(BitwiseEqual(state.at("w"), initial(2, false).at("w")));
+  EXPECT_FALSE(BitwiseEqual(state.at("w"), state.at("u")));
+}
+
+// ---- The compile.
+
+TEST(SessionTest, ReportsAllMistakesOfTheGraphAtOnce) {
+  Graph g(Mesh::VirtualCpus("batch=2").value());
+  const int line = __LINE__ + 1;
+  Value x = g.Input("x", F32, {6, 3}, {"bach", UNSHARDED});
+  Value z = g.Input("z", F32, {6, 3}, {"batch", UNSHARDED});
+  Value a = MatMul(z, z);
+  Value loss = ReduceSum(z, {0, 1});
+  Sgd({.learning_rate = 0.1}).Minimize(loss);
+  Adam({.learning_rate = 0.1}).Minimize(loss);
+  g.Output("y", Relu(x) + a);
+  EXPECT_EQ(
+      MessageOf(Session::Create(g).status()),
+      fmt::format(
+          "Input \"x\" (session_test.cc:{}): Layout {{bach,_}}: mesh [batch=2] has no axis \"bach\"; did "
+          "you mean \"batch\"?\n"
+          "matmul (session_test.cc:{}): k differs: a is f32[6,3] (k=3), b is f32[6,3] (k=6).\n"
+          "Sgd (session_test.cc:{}): the loss depends on no f32 or f64 variable; there is nothing to "
+          "minimize.\n"
+          "Adam (session_test.cc:{}): the loss depends on no f32 or f64 variable; there is nothing to "
+          "minimize.",
+          line, line + 2, line + 4, line + 5));
+}
+
+TEST(SessionTest, RefusesMoreDevicesThanAProcessRuns) {
+  EXPECT_EQ(MessageOf(Session::Create(Classifier("batch=1000000", 6)).status()),
+            "Executor: mesh [batch=1000000] has 1000000 devices; one process runs at most 4096 virtual ones. "
+            "Compile, "
+            "verify and simulate the program instead, or run it on a smaller mesh.");
+}
+
+TEST(SessionTest, DumpSeesTheProgramAfterEveryPass) {
+  std::vector<std::string> passes, texts;
+  SessionOptions options;
+  options.compile.dump = [&](std::string_view pass, const Graph& graph) {
+    passes.emplace_back(pass);
+    texts.push_back(PrintGraph(graph));
+  };
+  Session session = Session::Create(Classifier("batch=2", 6), options).value();
+  EXPECT_THAT(passes, ElementsAre("fold_sizes", "share_subexpressions", "drop_dead_code", "propagate",
+                                  "insert_relayouts", "localize", "share_subexpressions_local",
+                                  "drop_dead_code_local", "bucket_reductions"));
+  std::vector<std::string> timed;
+  for (const PassTiming& timing : session.program().passes) timed.push_back(timing.pass);
+  EXPECT_EQ(timed, passes);
+  EXPECT_EQ(texts.back(), PrintGraph(session.program().body));
+  for (const std::string& text : texts) EXPECT_THAT(text, HasSubstr("update %w ="));
+
+  // Programs for other batch sizes and for evaluation are not dumped.
+  ASSERT_TRUE(session.Run(Examples(5)).ok());
+  ASSERT_TRUE(session.Evaluate(Examples(6)).ok());
+  EXPECT_EQ(passes.size(), 9u);
+}
+
+TEST(SessionTest, ExplainsEveryCollective) {
+  Graph g(Mesh::VirtualCpus("batch=2").value());
+  Value x = g.Input("x", F32, {6, 3}, {"batch", UNSHARDED});
+  const int line = __LINE__ + 1;
+  g.Output("sum", ReduceSum(x, {0}));
+  EXPECT_EQ(
+      Session::Create(g)->Explain(),
+      fmt::format(
+          "step on mesh [batch=2], 1 collective:\n"
+          "  1. all_reduce over (batch): f32[3] {{_ | sum:batch}}, 12 B on the wire per device\n"
+          "       reduce_sum (session_test.cc:{}) leaves f32[3] {{_ | sum:batch}} (letter a of ab->b is "
+          "reduced over (batch)) and it is wanted as {{_}}\n",
+          line));
+  Graph h(Mesh::VirtualCpus("batch=2").value());
+  h.Output("x", h.Input("x", F32, {6}, {"batch"}));
+  EXPECT_EQ(Session::Create(h)->Explain(),
+            "step on mesh [batch=2], 0 collectives:\nNo collectives: no device needs what another holds.\n");
+}
+
+// ---- How it is run.
+
+TEST(SessionTest, NumbersDoNotDependOnWorkersOrSharing) {
+  for (const char* mesh : {"batch=4", "batch=2,model=3"}) {
+    SCOPED_TRACE(mesh);
+    std::vector<std::pair<Tensors, Tensors>> results;  // outputs, state
+    for (int workers : {1, 2, 3}) {
+      for (bool share : {true, false}) {
+        Session session =
+            Session::Create(Classifier(mesh, 6), {.workers = workers, .executor = {.share = share}}).value();
+        Tensors outputs;
+        for (int64_t rows : {6, 5, 6, 1}) outputs = session.Run(Examples(rows))->outputs();
+        results.emplace_back(outputs, StateOf(session));
+        ExpectBitwiseEqual(results.back().first, results.front().first);
+        ExpectBitwiseEqual(results.back().second, results.front().second);
+      }
+    }
+  }
+}
+
+TEST(SessionTest, MovesAndOutlivesItsGraph) {
+  auto make = [] { return Session::Create(Classifier("batch=2", 6)).value(); };
+  Session first = make();
+  Session second = std::move(first);
+  first = make();
+  ExpectBitwiseEqual(first.Run(Examples(6))->outputs(), second.Run(Examples(6))->outputs());
+}
+
+}  // namespace
+}  // namespace meshwork
