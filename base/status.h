@@ -31,8 +31,7 @@ inline absl::Status Annotate(const absl::Status& status, std::string_view prefix
 }
 
 namespace internal {
-[[noreturn]] void CheckFailed(const char* file, int line, const char* condition,
-                              const std::string& detail);
+[[noreturn]] void CheckFailed(const char* file, int line, const char* condition, const std::string& detail);
 }  // namespace internal
 
 }  // namespace meshwork
@@ -40,9 +39,9 @@ namespace internal {
 #define MESHWORK_CONCAT_INNER(a, b) a##b
 #define MESHWORK_CONCAT(a, b) MESHWORK_CONCAT_INNER(a, b)
 
-#define RETURN_IF_ERROR(expr)                        \
-  do {                                               \
-    absl::Status meshwork_status_ = (expr);          \
+#define RETURN_IF_ERROR(expr)                            \
+  do {                                                   \
+    absl::Status meshwork_status_ = (expr);              \
     if (!meshwork_status_.ok()) return meshwork_status_; \
   } while (false)
 
@@ -54,9 +53,8 @@ namespace internal {
   lhs = std::move(tmp).value()
 
 // Aborts with the condition and an optional fmt message; only for bugs in meshwork itself.
-#define MESHWORK_CHECK(condition, ...)                                                \
-  do {                                                                                \
-    if (!(condition)) [[unlikely]]                                                    \
-      ::meshwork::internal::CheckFailed(__FILE__, __LINE__, #condition,               \
-                                        ::fmt::format("" __VA_ARGS__));               \
+#define MESHWORK_CHECK(condition, ...)                                                                  \
+  do {                                                                                                  \
+    if (!(condition)) [[unlikely]]                                                                      \
+      ::meshwork::internal::CheckFailed(__FILE__, __LINE__, #condition, ::fmt::format("" __VA_ARGS__)); \
   } while (false)

@@ -9,8 +9,8 @@
 
 #include "base/status.h"
 #include "benchmarks/hand_written_step.h"
-#include "examples/support/mlp.h"
 #include "examples/support/flags.h"
+#include "examples/support/mlp.h"
 #include "meshwork.h"
 
 namespace meshwork {
@@ -85,7 +85,9 @@ absl::Status Measure(const Options& options) {
     const Tensor x = images.Rows(first, first + options.batch_size);
     const Tensor y = labels.Rows(first, first + options.batch_size);
     absl::Status status;
-    const double our_ms = Milliseconds([&] { status = session.Run({{"images", x}, {"labels", y}}).status(); });
+    const double our_ms = Milliseconds([&] {
+      status = session.Run({{"images", x}, {"labels", y}}).status();
+    });
     RETURN_IF_ERROR(status);
     const double their_ms =
         Milliseconds([&] { by_hand.Step(x.values<float>().data(), y.values<int32_t>().data()); });
@@ -100,7 +102,8 @@ absl::Status Measure(const Options& options) {
     if (step % 50 == 0) fmt::print(stderr, "step {}: {:.2f} ms, by hand {:.2f} ms\n", step, our_ms, their_ms);
   }
   if (distance > 1e-3)
-    return absl::InternalError(fmt::format("after {} steps the weights differ by {:.2e}.", kWarmUp, distance));
+    return absl::InternalError(
+        fmt::format("after {} steps the weights differ by {:.2e}.", kWarmUp, distance));
   nlohmann::ordered_json json = {{"benchmark", "mlp_step"},
                                  {"mesh", mesh.ToString()},
                                  {"batch_size", options.batch_size},

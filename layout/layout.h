@@ -44,9 +44,9 @@ inline constexpr Unsharded UNSHARDED;
 // How a user names the sharding of one dim: UNSHARDED, "batch", or {"batch", "model"}.
 class DimSpec {
  public:
-  DimSpec(Unsharded) {}                                       // NOLINT: implicit by design
-  DimSpec(const char* axis) : axes_{axis} {}                  // NOLINT
-  DimSpec(std::string axis) : axes_{std::move(axis)} {}       // NOLINT
+  DimSpec(Unsharded) {}                                  // NOLINT: implicit by design
+  DimSpec(const char* axis) : axes_{axis} {}             // NOLINT
+  DimSpec(std::string axis) : axes_{std::move(axis)} {}  // NOLINT
   DimSpec(std::initializer_list<const char*> axes) : axes_(axes.begin(), axes.end()) {}
   explicit DimSpec(std::vector<std::string> axes) : axes_(std::move(axes)) {}
   const std::vector<std::string>& axes() const { return axes_; }

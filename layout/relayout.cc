@@ -66,13 +66,14 @@ class Planner {
   // Blocks keep their shape and bounds: they only change places.
   std::optional<RelayoutStep> Permute() const {
     const Layout result = Layout(to_.mesh(), to_.dims(), {});
-    if (result == at_.WithoutPartials() || result.ShardedAxes().Intersects(at_.PartialAxes())) return std::nullopt;
+    if (result == at_.WithoutPartials() || result.ShardedAxes().Intersects(at_.PartialAxes()))
+      return std::nullopt;
     for (int d = 0; d < at_.rank(); ++d) {
       if (at_.dim(d) == to_.dim(d)) continue;
       if (at_.NumShards(d) != to_.NumShards(d) || at_.IsPadded(shape_, d) || to_.IsPadded(shape_, d))
         return std::nullopt;
     }
-    return RelayoutStep{RelayoutKind::kCollectivePermute, {}, -1, -1, ReduceOp::kSum,
+    return RelayoutStep{RelayoutKind::kCollectivePermute,   {}, -1, -1, ReduceOp::kSum,
                         result.WithPartials(at_.partials())};
   }
 
@@ -85,7 +86,11 @@ class Planner {
         if (e == d || NextWanted(e) != axis) continue;
         AxisList rest = at_.dim(d);
         rest.pop_back();
-        return RelayoutStep{RelayoutKind::kAllToAll, {axis}, d, e, ReduceOp::kSum,
+        return RelayoutStep{RelayoutKind::kAllToAll,
+                            {axis},
+                            d,
+                            e,
+                            ReduceOp::kSum,
                             at_.WithDim(d, rest).WithDim(e, Append(at_.dim(e), axis))};
       }
     }
@@ -96,7 +101,11 @@ class Planner {
     for (const Partial& partial : at_.partials()) {
       for (int d = 0; d < at_.rank(); ++d) {
         if (NextWanted(d) != partial.axis) continue;
-        return RelayoutStep{RelayoutKind::kReduceScatter, {partial.axis}, d, -1, partial.op,
+        return RelayoutStep{RelayoutKind::kReduceScatter,
+                            {partial.axis},
+                            d,
+                            -1,
+                            partial.op,
                             WithoutPartial({partial.axis}).WithDim(d, Append(at_.dim(d), partial.axis))};
       }
     }
@@ -127,8 +136,12 @@ class Planner {
       size_t common = 0;
       while (common < have.size() && common < wish.size() && have[common] == wish[common]) ++common;
       if (common == have.size()) continue;
-      return RelayoutStep{RelayoutKind::kAllGather, AxisList(have.begin() + common, have.end()), d, -1,
-                          ReduceOp::kSum, at_.WithDim(d, AxisList(have.begin(), have.begin() + common))};
+      return RelayoutStep{RelayoutKind::kAllGather,
+                          AxisList(have.begin() + common, have.end()),
+                          d,
+                          -1,
+                          ReduceOp::kSum,
+                          at_.WithDim(d, AxisList(have.begin(), have.begin() + common))};
     }
     return std::nullopt;
   }
@@ -142,7 +155,8 @@ class Planner {
 
   int64_t WireElements(const RelayoutStep& step) const {
     const int64_t n = at_.mesh().GroupSize(step.axes);
-    const int64_t before = NumElements(at_.LocalShape(shape_)), after = NumElements(step.result.LocalShape(shape_));
+    const int64_t before = NumElements(at_.LocalShape(shape_)),
+                  after = NumElements(step.result.LocalShape(shape_));
     switch (step.kind) {
       case RelayoutKind::kShardSlice: return 0;
       case RelayoutKind::kCollectivePermute: return before;
@@ -174,10 +188,10 @@ absl::StatusOr<RelayoutPlan> PlanRelayout(const Layout& from, const Layout& to, 
   for (const Partial& partial : to.partials()) {
     const PartialSet& owed = from.partials();
     if (std::find(owed.begin(), owed.end(), partial) == owed.end())
-      return InvalidArgument("PlanRelayout {} -> {}: the target owes a {} over \"{}\" that the source does not; "
-                             "only whole values can become partial by computation.",
-                             from.ToString(), to.ToString(), ReduceOpName(partial.op),
-                             from.mesh().axis(partial.axis).name);
+      return InvalidArgument(
+          "PlanRelayout {} -> {}: the target owes a {} over \"{}\" that the source does not; "
+          "only whole values can become partial by computation.",
+          from.ToString(), to.ToString(), ReduceOpName(partial.op), from.mesh().axis(partial.axis).name);
   }
   return Planner(from, to, shape).Plan();
 }

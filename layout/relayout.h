@@ -18,17 +18,24 @@
 
 namespace meshwork {
 
-enum class RelayoutKind { kShardSlice, kCollectivePermute, kAllToAll, kReduceScatter, kAllReduce, kAllGather };
+enum class RelayoutKind {
+  kShardSlice,
+  kCollectivePermute,
+  kAllToAll,
+  kReduceScatter,
+  kAllReduce,
+  kAllGather
+};
 std::string_view RelayoutKindName(RelayoutKind kind);  // the op's name: "shard_slice", …
 
 struct RelayoutStep {
   RelayoutKind kind;
-  AxisList axes;                     // of the group; empty for a permute
-  int dim = -1;                      // the dim that is sliced, scattered, gathered, or left by axes
-  int to_dim = -1;                   // all_to_all: the dim the axes move to
-  ReduceOp op = ReduceOp::kSum;      // of a reduction
+  AxisList axes;                 // of the group; empty for a permute
+  int dim = -1;                  // the dim that is sliced, scattered, gathered, or left by axes
+  int to_dim = -1;               // all_to_all: the dim the axes move to
+  ReduceOp op = ReduceOp::kSum;  // of a reduction
   Layout result;
-  int64_t wire_elements = 0;         // sent per device; blocks count, padding included
+  int64_t wire_elements = 0;  // sent per device; blocks count, padding included
 
   bool operator==(const RelayoutStep&) const = default;
 };

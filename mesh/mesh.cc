@@ -56,8 +56,8 @@ absl::StatusOr<Mesh> Mesh::Create(std::vector<Axis> axes) {
     }
     for (size_t j = 0; j < i; ++j) {
       if (axes[j].name == axis.name) {
-        return InvalidArgument("Mesh: axis \"{}\" appears twice in {}; axis names must be unique.",
-                               axis.name, Render(axes));
+        return InvalidArgument("Mesh: axis \"{}\" appears twice in {}; axis names must be unique.", axis.name,
+                               Render(axes));
       }
     }
     if (axis.size > kMaxDevices / rep->num_devices) {

@@ -94,12 +94,10 @@ class Mesh {
   }
   int64_t DeviceAt(std::span<const int64_t> coordinate) const;
 
-  std::string ToString() const;                      // "[batch=4, model=2]"
+  std::string ToString() const;                          // "[batch=4, model=2]"
   std::string AxesToString(const AxisList& axes) const;  // "(batch,model)"
 
-  bool operator==(const Mesh& other) const {
-    return rep_ == other.rep_ || rep_->axes == other.rep_->axes;
-  }
+  bool operator==(const Mesh& other) const { return rep_ == other.rep_ || rep_->axes == other.rep_->axes; }
 
  private:
   struct Rep {

@@ -19,11 +19,10 @@ ResolvedOperands Resolve(const std::vector<Operand>& operands) {
       resolved.values.push_back(operand.value());
       continue;
     }
-    resolved.values.push_back(resolved.graph->Add("constant", {},
-                                                  {{"value", operand.number()},
-                                                   {"dtype", first->dtype()},
-                                                   {"shape", std::vector<int64_t>{}}},
-                                                  resolved.location)[0]);
+    resolved.values.push_back(resolved.graph->Add(
+        "constant", {},
+        {{"value", operand.number()}, {"dtype", first->dtype()}, {"shape", std::vector<int64_t>{}}},
+        resolved.location)[0]);
   }
   return resolved;
 }
@@ -58,9 +57,10 @@ absl::StatusOr<Shape> BroadcastShapes(const std::vector<Type>& operands) {
       if (size != 1) {
         std::string all;
         for (const Type& t : operands) all += (all.empty() ? "" : ", ") + t.ToString();
-        return InvalidArgument("shapes do not broadcast: {} (dim {} from the right is {} and {}); sizes must be "
-                               "equal or 1.",
-                               all, type.shape.size() - d, size, type.shape[d]);
+        return InvalidArgument(
+            "shapes do not broadcast: {} (dim {} from the right is {} and {}); sizes must be "
+            "equal or 1.",
+            all, type.shape.size() - d, size, type.shape[d]);
       }
       size = type.shape[d];
     }
@@ -70,7 +70,8 @@ absl::StatusOr<Shape> BroadcastShapes(const std::vector<Type>& operands) {
 
 absl::Status CheckDim(std::string_view attribute, int64_t d, const Type& type) {
   if (d >= 0 && d < type.rank()) return absl::OkStatus();
-  if (type.rank() == 0) return InvalidArgument("{} names dim {} of {}, which has no dims.", attribute, d, type.ToString());
+  if (type.rank() == 0)
+    return InvalidArgument("{} names dim {} of {}, which has no dims.", attribute, d, type.ToString());
   return InvalidArgument("{} names dim {} of {}; its dims count from 0 to {}.", attribute, d, type.ToString(),
                          type.rank() - 1);
 }

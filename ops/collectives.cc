@@ -22,7 +22,8 @@ namespace {
 using Ints = std::vector<int64_t>;
 
 absl::StatusOr<std::vector<Type>> InferLocalOnly(const OpView&) {
-  return InvalidArgument("exists only in local programs; in a global program ask for a layout with relayout.");
+  return InvalidArgument(
+      "exists only in local programs; in a global program ask for a layout with relayout.");
 }
 
 template <typename T>
@@ -93,24 +94,47 @@ Kernel ShardSliceCpu(const KernelSpec& spec) {
 const std::vector<OpRow>& Rows() {
   const AttrSpec axes{"axes", AttrKind::kAxes}, op{"op", AttrKind::kReduceOp}, dim{"dim", AttrKind::kInt};
   static const auto* rows = new std::vector<OpRow>{
-      {.name = "all_reduce", .doc = "combines each operand over axes; every device gets the whole",
-       .num_operands = -1, .num_results = -1, .kind = OpKind::kCollective, .attrs = {axes, op},
+      {.name = "all_reduce",
+       .doc = "combines each operand over axes; every device gets the whole",
+       .num_operands = -1,
+       .num_results = -1,
+       .kind = OpKind::kCollective,
+       .attrs = {axes, op},
        .infer = InferLocalOnly},
-      {.name = "reduce_scatter", .doc = "combines over axes; every device gets its block along dim",
-       .kind = OpKind::kCollective, .attrs = {axes, dim, op}, .infer = InferLocalOnly},
-      {.name = "all_gather", .doc = "puts the blocks along dim together over axes",
-       .kind = OpKind::kCollective, .attrs = {axes, dim}, .infer = InferLocalOnly},
-      {.name = "all_to_all", .doc = "moves axes from dim `from` to dim `to`",
-       .kind = OpKind::kCollective, .attrs = {axes, {"from", AttrKind::kInt}, {"to", AttrKind::kInt}},
+      {.name = "reduce_scatter",
+       .doc = "combines over axes; every device gets its block along dim",
+       .kind = OpKind::kCollective,
+       .attrs = {axes, dim, op},
        .infer = InferLocalOnly},
-      {.name = "collective_permute", .doc = "each device receives the one block its new layout names",
-       .kind = OpKind::kCollective, .infer = InferLocalOnly},
-      {.name = "shard_slice", .doc = "each device keeps its part along dim; no communication",
-       .kind = OpKind::kLocal, .attrs = {axes, dim}, .infer = InferLocalOnly, .cpu = ShardSliceCpu,
+      {.name = "all_gather",
+       .doc = "puts the blocks along dim together over axes",
+       .kind = OpKind::kCollective,
+       .attrs = {axes, dim},
+       .infer = InferLocalOnly},
+      {.name = "all_to_all",
+       .doc = "moves axes from dim `from` to dim `to`",
+       .kind = OpKind::kCollective,
+       .attrs = {axes, {"from", AttrKind::kInt}, {"to", AttrKind::kInt}},
+       .infer = InferLocalOnly},
+      {.name = "collective_permute",
+       .doc = "each device receives the one block its new layout names",
+       .kind = OpKind::kCollective,
+       .infer = InferLocalOnly},
+      {.name = "shard_slice",
+       .doc = "each device keeps its part along dim; no communication",
+       .kind = OpKind::kLocal,
+       .attrs = {axes, dim},
+       .infer = InferLocalOnly,
+       .cpu = ShardSliceCpu,
        .reads_block = true},
-      {.name = "mask_padding", .doc = "padding along dims becomes the identity of op",
-       .kind = OpKind::kLocal, .attrs = {{"dims", AttrKind::kInts}, op}, .infer = InferLocalOnly,
-       .cpu = MaskPaddingCpu, .reads_block = true, .in_place = {0}},
+      {.name = "mask_padding",
+       .doc = "padding along dims becomes the identity of op",
+       .kind = OpKind::kLocal,
+       .attrs = {{"dims", AttrKind::kInts}, op},
+       .infer = InferLocalOnly,
+       .cpu = MaskPaddingCpu,
+       .reads_block = true,
+       .in_place = {0}},
   };
   return *rows;
 }

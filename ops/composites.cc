@@ -19,8 +19,9 @@ bool CheckLabels(const ResolvedOperands& at, std::string_view op) {
       labels.shape[0] == logits.shape[0]) {
     return true;
   }
-  Fail(at, op, fmt::format("logits are {}, labels {}; they must be f32 or f64 [b,c] and i32 or i64 [b].",
-                           logits.ToString(), labels.ToString()));
+  Fail(at, op,
+       fmt::format("logits are {}, labels {}; they must be f32 or f64 [b,c] and i32 or i64 [b].",
+                   logits.ToString(), labels.ToString()));
   return false;
 }
 
@@ -30,7 +31,8 @@ Value LogSoftmax(const Operand& x) {
   const ResolvedOperands at = Resolve({x});
   if (at.graph == nullptr) return {};
   const Value& v = at.values[0];
-  if (v.rank() == 0) return Fail(at, "log_softmax", "takes at least one dim, got " + v.type().ToString() + ".");
+  if (v.rank() == 0)
+    return Fail(at, "log_softmax", "takes at least one dim, got " + v.type().ToString() + ".");
   const std::vector<int64_t> last = {v.rank() - 1};
   const LocationScope scope(*at.graph, at.location);
   // The shift changes no value and no gradient, so it is a constant to the latter.

@@ -1,10 +1,11 @@
 // The elementwise family: one output element per index, operands broadcast right-aligned.
+#include "ops/kernels/elementwise.h"
+
 #include <cmath>
 #include <limits>
 
 #include "base/status.h"
 #include "ops/builder.h"
-#include "ops/kernels/elementwise.h"
 #include "ops/registry.h"
 
 namespace meshwork {
@@ -130,9 +131,24 @@ std::vector<Value> CastGrad(const GradView& v) {
 
 // ---- Kernels.
 
-struct AddOf { template <typename T> T operator()(T a, T b) const { return a + b; } };
-struct SubOf { template <typename T> T operator()(T a, T b) const { return a - b; } };
-struct MulOf { template <typename T> T operator()(T a, T b) const { return a * b; } };
+struct AddOf {
+  template <typename T>
+  T operator()(T a, T b) const {
+    return a + b;
+  }
+};
+struct SubOf {
+  template <typename T>
+  T operator()(T a, T b) const {
+    return a - b;
+  }
+};
+struct MulOf {
+  template <typename T>
+  T operator()(T a, T b) const {
+    return a * b;
+  }
+};
 struct DivOf {
   template <typename T>
   T operator()(T a, T b) const {
@@ -158,18 +174,52 @@ struct Wrapping {
 };
 struct MaximumOf {
   template <typename T>
-  T operator()(T a, T b) const { return a > b || a != a ? a : b; }
+  T operator()(T a, T b) const {
+    return a > b || a != a ? a : b;
+  }
 };
 struct MinimumOf {
   template <typename T>
-  T operator()(T a, T b) const { return a < b || a != a ? a : b; }
+  T operator()(T a, T b) const {
+    return a < b || a != a ? a : b;
+  }
 };
-struct EqualOf { template <typename T> bool operator()(T a, T b) const { return a == b; } };
-struct NotEqualOf { template <typename T> bool operator()(T a, T b) const { return a != b; } };
-struct LessOf { template <typename T> bool operator()(T a, T b) const { return a < b; } };
-struct LessEqualOf { template <typename T> bool operator()(T a, T b) const { return a <= b; } };
-struct GreaterOf { template <typename T> bool operator()(T a, T b) const { return a > b; } };
-struct GreaterEqualOf { template <typename T> bool operator()(T a, T b) const { return a >= b; } };
+struct EqualOf {
+  template <typename T>
+  bool operator()(T a, T b) const {
+    return a == b;
+  }
+};
+struct NotEqualOf {
+  template <typename T>
+  bool operator()(T a, T b) const {
+    return a != b;
+  }
+};
+struct LessOf {
+  template <typename T>
+  bool operator()(T a, T b) const {
+    return a < b;
+  }
+};
+struct LessEqualOf {
+  template <typename T>
+  bool operator()(T a, T b) const {
+    return a <= b;
+  }
+};
+struct GreaterOf {
+  template <typename T>
+  bool operator()(T a, T b) const {
+    return a > b;
+  }
+};
+struct GreaterEqualOf {
+  template <typename T>
+  bool operator()(T a, T b) const {
+    return a >= b;
+  }
+};
 struct NegOf {
   template <typename T>
   T operator()(T a) const {
@@ -177,12 +227,42 @@ struct NegOf {
     else return -a;
   }
 };
-struct ExpOf { template <typename T> T operator()(T a) const { return std::exp(a); } };
-struct LogOf { template <typename T> T operator()(T a) const { return std::log(a); } };
-struct SqrtOf { template <typename T> T operator()(T a) const { return std::sqrt(a); } };
-struct RsqrtOf { template <typename T> T operator()(T a) const { return T(1) / std::sqrt(a); } };
-struct TanhOf { template <typename T> T operator()(T a) const { return std::tanh(a); } };
-struct ReluOf { template <typename T> T operator()(T a) const { return a < T(0) ? T(0) : a; } };  // keeps NaN
+struct ExpOf {
+  template <typename T>
+  T operator()(T a) const {
+    return std::exp(a);
+  }
+};
+struct LogOf {
+  template <typename T>
+  T operator()(T a) const {
+    return std::log(a);
+  }
+};
+struct SqrtOf {
+  template <typename T>
+  T operator()(T a) const {
+    return std::sqrt(a);
+  }
+};
+struct RsqrtOf {
+  template <typename T>
+  T operator()(T a) const {
+    return T(1) / std::sqrt(a);
+  }
+};
+struct TanhOf {
+  template <typename T>
+  T operator()(T a) const {
+    return std::tanh(a);
+  }
+};
+struct ReluOf {
+  template <typename T>
+  T operator()(T a) const {
+    return a < T(0) ? T(0) : a;
+  }
+};  // keeps NaN
 
 template <typename F>
 Kernel ArithmeticCpu(const KernelSpec& spec) {
@@ -195,9 +275,8 @@ Kernel ArithmeticCpu(const KernelSpec& spec) {
 
 template <typename F>
 Kernel CompareCpu(const KernelSpec& spec) {
-  return Dispatch(spec.operands[0].local.dtype, [&](auto zero) -> Kernel {
-    return BinaryKernel<decltype(zero), bool>(spec, F{});
-  });
+  return Dispatch(spec.operands[0].local.dtype,
+                  [&](auto zero) -> Kernel { return BinaryKernel<decltype(zero), bool>(spec, F{}); });
 }
 
 template <typename F>
@@ -258,60 +337,99 @@ constexpr std::string_view kBinarySamples[] = {"f32[4,6], f32[4,6]", "f32[4,6], 
 
 OpRow Arithmetic(std::string_view name, std::string_view doc, Rule (*rule)(const OpView&),
                  std::vector<Value> (*grad)(const GradView&), KernelFactory cpu) {
-  OpRow row{.name = name, .doc = doc, .num_operands = 2, .infer = InferSame<Domain::kNumber>, .rule = rule,
-            .grad = grad, .cpu = cpu, .in_place = {0},
+  OpRow row{.name = name,
+            .doc = doc,
+            .num_operands = 2,
+            .infer = InferSame<Domain::kNumber>,
+            .rule = rule,
+            .grad = grad,
+            .cpu = cpu,
+            .in_place = {0},
             .samples = {std::begin(kBinarySamples), std::end(kBinarySamples)}};
   return row;
 }
 
 OpRow Compare(std::string_view name, std::string_view doc, KernelFactory cpu) {
-  return {.name = name, .doc = doc, .num_operands = 2, .infer = InferCompare,
-          .rule = ElementwiseRule<Linearity::kNone>, .cpu = cpu,
+  return {.name = name,
+          .doc = doc,
+          .num_operands = 2,
+          .infer = InferCompare,
+          .rule = ElementwiseRule<Linearity::kNone>,
+          .cpu = cpu,
           .samples = {"f32[4,6], f32[4,6]", "i32[4,6], i32[6]", "i64[5], i64[]"}};
 }
 
 OpRow UnaryFloat(std::string_view name, std::string_view doc, std::vector<Value> (*grad)(const GradView&),
                  KernelFactory cpu, double sample_low = -1) {
-  return {.name = name, .doc = doc, .infer = InferSame<Domain::kFloat>,
-          .rule = ElementwiseRule<Linearity::kNone>, .grad = grad, .cpu = cpu, .in_place = {0},
-          .samples = {"f32[4,6]", "f64[5]"}, .sample_low = sample_low, .sample_high = 2};
+  return {.name = name,
+          .doc = doc,
+          .infer = InferSame<Domain::kFloat>,
+          .rule = ElementwiseRule<Linearity::kNone>,
+          .grad = grad,
+          .cpu = cpu,
+          .in_place = {0},
+          .samples = {"f32[4,6]", "f64[5]"},
+          .sample_low = sample_low,
+          .sample_high = 2};
 }
 
 const std::vector<OpRow>& Rows() {
   static const auto* rows = new std::vector<OpRow>{
-      Arithmetic("add", "a + b", ElementwiseRule<Linearity::kAll>, AddGrad,
-                 ArithmeticCpu<Wrapping<AddOf>>),
-      Arithmetic("sub", "a - b", ElementwiseRule<Linearity::kAll>, SubGrad,
-                 ArithmeticCpu<Wrapping<SubOf>>),
-      Arithmetic("mul", "a * b", ElementwiseRule<Linearity::kOne>, MulGrad,
-                 ArithmeticCpu<Wrapping<MulOf>>),
-      Arithmetic("div", "a / b; whole numbers round towards zero, x/0 is 0", DivRule, DivGrad, ArithmeticCpu<DivOf>),
-      Arithmetic("maximum", "the larger of a and b; NaN if either is", ElementwiseRule<Linearity::kNone>, MaximumGrad, ArithmeticCpu<MaximumOf>),
-      Arithmetic("minimum", "the smaller of a and b; NaN if either is", ElementwiseRule<Linearity::kNone>, MinimumGrad, ArithmeticCpu<MinimumOf>),
+      Arithmetic("add", "a + b", ElementwiseRule<Linearity::kAll>, AddGrad, ArithmeticCpu<Wrapping<AddOf>>),
+      Arithmetic("sub", "a - b", ElementwiseRule<Linearity::kAll>, SubGrad, ArithmeticCpu<Wrapping<SubOf>>),
+      Arithmetic("mul", "a * b", ElementwiseRule<Linearity::kOne>, MulGrad, ArithmeticCpu<Wrapping<MulOf>>),
+      Arithmetic("div", "a / b; whole numbers round towards zero, x/0 is 0", DivRule, DivGrad,
+                 ArithmeticCpu<DivOf>),
+      Arithmetic("maximum", "the larger of a and b; NaN if either is", ElementwiseRule<Linearity::kNone>,
+                 MaximumGrad, ArithmeticCpu<MaximumOf>),
+      Arithmetic("minimum", "the smaller of a and b; NaN if either is", ElementwiseRule<Linearity::kNone>,
+                 MinimumGrad, ArithmeticCpu<MinimumOf>),
       Compare("equal", "a == b", CompareCpu<EqualOf>),
       Compare("not_equal", "a != b", CompareCpu<NotEqualOf>),
       Compare("less", "a < b", CompareCpu<LessOf>),
       Compare("less_equal", "a <= b", CompareCpu<LessEqualOf>),
       Compare("greater", "a > b", CompareCpu<GreaterOf>),
       Compare("greater_equal", "a >= b", CompareCpu<GreaterEqualOf>),
-      {.name = "select", .doc = "condition ? a : b", .num_operands = 3, .infer = InferSelect,
-       .rule = ElementwiseRule<Linearity::kAllButFirst>, .grad = SelectGrad, .cpu = SelectCpu, .in_place = {1},
-       .samples = {"bool[4,6], f32[4,6], f32[4,6]", "bool[4,6], f32[4,6], f32[]", "bool[6], i32[], i32[4,6]"}},
-      {.name = "neg", .doc = "-x", .infer = InferSame<Domain::kNumber>, .rule = ElementwiseRule<Linearity::kAll>,
-       .grad = NegGrad, .cpu = UnaryNumberCpu<NegOf>, .in_place = {0}, .samples = {"f32[4,6]", "i32[5]"}},
+      {.name = "select",
+       .doc = "condition ? a : b",
+       .num_operands = 3,
+       .infer = InferSelect,
+       .rule = ElementwiseRule<Linearity::kAllButFirst>,
+       .grad = SelectGrad,
+       .cpu = SelectCpu,
+       .in_place = {1},
+       .samples = {"bool[4,6], f32[4,6], f32[4,6]", "bool[4,6], f32[4,6], f32[]",
+                   "bool[6], i32[], i32[4,6]"}},
+      {.name = "neg",
+       .doc = "-x",
+       .infer = InferSame<Domain::kNumber>,
+       .rule = ElementwiseRule<Linearity::kAll>,
+       .grad = NegGrad,
+       .cpu = UnaryNumberCpu<NegOf>,
+       .in_place = {0},
+       .samples = {"f32[4,6]", "i32[5]"}},
       UnaryFloat("exp", "e to the x", ExpGrad, UnaryFloatCpu<ExpOf>),
       UnaryFloat("log", "natural logarithm", LogGrad, UnaryFloatCpu<LogOf>, 0.25),
       UnaryFloat("sqrt", "square root", SqrtGrad, UnaryFloatCpu<SqrtOf>, 0.25),
       UnaryFloat("rsqrt", "1 / sqrt(x)", RsqrtGrad, UnaryFloatCpu<RsqrtOf>, 0.25),
       UnaryFloat("tanh", "hyperbolic tangent", TanhGrad, UnaryFloatCpu<TanhOf>),
       UnaryFloat("relu", "max(x, 0); NaN stays", ReluGrad, UnaryFloatCpu<ReluOf>),
-      {.name = "cast", .doc = "x as another dtype; real to whole rounds towards zero and clamps",
-       .attrs = {{"dtype", AttrKind::kDType}}, .infer = InferCast, .rule = CastRule,
-       .grad = CastGrad, .cpu = CastCpu,
+      {.name = "cast",
+       .doc = "x as another dtype; real to whole rounds towards zero and clamps",
+       .attrs = {{"dtype", AttrKind::kDType}},
+       .infer = InferCast,
+       .rule = CastRule,
+       .grad = CastGrad,
+       .cpu = CastCpu,
        .samples = {"f32[4,6]; dtype=f64", "f32[4,6]; dtype=i32", "bool[5]; dtype=f32", "i64[5]; dtype=i32"},
-       .sample_low = -4, .sample_high = 4},
-      {.name = "stop_gradient", .doc = "x, a constant to gradients", .kind = OpKind::kIdentity,
-       .infer = InferSame<Domain::kAny>, .rule = ElementwiseRule<Linearity::kAll>, .cpu = CopyCpu,
+       .sample_low = -4,
+       .sample_high = 4},
+      {.name = "stop_gradient",
+       .doc = "x, a constant to gradients",
+       .kind = OpKind::kIdentity,
+       .infer = InferSame<Domain::kAny>,
+       .rule = ElementwiseRule<Linearity::kAll>,
+       .cpu = CopyCpu,
        .samples = {"f32[4,6]"}},
   };
   return *rows;
@@ -337,8 +455,9 @@ Value GreaterEqual(const Operand& a, const Operand& b) { return AddOp("greater_e
 Value Select(const Value& condition, const Operand& a, const Operand& b) {
   if (!condition.valid()) return {};
   if (a.is_number() && b.is_number()) {
-    condition.graph()->RecordError(fmt::format("{}: both branches are numbers; make one a Constant, which has a dtype.",
-                                               condition.graph()->Describe("select", a.location())));
+    condition.graph()->RecordError(
+        fmt::format("{}: both branches are numbers; make one a Constant, which has a dtype.",
+                    condition.graph()->Describe("select", a.location())));
     return {};
   }
   ResolvedOperands branches = Resolve({a, b});

@@ -27,8 +27,9 @@ absl::StatusOr<std::vector<Type>> InferConstant(const OpView& view) {
   const DType dtype = view.attrs.Get<DType>("dtype");
   const double value = view.attrs.Get<double>("value");
   const double limit = dtype == I32 ? 0x1p31 : 0x1p63;
-  const bool fits = dtype == BOOL ? value == 0 || value == 1
-                                  : IsFloat(dtype) || (value >= -limit && value < limit && value == std::trunc(value));
+  const bool fits = dtype == BOOL
+                        ? value == 0 || value == 1
+                        : IsFloat(dtype) || (value >= -limit && value < limit && value == std::trunc(value));
   if (fits) return InferGenerated(view);
   if (dtype == BOOL) return InvalidArgument("value={} is not 0 or 1, as dtype=bool asks.", value);
   return InvalidArgument("value={} is not a whole number that fits dtype={}.", value, DTypeName(dtype));
@@ -43,15 +44,16 @@ absl::StatusOr<std::vector<Type>> InferRandom(const OpView& view) {
 absl::StatusOr<std::vector<Type>> InferNormal(const OpView& view) {
   const double mean = view.attrs.Get<double>("mean"), stddev = view.attrs.Get<double>("stddev");
   if (!std::isfinite(mean) || !std::isfinite(stddev) || stddev < 0)
-    return InvalidArgument("mean={} stddev={} is no distribution; both are finite and stddev is not negative.", mean,
-                           stddev);
+    return InvalidArgument(
+        "mean={} stddev={} is no distribution; both are finite and stddev is not negative.", mean, stddev);
   return InferRandom(view);
 }
 
 absl::StatusOr<std::vector<Type>> InferUniform(const OpView& view) {
   const double low = view.attrs.Get<double>("low"), high = view.attrs.Get<double>("high");
   if (!(low <= high) || !std::isfinite(high - low))
-    return InvalidArgument("low={} high={} is not a range; both are finite and low is at most high.", low, high);
+    return InvalidArgument("low={} high={} is not a range; both are finite and low is at most high.", low,
+                           high);
   return InferRandom(view);
 }
 
@@ -81,7 +83,8 @@ Rule GeneratedRule(const OpView& view) {
 Rule OneHotRule(const OpView& view) {
   std::string term;
   for (int d = 0; d < view.operands[0].rank(); ++d) term += static_cast<char>('a' + d);
-  return MakeRule(term + "->" + term + static_cast<char>('a' + view.operands[0].rank()), view.operands, view.results);
+  return MakeRule(term + "->" + term + static_cast<char>('a' + view.operands[0].rank()), view.operands,
+                  view.results);
 }
 
 // ---- Kernels.
@@ -101,7 +104,8 @@ Kernel ConstantCpu(const KernelSpec& spec) {
 // Calls f(element of the local buffer, global linear index, length) for the rows [begin, end) of a
 // block: runs of elements whose global linear indices follow each other. Padding is left alone.
 template <typename F>
-void ForEachRow(const Shape& local, const Shape& global, const Block& block, int64_t begin, int64_t end, F&& f) {
+void ForEachRow(const Shape& local, const Shape& global, const Block& block, int64_t begin, int64_t end,
+                F&& f) {
   if (local.empty()) return f(0, 0, 1);
   for (int64_t r = begin; r < end; ++r) {
     int64_t rest = r, index = block.back().start, stride = global.back();
@@ -151,7 +155,8 @@ Kernel OneHotCpu(const KernelSpec& spec) {
                       To* row = args.Out<To>(0) + i * depth;
                       std::fill_n(row, depth, To(0));
                       const auto hot = static_cast<int64_t>(args.In<From>(0)[i]);
-                      if (hot >= extent.start && hot < extent.start + extent.size) row[hot - extent.start] = To(1);
+                      if (hot >= extent.start && hot < extent.start + extent.size)
+                        row[hot - extent.start] = To(1);
                     }
                   },
               .units = spec.operands[0].local.num_elements()};
@@ -193,27 +198,50 @@ Kernel RandomCpu(const KernelSpec& spec) {
 const std::vector<OpRow>& Rows() {
   const AttrSpec seed{"seed", AttrKind::kInt}, stream{"stream", AttrKind::kInt, int64_t{0}};
   static const auto* rows = new std::vector<OpRow>{
-      {.name = "constant", .doc = "every element is value", .num_operands = 0,
+      {.name = "constant",
+       .doc = "every element is value",
+       .num_operands = 0,
        .attrs = {{"value", AttrKind::kFloat}, kDType, kShape},
-       .infer = InferConstant, .rule = GeneratedRule, .cpu = ConstantCpu,
+       .infer = InferConstant,
+       .rule = GeneratedRule,
+       .cpu = ConstantCpu,
        .samples = {"; value=1.5 shape=[4,6]", "; value=3 dtype=i32 shape=[]"}},
-      {.name = "iota", .doc = "0, 1, 2, … along dim", .num_operands = 0,
+      {.name = "iota",
+       .doc = "0, 1, 2, … along dim",
+       .num_operands = 0,
        .attrs = {{"dim", AttrKind::kInt}, kDType, kShape},
-       .infer = InferIota, .rule = GeneratedRule, .cpu = IotaCpu, .reads_block = true,
+       .infer = InferIota,
+       .rule = GeneratedRule,
+       .cpu = IotaCpu,
+       .reads_block = true,
        .samples = {"; dim=0 shape=[6]", "; dim=1 dtype=i32 shape=[4,6]"}},
-      {.name = "one_hot", .doc = "1 where the last index equals x, else 0; out of range: all 0",
+      {.name = "one_hot",
+       .doc = "1 where the last index equals x, else 0; out of range: all 0",
        .attrs = {{"depth", AttrKind::kInt, std::nullopt, /*is_result_shape=*/true}, kDType},
-       .infer = InferOneHot, .rule = OneHotRule, .cpu = OneHotCpu, .reads_block = true,
+       .infer = InferOneHot,
+       .rule = OneHotRule,
+       .cpu = OneHotCpu,
+       .reads_block = true,
        .samples = {"i32[4]; depth=6", "i64[2,3]; depth=4 dtype=f64"}},
-      {.name = "random_uniform", .doc = "uniform in [low, high), Philox4x32-10 by (seed, stream, global index)",
+      {.name = "random_uniform",
+       .doc = "uniform in [low, high), Philox4x32-10 by (seed, stream, global index)",
        .num_operands = 0,
-       .attrs = {seed, stream, {"low", AttrKind::kFloat, 0.0}, {"high", AttrKind::kFloat, 1.0}, kDType, kShape},
-       .infer = InferUniform, .rule = GeneratedRule, .cpu = RandomCpu<false>, .reads_block = true,
+       .attrs =
+           {seed, stream, {"low", AttrKind::kFloat, 0.0}, {"high", AttrKind::kFloat, 1.0}, kDType, kShape},
+       .infer = InferUniform,
+       .rule = GeneratedRule,
+       .cpu = RandomCpu<false>,
+       .reads_block = true,
        .samples = {"; seed=7 shape=[4,6]", "; seed=7 stream=2 low=-1 high=3 dtype=f64 shape=[5]"}},
-      {.name = "random_normal", .doc = "normal, Philox4x32-10 by (seed, stream, global index), Box-Muller",
+      {.name = "random_normal",
+       .doc = "normal, Philox4x32-10 by (seed, stream, global index), Box-Muller",
        .num_operands = 0,
-       .attrs = {seed, stream, {"mean", AttrKind::kFloat, 0.0}, {"stddev", AttrKind::kFloat, 1.0}, kDType, kShape},
-       .infer = InferNormal, .rule = GeneratedRule, .cpu = RandomCpu<true>, .reads_block = true,
+       .attrs =
+           {seed, stream, {"mean", AttrKind::kFloat, 0.0}, {"stddev", AttrKind::kFloat, 1.0}, kDType, kShape},
+       .infer = InferNormal,
+       .rule = GeneratedRule,
+       .cpu = RandomCpu<true>,
+       .reads_block = true,
        .samples = {"; seed=7 shape=[4,6]", "; seed=7 stream=2 mean=1 stddev=3 dtype=f64 shape=[5]"}},
   };
   return *rows;
@@ -221,8 +249,8 @@ const std::vector<OpRow>& Rows() {
 
 Attrs RandomAttrs(const Type& type, int64_t seed, int64_t stream, std::string_view a_name, double a,
                   std::string_view b_name, double b) {
-  return {{"seed", seed},       {"stream", stream},           {std::string(a_name), a}, {std::string(b_name), b},
-          {"dtype", type.dtype}, {"shape", ToInts(type.shape)}};
+  return {{"seed", seed},           {"stream", stream},    {std::string(a_name), a},
+          {std::string(b_name), b}, {"dtype", type.dtype}, {"shape", ToInts(type.shape)}};
 }
 
 }  // namespace
@@ -230,7 +258,8 @@ Attrs RandomAttrs(const Type& type, int64_t seed, int64_t stream, std::string_vi
 std::span<const OpRow> GenerateOps() { return Rows(); }
 
 Value Constant(Graph& graph, double value, const Type& type, CallSite loc) {
-  return graph.Add("constant", {}, {{"value", value}, {"dtype", type.dtype}, {"shape", ToInts(type.shape)}}, loc)[0];
+  return graph.Add("constant", {}, {{"value", value}, {"dtype", type.dtype}, {"shape", ToInts(type.shape)}},
+                   loc)[0];
 }
 Value Iota(Graph& graph, const Type& type, int64_t dim, CallSite loc) {
   return graph.Add("iota", {}, {{"dim", dim}, {"dtype", type.dtype}, {"shape", ToInts(type.shape)}}, loc)[0];
@@ -244,7 +273,8 @@ Value RandomUniform(Graph& graph, const Type& type, int64_t seed, int64_t stream
 }
 Value RandomNormal(Graph& graph, const Type& type, int64_t seed, int64_t stream, double mean, double stddev,
                    CallSite loc) {
-  return graph.Add("random_normal", {}, RandomAttrs(type, seed, stream, "mean", mean, "stddev", stddev), loc)[0];
+  return graph.Add("random_normal", {}, RandomAttrs(type, seed, stream, "mean", mean, "stddev", stddev),
+                   loc)[0];
 }
 
 }  // namespace meshwork

@@ -40,7 +40,8 @@ std::vector<Value> Gradients(const Value& loss, std::span<const Value> wrt, Call
     if (!value.valid()) return result;
     if (value.graph() != &graph) return fail("a value to differentiate by belongs to another graph.");
     if (!IsFloat(value.dtype()))
-      return fail(fmt::format("a value of {} has no gradient; only f32 and f64 have.", value.type().ToString()));
+      return fail(
+          fmt::format("a value of {} has no gradient; only f32 and f64 have.", value.type().ToString()));
   }
   const std::vector<bool> depends = DependsOn(graph, wrt);
   std::vector<Value> grads(graph.values().size());

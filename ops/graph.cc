@@ -19,14 +19,16 @@ bool IsArgumentName(std::string_view name) {
   if (name.find("//") != std::string_view::npos) return false;
   if (name.empty() || !(std::isalpha(static_cast<unsigned char>(name[0])) || name[0] == '_')) return false;
   for (char c : name) {
-    if (!std::isalnum(static_cast<unsigned char>(c)) && std::string_view("_./-").find(c) == std::string_view::npos)
+    if (!std::isalnum(static_cast<unsigned char>(c)) &&
+        std::string_view("_./-").find(c) == std::string_view::npos)
       return false;
   }
   return true;
 }
 
-constexpr std::string_view kKindNames[] = {"true or false", "a whole number",   "a number", "a dtype",
-                                           "a list like [0,1]", "axes like (batch)", "a reduction", "a layout"};
+constexpr std::string_view kKindNames[] = {"true or false", "a whole number",    "a number",
+                                           "a dtype",       "a list like [0,1]", "axes like (batch)",
+                                           "a reduction",   "a layout"};
 
 absl::Status CheckOperandCount(const OpRow& row, size_t given) {
   if (row.num_operands >= 0 && given != static_cast<size_t>(row.num_operands)) {
@@ -61,7 +63,8 @@ absl::StatusOr<Attrs> Graph::CompleteAttrs(const OpRow& row, const Attrs& given)
       converted = static_cast<double>(std::get<int64_t>(converted));
     }
     if (converted.index() != static_cast<size_t>(spec.kind)) {
-      return InvalidArgument("attribute \"{}\" must be {}.", spec.name, kKindNames[static_cast<int>(spec.kind)]);
+      return InvalidArgument("attribute \"{}\" must be {}.", spec.name,
+                             kKindNames[static_cast<int>(spec.kind)]);
     }
     if (spec.is_result_shape && spec.kind == AttrKind::kInts) {
       for (int64_t size : std::get<std::vector<int64_t>>(converted))
@@ -74,9 +77,7 @@ absl::StatusOr<Attrs> Graph::CompleteAttrs(const OpRow& row, const Attrs& given)
 
 SourceLocation::SourceLocation(CallSite site) : file(BaseName(site.file)), line(site.line) {}
 
-std::string SourceLocation::ToString() const {
-  return file.empty() ? "" : fmt::format("{}:{}", file, line);
-}
+std::string SourceLocation::ToString() const { return file.empty() ? "" : fmt::format("{}:{}", file, line); }
 
 std::string Graph::Describe(std::string_view op, const SourceLocation& location) const {
   return location.file.empty() ? std::string(op) : fmt::format("{} ({})", op, location.ToString());
@@ -90,13 +91,14 @@ absl::StatusOr<Value> Graph::TryArgument(std::string_view kind, std::string_view
                                          const LayoutSpec& spec, bool is_variable,
                                          std::optional<Initializer> initializer,
                                          const SourceLocation& location) {
-  const std::string where = fmt::format("{} \"{}\"{}", kind, name,
-                                        location.file.empty() ? "" : fmt::format(" ({})", location.ToString()));
+  const std::string where = fmt::format(
+      "{} \"{}\"{}", kind, name, location.file.empty() ? "" : fmt::format(" ({})", location.ToString()));
   if (!IsArgumentName(name)) {
     return InvalidArgument("{}: a name is a letter followed by letters, digits and any of _ . / -", where);
   }
   if (FindArgument(name) >= 0) {
-    return InvalidArgument("{}: the name is already taken; names of inputs and variables must be unique.", where);
+    return InvalidArgument("{}: the name is already taken; names of inputs and variables must be unique.",
+                           where);
   }
   if (absl::Status status = CheckSize(type); !status.ok()) return Annotate(status, where + ": ");
   absl::StatusOr<Layout> layout = Layout::Create(mesh_, spec);
@@ -121,8 +123,7 @@ Value Graph::Input(std::string_view name, DType dtype, const Shape& shape, const
   return {};
 }
 
-Variable Graph::Var(std::string_view name, Initializer initializer, const LayoutSpec& layout,
-                    CallSite loc) {
+Variable Graph::Var(std::string_view name, Initializer initializer, const LayoutSpec& layout, CallSite loc) {
   const Type type = initializer.type;
   absl::StatusOr<Value> value = TryArgument("Var", name, type, layout, true, std::move(initializer), loc);
   if (value.ok()) return Variable(this, value->id());
@@ -145,14 +146,15 @@ void Graph::Update(const Variable& variable, const Value& value, CallSite loc) {
     return RecordError(fmt::format("Update ({}): \"{}\" is not a variable.", location.ToString(), name));
   }
   if (variable.type() != value.type()) {
-    return RecordError(fmt::format("Update of \"{}\" ({}): the variable is {}, the new value {}; they must agree.",
-                                   name, location.ToString(), variable.type().ToString(),
-                                   value.type().ToString()));
+    return RecordError(
+        fmt::format("Update of \"{}\" ({}): the variable is {}, the new value {}; they must agree.", name,
+                    location.ToString(), variable.type().ToString(), value.type().ToString()));
   }
   for (const VariableUpdate& update : updates_) {
     if (update.argument == argument) {
-      return RecordError(fmt::format("Update of \"{}\" ({}): it is already updated; a step writes a variable once.",
-                                     name, location.ToString()));
+      return RecordError(
+          fmt::format("Update of \"{}\" ({}): it is already updated; a step writes a variable once.", name,
+                      location.ToString()));
     }
   }
   updates_.push_back({argument, value.id()});
@@ -189,7 +191,8 @@ std::vector<Value> Graph::Add(std::string_view op, std::span<const Value> operan
   for (const Value& operand : operands) {
     if (!operand.valid()) return invalid;  // its mistake is recorded already
     if (operand.graph() != this) {
-      RecordError(fmt::format("{}: operand {} belongs to another graph.", Describe(op, location), ids.size()));
+      RecordError(
+          fmt::format("{}: operand {} belongs to another graph.", Describe(op, location), ids.size()));
       return invalid;
     }
     ids.push_back(operand.id());

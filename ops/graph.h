@@ -136,11 +136,9 @@ class Graph {
   // `variable` holds `value` after the step. Every read in the program sees the old value; whoever
   // wants the new one reads `value`. Errors: types differ, a second update of one variable, handles of
   // another graph.
-  void Update(const Variable& variable, const Value& value,
-              CallSite loc = CallSite::Current());
+  void Update(const Variable& variable, const Value& value, CallSite loc = CallSite::Current());
   // Names a result of the step. Errors: a repeated or malformed name, a value of another graph.
-  void Output(std::string_view name, const Value& value,
-              CallSite loc = CallSite::Current());
+  void Output(std::string_view name, const Value& value, CallSite loc = CallSite::Current());
 
   // All recorded mistakes as one InvalidArgument, one per line; OK if there are none.
   absl::Status status() const;
@@ -155,7 +153,8 @@ class Graph {
   // As Add, returning the error instead.
   absl::StatusOr<int> TryAdd(const OpRow& row, std::span<const ValueId> operands, Attrs attrs,
                              SourceLocation location);
-  // `given` checked against the row, in its order, with its defaults. Errors: unknown, missing or mistyped attributes.
+  // `given` checked against the row, in its order, with its defaults. Errors: unknown, missing or mistyped
+  // attributes.
   static absl::StatusOr<Attrs> CompleteAttrs(const OpRow& row, const Attrs& given);
   // Appends a node whose result infos are known: local programs and copies.
   int AddNode(Node node, std::vector<ValueInfo> results);

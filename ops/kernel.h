@@ -40,9 +40,13 @@ struct KernelArgs {
   int64_t end = 1;
 
   template <typename T>
-  const T* In(int i) const { return static_cast<const T*>(in[i]); }
+  const T* In(int i) const {
+    return static_cast<const T*>(in[i]);
+  }
   template <typename T>
-  T* Out(int i) const { return static_cast<T*>(out[i]); }
+  T* Out(int i) const {
+    return static_cast<T*>(out[i]);
+  }
 };
 
 struct Kernel {

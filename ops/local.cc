@@ -12,8 +12,8 @@ absl::StatusOr<Layout> DropMinor(const Layout& layout, int64_t d, const AxisList
   if (d < 0 || d >= layout.rank()) return InvalidArgument("dim {} is not in {}.", d, layout.ToString());
   AxisList have = layout.dim(static_cast<int>(d));
   if (axes.size() > have.size() || !std::equal(axes.rbegin(), axes.rend(), have.rbegin()))
-    return InvalidArgument("axes {} are not the minor axes of dim {} of {}.", layout.mesh().AxesToString(axes), d,
-                           layout.ToString());
+    return InvalidArgument("axes {} are not the minor axes of dim {} of {}.",
+                           layout.mesh().AxesToString(axes), d, layout.ToString());
   have.resize(have.size() - axes.size());
   return layout.WithDim(static_cast<int>(d), have);
 }
@@ -22,7 +22,8 @@ absl::StatusOr<Layout> AddMinor(const Layout& layout, int64_t d, const AxisList&
   if (d < 0 || d >= layout.rank()) return InvalidArgument("dim {} is not in {}.", d, layout.ToString());
   const AxisSet used = layout.ShardedAxes().Union(layout.PartialAxes());
   if (used.Intersects(AxisSet(axes)))
-    return InvalidArgument("axes {} are already used in {}.", layout.mesh().AxesToString(axes), layout.ToString());
+    return InvalidArgument("axes {} are already used in {}.", layout.mesh().AxesToString(axes),
+                           layout.ToString());
   AxisList have = layout.dim(static_cast<int>(d));
   have.insert(have.end(), axes.begin(), axes.end());
   return layout.WithDim(static_cast<int>(d), have);
@@ -33,8 +34,8 @@ absl::StatusOr<Layout> DropPartials(const Layout& layout, const AxisList& axes, 
   for (int axis : axes) {
     const auto found = std::find(rest.begin(), rest.end(), Partial{axis, op});
     if (found == rest.end())
-      return InvalidArgument("the operand {} owes no {} over axis \"{}\".", layout.ToString(), ReduceOpName(op),
-                             layout.mesh().axis(axis).name);
+      return InvalidArgument("the operand {} owes no {} over axis \"{}\".", layout.ToString(),
+                             ReduceOpName(op), layout.mesh().axis(axis).name);
     rest.erase(found);
   }
   return layout.WithPartials(rest);
@@ -48,9 +49,9 @@ bool HasLayouts(const Graph& graph, std::span<const ValueId> values) {
 absl::Status CheckResult(const ValueInfo& result, const Type& global, const Layout& layout) {
   const Type local{global.dtype, layout.LocalShape(global.shape)};
   if (result.global != global || *result.layout != layout || result.type != local)
-    return InvalidArgument("the result must be {} of {} {}, not {} of {} {}.", local.ToString(), global.ToString(),
-                           layout.ToString(), result.type.ToString(), result.global.ToString(),
-                           result.layout->ToString());
+    return InvalidArgument("the result must be {} of {} {}, not {} of {} {}.", local.ToString(),
+                           global.ToString(), layout.ToString(), result.type.ToString(),
+                           result.global.ToString(), result.layout->ToString());
   return absl::OkStatus();
 }
 
@@ -92,7 +93,9 @@ absl::StatusOr<Layout> ResultLayout(const OpRow& row, const Attrs& attrs, const 
 int AddLocalNode(Graph& graph, std::string_view op, std::span<const ValueId> operands, Attrs attrs,
                  const SourceLocation& location, std::string cause) {
   const OpRow& row = GetOp(op);
-  Node node{.row = &row, .attrs = Graph::CompleteAttrs(row, attrs).value(), .location = location,
+  Node node{.row = &row,
+            .attrs = Graph::CompleteAttrs(row, attrs).value(),
+            .location = location,
             .cause = std::move(cause)};
   node.operands.assign(operands.begin(), operands.end());
   std::vector<ValueInfo> results;
@@ -100,7 +103,9 @@ int AddLocalNode(Graph& graph, std::string_view op, std::span<const ValueId> ope
     const ValueInfo& operand = graph.value(id);
     Layout layout = ResultLayout(row, node.attrs, *operand.layout).value();
     Type local{operand.global.dtype, layout.LocalShape(operand.global.shape)};
-    results.push_back({.type = std::move(local), .global = operand.global, .layout = std::move(layout),
+    results.push_back({.type = std::move(local),
+                       .global = operand.global,
+                       .layout = std::move(layout),
                        .location = location});
   }
   return graph.AddNode(std::move(node), std::move(results));

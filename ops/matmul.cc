@@ -28,8 +28,8 @@ absl::StatusOr<std::vector<Type>> InferMatmul(const OpView& view) {
   const int64_t other = b.shape[s.transpose_b ? 1 : 0];
   if (s.k != other)
     return InvalidArgument("k differs: a is {}{} (k={}), b is {}{} (k={}).", a.ToString(),
-                           s.transpose_a ? " transposed" : "", s.k, b.ToString(), s.transpose_b ? " transposed" : "",
-                           other);
+                           s.transpose_a ? " transposed" : "", s.k, b.ToString(),
+                           s.transpose_b ? " transposed" : "", other);
   return std::vector<Type>{{a.dtype, {s.m, s.n}}};
 }
 
@@ -67,12 +67,18 @@ Kernel MatmulCpu(const KernelSpec& spec) {
 
 const std::vector<OpRow>& Rows() {
   static const auto* rows = new std::vector<OpRow>{
-      {.name = "matmul", .doc = "C[m,n] = sum_k A[m,k] B[k,n]; transposed operands are stored the other way",
+      {.name = "matmul",
+       .doc = "C[m,n] = sum_k A[m,k] B[k,n]; transposed operands are stored the other way",
        .num_operands = 2,
        .attrs = {{"transpose_a", AttrKind::kBool, false}, {"transpose_b", AttrKind::kBool, false}},
-       .infer = InferMatmul, .rule = MatmulRule, .grad = MatmulGrad, .flops = MatmulFlops, .cpu = MatmulCpu,
+       .infer = InferMatmul,
+       .rule = MatmulRule,
+       .grad = MatmulGrad,
+       .flops = MatmulFlops,
+       .cpu = MatmulCpu,
        .samples = {"f32[4,6], f32[6,8]", "f64[6,4], f64[6,8]; transpose_a=true",
-                   "f64[4,6], f64[8,6]; transpose_b=true", "f32[6,4], f32[8,6]; transpose_a=true transpose_b=true"}},
+                   "f64[4,6], f64[8,6]; transpose_b=true",
+                   "f32[6,4], f32[8,6]; transpose_a=true transpose_b=true"}},
   };
   return *rows;
 }

@@ -89,11 +89,9 @@ Value Argmax(const Operand& x, int64_t dim);
 Value MatMul(const Operand& a, const Operand& b, bool transpose_a = false, bool transpose_b = false);
 
 // ---- Values made in place; any layout, no communication.
-Value Constant(Graph& graph, double value, const Type& type,
-               CallSite loc = CallSite::Current());
+Value Constant(Graph& graph, double value, const Type& type, CallSite loc = CallSite::Current());
 // 0, 1, 2, … along `dim`.
-Value Iota(Graph& graph, const Type& type, int64_t dim,
-           CallSite loc = CallSite::Current());
+Value Iota(Graph& graph, const Type& type, int64_t dim, CallSite loc = CallSite::Current());
 // x: integers [..] -> [.., depth], 1 where the last index equals x, else 0.
 Value OneHot(const Operand& x, int64_t depth, DType dtype);
 // Random numbers keyed by (seed, stream, global element index): bitwise the same in every layout.
@@ -109,8 +107,7 @@ struct AdamResult {
 // step: i64 scalar, 1 at the first update.
 AdamResult AdamUpdate(const Value& weight, const Value& gradient, const Value& first_moment,
                       const Value& second_moment, const Value& step, double learning_rate, double beta1,
-                      double beta2, double epsilon,
-                      CallSite loc = CallSite::Current());
+                      double beta2, double epsilon, CallSite loc = CallSite::Current());
 
 // ---- Composites.
 // Over the last dim: x - log(sum(exp(x))), shifted by the maximum.

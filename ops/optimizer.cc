@@ -11,7 +11,8 @@ namespace {
 
 absl::StatusOr<std::vector<Type>> InferAdam(const OpView& view) {
   const Type& weight = view.operands[0];
-  if (!IsFloat(weight.dtype)) return InvalidArgument("the weight must be f32 or f64, got {}.", weight.ToString());
+  if (!IsFloat(weight.dtype))
+    return InvalidArgument("the weight must be f32 or f64, got {}.", weight.ToString());
   constexpr std::string_view kNames[] = {"weight", "gradient", "first moment", "second moment"};
   for (int i = 1; i < 4; ++i) {
     if (view.operands[i] != weight)
@@ -67,13 +68,21 @@ const std::vector<OpRow>& Rows() {
   static const auto* rows = new std::vector<OpRow>{
       {.name = "adam_update",
        .doc = "weight, gradient, first and second moment, step (from 1) -> new weight and moments",
-       .num_operands = 5, .num_results = 3,
-       .attrs = {{"learning_rate", AttrKind::kFloat}, {"beta1", AttrKind::kFloat, 0.9},
-                 {"beta2", AttrKind::kFloat, 0.999}, {"epsilon", AttrKind::kFloat, 1e-8}},
-       .infer = InferAdam, .rule = AdamRule, .flops = AdamFlops, .cpu = AdamCpu, .in_place = {0, 2, 3},
+       .num_operands = 5,
+       .num_results = 3,
+       .attrs = {{"learning_rate", AttrKind::kFloat},
+                 {"beta1", AttrKind::kFloat, 0.9},
+                 {"beta2", AttrKind::kFloat, 0.999},
+                 {"epsilon", AttrKind::kFloat, 1e-8}},
+       .infer = InferAdam,
+       .rule = AdamRule,
+       .flops = AdamFlops,
+       .cpu = AdamCpu,
+       .in_place = {0, 2, 3},
        .samples = {"f32[4,6], f32[4,6], f32[4,6], f32[4,6], i64[]; learning_rate=0.001",
                    "f64[5], f64[5], f64[5], f64[5], i64[]; learning_rate=0.1 epsilon=1e-5"},
-       .sample_low = 0.1, .sample_high = 1},
+       .sample_low = 0.1,
+       .sample_high = 1},
   };
   return *rows;
 }

@@ -78,9 +78,7 @@ class Parser {
     ++at_;
     return true;
   }
-  absl::Status Take(char c) {
-    return TryTake(c) ? absl::OkStatus() : Fail(fmt::format("expected {}", c));
-  }
+  absl::Status Take(char c) { return TryTake(c) ? absl::OkStatus() : Fail(fmt::format("expected {}", c)); }
   absl::StatusOr<std::string> Word(std::string_view what, std::string_view extra = "") {
     SkipSpace();
     const size_t start = at_;
@@ -113,8 +111,8 @@ class Parser {
     const size_t before = at == 0 ? std::string_view::npos : text_.rfind('\n', at - 1);
     const size_t begin = before == std::string_view::npos ? 0 : before + 1;
     const std::string_view line = text_.substr(begin, text_.find('\n', begin) - begin);
-    return InvalidArgument("{}:{}:{}: {}\n  {}\n  {:>{}}", file_, LineAt(at), at - begin + 1, message, line, '^',
-                           at - begin + 1);
+    return InvalidArgument("{}:{}:{}: {}\n  {}\n  {:>{}}", file_, LineAt(at), at - begin + 1, message, line,
+                           '^', at - begin + 1);
   }
   absl::Status Fail(std::string_view message) {
     SkipSpace();
@@ -245,7 +243,8 @@ class Parser {
       ASSIGN_OR_RETURN(std::string name, ValueName());
       RETURN_IF_ERROR(Take(':'));
       ASSIGN_OR_RETURN(Annotation a, ParseAnnotation());
-      if (IsNumbered(name)) return FailAt(start, fmt::format("argument %{} needs a name, not a number.", name));
+      if (IsNumbered(name))
+        return FailAt(start, fmt::format("argument %{} needs a name, not a number.", name));
       const ValueId id = graph_.AddArgument({.name = name,
                                              .type = a.type,
                                              .global = a.global.value_or(a.type),
@@ -345,13 +344,15 @@ class Parser {
         return attrs;
       }
       Take('=').IgnoreError();
-      const auto spec = std::find_if(row.attrs.begin(), row.attrs.end(),
-                                     [&](const AttrSpec& s) { return s.name == name; });
+      const auto spec =
+          std::find_if(row.attrs.begin(), row.attrs.end(), [&](const AttrSpec& s) { return s.name == name; });
       if (spec == row.attrs.end()) {
         std::string hint = DidYouMean(name, known);
-        return FailAt(start, fmt::format("{} has no attribute \"{}\"{}", row.name, name, hint.empty() ? "." : hint));
+        return FailAt(start,
+                      fmt::format("{} has no attribute \"{}\"{}", row.name, name, hint.empty() ? "." : hint));
       }
-      if (attrs.Find(name) != nullptr) return FailAt(start, fmt::format("attribute \"{}\" is given twice.", name));
+      if (attrs.Find(name) != nullptr)
+        return FailAt(start, fmt::format("attribute \"{}\" is given twice.", name));
       ASSIGN_OR_RETURN(AttrValue value, ParseAttr(*spec));
       attrs.Set(name, std::move(value));
     }
@@ -439,7 +440,8 @@ class Parser {
     node.operands.assign(operands.begin(), operands.end());
     std::vector<ValueInfo> infos;
     for (const Annotation& a : annotations)
-      infos.push_back({.type = a.type, .global = a.global.value_or(a.type), .layout = a.layout, .location = location});
+      infos.push_back(
+          {.type = a.type, .global = a.global.value_or(a.type), .layout = a.layout, .location = location});
     return graph_.AddNode(std::move(node), std::move(infos));
   }
 
@@ -453,7 +455,8 @@ class Parser {
     const ValueInfo& old_info = graph_.value(variable);
     int argument = -1;
     for (size_t i = 0; i < graph_.arguments().size(); ++i)
-      if (graph_.arguments()[i].value == variable && graph_.arguments()[i].is_variable) argument = static_cast<int>(i);
+      if (graph_.arguments()[i].value == variable && graph_.arguments()[i].is_variable)
+        argument = static_cast<int>(i);
     if (argument < 0) return FailAt(start, fmt::format("{} is not a variable.", name));
     for (const VariableUpdate& update : graph_.updates())
       if (update.argument == argument) return FailAt(start, fmt::format("{} is updated twice.", name));
@@ -498,15 +501,15 @@ class Parser {
                         info.layout->LocalShape(info.global.shape) == info.type.shape;
       if (!fits)
         return FailAt(value_at_[i], fmt::format("{} is not the block of {} under {}.", info.type.ToString(),
-                                               info.global.ToString(), info.layout->ToString()));
+                                                info.global.ToString(), info.layout->ToString()));
     }
     for (size_t i = 0; i < graph_.updates().size(); ++i) {
       const VariableUpdate& update = graph_.updates()[i];
       const ValueInfo& variable = graph_.value(graph_.arguments()[update.argument].value);
       if (*variable.layout != *graph_.value(update.value).layout)
         return FailAt(update_at_[i], fmt::format("%{} is {}, its new value {}; the layouts must agree.",
-                                                   variable.name, variable.layout->ToString(),
-                                                   graph_.value(update.value).layout->ToString()));
+                                                 variable.name, variable.layout->ToString(),
+                                                 graph_.value(update.value).layout->ToString()));
     }
     for (const Node& node : graph_.nodes()) {
       if (absl::Status status = CheckLocalNode(graph_, node); !status.ok())

@@ -45,7 +45,9 @@ std::string AttrText(const Mesh& mesh, const AttrValue& value) {
     std::string operator()(int64_t v) const { return fmt::format("{}", v); }
     std::string operator()(double v) const { return fmt::format("{}", v); }
     std::string operator()(DType v) const { return std::string(DTypeName(v)); }
-    std::string operator()(const std::vector<int64_t>& v) const { return fmt::format("[{}]", fmt::join(v, ",")); }
+    std::string operator()(const std::vector<int64_t>& v) const {
+      return fmt::format("[{}]", fmt::join(v, ","));
+    }
     std::string operator()(const AxisList& v) const { return mesh.AxesToString(v); }
     std::string operator()(ReduceOp v) const { return std::string(ReduceOpName(v)); }
     std::string operator()(const Layout& v) const { return v.ToString(); }
@@ -85,7 +87,8 @@ std::string PrintGraph(const Graph& graph) {
   out += ") {\n";
   for (const Node& node : graph.nodes()) out += "  " + NodeText(graph, node, names) + "\n";
   for (const VariableUpdate& update : graph.updates())
-    out += fmt::format("  update {} = {}\n", names(graph.arguments()[update.argument].value), names(update.value));
+    out += fmt::format("  update {} = {}\n", names(graph.arguments()[update.argument].value),
+                       names(update.value));
   if (!graph.outputs().empty()) {
     std::string list;
     for (const OutputInfo& output : graph.outputs())

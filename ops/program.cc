@@ -45,8 +45,9 @@ std::string ExplainCollectives(const Graph& local) {
   int count = 0;
   for (const Node& node : local.nodes()) {
     if (node.row->kind != OpKind::kCollective) continue;
-    const std::string axes =
-        node.attrs.Find("axes") == nullptr ? "" : " over " + local.mesh().AxesToString(node.attrs.Get<AxisList>("axes"));
+    const std::string axes = node.attrs.Find("axes") == nullptr
+                                 ? ""
+                                 : " over " + local.mesh().AxesToString(node.attrs.Get<AxisList>("axes"));
     const ValueInfo& first = local.value(node.operands[0]);
     const std::string what = node.operands.size() == 1
                                  ? first.global.ToString() + " " + first.layout->ToString()

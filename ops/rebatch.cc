@@ -54,9 +54,10 @@ void JoinLetters(const Graph& graph, const Node& node, DimClasses& classes) {
 
 absl::StatusOr<Graph> Rebatch(const Graph& graph, int64_t from, int64_t to) {
   if (from < 1 || to < 0)
-    return InvalidArgument("Rebatch: a batch of {} cannot become one of {}; the first is at least 1, the second at "
-                           "least 0.",
-                           from, to);
+    return InvalidArgument(
+        "Rebatch: a batch of {} cannot become one of {}; the first is at least 1, the second at "
+        "least 0.",
+        from, to);
   DimClasses classes(graph);
   for (const Node& node : graph.nodes()) JoinLetters(graph, node, classes);
   for (const VariableUpdate& update : graph.updates()) {
@@ -81,9 +82,10 @@ absl::StatusOr<Graph> Rebatch(const Graph& graph, int64_t from, int64_t to) {
     for (int d = 0; d < info.type.rank(); ++d) {
       if (!is_batch(argument.value, d)) continue;
       if (argument.is_variable)
-        return InvalidArgument("variable \"{}\" is {}; its dim {} is tied to the batch of {}, so the program "
-                               "cannot run with {}.",
-                               info.name, info.type.ToString(), d, from, to);
+        return InvalidArgument(
+            "variable \"{}\" is {}; its dim {} is tied to the batch of {}, so the program "
+            "cannot run with {}.",
+            info.name, info.type.ToString(), d, from, to);
       info.type.shape[d] = info.type.shape[d] / from * to;
     }
     info.global = info.type;
@@ -97,10 +99,11 @@ absl::StatusOr<Graph> Rebatch(const Graph& graph, int64_t from, int64_t to) {
       for (size_t d = 0; d < shape.size(); ++d) {
         if (!is_batch(node.results[0], static_cast<int>(d))) continue;
         if (shape[d] % from != 0)
-          return InvalidArgument("{}: dim {} of {} is tied to the batch of {}, which does not divide it, so the "
-                                 "program cannot run with {}.",
-                                 graph.Describe(node.row->name, node.location), d,
-                                 graph.value(node.results[0]).type.ToString(), from, to);
+          return InvalidArgument(
+              "{}: dim {} of {} is tied to the batch of {}, which does not divide it, so the "
+              "program cannot run with {}.",
+              graph.Describe(node.row->name, node.location), d, graph.value(node.results[0]).type.ToString(),
+              from, to);
         shape[d] = shape[d] / from * to;
       }
       attrs = WithResultShape(*node.row, std::move(attrs), shape);

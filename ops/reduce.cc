@@ -74,7 +74,8 @@ std::vector<Value> MaxGrad(const GradView& view) {
   if (!IsFloat(view.operands[0].dtype())) return {Value()};
   const DType dtype = view.operands[0].dtype();
   Value is_max = Equal(view.operands[0], Spread(view.results[0], view));
-  Value count = ReduceSum(Cast(is_max, dtype), view.attrs.Get<Ints>("dims"), view.attrs.Get<bool>("keep_dims"));
+  Value count =
+      ReduceSum(Cast(is_max, dtype), view.attrs.Get<Ints>("dims"), view.attrs.Get<bool>("keep_dims"));
   return {Select(is_max, Spread(Div(view.result_grads[0], count), view), 0.0)};
 }
 
@@ -83,7 +84,8 @@ absl::StatusOr<std::vector<Type>> InferArgmax(const OpView& view) {
   const int64_t dim = view.attrs.Get<int64_t>("dim");
   if (x.dtype == BOOL) return InvalidArgument("takes numbers, got {}.", x.ToString());
   RETURN_IF_ERROR(CheckDim("dim", dim, x));
-  if (x.shape[dim] == 0) return InvalidArgument("dim {} of {} is empty; it has no largest element.", dim, x.ToString());
+  if (x.shape[dim] == 0)
+    return InvalidArgument("dim {} of {} is empty; it has no largest element.", dim, x.ToString());
   Type result{I32, x.shape};
   result.shape.erase(result.shape.begin() + dim);
   return std::vector<Type>{result};
@@ -195,7 +197,8 @@ Kernel ArgmaxKernel(const KernelSpec& spec) {
   const Shape& from = spec.operands[0].local.shape;
   const int64_t dim = spec.attrs.Get<int64_t>("dim");
   int64_t outer = 1, inner = 1;
-  for (int64_t d = 0; d < static_cast<int64_t>(from.size()); ++d) (d < dim ? outer : inner) *= d == dim ? 1 : from[d];
+  for (int64_t d = 0; d < static_cast<int64_t>(from.size()); ++d)
+    (d < dim ? outer : inner) *= d == dim ? 1 : from[d];
   return {.run =
               [n = from[dim], inner](const KernelArgs& args) {
                 for (int64_t i = args.begin; i < args.end; ++i) {
@@ -212,24 +215,47 @@ Kernel ArgmaxKernel(const KernelSpec& spec) {
 }
 
 Kernel ArgmaxCpu(const KernelSpec& spec) {
-  return Dispatch(spec.operands[0].local.dtype, [&](auto zero) { return ArgmaxKernel<decltype(zero)>(spec); });
+  return Dispatch(spec.operands[0].local.dtype,
+                  [&](auto zero) { return ArgmaxKernel<decltype(zero)>(spec); });
 }
 
 const std::vector<OpRow>& Rows() {
-  static const std::vector<AttrSpec> attrs = {{"dims", AttrKind::kInts}, {"keep_dims", AttrKind::kBool, false}};
+  static const std::vector<AttrSpec> attrs = {{"dims", AttrKind::kInts},
+                                              {"keep_dims", AttrKind::kBool, false}};
   static const std::vector<std::string_view> samples = {"f32[4,6]; dims=[0]", "f32[4,6]; dims=[1]",
-                                                        "f64[4,6]; dims=[0,1]", "f32[2,3,4]; dims=[1] keep_dims=true"};
+                                                        "f64[4,6]; dims=[0,1]",
+                                                        "f32[2,3,4]; dims=[1] keep_dims=true"};
   static const auto* rows = new std::vector<OpRow>{
-      {.name = "reduce_sum", .doc = "sum over dims", .attrs = attrs, .infer = InferReduce,
-       .rule = ReduceRule<Linearity::kAll, ReduceOp::kSum>, .grad = SumGrad, .cpu = ReduceCpu<SumOf>,
+      {.name = "reduce_sum",
+       .doc = "sum over dims",
+       .attrs = attrs,
+       .infer = InferReduce,
+       .rule = ReduceRule<Linearity::kAll, ReduceOp::kSum>,
+       .grad = SumGrad,
+       .cpu = ReduceCpu<SumOf>,
        .samples = samples},
-      {.name = "reduce_mean", .doc = "mean over dims", .attrs = attrs, .infer = InferMean,
-       .rule = ReduceRule<Linearity::kAll, ReduceOp::kSum>, .grad = MeanGrad, .cpu = ReduceCpu<SumOf, true>, .samples = samples},
-      {.name = "reduce_max", .doc = "maximum over dims; NaN if one is", .attrs = attrs, .infer = InferReduce,
-       .rule = ReduceRule<Linearity::kNone, ReduceOp::kMax>, .grad = MaxGrad, .cpu = ReduceCpu<MaxOf>,
+      {.name = "reduce_mean",
+       .doc = "mean over dims",
+       .attrs = attrs,
+       .infer = InferMean,
+       .rule = ReduceRule<Linearity::kAll, ReduceOp::kSum>,
+       .grad = MeanGrad,
+       .cpu = ReduceCpu<SumOf, true>,
        .samples = samples},
-      {.name = "argmax", .doc = "index of the largest element along dim; ties go to the lowest",
-       .attrs = {{"dim", AttrKind::kInt}}, .infer = InferArgmax, .rule = ArgmaxRule, .cpu = ArgmaxCpu,
+      {.name = "reduce_max",
+       .doc = "maximum over dims; NaN if one is",
+       .attrs = attrs,
+       .infer = InferReduce,
+       .rule = ReduceRule<Linearity::kNone, ReduceOp::kMax>,
+       .grad = MaxGrad,
+       .cpu = ReduceCpu<MaxOf>,
+       .samples = samples},
+      {.name = "argmax",
+       .doc = "index of the largest element along dim; ties go to the lowest",
+       .attrs = {{"dim", AttrKind::kInt}},
+       .infer = InferArgmax,
+       .rule = ArgmaxRule,
+       .cpu = ArgmaxCpu,
        .samples = {"f32[4,6]; dim=1", "f64[4,6]; dim=0", "i32[5,3]; dim=1"}},
   };
   return *rows;

@@ -7,7 +7,8 @@ namespace meshwork {
 Rewriter::Rewriter(const Graph& from) : from_(from), to_(from.mesh()), map_(from.values().size(), kNoValue) {
   to_.name = from.name;
   for (const Argument& argument : from.arguments())
-    map_[argument.value] = to_.AddArgument(from.value(argument.value), argument.is_variable, argument.initializer);
+    map_[argument.value] =
+        to_.AddArgument(from.value(argument.value), argument.is_variable, argument.initializer);
 }
 
 ValueId Rewriter::Map(ValueId from) const {

@@ -18,10 +18,10 @@ namespace meshwork {
 
 // How an op passes partial sums on.
 enum class Linearity {
-  kNone,   // every operand must be whole: exp, a bias added once
-  kAll,    // all operands are partial alike: add, concat, and every linear op of one operand
-  kOne,    // exactly one operand is partial: mul, matmul by a whole value
-  kFirst,  // only the first operand may be partial: div by a whole value
+  kNone,         // every operand must be whole: exp, a bias added once
+  kAll,          // all operands are partial alike: add, concat, and every linear op of one operand
+  kOne,          // exactly one operand is partial: mul, matmul by a whole value
+  kFirst,        // only the first operand may be partial: div by a whole value
   kAllButFirst,  // the first operand is whole, all others are partial alike: select
 };
 

@@ -25,8 +25,9 @@ absl::StatusOr<std::vector<Type>> InferBroadcastTo(const OpView& view) {
   const Ints& dims = view.attrs.Get<Ints>("dims");
   const Type result{x.dtype, shape};
   if (static_cast<int>(dims.size()) != x.rank())
-    return InvalidArgument("dims=[{}] has {} entries for the operand {}; give one result dim per operand dim.",
-                           fmt::join(dims, ","), dims.size(), x.ToString());
+    return InvalidArgument(
+        "dims=[{}] has {} entries for the operand {}; give one result dim per operand dim.",
+        fmt::join(dims, ","), dims.size(), x.ToString());
   for (size_t i = 0; i < dims.size(); ++i) {
     RETURN_IF_ERROR(CheckDim("dims", dims[i], result));
     if (i > 0 && dims[i] <= dims[i - 1])
@@ -90,8 +91,8 @@ absl::StatusOr<std::vector<Type>> InferReshape(const OpView& view) {
   const Type result{x.dtype, ToShape(view.attrs.Get<Ints>("shape"))};
   RETURN_IF_ERROR(CheckSize(result));
   if (result.num_elements() != x.num_elements())
-    return InvalidArgument("{} has {} elements, {} has {}; they must be equal.", x.ToString(), x.num_elements(),
-                           result.ToString(), result.num_elements());
+    return InvalidArgument("{} has {} elements, {} has {}; they must be equal.", x.ToString(),
+                           x.num_elements(), result.ToString(), result.num_elements());
   return std::vector<Type>{result};
 }
 
@@ -101,12 +102,14 @@ absl::StatusOr<std::vector<Type>> InferReshape(const OpView& view) {
 Rule ReshapeRule(const OpView& view) {
   const Shape& from = view.operands[0].shape;
   const Shape& to = view.results[0].shape;
-  Rule rule{.operands = {LetterList(from.size(), kNoLetter)}, .results = {LetterList(to.size(), kNoLetter)},
+  Rule rule{.operands = {LetterList(from.size(), kNoLetter)},
+            .results = {LetterList(to.size(), kNoLetter)},
             .linear = Linearity::kAll};
   if (NumElements(from) == 0) return rule;
   auto link = [&](size_t i, size_t j, int64_t size, bool must_divide) {
     const auto letter = static_cast<int8_t>(rule.letters.size());
-    rule.letters.push_back({.name = static_cast<char>('a' + letter), .size = size, .must_divide = must_divide});
+    rule.letters.push_back(
+        {.name = static_cast<char>('a' + letter), .size = size, .must_divide = must_divide});
     rule.operands[0][i] = rule.results[0][j] = letter;
   };
   size_t i = 0, j = 0;
@@ -233,27 +236,47 @@ Kernel DimensionSizeCpu(const KernelSpec& spec) {
 
 const std::vector<OpRow>& Rows() {
   static const auto* rows = new std::vector<OpRow>{
-      {.name = "broadcast_to", .doc = "result dim dims[i] takes operand dim i (or repeats it, if of size 1)",
+      {.name = "broadcast_to",
+       .doc = "result dim dims[i] takes operand dim i (or repeats it, if of size 1)",
        .attrs = {{"shape", AttrKind::kInts, std::nullopt, true}, {"dims", AttrKind::kInts}},
-       .infer = InferBroadcastTo, .rule = BroadcastToRule, .grad = BroadcastToGrad, .cpu = BroadcastToCpu,
+       .infer = InferBroadcastTo,
+       .rule = BroadcastToRule,
+       .grad = BroadcastToGrad,
+       .cpu = BroadcastToCpu,
        .samples = {"f32[6]; shape=[4,6] dims=[1]", "f64[4]; shape=[4,6] dims=[0]", "f32[]; shape=[5] dims=[]",
                    "i32[4,1]; shape=[4,6] dims=[0,1]"}},
-      {.name = "reshape", .doc = "the same elements in row-major order under another shape",
+      {.name = "reshape",
+       .doc = "the same elements in row-major order under another shape",
        .attrs = {{"shape", AttrKind::kInts, std::nullopt, true}},
-       .infer = InferReshape, .rule = ReshapeRule, .grad = ReshapeGrad, .cpu = ReshapeCpu,
+       .infer = InferReshape,
+       .rule = ReshapeRule,
+       .grad = ReshapeGrad,
+       .cpu = ReshapeCpu,
        .samples = {"f32[4,6]; shape=[24]", "f32[24]; shape=[6,4]", "f64[4,6]; shape=[4,3,2]",
                    "f32[4,6]; shape=[4,1,6]", "i32[6,4]; shape=[12,2]"}},
-      {.name = "transpose", .doc = "result dim i is operand dim permutation[i]",
+      {.name = "transpose",
+       .doc = "result dim i is operand dim permutation[i]",
        .attrs = {{"permutation", AttrKind::kInts}},
-       .infer = InferTranspose, .rule = TransposeRule, .grad = TransposeGrad, .cpu = TransposeCpu,
+       .infer = InferTranspose,
+       .rule = TransposeRule,
+       .grad = TransposeGrad,
+       .cpu = TransposeCpu,
        .samples = {"f32[4,6]; permutation=[1,0]", "f64[2,3,4]; permutation=[2,0,1]"}},
-      {.name = "relayout", .doc = "x in the given layout", .kind = OpKind::kIdentity,
+      {.name = "relayout",
+       .doc = "x in the given layout",
+       .kind = OpKind::kIdentity,
        .attrs = {{"layout", AttrKind::kLayout}},
-       .infer = InferRelayout, .rule = SameRule, .grad = RelayoutGrad, .cpu = ReshapeCpu,
+       .infer = InferRelayout,
+       .rule = SameRule,
+       .grad = RelayoutGrad,
+       .cpu = ReshapeCpu,
        .samples = {"f32[4,6]; layout={_,_}"}},
-      {.name = "dimension_size", .doc = "the number of elements of x along dims, as a scalar",
+      {.name = "dimension_size",
+       .doc = "the number of elements of x along dims, as a scalar",
        .attrs = {{"dims", AttrKind::kInts}, {"dtype", AttrKind::kDType, F32}},
-       .infer = InferDimensionSize, .rule = DimensionSizeRule, .cpu = DimensionSizeCpu,
+       .infer = InferDimensionSize,
+       .rule = DimensionSizeRule,
+       .cpu = DimensionSizeCpu,
        .samples = {"f32[4,6]; dims=[0]", "f32[4,6]; dims=[0,1] dtype=i32"}},
   };
   return *rows;

@@ -18,9 +18,9 @@ inline constexpr DType I64 = DType::kI64;
 inline constexpr DType BOOL = DType::kBool;
 inline constexpr DType kAllDTypes[] = {F32, F64, I32, I64, BOOL};
 
-std::string_view DTypeName(DType dtype);                        // "f32"
-absl::StatusOr<DType> DTypeFromName(std::string_view name);     // error: unknown, with the nearest
-int64_t DTypeSize(DType dtype);                                 // bytes per element; bool is 1
+std::string_view DTypeName(DType dtype);                     // "f32"
+absl::StatusOr<DType> DTypeFromName(std::string_view name);  // error: unknown, with the nearest
+int64_t DTypeSize(DType dtype);                              // bytes per element; bool is 1
 inline bool IsFloat(DType dtype) { return dtype == F32 || dtype == F64; }
 inline bool IsInteger(DType dtype) { return dtype == I32 || dtype == I64; }
 
@@ -36,7 +36,8 @@ constexpr DType DTypeOf() {
   }
 }
 
-// Calls f with a value of the C++ type of `dtype`: Dispatch(dtype, [&](auto zero) { using T = decltype(zero); … }).
+// Calls f with a value of the C++ type of `dtype`: Dispatch(dtype, [&](auto zero) { using T = decltype(zero);
+// … }).
 template <typename F>
 decltype(auto) Dispatch(DType dtype, F&& f) {
   switch (dtype) {

@@ -121,7 +121,8 @@ Graph BucketReductions(const Graph& local) {
   to.name = local.name;
   std::vector<ValueId> map(local.values().size(), kNoValue);
   for (const Argument& argument : local.arguments())
-    map[argument.value] = to.AddArgument(local.value(argument.value), argument.is_variable, argument.initializer);
+    map[argument.value] =
+        to.AddArgument(local.value(argument.value), argument.is_variable, argument.initializer);
   for (const Unit& unit : Schedule(local, Group(local))) Append(local, unit, to, map);
   for (const VariableUpdate& update : local.updates()) to.AddUpdate({update.argument, map[update.value]});
   for (const OutputInfo& output : local.outputs()) to.AddOutput({output.name, map[output.value]});

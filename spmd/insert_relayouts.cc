@@ -23,7 +23,8 @@ struct Choice {
   PartialSet reduced;  // what its reduced letters leave owed
 };
 
-Layout LayoutOf(const Mesh& mesh, const LetterList& letters, const LetterAxes& axes, PartialSet partials = {}) {
+Layout LayoutOf(const Mesh& mesh, const LetterList& letters, const LetterAxes& axes,
+                PartialSet partials = {}) {
   std::vector<AxisList> dims;
   for (int8_t letter : letters) dims.push_back(letter == kNoLetter ? AxisList() : axes[letter]);
   return Layout(mesh, std::move(dims), std::move(partials));
@@ -51,7 +52,8 @@ int64_t WireBytes(const Layout& from, const Layout& to, const Type& type) {
 // Chooses the letters' axes of one op.
 class LetterChooser {
  public:
-  LetterChooser(const Graph& graph, const Node& node) : graph_(graph), node_(node), rule_(RuleOf(graph, node)) {
+  LetterChooser(const Graph& graph, const Node& node)
+      : graph_(graph), node_(node), rule_(RuleOf(graph, node)) {
     offers_.resize(rule_.letters.size());
     Collect(rule_.operands, node.operands);
     Collect(rule_.results, node.results);
@@ -77,7 +79,8 @@ class LetterChooser {
         if (l == kNoLetter || rule_.letters[l].whole) continue;
         const AxisList& axes = graph_.value(values[i]).layout->dim(static_cast<int>(d));
         if (axes.empty()) continue;
-        if (rule_.letters[l].must_divide && rule_.letters[l].size % graph_.mesh().GroupSize(axes) != 0) continue;
+        if (rule_.letters[l].must_divide && rule_.letters[l].size % graph_.mesh().GroupSize(axes) != 0)
+          continue;
         auto& offers = offers_[l];
         if (std::find(offers.begin(), offers.end(), axes) == offers.end()) offers.push_back(axes);
       }
@@ -138,12 +141,14 @@ class LetterChooser {
     double bytes = 0;
     for (size_t i = 0; i < node_.operands.size(); ++i) {
       const ValueInfo& info = graph_.value(node_.operands[i]);
-      bytes += static_cast<double>(WireBytes(*info.layout, LayoutOf(mesh, rule_.operands[i], axes), info.type));
+      bytes +=
+          static_cast<double>(WireBytes(*info.layout, LayoutOf(mesh, rule_.operands[i], axes), info.type));
     }
     const PartialSet reduced = ReducedBy(rule_, axes);
     for (size_t i = 0; i < node_.results.size(); ++i) {
       const ValueInfo& info = graph_.value(node_.results[i]);
-      bytes += static_cast<double>(WireBytes(LayoutOf(mesh, rule_.results[i], axes, reduced), *info.layout, info.type));
+      bytes += static_cast<double>(
+          WireBytes(LayoutOf(mesh, rule_.results[i], axes, reduced), *info.layout, info.type));
     }
     return bytes + flops_ / shards / kFlopsPerByte;
   }
@@ -318,10 +323,12 @@ class Inserter {
     for (const VariableUpdate& update : graph_.updates()) {
       const ValueInfo& variable = graph_.value(graph_.arguments()[update.argument].value);
       to.AddUpdate({update.argument, As(update.value, *variable.layout, [&] {
-                      return fmt::format("variable \"{}\" is kept as {}", variable.name, variable.layout->ToString());
+                      return fmt::format("variable \"{}\" is kept as {}", variable.name,
+                                         variable.layout->ToString());
                     })});
     }
-    for (const OutputInfo& output : graph_.outputs()) to.AddOutput({output.name, rewriter_.Map(output.value)});
+    for (const OutputInfo& output : graph_.outputs())
+      to.AddOutput({output.name, rewriter_.Map(output.value)});
     return std::move(to);
   }
 
@@ -332,14 +339,17 @@ class Inserter {
     Node copy = node;
     copy.operands.clear();
     for (size_t i = 0; i < node.operands.size(); ++i) {
-      const Layout need = LayoutOf(graph_.mesh(), choice.rule.operands[i], choice.axes, flow_->seen(node.operands[i]));
-      copy.operands.push_back(
-          As(node.operands[i], need, [&] { return fmt::format("{} reads it as {}", Where(node), need.ToString()); }));
+      const Layout need =
+          LayoutOf(graph_.mesh(), choice.rule.operands[i], choice.axes, flow_->seen(node.operands[i]));
+      copy.operands.push_back(As(node.operands[i], need, [&] {
+        return fmt::format("{} reads it as {}", Where(node), need.ToString());
+      }));
     }
     std::vector<ValueInfo> infos;
     for (size_t i = 0; i < node.results.size(); ++i) {
       ValueInfo info = graph_.value(node.results[i]);
-      info.layout = LayoutOf(graph_.mesh(), choice.rule.results[i], choice.axes, flow_->owed(node.results[i]));
+      info.layout =
+          LayoutOf(graph_.mesh(), choice.rule.results[i], choice.axes, flow_->owed(node.results[i]));
       infos.push_back(std::move(info));
     }
     Graph& to = rewriter_.to();
@@ -360,7 +370,8 @@ class Inserter {
 
   void WriteRelayout(const Node& node) {
     const Layout& want = *graph_.value(node.results[0]).layout;
-    const ValueId id = As(node.operands[0], want, [&] { return fmt::format("{} asks for {}", Where(node), want.ToString()); });
+    const ValueId id = As(node.operands[0], want,
+                          [&] { return fmt::format("{} asks for {}", Where(node), want.ToString()); });
     natural_[node.results[0]] = id;
     rewriter_.Set(node.results[0], id);
   }
@@ -375,7 +386,8 @@ class Inserter {
     if (natural_[id] != kNoValue && natural_[id] != wanted) {
       const Layout& natural = *rewriter_.to().value(natural_[id]).layout;
       if (natural == need) return natural_[id];
-      if (WireBytes(natural, need, info.type) < WireBytes(*info.layout, need, info.type)) source = natural_[id];
+      if (WireBytes(natural, need, info.type) < WireBytes(*info.layout, need, info.type))
+        source = natural_[id];
     }
     return Relay(source, need, cause());
   }
@@ -383,7 +395,9 @@ class Inserter {
   ValueId Relay(ValueId id, const Layout& to, std::string cause) {
     Graph& graph = rewriter_.to();
     ValueInfo info = graph.value(id);
-    Node node{.row = &GetOp("relayout"), .attrs = {{"layout", to}}, .location = info.location,
+    Node node{.row = &GetOp("relayout"),
+              .attrs = {{"layout", to}},
+              .location = info.location,
               .cause = std::move(cause)};
     node.operands.push_back(id);
     info.name.clear();

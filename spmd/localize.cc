@@ -88,8 +88,8 @@ class Localizer {
         dims.push_back(static_cast<int64_t>(d));
     }
     if (dims.empty()) return id;
-    const int mask = AddLocalNode(to_, "mask_padding", {{id}}, {{"dims", dims}, {"op", rule.reduce}}, node.location,
-                                  "padding must not be reduced");
+    const int mask = AddLocalNode(to_, "mask_padding", {{id}}, {{"dims", dims}, {"op", rule.reduce}},
+                                  node.location, "padding must not be reduced");
     return to_.nodes()[mask].results[0];
   }
 

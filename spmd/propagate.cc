@@ -64,7 +64,8 @@ class Propagator {
       for (size_t d = 0; d < known_[variable].size(); ++d) {
         const std::optional<AxisList>& axes = known_[variable][d];
         if (axes.has_value() && !axes->empty())
-          Offer({update.value, static_cast<int>(d)}, *axes, [&] { return "update of %" + graph_.value(variable).name; });
+          Offer({update.value, static_cast<int>(d)}, *axes,
+                [&] { return "update of %" + graph_.value(variable).name; });
       }
     }
   }

@@ -21,9 +21,8 @@ Fans FansOf(const Shape& shape) {
 }  // namespace
 
 Initializer Filled(double value, const Shape& shape, DType dtype) {
-  return {{dtype, shape}, [value](Graph& graph, const Type& type, int64_t, int64_t) {
-            return Constant(graph, value, type);
-          }};
+  return {{dtype, shape},
+          [value](Graph& graph, const Type& type, int64_t, int64_t) { return Constant(graph, value, type); }};
 }
 
 Initializer Zeros(const Shape& shape, DType dtype) { return Filled(0, shape, dtype); }

@@ -37,8 +37,9 @@ std::vector<WeightGradient> GradientsOf(std::string_view optimizer, const Value&
   Graph& graph = *loss.graph();
   const std::vector<Value> weights = TrainableOf(loss);
   if (weights.empty()) {
-    graph.RecordError(fmt::format("{}: the loss depends on no f32 or f64 variable; there is nothing to minimize.",
-                                  graph.Describe(optimizer, loc)));
+    graph.RecordError(
+        fmt::format("{}: the loss depends on no f32 or f64 variable; there is nothing to minimize.",
+                    graph.Describe(optimizer, loc)));
     return {};
   }
   const std::vector<Value> gradients = Gradients(loss, weights, loc);

@@ -5,7 +5,6 @@
 // An optimizer's state is variables of the graph, laid out like the weight they belong to.
 #pragma once
 
-
 #include "ops/graph.h"
 
 namespace meshwork {

@@ -18,7 +18,8 @@ Graph InitializerGraph(const Graph& graph, int64_t seed) {
   Graph init(graph.mesh());
   init.name = "initialize";
   for (const Argument& argument : graph.arguments()) {
-    if (!argument.is_variable || !argument.initializer.has_value() || argument.initializer->build == nullptr) continue;
+    if (!argument.is_variable || !argument.initializer.has_value() || argument.initializer->build == nullptr)
+      continue;
     const ValueInfo& info = graph.value(argument.value);
     // A mistake of the initializer's stands where the variable was declared.
     const LocationScope scope(init, info.location);
@@ -41,7 +42,8 @@ absl::Status NoSuch(std::string_view kind, std::string_view name, const std::map
   std::vector<std::string> names;
   for (const auto& [key, value] : known) names.push_back(key);
   std::string hint = DidYouMean(name, names);
-  return absl::NotFoundError(fmt::format("Session: there is no {} \"{}\"{}", kind, name, hint.empty() ? "." : hint));
+  return absl::NotFoundError(
+      fmt::format("Session: there is no {} \"{}\"{}", kind, name, hint.empty() ? "." : hint));
 }
 
 }  // namespace
@@ -60,7 +62,9 @@ absl::StatusOr<double> StepResult::scalar(std::string_view name) const {
 
 struct Session::Impl {
   Impl(const Graph& g, SessionOptions o)
-      : graph(g), options(std::move(o)), pool(options.workers > 0 ? options.workers : WorkerPool::DefaultWorkers()) {}
+      : graph(g),
+        options(std::move(o)),
+        pool(options.workers > 0 ? options.workers : WorkerPool::DefaultWorkers()) {}
 
   // One compiled program, ready to run.
   struct Ready {
@@ -148,7 +152,9 @@ absl::StatusOr<Session> Session::Create(const Graph& graph, SessionOptions optio
 }
 
 absl::StatusOr<StepResult> Session::Run(const Feeds& feeds) { return impl_->Run(feeds, /*update=*/true); }
-absl::StatusOr<StepResult> Session::Evaluate(const Feeds& feeds) { return impl_->Run(feeds, /*update=*/false); }
+absl::StatusOr<StepResult> Session::Evaluate(const Feeds& feeds) {
+  return impl_->Run(feeds, /*update=*/false);
+}
 
 absl::StatusOr<Tensor> Session::Get(std::string_view variable) const {
   const auto found = impl_->variables.find(std::string(variable));

@@ -28,8 +28,8 @@
 namespace meshwork {
 
 struct SessionOptions {
-  int workers = 0;        // threads; 0: one per core this process may use
-  int64_t seed = 0;       // of the initializers
+  int workers = 0;   // threads; 0: one per core this process may use
+  int64_t seed = 0;  // of the initializers
   CompileOptions compile = {};
   ExecutorOptions executor = {};
 };

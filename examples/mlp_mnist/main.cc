@@ -10,8 +10,8 @@
 #include <nlohmann/json.hpp>
 
 #include "base/status.h"
-#include "examples/support/mlp.h"
 #include "examples/mlp_mnist/options.h"
+#include "examples/support/mlp.h"
 #include "meshwork.h"
 #include "train/file.h"
 
@@ -20,7 +20,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-double SecondsSince(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+double SecondsSince(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
 
 struct Data {
   std::string source;  // "mnist" or "synthetic"
@@ -133,7 +135,8 @@ absl::StatusOr<TrainLog> Train(Session& session, const Data& data, const MlpOpti
       if (done()) break;
     }
     ASSIGN_OR_RETURN(const Averages test, EvaluateOn(session, data.digits.test, options.batch_size));
-    progress.EndEpoch(fmt::format("test loss {:.4f}  test accuracy {:.2f} %", test.mean_loss(), 100 * test.mean_accuracy()));
+    progress.EndEpoch(fmt::format("test loss {:.4f}  test accuracy {:.2f} %", test.mean_loss(),
+                                  100 * test.mean_accuracy()));
     log.epochs.push_back({{"train_loss", train.mean_loss()},
                           {"train_accuracy", train.mean_accuracy()},
                           {"test_loss", test.mean_loss()},
@@ -180,7 +183,8 @@ absl::Status WriteJson(const Session& session, const Mesh& mesh, const Data& dat
   json["peak_rss_mb"] = static_cast<double>(usage.ru_maxrss) / 1024;
   json["collectives"] = nlohmann::ordered_json::array();
   for (const CollectiveSummary& c : SummarizeCollectives(session.program().body))
-    json["collectives"].push_back({{"type", c.type}, {"axes", c.axes}, {"count", c.count}, {"bytes", c.bytes}});
+    json["collectives"].push_back(
+        {{"type", c.type}, {"axes", c.axes}, {"count", c.count}, {"bytes", c.bytes}});
   json["epochs"] = std::move(log.epochs);
   if (options.steps > 0) json["step_losses"] = log.step_losses;
   return WriteFileAtomically(options.json, json.dump(2) + "\n");
@@ -203,7 +207,8 @@ absl::Status Main(const MlpOptions& options) {
   RETURN_IF_ERROR(dumper.status());
   ASSIGN_OR_RETURN(const int64_t parameters, CountParameters(session));
   fmt::print("{}: {} training and {} test images, mesh {} of {} devices, {} parameters\n", data.source,
-             data.digits.train.size(), data.digits.test.size(), mesh->ToString(), mesh->num_devices(), parameters);
+             data.digits.train.size(), data.digits.test.size(), mesh->ToString(), mesh->num_devices(),
+             parameters);
   for (const CollectiveSummary& c : SummarizeCollectives(session.program().body))
     fmt::print("  each step: {} {} over {}, {} B on the wire per device\n", c.count, c.type, c.axes, c.bytes);
 

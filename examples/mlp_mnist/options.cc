@@ -14,22 +14,29 @@ constexpr int64_t kMostWorkers = 1024;
 
 absl::StatusOr<MlpOptions> ParseMlpOptions(int argc, const char* const* argv) {
   MlpOptions o;
-  FlagTable flags("mlp_mnist",
-                  "Trains a 784-700-500-10 perceptron (ReLU, Adam) on MNIST, sharded over virtual CPU devices.");
-  flags.Text("mesh", "named axes; \"batch\" shards the examples, \"model\" the first kernel by columns and the\n"
-             "                     second by rows; others hold copies", &o.mesh);
+  FlagTable flags(
+      "mlp_mnist",
+      "Trains a 784-700-500-10 perceptron (ReLU, Adam) on MNIST, sharded over virtual CPU devices.");
+  flags.Text("mesh",
+             "named axes; \"batch\" shards the examples, \"model\" the first kernel by columns and the\n"
+             "                     second by rows; others hold copies",
+             &o.mesh);
   flags.Int("train-examples", "the first so many training images", &o.train_examples, 1, kMostExamples);
   flags.Int("test-examples", "the first so many test images", &o.test_examples, 1, kMostExamples);
   flags.Int("epochs", "passes over the training images; 0 only initializes", &o.epochs, 0);
-  flags.Int("steps", "stop after so many steps and put each step's loss into the JSON; 0: no limit", &o.steps, 0);
-  flags.Int("batch-size", "images per step; the last batch of an epoch may be shorter", &o.batch_size, 1, kMostExamples);
+  flags.Int("steps", "stop after so many steps and put each step's loss into the JSON; 0: no limit", &o.steps,
+            0);
+  flags.Int("batch-size", "images per step; the last batch of an epoch may be shorter", &o.batch_size, 1,
+            kMostExamples);
   flags.Real("lr", "Adam's learning rate", &o.learning_rate, 0);
   flags.Int("seed", "of the initial weights and the order of the images", &o.seed, 0);
   flags.Choice("shuffle", "a new order of the images each epoch", &o.shuffle, {"on", "off"});
   flags.Choice("dtype", "of weights and images", &o.dtype, {"f32", "f64"});
   flags.Int("workers", "threads; 0: one per core", &o.workers, 0, kMostWorkers);
-  flags.Text("data-dir", "folder with the four IDX files, gzipped or not, or \"synthetic\" for drawn digits; without it\n"
-             "                     $MNIST_DIR, else drawn digits", &o.data_dir);
+  flags.Text("data-dir",
+             "folder with the four IDX files, gzipped or not, or \"synthetic\" for drawn digits; without it\n"
+             "                     $MNIST_DIR, else drawn digits",
+             &o.data_dir);
   flags.Text("save", "writes the weights as safetensors", &o.save);
   flags.Text("dump", "writes the program after every pass into this folder", &o.dump);
   flags.Text("json", "writes what was measured as one JSON object", &o.json);

@@ -48,7 +48,8 @@ void FlagTable::Real(std::string name, std::string help, double* target, double 
                     }});
 }
 
-void FlagTable::Choice(std::string name, std::string help, std::string* target, std::vector<std::string> choices) {
+void FlagTable::Choice(std::string name, std::string help, std::string* target,
+                       std::vector<std::string> choices) {
   const std::string all = fmt::format("{}", fmt::join(choices, ", "));
   flags_.push_back({name, fmt::format("{} ({})", help, all), *target, [=](const std::string& value) {
                       for (const std::string& choice : choices) {

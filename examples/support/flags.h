@@ -19,7 +19,8 @@ namespace meshwork {
 //   RETURN_IF_ERROR(flags.Parse(argc, argv));
 class FlagTable {
  public:
-  FlagTable(std::string program, std::string about) : program_(std::move(program)), about_(std::move(about)) {}
+  FlagTable(std::string program, std::string about)
+      : program_(std::move(program)), about_(std::move(about)) {}
 
   // The target's value at this time is the default that Help shows.
   void Text(std::string name, std::string help, std::string* target);

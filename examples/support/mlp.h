@@ -8,8 +8,8 @@
 
 namespace meshwork {
 
-// images: f[b,784], labels: i32[b] -> outputs "loss" and "accuracy", scalars of `dtype`. An axis "batch" of the
-// mesh shards the examples; an axis "model" shards the first kernel by columns, the second by rows.
+// images: f[b,784], labels: i32[b] -> outputs "loss" and "accuracy", scalars of `dtype`. An axis "batch" of
+// the mesh shards the examples; an axis "model" shards the first kernel by columns, the second by rows.
 // Mistakes are recorded in the graph.
 void BuildMlp(Graph& graph, int64_t batch_size, DType dtype, double learning_rate);
 

@@ -149,7 +149,8 @@ Kernel StridedCopyKernel(BroadcastWalk<1> walk, int64_t elements) {
                              T* out = args.Out<T>(0) + to;
                              if (stride == 1) std::copy_n(a, n, out);
                              else if (stride == 0) std::fill_n(out, n, *a);
-                             else for (int64_t i = 0; i < n; ++i) out[i] = a[i * stride];
+                             else
+                               for (int64_t i = 0; i < n; ++i) out[i] = a[i * stride];
                            });
               },
           .units = elements};

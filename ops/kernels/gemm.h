@@ -10,7 +10,7 @@ namespace meshwork {
 // Sizes may be zero; k = 0 gives zeros.
 void Gemm(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, const float* a, const float* b,
           float* c);
-void Gemm(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, const double* a, const double* b,
-          double* c);
+void Gemm(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, const double* a,
+          const double* b, double* c);
 
 }  // namespace meshwork

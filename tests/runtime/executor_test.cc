@@ -271,6 +271,32 @@ TEST(ExecutorTest, ReadsSeeTheOldValueUnlessTheyReadTheNewOne) {
   }
 }
 
+// Ops that read other elements than the one they write cannot work in the variable's own buffer.
+TEST(ExecutorTest, NewValuesThatMixElementsAreWrittenAside) {
+  const Program program = ParseProgram(R"(mesh [x=2]
+func step(var %a: f32[2,2] {_,_}, var %b: i32[2,4] of i32[4,4] {x,_}, var %c: i32[4] of i32[4] {_}) {
+  %a1 = transpose %a permutation=[1,0] : f32[2,2] of f32[2,2] {_,_}
+  %t = transpose %b permutation=[1,0] : i32[4,2] of i32[4,4] {_,x}
+  %b1 = all_to_all %t axes=(x) from=1 to=0 : i32[2,4] of i32[4,4] {x,_}
+  %p = shard_slice %c axes=(x) dim=0 : i32[2] of i32[4] {x}
+  %c1 = all_gather %p axes=(x) dim=0 : i32[4] of i32[4] {_}
+  update %a = %a1
+  update %b = %b1
+  update %c = %c1
+})");
+  const Tensors initial = {{"a", Tensor::From<float>({2, 2}, {1, 2, 3, 4})},
+                           {"b", Ramp({I32, {4, 4}})},
+                           {"c", Ramp({I32, {4}})}};
+  for (const RunMode& mode : AllRunModes()) {
+    SCOPED_TRACE(mode.ToString());
+    const RunResult run = RunProgram(program, {}, initial, mode);
+    EXPECT_THAT(run.variables.at("a").values<float>(), ElementsAre(1, 3, 2, 4));
+    EXPECT_THAT(run.variables.at("b").values<int32_t>(),
+                ElementsAre(1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15, 4, 8, 12, 16));
+    EXPECT_TRUE(BitwiseEqual(run.variables.at("c"), initial.at("c")));
+  }
+}
+
 // Random elementwise programs against a direct evaluation: what is written over what must never show.
 TEST(ExecutorTest, RandomProgramsAgreeWithDirectEvaluation) {
   std::mt19937 random(1);

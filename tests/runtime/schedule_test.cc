@@ -50,7 +50,7 @@ TEST(ScheduleTest, EveryUnitIsDoneOnce) {
     for (size_t i = 0; i < 1 + random() % 6; ++i) {
       const int64_t multiple = int64_t{1} << random() % 5;
       items.push_back({static_cast<int>(random() % workers), static_cast<int64_t>(random() % 1000),
-                       static_cast<double>(1 + random() % 100000), multiple});
+                       1 + static_cast<double>(random() % 100000) / 7, multiple});
     }
     const std::vector<std::vector<Slice>> slices = AssignWork(items, workers);
     ASSERT_EQ(slices.size(), static_cast<size_t>(workers));
