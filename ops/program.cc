@@ -61,7 +61,7 @@ std::string ExplainCollectives(const Graph& local) {
       causes.remove_prefix(end == std::string_view::npos ? causes.size() : end + 2);
     }
   }
-  return count == 0 ? "No collectives: no device needs what another holds.\n" : out;
+  return count == 0 ? "no collectives; no device needs what another holds.\n" : out;
 }
 
 }  // namespace meshwork

@@ -128,8 +128,10 @@ absl::Status Executor::CheckFeeds(const std::map<std::string, Tensor>& feeds) co
     const int a = graph_.FindArgument(name);
     if (a >= 0 && !graph_.arguments()[a].is_variable) continue;
     if (a >= 0) {
-      return InvalidArgument("Run: feed \"{}\" is a variable; the program keeps its value, set it with Pack.",
-                             name);
+      return InvalidArgument(
+          "Run: feed \"{}\" is a variable; the program keeps its value; set it between steps (Session::Set, "
+          "or Pack).",
+          name);
     }
     std::vector<std::string> inputs;
     for (size_t i = 0; i < graph_.arguments().size(); ++i)
@@ -202,9 +204,7 @@ void Executor::RunWorker(int worker, bool unpack) {
     const Instruction& instruction = schedule_.instructions[i];
     if (instruction.barrier) pool_.barrier().Wait();
     switch (instruction.kind) {
-      case Instruction::Kind::kKernel:
-        RunKernel(instruction, worker);
-        break;
+      case Instruction::Kind::kKernel: RunKernel(instruction, worker); break;
       case Instruction::Kind::kCollective:
         collectives_[i]->Start(worker);
         if (absl::Status status = collectives_[i]->Wait(worker); !status.ok()) {

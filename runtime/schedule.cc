@@ -259,10 +259,8 @@ class ScheduleBuilder {
   void AddItem(const Node& node, int64_t device, bool first, Instruction& instruction) const {
     auto add = [&](ValueId id) {
       instruction.buffers.push_back(values_[id].Of(device));
-      if (node.row->reads_block)
-        instruction.blocks.push_back(BlockOf(id, device));
-      else if (first)
-        instruction.blocks.push_back(WholeBlock(local_.value(id).type.shape));
+      if (node.row->reads_block) instruction.blocks.push_back(BlockOf(id, device));
+      else if (first) instruction.blocks.push_back(WholeBlock(local_.value(id).type.shape));
     };
     for (ValueId id : node.operands) add(id);
     for (ValueId id : node.results) add(id);

@@ -83,14 +83,10 @@ void ReduceTyped(ReduceOp op, std::byte* to, std::span<const std::byte* const> s
                  int64_t count) {
   T* typed = reinterpret_cast<T*>(to);
   switch (op) {
-    case ReduceOp::kSum:
-      return ReduceAs<ReduceOp::kSum, T>(typed, sources, offset, count);
-    case ReduceOp::kMax:
-      return ReduceAs<ReduceOp::kMax, T>(typed, sources, offset, count);
-    case ReduceOp::kMin:
-      return ReduceAs<ReduceOp::kMin, T>(typed, sources, offset, count);
-    case ReduceOp::kProd:
-      return ReduceAs<ReduceOp::kProd, T>(typed, sources, offset, count);
+    case ReduceOp::kSum: return ReduceAs<ReduceOp::kSum, T>(typed, sources, offset, count);
+    case ReduceOp::kMax: return ReduceAs<ReduceOp::kMax, T>(typed, sources, offset, count);
+    case ReduceOp::kMin: return ReduceAs<ReduceOp::kMin, T>(typed, sources, offset, count);
+    case ReduceOp::kProd: return ReduceAs<ReduceOp::kProd, T>(typed, sources, offset, count);
   }
 }
 

@@ -184,8 +184,10 @@ std::string Session::Explain() const {
   const Graph& body = program().body;
   int64_t count = 0;
   for (const CollectiveSummary& s : SummarizeCollectives(body)) count += s.count;
-  return fmt::format("{} on mesh {}, {} collective{}:\n{}", body.name, body.mesh().ToString(), count,
-                     count == 1 ? "" : "s", ExplainCollectives(body));
+  const std::string where = fmt::format("{} on mesh {}", body.name, body.mesh().ToString());
+  if (count == 0) return fmt::format("{}: {}", where, ExplainCollectives(body));
+  return fmt::format("{}, {} collective{}:\n{}", where, count, count == 1 ? "" : "s",
+                     ExplainCollectives(body));
 }
 
 }  // namespace meshwork

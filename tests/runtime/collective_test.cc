@@ -170,18 +170,10 @@ Tensor ReduceRows(const Tensor& terms, ReduceOp op) {
     for (int64_t k = 1; k < shape[0]; ++k) {
       const float x = terms.values<float>()[k * n + i];
       switch (op) {
-        case ReduceOp::kSum:
-          sum += x;
-          break;
-        case ReduceOp::kMax:
-          sum = std::max(sum, x);
-          break;
-        case ReduceOp::kMin:
-          sum = std::min(sum, x);
-          break;
-        case ReduceOp::kProd:
-          sum *= x;
-          break;
+        case ReduceOp::kSum: sum += x; break;
+        case ReduceOp::kMax: sum = std::max(sum, x); break;
+        case ReduceOp::kMin: sum = std::min(sum, x); break;
+        case ReduceOp::kProd: sum *= x; break;
       }
     }
     result.mutable_values<float>()[i] = sum;

@@ -1,8 +1,8 @@
 #include "runtime/communicator.h"
 
+#include "base/status.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "base/status.h"
 #include "runtime/worker_pool.h"
 
 namespace meshwork {

@@ -284,9 +284,8 @@ func step(var %a: f32[2,2] {_,_}, var %b: i32[2,4] of i32[4,4] {x,_}, var %c: i3
   update %b = %b1
   update %c = %c1
 })");
-  const Tensors initial = {{"a", Tensor::From<float>({2, 2}, {1, 2, 3, 4})},
-                           {"b", Ramp({I32, {4, 4}})},
-                           {"c", Ramp({I32, {4}})}};
+  const Tensors initial = {
+      {"a", Tensor::From<float>({2, 2}, {1, 2, 3, 4})}, {"b", Ramp({I32, {4, 4}})}, {"c", Ramp({I32, {4}})}};
   for (const RunMode& mode : AllRunModes()) {
     SCOPED_TRACE(mode.ToString());
     const RunResult run = RunProgram(program, {}, initial, mode);
@@ -425,7 +424,8 @@ TEST(ExecutorTest, WrongFeedsAreFoundBeforeAnythingRuns) {
       {{{"image", image}, {"label", label}, {"weights", image}},
        "Run: feed \"weights\" is no input of step(image: f32[6,2], label: i32[6])."},
       {{{"image", image}, {"label", label}, {"count", image}},
-       "Run: feed \"count\" is a variable; the program keeps its value, set it with Pack."},
+       "Run: feed \"count\" is a variable; the program keeps its value; set it between steps (Session::Set, "
+       "or Pack)."},
       {{{"image", Ramp({F32, {5, 2}})}, {"label", label}},
        "Run: feed \"image\" is f32[5,2]; the program takes f32[6,2], compile it for this shape or feed that "
        "one."},

@@ -1,8 +1,8 @@
 #include "runtime/local_program.h"
 
+#include "base/status.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "base/status.h"
 #include "ops/row.h"
 #include "ops/text.h"
 

@@ -65,10 +65,8 @@ inline RunResult RunProgram(const Program& program, const Tensors& feeds, const 
   for (int step = 0; step < steps; ++step) EXPECT_EQ(MessageOf((*executor)->Run(feeds, &result.outputs)), "");
   for (const auto& [name, variable] : state) {
     absl::StatusOr<Tensor> value = Unpack(variable, /*check_replicas=*/true);
-    if (!value.ok())
-      ADD_FAILURE() << MessageOf(value.status());
-    else
-      result.variables[name] = *value;
+    if (!value.ok()) ADD_FAILURE() << MessageOf(value.status());
+    else result.variables[name] = *value;
   }
   result.memory = (*executor)->memory();
   return result;

@@ -2,9 +2,9 @@
 
 #include <random>
 
+#include "base/status.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "base/status.h"
 #include "ops/row.h"
 #include "ops/text.h"
 #include "runtime/placement.h"

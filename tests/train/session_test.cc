@@ -129,7 +129,8 @@ TEST(SessionTest, RefusesFeedsThatDoNotFitAndKeepsItsState) {
   EXPECT_EQ(RunError(session, {{"x", x}, {"y", y}, {"labels", y}}),
             "Run: feed \"labels\" is no input of step(x: f64[6,3], y: i32[6]).");
   EXPECT_EQ(RunError(session, {{"x", x}, {"y", y}, {"w", x}}),
-            "Run: feed \"w\" is a variable; the program keeps its value, set it with Pack.");
+            "Run: feed \"w\" is a variable; the program keeps its value; set it between steps (Session::Set, "
+            "or Pack).");
   EXPECT_EQ(RunError(session, {{"x", Tensor()}, {"y", y}}),
             "Run: feed \"x\" is a Tensor without elements; the program takes f64[6,3].");
   // Longer than the program's batch, and two lengths.
@@ -381,7 +382,7 @@ TEST(SessionTest, ExplainsEveryCollective) {
   Graph h(Mesh::VirtualCpus("batch=2").value());
   h.Output("x", h.Input("x", F32, {6}, {"batch"}));
   EXPECT_EQ(Session::Create(h)->Explain(),
-            "step on mesh [batch=2], 0 collectives:\nNo collectives: no device needs what another holds.\n");
+            "step on mesh [batch=2]: no collectives; no device needs what another holds.\n");
 }
 
 // ---- How it is run.
