@@ -295,7 +295,8 @@ Kernel UnaryNumberCpu(const KernelSpec& spec) {
 }
 
 Kernel SelectCpu(const KernelSpec& spec) {
-  return Dispatch(spec.results[0].local.dtype, [&](auto zero) { return SelectKernel<decltype(zero)>(spec); });
+  return Dispatch(spec.results[0].local.dtype,
+                  [&](auto zero) { return SelectKernel<Stored<decltype(zero)>>(spec); });
 }
 
 // Real to whole: towards zero, clamped to the range, NaN is 0 (defined on every machine).

@@ -70,7 +70,8 @@ Shape DenseStrides(const Shape& shape) {
 Kernel StridedCopy(const KernelSpec& spec, const Shape& strides) {
   const Type& result = spec.results[0].local;
   return Dispatch(result.dtype, [&](auto zero) {
-    return StridedCopyKernel<decltype(zero)>(MergeDims<1>(result.shape, {strides}), result.num_elements());
+    return StridedCopyKernel<Stored<decltype(zero)>>(MergeDims<1>(result.shape, {strides}),
+                                                     result.num_elements());
   });
 }
 

@@ -92,15 +92,19 @@ void ForEachRun(const BroadcastWalk<N>& walk, int64_t begin, int64_t end, Row&& 
   }
 }
 
+// How an element lies in memory. Padding may hold any byte, which read as a bool would be undefined.
+template <typename T>
+using Stored = std::conditional_t<std::is_same_v<T, bool>, uint8_t, T>;
+
 // out[i] = f(a[i]).
 template <typename In, typename Out, typename F>
 Kernel UnaryKernel(const KernelSpec& spec, F f) {
   return {.run =
               [f](const KernelArgs& args) {
-                const In* a = args.In<In>(0);
+                const Stored<In>* a = args.In<Stored<In>>(0);
                 Out* out = args.Out<Out>(0);
                 MESHWORK_INDEPENDENT
-                for (int64_t i = args.begin; i < args.end; ++i) out[i] = f(a[i]);
+                for (int64_t i = args.begin; i < args.end; ++i) out[i] = f(static_cast<In>(a[i]));
               },
           .units = spec.results[0].local.num_elements()};
 }
@@ -114,23 +118,25 @@ Kernel BinaryKernel(const KernelSpec& spec, F f) {
                 const int64_t sa = strides[0], sb = strides[1];
                 ForEachRun(walk, args.begin, args.end,
                            [&](int64_t to, const std::array<int64_t, 2>& from, int64_t n) {
-                             const In* a = args.In<In>(0) + from[0];
-                             const In* b = args.In<In>(1) + from[1];
+                             const Stored<In>* a = args.In<Stored<In>>(0) + from[0];
+                             const Stored<In>* b = args.In<Stored<In>>(1) + from[1];
                              Out* out = args.Out<Out>(0) + to;
                              if (sa == 1 && sb == 1) {
                                MESHWORK_INDEPENDENT
-                               for (int64_t i = 0; i < n; ++i) out[i] = f(a[i], b[i]);
+                               for (int64_t i = 0; i < n; ++i)
+                                 out[i] = f(static_cast<In>(a[i]), static_cast<In>(b[i]));
                              } else if (sa == 1 && sb == 0) {
-                               const In scalar = *b;
+                               const In scalar = static_cast<In>(*b);
                                MESHWORK_INDEPENDENT
-                               for (int64_t i = 0; i < n; ++i) out[i] = f(a[i], scalar);
+                               for (int64_t i = 0; i < n; ++i) out[i] = f(static_cast<In>(a[i]), scalar);
                              } else if (sa == 0 && sb == 1) {
-                               const In scalar = *a;
+                               const In scalar = static_cast<In>(*a);
                                MESHWORK_INDEPENDENT
-                               for (int64_t i = 0; i < n; ++i) out[i] = f(scalar, b[i]);
+                               for (int64_t i = 0; i < n; ++i) out[i] = f(scalar, static_cast<In>(b[i]));
                              } else {
                                MESHWORK_INDEPENDENT
-                               for (int64_t i = 0; i < n; ++i) out[i] = f(a[i * sa], b[i * sb]);
+                               for (int64_t i = 0; i < n; ++i)
+                                 out[i] = f(static_cast<In>(a[i * sa]), static_cast<In>(b[i * sb]));
                              }
                            });
               },
@@ -165,7 +171,7 @@ Kernel SelectKernel(const KernelSpec& spec) {
                 const int64_t sc = strides[0], sa = strides[1], sb = strides[2];
                 ForEachRun(walk, args.begin, args.end,
                            [&](int64_t to, const std::array<int64_t, 3>& from, int64_t n) {
-                             const bool* c = args.In<bool>(0) + from[0];
+                             const uint8_t* c = args.In<uint8_t>(0) + from[0];
                              const T* a = args.In<T>(1) + from[1];
                              const T* b = args.In<T>(2) + from[2];
                              T* out = args.Out<T>(0) + to;
