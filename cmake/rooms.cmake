@@ -5,7 +5,7 @@
 
 # Designated initializers leave fields at their defaults on purpose. g++ 12 misfires with -Wrestrict on
 # std::string (GCC bug 105651) and with -Wmaybe-uninitialized on std::optional of inline storage (80635).
-set(MESHWORK_WARNINGS -Wall -Wextra -Werror -Wno-missing-field-initializers
+set(MESHWORK_WARNINGS -Wall -Wextra $<$<BOOL:${PROJECT_IS_TOP_LEVEL}>:-Werror> -Wno-missing-field-initializers
     $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict> $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
 
 function(meshwork_stage room)
@@ -26,6 +26,7 @@ function(meshwork_room room)
   add_library(meshwork::${room} ALIAS meshwork_${room})
   target_include_directories(meshwork_${room} PUBLIC
                              $<BUILD_INTERFACE:${PROJECT_BINARY_DIR}/stage/${room}>)
+  target_compile_features(meshwork_${room} PUBLIC cxx_std_20)
   list(TRANSFORM ARG_ROOMS PREPEND meshwork_)
   target_link_libraries(meshwork_${room} PUBLIC ${ARG_ROOMS} ${ARG_DEPENDS} PRIVATE ${ARG_PRIVATE_DEPENDS})
   # Numbers must not depend on whether the compiler fuses a multiply and an add; no one reads errno

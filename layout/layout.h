@@ -3,7 +3,7 @@
 //   Mesh mesh = Mesh::Parse("batch=4,model=2").value();
 //   Layout l = Layout::Create(mesh, {"batch", UNSHARDED}).value();   // {batch, _}
 //   l.LocalShape({10, 7})          -> {3, 7}       blocks of ceil(10/4) rows
-//   l.Block({10, 7}, device 6)     -> start {9, 0}, size {1, 7}: the last block is short
+//   l.BlockOf({10, 7}, 6)          -> start {9, 0}, size {1, 7}: the last block is short
 //
 // Per dim, an ordered list of axes (major to minor), empty where the dim is UNSHARDED; beside them
 // the axes on which the value is *partial*: a reduction over them is still owed, so the value is

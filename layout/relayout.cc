@@ -160,12 +160,12 @@ class Planner {
     switch (step.kind) {
       case RelayoutKind::kShardSlice: return 0;
       case RelayoutKind::kCollectivePermute: return before;
-      case RelayoutKind::kAllReduce: return 2 * (n - 1) * before / n;
-      case RelayoutKind::kAllGather: return (n - 1) * after / n;
+      case RelayoutKind::kAllReduce: return ShareOfOthers(2 * before, n);
+      case RelayoutKind::kAllGather: return ShareOfOthers(after, n);
       case RelayoutKind::kReduceScatter:
       case RelayoutKind::kAllToAll: break;
     }
-    return (n - 1) * before / n;
+    return ShareOfOthers(before, n);
   }
 
   Layout at_;

@@ -45,6 +45,9 @@ struct RelayoutPlan {
   int64_t wire_elements = 0;        // sum over the steps
 };
 
+// (n-1)/n of `amount`, rounded down, without overflow: what a device of a group of n sends in a ring.
+constexpr int64_t ShareOfOthers(int64_t amount, int64_t n) { return amount - (amount + n - 1) / n; }
+
 // Takes a tensor of `shape` from one layout to another of the same mesh and rank. Axes of size 1
 // cost nothing and take no step: give layouts without them (Layout::WithoutTrivialAxes).
 // Law: the last step's result is `to`. Every pair of whole layouts has a plan.

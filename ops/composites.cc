@@ -46,8 +46,9 @@ Value SparseSoftmaxCrossEntropy(const Operand& logits, const Operand& labels) {
   if (at.graph == nullptr || !CheckLabels(at, "sparse_softmax_cross_entropy")) return {};
   const LocationScope scope(*at.graph, at.location);
   const Value& z = at.values[0];
-  Value target = OneHot(at.values[1], z.shape()[1], z.dtype());
-  Value per_row = ReduceSum(Mul(target, LogSoftmax(logits)), {1});
+  // Selected, not multiplied: a class that is masked by -inf must not make 0 · inf.
+  Value is_label = OneHot(at.values[1], z.shape()[1], BOOL);
+  Value per_row = ReduceSum(Select(is_label, LogSoftmax(logits), 0.0), {1});
   return Neg(ReduceMean(per_row, {0}));
 }
 

@@ -14,18 +14,6 @@ std::string BaseName(std::string_view path) {
   return std::string(slash == std::string_view::npos ? path : path.substr(slash + 1));
 }
 
-// A letter or _ followed by letters, digits and _ . / -, without the // that opens a comment.
-bool IsArgumentName(std::string_view name) {
-  if (name.find("//") != std::string_view::npos) return false;
-  if (name.empty() || !(std::isalpha(static_cast<unsigned char>(name[0])) || name[0] == '_')) return false;
-  for (char c : name) {
-    if (!std::isalnum(static_cast<unsigned char>(c)) &&
-        std::string_view("_./-").find(c) == std::string_view::npos)
-      return false;
-  }
-  return true;
-}
-
 constexpr std::string_view kKindNames[] = {"true or false", "a whole number",    "a number",
                                            "a dtype",       "a list like [0,1]", "axes like (batch)",
                                            "a reduction",   "a layout"};
@@ -40,6 +28,17 @@ absl::Status CheckOperandCount(const OpRow& row, size_t given) {
 }
 
 }  // namespace
+
+bool IsArgumentName(std::string_view name) {
+  if (name.find("//") != std::string_view::npos) return false;
+  if (name.empty() || !(std::isalpha(static_cast<unsigned char>(name[0])) || name[0] == '_')) return false;
+  for (char c : name) {
+    if (!std::isalnum(static_cast<unsigned char>(c)) &&
+        std::string_view("_./-").find(c) == std::string_view::npos)
+      return false;
+  }
+  return true;
+}
 
 absl::StatusOr<Attrs> Graph::CompleteAttrs(const OpRow& row, const Attrs& given) {
   std::vector<std::string> known;
@@ -132,8 +131,10 @@ Variable Graph::Var(std::string_view name, Initializer initializer, const Layout
 }
 
 void Graph::Update(const Variable& variable, const Value& value, CallSite loc) {
-  if (!variable.valid() || !value.valid()) return;
   const SourceLocation location(loc);
+  if (!variable.valid() || !value.valid()) {
+    return RecordMissing(fmt::format("Update ({})", location.ToString()));
+  }
   if (variable.graph() != this || value.graph() != this) {
     return RecordError(fmt::format("Update ({}): the {} belongs to another graph.", location.ToString(),
                                    variable.graph() != this ? "variable" : "new value"));
@@ -161,8 +162,8 @@ void Graph::Update(const Variable& variable, const Value& value, CallSite loc) {
 }
 
 void Graph::Output(std::string_view name, const Value& value, CallSite loc) {
-  if (!value.valid()) return;
   const std::string where = fmt::format("Output \"{}\" ({})", name, SourceLocation(loc).ToString());
+  if (!value.valid()) return RecordMissing(where);
   if (!IsArgumentName(name)) {
     return RecordError(where + ": a name is a letter followed by letters, digits and any of _ . / -");
   }
@@ -175,6 +176,12 @@ void Graph::Output(std::string_view name, const Value& value, CallSite loc) {
   outputs_.push_back({std::string(name), value.id()});
 }
 
+// An invalid value is silent where the mistake that made it is recorded, and one itself where none is.
+void Graph::RecordMissing(const std::string& where) {
+  if (errors_.empty())
+    RecordError(where + ": there is no value; it was default-constructed, or made of numbers alone.");
+}
+
 absl::Status Graph::status() const {
   if (errors_.empty()) return absl::OkStatus();
   std::string all;
@@ -185,14 +192,21 @@ absl::Status Graph::status() const {
 std::vector<Value> Graph::Add(std::string_view op, std::span<const Value> operands, Attrs attrs,
                               SourceLocation location) {
   if (location_override_ != nullptr) location = *location_override_;
-  const OpRow& row = GetOp(op);
+  const absl::StatusOr<const OpRow*> found = FindOp(op);
+  if (!found.ok()) {
+    RecordError(fmt::format("{}: {}", Describe(op, location), MessageOf(found.status())));
+    return {Value()};
+  }
+  const OpRow& row = **found;
   std::vector<Value> invalid(row.num_results < 0 ? operands.size() : row.num_results);
   absl::InlinedVector<ValueId, 4> ids;
   for (const Value& operand : operands) {
     if (!operand.valid()) return invalid;  // its mistake is recorded already
     if (operand.graph() != this) {
-      RecordError(
-          fmt::format("{}: operand {} belongs to another graph.", Describe(op, location), ids.size()));
+      const std::string mistake =
+          fmt::format("{}: operand {} belongs to another graph.", Describe(op, location), ids.size());
+      RecordError(mistake);
+      operand.graph()->RecordError(mistake);
       return invalid;
     }
     ids.push_back(operand.id());

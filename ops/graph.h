@@ -48,6 +48,10 @@ struct SourceLocation {
   std::string ToString() const;  // "model.cc:41", or "" where unknown
 };
 
+// Whether an input, a variable or an output may be called this: a letter or _ followed by letters, digits
+// and any of _ . / -, without the // that opens a comment.
+bool IsArgumentName(std::string_view name);
+
 using ValueId = int32_t;
 inline constexpr ValueId kNoValue = -1;
 
@@ -185,6 +189,8 @@ class Graph {
   absl::StatusOr<Value> TryArgument(std::string_view kind, std::string_view name, const Type& type,
                                     const LayoutSpec& layout, bool is_variable,
                                     std::optional<Initializer> initializer, const SourceLocation& location);
+
+  void RecordMissing(const std::string& where);
 
   Mesh mesh_;
   std::vector<Node> nodes_;

@@ -16,7 +16,8 @@ absl::StatusOr<Layout> ResultLayout(const OpRow& row, const Attrs& attrs, const 
 int AddLocalNode(Graph& graph, std::string_view op, std::span<const ValueId> operands, Attrs attrs,
                  const SourceLocation& location, std::string cause);
 
-// Checks one node of a local program: local types against layouts and the op. The error names no
+// Checks one node of a local program: local types against layouts and the op. What a compute op says of
+// its result's global type and layout is taken as written. The error names no
 // place; the caller does.
 absl::Status CheckLocalNode(const Graph& graph, const Node& node);
 

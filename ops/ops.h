@@ -112,7 +112,8 @@ AdamResult AdamUpdate(const Value& weight, const Value& gradient, const Value& f
 // ---- Composites.
 // Over the last dim: x - log(sum(exp(x))), shifted by the maximum.
 Value LogSoftmax(const Operand& x);
-// logits: [b,c], labels: integers [b] in [0,c) -> scalar mean over b of -log_softmax(logits)[label].
+// logits: [b,c], labels: integers [b] in [0,c) -> scalar mean over b of -log_softmax(logits)[label]. A row
+// whose label is out of range counts as 0; LoadMnist refuses such labels.
 Value SparseSoftmaxCrossEntropy(const Operand& logits, const Operand& labels);
 // logits: [b,c], labels: integers [b] -> scalar: the share of rows whose argmax is the label.
 Value Accuracy(const Operand& logits, const Operand& labels, DType dtype = F32);

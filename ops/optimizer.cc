@@ -13,6 +13,13 @@ absl::StatusOr<std::vector<Type>> InferAdam(const OpView& view) {
   const Type& weight = view.operands[0];
   if (!IsFloat(weight.dtype))
     return InvalidArgument("the weight must be f32 or f64, got {}.", weight.ToString());
+  auto attr = [&](std::string_view name) { return view.attrs.Get<double>(name); };
+  if (!std::isfinite(attr("learning_rate")))
+    return InvalidArgument("learning_rate={} is not finite.", attr("learning_rate"));
+  for (std::string_view beta : {"beta1", "beta2"})
+    if (!(attr(beta) >= 0 && attr(beta) < 1))
+      return InvalidArgument("{}={} is not in [0, 1).", beta, attr(beta));
+  if (!(attr("epsilon") >= 0)) return InvalidArgument("epsilon={} is negative.", attr("epsilon"));
   constexpr std::string_view kNames[] = {"weight", "gradient", "first moment", "second moment"};
   for (int i = 1; i < 4; ++i) {
     if (view.operands[i] != weight)

@@ -39,7 +39,7 @@ class Parser {
       }
       const size_t start = at_;
       ASSIGN_OR_RETURN(std::string word, Word("%, update, return or }"));
-      if (word == "update") {
+      if (word == "update" && !returned) {
         RETURN_IF_ERROR(ParseUpdate());
       } else if (word == "return" && !returned) {
         RETURN_IF_ERROR(ParseReturn());
@@ -102,11 +102,16 @@ class Parser {
     return TryWord(word) ? absl::OkStatus() : Fail(fmt::format("expected \"{}\"", word));
   }
 
-  int LineAt(size_t at) const {
-    return 1 + static_cast<int>(std::count(text_.begin(), text_.begin() + static_cast<int64_t>(at), '\n'));
+  // Counts on from where it was asked last: places nearly always come in order.
+  int LineAt(size_t at) {
+    if (at < counted_to_) counted_to_ = 0, line_ = 1;
+    line_ += static_cast<int>(std::count(text_.begin() + static_cast<int64_t>(counted_to_),
+                                         text_.begin() + static_cast<int64_t>(at), '\n'));
+    counted_to_ = at;
+    return line_;
   }
   // The error at `at`: place, message, the line and a caret.
-  absl::Status FailAt(size_t at, std::string_view message) const {
+  absl::Status FailAt(size_t at, std::string_view message) {
     at = std::min(at, text_.size());
     const size_t before = at == 0 ? std::string_view::npos : text_.rfind('\n', at - 1);
     const size_t begin = before == std::string_view::npos ? 0 : before + 1;
@@ -245,6 +250,11 @@ class Parser {
       ASSIGN_OR_RETURN(Annotation a, ParseAnnotation());
       if (IsNumbered(name))
         return FailAt(start, fmt::format("argument %{} needs a name, not a number.", name));
+      if (!IsArgumentName(name))
+        return FailAt(start,
+                      fmt::format("argument %{}: a name is a letter followed by letters, digits and any "
+                                  "of _ . / -",
+                                  name));
       const ValueId id = graph_.AddArgument({.name = name,
                                              .type = a.type,
                                              .global = a.global.value_or(a.type),
@@ -521,6 +531,8 @@ class Parser {
   std::string_view text_;
   std::string_view file_;
   size_t at_ = 0;
+  size_t counted_to_ = 0;  // line_ is the line of this place
+  int line_ = 1;
   Graph graph_;
   std::map<std::string, ValueId> ids_;
   bool is_local_ = false;

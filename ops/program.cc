@@ -4,6 +4,7 @@
 
 #include "base/hash.h"
 #include "base/status.h"
+#include "layout/relayout.h"
 #include "ops/row.h"
 #include "ops/text.h"
 
@@ -18,9 +19,9 @@ int64_t WireBytes(const Graph& local, const Node& node) {
   for (ValueId id : node.results) result_bytes += local.value(id).type.bytes();
   if (name == "collective_permute") return operand_bytes;
   const int64_t n = local.mesh().GroupSize(node.attrs.Get<AxisList>("axes"));
-  if (name == "all_reduce") return 2 * (n - 1) * operand_bytes / n;
-  if (name == "all_gather") return (n - 1) * result_bytes / n;
-  return (n - 1) * operand_bytes / n;  // reduce_scatter: B is the operand; all_to_all: l is the operand
+  if (name == "all_reduce") return ShareOfOthers(2 * operand_bytes, n);
+  if (name == "all_gather") return ShareOfOthers(result_bytes, n);
+  return ShareOfOthers(operand_bytes, n);  // reduce_scatter: B is the operand; all_to_all: l is the operand
 }
 
 std::vector<CollectiveSummary> SummarizeCollectives(const Graph& local) {

@@ -1,5 +1,6 @@
 #include "ops/rebatch.h"
 
+#include <algorithm>
 #include <numeric>
 
 #include "base/status.h"
@@ -74,6 +75,15 @@ absl::StatusOr<Graph> Rebatch(const Graph& graph, int64_t from, int64_t to) {
       batch.push_back(classes.Find(argument.value, 0));
   }
 
+  std::vector<int> fed;  // classes that an argument has a part in
+  for (const Argument& argument : graph.arguments())
+    for (int d = 0; d < graph.value(argument.value).type.rank(); ++d)
+      fed.push_back(classes.Find(argument.value, d));
+  std::sort(fed.begin(), fed.end());
+  auto is_fed = [&](ValueId value, int d) {
+    return std::binary_search(fed.begin(), fed.end(), classes.Find(value, d));
+  };
+
   Graph copy(graph.mesh());
   copy.name = graph.name;
   std::vector<ValueId> map(graph.values().size(), kNoValue);
@@ -97,7 +107,16 @@ absl::StatusOr<Graph> Rebatch(const Graph& graph, int64_t from, int64_t to) {
       if (!spec.is_result_shape) continue;
       Shape shape = graph.value(node.results[0]).type.shape;
       for (size_t d = 0; d < shape.size(); ++d) {
-        if (!is_batch(node.results[0], static_cast<int>(d))) continue;
+        if (!is_batch(node.results[0], static_cast<int>(d))) {
+          if (shape[d] != from || from == 1 || is_fed(node.results[0], static_cast<int>(d))) continue;
+          return InvalidArgument(
+              "{}: dim {} of {} has the size of the batch and meets no input, so whether it is the batch "
+              "cannot "
+              "be told and the program cannot run with {}; derive it from an input, or take sizes by "
+              "dimension_size.",
+              graph.Describe(node.row->name, node.location), d, graph.value(node.results[0]).type.ToString(),
+              to);
+        }
         if (shape[d] % from != 0)
           return InvalidArgument(
               "{}: dim {} of {} is tied to the batch of {}, which does not divide it, so the "

@@ -1,5 +1,6 @@
 #include "ops/type.h"
 
+#include <algorithm>
 #include <vector>
 
 #include "base/status.h"
@@ -37,9 +38,11 @@ absl::Status CheckSize(const Type& type) {
     return InvalidArgument("{} has {} dims; at most {} are allowed.", type.ToString(), type.rank(), kMaxRank);
   for (int64_t size : type.shape) {
     if (size < 0) return InvalidArgument("{} has a negative size.", type.ToString());
-    if (size > 0 && elements > kMaxElements / size)
+    // An empty dim bounds the number of elements, not the sizes that the layouts work with.
+    const int64_t factor = std::max<int64_t>(size, 1);
+    if (elements > kMaxElements / factor)
       return InvalidArgument("{} has more than 2^40 elements.", type.ToString());
-    elements *= size;
+    elements *= factor;
   }
   return absl::OkStatus();
 }

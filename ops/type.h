@@ -63,7 +63,7 @@ struct Type {
 
 inline constexpr int kMaxRank = 26;  // rules have a letter for each dim
 
-// Errors: a negative size, more than 2^40 elements, more than kMaxRank dims.
+// Errors: a negative size, more than 2^40 elements (a size of 0 counting as 1), more than kMaxRank dims.
 absl::Status CheckSize(const Type& type);
 
 }  // namespace meshwork

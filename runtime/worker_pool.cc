@@ -100,11 +100,18 @@ WorkerPool::WorkerPool(int workers)
       barrier_(workers, spins_),
       done_(workers, spins_) {
   MESHWORK_CHECK(workers >= 1, "{} workers", workers);
-  for (int worker = 1; worker < workers; ++worker)
-    threads_.emplace_back([this, worker] { ThreadMain(worker); });
+  try {
+    for (int worker = 1; worker < workers; ++worker)
+      threads_.emplace_back([this, worker] { ThreadMain(worker); });
+  } catch (...) {  // the system has no more threads: those that started must end before the error goes on
+    Stop();
+    throw;
+  }
 }
 
-WorkerPool::~WorkerPool() {
+WorkerPool::~WorkerPool() { Stop(); }
+
+void WorkerPool::Stop() {
   work_ = nullptr;
   started_.fetch_add(1, std::memory_order_release);
   started_.notify_all();

@@ -45,7 +45,8 @@ void AwaitChange(const std::atomic<uint32_t>& word, uint32_t old, int spins);
 
 class WorkerPool {
  public:
-  // REQUIRES: workers >= 1. Starts workers - 1 threads; they live as long as the pool.
+  // REQUIRES: workers >= 1. Starts workers - 1 threads; they live as long as the pool. Throws
+  // std::system_error where the system refuses a thread.
   explicit WorkerPool(int workers = DefaultWorkers());
   ~WorkerPool();
   WorkerPool(const WorkerPool&) = delete;
@@ -66,6 +67,7 @@ class WorkerPool {
 
  private:
   void ThreadMain(int worker);
+  void Stop();
 
   const int num_workers_;
   const int spins_;

@@ -3,6 +3,7 @@
 #include <chrono>
 
 #include "base/status.h"
+#include "ops/row.h"
 #include "spmd/bucket.h"
 #include "spmd/insert_relayouts.h"
 #include "spmd/localize.h"
@@ -11,8 +12,27 @@
 
 namespace meshwork {
 
+namespace {
+
+absl::Status CheckGlobal(const Graph& graph) {
+  const absl::Status local = InvalidArgument(
+      "Compile: \"{}\" is a local program, compiled already; hand it to the executor.", graph.name);
+  for (const Node& node : graph.nodes())
+    if (node.row->kind == OpKind::kCollective || node.row->kind == OpKind::kLocal) return local;
+  for (const ValueInfo& info : graph.values()) {
+    if (info.type != info.global) return local;
+    if (info.layout.has_value() && info.layout->is_partial())
+      return InvalidArgument("Compile: {} is pinned as {}; only whole values can be asked for.",
+                             info.type.ToString(), info.layout->ToString());
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
 absl::StatusOr<Program> Compile(const Graph& global, const CompileOptions& options) {
   RETURN_IF_ERROR(global.status());
+  RETURN_IF_ERROR(CheckGlobal(global));
   Program program{.body = global};
   auto run = [&](std::string_view pass, auto&& function) {
     const auto start = std::chrono::steady_clock::now();

@@ -19,7 +19,7 @@ struct CompileOptions {
   std::function<void(std::string_view pass, const Graph& graph)> dump = nullptr;
 };
 
-// Errors: the mistakes recorded in `global`, all of them.
+// Errors: the mistakes recorded in `global`, all of them; a program that is local already; a partial pin.
 absl::StatusOr<Program> Compile(const Graph& global, const CompileOptions& options = {});
 
 }  // namespace meshwork

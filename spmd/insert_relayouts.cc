@@ -14,6 +14,10 @@ namespace {
 // One wire byte costs as much as this many floating-point operations.
 constexpr double kFlopsPerByte = 10;
 
+// Letters on many axes that nobody agrees on have exponentially many combinations; the first so many
+// are costed, the most sharded ones.
+constexpr int kMaxCombinations = 4096;
+
 using LetterAxes = std::vector<AxisList>;  // per letter of a rule
 
 // How one op will be run.
@@ -117,7 +121,9 @@ class LetterChooser {
   // Tries every combination of offers from letter l on; offers come first, "whole" last, so that of
   // equal costs the more sharded one is kept.
   void Try(size_t l, AxisSet used, LetterAxes& axes) {
+    if (tried_ == kMaxCombinations) return;
     if (l == axes.size()) {
+      ++tried_;
       const double cost = Cost(axes);
       if (!best_.has_value() || cost < best_cost_) {
         best_cost_ = cost;
@@ -160,6 +166,7 @@ class LetterChooser {
   double flops_ = 0;
   std::optional<LetterAxes> best_;
   double best_cost_ = 0;
+  int tried_ = 0;
 };
 
 // Decides which values stay partial: starts from "all that can be" and takes back what some reader

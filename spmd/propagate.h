@@ -18,7 +18,7 @@ namespace meshwork {
 
 struct PropagateResult {
   Graph graph;                         // every value has a layout, without axes of size 1
-  std::vector<std::string> decisions;  // "%3 dim 0 = batch: letter m of matmul (mlp.cc:12)"
+  std::vector<std::string> decisions;  // "value 3 dim 0 = (batch): letter m of matmul (mlp.cc:12)"
 };
 
 PropagateResult Propagate(const Graph& graph);

@@ -103,9 +103,21 @@ absl::StatusOr<std::string> ReadFile(const std::string& path) {
   return contents;
 }
 
-absl::Status CheckWritable(const std::string& path) {
+namespace {
+
+// A rename would put a file in the place of a device, of a pipe, or of what a link names.
+absl::Status CheckReplaceable(const std::string& path) {
   struct stat info;
-  if (stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode)) return CannotWrite(path, EISDIR);
+  if (stat(path.c_str(), &info) != 0 || S_ISREG(info.st_mode)) return absl::OkStatus();
+  if (S_ISDIR(info.st_mode)) return CannotWrite(path, EISDIR);
+  return InvalidArgument(
+      "{}: is a device or a pipe; files are written whole and renamed, so give the path of a file.", path);
+}
+
+}  // namespace
+
+absl::Status CheckWritable(const std::string& path) {
+  RETURN_IF_ERROR(CheckReplaceable(path));
   const std::string trial = fmt::format("{}.tmp-{}-try", path, getpid());
   const int error = WriteNewFile(trial, {});
   unlink(trial.c_str());
@@ -117,6 +129,7 @@ absl::Status WriteFileAtomically(const std::string& path, std::string_view conte
 }
 
 absl::Status WriteFileAtomically(const std::string& path, std::span<const std::string_view> pieces) {
+  RETURN_IF_ERROR(CheckReplaceable(path));
   static std::atomic<int64_t> count = 0;
   const std::string temporary = fmt::format("{}.tmp-{}-{}", path, getpid(), count++);
   int error = WriteNewFile(temporary, pieces);

@@ -145,6 +145,12 @@ absl::StatusOr<Session> Session::Create(const Graph& graph, SessionOptions optio
   auto impl = std::make_unique<Impl>(graph, std::move(options));
   const int64_t full = impl->BatchSize();
   ASSIGN_OR_RETURN(Impl::Ready step, impl->Make(full, full, /*update=*/true));
+  // A variable that the program did not pin lies where the step put it, for all programs.
+  const Graph& local = step.program.body;
+  for (size_t a = 0; a < local.arguments().size(); ++a)
+    if (local.arguments()[a].is_variable)
+      impl->graph.mutable_value(graph.arguments()[a].value).layout =
+          local.value(local.arguments()[a].value).layout;
   impl->ready.emplace(std::pair(full, true), std::move(step));
   ASSIGN_OR_RETURN(Impl::Ready init, impl->Prepare(InitializerGraph(graph, impl->options.seed), {}));
   RETURN_IF_ERROR(init.executor->Run({}, nullptr));

@@ -5,9 +5,12 @@
 
 #include <algorithm>
 #include <chrono>
+#include <csignal>
 #include <cstdlib>
 #include <filesystem>
+#include <new>
 #include <nlohmann/json.hpp>
+#include <system_error>
 
 #include "base/status.h"
 #include "examples/mlp_mnist/options.h"
@@ -44,6 +47,9 @@ absl::StatusOr<Data> LoadData(const MlpOptions& options, DType dtype) {
   }
   data.digits.train = data.digits.train.Take(options.train_examples);
   data.digits.test = data.digits.test.Take(options.test_examples);
+  if (data.digits.train.size() == 0 || data.digits.test.size() == 0)
+    return InvalidArgument("{}: there are {} training and {} test images; at least one of each is needed.",
+                           dir, data.digits.train.size(), data.digits.test.size());
   return data;
 }
 
@@ -65,6 +71,11 @@ class Dumper {
 
 // Finds out before hours of training, not after, that a result could not be written.
 absl::Status CheckOutputs(const MlpOptions& options) {
+  std::error_code ignored;
+  if (!options.save.empty() && std::filesystem::weakly_canonical(options.save, ignored) ==
+                                   std::filesystem::weakly_canonical(options.json, ignored))
+    return InvalidArgument("--save and --json are the same file, {}; one would overwrite the other.",
+                           options.save);
   for (const std::string& path : {options.save, options.json})
     if (!path.empty()) RETURN_IF_ERROR(CheckWritable(path));
   return absl::OkStatus();
@@ -199,7 +210,7 @@ absl::Status Main(const MlpOptions& options) {
   RETURN_IF_ERROR(MakeDumpFolder(options));
 
   Graph graph(*mesh);
-  BuildMlp(graph, options.batch_size, dtype, options.learning_rate);
+  BuildMlp(graph, std::min(options.batch_size, data.digits.train.size()), dtype, options.learning_rate);
   Dumper dumper(options.dump);
   SessionOptions session_options{.workers = static_cast<int>(options.workers), .seed = options.seed};
   if (!options.dump.empty()) session_options.compile.dump = std::ref(dumper);
@@ -222,13 +233,21 @@ absl::Status Main(const MlpOptions& options) {
 }  // namespace meshwork
 
 int main(int argc, char** argv) {
+  std::signal(SIGPIPE, SIG_IGN);  // training goes on when nobody reads its report any more
   absl::StatusOr<meshwork::MlpOptions> options = meshwork::ParseMlpOptions(argc, argv);
   absl::Status status = options.status();
   if (options.ok() && options->help) {
     fmt::print("{}", options->help_text);
     return 0;
   }
-  if (options.ok()) status = meshwork::Main(*options);
+  try {
+    if (options.ok()) status = meshwork::Main(*options);
+  } catch (const std::bad_alloc&) {
+    status = absl::ResourceExhaustedError(
+        "there is not enough memory; take fewer examples or a smaller --batch-size.");
+  } catch (const std::system_error& error) {
+    status = absl::ResourceExhaustedError(fmt::format("the system refused a resource: {}.", error.what()));
+  }
   if (status.ok()) return 0;
   fmt::print(stderr, "mlp_mnist: {}\n", meshwork::MessageOf(status));
   return 2;

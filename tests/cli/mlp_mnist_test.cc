@@ -191,6 +191,22 @@ TEST_F(MlpMnistTest, RefusesMeshesThatAreNone) {
   for (const auto& [mesh, message] : cases) ExpectRejected(Train({"--mesh", mesh}), message);
 }
 
+TEST_F(MlpMnistTest, RefusesOneFileForTwoResultsAndDevices) {
+  ExpectRejected(Train({"--save", Path("out"), "--json", Path("out")}),
+                 "--save and --json are the same file, $/out; one would overwrite the other.");
+  ExpectRejected(
+      Train({"--json", "/dev/null"}),
+      "/dev/null: is a device or a pipe; files are written whole and renamed, so give the path of a file.");
+  EXPECT_TRUE(std::filesystem::is_character_file("/dev/null"));
+}
+
+TEST_F(MlpMnistTest, RefusesDataWithoutImages) {
+  File("data/t10k-images-idx3-ubyte", Images(0));
+  File("data/t10k-labels-idx1-ubyte", Labels(0));
+  ExpectRejected(Train({}),
+                 "$/data: there are 28 training and 0 test images; at least one of each is needed.");
+}
+
 // ---- Data files.
 
 TEST_F(MlpMnistTest, RefusesAFolderWithoutData) {

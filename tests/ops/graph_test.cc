@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "ops/gradients.h"
 #include "ops/ops.h"
@@ -140,7 +141,31 @@ TEST(GraphTest, RejectsBadUpdatesAndOutputs) {
       {[](Graph& g) { Gradients(ReduceSum(In(g, F32, {4}), {0}), {{foreign}}); return __LINE__; },
        "Gradients (@): a value to differentiate by belongs to another graph."},
   });
-  EXPECT_TRUE(other.status().ok()) << other.status();
+  // The graph whose value was used hears of it as well: its program lacks what was built on it.
+  EXPECT_THAT(std::string(MessageOf(other.status())), testing::HasSubstr("operand 1 belongs to another graph."));
+}
+
+TEST(GraphTest, RejectsOutputsAndUpdatesWithoutAValue) {
+  Graph g(Mesh::Parse("x=2").value());
+  g.Output("y", Value());
+  const int line = __LINE__ - 1;
+  EXPECT_EQ(MessageOf(g.status()),
+            fmt::format("Output \"y\" (graph_test.cc:{}): there is no value; it was default-constructed, or made "
+                        "of numbers alone.",
+                        line));
+  Graph h(Mesh::Parse("x=2").value());
+  h.Update(h.Var("w", {{F32, {4}}, nullptr}, {UNSHARDED}), Add(1.0, 2.0));
+  const int update_line = __LINE__ - 1;
+  EXPECT_EQ(MessageOf(h.status()),
+            fmt::format("Update (graph_test.cc:{}): there is no value; it was default-constructed, or made of "
+                        "numbers alone.",
+                        update_line));
+}
+
+TEST(GraphTest, RejectsAnOpThatIsNone) {
+  Graph g(Mesh::Parse("x=2").value());
+  EXPECT_FALSE(g.Add("matmull", {}, {}, {})[0].valid());
+  EXPECT_EQ(MessageOf(g.status()), "matmull: there is no op \"matmull\"; did you mean \"matmul\"?");
 }
 
 // ---- Operand counts and attributes, which only Graph::Add can get wrong.

@@ -117,6 +117,25 @@ TEST(RebatchTest, RejectsAReshapeThatSplitsTheBatch) {
             "cannot run with 4.");
 }
 
+TEST(RebatchTest, RejectsSizesThatMayBeTheBatch) {
+  const Graph graph = ParseGraph(R"(
+mesh [x=2]
+func f(%x: f32[8,4] {x,_}) {
+  %ones = constant value=1 shape=[8]
+  %n = reduce_sum %ones dims=[0]
+  %s = reduce_sum %x dims=[0,1]
+  %mean = div %s, %n
+  return mean=%mean
+})",
+                                 "m.mw")
+                          .value();
+  EXPECT_EQ(
+      MessageOf(Rebatch(graph, 8, 4).status()),
+      "constant (m.mw:4): dim 0 of f32[8] has the size of the batch and meets no input, so whether it is the "
+      "batch cannot be told and the program cannot run with 4; derive it from an input, or take sizes by "
+      "dimension_size.");
+}
+
 TEST(RebatchTest, RejectsSizesThatAreNone) {
   const char* program = "mesh []\nfunc f(%a: f32[0,3]) {\n}";
   EXPECT_EQ(Rebatched(program, 0, 4),

@@ -405,6 +405,33 @@ TEST(SessionTest, NumbersDoNotDependOnWorkersOrSharing) {
   }
 }
 
+TEST(SessionTest, AVariableWithoutAPinLiesAlikeInAllPrograms) {
+  const Graph g = ParseGraph(R"(
+mesh [x=2]
+func f(%a: f32[4] {x}, var %w: f32[4]) {
+  %0 = add %w, %a
+  update %w = %0
+  return y=%a, w=%w
+})")
+                      .value();
+  Session session = Session::Create(g).value();
+  const Tensor a = Tensor::From<float>({4}, {1, 2, 3, 4});
+  ASSERT_TRUE(session.Run({{"a", a}}).ok());
+  const absl::StatusOr<StepResult> result = session.Evaluate({{"a", a}});
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_THAT(result->Get("w")->values<float>(), testing::ElementsAre(1, 2, 3, 4));
+}
+
+TEST(SessionTest, CrossEntropyOfAMaskedClassIsFinite) {
+  Graph g(Mesh::VirtualCpus("x=1").value());
+  Value z = g.Input("z", F64, {1, 3}, {UNSHARDED, UNSHARDED});
+  g.Output("loss", SparseSoftmaxCrossEntropy(z, g.Input("label", I32, {1}, {UNSHARDED})));
+  const Tensor logits = Tensor::From<double>({1, 3}, {0, 1, -HUGE_VAL});
+  const absl::StatusOr<StepResult> result =
+      Session::Create(g)->Run({{"z", logits}, {"label", Tensor::From<int32_t>({1}, {0})}});
+  EXPECT_NEAR(*result->scalar("loss"), std::log(1 + std::exp(1.0)), 1e-15);
+}
+
 TEST(SessionTest, MovesAndOutlivesItsGraph) {
   auto make = [] { return Session::Create(Classifier("batch=2", 6)).value(); };
   Session first = make();
