@@ -25,6 +25,10 @@ Value SumToType(const Value& grad, const Type& type);
 // The shape that operands broadcast to, right-aligned. Error: dims that are neither equal nor 1.
 absl::StatusOr<Shape> BroadcastShapes(const std::vector<Type>& operands);
 
+// Shapes as attributes hold them, and back.
+inline Shape ToShape(const std::vector<int64_t>& list) { return Shape(list.begin(), list.end()); }
+inline std::vector<int64_t> ToInts(const Shape& shape) { return {shape.begin(), shape.end()}; }
+
 // Checks the value of dim `d` for a tensor of `rank` dims.
 absl::Status CheckDim(std::string_view attribute, int64_t d, const Type& type);
 

@@ -12,9 +12,6 @@ namespace {
 
 using Ints = std::vector<int64_t>;
 
-Shape ToShape(const Ints& list) { return Shape(list.begin(), list.end()); }
-Ints ToInts(const Shape& shape) { return Ints(shape.begin(), shape.end()); }
-
 const AttrSpec kShape{"shape", AttrKind::kInts, std::nullopt, /*is_result_shape=*/true};
 const AttrSpec kDType{"dtype", AttrKind::kDType, F32};
 

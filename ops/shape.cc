@@ -14,9 +14,6 @@ namespace {
 
 using Ints = std::vector<int64_t>;
 
-Shape ToShape(const Ints& list) { return Shape(list.begin(), list.end()); }
-Ints ToInts(const Shape& shape) { return Ints(shape.begin(), shape.end()); }
-
 // ---- broadcast_to
 
 absl::StatusOr<std::vector<Type>> InferBroadcastTo(const OpView& view) {
