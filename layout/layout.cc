@@ -12,7 +12,7 @@
 namespace meshwork {
 namespace {
 
-constexpr std::string_view kReduceOpNames[] = {"sum", "max", "min", "prod"};
+constexpr std::string_view kReduceOpNames[] = {"sum", "max", "min", "prod", "and", "or"};
 
 int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
@@ -137,9 +137,9 @@ std::string ShapeToString(const Shape& shape) { return fmt::format("[{}]", fmt::
 std::string_view ReduceOpName(ReduceOp op) { return kReduceOpNames[static_cast<int>(op)]; }
 
 absl::StatusOr<ReduceOp> ReduceOpFromName(std::string_view name) {
-  for (int i = 0; i < 4; ++i)
-    if (kReduceOpNames[i] == name) return static_cast<ReduceOp>(i);
-  return InvalidArgument("unknown reduction \"{}\"; one of sum, max, min, prod.", name);
+  for (ReduceOp op : kAllReduceOps)
+    if (ReduceOpName(op) == name) return op;
+  return InvalidArgument("unknown reduction \"{}\"; one of {}.", name, fmt::join(kReduceOpNames, ", "));
 }
 
 std::string LayoutSpecToString(const LayoutSpec& spec) {
@@ -280,7 +280,7 @@ std::string Layout::ToString() const {
   for (const AxisList& axes : dims_) dims.push_back(RenderDim(Names(mesh_, axes)));
   std::string out = fmt::format("{{{}", fmt::join(dims, ","));
   std::vector<std::string> owed;
-  for (ReduceOp op : {ReduceOp::kSum, ReduceOp::kMax, ReduceOp::kMin, ReduceOp::kProd}) {
+  for (ReduceOp op : kAllReduceOps) {
     std::vector<std::string> names;
     for (const Partial& partial : partials_)
       if (partial.op == op) names.push_back(mesh_.axis(partial.axis).name);

@@ -34,7 +34,9 @@ using Shape = absl::InlinedVector<int64_t, 4>;
 int64_t NumElements(const Shape& shape);
 std::string ShapeToString(const Shape& shape);  // "[128,784]"
 
-enum class ReduceOp { kSum, kMax, kMin, kProd };
+enum class ReduceOp { kSum, kMax, kMin, kProd, kAnd, kOr };  // and, or: of bools
+inline constexpr ReduceOp kAllReduceOps[] = {ReduceOp::kSum,  ReduceOp::kMax, ReduceOp::kMin,
+                                             ReduceOp::kProd, ReduceOp::kAnd, ReduceOp::kOr};
 std::string_view ReduceOpName(ReduceOp op);                        // "sum", "max", …
 absl::StatusOr<ReduceOp> ReduceOpFromName(std::string_view name);  // error: unknown name
 

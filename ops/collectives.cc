@@ -28,13 +28,14 @@ absl::StatusOr<std::vector<Type>> InferLocalOnly(const OpView&) {
 
 template <typename T>
 T IdentityOf(ReduceOp op) {
-  using Limits = std::numeric_limits<T>;
-  constexpr bool kReal = std::is_floating_point_v<T>;
+  using Limits = std::numeric_limits<Compute<T>>;
   switch (op) {
-    case ReduceOp::kSum: return T(0);
-    case ReduceOp::kProd: return T(1);
-    case ReduceOp::kMax: return kReal ? -Limits::infinity() : Limits::min();
-    case ReduceOp::kMin: return kReal ? Limits::infinity() : Limits::max();
+    case ReduceOp::kSum:
+    case ReduceOp::kOr: break;
+    case ReduceOp::kProd:
+    case ReduceOp::kAnd: return T(1);
+    case ReduceOp::kMax: return T(kIsReal<T> ? -Limits::infinity() : Limits::min());
+    case ReduceOp::kMin: return T(kIsReal<T> ? Limits::infinity() : Limits::max());
   }
   return T(0);
 }

@@ -17,7 +17,7 @@ enum class Domain { kNumber, kFloat, kAny };
 
 absl::Status CheckDomain(Domain domain, const Type& type) {
   if (domain == Domain::kFloat && !IsFloat(type.dtype))
-    return InvalidArgument("takes f32 or f64, got {}.", type.ToString());
+    return InvalidArgument("takes f32, f64 or bf16, got {}.", type.ToString());
   if (domain == Domain::kNumber && type.dtype == BOOL)
     return InvalidArgument("takes numbers, got {}.", type.ToString());
   return absl::OkStatus();
@@ -58,8 +58,7 @@ absl::StatusOr<std::vector<Type>> InferCast(const OpView& view) {
 }
 
 // "ab,b->ab": one letter per result dim; an operand's missing or stretched dims have none.
-template <Linearity linear>
-Rule ElementwiseRule(const OpView& view) {
+Rule ElementwiseRule(const OpView& view, Passes passes) {
   const Shape& shape = view.results[0].shape;
   auto term = [&](const Type& type) {
     std::string letters;
@@ -70,18 +69,21 @@ Rule ElementwiseRule(const OpView& view) {
   };
   std::string text;
   for (size_t i = 0; i < view.operands.size(); ++i) text += (i == 0 ? "" : ",") + term(view.operands[i]);
-  return MakeRule(text + "->" + term(view.results[0]), view.operands, view.results, linear);
+  return MakeRule(text + "->" + term(view.results[0]), view.operands, view.results, std::move(passes));
 }
 
+Rule NonlinearRule(const OpView& view) { return ElementwiseRule(view, {}); }
+Rule AddRule(const OpView& view) { return ElementwiseRule(view, Linear(Which::kAll)); }
+Rule MulRule(const OpView& view) { return ElementwiseRule(view, Linear(Which::kOne)); }
+Rule SelectRule(const OpView& view) { return ElementwiseRule(view, MovesElements(Which::kAllButFirst)); }
+Rule CopyRule(const OpView& view) { return ElementwiseRule(view, MovesElements()); }
 // Linear among reals only: whole numbers round.
 Rule DivRule(const OpView& view) {
-  return IsFloat(view.results[0].dtype) ? ElementwiseRule<Linearity::kFirst>(view)
-                                        : ElementwiseRule<Linearity::kNone>(view);
+  return ElementwiseRule(view, IsFloat(view.results[0].dtype) ? Linear(Which::kFirst) : Passes());
 }
 Rule CastRule(const OpView& view) {
-  return IsFloat(view.operands[0].dtype) && IsFloat(view.results[0].dtype)
-             ? ElementwiseRule<Linearity::kAll>(view)
-             : ElementwiseRule<Linearity::kNone>(view);
+  const bool real = IsFloat(view.operands[0].dtype) && IsFloat(view.results[0].dtype);
+  return ElementwiseRule(view, real ? Linear(Which::kAll) : Passes());
 }
 
 // ---- Gradients. Each sums over the dims its operand was broadcast along.
@@ -281,8 +283,11 @@ Kernel CompareCpu(const KernelSpec& spec) {
 
 template <typename F>
 Kernel UnaryFloatCpu(const KernelSpec& spec) {
-  if (spec.results[0].local.dtype == F64) return UnaryKernel<double, double>(spec, F{});
-  return UnaryKernel<float, float>(spec, F{});
+  return Dispatch(spec.results[0].local.dtype, [&](auto zero) -> Kernel {
+    using T = decltype(zero);
+    if constexpr (kIsReal<T>) return UnaryKernel<T, T>(spec, F{});
+    else return {};
+  });
 }
 
 template <typename F>
@@ -319,7 +324,7 @@ Kernel CastCpu(const KernelSpec& spec) {
     return Dispatch(spec.results[0].local.dtype, [&](auto to) {
       using From = decltype(from);
       using To = decltype(to);
-      return UnaryKernel<From, To>(spec, [](From x) { return ConvertTo<To, From>(x); });
+      return UnaryKernel<From, To>(spec, [](Compute<From> x) { return ConvertTo<Compute<To>>(x); });
     });
   });
 }
@@ -327,7 +332,7 @@ Kernel CastCpu(const KernelSpec& spec) {
 Kernel CopyCpu(const KernelSpec& spec) {
   return Dispatch(spec.results[0].local.dtype, [&](auto zero) {
     using T = decltype(zero);
-    return UnaryKernel<T, T>(spec, [](T x) { return x; });
+    return UnaryKernel<T, T>(spec, [](Compute<T> x) { return x; });
   });
 }
 
@@ -355,7 +360,7 @@ OpRow Compare(std::string_view name, std::string_view doc, KernelFactory cpu) {
           .doc = doc,
           .num_operands = 2,
           .infer = InferCompare,
-          .rule = ElementwiseRule<Linearity::kNone>,
+          .rule = NonlinearRule,
           .cpu = cpu,
           .samples = {"f32[4,6], f32[4,6]", "i32[4,6], i32[6]", "i64[5], i64[]"}};
 }
@@ -365,7 +370,7 @@ OpRow UnaryFloat(std::string_view name, std::string_view doc, std::vector<Value>
   return {.name = name,
           .doc = doc,
           .infer = InferSame<Domain::kFloat>,
-          .rule = ElementwiseRule<Linearity::kNone>,
+          .rule = NonlinearRule,
           .grad = grad,
           .cpu = cpu,
           .in_place = {0},
@@ -376,15 +381,15 @@ OpRow UnaryFloat(std::string_view name, std::string_view doc, std::vector<Value>
 
 const std::vector<OpRow>& Rows() {
   static const auto* rows = new std::vector<OpRow>{
-      Arithmetic("add", "a + b", ElementwiseRule<Linearity::kAll>, AddGrad, ArithmeticCpu<Wrapping<AddOf>>),
-      Arithmetic("sub", "a - b", ElementwiseRule<Linearity::kAll>, SubGrad, ArithmeticCpu<Wrapping<SubOf>>),
-      Arithmetic("mul", "a * b", ElementwiseRule<Linearity::kOne>, MulGrad, ArithmeticCpu<Wrapping<MulOf>>),
+      Arithmetic("add", "a + b", AddRule, AddGrad, ArithmeticCpu<Wrapping<AddOf>>),
+      Arithmetic("sub", "a - b", AddRule, SubGrad, ArithmeticCpu<Wrapping<SubOf>>),
+      Arithmetic("mul", "a * b", MulRule, MulGrad, ArithmeticCpu<Wrapping<MulOf>>),
       Arithmetic("div", "a / b; whole numbers round towards zero, x/0 is 0", DivRule, DivGrad,
                  ArithmeticCpu<DivOf>),
-      Arithmetic("maximum", "the larger of a and b; NaN if either is", ElementwiseRule<Linearity::kNone>,
-                 MaximumGrad, ArithmeticCpu<MaximumOf>),
-      Arithmetic("minimum", "the smaller of a and b; NaN if either is", ElementwiseRule<Linearity::kNone>,
-                 MinimumGrad, ArithmeticCpu<MinimumOf>),
+      Arithmetic("maximum", "the larger of a and b; NaN if either is", NonlinearRule, MaximumGrad,
+                 ArithmeticCpu<MaximumOf>),
+      Arithmetic("minimum", "the smaller of a and b; NaN if either is", NonlinearRule, MinimumGrad,
+                 ArithmeticCpu<MinimumOf>),
       Compare("equal", "a == b", CompareCpu<EqualOf>),
       Compare("not_equal", "a != b", CompareCpu<NotEqualOf>),
       Compare("less", "a < b", CompareCpu<LessOf>),
@@ -395,7 +400,7 @@ const std::vector<OpRow>& Rows() {
        .doc = "condition ? a : b",
        .num_operands = 3,
        .infer = InferSelect,
-       .rule = ElementwiseRule<Linearity::kAllButFirst>,
+       .rule = SelectRule,
        .grad = SelectGrad,
        .cpu = SelectCpu,
        .in_place = {1},
@@ -404,7 +409,7 @@ const std::vector<OpRow>& Rows() {
       {.name = "neg",
        .doc = "-x",
        .infer = InferSame<Domain::kNumber>,
-       .rule = ElementwiseRule<Linearity::kAll>,
+       .rule = AddRule,
        .grad = NegGrad,
        .cpu = UnaryNumberCpu<NegOf>,
        .in_place = {0},
@@ -429,7 +434,7 @@ const std::vector<OpRow>& Rows() {
        .doc = "x, a constant to gradients",
        .kind = OpKind::kIdentity,
        .infer = InferSame<Domain::kAny>,
-       .rule = ElementwiseRule<Linearity::kAll>,
+       .rule = CopyRule,
        .cpu = CopyCpu,
        .samples = {"f32[4,6]"}},
   };

@@ -36,7 +36,7 @@ absl::StatusOr<std::vector<Type>> InferMatmul(const OpView& view) {
 Rule MatmulRule(const OpView& view) {
   const std::string a = view.attrs.Get<bool>("transpose_a") ? "km" : "mk";
   const std::string b = view.attrs.Get<bool>("transpose_b") ? "nk" : "kn";
-  return MakeRule(a + "," + b + "->mn", view.operands, view.results, Linearity::kOne);
+  return MakeRule(a + "," + b + "->mn", view.operands, view.results, Linear(Which::kOne));
 }
 
 std::vector<Value> MatmulGrad(const GradView& view) {

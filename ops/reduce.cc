@@ -36,11 +36,12 @@ absl::StatusOr<std::vector<Type>> InferReduce(const OpView& view) {
 
 absl::StatusOr<std::vector<Type>> InferMean(const OpView& view) {
   if (!IsFloat(view.operands[0].dtype))
-    return InvalidArgument("takes f32 or f64, got {}.", view.operands[0].ToString());
+    return InvalidArgument("takes f32, f64 or bf16, got {}.", view.operands[0].ToString());
   return InferReduce(view);
 }
 
-template <Linearity linear, ReduceOp op>
+// What is owed by the same reduction joins what the sharded dims leave owed.
+template <ReduceOp op>
 Rule ReduceRule(const OpView& view) {
   const Ints& dims = view.attrs.Get<Ints>("dims");
   std::string from, to;
@@ -49,7 +50,7 @@ Rule ReduceRule(const OpView& view) {
     if (!Contains(dims, d)) to += from.back();
     else if (view.attrs.Get<bool>("keep_dims")) to += '1';
   }
-  return MakeRule(from + "->" + to, view.operands, view.results, linear, op);
+  return MakeRule(from + "->" + to, view.operands, view.results, {{Which::kAll, op, op}}, op);
 }
 
 // Spreads a reduced value back over the operand's shape.
@@ -187,7 +188,7 @@ template <template <typename> typename F, bool is_mean = false>
 Kernel ReduceCpu(const KernelSpec& spec) {
   return Dispatch(spec.results[0].local.dtype, [&](auto zero) -> Kernel {
     using T = decltype(zero);
-    if constexpr (std::is_same_v<T, bool>) return {};
+    if constexpr (std::is_same_v<T, bool> || std::is_same_v<T, BFloat16>) return {};
     else return ReduceKernel<T, F<T>>(spec, is_mean);
   });
 }
@@ -230,7 +231,7 @@ const std::vector<OpRow>& Rows() {
        .doc = "sum over dims",
        .attrs = attrs,
        .infer = InferReduce,
-       .rule = ReduceRule<Linearity::kAll, ReduceOp::kSum>,
+       .rule = ReduceRule<ReduceOp::kSum>,
        .grad = SumGrad,
        .cpu = ReduceCpu<SumOf>,
        .samples = samples},
@@ -238,7 +239,7 @@ const std::vector<OpRow>& Rows() {
        .doc = "mean over dims",
        .attrs = attrs,
        .infer = InferMean,
-       .rule = ReduceRule<Linearity::kAll, ReduceOp::kSum>,
+       .rule = ReduceRule<ReduceOp::kSum>,
        .grad = MeanGrad,
        .cpu = ReduceCpu<SumOf, true>,
        .samples = samples},
@@ -246,7 +247,7 @@ const std::vector<OpRow>& Rows() {
        .doc = "maximum over dims; NaN if one is",
        .attrs = attrs,
        .infer = InferReduce,
-       .rule = ReduceRule<Linearity::kNone, ReduceOp::kMax>,
+       .rule = ReduceRule<ReduceOp::kMax>,
        .grad = MaxGrad,
        .cpu = ReduceCpu<MaxOf>,
        .samples = samples},

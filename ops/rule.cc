@@ -1,5 +1,7 @@
 #include "ops/rule.h"
 
+#include <utility>
+
 #include "base/status.h"
 
 namespace meshwork {
@@ -63,12 +65,69 @@ std::string Join(const Rule& rule, const std::vector<LetterList>& lists) {
   return out;
 }
 
+bool Takes(Which which, size_t i) {
+  return which == Which::kFirst ? i == 0 : which != Which::kAllButFirst || i != 0;
+}
+
+size_t CountOf(Which which, size_t operands) {
+  switch (which) {
+    case Which::kAll: return operands;
+    case Which::kAllButFirst: return operands - 1;
+    case Which::kOne:
+    case Which::kFirst: break;
+  }
+  return 1;
+}
+
 }  // namespace
 
+Passes MovesElements(Which operands) {
+  Passes passes;
+  for (ReduceOp op : kAllReduceOps) passes.push_back({operands, op, op});
+  return passes;
+}
+
+Passes Increasing() {
+  return {{Which::kAll, ReduceOp::kMax, ReduceOp::kMax}, {Which::kAll, ReduceOp::kMin, ReduceOp::kMin}};
+}
+
+Passes Decreasing() {
+  return {{Which::kAll, ReduceOp::kMax, ReduceOp::kMin}, {Which::kAll, ReduceOp::kMin, ReduceOp::kMax}};
+}
+
+Passes operator+(Passes a, const Passes& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+
+std::optional<PartialSet> Rule::PassOn(std::span<const PartialSet> operands, AxisSet sharded) const {
+  const PartialSet* owed = nullptr;
+  size_t count = 0;
+  for (const PartialSet& set : operands) {
+    if (set.empty()) continue;
+    if (owed != nullptr && set != *owed) return std::nullopt;
+    owed = &set;
+    ++count;
+  }
+  if (owed == nullptr) return PartialSet();
+  for (const Partial& partial : *owed)
+    if (sharded.Contains(partial.axis)) return std::nullopt;
+  for (const PartialPass& pass : passes) {
+    if (pass.in != owed->front().op || count != CountOf(pass.operands, operands.size())) continue;
+    bool fits = true;
+    for (size_t i = 0; i < operands.size(); ++i) fits &= operands[i].empty() || Takes(pass.operands, i);
+    if (!fits) continue;
+    PartialSet result = *owed;
+    for (Partial& partial : result) partial.op = pass.out;
+    return result;
+  }
+  return std::nullopt;
+}
+
 Rule MakeRule(std::string_view text, const std::vector<Type>& operands, const std::vector<Type>& results,
-              Linearity linear, ReduceOp reduce) {
+              Passes passes, ReduceOp reduce) {
   Rule rule;
-  rule.linear = linear;
+  rule.passes = std::move(passes);
   rule.reduce = reduce;
   const size_t arrow = text.find("->");
   MESHWORK_CHECK(arrow != std::string_view::npos, "rule {}", text);

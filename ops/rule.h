@@ -2,9 +2,11 @@
 //
 // Dims that carry the same letter are sharded alike. A letter that no result has is reduced: if it
 // is sharded, the result is partial over those axes. Marks say which letters must stay whole, and
-// `linear` how a partial operand may pass through the op without being reduced first.
+// `passes` how partial operands may pass through the op without being reduced first.
 #pragma once
 
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,14 +18,33 @@
 
 namespace meshwork {
 
-// How an op passes partial sums on.
-enum class Linearity {
-  kNone,         // every operand must be whole: exp, a bias added once
-  kAll,          // all operands are partial alike: add, concat, and every linear op of one operand
-  kOne,          // exactly one operand is partial: mul, matmul by a whole value
-  kFirst,        // only the first operand may be partial: div by a whole value
-  kAllButFirst,  // the first operand is whole, all others are partial alike: select
+// Which operands are partial where an op passes partial values on; the others are whole.
+enum class Which {
+  kAll,          // all alike: sums through add and concat, anything through an op of one operand
+  kOne,          // exactly one: sums through mul, and through matmul by a whole value
+  kFirst,        // the first: sums through div by a whole value
+  kAllButFirst,  // all but the first, alike: through select
 };
+
+// An op on operands that owe `in` gives a result that owes `out`: op(reduce_in(a_i)) = reduce_out(op(a_i)).
+struct PartialPass {
+  Which operands;
+  ReduceOp in = ReduceOp::kSum;
+  ReduceOp out = in;
+
+  bool operator==(const PartialPass&) const = default;
+};
+using Passes = absl::InlinedVector<PartialPass, 4>;
+
+// The op moves elements without looking at them, so that every reduction may wait.
+Passes MovesElements(Which operands = Which::kAll);
+// The op is linear over the reals and keeps no order: sums pass.
+inline Passes Linear(Which operands) { return {{operands}}; }
+// A function of one operand that grows (falls) with it, for every real number: maxima and minima pass.
+Passes Increasing();
+Passes Decreasing();
+// a, then b's.
+Passes operator+(Passes a, const Passes& b);
 
 struct Letter {
   char name;
@@ -40,8 +61,12 @@ struct Rule {
   std::vector<Letter> letters;
   std::vector<LetterList> operands;  // per operand, per dim: index into letters, or kNoLetter
   std::vector<LetterList> results;
-  Linearity linear = Linearity::kNone;
+  Passes passes;
   ReduceOp reduce = ReduceOp::kSum;  // what reduced letters are combined by
+
+  // What the result owes if the operands owe these, or nothing if the op cannot run so. Empty sets are
+  // whole operands. `sharded`: the axes of the op's letters, over which nothing may be owed.
+  std::optional<PartialSet> PassOn(std::span<const PartialSet> operands, AxisSet sharded) const;
 
   std::string ToString() const;  // "mk,kn->mn"; whole letters are followed by '!', kNoLetter is '1'
 };
@@ -49,6 +74,6 @@ struct Rule {
 // Builds a rule from "mk,kn->mn" and the types it is applied to; '!' after a letter's first use
 // marks it whole. Errors: none a user can cause; CHECKs that ranks and sizes agree.
 Rule MakeRule(std::string_view text, const std::vector<Type>& operands, const std::vector<Type>& results,
-              Linearity linear = Linearity::kNone, ReduceOp reduce = ReduceOp::kSum);
+              Passes passes = {}, ReduceOp reduce = ReduceOp::kSum);
 
 }  // namespace meshwork

@@ -42,7 +42,7 @@ Rule BroadcastToRule(const OpView& view) {
   for (int d = 0; d < view.results[0].rank(); ++d) to += static_cast<char>('a' + d);
   for (size_t i = 0; i < dims.size(); ++i)
     from += view.operands[0].shape[i] == view.results[0].shape[dims[i]] ? to[dims[i]] : '1';
-  return MakeRule(from + "->" + to, view.operands, view.results, Linearity::kAll);
+  return MakeRule(from + "->" + to, view.operands, view.results, MovesElements());
 }
 
 std::vector<Value> BroadcastToGrad(const GradView& view) {
@@ -102,7 +102,7 @@ Rule ReshapeRule(const OpView& view) {
   const Shape& to = view.results[0].shape;
   Rule rule{.operands = {LetterList(from.size(), kNoLetter)},
             .results = {LetterList(to.size(), kNoLetter)},
-            .linear = Linearity::kAll};
+            .passes = MovesElements()};
   if (NumElements(from) == 0) return rule;
   auto link = [&](size_t i, size_t j, int64_t size, bool must_divide) {
     const auto letter = static_cast<int8_t>(rule.letters.size());
@@ -167,7 +167,7 @@ Rule TransposeRule(const OpView& view) {
   std::string from, to;
   for (int d = 0; d < view.operands[0].rank(); ++d) from += static_cast<char>('a' + d);
   for (int64_t d : view.attrs.Get<Ints>("permutation")) to += from[d];
-  return MakeRule(from + "->" + to, view.operands, view.results, Linearity::kAll);
+  return MakeRule(from + "->" + to, view.operands, view.results, MovesElements());
 }
 
 std::vector<Value> TransposeGrad(const GradView& view) {
@@ -205,7 +205,7 @@ std::vector<Value> RelayoutGrad(const GradView& view) {
 Rule SameRule(const OpView& view) {
   std::string term;
   for (int d = 0; d < view.operands[0].rank(); ++d) term += static_cast<char>('a' + d);
-  return MakeRule(term + "->" + term, view.operands, view.results, Linearity::kAll);
+  return MakeRule(term + "->" + term, view.operands, view.results, MovesElements());
 }
 
 absl::StatusOr<std::vector<Type>> InferDimensionSize(const OpView& view) {

@@ -9,7 +9,7 @@
 namespace meshwork {
 
 std::string_view DTypeName(DType dtype) {
-  constexpr std::string_view kNames[] = {"f32", "f64", "i32", "i64", "bool"};
+  constexpr std::string_view kNames[] = {"f32", "f64", "bf16", "i32", "i64", "bool"};
   return kNames[static_cast<int>(dtype)];
 }
 
@@ -20,12 +20,12 @@ absl::StatusOr<DType> DTypeFromName(std::string_view name) {
     names.emplace_back(DTypeName(dtype));
   }
   std::string hint = DidYouMean(name, names);
-  return InvalidArgument("unknown dtype \"{}\"; one of f32, f64, i32, i64, bool{}", name,
+  return InvalidArgument("unknown dtype \"{}\"; one of f32, f64, bf16, i32, i64, bool{}", name,
                          hint.empty() ? "." : hint);
 }
 
 int64_t DTypeSize(DType dtype) {
-  constexpr int64_t kSizes[] = {4, 8, 4, 8, 1};
+  constexpr int64_t kSizes[] = {4, 8, 2, 4, 8, 1};
   return kSizes[static_cast<int>(dtype)];
 }
 

@@ -24,7 +24,7 @@ std::string ElementToString(DType dtype, const std::byte* p) {
     if constexpr (std::is_same_v<decltype(zero), bool>) {
       return std::string(*reinterpret_cast<const uint8_t*>(p) != 0 ? "true" : "false");
     } else {
-      return fmt::format("{}", *reinterpret_cast<const decltype(zero)*>(p));
+      return fmt::format("{}", Compute<decltype(zero)>(*reinterpret_cast<const decltype(zero)*>(p)));
     }
   });
 }

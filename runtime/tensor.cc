@@ -42,7 +42,8 @@ absl::StatusOr<double> Tensor::Scalar() const {
                            num_elements());
   }
   return Dispatch(dtype(), [&](auto zero) {
-    return static_cast<double>(*reinterpret_cast<const decltype(zero)*>(data_));
+    return static_cast<double>(
+        static_cast<Compute<decltype(zero)>>(*reinterpret_cast<const decltype(zero)*>(data_)));
   });
 }
 

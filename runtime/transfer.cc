@@ -20,7 +20,9 @@ using Arithmetic =
 
 template <ReduceOp op, typename T>
 T Combine(T a, T b) {
-  if constexpr (op == ReduceOp::kSum) {
+  if constexpr (std::is_same_v<T, BFloat16>) {
+    return T(Combine<op>(float{a}, float{b}));
+  } else if constexpr (op == ReduceOp::kSum) {
     return static_cast<T>(Arithmetic<T>(a) + Arithmetic<T>(b));
   } else if constexpr (op == ReduceOp::kProd) {
     return static_cast<T>(Arithmetic<T>(a) * Arithmetic<T>(b));
@@ -37,7 +39,7 @@ struct Bool {
 };
 template <ReduceOp op>
 Bool Combine(Bool a, Bool b) {
-  const bool any = op == ReduceOp::kSum || op == ReduceOp::kMax;
+  const bool any = op == ReduceOp::kSum || op == ReduceOp::kMax || op == ReduceOp::kOr;
   return {static_cast<uint8_t>(any ? a.byte | b.byte : a.byte & b.byte)};
 }
 
@@ -87,6 +89,8 @@ void ReduceTyped(ReduceOp op, std::byte* to, std::span<const std::byte* const> s
     case ReduceOp::kMax: return ReduceAs<ReduceOp::kMax, T>(typed, sources, offset, count);
     case ReduceOp::kMin: return ReduceAs<ReduceOp::kMin, T>(typed, sources, offset, count);
     case ReduceOp::kProd: return ReduceAs<ReduceOp::kProd, T>(typed, sources, offset, count);
+    case ReduceOp::kAnd: return ReduceAs<ReduceOp::kAnd, T>(typed, sources, offset, count);
+    case ReduceOp::kOr: return ReduceAs<ReduceOp::kOr, T>(typed, sources, offset, count);
   }
 }
 

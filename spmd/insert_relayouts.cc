@@ -193,13 +193,8 @@ class PartialFlow {
       const Node& node = graph_.nodes()[n];
       if (!choices_[n].has_value()) continue;  // relayout: whole in, whole out
       PartialSet owed = choices_[n]->reduced;
-      if (Accepts(n)) {
-        for (ValueId id : node.operands) {
-          if (seen(id).empty()) continue;
-          for (const Partial& partial : seen(id)) owed.push_back(partial);
-          break;
-        }
-      }
+      if (const std::optional<PartialSet> passed = PassedOn(n))
+        owed.insert(owed.end(), passed->begin(), passed->end());
       std::sort(owed.begin(), owed.end(), [](const Partial& a, const Partial& b) { return a.axis < b.axis; });
       for (ValueId id : node.results) owed_[id] = owed;
     }
@@ -208,7 +203,7 @@ class PartialFlow {
   bool TakeBack() {
     bool changed = false;
     for (size_t n = 0; n < graph_.nodes().size(); ++n) {
-      if (choices_[n].has_value() && Accepts(n)) continue;
+      if (choices_[n].has_value() && PassedOn(n).has_value()) continue;
       for (ValueId id : graph_.nodes()[n].operands) {
         if (seen(id).empty()) continue;
         kept_[id] = false;
@@ -265,42 +260,19 @@ class PartialFlow {
     return absorbed;
   }
 
-  // Whether the op may run on its operands as they are seen.
-  bool Accepts(size_t n) const {
-    const Node& node = graph_.nodes()[n];
+  // What the op's results owe for its operands as they are seen; nothing if it cannot run on them.
+  std::optional<PartialSet> PassedOn(size_t n) const {
     const Choice& choice = *choices_[n];
-    const PartialSet* partial = nullptr;
-    PartialSet first;
-    size_t count = 0;
-    for (size_t i = 0; i < node.operands.size(); ++i) {
-      const PartialSet set = seen(node.operands[i]);
-      if (set.empty()) continue;
-      if (partial != nullptr && set != first) return false;
-      first = set;
-      partial = &first;
-      ++count;
-      if (choice.rule.linear == Linearity::kFirst && i != 0) return false;
-      if (choice.rule.linear == Linearity::kAllButFirst && i == 0) return false;
-    }
-    if (partial == nullptr) return true;
-    switch (choice.rule.linear) {
-      case Linearity::kNone: return false;
-      case Linearity::kAll:
-        if (count != node.operands.size()) return false;
-        break;
-      case Linearity::kAllButFirst:
-        if (count + 1 != node.operands.size()) return false;
-        break;
-      case Linearity::kOne:
-      case Linearity::kFirst:
-        if (count != 1) return false;
-        break;
-    }
-    AxisSet used;
-    for (const AxisList& axes : choice.axes) used = used.Union(AxisSet(axes));
-    for (const Partial& p : first)
-      if (p.op != ReduceOp::kSum || used.Contains(p.axis)) return false;
-    return true;
+    absl::InlinedVector<PartialSet, 4> sets;
+    for (ValueId id : graph_.nodes()[n].operands) sets.push_back(seen(id));
+    AxisSet sharded;
+    for (const AxisList& axes : choice.axes) sharded = sharded.Union(AxisSet(axes));
+    std::optional<PartialSet> passed = choice.rule.PassOn(sets, sharded);
+    // Reductions of two kinds do not commute.
+    if (passed.has_value() && !passed->empty() && !choice.reduced.empty() &&
+        passed->front().op != choice.reduced.front().op)
+      return std::nullopt;
+    return passed;
   }
 
   const Graph& graph_;

@@ -29,7 +29,7 @@ constexpr uint64_t kMaxHeader = 100'000'000;  // as the reference implementation
 constexpr int kMaxDepth = 16;                 // of brackets in the header; the format needs 3
 
 std::string_view FormatName(DType dtype) {
-  constexpr std::string_view kNames[] = {"F32", "F64", "I32", "I64", "BOOL"};
+  constexpr std::string_view kNames[] = {"F32", "F64", "BF16", "I32", "I64", "BOOL"};
   return kNames[static_cast<int>(dtype)];
 }
 
@@ -195,7 +195,7 @@ absl::StatusOr<Entry> ReadEntry(std::string_view where, const std::string& name,
   const std::optional<DType> dtype =
       value["dtype"].is_string() ? DTypeFromFormatName(value["dtype"].get<std::string>()) : std::nullopt;
   if (!dtype.has_value()) {
-    return InvalidArgument("{}: its dtype is {}; F32, F64, I32, I64 and BOOL are read.", where,
+    return InvalidArgument("{}: its dtype is {}; F32, F64, BF16, I32, I64 and BOOL are read.", where,
                            Show(value["dtype"]));
   }
   const auto shape = ReadNumbers(value["shape"]);

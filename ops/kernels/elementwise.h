@@ -96,7 +96,13 @@ void ForEachRun(const BroadcastWalk<N>& walk, int64_t begin, int64_t end, Row&& 
 template <typename T>
 using Stored = std::conditional_t<std::is_same_v<T, bool>, uint8_t, T>;
 
-// out[i] = f(a[i]).
+// An element as it is computed with.
+template <typename T>
+Compute<T> Load(Stored<T> x) {
+  return static_cast<Compute<T>>(x);
+}
+
+// out[i] = f(a[i]), computed in Compute<In>.
 template <typename In, typename Out, typename F>
 Kernel UnaryKernel(const KernelSpec& spec, F f) {
   return {.run =
@@ -104,12 +110,12 @@ Kernel UnaryKernel(const KernelSpec& spec, F f) {
                 const Stored<In>* a = args.In<Stored<In>>(0);
                 Out* out = args.Out<Out>(0);
                 MESHWORK_INDEPENDENT
-                for (int64_t i = args.begin; i < args.end; ++i) out[i] = f(static_cast<In>(a[i]));
+                for (int64_t i = args.begin; i < args.end; ++i) out[i] = static_cast<Out>(f(Load<In>(a[i])));
               },
           .units = spec.results[0].local.num_elements()};
 }
 
-// out[i] = f(a[i], b[i]) with broadcast.
+// out[i] = f(a[i], b[i]) with broadcast, computed in Compute<In>.
 template <typename In, typename Out, typename F>
 Kernel BinaryKernel(const KernelSpec& spec, F f) {
   return {.run =
@@ -124,19 +130,21 @@ Kernel BinaryKernel(const KernelSpec& spec, F f) {
                              if (sa == 1 && sb == 1) {
                                MESHWORK_INDEPENDENT
                                for (int64_t i = 0; i < n; ++i)
-                                 out[i] = f(static_cast<In>(a[i]), static_cast<In>(b[i]));
+                                 out[i] = static_cast<Out>(f(Load<In>(a[i]), Load<In>(b[i])));
                              } else if (sa == 1 && sb == 0) {
-                               const In scalar = static_cast<In>(*b);
+                               const Compute<In> scalar = Load<In>(*b);
                                MESHWORK_INDEPENDENT
-                               for (int64_t i = 0; i < n; ++i) out[i] = f(static_cast<In>(a[i]), scalar);
+                               for (int64_t i = 0; i < n; ++i)
+                                 out[i] = static_cast<Out>(f(Load<In>(a[i]), scalar));
                              } else if (sa == 0 && sb == 1) {
-                               const In scalar = static_cast<In>(*a);
+                               const Compute<In> scalar = Load<In>(*a);
                                MESHWORK_INDEPENDENT
-                               for (int64_t i = 0; i < n; ++i) out[i] = f(scalar, static_cast<In>(b[i]));
+                               for (int64_t i = 0; i < n; ++i)
+                                 out[i] = static_cast<Out>(f(scalar, Load<In>(b[i])));
                              } else {
                                MESHWORK_INDEPENDENT
                                for (int64_t i = 0; i < n; ++i)
-                                 out[i] = f(static_cast<In>(a[i * sa]), static_cast<In>(b[i * sb]));
+                                 out[i] = static_cast<Out>(f(Load<In>(a[i * sa]), Load<In>(b[i * sb])));
                              }
                            });
               },

@@ -55,7 +55,7 @@ class RuleBook {
 
   bool Accepts(const Placement& placement) const {
     for (const Layout& layout : placement.operands)
-      if (layout.is_partial()) return AcceptsLinear(placement);
+      if (layout.is_partial()) return AcceptsPartial(placement);
     if (AcceptsLetter(placement, kNoLetter)) return true;
     for (size_t l = 0; l < rule_.letters.size(); ++l)
       if (MayBeCut(rule_.letters[l]) && AcceptsLetter(placement, static_cast<int8_t>(l))) return true;
@@ -88,35 +88,17 @@ class RuleBook {
     return true;
   }
 
-  bool AcceptsLinear(const Placement& placement) const {
-    const PartialSet sum = {{0, ReduceOp::kSum}};
-    size_t count = 0;
-    for (size_t i = 0; i < placement.operands.size(); ++i) {
-      const Layout& layout = placement.operands[i];
+  bool AcceptsPartial(const Placement& placement) const {
+    std::vector<PartialSet> owed;
+    for (const Layout& layout : placement.operands) {
       if (!layout.ShardedAxes().empty()) return false;
-      if (!layout.is_partial()) continue;
-      ++count;
-      if (!MayBePartial(i)) return false;
+      owed.push_back(layout.partials());
     }
-    if (count != NumPartial(placement.operands.size())) return false;
+    const std::optional<PartialSet> passed = rule_.PassOn(owed, AxisSet());
+    if (!passed.has_value()) return false;
     for (const Layout& result : placement.results)
-      if (!result.ShardedAxes().empty() || result.partials() != sum) return false;
+      if (!result.ShardedAxes().empty() || result.partials() != *passed) return false;
     return true;
-  }
-
-  bool MayBePartial(size_t operand) const {
-    switch (rule_.linear) {
-      case Linearity::kNone: return false;
-      case Linearity::kFirst: return operand == 0;
-      case Linearity::kAllButFirst: return operand != 0;
-      case Linearity::kAll:
-      case Linearity::kOne: break;
-    }
-    return true;
-  }
-  size_t NumPartial(size_t operands) const {
-    if (rule_.linear == Linearity::kAll) return operands;
-    return rule_.linear == Linearity::kAllButFirst ? operands - 1 : 1;
   }
 
   Rule rule_;

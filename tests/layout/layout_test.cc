@@ -75,7 +75,7 @@ TEST(LayoutTest, NamesShapesAndReductions) {
   for (ReduceOp op : {ReduceOp::kSum, ReduceOp::kMax, ReduceOp::kMin, ReduceOp::kProd})
     EXPECT_EQ(ReduceOpFromName(ReduceOpName(op)).value(), op);
   EXPECT_EQ(MessageOf(ReduceOpFromName("mean").status()),
-            "unknown reduction \"mean\"; one of sum, max, min, prod.");
+            "unknown reduction \"mean\"; one of sum, max, min, prod, and, or.");
 }
 
 TEST(LayoutTest, ChangesOneThingAtATime) {
@@ -162,9 +162,9 @@ TEST(LayoutTest, RejectsMalformedText) {
                     c.text, c.expected, c.column));
   }
   EXPECT_EQ(ErrorOf(Layout::Parse(mesh, "{_ | mean:a}")),
-            "Layout {_ | mean:a}: unknown reduction \"mean\"; one of sum, max, min, prod.");
+            "Layout {_ | mean:a}: unknown reduction \"mean\"; one of sum, max, min, prod, and, or.");
   EXPECT_EQ(ErrorOf(Layout::Parse(mesh, "{_ | }")),
-            "Layout {_ | }: unknown reduction \"\"; one of sum, max, min, prod.");
+            "Layout {_ | }: unknown reduction \"\"; one of sum, max, min, prod, and, or.");
 }
 
 // ---- The nesting rule, in numbers.

@@ -242,9 +242,9 @@ TEST(GraphTest, NamesTheNearestOp) {
 TEST(GraphTest, RejectsBadElementwiseOperands) {
   ExpectMessages({
       {[](Graph& g) { Exp(In(g, I32, {4})); return __LINE__; },
-       "exp (@): takes f32 or f64, got i32[4]."},
+       "exp (@): takes f32, f64 or bf16, got i32[4]."},
       {[](Graph& g) { Relu(In(g, BOOL, {4})); return __LINE__; },
-       "relu (@): takes f32 or f64, got bool[4]."},
+       "relu (@): takes f32, f64 or bf16, got bool[4]."},
       {[](Graph& g) { In(g, BOOL, {4}) + In(g, BOOL, {4}); return __LINE__; },
        "add (@): takes numbers, got bool[4]."},
       {[](Graph& g) { Neg(In(g, BOOL, {})); return __LINE__; },
@@ -333,7 +333,7 @@ TEST(GraphTest, RejectsBadReductionsAndProducts) {
       {[](Graph& g) { ReduceMax(In(g, F32, {4, 6}), {1, 0, 1}); return __LINE__; },
        "reduce_max (@): dims=[1,0,1] names dim 1 twice."},
       {[](Graph& g) { ReduceMean(In(g, I32, {4}), {0}); return __LINE__; },
-       "reduce_mean (@): takes f32 or f64, got i32[4]."},
+       "reduce_mean (@): takes f32, f64 or bf16, got i32[4]."},
       {[](Graph& g) { ReduceMean(In(g, F32, {}), {0}); return __LINE__; },
        "reduce_mean (@): dims names dim 0 of f32[], which has no dims."},
       {[](Graph& g) { Argmax(In(g, BOOL, {4}), 0); return __LINE__; },
@@ -446,7 +446,7 @@ TEST(GraphTest, RejectsBadCompositesAndGradients) {
 TEST(GraphTest, MistakesWithinCompositesStandWhereTheUserCalledThem) {
   ExpectMessages({
       {[](Graph& g) { LogSoftmax(In(g, I32, {4, 10})); return __LINE__; },
-       "exp (@): takes f32 or f64, got i32[4,10]."},
+       "exp (@): takes f32, f64 or bf16, got i32[4,10]."},
   });
 }
 

@@ -174,6 +174,8 @@ Tensor ReduceRows(const Tensor& terms, ReduceOp op) {
         case ReduceOp::kMax: sum = std::max(sum, x); break;
         case ReduceOp::kMin: sum = std::min(sum, x); break;
         case ReduceOp::kProd: sum *= x; break;
+        case ReduceOp::kAnd:
+        case ReduceOp::kOr: ADD_FAILURE() << "of bools";
       }
     }
     result.mutable_values<float>()[i] = sum;

@@ -87,8 +87,8 @@ inline Tensor Ramp(const Type& type, double scale = 1) {
   Dispatch(type.dtype, [&](auto zero) {
     using T = decltype(zero);
     if constexpr (!std::is_same_v<T, bool>) {
-      T next = 0;
-      for (T& x : tensor.mutable_values<T>()) x = static_cast<T>(scale * static_cast<double>(next += 1));
+      double next = 0;
+      for (T& x : tensor.mutable_values<T>()) x = static_cast<T>(scale * ++next);
     } else {
       bool next = false;
       for (T& x : tensor.mutable_values<T>()) x = next = !next;
