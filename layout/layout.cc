@@ -1,11 +1,8 @@
 #include "layout/layout.h"
 
 #include <algorithm>
-#include <cctype>
-#include <optional>
 
 #include "base/status.h"
-#include "base/suggest.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 
@@ -16,113 +13,40 @@ constexpr std::string_view kReduceOpNames[] = {"sum", "max", "min", "prod", "and
 
 int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-std::string RenderDim(const std::vector<std::string>& names) {
-  if (names.empty()) return "_";
-  if (names.size() == 1) return names[0];
-  return fmt::format("({})", fmt::join(names, ","));
+// How many axes from position i on cut a dim as one: the parts of a cut axis that follow each other.
+size_t RunLength(const Mesh& mesh, const AxisList& axes, size_t i) {
+  size_t n = 1;
+  while (i + n < axes.size() && axes[i + n] == axes[i + n - 1] + 1 && mesh.Continues(axes[i + n])) ++n;
+  return n;
 }
 
-std::vector<std::string> Names(const Mesh& mesh, const AxisList& axes) {
-  std::vector<std::string> names;
-  for (int axis : axes) names.push_back(mesh.axis(axis).name);
-  return names;
+// Calls f(number of blocks, device stride) per run: the run's coordinate is device / stride % blocks, because
+// its parts are neighbours in the mesh.
+template <typename F>
+void ForEachRun(const Mesh& mesh, const AxisList& axes, F&& f) {
+  for (size_t i = 0; i < axes.size();) {
+    const size_t n = RunLength(mesh, axes, i);
+    int64_t shards = 1;
+    for (size_t k = i; k < i + n; ++k) shards *= mesh.axis(axes[k]).size;
+    f(shards, mesh.stride(axes[i + n - 1]));
+    i += n;
+  }
 }
 
-// Finds the axes called `names`, marking them in `used`; `where` opens the error.
-absl::StatusOr<AxisList> Resolve(const Mesh& mesh, const std::vector<std::string>& names,
-                                 std::string_view where, AxisSet& used) {
-  AxisList axes;
-  for (const std::string& name : names) {
-    absl::StatusOr<int> axis = mesh.FindAxis(name);
-    if (!axis.ok()) return Annotate(axis.status(), fmt::format("Layout {}: ", where));
-    if (used.Contains(*axis)) {
-      return InvalidArgument("Layout {}: axis \"{}\" appears twice; an axis shards one dim, once.", where,
-                             name);
-    }
-    used.Add(*axis);
-    axes.push_back(*axis);
+bool IsPlain(const FactorList& factors) { return factors.size() == 1; }
+
+// Drops what says nothing: factors of one element, unsharded factors side by side. The product stays.
+FactorList Canonical(const FactorList& factors) {
+  FactorList result;
+  for (const Factor& factor : factors) {
+    if (factor.size == 1 && factor.axes.empty() && factors.size() > 1) continue;
+    if (!result.empty() && result.back().axes.empty() && factor.axes.empty())
+      result.back().size *= factor.size;
+    else result.push_back(factor);
   }
-  return axes;
+  if (result.empty()) result.push_back({1, {}});
+  return result;
 }
-
-// Recursive-descent reader of the text form.
-class LayoutReader {
- public:
-  LayoutReader(const Mesh& mesh, std::string_view text) : mesh_(mesh), text_(text) {}
-
-  absl::StatusOr<Layout> Read() {
-    if (!Take('{')) return Expected("{");
-    std::vector<AxisList> dims;
-    PartialSet partials;
-    if (Peek() != '}' && Peek() != '|') {
-      do {
-        std::vector<std::string> names;
-        RETURN_IF_ERROR(ReadNames(/*allow_unsharded=*/true, names));
-        ASSIGN_OR_RETURN(AxisList axes, Resolve(mesh_, names, text_, used_));
-        dims.push_back(axes);
-      } while (Take(','));
-    }
-    if (Take('|')) {
-      do {
-        std::string op_name = ReadName();
-        absl::StatusOr<ReduceOp> op = ReduceOpFromName(op_name);
-        if (!op.ok()) return Annotate(op.status(), fmt::format("Layout {}: ", text_));
-        if (!Take(':')) return Expected(":");
-        std::vector<std::string> names;
-        RETURN_IF_ERROR(ReadNames(/*allow_unsharded=*/false, names));
-        ASSIGN_OR_RETURN(AxisList axes, Resolve(mesh_, names, text_, used_));
-        for (int axis : axes) partials.push_back({axis, *op});
-      } while (Take(','));
-    }
-    if (!Take('}')) return Expected("}");
-    if (Peek() != '\0') return Expected("the end");
-    return Layout(mesh_, std::move(dims), std::move(partials));
-  }
-
- private:
-  char Peek() {
-    while (at_ < text_.size() && std::isspace(static_cast<unsigned char>(text_[at_]))) ++at_;
-    return at_ < text_.size() ? text_[at_] : '\0';
-  }
-  bool Take(char c) {
-    if (Peek() != c) return false;
-    ++at_;
-    return true;
-  }
-  std::string ReadName() {
-    Peek();
-    const size_t begin = at_;
-    while (at_ < text_.size() &&
-           (std::isalnum(static_cast<unsigned char>(text_[at_])) || text_[at_] == '_')) {
-      ++at_;
-    }
-    return std::string(text_.substr(begin, at_ - begin));
-  }
-  absl::Status ReadNames(bool allow_unsharded, std::vector<std::string>& names) {
-    const bool list = Take('(');
-    do {
-      std::string name = ReadName();
-      if (name.empty()) return Expected("an axis name");
-      if (name == "_") {
-        if (list || !allow_unsharded) return Expected("an axis name");
-        return absl::OkStatus();
-      }
-      names.push_back(std::move(name));
-    } while (list && Take(','));
-    if (list && !Take(')')) return Expected(")");
-    return absl::OkStatus();
-  }
-  absl::Status Expected(std::string_view what) {
-    return InvalidArgument(
-        "Layout {}: expected {} at column {}; a layout looks like {{batch, _}} or {{(a,b), _ | sum:c}}.",
-        text_, what, at_ + 1);
-  }
-
-  const Mesh& mesh_;
-  std::string_view text_;
-  size_t at_ = 0;
-  AxisSet used_;
-};
 
 }  // namespace
 
@@ -142,20 +66,8 @@ absl::StatusOr<ReduceOp> ReduceOpFromName(std::string_view name) {
   return InvalidArgument("unknown reduction \"{}\"; one of {}.", name, fmt::join(kReduceOpNames, ", "));
 }
 
-std::string LayoutSpecToString(const LayoutSpec& spec) {
-  std::vector<std::string> dims;
-  for (const DimSpec& dim : spec) dims.push_back(RenderDim(dim.axes()));
-  return fmt::format("{{{}}}", fmt::join(dims, ","));
-}
-
-LayoutSpec SpecOf(const Layout& layout) {
-  LayoutSpec spec;
-  for (const AxisList& axes : layout.dims()) spec.push_back(DimSpec(Names(layout.mesh(), axes)));
-  return spec;
-}
-
 Layout::Layout(Mesh mesh, std::vector<AxisList> dims, PartialSet partials)
-    : mesh_(std::move(mesh)), dims_(std::move(dims)), partials_(std::move(partials)) {
+    : mesh_(std::move(mesh)), axes_(std::move(dims)), partials_(std::move(partials)) {
   std::sort(partials_.begin(), partials_.end(),
             [](const Partial& a, const Partial& b) { return a.axis < b.axis; });
   AxisSet used;
@@ -164,31 +76,42 @@ Layout::Layout(Mesh mesh, std::vector<AxisList> dims, PartialSet partials)
                    ToString());
     used.Add(axis);
   };
-  for (const AxisList& axes : dims_)
+  for (const AxisList& axes : axes_)
     for (int axis : axes) use(axis);
-  for (const Partial& partial : partials_) use(partial.axis);
+  for (const Partial& partial : partials_) {
+    use(partial.axis);
+    MESHWORK_CHECK(partial.op == partials_[0].op, "{} owes reductions of two kinds", ToString());
+  }
 }
 
-absl::StatusOr<Layout> Layout::Create(const Mesh& mesh, const LayoutSpec& spec) {
-  const std::string where = LayoutSpecToString(spec);
-  AxisSet used;
-  std::vector<AxisList> dims;
-  for (const DimSpec& dim : spec) {
-    ASSIGN_OR_RETURN(AxisList axes, Resolve(mesh, dim.axes(), where, used));
-    dims.push_back(std::move(axes));
+Layout Layout::Strided(Mesh mesh, std::vector<FactorList> dims, PartialSet partials) {
+  std::vector<AxisList> axes;
+  std::vector<Shape> sizes;
+  bool is_strided = false;
+  for (const FactorList& dim : dims) {
+    const FactorList factors = Canonical(dim);
+    is_strided |= !IsPlain(factors);
+    sizes.emplace_back();
+    for (const Factor& factor : factors) {
+      axes.push_back(factor.axes);
+      if (!IsPlain(factors)) sizes.back().push_back(factor.size);
+    }
   }
-  return Layout(mesh, std::move(dims));
+  Layout layout(std::move(mesh), std::move(axes), std::move(partials));
+  if (is_strided) layout.factors_ = std::move(sizes);
+  return layout;
 }
 
 Layout Layout::Replicated(const Mesh& mesh, int rank) { return Layout(mesh, std::vector<AxisList>(rank)); }
 
-absl::StatusOr<Layout> Layout::Parse(const Mesh& mesh, std::string_view text) {
-  return LayoutReader(mesh, text).Read();
+const std::vector<AxisList>& Layout::dims() const {
+  MESHWORK_CHECK(!is_strided(), "{}", ToString());
+  return axes_;
 }
 
 AxisSet Layout::ShardedAxes() const {
   AxisSet set;
-  for (const AxisList& axes : dims_) set = set.Union(AxisSet(axes));
+  for (const AxisList& axes : axes_) set = set.Union(AxisSet(axes));
   return set;
 }
 
@@ -198,96 +121,213 @@ AxisSet Layout::PartialAxes() const {
   return set;
 }
 
-Layout Layout::WithDim(int d, AxisList axes) const {
-  std::vector<AxisList> dims = dims_;
-  dims[d] = std::move(axes);
-  return Layout(mesh_, std::move(dims), partials_);
+// ---- Factors.
+
+int Layout::FirstFactor(int d) const {
+  if (!is_strided()) return d;
+  int first = 0;
+  for (int e = 0; e < d; ++e) first += factors_[e].empty() ? 1 : static_cast<int>(factors_[e].size());
+  return first;
 }
 
-Layout Layout::WithPartials(PartialSet partials) const { return Layout(mesh_, dims_, std::move(partials)); }
+FactorList Layout::Factors(int d, int64_t size) const {
+  const int first = FirstFactor(d);
+  if (!IsStrided(d)) return {{size, axes_[first]}};
+  FactorList factors;
+  for (size_t f = 0; f < factors_[d].size(); ++f)
+    factors.push_back({factors_[d][f], axes_[first + static_cast<int>(f)]});
+  return factors;
+}
+
+Shape Layout::FactorShape(const Shape& global) const {
+  if (!is_strided()) return global;
+  Shape shape;
+  for (int d = 0; d < rank(); ++d)
+    for (const Factor& factor : Factors(d, global[d])) shape.push_back(factor.size);
+  return shape;
+}
+
+absl::Status Layout::Fits(const Shape& global) const {
+  if (static_cast<int>(global.size()) != rank())
+    return InvalidArgument("layout {} has {} dims, the shape {} has {}; give one entry per dim.", ToString(),
+                           rank(), ShapeToString(global), global.size());
+  for (int d = 0; d < rank(); ++d) {
+    if (IsStrided(d) && NumElements(factors_[d]) != global[d])
+      return InvalidArgument("layout {}: the factors of dim {} make {} elements, the shape {} has {} there.",
+                             ToString(), d, NumElements(factors_[d]), ShapeToString(global), global[d]);
+  }
+  return absl::OkStatus();
+}
+
+Shape Layout::Split(const Shape& shape, const Shape& index) const {
+  if (!is_strided()) return index;
+  Shape split;
+  for (int d = 0; d < rank(); ++d) {
+    const FactorList factors = Factors(d, shape[d]);
+    split.resize(split.size() + factors.size());
+    int64_t rest = index[d];
+    for (size_t f = factors.size(); f-- > 0;) {
+      split[split.size() - factors.size() + f] = f == 0 ? rest : rest % factors[f].size;
+      rest /= factors[f].size;
+    }
+  }
+  return split;
+}
+
+Shape Layout::Join(const Shape& shape, const Shape& index) const {
+  if (!is_strided()) return index;
+  Shape joined(rank(), 0);
+  size_t f = 0;
+  for (int d = 0; d < rank(); ++d)
+    for (const Factor& factor : Factors(d, shape[d])) joined[d] = joined[d] * factor.size + index[f++];
+  return joined;
+}
+
+// ---- Copies.
+
+Layout Layout::On(const Mesh& finer) const {
+  if (mesh_ == finer) return *this;
+  Layout result = *this;
+  result.mesh_ = finer;
+  for (AxisList& axes : result.axes_) axes = mesh_.On(finer, axes);
+  result.partials_.clear();
+  for (const Partial& partial : partials_)
+    for (int axis : mesh_.On(finer, {partial.axis})) result.partials_.push_back({axis, partial.op});
+  return result;
+}
+
+Layout Layout::WithDim(int d, AxisList axes) const {
+  MESHWORK_CHECK(!IsStrided(d), "dim {} of {}", d, ToString());
+  std::vector<AxisList> all = axes_;
+  all[FirstFactor(d)] = std::move(axes);
+  Layout result(mesh_, std::move(all), partials_);
+  result.factors_ = factors_;
+  return result;
+}
+
+Layout Layout::WithPartials(PartialSet partials) const {
+  Layout result(mesh_, axes_, std::move(partials));
+  result.factors_ = factors_;
+  return result;
+}
 
 Layout Layout::WithoutTrivialAxes() const {
-  std::vector<AxisList> dims = dims_;
+  auto is_trivial = [&](int a) { return mesh_.axis(a).size == 1; };
+  std::vector<AxisList> all = axes_;
   PartialSet partials;
-  for (AxisList& axes : dims) {
-    axes.erase(std::remove_if(axes.begin(), axes.end(), [&](int a) { return mesh_.axis(a).size == 1; }),
-               axes.end());
-  }
+  for (AxisList& axes : all) axes.erase(std::remove_if(axes.begin(), axes.end(), is_trivial), axes.end());
   for (const Partial& partial : partials_)
-    if (mesh_.axis(partial.axis).size > 1) partials.push_back(partial);
-  return Layout(mesh_, std::move(dims), std::move(partials));
+    if (!is_trivial(partial.axis)) partials.push_back(partial);
+  Layout result(mesh_, std::move(all), std::move(partials));
+  result.factors_ = factors_;
+  return result;
 }
 
+// ---- Arithmetic.
+
 int64_t BlockSize(const Mesh& mesh, const AxisList& axes, int64_t size) {
-  for (int axis : axes) size = CeilDiv(size, mesh.axis(axis).size);
+  ForEachRun(mesh, axes, [&](int64_t shards, int64_t) { size = CeilDiv(size, shards); });
   return size;
 }
 
 Extent ExtentOf(const Mesh& mesh, const AxisList& axes, int64_t size, int64_t device) {
   int64_t start = 0, end = size, block = size;
-  for (int axis : axes) {
-    block = CeilDiv(block, mesh.axis(axis).size);
-    start += mesh.CoordinateOn(axis, device) * block;
+  ForEachRun(mesh, axes, [&](int64_t shards, int64_t stride) {
+    block = CeilDiv(block, shards);
+    start += device / stride % shards * block;
     end = std::min(end, start + block);
-  }
+  });
   // A block that begins at or past the end of its enclosing block is empty.
   return {std::min(start, end), std::max<int64_t>(end - start, 0)};
 }
 
+bool Nests(const Mesh& mesh, const AxisList& axes, size_t count, int64_t size) {
+  for (size_t i = 0; i < count;) {
+    const size_t n = RunLength(mesh, axes, i);
+    if (i + n <= count) {
+      i += n;
+      continue;
+    }
+    const AxisList outer(axes.begin(), axes.begin() + static_cast<int64_t>(count));
+    const AxisList run(axes.begin(), axes.begin() + static_cast<int64_t>(i + n));
+    const AxisList rest(axes.begin() + static_cast<int64_t>(count),
+                        axes.begin() + static_cast<int64_t>(i + n));
+    return BlockSize(mesh, outer, size) == BlockSize(mesh, run, size) * mesh.GroupSize(rest);
+  }
+  return true;
+}
+
 Shape Layout::LocalShape(const Shape& global) const {
   MESHWORK_CHECK(static_cast<int>(global.size()) == rank(), "{} for {}", ShapeToString(global), ToString());
-  Shape local(global.size());
-  for (int d = 0; d < rank(); ++d) local[d] = BlockSize(mesh_, dims_[d], global[d]);
+  Shape local(global.size(), 1);
+  for (int d = 0; d < rank(); ++d)
+    for (const Factor& factor : Factors(d, global[d])) local[d] *= BlockSize(mesh_, factor.axes, factor.size);
   return local;
 }
 
 Block Layout::BlockOf(const Shape& global, int64_t device) const {
-  Block block(global.size());
-  for (int d = 0; d < rank(); ++d) block[d] = ExtentOf(mesh_, dims_[d], global[d], device);
+  const Shape shape = FactorShape(global);
+  Block block(shape.size());
+  for (size_t f = 0; f < shape.size(); ++f) block[f] = ExtentOf(mesh_, axes_[f], shape[f], device);
   return block;
 }
 
 bool Layout::IsPadded(const Shape& global, int d) const {
-  return BlockSize(mesh_, dims_[d], global[d]) * NumShards(d) != global[d];
+  for (const Factor& factor : Factors(d, global[d]))
+    if (BlockSize(mesh_, factor.axes, factor.size) * mesh_.GroupSize(factor.axes) != factor.size) return true;
+  return false;
+}
+
+bool Layout::IsHeld(const Shape& global, int64_t device, const Shape& local) const {
+  const Layout flat = Flat();
+  const Shape shape = FactorShape(global), blocks = flat.LocalShape(shape);
+  const Block block = BlockOf(global, device);
+  for (int d = 0, f = 0; d < rank(); ++d) {
+    const int count = static_cast<int>(Factors(d, global[d]).size());
+    int64_t rest = local[d];
+    for (int i = f + count - 1; i >= f; --i) {
+      const int64_t at = i == f ? rest : rest % blocks[i];
+      if (at < 0 || at >= block[i].size) return false;
+      rest /= blocks[i];
+    }
+    f += count;
+  }
+  return true;
 }
 
 Shape Layout::GlobalIndex(const Shape& global, int64_t device, const Shape& local) const {
-  Shape index(local.size());
-  for (int d = 0; d < rank(); ++d) {
-    const Extent extent = ExtentOf(mesh_, dims_[d], global[d], device);
-    MESHWORK_CHECK(local[d] >= 0 && local[d] < extent.size, "local {} on dim {}", local[d], d);
-    index[d] = extent.start + local[d];
+  MESHWORK_CHECK(IsHeld(global, device, local), "local {} of {} {}", ShapeToString(local),
+                 ShapeToString(global), ToString());
+  const Shape shape = FactorShape(global), blocks = Flat().LocalShape(shape);
+  const Block block = BlockOf(global, device);
+  Shape index(shape.size());
+  for (int d = 0, f = 0; d < rank(); ++d) {
+    const int count = static_cast<int>(Factors(d, global[d]).size());
+    int64_t rest = local[d];
+    for (int i = f + count - 1; i >= f; --i) {
+      index[i] = block[i].start + (i == f ? rest : rest % blocks[i]);
+      rest /= blocks[i];
+    }
+    f += count;
   }
-  return index;
+  return Join(global, index);
 }
 
 Layout::Location Layout::Locate(const Shape& global, const Shape& index) const {
-  Location location{0, Shape(index.size())};
-  for (int d = 0; d < rank(); ++d) {
-    int64_t offset = index[d], block = global[d];
-    for (int axis : dims_[d]) {
-      block = CeilDiv(block, mesh_.axis(axis).size);
-      location.device += offset / block * mesh_.stride(axis);
-      offset %= block;
+  const Shape shape = FactorShape(global), split = Split(global, index);
+  Location location{0, Shape(index.size(), 0)};
+  for (int d = 0, f = 0; d < rank(); ++d) {
+    for (size_t count = Factors(d, global[d]).size(); count-- > 0; ++f) {
+      int64_t offset = split[f], block = shape[f];
+      ForEachRun(mesh_, axes_[f], [&](int64_t shards, int64_t stride) {
+        block = CeilDiv(block, shards);
+        location.device += offset / block * stride;
+        offset %= block;
+      });
+      location.local[d] = location.local[d] * block + offset;
     }
-    location.local[d] = offset;
   }
   return location;
-}
-
-std::string Layout::ToString() const {
-  std::vector<std::string> dims;
-  for (const AxisList& axes : dims_) dims.push_back(RenderDim(Names(mesh_, axes)));
-  std::string out = fmt::format("{{{}", fmt::join(dims, ","));
-  std::vector<std::string> owed;
-  for (ReduceOp op : kAllReduceOps) {
-    std::vector<std::string> names;
-    for (const Partial& partial : partials_)
-      if (partial.op == op) names.push_back(mesh_.axis(partial.axis).name);
-    if (!names.empty()) owed.push_back(fmt::format("{}:{}", ReduceOpName(op), RenderDim(names)));
-  }
-  if (!owed.empty()) out += fmt::format("{}| {}", dims.empty() ? "" : " ", fmt::join(owed, ", "));
-  return out + "}";
 }
 
 }  // namespace meshwork

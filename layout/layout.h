@@ -7,12 +7,18 @@
 //
 // Per dim, an ordered list of axes (major to minor), empty where the dim is UNSHARDED; beside them
 // the axes on which the value is *partial*: a reduction over them is still owed, so the value is
-// the sum (max, …) of what the devices of such a group hold.
+// the sum (max, …) of what the devices of such a group hold. A value owes reductions of one kind.
 //
 // Axes on a dim nest: with sizes k1, k2 and n elements, b1 = ⌈n/k1⌉, b2 = ⌈b1/k2⌉, device (i,j)
 // owns [i·b1 + j·b2, min(i·b1 + (j+1)·b2, (i+1)·b1, n)). So gathering the minor axis of
-// {(batch,model)} gives exactly {batch}. Local buffers have block shape; a short block's tail is
-// padding, whose content is arbitrary.
+// {(batch,model)} gives exactly {batch}. Parts of one cut axis that follow each other cut a dim as the one
+// axis that they are, so that a layout means the same on a mesh that is cut further; see Nests. Local buffers
+// have block shape; a short block's tail is padding, whose content is arbitrary.
+//
+// A *strided* dim is written as factors, major to minor: element i of a dim {8@x*4} is element
+// (i / 4, i % 4) of an 8 by 4 array, whose dims are cut each for itself. It is what a reshape leaves without
+// communication: [8,8] {x,y} read as [64] is {8@x*8@y}. A device's part of it is no interval but still a box,
+// in the space of factors (FactorShape, Flat).
 //
 // Layout is an immutable value; all functions are const and thread-safe.
 #pragma once
@@ -24,6 +30,7 @@
 #include <vector>
 
 #include "absl/container/inlined_vector.h"
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "mesh/mesh.h"
 
@@ -42,19 +49,41 @@ absl::StatusOr<ReduceOp> ReduceOpFromName(std::string_view name);  // error: unk
 
 struct Unsharded {};
 inline constexpr Unsharded UNSHARDED;
+// Of a pin (see LayoutPin): the compiler chooses; the dim keeps the axes that the operand has.
+struct Open {};
+inline constexpr Open OPEN;
+struct Match {};
+inline constexpr Match MATCH;
 
-// How a user names the sharding of one dim: UNSHARDED, "batch", or {"batch", "model"}.
+// How a user names one factor of a strided dim: its size and its axes.
+struct FactorSpec {
+  int64_t size;
+  std::vector<std::string> axes = {};
+};
+
+// Whether a pin fixes a dim, leaves it to the compiler, or keeps what is there.
+enum class DimMode : uint8_t { kLocked, kOpen, kMatch };
+
+// How a user names the sharding of one dim: UNSHARDED, "batch", {"batch", "model"}, a part "model:(2)4" of
+// an axis, OPEN, MATCH, or DimSpec::Factors({{8, {"x"}}, {8}}).
 class DimSpec {
  public:
   DimSpec(Unsharded) {}                                  // NOLINT: implicit by design
+  DimSpec(Open) : mode_(DimMode::kOpen) {}               // NOLINT
+  DimSpec(Match) : mode_(DimMode::kMatch) {}             // NOLINT
   DimSpec(const char* axis) : axes_{axis} {}             // NOLINT
   DimSpec(std::string axis) : axes_{std::move(axis)} {}  // NOLINT
   DimSpec(std::initializer_list<const char*> axes) : axes_(axes.begin(), axes.end()) {}
   explicit DimSpec(std::vector<std::string> axes) : axes_(std::move(axes)) {}
+  static DimSpec Factors(std::vector<FactorSpec> factors);
   const std::vector<std::string>& axes() const { return axes_; }
+  const std::vector<FactorSpec>& factors() const { return factors_; }
+  DimMode mode() const { return mode_; }
 
  private:
   std::vector<std::string> axes_;
+  std::vector<FactorSpec> factors_;  // empty: the dim is one factor, on axes_
+  DimMode mode_ = DimMode::kLocked;
 };
 using LayoutSpec = std::vector<DimSpec>;
 std::string LayoutSpecToString(const LayoutSpec& spec);
@@ -75,50 +104,85 @@ struct Extent {
 };
 using Block = absl::InlinedVector<Extent, 4>;
 
+// One factor of a dim: so many elements, cut by these axes.
+struct Factor {
+  int64_t size;
+  AxisList axes;
+  bool operator==(const Factor&) const = default;
+};
+using FactorList = absl::InlinedVector<Factor, 1>;  // major to minor
+
 class Layout {
  public:
   // The layout of a scalar, on the mesh of one device.
   Layout() = default;
 
-  // REQUIRES: axes are positions in `mesh`, each used at most once over dims and partials.
+  // REQUIRES: axes are positions in `mesh`, each used at most once over dims and partials; partials are of
+  // one kind.
   Layout(Mesh mesh, std::vector<AxisList> dims, PartialSet partials = {});
+  // As above with factors; a dim of one factor is a plain one. REQUIRES: sizes are at least 1.
+  static Layout Strided(Mesh mesh, std::vector<FactorList> dims, PartialSet partials = {});
 
-  // Errors: an axis the mesh does not have (with the nearest name), an axis used twice.
+  // The layout is on `mesh`, cut as the sub-axes of the spec want it.
+  // Errors: an axis the mesh does not have (with the nearest name), an axis used twice, a sub-axis that is
+  // none, OPEN or MATCH.
   static absl::StatusOr<Layout> Create(const Mesh& mesh, const LayoutSpec& spec);
   // Everything on every device.
   static Layout Replicated(const Mesh& mesh, int rank);
-  // Reads the text form: {batch, _}, {(batch,model), _}, {_ | sum:model}, {| sum:(batch,model)}.
+  // Reads the text form: {batch, _}, {(batch,model), _}, {_ | sum:model}, {| sum:(batch,model)},
+  // {model:(2)4}, {8@x*4@(y,z)*2, _}. Errors: text of another form; those of Create.
   static absl::StatusOr<Layout> Parse(const Mesh& mesh, std::string_view text);
 
   const Mesh& mesh() const { return mesh_; }
-  int rank() const { return static_cast<int>(dims_.size()); }
-  const std::vector<AxisList>& dims() const { return dims_; }
-  const AxisList& dim(int d) const { return dims_[d]; }
+  int rank() const { return static_cast<int>(is_strided() ? factors_.size() : axes_.size()); }
+  // REQUIRES: !is_strided().
+  const std::vector<AxisList>& dims() const;
+  // REQUIRES: !IsStrided(d).
+  const AxisList& dim(int d) const { return axes_[FirstFactor(d)]; }
   const PartialSet& partials() const { return partials_; }
   bool is_partial() const { return !partials_.empty(); }
   AxisSet ShardedAxes() const;
   AxisSet PartialAxes() const;
   bool IsReplicated() const { return ShardedAxes().empty() && !is_partial(); }
 
-  // Copies with one thing changed.
+  // ---- Strided dims.
+  bool is_strided() const { return !factors_.empty(); }
+  bool IsStrided(int d) const { return is_strided() && !factors_[d].empty(); }
+  // The factors of dim d of `size` elements: one, unless it is strided.
+  FactorList Factors(int d, int64_t size) const;
+  // The layout with each factor a dim; itself if nothing is strided. It is that of the tensor reshaped to
+  // FactorShape, in which each device holds a box.
+  Layout Flat() const { return Layout(mesh_, axes_, partials_); }
+  Shape FactorShape(const Shape& global) const;
+
+  // Whether a tensor of this shape can be laid out so. Errors: another rank; factors whose product is not the
+  // size of their dim.
+  absl::Status Fits(const Shape& global) const;
+
+  // The same layout on this mesh cut further. REQUIRES: `finer` is mesh(), cut further or not at all.
+  Layout On(const Mesh& finer) const;
+
+  // Copies with one thing changed. REQUIRES: !IsStrided(d).
   Layout WithDim(int d, AxisList axes) const;
   Layout WithPartials(PartialSet partials) const;
   Layout WithoutPartials() const { return WithPartials({}); }
   // Axes of size 1 shard nothing and owe nothing; the compiler works on layouts without them.
   Layout WithoutTrivialAxes() const;
 
-  // Number of blocks of dim d, empty ones included.
-  int64_t NumShards(int d) const { return mesh_.GroupSize(dims_[d]); }
+  // Number of blocks of dim d, empty ones included. REQUIRES: !IsStrided(d).
+  int64_t NumShards(int d) const { return mesh_.GroupSize(dim(d)); }
   // Block shape: what every device allocates. REQUIRES: global.size() == rank().
   Shape LocalShape(const Shape& global) const;
-  // What `device` holds. Law: the blocks of the devices with equal coordinates on the axes that
-  // shard nothing are the same; over the others they partition the tensor.
+  // What `device` holds, a box in FactorShape(global). Law: the blocks of the devices with equal coordinates
+  // on the axes that shard nothing are the same; over the others they partition the tensor.
   Block BlockOf(const Shape& global, int64_t device) const;
   // True if some device's block is shorter than LocalShape on dim d.
   bool IsPadded(const Shape& global, int d) const;
 
-  // (device, local index) -> global index. REQUIRES: local lies in BlockOf(global, device).
+  // (device, local index) -> global index. REQUIRES: IsHeld(global, device, local).
   Shape GlobalIndex(const Shape& global, int64_t device, const Shape& local) const;
+  // Whether the element of the device's buffer is one of the tensor; padding otherwise.
+  bool IsHeld(const Shape& global, int64_t device, const Shape& local) const;
   // The inverse: the lowest device that holds `index`, and where.
   // Law: GlobalIndex(g, Locate(g, i).device, Locate(g, i).local) == i.
   struct Location {
@@ -127,17 +191,45 @@ class Layout {
   };
   Location Locate(const Shape& global, const Shape& index) const;
 
-  std::string ToString() const;  // "{(batch,model),_ | sum:x}"; law: Parse(ToString(l)) == l
+  std::string ToString() const;  // "{(batch,model),_ | sum:x}"; law: Parse(mesh(), ToString()) == *this
   bool operator==(const Layout&) const = default;
 
  private:
+  int FirstFactor(int d) const;
+  // An index of `shape` as one of FactorShape(shape), and back.
+  Shape Split(const Shape& shape, const Shape& index) const;
+  Shape Join(const Shape& shape, const Shape& index) const;
+
   Mesh mesh_;
-  std::vector<AxisList> dims_;
+  std::vector<AxisList> axes_;  // per factor
+  std::vector<Shape>
+      factors_;  // per dim the sizes of its factors, none for a plain one; empty if all are plain
   PartialSet partials_;
+};
+
+// What a user asks of a value's layout: locked dims, dims that the compiler chooses (OPEN, "?"), and dims
+// that a relayout takes as they are (MATCH).
+struct LayoutPin {
+  Layout layout;                            // whole along dims that are not locked
+  absl::InlinedVector<DimMode, 4> modes{};  // per dim; empty if all are locked
+
+  // Errors: as Layout::Create and Layout::Parse, but for OPEN and MATCH.
+  static absl::StatusOr<LayoutPin> Create(const Mesh& mesh, const LayoutSpec& spec);
+  static absl::StatusOr<LayoutPin> Parse(const Mesh& mesh, std::string_view text);
+
+  DimMode mode(int d) const { return modes.empty() ? DimMode::kLocked : modes[d]; }
+  bool is_locked() const { return modes.empty(); }
+  bool Has(DimMode mode) const;
+  std::string ToString() const;  // "{batch,?,MATCH}"; law: Parse(layout.mesh(), ToString()) == *this
+  bool operator==(const LayoutPin&) const = default;
 };
 
 // The spec that Layout::Create makes this whole layout of.
 LayoutSpec SpecOf(const Layout& layout);
+
+// Whether the blocks that `axes` cut a dim of `size` elements into are those of its first `count` axes, cut
+// further: always, unless the cut lies between parts of one mesh axis and the dim is uneven there.
+bool Nests(const Mesh& mesh, const AxisList& axes, size_t count, int64_t size);
 
 // Extent of a dim of `size` elements for `device`, by the nesting rule.
 Extent ExtentOf(const Mesh& mesh, const AxisList& axes, int64_t size, int64_t device);

@@ -2,26 +2,31 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 
 #include "base/status.h"
 
 namespace meshwork {
 namespace {
 
-bool IsPrefix(const AxisList& prefix, const AxisList& list) {
-  return prefix.size() <= list.size() && std::equal(prefix.begin(), prefix.end(), list.begin());
+AxisList Concat(AxisList a, const AxisList& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
 }
 
-AxisList Append(AxisList list, int axis) {
-  list.push_back(axis);
-  return list;
+AxisList First(const AxisList& axes, size_t count) {
+  return AxisList(axes.begin(), axes.begin() + static_cast<int64_t>(count));
+}
+AxisList From(const AxisList& axes, size_t begin) {
+  return AxisList(axes.begin() + static_cast<int64_t>(begin), axes.end());
 }
 
 class Planner {
  public:
   Planner(const Layout& from, const Layout& to, const Shape& shape) : at_(from), to_(to), shape_(shape) {}
 
-  RelayoutPlan Plan() {
+  std::vector<RelayoutStep> Plan() {
+    std::vector<RelayoutStep> steps;
     while (at_ != to_) {
       std::optional<RelayoutStep> step = Slice();
       if (!step) step = Permute();
@@ -32,18 +37,43 @@ class Planner {
       if (!step) step = AllReduce(/*unwanted_only=*/false);
       MESHWORK_CHECK(step.has_value(), "{} -> {}", at_.ToString(), to_.ToString());
       step->wire_elements = WireElements(*step);
-      plan_.wire_elements += step->wire_elements;
+      step->shape = shape_;
       at_ = step->result;
-      plan_.steps.push_back(*std::move(step));
+      steps.push_back(*std::move(step));
     }
-    return std::move(plan_);
+    return steps;
   }
 
  private:
-  // The next axis the target wants on dim d, if what is there is a prefix of the wish.
-  std::optional<int> NextWanted(int d) const {
-    if (!IsPrefix(at_.dim(d), to_.dim(d)) || at_.dim(d).size() == to_.dim(d).size()) return std::nullopt;
-    return to_.dim(d)[at_.dim(d).size()];
+  bool NestsAt(const AxisList& axes, size_t count, int d) const {
+    return Nests(to_.mesh(), axes, count, shape_[d]);
+  }
+
+  // Whether the blocks that dim d has are those of the target, cut less often.
+  bool IsPrefix(const Layout& layout, int d) const {
+    const AxisList& have = layout.dim(d);
+    const AxisList& wish = to_.dim(d);
+    return have.size() <= wish.size() && std::equal(have.begin(), have.end(), wish.begin()) &&
+           NestsAt(wish, have.size(), d);
+  }
+
+  // The next axes the target wants on dim d, if what is there is a prefix of the wish: one, or as many parts
+  // of one axis as go together.
+  AxisList NextWanted(const Layout& layout, int d) const {
+    const AxisList& wish = to_.dim(d);
+    const size_t begin = layout.dim(d).size();
+    if (!IsPrefix(layout, d) || begin == wish.size()) return {};
+    size_t end = begin + 1;
+    while (!NestsAt(wish, end, d)) ++end;
+    return From(First(wish, end), begin);
+  }
+
+  // The minor axes of dim d: one, or as many parts of one axis as go together.
+  AxisList Minor(int d) const {
+    const AxisList& have = at_.dim(d);
+    size_t begin = have.size() - 1;
+    while (!NestsAt(have, begin, d)) --begin;
+    return From(have, begin);
   }
 
   // All axes in a row that the device can cut by itself, as one step.
@@ -52,11 +82,11 @@ class Planner {
     for (int d = 0; d < at_.rank(); ++d) {
       Layout result = at_;
       AxisList axes;
-      while (IsPrefix(result.dim(d), to_.dim(d)) && result.dim(d).size() < to_.dim(d).size()) {
-        const int axis = to_.dim(d)[result.dim(d).size()];
-        if (used.Contains(axis)) break;
-        axes.push_back(axis);
-        result = result.WithDim(d, Append(result.dim(d), axis));
+      while (true) {
+        const AxisList next = NextWanted(result, d);
+        if (next.empty() || used.Intersects(AxisSet(next))) break;
+        axes = Concat(axes, next);
+        result = result.WithDim(d, Concat(result.dim(d), next));
       }
       if (!axes.empty()) return RelayoutStep{RelayoutKind::kShardSlice, axes, d, -1, ReduceOp::kSum, result};
     }
@@ -77,37 +107,35 @@ class Planner {
                         result.WithPartials(at_.partials())};
   }
 
-  // The minor axis of one dim is the next wish of another.
+  // The minor axes of one dim are the next wish of another.
   std::optional<RelayoutStep> AllToAll() const {
     for (int d = 0; d < at_.rank(); ++d) {
-      if (at_.dim(d).empty() || IsPrefix(at_.dim(d), to_.dim(d))) continue;
-      const int axis = at_.dim(d).back();
+      if (at_.dim(d).empty() || IsPrefix(at_, d)) continue;
+      const AxisList minor = Minor(d);
       for (int e = 0; e < at_.rank(); ++e) {
-        if (e == d || NextWanted(e) != axis) continue;
-        AxisList rest = at_.dim(d);
-        rest.pop_back();
+        if (e == d || NextWanted(at_, e) != minor) continue;
+        const AxisList rest = First(at_.dim(d), at_.dim(d).size() - minor.size());
         return RelayoutStep{RelayoutKind::kAllToAll,
-                            {axis},
+                            minor,
                             d,
                             e,
                             ReduceOp::kSum,
-                            at_.WithDim(d, rest).WithDim(e, Append(at_.dim(e), axis))};
+                            at_.WithDim(d, rest).WithDim(e, Concat(at_.dim(e), minor))};
       }
     }
     return std::nullopt;
   }
 
   std::optional<RelayoutStep> ReduceScatter() const {
-    for (const Partial& partial : at_.partials()) {
-      for (int d = 0; d < at_.rank(); ++d) {
-        if (NextWanted(d) != partial.axis) continue;
-        return RelayoutStep{RelayoutKind::kReduceScatter,
-                            {partial.axis},
-                            d,
-                            -1,
-                            partial.op,
-                            WithoutPartial({partial.axis}).WithDim(d, Append(at_.dim(d), partial.axis))};
-      }
+    for (int d = 0; d < at_.rank(); ++d) {
+      const AxisList next = NextWanted(at_, d);
+      if (next.empty() || !AxisSet(next).Minus(at_.PartialAxes()).empty()) continue;
+      return RelayoutStep{RelayoutKind::kReduceScatter,
+                          next,
+                          d,
+                          -1,
+                          at_.partials()[0].op,
+                          WithoutPartial(next).WithDim(d, Concat(at_.dim(d), next))};
     }
     return std::nullopt;
   }
@@ -135,13 +163,10 @@ class Planner {
       const AxisList& wish = to_.dim(d);
       size_t common = 0;
       while (common < have.size() && common < wish.size() && have[common] == wish[common]) ++common;
+      while (!NestsAt(have, common, d) || !NestsAt(wish, common, d)) --common;
       if (common == have.size()) continue;
-      return RelayoutStep{RelayoutKind::kAllGather,
-                          AxisList(have.begin() + common, have.end()),
-                          d,
-                          -1,
-                          ReduceOp::kSum,
-                          at_.WithDim(d, AxisList(have.begin(), have.begin() + common))};
+      return RelayoutStep{RelayoutKind::kAllGather,           From(have, common), d, -1, ReduceOp::kSum,
+                          at_.WithDim(d, First(have, common))};
     }
     return std::nullopt;
   }
@@ -158,6 +183,7 @@ class Planner {
     const int64_t before = NumElements(at_.LocalShape(shape_)),
                   after = NumElements(step.result.LocalShape(shape_));
     switch (step.kind) {
+      case RelayoutKind::kReshape:
       case RelayoutKind::kShardSlice: return 0;
       case RelayoutKind::kCollectivePermute: return before;
       case RelayoutKind::kAllReduce: return ShareOfOthers(2 * before, n);
@@ -171,20 +197,113 @@ class Planner {
   Layout at_;
   const Layout& to_;
   const Shape& shape_;
-  RelayoutPlan plan_;
 };
+
+// ---- Strided dims.
+
+// A factor of s·t elements as one of s and one of t that are cut alike; nothing if no such pair is.
+std::optional<std::pair<Factor, Factor>> SplitFactor(const Mesh& mesh, const Factor& factor, int64_t s) {
+  const int64_t t = factor.size / s;
+  int64_t shards = 1;
+  size_t count = 0;
+  for (; count < factor.axes.size(); ++count) {
+    const int64_t more = shards * mesh.axis(factor.axes[count]).size;
+    if (s % more != 0) break;
+    shards = more;
+  }
+  // Axes that cut the minor factor find one element of the major one on each device.
+  const bool fits =
+      count == factor.axes.size() || (shards == s && Nests(mesh, factor.axes, count, factor.size));
+  if (!fits) return std::nullopt;
+  return std::pair(Factor{s, First(factor.axes, count)}, Factor{t, From(factor.axes, count)});
+}
+
+struct FactorPair {
+  FactorList from, to;  // of equal sizes
+};
+
+// The coarsest factors in which both can be said; nothing if there are none.
+std::optional<FactorPair> CommonFactors(const Mesh& mesh, const FactorList& from, const FactorList& to) {
+  FactorPair common;
+  size_t i = 0, j = 0;
+  Factor a = from[0], b = to[0];
+  while (true) {
+    Factor& longer = a.size > b.size ? a : b;
+    const int64_t size = std::min(a.size, b.size);
+    if (a.size != b.size) {
+      if (longer.size % size != 0) return std::nullopt;
+      auto parts = SplitFactor(mesh, longer, size);
+      if (!parts.has_value()) return std::nullopt;
+      const bool split_a = &longer == &a;
+      common.from.push_back(split_a ? parts->first : a);
+      common.to.push_back(split_a ? b : parts->first);
+      longer = parts->second;
+      (split_a ? b : a) = split_a ? to[++j] : from[++i];
+      continue;
+    }
+    common.from.push_back(a);
+    common.to.push_back(b);
+    if (++i == from.size() || ++j == to.size()) return common;
+    a = from[i];
+    b = to[j];
+  }
+}
+
+// A strided layout with a dim per factor of `dims`.
+Layout Spread(const Layout& like, const std::vector<FactorList>& dims, Shape& shape) {
+  std::vector<AxisList> axes;
+  shape.clear();
+  for (const FactorList& factors : dims) {
+    for (const Factor& factor : factors) {
+      shape.push_back(factor.size);
+      axes.push_back(factor.axes);
+    }
+  }
+  return Layout(like.mesh(), std::move(axes), like.partials());
+}
+
+std::vector<RelayoutStep> PlanSteps(const Layout& from, const Layout& to, const Shape& shape) {
+  if (from == to) return {};
+  if (!from.is_strided() && !to.is_strided()) return Planner(from, to, shape).Plan();
+  std::vector<FactorList> from_dims, to_dims;
+  std::vector<FactorList> kept;  // the dims of `from`, those without common factors whole
+  bool all = true;
+  for (int d = 0; d < from.rank(); ++d) {
+    const FactorList have = from.Factors(d, shape[d]), wish = to.Factors(d, shape[d]);
+    std::optional<FactorPair> common = CommonFactors(from.mesh(), have, wish);
+    kept.push_back(common.has_value() ? have : FactorList{{shape[d], {}}});
+    all &= common.has_value();
+    if (!common.has_value()) continue;
+    from_dims.push_back(std::move(common->from));
+    to_dims.push_back(std::move(common->to));
+  }
+  if (!all) {
+    const Layout middle = Layout::Strided(from.mesh(), std::move(kept), from.partials());
+    std::vector<RelayoutStep> steps = PlanSteps(from, middle, shape);
+    for (RelayoutStep& step : PlanSteps(middle, to, shape)) steps.push_back(std::move(step));
+    return steps;
+  }
+  Shape spread;
+  const Layout flat_from = Spread(from, from_dims, spread), flat_to = Spread(to, to_dims, spread);
+  std::vector<RelayoutStep> steps;
+  if (spread != shape)
+    steps.push_back({.kind = RelayoutKind::kReshape, .result = flat_from, .shape = spread});
+  for (RelayoutStep& step : Planner(flat_from, flat_to, spread).Plan()) steps.push_back(std::move(step));
+  if (spread != shape) steps.push_back({.kind = RelayoutKind::kReshape, .result = to, .shape = shape});
+  return steps;
+}
 
 }  // namespace
 
 std::string_view RelayoutKindName(RelayoutKind kind) {
-  constexpr std::string_view kNames[] = {"shard_slice",    "collective_permute", "all_to_all",
-                                         "reduce_scatter", "all_reduce",         "all_gather"};
+  constexpr std::string_view kNames[] = {"shard_slice", "collective_permute", "all_to_all", "reduce_scatter",
+                                         "all_reduce",  "all_gather",         "reshape"};
   return kNames[static_cast<int>(kind)];
 }
 
 absl::StatusOr<RelayoutPlan> PlanRelayout(const Layout& from, const Layout& to, const Shape& shape) {
-  MESHWORK_CHECK(from.mesh() == to.mesh() && from.rank() == to.rank() &&
-                 from.rank() == static_cast<int>(shape.size()));
+  MESHWORK_CHECK(from.mesh() == to.mesh() && from.Fits(shape).ok() && to.Fits(shape).ok(), "{} -> {} for {}",
+                 from.ToString(), to.ToString(), ShapeToString(shape));
   for (const Partial& partial : to.partials()) {
     const PartialSet& owed = from.partials();
     if (std::find(owed.begin(), owed.end(), partial) == owed.end())
@@ -193,7 +312,9 @@ absl::StatusOr<RelayoutPlan> PlanRelayout(const Layout& from, const Layout& to, 
           "only whole values can become partial by computation.",
           from.ToString(), to.ToString(), ReduceOpName(partial.op), from.mesh().axis(partial.axis).name);
   }
-  return Planner(from, to, shape).Plan();
+  RelayoutPlan plan{.steps = PlanSteps(from, to, shape)};
+  for (const RelayoutStep& step : plan.steps) plan.wire_elements += step.wire_elements;
+  return plan;
 }
 
 }  // namespace meshwork

@@ -5,6 +5,11 @@
 //   {x} -> {_}            all_gather
 //   {_} -> {x}            shard_slice: no communication
 //
+// A strided dim is planned in the space of factors that both layouts cut evenly: the tensor is read as one of
+// more dims (reshape: the same bytes), and in the end read back.
+//
+//   {8@x*8} -> {8*8@x}    reshape to [8,8] {x,_}, all_to_all, reshape to [64]
+//
 // The order is greedy: what makes the tensor smaller comes first (slice, permute, all-to-all,
 // reduce-scatter, all-reduce), gathers last.
 #pragma once
@@ -24,7 +29,8 @@ enum class RelayoutKind {
   kAllToAll,
   kReduceScatter,
   kAllReduce,
-  kAllGather
+  kAllGather,
+  kReshape  // the same bytes, read as a tensor of RelayoutStep::shape
 };
 std::string_view RelayoutKindName(RelayoutKind kind);  // the op's name: "shard_slice", …
 
@@ -35,6 +41,7 @@ struct RelayoutStep {
   int to_dim = -1;               // all_to_all: the dim the axes move to
   ReduceOp op = ReduceOp::kSum;  // of a reduction
   Layout result;
+  Shape shape;                // of the whole tensor that `result` lays out
   int64_t wire_elements = 0;  // sent per device; blocks count, padding included
 
   bool operator==(const RelayoutStep&) const = default;
@@ -51,7 +58,7 @@ constexpr int64_t ShareOfOthers(int64_t amount, int64_t n) { return amount - (am
 // Takes a tensor of `shape` from one layout to another of the same mesh and rank. Axes of size 1
 // cost nothing and take no step: give layouts without them (Layout::WithoutTrivialAxes).
 // Law: the last step's result is `to`. Every pair of whole layouts has a plan.
-// Errors: `to` owes a reduction that `from` does not.
+// Errors: `to` owes a reduction that `from` does not. REQUIRES: both layouts fit `shape`.
 absl::StatusOr<RelayoutPlan> PlanRelayout(const Layout& from, const Layout& to, const Shape& shape);
 
 }  // namespace meshwork

@@ -4,6 +4,12 @@
 //   mesh.Coordinate(5)            -> {2, 1}               // row-major: the last axis is fastest
 //   AxisGroup(mesh, {0}).Member(5, 3) -> 7                // device 5's peers along "batch": 1 3 5 7
 //
+// An axis may be *cut* into sub-axes, major to minor: "model=2*4" is an axis of 8 devices whose coordinate i
+// is read as (i / 4, i % 4). The parts are axes like any other; "model:(2)4" names the one of size 4 that
+// follows the first 2, "model" all of them in a row. Cutting changes no device's number.
+//
+//   Mesh cut = mesh.Cut("model:(1)2").value();
+//
 // A Mesh is an immutable value, cheap to copy and safe to share between threads. Nothing here (or
 // in the compiler) ever lists the devices of an axis: groups are found by arithmetic, so a mesh of
 // 2^20 devices costs what a mesh of 8 does.
@@ -22,7 +28,7 @@
 namespace meshwork {
 
 struct Axis {
-  std::string name;  // [A-Za-z][A-Za-z0-9_]*
+  std::string name;  // [A-Za-z][A-Za-z0-9_]*, or model:(2)4 for a part of a cut axis
   int64_t size;      // >= 1
 
   bool operator==(const Axis&) const = default;
@@ -60,7 +66,8 @@ class AxisSet {
 
 class Mesh {
  public:
-  static constexpr int kMaxAxes = 16;
+  static constexpr int kMaxAxes = 16;   // as declared
+  static constexpr int kMaxParts = 32;  // once cut
 
   // A mesh without axes: one device.
   Mesh();
@@ -69,12 +76,14 @@ class Mesh {
   // more than 2^40 devices.
   static absl::StatusOr<Mesh> Create(std::vector<Axis> axes);
 
-  // Reads "batch=4,model=2" or "[batch=4, model=2]"; "" and "[]" are the mesh of one device.
+  // Reads "batch=4,model=2" or "[batch=4, model=2*4]"; "" and "[]" are the mesh of one device.
+  // Errors: those of Create; text of another form; a cut axis with a part below 2.
   static absl::StatusOr<Mesh> Parse(std::string_view text);
 
   // The mesh as Parse reads it, its devices being threads' shares of this process's cores.
   static absl::StatusOr<Mesh> VirtualCpus(std::string_view text) { return Parse(text); }
 
+  // The axes, cut ones as their parts.
   const std::vector<Axis>& axes() const { return rep_->axes; }
   int num_axes() const { return static_cast<int>(rep_->axes.size()); }
   const Axis& axis(int i) const { return rep_->axes[i]; }
@@ -84,8 +93,25 @@ class Mesh {
   // Product of the sizes of `axes`; 1 for none.
   int64_t GroupSize(const AxisList& axes) const;
 
-  // Position of the axis called `name`. Error: there is none (with the nearest name).
-  absl::StatusOr<int> FindAxis(std::string_view name) const;
+  // Positions of the axis called `name`: several for the whole or a longer part of a cut axis.
+  // Errors: there is none (with the nearest name); the axis is not cut so.
+  absl::StatusOr<AxisList> FindAxes(std::string_view name) const;
+  // The names of `axes`, major to minor; parts in a row are named as one. Law: FindAxes of each, one after
+  // the other, gives `axes`.
+  std::vector<std::string> NamesOf(const AxisList& axes) const;
+
+  // ---- Sub-axes.
+
+  // This mesh, cut where `name` ("model:(2)4") begins and ends; itself for the name of an axis.
+  // Errors: there is no such axis; its size is not divisible so; a cut that fits none of those that are
+  // there (2 and 3 of 6); more than kMaxParts parts.
+  absl::StatusOr<Mesh> Cut(std::string_view name) const;
+  // This mesh with the cuts of `other` as well. Errors: other axes; cuts that do not fit.
+  absl::StatusOr<Mesh> CutAs(const Mesh& other) const;
+  // Whether axis i is the part that follows axis i-1 of the same cut axis.
+  bool Continues(int i) const { return rep_->parts[i].before > 1; }
+  // `axes` of this mesh as those of `finer`. REQUIRES: `finer` is this mesh, cut further or not at all.
+  AxisList On(const Mesh& finer, const AxisList& axes) const;
 
   // REQUIRES: 0 <= device < num_devices(). Law: DeviceAt(Coordinate(d)) == d.
   Coordinates Coordinate(int64_t device) const;
@@ -94,17 +120,33 @@ class Mesh {
   }
   int64_t DeviceAt(std::span<const int64_t> coordinate) const;
 
-  std::string ToString() const;                          // "[batch=4, model=2]"
-  std::string AxesToString(const AxisList& axes) const;  // "(batch,model)"
+  std::string ToString() const;                          // "[batch=4, model=2*4]"; law: Parse reads it back
+  std::string AxesToString(const AxisList& axes) const;  // "(batch,model:(2)4)"
 
   bool operator==(const Mesh& other) const { return rep_ == other.rep_ || rep_->axes == other.rep_->axes; }
 
  private:
+  using Cuts = absl::InlinedVector<int64_t, 2>;  // sizes of the leading parts, each dividing the next
+  struct Part {
+    int axis;        // as declared
+    int64_t before;  // product of the sizes of the parts before it
+  };
   struct Rep {
-    std::vector<Axis> axes;
+    std::vector<Axis> declared;
+    std::vector<Cuts> cuts;   // per declared axis
+    std::vector<Axis> axes;   // the parts of all
+    std::vector<Part> parts;  // per entry of `axes`
     std::vector<int64_t> strides;
     int64_t num_devices = 1;
   };
+  struct SubAxis {
+    int axis;  // as declared
+    int64_t before, size;
+  };
+  static absl::StatusOr<Mesh> Create(std::vector<Axis> axes, std::vector<Cuts> cuts);
+  absl::StatusOr<SubAxis> ReadName(std::string_view name) const;
+  std::string NameOf(const SubAxis& sub) const;
+  absl::StatusOr<Mesh> WithCuts(const std::vector<Cuts>& more) const;
   explicit Mesh(std::shared_ptr<const Rep> rep) : rep_(std::move(rep)) {}
   std::shared_ptr<const Rep> rep_;
 };

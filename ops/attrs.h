@@ -15,9 +15,10 @@
 
 namespace meshwork {
 
-// bool, whole number, real number, dtype, list of whole numbers (dims, shapes), mesh axes, reduction, layout.
+// bool, whole number, real number, dtype, list of whole numbers (dims, shapes), mesh axes, reduction, the pin
+// of a layout.
 using AttrValue =
-    std::variant<bool, int64_t, double, DType, std::vector<int64_t>, AxisList, ReduceOp, Layout>;
+    std::variant<bool, int64_t, double, DType, std::vector<int64_t>, AxisList, ReduceOp, LayoutPin>;
 
 // What an attribute holds; the order is that of AttrValue's alternatives.
 enum class AttrKind { kBool, kInt, kFloat, kDType, kInts, kAxes, kReduceOp, kLayout };

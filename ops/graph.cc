@@ -100,18 +100,62 @@ absl::StatusOr<Value> Graph::TryArgument(std::string_view kind, std::string_view
                            where);
   }
   if (absl::Status status = CheckSize(type); !status.ok()) return Annotate(status, where + ": ");
-  absl::StatusOr<Layout> layout = Layout::Create(mesh_, spec);
-  if (!layout.ok()) return Annotate(layout.status(), where + ": ");
-  if (layout->rank() != type.rank()) {
-    return InvalidArgument("{}: layout {} has {} dims, {} has {}; give one entry per dim.", where,
-                           layout->ToString(), layout->rank(), type.ToString(), type.rank());
-  }
+  absl::StatusOr<LayoutPin> pin = ResolvePin(spec, type);
+  if (!pin.ok()) return Annotate(pin.status(), where + ": ");
   return Value(this, AddArgument({.name = std::string(name),
                                   .type = type,
                                   .global = type,
-                                  .layout = *std::move(layout),
+                                  .layout = std::move(pin->layout),
+                                  .modes = std::move(pin->modes),
                                   .location = location},
                                  is_variable, std::move(initializer)));
+}
+
+absl::StatusOr<LayoutPin> Graph::ResolvePin(const LayoutSpec& spec, const Type& type) {
+  ASSIGN_OR_RETURN(LayoutPin pin, LayoutPin::Create(mesh_, spec));
+  if (pin.layout.rank() != type.rank())
+    return InvalidArgument("layout {} has {} dims, {} has {}; give one entry per dim.", pin.ToString(),
+                           pin.layout.rank(), type.ToString(), type.rank());
+  RETURN_IF_ERROR(pin.layout.Fits(type.shape));
+  if (pin.Has(DimMode::kMatch))
+    return InvalidArgument(
+        "layout {}: MATCH keeps a dim of what a relayout reads; here there is nothing to match.",
+        pin.ToString());
+  CutMesh(pin.layout.mesh());
+  return pin;
+}
+
+void Graph::Pin(const Value& value, const LayoutSpec& spec, CallSite loc) {
+  if (!value.valid()) return;
+  const std::string where = fmt::format("WithLayout ({})", SourceLocation(loc).ToString());
+  if (value.graph() != this) return RecordError(where + ": the value is of another graph.");
+  absl::StatusOr<LayoutPin> pin = ResolvePin(spec, value.type());
+  if (!pin.ok()) return RecordError(std::string(MessageOf(Annotate(pin.status(), where + ": "))));
+  ValueInfo& info = values_[value.id()];
+  if (info.layout.has_value())
+    return RecordError(fmt::format("{}: the value is pinned as {} already; relayout takes it elsewhere.",
+                                   where, LayoutPin{*info.layout, info.modes}.ToString()));
+  info.layout = std::move(pin->layout);
+  info.modes = std::move(pin->modes);
+}
+
+Attrs OnMesh(Attrs attrs, const Mesh& from, const Mesh& finer) {
+  if (from == finer) return attrs;
+  const Attrs before = attrs;
+  for (const auto& [name, value] : before.entries()) {
+    if (const auto* axes = std::get_if<AxisList>(&value)) attrs.Set(name, from.On(finer, *axes));
+    if (const auto* pin = std::get_if<LayoutPin>(&value))
+      attrs.Set(name, LayoutPin{pin->layout.On(finer), pin->modes});
+  }
+  return attrs;
+}
+
+void Graph::CutMesh(const Mesh& finer) {
+  if (mesh_ == finer) return;
+  for (ValueInfo& info : values_)
+    if (info.layout.has_value()) info.layout = info.layout->On(finer);
+  for (Node& node : nodes_) node.attrs = OnMesh(std::move(node.attrs), mesh_, finer);
+  mesh_ = finer;
 }
 
 Value Graph::Input(std::string_view name, DType dtype, const Shape& shape, const LayoutSpec& layout,

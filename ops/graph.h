@@ -88,11 +88,12 @@ struct Initializer {
 };
 
 struct ValueInfo {
-  std::string name;              // "x" of %x; empty: the printer numbers it
-  Type type;                     // in a local program: the block each device holds
-  Type global;                   // the value it is part of; == type in a global program
-  std::optional<Layout> layout;  // a pin in the user's program; always there once propagated
-  int node = -1;                 // defining node, -1 for an argument
+  std::string name;                       // "x" of %x; empty: the printer numbers it
+  Type type;                              // in a local program: the block each device holds
+  Type global;                            // the value it is part of; == type in a global program
+  std::optional<Layout> layout;           // a pin in the user's program; always there once propagated
+  absl::InlinedVector<DimMode, 4> modes;  // of a pin with open dims, see LayoutPin; else empty
+  int node = -1;                          // defining node, -1 for an argument
   SourceLocation location;
 };
 
@@ -121,10 +122,14 @@ struct OutputInfo {
   ValueId value;
 };
 
+// `attrs` of a node of a program on `from`, for the same program on `from` cut further.
+Attrs OnMesh(Attrs attrs, const Mesh& from, const Mesh& finer);
+
 class Graph {
  public:
   explicit Graph(Mesh mesh) : mesh_(std::move(mesh)) {}
 
+  // Cut as the sub-axes of the layouts that the program names want it.
   const Mesh& mesh() const { return mesh_; }
   std::string name = "step";
 
@@ -137,6 +142,10 @@ class Graph {
   // Declares state. Errors as Input's.
   Variable Var(std::string_view name, Initializer initializer, const LayoutSpec& layout,
                CallSite loc = CallSite::Current());
+  // Pins the layout of a value: the op that computes it leaves it so. A Relayout (ops.h) instead is a step of
+  // the program, before which the value may lie otherwise. Errors: a value that is pinned already, as Input's
+  // for the layout.
+  void Pin(const Value& value, const LayoutSpec& layout, CallSite loc = CallSite::Current());
   // `variable` holds `value` after the step. Every read in the program sees the old value; whoever
   // wants the new one reads `value`. Errors: types differ, a second update of one variable, handles of
   // another graph.
@@ -160,6 +169,8 @@ class Graph {
   // `given` checked against the row, in its order, with its defaults. Errors: unknown, missing or mistyped
   // attributes.
   static absl::StatusOr<Attrs> CompleteAttrs(const OpRow& row, const Attrs& given);
+  // Puts the program on its mesh, cut further. REQUIRES: `finer` is mesh(), cut further or not at all.
+  void CutMesh(const Mesh& finer);
   // Appends a node whose result infos are known: local programs and copies.
   int AddNode(Node node, std::vector<ValueInfo> results);
   ValueId AddArgument(ValueInfo info, bool is_variable, std::optional<Initializer> initializer = {});
@@ -190,6 +201,8 @@ class Graph {
                                     const LayoutSpec& layout, bool is_variable,
                                     std::optional<Initializer> initializer, const SourceLocation& location);
 
+  // The layout of a pin for a value of this type, which cuts the mesh where it must.
+  absl::StatusOr<LayoutPin> ResolvePin(const LayoutSpec& spec, const Type& type);
   void RecordMissing(const std::string& where);
 
   Mesh mesh_;

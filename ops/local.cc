@@ -55,10 +55,29 @@ absl::Status CheckResult(const ValueInfo& result, const Type& global, const Layo
   return absl::OkStatus();
 }
 
+// Axes come and go only where the blocks before and after nest.
+absl::Status CheckNests(const Layout& from, const Layout& to, const Shape& global) {
+  for (int d = 0; d < from.rank(); ++d) {
+    const AxisList& a = from.dim(d);
+    const AxisList& b = to.dim(d);
+    const AxisList& longer = a.size() > b.size() ? a : b;
+    if (!Nests(from.mesh(), longer, std::min(a.size(), b.size()), global[d]))
+      return InvalidArgument(
+          "the blocks of {} do not nest in those of {} along dim {} of {} elements: a part of an axis "
+          "comes or goes alone only where the axis divides the dim.",
+          (a.size() > b.size() ? from : to).ToString(), (a.size() > b.size() ? to : from).ToString(), d,
+          global[d]);
+  }
+  return absl::OkStatus();
+}
+
 // A permute moves whole blocks: every block of the result must be one of the operand.
 absl::Status CheckPermute(const ValueInfo& from, const ValueInfo& to) {
   if (from.type != to.type || from.global != to.global || from.layout->partials() != to.layout->partials())
     return InvalidArgument("operand and result must have the same types.");
+  if (from.layout->is_strided() || to.layout->is_strided())
+    return InvalidArgument("{} -> {}: this op works on plain dims, so reshape to the factors first.",
+                           from.layout->ToString(), to.layout->ToString());
   for (int d = 0; d < from.layout->rank(); ++d) {
     if (from.layout->dim(d) == to.layout->dim(d)) continue;
     if (from.layout->IsPadded(from.global.shape, d) || to.layout->IsPadded(to.global.shape, d) ||
@@ -73,6 +92,10 @@ absl::Status CheckPermute(const ValueInfo& from, const ValueInfo& to) {
 
 absl::StatusOr<Layout> ResultLayout(const OpRow& row, const Attrs& attrs, const Layout& layout) {
   auto axes = [&] { return attrs.Get<AxisList>("axes"); };
+  if (layout.is_strided())
+    return InvalidArgument(
+        "the operand is {}; this op works on plain dims, so reshape it to its factors first.",
+        layout.ToString());
   if (row.name == "all_reduce") return DropPartials(layout, axes(), attrs.Get<ReduceOp>("op"));
   if (row.name == "reduce_scatter") {
     ASSIGN_OR_RETURN(Layout whole, DropPartials(layout, axes(), attrs.Get<ReduceOp>("op")));
@@ -118,6 +141,15 @@ absl::Status CheckLocalNode(const Graph& graph, const Node& node) {
   if (node.row->name == "collective_permute")
     return CheckPermute(graph.value(node.operands[0]), graph.value(node.results[0]));
   if (node.row->kind == OpKind::kCompute) {
+    if (node.row->reads_block) {
+      for (std::span<const ValueId> values :
+           {std::span<const ValueId>(node.operands), std::span<const ValueId>(node.results)})
+        for (ValueId id : values)
+          if (graph.value(id).layout->is_strided())
+            return InvalidArgument(
+                "works on plain dims, not on {}; make the value of the factors' shape and reshape it.",
+                graph.value(id).layout->ToString());
+    }
     const std::vector<Type> operands = TypesOf(graph, node.operands);
     ASSIGN_OR_RETURN(std::vector<Type> results, node.row->infer({operands, {}, node.attrs}));
     for (size_t i = 0; i < results.size(); ++i) {
@@ -130,6 +162,7 @@ absl::Status CheckLocalNode(const Graph& graph, const Node& node) {
   for (size_t i = 0; i < node.operands.size(); ++i) {
     const ValueInfo& operand = graph.value(node.operands[i]);
     ASSIGN_OR_RETURN(Layout layout, ResultLayout(*node.row, node.attrs, *operand.layout));
+    RETURN_IF_ERROR(CheckNests(*operand.layout, layout, operand.global.shape));
     RETURN_IF_ERROR(CheckResult(graph.value(node.results[i]), operand.global, layout));
   }
   return absl::OkStatus();

@@ -75,7 +75,11 @@ Value Reshape(const Operand& x, const Shape& shape);
 Value Transpose(const Operand& x, const std::vector<int64_t>& permutation);
 // The number of elements of x along `dims`, as a scalar.
 Value DimensionSize(const Operand& x, const std::vector<int64_t>& dims, DType dtype);
-// Pins a layout in the middle of a program.
+// x, whose layout is pinned where it is computed; OPEN dims are the compiler's to choose.
+// Errors: x is pinned already, a layout that does not fit.
+Value WithLayout(const Value& x, const LayoutSpec& layout, CallSite loc = CallSite::Current());
+// x taken to a layout in the middle of a program; OPEN dims are the compiler's to choose, MATCH dims lie as
+// x's do.
 Value Relayout(const Operand& x, const LayoutSpec& layout);
 
 // ---- Reductions over `dims`; keep_dims leaves them with size 1.

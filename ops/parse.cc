@@ -17,7 +17,12 @@ namespace {
 struct Annotation {
   Type type;
   std::optional<Type> global;
-  std::optional<Layout> layout;
+  std::optional<LayoutPin> pin;
+
+  std::optional<Layout> layout() const { return pin.has_value() ? std::optional(pin->layout) : std::nullopt; }
+  absl::InlinedVector<DimMode, 4> modes() const {
+    return pin.has_value() ? pin->modes : absl::InlinedVector<DimMode, 4>();
+  }
 };
 
 class Parser {
@@ -182,13 +187,15 @@ class Parser {
     return type;
   }
 
-  absl::StatusOr<Layout> ParseLayout() {
+  // A layout that names a part of an axis cuts the program's mesh.
+  absl::StatusOr<LayoutPin> ParseLayout() {
     SkipSpace();
     const size_t start = at_;
     ASSIGN_OR_RETURN(std::string_view inside, Bracketed('{', '}'));
-    absl::StatusOr<Layout> layout = Layout::Parse(graph_.mesh(), inside);
-    if (!layout.ok()) return FailAt(start, MessageOf(layout.status()));
-    return layout;
+    absl::StatusOr<LayoutPin> pin = LayoutPin::Parse(graph_.mesh(), inside);
+    if (!pin.ok()) return FailAt(start, MessageOf(pin.status()));
+    graph_.CutMesh(pin->layout.mesh());
+    return pin;
   }
 
   absl::StatusOr<Annotation> ParseAnnotation() {
@@ -201,12 +208,15 @@ class Parser {
       ASSIGN_OR_RETURN(annotation.global, ParseType());
     }
     if (Peek() == '{') {
-      ASSIGN_OR_RETURN(annotation.layout, ParseLayout());
-      if (annotation.layout->rank() != annotation.type.rank()) {
+      ASSIGN_OR_RETURN(annotation.pin, ParseLayout());
+      const Layout& layout = annotation.pin->layout;
+      if (layout.rank() != annotation.type.rank()) {
         return FailAt(start, fmt::format("layout {} has {} dims, {} has {}; give one entry per dim.",
-                                         annotation.layout->ToString(), annotation.layout->rank(),
+                                         annotation.pin->ToString(), layout.rank(),
                                          annotation.type.ToString(), annotation.type.rank()));
       }
+      if (absl::Status fits = layout.Fits(annotation.global.value_or(annotation.type).shape); !fits.ok())
+        return FailAt(start, MessageOf(fits));
     } else if (annotation.global.has_value()) {
       return Fail("a block needs its layout: expected {");
     }
@@ -258,7 +268,8 @@ class Parser {
       const ValueId id = graph_.AddArgument({.name = name,
                                              .type = a.type,
                                              .global = a.global.value_or(a.type),
-                                             .layout = a.layout,
+                                             .layout = a.layout(),
+                                             .modes = a.modes(),
                                              .location = {std::string(file_), LineAt(start)}},
                                             is_variable);
       value_at_.push_back(start);
@@ -299,8 +310,8 @@ class Parser {
       case AttrKind::kAxes: return ParseAxes();
       case AttrKind::kLayout: break;
     }
-    ASSIGN_OR_RETURN(Layout layout, ParseLayout());
-    return AttrValue(std::move(layout));
+    ASSIGN_OR_RETURN(LayoutPin pin, ParseLayout());
+    return AttrValue(std::move(pin));
   }
 
   absl::StatusOr<AttrValue> ParseFloat() {
@@ -321,11 +332,20 @@ class Parser {
       SkipSpace();
       const size_t start = at_;
       ASSIGN_OR_RETURN(std::string name, Word("an axis name"));
-      absl::StatusOr<int> axis = graph_.mesh().FindAxis(name);
-      if (!axis.ok()) return FailAt(start, MessageOf(axis.status()));
-      if (seen.Contains(*axis)) return FailAt(start, fmt::format("axis \"{}\" appears twice.", name));
-      seen.Add(*axis);
-      axes.push_back(*axis);
+      if (TryTake(':')) {  // model:(2)4
+        RETURN_IF_ERROR(Take('('));
+        ASSIGN_OR_RETURN(const int64_t before, Int());
+        RETURN_IF_ERROR(Take(')'));
+        ASSIGN_OR_RETURN(const int64_t size, Int());
+        name += fmt::format(":({}){}", before, size);
+      }
+      const absl::StatusOr<AxisList> found = graph_.mesh().FindAxes(name);
+      if (!found.ok()) return FailAt(start, MessageOf(found.status()));
+      for (int axis : *found) {
+        if (seen.Contains(axis)) return FailAt(start, fmt::format("axis \"{}\" appears twice.", name));
+        seen.Add(axis);
+        axes.push_back(axis);
+      }
     } while (TryTake(','));
     RETURN_IF_ERROR(Take(')'));
     return AttrValue(std::move(axes));
@@ -341,8 +361,8 @@ class Parser {
         const auto spec = std::find_if(row.attrs.begin(), row.attrs.end(),
                                        [](const AttrSpec& s) { return s.kind == AttrKind::kLayout; });
         if (spec == row.attrs.end()) return Fail(fmt::format("{} takes no layout here", row.name));
-        ASSIGN_OR_RETURN(Layout layout, ParseLayout());
-        attrs.Set(spec->name, std::move(layout));
+        ASSIGN_OR_RETURN(LayoutPin pin, ParseLayout());
+        attrs.Set(spec->name, std::move(pin));
         continue;
       }
       // An attribute starts with a word that is followed by '='.
@@ -390,6 +410,7 @@ class Parser {
       } while (TryTake(','));
     }
     ASSIGN_OR_RETURN(Attrs attrs, ParseAttrs(**row));
+    const Mesh mesh = graph_.mesh();
     std::vector<Annotation> annotations;
     if (TryTake(':')) {
       do {
@@ -397,6 +418,10 @@ class Parser {
         annotations.push_back(std::move(annotation));
       } while (TryTake(','));
     }
+    // What was read before a layout cut the mesh lies on it as it was.
+    attrs = OnMesh(std::move(attrs), mesh, graph_.mesh());
+    for (Annotation& a : annotations)
+      if (a.pin.has_value()) a.pin->layout = a.pin->layout.On(graph_.mesh());
     absl::StatusOr<int> node = AddNode(**row, operands, std::move(attrs), annotations, names.size(),
                                        {std::string(file_), LineAt(op_at)});
     if (!node.ok()) return FailAt(op_at, MessageOf(node.status()));
@@ -432,7 +457,8 @@ class Parser {
         if (annotations[i].type != info.type)
           return InvalidArgument("{}: the result is {}, not {}.", row.name, info.type.ToString(),
                                  annotations[i].type.ToString());
-        info.layout = annotations[i].layout;
+        info.layout = annotations[i].layout();
+        info.modes = annotations[i].modes();
       }
       return node;
     }
@@ -450,8 +476,11 @@ class Parser {
     node.operands.assign(operands.begin(), operands.end());
     std::vector<ValueInfo> infos;
     for (const Annotation& a : annotations)
-      infos.push_back(
-          {.type = a.type, .global = a.global.value_or(a.type), .layout = a.layout, .location = location});
+      infos.push_back({.type = a.type,
+                       .global = a.global.value_or(a.type),
+                       .layout = a.layout(),
+                       .modes = a.modes(),
+                       .location = location});
     return graph_.AddNode(std::move(node), std::move(infos));
   }
 
@@ -507,7 +536,11 @@ class Parser {
     for (size_t i = 0; i < graph_.values().size(); ++i) {
       ValueInfo& info = graph_.mutable_value(static_cast<ValueId>(i));
       if (!info.layout.has_value()) info.layout = Layout::Replicated(graph_.mesh(), info.type.rank());
-      const bool fits = info.global.rank() == info.layout->rank() && info.global.dtype == info.type.dtype &&
+      if (!info.modes.empty())
+        return FailAt(value_at_[i],
+                      fmt::format("{}: a local program says where every dim lies; ? is for global ones.",
+                                  LayoutPin{*info.layout, info.modes}.ToString()));
+      const bool fits = info.layout->Fits(info.global.shape).ok() && info.global.dtype == info.type.dtype &&
                         info.layout->LocalShape(info.global.shape) == info.type.shape;
       if (!fits)
         return FailAt(value_at_[i], fmt::format("{} is not the block of {} under {}.", info.type.ToString(),

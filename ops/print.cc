@@ -33,7 +33,7 @@ std::string TypeText(const ValueInfo& info) {
   std::string out = info.type.ToString();
   if (info.layout.has_value()) {
     if (info.type != info.global) out += " of " + info.global.ToString();
-    out += " " + info.layout->ToString();
+    out += " " + LayoutPin{*info.layout, info.modes}.ToString();
   }
   return out;
 }
@@ -50,7 +50,7 @@ std::string AttrText(const Mesh& mesh, const AttrValue& value) {
     }
     std::string operator()(const AxisList& v) const { return mesh.AxesToString(v); }
     std::string operator()(ReduceOp v) const { return std::string(ReduceOpName(v)); }
-    std::string operator()(const Layout& v) const { return v.ToString(); }
+    std::string operator()(const LayoutPin& v) const { return v.ToString(); }
   } visitor{mesh};
   return std::visit(visitor, value);
 }
@@ -62,7 +62,7 @@ std::string NodeText(const Graph& graph, const Node& node, const Namer& names) {
     const auto spec = std::find_if(node.row->attrs.begin(), node.row->attrs.end(),
                                    [&, &key = name](const AttrSpec& s) { return s.name == key; });
     if (spec != node.row->attrs.end() && spec->fallback == value) continue;
-    if (std::holds_alternative<Layout>(value)) out += " " + AttrText(graph.mesh(), value);
+    if (std::holds_alternative<LayoutPin>(value)) out += " " + AttrText(graph.mesh(), value);
     else out += fmt::format(" {}={}", name, AttrText(graph.mesh(), value));
   }
   std::string types;

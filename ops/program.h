@@ -19,6 +19,7 @@ struct Program {
   Graph body;                               // local types, each with its global type and layout
   std::vector<PassTiming> passes = {};      // what the compile spent, in order
   std::vector<std::string> decisions = {};  // "%h dim 1 = (model): letter n of matmul (model.cc:12)"
+  std::vector<std::string> conflicts = {};  // "matmul (model.cc:12): letter k lies on (model) in %w and on …"
 
   // 16 hex digits over the text of the body; processes that run together must agree on it.
   std::string Fingerprint() const;

@@ -134,6 +134,7 @@ absl::StatusOr<Graph> Rebatch(const Graph& graph, int64_t from, int64_t to) {
       const ValueId result = copy.nodes()[added].results[i];
       copy.mutable_value(result).name = graph.value(node.results[i]).name;
       copy.mutable_value(result).layout = graph.value(node.results[i]).layout;
+      copy.mutable_value(result).modes = graph.value(node.results[i]).modes;
       map[node.results[i]] = result;
     }
   }

@@ -187,12 +187,14 @@ Kernel TransposeCpu(const KernelSpec& spec) {
 // ---- relayout, dimension_size
 
 absl::StatusOr<std::vector<Type>> InferRelayout(const OpView& view) {
-  const Layout& layout = view.attrs.Get<Layout>("layout");
+  const LayoutPin& pin = view.attrs.Get<LayoutPin>("layout");
+  const Layout& layout = pin.layout;
   if (layout.rank() != view.operands[0].rank())
-    return InvalidArgument("layout {} has {} dims, the operand {} has {}.", layout.ToString(), layout.rank(),
+    return InvalidArgument("layout {} has {} dims, the operand {} has {}.", pin.ToString(), layout.rank(),
                            view.operands[0].ToString(), view.operands[0].rank());
   if (layout.is_partial())
     return InvalidArgument("layout {} is partial; only whole values can be asked for.", layout.ToString());
+  RETURN_IF_ERROR(layout.Fits(view.operands[0].shape));
   return std::vector<Type>{view.operands[0]};
 }
 
@@ -297,16 +299,22 @@ Value DimensionSize(const Operand& x, const Ints& dims, DType dtype) {
   return AddOp("dimension_size", {x}, {{"dims", dims}, {"dtype", dtype}});
 }
 
+Value WithLayout(const Value& x, const LayoutSpec& layout, CallSite loc) {
+  if (x.valid()) x.graph()->Pin(x, layout, loc);
+  return x;
+}
+
 Value Relayout(const Operand& x, const LayoutSpec& spec) {
   ResolvedOperands resolved = Resolve({x});
   if (resolved.graph == nullptr) return {};
-  absl::StatusOr<Layout> layout = Layout::Create(resolved.graph->mesh(), spec);
-  if (!layout.ok()) {
-    resolved.graph->RecordError(std::string(MessageOf(
-        Annotate(layout.status(), resolved.graph->Describe("relayout", resolved.location) + ": "))));
+  absl::StatusOr<LayoutPin> pin = LayoutPin::Create(resolved.graph->mesh(), spec);
+  if (!pin.ok()) {
+    resolved.graph->RecordError(std::string(
+        MessageOf(Annotate(pin.status(), resolved.graph->Describe("relayout", resolved.location) + ": "))));
     return {};
   }
-  return AddOp("relayout", {x}, {{"layout", *std::move(layout)}});
+  resolved.graph->CutMesh(pin->layout.mesh());
+  return AddOp("relayout", {x}, {{"layout", *std::move(pin)}});
 }
 
 }  // namespace meshwork

@@ -50,9 +50,10 @@ std::string BlockToString(const Block& block) {
 }
 
 BoxBuffer BoxBuffer::OfDevice(const Layout& layout, const Shape& global, int64_t device) {
-  BoxBuffer buffer{Shape(global.size()), layout.LocalShape(global)};
+  const Shape shape = layout.FactorShape(global);
+  BoxBuffer buffer{Shape(shape.size()), layout.Flat().LocalShape(shape)};
   const Block block = layout.BlockOf(global, device);
-  for (size_t d = 0; d < global.size(); ++d) buffer.start[d] = block[d].start;
+  for (size_t d = 0; d < block.size(); ++d) buffer.start[d] = block[d].start;
   return buffer;
 }
 

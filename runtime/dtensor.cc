@@ -74,7 +74,8 @@ absl::Status Pack(const Tensor& host, DTensor& to) {
                            host.type().ToString());
   }
   for (int64_t i = 0; i < to.instances().count(); ++i) {
-    const BoxCopy box(to.block(i), BoxBuffer::Whole(to.type().shape), BufferOf(to, i));
+    const BoxCopy box(to.block(i), BoxBuffer::Whole(to.layout().FactorShape(to.type().shape)),
+                      BufferOf(to, i));
     box.Copy(static_cast<const std::byte*>(host.raw()), to.instance(i), DTypeSize(host.dtype()), 0,
              box.elements());
   }
@@ -89,7 +90,8 @@ absl::StatusOr<Tensor> Unpack(const DTensor& from, bool check_replicas) {
       if (check_replicas) RETURN_IF_ERROR(CheckReplica(from, first, i));
       continue;
     }
-    const BoxCopy box(from.block(i), BufferOf(from, i), BoxBuffer::Whole(from.type().shape));
+    const BoxCopy box(from.block(i), BufferOf(from, i),
+                      BoxBuffer::Whole(from.layout().FactorShape(from.type().shape)));
     box.Copy(from.instance(i), static_cast<std::byte*>(host.raw()), DTypeSize(host.dtype()), 0,
              box.elements());
   }

@@ -140,7 +140,9 @@ class ScheduleBuilder {
         continue;
       }
       Transfer transfer;
-      transfer.box = BoxCopy(BlockOf(id, device), BoxBuffer::Whole(info.global.shape), BoxOf(id, device));
+      transfer.box =
+          BoxCopy(BlockOf(id, device), BoxBuffer::Whole(info.layout->FactorShape(info.global.shape)),
+                  BoxOf(id, device));
       transfer.dtype = info.type.dtype;
       transfer.from.push_back(host);
       transfer.to = buffer;
@@ -294,7 +296,8 @@ class ScheduleBuilder {
     for (int64_t i = 0; i < blocks.count(); ++i) {
       const int64_t device = blocks.Representative(i);
       Transfer transfer;
-      transfer.box = BoxCopy(BlockOf(id, device), BoxOf(id, device), BoxBuffer::Whole(info.global.shape));
+      transfer.box = BoxCopy(BlockOf(id, device), BoxOf(id, device),
+                             BoxBuffer::Whole(info.layout->FactorShape(info.global.shape)));
       transfer.dtype = info.type.dtype;
       transfer.from.push_back(values_[id].Of(device));
       transfer.to = host;

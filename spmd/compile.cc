@@ -48,6 +48,7 @@ absl::StatusOr<Program> Compile(const Graph& global, const CompileOptions& optio
   run("propagate", [&](const Graph& graph) {
     PropagateResult result = Propagate(graph);
     program.decisions = std::move(result.decisions);
+    program.conflicts = std::move(result.conflicts);
     return std::move(result.graph);
   });
   run("insert_relayouts", InsertRelayouts);

@@ -34,12 +34,6 @@ Layout LayoutOf(const Mesh& mesh, const LetterList& letters, const LetterAxes& a
   return Layout(mesh, std::move(dims), std::move(partials));
 }
 
-AxisSet AxesOf(const PartialSet& partials) {
-  AxisSet axes;
-  for (const Partial& partial : partials) axes.Add(partial.axis);
-  return axes;
-}
-
 PartialSet ReducedBy(const Rule& rule, const LetterAxes& axes) {
   PartialSet partials;
   for (size_t l = 0; l < rule.letters.size(); ++l)
@@ -81,7 +75,9 @@ class LetterChooser {
       for (size_t d = 0; d < lists[i].size(); ++d) {
         const int8_t l = lists[i][d];
         if (l == kNoLetter || rule_.letters[l].whole) continue;
-        const AxisList& axes = graph_.value(values[i]).layout->dim(static_cast<int>(d));
+        const Layout& layout = *graph_.value(values[i]).layout;
+        if (layout.IsStrided(static_cast<int>(d))) continue;  // ops run on plain dims
+        const AxisList& axes = layout.dim(static_cast<int>(d));
         if (axes.empty()) continue;
         if (rule_.letters[l].must_divide && rule_.letters[l].size % graph_.mesh().GroupSize(axes) != 0)
           continue;
@@ -98,6 +94,7 @@ class LetterChooser {
     AxisSet used;
     auto agree = [&](const std::vector<LetterList>& lists, std::span<const ValueId> values) {
       for (size_t i = 0; i < lists.size(); ++i) {
+        if (graph_.value(values[i]).layout->is_strided()) return false;
         for (size_t d = 0; d < lists[i].size(); ++d) {
           const AxisList& have = graph_.value(values[i]).layout->dim(static_cast<int>(d));
           const int8_t l = lists[i][d];
@@ -340,8 +337,11 @@ class Inserter {
       // Where the value is wanted: its layout, with what it still may owe. One that is wanted along an axis
       // over which it owes a sum stays as it is: no reader takes it so.
       const PartialSet owed = flow_->seen(id);
-      if (graph_.value(id).layout->ShardedAxes().Intersects(AxesOf(owed))) continue;
-      const Layout want = graph_.value(id).layout->WithPartials(owed);
+      const Layout& wish = *graph_.value(id).layout;
+      if (std::any_of(owed.begin(), owed.end(),
+                      [&](const Partial& p) { return wish.ShardedAxes().Contains(p.axis); }))
+        continue;
+      const Layout want = wish.WithPartials(owed);
       if (*to.value(natural_[id]).layout != want)
         rewriter_.Set(id, Relay(natural_[id], want, Reason(node, choice, id, want)));
     }
@@ -375,7 +375,7 @@ class Inserter {
     Graph& graph = rewriter_.to();
     ValueInfo info = graph.value(id);
     Node node{.row = &GetOp("relayout"),
-              .attrs = {{"layout", to}},
+              .attrs = {{"layout", LayoutPin{to}}},
               .location = info.location,
               .cause = std::move(cause)};
     node.operands.push_back(id);

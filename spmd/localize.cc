@@ -2,6 +2,7 @@
 
 #include "base/status.h"
 #include "layout/relayout.h"
+#include "ops/builder.h"
 #include "ops/local.h"
 #include "ops/rewrite.h"
 #include "ops/row.h"
@@ -40,7 +41,8 @@ class Localizer {
     const auto dim = static_cast<int64_t>(step.dim);
     Attrs attrs;
     switch (step.kind) {
-      case RelayoutKind::kCollectivePermute: return WritePermute(step, at, node);
+      case RelayoutKind::kReshape:
+      case RelayoutKind::kCollectivePermute: return WriteAs(step, at, node);
       case RelayoutKind::kShardSlice:
       case RelayoutKind::kAllGather: attrs = {{"axes", step.axes}, {"dim", dim}}; break;
       case RelayoutKind::kReduceScatter: attrs = {{"axes", step.axes}, {"dim", dim}, {"op", step.op}}; break;
@@ -53,13 +55,17 @@ class Localizer {
     return to_.nodes()[added].results[0];
   }
 
-  ValueId WritePermute(const RelayoutStep& step, ValueId at, const Node& node) {
-    Node permute{.row = &GetOp("collective_permute"), .location = node.location, .cause = node.cause};
-    permute.operands.push_back(at);
+  // Steps whose result cannot be told from the operand's layout.
+  ValueId WriteAs(const RelayoutStep& step, ValueId at, const Node& node) {
+    Node local{.row = &GetOp(RelayoutKindName(step.kind)), .location = node.location, .cause = node.cause};
+    local.operands.push_back(at);
     ValueInfo info = to_.value(at);
     info.name.clear();
     info.layout = step.result;
-    return to_.nodes()[to_.AddNode(std::move(permute), {std::move(info)})].results[0];
+    info.global.shape = step.shape;
+    info.type.shape = step.result.LocalShape(step.shape);
+    if (step.kind == RelayoutKind::kReshape) local.attrs = {{"shape", ToInts(info.type.shape)}};
+    return to_.nodes()[to_.AddNode(std::move(local), {std::move(info)})].results[0];
   }
 
   void Write(const Node& node) {

@@ -1,6 +1,7 @@
 #include "spmd/propagate.h"
 
 #include <algorithm>
+#include <map>
 #include <optional>
 
 #include "base/status.h"
@@ -20,14 +21,13 @@ class Propagator {
       const ValueInfo& info = graph.values()[i];
       known_[i].resize(info.type.shape.size());
       if (!info.layout.has_value()) continue;
-      const Layout layout = info.layout->WithoutTrivialAxes();
-      for (int d = 0; d < layout.rank(); ++d) known_[i][d] = layout.dim(d);
+      Lock(static_cast<ValueId>(i), {info.layout->WithoutTrivialAxes(), info.modes});
     }
     for (const Node& node : graph.nodes()) {
       rules_.push_back(RuleOf(graph, node));
       if (node.row->name != "relayout") continue;
-      const Layout layout = node.attrs.Get<Layout>("layout").WithoutTrivialAxes();
-      for (int d = 0; d < layout.rank(); ++d) known_[node.results[0]][d] = layout.dim(d);
+      const LayoutPin& pin = node.attrs.Get<LayoutPin>("layout");
+      Lock(node.results[0], {pin.layout.WithoutTrivialAxes(), pin.modes});
     }
   }
 
@@ -42,11 +42,13 @@ class Propagator {
         for (int i = n; i-- > 0;) changed |= Visit(i, elementwise_only);
       }
     }
-    PropagateResult result{graph_, std::move(decisions_)};
+    MatchOperands();
+    FindConflicts();
+    PropagateResult result{graph_, std::move(decisions_), std::move(conflicts_)};
     for (size_t i = 0; i < known_.size(); ++i) {
-      std::vector<AxisList> dims;
-      for (const std::optional<AxisList>& axes : known_[i]) dims.push_back(axes.value_or(AxisList()));
-      result.graph.mutable_value(static_cast<ValueId>(i)).layout = Layout(graph_.mesh(), std::move(dims));
+      ValueInfo& info = result.graph.mutable_value(static_cast<ValueId>(i));
+      info.layout = LayoutOf(static_cast<ValueId>(i));
+      info.modes.clear();
     }
     return result;
   }
@@ -56,6 +58,91 @@ class Propagator {
     ValueId value;
     int dim;
   };
+
+  void Lock(ValueId value, const LayoutPin& pin) {
+    for (int d = 0; d < pin.layout.rank(); ++d) {
+      if (pin.mode(d) != DimMode::kLocked) continue;
+      known_[value][d] = pin.layout.IsStrided(d) ? AxisList() : pin.layout.dim(d);
+      if (pin.layout.IsStrided(d)) strided_.emplace(value, pin.layout);
+    }
+  }
+
+  Layout LayoutOf(ValueId value) const {
+    std::vector<FactorList> dims;
+    const auto strided = strided_.find(value);
+    for (int d = 0; d < static_cast<int>(known_[value].size()); ++d) {
+      if (strided != strided_.end() && strided->second.IsStrided(d))
+        dims.push_back(strided->second.Factors(d, 0));
+      else dims.push_back({{1, known_[value][d].value_or(AxisList())}});
+    }
+    return Layout::Strided(graph_.mesh(), std::move(dims));
+  }
+
+  // A dim that a relayout keeps lies as the operand's does, as far as the other dims leave it the axes.
+  void MatchOperands() {
+    for (const Node& node : graph_.nodes()) {
+      if (node.row->name != "relayout") continue;
+      const LayoutPin& pin = node.attrs.Get<LayoutPin>("layout");
+      for (int d = 0; d < static_cast<int>(pin.modes.size()); ++d) {
+        if (pin.modes[d] != DimMode::kMatch) continue;
+        const ValueId result = node.results[0];
+        known_[result][d].reset();
+        AxisSet taken = TakenBy(result);
+        AxisList kept;
+        const AxisList have = known_[node.operands[0]][d].value_or(AxisList());
+        for (int axis : have) {
+          if (taken.Contains(axis)) break;
+          kept.push_back(axis);
+        }
+        if (kept != have)
+          conflicts_.push_back(fmt::format("{}: dim {} matches {}, of which another dim of {} takes a part",
+                                           graph_.Describe(node.row->name, node.location), d,
+                                           graph_.mesh().AxesToString(have), pin.ToString()));
+        known_[result][d] = kept;
+      }
+    }
+  }
+
+  // Tensors of an op that shard a letter by different axes.
+  void FindConflicts() {
+    for (size_t n = 0; n < graph_.nodes().size(); ++n) {
+      const Node& node = graph_.nodes()[n];
+      if (node.row->name == "relayout") continue;
+      const Rule& rule = rules_[n];
+      for (size_t l = 0; l < rule.letters.size(); ++l) {
+        absl::InlinedVector<Use, 4> uses;
+        Collect(rule.operands, node.operands, static_cast<int>(l), uses);
+        Collect(rule.results, node.results, static_cast<int>(l), uses);
+        const Use* first = nullptr;
+        for (const Use& use : uses) {
+          if (AxesOf(use).empty()) continue;
+          if (first == nullptr) first = &use;
+          if (AxesOf(use) == AxesOf(*first)) continue;
+          conflicts_.push_back(fmt::format("{}: letter {} lies on {} in {} and on {} in {}",
+                                           graph_.Describe(node.row->name, node.location),
+                                           rule.letters[l].name, graph_.mesh().AxesToString(AxesOf(*first)),
+                                           NameOf(first->value), graph_.mesh().AxesToString(AxesOf(use)),
+                                           NameOf(use.value)));
+          break;
+        }
+      }
+    }
+  }
+
+  AxisList AxesOf(const Use& use) const { return known_[use.value][use.dim].value_or(AxisList()); }
+
+  std::string NameOf(ValueId id) const {
+    const std::string& name = graph_.value(id).name;
+    return name.empty() ? fmt::format("value {}", id) : "%" + name;
+  }
+
+  AxisSet TakenBy(ValueId value) const {
+    AxisSet taken;
+    for (const std::optional<AxisList>& axes : known_[value])
+      if (axes.has_value()) taken = taken.Union(AxisSet(*axes));
+    const auto strided = strided_.find(value);
+    return strided == strided_.end() ? taken : taken.Union(strided->second.ShardedAxes());
+  }
 
   // New values of variables lie where the variables do.
   void FollowUpdates() {
@@ -158,9 +245,7 @@ class Propagator {
   bool Offer(const Use& use, const AxisList& axes, Reason&& reason) {
     std::optional<AxisList>& slot = known_[use.value][use.dim];
     if (slot.has_value()) return false;
-    AxisSet taken;
-    for (const std::optional<AxisList>& other : known_[use.value])
-      if (other.has_value()) taken = taken.Union(AxisSet(*other));
+    const AxisSet taken = TakenBy(use.value);
     AxisList free;
     for (int axis : axes) {
       if (taken.Contains(axis)) break;
@@ -168,9 +253,7 @@ class Propagator {
     }
     if (free.empty()) return false;
     slot = free;
-    const std::string& name = graph_.value(use.value).name;
-    decisions_.push_back(fmt::format("{} dim {} = {}: {}",
-                                     name.empty() ? fmt::format("value {}", use.value) : "%" + name, use.dim,
+    decisions_.push_back(fmt::format("{} dim {} = {}: {}", NameOf(use.value), use.dim,
                                      graph_.mesh().AxesToString(free), reason()));
     return true;
   }
@@ -178,7 +261,8 @@ class Propagator {
   const Graph& graph_;
   std::vector<Knowledge> known_;
   std::vector<Rule> rules_;
-  std::vector<std::string> decisions_;
+  std::map<ValueId, Layout> strided_;  // pins with strided dims, which `known_` has as whole
+  std::vector<std::string> decisions_, conflicts_;
 };
 
 }  // namespace

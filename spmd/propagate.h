@@ -1,9 +1,11 @@
 // Propagate gives every value of a global program a layout.
 //
-// The user's layouts are locks. From them axes flow along the letters of the ops' rules, forward
-// and backward, elementwise ops first; where a letter meets two layouts, or two letters of an op want
-// one axis, the larger tensor's wins. A dim that nothing reaches stays whole. The order is fixed, so the
-// result is deterministic, and each decision remembers the op that caused it.
+// The user's layouts are locks, but for the dims that a pin leaves open. From them axes flow along the
+// letters of the ops' rules, forward and backward, elementwise ops first; where a letter meets two layouts,
+// or two letters of an op want one axis, the larger tensor's wins. A dim that nothing reaches stays whole.
+// The order is fixed, so the result is deterministic, and each decision remembers the op that caused it.
+// Tensors that in the end disagree about a letter are reported as conflicts: one of them will move. Ops work
+// on plain dims; to them a strided dim that a user asks for looks whole.
 //
 // Follows the factor propagation of Shardy (openxla/shardy, "sharding propagation") and GSPMD
 // (arXiv 2105.04663, section 3.5).
@@ -19,6 +21,8 @@ namespace meshwork {
 struct PropagateResult {
   Graph graph;                         // every value has a layout, without axes of size 1
   std::vector<std::string> decisions;  // "value 3 dim 0 = (batch): letter m of matmul (mlp.cc:12)"
+  // "matmul (mlp.cc:12): letter k lies on (model) in %w and on (batch) in %x"
+  std::vector<std::string> conflicts;
 };
 
 PropagateResult Propagate(const Graph& graph);

@@ -31,21 +31,21 @@ std::string KeyOf(const Graph& graph, const Node& node, std::span<const ValueId>
       for (int x : v) out += fmt::format("{},", x);
       return out;
     }
-    std::string operator()(const Layout& v) const { return v.ToString(); }
+    std::string operator()(const LayoutPin& v) const { return v.ToString(); }
   } text;
   for (const auto& [name, value] : node.attrs.entries()) key += "|" + std::visit(text, value);
   for (ValueId id : node.results) {
     const ValueInfo& info = graph.value(id);
     key += "|" + info.global.ToString();
-    if (info.layout.has_value()) key += info.layout->ToString();
+    if (info.layout.has_value()) key += LayoutPin{*info.layout, info.modes}.ToString();
   }
   return key;
 }
 
 // `node` as a relayout.
-Node RelayoutTo(const Layout& layout, Node node) {
+Node RelayoutTo(const ValueInfo& pinned, Node node) {
   node.row = &GetOp("relayout");
-  node.attrs = {{"layout", layout}};
+  node.attrs = {{"layout", LayoutPin{*pinned.layout, pinned.modes}}};
   return node;
 }
 
@@ -55,8 +55,8 @@ Graph FoldSizes(const Graph& graph) {
   Rewriter rewriter(graph);
   for (const Node& node : graph.nodes()) {
     if (node.row->name == "stop_gradient") {
-      const std::optional<Layout>& pin = graph.value(node.results[0]).layout;
-      if (pin.has_value()) rewriter.Copy(RelayoutTo(*pin, node));
+      const ValueInfo& info = graph.value(node.results[0]);
+      if (info.layout.has_value()) rewriter.Copy(RelayoutTo(info, node));
       else rewriter.Set(node.results[0], rewriter.Map(node.operands[0]));
     } else if (node.row->name == "dimension_size") {
       int64_t size = 1;

@@ -4,7 +4,7 @@ namespace meshwork {
 
 void BuildMlp(Graph& graph, int64_t batch_size, DType dtype, double learning_rate) {
   auto axis_or_whole = [&](const char* name) {
-    return graph.mesh().FindAxis(name).ok() ? DimSpec(name) : DimSpec(UNSHARDED);
+    return graph.mesh().FindAxes(name).ok() ? DimSpec(name) : DimSpec(UNSHARDED);
   };
   const DimSpec batch = axis_or_whole("batch"), model = axis_or_whole("model");
 

@@ -107,8 +107,8 @@ inline Graph BuildGraph(const Sample& sample, const std::vector<Layout>& operand
   }
   Attrs attrs = sample.attrs;  // a layout among them is one of the sample's mesh
   for (const auto& [name, value] : sample.attrs.entries())
-    if (const auto* layout = std::get_if<Layout>(&value))
-      attrs.Set(name, Layout::Replicated(mesh, layout->rank()));
+    if (const auto* pin = std::get_if<LayoutPin>(&value))
+      attrs.Set(name, LayoutPin{Layout::Replicated(mesh, pin->layout.rank())});
   const int node = graph.TryAdd(*sample.row, arguments, std::move(attrs), {"sample", 1}).value();
   for (size_t i = 0; i < results.size(); ++i) {
     const ValueId id = graph.nodes()[node].results[i];

@@ -83,8 +83,8 @@ TEST(LayoutTest, ChangesOneThingAtATime) {
   const Layout layout = Read(mesh, "{a,_ | sum:c}");
   EXPECT_EQ(layout.WithDim(1, {1}), Read(mesh, "{a,b | sum:c}"));
   EXPECT_EQ(layout.WithDim(0, {}), Read(mesh, "{_,_ | sum:c}"));
-  EXPECT_EQ(layout.WithPartials({{2, ReduceOp::kMax}, {1, ReduceOp::kSum}}),
-            Read(mesh, "{a,_ | sum:b, max:c}"));
+  EXPECT_EQ(layout.WithPartials({{2, ReduceOp::kMax}, {1, ReduceOp::kMax}}),
+            Read(mesh, "{a,_ | max:(b,c)}"));
   EXPECT_EQ(layout.WithoutPartials(), Read(mesh, "{a,_}"));
   EXPECT_EQ(layout.ShardedAxes(), AxisSet(AxisList{0}));
   EXPECT_EQ(layout.PartialAxes(), AxisSet(AxisList{2}));
@@ -96,7 +96,7 @@ TEST(LayoutTest, ChangesOneThingAtATime) {
 TEST(LayoutTest, DropsTrivialAxes) {
   const Mesh mesh = Mesh::Parse("a=2,one=1,b=3,uno=1").value();
   EXPECT_EQ(Read(mesh, "{(one,a),uno}").WithoutTrivialAxes(), Read(mesh, "{a,_}"));
-  EXPECT_EQ(Read(mesh, "{one,b | max:uno, sum:a}").WithoutTrivialAxes(), Read(mesh, "{_,b | sum:a}"));
+  EXPECT_EQ(Read(mesh, "{one,b | sum:(uno,a)}").WithoutTrivialAxes(), Read(mesh, "{_,b | sum:a}"));
   for (const Layout& whole : AllWholeLayouts(mesh, 2)) {
     const Layout layout = whole.WithoutTrivialAxes();
     EXPECT_EQ(layout.WithoutTrivialAxes(), layout);
@@ -126,8 +126,8 @@ TEST(LayoutTest, RejectsAnAxisUsedTwice) {
             "Layout {(model,model)}: axis \"model\" appears twice; an axis shards one dim, once.");
   EXPECT_EQ(ErrorOf(Layout::Parse(mesh, "{batch | sum:batch}")),
             "Layout {batch | sum:batch}: axis \"batch\" appears twice; an axis shards one dim, once.");
-  EXPECT_EQ(ErrorOf(Layout::Parse(mesh, "{_ | sum:model, max:model}")),
-            "Layout {_ | sum:model, max:model}: axis \"model\" appears twice; an axis shards one dim, once.");
+  EXPECT_EQ(ErrorOf(Layout::Parse(mesh, "{_ | sum:model, sum:model}")),
+            "Layout {_ | sum:model, sum:model}: axis \"model\" appears twice; an axis shards one dim, once.");
 }
 
 TEST(LayoutTest, RejectsMalformedText) {

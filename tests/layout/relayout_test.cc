@@ -226,6 +226,7 @@ class Machine {
       case RelayoutKind::kCollectivePermute: return ReceiveBlock(step, device, index);
       case RelayoutKind::kAllReduce:
       case RelayoutKind::kReduceScatter: return Reduce(step, device, element, index);
+      case RelayoutKind::kReshape:
       case RelayoutKind::kAllGather:
       case RelayoutKind::kAllToAll: break;
     }

@@ -158,12 +158,12 @@ TEST(MeshTest, RejectsMalformedText) {
 
 TEST(MeshTest, FindsAxesByName) {
   const Mesh mesh = Mesh::Parse("batch=2,model=4").value();
-  EXPECT_EQ(mesh.FindAxis("batch").value(), 0);
-  EXPECT_EQ(mesh.FindAxis("model").value(), 1);
-  EXPECT_EQ(MessageOf(mesh.FindAxis("modle").status()),
+  EXPECT_EQ(mesh.FindAxes("batch").value(), AxisList{0});
+  EXPECT_EQ(mesh.FindAxes("model").value(), AxisList{1});
+  EXPECT_EQ(MessageOf(mesh.FindAxes("modle").status()),
             "mesh [batch=2, model=4] has no axis \"modle\"; did you mean \"model\"?");
-  EXPECT_EQ(MessageOf(mesh.FindAxis("expert").status()), "mesh [batch=2, model=4] has no axis \"expert\".");
-  EXPECT_EQ(MessageOf(Mesh().FindAxis("x").status()), "mesh [] has no axis \"x\".");
+  EXPECT_EQ(MessageOf(mesh.FindAxes("expert").status()), "mesh [batch=2, model=4] has no axis \"expert\".");
+  EXPECT_EQ(MessageOf(Mesh().FindAxes("x").status()), "mesh [] has no axis \"x\".");
 }
 
 TEST(MeshTest, NamesAxisLists) {

@@ -320,7 +320,7 @@ TEST(GraphTest, RejectsBadShapeOps) {
   });
   Graph g(TestMesh());
   const Value x = In(g, F32, {4});
-  g.Add("relayout", {{x}}, {{"layout", Layout::Parse(g.mesh(), "{_ | sum:model}").value()}}, {});
+  g.Add("relayout", {{x}}, {{"layout", LayoutPin::Parse(g.mesh(), "{_ | sum:model}").value()}}, {});
   EXPECT_EQ(StatusOf(g), "relayout: layout {_ | sum:model} is partial; only whole values can be asked for.");
 }
 

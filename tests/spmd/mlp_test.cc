@@ -30,7 +30,7 @@ class Perceptron {
  public:
   Perceptron(std::string_view mesh, const std::vector<int64_t>& sizes, const std::vector<Cut>& cuts)
       : graph_(Mesh::Parse(mesh).value()) {
-    const bool has_model = graph_.mesh().FindAxis("model").ok();
+    const bool has_model = graph_.mesh().FindAxes("model").ok();
     Value h = graph_.Input("x", F32, {kBatch, sizes[0]}, {"batch", UNSHARDED});
     const Value labels = graph_.Input("y", I32, {kBatch}, {"batch"});
     for (size_t i = 0; i < cuts.size(); ++i) {

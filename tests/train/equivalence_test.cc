@@ -143,7 +143,7 @@ class PlainMlp {
 Session MakeSession(const std::string& mesh_text, int64_t batch_size, DType dtype, Optimizer optimizer) {
   Graph g(Mesh::VirtualCpus(mesh_text).value());
   auto axis_or_whole = [&](const char* name) {
-    return g.mesh().FindAxis(name).ok() ? DimSpec(name) : DimSpec(UNSHARDED);
+    return g.mesh().FindAxes(name).ok() ? DimSpec(name) : DimSpec(UNSHARDED);
   };
   const DimSpec batch = axis_or_whole("batch"), model = axis_or_whole("model");
   Value x = g.Input("x", dtype, {batch_size, kSizes[0]}, {batch, UNSHARDED});

@@ -17,7 +17,7 @@ using ::testing::HasSubstr;
 
 // Axes the mesh does not have shard nothing.
 DimSpec AxisOrWhole(const Mesh& mesh, const char* name) {
-  return mesh.FindAxis(name).ok() ? DimSpec(name) : DimSpec(UNSHARDED);
+  return mesh.FindAxes(name).ok() ? DimSpec(name) : DimSpec(UNSHARDED);
 }
 
 // A linear classifier: x: f64[b,3], y: i32[b] -> loss, accuracy, logits: f64[b,4]; trained by SGD.
