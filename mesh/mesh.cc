@@ -194,7 +194,9 @@ absl::StatusOr<AxisList> Mesh::FindAxes(std::string_view name) const {
   int64_t size = 1;
   for (int i = 0; i < num_axes(); ++i) {
     const Part& part = rep_->parts[i];
-    if (part.axis != sub.axis || part.before < sub.before || part.before >= sub.before * sub.size) continue;
+    if (part.axis != sub.axis || part.before < sub.before ||
+        part.before >= std::max<int64_t>(sub.before * sub.size, 2))
+      continue;  // an axis of size 1 is its own part
     if (found.empty() && part.before != sub.before) break;
     found.push_back(i);
     size *= axis(i).size;

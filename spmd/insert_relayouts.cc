@@ -42,6 +42,13 @@ PartialSet ReducedBy(const Rule& rule, const LetterAxes& axes) {
   return partials;
 }
 
+// Whether a value that owes `owed` can be taken to `need`.
+bool Owes(const Layout& need, const PartialSet& owed) {
+  return std::all_of(need.partials().begin(), need.partials().end(), [&](const Partial& partial) {
+    return std::find(owed.begin(), owed.end(), partial) != owed.end();
+  });
+}
+
 int64_t WireBytes(const Layout& from, const Layout& to, const Type& type) {
   if (from == to) return 0;
   return PlanRelayout(from, to, type.shape).value().wire_elements * DTypeSize(type.dtype);
@@ -282,7 +289,10 @@ class PartialFlow {
 class Inserter {
  public:
   explicit Inserter(const Graph& graph)
-      : graph_(graph), rewriter_(graph), natural_(graph.values().size(), kNoValue) {
+      : graph_(graph), rewriter_(graph), forms_(graph.values().size()), source_(graph.values().size()) {
+    for (size_t id = 0; id < source_.size(); ++id) source_[id] = static_cast<ValueId>(id);
+    for (const Argument& argument : graph.arguments())
+      forms_[argument.value].push_back(rewriter_.Map(argument.value));
     for (const Node& node : graph.nodes()) {
       choices_.push_back(node.row->name == "relayout" ? std::nullopt
                                                       : std::optional(LetterChooser(graph, node).Choose()));
@@ -332,8 +342,9 @@ class Inserter {
     const int index = to.AddNode(std::move(copy), std::move(infos));
     for (size_t i = 0; i < node.results.size(); ++i) {
       const ValueId id = node.results[i];
-      natural_[id] = to.nodes()[index].results[i];
-      rewriter_.Set(id, natural_[id]);
+      const ValueId natural = to.nodes()[index].results[i];
+      forms_[id].push_back(natural);
+      rewriter_.Set(id, natural);
       // Where the value is wanted: its layout, with what it still may owe. One that is wanted along an axis
       // over which it owes a sum stays as it is: no reader takes it so.
       const PartialSet owed = flow_->seen(id);
@@ -342,8 +353,8 @@ class Inserter {
                       [&](const Partial& p) { return wish.ShardedAxes().Contains(p.axis); }))
         continue;
       const Layout want = wish.WithPartials(owed);
-      if (*to.value(natural_[id]).layout != want)
-        rewriter_.Set(id, Relay(natural_[id], want, Reason(node, choice, id, want)));
+      if (*to.value(natural).layout != want)
+        rewriter_.Set(id, Relay(id, natural, want, Reason(node, choice, id, want)));
     }
   }
 
@@ -351,37 +362,45 @@ class Inserter {
     const Layout& want = *graph_.value(node.results[0]).layout;
     const ValueId id = As(node.operands[0], want,
                           [&] { return fmt::format("{} asks for {}", Where(node), want.ToString()); });
-    natural_[node.results[0]] = id;
     rewriter_.Set(node.results[0], id);
+    source_[node.results[0]] = source_[node.operands[0]];
   }
 
-  // `id` in the layout `need`, from its wanted or its natural form, whichever is cheaper.
+  // `id` in the layout `need`: as it is wanted, or from the form it exists in that costs least. So a gather
+  // that only a slice reads is never read, and dropped as dead.
   template <typename Cause>
   ValueId As(ValueId id, const Layout& need, Cause&& cause) {
+    const Graph& to = rewriter_.to();
     const ValueId wanted = rewriter_.Map(id);
-    const ValueInfo& info = rewriter_.to().value(wanted);
-    if (*info.layout == need) return wanted;
-    ValueId source = wanted;
-    if (natural_[id] != kNoValue && natural_[id] != wanted) {
-      const Layout& natural = *rewriter_.to().value(natural_[id]).layout;
-      if (natural == need) return natural_[id];
-      if (WireBytes(natural, need, info.type) < WireBytes(*info.layout, need, info.type))
-        source = natural_[id];
+    if (*to.value(wanted).layout == need) return wanted;
+    ValueId best = wanted;
+    int64_t best_bytes = WireBytes(*to.value(wanted).layout, need, to.value(wanted).type);
+    for (ValueId form : forms_[source_[id]]) {
+      const ValueInfo& info = to.value(form);
+      if (*info.layout == need) return form;
+      if (!Owes(need, info.layout->partials())) continue;
+      const int64_t bytes = WireBytes(*info.layout, need, info.type);
+      if (bytes >= best_bytes) continue;
+      best = form;
+      best_bytes = bytes;
     }
-    return Relay(source, need, cause());
+    return Relay(id, best, need, cause());
   }
 
-  ValueId Relay(ValueId id, const Layout& to, std::string cause) {
+  // A new form of the old value `id`, made of the form `from`.
+  ValueId Relay(ValueId id, ValueId from, const Layout& to, std::string cause) {
     Graph& graph = rewriter_.to();
-    ValueInfo info = graph.value(id);
+    ValueInfo info = graph.value(from);
     Node node{.row = &GetOp("relayout"),
               .attrs = {{"layout", LayoutPin{to}}},
               .location = info.location,
               .cause = std::move(cause)};
-    node.operands.push_back(id);
+    node.operands.push_back(from);
     info.name.clear();
     info.layout = to;
-    return graph.nodes()[graph.AddNode(std::move(node), {std::move(info)})].results[0];
+    const ValueId form = graph.nodes()[graph.AddNode(std::move(node), {std::move(info)})].results[0];
+    forms_[source_[id]].push_back(form);
+    return form;
   }
 
   std::string Where(const Node& node) const { return graph_.Describe(node.row->name, node.location); }
@@ -389,7 +408,7 @@ class Inserter {
   // Why a value does not lie where its op leaves it.
   std::string Reason(const Node& node, const Choice& choice, ValueId id, const Layout& want) {
     std::string out = fmt::format("{} leaves {} {}", Where(node), graph_.value(id).type.ToString(),
-                                  rewriter_.to().value(natural_[id]).layout->ToString());
+                                  rewriter_.to().value(forms_[id][0]).layout->ToString());
     for (size_t l = 0; l < choice.rule.letters.size(); ++l) {
       const Letter& letter = choice.rule.letters[l];
       if (letter.reduced && !choice.axes[l].empty())
@@ -401,7 +420,10 @@ class Inserter {
 
   const Graph& graph_;
   Rewriter rewriter_;
-  std::vector<ValueId> natural_;  // per old value: the new one its op yields
+  // Per old value the new ones that hold it, in the order in which they are made; the first is what its op
+  // yields. Relayouts of a value are further forms of it.
+  std::vector<absl::InlinedVector<ValueId, 2>> forms_;
+  std::vector<ValueId> source_;  // per old value: the one it is a relayout of, else itself
   std::vector<std::optional<Choice>> choices_;
   std::optional<PartialFlow> flow_;
 };

@@ -5,6 +5,7 @@
 #include "base/hash.h"
 #include "base/status.h"
 #include "base/suggest.h"
+#include "fmt/ranges.h"
 #include "ops/rebatch.h"
 
 namespace meshwork {
@@ -145,14 +146,16 @@ absl::StatusOr<Session> Session::Create(const Graph& graph, SessionOptions optio
   auto impl = std::make_unique<Impl>(graph, std::move(options));
   const int64_t full = impl->BatchSize();
   ASSIGN_OR_RETURN(Impl::Ready step, impl->Make(full, full, /*update=*/true));
-  // A variable that the program did not pin lies where the step put it, for all programs.
+  // A variable that the program did not pin, or left open, lies where the step put it, for all programs.
   const Graph& local = step.program.body;
-  for (size_t a = 0; a < local.arguments().size(); ++a)
-    if (local.arguments()[a].is_variable)
-      impl->graph.mutable_value(graph.arguments()[a].value).layout =
-          local.value(local.arguments()[a].value).layout;
+  for (size_t a = 0; a < local.arguments().size(); ++a) {
+    if (!local.arguments()[a].is_variable) continue;
+    ValueInfo& info = impl->graph.mutable_value(graph.arguments()[a].value);
+    info.layout = local.value(local.arguments()[a].value).layout;
+    info.modes.clear();
+  }
   impl->ready.emplace(std::pair(full, true), std::move(step));
-  ASSIGN_OR_RETURN(Impl::Ready init, impl->Prepare(InitializerGraph(graph, impl->options.seed), {}));
+  ASSIGN_OR_RETURN(Impl::Ready init, impl->Prepare(InitializerGraph(impl->graph, impl->options.seed), {}));
   RETURN_IF_ERROR(init.executor->Run({}, nullptr));
   return Session(std::move(impl));
 }
@@ -191,9 +194,11 @@ std::string Session::Explain() const {
   int64_t count = 0;
   for (const CollectiveSummary& s : SummarizeCollectives(body)) count += s.count;
   const std::string where = fmt::format("{} on mesh {}", body.name, body.mesh().ToString());
-  if (count == 0) return fmt::format("{}: {}", where, ExplainCollectives(body));
-  return fmt::format("{}, {} collective{}:\n{}", where, count, count == 1 ? "" : "s",
-                     ExplainCollectives(body));
+  std::string text = count == 0 ? fmt::format("{}: {}", where, ExplainCollectives(body))
+                                : fmt::format("{}, {} collective{}:\n{}", where, count, count == 1 ? "" : "s",
+                                              ExplainCollectives(body));
+  if (program().conflicts.empty()) return text;
+  return fmt::format("{}layouts that disagree:\n  {}\n", text, fmt::join(program().conflicts, "\n  "));
 }
 
 }  // namespace meshwork

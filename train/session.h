@@ -73,7 +73,8 @@ class Session {
   // The local program of a full step, and what it asks of the machine.
   const Program& program() const;
   const ExecutorMemory& memory() const;
-  // Every collective of a full step: the user's line, why it is there, bytes.
+  // Every collective of a full step: the user's line, why it is there, bytes; and the ops whose tensors
+  // disagree about a layout. Which op gave each tensor its layout is in program().decisions.
   std::string Explain() const;
 
  private:

@@ -31,6 +31,7 @@ std::string PropagateText(const Graph& graph) {
   const PropagateResult result = Propagate(graph);
   std::string out;
   for (const std::string& decision : result.decisions) out += "// " + decision + "\n";
+  for (const std::string& conflict : result.conflicts) out += "// conflict: " + conflict + "\n";
   return out + PrintGraph(result.graph);
 }
 

@@ -21,8 +21,9 @@ constexpr double kSgdRate = 0.1, kAdamRate = 0.01;
 
 // batch=20 and model=16 leave devices without a row or a column.
 constexpr const char* kMeshes[] = {
-    "batch=8",         "batch=3", "batch=7",  "batch=4,model=2", "batch=2,model=3",
-    "model=3,batch=2", "model=4", "batch=20", "model=16",        "batch=2,model=2,copies=2"};
+    "batch=8",         "batch=3", "batch=7",         "batch=4,model=2",  "batch=2,model=3",
+    "model=3,batch=2", "model=4", "batch=20",        "model=16",         "batch=2,model=2,copies=2",
+    "batch=2,model=4", "model=8", "a=2,b=2,batch=2", "batch=2,model=2*2"};
 
 enum class Optimizer { kSgd, kAdam };
 

@@ -180,7 +180,7 @@ TEST_F(SafetensorsTest, RejectsDamagedEntries) {
       {R"({"dtype":"F32","data_offsets":[0,16]})",
        "has no \"shape\"; it must have dtype, shape and data_offsets."},
       {R"({"dtype":"F16","shape":[8],"data_offsets":[0,16]})",
-       "its dtype is \"BF16\"; F32, F64, BF16, I32, I64 and BOOL are read."},
+       "its dtype is \"F16\"; F32, F64, BF16, I32, I64 and BOOL are read."},
       {R"({"dtype":32,"shape":[4],"data_offsets":[0,16]})",
        "its dtype is 32; F32, F64, BF16, I32, I64 and BOOL are read."},
       {R"({"dtype":"F32","shape":4,"data_offsets":[0,16]})",

@@ -12,7 +12,9 @@
 namespace meshwork {
 namespace {
 
+using ::testing::Each;
 using ::testing::ElementsAre;
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 
 // Axes the mesh does not have shard nothing.
@@ -383,6 +385,32 @@ TEST(SessionTest, ExplainsEveryCollective) {
   h.Output("x", h.Input("x", F32, {6}, {"batch"}));
   EXPECT_EQ(Session::Create(h)->Explain(),
             "step on mesh [batch=2]: no collectives; no device needs what another holds.\n");
+}
+
+TEST(SessionTest, ExplainsWhichLayoutsDisagree) {
+  Graph g(Mesh::VirtualCpus("x=2,y=2").value());
+  Value a = g.Input("a", F32, {4, 4}, {UNSHARDED, "x"});
+  Value b = g.Input("b", F32, {4, 4}, {"y", UNSHARDED});
+  const int line = __LINE__ + 1;
+  g.Output("c", MatMul(a, b));
+  EXPECT_THAT(
+      Session::Create(g)->Explain(),
+      EndsWith(fmt::format("layouts that disagree:\n"
+                           "  matmul (session_test.cc:{}): letter k lies on (x) in %a and on (y) in %b\n",
+                           line)));
+}
+
+TEST(SessionTest, VariablesWithOpenDimsLieWhereTheStepPutsThem) {
+  Graph g(Mesh::VirtualCpus("x=2").value());
+  Value a = g.Input("a", F32, {4, 4}, {UNSHARDED, "x"});
+  Variable w = g.Var("w", Filled(2, {4}), {OPEN});
+  Value sum = WithLayout(a + w, {OPEN, "x"});
+  g.Update(w, w + ReduceSum(sum, {0}));
+  Session session = Session::Create(g).value();
+  const Graph& body = session.program().body;
+  EXPECT_EQ(body.value(body.arguments()[1].value).layout->ToString(), "{x}");
+  ASSERT_TRUE(session.Run({{"a", Tensor::From<float>({4, 4}, std::vector<float>(16, 1))}}).ok());
+  EXPECT_THAT(session.Get("w")->values<float>(), Each(2 + 4 * 3));
 }
 
 // ---- How it is run.
