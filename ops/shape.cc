@@ -6,7 +6,7 @@
 #include "base/status.h"
 #include "fmt/ranges.h"
 #include "ops/builder.h"
-#include "ops/kernels/elementwise.h"
+#include "ops/kernels/copy.h"
 #include "ops/registry.h"
 
 namespace meshwork {
@@ -56,20 +56,6 @@ std::vector<Value> BroadcastToGrad(const GradView& view) {
     if (shape[i] == 1 && grad.shape()[dims[i]] != 1) stretched.push_back(static_cast<int64_t>(i));
   Value sum = dropped.empty() ? grad : ReduceSum(grad, dropped);
   return {stretched.empty() ? sum : ReduceSum(sum, stretched, /*keep_dims=*/true)};
-}
-
-Shape DenseStrides(const Shape& shape) {
-  Shape strides(shape.size(), 1);
-  for (size_t d = shape.size(); d-- > 1;) strides[d - 1] = strides[d] * shape[d];
-  return strides;
-}
-
-Kernel StridedCopy(const KernelSpec& spec, const Shape& strides) {
-  const Type& result = spec.results[0].local;
-  return Dispatch(result.dtype, [&](auto zero) {
-    return StridedCopyKernel<Stored<decltype(zero)>>(MergeDims<1>(result.shape, {strides}),
-                                                     result.num_elements());
-  });
 }
 
 Kernel BroadcastToCpu(const KernelSpec& spec) {

@@ -34,9 +34,9 @@
 namespace meshwork {
 
 struct CollectivePlan {
-  std::string where;                       // "all_reduce (model.cc:41)", for errors
-  std::vector<Transfer> transfers;         // the part within this process
-  std::vector<std::vector<Slice>> slices;  // per worker, of the transfers
+  std::string where;                           // "all_reduce (model.cc:41)", for errors
+  std::vector<Transfer> transfers;             // the part within this process
+  std::vector<std::vector<WorkSlice>> slices;  // per worker, of the transfers
 };
 
 class Collective {

@@ -228,7 +228,7 @@ void Executor::RunKernel(const Instruction& instruction, int worker) {
   const int num_in = instruction.num_in, num_out = instruction.num_out;
   CallArgs& call = call_args_[worker];
   const bool blocks_per_item = instruction.blocks.size() == instruction.buffers.size();
-  for (const Slice& slice : instruction.slices[worker]) {
+  for (const WorkSlice& slice : instruction.slices[worker]) {
     const size_t first = static_cast<size_t>(slice.item) * (num_in + num_out);
     const BufferId* buffers = instruction.buffers.data() + first;
     for (int i = 0; i < num_in; ++i) call.in[i] = addresses_[buffers[i]];

@@ -28,7 +28,7 @@ class WorkerSet {
 template <typename F>
 void ForAllAccesses(const Instruction& instruction, F&& f) {
   for (size_t worker = 0; worker < instruction.slices.size(); ++worker) {
-    for (const Slice& slice : instruction.slices[worker]) {
+    for (const WorkSlice& slice : instruction.slices[worker]) {
       instruction.ForAccesses(
           slice.item, [&](BufferId buffer, bool is_write) { f(static_cast<int>(worker), buffer, is_write); });
     }

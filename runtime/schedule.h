@@ -69,7 +69,7 @@ struct Instruction {
   // Other kinds: item i is transfers[i].
   std::vector<Transfer> transfers = {};
   // Per worker.
-  std::vector<std::vector<Slice>> slices = {};
+  std::vector<std::vector<WorkSlice>> slices = {};
 
   // Calls f(buffer, is_write) for what an item touches.
   template <typename F>
@@ -102,7 +102,7 @@ struct WorkItem {
 };
 
 // Slices per worker. Law: each item with units > 0 is covered once.
-std::vector<std::vector<Slice>> AssignWork(std::span<const WorkItem> items, int workers);
+std::vector<std::vector<WorkSlice>> AssignWork(std::span<const WorkItem> items, int workers);
 
 template <typename F>
 void Instruction::ForAccesses(int item, F&& f) const {

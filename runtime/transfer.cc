@@ -104,9 +104,9 @@ void Reduce(ReduceOp op, DType dtype, std::byte* to, std::span<const std::byte* 
   });
 }
 
-void RunTransfers(std::span<const Transfer> transfers, std::span<const Slice> slices,
+void RunTransfers(std::span<const Transfer> transfers, std::span<const WorkSlice> slices,
                   std::span<std::byte* const> addresses) {
-  for (const Slice& slice : slices) {
+  for (const WorkSlice& slice : slices) {
     const Transfer& transfer = transfers[slice.item];
     const int64_t size = DTypeSize(transfer.dtype);
     std::byte* to = addresses[transfer.to];

@@ -34,13 +34,13 @@ struct Transfer {
 
 // A share of a list of work items: units [begin, end) of one of them. The units of a transfer are
 // the elements of its region.
-struct Slice {
+struct WorkSlice {
   int item;
   int64_t begin, end;
 };
 
 // Does the given slices. `addresses` is indexed by BufferId.
-void RunTransfers(std::span<const Transfer> transfers, std::span<const Slice> slices,
+void RunTransfers(std::span<const Transfer> transfers, std::span<const WorkSlice> slices,
                   std::span<std::byte* const> addresses);
 
 // to[i] = (…(a[i] op b[i]) op …) for i < count, over sources[k] + offset in order; offset in elements.

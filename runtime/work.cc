@@ -30,8 +30,8 @@ int64_t CutAt(const WorkItem& item, double share) {
 
 }  // namespace
 
-std::vector<std::vector<Slice>> AssignWork(std::span<const WorkItem> items, int workers) {
-  std::vector<std::vector<Slice>> slices(workers);
+std::vector<std::vector<WorkSlice>> AssignWork(std::span<const WorkItem> items, int workers) {
+  std::vector<std::vector<WorkSlice>> slices(workers);
   double total = 0;
   bool can_cut = false;
   for (const WorkItem& item : items) {

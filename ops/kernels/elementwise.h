@@ -151,25 +151,6 @@ Kernel BinaryKernel(const KernelSpec& spec, F f) {
           .units = spec.results[0].local.num_elements()};
 }
 
-// out[i] = a[walk(i)]: broadcasts and transposes.
-template <typename T>
-Kernel StridedCopyKernel(BroadcastWalk<1> walk, int64_t elements) {
-  return {.run =
-              [walk = std::move(walk)](const KernelArgs& args) {
-                const int64_t stride = walk.dims.back().strides[0];
-                ForEachRun(walk, args.begin, args.end,
-                           [&](int64_t to, const std::array<int64_t, 1>& from, int64_t n) {
-                             const T* a = args.In<T>(0) + from[0];
-                             T* out = args.Out<T>(0) + to;
-                             if (stride == 1) std::copy_n(a, n, out);
-                             else if (stride == 0) std::fill_n(out, n, *a);
-                             else
-                               for (int64_t i = 0; i < n; ++i) out[i] = a[i * stride];
-                           });
-              },
-          .units = elements};
-}
-
 // out[i] = condition[i] ? a[i] : b[i] with broadcast.
 template <typename T>
 Kernel SelectKernel(const KernelSpec& spec) {

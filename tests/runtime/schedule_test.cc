@@ -31,9 +31,10 @@ std::string Print(std::string_view text, const Schedule& schedule) {
     if (instruction.barrier) out += "---\n";
     out += instruction.node >= 0 ? std::string(graph.nodes()[instruction.node].row->name)
                                  : std::string(kKinds[static_cast<int>(instruction.kind)]);
-    for (const std::vector<Slice>& slices : instruction.slices) {
+    for (const std::vector<WorkSlice>& slices : instruction.slices) {
       out += " |";
-      for (const Slice& slice : slices) out += fmt::format(" {}:{}-{}", slice.item, slice.begin, slice.end);
+      for (const WorkSlice& slice : slices)
+        out += fmt::format(" {}:{}-{}", slice.item, slice.begin, slice.end);
     }
     out += "\n";
   }
@@ -52,11 +53,11 @@ TEST(ScheduleTest, EveryUnitIsDoneOnce) {
       items.push_back({static_cast<int>(random() % workers), static_cast<int64_t>(random() % 1000),
                        1 + static_cast<double>(random() % 100000) / 7, multiple});
     }
-    const std::vector<std::vector<Slice>> slices = AssignWork(items, workers);
+    const std::vector<std::vector<WorkSlice>> slices = AssignWork(items, workers);
     ASSERT_EQ(slices.size(), static_cast<size_t>(workers));
     std::vector<int64_t> done(items.size(), 0);  // slices come in order, so each starts where the last ended
     for (const auto& mine : slices) {
-      for (const Slice& slice : mine) {
+      for (const WorkSlice& slice : mine) {
         EXPECT_LT(slice.begin, slice.end);
         EXPECT_EQ(slice.begin, done[slice.item]);
         EXPECT_TRUE(slice.end % items[slice.item].multiple == 0 || slice.end == items[slice.item].units);

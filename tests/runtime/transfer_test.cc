@@ -83,7 +83,7 @@ TEST(TransferTest, ReducesInTheOrderOfTheSources) {
       addresses.push_back(reinterpret_cast<std::byte*>(values[k].data()));
       transfer.from.push_back(k + 1);
     }
-    const std::vector<Slice> slices = {{0, 0, 33}, {0, 4100, kElements}, {0, 33, 4100}};
+    const std::vector<WorkSlice> slices = {{0, 0, 33}, {0, 4100, kElements}, {0, 33, 4100}};
     RunTransfers({&transfer, 1}, slices, addresses);
     ASSERT_EQ(std::memcmp(to.data(), expected.data(), kElements * sizeof(float)), 0) << n << " sources";
   }
@@ -101,7 +101,7 @@ TEST(TransferTest, ReducesABoxIntoAnother) {
   std::byte* const addresses[] = {reinterpret_cast<std::byte*>(to.data()),
                                   reinterpret_cast<std::byte*>(const_cast<int32_t*>(a.data())),
                                   reinterpret_cast<std::byte*>(const_cast<int32_t*>(b.data()))};
-  const std::vector<Slice> slices = {{0, 0, 3}};
+  const std::vector<WorkSlice> slices = {{0, 0, 3}};
   RunTransfers({&transfer, 1}, slices, addresses);
   EXPECT_THAT(to, ElementsAre(22, 0, 0, 44, 0, 0, 66, 0, 0));
 }
