@@ -1,5 +1,7 @@
 #include "ops/builder.h"
 
+#include <cmath>
+
 #include "base/status.h"
 
 namespace meshwork {
@@ -66,6 +68,16 @@ absl::StatusOr<Shape> BroadcastShapes(const std::vector<Type>& operands) {
     }
   }
   return shape;
+}
+
+absl::Status CheckElement(double value, DType dtype) {
+  const double limit = dtype == I32 ? 0x1p31 : 0x1p63;
+  const bool fits = dtype == BOOL
+                        ? value == 0 || value == 1
+                        : IsFloat(dtype) || (value >= -limit && value < limit && value == std::trunc(value));
+  if (fits) return absl::OkStatus();
+  if (dtype == BOOL) return InvalidArgument("value={} is not 0 or 1, as dtype=bool asks.", value);
+  return InvalidArgument("value={} is not a whole number that fits dtype={}.", value, DTypeName(dtype));
 }
 
 absl::Status CheckDim(std::string_view attribute, int64_t d, const Type& type) {

@@ -29,6 +29,10 @@ absl::StatusOr<Shape> BroadcastShapes(const std::vector<Type>& operands);
 inline Shape ToShape(const std::vector<int64_t>& list) { return Shape(list.begin(), list.end()); }
 inline std::vector<int64_t> ToInts(const Shape& shape) { return {shape.begin(), shape.end()}; }
 
+// Checks that the attribute `value` is an element of `dtype`: a whole number where it holds those; what a
+// double rounds away is not noticed.
+absl::Status CheckElement(double value, DType dtype);
+
 // Checks the value of dim `d` for a tensor of `rank` dims.
 absl::Status CheckDim(std::string_view attribute, int64_t d, const Type& type);
 

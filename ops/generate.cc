@@ -19,17 +19,9 @@ absl::StatusOr<std::vector<Type>> InferGenerated(const OpView& view) {
   return std::vector<Type>{{view.attrs.Get<DType>("dtype"), ToShape(view.attrs.Get<Ints>("shape"))}};
 }
 
-// A constant of whole numbers must be one; what a double rounds away is not noticed here.
 absl::StatusOr<std::vector<Type>> InferConstant(const OpView& view) {
-  const DType dtype = view.attrs.Get<DType>("dtype");
-  const double value = view.attrs.Get<double>("value");
-  const double limit = dtype == I32 ? 0x1p31 : 0x1p63;
-  const bool fits = dtype == BOOL
-                        ? value == 0 || value == 1
-                        : IsFloat(dtype) || (value >= -limit && value < limit && value == std::trunc(value));
-  if (fits) return InferGenerated(view);
-  if (dtype == BOOL) return InvalidArgument("value={} is not 0 or 1, as dtype=bool asks.", value);
-  return InvalidArgument("value={} is not a whole number that fits dtype={}.", value, DTypeName(dtype));
+  RETURN_IF_ERROR(CheckElement(view.attrs.Get<double>("value"), view.attrs.Get<DType>("dtype")));
+  return InferGenerated(view);
 }
 
 absl::StatusOr<std::vector<Type>> InferRandom(const OpView& view) {

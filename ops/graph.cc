@@ -327,6 +327,13 @@ Attrs WithResultShape(const OpRow& row, Attrs attrs, const Shape& shape) {
   return attrs;
 }
 
+absl::StatusOr<Attrs> ResizedAttrs(const OpRow& row, const OpView& view, const std::vector<Type>& operands,
+                                   const Shape& shape) {
+  if (row.resize == nullptr) return WithResultShape(row, view.attrs, shape);
+  ASSIGN_OR_RETURN(Attrs attrs, row.resize(view, operands));
+  return WithResultShape(row, std::move(attrs), shape);
+}
+
 std::vector<Type> TypesOf(const Graph& graph, std::span<const ValueId> values) {
   std::vector<Type> types;
   for (ValueId id : values) types.push_back(graph.value(id).type);

@@ -71,6 +71,11 @@ inline Value operator-(const Operand& x) { return Neg(x); }
 // Result dim dims[i] takes operand dim i; the others repeat it. An operand dim of size 1 stretches.
 Value BroadcastTo(const Operand& x, const Shape& shape, const std::vector<int64_t>& dims);
 Value Reshape(const Operand& x, const Shape& shape);
+// Without `dims`, which are of size 1 and increase: [4,1,6] without [1] is [4,6]. Unlike a Reshape it says
+// which dim of the result is which of x's, so that every dim stays sharded as it is.
+Value Squeeze(const Operand& x, const std::vector<int64_t>& dims);
+// With dims of size 1 at `dims` of the result, which increase: [4,6] with [1] is [4,1,6].
+Value ExpandDims(const Operand& x, const std::vector<int64_t>& dims);
 // Result dim i is operand dim permutation[i].
 Value Transpose(const Operand& x, const std::vector<int64_t>& permutation);
 // The number of elements of x along `dims`, as a scalar.
@@ -81,6 +86,39 @@ Value WithLayout(const Value& x, const LayoutSpec& layout, CallSite loc = CallSi
 // x taken to a layout in the middle of a program; OPEN dims are the compiler's to choose, MATCH dims lie as
 // x's do.
 Value Relayout(const Operand& x, const LayoutSpec& layout);
+
+// ---- Slices. Dims that are left as they are stay sharded as they are; a dim that is cut, padded or joined
+// is gathered first.
+// x[start:limit:stride] per dim; stride defaults to 1. Errors: lists that are not one entry per dim, a
+// start above its limit, a limit above the size, a stride below 1.
+Value Slice(const Operand& x, const std::vector<int64_t>& start, const std::vector<int64_t>& limit,
+            const std::vector<int64_t>& stride = {});
+// The same along one dim; the others are left as they are.
+Value SliceDim(const Operand& x, int64_t dim, int64_t start, int64_t limit, int64_t stride = 1);
+// x with low[d] elements of `value` before it along dim d, high[d] after it and interior[d] between each
+// two of its own; interior defaults to 0. A negative low or high crops instead, after the interior is laid.
+// Errors: lists that are not one entry per dim, more cropped than there is, a value that the dtype lacks.
+Value Pad(const Operand& x, const std::vector<int64_t>& low, const std::vector<int64_t>& high,
+          double value = 0, const std::vector<int64_t>& interior = {});
+// xs one after the other along `dim`; their other dims are equal.
+Value Concat(const std::vector<Value>& xs, int64_t dim, CallSite loc = CallSite::Current());
+// x backwards along each of `dims`.
+Value Reverse(const Operand& x, const std::vector<int64_t>& dims);
+// xs along a new dim: n of [a,b], stacked at dim 1, are [a,n,b].
+Value Stack(const std::vector<Value>& xs, int64_t dim, CallSite loc = CallSite::Current());
+// `parts` slices of equal size along `dim`. Error: the size is no multiple of parts.
+std::vector<Value> Split(const Operand& x, int64_t parts, int64_t dim);
+// Slices of these sizes along `dim`. Error: they do not add up to its size.
+std::vector<Value> SplitSizes(const Operand& x, const std::vector<int64_t>& sizes, int64_t dim);
+
+// ---- Elements by index. indices: i32 or i64, of any shape; one below 0 counts as 0, one beyond the end as
+// the last.
+// x: [a,n,b] at dim 1, indices: [i,j] -> [a,i,j,b], that is x[:, indices, :]. Sharded along n, each device
+// looks up the indices it owns, and the result is their sum.
+Value Gather(const Operand& x, const Operand& indices, int64_t dim);
+// The transpose of Gather. updates: [a,i,j,b], indices: [i,j] -> zeros of `shape` [a,n,b] to which
+// updates[:, i, j, :] is added at [:, indices[i,j], :], in the order of the indices. Numbers only.
+Value ScatterAdd(const Operand& updates, const Operand& indices, const Shape& shape, int64_t dim);
 
 // ---- Reductions over `dims`; keep_dims leaves them with size 1.
 Value ReduceSum(const Operand& x, const std::vector<int64_t>& dims, bool keep_dims = false);

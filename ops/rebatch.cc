@@ -129,6 +129,13 @@ absl::StatusOr<Graph> Rebatch(const Graph& graph, int64_t from, int64_t to) {
     }
     absl::InlinedVector<ValueId, 4> operands;
     for (ValueId id : node.operands) operands.push_back(map[id]);
+    if (node.row->resize != nullptr) {
+      const std::vector<Type> old = TypesOf(graph, node.operands), results = TypesOf(graph, node.results);
+      absl::StatusOr<Attrs> resized = node.row->resize({old, results, attrs}, TypesOf(copy, operands));
+      if (!resized.ok())
+        return Annotate(resized.status(), graph.Describe(node.row->name, node.location) + ": ");
+      attrs = *std::move(resized);
+    }
     ASSIGN_OR_RETURN(int added, copy.TryAdd(*node.row, operands, std::move(attrs), node.location));
     for (size_t i = 0; i < node.results.size(); ++i) {
       const ValueId result = copy.nodes()[added].results[i];

@@ -14,7 +14,7 @@ namespace meshwork {
 // Inputs whose dim 0 is not `from`, or which have no dims, stay as they are.
 // Errors: from < 1, to < 0; a variable has a dim that is tied to the batch; an op that mixes the batch with
 // another dim in one dim (a reshape of [batch,a] to [batch*a] is scaled; one that splits the batch must
-// divide).
+// divide); a slice that cuts a dim whose size follows the batch.
 absl::StatusOr<Graph> Rebatch(const Graph& graph, int64_t from, int64_t to);
 
 }  // namespace meshwork

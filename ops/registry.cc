@@ -23,8 +23,9 @@ const std::map<std::string_view, const OpRow*>& Index() {
 const std::vector<const OpRow*>& AllOps() {
   static const auto* rows = [] {
     auto* all = new std::vector<const OpRow*>;
-    for (std::span<const OpRow> family : {ElementwiseOps(), ShapeOps(), ReduceOps(), MatmulOps(),
-                                          GenerateOps(), OptimizerOps(), CollectiveOps()}) {
+    for (std::span<const OpRow> family :
+         {ElementwiseOps(), ShapeOps(), SlicingOps(), GatherOps(), ReduceOps(), MatmulOps(), GenerateOps(),
+          OptimizerOps(), CollectiveOps()}) {
       for (const OpRow& row : family) all->push_back(&row);
     }
     return all;

@@ -10,6 +10,8 @@ namespace meshwork {
 
 std::span<const OpRow> ElementwiseOps();
 std::span<const OpRow> ShapeOps();
+std::span<const OpRow> SlicingOps();
+std::span<const OpRow> GatherOps();
 std::span<const OpRow> ReduceOps();
 std::span<const OpRow> MatmulOps();
 std::span<const OpRow> GenerateOps();

@@ -51,6 +51,9 @@ struct OpRow {
   absl::StatusOr<std::vector<Type>> (*infer)(const OpView& view) = nullptr;
   // The sharding rule; kCompute rows have one.
   Rule (*rule)(const OpView& view) = nullptr;
+  // The attributes of the same op on operands of other sizes: blocks, another batch. Null: only what is
+  // the result's shape follows (AttrSpec::is_result_shape). Error: a dim that has no other size.
+  absl::StatusOr<Attrs> (*resize)(const OpView& view, const std::vector<Type>& operands) = nullptr;
   // Gradients of the operands, in order; invalid for "none". Null: not differentiable, which counts
   // as a zero gradient (comparisons, integers).
   std::vector<Value> (*grad)(const GradView& view) = nullptr;
@@ -63,12 +66,18 @@ struct OpRow {
   std::vector<int> in_place = {};
   // For the contract test: "f32[4,6], f32[6,8]", attributes after a ';': "f32[4,6]; dims=[1]".
   std::vector<std::string_view> samples = {};
-  // Sample values of floating-point operands are drawn from [sample_low, sample_high).
+  // Sample values of floating-point operands are drawn from [sample_low, sample_high), those of whole
+  // numbers from [sample_int_low, sample_int_high).
   double sample_low = -1, sample_high = 1;
+  int64_t sample_int_low = 1, sample_int_high = 7;
 };
 
 // `attrs` of a node of this row whose first result has `shape`; see AttrSpec::is_result_shape.
 Attrs WithResultShape(const OpRow& row, Attrs attrs, const Shape& shape);
+// The attributes of a node for operands of other types and a first result of `shape`. Errors: the row's
+// resize's.
+absl::StatusOr<Attrs> ResizedAttrs(const OpRow& row, const OpView& view, const std::vector<Type>& operands,
+                                   const Shape& shape);
 
 // Operand and result types of a node.
 std::vector<Type> TypesOf(const Graph& graph, std::span<const ValueId> values);

@@ -54,7 +54,7 @@ struct Letter {
   bool reduced = false;      // absent from every result
 };
 
-inline constexpr int8_t kNoLetter = -1;  // a dim of size 1 that broadcasts: never sharded
+inline constexpr int8_t kNoLetter = -1;  // a dim that is cut, or broadcasts: never sharded
 using LetterList = absl::InlinedVector<int8_t, 4>;
 
 struct Rule {

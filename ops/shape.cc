@@ -1,4 +1,4 @@
-// The shape family: broadcast_to, reshape, transpose, relayout, dimension_size.
+// The shape family: broadcast_to, reshape, squeeze, expand_dims, transpose, relayout, dimension_size.
 #include <algorithm>
 #include <cstring>
 #include <numeric>
@@ -132,6 +132,65 @@ Kernel ReshapeCpu(const KernelSpec& spec) {
           .units = spec.results[0].local.num_elements()};
 }
 
+// ---- squeeze, expand_dims
+
+absl::Status CheckIncreasing(const Ints& dims) {
+  for (size_t i = 1; i < dims.size(); ++i)
+    if (dims[i] <= dims[i - 1]) return InvalidArgument("dims=[{}] must increase.", fmt::join(dims, ","));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<Type>> InferSqueeze(const OpView& view) {
+  const Ints& dims = view.attrs.Get<Ints>("dims");
+  Type result = view.operands[0];
+  RETURN_IF_ERROR(CheckIncreasing(dims));
+  for (size_t i = dims.size(); i-- > 0;) {
+    RETURN_IF_ERROR(CheckDim("dims", dims[i], view.operands[0]));
+    if (result.shape[dims[i]] != 1)
+      return InvalidArgument("dim {} of {} has size {}; only dims of size 1 can be left out.", dims[i],
+                             view.operands[0].ToString(), result.shape[dims[i]]);
+    result.shape.erase(result.shape.begin() + dims[i]);
+  }
+  return std::vector<Type>{result};
+}
+
+absl::StatusOr<std::vector<Type>> InferExpandDims(const OpView& view) {
+  const Ints& dims = view.attrs.Get<Ints>("dims");
+  Type result = view.operands[0];
+  const int64_t rank = result.rank() + static_cast<int64_t>(dims.size());
+  RETURN_IF_ERROR(CheckIncreasing(dims));
+  for (int64_t d : dims) {
+    if (d < 0 || d >= rank)
+      return InvalidArgument("dims=[{}] names dim {}; the result has {} dims, which count from 0.",
+                             fmt::join(dims, ","), d, rank);
+    result.shape.insert(result.shape.begin() + d, 1);
+  }
+  return std::vector<Type>{result};
+}
+
+// "ab" for the dims that stay; the longer side has a '1' at each of `dims`.
+Rule OnesRule(const OpView& view, bool operand_has_them) {
+  const Ints& dims = view.attrs.Get<Ints>("dims");
+  const int rank = (operand_has_them ? view.operands : view.results)[0].rank();
+  std::string with, without;
+  for (int d = 0; d < rank; ++d) {
+    const bool is_one = std::find(dims.begin(), dims.end(), d) != dims.end();
+    with += is_one ? '1' : static_cast<char>('a' + d);
+    if (!is_one) without += with.back();
+  }
+  return MakeRule(operand_has_them ? with + "->" + without : without + "->" + with, view.operands,
+                  view.results, MovesElements());
+}
+Rule SqueezeRule(const OpView& view) { return OnesRule(view, /*operand_has_them=*/true); }
+Rule ExpandDimsRule(const OpView& view) { return OnesRule(view, /*operand_has_them=*/false); }
+
+std::vector<Value> SqueezeGrad(const GradView& view) {
+  return {ExpandDims(view.result_grads[0], view.attrs.Get<Ints>("dims"))};
+}
+std::vector<Value> ExpandDimsGrad(const GradView& view) {
+  return {Squeeze(view.result_grads[0], view.attrs.Get<Ints>("dims"))};
+}
+
 // ---- transpose
 
 absl::StatusOr<std::vector<Type>> InferTranspose(const OpView& view) {
@@ -240,6 +299,23 @@ const std::vector<OpRow>& Rows() {
        .cpu = ReshapeCpu,
        .samples = {"f32[4,6]; shape=[24]", "f32[24]; shape=[6,4]", "f64[4,6]; shape=[4,3,2]",
                    "f32[4,6]; shape=[4,1,6]", "i32[6,4]; shape=[12,2]"}},
+      {.name = "squeeze",
+       .doc = "x without dims, which are of size 1",
+       .attrs = {{"dims", AttrKind::kInts}},
+       .infer = InferSqueeze,
+       .rule = SqueezeRule,
+       .grad = SqueezeGrad,
+       .cpu = ReshapeCpu,
+       .samples = {"f32[4,1,6]; dims=[1]", "bf16[1,4,1]; dims=[0,2]", "bool[4,1]; dims=[1]",
+                   "i64[4]; dims=[]"}},
+      {.name = "expand_dims",
+       .doc = "x with dims of size 1 that lie at dims of the result",
+       .attrs = {{"dims", AttrKind::kInts}},
+       .infer = InferExpandDims,
+       .rule = ExpandDimsRule,
+       .grad = ExpandDimsGrad,
+       .cpu = ReshapeCpu,
+       .samples = {"f32[4,6]; dims=[1]", "bf16[4]; dims=[0,2]", "bool[4]; dims=[1]", "i32[]; dims=[0]"}},
       {.name = "transpose",
        .doc = "result dim i is operand dim permutation[i]",
        .attrs = {{"permutation", AttrKind::kInts}},
@@ -278,6 +354,8 @@ Value BroadcastTo(const Operand& x, const Shape& shape, const Ints& dims) {
 Value Reshape(const Operand& x, const Shape& shape) {
   return AddOp("reshape", {x}, {{"shape", ToInts(shape)}});
 }
+Value Squeeze(const Operand& x, const Ints& dims) { return AddOp("squeeze", {x}, {{"dims", dims}}); }
+Value ExpandDims(const Operand& x, const Ints& dims) { return AddOp("expand_dims", {x}, {{"dims", dims}}); }
 Value Transpose(const Operand& x, const Ints& permutation) {
   return AddOp("transpose", {x}, {{"permutation", permutation}});
 }

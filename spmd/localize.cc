@@ -78,7 +78,10 @@ class Localizer {
       infos.push_back(graph_.value(id));
       ToBlock(infos.back());
     }
-    local.attrs = WithResultShape(*node.row, std::move(local.attrs), infos[0].type.shape);
+    const std::vector<Type> global = TypesOf(graph_, node.operands), results = TypesOf(graph_, node.results);
+    local.attrs = ResizedAttrs(*node.row, {global, results, node.attrs}, TypesOf(to_, local.operands),
+                               infos[0].type.shape)
+                      .value();
     const int index = to_.AddNode(std::move(local), std::move(infos));
     for (size_t i = 0; i < node.results.size(); ++i)
       rewriter_.Set(node.results[i], to_.nodes()[index].results[i]);

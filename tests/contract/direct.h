@@ -218,16 +218,18 @@ class DirectTrial {
   bool IsRight(const Placement& placement, const std::vector<Draw>& draws,
                std::map<std::string, std::vector<std::vector<HostTensor>>>& outputs) const {
     const std::vector<Type> local = LocalResults(placement);
-    const Attrs attrs = WithResultShape(*sample_.row, sample_.attrs, local[0].shape);
     std::vector<Type> operands;
     for (const auto& shards : draws[0].shards) operands.push_back(shards[0].type);
-    const auto inferred = sample_.row->infer({operands, {}, attrs});
+    const auto attrs = ResizedAttrs(*sample_.row, {sample_.operands, sample_.results, sample_.attrs},
+                                    operands, local[0].shape);
+    if (!attrs.ok()) return false;
+    const auto inferred = sample_.row->infer({operands, {}, *attrs});
     if (!inferred.ok() || *inferred != local) return false;
     for (size_t i = 0; i < draws.size(); ++i) {
       std::string key = fmt::format("{}", i);  // blocks matter to kernels that read them
       for (const Layout& result : placement.results) key += result.WithoutPartials().ToString();
       const auto [it, is_new] = outputs.try_emplace(key);
-      if (is_new) it->second = RunDevices(placement, draws[i], attrs, local);
+      if (is_new) it->second = RunDevices(placement, draws[i], *attrs, local);
       if (!Matches(placement.results, it->second, draws[i].expected)) return false;
     }
     return true;

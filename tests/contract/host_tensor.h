@@ -82,7 +82,9 @@ class Random {
     HostTensor tensor{type, std::vector<double>(static_cast<size_t>(type.num_elements()))};
     for (double& x : tensor.values) {
       if (type.dtype == BOOL) x = static_cast<double>(Below(2));
-      else if (IsInteger(type.dtype)) x = static_cast<double>(1 + Below(6));
+      else if (IsInteger(type.dtype))
+        x = static_cast<double>(row.sample_int_low) +
+            static_cast<double>(Below(static_cast<uint64_t>(row.sample_int_high - row.sample_int_low)));
       else
         x = row.sample_low + (row.sample_high - row.sample_low) * (static_cast<double>(Below(16)) + 0.5) / 16;
     }

@@ -87,7 +87,10 @@ inline std::optional<Sample> Resize(const Sample& sample, const std::vector<int6
   Sample resized = sample;
   for (size_t i = 0; i < sample.operands.size(); ++i) resize(resized.operands[i], rule.operands[i]);
   for (size_t i = 0; i < sample.results.size(); ++i) resize(resized.results[i], rule.results[i]);
-  resized.attrs = WithResultShape(*sample.row, sample.attrs, resized.results[0].shape);
+  const auto attrs = ResizedAttrs(*sample.row, {sample.operands, sample.results, sample.attrs},
+                                  resized.operands, resized.results[0].shape);
+  if (!attrs.ok()) return std::nullopt;
+  resized.attrs = *attrs;
   const auto inferred = sample.row->infer({resized.operands, {}, resized.attrs});
   if (!inferred.ok() || *inferred != resized.results) return std::nullopt;
   return resized;

@@ -1,0 +1,541 @@
+// The slicing family: slice, pad, concat, reverse. slice and pad are each other's transposes.
+//
+// A dim that an op leaves as it is has a letter; one that it cuts or joins has none and lies whole on every
+// device.
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <numeric>
+
+#include "base/status.h"
+#include "fmt/ranges.h"
+#include "ops/builder.h"
+#include "ops/kernels/copy.h"
+#include "ops/registry.h"
+
+namespace meshwork {
+namespace {
+
+using Ints = std::vector<int64_t>;
+
+// Strides and interiors may be left out.
+int64_t EntryOr(const Ints& list, size_t d, int64_t otherwise) { return list.empty() ? otherwise : list[d]; }
+
+absl::Status CheckEntries(std::string_view name, const Ints& list, const Type& x, bool may_be_empty = false) {
+  if (list.size() == x.shape.size() || (may_be_empty && list.empty())) return absl::OkStatus();
+  return InvalidArgument("{}=[{}] has {} entr{} for {}; give one per dim.", name, fmt::join(list, ","),
+                         list.size(), list.size() == 1 ? "y" : "ies", x.ToString());
+}
+
+// "a1c->a1c" for ops of one operand, where only the dims that stay have a letter.
+template <typename Stays>
+std::string TermOf(size_t rank, Stays&& stays) {
+  std::string term;
+  for (size_t d = 0; d < rank; ++d) term += stays(d) ? static_cast<char>('a' + d) : '1';
+  return term;
+}
+
+// ---- slice
+
+struct Cut {
+  int64_t start, limit, stride;
+
+  std::string ToString() const { return fmt::format("start={} limit={} stride={}", start, limit, stride); }
+  bool Keeps(int64_t size) const { return start == 0 && limit == size && stride == 1; }
+  int64_t count() const { return (limit - start) / stride + ((limit - start) % stride != 0); }
+};
+
+Cut CutOf(const Attrs& attrs, size_t d) {
+  return {attrs.Get<Ints>("start")[d], attrs.Get<Ints>("limit")[d], EntryOr(attrs.Get<Ints>("stride"), d, 1)};
+}
+
+absl::StatusOr<std::vector<Type>> InferSlice(const OpView& view) {
+  const Type& x = view.operands[0];
+  RETURN_IF_ERROR(CheckEntries("start", view.attrs.Get<Ints>("start"), x));
+  RETURN_IF_ERROR(CheckEntries("limit", view.attrs.Get<Ints>("limit"), x));
+  RETURN_IF_ERROR(CheckEntries("stride", view.attrs.Get<Ints>("stride"), x, /*may_be_empty=*/true));
+  Type result{x.dtype, {}};
+  for (size_t d = 0; d < x.shape.size(); ++d) {
+    const Cut cut = CutOf(view.attrs, d);
+    auto fail = [&](std::string_view rule) {
+      return InvalidArgument("dim {} of {} has size {}: {}; {}", d, x.ToString(), x.shape[d], cut.ToString(),
+                             rule);
+    };
+    if (cut.stride < 1) return fail("strides are at least 1.");
+    if (cut.limit > x.shape[d]) return fail("limits go up to the size.");
+    if (cut.start < 0 || cut.start > cut.limit) return fail("starts go from 0 to the limit.");
+    result.shape.push_back(cut.count());
+  }
+  return std::vector<Type>{result};
+}
+
+Rule SliceRule(const OpView& view) {
+  const Shape& from = view.operands[0].shape;
+  const std::string term = TermOf(from.size(), [&](size_t d) { return CutOf(view.attrs, d).Keeps(from[d]); });
+  return MakeRule(term + "->" + term, view.operands, view.results, MovesElements());
+}
+
+// Where another size begins and ends cannot be told of a dim that is cut.
+absl::StatusOr<Attrs> ResizeSlice(const OpView& view, const std::vector<Type>& operands) {
+  const Type& x = view.operands[0];
+  Ints limit = view.attrs.Get<Ints>("limit");
+  for (size_t d = 0; d < limit.size(); ++d) {
+    const int64_t size = operands[0].shape[d];
+    if (size == x.shape[d]) continue;
+    const Cut cut = CutOf(view.attrs, d);
+    if (!cut.Keeps(x.shape[d]))
+      return InvalidArgument(
+          "dim {} of {} is cut at {}, so it cannot be of size {}; take elements at fixed places by gather.",
+          d, x.ToString(), cut.ToString(), size);
+    limit[d] = size;
+  }
+  Attrs attrs = view.attrs;
+  attrs.Set("limit", std::move(limit));
+  return attrs;
+}
+
+std::vector<Value> SliceGrad(const GradView& view) {
+  const Shape& from = view.operands[0].shape();
+  Ints low, high, interior;
+  for (size_t d = 0; d < from.size(); ++d) {
+    const Cut cut = CutOf(view.attrs, d);
+    const int64_t count = cut.count();
+    low.push_back(cut.start);
+    interior.push_back(cut.stride - 1);
+    high.push_back(from[d] - (count == 0 ? cut.start : cut.start + (count - 1) * cut.stride + 1));
+  }
+  return {Pad(view.result_grads[0], low, high, 0, interior)};
+}
+
+Kernel SliceCpu(const KernelSpec& spec) {
+  Shape strides = DenseStrides(spec.operands[0].local.shape);
+  int64_t offset = 0;
+  for (size_t d = 0; d < strides.size(); ++d) {
+    const Cut cut = CutOf(spec.attrs, d);
+    offset += cut.start * strides[d];
+    if (spec.results[0].local.shape[d] > 1) strides[d] *= cut.stride;
+  }
+  return StridedCopy(spec, strides, offset);
+}
+
+// ---- pad
+
+struct Padding {
+  int64_t low, high, interior;
+
+  std::string ToString() const { return fmt::format("low={} high={} interior={}", low, high, interior); }
+  bool Keeps() const { return low == 0 && high == 0 && interior == 0; }
+  bool Crops() const { return low <= 0 && high <= 0 && interior == 0; }
+};
+
+Padding PaddingOf(const Attrs& attrs, size_t d) {
+  return {attrs.Get<Ints>("low")[d], attrs.Get<Ints>("high")[d], EntryOr(attrs.Get<Ints>("interior"), d, 0)};
+}
+
+// Amounts up to the most elements there can be, so that sums of them do not overflow.
+bool IsAmount(const Padding& p, int64_t size) {
+  constexpr int64_t kMost = int64_t{1} << 40;
+  return std::abs(p.low) <= kMost && std::abs(p.high) <= kMost &&
+         p.interior <= kMost / std::max<int64_t>(size, 1);
+}
+
+absl::StatusOr<std::vector<Type>> InferPad(const OpView& view) {
+  const Type& x = view.operands[0];
+  RETURN_IF_ERROR(CheckEntries("low", view.attrs.Get<Ints>("low"), x));
+  RETURN_IF_ERROR(CheckEntries("high", view.attrs.Get<Ints>("high"), x));
+  RETURN_IF_ERROR(CheckEntries("interior", view.attrs.Get<Ints>("interior"), x, /*may_be_empty=*/true));
+  RETURN_IF_ERROR(CheckElement(view.attrs.Get<double>("value"), x.dtype));
+  Type result{x.dtype, {}};
+  for (size_t d = 0; d < x.shape.size(); ++d) {
+    const Padding p = PaddingOf(view.attrs, d);
+    const int64_t n = x.shape[d];
+    auto fail = [&](std::string_view rule) {
+      return InvalidArgument("dim {} of {} has size {}: {}; {}", d, x.ToString(), n, p.ToString(), rule);
+    };
+    if (p.interior < 0) return fail("only low and high may be negative.");
+    if (p.low == std::numeric_limits<int64_t>::min() || p.high == std::numeric_limits<int64_t>::min() ||
+        !IsAmount(p, n))
+      return fail("no dim may have more than 2^40 elements.");
+    const int64_t size = p.low + n + std::max<int64_t>(n - 1, 0) * p.interior + p.high;
+    if (size < 0) return fail("no more can be cropped than there is.");
+    result.shape.push_back(size);
+  }
+  return std::vector<Type>{result};
+}
+
+// n equal elements are their own maximum; their sum is the padding again if they are 0, their product if
+// they are 0 or 1.
+Passes PadPasses(double value) {
+  Passes passes;
+  for (const PartialPass& pass : MovesElements()) {
+    if (pass.in == ReduceOp::kSum && value != 0) continue;
+    if (pass.in == ReduceOp::kProd && value != 0 && value != 1) continue;
+    passes.push_back(pass);
+  }
+  return passes;
+}
+
+Rule PadRule(const OpView& view) {
+  const size_t rank = view.operands[0].shape.size();
+  bool crops = true;
+  for (size_t d = 0; d < rank; ++d) crops &= PaddingOf(view.attrs, d).Crops();
+  const std::string term = TermOf(rank, [&](size_t d) { return PaddingOf(view.attrs, d).Keeps(); });
+  return MakeRule(term + "->" + term, view.operands, view.results,
+                  crops ? MovesElements() : PadPasses(view.attrs.Get<double>("value")));
+}
+
+// Crops what was laid around, then takes every (interior + 1)th. No size stands in it, so that it holds for
+// every batch.
+std::vector<Value> PadGrad(const GradView& view) {
+  Ints low, high, stride;
+  for (size_t d = 0; d < view.operands[0].shape().size(); ++d) {
+    const Padding p = PaddingOf(view.attrs, d);
+    low.push_back(-p.low);
+    high.push_back(-p.high);
+    stride.push_back(p.interior + 1);
+  }
+  const Value cropped = Pad(view.result_grads[0], low, high);
+  if (!cropped.valid() || std::all_of(stride.begin(), stride.end(), [](int64_t s) { return s == 1; }))
+    return {cropped};
+  return {Slice(cropped, Ints(stride.size(), 0), ToInts(cropped.shape()), stride)};
+}
+
+// One dim of a padding: element i of `from` lies at low + i * step of `to`.
+struct PadDim {
+  int64_t from, to, low, step;
+
+  bool keeps() const { return from == to && low == 0 && step == 1; }
+};
+
+// Major to minor; inner dims that stay are merged into the dim around them.
+std::vector<PadDim> PadDims(const KernelSpec& spec) {
+  const Shape &from = spec.operands[0].local.shape, &to = spec.results[0].local.shape;
+  std::vector<PadDim> dims = {{1, 1, 0, 1}};
+  for (size_t d = from.size(); d-- > 0;) {
+    const Padding p = PaddingOf(spec.attrs, d);
+    const PadDim dim{from[d], to[d], p.low, p.interior + 1};
+    PadDim& inner = dims.back();
+    if (inner.keeps() && dim.step == 1) {
+      const int64_t size = inner.to;
+      inner = {dim.from * size, dim.to * size, dim.low * size, 1};
+    } else {
+      dims.push_back(dim);
+    }
+  }
+  std::reverse(dims.begin(), dims.end());
+  return dims;
+}
+
+// The row of the operand that lies in row `row` of the result, or -1 for one of padding.
+int64_t SourceRow(const std::vector<PadDim>& dims, int64_t row) {
+  int64_t source = 0, stride = 1;
+  for (size_t d = dims.size() - 1; d-- > 0;) {
+    const PadDim& dim = dims[d];
+    const int64_t at = row % dim.to - dim.low;
+    row /= dim.to;
+    if (at < 0 || at % dim.step != 0 || at / dim.step >= dim.from) return -1;
+    source += at / dim.step * stride;
+    stride *= dim.from;
+  }
+  return source;
+}
+
+// Columns [begin, end) of a row, to out.
+template <typename T>
+void PadRow(const PadDim& dim, const T* row, T value, int64_t begin, int64_t end, T* out) {
+  if (dim.step != 1) {
+    std::fill_n(out, end - begin, value);
+    const int64_t skipped = std::max<int64_t>(begin - dim.low, 0);
+    for (int64_t i = (skipped + dim.step - 1) / dim.step; i < dim.from && dim.low + i * dim.step < end; ++i)
+      out[dim.low + i * dim.step - begin] = row[i];
+    return;
+  }
+  const int64_t first = std::clamp(dim.low, begin, end), last = std::clamp(dim.low + dim.from, first, end);
+  std::fill_n(out, first - begin, value);
+  if (last > first) std::copy_n(row + (first - dim.low), last - first, out + (first - begin));
+  std::fill_n(out + (last - begin), end - last, value);
+}
+
+template <typename T>
+Kernel PadKernel(const KernelSpec& spec, T value) {
+  return {.run =
+              [dims = PadDims(spec), value](const KernelArgs& args) {
+                const PadDim& inner = dims.back();
+                for (int64_t at = args.begin; at < args.end;) {
+                  const int64_t row = at / inner.to, begin = at % inner.to;
+                  const int64_t end = std::min(inner.to, begin + args.end - at);
+                  const int64_t source = SourceRow(dims, row);
+                  T* out = args.Out<T>(0) + at;
+                  if (source < 0) std::fill_n(out, end - begin, value);
+                  else PadRow(inner, args.In<T>(0) + source * inner.from, value, begin, end, out);
+                  at += end - begin;
+                }
+              },
+          .units = spec.results[0].local.num_elements()};
+}
+
+Kernel PadCpu(const KernelSpec& spec) {
+  const double value = spec.attrs.Get<double>("value");
+  return Dispatch(spec.results[0].local.dtype, [&](auto zero) {
+    using T = Stored<decltype(zero)>;
+    return PadKernel<T>(spec, static_cast<T>(value));
+  });
+}
+
+// ---- concat
+
+absl::StatusOr<std::vector<Type>> InferConcat(const OpView& view) {
+  const int64_t dim = view.attrs.Get<int64_t>("dim");
+  Type result = view.operands[0];
+  RETURN_IF_ERROR(CheckDim("dim", dim, result));
+  result.shape[dim] = 0;
+  for (size_t i = 0; i < view.operands.size(); ++i) {
+    Type other = view.operands[i];
+    if (other.dtype != result.dtype)
+      return InvalidArgument("dtypes differ: operand 0 is {}, operand {} {}; cast one of them.",
+                             view.operands[0].ToString(), i, other.ToString());
+    const int64_t size = other.rank() == result.rank() ? other.shape[dim] : 0;
+    if (other.rank() == result.rank()) other.shape[dim] = result.shape[dim];
+    if (other != result)
+      return InvalidArgument("operand 0 is {}, operand {} {}; all dims but dim {} must be equal.",
+                             view.operands[0].ToString(), i, view.operands[i].ToString(), dim);
+    result.shape[dim] += size;
+  }
+  return std::vector<Type>{result};
+}
+
+// An operand that is all there is along the dim keeps its letter there.
+Rule ConcatRule(const OpView& view) {
+  const auto dim = static_cast<size_t>(view.attrs.Get<int64_t>("dim"));
+  const Shape& to = view.results[0].shape;
+  std::string text;
+  bool kept = false;
+  for (const Type& type : view.operands) {
+    const bool all = type.shape[dim] == to[dim];
+    kept |= all;
+    text += (text.empty() ? "" : ",") + TermOf(to.size(), [&](size_t d) { return d != dim || all; });
+  }
+  text += "->" + TermOf(to.size(), [&](size_t d) { return d != dim || kept; });
+  return MakeRule(text, view.operands, view.results, MovesElements());
+}
+
+std::vector<Value> ConcatGrad(const GradView& view) {
+  const int64_t dim = view.attrs.Get<int64_t>("dim");
+  std::vector<Value> grads;
+  int64_t start = 0;
+  for (const Value& x : view.operands) {
+    grads.push_back(SliceDim(view.result_grads[0], dim, start, start + x.shape()[dim]));
+    start += x.shape()[dim];
+  }
+  return grads;
+}
+
+Kernel ConcatCpu(const KernelSpec& spec) {
+  const auto dim = static_cast<size_t>(spec.attrs.Get<int64_t>("dim"));
+  const Type& result = spec.results[0].local;
+  // In bytes: where each operand begins in a run of the result, and after them the run's length.
+  Ints starts = {0};
+  for (const TensorSpec& operand : spec.operands) {
+    const Shape& shape = operand.local.shape;
+    const int64_t run = std::accumulate(shape.begin() + static_cast<int64_t>(dim), shape.end(),
+                                        DTypeSize(result.dtype), std::multiplies<>());
+    starts.push_back(starts.back() + run);
+  }
+  return {.run =
+              [starts, size = DTypeSize(result.dtype)](const KernelArgs& args) {
+                const int64_t run = starts.back(), end = args.end * size;
+                for (int64_t at = args.begin * size; at < end;) {
+                  const int64_t row = at / run, begin = at % run;
+                  const auto next = std::upper_bound(starts.begin(), starts.end(), begin);
+                  const auto part = static_cast<int>(next - starts.begin() - 1);
+                  const int64_t n = std::min(*next - begin, end - at), width = *next - starts[part];
+                  std::memcpy(args.Out<char>(0) + at,
+                              args.In<char>(part) + row * width + begin - starts[part],
+                              static_cast<size_t>(n));
+                  at += n;
+                }
+              },
+          .units = result.num_elements()};
+}
+
+// ---- reverse
+
+absl::StatusOr<std::vector<Type>> InferReverse(const OpView& view) {
+  const Ints& dims = view.attrs.Get<Ints>("dims");
+  for (auto d = dims.begin(); d != dims.end(); ++d) {
+    RETURN_IF_ERROR(CheckDim("dims", *d, view.operands[0]));
+    if (std::find(dims.begin(), d, *d) != d)
+      return InvalidArgument("dims=[{}] names dim {} twice.", fmt::join(dims, ","), *d);
+  }
+  return std::vector<Type>{view.operands[0]};
+}
+
+Rule ReverseRule(const OpView& view) {
+  const Ints& dims = view.attrs.Get<Ints>("dims");
+  std::string from, to;
+  for (int64_t d = 0; d < view.operands[0].rank(); ++d) {
+    to += static_cast<char>('a' + d);
+    from += to.back();
+    if (std::find(dims.begin(), dims.end(), d) != dims.end()) from += '!';
+  }
+  return MakeRule(from + "->" + to, view.operands, view.results, MovesElements());
+}
+
+std::vector<Value> ReverseGrad(const GradView& view) {
+  return {Reverse(view.result_grads[0], view.attrs.Get<Ints>("dims"))};
+}
+
+Kernel ReverseCpu(const KernelSpec& spec) {
+  const Shape& shape = spec.operands[0].local.shape;
+  Shape strides = DenseStrides(shape);
+  int64_t offset = 0;
+  for (int64_t d : spec.attrs.Get<Ints>("dims")) {
+    offset += (shape[d] - 1) * strides[d];
+    strides[d] = -strides[d];
+  }
+  return StridedCopy(spec, strides, offset);
+}
+
+// ---- Rows.
+
+const std::vector<OpRow>& Rows() {
+  static const auto* rows = new std::vector<OpRow>{
+      {.name = "slice",
+       .doc = "x[start:limit:stride] per dim; no stride is 1 everywhere",
+       .attrs = {{"start", AttrKind::kInts}, {"limit", AttrKind::kInts}, {"stride", AttrKind::kInts, Ints()}},
+       .infer = InferSlice,
+       .rule = SliceRule,
+       .resize = ResizeSlice,
+       .grad = SliceGrad,
+       .cpu = SliceCpu,
+       .samples = {"f32[4,6]; start=[0,2] limit=[4,5]", "f64[4,6]; start=[1,0] limit=[4,6] stride=[2,1]",
+                   "bf16[4,6]; start=[0,0] limit=[4,6]", "i32[5]; start=[4] limit=[5]",
+                   "i64[2,3,4]; start=[0,1,0] limit=[2,2,4]",
+                   "bool[4,6]; start=[0,1] limit=[4,6] stride=[1,2]", "f32[]; start=[] limit=[]"}},
+      {.name = "pad",
+       .doc =
+           "x with low and high elements of value around each dim and interior between; negative ones crop",
+       .attrs = {{"low", AttrKind::kInts},
+                 {"high", AttrKind::kInts},
+                 {"interior", AttrKind::kInts, Ints()},
+                 {"value", AttrKind::kFloat, 0.0}},
+       .infer = InferPad,
+       .rule = PadRule,
+       .grad = PadGrad,
+       .cpu = PadCpu,
+       .samples = {"f32[4,6]; low=[0,1] high=[0,2]", "f64[4,6]; low=[1,0] high=[0,0] value=2.5",
+                   "bf16[4,6]; low=[0,-1] high=[0,-2] value=-1",
+                   "f32[4,6]; low=[-1,0] high=[2,0] interior=[2,0]", "i32[5]; low=[2] high=[0] value=7",
+                   "i64[2,3,4]; low=[0,1,0] high=[0,1,0] interior=[0,1,0] value=1",
+                   "bool[4,6]; low=[0,1] high=[0,0] value=1", "f32[]; low=[] high=[]"}},
+      {.name = "concat",
+       .doc = "the operands one after the other along dim",
+       .num_operands = -1,
+       .attrs = {{"dim", AttrKind::kInt}},
+       .infer = InferConcat,
+       .rule = ConcatRule,
+       .grad = ConcatGrad,
+       .cpu = ConcatCpu,
+       .samples = {"f32[4,6], f32[4,3]; dim=1", "f64[4,6], f64[2,6], f64[6,6]; dim=0", "f32[4,6]; dim=0",
+                   "bf16[4,2,3], bf16[4,6,3]; dim=1", "i32[5], i32[2]; dim=0", "bool[4,6], bool[4,6]; dim=1",
+                   "i64[4,6], i64[4,3]; dim=1"}},
+      {.name = "reverse",
+       .doc = "x backwards along dims",
+       .attrs = {{"dims", AttrKind::kInts}},
+       .infer = InferReverse,
+       .rule = ReverseRule,
+       .grad = ReverseGrad,
+       .cpu = ReverseCpu,
+       .samples = {"f32[4,6]; dims=[1]", "f64[4,6]; dims=[0]", "bf16[4,6]; dims=[0,1]",
+                   "i32[2,3,4]; dims=[1]", "i64[5]; dims=[0]", "bool[4,6]; dims=[]"}},
+  };
+  return *rows;
+}
+
+// Appends ops on `x` on behalf of a builder function, or records why not.
+struct Builder {
+  ResolvedOperands at;
+  std::string_view op;
+
+  Builder(const Operand& x, std::string_view op) : at(Resolve({x})), op(op) {}
+  bool valid() const { return at.graph != nullptr; }
+  const Value& x() const { return at.values[0]; }
+  bool Check(const absl::Status& status) const {
+    if (status.ok()) return true;
+    at.graph->RecordError(
+        std::string(MessageOf(Annotate(status, at.graph->Describe(op, at.location) + ": "))));
+    return false;
+  }
+};
+
+std::vector<Value> SplitAt(const Operand& x, const Ints& sizes, int64_t dim) {
+  std::vector<Value> parts;
+  int64_t start = 0;
+  for (int64_t size : sizes) {
+    parts.push_back(SliceDim(x, dim, start, start + size));
+    start += size;
+  }
+  return parts;
+}
+
+}  // namespace
+
+std::span<const OpRow> SlicingOps() { return Rows(); }
+
+Value Slice(const Operand& x, const Ints& start, const Ints& limit, const Ints& stride) {
+  return AddOp("slice", {x}, {{"start", start}, {"limit", limit}, {"stride", stride}});
+}
+
+Value SliceDim(const Operand& x, int64_t dim, int64_t start, int64_t limit, int64_t stride) {
+  const Builder builder(x, "slice");
+  if (!builder.valid() || !builder.Check(CheckDim("dim", dim, builder.x().type()))) return {};
+  Ints starts(builder.x().shape().size(), 0), limits = ToInts(builder.x().shape()), strides(starts.size(), 1);
+  starts[dim] = start;
+  limits[dim] = limit;
+  strides[dim] = stride;
+  return Slice(x, starts, limits, stride == 1 ? Ints() : strides);
+}
+
+Value Pad(const Operand& x, const Ints& low, const Ints& high, double value, const Ints& interior) {
+  return AddOp("pad", {x}, {{"low", low}, {"high", high}, {"interior", interior}, {"value", value}});
+}
+
+Value Concat(const std::vector<Value>& xs, int64_t dim, CallSite loc) {
+  if (xs.empty() || !xs[0].valid()) return {};
+  return xs[0].graph()->Add("concat", xs, {{"dim", dim}}, loc)[0];
+}
+
+Value Reverse(const Operand& x, const Ints& dims) { return AddOp("reverse", {x}, {{"dims", dims}}); }
+
+Value Stack(const std::vector<Value>& xs, int64_t dim, CallSite loc) {
+  std::vector<Value> expanded;
+  for (const Value& x : xs) expanded.push_back(ExpandDims(Operand(x, loc), {dim}));
+  return Concat(expanded, dim, loc);
+}
+
+std::vector<Value> Split(const Operand& x, int64_t parts, int64_t dim) {
+  const Builder builder(x, "split");
+  if (!builder.valid() || !builder.Check(CheckDim("dim", dim, builder.x().type()))) return {};
+  const int64_t size = builder.x().shape()[dim];
+  if (parts < 1 || size % parts != 0) {
+    builder.Check(InvalidArgument("dim {} of {} has size {}, which is no multiple of parts={}.", dim,
+                                  builder.x().type().ToString(), size, parts));
+    return {};
+  }
+  return SplitAt(x, Ints(static_cast<size_t>(parts), size / parts), dim);
+}
+
+std::vector<Value> SplitSizes(const Operand& x, const Ints& sizes, int64_t dim) {
+  const Builder builder(x, "split");
+  if (!builder.valid() || !builder.Check(CheckDim("dim", dim, builder.x().type()))) return {};
+  const int64_t size = builder.x().shape()[dim];
+  if (std::accumulate(sizes.begin(), sizes.end(), int64_t{0}) != size ||
+      std::any_of(sizes.begin(), sizes.end(), [](int64_t s) { return s < 0; })) {
+    builder.Check(InvalidArgument("dim {} of {} has size {}; sizes=[{}] must add up to it.", dim,
+                                  builder.x().type().ToString(), size, fmt::join(sizes, ",")));
+    return {};
+  }
+  return SplitAt(x, sizes, dim);
+}
+
+}  // namespace meshwork
