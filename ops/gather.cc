@@ -85,6 +85,7 @@ std::vector<Value> GatherGrad(const GradView& view) {
 // Copies elements [begin, end) of the result. `rows` are those of the dim that the device owns.
 template <typename T, typename Index>
 void GatherRange(const Sizes& s, int64_t last, const Extent& rows, const KernelArgs& args) {
+  if (args.begin == args.end) return;  // of an empty result
   const T* x = args.In<T>(0);
   const Index* indices = args.In<Index>(1);
   int64_t at = args.begin % s.inner;

@@ -55,7 +55,8 @@ std::set<std::string> ExpectGradientIsRight(const Function& function) {
   for (size_t i = 0; i < function.inputs.size(); ++i) {
     const std::string name = "x" + std::to_string(i);
     inputs.push_back(In(g, name, function.inputs[i]));
-    for (int64_t n = NumElements(function.inputs[i]); n > 0; --n) feeds[name].push_back(draw(random));
+    Numbers& feed = feeds[name];  // of an empty input, too
+    for (int64_t n = NumElements(function.inputs[i]); n > 0; --n) feed.push_back(draw(random));
   }
   const Value y = function.build(inputs);
   std::set<std::string> ops;
@@ -135,6 +136,59 @@ std::map<std::string, Function> Functions() {
         [](const Xs& x) {
           return Transpose(x[0], {2, 0, 1});
         }}},
+      {"squeeze", {{{3, 1, 4}}, [](const Xs& x) { return Squeeze(x[0], {1}); }}},
+      {"expand_dims",
+       {{kMatrix},
+        [](const Xs& x) {
+          return ExpandDims(x[0], {0, 2});
+        }}},
+      {"slice",
+       {{{5, 4}},
+        [](const Xs& x) {
+          return Slice(x[0], {1, 0}, {4, 4});
+        }}},
+      {"slice, strided",
+       {{{6, 7}},
+        [](const Xs& x) {
+          return Slice(x[0], {1, 0}, {5, 7}, {2, 3});
+        }}},
+      {"slice, empty in one dim", {{kMatrix}, [](const Xs& x) { return SliceDim(x[0], 0, 2, 2, 3); }}},
+      {"pad",
+       {{kMatrix},
+        [](const Xs& x) {
+          return Pad(x[0], {1, 0}, {2, 1}, 0.5);
+        }}},
+      {"pad, interior and cropped",
+       {{{4, 3}},
+        [](const Xs& x) {
+          return Pad(x[0], {-2, 1}, {1, -1}, 2, {1, 2});
+        }}},
+      {"concat",
+       {{{3, 1}, {3, 4}, {3, 0}, {3, 2}},
+        [](const Xs& x) {
+          return Concat({x[0], x[1], x[0], x[2], x[3]}, 1);
+        }}},
+      {"reverse",
+       {{{2, 3, 4}},
+        [](const Xs& x) {
+          return Reverse(x[0], {0, 2});
+        }}},
+      // The indices are -3, -1, 1, 3, 5: some out of range, some twice the same element.
+      {"gather",
+       {{{2, 4, 3}},
+        [](const Xs& x) {
+          return Gather(x[0], Iota(*x[0].graph(), {I32, {5}}, 0) * 2 - 3, 1);
+        }}},
+      {"scatter_add",
+       {{{2, 5, 3}},
+        [](const Xs& x) {
+          return ScatterAdd(x[0], Iota(*x[0].graph(), {I64, {5}}, 0) * 2 - 3, {2, 4, 3}, 1);
+        }}},
+      {"a stack that is split",
+       {{{3}, {3}},
+        [](const Xs& x) {
+          return Split(Stack({x[0], x[1] * x[0]}, 1), 3, 0)[1];
+        }}},
       {"relayout",
        {{kMatrix},
         [](const Xs& x) {
@@ -199,8 +253,9 @@ TEST(GradientTest, AgreesWithFiniteDifferencesForEveryDifferentiableRow) {
 }
 
 TEST(GradientTest, OfAGradientAgreesWithFiniteDifferences) {
-  for (const char* name : {"mul by itself", "div", "exp", "log", "sqrt", "rsqrt", "tanh", "matmul",
-                           "matmul, both transposed", "log_softmax", "reduce_mean", "a value used thrice"}) {
+  for (const char* name :
+       {"mul by itself", "div", "exp", "log", "sqrt", "rsqrt", "tanh", "matmul", "matmul, both transposed",
+        "log_softmax", "reduce_mean", "a value used thrice", "a stack that is split"}) {
     SCOPED_TRACE(name);
     Function function = Functions().at(name);
     const auto first = function.build;

@@ -11,6 +11,7 @@
 #include "base/status.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "ops/apply.h"
 #include "ops/kernels/gemm.h"
 #include "ops/ops.h"
 #include "ops/text.h"
@@ -34,39 +35,11 @@ auto SameNumbers(const Numbers& expected) {
   return ElementsAreArray(each);
 }
 
-// The result of a row of one result on whole tensors.
-HostTensor Apply(std::string_view op, const std::vector<HostTensor>& operands, const Attrs& attrs,
-                 const Type& result, const Ints& cuts = {}) {
-  const OpRow& row = GetOp(op);
-  std::vector<TensorPart> in, out = {HostTensor(result)};
-  for (const HostTensor& operand : operands) in.emplace_back(operand);
-  RunKernel(row, Graph::CompleteAttrs(row, attrs).value(), in, out, cuts);
-  return out[0].local;
-}
-
-Numbers Draw(std::mt19937& random, int64_t n, double low, double high, bool whole) {
-  std::uniform_real_distribution<double> draw(low, high);
-  Numbers numbers;
-  for (; n > 0; --n) numbers.push_back(whole ? std::floor(draw(random)) : draw(random));
-  return numbers;
-}
-
 // `numbers` as elements of the dtype are: f32 rounds.
 Numbers Rounded(DType dtype, Numbers numbers) {
   return HostTensor({dtype, {static_cast<int64_t>(numbers.size())}}, numbers).Numbers();
 }
 
-// Row-major index of position `linear`.
-Shape IndexAt(const Shape& shape, int64_t linear) {
-  Shape index(shape.size());
-  for (size_t d = shape.size(); d-- > 0; linear /= shape[d]) index[d] = linear % shape[d];
-  return index;
-}
-int64_t Position(const Shape& shape, const Shape& index) {
-  int64_t linear = 0;
-  for (size_t d = 0; d < shape.size(); ++d) linear = linear * shape[d] + index[d];
-  return linear;
-}
 // Where an operand of `shape`, broadcast right-aligned, has the element of a result index.
 int64_t BroadcastPosition(const Shape& shape, const Shape& index) {
   Shape own(index.end() - static_cast<std::ptrdiff_t>(shape.size()), index.end());
@@ -90,15 +63,6 @@ std::vector<Shape> DrawBroadcast(std::mt19937& random, size_t operands) {
   }
   if (below(2) == 0) std::swap(shapes[1], shapes.back());
   return shapes;
-}
-
-// Random points to cut the work at.
-Ints DrawCuts(std::mt19937& random, int64_t elements) {
-  Ints cuts;
-  for (int i = 0; i < 3; ++i)
-    cuts.push_back(static_cast<int64_t>(random() % static_cast<uint64_t>(elements + 1)));
-  std::sort(cuts.begin(), cuts.end());
-  return cuts;
 }
 
 // ---- Elementwise.

@@ -68,6 +68,49 @@ func step(%a: f32[12,3] {x,_},
   EXPECT_EQ(Rebatched(kExpected, 12, 8), kProgram);
 }
 
+TEST(RebatchTest, FollowsTheBatchThroughSlicesAndLookups) {
+  constexpr const char* kProgram = R"(mesh [x=2]
+func step(%a: f32[8,6] {x,_},
+     %ids: i32[8],
+     var %table: f32[5,6]) {
+  %0 = slice %a start=[0,2] limit=[8,5] : f32[8,3]
+  %1 = pad %0 low=[0,1] high=[0,2] : f32[8,6]
+  %2 = pad %1 low=[1,0] high=[0,0] : f32[9,6]
+  %3 = concat %1, %a dim=1 : f32[8,12]
+  %4 = reverse %3 dims=[0] : f32[8,12]
+  %5 = gather %table, %ids dim=0 : f32[8,6]
+  %6 = scatter_add %5, %ids shape=[5,6] dim=0 : f32[5,6]
+  %7 = scatter_add %1, %ids shape=[8,6] dim=0 : f32[8,6]
+  %8 = add %7, %a : f32[8,6]
+  %9 = expand_dims %8 dims=[0] : f32[1,8,6]
+  %10 = squeeze %9 dims=[0] : f32[8,6]
+  update %table = %6
+  return y=%4, z=%10
+}
+)";
+  constexpr const char* kExpected = R"(mesh [x=2]
+func step(%a: f32[12,6] {x,_},
+     %ids: i32[12],
+     var %table: f32[5,6]) {
+  %0 = slice %a start=[0,2] limit=[12,5] : f32[12,3]
+  %1 = pad %0 low=[0,1] high=[0,2] : f32[12,6]
+  %2 = pad %1 low=[1,0] high=[0,0] : f32[13,6]
+  %3 = concat %1, %a dim=1 : f32[12,12]
+  %4 = reverse %3 dims=[0] : f32[12,12]
+  %5 = gather %table, %ids dim=0 : f32[12,6]
+  %6 = scatter_add %5, %ids shape=[5,6] dim=0 : f32[5,6]
+  %7 = scatter_add %1, %ids shape=[12,6] dim=0 : f32[12,6]
+  %8 = add %7, %a : f32[12,6]
+  %9 = expand_dims %8 dims=[0] : f32[1,12,6]
+  %10 = squeeze %9 dims=[0] : f32[12,6]
+  update %table = %6
+  return y=%4, z=%10
+}
+)";
+  EXPECT_EQ(Rebatched(kProgram, 8, 12), kExpected);
+  EXPECT_EQ(Rebatched(kExpected, 12, 8), kProgram);
+}
+
 TEST(RebatchTest, LeavesInputsOfOtherSizesAlone) {
   EXPECT_EQ(
       Rebatched("mesh []\nfunc f(%a: f32[8], %b: f32[4], %s: f32[]) { %0 = mul %a, %s return %0, %b }", 8, 0),
@@ -95,6 +138,44 @@ TEST(RebatchTest, ComputesWhatTheProgramOfThatSizeComputes) {
                         want = Interpret(TrainingStep(3), feeds);
   EXPECT_EQ(got.outputs.at("loss"), want.outputs.at("loss"));
   EXPECT_EQ(got.variables.at("w"), want.variables.at("w"));
+}
+
+// Slices, padding and lookups of a batch, and their gradients.
+Graph IndexingStep(int64_t rows) {
+  Graph g{Mesh()};
+  const Value x = g.Input("x", F64, {rows, 2}, {UNSHARDED, UNSHARDED});
+  const Value ids = g.Input("ids", I32, {rows}, {UNSHARDED});
+  const Variable w = g.Var("w", {{F64, {2, 4}}, nullptr}, {UNSHARDED, UNSHARDED});
+  const std::vector<Value> halves = Split(Tanh(MatMul(x, w)), 2, 1);
+  const Value rows_of_w = Concat({Gather(w, ids, 0), halves[0]}, 1);
+  const Value late = Pad(Gather(Reverse(halves[1], {0}), ids, 0), {1, 0}, {-1, 0}, 0.5);
+  const Value loss = ReduceMean(SliceDim(rows_of_w, 1, 3, 5) * late, {0, 1});
+  g.Update(w, w - Gradients(loss, {{w}})[0]);
+  g.Output("loss", loss);
+  return g;
+}
+
+TEST(RebatchTest, GradientsOfSlicesAndLookupsFollow) {
+  const Graph five = IndexingStep(5);
+  const std::map<std::string, std::vector<double>> feeds = {
+      {"x", {1, -2, 0.5, 3, 2, 2}}, {"ids", {2, -1, 1}}, {"w", {0.1, 0.2, 0.3, -0.4, 0.5, 0, 0.7, -0.8}}};
+  const InterpretedStep got = Interpret(Rebatch(five, 5, 3).value(), feeds),
+                        want = Interpret(IndexingStep(3), feeds);
+  EXPECT_EQ(got.outputs.at("loss"), want.outputs.at("loss"));
+  EXPECT_EQ(got.variables.at("w"), want.variables.at("w"));
+}
+
+TEST(RebatchTest, RejectsSlicesThatCutTheBatch) {
+  EXPECT_EQ(
+      Rebatched("mesh []\nfunc f(%a: f32[8,3]) {\n  %0 = slice %a start=[1,0] limit=[8,3]\n}", 8, 4),
+      "slice (p.mw:3): dim 0 of f32[8,3] is cut at start=1 limit=8 stride=1, so it cannot be of size 4; "
+      "take elements at fixed places by gather.");
+  // Joined, its size follows the batch as well.
+  EXPECT_EQ(Rebatched("mesh []\nfunc f(%a: f32[8,3]) {\n  %0 = concat %a, %a dim=0\n"
+                      "  %1 = slice %0 start=[0,0] limit=[8,3]\n}",
+                      8, 12),
+            "slice (p.mw:4): dim 0 of f32[16,3] is cut at start=0 limit=8 stride=1, so it cannot be of size "
+            "24; take elements at fixed places by gather.");
 }
 
 TEST(RebatchTest, RejectsAVariableTiedToTheBatch) {
