@@ -4,6 +4,7 @@
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <numeric>
 #include <random>
 #include <string>
 #include <vector>
@@ -77,11 +78,12 @@ TEST(SliceTest, TakesEveryStrideThElementFromStartToLimit) {
       for (int64_t i = start.back(); i < limit.back(); i += stride.back()) ++count;
       result.shape.push_back(count);
     }
+    const Numbers elements = x.Numbers();
     Numbers expected;
     for (int64_t i = 0; i < result.num_elements(); ++i) {
       Shape index = IndexAt(result.shape, i);
       for (size_t d = 0; d < index.size(); ++d) index[d] = start[d] + index[d] * stride[d];
-      expected.push_back(x.Numbers()[static_cast<size_t>(Position(x.type().shape, index))]);
+      expected.push_back(elements[static_cast<size_t>(Position(x.type().shape, index))]);
     }
     ASSERT_NO_FATAL_FAILURE(ExpectResult(
         "slice", {x}, {{"start", start}, {"limit", limit}, {"stride", stride}}, {result, expected}, random));
@@ -112,6 +114,7 @@ TEST(PadTest, LaysTheOperandOutAmongTheValue) {
       result.shape.push_back(low.back() + spread + high.back());
     }
     Numbers expected(static_cast<size_t>(result.num_elements()), value);
+    const Numbers elements = x.Numbers();
     for (int64_t i = 0; i < x.type().num_elements(); ++i) {
       Shape index = IndexAt(x.type().shape, i);
       bool inside = true;
@@ -120,7 +123,7 @@ TEST(PadTest, LaysTheOperandOutAmongTheValue) {
         inside = inside && index[d] >= 0 && index[d] < result.shape[d];
       }
       if (inside)
-        expected[static_cast<size_t>(Position(result.shape, index))] = x.Numbers()[static_cast<size_t>(i)];
+        expected[static_cast<size_t>(Position(result.shape, index))] = elements[static_cast<size_t>(i)];
     }
     ASSERT_NO_FATAL_FAILURE(
         ExpectResult("pad", {x}, {{"low", low}, {"high", high}, {"interior", interior}, {"value", value}},
@@ -172,11 +175,12 @@ TEST(ReverseTest, GoesBackwardsAlongTheDims) {
     for (int64_t d = 0; d < x.type().rank(); ++d)
       if (Below(random, 2) == 0)
         dims.insert(dims.begin() + Below(random, 1 + static_cast<int64_t>(dims.size())), d);
+    const Numbers elements = x.Numbers();
     Numbers expected;
     for (int64_t i = 0; i < x.type().num_elements(); ++i) {
       Shape index = IndexAt(x.type().shape, i);
       for (int64_t d : dims) index[d] = x.type().shape[d] - 1 - index[d];
-      expected.push_back(x.Numbers()[static_cast<size_t>(Position(x.type().shape, index))]);
+      expected.push_back(elements[static_cast<size_t>(Position(x.type().shape, index))]);
     }
     ASSERT_NO_FATAL_FAILURE(ExpectResult("reverse", {x}, {{"dims", dims}}, {x.type(), expected}, random));
   }
@@ -227,9 +231,10 @@ TEST(GatherTest, TakesTheElementsAtTheIndicesOrTheNearest) {
   for (int round = 0; round < kRounds; ++round) {
     const Lookup lookup = DrawLookup(random, DrawDType(random));
     const HostTensor x = DrawTensor(random, lookup.x);
+    const Numbers elements = x.Numbers();
     Numbers expected;
     for (int64_t i = 0; i < lookup.gathered().num_elements(); ++i)
-      expected.push_back(x.Numbers()[static_cast<size_t>(lookup.Source(i))]);
+      expected.push_back(elements[static_cast<size_t>(lookup.Source(i))]);
     ASSERT_NO_FATAL_FAILURE(ExpectResult("gather", {x, lookup.indices}, {{"dim", lookup.dim}},
                                          {lookup.gathered(), expected}, random));
   }
@@ -254,15 +259,21 @@ TEST(GatherTest, NothingIsTakenFromAnEmptyDim) {
                {{"shape", Ints{0, 2}}, {"dim", int64_t{0}}}, {{F32, {0, 2}}, {}}, random);
 }
 
+Numbers PlainSums(const Lookup& lookup, const HostTensor& updates) {
+  Numbers sums(static_cast<size_t>(lookup.x.num_elements()), 0);
+  const Numbers elements = updates.Numbers();
+  for (size_t i = 0; i < elements.size(); ++i)
+    sums[static_cast<size_t>(lookup.Source(static_cast<int64_t>(i)))] += elements[i];
+  return sums;
+}
+
 TEST(ScatterAddTest, AddsTheUpdatesWhereGatherTakesThem) {
   std::mt19937 random(7);
   for (int round = 0; round < kRounds; ++round) {
     const DType dtype = kAllDTypes[Below(random, 5)];  // not bool
     const Lookup lookup = DrawLookup(random, dtype);
     const HostTensor updates = DrawTensor(random, lookup.gathered());
-    Numbers sums(static_cast<size_t>(lookup.x.num_elements()), 0);
-    for (int64_t i = 0; i < updates.type().num_elements(); ++i)
-      sums[static_cast<size_t>(lookup.Source(i))] += updates.Numbers()[static_cast<size_t>(i)];
+    const Numbers sums = PlainSums(lookup, updates);
     ASSERT_NO_FATAL_FAILURE(ExpectResult("scatter_add", {updates, lookup.indices},
                                          {{"shape", ToList(lookup.x.shape)}, {"dim", lookup.dim}},
                                          {lookup.x, sums}, random));
@@ -292,9 +303,7 @@ TEST(ScatterAddTest, LargeBfloat16ResultsAreSummedPieceByPiece) {
   for (const Shape& shape : {Shape{3, 20000}, Shape{5000, 5}, Shape{20000}}) {
     const Lookup lookup{{BF16, shape}, {{I32, {4}}, {2, 0, 2, 1}}, 0};
     const HostTensor updates = DrawTensor(random, lookup.gathered());
-    Numbers sums(static_cast<size_t>(lookup.x.num_elements()), 0);
-    for (int64_t i = 0; i < updates.type().num_elements(); ++i)
-      sums[static_cast<size_t>(lookup.Source(i))] += updates.Numbers()[static_cast<size_t>(i)];
+    const Numbers sums = PlainSums(lookup, updates);
     ASSERT_NO_FATAL_FAILURE(ExpectResult("scatter_add", {updates, lookup.indices},
                                          {{"shape", ToList(shape)}, {"dim", int64_t{0}}}, {lookup.x, sums},
                                          random));
@@ -310,9 +319,8 @@ TEST(ScatterAddTest, WholeNumbersWrapAround) {
 }
 
 double Dot(const HostTensor& a, const HostTensor& b) {
-  double sum = 0;
-  for (size_t i = 0; i < a.Numbers().size(); ++i) sum += a.Numbers()[i] * b.Numbers()[i];
-  return sum;
+  const Numbers x = a.Numbers(), y = b.Numbers();
+  return std::inner_product(x.begin(), x.end(), y.begin(), 0.0);
 }
 
 // <gather(x), u> == <x, scatter_add(u)>; on whole numbers exactly.
