@@ -23,9 +23,15 @@ int EditDistance(std::string_view a, std::string_view b) {
 }
 
 std::string DidYouMean(std::string_view name, const std::vector<std::string>& candidates) {
+  constexpr size_t kLongest = 64;
+  if (name.size() > kLongest) return "";
   int best = std::clamp<int>(static_cast<int>(name.size()) / 3, 1, 3) + 1;
   const std::string* nearest = nullptr;
   for (const std::string& candidate : candidates) {
+    // The distance is no less than what the lengths differ by.
+    if (std::max(name.size(), candidate.size()) - std::min(name.size(), candidate.size()) >=
+        static_cast<size_t>(best))
+      continue;
     const int distance = EditDistance(name, candidate);
     if (distance < best) {
       best = distance;

@@ -11,7 +11,8 @@ namespace meshwork {
 int EditDistance(std::string_view a, std::string_view b);
 
 // `; did you mean "model"?` for the candidate nearest to `name`, or "" when none is within a third
-// of its length (at least 1, at most 3 edits). Ties go to the first candidate.
+// of its length (at least 1, at most 3 edits) or `name` has more than 64 characters. Ties go to the
+// first candidate.
 std::string DidYouMean(std::string_view name, const std::vector<std::string>& candidates);
 
 }  // namespace meshwork

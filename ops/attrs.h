@@ -1,6 +1,9 @@
 // Attributes of a node: name=value pairs, typed by the op's row.
 #pragma once
 
+#include <algorithm>
+#include <bit>
+#include <cmath>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -22,6 +25,13 @@ using AttrValue =
 
 // What an attribute holds; the order is that of AttrValue's alternatives.
 enum class AttrKind { kBool, kInt, kFloat, kDType, kInts, kAxes, kReduceOp, kLayout };
+
+// Equal, numbers bit by bit: 0 is not -0, while NaN is NaN.
+inline bool SameAttr(const AttrValue& a, const AttrValue& b) {
+  const auto *x = std::get_if<double>(&a), *y = std::get_if<double>(&b);
+  if (x == nullptr || y == nullptr) return a == b;
+  return std::bit_cast<uint64_t>(*x) == std::bit_cast<uint64_t>(*y) || (std::isnan(*x) && std::isnan(*y));
+}
 
 // Declares one attribute of a row. Without a default it must be given.
 struct AttrSpec {
@@ -59,7 +69,12 @@ class Attrs {
     return std::get<T>(*value);
   }
   const std::vector<std::pair<std::string, AttrValue>>& entries() const { return entries_; }
-  bool operator==(const Attrs&) const = default;
+  // By SameAttr.
+  bool operator==(const Attrs& other) const {
+    return std::equal(
+        entries_.begin(), entries_.end(), other.entries_.begin(), other.entries_.end(),
+        [](const auto& a, const auto& b) { return a.first == b.first && SameAttr(a.second, b.second); });
+  }
 
  private:
   std::vector<std::pair<std::string, AttrValue>> entries_;

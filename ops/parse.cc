@@ -1,18 +1,21 @@
 // A recursive-descent parser of the text form; one pass, no backtracking.
-#include <cctype>
+#include <algorithm>
 #include <charconv>
-#include <cmath>
 #include <map>
 #include <set>
 
+#include "absl/strings/ascii.h"
 #include "base/status.h"
 #include "base/suggest.h"
 #include "ops/local.h"
 #include "ops/row.h"
 #include "ops/text.h"
+#include "ops/text_error.h"
 
 namespace meshwork {
 namespace {
+
+constexpr std::string_view kNameRule = "a name is a letter followed by letters, digits and any of _ . / -";
 
 struct Annotation {
   Type type;
@@ -65,7 +68,7 @@ class Parser {
 
   void SkipSpace() {
     while (at_ < text_.size()) {
-      if (std::isspace(static_cast<unsigned char>(text_[at_]))) {
+      if (absl::ascii_isspace(static_cast<unsigned char>(text_[at_]))) {
         ++at_;
       } else if (text_.substr(at_, 2) == "//") {
         while (at_ < text_.size() && text_[at_] != '\n') ++at_;
@@ -88,7 +91,7 @@ class Parser {
     SkipSpace();
     const size_t start = at_;
     while (at_ < text_.size() && text_.substr(at_, 2) != "//" &&
-           (std::isalnum(static_cast<unsigned char>(text_[at_])) || text_[at_] == '_' ||
+           (absl::ascii_isalnum(static_cast<unsigned char>(text_[at_])) || text_[at_] == '_' ||
             extra.find(text_[at_]) != std::string_view::npos)) {
       ++at_;
     }
@@ -115,20 +118,10 @@ class Parser {
     counted_to_ = at;
     return line_;
   }
-  // The error at `at`: place, message, the line and a caret.
-  absl::Status FailAt(size_t at, std::string_view message) {
-    at = std::min(at, text_.size());
-    const size_t before = at == 0 ? std::string_view::npos : text_.rfind('\n', at - 1);
-    const size_t begin = before == std::string_view::npos ? 0 : before + 1;
-    const std::string_view line = text_.substr(begin, text_.find('\n', begin) - begin);
-    return InvalidArgument("{}:{}:{}: {}\n  {}\n  {:>{}}", file_, LineAt(at), at - begin + 1, message, line,
-                           '^', at - begin + 1);
-  }
+  absl::Status FailAt(size_t at, std::string_view message) { return ErrorAt(text_, file_, at, message); }
   absl::Status Fail(std::string_view message) {
     SkipSpace();
-    const char next = Peek();
-    return FailAt(at_, fmt::format("{}, found {}.", message,
-                                   at_ >= text_.size() ? "the end" : fmt::format("'{}'", next)));
+    return FailAt(at_, fmt::format("{}, found {}.", message, CharacterAt(text_, at_)));
   }
 
   // ---- Pieces.
@@ -225,7 +218,11 @@ class Parser {
 
   absl::StatusOr<std::string> ValueName() {
     RETURN_IF_ERROR(Take('%'));
-    return Word("a value name", "./-");
+    const size_t start = at_;
+    absl::StatusOr<std::string> name = Word("a value name", "./-");
+    if (name.ok() && at_ - start != name->size())
+      return FailAt(start, fmt::format("expected a value name, found {}.", CharacterAt(text_, start)));
+    return name;
   }
   absl::StatusOr<ValueId> ValueUse() {
     SkipSpace();
@@ -243,7 +240,7 @@ class Parser {
     return FailAt(at, fmt::format("%{} is defined twice; names are unique.", name));
   }
   static bool IsNumbered(const std::string& name) {
-    return std::all_of(name.begin(), name.end(), [](unsigned char c) { return std::isdigit(c); });
+    return std::all_of(name.begin(), name.end(), [](unsigned char c) { return absl::ascii_isdigit(c); });
   }
 
   // ---- Statements.
@@ -260,11 +257,7 @@ class Parser {
       ASSIGN_OR_RETURN(Annotation a, ParseAnnotation());
       if (IsNumbered(name))
         return FailAt(start, fmt::format("argument %{} needs a name, not a number.", name));
-      if (!IsArgumentName(name))
-        return FailAt(start,
-                      fmt::format("argument %{}: a name is a letter followed by letters, digits and any "
-                                  "of _ . / -",
-                                  name));
+      if (!IsArgumentName(name)) return FailAt(start, fmt::format("argument %{}: {}", name, kNameRule));
       const ValueId id = graph_.AddArgument({.name = name,
                                              .type = a.type,
                                              .global = a.global.value_or(a.type),
@@ -353,8 +346,6 @@ class Parser {
 
   absl::StatusOr<Attrs> ParseAttrs(const OpRow& row) {
     Attrs attrs;
-    std::vector<std::string> known;
-    for (const AttrSpec& spec : row.attrs) known.emplace_back(spec.name);
     while (true) {
       const char next = Peek();
       if (next == '{') {  // the one attribute that is written without its name
@@ -367,7 +358,7 @@ class Parser {
       }
       // An attribute starts with a word that is followed by '='.
       const size_t start = at_;
-      if (!std::isalpha(static_cast<unsigned char>(next))) return attrs;
+      if (!absl::ascii_isalpha(static_cast<unsigned char>(next))) return attrs;
       ASSIGN_OR_RETURN(std::string name, Word("an attribute"));
       if (Peek() != '=') {
         at_ = start;
@@ -377,6 +368,8 @@ class Parser {
       const auto spec =
           std::find_if(row.attrs.begin(), row.attrs.end(), [&](const AttrSpec& s) { return s.name == name; });
       if (spec == row.attrs.end()) {
+        std::vector<std::string> known;
+        for (const AttrSpec& s : row.attrs) known.emplace_back(s.name);
         std::string hint = DidYouMean(name, known);
         return FailAt(start,
                       fmt::format("{} has no attribute \"{}\"{}", row.name, name, hint.empty() ? "." : hint));
@@ -492,13 +485,11 @@ class Parser {
     RETURN_IF_ERROR(Take('='));
     ASSIGN_OR_RETURN(ValueId value, ValueUse());
     const ValueInfo& old_info = graph_.value(variable);
-    int argument = -1;
-    for (size_t i = 0; i < graph_.arguments().size(); ++i)
-      if (graph_.arguments()[i].value == variable && graph_.arguments()[i].is_variable)
-        argument = static_cast<int>(i);
-    if (argument < 0) return FailAt(start, fmt::format("{} is not a variable.", name));
-    for (const VariableUpdate& update : graph_.updates())
-      if (update.argument == argument) return FailAt(start, fmt::format("{} is updated twice.", name));
+    // In a text the arguments are the first values.
+    const int argument = variable;
+    if (argument >= static_cast<int>(graph_.arguments().size()) || !graph_.arguments()[argument].is_variable)
+      return FailAt(start, fmt::format("{} is not a variable.", name));
+    if (!updated_.insert(argument).second) return FailAt(start, fmt::format("{} is updated twice.", name));
     const ValueInfo& new_info = graph_.value(value);
     auto types = [](const ValueInfo& info) {
       return info.type == info.global ? info.type.ToString()
@@ -520,6 +511,7 @@ class Parser {
       std::string name;
       if (Peek() != '%') {
         ASSIGN_OR_RETURN(name, Word("%value or name=%value", "./-"));
+        if (!IsArgumentName(name)) return FailAt(start, fmt::format("output \"{}\": {}", name, kNameRule));
         RETURN_IF_ERROR(Take('='));
       }
       ASSIGN_OR_RETURN(ValueId value, ValueUse());
@@ -568,6 +560,7 @@ class Parser {
   int line_ = 1;
   Graph graph_;
   std::map<std::string, ValueId> ids_;
+  std::set<int> updated_;  // arguments
   bool is_local_ = false;
   std::vector<size_t> value_at_;   // per value: where its op, or the argument, stands in the text
   std::vector<size_t> update_at_;  // per update: where the variable stands

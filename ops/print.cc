@@ -1,4 +1,5 @@
-#include <map>
+#include <algorithm>
+#include <cmath>
 
 #include "base/status.h"
 #include "fmt/ranges.h"
@@ -38,12 +39,30 @@ std::string TypeText(const ValueInfo& info) {
   return out;
 }
 
-std::string AttrText(const Mesh& mesh, const AttrValue& value) {
+std::string NodeText(const Graph& graph, const Node& node, const Namer& names) {
+  std::string out = fmt::format("{} = {}", names.List(node.results), node.row->name);
+  if (!node.operands.empty()) out += " " + names.List(node.operands);
+  for (const auto& [name, value] : node.attrs.entries()) {
+    const auto spec = std::find_if(node.row->attrs.begin(), node.row->attrs.end(),
+                                   [&, &key = name](const AttrSpec& s) { return s.name == key; });
+    if (spec != node.row->attrs.end() && spec->fallback.has_value() && SameAttr(*spec->fallback, value))
+      continue;
+    if (std::holds_alternative<LayoutPin>(value)) out += " " + PrintAttr(graph.mesh(), value);
+    else out += fmt::format(" {}={}", name, PrintAttr(graph.mesh(), value));
+  }
+  std::string types;
+  for (ValueId id : node.results) types += (types.empty() ? "" : ", ") + TypeText(graph.value(id));
+  return out + " : " + types;
+}
+
+}  // namespace
+
+std::string PrintAttr(const Mesh& mesh, const AttrValue& value) {
   struct {
     const Mesh& mesh;
     std::string operator()(bool v) const { return v ? "true" : "false"; }
     std::string operator()(int64_t v) const { return fmt::format("{}", v); }
-    std::string operator()(double v) const { return fmt::format("{}", v); }
+    std::string operator()(double v) const { return std::isnan(v) ? "nan" : fmt::format("{}", v); }
     std::string operator()(DType v) const { return std::string(DTypeName(v)); }
     std::string operator()(const std::vector<int64_t>& v) const {
       return fmt::format("[{}]", fmt::join(v, ","));
@@ -54,23 +73,6 @@ std::string AttrText(const Mesh& mesh, const AttrValue& value) {
   } visitor{mesh};
   return std::visit(visitor, value);
 }
-
-std::string NodeText(const Graph& graph, const Node& node, const Namer& names) {
-  std::string out = fmt::format("{} = {}", names.List(node.results), node.row->name);
-  if (!node.operands.empty()) out += " " + names.List(node.operands);
-  for (const auto& [name, value] : node.attrs.entries()) {
-    const auto spec = std::find_if(node.row->attrs.begin(), node.row->attrs.end(),
-                                   [&, &key = name](const AttrSpec& s) { return s.name == key; });
-    if (spec != node.row->attrs.end() && spec->fallback == value) continue;
-    if (std::holds_alternative<LayoutPin>(value)) out += " " + AttrText(graph.mesh(), value);
-    else out += fmt::format(" {}={}", name, AttrText(graph.mesh(), value));
-  }
-  std::string types;
-  for (ValueId id : node.results) types += (types.empty() ? "" : ", ") + TypeText(graph.value(id));
-  return out + " : " + types;
-}
-
-}  // namespace
 
 std::string PrintNode(const Graph& graph, int node) {
   return NodeText(graph, graph.nodes()[node], Namer(graph));

@@ -3,28 +3,34 @@
 //   mesh [batch=2, model=4]
 //   func step(%h: f32[128,700] {batch,model}, var %w: f32[700,500] {model,_}) {
 //     %0 = matmul %h, %w : f32[128,500] {batch,_}
+//     %1 = neg %w
 //     update %w = %1
 //     return y=%0
 //   }
 //
 // In a global program result types and layouts may be left out (types are inferred, layouts are
 // pins). A local program says of each value the block, the whole and the layout:
-// `f32[64,175] of f32[128,700] {batch,model}`.
+// `f32[64,175] of f32[128,700] {batch,model}`. docs/text-format.md has the grammar.
 #pragma once
 
 #include <string>
 #include <string_view>
 
 #include "absl/status/statusor.h"
+#include "ops/attrs.h"
 #include "ops/graph.h"
 
 namespace meshwork {
 
-// Law: ParseGraph(PrintGraph(g)) prints the same text.
+// Law: Difference(g, ParseGraph(PrintGraph(g))) is "" for every graph without recorded mistakes, whose
+// name is a word.
 std::string PrintGraph(const Graph& graph);
 
 // One node as PrintGraph writes it, without indent.
 std::string PrintNode(const Graph& graph, int node);
+
+// An attribute as PrintGraph writes it: "true", "0.001", "[0,1]", "(batch,model)", "{_,model}".
+std::string PrintAttr(const Mesh& mesh, const AttrValue& value);
 
 // Errors are "name:line:column: what; what to do", the line of text and a caret under the place.
 // Source locations of the nodes are `file_name` and the line.

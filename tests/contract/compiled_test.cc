@@ -14,6 +14,7 @@
 #include "gmock/gmock.h"
 #include "runtime/executor.h"
 #include "spmd/compile.h"
+#include "support/read_back.h"
 
 namespace meshwork {
 namespace {
@@ -54,18 +55,15 @@ class CompiledTrial {
   std::string Run(const Graph& global) {
     const absl::StatusOr<Program> program = Compile(global);
     if (!program.ok()) return std::string(MessageOf(program.status()));
-    const std::string text = PrintGraph(program->body);
-    const absl::StatusOr<Graph> read = ParseGraph(text);
-    if (!read.ok())
-      return fmt::format("the local program does not read back: {}\n{}", MessageOf(read.status()), text);
-    if (PrintGraph(*read) != text) return "the local program reads back as another:\n" + text;
+    if (std::string error = ReadBackError(program->body); !error.empty())
+      return "the local program does not read back: " + error;
     std::map<std::string, DTensor> variables;
     auto executor = Executor::Create(*program, pool_, {.poison_padding = true}, &variables);
-    if (!executor.ok()) return fmt::format("{}\n{}", MessageOf(executor.status()), text);
+    if (!executor.ok()) return fmt::format("{}\n{}", MessageOf(executor.status()), PrintGraph(program->body));
     std::map<std::string, Tensor> outputs;
     if (absl::Status status = (*executor)->Run(feeds_, &outputs); !status.ok())
       return std::string(MessageOf(status));
-    return Differs(outputs) ? "other values:\n" + text : "";
+    return Differs(outputs) ? "other values:\n" + PrintGraph(program->body) : "";
   }
 
   bool Differs(const std::map<std::string, Tensor>& outputs) const {
