@@ -2,8 +2,6 @@
 #pragma once
 
 #include <algorithm>
-#include <bit>
-#include <cmath>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -27,11 +25,7 @@ using AttrValue =
 enum class AttrKind { kBool, kInt, kFloat, kDType, kInts, kAxes, kReduceOp, kLayout };
 
 // Equal, numbers bit by bit: 0 is not -0, while NaN is NaN.
-inline bool SameAttr(const AttrValue& a, const AttrValue& b) {
-  const auto *x = std::get_if<double>(&a), *y = std::get_if<double>(&b);
-  if (x == nullptr || y == nullptr) return a == b;
-  return std::bit_cast<uint64_t>(*x) == std::bit_cast<uint64_t>(*y) || (std::isnan(*x) && std::isnan(*y));
-}
+bool SameAttr(const AttrValue& a, const AttrValue& b);
 
 // Declares one attribute of a row. Without a default it must be given.
 struct AttrSpec {

@@ -87,7 +87,8 @@ class Parser {
     return true;
   }
   absl::Status Take(char c) { return TryTake(c) ? absl::OkStatus() : Fail(fmt::format("expected {}", c)); }
-  absl::StatusOr<std::string> Word(std::string_view what, std::string_view extra = "") {
+  // The word that comes next, "" if none does.
+  std::string_view ReadWord(std::string_view extra = "") {
     SkipSpace();
     const size_t start = at_;
     while (at_ < text_.size() && text_.substr(at_, 2) != "//" &&
@@ -95,14 +96,16 @@ class Parser {
             extra.find(text_[at_]) != std::string_view::npos)) {
       ++at_;
     }
-    if (at_ == start) return Fail(fmt::format("expected {}", what));
-    return std::string(text_.substr(start, at_ - start));
+    return text_.substr(start, at_ - start);
+  }
+  absl::StatusOr<std::string> Word(std::string_view what, std::string_view extra = "") {
+    const std::string_view word = ReadWord(extra);
+    if (word.empty()) return Fail(fmt::format("expected {}", what));
+    return std::string(word);
   }
   bool TryWord(std::string_view word) {
-    SkipSpace();
     const size_t start = at_;
-    absl::StatusOr<std::string> found = Word("");
-    if (found.ok() && *found == word) return true;
+    if (ReadWord() == word) return true;
     at_ = start;
     return false;
   }
@@ -352,6 +355,8 @@ class Parser {
         const auto spec = std::find_if(row.attrs.begin(), row.attrs.end(),
                                        [](const AttrSpec& s) { return s.kind == AttrKind::kLayout; });
         if (spec == row.attrs.end()) return Fail(fmt::format("{} takes no layout here", row.name));
+        if (attrs.Find(spec->name) != nullptr)
+          return FailAt(at_, fmt::format("attribute \"{}\" is given twice.", spec->name));
         ASSIGN_OR_RETURN(LayoutPin pin, ParseLayout());
         attrs.Set(spec->name, std::move(pin));
         continue;

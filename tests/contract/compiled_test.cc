@@ -9,7 +9,7 @@
 
 #include "contract/direct.h"
 #include "contract/host_tensor.h"
-#include "contract/sample.h"
+#include "support/sample.h"
 #include "contract/tally.h"
 #include "gmock/gmock.h"
 #include "runtime/executor.h"

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "contract/host_tensor.h"
-#include "contract/sample.h"
+#include "support/sample.h"
 #include "contract/tally.h"
 
 namespace meshwork {

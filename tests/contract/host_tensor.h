@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "contract/sample.h"
+#include "support/sample.h"
 #include "layout/layout.h"
 #include "ops/kernel.h"
 #include "ops/type.h"

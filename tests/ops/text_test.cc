@@ -1,7 +1,10 @@
 #include "ops/text.h"
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
+#include <limits>
+#include <numeric>
 #include <random>
 #include <string>
 #include <string_view>
@@ -11,6 +14,7 @@
 #include "gtest/gtest.h"
 #include "ops/ops.h"
 #include "ops/row.h"
+#include "support/sample.h"
 
 namespace meshwork {
 namespace {
@@ -237,6 +241,9 @@ TEST(TextTest, PointsAtMistakesInArguments) {
       {
           {"@x: f32[4]", "expected %, found 'x'."},
           {"%@: f32[4]", "expected a value name, found ':'."},
+          {"%@ x: f32[4]", "expected a value name, found ' '."},
+          {"%@// a comment\nx: f32[4]", "expected a value name, found '/'."},
+          {"@%1x: f32[4]", "argument %1x: a name is a letter followed by letters, digits and any of _ . / -"},
           {"%x @f32[4]", "expected :, found 'f'."},
           {"%x: @[4]", "expected a type like f32[4,6], found '['."},
           {"%x: @f33[4]",
@@ -315,6 +322,8 @@ TEST(TextTest, PointsAtMistakesInAttributes) {
           {"cast %x dtype=@f33",
            "unknown dtype \"f33\"; one of f32, f64, bf16, i32, i64, bool; did you mean \"f32\"?"},
           {"relayout %x @{y}", "Layout {y}: mesh [x=2] has no axis \"y\"; did you mean \"x\"?"},
+          {"relayout %x {x} @{_}", "attribute \"layout\" is given twice."},
+          {"relayout %x layout={x} @{_}", "attribute \"layout\" is given twice."},
           {"relayout %x layout=@3", "expected {, found '3'."},
           {"neg %x @{x}", "neg takes no layout here, found '{'."},
           {"all_reduce %x axes=@x op=sum", "expected (, found 'x'."},
@@ -340,6 +349,8 @@ TEST(TextTest, PointsAtMistakesInUpdatesAndReturns) {
           {"update %w = @%y", "%y is not defined above; did you mean \"t\"?"},
           {"update @w = %x", "expected %, found 'w'."},
           {"return @=%x", "expected %value or name=%value, found '='."},
+          {"return @1st=%x",
+           "output \"1st\": a name is a letter followed by letters, digits and any of _ . / -"},
           {"return y @%x", "expected =, found '%'."},
           {"return @%loss", "%loss is not defined above."},
           {"return y=%x, @y=%x", "output \"y\" is returned twice."},
@@ -414,6 +425,181 @@ TEST(TextTest, RejectsLocalProgramsThatDoNotFitTheirLayouts) {
       "mesh [x=2, y=3]\nfunc f(%h: f32[2,6] of f32[4,6] {x,_}, %p: f32[4,6] {_,_ | sum:x}, %q: f32[2,6] of "
       "f32[4,6] {x,_}, var %v: f32[4,6]) {\n  ",
       "\n}\n");
+}
+
+// ---- Numbers.
+
+TEST(TextTest, NumbersReadBackBitByBit) {
+  const double numbers[] = {0.0,
+                            -0.0,
+                            0.1,
+                            1.0 / 3,
+                            1e-310,
+                            -5e-324,
+                            2.2250738585072014e-308,
+                            1e22,
+                            1e23,
+                            123456789012345678.0,
+                            1.7976931348623157e308,
+                            std::numeric_limits<double>::infinity(),
+                            -std::numeric_limits<double>::infinity(),
+                            std::numeric_limits<double>::quiet_NaN(),
+                            std::nextafter(1.0, 2.0),
+                            static_cast<double>(0.1f)};
+  for (double number : numbers) {
+    Graph g(Mesh::Parse("").value());
+    g.TryAdd(GetOp("constant"), {}, {{"value", number}, {"shape", std::vector<int64_t>{}}}, {}).value();
+    const Graph read = ParseGraph(PrintGraph(g)).value();
+    EXPECT_TRUE(SameAttr(*read.nodes()[0].attrs.Find("value"), number)) << PrintGraph(g);
+  }
+  for (int64_t number :
+       {std::numeric_limits<int64_t>::min(), std::numeric_limits<int64_t>::max(), int64_t{-1}}) {
+    Graph g(Mesh::Parse("").value());
+    g.TryAdd(GetOp("random_uniform"), {}, {{"seed", number}, {"shape", std::vector<int64_t>{2}}}, {}).value();
+    EXPECT_EQ(ParseGraph(PrintGraph(g)).value().nodes()[0].attrs.Get<int64_t>("seed"), number);
+  }
+}
+
+// A default that is 0 must not hide a -0.
+TEST(TextTest, NegativeZeroIsNoDefault) {
+  Graph g(Mesh::Parse("").value());
+  g.TryAdd(GetOp("random_uniform"), {},
+           {{"seed", int64_t{1}}, {"low", -0.0}, {"shape", std::vector<int64_t>{2}}}, {})
+      .value();
+  EXPECT_EQ(PrintNode(g, 0), "%0 = random_uniform seed=1 low=-0 shape=[2] : f32[2]");
+}
+
+// ---- What errors quote.
+
+std::string ErrorOf(std::string_view text) {
+  const absl::StatusOr<Graph> graph = ParseGraph(text, "p.mw");
+  return graph.ok() ? "it parses" : std::string(MessageOf(graph.status()));
+}
+
+TEST(TextTest, ErrorsQuoteOnePrintableLine) {
+  using std::string_view_literals::operator""sv;
+  // A tab counts as one column, and stands as one.
+  EXPECT_EQ(ErrorOf("mesh\t[]\t!"), "p.mw:1:9: expected \"func\", found '!'.\n  mesh [] !\n          ^");
+  // Lines that end as on Windows.
+  EXPECT_EQ(ErrorOf("mesh []\r\nfunk f() {\r\n}\r\n"),
+            "p.mw:2:1: expected \"func\", found 'f'.\n  funk f() {\n  ^");
+  EXPECT_EQ(ErrorOf("mesh []\r\nfunc\r\n"), "p.mw:3:1: expected a function name, found the end.\n  \n  ^");
+  // Columns count bytes, the caret characters.
+  EXPECT_EQ(ErrorOf("mesh [] // \xc3\xa9\xe2\x82\xac\n\xc3\xa9"),
+            "p.mw:2:1: expected \"func\", found '\xc3\xa9'.\n  \xc3\xa9\n  ^");
+  EXPECT_EQ(ErrorOf("mesh [\xc3\xa9=2]"),
+            "p.mw:1:6: Mesh: axis name \"\xc3\xa9\" in [\xc3\xa9=2]; a name is a letter followed by letters, "
+            "digits "
+            "and _.\n  mesh [\xc3\xa9=2]\n       ^");
+  EXPECT_EQ(ErrorOf("mesh [] func f(%a: f32[1], %\xc3\xa9: f32[]) {}"),
+            "p.mw:1:29: expected a value name, found '\xc3\xa9'.\n  mesh [] func f(%a: f32[1], %\xc3\xa9: "
+            "f32[]) {}\n"
+            "                              ^");
+  // Bytes that are no text.
+  EXPECT_EQ(ErrorOf("mesh [] \0 func"sv),
+            "p.mw:1:9: expected \"func\", found byte 0x00.\n  mesh [] ? func\n          ^");
+  EXPECT_EQ(ErrorOf("mesh [] \xff\xfe"),
+            "p.mw:1:9: expected \"func\", found byte 0xff.\n  mesh [] ??\n          ^");
+  EXPECT_EQ(ErrorOf("mesh [] \xc3"),
+            "p.mw:1:9: expected \"func\", found byte 0xc3.\n  mesh [] ?\n          ^");
+  EXPECT_EQ(ErrorOf("mesh [] \xed\xa0\x80"),  // half a surrogate pair
+            "p.mw:1:9: expected \"func\", found byte 0xed.\n  mesh [] ???\n          ^");
+  EXPECT_EQ(
+      ErrorOf("mesh [a=2,\n\x01=3]"),
+      "p.mw:1:6: Mesh: axis name \"?\" in [a=2, ?=3]; a name is a letter followed by letters, digits and _.\n"
+      "  mesh [a=2,\n       ^");
+}
+
+TEST(TextTest, ErrorsCutLongLinesAndMessages) {
+  const std::string many(1000, 'x');
+  EXPECT_EQ(ErrorOf("mesh [] " + many),
+            "p.mw:1:9: expected \"func\", found 'x'.\n  mesh [] " + many.substr(0, 140) + "...\n          ^");
+  EXPECT_EQ(ErrorOf("mesh [] func f() { /" + many),
+            "p.mw:1:20: expected %, update, return or }, found '/'.\n"
+            "  mesh [] func f() { /" +
+                many.substr(0, 139) + "...\n                     ^");
+  EXPECT_EQ(ErrorOf("mesh [] func " + many + "!"), "p.mw:1:1014: expected (, found '!'.\n  ..." +
+                                                       many.substr(0, 140) + "!\n  " + std::string(143, ' ') +
+                                                       "^");
+  EXPECT_EQ(ErrorOf("mesh []\nfunc f() { %0 = " + many + " }"),
+            "p.mw:2:17: there is no op \"" + many.substr(0, 600 - 16) + " ... " + many.substr(0, 300 - 2) +
+                "\".\n  func f() { %0 = " + many.substr(0, 140) + "...\n                  ^");
+}
+
+// ---- Large texts: what takes more than linear time does not end.
+
+std::string Repeat(std::string_view text, int times) {
+  std::string out;
+  for (int i = 0; i < times; ++i) out += text;
+  return out;
+}
+
+// The first line of the error, without its place.
+std::string FirstLine(const std::string& error) {
+  const size_t begin = error.find(": ") + 2;
+  return error.substr(begin, error.find('\n') - begin);
+}
+
+TEST(TextTest, ReadsManyOfEverything) {
+  constexpr int kMany = 40000;
+  std::string arguments, updates, nodes, outputs;
+  for (int i = 0; i < kMany; ++i) {
+    arguments += fmt::format("{}var %a{}: f32[]", i == 0 ? "" : ", ", i);
+    nodes += fmt::format("%{} = neg %a{}\n", i, i);
+    updates += fmt::format("update %a{} = %{}\n", i, i);
+    outputs += fmt::format("{}o{}=%{}", i == 0 ? "" : ", ", i, i);
+  }
+  const Graph g =
+      ParseGraph(fmt::format("mesh [] func f({}) {{ {} {} return {} }}", arguments, nodes, updates, outputs))
+          .value();
+  EXPECT_EQ(g.nodes().size(), kMany);
+  EXPECT_EQ(g.updates().size(), kMany);
+  EXPECT_EQ(g.outputs().size(), kMany);
+}
+
+TEST(TextTest, RefusesLargeMistakes) {
+  constexpr int kMany = 300000;
+  const std::string head = "mesh [x=2] func f(%x: f32[4]) { ";
+  auto expect = [](const std::string& text, std::string_view error) {
+    EXPECT_EQ(FirstLine(ErrorOf(text)), error);
+  };
+  expect(std::string(kMany, '%'), "expected \"mesh\", found '%'.");
+  expect("mesh " + std::string(kMany, '['), "this [ is never closed.");
+  expect(std::string(kMany, '\n') + "x", "expected \"mesh\", found 'x'.");
+  expect(Repeat("// \n", kMany), "expected \"mesh\", found the end.");
+  expect(head + Repeat("%0 = neg %x %1 = neg", 1) + Repeat(" %x,", kMany) + "}", "expected %, found '}'.");
+  expect("mesh [] func f(%x: f32[" + Repeat("1,", kMany) + "x", "expected a whole number, found 'x'.");
+  expect("mesh [] func f(%x: f32[" + std::string(kMany, '9') + "])", "this number does not fit 64 bits.");
+  expect(head + "%0 = constant shape=[] value=" + std::string(kMany, '9'),
+         "this number does not fit a double.");
+  const std::string name(kMany, 'a'), other = std::string(kMany, 'a') + "b";
+  EXPECT_TRUE(ErrorOf("mesh [] func f(%" + name + ": f32[]) { %0 = neg %" + other + " }").ends_with("^"));
+  EXPECT_TRUE(ErrorOf("mesh [] func f(%x: " + name + "[])").ends_with("^"));
+  EXPECT_TRUE(ErrorOf("mesh [x=2] func f(%x: f32[] {" + name + "})").ends_with("^"));
+  EXPECT_TRUE(ErrorOf("mesh [x=2] func f(%x: f32[] {" + Repeat("_,", kMany) + "_})").ends_with("^"));
+  EXPECT_TRUE(ErrorOf("mesh [" + Repeat("a=1,", kMany) + "b=1]").ends_with("^"));
+}
+
+// Every attribute of every op that is a list.
+TEST(TextTest, OpsTakeOrRefuseLongLists) {
+  constexpr int kMany = 200000;
+  for (const OpRow* row : AllOps()) {
+    if (row->samples.empty()) continue;
+    const Graph sample = ParseGraph(ProgramText(*row, row->samples[0])).value();
+    for (const AttrSpec& spec : row->attrs) {
+      if (spec.kind != AttrKind::kInts) continue;
+      for (bool counting : {false, true}) {
+        std::vector<int64_t> list(kMany, 1);
+        if (counting) std::iota(list.begin(), list.end(), 0);
+        Graph g = sample;
+        Attrs attrs = g.nodes()[0].attrs;
+        attrs.Set(spec.name, std::move(list));
+        const auto operands = g.nodes()[0].operands;
+        const absl::StatusOr<int> node = g.TryAdd(*row, operands, std::move(attrs), {});
+        EXPECT_TRUE(node.ok() || node.status().code() == absl::StatusCode::kInvalidArgument) << row->name;
+      }
+    }
+  }
 }
 
 // ---- Mutations of valid programs must never crash, and what still parses must round-trip.
