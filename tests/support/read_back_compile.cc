@@ -1,5 +1,6 @@
 // As support/read_back.cc, for Compile: its input, and what each pass makes of it.
 #include "gtest/gtest.h"
+#include "ops/text.h"
 #include "spmd/compile.h"
 #include "support/read_back.h"
 
