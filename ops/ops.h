@@ -34,29 +34,103 @@ class Operand {
 };
 
 // ---- Elementwise, with right-aligned broadcast: [m,n] with [n], [1,n], [m,1] or [].
-// Errors: shapes that do not broadcast, dtypes that differ or that the op does not take.
+// Numbers are f32, f64, bf16 (reals; bf16 is computed in f32 and rounded once), i32, i64 (whole; overflow
+// wraps around). NaN in, NaN out, but for comparisons, tests and casts. Gradients are those of calculus;
+// where there is none (a tie, a corner), the comment says what is taken. Errors: shapes that do not
+// broadcast, dtypes that differ or that the op does not take.
+
+// Numbers.
 Value Add(const Operand& a, const Operand& b);
 Value Sub(const Operand& a, const Operand& b);
 Value Mul(const Operand& a, const Operand& b);
-Value Div(const Operand& a, const Operand& b);
-Value Maximum(const Operand& a, const Operand& b);  // NaN if either is
+Value Div(const Operand& a, const Operand& b);        // whole: towards zero, x/0 is 0
+Value Remainder(const Operand& a, const Operand& b);  // a - trunc(a/b) b, with the sign of a; whole by 0: a
+// Reals as std::pow; whole a^-b is 1/a^b towards zero, 0^-b is 0. By b, the gradient is 0 where a <= 0.
+Value Pow(const Operand& a, const Operand& b);
+Value Maximum(const Operand& a, const Operand& b);  // NaN if either is; of equals a takes the gradient
 Value Minimum(const Operand& a, const Operand& b);
-Value Equal(const Operand& a, const Operand& b);  // results are bool
+Value SquaredDifference(const Operand& a, const Operand& b);  // (a - b)²
+Value Atan2(const Operand& y, const Operand& x);              // reals: the angle of (x, y), in (-π, π]
+Value Neg(const Operand& x);
+Value Abs(const Operand& x);   // gradient 0 at 0
+Value Sign(const Operand& x);  // -1, 0, 1; ±0 and NaN stay
+Value Square(const Operand& x);
+Value Reciprocal(const Operand& x);  // reals
+// min(max(x, low), high), whose gradient is 1 from low to high, both included. low, high may be ±infinity.
+// Between bounds that are Values, write Minimum(Maximum(x, low), high): the same values and gradients.
+// Errors: low above high, NaN, or not whole while x is.
+Value Clip(const Operand& x, double low, double high);
+
+// Any dtype -> bool, with false < true; NaN is unequal to all, and neither above nor below any.
+Value Equal(const Operand& a, const Operand& b);
 Value NotEqual(const Operand& a, const Operand& b);
 Value Less(const Operand& a, const Operand& b);
 Value LessEqual(const Operand& a, const Operand& b);
 Value Greater(const Operand& a, const Operand& b);
 Value GreaterEqual(const Operand& a, const Operand& b);
-// where(condition, a, b); condition: bool.
+// Reals -> bool.
+Value IsFinite(const Operand& x);  // neither infinite nor NaN
+Value IsInf(const Operand& x);
+Value IsNan(const Operand& x);
+
+// Bools, and whole numbers bit by bit.
+Value And(const Operand& a, const Operand& b);
+Value Or(const Operand& a, const Operand& b);
+Value Xor(const Operand& a, const Operand& b);
+Value Not(const Operand& x);
+// Whole numbers. An amount that is negative or not below the width shifts all bits out: what is left is 0, or
+// -1 where a negative number is shifted right arithmetically.
+Value ShiftLeft(const Operand& a, const Operand& b);
+Value ShiftRightArithmetic(const Operand& a, const Operand& b);
+Value ShiftRightLogical(const Operand& a, const Operand& b);
+
+// where(condition, a, b), of any dtype; condition: bool.
 Value Select(const Value& condition, const Operand& a, const Operand& b);
 
-Value Neg(const Operand& x);
+// Reals.
 Value Exp(const Operand& x);
+Value Expm1(const Operand& x);  // exp(x) - 1, exact near 0
 Value Log(const Operand& x);
+Value Log1p(const Operand& x);  // log(1 + x), exact near 0
 Value Sqrt(const Operand& x);
-Value Rsqrt(const Operand& x);
+Value Rsqrt(const Operand& x);  // 1 / sqrt(x)
+Value Cbrt(const Operand& x);
+Value Erf(const Operand& x);
+Value Erfc(const Operand& x);
+Value Sin(const Operand& x);
+Value Cos(const Operand& x);
+Value Tan(const Operand& x);
+Value Asin(const Operand& x);
+Value Acos(const Operand& x);
+Value Atan(const Operand& x);
+Value Sinh(const Operand& x);
+Value Cosh(const Operand& x);
 Value Tanh(const Operand& x);
-Value Relu(const Operand& x);
+Value Asinh(const Operand& x);
+Value Acosh(const Operand& x);
+Value Atanh(const Operand& x);
+Value Floor(const Operand& x);  // of these four the gradient is 0
+Value Ceil(const Operand& x);
+Value Round(const Operand& x);  // to the nearest, halves to the even one
+Value Trunc(const Operand& x);  // towards zero
+
+// Activations, of reals. At ±infinity they and their gradients have their limits.
+Value Relu(const Operand& x);                            // gradient 0 at 0
+Value Relu6(const Operand& x);                           // min(max(x, 0), 6); gradient 0 at 0 and 6
+Value LeakyRelu(const Operand& x, double alpha = 0.01);  // x > 0 ? x : alpha x; gradient alpha at 0
+Value Elu(const Operand& x, double alpha = 1);  // x > 0 ? x : alpha (exp(x) - 1); gradient alpha at 0
+Value Selu(const Operand& x);
+Value Sigmoid(const Operand& x);
+Value Softplus(const Operand& x);     // log(1 + exp(x))
+Value Silu(const Operand& x);         // x sigmoid(x), swish
+enum class GeluForm { kErf, kTanh };  // exact; approximated by tanh
+Value Gelu(const Operand& x, GeluForm form = GeluForm::kErf);
+Value Mish(const Operand& x);         // x tanh(softplus(x))
+Value HardSigmoid(const Operand& x);  // min(max(x + 3, 0), 6) / 6; gradient 0 at ±3
+Value HardSilu(const Operand& x);     // x hard_sigmoid(x); gradient -1/2 at -3 and 3/2 at 3
+
+// x as another dtype, rounded once, to the nearest. Real to whole: towards zero, clamped to the range, NaN is
+// 0. Between whole numbers high bits are dropped. To bool: x != 0. The gradient passes between reals.
 Value Cast(const Operand& x, DType dtype);
 // The same value, a constant to gradients.
 Value StopGradient(const Operand& x);
@@ -65,7 +139,12 @@ inline Value operator+(const Operand& a, const Operand& b) { return Add(a, b); }
 inline Value operator-(const Operand& a, const Operand& b) { return Sub(a, b); }
 inline Value operator*(const Operand& a, const Operand& b) { return Mul(a, b); }
 inline Value operator/(const Operand& a, const Operand& b) { return Div(a, b); }
+inline Value operator%(const Operand& a, const Operand& b) { return Remainder(a, b); }
 inline Value operator-(const Operand& x) { return Neg(x); }
+inline Value operator&(const Operand& a, const Operand& b) { return And(a, b); }
+inline Value operator|(const Operand& a, const Operand& b) { return Or(a, b); }
+inline Value operator^(const Operand& a, const Operand& b) { return Xor(a, b); }
+inline Value operator~(const Operand& x) { return Not(x); }
 
 // ---- Shapes.
 // Result dim dims[i] takes operand dim i; the others repeat it. An operand dim of size 1 stretches.

@@ -24,8 +24,8 @@ const std::vector<const OpRow*>& AllOps() {
   static const auto* rows = [] {
     auto* all = new std::vector<const OpRow*>;
     for (std::span<const OpRow> family :
-         {ElementwiseOps(), ShapeOps(), SlicingOps(), GatherOps(), ReduceOps(), MatmulOps(), GenerateOps(),
-          OptimizerOps(), CollectiveOps()}) {
+         {ArithmeticOps(), CompareOps(), UnaryOps(), ActivationOps(), CastOps(), ShapeOps(), SlicingOps(),
+          GatherOps(), ReduceOps(), MatmulOps(), GenerateOps(), OptimizerOps(), CollectiveOps()}) {
       for (const OpRow& row : family) all->push_back(&row);
     }
     return all;

@@ -8,7 +8,11 @@
 
 namespace meshwork {
 
-std::span<const OpRow> ElementwiseOps();
+std::span<const OpRow> ArithmeticOps();
+std::span<const OpRow> CompareOps();
+std::span<const OpRow> UnaryOps();
+std::span<const OpRow> ActivationOps();
+std::span<const OpRow> CastOps();
 std::span<const OpRow> ShapeOps();
 std::span<const OpRow> SlicingOps();
 std::span<const OpRow> GatherOps();

@@ -66,7 +66,8 @@ std::string Join(const Rule& rule, const std::vector<LetterList>& lists) {
 }
 
 bool Takes(Which which, size_t i) {
-  return which == Which::kFirst ? i == 0 : which != Which::kAllButFirst || i != 0;
+  if (which == Which::kFirst) return i == 0;
+  return i != 0 || (which != Which::kAllButFirst && which != Which::kOneButFirst);
 }
 
 size_t CountOf(Which which, size_t operands) {
@@ -74,7 +75,8 @@ size_t CountOf(Which which, size_t operands) {
     case Which::kAll: return operands;
     case Which::kAllButFirst: return operands - 1;
     case Which::kOne:
-    case Which::kFirst: break;
+    case Which::kFirst:
+    case Which::kOneButFirst: break;
   }
   return 1;
 }

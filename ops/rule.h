@@ -24,6 +24,7 @@ enum class Which {
   kOne,          // exactly one: sums through mul, and through matmul by a whole value
   kFirst,        // the first: sums through div by a whole value
   kAllButFirst,  // all but the first, alike: through select
+  kOneButFirst,  // exactly one, not the first: a maximum through one branch of select
 };
 
 // An op on operands that owe `in` gives a result that owes `out`: op(reduce_in(a_i)) = reduce_out(op(a_i)).

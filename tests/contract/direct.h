@@ -1,37 +1,60 @@
 // Tries every placement of one op on a mesh of one axis: which are right, which the rule accepts.
 //
 // A placement gives each operand and result a layout: replicated, sharded along a dim that the axis
-// divides, or partial. It is right if the row's kernel, run on each device's blocks, leaves the blocks of
-// the one-device result. It is accepted if it follows from the rule's letters (one letter lies on the
-// axis; a reduced one leaves the result partial) or from its linearity (partial operands, partial result).
+// divides, or partial by a reduction; the operands that are partial owe the same one. It is right if the
+// row's kernel, run on each device's blocks, leaves the blocks of the one-device result. It is accepted if it
+// follows from the rule's letters (one letter lies on the axis; a reduced one leaves the result partial) or
+// from its passes (partial operands, partial result). What a partial operand is on each device:
+// contract/owed.h.
 #pragma once
 
 #include <algorithm>
 #include <iterator>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "contract/host_tensor.h"
-#include "support/sample.h"
+#include "contract/owed.h"
 #include "contract/tally.h"
+#include "support/sample.h"
 
 namespace meshwork {
 
-// Rows with placements that are right and that no rule can say, with the reason why none has to.
+// Placements that are right and that no rule says, with the reason why none has to.
 struct Exception {
   std::string_view row;
   std::string_view reason;
+  std::optional<ReduceOp> in = std::nullopt, out = std::nullopt;  // only from operands that owe `in`, …
 };
+inline constexpr std::string_view kOverflows = "the parts overflow, or vanish, where the whole does not";
+inline constexpr std::string_view kFiniteSamples =
+    "the sum or product of finite parts, all that is tried here, may be infinite";
 inline constexpr Exception kMissingByDesign[] = {
     {"dimension_size",
      "reads no element of its operand; fold_sizes makes it a constant before layouts are chosen"},
+    {"adam_update", "its results do not owe alike", ReduceOp::kMax},
+    {"adam_update", "its results do not owe alike", ReduceOp::kMin},
+    {"rsqrt", "1/sqrt(-0) is -inf", ReduceOp::kMin, ReduceOp::kMax},
+    {"neg", "only on an odd number of devices", ReduceOp::kProd, ReduceOp::kProd},
+    {"cast", kOverflows, ReduceOp::kProd, ReduceOp::kAnd},
+    {"exp", kOverflows, ReduceOp::kSum, ReduceOp::kProd},
+    {"pow", kOverflows, ReduceOp::kSum, ReduceOp::kProd},
+    {"pow", "only for exponents that are not negative", ReduceOp::kProd, ReduceOp::kProd},
+    {"is_finite", kFiniteSamples, ReduceOp::kSum},
+    {"is_finite", kFiniteSamples, ReduceOp::kProd},
+    {"is_inf", kFiniteSamples, ReduceOp::kSum},
+    {"is_inf", kFiniteSamples, ReduceOp::kProd},
+    {"is_nan", kFiniteSamples, ReduceOp::kSum},
+    {"is_nan", kFiniteSamples, ReduceOp::kProd},
 };
 
-inline bool IsMissingByDesign(const OpRow& row) {
-  return std::any_of(std::begin(kMissingByDesign), std::end(kMissingByDesign),
-                     [&](const Exception& exception) { return exception.row == row.name; });
+inline bool IsMissingByDesign(const OpRow& row, std::optional<ReduceOp> in, std::optional<ReduceOp> out) {
+  return std::any_of(std::begin(kMissingByDesign), std::end(kMissingByDesign), [&](const Exception& e) {
+    return e.row == row.name && (!e.in || e.in == in) && (!e.out || e.out == out);
+  });
 }
 
 // A placement as layouts, operands first.
@@ -109,50 +132,61 @@ class DirectTrial {
  public:
   DirectTrial(const Sample& sample, int64_t devices)
       : sample_(sample), mesh_(Mesh::Create({{"x", devices}}).value()), rules_(sample.rule(), devices) {
-    for (const Type& type : sample.operands) operand_choices_.push_back(Choices(type, /*is_result=*/false));
-    for (const Type& type : sample.results) result_choices_.push_back(Choices(type, /*is_result=*/true));
+    for (const Type& type : sample.operands) operand_choices_.push_back(Choices(type));
+    for (const Type& type : sample.results) result_choices_.push_back(Choices(type));
   }
 
   // Counts into the tally and adds a line per wrong or missing placement to `findings`.
   void Run(std::vector<std::string>& findings) {
-    std::vector<Layout> operands;
-    ForEach(operand_choices_, operands, [&] { TryOperands(operands, findings); });
+    ForEach(operand_choices_, [&](const auto& operands) { TryOperands(operands, findings); });
+    for (ReduceOp op : kAllReduceOps)
+      ForEachOwing(sample_.operands, operand_choices_, op,
+                   [&](const auto& operands) { TryOperands(operands, findings); });
   }
 
  private:
   using Choice = std::vector<Layout>;
-  static constexpr int kDraws = 2;  // a placement that is right by chance is not so twice
+  // A placement that is right by chance, among few elements, is not so every time.
+  static constexpr size_t kDraws = 2, kDrawsOfMissing = 32;
 
-  Choice Choices(const Type& type, bool is_result) const {
+  // Whole, or sharded along a dim.
+  Choice Choices(const Type& type) const {
     const Layout whole = Layout::Replicated(mesh_, type.rank());
     Choice choices = {whole};
     for (int d = 0; d < type.rank(); ++d)
       if (type.shape[d] > 1 && type.shape[d] % mesh_.num_devices() == 0)
         choices.push_back(whole.WithDim(d, {0}));
-    if (type.dtype == BOOL) return choices;
-    choices.push_back(whole.WithPartials({{0, ReduceOp::kSum}}));
-    if (is_result) choices.push_back(whole.WithPartials({{0, ReduceOp::kMax}}));
     return choices;
   }
 
-  // Calls f with every combination of choices in `picked`.
+  // What is owed by those that are partial.
+  static std::optional<ReduceOp> OwedBy(const std::vector<Layout>& layouts) {
+    for (const Layout& layout : layouts)
+      if (layout.is_partial()) return layout.partials()[0].op;
+    return std::nullopt;
+  }
+
+  // Calls f with every combination of choices.
   template <typename F>
-  static void ForEach(const std::vector<Choice>& choices, std::vector<Layout>& picked, F&& f) {
-    if (picked.size() == choices.size()) return f();
+  static void ForEach(const std::vector<Choice>& choices, F&& f, std::vector<Layout> picked = {}) {
+    if (picked.size() == choices.size()) return f(picked);
     for (const Layout& layout : choices[picked.size()]) {
       picked.push_back(layout);
-      ForEach(choices, picked, f);
+      ForEach(choices, f, picked);
       picked.pop_back();
     }
   }
 
-  // Per device, what a value of this layout is there.
-  std::vector<HostTensor> Shards(const HostTensor& whole, const Layout& layout, Random& random) const {
-    if (layout.is_partial()) return random.Split(whole, *sample_.row, mesh_.num_devices());
-    std::vector<HostTensor> shards;
-    for (int64_t device = 0; device < mesh_.num_devices(); ++device)
-      shards.push_back(PartOf(whole, layout.BlockOf(whole.type.shape, device)));
-    return shards;
+  // As ForEach, where at least one of the values owes `op`.
+  template <typename F>
+  void ForEachOwing(const std::vector<Type>& types, std::vector<Choice> choices, ReduceOp op, F&& f) const {
+    for (size_t i = 0; i < types.size(); ++i) {
+      if (!MayOwe(types[i].dtype, op)) continue;
+      choices[i].push_back(Layout::Replicated(mesh_, types[i].rank()).WithPartials({{0, op}}));
+    }
+    ForEach(choices, [&](const std::vector<Layout>& layouts) {
+      if (OwedBy(layouts)) f(layouts);
+    });
   }
 
   struct Draw {
@@ -165,45 +199,77 @@ class DirectTrial {
     Draw draw;
     std::vector<HostTensor> wholes;
     for (size_t i = 0; i < operands.size(); ++i) {
-      wholes.push_back(random.Draw(sample_.operands[i], *sample_.row));
-      draw.shards.push_back(Shards(wholes[i], operands[i], random));
+      Owed value = operands[i].is_partial()
+                       ? OwedDraw(random, *sample_.row, sample_.operands[i], operands[i].partials()[0].op,
+                                  mesh_.num_devices(), seed)
+                             .Make()
+                       : Blocks(Whole(random, sample_.operands[i], seed), operands[i]);
+      wholes.push_back(std::move(value.whole));
+      draw.shards.push_back(std::move(value.parts));
     }
     draw.expected = RunKernel(WholeCall(sample_, wholes));
     return draw;
   }
 
-  void TryOperands(const std::vector<Layout>& operands, std::vector<std::string>& findings) {
-    std::vector<Draw> draws;
-    for (int i = 0; i < kDraws; ++i) draws.push_back(MakeDraw(operands, 1 + static_cast<uint64_t>(i)));
-    std::map<std::string, std::vector<std::vector<HostTensor>>> outputs;  // by result block shapes
-    Placement placement{operands, {}};
-    ForEach(result_choices_, placement.results, [&] {
-      ++TheTally().placements;
-      const bool accepted = rules_.Accepts(placement);
-      const bool right = IsRight(placement, draws, outputs);
-      if (accepted && !right) {
-        ++TheTally().wrong;
-        findings.push_back(fmt::format("wrong: {}: {}", sample_.ToString(), placement.ToString()));
-      } else if (right && !accepted && !IsImplied(placement) && !IsMissingByDesign(*sample_.row)) {
-        ++TheTally().missing;
-        findings.push_back(fmt::format("missing: {}: {}", sample_.ToString(), placement.ToString()));
-      }
-    });
+  // Whole numbers are drawn with a sign only where a placement is to be refuted.
+  HostTensor Whole(Random& random, const Type& type, uint64_t seed) const {
+    HostTensor whole = random.Draw(type, *sample_.row);
+    if (seed >= kDraws && IsInteger(type.dtype))
+      for (double& x : whole.values) x = random.Below(2) == 0 ? x : -x;
+    return whole;
   }
 
-  // Right, but no news: a maximum over equal values is any of them; whole numbers are no linear space (a
-  // cast wraps).
-  bool IsImplied(const Placement& placement) const {
-    Placement whole = placement;
-    bool has_max = false;
-    for (Layout& result : whole.results) {
-      if (result.partials() != PartialSet{{0, ReduceOp::kMax}}) continue;
-      has_max = true;
-      result = result.WithoutPartials();
+  // A value and what each device holds of it.
+  Owed Blocks(HostTensor whole, const Layout& layout) const {
+    Owed value{std::move(whole), {}};
+    for (int64_t device = 0; device < mesh_.num_devices(); ++device)
+      value.parts.push_back(PartOf(value.whole, layout.BlockOf(value.whole.type.shape, device)));
+    return value;
+  }
+
+  // What the row makes of one placement of the operands.
+  struct Trial {
+    std::vector<Draw> draws;
+    std::map<std::string, std::vector<std::vector<HostTensor>>> outputs;  // by draw and result block shapes
+  };
+
+  void TryOperands(const std::vector<Layout>& operands, std::vector<std::string>& findings) const {
+    Trial trial;
+    auto try_results = [&](const std::vector<Layout>& results) {
+      TryPlacement({operands, results}, trial, findings);
+    };
+    ForEach(result_choices_, try_results);
+    for (ReduceOp op : kAllReduceOps) ForEachOwing(sample_.results, result_choices_, op, try_results);
+  }
+
+  void TryPlacement(const Placement& placement, Trial& trial, std::vector<std::string>& findings) const {
+    ++TheTally().placements;
+    const bool accepted = rules_.Accepts(placement);
+    const bool right = IsRight(placement, kDraws, trial);
+    if (accepted && !right) {
+      ++TheTally().wrong;
+      findings.push_back(fmt::format("wrong: {}: {}", sample_.ToString(), placement.ToString()));
+    } else if (right && !accepted && !IsImplied(placement) &&
+               !IsMissingByDesign(*sample_.row, OwedBy(placement.operands), OwedBy(placement.results)) &&
+               IsRight(placement, kDrawsOfMissing, trial)) {
+      ++TheTally().missing;
+      findings.push_back(fmt::format("missing: {}: {}", sample_.ToString(), placement.ToString()));
     }
-    if (has_max && rules_.Accepts(whole)) return true;
-    for (size_t i = 0; i < placement.operands.size(); ++i)
-      if (placement.operands[i].is_partial() && !IsFloat(sample_.operands[i].dtype)) return true;
+  }
+
+  // Right, but no news: a maximum over equal values is any of them; and a rule says one reduction for what
+  // the operands owe, where of zeros and ones, say, a minimum is a product.
+  bool IsImplied(const Placement& placement) const {
+    if (!OwedBy(placement.results)) return false;
+    Placement other = placement;
+    for (Layout& result : other.results) result = result.WithoutPartials();
+    if (rules_.Accepts(other)) return true;
+    for (ReduceOp op : kAllReduceOps) {
+      for (size_t i = 0; i < other.results.size(); ++i)
+        if (placement.results[i].is_partial())
+          other.results[i] = placement.results[i].WithPartials({{0, op}});
+      if (rules_.Accepts(other)) return true;
+    }
     return false;
   }
 
@@ -215,22 +281,26 @@ class DirectTrial {
     return types;
   }
 
-  bool IsRight(const Placement& placement, const std::vector<Draw>& draws,
-               std::map<std::string, std::vector<std::vector<HostTensor>>>& outputs) const {
+  bool IsRight(const Placement& placement, size_t count, Trial& trial) const {
     const std::vector<Type> local = LocalResults(placement);
     std::vector<Type> operands;
-    for (const auto& shards : draws[0].shards) operands.push_back(shards[0].type);
+    for (size_t i = 0; i < placement.operands.size(); ++i) {
+      const Type& type = sample_.operands[i];
+      operands.push_back({type.dtype, placement.operands[i].LocalShape(type.shape)});
+    }
     const auto attrs = ResizedAttrs(*sample_.row, {sample_.operands, sample_.results, sample_.attrs},
                                     operands, local[0].shape);
     if (!attrs.ok()) return false;
     const auto inferred = sample_.row->infer({operands, {}, *attrs});
     if (!inferred.ok() || *inferred != local) return false;
-    for (size_t i = 0; i < draws.size(); ++i) {
+    for (size_t i = 0; i < count; ++i) {
+      if (i == trial.draws.size()) trial.draws.push_back(MakeDraw(placement.operands, i));
+      const Draw& draw = trial.draws[i];
       std::string key = fmt::format("{}", i);  // blocks matter to kernels that read them
       for (const Layout& result : placement.results) key += result.WithoutPartials().ToString();
-      const auto [it, is_new] = outputs.try_emplace(key);
-      if (is_new) it->second = RunDevices(placement, draws[i], *attrs, local);
-      if (!Matches(placement.results, it->second, draws[i].expected)) return false;
+      const auto [it, is_new] = trial.outputs.try_emplace(key);
+      if (is_new) it->second = RunDevices(placement, draw, *attrs, local);
+      if (!Matches(placement.results, it->second, draw.expected)) return false;
     }
     return true;
   }
@@ -257,27 +327,19 @@ class DirectTrial {
     for (size_t i = 0; i < layouts.size(); ++i) {
       const DType dtype = expected[i].type.dtype;
       if (layouts[i].is_partial()) {
-        if (!Agree(dtype, Combine(results, i, layouts[i].partials()[0].op), expected[i].values)) return false;
+        std::vector<double> total = results[0][i].values;
+        for (size_t device = 1; device < results.size(); ++device)
+          for (size_t e = 0; e < total.size(); ++e)
+            total[e] = Reduced(dtype, layouts[i].partials()[0].op, total[e], results[device][i].values[e]);
+        if (!AgreeOrNaN(dtype, total, expected[i].values)) return false;
         continue;
       }
       for (size_t device = 0; device < results.size(); ++device) {
         const Block block = layouts[i].BlockOf(expected[i].type.shape, static_cast<int64_t>(device));
-        if (!Agree(dtype, results[device][i].values, PartOf(expected[i], block).values)) return false;
+        if (!AgreeOrNaN(dtype, results[device][i].values, PartOf(expected[i], block).values)) return false;
       }
     }
     return true;
-  }
-
-  static std::vector<double> Combine(const std::vector<std::vector<HostTensor>>& results, size_t i,
-                                     ReduceOp op) {
-    std::vector<double> total = results[0][i].values;
-    for (size_t device = 1; device < results.size(); ++device) {
-      for (size_t e = 0; e < total.size(); ++e) {
-        const double x = results[device][i].values[e];
-        total[e] = op == ReduceOp::kSum ? total[e] + x : std::max(total[e], x);
-      }
-    }
-    return total;
   }
 
   const Sample& sample_;

@@ -1,0 +1,120 @@
+// The family that leaves values as they are: cast to another dtype, stop_gradient.
+#include <bit>
+#include <cmath>
+#include <limits>
+
+#include "ops/elementwise.h"
+#include "ops/registry.h"
+
+namespace meshwork {
+namespace {
+
+absl::StatusOr<std::vector<Type>> InferCast(const OpView& view) {
+  return std::vector<Type>{{view.attrs.Get<DType>("dtype"), view.operands[0].shape}};
+}
+
+// Among reals nothing changes but the rounding. Whole numbers and bools keep their order where they all fit,
+// and where they do not, sums and products modulo a power of two. A NaN becomes a 0, which is not the
+// largest.
+Passes CastPasses(DType from, DType to) {
+  if (from == to || (IsFloat(from) && IsFloat(to))) return MovesElements();
+  if (from == I64 && to == I32) return Linear(Which::kAll) + Multiplicative();
+  if (!IsFloat(from) && to != BOOL) return Grows(Which::kAll, from, to);
+  return {};
+}
+Rule CastRule(const OpView& view) {
+  return ElementwiseRule(view, CastPasses(view.operands[0].dtype, view.results[0].dtype));
+}
+
+std::vector<Value> CastGrad(const GradView& v) {
+  if (!IsFloat(v.operands[0].dtype()) || !IsFloat(v.results[0].dtype())) return {Value()};
+  return {Cast(v.result_grads[0], v.operands[0].dtype())};
+}
+
+// Rounds to a type that is to be rounded again, so that the second rounding sees on which side of a tie x
+// lies: of two neighbours the one whose last bit is set (Boldo and Melquiond, "Emulation of FMA and Correctly
+// Rounded Sums: Proved Algorithms Using Rounding to Odd", 2008, section 3).
+inline float RoundToOdd(double x) {
+  const auto nearest = static_cast<float>(x);
+  if (nearest == x || x != x) return nearest;
+  const auto bits = std::bit_cast<uint32_t>(nearest);
+  const bool beyond = std::fabs(static_cast<double>(nearest)) > std::fabs(x);
+  return std::bit_cast<float>((bits - (beyond ? 1 : 0)) | 1);
+}
+inline float RoundToOdd(int32_t x) { return RoundToOdd(static_cast<double>(x)); }
+inline float RoundToOdd(int64_t x) {
+  constexpr int64_t kExact = int64_t{1} << 53, kLost = (int64_t{1} << 11) - 1;
+  if (x <= -kExact || x >= kExact) x = (x & ~kLost) | ((x & kLost) != 0 ? kLost + 1 : 0);
+  return RoundToOdd(static_cast<double>(x));
+}
+
+// Real to whole: towards zero, clamped to the range, NaN is 0 (defined on every machine).
+template <typename To, typename From>
+To Clamped(From x) {
+  if (x != x) return 0;
+  if (x <= static_cast<From>(std::numeric_limits<To>::min())) return std::numeric_limits<To>::min();
+  if (x >= static_cast<From>(std::numeric_limits<To>::max())) return std::numeric_limits<To>::max();
+  return static_cast<To>(x);
+}
+
+template <typename To, typename From>
+To ConvertTo(From x) {
+  if constexpr (std::is_same_v<To, bool>) return x != From(0);
+  else if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To>) return Clamped<To>(x);
+  else if constexpr (std::is_same_v<To, BFloat16> && !std::is_same_v<From, float> &&
+                     !std::is_same_v<From, bool>)
+    return BFloat16(RoundToOdd(x));
+  else return static_cast<To>(x);
+}
+
+Kernel CastCpu(const KernelSpec& spec) {
+  return Dispatch(spec.operands[0].local.dtype, [&](auto from) {
+    return Dispatch(spec.results[0].local.dtype, [&](auto to) {
+      using From = decltype(from);
+      using To = decltype(to);
+      return UnaryKernel<From, To>(spec, [](Compute<From> x) { return ConvertTo<To>(x); });
+    });
+  });
+}
+
+Kernel CopyCpu(const KernelSpec& spec) {
+  return Dispatch(spec.results[0].local.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    return UnaryKernel<T, T>(spec, [](Compute<T> x) { return x; });
+  });
+}
+
+const std::vector<OpRow>& Rows() {
+  static const auto* rows = new std::vector<OpRow>{
+      {.name = "cast",
+       .doc = "x as another dtype, rounded once to the nearest; real to whole rounds towards zero and "
+              "clamps, NaN is 0",
+       .attrs = {{"dtype", AttrKind::kDType}},
+       .infer = InferCast,
+       .rule = CastRule,
+       .grad = CastGrad,
+       .cpu = CastCpu,
+       .samples = {"f32[4,6]; dtype=f64", "f64[4,6]; dtype=bf16", "bf16[6]; dtype=f32", "f32[4,6]; dtype=i32",
+                   "f32[4,6]; dtype=bool", "bool[5]; dtype=f32", "bool[6]; dtype=i32", "i64[5]; dtype=i32",
+                   "i32[6]; dtype=i64", "i32[6]; dtype=f32", "i32[6]; dtype=bool"},
+       .sample_low = -4,
+       .sample_high = 4},
+      {.name = "stop_gradient",
+       .doc = "x, a constant to gradients",
+       .kind = OpKind::kIdentity,
+       .infer = InferSame<Domain::kAny>,
+       .rule = MovingRule,
+       .cpu = CopyCpu,
+       .samples = {"f32[4,6]"}},
+  };
+  return *rows;
+}
+
+}  // namespace
+
+std::span<const OpRow> CastOps() { return Rows(); }
+
+Value Cast(const Operand& x, DType dtype) { return AddOp("cast", {x}, {{"dtype", dtype}}); }
+Value StopGradient(const Operand& x) { return AddOp("stop_gradient", {x}); }
+
+}  // namespace meshwork

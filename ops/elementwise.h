@@ -1,0 +1,139 @@
+// Shared by the elementwise families (arithmetic, compare, unary, activations, cast): one result element per
+// index, operands broadcast right-aligned.
+//
+// A row of one real operand is its function, its gradient and how partial operands pass:
+//
+//   RealRow("exp", "e to the x", [](auto x) { return std::exp(x); },
+//           [](const Value& g, const Value&, const Value& y) { return g * y; }, {.rule = GrowingRule})
+#pragma once
+
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "ops/builder.h"
+#include "ops/kernels/elementwise.h"
+#include "ops/row.h"
+
+namespace meshwork {
+
+// ---- Inference.
+
+// What a row takes: numbers are whole or real, bits are bools or whole numbers.
+enum class Domain { kAny, kNumber, kReal, kBits, kWhole };
+
+absl::Status CheckDomain(Domain domain, const Type& type);
+// Operands of one dtype, broadcast; the result has that dtype.
+absl::StatusOr<std::vector<Type>> InferBroadcast(Domain domain, const OpView& view);
+
+template <Domain domain>
+absl::StatusOr<std::vector<Type>> InferSame(const OpView& view) {
+  return InferBroadcast(domain, view);
+}
+// As InferSame, but the result is bool.
+template <Domain domain>
+absl::StatusOr<std::vector<Type>> InferBool(const OpView& view) {
+  ASSIGN_OR_RETURN(std::vector<Type> types, InferBroadcast(domain, view));
+  types[0].dtype = BOOL;
+  return types;
+}
+
+// ---- Rules.
+
+inline constexpr Which kSecond = Which::kOneButFirst;  // of two operands
+
+// A function that grows (falls) with one of its operands, whatever the others are, as the dtypes of the
+// operand and the result are ordered: the largest bool is owed by `or`, the least by `and`. NaN must stay
+// NaN: the largest of a NaN and a number is NaN.
+Passes Grows(Which which, DType from, DType to);
+Passes Falls(Which which, DType from, DType to);
+// f(ab) = f(a)f(b): products pass.
+inline Passes Multiplicative() { return {{Which::kAll, ReduceOp::kProd, ReduceOp::kProd}}; }
+
+// "ab,b->ab": one letter per result dim; an operand's missing or stretched dims have none.
+Rule ElementwiseRule(const OpView& view, Passes passes);
+Rule OpaqueRule(const OpView& view);   // nothing passes
+Rule GrowingRule(const OpView& view);  // Increasing()
+Rule MovingRule(const OpView& view);   // MovesElements()
+
+// ---- Gradients.
+
+// Each gradient summed over the dims along which its operand was broadcast.
+std::vector<Value> Fit(const GradView& view, std::vector<Value> grads);
+
+// The gradient of a function of one operand from F(g, x, y): what is owed to y = f(x), times f'(x).
+template <typename F>
+std::vector<Value> UnaryGrad(const GradView& view) {
+  return {F{}(view.result_grads[0], view.operands[0], view.results[0])};
+}
+
+// ---- Kernels. f computes with Compute<T>; For… make the factory of an f without attributes.
+
+template <typename F>
+Kernel RealKernel(const KernelSpec& spec, F f) {
+  return Dispatch(spec.operands[0].local.dtype, [&](auto zero) -> Kernel {
+    using T = decltype(zero);
+    if constexpr (kIsReal<T>) return UnaryKernel<T, T>(spec, f);
+    else return {};
+  });
+}
+
+template <typename F>
+Kernel NumberKernel(const KernelSpec& spec, F f) {
+  return Dispatch(spec.operands[0].local.dtype, [&](auto zero) -> Kernel {
+    using T = decltype(zero);
+    if constexpr (std::is_same_v<T, bool>) return {};
+    else return UnaryKernel<T, T>(spec, f);
+  });
+}
+
+template <typename F>
+KernelFactory ForReals(F) {
+  return [](const KernelSpec& spec) { return RealKernel(spec, F{}); };
+}
+template <typename F>
+KernelFactory ForNumbers(F) {
+  return [](const KernelSpec& spec) { return NumberKernel(spec, F{}); };
+}
+
+// Two operands of a dtype of the domain.
+template <Domain domain, typename F>
+KernelFactory ForPairs(F) {
+  return [](const KernelSpec& spec) {
+    return Dispatch(spec.operands[0].local.dtype, [&](auto zero) -> Kernel {
+      using T = decltype(zero);
+      constexpr bool kTakes =
+          domain == Domain::kAny || (domain == Domain::kNumber && !std::is_same_v<T, bool>) ||
+          (domain == Domain::kReal && kIsReal<T>) || (domain == Domain::kBits && !kIsReal<T>) ||
+          (domain == Domain::kWhole && !kIsReal<T> && !std::is_same_v<T, bool>);
+      if constexpr (kTakes) return BinaryKernel<T, T>(spec, F{});
+      else return {};
+    });
+  };
+}
+
+// ---- Rows.
+
+struct RealRowOptions {
+  Rule (*rule)(const OpView& view) = OpaqueRule;
+  double sample_low = -1, sample_high = 2;
+};
+
+// A function of one real operand. `grad`: see UnaryGrad; nullptr where the gradient is zero.
+template <typename F, typename Grad>
+OpRow RealRow(std::string_view name, std::string_view doc, F f, Grad, RealRowOptions options = {}) {
+  OpRow row{.name = name,
+            .doc = doc,
+            .infer = InferSame<Domain::kReal>,
+            .rule = options.rule,
+            .cpu = ForReals(f),
+            .in_place = {0},
+            .samples = {"f32[4,6]", "f64[5]", "bf16[6]"},
+            .sample_low = options.sample_low,
+            .sample_high = options.sample_high};
+  if constexpr (!std::is_null_pointer_v<Grad>) row.grad = UnaryGrad<Grad>;
+  return row;
+}
+
+}  // namespace meshwork
