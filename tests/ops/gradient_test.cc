@@ -11,6 +11,7 @@
 #include "base/status.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "ops/gradient_check.h"
 #include "ops/gradients.h"
 #include "ops/ops.h"
 #include "support/interpreter.h"
@@ -21,73 +22,7 @@ namespace {
 using ::testing::DoubleNear;
 using ::testing::ElementsAre;
 using ::testing::Pointwise;
-using Numbers = std::vector<double>;
-using Feeds = std::map<std::string, Numbers>;
-
-Value In(Graph& g, const std::string& name, const Shape& shape, DType dtype = F64) {
-  return g.Input(name, dtype, shape, LayoutSpec(shape.size(), UNSHARDED));
-}
-
-// The sum of all elements of `y` times different weights, so that no element's gradient is like another's.
-Value WeightedSum(const Value& y) {
-  Graph& g = *y.graph();
-  std::vector<int64_t> all;
-  for (int64_t d = 0; d < y.rank(); ++d) all.push_back(d);
-  const Value weights = RandomUniform(g, y.type(), /*seed=*/5, /*stream=*/0, -1, 2);
-  return ReduceSum(Mul(y, weights), all);
-}
-
-// A function of f64 inputs of the given shapes.
-struct Function {
-  std::vector<Shape> inputs;
-  std::function<Value(const std::vector<Value>&)> build;
-  double low = -1, high = 1;  // inputs are drawn from [low, high)
-};
-
-// Compares d WeightedSum(f) / d input with central differences, for every element of every input.
-// Returns the names of the ops the function itself consists of.
-std::set<std::string> ExpectGradientIsRight(const Function& function) {
-  Graph g{Mesh()};
-  std::vector<Value> inputs;
-  Feeds feeds;
-  std::mt19937_64 random(1);
-  std::uniform_real_distribution<double> draw(function.low, function.high);
-  for (size_t i = 0; i < function.inputs.size(); ++i) {
-    const std::string name = "x" + std::to_string(i);
-    inputs.push_back(In(g, name, function.inputs[i]));
-    Numbers& feed = feeds[name];  // of an empty input, too
-    for (int64_t n = NumElements(function.inputs[i]); n > 0; --n) feed.push_back(draw(random));
-  }
-  const Value y = function.build(inputs);
-  std::set<std::string> ops;
-  for (const Node& node : g.nodes()) ops.insert(std::string(node.row->name));
-  const Value loss = WeightedSum(y);
-  g.Output("loss", loss);
-  const std::vector<Value> grads = Gradients(loss, inputs);
-  EXPECT_TRUE(g.status().ok()) << g.status();
-  if (!g.status().ok()) return ops;
-  const std::vector<HostTensor> values = InterpretAll(g, feeds);
-  auto loss_at = [&](const std::string& name, size_t i, double step) {
-    Feeds moved = feeds;
-    moved[name][i] += step;
-    return InterpretAll(g, moved)[loss.id()].Number();
-  };
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    EXPECT_EQ(grads[i].type(), inputs[i].type());
-    const Numbers got = values[grads[i].id()].Numbers();
-    const std::string name = "x" + std::to_string(i);
-    for (size_t e = 0; e < got.size(); ++e) {
-      constexpr double kStep = 1e-5;
-      const double want = (loss_at(name, e, kStep) - loss_at(name, e, -kStep)) / (2 * kStep);
-      EXPECT_NEAR(got[e], want, 1e-7 * std::max(1.0, std::abs(want))) << name << "[" << e << "]";
-    }
-  }
-  return ops;
-}
-
-using Xs = std::vector<Value>;
-
-// By name: at least one per differentiable row, with every form of broadcast and attribute.
+// By name: forms of broadcast and attributes beyond the rows' samples, and what samples cannot show.
 std::map<std::string, Function> Functions() {
   const Shape kMatrix = {3, 4};
   return {
@@ -247,6 +182,12 @@ TEST(GradientTest, AgreesWithFiniteDifferencesForEveryDifferentiableRow) {
   }
   for (const OpRow* row : AllOps()) {
     if (row->grad == nullptr) continue;
+    for (const std::string_view text : row->samples) {
+      const std::optional<Function> function = FunctionOfSample(*row, text);
+      if (!function) continue;
+      SCOPED_TRACE(fmt::format("{} {}", row->name, text));
+      covered.merge(ExpectGradientIsRight(*function));
+    }
     EXPECT_TRUE(covered.contains(std::string(row->name)))
         << row->name << " has a gradient and no function here";
   }
@@ -257,31 +198,11 @@ TEST(GradientTest, OfAGradientAgreesWithFiniteDifferences) {
        {"mul by itself", "div", "exp", "log", "sqrt", "rsqrt", "tanh", "matmul", "matmul, both transposed",
         "log_softmax", "reduce_mean", "a value used thrice", "a stack that is split"}) {
     SCOPED_TRACE(name);
-    Function function = Functions().at(name);
-    const auto first = function.build;
-    function.build = [first](const Xs& x) {
-      const Value y = first(x);
-      const std::vector<Value> grads = Gradients(WeightedSum(y), x);
-      Value all = WeightedSum(grads[0]);
-      for (size_t i = 1; i < grads.size(); ++i) all = all + WeightedSum(grads[i]);
-      return all;
-    };
-    ExpectGradientIsRight(function);
+    ExpectGradientIsRight(GradientOf(Functions().at(name)));
   }
 }
 
 // ---- What finite differences cannot see.
-
-// d sum(y) / d x for one input x, as numbers.
-Numbers GradientOfSum(const Type& type, const Numbers& x, const std::function<Value(const Value&)>& build) {
-  Graph g{Mesh()};
-  const Value input = In(g, "x", type.shape, type.dtype);
-  const Value y = build(input);
-  std::vector<int64_t> all;
-  for (int64_t d = 0; d < y.rank(); ++d) all.push_back(d);
-  g.Output("grad", Gradients(ReduceSum(y, all), {{input}})[0]);
-  return Interpret(g, {{"x", x}}).outputs.at("grad").Numbers();
-}
 
 TEST(GradientTest, ElementsEqualToTheMaximumShareIt) {
   const Numbers x = {1, 3, 3, 0, /**/ 2, 2, 2, 2};
