@@ -1,11 +1,11 @@
-// The reduction family: sum, mean, max over dims, argmax along one.
+// The reduction family: sum, mean, max, min, prod, all, any over dims, argmax and argmin along one.
+#include "ops/kernels/reduce.h"
+
 #include <algorithm>
-#include <limits>
 
 #include "base/status.h"
 #include "fmt/ranges.h"
 #include "ops/builder.h"
-#include "ops/kernels/elementwise.h"
 #include "ops/registry.h"
 
 namespace meshwork {
@@ -17,10 +17,9 @@ bool Contains(const Ints& dims, int64_t d) { return std::find(dims.begin(), dims
 
 // ---- Inference, rules, gradients.
 
-absl::StatusOr<std::vector<Type>> InferReduce(const OpView& view) {
+absl::StatusOr<std::vector<Type>> InferOverDims(const OpView& view) {
   const Type& x = view.operands[0];
   const Ints& dims = view.attrs.Get<Ints>("dims");
-  if (x.dtype == BOOL) return InvalidArgument("takes numbers, got {}.", x.ToString());
   for (size_t i = 0; i < dims.size(); ++i) {
     RETURN_IF_ERROR(CheckDim("dims", dims[i], x));
     if (Contains(Ints(dims.begin(), dims.begin() + static_cast<int64_t>(i)), dims[i]))
@@ -32,6 +31,18 @@ absl::StatusOr<std::vector<Type>> InferReduce(const OpView& view) {
     else if (view.attrs.Get<bool>("keep_dims")) result.shape.push_back(1);
   }
   return std::vector<Type>{result};
+}
+
+absl::StatusOr<std::vector<Type>> InferReduce(const OpView& view) {
+  const Type& x = view.operands[0];
+  if (x.dtype != BOOL) return InferOverDims(view);
+  return InvalidArgument("takes numbers, got {}; reduce_all and reduce_any take bools.", x.ToString());
+}
+
+absl::StatusOr<std::vector<Type>> InferLogical(const OpView& view) {
+  const Type& x = view.operands[0];
+  if (x.dtype == BOOL) return InferOverDims(view);
+  return InvalidArgument("takes bools, got {}; compare with something, or cast to bool.", x.ToString());
 }
 
 absl::StatusOr<std::vector<Type>> InferMean(const OpView& view) {
@@ -70,14 +81,30 @@ std::vector<Value> MeanGrad(const GradView& view) {
   return {Spread(Div(view.result_grads[0], count), view)};
 }
 
-// Elements equal to the maximum share the gradient equally.
-std::vector<Value> MaxGrad(const GradView& view) {
+// Elements equal to the maximum (minimum) share the gradient equally.
+std::vector<Value> ExtremumGrad(const GradView& view) {
   if (!IsFloat(view.operands[0].dtype())) return {Value()};
   const DType dtype = view.operands[0].dtype();
-  Value is_max = Equal(view.operands[0], Spread(view.results[0], view));
+  Value is_it = Equal(view.operands[0], Spread(view.results[0], view));
   Value count =
-      ReduceSum(Cast(is_max, dtype), view.attrs.Get<Ints>("dims"), view.attrs.Get<bool>("keep_dims"));
-  return {Select(is_max, Spread(Div(view.result_grads[0], count), view), 0.0)};
+      ReduceSum(Cast(is_it, dtype), view.attrs.Get<Ints>("dims"), view.attrs.Get<bool>("keep_dims"));
+  return {Select(is_it, Spread(Div(view.result_grads[0], count), view), 0.0)};
+}
+
+// The product of the other factors, as the product of the factors that are not 0, divided by the one: local
+// but for two reductions. Where another factor is 0, it is 0. The quotient needs a finite product that does
+// not underflow; a gradient of this gradient takes zeros among the factors for constants.
+std::vector<Value> ProdGrad(const GradView& view) {
+  const Value& x = view.operands[0];
+  if (!IsFloat(x.dtype())) return {Value()};
+  const Ints& dims = view.attrs.Get<Ints>("dims");
+  const bool keep = view.attrs.Get<bool>("keep_dims");
+  Value is_zero = Equal(x, 0.0);
+  Value own_zeros = Cast(is_zero, x.dtype());
+  Value zeros = Spread(ReduceSum(own_zeros, dims, keep), view);
+  Value factor = Select(is_zero, 1.0, x);
+  Value product = Mul(view.result_grads[0], ReduceProd(factor, dims, keep));
+  return {Select(Equal(zeros, own_zeros), Div(Spread(product, view), factor), 0.0)};
 }
 
 absl::StatusOr<std::vector<Type>> InferArgmax(const OpView& view) {
@@ -86,7 +113,11 @@ absl::StatusOr<std::vector<Type>> InferArgmax(const OpView& view) {
   if (x.dtype == BOOL) return InvalidArgument("takes numbers, got {}.", x.ToString());
   RETURN_IF_ERROR(CheckDim("dim", dim, x));
   if (x.shape[dim] == 0)
-    return InvalidArgument("dim {} of {} is empty; it has no largest element.", dim, x.ToString());
+    return InvalidArgument("dim {} of {} is empty; it has no largest and no smallest element.", dim,
+                           x.ToString());
+  if (x.shape[dim] > int64_t{1} << 31)
+    return InvalidArgument("dim {} of {} has more than 2^31 elements, which an i32 index cannot count.", dim,
+                           x.ToString());
   Type result{I32, x.shape};
   result.shape.erase(result.shape.begin() + dim);
   return std::vector<Type>{result};
@@ -104,97 +135,59 @@ Rule ArgmaxRule(const OpView& view) {
 
 // ---- Kernels.
 
-template <typename T>
-struct SumOf {
-  static T Identity() { return 0; }
-  static T Apply(T a, T b) {
-    if constexpr (std::is_integral_v<T>) {
-      using U = std::make_unsigned_t<T>;
-      return static_cast<T>(static_cast<U>(a) + static_cast<U>(b));
-    } else {
-      return a + b;
-    }
-  }
-};
-template <typename T>
-struct MaxOf {
-  static T Identity() {
-    if constexpr (std::is_floating_point_v<T>) return -std::numeric_limits<T>::infinity();
-    else return std::numeric_limits<T>::min();
-  }
-  static T Apply(T a, T b) { return a > b || a != a ? a : b; }
-};
-
-// Folds n contiguous elements in eight lanes, then the lanes: fixed order, vectorises.
-template <typename T, typename F>
-T FoldRun(const T* a, int64_t n) {
-  constexpr int kLanes = 8;
-  T lanes[kLanes];
-  std::fill_n(lanes, kLanes, F::Identity());
-  int64_t i = 0;
-  for (; i + kLanes <= n; i += kLanes)
-    for (int l = 0; l < kLanes; ++l) lanes[l] = F::Apply(lanes[l], a[i + l]);
-  for (; i < n; ++i) lanes[i % kLanes] = F::Apply(lanes[i % kLanes], a[i]);
-  T result = lanes[0];
-  for (int l = 1; l < kLanes; ++l) result = F::Apply(result, lanes[l]);
-  return result;
+std::vector<bool> ReducedDims(const KernelSpec& spec) {
+  std::vector<bool> reduces(spec.operands[0].local.shape.size(), false);
+  for (int64_t d : spec.attrs.Get<Ints>("dims")) reduces[d] = true;
+  return reduces;
 }
 
-// Walks the operand in order, folding each run into where it belongs. The walk's "operand" is the
-// result: stride 0 along reduced dims. The leading dim, if kept, is what workers share.
-template <typename T, typename F>
-Kernel ReduceKernel(const KernelSpec& spec, bool is_mean) {
-  const Shape& from = spec.operands[0].local.shape;
-  const Ints& dims = spec.attrs.Get<Ints>("dims");
-  Shape strides(from.size(), 0);
-  int64_t dense = 1, count = 1;
-  for (size_t d = from.size(); d-- > 0;) {
-    if (Contains(dims, static_cast<int64_t>(d))) {
-      count *= spec.operands[0].global.shape[d];
-    } else {
-      strides[d] = dense;
-      dense *= from[d];
-    }
-  }
-  const bool split = !from.empty() && !Contains(dims, 0) && from[0] > 0;
-  const int64_t units = split ? from[0] : 1;
-  const int64_t from_unit = NumElements(from) / units, to_unit = dense / units;
-  const T scale = is_mean ? T(1) / static_cast<T>(count) : T(1);
-  return {.run =
-              [=, walk = MergeDims<1>(from, {strides})](const KernelArgs& args) {
-                const T* a = args.In<T>(0);
-                T* out = args.Out<T>(0);
-                const int64_t first = args.begin * to_unit, last = args.end * to_unit;
-                std::fill(out + first, out + last, F::Identity());
-                const int64_t stride = walk.dims.back().strides[0];
-                ForEachRun(walk, args.begin * from_unit, args.end * from_unit,
-                           [&](int64_t at, const std::array<int64_t, 1>& to, int64_t n) {
-                             T* target = out + to[0];
-                             if (stride == 0) {
-                               *target = F::Apply(*target, FoldRun<T, F>(a + at, n));
-                             } else {
-                               MESHWORK_INDEPENDENT
-                               for (int64_t i = 0; i < n; ++i) target[i] = F::Apply(target[i], a[at + i]);
-                             }
-                           });
-                if (scale != T(1))
-                  for (int64_t i = first; i < last; ++i) out[i] *= scale;
-              },
-          .units = units};
-}
-
-// A mean divides by the number of elements of the *global* dims, so that partial means add up to it.
-template <template <typename> typename F, bool is_mean = false>
+template <template <typename> typename F>
 Kernel ReduceCpu(const KernelSpec& spec) {
   return Dispatch(spec.results[0].local.dtype, [&](auto zero) -> Kernel {
     using T = decltype(zero);
-    if constexpr (std::is_same_v<T, bool> || std::is_same_v<T, BFloat16>) return {};
-    else return ReduceKernel<T, F<T>>(spec, is_mean);
+    if constexpr (std::is_same_v<T, bool>) return {};
+    else
+      return ReduceKernel<T, F<Compute<T>>>(MakeReduceWalk(spec.operands[0].local.shape, ReducedDims(spec)),
+                                            1);
   });
 }
 
-template <typename T>
-Kernel ArgmaxKernel(const KernelSpec& spec) {
+template <template <typename> typename F>
+Kernel LogicalCpu(const KernelSpec& spec) {
+  using T = Stored<bool>;
+  return ReduceKernel<T, F<T>>(MakeReduceWalk(spec.operands[0].local.shape, ReducedDims(spec)), 1);
+}
+
+// A mean divides by the number of elements of the *global* dims, so that partial means add up to it.
+Kernel MeanCpu(const KernelSpec& spec) {
+  int64_t count = 1;
+  for (int64_t d : spec.attrs.Get<Ints>("dims")) count *= spec.operands[0].global.shape[d];
+  return Dispatch(spec.results[0].local.dtype, [&](auto zero) -> Kernel {
+    using T = decltype(zero);
+    using A = Compute<T>;
+    if constexpr (kIsReal<T>)
+      return ReduceKernel<T, SumOf<A>>(MakeReduceWalk(spec.operands[0].local.shape, ReducedDims(spec)),
+                                       A(1) / static_cast<A>(count));
+    else return {};
+  });
+}
+
+struct IsGreater {
+  template <typename T>
+  bool operator()(T a, T b) const {
+    return a > b;
+  }
+};
+struct IsLess {
+  template <typename T>
+  bool operator()(T a, T b) const {
+    return a < b;
+  }
+};
+
+// The lowest index whose element comes before all others by `Before`.
+template <typename T, typename Before>
+Kernel ArgKernel(const KernelSpec& spec) {
   const Shape& from = spec.operands[0].local.shape;
   const int64_t dim = spec.attrs.Get<int64_t>("dim");
   int64_t outer = 1, inner = 1;
@@ -205,9 +198,13 @@ Kernel ArgmaxKernel(const KernelSpec& spec) {
                 for (int64_t i = args.begin; i < args.end; ++i) {
                   const T* a = args.In<T>(0) + i / inner * n * inner + i % inner;
                   int64_t best = 0;
+                  Compute<T> top = a[0];
                   for (int64_t k = 1; k < n; ++k) {
-                    const T x = a[k * inner], y = a[best * inner];
-                    if (x > y || (x != x && y == y)) best = k;  // the first NaN wins
+                    const Compute<T> x = a[k * inner];
+                    if (Before{}(x, top) || (x != x && top == top)) {  // the first NaN wins
+                      best = k;
+                      top = x;
+                    }
                   }
                   args.Out<int32_t>(0)[i] = static_cast<int32_t>(best);
                 }
@@ -215,49 +212,72 @@ Kernel ArgmaxKernel(const KernelSpec& spec) {
           .units = outer * inner};
 }
 
-Kernel ArgmaxCpu(const KernelSpec& spec) {
-  return Dispatch(spec.operands[0].local.dtype,
-                  [&](auto zero) { return ArgmaxKernel<decltype(zero)>(spec); });
+template <typename Before>
+Kernel ArgCpu(const KernelSpec& spec) {
+  return Dispatch(spec.operands[0].local.dtype, [&](auto zero) -> Kernel {
+    using T = decltype(zero);
+    if constexpr (std::is_same_v<T, bool>) return {};
+    else return ArgKernel<T, Before>(spec);
+  });
+}
+
+// ---- Rows.
+
+OpRow Reduction(std::string_view name, std::string_view doc,
+                absl::StatusOr<std::vector<Type>> (*infer)(const OpView&), Rule (*rule)(const OpView&),
+                std::vector<Value> (*grad)(const GradView&), KernelFactory cpu,
+                std::vector<std::string_view> samples, double sample_low = -1, double sample_high = 1) {
+  return {.name = name,
+          .doc = doc,
+          .attrs = {{"dims", AttrKind::kInts}, {"keep_dims", AttrKind::kBool, false}},
+          .infer = infer,
+          .rule = rule,
+          .grad = grad,
+          .cpu = cpu,
+          .samples = std::move(samples),
+          .sample_low = sample_low,
+          .sample_high = sample_high};
+}
+
+OpRow ArgReduction(std::string_view name, std::string_view doc, KernelFactory cpu) {
+  return {.name = name,
+          .doc = doc,
+          .attrs = {{"dim", AttrKind::kInt}},
+          .infer = InferArgmax,
+          .rule = ArgmaxRule,
+          .cpu = cpu,
+          .samples = {"f32[4,6]; dim=1", "f64[4,6]; dim=0", "i32[5,3]; dim=1", "bf16[2,3,4]; dim=1"}};
 }
 
 const std::vector<OpRow>& Rows() {
-  static const std::vector<AttrSpec> attrs = {{"dims", AttrKind::kInts},
-                                              {"keep_dims", AttrKind::kBool, false}};
-  static const std::vector<std::string_view> samples = {"f32[4,6]; dims=[0]", "f32[4,6]; dims=[1]",
-                                                        "f64[4,6]; dims=[0,1]",
-                                                        "f32[2,3,4]; dims=[1] keep_dims=true"};
+  const std::vector<std::string_view> reals = {"f32[4,6]; dims=[0]",   "f32[4,6]; dims=[1]",
+                                               "f64[4,6]; dims=[0,1]", "f32[2,3,4]; dims=[1] keep_dims=true",
+                                               "bf16[2,3]; dims=[0]",  "bf16[3,2,1]; dims=[1,2]"};
+  std::vector<std::string_view> numbers = reals;
+  numbers.push_back("i32[4,6]; dims=[1]");
+  const std::vector<std::string_view> bools = {"bool[4,6]; dims=[0]", "bool[4,6]; dims=[1]",
+                                               "bool[2,3,4]; dims=[0,2] keep_dims=true"};
   static const auto* rows = new std::vector<OpRow>{
-      {.name = "reduce_sum",
-       .doc = "sum over dims",
-       .attrs = attrs,
-       .infer = InferReduce,
-       .rule = ReduceRule<ReduceOp::kSum>,
-       .grad = SumGrad,
-       .cpu = ReduceCpu<SumOf>,
-       .samples = samples},
-      {.name = "reduce_mean",
-       .doc = "mean over dims",
-       .attrs = attrs,
-       .infer = InferMean,
-       .rule = ReduceRule<ReduceOp::kSum>,
-       .grad = MeanGrad,
-       .cpu = ReduceCpu<SumOf, true>,
-       .samples = samples},
-      {.name = "reduce_max",
-       .doc = "maximum over dims; NaN if one is",
-       .attrs = attrs,
-       .infer = InferReduce,
-       .rule = ReduceRule<ReduceOp::kMax>,
-       .grad = MaxGrad,
-       .cpu = ReduceCpu<MaxOf>,
-       .samples = samples},
-      {.name = "argmax",
-       .doc = "index of the largest element along dim; ties go to the lowest",
-       .attrs = {{"dim", AttrKind::kInt}},
-       .infer = InferArgmax,
-       .rule = ArgmaxRule,
-       .cpu = ArgmaxCpu,
-       .samples = {"f32[4,6]; dim=1", "f64[4,6]; dim=0", "i32[5,3]; dim=1"}},
+      Reduction("reduce_sum", "sum over dims; of bf16 in float, rounded once", InferReduce,
+                ReduceRule<ReduceOp::kSum>, SumGrad, ReduceCpu<SumOf>, numbers),
+      Reduction("reduce_mean", "mean over dims; NaN over none", InferMean, ReduceRule<ReduceOp::kSum>,
+                MeanGrad, MeanCpu, reals),
+      Reduction("reduce_max", "maximum over dims; NaN if one is", InferReduce, ReduceRule<ReduceOp::kMax>,
+                ExtremumGrad, ReduceCpu<MaxOf>, numbers),
+      Reduction("reduce_min", "minimum over dims; NaN if one is", InferReduce, ReduceRule<ReduceOp::kMin>,
+                ExtremumGrad, ReduceCpu<MinOf>, numbers),
+      Reduction("reduce_prod", "product over dims; of bf16 in float, rounded once", InferReduce,
+                ReduceRule<ReduceOp::kProd>, ProdGrad, ReduceCpu<ProdOf>, numbers, 0.75, 1.5),
+      Reduction("reduce_all", "true where all are, over dims", InferLogical, ReduceRule<ReduceOp::kAnd>,
+                nullptr, LogicalCpu<AndOf>, bools),
+      Reduction("reduce_any", "true where one is, over dims", InferLogical, ReduceRule<ReduceOp::kOr>,
+                nullptr, LogicalCpu<OrOf>, bools),
+      ArgReduction("argmax",
+                   "index of the largest element along dim; ties go to the lowest, the first NaN wins",
+                   ArgCpu<IsGreater>),
+      ArgReduction("argmin",
+                   "index of the smallest element along dim; ties go to the lowest, the first NaN wins",
+                   ArgCpu<IsLess>),
   };
   return *rows;
 }
@@ -266,15 +286,36 @@ const std::vector<OpRow>& Rows() {
 
 std::span<const OpRow> ReduceOps() { return Rows(); }
 
+namespace {
+
+Value Reduce(std::string_view op, const Operand& x, const Ints& dims, bool keep_dims) {
+  return AddOp(op, {x}, {{"dims", dims}, {"keep_dims", keep_dims}});
+}
+
+}  // namespace
+
 Value ReduceSum(const Operand& x, const Ints& dims, bool keep_dims) {
-  return AddOp("reduce_sum", {x}, {{"dims", dims}, {"keep_dims", keep_dims}});
+  return Reduce("reduce_sum", x, dims, keep_dims);
 }
 Value ReduceMean(const Operand& x, const Ints& dims, bool keep_dims) {
-  return AddOp("reduce_mean", {x}, {{"dims", dims}, {"keep_dims", keep_dims}});
+  return Reduce("reduce_mean", x, dims, keep_dims);
 }
 Value ReduceMax(const Operand& x, const Ints& dims, bool keep_dims) {
-  return AddOp("reduce_max", {x}, {{"dims", dims}, {"keep_dims", keep_dims}});
+  return Reduce("reduce_max", x, dims, keep_dims);
+}
+Value ReduceMin(const Operand& x, const Ints& dims, bool keep_dims) {
+  return Reduce("reduce_min", x, dims, keep_dims);
+}
+Value ReduceProd(const Operand& x, const Ints& dims, bool keep_dims) {
+  return Reduce("reduce_prod", x, dims, keep_dims);
+}
+Value ReduceAll(const Operand& x, const Ints& dims, bool keep_dims) {
+  return Reduce("reduce_all", x, dims, keep_dims);
+}
+Value ReduceAny(const Operand& x, const Ints& dims, bool keep_dims) {
+  return Reduce("reduce_any", x, dims, keep_dims);
 }
 Value Argmax(const Operand& x, int64_t dim) { return AddOp("argmax", {x}, {{"dim", dim}}); }
+Value Argmin(const Operand& x, int64_t dim) { return AddOp("argmin", {x}, {{"dim", dim}}); }
 
 }  // namespace meshwork

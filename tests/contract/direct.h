@@ -76,6 +76,8 @@ class RuleBook {
  public:
   RuleBook(Rule rule, int64_t devices) : rule_(std::move(rule)), devices_(devices) {}
 
+  const Rule& rule() const { return rule_; }
+
   bool Accepts(const Placement& placement) const {
     for (const Layout& layout : placement.operands)
       if (layout.is_partial()) return AcceptsPartial(placement);
@@ -147,7 +149,7 @@ class DirectTrial {
  private:
   using Choice = std::vector<Layout>;
   // A placement that is right by chance, among few elements, is not so every time.
-  static constexpr size_t kDraws = 2, kDrawsOfMissing = 32;
+  static constexpr size_t kDraws = 3, kDrawsOfMissing = 32;
 
   // Whole, or sharded along a dim.
   Choice Choices(const Type& type) const {

@@ -73,20 +73,26 @@ inline HostTensor PartOf(const HostTensor& whole, const Block& block) {
 
 // ---- Random data, the same on every machine.
 
+// Three kinds of draws, by the seed. Where many elements are folded into one, values of few levels fold to
+// the same everywhere, and so do coins: the second kind has many levels, the last two nearly equal coins.
 class Random {
  public:
-  explicit Random(uint64_t seed) : engine_(seed) {}
+  explicit Random(uint64_t seed) : engine_(seed), kind_(seed % 3) {}
 
-  // Values of few levels, so that ties occur and sums are exact or nearly so; never zero.
+  // Values of few levels, so that ties occur, never zero; sums are exact or nearly so.
   HostTensor Draw(const Type& type, const OpRow& row) {
     HostTensor tensor{type, std::vector<double>(static_cast<size_t>(type.num_elements()))};
-    for (double& x : tensor.values) {
-      if (type.dtype == BOOL) x = static_cast<double>(Below(2));
-      else if (IsInteger(type.dtype))
+    if (type.dtype == BOOL) {
+      DrawCoins(tensor.values);
+    } else if (IsInteger(type.dtype)) {
+      for (double& x : tensor.values)
         x = static_cast<double>(row.sample_int_low) +
             static_cast<double>(Below(static_cast<uint64_t>(row.sample_int_high - row.sample_int_low)));
-      else
-        x = row.sample_low + (row.sample_high - row.sample_low) * (static_cast<double>(Below(16)) + 0.5) / 16;
+    } else {
+      const uint64_t levels = kind_ == 2 && type.dtype != BF16 ? 1024 : 16;
+      for (double& x : tensor.values)
+        x = row.sample_low + (row.sample_high - row.sample_low) * (static_cast<double>(Below(levels)) + 0.5) /
+                                 static_cast<double>(levels);
     }
     return tensor;
   }
@@ -95,7 +101,15 @@ class Random {
   uint64_t Below(uint64_t n) { return engine_() % n; }
 
  private:
+  // Fair ones, or all true (false) but for two.
+  void DrawCoins(std::vector<double>& coins) {
+    for (double& x : coins) x = kind_ == 1 ? static_cast<double>(Below(2)) : static_cast<double>(kind_ == 2);
+    for (int i = 0; i < 2 && kind_ != 1 && !coins.empty(); ++i)
+      coins[Below(coins.size())] = static_cast<double>(kind_ != 2);
+  }
+
   std::mt19937_64 engine_;
+  uint64_t kind_;
 };
 
 // ---- Running a kernel.

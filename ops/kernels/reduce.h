@@ -1,0 +1,193 @@
+// The loop of the reductions over dims.
+//
+// Dims are merged as far as all are reduced or all are kept, so that reduced and kept ones alternate:
+//
+//   f32[8,3,5] over dims 0    ->  reduced 8, kept 15: sums row by row into a tile of 15
+//   f32[8,3,5] over dims 1,2  ->  kept 8, reduced 15: every result is a run of 15
+//
+// Results are made a tile at a time in accumulators of the type they are computed with, on the stack, and
+// rounded once when the tile is done. Each result is folded in an order that depends on the shape alone, so
+// the work can be cut between any two results.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <limits>
+
+#include "absl/container/inlined_vector.h"
+#include "ops/kernel.h"
+#include "ops/kernels/elementwise.h"
+
+namespace meshwork {
+
+// ---- What is folded by: the identity and the operation, on elements as they are computed with.
+
+// Whole numbers wrap around.
+template <typename T>
+struct SumOf {
+  static constexpr T Identity() { return 0; }
+  static T Apply(T a, T b) {
+    if constexpr (std::is_integral_v<T>) {
+      using U = std::make_unsigned_t<T>;
+      return static_cast<T>(static_cast<U>(a) + static_cast<U>(b));
+    } else {
+      return a + b;
+    }
+  }
+};
+template <typename T>
+struct ProdOf {
+  static constexpr T Identity() { return 1; }
+  static T Apply(T a, T b) {
+    if constexpr (std::is_integral_v<T>) {
+      using U = std::make_unsigned_t<T>;
+      return static_cast<T>(static_cast<U>(a) * static_cast<U>(b));
+    } else {
+      return a * b;
+    }
+  }
+};
+// NaN if either is.
+template <typename T>
+struct MaxOf {
+  static constexpr T Identity() {
+    if constexpr (std::is_floating_point_v<T>) return -std::numeric_limits<T>::infinity();
+    else return std::numeric_limits<T>::min();
+  }
+  static T Apply(T a, T b) { return a > b || a != a ? a : b; }
+};
+template <typename T>
+struct MinOf {
+  static constexpr T Identity() {
+    if constexpr (std::is_floating_point_v<T>) return std::numeric_limits<T>::infinity();
+    else return std::numeric_limits<T>::max();
+  }
+  static T Apply(T a, T b) { return a < b || a != a ? a : b; }
+};
+// Bools, as the bytes they are stored in.
+template <typename T>
+struct AndOf {
+  static constexpr T Identity() { return 1; }
+  static T Apply(T a, T b) { return a & b; }
+};
+template <typename T>
+struct OrOf {
+  static constexpr T Identity() { return 0; }
+  static T Apply(T a, T b) { return a | b; }
+};
+
+// ---- The walk.
+
+struct ReduceWalk {
+  struct Dim {
+    int64_t size, stride;  // the stride of the operand
+  };
+  using Dims = absl::InlinedVector<Dim, 3>;
+  Dims reduced;  // outside of the inner two, major to minor
+  Dims kept;     // the same
+  Dim row;       // the minor kept dim, along which a tile lies
+  int64_t run =
+      0;  // length of the runs that each result of a row folds; 0: row.stride is 1 and there are none
+  int64_t results = 1;
+};
+
+// `reduces[d]`: dim d of `shape` is folded.
+inline ReduceWalk MakeReduceWalk(const Shape& shape, const std::vector<bool>& reduces) {
+  ReduceWalk walk;
+  ReduceWalk::Dims reversed;
+  std::vector<bool> folded;  // per merged dim
+  int64_t stride = 1;
+  for (size_t d = shape.size(); d-- > 0;) {
+    if (!reduces[d]) walk.results *= shape[d];
+    if (shape[d] == 1) continue;
+    if (!folded.empty() && folded.back() == reduces[d]) {
+      reversed.back().size *= shape[d];
+    } else {
+      reversed.push_back({shape[d], stride});
+      folded.push_back(reduces[d]);
+    }
+    stride *= shape[d];
+  }
+  size_t next = 0;
+  if (next < reversed.size() && folded[next]) walk.run = reversed[next++].size;
+  const bool is_empty_run = next == 1 && walk.run == 0;
+  walk.row = next < reversed.size() ? reversed[next++] : ReduceWalk::Dim{1, 1};
+  if (is_empty_run) walk.reduced.push_back({0, 0});
+  for (size_t d = reversed.size(); d-- > next;) (folded[d] ? walk.reduced : walk.kept).push_back(reversed[d]);
+  return walk;
+}
+
+// Calls f(offset) for every index of `dims`, in order.
+template <typename F>
+void ForEachOffset(const ReduceWalk::Dims& dims, F&& f) {
+  if (dims.empty()) return f(0);
+  std::array<int64_t, kMaxRank> index = {};
+  for (const ReduceWalk::Dim& dim : dims)
+    if (dim.size == 0) return;
+  int64_t offset = 0;
+  while (true) {
+    f(offset);
+    size_t d = dims.size();
+    do {
+      if (d-- == 0) return;
+      offset += dims[d].stride;
+      if (++index[d] < dims[d].size) break;
+      offset -= dims[d].size * dims[d].stride;
+      index[d] = 0;
+    } while (true);
+  }
+}
+
+// Folds n contiguous elements in eight lanes, then the lanes: fixed order, vectorises.
+template <typename T, typename F>
+Compute<T> FoldRun(const T* a, int64_t n) {
+  constexpr int kLanes = 8;
+  Compute<T> lanes[kLanes];
+  std::fill_n(lanes, kLanes, F::Identity());
+  int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes)
+    for (int l = 0; l < kLanes; ++l) lanes[l] = F::Apply(lanes[l], a[i + l]);
+  for (; i < n; ++i) lanes[i % kLanes] = F::Apply(lanes[i % kLanes], a[i]);
+  Compute<T> result = lanes[0];
+  for (int l = 1; l < kLanes; ++l) result = F::Apply(result, lanes[l]);
+  return result;
+}
+
+// Elements of T, accumulators of Compute<T>; every result is multiplied by `scale` unless it is 1. A unit is
+// an element of the result.
+template <typename T, typename F>
+Kernel ReduceKernel(ReduceWalk walk, Compute<T> scale) {
+  using A = Compute<T>;
+  const int64_t units = walk.results;
+  return {.run =
+              [walk = std::move(walk), scale](const KernelArgs& args) {
+                constexpr int64_t kTile = 512;
+                std::array<A, kTile> tile;
+                for (int64_t at = args.begin; at < args.end;) {
+                  const int64_t first = at % walk.row.size;
+                  const int64_t n = std::min({walk.row.size - first, args.end - at, kTile});
+                  const T* a = args.In<T>(0) + first * walk.row.stride;
+                  int64_t rest = at / walk.row.size;
+                  for (size_t d = walk.kept.size(); d-- > 0; rest /= walk.kept[d].size)
+                    a += rest % walk.kept[d].size * walk.kept[d].stride;
+                  std::fill_n(tile.begin(), n, F::Identity());
+                  ForEachOffset(walk.reduced, [&](int64_t offset) {
+                    const T* from = a + offset;
+                    if (walk.run == 0) {
+                      MESHWORK_INDEPENDENT
+                      for (int64_t i = 0; i < n; ++i) tile[i] = F::Apply(tile[i], from[i]);
+                    } else {
+                      for (int64_t i = 0; i < n; ++i)
+                        tile[i] = F::Apply(tile[i], FoldRun<T, F>(from + i * walk.row.stride, walk.run));
+                    }
+                  });
+                  T* out = args.Out<T>(0) + at;
+                  for (int64_t i = 0; i < n; ++i)
+                    out[i] = static_cast<T>(scale == A(1) ? tile[i] : static_cast<A>(tile[i] * scale));
+                  at += n;
+                }
+              },
+          .units = units};
+}
+
+}  // namespace meshwork
