@@ -199,14 +199,27 @@ Value Gather(const Operand& x, const Operand& indices, int64_t dim);
 // updates[:, i, j, :] is added at [:, indices[i,j], :], in the order of the indices. Numbers only.
 Value ScatterAdd(const Operand& updates, const Operand& indices, const Shape& shape, int64_t dim);
 
-// ---- Reductions over `dims`; keep_dims leaves them with size 1.
+// ---- Reductions over `dims`; keep_dims leaves them with size 1. Over no element: the identity, a mean is NaN.
+// bf16 is summed and multiplied in float and rounded once; whole numbers wrap around.
 Value ReduceSum(const Operand& x, const std::vector<int64_t>& dims, bool keep_dims = false);
 Value ReduceMean(const Operand& x, const std::vector<int64_t>& dims, bool keep_dims = false);
+// NaN if one is. Elements equal to the extremum share its gradient equally.
 Value ReduceMax(const Operand& x, const std::vector<int64_t>& dims, bool keep_dims = false);
-// Index (i32) of the largest element along `dim`; ties go to the lowest index.
+Value ReduceMin(const Operand& x, const std::vector<int64_t>& dims, bool keep_dims = false);
+// The gradient of a factor is the product of the others, also if some are 0; it is NaN or 0 where the product
+// of the factors other than 0 over- or underflows. A gradient of the gradient takes zeros for constants.
+Value ReduceProd(const Operand& x, const std::vector<int64_t>& dims, bool keep_dims = false);
+// Of bools.
+Value ReduceAll(const Operand& x, const std::vector<int64_t>& dims, bool keep_dims = false);
+Value ReduceAny(const Operand& x, const std::vector<int64_t>& dims, bool keep_dims = false);
+// Index (i32) of the largest (smallest) element along `dim`; ties go to the lowest index, the first NaN wins.
+// Error: no element, or more than an i32 counts.
 Value Argmax(const Operand& x, int64_t dim);
+Value Argmin(const Operand& x, int64_t dim);
 
-// ---- Matrix product: a: [m,k] ([k,m] if transpose_a), b: [k,n] ([n,k] if transpose_b) -> [m,n].
+// ---- Matrix product: a: […,m,k] ([…,k,m] if transpose_a), b: […,k,n] ([…,n,k] if transpose_b) -> […,m,n].
+// The dims before the last two are a batch of matrices and broadcast, right-aligned: [8,1,m,k] and [4,k,n] give
+// [8,4,m,n]. bf16 is multiplied and summed in float and rounded once. Errors: a vector, sizes that differ.
 Value MatMul(const Operand& a, const Operand& b, bool transpose_a = false, bool transpose_b = false);
 
 // ---- Values made in place; any layout, no communication.

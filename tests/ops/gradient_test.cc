@@ -148,12 +148,35 @@ std::map<std::string, Function> Functions() {
         [](const Xs& x) {
           return ReduceMax(x[0], {0, 1}, true);
         }}},
+      {"reduce_min", {{{3, 4}}, [](const Xs& x) { return ReduceMin(x[0], {0}); }}},
+      {"reduce_min, dims kept",
+       {{{2, 3, 4}},
+        [](const Xs& x) {
+          return ReduceMin(x[0], {0, 2}, true);
+        }}},
+      {"reduce_prod", {{{3, 4}}, [](const Xs& x) { return ReduceProd(x[0], {1}); }}},
+      {"reduce_prod, dims kept",
+       {{{2, 3, 4}},
+        [](const Xs& x) {
+          return ReduceProd(x[0], {2, 0}, true);
+        }}},
       {"matmul", {{{3, 4}, {4, 5}}, [](const Xs& x) { return MatMul(x[0], x[1]); }}},
       {"matmul, a transposed", {{{4, 3}, {4, 5}}, [](const Xs& x) { return MatMul(x[0], x[1], true); }}},
       {"matmul, b transposed",
        {{{3, 4}, {5, 4}}, [](const Xs& x) { return MatMul(x[0], x[1], false, true); }}},
       {"matmul, both transposed",
        {{{4, 3}, {5, 4}}, [](const Xs& x) { return MatMul(x[0], x[1], true, true); }}},
+      {"matmul of batches", {{{2, 3, 4}, {2, 4, 2}}, [](const Xs& x) { return MatMul(x[0], x[1]); }}},
+      {"matmul of a batch with a matrix",
+       {{{2, 3, 2}, {2, 4}}, [](const Xs& x) { return MatMul(x[0], x[1]); }}},
+      {"matmul of a transposed batch with a transposed matrix",
+       {{{2, 2, 3}, {4, 2}}, [](const Xs& x) { return MatMul(x[0], x[1], true, true); }}},
+      {"matmul of a matrix with a batch",
+       {{{2, 3}, {2, 4, 2}}, [](const Xs& x) { return MatMul(x[0], x[1], true, true); }}},
+      {"matmul of batches that broadcast",
+       {{{2, 1, 2, 3}, {3, 4, 3}}, [](const Xs& x) { return MatMul(x[0], x[1], false, true); }}},
+      {"matmul of one with many",
+       {{{1, 3, 2}, {2, 3, 2}}, [](const Xs& x) { return MatMul(x[0], x[1], true); }}},
       // Composites and chains.
       {"log_softmax", {{{3, 4}}, [](const Xs& x) { return LogSoftmax(x[0]); }, -3, 3}},
       {"log_softmax of three dims", {{{2, 2, 3}}, [](const Xs& x) { return LogSoftmax(x[0]); }, -3, 3}},
@@ -196,7 +219,8 @@ TEST(GradientTest, AgreesWithFiniteDifferencesForEveryDifferentiableRow) {
 TEST(GradientTest, OfAGradientAgreesWithFiniteDifferences) {
   for (const char* name :
        {"mul by itself", "div", "exp", "log", "sqrt", "rsqrt", "tanh", "matmul", "matmul, both transposed",
-        "log_softmax", "reduce_mean", "a value used thrice", "a stack that is split"}) {
+         "matmul of a batch with a matrix", "matmul of batches that broadcast", "log_softmax", "reduce_mean",
+         "reduce_prod", "a value used thrice", "a stack that is split"}) {
     SCOPED_TRACE(name);
     ExpectGradientIsRight(GradientOf(Functions().at(name)));
   }
@@ -213,6 +237,23 @@ TEST(GradientTest, ElementsEqualToTheMaximumShareIt) {
                               return ReduceMax(v, {0, 1}, true);
                             }),
               ElementsAre(0, 0.5, 0.5, 0, 0, 0, 0, 0));
+}
+
+TEST(GradientTest, ElementsEqualToTheMinimumShareIt) {
+  EXPECT_THAT(GradientOfSum({F64, {2, 4}}, {1, 3, 3, 1, /**/ 2, 2, 2, 2},
+                            [](const Value& v) { return ReduceMin(v, {1}); }),
+              ElementsAre(0.5, 0, 0, 0.5, 0.25, 0.25, 0.25, 0.25));
+}
+
+TEST(GradientTest, OfAProductIsTheProductOfTheOthersAlsoAmongZeros) {
+  for (const DType dtype : {F32, F64, BF16}) {
+    // No zero, one, two, and negative zero.
+    EXPECT_THAT(GradientOfSum({dtype, {4, 3}}, {2, -3, 4, /**/ 2, 0, 4, /**/ 0, 5, 0, /**/ -0.0, 2, 8},
+                              [](const Value& v) { return ReduceProd(v, {1}); }),
+                ElementsAre(-12, 8, -6, /**/ 0, 8, 0, /**/ 0, 0, 0, /**/ 16, 0, 0));
+  }
+  EXPECT_THAT(GradientOfSum({F64, {1}}, {0}, [](const Value& v) { return ReduceProd(v, {0}); }),
+              ElementsAre(1));
 }
 
 TEST(GradientTest, TheFirstOfTwoEqualOperandsTakesIt) {

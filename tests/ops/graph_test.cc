@@ -355,7 +355,7 @@ TEST(GraphTest, RejectsBadShapeOps) {
 TEST(GraphTest, RejectsBadReductionsAndProducts) {
   ExpectMessages({
       {[](Graph& g) { ReduceSum(In(g, BOOL, {4}), {0}); return __LINE__; },
-       "reduce_sum (@): takes numbers, got bool[4]."},
+       "reduce_sum (@): takes numbers, got bool[4]; reduce_all and reduce_any take bools."},
       {[](Graph& g) { ReduceSum(In(g, F32, {4}), {1}); return __LINE__; },
        "reduce_sum (@): dims names dim 1 of f32[4]; its dims count from 0 to 0."},
       {[](Graph& g) { ReduceMax(In(g, F32, {4, 6}), {1, 0, 1}); return __LINE__; },
@@ -369,18 +369,40 @@ TEST(GraphTest, RejectsBadReductionsAndProducts) {
       {[](Graph& g) { Argmax(In(g, F32, {4}), -1); return __LINE__; },
        "argmax (@): dim names dim -1 of f32[4]; its dims count from 0 to 0."},
       {[](Graph& g) { Argmax(In(g, F32, {4, 0}), 1); return __LINE__; },
-       "argmax (@): dim 1 of f32[4,0] is empty; it has no largest element."},
+       "argmax (@): dim 1 of f32[4,0] is empty; it has no largest and no smallest element."},
+      {[](Graph& g) { Argmin(In(g, F32, {(int64_t{1} << 31) + 1}), 0); return __LINE__; },
+       "argmin (@): dim 0 of f32[2147483649] has more than 2^31 elements, which an i32 index cannot count."},
+      {[](Graph& g) { ReduceProd(In(g, BOOL, {4}), {0}); return __LINE__; },
+       "reduce_prod (@): takes numbers, got bool[4]; reduce_all and reduce_any take bools."},
+      {[](Graph& g) { ReduceAll(In(g, I32, {4}), {0}); return __LINE__; },
+       "reduce_all (@): takes bools, got i32[4]; compare with something, or cast to bool."},
+      {[](Graph& g) { ReduceAny(In(g, BOOL, {4}), {1}); return __LINE__; },
+       "reduce_any (@): dims names dim 1 of bool[4]; its dims count from 0 to 0."},
       {[](Graph& g) { MatMul(In(g, F32, {4, 6}), In(g, F32, {6})); return __LINE__; },
-       "matmul (@): takes two matrices, got f32[4,6] and f32[6]."},
+       "matmul (@): takes matrices, got f32[4,6] and f32[6]; reshape a vector to a matrix of one row or one "
+       "column."},
+      {[](Graph& g) { MatMul(In(g, F32, {}), In(g, F32, {6, 2})); return __LINE__; },
+       "matmul (@): takes matrices, got f32[] and f32[6,2]; reshape a vector to a matrix of one row or one "
+       "column."},
+      {[](Graph& g) { MatMul(In(g, F32, {2, 4, 6}), In(g, F32, {3, 6, 8})); return __LINE__; },
+       "matmul (@): batch dims of f32[2,4,6] and f32[3,6,8]: shapes do not broadcast: f32[2], f32[3] (dim 1 "
+       "from the right is 2 and 3); sizes must be equal or 1."},
       {[](Graph& g) { MatMul(In(g, F32, {4, 6}), In(g, F64, {6, 8})); return __LINE__; },
-       "matmul (@): takes f32 or f64, both alike, got f32[4,6] and f64[6,8]."},
+       "matmul (@): takes f32, f64 or bf16, both alike, got f32[4,6] and f64[6,8]."},
       {[](Graph& g) { MatMul(In(g, I32, {4, 6}), In(g, I32, {6, 8})); return __LINE__; },
-       "matmul (@): takes f32 or f64, both alike, got i32[4,6] and i32[6,8]."},
+       "matmul (@): takes f32, f64 or bf16, both alike, got i32[4,6] and i32[6,8]."},
       {[](Graph& g) { MatMul(In(g, F32, {128, 784}), In(g, F32, {512, 700})); return __LINE__; },
        "matmul (@): k differs: a is f32[128,784] (k=784), b is f32[512,700] (k=512)."},
       {[](Graph& g) { MatMul(In(g, F32, {4, 6}), In(g, F32, {6, 8}), true, true); return __LINE__; },
        "matmul (@): k differs: a is f32[4,6] transposed (k=4), b is f32[6,8] transposed (k=8)."},
   });
+}
+
+TEST(GraphTest, RejectsSumsOverBatchesThatDiffer) {
+  Graph g(TestMesh());
+  g.Add("matmul", {{In(g, F32, {2, 4, 6}), In(g, F32, {6, 8})}}, {{"sum_batch", true}}, {});
+  EXPECT_EQ(StatusOf(g),
+            "matmul: sum_batch=true takes the same batch dims twice, got f32[2,4,6] and f32[6,8].");
 }
 
 TEST(GraphTest, RejectsBadGenerators) {

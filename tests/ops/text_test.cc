@@ -298,7 +298,9 @@ TEST(TextTest, PointsAtMistakesInNodes) {
           {"%0 = neg %x : f32[4] @{y}", "Layout {y}: mesh [x=2] has no axis \"y\"; did you mean \"x\"?"},
           {"%0 = @neg", "neg (p.mw:3): takes 1 operand, got 0."},
           {"%0 = @neg %x, %x", "neg (p.mw:3): takes 1 operand, got 2."},
-          {"%0 = @matmul %x, %w", "matmul (p.mw:3): takes two matrices, got f32[4] and f32[4]."},
+          {"%0 = @matmul %x, %w",
+           "matmul (p.mw:3): takes matrices, got f32[4] and f32[4]; reshape a vector to a matrix of one row "
+           "or one column."},
           {"%0 = @reduce_sum %x", "reduce_sum (p.mw:3): attribute \"dims\" is missing."},
       },
       "mesh [x=2]\nfunc f(%x: f32[4], var %w: f32[4], %t: i64[]) {\n  ", "\n}\n");
