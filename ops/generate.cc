@@ -1,10 +1,10 @@
-// Values made from nothing: constant, iota, one_hot, random. Every device makes its own block, so
-// any layout is free. Random numbers are keyed by the global element index.
+// Values made from nothing: constant, iota, linspace, eye, one_hot. Every device makes its own block, so any
+// layout is free. Random ones are in random.cc.
 #include <cmath>
 
 #include "base/status.h"
 #include "ops/builder.h"
-#include "ops/kernels/philox.h"
+#include "ops/kernels/block_rows.h"
 #include "ops/registry.h"
 
 namespace meshwork {
@@ -24,32 +24,27 @@ absl::StatusOr<std::vector<Type>> InferConstant(const OpView& view) {
   return InferGenerated(view);
 }
 
-absl::StatusOr<std::vector<Type>> InferRandom(const OpView& view) {
-  if (!IsFloat(view.attrs.Get<DType>("dtype")))
-    return InvalidArgument("dtype={} is not f32 or f64.", DTypeName(view.attrs.Get<DType>("dtype")));
-  return InferGenerated(view);
-}
-
-absl::StatusOr<std::vector<Type>> InferNormal(const OpView& view) {
-  const double mean = view.attrs.Get<double>("mean"), stddev = view.attrs.Get<double>("stddev");
-  if (!std::isfinite(mean) || !std::isfinite(stddev) || stddev < 0)
-    return InvalidArgument(
-        "mean={} stddev={} is no distribution; both are finite and stddev is not negative.", mean, stddev);
-  return InferRandom(view);
-}
-
-absl::StatusOr<std::vector<Type>> InferUniform(const OpView& view) {
-  const double low = view.attrs.Get<double>("low"), high = view.attrs.Get<double>("high");
-  if (!(low <= high) || !std::isfinite(high - low))
-    return InvalidArgument("low={} high={} is not a range; both are finite and low is at most high.", low,
-                           high);
-  return InferRandom(view);
-}
-
 absl::StatusOr<std::vector<Type>> InferIota(const OpView& view) {
   ASSIGN_OR_RETURN(std::vector<Type> types, InferGenerated(view));
   RETURN_IF_ERROR(CheckDim("dim", view.attrs.Get<int64_t>("dim"), types[0]));
   if (types[0].dtype == BOOL) return InvalidArgument("makes numbers; dtype=bool is not one.");
+  return types;
+}
+
+absl::StatusOr<std::vector<Type>> InferLinspace(const OpView& view) {
+  const double start = view.attrs.Get<double>("start"), stop = view.attrs.Get<double>("stop");
+  ASSIGN_OR_RETURN(std::vector<Type> types, InferGenerated(view));
+  if (!IsFloat(types[0].dtype) || types[0].rank() != 1)
+    return InvalidArgument("makes a vector of f32, f64 or bf16, not {}.", types[0].ToString());
+  if (!std::isfinite(start) || !std::isfinite(stop))
+    return InvalidArgument("start={} stop={} is no range; both are finite.", start, stop);
+  return types;
+}
+
+absl::StatusOr<std::vector<Type>> InferEye(const OpView& view) {
+  ASSIGN_OR_RETURN(std::vector<Type> types, InferGenerated(view));
+  if (types[0].rank() < 2)
+    return InvalidArgument("makes matrices, not {}; give shape at least two dims.", types[0].ToString());
   return types;
 }
 
@@ -90,30 +85,6 @@ Kernel ConstantCpu(const KernelSpec& spec) {
   });
 }
 
-// Calls f(element of the local buffer, global linear index, length) for the rows [begin, end) of a
-// block: runs of elements whose global linear indices follow each other. Padding is left alone.
-template <typename F>
-void ForEachRow(const Shape& local, const Shape& global, const Block& block, int64_t begin, int64_t end,
-                F&& f) {
-  if (local.empty()) return f(0, 0, 1);
-  for (int64_t r = begin; r < end; ++r) {
-    int64_t rest = r, index = block.back().start, stride = global.back();
-    bool padding = false;
-    for (size_t d = local.size() - 1; d-- > 0;) {
-      const int64_t at = rest % local[d];
-      rest /= local[d];
-      padding |= at >= block[d].size;
-      index += (block[d].start + at) * stride;
-      stride *= global[d];
-    }
-    if (!padding) f(r * local.back(), index, block.back().size);
-  }
-}
-
-int64_t NumRows(const Shape& local) {
-  return local.empty() ? 1 : (local.back() == 0 ? 0 : NumElements(local) / local.back());
-}
-
 Kernel IotaCpu(const KernelSpec& spec) {
   const auto dim = static_cast<size_t>(spec.attrs.Get<int64_t>("dim"));
   const Shape local = spec.results[0].local.shape;
@@ -128,6 +99,44 @@ Kernel IotaCpu(const KernelSpec& spec) {
                     args.Out<T>(0)[i] = static_cast<T>(start + i / inner % size);
                 },
             .units = NumElements(local)};
+  });
+}
+
+// Element i is a function of the global index alone; the last is `stop` itself.
+Kernel LinspaceCpu(const KernelSpec& spec) {
+  const double start = spec.attrs.Get<double>("start"), stop = spec.attrs.Get<double>("stop");
+  const int64_t last = spec.results[0].global.shape[0] - 1;
+  const double step = last > 0 ? (stop - start) / static_cast<double>(last) : 0;
+  return Dispatch(spec.results[0].local.dtype, [&](auto zero) -> Kernel {
+    using T = decltype(zero);
+    return {.run =
+                [=](const KernelArgs& args) {
+                  for (int64_t i = args.begin; i < args.end; ++i) {
+                    const int64_t at = args.out_blocks[0][0].start + i;
+                    const double x = at > 0 && at == last ? stop : start + static_cast<double>(at) * step;
+                    args.Out<T>(0)[i] = static_cast<T>(x);
+                  }
+                },
+            .units = spec.results[0].local.num_elements()};
+  });
+}
+
+Kernel EyeCpu(const KernelSpec& spec) {
+  const Shape local = spec.results[0].local.shape;
+  const int64_t offset = spec.attrs.Get<int64_t>("offset"), rows = local.end()[-2], columns = local.back();
+  return Dispatch(spec.results[0].local.dtype, [&](auto zero) -> Kernel {
+    using T = decltype(zero);
+    return {.run =
+                [=](const KernelArgs& args) {
+                  const Extent &down = args.out_blocks[0].end()[-2], &across = args.out_blocks[0].back();
+                  for (int64_t r = args.begin; r < args.end; ++r) {
+                    T* row = args.Out<T>(0) + r * columns;
+                    std::fill_n(row, columns, T(0));
+                    const int64_t one = down.start + r % rows + offset - across.start;
+                    if (one >= 0 && one < across.size) row[one] = T(1);
+                  }
+                },
+            .units = NumRows(local)};
   });
 }
 
@@ -153,39 +162,7 @@ Kernel OneHotCpu(const KernelSpec& spec) {
   });
 }
 
-// `fill` writes a run of values that follow each other in the global index.
-template <typename T, typename Fill>
-Kernel RandomKernel(const KernelSpec& spec, Fill fill) {
-  const Shape local = spec.results[0].local.shape, global = spec.results[0].global.shape;
-  return {.run =
-              [=](const KernelArgs& args) {
-                ForEachRow(local, global, args.out_blocks[0], args.begin, args.end,
-                           [&](int64_t at, int64_t index, int64_t n) {
-                             fill(static_cast<uint64_t>(index),
-                                  std::span<T>(args.Out<T>(0) + at, static_cast<size_t>(n)));
-                           });
-              },
-          .units = NumRows(local)};
-}
-
-template <bool normal>
-Kernel RandomCpu(const KernelSpec& spec) {
-  const auto seed = static_cast<uint64_t>(spec.attrs.Get<int64_t>("seed"));
-  const auto stream = static_cast<uint64_t>(spec.attrs.Get<int64_t>("stream"));
-  const double a = spec.attrs.Get<double>(normal ? "mean" : "low");
-  const double b = spec.attrs.Get<double>(normal ? "stddev" : "high");
-  auto make = [&](auto zero) {
-    using T = decltype(zero);
-    return RandomKernel<T>(spec, [=](uint64_t first, std::span<T> out) {
-      if constexpr (normal) FillNormal(seed, stream, first, static_cast<T>(a), static_cast<T>(b), out);
-      else FillUniform(seed, stream, first, static_cast<T>(a), static_cast<T>(b), out);
-    });
-  };
-  return spec.results[0].local.dtype == F64 ? make(double{}) : make(float{});
-}
-
 const std::vector<OpRow>& Rows() {
-  const AttrSpec seed{"seed", AttrKind::kInt}, stream{"stream", AttrKind::kInt, int64_t{0}};
   static const auto* rows = new std::vector<OpRow>{
       {.name = "constant",
        .doc = "every element is value",
@@ -194,7 +171,8 @@ const std::vector<OpRow>& Rows() {
        .infer = InferConstant,
        .rule = GeneratedRule,
        .cpu = ConstantCpu,
-       .samples = {"; value=1.5 shape=[4,6]", "; value=3 dtype=i32 shape=[]"}},
+       .samples = {"; value=1.5 shape=[4,6]", "; value=3 dtype=i32 shape=[]",
+                   "; value=0.1 dtype=bf16 shape=[5]", "; value=1 dtype=bool shape=[4]"}},
       {.name = "iota",
        .doc = "0, 1, 2, … along dim",
        .num_operands = 0,
@@ -203,7 +181,27 @@ const std::vector<OpRow>& Rows() {
        .rule = GeneratedRule,
        .cpu = IotaCpu,
        .reads_block = true,
-       .samples = {"; dim=0 shape=[6]", "; dim=1 dtype=i32 shape=[4,6]"}},
+       .samples = {"; dim=0 shape=[6]", "; dim=1 dtype=i32 shape=[4,6]", "; dim=0 dtype=bf16 shape=[5]"}},
+      {.name = "linspace",
+       .doc = "numbers from start to stop, both included, at equal distances; computed in f64",
+       .num_operands = 0,
+       .attrs = {{"start", AttrKind::kFloat}, {"stop", AttrKind::kFloat}, kDType, kShape},
+       .infer = InferLinspace,
+       .rule = GeneratedRule,
+       .cpu = LinspaceCpu,
+       .reads_block = true,
+       .samples = {"; start=-1 stop=2 shape=[6]", "; start=1 stop=0 dtype=f64 shape=[5]",
+                   "; start=0 stop=8 dtype=bf16 shape=[4]"}},
+      {.name = "eye",
+       .doc = "1 where the last index is the one before plus offset, else 0",
+       .num_operands = 0,
+       .attrs = {{"offset", AttrKind::kInt, int64_t{0}}, kDType, kShape},
+       .infer = InferEye,
+       .rule = GeneratedRule,
+       .cpu = EyeCpu,
+       .reads_block = true,
+       .samples = {"; shape=[6,4]", "; offset=2 dtype=i32 shape=[4,6]",
+                   "; offset=-1 dtype=bool shape=[2,4,6]", "; dtype=bf16 shape=[5,5]"}},
       {.name = "one_hot",
        .doc = "1 where the last index equals x, else 0; out of range: all 0",
        .attrs = {{"depth", AttrKind::kInt, std::nullopt, /*is_result_shape=*/true}, kDType},
@@ -211,35 +209,10 @@ const std::vector<OpRow>& Rows() {
        .rule = OneHotRule,
        .cpu = OneHotCpu,
        .reads_block = true,
-       .samples = {"i32[4]; depth=6", "i64[2,3]; depth=4 dtype=f64"}},
-      {.name = "random_uniform",
-       .doc = "uniform in [low, high), Philox4x32-10 by (seed, stream, global index)",
-       .num_operands = 0,
-       .attrs =
-           {seed, stream, {"low", AttrKind::kFloat, 0.0}, {"high", AttrKind::kFloat, 1.0}, kDType, kShape},
-       .infer = InferUniform,
-       .rule = GeneratedRule,
-       .cpu = RandomCpu<false>,
-       .reads_block = true,
-       .samples = {"; seed=7 shape=[4,6]", "; seed=7 stream=2 low=-1 high=3 dtype=f64 shape=[5]"}},
-      {.name = "random_normal",
-       .doc = "normal, Philox4x32-10 by (seed, stream, global index), Box-Muller",
-       .num_operands = 0,
-       .attrs =
-           {seed, stream, {"mean", AttrKind::kFloat, 0.0}, {"stddev", AttrKind::kFloat, 1.0}, kDType, kShape},
-       .infer = InferNormal,
-       .rule = GeneratedRule,
-       .cpu = RandomCpu<true>,
-       .reads_block = true,
-       .samples = {"; seed=7 shape=[4,6]", "; seed=7 stream=2 mean=1 stddev=3 dtype=f64 shape=[5]"}},
+       .samples = {"i32[4]; depth=6", "i64[2,3]; depth=4 dtype=f64", "i32[4]; depth=6 dtype=bool",
+                   "i32[4]; depth=6 dtype=bf16"}},
   };
   return *rows;
-}
-
-Attrs RandomAttrs(const Type& type, int64_t seed, int64_t stream, std::string_view a_name, double a,
-                  std::string_view b_name, double b) {
-  return {{"seed", seed},           {"stream", stream},    {std::string(a_name), a},
-          {std::string(b_name), b}, {"dtype", type.dtype}, {"shape", ToInts(type.shape)}};
 }
 
 }  // namespace
@@ -253,17 +226,17 @@ Value Constant(Graph& graph, double value, const Type& type, CallSite loc) {
 Value Iota(Graph& graph, const Type& type, int64_t dim, CallSite loc) {
   return graph.Add("iota", {}, {{"dim", dim}, {"dtype", type.dtype}, {"shape", ToInts(type.shape)}}, loc)[0];
 }
+Value Linspace(Graph& graph, double start, double stop, const Type& type, CallSite loc) {
+  return graph.Add("linspace", {},
+                   {{"start", start}, {"stop", stop}, {"dtype", type.dtype}, {"shape", ToInts(type.shape)}},
+                   loc)[0];
+}
+Value Eye(Graph& graph, const Type& type, int64_t offset, CallSite loc) {
+  return graph.Add("eye", {}, {{"offset", offset}, {"dtype", type.dtype}, {"shape", ToInts(type.shape)}},
+                   loc)[0];
+}
 Value OneHot(const Operand& x, int64_t depth, DType dtype) {
   return AddOp("one_hot", {x}, {{"depth", depth}, {"dtype", dtype}});
-}
-Value RandomUniform(Graph& graph, const Type& type, int64_t seed, int64_t stream, double low, double high,
-                    CallSite loc) {
-  return graph.Add("random_uniform", {}, RandomAttrs(type, seed, stream, "low", low, "high", high), loc)[0];
-}
-Value RandomNormal(Graph& graph, const Type& type, int64_t seed, int64_t stream, double mean, double stddev,
-                   CallSite loc) {
-  return graph.Add("random_normal", {}, RandomAttrs(type, seed, stream, "mean", mean, "stddev", stddev),
-                   loc)[0];
 }
 
 }  // namespace meshwork

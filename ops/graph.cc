@@ -18,15 +18,6 @@ constexpr std::string_view kKindNames[] = {"true or false", "a whole number",   
                                            "a dtype",       "a list like [0,1]", "axes like (batch)",
                                            "a reduction",   "a layout"};
 
-absl::Status CheckOperandCount(const OpRow& row, size_t given) {
-  if (row.num_operands >= 0 && given != static_cast<size_t>(row.num_operands)) {
-    return InvalidArgument("takes {} operand{}, got {}.", row.num_operands, row.num_operands == 1 ? "" : "s",
-                           given);
-  }
-  if (row.num_operands < 0 && given == 0) return InvalidArgument("takes at least one operand, got none.");
-  return absl::OkStatus();
-}
-
 }  // namespace
 
 bool IsArgumentName(std::string_view name) {
@@ -332,6 +323,16 @@ absl::StatusOr<Attrs> ResizedAttrs(const OpRow& row, const OpView& view, const s
   if (row.resize == nullptr) return WithResultShape(row, view.attrs, shape);
   ASSIGN_OR_RETURN(Attrs attrs, row.resize(view, operands));
   return WithResultShape(row, std::move(attrs), shape);
+}
+
+absl::Status CheckOperandCount(const OpRow& row, size_t given) {
+  const auto least = static_cast<size_t>(std::max(row.num_operands, 0));
+  const size_t most = least + static_cast<size_t>(row.optional_operands);
+  if (row.num_operands < 0)
+    return given > 0 ? absl::OkStatus() : InvalidArgument("takes at least one operand, got none.");
+  if (given >= least && given <= most) return absl::OkStatus();
+  return InvalidArgument("takes {}{} operand{}, got {}.", least,
+                         most > least ? fmt::format(" to {}", most) : "", most == 1 ? "" : "s", given);
 }
 
 std::vector<Type> TypesOf(const Graph& graph, std::span<const ValueId> values) {

@@ -218,8 +218,9 @@ Value Argmax(const Operand& x, int64_t dim);
 Value Argmin(const Operand& x, int64_t dim);
 
 // ---- Matrix product: a: […,m,k] ([…,k,m] if transpose_a), b: […,k,n] ([…,n,k] if transpose_b) -> […,m,n].
-// The dims before the last two are a batch of matrices and broadcast, right-aligned: [8,1,m,k] and [4,k,n] give
-// [8,4,m,n]. bf16 is multiplied and summed in float and rounded once. Errors: a vector, sizes that differ.
+// The dims before the last two are a batch of matrices and broadcast, right-aligned: [8,1,m,k] and [4,k,n]
+// give [8,4,m,n]. bf16 is multiplied and summed in float and rounded once. Errors: a vector, sizes that
+// differ.
 Value MatMul(const Operand& a, const Operand& b, bool transpose_a = false, bool transpose_b = false);
 
 // ---- Values made in place; any layout, no communication.
@@ -228,11 +229,25 @@ Value Constant(Graph& graph, double value, const Type& type, CallSite loc = Call
 Value Iota(Graph& graph, const Type& type, int64_t dim, CallSite loc = CallSite::Current());
 // x: integers [..] -> [.., depth], 1 where the last index equals x, else 0.
 Value OneHot(const Operand& x, int64_t depth, DType dtype);
-// Random numbers keyed by (seed, stream, global element index): bitwise the same in every layout.
+// Numbers of real `type` [n] from start to stop, both included, at equal distances; a single one is start.
+Value Linspace(Graph& graph, double start, double stop, const Type& type, CallSite loc = CallSite::Current());
+// type: […,n,m]; 1 where column - row is `offset`, else 0.
+Value Eye(Graph& graph, const Type& type, int64_t offset = 0, CallSite loc = CallSite::Current());
+
+// ---- Random numbers keyed by (seed, stream, global element index): bitwise the same in every layout; those
+// of bf16 are those of f32, rounded (uniform ones to below high). With `step`, an i64[] that changes from
+// step to step, every step has numbers of its own; without it, every step has the same. Errors: a type that
+// is not real (bernoulli takes any), bounds that are no distribution, a step that is no i64[].
 Value RandomUniform(Graph& graph, const Type& type, int64_t seed, int64_t stream, double low, double high,
-                    CallSite loc = CallSite::Current());
+                    const Value& step = {}, CallSite loc = CallSite::Current());  // of [low, high)
 Value RandomNormal(Graph& graph, const Type& type, int64_t seed, int64_t stream, double mean, double stddev,
-                   CallSite loc = CallSite::Current());
+                   const Value& step = {}, CallSite loc = CallSite::Current());
+// Normal, but never further than 2 stddev from the mean.
+Value RandomTruncatedNormal(Graph& graph, const Type& type, int64_t seed, int64_t stream, double mean,
+                            double stddev, const Value& step = {}, CallSite loc = CallSite::Current());
+// 1 (true) with probability p, else 0.
+Value RandomBernoulli(Graph& graph, const Type& type, int64_t seed, int64_t stream, double p,
+                      const Value& step = {}, CallSite loc = CallSite::Current());
 
 // ---- Optimizers (see ops/optimizer.cc for the formulas).
 struct AdamResult {
@@ -251,5 +266,10 @@ Value LogSoftmax(const Operand& x);
 Value SparseSoftmaxCrossEntropy(const Operand& logits, const Operand& labels);
 // logits: [b,c], labels: integers [b] -> scalar: the share of rows whose argmax is the label.
 Value Accuracy(const Operand& logits, const Operand& labels, DType dtype = F32);
+
+// Real x, each element 0 with probability `rate`, else x / (1 - rate). The mask is a random_bernoulli of x's
+// shape: bitwise the same in every layout, new at every step if there is a `step`; see RandomUniform. Give
+// every dropout of a program a stream of its own. Error: rate is not in [0, 1).
+Value Dropout(const Operand& x, double rate, int64_t seed, int64_t stream, const Value& step = {});
 
 }  // namespace meshwork

@@ -462,12 +462,8 @@ class Parser {
     }
     if (annotations.empty())
       return InvalidArgument("{}: in a local program every result says its type and layout.", row.name);
-    if (row.num_operands >= 0 ? operands.size() != static_cast<size_t>(row.num_operands) : operands.empty())
-      return InvalidArgument("{}: takes {}, got {}.", row.name,
-                             row.num_operands < 0    ? "at least one operand"
-                             : row.num_operands == 1 ? "1 operand"
-                                                     : fmt::format("{} operands", row.num_operands),
-                             operands.size());
+    if (absl::Status status = CheckOperandCount(row, operands.size()); !status.ok())
+      return Annotate(status, fmt::format("{}: ", row.name));
     absl::StatusOr<Attrs> complete = Graph::CompleteAttrs(row, attrs);
     if (!complete.ok()) return Annotate(complete.status(), fmt::format("{}: ", row.name));
     Node node{.row = &row, .attrs = *std::move(complete), .location = location};

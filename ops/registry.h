@@ -19,6 +19,7 @@ std::span<const OpRow> GatherOps();
 std::span<const OpRow> ReduceOps();
 std::span<const OpRow> MatmulOps();
 std::span<const OpRow> GenerateOps();
+std::span<const OpRow> RandomOps();
 std::span<const OpRow> OptimizerOps();
 std::span<const OpRow> CollectiveOps();
 

@@ -41,7 +41,8 @@ enum class OpKind {
 struct OpRow {
   std::string_view name;
   std::string_view doc;
-  int num_operands = 1;  // -1: any number >= 1
+  int num_operands = 1;       // -1: any number >= 1
+  int optional_operands = 0;  // so many more may follow
   int num_results = 1;
   OpKind kind = OpKind::kCompute;
   std::vector<AttrSpec> attrs = {};
@@ -78,6 +79,9 @@ Attrs WithResultShape(const OpRow& row, Attrs attrs, const Shape& shape);
 // resize's.
 absl::StatusOr<Attrs> ResizedAttrs(const OpRow& row, const OpView& view, const std::vector<Type>& operands,
                                    const Shape& shape);
+
+// Whether a node of this row may have so many operands. The error: "takes 1 operand, got 2."
+absl::Status CheckOperandCount(const OpRow& row, size_t given);
 
 // Operand and result types of a node.
 std::vector<Type> TypesOf(const Graph& graph, std::span<const ValueId> values);

@@ -98,6 +98,49 @@ inline float NormalOf(const PhiloxCounter& block, float) {
   return static_cast<float>(NormalOf(block, double{}));
 }
 
+template <size_t n>
+double Polynomial(const double (&coefficients)[n], double x) {  // the constant last
+  double sum = 0;
+  for (const double c : coefficients) sum = sum * x + c;
+  return sum;
+}
+
+// Wichura, AS 241 (1988), PPND16, without the branch of the far tails.
+double NormalQuantile(double q) {
+  constexpr double kA[] = {2.50908'09287'30122'6727e+3, 3.34305'75583'58812'8105e+4,
+                           6.72657'70927'00870'0853e+4, 4.59219'53931'54987'1457e+4,
+                           1.37316'93765'50946'1125e+4, 1.97159'09503'06551'4427e+3,
+                           1.33141'66789'17843'7745e+2, 3.38713'28727'96366'6080e+0};
+  constexpr double kB[] = {5.22649'52788'52854'5610e+3, 2.87290'85735'72194'2674e+4,
+                           3.93078'95800'09271'0610e+4, 2.12137'94301'58659'5867e+4,
+                           5.39419'60214'24751'1077e+3, 6.87187'00749'20579'0830e+2,
+                           4.23133'30701'60091'1252e+1, 1.0};
+  constexpr double kC[] = {7.74545'01427'83414'07640e-4, 2.27238'44989'26918'45833e-2,
+                           2.41780'72517'74506'11770e-1, 1.27045'82524'52368'38258e+0,
+                           3.64784'83247'63204'60504e+0, 5.76949'72214'60691'40550e+0,
+                           4.63033'78461'56545'29590e+0, 1.42343'71107'49683'57734e+0};
+  constexpr double kD[] = {1.05075'00716'44416'84324e-9, 5.47593'80849'95344'94600e-4,
+                           1.51986'66563'61645'71966e-2, 1.48103'97642'74800'74590e-1,
+                           6.89767'33498'51000'04550e-1, 1.67638'48301'83803'84940e+0,
+                           2.05319'16266'37758'82187e+0, 1.0};
+  const double size = q < 0 ? -q : q;
+  if (size <= 0.425) {
+    const double r = 0.180625 - q * q;
+    return q * Polynomial(kA, r) / Polynomial(kB, r);
+  }
+  const double r = std::sqrt(-Log(0.5 - size)) - 1.6;
+  const double z = Polynomial(kC, r) / Polynomial(kD, r);
+  return q < 0 ? -z : z;
+}
+
+// The middles of 2^53 equal shares of the probability that lies within 2, symmetric around 0.
+inline double TruncatedNormalOf(const PhiloxCounter& block) {
+  constexpr double kWithinTwo = 0x1.e8b4307d3627ap-1;  // erf(sqrt(2))
+  const int64_t odd = 2 * static_cast<int64_t>(Bits53(block[0], block[1])) + 1 - (int64_t{1} << 53);
+  const double z = NormalQuantile(static_cast<double>(odd) * 0x1p-54 * kWithinTwo);
+  return std::min(std::max(z, -2.0), 2.0);
+}
+
 template <typename T>
 void FillUniformRun(uint64_t seed, uint64_t stream, uint64_t first_index, T low, T high, std::span<T> out) {
   const T range = high - low, last = std::nextafter(high, low);
@@ -109,6 +152,13 @@ template <typename T>
 void FillNormalRun(uint64_t seed, uint64_t stream, uint64_t first_index, T mean, T stddev, std::span<T> out) {
   for (size_t j = 0; j < out.size(); ++j)
     out[j] = mean + stddev * NormalOf(BlockAt(seed, stream, first_index + j), T{});
+}
+
+template <typename T>
+void FillTruncatedNormalRun(uint64_t seed, uint64_t stream, uint64_t first_index, T mean, T stddev,
+                            std::span<T> out) {
+  for (size_t j = 0; j < out.size(); ++j)
+    out[j] = mean + stddev * static_cast<T>(TruncatedNormalOf(BlockAt(seed, stream, first_index + j)));
 }
 
 }  // namespace
@@ -149,6 +199,26 @@ void FillNormal(uint64_t seed, uint64_t stream, uint64_t first_index, double mea
   FillNormalRun(seed, stream, first_index, mean, stddev, out);
 }
 
+void FillTruncatedNormal(uint64_t seed, uint64_t stream, uint64_t first_index, float mean, float stddev,
+                         std::span<float> out) {
+  FillTruncatedNormalRun(seed, stream, first_index, mean, stddev, out);
+}
+void FillTruncatedNormal(uint64_t seed, uint64_t stream, uint64_t first_index, double mean, double stddev,
+                         std::span<double> out) {
+  FillTruncatedNormalRun(seed, stream, first_index, mean, stddev, out);
+}
+
+void FillBernoulli(uint64_t seed, uint64_t stream, uint64_t first_index, double p, std::span<uint8_t> out) {
+  for (size_t j = 0; j < out.size(); ++j)
+    out[j] = UniformOf(BlockAt(seed, stream, first_index + j), double{}) < p ? 1 : 0;
+}
+
+uint64_t SeedOfStep(uint64_t seed, uint64_t step) {
+  const PhiloxCounter block = BlockAt(seed, ~uint64_t{0}, step);
+  return uint64_t{block[0]} << 32 | block[1];
+}
+
+double PortableNormalQuantile(double q) { return NormalQuantile(q); }
 double PortableLog(double x) { return Log(x); }
 double PortableCosTurns(double turns) { return CosTurns(turns); }
 

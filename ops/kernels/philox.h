@@ -12,6 +12,9 @@
 //   uniform f32: the first 24 bits / 2^24       uniform f64: the first 53 bits / 2^53
 //   normal: Box and Muller (1958), sqrt(-2 log u) cos(2 pi v), with u of (0, 1] from words 0 and 1 and v
 //   of [0, 1) from words 2 and 3, 53 bits each; f32 is the f64 value, rounded. The tail ends at 8.57.
+//   truncated normal: the quantile of the middle of the first 53 bits' share of what lies within 2, by
+//   Wichura's AS 241 (1988), PPND16; f32 is the f64 value, rounded.
+//   bernoulli: the f64 uniform value is less than p.
 //
 // Bitwise the same: everything is made of integer operations and the + - * / sqrt of IEEE 754, which are
 // correctly rounded on every CPU. That needs -ffp-contract=off (the build sets it) and forbids
@@ -30,6 +33,10 @@ namespace meshwork {
 using PhiloxCounter = std::array<uint32_t, 4>;  // least significant word first
 using PhiloxKey = std::array<uint32_t, 2>;
 PhiloxCounter Philox4x32(PhiloxCounter counter, PhiloxKey key);
+
+// A seed for each value of a counter: the first two words of the block at (seed, stream 2^64 - 1, step). The
+// streams of one step do not overlap; those of two steps are as good as unrelated, for they have other keys.
+uint64_t SeedOfStep(uint64_t seed, uint64_t step);
 
 // The block of element `index`.
 PhiloxCounter PhiloxAt(uint64_t seed, uint64_t stream, uint64_t index);
@@ -55,6 +62,18 @@ void FillNormal(uint64_t seed, uint64_t stream, uint64_t first_index, float mean
                 std::span<float> out);
 void FillNormal(uint64_t seed, uint64_t stream, uint64_t first_index, double mean, double stddev,
                 std::span<double> out);
+
+// out[j] = mean + stddev z, z of [-2, 2] the truncated normal value of element first_index + j.
+void FillTruncatedNormal(uint64_t seed, uint64_t stream, uint64_t first_index, float mean, float stddev,
+                         std::span<float> out);
+void FillTruncatedNormal(uint64_t seed, uint64_t stream, uint64_t first_index, double mean, double stddev,
+                         std::span<double> out);
+
+// out[j] = 1 with probability p (rounded up to a multiple of 2^-53), else 0. REQUIRES: 0 <= p <= 1.
+void FillBernoulli(uint64_t seed, uint64_t stream, uint64_t first_index, double p, std::span<uint8_t> out);
+
+// The z with P(normal < z) = 1/2 + q, within 1e-15. REQUIRES: |q| < 0.4999997 (|z| < 5).
+double PortableNormalQuantile(double q);
 
 // The natural logarithm, within 1.5 ulp of the true value. REQUIRES: x is positive, normal and finite.
 double PortableLog(double x);

@@ -187,6 +187,7 @@ std::map<std::string, Function> Functions() {
         },
         -3,
         3}},
+      {"dropout", {{{3, 4}}, [](const Xs& x) { return Dropout(x[0], 0.3, /*seed=*/5, /*stream=*/1); }}},
       {"a value used thrice", {{{3}, {3}}, [](const Xs& x) { return (x[0] + x[1]) * x[0] - Exp(x[0]); }}},
       {"two layers",
        {{{2, 3}, {3, 4}, {4}, {4, 2}, {2}},

@@ -398,6 +398,13 @@ TEST(GraphTest, RejectsBadReductionsAndProducts) {
   });
 }
 
+TEST(GraphTest, RejectsMoreOperandsThanARowHasRoomFor) {
+  Graph g(TestMesh());
+  g.Add("random_uniform", {{In(g, I64, {}), In(g, I64, {})}},
+        {{"seed", int64_t{7}}, {"shape", std::vector<int64_t>{4}}}, {});
+  EXPECT_EQ(StatusOf(g), "random_uniform: takes 0 to 1 operand, got 2.");
+}
+
 TEST(GraphTest, RejectsSumsOverBatchesThatDiffer) {
   Graph g(TestMesh());
   g.Add("matmul", {{In(g, F32, {2, 4, 6}), In(g, F32, {6, 8})}}, {{"sum_batch", true}}, {});
@@ -432,15 +439,40 @@ TEST(GraphTest, RejectsBadGenerators) {
       {[](Graph& g) { OneHot(In(g, I32, {4}), int64_t{1} << 40, F32); return __LINE__; },
        "one_hot (@): f32[4,1099511627776] has more than 2^40 elements."},
       {[](Graph& g) { RandomUniform(g, {I32, {4}}, 1, 0, 0, 1); return __LINE__; },
-       "random_uniform (@): dtype=i32 is not f32 or f64."},
+       "random_uniform (@): dtype=i32 is not f32, f64 or bf16."},
       {[](Graph& g) { RandomUniform(g, {F32, {4}}, 1, 0, 2, 1); return __LINE__; },
        "random_uniform (@): low=2 high=1 is not a range; both are finite and low is at most high."},
       {[](Graph& g) { RandomUniform(g, {F32, {4}}, 1, 0, 0, HUGE_VAL); return __LINE__; },
        "random_uniform (@): low=0 high=inf is not a range; both are finite and low is at most high."},
       {[](Graph& g) { RandomNormal(g, {BOOL, {4}}, 1, 0, 0, 1); return __LINE__; },
-       "random_normal (@): dtype=bool is not f32 or f64."},
+       "random_normal (@): dtype=bool is not f32, f64 or bf16."},
       {[](Graph& g) { RandomNormal(g, {F32, {4}}, 1, 0, 0, -1); return __LINE__; },
        "random_normal (@): mean=0 stddev=-1 is no distribution; both are finite and stddev is not negative."},
+      {[](Graph& g) { RandomTruncatedNormal(g, {F32, {4}}, 1, 0, HUGE_VAL, 1); return __LINE__; },
+       "random_truncated_normal (@): mean=inf stddev=1 is no distribution; both are finite and stddev is not "
+       "negative."},
+      {[](Graph& g) { RandomTruncatedNormal(g, {I64, {4}}, 1, 0, 0, 1); return __LINE__; },
+       "random_truncated_normal (@): dtype=i64 is not f32, f64 or bf16."},
+      {[](Graph& g) { RandomBernoulli(g, {BOOL, {4}}, 1, 0, 1.5); return __LINE__; },
+       "random_bernoulli (@): p=1.5 is no probability; it lies in [0, 1]."},
+      {[](Graph& g) { RandomBernoulli(g, {BOOL, {4}}, 1, 0, std::nan("")); return __LINE__; },
+       "random_bernoulli (@): p=nan is no probability; it lies in [0, 1]."},
+      {[](Graph& g) { RandomBernoulli(g, {BOOL, {4}}, 1, 0, 0.5, In(g, I32, {})); return __LINE__; },
+       "random_bernoulli (@): the step must be i64[], got i32[]."},
+      {[](Graph& g) { RandomUniform(g, {F32, {4}}, 1, 0, 0, 1, In(g, I64, {1})); return __LINE__; },
+       "random_uniform (@): the step must be i64[], got i64[1]."},
+      {[](Graph& g) { Dropout(In(g, F32, {4}), 1, 7, 0); return __LINE__; },
+       "dropout (@): rate=1 is not in [0, 1)."},
+      {[](Graph& g) { Dropout(In(g, I32, {4}), 0.5, 7, 0); return __LINE__; },
+       "dropout (@): takes f32, f64 or bf16, got i32[4]."},
+      {[](Graph& g) { Linspace(g, 0, 1, {I32, {4}}); return __LINE__; },
+       "linspace (@): makes a vector of f32, f64 or bf16, not i32[4]."},
+      {[](Graph& g) { Linspace(g, 0, 1, {F32, {4, 1}}); return __LINE__; },
+       "linspace (@): makes a vector of f32, f64 or bf16, not f32[4,1]."},
+      {[](Graph& g) { Linspace(g, 0, HUGE_VAL, {F32, {4}}); return __LINE__; },
+       "linspace (@): start=0 stop=inf is no range; both are finite."},
+      {[](Graph& g) { Eye(g, {F32, {4}}); return __LINE__; },
+       "eye (@): makes matrices, not f32[4]; give shape at least two dims."},
   });
 }
 

@@ -107,7 +107,7 @@ TEST(InitializersTest, RandomNumbersAreFloats) {
   const int line = __LINE__ + 1;
   g.Var("w", GlorotUniform({2, 2}, I32), {UNSHARDED, UNSHARDED});
   EXPECT_EQ(MessageOf(Session::Create(g).status()),
-            fmt::format("random_uniform (initializers_test.cc:{}): dtype=i32 is not f32 or f64.", line));
+            fmt::format("random_uniform (initializers_test.cc:{}): dtype=i32 is not f32, f64 or bf16.", line));
 }
 
 }  // namespace

@@ -1,0 +1,240 @@
+// Random values: uniform, normal, truncated normal, bernoulli. Every device draws its own block, keyed by the
+// global element index, so any layout is free and bitwise the same.
+//
+// The operand, if there is one, is the step: an i64[] that changes from step to step. It gives every step a
+// seed of its own, from which the streams and indices go on as they do without.
+#include <array>
+#include <cmath>
+
+#include "base/status.h"
+#include "ops/builder.h"
+#include "ops/kernels/block_rows.h"
+#include "ops/kernels/elementwise.h"
+#include "ops/kernels/philox.h"
+#include "ops/registry.h"
+
+namespace meshwork {
+namespace {
+
+absl::StatusOr<std::vector<Type>> InferAny(const OpView& view) {
+  if (!view.operands.empty() && view.operands[0] != Type{I64, {}})
+    return InvalidArgument("the step must be i64[], got {}.", view.operands[0].ToString());
+  return std::vector<Type>{
+      {view.attrs.Get<DType>("dtype"), ToShape(view.attrs.Get<std::vector<int64_t>>("shape"))}};
+}
+
+absl::StatusOr<std::vector<Type>> InferReal(const OpView& view) {
+  const DType dtype = view.attrs.Get<DType>("dtype");
+  if (!IsFloat(dtype)) return InvalidArgument("dtype={} is not f32, f64 or bf16.", DTypeName(dtype));
+  return InferAny(view);
+}
+
+absl::StatusOr<std::vector<Type>> InferNormal(const OpView& view) {
+  const double mean = view.attrs.Get<double>("mean"), stddev = view.attrs.Get<double>("stddev");
+  if (!std::isfinite(mean) || !std::isfinite(stddev) || stddev < 0)
+    return InvalidArgument(
+        "mean={} stddev={} is no distribution; both are finite and stddev is not negative.", mean, stddev);
+  return InferReal(view);
+}
+
+absl::StatusOr<std::vector<Type>> InferUniform(const OpView& view) {
+  const double low = view.attrs.Get<double>("low"), high = view.attrs.Get<double>("high");
+  if (!(low <= high) || !std::isfinite(high - low))
+    return InvalidArgument("low={} high={} is not a range; both are finite and low is at most high.", low,
+                           high);
+  return InferReal(view);
+}
+
+absl::StatusOr<std::vector<Type>> InferBernoulli(const OpView& view) {
+  const double p = view.attrs.Get<double>("p");
+  if (!(p >= 0 && p <= 1)) return InvalidArgument("p={} is no probability; it lies in [0, 1].", p);
+  return InferAny(view);
+}
+
+Rule RandomRule(const OpView& view) {
+  std::string term;
+  for (int d = 0; d < view.results[0].rank(); ++d) term += static_cast<char>('a' + d);
+  return MakeRule("->" + term, view.operands, view.results);
+}
+
+// ---- Kernels.
+
+// draw(seed, first global index, span of Drawn) draws a run; store makes elements of T of them.
+template <typename T, typename Drawn, typename Draw, typename Store>
+Kernel RandomKernel(const KernelSpec& spec, Draw draw, Store store) {
+  const Shape local = spec.results[0].local.shape, global = spec.results[0].global.shape;
+  const auto attribute = static_cast<uint64_t>(spec.attrs.Get<int64_t>("seed"));
+  return {.run =
+              [=](const KernelArgs& args) {
+                const uint64_t seed =
+                    args.in.empty() ? attribute
+                                    : SeedOfStep(attribute, static_cast<uint64_t>(*args.In<int64_t>(0)));
+                ForEachRow(local, global, args.out_blocks[0], args.begin, args.end,
+                           [&](int64_t at, int64_t index, int64_t n) {
+                             auto* out = args.Out<Stored<T>>(0) + at;
+                             if constexpr (std::is_same_v<Stored<T>, Drawn>) {
+                               draw(seed, static_cast<uint64_t>(index),
+                                    std::span<Drawn>(out, static_cast<size_t>(n)));
+                             } else {
+                               std::array<Drawn, 256> tile;
+                               for (int64_t done = 0; done < n; done += std::ssize(tile)) {
+                                 const int64_t count = std::min<int64_t>(n - done, std::ssize(tile));
+                                 draw(seed, static_cast<uint64_t>(index + done),
+                                      std::span<Drawn>(tile.data(), static_cast<size_t>(count)));
+                                 for (int64_t i = 0; i < count; ++i) out[done + i] = store(tile[i]);
+                               }
+                             }
+                           });
+              },
+          .units = NumRows(local)};
+}
+
+// make(zero, store) for a real dtype, where zero is of the type that is drawn: float for bf16.
+template <typename Make>
+Kernel DispatchReal(const KernelSpec& spec, Make make) {
+  return Dispatch(spec.results[0].local.dtype, [&](auto zero) -> Kernel {
+    using T = decltype(zero);
+    if constexpr (kIsReal<T>) return make(zero, Compute<T>{});
+    else return {};
+  });
+}
+
+// The largest bf16 below x. REQUIRES: x is finite.
+BFloat16 Below(BFloat16 x) {
+  if (x == 0) x.bits = 0x8001;
+  else x.bits = static_cast<uint16_t>(x > 0 ? x.bits - 1 : x.bits + 1);
+  return x;
+}
+
+Kernel UniformCpu(const KernelSpec& spec) {
+  const auto stream = static_cast<uint64_t>(spec.attrs.Get<int64_t>("stream"));
+  const double low = spec.attrs.Get<double>("low"), high = spec.attrs.Get<double>("high");
+  return DispatchReal(spec, [&]<typename T, typename A>(T, A) {
+    const T first = static_cast<T>(low), end = static_cast<T>(high);
+    // Rounded to bf16 a value may reach the end, as it cannot in the dtype that is drawn.
+    return RandomKernel<T, A>(
+        spec,
+        [=](uint64_t seed, uint64_t index, std::span<A> out) {
+          FillUniform(seed, stream, index, static_cast<A>(first), static_cast<A>(end), out);
+        },
+        [=](A x) {
+          const T rounded = static_cast<T>(x);
+          if constexpr (std::is_same_v<T, BFloat16>)
+            return rounded >= end && first < end ? Below(end) : rounded;
+          else return rounded;
+        });
+  });
+}
+
+template <bool truncated>
+Kernel NormalCpu(const KernelSpec& spec) {
+  const auto stream = static_cast<uint64_t>(spec.attrs.Get<int64_t>("stream"));
+  const double mean = spec.attrs.Get<double>("mean"), stddev = spec.attrs.Get<double>("stddev");
+  return DispatchReal(spec, [&]<typename T, typename A>(T, A) {
+    return RandomKernel<T, A>(
+        spec,
+        [=](uint64_t seed, uint64_t index, std::span<A> out) {
+          const A m = static_cast<A>(mean), s = static_cast<A>(stddev);
+          if constexpr (truncated) FillTruncatedNormal(seed, stream, index, m, s, out);
+          else FillNormal(seed, stream, index, m, s, out);
+        },
+        [](A x) { return static_cast<T>(x); });
+  });
+}
+
+Kernel BernoulliCpu(const KernelSpec& spec) {
+  const auto stream = static_cast<uint64_t>(spec.attrs.Get<int64_t>("stream"));
+  const double p = spec.attrs.Get<double>("p");
+  return Dispatch(spec.results[0].local.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    return RandomKernel<T, uint8_t>(
+        spec,
+        [=](uint64_t seed, uint64_t index, std::span<uint8_t> out) {
+          FillBernoulli(seed, stream, index, p, out);
+        },
+        [](uint8_t x) { return static_cast<T>(x); });
+  });
+}
+
+// ---- Rows.
+
+OpRow RandomRow(std::string_view name, std::string_view doc, std::vector<AttrSpec> parameters, DType dtype,
+                absl::StatusOr<std::vector<Type>> (*infer)(const OpView&), KernelFactory cpu,
+                std::vector<std::string_view> samples) {
+  OpRow row{.name = name,
+            .doc = doc,
+            .num_operands = 0,
+            .optional_operands = 1,
+            .attrs = {{"seed", AttrKind::kInt}, {"stream", AttrKind::kInt, int64_t{0}}},
+            .infer = infer,
+            .rule = RandomRule,
+            .cpu = cpu,
+            .reads_block = true,
+            .samples = std::move(samples)};
+  row.attrs.insert(row.attrs.end(), parameters.begin(), parameters.end());
+  row.attrs.push_back({"dtype", AttrKind::kDType, dtype});
+  row.attrs.push_back({"shape", AttrKind::kInts, std::nullopt, /*is_result_shape=*/true});
+  return row;
+}
+
+const std::vector<OpRow>& Rows() {
+  const AttrSpec mean{"mean", AttrKind::kFloat, 0.0}, stddev{"stddev", AttrKind::kFloat, 1.0};
+  static const auto* rows = new std::vector<OpRow>{
+      RandomRow("random_uniform", "uniform in [low, high), Philox4x32-10 by (seed, stream, global index)",
+                {{"low", AttrKind::kFloat, 0.0}, {"high", AttrKind::kFloat, 1.0}}, F32, InferUniform,
+                UniformCpu,
+                {"; seed=7 shape=[4,6]", "; seed=7 stream=2 low=-1 high=3 dtype=f64 shape=[5]",
+                 "i64[]; seed=7 shape=[4,6]", "; seed=7 dtype=bf16 shape=[4,6]"}),
+      RandomRow("random_normal", "normal, Philox4x32-10 by (seed, stream, global index), Box-Muller",
+                {mean, stddev}, F32, InferNormal, NormalCpu<false>,
+                {"; seed=7 shape=[4,6]", "; seed=7 stream=2 mean=1 stddev=3 dtype=f64 shape=[5]",
+                 "i64[]; seed=7 dtype=f64 shape=[5]", "; seed=7 dtype=bf16 shape=[4,6]"}),
+      RandomRow("random_truncated_normal",
+                "normal within 2 stddev of the mean, Philox4x32-10 by (seed, stream, global index), by the "
+                "inverse of the distribution function",
+                {mean, stddev}, F32, InferNormal, NormalCpu<true>,
+                {"; seed=7 shape=[4,6]", "; seed=7 stream=2 mean=1 stddev=3 dtype=f64 shape=[5]",
+                 "i64[]; seed=7 shape=[]", "; seed=7 dtype=bf16 shape=[4,6]"}),
+      RandomRow("random_bernoulli",
+                "1 with probability p, else 0, Philox4x32-10 by (seed, stream, global index)",
+                {{"p", AttrKind::kFloat}}, BOOL, InferBernoulli, BernoulliCpu,
+                {"; seed=7 p=0.5 shape=[4,6]", "; seed=7 stream=1 p=0.25 dtype=f32 shape=[5]",
+                 "i64[]; seed=7 p=0.75 shape=[4,6]", "; seed=7 p=0.5 dtype=bf16 shape=[4,6]",
+                 "; seed=7 p=0.5 dtype=i32 shape=[5]"}),
+  };
+  return *rows;
+}
+
+Value AddRandom(Graph& graph, std::string_view op, const Type& type, int64_t seed, int64_t stream,
+                std::initializer_list<std::pair<std::string_view, double>> parameters, const Value& step,
+                CallSite loc) {
+  Attrs attrs = {{"seed", seed}, {"stream", stream}, {"dtype", type.dtype}, {"shape", ToInts(type.shape)}};
+  for (const auto& [name, value] : parameters) attrs.Set(name, value);
+  const std::vector<Value> operands(step.valid() ? 1 : 0, step);
+  return graph.Add(op, operands, std::move(attrs), loc)[0];
+}
+
+}  // namespace
+
+std::span<const OpRow> RandomOps() { return Rows(); }
+
+Value RandomUniform(Graph& graph, const Type& type, int64_t seed, int64_t stream, double low, double high,
+                    const Value& step, CallSite loc) {
+  return AddRandom(graph, "random_uniform", type, seed, stream, {{"low", low}, {"high", high}}, step, loc);
+}
+Value RandomNormal(Graph& graph, const Type& type, int64_t seed, int64_t stream, double mean, double stddev,
+                   const Value& step, CallSite loc) {
+  return AddRandom(graph, "random_normal", type, seed, stream, {{"mean", mean}, {"stddev", stddev}}, step,
+                   loc);
+}
+Value RandomTruncatedNormal(Graph& graph, const Type& type, int64_t seed, int64_t stream, double mean,
+                            double stddev, const Value& step, CallSite loc) {
+  return AddRandom(graph, "random_truncated_normal", type, seed, stream, {{"mean", mean}, {"stddev", stddev}},
+                   step, loc);
+}
+Value RandomBernoulli(Graph& graph, const Type& type, int64_t seed, int64_t stream, double p,
+                      const Value& step, CallSite loc) {
+  return AddRandom(graph, "random_bernoulli", type, seed, stream, {{"p", p}}, step, loc);
+}
+
+}  // namespace meshwork
