@@ -90,6 +90,23 @@ absl::Status CheckPermute(const ValueInfo& from, const ValueInfo& to) {
 
 }  // namespace
 
+absl::Status CheckReduction(ReduceOp op, const Type& type) {
+  const bool of_bools = op == ReduceOp::kAnd || op == ReduceOp::kOr;
+  if (of_bools == (type.dtype == BOOL)) return absl::OkStatus();
+  if (of_bools)
+    return InvalidArgument("{} combines bools, not {}; sum, max, min and prod combine numbers.",
+                           ReduceOpName(op), type.ToString());
+  return InvalidArgument("{} combines numbers, not {}; and and or combine bools.", ReduceOpName(op),
+                         type.ToString());
+}
+
+absl::Status CheckPartials(const Layout& layout, const Type& type) {
+  for (const Partial& partial : layout.partials())
+    if (absl::Status status = CheckReduction(partial.op, type); !status.ok())
+      return Annotate(status, fmt::format("layout {}: ", layout.ToString()));
+  return absl::OkStatus();
+}
+
 absl::StatusOr<Layout> ResultLayout(const OpRow& row, const Attrs& attrs, const Layout& layout) {
   auto axes = [&] { return attrs.Get<AxisList>("axes"); };
   if (layout.is_strided())
@@ -159,8 +176,10 @@ absl::Status CheckLocalNode(const Graph& graph, const Node& node) {
     }
     return absl::OkStatus();
   }
+  const AttrValue* op = node.attrs.Find("op");
   for (size_t i = 0; i < node.operands.size(); ++i) {
     const ValueInfo& operand = graph.value(node.operands[i]);
+    if (op != nullptr) RETURN_IF_ERROR(CheckReduction(std::get<ReduceOp>(*op), operand.type));
     ASSIGN_OR_RETURN(Layout layout, ResultLayout(*node.row, node.attrs, *operand.layout));
     RETURN_IF_ERROR(CheckNests(*operand.layout, layout, operand.global.shape));
     RETURN_IF_ERROR(CheckResult(graph.value(node.results[i]), operand.global, layout));

@@ -7,6 +7,11 @@
 
 namespace meshwork {
 
+// Errors: bools are combined by anything but `and` and `or`, other values by one of those.
+absl::Status CheckReduction(ReduceOp op, const Type& type);
+// The same of everything that a value of this layout owes.
+absl::Status CheckPartials(const Layout& layout, const Type& type);
+
 // The layout of the result of a collective (not collective_permute) or kLocal op on an operand of
 // `layout`. Errors: axes the operand does not have there, an op that differs from the partial's.
 absl::StatusOr<Layout> ResultLayout(const OpRow& row, const Attrs& attrs, const Layout& layout);

@@ -211,6 +211,8 @@ class Parser {
                                          annotation.pin->ToString(), layout.rank(),
                                          annotation.type.ToString(), annotation.type.rank()));
       }
+      if (absl::Status status = CheckPartials(layout, annotation.type); !status.ok())
+        return FailAt(start, MessageOf(status));
       if (absl::Status fits = layout.Fits(annotation.global.value_or(annotation.type).shape); !fits.ok())
         return FailAt(start, MessageOf(fits));
     } else if (annotation.global.has_value()) {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "ops/local.h"
 #include "ops/row.h"
 
 namespace meshwork {
@@ -32,7 +33,7 @@ absl::Status CheckValue(const Graph& local, ValueId id) {
         NameOf(local, id), info.type.ToString(), info.global.ToString(), info.layout->ToString(),
         local.mesh().ToString());
   }
-  return absl::OkStatus();
+  return Annotate(CheckPartials(*info.layout, info.type), fmt::format("Executor: {}: ", NameOf(local, id)));
 }
 
 absl::Status CheckNode(const Graph& local, int n) {

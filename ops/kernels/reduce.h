@@ -83,11 +83,10 @@ struct ReduceWalk {
     int64_t size, stride;  // the stride of the operand
   };
   using Dims = absl::InlinedVector<Dim, 3>;
-  Dims reduced;  // outside of the inner two, major to minor
-  Dims kept;     // the same
-  Dim row;       // the minor kept dim, along which a tile lies
-  int64_t run =
-      0;  // length of the runs that each result of a row folds; 0: row.stride is 1 and there are none
+  Dims reduced;     // outside of the inner two, major to minor
+  Dims kept;        // the same
+  Dim row;          // the minor kept dim, along which a tile lies
+  int64_t run = 0;  // the length of the runs that each result of a row folds; 0: none, row.stride is 1
   int64_t results = 1;
 };
 

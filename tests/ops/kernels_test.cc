@@ -627,15 +627,17 @@ TEST(BlockKernelTest, MaskPaddingFillsTheMaskedDimsWithTheIdentity) {
   const Mesh mesh = Mesh::Parse("x=3,y=2").value();
   const Layout layout = Layout::Parse(mesh, "{x,y}").value();
   auto identity = [](DType dtype, ReduceOp op) -> double {
-    if (op == ReduceOp::kSum) return 0;
-    if (op == ReduceOp::kProd) return 1;
-    const double largest = dtype == I32 ? 0x1p31 - 1 : kInf, least = dtype == I32 ? -0x1p31 : -kInf;
-    return op == ReduceOp::kMax ? least : largest;
+    if (op == ReduceOp::kSum || op == ReduceOp::kOr) return 0;
+    if (op == ReduceOp::kProd || op == ReduceOp::kAnd) return 1;
+    const double limit = dtype == I32 ? 0x1p31 : 0x1p63;
+    const double largest = IsFloat(dtype) ? kInf : dtype == I32 ? limit - 1 : limit;  // 2^63 - 1 as a double
+    return op == ReduceOp::kMin ? largest : IsFloat(dtype) ? -kInf : -limit;
   };
   std::mt19937 random(10);
-  for (DType dtype : {F32, F64, I32}) {
-    const HostTensor whole({dtype, {7, 5}}, Draw(random, 35, 1, 70, true));
-    for (ReduceOp op : {ReduceOp::kSum, ReduceOp::kMax, ReduceOp::kMin, ReduceOp::kProd}) {
+  for (DType dtype : kAllDTypes) {
+    const HostTensor whole({dtype, {7, 5}}, Draw(random, 35, 0, dtype == BOOL ? 2 : 70, true));
+    for (ReduceOp op : kAllReduceOps) {
+      if ((op == ReduceOp::kAnd || op == ReduceOp::kOr) != (dtype == BOOL)) continue;
       for (const Ints& dims : {Ints{}, Ints{0}, Ints{1}, Ints{0, 1}}) {
         for (int64_t device = 0; device < mesh.num_devices(); ++device) {
           const TensorPart in = PartOf(whole, layout, device);

@@ -396,6 +396,24 @@ TEST(TextTest, RejectsLocalProgramsThatDoNotFitTheirLayouts) {
           // Collectives.
           {"%0 = @all_reduce %h axes=(x) op=sum : f32[2,6] of f32[4,6] {x,_}",
            "all_reduce: the operand {x,_} owes no sum over axis \"x\"."},
+          {"%0 = @all_reduce %p axes=(x) op=and : f32[4,6] {_,_}",
+           "all_reduce: and combines bools, not f32[4,6]; sum, max, min and prod combine numbers."},
+          {"%0 = @all_reduce %b axes=(x) op=max : bool[4] {_}",
+           "all_reduce: max combines numbers, not bool[4]; and and or combine bools."},
+          {"%0 = @all_reduce %b axes=(x) op=and : bool[4] {_}",
+           "all_reduce: the operand {_ | or:x} owes no and over axis \"x\"."},
+          {"%0 = @reduce_scatter %b axes=(x) dim=0 op=sum : bool[2] of bool[4] {x}",
+           "reduce_scatter: sum combines numbers, not bool[4]; and and or combine bools."},
+          {"%0 = @reduce_scatter %p axes=(x) dim=0 op=or : f32[2,6] of f32[4,6] {x,_}",
+           "reduce_scatter: or combines bools, not f32[4,6]; sum, max, min and prod combine numbers."},
+          {"%0 = @mask_padding %h dims=[0] op=and : f32[2,6] of f32[4,6] {x,_}",
+           "mask_padding: and combines bools, not f32[2,6]; sum, max, min and prod combine numbers."},
+          {"%0 = @mask_padding %b dims=[0] op=prod : bool[4] {_ | or:x}",
+           "mask_padding: prod combines numbers, not bool[4]; and and or combine bools."},
+          {"%0 = reduce_sum %h dims=[0] : @f32[6] {_ | or:x}",
+           "layout {_ | or:x}: or combines bools, not f32[6]; sum, max, min and prod combine numbers."},
+          {"%0 = reduce_any %b dims=[0] : @bool[] {| max:x}",
+           "layout {| max:x}: max combines numbers, not bool[]; and and or combine bools."},
           {"%0 = @all_reduce %p axes=(x) op=max : f32[4,6] {_,_}",
            "all_reduce: the operand {_,_ | sum:x} owes no max over axis \"x\"."},
           {"%0 = @all_reduce %p axes=(x) op=sum : f32[4,6] {_,_ | sum:x}",
@@ -425,7 +443,7 @@ TEST(TextTest, RejectsLocalProgramsThatDoNotFitTheirLayouts) {
           {"%0 = @neg %h", "neg: in a local program every result says its type and layout."},
       },
       "mesh [x=2, y=3]\nfunc f(%h: f32[2,6] of f32[4,6] {x,_}, %p: f32[4,6] {_,_ | sum:x}, %q: f32[2,6] of "
-      "f32[4,6] {x,_}, var %v: f32[4,6]) {\n  ",
+      "f32[4,6] {x,_}, %b: bool[4] {_ | or:x}, var %v: f32[4,6]) {\n  ",
       "\n}\n");
 }
 

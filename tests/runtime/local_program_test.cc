@@ -47,6 +47,16 @@ TEST(LocalProgramTest, RejectsBlocksOfAnotherShape) {
             "layout cuts.");
 }
 
+TEST(LocalProgramTest, RejectsReductionsThatTheDTypeHasNot) {
+  Graph graph = Parse(kGood);
+  ValueInfo& sum = graph.mutable_value(graph.nodes()[1].results[0]);
+  sum.layout = sum.layout->WithPartials({{0, ReduceOp::kAnd}});
+  EXPECT_EQ(
+      ErrorOf(graph),
+      "Executor: %p: layout {_ | and:x}: and combines bools, not f32[3]; sum, max, min and prod combine "
+      "numbers.");
+}
+
 TEST(LocalProgramTest, RejectsOpsWithoutAKernel) {
   static const OpRow row = {.name = "dream"};
   Graph graph = Parse(kGood);
