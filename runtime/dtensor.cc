@@ -1,8 +1,10 @@
 #include "runtime/dtensor.h"
 
 #include <cstring>
+#include <optional>
 
 #include "base/status.h"
+#include "runtime/replicas.h"
 
 namespace meshwork {
 namespace {
@@ -19,36 +21,20 @@ int64_t FirstReplica(const DTensor& tensor, int64_t i) {
   return tensor.instances().Of(blocks.Representative(blocks.Of(tensor.instances().Representative(i))));
 }
 
-std::string ElementToString(DType dtype, const std::byte* p) {
-  return Dispatch(dtype, [&](auto zero) {
-    if constexpr (std::is_same_v<decltype(zero), bool>) {
-      return std::string(*reinterpret_cast<const uint8_t*>(p) != 0 ? "true" : "false");
-    } else {
-      return fmt::format("{}", Compute<decltype(zero)>(*reinterpret_cast<const decltype(zero)*>(p)));
-    }
-  });
+// The elements of instance i's buffer that are its block.
+BoxCopy BlockElements(const DTensor& tensor, int64_t i) {
+  const BoxBuffer buffer = BufferOf(tensor, i);
+  return BoxCopy(tensor.block(i), buffer, buffer);
 }
 
 absl::Status CheckReplica(const DTensor& tensor, int64_t first, int64_t i) {
-  const Block block = tensor.block(i);
-  const BoxCopy box(block, BufferOf(tensor, i), BufferOf(tensor, i));
-  const int64_t size = DTypeSize(tensor.type().dtype);
-  int64_t differs = -1;
-  box.ForRuns(0, box.elements(), [&](int64_t offset, int64_t, int64_t count) {
-    for (int64_t e = offset; e < offset + count && differs < 0; ++e) {
-      if (std::memcmp(tensor.instance(first) + e * size, tensor.instance(i) + e * size, size) != 0)
-        differs = e;
-    }
-  });
-  if (differs < 0) return absl::OkStatus();
-  const DType dtype = tensor.type().dtype;
-  return absl::InternalError(fmt::format(
-      "Unpack: the replicas of a {} {} disagree: element {} of the block {} is {} on device {} and {} on "
-      "device {}; the program that wrote it misses a collective.",
-      tensor.type().ToString(), tensor.layout().ToString(), differs, BlockToString(block),
-      ElementToString(dtype, tensor.instance(first) + differs * size),
-      tensor.instances().Representative(first), ElementToString(dtype, tensor.instance(i) + differs * size),
-      tensor.instances().Representative(i)));
+  const BoxCopy block = BlockElements(tensor, i);
+  const std::optional<Difference> difference = FindDifference(
+      block, 0, block.elements(), DTypeSize(tensor.type().dtype), tensor.instance(first), tensor.instance(i));
+  if (!difference.has_value()) return absl::OkStatus();
+  return DifferenceError("Unpack: the tensor", tensor.type(), tensor.layout(),
+                         tensor.instances().Representative(first), tensor.instances().Representative(i),
+                         *difference);
 }
 
 }  // namespace
@@ -63,7 +49,7 @@ DTensor::DTensor(Type global, Layout layout, bool share)
   std::memset(storage_.get(), 0, static_cast<size_t>(bytes()));
 }
 
-absl::Status Pack(const Tensor& host, DTensor& to) {
+absl::Status Pack(const Tensor& host, DTensor& to, bool poison_padding) {
   MESHWORK_CHECK(to.valid());
   if (host.type() != to.type()) {
     return InvalidArgument("Pack: a {} cannot fill a {} {}; dtype and shape must agree.",
@@ -79,6 +65,7 @@ absl::Status Pack(const Tensor& host, DTensor& to) {
     box.Copy(static_cast<const std::byte*>(host.raw()), to.instance(i), DTypeSize(host.dtype()), 0,
              box.elements());
   }
+  if (poison_padding) PoisonPadding(to);
   return absl::OkStatus();
 }
 
@@ -96,6 +83,22 @@ absl::StatusOr<Tensor> Unpack(const DTensor& from, bool check_replicas) {
              box.elements());
   }
   return host;
+}
+
+void PoisonPadding(DTensor& tensor) {
+  constexpr int kNan = 0xFF;
+  const int64_t size = DTypeSize(tensor.type().dtype), end = tensor.local_type().num_elements();
+  for (int64_t i = 0; i < tensor.instances().count(); ++i) {
+    const BoxCopy block = BlockElements(tensor, i);
+    if (block.elements() == end) continue;
+    std::byte* buffer = tensor.instance(i);
+    int64_t next = 0;
+    block.ForRuns(0, block.elements(), [&](int64_t offset, int64_t, int64_t count) {
+      std::memset(buffer + next * size, kNan, static_cast<size_t>((offset - next) * size));
+      next = offset + count;
+    });
+    std::memset(buffer + next * size, kNan, static_cast<size_t>((end - next) * size));
+  }
 }
 
 }  // namespace meshwork

@@ -6,7 +6,8 @@
 //
 // There is one dense buffer of block shape per *instance*: per distinct coordinate on the axes that
 // shard the tensor, or per device if it was made with share=false. A short block's tail is padding,
-// whose content is arbitrary and never seen by Unpack.
+// whose content is arbitrary and never seen by Unpack. In debug builds it is made to be seen by whoever
+// reads it by mistake: bytes 0xFF, which are NaN.
 //
 // Copies share the elements, as those of Tensor do. Concurrent reads are safe; a writer needs the
 // tensor, and any executor bound to it, to itself.
@@ -18,6 +19,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/debug.h"
 #include "layout/layout.h"
 #include "ops/type.h"
 #include "runtime/box.h"
@@ -57,10 +59,13 @@ class DTensor {
   std::shared_ptr<void> storage_;
 };
 
-// Cuts `host` into the blocks of `to`. Error: its type is another.
-absl::Status Pack(const Tensor& host, DTensor& to);
+// Cuts `host` into the blocks of `to`, and fills their padding if asked to. Error: its type is another.
+absl::Status Pack(const Tensor& host, DTensor& to, bool poison_padding = kDebugBuild);
 
 // The whole tensor. With check_replicas, error: two instances of one block differ in a bit.
-absl::StatusOr<Tensor> Unpack(const DTensor& from, bool check_replicas = false);
+absl::StatusOr<Tensor> Unpack(const DTensor& from, bool check_replicas = kDebugBuild);
+
+// Fills what is in no block with bytes 0xFF: NaN, -1. Allocates nothing up to rank 4.
+void PoisonPadding(DTensor& tensor);
 
 }  // namespace meshwork

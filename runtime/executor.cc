@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <cstring>
-#include <functional>
+#include <optional>
+#include <tuple>
 #include <utility>
 
 #include "base/status.h"
-#include "base/suggest.h"
-#include "fmt/ranges.h"
+#include "runtime/binding.h"
 #include "runtime/local_program.h"
 
 namespace meshwork {
@@ -53,7 +53,8 @@ absl::Status Executor::Prepare(std::map<std::string, DTensor>& variables) {
     instances[a] = variables_[a].instances();
     memory_.variable_bytes += variables_[a].bytes();
   }
-  ASSIGN_OR_RETURN(schedule_, MakeSchedule(graph_, instances, pool_.num_workers(), options_.share));
+  ASSIGN_OR_RETURN(schedule_, MakeSchedule(graph_, instances, pool_.num_workers(), options_.share,
+                                           options_.check_replicas));
   addresses_.resize(schedule_.buffers.size(), nullptr);
   feed_buffers_.resize(graph_.arguments().size());
   output_buffers_.resize(graph_.outputs().size());
@@ -63,15 +64,15 @@ absl::Status Executor::Prepare(std::map<std::string, DTensor>& variables) {
     if (place.kind == Place::Kind::kOutput) output_buffers_[place.index] = static_cast<BufferId>(b);
   }
   AllocateArenas();
-  call_args_.resize(schedule_.num_workers);
-  statuses_.resize(schedule_.num_workers);
+  workers_.resize(schedule_.num_workers);
   for (const Instruction& instruction : schedule_.instructions) {
-    for (CallArgs& args : call_args_) {
-      args.in.resize(std::max<size_t>(args.in.size(), instruction.num_in));
-      args.out.resize(std::max<size_t>(args.out.size(), instruction.num_out));
+    for (WorkerState& worker : workers_) {
+      worker.in.resize(std::max<size_t>(worker.in.size(), instruction.num_in));
+      worker.out.resize(std::max<size_t>(worker.out.size(), instruction.num_out));
     }
   }
   RETURN_IF_ERROR(PrepareCollectives());
+  if (options_.profile) profiler_ = std::make_unique<Profiler>(graph_, schedule_);
   for (size_t a = 0; a < variables_.size(); ++a)
     if (variables_[a].valid()) variables.emplace(graph_.argument_name(static_cast<int>(a)), variables_[a]);
   return absl::OkStatus();
@@ -113,83 +114,64 @@ absl::Status Executor::PrepareCollectives() {
   return absl::OkStatus();
 }
 
-std::string Executor::Signature() const {
-  std::vector<std::string> inputs;
-  for (const Argument& argument : graph_.arguments()) {
-    if (argument.is_variable) continue;
-    const ValueInfo& info = graph_.value(argument.value);
-    inputs.push_back(fmt::format("{}: {}", info.name, info.global.ToString()));
+absl::StatusOr<BoundStep> Executor::Bind(std::map<std::string, Tensor> feeds,
+                                         std::map<std::string, Tensor> outputs) {
+  RETURN_IF_ERROR(CheckFeeds(graph_, feeds));
+  RETURN_IF_ERROR(CheckOutputs(graph_, feeds, outputs));
+  BoundStep bound(*this);
+  bound.feeds_ = std::move(feeds);
+  bound.outputs_ = std::move(outputs);
+  bound.feed_addresses_.resize(graph_.arguments().size(), nullptr);
+  bound.output_addresses_.resize(graph_.outputs().size(), nullptr);
+  for (size_t a = 0; a < bound.feed_addresses_.size(); ++a) {
+    if (graph_.arguments()[a].is_variable) continue;
+    Tensor& feed = bound.feeds_.at(graph_.argument_name(static_cast<int>(a)));
+    bound.feed_addresses_[a] = static_cast<std::byte*>(feed.raw());
   }
-  return fmt::format("{}({})", graph_.name, fmt::join(inputs, ", "));
+  for (size_t o = 0; o < bound.output_addresses_.size(); ++o) {
+    const auto output = bound.outputs_.find(OutputName(graph_, static_cast<int>(o)));
+    if (output == bound.outputs_.end()) continue;
+    bound.output_addresses_[o] = static_cast<std::byte*>(output->second.raw());
+  }
+  return bound;
 }
 
-absl::Status Executor::CheckFeeds(const std::map<std::string, Tensor>& feeds) const {
-  for (const auto& [name, tensor] : feeds) {
-    const int a = graph_.FindArgument(name);
-    if (a >= 0 && !graph_.arguments()[a].is_variable) continue;
-    if (a >= 0) {
-      return InvalidArgument(
-          "Run: feed \"{}\" is a variable; the program keeps its value; set it between steps (Session::Set, "
-          "or Pack).",
-          name);
-    }
-    std::vector<std::string> inputs;
-    for (size_t i = 0; i < graph_.arguments().size(); ++i)
-      if (!graph_.arguments()[i].is_variable) inputs.push_back(graph_.argument_name(static_cast<int>(i)));
-    std::string hint = DidYouMean(name, inputs);
-    return InvalidArgument("Run: feed \"{}\" is no input of {}{}", name, Signature(),
-                           hint.empty() ? "." : hint);
-  }
-  for (const Argument& argument : graph_.arguments()) {
-    if (argument.is_variable) continue;
-    const ValueInfo& info = graph_.value(argument.value);
-    const auto it = feeds.find(info.name);
-    if (it == feeds.end()) {
-      return InvalidArgument("Run: feed \"{}\" is missing; {} takes every input at every step.", info.name,
-                             Signature());
-    }
-    const Type& type = it->second.type();
-    if (!it->second.valid()) {
-      return InvalidArgument("Run: feed \"{}\" is a Tensor without elements; the program takes {}.",
-                             info.name, info.global.ToString());
-    }
-    if (type.shape != info.global.shape) {
-      return InvalidArgument(
-          "Run: feed \"{}\" is {}; the program takes {}, compile it for this shape or feed that one.",
-          info.name, type.ToString(), info.global.ToString());
-    }
-    if (type.dtype != info.global.dtype) {
-      return InvalidArgument(
-          "Run: feed \"{}\" is {}; the program takes {}, convert it or cast inside the program.", info.name,
-          type.ToString(), info.global.ToString());
-    }
-  }
-  return absl::OkStatus();
+std::map<std::string, Tensor> Executor::NewOutputs() const {
+  std::map<std::string, Tensor> outputs;
+  for (size_t o = 0; o < graph_.outputs().size(); ++o)
+    outputs[OutputName(graph_, static_cast<int>(o))] = Tensor(graph_.value(graph_.outputs()[o].value).global);
+  return outputs;
 }
 
 absl::Status Executor::Run(const std::map<std::string, Tensor>& feeds,
                            std::map<std::string, Tensor>* outputs) {
-  RETURN_IF_ERROR(CheckFeeds(feeds));
-  for (size_t a = 0; a < feed_buffers_.size(); ++a) {
-    if (graph_.arguments()[a].is_variable) continue;
-    // Feeds are read, never written: no instruction has one of these buffers as its target.
-    const void* host = feeds.at(graph_.argument_name(static_cast<int>(a))).raw();
-    auto* base = static_cast<std::byte*>(const_cast<void*>(host));
-    for (BufferId b : feed_buffers_[a]) addresses_[b] = base + schedule_.buffers[b].place.offset;
-  }
   std::map<std::string, Tensor> results;
-  for (size_t o = 0; o < output_buffers_.size() && outputs != nullptr; ++o) {
-    Tensor& result = results[OutputName(graph_, static_cast<int>(o))];
-    result = Tensor(graph_.value(graph_.outputs()[o].value).global);
-    addresses_[output_buffers_[o]] = static_cast<std::byte*>(result.raw());
-  }
-  if (options_.poison_padding) Poison();
-  const bool unpack = outputs != nullptr;
-  std::fill(statuses_.begin(), statuses_.end(), absl::OkStatus());
-  pool_.Run([this, unpack](int worker) { RunWorker(worker, unpack); });
-  for (const absl::Status& status : statuses_) RETURN_IF_ERROR(status);
+  if (outputs != nullptr) results = NewOutputs();
+  ASSIGN_OR_RETURN(BoundStep bound, Bind(feeds, results));
+  RETURN_IF_ERROR(bound.Run());
   if (outputs != nullptr) *outputs = std::move(results);
   return absl::OkStatus();
+}
+
+absl::Status BoundStep::Run() { return executor_->RunBound(*this); }
+
+absl::Status Executor::RunBound(const BoundStep& bound) {
+  // Feeds are read, never written: no instruction has one of these buffers as its target.
+  for (size_t a = 0; a < feed_buffers_.size(); ++a)
+    for (BufferId b : feed_buffers_[a])
+      addresses_[b] = bound.feed_addresses_[a] + schedule_.buffers[b].place.offset;
+  for (size_t o = 0; o < output_buffers_.size(); ++o)
+    addresses_[output_buffers_[o]] = bound.output_addresses_[o];
+  if (options_.poison_padding) Poison();
+  for (WorkerState& worker : workers_) {
+    worker.status = absl::OkStatus();
+    worker.instruction = worker.item = -1;
+  }
+  const Profiler::Clock::time_point start =
+      profiler_ == nullptr ? Profiler::Clock::time_point() : Profiler::Clock::now();
+  pool_.Run([this](int worker) { RunWorker(worker); });
+  if (profiler_ != nullptr) profiler_->EndStep(start);
+  return StepStatus();
 }
 
 void Executor::Poison() {
@@ -197,36 +179,93 @@ void Executor::Poison() {
   for (int w = 0; w < schedule_.num_workers; ++w)
     std::memset(arenas_[w].get(), kNan, static_cast<size_t>(schedule_.private_bytes[w]));
   std::memset(arenas_.back().get(), kNan, static_cast<size_t>(schedule_.shared_bytes));
+  for (DTensor& variable : variables_)
+    if (variable.valid()) PoisonPadding(variable);
 }
 
-void Executor::RunWorker(int worker, bool unpack) {
+void Executor::RunWorker(int worker) {
+  Profiler::Lane* const lane = profiler_ == nullptr ? nullptr : &profiler_->lane(worker);
+  if (lane != nullptr) lane->Start();
   for (size_t i = 0; i < schedule_.instructions.size(); ++i) {
-    const Instruction& instruction = schedule_.instructions[i];
-    if (instruction.barrier) pool_.barrier().Wait();
-    switch (instruction.kind) {
-      case Instruction::Kind::kKernel: RunKernel(instruction, worker); break;
-      case Instruction::Kind::kCollective:
-        collectives_[i]->Start(worker);
-        if (absl::Status status = collectives_[i]->Wait(worker); !status.ok()) {
-          // The others get the same reason; all go on to the end, for they meet at barriers.
-          communicator_->Abort(status);
-          if (statuses_[worker].ok()) statuses_[worker] = std::move(status);
-        }
-        break;
-      case Instruction::Kind::kUnpack:
-        if (!unpack) break;
-        [[fallthrough]];
-      case Instruction::Kind::kPack:
-      case Instruction::Kind::kAssign:
-        RunTransfers(instruction.transfers, instruction.slices[worker], addresses_);
-        break;
+    if (schedule_.instructions[i].barrier) {
+      pool_.barrier().Wait();
+      if (lane != nullptr) lane->Waited();
     }
+    const bool ran = RunInstruction(i, worker);
+    if (lane != nullptr && ran) lane->Ran(i);
   }
+}
+
+bool Executor::RunInstruction(size_t i, int worker) {
+  const Instruction& instruction = schedule_.instructions[i];
+  switch (instruction.kind) {
+    case Instruction::Kind::kKernel: RunKernel(instruction, worker); break;
+    case Instruction::Kind::kCollective: RunCollective(i, worker); break;
+    case Instruction::Kind::kCompare: Compare(i, worker); break;
+    case Instruction::Kind::kUnpack:
+      if (!instruction.transfers.empty() && addresses_[instruction.transfers[0].to] == nullptr) return false;
+      [[fallthrough]];
+    case Instruction::Kind::kPack:
+    case Instruction::Kind::kAssign:
+      RunTransfers(instruction.transfers, instruction.slices[worker], addresses_);
+      break;
+  }
+  return true;
+}
+
+void Executor::RunCollective(size_t i, int worker) {
+  collectives_[i]->Start(worker);
+  absl::Status status = collectives_[i]->Wait(worker);
+  if (status.ok()) return;
+  // The others get the same reason; all go on to the end, for they meet at barriers.
+  communicator_->Abort(status);
+  if (workers_[worker].status.ok()) workers_[worker].status = std::move(status);
+}
+
+void Executor::Compare(size_t i, int worker) {
+  WorkerState& state = workers_[worker];
+  const Instruction& instruction = schedule_.instructions[i];
+  for (const Slice& slice : instruction.slices[worker]) {
+    if (state.instruction >= 0) return;
+    const Transfer& transfer = instruction.transfers[slice.item];
+    const std::optional<Difference> difference =
+        FindDifference(transfer.box, slice.begin, slice.end, DTypeSize(transfer.dtype),
+                       addresses_[transfer.from[0]], addresses_[transfer.from[1]]);
+    if (!difference.has_value()) continue;
+    state.instruction = static_cast<int>(i);
+    state.item = slice.item;
+    state.difference = *difference;
+  }
+}
+
+// The error of the step that has run: the communicator's, or the first difference in program order.
+absl::Status Executor::StepStatus() const {
+  const WorkerState* first = nullptr;
+  const auto place = [](const WorkerState& w) {
+    return std::tuple(w.instruction, w.item, w.difference.offset);
+  };
+  for (const WorkerState& worker : workers_) {
+    RETURN_IF_ERROR(worker.status);
+    if (worker.instruction >= 0 && (first == nullptr || place(worker) < place(*first))) first = &worker;
+  }
+  if (first == nullptr) return absl::OkStatus();
+  const Instruction& instruction = schedule_.instructions[first->instruction];
+  const ValueInfo& info = graph_.value(instruction.value);
+  const auto [a, b] = instruction.replicas[first->item];
+  return DifferenceError("Run: " + instruction.subject, info.global, *info.layout, a, b, first->difference);
+}
+
+meshwork::Profile Executor::Profile() const {
+  return profiler_ == nullptr ? meshwork::Profile() : profiler_->Read();
+}
+
+void Executor::ClearProfile() {
+  if (profiler_ != nullptr) profiler_->Clear();
 }
 
 void Executor::RunKernel(const Instruction& instruction, int worker) {
   const int num_in = instruction.num_in, num_out = instruction.num_out;
-  CallArgs& call = call_args_[worker];
+  WorkerState& call = workers_[worker];
   const bool blocks_per_item = instruction.blocks.size() == instruction.buffers.size();
   for (const WorkSlice& slice : instruction.slices[worker]) {
     const size_t first = static_cast<size_t>(slice.item) * (num_in + num_out);

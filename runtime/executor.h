@@ -8,8 +8,16 @@
 //   std::map<std::string, Tensor> outputs;
 //   RETURN_IF_ERROR(step->Run({{"x", images}, {"y", labels}}, &outputs));   // outputs.at("loss")
 //
-// All planning is done by Create (see runtime/schedule.h): Run allocates the output tensors and
-// nothing else. Devices are driven in lockstep by the workers of the pool; what is the same on
+// Where the same memory is fed again and again, a step is bound to it once, and then allocates nothing:
+//
+//   ASSIGN_OR_RETURN(BoundStep bound, step->Bind({{"x", images}, {"y", labels}}, step->NewOutputs()));
+//   for (…) {
+//     …write the next batch into images and labels…
+//     RETURN_IF_ERROR(bound.Run());                     // bound.outputs().at("loss")
+//   }
+//
+// All planning is done by Create (see runtime/schedule.h). What a kernel library allocates inside a kernel is
+// its own affair. Devices are driven in lockstep by the workers of the pool; what is the same on
 // several devices is stored and computed once. The numbers depend on the program and its mesh
 // alone, never on the number of workers or on sharing.
 //
@@ -26,9 +34,12 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/debug.h"
 #include "ops/program.h"
 #include "runtime/communicator.h"
 #include "runtime/dtensor.h"
+#include "runtime/profile.h"
+#include "runtime/replicas.h"
 #include "runtime/schedule.h"
 #include "runtime/tensor.h"
 #include "runtime/worker_pool.h"
@@ -38,9 +49,15 @@ namespace meshwork {
 struct ExecutorOptions {
   // One instance of what is the same on several devices; otherwise one per device, for comparison.
   bool share = true;
-  // Fill all temporary memory with NaN (bytes 0xFF) before each step: what is in padding, or left
-  // over from another value, then shows if anything reads it.
-  bool poison_padding = false;
+  // Fill all temporary memory, and the padding of variables, with NaN (bytes 0xFF) before each step: what is
+  // in padding, or left over from another value, then shows if anything reads it.
+  bool poison_padding = kDebugBuild;
+  // Compare what becomes an output or a variable's new value wherever its layout says that devices hold the
+  // same and each has its own (see runtime/replicas.h). With share=true that is only what the program does
+  // not prove to be the same.
+  bool check_replicas = kDebugBuild;
+  // Measure every instruction of every step; see Profile().
+  bool profile = false;
 };
 
 // What a program needs here, all devices together. Arguments that are host tensors do not count.
@@ -50,6 +67,28 @@ struct ExecutorMemory {
   int64_t variable_bytes = 0;  // bound variables, also if other executors share them
   int num_barriers = 0;        // per step
   int num_instructions = 0;    // per step
+};
+
+class Executor;
+
+// A step with the memory that it reads and writes, which it keeps alive. Made by Executor::Bind; the
+// executor must outlive it. One step of an executor runs at a time, bound or not.
+class BoundStep {
+ public:
+  // One step, on what the fed tensors hold now. Allocates nothing unless it fails. Errors, after which the
+  // variables are undefined: one of the communicator; replicas that differ.
+  absl::Status Run();
+  // By name; written anew by each step.
+  const std::map<std::string, Tensor>& outputs() const { return outputs_; }
+
+ private:
+  friend class Executor;
+  explicit BoundStep(Executor& executor) : executor_(&executor) {}
+
+  Executor* executor_;
+  std::map<std::string, Tensor> feeds_, outputs_;
+  std::vector<std::byte*> feed_addresses_;    // per argument; null for variables
+  std::vector<std::byte*> output_addresses_;  // per output; null where it is not asked for
 };
 
 class Executor {
@@ -63,20 +102,36 @@ class Executor {
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;
 
-  // One step. `feeds`: a tensor per input. `outputs`, if not null, is replaced by a fresh tensor per
-  // output. Fed tensors are only read, and only during the call.
-  // Errors found before anything runs: a feed that is missing, unknown, or of another type. An error
-  // of the communicator leaves the variables undefined.
+  // A step on this memory. `feeds`: a tensor per input; they are only read, and only during steps.
+  // `outputs`: those that are wanted, all apart from each other and from the feeds.
+  // Errors: a feed that is missing, unknown, or of another type; an output that is unknown, of another type,
+  // or not apart.
+  absl::StatusOr<BoundStep> Bind(std::map<std::string, Tensor> feeds, std::map<std::string, Tensor> outputs);
+  // A fresh tensor per output.
+  std::map<std::string, Tensor> NewOutputs() const;
+
+  // One step, bound to these feeds and, if `outputs` is not null, to NewOutputs(), which replace what is in
+  // it. Errors: those of Bind, found before anything runs, and of BoundStep::Run.
   absl::Status Run(const std::map<std::string, Tensor>& feeds, std::map<std::string, Tensor>* outputs);
+
+  // What the steps took since Create or ClearProfile; without steps unless options.profile.
+  meshwork::Profile Profile() const;
+  void ClearProfile();
 
   const ExecutorMemory& memory() const { return memory_; }
   const Schedule& schedule() const { return schedule_; }
 
  private:
-  // Room for one kernel call's pointers.
-  struct alignas(64) CallArgs {
-    std::vector<const void*> in;
+  friend class BoundStep;
+
+  // What a worker needs of its own during a step.
+  struct alignas(64) WorkerState {
+    std::vector<const void*> in;  // room for one kernel call's pointers
     std::vector<void*> out;
+    absl::Status status;  // the first error of the communicator
+    // The first replicas found to differ: instruction, item, and where; -1: none.
+    int instruction = -1, item = -1;
+    Difference difference;
   };
 
   Executor(const Program& program, WorkerPool& pool, const ExecutorOptions& options);
@@ -85,11 +140,15 @@ class Executor {
   void AllocateArenas();
   absl::Status PrepareCollectives();
 
-  absl::Status CheckFeeds(const std::map<std::string, Tensor>& feeds) const;
-  std::string Signature() const;  // "step(x: f32[128,784], y: i32[128])", the inputs
+  absl::Status RunBound(const BoundStep& bound);
   void Poison();
-  void RunWorker(int worker, bool unpack);
+  void RunWorker(int worker);
+  // False if there is nothing to do: the output is not asked for.
+  bool RunInstruction(size_t i, int worker);
   void RunKernel(const Instruction& instruction, int worker);
+  void RunCollective(size_t i, int worker);
+  void Compare(size_t i, int worker);
+  absl::Status StepStatus() const;
 
   Graph graph_;
   WorkerPool& pool_;
@@ -103,8 +162,8 @@ class Executor {
   std::vector<BufferId> output_buffers_;             // per output
   std::unique_ptr<Communicator> communicator_;
   std::vector<std::unique_ptr<Collective>> collectives_;  // per instruction, null for other kinds
-  std::vector<CallArgs> call_args_;                       // per worker
-  std::vector<absl::Status> statuses_;                    // per worker, of the step under way
+  std::vector<WorkerState> workers_;
+  std::unique_ptr<Profiler> profiler_;  // null unless options.profile
 };
 
 }  // namespace meshwork

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "base/status.h"
 #include "ops/row.h"
+#include "runtime/local_program.h"
 #include "runtime/placement.h"
 
 namespace meshwork {
@@ -22,8 +24,12 @@ struct Use {
 
 class ScheduleBuilder {
  public:
-  ScheduleBuilder(const Graph& local, const std::vector<InstanceMap>& variables, int workers, bool share)
-      : local_(local), values_(local.values().size()), uses_(local.values().size()) {
+  ScheduleBuilder(const Graph& local, const std::vector<InstanceMap>& variables, int workers, bool share,
+                  bool check_replicas)
+      : local_(local),
+        check_replicas_(check_replicas),
+        values_(local.values().size()),
+        uses_(local.values().size()) {
     schedule_.num_workers = workers;
     FindInstances(variables, share);
     FindUses();
@@ -150,7 +156,9 @@ class ScheduleBuilder {
       transfers.push_back(std::move(transfer));
       devices.push_back(device);
     }
-    if (!transfers.empty()) AddTransfers({.kind = Instruction::Kind::kPack}, std::move(transfers), devices);
+    if (transfers.empty()) return;
+    AddTransfers({.kind = Instruction::Kind::kPack, .subject = fmt::format("input \"{}\"", info.name)},
+                 std::move(transfers), devices);
   }
 
   // Bytes into the host tensor at which `device`'s block lies, if it is full and contiguous there.
@@ -269,24 +277,47 @@ class ScheduleBuilder {
   }
 
   std::vector<WorkItem> KernelItems(const Node& node, const InstanceMap& instances, int64_t units) const {
-    const std::vector<Type> operands = TypesOf(local_, node.operands),
-                            results = TypesOf(local_, node.results);
-    double flops = 0;
-    for (const Type& result : results) flops += static_cast<double>(result.num_elements());
-    if (node.row->flops != nullptr) flops = node.row->flops({operands, results, node.attrs});
-    for (const Type& operand : operands) flops += static_cast<double>(operand.num_elements());
+    double cost = FlopsOf(local_, node);
+    for (ValueId id : node.operands) cost += static_cast<double>(local_.value(id).type.num_elements());
     // Cuts between elements keep cache lines apart.
     const int64_t multiple = units >= 64 * schedule_.num_workers ? 16 : 1;
     std::vector<WorkItem> items;
     for (int64_t i = 0; i < instances.count(); ++i)
-      items.push_back({OwnerOf(instances.Representative(i)), units, std::max(flops, 1.0), multiple});
+      items.push_back({OwnerOf(instances.Representative(i)), units, std::max(cost, 1.0), multiple});
     return items;
   }
 
   // ---- The end of the step.
 
+  // Compares the instances of a value that its layout says are the same, at most once.
+  void AddComparison(std::string subject, ValueId id) {
+    if (!check_replicas_ || !compared_.insert(id).second) return;
+    const ValueBuffers& value = values_[id];
+    const AxisSet sharded = local_.value(id).layout->ShardedAxes();
+    const InstanceMap blocks(local_.mesh(), sharded),
+        all(local_.mesh(), sharded.Union(value.instances.axes()));
+    Instruction instruction{.kind = Instruction::Kind::kCompare, .subject = std::move(subject), .value = id};
+    std::vector<Transfer> transfers;
+    std::vector<int64_t> devices;
+    for (int64_t i = 0; i < all.count(); ++i) {
+      const int64_t device = all.Representative(i), first = blocks.Representative(blocks.Of(device));
+      if (value.Of(first) == value.Of(device)) continue;
+      Transfer transfer;
+      transfer.box = BoxCopy(BlockOf(id, device), BoxOf(id, device), BoxOf(id, device));
+      transfer.dtype = local_.value(id).type.dtype;
+      transfer.from = {value.Of(first), value.Of(device)};
+      if (transfer.box.elements() == 0) continue;
+      transfers.push_back(std::move(transfer));
+      devices.push_back(device);
+      instruction.replicas.emplace_back(first, device);
+    }
+    if (!transfers.empty()) AddTransfers(std::move(instruction), std::move(transfers), devices);
+  }
+
   void AddOutput(int o) {
     const ValueId id = local_.outputs()[o].value;
+    const std::string subject = fmt::format("output \"{}\"", OutputName(local_, o));
+    AddComparison(subject, id);
     const ValueInfo& info = local_.value(id);
     const BufferId host = NewBuffers(1, info.global.bytes());
     schedule_.buffers[host].place = {Place::Kind::kOutput, o, 0};
@@ -305,11 +336,11 @@ class ScheduleBuilder {
       transfers.push_back(std::move(transfer));
       devices.push_back(device);
     }
-    AddTransfers({.kind = Instruction::Kind::kUnpack}, std::move(transfers), devices);
+    AddTransfers({.kind = Instruction::Kind::kUnpack, .subject = subject}, std::move(transfers), devices);
   }
 
   // Copies one value's buffers to another's, instance by instance of the target.
-  void AddCopy(ValueId from_id, const ValueBuffers& from, const ValueBuffers& to) {
+  void AddCopy(std::string subject, ValueId from_id, const ValueBuffers& from, const ValueBuffers& to) {
     std::vector<Transfer> transfers;
     std::vector<int64_t> devices;
     for (int64_t i = 0; i < to.instances.count(); ++i) {
@@ -321,7 +352,8 @@ class ScheduleBuilder {
       transfer.to = to.Of(devices.back());
       transfers.push_back(std::move(transfer));
     }
-    AddTransfers({.kind = Instruction::Kind::kAssign}, std::move(transfers), devices);
+    AddTransfers({.kind = Instruction::Kind::kAssign, .subject = std::move(subject)}, std::move(transfers),
+                 devices);
   }
 
   bool IsUpdated(ValueId variable) const {
@@ -330,9 +362,14 @@ class ScheduleBuilder {
     });
   }
 
+  std::string SubjectOf(const VariableUpdate& update) const {
+    return fmt::format("variable \"{}\"", local_.argument_name(update.argument));
+  }
+
   // Updates that were not written in place. What one of them overwrites and another still needs (two
   // variables that swap) is set aside first.
   void AddAssignments() {
+    for (const VariableUpdate& update : local_.updates()) AddComparison(SubjectOf(update), update.value);
     std::vector<std::pair<ValueId, ValueBuffers>> sources;  // per update
     for (const VariableUpdate& update : local_.updates()) {
       sources.emplace_back(update.value, values_[update.value]);
@@ -340,17 +377,19 @@ class ScheduleBuilder {
       if (update.value == target || !IsUpdated(update.value)) continue;
       ValueBuffers aside = values_[update.value];
       aside.first = NewStorage(aside.instances.count(), BytesOf(update.value));
-      AddCopy(update.value, values_[update.value], aside);
+      AddCopy(SubjectOf(update), update.value, values_[update.value], aside);
       sources.back().second = aside;
     }
     for (size_t u = 0; u < sources.size(); ++u) {
       const ValueBuffers& target = values_[local_.arguments()[local_.updates()[u].argument].value];
       const bool in_place = sources[u].second.first == target.first;
-      if (!in_place) AddCopy(sources[u].first, sources[u].second, target);
+      if (!in_place) AddCopy(SubjectOf(local_.updates()[u]), sources[u].first, sources[u].second, target);
     }
   }
 
   const Graph& local_;
+  const bool check_replicas_;
+  std::set<ValueId> compared_;
   std::vector<ValueBuffers> values_;  // per value
   std::vector<Use> uses_;
   Schedule schedule_;
@@ -358,9 +397,18 @@ class ScheduleBuilder {
 
 }  // namespace
 
+double FlopsOf(const Graph& local, const Node& node) {
+  const std::vector<Type> operands = TypesOf(local, node.operands), results = TypesOf(local, node.results);
+  if (node.row->flops != nullptr) return node.row->flops({operands, results, node.attrs});
+  double elements = 0;
+  for (const Type& result : results) elements += static_cast<double>(result.num_elements());
+  return elements;
+}
+
 absl::StatusOr<Schedule> MakeSchedule(const Graph& local, const std::vector<InstanceMap>& variables,
-                                      int workers, bool share) {
-  ASSIGN_OR_RETURN(Schedule schedule, ScheduleBuilder(local, variables, workers, share).Build());
+                                      int workers, bool share, bool check_replicas) {
+  ASSIGN_OR_RETURN(Schedule schedule,
+                   ScheduleBuilder(local, variables, workers, share, check_replicas).Build());
   PlaceBarriers(schedule);
   PlaceBuffers(schedule);
   const absl::Status checked = CheckSchedule(schedule);

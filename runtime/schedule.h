@@ -9,13 +9,15 @@
 // device: device d of D belongs to worker floor(d·W/D). Where that would leave workers idle, and
 // the node is worth it and can be cut, every worker does a part. Nothing here changes a number.
 //
-// A step is: inputs that cannot be viewed are packed; the nodes run; outputs are unpacked; variables
-// that could not be written in place are written. Plain data, independent of where memory is.
+// A step is: inputs that cannot be viewed are packed; the nodes run; replicas are compared, if asked for;
+// outputs are unpacked; variables that could not be written in place are written. Plain data, independent of
+// where memory is.
 #pragma once
 
 #include <cstdint>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -56,18 +58,23 @@ struct Storage {
 };
 
 struct Instruction {
-  enum class Kind { kKernel, kCollective, kPack, kUnpack, kAssign };
+  enum class Kind { kKernel, kCollective, kPack, kUnpack, kAssign, kCompare };
   Kind kind = Kind::kKernel;
   int node = -1;         // index into the graph's nodes, or -1
   bool barrier = false;  // all workers meet before it
+  // What a step without a node works for: input "x", output "loss", variable "w".
+  std::string subject = {};
   // kKernel: item i runs the kernel on buffers[i·(in+out)…], operands first, then results.
   Kernel kernel = {};
   int num_in = 0, num_out = 0;
   std::vector<BufferId> buffers = {};
   // Per buffer of each item if the row reads its blocks; otherwise those of one item: every buffer whole.
   std::vector<Block> blocks = {};
-  // Other kinds: item i is transfers[i].
+  // Other kinds: item i is transfers[i]. kCompare writes nothing: it reads the two buffers `from` of replicas
+  // of `value`, which the two devices replicas[i] hold.
   std::vector<Transfer> transfers = {};
+  ValueId value = kNoValue;
+  std::vector<std::pair<int64_t, int64_t>> replicas = {};
   // Per worker.
   std::vector<std::vector<WorkSlice>> slices = {};
 
@@ -87,10 +94,14 @@ struct Schedule {
 };
 
 // The whole of planning, checked. `variables`: per argument, the instances of its state; ignored for
-// inputs. Errors: a collective that does not fit its layouts.
+// inputs. With check_replicas, what outputs and variables get is compared wherever a layout says that it
+// is the same and it is stored more than once. Errors: a collective that does not fit its layouts.
 // REQUIRES: CheckLocalProgram(local).
 absl::StatusOr<Schedule> MakeSchedule(const Graph& local, const std::vector<InstanceMap>& variables,
-                                      int workers, bool share);
+                                      int workers, bool share, bool check_replicas = false);
+
+// Floating-point operations of a kernel on one device: as its row counts, otherwise one per result element.
+double FlopsOf(const Graph& local, const Node& node);
 
 // One piece of work for AssignWork: who does it unless it is cut, how far it can be cut, how long it
 // takes (in floating-point operations, roughly), and what a cut must be a multiple of.
@@ -112,7 +123,7 @@ void Instruction::ForAccesses(int item, F&& f) const {
     return;
   }
   for (BufferId from : transfers[item].from) f(from, false);
-  f(transfers[item].to, true);
+  if (kind != Kind::kCompare) f(transfers[item].to, true);
 }
 
 }  // namespace meshwork

@@ -106,15 +106,21 @@ struct Session::Impl {
     return fed == 0 ? full : fed;
   }
 
-  absl::StatusOr<StepResult> Run(const Feeds& feeds, bool update) {
+  // The executor for feeds of this size, compiled when they first come.
+  absl::StatusOr<Executor*> ExecutorFor(const Feeds& feeds, bool update) {
     const int64_t full = BatchSize(), rows = FedBatch(feeds);
     auto entry = ready.find({rows, update});
     if (entry == ready.end()) {
       ASSIGN_OR_RETURN(Ready made, Make(full, rows, update));
       entry = ready.emplace(std::pair(rows, update), std::move(made)).first;
     }
+    return entry->second.executor.get();
+  }
+
+  absl::StatusOr<StepResult> Run(const Feeds& feeds, bool update) {
+    ASSIGN_OR_RETURN(Executor* const executor, ExecutorFor(feeds, update));
     std::map<std::string, Tensor> outputs;
-    RETURN_IF_ERROR(entry->second.executor->Run(feeds, &outputs));
+    RETURN_IF_ERROR(executor->Run(feeds, &outputs));
     return StepResult(std::move(outputs));
   }
 
@@ -165,16 +171,23 @@ absl::StatusOr<StepResult> Session::Evaluate(const Feeds& feeds) {
   return impl_->Run(feeds, /*update=*/false);
 }
 
+absl::StatusOr<BoundStep> Session::Bind(const Feeds& feeds) {
+  ASSIGN_OR_RETURN(Executor* const executor, impl_->ExecutorFor(feeds, /*update=*/true));
+  return executor->Bind(feeds, executor->NewOutputs());
+}
+
 absl::StatusOr<Tensor> Session::Get(std::string_view variable) const {
   const auto found = impl_->variables.find(std::string(variable));
   if (found == impl_->variables.end()) return NoSuch("variable", variable, impl_->variables);
-  return Unpack(found->second);
+  absl::StatusOr<Tensor> value = Unpack(found->second, impl_->options.executor.check_replicas);
+  return value.ok() ? value : Annotate(value.status(), fmt::format("variable \"{}\": ", variable));
 }
 
 absl::Status Session::Set(std::string_view variable, const Tensor& value) {
   const auto found = impl_->variables.find(std::string(variable));
   if (found == impl_->variables.end()) return NoSuch("variable", variable, impl_->variables);
-  return Annotate(Pack(value, found->second), fmt::format("variable \"{}\": ", variable));
+  return Annotate(Pack(value, found->second, impl_->options.executor.poison_padding),
+                  fmt::format("variable \"{}\": ", variable));
 }
 
 std::vector<std::string> Session::variable_names() const {
@@ -199,6 +212,10 @@ std::string Session::Explain() const {
                                               ExplainCollectives(body));
   if (program().conflicts.empty()) return text;
   return fmt::format("{}layouts that disagree:\n  {}\n", text, fmt::join(program().conflicts, "\n  "));
+}
+
+meshwork::Profile Session::Profile() const {
+  return impl_->ready.at({impl_->BatchSize(), true}).executor->Profile();
 }
 
 }  // namespace meshwork

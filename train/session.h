@@ -22,6 +22,7 @@
 #include "ops/graph.h"
 #include "ops/program.h"
 #include "runtime/executor.h"
+#include "runtime/profile.h"
 #include "runtime/tensor.h"
 #include "spmd/compile.h"
 
@@ -64,6 +65,10 @@ class Session {
   // The same without updates: only what the outputs need is computed.
   absl::StatusOr<StepResult> Evaluate(const Feeds& feeds);
 
+  // The same as Run, bound to this memory: as often as it is run, on what the feeds hold then, it allocates
+  // nothing. The session must outlive it. Errors: those of Run.
+  absl::StatusOr<BoundStep> Bind(const Feeds& feeds);
+
   // The value of a variable, whole, from whatever layout. Error: there is no such variable.
   absl::StatusOr<Tensor> Get(std::string_view variable) const;
   // Errors: there is no such variable; another type or shape.
@@ -76,6 +81,8 @@ class Session {
   // Every collective of a full step: the user's line, why it is there, bytes; and the ops whose tensors
   // disagree about a layout. Which op gave each tensor its layout is in program().decisions.
   std::string Explain() const;
+  // Where the time of the full steps went (runtime/profile.h), if options.executor.profile asks for it.
+  meshwork::Profile Profile() const;
 
  private:
   struct Impl;

@@ -81,10 +81,51 @@ TEST(DTensorTest, ReplicasThatDisagreeAreFound) {
   reinterpret_cast<float*>(tensor.instance(2))[1] = 7;  // padding may differ
   EXPECT_TRUE(Unpack(tensor, /*check_replicas=*/true).ok());
   reinterpret_cast<float*>(tensor.instance(1))[1] = 2.5;
-  EXPECT_TRUE(Unpack(tensor).ok());
+  EXPECT_TRUE(Unpack(tensor, /*check_replicas=*/false).ok());
   EXPECT_EQ(MessageOf(Unpack(tensor, /*check_replicas=*/true).status()),
-            "Unpack: the replicas of a f32[3] {x} disagree: element 1 of the block [0:2] is 2 on device 0 "
-            "and 2.5 on device 1; the program that wrote it misses a collective.");
+            "Unpack: the tensor is f32[3] {x} on [x=2, y=2], but its replicas differ: element [1] is 2 on "
+            "device 0 (x=0, y=0) and 2.5 on device 1 (x=0, y=1); devices that a layout gives the same block "
+            "must hold the same bits, so the program misses a collective or declares a wrong layout.");
+}
+
+// The bytes of element `i` of a buffer.
+std::vector<uint8_t> BytesAt(const DTensor& tensor, int64_t instance, int64_t i) {
+  const int64_t size = DTypeSize(tensor.type().dtype);
+  const auto* begin = reinterpret_cast<const uint8_t*>(tensor.instance(instance)) + i * size;
+  return {begin, begin + size};
+}
+
+// Whether each element of each buffer is in the block or is padding, found by indices, not by runs.
+TEST(DTensorTest, PackFillsPaddingAndNothingElse) {
+  const Mesh mesh = Mesh::Parse("x=2,y=3").value();
+  for (const char* text : {"{x,y}", "{y,x}", "{(x,y),_}", "{_,(y,x)}", "{_,_}"}) {
+    for (const Shape& shape : {Shape{7, 5}, Shape{1, 2}, Shape{5, 1}, Shape{12, 6}, Shape{0, 3}}) {
+      for (DType dtype : kAllDTypes) {
+        for (bool share : {true, false}) {
+          SCOPED_TRACE(fmt::format("{} {} {}", text, Type{dtype, shape}.ToString(), share));
+          DTensor tensor({dtype, shape}, ParseLayout(mesh, text), share);
+          const Tensor host = Ramp(tensor.type());
+          ASSERT_TRUE(Pack(host, tensor, /*poison_padding=*/true).ok());
+          ASSERT_TRUE(BitwiseEqual(Unpack(tensor, /*check_replicas=*/true).value(), host));
+          const Shape local = tensor.local_type().shape;
+          for (int64_t i = 0; i < tensor.instances().count(); ++i) {
+            const Block block = tensor.block(i);
+            for (int64_t e = 0; e < NumElements(local); ++e) {
+              if (e / local[1] < block[0].size && e % local[1] < block[1].size) continue;
+              const std::vector<uint8_t> bytes = BytesAt(tensor, i, e);
+              ASSERT_EQ(bytes, std::vector<uint8_t>(bytes.size(), 0xFF)) << "instance " << i << " at " << e;
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(DTensorTest, PackLeavesPaddingAloneUnlessAskedTo) {
+  DTensor tensor({F32, {3}}, ParseLayout(Mesh::Parse("x=2").value(), "{x}"));
+  ASSERT_TRUE(Pack(Tensor::From<float>({3}, {1, 2, 3}), tensor, /*poison_padding=*/false).ok());
+  EXPECT_EQ(BytesAt(tensor, 1, 1), std::vector<uint8_t>(4, 0));
 }
 
 }  // namespace

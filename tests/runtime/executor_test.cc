@@ -1,29 +1,12 @@
 #include "runtime/executor.h"
 
-#include <atomic>
 #include <cmath>
-#include <cstdlib>
-#include <new>
 #include <random>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "ops/row.h"
 #include "runtime/programs.h"
-
-// Counts allocations, to show that a step makes none.
-static std::atomic<int64_t> num_allocations = 0;
-
-[[gnu::noinline]] void* operator new(size_t size, const std::nothrow_t&) noexcept {
-  num_allocations.fetch_add(1, std::memory_order_relaxed);
-  return std::malloc(size == 0 ? 1 : size);
-}
-[[gnu::noinline]] void* operator new(size_t size) {
-  if (void* p = operator new(size, std::nothrow)) return p;
-  throw std::bad_alloc();
-}
-[[gnu::noinline]] void operator delete(void* p) noexcept { std::free(p); }
-[[gnu::noinline]] void operator delete(void* p, size_t) noexcept { std::free(p); }
 
 namespace meshwork {
 namespace {
@@ -494,27 +477,50 @@ func step(%e: f32[0,2] of f32[0,2] {x,_}, %s: f64[] {}, %o: f32[1] of f32[2] {x}
   }
 }
 
-TEST(ExecutorTest, AStepAllocatesNothing) {
+// ---- Poison.
+
+TEST(ExecutorTest, PoisonAndComparisonsAreOnInDebugBuildsOnly) {
+  EXPECT_EQ(ExecutorOptions().poison_padding, kDebugBuild);
+  EXPECT_EQ(ExecutorOptions().check_replicas, kDebugBuild);
+  EXPECT_FALSE(ExecutorOptions().profile);
+}
+
+// Sums over a padded dim without a mask: of an input, and of a variable that was never packed.
+TEST(ExecutorTest, PoisonShowsThatPaddingIsRead) {
   const Program program = ParseProgram(R"(mesh [x=4]
-func step(%i: f32[3,300] of f32[10,300] {x,_}, var %w: f32[300] {_}) {
-  %m = mask_padding %i dims=[0] op=sum : f32[3,300] of f32[10,300] {x,_}
-  %p = reduce_sum %m dims=[0] : f32[300] of f32[300] {_ | sum:x}
-  %s = all_reduce %p axes=(x) op=sum : f32[300] of f32[300] {_}
-  %n = add %w, %s : f32[300] of f32[300] {_}
-  %c = shard_slice %n axes=(x) dim=0 : f32[75] of f32[300] {x}
-  %g = all_gather %c axes=(x) dim=0 : f32[300] of f32[300] {_}
-  update %w = %g
+func step(%a: f32[3] of f32[10] {x}, var %w: f32[3] of f32[10] {x}) {
+  %p = reduce_sum %a dims=[0] : f32[] of f32[] {| sum:x}
+  %s = all_reduce %p axes=(x) op=sum : f32[] of f32[] {}
+  %q = reduce_sum %w dims=[0] : f32[] of f32[] {| sum:x}
+  %t = all_reduce %q axes=(x) op=sum : f32[] of f32[] {}
+  return s=%s, t=%t
 })");
-  for (int workers : {1, 3}) {
-    WorkerPool pool(workers);
-    std::map<std::string, DTensor> state;
-    auto executor = Executor::Create(program, pool, {}, &state).value();
-    const Tensors feeds = {{"i", Rough({F32, {10, 300}})}};
-    ASSERT_TRUE(executor->Run(feeds, nullptr).ok());
-    const int64_t before = num_allocations;
-    for (int step = 0; step < 10; ++step) ASSERT_TRUE(executor->Run(feeds, nullptr).ok());
-    EXPECT_EQ(num_allocations - before, 0);
+  for (bool share : {true, false}) {
+    const RunResult poisoned = RunProgram(program, {{"a", Ramp({F32, {10}})}}, {}, {2, share, true});
+    EXPECT_TRUE(std::isnan(poisoned.outputs.at("s").Scalar().value()));
+    EXPECT_TRUE(std::isnan(poisoned.outputs.at("t").Scalar().value()));
   }
+}
+
+TEST(ExecutorTest, PoisonFillsThePaddingOfVariablesBeforeEachStep) {
+  const Program program = ParseProgram(R"(mesh [x=2]
+func step(var %w: i32[2] of i32[3] {x}, var %v: i32[2] of i32[3] {x}) {
+  %c = constant value=5 dtype=i32 shape=[2] : i32[2] of i32[3] {x}
+  update %v = %c
+})");
+  WorkerPool pool(1);
+  std::map<std::string, DTensor> state;
+  auto executor = Executor::Create(program, pool, {.poison_padding = true}, &state).value();
+  const auto padding = [&](const char* name) {
+    return reinterpret_cast<const int32_t*>(state.at(name).instance(1))[1];
+  };
+  ASSERT_TRUE(executor->Run({}, nullptr).ok());
+  EXPECT_EQ(padding("w"), -1);
+  reinterpret_cast<int32_t*>(state.at("w").instance(1))[1] = 7;
+  ASSERT_TRUE(executor->Run({}, nullptr).ok());
+  EXPECT_EQ(padding("w"), -1);
+  EXPECT_THAT(Unpack(state.at("w")).value().values<int32_t>(), ElementsAre(0, 0, 0));
+  EXPECT_THAT(Unpack(state.at("v")).value().values<int32_t>(), ElementsAre(5, 5, 5));
 }
 
 TEST(ExecutorTest, ManyVirtualDevicesRun) {

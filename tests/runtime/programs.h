@@ -47,16 +47,15 @@ struct RunResult {
   ExecutorMemory memory;
 };
 
-// Runs `steps` steps; `initial` fills variables by name, the others are zeros. Replicas of variables
-// are checked to agree.
+// Runs `steps` steps; `initial` fills variables by name, the others are zeros. Replicas are checked to agree.
 inline RunResult RunProgram(const Program& program, const Tensors& feeds, const Tensors& initial,
                             const RunMode& mode, int steps = 1) {
   SCOPED_TRACE(mode.ToString());
   WorkerPool pool(mode.workers);
   std::map<std::string, DTensor> state;
   RunResult result;
-  auto executor =
-      Executor::Create(program, pool, {.share = mode.share, .poison_padding = mode.poison}, &state);
+  auto executor = Executor::Create(
+      program, pool, {.share = mode.share, .poison_padding = mode.poison, .check_replicas = true}, &state);
   if (!executor.ok()) {
     ADD_FAILURE() << MessageOf(executor.status());
     return result;

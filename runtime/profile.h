@@ -1,0 +1,109 @@
+// Profile: where the time of the steps went, instruction by instruction.
+//
+//   auto step = Executor::Create(program, pool, {.profile = true}, &state).value();
+//   …steps…
+//   fmt::print("{}", step->Profile().ToString());
+//
+//   op               where         calls  total ms   share    max ms         rate
+//   matmul           mlp.cc:23       100   412.310  52.1 %   210.870  48.1 GFLOP/s
+//   all_reduce       mlp.cc:31       100    51.772   6.5 %    27.093    31.0 GB/s
+//                    sum over letter k of matmul (mlp.cc:31)
+//   …
+//   waiting          barriers                20.141   2.5 %
+//   other            start and end            9.027   1.1 %
+//   total            2 workers               791.402 100.0 %
+//   100 steps, 3.957 ms each
+//
+// An instruction runs once per step for all devices of the process, each worker doing its part. Its time is
+// counted on every worker: *total* is their sum, *max* that of the worker who spent most. The rate is what
+// all workers did together, by the time of that worker. All times add up to what the workers had: the wall
+// time of the steps, times the workers.
+//
+// What is counted as work: of a kernel, the floating-point operations its row states for the blocks, padding
+// included, where it states none one per result element; of everything else, the bytes read and written in
+// the memory of this process.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "ops/graph.h"
+#include "runtime/schedule.h"
+
+namespace meshwork {
+
+struct ProfileRow {
+  std::string op;     // "matmul"; "pack", "unpack", "assign", "compare" for what belongs to no node
+  std::string where;  // the user's line, "mlp.cc:23"; for what belongs to no node, the tensor, `input "x"`
+  std::string cause = {};  // why the compiler put a collective there
+  int64_t calls = 0;
+  int64_t ns = 0;      // on all workers
+  int64_t max_ns = 0;  // on the worker that spent most
+  double flops = 0;    // in all calls
+  int64_t bytes = 0;   // in all calls
+};
+
+struct Profile {
+  int workers = 0;
+  int64_t steps = 0;
+  int64_t wall_ns = 0;           // of the steps
+  int64_t wait_ns = 0;           // at barriers, on all workers
+  std::vector<ProfileRow> rows;  // in program order
+
+  // What the workers had: wall_ns on each.
+  int64_t total_ns() const { return workers * wall_ns; }
+  // Between the instructions: from the start of the step to a worker's first, from its last to the end.
+  int64_t other_ns() const;
+  // One row per op, in order of their first; `where` says how many instructions. max_ns is the sum of theirs.
+  Profile ByOp() const;
+  // The table above, the longest first; "no steps were profiled" and a newline where there are none.
+  std::string ToString() const;
+};
+
+// Measures the steps of one schedule. Everything is allocated when it is made. Each worker uses its own
+// lane; the other functions are for one thread, between steps.
+class Profiler {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  Profiler(const Graph& local, const Schedule& schedule);
+
+  // What one worker measures: each call ends a lap that began with the one before.
+  class alignas(64) Lane {
+   public:
+    void Start() { last_ = Clock::now(); }
+    void Waited() { wait_ns_ += Lap(); }
+    void Ran(size_t instruction) {
+      ns_[instruction] += Lap();
+      ++calls_[instruction];
+    }
+
+   private:
+    friend class Profiler;
+    int64_t Lap() {
+      const Clock::time_point now = Clock::now();
+      const auto lap = std::chrono::duration_cast<std::chrono::nanoseconds>(now - last_);
+      last_ = now;
+      return lap.count();
+    }
+    Clock::time_point last_;
+    int64_t wait_ns_ = 0;
+    std::vector<int64_t> ns_, calls_;  // per instruction
+  };
+  Lane& lane(int worker) { return lanes_[static_cast<size_t>(worker)]; }
+  void EndStep(Clock::time_point start);
+
+  Profile Read() const;
+  // Forgets what was measured.
+  void Clear();
+
+ private:
+  std::vector<ProfileRow> rows_;  // of one call each, without times
+  std::vector<Lane> lanes_;       // per worker
+  int64_t steps_ = 0;
+  int64_t wall_ns_ = 0;
+};
+
+}  // namespace meshwork

@@ -1,0 +1,39 @@
+// Replicas: devices that a layout gives the same block hold the same bits. Do they?
+//
+//   Run: output "y" is f32[3] {x} on [x=2, y=2], but its replicas differ: element [1] is 2 on device 0
+//   (x=0, y=0) and 2.5 on device 1 (x=0, y=1); …
+//
+// Compared are the elements of the block, bit by bit: a NaN agrees with itself, padding may differ. What is
+// stored once for several devices cannot differ and costs nothing to check.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "layout/layout.h"
+#include "ops/type.h"
+#include "runtime/box.h"
+
+namespace meshwork {
+
+// Where two buffers of one block differ first, and what they hold there.
+struct Difference {
+  int64_t offset = 0;  // elements from the start of the buffers
+  std::array<std::byte, 8> first = {}, second = {};
+};
+
+// The first difference among elements [begin, end) of `region`, whose buffers are alike; `size` is the
+// bytes of an element, at most 8. Allocates nothing; thread-safe.
+std::optional<Difference> FindDifference(const BoxCopy& region, int64_t begin, int64_t end, int64_t size,
+                                         const std::byte* first, const std::byte* second);
+
+// The error that reports it: Internal. `subject`: "Run: output \"y\"". `global` and `layout` are the
+// value's; the devices are those that hold the two buffers.
+absl::Status DifferenceError(std::string_view subject, const Type& global, const Layout& layout,
+                             int64_t first_device, int64_t second_device, const Difference& difference);
+
+}  // namespace meshwork

@@ -1,0 +1,17 @@
+#include "base/debug.h"
+
+#include "gtest/gtest.h"
+
+namespace meshwork {
+namespace {
+
+TEST(DebugTest, IsThatOfTheBuildOfTheTests) {
+#ifdef NDEBUG
+  EXPECT_FALSE(kDebugBuild);
+#else
+  EXPECT_TRUE(kDebugBuild);
+#endif
+}
+
+}  // namespace
+}  // namespace meshwork
