@@ -31,6 +31,8 @@ ProfileRow RowOf(const Graph& local, const Instruction& instruction) {
     row.op = node.row->name;
     row.where = node.location.ToString();
     row.cause = node.cause;
+    row.result = node.results.size() == 1 ? local.value(node.results[0]).global.ToString()
+                                          : fmt::format("{} values", node.results.size());
     const int per_item = instruction.num_in + instruction.num_out;
     if (instruction.kind == Instruction::Kind::kKernel && per_item > 0)
       row.flops = FlopsOf(local, node) * static_cast<double>(instruction.buffers.size() / per_item);
@@ -57,7 +59,7 @@ std::string Share(int64_t ns, int64_t total) {
   return fmt::format("{:.1f} %", total == 0 ? 0 : 100 * static_cast<double>(ns) / static_cast<double>(total));
 }
 
-// Columns are as wide as what is in them; the first two are flush left.
+// Columns are as wide as what is in them; the first three are flush left.
 class Table {
  public:
   void Add(std::vector<std::string> cells) { lines_.push_back(std::move(cells)); }
@@ -77,7 +79,7 @@ class Table {
       for (size_t c = 0; c < cells.size() && cells.size() > 1; ++c) {
         line += c == 0 ? "" : "  ";
         line +=
-            c < 2 ? fmt::format("{:<{}}", cells[c], widths[c]) : fmt::format("{:>{}}", cells[c], widths[c]);
+            c < 3 ? fmt::format("{:<{}}", cells[c], widths[c]) : fmt::format("{:>{}}", cells[c], widths[c]);
       }
       line.erase(line.find_last_not_of(' ') + 1);
       out += line + "\n";
@@ -105,7 +107,7 @@ Profile Profile::ByOp() const {
     auto it = std::find_if(result.rows.begin(), result.rows.end(),
                            [&](const ProfileRow& other) { return other.op == row.op; });
     if (it == result.rows.end()) {
-      it = result.rows.insert(it, {.op = row.op, .where = ""});
+      it = result.rows.insert(it, {.op = row.op});
       instructions.push_back(0);
     }
     ++instructions[static_cast<size_t>(it - result.rows.begin())];
@@ -127,9 +129,9 @@ std::string Profile::ToString() const {
   std::stable_sort(sorted.begin(), sorted.end(),
                    [](const ProfileRow* a, const ProfileRow* b) { return a->ns > b->ns; });
   Table table;
-  table.Add({"op", "where", "calls", "total ms", "share", "max ms", "rate"});
+  table.Add({"op", "where", "result", "calls", "total ms", "share", "max ms", "rate"});
   for (const ProfileRow* row : sorted) {
-    table.Add({row->op, row->where, fmt::format("{}", row->calls), Milliseconds(row->ns),
+    table.Add({row->op, row->where, row->result, fmt::format("{}", row->calls), Milliseconds(row->ns),
                Share(row->ns, total_ns()), Milliseconds(row->max_ns), RateOf(*row)});
     std::string_view causes = row->cause;  // one per value, separated by "; "
     while (!causes.empty()) {
@@ -138,9 +140,9 @@ std::string Profile::ToString() const {
       causes.remove_prefix(end == std::string_view::npos ? causes.size() : end + 2);
     }
   }
-  table.Add({"waiting", "barriers", "", Milliseconds(wait_ns), Share(wait_ns, total_ns())});
-  table.Add({"other", "start and end", "", Milliseconds(other_ns()), Share(other_ns(), total_ns())});
-  table.Add({"total", fmt::format("{} worker{}", workers, workers == 1 ? "" : "s"), "",
+  table.Add({"waiting", "barriers", "", "", Milliseconds(wait_ns), Share(wait_ns, total_ns())});
+  table.Add({"other", "start and end", "", "", Milliseconds(other_ns()), Share(other_ns(), total_ns())});
+  table.Add({"total", fmt::format("{} worker{}", workers, workers == 1 ? "" : "s"), "", "",
              Milliseconds(total_ns()), Share(total_ns(), total_ns())});
   return table.ToString() +
          fmt::format("{} step{}, {} ms each\n", steps, steps == 1 ? "" : "s", Milliseconds(wall_ns / steps));

@@ -4,14 +4,14 @@
 //   …steps…
 //   fmt::print("{}", step->Profile().ToString());
 //
-//   op               where         calls  total ms   share    max ms         rate
-//   matmul           mlp.cc:23       100   412.310  52.1 %   210.870  48.1 GFLOP/s
-//   all_reduce       mlp.cc:31       100    51.772   6.5 %    27.093    31.0 GB/s
-//                    sum over letter k of matmul (mlp.cc:31)
+//   op          where          result        calls  total ms    share  max ms          rate
+//   matmul      mlp.cc:23      f32[784,700]    100   412.310   52.1 % 210.870  48.1 GFLOP/s
+//   all_reduce  mlp.cc:23      f32[784,700]    100    51.772    6.5 %  27.093     31.0 GB/s
+//               matmul (mlp.cc:23) leaves f32[784,700] {_,_ | sum:batch} and it is wanted as {_,_}
 //   …
-//   waiting          barriers                20.141   2.5 %
-//   other            start and end            9.027   1.1 %
-//   total            2 workers               791.402 100.0 %
+//   waiting     barriers                              20.141    2.5 %
+//   other       start and end                          9.027    1.1 %
+//   total       2 workers                            791.402  100.0 %
 //   100 steps, 3.957 ms each
 //
 // An instruction runs once per step for all devices of the process, each worker doing its part. Its time is
@@ -35,9 +35,11 @@
 namespace meshwork {
 
 struct ProfileRow {
-  std::string op;     // "matmul"; "pack", "unpack", "assign", "compare" for what belongs to no node
-  std::string where;  // the user's line, "mlp.cc:23"; for what belongs to no node, the tensor, `input "x"`
-  std::string cause = {};  // why the compiler put a collective there
+  std::string op;  // "matmul"; "pack", "unpack", "assign", "compare" for what belongs to no node
+  std::string where =
+      {};  // the user's line, "mlp.cc:23"; for what belongs to no node, the tensor, `input "x"`
+  std::string result = {};  // the whole value, "f32[784,700]", or "6 values"
+  std::string cause = {};   // why the compiler put a collective there
   int64_t calls = 0;
   int64_t ns = 0;      // on all workers
   int64_t max_ns = 0;  // on the worker that spent most
@@ -58,7 +60,7 @@ struct Profile {
   int64_t other_ns() const;
   // One row per op, in order of their first; `where` says how many instructions. max_ns is the sum of theirs.
   Profile ByOp() const;
-  // The table above, the longest first; "no steps were profiled" and a newline where there are none.
+  // The table above, the longest first; one line that says so where no step was profiled.
   std::string ToString() const;
 };
 

@@ -214,6 +214,7 @@ absl::Status Main(const MlpOptions& options) {
   Dumper dumper(options.dump);
   SessionOptions session_options{.workers = static_cast<int>(options.workers), .seed = options.seed};
   if (!options.dump.empty()) session_options.compile.dump = std::ref(dumper);
+  session_options.executor.profile = options.profile == "on";
   ASSIGN_OR_RETURN(Session session, Session::Create(graph, std::move(session_options)));
   RETURN_IF_ERROR(dumper.status());
   ASSIGN_OR_RETURN(const int64_t parameters, CountParameters(session));
@@ -224,6 +225,8 @@ absl::Status Main(const MlpOptions& options) {
     fmt::print("  each step: {} {} over {}, {} B on the wire per device\n", c.count, c.type, c.axes, c.bytes);
 
   ASSIGN_OR_RETURN(TrainLog log, Train(session, data, options));
+  if (options.profile == "on")
+    fmt::print("\n{}\n{}", session.Profile().ToString(), session.Profile().ByOp().ToString());
   if (!options.save.empty()) RETURN_IF_ERROR(Save(session, options.save));
   if (!options.json.empty()) RETURN_IF_ERROR(WriteJson(session, *mesh, data, options, std::move(log)));
   return absl::OkStatus();

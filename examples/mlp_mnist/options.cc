@@ -39,6 +39,8 @@ absl::StatusOr<MlpOptions> ParseMlpOptions(int argc, const char* const* argv) {
              &o.data_dir);
   flags.Text("save", "writes the weights as safetensors", &o.save);
   flags.Text("dump", "writes the program after every pass into this folder", &o.dump);
+  flags.Choice("profile", "prints at the end where the time of the full steps went", &o.profile,
+               {"on", "off"});
   flags.Text("json", "writes what was measured as one JSON object", &o.json);
   RETURN_IF_ERROR(flags.Parse(argc, argv));
   o.help = flags.help_asked();

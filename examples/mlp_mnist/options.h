@@ -23,6 +23,7 @@ struct MlpOptions {
   int64_t workers = 0;
   std::string data_dir;
   std::string save, dump, json;
+  std::string profile = "off";
   bool help = false;
   std::string help_text;
 };

@@ -25,7 +25,7 @@ namespace {
 constexpr int kMaxFrames = 64;
 
 std::atomic<bool> counting = false;
-std::atomic<int64_t> ours = 0, libraries = 0;
+std::atomic<int64_t> num_ours = 0, num_libraries = 0;
 std::array<void*, kMaxFrames> first_stack;  // of the first that is ours
 int first_depth = 0;
 // Reading a stack may allocate.
@@ -49,8 +49,8 @@ void Count() {
   bool is_library = false;
   for (int i = 0; i < depth && !is_library; ++i) is_library = IsKernelLibrary(stack[i]);
   if (is_library) {
-    ++libraries;
-  } else if (ours++ == 0) {
+    ++num_libraries;
+  } else if (num_ours++ == 0) {
     first_stack = stack;
     first_depth = depth;
   }
@@ -62,15 +62,15 @@ void Count() {
 CountAllocations::CountAllocations() {
   std::array<void*, 1> frame;
   backtrace(frame.data(), 1);  // loads the unwinder
-  ours = libraries = 0;
+  num_ours = num_libraries = 0;
   first_depth = 0;
   counting = true;
 }
 
 CountAllocations::~CountAllocations() { counting = false; }
 
-int64_t CountAllocations::ours() const { return meshwork::ours; }
-int64_t CountAllocations::libraries() const { return meshwork::libraries; }
+int64_t CountAllocations::ours() const { return num_ours; }
+int64_t CountAllocations::libraries() const { return num_libraries; }
 
 std::string CountAllocations::FirstOfOurs() const {
   counting = false;

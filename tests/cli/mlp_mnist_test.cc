@@ -21,6 +21,7 @@ namespace {
 
 using nlohmann::json;
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using ::testing::MatchesRegex;
 using ::testing::StartsWith;
 
@@ -163,6 +164,8 @@ TEST_F(MlpMnistTest, RefusesFlagsThatAreWrong) {
       {{"--lr", "inf"}, "--lr: \"inf\" is not a number above 0."},
       {{"--dtype", "f16"}, "--dtype: \"f16\" is not one of f32, f64."},
       {{"--shuffle", "yes"}, "--shuffle: \"yes\" is not one of on, off."},
+      {{"--profile"}, "--profile needs a value."},
+      {{"--profile", "table"}, "--profile: \"table\" is not one of on, off."},
   };
   for (const auto& [args, message] : cases) {
     SCOPED_TRACE(testing::PrintToString(args));
@@ -334,6 +337,23 @@ TEST_F(MlpMnistTest, SaysWhatItDoes) {
           "  each step: 2 all_reduce over \\(batch\\), [0-9]+ B on the wire per device\n"
           "epoch 1/1  2 steps  [0-9.]+ ms/step  loss [0-9.]+  accuracy [0-9.]+ %  test loss [0-9.]+  "
           "test accuracy [0-9.]+ %\n"));
+}
+
+// 28 images in batches of 16: one full step and a short one, and the evaluation, which is no step.
+TEST_F(MlpMnistTest, PrintsWhereTheTimeWent) {
+  const Finished finished = Train({"--profile", "on", "--workers", "2"});
+  EXPECT_EQ(finished.code, 0);
+  EXPECT_EQ(finished.err, "");
+  const std::string table = finished.out.substr(finished.out.find("\n\n") + 2);
+  EXPECT_THAT(table, StartsWith("op "));
+  EXPECT_THAT(table, HasSubstr("\nmatmul"));
+  EXPECT_THAT(table, HasSubstr("  mlp.cc:"));
+  EXPECT_THAT(table, HasSubstr(" GFLOP/s\n"));
+  EXPECT_THAT(table, HasSubstr("\nall_reduce"));
+  EXPECT_THAT(table, HasSubstr(" GB/s\n"));
+  EXPECT_THAT(table, HasSubstr("\nwaiting "));
+  EXPECT_THAT(table, HasSubstr("  8 instructions "));
+  EXPECT_THAT(table, HasSubstr("\n1 step, "));
 }
 
 TEST_F(MlpMnistTest, TakesTheDataFromTheEnvironment) {

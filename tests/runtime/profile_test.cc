@@ -23,12 +23,14 @@ Profile Synthetic() {
                     .bytes = 1'000'000},
                    {.op = "matmul",
                     .where = "mlp.cc:23",
+                    .result = "f32[128,700]",
                     .calls = 2,
                     .ns = 8'000'000,
                     .max_ns = 5'000'000,
                     .flops = 2.5e8},
                    {.op = "all_reduce",
                     .where = "mlp.cc:23",
+                    .result = "6 values",
                     .cause = "the first reason; the second reason",
                     .calls = 2,
                     .ns = 1'500'000,
@@ -36,40 +38,41 @@ Profile Synthetic() {
                     .bytes = 4'000'000},
                    {.op = "matmul",
                     .where = "mlp.cc:31",
+                    .result = "f32[128,10]",
                     .calls = 2,
                     .ns = 8'250'000,
                     .max_ns = 4'250'000,
                     .flops = 1e8},
-                   {.op = "iota", .where = "", .calls = 2}}};
+                   {.op = "iota", .calls = 2}}};
 }
 
 TEST(ProfileTest, TheTableIsSortedByTime) {
   EXPECT_EQ(Synthetic().ToString(),
-            R"(op          where          calls  total ms    share  max ms          rate
-matmul      mlp.cc:31          2     8.250   41.2 %   4.250  23.5 GFLOP/s
-matmul      mlp.cc:23          2     8.000   40.0 %   5.000  50.0 GFLOP/s
-all_reduce  mlp.cc:23          2     1.500    7.5 %   0.800      5.0 GB/s
+            R"(op          where          result        calls  total ms    share  max ms          rate
+matmul      mlp.cc:31      f32[128,10]       2     8.250   41.2 %   4.250  23.5 GFLOP/s
+matmul      mlp.cc:23      f32[128,700]      2     8.000   40.0 %   5.000  50.0 GFLOP/s
+all_reduce  mlp.cc:23      6 values          2     1.500    7.5 %   0.800      5.0 GB/s
             the first reason
             the second reason
-pack        input "x"          2     0.250    1.2 %   0.250      4.0 GB/s
-iota                           2     0.000    0.0 %   0.000
-waiting     barriers                 1.000    5.0 %
-other       start and end            1.000    5.0 %
-total       2 workers               20.000  100.0 %
+pack        input "x"                        2     0.250    1.2 %   0.250      4.0 GB/s
+iota                                         2     0.000    0.0 %   0.000
+waiting     barriers                               1.000    5.0 %
+other       start and end                          1.000    5.0 %
+total       2 workers                             20.000  100.0 %
 2 steps, 5.000 ms each
 )");
 }
 
 TEST(ProfileTest, OpsAreRolledUpByName) {
   EXPECT_EQ(Synthetic().ByOp().ToString(),
-            R"(op          where           calls  total ms    share  max ms          rate
-matmul      2 instructions      4    16.250   81.2 %   9.250  37.8 GFLOP/s
-all_reduce  1 instruction       2     1.500    7.5 %   0.800      5.0 GB/s
-pack        1 instruction       2     0.250    1.2 %   0.250      4.0 GB/s
-iota        1 instruction       2     0.000    0.0 %   0.000
-waiting     barriers                  1.000    5.0 %
-other       start and end             1.000    5.0 %
-total       2 workers                20.000  100.0 %
+            R"(op          where           result  calls  total ms    share  max ms          rate
+matmul      2 instructions              4    16.250   81.2 %   9.250  37.8 GFLOP/s
+all_reduce  1 instruction               2     1.500    7.5 %   0.800      5.0 GB/s
+pack        1 instruction               2     0.250    1.2 %   0.250      4.0 GB/s
+iota        1 instruction               2     0.000    0.0 %   0.000
+waiting     barriers                          1.000    5.0 %
+other       start and end                     1.000    5.0 %
+total       2 workers                        20.000  100.0 %
 2 steps, 5.000 ms each
 )");
 }

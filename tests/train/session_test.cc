@@ -1,5 +1,6 @@
 #include "train/session.h"
 
+#include <algorithm>
 #include <cmath>
 #include <string>
 #include <vector>
@@ -112,6 +113,40 @@ TEST(SessionTest, AScalarHasOneElement) {
   Session session = Session::Create(Classifier("batch=2", 6)).value();
   EXPECT_EQ(MessageOf(session.Run(Examples(6))->scalar("logits").status()),
             "output \"logits\": Tensor: a f64[6,4] has 24 elements; Scalar() reads tensors of one.");
+}
+
+// ---- Bound steps.
+
+TEST(SessionTest, ABoundStepIsTheSameStep) {
+  Session session = Session::Create(Classifier("batch=4,model=2", 6)).value();
+  Session bound_session = Session::Create(Classifier("batch=4,model=2", 6)).value();
+  Tensor x({F64, {6, 3}}), y({I32, {6}});
+  BoundStep bound = bound_session.Bind({{"x", x}, {"y", y}}).value();
+  for (int64_t begin : {0, 6, 3}) {
+    const Feeds feeds = {{"x", Examples(12)["x"].Rows(begin, begin + 6)},
+                         {"y", Examples(12)["y"].Rows(begin, begin + 6)}};
+    std::copy_n(feeds.at("x").values<double>().begin(), 18, x.mutable_values<double>().begin());
+    std::copy_n(feeds.at("y").values<int32_t>().begin(), 6, y.mutable_values<int32_t>().begin());
+    ASSERT_EQ(MessageOf(bound.Run()), "");
+    ExpectBitwiseEqual(bound.outputs(), session.Run(feeds)->outputs());
+    ExpectBitwiseEqual(StateOf(bound_session), StateOf(session));
+  }
+}
+
+TEST(SessionTest, AStepIsBoundToAShortBatchAndSurvivesAMove) {
+  Session session = Session::Create(Classifier("batch=4", 6)).value();
+  BoundStep bound = session.Bind(Examples(5)).value();
+  const Session moved = std::move(session);
+  ASSERT_EQ(MessageOf(bound.Run()), "");
+  Session reference = Session::Create(Classifier("batch=4", 6)).value();
+  ExpectBitwiseEqual(bound.outputs(), reference.Run(Examples(5))->outputs());
+  ExpectBitwiseEqual(StateOf(moved), StateOf(reference));
+}
+
+TEST(SessionTest, BindingRefusesTheFeedsThatRunRefuses) {
+  Session session = Session::Create(Classifier("batch=2", 6)).value();
+  EXPECT_EQ(MessageOf(session.Bind({{"x", Examples(6)["x"]}}).status()),
+            "Run: feed \"y\" is missing; step(x: f64[6,3], y: i32[6]) takes every input at every step.");
 }
 
 // ---- Feeds.
@@ -411,6 +446,30 @@ TEST(SessionTest, VariablesWithOpenDimsLieWhereTheStepPutsThem) {
   EXPECT_EQ(body.value(body.arguments()[1].value).layout->ToString(), "{x}");
   ASSERT_TRUE(session.Run({{"a", Tensor::From<float>({4, 4}, std::vector<float>(16, 1))}}).ok());
   EXPECT_THAT(session.Get("w")->values<float>(), Each(2 + 4 * 3));
+}
+
+// ---- The profile.
+
+TEST(SessionTest, ProfilesTheFullSteps) {
+  Session session =
+      Session::Create(Classifier("batch=2", 6), {.workers = 2, .executor = {.profile = true}}).value();
+  for (int64_t rows : {6, 5, 6, 6}) ASSERT_TRUE(session.Run(Examples(rows)).ok());
+  ASSERT_TRUE(session.Evaluate(Examples(6)).ok());
+  const Profile profile = session.Profile();
+  EXPECT_EQ(profile.steps, 3);
+  EXPECT_EQ(profile.workers, 2);
+  for (const ProfileRow& row : profile.rows) EXPECT_EQ(row.calls, 3) << row.op;
+  const auto reduce = std::find_if(profile.rows.begin(), profile.rows.end(),
+                                   [](const ProfileRow& row) { return row.op == "all_reduce"; });
+  ASSERT_NE(reduce, profile.rows.end());
+  EXPECT_THAT(reduce->where, HasSubstr(".cc:"));
+  EXPECT_THAT(session.Explain(), HasSubstr(reduce->cause.substr(0, reduce->cause.find("; "))));
+}
+
+TEST(SessionTest, ProfilesNothingUnlessAskedTo) {
+  Session session = Session::Create(Classifier("batch=2", 6)).value();
+  ASSERT_TRUE(session.Run(Examples(6)).ok());
+  EXPECT_EQ(session.Profile().steps, 0);
 }
 
 // ---- How it is run.
