@@ -179,8 +179,7 @@ absl::StatusOr<BoundStep> Session::Bind(const Feeds& feeds) {
 absl::StatusOr<Tensor> Session::Get(std::string_view variable) const {
   const auto found = impl_->variables.find(std::string(variable));
   if (found == impl_->variables.end()) return NoSuch("variable", variable, impl_->variables);
-  absl::StatusOr<Tensor> value = Unpack(found->second, impl_->options.executor.check_replicas);
-  return value.ok() ? value : Annotate(value.status(), fmt::format("variable \"{}\": ", variable));
+  return Unpack(found->second, impl_->options.executor.check_replicas);
 }
 
 absl::Status Session::Set(std::string_view variable, const Tensor& value) {
