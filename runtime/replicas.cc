@@ -21,7 +21,7 @@ std::string ElementToString(DType dtype, const Element& element) {
     } else {
       T value;
       std::memcpy(&value, element.data(), sizeof(value));
-      return fmt::format("{}", value);
+      return fmt::format("{}", static_cast<Compute<T>>(value));
     }
   });
 }

@@ -154,6 +154,9 @@ TEST(ReplicasTest, ValuesOfEveryTypeAreShown) {
             "element [1,0] is 3 on device 0 (x=0) and 3.5 on device 1 (x=1)");
   EXPECT_EQ(Report<double>({1, 0.0, 3, 4}, {1, -0.0, 3, 4}),
             "element [0,1] is 0 on device 0 (x=0) and -0 on device 1 (x=1)");
+  EXPECT_EQ(Report<BFloat16>({BFloat16(1.0f), BFloat16(2.0f), BFloat16(3.0f), BFloat16(4.0f)},
+                             {BFloat16(1.0f), BFloat16(2.0f), BFloat16(3.0f), BFloat16(4.5f)}),
+            "element [1,1] is 4 on device 0 (x=0) and 4.5 on device 1 (x=1)");
   EXPECT_EQ(Report<int64_t>({1, 2, 3, int64_t{1} << 60}, {1, 2, 3, 4}),
             "element [1,1] is 1152921504606846976 on device 0 (x=0) and 4 on device 1 (x=1)");
   EXPECT_EQ(Report<float>({std::nanf("1"), 2, 3, 4}, {std::nanf("2"), 2, 3, 4}),
