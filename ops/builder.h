@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "fmt/format.h"
 #include "ops/ops.h"
 
 namespace meshwork {
@@ -15,6 +16,14 @@ struct ResolvedOperands {
   SourceLocation location;
 };
 ResolvedOperands Resolve(const std::vector<Operand>& operands);
+
+// Records "op (model.cc:41): …" against the operands' graph.
+template <typename... Args>
+void RecordMistake(const ResolvedOperands& at, std::string_view op, fmt::format_string<Args...> format,
+                   Args&&... args) {
+  at.graph->RecordError(at.graph->Describe(op, at.location) + ": " +
+                        fmt::format(format, std::forward<Args>(args)...));
+}
 
 // Resolves the operands and appends one node; returns its first result.
 Value AddOp(std::string_view op, const std::vector<Operand>& operands, Attrs attrs = {});

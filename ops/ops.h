@@ -1,5 +1,5 @@
 // The builder functions: how a user's C++ writes nodes. One function per op row, and composites
-// (LogSoftmax, SparseSoftmaxCrossEntropy) written in terms of them.
+// (Softmax, LayerNorm, losses) written in terms of them.
 //
 //   Value h = Relu(MatMul(x, w) + b);      // b: [n] broadcasts against [m,n], aligned at the right
 //   Value loss = SparseSoftmaxCrossEntropy(h, labels);
@@ -8,6 +8,7 @@
 // invalid operand gives an invalid result.
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include "ops/graph.h"
@@ -249,27 +250,67 @@ Value RandomTruncatedNormal(Graph& graph, const Type& type, int64_t seed, int64_
 Value RandomBernoulli(Graph& graph, const Type& type, int64_t seed, int64_t stream, double p,
                       const Value& step = {}, CallSite loc = CallSite::Current());
 
-// ---- Optimizers (see ops/optimizer.cc for the formulas).
+// ---- Optimizers: the update rules that are rows; train/optimizers.h has them all.
 struct AdamResult {
   Value weight, first_moment, second_moment;
 };
+// w' = w - learning_rate (m̂ / (sqrt(v̂) + epsilon) + weight_decay w), see Adam and AdamW there.
 // step: i64 scalar, 1 at the first update.
 AdamResult AdamUpdate(const Value& weight, const Value& gradient, const Value& first_moment,
                       const Value& second_moment, const Value& step, double learning_rate, double beta1,
-                      double beta2, double epsilon, CallSite loc = CallSite::Current());
+                      double beta2, double epsilon, double weight_decay = 0,
+                      CallSite loc = CallSite::Current());
 
-// ---- Composites.
-// Over the last dim: x - log(sum(exp(x))), shifted by the maximum.
-Value LogSoftmax(const Operand& x);
-// logits: [b,c], labels: integers [b] in [0,c) -> scalar mean over b of -log_softmax(logits)[label]. A row
-// whose label is out of range counts as 0; LoadMnist refuses such labels.
+// ---- Composites: written in terms of rows.
+// In `dim`s, negative numbers count from the end: -1 is the last dim.
+
+// exp(x) / sum(exp(x)) along `dim`, shifted by the maximum, so that logits of any size are fine. An element
+// of -inf has share 0 (a mask); NaN where all are -inf or one is +inf or NaN. Sharded along `dim`: two
+// all-reduces of one element per row. Errors: no such dim.
+Value Softmax(const Operand& x, int64_t dim = -1);
+// log(Softmax(x, dim)), without computing the share first: exact where that is 0.
+Value LogSoftmax(const Operand& x, int64_t dim = -1);
+
+// Losses. Each is a scalar, the mean over all rows (elements, where there are none).
+// Errors: shapes or dtypes that do not fit, which are never broadcast.
+
+// logits: [..,c], labels: integers [..] in [0,c) -> mean of -log_softmax(logits)[label]. A row whose label is
+// out of range counts as 0; LoadMnist refuses such labels.
 Value SparseSoftmaxCrossEntropy(const Operand& logits, const Operand& labels);
-// logits: [b,c], labels: integers [b] -> scalar: the share of rows whose argmax is the label.
+// logits, labels: [..,c], labels are probabilities -> mean over rows of -sum(labels · log_softmax(logits)).
+// A class that is masked by -inf adds 0 where its label is 0, and to gradients by the labels the lowest
+// number of the dtype.
+Value SoftmaxCrossEntropy(const Operand& logits, const Operand& labels);
+// logits, labels: [..], labels in [0,1] -> mean of -y log(sigmoid(z)) - (1-y) log(1-sigmoid(z)), as
+// max(z,0) - z y + log1p(exp(-|z|)): finite for every finite z, its gradient is sigmoid(z) - y.
+Value BinaryCrossEntropyWithLogits(const Operand& logits, const Operand& labels);
+// predictions, targets: [..] -> mean of (p - t)².
+Value MeanSquaredError(const Operand& predictions, const Operand& targets);
+// logits: [..,c], labels: integers [..] -> scalar: the share of rows whose argmax is the label.
 Value Accuracy(const Operand& logits, const Operand& labels, DType dtype = F32);
 
 // Real x, each element 0 with probability `rate`, else x / (1 - rate). The mask is a random_bernoulli of x's
 // shape: bitwise the same in every layout, new at every step if there is a `step`; see RandomUniform. Give
 // every dropout of a program a stream of its own. Error: rate is not in [0, 1).
 Value Dropout(const Operand& x, double rate, int64_t seed, int64_t stream, const Value& step = {});
+// (x - mean) / sqrt(variance + epsilon) over `dims`: the mean first, then the mean of the squared deviations
+// (mean(x²) - mean² would cancel). Sharded along `dims`: two all-reduces of one element per row. epsilon = 0
+// makes constant rows NaN. Errors: as ReduceMean's; epsilon negative or not finite.
+Value Standardize(const Operand& x, const std::vector<int64_t>& dims, double epsilon);
+// x: [..,c..], scale, offset: [c..], any number of dims -> Standardize(x, last dims) · scale + offset (Ba et
+// al., arXiv 1607.06450, section 3.1).
+Value LayerNorm(const Operand& x, const Operand& scale, const Operand& offset, double epsilon = 1e-5);
+// x: [..,c..], scale: [c..] -> x / sqrt(mean(x²) + epsilon) · scale (Zhang and Sennrich, arXiv 1910.07467).
+Value RmsNorm(const Operand& x, const Operand& scale, double epsilon = 1e-5);
+
+// sqrt of the sum of the squares of all elements of all tensors: a scalar, f64 if a tensor is, else f32.
+// Its gradient at 0 is NaN. Errors: a tensor that is not of floats. No tensors, no value.
+Value GlobalNorm(std::span<const Value> tensors, CallSite loc = CallSite::Current());
+// Every gradient times clip_norm / max(norm, clip_norm), with norm = GlobalNorm(gradients) (Pascanu et al.,
+// arXiv 1211.5063, section 3.2). A norm of 0 changes nothing. Where the norm is infinite (its squares
+// overflow, too) or NaN all results are NaN, as in TensorFlow: the step shows that it failed.
+// Errors: GlobalNorm's; clip_norm not finite or not above 0.
+std::vector<Value> ClipByGlobalNorm(std::span<const Value> gradients, double clip_norm,
+                                    CallSite loc = CallSite::Current());
 
 }  // namespace meshwork

@@ -3,6 +3,7 @@
 
 #include "base/status.h"
 #include "ops/builder.h"
+#include "ops/hyperparameters.h"
 #include "ops/kernels/elementwise.h"
 #include "ops/registry.h"
 
@@ -12,14 +13,12 @@ namespace {
 absl::StatusOr<std::vector<Type>> InferAdam(const OpView& view) {
   const Type& weight = view.operands[0];
   if (!IsFloat(weight.dtype))
-    return InvalidArgument("the weight must be f32 or f64, got {}.", weight.ToString());
+    return InvalidArgument("the weight must be f32, f64 or bf16, got {}.", weight.ToString());
   auto attr = [&](std::string_view name) { return view.attrs.Get<double>(name); };
-  if (!std::isfinite(attr("learning_rate")))
-    return InvalidArgument("learning_rate={} is not finite.", attr("learning_rate"));
-  for (std::string_view beta : {"beta1", "beta2"})
-    if (!(attr(beta) >= 0 && attr(beta) < 1))
-      return InvalidArgument("{}={} is not in [0, 1).", beta, attr(beta));
-  if (!(attr("epsilon") >= 0)) return InvalidArgument("epsilon={} is negative.", attr("epsilon"));
+  RETURN_IF_ERROR(CheckFinite("learning_rate", attr("learning_rate")));
+  for (std::string_view beta : {"beta1", "beta2"}) RETURN_IF_ERROR(CheckDecay(beta, attr(beta)));
+  for (std::string_view name : {"epsilon", "weight_decay"})
+    RETURN_IF_ERROR(CheckNotNegative(name, attr(name)));
   constexpr std::string_view kNames[] = {"weight", "gradient", "first moment", "second moment"};
   for (int i = 1; i < 4; ++i) {
     if (view.operands[i] != weight)
@@ -37,15 +36,19 @@ Rule AdamRule(const OpView& view) {
   return MakeRule(fmt::format("{0},{0},{0},{0},->{0},{0},{0}", t), view.operands, view.results);
 }
 
-double AdamFlops(const OpView& view) { return 12.0 * static_cast<double>(view.operands[0].num_elements()); }
+double AdamFlops(const OpView& view) { return 13.0 * static_cast<double>(view.operands[0].num_elements()); }
 
 // Kingma and Ba, "Adam", Algorithm 1 (arXiv 1412.6980). The bias corrections are computed in double
-// and folded: w -= (lr/(1-b1^t)) m / (sqrt(v)/sqrt(1-b2^t) + eps).
-template <typename T>
+// and folded: w -= (lr/(1-b1^t)) m / (sqrt(v)/sqrt(1-b2^t) + eps). The decay of Loshchilov and Hutter,
+// "Decoupled Weight Decay Regularization", Algorithm 2 (arXiv 1711.05101): w is first shrunk by lr times
+// weight_decay; by exactly 1 where that is 0.
+template <typename Element>
 Kernel AdamKernel(const KernelSpec& spec) {
+  using T = Compute<Element>;
   const double lr = spec.attrs.Get<double>("learning_rate");
   const double b1 = spec.attrs.Get<double>("beta1"), b2 = spec.attrs.Get<double>("beta2");
   const T epsilon = static_cast<T>(spec.attrs.Get<double>("epsilon"));
+  const T keep = static_cast<T>(1 - lr * spec.attrs.Get<double>("weight_decay"));
   return {.run =
               [=](const KernelArgs& args) {
                 const auto step = static_cast<double>(*args.In<int64_t>(4));
@@ -53,22 +56,30 @@ Kernel AdamKernel(const KernelSpec& spec) {
                 const T root = static_cast<T>(1 / std::sqrt(1 - std::pow(b2, step)));
                 const T keep1 = static_cast<T>(b1), add1 = static_cast<T>(1 - b1);
                 const T keep2 = static_cast<T>(b2), add2 = static_cast<T>(1 - b2);
-                const T *w = args.In<T>(0), *g = args.In<T>(1), *m = args.In<T>(2), *v = args.In<T>(3);
-                T *w_out = args.Out<T>(0), *m_out = args.Out<T>(1), *v_out = args.Out<T>(2);
+                const Element *w = args.In<Element>(0), *g = args.In<Element>(1);
+                const Element *m = args.In<Element>(2), *v = args.In<Element>(3);
+                Element *w_out = args.Out<Element>(0), *m_out = args.Out<Element>(1),
+                        *v_out = args.Out<Element>(2);
                 MESHWORK_INDEPENDENT
                 for (int64_t i = args.begin; i < args.end; ++i) {
-                  const T m_new = keep1 * m[i] + add1 * g[i];
-                  const T v_new = keep2 * v[i] + add2 * g[i] * g[i];
-                  m_out[i] = m_new;
-                  v_out[i] = v_new;
-                  w_out[i] = w[i] - rate * m_new / (std::sqrt(v_new) * root + epsilon);
+                  const T gradient = Load<Element>(g[i]);
+                  const T m_new = keep1 * Load<Element>(m[i]) + add1 * gradient;
+                  const T v_new = keep2 * Load<Element>(v[i]) + add2 * gradient * gradient;
+                  const T weight =
+                      keep * Load<Element>(w[i]) - rate * m_new / (std::sqrt(v_new) * root + epsilon);
+                  m_out[i] = static_cast<Element>(m_new);
+                  v_out[i] = static_cast<Element>(v_new);
+                  w_out[i] = static_cast<Element>(weight);
                 }
               },
           .units = spec.results[0].local.num_elements()};
 }
 
 Kernel AdamCpu(const KernelSpec& spec) {
-  return spec.results[0].local.dtype == F64 ? AdamKernel<double>(spec) : AdamKernel<float>(spec);
+  return Dispatch(spec.results[0].local.dtype, [&](auto zero) -> Kernel {
+    if constexpr (kIsReal<decltype(zero)>) return AdamKernel<decltype(zero)>(spec);
+    else return {};
+  });
 }
 
 const std::vector<OpRow>& Rows() {
@@ -80,14 +91,16 @@ const std::vector<OpRow>& Rows() {
        .attrs = {{"learning_rate", AttrKind::kFloat},
                  {"beta1", AttrKind::kFloat, 0.9},
                  {"beta2", AttrKind::kFloat, 0.999},
-                 {"epsilon", AttrKind::kFloat, 1e-8}},
+                 {"epsilon", AttrKind::kFloat, 1e-8},
+                 {"weight_decay", AttrKind::kFloat, 0.0}},
        .infer = InferAdam,
        .rule = AdamRule,
        .flops = AdamFlops,
        .cpu = AdamCpu,
        .in_place = {0, 2, 3},
        .samples = {"f32[4,6], f32[4,6], f32[4,6], f32[4,6], i64[]; learning_rate=0.001",
-                   "f64[5], f64[5], f64[5], f64[5], i64[]; learning_rate=0.1 epsilon=1e-5"},
+                   "f64[5], f64[5], f64[5], f64[5], i64[]; learning_rate=0.1 epsilon=1e-5",
+                   "f32[4,6], f32[4,6], f32[4,6], f32[4,6], i64[]; learning_rate=0.1 weight_decay=0.5"},
        .sample_low = 0.1,
        .sample_high = 1},
   };
@@ -100,11 +113,16 @@ std::span<const OpRow> OptimizerOps() { return Rows(); }
 
 AdamResult AdamUpdate(const Value& weight, const Value& gradient, const Value& first_moment,
                       const Value& second_moment, const Value& step, double learning_rate, double beta1,
-                      double beta2, double epsilon, CallSite loc) {
+                      double beta2, double epsilon, double weight_decay, CallSite loc) {
   if (!weight.valid()) return {};
-  const std::vector<Value> r = weight.graph()->Add(
-      "adam_update", {{weight, gradient, first_moment, second_moment, step}},
-      {{"learning_rate", learning_rate}, {"beta1", beta1}, {"beta2", beta2}, {"epsilon", epsilon}}, loc);
+  const std::vector<Value> r =
+      weight.graph()->Add("adam_update", {{weight, gradient, first_moment, second_moment, step}},
+                          {{"learning_rate", learning_rate},
+                           {"beta1", beta1},
+                           {"beta2", beta2},
+                           {"epsilon", epsilon},
+                           {"weight_decay", weight_decay}},
+                          loc);
   return {r[0], r[1], r[2]};
 }
 

@@ -486,7 +486,7 @@ TEST(GraphTest, RejectsBadOptimizerOperands) {
   static const Type kW{F32, {4}}, kStep{I64, {}};
   ExpectMessages({
       {[](Graph& g) { return Adam(g, {I32, {4}}, kW, kW, kW, kStep); },
-       "adam_update (@): the weight must be f32 or f64, got i32[4]."},
+       "adam_update (@): the weight must be f32, f64 or bf16, got i32[4]."},
       {[](Graph& g) { return Adam(g, kW, {F32, {5}}, kW, kW, kStep); },
        "adam_update (@): the gradient is f32[5], the weight f32[4]; they must agree."},
       {[](Graph& g) { return Adam(g, kW, kW, {F64, {4}}, kW, kStep); },
@@ -503,19 +503,17 @@ TEST(GraphTest, RejectsBadCompositesAndGradients) {
       {[](Graph& g) { LogSoftmax(In(g, F32, {})); return __LINE__; },
        "log_softmax (@): takes at least one dim, got f32[]."},
       {[](Graph& g) { SparseSoftmaxCrossEntropy(In(g, F32, {4, 10}), In(g, I32, {5})); return __LINE__; },
-       "sparse_softmax_cross_entropy (@): logits are f32[4,10], labels i32[5]; they must be f32 or f64 [b,c] "
-       "and i32 "
-       "or i64 [b]."},
+       "sparse_softmax_cross_entropy (@): logits are f32[4,10], labels i32[5]; they must be f32, f64 or "
+       "bf16 [..,c] and i32 or i64 [..] with the same sizes."},
       {[](Graph& g) { SparseSoftmaxCrossEntropy(In(g, F32, {4}), In(g, I32, {4})); return __LINE__; },
-       "sparse_softmax_cross_entropy (@): logits are f32[4], labels i32[4]; they must be f32 or f64 [b,c] "
-       "and i32 or "
-       "i64 [b]."},
+       "sparse_softmax_cross_entropy (@): logits are f32[4], labels i32[4]; they must be f32, f64 or "
+       "bf16 [..,c] and i32 or i64 [..] with the same sizes."},
       {[](Graph& g) { Accuracy(In(g, F32, {4, 10}), In(g, F32, {4})); return __LINE__; },
-       "accuracy (@): logits are f32[4,10], labels f32[4]; they must be f32 or f64 [b,c] and i32 or i64 "
-       "[b]."},
+       "accuracy (@): logits are f32[4,10], labels f32[4]; they must be f32, f64 or bf16 [..,c] "
+       "and i32 or i64 [..] with the same sizes."},
       {[](Graph& g) { Accuracy(In(g, I32, {4, 10}), In(g, I32, {4})); return __LINE__; },
-       "accuracy (@): logits are i32[4,10], labels i32[4]; they must be f32 or f64 [b,c] and i32 or i64 "
-       "[b]."},
+       "accuracy (@): logits are i32[4,10], labels i32[4]; they must be f32, f64 or bf16 [..,c] "
+       "and i32 or i64 [..] with the same sizes."},
       {[](Graph& g) { Value x = In(g, F32, {4}); Gradients(x, {{x}}); return __LINE__; },
        "Gradients (@): the loss is f32[4]; it must be a scalar f32[] or f64[]."},
       {[](Graph& g) { Value x = In(g, I32, {}); Gradients(x, {{x}}); return __LINE__; },

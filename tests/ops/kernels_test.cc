@@ -684,10 +684,14 @@ TEST(BlockKernelTest, MaskPaddingTakesScalarsAndEmptyBlocks) {
 
 TEST(AdamKernelTest, FollowsTheFormula) {
   constexpr double kRate = 0.1, kB1 = 0.8, kB2 = 0.95, kEpsilon = 1e-3;
-  const Attrs attrs = {{"learning_rate", kRate}, {"beta1", kB1}, {"beta2", kB2}, {"epsilon", kEpsilon}};
   std::mt19937 random(11);
-  for (DType dtype : {F32, F64}) {
-    for (double step : {1.0, 2.0, 100.0}) {
+  for (DType dtype : {F32, F64, BF16}) {
+    for (auto [step, decay] : {std::pair(1.0, 0.0), {2.0, 0.25}, {100.0, 0.0}}) {
+      const Attrs attrs = {{"learning_rate", kRate},
+                           {"beta1", kB1},
+                           {"beta2", kB2},
+                           {"epsilon", kEpsilon},
+                           {"weight_decay", decay}};
       const Type type{dtype, {3, 37}};
       const auto n = static_cast<size_t>(type.num_elements());
       const HostTensor w(type, Draw(random, 111, -1, 1, false)), g(type, Draw(random, 111, -1, 1, false)),
@@ -700,7 +704,7 @@ TEST(AdamKernelTest, FollowsTheFormula) {
       };
       const std::vector<TensorPart> got = run({}), pieces = run({1, 50, 64});
       for (size_t r = 0; r < 3; ++r) EXPECT_EQ(got[r].local, pieces[r].local);
-      const double tolerance = dtype == F32 ? 1e-6 : 1e-14;
+      const double tolerance = dtype == F32 ? 1e-6 : dtype == F64 ? 1e-14 : 0x1p-8;
       for (size_t i = 0; i < n; ++i) {
         const double gradient = g.Numbers()[i];
         const double first = kB1 * m.Numbers()[i] + (1 - kB1) * gradient;
@@ -710,7 +714,9 @@ TEST(AdamKernelTest, FollowsTheFormula) {
         EXPECT_NEAR(got[1].local.Numbers()[i], first, tolerance);
         EXPECT_NEAR(got[2].local.Numbers()[i], second, tolerance);
         EXPECT_NEAR(got[0].local.Numbers()[i],
-                    w.Numbers()[i] - kRate * corrected1 / (std::sqrt(corrected2) + kEpsilon), tolerance);
+                    w.Numbers()[i] -
+                        kRate * (corrected1 / (std::sqrt(corrected2) + kEpsilon) + decay * w.Numbers()[i]),
+                    tolerance);
       }
     }
   }

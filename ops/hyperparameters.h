@@ -1,0 +1,34 @@
+// Checks of the numbers that optimizers and norms take, alike in rows, composites and train/optimizers.h.
+#pragma once
+
+#include <cmath>
+#include <string_view>
+
+#include "base/status.h"
+
+namespace meshwork {
+
+inline absl::Status CheckFinite(std::string_view name, double value) {
+  if (std::isfinite(value)) return absl::OkStatus();
+  return InvalidArgument("{}={} is not finite.", name, value);
+}
+
+// Of moving averages.
+inline absl::Status CheckDecay(std::string_view name, double value) {
+  if (value >= 0 && value < 1) return absl::OkStatus();
+  return InvalidArgument("{}={} is not in [0, 1).", name, value);
+}
+
+inline absl::Status CheckNotNegative(std::string_view name, double value) {
+  RETURN_IF_ERROR(CheckFinite(name, value));
+  if (value >= 0) return absl::OkStatus();
+  return InvalidArgument("{}={} is negative.", name, value);
+}
+
+inline absl::Status CheckPositive(std::string_view name, double value) {
+  RETURN_IF_ERROR(CheckFinite(name, value));
+  if (value > 0) return absl::OkStatus();
+  return InvalidArgument("{}={} is not above 0.", name, value);
+}
+
+}  // namespace meshwork

@@ -1,0 +1,146 @@
+// Softmax and losses in terms of rows; their partitioning and gradients follow from those.
+#include <algorithm>
+#include <limits>
+#include <numeric>
+#include <optional>
+
+#include "base/status.h"
+#include "ops/builder.h"
+
+namespace meshwork {
+namespace {
+
+// `dim` of x counted from 0; nothing after recording a mistake.
+std::optional<int64_t> CountDim(const ResolvedOperands& at, std::string_view op, int64_t dim) {
+  const Type& x = at.values[0].type();
+  if (dim >= -x.rank() && dim < x.rank()) return dim < 0 ? dim + x.rank() : dim;
+  if (x.rank() == 0) RecordMistake(at, op, "takes at least one dim, got {}.", x.ToString());
+  else
+    RecordMistake(at, op, "dim={} is none of {}; its dims count from 0 to {}, or backwards from -1 to -{}.",
+                  dim, x.ToString(), x.rank() - 1, x.rank());
+  return std::nullopt;
+}
+
+// x minus its maximum along `dim`. The shift changes neither a softmax nor its gradient, so that it is a
+// constant to the latter.
+Value Shifted(const Operand& x, int64_t dim) {
+  return Sub(x, StopGradient(ReduceMax(x, {dim}, /*keep_dims=*/true)));
+}
+
+// Checks logits: floats [..,c], labels: whole numbers [..].
+bool CheckLabels(const ResolvedOperands& at, std::string_view op) {
+  const Type &logits = at.values[0].type(), &labels = at.values[1].type();
+  if (IsFloat(logits.dtype) && IsInteger(labels.dtype) && logits.rank() == labels.rank() + 1 &&
+      std::equal(labels.shape.begin(), labels.shape.end(), logits.shape.begin()))
+    return true;
+  RecordMistake(at, op,
+                "logits are {}, labels {}; they must be f32, f64 or bf16 [..,c] and i32 or i64 [..] with the "
+                "same sizes.",
+                logits.ToString(), labels.ToString());
+  return false;
+}
+
+// Checks that both operands are floats of one type: broadcasting [b,1] with [b] makes a [b,b] that no loss
+// means.
+bool CheckAlike(const ResolvedOperands& at, std::string_view op, std::string_view first,
+                std::string_view second) {
+  const Type &a = at.values[0].type(), &b = at.values[1].type();
+  if (IsFloat(a.dtype) && a == b) return true;
+  RecordMistake(at, op, "{} are {}, {} {}; they must be floats of one type.", first, a.ToString(), second,
+                b.ToString());
+  return false;
+}
+
+std::vector<int64_t> AllDims(const Value& x) {
+  if (!x.valid()) return {};
+  std::vector<int64_t> dims(x.rank());
+  std::iota(dims.begin(), dims.end(), 0);
+  return dims;
+}
+
+// The lowest finite number.
+double LowestOf(DType dtype) {
+  if (dtype == F64) return std::numeric_limits<double>::lowest();
+  return dtype == F32 ? std::numeric_limits<float>::lowest() : -0x1.fep127;
+}
+
+Value MeanOfAll(const Value& x) { return ReduceMean(x, AllDims(x)); }
+
+}  // namespace
+
+Value Softmax(const Operand& x, int64_t dim) {
+  const ResolvedOperands at = Resolve({x});
+  if (at.graph == nullptr) return {};
+  const LocationScope scope(*at.graph, at.location);
+  const std::optional<int64_t> d = CountDim(at, "softmax", dim);
+  if (!d.has_value()) return {};
+  const Value e = Exp(Shifted(at.values[0], *d));
+  return Div(e, ReduceSum(e, {*d}, /*keep_dims=*/true));
+}
+
+Value LogSoftmax(const Operand& x, int64_t dim) {
+  const ResolvedOperands at = Resolve({x});
+  if (at.graph == nullptr) return {};
+  const LocationScope scope(*at.graph, at.location);
+  const std::optional<int64_t> d = CountDim(at, "log_softmax", dim);
+  if (!d.has_value()) return {};
+  const Value z = Shifted(at.values[0], *d);
+  return Sub(z, Log(ReduceSum(Exp(z), {*d}, /*keep_dims=*/true)));
+}
+
+Value SparseSoftmaxCrossEntropy(const Operand& logits, const Operand& labels) {
+  const ResolvedOperands at = Resolve({logits, labels});
+  if (at.graph == nullptr || !CheckLabels(at, "sparse_softmax_cross_entropy")) return {};
+  const LocationScope scope(*at.graph, at.location);
+  const Value& z = at.values[0];
+  // Selected, not multiplied: a class that is masked by -inf must not make 0 · inf.
+  const Value is_label = OneHot(at.values[1], z.shape().back(), BOOL);
+  const Value per_row = ReduceSum(Select(is_label, LogSoftmax(z), 0.0), {z.rank() - 1});
+  return Neg(MeanOfAll(per_row));
+}
+
+Value SoftmaxCrossEntropy(const Operand& logits, const Operand& labels) {
+  const ResolvedOperands at = Resolve({logits, labels});
+  if (at.graph == nullptr || !CheckAlike(at, "softmax_cross_entropy", "logits", "labels")) return {};
+  const LocationScope scope(*at.graph, at.location);
+  const Value& z = at.values[0];
+  if (z.rank() == 0) {
+    RecordMistake(at, "softmax_cross_entropy", "takes at least one dim, got {}.", z.type().ToString());
+    return {};
+  }
+  // A class that is masked by -inf has probability 0; the lowest number keeps it from making 0 · inf.
+  const double lowest = LowestOf(z.dtype());
+  const Value log_share = Maximum(LogSoftmax(z), lowest);
+  return Neg(MeanOfAll(ReduceSum(Mul(at.values[1], log_share), {z.rank() - 1})));
+}
+
+Value BinaryCrossEntropyWithLogits(const Operand& logits, const Operand& labels) {
+  const ResolvedOperands at = Resolve({logits, labels});
+  if (at.graph == nullptr || !CheckAlike(at, "binary_cross_entropy_with_logits", "logits", "labels"))
+    return {};
+  const LocationScope scope(*at.graph, at.location);
+  const Value &z = at.values[0], &y = at.values[1];
+  // Both branches by one condition: at z = 0 their slopes, 1 and -1/2, add up to the sigmoid's 1/2.
+  const Value above = GreaterEqual(z, 0.0);
+  const Value positive = Select(above, z, 0.0), minus_size = Select(above, Neg(z), z);
+  return MeanOfAll(Add(Sub(positive, Mul(z, y)), Log(Add(Exp(minus_size), 1.0))));
+}
+
+Value MeanSquaredError(const Operand& predictions, const Operand& targets) {
+  const ResolvedOperands at = Resolve({predictions, targets});
+  if (at.graph == nullptr || !CheckAlike(at, "mean_squared_error", "predictions", "targets")) return {};
+  const LocationScope scope(*at.graph, at.location);
+  const Value error = Sub(at.values[0], at.values[1]);
+  return MeanOfAll(Mul(error, error));
+}
+
+Value Accuracy(const Operand& logits, const Operand& labels, DType dtype) {
+  const ResolvedOperands at = Resolve({logits, labels});
+  if (at.graph == nullptr || !CheckLabels(at, "accuracy")) return {};
+  const LocationScope scope(*at.graph, at.location);
+  Value guess = Argmax(at.values[0], at.values[0].rank() - 1);
+  if (guess.valid() && guess.dtype() != at.values[1].dtype()) guess = Cast(guess, at.values[1].dtype());
+  return MeanOfAll(Cast(Equal(guess, at.values[1]), dtype));
+}
+
+}  // namespace meshwork

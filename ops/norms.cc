@@ -1,0 +1,116 @@
+// Normalisations and norms in terms of rows; their partitioning and gradients follow from those.
+#include <algorithm>
+#include <numeric>
+#include <optional>
+
+#include "base/status.h"
+#include "ops/builder.h"
+#include "ops/hyperparameters.h"
+
+namespace meshwork {
+namespace {
+
+// The last dims of x, as many as `scale` has; nothing after recording a mistake.
+std::optional<std::vector<int64_t>> NormalizedDims(const ResolvedOperands& at, std::string_view op) {
+  const Type &x = at.values[0].type(), &scale = at.values[1].type();
+  bool fits = IsFloat(x.dtype) && scale.rank() >= 1 && scale.rank() <= x.rank();
+  for (size_t i = 1; i < at.values.size(); ++i) fits = fits && at.values[i].type() == scale;
+  fits = fits && scale.dtype == x.dtype &&
+         std::equal(scale.shape.rbegin(), scale.shape.rend(), x.shape.rbegin());
+  if (!fits) {
+    RecordMistake(at, op, "x is {}, scale {}{}; x must be floats, {} as x's last dims.", x.ToString(),
+                  scale.ToString(), at.values.size() > 2 ? ", offset " + at.values[2].type().ToString() : "",
+                  at.values.size() > 2 ? "scale and offset" : "scale");
+    return std::nullopt;
+  }
+  std::vector<int64_t> dims(scale.rank());
+  std::iota(dims.begin(), dims.end(), x.rank() - scale.rank());
+  return dims;
+}
+
+bool CheckEpsilon(const ResolvedOperands& at, std::string_view op, double epsilon) {
+  const absl::Status status = CheckNotNegative("epsilon", epsilon);
+  if (!status.ok()) RecordMistake(at, op, "{}", MessageOf(status));
+  return status.ok();
+}
+
+// x / sqrt(mean(x²) + epsilon)
+Value OverRootMeanSquare(const Value& x, const std::vector<int64_t>& dims, double epsilon) {
+  return Mul(x, Rsqrt(Add(ReduceMean(Mul(x, x), dims, /*keep_dims=*/true), epsilon)));
+}
+
+}  // namespace
+
+Value Standardize(const Operand& x, const std::vector<int64_t>& dims, double epsilon) {
+  const ResolvedOperands at = Resolve({x});
+  if (at.graph == nullptr || !CheckEpsilon(at, "standardize", epsilon)) return {};
+  const LocationScope scope(*at.graph, at.location);
+  const Value& v = at.values[0];
+  const Value centered = Sub(v, ReduceMean(v, dims, /*keep_dims=*/true));
+  if (!centered.valid()) return {};
+  return OverRootMeanSquare(centered, dims, epsilon);
+}
+
+Value LayerNorm(const Operand& x, const Operand& scale, const Operand& offset, double epsilon) {
+  const ResolvedOperands at = Resolve({x, scale, offset});
+  if (at.graph == nullptr || !CheckEpsilon(at, "layer_norm", epsilon)) return {};
+  const LocationScope scope(*at.graph, at.location);
+  const auto dims = NormalizedDims(at, "layer_norm");
+  if (!dims.has_value()) return {};
+  return Add(Mul(Standardize(at.values[0], *dims, epsilon), at.values[1]), at.values[2]);
+}
+
+Value RmsNorm(const Operand& x, const Operand& scale, double epsilon) {
+  const ResolvedOperands at = Resolve({x, scale});
+  if (at.graph == nullptr || !CheckEpsilon(at, "rms_norm", epsilon)) return {};
+  const LocationScope scope(*at.graph, at.location);
+  const auto dims = NormalizedDims(at, "rms_norm");
+  if (!dims.has_value()) return {};
+  return Mul(OverRootMeanSquare(at.values[0], *dims, epsilon), at.values[1]);
+}
+
+Value GlobalNorm(std::span<const Value> tensors, CallSite loc) {
+  if (tensors.empty()) return {};
+  DType dtype = F32;  // bf16 squares would lose most of their sum
+  for (const Value& tensor : tensors) {
+    if (!tensor.valid()) return {};
+    if (!IsFloat(tensor.dtype())) {
+      tensor.graph()->RecordError(fmt::format("{}: takes f32, f64 or bf16, got {}.",
+                                              tensor.graph()->Describe("global_norm", loc),
+                                              tensor.type().ToString()));
+      return {};
+    }
+    if (tensor.dtype() == F64) dtype = F64;
+  }
+  const LocationScope scope(*tensors[0].graph(), loc);
+  Value sum;
+  for (const Value& tensor : tensors) {
+    const Value x = tensor.dtype() == dtype ? tensor : Cast(tensor, dtype);
+    std::vector<int64_t> dims(tensor.rank());
+    std::iota(dims.begin(), dims.end(), 0);
+    const Value square = ReduceSum(Mul(x, x), dims);
+    sum = sum.valid() ? Add(sum, square) : square;
+  }
+  return Sqrt(sum);
+}
+
+std::vector<Value> ClipByGlobalNorm(std::span<const Value> gradients, double clip_norm, CallSite loc) {
+  const Value norm = GlobalNorm(gradients, loc);
+  if (!norm.valid()) return std::vector<Value>(gradients.size());
+  Graph& graph = *norm.graph();
+  if (const absl::Status status = CheckPositive("clip_norm", clip_norm); !status.ok()) {
+    graph.RecordError(fmt::format("{}: {}", graph.Describe("clip_by_global_norm", loc), MessageOf(status)));
+    return std::vector<Value>(gradients.size());
+  }
+  const LocationScope scope(graph, loc);
+  // The last term is 0, or NaN where the norm is not finite: then every gradient is to be NaN, not a mix
+  // of zeros and NaN.
+  const Value factor = Add(Div(clip_norm, Maximum(norm, clip_norm)), Mul(norm, 0.0));
+  std::vector<Value> clipped;
+  for (const Value& gradient : gradients)
+    clipped.push_back(
+        Mul(gradient, gradient.dtype() == factor.dtype() ? factor : Cast(factor, gradient.dtype())));
+  return clipped;
+}
+
+}  // namespace meshwork
