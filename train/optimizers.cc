@@ -1,7 +1,10 @@
 #include "train/optimizers.h"
 
+#include <cctype>
+
 #include "base/status.h"
 #include "ops/gradients.h"
+#include "ops/hyperparameters.h"
 #include "ops/ops.h"
 #include "train/initializers.h"
 
@@ -26,61 +29,168 @@ std::vector<Value> TrainableOf(const Value& loss) {
   return trainable;
 }
 
-struct WeightGradient {
-  Variable weight;
-  Value gradient;
-};
+std::string InSmallLetters(std::string name) {
+  for (char& c : name) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return name;
+}
 
-// Weights and gradients; empty after a mistake, which is recorded.
-std::vector<WeightGradient> GradientsOf(std::string_view optimizer, const Value& loss, CallSite loc) {
-  if (!loss.valid()) return {};
-  Graph& graph = *loss.graph();
-  const std::vector<Value> weights = TrainableOf(loss);
-  if (weights.empty()) {
-    graph.RecordError(
-        fmt::format("{}: the loss depends on no f32 or f64 variable; there is nothing to minimize.",
-                    graph.Describe(optimizer, loc)));
-    return {};
-  }
-  const std::vector<Value> gradients = Gradients(loss, weights, loc);
-  std::vector<WeightGradient> pairs;
-  for (size_t i = 0; i < weights.size(); ++i) {
-    if (!gradients[i].valid()) return {};
-    pairs.push_back({Variable(&graph, weights[i].id()), gradients[i]});
-  }
-  return pairs;
+// The first of `checks` that failed.
+absl::Status FirstError(std::initializer_list<absl::Status> checks) {
+  for (const absl::Status& check : checks) RETURN_IF_ERROR(check);
+  return absl::OkStatus();
 }
 
 }  // namespace
 
-void Sgd::Minimize(const Value& loss, CallSite loc) const {
-  for (const auto& [weight, gradient] : GradientsOf("Sgd", loss, loc)) {
-    const LocationScope scope(*loss.graph(), loc);
-    loss.graph()->Update(weight, weight - gradient * options_.learning_rate, loc);
+void Optimizer::Minimize(const Value& loss, CallSite loc) const {
+  if (!loss.valid()) return;
+  Graph& graph = *loss.graph();
+  auto fail = [&](std::string_view message) {
+    graph.RecordError(fmt::format("{}: {}", graph.Describe(rule_.name, loc), message));
+  };
+  absl::Status options = rule_.options;
+  if (rule_.clip_norm.has_value()) options.Update(CheckPositive("clip_norm", *rule_.clip_norm));
+  if (!options.ok()) return fail(MessageOf(options));
+  const std::vector<Value> weights = TrainableOf(loss);
+  if (weights.empty()) return fail("the loss depends on no float variable; there is nothing to minimize.");
+  std::vector<Value> gradients = Gradients(loss, weights, loc);
+  for (const Value& gradient : gradients)
+    if (!gradient.valid()) return;
+  if (rule_.clip_norm.has_value()) gradients = ClipByGlobalNorm(gradients, *rule_.clip_norm, loc);
+
+  const LocationScope scope(graph, loc);
+  const std::string prefix = InSmallLetters(rule_.name);
+  Value step;
+  if (rule_.counts_steps) {
+    const Variable steps = graph.Var(prefix + "/step", Zeros({}, I64), {}, loc);
+    step = steps + 1.0;
+    graph.Update(steps, step, loc);
+  }
+  for (size_t i = 0; i < weights.size(); ++i) {
+    const ValueInfo weight = graph.value(weights[i].id());
+    std::vector<Value> state;
+    for (const UpdateRule::Slot& slot : rule_.slots)
+      state.push_back(graph.Var(fmt::format("{}/{}/{}", prefix, slot.name, weight.name),
+                                Filled(slot.initial, weight.type.shape, weight.type.dtype),
+                                SpecOf(*weight.layout), loc));
+    const std::vector<Value> next = rule_.formula({weights[i], gradients[i], state, step});
+    if (next.size() != 1 + state.size())
+      return fail(fmt::format("its formula gives {} values; it must give the weight and {} slots.",
+                              next.size(), state.size()));
+    graph.Update(Variable(&graph, weights[i].id()), next[0], loc);
+    for (size_t s = 0; s < state.size(); ++s) graph.Update(Variable(&graph, state[s].id()), next[s + 1], loc);
   }
 }
 
-void Adam::Minimize(const Value& loss, CallSite loc) const {
-  const std::vector<WeightGradient> pairs = GradientsOf("Adam", loss, loc);
-  if (pairs.empty()) return;
-  Graph& graph = *loss.graph();
-  const LocationScope scope(graph, loc);
-  const Variable steps = graph.Var("adam/step", Zeros({}, I64), {}, loc);
-  const Value step = steps + 1.0;
-  graph.Update(steps, step, loc);
-  for (const auto& [weight, gradient] : pairs) {
-    const ValueInfo info = graph.value(weight.id());
-    auto moment = [&](std::string_view kind) {
-      return graph.Var(fmt::format("adam/{}/{}", kind, info.name), Zeros(info.type.shape, info.type.dtype),
-                       SpecOf(*info.layout), loc);
-    };
-    const Variable m = moment("m"), v = moment("v");
-    const AdamResult next = AdamUpdate(weight, gradient, m, v, step, options_.learning_rate, options_.beta1,
-                                       options_.beta2, options_.epsilon, loc);
-    graph.Update(weight, next.weight, loc);
-    graph.Update(m, next.first_moment, loc);
-    graph.Update(v, next.second_moment, loc);
-  }
+// ---- The optimizers.
+
+using Operands = UpdateRule::Operands;
+using Values = std::vector<Value>;
+
+Sgd::Sgd(Options o)
+    : Optimizer({.name = "Sgd",
+                 .options = CheckFinite("learning_rate", o.learning_rate),
+                 .clip_norm = o.clip_norm,
+                 .formula = [o](const Operands& x) -> Values {
+                   return {x.weight - x.gradient * o.learning_rate};
+                 }}) {}
+
+Momentum::Momentum(Options o)
+    : Optimizer({.name = "Momentum",
+                 .options = FirstError(
+                     {CheckFinite("learning_rate", o.learning_rate), CheckDecay("momentum", o.momentum)}),
+                 .clip_norm = o.clip_norm,
+                 .slots = {{"m"}},
+                 .formula = [o](const Operands& x) -> Values {
+                   const Value m = x.state[0] * o.momentum + x.gradient;
+                   return {x.weight - m * o.learning_rate, m};
+                 }}) {}
+
+Nesterov::Nesterov(Options o)
+    : Optimizer({.name = "Nesterov",
+                 .options = FirstError(
+                     {CheckFinite("learning_rate", o.learning_rate), CheckDecay("momentum", o.momentum)}),
+                 .clip_norm = o.clip_norm,
+                 .slots = {{"m"}},
+                 .formula = [o](const Operands& x) -> Values {
+                   const Value m = x.state[0] * o.momentum + x.gradient;
+                   return {x.weight - (x.gradient + m * o.momentum) * o.learning_rate, m};
+                 }}) {}
+
+Adagrad::Adagrad(Options o)
+    : Optimizer({.name = "Adagrad",
+                 .options = FirstError({CheckFinite("learning_rate", o.learning_rate),
+                                        CheckNotNegative("initial_accumulator", o.initial_accumulator),
+                                        CheckNotNegative("epsilon", o.epsilon)}),
+                 .clip_norm = o.clip_norm,
+                 .slots = {{"a", o.initial_accumulator}},
+                 .formula = [o](const Operands& x) -> Values {
+                   const Value a = x.state[0] + x.gradient * x.gradient;
+                   return {x.weight - x.gradient * o.learning_rate / (Sqrt(a) + o.epsilon), a};
+                 }}) {}
+
+namespace {
+
+std::vector<UpdateRule::Slot> RmsPropSlots(const RmsProp::Options& o) {
+  std::vector<UpdateRule::Slot> slots = {{"v"}};
+  if (o.centered) slots.push_back({"a"});
+  if (o.momentum != 0) slots.push_back({"m"});
+  return slots;
 }
+
+Values RmsPropFormula(const RmsProp::Options& o, const Operands& x) {
+  const Value& g = x.gradient;
+  Values state = {x.state[0] * o.rho + g * g * (1 - o.rho)};
+  Value variance = state[0];
+  if (o.centered) {
+    state.push_back(x.state[1] * o.rho + g * (1 - o.rho));
+    variance = Maximum(variance - state[1] * state[1], 0.0);
+  }
+  Value move = g * o.learning_rate / Sqrt(variance + o.epsilon);
+  if (o.momentum != 0) {
+    move = x.state.back() * o.momentum + move;
+    state.push_back(move);
+  }
+  state.insert(state.begin(), x.weight - move);
+  return state;
+}
+
+// Adam, or AdamW where weight_decay is not 0.
+UpdateRule AdamRule(std::string name, const Adam::Options& o, double weight_decay) {
+  return {.name = std::move(name),
+          .options = FirstError({CheckFinite("learning_rate", o.learning_rate), CheckDecay("beta1", o.beta1),
+                                 CheckDecay("beta2", o.beta2), CheckNotNegative("epsilon", o.epsilon),
+                                 CheckNotNegative("weight_decay", weight_decay)}),
+          .clip_norm = o.clip_norm,
+          .counts_steps = true,
+          .slots = {{"m"}, {"v"}},
+          .formula = [o, weight_decay](const Operands& x) -> Values {
+            const AdamResult next = AdamUpdate(x.weight, x.gradient, x.state[0], x.state[1], x.step,
+                                               o.learning_rate, o.beta1, o.beta2, o.epsilon, weight_decay);
+            return {next.weight, next.first_moment, next.second_moment};
+          }};
+}
+
+}  // namespace
+
+RmsProp::RmsProp(Options o)
+    : Optimizer({.name = "RmsProp",
+                 .options =
+                     FirstError({CheckFinite("learning_rate", o.learning_rate), CheckDecay("rho", o.rho),
+                                 CheckDecay("momentum", o.momentum), CheckNotNegative("epsilon", o.epsilon)}),
+                 .clip_norm = o.clip_norm,
+                 .slots = RmsPropSlots(o),
+                 .formula = [o](const Operands& x) { return RmsPropFormula(o, x); }}) {}
+
+Adam::Adam(Options o) : Optimizer(AdamRule("Adam", o, 0)) {}
+
+AdamW::AdamW(Options o)
+    : Optimizer(AdamRule("AdamW",
+                         {.learning_rate = o.learning_rate,
+                          .beta1 = o.beta1,
+                          .beta2 = o.beta2,
+                          .epsilon = o.epsilon,
+                          .clip_norm = o.clip_norm},
+                         o.weight_decay)) {}
 
 }  // namespace meshwork

@@ -1,45 +1,155 @@
 // Optimizers: gradients of a loss and the updates of the variables it depends on.
 //
 //   Adam({.learning_rate = 1e-3}).Minimize(loss);
+//   Momentum({.learning_rate = 0.1, .clip_norm = 1}).Minimize(loss);
 //
-// An optimizer's state is variables of the graph, laid out like the weight they belong to.
+// An optimizer's state is variables of the graph, called OPTIMIZER/SLOT/WEIGHT ("adam/m/dense1/kernel"),
+// laid out like the weight they belong to. In the formulas below g is the gradient, 0 starts every
+// state unless said otherwise, and ' marks what holds after the step; every formula reads the new state.
+//
+// All options have clip_norm: gradients are first clipped to this global norm (see ClipByGlobalNorm);
+// without it they are not. Mistakes in options are recorded by Minimize.
+//
+// Thread safety: Minimize writes the graph, not the optimizer.
 #pragma once
+
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
 
 #include "ops/graph.h"
 
 namespace meshwork {
 
-// w -= learning_rate · gradient
-class Sgd {
- public:
-  struct Options {
-    double learning_rate = 0.01;
+// What an optimizer does with one weight.
+struct UpdateRule {
+  struct Slot {
+    std::string name;    // "m"
+    double initial = 0;  // what each element holds at the start
   };
-  explicit Sgd(Options options) : options_(options) {}
-  // Updates every f32 or f64 variable that the loss depends on. Errors (recorded in the graph): those
-  // of Gradients and Graph::Update; a loss that depends on no variable.
+  // One weight, its gradient, its state in the order of the slots, and the number of this step, from 1
+  // (i64 scalar; invalid unless counts_steps).
+  struct Operands {
+    Value weight, gradient;
+    std::span<const Value> state;
+    Value step;
+  };
+
+  std::string name;      // "Adam": in errors, and in small letters in the names of the state
+  absl::Status options;  // what is wrong with the options, if anything
+  std::optional<double> clip_norm = {};
+  bool counts_steps = false;  // keeps the variable "adam/step"
+  std::vector<Slot> slots = {};
+  // The new weight, then the new state in the order of the slots.
+  std::function<std::vector<Value>(const Operands&)> formula;
+};
+
+// Any optimizer; the classes below only make its rule. Cheap to copy.
+//
+//   Optimizer optimizer = small ? Optimizer(Sgd({})) : Adam({});
+class Optimizer {
+ public:
+  explicit Optimizer(UpdateRule rule) : rule_(std::move(rule)) {}
+  // Updates every float variable that the loss depends on. Errors (recorded in the graph): options out of
+  // range; those of Gradients and Graph::Update; a loss that depends on no variable.
   void Minimize(const Value& loss, CallSite loc = CallSite::Current()) const;
 
  private:
-  Options options_;
+  UpdateRule rule_;
 };
 
-// Kingma and Ba, arXiv 1412.6980, Algorithm 1. State: "adam/step", and per weight "adam/m/NAME" and
-// "adam/v/NAME".
-class Adam {
+// w' = w - learning_rate g (Robbins and Monro, Annals of Mathematical Statistics 22, 1951).
+class Sgd : public Optimizer {
+ public:
+  struct Options {
+    double learning_rate = 0.01;
+    std::optional<double> clip_norm = {};
+  };
+  explicit Sgd(Options options);
+};
+
+// m' = momentum m + g; w' = w - learning_rate m' (Polyak, USSR Computational Mathematics 4, 1964; Sutskever
+// et al., ICML 2013, equations 1 and 2, with the rate outside of m). State "momentum/m/NAME".
+class Momentum : public Optimizer {
+ public:
+  struct Options {
+    double learning_rate = 0.01;
+    double momentum = 0.9;
+    std::optional<double> clip_norm = {};
+  };
+  explicit Momentum(Options options);
+};
+
+// m' = momentum m + g; w' = w - learning_rate (g + momentum m') (Nesterov's method as in Bengio et al.,
+// arXiv 1212.0901, equation 7, with the rate outside of m). State "nesterov/m/NAME".
+class Nesterov : public Optimizer {
+ public:
+  using Options = Momentum::Options;
+  explicit Nesterov(Options options);
+};
+
+// a' = a + g²; w' = w - learning_rate g / (sqrt(a') + epsilon) (Duchi, Hazan and Singer, JMLR 12, 2011,
+// figure 1 with the diagonal matrix). State "adagrad/a/NAME", which starts at initial_accumulator.
+class Adagrad : public Optimizer {
+ public:
+  struct Options {
+    double learning_rate = 0.01;
+    double initial_accumulator = 0;
+    double epsilon = 1e-10;
+    std::optional<double> clip_norm = {};
+  };
+  explicit Adagrad(Options options);
+};
+
+// v' = rho v + (1 - rho) g²; m' = momentum m + learning_rate g / sqrt(v' + epsilon); w' = w - m'
+// (Tieleman and Hinton, Neural Networks for Machine Learning, lecture 6.5, 2012). Centered: also
+// a' = rho a + (1 - rho) g, and v' - a'² instead of v' in the root (Graves, arXiv 1308.0850, equations 38
+// to 45), where rounding does not take it below 0. State "rmsprop/v/NAME"; "rmsprop/a/NAME" if centered,
+// "rmsprop/m/NAME" if there is momentum.
+class RmsProp : public Optimizer {
+ public:
+  struct Options {
+    double learning_rate = 1e-3;
+    double rho = 0.9;
+    double momentum = 0;
+    double epsilon = 1e-8;
+    bool centered = false;
+    std::optional<double> clip_norm = {};
+  };
+  explicit RmsProp(Options options);
+};
+
+// m' = beta1 m + (1 - beta1) g; v' = beta2 v + (1 - beta2) g²; at step t, from 1,
+// w' = w - learning_rate (m' / (1 - beta1^t)) / (sqrt(v' / (1 - beta2^t)) + epsilon)
+// (Kingma and Ba, arXiv 1412.6980, Algorithm 1). State "adam/step", "adam/m/NAME" and "adam/v/NAME".
+class Adam : public Optimizer {
  public:
   struct Options {
     double learning_rate = 1e-3;
     double beta1 = 0.9;
     double beta2 = 0.999;
     double epsilon = 1e-8;
+    std::optional<double> clip_norm = {};
   };
-  explicit Adam(Options options) : options_(options) {}
-  // As Sgd::Minimize.
-  void Minimize(const Value& loss, CallSite loc = CallSite::Current()) const;
+  explicit Adam(Options options);
+};
 
- private:
-  Options options_;
+// Adam with w' less by another learning_rate · weight_decay · w (Loshchilov and Hutter, arXiv 1711.05101,
+// Algorithm 2; its λ is our product, as its rate and schedule are one here). Every weight decays, biases
+// too. State as Adam's, under "adamw/".
+class AdamW : public Optimizer {
+ public:
+  struct Options {
+    double learning_rate = 1e-3;
+    double beta1 = 0.9;
+    double beta2 = 0.999;
+    double epsilon = 1e-8;
+    double weight_decay = 0.01;
+    std::optional<double> clip_norm = {};
+  };
+  explicit AdamW(Options options);
 };
 
 }  // namespace meshwork

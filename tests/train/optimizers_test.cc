@@ -103,7 +103,7 @@ TEST(OptimizersTest, RefuseALossWithoutVariables) {
   const int line = __LINE__ + 1;
   const std::string sgd = Mistake([&](Graph& g) { Sgd({}).Minimize(without(g)); });
   const std::string adam = Mistake([&](Graph& g) { Adam({}).Minimize(without(g)); });
-  const std::string rule = "the loss depends on no f32 or f64 variable; there is nothing to minimize.";
+  const std::string rule = "the loss depends on no float variable; there is nothing to minimize.";
   EXPECT_EQ(sgd, fmt::format("Sgd (optimizers_test.cc:{}): {}", line, rule));
   EXPECT_EQ(adam, fmt::format("Adam (optimizers_test.cc:{}): {}", line + 1, rule));
 }

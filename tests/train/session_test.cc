@@ -366,9 +366,9 @@ TEST(SessionTest, ReportsAllMistakesOfTheGraphAtOnce) {
           "Input \"x\" (session_test.cc:{}): Layout {{bach,_}}: mesh [batch=2] has no axis \"bach\"; did "
           "you mean \"batch\"?\n"
           "matmul (session_test.cc:{}): k differs: a is f32[6,3] (k=3), b is f32[6,3] (k=6).\n"
-          "Sgd (session_test.cc:{}): the loss depends on no f32 or f64 variable; there is nothing to "
+          "Sgd (session_test.cc:{}): the loss depends on no float variable; there is nothing to "
           "minimize.\n"
-          "Adam (session_test.cc:{}): the loss depends on no f32 or f64 variable; there is nothing to "
+          "Adam (session_test.cc:{}): the loss depends on no float variable; there is nothing to "
           "minimize.",
           line, line + 2, line + 4, line + 5));
 }
