@@ -15,4 +15,14 @@ Value Dense::operator()(const Value& x, CallSite loc) const {
   return Add({MatMul({x, loc}, kernel_), loc}, bias_);
 }
 
+LayerNormLayer::LayerNormLayer(Graph& graph, const std::string& name, int64_t units,
+                               LayerNormLayerOptions options, CallSite loc)
+    : scale_(graph.Var(name + "/scale", Filled(1, {units}, options.dtype), options.layout, loc)),
+      offset_(graph.Var(name + "/offset", Zeros({units}, options.dtype), options.layout, loc)),
+      epsilon_(options.epsilon) {}
+
+Value LayerNormLayer::operator()(const Value& x, CallSite loc) const {
+  return LayerNorm({x, loc}, scale_, offset_, epsilon_);
+}
+
 }  // namespace meshwork

@@ -33,4 +33,29 @@ class Dense {
   Variable kernel_, bias_;
 };
 
+struct LayerNormLayerOptions {
+  LayoutSpec layout = {UNSHARDED};  // of scale and offset, [units]
+  DType dtype = F32;
+  double epsilon = 1e-5;
+};
+
+// y = LayerNorm(x, scale, offset); x: [.., units]. Variables "name/scale", all ones at first, and
+// "name/offset", all zeros.
+//
+//   LayerNormLayer norm(g, "norm", 700, {.layout = {"model"}});
+//   Value h = Relu(norm(dense1(x)));
+class LayerNormLayer {
+ public:
+  LayerNormLayer(Graph& graph, const std::string& name, int64_t units, LayerNormLayerOptions options = {},
+                 CallSite loc = CallSite::Current());
+  Value operator()(const Value& x, CallSite loc = CallSite::Current()) const;
+
+  const Variable& scale() const { return scale_; }
+  const Variable& offset() const { return offset_; }
+
+ private:
+  Variable scale_, offset_;
+  double epsilon_;
+};
+
 }  // namespace meshwork

@@ -75,8 +75,10 @@ void Optimizer::Minimize(const Value& loss, CallSite loc) const {
                                 SpecOf(*weight.layout), loc));
     const std::vector<Value> next = rule_.formula({weights[i], gradients[i], state, step});
     if (next.size() != 1 + state.size())
-      return fail(fmt::format("its formula gives {} values; it must give the weight and {} slots.",
-                              next.size(), state.size()));
+      return fail(
+          fmt::format("its formula gives {} values; it must give the new weight and one value for "
+                      "each of its {} slots.",
+                      next.size(), state.size()));
     graph.Update(Variable(&graph, weights[i].id()), next[0], loc);
     for (size_t s = 0; s < state.size(); ++s) graph.Update(Variable(&graph, state[s].id()), next[s + 1], loc);
   }

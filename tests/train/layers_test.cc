@@ -84,5 +84,34 @@ TEST(DenseTest, ReportsMistakesWhereItIsBuiltAndCalled) {
           line + 2, line + 3, line + 3, line + 4, line + 6));
 }
 
+TEST(LayerNormLayerTest, StandardizesRowsThenScalesAndShifts) {
+  Graph g = OnFour();
+  Value x = g.Input("x", F64, {2, 3}, {"batch", "model"});
+  LayerNormLayer norm(g, "norm", 3, {.layout = {"model"}, .dtype = F64, .epsilon = 2});
+  g.Output("y", norm(x));
+  Session session = Session::Create(g).value();
+  EXPECT_THAT(session.variable_names(), ElementsAre("norm/scale", "norm/offset"));
+  EXPECT_THAT(session.Get("norm/scale")->values<double>(), Each(1));
+  EXPECT_THAT(session.Get("norm/offset")->values<double>(), Each(0));
+  ASSERT_TRUE(session.Set("norm/scale", Tensor::From<double>({3}, {1, 2, 4})).ok());
+  ASSERT_TRUE(session.Set("norm/offset", Tensor::From<double>({3}, {10, 20, 30})).ok());
+  // Rows 1, 4, 4 and -2, 1, 1: mean 3 or 0, variance 2; with epsilon, the root is 2.
+  const Tensor y = session.Run({{"x", Tensor::From<double>({2, 3}, {1, 4, 4, -2, 1, 1})}})->Get("y").value();
+  EXPECT_THAT(y.values<double>(), ElementsAre(9, 21, 32, 9, 21, 32));
+}
+
+TEST(LayerNormLayerTest, ReportsMistakesWhereItIsCalled) {
+  Graph g = OnFour();
+  LayerNormLayer norm(g, "norm", 3);
+  Value y = norm(g.Input("x", F32, {2, 4}, {UNSHARDED, UNSHARDED}));
+  const int line = __LINE__ - 1;
+  EXPECT_FALSE(y.valid());
+  EXPECT_EQ(
+      MessageOf(g.status()),
+      fmt::format("layer_norm (layers_test.cc:{}): x is f32[2,4], scale f32[3], offset f32[3]; x must be "
+                  "floats, scale and offset as x's last dims.",
+                  line));
+}
+
 }  // namespace
 }  // namespace meshwork

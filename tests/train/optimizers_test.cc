@@ -7,7 +7,9 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "ops/ops.h"
+#include "ops/program.h"
 #include "train/initializers.h"
+#include "train/layers.h"
 #include "train/session.h"
 
 namespace meshwork {
@@ -65,14 +67,108 @@ TEST(AdamTest, FollowsAlgorithm1) {
   }
 }
 
-TEST(AdamTest, LaysItsStateOutLikeTheWeight) {
+// Row 41 of the design's hard cases: systems that move a read across its assignment use the old momentum.
+TEST(MomentumTest, MovesTheWeightByTheNewMomentum) {
   Graph g = OnTwo();
-  Adam({}).Minimize(Parabola(g));
+  Momentum({.learning_rate = 0.25, .momentum = 0.5}).Minimize(Parabola(g));
   Session session = Session::Create(g).value();
-  const Graph& local = session.program().body;
-  for (const char* name : {"w", "adam/m/w", "adam/v/w"})
-    EXPECT_EQ(local.value(local.arguments()[local.FindArgument(name)].value).layout->ToString(), "{model}")
-        << name;
+  EXPECT_THAT(session.variable_names(), ElementsAre("w", "momentum/m/w"));
+  ASSERT_TRUE(session.Run({}).ok());
+  EXPECT_THAT(Values(session, "momentum/m/w"), ElementsAre(2, 4, 6));
+  EXPECT_THAT(Values(session, "w"), ElementsAre(1.5, 1, 0.5));  // the old momentum, 0, would leave 2, 2, 2
+  ASSERT_TRUE(session.Run({}).ok());
+  EXPECT_THAT(Values(session, "momentum/m/w"), ElementsAre(2.5, 4, 4.5));
+  EXPECT_THAT(Values(session, "w"), ElementsAre(0.875, 0, -0.625));
+}
+
+TEST(NesterovTest, LooksAheadByTheNewMomentum) {
+  Graph g = OnTwo();
+  Nesterov({.learning_rate = 0.25, .momentum = 0.5}).Minimize(Parabola(g));
+  Session session = Session::Create(g).value();
+  ASSERT_TRUE(session.Run({}).ok());
+  EXPECT_THAT(Values(session, "nesterov/m/w"), ElementsAre(2, 4, 6));
+  EXPECT_THAT(Values(session, "w"), ElementsAre(1.25, 0.5, -0.25));  // 2 - (g + m/2) / 4
+}
+
+TEST(AdagradTest, KeepsTheSumOfSquares) {
+  Graph g = OnTwo();
+  Adagrad({.learning_rate = 0.5, .initial_accumulator = 12}).Minimize(Parabola(g));
+  Session session = Session::Create(g).value();
+  EXPECT_THAT(Values(session, "adagrad/a/w"), ElementsAre(12, 12, 12));
+  ASSERT_TRUE(session.Run({}).ok());
+  EXPECT_THAT(Values(session, "adagrad/a/w"), ElementsAre(16, 28, 48));
+  EXPECT_NEAR(Values(session, "w")[0], 2 - 0.5 * 2 / 4, 1e-10);
+}
+
+TEST(RmsPropTest, KeepsTheStateItsOptionsNeed) {
+  using Options = RmsProp::Options;
+  auto names = [](Options options) {
+    Graph g = OnTwo();
+    RmsProp(options).Minimize(Parabola(g));
+    return Session::Create(g)->variable_names();
+  };
+  EXPECT_THAT(names({}), ElementsAre("w", "rmsprop/v/w"));
+  EXPECT_THAT(names({.momentum = 0.5}), ElementsAre("w", "rmsprop/v/w", "rmsprop/m/w"));
+  EXPECT_THAT(names({.momentum = 0.5, .centered = true}),
+              ElementsAre("w", "rmsprop/v/w", "rmsprop/a/w", "rmsprop/m/w"));
+}
+
+// The variance of a constant is 0, which rounding would take below.
+TEST(RmsPropTest, StaysFiniteWhereTheGradientIsConstant) {
+  Graph g = OnTwo();
+  Variable w = g.Var("w", Zeros({3}), {"model"});
+  RmsProp({.rho = 0.9, .centered = true}).Minimize(ReduceSum(w * 1234.567, {0}));
+  Session session = Session::Create(g).value();
+  for (int step = 0; step < 200; ++step) ASSERT_TRUE(session.Run({}).ok());
+  for (float x : session.Get("w")->values<float>()) EXPECT_TRUE(std::isfinite(x)) << x;
+}
+
+std::vector<Optimizer> AllOptimizers() {
+  return {Sgd({}),  Momentum({}), Nesterov({}), Adagrad({}), RmsProp({.momentum = 0.5, .centered = true}),
+          Adam({}), AdamW({})};
+}
+
+TEST(OptimizersTest, LayTheirStateOutLikeTheWeight) {
+  for (const Optimizer& optimizer : AllOptimizers()) {
+    Graph g = OnTwo();
+    optimizer.Minimize(Parabola(g));
+    Session session = Session::Create(g).value();
+    const Graph& local = session.program().body;
+    for (const std::string& name : session.variable_names()) {
+      const std::string layout = name.ends_with("/step") ? "{}" : "{model}";
+      EXPECT_EQ(local.value(local.arguments()[local.FindArgument(name)].value).layout->ToString(), layout)
+          << name;
+    }
+  }
+}
+
+// Data parallel with three weights: the gradients are summed at once, whatever is done with them.
+TEST(OptimizersTest, SumAllGradientsInOneAllReduce) {
+  for (const Optimizer& optimizer : AllOptimizers()) {
+    Graph g(Mesh::VirtualCpus("batch=4").value());
+    Value x = g.Input("x", F32, {8, 6}, {"batch", UNSHARDED});
+    Value h = Relu(Dense(g, "dense", 6, 5)(x));
+    Variable scale = g.Var("scale", Filled(1, {5}), {UNSHARDED});
+    optimizer.Minimize(ReduceMean(h * scale, {0, 1}));
+    Session session = Session::Create(g).value();
+    const std::vector<CollectiveSummary> collectives = SummarizeCollectives(session.program().body);
+    ASSERT_EQ(collectives.size(), 1u) << session.Explain();
+    EXPECT_EQ(collectives[0].type, "all_reduce");
+    EXPECT_EQ(collectives[0].count, 1);
+    EXPECT_EQ(collectives[0].bytes, 2 * 3 * (6 * 5 + 5 + 5) * 4 / 4);  // 2(n-1)/n·B
+  }
+}
+
+// A weight that is sharded and one that is not: the norm is of both. Gradients are 3 and 4 · (1, 0).
+TEST(OptimizersTest, ClipAllGradientsByOneNorm) {
+  Graph g = OnTwo();
+  Variable a = g.Var("a", Zeros({}, F64), {}), b = g.Var("b", Zeros({2}, F64), {"model"});
+  const Value first = 1.0 - Iota(g, {F64, {2}}, 0);
+  Sgd({.learning_rate = 1, .clip_norm = 2.5}).Minimize(a * 3.0 + ReduceSum(b * first * 4.0, {0}));
+  Session session = Session::Create(g).value();
+  ASSERT_TRUE(session.Run({}).ok());
+  EXPECT_THAT(Values(session, "a"), ElementsAre(-1.5));
+  EXPECT_THAT(Values(session, "b"), ElementsAre(-2, 0));
 }
 
 TEST(OptimizersTest, UpdateTheFloatVariablesTheLossDependsOnAndNoOther) {
@@ -106,6 +202,61 @@ TEST(OptimizersTest, RefuseALossWithoutVariables) {
   const std::string rule = "the loss depends on no float variable; there is nothing to minimize.";
   EXPECT_EQ(sgd, fmt::format("Sgd (optimizers_test.cc:{}): {}", line, rule));
   EXPECT_EQ(adam, fmt::format("Adam (optimizers_test.cc:{}): {}", line + 1, rule));
+}
+
+TEST(OptimizersTest, RefuseOptionsOutOfRange) {
+  const std::vector<std::pair<Optimizer, std::string>> cases = {
+      {Sgd({.learning_rate = NAN}), "Sgd: learning_rate=nan is not finite."},
+      {Sgd({.clip_norm = 0}), "Sgd: clip_norm=0 is not above 0."},
+      {Sgd({.clip_norm = HUGE_VAL}), "Sgd: clip_norm=inf is not finite."},
+      {Momentum({.learning_rate = HUGE_VAL}), "Momentum: learning_rate=inf is not finite."},
+      {Momentum({.momentum = 1}), "Momentum: momentum=1 is not in [0, 1)."},
+      {Nesterov({.momentum = -0.5}), "Nesterov: momentum=-0.5 is not in [0, 1)."},
+      {Adagrad({.initial_accumulator = -1}), "Adagrad: initial_accumulator=-1 is negative."},
+      {Adagrad({.epsilon = -1}), "Adagrad: epsilon=-1 is negative."},
+      {RmsProp({.rho = NAN}), "RmsProp: rho=nan is not in [0, 1)."},
+      {RmsProp({.momentum = 2}), "RmsProp: momentum=2 is not in [0, 1)."},
+      {RmsProp({.epsilon = NAN}), "RmsProp: epsilon=nan is not finite."},
+      {Adam({.beta1 = 1}), "Adam: beta1=1 is not in [0, 1)."},
+      {Adam({.beta2 = -0.1, .epsilon = -1}), "Adam: beta2=-0.1 is not in [0, 1)."},
+      {AdamW({.weight_decay = -1}), "AdamW: weight_decay=-1 is negative."},
+  };
+  for (const auto& [optimizer, message] : cases) {
+    Graph g = OnTwo();
+    Value loss = Parabola(g);
+    const size_t nodes = g.nodes().size();
+    optimizer.Minimize(loss);
+    const std::string place = fmt::format(" (optimizers_test.cc:{}):", __LINE__ - 1);
+    std::string expected = message;
+    expected.replace(expected.find(':'), 1, place);
+    EXPECT_EQ(MessageOf(g.status()), expected);
+    EXPECT_EQ(g.nodes().size(), nodes);
+  }
+}
+
+TEST(OptimizersTest, TakeAFormulaOfYourOwn) {
+  Graph g = OnTwo();
+  UpdateRule sign{.name = "Last", .slots = {{"g", 5}}, .formula = [](const UpdateRule::Operands& x) {
+                    return std::vector<Value>{x.weight - x.state[0], x.gradient};
+                  }};
+  Optimizer(sign).Minimize(Parabola(g));
+  Session session = Session::Create(g).value();
+  ASSERT_TRUE(session.Run({}).ok());
+  EXPECT_THAT(Values(session, "w"), ElementsAre(-3, -3, -3));
+  EXPECT_THAT(Values(session, "last/g/w"), ElementsAre(2, 4, 6));
+}
+
+TEST(OptimizersTest, RefuseAFormulaThatForgetsItsState) {
+  const int line = __LINE__ + 5;
+  const std::string mistake = Mistake([](Graph& g) {
+    UpdateRule rule{.name = "Mine", .slots = {{"m"}}, .formula = [](const UpdateRule::Operands& x) {
+                      return std::vector<Value>{x.weight};
+                    }};
+    Optimizer(rule).Minimize(Parabola(g));
+  });
+  EXPECT_EQ(mistake, fmt::format("Mine (optimizers_test.cc:{}): its formula gives 1 values; it must give the "
+                                 "new weight and one value for each of its 1 slots.",
+                                 line));
 }
 
 TEST(OptimizersTest, RefuseALossThatIsNoFloatScalar) {
