@@ -69,7 +69,7 @@ absl::Status Measure(const Options& options) {
   ASSIGN_OR_RETURN(const Mesh mesh, Mesh::VirtualCpus(options.mesh));
   const int workers = options.workers > 0 ? static_cast<int>(options.workers) : WorkerPool::DefaultWorkers();
   Graph graph(mesh);
-  BuildMlp(graph, options.batch_size, F32, 1e-3);
+  BuildMlp(graph, options.batch_size, F32, Adam({.learning_rate = 1e-3}));
   ASSIGN_OR_RETURN(Session session, Session::Create(graph, {.workers = workers}));
   ASSIGN_OR_RETURN(const std::vector<std::vector<float>> weights, WeightsOf(session));
   HandWrittenMlp by_hand(static_cast<int>(options.batch_size), workers, weights);

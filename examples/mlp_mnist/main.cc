@@ -210,7 +210,8 @@ absl::Status Main(const MlpOptions& options) {
   RETURN_IF_ERROR(MakeDumpFolder(options));
 
   Graph graph(*mesh);
-  BuildMlp(graph, std::min(options.batch_size, data.digits.train.size()), dtype, options.learning_rate);
+  BuildMlp(graph, std::min(options.batch_size, data.digits.train.size()), dtype,
+           MakeOptimizer(options.optimizer, options.learning_rate));
   Dumper dumper(options.dump);
   SessionOptions session_options{.workers = static_cast<int>(options.workers), .seed = options.seed};
   if (!options.dump.empty()) session_options.compile.dump = std::ref(dumper);

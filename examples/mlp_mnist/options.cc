@@ -2,6 +2,7 @@
 
 #include "base/status.h"
 #include "examples/support/flags.h"
+#include "examples/support/mlp.h"
 
 namespace meshwork {
 namespace {
@@ -14,9 +15,8 @@ constexpr int64_t kMostWorkers = 1024;
 
 absl::StatusOr<MlpOptions> ParseMlpOptions(int argc, const char* const* argv) {
   MlpOptions o;
-  FlagTable flags(
-      "mlp_mnist",
-      "Trains a 784-700-500-10 perceptron (ReLU, Adam) on MNIST, sharded over virtual CPU devices.");
+  FlagTable flags("mlp_mnist",
+                  "Trains a 784-700-500-10 perceptron (ReLU) on MNIST, sharded over virtual CPU devices.");
   flags.Text("mesh",
              "named axes; \"batch\" shards the examples, \"model\" the first kernel by columns and the\n"
              "                     second by rows; others hold copies",
@@ -28,7 +28,8 @@ absl::StatusOr<MlpOptions> ParseMlpOptions(int argc, const char* const* argv) {
             0);
   flags.Int("batch-size", "images per step; the last batch of an epoch may be shorter", &o.batch_size, 1,
             kMostExamples);
-  flags.Real("lr", "Adam's learning rate", &o.learning_rate, 0);
+  flags.Choice("optimizer", "what updates the weights", &o.optimizer, OptimizerNames());
+  flags.Real("lr", "its learning rate", &o.learning_rate, 0);
   flags.Int("seed", "of the initial weights and the order of the images", &o.seed, 0);
   flags.Choice("shuffle", "a new order of the images each epoch", &o.shuffle, {"on", "off"});
   flags.Choice("dtype", "of weights and images", &o.dtype, {"f32", "f64"});

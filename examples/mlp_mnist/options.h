@@ -16,6 +16,7 @@ struct MlpOptions {
   int64_t epochs = 3;
   int64_t steps = 0;  // 0: no limit
   int64_t batch_size = 128;
+  std::string optimizer = "adam";
   double learning_rate = 1e-3;
   int64_t seed = 0;
   std::string shuffle = "on";

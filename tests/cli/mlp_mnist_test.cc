@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -163,6 +164,8 @@ TEST_F(MlpMnistTest, RefusesFlagsThatAreWrong) {
       {{"--lr", "nan"}, "--lr: \"nan\" is not a number above 0."},
       {{"--lr", "inf"}, "--lr: \"inf\" is not a number above 0."},
       {{"--dtype", "f16"}, "--dtype: \"f16\" is not one of f32, f64."},
+      {{"--optimizer", "Adam"},
+       "--optimizer: \"Adam\" is not one of sgd, momentum, nesterov, adagrad, rmsprop, adam, adamw."},
       {{"--shuffle", "yes"}, "--shuffle: \"yes\" is not one of on, off."},
       {{"--profile"}, "--profile needs a value."},
       {{"--profile", "table"}, "--profile: \"table\" is not one of on, off."},
@@ -325,6 +328,18 @@ TEST_F(MlpMnistTest, KeepsEarlierResultsWhereTheNewOnesCannotBeMade) {
 }
 
 // ---- Runs.
+
+TEST_F(MlpMnistTest, TakesTheOptimizerItIsTold) {
+  std::map<std::string, std::string> by_weights;  // after two steps, which are enough to tell all apart
+  for (const char* name : {"sgd", "momentum", "nesterov", "adagrad", "rmsprop", "adam", "adamw"}) {
+    SCOPED_TRACE(name);
+    ASSERT_EQ(Train({"--optimizer", name, "--steps", "2", "--save", Path("weights")}).code, 0);
+    const auto [at, is_new] = by_weights.emplace(Contents(Path("weights")), name);
+    EXPECT_TRUE(is_new) << "as " << at->second;
+  }
+  ASSERT_EQ(Train({"--steps", "2", "--save", Path("weights")}).code, 0);
+  EXPECT_EQ(by_weights[Contents(Path("weights"))], "adam");
+}
 
 TEST_F(MlpMnistTest, SaysWhatItDoes) {
   const Finished finished = Train({});
