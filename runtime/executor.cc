@@ -225,7 +225,7 @@ void Executor::RunCollective(size_t i, int worker) {
 void Executor::Compare(size_t i, int worker) {
   WorkerState& state = workers_[worker];
   const Instruction& instruction = schedule_.instructions[i];
-  for (const Slice& slice : instruction.slices[worker]) {
+  for (const WorkSlice& slice : instruction.slices[worker]) {
     if (state.instruction >= 0) return;
     const Transfer& transfer = instruction.transfers[slice.item];
     const std::optional<Difference> difference =

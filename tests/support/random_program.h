@@ -37,7 +37,9 @@ inline constexpr std::string_view kRandomMeshes[] = {"",        "x=2",     "x=3"
 class ProgramDrawer {
  public:
   ProgramDrawer(const std::vector<Sample>& pool, uint64_t seed)
-      : pool_(pool), engine_(seed), program_{Graph(Mesh::Parse(Pick(kRandomMeshes)).value()), {}} {}
+      : pool_(pool),
+        engine_(seed),
+        program_{Graph(Mesh::Parse(kRandomMeshes[Below(std::size(kRandomMeshes))]).value()), {}} {}
 
   RandomProgram Draw() && {
     graph().name = "random";
