@@ -65,7 +65,7 @@ absl::Status Pack(const Tensor& host, DTensor& to, bool poison_padding) {
     box.Copy(static_cast<const std::byte*>(host.raw()), to.instance(i), DTypeSize(host.dtype()), 0,
              box.elements());
   }
-  if (poison_padding) PoisonPadding(to);
+  if (poison_padding) Padding(to).Poison(to);
   return absl::OkStatus();
 }
 
@@ -85,19 +85,22 @@ absl::StatusOr<Tensor> Unpack(const DTensor& from, bool check_replicas) {
   return host;
 }
 
-void PoisonPadding(DTensor& tensor) {
+Padding::Padding(const DTensor& tensor) : elements_(tensor.local_type().num_elements()) {
+  for (int64_t i = 0; i < tensor.instances().count(); ++i) blocks_.push_back(BlockElements(tensor, i));
+}
+
+void Padding::Poison(DTensor& tensor) const {
   constexpr int kNan = 0xFF;
-  const int64_t size = DTypeSize(tensor.type().dtype), end = tensor.local_type().num_elements();
-  for (int64_t i = 0; i < tensor.instances().count(); ++i) {
-    const BoxCopy block = BlockElements(tensor, i);
-    if (block.elements() == end) continue;
-    std::byte* buffer = tensor.instance(i);
+  const int64_t size = DTypeSize(tensor.type().dtype);
+  for (size_t i = 0; i < blocks_.size(); ++i) {
+    if (blocks_[i].elements() == elements_) continue;
+    std::byte* buffer = tensor.instance(static_cast<int64_t>(i));
     int64_t next = 0;
-    block.ForRuns(0, block.elements(), [&](int64_t offset, int64_t, int64_t count) {
+    blocks_[i].ForRuns(0, blocks_[i].elements(), [&](int64_t offset, int64_t, int64_t count) {
       std::memset(buffer + next * size, kNan, static_cast<size_t>((offset - next) * size));
       next = offset + count;
     });
-    std::memset(buffer + next * size, kNan, static_cast<size_t>((end - next) * size));
+    std::memset(buffer + next * size, kNan, static_cast<size_t>((elements_ - next) * size));
   }
 }
 

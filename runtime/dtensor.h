@@ -16,6 +16,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -65,7 +66,18 @@ absl::Status Pack(const Tensor& host, DTensor& to, bool poison_padding = kDebugB
 // The whole tensor. With check_replicas, error: two instances of one block differ in a bit.
 absl::StatusOr<Tensor> Unpack(const DTensor& from, bool check_replicas = kDebugBuild);
 
-// Fills what is in no block with bytes 0xFF: NaN, -1. Allocates nothing up to rank 4.
-void PoisonPadding(DTensor& tensor);
+// What lies in no block of a DTensor's buffers, found once; filling it allocates nothing.
+class Padding {
+ public:
+  Padding() = default;  // of a tensor without buffers
+  explicit Padding(const DTensor& tensor);
+  // Writes bytes 0xFF: NaN, -1. REQUIRES: the tensor it was found for, or one of the same type, layout and
+  // instances.
+  void Poison(DTensor& tensor) const;
+
+ private:
+  std::vector<BoxCopy> blocks_;  // per instance: the elements that are no padding
+  int64_t elements_ = 0;         // of each buffer
+};
 
 }  // namespace meshwork

@@ -47,10 +47,12 @@ absl::StatusOr<std::unique_ptr<Executor>> Executor::Create(const Program& progra
 absl::Status Executor::Prepare(std::map<std::string, DTensor>& variables) {
   std::vector<InstanceMap> instances(graph_.arguments().size());
   variables_.resize(graph_.arguments().size());
+  paddings_.resize(graph_.arguments().size());
   for (size_t a = 0; a < variables_.size(); ++a) {
     if (!graph_.arguments()[a].is_variable) continue;
     ASSIGN_OR_RETURN(variables_[a], BindVariable(graph_, static_cast<int>(a), variables, options_.share));
     instances[a] = variables_[a].instances();
+    paddings_[a] = Padding(variables_[a]);
     memory_.variable_bytes += variables_[a].bytes();
   }
   ASSIGN_OR_RETURN(schedule_, MakeSchedule(graph_, instances, pool_.num_workers(), options_.share,
@@ -179,8 +181,7 @@ void Executor::Poison() {
   for (int w = 0; w < schedule_.num_workers; ++w)
     std::memset(arenas_[w].get(), kNan, static_cast<size_t>(schedule_.private_bytes[w]));
   std::memset(arenas_.back().get(), kNan, static_cast<size_t>(schedule_.shared_bytes));
-  for (DTensor& variable : variables_)
-    if (variable.valid()) PoisonPadding(variable);
+  for (size_t a = 0; a < variables_.size(); ++a) paddings_[a].Poison(variables_[a]);
 }
 
 void Executor::RunWorker(int worker) {

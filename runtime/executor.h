@@ -156,6 +156,7 @@ class Executor {
   Schedule schedule_;
   ExecutorMemory memory_;
   std::vector<DTensor> variables_;                   // per argument; invalid for inputs
+  std::vector<Padding> paddings_;                    // of the variables
   std::vector<std::shared_ptr<void>> arenas_;        // per worker, then the shared one
   std::vector<std::byte*> addresses_;                // per buffer
   std::vector<std::vector<BufferId>> feed_buffers_;  // per argument: those that follow its host tensor

@@ -122,6 +122,14 @@ TEST(DTensorTest, PackFillsPaddingAndNothingElse) {
   }
 }
 
+// Ten elements as [5,2], the five cut into 3 and 2: device 1 holds 6 … 9, and two elements of padding.
+TEST(DTensorTest, PackFillsThePaddingOfStridedDims) {
+  DTensor tensor({I32, {10}}, ParseLayout(Mesh::Parse("x=2").value(), "{5@x*2}"));
+  ASSERT_TRUE(Pack(Ramp({I32, {10}}), tensor, /*poison_padding=*/true).ok());
+  const auto* second = reinterpret_cast<const int32_t*>(tensor.instance(1));
+  EXPECT_THAT(std::vector<int32_t>(second, second + 6), testing::ElementsAre(7, 8, 9, 10, -1, -1));
+}
+
 TEST(DTensorTest, PackLeavesPaddingAloneUnlessAskedTo) {
   DTensor tensor({F32, {3}}, ParseLayout(Mesh::Parse("x=2").value(), "{x}"));
   ASSERT_TRUE(Pack(Tensor::From<float>({3}, {1, 2, 3}), tensor, /*poison_padding=*/false).ok());

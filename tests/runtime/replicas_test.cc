@@ -163,6 +163,15 @@ TEST(ReplicasTest, ValuesOfEveryTypeAreShown) {
             "element [0,0] is nan (0x7fc00001) on device 0 (x=0) and nan (0x7fc00002) on device 1 (x=1)");
 }
 
+// Eight elements as [4,2], cut by x along the two: device 1 holds the odd ones.
+TEST(ReplicasTest, TheElementOfAStridedDimIsFound) {
+  const Layout layout = Layout::Parse(Mesh::Parse("x=2,y=2").value(), "{4*2@x}").value();
+  EXPECT_EQ(MessageOf(DifferenceError("It", {I32, {8}}, layout, 2, 3, Difference{.offset = 2})),
+            fmt::format("It is i32[8] {{4*2@x}} on [x=2, y=2], but its replicas differ: element [5] is 0 "
+                        "(0x00000000) on device 2 (x=1, y=0) and 0 (0x00000000) on device 3 (x=1, y=1); {}",
+                        kRule));
+}
+
 TEST(ReplicasTest, BoolsAreComparedAsBytes) {
   Difference difference{0};
   difference.first[0] = std::byte{1};
