@@ -1,27 +1,30 @@
 // What the compiler and the executor make of one op: arguments and results pinned to every placement of
 // every letter, and to random ones, compared with the row's kernel on one device. Sizes are even and uneven,
-// and some leave devices without any element; padding is full of NaN.
+// and some leave devices without any element; padding is full of NaN. Where an axis is free, some operands
+// owe a reduction over it: the compiler may pass it on, or has to pay it before the op.
 #include <cstring>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "contract/direct.h"
 #include "contract/host_tensor.h"
-#include "support/sample.h"
+#include "contract/owed.h"
 #include "contract/tally.h"
 #include "gmock/gmock.h"
 #include "runtime/executor.h"
 #include "spmd/compile.h"
 #include "support/read_back.h"
+#include "support/sample.h"
 
 namespace meshwork {
 namespace {
 
 using testing::IsEmpty;
 
-constexpr std::string_view kMeshes[] = {"x=2", "x=3", "x=2,y=2"};
+constexpr std::string_view kMeshes[] = {"x=2", "x=3", "x=4", "x=2,y=2", "x=2,y=3"};
 constexpr int kRandomPlacements = 12;  // per sample and mesh
 
 Tensor ToTensor(const HostTensor& host) {
@@ -30,9 +33,34 @@ Tensor ToTensor(const HostTensor& host) {
   return tensor;
 }
 
-// One op with its data and its one-device results.
+// What some operands owe over one axis.
+struct Debt {
+  int axis;
+  ReduceOp op;
+  std::vector<bool> operands;
+};
+
+// The row that leaves a value owing `op` where it reduces a sharded dim.
+std::string_view ReductionRow(ReduceOp op) {
+  constexpr std::string_view kRows[] = {"reduce_sum",  "reduce_max", "reduce_min",
+                                        "reduce_prod", "reduce_all", "reduce_any"};
+  return kRows[static_cast<int>(op)];
+}
+
+// The tensors one behind the other along a new first dim.
+Tensor Stacked(const std::vector<HostTensor>& parts) {
+  HostTensor stack = parts[0];
+  stack.type.shape.insert(stack.type.shape.begin(), static_cast<int64_t>(parts.size()));
+  for (size_t i = 1; i < parts.size(); ++i)
+    stack.values.insert(stack.values.end(), parts[i].values.begin(), parts[i].values.end());
+  return ToTensor(stack);
+}
+
+// Compiles and runs a program of one op, and compares what it returns as r0, r1, ….
 class CompiledTrial {
  public:
+  using Feeds = std::map<std::string, Tensor>;
+
   CompiledTrial(const Sample& sample, WorkerPool& pool) : sample_(sample), pool_(pool) {
     Random random(11);
     for (const Type& type : sample.operands) operands_.push_back(random.Draw(type, *sample.row));
@@ -42,17 +70,68 @@ class CompiledTrial {
 
   // Counts into the tally; adds a line to `findings` if the program fails or its results are others.
   void Try(const Placement& placement, const Mesh& mesh, std::vector<std::string>& findings) {
-    ++TheTally().placements;
-    const std::string error = Run(BuildGraph(sample_, placement.operands, placement.results, mesh));
-    if (error.empty()) return;
-    ++TheTally().wrong;
-    findings.push_back(
-        fmt::format("{} on {}: {}: {}", sample_.ToString(), mesh.ToString(), placement.ToString(), error));
+    Note(Run(BuildGraph(sample_, placement.operands, placement.results, mesh), feeds_, expected_), placement,
+         mesh, "", findings);
+  }
+
+  // The same with operands that owe: an argument of their parts, stacked along the axis, is reduced first.
+  void TryOwing(const Placement& placement, const Debt& debt, const Mesh& mesh,
+                std::vector<std::string>& findings) {
+    const int64_t devices = mesh.axis(debt.axis).size;
+    Random random(12);
+    Feeds feeds;
+    std::vector<HostTensor> operands = operands_;
+    for (size_t i = 0; i < operands.size(); ++i) {
+      const std::string name = fmt::format("a{}", i);
+      if (!debt.operands[i]) {
+        feeds[name] = feeds_.at(name);
+        continue;
+      }
+      Owed owed = OwedDraw(random, *sample_.row, sample_.operands[i], debt.op, devices, /*draw=*/0).Make();
+      feeds[name] = Stacked(owed.parts);
+      operands[i] = std::move(owed.whole);
+    }
+    const std::vector<HostTensor> expected = RunKernel(WholeCall(sample_, operands));
+    Note(Run(OwingGraph(placement, debt, mesh), feeds, expected), placement, mesh,
+         fmt::format(" owing {} over {}", ReduceOpName(debt.op), mesh.axis(debt.axis).name), findings);
   }
 
  private:
+  Graph OwingGraph(const Placement& placement, const Debt& debt, const Mesh& mesh) const {
+    Graph graph(mesh);
+    std::vector<ValueId> operands;
+    for (size_t i = 0; i < placement.operands.size(); ++i) {
+      Type type = sample_.operands[i];
+      std::vector<AxisList> dims = placement.operands[i].dims();
+      if (debt.operands[i]) {
+        type.shape.insert(type.shape.begin(), mesh.axis(debt.axis).size);
+        dims.insert(dims.begin(), AxisList{debt.axis});
+      }
+      operands.push_back(graph.AddArgument(
+          {.name = fmt::format("a{}", i), .type = type, .global = type, .layout = Layout(mesh, dims)},
+          false));
+      if (!debt.operands[i]) continue;
+      const int sum = graph
+                          .TryAdd(GetOp(ReductionRow(debt.op)), {{operands.back()}},
+                                  {{"dims", std::vector<int64_t>{0}}}, {"sample", 1})
+                          .value();
+      operands.back() = graph.nodes()[sum].results[0];
+    }
+    AddSample(graph, sample_, operands, placement.results);
+    return graph;
+  }
+
+  void Note(const std::string& error, const Placement& placement, const Mesh& mesh, std::string_view owing,
+            std::vector<std::string>& findings) {
+    ++TheTally().placements;
+    if (error.empty()) return;
+    ++TheTally().wrong;
+    findings.push_back(fmt::format("{} on {}: {}{}: {}", sample_.ToString(), mesh.ToString(),
+                                   placement.ToString(), owing, error));
+  }
+
   // What is wrong, or "".
-  std::string Run(const Graph& global) {
+  std::string Run(const Graph& global, const Feeds& feeds, const std::vector<HostTensor>& expected) {
     const absl::StatusOr<Program> program = Compile(global);
     if (!program.ok()) return std::string(MessageOf(program.status()));
     if (std::string error = ReadBackError(program->body); !error.empty())
@@ -61,16 +140,16 @@ class CompiledTrial {
     auto executor = Executor::Create(*program, pool_, {.poison_padding = true}, &variables);
     if (!executor.ok()) return fmt::format("{}\n{}", MessageOf(executor.status()), PrintGraph(program->body));
     std::map<std::string, Tensor> outputs;
-    if (absl::Status status = (*executor)->Run(feeds_, &outputs); !status.ok())
+    if (absl::Status status = (*executor)->Run(feeds, &outputs); !status.ok())
       return std::string(MessageOf(status));
-    return Differs(outputs) ? "other values:\n" + PrintGraph(program->body) : "";
+    return Differs(outputs, expected) ? "other values:\n" + PrintGraph(program->body) : "";
   }
 
-  bool Differs(const std::map<std::string, Tensor>& outputs) const {
-    for (size_t i = 0; i < expected_.size(); ++i) {
+  static bool Differs(const std::map<std::string, Tensor>& outputs, const std::vector<HostTensor>& expected) {
+    for (size_t i = 0; i < expected.size(); ++i) {
       const Tensor& tensor = outputs.at(fmt::format("r{}", i));
       const HostTensor found = FromBytes(tensor.type(), tensor.raw());
-      if (tensor.type() != expected_[i].type || !Agree(tensor.dtype(), found.values, expected_[i].values))
+      if (tensor.type() != expected[i].type || !AgreeOrNaN(tensor.dtype(), found.values, expected[i].values))
         return true;
     }
     return false;
@@ -79,7 +158,7 @@ class CompiledTrial {
   const Sample& sample_;
   WorkerPool& pool_;
   std::vector<HostTensor> operands_, expected_;
-  std::map<std::string, Tensor> feeds_;
+  Feeds feeds_;
 };
 
 // ---- Placements.
@@ -133,6 +212,30 @@ Placement RandomPlacement(const Sample& sample, const Mesh& mesh, std::mt19937_6
   return placement;
 }
 
+// A reduction over an axis that no letter lies on, owed by some operands: as a pass of the rule has it, or
+// any.
+std::optional<Debt> RandomDebt(const Sample& sample, const Rule& rule, const LetterAxes& axes,
+                               const Mesh& mesh, std::mt19937_64& engine) {
+  std::vector<int> free;
+  for (int axis = 0; axis < mesh.num_axes(); ++axis) {
+    if (std::none_of(axes.begin(), axes.end(),
+                     [&](const AxisList& list) { return AxisSet(list).Contains(axis); }))
+      free.push_back(axis);
+  }
+  if (free.empty() || sample.operands.empty()) return std::nullopt;
+  Debt debt{free[engine() % free.size()], kAllReduceOps[engine() % std::size(kAllReduceOps)], {}};
+  if (!rule.passes.empty() && engine() % 4 != 0) debt.op = rule.passes[engine() % rule.passes.size()].in;
+  // Parts in bf16 do not add up to the whole.
+  const bool rounds = debt.op == ReduceOp::kSum || debt.op == ReduceOp::kProd;
+  auto may_owe = [&](DType dtype) { return MayOwe(dtype, debt.op) && !(rounds && dtype == BF16); };
+  const uint64_t chosen = engine();
+  for (size_t i = 0; i < sample.operands.size(); ++i)
+    debt.operands.push_back(may_owe(sample.operands[i].dtype) && (chosen % 3 == 0 || chosen >> (i + 2) & 1));
+  if (std::none_of(debt.operands.begin(), debt.operands.end(), [](bool owes) { return owes; }))
+    return std::nullopt;
+  return debt;
+}
+
 // The sample as it stands, and with all its letters of a few sizes: 12 is even on all meshes, 5 and 7 are
 // uneven, and of 1, 3 and 5 some devices get nothing.
 std::vector<Sample> Sizes(const Sample& sample) {
@@ -163,8 +266,12 @@ TEST_P(CompiledContractTest, EveryPlacementGivesTheOneDeviceResult) {
       const Rule rule = sample.rule();
       for (std::string_view name : kMeshes) {
         const Mesh mesh = Mesh::Parse(name).value();
-        for (const LetterAxes& axes : AllLetterAxes(mesh, rule.letters.size()))
-          trial.Try(PlacementOf(rule, axes, mesh), mesh, findings);
+        for (const LetterAxes& axes : AllLetterAxes(mesh, rule.letters.size())) {
+          const Placement placement = PlacementOf(rule, axes, mesh);
+          trial.Try(placement, mesh, findings);
+          if (const std::optional<Debt> debt = RandomDebt(sample, rule, axes, mesh, engine))
+            trial.TryOwing(placement, *debt, mesh, findings);
+        }
         for (int i = 0; i < kRandomPlacements; ++i)
           trial.Try(RandomPlacement(sample, mesh, engine), mesh, findings);
       }

@@ -6,10 +6,10 @@
 
 #include "contract/direct.h"
 #include "contract/host_tensor.h"
-#include "support/sample.h"
 #include "contract/tally.h"
 #include "gmock/gmock.h"
 #include "support/read_back.h"
+#include "support/sample.h"
 
 namespace meshwork {
 namespace {

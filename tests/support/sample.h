@@ -96,6 +96,21 @@ inline std::optional<Sample> Resize(const Sample& sample, const std::vector<int6
   return resized;
 }
 
+// Appends the op to a graph; its results are pinned to `results` and returned as r0, r1, ….
+inline void AddSample(Graph& graph, const Sample& sample, const std::vector<ValueId>& operands,
+                      const std::vector<Layout>& results) {
+  Attrs attrs = sample.attrs;  // a layout among them is one of the sample's mesh
+  for (const auto& [name, value] : sample.attrs.entries())
+    if (const auto* pin = std::get_if<LayoutPin>(&value))
+      attrs.Set(name, LayoutPin{Layout::Replicated(graph.mesh(), pin->layout.rank())});
+  const int node = graph.TryAdd(*sample.row, operands, std::move(attrs), {"sample", 1}).value();
+  for (size_t i = 0; i < results.size(); ++i) {
+    const ValueId id = graph.nodes()[node].results[i];
+    graph.mutable_value(id).layout = results[i];
+    graph.AddOutput({fmt::format("r{}", i), id});
+  }
+}
+
 // The op on arguments %a0, … that lie as `operands` say, its results pinned to `results`.
 inline Graph BuildGraph(const Sample& sample, const std::vector<Layout>& operands,
                         const std::vector<Layout>& results, const Mesh& mesh) {
@@ -108,16 +123,7 @@ inline Graph BuildGraph(const Sample& sample, const std::vector<Layout>& operand
                                            .layout = operands[i]},
                                           /*is_variable=*/false));
   }
-  Attrs attrs = sample.attrs;  // a layout among them is one of the sample's mesh
-  for (const auto& [name, value] : sample.attrs.entries())
-    if (const auto* pin = std::get_if<LayoutPin>(&value))
-      attrs.Set(name, LayoutPin{Layout::Replicated(mesh, pin->layout.rank())});
-  const int node = graph.TryAdd(*sample.row, arguments, std::move(attrs), {"sample", 1}).value();
-  for (size_t i = 0; i < results.size(); ++i) {
-    const ValueId id = graph.nodes()[node].results[i];
-    graph.mutable_value(id).layout = results[i];
-    graph.AddOutput({fmt::format("r{}", i), id});
-  }
+  AddSample(graph, sample, arguments, results);
   return graph;
 }
 
