@@ -70,15 +70,16 @@ bool Takes(Which which, size_t i) {
   return i != 0 || (which != Which::kAllButFirst && which != Which::kOneButFirst);
 }
 
-size_t CountOf(Which which, size_t operands) {
+bool Allows(Which which, size_t count, size_t operands) {
   switch (which) {
-    case Which::kAll: return operands;
-    case Which::kAllButFirst: return operands - 1;
+    case Which::kAll: return count == operands;
+    case Which::kAllButFirst: return count == operands - 1;
+    case Which::kAny: return count > 0;
     case Which::kOne:
     case Which::kFirst:
     case Which::kOneButFirst: break;
   }
-  return 1;
+  return count == 1;
 }
 
 }  // namespace
@@ -115,7 +116,7 @@ std::optional<PartialSet> Rule::PassOn(std::span<const PartialSet> operands, Axi
   for (const Partial& partial : *owed)
     if (sharded.Contains(partial.axis)) return std::nullopt;
   for (const PartialPass& pass : passes) {
-    if (pass.in != owed->front().op || count != CountOf(pass.operands, operands.size())) continue;
+    if (pass.in != owed->front().op || !Allows(pass.operands, count, operands.size())) continue;
     bool fits = true;
     for (size_t i = 0; i < operands.size(); ++i) fits &= operands[i].empty() || Takes(pass.operands, i);
     if (!fits) continue;

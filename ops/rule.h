@@ -25,6 +25,7 @@ enum class Which {
   kFirst,        // the first: sums through div by a whole value
   kAllButFirst,  // all but the first, alike: through select
   kOneButFirst,  // exactly one, not the first: a maximum through one branch of select
+  kAny,          // one or more: maxima through concat, for a whole value is its own maximum
 };
 
 // An op on operands that owe `in` gives a result that owes `out`: op(reduce_in(a_i)) = reduce_out(op(a_i)).

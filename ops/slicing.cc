@@ -316,7 +316,10 @@ Rule ConcatRule(const OpView& view) {
     text += (text.empty() ? "" : ",") + TermOf(to.size(), [&](size_t d) { return d != dim || all; });
   }
   text += "->" + TermOf(to.size(), [&](size_t d) { return d != dim || kept; });
-  return MakeRule(text, view.operands, view.results, MovesElements());
+  Passes passes = MovesElements();
+  for (ReduceOp op : {ReduceOp::kMax, ReduceOp::kMin, ReduceOp::kAnd, ReduceOp::kOr})
+    passes.push_back({Which::kAny, op, op});
+  return MakeRule(text, view.operands, view.results, std::move(passes));
 }
 
 std::vector<Value> ConcatGrad(const GradView& view) {

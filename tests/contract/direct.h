@@ -32,12 +32,16 @@ struct Exception {
 inline constexpr std::string_view kOverflows = "the parts overflow, or vanish, where the whole does not";
 inline constexpr std::string_view kFiniteSamples =
     "the sum or product of finite parts, all that is tried here, may be infinite";
+inline constexpr std::string_view kTwoAtOnePlace = "only where no two updates go to one place";
 inline constexpr Exception kMissingByDesign[] = {
     {"dimension_size",
      "reads no element of its operand; fold_sizes makes it a constant before layouts are chosen"},
     {"adam_update", "its results do not owe alike", ReduceOp::kMax},
     {"adam_update", "its results do not owe alike", ReduceOp::kMin},
     {"rsqrt", "1/sqrt(-0) is -inf", ReduceOp::kMin, ReduceOp::kMax},
+    {"scatter_add", kTwoAtOnePlace, ReduceOp::kMax, ReduceOp::kMax},
+    {"scatter_add", kTwoAtOnePlace, ReduceOp::kMin, ReduceOp::kMin},
+    {"scatter_add", kTwoAtOnePlace, ReduceOp::kProd, ReduceOp::kProd},
     {"neg", "only on an odd number of devices", ReduceOp::kProd, ReduceOp::kProd},
     {"cast", kOverflows, ReduceOp::kProd, ReduceOp::kAnd},
     {"exp", kOverflows, ReduceOp::kSum, ReduceOp::kProd},

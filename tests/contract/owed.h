@@ -122,7 +122,7 @@ class OwedDraw {
     if ((Extreme(e) == 5 || Extreme(e) == 7) && type_.dtype == I32) whole = Wrapped(I32, whole * 0x1p29);
     for (double& part : parts) {
       if (type_.dtype == I32) part = Wrapped(I32, part + 0x1p20 * static_cast<double>(random_.Below(4096)));
-      if (type_.dtype == I64) part += Sign() * 0x1p40 * static_cast<double>(random_.Below(4096));
+      if (type_.dtype == I64) part += Sign() * 0x1p40 * static_cast<double>(random_.Below(64));
     }
     parts.back() = whole;
     for (size_t i = 0; i + 1 < devices_; ++i) parts.back() = Wrapped(type_.dtype, parts.back() - parts[i]);
