@@ -1,6 +1,7 @@
 #include "mesh/mesh.h"
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 
 #include "base/status.h"
@@ -38,21 +39,13 @@ std::string_view Trim(std::string_view text) {
   return text;
 }
 
-}  // namespace
-
-Mesh::Mesh() : rep_(std::make_shared<Rep>()) {}
-
-absl::StatusOr<Mesh> Mesh::Create(std::vector<Axis> axes) {
-  const size_t count = axes.size();
-  return Create(std::move(axes), std::vector<Cuts>(count));
-}
-
-absl::StatusOr<Mesh> Mesh::Create(std::vector<Axis> axes, std::vector<Cuts> cuts) {
-  auto rep = std::make_shared<Rep>();
-  if (axes.size() > kMaxAxes) {
+// The number of devices, if these axes make a mesh.
+absl::StatusOr<int64_t> CountDevices(const std::vector<Axis>& axes) {
+  if (axes.size() > Mesh::kMaxAxes) {
     return InvalidArgument("Mesh: {} has {} axes; at most {} are allowed.", Render(axes), axes.size(),
-                           kMaxAxes);
+                           Mesh::kMaxAxes);
   }
+  int64_t num_devices = 1;
   for (size_t i = 0; i < axes.size(); ++i) {
     const Axis& axis = axes[i];
     if (!IsName(axis.name)) {
@@ -70,11 +63,51 @@ absl::StatusOr<Mesh> Mesh::Create(std::vector<Axis> axes, std::vector<Cuts> cuts
                                Render(axes));
       }
     }
-    if (axis.size > kMaxDevices / rep->num_devices) {
+    if (axis.size > kMaxDevices / num_devices) {
       return InvalidArgument("Mesh: {} has more than 2^40 devices.", Render(axes));
     }
-    rep->num_devices *= axis.size;
+    num_devices *= axis.size;
   }
+  return num_devices;
+}
+
+// Reads the size of an axis, "8", or the sizes of its parts, "2*4"; `cuts` gets what the leading parts make.
+absl::StatusOr<int64_t> ReadSize(std::string_view product, std::string_view name, std::string_view text,
+                                 absl::InlinedVector<int64_t, 2>& cuts) {
+  int64_t size = 1;
+  while (true) {
+    const size_t star = product.find('*');
+    const std::string_view digits = Trim(product.substr(0, star));
+    int64_t part = 0;
+    if (!ReadNumber(digits, part))
+      return InvalidArgument("Mesh: size \"{}\" of axis \"{}\" in \"{}\" is not a whole number below 2^63.",
+                             digits, name, text);
+    const bool is_last = star == std::string_view::npos;
+    if (is_last && cuts.empty()) return part;
+    if (part < 2 || part > kMaxDevices / size)
+      return InvalidArgument(
+          "Mesh: axis \"{}\" in \"{}\" has a part of {}; parts are at least 2, and at most 2^40 together.",
+          name, text, part);
+    size *= part;
+    if (is_last) return size;
+    cuts.push_back(size);
+    product.remove_prefix(star + 1);
+  }
+}
+
+}  // namespace
+
+Mesh::Mesh() : rep_(std::make_shared<Rep>()) {}
+
+absl::StatusOr<Mesh> Mesh::Create(std::vector<Axis> axes) {
+  const size_t count = axes.size();
+  return Create(std::move(axes), std::vector<Cuts>(count));
+}
+
+absl::StatusOr<Mesh> Mesh::Create(std::vector<Axis> axes, std::vector<Cuts> cuts) {
+  ASSIGN_OR_RETURN(const int64_t num_devices, CountDevices(axes));
+  auto rep = std::make_shared<Rep>();
+  rep->num_devices = num_devices;
   rep->declared = std::move(axes);
   rep->cuts = std::move(cuts);
   for (size_t i = 0; i < rep->declared.size(); ++i) {
@@ -121,27 +154,8 @@ absl::StatusOr<Mesh> Mesh::Parse(std::string_view text) {
                              item, text);
     }
     const std::string_view name = Trim(item.substr(0, equals));
-    std::string_view product = item.substr(equals + 1);
-    int64_t size = 1;
     Cuts cut;
-    while (true) {
-      const size_t star = product.find('*');
-      const std::string_view digits = Trim(product.substr(0, star));
-      int64_t part = 0;
-      if (!ReadNumber(digits, part))
-        return InvalidArgument("Mesh: size \"{}\" of axis \"{}\" in \"{}\" is not a whole number below 2^63.",
-                               digits, name, text);
-      const bool is_cut = star != std::string_view::npos || !cut.empty();
-      if (is_cut && (part < 2 || part > kMaxDevices / size))
-        return InvalidArgument(
-            "Mesh: axis \"{}\" in \"{}\" has a part of {}; parts are at least 2, and at most "
-            "2^40 together.",
-            name, text, part);
-      size = is_cut ? size * part : part;
-      if (star == std::string_view::npos) break;
-      cut.push_back(size);
-      product.remove_prefix(star + 1);
-    }
+    ASSIGN_OR_RETURN(const int64_t size, ReadSize(item.substr(equals + 1), name, text, cut));
     axes.push_back({std::string(name), size});
     cuts.push_back(std::move(cut));
     if (comma == std::string_view::npos) break;
@@ -190,19 +204,17 @@ absl::StatusOr<Mesh::SubAxis> Mesh::ReadName(std::string_view name) const {
 
 absl::StatusOr<AxisList> Mesh::FindAxes(std::string_view name) const {
   ASSIGN_OR_RETURN(const SubAxis sub, ReadName(name));
+  const int64_t end = sub.before * sub.size;
   AxisList found;
-  int64_t size = 1;
+  int64_t at = sub.before;
   for (int i = 0; i < num_axes(); ++i) {
     const Part& part = rep_->parts[i];
-    if (part.axis != sub.axis || part.before < sub.before ||
-        part.before >= std::max<int64_t>(sub.before * sub.size, 2))
-      continue;  // an axis of size 1 is its own part
-    if (found.empty() && part.before != sub.before) break;
+    const bool is_next = part.before == at && (at < end || found.empty());  // an axis of size 1 ends at once
+    if (part.axis != sub.axis || !is_next) continue;
     found.push_back(i);
-    size *= axis(i).size;
+    at *= axis(i).size;
   }
-  if (found.empty() || size != sub.size)
-    return InvalidArgument("mesh {} is not cut at \"{}\".", ToString(), name);
+  if (found.empty() || at != end) return InvalidArgument("mesh {} is not cut at \"{}\".", ToString(), name);
   return found;
 }
 
@@ -223,37 +235,23 @@ std::vector<std::string> Mesh::NamesOf(const AxisList& axes) const {
   return names;
 }
 
-absl::StatusOr<Mesh> Mesh::WithCuts(const std::vector<Cuts>& more) const {
-  std::vector<Cuts> cuts = rep_->cuts;
-  for (size_t i = 0; i < cuts.size(); ++i) {
-    const int64_t size = rep_->declared[i].size;
-    for (int64_t cut : more[i])
-      if (cut > 1 && cut < size) cuts[i].push_back(cut);
-    std::sort(cuts[i].begin(), cuts[i].end());
-    cuts[i].erase(std::unique(cuts[i].begin(), cuts[i].end()), cuts[i].end());
-    for (size_t c = 1; c < cuts[i].size(); ++c) {
-      if (cuts[i][c] % cuts[i][c - 1] != 0)
-        return InvalidArgument(
-            "mesh {}: axis \"{}\" would be cut after {} and after {}; one must divide the other.", ToString(),
-            rep_->declared[i].name, cuts[i][c - 1], cuts[i][c]);
-    }
-  }
-  if (cuts == rep_->cuts) return *this;
-  return Create(rep_->declared, std::move(cuts));
-}
-
 absl::StatusOr<Mesh> Mesh::Cut(std::string_view name) const {
   ASSIGN_OR_RETURN(const SubAxis sub, ReadName(name));
-  std::vector<Cuts> cuts(rep_->cuts.size());
-  cuts[sub.axis] = {sub.before, sub.before * sub.size};
-  return WithCuts(cuts);
-}
-
-absl::StatusOr<Mesh> Mesh::CutAs(const Mesh& other) const {
-  if (rep_->declared != other.rep_->declared)
-    return InvalidArgument("meshes {} and {} differ; only cuts of one mesh go together.", ToString(),
-                           other.ToString());
-  return WithCuts(other.rep_->cuts);
+  std::vector<Cuts> cuts = rep_->cuts;
+  Cuts& own = cuts[sub.axis];
+  const Axis& axis = rep_->declared[sub.axis];
+  for (int64_t cut : {sub.before, sub.before * sub.size})
+    if (cut > 1 && cut < axis.size) own.push_back(cut);
+  std::sort(own.begin(), own.end());
+  own.erase(std::unique(own.begin(), own.end()), own.end());
+  for (size_t i = 1; i < own.size(); ++i) {
+    if (own[i] % own[i - 1] != 0)
+      return InvalidArgument(
+          "mesh {}: axis \"{}\" would be cut after {} and after {}; one must divide the other.", ToString(),
+          axis.name, own[i - 1], own[i]);
+  }
+  if (own == rep_->cuts[sub.axis]) return *this;
+  return Create(rep_->declared, std::move(cuts));
 }
 
 AxisList Mesh::On(const Mesh& finer, const AxisList& axes) const {

@@ -106,8 +106,6 @@ class Mesh {
   // Errors: there is no such axis; its size is not divisible so; a cut that fits none of those that are
   // there (2 and 3 of 6); more than kMaxParts parts.
   absl::StatusOr<Mesh> Cut(std::string_view name) const;
-  // This mesh with the cuts of `other` as well. Errors: other axes; cuts that do not fit.
-  absl::StatusOr<Mesh> CutAs(const Mesh& other) const;
   // Whether axis i is the part that follows axis i-1 of the same cut axis.
   bool Continues(int i) const { return rep_->parts[i].before > 1; }
   // `axes` of this mesh as those of `finer`. REQUIRES: `finer` is this mesh, cut further or not at all.
@@ -146,7 +144,6 @@ class Mesh {
   static absl::StatusOr<Mesh> Create(std::vector<Axis> axes, std::vector<Cuts> cuts);
   absl::StatusOr<SubAxis> ReadName(std::string_view name) const;
   std::string NameOf(const SubAxis& sub) const;
-  absl::StatusOr<Mesh> WithCuts(const std::vector<Cuts>& more) const;
   explicit Mesh(std::shared_ptr<const Rep> rep) : rep_(std::move(rep)) {}
   std::shared_ptr<const Rep> rep_;
 };

@@ -68,7 +68,12 @@ class OwedDraw {
 
   Owed Make() {
     Owed owed{random_.Draw(type_, row_), {}};
-    for (size_t device = 0; device < devices_; ++device) owed.parts.push_back(random_.Draw(type_, row_));
+    for (size_t device = 0; device < devices_; ++device) {
+      owed.parts.push_back(random_.Draw(type_, row_));
+      if (type_.dtype != BOOL) continue;
+      for (double& x : owed.parts.back().values)
+        x = static_cast<double>(random_.Below(2));  // also if the whole is not fair
+    }
     for (size_t e = 0; e < owed.whole.values.size(); ++e) {
       std::vector<double> parts;
       for (const HostTensor& part : owed.parts) parts.push_back(part.values[e]);

@@ -9,6 +9,7 @@
 #include "base/status.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "mesh/all_meshes.h"
 
 namespace meshwork {
 namespace {
@@ -20,20 +21,6 @@ std::string ErrorOf(const absl::StatusOr<Mesh>& mesh) {
 }
 
 std::vector<int64_t> List(const Coordinates& coordinate) { return {coordinate.begin(), coordinate.end()}; }
-
-// Every ordered selection of the mesh's axes.
-std::vector<AxisList> AllAxisLists(const Mesh& mesh) {
-  std::vector<AxisList> lists = {AxisList{}};
-  for (size_t i = 0; i < lists.size(); ++i) {
-    for (int axis = 0; axis < mesh.num_axes(); ++axis) {
-      if (AxisSet(lists[i]).Contains(axis)) continue;
-      AxisList longer = lists[i];
-      longer.push_back(axis);
-      lists.push_back(longer);
-    }
-  }
-  return lists;
-}
 
 // ---- Construction and text.
 
