@@ -1,0 +1,80 @@
+#include "base/json.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "base/suggest.h"
+#include "fmt/ranges.h"
+#include "nlohmann/json.hpp"
+
+namespace meshwork {
+
+using Json = nlohmann::json;
+
+bool JsonReader::IsList() const { return json_->is_array(); }
+bool JsonReader::IsObject() const { return json_->is_object(); }
+bool JsonReader::IsString() const { return json_->is_string(); }
+
+absl::Status JsonReader::ExpectKeys(const std::vector<std::string>& keys) const {
+  if (!IsObject()) return Expected("an object");
+  for (const auto& [key, value] : json_->items()) {
+    if (std::find(keys.begin(), keys.end(), key) != keys.end()) continue;
+    const std::string hint = DidYouMean(key, keys);
+    return InvalidArgument("{}: {} has the key \"{}\"; the keys are {}{}", document_, Path(), key,
+                           fmt::join(keys, ", "), hint.empty() ? "." : hint);
+  }
+  return absl::OkStatus();
+}
+
+bool JsonReader::Has(const std::string& key) const { return IsObject() && json_->contains(key); }
+
+absl::StatusOr<JsonReader> JsonReader::Get(const std::string& key) const {
+  if (!IsObject()) return Expected("an object");
+  if (!Has(key)) return InvalidArgument("{}: {} has no \"{}\".", document_, Path(), key);
+  return Child((*json_)[key], path_.empty() ? key : path_ + "." + key);
+}
+
+absl::StatusOr<std::vector<JsonReader>> JsonReader::Items() const {
+  if (!IsList()) return Expected("a list");
+  std::vector<JsonReader> items;
+  for (size_t i = 0; i < json_->size(); ++i)
+    items.push_back(Child((*json_)[i], fmt::format("{}[{}]", path_, i)));
+  return items;
+}
+
+absl::StatusOr<std::string> JsonReader::String() const {
+  if (!IsString()) return Expected("a string");
+  return json_->get<std::string>();
+}
+
+absl::StatusOr<std::vector<std::string>> JsonReader::Strings() const {
+  ASSIGN_OR_RETURN(const std::vector<JsonReader> items, Items());
+  std::vector<std::string> strings;
+  for (const JsonReader& item : items) {
+    ASSIGN_OR_RETURN(strings.emplace_back(), item.String());
+  }
+  return strings;
+}
+
+absl::StatusOr<int64_t> JsonReader::Integer() const {
+  const bool fits =
+      json_->is_number_integer() && (!json_->is_number_unsigned() ||
+                                     json_->get<uint64_t>() <= uint64_t{std::numeric_limits<int64_t>::max()});
+  if (!fits) return Expected("a whole number");
+  return json_->get<int64_t>();
+}
+
+absl::Status JsonReader::Expected(std::string_view what) const {
+  constexpr size_t kMaxShown = 60;
+  std::string shown = json_->dump(-1, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace);
+  if (shown.size() > kMaxShown) shown = fmt::format("{}…", shown.substr(0, kMaxShown));
+  return InvalidArgument("{}: {} is {}; it must be {}.", document_, Path(), shown, what);
+}
+
+JsonReader JsonReader::Child(const Json& json, std::string path) const {
+  JsonReader child(json, document_);
+  child.path_ = std::move(path);
+  return child;
+}
+
+}  // namespace meshwork

@@ -1,0 +1,58 @@
+// Reads values out of parsed JSON, with errors that say where they are.
+//
+//   const JsonReader mesh(json, "mesh JSON");
+//   RETURN_IF_ERROR(mesh.ExpectKeys({"axes"}));
+//   ASSIGN_OR_RETURN(const JsonReader axes, mesh.Get("axes"));
+//   ASSIGN_OR_RETURN(const std::vector<JsonReader> items, axes.Items());
+//   items[1].Integer()   // mesh JSON: axes[1] is "two"; it must be a whole number.
+//
+// A JsonReader points into the document, which must outlive it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/status.h"
+#include "nlohmann/json_fwd.hpp"
+
+namespace meshwork {
+
+class JsonReader {
+ public:
+  // `document` names the whole in errors.
+  JsonReader(const nlohmann::json& json, std::string document)
+      : json_(&json), document_(std::move(document)) {}
+
+  bool IsList() const;
+  bool IsObject() const;
+  bool IsString() const;
+
+  // Errors: this is no object; it has another key (with the nearest of `keys`).
+  absl::Status ExpectKeys(const std::vector<std::string>& keys) const;
+  bool Has(const std::string& key) const;
+  // Errors: this is no object; it has no such key.
+  absl::StatusOr<JsonReader> Get(const std::string& key) const;
+  // Errors: this is no list.
+  absl::StatusOr<std::vector<JsonReader>> Items() const;
+  // Errors: this is no string.
+  absl::StatusOr<std::string> String() const;
+  absl::StatusOr<std::vector<std::string>> Strings() const;
+  // Errors: this is no whole number of 64 bits.
+  absl::StatusOr<int64_t> Integer() const;
+
+  // "mesh JSON: axes[1].size is "two"; it must be <what>."
+  absl::Status Expected(std::string_view what) const;
+
+ private:
+  JsonReader Child(const nlohmann::json& json, std::string path) const;
+  std::string Path() const { return path_.empty() ? "it" : path_; }
+
+  const nlohmann::json* json_;
+  std::string document_;
+  std::string path_;
+};
+
+}  // namespace meshwork
