@@ -13,11 +13,18 @@ constexpr std::string_view kReduceOpNames[] = {"sum", "max", "min", "prod", "and
 
 int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-// How many axes from position i on cut a dim as one: the parts of a cut axis that follow each other.
+// How many axes from position i on cut a dim as one: the parts of a cut axis that follow each other, axes of
+// size 1 aside.
 size_t RunLength(const Mesh& mesh, const AxisList& axes, size_t i) {
-  size_t n = 1;
-  while (i + n < axes.size() && axes[i + n] == axes[i + n - 1] + 1 && mesh.Continues(axes[i + n])) ++n;
-  return n;
+  size_t length = 1;
+  int last = axes[i];
+  for (size_t k = i + 1; k < axes.size(); ++k) {
+    if (mesh.axis(axes[k]).size == 1) continue;
+    if (axes[k] != last + 1 || !mesh.Continues(axes[k])) break;
+    last = axes[k];
+    length = k + 1 - i;
+  }
+  return length;
 }
 
 // Calls f(number of blocks, device stride) per run: the run's coordinate is device / stride % blocks, because
@@ -72,8 +79,8 @@ Layout::Layout(Mesh mesh, std::vector<AxisList> dims, PartialSet partials)
             [](const Partial& a, const Partial& b) { return a.axis < b.axis; });
   AxisSet used;
   auto use = [&](int axis) {
-    MESHWORK_CHECK(axis >= 0 && axis < mesh_.num_axes() && !used.Contains(axis), "axis {} in {}", axis,
-                   ToString());
+    MESHWORK_CHECK(axis >= 0 && axis < mesh_.num_axes() && !used.Contains(axis), "axis {} of {}", axis,
+                   mesh_.ToString());
     used.Add(axis);
   };
   for (const AxisList& axes : axes_)
@@ -109,6 +116,11 @@ const std::vector<AxisList>& Layout::dims() const {
   return axes_;
 }
 
+const AxisList& Layout::dim(int d) const {
+  MESHWORK_CHECK(!IsStrided(d), "dim {} of {}", d, ToString());
+  return axes_[FirstFactor(d)];
+}
+
 AxisSet Layout::ShardedAxes() const {
   AxisSet set;
   for (const AxisList& axes : axes_) set = set.Union(AxisSet(axes));
@@ -131,11 +143,10 @@ int Layout::FirstFactor(int d) const {
 }
 
 FactorList Layout::Factors(int d, int64_t size) const {
-  const int first = FirstFactor(d);
-  if (!IsStrided(d)) return {{size, axes_[first]}};
+  size_t f = FirstFactor(d);
+  if (!IsStrided(d)) return {{size, axes_[f]}};
   FactorList factors;
-  for (size_t f = 0; f < factors_[d].size(); ++f)
-    factors.push_back({factors_[d][f], axes_[first + static_cast<int>(f)]});
+  for (int64_t factor : factors_[d]) factors.push_back({factor, axes_[f++]});
   return factors;
 }
 
@@ -159,27 +170,26 @@ absl::Status Layout::Fits(const Shape& global) const {
   return absl::OkStatus();
 }
 
-Shape Layout::Split(const Shape& shape, const Shape& index) const {
+Shape Layout::Split(const Shape& sizes, const Shape& index) const {
   if (!is_strided()) return index;
-  Shape split;
+  Shape split(sizes.size());
   for (int d = 0; d < rank(); ++d) {
-    const FactorList factors = Factors(d, shape[d]);
-    split.resize(split.size() + factors.size());
+    const int first = FirstFactor(d);
     int64_t rest = index[d];
-    for (size_t f = factors.size(); f-- > 0;) {
-      split[split.size() - factors.size() + f] = f == 0 ? rest : rest % factors[f].size;
-      rest /= factors[f].size;
+    for (int f = FirstFactor(d + 1) - 1; f > first; --f) {
+      split[f] = rest % sizes[f];
+      rest /= sizes[f];
     }
+    split[first] = rest;
   }
   return split;
 }
 
-Shape Layout::Join(const Shape& shape, const Shape& index) const {
+Shape Layout::Join(const Shape& sizes, const Shape& index) const {
   if (!is_strided()) return index;
   Shape joined(rank(), 0);
-  size_t f = 0;
   for (int d = 0; d < rank(); ++d)
-    for (const Factor& factor : Factors(d, shape[d])) joined[d] = joined[d] * factor.size + index[f++];
+    for (int f = FirstFactor(d); f < FirstFactor(d + 1); ++f) joined[d] = joined[d] * sizes[f] + index[f];
   return joined;
 }
 
@@ -213,14 +223,17 @@ Layout Layout::WithPartials(PartialSet partials) const {
 
 Layout Layout::WithoutTrivialAxes() const {
   auto is_trivial = [&](int a) { return mesh_.axis(a).size == 1; };
-  std::vector<AxisList> all = axes_;
+  std::vector<FactorList> dims;
+  for (int d = 0; d < rank(); ++d) {
+    dims.push_back(Factors(d, 1));
+    for (Factor& factor : dims.back())
+      factor.axes.erase(std::remove_if(factor.axes.begin(), factor.axes.end(), is_trivial),
+                        factor.axes.end());
+  }
   PartialSet partials;
-  for (AxisList& axes : all) axes.erase(std::remove_if(axes.begin(), axes.end(), is_trivial), axes.end());
   for (const Partial& partial : partials_)
     if (!is_trivial(partial.axis)) partials.push_back(partial);
-  Layout result(mesh_, std::move(all), std::move(partials));
-  result.factors_ = factors_;
-  return result;
+  return Strided(mesh_, std::move(dims), std::move(partials));
 }
 
 // ---- Arithmetic.
@@ -242,23 +255,21 @@ Extent ExtentOf(const Mesh& mesh, const AxisList& axes, int64_t size, int64_t de
 }
 
 bool Nests(const Mesh& mesh, const AxisList& axes, size_t count, int64_t size) {
-  for (size_t i = 0; i < count;) {
-    const size_t n = RunLength(mesh, axes, i);
-    if (i + n <= count) {
-      i += n;
-      continue;
-    }
-    const AxisList outer(axes.begin(), axes.begin() + static_cast<int64_t>(count));
-    const AxisList run(axes.begin(), axes.begin() + static_cast<int64_t>(i + n));
-    const AxisList rest(axes.begin() + static_cast<int64_t>(count),
-                        axes.begin() + static_cast<int64_t>(i + n));
-    return BlockSize(mesh, outer, size) == BlockSize(mesh, run, size) * mesh.GroupSize(rest);
+  size_t begin = 0, end = 0;  // of the run that position `count` lies in or begins
+  while (end < count) {
+    begin = end;
+    end += RunLength(mesh, axes, begin);
   }
-  return true;
+  if (end == count) return true;
+  auto slice = [&](size_t from, size_t to) { return AxisList(axes.begin() + from, axes.begin() + to); };
+  // One element, or none, lies in the first block however often it is cut.
+  if (BlockSize(mesh, slice(0, begin), size) <= 1) return true;
+  return BlockSize(mesh, slice(0, count), size) ==
+         BlockSize(mesh, slice(0, end), size) * mesh.GroupSize(slice(count, end));
 }
 
 Shape Layout::LocalShape(const Shape& global) const {
-  MESHWORK_CHECK(static_cast<int>(global.size()) == rank(), "{} for {}", ShapeToString(global), ToString());
+  MESHWORK_CHECK(Fits(global).ok(), "{} for {}", ShapeToString(global), ToString());
   Shape local(global.size(), 1);
   for (int d = 0; d < rank(); ++d)
     for (const Factor& factor : Factors(d, global[d])) local[d] *= BlockSize(mesh_, factor.axes, factor.size);
@@ -279,55 +290,35 @@ bool Layout::IsPadded(const Shape& global, int d) const {
 }
 
 bool Layout::IsHeld(const Shape& global, int64_t device, const Shape& local) const {
-  const Layout flat = Flat();
-  const Shape shape = FactorShape(global), blocks = flat.LocalShape(shape);
   const Block block = BlockOf(global, device);
-  for (int d = 0, f = 0; d < rank(); ++d) {
-    const int count = static_cast<int>(Factors(d, global[d]).size());
-    int64_t rest = local[d];
-    for (int i = f + count - 1; i >= f; --i) {
-      const int64_t at = i == f ? rest : rest % blocks[i];
-      if (at < 0 || at >= block[i].size) return false;
-      rest /= blocks[i];
-    }
-    f += count;
-  }
+  const Shape at = Split(Flat().LocalShape(FactorShape(global)), local);
+  for (size_t f = 0; f < at.size(); ++f)
+    if (at[f] < 0 || at[f] >= block[f].size) return false;
   return true;
 }
 
 Shape Layout::GlobalIndex(const Shape& global, int64_t device, const Shape& local) const {
   MESHWORK_CHECK(IsHeld(global, device, local), "local {} of {} {}", ShapeToString(local),
                  ShapeToString(global), ToString());
-  const Shape shape = FactorShape(global), blocks = Flat().LocalShape(shape);
   const Block block = BlockOf(global, device);
-  Shape index(shape.size());
-  for (int d = 0, f = 0; d < rank(); ++d) {
-    const int count = static_cast<int>(Factors(d, global[d]).size());
-    int64_t rest = local[d];
-    for (int i = f + count - 1; i >= f; --i) {
-      index[i] = block[i].start + (i == f ? rest : rest % blocks[i]);
-      rest /= blocks[i];
-    }
-    f += count;
-  }
-  return Join(global, index);
+  const Shape shape = FactorShape(global);
+  Shape index = Split(Flat().LocalShape(shape), local);
+  for (size_t f = 0; f < index.size(); ++f) index[f] += block[f].start;
+  return Join(shape, index);
 }
 
 Layout::Location Layout::Locate(const Shape& global, const Shape& index) const {
-  const Shape shape = FactorShape(global), split = Split(global, index);
-  Location location{0, Shape(index.size(), 0)};
-  for (int d = 0, f = 0; d < rank(); ++d) {
-    for (size_t count = Factors(d, global[d]).size(); count-- > 0; ++f) {
-      int64_t offset = split[f], block = shape[f];
-      ForEachRun(mesh_, axes_[f], [&](int64_t shards, int64_t stride) {
-        block = CeilDiv(block, shards);
-        location.device += offset / block * stride;
-        offset %= block;
-      });
-      location.local[d] = location.local[d] * block + offset;
-    }
+  const Shape shape = FactorShape(global);
+  Shape offset = Split(shape, index), blocks = shape;
+  int64_t device = 0;
+  for (size_t f = 0; f < shape.size(); ++f) {
+    ForEachRun(mesh_, axes_[f], [&](int64_t shards, int64_t stride) {
+      blocks[f] = CeilDiv(blocks[f], shards);
+      device += offset[f] / blocks[f] * stride;
+      offset[f] %= blocks[f];
+    });
   }
-  return location;
+  return {device, Join(blocks, offset)};
 }
 
 }  // namespace meshwork

@@ -138,7 +138,7 @@ class Layout {
   // REQUIRES: !is_strided().
   const std::vector<AxisList>& dims() const;
   // REQUIRES: !IsStrided(d).
-  const AxisList& dim(int d) const { return axes_[FirstFactor(d)]; }
+  const AxisList& dim(int d) const;
   const PartialSet& partials() const { return partials_; }
   bool is_partial() const { return !partials_.empty(); }
   AxisSet ShardedAxes() const;
@@ -171,7 +171,7 @@ class Layout {
 
   // Number of blocks of dim d, empty ones included. REQUIRES: !IsStrided(d).
   int64_t NumShards(int d) const { return mesh_.GroupSize(dim(d)); }
-  // Block shape: what every device allocates. REQUIRES: global.size() == rank().
+  // Block shape: what every device allocates. REQUIRES: Fits(global).
   Shape LocalShape(const Shape& global) const;
   // What `device` holds, a box in FactorShape(global). Law: the blocks of the devices with equal coordinates
   // on the axes that shard nothing are the same; over the others they partition the tensor.
@@ -183,7 +183,7 @@ class Layout {
   Shape GlobalIndex(const Shape& global, int64_t device, const Shape& local) const;
   // Whether the element of the device's buffer is one of the tensor; padding otherwise.
   bool IsHeld(const Shape& global, int64_t device, const Shape& local) const;
-  // The inverse: the lowest device that holds `index`, and where.
+  // The inverse: the lowest device that holds `index`, and where. REQUIRES: `index` lies in `global`.
   // Law: GlobalIndex(g, Locate(g, i).device, Locate(g, i).local) == i.
   struct Location {
     int64_t device;
@@ -195,15 +195,16 @@ class Layout {
   bool operator==(const Layout&) const = default;
 
  private:
+  // Position in axes_; that of dim rank() is the end.
   int FirstFactor(int d) const;
-  // An index of `shape` as one of FactorShape(shape), and back.
-  Shape Split(const Shape& shape, const Shape& index) const;
-  Shape Join(const Shape& shape, const Shape& index) const;
+  // An index per dim as one per factor, whose sizes are given, and back.
+  Shape Split(const Shape& sizes, const Shape& index) const;
+  Shape Join(const Shape& sizes, const Shape& index) const;
 
   Mesh mesh_;
   std::vector<AxisList> axes_;  // per factor
-  std::vector<Shape>
-      factors_;  // per dim the sizes of its factors, none for a plain one; empty if all are plain
+  // Per dim the sizes of its factors, none for a plain one; empty if all are plain.
+  std::vector<Shape> factors_;
   PartialSet partials_;
 };
 
@@ -228,7 +229,7 @@ struct LayoutPin {
 LayoutSpec SpecOf(const Layout& layout);
 
 // Whether the blocks that `axes` cut a dim of `size` elements into are those of its first `count` axes, cut
-// further: always, unless the cut lies between parts of one mesh axis and the dim is uneven there.
+// further: always, unless position `count` lies between parts of one mesh axis and the dim is uneven there.
 bool Nests(const Mesh& mesh, const AxisList& axes, size_t count, int64_t size);
 
 // Extent of a dim of `size` elements for `device`, by the nesting rule.

@@ -2,12 +2,22 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
+#include <cstdlib>
+#include <map>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "layout/layout.h"
+#include "mesh/all_meshes.h"
 
 namespace meshwork {
+
+// MESHWORK_LONG_TESTS=1 asks for every case where a test takes every so many-th.
+inline int64_t EverySo(int64_t many) {
+  const char* value = std::getenv("MESHWORK_LONG_TESTS");
+  return value != nullptr && std::string_view(value) == "1" ? 1 : many;
+}
 
 // Every layout of `rank` dims on the mesh, without partial axes.
 inline std::vector<Layout> AllWholeLayouts(const Mesh& mesh, int rank) {
@@ -27,22 +37,59 @@ inline std::vector<Layout> AllWholeLayouts(const Mesh& mesh, int rank) {
   return layouts;
 }
 
-// The layout with every choice of owed reductions, of the given kinds, over the axes that it does
+// The layout with every choice of owed reductions, each of one of the given kinds, over the axes that it does
 // not shard by; the whole one first.
 inline std::vector<Layout> WithAllPartials(const Layout& whole, const std::vector<ReduceOp>& ops) {
-  std::vector<Layout> layouts = {whole};
+  std::vector<PartialSet> choices = {{}};
   for (int axis = 0; axis < whole.mesh().num_axes(); ++axis) {
     if (whole.ShardedAxes().Contains(axis)) continue;
-    const size_t without = layouts.size();
-    for (size_t i = 0; i < without; ++i) {
-      for (ReduceOp op : ops) {
-        PartialSet partials = layouts[i].partials();
-        partials.push_back({axis, op});
-        layouts.push_back(layouts[i].WithPartials(partials));
-      }
+    for (size_t i = choices.size(); i-- > 0;) {
+      choices.push_back(choices[i]);
+      choices.back().push_back({axis, ReduceOp::kSum});
+    }
+  }
+  std::vector<Layout> layouts = {whole};
+  for (ReduceOp op : ops) {
+    for (size_t i = 1; i < choices.size(); ++i) {
+      for (Partial& partial : choices[i]) partial.op = op;
+      layouts.push_back(whole.WithPartials(choices[i]));
     }
   }
   return layouts;
+}
+
+// Every whole layout of a tensor of this shape whose dims have up to `max_factors` factors, of one element
+// also; the plain ones among them.
+inline std::vector<Layout> AllStridedLayouts(const Mesh& mesh, const Shape& shape, size_t max_factors) {
+  std::vector<std::vector<std::vector<int64_t>>> factorings = {{}};  // per choice, per dim
+  for (int64_t size : shape) {
+    std::vector<std::vector<std::vector<int64_t>>> longer;
+    for (const auto& dims : factorings) {
+      for (const std::vector<int64_t>& factors : AllFactorings(size, 1, max_factors)) {
+        longer.push_back(dims);
+        longer.back().push_back(factors);
+      }
+    }
+    factorings = std::move(longer);
+  }
+  std::map<std::string, Layout> layouts;
+  for (const auto& sizes : factorings) {
+    int count = 0;
+    for (const std::vector<int64_t>& factors : sizes) count += static_cast<int>(factors.size());
+    for (const Layout& flat : AllWholeLayouts(mesh, count)) {
+      std::vector<FactorList> dims;
+      int f = 0;
+      for (const std::vector<int64_t>& factors : sizes) {
+        dims.emplace_back();
+        for (int64_t size : factors) dims.back().push_back({size, flat.dim(f++)});
+      }
+      const Layout layout = Layout::Strided(mesh, std::move(dims));
+      layouts.emplace(layout.ToString(), layout);
+    }
+  }
+  std::vector<Layout> all;
+  for (const auto& [text, layout] : layouts) all.push_back(layout);
+  return all;
 }
 
 // Every shape of `rank` dims with sizes of the list.
@@ -62,7 +109,8 @@ inline std::vector<Shape> AllShapes(int rank, const std::vector<int64_t>& sizes)
 }
 
 // Calls f(index) for every index within the block, row-major.
-inline void ForEachIndex(const Block& block, const std::function<void(const Shape&)>& f) {
+template <typename F>
+void ForEachIndex(const Block& block, F&& f) {
   Shape index;
   for (const Extent& extent : block) {
     if (extent.size == 0) return;

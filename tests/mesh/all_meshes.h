@@ -40,10 +40,10 @@ inline std::vector<Mesh> AllMeshes(int64_t n) {
   for (const std::vector<int64_t>& parts : AllFactorings(n, 2, 10)) {
     for (unsigned joined = 0; joined < 1u << (parts.size() - 1); ++joined) {
       std::string text = fmt::format("a={}", parts[0]);
+      char name = 'a';
       for (size_t i = 1; i < parts.size(); ++i) {
         const bool joins = (joined >> (i - 1) & 1) != 0;
-        text += joins ? fmt::format("*{}", parts[i])
-                      : fmt::format(",{}={}", static_cast<char>('a' + i), parts[i]);
+        text += joins ? fmt::format("*{}", parts[i]) : fmt::format(",{}={}", ++name, parts[i]);
       }
       meshes.push_back(Mesh::Parse(text).value());
     }
