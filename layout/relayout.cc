@@ -32,9 +32,8 @@ class Planner {
       if (!step) step = Permute();
       if (!step) step = AllToAll();
       if (!step) step = ReduceScatter();
-      if (!step) step = AllReduce(/*unwanted_only=*/true);
+      if (!step) step = AllReduce();
       if (!step) step = AllGather();
-      if (!step) step = AllReduce(/*unwanted_only=*/false);
       MESHWORK_CHECK(step.has_value(), "{} -> {}", at_.ToString(), to_.ToString());
       step->wire_elements = WireElements(*step);
       step->shape = shape_;
@@ -140,20 +139,14 @@ class Planner {
     return std::nullopt;
   }
 
-  // All owed reductions of one kind at once. `unwanted_only`: leave axes that the target shards by,
-  // a reduce-scatter may take them later.
-  std::optional<RelayoutStep> AllReduce(bool unwanted_only) const {
+  // All owed reductions at once. Leaving some to a reduce-scatter that a gather makes room for would send
+  // more: the gather at least doubles what is then reduced.
+  std::optional<RelayoutStep> AllReduce() const {
     AxisList axes;
-    std::optional<ReduceOp> op;
-    for (const Partial& partial : at_.partials()) {
-      const PartialSet& kept = to_.partials();
-      if (std::find(kept.begin(), kept.end(), partial) != kept.end()) continue;
-      if (unwanted_only && to_.ShardedAxes().Contains(partial.axis)) continue;
-      if (!op.has_value()) op = partial.op;
-      if (partial.op == *op) axes.push_back(partial.axis);
-    }
+    for (const Partial& partial : at_.partials())
+      if (!to_.PartialAxes().Contains(partial.axis)) axes.push_back(partial.axis);
     if (axes.empty()) return std::nullopt;
-    return RelayoutStep{RelayoutKind::kAllReduce, axes, -1, -1, *op, WithoutPartial(axes)};
+    return RelayoutStep{RelayoutKind::kAllReduce, axes, -1, -1, at_.partials()[0].op, WithoutPartial(axes)};
   }
 
   // Everything beyond the common prefix, which is minor, at once.
@@ -203,7 +196,8 @@ class Planner {
 
 // A factor of s·t elements as one of s and one of t that are cut alike; nothing if no such pair is.
 std::optional<std::pair<Factor, Factor>> SplitFactor(const Mesh& mesh, const Factor& factor, int64_t s) {
-  const int64_t t = factor.size / s;
+  if (factor.size == s) return std::pair(factor, Factor{1, {}});
+  if (factor.size % s != 0) return std::nullopt;
   int64_t shards = 1;
   size_t count = 0;
   for (; count < factor.axes.size(); ++count) {
@@ -215,7 +209,7 @@ std::optional<std::pair<Factor, Factor>> SplitFactor(const Mesh& mesh, const Fac
   const bool fits =
       count == factor.axes.size() || (shards == s && Nests(mesh, factor.axes, count, factor.size));
   if (!fits) return std::nullopt;
-  return std::pair(Factor{s, First(factor.axes, count)}, Factor{t, From(factor.axes, count)});
+  return std::pair(Factor{s, First(factor.axes, count)}, Factor{factor.size / s, From(factor.axes, count)});
 }
 
 struct FactorPair {
@@ -223,30 +217,22 @@ struct FactorPair {
 };
 
 // The coarsest factors in which both can be said; nothing if there are none.
-std::optional<FactorPair> CommonFactors(const Mesh& mesh, const FactorList& from, const FactorList& to) {
+std::optional<FactorPair> CommonFactors(const Mesh& mesh, FactorList from, FactorList to) {
   FactorPair common;
-  size_t i = 0, j = 0;
-  Factor a = from[0], b = to[0];
-  while (true) {
-    Factor& longer = a.size > b.size ? a : b;
+  for (size_t i = 0, j = 0; i < from.size() || j < to.size();) {
+    // Where one list has ended, the other has factors of one element only.
+    const Factor a = i < from.size() ? from[i] : Factor{1, {}}, b = j < to.size() ? to[j] : Factor{1, {}};
     const int64_t size = std::min(a.size, b.size);
-    if (a.size != b.size) {
-      if (longer.size % size != 0) return std::nullopt;
-      auto parts = SplitFactor(mesh, longer, size);
-      if (!parts.has_value()) return std::nullopt;
-      const bool split_a = &longer == &a;
-      common.from.push_back(split_a ? parts->first : a);
-      common.to.push_back(split_a ? b : parts->first);
-      longer = parts->second;
-      (split_a ? b : a) = split_a ? to[++j] : from[++i];
-      continue;
-    }
-    common.from.push_back(a);
-    common.to.push_back(b);
-    if (++i == from.size() || ++j == to.size()) return common;
-    a = from[i];
-    b = to[j];
+    const auto have = SplitFactor(mesh, a, size), wish = SplitFactor(mesh, b, size);
+    if (!have.has_value() || !wish.has_value()) return std::nullopt;
+    common.from.push_back(have->first);
+    common.to.push_back(wish->first);
+    if (a.size == size) ++i;
+    else from[i] = have->second;
+    if (b.size == size) ++j;
+    else to[j] = wish->second;
   }
+  return common;
 }
 
 // A strided layout with a dim per factor of `dims`.
@@ -262,35 +248,47 @@ Layout Spread(const Layout& like, const std::vector<FactorList>& dims, Shape& sh
   return Layout(like.mesh(), std::move(axes), like.partials());
 }
 
+// Appends `more`; two reshapes in a row are one.
+void Append(std::vector<RelayoutStep>& steps, std::vector<RelayoutStep> more) {
+  for (RelayoutStep& step : more) {
+    if (!steps.empty() && step.kind == RelayoutKind::kReshape && steps.back().kind == RelayoutKind::kReshape)
+      steps.pop_back();
+    steps.push_back(std::move(step));
+  }
+}
+
 std::vector<RelayoutStep> PlanSteps(const Layout& from, const Layout& to, const Shape& shape) {
   if (from == to) return {};
   if (!from.is_strided() && !to.is_strided()) return Planner(from, to, shape).Plan();
   std::vector<FactorList> from_dims, to_dims;
   std::vector<FactorList> kept;  // the dims of `from`, those without common factors whole
-  bool all = true;
   for (int d = 0; d < from.rank(); ++d) {
     const FactorList have = from.Factors(d, shape[d]), wish = to.Factors(d, shape[d]);
     std::optional<FactorPair> common = CommonFactors(from.mesh(), have, wish);
     kept.push_back(common.has_value() ? have : FactorList{{shape[d], {}}});
-    all &= common.has_value();
     if (!common.has_value()) continue;
     from_dims.push_back(std::move(common->from));
     to_dims.push_back(std::move(common->to));
   }
-  if (!all) {
-    const Layout middle = Layout::Strided(from.mesh(), std::move(kept), from.partials());
-    std::vector<RelayoutStep> steps = PlanSteps(from, middle, shape);
-    for (RelayoutStep& step : PlanSteps(middle, to, shape)) steps.push_back(std::move(step));
+  std::vector<RelayoutStep> steps;
+  if (from_dims.size() < kept.size()) {
+    const Layout middle = Layout::Strided(from.mesh(), std::move(kept), to.partials());
+    Append(steps, PlanSteps(from, middle, shape));
+    Append(steps, PlanSteps(middle, to, shape));
     return steps;
   }
   Shape spread;
   const Layout flat_from = Spread(from, from_dims, spread), flat_to = Spread(to, to_dims, spread);
-  std::vector<RelayoutStep> steps;
-  if (spread != shape)
-    steps.push_back({.kind = RelayoutKind::kReshape, .result = flat_from, .shape = spread});
-  for (RelayoutStep& step : Planner(flat_from, flat_to, spread).Plan()) steps.push_back(std::move(step));
-  if (spread != shape) steps.push_back({.kind = RelayoutKind::kReshape, .result = to, .shape = shape});
+  Append(steps, {{.kind = RelayoutKind::kReshape, .result = flat_from, .shape = spread}});
+  Append(steps, Planner(flat_from, flat_to, spread).Plan());
+  Append(steps, {{.kind = RelayoutKind::kReshape, .result = to, .shape = shape}});
   return steps;
+}
+
+RelayoutPlan PlanOf(std::vector<RelayoutStep> steps) {
+  RelayoutPlan plan{.steps = std::move(steps)};
+  for (const RelayoutStep& step : plan.steps) plan.wire_elements += step.wire_elements;
+  return plan;
 }
 
 }  // namespace
@@ -312,9 +310,15 @@ absl::StatusOr<RelayoutPlan> PlanRelayout(const Layout& from, const Layout& to, 
           "only whole values can become partial by computation.",
           from.ToString(), to.ToString(), ReduceOpName(partial.op), from.mesh().axis(partial.axis).name);
   }
-  RelayoutPlan plan{.steps = PlanSteps(from, to, shape)};
-  for (const RelayoutStep& step : plan.steps) plan.wire_elements += step.wire_elements;
-  return plan;
+  RelayoutPlan plan = PlanOf(PlanSteps(from, to, shape));
+  if (plan.wire_elements == 0) return plan;
+  // Where dims are shorter than the axes that cut them, blocks are mostly padding and gathering may cost
+  // less.
+  const Layout gathered = Layout::Replicated(from.mesh(), from.rank()).WithPartials(to.partials());
+  std::vector<RelayoutStep> steps = PlanSteps(from, gathered, shape);
+  Append(steps, PlanSteps(gathered, to, shape));
+  RelayoutPlan other = PlanOf(std::move(steps));
+  return other.wire_elements < plan.wire_elements ? other : plan;
 }
 
 }  // namespace meshwork

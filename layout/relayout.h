@@ -11,7 +11,8 @@
 //   {8@x*8} -> {8*8@x}    reshape to [8,8] {x,_}, all_to_all, reshape to [64]
 //
 // The order is greedy: what makes the tensor smaller comes first (slice, permute, all-to-all,
-// reduce-scatter, all-reduce), gathers last.
+// reduce-scatter, all-reduce), gathers last. A plan never sends more than reducing, gathering everything and
+// cutting anew would.
 #pragma once
 
 #include <cstdint>
@@ -57,8 +58,9 @@ constexpr int64_t ShareOfOthers(int64_t amount, int64_t n) { return amount - (am
 
 // Takes a tensor of `shape` from one layout to another of the same mesh and rank. Axes of size 1
 // cost nothing and take no step: give layouts without them (Layout::WithoutTrivialAxes).
-// Law: the last step's result is `to`. Every pair of whole layouts has a plan.
-// Errors: `to` owes a reduction that `from` does not. REQUIRES: both layouts fit `shape`.
+// Laws: the last step's result is `to`. Every pair of whole layouts has a plan. Nothing is sent if `to` cuts
+// the blocks of `from` further. Plans between plain layouts do not reshape. Errors: `to` owes a reduction
+// that `from` does not. REQUIRES: both layouts fit `shape`.
 absl::StatusOr<RelayoutPlan> PlanRelayout(const Layout& from, const Layout& to, const Shape& shape);
 
 }  // namespace meshwork
