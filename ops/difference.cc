@@ -115,6 +115,6 @@ class Comparison {
 
 }  // namespace
 
-std::string Difference(const Graph& a, const Graph& b) { return Comparison(a, b).Run(); }
+std::string FirstDifference(const Graph& a, const Graph& b) { return Comparison(a, b).Run(); }
 
 }  // namespace meshwork

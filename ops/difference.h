@@ -1,7 +1,7 @@
 // Whether two programs are the same program.
 //
-//   Difference(g, ParseGraph(PrintGraph(g)).value())   -> "": a text says all there is to say
-//   Difference(a, b)                                   -> "node 3 (matmul): operand 1 is %w, not %b"
+//   FirstDifference(g, ParseGraph(PrintGraph(g)).value())   -> "": a text says all there is to say
+//   FirstDifference(a, b)                                   -> "node 3 (matmul): operand 1 is %w, not %b"
 //
 // Compared are the meshes, the names of programs, arguments and outputs, the names that values were given,
 // types, global types, layouts, ops, attributes (numbers bit by bit, NaN being NaN), updates and outputs, in
@@ -16,6 +16,6 @@
 namespace meshwork {
 
 // The first difference as "where: a's, not b's", or "" where there is none.
-std::string Difference(const Graph& a, const Graph& b);
+std::string FirstDifference(const Graph& a, const Graph& b);
 
 }  // namespace meshwork

@@ -22,7 +22,7 @@
 
 namespace meshwork {
 
-// Law: Difference(g, ParseGraph(PrintGraph(g))) is "" for every graph without recorded mistakes, whose
+// Law: FirstDifference(g, ParseGraph(PrintGraph(g))) is "" for every graph without recorded mistakes, whose
 // name is a word.
 std::string PrintGraph(const Graph& graph);
 

@@ -44,7 +44,7 @@ void TryProgram(std::string_view text) {
   const std::string printed = PrintGraph(*graph);
   const absl::StatusOr<Graph> again = ParseGraph(printed);
   if (!again.ok()) Finding("what is printed does not read back", MessageOf(again.status()));
-  if (std::string difference = Difference(*graph, *again); !difference.empty())
+  if (std::string difference = FirstDifference(*graph, *again); !difference.empty())
     Finding("a program reads back as another", difference + "\n" + printed);
   if (PrintGraph(*again) != printed) Finding("a text is not a fixed point", printed);
 }

@@ -30,7 +30,7 @@ std::string After(std::string_view from, std::string_view to) {
   const size_t at = text.find(from);
   EXPECT_NE(at, std::string::npos) << from;
   text.replace(at, from.size(), to);
-  return Difference(ParseGraph(kProgram).value(), ParseGraph(text).value());
+  return FirstDifference(ParseGraph(kProgram).value(), ParseGraph(text).value());
 }
 
 TEST(DifferenceTest, NamesTheFirstOne) {
@@ -60,10 +60,11 @@ TEST(DifferenceTest, ComparesBlocksAndLayouts) {
         .value();
   };
   const Graph g = local("f32[2]", "f32[4]", "{x}");
-  EXPECT_EQ(Difference(g, local("f32[2]", "f32[3]", "{x}")),
+  EXPECT_EQ(FirstDifference(g, local("f32[2]", "f32[3]", "{x}")),
             "argument 0: the global type: f32[4], not f32[3]");
-  EXPECT_EQ(Difference(g, local("f32[1]", "f32[1]", "{x}")), "argument 0: the type: f32[2], not f32[1]");
-  EXPECT_EQ(Difference(g, local("f32[2]", "f32[4]", "{(x,y)}")), "argument 0: the layout: {x}, not {(x,y)}");
+  EXPECT_EQ(FirstDifference(g, local("f32[1]", "f32[1]", "{x}")), "argument 0: the type: f32[2], not f32[1]");
+  EXPECT_EQ(FirstDifference(g, local("f32[2]", "f32[4]", "{(x,y)}")),
+            "argument 0: the layout: {x}, not {(x,y)}");
 }
 
 TEST(DifferenceTest, ComparesGivenNamesOnly) {
@@ -78,7 +79,7 @@ TEST(DifferenceTest, ComparesGivenNamesOnly) {
 TEST(DifferenceTest, LeavesOutWhatTextsDoNotCarry) {
   Graph g = ParseGraph(kProgram, "a.mw").value();
   g.mutable_node(0).cause = "someone asked";
-  EXPECT_EQ(Difference(g, ParseGraph("\n" + std::string(kProgram), "b.mw").value()), "");
+  EXPECT_EQ(FirstDifference(g, ParseGraph("\n" + std::string(kProgram), "b.mw").value()), "");
 }
 
 // Arguments made after nodes have later ids than those of a text.
@@ -90,11 +91,11 @@ TEST(DifferenceTest, DoesNotCountIds) {
   const ValueId b = g.AddArgument({.name = "b", .type = {F32, {4}}, .global = {F32, {4}}}, false);
   g.TryAdd(GetOp("add"), std::vector<ValueId>{g.nodes()[node].results[0], b}, {}, {}).value();
   EXPECT_EQ(
-      Difference(
+      FirstDifference(
           g, ParseGraph("mesh [] func f(%a: f32[4], %b: f32[4]) { %0 = neg %a %1 = add %0, %b }").value()),
       "");
   EXPECT_EQ(
-      Difference(
+      FirstDifference(
           g, ParseGraph("mesh [] func f(%a: f32[4], %b: f32[4]) { %0 = neg %b %1 = add %0, %b }").value()),
       "node 0 (neg): operand 0: %a, not %b");
 }

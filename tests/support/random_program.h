@@ -72,7 +72,10 @@ class ProgramDrawer {
   // Few levels, so that ties occur and sums are exact or nearly so.
   double DrawNumber(DType dtype, const OpRow& row) {
     if (dtype == BOOL) return static_cast<double>(Below(2));
-    if (IsInteger(dtype)) return static_cast<double>(1 + Below(6));
+    if (IsInteger(dtype)) {
+      const auto range = static_cast<uint64_t>(row.sample_int_high - row.sample_int_low);
+      return static_cast<double>(row.sample_int_low + static_cast<int64_t>(Below(range)));
+    }
     return row.sample_low + (row.sample_high - row.sample_low) * (static_cast<double>(Below(16)) + 0.5) / 16;
   }
 

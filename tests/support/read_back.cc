@@ -34,7 +34,7 @@ std::string ReadBackError(const Graph& graph) {
   const std::string text = RealPrint(graph);
   const absl::StatusOr<Graph> read = RealParse(text, "program");
   if (!read.ok()) return fmt::format("{}\n{}", MessageOf(read.status()), text);
-  const std::string difference = Difference(graph, *read);
+  const std::string difference = FirstDifference(graph, *read);
   return difference.empty() ? "" : fmt::format("{}\n{}", difference, text);
 }
 

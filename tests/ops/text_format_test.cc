@@ -1,0 +1,252 @@
+// docs/text-format.md says what the parser does: its examples are read, its errors are those that it states.
+#include <cctype>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "gtest/gtest.h"
+#include "ops/row.h"
+#include "ops/text.h"
+#include "support/golden.h"
+
+namespace meshwork {
+namespace {
+
+std::string Document() { return ReadGolden("../docs/text-format.md"); }
+
+// The contents of the document's blocks that are marked `mark`.
+std::vector<std::string> Blocks(std::string_view mark) {
+  const std::string document = Document(), open = fmt::format("\n```{}\n", mark);
+  std::vector<std::string> blocks;
+  for (size_t at = document.find(open); at != std::string::npos; at = document.find(open, at)) {
+    at += open.size();
+    blocks.push_back(document.substr(at, document.find("\n```\n", at) + 1 - at));
+  }
+  return blocks;
+}
+
+// What an EBNF text derives, found by trying all its choices.
+class Grammar {
+ public:
+  explicit Grammar(std::string text) : text_(std::move(text)) {
+    while (Peek() != '\0') {
+      const std::string name = Name();
+      Take('=');
+      rules_[name] = Choice();
+      Take(';');
+    }
+  }
+
+  bool Derives(const std::string& rule, std::string_view text) const {
+    for (size_t end : Ends(*rules_.at(rule), text, 0, /*in_token=*/false))
+      if (SkipSpace(text, end) == text.size()) return true;
+    return false;
+  }
+
+ private:
+  enum class Kind { kWords, kRule, kSequence, kChoice, kOptional, kRepeated };
+  struct Expression {
+    Kind kind;
+    std::string text;  // of words and rules
+    std::vector<std::unique_ptr<Expression>> parts;
+  };
+  using Pointer = std::unique_ptr<Expression>;
+
+  // ---- Reading the grammar.
+
+  char Peek() {
+    at_ = std::min(text_.find_first_not_of(" \n", at_), text_.size());
+    return at_ < text_.size() ? text_[at_] : '\0';
+  }
+  void Take(char c) {
+    MESHWORK_CHECK(Peek() == c, "{} at {}", c, text_.substr(at_, 40));
+    ++at_;
+  }
+  std::string Name() {
+    Peek();
+    const size_t begin = at_;
+    while (at_ < text_.size() && std::isalpha(static_cast<unsigned char>(text_[at_])) != 0) ++at_;
+    MESHWORK_CHECK(at_ > begin, "no name at {}", text_.substr(at_, 40));
+    return text_.substr(begin, at_ - begin);
+  }
+  Pointer Make(Kind kind, Pointer part) {
+    auto made = std::make_unique<Expression>(Expression{kind, "", {}});
+    made->parts.push_back(std::move(part));
+    return made;
+  }
+  Pointer Choice() {
+    Pointer choice = Make(Kind::kChoice, Sequence());
+    while (Peek() == '|') {
+      Take('|');
+      choice->parts.push_back(Sequence());
+    }
+    return choice;
+  }
+  Pointer Sequence() {
+    Pointer sequence = Make(Kind::kSequence, Part());
+    while (std::string_view("|;)]}").find(Peek()) == std::string_view::npos)
+      sequence->parts.push_back(Part());
+    return sequence;
+  }
+  Pointer Part() {
+    switch (Peek()) {
+      case '"': {
+        const size_t begin = ++at_;
+        at_ = text_.find('"', begin) + 1;
+        return std::make_unique<Expression>(
+            Expression{Kind::kWords, text_.substr(begin, at_ - 1 - begin), {}});
+      }
+      case '[': return Bracketed(Kind::kOptional, '[', ']');
+      case '{': return Bracketed(Kind::kRepeated, '{', '}');
+      case '(': return Bracketed(Kind::kSequence, '(', ')');
+      default: return std::make_unique<Expression>(Expression{Kind::kRule, Name(), {}});
+    }
+  }
+  Pointer Bracketed(Kind kind, char open, char close) {
+    Take(open);
+    Pointer inside = Make(kind, Choice());
+    Take(close);
+    return inside;
+  }
+
+  // ---- Deriving.
+
+  static size_t SkipSpace(std::string_view text, size_t at) {
+    while (at < text.size()) {
+      if (text.substr(at, 2) == "//") at = std::min(text.find('\n', at), text.size());
+      else if (std::isspace(static_cast<unsigned char>(text[at])) != 0) ++at;
+      else break;
+    }
+    return at;
+  }
+
+  // Where what the expression derives from text[at] on may end.
+  std::set<size_t> Ends(const Expression& e, std::string_view text, size_t at, bool in_token) const {
+    switch (e.kind) {
+      case Kind::kWords: {
+        if (!in_token) at = SkipSpace(text, at);
+        if (text.substr(at, e.text.size()) == e.text) return {at + e.text.size()};
+        return {};
+      }
+      case Kind::kRule: return EndsOfRule(e.text, text, at, in_token);
+      case Kind::kOptional: {
+        std::set<size_t> ends = Ends(*e.parts[0], text, at, in_token);
+        ends.insert(at);
+        return ends;
+      }
+      case Kind::kChoice: {
+        std::set<size_t> ends;
+        for (const Pointer& part : e.parts) ends.merge(Ends(*part, text, at, in_token));
+        return ends;
+      }
+      case Kind::kSequence: {
+        std::set<size_t> ends = {at};
+        for (const Pointer& part : e.parts) ends = EndsAfter(*part, text, ends, in_token);
+        return ends;
+      }
+      case Kind::kRepeated: break;
+    }
+    std::set<size_t> ends = {at}, last = {at};
+    while (!last.empty()) {
+      last = EndsAfter(*e.parts[0], text, last, in_token);
+      for (size_t end : ends) last.erase(end);
+      ends.insert(last.begin(), last.end());
+    }
+    return ends;
+  }
+  std::set<size_t> EndsAfter(const Expression& e, std::string_view text, const std::set<size_t>& starts,
+                             bool in_token) const {
+    std::set<size_t> ends;
+    for (size_t start : starts) ends.merge(Ends(e, text, start, in_token));
+    return ends;
+  }
+  // A token ends where it can go on no longer.
+  std::set<size_t> EndsOfRule(const std::string& rule, std::string_view text, size_t at,
+                              bool in_token) const {
+    static const std::set<std::string> kTokens = {"word", "value", "name", "int", "real"};
+    if (rule == "letter" || rule == "digit") {
+      const bool fits =
+          at < text.size() && (rule == "digit" ? std::isdigit(static_cast<unsigned char>(text[at]))
+                                               : std::isalpha(static_cast<unsigned char>(text[at]))) != 0;
+      return fits ? std::set<size_t>{at + 1} : std::set<size_t>{};
+    }
+    const bool token = kTokens.contains(rule);
+    if (token && !in_token) at = SkipSpace(text, at);
+    std::set<size_t> ends = Ends(*rules_.at(rule), text, at, in_token || token);
+    if (token && !ends.empty()) ends = {*ends.rbegin()};
+    return ends;
+  }
+
+  std::string text_;
+  size_t at_ = 0;
+  std::map<std::string, Pointer> rules_;
+};
+
+TEST(TextFormatTest, ExamplesAreRead) {
+  const std::vector<std::string> examples = Blocks("mw");
+  EXPECT_GE(examples.size(), 5u);
+  for (const std::string& example : examples) {
+    const absl::StatusOr<Graph> graph = ParseGraph(example, "text-format.md");
+    EXPECT_TRUE(graph.ok()) << graph.status();
+  }
+}
+
+TEST(TextFormatTest, MistakesFailAsStated) {
+  const std::vector<std::string> examples = Blocks("mw-error");
+  EXPECT_GE(examples.size(), 5u);
+  constexpr std::string_view kLine = "----\n";
+  for (const std::string& example : examples) {
+    const size_t line = example.find(kLine);
+    ASSERT_NE(line, std::string::npos) << example;
+    const absl::StatusOr<Graph> graph = ParseGraph(example.substr(0, line), "text-format.md");
+    ASSERT_FALSE(graph.ok()) << example;
+    EXPECT_EQ(std::string(MessageOf(graph.status())) + "\n", example.substr(line + kLine.size()));
+  }
+}
+
+// The grammar's lists of words are those of the code.
+TEST(TextFormatTest, GrammarNamesEveryDTypeAndReduction) {
+  auto choice = [](const auto& all, auto name_of) {
+    std::string text;
+    for (const auto& item : all) text += fmt::format("{}\"{}\"", text.empty() ? "" : " | ", name_of(item));
+    return text;
+  };
+  const std::string document = Document();
+  EXPECT_NE(document.find("dtype      = " + choice(kAllDTypes, DTypeName) + " ;"), std::string::npos);
+  EXPECT_NE(document.find("reduction  = " + choice(kAllReduceOps, ReduceOpName) + " ;"), std::string::npos);
+}
+
+// Every program of the golden files can be derived from the grammar, and nothing that the parser refuses for
+// its form.
+TEST(TextFormatTest, GrammarDerivesTheGoldenPrograms) {
+  const Grammar grammar(Blocks("ebnf").at(0));
+  int programs = 0;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(GoldenPath("spmd"))) {
+    if (entry.path().extension() != ".mw") continue;
+    const std::string text =
+        ReadGolden("spmd/" + std::filesystem::relative(entry.path(), GoldenPath("spmd")).string());
+    const size_t line = text.find("----\n");
+    EXPECT_TRUE(grammar.Derives("program", text.substr(0, line))) << entry.path();
+    if (line != std::string::npos)
+      EXPECT_TRUE(grammar.Derives("program", text.substr(line + 5))) << entry.path();
+    ++programs;
+  }
+  EXPECT_GT(programs, 50);
+  for (const std::string& example : Blocks("mw")) EXPECT_TRUE(grammar.Derives("program", example)) << example;
+  for (std::string_view wrong :
+       {"mesh [] func f() {", "mesh [a] func f() {}", "mesh [] func f(x: f32[]) {}",
+        "mesh [] func f(%x: f33[]) {}", "mesh [] func f() { return }", "mesh [] func f() { %x = }",
+        "mesh [] func f(%x: f32[] {_,}) {}", "mesh [] func f(%x: f32[1] {2@a}) {}",
+        "mesh [] func f() { return %x %y = neg %x }"}) {
+    EXPECT_FALSE(grammar.Derives("program", wrong)) << wrong;
+    EXPECT_FALSE(ParseGraph(wrong).ok()) << wrong;
+  }
+}
+
+}  // namespace
+}  // namespace meshwork
