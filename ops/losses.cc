@@ -123,15 +123,14 @@ Value BinaryCrossEntropyWithLogits(const Operand& logits, const Operand& labels)
   // Both branches by one condition: at z = 0 their slopes, 1 and -1/2, add up to the sigmoid's 1/2.
   const Value above = GreaterEqual(z, 0.0);
   const Value positive = Select(above, z, 0.0), minus_size = Select(above, Neg(z), z);
-  return MeanOfAll(Add(Sub(positive, Mul(z, y)), Log(Add(Exp(minus_size), 1.0))));
+  return MeanOfAll(Add(Sub(positive, Mul(z, y)), Log1p(Exp(minus_size))));
 }
 
 Value MeanSquaredError(const Operand& predictions, const Operand& targets) {
   const ResolvedOperands at = Resolve({predictions, targets});
   if (at.graph == nullptr || !CheckAlike(at, "mean_squared_error", "predictions", "targets")) return {};
   const LocationScope scope(*at.graph, at.location);
-  const Value error = Sub(at.values[0], at.values[1]);
-  return MeanOfAll(Mul(error, error));
+  return MeanOfAll(SquaredDifference(at.values[0], at.values[1]));
 }
 
 Value Accuracy(const Operand& logits, const Operand& labels, DType dtype) {

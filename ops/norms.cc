@@ -36,7 +36,7 @@ bool CheckEpsilon(const ResolvedOperands& at, std::string_view op, double epsilo
 
 // x / sqrt(mean(x²) + epsilon)
 Value OverRootMeanSquare(const Value& x, const std::vector<int64_t>& dims, double epsilon) {
-  return Mul(x, Rsqrt(Add(ReduceMean(Mul(x, x), dims, /*keep_dims=*/true), epsilon)));
+  return Mul(x, Rsqrt(Add(ReduceMean(Square(x), dims, /*keep_dims=*/true), epsilon)));
 }
 
 }  // namespace
@@ -88,7 +88,7 @@ Value GlobalNorm(std::span<const Value> tensors, CallSite loc) {
     const Value x = tensor.dtype() == dtype ? tensor : Cast(tensor, dtype);
     std::vector<int64_t> dims(tensor.rank());
     std::iota(dims.begin(), dims.end(), 0);
-    const Value square = ReduceSum(Mul(x, x), dims);
+    const Value square = ReduceSum(Square(x), dims);
     sum = sum.valid() ? Add(sum, square) : square;
   }
   return Sqrt(sum);

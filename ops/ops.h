@@ -266,7 +266,7 @@ AdamResult AdamUpdate(const Value& weight, const Value& gradient, const Value& f
 
 // exp(x) / sum(exp(x)) along `dim`, shifted by the maximum, so that logits of any size are fine. An element
 // of -inf has share 0 (a mask); NaN where all are -inf or one is +inf or NaN. Sharded along `dim`: two
-// all-reduces of one element per row. Errors: no such dim.
+// all-reduces of one element per row, and one for the gradient. Errors: no such dim.
 Value Softmax(const Operand& x, int64_t dim = -1);
 // log(Softmax(x, dim)), without computing the share first: exact where that is 0.
 Value LogSoftmax(const Operand& x, int64_t dim = -1);
@@ -294,8 +294,9 @@ Value Accuracy(const Operand& logits, const Operand& labels, DType dtype = F32);
 // every dropout of a program a stream of its own. Error: rate is not in [0, 1).
 Value Dropout(const Operand& x, double rate, int64_t seed, int64_t stream, const Value& step = {});
 // (x - mean) / sqrt(variance + epsilon) over `dims`: the mean first, then the mean of the squared deviations
-// (mean(x²) - mean² would cancel). Sharded along `dims`: two all-reduces of one element per row. epsilon = 0
-// makes constant rows NaN. Errors: as ReduceMean's; epsilon negative or not finite.
+// (mean(x²) - mean² would cancel). Sharded along `dims`: two all-reduces of one element per row, and two
+// for the gradient, one after the other. epsilon = 0 makes constant rows NaN. Errors: as ReduceMean's;
+// epsilon negative or not finite.
 Value Standardize(const Operand& x, const std::vector<int64_t>& dims, double epsilon);
 // x: [..,c..], scale, offset: [c..], any number of dims -> Standardize(x, last dims) · scale + offset (Ba et
 // al., arXiv 1607.06450, section 3.1).

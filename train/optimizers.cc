@@ -127,7 +127,7 @@ Adagrad::Adagrad(Options o)
                  .clip_norm = o.clip_norm,
                  .slots = {{"a", o.initial_accumulator}},
                  .formula = [o](const Operands& x) -> Values {
-                   const Value a = x.state[0] + x.gradient * x.gradient;
+                   const Value a = x.state[0] + Square(x.gradient);
                    return {x.weight - x.gradient * o.learning_rate / (Sqrt(a) + o.epsilon), a};
                  }}) {}
 
@@ -142,11 +142,11 @@ std::vector<UpdateRule::Slot> RmsPropSlots(const RmsProp::Options& o) {
 
 Values RmsPropFormula(const RmsProp::Options& o, const Operands& x) {
   const Value& g = x.gradient;
-  Values state = {x.state[0] * o.rho + g * g * (1 - o.rho)};
+  Values state = {x.state[0] * o.rho + Square(g) * (1 - o.rho)};
   Value variance = state[0];
   if (o.centered) {
     state.push_back(x.state[1] * o.rho + g * (1 - o.rho));
-    variance = Maximum(variance - state[1] * state[1], 0.0);
+    variance = Maximum(variance - Square(state[1]), 0.0);
   }
   Value move = g * o.learning_rate / Sqrt(variance + o.epsilon);
   if (o.momentum != 0) {

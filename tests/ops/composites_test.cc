@@ -160,6 +160,15 @@ TEST(LossesTest, BinaryCrossEntropyHasItsGradientAtZero) {
               ElementsAre(-0.25, 0.125));
 }
 
+// log(1 + exp(-30)) would keep three digits of exp(-30), and nothing of exp(-40).
+TEST(LossesTest, BinaryCrossEntropyKeepsItsDigitsWhereItIsSmall) {
+  for (const double z : {30.0, 40.0}) {
+    Graph g{Mesh()};
+    const Value loss = BinaryCrossEntropyWithLogits(In(g, "z", {F64, {1}}), In(g, "y", {F64, {1}}));
+    EXPECT_NEAR(ValueOf(loss, {{"z", {z}}, {"y", {1}}})[0] / std::exp(-z), 1, 1e-12);
+  }
+}
+
 TEST(LossesTest, RowsWithoutALabelCountAsZero) {
   Graph g{Mesh()};
   const Value z = In(g, "z", {F64, {3, 2}});
