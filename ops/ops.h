@@ -200,8 +200,8 @@ Value Gather(const Operand& x, const Operand& indices, int64_t dim);
 // updates[:, i, j, :] is added at [:, indices[i,j], :], in the order of the indices. Numbers only.
 Value ScatterAdd(const Operand& updates, const Operand& indices, const Shape& shape, int64_t dim);
 
-// ---- Reductions over `dims`; keep_dims leaves them with size 1. Over no element: the identity, a mean is NaN.
-// bf16 is summed and multiplied in float and rounded once; whole numbers wrap around.
+// ---- Reductions over `dims`; keep_dims leaves them with size 1. Over no element: the identity, a mean is
+// NaN. bf16 is summed and multiplied in float and rounded once; whole numbers wrap around.
 Value ReduceSum(const Operand& x, const std::vector<int64_t>& dims, bool keep_dims = false);
 Value ReduceMean(const Operand& x, const std::vector<int64_t>& dims, bool keep_dims = false);
 // NaN if one is. Elements equal to the extremum share its gradient equally.

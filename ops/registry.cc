@@ -25,7 +25,8 @@ const std::vector<const OpRow*>& AllOps() {
     auto* all = new std::vector<const OpRow*>;
     for (std::span<const OpRow> family :
          {ArithmeticOps(), CompareOps(), UnaryOps(), ActivationOps(), CastOps(), ShapeOps(), SlicingOps(),
-          GatherOps(), ReduceOps(), MatmulOps(), GenerateOps(), RandomOps(), OptimizerOps(), CollectiveOps()}) {
+          GatherOps(), ReduceOps(), MatmulOps(), GenerateOps(), RandomOps(), OptimizerOps(),
+          CollectiveOps()}) {
       for (const OpRow& row : family) all->push_back(&row);
     }
     return all;

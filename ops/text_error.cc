@@ -7,7 +7,7 @@
 namespace meshwork {
 namespace {
 
-constexpr size_t kShownBefore = 140, kShownAfter = 140;     // bytes of a line around the place
+constexpr size_t kShownBefore = 140, kShownAfter = 140;   // bytes of a line around the place
 constexpr size_t kMessageHead = 600, kMessageTail = 300;  // bytes of a message that quotes a long text
 
 bool IsContinuation(char c) { return (static_cast<unsigned char>(c) & 0xc0) == 0x80; }

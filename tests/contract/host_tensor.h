@@ -8,10 +8,10 @@
 #include <span>
 #include <vector>
 
-#include "support/sample.h"
 #include "layout/layout.h"
 #include "ops/kernel.h"
 #include "ops/type.h"
+#include "support/sample.h"
 
 namespace meshwork {
 

@@ -220,8 +220,8 @@ TEST(GradientTest, AgreesWithFiniteDifferencesForEveryDifferentiableRow) {
 TEST(GradientTest, OfAGradientAgreesWithFiniteDifferences) {
   for (const char* name :
        {"mul by itself", "div", "exp", "log", "sqrt", "rsqrt", "tanh", "matmul", "matmul, both transposed",
-         "matmul of a batch with a matrix", "matmul of batches that broadcast", "log_softmax", "reduce_mean",
-         "reduce_prod", "a value used thrice", "a stack that is split"}) {
+        "matmul of a batch with a matrix", "matmul of batches that broadcast", "log_softmax", "reduce_mean",
+        "reduce_prod", "a value used thrice", "a stack that is split"}) {
     SCOPED_TRACE(name);
     ExpectGradientIsRight(GradientOf(Functions().at(name)));
   }
