@@ -2,22 +2,15 @@
 #pragma once
 
 #include <cstdint>
-#include <cstdlib>
 #include <map>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "layout/layout.h"
 #include "mesh/all_meshes.h"
+#include "support/long_tests.h"
 
 namespace meshwork {
-
-// MESHWORK_LONG_TESTS=1 asks for every case where a test takes every so many-th.
-inline int64_t EverySo(int64_t many) {
-  const char* value = std::getenv("MESHWORK_LONG_TESTS");
-  return value != nullptr && std::string_view(value) == "1" ? 1 : many;
-}
 
 // Every layout of `rank` dims on the mesh, without partial axes.
 inline std::vector<Layout> AllWholeLayouts(const Mesh& mesh, int rank) {

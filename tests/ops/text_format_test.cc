@@ -232,8 +232,9 @@ TEST(TextFormatTest, GrammarDerivesTheGoldenPrograms) {
         ReadGolden("spmd/" + std::filesystem::relative(entry.path(), GoldenPath("spmd")).string());
     const size_t line = text.find("----\n");
     EXPECT_TRUE(grammar.Derives("program", text.substr(0, line))) << entry.path();
-    if (line != std::string::npos)
+    if (line != std::string::npos) {
       EXPECT_TRUE(grammar.Derives("program", text.substr(line + 5))) << entry.path();
+    }
     ++programs;
   }
   EXPECT_GT(programs, 50);

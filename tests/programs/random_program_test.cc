@@ -3,7 +3,6 @@
 #include "support/random_program.h"
 
 #include <cmath>
-#include <cstdlib>
 #include <map>
 #include <set>
 #include <string>
@@ -14,15 +13,13 @@
 #include "runtime/executor.h"
 #include "spmd/compile.h"
 #include "support/interpreter.h"
+#include "support/long_tests.h"
 #include "support/read_back.h"
 
 namespace meshwork {
 namespace {
 
-uint64_t NumPrograms() {
-  const char* value = std::getenv("MESHWORK_LONG_TESTS");
-  return value != nullptr && std::string_view(value) == "1" ? 20000 : 800;
-}
+uint64_t NumPrograms() { return LongTests() ? 20000 : 800; }
 
 Tensor ToTensor(const HostTensor& host) {
   Tensor tensor(host.type());
