@@ -103,9 +103,10 @@ class OwedDraw {
       case ReduceOp::kAnd:
       case ReduceOp::kOr: break;
     }
+    // Fair coins, however many of the wholes are true: of a row of true ones no device sees all.
     const double neutral = op_ == ReduceOp::kOr ? 0 : 1;
-    if (whole == neutral) std::fill(parts.begin(), parts.end(), neutral);
-    else parts[random_.Below(devices_)] = whole;
+    for (double& part : parts) part = whole == neutral ? neutral : static_cast<double>(random_.Below(2));
+    parts[random_.Below(devices_)] = whole;
     return whole;
   }
 
