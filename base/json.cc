@@ -67,7 +67,11 @@ absl::StatusOr<int64_t> JsonReader::Integer() const {
 absl::Status JsonReader::Expected(std::string_view what) const {
   constexpr size_t kMaxShown = 60;
   std::string shown = json_->dump(-1, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace);
-  if (shown.size() > kMaxShown) shown = fmt::format("{}…", shown.substr(0, kMaxShown));
+  if (shown.size() > kMaxShown) {
+    size_t end = kMaxShown;
+    while ((static_cast<unsigned char>(shown[end]) & 0xC0) == 0x80) --end;  // not within a character
+    shown = shown.substr(0, end) + "…";
+  }
   return InvalidArgument("{}: {} is {}; it must be {}.", document_, Path(), shown, what);
 }
 
