@@ -214,7 +214,9 @@ absl::StatusOr<AxisList> Mesh::FindAxes(std::string_view name) const {
     found.push_back(i);
     at *= axis(i).size;
   }
-  if (found.empty() || at != end) return InvalidArgument("mesh {} is not cut at \"{}\".", ToString(), name);
+  if (found.empty() || at != end)
+    return InvalidArgument("mesh {} is not cut at \"{}\"; a mesh says its parts as in model=2*4.", ToString(),
+                           name);
   return found;
 }
 

@@ -101,7 +101,8 @@ Rule AlphaRule(const OpView& view) {
 
 Kernel LeakyReluCpu(const KernelSpec& spec) {
   return RealKernel(spec, [alpha = spec.attrs.Get<double>("alpha")](auto x) {
-    return x > 0 ? x : static_cast<decltype(x)>(alpha) * x;
+    if (x > 0 || x != x) return x;
+    return alpha == 0 ? decltype(x)(0) : static_cast<decltype(x)>(alpha) * x;  // also of -inf
   });
 }
 Kernel EluCpu(const KernelSpec& spec) {

@@ -45,6 +45,9 @@ absl::StatusOr<std::vector<Type>> InferEye(const OpView& view) {
   ASSIGN_OR_RETURN(std::vector<Type> types, InferGenerated(view));
   if (types[0].rank() < 2)
     return InvalidArgument("makes matrices, not {}; give shape at least two dims.", types[0].ToString());
+  constexpr int64_t kFarthest = int64_t{1} << 40;  // no tensor reaches farther
+  const int64_t offset = view.attrs.Get<int64_t>("offset");
+  if (offset < -kFarthest || offset > kFarthest) return InvalidArgument("offset={} is beyond 2^40.", offset);
   return types;
 }
 

@@ -98,7 +98,9 @@ std::vector<Value> ClipByGlobalNorm(std::span<const Value> gradients, double cli
   const Value norm = GlobalNorm(gradients, loc);
   if (!norm.valid()) return std::vector<Value>(gradients.size());
   Graph& graph = *norm.graph();
-  if (const absl::Status status = CheckPositive("clip_norm", clip_norm); !status.ok()) {
+  // In the dtype of the norm: what rounds to 0 or inf there would make NaN of a norm of 0.
+  const double rounded = norm.dtype() == F64 ? clip_norm : static_cast<float>(clip_norm);
+  if (const absl::Status status = CheckPositive("clip_norm", rounded); !status.ok()) {
     graph.RecordError(fmt::format("{}: {}", graph.Describe("clip_by_global_norm", loc), MessageOf(status)));
     return std::vector<Value>(gradients.size());
   }

@@ -211,6 +211,11 @@ class Parser {
                                          annotation.pin->ToString(), layout.rank(),
                                          annotation.type.ToString(), annotation.type.rank()));
       }
+      if (annotation.pin->Has(DimMode::kMatch))
+        return FailAt(start,
+                      fmt::format("layout {}: MATCH keeps a dim of what a relayout reads; here there is "
+                                  "nothing to match.",
+                                  annotation.pin->ToString()));
       if (absl::Status status = CheckPartials(layout, annotation.type); !status.ok())
         return FailAt(start, MessageOf(status));
       if (absl::Status fits = layout.Fits(annotation.global.value_or(annotation.type).shape); !fits.ok())

@@ -3,8 +3,11 @@
 //
 // The operand, if there is one, is the step: an i64[] that changes from step to step. It gives every step a
 // seed of its own, from which the streams and indices go on as they do without.
+#include <algorithm>
 #include <array>
 #include <cmath>
+#include <initializer_list>
+#include <limits>
 
 #include "base/status.h"
 #include "ops/builder.h"
@@ -29,9 +32,15 @@ absl::StatusOr<std::vector<Type>> InferReal(const OpView& view) {
   return InferAny(view);
 }
 
+// Whether all numbers are finite in the dtype that they are computed with.
+bool AreFinite(DType dtype, std::initializer_list<double> numbers) {
+  const double most = dtype == F64 ? std::numeric_limits<double>::max() : std::numeric_limits<float>::max();
+  return std::all_of(numbers.begin(), numbers.end(), [&](double x) { return std::abs(x) <= most; });
+}
+
 absl::StatusOr<std::vector<Type>> InferNormal(const OpView& view) {
   const double mean = view.attrs.Get<double>("mean"), stddev = view.attrs.Get<double>("stddev");
-  if (!std::isfinite(mean) || !std::isfinite(stddev) || stddev < 0)
+  if (!AreFinite(view.attrs.Get<DType>("dtype"), {mean, stddev}) || stddev < 0)
     return InvalidArgument(
         "mean={} stddev={} is no distribution; both are finite and stddev is not negative.", mean, stddev);
   return InferReal(view);
@@ -39,7 +48,7 @@ absl::StatusOr<std::vector<Type>> InferNormal(const OpView& view) {
 
 absl::StatusOr<std::vector<Type>> InferUniform(const OpView& view) {
   const double low = view.attrs.Get<double>("low"), high = view.attrs.Get<double>("high");
-  if (!(low <= high) || !std::isfinite(high - low))
+  if (!(low <= high) || !AreFinite(view.attrs.Get<DType>("dtype"), {low, high, high - low}))
     return InvalidArgument("low={} high={} is not a range; both are finite and low is at most high.", low,
                            high);
   return InferReal(view);

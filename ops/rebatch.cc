@@ -99,6 +99,9 @@ absl::StatusOr<Graph> Rebatch(const Graph& graph, int64_t from, int64_t to) {
       info.type.shape[d] = info.type.shape[d] / from * to;
     }
     info.global = info.type;
+    if (info.layout.has_value())
+      RETURN_IF_ERROR(
+          Annotate(info.layout->Fits(info.type.shape), fmt::format("argument \"{}\": ", info.name)));
     map[argument.value] = copy.AddArgument(std::move(info), argument.is_variable, argument.initializer);
   }
   for (const Node& node : graph.nodes()) {
@@ -139,6 +142,9 @@ absl::StatusOr<Graph> Rebatch(const Graph& graph, int64_t from, int64_t to) {
     ASSIGN_OR_RETURN(int added, copy.TryAdd(*node.row, operands, std::move(attrs), node.location));
     for (size_t i = 0; i < node.results.size(); ++i) {
       const ValueId result = copy.nodes()[added].results[i];
+      if (const std::optional<Layout>& pin = graph.value(node.results[i]).layout; pin.has_value())
+        RETURN_IF_ERROR(Annotate(pin->Fits(copy.value(result).type.shape),
+                                 graph.Describe(node.row->name, node.location) + ": "));
       copy.mutable_value(result).name = graph.value(node.results[i]).name;
       copy.mutable_value(result).layout = graph.value(node.results[i]).layout;
       copy.mutable_value(result).modes = graph.value(node.results[i]).modes;

@@ -167,7 +167,7 @@ Kernel MeanCpu(const KernelSpec& spec) {
     using A = Compute<T>;
     if constexpr (kIsReal<T>)
       return ReduceKernel<T, SumOf<A>>(MakeReduceWalk(spec.operands[0].local.shape, ReducedDims(spec)),
-                                       A(1) / static_cast<A>(count));
+                                       static_cast<A>(count));
     else return {};
   });
 }

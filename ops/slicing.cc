@@ -518,25 +518,30 @@ Value Stack(const std::vector<Value>& xs, int64_t dim, CallSite loc) {
 
 std::vector<Value> Split(const Operand& x, int64_t parts, int64_t dim) {
   const Builder builder(x, "split");
-  if (!builder.valid() || !builder.Check(CheckDim("dim", dim, builder.x().type()))) return {};
+  const auto invalid = [&] {
+    return std::vector<Value>(static_cast<size_t>(std::clamp<int64_t>(parts, 0, 1024)));
+  };
+  if (!builder.valid() || !builder.Check(CheckDim("dim", dim, builder.x().type()))) return invalid();
   const int64_t size = builder.x().shape()[dim];
   if (parts < 1 || size % parts != 0) {
     builder.Check(InvalidArgument("dim {} of {} has size {}, which is no multiple of parts={}.", dim,
                                   builder.x().type().ToString(), size, parts));
-    return {};
+    return invalid();
   }
   return SplitAt(x, Ints(static_cast<size_t>(parts), size / parts), dim);
 }
 
 std::vector<Value> SplitSizes(const Operand& x, const Ints& sizes, int64_t dim) {
   const Builder builder(x, "split");
-  if (!builder.valid() || !builder.Check(CheckDim("dim", dim, builder.x().type()))) return {};
+  if (!builder.valid() || !builder.Check(CheckDim("dim", dim, builder.x().type())))
+    return std::vector<Value>(sizes.size());
   const int64_t size = builder.x().shape()[dim];
-  if (std::accumulate(sizes.begin(), sizes.end(), int64_t{0}) != size ||
-      std::any_of(sizes.begin(), sizes.end(), [](int64_t s) { return s < 0; })) {
+  int64_t rest = size;
+  for (int64_t s : sizes) rest = s < 0 || s > rest || rest < 0 ? -1 : rest - s;
+  if (rest != 0) {
     builder.Check(InvalidArgument("dim {} of {} has size {}; sizes=[{}] must add up to it.", dim,
                                   builder.x().type().ToString(), size, fmt::join(sizes, ",")));
-    return {};
+    return std::vector<Value>(sizes.size());
   }
   return SplitAt(x, sizes, dim);
 }

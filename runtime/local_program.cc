@@ -26,7 +26,7 @@ absl::Status CheckValue(const Graph& local, ValueId id) {
         "program first.",
         NameOf(local, id));
   }
-  if (info.layout->mesh() != local.mesh() || info.layout->rank() != info.global.rank() ||
+  if (info.layout->mesh() != local.mesh() || !info.layout->Fits(info.global.shape).ok() ||
       info.type != Type{info.global.dtype, info.layout->LocalShape(info.global.shape)}) {
     return InvalidArgument(
         "Executor: {} is {} of {} {} on {}; a device holds the block that the layout cuts.",

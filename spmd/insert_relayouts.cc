@@ -373,14 +373,14 @@ class Inserter {
     const Graph& to = rewriter_.to();
     const ValueId wanted = rewriter_.Map(id);
     if (*to.value(wanted).layout == need) return wanted;
-    ValueId best = wanted;
-    int64_t best_bytes = WireBytes(*to.value(wanted).layout, need, to.value(wanted).type);
+    ValueId best = kNoValue;
+    int64_t best_bytes = 0;
     for (ValueId form : forms_[source_[id]]) {
       const ValueInfo& info = to.value(form);
       if (*info.layout == need) return form;
       if (!Owes(need, info.layout->partials())) continue;
       const int64_t bytes = WireBytes(*info.layout, need, info.type);
-      if (bytes >= best_bytes) continue;
+      if (best != kNoValue && bytes >= best_bytes) continue;  // of equals the earlier, which is there anyhow
       best = form;
       best_bytes = bytes;
     }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <utility>
 
 #include "base/status.h"
 #include "fmt/ranges.h"
@@ -26,8 +27,7 @@ class Propagator {
     for (const Node& node : graph.nodes()) {
       rules_.push_back(RuleOf(graph, node));
       if (node.row->name != "relayout") continue;
-      const LayoutPin& pin = node.attrs.Get<LayoutPin>("layout");
-      Lock(node.results[0], {pin.layout.WithoutTrivialAxes(), pin.modes});
+      LockRelayout(node);
     }
   }
 
@@ -62,17 +62,37 @@ class Propagator {
   void Lock(ValueId value, const LayoutPin& pin) {
     for (int d = 0; d < pin.layout.rank(); ++d) {
       if (pin.mode(d) != DimMode::kLocked) continue;
+      if (pin.layout.IsStrided(d)) strided_[{value, d}] = pin.layout.Factors(d, 0);
       known_[value][d] = pin.layout.IsStrided(d) ? AxisList() : pin.layout.dim(d);
-      if (pin.layout.IsStrided(d)) strided_.emplace(value, pin.layout);
+    }
+  }
+
+  // What the op asks for comes first; a pin of its result says what it leaves open, with axes that are free.
+  void LockRelayout(const Node& node) {
+    const LayoutPin& asked = node.attrs.Get<LayoutPin>("layout");
+    const ValueId result = node.results[0];
+    const ValueInfo& info = graph_.value(result);
+    for (int d = 0; d < info.type.rank(); ++d) {
+      known_[result][d].reset();
+      strided_.erase({result, d});
+    }
+    Lock(result, {asked.layout.WithoutTrivialAxes(), asked.modes});
+    if (!info.layout.has_value()) return;
+    const LayoutPin pinned{info.layout->WithoutTrivialAxes(), info.modes};
+    for (int d = 0; d < info.type.rank(); ++d) {
+      if (asked.mode(d) == DimMode::kLocked || pinned.mode(d) != DimMode::kLocked ||
+          pinned.layout.IsStrided(d))
+        continue;
+      if (!TakenBy(result).Intersects(AxisSet(pinned.layout.dim(d))))
+        known_[result][d] = pinned.layout.dim(d);
     }
   }
 
   Layout LayoutOf(ValueId value) const {
     std::vector<FactorList> dims;
-    const auto strided = strided_.find(value);
     for (int d = 0; d < static_cast<int>(known_[value].size()); ++d) {
-      if (strided != strided_.end() && strided->second.IsStrided(d))
-        dims.push_back(strided->second.Factors(d, 0));
+      const auto strided = strided_.find({value, d});
+      if (strided != strided_.end()) dims.push_back(strided->second);
       else dims.push_back({{1, known_[value][d].value_or(AxisList())}});
     }
     return Layout::Strided(graph_.mesh(), std::move(dims));
@@ -83,11 +103,20 @@ class Propagator {
     for (const Node& node : graph_.nodes()) {
       if (node.row->name != "relayout") continue;
       const LayoutPin& pin = node.attrs.Get<LayoutPin>("layout");
-      for (int d = 0; d < static_cast<int>(pin.modes.size()); ++d) {
+      const ValueId result = node.results[0];
+      const int modes = static_cast<int>(pin.modes.size());
+      for (int d = 0; d < modes; ++d)
+        if (pin.modes[d] == DimMode::kMatch) known_[result][d].reset();
+      for (int d = 0; d < modes; ++d) {
         if (pin.modes[d] != DimMode::kMatch) continue;
-        const ValueId result = node.results[0];
-        known_[result][d].reset();
-        AxisSet taken = TakenBy(result);
+        const AxisSet taken = TakenBy(result);
+        const auto strided = strided_.find({node.operands[0], d});
+        if (strided != strided_.end() && !taken.Intersects(AxesOf(strided->second))) {
+          const FactorList factors = strided->second;
+          strided_[{result, d}] = factors;
+          known_[result][d] = AxisList();
+          continue;
+        }
         AxisList kept;
         const AxisList have = known_[node.operands[0]][d].value_or(AxisList());
         for (int axis : have) {
@@ -136,12 +165,21 @@ class Propagator {
     return name.empty() ? fmt::format("value {}", id) : "%" + name;
   }
 
+  static AxisSet AxesOf(const FactorList& factors) {
+    AxisSet axes;
+    for (const Factor& factor : factors) axes = axes.Union(AxisSet(factor.axes));
+    return axes;
+  }
+
   AxisSet TakenBy(ValueId value) const {
     AxisSet taken;
     for (const std::optional<AxisList>& axes : known_[value])
       if (axes.has_value()) taken = taken.Union(AxisSet(*axes));
-    const auto strided = strided_.find(value);
-    return strided == strided_.end() ? taken : taken.Union(strided->second.ShardedAxes());
+    for (int d = 0; d < static_cast<int>(known_[value].size()); ++d) {
+      const auto strided = strided_.find({value, d});
+      if (strided != strided_.end()) taken = taken.Union(AxesOf(strided->second));
+    }
+    return taken;
   }
 
   // New values of variables lie where the variables do.
@@ -261,7 +299,7 @@ class Propagator {
   const Graph& graph_;
   std::vector<Knowledge> known_;
   std::vector<Rule> rules_;
-  std::map<ValueId, Layout> strided_;  // pins with strided dims, which `known_` has as whole
+  std::map<std::pair<ValueId, int>, FactorList> strided_;  // dims that `known_` has as whole
   std::vector<std::string> decisions_, conflicts_;
 };
 

@@ -152,14 +152,14 @@ Compute<T> FoldRun(const T* a, int64_t n) {
   return result;
 }
 
-// Elements of T, accumulators of Compute<T>; every result is multiplied by `scale` unless it is 1. A unit is
+// Elements of T, accumulators of Compute<T>; every result is divided by `divisor` unless it is 1. A unit is
 // an element of the result.
 template <typename T, typename F>
-Kernel ReduceKernel(ReduceWalk walk, Compute<T> scale) {
+Kernel ReduceKernel(ReduceWalk walk, Compute<T> divisor) {
   using A = Compute<T>;
   const int64_t units = walk.results;
   return {.run =
-              [walk = std::move(walk), scale](const KernelArgs& args) {
+              [walk = std::move(walk), divisor](const KernelArgs& args) {
                 constexpr int64_t kTile = 512;
                 std::array<A, kTile> tile;
                 for (int64_t at = args.begin; at < args.end;) {
@@ -182,7 +182,7 @@ Kernel ReduceKernel(ReduceWalk walk, Compute<T> scale) {
                   });
                   T* out = args.Out<T>(0) + at;
                   for (int64_t i = 0; i < n; ++i)
-                    out[i] = static_cast<T>(scale == A(1) ? tile[i] : static_cast<A>(tile[i] * scale));
+                    out[i] = static_cast<T>(divisor == A(1) ? tile[i] : static_cast<A>(tile[i] / divisor));
                   at += n;
                 }
               },

@@ -33,6 +33,7 @@ inline constexpr std::string_view kOverflows = "the parts overflow, or vanish, w
 inline constexpr std::string_view kFiniteSamples =
     "the sum or product of finite parts, all that is tried here, may be infinite";
 inline constexpr std::string_view kTwoAtOnePlace = "only where no two updates go to one place";
+inline constexpr std::string_view kFiniteOther = "only if the other operand is finite: -inf + inf is NaN";
 inline constexpr Exception kMissingByDesign[] = {
     {"dimension_size",
      "reads no element of its operand; fold_sizes makes it a constant before layouts are chosen"},
@@ -42,6 +43,11 @@ inline constexpr Exception kMissingByDesign[] = {
     {"scatter_add", kTwoAtOnePlace, ReduceOp::kMax, ReduceOp::kMax},
     {"scatter_add", kTwoAtOnePlace, ReduceOp::kMin, ReduceOp::kMin},
     {"scatter_add", kTwoAtOnePlace, ReduceOp::kProd, ReduceOp::kProd},
+    {"add", kFiniteOther, ReduceOp::kMax},
+    {"add", kFiniteOther, ReduceOp::kMin},
+    {"sub", kFiniteOther, ReduceOp::kMax},
+    {"sub", kFiniteOther, ReduceOp::kMin},
+    {"sign", kOverflows, ReduceOp::kProd, ReduceOp::kProd},
     {"neg", "only on an odd number of devices", ReduceOp::kProd, ReduceOp::kProd},
     {"cast", kOverflows, ReduceOp::kProd, ReduceOp::kAnd},
     {"exp", kOverflows, ReduceOp::kSum, ReduceOp::kProd},

@@ -146,8 +146,10 @@ TEST(CutMeshTest, RejectsPartsThatDoNotDivide) {
 TEST(CutMeshTest, RejectsPartsThatAreNotCutOut) {
   const Mesh mesh = Read("batch=4,model=2*6");
   for (const char* name : {"model:(2)3", "model:(1)4", "model:(6)2", "batch:(1)2"})
-    EXPECT_EQ(ErrorOf(mesh.FindAxes(name)),
-              fmt::format("mesh [batch=4, model=2*6] is not cut at \"{}\".", name));
+    EXPECT_EQ(
+        ErrorOf(mesh.FindAxes(name)),
+        fmt::format("mesh [batch=4, model=2*6] is not cut at \"{}\"; a mesh says its parts as in model=2*4.",
+                    name));
   EXPECT_EQ(ErrorOf(mesh.Cut("model:(3)4")),
             "mesh [batch=4, model=2*6]: axis \"model\" would be cut after 2 and after 3; one must divide the "
             "other.");
