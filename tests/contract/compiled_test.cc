@@ -1,7 +1,8 @@
 // What the compiler and the executor make of one op: arguments and results pinned to every placement of
 // every letter, and to random ones, compared with the row's kernel on one device. Sizes are even and uneven,
 // and some leave devices without any element; padding is full of NaN. Where an axis is free, some operands
-// owe a reduction over it: the compiler may pass it on, or has to pay it before the op.
+// owe a reduction over it: the compiler may pass it on, or has to pay it before the op. MESHWORK_LONG_TESTS=1
+// takes all placements; without it, every so many-th.
 #include <cstring>
 #include <map>
 #include <memory>
@@ -16,6 +17,7 @@
 #include "gmock/gmock.h"
 #include "runtime/executor.h"
 #include "spmd/compile.h"
+#include "support/long_tests.h"
 #include "support/read_back.h"
 #include "support/sample.h"
 
@@ -260,6 +262,7 @@ class CompiledContractTest : public testing::TestWithParam<const OpRow*> {
 TEST_P(CompiledContractTest, EveryPlacementGivesTheOneDeviceResult) {
   std::vector<std::string> findings;
   std::mt19937_64 engine(5);
+  int64_t count = 0;
   for (std::string_view text : GetParam()->samples) {
     for (const Sample& sample : Sizes(ParseSample(*GetParam(), text).value())) {
       CompiledTrial trial(sample, *pool_);
@@ -267,12 +270,13 @@ TEST_P(CompiledContractTest, EveryPlacementGivesTheOneDeviceResult) {
       for (std::string_view name : kMeshes) {
         const Mesh mesh = Mesh::Parse(name).value();
         for (const LetterAxes& axes : AllLetterAxes(mesh, rule.letters.size())) {
+          if (count++ % EverySo(4) != 0) continue;
           const Placement placement = PlacementOf(rule, axes, mesh);
           trial.Try(placement, mesh, findings);
           if (const std::optional<Debt> debt = RandomDebt(sample, rule, axes, mesh, engine))
             trial.TryOwing(placement, *debt, mesh, findings);
         }
-        for (int i = 0; i < kRandomPlacements; ++i)
+        for (int64_t i = 0; i < kRandomPlacements; i += EverySo(4))
           trial.Try(RandomPlacement(sample, mesh, engine), mesh, findings);
       }
     }

@@ -97,6 +97,8 @@ TEST(NormsTest, RefuseOperandsThatDoNotFit) {
        "global_norm (@): takes f32, f64 or bf16, got i32[4]."},
       {{{F32, {4}}}, [](const Xs& x) { ClipByGlobalNorm(x, 0); return __LINE__; },
        "clip_by_global_norm (@): clip_norm=0 is not above 0."},
+      {{{F32, {4}}}, [](const Xs& x) { ClipByGlobalNorm(x, 1e-50); return __LINE__; },
+       "clip_by_global_norm (@): clip_norm=0 is not above 0."},
       {{{F32, {4}}}, [](const Xs& x) { ClipByGlobalNorm(x, NAN); return __LINE__; },
        "clip_by_global_norm (@): clip_norm=nan is not finite."},
   });

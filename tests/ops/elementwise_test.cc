@@ -192,6 +192,7 @@ std::map<std::string, RealCase> RealCases() {
                                      : x > 6 ? 6
                                              : x; }}},
       {"leaky_relu", {[](Real x) { return x > 0 ? x : 0.25L * x; }, {{"alpha", 0.25}}}},
+      {"leaky_relu of 0", {[](Real x) { return x < 0 ? 0 : x; }, {{"alpha", 0.0}}}},
       {"elu", {[](Real x) { return Elu(x, 1); }}},
       {"elu scaled", {[](Real x) { return Elu(x, 0.5L); }, {{"alpha", 0.5}}}},
       {"selu", {[=](Real x) { return kScale * Elu(x, kAlpha); }}},

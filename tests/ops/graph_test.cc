@@ -444,6 +444,10 @@ TEST(GraphTest, RejectsBadGenerators) {
        "random_uniform (@): low=2 high=1 is not a range; both are finite and low is at most high."},
       {[](Graph& g) { RandomUniform(g, {F32, {4}}, 1, 0, 0, HUGE_VAL); return __LINE__; },
        "random_uniform (@): low=0 high=inf is not a range; both are finite and low is at most high."},
+      {[](Graph& g) { RandomUniform(g, {F32, {4}}, 1, 0, -3e38, 3e38); return __LINE__; },
+       "random_uniform (@): low=-3e+38 high=3e+38 is not a range; both are finite and low is at most high."},
+      {[](Graph& g) { RandomNormal(g, {F32, {4}}, 1, 0, 1e39, 1); return __LINE__; },
+       "random_normal (@): mean=1e+39 stddev=1 is no distribution; both are finite and stddev is not negative."},
       {[](Graph& g) { RandomNormal(g, {BOOL, {4}}, 1, 0, 0, 1); return __LINE__; },
        "random_normal (@): dtype=bool is not f32, f64 or bf16."},
       {[](Graph& g) { RandomNormal(g, {F32, {4}}, 1, 0, 0, -1); return __LINE__; },
@@ -473,6 +477,8 @@ TEST(GraphTest, RejectsBadGenerators) {
        "linspace (@): start=0 stop=inf is no range; both are finite."},
       {[](Graph& g) { Eye(g, {F32, {4}}); return __LINE__; },
        "eye (@): makes matrices, not f32[4]; give shape at least two dims."},
+      {[](Graph& g) { Eye(g, {F32, {4, 4}}, (int64_t{1} << 40) + 1); return __LINE__; },
+       "eye (@): offset=1099511627777 is beyond 2^40."},
   });
 }
 

@@ -519,6 +519,14 @@ TEST(IndexingTest, RejectsDimsThatAreNone) {
 TEST(IndexingTest, RejectsSplitsThatDoNotAddUp) {
   EXPECT_EQ(Mistake([](const O& x, const O&) { Split(x, 4, 1); }),
             "split (model.cc:7): dim 1 of f32[4,6] has size 6, which is no multiple of parts=4.");
+  EXPECT_EQ(Mistake([](const O& x, const O&) { EXPECT_FALSE(Split(x, 2, -1)[1].valid()); }),
+            "split (model.cc:7): dim names dim -1 of f32[4,6]; its dims count from 0 to 1.");
+  EXPECT_EQ(
+      Mistake([](const O& x, const O&) {
+        EXPECT_FALSE(SplitSizes(x, {INT64_MAX, INT64_MAX, 8}, 1)[2].valid());
+      }),
+      "split (model.cc:7): dim 1 of f32[4,6] has size 6; sizes=[9223372036854775807,9223372036854775807,8] "
+      "must add up to it.");
   EXPECT_EQ(Mistake([](const O& x, const O&) { Split(x, 0, 1); }),
             "split (model.cc:7): dim 1 of f32[4,6] has size 6, which is no multiple of parts=0.");
   EXPECT_EQ(Mistake([](const O& x, const O&) { Split(x, 1, 2); }),

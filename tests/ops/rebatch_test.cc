@@ -191,6 +191,14 @@ TEST(RebatchTest, RejectsAVariableTiedToTheBatch) {
       "variable \"last\" is f32[8]; its dim 0 is tied to the batch of 8, so the program cannot run with 4.");
 }
 
+TEST(RebatchTest, RejectsFactorsOfTheBatch) {
+  EXPECT_EQ(
+      Rebatched("mesh [x=2]\nfunc f(%a: f32[8] {4@x*2}) {\n  %0 = exp %a\n}", 8, 4),
+      "argument \"a\": layout {4@x*2}: the factors of dim 0 make 8 elements, the shape [4] has 4 there.");
+  EXPECT_EQ(Rebatched("mesh [x=2]\nfunc f(%a: f32[8]) {\n  %0 = exp %a : f32[8] {4@x*2}\n}", 8, 4),
+            "exp (p.mw:3): layout {4@x*2}: the factors of dim 0 make 8 elements, the shape [4] has 4 there.");
+}
+
 TEST(RebatchTest, RejectsAReshapeThatSplitsTheBatch) {
   EXPECT_EQ(Rebatched("mesh []\nfunc f(%a: f32[8,3]) {\n  %0 = reshape %a shape=[2,12]\n}", 8, 4),
             "reshape (p.mw:3): dim 0 of f32[2,12] is tied to the batch of 8, which does not divide it, so "

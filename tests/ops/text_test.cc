@@ -246,6 +246,8 @@ TEST(TextTest, PointsAtMistakesInArguments) {
           {"@%1x: f32[4]", "argument %1x: a name is a letter followed by letters, digits and any of _ . / -"},
           {"%x @f32[4]", "expected :, found 'f'."},
           {"%x: @[4]", "expected a type like f32[4,6], found '['."},
+          {"%x: @f32[4] {MATCH}",
+           "layout {MATCH}: MATCH keeps a dim of what a relayout reads; here there is nothing to match."},
           {"%x: @f33[4]",
            "unknown dtype \"f33\"; one of f32, f64, bf16, i32, i64, bool; did you mean \"f32\"?"},
           {"%x: @bfloat16[4]", "unknown dtype \"bfloat16\"; one of f32, f64, bf16, i32, i64, bool."},
