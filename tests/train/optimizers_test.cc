@@ -120,7 +120,8 @@ TEST(RmsPropTest, StaysFiniteWhereTheGradientIsConstant) {
   RmsProp({.rho = 0.9, .centered = true}).Minimize(ReduceSum(w * 1234.567, {0}));
   Session session = Session::Create(g).value();
   for (int step = 0; step < 200; ++step) ASSERT_TRUE(session.Run({}).ok());
-  for (float x : session.Get("w")->values<float>()) EXPECT_TRUE(std::isfinite(x)) << x;
+  const Tensor weights = session.Get("w").value();
+  for (float x : weights.values<float>()) EXPECT_TRUE(std::isfinite(x)) << x;
 }
 
 std::vector<Optimizer> AllOptimizers() {
