@@ -101,7 +101,7 @@ Rule AlphaRule(const OpView& view) {
 
 Kernel LeakyReluCpu(const KernelSpec& spec) {
   return RealKernel(spec, [alpha = spec.attrs.Get<double>("alpha")](auto x) {
-    if (x > 0 || x != x) return x;
+    if (!(x < 0)) return x;
     return alpha == 0 ? decltype(x)(0) : static_cast<decltype(x)>(alpha) * x;  // also of -inf
   });
 }
