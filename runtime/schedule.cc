@@ -163,10 +163,11 @@ class ScheduleBuilder {
 
   // Bytes into the host tensor at which `device`'s block lies, if it is full and contiguous there.
   std::optional<int64_t> ViewOffset(ValueId id, int64_t device) const {
-    const Shape& global = local_.value(id).global.shape;
+    const ValueInfo& info = local_.value(id);
+    const Shape global = info.layout->FactorShape(info.global.shape);
     const Block block = BlockOf(id, device);
     const BoxBuffer box = BoxOf(id, device);
-    int64_t stride = DTypeSize(local_.value(id).type.dtype), offset = 0;
+    int64_t stride = DTypeSize(info.type.dtype), offset = 0;
     bool whole_below = true;  // every dim below this one is whole in the block
     for (size_t d = global.size(); d-- > 0;) {
       if (block[d].size != box.shape[d]) return std::nullopt;

@@ -458,6 +458,19 @@ func step(%a: i32[3,2] of i32[5,2] {x,_}, %b: i32[5,1] of i32[5,2] {_,x}) {
   }
 }
 
+// The block of the second device begins behind two rows of factors, not behind two elements.
+TEST(ExecutorTest, FeedsOfStridedDimsAreViewedWhereTheirBlocksLie) {
+  const Program program = ParseProgram(R"(mesh [x=2]
+func f(%a: f32[4] of f32[8] {4@x*2}) {
+  %0 = neg %a : f32[4] of f32[8] {4@x*2}
+  return y=%0
+})");
+  for (const RunMode& mode : AllRunModes()) {
+    const Tensor y = RunProgram(program, {{"a", Ramp({F32, {8}})}}, {}, mode).outputs.at("y");
+    EXPECT_THAT(y.values<float>(), ElementsAre(-1, -2, -3, -4, -5, -6, -7, -8)) << mode.ToString();
+  }
+}
+
 TEST(ExecutorTest, EmptyAndScalarTensorsPass) {
   const Program program = ParseProgram(R"(mesh [x=4]
 func step(%e: f32[0,2] of f32[0,2] {x,_}, %s: f64[] {}, %o: f32[1] of f32[2] {x}) {

@@ -31,8 +31,8 @@ struct RandomProgram {
 
 namespace internal {
 
-inline constexpr std::string_view kRandomMeshes[] = {"",        "x=2",     "x=3",     "x=5",        "x=1,y=2",
-                                                     "y=2,x=2", "x=2,y=3", "x=4,y=2", "x=2,y=2,z=2"};
+inline constexpr std::string_view kRandomMeshes[] = {
+    "", "x=2", "x=3", "x=5", "x=1,y=2", "y=2,x=2", "x=2,y=3", "x=4,y=2", "x=2,y=2,z=2", "x=2*2", "x=2*3,y=2"};
 
 class ProgramDrawer {
  public:
@@ -58,15 +58,32 @@ class ProgramDrawer {
     return list[Below(std::size(list))];
   }
 
-  // Each axis on some dim, major or minor to what is there, or on none.
-  Layout DrawLayout(int rank) {
-    std::vector<AxisList> dims(static_cast<size_t>(rank));
+  // Each axis on some dim, major or minor to what is there, or on none; now and then a dim is strided.
+  Layout DrawLayout(const Type& type) {
+    std::vector<FactorList> dims;
+    for (int64_t size : type.shape) {
+      const int64_t inner = 2 + static_cast<int64_t>(Below(2));
+      if (Chance(10) && size > inner && size % inner == 0) dims.push_back({{size / inner, {}}, {inner, {}}});
+      else dims.push_back({{size, {}}});
+    }
     for (int axis = 0; axis < graph().mesh().num_axes(); ++axis) {
       const size_t d = Below(dims.size() + 1);
       if (d == dims.size()) continue;
-      dims[d].insert(Chance(50) ? dims[d].begin() : dims[d].end(), axis);
+      AxisList& axes = dims[d][Below(dims[d].size())].axes;
+      axes.insert(Chance(50) ? axes.begin() : axes.end(), axis);
     }
-    return Layout(graph().mesh(), std::move(dims));
+    return Layout::Strided(graph().mesh(), std::move(dims));
+  }
+
+  // A layout, some of its dims left to the compiler.
+  LayoutPin DrawPin(const Type& type) {
+    LayoutPin pin{DrawLayout(type)};
+    if (!Chance(20) || type.rank() == 0 || pin.layout.is_strided()) return pin;
+    pin.modes.assign(static_cast<size_t>(type.rank()), DimMode::kLocked);
+    const int open = static_cast<int>(Below(static_cast<uint64_t>(type.rank())));
+    pin.modes[static_cast<size_t>(open)] = DimMode::kOpen;
+    pin.layout = pin.layout.WithDim(open, {});
+    return pin;
   }
 
   // Few levels, so that ties occur and sums are exact or nearly so.
@@ -79,12 +96,17 @@ class ProgramDrawer {
     return row.sample_low + (row.sample_high - row.sample_low) * (static_cast<double>(Below(16)) + 0.5) / 16;
   }
 
+  void SetPin(ValueInfo& info) {
+    LayoutPin pin = DrawPin(info.type);
+    info.layout = std::move(pin.layout);
+    info.modes = std::move(pin.modes);
+  }
+
   ValueId AddArgument(const Type& type, const OpRow& row) {
     const std::string name = fmt::format("a{}", graph().arguments().size());
     ValueInfo info{.name = name, .type = type, .global = type};
-    if (Chance(80)) info.layout = DrawLayout(type.rank());
+    if (Chance(80)) SetPin(info);
     const bool is_variable = Chance(30);
-    if (is_variable && !info.layout.has_value()) info.layout = DrawLayout(type.rank());
     for (int64_t i = 0; i < type.num_elements(); ++i)
       program_.feeds[name].push_back(DrawNumber(type.dtype, row));
     return graph().AddArgument(std::move(info), is_variable);
@@ -134,12 +156,11 @@ class ProgramDrawer {
     for (const Type& type : sample.operands) operands.push_back(DrawOperand(type, sample));
     Attrs attrs = sample.attrs;
     for (const auto& [name, value] : sample.attrs.entries())
-      if (const auto* pin = std::get_if<LayoutPin>(&value))
-        attrs.Set(name, LayoutPin{DrawLayout(pin->layout.rank())});
+      if (std::holds_alternative<LayoutPin>(value)) attrs.Set(name, DrawPin(sample.operands[0]));
     const int node = graph().TryAdd(*sample.row, operands, std::move(attrs), {"random", 1}).value();
     for (ValueId id : graph().nodes()[node].results) {
       ValueInfo& info = graph().mutable_value(id);
-      if (Chance(25)) info.layout = DrawLayout(info.type.rank());
+      if (Chance(25)) SetPin(info);
       if (Chance(20)) info.name = fmt::format("layer.{}/h-{}", node, id);
     }
   }
