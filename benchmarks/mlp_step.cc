@@ -1,48 +1,26 @@
-// One training step of the MNIST MLP (784-700-500-10, Adam) in meshwork on 8 virtual devices, beside
-// the same step written by hand for one device with the same libraries and as many threads.
+// mlp_step/<mesh>/b:<batch>: one training step of the MNIST MLP (784-700-500-10, Adam, f32) on virtual
+// devices, beside the same step written by hand for one device with the same libraries and as many threads.
 //
-// The two alternate step by step on the same data from the same weights, so that the ratio holds on
-// a noisy machine. One JSON object on standard output; progress on standard error.
+// The two alternate step by step on the same data from the same weights, so that the ratio holds on a noisy
+// machine. Counters: the medians of both in ms, their ratio x_by_hand.
 #include <algorithm>
-#include <chrono>
-#include <nlohmann/json.hpp>
+#include <cmath>
 
 #include "base/status.h"
 #include "benchmarks/hand_written_step.h"
-#include "examples/support/flags.h"
+#include "benchmarks/measure.h"
 #include "examples/support/mlp.h"
 #include "meshwork.h"
 
 namespace meshwork {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using Weights = std::vector<std::vector<float>>;
 
-struct Options {
-  std::string mesh = "batch=8";
-  int64_t batch_size = 128, steps = 200, workers = 0;
-};
+constexpr int64_t kBatches = 8, kWarmUp = 5;
 
-struct Times {
-  std::vector<double> ms;
-  double Quantile(double q) {
-    std::sort(ms.begin(), ms.end());
-    return ms[static_cast<size_t>(q * static_cast<double>(ms.size() - 1))];
-  }
-  nlohmann::ordered_json Json() {
-    return {{"min", Quantile(0)}, {"median", Quantile(0.5)}, {"p90", Quantile(0.9)}};
-  }
-};
-
-template <typename F>
-double Milliseconds(F&& f) {
-  const Clock::time_point start = Clock::now();
-  f();
-  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
-}
-
-absl::StatusOr<std::vector<std::vector<float>>> WeightsOf(const Session& session) {
-  std::vector<std::vector<float>> weights;
+absl::StatusOr<Weights> WeightsOf(const Session& session) {
+  Weights weights;
   for (const std::string& name : MlpWeights()) {
     ASSIGN_OR_RETURN(const Tensor tensor, session.Get(name));
     const std::span<const float> values = tensor.values<float>();
@@ -52,7 +30,7 @@ absl::StatusOr<std::vector<std::vector<float>>> WeightsOf(const Session& session
 }
 
 // Largest relative distance of a weight tensor, so that a fast wrong step is seen.
-double Distance(const std::vector<std::vector<float>>& a, const std::vector<std::vector<float>>& b) {
+double Distance(const Weights& a, const Weights& b) {
   double worst = 0;
   for (size_t t = 0; t < a.size(); ++t) {
     double difference = 0, norm = 0;
@@ -65,76 +43,69 @@ double Distance(const std::vector<std::vector<float>>& a, const std::vector<std:
   return worst;
 }
 
-absl::Status Measure(const Options& options) {
-  ASSIGN_OR_RETURN(const Mesh mesh, Mesh::VirtualCpus(options.mesh));
-  const int workers = options.workers > 0 ? static_cast<int>(options.workers) : WorkerPool::DefaultWorkers();
-  Graph graph(mesh);
-  BuildMlp(graph, options.batch_size, F32, Adam({.learning_rate = 1e-3}));
-  ASSIGN_OR_RETURN(Session session, Session::Create(graph, {.workers = workers}));
-  ASSIGN_OR_RETURN(const std::vector<std::vector<float>> weights, WeightsOf(session));
-  HandWrittenMlp by_hand(static_cast<int>(options.batch_size), workers, weights);
+// The two opponents and their data.
+struct Pair {
+  Session session;
+  HandWrittenMlp by_hand;
+  Tensor images, labels;
+  int64_t batch;
+  int64_t steps = 0;
 
-  const Dataset digits = SyntheticDigits(8 * options.batch_size, 0, /*seed=*/1, F32).train;
+  struct Times {
+    double ours, by_hand;
+  };
+  absl::StatusOr<Times> Step() {
+    const int64_t first = steps++ % kBatches * batch;
+    const Tensor x = images.Rows(first, first + batch), y = labels.Rows(first, first + batch);
+    absl::Status status;
+    Times times{};
+    times.ours = Seconds([&] { status = session.Run({{"images", x}, {"labels", y}}).status(); });
+    RETURN_IF_ERROR(status);
+    times.by_hand = Seconds([&] { by_hand.Step(x.values<float>().data(), y.values<int32_t>().data()); });
+    return times;
+  }
+};
+
+absl::Status Measure(benchmark::State& state, const std::string& mesh_text, int64_t batch) {
+  ASSIGN_OR_RETURN(const Mesh mesh, Mesh::VirtualCpus(mesh_text));
+  const int workers = WorkerPool::DefaultWorkers();
+  Graph graph(mesh);
+  BuildMlp(graph, batch, F32, Adam({.learning_rate = 1e-3}));
+  ASSIGN_OR_RETURN(Session session, Session::Create(graph, {.workers = workers}));
+  ASSIGN_OR_RETURN(const Weights start, WeightsOf(session));
+  const Dataset digits = SyntheticDigits(kBatches * batch, 0, /*seed=*/1, F32).train;
   ASSIGN_OR_RETURN(const Tensor images, digits.column("image"));
   ASSIGN_OR_RETURN(const Tensor labels, digits.column("label"));
-  Times ours, theirs, ratios;
-  constexpr int64_t kWarmUp = 5;
-  double distance = 0;
-  for (int64_t step = 0; step < kWarmUp + options.steps; ++step) {
-    const int64_t first = step % 8 * options.batch_size;
-    const Tensor x = images.Rows(first, first + options.batch_size);
-    const Tensor y = labels.Rows(first, first + options.batch_size);
-    absl::Status status;
-    const double our_ms = Milliseconds([&] {
-      status = session.Run({{"images", x}, {"labels", y}}).status();
-    });
-    RETURN_IF_ERROR(status);
-    const double their_ms =
-        Milliseconds([&] { by_hand.Step(x.values<float>().data(), y.values<int32_t>().data()); });
-    if (step == kWarmUp - 1) {
-      ASSIGN_OR_RETURN(const std::vector<std::vector<float>> trained, WeightsOf(session));
-      distance = Distance(trained, by_hand.weights());
-    }
-    if (step < kWarmUp) continue;
-    ours.ms.push_back(our_ms);
-    theirs.ms.push_back(their_ms);
-    ratios.ms.push_back(our_ms / their_ms);
-    if (step % 50 == 0) fmt::print(stderr, "step {}: {:.2f} ms, by hand {:.2f} ms\n", step, our_ms, their_ms);
+  Pair pair{std::move(session), HandWrittenMlp(static_cast<int>(batch), workers, start), images, labels,
+            batch};
+
+  for (int64_t step = 0; step < kWarmUp; ++step) RETURN_IF_ERROR(pair.Step().status());
+  ASSIGN_OR_RETURN(const Weights trained, WeightsOf(pair.session));
+  const double distance = Distance(trained, pair.by_hand.weights());
+  if (!(distance <= 1e-3))
+    return absl::InternalError(fmt::format("after {} steps the weights differ by {:.2e}", kWarmUp, distance));
+
+  std::vector<double> ours, by_hand;
+  for (auto _ : state) {
+    ASSIGN_OR_RETURN(const Pair::Times times, pair.Step());
+    state.SetIterationTime(times.ours);
+    ours.push_back(times.ours);
+    by_hand.push_back(times.by_hand);
   }
-  if (distance > 1e-3)
-    return absl::InternalError(
-        fmt::format("after {} steps the weights differ by {:.2e}.", kWarmUp, distance));
-  nlohmann::ordered_json json = {{"benchmark", "mlp_step"},
-                                 {"mesh", mesh.ToString()},
-                                 {"batch_size", options.batch_size},
-                                 {"workers", workers},
-                                 {"steps", options.steps},
-                                 {"meshwork_ms", ours.Json()},
-                                 {"hand_written_ms", theirs.Json()},
-                                 {"ratio_of_medians", ours.Quantile(0.5) / theirs.Quantile(0.5)},
-                                 {"ratio_step_by_step", ratios.Json()},
-                                 {"distance_after_warm_up", distance}};
-  fmt::print("{}\n", json.dump(2));
+  state.counters["ms_median"] = 1e3 * Median(ours);
+  state.counters["ms_by_hand"] = 1e3 * Median(by_hand);
+  state.counters["x_by_hand"] = Median(ours) / Median(by_hand);
+  state.counters["distance"] = distance;
   return absl::OkStatus();
 }
 
+const bool kRegistered = [] {
+  for (const char* mesh : {"batch=1", "batch=8", "batch=4,model=2"})
+    for (const int64_t batch : {128, 1024})
+      RegisterMeasurement(fmt::format("mlp_step/{}/b:{}", mesh, batch), benchmark::kMillisecond,
+                          [mesh, batch](benchmark::State& state) { return Measure(state, mesh, batch); });
+  return true;
+}();
+
 }  // namespace
 }  // namespace meshwork
-
-int main(int argc, char** argv) {
-  meshwork::Options options;
-  meshwork::FlagTable flags("mlp_step", "Measures a training step beside the same step written by hand.");
-  flags.Text("mesh", "named axes", &options.mesh);
-  flags.Int("batch-size", "images per step", &options.batch_size, 1);
-  flags.Int("steps", "measured steps of each", &options.steps, 1);
-  flags.Int("workers", "threads of each; 0: one per core", &options.workers, 0);
-  absl::Status status = flags.Parse(argc, argv);
-  if (flags.help_asked()) {
-    fmt::print("{}", flags.Help());
-    return 0;
-  }
-  if (status.ok()) status = meshwork::Measure(options);
-  if (status.ok()) return 0;
-  fmt::print(stderr, "mlp_step: {}\n", meshwork::MessageOf(status));
-  return 2;
-}

@@ -28,11 +28,12 @@ enum class Cut { kColumns, kRows, kNone };
 
 class Perceptron {
  public:
-  Perceptron(std::string_view mesh, const std::vector<int64_t>& sizes, const std::vector<Cut>& cuts)
+  Perceptron(std::string_view mesh, const std::vector<int64_t>& sizes, const std::vector<Cut>& cuts,
+             int64_t batch = kBatch)
       : graph_(Mesh::Parse(mesh).value()) {
     const bool has_model = graph_.mesh().FindAxes("model").ok();
-    Value h = graph_.Input("x", F32, {kBatch, sizes[0]}, {"batch", UNSHARDED});
-    const Value labels = graph_.Input("y", I32, {kBatch}, {"batch"});
+    Value h = graph_.Input("x", F32, {batch, sizes[0]}, {"batch", UNSHARDED});
+    const Value labels = graph_.Input("y", I32, {batch}, {"batch"});
     for (size_t i = 0; i < cuts.size(); ++i) {
       const DimSpec rows = has_model && cuts[i] == Cut::kRows ? DimSpec("model") : UNSHARDED;
       const DimSpec columns = has_model && cuts[i] == Cut::kColumns ? DimSpec("model") : UNSHARDED;
@@ -192,6 +193,29 @@ TEST(MlpTest, AnUnevenBatchNeedsNoMore) {
     mlp.Adam(1e-3);
     EXPECT_THAT(CollectivesOf(mlp.Compiled()), ElementsAre(kMetrics, kGradientsBackward)) << mesh;
   }
+}
+
+// The local program without its sizes: "matmul {batch,_ | sum:model}" per node.
+std::vector<std::string> LayoutsOf(const Program& program) {
+  std::vector<std::string> lines;
+  for (const Node& node : program.body.nodes()) {
+    lines.emplace_back(node.row->name);
+    for (ValueId id : node.results) lines.back() += " " + program.body.value(id).layout->ToString();
+  }
+  return lines;
+}
+
+TEST(MlpTest, AMillionDevicesRunTheProgramOfEight) {
+  auto compile = [](int64_t batch, int64_t model) {
+    const int64_t units = 32 * model;
+    Perceptron mlp(fmt::format("batch={},model={}", batch, model), {units, units, units, 10},
+                   {Cut::kColumns, Cut::kRows, Cut::kNone}, 16 * batch);
+    mlp.Adam(1e-3);
+    return mlp.Compiled();
+  };
+  const std::vector<std::string> few = LayoutsOf(compile(4, 2));
+  EXPECT_GT(few.size(), 20);
+  EXPECT_EQ(LayoutsOf(compile(1024, 1024)), few);
 }
 
 TEST(MlpTest, OneDeviceNeedsNoCollective) {

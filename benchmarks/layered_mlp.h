@@ -1,0 +1,25 @@
+// The program whose compilation is measured: a training step of an MLP of L layers, on a mesh batch x model.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "meshwork.h"
+
+namespace meshwork {
+
+// "batch=4,model=2" for 2^3 devices: the axes are as equal as they can be. REQUIRES: 0 <= log2_devices <= 40.
+std::string SquareMesh(int log2_devices);
+
+struct LayeredMlpOptions {
+  int layers = 4;
+  // Of each device: examples, and units of a layer, so that blocks are the same on every mesh.
+  int64_t local_examples = 16, local_units = 128;
+  std::string optimizer = "adam";  // or "sgd"
+};
+
+// x: f32[b,n], labels: i32[b] -> loss. Layers n -> n with bias and ReLU (none after the last); kernels are
+// sharded by columns and by rows in turn, the examples by `batch`. Mistakes are recorded in the graph.
+void BuildLayeredMlp(Graph& graph, const LayeredMlpOptions& options);
+
+}  // namespace meshwork

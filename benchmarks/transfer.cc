@@ -1,0 +1,58 @@
+// pack/<layout>/<size> and unpack/…: a host tensor of that many bytes, cut into the blocks of 8 devices and
+// put together again, beside memcpy of as many bytes by one thread (counter x_memcpy: how many times its
+// time). Unpack makes a new tensor, whose pages the system gives it as it writes; memcpy finds them there.
+#include "base/status.h"
+#include "benchmarks/measure.h"
+#include "meshwork.h"
+
+namespace meshwork {
+namespace {
+
+struct Case {
+  std::string_view name, mesh, layout;
+  int64_t extra_rows = 0;  // beyond those that the axis divides
+};
+constexpr Case kCases[] = {{"rows", "x=8", "{x,_}"},
+                           {"columns", "x=8", "{_,x}"},
+                           {"both", "x=4,y=2", "{x,y}"},
+                           {"uneven", "x=8", "{x,_}", -1},
+                           {"strided", "x=8", "{2*8@x*2,_}"}};
+
+absl::Status Move(benchmark::State& state, const Case& c, int64_t bytes, bool pack) {
+  constexpr int64_t kRows = 32;
+  const Type type{F32, {kRows + c.extra_rows, bytes / kRows / DTypeSize(F32)}};
+  ASSIGN_OR_RETURN(const Mesh mesh, Mesh::Parse(c.mesh));
+  ASSIGN_OR_RETURN(const Layout layout, Layout::Parse(mesh, c.layout));
+  DTensor blocks(type, layout);
+  Tensor host = Tensor::Zeros(type);
+  RETURN_IF_ERROR(Pack(host, blocks));
+  WorkerPool one(1);
+  return MeasureBesideMemcpy(state, one, type.bytes(), [&]() -> absl::StatusOr<double> {
+    absl::Status status;
+    const double seconds = Seconds([&] {
+      if (pack) {
+        status = Pack(host, blocks);
+      } else {
+        absl::StatusOr<Tensor> whole = Unpack(blocks);
+        status = whole.status();
+        benchmark::DoNotOptimize(whole);
+      }
+    });
+    RETURN_IF_ERROR(status);
+    return seconds;
+  });
+}
+
+const bool kRegistered = [] {
+  for (const bool pack : {true, false})
+    for (const Case& c : kCases)
+      for (const int64_t bytes : kSizes)
+        RegisterMeasurement(fmt::format("{}/{}/{}", pack ? "pack" : "unpack", c.name, SizeName(bytes)),
+                            benchmark::kMicrosecond, [&c, bytes, pack](benchmark::State& state) {
+                              return Move(state, c, bytes, pack);
+                            });
+  return true;
+}();
+
+}  // namespace
+}  // namespace meshwork
