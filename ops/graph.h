@@ -176,6 +176,7 @@ class Graph {
   ValueId AddArgument(ValueInfo info, bool is_variable, std::optional<Initializer> initializer = {});
   void AddUpdate(VariableUpdate update) { updates_.push_back(update); }
   void ClearUpdates() { updates_.clear(); }
+  void ClearOutputs() { outputs_.clear(); }
   void AddOutput(OutputInfo output) { outputs_.push_back(std::move(output)); }
 
   // ---- Reading.

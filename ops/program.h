@@ -18,6 +18,7 @@ struct PassTiming {
 struct Program {
   Graph body;                               // local types, each with its global type and layout
   std::vector<PassTiming> passes = {};      // what the compile spent, in order
+  double verify_seconds = 0;                // and what proving the result took; 0: it was not asked for
   std::vector<std::string> decisions = {};  // "%h dim 1 = (model): letter n of matmul (model.cc:12)"
   std::vector<std::string> conflicts = {};  // "matmul (model.cc:12): letter k lies on (model) in %w and on …"
 

@@ -9,6 +9,7 @@
 #include "spmd/localize.h"
 #include "spmd/propagate.h"
 #include "spmd/simplify.h"
+#include "spmd/verify.h"
 
 namespace meshwork {
 
@@ -26,6 +27,16 @@ absl::Status CheckGlobal(const Graph& graph) {
                              info.type.ToString(), info.layout->ToString());
   }
   return absl::OkStatus();
+}
+
+absl::Status Verified(const Graph& global, Program& program) {
+  const auto start = std::chrono::steady_clock::now();
+  const absl::Status status = Verify(global, program.body).status();
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+  program.verify_seconds = seconds.count();
+  if (status.ok()) return status;
+  return absl::InternalError(
+      fmt::format("Compile made a wrong program; please report it. {}", MessageOf(status)));
 }
 
 }  // namespace
@@ -57,6 +68,7 @@ absl::StatusOr<Program> Compile(const Graph& global, const CompileOptions& optio
   run("share_subexpressions_local", ShareSubexpressions);
   run("drop_dead_code_local", DropDeadCode);
   run("bucket_reductions", BucketReductions);
+  if (options.verify) RETURN_IF_ERROR(Verified(global, program));
   return program;
 }
 

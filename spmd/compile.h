@@ -15,11 +15,14 @@
 namespace meshwork {
 
 struct CompileOptions {
+  // Prove that what comes out computes what went in (spmd/verify.h); its time is Program::verify_seconds.
+  bool verify = true;
   // Called with the program after each pass.
   std::function<void(std::string_view pass, const Graph& graph)> dump = nullptr;
 };
 
-// Errors: the mistakes recorded in `global`, all of them; a program that is local already; a partial pin.
+// Errors: INTERNAL, a program that does not verify, which is a bug of the compiler; the mistakes recorded in
+// `global`, all of them; a program that is local already; a partial pin.
 absl::StatusOr<Program> Compile(const Graph& global, const CompileOptions& options = {});
 
 }  // namespace meshwork

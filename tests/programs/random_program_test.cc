@@ -12,26 +12,14 @@
 #include "gtest/gtest.h"
 #include "runtime/executor.h"
 #include "spmd/compile.h"
-#include "support/interpreter.h"
 #include "support/long_tests.h"
 #include "support/read_back.h"
+#include "support/tensors.h"
 
 namespace meshwork {
 namespace {
 
 uint64_t NumPrograms() { return LongTests() ? 20000 : 800; }
-
-Tensor ToTensor(const HostTensor& host) {
-  Tensor tensor(host.type());
-  std::memcpy(tensor.raw(), host.data<char>(), static_cast<size_t>(tensor.bytes()));
-  return tensor;
-}
-
-std::vector<double> NumbersOf(const Tensor& tensor) {
-  HostTensor host(tensor.type());
-  std::memcpy(host.data<char>(), tensor.raw(), static_cast<size_t>(tensor.bytes()));
-  return host.Numbers();
-}
 
 // The largest number of any value, infinity if one is no number: what rounding errors are measured by.
 double ScaleOf(const std::vector<HostTensor>& values) {

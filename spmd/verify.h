@@ -1,0 +1,58 @@
+// Verify proves that a local program computes the global one, in real arithmetic, on every device.
+//
+//   absl::StatusOr<Proof> proof = Verify(global, program.body);
+//
+// It goes through the local program once and says of each value which value of the global program it is a
+// block of: value v, laid out as ℓ, with padding along these dims known to be the identity of a reduction. A
+// claim follows from those of the operands by a lemma:
+//
+//   argument    an input or variable lies as the program says; pinned dims lie as they are pinned
+//   rule        an op of the global program, run on blocks: its operands are blocks of that op's operands,
+//   dims of
+//               one letter are cut alike, a letter that is reduced leaves the reduction owed over its axes,
+//               and everything that it reduces over padding is masked by the identity of the reduction
+//   collective  the blocks of the result are put together from, or reduced over, those that a group holds
+//   slice       a device cuts its block out of one that it holds
+//   mask        padding becomes the identity
+//   reshape     the elements that a device holds, in their order, are those of the result
+//
+// In the end every output and every new value of a variable must be claimed to be that of the global program,
+// owing nothing. So a collective that is missing, doubled, over other axes or of another operation is found,
+// as is a value that is read where another is meant.
+//
+// Per op it trusts what its row states (the rule, which partial operands pass, how attributes follow sizes),
+// which the contract test tries on every placement; per layout the laws of Layout, which tests loop over.
+// Nothing here is shared with the passes. Time is linear in the two programs and does not depend on the
+// number of devices.
+//
+// Abstract interpretation in the sense of Cousot and Cousot (POPL 1977); terms are told apart by congruence
+// closure without merging, as value numbering does.
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "ops/graph.h"
+
+namespace meshwork {
+
+enum class Lemma : uint8_t { kArgument, kRule, kCollective, kSlice, kMask, kReshape };
+std::string_view LemmaName(Lemma lemma);  // "argument", …
+
+// What is proven of one value of the local program; how it lies is in the program.
+struct Claim {
+  ValueId global = kNoValue;  // the value of the global program it is a block of, up to its shape
+  Lemma lemma = Lemma::kArgument;
+};
+
+struct Proof {
+  std::vector<Claim> claims;  // per value of the local program
+};
+
+// Errors: the local program does not compute the global one, or not in a way that the lemmas show; the
+// message names the node, what is there and what would have to be. REQUIRES: both programs are well-formed,
+// `global` without recorded mistakes.
+absl::StatusOr<Proof> Verify(const Graph& global, const Graph& local);
+
+}  // namespace meshwork

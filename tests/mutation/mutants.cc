@@ -1,0 +1,355 @@
+#include "mutation/mutants.h"
+
+#include <algorithm>
+#include <functional>
+#include <optional>
+#include <utility>
+
+#include "base/status.h"
+#include "ops/local.h"
+#include "ops/rewrite.h"
+#include "ops/row.h"
+
+namespace meshwork {
+namespace {
+
+bool IsReduction(const Node& node) { return node.attrs.Find("op") != nullptr; }
+
+// Layouts that cut blocks of the same shape, and are others.
+std::vector<Layout> Lies(const Layout& layout, const Shape& global) {
+  std::vector<Layout> lies;
+  if (layout.is_strided()) return lies;
+  const Mesh& mesh = layout.mesh();
+  const Shape local = layout.LocalShape(global);
+  auto add = [&](Layout lie) {
+    if (lie != layout && lie.LocalShape(global) == local) lies.push_back(std::move(lie));
+  };
+  const AxisSet used = layout.ShardedAxes().Union(layout.PartialAxes());
+  for (int d = 0; d < layout.rank(); ++d) {
+    const AxisList& axes = layout.dim(d);
+    if (axes.size() > 1) add(layout.WithDim(d, AxisList(axes.rbegin(), axes.rend())));
+    for (size_t i = 0; i < axes.size(); ++i) {
+      for (int other = 0; other < mesh.num_axes(); ++other) {
+        if (used.Contains(other) || mesh.axis(other).size != mesh.axis(axes[i]).size) continue;
+        AxisList replaced = axes;
+        replaced[i] = other;
+        add(layout.WithDim(d, replaced));
+      }
+    }
+    for (int e = d + 1; e < layout.rank(); ++e) {
+      const AxisList a = layout.dim(d), b = layout.dim(e);
+      if (a != b) add(layout.WithDim(d, {}).WithDim(e, a).WithDim(d, b));
+    }
+  }
+  if (layout.is_partial()) add(layout.WithoutPartials());
+  for (int axis = 0; axis < mesh.num_axes(); ++axis) {
+    if (used.Contains(axis) || layout.is_partial()) continue;
+    add(layout.WithPartials({{axis, ReduceOp::kSum}}));
+  }
+  return lies;
+}
+
+class MutantMaker {
+ public:
+  explicit MutantMaker(const Graph& local) : local_(local) {}
+
+  std::vector<Mutant> Make() && {
+    for (int n = 0; n < static_cast<int>(local_.nodes().size()); ++n) {
+      at_ = n;
+      const Node& node = local_.nodes()[n];
+      Skip(node);
+      if (node.row->name == "all_reduce") Double(node);
+      if (IsReduction(node)) OtherReductions(node);
+      if (node.attrs.Find("axes") != nullptr) OtherAxes(node);
+      if (node.row->name == "mask_padding") FewerDims(node);
+      Relabel(node);
+      OtherOperands(node);
+      OtherAttributes(node);
+    }
+    OtherResults();
+    return std::move(mutants_);
+  }
+
+ private:
+  using Edit = std::function<void(Rewriter&)>;  // writes the node in its own way
+
+  std::string Here() const { return local_.Describe(at_) + fmt::format(", node {}", at_); }
+
+  Graph With(const Edit& edit) const {
+    Rewriter rewriter(local_);
+    for (int n = 0; n < static_cast<int>(local_.nodes().size()); ++n) {
+      if (n == at_) edit(rewriter);
+      else rewriter.Copy(local_.nodes()[n]);
+    }
+    return std::move(rewriter).Finish();
+  }
+
+  void Add(std::string kind, const Edit& edit) { mutants_.push_back({std::move(kind), Here(), With(edit)}); }
+
+  // The node with other attributes and, if they are given, other layouts of its results.
+  void AddChanged(std::string kind, const Node& node, const Attrs& attrs,
+                  const std::function<void(size_t, ValueInfo&)>& change = nullptr) {
+    Add(std::move(kind), [&](Rewriter& rewriter) {
+      Node copy = node;
+      copy.attrs = attrs;
+      const int index = rewriter.Copy(copy);
+      for (size_t r = 0; r < node.results.size() && change != nullptr; ++r)
+        change(r, rewriter.to().mutable_value(rewriter.to().nodes()[index].results[r]));
+    });
+  }
+
+  // ---- Nodes left out, or there twice.
+
+  // Readers of a result read an operand of the same block in its place.
+  void Skip(const Node& node) {
+    for (size_t r = 0; r < node.results.size(); ++r) {
+      for (size_t o = 0; o < node.operands.size(); ++o) {
+        if (node.row->num_results < 0 && o != r) continue;  // of a bucket
+        if (local_.value(node.operands[o]).type != local_.value(node.results[r]).type) continue;
+        Add(node.row->kind == OpKind::kCompute ? "skip" : "drop", [&](Rewriter& rewriter) {
+          rewriter.Copy(node);
+          rewriter.Set(node.results[r], rewriter.Map(node.operands[o]));
+        });
+      }
+    }
+  }
+
+  void Double(const Node& node) {
+    Add("double", [&](Rewriter& rewriter) {
+      const int first = rewriter.Copy(node);
+      Node again = node;
+      std::vector<ValueInfo> infos;
+      again.operands.clear();
+      for (ValueId id : rewriter.to().nodes()[first].results) {
+        again.operands.push_back(id);
+        infos.push_back(rewriter.to().value(id));
+      }
+      const int second = rewriter.to().AddNode(std::move(again), std::move(infos));
+      for (size_t r = 0; r < node.results.size(); ++r)
+        rewriter.Set(node.results[r], rewriter.to().nodes()[second].results[r]);
+    });
+  }
+
+  // ---- Collectives and masks.
+
+  void OtherReductions(const Node& node) {
+    for (const ReduceOp op : kAllReduceOps) {
+      if (op == node.attrs.Get<ReduceOp>("op") ||
+          !CheckReduction(op, local_.value(node.operands[0]).type).ok())
+        continue;
+      Attrs attrs = node.attrs;
+      attrs.Set("op", op);
+      AddChanged("operation", node, attrs);
+    }
+  }
+
+  void OtherAxes(const Node& node) {
+    const AxisList axes = node.attrs.Get<AxisList>("axes");
+    const Mesh& mesh = local_.mesh();
+    auto add = [&](const AxisList& other) {
+      Attrs attrs = node.attrs;
+      attrs.Set("axes", other);
+      AddChanged("axes", node, attrs);
+    };
+    if (axes.size() > 1) {
+      add(AxisList(axes.rbegin(), axes.rend()));
+      add(AxisList(axes.begin(), axes.end() - 1));
+    }
+    for (int other = 0; other < mesh.num_axes(); ++other) {
+      if (AxisSet(axes).Contains(other)) continue;
+      AxisList more = axes, replaced = axes;
+      more.push_back(other);
+      replaced.back() = other;
+      add(more);
+      add(replaced);
+      OtherBlock(node, axes, other);
+    }
+  }
+
+  // Another block than the one that is meant: the axis is replaced in the result's layout, too.
+  void OtherBlock(const Node& node, const AxisList& axes, int other) {
+    if (node.row->name == "all_reduce" || node.row->name == "all_gather") return;
+    const ValueInfo& result = local_.value(node.results[0]);
+    const Mesh& mesh = local_.mesh();
+    const int d = static_cast<int>(node.attrs.Get<int64_t>(node.row->name == "all_to_all" ? "to" : "dim"));
+    AxisList dim = result.layout->dim(d), replaced = axes;
+    if (mesh.axis(other).size != mesh.axis(axes.back()).size) return;
+    if (result.layout->ShardedAxes().Union(result.layout->PartialAxes()).Contains(other)) return;
+    std::replace(dim.begin(), dim.end(), axes.back(), other);
+    std::replace(replaced.begin(), replaced.end(), axes.back(), other);
+    const Layout lie = result.layout->WithDim(d, dim);
+    if (lie.LocalShape(result.global.shape) != result.type.shape) return;
+    Attrs attrs = node.attrs;
+    attrs.Set("axes", replaced);
+    AddChanged("block", node, attrs, [&](size_t, ValueInfo& info) { info.layout = lie; });
+  }
+
+  void FewerDims(const Node& node) {
+    const auto& dims = node.attrs.Get<std::vector<int64_t>>("dims");
+    for (size_t i = 0; i < dims.size() && dims.size() > 1; ++i) {
+      std::vector<int64_t> fewer = dims;
+      fewer.erase(fewer.begin() + static_cast<int64_t>(i));
+      Attrs attrs = node.attrs;
+      attrs.Set("dims", fewer);
+      AddChanged("mask", node, attrs);
+    }
+  }
+
+  // ---- Layouts that are not so.
+
+  void Relabel(const Node& node) {
+    for (size_t r = 0; r < node.results.size(); ++r) {
+      const ValueInfo& info = local_.value(node.results[r]);
+      for (const Layout& lie : Lies(*info.layout, info.global.shape)) {
+        if (node.row->name == "shard_slice" && !IsWithin(lie, *local_.value(node.operands[0]).layout, info))
+          continue;  // its kernel would read beside its operand
+        AddChanged("relabel", node, node.attrs, [&](size_t result, ValueInfo& changed) {
+          if (result == r) changed.layout = lie;
+        });
+      }
+    }
+  }
+
+  bool IsWithin(const Layout& inner, const Layout& outer, const ValueInfo& info) const {
+    for (int64_t device = 0; device < local_.mesh().num_devices(); ++device) {
+      const Block a = inner.BlockOf(info.global.shape, device), b = outer.BlockOf(info.global.shape, device);
+      for (size_t d = 0; d < a.size(); ++d)
+        if (a[d].start < b[d].start || a[d].start + a[d].size > b[d].start + b[d].size) return false;
+    }
+    return true;
+  }
+
+  // ---- Values in the place of others.
+
+  void OtherOperands(const Node& node) {
+    for (size_t o = 0; o < node.operands.size(); ++o) {
+      const ValueId have = node.operands[o];
+      for (const ValueId other : Alike(have, node.results[0])) {
+        if (node.row->name == "shard_slice" && *local_.value(other).layout != *local_.value(have).layout)
+          continue;
+        Add("operand", [&](Rewriter& rewriter) {
+          Node copy = node;
+          copy.operands[o] = other;
+          rewriter.Copy(copy);
+        });
+      }
+      for (size_t p = o + 1; p < node.operands.size(); ++p) {
+        if (local_.value(have).type != local_.value(node.operands[p]).type || have == node.operands[p])
+          continue;
+        Add("swap", [&](Rewriter& rewriter) {
+          Node copy = node;
+          std::swap(copy.operands[o], copy.operands[p]);
+          rewriter.Copy(copy);
+        });
+      }
+    }
+  }
+
+  // Values of the same block that are there before `before`: the first and the last ones.
+  std::vector<ValueId> Alike(ValueId value, ValueId before) const {
+    std::vector<ValueId> alike;
+    for (ValueId id = 0; id < static_cast<ValueId>(local_.values().size()); ++id)
+      if (id != value && IsBefore(id, before) && local_.value(id).type == local_.value(value).type)
+        alike.push_back(id);
+    if (alike.size() > 3) alike.erase(alike.begin() + 1, alike.end() - 2);
+    return alike;
+  }
+  bool IsBefore(ValueId id, ValueId before) const {
+    return local_.value(id).node < local_.value(before).node;
+  }
+
+  // ---- Attributes.
+
+  void OtherAttributes(const Node& node) {
+    if (node.row->kind != OpKind::kCompute) return;
+    for (const auto& [name, value] : node.attrs.entries()) {
+      std::optional<AttrValue> other;
+      if (const auto* flag = std::get_if<bool>(&value)) other = !*flag;
+      else if (const auto* whole = std::get_if<int64_t>(&value)) other = *whole + 1;
+      else if (const auto* real = std::get_if<double>(&value)) other = *real + 1;
+      else if (const auto* ints = std::get_if<std::vector<int64_t>>(&value);
+               ints != nullptr && ints->size() > 1)
+        other = std::vector<int64_t>(ints->rbegin(), ints->rend());
+      if (!other.has_value()) continue;
+      Attrs attrs = node.attrs;
+      attrs.Set(name, *other);
+      const absl::StatusOr<std::vector<Type>> types =
+          node.row->infer({TypesOf(local_, node.operands), {}, attrs});
+      if (types.ok() && *types == TypesOf(local_, node.results)) AddChanged("attribute", node, attrs);
+    }
+  }
+
+  // ---- Outputs and updates.
+
+  // The same nodes, with other updates and outputs.
+  void AddWith(std::string kind, std::string what, const std::vector<VariableUpdate>& updates,
+               const std::vector<OutputInfo>& outputs) {
+    Graph graph = local_;
+    graph.ClearUpdates();
+    graph.ClearOutputs();
+    for (const VariableUpdate& update : updates) graph.AddUpdate(update);
+    for (const OutputInfo& output : outputs) graph.AddOutput(output);
+    mutants_.push_back({std::move(kind), std::move(what), std::move(graph)});
+  }
+
+  // A value of the same block that lies alike.
+  std::vector<ValueId> Substitutes(ValueId value) const {
+    std::vector<ValueId> found;
+    for (ValueId id = static_cast<ValueId>(local_.values().size()); id-- > 0 && found.size() < 2;)
+      if (id != value && local_.value(id).type == local_.value(value).type &&
+          local_.value(id).global == local_.value(value).global &&
+          *local_.value(id).layout == *local_.value(value).layout)
+        found.push_back(id);
+    return found;
+  }
+
+  void OtherResults() {
+    for (size_t o = 0; o < local_.outputs().size(); ++o) {
+      for (const ValueId other : Substitutes(local_.outputs()[o].value)) {
+        std::vector<OutputInfo> outputs = local_.outputs();
+        outputs[o].value = other;
+        AddWith("output", "output " + outputs[o].name, local_.updates(), outputs);
+      }
+    }
+    for (size_t u = 0; u < local_.updates().size(); ++u) {
+      const std::string what = "update of %" + local_.argument_name(local_.updates()[u].argument);
+      std::vector<VariableUpdate> fewer = local_.updates();
+      fewer.erase(fewer.begin() + static_cast<int64_t>(u));
+      AddWith("no update", what, fewer, local_.outputs());
+      for (const ValueId other : Substitutes(local_.updates()[u].value)) {
+        std::vector<VariableUpdate> updates = local_.updates();
+        updates[u].value = other;
+        AddWith("update", what, updates, local_.outputs());
+      }
+      ReadNew(local_.updates()[u], what);
+    }
+  }
+
+  // Nodes after the new value read it in the place of the old one.
+  void ReadNew(const VariableUpdate& update, const std::string& what) {
+    const ValueId old = local_.arguments()[update.argument].value;
+    const int made = local_.value(update.value).node;
+    bool reads = false;
+    Rewriter rewriter(local_);
+    for (int n = 0; n < static_cast<int>(local_.nodes().size()); ++n) {
+      Node copy = local_.nodes()[n];
+      for (ValueId& id : copy.operands) {
+        if (n <= made || id != old || made < 0) continue;
+        id = update.value;
+        reads = true;
+      }
+      rewriter.Copy(copy);
+    }
+    if (reads) mutants_.push_back({"moved read", what, std::move(rewriter).Finish()});
+  }
+
+  const Graph& local_;
+  int at_ = 0;
+  std::vector<Mutant> mutants_;
+};
+
+}  // namespace
+
+std::vector<Mutant> MutantsOf(const Graph& local) { return MutantMaker(local).Make(); }
+
+}  // namespace meshwork

@@ -1,0 +1,192 @@
+// Verify rejects every mistake that changes a number.
+//
+// Right programs are those of the golden files and random ones. Each mutant of each (mutants.h) is run; where
+// its numbers differ from those of the original, Verify must reject it. By default a mutant that is rejected
+// is run now and then, to count them, and one that is accepted always; MESHWORK_LONG_TESTS=1 runs all, of
+// many more programs.
+#include <cmath>
+#include <map>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "gtest/gtest.h"
+#include "mutation/mutants.h"
+#include "ops/text.h"
+#include "runtime/executor.h"
+#include "spmd/compile.h"
+#include "spmd/verify.h"
+#include "support/golden.h"
+#include "support/long_tests.h"
+#include "support/random_program.h"
+#include "support/tensors.h"
+
+namespace meshwork {
+namespace {
+
+using Tensors = std::map<std::string, Tensor>;
+
+// A global program, what the compiler makes of it, and numbers to run it on.
+struct Case {
+  std::string name;
+  Graph global;
+  Program program;
+  Tensors arguments;
+};
+
+// Every number of a step: outputs, then variables.
+absl::StatusOr<std::vector<double>> Run(const Program& program, const Tensors& arguments, WorkerPool& pool) {
+  std::map<std::string, DTensor> state;
+  ASSIGN_OR_RETURN(std::unique_ptr<Executor> executor,
+                   Executor::Create(program, pool, {.poison_padding = true, .check_replicas = true}, &state));
+  Tensors feeds, outputs;
+  for (const Argument& argument : program.body.arguments()) {
+    const std::string& name = program.body.value(argument.value).name;
+    if (argument.is_variable) RETURN_IF_ERROR(Pack(arguments.at(name), state.at(name)));
+    else feeds.emplace(name, arguments.at(name));
+  }
+  RETURN_IF_ERROR(executor->Run(feeds, &outputs));
+  std::vector<double> numbers;
+  auto append = [&](const Tensor& tensor) {
+    const std::vector<double> more = NumbersOf(tensor);
+    numbers.insert(numbers.end(), more.begin(), more.end());
+  };
+  for (const auto& [name, tensor] : outputs) append(tensor);
+  for (const auto& [name, variable] : state) {
+    ASSIGN_OR_RETURN(const Tensor whole, Unpack(variable, /*check_replicas=*/true));
+    append(whole);
+  }
+  return numbers;
+}
+
+// What rounding may do where terms are added in another order.
+double ToleranceOf(const Graph& graph) {
+  for (const ValueInfo& info : graph.values())
+    if (info.type.dtype == BF16) return 3e-2;
+  return 1e-4;
+}
+
+bool Agree(const std::vector<double>& a, const std::vector<double>& b, double tolerance) {
+  if (a.size() != b.size()) return false;
+  double scale = 1e-30;
+  for (double x : b) scale = std::max(scale, std::isfinite(x) ? std::abs(x) : 0);
+  for (size_t i = 0; i < a.size(); ++i) {
+    const bool same = std::isnan(a[i]) ? std::isnan(b[i]) : a[i] == b[i];
+    if (!same && !(std::abs(a[i] - b[i]) <= tolerance * scale)) return false;
+  }
+  return true;
+}
+
+// ---- Programs.
+
+Tensor RandomTensor(const Type& type, std::mt19937_64& engine) {
+  std::vector<double> numbers(static_cast<size_t>(type.num_elements()));
+  for (double& x : numbers) {
+    const auto draw = static_cast<double>(engine() >> 11) * 0x1p-53;
+    x = IsFloat(type.dtype) ? 2 * draw - 1 : type.dtype == BOOL ? std::floor(2 * draw) : std::floor(4 * draw);
+  }
+  return ToTensor(HostTensor(type, numbers));
+}
+
+int64_t ElementsOf(const Graph& graph) {
+  int64_t elements = 0;
+  for (const ValueInfo& info : graph.values()) elements += info.global.num_elements();
+  return elements;
+}
+
+std::vector<Case> GoldenCases() {
+  std::vector<Case> cases;
+  for (const std::string_view folder :
+       {"spmd/cases", "spmd/compile", "spmd/propagate", "spmd/insert_relayouts", "spmd/localize"}) {
+    for (const std::string& file : GoldenFiles(folder)) {
+      const std::string text = ReadGolden(file);
+      absl::StatusOr<Graph> graph = ParseGraph(text.substr(0, text.find("----\n")));
+      EXPECT_TRUE(graph.ok()) << file << ": " << MessageOf(graph.status());
+      if (!graph.ok() || (!LongTests() && ElementsOf(*graph) > 100000)) continue;
+      std::mt19937_64 engine(cases.size());
+      Case c{file, *graph, Compile(*graph).value(), {}};
+      for (const Argument& argument : graph->arguments()) {
+        const ValueInfo& info = graph->value(argument.value);
+        c.arguments.emplace(info.name, RandomTensor(info.type, engine));
+      }
+      cases.push_back(std::move(c));
+    }
+  }
+  return cases;
+}
+
+std::vector<Case> RandomCases() {
+  std::vector<Case> cases;
+  const RandomPrograms programs;
+  for (uint64_t seed = 0; seed < (LongTests() ? 2000 : 150); ++seed) {
+    RandomProgram random = programs.Draw(seed);
+    Case c{fmt::format("random program {}", seed), random.graph, Compile(random.graph).value(), {}};
+    for (const Argument& argument : random.graph.arguments()) {
+      const ValueInfo& info = random.graph.value(argument.value);
+      c.arguments.emplace(info.name, ToTensor(HostTensor(info.type, random.feeds.at(info.name))));
+    }
+    cases.push_back(std::move(c));
+  }
+  return cases;
+}
+
+// ---- The trial.
+
+struct Tally {
+  int64_t mutants = 0, refused = 0, different = 0, accepted = 0, missed = 0;
+};
+
+void Try(const Case& c, WorkerPool& pool, std::map<std::string, Tally>& tallies) {
+  ASSERT_EQ(MessageOf(Verify(c.global, c.program.body).status()), "") << c.name;
+  const absl::StatusOr<std::vector<double>> right = Run(c.program, c.arguments, pool);
+  ASSERT_TRUE(right.ok()) << c.name << ": " << MessageOf(right.status());
+  for (Mutant& mutant : MutantsOf(c.program.body)) {
+    Tally& tally = tallies[mutant.kind];
+    ++tally.mutants;
+    const bool accepted = Verify(c.global, mutant.graph).ok();
+    tally.accepted += accepted;
+    const Program program{.body = std::move(mutant.graph)};
+    const absl::StatusOr<std::vector<double>> numbers = Run(program, c.arguments, pool);
+    // What the executor does not begin, or finds to differ between replicas, gives no wrong number.
+    if (!numbers.ok()) {
+      ++tally.refused;
+      continue;
+    }
+    const bool different = !Agree(*numbers, *right, ToleranceOf(c.global));
+    tally.different += different;
+    if (!different || !accepted) continue;
+    ++tally.missed;
+    ADD_FAILURE() << c.name << ": Verify accepts the mutant \"" << mutant.kind << "\" at " << mutant.what
+                  << "\n"
+                  << PrintGraph(c.global) << PrintGraph(program.body);
+  }
+}
+
+TEST(MutationTest, VerifyRejectsEveryMutantWhoseNumbersDiffer) {
+  std::vector<Case> cases = GoldenCases();
+  for (Case& c : RandomCases()) cases.push_back(std::move(c));
+  WorkerPool pool(2);
+  std::map<std::string, Tally> tallies;
+  for (const Case& c : cases) {
+    Try(c, pool, tallies);
+    if (HasFailure()) break;
+  }
+  Tally all;
+  fmt::print("{:12}{:>9}{:>11}{:>9}{:>11}{:>8}\n", "mutants", "made", "different", "refused", "accepted",
+             "missed");
+  for (const auto& [kind, t] : tallies) {
+    fmt::print("{:12}{:>9}{:>11}{:>9}{:>11}{:>8}\n", kind, t.mutants, t.different, t.refused, t.accepted,
+               t.missed);
+    all.mutants += t.mutants;
+    all.different += t.different;
+    all.missed += t.missed;
+    EXPECT_GT(t.different, 0) << "no mutant of the kind \"" << kind << "\" computes anything else";
+  }
+  fmt::print("{} programs, {} mutants, {} seen to compute something else, {} missed\n", cases.size(),
+             all.mutants, all.different, all.missed);
+  EXPECT_GE(all.different, 1000);
+}
+
+}  // namespace
+}  // namespace meshwork
