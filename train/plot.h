@@ -1,0 +1,79 @@
+// LineChart: how numbers went, as one SVG file that reads well on light and on dark pages (base/svg.h).
+//
+//   LineChart chart{.title = "MLP on MNIST", .x_label = "step"};
+//   chart.panels.push_back({.title = "Loss",
+//                           .series = {{.name = "train", .points = losses, .style = LineStyle::kFaint},
+//                                      {.name = "train, mean of 25", .points = MovingMean(losses, 25)},
+//                                      {.name = "test", .points = tests, .style = LineStyle::kMarked}}});
+//   RETURN_IF_ERROR(WriteFileAtomically("loss.svg", chart.ToSvg()));
+//
+// Panels stand side by side and share the x axis. Beside each line, but the faint ones, stands its last
+// value. A value that is not finite, or beyond 10^300, is a gap in its line, and the panel says how many
+// there were; a panel without any value says so. However many points there are, the file stays small: of
+// those that share a pixel only the extremes are drawn.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/svg.h"
+
+namespace meshwork {
+
+enum class LineStyle : uint8_t {
+  kLine,
+  kFaint,   // thin and pale: raw values behind their mean
+  kMarked,  // dots at the points, and dashes between them, where nothing is known
+};
+
+struct Series {
+  std::string name;              // in the legend
+  std::vector<SvgPoint> points;  // by ascending x
+  LineStyle style = LineStyle::kLine;
+  int paint = 0;  // see SeriesPaint; series that belong together share one
+};
+
+struct Panel {
+  std::string title;
+  std::vector<Series> series;
+  bool log = false;  // the y axis; values that are not positive are gaps then
+};
+
+struct LineChart {
+  std::string title;
+  std::string note = {};  // beside the title
+  std::string x_label = {};
+  std::vector<Panel> panels;
+
+  std::string ToSvg() const;
+};
+
+// The mean of `window` points around each, of those that are finite; where a point is not, it stays as it is.
+// Near the start as many after a point as before it, so that the line starts where its points do; near the
+// end as many as there are. REQUIRES: window >= 1. Laws: MovingMean(p, 1) == p; a constant stays constant.
+std::vector<SvgPoint> MovingMean(std::span<const SvgPoint> points, int64_t window);
+
+// What an axis says, from its low end to its high end.
+struct Ticks {
+  std::vector<double> values;  // ascending, two at least
+  std::vector<std::string> labels;
+  bool log = false;
+
+  double low() const { return values.front(); }
+  double high() const { return values.back(); }
+};
+
+// Multiples of 1, 2 or 5 times a power of ten, in the finest steps of which at most `most` cover [low, high];
+// where low == high, about it. Steps are at least `finest`: 1, say, for what is counted.
+// REQUIRES: low <= high, both at most 2·10^300 in size; most >= 2. Laws, but for
+// the rounding of numbers: they are evenly spaced; low() <= low and high <= high(), and the second and the
+// last but one are not enough for that unless low == high.
+Ticks RoundTicks(double low, double high, int most, double finest = 0);
+
+// The same for a logarithmic axis: 1, 2 and 5 times each power of ten; where that makes more than `most`
+// steps, powers of ten, or every second, …, of them. REQUIRES: 0 < low <= high <= 2·10^300; most >= 3.
+Ticks LogTicks(double low, double high, int most);
+
+}  // namespace meshwork
