@@ -74,7 +74,8 @@ absl::Status Executor::Prepare(std::map<std::string, DTensor>& variables) {
     }
   }
   RETURN_IF_ERROR(PrepareCollectives());
-  if (options_.profile) profiler_ = std::make_unique<Profiler>(graph_, schedule_);
+  if (options_.profile || options_.trace_steps > 0)
+    profiler_ = std::make_unique<Profiler>(graph_, schedule_, options_.trace_steps);
   for (size_t a = 0; a < variables_.size(); ++a)
     if (variables_[a].valid()) variables.emplace(graph_.argument_name(static_cast<int>(a)), variables_[a]);
   return absl::OkStatus();
@@ -190,7 +191,7 @@ void Executor::RunWorker(int worker) {
   for (size_t i = 0; i < schedule_.instructions.size(); ++i) {
     if (schedule_.instructions[i].barrier) {
       pool_.barrier().Wait();
-      if (lane != nullptr) lane->Waited();
+      if (lane != nullptr) lane->Waited(i);
     }
     const bool ran = RunInstruction(i, worker);
     if (lane != nullptr && ran) lane->Ran(i);
@@ -200,7 +201,7 @@ void Executor::RunWorker(int worker) {
 bool Executor::RunInstruction(size_t i, int worker) {
   const Instruction& instruction = schedule_.instructions[i];
   switch (instruction.kind) {
-    case Instruction::Kind::kKernel: RunKernel(instruction, worker); break;
+    case Instruction::Kind::kKernel: RunKernel(i, worker); break;
     case Instruction::Kind::kCollective: RunCollective(i, worker); break;
     case Instruction::Kind::kCompare: Compare(i, worker); break;
     case Instruction::Kind::kUnpack:
@@ -260,19 +261,26 @@ meshwork::Profile Executor::Profile() const {
   return profiler_ == nullptr ? meshwork::Profile() : profiler_->Read();
 }
 
+meshwork::Trace Executor::Trace() const {
+  return profiler_ == nullptr ? meshwork::Trace() : profiler_->ReadTrace();
+}
+
 void Executor::ClearProfile() {
   if (profiler_ != nullptr) profiler_->Clear();
 }
 
-void Executor::RunKernel(const Instruction& instruction, int worker) {
+void Executor::RunKernel(size_t i, int worker) {
+  const Instruction& instruction = schedule_.instructions[i];
   const int num_in = instruction.num_in, num_out = instruction.num_out;
   WorkerState& call = workers_[worker];
   const bool blocks_per_item = instruction.blocks.size() == instruction.buffers.size();
-  for (const WorkSlice& slice : instruction.slices[worker]) {
+  const std::vector<WorkSlice>& slices = instruction.slices[worker];
+  for (size_t s = 0; s < slices.size(); ++s) {
+    const WorkSlice& slice = slices[s];
     const size_t first = static_cast<size_t>(slice.item) * (num_in + num_out);
     const BufferId* buffers = instruction.buffers.data() + first;
-    for (int i = 0; i < num_in; ++i) call.in[i] = addresses_[buffers[i]];
-    for (int i = 0; i < num_out; ++i) call.out[i] = addresses_[buffers[num_in + i]];
+    for (int k = 0; k < num_in; ++k) call.in[k] = addresses_[buffers[k]];
+    for (int k = 0; k < num_out; ++k) call.out[k] = addresses_[buffers[num_in + k]];
     const std::span<const Block> blocks(instruction.blocks.data() + (blocks_per_item ? first : 0),
                                         num_in + num_out);
     instruction.kernel.run({.in = {call.in.data(), static_cast<size_t>(num_in)},
@@ -281,6 +289,7 @@ void Executor::RunKernel(const Instruction& instruction, int worker) {
                             .out_blocks = blocks.subspan(num_in),
                             .begin = slice.begin,
                             .end = slice.end});
+    if (profiler_ != nullptr) profiler_->lane(worker).RanSlice(i, s);
   }
 }
 

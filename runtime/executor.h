@@ -42,6 +42,7 @@
 #include "runtime/replicas.h"
 #include "runtime/schedule.h"
 #include "runtime/tensor.h"
+#include "runtime/trace.h"
 #include "runtime/worker_pool.h"
 
 namespace meshwork {
@@ -58,6 +59,8 @@ struct ExecutorOptions {
   bool check_replicas = kDebugBuild;
   // Measure every instruction of every step; see Profile().
   bool profile = false;
+  // Record when each instruction of the last so many steps ran; see Trace(). Measures for a profile, too.
+  int trace_steps = 0;
 };
 
 // What a program needs here, all devices together. Arguments that are host tensors do not count.
@@ -114,8 +117,10 @@ class Executor {
   // it. Errors: those of Bind, found before anything runs, and of BoundStep::Run.
   absl::Status Run(const std::map<std::string, Tensor>& feeds, std::map<std::string, Tensor>* outputs);
 
-  // What the steps took since Create or ClearProfile; without steps unless options.profile.
+  // What the steps took since Create or ClearProfile; without steps unless options.profile or trace_steps.
   meshwork::Profile Profile() const;
+  // When what ran in the last steps since then; empty unless options.trace_steps.
+  meshwork::Trace Trace() const;
   void ClearProfile();
 
   const ExecutorMemory& memory() const { return memory_; }
@@ -145,7 +150,7 @@ class Executor {
   void RunWorker(int worker);
   // False if there is nothing to do: the output is not asked for.
   bool RunInstruction(size_t i, int worker);
-  void RunKernel(const Instruction& instruction, int worker);
+  void RunKernel(size_t i, int worker);
   void RunCollective(size_t i, int worker);
   void Compare(size_t i, int worker);
   absl::Status StepStatus() const;
@@ -164,7 +169,7 @@ class Executor {
   std::unique_ptr<Communicator> communicator_;
   std::vector<std::unique_ptr<Collective>> collectives_;  // per instruction, null for other kinds
   std::vector<WorkerState> workers_;
-  std::unique_ptr<Profiler> profiler_;  // null unless options.profile
+  std::unique_ptr<Profiler> profiler_;  // null unless options.profile or trace_steps
 };
 
 }  // namespace meshwork

@@ -148,9 +148,13 @@ std::string Profile::ToString() const {
          fmt::format("{} step{}, {} ms each\n", steps, steps == 1 ? "" : "s", Milliseconds(wall_ns / steps));
 }
 
-Profiler::Profiler(const Graph& local, const Schedule& schedule)
+Profiler::Profiler(const Graph& local, const Schedule& schedule, int trace_steps)
     : lanes_(static_cast<size_t>(schedule.num_workers)) {
   for (const Instruction& instruction : schedule.instructions) rows_.push_back(RowOf(local, instruction));
+  if (trace_steps > 0) {
+    trace_ = std::make_unique<TraceRecorder>(local, schedule, trace_steps);
+    for (size_t w = 0; w < lanes_.size(); ++w) lanes_[w].trace_ = &trace_->lane(static_cast<int>(w));
+  }
   Clear();
 }
 
@@ -161,12 +165,17 @@ void Profiler::Clear() {
     lane.wait_ns_ = 0;
   }
   steps_ = wall_ns_ = 0;
+  if (trace_ != nullptr) trace_->Clear();
 }
 
 void Profiler::EndStep(Clock::time_point start) {
-  wall_ns_ += std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start).count();
+  const Clock::time_point end = Clock::now();
+  wall_ns_ += std::chrono::duration_cast<std::chrono::nanoseconds>(end - start).count();
   ++steps_;
+  if (trace_ != nullptr) trace_->EndStep(start, end);
 }
+
+Trace Profiler::ReadTrace() const { return trace_ == nullptr ? Trace() : trace_->Read(rows_); }
 
 Profile Profiler::Read() const {
   Profile profile{.workers = static_cast<int>(lanes_.size()),

@@ -26,11 +26,13 @@
 
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "ops/graph.h"
 #include "runtime/schedule.h"
+#include "runtime/trace.h"
 
 namespace meshwork {
 
@@ -70,16 +72,30 @@ class Profiler {
  public:
   using Clock = std::chrono::steady_clock;
 
-  Profiler(const Graph& local, const Schedule& schedule);
+  // Also records a trace of the last `trace_steps` steps, unless that is 0. REQUIRES: `local` and `schedule`
+  // outlive the profiler.
+  Profiler(const Graph& local, const Schedule& schedule, int trace_steps = 0);
 
   // What one worker measures: each call ends a lap that began with the one before.
   class alignas(64) Lane {
    public:
-    void Start() { last_ = Clock::now(); }
-    void Waited() { wait_ns_ += Lap(); }
+    void Start() {
+      last_ = Clock::now();
+      if (trace_ != nullptr) trace_->Start(last_);
+    }
+    // Before this instruction, at a barrier.
+    void Waited(size_t instruction) {
+      wait_ns_ += Lap();
+      if (trace_ != nullptr) trace_->Waited(instruction, last_);
+    }
     void Ran(size_t instruction) {
       ns_[instruction] += Lap();
       ++calls_[instruction];
+      if (trace_ != nullptr) trace_->Ran(instruction, last_);
+    }
+    // A slice of a kernel, before the call of Ran; only a trace needs it.
+    void RanSlice(size_t instruction, size_t slice) {
+      if (trace_ != nullptr) trace_->RanSlice(instruction, slice);
     }
 
    private:
@@ -91,6 +107,7 @@ class Profiler {
       return lap.count();
     }
     Clock::time_point last_;
+    TraceRecorder::Lane* trace_ = nullptr;
     int64_t wait_ns_ = 0;
     std::vector<int64_t> ns_, calls_;  // per instruction
   };
@@ -98,12 +115,14 @@ class Profiler {
   void EndStep(Clock::time_point start);
 
   Profile Read() const;
+  Trace ReadTrace() const;  // empty without trace_steps
   // Forgets what was measured.
   void Clear();
 
  private:
-  std::vector<ProfileRow> rows_;  // of one call each, without times
-  std::vector<Lane> lanes_;       // per worker
+  std::vector<ProfileRow> rows_;          // of one call each, without times
+  std::vector<Lane> lanes_;               // per worker
+  std::unique_ptr<TraceRecorder> trace_;  // null without trace_steps
   int64_t steps_ = 0;
   int64_t wall_ns_ = 0;
 };

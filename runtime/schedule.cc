@@ -88,9 +88,7 @@ class ScheduleBuilder {
     return first;
   }
 
-  int OwnerOf(int64_t device) const {
-    return static_cast<int>(device * schedule_.num_workers / local_.mesh().num_devices());
-  }
+  int OwnerOf(int64_t device) const { return schedule_.OwnerOf(device, local_.mesh()); }
 
   // ---- Moving data.
 
@@ -261,6 +259,7 @@ class ScheduleBuilder {
     instruction.num_in = static_cast<int>(node.operands.size());
     instruction.num_out = static_cast<int>(node.results.size());
     const InstanceMap& items = values_[node.results[0]].instances;  // those of every operand are no finer
+    instruction.items = items;
     for (int64_t i = 0; i < items.count(); ++i) AddItem(node, items.Representative(i), i == 0, instruction);
     instruction.slices =
         AssignWork(KernelItems(node, items, instruction.kernel.units), schedule_.num_workers);

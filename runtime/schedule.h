@@ -67,6 +67,7 @@ struct Instruction {
   // kKernel: item i runs the kernel on buffers[i·(in+out)…], operands first, then results.
   Kernel kernel = {};
   int num_in = 0, num_out = 0;
+  InstanceMap items = {};  // item i is for the devices that hold instance i
   std::vector<BufferId> buffers = {};
   // Per buffer of each item if the row reads its blocks; otherwise those of one item: every buffer whole.
   std::vector<Block> blocks = {};
@@ -91,6 +92,11 @@ struct Schedule {
   int num_barriers = 0;                // per step
   std::vector<int64_t> private_bytes;  // size of each worker's arena
   int64_t shared_bytes = 0;
+
+  // The worker that drives `device` of `mesh`.
+  int OwnerOf(int64_t device, const Mesh& mesh) const {
+    return static_cast<int>(device * num_workers / mesh.num_devices());
+  }
 };
 
 // The whole of planning, checked. `variables`: per argument, the instances of its state; ignored for

@@ -217,4 +217,8 @@ meshwork::Profile Session::Profile() const {
   return impl_->ready.at({impl_->BatchSize(), true}).executor->Profile();
 }
 
+meshwork::Trace Session::Trace() const {
+  return impl_->ready.at({impl_->BatchSize(), true}).executor->Trace();
+}
+
 }  // namespace meshwork

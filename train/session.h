@@ -24,6 +24,7 @@
 #include "runtime/executor.h"
 #include "runtime/profile.h"
 #include "runtime/tensor.h"
+#include "runtime/trace.h"
 #include "spmd/compile.h"
 
 namespace meshwork {
@@ -83,6 +84,8 @@ class Session {
   std::string Explain() const;
   // Where the time of the full steps went (runtime/profile.h), if options.executor.profile asks for it.
   meshwork::Profile Profile() const;
+  // When what ran in the last full steps (runtime/trace.h), as many as options.executor.trace_steps asks for.
+  meshwork::Trace Trace() const;
 
  private:
   struct Impl;

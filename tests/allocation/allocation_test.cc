@@ -147,6 +147,7 @@ TEST(AllocationTest, ABoundTrainingStepAllocatesNothingOfOurs) {
   const StepMode modes[] = {
       {"plain", {.poison_padding = false, .check_replicas = false}},
       {"profiled", {.poison_padding = false, .check_replicas = false, .profile = true}},
+      {"traced", {.poison_padding = false, .check_replicas = false, .trace_steps = 3}},
       {"checked", {.poison_padding = true, .check_replicas = true}},
       {"checked, nothing shared", {.share = false, .poison_padding = true, .check_replicas = true}}};
   for (DType dtype : {F32, F64}) {

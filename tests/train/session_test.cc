@@ -466,10 +466,33 @@ TEST(SessionTest, ProfilesTheFullSteps) {
   EXPECT_THAT(session.Explain(), HasSubstr(reduce->cause.substr(0, reduce->cause.find("; "))));
 }
 
+TEST(SessionTest, TracesTheLastFullSteps) {
+  Session session =
+      Session::Create(Classifier("batch=2", 6), {.workers = 2, .executor = {.trace_steps = 2}}).value();
+  for (int64_t rows : {6, 5, 6, 6}) ASSERT_TRUE(session.Run(Examples(rows)).ok());
+  ASSERT_TRUE(session.Evaluate(Examples(6)).ok());
+  const Trace trace = session.Trace();
+  EXPECT_EQ(trace.name, "step on mesh [batch=2]");
+  EXPECT_EQ(trace.tracks.size(), 1u + 2 + 2);
+  std::map<std::string, int> collectives, steps;  // how often, on device 1
+  for (const TraceEvent& event : trace.events) {
+    const TraceLabel& label = trace.labels[event.label];
+    if (label.category == "step") ++steps[label.name];
+    if (label.category == "collective" && trace.tracks[event.track].name == "device 1 (batch=1)")
+      ++collectives[label.name];
+  }
+  EXPECT_EQ(steps, (std::map<std::string, int>{{"step 1", 1}, {"step 2", 1}}));
+  int64_t expected = 0;
+  for (const CollectiveSummary& c : SummarizeCollectives(session.program().body)) expected += 2 * c.count;
+  EXPECT_GT(expected, 0);
+  EXPECT_EQ(collectives, (std::map<std::string, int>{{"all_reduce", static_cast<int>(expected)}}));
+}
+
 TEST(SessionTest, ProfilesNothingUnlessAskedTo) {
   Session session = Session::Create(Classifier("batch=2", 6)).value();
   ASSERT_TRUE(session.Run(Examples(6)).ok());
   EXPECT_EQ(session.Profile().steps, 0);
+  EXPECT_TRUE(session.Trace().events.empty());
 }
 
 // ---- How it is run.
