@@ -1,19 +1,19 @@
 // Trains an MLP on handwritten digits on a mesh of virtual CPU devices. See --help.
 //
 // Exit code 2, one line on standard error and no file touched: something about the input is wrong.
-#include <sys/resource.h>
-
 #include <algorithm>
-#include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
+#include <map>
 #include <new>
-#include <nlohmann/json.hpp>
 #include <system_error>
 
 #include "base/status.h"
 #include "examples/mlp_mnist/options.h"
+#include "examples/mlp_mnist/report.h"
+#include "examples/mlp_mnist/training.h"
+#include "examples/mlp_mnist/weights.h"
 #include "examples/support/mlp.h"
 #include "meshwork.h"
 #include "train/file.h"
@@ -21,16 +21,7 @@
 namespace meshwork {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
-double SecondsSince(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
-struct Data {
-  std::string source;  // "mnist" or "synthetic"
-  MnistData digits;
-};
+constexpr int64_t kTracedSteps = 10, kTracedDeviceSteps = 5120;
 
 absl::StatusOr<Data> LoadData(const MlpOptions& options, DType dtype) {
   std::string dir = options.data_dir;
@@ -69,14 +60,27 @@ class Dumper {
   absl::Status status_;
 };
 
+// The file for --profile's trace; empty if it only prints.
+std::string TraceFile(const MlpOptions& options) {
+  return options.profile == "on" || options.profile == "off" ? "" : options.profile;
+}
+
 // Finds out before hours of training, not after, that a result could not be written.
 absl::Status CheckOutputs(const MlpOptions& options) {
-  std::error_code ignored;
-  if (!options.save.empty() && std::filesystem::weakly_canonical(options.save, ignored) ==
-                                   std::filesystem::weakly_canonical(options.json, ignored))
-    return InvalidArgument("--save and --json are the same file, {}; one would overwrite the other.",
-                           options.save);
-  for (const std::string& path : {options.save, options.json})
+  const std::pair<std::string_view, std::string> files[] = {{"--save", options.save},
+                                                            {"--json", options.json},
+                                                            {"--plot", options.plot},
+                                                            {"--profile", TraceFile(options)}};
+  std::map<std::filesystem::path, std::string_view> flags;
+  for (const auto& [flag, path] : files) {
+    if (path.empty()) continue;
+    std::error_code ignored;
+    const auto [other, is_new] = flags.emplace(std::filesystem::weakly_canonical(path, ignored), flag);
+    if (!is_new)
+      return InvalidArgument("{} and {} are the same file, {}; one would overwrite the other.", other->second,
+                             flag, path);
+  }
+  for (const auto& [flag, path] : files)
     if (!path.empty()) RETURN_IF_ERROR(CheckWritable(path));
   return absl::OkStatus();
 }
@@ -90,115 +94,29 @@ absl::Status MakeDumpFolder(const MlpOptions& options) {
   return CheckWritable(options.dump + "/00.mw");
 }
 
-struct Averages {
-  double loss = 0, accuracy = 0, examples = 0;
-
-  absl::Status Add(const StepResult& result, int64_t rows) {
-    ASSIGN_OR_RETURN(const double step_loss, result.scalar("loss"));
-    ASSIGN_OR_RETURN(const double step_accuracy, result.scalar("accuracy"));
-    loss += step_loss * static_cast<double>(rows);
-    accuracy += step_accuracy * static_cast<double>(rows);
-    examples += static_cast<double>(rows);
-    return absl::OkStatus();
-  }
-  double mean_loss() const { return loss / examples; }
-  double mean_accuracy() const { return accuracy / examples; }
-};
-
-Feeds FeedsOf(const Batch& batch) { return {{"images", batch["image"]}, {"labels", batch["label"]}}; }
-
-absl::StatusOr<Averages> EvaluateOn(Session& session, const Dataset& data, int64_t batch_size) {
-  Averages averages;
-  for (const Batch& batch : data.Batches({.batch_size = batch_size})) {
-    ASSIGN_OR_RETURN(StepResult result, session.Evaluate(FeedsOf(batch)));
-    RETURN_IF_ERROR(averages.Add(result, batch.rows()));
-  }
-  return averages;
+// A trace has an event per device and instruction; many devices fill a file with few steps.
+int TraceSteps(const Mesh& mesh) {
+  return static_cast<int>(std::clamp<int64_t>(kTracedDeviceSteps / mesh.num_devices(), 1, kTracedSteps));
 }
 
-struct TrainLog {
-  std::vector<double> step_seconds;  // full batches
-  std::vector<double> step_losses;
-  nlohmann::ordered_json epochs = nlohmann::ordered_json::array();
-};
-
-absl::StatusOr<TrainLog> Train(Session& session, const Data& data, const MlpOptions& options) {
-  TrainLog log;
-  BatchOptions batches{.batch_size = options.batch_size};
-  if (options.shuffle == "on") batches.shuffle_seed = static_cast<uint64_t>(options.seed);
-  ProgressReporter progress =
-      ProgressReporter::For(stdout, options.epochs, data.digits.train.Batches(batches).num_batches());
-  int64_t steps = 0;
-  auto done = [&] { return options.steps > 0 && steps >= options.steps; };
-  for (int64_t epoch = 0; epoch < options.epochs && !done(); ++epoch) {
-    const Clock::time_point start = Clock::now();
-    batches.epoch = epoch;
-    progress.BeginEpoch(epoch);
-    Averages train;
-    for (const Batch& batch : data.digits.train.Batches(batches)) {
-      const Clock::time_point step_start = Clock::now();
-      ASSIGN_OR_RETURN(StepResult result, session.Run(FeedsOf(batch)));
-      if (batch.rows() == options.batch_size) log.step_seconds.push_back(SecondsSince(step_start));
-      RETURN_IF_ERROR(train.Add(result, batch.rows()));
-      log.step_losses.push_back(*result.scalar("loss"));
-      progress.Step(batch.rows(), log.step_losses.back(), *result.scalar("accuracy"));
-      ++steps;
-      if (done()) break;
-    }
-    ASSIGN_OR_RETURN(const Averages test, EvaluateOn(session, data.digits.test, options.batch_size));
-    progress.EndEpoch(fmt::format("test loss {:.4f}  test accuracy {:.2f} %", test.mean_loss(),
-                                  100 * test.mean_accuracy()));
-    log.epochs.push_back({{"train_loss", train.mean_loss()},
-                          {"train_accuracy", train.mean_accuracy()},
-                          {"test_loss", test.mean_loss()},
-                          {"test_accuracy", test.mean_accuracy()},
-                          {"seconds", SecondsSince(start)}});
-  }
-  return log;
-}
-
-absl::Status Save(const Session& session, const std::string& path) {
-  std::vector<std::pair<std::string, Tensor>> weights;
-  for (const std::string& name : MlpWeights()) {
-    ASSIGN_OR_RETURN(Tensor tensor, session.Get(name));
-    weights.emplace_back(name, std::move(tensor));
-  }
-  return WriteSafetensors(path, weights);
-}
-
-absl::StatusOr<int64_t> CountParameters(const Session& session) {
-  int64_t count = 0;
-  for (const std::string& name : MlpWeights()) {
-    ASSIGN_OR_RETURN(Tensor tensor, session.Get(name));
-    count += tensor.num_elements();
-  }
-  return count;
-}
-
-absl::Status WriteJson(const Session& session, const Mesh& mesh, const Data& data, const MlpOptions& options,
-                       TrainLog log) {
-  nlohmann::ordered_json json;
-  json["data"] = data.source;
-  json["mesh"] = mesh.ToString();
-  json["devices"] = mesh.num_devices();
-  ASSIGN_OR_RETURN(const int64_t parameters, CountParameters(session));
-  json["parameters"] = parameters;
-  json["step_ms"] = nullptr;  // where there was no full batch
-  if (!log.step_seconds.empty()) {
-    auto middle = log.step_seconds.begin() + static_cast<int64_t>(log.step_seconds.size() / 2);
-    std::nth_element(log.step_seconds.begin(), middle, log.step_seconds.end());
-    json["step_ms"] = *middle * 1e3;
-  }
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  json["peak_rss_mb"] = static_cast<double>(usage.ru_maxrss) / 1024;
-  json["collectives"] = nlohmann::ordered_json::array();
+void PrintHead(const Session& session, const Data& data, const Mesh& mesh, int64_t parameters) {
+  fmt::print("{}: {} training and {} test images, mesh {} of {} devices, {} parameters\n", data.source,
+             data.digits.train.size(), data.digits.test.size(), mesh.ToString(), mesh.num_devices(),
+             parameters);
   for (const CollectiveSummary& c : SummarizeCollectives(session.program().body))
-    json["collectives"].push_back(
-        {{"type", c.type}, {"axes", c.axes}, {"count", c.count}, {"bytes", c.bytes}});
-  json["epochs"] = std::move(log.epochs);
-  if (options.steps > 0) json["step_losses"] = log.step_losses;
-  return WriteFileAtomically(options.json, json.dump(2) + "\n");
+    fmt::print("  each step: {} {} over {}, {} B on the wire per device\n", c.count, c.type, c.axes, c.bytes);
+}
+
+absl::Status WriteResults(const Session& session, const Data& data, const MlpOptions& options,
+                          const TrainLog& log) {
+  if (options.profile != "off")
+    fmt::print("\n{}\n{}", session.Profile().ToString(), session.Profile().ByOp().ToString());
+  if (!options.save.empty()) RETURN_IF_ERROR(SaveWeights(session, options.save));
+  if (!options.json.empty()) RETURN_IF_ERROR(WriteJson(session, data, options, log));
+  if (!options.plot.empty()) RETURN_IF_ERROR(WritePlot(session, data, options, log));
+  if (const std::string file = TraceFile(options); !file.empty())
+    RETURN_IF_ERROR(WriteFileAtomically(file, session.Trace().ToJson()));
+  return absl::OkStatus();
 }
 
 absl::Status Main(const MlpOptions& options) {
@@ -207,30 +125,33 @@ absl::Status Main(const MlpOptions& options) {
   RETURN_IF_ERROR(CheckOutputs(options));
   ASSIGN_OR_RETURN(const DType dtype, DTypeFromName(options.dtype));
   ASSIGN_OR_RETURN(const Data data, LoadData(options, dtype));
-  RETURN_IF_ERROR(MakeDumpFolder(options));
 
   Graph graph(*mesh);
   BuildMlp(graph, std::min(options.batch_size, data.digits.train.size()), dtype,
            MakeOptimizer(options.optimizer, options.learning_rate));
+  Weights weights;
+  if (!options.load.empty()) {
+    absl::StatusOr<Weights> read = ReadWeights(options.load, graph);
+    if (!read.ok()) return Annotate(read.status(), "--load: ");
+    weights = *std::move(read);
+  }
+  RETURN_IF_ERROR(MakeDumpFolder(options));
   Dumper dumper(options.dump);
   SessionOptions session_options{.workers = static_cast<int>(options.workers), .seed = options.seed};
   if (!options.dump.empty()) session_options.compile.dump = std::ref(dumper);
-  session_options.executor.profile = options.profile == "on";
+  session_options.executor.profile = options.profile != "off";
+  session_options.executor.trace_steps = TraceFile(options).empty() ? 0 : TraceSteps(*mesh);
   ASSIGN_OR_RETURN(Session session, Session::Create(graph, std::move(session_options)));
   RETURN_IF_ERROR(dumper.status());
+  for (const auto& [name, tensor] : weights) RETURN_IF_ERROR(session.Set(name, tensor));
   ASSIGN_OR_RETURN(const int64_t parameters, CountParameters(session));
-  fmt::print("{}: {} training and {} test images, mesh {} of {} devices, {} parameters\n", data.source,
-             data.digits.train.size(), data.digits.test.size(), mesh->ToString(), mesh->num_devices(),
-             parameters);
-  for (const CollectiveSummary& c : SummarizeCollectives(session.program().body))
-    fmt::print("  each step: {} {} over {}, {} B on the wire per device\n", c.count, c.type, c.axes, c.bytes);
+  PrintHead(session, data, *mesh, parameters);
+  if (options.explain) fmt::print("\n{}\n", session.Explain());
 
-  ASSIGN_OR_RETURN(TrainLog log, Train(session, data, options));
-  if (options.profile == "on")
-    fmt::print("\n{}\n{}", session.Profile().ToString(), session.Profile().ByOp().ToString());
-  if (!options.save.empty()) RETURN_IF_ERROR(Save(session, options.save));
-  if (!options.json.empty()) RETURN_IF_ERROR(WriteJson(session, *mesh, data, options, std::move(log)));
-  return absl::OkStatus();
+  // Otherwise only where it is of interest: testing takes time.
+  const bool test_before = options.epochs == 0 || !options.load.empty() || !options.plot.empty();
+  ASSIGN_OR_RETURN(const TrainLog log, Train(session, data, options, test_before));
+  return WriteResults(session, data, options, log);
 }
 
 }  // namespace

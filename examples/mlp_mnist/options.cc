@@ -23,7 +23,7 @@ absl::StatusOr<MlpOptions> ParseMlpOptions(int argc, const char* const* argv) {
              &o.mesh);
   flags.Int("train-examples", "the first so many training images", &o.train_examples, 1, kMostExamples);
   flags.Int("test-examples", "the first so many test images", &o.test_examples, 1, kMostExamples);
-  flags.Int("epochs", "passes over the training images; 0 only initializes", &o.epochs, 0);
+  flags.Int("epochs", "passes over the training images; 0: only test the weights", &o.epochs, 0);
   flags.Int("steps", "stop after so many steps and put each step's loss into the JSON; 0: no limit", &o.steps,
             0);
   flags.Int("batch-size", "images per step; the last batch of an epoch may be shorter", &o.batch_size, 1,
@@ -38,12 +38,20 @@ absl::StatusOr<MlpOptions> ParseMlpOptions(int argc, const char* const* argv) {
              "folder with the four IDX files, gzipped or not, or \"synthetic\" for drawn digits; without it\n"
              "                     $MNIST_DIR, else drawn digits",
              &o.data_dir);
-  flags.Text("save", "writes the weights as safetensors", &o.save);
-  flags.Text("dump", "writes the program after every pass into this folder", &o.dump);
-  flags.Choice("profile", "prints at the end where the time of the full steps went", &o.profile,
-               {"on", "off"});
+  flags.Text("load", "starts with the weights that --save wrote, on this mesh or another", &o.load);
+  flags.Text("save", "writes the weights as safetensors; the optimizer's state is not among them", &o.save);
   flags.Text("json", "writes what was measured as one JSON object", &o.json);
+  flags.Text("plot", "draws loss and accuracy over the steps into this SVG file", &o.plot);
+  flags.Text("profile",
+             "on: prints at the end where the time of the full steps went; a file name: prints it, and\n"
+             "                     writes when what ran in the last steps, for ui.perfetto.dev",
+             &o.profile);
+  flags.Switch("explain",
+               "prints each collective with its cause, and where layouts disagree, before training",
+               &o.explain);
+  flags.Text("dump", "writes the program after every pass into this folder", &o.dump);
   RETURN_IF_ERROR(flags.Parse(argc, argv));
+  if (o.profile.empty()) o.profile = "off";
   o.help = flags.help_asked();
   o.help_text = flags.Help();
   return o;

@@ -23,8 +23,9 @@ struct MlpOptions {
   std::string dtype = "f32";
   int64_t workers = 0;
   std::string data_dir;
-  std::string save, dump, json;
-  std::string profile = "off";
+  std::string load, save, json, plot, dump;
+  std::string profile = "off";  // "off", "on", or the file for a trace
+  bool explain = false;
   bool help = false;
   std::string help_text;
 };

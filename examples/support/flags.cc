@@ -57,8 +57,19 @@ void FlagTable::Choice(std::string name, std::string help, std::string* target,
                         *target = value;
                         return absl::OkStatus();
                       }
-                      return InvalidArgument("--{}: \"{}\" is not one of {}.", name, value, all);
+                      const std::string hint = DidYouMean(value, choices);
+                      return InvalidArgument("--{}: \"{}\" is not one of {}{}", name, value, all,
+                                             hint.empty() ? "." : hint);
                     }});
+}
+
+void FlagTable::Switch(std::string name, std::string help, bool* target) {
+  flags_.push_back({std::move(name), std::move(help), "",
+                    [target](const std::string&) {
+                      *target = true;
+                      return absl::OkStatus();
+                    },
+                    /*is_switch=*/true});
 }
 
 absl::Status FlagTable::Parse(int argc, const char* const* argv) {
@@ -82,7 +93,10 @@ absl::Status FlagTable::Parse(int argc, const char* const* argv) {
       const std::string hint = DidYouMean(name, names);
       return InvalidArgument("there is no flag --{}{} See --help.", name, hint.empty() ? "." : hint);
     }
-    if (equals != std::string::npos) {
+    if (found->is_switch) {
+      if (equals != std::string::npos) return InvalidArgument("--{} takes no value.", name);
+      RETURN_IF_ERROR(found->set(""));
+    } else if (equals != std::string::npos) {
       RETURN_IF_ERROR(found->set(argument.substr(equals + 1)));
     } else if (i + 1 < argc) {
       RETURN_IF_ERROR(found->set(argv[++i]));

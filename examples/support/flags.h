@@ -1,4 +1,4 @@
-// Command-line flags of the examples: --name value or --name=value.
+// Command-line flags of the examples: --name value or --name=value, and switches: --name.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +30,11 @@ class FlagTable {
   // One of `choices`.
   void Choice(std::string name, std::string help, std::string* target, std::vector<std::string> choices);
 
-  // Reads argv[1..]. Errors: an unknown flag (with the nearest name), a value that is missing or wrong.
+  // --name alone, without a value, sets the target. REQUIRES: it is false.
+  void Switch(std::string name, std::string help, bool* target);
+
+  // Reads argv[1..]. Errors: an unknown flag (with the nearest name), a value that is missing or wrong,
+  // or given to a switch.
   // "--help" sets help_asked() and stops.
   absl::Status Parse(int argc, const char* const* argv);
   bool help_asked() const { return help_asked_; }
@@ -40,6 +44,7 @@ class FlagTable {
   struct Flag {
     std::string name, help, fallback;
     std::function<absl::Status(const std::string& value)> set;
+    bool is_switch = false;
   };
   std::string program_, about_;
   std::vector<Flag> flags_;

@@ -165,10 +165,17 @@ TEST_F(MlpMnistTest, RefusesFlagsThatAreWrong) {
       {{"--lr", "inf"}, "--lr: \"inf\" is not a number above 0."},
       {{"--dtype", "f16"}, "--dtype: \"f16\" is not one of f32, f64."},
       {{"--optimizer", "Adam"},
-       "--optimizer: \"Adam\" is not one of sgd, momentum, nesterov, adagrad, rmsprop, adam, adamw."},
+       "--optimizer: \"Adam\" is not one of sgd, momentum, nesterov, adagrad, rmsprop, adam, adamw; did you "
+       "mean "
+       "\"adam\"?"},
+      {{"--optimizer", "lbfgs"},
+       "--optimizer: \"lbfgs\" is not one of sgd, momentum, nesterov, adagrad, rmsprop, adam, adamw."},
       {{"--shuffle", "yes"}, "--shuffle: \"yes\" is not one of on, off."},
       {{"--profile"}, "--profile needs a value."},
-      {{"--profile", "table"}, "--profile: \"table\" is not one of on, off."},
+      {{"--plot"}, "--plot needs a value."},
+      {{"--load"}, "--load needs a value."},
+      {{"--explain=yes"}, "--explain takes no value."},
+      {{"--explain", "yes"}, "\"yes\" is not a flag; write --name value."},
   };
   for (const auto& [args, message] : cases) {
     SCOPED_TRACE(testing::PrintToString(args));
@@ -200,6 +207,8 @@ TEST_F(MlpMnistTest, RefusesMeshesThatAreNone) {
 TEST_F(MlpMnistTest, RefusesOneFileForTwoResultsAndDevices) {
   ExpectRejected(Train({"--save", Path("out"), "--json", Path("out")}),
                  "--save and --json are the same file, $/out; one would overwrite the other.");
+  ExpectRejected(Train({"--plot", Path("data/../out"), "--profile", Path("out")}),
+                 "--plot and --profile are the same file, $/out; one would overwrite the other.");
   ExpectRejected(
       Train({"--json", "/dev/null"}),
       "/dev/null: is a device or a pipe; files are written whole and renamed, so give the path of a file.");
@@ -285,7 +294,7 @@ TEST_F(MlpMnistTest, RefusesDamagedData) {
 
 TEST_F(MlpMnistTest, RefusesOutputsThatCannotBeWritten) {
   File("file", "");
-  for (const char* flag : {"--save", "--json"}) {
+  for (const char* flag : {"--save", "--json", "--plot", "--profile"}) {
     ExpectRejected(
         Train({flag, Path("no/such/folder")}),
         "$/no/such/folder: cannot be written: No such file or directory; its directory must exist, be "
@@ -305,14 +314,16 @@ TEST_F(MlpMnistTest, RefusesOutputsThatCannotBeWritten) {
 }
 
 TEST_F(MlpMnistTest, LeavesNothingBehindWhereAnotherInputIsWrong) {
-  const std::vector<std::string> outputs = {"--save",     Path("weights"), "--json",
-                                            Path("json"), "--dump",        Path("dump")};
+  const std::vector<std::string> outputs = {"--save",    Path("weights"), "--json", Path("json"),
+                                            "--dump",    Path("dump"),    "--plot", Path("plot"),
+                                            "--profile", Path("trace")};
   auto with = [&](std::vector<std::string> args) {
     args.insert(args.end(), outputs.begin(), outputs.end());
     return args;
   };
   EXPECT_EQ(Run(with({"--data-dir", Path("nowhere")})).code, 2);
   EXPECT_EQ(Train(with({"--mesh", "nonsense"})).code, 2);
+  EXPECT_EQ(Train(with({"--load", Path("nowhere")})).code, 2);
   EXPECT_EQ(Train({"--dump", Path("dump"), "--json", Path("no/such/folder")}).code, 2);
   EXPECT_THAT(Written(), ElementsAre());
 }
@@ -370,6 +381,150 @@ TEST_F(MlpMnistTest, PrintsWhereTheTimeWent) {
   EXPECT_THAT(table, HasSubstr("  8 instructions "));
   EXPECT_THAT(table, HasSubstr("\n1 step, "));
 }
+
+TEST_F(MlpMnistTest, WritesATraceOfTheLastFullSteps) {
+  const Finished finished = Train(
+      {"--mesh", "batch=4,model=2", "--epochs", "12", "--workers", "2", "--profile", Path("trace.json")});
+  ASSERT_EQ(finished.code, 0) << finished.err;
+  EXPECT_THAT(finished.out, HasSubstr("\n12 steps, "));  // of one full batch each, in the table
+  EXPECT_THAT(Written(), ElementsAre("trace.json"));
+  std::map<int, std::string> tracks;
+  std::map<std::string, std::map<std::string, int>> counts;  // by track and category
+  const json file = ReadJson("trace.json");
+  for (const json& event : file.at("traceEvents")) {
+    if (event.at("name") == "thread_name") tracks[event.at("tid")] = event.at("args").at("name");
+    if (event.at("ph") != "X") continue;
+    ++counts[tracks.at(event.at("tid"))][event.at("cat")];
+    EXPECT_GE(event.at("ts").get<double>(), 0);
+    EXPECT_GE(event.at("dur").get<double>(), 0);
+  }
+  ASSERT_EQ(tracks.size(), 1u + 8 + 2);
+  EXPECT_EQ(counts.at("steps").at("step"), 10);
+  for (int d = 0; d < 8; ++d) {
+    const auto& device = counts.at(fmt::format("device {} (batch={}, model={})", d, d / 2, d % 2));
+    EXPECT_EQ(device.at("collective"), 10 * 3);
+    EXPECT_GT(device.at("kernel"), 0);
+  }
+  EXPECT_EQ(counts.at("worker 0 (devices 0-3)").at("kernel"),
+            counts.at("worker 1 (devices 4-7)").at("kernel"));
+}
+
+TEST_F(MlpMnistTest, DrawsHowTheTrainingWent) {
+  const Finished finished = Train({"--epochs", "3", "--plot", Path("plot.svg")});
+  ASSERT_EQ(finished.code, 0) << finished.err;
+  EXPECT_THAT(finished.out, HasSubstr("\nat the start  test loss "));
+  const std::string svg = Contents(Path("plot.svg"));
+  EXPECT_THAT(svg, StartsWith("<svg "));
+  EXPECT_THAT(svg, HasSubstr(">MLP on MNIST<"));
+  EXPECT_THAT(svg, HasSubstr("<desc>Loss: train (6 points, last "));
+  EXPECT_THAT(svg, HasSubstr("Accuracy, %: train (6 points, last "));
+  EXPECT_THAT(svg, HasSubstr("test (4 points, last "));
+  // A start without training is a point, too.
+  ASSERT_EQ(Train({"--epochs", "0", "--plot", Path("plot.svg")}).code, 0);
+  EXPECT_THAT(Contents(Path("plot.svg")), HasSubstr("Loss: train (0 points), test (1 points, last "));
+}
+
+// A learning rate that makes the weights infinite: the curves end, and say so.
+TEST_F(MlpMnistTest, DrawsWhatIsLeftOfATrainingThatDiverges) {
+  const Finished finished =
+      Train({"--epochs", "3", "--optimizer", "sgd", "--lr", "1e30", "--plot", Path("plot.svg")});
+  ASSERT_EQ(finished.code, 0) << finished.err;
+  const std::string svg = Contents(Path("plot.svg"));
+  EXPECT_THAT(svg, HasSubstr(" finite, left out<"));
+  EXPECT_THAT(svg, HasSubstr("last not finite)"));
+}
+
+TEST_F(MlpMnistTest, ExplainsEveryCollective) {
+  const Finished finished = Train({"--epochs", "0", "--mesh", "batch=4,model=2", "--explain"});
+  ASSERT_EQ(finished.code, 0) << finished.err;
+  EXPECT_THAT(finished.out,
+              HasSubstr("\nstep on mesh [batch=4, model=2], 3 collectives:\n  1. all_reduce over (model): "));
+  EXPECT_THAT(finished.out, HasSubstr("\n       matmul (mlp.cc:"));
+  EXPECT_THAT(finished.out, HasSubstr("\n\nat the start  test loss "));  // and goes on
+}
+
+// ---- Weights from a file.
+
+TEST_F(MlpMnistTest, StartsFromSavedWeightsOnEveryMesh) {
+  const auto before = [&] { return ReadJson("json").at("before"); };
+  for (const char* dtype : {"f32", "f64"}) {
+    ASSERT_EQ(Train({"--mesh", "batch=4,model=2", "--dtype", dtype, "--save", Path("weights"), "--json",
+                     Path("json")})
+                  .code,
+              0);
+    const std::string saved = Contents(Path("weights"));
+    const json trained = ReadJson("json").at("epochs")[0];
+    for (const char* mesh : {"batch=1", "batch=4,model=2", "model=3,other=2"}) {
+      SCOPED_TRACE(mesh);
+      const Finished finished = Train({"--mesh", mesh, "--dtype", dtype, "--epochs", "0", "--load",
+                                       Path("weights"), "--save", Path("again"), "--json", Path("json")});
+      ASSERT_EQ(finished.code, 0) << finished.err;
+      EXPECT_TRUE(Contents(Path("again")) == saved);
+      const double loss = trained.at("test_loss");
+      EXPECT_NEAR(before().at("test_loss").get<double>(), loss, 1e-5 * loss);
+      EXPECT_EQ(before().at("test_accuracy"), trained.at("test_accuracy"));
+      EXPECT_THAT(finished.out, HasSubstr(fmt::format("at the start  test loss {:.4f}", loss)));
+    }
+  }
+  // Training goes on from them, and may write over the file that it started from.
+  ASSERT_EQ(Train({"--dtype", "f64", "--load", Path("weights"), "--save", Path("weights")}).code, 0);
+  EXPECT_FALSE(Contents(Path("weights")) == Contents(Path("again")));
+}
+
+TEST_F(MlpMnistTest, RefusesWeightsOfAnotherModel) {
+  const std::string all =
+      "dense1/kernel, dense1/bias, dense2/kernel, dense2/bias, dense3/kernel, dense3/bias.";
+  const auto load = [&] { return Train({"--load", Path("weights")}); };
+  ExpectRejected(load(), "--load: $/weights: cannot be read: No such file or directory; check the path.");
+  ExpectRejected(Train({"--load", data()}),
+                 "--load: $/data: is not a regular file; directories, pipes and devices are not read here.");
+  File("weights", "{}");
+  ExpectRejected(load(),
+                 "--load: $/weights: has 2 bytes; a safetensors file starts with 8 bytes of header length.");
+
+  ASSERT_EQ(Train({"--epochs", "0", "--save", Path("weights")}).code, 0);
+  const std::string whole = Contents(Path("weights"));
+  File("weights", whole.substr(0, whole.size() - 1));
+  const Finished cut = load();
+  EXPECT_EQ(cut.code, 2);
+  EXPECT_THAT(cut.err, HasSubstr("after its header; it is incomplete, fetch it again.\n"));
+  File("weights", whole);
+  ExpectRejected(
+      Train({"--load", Path("weights"), "--dtype", "f64"}),
+      "--load: $/weights: tensor \"dense1/kernel\" is f32[784,700] but the model's is f64[784,700]; "
+      "weights are not converted, give --dtype f32.");
+
+  auto tensors = ReadSafetensors(Path("weights")).value();
+  const auto write = [&](const auto& changed) {
+    EXPECT_TRUE(WriteSafetensors(Path("weights"), changed).ok());
+  };
+  auto changed = tensors;
+  changed.pop_back();
+  write(changed);
+  ExpectRejected(
+      load(), "--load: $/weights: there is no tensor \"dense3/bias\"; the weights of the model are " + all);
+  changed = tensors;
+  changed[5].first = "dense3/bais";
+  write(changed);
+  ExpectRejected(load(),
+                 "--load: $/weights: tensor \"dense3/bais\" is no weight of the model; did you mean "
+                 "\"dense3/bias\"? The weights are " +
+                     all);
+  changed = tensors;
+  changed.emplace_back("optimizer/step", Tensor({F32, {}}));
+  write(changed);
+  ExpectRejected(
+      load(),
+      "--load: $/weights: tensor \"optimizer/step\" is no weight of the model. The weights are " + all);
+  changed = tensors;
+  changed[4].second = Tensor({F32, {10, 500}});
+  write(changed);
+  ExpectRejected(load(),
+                 "--load: $/weights: tensor \"dense3/kernel\" is f32[10,500] but the model's is f32[500,10]; "
+                 "weights are not converted.");
+}
+
+// ---- Data and measures.
 
 TEST_F(MlpMnistTest, TakesTheDataFromTheEnvironment) {
   const Finished finished = Run({"--epochs", "0"}, {"MNIST_DIR=" + data()});

@@ -1,0 +1,41 @@
+// What mlp_mnist does with its data: train, and test as it goes.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "examples/mlp_mnist/options.h"
+#include "meshwork.h"
+
+namespace meshwork {
+
+struct Data {
+  std::string source;  // "mnist" or "synthetic"
+  MnistData digits;
+};
+
+// Means over examples.
+struct Measures {
+  double loss = 0, accuracy = 0;
+};
+
+struct TrainLog {
+  struct Epoch {
+    Measures train, test;
+    double seconds = 0;  // the test included
+    int64_t steps = 0;   // since training began
+  };
+  std::optional<Measures> before;    // on the test images, before the first step; if it was asked for
+  std::vector<Measures> steps;       // on each step's batch
+  std::vector<double> step_seconds;  // of those with a full batch
+  std::vector<Epoch> epochs;
+};
+
+// Trains as the options say, and tests after each epoch; before the first only if `test_before`. Prints how
+// it goes.
+absl::StatusOr<TrainLog> Train(Session& session, const Data& data, const MlpOptions& options,
+                               bool test_before);
+
+}  // namespace meshwork
