@@ -11,6 +11,29 @@ namespace meshwork {
 
 using Json = nlohmann::json;
 
+namespace {
+
+constexpr size_t kMaxShown = 60;
+
+// Writes `json` as dump() does, but no further than a little beyond kMaxShown: neither long values nor deep
+// ones, for which dump() runs out of stack, cost more.
+void Show(const Json& json, std::string& out) {
+  if (out.size() > kMaxShown) return;
+  if (!json.is_structured()) {
+    out += json.dump(-1, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace);
+    return;
+  }
+  out += json.is_array() ? '[' : '{';
+  for (auto item = json.begin(); item != json.end() && out.size() <= kMaxShown; ++item) {
+    if (item != json.begin()) out += ',';
+    if (json.is_object()) Show(item.key(), out), out += ':';
+    Show(*item, out);
+  }
+  out += json.is_array() ? ']' : '}';
+}
+
+}  // namespace
+
 bool JsonReader::IsList() const { return json_->is_array(); }
 bool JsonReader::IsObject() const { return json_->is_object(); }
 bool JsonReader::IsString() const { return json_->is_string(); }
@@ -65,8 +88,8 @@ absl::StatusOr<int64_t> JsonReader::Integer() const {
 }
 
 absl::Status JsonReader::Expected(std::string_view what) const {
-  constexpr size_t kMaxShown = 60;
-  std::string shown = json_->dump(-1, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace);
+  std::string shown;
+  Show(*json_, shown);
   if (shown.size() > kMaxShown) {
     size_t end = kMaxShown;
     while ((static_cast<unsigned char>(shown[end]) & 0xC0) == 0x80) --end;  // not within a character

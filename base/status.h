@@ -2,6 +2,7 @@
 // for what only a bug in meshwork can cause.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -17,6 +18,11 @@ namespace meshwork {
 template <typename... Args>
 absl::Status InvalidArgument(fmt::format_string<Args...> format, Args&&... args) {
   return absl::InvalidArgumentError(fmt::format(format, std::forward<Args>(args)...));
+}
+
+// "1 dim", "2 dims"; `noun` in the singular, its plural with an s.
+inline std::string Count(int64_t n, std::string_view noun) {
+  return fmt::format("{} {}{}", n, noun, n == 1 ? "" : "s");
 }
 
 // The message of a status as a std::string_view (Debian's absl::string_view is not std's).

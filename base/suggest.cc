@@ -1,10 +1,21 @@
 #include "base/suggest.h"
 
 #include <algorithm>
+#include <cctype>
 
 #include "fmt/format.h"
+#include "fmt/ranges.h"
 
 namespace meshwork {
+namespace {
+
+std::string InSmallLetters(std::string_view text) {
+  std::string small(text);
+  for (char& c : small) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return small;
+}
+
+}  // namespace
 
 int EditDistance(std::string_view a, std::string_view b) {
   std::vector<std::vector<int>> d(a.size() + 1, std::vector<int>(b.size() + 1));
@@ -32,13 +43,27 @@ std::string DidYouMean(std::string_view name, const std::vector<std::string>& ca
     if (std::max(name.size(), candidate.size()) - std::min(name.size(), candidate.size()) >=
         static_cast<size_t>(best))
       continue;
-    const int distance = EditDistance(name, candidate);
-    if (distance < best) {
+    const int distance = EditDistance(InSmallLetters(name), InSmallLetters(candidate));
+    const bool has_something_in_common =
+        static_cast<size_t>(distance) < std::max(name.size(), candidate.size());
+    if (distance < best && has_something_in_common) {
       best = distance;
       nearest = &candidate;
     }
   }
   return nearest == nullptr ? "" : fmt::format("; did you mean \"{}\"?", *nearest);
+}
+
+std::string DidYouMeanOneOf(std::string_view name, const std::vector<std::string>& candidates,
+                            std::string_view plural) {
+  constexpr size_t kMostShown = 8;
+  if (candidates.empty()) return fmt::format("; there are no {}.", plural);
+  std::string hint = DidYouMean(name, candidates);
+  if (!hint.empty()) return hint;
+  const size_t shown = std::min(candidates.size(), kMostShown);
+  return fmt::format("; the {} are {}{}.", plural,
+                     fmt::join(candidates.begin(), candidates.begin() + shown, ", "),
+                     shown < candidates.size() ? fmt::format(" and {} more", candidates.size() - shown) : "");
 }
 
 }  // namespace meshwork

@@ -11,8 +11,13 @@ namespace meshwork {
 int EditDistance(std::string_view a, std::string_view b);
 
 // `; did you mean "model"?` for the candidate nearest to `name`, or "" when none is within a third
-// of its length (at least 1, at most 3 edits) or `name` has more than 64 characters. Ties go to the
-// first candidate.
+// of its length (at least 1, at most 3 edits, and never all letters) or `name` has more than 64 characters.
+// Small letters and capitals are the same here. Ties go to the first candidate.
 std::string DidYouMean(std::string_view name, const std::vector<std::string>& candidates);
+
+// How an error about an unknown name ends: DidYouMean, else `; the axes are batch, model.` with the first
+// eight of `candidates`, else `; there are no axes.`
+std::string DidYouMeanOneOf(std::string_view name, const std::vector<std::string>& candidates,
+                            std::string_view plural);
 
 }  // namespace meshwork

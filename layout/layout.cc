@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/status.h"
+#include "base/suggest.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 
@@ -68,9 +69,12 @@ std::string ShapeToString(const Shape& shape) { return fmt::format("[{}]", fmt::
 std::string_view ReduceOpName(ReduceOp op) { return kReduceOpNames[static_cast<int>(op)]; }
 
 absl::StatusOr<ReduceOp> ReduceOpFromName(std::string_view name) {
-  for (ReduceOp op : kAllReduceOps)
+  std::vector<std::string> names;
+  for (ReduceOp op : kAllReduceOps) {
     if (ReduceOpName(op) == name) return op;
-  return InvalidArgument("unknown reduction \"{}\"; one of {}.", name, fmt::join(kReduceOpNames, ", "));
+    names.emplace_back(ReduceOpName(op));
+  }
+  return InvalidArgument("unknown reduction \"{}\"{}", name, DidYouMeanOneOf(name, names, "reductions"));
 }
 
 Layout::Layout(Mesh mesh, std::vector<AxisList> dims, PartialSet partials)
@@ -160,12 +164,13 @@ Shape Layout::FactorShape(const Shape& global) const {
 
 absl::Status Layout::Fits(const Shape& global) const {
   if (static_cast<int>(global.size()) != rank())
-    return InvalidArgument("layout {} has {} dims, the shape {} has {}; give one entry per dim.", ToString(),
-                           rank(), ShapeToString(global), global.size());
+    return InvalidArgument("layout {} has {}, the shape {} has {}; give one entry per dim.", ToString(),
+                           Count(rank(), "dim"), ShapeToString(global), global.size());
   for (int d = 0; d < rank(); ++d) {
     if (IsStrided(d) && NumElements(factors_[d]) != global[d])
-      return InvalidArgument("layout {}: the factors of dim {} make {} elements, the shape {} has {} there.",
-                             ToString(), d, NumElements(factors_[d]), ShapeToString(global), global[d]);
+      return InvalidArgument("layout {}: the factors of dim {} make {}, the shape {} has {} there.",
+                             ToString(), d, Count(NumElements(factors_[d]), "element"), ShapeToString(global),
+                             global[d]);
   }
   return absl::OkStatus();
 }

@@ -53,7 +53,8 @@ class LayoutReader {
       } while (Take(','));
     }
     if (!Take('}')) return Expected("}");
-    if (Peek() != '\0') return Expected("the end");
+    Peek();
+    if (at_ < text_.size()) return Expected("the end");
     return Resolve(mesh_, spelled, std::string(text_));
   }
 

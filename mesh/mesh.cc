@@ -64,7 +64,7 @@ absl::StatusOr<int64_t> CountDevices(const std::vector<Axis>& axes) {
       }
     }
     if (axis.size > kMaxDevices / num_devices) {
-      return InvalidArgument("Mesh: {} has more than 2^40 devices.", Render(axes));
+      return InvalidArgument("Mesh: {} has more devices than 2^40, the most there can be.", Render(axes));
     }
     num_devices *= axis.size;
   }
@@ -160,7 +160,8 @@ absl::StatusOr<Mesh> Mesh::Parse(std::string_view text) {
     cuts.push_back(std::move(cut));
     if (comma == std::string_view::npos) break;
     rest = Trim(rest.substr(comma + 1));
-    if (rest.empty()) return InvalidArgument("Mesh: \"{}\" ends with a comma.", text);
+    if (rest.empty())
+      return InvalidArgument("Mesh: \"{}\" ends with a comma; write for example batch=4,model=2.", text);
   }
   return Create(std::move(axes), std::move(cuts));
 }
@@ -194,8 +195,10 @@ absl::StatusOr<Mesh::SubAxis> Mesh::ReadName(std::string_view name) const {
           ToString(), name, base);
     if (sub.before < 1 || sub.size < 2 || axis.size % sub.before != 0 ||
         axis.size / sub.before % sub.size != 0)
-      return InvalidArgument("mesh {}: \"{}\" is no sub-axis of {}={}; ({}) times {} must divide {}.",
-                             ToString(), name, base, axis.size, sub.before, sub.size, axis.size);
+      return InvalidArgument(
+          "mesh {}: \"{}\" is no sub-axis of {}={}; of {}:(a)b, a is at least 1, b at least 2, and a times b "
+          "divides {}.",
+          ToString(), name, base, axis.size, base, axis.size);
     return sub;
   }
   std::string hint = DidYouMean(base, names);

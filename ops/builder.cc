@@ -82,10 +82,11 @@ absl::Status CheckElement(double value, DType dtype) {
 
 absl::Status CheckDim(std::string_view attribute, int64_t d, const Type& type) {
   if (d >= 0 && d < type.rank()) return absl::OkStatus();
-  if (type.rank() == 0)
-    return InvalidArgument("{} names dim {} of {}, which has no dims.", attribute, d, type.ToString());
-  return InvalidArgument("{} names dim {} of {}; its dims count from 0 to {}.", attribute, d, type.ToString(),
-                         type.rank() - 1);
+  const std::string none = attribute == "dim" ? fmt::format("dim={} is none", d)
+                                              : fmt::format("{} names dim {}, which is none", attribute, d);
+  if (type.rank() == 0) return InvalidArgument("{} of {}, which has no dims.", none, type.ToString());
+  if (type.rank() == 1) return InvalidArgument("{} of {}, whose only dim is 0.", none, type.ToString());
+  return InvalidArgument("{} of {}; its dims count from 0 to {}.", none, type.ToString(), type.rank() - 1);
 }
 
 }  // namespace meshwork

@@ -35,13 +35,15 @@ std::vector<Value> Gradients(const Value& loss, std::span<const Value> wrt, Call
     return result;
   };
   if (loss.rank() != 0 || !IsFloat(loss.dtype()))
-    return fail(fmt::format("the loss is {}; it must be a scalar f32[] or f64[].", loss.type().ToString()));
+    return fail(
+        fmt::format("the loss is {}; it must be a scalar f32[], f64[] or bf16[].", loss.type().ToString()));
   for (const Value& value : wrt) {
     if (!value.valid()) return result;
-    if (value.graph() != &graph) return fail("a value to differentiate by belongs to another graph.");
+    if (value.graph() != &graph)
+      return fail("a value to differentiate by belongs to another graph; name values of this one.");
     if (!IsFloat(value.dtype()))
-      return fail(
-          fmt::format("a value of {} has no gradient; only f32 and f64 have.", value.type().ToString()));
+      return fail(fmt::format("a value of {} has no gradient; only f32, f64 and bf16 have.",
+                              value.type().ToString()));
   }
   const std::vector<bool> depends = DependsOn(graph, wrt);
   std::vector<Value> grads(graph.values().size());

@@ -35,10 +35,9 @@ absl::StatusOr<Attrs> Graph::CompleteAttrs(const OpRow& row, const Attrs& given)
   std::vector<std::string> known;
   for (const AttrSpec& spec : row.attrs) known.emplace_back(spec.name);
   for (const auto& [name, value] : given.entries()) {
-    if (std::find(known.begin(), known.end(), name) == known.end()) {
-      std::string hint = DidYouMean(name, known);
-      return InvalidArgument("there is no attribute \"{}\"{}", name, hint.empty() ? "." : hint);
-    }
+    if (std::find(known.begin(), known.end(), name) == known.end())
+      return InvalidArgument("there is no attribute \"{}\"{}", name,
+                             DidYouMeanOneOf(name, known, "attributes"));
   }
   Attrs complete;
   for (const AttrSpec& spec : row.attrs) {
@@ -53,12 +52,13 @@ absl::StatusOr<Attrs> Graph::CompleteAttrs(const OpRow& row, const Attrs& given)
       converted = static_cast<double>(std::get<int64_t>(converted));
     }
     if (converted.index() != static_cast<size_t>(spec.kind)) {
-      return InvalidArgument("attribute \"{}\" must be {}.", spec.name,
-                             kKindNames[static_cast<int>(spec.kind)]);
+      return InvalidArgument("attribute \"{}\" is {}; it must be {}.", spec.name,
+                             kKindNames[converted.index()], kKindNames[static_cast<int>(spec.kind)]);
     }
     if (spec.is_result_shape && spec.kind == AttrKind::kInts) {
       for (int64_t size : std::get<std::vector<int64_t>>(converted))
-        if (size < 0) return InvalidArgument("attribute \"{}\" has the negative size {}.", spec.name, size);
+        if (size < 0)
+          return InvalidArgument("attribute \"{}\" has the size {}; sizes are at least 0.", spec.name, size);
     }
     complete.Set(spec.name, std::move(converted));
   }
@@ -105,8 +105,8 @@ absl::StatusOr<Value> Graph::TryArgument(std::string_view kind, std::string_view
 absl::StatusOr<LayoutPin> Graph::ResolvePin(const LayoutSpec& spec, const Type& type) {
   ASSIGN_OR_RETURN(LayoutPin pin, LayoutPin::Create(mesh_, spec));
   if (pin.layout.rank() != type.rank())
-    return InvalidArgument("layout {} has {} dims, {} has {}; give one entry per dim.", pin.ToString(),
-                           pin.layout.rank(), type.ToString(), type.rank());
+    return InvalidArgument("layout {} has {}, {} has {}; give one entry per dim.", pin.ToString(),
+                           Count(pin.layout.rank(), "dim"), type.ToString(), type.rank());
   RETURN_IF_ERROR(pin.layout.Fits(type.shape));
   if (pin.Has(DimMode::kMatch))
     return InvalidArgument(
@@ -119,7 +119,8 @@ absl::StatusOr<LayoutPin> Graph::ResolvePin(const LayoutSpec& spec, const Type& 
 void Graph::Pin(const Value& value, const LayoutSpec& spec, CallSite loc) {
   if (!value.valid()) return;
   const std::string where = fmt::format("WithLayout ({})", SourceLocation(loc).ToString());
-  if (value.graph() != this) return RecordError(where + ": the value is of another graph.");
+  if (value.graph() != this)
+    return RecordError(where + ": the value belongs to another graph; name values of this one.");
   absl::StatusOr<LayoutPin> pin = ResolvePin(spec, value.type());
   if (!pin.ok()) return RecordError(std::string(MessageOf(Annotate(pin.status(), where + ": "))));
   ValueInfo& info = values_[value.id()];
@@ -168,18 +169,22 @@ Variable Graph::Var(std::string_view name, Initializer initializer, const Layout
 void Graph::Update(const Variable& variable, const Value& value, CallSite loc) {
   const SourceLocation location(loc);
   if (!variable.valid() || !value.valid()) {
-    return RecordMissing(fmt::format("Update ({})", location.ToString()));
+    const bool is_known = variable.valid() && variable.graph() == this;
+    return RecordMissing(fmt::format(
+        "Update{} ({})", is_known ? fmt::format(" of \"{}\"", this->value(variable.id()).name) : "",
+        location.ToString()));
   }
   if (variable.graph() != this || value.graph() != this) {
-    return RecordError(fmt::format("Update ({}): the {} belongs to another graph.", location.ToString(),
-                                   variable.graph() != this ? "variable" : "new value"));
+    return RecordError(fmt::format("Update ({}): the {} belongs to another graph; name values of this one.",
+                                   location.ToString(), variable.graph() != this ? "variable" : "new value"));
   }
   const std::string& name = this->value(variable.id()).name;
   int argument = -1;
   for (size_t i = 0; i < arguments_.size(); ++i)
     if (arguments_[i].value == variable.id() && arguments_[i].is_variable) argument = static_cast<int>(i);
   if (argument < 0) {
-    return RecordError(fmt::format("Update ({}): \"{}\" is not a variable.", location.ToString(), name));
+    return RecordError(fmt::format("Update ({}): \"{}\" is not a variable; only variables keep values.",
+                                   location.ToString(), name));
   }
   if (variable.type() != value.type()) {
     return RecordError(
@@ -202,7 +207,8 @@ void Graph::Output(std::string_view name, const Value& value, CallSite loc) {
   if (!IsArgumentName(name)) {
     return RecordError(where + ": a name is a letter followed by letters, digits and any of _ . / -");
   }
-  if (value.graph() != this) return RecordError(where + ": the value belongs to another graph.");
+  if (value.graph() != this)
+    return RecordError(where + ": the value belongs to another graph; name values of this one.");
   for (const OutputInfo& output : outputs_) {
     if (output.name == name) {
       return RecordError(where + ": the name is already taken; output names must be unique.");
@@ -239,7 +245,8 @@ std::vector<Value> Graph::Add(std::string_view op, std::span<const Value> operan
     if (!operand.valid()) return invalid;  // its mistake is recorded already
     if (operand.graph() != this) {
       const std::string mistake =
-          fmt::format("{}: operand {} belongs to another graph.", Describe(op, location), ids.size());
+          fmt::format("{}: operand {} belongs to another graph; an op reads values of one.",
+                      Describe(op, location), ids.size());
       RecordError(mistake);
       operand.graph()->RecordError(mistake);
       return invalid;
@@ -331,8 +338,8 @@ absl::Status CheckOperandCount(const OpRow& row, size_t given) {
   if (row.num_operands < 0)
     return given > 0 ? absl::OkStatus() : InvalidArgument("takes at least one operand, got none.");
   if (given >= least && given <= most) return absl::OkStatus();
-  return InvalidArgument("takes {}{} operand{}, got {}.", least,
-                         most > least ? fmt::format(" to {}", most) : "", most == 1 ? "" : "s", given);
+  return InvalidArgument("takes {}{}, got {}.", most > least ? "at most " : "", Count(most, "operand"),
+                         given);
 }
 
 std::vector<Type> TypesOf(const Graph& graph, std::span<const ValueId> values) {

@@ -74,7 +74,10 @@ absl::Status CheckNests(const Layout& from, const Layout& to, const Shape& globa
 // A permute moves whole blocks: every block of the result must be one of the operand.
 absl::Status CheckPermute(const ValueInfo& from, const ValueInfo& to) {
   if (from.type != to.type || from.global != to.global || from.layout->partials() != to.layout->partials())
-    return InvalidArgument("operand and result must have the same types.");
+    return InvalidArgument(
+        "the operand is {} of {} {}, the result {} of {} {}; a permute keeps types and what is owed.",
+        from.type.ToString(), from.global.ToString(), from.layout->ToString(), to.type.ToString(),
+        to.global.ToString(), to.layout->ToString());
   if (from.layout->is_strided() || to.layout->is_strided())
     return InvalidArgument("{} -> {}: this op works on plain dims, so reshape to the factors first.",
                            from.layout->ToString(), to.layout->ToString());

@@ -41,7 +41,7 @@ class Parser {
     bool returned = false;
     while (!TryTake('}')) {
       if (Peek() == '%') {
-        if (returned) return Fail("nothing follows return but }");
+        if (returned) return Fail("expected }: nothing follows the return");
         RETURN_IF_ERROR(ParseNode());
         continue;
       }
@@ -54,7 +54,8 @@ class Parser {
         returned = true;
       } else {
         at_ = start;
-        return Fail("expected %, update, return or }");
+        if (returned) return Fail("expected }: nothing follows the return");
+        return Fail("expected %, update, return or }", {"update", "return"});
       }
     }
     SkipSpace();
@@ -110,7 +111,8 @@ class Parser {
     return false;
   }
   absl::Status Keyword(std::string_view word) {
-    return TryWord(word) ? absl::OkStatus() : Fail(fmt::format("expected \"{}\"", word));
+    if (TryWord(word)) return absl::OkStatus();
+    return Fail(fmt::format("expected \"{}\"", word), {std::string(word)});
   }
 
   // Counts on from where it was asked last: places nearly always come in order.
@@ -122,9 +124,17 @@ class Parser {
     return line_;
   }
   absl::Status FailAt(size_t at, std::string_view message) { return ErrorAt(text_, file_, at, message); }
-  absl::Status Fail(std::string_view message) {
+  // "expected …, found …", with the nearest of the words that may stand here.
+  absl::Status Fail(std::string_view message, const std::vector<std::string>& words = {}) {
+    constexpr size_t kMostShown = 32;
     SkipSpace();
-    return FailAt(at_, fmt::format("{}, found {}.", message, CharacterAt(text_, at_)));
+    const size_t start = at_;
+    const std::string word(ReadWord());
+    at_ = start;
+    if (word.size() < 2 || word.size() > kMostShown)
+      return FailAt(start, fmt::format("{}, found {}.", message, CharacterAt(text_, start)));
+    const std::string hint = DidYouMean(word, words);
+    return FailAt(start, fmt::format("{}, found \"{}\"{}", message, word, hint.empty() ? "." : hint));
   }
 
   // ---- Pieces.
@@ -207,8 +217,8 @@ class Parser {
       ASSIGN_OR_RETURN(annotation.pin, ParseLayout());
       const Layout& layout = annotation.pin->layout;
       if (layout.rank() != annotation.type.rank()) {
-        return FailAt(start, fmt::format("layout {} has {} dims, {} has {}; give one entry per dim.",
-                                         annotation.pin->ToString(), layout.rank(),
+        return FailAt(start, fmt::format("layout {} has {}, {} has {}; give one entry per dim.",
+                                         annotation.pin->ToString(), Count(layout.rank(), "dim"),
                                          annotation.type.ToString(), annotation.type.rank()));
       }
       if (annotation.pin->Has(DimMode::kMatch))
@@ -241,8 +251,9 @@ class Parser {
     const auto found = ids_.find(name);
     if (found != ids_.end()) return found->second;
     std::vector<std::string> known;
-    for (const auto& [key, id] : ids_) known.push_back(key);
-    std::string hint = DidYouMean(name, known);
+    for (const auto& [key, id] : ids_) known.push_back("%" + key);
+    // A name of one character has none in common with another.
+    const std::string hint = name.size() > 1 ? DidYouMean("%" + name, known) : "";
     return FailAt(start, fmt::format("%{} is not defined above{}", name, hint.empty() ? "." : hint));
   }
   absl::Status Define(size_t at, const std::string& name, ValueId id) {
@@ -288,7 +299,7 @@ class Parser {
       case AttrKind::kBool:
         if (TryWord("true")) return AttrValue(true);
         if (TryWord("false")) return AttrValue(false);
-        return Fail("expected true or false");
+        return Fail("expected true or false", {"true", "false"});
       case AttrKind::kInt: {
         ASSIGN_OR_RETURN(int64_t value, Int());
         return AttrValue(value);
@@ -345,7 +356,8 @@ class Parser {
       const absl::StatusOr<AxisList> found = graph_.mesh().FindAxes(name);
       if (!found.ok()) return FailAt(start, MessageOf(found.status()));
       for (int axis : *found) {
-        if (seen.Contains(axis)) return FailAt(start, fmt::format("axis \"{}\" appears twice.", name));
+        if (seen.Contains(axis))
+          return FailAt(start, fmt::format("axis \"{}\" appears twice; a list names each axis once.", name));
         seen.Add(axis);
         axes.push_back(axis);
       }
@@ -371,7 +383,7 @@ class Parser {
       // An attribute starts with a word that is followed by '='.
       const size_t start = at_;
       if (!absl::ascii_isalpha(static_cast<unsigned char>(next))) return attrs;
-      ASSIGN_OR_RETURN(std::string name, Word("an attribute"));
+      const std::string name(ReadWord());
       if (Peek() != '=') {
         at_ = start;
         return attrs;
@@ -382,9 +394,8 @@ class Parser {
       if (spec == row.attrs.end()) {
         std::vector<std::string> known;
         for (const AttrSpec& s : row.attrs) known.emplace_back(s.name);
-        std::string hint = DidYouMean(name, known);
-        return FailAt(start,
-                      fmt::format("{} has no attribute \"{}\"{}", row.name, name, hint.empty() ? "." : hint));
+        return FailAt(start, fmt::format("{} has no attribute \"{}\"{}", row.name, name,
+                                         DidYouMeanOneOf(name, known, "attributes")));
       }
       if (attrs.Find(name) != nullptr)
         return FailAt(start, fmt::format("attribute \"{}\" is given twice.", name));
@@ -448,8 +459,8 @@ class Parser {
     is_local_ |= local_op;
     const size_t expected = row.num_results < 0 ? operands.size() : static_cast<size_t>(row.num_results);
     if (expected != num_results || (!annotations.empty() && annotations.size() != expected))
-      return InvalidArgument("{} has {} result{}; {} names and {} types are given.", row.name, expected,
-                             expected == 1 ? "" : "s", num_results, annotations.size());
+      return InvalidArgument("{} has {}; {} and {} are given.", row.name, Count(expected, "result"),
+                             Count(num_results, "name"), Count(annotations.size(), "type"));
     const bool has_blocks = std::any_of(annotations.begin(), annotations.end(),
                                         [](const Annotation& a) { return a.global.has_value(); });
     const bool reads_blocks = std::any_of(operands.begin(), operands.end(), [&](ValueId id) {
@@ -496,8 +507,9 @@ class Parser {
     // In a text the arguments are the first values.
     const int argument = variable;
     if (argument >= static_cast<int>(graph_.arguments().size()) || !graph_.arguments()[argument].is_variable)
-      return FailAt(start, fmt::format("{} is not a variable.", name));
-    if (!updated_.insert(argument).second) return FailAt(start, fmt::format("{} is updated twice.", name));
+      return FailAt(start, fmt::format("{} is not a variable; only variables keep values.", name));
+    if (!updated_.insert(argument).second)
+      return FailAt(start, fmt::format("{} is updated twice; a step writes a variable once.", name));
     const ValueInfo& new_info = graph_.value(value);
     auto types = [](const ValueInfo& info) {
       return info.type == info.global ? info.type.ToString()

@@ -22,9 +22,9 @@ absl::StatusOr<std::vector<Type>> InferBroadcastTo(const OpView& view) {
   const Ints& dims = view.attrs.Get<Ints>("dims");
   const Type result{x.dtype, shape};
   if (static_cast<int>(dims.size()) != x.rank())
-    return InvalidArgument(
-        "dims=[{}] has {} entries for the operand {}; give one result dim per operand dim.",
-        fmt::join(dims, ","), dims.size(), x.ToString());
+    return InvalidArgument("dims=[{}] names {} for the operand {}; give one result dim per operand dim.",
+                           fmt::join(dims, ","), Count(static_cast<int64_t>(dims.size()), "dim"),
+                           x.ToString());
   for (size_t i = 0; i < dims.size(); ++i) {
     RETURN_IF_ERROR(CheckDim("dims", dims[i], result));
     if (i > 0 && dims[i] <= dims[i - 1])
@@ -75,8 +75,8 @@ absl::StatusOr<std::vector<Type>> InferReshape(const OpView& view) {
   const Type result{x.dtype, ToShape(view.attrs.Get<Ints>("shape"))};
   RETURN_IF_ERROR(CheckSize(result));
   if (result.num_elements() != x.num_elements())
-    return InvalidArgument("{} has {} elements, {} has {}; they must be equal.", x.ToString(),
-                           x.num_elements(), result.ToString(), result.num_elements());
+    return InvalidArgument("{} has {}, {} has {}; they must be equal.", x.ToString(),
+                           Count(x.num_elements(), "element"), result.ToString(), result.num_elements());
   return std::vector<Type>{result};
 }
 
@@ -161,8 +161,8 @@ absl::StatusOr<std::vector<Type>> InferExpandDims(const OpView& view) {
   RETURN_IF_ERROR(CheckIncreasing(dims));
   for (int64_t d : dims) {
     if (d < 0 || d >= rank)
-      return InvalidArgument("dims=[{}] names dim {}; the result has {} dims, which count from 0.",
-                             fmt::join(dims, ","), d, rank);
+      return InvalidArgument("dims=[{}] names dim {}; the result has {}, which count from 0.",
+                             fmt::join(dims, ","), d, Count(rank, "dim"));
     result.shape.insert(result.shape.begin() + d, 1);
   }
   return std::vector<Type>{result};
@@ -235,8 +235,8 @@ absl::StatusOr<std::vector<Type>> InferRelayout(const OpView& view) {
   const LayoutPin& pin = view.attrs.Get<LayoutPin>("layout");
   const Layout& layout = pin.layout;
   if (layout.rank() != view.operands[0].rank())
-    return InvalidArgument("layout {} has {} dims, the operand {} has {}.", pin.ToString(), layout.rank(),
-                           view.operands[0].ToString(), view.operands[0].rank());
+    return InvalidArgument("layout {} has {}, the operand {} has {}; give one entry per dim.", pin.ToString(),
+                           Count(layout.rank(), "dim"), view.operands[0].ToString(), view.operands[0].rank());
   if (layout.is_partial())
     return InvalidArgument("layout {} is partial; only whole values can be asked for.", layout.ToString());
   RETURN_IF_ERROR(layout.Fits(view.operands[0].shape));

@@ -518,11 +518,16 @@ Value Stack(const std::vector<Value>& xs, int64_t dim, CallSite loc) {
 
 std::vector<Value> Split(const Operand& x, int64_t parts, int64_t dim) {
   const Builder builder(x, "split");
+  constexpr int64_t kMostParts = int64_t{1} << 20;
   const auto invalid = [&] {
-    return std::vector<Value>(static_cast<size_t>(std::clamp<int64_t>(parts, 0, 1024)));
+    return std::vector<Value>(static_cast<size_t>(std::clamp<int64_t>(parts, 0, kMostParts)));
   };
   if (!builder.valid() || !builder.Check(CheckDim("dim", dim, builder.x().type()))) return invalid();
   const int64_t size = builder.x().shape()[dim];
+  if (parts > kMostParts) {
+    builder.Check(InvalidArgument("parts={} is beyond 2^20, the most there can be.", parts));
+    return invalid();
+  }
   if (parts < 1 || size % parts != 0) {
     builder.Check(InvalidArgument("dim {} of {} has size {}, which is no multiple of parts={}.", dim,
                                   builder.x().type().ToString(), size, parts));

@@ -19,9 +19,7 @@ absl::StatusOr<DType> DTypeFromName(std::string_view name) {
     if (DTypeName(dtype) == name) return dtype;
     names.emplace_back(DTypeName(dtype));
   }
-  std::string hint = DidYouMean(name, names);
-  return InvalidArgument("unknown dtype \"{}\"; one of f32, f64, bf16, i32, i64, bool{}", name,
-                         hint.empty() ? "." : hint);
+  return InvalidArgument("unknown dtype \"{}\"{}", name, DidYouMeanOneOf(name, names, "dtypes"));
 }
 
 int64_t DTypeSize(DType dtype) {
@@ -37,11 +35,11 @@ absl::Status CheckSize(const Type& type) {
   if (type.rank() > kMaxRank)
     return InvalidArgument("{} has {} dims; at most {} are allowed.", type.ToString(), type.rank(), kMaxRank);
   for (int64_t size : type.shape) {
-    if (size < 0) return InvalidArgument("{} has a negative size.", type.ToString());
+    if (size < 0) return InvalidArgument("{} has a negative size; sizes are at least 0.", type.ToString());
     // An empty dim bounds the number of elements, not the sizes that the layouts work with.
     const int64_t factor = std::max<int64_t>(size, 1);
     if (elements > kMaxElements / factor)
-      return InvalidArgument("{} has more than 2^40 elements.", type.ToString());
+      return InvalidArgument("{} has more elements than 2^40, the most there can be.", type.ToString());
     elements *= factor;
   }
   return absl::OkStatus();

@@ -140,8 +140,8 @@ absl::Status PlanPermute(const Exchange& x, std::vector<Transfer>& transfers) {
   const int64_t to_terms = x.mesh().GroupSize(PartialAxes(*x.to.layout));
   if (from_terms != to_terms) {
     return InvalidArgument(
-        "{}: the operand {} is a reduction of {} terms and the result {} of {}; a permute only moves.",
-        x.where(), x.from.layout->ToString(), from_terms, x.to.layout->ToString(), to_terms);
+        "{}: the operand {} is a reduction of {} and the result {} of {}; a permute only moves.", x.where(),
+        x.from.layout->ToString(), Count(from_terms, "term"), x.to.layout->ToString(), to_terms);
   }
   for (int64_t i = 0; i < x.to_buffers.instances.count(); ++i) {
     const int64_t device = x.to_buffers.instances.Representative(i);

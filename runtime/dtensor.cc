@@ -51,13 +51,11 @@ DTensor::DTensor(Type global, Layout layout, bool share)
 
 absl::Status Pack(const Tensor& host, DTensor& to, bool poison_padding) {
   MESHWORK_CHECK(to.valid());
+  if (!host.valid())
+    return InvalidArgument("Pack: the tensor has no elements yet; a default-constructed Tensor is empty.");
   if (host.type() != to.type()) {
     return InvalidArgument("Pack: a {} cannot fill a {} {}; dtype and shape must agree.",
                            host.type().ToString(), to.type().ToString(), to.layout().ToString());
-  }
-  if (!host.valid()) {
-    return InvalidArgument("Pack: the {} has no elements yet; a default-constructed Tensor is empty.",
-                           host.type().ToString());
   }
   for (int64_t i = 0; i < to.instances().count(); ++i) {
     const BoxCopy box(to.block(i), BoxBuffer::Whole(to.layout().FactorShape(to.type().shape)),

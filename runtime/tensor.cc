@@ -37,9 +37,11 @@ Tensor Tensor::Rows(int64_t begin, int64_t end) const {
 }
 
 absl::StatusOr<double> Tensor::Scalar() const {
+  if (!valid())
+    return InvalidArgument("Tensor: it has no elements yet; a default-constructed Tensor is empty.");
   if (num_elements() != 1) {
-    return InvalidArgument("Tensor: a {} has {} elements; Scalar() reads tensors of one.", type_.ToString(),
-                           num_elements());
+    return InvalidArgument("Tensor: a {} has {}; Scalar() reads tensors of one.", type_.ToString(),
+                           Count(num_elements(), "element"));
   }
   return Dispatch(dtype(), [&](auto zero) {
     return static_cast<double>(

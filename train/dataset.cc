@@ -30,9 +30,8 @@ absl::StatusOr<Tensor> Get(const Columns& columns, std::string_view name, std::s
   if (const Tensor* tensor = Find(columns, name)) return *tensor;
   std::vector<std::string> names;
   for (const auto& [column, tensor] : columns) names.push_back(column);
-  const std::string hint = DidYouMean(name, names);
-  return absl::NotFoundError(fmt::format("{}: no column \"{}\" among [{}]{}", where, name,
-                                         fmt::join(names, ", "), hint.empty() ? "." : hint));
+  return absl::NotFoundError(
+      fmt::format("{}: there is no column \"{}\"{}", where, name, DidYouMeanOneOf(name, names, "columns")));
 }
 
 }  // namespace
@@ -308,10 +307,9 @@ absl::StatusOr<Dataset> ReadMnistPart(const std::string& dir, std::string_view p
   }
   if (labels.data.shape[0] != shape[0]) {
     return InvalidArgument(
-        "LoadMnist: {} holds {} images but {} holds {} labels; every image has one label. Do both files come "
-        "from "
-        "the same data set?",
-        images.path, shape[0], labels.path, labels.data.shape[0]);
+        "LoadMnist: {} holds {} but {} holds {}; every image has one label. Do both files come from the same "
+        "data set?",
+        images.path, Count(shape[0], "image"), labels.path, Count(labels.data.shape[0], "label"));
   }
   Tensor label(Type{I32, {shape[0]}});
   for (size_t i = 0; i < labels.data.bytes.size(); ++i) {
@@ -328,7 +326,7 @@ absl::StatusOr<Dataset> ReadMnistPart(const std::string& dir, std::string_view p
 }  // namespace
 
 absl::StatusOr<MnistData> LoadMnist(const std::string& dir, DType dtype) {
-  if (!IsFloat(dtype)) {
+  if (dtype != F32 && dtype != F64) {
     return InvalidArgument("LoadMnist: images are asked for as {}; they are read as f32 or f64.",
                            DTypeName(dtype));
   }

@@ -21,9 +21,12 @@ constexpr size_t kMaxTransfer = size_t{1} << 30;
 
 std::string ErrorText(int error) { return std::generic_category().message(error); }
 
+// A path that is empty would not be seen.
+std::string Shown(const std::string& path) { return path.empty() ? "\"\"" : path; }
+
 absl::Status CannotRead(const std::string& path, int error) {
   return absl::Status(absl::ErrnoToStatusCode(error),
-                      fmt::format("{}: cannot be read: {}; check the path.", path, ErrorText(error)));
+                      fmt::format("{}: cannot be read: {}; check the path.", Shown(path), ErrorText(error)));
 }
 
 absl::Status CannotWrite(const std::string& path, int error) {
@@ -31,7 +34,7 @@ absl::Status CannotWrite(const std::string& path, int error) {
       absl::ErrnoToStatusCode(error),
       fmt::format("{}: cannot be written: {}; its directory must exist, be writable and have room. Nothing "
                   "was changed.",
-                  path, ErrorText(error)));
+                  Shown(path), ErrorText(error)));
 }
 
 // Closes a file descriptor at the end of its scope.
@@ -109,9 +112,8 @@ namespace {
 absl::Status CheckReplaceable(const std::string& path) {
   struct stat info;
   if (stat(path.c_str(), &info) != 0 || S_ISREG(info.st_mode)) return absl::OkStatus();
-  if (S_ISDIR(info.st_mode)) return CannotWrite(path, EISDIR);
-  return InvalidArgument(
-      "{}: is a device or a pipe; files are written whole and renamed, so give the path of a file.", path);
+  return InvalidArgument("{}: is {}; files are written whole and renamed, so give the path of a file.", path,
+                         S_ISDIR(info.st_mode) ? "a directory" : "a device or a pipe");
 }
 
 }  // namespace
@@ -171,8 +173,8 @@ absl::Status InputFile::ReadAt(int64_t offset, std::span<std::byte> bytes) const
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return CannotRead(path_, errno);
     if (n == 0) {
-      return InvalidArgument("{}: ends at byte {}, {} bytes early; it was cut short while it was read.",
-                             path_, offset, bytes.size());
+      return InvalidArgument("{}: ends at byte {}, {} early; it was cut short while it was read.", path_,
+                             offset, Count(static_cast<int64_t>(bytes.size()), "byte"));
     }
     offset += n;
     bytes = bytes.subspan(static_cast<size_t>(n));

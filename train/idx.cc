@@ -82,8 +82,8 @@ class Unpacker {
     }
     if (rest_.empty()) return absl::OkStatus();
     return InvalidArgument(
-        "{}: {} bytes follow the end of the gzip data; a gzip file ends there. Fetch the file again.", path_,
-        rest_.size());
+        "{}: the gzip data ends {} before the file does; the file is damaged, fetch it again.", path_,
+        Count(static_cast<int64_t>(rest_.size()), "byte"));
   }
 
   const std::string& path_;
@@ -155,16 +155,16 @@ absl::StatusOr<IdxData> ReadIdx(const std::string& path) {
     ASSIGN_OR_RETURN(const size_t n, in.Read(std::span(data.bytes).subspan(filled)));
     filled += n;
     if (filled < data.bytes.size()) {
-      return InvalidArgument(
-          "{}: {} says {} elements but the file holds {}; it is incomplete, fetch it again.", path,
-          ShapeToString(data.shape), elements, filled);
+      return InvalidArgument("{}: {} says {} but the file holds {}; it is incomplete, fetch it again.", path,
+                             ShapeToString(data.shape), Count(static_cast<int64_t>(elements), "element"),
+                             filled);
     }
   }
   uint8_t extra;
   ASSIGN_OR_RETURN(const size_t more, in.Read(std::span(&extra, 1)));
   if (more > 0) {
-    return InvalidArgument("{}: {} says {} elements but the file holds more; fetch it again.", path,
-                           ShapeToString(data.shape), elements);
+    return InvalidArgument("{}: {} says {} but the file holds more; it is damaged, fetch it again.", path,
+                           ShapeToString(data.shape), Count(static_cast<int64_t>(elements), "element"));
   }
   return data;
 }

@@ -76,9 +76,8 @@ void Optimizer::Minimize(const Value& loss, CallSite loc) const {
     const std::vector<Value> next = rule_.formula({weights[i], gradients[i], state, step});
     if (next.size() != 1 + state.size())
       return fail(
-          fmt::format("its formula gives {} values; it must give the new weight and one value for "
-                      "each of its {} slots.",
-                      next.size(), state.size()));
+          fmt::format("its formula gives {}; it must give {}, the new weight and the new state of each slot.",
+                      Count(static_cast<int64_t>(next.size()), "value"), 1 + state.size()));
     graph.Update(Variable(&graph, weights[i].id()), next[0], loc);
     for (size_t s = 0; s < state.size(); ++s) graph.Update(Variable(&graph, state[s].id()), next[s + 1], loc);
   }

@@ -44,9 +44,10 @@ std::optional<DType> DTypeFromFormatName(std::string_view name) {
 absl::Status CheckHeaderBytes(const std::string& path, size_t num_tensors, size_t bytes) {
   if (bytes <= kMaxHeader) return absl::OkStatus();
   return InvalidArgument(
-      "{}: the names and shapes of {} tensors take more than the {} bytes of a header; give shorter names, "
-      "or several files.",
-      path, num_tensors, kMaxHeader);
+      "{}: the names and shapes of {} take more than the {} bytes of a header; give shorter names, or "
+      "several "
+      "files.",
+      path, Count(static_cast<int64_t>(num_tensors), "tensor"), kMaxHeader);
 }
 
 absl::Status CheckNames(const std::string& path, const std::vector<NamedTensor>& tensors) {
@@ -78,9 +79,9 @@ std::vector<size_t> DataOrder(const std::vector<NamedTensor>& tensors) {
   return order;
 }
 
-// The header's length and the header. nullopt: a name is not UTF-8.
-std::optional<std::string> EncodeHeader(const std::vector<NamedTensor>& tensors,
-                                        const std::vector<size_t>& data_order) {
+// The header's length and the header. Error: a name is not UTF-8.
+absl::StatusOr<std::string> EncodeHeader(const std::string& path, const std::vector<NamedTensor>& tensors,
+                                         const std::vector<size_t>& data_order) {
   std::vector<int64_t> begins(tensors.size());
   int64_t end = 0;
   for (size_t i : data_order) {
@@ -94,7 +95,8 @@ std::optional<std::string> EncodeHeader(const std::vector<NamedTensor>& tensors,
     try {
       key = Json(name).dump();
     } catch (const Json::exception&) {
-      return std::nullopt;
+      return InvalidArgument("{}: tensor {}: its name is not UTF-8; the format allows no other.", path,
+                             Json(name).dump(-1, ' ', /*ensure_ascii=*/true, Json::error_handler_t::replace));
     }
     entries.push_back(fmt::format(R"({}:{{"dtype":"{}","shape":{},"data_offsets":[{},{}]}})", key,
                                   FormatName(tensor.dtype()), ShapeToString(tensor.shape()), begins[i],
@@ -217,8 +219,9 @@ absl::StatusOr<Entry> ReadEntry(std::string_view where, const std::string& name,
     }
   }
   if (bytes != entry.end - entry.begin) {
-    return InvalidArgument("{}: {} has {} bytes but data_offsets [{},{}] span {}; they must be equal.", where,
-                           entry.type.ToString(), bytes, entry.begin, entry.end, entry.end - entry.begin);
+    return InvalidArgument("{}: {} has {} but data_offsets [{},{}] span {}; they must be equal.", where,
+                           entry.type.ToString(), Count(bytes, "byte"), entry.begin, entry.end,
+                           entry.end - entry.begin);
   }
   return entry;
 }
@@ -249,16 +252,16 @@ absl::Status CheckCover(const std::string& path, const std::vector<Entry>& entri
     covered = entry->end;
   }
   if (covered == data_bytes) return absl::OkStatus();
-  return InvalidArgument("{}: the tensors have {} bytes but the file holds {} after its header; {}", path,
-                         covered, data_bytes,
+  return InvalidArgument("{}: the tensors have {} but the file holds {} after its header; {}", path,
+                         Count(covered, "byte"), data_bytes,
                          covered > data_bytes ? "it is incomplete, fetch it again."
                                               : "they must be equal, the rest belongs to no tensor.");
 }
 
 absl::StatusOr<std::string> ReadHeaderText(const InputFile& file) {
   if (file.size() < kLengthBytes) {
-    return InvalidArgument("{}: has {} bytes; a safetensors file starts with 8 bytes of header length.",
-                           file.path(), file.size());
+    return InvalidArgument("{}: has {}; a safetensors file starts with 8 bytes of header length.",
+                           file.path(), Count(file.size(), "byte"));
   }
   uint64_t length;
   RETURN_IF_ERROR(file.ReadAt(0, std::as_writable_bytes(std::span(&length, 1))));
@@ -311,12 +314,9 @@ absl::Status CheckBools(const std::string& path, const std::string& name, const 
 absl::Status WriteSafetensors(const std::string& path, const std::vector<NamedTensor>& tensors) {
   RETURN_IF_ERROR(CheckNames(path, tensors));
   const std::vector<size_t> order = DataOrder(tensors);
-  const std::optional<std::string> header = EncodeHeader(tensors, order);
-  if (!header.has_value()) {
-    return InvalidArgument("{}: the name of a tensor is not UTF-8; the format allows no other.", path);
-  }
-  RETURN_IF_ERROR(CheckHeaderBytes(path, tensors.size(), header->size() - kLengthBytes));
-  std::vector<std::string_view> pieces = {*header};
+  ASSIGN_OR_RETURN(const std::string header, EncodeHeader(path, tensors, order));
+  RETURN_IF_ERROR(CheckHeaderBytes(path, tensors.size(), header.size() - kLengthBytes));
+  std::vector<std::string_view> pieces = {header};
   for (size_t i : order) {
     const Tensor& tensor = tensors[i].second;
     pieces.emplace_back(static_cast<const char*>(tensor.raw()), static_cast<size_t>(tensor.bytes()));

@@ -24,8 +24,9 @@ Graph InitializerGraph(const Graph& graph, int64_t seed) {
     const ValueInfo& info = graph.value(argument.value);
     // A mistake of the initializer's stands where the variable was declared.
     const LocationScope scope(init, info.location);
-    const Variable variable = init.Var(info.name, *argument.initializer, SpecOf(*info.layout));
-    init.Update(variable, argument.initializer->build(init, info.type, seed, StreamOf(info.name)));
+    const CallSite site{info.location.file.c_str(), info.location.line};
+    const Variable variable = init.Var(info.name, *argument.initializer, SpecOf(*info.layout), site);
+    init.Update(variable, argument.initializer->build(init, info.type, seed, StreamOf(info.name)), site);
   }
   return init;
 }
@@ -42,9 +43,8 @@ template <typename T>
 absl::Status NoSuch(std::string_view kind, std::string_view name, const std::map<std::string, T>& known) {
   std::vector<std::string> names;
   for (const auto& [key, value] : known) names.push_back(key);
-  std::string hint = DidYouMean(name, names);
-  return absl::NotFoundError(
-      fmt::format("Session: there is no {} \"{}\"{}", kind, name, hint.empty() ? "." : hint));
+  return absl::NotFoundError(fmt::format("Session: there is no {} \"{}\"{}", kind, name,
+                                         DidYouMeanOneOf(name, names, fmt::format("{}s", kind))));
 }
 
 }  // namespace
@@ -60,6 +60,19 @@ absl::StatusOr<double> StepResult::scalar(std::string_view name) const {
   absl::StatusOr<double> value = tensor.Scalar();
   return value.ok() ? value : Annotate(value.status(), fmt::format("output \"{}\": ", name));
 }
+
+namespace {
+
+// More than any machine has cores for.
+constexpr int kMostWorkers = 1024;
+
+absl::Status CheckWorkers(int workers) {
+  if (workers >= 0 && workers <= kMostWorkers) return absl::OkStatus();
+  return InvalidArgument("Session: workers={}; give a number from 1 to {}, or 0 for one per core.", workers,
+                         kMostWorkers);
+}
+
+}  // namespace
 
 struct Session::Impl {
   Impl(const Graph& g, SessionOptions o)
@@ -149,6 +162,7 @@ Session::~Session() = default;
 
 absl::StatusOr<Session> Session::Create(const Graph& graph, SessionOptions options) {
   RETURN_IF_ERROR(graph.status());
+  RETURN_IF_ERROR(CheckWorkers(options.workers));
   auto impl = std::make_unique<Impl>(graph, std::move(options));
   const int64_t full = impl->BatchSize();
   ASSIGN_OR_RETURN(Impl::Ready step, impl->Make(full, full, /*update=*/true));

@@ -30,7 +30,7 @@
 namespace meshwork {
 
 struct SessionOptions {
-  int workers = 0;   // threads; 0: one per core this process may use
+  int workers = 0;   // threads, at most 1024; 0: one per core this process may use
   int64_t seed = 0;  // of the initializers
   CompileOptions compile = {};
   ExecutorOptions executor = {};
@@ -54,7 +54,8 @@ class StepResult {
 class Session {
  public:
   // Compiles `graph`, plans its memory and runs the initializers. `graph` need not outlive the session.
-  // Errors: the mistakes recorded in the graph; more devices than one process runs.
+  // Errors: the mistakes recorded in the graph; more devices than one process runs, or more workers. Throws
+  // std::system_error where the system refuses a thread.
   static absl::StatusOr<Session> Create(const Graph& graph, SessionOptions options = {});
   Session(Session&&) noexcept;
   Session& operator=(Session&&) noexcept;

@@ -67,8 +67,11 @@ TEST(DidYouMeanTest, OffersTheNearestCandidateWithinAThirdOfTheLength) {
       {"modle", {"batch", "model"}, "; did you mean \"model\"?"},
       {"model", {"batch"}, ""},
       {"model", {}, ""},
-      {"x", {"y"}, "; did you mean \"y\"?"},                 // at least one edit is allowed
-      {"x", {"yz"}, ""},                                     // and for a short name not two
+      {"xy", {"y"}, "; did you mean \"y\"?"},      // at least one edit is allowed
+      {"xy", {"yz"}, ""},                          // and for a short name not two
+      {"x", {"y"}, ""},                            // nothing in common
+      {"Y", {"x", "y"}, "; did you mean \"y\"?"},  // capitals do not matter
+      {"ReLU", {"elu", "relu"}, "; did you mean \"relu\"?"},
       {"abcde", {"abxye"}, ""},                              // 5 letters: one edit
       {"abcdef", {"abxyef"}, "; did you mean \"abxyef\"?"},  // 6 letters: two
       {"abcdefghijklmno", {"abcdefghijkxyz0"}, ""},          // 15 letters: three, and not four
@@ -77,9 +80,17 @@ TEST(DidYouMeanTest, OffersTheNearestCandidateWithinAThirdOfTheLength) {
       {"reduce_sun",
        {"reduce_max", "reduce_sum"},
        "; did you mean \"reduce_sum\"?"},  // not the first within reach
-      {"", {"x"}, "; did you mean \"x\"?"},
+      {"", {"x"}, ""},
   };
   for (const Case& c : kCases) EXPECT_EQ(DidYouMean(c.name, c.candidates), c.hint) << c.name;
+}
+
+TEST(DidYouMeanTest, ListsTheCandidatesWhereNoneIsNear) {
+  EXPECT_EQ(DidYouMeanOneOf("modle", {"batch", "model"}, "axes"), "; did you mean \"model\"?");
+  EXPECT_EQ(DidYouMeanOneOf("expert", {"batch", "model"}, "axes"), "; the axes are batch, model.");
+  EXPECT_EQ(DidYouMeanOneOf("expert", {}, "axes"), "; there are no axes.");
+  EXPECT_EQ(DidYouMeanOneOf("x", {"a", "b", "c", "d", "e", "f", "g", "h", "i", "j"}, "axes"),
+            "; the axes are a, b, c, d, e, f, g, h and 2 more.");
 }
 
 }  // namespace

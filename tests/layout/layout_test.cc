@@ -15,9 +15,6 @@ namespace {
 using ::testing::ElementsAre;
 
 Layout Read(const Mesh& mesh, std::string_view text) { return Layout::Parse(mesh, text).value(); }
-std::string ErrorOf(const absl::StatusOr<Layout>& layout) {
-  return layout.ok() ? "no error: " + layout->ToString() : std::string(MessageOf(layout.status()));
-}
 std::vector<int64_t> List(const Shape& shape) { return {shape.begin(), shape.end()}; }
 
 // ---- Construction and text.
@@ -73,8 +70,6 @@ TEST(LayoutTest, NamesShapesAndReductions) {
   EXPECT_EQ(NumElements({}), 1);
   EXPECT_EQ(NumElements({3, 0, 5}), 0);
   for (ReduceOp op : kAllReduceOps) EXPECT_EQ(ReduceOpFromName(ReduceOpName(op)).value(), op);
-  EXPECT_EQ(MessageOf(ReduceOpFromName("mean").status()),
-            "unknown reduction \"mean\"; one of sum, max, min, prod, and, or.");
 }
 
 TEST(LayoutTest, ChangesOneThingAtATime) {
@@ -102,75 +97,6 @@ TEST(LayoutTest, DropsTrivialAxes) {
     for (int64_t device = 0; device < mesh.num_devices(); ++device)
       EXPECT_EQ(layout.BlockOf({7, 4}, device), whole.BlockOf({7, 4}, device)) << whole.ToString();
   }
-}
-
-// ---- Errors.
-
-TEST(LayoutTest, RejectsUnknownAxes) {
-  const Mesh mesh = Mesh::Parse("batch=2,model=4").value();
-  EXPECT_EQ(ErrorOf(Layout::Create(mesh, {"batch", "modle"})),
-            "Layout {batch,modle}: mesh [batch=2, model=4] has no axis \"modle\"; did you mean \"model\"?");
-  EXPECT_EQ(ErrorOf(Layout::Parse(mesh, "{batch, modle}")),
-            "Layout {batch, modle}: mesh [batch=2, model=4] has no axis \"modle\"; did you mean \"model\"?");
-  EXPECT_EQ(ErrorOf(Layout::Parse(mesh, "{_ | sum:expert}")),
-            "Layout {_ | sum:expert}: mesh [batch=2, model=4] has no axis \"expert\".");
-}
-
-TEST(LayoutTest, RejectsAnAxisUsedTwice) {
-  const Mesh mesh = Mesh::Parse("batch=2,model=4").value();
-  EXPECT_EQ(ErrorOf(Layout::Create(mesh, {"batch", "batch"})),
-            "Layout {batch,batch}: axis \"batch\" appears twice; an axis shards one dim, once.");
-  EXPECT_EQ(ErrorOf(Layout::Create(mesh, {{"model", "model"}})),
-            "Layout {(model,model)}: axis \"model\" appears twice; an axis shards one dim, once.");
-  EXPECT_EQ(ErrorOf(Layout::Parse(mesh, "{batch | sum:batch}")),
-            "Layout {batch | sum:batch}: axis \"batch\" appears twice; an axis shards one dim, once.");
-  EXPECT_EQ(ErrorOf(Layout::Parse(mesh, "{_ | sum:model, sum:model}")),
-            "Layout {_ | sum:model, sum:model}: axis \"model\" appears twice; an axis shards one dim, once.");
-}
-
-TEST(LayoutTest, RejectsReductionsOfTwoKinds) {
-  const Mesh mesh = Mesh::Parse("a=2,b=3").value();
-  EXPECT_EQ(
-      ErrorOf(Layout::Parse(mesh, "{_ | sum:a, max:b}")),
-      "Layout {_ | sum:a, max:b}: owes sum and max; a value owes reductions of one kind, because two do "
-      "not commute.");
-}
-
-TEST(LayoutTest, RejectsMalformedText) {
-  const Mesh mesh = Mesh::Parse("a=2,b=3").value();
-  struct Case {
-    const char *text, *expected;
-    int column;
-  };
-  const Case kCases[] = {
-      {"", "{", 1},
-      {"a,_", "{", 1},
-      {"{a,_", "}", 5},
-      {"{a b}", "}", 4},
-      {"{a,}", "an axis name", 4},
-      {"{,a}", "an axis name", 2},
-      {"{(a,b}", ")", 6},
-      {"{(a,_)}", "an axis name", 6},
-      {"{()}", "an axis name", 3},
-      {"{a}}", "the end", 4},
-      {"{a} b", "the end", 5},
-      {"{_ | sum}", ":", 9},
-      {"{_ | sum:}", "an axis name", 10},
-      {"{_ | sum:_}", "an axis name", 11},
-      {"{_ | sum:a | max:b}", "}", 12},
-      {"{a,%}", "an axis name", 4},
-  };
-  for (const Case& c : kCases) {
-    EXPECT_EQ(
-        ErrorOf(Layout::Parse(mesh, c.text)),
-        fmt::format("Layout {}: expected {} at column {}; a layout looks like {{batch, _}} or {{(a,b), _ | "
-                    "sum:c}}.",
-                    c.text, c.expected, c.column));
-  }
-  EXPECT_EQ(ErrorOf(Layout::Parse(mesh, "{_ | mean:a}")),
-            "Layout {_ | mean:a}: unknown reduction \"mean\"; one of sum, max, min, prod, and, or.");
-  EXPECT_EQ(ErrorOf(Layout::Parse(mesh, "{_ | }")),
-            "Layout {_ | }: unknown reduction \"\"; one of sum, max, min, prod, and, or.");
 }
 
 // ---- The nesting rule, in numbers.

@@ -13,10 +13,6 @@ namespace {
 using ::testing::ElementsAre;
 
 Layout Read(const Mesh& mesh, std::string_view text) { return Layout::Parse(mesh, text).value(); }
-template <typename T>
-std::string ErrorOf(const absl::StatusOr<T>& result) {
-  return result.ok() ? "no error: " + result->ToString() : std::string(MessageOf(result.status()));
-}
 // The elements of a tensor of one dim that a device holds.
 std::vector<int64_t> Elements(const Layout& layout, int64_t size, int64_t device) {
   std::vector<int64_t> elements;
@@ -110,53 +106,6 @@ TEST(StridedLayoutTest, FitsItsShapesOnly) {
             "layout {4@x*3,_}: the factors of dim 0 make 12 elements, the shape [13,5] has 13 there.");
 }
 
-TEST(StridedLayoutTest, RejectsFactorsThatAreNone) {
-  const Mesh mesh = Mesh::Parse("x=2,y=2").value();
-  EXPECT_EQ(ErrorOf(Layout::Parse(mesh, "{8@x}")),
-            "Layout {8@x}: a dim of one factor, {8@x}, is a plain one; write its axes only.");
-  EXPECT_EQ(ErrorOf(Layout::Parse(mesh, "{x,8}")),
-            "Layout {x,8}: a dim of one factor, {8}, is a plain one; write its axes only.");
-  EXPECT_EQ(ErrorOf(Layout::Create(mesh, {DimSpec::Factors({{0, {"x"}}, {4}})})),
-            "Layout {0@x*4}: a factor of 0 elements; sizes are at least 1.");
-  EXPECT_EQ(ErrorOf(Layout::Parse(mesh, "{1048576@x*1048577}")),
-            "Layout {1048576@x*1048577}: the factors {1048576@x*1048577} make more than 2^40 elements.");
-  EXPECT_EQ(ErrorOf(Layout::Parse(mesh, "{4@x*4@x}")),
-            "Layout {4@x*4@x}: axis \"x\" appears twice; an axis shards one dim, once.");
-  EXPECT_EQ(ErrorOf(Layout::Parse(mesh, "{4@expert*4}")),
-            "Layout {4@expert*4}: mesh [x=2, y=2] has no axis \"expert\".");
-}
-
-TEST(StridedLayoutTest, RejectsMalformedText) {
-  const Mesh mesh = Mesh::Parse("x=2,y=2").value();
-  struct Case {
-    const char *text, *expected;
-    int column;
-  };
-  const Case kCases[] = {
-      {"{0@x*4}", "a whole number of at least 1", 2},
-      {"{4@x*}", "a whole number of at least 1", 6},
-      {"{4@x*y}", "a whole number of at least 1", 6},
-      {"{4@x*-3}", "a whole number of at least 1", 6},
-      {"{9223372036854775808@x*4}", "a whole number of at least 1", 2},
-      {"{4@*3}", "an axis name", 4},
-      {"{4@_*3}", "an axis name", 5},
-      {"{4@(x*3)}", ")", 6},
-      {"{x*4}", "}", 3},
-      {"{4@x 3}", "}", 6},
-      {"{x:2}", "(", 4},
-      {"{x:(a)2}", "a whole number of at least 1", 5},
-      {"{x:(1}", ")", 6},
-      {"{x:(1)}", "a whole number of at least 1", 7},
-  };
-  for (const Case& c : kCases) {
-    EXPECT_EQ(
-        ErrorOf(Layout::Parse(mesh, c.text)),
-        fmt::format("Layout {}: expected {} at column {}; a layout looks like {{batch, _}} or {{(a,b), _ | "
-                    "sum:c}}.",
-                    c.text, c.expected, c.column));
-  }
-}
-
 // ---- Parts of axes.
 
 TEST(SubAxisLayoutTest, CutsTheMeshThatItIsOn) {
@@ -186,20 +135,6 @@ TEST(SubAxisLayoutTest, PartsInARowAreTheAxis) {
   const Layout swapped = Read(mesh, "{(model:(2)2,model:(1)2)}");
   EXPECT_THAT(Elements(swapped, 5, 1), ElementsAre(3, 4));
   EXPECT_THAT(Elements(swapped, 5, 2), ElementsAre(2));
-}
-
-TEST(SubAxisLayoutTest, RejectsPartsThatOverlapOrClash) {
-  const Mesh mesh = Mesh::Parse("m=12").value();
-  EXPECT_EQ(ErrorOf(Layout::Parse(mesh, "{m:(2)3,m:(1)6}")),
-            "Layout {m:(2)3,m:(1)6}: axis \"m:(1)6\" appears twice; an axis shards one dim, once.");
-  EXPECT_EQ(ErrorOf(Layout::Parse(mesh, "{m, _ | sum:m:(1)2}")),
-            "Layout {m, _ | sum:m:(1)2}: axis \"m:(1)2\" appears twice; an axis shards one dim, once.");
-  EXPECT_EQ(
-      ErrorOf(Layout::Parse(mesh, "{m:(1)2,m:(3)4}")),
-      "Layout {m:(1)2,m:(3)4}: mesh [m=2*6]: axis \"m\" would be cut after 2 and after 3; one must divide "
-      "the other.");
-  EXPECT_EQ(ErrorOf(Layout::Create(mesh, {"m:(5)2"})),
-            "Layout {m:(5)2}: mesh [m=12]: \"m:(5)2\" is no sub-axis of m=12; (5) times 2 must divide 12.");
 }
 
 // ---- Pins.
@@ -247,14 +182,6 @@ TEST(LayoutPinTest, EveryChoiceOfModesReadsBack) {
       EXPECT_EQ(LayoutPin::Parse(pin.layout.mesh(), pin.ToString()).value(), pin);
     }
   }
-}
-
-TEST(LayoutPinTest, IsNoLayout) {
-  const Mesh mesh = Mesh::Parse("batch=4").value();
-  EXPECT_EQ(ErrorOf(Layout::Parse(mesh, "{batch, ?}")),
-            "Layout {batch,?}: ? and MATCH leave a dim to the compiler; here every dim has to be said.");
-  EXPECT_EQ(ErrorOf(Layout::Create(mesh, {MATCH, "batch"})),
-            "Layout {MATCH,batch}: ? and MATCH leave a dim to the compiler; here every dim has to be said.");
 }
 
 TEST(LayoutPinTest, AnAxisMayBeCalledMatch) {

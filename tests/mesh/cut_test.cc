@@ -18,11 +18,6 @@ namespace {
 using ::testing::ElementsAre;
 
 Mesh Read(std::string_view text) { return Mesh::Parse(text).value(); }
-template <typename T>
-std::string ErrorOf(const absl::StatusOr<T>& result) {
-  return result.ok() ? "no error" : std::string(MessageOf(result.status()));
-}
-
 TEST(CutMeshTest, ReadsItsTextInEverySpelling) {
   EXPECT_EQ(Read("batch=4,model=2*4").ToString(), "[batch=4, model=2*4]");
   EXPECT_EQ(Read(" [ m = 2 * 2*3 ,b=1] ").ToString(), "[m=2*2*3, b=1]");
@@ -77,82 +72,6 @@ TEST(CutMeshTest, CutsWhereANameBeginsAndEnds) {
   EXPECT_EQ(mesh.Cut("model:(2)2").value(), Read("batch=4,model=2*2*3"));
   EXPECT_EQ(mesh.Cut("model:(2)2")->Cut("batch:(2)2").value(), Read("batch=2*2,model=2*2*3"));
   EXPECT_EQ(mesh.Cut("model:(2)2")->Cut("model:(2)2").value(), Read("batch=4,model=2*2*3"));
-}
-
-// ---- Errors.
-
-TEST(CutMeshTest, RejectsPartsThatAreNone) {
-  for (const char* text : {"m=2*1", "m=1*2"}) {
-    EXPECT_EQ(
-        ErrorOf(Mesh::Parse(text)),
-        fmt::format("Mesh: axis \"m\" in \"{}\" has a part of 1; parts are at least 2, and at most 2^40 "
-                    "together.",
-                    text));
-  }
-  EXPECT_EQ(
-      ErrorOf(Mesh::Parse("m=2*-3")),
-      "Mesh: axis \"m\" in \"m=2*-3\" has a part of -3; parts are at least 2, and at most 2^40 together.");
-  EXPECT_EQ(
-      ErrorOf(Mesh::Parse("m=1048576*1048577")),
-      "Mesh: axis \"m\" in \"m=1048576*1048577\" has a part of 1048577; parts are at least 2, and at most "
-      "2^40 together.");
-  EXPECT_EQ(ErrorOf(Mesh::Parse("m=2*")),
-            "Mesh: size \"\" of axis \"m\" in \"m=2*\" is not a whole number below 2^63.");
-  EXPECT_EQ(ErrorOf(Mesh::Parse("m=*2")),
-            "Mesh: size \"\" of axis \"m\" in \"m=*2\" is not a whole number below 2^63.");
-  EXPECT_EQ(ErrorOf(Mesh::Parse("n=1048576,m=2048*1024")),
-            "Mesh: [n=1048576, m=2097152] has more than 2^40 devices.");
-}
-
-TEST(CutMeshTest, RejectsMoreThanThirtyTwoParts) {
-  std::string text = "a=2";
-  for (int i = 1; i < 32; ++i) text += "*2";
-  EXPECT_EQ(Mesh::Parse(text)->num_axes(), 32);
-  EXPECT_EQ(ErrorOf(Mesh::Parse(text + "*2")),
-            "Mesh: [a=8589934592] is cut into 33 axes; at most 32 are allowed.");
-  EXPECT_EQ(ErrorOf(Mesh::Parse(text + ",b=4")),
-            "Mesh: [a=4294967296, b=4] is cut into 33 axes; at most 32 are allowed.");
-}
-
-TEST(CutMeshTest, RejectsNamesOfNoPart) {
-  const Mesh mesh = Read("batch=4,model=2*6");
-  for (const char* name : {"model:", "model:4", "model:(2", "model:(2)", "model:()4", "model:(2)4x",
-                           "model: (2)4", "model:(a)4"}) {
-    for (const std::string& error : {ErrorOf(mesh.FindAxes(name)), ErrorOf(mesh.Cut(name))})
-      EXPECT_EQ(error, fmt::format("mesh [batch=4, model=2*6]: \"{}\" is no sub-axis; write for example "
-                                   "model:(2)4, the part of size 4 after the first 2.",
-                                   name));
-  }
-  EXPECT_EQ(ErrorOf(mesh.Cut("modle:(2)2")),
-            "mesh [batch=4, model=2*6] has no axis \"modle\"; did you mean \"model\"?");
-}
-
-TEST(CutMeshTest, RejectsPartsThatDoNotDivide) {
-  const Mesh mesh = Read("batch=4,model=2*6");
-  struct Case {
-    const char *name, *before, *size;
-  };
-  for (const Case& c :
-       {Case{"model:(5)2", "5", "2"}, Case{"model:(2)4", "2", "4"}, Case{"model:(0)2", "0", "2"},
-        Case{"model:(2)1", "2", "1"}, Case{"model:(-1)2", "-1", "2"}, Case{"model:(1)24", "1", "24"}}) {
-    for (const std::string& error : {ErrorOf(mesh.FindAxes(c.name)), ErrorOf(mesh.Cut(c.name))})
-      EXPECT_EQ(error,
-                fmt::format("mesh [batch=4, model=2*6]: \"{}\" is no sub-axis of model=12; ({}) times {} "
-                            "must divide 12.",
-                            c.name, c.before, c.size));
-  }
-}
-
-TEST(CutMeshTest, RejectsPartsThatAreNotCutOut) {
-  const Mesh mesh = Read("batch=4,model=2*6");
-  for (const char* name : {"model:(2)3", "model:(1)4", "model:(6)2", "batch:(1)2"})
-    EXPECT_EQ(
-        ErrorOf(mesh.FindAxes(name)),
-        fmt::format("mesh [batch=4, model=2*6] is not cut at \"{}\"; a mesh says its parts as in model=2*4.",
-                    name));
-  EXPECT_EQ(ErrorOf(mesh.Cut("model:(3)4")),
-            "mesh [batch=4, model=2*6]: axis \"model\" would be cut after 2 and after 3; one must divide the "
-            "other.");
 }
 
 // ---- Laws.

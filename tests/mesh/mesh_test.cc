@@ -16,10 +16,6 @@ namespace {
 
 using ::testing::ElementsAre;
 
-std::string ErrorOf(const absl::StatusOr<Mesh>& mesh) {
-  return mesh.ok() ? "no error: " + mesh->ToString() : std::string(MessageOf(mesh.status()));
-}
-
 std::vector<int64_t> List(const Coordinates& coordinate) { return {coordinate.begin(), coordinate.end()}; }
 
 // ---- Construction and text.
@@ -82,75 +78,10 @@ TEST(MeshTest, EqualsByNamesSizesAndOrder) {
     EXPECT_NE(mesh, Mesh::Parse(other).value()) << other;
 }
 
-// ---- Errors.
-
-TEST(MeshTest, RejectsDuplicateAxisNames) {
-  EXPECT_EQ(ErrorOf(Mesh::Create({{"batch", 2}, {"model", 4}, {"batch", 2}})),
-            "Mesh: axis \"batch\" appears twice in [batch=2, model=4, batch=2]; axis names must be unique.");
-}
-
-TEST(MeshTest, RejectsMalformedNames) {
-  for (const char* name : {"", "2d", "_x", "a b", "a-b", "bätch"}) {
-    EXPECT_EQ(ErrorOf(Mesh::Create({{"ok", 2}, {name, 3}})),
-              fmt::format(
-                  "Mesh: axis name \"{0}\" in [ok=2, {0}=3]; a name is a letter followed by letters, digits "
-                  "and _.",
-                  name));
-  }
-}
-
-TEST(MeshTest, RejectsSizesBelowOne) {
-  EXPECT_EQ(ErrorOf(Mesh::Create({{"a", 2}, {"b", 0}})),
-            "Mesh: axis \"b\" has size 0 in [a=2, b=0]; sizes are at least 1.");
-  EXPECT_EQ(ErrorOf(Mesh::Parse("a=-3")), "Mesh: axis \"a\" has size -3 in [a=-3]; sizes are at least 1.");
-}
-
-TEST(MeshTest, RejectsMoreThanSixteenAxes) {
-  std::vector<Axis> axes(17, {"a", 1});
-  EXPECT_EQ(ErrorOf(Mesh::Create(axes)),
-            "Mesh: [a=1, a=1, a=1, a=1, a=1, a=1, a=1, a=1, a=1, a=1, a=1, a=1, a=1, a=1, a=1, a=1, a=1] has "
-            "17 axes; "
-            "at most 16 are allowed.");
-}
-
-TEST(MeshTest, RejectsMoreThanTwoToTheFortyDevices) {
-  EXPECT_EQ(ErrorOf(Mesh::Parse("a=1048576,b=1048577")),
-            "Mesh: [a=1048576, b=1048577] has more than 2^40 devices.");
-  // A product that wraps around 64 bits to 0.
-  EXPECT_EQ(ErrorOf(Mesh::Parse("a=4294967296,b=4294967296")),
-            "Mesh: [a=4294967296, b=4294967296] has more than 2^40 devices.");
-}
-
-TEST(MeshTest, RejectsMalformedText) {
-  struct Case {
-    const char *text, *error;
-  };
-  const Case kCases[] = {
-      {"[a=2", "Mesh: \"[a=2\" opens with [ and does not close with ]."},
-      {"[", "Mesh: \"[\" opens with [ and does not close with ]."},
-      {"batch", "Mesh: \"batch\" in \"batch\" is not name=size; write for example batch=4,model=2."},
-      {"a=2,,b=3", "Mesh: \"\" in \"a=2,,b=3\" is not name=size; write for example batch=4,model=2."},
-      {"a=2 b", "Mesh: size \"2 b\" of axis \"a\" in \"a=2 b\" is not a whole number below 2^63."},
-      {"a=", "Mesh: size \"\" of axis \"a\" in \"a=\" is not a whole number below 2^63."},
-      {"a=2.5", "Mesh: size \"2.5\" of axis \"a\" in \"a=2.5\" is not a whole number below 2^63."},
-      {"a=9223372036854775808",
-       "Mesh: size \"9223372036854775808\" of axis \"a\" in \"a=9223372036854775808\" is not a whole number "
-       "below 2^63."},
-      {"a=2,", "Mesh: \"a=2,\" ends with a comma."},
-      {"=2", "Mesh: axis name \"\" in [=2]; a name is a letter followed by letters, digits and _."},
-      {"a=2]", "Mesh: size \"2]\" of axis \"a\" in \"a=2]\" is not a whole number below 2^63."},
-  };
-  for (const Case& c : kCases) EXPECT_EQ(ErrorOf(Mesh::Parse(c.text)), c.error);
-}
-
 TEST(MeshTest, FindsAxesByName) {
   const Mesh mesh = Mesh::Parse("batch=2,model=4").value();
   EXPECT_EQ(mesh.FindAxes("batch").value(), AxisList{0});
   EXPECT_EQ(mesh.FindAxes("model").value(), AxisList{1});
-  EXPECT_EQ(MessageOf(mesh.FindAxes("modle").status()),
-            "mesh [batch=2, model=4] has no axis \"modle\"; did you mean \"model\"?");
-  EXPECT_EQ(MessageOf(mesh.FindAxes("expert").status()), "mesh [batch=2, model=4] has no axis \"expert\".");
-  EXPECT_EQ(MessageOf(Mesh().FindAxes("x").status()), "mesh [] has no axis \"x\".");
 }
 
 TEST(MeshTest, NamesAxisLists) {

@@ -88,32 +88,6 @@ TEST_F(BindingTest, RowsOfTensorsMayBeBound) {
   EXPECT_THAT(out.values<float>(), ElementsAre(0, 0, 0, 0, 0, 0, 8, 10, 12));
 }
 
-TEST_F(BindingTest, WrongOutputsAreRefused) {
-  auto executor = Make();
-  const Tensor a = Ramp({F32, {3}}), both = Ramp({F32, {4}});
-  const Tensor good({F32, {3}});
-  const std::pair<Tensors, std::string> cases[] = {
-      {{{"twise", good}},
-       "Run: \"twise\" is no output of step(a: f32[3]), which has twice, total; did you mean \"twice\"?"},
-      {{{"loss", good}}, "Run: \"loss\" is no output of step(a: f32[3]), which has twice, total."},
-      {{{"total", good}},
-       "Run: output \"total\" is bound to f32[3]; the program gives f32[], so bind a tensor of that type "
-       "(Executor::NewOutputs makes them)."},
-      {{{"total", Tensor()}},
-       "Run: output \"total\" is bound to a Tensor without elements; the program gives f32[], so bind a "
-       "tensor of that type (Executor::NewOutputs makes them)."},
-      {{{"twice", a}},
-       "Run: output \"twice\" lies in the memory of feed \"a\"; outputs are written while others are read or "
-       "written, so bind memory of its own."},
-  };
-  for (const auto& [outputs, message] : cases)
-    EXPECT_EQ(MessageOf(executor->Bind({{"a", a}}, outputs).status()), message);
-  EXPECT_EQ(MessageOf(executor->Bind({{"a", both.Rows(0, 3)}}, {{"twice", both.Rows(1, 4)}}).status()),
-            cases[4].second);
-  EXPECT_EQ(MessageOf(executor->Bind({{"b", a}}, {}).status()),
-            "Run: feed \"b\" is no input of step(a: f32[3]); did you mean \"a\"?");
-}
-
 TEST_F(BindingTest, OutputsLieApart) {
   const Program program = ParseProgram(R"(mesh []
 func step(%a: f32[2] of f32[2] {_}) {

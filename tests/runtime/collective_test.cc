@@ -313,54 +313,5 @@ func step(%a: f32[2,1] of f32[3,2] {x,y}) {
   }
 }
 
-// ---- Errors: local programs that no check of the parser has seen.
-
-std::string ErrorOf(const Program& program) {
-  WorkerPool pool(1);
-  std::map<std::string, DTensor> state;
-  const absl::StatusOr<std::unique_ptr<Executor>> executor = Executor::Create(program, pool, {}, &state);
-  EXPECT_TRUE(state.empty());
-  return executor.ok() ? "" : std::string(MessageOf(executor.status()));
-}
-
-Program Wrong(std::string_view op, Attrs attrs, std::string_view from, std::string_view to) {
-  const Mesh mesh = Mesh::Parse("x=2,y=2").value();
-  return OneCollective(mesh, {4, 4}, Layout::Parse(mesh, from).value(), [&](Graph& graph, ValueId x) {
-    Node node{.row = &GetOp(op), .attrs = std::move(attrs), .location = {"step.mw", 7}};
-    node.operands = {x};
-    return graph.nodes()[graph.AddNode(node, {InfoOf("", I32, {4, 4}, Layout::Parse(mesh, to).value())})]
-        .results[0];
-  });
-}
-
-TEST(CollectiveTest, RejectsLayoutsThatDoNotFit) {
-  EXPECT_EQ(ErrorOf(Wrong("all_gather", {{"axes", AxisList{0}}, {"dim", int64_t{0}}}, "{(x,y),_}", "{_,_}")),
-            "all_gather (step.mw:7): device 0 holds [0:4,0:4] of the result i32[4,4] {_,_}, and its group "
-            "holds only 8 of these 16 elements of the operand {(x,y),_}; the layouts must be those that the "
-            "collective exchanges.");
-  EXPECT_EQ(ErrorOf(Wrong("collective_permute", {}, "{x,_}", "{_,x}")),
-            "collective_permute (step.mw:7): device 0 holds [0:4,0:2] of the result i32[4,4] {_,x}, and its "
-            "group holds only 4 of these 8 elements of the operand {x,_}; the layouts must be those that the "
-            "collective exchanges.");
-  EXPECT_EQ(ErrorOf(Wrong("all_reduce", {{"axes", AxisList{0}}, {"op", ReduceOp::kSum}}, "{x,_}", "{x,_}")),
-            "all_reduce (step.mw:7): the operand i32[4,4] {x,_} is sharded by an axis of (x); a reduction "
-            "adds up blocks of the same place.");
-  EXPECT_EQ(ErrorOf(Wrong("all_reduce", {{"axes", AxisList{0}}, {"op", ReduceOp::kSum}}, "{y,_}", "{_,y}")),
-            "all_reduce (step.mw:7): the operand is i32[2,4] {y,_} and the result i32[4,2] {_,y}; all_reduce "
-            "keeps type and place.");
-  Program partial = Wrong("collective_permute", {}, "{x,_}", "{x,_}");
-  Node permute = partial.body.nodes()[0];
-  const Layout owed = Layout::Parse(partial.body.mesh(), "{x,_ | sum:y}").value();
-  partial.body.AddNode(permute, {InfoOf("", I32, {4, 4}, owed)});
-  EXPECT_EQ(ErrorOf(partial),
-            "collective_permute (step.mw:7): the operand {x,_} is a reduction of 1 terms and the result "
-            "{x,_ | sum:y} of 2; a permute only moves.");
-  Program other = Wrong("collective_permute", {}, "{x,_}", "{x,_}");
-  other.body.mutable_value(0).type.shape[1] = other.body.mutable_value(0).global.shape[1] = 5;
-  EXPECT_EQ(ErrorOf(other),
-            "collective_permute (step.mw:7): the operand is part of a i32[4,5], the result of a i32[4,4]; "
-            "collectives move one tensor.");
-}
-
 }  // namespace
 }  // namespace meshwork

@@ -63,17 +63,6 @@ TEST(DTensorTest, StartsAsZerosAndCopiesShare) {
   EXPECT_EQ(Unpack(tensor).value().values<float>()[2], 3);
 }
 
-TEST(DTensorTest, PackNeedsTheSameType) {
-  DTensor tensor({F32, {3, 2}}, ParseLayout(Mesh::Parse("x=2").value(), "{x,_}"));
-  EXPECT_EQ(MessageOf(Pack(Ramp({F32, {2, 3}}), tensor)),
-            "Pack: a f32[2,3] cannot fill a f32[3,2] {x,_}; dtype and shape must agree.");
-  EXPECT_EQ(MessageOf(Pack(Ramp({F64, {3, 2}}), tensor)),
-            "Pack: a f64[3,2] cannot fill a f32[3,2] {x,_}; dtype and shape must agree.");
-  DTensor scalar({F32, {}}, ParseLayout(Mesh::Parse("x=2").value(), "{}"));
-  EXPECT_EQ(MessageOf(Pack(Tensor(), scalar)),
-            "Pack: the f32[] has no elements yet; a default-constructed Tensor is empty.");
-}
-
 TEST(DTensorTest, ReplicasThatDisagreeAreFound) {
   const Mesh mesh = Mesh::Parse("x=2,y=2").value();
   DTensor tensor({F32, {3}}, ParseLayout(mesh, "{x}"), /*share=*/false);

@@ -12,14 +12,6 @@ std::string CompileError(std::string_view text) {
   return std::string(MessageOf(Compile(ParseGraph(text).value()).status()));
 }
 
-TEST(CompileTest, RefusesAProgramThatIsCompiledAlready) {
-  const std::string refused = "Compile: \"f\" is a local program, compiled already; hand it to the executor.";
-  EXPECT_EQ(CompileError("mesh [x=2]\nfunc f(%a: f32[2] of f32[4] {x}) {\n  return y=%a\n}\n"), refused);
-  EXPECT_EQ(CompileError("mesh [x=2]\nfunc f(%a: f32[4] {_}) {\n"
-                         "  %0 = shard_slice %a axes=(x) dim=0 : f32[2] of f32[4] {x}\n  return y=%0\n}\n"),
-            refused);
-}
-
 TEST(CompileTest, RefusesAPinThatIsPartial) {
   EXPECT_EQ(CompileError("mesh [x=2]\nfunc f(%a: f32[4] {_ | sum:x}) {\n  %0 = tanh %a\n  return y=%0\n}\n"),
             "Compile: f32[4] is pinned as {_ | sum:x}; only whole values can be asked for.");

@@ -66,76 +66,6 @@ TEST_F(IdxTest, ReadsAGzipFileOfSeveralMembers) {
   EXPECT_EQ(ReadIdx(path).value().bytes.size(), 1000u);
 }
 
-TEST_F(IdxTest, RejectsAMissingFile) {
-  ExpectError(ReadIdx(Path("f")).status(), absl::StatusCode::kNotFound, Path("f"),
-              "$: cannot be read: No such file or directory; check the path.");
-}
-
-TEST_F(IdxTest, RejectsWhatIsNotIdx) {
-  ExpectInvalid(ReadIdx(File("f", "")).status(), Path("f"),
-                "$: is empty; an IDX file starts with 00 00 08 and its rank.");
-  ExpectInvalid(ReadIdx(File("f", Gzip(""))).status(), Path("f"),
-                "$: is empty; an IDX file starts with 00 00 08 and its rank.");
-  ExpectInvalid(ReadIdx(File("f", "<!DOCTYPE html>")).status(), Path("f"),
-                "$: starts with 3c 21 44 4f; an IDX file starts with 00 00 08 and its rank.");
-  ExpectInvalid(ReadIdx(File("f", Gzip("<!DOCTYPE html>"))).status(), Path("f"),
-                "$: starts with 3c 21 44 4f; an IDX file starts with 00 00 08 and its rank.");
-  ExpectInvalid(ReadIdx(File("f", Bytes({0, 0, 8}))).status(), Path("f"),
-                "$: starts with 00 00 08; an IDX file starts with 00 00 08 and its rank.");
-}
-
-TEST_F(IdxTest, RejectsOtherElementTypes) {
-  const struct {
-    int type;
-    std::string_view name;
-  } cases[] = {{0x09, "signed bytes"},  {0x0b, "16-bit integers"}, {0x0c, "32-bit integers"},
-               {0x0d, "32-bit floats"}, {0x0e, "64-bit floats"},   {0x0a, "unknown"}};
-  for (const auto& [type, name] : cases) {
-    ExpectInvalid(ReadIdx(File("f", Bytes({0, 0, type, 1, 0, 0, 0, 0}))).status(), Path("f"),
-                  fmt::format("$: its elements have type {:#04x} ({}); only unsigned bytes (0x08) are read.",
-                              type, name));
-  }
-}
-
-TEST_F(IdxTest, RejectsARankOfZero) {
-  ExpectInvalid(ReadIdx(File("f", Idx({}, 1))).status(), Path("f"),
-                "$: has no dims; an IDX file has at least one.");
-}
-
-TEST_F(IdxTest, RejectsTruncatedFiles) {
-  const std::string file = Idx({3, 4}, 12);
-  ExpectInvalid(ReadIdx(File("f", file.substr(0, 4))).status(), Path("f"),
-                "$: ends inside its header, in dim 0 of 2; the file is incomplete, fetch it again.");
-  ExpectInvalid(ReadIdx(File("f", file.substr(0, 11))).status(), Path("f"),
-                "$: ends inside its header, in dim 1 of 2; the file is incomplete, fetch it again.");
-  ExpectInvalid(ReadIdx(File("f", file.substr(0, 12))).status(), Path("f"),
-                "$: [3,4] says 12 elements but the file holds 0; it is incomplete, fetch it again.");
-  ExpectInvalid(ReadIdx(File("f", file.substr(0, 23))).status(), Path("f"),
-                "$: [3,4] says 12 elements but the file holds 11; it is incomplete, fetch it again.");
-  ExpectInvalid(ReadIdx(File("f", Gzip(file.substr(0, 23)))).status(), Path("f"),
-                "$: [3,4] says 12 elements but the file holds 11; it is incomplete, fetch it again.");
-}
-
-TEST_F(IdxTest, RejectsWildDimsWithoutAllocatingThem) {
-  ExpectInvalid(ReadIdx(File("f", Idx({4000000000, 2000000000}, 10))).status(), Path("f"),
-                "$: [4000000000,2000000000] says 8000000000000000000 elements but the file holds 10; it is "
-                "incomplete, fetch it again.");
-  ExpectInvalid(ReadIdx(File("f", Gzip(Idx({4000000000, 2000000000}, 10)))).status(), Path("f"),
-                "$: [4000000000,2000000000] says 8000000000000000000 elements but the file holds 10; it is "
-                "incomplete, fetch it again.");
-  ExpectInvalid(
-      ReadIdx(File("f", Idx({4000000000, 4000000000, 1}, 10))).status(), Path("f"),
-      "$: dims [4000000000,4000000000] multiply to more than 2^63 elements; the header is damaged, fetch "
-      "the file again.");
-}
-
-TEST_F(IdxTest, RejectsTrailingElements) {
-  ExpectInvalid(ReadIdx(File("f", Idx({3, 4}, 13))).status(), Path("f"),
-                "$: [3,4] says 12 elements but the file holds more; fetch it again.");
-  ExpectInvalid(ReadIdx(File("f", Gzip(Idx({3, 4}, 13)))).status(), Path("f"),
-                "$: [3,4] says 12 elements but the file holds more; fetch it again.");
-}
-
 TEST_F(IdxTest, RejectsTruncatedGzip) {
   const std::string zipped = Gzip(Idx({1000}, 1000));
   // In the trailer all elements are there already; the checksum is not.
@@ -179,11 +109,6 @@ TEST_F(IdxTest, RejectsDamagedGzip) {
     damaged[i] ^= 1;
     EXPECT_FALSE(ReadIdx(File("f", damaged)).ok()) << i;
   }
-}
-
-TEST_F(IdxTest, RejectsBytesAfterTheGzipData) {
-  ExpectInvalid(ReadIdx(File("f", Gzip(Idx({12}, 12)) + "abc")).status(), Path("f"),
-                "$: 3 bytes follow the end of the gzip data; a gzip file ends there. Fetch the file again.");
 }
 
 }  // namespace

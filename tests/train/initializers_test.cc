@@ -102,14 +102,5 @@ TEST(InitializersTest, EmptyAndScalarShapesHaveNoFans) {
   EXPECT_LE(std::abs(Initial(GlorotUniform({}, F64)).Scalar().value()), std::sqrt(6. / 2));
 }
 
-TEST(InitializersTest, RandomNumbersAreFloats) {
-  Graph g(Mesh::VirtualCpus("model=2").value());
-  const int line = __LINE__ + 1;
-  g.Var("w", GlorotUniform({2, 2}, I32), {UNSHARDED, UNSHARDED});
-  EXPECT_EQ(
-      MessageOf(Session::Create(g).status()),
-      fmt::format("random_uniform (initializers_test.cc:{}): dtype=i32 is not f32, f64 or bf16.", line));
-}
-
 }  // namespace
 }  // namespace meshwork

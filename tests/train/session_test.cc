@@ -105,7 +105,8 @@ TEST(SessionTest, NamesTheOutputThatIsNotThere) {
   const StepResult result = session.Run(Examples(6)).value();
   EXPECT_EQ(MessageOf(result.Get("los").status()),
             "Session: there is no output \"los\"; did you mean \"loss\"?");
-  EXPECT_EQ(MessageOf(result.scalar("gradient").status()), "Session: there is no output \"gradient\".");
+  EXPECT_EQ(MessageOf(result.scalar("gradient").status()),
+            "Session: there is no output \"gradient\"; the outputs are accuracy, logits, loss.");
   EXPECT_EQ(result.Get("los").status().code(), absl::StatusCode::kNotFound);
 }
 
@@ -326,11 +327,12 @@ TEST(SessionTest, RefusesToSetWhatDoesNotFit) {
   EXPECT_EQ(MessageOf(session.Set("w", Tensor::Zeros({F32, {3, 4}}))),
             "variable \"w\": Pack: a f32[3,4] cannot fill a f64[3,4] {_,_}; dtype and shape must agree.");
   EXPECT_EQ(MessageOf(session.Set("w", Tensor())),
-            "variable \"w\": Pack: a f32[] cannot fill a f64[3,4] {_,_}; dtype and shape must agree.");
+            "variable \"w\": Pack: the tensor has no elements yet; a default-constructed Tensor is empty.");
   EXPECT_EQ(MessageOf(session.Set("v", Tensor::Zeros({F64, {3, 4}}))),
-            "Session: there is no variable \"v\"; did you mean \"b\"?");
+            "Session: there is no variable \"v\"; the variables are b, w.");
   EXPECT_EQ(session.Set("v", Tensor()).code(), absl::StatusCode::kNotFound);
-  EXPECT_EQ(MessageOf(session.Get("weights").status()), "Session: there is no variable \"weights\".");
+  EXPECT_EQ(MessageOf(session.Get("weights").status()),
+            "Session: there is no variable \"weights\"; the variables are b, w.");
   ExpectBitwiseEqual(StateOf(session), before);
 }
 
