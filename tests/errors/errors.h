@@ -1,0 +1,62 @@
+// What the library says when it refuses: each mistake with its message, in tests/errors/<area>.txt.
+//
+//   ExpectErrors("mesh", {
+//       MISTAKE(Mesh::Parse("a=-3")),                                             // called by its own text
+//       {"seventeen axes", [] { return Mesh::Create(std::vector<Axis>(17)); }},
+//   });
+//
+// The files are compared exactly and rewritten with UPDATE_GOLDEN=1 (support/golden.h). Sources_test.cc holds
+// them against the library's sources: every message that is written there stands in one of these files.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/call_site.h"
+#include "base/status.h"
+#include "ops/graph.h"
+
+namespace meshwork {
+
+// A status, or that of a StatusOr.
+class Refusal {
+ public:
+  Refusal(absl::Status status) : status_(std::move(status)) {}  // NOLINT: implicit, for lambdas
+  template <typename T>
+  Refusal(const absl::StatusOr<T>& result) : status_(result.status()) {}  // NOLINT
+  const absl::Status& status() const { return status_; }
+
+ private:
+  absl::Status status_;
+};
+
+struct Mistake {
+  Mistake(std::string name, std::function<Refusal()> make, CallSite site = CallSite::Current())
+      : name(std::move(name)), make(std::move(make)), site(site) {}
+
+  std::string name;
+  std::function<Refusal()> make;
+  CallSite site;
+};
+
+// The statement's own text is the name. Where it builds a program, its graph is `g`.
+#define MISTAKE(...) ::meshwork::Mistake(#__VA_ARGS__, [&]() -> ::meshwork::Refusal { return __VA_ARGS__; })
+#define GRAPH_MISTAKE(...)                                                   \
+  ::meshwork::Mistake(#__VA_ARGS__, [&]() -> ::meshwork::Refusal {           \
+    ::meshwork::Graph g(::meshwork::Mesh::Parse("batch=2,model=4").value()); \
+    __VA_ARGS__;                                                             \
+    return g.status();                                                       \
+  })
+
+// Makes every mistake and compares what is said with tests/errors/<area>.txt. There, a message's own place in
+// the test reads "@", and each text of `hidden` (a directory of this run) what stands beside it.
+void ExpectErrors(std::string_view area, const std::vector<Mistake>& mistakes,
+                  const std::vector<std::pair<std::string, std::string>>& hidden = {});
+
+}  // namespace meshwork

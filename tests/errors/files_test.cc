@@ -1,0 +1,293 @@
+// What is refused of files and data sets. DIR stands for a directory of this run.
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <zlib.h>
+
+#include <csignal>
+#include <cstring>
+
+#include "errors/errors.h"
+#include "gtest/gtest.h"
+#include "train/dataset.h"
+#include "train/file.h"
+#include "train/idx.h"
+#include "train/safetensors.h"
+#include "train/temp_dir.h"
+
+namespace meshwork {
+namespace {
+
+class FileErrors : public TempDirTest {
+ protected:
+  void Expect(std::string_view area, const std::vector<Mistake>& mistakes) {
+    ExpectErrors(area, mistakes, {{dir(), "DIR"}});
+  }
+};
+
+// ---- Files of any kind.
+
+// What writing says where no file may be larger than 1000 bytes.
+absl::Status WriteWithoutRoom(const std::string& path) {
+  rlimit before;
+  EXPECT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  rlimit small = before;
+  small.rlim_cur = 1000;
+  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+  EXPECT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
+  const absl::Status status = WriteFileAtomically(path, std::string(5000, 'x'));
+  EXPECT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
+  std::signal(SIGXFSZ, handler);
+  return status;
+}
+
+TEST_F(FileErrors, Files) {
+  File("file", "x");
+  ASSERT_EQ(mkfifo(Path("pipe").c_str(), 0600), 0);
+  ASSERT_EQ(symlink(Path("loop").c_str(), Path("loop").c_str()), 0);
+  const InputFile ten = InputFile::Open(File("ten", "0123456789")).value();
+  std::byte bytes[3];
+  Expect("files", {
+                      MISTAKE(ReadFile(Path("none"))),
+                      MISTAKE(ReadFile("")),
+                      MISTAKE(ReadFile(dir())),
+                      MISTAKE(ReadFile(Path("file/below"))),
+                      MISTAKE(ReadFile(Path("loop"))),
+                      MISTAKE(ReadFile(Path(std::string(300, 'n')))),
+                      MISTAKE(WriteFileAtomically(Path("none/file"), "x")),
+                      MISTAKE(WriteFileAtomically("", "x")),
+                      MISTAKE(WriteFileAtomically(dir(), "x")),
+                      MISTAKE(WriteFileAtomically(Path("pipe"), "x")),
+                      MISTAKE(WriteFileAtomically("/dev/null", "x")),
+                      MISTAKE(WriteWithoutRoom(Path("file"))),
+                      MISTAKE(CheckWritable(Path("none/file"))),
+                      MISTAKE(CheckWritable(Path("pipe"))),
+                      MISTAKE(CheckWritable(dir())),
+                      MISTAKE(InputFile::Open(Path("none"))),
+                      MISTAKE(InputFile::Open(dir())),
+                      MISTAKE(InputFile::Open(Path("pipe"))),
+                      MISTAKE(ten.ReadAt(8, bytes)),
+                  });
+}
+
+// ---- IDX.
+
+std::string Bytes(const std::vector<int>& values) { return std::string(values.begin(), values.end()); }
+
+// An IDX file of unsigned bytes 0, 1, 2, ….
+std::string Idx(const std::vector<uint32_t>& dims, size_t elements) {
+  std::string file = Bytes({0, 0, 8, static_cast<int>(dims.size())});
+  for (uint32_t dim : dims)
+    for (int shift : {24, 16, 8, 0}) file += static_cast<char>(dim >> shift);
+  for (size_t i = 0; i < elements; ++i) file += static_cast<char>(i % 251);
+  return file;
+}
+
+std::string Gzip(const std::string& contents) {
+  z_stream stream = {};
+  EXPECT_EQ(deflateInit2(&stream, 6, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY), Z_OK);
+  std::string out(deflateBound(&stream, contents.size()) + 64, '\0');
+  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(contents.data()));
+  stream.avail_in = static_cast<uInt>(contents.size());
+  stream.next_out = reinterpret_cast<Bytef*>(out.data());
+  stream.avail_out = static_cast<uInt>(out.size());
+  EXPECT_EQ(deflate(&stream, Z_FINISH), Z_STREAM_END);
+  out.resize(stream.total_out);
+  deflateEnd(&stream);
+  return out;
+}
+
+TEST_F(FileErrors, IdxFiles) {
+  auto read = [&](const std::string& contents) { return ReadIdx(File("f", contents)); };
+  auto damaged = [&](size_t from_end) {
+    std::string zipped = Gzip(Idx({1000}, 1000));
+    zipped[zipped.size() - from_end] ^= 1;
+    return read(zipped);
+  };
+  const std::string zipped = Gzip(Idx({1000}, 1000));
+  Expect("idx", {
+                    MISTAKE(ReadIdx(Path("none"))),
+                    MISTAKE(ReadIdx(dir())),
+                    MISTAKE(read("")),
+                    MISTAKE(read(Gzip(""))),
+                    MISTAKE(read("<!DOCTYPE html>")),
+                    MISTAKE(read(Gzip("<!DOCTYPE html>"))),
+                    MISTAKE(read(Bytes({0, 0, 8}))),
+                    MISTAKE(read(Bytes({0, 0, 0x09, 1, 0, 0, 0, 0}))),
+                    MISTAKE(read(Bytes({0, 0, 0x0b, 1, 0, 0, 0, 0}))),
+                    MISTAKE(read(Bytes({0, 0, 0x0c, 1, 0, 0, 0, 0}))),
+                    MISTAKE(read(Bytes({0, 0, 0x0d, 1, 0, 0, 0, 0}))),
+                    MISTAKE(read(Bytes({0, 0, 0x0e, 1, 0, 0, 0, 0}))),
+                    MISTAKE(read(Bytes({0, 0, 0x0a, 1, 0, 0, 0, 0}))),
+                    MISTAKE(read(Idx({}, 1))),
+                    MISTAKE(read(Idx({3, 4}, 12).substr(0, 4))),
+                    MISTAKE(read(Idx({3, 4}, 12).substr(0, 11))),
+                    MISTAKE(read(Idx({3, 4}, 0))),
+                    MISTAKE(read(Idx({3, 4}, 11))),
+                    MISTAKE(read(Gzip(Idx({3, 4}, 11)))),
+                    MISTAKE(read(Idx({3, 4}, 13))),
+                    MISTAKE(read(Gzip(Idx({3, 4}, 13)))),
+                    // Wild claims cost nothing.
+                    MISTAKE(read(Idx({4000000000, 2000000000}, 10))),
+                    MISTAKE(read(Idx({4000000000, 4000000000, 1}, 10))),
+                    MISTAKE(read(Gzip(Idx({4000000000, 2000000000}, 10)))),
+                    MISTAKE(read(zipped.substr(0, 2))),
+                    MISTAKE(read(zipped.substr(0, zipped.size() - 1))),
+                    MISTAKE(damaged(8)),
+                    MISTAKE(damaged(4)),
+                    MISTAKE(damaged(zipped.size() - 2)),
+                    MISTAKE(read(zipped + "abc")),
+                    MISTAKE(read(zipped + "a")),
+                });
+}
+
+// ---- MNIST and other data sets.
+
+class MnistErrors : public FileErrors {
+ protected:
+  // Loads a good copy in which one file is another, or is missing.
+  absl::Status Load(std::string_view changed = "", std::string_view contents = "", DType dtype = F32) {
+    const std::pair<std::string, std::string> files[] = {
+        {"train-images-idx3-ubyte", Idx({3, 28, 28}, 3 * 784)},
+        {"train-labels-idx1-ubyte", Idx({3}, 3)},
+        {"t10k-images-idx3-ubyte", Idx({2, 28, 28}, 2 * 784)},
+        {"t10k-labels-idx1-ubyte", Idx({2}, 2)}};
+    for (const auto& [name, good] : files) {
+      std::filesystem::remove_all(Path(name));
+      if (name != changed || !contents.empty()) File(name, name == changed ? contents : good);
+    }
+    return LoadMnist(dir(), dtype).status();
+  }
+};
+
+TEST_F(MnistErrors, Mnist) {
+  const std::string train = "train-images-idx3-ubyte", labels = "t10k-labels-idx1-ubyte";
+  auto directory = [&] {
+    (void)Load();
+    std::filesystem::remove(Path(train));
+    std::filesystem::create_directory(Path(train));
+    return LoadMnist(dir(), F32);
+  };
+  Expect("mnist", {
+                      MISTAKE(Load("", "", I32)),
+                      MISTAKE(Load("", "", BF16)),
+                      MISTAKE(LoadMnist(Path("none"), F32)),
+                      MISTAKE(Load(labels)),
+                      MISTAKE(Load(train, Idx({3, 28, 29}, 3 * 28 * 29))),
+                      MISTAKE(Load(train, Idx({3, 784}, 3 * 784))),
+                      MISTAKE(Load(train, "<!DOCTYPE html>")),
+                      MISTAKE(Load(labels, Idx({2, 1}, 2))),
+                      MISTAKE(Load(labels, Idx({3}, 3))),
+                      MISTAKE(Load(labels, Idx({2}, 0) + Bytes({0, 10}))),
+                      {"a directory in the place of a file", directory},
+                  });
+}
+
+TEST(DataErrors, Datasets) {
+  const Tensor two = Tensor::Zeros({F32, {2, 3}}), three = Tensor::Zeros({I32, {3}});
+  const Dataset dataset = Dataset::Create({{"image", two}, {"label", Tensor::Zeros({I32, {2}})}}).value();
+  ExpectErrors("dataset", {
+                              MISTAKE(Dataset::Create({})),
+                              MISTAKE(Dataset::Create({{"a", Tensor()}})),
+                              MISTAKE(Dataset::Create({{"a", Tensor::Zeros({F32, {}})}})),
+                              MISTAKE(Dataset::Create({{"a", two}, {"a", two}})),
+                              MISTAKE(Dataset::Create({{"a", two}, {"b", three}})),
+                              MISTAKE(dataset.column("lable")),
+                              MISTAKE(dataset.column("weights")),
+                              MISTAKE((*dataset.Batches({.batch_size = 2}).begin()).Get("imgae")),
+                              MISTAKE(Batch().Get("x")),
+                              MISTAKE(dataset.Batches({.batch_size = 0}).status()),
+                              MISTAKE(dataset.Batches({.batch_size = INT64_MIN}).status()),
+                          });
+}
+
+// ---- Safetensors.
+
+std::string Encode(std::string_view header, std::string_view data = "") {
+  const uint64_t length = header.size();
+  std::string file(8, '\0');
+  std::memcpy(file.data(), &length, 8);
+  return file.append(header).append(data);
+}
+
+TEST_F(FileErrors, Safetensors) {
+  const Tensor one = Tensor::Zeros({F32, {1}});
+  auto read = [&](const std::string& contents) { return ReadSafetensors(File("f", contents)); };
+  auto header = [&](std::string_view json) { return read(Encode(json)); };
+  auto brackets = [](int n) { return std::string(n, '[') + std::string(n, ']'); };
+  // Two tensors that lie at these bytes.
+  auto pair = [&](int a_begin, int a_end, int b_begin, int b_end, size_t data) {
+    auto entry = [](int begin, int end) {
+      return fmt::format(R"({{"dtype":"F32","shape":[{}],"data_offsets":[{},{}]}})", (end - begin) / 4, begin,
+                         end);
+    };
+    return read(Encode(fmt::format(R"({{"a":{},"b":{}}})", entry(a_begin, a_end), entry(b_begin, b_end)),
+                       std::string(data, '\0')));
+  };
+  Expect("safetensors",
+         {
+             MISTAKE(WriteSafetensors(Path("f"), {{"w", one}, {"w", one}})),
+             MISTAKE(WriteSafetensors(Path("f"), {{"__metadata__", one}})),
+             MISTAKE(WriteSafetensors(Path("f"), {{"w", Tensor()}})),
+             MISTAKE(WriteSafetensors(Path("f"), {{"w\xff", one}})),
+             MISTAKE(WriteSafetensors(Path("f"), {{std::string(100'000'001, 'n'), one}})),
+             MISTAKE(WriteSafetensors(Path("none/f"), {{"w", one}})),
+             MISTAKE(ReadSafetensors(Path("none"))),
+             MISTAKE(ReadSafetensors(dir())),
+             MISTAKE(read("")),
+             MISTAKE(read("1")),
+             MISTAKE(read("\x89PNG\r\n\x1a\n....")),
+             MISTAKE(read(Encode(std::string(100, ' ')).substr(0, 50))),
+             MISTAKE(header("")),
+             MISTAKE(header(R"({"w":})")),
+             MISTAKE(header("{\"w\xff\":1}")),
+             MISTAKE(header("{} x")),
+             MISTAKE(header(R"({"w":1e999})")),
+             MISTAKE(header("[1,2]")),
+             MISTAKE(header("null")),
+             MISTAKE(header(R"({"w":)" + brackets(100000) + "}")),
+             MISTAKE(header(R"({"w":{"dtype":"F32","shape":[0],"data_offsets":[0,0]},"w":{}})")),
+             MISTAKE(header(R"({"w":{"dtype":"F32","dtype":"F64","shape":[0],"data_offsets":[0,0]}})")),
+             MISTAKE(header(R"({"__metadata__":{"a":1}})")),
+             MISTAKE(header(R"({"__metadata__":[]})")),
+             MISTAKE(read(Encode("{}", "x"))),
+             MISTAKE(pair(4, 8, 8, 16, 16)),
+             MISTAKE(pair(0, 4, 8, 16, 16)),
+             MISTAKE(pair(0, 12, 8, 16, 16)),
+             MISTAKE(pair(0, 8, 8, 16, 15)),
+             MISTAKE(pair(0, 8, 8, 16, 17)),
+             MISTAKE(read(Encode(R"({"m":{"dtype":"BOOL","shape":[3],"data_offsets":[0,3]}})",
+                                 std::string_view("\0\1\2", 3)))),
+             // Wild claims cost nothing.
+             MISTAKE(
+                 header(R"({"w":{"dtype":"F32","shape":[1000000000000],"data_offsets":[0,4000000000000]}})")),
+         });
+}
+
+TEST_F(FileErrors, SafetensorsEntries) {
+  std::vector<Mistake> mistakes;
+  for (std::string entry :
+       {R"(3)", R"("a long text that would fill the terminal, were it shown as it is")",
+        R"({"dtype":"F32","shape":[4]})", R"({"shape":[4],"data_offsets":[0,16]})",
+        R"({"dtype":"F32","data_offsets":[0,16]})", R"({"dtype":"F16","shape":[8],"data_offsets":[0,16]})",
+        R"({"dtype":"f32","shape":[8],"data_offsets":[0,16]})",
+        R"({"dtype":32,"shape":[4],"data_offsets":[0,16]})",
+        R"({"dtype":"F32","shape":4,"data_offsets":[0,16]})",
+        R"({"dtype":"F32","shape":[-4],"data_offsets":[0,16]})",
+        R"({"dtype":"F32","shape":[4.0],"data_offsets":[0,16]})",
+        R"({"dtype":"F32","shape":[9223372036854775808],"data_offsets":[0,16]})",
+        R"({"dtype":"F32","shape":[4],"data_offsets":[0,8,16]})",
+        R"({"dtype":"F32","shape":[4],"data_offsets":[16,0]})",
+        R"({"dtype":"F32","shape":[4],"data_offsets":[0,-16]})",
+        R"({"dtype":"F32","shape":[4],"data_offsets":{}})",
+        R"({"dtype":"F32","shape":[4294967296,4294967296],"data_offsets":[0,16]})",
+        R"({"dtype":"F64","shape":[3],"data_offsets":[0,16]})",
+        R"({"dtype":"BOOL","shape":[1],"data_offsets":[0,16]})"})
+    mistakes.push_back({entry, [=, this] {
+                          return ReadSafetensors(
+                              File("f", Encode(fmt::format("{{\"w\":{}}}", entry), std::string(16, '\0'))));
+                        }});
+  Expect("safetensors_entries", mistakes);
+}
+
+}  // namespace
+}  // namespace meshwork

@@ -1,0 +1,266 @@
+// What ops and composites refuse. Most mistakes are one line, which is where the message must stand.
+#include "ops/ops.h"
+
+#include <cmath>
+#include <string>
+
+#include "errors/errors.h"
+#include "gtest/gtest.h"
+#include "ops/gradients.h"
+
+namespace meshwork {
+namespace {
+
+// An unsharded input with a name of its own.
+Value In(Graph& g, DType dtype, const Shape& shape, CallSite loc = CallSite::Current()) {
+  return g.Input("x" + std::to_string(g.values().size()), dtype, shape, LayoutSpec(shape.size(), UNSHARDED),
+                 loc);
+}
+
+TEST(OpErrors, Elementwise) {
+  ExpectErrors("ops_elementwise",
+               {
+                   GRAPH_MISTAKE(Exp(In(g, I32, {4}))),
+                   GRAPH_MISTAKE(Relu(In(g, BOOL, {4}))),
+                   GRAPH_MISTAKE(In(g, BOOL, {4}) + In(g, BOOL, {4})),
+                   GRAPH_MISTAKE(Neg(In(g, BOOL, {}))),
+                   GRAPH_MISTAKE(In(g, F32, {4}) * In(g, F64, {4})),
+                   GRAPH_MISTAKE(Less(In(g, I32, {4}), In(g, I64, {4}))),
+                   GRAPH_MISTAKE(In(g, F32, {4, 6}) - In(g, F32, {4})),
+                   GRAPH_MISTAKE(In(g, F32, {2, 1, 3}) / In(g, F32, {4, 5, 3})),
+                   GRAPH_MISTAKE(Maximum(In(g, F32, {0}), In(g, F32, {3}))),
+                   GRAPH_MISTAKE(Add(In(g, F32, {1 << 20, 1}), In(g, F32, {1, 1 << 21}))),
+                   GRAPH_MISTAKE(Select(In(g, F32, {4}), In(g, F32, {4}), 0.0)),
+                   GRAPH_MISTAKE(Select(In(g, BOOL, {4}), In(g, F32, {4}), In(g, F64, {4}))),
+                   GRAPH_MISTAKE(Select(In(g, BOOL, {4}), In(g, F32, {3}), 0.0)),
+                   GRAPH_MISTAKE(Select(In(g, BOOL, {4}), 1.0, 0.0)),
+                   GRAPH_MISTAKE(In(g, F32, {4}) & In(g, F32, {4})),
+                   GRAPH_MISTAKE(~In(g, F64, {4})),
+                   GRAPH_MISTAKE(In(g, BOOL, {4}) | In(g, I32, {4})),
+                   GRAPH_MISTAKE(ShiftLeft(In(g, BOOL, {4}), In(g, BOOL, {4}))),
+                   GRAPH_MISTAKE(IsNan(In(g, I32, {4}))),
+                   GRAPH_MISTAKE(Atan2(In(g, I32, {4}), In(g, I32, {4}))),
+                   GRAPH_MISTAKE(In(g, BOOL, {4}) % In(g, BOOL, {4})),
+                   GRAPH_MISTAKE(Clip(In(g, F32, {4}), 2, 1)),
+                   GRAPH_MISTAKE(Clip(In(g, F32, {4}), 0, std::nan(""))),
+                   GRAPH_MISTAKE(Clip(In(g, I32, {4}), 0.5, 1)),
+                   GRAPH_MISTAKE(Clip(In(g, BOOL, {4}), 0, 1)),
+                   GRAPH_MISTAKE(LeakyRelu(In(g, F32, {4}), INFINITY)),
+                   GRAPH_MISTAKE(Elu(In(g, I64, {4}))),
+                   GRAPH_MISTAKE(Gelu(In(g, I64, {4}))),
+                   GRAPH_MISTAKE(In(g, I32, {4}) * 0.5),
+               });
+}
+
+TEST(OpErrors, Shapes) {
+  ExpectErrors(
+      "ops_shapes",
+      {
+          GRAPH_MISTAKE(BroadcastTo(In(g, F32, {6}), {4, 6}, {0, 1})),
+          GRAPH_MISTAKE(BroadcastTo(In(g, F32, {6}), {4, 6}, {2})),
+          GRAPH_MISTAKE(BroadcastTo(In(g, F32, {1}), {}, {0})),
+          GRAPH_MISTAKE(BroadcastTo(In(g, F32, {4, 6}), {6, 4}, {1, 0})),
+          GRAPH_MISTAKE(BroadcastTo(In(g, F32, {6}), {4, 6}, {0})),
+          GRAPH_MISTAKE(BroadcastTo(In(g, F32, {}), {-4}, {})),
+          GRAPH_MISTAKE(Reshape(In(g, F32, {4, 6}), {5, 5})),
+          GRAPH_MISTAKE(Reshape(In(g, F32, {0}), {int64_t{1} << 40, int64_t{1} << 40})),
+          GRAPH_MISTAKE(Reshape(In(g, F32, {1}), Shape(27, 1))),
+          GRAPH_MISTAKE(Transpose(In(g, F32, {4, 6}), {0, 0})),
+          GRAPH_MISTAKE(Transpose(In(g, F32, {4, 6}), {1})),
+          GRAPH_MISTAKE(Relayout(In(g, F32, {4, 6}), {"batch"})),
+          GRAPH_MISTAKE(Relayout(In(g, F32, {4, 6}), {"bach", UNSHARDED})),
+          GRAPH_MISTAKE(DimensionSize(In(g, F32, {4, 6}), {-1}, F32)),
+          GRAPH_MISTAKE(DimensionSize(In(g, F32, {4, 6}), {1, 1}, F32)),
+          GRAPH_MISTAKE(Squeeze(In(g, F32, {4, 6}), {1})),
+          GRAPH_MISTAKE(Squeeze(In(g, F32, {4, 6}), {-1})),
+          GRAPH_MISTAKE(Squeeze(In(g, F32, {1, 1}), {1, 0})),
+          GRAPH_MISTAKE(ExpandDims(In(g, F32, {4, 6}), {0, 4})),
+          GRAPH_MISTAKE(ExpandDims(In(g, F32, {4, 6}), {0, 0})),
+          GRAPH_MISTAKE(Relayout(In(g, F32, {5}), {DimSpec::Factors({{4, {"batch"}}, {2}})})),
+          GRAPH_MISTAKE(g.Add("relayout", {{In(g, F32, {4})}},
+                              {{"layout", LayoutPin::Parse(g.mesh(), "{_ | sum:model}").value()}}, {})),
+      });
+}
+
+TEST(OpErrors, SlicesAndLookups) {
+  ExpectErrors("ops_slices",
+               {
+                   GRAPH_MISTAKE(Slice(In(g, F32, {4, 6}), {0}, {4, 6})),
+                   GRAPH_MISTAKE(Slice(In(g, F32, {4, 6}), {0, 0}, {4, 6, 1})),
+                   GRAPH_MISTAKE(Slice(In(g, F32, {4, 6}), {0, 0}, {4, 6}, {1})),
+                   GRAPH_MISTAKE(Slice(In(g, F32, {4, 6}), {0, 2}, {4, 9})),
+                   GRAPH_MISTAKE(SliceDim(In(g, F32, {4, 6}), 0, 3, 2, 2)),
+                   GRAPH_MISTAKE(SliceDim(In(g, F32, {4, 6}), 0, -1, 2)),
+                   GRAPH_MISTAKE(SliceDim(In(g, F32, {4, 6}), 0, 0, 2, 0)),
+                   GRAPH_MISTAKE(SliceDim(In(g, F32, {4, 6}), 2, 0, 1)),
+                   GRAPH_MISTAKE(SliceDim(In(g, F32, {4, 6}), 0, INT64_MIN, INT64_MAX, 2)),
+                   GRAPH_MISTAKE(Pad(In(g, F32, {4, 6}), {1}, {0, 0})),
+                   GRAPH_MISTAKE(Pad(In(g, F32, {4, 6}), {1, 1}, {})),
+                   GRAPH_MISTAKE(Pad(In(g, F32, {4, 6}), {0, 0}, {0, 0}, 0, {1})),
+                   GRAPH_MISTAKE(Pad(In(g, F32, {4, 6}), {0, 0}, {0, 0}, 0, {-1, 0})),
+                   GRAPH_MISTAKE(Pad(In(g, F32, {4, 6}), {0, -4}, {0, -3})),
+                   GRAPH_MISTAKE(Pad(In(g, F32, {4, 6}), {0, int64_t{1} << 62}, {0, int64_t{1} << 62})),
+                   GRAPH_MISTAKE(Pad(In(g, F32, {4}), {INT64_MIN}, {INT64_MIN})),
+                   GRAPH_MISTAKE(Pad(In(g, F32, {4}), {0}, {0}, 0, {INT64_MAX})),
+                   GRAPH_MISTAKE(Pad(In(g, I32, {3}), {1}, {0}, 0.5)),
+                   GRAPH_MISTAKE(Concat({In(g, F32, {4, 6}), In(g, F32, {6, 4})}, 0)),
+                   GRAPH_MISTAKE(Concat({In(g, F32, {4, 6}), In(g, F32, {24})}, 1)),
+                   GRAPH_MISTAKE(Concat({In(g, F32, {4, 6}), In(g, I32, {3})}, 0)),
+                   GRAPH_MISTAKE(Concat({In(g, F32, {4, 6})}, 2)),
+                   GRAPH_MISTAKE(Concat({In(g, F32, {})}, 0)),
+                   GRAPH_MISTAKE(g.Output("y", Concat({}, 0))),
+                   GRAPH_MISTAKE(Stack({In(g, F32, {4})}, 3)),
+                   GRAPH_MISTAKE(Reverse(In(g, F32, {4, 6}), {2})),
+                   GRAPH_MISTAKE(Reverse(In(g, F32, {4, 6}), {1, 1})),
+                   GRAPH_MISTAKE(Split(In(g, F32, {4, 6}), 4, 1)),
+                   GRAPH_MISTAKE(Split(In(g, F32, {4, 6}), 2, -1)),
+                   GRAPH_MISTAKE(Split(In(g, F32, {4, 6}), 0, 1)),
+                   GRAPH_MISTAKE(Split(In(g, F32, {0}), int64_t{1} << 62, 0)),
+                   GRAPH_MISTAKE(SplitSizes(In(g, F32, {4, 6}), {INT64_MAX, INT64_MAX, 8}, 1)),
+                   GRAPH_MISTAKE(SplitSizes(In(g, F32, {4, 6}), {7, -1}, 1)),
+                   GRAPH_MISTAKE(SplitSizes(In(g, F32, {4, 6}), {1, 2}, 2)),
+                   GRAPH_MISTAKE(Gather(In(g, F32, {4, 6}), In(g, F32, {3}), 0)),
+                   GRAPH_MISTAKE(Gather(In(g, F32, {4, 6}), In(g, I32, {3}), 2)),
+                   GRAPH_MISTAKE(Gather(In(g, F32, {0, 6}), In(g, I32, {3}), 0)),
+                   GRAPH_MISTAKE(ScatterAdd(In(g, F32, {4, 6}), In(g, I32, {3}), {7, 6}, 0)),
+                   GRAPH_MISTAKE(ScatterAdd(In(g, BOOL, {3, 6}), In(g, I32, {3}), {7, 6}, 0)),
+                   GRAPH_MISTAKE(ScatterAdd(In(g, F32, {3, 6}), In(g, I32, {3}), {7, -6}, 0)),
+               });
+}
+
+TEST(OpErrors, ReductionsAndProducts) {
+  ExpectErrors("ops_reductions",
+               {
+                   GRAPH_MISTAKE(ReduceSum(In(g, BOOL, {4}), {0})),
+                   GRAPH_MISTAKE(ReduceSum(In(g, F32, {4}), {1})),
+                   GRAPH_MISTAKE(ReduceMax(In(g, F32, {4, 6}), {1, 0, 1})),
+                   GRAPH_MISTAKE(ReduceMean(In(g, I32, {4}), {0})),
+                   GRAPH_MISTAKE(ReduceMean(In(g, F32, {}), {0})),
+                   GRAPH_MISTAKE(Argmax(In(g, BOOL, {4}), 0)),
+                   GRAPH_MISTAKE(Argmax(In(g, F32, {4}), -1)),
+                   GRAPH_MISTAKE(Argmax(In(g, F32, {4, 0}), 1)),
+                   GRAPH_MISTAKE(Argmin(In(g, F32, {(int64_t{1} << 31) + 1}), 0)),
+                   GRAPH_MISTAKE(ReduceProd(In(g, BOOL, {4}), {0})),
+                   GRAPH_MISTAKE(ReduceAll(In(g, I32, {4}), {0})),
+                   GRAPH_MISTAKE(ReduceAny(In(g, BOOL, {4}), {1})),
+                   GRAPH_MISTAKE(MatMul(In(g, F32, {4, 6}), In(g, F32, {6}))),
+                   GRAPH_MISTAKE(MatMul(In(g, F32, {}), In(g, F32, {6, 2}))),
+                   GRAPH_MISTAKE(MatMul(In(g, F32, {2, 4, 6}), In(g, F32, {3, 6, 8}))),
+                   GRAPH_MISTAKE(MatMul(In(g, F32, {4, 6}), In(g, F64, {6, 8}))),
+                   GRAPH_MISTAKE(MatMul(In(g, I32, {4, 6}), In(g, I32, {6, 8}))),
+                   GRAPH_MISTAKE(MatMul(In(g, F32, {128, 784}), In(g, F32, {512, 700}))),
+                   GRAPH_MISTAKE(MatMul(In(g, F32, {4, 6}), In(g, F32, {6, 8}), true, true)),
+                   GRAPH_MISTAKE(MatMul(In(g, F32, {4, 6}), In(g, F32, {6, 8}), false, true)),
+                   GRAPH_MISTAKE(g.Add("matmul", {{In(g, F32, {2, 4, 6}), In(g, F32, {6, 8})}},
+                                       {{"sum_batch", true}}, {})),
+               });
+}
+
+TEST(OpErrors, Generators) {
+  ExpectErrors("ops_generators",
+               {
+                   GRAPH_MISTAKE(Constant(g, 0.5, {I64, {4}})),
+                   GRAPH_MISTAKE(Constant(g, 2147483648.0, {I32, {4}})),
+                   GRAPH_MISTAKE(Constant(g, 0x1p63, {I64, {}})),
+                   GRAPH_MISTAKE(Constant(g, std::nan(""), {I32, {}})),
+                   GRAPH_MISTAKE(Constant(g, 2, {BOOL, {}})),
+                   GRAPH_MISTAKE(Constant(g, 1, {F32, {1 << 20, 1 << 21}})),
+                   GRAPH_MISTAKE(Iota(g, {F32, {4}}, 1)),
+                   GRAPH_MISTAKE(Iota(g, {F32, {}}, 0)),
+                   GRAPH_MISTAKE(Iota(g, {BOOL, {4}}, 0)),
+                   GRAPH_MISTAKE(OneHot(In(g, F32, {4}), 3, F32)),
+                   GRAPH_MISTAKE(OneHot(In(g, I32, {4}), -3, F32)),
+                   GRAPH_MISTAKE(OneHot(In(g, I32, {4}), int64_t{1} << 40, F32)),
+                   GRAPH_MISTAKE(RandomUniform(g, {I32, {4}}, 1, 0, 0, 1)),
+                   GRAPH_MISTAKE(RandomUniform(g, {F32, {4}}, 1, 0, 2, 1)),
+                   GRAPH_MISTAKE(RandomUniform(g, {F32, {4}}, 1, 0, 0, HUGE_VAL)),
+                   GRAPH_MISTAKE(RandomUniform(g, {F32, {4}}, 1, 0, -3e38, 3e38)),
+                   GRAPH_MISTAKE(RandomNormal(g, {F32, {4}}, 1, 0, 1e39, 1)),
+                   GRAPH_MISTAKE(RandomNormal(g, {BOOL, {4}}, 1, 0, 0, 1)),
+                   GRAPH_MISTAKE(RandomNormal(g, {F32, {4}}, 1, 0, 0, -1)),
+                   GRAPH_MISTAKE(RandomTruncatedNormal(g, {F32, {4}}, 1, 0, HUGE_VAL, 1)),
+                   GRAPH_MISTAKE(RandomTruncatedNormal(g, {I64, {4}}, 1, 0, 0, 1)),
+                   GRAPH_MISTAKE(RandomBernoulli(g, {BOOL, {4}}, 1, 0, 1.5)),
+                   GRAPH_MISTAKE(RandomBernoulli(g, {BOOL, {4}}, 1, 0, std::nan(""))),
+                   GRAPH_MISTAKE(RandomBernoulli(g, {BOOL, {4}}, 1, 0, 0.5, In(g, I32, {}))),
+                   GRAPH_MISTAKE(RandomUniform(g, {F32, {4}}, 1, 0, 0, 1, In(g, I64, {1}))),
+                   GRAPH_MISTAKE(Linspace(g, 0, 1, {I32, {4}})),
+                   GRAPH_MISTAKE(Linspace(g, 0, 1, {F32, {4, 1}})),
+                   GRAPH_MISTAKE(Linspace(g, 0, HUGE_VAL, {F32, {4}})),
+                   GRAPH_MISTAKE(Eye(g, {F32, {4}})),
+                   GRAPH_MISTAKE(Eye(g, {F32, {4, 4}}, (int64_t{1} << 40) + 1)),
+                   GRAPH_MISTAKE(Constant(g, 1, {F32, {4, -1}})),
+                   GRAPH_MISTAKE(Iota(g, {F32, {-1}}, 0)),
+                   GRAPH_MISTAKE(g.Add("random_uniform", {{In(g, I64, {}), In(g, I64, {})}},
+                                       {{"seed", int64_t{7}}, {"shape", std::vector<int64_t>{4}}}, {})),
+               });
+}
+
+// Adam on a weight, its gradient and moments of these types.
+void Adam(Graph& g, const Type& weight, const Type& gradient, const Type& m, const Type& v, const Type& step,
+          double rate = 0.1, double beta1 = 0.9, double epsilon = 1e-8, CallSite loc = CallSite::Current()) {
+  auto in = [&](const Type& type) { return In(g, type.dtype, type.shape); };
+  AdamUpdate(in(weight), in(gradient), in(m), in(v), in(step), rate, beta1, 0.999, epsilon, 0, loc);
+}
+
+TEST(OpErrors, AdamUpdates) {
+  ExpectErrors(
+      "ops_adam",
+      {
+          GRAPH_MISTAKE(Adam(g, {I32, {4}}, {F32, {4}}, {F32, {4}}, {F32, {4}}, {I64, {}})),
+          GRAPH_MISTAKE(Adam(g, {F32, {4}}, {F32, {5}}, {F32, {4}}, {F32, {4}}, {I64, {}})),
+          GRAPH_MISTAKE(Adam(g, {F32, {4}}, {F32, {4}}, {F64, {4}}, {F32, {4}}, {I64, {}})),
+          GRAPH_MISTAKE(Adam(g, {F32, {4}}, {F32, {4}}, {F32, {4}}, {F32, {4, 1}}, {I64, {}})),
+          GRAPH_MISTAKE(Adam(g, {F32, {4}}, {F32, {4}}, {F32, {4}}, {F32, {4}}, {I32, {}})),
+          GRAPH_MISTAKE(Adam(g, {F32, {4}}, {F32, {4}}, {F32, {4}}, {F32, {4}}, {I64, {}}, NAN)),
+          GRAPH_MISTAKE(Adam(g, {F32, {4}}, {F32, {4}}, {F32, {4}}, {F32, {4}}, {I64, {}}, 0.1, 1)),
+          GRAPH_MISTAKE(Adam(g, {F32, {4}}, {F32, {4}}, {F32, {4}}, {F32, {4}}, {I64, {}}, 0.1, 0.9, -1)),
+      });
+}
+
+TEST(OpErrors, Composites) {
+  ExpectErrors("ops_composites",
+               {
+                   GRAPH_MISTAKE(LogSoftmax(In(g, F32, {}))),
+                   GRAPH_MISTAKE(SparseSoftmaxCrossEntropy(In(g, F32, {4, 10}), In(g, I32, {5}))),
+                   GRAPH_MISTAKE(SparseSoftmaxCrossEntropy(In(g, F32, {4}), In(g, I32, {4}))),
+                   GRAPH_MISTAKE(Accuracy(In(g, F32, {4, 10}), In(g, F32, {4}))),
+                   GRAPH_MISTAKE(Accuracy(In(g, I32, {4, 10}), In(g, I32, {4}))),
+                   GRAPH_MISTAKE(LogSoftmax(In(g, I32, {4, 10}))),
+                   GRAPH_MISTAKE(Softmax(In(g, F32, {4, 10}), 2)),
+                   GRAPH_MISTAKE(LogSoftmax(In(g, F32, {4, 10}), -3)),
+                   GRAPH_MISTAKE(Softmax(In(g, F32, {}))),
+                   GRAPH_MISTAKE(SoftmaxCrossEntropy(In(g, F32, {4, 10}), In(g, F32, {4}))),
+                   GRAPH_MISTAKE(SoftmaxCrossEntropy(In(g, F32, {}), In(g, F32, {}))),
+                   GRAPH_MISTAKE(BinaryCrossEntropyWithLogits(In(g, F32, {4}), In(g, I32, {4}))),
+                   GRAPH_MISTAKE(MeanSquaredError(In(g, F64, {4, 1}), In(g, F64, {4}))),
+                   GRAPH_MISTAKE(MeanSquaredError(In(g, I32, {4}), In(g, I32, {4}))),
+                   GRAPH_MISTAKE(LayerNorm(In(g, F32, {4, 6}), In(g, F32, {4}), In(g, F32, {4}))),
+                   GRAPH_MISTAKE(LayerNorm(In(g, F32, {4, 6}), In(g, F32, {6}), In(g, F64, {6}))),
+                   GRAPH_MISTAKE(RmsNorm(In(g, F32, {6}), In(g, F32, {4, 6}))),
+                   GRAPH_MISTAKE(RmsNorm(In(g, F32, {4, 6}), In(g, F32, {6}), -1)),
+                   GRAPH_MISTAKE(Standardize(In(g, F32, {6}), {0}, HUGE_VAL)),
+                   GRAPH_MISTAKE(Standardize(In(g, F32, {6}), {1}, 0)),
+                   GRAPH_MISTAKE(GlobalNorm({{In(g, F32, {4}), In(g, I32, {4})}})),
+                   GRAPH_MISTAKE(g.Output("norm", GlobalNorm({}))),
+                   GRAPH_MISTAKE(ClipByGlobalNorm({{In(g, F32, {4})}}, 0)),
+                   GRAPH_MISTAKE(ClipByGlobalNorm({{In(g, F32, {4})}}, 1e-50)),
+                   GRAPH_MISTAKE(ClipByGlobalNorm({{In(g, F32, {4})}}, NAN)),
+                   GRAPH_MISTAKE(Dropout(In(g, F32, {4}), 1, 7, 0)),
+                   GRAPH_MISTAKE(Dropout(In(g, F32, {4}), NAN, 7, 0)),
+                   GRAPH_MISTAKE(Dropout(In(g, I32, {4}), 0.5, 7, 0)),
+               });
+}
+
+TEST(OpErrors, GradientsOf) {
+  ExpectErrors("gradients", {
+    GRAPH_MISTAKE(Value x = In(g, F32, {4}); Gradients(x, {{x}})),
+        GRAPH_MISTAKE(Value x = In(g, I32, {}); Gradients(x, {{x}})),
+        GRAPH_MISTAKE(Gradients(In(g, F32, {}), {{In(g, I32, {4})}})),
+        GRAPH_MISTAKE(Value x = In(g, F32, {2}); Gradients(Value(), {{x}});
+                      g.Output("g", Gradients(ReduceSum(x, {0}), {{x, Value()}})[0])),
+  });
+}
+
+}  // namespace
+}  // namespace meshwork

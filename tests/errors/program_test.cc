@@ -1,0 +1,323 @@
+// What is refused of whole programs: by Rebatch and Compile, and by the executor of local programs that no
+// parser has seen.
+#include "errors/errors.h"
+#include "gtest/gtest.h"
+#include "ops/rebatch.h"
+#include "ops/row.h"
+#include "ops/text.h"
+#include "runtime/binding.h"
+#include "runtime/communicator.h"
+#include "runtime/local_program.h"
+#include "runtime/placement.h"
+#include "runtime/programs.h"
+#include "runtime/replicas.h"
+#include "runtime/schedule.h"
+#include "spmd/compile.h"
+
+namespace meshwork {
+namespace {
+
+Graph Parse(std::string_view text) { return ParseGraph(text, "step.mw").value(); }
+
+TEST(ProgramErrors, Rebatch) {
+  auto rebatch = [](std::string_view text, int64_t from = 8, int64_t to = 4) {
+    return Rebatch(ParseGraph(text, "p.mw").value(), from, to);
+  };
+  ExpectErrors(
+      "rebatch",
+      {
+          MISTAKE(rebatch("mesh [] func f(%a: f32[0,3]) {}", 0, 4)),
+          MISTAKE(rebatch("mesh [] func f(%a: f32[0,3]) {}", 4, -1)),
+          MISTAKE(rebatch("mesh [] func f(%a: f32[8], var %last: f32[8]) { update %last = %a }")),
+          MISTAKE(rebatch("mesh [] func f(%a: f32[8,3], var %seen: f32[5,8]) { %0 = matmul %seen, %a }")),
+          MISTAKE(rebatch("mesh [] func f(%a: f32[8,3]) { %0 = slice %a start=[1,0] limit=[8,3] }")),
+          MISTAKE(rebatch("mesh [] func f(%a: f32[8,3]) {\n"
+                          "  %0 = concat %a, %a dim=0\n"
+                          "  %1 = slice %0 start=[0,0] limit=[8,3] }",
+                          8, 12)),
+          MISTAKE(rebatch("mesh [] func f(%a: f32[8,3]) { %0 = reshape %a shape=[2,12] }")),
+          MISTAKE(rebatch("mesh [] func f(%a: f32[8]) { %0 = constant value=1 shape=[8] }")),
+          MISTAKE(rebatch("mesh [x=2] func f(%a: f32[8] {4@x*2}) { %0 = exp %a }")),
+          MISTAKE(rebatch("mesh [x=2] func f(%a: f32[8]) { %0 = exp %a : f32[8] {4@x*2} }")),
+      });
+}
+
+TEST(ProgramErrors, Compile) {
+  auto compile = [](std::string_view text) { return Compile(Parse(text)); };
+  ExpectErrors("compile",
+               {
+                   MISTAKE(compile("mesh [x=2] func f(%a: f32[2] of f32[4] {x}) { return y=%a }")),
+                   MISTAKE(compile("mesh [x=2] func f(%a: f32[4] {_}) {\n"
+                                   "  %0 = shard_slice %a axes=(x) dim=0 : f32[2] of f32[4] {x} }")),
+                   MISTAKE(compile("mesh [x=2] func f(%a: f32[4] {_ | sum:x}) { %0 = tanh %a return y=%0 }")),
+               });
+}
+
+// ---- Local programs.
+
+constexpr std::string_view kGood = R"(mesh [x=2, y=1]
+func step(%a: f32[2,3] of f32[4,3] {x,_}, var %w: f32[2,3] of f32[4,3] {x,_}) {
+  %n = neg %a : f32[2,3] of f32[4,3] {x,_}
+  %p = reduce_sum %n dims=[0] : f32[3] of f32[3] {_ | sum:x}
+  update %w = %n
+  return n=%n, w=%w
+})";
+
+// Of the good program after `change`.
+template <typename F>
+absl::Status Check(F&& change) {
+  Graph graph = Parse(kGood);
+  change(graph);
+  return CheckLocalProgram(graph);
+}
+
+TEST(ProgramErrors, LocalPrograms) {
+  auto check = [](std::string_view text) { return CheckLocalProgram(Parse(text)); };
+  static const OpRow no_kernel = {.name = "dream"};
+  ExpectErrors(
+      "local_program",
+      {
+          MISTAKE(CheckLocalProgram(Graph(Mesh::Parse("a=128,b=64").value()))),
+          MISTAKE(check("mesh [x=2]\nfunc step(%a: f32[4] {x}) {\n  %b = neg %a\n  return %b\n}")),
+          MISTAKE(check("mesh [x=2]\nfunc step(%a: f32[4] {_}) {\n  %0 = neg %a\n  return %0\n}")),
+          MISTAKE(check("mesh [x=2]\nfunc step(%a: f32[4]) {}")),
+          MISTAKE(check("mesh [x=2]\nfunc step(%a: f32[4] {_}) {\n  %b = relayout %a {_} : f32[4] {_}\n}")),
+          MISTAKE(check("mesh [x=2]\nfunc step(%a: f32[4] of f32[4] {_ | sum:x}) { }")),
+          MISTAKE(check("mesh [x=2]\nfunc step(var %a: f32[4] of f32[4] {_ | sum:x}) { }")),
+          {"a block of another shape",
+           [] {
+             return Check([](Graph& g) { g.mutable_value(g.nodes()[0].results[0]).type.shape[0] = 3; });
+           }},
+          {"a reduction that the dtype has not",
+           [] {
+             return Check([](Graph& g) {
+               ValueInfo& sum = g.mutable_value(g.nodes()[1].results[0]);
+               sum.layout = sum.layout->WithPartials({{0, ReduceOp::kAnd}});
+             });
+           }},
+          {"an op without a kernel",
+           [] { return Check([](Graph& g) { g.mutable_node(1).row = &no_kernel; }); }},
+          {"an output that is partial",
+           [] { return Check([](Graph& g) {
+                  g.AddOutput({"p", g.nodes()[1].results[0]});
+                }); }},
+          {"two updates of a variable",
+           [] { return Check([](Graph& g) {
+                  g.AddUpdate({1, g.arguments()[0].value});
+                }); }},
+          {"an update of an input",
+           [] { return Check([](Graph& g) {
+                  g.AddUpdate({0, g.arguments()[1].value});
+                }); }},
+          {"an update of another layout",
+           [] {
+             return Check([](Graph& g) {
+               ValueInfo info = g.value(0);
+               info.name = "z";
+               info.layout = Layout::Parse(g.mesh(), "{_,x}").value();
+               info.type.shape = {4, 2};
+               g.AddArgument(info, true);
+               g.AddUpdate({2, g.nodes()[0].results[0]});
+             });
+           }},
+          {"two outputs of one name",
+           [] { return Check([](Graph& g) {
+                  g.AddOutput({"n", g.arguments()[0].value});
+                }); }},
+          {"an output called by the position of another",
+           [] { return Check([](Graph& g) {
+                  g.AddOutput({"3", 0}), g.AddOutput({"", 0});
+                }); }},
+      });
+}
+
+// One collective on x: i32[4,4], from one layout to another.
+absl::Status Prepare(std::string_view op, Attrs attrs, std::string_view from, std::string_view to,
+                     const Type& result = {I32, {4, 4}}) {
+  const Mesh mesh = Mesh::Parse("x=2,y=2").value();
+  auto info = [&](const Type& type, std::string_view layout_text) {
+    const Layout layout = Layout::Parse(mesh, layout_text).value();
+    return ValueInfo{.type = {type.dtype, layout.LocalShape(type.shape)}, .global = type, .layout = layout};
+  };
+  Program program{.body = Graph(mesh)};
+  const ValueId x = program.body.AddArgument(info({I32, {4, 4}}, from), false);
+  Node node{.row = &GetOp(op), .attrs = std::move(attrs), .location = {"step.mw", 7}};
+  node.operands = {x};
+  program.body.AddNode(node, {info(result, to)});
+  WorkerPool pool(1);
+  std::map<std::string, DTensor> state;
+  const absl::Status status = Executor::Create(program, pool, {}, &state).status();
+  EXPECT_TRUE(state.empty());
+  return status;
+}
+
+TEST(ProgramErrors, Collectives) {
+  const Attrs gather = {{"axes", AxisList{0}}, {"dim", int64_t{0}}};
+  const Attrs reduce = {{"axes", AxisList{0}}, {"op", ReduceOp::kSum}};
+  const Attrs scatter = {{"axes", AxisList{0}}, {"dim", int64_t{0}}, {"op", ReduceOp::kSum}};
+  ExpectErrors("collectives", {
+                                  MISTAKE(Prepare("all_gather", gather, "{(x,y),_}", "{_,_}")),
+                                  MISTAKE(Prepare("collective_permute", {}, "{x,_}", "{_,x}")),
+                                  MISTAKE(Prepare("collective_permute", {}, "{x,_}", "{x,_ | sum:y}")),
+                                  MISTAKE(Prepare("collective_permute", {}, "{x,_}", "{x,_}", {I32, {4, 5}})),
+                                  MISTAKE(Prepare("all_reduce", reduce, "{x,_}", "{x,_}")),
+                                  MISTAKE(Prepare("all_reduce", reduce, "{y,_}", "{_,y}")),
+                                  MISTAKE(Prepare("reduce_scatter", scatter, "{x,_}", "{x,_}")),
+                              });
+}
+
+TEST(ProgramErrors, AnAbortedCollective) {
+  std::vector<std::byte*> addresses;
+  auto communicator = MakeThreadCommunicator();
+  auto collective = communicator->Prepare({"all_reduce (model.cc:41)", {}, {{}}}, addresses).value();
+  communicator->Abort(absl::CancelledError("the user pressed ctrl-C"));
+  ExpectErrors("communicator", {MISTAKE(collective->Wait(0))});
+}
+
+// ---- Binding: twice = 2 a.
+
+TEST(ProgramErrors, FeedsAndOutputs) {
+  const Program program = ParseProgram(R"(mesh [x=2]
+func step(%image: f32[2] of f32[3] {x}, var %n: f32[] {}) {
+  %twice = add %image, %image : f32[2] of f32[3] {x}
+  %n1 = add %n, %n : f32[] of f32[] {}
+  update %n = %n1
+  return twice=%twice, total=%n1, again=%twice
+})");
+  const Program silent = ParseProgram("mesh [x=2]\nfunc quiet() {}");
+  WorkerPool pool(1);
+  std::map<std::string, DTensor> state;
+  const Tensor image = Ramp({F32, {3}}), both = Ramp({F32, {4}}), out({F32, {3}});
+  auto bind = [&](const Tensors& feeds, const Tensors& outputs = {}) {
+    return Executor::Create(program, pool, {}, &state).value()->Bind(feeds, outputs);
+  };
+  ExpectErrors(
+      "binding",
+      {
+          MISTAKE(bind({})),
+          MISTAKE(bind({{"imgae", image}})),
+          MISTAKE(bind({{"Image", image}})),
+          MISTAKE(bind({{"image", image}, {"weights", image}})),
+          MISTAKE(bind({{"image", image}, {"n", image}})),
+          MISTAKE(bind({{"image", image}, {"", image}})),
+          MISTAKE(bind({{"image", Tensor()}})),
+          MISTAKE(bind({{"image", Ramp({F32, {5}})}})),
+          MISTAKE(bind({{"image", Ramp({F64, {3}})}})),
+          MISTAKE(bind({{"image", image}}, {{"twise", out}})),
+          MISTAKE(bind({{"image", image}}, {{"loss", out}})),
+          MISTAKE(bind({{"image", image}}, {{"total", out}})),
+          MISTAKE(bind({{"image", image}}, {{"total", Tensor()}})),
+          MISTAKE(bind({{"image", image}}, {{"twice", image}})),
+          MISTAKE(bind({{"image", both.Rows(0, 3)}}, {{"twice", both.Rows(1, 4)}})),
+          MISTAKE(bind({{"image", image}}, {{"twice", both.Rows(0, 3)}, {"again", both.Rows(1, 4)}})),
+          MISTAKE(Executor::Create(silent, pool, {}, &state).value()->Bind({}, {{"loss", out}})),
+          MISTAKE(Executor::Create(silent, pool, {}, &state).value()->Bind({{"x", out}}, {})),
+      });
+  DTensor packed({F32, {3, 2}}, Layout::Parse(Mesh::Parse("x=2").value(), "{x,_}").value());
+  DTensor scalar({F32, {}}, Layout::Replicated(Mesh(), 0));
+  ExpectErrors("pack", {
+                           MISTAKE(Pack(Ramp({F32, {2, 3}}), packed)),
+                           MISTAKE(Pack(Ramp({F64, {3, 2}}), packed)),
+                           MISTAKE(Pack(Tensor(), scalar)),
+                           MISTAKE(Ramp({F32, {2, 3}}).Scalar()),
+                           MISTAKE(Tensor({I32, {0}}).Scalar()),
+                           MISTAKE(Tensor().Scalar()),
+                       });
+}
+
+TEST(ProgramErrors, StateOfAnotherProgram) {
+  WorkerPool pool(1);
+  std::map<std::string, DTensor> state;
+  auto create = [&](std::string_view layout) {
+    return Executor::Create(ParseProgram(fmt::format("mesh [x=2]\nfunc f(var %w: f32[{}] of f32[4] {}) {{}}",
+                                                     layout == "{x}" ? 2 : 4, layout)),
+                            pool, {}, &state);
+  };
+  ASSERT_TRUE(create("{x}").ok());
+  ExpectErrors("state", {MISTAKE(create("{_}"))});
+}
+
+// ---- Replicas that differ. The sum over the rows of a device is not the sum over all rows that its layout
+// says.
+
+TEST(ProgramErrors, Replicas) {
+  auto run = [](std::string_view text) {
+    WorkerPool pool(2);
+    std::map<std::string, DTensor> state;
+    auto executor = Executor::Create(ParseProgram(text), pool, {.check_replicas = true}, &state).value();
+    Tensors outputs;
+    return executor->Run({{"a", Ramp({F32, {4, 2}})}}, &outputs);
+  };
+  DTensor tensor({F32, {3}}, Layout::Parse(Mesh::Parse("x=2").value(), "{_}").value(), /*share=*/false);
+  reinterpret_cast<float*>(tensor.instance(1))[1] = 2.5;
+  Difference truths{0};
+  truths.first[0] = std::byte{1}, truths.second[0] = std::byte{3};
+  ExpectErrors("replicas",
+               {
+                   MISTAKE(run("mesh [x=2] func step(%a: f32[2,2] of f32[4,2] {x,_}) {\n"
+                               "  %s = reduce_sum %a dims=[0] : f32[2] of f32[2] {_}\n  return s=%s }")),
+                   MISTAKE(run("mesh [x=2] func step(%a: f32[2,2] of f32[4,2] {x,_}, var %w: f32[2] {_}) {\n"
+                               "  %s = reduce_sum %a dims=[0] : f32[2] of f32[2] {_}\n  update %w = %s }")),
+                   MISTAKE(Unpack(tensor, /*check_replicas=*/true)),
+                   MISTAKE(DifferenceError("It", {BOOL, {}},
+                                           Layout::Replicated(Mesh::Parse("x=2").value(), 0), 0, 1, truths)),
+               });
+}
+
+// ---- Schedules, which only a bug breaks: CheckSchedule looks for it.
+
+TEST(ProgramErrors, Schedules) {
+  const Graph local = Parse(R"(mesh [x=2]
+func step(%x: f32[2] of f32[4] {x}) {
+  %a = neg %x : f32[2] of f32[4] {x}
+  %b = exp %a : f32[2] of f32[4] {x}
+  %c = add %a, %b : f32[2] of f32[4] {x}
+  %g = all_gather %c axes=(x) dim=0 : f32[4] of f32[4] {_}
+  return y=%g
+})");
+  const Schedule good = MakeSchedule(local, std::vector<InstanceMap>(1), 2, /*share=*/true, false).value();
+  ASSERT_TRUE(CheckSchedule(good).ok());
+  auto check = [&](auto&& damage) {
+    Schedule bad = good;
+    damage(bad);
+    return CheckSchedule(bad);
+  };
+  // The first two private buffers of worker 0.
+  std::vector<size_t> mine;
+  for (size_t b = 0; b < good.buffers.size(); ++b)
+    if (good.buffers[b].place.kind == Place::Kind::kPrivate && good.buffers[b].place.index == 0)
+      mine.push_back(b);
+  ASSERT_GE(mine.size(), 2u);
+  auto overlap = [&] {
+    for (const auto& a : good.buffers) {
+      for (const auto& b : good.buffers) {
+        const bool is_shared = a.place.kind == Place::Kind::kShared && b.place.kind == Place::Kind::kShared;
+        if (!is_shared || a.place.offset == b.place.offset) continue;
+        const absl::Status status =
+            check([&](Schedule& s) { s.buffers[&a - good.buffers.data()].place = b.place; });
+        if (MessageOf(status).find("overlap") != std::string_view::npos) return status;
+      }
+    }
+    return absl::OkStatus();
+  };
+  ExpectErrors(
+      "schedule",
+      {
+          {"no barriers",
+           [&] {
+             return check([](Schedule& s) {
+               for (Instruction& i : s.instructions) i.barrier = false;
+             });
+           }},
+          {"two buffers in one place, while both are in use", overlap},
+          {"a buffer without a place",
+           [&] { return check([&](Schedule& s) { s.buffers[mine[0]].place = {}; }); }},
+          {"a private buffer of the other worker",
+           [&] { return check([&](Schedule& s) { s.buffers[mine[0]].place.index = 1; }); }},
+          {"a buffer beyond the end",
+           [&] { return check([&](Schedule& s) { s.buffers[mine[0]].place.offset = s.private_bytes[0]; }); }},
+      });
+}
+
+}  // namespace
+}  // namespace meshwork
