@@ -47,6 +47,7 @@ inline constexpr ReduceOp kAllReduceOps[] = {ReduceOp::kSum,  ReduceOp::kMax, Re
 std::string_view ReduceOpName(ReduceOp op);                        // "sum", "max", …
 absl::StatusOr<ReduceOp> ReduceOpFromName(std::string_view name);  // error: unknown name
 
+// The type of UNSHARDED: the dim is whole.
 struct Unsharded {};
 inline constexpr Unsharded UNSHARDED;
 // Of a pin (see LayoutPin): the compiler chooses; the dim keeps the axes that the operand has.

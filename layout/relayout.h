@@ -35,6 +35,7 @@ enum class RelayoutKind {
 };
 std::string_view RelayoutKindName(RelayoutKind kind);  // the op's name: "shard_slice", …
 
+// A slice, a collective or a reshape, and what it leaves.
 struct RelayoutStep {
   RelayoutKind kind;
   AxisList axes;                 // of the group; empty for a permute
@@ -48,6 +49,7 @@ struct RelayoutStep {
   bool operator==(const RelayoutStep&) const = default;
 };
 
+// The way from one layout to another.
 struct RelayoutPlan {
   std::vector<RelayoutStep> steps;  // empty if nothing has to happen
   int64_t wire_elements = 0;        // sum over the steps

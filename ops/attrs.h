@@ -36,6 +36,7 @@ struct AttrSpec {
   bool is_result_shape = false;
 };
 
+// The attributes of a node, by name.
 class Attrs {
  public:
   Attrs() = default;

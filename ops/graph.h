@@ -87,6 +87,7 @@ struct Initializer {
   std::function<Value(Graph& graph, const Type& type, int64_t seed, int64_t stream)> build;
 };
 
+// What a graph knows about one of its values.
 struct ValueInfo {
   std::string name;                       // "x" of %x; empty: the printer numbers it
   Type type;                              // in a local program: the block each device holds
@@ -97,6 +98,7 @@ struct ValueInfo {
   SourceLocation location;
 };
 
+// One op of a program, with its operands and results.
 struct Node {
   const OpRow* row = nullptr;
   absl::InlinedVector<ValueId, 4> operands;
@@ -106,17 +108,20 @@ struct Node {
   std::string cause;  // why the compiler put it here; empty for the user's own
 };
 
+// An input or a variable of a program.
 struct Argument {
   ValueId value = kNoValue;
   bool is_variable = false;
   std::optional<Initializer> initializer;
 };
 
+// What a variable holds after the step.
 struct VariableUpdate {
   int argument;   // index into arguments()
   ValueId value;  // what it holds after the step
 };
 
+// A result of the step.
 struct OutputInfo {
   std::string name;  // may be empty in text programs
   ValueId value;

@@ -22,12 +22,14 @@ struct TensorSpec {
   Type global;  // == local on one device
 };
 
+// What a kernel is made for.
 struct KernelSpec {
   std::vector<TensorSpec> operands;
   std::vector<TensorSpec> results;
   Attrs attrs;
 };
 
+// What a kernel is run on.
 struct KernelArgs {
   std::span<const void* const> in;
   std::span<void* const> out;
@@ -49,6 +51,7 @@ struct KernelArgs {
   }
 };
 
+// What computes an op, on as many threads as there are units.
 struct Kernel {
   std::function<void(const KernelArgs&)> run;
   // The work can be cut into this many independent units (elements, rows); 1: not at all. The

@@ -34,13 +34,14 @@ class Operand {
   SourceLocation location_;
 };
 
+enum class GeluForm { kErf, kTanh };  // exact; approximated by tanh
+
 // ---- Elementwise, with right-aligned broadcast: [m,n] with [n], [1,n], [m,1] or [].
 // Numbers are f32, f64, bf16 (reals; bf16 is computed in f32 and rounded once), i32, i64 (whole; overflow
 // wraps around). NaN in, NaN out, but for comparisons, tests and casts. Gradients are those of calculus;
 // where there is none (a tie, a corner), the comment says what is taken. Errors: shapes that do not
 // broadcast, dtypes that differ or that the op does not take.
 
-// Numbers.
 Value Add(const Operand& a, const Operand& b);
 Value Sub(const Operand& a, const Operand& b);
 Value Mul(const Operand& a, const Operand& b);
@@ -62,7 +63,8 @@ Value Reciprocal(const Operand& x);  // reals
 // Errors: low above high, NaN, or not whole while x is.
 Value Clip(const Operand& x, double low, double high);
 
-// Any dtype -> bool, with false < true; NaN is unequal to all, and neither above nor below any.
+// ---- Comparisons, of any dtype, to bool. false < true; NaN is unequal to all, and neither above nor below
+// any.
 Value Equal(const Operand& a, const Operand& b);
 Value NotEqual(const Operand& a, const Operand& b);
 Value Less(const Operand& a, const Operand& b);
@@ -74,7 +76,7 @@ Value IsFinite(const Operand& x);  // neither infinite nor NaN
 Value IsInf(const Operand& x);
 Value IsNan(const Operand& x);
 
-// Bools, and whole numbers bit by bit.
+// ---- Elementwise, bools, and whole numbers bit by bit.
 Value And(const Operand& a, const Operand& b);
 Value Or(const Operand& a, const Operand& b);
 Value Xor(const Operand& a, const Operand& b);
@@ -88,7 +90,7 @@ Value ShiftRightLogical(const Operand& a, const Operand& b);
 // where(condition, a, b), of any dtype; condition: bool.
 Value Select(const Value& condition, const Operand& a, const Operand& b);
 
-// Reals.
+// ---- Elementwise, reals.
 Value Exp(const Operand& x);
 Value Expm1(const Operand& x);  // exp(x) - 1, exact near 0
 Value Log(const Operand& x);
@@ -115,16 +117,15 @@ Value Ceil(const Operand& x);
 Value Round(const Operand& x);  // to the nearest, halves to the even one
 Value Trunc(const Operand& x);  // towards zero
 
-// Activations, of reals. At ±infinity they and their gradients have their limits.
+// ---- Activations, of reals. At ±infinity they and their gradients have their limits.
 Value Relu(const Operand& x);                            // gradient 0 at 0
 Value Relu6(const Operand& x);                           // min(max(x, 0), 6); gradient 0 at 0 and 6
 Value LeakyRelu(const Operand& x, double alpha = 0.01);  // x > 0 ? x : alpha x; gradient alpha at 0
 Value Elu(const Operand& x, double alpha = 1);  // x > 0 ? x : alpha (exp(x) - 1); gradient alpha at 0
 Value Selu(const Operand& x);
 Value Sigmoid(const Operand& x);
-Value Softplus(const Operand& x);     // log(1 + exp(x))
-Value Silu(const Operand& x);         // x sigmoid(x), swish
-enum class GeluForm { kErf, kTanh };  // exact; approximated by tanh
+Value Softplus(const Operand& x);  // log(1 + exp(x))
+Value Silu(const Operand& x);      // x sigmoid(x), swish
 Value Gelu(const Operand& x, GeluForm form = GeluForm::kErf);
 Value Mish(const Operand& x);         // x tanh(softplus(x))
 Value HardSigmoid(const Operand& x);  // min(max(x + 3, 0), 6) / 6; gradient 0 at ±3
@@ -271,7 +272,7 @@ Value Softmax(const Operand& x, int64_t dim = -1);
 // log(Softmax(x, dim)), without computing the share first: exact where that is 0.
 Value LogSoftmax(const Operand& x, int64_t dim = -1);
 
-// Losses. Each is a scalar, the mean over all rows (elements, where there are none).
+// ---- Losses. Each is a scalar, the mean over all rows (elements, where there are none).
 // Errors: shapes or dtypes that do not fit, which are never broadcast.
 
 // logits: [..,c], labels: integers [..] in [0,c) -> mean of -log_softmax(logits)[label]. A row whose label is
@@ -288,6 +289,8 @@ Value BinaryCrossEntropyWithLogits(const Operand& logits, const Operand& labels)
 Value MeanSquaredError(const Operand& predictions, const Operand& targets);
 // logits: [..,c], labels: integers [..] -> scalar: the share of rows whose argmax is the label.
 Value Accuracy(const Operand& logits, const Operand& labels, DType dtype = F32);
+
+// ---- Dropout and norms.
 
 // Real x, each element 0 with probability `rate`, else x / (1 - rate). The mask is a random_bernoulli of x's
 // shape: bitwise the same in every layout, new at every step if there is a `step`; see RandomUniform. Give

@@ -17,6 +17,7 @@
 
 namespace meshwork {
 
+// A copy of a graph in the making.
 class Rewriter {
  public:
   explicit Rewriter(const Graph& from);

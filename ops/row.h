@@ -38,6 +38,7 @@ enum class OpKind {
   kIdentity,    // a note for the compiler (relayout, stop_gradient) that leaves no local node
 };
 
+// Everything meshwork knows about an op.
 struct OpRow {
   std::string_view name;
   std::string_view doc;

@@ -48,6 +48,7 @@ Passes Decreasing();
 // a, then b's.
 Passes operator+(Passes a, const Passes& b);
 
+// A name of dims that are sharded alike.
 struct Letter {
   char name;
   int64_t size = 0;
@@ -59,6 +60,7 @@ struct Letter {
 inline constexpr int8_t kNoLetter = -1;  // a dim that is cut, or broadcasts: never sharded
 using LetterList = absl::InlinedVector<int8_t, 4>;
 
+// How an op may be sharded.
 struct Rule {
   std::vector<Letter> letters;
   std::vector<LetterList> operands;  // per operand, per dim: index into letters, or kNoLetter

@@ -61,6 +61,7 @@ decltype(auto) Dispatch(DType dtype, F&& f) {
   return f(bool{});
 }
 
+// A dtype and a shape: "f32[4,6]".
 struct Type {
   DType dtype = F32;
   Shape shape;

@@ -54,6 +54,7 @@ class Batch {
   Columns columns_;
 };
 
+// How an epoch is cut into batches.
 struct BatchOptions {
   int64_t batch_size = 32;                    // >= 1
   std::optional<uint64_t> shuffle_seed = {};  // without: in the order of the dataset
@@ -112,6 +113,7 @@ class BatchIterator {
   std::shared_ptr<internal::BatchStream> stream_;  // the last one stops the thread
 };
 
+// The batches of one epoch; see Dataset::Batches.
 class BatchRange {
  public:
   BatchRange(Dataset dataset, BatchOptions options) : dataset_(std::move(dataset)), options_(options) {}
