@@ -1,4 +1,4 @@
-// docs/text-format.md says what the parser does: its examples are read, its errors are those that it states.
+// The grammar of docs/text-format.md derives the programs that the parser reads.
 #include <cctype>
 #include <filesystem>
 #include <map>
@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "base/status.h"
+#include "docs/page.h"
+#include "docs/pages.h"
 #include "gtest/gtest.h"
 #include "ops/row.h"
 #include "ops/text.h"
@@ -17,17 +19,14 @@
 namespace meshwork {
 namespace {
 
-std::string Document() { return ReadGolden("../docs/text-format.md"); }
+constexpr const char* kPage = "docs/text-format.md";
 
-// The contents of the document's blocks that are marked `mark`.
-std::vector<std::string> Blocks(std::string_view mark) {
-  const std::string document = Document(), open = fmt::format("\n```{}\n", mark);
-  std::vector<std::string> blocks;
-  for (size_t at = document.find(open); at != std::string::npos; at = document.find(open, at)) {
-    at += open.size();
-    blocks.push_back(document.substr(at, document.find("\n```\n", at) + 1 - at));
-  }
-  return blocks;
+// The contents of the page's blocks that are marked `language`, however they are checked.
+std::vector<std::string> Blocks(std::string_view language) {
+  std::vector<std::string> texts;
+  for (docs::Block& block : docs::ReadBlocks(docs::Root(), kPage))
+    if (block.language == language) texts.push_back(std::move(block.text));
+  return texts;
 }
 
 // What an EBNF text derives, found by trying all its choices.
@@ -187,43 +186,21 @@ class Grammar {
   std::map<std::string, Pointer> rules_;
 };
 
-TEST(TextFormatTest, ExamplesAreRead) {
-  const std::vector<std::string> examples = Blocks("mw");
-  EXPECT_GE(examples.size(), 5u);
-  for (const std::string& example : examples) {
-    const absl::StatusOr<Graph> graph = ParseGraph(example, "text-format.md");
-    EXPECT_TRUE(graph.ok()) << graph.status();
-  }
-}
-
-TEST(TextFormatTest, MistakesFailAsStated) {
-  const std::vector<std::string> examples = Blocks("mw-error");
-  EXPECT_GE(examples.size(), 5u);
-  constexpr std::string_view kLine = "----\n";
-  for (const std::string& example : examples) {
-    const size_t line = example.find(kLine);
-    ASSERT_NE(line, std::string::npos) << example;
-    const absl::StatusOr<Graph> graph = ParseGraph(example.substr(0, line), "text-format.md");
-    ASSERT_FALSE(graph.ok()) << example;
-    EXPECT_EQ(std::string(MessageOf(graph.status())) + "\n", example.substr(line + kLine.size()));
-  }
-}
-
 // The grammar's lists of words are those of the code.
-TEST(TextFormatTest, GrammarNamesEveryDTypeAndReduction) {
+TEST(GrammarTest, NamesEveryDTypeAndReduction) {
   auto choice = [](const auto& all, auto name_of) {
     std::string text;
     for (const auto& item : all) text += fmt::format("{}\"{}\"", text.empty() ? "" : " | ", name_of(item));
     return text;
   };
-  const std::string document = Document();
+  const std::string document = Blocks("ebnf").at(0);
   EXPECT_NE(document.find("dtype      = " + choice(kAllDTypes, DTypeName) + " ;"), std::string::npos);
   EXPECT_NE(document.find("reduction  = " + choice(kAllReduceOps, ReduceOpName) + " ;"), std::string::npos);
 }
 
 // Every program of the golden files can be derived from the grammar, and nothing that the parser refuses for
 // its form.
-TEST(TextFormatTest, GrammarDerivesTheGoldenPrograms) {
+TEST(GrammarTest, DerivesTheGoldenPrograms) {
   const Grammar grammar(Blocks("ebnf").at(0));
   int programs = 0;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(GoldenPath("spmd"))) {

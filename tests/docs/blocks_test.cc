@@ -1,0 +1,322 @@
+// Every fenced block of the README and of docs/ says what is so. page.h lists how a block is checked; one
+// that nothing here knows how to check fails.
+#include <algorithm>
+#include <cctype>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <map>
+#include <optional>
+#include <regex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "cli/process.h"
+#include "docs/commands.h"
+#include "docs/layouts.h"
+#include "docs/page.h"
+#include "docs/pages.h"
+#include "docs/say.h"
+#include "fmt/ranges.h"
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+#include "ops/text.h"
+#include "spmd/compile.h"
+#include "support/golden.h"
+
+namespace meshwork::docs {
+
+// How GoogleTest names a block.
+void PrintTo(const Block& block, std::ostream* out) { *out << block.page << ":" << block.line; }
+
+namespace {
+
+namespace fs = std::filesystem;
+
+// "docs/tour.md" -> "tour".
+std::string Stem(const std::string& page) { return fs::path(page).stem().string(); }
+
+std::string Scratch() { return testing::TempDir() + "docs-" + std::to_string(getpid()); }
+
+// All blocks, hidden ones included, in the order of the pages.
+const std::vector<Block>& AllBlocks() {
+  static const auto* blocks = [] {
+    auto* all = new std::vector<Block>;
+    for (const std::string& page : Pages())
+      for (Block& block : ReadBlocks(Root(), page)) all->push_back(std::move(block));
+    return all;
+  }();
+  return *blocks;
+}
+
+// The last block above that is such a one, on the same page.
+template <typename Predicate>
+const Block* Above(const Block& block, Predicate&& is) {
+  const Block* found = nullptr;
+  for (const Block& other : AllBlocks())
+    if (other.page == block.page && other.line < block.line && is(other)) found = &other;
+  return found;
+}
+
+// Puts `text` in the place of the block's text.
+void Rewrite(const Block& block, const std::string& text) {
+  std::string page;
+  int fences = 0;  // opening and closing ones
+  bool inside = false;
+  for (const std::string& line : Lines(Contents(Root() / block.page))) {
+    const bool fence = FenceIndent(line) != std::string::npos;
+    if (fence && inside) inside = false;
+    if (!inside) page += line + "\n";
+    if (fence && fences++ == 2 * block.index) {
+      for (const std::string& row : Lines(text))
+        page += (row.empty() ? "" : std::string(block.indent, ' ')) + row + "\n";
+      inside = true;
+    }
+  }
+  std::ofstream(Root() / block.page, std::ios::binary) << page;
+}
+
+void ExpectText(const Block& block, const std::string& actual) {
+  if (actual != block.text && UpdatesGolden()) return Rewrite(block, actual);
+  EXPECT_EQ(actual, block.text) << "UPDATE_GOLDEN=1 rewrites the page";
+}
+
+// ---- What programs print.
+
+const Finished& RunOnce(const std::string& page, const std::string& file) {
+  static std::map<std::string, Finished> finished;
+  const fs::path program = fs::path(MESHWORK_DOCS_PROGRAMS) / Stem(page) / fs::path(file).stem();
+  const auto [it, is_new] = finished.try_emplace(program.string());
+  if (is_new && fs::exists(program)) it->second = RunProcess(program.string(), {}, Scratch());
+  EXPECT_TRUE(fs::exists(program)) << page << " names " << file
+                                   << ", which tests/docs/CMakeLists.txt does not";
+  return it->second;
+}
+
+// What the program of a block prints; of statements, what those of the block print.
+std::string OutputOf(const Block& block) {
+  if (!block.IsStatements()) return RunOnce(block.page, block.File()).out;
+  const std::string& out = RunOnce(block.page, "statements.cc").out;
+  const std::string mark = fmt::format("{}{}\n", kBlockMark, block.index);
+  const size_t begin = out.find(mark);
+  if (begin == std::string::npos) return "(the program did not come so far)";
+  const size_t end = out.find(kBlockMark, begin + mark.size());
+  return out.substr(begin + mark.size(), end == std::string::npos ? end : end - begin - mark.size());
+}
+
+// Numbers with a point, and the text without them.
+struct Measured {
+  std::string text;
+  std::vector<double> numbers;
+};
+Measured Measure(const std::string& line) {
+  static const std::regex number(R"(-?[0-9]+\.[0-9]+(e[-+][0-9]+)?)");
+  Measured measured{std::regex_replace(line, number, "#"), {}};
+  for (auto at = std::sregex_iterator(line.begin(), line.end(), number); at != std::sregex_iterator(); ++at)
+    measured.numbers.push_back(std::stod(at->str()));
+  return measured;
+}
+
+bool IsAbout(const std::string& actual, const std::string& said) {
+  const Measured a = Measure(actual), b = Measure(said);
+  if (a.text != b.text || a.numbers.size() != b.numbers.size()) return false;
+  for (size_t i = 0; i < a.numbers.size(); ++i)
+    if (std::abs(a.numbers[i] - b.numbers[i]) > 0.02 * std::abs(b.numbers[i])) return false;
+  return true;
+}
+
+bool IsLike(const std::string& actual, const std::string& said) {
+  static const std::regex number(R"([0-9]+(\.[0-9]+)?)"), unit("[kMGT](B|FLOP)/s"), space(" +");
+  auto shape = [](const std::string& line) {
+    return std::regex_replace(std::regex_replace(std::regex_replace(line, number, "#"), unit, "$1/s"), space,
+                              " ");
+  };
+  constexpr std::string_view kCut = "…";
+  const std::string shown = shape(said);
+  if (!shown.ends_with(kCut)) return shape(actual) == shown;
+  return shape(actual).starts_with(std::string_view(shown).substr(0, shown.size() - kCut.size()));
+}
+
+using LinesMatch = std::function<bool(const std::string& actual, const std::string& said)>;
+
+// Whether the lines from a and s on match; "…" stands for any number of lines.
+bool Match(const std::vector<std::string>& actual, const std::vector<std::string>& said,
+           const LinesMatch& match, size_t a = 0, size_t s = 0) {
+  for (; s < said.size() && said[s] != "…"; ++a, ++s)
+    if (a == actual.size() || !match(actual[a], said[s])) return false;
+  if (s == said.size()) return a == actual.size();
+  for (; a <= actual.size(); ++a)
+    if (Match(actual, said, match, a, s + 1)) return true;
+  return false;
+}
+
+// Whether every line that is said is one of the actual ones, each for one, in any order.
+bool AllAreAmong(std::vector<std::string> actual, const std::vector<std::string>& said,
+                 const LinesMatch& match) {
+  for (const std::string& line : said) {
+    if (line == "…") continue;
+    const auto found =
+        std::find_if(actual.begin(), actual.end(), [&](const auto& a) { return match(a, line); });
+    if (found == actual.end()) return false;
+    actual.erase(found);
+  }
+  return true;
+}
+
+void CheckOutput(const Block& block) {
+  const Block* source = Above(block, [](const Block& other) {
+    return !other.hidden && (other.IsStatements() || other.File().ends_with(".cc"));
+  });
+  ASSERT_NE(source, nullptr) << "there is no program above";
+  const std::string actual = OutputOf(*source);
+  const std::vector<std::string> lines = Lines(actual), said = Lines(block.text);
+  const auto equal = [](const std::string& a, const std::string& b) { return a == b; };
+  if (block.Is("text", "like") ? AllAreAmong(lines, said, IsLike)
+                               : Match(lines, said, block.Is("text", "about") ? LinesMatch(IsAbout) : equal))
+    return;
+  if (UpdatesGolden() && block.text.find("…\n") == std::string::npos) return Rewrite(block, actual);
+  ADD_FAILURE() << "the program at line " << source->line << " prints\n"
+                << actual << "and not\n"
+                << block.text;
+}
+
+// ---- The checks.
+
+void CheckStatements(const Block& block) {
+  const Finished& finished = RunOnce(block.page, "statements.cc");
+  EXPECT_EQ(finished.code, 0) << finished.out << finished.err;
+  if (!block.Is("cpp", "values")) return;
+  std::string said;
+  for (const std::string& line : Lines(block.text)) {
+    const size_t comment = line.find(";  // ");
+    if (comment != std::string::npos) said += line.substr(line.find_first_not_of(' ', comment + 5)) + "\n";
+  }
+  EXPECT_EQ(OutputOf(block), said);
+}
+
+void CheckProgram(const Block& block) {
+  if (!block.File().ends_with(".cc")) return;  // a header; programs include it
+  const Finished& finished = RunOnce(block.page, block.File());
+  EXPECT_EQ(finished.code, 0) << finished.out << finished.err;
+}
+
+// The lines without their indents, so that a quote may be indented otherwise.
+std::vector<std::string> StrippedLines(const std::string& text) {
+  std::vector<std::string> lines = Lines(text);
+  for (std::string& line : lines) line.erase(0, line.find_first_not_of(' '));
+  return lines;
+}
+
+// The lines stand in the file, one after the other; "…" parts pieces, which follow each other.
+void CheckQuote(const Block& block) {
+  const std::vector<std::string> file = StrippedLines(Contents(Root() / block.words[1]));
+  ASSERT_FALSE(file.empty()) << "there is no file " << block.words[1];
+  std::vector<std::string> said = StrippedLines(block.text);
+  said.push_back("…");
+  auto at = file.begin();
+  for (auto piece = said.begin(); piece != said.end(); ++piece) {
+    const auto end = std::find(piece, said.end(), "…");
+    at = std::search(at, file.end(), piece, end);
+    ASSERT_TRUE(piece == end || at != file.end()) << block.words[1] << " has no lines\n"
+                                                  << fmt::format("{}", fmt::join(piece, end, "\n"));
+    piece = end;
+  }
+}
+
+absl::StatusOr<Graph> Parse(const Block& block, std::string_view text) {
+  return ParseGraph(text, fs::path(block.page).filename().string());
+}
+
+void CheckTextProgram(const Block& block) {
+  const absl::StatusOr<Graph> graph = Parse(block, block.text);
+  EXPECT_TRUE(graph.ok()) << graph.status();
+}
+
+void CheckCompiled(const Block& block) {
+  const Block* source = Above(block, [](const Block& other) { return other.Is("mw"); });
+  ASSERT_NE(source, nullptr) << "there is no program above";
+  const absl::StatusOr<Graph> global = Parse(*source, source->text);
+  ASSERT_TRUE(global.ok()) << global.status();
+  std::map<std::string, std::string, std::less<>> texts;
+  auto keep = [&](std::string_view pass, const Graph& graph) {
+    texts[std::string(pass)] = PrintGraph(graph);
+  };
+  const absl::StatusOr<Program> program = Compile(*global, {.dump = keep});
+  ASSERT_TRUE(program.ok()) << program.status();
+  if (block.words[0] == "compiled") return ExpectText(block, PrintGraph(program->body));
+  ASSERT_EQ(block.words.size(), 2u);
+  ASSERT_TRUE(texts.contains(block.words[1])) << "there is no pass " << block.words[1];
+  ExpectText(block, texts[block.words[1]]);
+}
+
+void CheckMistake(const Block& block) {
+  constexpr std::string_view kLine = "----\n";
+  const size_t line = block.text.find(kLine);
+  ASSERT_NE(line, std::string::npos);
+  const std::string text = block.text.substr(0, line);
+  const absl::StatusOr<Graph> graph = Parse(block, text);
+  ASSERT_FALSE(graph.ok());
+  ExpectText(block, fmt::format("{}{}{}\n", text, kLine, MessageOf(graph.status())));
+}
+
+// "base/         status macros": the first word of a line, and its columns beyond, are paths.
+void CheckTree(const Block& block) {
+  for (const std::string& line : Lines(block.text)) {
+    if (line.empty() || line[0] == ' ') continue;
+    std::istringstream words(line);
+    int paths = 0;
+    for (std::string word; words >> word && (paths == 0 || word.ends_with("/")); ++paths)
+      EXPECT_TRUE(fs::exists(Root() / word)) << word;
+  }
+}
+
+void ExpectNothingWrong(const std::string& wrong) { EXPECT_EQ(wrong, ""); }
+
+void Check(const Block& block) {
+  if (block.words.size() == 2 && block.words[0] == "from") return CheckQuote(block);
+  if (block.IsStatements()) return CheckStatements(block);
+  if (!block.File().empty()) return CheckProgram(block);
+  if (block.Is("text") || block.Is("text", "about") || block.Is("text", "like")) return CheckOutput(block);
+  if (block.Is("mw")) return CheckTextProgram(block);
+  if (block.Is("mw", "compiled") || block.Is("mw", "after")) return CheckCompiled(block);
+  if (block.Is("mw-error")) return CheckMistake(block);
+  if (block.Is("layout")) return ExpectNothingWrong(CheckLayouts(block.text));
+  if (block.Is("tree")) return CheckTree(block);
+  if (block.Is("sh")) return ExpectNothingWrong(CheckCommands(block.text, {Root(), MLP_MNIST, Scratch()}));
+  if (block.Is("json")) return ExpectNothingWrong(nlohmann::json::accept(block.text) ? "" : "not JSON");
+  if (block.Is("ebnf") && block.page == "docs/text-format.md") return;  // grammar_test.cc
+  ADD_FAILURE() << "nothing checks a block that is marked \"" << block.language
+                << "\"; tests/docs/page.h says "
+                << "which marks there are";
+}
+
+std::vector<Block> ShownBlocks() {
+  std::vector<Block> shown;
+  for (const Block& block : AllBlocks())
+    if (!block.hidden) shown.push_back(block);
+  return shown;
+}
+
+class BlockTest : public testing::TestWithParam<Block> {};
+
+TEST_P(BlockTest, SaysWhatIsSo) {
+  SCOPED_TRACE(fmt::format("{}:{}", GetParam().page, GetParam().line));
+  Check(GetParam());
+}
+
+// "docs_tour_17": the page and the block's number on it.
+std::string BlockName(const testing::TestParamInfo<Block>& info) {
+  const fs::path page = fs::path(info.param.page).replace_extension();
+  std::string name = fmt::format("{}_{}", page.string(), info.param.index + 1);
+  std::replace_if(
+      name.begin(), name.end(), [](unsigned char c) { return std::isalnum(c) == 0; }, '_');
+  return name;
+}
+
+INSTANTIATE_TEST_SUITE_P(Pages, BlockTest, testing::ValuesIn(ShownBlocks()), BlockName);
+
+}  // namespace
+}  // namespace meshwork::docs

@@ -1,0 +1,94 @@
+// Links between the pages lead somewhere, and no block hides from the test of blocks.
+#include "docs/pages.h"
+
+#include <cctype>
+#include <filesystem>
+#include <regex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "docs/page.h"
+#include "fmt/format.h"
+#include "gtest/gtest.h"
+
+namespace meshwork::docs {
+namespace {
+
+namespace fs = std::filesystem;
+
+// The page without its fenced blocks and hidden statements.
+std::vector<std::string> Prose(const fs::path& page) {
+  std::vector<std::string> prose;
+  bool inside = false;
+  for (const std::string& line : Lines(Contents(page))) {
+    if (FenceIndent(line) != std::string::npos || line.starts_with("<!--") || line == "-->") inside = !inside;
+    else if (!inside) prose.push_back(line);
+  }
+  return prose;
+}
+
+// What a heading is called in a link: "Blocks, and padding" -> "blocks-and-padding".
+std::string Anchor(std::string_view heading) {
+  std::string anchor;
+  for (char c : heading) {
+    if (c == ' ') anchor += '-';
+    else if (std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '-' || c == '_')
+      anchor += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  }
+  return anchor;
+}
+
+std::set<std::string> Anchors(const fs::path& page) {
+  std::set<std::string> anchors;
+  for (const std::string& line : Prose(page))
+    if (line.starts_with("#")) anchors.insert(Anchor(line.substr(line.find_first_not_of("# "))));
+  return anchors;
+}
+
+TEST(PagesTest, LinksLeadToFilesAndHeadings) {
+  const std::regex link(R"x((\]\(|src="|srcset="|href=")([^)"]+)[)"])x");
+  int links = 0;
+  for (const std::string& page : Pages()) {
+    for (const std::string& line : Prose(Root() / page)) {
+      for (auto at = std::sregex_iterator(line.begin(), line.end(), link); at != std::sregex_iterator();
+           ++at) {
+        const std::string target = (*at)[2];
+        if (target.starts_with("https://")) continue;
+        ++links;
+        const std::string file = target.substr(0, target.find('#'));
+        const fs::path path = file.empty() ? Root() / page : (Root() / page).parent_path() / file;
+        EXPECT_TRUE(fs::exists(path)) << page << ": " << target;
+        if (target.find('#') == std::string::npos) continue;
+        EXPECT_TRUE(Anchors(path).contains(target.substr(target.find('#') + 1))) << page << ": " << target;
+      }
+    }
+  }
+  EXPECT_GT(links, 30);
+}
+
+// Blocks of other forms would go unchecked.
+TEST(PagesTest, CodeStandsBetweenBackquotes) {
+  for (const std::string& page : Pages()) {
+    bool empty = true;  // the line before
+    for (const std::string& line : Prose(Root() / page)) {
+      EXPECT_FALSE(line.starts_with("~~~") || line.starts_with("<pre") || (empty && line.starts_with("    ")))
+          << page << ": " << line;
+      empty = line.empty();
+    }
+  }
+}
+
+// Who starts at the README finds every page.
+TEST(PagesTest, TheIndexNamesEveryPage) {
+  const std::string index = Contents(Root() / "docs/README.md");
+  for (const std::string& page : Pages()) {
+    const fs::path path(page);
+    if (path.parent_path() != "docs" || page == "docs/README.md") continue;
+    EXPECT_NE(index.find(fmt::format("({})", path.filename().string())), std::string::npos) << page;
+  }
+  EXPECT_NE(Contents(Root() / "README.md").find("(docs/README.md)"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace meshwork::docs

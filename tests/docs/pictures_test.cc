@@ -1,0 +1,24 @@
+// The committed pictures are those that the library's answers give; UPDATE_GOLDEN=1 draws them anew.
+#include "docs/pictures.h"
+
+#include <set>
+#include <string>
+
+#include "gtest/gtest.h"
+#include "support/golden.h"
+
+namespace meshwork::docs {
+namespace {
+
+TEST(PicturesTest, ShowWhatTheLibrarySays) {
+  std::set<std::string> drawn;
+  for (const auto& [name, svg] : DrawPictures()) {
+    drawn.insert("../docs/pictures/" + name);
+    ExpectGolden("../docs/pictures/" + name, svg);
+  }
+  for (const std::string& file : GoldenFiles("../docs/pictures"))
+    EXPECT_TRUE(drawn.contains(file)) << "nothing draws " << file;
+}
+
+}  // namespace
+}  // namespace meshwork::docs

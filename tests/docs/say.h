@@ -1,0 +1,39 @@
+// How the statements of a page show their values to the test.
+#pragma once
+
+#include <cstdio>
+#include <string>
+#include <string_view>
+
+#include "absl/container/inlined_vector.h"
+#include "absl/status/statusor.h"
+#include "base/status.h"
+#include "fmt/format.h"
+#include "fmt/ranges.h"
+
+namespace meshwork::docs {
+
+// A line that parts the output of one block from that of the next.
+inline constexpr std::string_view kBlockMark = "\x1e block ";
+inline void BeginBlock(int index) { fmt::print("{}{}\n", kBlockMark, index); }
+
+template <typename T>
+std::string ValueText(const T& value) {
+  if constexpr (requires { value.ToString(); }) return value.ToString();
+  else return fmt::format("{}", value);
+}
+template <size_t n>
+std::string ValueText(const absl::InlinedVector<int64_t, n>& list) {
+  return fmt::format("[{}]", fmt::join(list, ","));
+}
+template <typename T>
+std::string ValueText(const absl::StatusOr<T>& value) {
+  return value.ok() ? ValueText(*value) : std::string(MessageOf(value.status()));
+}
+
+template <typename T>
+void Say(const T& value) {
+  fmt::print("{}\n", ValueText(value));
+}
+
+}  // namespace meshwork::docs

@@ -1,0 +1,97 @@
+// Writes the C++ of a page into files, which the build compiles.
+//
+//   docs_tangle ROOT PAGE FOLDER FILE...
+//
+// FILE... are the files that the page's blocks name, and statements.cc if it has blocks of statements: what
+// the build expects. It is an error if the page has others.
+#include <fstream>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "docs/page.h"
+#include "fmt/format.h"
+
+namespace meshwork::docs {
+namespace {
+
+constexpr std::string_view kStatements = "statements.cc";
+
+// Errors of the compiler, and locations that programs print, are lines of the page.
+std::string LineMark(const Block& block) { return fmt::format("#line {} \"{}\"\n", block.line, block.page); }
+
+// `EXPRESSION;  // VALUE` becomes `Say(EXPRESSION);`, on the same lines.
+std::string SayValues(const std::string& text) {
+  std::string out, statement;
+  for (const std::string& line : Lines(text)) {
+    const size_t comment = line.find(";  // ");
+    if (comment != std::string::npos) {
+      out += fmt::format("meshwork::docs::Say({}{});\n", statement, line.substr(0, comment));
+      statement.clear();
+    } else {
+      statement += line + "\n";
+      if (!line.ends_with(";")) continue;
+      out += statement;
+      statement.clear();
+    }
+  }
+  return out + statement;
+}
+
+// One function of all statements, which says where the output of each block begins.
+std::string StatementsProgram(const std::vector<Block>& blocks) {
+  std::string includes = "#include \"docs/say.h\"\n", body;
+  for (const Block& block : blocks) {
+    if (!block.IsStatements()) continue;
+    std::string text;
+    for (const std::string& line : Lines(block.text)) {
+      const bool include = line.starts_with("#include");
+      if (include) includes += line + "\n";
+      text += (include ? "" : line) + "\n";
+    }
+    if (!block.hidden) body += fmt::format("meshwork::docs::BeginBlock({});\n", block.index);
+    body += LineMark(block) + (block.Is("cpp", "values") ? SayValues(text) : text);
+  }
+  return fmt::format("{}\nint main() {{\n{}}}\n", includes, body);
+}
+
+bool Write(const std::filesystem::path& path, const std::string& text) {
+  if (Contents(path) == text) return true;  // so that nothing is built anew
+  std::filesystem::create_directories(path.parent_path());
+  return static_cast<bool>(std::ofstream(path, std::ios::binary) << text);
+}
+
+int Tangle(const std::filesystem::path& root, const std::string& page, const std::filesystem::path& folder,
+           const std::set<std::string>& expected) {
+  const std::vector<Block> blocks = ReadBlocks(root, page);
+  std::map<std::string, std::string> files;
+  for (const Block& block : blocks) {
+    if (block.IsStatements()) files.try_emplace(std::string(kStatements), StatementsProgram(blocks));
+    const std::string file = block.File();
+    if (!file.empty()) files[file] += LineMark(block) + block.text;
+  }
+  for (const auto& [name, text] : files) {
+    if (expected.contains(name) && Write(folder / name, text)) continue;
+    fmt::print(stderr, "{}: {} is not written; tests/docs/CMakeLists.txt names the files of a page.\n", page,
+               name);
+    return 1;
+  }
+  for (const std::string& name : expected) {
+    if (files.contains(name)) continue;
+    fmt::print(stderr, "{} has no block of {}, which tests/docs/CMakeLists.txt names.\n", page, name);
+    return 1;
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace meshwork::docs
+
+int main(int argc, char** argv) {
+  if (argc < 4) {
+    fmt::print(stderr, "usage: docs_tangle ROOT PAGE FOLDER FILE...\n");
+    return 2;
+  }
+  return meshwork::docs::Tangle(argv[1], argv[2], argv[3], {argv + 4, argv + argc});
+}
