@@ -1,6 +1,7 @@
 // The one header most users include.
 #pragma once
 
+#include "base/version.h"
 #include "layout/layout.h"
 #include "mesh/mesh.h"
 #include "ops/gradients.h"

@@ -26,6 +26,8 @@ function(meshwork_room room)
        ${PROJECT_SOURCE_DIR}/${room}/kernels/*.cc)
   add_library(meshwork_${room} STATIC ${sources})
   add_library(meshwork::${room} ALIAS meshwork_${room})
+  set_target_properties(meshwork_${room} PROPERTIES EXPORT_NAME ${room})
+  set_property(GLOBAL APPEND PROPERTY MESHWORK_ROOMS ${room})
   target_include_directories(meshwork_${room} PUBLIC
                              $<BUILD_INTERFACE:${PROJECT_BINARY_DIR}/stage/${room}>)
   target_compile_features(meshwork_${room} PUBLIC cxx_std_20)

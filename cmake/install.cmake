@@ -1,0 +1,49 @@
+# What cmake --install puts where, and the packages that cpack makes of it.
+#
+#   include/meshwork/<room>/*.h, include/meshwork/meshwork.h   include/meshwork is the root of all includes
+#   lib/libmeshwork_<room>.a
+#   lib/cmake/meshwork/, lib/pkgconfig/meshwork.pc
+#   share/doc/meshwork/LICENSE
+include(GNUInstallDirs)
+include(CMakePackageConfigHelpers)
+
+set(include_root ${CMAKE_INSTALL_INCLUDEDIR}/meshwork)
+set(cmake_dir ${CMAKE_INSTALL_LIBDIR}/cmake/meshwork)
+get_property(rooms GLOBAL PROPERTY MESHWORK_ROOMS)
+
+# The headers of a room; those of ops/kernels are its own, but for what a header of ops includes.
+foreach(room ${rooms})
+  install(DIRECTORY ${PROJECT_SOURCE_DIR}/${room} DESTINATION ${include_root}
+          FILES_MATCHING PATTERN "*.h" PATTERN kernels EXCLUDE)
+endforeach()
+install(FILES ${PROJECT_SOURCE_DIR}/ops/kernels/elementwise.h DESTINATION ${include_root}/ops/kernels)
+install(FILES ${PROJECT_SOURCE_DIR}/meshwork.h DESTINATION ${include_root})
+
+list(TRANSFORM rooms PREPEND meshwork_ OUTPUT_VARIABLE archives)
+install(TARGETS meshwork ${archives} EXPORT meshworkTargets
+        ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} INCLUDES DESTINATION ${include_root})
+install(EXPORT meshworkTargets NAMESPACE meshwork:: DESTINATION ${cmake_dir})
+configure_package_config_file(${CMAKE_CURRENT_LIST_DIR}/meshworkConfig.cmake.in
+                              ${PROJECT_BINARY_DIR}/install/meshworkConfig.cmake
+                              INSTALL_DESTINATION ${cmake_dir} NO_SET_AND_CHECK_MACRO)
+# Before 1.0, a minor version may change what a program sees.
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/install/meshworkConfigVersion.cmake
+                                 COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/install/meshworkConfig.cmake
+              ${PROJECT_BINARY_DIR}/install/meshworkConfigVersion.cmake
+              ${CMAKE_CURRENT_LIST_DIR}/dependencies.cmake
+        DESTINATION ${cmake_dir})
+
+# The linker reads archives once, left to right: users before what they use.
+list(REVERSE archives)
+list(TRANSFORM archives PREPEND -l)
+list(JOIN archives " " MESHWORK_PC_LIBS)
+file(RELATIVE_PATH MESHWORK_PC_PREFIX ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
+configure_file(${CMAKE_CURRENT_LIST_DIR}/meshwork.pc.in ${PROJECT_BINARY_DIR}/install/meshwork.pc @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/install/meshwork.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+
+install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
+
+if(PROJECT_IS_TOP_LEVEL)
+  include(${CMAKE_CURRENT_LIST_DIR}/package.cmake)
+endif()
