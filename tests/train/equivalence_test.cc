@@ -259,7 +259,7 @@ TEST_P(EquivalenceTest, EachSingleStepInFloatsIsTheReferences) {
     const double loss = plain.Step(batches[step], optimizer());
     for (auto& [mesh, session] : sessions) {
       SCOPED_TRACE(fmt::format("{}, step {}", mesh, step));
-      auto set = [&](const std::string& name, const Vector& values) {
+      auto set = [&session = session](const std::string& name, const Vector& values) {
         ASSERT_EQ(MessageOf(session.Set(name, ToTensor<float>(session.Get(name)->shape(), values))), "");
       };
       for (const std::string& name : WeightNames()) {
