@@ -9,6 +9,7 @@
 #include <map>
 #include <optional>
 #include <regex>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -273,6 +274,21 @@ void CheckTree(const Block& block) {
   }
 }
 
+// Without the name of a target, which is the reader's.
+std::string WithoutTarget(const std::string& line) {
+  static const std::regex target(R"(^(target_link_libraries)\([a-z_]+ )");
+  return std::regex_replace(line, target, "$1(");
+}
+
+void CheckCmake(const Block& block) {
+  std::set<std::string> known;
+  for (const auto& entry : fs::recursive_directory_iterator(Root() / "tests/install"))
+    if (entry.path().filename() == "CMakeLists.txt")
+      for (const std::string& line : Lines(Contents(entry.path()))) known.insert(WithoutTarget(line));
+  for (const std::string& line : Lines(block.text))
+    EXPECT_TRUE(known.contains(WithoutTarget(line))) << "no project in tests/install says " << line;
+}
+
 void ExpectNothingWrong(const std::string& wrong) { EXPECT_EQ(wrong, ""); }
 
 void Check(const Block& block) {
@@ -286,6 +302,7 @@ void Check(const Block& block) {
   if (block.Is("layout")) return ExpectNothingWrong(CheckLayouts(block.text));
   if (block.Is("tree")) return CheckTree(block);
   if (block.Is("sh")) return ExpectNothingWrong(CheckCommands(block.text, {Root(), MLP_MNIST, Scratch()}));
+  if (block.Is("cmake")) return CheckCmake(block);
   if (block.Is("json")) return ExpectNothingWrong(nlohmann::json::accept(block.text) ? "" : "not JSON");
   if (block.Is("ebnf") && block.page == "docs/text-format.md") return;  // grammar_test.cc
   ADD_FAILURE() << "nothing checks a block that is marked \"" << block.language

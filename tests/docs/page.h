@@ -16,6 +16,7 @@
 //   ebnf               the grammar of the text form (grammar_test.cc)
 //   tree               files and folders of the repository
 //   sh                 commands (commands.h)
+//   cmake              lines of the projects in tests/install, but for the names of their targets
 //
 // In `text` a line "…" stands for any number of lines; in `text like` one may end so, too. Statements that a
 // page needs and does not show stand in a comment that begins with a line "<!--cpp" and ends with a line
