@@ -95,7 +95,7 @@ Layout::Layout(Mesh mesh, std::vector<AxisList> dims, PartialSet partials)
   }
 }
 
-Layout Layout::Strided(Mesh mesh, std::vector<FactorList> dims, PartialSet partials) {
+Layout Layout::Strided(Mesh mesh, const std::vector<FactorList>& dims, PartialSet partials) {
   std::vector<AxisList> axes;
   std::vector<Shape> sizes;
   bool is_strided = false;
@@ -238,7 +238,7 @@ Layout Layout::WithoutTrivialAxes() const {
   PartialSet partials;
   for (const Partial& partial : partials_)
     if (!is_trivial(partial.axis)) partials.push_back(partial);
-  return Strided(mesh_, std::move(dims), std::move(partials));
+  return Strided(mesh_, dims, std::move(partials));
 }
 
 // ---- Arithmetic.

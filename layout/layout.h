@@ -122,7 +122,7 @@ class Layout {
   // one kind.
   Layout(Mesh mesh, std::vector<AxisList> dims, PartialSet partials = {});
   // As above with factors; a dim of one factor is a plain one. REQUIRES: sizes are at least 1.
-  static Layout Strided(Mesh mesh, std::vector<FactorList> dims, PartialSet partials = {});
+  static Layout Strided(Mesh mesh, const std::vector<FactorList>& dims, PartialSet partials = {});
 
   // The layout is on `mesh`, cut as the sub-axes of the spec want it.
   // Errors: an axis the mesh does not have (with the nearest name), an axis used twice, a sub-axis that is

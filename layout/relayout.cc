@@ -272,7 +272,7 @@ std::vector<RelayoutStep> PlanSteps(const Layout& from, const Layout& to, const 
   }
   std::vector<RelayoutStep> steps;
   if (from_dims.size() < kept.size()) {
-    const Layout middle = Layout::Strided(from.mesh(), std::move(kept), to.partials());
+    const Layout middle = Layout::Strided(from.mesh(), kept, to.partials());
     Append(steps, PlanSteps(from, middle, shape));
     Append(steps, PlanSteps(middle, to, shape));
     return steps;

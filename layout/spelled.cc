@@ -30,7 +30,7 @@ class Resolver {
       ASSIGN_OR_RETURN(AxisList axes, Find(partial.axes));
       for (int axis : axes) partials.push_back({axis, partial.op});
     }
-    pin.layout = Layout::Strided(mesh_, std::move(dims), std::move(partials));
+    pin.layout = Layout::Strided(mesh_, dims, std::move(partials));
     if (!pin.Has(DimMode::kOpen) && !pin.Has(DimMode::kMatch)) pin.modes.clear();
     return pin;
   }

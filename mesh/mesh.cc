@@ -292,8 +292,8 @@ std::string Mesh::ToString() const {
   return fmt::format("[{}]", fmt::join(items, ", "));
 }
 
-std::string Mesh::AxesToString(const AxisList& list) const {
-  return fmt::format("({})", fmt::join(NamesOf(list), ","));
+std::string Mesh::AxesToString(const AxisList& axes) const {
+  return fmt::format("({})", fmt::join(NamesOf(axes), ","));
 }
 
 AxisGroup::AxisGroup(const Mesh& mesh, const AxisList& axes) {

@@ -95,7 +95,7 @@ class Propagator {
       if (strided != strided_.end()) dims.push_back(strided->second);
       else dims.push_back({{1, known_[value][d].value_or(AxisList())}});
     }
-    return Layout::Strided(graph_.mesh(), std::move(dims));
+    return Layout::Strided(graph_.mesh(), dims);
   }
 
   // A dim that a relayout keeps lies as the operand's does, as far as the other dims leave it the axes.
