@@ -29,10 +29,10 @@ ResolvedOperands Resolve(const std::vector<Operand>& operands) {
   return resolved;
 }
 
-Value AddOp(std::string_view op, const std::vector<Operand>& operands, Attrs attrs) {
+Value AddOp(std::string_view op, const std::vector<Operand>& operands, const Attrs& attrs) {
   ResolvedOperands resolved = Resolve(operands);
   if (resolved.graph == nullptr) return {};
-  return resolved.graph->Add(op, resolved.values, std::move(attrs), resolved.location)[0];
+  return resolved.graph->Add(op, resolved.values, attrs, resolved.location)[0];
 }
 
 Value SumToType(const Value& grad, const Type& type) {

@@ -26,7 +26,7 @@ void RecordMistake(const ResolvedOperands& at, std::string_view op, fmt::format_
 }
 
 // Resolves the operands and appends one node; returns its first result.
-Value AddOp(std::string_view op, const std::vector<Operand>& operands, Attrs attrs = {});
+Value AddOp(std::string_view op, const std::vector<Operand>& operands, const Attrs& attrs = {});
 
 // Sums `grad` over the dims along which a tensor of `type` was broadcast to grad's shape.
 Value SumToType(const Value& grad, const Type& type);

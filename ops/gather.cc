@@ -232,8 +232,9 @@ Kernel ScatterAddCpu(const KernelSpec& spec) {
   return Dispatch(spec.results[0].local.dtype, [&](auto zero) {
     return DispatchIndex(spec.operands[1].local.dtype, [&](auto index) -> Kernel {
       using T = decltype(zero);
+      using Index = decltype(index);
       if constexpr (std::is_same_v<T, bool>) return {};
-      else return ScatterAddKernel<T, decltype(index)>(spec);
+      else return ScatterAddKernel<T, Index>(spec);
     });
   });
 }

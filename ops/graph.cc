@@ -116,12 +116,12 @@ absl::StatusOr<LayoutPin> Graph::ResolvePin(const LayoutSpec& spec, const Type& 
   return pin;
 }
 
-void Graph::Pin(const Value& value, const LayoutSpec& spec, CallSite loc) {
+void Graph::Pin(const Value& value, const LayoutSpec& layout, CallSite loc) {
   if (!value.valid()) return;
   const std::string where = fmt::format("WithLayout ({})", SourceLocation(loc).ToString());
   if (value.graph() != this)
     return RecordError(where + ": the value belongs to another graph; name values of this one.");
-  absl::StatusOr<LayoutPin> pin = ResolvePin(spec, value.type());
+  absl::StatusOr<LayoutPin> pin = ResolvePin(layout, value.type());
   if (!pin.ok()) return RecordError(std::string(MessageOf(Annotate(pin.status(), where + ": "))));
   ValueInfo& info = values_[value.id()];
   if (info.layout.has_value())
@@ -230,7 +230,7 @@ absl::Status Graph::status() const {
   return absl::InvalidArgumentError(all);
 }
 
-std::vector<Value> Graph::Add(std::string_view op, std::span<const Value> operands, Attrs attrs,
+std::vector<Value> Graph::Add(std::string_view op, std::span<const Value> operands, const Attrs& attrs,
                               SourceLocation location) {
   if (location_override_ != nullptr) location = *location_override_;
   const absl::StatusOr<const OpRow*> found = FindOp(op);
@@ -253,7 +253,7 @@ std::vector<Value> Graph::Add(std::string_view op, std::span<const Value> operan
     }
     ids.push_back(operand.id());
   }
-  absl::StatusOr<int> node = TryAdd(row, ids, std::move(attrs), location);
+  absl::StatusOr<int> node = TryAdd(row, ids, attrs, location);
   if (!node.ok()) {
     RecordError(std::string(MessageOf(node.status())));
     return invalid;
@@ -263,7 +263,7 @@ std::vector<Value> Graph::Add(std::string_view op, std::span<const Value> operan
   return results;
 }
 
-absl::StatusOr<int> Graph::TryAdd(const OpRow& row, std::span<const ValueId> operands, Attrs attrs,
+absl::StatusOr<int> Graph::TryAdd(const OpRow& row, std::span<const ValueId> operands, const Attrs& attrs,
                                   SourceLocation location) {
   auto fail = [&](const absl::Status& status) {
     return Annotate(status, Describe(row.name, location) + ": ");

@@ -166,10 +166,10 @@ class Graph {
 
   // Appends a node of a global program: fills attribute defaults, infers the result types. On an
   // error records it and returns invalid values; silently so if an operand is invalid.
-  std::vector<Value> Add(std::string_view op, std::span<const Value> operands, Attrs attrs,
+  std::vector<Value> Add(std::string_view op, std::span<const Value> operands, const Attrs& attrs,
                          SourceLocation location);
   // As Add, returning the error instead.
-  absl::StatusOr<int> TryAdd(const OpRow& row, std::span<const ValueId> operands, Attrs attrs,
+  absl::StatusOr<int> TryAdd(const OpRow& row, std::span<const ValueId> operands, const Attrs& attrs,
                              SourceLocation location);
   // `given` checked against the row, in its order, with its defaults. Errors: unknown, missing or mistyped
   // attributes.
@@ -204,7 +204,7 @@ class Graph {
 
  private:
   absl::StatusOr<Value> TryArgument(std::string_view kind, std::string_view name, const Type& type,
-                                    const LayoutSpec& layout, bool is_variable,
+                                    const LayoutSpec& spec, bool is_variable,
                                     std::optional<Initializer> initializer, const SourceLocation& location);
 
   // The layout of a pin for a value of this type, which cuts the mesh where it must.

@@ -133,7 +133,7 @@ absl::StatusOr<Layout> ResultLayout(const OpRow& row, const Attrs& attrs, const 
   return layout;
 }
 
-int AddLocalNode(Graph& graph, std::string_view op, std::span<const ValueId> operands, Attrs attrs,
+int AddLocalNode(Graph& graph, std::string_view op, std::span<const ValueId> operands, const Attrs& attrs,
                  const SourceLocation& location, std::string cause) {
   const OpRow& row = GetOp(op);
   Node node{.row = &row,

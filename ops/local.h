@@ -18,7 +18,7 @@ absl::StatusOr<Layout> ResultLayout(const OpRow& row, const Attrs& attrs, const 
 
 // Appends a collective or kLocal op; the result infos follow from the operands' and the attributes.
 // REQUIRES: ResultLayout is OK for every operand. Returns the node.
-int AddLocalNode(Graph& graph, std::string_view op, std::span<const ValueId> operands, Attrs attrs,
+int AddLocalNode(Graph& graph, std::string_view op, std::span<const ValueId> operands, const Attrs& attrs,
                  const SourceLocation& location, std::string cause);
 
 // Checks one node of a local program: local types against layouts and the op. What a compute op says of

@@ -438,8 +438,8 @@ class Parser {
     attrs = OnMesh(std::move(attrs), mesh, graph_.mesh());
     for (Annotation& a : annotations)
       if (a.pin.has_value()) a.pin->layout = a.pin->layout.On(graph_.mesh());
-    absl::StatusOr<int> node = AddNode(**row, operands, std::move(attrs), annotations, names.size(),
-                                       {std::string(file_), LineAt(op_at)});
+    absl::StatusOr<int> node =
+        AddNode(**row, operands, attrs, annotations, names.size(), {std::string(file_), LineAt(op_at)});
     if (!node.ok()) return FailAt(op_at, MessageOf(node.status()));
     value_at_.resize(graph_.values().size(), op_at);
     for (size_t i = 0; i < names.size(); ++i) {
@@ -452,9 +452,9 @@ class Parser {
 
   // Adds a node of either kind of program: by inference where there are no blocks, as written where
   // there are.
-  absl::StatusOr<int> AddNode(const OpRow& row, const std::vector<ValueId>& operands, Attrs attrs,
+  absl::StatusOr<int> AddNode(const OpRow& row, const std::vector<ValueId>& operands, const Attrs& attrs,
                               const std::vector<Annotation>& annotations, size_t num_results,
-                              SourceLocation location) {
+                              const SourceLocation& location) {
     const bool local_op = row.kind == OpKind::kCollective || row.kind == OpKind::kLocal;
     is_local_ |= local_op;
     const size_t expected = row.num_results < 0 ? operands.size() : static_cast<size_t>(row.num_results);
@@ -467,7 +467,7 @@ class Parser {
       return graph_.value(id).type != graph_.value(id).global;
     });
     if (!local_op && !has_blocks && !(reads_blocks && annotations.empty())) {
-      ASSIGN_OR_RETURN(int node, graph_.TryAdd(row, operands, std::move(attrs), location));
+      ASSIGN_OR_RETURN(int node, graph_.TryAdd(row, operands, attrs, location));
       for (size_t i = 0; i < annotations.size(); ++i) {
         ValueInfo& info = graph_.mutable_value(graph_.nodes()[node].results[i]);
         if (annotations[i].type != info.type)

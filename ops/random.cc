@@ -220,7 +220,7 @@ Value AddRandom(Graph& graph, std::string_view op, const Type& type, int64_t see
   Attrs attrs = {{"seed", seed}, {"stream", stream}, {"dtype", type.dtype}, {"shape", ToInts(type.shape)}};
   for (const auto& [name, value] : parameters) attrs.Set(name, value);
   const std::vector<Value> operands(step.valid() ? 1 : 0, step);
-  return graph.Add(op, operands, std::move(attrs), loc)[0];
+  return graph.Add(op, operands, attrs, loc)[0];
 }
 
 }  // namespace

@@ -139,7 +139,7 @@ absl::StatusOr<Graph> Rebatch(const Graph& graph, int64_t from, int64_t to) {
         return Annotate(resized.status(), graph.Describe(node.row->name, node.location) + ": ");
       attrs = *std::move(resized);
     }
-    ASSIGN_OR_RETURN(int added, copy.TryAdd(*node.row, operands, std::move(attrs), node.location));
+    ASSIGN_OR_RETURN(int added, copy.TryAdd(*node.row, operands, attrs, node.location));
     for (size_t i = 0; i < node.results.size(); ++i) {
       const ValueId result = copy.nodes()[added].results[i];
       if (const std::optional<Layout>& pin = graph.value(node.results[i]).layout; pin.has_value())

@@ -254,7 +254,7 @@ const std::vector<OpRow>& Rows() {
                                                "f64[4,6]; dims=[0,1]", "f32[2,3,4]; dims=[1] keep_dims=true",
                                                "bf16[2,3]; dims=[0]",  "bf16[3,2,1]; dims=[1,2]"};
   std::vector<std::string_view> numbers = reals;
-  numbers.push_back("i32[4,6]; dims=[1]");
+  numbers.emplace_back("i32[4,6]; dims=[1]");
   const std::vector<std::string_view> bools = {"bool[4,6]; dims=[0]", "bool[4,6]; dims=[1]",
                                                "bool[2,3,4]; dims=[0,2] keep_dims=true"};
   static const auto* rows = new std::vector<OpRow>{

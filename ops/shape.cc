@@ -368,10 +368,10 @@ Value WithLayout(const Value& x, const LayoutSpec& layout, CallSite loc) {
   return x;
 }
 
-Value Relayout(const Operand& x, const LayoutSpec& spec) {
+Value Relayout(const Operand& x, const LayoutSpec& layout) {
   ResolvedOperands resolved = Resolve({x});
   if (resolved.graph == nullptr) return {};
-  absl::StatusOr<LayoutPin> pin = LayoutPin::Create(resolved.graph->mesh(), spec);
+  absl::StatusOr<LayoutPin> pin = LayoutPin::Create(resolved.graph->mesh(), layout);
   if (!pin.ok()) {
     resolved.graph->RecordError(std::string(
         MessageOf(Annotate(pin.status(), resolved.graph->Describe("relayout", resolved.location) + ": "))));

@@ -51,7 +51,7 @@ class Localizer {
         attrs = {{"axes", step.axes}, {"from", dim}, {"to", static_cast<int64_t>(step.to_dim)}};
         break;
     }
-    const int added = AddLocalNode(to_, op, {{at}}, std::move(attrs), node.location, node.cause);
+    const int added = AddLocalNode(to_, op, {{at}}, attrs, node.location, node.cause);
     return to_.nodes()[added].results[0];
   }
 

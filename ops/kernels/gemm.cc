@@ -89,8 +89,8 @@ void AddTerm(const GemmShape& tile, int64_t k, const BFloat16* a, int64_t lda, c
 void Gemm(const GemmShape& shape, const float* a, const float* b, float* c) { GemmOf(shape, a, b, c); }
 void Gemm(const GemmShape& shape, const double* a, const double* b, double* c) { GemmOf(shape, a, b, c); }
 
-void Gemm(const GemmShape& given, const BFloat16* a, const BFloat16* b, BFloat16* c) {
-  const GemmShape s = Joined(given);
+void Gemm(const GemmShape& shape, const BFloat16* a, const BFloat16* b, BFloat16* c) {
+  const GemmShape s = Joined(shape);
   if (s.k == 0 || s.terms == 0) return static_cast<void>(std::fill_n(c, s.m * s.n, BFloat16(0.0f)));
   for (int64_t i = 0; i < s.m; i += kTileM) {
     for (int64_t j = 0; j < s.n; j += kTileN) {

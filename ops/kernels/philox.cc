@@ -72,7 +72,8 @@ inline double CosTurns(double turns) {
   constexpr double kHalfPi = 0x1.921fb54442d18p+0;
 
   const double quarters = 4 * turns;
-  const int q = static_cast<int>(quarters + 0.5);
+  // quarters >= 0, and a call would keep the loop from being vectorised.
+  const int q = static_cast<int>(quarters + 0.5);  // NOLINT(bugprone-incorrect-roundings)
   const double angle = (quarters - q) * kHalfPi;
   const double z = angle * angle;
 

@@ -345,7 +345,7 @@ TEST(TextTest, OpsTakeOrRefuseLongLists) {
         Attrs attrs = g.nodes()[0].attrs;
         attrs.Set(spec.name, std::move(list));
         const auto operands = g.nodes()[0].operands;
-        const absl::StatusOr<int> node = g.TryAdd(*row, operands, std::move(attrs), {});
+        const absl::StatusOr<int> node = g.TryAdd(*row, operands, attrs, {});
         EXPECT_TRUE(node.ok() || node.status().code() == absl::StatusCode::kInvalidArgument) << row->name;
       }
     }

@@ -81,7 +81,7 @@ class MoveTest : public ::testing::TestWithParam<std::string> {
           for (const AxisList& axes : Suffixes(layout.dim(d))) f(shape, layout, d, axes);
   }
   ValueId Add(Graph& graph, std::string_view op, ValueId x, Attrs attrs) {
-    return graph.nodes()[AddLocalNode(graph, op, {{x}}, std::move(attrs), {}, "")].results[0];
+    return graph.nodes()[AddLocalNode(graph, op, {{x}}, attrs, {}, "")].results[0];
   }
   const Mesh mesh_ = Mesh::Parse(GetParam()).value();
 };
@@ -198,7 +198,7 @@ Program OneReduction(const Mesh& mesh, const Shape& shape, const AxisList& group
   sum.operands = {x};
   const ValueId partial =
       graph.nodes()[graph.AddNode(sum, {InfoOf("", F32, shape, rest.WithPartials(partials))})].results[0];
-  const int node = AddLocalNode(graph, name, {{partial}}, std::move(attrs), {}, "");
+  const int node = AddLocalNode(graph, name, {{partial}}, attrs, {}, "");
   const ValueId y = graph.nodes()[node].results[0];
   graph.AddArgument(InfoOf("v", F32, shape, *graph.value(y).layout), true);
   graph.AddUpdate({1, y});

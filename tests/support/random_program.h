@@ -157,7 +157,7 @@ class ProgramDrawer {
     Attrs attrs = sample.attrs;
     for (const auto& [name, value] : sample.attrs.entries())
       if (std::holds_alternative<LayoutPin>(value)) attrs.Set(name, DrawPin(sample.operands[0]));
-    const int node = graph().TryAdd(*sample.row, operands, std::move(attrs), {"random", 1}).value();
+    const int node = graph().TryAdd(*sample.row, operands, attrs, {"random", 1}).value();
     for (ValueId id : graph().nodes()[node].results) {
       ValueInfo& info = graph().mutable_value(id);
       if (Chance(25)) SetPin(info);

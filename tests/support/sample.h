@@ -103,7 +103,7 @@ inline void AddSample(Graph& graph, const Sample& sample, const std::vector<Valu
   for (const auto& [name, value] : sample.attrs.entries())
     if (const auto* pin = std::get_if<LayoutPin>(&value))
       attrs.Set(name, LayoutPin{Layout::Replicated(graph.mesh(), pin->layout.rank())});
-  const int node = graph.TryAdd(*sample.row, operands, std::move(attrs), {"sample", 1}).value();
+  const int node = graph.TryAdd(*sample.row, operands, attrs, {"sample", 1}).value();
   for (size_t i = 0; i < results.size(); ++i) {
     const ValueId id = graph.nodes()[node].results[i];
     graph.mutable_value(id).layout = results[i];
