@@ -15,7 +15,7 @@ namespace {
 bool Overlap(const Tensor& a, const Tensor& b) {
   const auto* a_begin = static_cast<const std::byte*>(a.raw());
   const auto* b_begin = static_cast<const std::byte*>(b.raw());
-  const std::less<const std::byte*> before;
+  const std::less<> before;
   if (a.bytes() == 0 || b.bytes() == 0) return false;
   return before(a_begin, b_begin + b.bytes()) && before(b_begin, a_begin + a.bytes());
 }

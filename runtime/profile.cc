@@ -34,8 +34,10 @@ ProfileRow RowOf(const Graph& local, const Instruction& instruction) {
     row.result = node.results.size() == 1 ? local.value(node.results[0]).global.ToString()
                                           : fmt::format("{} values", node.results.size());
     const int per_item = instruction.num_in + instruction.num_out;
-    if (instruction.kind == Instruction::Kind::kKernel && per_item > 0)
-      row.flops = FlopsOf(local, node) * static_cast<double>(instruction.buffers.size() / per_item);
+    if (instruction.kind == Instruction::Kind::kKernel && per_item > 0) {
+      const size_t items = instruction.buffers.size() / per_item;
+      row.flops = FlopsOf(local, node) * static_cast<double>(items);
+    }
   }
   for (const Transfer& transfer : instruction.transfers) {
     const auto buffers = static_cast<int64_t>(transfer.from.size()) + (transfer.to >= 0 ? 1 : 0);

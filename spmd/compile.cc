@@ -16,7 +16,7 @@ namespace meshwork {
 namespace {
 
 absl::Status CheckGlobal(const Graph& graph) {
-  const absl::Status local = InvalidArgument(
+  absl::Status local = InvalidArgument(
       "Compile: \"{}\" is a local program, compiled already; hand it to the executor.", graph.name);
   for (const Node& node : graph.nodes())
     if (node.row->kind == OpKind::kCollective || node.row->kind == OpKind::kLocal) return local;

@@ -222,8 +222,7 @@ class PartialFlow {
   bool TakeBackGrowth() {
     const std::vector<bool> absorbed = Absorbed(RestOnGrowth());
     bool changed = false;
-    for (size_t n = 0; n < graph_.nodes().size(); ++n) {
-      const Node& node = graph_.nodes()[n];
+    for (const Node& node : graph_.nodes()) {
       for (ValueId id : node.operands) {
         if (seen(id).empty() || !Grows(node, id) || absorbed[node.results[0]]) continue;
         kept_[id] = false;
