@@ -510,10 +510,6 @@ class Verifier {
   absl::Status FitsBlocks(const Node& global, const Node& local) {
     const std::vector<Type> operands = TypesOf(global_, global.operands);
     const std::vector<Type> results = TypesOf(global_, global.results);
-    for (size_t i = 0; i < operands.size(); ++i)
-      if (local_.value(local.operands[i]).global != operands[i])
-        return InvalidArgument("operand {} is part of a {}, not of a {}.", i,
-                               local_.value(local.operands[i]).global.ToString(), operands[i].ToString());
     for (size_t r = 0; r < results.size(); ++r)
       if (local_.value(local.results[r]).global != results[r])
         return InvalidArgument("result {} is part of a {}, not of a {}.", r,

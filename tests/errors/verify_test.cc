@@ -1,0 +1,190 @@
+// What Verify says of local programs that do not compute the global one.
+#include "spmd/verify.h"
+
+#include "errors/errors.h"
+#include "gtest/gtest.h"
+#include "ops/row.h"
+#include "ops/text.h"
+#include "spmd/compile.h"
+
+namespace meshwork {
+namespace {
+
+Graph Parse(std::string_view text) { return ParseGraph(text, "step.mw").value(); }
+
+absl::Status Of(std::string_view global, std::string_view local) {
+  return Verify(Parse(global), Parse(local)).status();
+}
+
+constexpr std::string_view kGlobal = R"(mesh [x=2, y=2]
+func step(%a: f32[5,6] {x,_}, var %w: f32[6,4]) {
+  %p = matmul %a, %w
+  %s = reduce_sum %p dims=[0]
+  update %w = %w
+  return p=%p, s=%s
+})";
+constexpr std::string_view kLocal = R"(mesh [x=2, y=2]
+func step(%a: f32[3,6] of f32[5,6] {x,_}, var %w: f32[6,4] of f32[6,4] {_,_}) {
+  %p = matmul %a, %w : f32[3,4] of f32[5,4] {x,_}
+  %m = mask_padding %p dims=[0] op=sum : f32[3,4] of f32[5,4] {x,_}
+  %t = reduce_sum %m dims=[0] : f32[4] of f32[4] {_ | sum:x}
+  %s = all_reduce %t axes=(x) op=sum : f32[4] of f32[4] {_}
+  update %w = %w
+  return p=%p, s=%s
+})";
+
+// Of the right program after `change`.
+template <typename F>
+absl::Status Changed(F&& change) {
+  Graph local = Parse(kLocal);
+  change(local);
+  return Verify(Parse(kGlobal), local).status();
+}
+
+// The right program with one text for another.
+absl::Status With(std::string_view text, std::string_view other) {
+  std::string local(kLocal);
+  local.replace(local.find(text), text.size(), other);
+  return Of(kGlobal, local);
+}
+
+absl::Status UpdateOfAnotherLayout() {
+  Graph local = Parse("mesh [x=2, y=2] func f(%a: f32[2] of f32[4] {x}, var %w: f32[2] of f32[4] {y}) {}");
+  local.AddUpdate({1, 0});
+  return Verify(Parse("mesh [x=2, y=2] func f(%a: f32[4], var %w: f32[4]) { update %w = %a }"), local)
+      .status();
+}
+
+TEST(VerifyErrors, TheRightProgramHasNone) { EXPECT_EQ(MessageOf(Of(kGlobal, kLocal)), ""); }
+
+TEST(VerifyErrors, ArgumentsAndResults) {
+  ExpectErrors(
+      "verify",
+      {
+          MISTAKE(Of("mesh [x=4] func f() {}", "mesh [x=2] func f() {}")),
+          MISTAKE(Of(kGlobal, kGlobal)),
+          MISTAKE(Of("mesh [x=2] func f(%a: f32[4]) {}", "mesh [x=2] func f(%a: f32[4]) {}")),
+          MISTAKE(Of("mesh [x=2] func f() {}", "mesh [x=2] func f(%a: f32[4] of f32[4] {_}) {}")),
+          MISTAKE(Changed([](Graph& g) {
+            g.mutable_value(0).global.shape = {6, 6};
+          })),
+          MISTAKE(With("var %w: f32[6,4] of f32[6,4] {_,_}", "var %w: f32[6,4] of f32[6,4] {_,_ | sum:y}")),
+          MISTAKE(With("f32[5,6] {x,_}", "f32[5,6] {y,_}")),
+          MISTAKE(Changed([](Graph& g) {
+            g.mutable_value(2).type.shape = {5, 4};
+          })),
+          MISTAKE(With("s=%s", "s=%t")),
+          MISTAKE(With("p=%p", "q=%p")),
+          MISTAKE(With("p=%p, ", "")),
+          MISTAKE(With("  update %w = %w\n", "")),
+          MISTAKE(Changed([](Graph& g) {
+            g.AddUpdate({1, 1});
+          })),
+          MISTAKE(Of("mesh [x=2] func f(var %w: f32[4]) {}",
+                     "mesh [x=2] func f(var %w: f32[4] of f32[4] {_}) { update %w = %w }")),
+          MISTAKE(UpdateOfAnotherLayout()),
+          MISTAKE(Of("mesh [x=2] func f(%a: f32[4], var %w: f32[4]) { update %w = %w return y=%a }",
+                     "mesh [x=2] func f(%a: f32[4] of f32[4] {_}, var %w: f32[4] of f32[4] {_}) {"
+                     " update %w = %a return y=%a }")),
+      });
+}
+
+// A local program of one op on %a, of `type` in the global one.
+absl::Status OneOp(std::string_view type, std::string_view op, std::string_view local_type,
+                   std::string_view local_op) {
+  return Of(fmt::format("mesh [x=2, y=2] func f(%a: {}) {{ %r = {} return r=%r }}", type, op),
+            fmt::format("mesh [x=2, y=2] func f(%a: {}) {{ %r = {} return r=%r }}", local_type, local_op));
+}
+
+// The local program of kLocal, where node `n` is another.
+template <typename F>
+absl::Status NodeChanged(int n, F&& change) {
+  const Graph local = Parse(kLocal);
+  Graph copy(local.mesh());
+  for (const Argument& argument : local.arguments())
+    copy.AddArgument(local.value(argument.value), argument.is_variable, std::nullopt);
+  for (int i = 0; i < static_cast<int>(local.nodes().size()); ++i) {
+    Node node = local.nodes()[i];
+    std::vector<ValueInfo> infos;
+    for (ValueId id : node.results) infos.push_back(local.value(id));
+    if (i == n) change(node, infos);
+    copy.AddNode(std::move(node), std::move(infos));
+  }
+  return Verify(Parse(kGlobal), copy).status();
+}
+
+TEST(VerifyErrors, CollectivesAndLocalOps) {
+  ExpectErrors(
+      "verify_moves",
+      {
+          MISTAKE(NodeChanged(3, [](Node& node, auto&) { node.row = &GetOp("relayout"); })),
+          MISTAKE(NodeChanged(3, [](Node& node, auto&) { node.operands.push_back(node.operands[0]); })),
+          MISTAKE(
+              NodeChanged(3, [](Node&, auto& infos) { infos[0].global.dtype = infos[0].type.dtype = F64; })),
+          MISTAKE(NodeChanged(3, [](Node& node, auto&) { node.attrs.Set("axes", AxisList{1}); })),
+          MISTAKE(NodeChanged(3, [](Node& node, auto&) { node.attrs.Set("op", ReduceOp::kMax); })),
+          MISTAKE(NodeChanged(1, [](Node& node, auto&) { node.attrs.Set("dims", std::vector<int64_t>{7}); })),
+          MISTAKE(OneOp("f32[4,6]", "reshape %a shape=[24]", "f32[4,6] of f32[4,6] {_,_}",
+                        "reshape %a shape=[24] : f32[24] of f32[48] {x}")),
+          MISTAKE(OneOp("f32[4,6]", "reshape %a shape=[24]", "f32[2,6] of f32[4,6] {x,_}",
+                        "reshape %a shape=[12] : f32[12] of f32[24] {y}")),
+          MISTAKE([&] {
+            const Graph global = Parse("mesh [x=2] func f(%a: f32[4,6]) { %r = reshape %a shape=[24] }");
+            Graph local = Parse(
+                "mesh [x=2] func f(%a: f32[4,6] of f32[4,6] {_,_}) {"
+                " %r = reshape %a shape=[24] : f32[24] of f32[24] {_} }");
+            local.mutable_value(1).type.dtype = local.mutable_value(1).global.dtype = F64;
+            return Verify(global, local).status();
+          }()),
+      });
+}
+
+TEST(VerifyErrors, ACompilerThatErrs) {
+  const Graph global = Parse(kGlobal);
+  // Stands in for a pass that loses an update.
+  const CompileOptions errs = {.dump = [](std::string_view pass, const Graph& graph) {
+    if (pass == "bucket_reductions") const_cast<Graph&>(graph).ClearUpdates();
+  }};
+  ExpectErrors("verify_compile", {MISTAKE(Compile(global, errs))});
+}
+
+TEST(VerifyErrors, OpsOnBlocks) {
+  ExpectErrors(
+      "verify_ops",
+      {
+          MISTAKE(OneOp("f32[4]", "exp %a", "f32[4] of f32[4] {_}", "tanh %a : f32[4] of f32[4] {_}")),
+          MISTAKE(OneOp("f32[4]", "exp %a", "f32[4] of f32[4] {_}", "exp %a : f32[4] of f32[8] {x}")),
+          MISTAKE(OneOp("f32[4]", "slice %a start=[0] limit=[2]", "f32[4] of f32[4] {_}",
+                        "slice %a start=[1] limit=[3] : f32[2] of f32[2] {_}")),
+          MISTAKE(OneOp("f32[8]", "exp %a", "f32[4] of f32[8] {4@x*2}", "exp %a : f32[4] of f32[8] {4@x*2}")),
+          MISTAKE(OneOp("f32[4]", "exp %a", "f32[2] of f32[4] {x}", "exp %a : f32[2] of f32[4] {y}")),
+          MISTAKE(OneOp("f32[1,4]", "broadcast_to %a shape=[4,4] dims=[0,1]", "f32[1,4] of f32[1,4] {x,_}",
+                        "broadcast_to %a shape=[4,4] dims=[0,1] : f32[4,4] of f32[4,4] {_,_}")),
+          MISTAKE(OneOp("f32[4]", "argmax %a dim=0", "f32[2] of f32[4] {x}",
+                        "argmax %a dim=0 : i32[] of i32[] {}")),
+          MISTAKE(
+              Of("mesh [x=2, y=2] func f(%a: f32[4,3], %i: i32[6]) { %r = gather %a, %i dim=0 return r=%r }",
+                 "mesh [x=2, y=2] func f(%a: f32[2,3] of f32[4,3] {x,_}, %i: i32[3] of i32[6] {x}) {"
+                 " %r = gather %a, %i dim=0 : f32[3,3] of f32[6,3] {x,_} return r=%r }")),
+          MISTAKE(Of("mesh [x=2, y=2] func f(%b: f32[4,4]) {"
+                     " %s = reduce_sum %b dims=[0] %r = exp %s return r=%r }",
+                     "mesh [x=2, y=2] func f(%b: f32[2,4] of f32[4,4] {x,_}) {"
+                     " %s = reduce_sum %b dims=[0] : f32[4] of f32[4] {_ | sum:x}"
+                     " %r = exp %s : f32[4] of f32[4] {_ | sum:x} return r=%r }")),
+          MISTAKE(
+              Of("mesh [x=2, y=2] func f(%b: f32[4,4,3], %i: i32[6]) {"
+                 " %s = reduce_max %b dims=[0] %r = gather %s, %i dim=0 return r=%r }",
+                 "mesh [x=2, y=2] func f(%b: f32[2,2,3] of f32[4,4,3] {y,x,_}, %i: i32[6] of i32[6] {_}) {"
+                 " %s = reduce_max %b dims=[0] : f32[2,3] of f32[4,3] {x,_ | max:y}"
+                 " %r = gather %s, %i dim=0 : f32[6,3] of f32[6,3] {_,_ | max:y} return r=%r }")),
+          MISTAKE(NodeChanged(2,
+                              [](Node&, auto& infos) {
+                                infos[0].layout = infos[0].layout->WithPartials({{1, ReduceOp::kSum}});
+                              })),
+          MISTAKE(With("reduce_sum %m", "reduce_sum %p")),
+          MISTAKE(With("dims=[0] op=sum : f32[3,4]", "dims=[0] op=max : f32[3,4]")),
+      });
+}
+
+}  // namespace
+}  // namespace meshwork
