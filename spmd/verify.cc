@@ -497,8 +497,8 @@ class Verifier {
         status = std::move(fits);
         return;
       }
-      for (size_t r = 0; r < node.results.size(); ++r)
-        Set(node.results[r], terms_.Of(global.results[r]), Lemma::kRule);
+      const TermList results = terms_.Of(global.results);
+      for (size_t r = 0; r < results.size(); ++r) Set(node.results[r], results[r], Lemma::kRule);
     });
     if (is_found) return absl::OkStatus();
     if (is_there) return status;
