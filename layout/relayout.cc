@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <optional>
+#include <unordered_map>
 #include <utility>
 
 #include "base/status.h"
+#include "layout/relayout_search.h"
 
 namespace meshwork {
 namespace {
@@ -172,19 +174,8 @@ class Planner {
   }
 
   int64_t WireElements(const RelayoutStep& step) const {
-    const int64_t n = at_.mesh().GroupSize(step.axes);
-    const int64_t before = NumElements(at_.LocalShape(shape_)),
-                  after = NumElements(step.result.LocalShape(shape_));
-    switch (step.kind) {
-      case RelayoutKind::kReshape:
-      case RelayoutKind::kShardSlice: return 0;
-      case RelayoutKind::kCollectivePermute: return before;
-      case RelayoutKind::kAllReduce: return ShareOfOthers(2 * before, n);
-      case RelayoutKind::kAllGather: return ShareOfOthers(after, n);
-      case RelayoutKind::kReduceScatter:
-      case RelayoutKind::kAllToAll: break;
-    }
-    return ShareOfOthers(before, n);
+    return WireElementsOf(step.kind, NumElements(at_.LocalShape(shape_)),
+                          NumElements(step.result.LocalShape(shape_)), at_.mesh().GroupSize(step.axes));
   }
 
   Layout at_;
@@ -257,9 +248,38 @@ void Append(std::vector<RelayoutStep>& steps, std::vector<RelayoutStep> more) {
   }
 }
 
-std::vector<RelayoutStep> PlanSteps(const Layout& from, const Layout& to, const Shape& shape) {
+// ---- Plans.
+
+// Steps, and how little any could send.
+struct Steps {
+  std::vector<RelayoutStep> steps;
+  int64_t lower_bound = 0;
+};
+
+// One collective is not worth replacing by several that send a little less, unless it gathers what is cut
+// again.
+bool MayBeBeaten(const std::vector<RelayoutStep>& steps) {
+  if (CostOf(steps).wire_elements == 0) return false;
+  return CostOf(steps).collectives > 1 || (steps.size() > 1 && steps[0].kind == RelayoutKind::kAllGather);
+}
+
+// Between plain layouts: the greedy order, unless the search finds a cheaper one.
+Steps PlanPlain(const Layout& from, const Layout& to, const Shape& shape, const RelayoutOptions& options) {
+  Steps greedy{Planner(from, to, shape).Plan()};
+  RelayoutCost cost = CostOf(greedy.steps);
+  greedy.lower_bound = cost.wire_elements;
+  const bool fits = PeakOf(from, greedy.steps, shape) <= options.peak_elements;
+  if (!options.search || (fits && !MayBeBeaten(greedy.steps))) return greedy;
+  if (!fits) cost = {INT64_MAX, 0, 0};
+  RelayoutSearch search = SearchRelayout(from, to, shape, cost, options.peak_elements);
+  if (search.steps.has_value()) return {*std::move(search.steps), search.lower_bound};
+  if (!search.is_complete) greedy.lower_bound = std::min(greedy.lower_bound, search.lower_bound);
+  return greedy;
+}
+
+Steps PlanSteps(const Layout& from, const Layout& to, const Shape& shape, const RelayoutOptions& options) {
   if (from == to) return {};
-  if (!from.is_strided() && !to.is_strided()) return Planner(from, to, shape).Plan();
+  if (!from.is_strided() && !to.is_strided()) return PlanPlain(from, to, shape, options);
   std::vector<FactorList> from_dims, to_dims;
   std::vector<FactorList> kept;  // the dims of `from`, those without common factors whole
   for (int d = 0; d < from.rank(); ++d) {
@@ -270,24 +290,91 @@ std::vector<RelayoutStep> PlanSteps(const Layout& from, const Layout& to, const 
     from_dims.push_back(std::move(common->from));
     to_dims.push_back(std::move(common->to));
   }
-  std::vector<RelayoutStep> steps;
+  Steps plan;
   if (from_dims.size() < kept.size()) {
     const Layout middle = Layout::Strided(from.mesh(), kept, to.partials());
-    Append(steps, PlanSteps(from, middle, shape));
-    Append(steps, PlanSteps(middle, to, shape));
-    return steps;
+    Append(plan.steps, PlanSteps(from, middle, shape, options).steps);
+    Append(plan.steps, PlanSteps(middle, to, shape, options).steps);
+    return plan;
   }
   Shape spread;
   const Layout flat_from = Spread(from, from_dims, spread), flat_to = Spread(to, to_dims, spread);
-  Append(steps, {{.kind = RelayoutKind::kReshape, .result = flat_from, .shape = spread}});
-  Append(steps, Planner(flat_from, flat_to, spread).Plan());
-  Append(steps, {{.kind = RelayoutKind::kReshape, .result = to, .shape = shape}});
-  return steps;
+  Append(plan.steps, {{.kind = RelayoutKind::kReshape, .result = flat_from, .shape = spread}});
+  Steps flat = PlanPlain(flat_from, flat_to, spread, options);
+  Append(plan.steps, std::move(flat.steps));
+  Append(plan.steps, {{.kind = RelayoutKind::kReshape, .result = to, .shape = shape}});
+  plan.lower_bound = flat.lower_bound;
+  return plan;
 }
 
-RelayoutPlan PlanOf(std::vector<RelayoutStep> steps) {
-  RelayoutPlan plan{.steps = std::move(steps)};
-  for (const RelayoutStep& step : plan.steps) plan.wire_elements += step.wire_elements;
+// What is reduced, gathered whole, and cut anew.
+Steps ByGathering(const Layout& from, const Layout& to, const Shape& shape, const RelayoutOptions& options) {
+  const Layout gathered = Layout::Replicated(from.mesh(), from.rank()).WithPartials(to.partials());
+  Steps plan = PlanSteps(from, gathered, shape, options);
+  Append(plan.steps, PlanSteps(gathered, to, shape, options).steps);
+  return plan;
+}
+
+// Plans are asked for again and again, by every layer of a model.
+class PlanCache {
+ public:
+  const RelayoutPlan* Find(const Layout& from, const Layout& to, const Shape& shape,
+                           const RelayoutOptions& options) const {
+    const auto [begin, end] = plans_.equal_range(HashOf(from, to, shape));
+    for (auto it = begin; it != end; ++it) {
+      const Entry& entry = it->second;
+      if (entry.options == options && entry.shape == shape && entry.from.mesh() == from.mesh() &&
+          entry.from == from && entry.to == to)
+        return &entry.plan;
+    }
+    return nullptr;
+  }
+  const RelayoutPlan& Add(const Layout& from, const Layout& to, const Shape& shape,
+                          const RelayoutOptions& options, RelayoutPlan plan) {
+    if (plans_.size() >= kMaxPlans) plans_.clear();
+    return plans_.emplace(HashOf(from, to, shape), Entry{from, to, shape, options, std::move(plan)})
+        ->second.plan;
+  }
+
+ private:
+  static constexpr size_t kMaxPlans = 4096;
+  struct Entry {
+    Layout from, to;
+    Shape shape;
+    RelayoutOptions options;
+    RelayoutPlan plan;
+  };
+  static uint64_t Mix(uint64_t hash, uint64_t x) { return (hash ^ x) * 0x9e3779b97f4a7c15u + (hash >> 29); }
+  static uint64_t HashOf(const Layout& from, const Layout& to, const Shape& shape) {
+    uint64_t hash = 0;
+    for (int64_t size : shape) hash = Mix(hash, static_cast<uint64_t>(size));
+    for (const Layout* layout : {&from, &to}) {
+      for (int d = 0; d < layout->rank(); ++d) {
+        hash = Mix(hash, 1000);
+        if (layout->IsStrided(d)) continue;
+        for (int axis : layout->dim(d)) hash = Mix(hash, static_cast<uint64_t>(axis));
+      }
+      for (const Partial& partial : layout->partials()) hash = Mix(hash, 2000 + partial.axis);
+    }
+    return hash;
+  }
+
+  std::unordered_multimap<uint64_t, Entry> plans_;
+};
+
+RelayoutPlan MakePlan(const Layout& from, const Layout& to, const Shape& shape,
+                      const RelayoutOptions& options) {
+  Steps best = PlanSteps(from, to, shape, options);
+  // The greedy order gathers too late where dims are shorter than the axes that cut them, so that blocks are
+  // mostly padding; a search in the factors of strided dims does not see what lies beyond them.
+  if ((!options.search || from.is_strided() || to.is_strided()) && CostOf(best.steps).wire_elements > 0) {
+    Steps other = ByGathering(from, to, shape, options);
+    if (CostOf(other.steps).wire_elements < CostOf(best.steps).wire_elements) best = std::move(other);
+    best.lower_bound = 0;
+  }
+  RelayoutPlan plan{.lower_bound = best.lower_bound, .peak_elements = PeakOf(from, best.steps, shape)};
+  plan.wire_elements = CostOf(best.steps).wire_elements;
+  plan.steps = std::move(best.steps);
   return plan;
 }
 
@@ -299,7 +386,8 @@ std::string_view RelayoutKindName(RelayoutKind kind) {
   return kNames[static_cast<int>(kind)];
 }
 
-absl::StatusOr<RelayoutPlan> PlanRelayout(const Layout& from, const Layout& to, const Shape& shape) {
+absl::StatusOr<RelayoutPlan> PlanRelayout(const Layout& from, const Layout& to, const Shape& shape,
+                                          const RelayoutOptions& options) {
   MESHWORK_CHECK(from.mesh() == to.mesh() && from.Fits(shape).ok() && to.Fits(shape).ok(), "{} -> {} for {}",
                  from.ToString(), to.ToString(), ShapeToString(shape));
   for (const Partial& partial : to.partials()) {
@@ -310,15 +398,14 @@ absl::StatusOr<RelayoutPlan> PlanRelayout(const Layout& from, const Layout& to, 
           "only whole values can become partial by computation.",
           from.ToString(), to.ToString(), ReduceOpName(partial.op), from.mesh().axis(partial.axis).name);
   }
-  RelayoutPlan plan = PlanOf(PlanSteps(from, to, shape));
-  if (plan.wire_elements == 0) return plan;
-  // Where dims are shorter than the axes that cut them, blocks are mostly padding and gathering may cost
-  // less.
-  const Layout gathered = Layout::Replicated(from.mesh(), from.rank()).WithPartials(to.partials());
-  std::vector<RelayoutStep> steps = PlanSteps(from, gathered, shape);
-  Append(steps, PlanSteps(gathered, to, shape));
-  RelayoutPlan other = PlanOf(std::move(steps));
-  return other.wire_elements < plan.wire_elements ? other : plan;
+  const int64_t ends = std::max(NumElements(from.LocalShape(shape)), NumElements(to.LocalShape(shape)));
+  RelayoutOptions resolved = options;
+  if (resolved.peak_elements <= 0) resolved.peak_elements = std::max(2 * ends, RelayoutOptions::kAlwaysFits);
+  if (!options.use_cache) return MakePlan(from, to, shape, resolved);
+  thread_local PlanCache cache;
+  const RelayoutPlan* known = cache.Find(from, to, shape, resolved);
+  return known != nullptr ? *known
+                          : cache.Add(from, to, shape, resolved, MakePlan(from, to, shape, resolved));
 }
 
 }  // namespace meshwork

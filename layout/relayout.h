@@ -10,9 +10,9 @@
 //
 //   {8@x*8} -> {8*8@x}    reshape to [8,8] {x,_}, all_to_all, reshape to [64]
 //
-// The order is greedy: what makes the tensor smaller comes first (slice, permute, all-to-all,
-// reduce-scatter, all-reduce), gathers last. A plan never sends more than reducing, gathering everything and
-// cutting anew would.
+// The order is greedy: what makes the tensor smaller comes first (slice, permute, all-to-all, reduce-scatter,
+// all-reduce), gathers last. Where that takes several collectives, or gathers what is cut again, a search
+// over layouts (relayout_search.h) finds the plan that sends least. Plans are kept, per thread.
 #pragma once
 
 #include <cstdint>
@@ -53,6 +53,25 @@ struct RelayoutStep {
 struct RelayoutPlan {
   std::vector<RelayoutStep> steps;  // empty if nothing has to happen
   int64_t wire_elements = 0;        // sum over the steps
+  // Where the greedy order takes several collectives: no plan of these steps within the memory sends less.
+  // Equal to wire_elements unless the search was cut short (meshes of many axes); 0 if dims are strided.
+  int64_t lower_bound = 0;
+  int64_t peak_elements = 0;  // the most that operand and result of one step hold on a device
+};
+
+struct RelayoutOptions {
+  // Look for a cheaper plan than the greedy order gives; otherwise that, or gathering everything and cutting
+  // anew, where that is cheaper.
+  bool search = true;
+  // Look among the plans made before on this thread.
+  bool use_cache = true;
+  // What no step may exceed, operand and result together; 0: twice the larger block of `from` and `to`, or
+  // kAlwaysFits where that is more. Where no plan stays below, the greedy order is returned (see
+  // RelayoutPlan::peak_elements).
+  int64_t peak_elements = 0;
+  static constexpr int64_t kAlwaysFits = 16384;
+
+  bool operator==(const RelayoutOptions&) const = default;
 };
 
 // (n-1)/n of `amount`, rounded down, without overflow: what a device of a group of n sends in a ring.
@@ -63,6 +82,7 @@ constexpr int64_t ShareOfOthers(int64_t amount, int64_t n) { return amount - (am
 // Laws: the last step's result is `to`. Every pair of whole layouts has a plan. Nothing is sent if `to` cuts
 // the blocks of `from` further. Plans between plain layouts do not reshape. Errors: `to` owes a reduction
 // that `from` does not. REQUIRES: both layouts fit `shape`.
-absl::StatusOr<RelayoutPlan> PlanRelayout(const Layout& from, const Layout& to, const Shape& shape);
+absl::StatusOr<RelayoutPlan> PlanRelayout(const Layout& from, const Layout& to, const Shape& shape,
+                                          const RelayoutOptions& options = {});
 
 }  // namespace meshwork

@@ -112,7 +112,7 @@ class Machine {
     for (int64_t rank = 0; rank < group.size(); ++rank) members.push_back(group.Member(device, rank));
     switch (step.kind) {
       case RelayoutKind::kShardSlice: members = {device}; break;
-      case RelayoutKind::kCollectivePermute: members = {SenderOf(result, device)}; break;
+      case RelayoutKind::kCollectivePermute: members = {SenderOf(step, result, device)}; break;
       case RelayoutKind::kAllReduce:
       case RelayoutKind::kReduceScatter:
         return Fill(result, device,
@@ -150,11 +150,12 @@ class Machine {
     return sum;
   }
 
-  // One device that holds the whole block, and the same terms.
-  int64_t SenderOf(const Placement& result, int64_t device) const {
+  // One device that holds the whole block, and of what is still owed the same terms.
+  int64_t SenderOf(const RelayoutStep& step, const Placement& result, int64_t device) const {
     EXPECT_EQ(result.local, at_.local);
+    const AxisGroup owed(mesh_, step.result.PartialAxes().ToList());
     for (int64_t sender = 0; sender < mesh_.num_devices(); ++sender)
-      if (at_.blocks[sender] == result.blocks[device] && owed_.RankOf(sender) == owed_.RankOf(device))
+      if (at_.blocks[sender] == result.blocks[device] && owed.RankOf(sender) == owed.RankOf(device))
         return sender;
     ADD_FAILURE() << "nobody has the block of device " << device;
     return device;
