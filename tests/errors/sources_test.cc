@@ -73,14 +73,15 @@ TEST(SourcesTest, EveryMessageHasBeenSeen) {
   std::map<std::string, std::vector<const MessagePattern*>> by_literal;
   for (const MessagePattern& message : messages) by_literal[message.literal].push_back(&message);
   std::vector<std::string> unseen;
-  for (const auto& [literal, sites] : by_literal) {
+  for (const auto& entry : by_literal) {  // clang 14 captures no structured binding
+    const auto& sites = entry.second;
     // Where several places say the same, each has said it.
     const auto count = static_cast<size_t>(std::count_if(
         seen.begin(), seen.end(), [&](const std::string& text) { return sites[0]->Matches(text); }));
     if (count >= sites.size()) continue;
     std::string where;
     for (const MessagePattern* site : sites) where += (where.empty() ? "" : ", ") + site->where;
-    unseen.push_back(fmt::format("{} ({} of {} seen): {}", where, count, sites.size(), Escaped(literal)));
+    unseen.push_back(fmt::format("{} ({} of {} seen): {}", where, count, sites.size(), Escaped(entry.first)));
   }
   EXPECT_THAT(unseen, IsEmpty()) << "a message of the library that no test in tests/errors brings about";
 }
