@@ -4,8 +4,8 @@
 
 namespace meshwork {
 
-Dense::Dense(Graph& graph, const std::string& name, int64_t inputs, int64_t units, DenseOptions options,
-             CallSite loc)
+Dense::Dense(Graph& graph, const std::string& name, int64_t inputs, int64_t units,
+             const DenseOptions& options, CallSite loc)
     : kernel_(graph.Var(name + "/kernel",
                         options.kernel_initializer.value_or(GlorotUniform({inputs, units}, options.dtype)),
                         options.kernel_layout, loc)),
@@ -16,7 +16,7 @@ Value Dense::operator()(const Value& x, CallSite loc) const {
 }
 
 LayerNormLayer::LayerNormLayer(Graph& graph, const std::string& name, int64_t units,
-                               LayerNormLayerOptions options, CallSite loc)
+                               const LayerNormLayerOptions& options, CallSite loc)
     : scale_(graph.Var(name + "/scale", Filled(1, {units}, options.dtype), options.layout, loc)),
       offset_(graph.Var(name + "/offset", Zeros({units}, options.dtype), options.layout, loc)),
       epsilon_(options.epsilon) {}

@@ -22,8 +22,8 @@ struct DenseOptions {
 //   Value h = Relu(dense1(x));
 class Dense {
  public:
-  Dense(Graph& graph, const std::string& name, int64_t inputs, int64_t units, DenseOptions options = {},
-        CallSite loc = CallSite::Current());
+  Dense(Graph& graph, const std::string& name, int64_t inputs, int64_t units,
+        const DenseOptions& options = {}, CallSite loc = CallSite::Current());
   Value operator()(const Value& x, CallSite loc = CallSite::Current()) const;
 
   const Variable& kernel() const { return kernel_; }
@@ -46,8 +46,8 @@ struct LayerNormLayerOptions {
 //   Value h = Relu(norm(dense1(x)));
 class LayerNormLayer {
  public:
-  LayerNormLayer(Graph& graph, const std::string& name, int64_t units, LayerNormLayerOptions options = {},
-                 CallSite loc = CallSite::Current());
+  LayerNormLayer(Graph& graph, const std::string& name, int64_t units,
+                 const LayerNormLayerOptions& options = {}, CallSite loc = CallSite::Current());
   Value operator()(const Value& x, CallSite loc = CallSite::Current()) const;
 
   const Variable& scale() const { return scale_; }
