@@ -1,7 +1,7 @@
 #include "examples/mlp_mnist/options.h"
 
+#include "base/flags.h"
 #include "base/status.h"
-#include "examples/support/flags.h"
 #include "examples/support/mlp.h"
 
 namespace meshwork {

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "examples/support/flags.h"
+#include "base/flags.h"
 #include "examples/support/mlp.h"
 #include "meshwork.h"
 #include "train/file.h"

@@ -1,4 +1,5 @@
-// Command-line flags of the examples: --name value or --name=value, and switches: --name.
+// Command-line flags of the programs: --name value or --name=value, switches: --name, and what has its place
+// instead of a name.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +13,7 @@
 
 namespace meshwork {
 
-// A table of flags; each writes one field.
+// A table of flags; each writes one field, as does each place.
 //
 //   FlagTable flags("mlp_mnist", "Trains …");
 //   flags.Int("epochs", "passes over the training data", &options.epochs, /*at_least=*/0);
@@ -33,8 +34,11 @@ class FlagTable {
   // --name alone, without a value, sets the target. REQUIRES: it is false.
   void Switch(std::string name, std::string help, bool* target);
 
+  // The next argument that is no flag; "-" is none. It must be given.
+  void Positional(std::string name, std::string help, std::string* target);
+
   // Reads argv[1..]. Errors: an unknown flag (with the nearest name), a value that is missing or wrong,
-  // or given to a switch.
+  // or given to a switch; arguments that are missing, or too many.
   // "--help" sets help_asked() and stops.
   absl::Status Parse(int argc, const char* const* argv);
   bool help_asked() const { return help_asked_; }
@@ -46,7 +50,12 @@ class FlagTable {
     std::function<absl::Status(const std::string& value)> set;
     bool is_switch = false;
   };
+  struct Place {
+    std::string name, help;
+    std::string* target;
+  };
   std::string program_, about_;
+  std::vector<Place> places_;
   std::vector<Flag> flags_;
   bool help_asked_ = false;
 };

@@ -1,4 +1,4 @@
-#include "examples/support/flags.h"
+#include "base/flags.h"
 
 #include <charconv>
 #include <cmath>
@@ -72,14 +72,25 @@ void FlagTable::Switch(std::string name, std::string help, bool* target) {
                     /*is_switch=*/true});
 }
 
+void FlagTable::Positional(std::string name, std::string help, std::string* target) {
+  places_.push_back({std::move(name), std::move(help), target});
+}
+
 absl::Status FlagTable::Parse(int argc, const char* const* argv) {
   std::vector<std::string> names = {"help"};
   for (const Flag& flag : flags_) names.push_back(flag.name);
+  size_t given = 0;  // of the places
   for (int i = 1; i < argc; ++i) {
     const std::string argument = argv[i];
     if (argument == "--help" || argument == "-h") {
       help_asked_ = true;
       return absl::OkStatus();
+    }
+    if (!places_.empty() && (argument == "-" || !argument.starts_with('-'))) {
+      if (given == places_.size())
+        return InvalidArgument("\"{}\" is one argument too many. See --help.", argument);
+      *places_[given++].target = argument;
+      continue;
     }
     if (argument.size() < 3 || argument.substr(0, 2) != "--")
       return InvalidArgument("\"{}\" is not a flag; write --name value.", argument);
@@ -104,11 +115,15 @@ absl::Status FlagTable::Parse(int argc, const char* const* argv) {
       return InvalidArgument("--{} needs a value.", name);
     }
   }
+  if (given < places_.size()) return InvalidArgument("{} is missing. See --help.", places_[given].name);
   return absl::OkStatus();
 }
 
 std::string FlagTable::Help() const {
-  std::string out = fmt::format("{}\n\nUsage: {} [--flag value]…\n\n", about_, program_);
+  std::string out = fmt::format("{}\n\nUsage: {}", about_, program_);
+  for (const Place& place : places_) out += " " + place.name;
+  out += " [--flag value]…\n\n";
+  for (const Place& place : places_) out += fmt::format("  {:<18} {}\n", place.name, place.help);
   for (const Flag& flag : flags_) {
     out += fmt::format("  --{:<16} {}{}\n", flag.name, flag.help,
                        flag.fallback.empty() ? "" : fmt::format(" [{}]", flag.fallback));
