@@ -93,6 +93,15 @@ absl::Status CheckPermute(const ValueInfo& from, const ValueInfo& to) {
 
 }  // namespace
 
+bool IsLocal(const Graph& graph) {
+  auto is_local_op = [](const Node& node) {
+    return node.row->kind == OpKind::kCollective || node.row->kind == OpKind::kLocal;
+  };
+  auto is_block = [](const ValueInfo& info) { return info.type != info.global; };
+  return std::any_of(graph.nodes().begin(), graph.nodes().end(), is_local_op) ||
+         std::any_of(graph.values().begin(), graph.values().end(), is_block);
+}
+
 absl::Status CheckReduction(ReduceOp op, const Type& type) {
   const bool of_bools = op == ReduceOp::kAnd || op == ReduceOp::kOr;
   if (of_bools == (type.dtype == BOOL)) return absl::OkStatus();

@@ -7,6 +7,10 @@
 
 namespace meshwork {
 
+// Whether this is a program of blocks: it has a collective, a block-local op, or a value that is part of
+// another type. One that has none of them can be read as either.
+bool IsLocal(const Graph& graph);
+
 // Errors: bools are combined by anything but `and` and `or`, other values by one of those.
 absl::Status CheckReduction(ReduceOp op, const Type& type);
 // The same of everything that a value of this layout owes.

@@ -9,16 +9,9 @@
 namespace meshwork {
 namespace {
 
-// %names: given ones as they are, the others numbered in order of definition.
 class Namer {
  public:
-  explicit Namer(const Graph& graph) : names_(graph.values().size()) {
-    int next = 0;
-    for (size_t i = 0; i < names_.size(); ++i) {
-      const std::string& name = graph.values()[i].name;
-      names_[i] = name.empty() ? fmt::format("%{}", next++) : "%" + name;
-    }
-  }
+  explicit Namer(const Graph& graph) : names_(ValueNames(graph)) {}
   const std::string& operator()(ValueId id) const { return names_[id]; }
   std::string List(std::span<const ValueId> ids) const {
     std::string out;
@@ -56,6 +49,15 @@ std::string NodeText(const Graph& graph, const Node& node, const Namer& names) {
 }
 
 }  // namespace
+
+// Given names as they are, the others numbered in order of definition.
+std::vector<std::string> ValueNames(const Graph& graph) {
+  std::vector<std::string> names;
+  int next = 0;
+  for (const ValueInfo& info : graph.values())
+    names.push_back(info.name.empty() ? fmt::format("%{}", next++) : "%" + info.name);
+  return names;
+}
 
 std::string PrintAttr(const Mesh& mesh, const AttrValue& value) {
   struct {

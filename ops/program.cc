@@ -4,13 +4,14 @@
 
 #include "base/hash.h"
 #include "base/status.h"
+#include "fmt/ranges.h"
 #include "layout/relayout.h"
 #include "ops/row.h"
 #include "ops/text.h"
 
 namespace meshwork {
 
-std::string Program::Fingerprint() const { return fmt::format("{:016x}", StableHash(PrintGraph(body))); }
+std::string Fingerprint(const Graph& graph) { return fmt::format("{:016x}", StableHash(PrintGraph(graph))); }
 
 int64_t WireBytes(const Graph& local, const Node& node) {
   const std::string_view name = node.row->name;
@@ -63,6 +64,18 @@ std::string ExplainCollectives(const Graph& local) {
     }
   }
   return count == 0 ? "no collectives; no device needs what another holds.\n" : out;
+}
+
+std::string Explain(const Program& program) {
+  const Graph& body = program.body;
+  int64_t count = 0;
+  for (const CollectiveSummary& s : SummarizeCollectives(body)) count += s.count;
+  const std::string where = fmt::format("{} on mesh {}", body.name, body.mesh().ToString());
+  std::string text = count == 0 ? fmt::format("{}: {}", where, ExplainCollectives(body))
+                                : fmt::format("{}, {} collective{}:\n{}", where, count, count == 1 ? "" : "s",
+                                              ExplainCollectives(body));
+  if (program.conflicts.empty()) return text;
+  return fmt::format("{}layouts that disagree:\n  {}\n", text, fmt::join(program.conflicts, "\n  "));
 }
 
 }  // namespace meshwork

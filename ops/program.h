@@ -21,10 +21,10 @@ struct Program {
   double verify_seconds = 0;                // and what proving the result took; 0: it was not asked for
   std::vector<std::string> decisions = {};  // "%h dim 1 = (model): letter n of matmul (model.cc:12)"
   std::vector<std::string> conflicts = {};  // "matmul (model.cc:12): letter k lies on (model) in %w and on …"
-
-  // 16 hex digits over the text of the body; processes that run together must agree on it.
-  std::string Fingerprint() const;
 };
+
+// 16 hex digits over the text of a program. Processes that run together must agree on that of the local one.
+std::string Fingerprint(const Graph& graph);
 
 // The collectives of a local graph, merged by type and axes, in order of first use.
 struct CollectiveSummary {
@@ -42,5 +42,8 @@ int64_t WireBytes(const Graph& local, const Node& node);
 
 // One line per collective: what it moves, the user's line, and why it is there.
 std::string ExplainCollectives(const Graph& local);
+
+// The program's name and mesh, its collectives, and the ops whose tensors disagree about a layout.
+std::string Explain(const Program& program);
 
 }  // namespace meshwork

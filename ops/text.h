@@ -15,6 +15,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "ops/attrs.h"
@@ -25,6 +26,9 @@ namespace meshwork {
 // Law: FirstDifference(g, ParseGraph(PrintGraph(g))) is "" for every graph without recorded mistakes, whose
 // name is a word.
 std::string PrintGraph(const Graph& graph);
+
+// What PrintGraph calls each value: "%x", "%0".
+std::vector<std::string> ValueNames(const Graph& graph);
 
 // One node as PrintGraph writes it, without indent.
 std::string PrintNode(const Graph& graph, int node);

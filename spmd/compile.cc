@@ -3,7 +3,7 @@
 #include <chrono>
 
 #include "base/status.h"
-#include "ops/row.h"
+#include "ops/local.h"
 #include "spmd/bucket.h"
 #include "spmd/insert_relayouts.h"
 #include "spmd/localize.h"
@@ -16,12 +16,10 @@ namespace meshwork {
 namespace {
 
 absl::Status CheckGlobal(const Graph& graph) {
-  absl::Status local = InvalidArgument(
-      "Compile: \"{}\" is a local program, compiled already; hand it to the executor.", graph.name);
-  for (const Node& node : graph.nodes())
-    if (node.row->kind == OpKind::kCollective || node.row->kind == OpKind::kLocal) return local;
+  if (IsLocal(graph))
+    return InvalidArgument("Compile: \"{}\" is a local program, compiled already; hand it to the executor.",
+                           graph.name);
   for (const ValueInfo& info : graph.values()) {
-    if (info.type != info.global) return local;
     if (info.layout.has_value() && info.layout->is_partial())
       return InvalidArgument("Compile: {} is pinned as {}; only whole values can be asked for.",
                              info.type.ToString(), info.layout->ToString());

@@ -38,6 +38,8 @@
 namespace meshwork {
 
 enum class Lemma : uint8_t { kArgument, kRule, kCollective, kSlice, kMask, kReshape };
+inline constexpr Lemma kAllLemmas[] = {Lemma::kArgument, Lemma::kRule, Lemma::kCollective,
+                                       Lemma::kSlice,    Lemma::kMask, Lemma::kReshape};
 std::string_view LemmaName(Lemma lemma);  // "argument", …
 
 // What is proven of one value of the local program; how it lies is in the program.

@@ -5,7 +5,6 @@
 #include "base/hash.h"
 #include "base/status.h"
 #include "base/suggest.h"
-#include "fmt/ranges.h"
 #include "ops/rebatch.h"
 
 namespace meshwork {
@@ -215,17 +214,7 @@ const ExecutorMemory& Session::memory() const {
   return impl_->ready.at({impl_->BatchSize(), true}).executor->memory();
 }
 
-std::string Session::Explain() const {
-  const Graph& body = program().body;
-  int64_t count = 0;
-  for (const CollectiveSummary& s : SummarizeCollectives(body)) count += s.count;
-  const std::string where = fmt::format("{} on mesh {}", body.name, body.mesh().ToString());
-  std::string text = count == 0 ? fmt::format("{}: {}", where, ExplainCollectives(body))
-                                : fmt::format("{}, {} collective{}:\n{}", where, count, count == 1 ? "" : "s",
-                                              ExplainCollectives(body));
-  if (program().conflicts.empty()) return text;
-  return fmt::format("{}layouts that disagree:\n  {}\n", text, fmt::join(program().conflicts, "\n  "));
-}
+std::string Session::Explain() const { return meshwork::Explain(program()); }
 
 meshwork::Profile Session::Profile() const {
   return impl_->ready.at({impl_->BatchSize(), true}).executor->Profile();

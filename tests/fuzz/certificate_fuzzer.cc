@@ -1,0 +1,122 @@
+// A libFuzzer target: whatever the text, reading it as a certificate ends in an error or in one that reads
+// back as the same, and checking that ends in an answer. One that holds claims what Verify proves.
+//
+//   certificate_fuzzer --prepare=DIR CORPUS DIR/samples
+//
+// ./dev fuzz builds and runs it. --prepare writes what to start from: certificates of the programs below.
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <string>
+#include <string_view>
+
+#include "base/status.h"
+#include "ops/program.h"
+#include "ops/text.h"
+#include "spmd/certificate.h"
+#include "spmd/compile.h"
+
+namespace meshwork {
+namespace {
+
+constexpr std::string_view kPrograms[] = {
+    R"(mesh [batch=2, model=4]
+func step(%h: f32[8,12] {batch,model}, var %w: f32[12,4] {model,_}) {
+  %y = matmul %h, %w : f32[8,4] {batch,_}
+  %loss = reduce_sum %y dims=[0,1]
+  %new = add %w, %w
+  update %w = %new
+  return y=%y, loss=%loss
+}
+)",
+    // Uneven dims: masks; layouts that need each collective.
+    R"(mesh [x=2, y=3]
+func uneven(%a: f32[7,9] {x,y}, %b: f32[9,5] {x,_}) {
+  %0 = reduce_max %a dims=[1]
+  %1 = matmul %a, %b : f32[7,5] {_,(x,y)}
+  %2 = relayout %a {y,x}
+  %3 = softmax %1 dim=1
+  return %0, %1, %2, %3
+}
+)",
+    // Strided dims: reshapes.
+    R"(mesh [x=2]
+func strided(%a: f32[16] {8@x*2}) {
+  %0 = relayout %a {x}
+  %1 = reshape %0 shape=[4,4]
+  return %0, %1
+}
+)"};
+
+[[noreturn]] void Finding(std::string_view what, std::string_view detail) {
+  std::fputs(fmt::format("FINDING: {}\n{}\n", what, detail).c_str(), stderr);
+  std::abort();
+}
+
+struct Sample {
+  Graph global;
+  Certificate certificate;
+};
+
+// By the fingerprint of the global program.
+const std::map<std::string, Sample>& Samples() {
+  static const auto* samples = [] {
+    auto* all = new std::map<std::string, Sample>;
+    for (std::string_view text : kPrograms) {
+      Graph global = ParseGraph(text).value();
+      const Graph local = Compile(global).value().body;
+      Certificate certificate = MakeCertificate(global, local, Verify(global, local).value());
+      const std::string fingerprint = certificate.global;
+      all->emplace(fingerprint, Sample{std::move(global), std::move(certificate)});
+    }
+    return all;
+  }();
+  return *samples;
+}
+
+void Try(std::string_view text) {
+  const absl::StatusOr<Certificate> certificate = CertificateFromJson(text);
+  if (!certificate.ok()) {
+    if (!MessageOf(certificate.status()).starts_with("certificate:"))
+      Finding("an error that does not say where", MessageOf(certificate.status()));
+    return;
+  }
+  const std::string printed = CertificateToJson(*certificate);
+  const absl::StatusOr<Certificate> again = CertificateFromJson(printed);
+  if (!again.ok() || *again != *certificate) Finding("a certificate reads back as another", printed);
+
+  const auto sample = Samples().find(certificate->global);
+  const Graph& global = sample == Samples().end() ? Samples().begin()->second.global : sample->second.global;
+  if (!CheckCertificate(global, *certificate).ok()) return;
+  const Graph local = ParseGraph(certificate->local).value();
+  const absl::StatusOr<Proof> proof = Verify(global, local);
+  if (!proof.ok() || MakeCertificate(global, local, *proof).claims != certificate->claims)
+    Finding("what does not hold is accepted", printed);
+}
+
+void Prepare(const std::filesystem::path& folder) {
+  std::filesystem::create_directories(folder / "samples");
+  for (const auto& [fingerprint, sample] : Samples())
+    std::ofstream(folder / "samples" / (sample.global.name + ".json"))
+        << CertificateToJson(sample.certificate);
+}
+
+}  // namespace
+}  // namespace meshwork
+
+extern "C" int LLVMFuzzerInitialize(int* argc, char*** argv) {
+  constexpr std::string_view kPrepare = "--prepare=";
+  for (int i = 1; i < *argc; ++i) {
+    const std::string_view argument = (*argv)[i];
+    if (argument.starts_with(kPrepare)) meshwork::Prepare(argument.substr(kPrepare.size()));
+  }
+  return 0;
+}
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  meshwork::Try({reinterpret_cast<const char*>(data), size});
+  return 0;
+}
