@@ -2,6 +2,7 @@
 #
 #   include/meshwork/<room>/*.h, include/meshwork/meshwork.h   include/meshwork is the root of all includes
 #   lib/libmeshwork_<room>.a
+#   bin/meshwork                                              where MESHWORK_BUILD_TOOLS is on
 #   lib/cmake/meshwork/, lib/pkgconfig/meshwork.pc
 #   share/doc/meshwork/LICENSE
 include(GNUInstallDirs)
@@ -22,6 +23,9 @@ install(FILES ${PROJECT_SOURCE_DIR}/meshwork.h DESTINATION ${include_root})
 list(TRANSFORM rooms PREPEND meshwork_ OUTPUT_VARIABLE archives)
 install(TARGETS meshwork ${archives} EXPORT meshworkTargets
         ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} INCLUDES DESTINATION ${include_root})
+if(TARGET meshwork_tool)
+  install(TARGETS meshwork_tool RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+endif()
 install(EXPORT meshworkTargets NAMESPACE meshwork:: DESTINATION ${cmake_dir})
 configure_package_config_file(${CMAKE_CURRENT_LIST_DIR}/meshworkConfig.cmake.in
                               ${PROJECT_BINARY_DIR}/install/meshworkConfig.cmake

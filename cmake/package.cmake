@@ -9,7 +9,8 @@ set(CPACK_PACKAGE_DESCRIPTION "meshwork is a C++20 library and compiler: you wri
 how its tensors are laid out on a mesh; meshwork derives the program that each device runs, with the
 fewest collectives, and runs it.
 .
-This package contains its headers and static libraries, and files for CMake and pkg-config.")
+This package contains its headers and static libraries, files for CMake and pkg-config, and the program
+meshwork, which compiles, explains, checks and runs programs in their text form.")
 string(TOLOWER "${CPACK_PACKAGE_NAME}-${PROJECT_VERSION}-${CMAKE_SYSTEM_NAME}-${CMAKE_SYSTEM_PROCESSOR}"
        CPACK_PACKAGE_FILE_NAME)
 set(CPACK_STRIP_FILES OFF)

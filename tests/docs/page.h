@@ -15,6 +15,7 @@
 //   layout             lines of layouts and what devices hold, plans between layouts, JSON forms (layouts.cc)
 //   ebnf               the grammar of the text form (grammar_test.cc)
 //   tree               files and folders of the repository
+//   console            commands after "$ ", and what they print (cli/tools_page_test.cc)
 //   sh                 commands (commands.h)
 //   cmake              lines of the projects in tests/install, but for the names of their targets
 //

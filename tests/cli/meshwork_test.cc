@@ -1,0 +1,433 @@
+// The program meshwork as a shell sees it: what it prints, writes and returns.
+#include "meshwork.h"
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/status.h"
+#include "cli/process.h"
+#include "fmt/ranges.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "ops/text.h"
+#include "support/golden.h"
+#include "train/temp_dir.h"
+
+namespace meshwork {
+namespace {
+
+using nlohmann::json;
+using ::testing::HasSubstr;
+
+constexpr std::string_view kStep = R"(mesh [batch=2, model=4]
+func step(%h: f32[8,12] {batch,model},
+     var %w: f32[12,4] {model,_}) {
+  %y = matmul %h, %w : f32[8,4] {batch,_}
+  %loss = reduce_sum %y dims=[0,1] : f32[]
+  %0 = add %w, %w : f32[12,4]
+  update %w = %0
+  return y=%y, loss=%loss
+}
+)";
+
+class MeshworkTest : public TempDirTest {
+ protected:
+  MeshworkTest() { File("step.mw", kStep); }
+
+  static Finished Run(const std::vector<std::string>& args) {
+    const testing::TestInfo& test = *testing::UnitTest::GetInstance()->current_test_info();
+    return RunProcess(MESHWORK, args, fmt::format("{}cli-{}-{}", testing::TempDir(), test.name(), getpid()));
+  }
+  // As a shell does, in the test's folder, where $0 is the program.
+  Finished Shell(const std::string& command) const {
+    return RunProcess("/bin/sh", {"-c", fmt::format("cd {} && {}", dir(), command), MESHWORK}, Path("shell"));
+  }
+
+  // Nothing on stdout; this on stderr, where $ stands for the test's folder.
+  void ExpectFails(const Finished& finished, int code, std::string_view message) const {
+    std::string expected;
+    for (char c : message) {
+      if (c == '$') expected += dir();
+      else expected += c;
+    }
+    EXPECT_EQ(finished.err, expected + "\n");
+    EXPECT_EQ(finished.out, "");
+    EXPECT_EQ(finished.code, code);
+  }
+
+  // What a command prints that succeeds.
+  static std::string Output(const std::vector<std::string>& args) {
+    const Finished finished = Run(args);
+    EXPECT_EQ(finished.code, 0);
+    EXPECT_EQ(finished.err, "");
+    return finished.out;
+  }
+};
+
+Program Compiled() { return Compile(ParseGraph(kStep).value()).value(); }
+
+// ---- The command line.
+
+TEST_F(MeshworkTest, HelpListsCommandsAndFlags) {
+  std::string all;
+  for (const char* command : {"", "compile", "explain", "verify", "run", "relayout", "fmt"}) {
+    std::vector<std::string> args = {"--help"};
+    if (*command != '\0') args.insert(args.begin(), command);
+    all += fmt::format("$ meshwork {}\n{}\n", fmt::join(args, " "), Output(args));
+  }
+  ExpectGolden("cli/meshwork_help.txt", all);
+}
+
+TEST_F(MeshworkTest, RefusesArgumentsThatAreWrong) {
+  const std::string step = Path("step.mw");
+  const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
+      {{}, "meshwork: a command is missing. See --help."},
+      {{"compil", step}, "meshwork: there is no command \"compil\"; did you mean \"compile\"? See --help."},
+      {{"--emit=local"}, "meshwork: there is no command \"--emit=local\". See --help."},
+      {{"compile"}, "meshwork compile: FILE is missing. See --help."},
+      {{"compile", step, step}, "meshwork compile: \"$/step.mw\" is one argument too many. See --help."},
+      {{"compile", step, "--emit=locl"},
+       "meshwork compile: --emit: \"locl\" is not one of global, propagated, local, stats, explain, "
+       "certificate; did you mean \"local\"?"},
+      {{"compile", step, "--emti", "local"},
+       "meshwork compile: there is no flag --emti; did you mean \"emit\"? See --help."},
+      {{"compile", step, "--passes", "--emit=stats"},
+       "meshwork compile: --passes prints programs, not --emit=stats; leave one of them out."},
+      {{"verify", step}, "meshwork verify: CERT is missing. See --help."},
+      {{"verify", "-", "-"}, "meshwork verify: only one of FILE and CERT can be standard input."},
+      {{"run", step, "--workers", "-1"},
+       "meshwork run: --workers: \"-1\" is not a whole number from 0 to 1024."},
+      {{"fmt", "--check", "--in-place", step},
+       "meshwork fmt: --check changes nothing; leave it or --in-place out."},
+      {{"fmt", "--in-place", "-"}, "meshwork fmt: --in-place needs a file; standard input is none."},
+  };
+  for (const auto& [args, message] : cases) ExpectFails(Run(args), 2, message);
+}
+
+TEST_F(MeshworkTest, RefusesProgramsThatAreNone) {
+  const std::string wrong = File("wrong.mw", "mesh [x=2]\nfunc f(%x: f32[4] {y}) {\n}\n");
+  const std::string error =
+      "$/wrong.mw:2:19: Layout {y}: mesh [x=2] has no axis \"y\".\n"
+      "  func f(%x: f32[4] {y}) {\n                    ^";
+  for (const char* command : {"compile", "explain", "run", "fmt"}) {
+    ExpectFails(Run({command, wrong}), 2, fmt::format("meshwork {}: {}", command, error));
+    ExpectFails(
+        Run({command, Path("none.mw")}), 2,
+        fmt::format("meshwork {}: $/none.mw: cannot be read: No such file or directory; check the path.",
+                    command));
+    ExpectFails(Run({command, dir()}), 2,
+                fmt::format("meshwork {}: $: cannot be read: Is a directory; check the path.", command));
+  }
+  ExpectFails(Run({"verify", wrong, wrong}), 2, "meshwork verify: " + error);
+  const std::string local = File("local.mw", Output({"compile", Path("step.mw")}));
+  ExpectFails(
+      Run({"compile", local}), 2,
+      "meshwork compile: Compile: \"step\" is a local program, compiled already; hand it to the executor.");
+}
+
+TEST_F(MeshworkTest, ReadsStandardInputAndMissesNothingThatItPrints) {
+  const Finished piped = Shell("\"$0\" compile - < step.mw");
+  EXPECT_EQ(piped.out, Output({"compile", Path("step.mw")}));
+  EXPECT_EQ(piped.code, 0);
+  const Finished wrong = Shell("echo oops | \"$0\" compile -");
+  ExpectFails(wrong, 2, "meshwork compile: standard input:1:1: expected \"mesh\", found \"oops\".\n  oops\n  ^");
+  ExpectFails(Shell("\"$0\" compile step.mw > /dev/full"), 1,
+              "meshwork: standard output: No space left on device.");
+}
+
+// ---- compile, explain.
+
+TEST_F(MeshworkTest, CompilePrintsTheProgramOfEachStage) {
+  const std::string step = Path("step.mw");
+  const Program program = Compiled();
+  EXPECT_EQ(Output({"compile", step}), PrintGraph(program.body));
+  EXPECT_EQ(Output({"compile", "--emit=local", step}), PrintGraph(program.body));
+  EXPECT_EQ(Output({"compile", "--emit=global", step}), kStep);
+  const std::string propagated = R"(// value 4 dim 0 = (model): update of %w
+mesh [batch=2, model=4]
+func step(%h: f32[8,12] {batch,model},
+     var %w: f32[12,4] {model,_}) {
+  %y = matmul %h, %w : f32[8,4] {batch,_}
+  %loss = reduce_sum %y dims=[0,1] : f32[] {}
+  %0 = add %w, %w : f32[12,4] {model,_}
+  update %w = %0
+  return y=%y, loss=%loss
+}
+)";
+  EXPECT_EQ(Output({"compile", "--emit", "propagated", step}), propagated);
+  std::string passes;
+  CompileOptions options;
+  options.dump = [&](std::string_view pass, const Graph& graph) {
+    passes += fmt::format("{}// {}\n{}", passes.empty() ? "" : "\n", pass, PrintGraph(graph));
+  };
+  ASSERT_TRUE(Compile(ParseGraph(kStep).value(), options).ok());
+  EXPECT_EQ(Output({"compile", "--passes", step}), passes);
+}
+
+TEST_F(MeshworkTest, CompilePrintsWhatIsKnownOfTheProgram) {
+  json stats = json::parse(Output({"compile", "--emit=stats", Path("step.mw")}));
+  for (const PassTiming& pass : Compiled().passes) {
+    EXPECT_GE(stats["ms"][pass.pass].get<double>(), 0) << pass.pass;
+    stats["ms"].erase(pass.pass);
+  }
+  EXPECT_GT(stats["ms"]["verify"].get<double>(), 0);
+  stats["ms"].erase("verify");
+  // The product takes 2*8*4*12 operations, 2*4*4*3 on a device; the sum and the add one per result element.
+  // Most is held while y, 4x4 on a device, is summed: y before and after, and w, 3x4.
+  const std::string expected = R"json({"mesh": "[batch=2, model=4]", "devices": 8, "collectives": [
+    {"type": "all_reduce", "axes": "(model)", "count": 1, "wire_bytes_per_device": 96},
+    {"type": "all_reduce", "axes": "(batch)", "count": 1, "wire_bytes_per_device": 4}],
+    "flops": 817, "flops_per_device": 109, "peak_bytes": 176, "ms": {}})json";
+  EXPECT_EQ(stats, json::parse(expected));
+}
+
+TEST_F(MeshworkTest, ExplainSaysWhyCollectivesAreThere) {
+  const std::string text = Output({"explain", Path("step.mw")});
+  EXPECT_EQ(text, Explain(Compile(ParseGraph(kStep, Path("step.mw")).value()).value()));
+  EXPECT_EQ(text, Output({"compile", "--emit=explain", Path("step.mw")}));
+  EXPECT_THAT(text, HasSubstr("step on mesh [batch=2, model=4], 2 collectives:\n"));
+  EXPECT_THAT(text, HasSubstr("matmul (" + Path("step.mw") + ":4) leaves "));
+}
+
+// ---- verify.
+
+TEST_F(MeshworkTest, VerifyChecksCertificates) {
+  const std::string step = Path("step.mw");
+  const std::string certificate = Output({"compile", "--emit=certificate", step});
+  const std::string path = File("step.json", certificate);
+  const json parsed = json::parse(certificate);
+  EXPECT_EQ(Output({"verify", step, path}),
+            fmt::format("{}: the local program {} computes step on mesh [batch=2, model=4]; 7 claims hold: 2 "
+                        "argument, 3 rule, 2 collective.\n",
+                        path, parsed["program"].get<std::string>()));
+  EXPECT_EQ(Shell("\"$0\" compile --emit=certificate step.mw | \"$0\" verify step.mw -").code, 0);
+
+  auto tampered = [&](const std::string& from, const std::string& to) {
+    std::string text = certificate;
+    const size_t at = text.find(from);
+    EXPECT_NE(at, std::string::npos) << from;
+    text.replace(at, from.size(), to);
+    return Run({"verify", step, File("tampered.json", text)});
+  };
+  const std::string head = "meshwork verify: $/tampered.json: ";
+  ExpectFails(tampered(R"("lemma": "rule")", R"("lemma": "mask")"), 1,
+              head +
+                  "the certificate does not hold: claim 2 says that %y is a block of %y under {batch,_ | "
+                  "sum:model}, by mask; proven is that %y is a block of %y under {batch,_ | sum:model}, by "
+                  "rule.");
+  ExpectFails(tampered("axes=(model) op=sum", "axes=(model) op=max"), 2,
+              head +
+                  "local:5:8: all_reduce: the operand {batch,_ | sum:model} owes no max over axis "
+                  "\"model\".\n    %0 = all_reduce %y axes=(model) op=max : f32[4,4] of f32[8,4] "
+                  "{batch,_}\n         ^");
+  ExpectFails(tampered("y=%0", "y=%y"), 1,
+              head +
+                  "the certificate does not hold: Verify: output \"y\" is {batch,_ | sum:model}; what is "
+                  "owed must be reduced first.");
+  ExpectFails(tampered(R"("lemma": "rule")", R"("lemma": "rul")"), 2,
+              head +
+                  "claims[2].lemma is \"rul\"; it must be one of argument, rule, collective, slice, mask, "
+                  "reshape.");
+  ExpectFails(tampered(R"("mesh")", R"("mehs")"), 2,
+              head +
+                  "it has the key \"mehs\"; the keys are program, global, mesh, local, claims; did you "
+                  "mean \"mesh\"?");
+
+  std::string other(kStep);
+  other.replace(other.find("func step"), 9, "func walk");
+  const Finished finished = Run({"verify", File("other.mw", other), path});
+  ExpectFails(finished, 2,
+              fmt::format("meshwork verify: $/step.json: the certificate is for the program {}; this one is "
+                          "{}.",
+                          parsed["global"].get<std::string>(), Fingerprint(ParseGraph(other).value())));
+  ExpectFails(Run({"verify", step, step}), 2,
+              "meshwork verify: $/step.mw:1:1: this is no JSON.\n  mesh [batch=2, model=4]\n  ^");
+}
+
+// ---- run.
+
+std::vector<float> Ramp(int64_t n) {
+  std::vector<float> values;
+  for (int64_t i = 0; i < n; ++i) values.push_back(static_cast<float>(i % 5));
+  return values;
+}
+
+TEST_F(MeshworkTest, RunGivesWhatASessionGives) {
+  const Tensor h = Tensor::From({8, 12}, Ramp(96)), w = Tensor::From({12, 4}, Ramp(48));
+  ASSERT_TRUE(WriteSafetensors(Path("in"), {{"w", w}, {"h", h}}).ok());
+  const Finished finished =
+      Run({"run", Path("step.mw"), "--inputs", Path("in"), "--outputs", Path("out"), "--workers", "2"});
+  EXPECT_EQ(finished.err, "");
+  EXPECT_EQ(finished.out,
+            "step on mesh [batch=2, model=4], 8 devices\n"
+            "y: f32[8,4] 44, 50, 51, 42, 62, 42, 27, 52, …\n"
+            "loss: f32[] 1484\n"
+            "var w: f32[12,4] 0, 2, 4, 6, 8, 0, 2, 4, …\n");
+
+  Session session = Session::Create(ParseGraph(kStep).value()).value();
+  ASSERT_TRUE(session.Set("w", w).ok());
+  const StepResult result = session.Run({{"h", h}}).value();
+  const auto written = ReadSafetensors(Path("out")).value();
+  ASSERT_EQ(written.size(), 2u);
+  for (const auto& [name, tensor] : written) {
+    const Tensor expected = result.Get(name).value();
+    EXPECT_EQ(tensor.type(), expected.type());
+    EXPECT_THAT(tensor.values<float>(), testing::ElementsAreArray(expected.values<float>())) << name;
+  }
+}
+
+TEST_F(MeshworkTest, RunSaysWhichVariablesStartAtZero) {
+  ASSERT_TRUE(WriteSafetensors(Path("in"), {{"h", Tensor::From({8, 12}, Ramp(96))}}).ok());
+  EXPECT_EQ(Output({"run", Path("step.mw"), "--inputs", Path("in")}),
+            "step on mesh [batch=2, model=4], 8 devices\n"
+            "var w was zero, for no tensor is given\n"
+            "y: f32[8,4] 0, 0, 0, 0, 0, 0, 0, 0, …\n"
+            "loss: f32[] 0\n"
+            "var w: f32[12,4] 0, 0, 0, 0, 0, 0, 0, 0, …\n");
+}
+
+TEST_F(MeshworkTest, RunNamesOutputsByPositionAndReadsEveryDtype) {
+  const std::string program = File("f.mw", R"(mesh []
+func f(%a: bool[2], %b: i64[]) {
+  %c = constant value=1.5 dtype=bf16 shape=[3]
+  %d = constant value=0.1 dtype=f64 shape=[]
+  return %c, %d, %a, b=%b
+}
+)");
+  Tensor a(Type{BOOL, {2}});
+  a.mutable_values<bool>()[0] = true;
+  a.mutable_values<bool>()[1] = false;
+  ASSERT_TRUE(
+      WriteSafetensors(Path("in"), {{"a", a}, {"b", Tensor::From({}, std::vector<int64_t>{-7})}}).ok());
+  EXPECT_EQ(Output({"run", program, "--inputs", Path("in")}),
+            "f on mesh [], 1 device\n0: bf16[3] 1.5, 1.5, 1.5\n1: f64[] 0.1\n2: bool[2] true, false\nb: "
+            "i64[] -7\n");
+}
+
+TEST_F(MeshworkTest, RunRefusesInputsThatDoNotFit) {
+  const std::string step = Path("step.mw");
+  const Tensor h = Tensor::From({8, 12}, Ramp(96));
+  ASSERT_TRUE(WriteSafetensors(Path("good"), {{"h", h}}).ok());
+  ASSERT_TRUE(WriteSafetensors(Path("none"), {{"w", Tensor::From({12, 4}, Ramp(48))}}).ok());
+  ASSERT_TRUE(WriteSafetensors(Path("long"), {{"h", h}, {"ww", h}}).ok());
+  ASSERT_TRUE(WriteSafetensors(Path("shape"), {{"h", Tensor::From({12, 8}, Ramp(96))}}).ok());
+  const int64_t files = NumFiles();
+  const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
+      {{}, "--inputs is missing; the input %h: f32[8,12] needs a tensor."},
+      {{"--inputs", Path("no")},
+       "--inputs: $/no: cannot be read: No such file or directory; check the path."},
+      {{"--inputs", step},
+       "--inputs: $/step.mw: its header would have 7017271364146128237 bytes; at most "
+       "100000000 are allowed, so this is not a safetensors file."},
+      {{"--inputs", Path("none")}, "--inputs: $/none has no tensor \"h\"; the input %h: f32[8,12] needs it."},
+      {{"--inputs", Path("long")},
+       "--inputs: $/long: tensor \"ww\" is neither an input nor a variable of step; did you mean \"w\"?"},
+      {{"--inputs", Path("shape")},
+       "--inputs: $/shape: tensor \"h\" is f32[12,8]; the program's is "
+       "f32[8,12]."},
+      {{"--inputs", Path("good"), "--outputs", Path("no/out")},
+       "--outputs: $/no/out: cannot be written: No such file or directory; its directory must exist, be "
+       "writable and have room. Nothing was changed."},
+  };
+  for (auto [args, message] : cases) {
+    args.insert(args.begin(), {"run", step});
+    ExpectFails(Run(args), 2, "meshwork run: " + message);
+  }
+  const std::string large = File("large.mw", "mesh [x=5000]\nfunc f() {\n}\n");
+  ExpectFails(Run({"run", large}), 2,
+              "meshwork run: Executor: mesh [x=5000] has 5000 devices; one process runs at most 4096 virtual "
+              "ones. Compile, verify and simulate the program instead, or run it on a smaller mesh.");
+  EXPECT_EQ(NumFiles(), files + 1);
+}
+
+// ---- relayout.
+
+TEST_F(MeshworkTest, RelayoutPrintsThePlan) {
+  const std::vector<std::string> question = {"relayout",  "--mesh",  "batch=2,model=4",
+                                             "--shape",   "[8, 12]", "--from",
+                                             "{batch,_}", "--to",    "{_,model}"};
+  EXPECT_EQ(Output(question),
+            "f32[8,12] on mesh [batch=2, model=4]: {batch,_} -> {_,model}\n"
+            "  1. shard_slice over (model), dim 1: f32[8,12] {batch,model}, 0 elements, 0 B on the wire per "
+            "device\n"
+            "  2. all_gather over (batch), dim 0: f32[8,12] {_,model}, 12 elements, 48 B on the wire per "
+            "device\n"
+            "2 steps, 12 elements, 48 B on the wire per device\n");
+  std::vector<std::string> as_json = question;
+  as_json.insert(as_json.end(), {"--json", "--dtype", "f64"});
+  const std::string expected = R"json({
+    "mesh": "[batch=2, model=4]", "type": "f64[8,12]", "from": "{batch,_}", "to": "{_,model}", "steps": [
+    {"op": "shard_slice", "axes": "(model)", "dim": 1, "type": "f64[8,12]", "layout": "{batch,model}",
+     "wire_elements_per_device": 0, "wire_bytes_per_device": 0},
+    {"op": "all_gather", "axes": "(batch)", "dim": 0, "type": "f64[8,12]", "layout": "{_,model}",
+     "wire_elements_per_device": 12, "wire_bytes_per_device": 96}],
+    "wire_elements_per_device": 12, "wire_bytes_per_device": 96})json";
+  EXPECT_EQ(json::parse(Output(as_json)), json::parse(expected));
+  EXPECT_EQ(Output({"relayout", "--mesh=x=8", "--shape=16", "--from={x:(1)2|max:x:(2)4}", "--to={x:(1)2}"}),
+            "f32[16] on mesh [x=2*4]: {x:(1)2 | max:x:(2)4} -> {x:(1)2}\n"
+            "  1. all_reduce over (x:(2)4): f32[16] {x:(1)2}, 12 elements, 48 B on the wire per device\n"
+            "1 step, 12 elements, 48 B on the wire per device\n");
+  EXPECT_EQ(Output({"relayout", "--mesh", "[]", "--shape", "[]", "--from", "{}", "--to", "{}"}),
+            "f32[] on mesh []: {} -> {}\n0 steps, 0 elements, 0 B on the wire per device\n");
+}
+
+TEST_F(MeshworkTest, RelayoutRefusesWhatIsNoQuestion) {
+  auto relayout = [](const std::string& mesh, const std::string& shape, const std::string& from,
+                     const std::string& to) {
+    return Run({"relayout", "--mesh", mesh, "--shape", shape, "--from", from, "--to", to});
+  };
+  const std::string head = "meshwork relayout: ";
+  ExpectFails(Run({"relayout", "--mesh", "x=2"}), 2, head + "--shape is missing. See --help.");
+  ExpectFails(relayout("x=0", "4", "{x}", "{_}"), 2,
+              head + "--mesh: Mesh: axis \"x\" has size 0 in [x=0]; sizes are at least 1.");
+  for (const char* shape : {"4x4", "[4", "4]", "4,", ",4", "[", "four"})
+    ExpectFails(
+        relayout("x=2", shape, "{x}", "{_}"), 2,
+        head + fmt::format("--shape: \"{}\" is not a list of sizes; write for example 128,700.", shape));
+  ExpectFails(relayout("x=2", "4", "{y}", "{_}"), 2,
+              head + "--from: Layout {y}: mesh [x=2] has no axis \"y\".");
+  EXPECT_EQ(relayout("x=2", "-4", "{x}", "{_}").code, 2);
+  EXPECT_EQ(relayout("x=2", "4", "{x}", "{_,_}").code, 2);
+  EXPECT_EQ(relayout("x=2", "4", "{x}", "{?}").code, 2);
+  EXPECT_EQ(relayout("x=2", "4", "{_}", "{_|sum:x}").code, 2);
+}
+
+// ---- fmt.
+
+TEST_F(MeshworkTest, FmtWritesTheCanonicalForm) {
+  const std::string loose = "mesh [batch=2,model=4] func f(%x:f32[4]) {\n %7 = neg %x return %7 }";
+  const std::string tidy =
+      "mesh [batch=2, model=4]\nfunc f(%x: f32[4]) {\n  %0 = neg %x : f32[4]\n  return %0\n}\n";
+  const std::string path = File("loose.mw", loose);
+  EXPECT_EQ(Output({"fmt", path}), tidy);
+  ExpectFails(Run({"fmt", "--check", path}), 1, "meshwork fmt: $/loose.mw is not in its canonical form.");
+  EXPECT_EQ(Contents(path), loose);
+  EXPECT_EQ(Output({"fmt", "--in-place", path}), "");
+  EXPECT_EQ(Contents(path), tidy);
+  EXPECT_EQ(Output({"fmt", "--check", path}), "");
+}
+
+TEST_F(MeshworkTest, FmtLosesNoCommentUnasked) {
+  const std::string commented = "// what for\nmesh []\nfunc f(%x: f32[4]) {  // why\n  return %x\n}\n";
+  const std::string path = File("commented.mw", commented);
+  EXPECT_EQ(Output({"fmt", "--check", path}), "");
+  EXPECT_EQ(Output({"fmt", path}), commented);
+  EXPECT_EQ(Output({"fmt", "--in-place", path}), "");
+  EXPECT_EQ(Contents(path), commented);
+
+  const std::string loose = "// what for\nmesh []\nfunc f(%x: f32[4]) { return %x } // why";
+  File("commented.mw", loose);
+  const Finished printed = Run({"fmt", path});
+  EXPECT_EQ(printed.out, "mesh []\nfunc f(%x: f32[4]) {\n  return %x\n}\n");
+  EXPECT_EQ(printed.err, fmt::format("meshwork fmt: 2 comments in {} left out.\n", path));
+  EXPECT_EQ(printed.code, 0);
+  ExpectFails(Run({"fmt", "--in-place", path}), 2,
+              "meshwork fmt: $/commented.mw would lose 2 comments; take them out, or print the text and keep "
+              "both.");
+  EXPECT_EQ(Contents(path), loose);
+}
+
+}  // namespace
+}  // namespace meshwork

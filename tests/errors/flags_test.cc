@@ -1,0 +1,54 @@
+// What is refused of command-line flags.
+#include "base/flags.h"
+
+#include <string>
+#include <vector>
+
+#include "errors/errors.h"
+#include "gtest/gtest.h"
+
+namespace meshwork {
+namespace {
+
+absl::Status Parse(const std::vector<const char*>& arguments, bool places) {
+  std::string file, choice = "on";
+  int64_t count = 0, size = 1;
+  double rate = 1;
+  bool quiet = false;
+  FlagTable flags("program", "About.");
+  if (places) flags.Positional("FILE", "a file", &file);
+  flags.Int("count", "how many", &count, 0);
+  flags.Int("size", "how large", &size, 1, 9);
+  flags.Real("rate", "how fast", &rate, 0);
+  flags.Choice("choice", "which", &choice, {"on", "off"});
+  flags.Switch("quiet", "says nothing", &quiet);
+  std::vector<const char*> argv = {"program"};
+  argv.insert(argv.end(), arguments.begin(), arguments.end());
+  return flags.Parse(static_cast<int>(argv.size()), argv.data());
+}
+absl::Status Flags(const std::vector<const char*>& arguments) { return Parse(arguments, false); }
+absl::Status WithFile(const std::vector<const char*>& arguments) { return Parse(arguments, true); }
+
+TEST(FlagsErrors, Arguments) {
+  ExpectErrors("flags", {
+                            MISTAKE(Flags({"count"})),
+                            MISTAKE(Flags({"--"})),
+                            MISTAKE(Flags({"-"})),
+                            MISTAKE(Flags({"--cuont", "1"})),
+                            MISTAKE(Flags({"--verbose"})),
+                            MISTAKE(Flags({"--help=yes"})),
+                            MISTAKE(Flags({"--count"})),
+                            MISTAKE(Flags({"--quiet=yes"})),
+                            MISTAKE(Flags({"--count", "-1"})),
+                            MISTAKE(Flags({"--size=10"})),
+                            MISTAKE(Flags({"--rate=0"})),
+                            MISTAKE(Flags({"--choice=On"})),
+                            MISTAKE(Flags({"--choice=never"})),
+                            MISTAKE(WithFile({})),
+                            MISTAKE(WithFile({"-", "b"})),
+                            MISTAKE(WithFile({"-x"})),
+                        });
+}
+
+}  // namespace
+}  // namespace meshwork

@@ -1,0 +1,30 @@
+// The commands of the program meshwork, one file each: tools/<name>.cc.
+//
+// A command reads its arguments from args.argv[1..], prints what it was asked for to standard output and
+// returns what went wrong. FAILED_PRECONDITION is an answer, "it does not hold", and INTERNAL a bug: exit
+// code 1. All other errors are bad input: exit code 2.
+#pragma once
+
+#include <optional>
+
+#include "absl/status/status.h"
+#include "base/flags.h"
+
+namespace meshwork::tools {
+
+struct Arguments {
+  int argc;
+  const char* const* argv;
+};
+
+absl::Status Compile(Arguments args);
+absl::Status Explain(Arguments args);
+absl::Status Verify(Arguments args);
+absl::Status Run(Arguments args);
+absl::Status Relayout(Arguments args);
+absl::Status Format(Arguments args);
+
+// Reads the arguments. What is returned ends the command: help was asked for and is printed, or an error.
+std::optional<absl::Status> Parse(FlagTable& flags, Arguments args);
+
+}  // namespace meshwork::tools

@@ -1,0 +1,133 @@
+// meshwork compile, meshwork explain.
+#include "spmd/compile.h"
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+
+#include "base/status.h"
+#include "fmt/ranges.h"
+#include "ops/memory_plan.h"
+#include "ops/program.h"
+#include "ops/row.h"
+#include "ops/text.h"
+#include "runtime/schedule.h"
+#include "spmd/certificate.h"
+#include "spmd/verify.h"
+#include "tools/commands.h"
+#include "tools/program_file.h"
+
+namespace meshwork::tools {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// Of all compute ops, as their rows count them.
+Json CountFlops(const Graph& graph) {
+  double flops = 0;
+  for (const Node& node : graph.nodes())
+    if (node.row->kind == OpKind::kCompute) flops += FlopsOf(graph, node);
+  if (flops < 9e18) return static_cast<int64_t>(flops);
+  return flops;
+}
+
+// Milliseconds, to the microsecond.
+double Milliseconds(double seconds) { return std::round(seconds * 1e6) / 1e3; }
+
+std::string Stats(const Graph& global, const Program& program) {
+  const Graph& local = program.body;
+  Json json = {{"mesh", local.mesh().ToString()},
+               {"devices", local.mesh().num_devices()},
+               {"collectives", Json::array()},
+               {"flops", CountFlops(global)},
+               {"flops_per_device", CountFlops(local)},
+               {"peak_bytes", LogicalPeakBytes(local)},
+               {"ms", Json::object()}};
+  for (const CollectiveSummary& c : SummarizeCollectives(local))
+    json["collectives"].push_back(
+        {{"type", c.type}, {"axes", c.axes}, {"count", c.count}, {"wire_bytes_per_device", c.bytes}});
+  for (const PassTiming& pass : program.passes) json["ms"][pass.pass] = Milliseconds(pass.seconds);
+  json["ms"]["verify"] = Milliseconds(program.verify_seconds);
+  return json.dump(2) + "\n";
+}
+
+// The program after propagate, below its decisions.
+std::string Propagated(const Program& program, const std::string& text) {
+  std::string out;
+  for (const std::string& decision : program.decisions) out += fmt::format("// {}\n", decision);
+  for (const std::string& conflict : program.conflicts) out += fmt::format("// conflict: {}\n", conflict);
+  return out + text;
+}
+
+absl::StatusOr<std::string> Emit(const std::string& emit, const Graph& global) {
+  std::string propagated;
+  CompileOptions options;
+  options.dump = [&](std::string_view pass, const Graph& graph) {
+    if (pass == "propagate" && emit == "propagated") propagated = PrintGraph(graph);
+  };
+  ASSIGN_OR_RETURN(const Program program, meshwork::Compile(global, options));
+  if (emit == "global") return PrintGraph(global);
+  if (emit == "propagated") return Propagated(program, propagated);
+  if (emit == "stats") return Stats(global, program);
+  if (emit == "explain") return meshwork::Explain(program);
+  if (emit == "certificate") {
+    ASSIGN_OR_RETURN(const Proof proof, meshwork::Verify(global, program.body));
+    return CertificateToJson(MakeCertificate(global, program.body, proof));
+  }
+  return PrintGraph(program.body);
+}
+
+// The program after each pass, below the pass's name.
+absl::StatusOr<std::string> EmitPasses(const Graph& global) {
+  std::string out;
+  CompileOptions options;
+  options.dump = [&](std::string_view pass, const Graph& graph) {
+    out += fmt::format("{}// {}\n{}", out.empty() ? "" : "\n", pass, PrintGraph(graph));
+  };
+  RETURN_IF_ERROR(meshwork::Compile(global, options).status());
+  return out;
+}
+
+}  // namespace
+
+absl::Status Compile(Arguments args) {
+  std::string file, emit = "local";
+  bool passes = false;
+  FlagTable flags(
+      "meshwork compile",
+      "Compiles a global program and proves that the result computes it. Prints, as --emit asks:\n\n"
+      "  global       the program that was read, in its canonical form\n"
+      "  propagated   with a layout for every value, below the choices and the conflicts\n"
+      "  local        what each device runs\n"
+      "  stats        collectives, operations, memory and times, as one JSON object\n"
+      "  explain      every collective, and why it is there\n"
+      "  certificate  what is proven, as JSON for meshwork verify");
+  flags.Positional("FILE", kFileHelp, &file);
+  flags.Choice("emit", "what to print", &emit,
+               {"global", "propagated", "local", "stats", "explain", "certificate"});
+  flags.Switch("passes", "prints the program after every pass instead", &passes);
+  if (const auto done = Parse(flags, args)) return *done;
+  if (passes && emit != "local")
+    return InvalidArgument("--passes prints programs, not --emit={}; leave one of them out.", emit);
+  ASSIGN_OR_RETURN(const Graph global, ReadProgram(file));
+  ASSIGN_OR_RETURN(const std::string text, passes ? EmitPasses(global) : Emit(emit, global));
+  fmt::print("{}", text);
+  return absl::OkStatus();
+}
+
+absl::Status Explain(Arguments args) {
+  std::string file;
+  FlagTable flags(
+      "meshwork explain",
+      "Says of every collective that a program needs what it moves, which line asks for it and why,\n"
+      "and which tensors disagree about their layouts. The same as meshwork compile --emit=explain.");
+  flags.Positional("FILE", kFileHelp, &file);
+  if (const auto done = Parse(flags, args)) return *done;
+  ASSIGN_OR_RETURN(const Graph global, ReadProgram(file));
+  ASSIGN_OR_RETURN(const std::string text, Emit("explain", global));
+  fmt::print("{}", text);
+  return absl::OkStatus();
+}
+
+}  // namespace meshwork::tools

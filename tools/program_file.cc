@@ -1,0 +1,40 @@
+#include "tools/program_file.h"
+
+#include <cstdio>
+
+#include "base/status.h"
+#include "ops/text.h"
+#include "train/file.h"
+
+namespace meshwork::tools {
+namespace {
+
+absl::StatusOr<std::string> ReadStandardInput() {
+  std::string text;
+  char buffer[1 << 16];
+  while (const size_t n = std::fread(buffer, 1, sizeof(buffer), stdin)) text.append(buffer, n);
+  if (std::ferror(stdin) != 0) return InvalidArgument("standard input cannot be read.");
+  return text;
+}
+
+}  // namespace
+
+std::string NameOf(const std::string& file) { return file == "-" ? "standard input" : file; }
+
+absl::Status BadInput(const absl::Status& status) {
+  return status.ok() ? status : InvalidArgument("{}", MessageOf(status));
+}
+
+absl::StatusOr<std::string> ReadText(const std::string& file) {
+  if (file == "-") return ReadStandardInput();
+  absl::StatusOr<std::string> text = ReadFile(file);
+  if (!text.ok()) return BadInput(text.status());
+  return text;
+}
+
+absl::StatusOr<Graph> ReadProgram(const std::string& file) {
+  ASSIGN_OR_RETURN(const std::string text, ReadText(file));
+  return ParseGraph(text, NameOf(file));
+}
+
+}  // namespace meshwork::tools

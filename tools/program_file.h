@@ -1,0 +1,27 @@
+// Program texts as the commands are given them: the name of a file, or "-" for standard input.
+#pragma once
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "ops/graph.h"
+
+namespace meshwork::tools {
+
+// What is told of FILE in each command's help.
+inline constexpr const char* kFileHelp = "a program as text (docs/text-format.md); - reads standard input";
+
+// "step.mw", "standard input".
+std::string NameOf(const std::string& file);
+
+// The message as INVALID_ARGUMENT: a file that cannot be read or written is bad input, whatever the system's
+// reason.
+absl::Status BadInput(const absl::Status& status);
+
+// Errors: the file cannot be read.
+absl::StatusOr<std::string> ReadText(const std::string& file);
+
+// Errors: those of ReadText and of ParseGraph.
+absl::StatusOr<Graph> ReadProgram(const std::string& file);
+
+}  // namespace meshwork::tools

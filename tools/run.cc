@@ -1,0 +1,146 @@
+// meshwork run.
+#include <algorithm>
+#include <set>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "base/status.h"
+#include "base/suggest.h"
+#include "fmt/ranges.h"
+#include "runtime/local_program.h"
+#include "tools/commands.h"
+#include "tools/program_file.h"
+#include "train/file.h"
+#include "train/safetensors.h"
+#include "train/session.h"
+
+namespace meshwork::tools {
+namespace {
+
+using NamedTensors = std::vector<std::pair<std::string, Tensor>>;
+
+constexpr int64_t kShown = 8, kMostWorkers = 1024;
+
+// "f32[2,3] 0.5, -1, 2, …".
+std::string Show(const Tensor& tensor) {
+  std::string out = tensor.type().ToString();
+  const int64_t shown = std::min(kShown, tensor.num_elements());
+  Dispatch(tensor.dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    for (int64_t i = 0; i < shown; ++i) {
+      const T x = tensor.values<T>()[static_cast<size_t>(i)];
+      out += i == 0 ? " " : ", ";
+      if constexpr (std::is_same_v<T, BFloat16>) out += fmt::format("{}", static_cast<float>(x));
+      else out += fmt::format("{}", x);
+    }
+  });
+  return out + (shown < tensor.num_elements() ? ", …" : "");
+}
+
+// Every tensor of the file is an input or a variable, and every input is in the file.
+absl::Status CheckNames(const std::string& path, const NamedTensors& tensors, const Graph& global) {
+  std::vector<std::string> arguments;
+  for (size_t a = 0; a < global.arguments().size(); ++a)
+    arguments.push_back(global.argument_name(static_cast<int>(a)));
+  std::set<std::string> given;
+  for (const auto& [name, tensor] : tensors) {
+    given.insert(name);
+    if (global.FindArgument(name) >= 0) continue;
+    const std::string hint = DidYouMean(name, arguments);
+    return InvalidArgument("--inputs: {}: tensor \"{}\" is neither an input nor a variable of {}{}", path,
+                           name, global.name, hint.empty() ? "." : hint);
+  }
+  for (const Argument& argument : global.arguments()) {
+    const ValueInfo& info = global.value(argument.value);
+    if (argument.is_variable || given.contains(info.name)) continue;
+    if (path.empty())
+      return InvalidArgument("--inputs is missing; the input %{}: {} needs a tensor.", info.name,
+                             info.type.ToString());
+    return InvalidArgument("--inputs: {} has no tensor \"{}\"; the input %{}: {} needs it.", path, info.name,
+                           info.name, info.type.ToString());
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckTypes(const std::string& path, const NamedTensors& tensors, const Graph& global) {
+  for (const auto& [name, tensor] : tensors) {
+    const Argument& argument = global.arguments()[static_cast<size_t>(global.FindArgument(name))];
+    const Type& type = global.value(argument.value).type;
+    if (tensor.type() != type)
+      return InvalidArgument("--inputs: {}: tensor \"{}\" is {}; the program's is {}.", path, name,
+                             tensor.type().ToString(), type.ToString());
+  }
+  return absl::OkStatus();
+}
+
+struct Options {
+  std::string file, inputs, outputs;
+  int64_t workers = 0;
+};
+
+// One step; prints the outputs and what the variables hold then.
+absl::Status RunOnce(const Graph& global, const NamedTensors& tensors, const Options& options) {
+  ASSIGN_OR_RETURN(Session session, Session::Create(global, {.workers = static_cast<int>(options.workers)}));
+  Feeds feeds;
+  std::vector<std::string> zeros = session.variable_names();
+  for (const auto& [name, tensor] : tensors) {
+    const auto variable = std::find(zeros.begin(), zeros.end(), name);
+    if (variable == zeros.end()) {
+      feeds.emplace(name, tensor);
+      continue;
+    }
+    RETURN_IF_ERROR(session.Set(name, tensor));
+    zeros.erase(variable);
+  }
+  ASSIGN_OR_RETURN(const StepResult result, session.Run(feeds));
+
+  NamedTensors outputs;
+  for (size_t o = 0; o < global.outputs().size(); ++o) {
+    const std::string name = OutputName(global, static_cast<int>(o));
+    ASSIGN_OR_RETURN(Tensor tensor, result.Get(name));
+    outputs.emplace_back(name, std::move(tensor));
+  }
+  const int64_t devices = global.mesh().num_devices();
+  fmt::print("{} on mesh {}, {} device{}\n", global.name, global.mesh().ToString(), devices,
+             devices == 1 ? "" : "s");
+  for (const std::string& name : zeros) fmt::print("var {} was zero, for no tensor is given\n", name);
+  for (const auto& [name, tensor] : outputs) fmt::print("{}: {}\n", name, Show(tensor));
+  for (const VariableUpdate& update : global.updates()) {
+    const std::string& name = global.argument_name(update.argument);
+    ASSIGN_OR_RETURN(const Tensor tensor, session.Get(name));
+    fmt::print("var {}: {}\n", name, Show(tensor));
+  }
+  return options.outputs.empty() ? absl::OkStatus() : WriteSafetensors(options.outputs, outputs);
+}
+
+}  // namespace
+
+absl::Status Run(Arguments args) {
+  Options options;
+  FlagTable flags(
+      "meshwork run",
+      "Compiles a program and runs one step of it on virtual CPU devices. Prints the outputs and the\n"
+      "updated variables: name, type, first numbers. A variable starts as the tensor of its name in\n"
+      "--inputs; where there is none it starts at zero, and that is said.");
+  flags.Positional("FILE", kFileHelp, &options.file);
+  flags.Text("inputs", "safetensors with a tensor for each input, and for variables", &options.inputs);
+  flags.Text("outputs", "writes the outputs as safetensors", &options.outputs);
+  flags.Int("workers", "threads; 0: one per core", &options.workers, 0, kMostWorkers);
+  if (const auto done = Parse(flags, args)) return *done;
+  ASSIGN_OR_RETURN(const Graph global, ReadProgram(options.file));
+  NamedTensors tensors;
+  if (!options.inputs.empty()) {
+    absl::StatusOr<NamedTensors> read = ReadSafetensors(options.inputs);
+    if (!read.ok()) return BadInput(Annotate(read.status(), "--inputs: "));
+    tensors = *std::move(read);
+  }
+  RETURN_IF_ERROR(CheckNames(options.inputs, tensors, global));
+  RETURN_IF_ERROR(CheckTypes(options.inputs, tensors, global));
+  if (!options.outputs.empty())
+    RETURN_IF_ERROR(BadInput(Annotate(CheckWritable(options.outputs), "--outputs: ")));
+  return RunOnce(global, tensors, options);
+}
+
+}  // namespace meshwork::tools
