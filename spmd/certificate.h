@@ -45,7 +45,7 @@ Certificate MakeCertificate(const Graph& global, const Graph& local, const Proof
 std::string CertificateToJson(const Certificate& certificate);
 // Errors: text that is no JSON, "file:line:column: …" with the line and a caret; JSON of another form, with
 // the place; a lemma that there is not.
-absl::StatusOr<Certificate> CertificateFromJson(std::string_view json,
+absl::StatusOr<Certificate> CertificateFromJson(std::string_view text,
                                                 std::string_view file_name = "certificate");
 
 // Reads the local program, proves anew that it computes `global`, and compares what is claimed with the

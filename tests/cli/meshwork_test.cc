@@ -132,7 +132,8 @@ TEST_F(MeshworkTest, ReadsStandardInputAndMissesNothingThatItPrints) {
   EXPECT_EQ(piped.out, Output({"compile", Path("step.mw")}));
   EXPECT_EQ(piped.code, 0);
   const Finished wrong = Shell("echo oops | \"$0\" compile -");
-  ExpectFails(wrong, 2, "meshwork compile: standard input:1:1: expected \"mesh\", found \"oops\".\n  oops\n  ^");
+  ExpectFails(wrong, 2,
+              "meshwork compile: standard input:1:1: expected \"mesh\", found \"oops\".\n  oops\n  ^");
   ExpectFails(Shell("\"$0\" compile step.mw > /dev/full"), 1,
               "meshwork: standard output: No space left on device.");
 }
