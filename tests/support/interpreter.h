@@ -11,6 +11,7 @@
 #include <cstring>
 #include <map>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -54,7 +55,9 @@ class HostTensor {
     std::vector<double> numbers(static_cast<size_t>(type_.num_elements()));
     Dispatch(type_.dtype, [&](auto zero) {
       using T = decltype(zero);
-      for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = static_cast<double>(data<T>()[i]);
+      // A bool as its byte: padding that shows is no bool.
+      using Stored = std::conditional_t<std::is_same_v<T, bool>, uint8_t, T>;
+      for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = static_cast<double>(data<Stored>()[i]);
     });
     return numbers;
   }
