@@ -25,7 +25,8 @@ void FlagTable::Text(std::string name, std::string help, std::string* target) {
                     }});
 }
 
-void FlagTable::Int(std::string name, std::string help, int64_t* target, int64_t at_least, int64_t at_most) {
+void FlagTable::Int(const std::string& name, std::string help, int64_t* target, int64_t at_least,
+                    int64_t at_most) {
   const std::string range = at_most == std::numeric_limits<int64_t>::max()
                                 ? fmt::format("of at least {}", at_least)
                                 : fmt::format("from {} to {}", at_least, at_most);
@@ -38,7 +39,7 @@ void FlagTable::Int(std::string name, std::string help, int64_t* target, int64_t
                     }});
 }
 
-void FlagTable::Real(std::string name, std::string help, double* target, double above) {
+void FlagTable::Real(const std::string& name, std::string help, double* target, double above) {
   flags_.push_back({name, std::move(help), fmt::format("{}", *target), [=](const std::string& value) {
                       double number = 0;
                       if (!ReadNumber(value, &number) || !std::isfinite(number) || number <= above)
@@ -48,7 +49,7 @@ void FlagTable::Real(std::string name, std::string help, double* target, double 
                     }});
 }
 
-void FlagTable::Choice(std::string name, std::string help, std::string* target,
+void FlagTable::Choice(const std::string& name, const std::string& help, std::string* target,
                        std::vector<std::string> choices) {
   const std::string all = fmt::format("{}", fmt::join(choices, ", "));
   flags_.push_back({name, fmt::format("{} ({})", help, all), *target, [=](const std::string& value) {

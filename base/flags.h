@@ -25,11 +25,12 @@ class FlagTable {
 
   // The target's value at this time is the default that Help shows.
   void Text(std::string name, std::string help, std::string* target);
-  void Int(std::string name, std::string help, int64_t* target, int64_t at_least,
+  void Int(const std::string& name, std::string help, int64_t* target, int64_t at_least,
            int64_t at_most = std::numeric_limits<int64_t>::max());
-  void Real(std::string name, std::string help, double* target, double above);
+  void Real(const std::string& name, std::string help, double* target, double above);
   // One of `choices`.
-  void Choice(std::string name, std::string help, std::string* target, std::vector<std::string> choices);
+  void Choice(const std::string& name, const std::string& help, std::string* target,
+              std::vector<std::string> choices);
 
   // --name alone, without a value, sets the target. REQUIRES: it is false.
   void Switch(std::string name, std::string help, bool* target);
