@@ -5,10 +5,30 @@
 
 # Designated initializers leave fields at their defaults on purpose. g++ 12 misfires with -Wrestrict on
 # std::string (GCC bug 105651) and with -Wmaybe-uninitialized on std::optional of inline storage (80635).
+# Through a precompiled header it forgets what is the system's, and warns of the strings in it.
 # clang reports hints to vectorize that it does not follow, as when it optimizes little.
 set(MESHWORK_WARNINGS -Wall -Wextra $<$<BOOL:${PROJECT_IS_TOP_LEVEL}>:-Werror> -Wno-missing-field-initializers
     $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict> $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>
+    $<$<AND:$<CXX_COMPILER_ID:GNU>,$<BOOL:${MESHWORK_PRECOMPILE}>>:-Wno-stringop-overflow>
+    $<$<AND:$<CXX_COMPILER_ID:GNU>,$<BOOL:${MESHWORK_PRECOMPILE}>>:-Wno-array-bounds>
     $<$<CXX_COMPILER_ID:Clang>:-Wno-pass-failed>)
+
+# Numbers must not depend on whether the compiler fuses a multiply and an add; no one reads errno after a square
+# root, and setting it keeps loops from being vectorised.
+set(MESHWORK_NUMERICS -ffp-contract=off -fno-math-errno)
+
+# What most files include and we did not write, read once. Header <name>.h beside this file lists it; targets that
+# are compiled with the same OPTIONS share it. The preset clang does without, so that a missing #include shows.
+# meshwork_precompile(name [LIBS target...] [OPTIONS option...])
+function(meshwork_precompile name)
+  cmake_parse_arguments(ARG "" "" "LIBS;OPTIONS" ${ARGN})
+  set(source ${PROJECT_BINARY_DIR}/precompiled/${name}.cc)
+  file(GENERATE OUTPUT ${source} CONTENT "")
+  add_library(meshwork_${name} OBJECT ${source})
+  target_link_libraries(meshwork_${name} PRIVATE ${ARG_LIBS})
+  target_compile_options(meshwork_${name} PRIVATE ${MESHWORK_WARNINGS} ${ARG_OPTIONS})
+  target_precompile_headers(meshwork_${name} PRIVATE ${PROJECT_SOURCE_DIR}/cmake/${name}.h)
+endfunction()
 
 function(meshwork_stage room)
   set(root ${PROJECT_BINARY_DIR}/stage/${room})
@@ -33,9 +53,14 @@ function(meshwork_room room)
   target_compile_features(meshwork_${room} PUBLIC cxx_std_20)
   list(TRANSFORM ARG_ROOMS PREPEND meshwork_)
   target_link_libraries(meshwork_${room} PUBLIC ${ARG_ROOMS} ${ARG_DEPENDS} PRIVATE ${ARG_PRIVATE_DEPENDS})
-  # Numbers must not depend on whether the compiler fuses a multiply and an add; no one reads errno
-  # after a square root, and setting it keeps loops from being vectorised.
-  target_compile_options(meshwork_${room} PRIVATE ${MESHWORK_WARNINGS} -ffp-contract=off -fno-math-errno)
+  target_compile_options(meshwork_${room} PRIVATE ${MESHWORK_WARNINGS} ${MESHWORK_NUMERICS})
+  if(MESHWORK_PRECOMPILE)
+    if(NOT TARGET meshwork_precompiled)
+      meshwork_precompile(precompiled LIBS absl::status absl::statusor absl::inlined_vector fmt::fmt
+                          OPTIONS ${MESHWORK_NUMERICS})
+    endif()
+    target_precompile_headers(meshwork_${room} REUSE_FROM meshwork_precompiled)
+  endif()
 endfunction()
 
 # The target most users link: every room, and the root that holds meshwork.h.
