@@ -1,4 +1,7 @@
 // Read once for all rooms; see rooms.cmake. Files include what they use nonetheless.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -15,9 +18,6 @@
 #include <string_view>
 #include <utility>
 #include <vector>
-
-#include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include "absl/container/inlined_vector.h"
 #include "absl/status/status.h"
