@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
+#include <set>
 
 #include "base/suggest.h"
+#include "base/text_error.h"
 #include "fmt/ranges.h"
 #include "nlohmann/json.hpp"
 
@@ -32,7 +35,37 @@ void Show(const Json& json, std::string& out) {
   out += json.is_array() ? ']' : '}';
 }
 
+// What is read here nests 3 deep; what nests far deeper would overflow the stack when it is shown.
+constexpr int kMaxDepth = 16;
+
 }  // namespace
+
+absl::StatusOr<Json> ParseJson(std::string_view text, std::string_view document) {
+  std::vector<std::set<std::string>> keys;  // of each open object; the library would let a repeated one pass
+  std::optional<std::string> repeated;
+  bool too_deep = false;
+  const auto watch = [&](int depth, Json::parse_event_t event, Json& value) {
+    too_deep = too_deep || depth > kMaxDepth;
+    if (event == Json::parse_event_t::object_start) keys.emplace_back();
+    if (event == Json::parse_event_t::object_end) keys.pop_back();
+    if (event == Json::parse_event_t::key && !keys.back().insert(value.get<std::string>()).second)
+      repeated = value.get<std::string>();
+    return true;
+  };
+  Json json;
+  try {
+    json = Json::parse(text, watch);
+  } catch (const Json::parse_error& error) {
+    return ErrorAt(text, document, error.byte == 0 ? 0 : error.byte - 1, "this is no JSON.");
+  } catch (const Json::exception&) {
+    return InvalidArgument("{}: it has a number that is too large for double precision.", document);
+  }
+  if (too_deep) return InvalidArgument("{}: brackets nest more than {} deep.", document, kMaxDepth);
+  if (repeated.has_value())
+    return InvalidArgument("{}: the key {} is given twice; keys are unique.", document,
+                           Json(*repeated).dump());
+  return json;
+}
 
 bool JsonReader::IsList() const { return json_->is_array(); }
 bool JsonReader::IsObject() const { return json_->is_object(); }
@@ -55,6 +88,13 @@ absl::StatusOr<JsonReader> JsonReader::Get(const std::string& key) const {
   if (!IsObject()) return Expected("an object");
   if (!Has(key)) return InvalidArgument("{}: {} has no \"{}\".", document_, Path(), key);
   return Child((*json_)[key], path_.empty() ? key : path_ + "." + key);
+}
+
+absl::StatusOr<std::vector<std::string>> JsonReader::Keys() const {
+  if (!IsObject()) return Expected("an object");
+  std::vector<std::string> keys;
+  for (const auto& [key, value] : json_->items()) keys.push_back(key);
+  return keys;
 }
 
 absl::StatusOr<std::vector<JsonReader>> JsonReader::Items() const {
@@ -85,6 +125,11 @@ absl::StatusOr<int64_t> JsonReader::Integer() const {
                                      json_->get<uint64_t>() <= uint64_t{std::numeric_limits<int64_t>::max()});
   if (!fits) return Expected("a whole number");
   return json_->get<int64_t>();
+}
+
+absl::StatusOr<double> JsonReader::Real() const {
+  if (!json_->is_number()) return Expected("a number");
+  return json_->get<double>();
 }
 
 absl::Status JsonReader::Expected(std::string_view what) const {

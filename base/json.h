@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -19,6 +20,10 @@
 #include "nlohmann/json_fwd.hpp"
 
 namespace meshwork {
+
+// Reads a text; `document` names it in errors. Errors: it is no JSON, with line, column and a caret; a number
+// beyond those of double precision; a key that is given twice; brackets that nest more than 16 deep.
+absl::StatusOr<nlohmann::json> ParseJson(std::string_view text, std::string_view document);
 
 class JsonReader {
  public:
@@ -35,6 +40,8 @@ class JsonReader {
   bool Has(const std::string& key) const;
   // Errors: this is no object; it has no such key.
   absl::StatusOr<JsonReader> Get(const std::string& key) const;
+  // Errors: this is no object.
+  absl::StatusOr<std::vector<std::string>> Keys() const;
   // Errors: this is no list.
   absl::StatusOr<std::vector<JsonReader>> Items() const;
   // Errors: this is no string.
@@ -42,6 +49,8 @@ class JsonReader {
   absl::StatusOr<std::vector<std::string>> Strings() const;
   // Errors: this is no whole number of 64 bits.
   absl::StatusOr<int64_t> Integer() const;
+  // Errors: this is no number.
+  absl::StatusOr<double> Real() const;
 
   // "mesh JSON: axes[1].size is "two"; it must be <what>."
   absl::Status Expected(std::string_view what) const;

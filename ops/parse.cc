@@ -10,7 +10,7 @@
 #include "ops/local.h"
 #include "ops/row.h"
 #include "ops/text.h"
-#include "ops/text_error.h"
+#include "base/text_error.h"
 
 namespace meshwork {
 namespace {

@@ -1,52 +1,20 @@
 #include "spmd/certificate.h"
 
 #include <algorithm>
-#include <optional>
-#include <set>
 
 #include "base/json.h"
 #include "base/status.h"
+#include "base/text_error.h"
 #include "fmt/ranges.h"
 #include "nlohmann/json.hpp"
 #include "ops/local.h"
 #include "ops/program.h"
 #include "ops/text.h"
-#include "ops/text_error.h"
 
 namespace meshwork {
 namespace {
 
 using Json = nlohmann::json;
-
-// A certificate nests 3 deep; what nests far deeper would overflow the stack when it is shown.
-constexpr int kMaxDepth = 16;
-
-// The library would let a repeated key pass.
-absl::StatusOr<Json> ParseJson(std::string_view text, std::string_view file) {
-  std::vector<std::set<std::string>> keys;  // of each open object
-  std::optional<std::string> repeated;
-  bool too_deep = false;
-  const auto watch = [&](int depth, Json::parse_event_t event, Json& value) {
-    too_deep = too_deep || depth > kMaxDepth;
-    if (event == Json::parse_event_t::object_start) keys.emplace_back();
-    if (event == Json::parse_event_t::object_end) keys.pop_back();
-    if (event == Json::parse_event_t::key && !keys.back().insert(value.get<std::string>()).second)
-      repeated = value.get<std::string>();
-    return true;
-  };
-  Json json;
-  try {
-    json = Json::parse(text, watch);
-  } catch (const Json::parse_error& error) {
-    return ErrorAt(text, file, error.byte == 0 ? 0 : error.byte - 1, "this is no JSON.");
-  } catch (const Json::exception&) {
-    return InvalidArgument("{}: it has a number that is too large; a certificate has none.", file);
-  }
-  if (too_deep) return InvalidArgument("{}: brackets nest more than {} deep.", file, kMaxDepth);
-  if (repeated.has_value())
-    return InvalidArgument("{}: the key {} is given twice; keys are unique.", file, Json(*repeated).dump());
-  return json;
-}
 
 absl::StatusOr<Lemma> ReadLemma(const JsonReader& json) {
   ASSIGN_OR_RETURN(const std::string name, json.String());

@@ -4,6 +4,7 @@
 #include "gtest/gtest.h"
 #include "layout/json.h"
 #include "mesh/json.h"
+#include "mesh/topology.h"
 #include "nlohmann/json.hpp"
 
 namespace meshwork {
@@ -37,6 +38,36 @@ TEST(JsonErrors, Values) {
            [&] { return whole(Json::parse(std::string(1000000, '[') + std::string(1000000, ']'))); }},
           MISTAKE(whole({{"key", {1, 2}}, {"other", {{"n", nullptr}, {"x", 0.5}}}, {"third", {true, "x"}}})),
       });
+}
+
+TEST(JsonErrors, Topologies) {
+  const Mesh mesh = Mesh::Parse("host=4,device=8").value();
+  const std::string host = R"("host": {"bandwidth": 1e9, "latency": 0})",
+                    device = R"("device": {"bandwidth": 1e9, "latency": 0})";
+  std::vector<Mistake> mistakes;
+  for (const std::string& json :
+       {std::string("{"),
+        std::string("[]"),
+        std::string("{}"),
+        std::string(R"({"axes": [], "flops": 1})"),
+        std::string(R"({"axis": {}})"),
+        "{\"axes\": {" + host + "}}",
+        "{\"axes\": {" + host + ", " + device + ", \"hosts\": {\"bandwidth\": 1, \"latency\": 1}}}",
+        "{\"axes\": {" + host + ", " + device + ", \"host:(2)2\": {\"bandwidth\": 1, \"latency\": 1}}}",
+        "{\"axes\": {" + host + ", " + host + "}}",
+        "{\"axes\": {" + host + ", \"device:(3)2\": {\"bandwidth\": 1, \"latency\": 1}}}",
+        "{\"axes\": {" + host + ", \"device:(4)2\": {\"bandwidth\": 1, \"latency\": 1}}}",
+        "{\"axes\": {" + host + ", " + device + "}, \"flops\": 0}",
+        "{\"axes\": {" + host + ", " + device + "}, \"flops\": \"1e12\"}",
+        "{\"axes\": {" + host + ", " + device + "}, \"flops\": 1e999}",
+        std::string(R"({"axes": {"host": {"bandwidth": 0, "latency": 0}}})"),
+        std::string(R"({"axes": {"host": {"bandwidth": -1e9, "latency": 0}}})"),
+        std::string(R"({"axes": {"host": {"bandwidth": 1e9, "latency": -1}}})"),
+        std::string(R"({"axes": {"host": {"bandwidth": 1e9}}})"),
+        std::string(R"({"axes": {"host": {"bandwidth": "1 GB/s", "latency": 0}}})"),
+        std::string(R"({"axes": {"host": {"bandwidth": 1e9, "latency": 0, "mtu": 9000}}})")})
+    mistakes.push_back({json, [=] { return Topology::Parse(mesh, json); }});
+  ExpectErrors("topology", mistakes);
 }
 
 TEST(JsonErrors, Meshes) {

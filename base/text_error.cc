@@ -1,4 +1,4 @@
-#include "ops/text_error.h"
+#include "base/text_error.h"
 
 #include <algorithm>
 

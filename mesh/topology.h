@@ -1,0 +1,85 @@
+// How fast the devices of a mesh reach each other, and compute: what the cost model of the compiler knows of
+// the machine.
+//
+//   {"axes": {"host":   {"bandwidth": 12.5e9, "latency": 2e-5},
+//             "device": {"bandwidth": 150e9,  "latency": 3e-6}},
+//    "flops": 1e14}
+//
+// The α–β model (Hockney, "The communication challenge for MPP", Parallel Computing 20, 1994): a message of b
+// bytes takes latency + b / bandwidth. A collective over several axes is as slow as the slowest of them,
+// since its ring or tree passes over all. An axis may be described by its parts instead: "x:(1)2" and
+// "x:(2)4" for an axis of 8 that two hosts of four devices make.
+//
+// A Topology is an immutable value, cheap to copy and safe to share between threads.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "mesh/mesh.h"
+#include "nlohmann/json_fwd.hpp"
+
+namespace meshwork {
+
+struct Link {
+  double bandwidth = 0;  // bytes per second that one device sends along the axis while all devices do
+  double latency = 0;    // seconds until a message of no bytes has arrived
+
+  double Seconds(int64_t messages, double bytes) const {
+    return static_cast<double>(messages) * latency + bytes / bandwidth;
+  }
+  bool operator==(const Link&) const = default;
+};
+
+// The least bandwidth and the longest latency of both.
+Link Slowest(const Link& a, const Link& b);
+
+class Topology {
+ public:
+  struct AxisLink {
+    std::string axis;  // a name as Mesh::Cut reads it
+    Link link;
+  };
+
+  // Every axis of every mesh alike: 10 GB/s, 10 µs, 100 GFLOP/s. Assumed, not measured: its times compare
+  // programs and predict nothing.
+  Topology() = default;
+
+  // The links of `mesh`, by axes or by all parts of an axis. Errors: an axis or part that the mesh does not
+  // have; one named twice; devices that differ only in what no link names; a bandwidth or `flops` that is not
+  // positive, a latency that is negative, or any of them not finite.
+  static absl::StatusOr<Topology> Create(const Mesh& mesh, const std::vector<AxisLink>& links,
+                                         double flops = kAssumedFlops);
+
+  // Reads the form above; "flops" may be left out. Errors: those of Create; JSON of another form, with the
+  // place.
+  static absl::StatusOr<Topology> FromJson(const Mesh& mesh, const nlohmann::json& json);
+  // The same of a text. Errors: the text is no JSON.
+  static absl::StatusOr<Topology> Parse(const Mesh& mesh, std::string_view text);
+
+  // Per axis of `mesh`. REQUIRES: the mesh given to Create, cut in any way.
+  std::vector<Link> LinksOf(const Mesh& mesh) const;
+  // The slowest of the links along `axes`, of which there is one or more.
+  Link LinkOf(const Mesh& mesh, const AxisList& axes) const;
+
+  double flops() const { return rep_ == nullptr ? kAssumedFlops : rep_->flops; }  // of one device, per second
+  bool is_assumed() const { return rep_ == nullptr; }
+
+  bool operator==(const Topology& other) const;
+
+ private:
+  static constexpr double kAssumedFlops = 1e11;
+  static constexpr Link kAssumedLink = {.bandwidth = 1e10, .latency = 1e-5};
+  struct Rep {
+    Mesh mesh;                // cut where the links' names ask for it
+    std::vector<Link> links;  // per axis
+    double flops;
+  };
+  std::shared_ptr<const Rep> rep_;  // none: all is as assumed
+};
+
+}  // namespace meshwork
