@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/status.h"
+#include "layout/relayout_cost.h"
 #include "layout/relayout_search.h"
 
 namespace meshwork {
@@ -250,36 +251,45 @@ void Append(std::vector<RelayoutStep>& steps, std::vector<RelayoutStep> more) {
 
 // ---- Plans.
 
-// Steps, and how little any could send.
+// Steps, and how little any could cost.
 struct Steps {
   std::vector<RelayoutStep> steps;
-  int64_t lower_bound = 0;
+  RelayoutCost lower_bound = {};
+};
+
+// What every part of a plan is made for.
+struct Terms {
+  const RelayoutOptions& options;
+  RelayoutCosts costs;
 };
 
 // One collective is not worth replacing by several that send a little less, unless it gathers what is cut
 // again.
-bool MayBeBeaten(const std::vector<RelayoutStep>& steps) {
-  if (CostOf(steps).wire_elements == 0) return false;
-  return CostOf(steps).collectives > 1 || (steps.size() > 1 && steps[0].kind == RelayoutKind::kAllGather);
+bool MayBeBeaten(const RelayoutCost& cost, const std::vector<RelayoutStep>& steps) {
+  if (cost.seconds > 0) return true;
+  if (cost.wire_elements == 0) return false;
+  if (cost.collectives > 1) return true;
+  return steps.size() > 1 && steps[0].kind == RelayoutKind::kAllGather;
 }
 
 // Between plain layouts: the greedy order, unless the search finds a cheaper one.
-Steps PlanPlain(const Layout& from, const Layout& to, const Shape& shape, const RelayoutOptions& options) {
+Steps PlanPlain(const Layout& from, const Layout& to, const Shape& shape, const Terms& terms) {
   Steps greedy{Planner(from, to, shape).Plan()};
-  RelayoutCost cost = CostOf(greedy.steps);
-  greedy.lower_bound = cost.wire_elements;
-  const bool fits = PeakOf(from, greedy.steps, shape) <= options.peak_elements;
-  if (!options.search || (fits && !MayBeBeaten(greedy.steps))) return greedy;
-  if (!fits) cost = {INT64_MAX, 0, 0};
-  RelayoutSearch search = SearchRelayout(from, to, shape, cost, options.peak_elements);
+  RelayoutCost cost = terms.costs.Of(from, greedy.steps);
+  greedy.lower_bound = cost;
+  const int64_t peak = terms.options.peak_elements;
+  const bool fits = PeakOf(from, greedy.steps, shape) <= peak;
+  if (!terms.options.search || (fits && !MayBeBeaten(cost, greedy.steps))) return greedy;
+  if (!fits) cost = kNoCost;
+  RelayoutSearch search = SearchRelayout(from, to, shape, terms.costs, cost, peak);
   if (search.steps.has_value()) return {*std::move(search.steps), search.lower_bound};
   if (!search.is_complete) greedy.lower_bound = std::min(greedy.lower_bound, search.lower_bound);
   return greedy;
 }
 
-Steps PlanSteps(const Layout& from, const Layout& to, const Shape& shape, const RelayoutOptions& options) {
+Steps PlanSteps(const Layout& from, const Layout& to, const Shape& shape, const Terms& terms) {
   if (from == to) return {};
-  if (!from.is_strided() && !to.is_strided()) return PlanPlain(from, to, shape, options);
+  if (!from.is_strided() && !to.is_strided()) return PlanPlain(from, to, shape, terms);
   std::vector<FactorList> from_dims, to_dims;
   std::vector<FactorList> kept;  // the dims of `from`, those without common factors whole
   for (int d = 0; d < from.rank(); ++d) {
@@ -293,14 +303,14 @@ Steps PlanSteps(const Layout& from, const Layout& to, const Shape& shape, const 
   Steps plan;
   if (from_dims.size() < kept.size()) {
     const Layout middle = Layout::Strided(from.mesh(), kept, to.partials());
-    Append(plan.steps, PlanSteps(from, middle, shape, options).steps);
-    Append(plan.steps, PlanSteps(middle, to, shape, options).steps);
+    Append(plan.steps, PlanSteps(from, middle, shape, terms).steps);
+    Append(plan.steps, PlanSteps(middle, to, shape, terms).steps);
     return plan;
   }
   Shape spread;
   const Layout flat_from = Spread(from, from_dims, spread), flat_to = Spread(to, to_dims, spread);
   Append(plan.steps, {{.kind = RelayoutKind::kReshape, .result = flat_from, .shape = spread}});
-  Steps flat = PlanPlain(flat_from, flat_to, spread, options);
+  Steps flat = PlanPlain(flat_from, flat_to, spread, terms);
   Append(plan.steps, std::move(flat.steps));
   Append(plan.steps, {{.kind = RelayoutKind::kReshape, .result = to, .shape = shape}});
   plan.lower_bound = flat.lower_bound;
@@ -308,10 +318,10 @@ Steps PlanSteps(const Layout& from, const Layout& to, const Shape& shape, const 
 }
 
 // What is reduced, gathered whole, and cut anew.
-Steps ByGathering(const Layout& from, const Layout& to, const Shape& shape, const RelayoutOptions& options) {
+Steps ByGathering(const Layout& from, const Layout& to, const Shape& shape, const Terms& terms) {
   const Layout gathered = Layout::Replicated(from.mesh(), from.rank()).WithPartials(to.partials());
-  Steps plan = PlanSteps(from, gathered, shape, options);
-  Append(plan.steps, PlanSteps(gathered, to, shape, options).steps);
+  Steps plan = PlanSteps(from, gathered, shape, terms);
+  Append(plan.steps, PlanSteps(gathered, to, shape, terms).steps);
   return plan;
 }
 
@@ -364,16 +374,25 @@ class PlanCache {
 
 RelayoutPlan MakePlan(const Layout& from, const Layout& to, const Shape& shape,
                       const RelayoutOptions& options) {
-  Steps best = PlanSteps(from, to, shape, options);
+  const Terms terms{options, RelayoutCosts(from.mesh(), options.topology, options.element_bytes)};
+  Steps best = PlanSteps(from, to, shape, terms);
+  RelayoutCost cost = terms.costs.Of(from, best.steps);
   // The greedy order gathers too late where dims are shorter than the axes that cut them, so that blocks are
   // mostly padding; a search in the factors of strided dims does not see what lies beyond them.
-  if ((!options.search || from.is_strided() || to.is_strided()) && CostOf(best.steps).wire_elements > 0) {
-    Steps other = ByGathering(from, to, shape, options);
-    if (CostOf(other.steps).wire_elements < CostOf(best.steps).wire_elements) best = std::move(other);
-    best.lower_bound = 0;
+  if ((!options.search || from.is_strided() || to.is_strided()) && cost.wire_elements > 0) {
+    Steps other = ByGathering(from, to, shape, terms);
+    const RelayoutCost other_cost = terms.costs.Of(from, other.steps);
+    if (other_cost.wire_elements < cost.wire_elements) {
+      best = std::move(other);
+      cost = other_cost;
+    }
+    best.lower_bound = {};
   }
-  RelayoutPlan plan{.lower_bound = best.lower_bound, .peak_elements = PeakOf(from, best.steps, shape)};
-  plan.wire_elements = CostOf(best.steps).wire_elements;
+  RelayoutPlan plan{.wire_elements = cost.wire_elements,
+                    .seconds = terms.costs.Seconds(from, best.steps),
+                    .lower_bound = options.topology.is_assumed() ? best.lower_bound.wire_elements : 0,
+                    .seconds_lower_bound = best.lower_bound.seconds,
+                    .peak_elements = PeakOf(from, best.steps, shape)};
   plan.steps = std::move(best.steps);
   return plan;
 }
@@ -384,6 +403,12 @@ std::string_view RelayoutKindName(RelayoutKind kind) {
   constexpr std::string_view kNames[] = {"shard_slice", "collective_permute", "all_to_all", "reduce_scatter",
                                          "all_reduce",  "all_gather",         "reshape"};
   return kNames[static_cast<int>(kind)];
+}
+
+std::optional<RelayoutKind> RelayoutKindOf(std::string_view op) {
+  for (int kind = 0; kind <= static_cast<int>(RelayoutKind::kReshape); ++kind)
+    if (RelayoutKindName(static_cast<RelayoutKind>(kind)) == op) return static_cast<RelayoutKind>(kind);
+  return std::nullopt;
 }
 
 absl::StatusOr<RelayoutPlan> PlanRelayout(const Layout& from, const Layout& to, const Shape& shape,

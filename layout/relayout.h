@@ -12,15 +12,19 @@
 //
 // The order is greedy: what makes the tensor smaller comes first (slice, permute, all-to-all, reduce-scatter,
 // all-reduce), gathers last. Where that takes several collectives, or gathers what is cut again, a search
-// over layouts (relayout_search.h) finds the plan that sends least. Plans are kept, per thread.
+// over layouts (relayout_search.h) finds the plan that sends least. Where a topology is given, it finds the
+// plan that takes the least time by it: over two hosts an all-reduce becomes a reduce-scatter within each
+// host, an all-reduce across, and an all-gather within. Plans are kept, per thread.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "layout/layout.h"
+#include "mesh/topology.h"
 
 namespace meshwork {
 
@@ -33,7 +37,8 @@ enum class RelayoutKind {
   kAllGather,
   kReshape  // the same bytes, read as a tensor of RelayoutStep::shape
 };
-std::string_view RelayoutKindName(RelayoutKind kind);  // the op's name: "shard_slice", …
+std::string_view RelayoutKindName(RelayoutKind kind);             // the op's name: "shard_slice", …
+std::optional<RelayoutKind> RelayoutKindOf(std::string_view op);  // the inverse; nothing for other ops
 
 // A slice, a collective or a reshape, and what it leaves.
 struct RelayoutStep {
@@ -53,9 +58,14 @@ struct RelayoutStep {
 struct RelayoutPlan {
   std::vector<RelayoutStep> steps;  // empty if nothing has to happen
   int64_t wire_elements = 0;        // sum over the steps
+  double seconds = 0;               // by the topology, be it assumed
   // Where the greedy order takes several collectives: no plan of these steps within the memory sends less.
-  // Equal to wire_elements unless the search was cut short (meshes of many axes); 0 if dims are strided.
+  // Equal to wire_elements unless the search was cut short (meshes of many axes); 0 if dims are strided, or
+  // where time decides.
   int64_t lower_bound = 0;
+  // Where time decides: no plan of these steps within the memory takes less. Equal to seconds unless the
+  // search was cut short; 0 if dims are strided.
+  double seconds_lower_bound = 0;
   int64_t peak_elements = 0;  // the most that operand and result of one step hold on a device
 };
 
@@ -70,12 +80,12 @@ struct RelayoutOptions {
   // RelayoutPlan::peak_elements).
   int64_t peak_elements = 0;
   static constexpr int64_t kAlwaysFits = 16384;
+  // Unless it is assumed, time by it decides, before what is sent.
+  Topology topology = {};
+  int64_t element_bytes = 4;  // for times
 
   bool operator==(const RelayoutOptions&) const = default;
 };
-
-// (n-1)/n of `amount`, rounded down, without overflow: what a device of a group of n sends in a ring.
-constexpr int64_t ShareOfOthers(int64_t amount, int64_t n) { return amount - (amount + n - 1) / n; }
 
 // Takes a tensor of `shape` from one layout to another of the same mesh and rank. Axes of size 1
 // cost nothing and take no step: give layouts without them (Layout::WithoutTrivialAxes).

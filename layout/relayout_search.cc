@@ -50,9 +50,15 @@ struct State {
 
 class Search {
  public:
-  Search(const Layout& from, const Layout& to, const Shape& shape, const RelayoutCost& below,
-         int64_t peak_elements)
-      : mesh_(from.mesh()), from_(from), to_(to), shape_(shape), best_(below), peak_(peak_elements) {
+  Search(const Layout& from, const Layout& to, const Shape& shape, const RelayoutCosts& costs,
+         const RelayoutCost& below, int64_t peak_elements)
+      : mesh_(from.mesh()),
+        from_(from),
+        to_(to),
+        shape_(shape),
+        costs_(costs),
+        best_(below),
+        peak_(peak_elements) {
     for (int axis = 0; axis < mesh_.num_axes(); ++axis)
       if (mesh_.axis(axis).size > 1) all_.Add(axis);
     target_ = KeyOf(DimsOf(to), to.PartialAxes());
@@ -60,7 +66,7 @@ class Search {
   }
 
   RelayoutSearch Run() {
-    if (all_.ToList().size() > kMaxAxes) return {std::nullopt, false, 0};
+    if (all_.ToList().size() > kMaxAxes) return {std::nullopt, false, {}};
     Reach(DimsOf(from_), from_.PartialAxes(), {}, -1, {});
     while (!queue_.empty()) {
       const auto [cost, s] = queue_.top();
@@ -68,11 +74,11 @@ class Search {
       if (cost >= best_) break;
       if (states_[s].is_done || cost != states_[s].cost) continue;
       states_[s].is_done = true;
-      if (s == found_) return {PathTo(s), true, cost.wire_elements};
-      if (states_.size() > kMaxStates) return {std::nullopt, false, cost.wire_elements};
+      if (s == found_) return {PathTo(s), true, cost};
+      if (states_.size() > kMaxStates) return {std::nullopt, false, cost};
       Expand(s);
     }
-    return {std::nullopt, true, best_.wire_elements};
+    return {std::nullopt, true, best_};
   }
 
  private:
@@ -88,7 +94,7 @@ class Search {
     std::string key = KeyOf(dims, owed);
     const auto [it, is_new] = ids_.try_emplace(std::move(key), static_cast<int>(states_.size()));
     if (is_new) {
-      states_.push_back({.dims = dims, .owed = owed, .local = LocalOf(dims), .cost = {INT64_MAX, 0, 0}});
+      states_.push_back({.dims = dims, .owed = owed, .local = LocalOf(dims), .cost = kNoCost});
       if (it->first == target_) found_ = it->second;
     }
     State& state = states_[it->second];
@@ -105,9 +111,10 @@ class Search {
     const int64_t before = states_[s].local, after = LocalOf(dims);
     if (before + after > peak_) return;
     const int64_t wire = WireElementsOf(kind, before, after, mesh_.GroupSize(move.axes));
+    const RelayoutCost step = costs_.Of(
+        kind, kind == RelayoutKind::kCollectivePermute ? MovedAxes(states_[s].dims, dims) : move.axes, wire);
     move.kind = kind;
-    const RelayoutCost cost{at.wire_elements + wire, at.collectives + (kind != RelayoutKind::kShardSlice),
-                            at.steps + 1};
+    const RelayoutCost cost = at + step;
     if (cost < best_) Reach(dims, owed, cost, s, std::move(move));
   }
 
@@ -251,6 +258,7 @@ class Search {
   const Layout& from_;
   const Layout& to_;
   const Shape& shape_;
+  const RelayoutCosts& costs_;
   const RelayoutCost best_;
   const int64_t peak_;
   AxisSet all_;  // but those of size 1
@@ -264,43 +272,9 @@ class Search {
 
 }  // namespace
 
-RelayoutCost CostOf(const std::vector<RelayoutStep>& steps) {
-  RelayoutCost cost;
-  for (const RelayoutStep& step : steps) {
-    const bool is_local = step.kind == RelayoutKind::kShardSlice || step.kind == RelayoutKind::kReshape;
-    cost.wire_elements += step.wire_elements;
-    cost.collectives += is_local ? 0 : 1;
-    ++cost.steps;
-  }
-  return cost;
-}
-
-int64_t PeakOf(const Layout& from, const std::vector<RelayoutStep>& steps, const Shape& shape) {
-  int64_t before = NumElements(from.LocalShape(shape)), peak = before;
-  for (const RelayoutStep& step : steps) {
-    const int64_t after = NumElements(step.result.LocalShape(step.shape));
-    peak = std::max(peak, before + after);
-    before = after;
-  }
-  return peak;
-}
-
-int64_t WireElementsOf(RelayoutKind kind, int64_t before, int64_t after, int64_t n) {
-  switch (kind) {
-    case RelayoutKind::kReshape:
-    case RelayoutKind::kShardSlice: return 0;
-    case RelayoutKind::kCollectivePermute: return before;
-    case RelayoutKind::kAllReduce: return ShareOfOthers(2 * before, n);
-    case RelayoutKind::kAllGather: return ShareOfOthers(after, n);
-    case RelayoutKind::kReduceScatter:
-    case RelayoutKind::kAllToAll: break;
-  }
-  return ShareOfOthers(before, n);
-}
-
 RelayoutSearch SearchRelayout(const Layout& from, const Layout& to, const Shape& shape,
-                              const RelayoutCost& below, int64_t peak_elements) {
-  return Search(from, to, shape, below, peak_elements).Run();
+                              const RelayoutCosts& costs, const RelayoutCost& below, int64_t peak_elements) {
+  return Search(from, to, shape, costs, below, peak_elements).Run();
 }
 
 }  // namespace meshwork

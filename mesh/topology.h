@@ -40,6 +40,9 @@ Link Slowest(const Link& a, const Link& b);
 
 class Topology {
  public:
+  static constexpr double kAssumedFlops = 1e11;
+  static constexpr Link kAssumedLink = {.bandwidth = 1e10, .latency = 1e-5};
+
   struct AxisLink {
     std::string axis;  // a name as Mesh::Cut reads it
     Link link;
@@ -72,8 +75,6 @@ class Topology {
   bool operator==(const Topology& other) const;
 
  private:
-  static constexpr double kAssumedFlops = 1e11;
-  static constexpr Link kAssumedLink = {.bandwidth = 1e10, .latency = 1e-5};
   struct Rep {
     Mesh mesh;                // cut where the links' names ask for it
     std::vector<Link> links;  // per axis

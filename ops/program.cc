@@ -5,7 +5,7 @@
 #include "base/hash.h"
 #include "base/status.h"
 #include "fmt/ranges.h"
-#include "layout/relayout.h"
+#include "layout/relayout_cost.h"
 #include "ops/row.h"
 #include "ops/text.h"
 
@@ -14,15 +14,25 @@ namespace meshwork {
 std::string Fingerprint(const Graph& graph) { return fmt::format("{:016x}", StableHash(PrintGraph(graph))); }
 
 int64_t WireBytes(const Graph& local, const Node& node) {
-  const std::string_view name = node.row->name;
   int64_t operand_bytes = 0, result_bytes = 0;
   for (ValueId id : node.operands) operand_bytes += local.value(id).type.bytes();
   for (ValueId id : node.results) result_bytes += local.value(id).type.bytes();
-  if (name == "collective_permute") return operand_bytes;
-  const int64_t n = local.mesh().GroupSize(node.attrs.Get<AxisList>("axes"));
-  if (name == "all_reduce") return ShareOfOthers(2 * operand_bytes, n);
-  if (name == "all_gather") return ShareOfOthers(result_bytes, n);
-  return ShareOfOthers(operand_bytes, n);  // reduce_scatter: B is the operand; all_to_all: l is the operand
+  const bool has_group = node.attrs.Find("axes") != nullptr;
+  return WireElementsOf(*RelayoutKindOf(node.row->name), operand_bytes, result_bytes,
+                        has_group ? local.mesh().GroupSize(node.attrs.Get<AxisList>("axes")) : 1);
+}
+
+AxisList GroupAxes(const Graph& local, const Node& node) {
+  if (node.attrs.Find("axes") != nullptr) return node.attrs.Get<AxisList>("axes");
+  const Layout& from = *local.value(node.operands[0]).layout;
+  const Layout& to = *local.value(node.results[0]).layout;
+  if (from.is_strided() || to.is_strided()) return from.ShardedAxes().Union(to.ShardedAxes()).ToList();
+  return MovedAxes(from.dims(), to.dims());
+}
+
+double CollectiveSeconds(const Graph& local, const Node& node, const Topology& topology) {
+  return RelayoutCosts(local.mesh(), topology, /*element_bytes=*/1)
+      .Seconds(*RelayoutKindOf(node.row->name), GroupAxes(local, node), WireBytes(local, node));
 }
 
 std::vector<CollectiveSummary> SummarizeCollectives(const Graph& local) {

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "mesh/topology.h"
 #include "ops/graph.h"
 
 namespace meshwork {
@@ -39,6 +40,12 @@ std::vector<CollectiveSummary> SummarizeCollectives(const Graph& local);
 // the local operand and n the group's size: all-reduce 2(n-1)/n·B, reduce-scatter and all-gather
 // (n-1)/n·B, all-to-all (n-1)/n·l, collective-permute l. Blocks count, padding included.
 int64_t WireBytes(const Graph& local, const Node& node);
+
+// The axes along which a collective moves data: of its group, or those along which a permute moves blocks.
+AxisList GroupAxes(const Graph& local, const Node& node);
+
+// What one collective takes by the topology, seconds.
+double CollectiveSeconds(const Graph& local, const Node& node, const Topology& topology);
 
 // One line per collective: what it moves, the user's line, and why it is there.
 std::string ExplainCollectives(const Graph& local);

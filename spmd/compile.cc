@@ -60,9 +60,9 @@ absl::StatusOr<Program> Compile(const Graph& global, const CompileOptions& optio
     program.conflicts = std::move(result.conflicts);
     return std::move(result.graph);
   });
-  run("insert_relayouts", InsertRelayouts);
+  run("insert_relayouts", [&](const Graph& graph) { return InsertRelayouts(graph, options.topology); });
   // Local program.
-  run("localize", Localize);
+  run("localize", [&](const Graph& graph) { return Localize(graph, {.topology = options.topology}); });
   run("share_subexpressions_local", ShareSubexpressions);
   run("drop_dead_code_local", DropDeadCode);
   run("bucket_reductions", BucketReductions);

@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "absl/status/statusor.h"
+#include "mesh/topology.h"
 #include "ops/program.h"
 
 namespace meshwork {
@@ -17,6 +18,9 @@ namespace meshwork {
 struct CompileOptions {
   // Prove that what comes out computes what went in (spmd/verify.h); its time is Program::verify_seconds.
   bool verify = true;
+  // What sending and computing take. Where it is assumed, the least is sent; one that is known is of the
+  // program's mesh, and the least time by it is taken.
+  Topology topology = {};
   // Called with the program after each pass.
   std::function<void(std::string_view pass, const Graph& graph)> dump = nullptr;
 };

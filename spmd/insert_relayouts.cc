@@ -11,9 +11,6 @@
 namespace meshwork {
 namespace {
 
-// One wire byte costs as much as this many floating-point operations.
-constexpr double kFlopsPerByte = 10;
-
 // Letters on many axes that nobody agrees on have exponentially many combinations; the first so many
 // are costed, the most sharded ones.
 constexpr int kMaxCombinations = 4096;
@@ -49,18 +46,24 @@ bool Owes(const Layout& need, const PartialSet& owed) {
   });
 }
 
-int64_t WireBytes(const Layout& from, const Layout& to, const Type& type) {
+// Seconds to take a value from one layout to another. Where the topology is assumed, that of what the greedy
+// order sends: more than the plan that Localize writes, rarely, and a cheaper plan of more collectives is no
+// reason to run an op otherwise. A topology that is known says what their latencies cost.
+double TransferSeconds(const Layout& from, const Layout& to, const Type& type, const Topology& topology) {
   if (from == to) return 0;
-  // What the greedy order sends: more than the plan that Localize writes, rarely. A cheaper plan of more
-  // collectives is no reason to run an op otherwise.
-  return PlanRelayout(from, to, type.shape, {.search = false}).value().wire_elements * DTypeSize(type.dtype);
+  RelayoutOptions options{.topology = topology, .element_bytes = DTypeSize(type.dtype)};
+  if (!topology.is_assumed()) return PlanRelayout(from, to, type.shape, options).value().seconds;
+  options.search = false;
+  options.element_bytes = RelayoutOptions().element_bytes;  // one plan for all types
+  const int64_t elements = PlanRelayout(from, to, type.shape, options).value().wire_elements;
+  return static_cast<double>(elements * DTypeSize(type.dtype)) / Topology::kAssumedLink.bandwidth;
 }
 
 // Chooses the letters' axes of one op.
 class LetterChooser {
  public:
-  LetterChooser(const Graph& graph, const Node& node)
-      : graph_(graph), node_(node), rule_(RuleOf(graph, node)) {
+  LetterChooser(const Graph& graph, const Node& node, const Topology& topology)
+      : graph_(graph), node_(node), topology_(topology), rule_(RuleOf(graph, node)) {
     offers_.resize(rule_.letters.size());
     Collect(rule_.operands, node.operands);
     Collect(rule_.results, node.results);
@@ -150,23 +153,23 @@ class LetterChooser {
     const Mesh& mesh = graph_.mesh();
     double shards = 1;
     for (const AxisList& list : axes) shards *= static_cast<double>(mesh.GroupSize(list));
-    double bytes = 0;
+    double seconds = 0;
     for (size_t i = 0; i < node_.operands.size(); ++i) {
       const ValueInfo& info = graph_.value(node_.operands[i]);
-      bytes +=
-          static_cast<double>(WireBytes(*info.layout, LayoutOf(mesh, rule_.operands[i], axes), info.type));
+      seconds += TransferSeconds(*info.layout, LayoutOf(mesh, rule_.operands[i], axes), info.type, topology_);
     }
     const PartialSet reduced = ReducedBy(rule_, axes);
     for (size_t i = 0; i < node_.results.size(); ++i) {
       const ValueInfo& info = graph_.value(node_.results[i]);
-      bytes += static_cast<double>(
-          WireBytes(LayoutOf(mesh, rule_.results[i], axes, reduced), *info.layout, info.type));
+      seconds += TransferSeconds(LayoutOf(mesh, rule_.results[i], axes, reduced), *info.layout, info.type,
+                                 topology_);
     }
-    return bytes + flops_ / shards / kFlopsPerByte;
+    return seconds + flops_ / shards / topology_.flops();
   }
 
   const Graph& graph_;
   const Node& node_;
+  const Topology& topology_;
   Rule rule_;
   std::vector<absl::InlinedVector<AxisList, 2>> offers_;
   double flops_ = 0;
@@ -289,14 +292,19 @@ class PartialFlow {
 // Writes the program with its relayouts.
 class Inserter {
  public:
-  explicit Inserter(const Graph& graph)
-      : graph_(graph), rewriter_(graph), forms_(graph.values().size()), source_(graph.values().size()) {
+  Inserter(const Graph& graph, const Topology& topology)
+      : graph_(graph),
+        topology_(topology),
+        rewriter_(graph),
+        forms_(graph.values().size()),
+        source_(graph.values().size()) {
     for (size_t id = 0; id < source_.size(); ++id) source_[id] = static_cast<ValueId>(id);
     for (const Argument& argument : graph.arguments())
       forms_[argument.value].push_back(rewriter_.Map(argument.value));
     for (const Node& node : graph.nodes()) {
-      choices_.push_back(node.row->name == "relayout" ? std::nullopt
-                                                      : std::optional(LetterChooser(graph, node).Choose()));
+      choices_.push_back(node.row->name == "relayout"
+                             ? std::nullopt
+                             : std::optional(LetterChooser(graph, node, topology).Choose()));
     }
     flow_.emplace(graph, choices_);
   }
@@ -375,15 +383,16 @@ class Inserter {
     const ValueId wanted = rewriter_.Map(id);
     if (*to.value(wanted).layout == need) return wanted;
     ValueId best = kNoValue;
-    int64_t best_bytes = 0;
+    double best_seconds = 0;
     for (ValueId form : forms_[source_[id]]) {
       const ValueInfo& info = to.value(form);
       if (*info.layout == need) return form;
       if (!Owes(need, info.layout->partials())) continue;
-      const int64_t bytes = WireBytes(*info.layout, need, info.type);
-      if (best != kNoValue && bytes >= best_bytes) continue;  // of equals the earlier, which is there anyhow
+      const double seconds = TransferSeconds(*info.layout, need, info.type, topology_);
+      if (best != kNoValue && seconds >= best_seconds)
+        continue;  // of equals the earlier, which is there anyhow
       best = form;
-      best_bytes = bytes;
+      best_seconds = seconds;
     }
     return Relay(id, best, need, cause());
   }
@@ -420,6 +429,7 @@ class Inserter {
   }
 
   const Graph& graph_;
+  const Topology& topology_;
   Rewriter rewriter_;
   // Per old value the new ones that hold it, in the order in which they are made; the first is what its op
   // yields. Relayouts of a value are further forms of it.
@@ -431,6 +441,8 @@ class Inserter {
 
 }  // namespace
 
-Graph InsertRelayouts(const Graph& graph) { return Inserter(graph).Run(); }
+Graph InsertRelayouts(const Graph& graph, const Topology& topology) {
+  return Inserter(graph, topology).Run();
+}
 
 }  // namespace meshwork

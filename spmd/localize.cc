@@ -12,7 +12,8 @@ namespace {
 
 class Localizer {
  public:
-  explicit Localizer(const Graph& graph) : graph_(graph), rewriter_(graph), to_(rewriter_.to()) {
+  Localizer(const Graph& graph, const RelayoutOptions& relayouts)
+      : graph_(graph), relayouts_(relayouts), rewriter_(graph), to_(rewriter_.to()) {
     for (const Argument& argument : to_.arguments()) ToBlock(to_.mutable_value(argument.value));
   }
 
@@ -31,7 +32,11 @@ class Localizer {
   void Spell(const Node& node) {
     ValueId at = rewriter_.Map(node.operands[0]);
     const Layout& target = *graph_.value(node.results[0]).layout;
-    const RelayoutPlan plan = PlanRelayout(*to_.value(at).layout, target, to_.value(at).global.shape).value();
+    const ValueInfo& info = to_.value(at);
+    // The size of elements matters for times alone; without it, one plan serves values of every type.
+    RelayoutOptions options = relayouts_;
+    if (!options.topology.is_assumed()) options.element_bytes = DTypeSize(info.type.dtype);
+    const RelayoutPlan plan = PlanRelayout(*info.layout, target, info.global.shape, options).value();
     for (const RelayoutStep& step : plan.steps) at = WriteStep(step, at, node);
     rewriter_.Set(node.results[0], at);
   }
@@ -103,12 +108,15 @@ class Localizer {
   }
 
   const Graph& graph_;
+  const RelayoutOptions& relayouts_;
   Rewriter rewriter_;
   Graph& to_;
 };
 
 }  // namespace
 
-Graph Localize(const Graph& graph) { return Localizer(graph).Run(); }
+Graph Localize(const Graph& graph, const RelayoutOptions& relayouts) {
+  return Localizer(graph, relayouts).Run();
+}
 
 }  // namespace meshwork

@@ -1,7 +1,9 @@
-// Where the greedy order takes several collectives, plans send as little as any sequence of steps: held
-// against shortest paths over all layouts of a mesh, found without bounds from a table of what leads to what.
-// MESHWORK_LONG_TESTS=1 takes every pair; without it, every so many-th.
+// Where the greedy order takes several collectives, plans send as little as any sequence of steps, and with a
+// topology none takes less time: held against shortest paths over all layouts of a mesh, found without bounds
+// from a table of what leads to what. MESHWORK_LONG_TESTS=1 takes every pair; without it, every so many-th.
 #include <algorithm>
+#include <functional>
+#include <limits>
 #include <queue>
 #include <vector>
 
@@ -9,41 +11,69 @@
 #include "gtest/gtest.h"
 #include "layout/all_layouts.h"
 #include "layout/relayout.h"
+#include "layout/relayout_cost.h"
 
 namespace meshwork {
 namespace {
 
-constexpr int64_t kNoWay = INT64_MAX;
+constexpr double kNoWay = std::numeric_limits<double>::infinity();
+
+// One collective, or none.
+struct Way {
+  int64_t wire = 0;
+  AxisList axes;  // of the group
+  int64_t messages = 0;
+};
+
+// What to make little of.
+using Weight = std::function<double(const Way&)>;
+
+int64_t Log2Up(int64_t n) {
+  int64_t depth = 0;
+  while (int64_t{1} << depth < n) ++depth;
+  return depth;
+}
 
 // a, then more.
 bool IsLonger(const AxisList& longer, const AxisList& shorter) {
   return longer.size() > shorter.size() && std::equal(shorter.begin(), shorter.end(), longer.begin());
 }
 
-// What a device sends in the one step from s to t, by the definitions in ops/collectives.cc; kNoWay if there
-// is none.
+// What is weighed least of the ways to come from s to t in one step, by the definitions in
+// ops/collectives.cc; kNoWay if there is none.
 class OneStep {
  public:
-  OneStep(const Layout& s, const Layout& t, const Shape& shape) : s_(s), t_(t), shape_(shape) {
+  OneStep(const Layout& s, const Layout& t, const Shape& shape, const Weight& weight)
+      : s_(s), t_(t), shape_(shape), weight_(weight) {
     for (int d = 0; d < s.rank(); ++d)
       if (s.dim(d) != t.dim(d)) dims_.push_back(d);
   }
 
-  int64_t Wire() const {
+  double Least() {
     const int64_t before = NumElements(s_.LocalShape(shape_)), after = NumElements(t_.LocalShape(shape_));
-    if (s_.partials() != t_.partials()) return Reduction(before);
-    int64_t wire = kNoWay;
+    if (s_.partials() != t_.partials()) {
+      Reduction(before);
+      return least_;
+    }
     if (dims_.size() == 1) {
       const int d = dims_[0];
-      if (Cuts(s_, t_, d)) wire = 0;
-      if (Cuts(t_, s_, d)) wire = std::min(wire, ShareOfOthers(after, Ratio(s_, t_, d)));
+      if (Cuts(s_, t_, d)) Try({});
+      if (Cuts(t_, s_, d)) {
+        const int64_t n = Ratio(s_, t_, d);
+        Try({ShareOfOthers(after, n), Rest(s_.dim(d), t_.dim(d)), Log2Up(n)});
+      }
     }
     if (dims_.size() == 2 && (Moves(dims_[0], dims_[1]) || Moves(dims_[1], dims_[0]))) {
       const int from = Moves(dims_[0], dims_[1]) ? dims_[0] : dims_[1];
-      wire = std::min(wire, ShareOfOthers(before, Ratio(s_, t_, from)));
+      const int64_t n = Ratio(s_, t_, from);
+      Try({ShareOfOthers(before, n), Rest(s_.dim(from), t_.dim(from)), n - 1});
     }
-    if (Permutes()) wire = std::min(wire, before);
-    return wire;
+    if (Permutes()) {
+      AxisSet moved;
+      for (int d : dims_) moved = moved.Union(AxisSet(s_.dim(d))).Union(AxisSet(t_.dim(d)));
+      Try({before, moved.ToList(), 1});
+    }
+    return least_;
   }
 
  private:
@@ -67,25 +97,30 @@ class OneStep {
     });
   }
 
-  int64_t Reduction(int64_t before) const {
+  void Reduction(int64_t before) {
     const AxisSet paid = s_.PartialAxes().Minus(t_.PartialAxes());
-    if (!t_.PartialAxes().Minus(s_.PartialAxes()).empty()) return kNoWay;
+    if (!t_.PartialAxes().Minus(s_.PartialAxes()).empty()) return;
     const int64_t n = s_.mesh().GroupSize(paid.ToList());
-    if (dims_.empty()) return ShareOfOthers(2 * before, n);
-    if (dims_.size() != 1 || !Cuts(s_, t_, dims_[0])) return kNoWay;
-    return AxisSet(Rest(t_.dim(dims_[0]), s_.dim(dims_[0]))) == paid ? ShareOfOthers(before, n) : kNoWay;
+    if (dims_.empty()) Try({ShareOfOthers(2 * before, n), paid.ToList(), 2 * Log2Up(n)});
+    if (dims_.size() != 1 || !Cuts(s_, t_, dims_[0])) return;
+    if (AxisSet(Rest(t_.dim(dims_[0]), s_.dim(dims_[0]))) == paid)
+      Try({ShareOfOthers(before, n), paid.ToList(), Log2Up(n)});
   }
+
+  void Try(const Way& way) { least_ = std::min(least_, weight_(way)); }
 
   const Layout& s_;
   const Layout& t_;
   const Shape& shape_;
+  const Weight& weight_;
   std::vector<int> dims_;  // that lie otherwise
+  double least_ = kNoWay;
 };
 
-// The least that a device sends from layout `source` to each.
-std::vector<int64_t> Distances(const std::vector<std::vector<int64_t>>& steps, size_t source) {
-  std::vector<int64_t> distance(steps.size(), kNoWay);
-  using Entry = std::pair<int64_t, size_t>;
+// The least that it takes from layout `source` to each.
+std::vector<double> Distances(const std::vector<std::vector<double>>& steps, size_t source) {
+  std::vector<double> distance(steps.size(), kNoWay);
+  using Entry = std::pair<double, size_t>;
   std::priority_queue<Entry, std::vector<Entry>, std::greater<>> queue;
   queue.push({distance[source] = 0, source});
   while (!queue.empty()) {
@@ -105,47 +140,111 @@ int64_t NumCollectives(const RelayoutPlan& plan) {
                        [](const RelayoutStep& step) { return step.kind != RelayoutKind::kShardSlice; });
 }
 
-void ExpectLeast(const Mesh& mesh, const Shape& shape, int64_t stride, int64_t& pairs, int64_t& better) {
+struct Counts {
+  int64_t pairs = 0, better = 0;
+};
+
+// Bytes where the topology is assumed, else time.
+void ExpectLeast(const Mesh& mesh, const Shape& shape, const Topology& topology, int64_t stride,
+                 Counts& counts) {
+  constexpr int64_t kElementBytes = 2;
+  const std::vector<Link> links = topology.LinksOf(mesh);
+  const bool by_time = !topology.is_assumed();
+  const Weight weight = [&](const Way& way) {
+    if (!by_time || way.axes.empty()) return static_cast<double>(way.wire);
+    double latency = 0, bandwidth = kNoWay;
+    for (int axis : way.axes) {
+      latency = std::max(latency, links[axis].latency);
+      bandwidth = std::min(bandwidth, links[axis].bandwidth);
+    }
+    return static_cast<double>(way.messages) * latency +
+           static_cast<double>(way.wire * kElementBytes) / bandwidth;
+  };
+  RelayoutOptions options{.use_cache = false, .topology = topology, .element_bytes = kElementBytes};
   std::vector<Layout> layouts;
   for (const Layout& whole : AllWholeLayouts(mesh, static_cast<int>(shape.size())))
     for (const Layout& layout : WithAllPartials(whole, {ReduceOp::kSum})) layouts.push_back(layout);
-  std::vector<std::vector<int64_t>> steps(layouts.size());
+  std::vector<std::vector<double>> steps(layouts.size());
   for (size_t s = 0; s < layouts.size(); ++s)
     for (size_t t = 0; t < layouts.size(); ++t)
-      steps[s].push_back(s == t ? kNoWay : OneStep(layouts[s], layouts[t], shape).Wire());
+      steps[s].push_back(s == t ? kNoWay : OneStep(layouts[s], layouts[t], shape, weight).Least());
   for (size_t s = 0; s < layouts.size(); ++s) {
-    std::vector<int64_t> least;
+    std::vector<double> least;
     for (size_t t = 0; t < layouts.size(); ++t) {
-      if (!layouts[t].PartialAxes().Minus(layouts[s].PartialAxes()).empty() || pairs++ % stride != 0)
+      if (!layouts[t].PartialAxes().Minus(layouts[s].PartialAxes()).empty() || counts.pairs++ % stride != 0)
         continue;
-      const RelayoutPlan greedy =
-          PlanRelayout(layouts[s], layouts[t], shape, {.search = false, .use_cache = false}).value();
-      if (NumCollectives(greedy) < 2) continue;
+      options.search = false;
+      const RelayoutPlan greedy = PlanRelayout(layouts[s], layouts[t], shape, options).value();
+      if (by_time ? greedy.seconds == 0 : NumCollectives(greedy) < 2) continue;
       if (least.empty()) least = Distances(steps, s);
-      better += least[t] < greedy.wire_elements;
-      const RelayoutPlan plan = PlanRelayout(layouts[s], layouts[t], shape, {.use_cache = false}).value();
-      ASSERT_EQ(plan.wire_elements, least[t]) << layouts[s].ToString() << " -> " << layouts[t].ToString()
-                                              << " of " << ShapeToString(shape) << " on " << mesh.ToString();
-      ASSERT_EQ(plan.lower_bound, plan.wire_elements);
+      options.search = true;
+      const RelayoutPlan plan = PlanRelayout(layouts[s], layouts[t], shape, options).value();
+      const auto cost = [&](const RelayoutPlan& p) {
+        return by_time ? p.seconds : static_cast<double>(p.wire_elements);
+      };
+      counts.better += least[t] < cost(greedy) * (1 - 1e-9);
+      ASSERT_NEAR(cost(plan), least[t], least[t] * 1e-9)
+          << layouts[s].ToString() << " -> " << layouts[t].ToString() << " of " << ShapeToString(shape)
+          << " on " << mesh.ToString();
+      ASSERT_EQ(by_time ? plan.seconds_lower_bound : static_cast<double>(plan.lower_bound), cost(plan));
+    }
+  }
+}
+
+void ExpectLeastOnAllMeshes(const std::function<Topology(const Mesh&)>& topology, int64_t stride,
+                            Counts& counts) {
+  for (int64_t n = 2; n <= 12; ++n) {
+    for (const Mesh& mesh : AllMeshes(n)) {
+      if (mesh.num_axes() > 3) continue;
+      for (const Shape& shape : {Shape{12}, Shape{7}, Shape{8, 6}, Shape{7, 5}, Shape{1, 12}}) {
+        ExpectLeast(mesh, shape, topology(mesh), EverySo(stride), counts);
+        if (::testing::Test::HasFatalFailure()) return;
+      }
+      if (LongTests() && mesh.num_axes() == 2) ExpectLeast(mesh, {4, 6, 5}, topology(mesh), 1, counts);
+      if (::testing::Test::HasFatalFailure()) return;
     }
   }
 }
 
 TEST(RelayoutSearchTest, NoSequenceOfStepsSendsLess) {
-  int64_t pairs = 0, better = 0;
-  for (int64_t n = 2; n <= 12; ++n) {
-    for (const Mesh& mesh : AllMeshes(n)) {
-      if (mesh.num_axes() > 3) continue;
-      for (const Shape& shape : {Shape{12}, Shape{7}, Shape{8, 6}, Shape{7, 5}, Shape{1, 12}}) {
-        ExpectLeast(mesh, shape, EverySo(97), pairs, better);
-        if (HasFatalFailure()) return;
-      }
-      if (LongTests() && mesh.num_axes() == 2) ExpectLeast(mesh, {4, 6, 5}, 1, pairs, better);
-      if (HasFatalFailure()) return;
-    }
-  }
-  EXPECT_GT(pairs, 100000);
-  EXPECT_GT(better, 10) << "the greedy order is never beaten";
+  Counts counts;
+  ExpectLeastOnAllMeshes([](const Mesh&) { return Topology(); }, 97, counts);
+  EXPECT_GT(counts.pairs, 100000);
+  EXPECT_GT(counts.better, 10) << "the greedy order is never beaten";
+}
+
+// The first axis slow, the others fast; messages take as long as some hundred bytes.
+TEST(RelayoutSearchTest, NoSequenceOfStepsTakesLessTime) {
+  Counts counts;
+  ExpectLeastOnAllMeshes(
+      [](const Mesh& mesh) {
+        std::vector<Topology::AxisLink> links;
+        for (int i = 0; i < mesh.num_axes(); ++i)
+          links.push_back({mesh.axis(i).name, i == 0 ? Link{1e6, 1e-5} : Link{2e7, 2e-6}});
+        return Topology::Create(mesh, links).value();
+      },
+      97, counts);
+  EXPECT_GT(counts.pairs, 100000);
+  EXPECT_GT(counts.better, 10) << "the greedy order is never beaten";
+}
+
+TEST(RelayoutSearchTest, ReducesWithinTheHostsFirst) {
+  const Mesh mesh = Mesh::Parse("host=4,device=8").value();
+  const Topology topology = Topology::Create(mesh, {{"host", {1e9, 1e-5}}, {"device", {1e11, 1e-6}}}).value();
+  const RelayoutPlan plan = PlanRelayout(Layout::Parse(mesh, "{_,_ | sum:(host,device)}").value(),
+                                         Layout::Replicated(mesh, 2), {1024, 1024}, {.topology = topology})
+                                .value();
+  ASSERT_EQ(plan.steps.size(), 3);
+  EXPECT_EQ(plan.steps[0].kind, RelayoutKind::kReduceScatter);
+  EXPECT_EQ(plan.steps[0].axes, AxisList{1});
+  EXPECT_EQ(plan.steps[1].kind, RelayoutKind::kAllReduce);
+  EXPECT_EQ(plan.steps[1].axes, AxisList{0});
+  EXPECT_EQ(plan.steps[2].kind, RelayoutKind::kAllGather);
+  EXPECT_EQ(plan.steps[2].axes, AxisList{1});
+  // Of 4 MiB, 7/8 each way within a host, and 2·3/4 of an eighth across.
+  const double bytes = 1024 * 1024 * 4;
+  EXPECT_NEAR(plan.seconds, 2 * (3e-6 + bytes * 7 / 8 / 1e11) + 4e-5 + bytes / 8 * 1.5 / 1e9, 1e-12);
+  EXPECT_EQ(plan.seconds, plan.seconds_lower_bound);
 }
 
 TEST(RelayoutSearchTest, StaysWithinTheMemoryWhereAPlanDoes) {

@@ -1,0 +1,75 @@
+// What a relayout costs: bytes on the wire, or time by the α–β model of a Topology.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "layout/layout.h"
+#include "layout/relayout.h"
+#include "mesh/topology.h"
+
+namespace meshwork {
+
+// What a plan costs; compared in this order.
+struct RelayoutCost {
+  double seconds = 0;  // stays 0 where the topology is assumed: then what is sent decides
+  int64_t wire_elements = 0;
+  int collectives = 0;
+  int steps = 0;
+
+  auto operator<=>(const RelayoutCost&) const = default;  // NOLINT(modernize-use-nullptr): it misreads <=>
+  bool operator==(const RelayoutCost&) const = default;
+  RelayoutCost operator+(const RelayoutCost& other) const {
+    return {seconds + other.seconds, wire_elements + other.wire_elements, collectives + other.collectives,
+            steps + other.steps};
+  }
+};
+// More than any plan costs.
+inline constexpr RelayoutCost kNoCost = {.seconds = std::numeric_limits<double>::infinity()};
+
+// (n-1)/n of `amount`, rounded down, without overflow: what a device of a group of n sends in a ring.
+constexpr int64_t ShareOfOthers(int64_t amount, int64_t n) { return amount - (amount + n - 1) / n; }
+
+// What a device sends in one step from a layout whose block has `before` elements to one with `after`, in
+// groups of n.
+int64_t WireElementsOf(RelayoutKind kind, int64_t before, int64_t after, int64_t n);
+
+// How many messages a device sends one after the other in groups of n: trees for reductions and gathers
+// (Thakur, Rabenseifner and Gropp, "Optimization of collective communication operations in MPICH", 2005), a
+// message to every other device for all_to_all.
+int64_t MessagesOf(RelayoutKind kind, int64_t n);
+
+// The axes along which blocks change places from one layout to another, given by the axes of their dims.
+AxisList MovedAxes(std::span<const AxisList> from, std::span<const AxisList> to);
+
+// Costs of steps on one mesh.
+class RelayoutCosts {
+ public:
+  RelayoutCosts(const Mesh& mesh, const Topology& topology, int64_t element_bytes);
+
+  // Of one step. `axes`: of the group; for a permute those that MovedAxes gives.
+  RelayoutCost Of(RelayoutKind kind, const AxisList& axes, int64_t wire_elements) const;
+  // Of all steps, the first of which begins at `from`.
+  RelayoutCost Of(const Layout& from, const std::vector<RelayoutStep>& steps) const;
+  // By the topology, be it assumed.
+  double Seconds(RelayoutKind kind, const AxisList& axes, int64_t wire_elements) const;
+  double Seconds(const Layout& from, const std::vector<RelayoutStep>& steps) const;
+
+ private:
+  const Mesh& mesh_;
+  std::vector<Link> links_;  // per axis
+  double element_bytes_;
+  bool by_time_;
+};
+
+// The axes of a step's group; for a permute those along which it moves blocks of a value laid out as `from`.
+AxisList GroupOf(const Layout& from, const RelayoutStep& step);
+
+// Elements that a device holds while a step runs, of operand and result: the most over the steps.
+int64_t PeakOf(const Layout& from, const std::vector<RelayoutStep>& steps, const Shape& shape);
+
+}  // namespace meshwork
