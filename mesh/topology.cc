@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <optional>
 #include <utility>
 
@@ -22,6 +23,15 @@ absl::Status CheckLink(const std::string& axis, const Link& link) {
         "topology: the latency of \"{}\" is {}; seconds are a finite number of at least 0.", axis,
         link.latency);
   return absl::OkStatus();
+}
+
+std::string WholeAxis(const std::string& name) { return name.substr(0, name.find(':')); }
+
+// Of the axes as declared.
+std::map<std::string, int64_t> SizesOf(const Mesh& mesh) {
+  std::map<std::string, int64_t> sizes;
+  for (const Axis& axis : mesh.axes()) sizes.try_emplace(WholeAxis(axis.name), 1).first->second *= axis.size;
+  return sizes;
 }
 
 }  // namespace
@@ -90,16 +100,21 @@ absl::StatusOr<Topology> Topology::Parse(const Mesh& mesh, std::string_view text
   return FromJson(mesh, json);
 }
 
+absl::Status Topology::CheckDescribes(const Mesh& mesh) const {
+  if (rep_ == nullptr || SizesOf(mesh) == SizesOf(rep_->mesh)) return absl::OkStatus();
+  return InvalidArgument("the topology is of mesh {}, not of mesh {}.", rep_->mesh.ToString(),
+                         mesh.ToString());
+}
+
 std::vector<Link> Topology::LinksOf(const Mesh& mesh) const {
   if (rep_ == nullptr) return std::vector<Link>(mesh.num_axes(), kAssumedLink);
   if (mesh == rep_->mesh) return rep_->links;
   std::vector<Link> links;
   for (const Axis& axis : mesh.axes()) {
     // Cut here so that a part lies across a cut there, an axis is as slow as its slowest part.
-    const std::string whole = axis.name.substr(0, axis.name.find(':'));
     const absl::StatusOr<Mesh> finer = rep_->mesh.Cut(axis.name);
     const AxisList parts =
-        finer.ok() ? finer->FindAxes(axis.name).value() : rep_->mesh.FindAxes(whole).value();
+        finer.ok() ? finer->FindAxes(axis.name).value() : rep_->mesh.FindAxes(WholeAxis(axis.name)).value();
     std::optional<Link> link;
     for (int there = 0; there < rep_->mesh.num_axes(); ++there) {
       const AxisList own = finer.ok() ? rep_->mesh.On(*finer, {there}) : AxisList{there};

@@ -64,7 +64,10 @@ class Topology {
   // The same of a text. Errors: the text is no JSON.
   static absl::StatusOr<Topology> Parse(const Mesh& mesh, std::string_view text);
 
-  // Per axis of `mesh`. REQUIRES: the mesh given to Create, cut in any way.
+  // Errors: this is the topology of another mesh.
+  absl::Status CheckDescribes(const Mesh& mesh) const;
+
+  // Per axis of `mesh`. REQUIRES: the mesh given to Create, cut in any way (CheckDescribes).
   std::vector<Link> LinksOf(const Mesh& mesh) const;
   // The slowest of the links along `axes`, of which there is one or more.
   Link LinkOf(const Mesh& mesh, const AxisList& axes) const;

@@ -2,8 +2,8 @@
 // programs, where a value's layout says which part of its global value each device holds:
 //
 //   all_reduce          {a | sum:x} -> {a}        any number of values at once (a bucket)
-//   reduce_scatter      {_ | sum:x} -> {x}
-//   all_gather          {x} -> {_}                x is the minor axis of the dim
+//   reduce_scatter      {_ | sum:x} -> {x}        any number of values at once
+//   all_gather          {x} -> {_}                any number; x is the minor axis of the dim
 //   all_to_all          {x,_} -> {_,x}            x is the minor axis of both
 //   collective_permute  {(x,y)} -> {(y,x)}        blocks move whole
 //   shard_slice         {_} -> {x}                each device keeps its own part: no communication
@@ -103,12 +103,16 @@ const std::vector<OpRow>& Rows() {
        .attrs = {axes, op},
        .infer = InferLocalOnly},
       {.name = "reduce_scatter",
-       .doc = "combines over axes; every device gets its block along dim",
+       .doc = "combines each operand over axes; every device gets its block along dim",
+       .num_operands = -1,
+       .num_results = -1,
        .kind = OpKind::kCollective,
        .attrs = {axes, dim, op},
        .infer = InferLocalOnly},
       {.name = "all_gather",
-       .doc = "puts the blocks along dim together over axes",
+       .doc = "puts the blocks of each operand along dim together over axes",
+       .num_operands = -1,
+       .num_results = -1,
        .kind = OpKind::kCollective,
        .attrs = {axes, dim},
        .infer = InferLocalOnly},

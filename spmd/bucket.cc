@@ -1,17 +1,16 @@
 #include "spmd/bucket.h"
 
 #include <algorithm>
+#include <compare>
 #include <map>
 #include <queue>
-#include <tuple>
+#include <string_view>
 
 #include "base/status.h"
 #include "ops/row.h"
 
 namespace meshwork {
 namespace {
-
-bool IsAllReduce(const Node& node) { return node.row->name == "all_reduce"; }
 
 // Per node: how many collectives lie on the longest way from its results to the end of the step.
 // Collectives of equal depth do not depend on each other, so any of them may be joined without a cycle.
@@ -41,21 +40,47 @@ std::vector<bool> ChangesState(const Graph& graph) {
 // Nodes that are written as one.
 using Unit = std::vector<int>;
 
+// What collectives must have in common to be one.
+struct Key {
+  std::string_view op;
+  int depth;
+  bool changes_state;
+  DType dtype;
+  std::vector<int> axes;
+  int64_t dim;         // -1 if the op has none
+  ReduceOp reduction;  // kSum if the op has none
+
+  auto operator<=>(const Key&) const = default;  // NOLINT(modernize-use-nullptr): it misreads <=>
+};
+
+// Gathers that others follow are left alone: joined, they would hold what is gathered for longer.
+bool MayBeJoined(const Node& node, int depth) {
+  const std::string_view op = node.row->name;
+  return op == "all_reduce" || op == "reduce_scatter" || (op == "all_gather" && depth == 0);
+}
+
 std::vector<Unit> Group(const Graph& graph) {
   const std::vector<int> depth = DepthFromEnd(graph);
   const std::vector<bool> state = ChangesState(graph);
-  std::map<std::tuple<int, bool, int, std::vector<int>, int>, size_t> open;
+  std::map<Key, size_t> open;
   std::vector<Unit> units;
   for (int i = 0; i < static_cast<int>(graph.nodes().size()); ++i) {
     const Node& node = graph.nodes()[i];
-    if (!IsAllReduce(node)) {
+    if (!MayBeJoined(node, depth[i])) {
       units.push_back({i});
       continue;
     }
     const AxisList& axes = node.attrs.Get<AxisList>("axes");
+    const AttrValue* dim = node.attrs.Find("dim");
+    const AttrValue* reduction = node.attrs.Find("op");
     const auto [it, is_new] = open.try_emplace(
-        {depth[i], static_cast<bool>(state[i]), static_cast<int>(graph.value(node.operands[0]).type.dtype),
-         std::vector<int>(axes.begin(), axes.end()), static_cast<int>(node.attrs.Get<ReduceOp>("op"))},
+        {.op = node.row->name,
+         .depth = depth[i],
+         .changes_state = state[i],
+         .dtype = graph.value(node.operands[0]).type.dtype,
+         .axes = {axes.begin(), axes.end()},
+         .dim = dim == nullptr ? -1 : std::get<int64_t>(*dim),
+         .reduction = reduction == nullptr ? ReduceOp::kSum : std::get<ReduceOp>(*reduction)},
         units.size());
     if (is_new) units.push_back({i});
     else units[it->second].push_back(i);

@@ -42,6 +42,8 @@ absl::Status Verified(const Graph& global, Program& program) {
 absl::StatusOr<Program> Compile(const Graph& global, const CompileOptions& options) {
   RETURN_IF_ERROR(global.status());
   RETURN_IF_ERROR(CheckGlobal(global));
+  if (absl::Status status = options.topology.CheckDescribes(global.mesh()); !status.ok())
+    return Annotate(status, "Compile: ");
   Program program{.body = global};
   auto run = [&](std::string_view pass, auto&& function) {
     const auto start = std::chrono::steady_clock::now();

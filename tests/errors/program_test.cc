@@ -44,13 +44,18 @@ TEST(ProgramErrors, Rebatch) {
 
 TEST(ProgramErrors, Compile) {
   auto compile = [](std::string_view text) { return Compile(Parse(text)); };
-  ExpectErrors("compile",
-               {
-                   MISTAKE(compile("mesh [x=2] func f(%a: f32[2] of f32[4] {x}) { return y=%a }")),
-                   MISTAKE(compile("mesh [x=2] func f(%a: f32[4] {_}) {\n"
-                                   "  %0 = shard_slice %a axes=(x) dim=0 : f32[2] of f32[4] {x} }")),
-                   MISTAKE(compile("mesh [x=2] func f(%a: f32[4] {_ | sum:x}) { %0 = tanh %a return y=%0 }")),
-               });
+  const Topology other =
+      Topology::Create(Mesh::Parse("x=2,y=2").value(), {{"x", {1e9, 1e-5}}, {"y", {1e9, 1e-5}}}).value();
+  ExpectErrors(
+      "compile",
+      {
+          MISTAKE(compile("mesh [x=2] func f(%a: f32[2] of f32[4] {x}) { return y=%a }")),
+          MISTAKE(compile("mesh [x=2] func f(%a: f32[4] {_}) {\n"
+                          "  %0 = shard_slice %a axes=(x) dim=0 : f32[2] of f32[4] {x} }")),
+          MISTAKE(compile("mesh [x=2] func f(%a: f32[4] {_ | sum:x}) { %0 = tanh %a return y=%0 }")),
+          MISTAKE(Compile(Parse("mesh [x=2] func f(%a: f32[4]) { return y=%a }"), {.topology = other})),
+          MISTAKE(Compile(Parse("mesh [x=4, y=2] func f(%a: f32[4]) { return y=%a }"), {.topology = other})),
+      });
 }
 
 // ---- Local programs.

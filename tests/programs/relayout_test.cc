@@ -1,6 +1,7 @@
 // Relayouts as the compiler plans them and the runtime runs them: from every layout of a tensor to every
-// other, on padding full of NaN; the source also as a sum owed over an axis it leaves free.
-// MESHWORK_LONG_TESTS=1 takes every pair; without it, every so many-th.
+// other, on padding full of NaN; the source also as a sum owed over an axis it leaves free. Once for the
+// fewest bytes, once for the least time with a slow first axis. MESHWORK_LONG_TESTS=1 takes every pair;
+// without it, every so many-th.
 #include <map>
 #include <string>
 #include <vector>
@@ -45,8 +46,8 @@ Tensor Terms(const Shape& shape, int64_t n) {
 class Runner {
  public:
   // What a program x -> y makes of x, or an error.
-  absl::StatusOr<std::vector<float>> Run(const Graph& graph, const Tensor& x) {
-    absl::StatusOr<Program> program = Compile(graph);
+  absl::StatusOr<std::vector<float>> Run(const Graph& graph, const Topology& topology, const Tensor& x) {
+    absl::StatusOr<Program> program = Compile(graph, {.topology = topology});
     if (!program.ok()) return program.status();
     std::map<std::string, DTensor> variables;
     auto executor =
@@ -87,6 +88,10 @@ TEST_P(RelayoutTest, EveryLayoutBecomesEveryOtherExactly) {
     const Mesh mesh = Mesh::Parse(text).value();
     const std::vector<Layout> layouts = AllWholeLayouts(mesh, static_cast<int>(shape.size()));
     const Tensor ramp = Ramp(shape);
+    std::vector<Topology::AxisLink> links;
+    for (const std::string& name : mesh.NamesOf({0})) links.push_back({name, {1e6, 1e-5}});
+    for (int i = 1; i < mesh.num_axes(); ++i) links.push_back({mesh.axis(i).name, {2e7, 2e-6}});
+    const Topology topologies[] = {Topology(), Topology::Create(mesh, links).value()};
     const std::vector<float> expected(ramp.values<float>().begin(), ramp.values<float>().end());
     for (const Layout& from : layouts) {
       for (const Layout& to : layouts) {
@@ -94,10 +99,12 @@ TEST_P(RelayoutTest, EveryLayoutBecomesEveryOtherExactly) {
           if (owed >= 0 && from.ShardedAxes().Contains(owed)) continue;
           if (pair++ % EverySo(23) != 0) continue;
           const Tensor x = owed < 0 ? ramp : Terms(shape, mesh.axis(owed).size);
-          const auto found = runner.Run(RelayoutProgram(from, to, shape, owed), x);
-          ASSERT_TRUE(found.ok()) << found.status();
-          ASSERT_EQ(*found, expected) << from.ToString() << " -> " << to.ToString() << " on "
-                                      << mesh.ToString() << ", owed over axis " << owed;
+          for (const Topology& topology : topologies) {
+            const auto found = runner.Run(RelayoutProgram(from, to, shape, owed), topology, x);
+            ASSERT_TRUE(found.ok()) << found.status();
+            ASSERT_EQ(*found, expected) << from.ToString() << " -> " << to.ToString() << " on "
+                                        << mesh.ToString() << ", owed over axis " << owed;
+          }
         }
       }
     }

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/status.h"
+#include "ops/row.h"
 #include "ops/text.h"
 
 namespace meshwork {
@@ -15,6 +16,46 @@ std::string CompileError(std::string_view text) {
 TEST(CompileTest, RefusesAPinThatIsPartial) {
   EXPECT_EQ(CompileError("mesh [x=2]\nfunc f(%a: f32[4] {_ | sum:x}) {\n  %0 = tanh %a\n  return y=%0\n}\n"),
             "Compile: f32[4] is pinned as {_ | sum:x}; only whole values can be asked for.");
+}
+
+std::vector<std::string> Collectives(const Graph& local) {
+  std::vector<std::string> all;
+  for (const Node& node : local.nodes())
+    if (node.row->kind == OpKind::kCollective)
+      all.push_back(fmt::format("{} of {} over {}", node.row->name, node.operands.size(),
+                                local.mesh().AxesToString(GroupAxes(local, node))));
+  return all;
+}
+
+// Two weights, whole on every device; gradients of a batch that is cut over hosts and their devices.
+constexpr std::string_view kTwoHosts = R"(mesh [host=2, device=4]
+func step(%x: f32[64,32] {(host,device),_}, var %v: f32[32,32] {_,_}, var %w: f32[32,16] {_,_}) {
+  %h = matmul %x, %v
+  %y = matmul %h, %w
+  %dw = matmul %h, %y transpose_a=true
+  %dh = matmul %y, %w transpose_b=true
+  %dv = matmul %x, %dh transpose_a=true
+  %v1 = sub %v, %dv
+  %w1 = sub %w, %dw
+  update %v = %v1
+  update %w = %w1
+}
+)";
+
+TEST(CompileTest, ReducesHostByHostWhereThatIsFaster) {
+  const Graph global = ParseGraph(kTwoHosts).value();
+  EXPECT_EQ(Collectives(Compile(global)->body),
+            std::vector<std::string>{"all_reduce of 2 over (host,device)"});
+  const Topology slow_between =
+      Topology::Create(global.mesh(), {{"host", {1e8, 1e-6}}, {"device", {1e11, 1e-7}}}).value();
+  EXPECT_EQ(Collectives(Compile(global, {.topology = slow_between})->body),
+            (std::vector<std::string>{"reduce_scatter of 2 over (device)", "all_reduce of 2 over (host)",
+                                      "all_gather of 2 over (device)"}));
+  // Messages that take long are few.
+  const Topology slow_to_start =
+      Topology::Create(global.mesh(), {{"host", {1e11, 1e-3}}, {"device", {1e11, 1e-3}}}).value();
+  EXPECT_EQ(Collectives(Compile(global, {.topology = slow_to_start})->body),
+            std::vector<std::string>{"all_reduce of 2 over (host,device)"});
 }
 
 // Rotated pins that nobody agrees on: 12 letters, each with three offers.
