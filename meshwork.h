@@ -4,6 +4,7 @@
 #include "base/version.h"
 #include "layout/layout.h"
 #include "mesh/mesh.h"
+#include "ops/explain.h"
 #include "ops/gradients.h"
 #include "ops/graph.h"
 #include "ops/ops.h"

@@ -4,7 +4,6 @@
 
 #include "base/hash.h"
 #include "base/status.h"
-#include "fmt/ranges.h"
 #include "layout/relayout_cost.h"
 #include "ops/row.h"
 #include "ops/text.h"
@@ -52,40 +51,19 @@ std::vector<CollectiveSummary> SummarizeCollectives(const Graph& local) {
   return all;
 }
 
-std::string ExplainCollectives(const Graph& local) {
-  std::string out;
-  int count = 0;
-  for (const Node& node : local.nodes()) {
-    if (node.row->kind != OpKind::kCollective) continue;
-    const std::string axes = node.attrs.Find("axes") == nullptr
-                                 ? ""
-                                 : " over " + local.mesh().AxesToString(node.attrs.Get<AxisList>("axes"));
-    const ValueInfo& first = local.value(node.operands[0]);
-    const std::string what = node.operands.size() == 1
-                                 ? first.global.ToString() + " " + first.layout->ToString()
-                                 : fmt::format("{} values", node.operands.size());
-    out += fmt::format("{:3}. {}{}: {}, {} B on the wire per device\n", ++count, node.row->name, axes, what,
-                       WireBytes(local, node));
-    std::string_view causes = node.cause;  // one per value, separated by "; "
-    while (!causes.empty()) {
-      const size_t end = causes.find("; ");
-      out += fmt::format("       {}\n", causes.substr(0, end));
-      causes.remove_prefix(end == std::string_view::npos ? causes.size() : end + 2);
-    }
-  }
-  return count == 0 ? "no collectives; no device needs what another holds.\n" : out;
+double FlopsOf(const Graph& graph, const Node& node) {
+  const std::vector<Type> operands = TypesOf(graph, node.operands), results = TypesOf(graph, node.results);
+  if (node.row->flops != nullptr) return node.row->flops({operands, results, node.attrs});
+  double elements = 0;
+  for (const Type& result : results) elements += static_cast<double>(result.num_elements());
+  return elements;
 }
 
-std::string Explain(const Program& program) {
-  const Graph& body = program.body;
-  int64_t count = 0;
-  for (const CollectiveSummary& s : SummarizeCollectives(body)) count += s.count;
-  const std::string where = fmt::format("{} on mesh {}", body.name, body.mesh().ToString());
-  std::string text = count == 0 ? fmt::format("{}: {}", where, ExplainCollectives(body))
-                                : fmt::format("{}, {} collective{}:\n{}", where, count, count == 1 ? "" : "s",
-                                              ExplainCollectives(body));
-  if (program.conflicts.empty()) return text;
-  return fmt::format("{}layouts that disagree:\n  {}\n", text, fmt::join(program.conflicts, "\n  "));
+double CountFlops(const Graph& graph) {
+  double flops = 0;
+  for (const Node& node : graph.nodes())
+    if (node.row->kind == OpKind::kCompute) flops += FlopsOf(graph, node);
+  return flops;
 }
 
 }  // namespace meshwork

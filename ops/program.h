@@ -47,10 +47,11 @@ AxisList GroupAxes(const Graph& local, const Node& node);
 // What one collective takes by the topology, seconds.
 double CollectiveSeconds(const Graph& local, const Node& node, const Topology& topology);
 
-// One line per collective: what it moves, the user's line, and why it is there.
-std::string ExplainCollectives(const Graph& local);
+// Floating-point operations of one node: as its row counts, otherwise one per result element.
+double FlopsOf(const Graph& graph, const Node& node);
 
-// The program's name and mesh, its collectives, and the ops whose tensors disagree about a layout.
-std::string Explain(const Program& program);
+// Floating-point operations of all compute nodes: of the whole program, or, of a local
+// graph, of one device.
+double CountFlops(const Graph& graph);
 
 }  // namespace meshwork

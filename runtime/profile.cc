@@ -6,6 +6,7 @@
 
 #include "base/status.h"
 #include "fmt/format.h"
+#include "ops/program.h"
 #include "ops/row.h"
 
 namespace meshwork {

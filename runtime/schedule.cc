@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/status.h"
+#include "ops/program.h"
 #include "ops/row.h"
 #include "runtime/local_program.h"
 #include "runtime/placement.h"
@@ -396,14 +397,6 @@ class ScheduleBuilder {
 };
 
 }  // namespace
-
-double FlopsOf(const Graph& local, const Node& node) {
-  const std::vector<Type> operands = TypesOf(local, node.operands), results = TypesOf(local, node.results);
-  if (node.row->flops != nullptr) return node.row->flops({operands, results, node.attrs});
-  double elements = 0;
-  for (const Type& result : results) elements += static_cast<double>(result.num_elements());
-  return elements;
-}
 
 absl::StatusOr<Schedule> MakeSchedule(const Graph& local, const std::vector<InstanceMap>& variables,
                                       int workers, bool share, bool check_replicas) {

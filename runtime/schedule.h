@@ -106,9 +106,6 @@ struct Schedule {
 absl::StatusOr<Schedule> MakeSchedule(const Graph& local, const std::vector<InstanceMap>& variables,
                                       int workers, bool share, bool check_replicas = false);
 
-// Floating-point operations of a kernel on one device: as its row counts, otherwise one per result element.
-double FlopsOf(const Graph& local, const Node& node);
-
 // One piece of work for AssignWork: who does it unless it is cut, how far it can be cut, how long it
 // takes (in floating-point operations, roughly), and what a cut must be a multiple of.
 struct WorkItem {

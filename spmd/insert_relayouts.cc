@@ -5,6 +5,7 @@
 
 #include "base/status.h"
 #include "layout/relayout.h"
+#include "ops/program.h"
 #include "ops/rewrite.h"
 #include "ops/row.h"
 
@@ -67,9 +68,7 @@ class LetterChooser {
     offers_.resize(rule_.letters.size());
     Collect(rule_.operands, node.operands);
     Collect(rule_.results, node.results);
-    const std::vector<Type> operands = TypesOf(graph, node.operands), results = TypesOf(graph, node.results);
-    flops_ = node.row->flops != nullptr ? node.row->flops({operands, results, node.attrs})
-                                        : static_cast<double>(results[0].num_elements());
+    flops_ = FlopsOf(graph, node);
   }
 
   Choice Choose() {

@@ -8,12 +8,14 @@
 
 #include "base/status.h"
 #include "fmt/ranges.h"
+#include "ops/explain.h"
 #include "ops/memory_plan.h"
 #include "ops/program.h"
 #include "ops/row.h"
 #include "ops/text.h"
 #include "runtime/schedule.h"
 #include "spmd/certificate.h"
+#include "spmd/cheaper_layouts.h"
 #include "spmd/verify.h"
 #include "tools/commands.h"
 #include "tools/program_file.h"
@@ -23,11 +25,9 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Of all compute ops, as their rows count them.
-Json CountFlops(const Graph& graph) {
-  double flops = 0;
-  for (const Node& node : graph.nodes())
-    if (node.row->kind == OpKind::kCompute) flops += FlopsOf(graph, node);
+// A count in full, as long as it is one.
+Json Flops(const Graph& graph) {
+  const double flops = CountFlops(graph);
   if (flops < 9e18) return static_cast<int64_t>(flops);
   return flops;
 }
@@ -40,8 +40,8 @@ std::string Stats(const Graph& global, const Program& program) {
   Json json = {{"mesh", local.mesh().ToString()},
                {"devices", local.mesh().num_devices()},
                {"collectives", Json::array()},
-               {"flops", CountFlops(global)},
-               {"flops_per_device", CountFlops(local)},
+               {"flops", Flops(global)},
+               {"flops_per_device", Flops(local)},
                {"peak_bytes", LogicalPeakBytes(local)},
                {"ms", Json::object()}};
   for (const CollectiveSummary& c : SummarizeCollectives(local))
@@ -60,9 +60,14 @@ std::string Propagated(const Program& program, const std::string& text) {
   return out + text;
 }
 
-absl::StatusOr<std::string> Emit(const std::string& emit, const Graph& global) {
+Explanation ExplainAll(const Graph& global, const Program& program, const CompileOptions& options) {
+  Explanation explanation = meshwork::Explain(program, options.topology);
+  explanation.changes = CheaperLayouts(global, program, options);
+  return explanation;
+}
+
+absl::StatusOr<std::string> Emit(const std::string& emit, const Graph& global, CompileOptions options) {
   std::string propagated;
-  CompileOptions options;
   options.dump = [&](std::string_view pass, const Graph& graph) {
     if (pass == "propagate" && emit == "propagated") propagated = PrintGraph(graph);
   };
@@ -70,7 +75,8 @@ absl::StatusOr<std::string> Emit(const std::string& emit, const Graph& global) {
   if (emit == "global") return PrintGraph(global);
   if (emit == "propagated") return Propagated(program, propagated);
   if (emit == "stats") return Stats(global, program);
-  if (emit == "explain") return meshwork::Explain(program);
+  if (emit == "explain") return ToText(ExplainAll(global, program, options));
+  if (emit == "explain-json") return ToJson(ExplainAll(global, program, options)).dump(2) + "\n";
   if (emit == "certificate") {
     ASSIGN_OR_RETURN(const Proof proof, meshwork::Verify(global, program.body));
     return CertificateToJson(MakeCertificate(global, program.body, proof));
@@ -79,9 +85,8 @@ absl::StatusOr<std::string> Emit(const std::string& emit, const Graph& global) {
 }
 
 // The program after each pass, below the pass's name.
-absl::StatusOr<std::string> EmitPasses(const Graph& global) {
+absl::StatusOr<std::string> EmitPasses(const Graph& global, CompileOptions options) {
   std::string out;
-  CompileOptions options;
   options.dump = [&](std::string_view pass, const Graph& graph) {
     out += fmt::format("{}// {}\n{}", out.empty() ? "" : "\n", pass, PrintGraph(graph));
   };
@@ -92,8 +97,9 @@ absl::StatusOr<std::string> EmitPasses(const Graph& global) {
 }  // namespace
 
 absl::Status Compile(Arguments args) {
-  std::string file, emit = "local";
+  std::string file, topology, emit = "local";
   bool passes = false;
+  CompileOptions options;
   FlagTable flags(
       "meshwork compile",
       "Compiles a global program and proves that the result computes it. Prints, as --emit asks:\n\n"
@@ -106,26 +112,35 @@ absl::Status Compile(Arguments args) {
   flags.Positional("FILE", kFileHelp, &file);
   flags.Choice("emit", "what to print", &emit,
                {"global", "propagated", "local", "stats", "explain", "certificate"});
+  flags.Text("topology", kTopologyHelp, &topology);
   flags.Switch("passes", "prints the program after every pass instead", &passes);
   if (const auto done = Parse(flags, args)) return *done;
   if (passes && emit != "local")
     return InvalidArgument("--passes prints programs, not --emit={}; leave one of them out.", emit);
   ASSIGN_OR_RETURN(const Graph global, ReadProgram(file));
-  ASSIGN_OR_RETURN(const std::string text, passes ? EmitPasses(global) : Emit(emit, global));
+  ASSIGN_OR_RETURN(options.topology, ReadTopology(global.mesh(), topology));
+  ASSIGN_OR_RETURN(const std::string text,
+                   passes ? EmitPasses(global, options) : Emit(emit, global, options));
   fmt::print("{}", text);
   return absl::OkStatus();
 }
 
 absl::Status Explain(Arguments args) {
-  std::string file;
+  std::string file, topology;
+  bool json = false;
+  CompileOptions options;
   FlagTable flags(
       "meshwork explain",
-      "Says of every collective that a program needs what it moves, which line asks for it and why,\n"
-      "and which tensors disagree about their layouts. The same as meshwork compile --emit=explain.");
+      "Says of every collective that a program needs what it moves, which line asks for it and why;\n"
+      "which tensors disagree about their layouts; and which one layout, were it another, would make\n"
+      "the step cheaper. The same as meshwork compile --emit=explain.");
   flags.Positional("FILE", kFileHelp, &file);
+  flags.Text("topology", kTopologyHelp, &topology);
+  flags.Switch("json", "prints one JSON object", &json);
   if (const auto done = Parse(flags, args)) return *done;
   ASSIGN_OR_RETURN(const Graph global, ReadProgram(file));
-  ASSIGN_OR_RETURN(const std::string text, Emit("explain", global));
+  ASSIGN_OR_RETURN(options.topology, ReadTopology(global.mesh(), topology));
+  ASSIGN_OR_RETURN(const std::string text, Emit(json ? "explain-json" : "explain", global, options));
   fmt::print("{}", text);
   return absl::OkStatus();
 }

@@ -37,4 +37,12 @@ absl::StatusOr<Graph> ReadProgram(const std::string& file) {
   return ParseGraph(text, NameOf(file));
 }
 
+absl::StatusOr<Topology> ReadTopology(const Mesh& mesh, const std::string& file) {
+  if (file.empty()) return Topology();
+  ASSIGN_OR_RETURN(const std::string text, ReadText(file));
+  absl::StatusOr<Topology> topology = Topology::Parse(mesh, text);
+  if (!topology.ok()) return Annotate(topology.status(), NameOf(file) + ": ");
+  return topology;
+}
+
 }  // namespace meshwork::tools

@@ -4,12 +4,16 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "mesh/topology.h"
 #include "ops/graph.h"
 
 namespace meshwork::tools {
 
 // What is told of FILE in each command's help.
 inline constexpr const char* kFileHelp = "a program as text (docs/text-format.md); - reads standard input";
+
+inline constexpr const char* kTopologyHelp =
+    "a JSON file: bandwidth and latency of each axis (docs/tools.md); with it, time decides";
 
 // "step.mw", "standard input".
 std::string NameOf(const std::string& file);
@@ -23,5 +27,8 @@ absl::StatusOr<std::string> ReadText(const std::string& file);
 
 // Errors: those of ReadText and of ParseGraph.
 absl::StatusOr<Graph> ReadProgram(const std::string& file);
+
+// The assumed one for an empty name. Errors: those of ReadText and of Topology::Parse.
+absl::StatusOr<Topology> ReadTopology(const Mesh& mesh, const std::string& file);
 
 }  // namespace meshwork::tools

@@ -7,8 +7,10 @@
 #include <vector>
 
 #include "base/status.h"
+#include "ops/explain.h"
 #include "ops/type.h"
 #include "tools/commands.h"
+#include "tools/program_file.h"
 
 namespace meshwork::tools {
 namespace {
@@ -74,7 +76,7 @@ std::string Describe(const RelayoutStep& step) {
   return out;
 }
 
-std::string AsText(const Question& q, const RelayoutPlan& plan) {
+std::string AsText(const Question& q, const RelayoutPlan& plan, bool has_times) {
   const int64_t size = DTypeSize(q.type.dtype);
   std::string out = fmt::format("{} on mesh {}: {} -> {}\n", q.type.ToString(), q.to.mesh().ToString(),
                                 q.from.ToString(), q.to.ToString());
@@ -83,11 +85,12 @@ std::string AsText(const Question& q, const RelayoutPlan& plan) {
     out += fmt::format("{:3}. {}: {} {}, {} elements, {} B on the wire per device\n", ++count, Describe(step),
                        Type{q.type.dtype, step.shape}.ToString(), step.result.ToString(), step.wire_elements,
                        step.wire_elements * size);
-  return out + fmt::format("{} step{}, {} elements, {} B on the wire per device\n", count,
-                           count == 1 ? "" : "s", plan.wire_elements, plan.wire_elements * size);
+  out += fmt::format("{}, {} elements, {} B on the wire per device", Count(count, "step"), plan.wire_elements,
+                     plan.wire_elements * size);
+  return out + (has_times ? ", " + TimeToString(plan.seconds) : "") + "\n";
 }
 
-std::string AsJson(const Question& q, const RelayoutPlan& plan) {
+std::string AsJson(const Question& q, const RelayoutPlan& plan, bool has_times) {
   const int64_t size = DTypeSize(q.type.dtype);
   Json json = {{"mesh", q.to.mesh().ToString()},
                {"type", q.type.ToString()},
@@ -96,6 +99,7 @@ std::string AsJson(const Question& q, const RelayoutPlan& plan) {
                {"steps", Json::array()},
                {"wire_elements_per_device", plan.wire_elements},
                {"wire_bytes_per_device", plan.wire_elements * size}};
+  if (has_times) json["seconds"] = plan.seconds;
   for (const RelayoutStep& step : plan.steps) {
     Json item = {{"op", RelayoutKindName(step.kind)}};
     if (!step.axes.empty()) item["axes"] = q.to.mesh().AxesToString(step.axes);
@@ -115,7 +119,7 @@ std::string AsJson(const Question& q, const RelayoutPlan& plan) {
 }  // namespace
 
 absl::Status Relayout(Arguments args) {
-  std::string mesh, shape, dtype = "f32", from, to;
+  std::string mesh, shape, dtype = "f32", from, to, topology;
   bool json = false;
   FlagTable flags(
       "meshwork relayout",
@@ -127,16 +131,20 @@ absl::Status Relayout(Arguments args) {
   flags.Choice("dtype", "of its elements", &dtype, dtypes);
   flags.Text("from", "the layout that it has, as {batch,_}", &from);
   flags.Text("to", "the layout that it shall have", &to);
+  flags.Text("topology", kTopologyHelp, &topology);
   flags.Switch("json", "prints one JSON object", &json);
   if (const auto done = Parse(flags, args)) return *done;
   for (const auto& [name, value] :
        {std::pair("mesh", &mesh), {"shape", &shape}, {"from", &from}, {"to", &to}})
     if (value->empty()) return InvalidArgument("--{} is missing. See --help.", name);
   ASSIGN_OR_RETURN(const Question question, ReadQuestion(mesh, shape, dtype, from, to));
+  RelayoutOptions options{.element_bytes = DTypeSize(question.type.dtype)};
+  ASSIGN_OR_RETURN(options.topology, ReadTopology(question.to.mesh(), topology));
   ASSIGN_OR_RETURN(const RelayoutPlan plan,
                    PlanRelayout(question.from.WithoutTrivialAxes(), question.to.WithoutTrivialAxes(),
-                                question.type.shape));
-  fmt::print("{}", json ? AsJson(question, plan) : AsText(question, plan));
+                                question.type.shape, options));
+  const bool has_times = !topology.empty();
+  fmt::print("{}", json ? AsJson(question, plan, has_times) : AsText(question, plan, has_times));
   return absl::OkStatus();
 }
 

@@ -5,7 +5,9 @@
 #include "base/hash.h"
 #include "base/status.h"
 #include "base/suggest.h"
+#include "ops/explain.h"
 #include "ops/rebatch.h"
+#include "spmd/cheaper_layouts.h"
 
 namespace meshwork {
 namespace {
@@ -144,7 +146,8 @@ struct Session::Impl {
       global = *std::move(rebatched);
     }
     const bool is_full_step = rows == full && update;
-    return Prepare(global, is_full_step ? options.compile : CompileOptions{});
+    return Prepare(global,
+                   is_full_step ? options.compile : CompileOptions{.topology = options.compile.topology});
   }
 
   Graph graph;
@@ -214,7 +217,12 @@ const ExecutorMemory& Session::memory() const {
   return impl_->ready.at({impl_->BatchSize(), true}).executor->memory();
 }
 
-std::string Session::Explain() const { return meshwork::Explain(program()); }
+std::string Session::Explain() const {
+  const CompileOptions& options = impl_->options.compile;
+  Explanation explanation = meshwork::Explain(program(), options.topology);
+  explanation.changes = CheaperLayouts(impl_->graph, program(), options);
+  return ToText(explanation);
+}
 
 meshwork::Profile Session::Profile() const {
   return impl_->ready.at({impl_->BatchSize(), true}).executor->Profile();

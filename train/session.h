@@ -81,7 +81,8 @@ class Session {
   const Program& program() const;
   const ExecutorMemory& memory() const;
   // Every collective of a full step: the user's line, why it is there, bytes; and the ops whose tensors
-  // disagree about a layout. Which op gave each tensor its layout is in program().decisions.
+  // disagree about a layout; and which one layout, were it another, would make the step cheaper, for which it
+  // compiles some 64 others. Which op gave each tensor its layout is in program().decisions.
   std::string Explain() const;
   // Where the time of the full steps went (runtime/profile.h), if options.executor.profile asks for it.
   meshwork::Profile Profile() const;

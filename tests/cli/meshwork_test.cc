@@ -11,7 +11,9 @@
 #include "fmt/ranges.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "ops/explain.h"
 #include "ops/text.h"
+#include "spmd/cheaper_layouts.h"
 #include "support/golden.h"
 #include "train/temp_dir.h"
 
@@ -186,10 +188,42 @@ TEST_F(MeshworkTest, CompilePrintsWhatIsKnownOfTheProgram) {
 
 TEST_F(MeshworkTest, ExplainSaysWhyCollectivesAreThere) {
   const std::string text = Output({"explain", Path("step.mw")});
-  EXPECT_EQ(text, Explain(Compile(ParseGraph(kStep, Path("step.mw")).value()).value()));
+  const Graph global = ParseGraph(kStep, Path("step.mw")).value();
+  const Program program = Compile(global).value();
+  Explanation expected = Explain(program);
+  expected.changes = CheaperLayouts(global, program);
+  EXPECT_EQ(text, ToText(expected));
   EXPECT_EQ(text, Output({"compile", "--emit=explain", Path("step.mw")}));
-  EXPECT_THAT(text, HasSubstr("step on mesh [batch=2, model=4], 2 collectives:\n"));
+  EXPECT_THAT(text, HasSubstr("step on mesh [batch=2, model=4], 2 collectives, 100 B"));
   EXPECT_THAT(text, HasSubstr("matmul (" + Path("step.mw") + ":4) leaves "));
+}
+
+TEST_F(MeshworkTest, ATopologyGivesTimes) {
+  const std::string links = R"({"axes": {"batch": {"bandwidth": 1e9, "latency": 1e-5},
+                                         "model": {"bandwidth": 2e10, "latency": 1e-6}}})";
+  File("links.json", links);
+  const Topology topology = Topology::Parse(Mesh::Parse("batch=2,model=4").value(), links).value();
+  const json explained =
+      json::parse(Output({"explain", "--json", "--topology", Path("links.json"), Path("step.mw")}));
+  // 96 B over four devices: two times two messages; 4 B over two: two messages.
+  EXPECT_NEAR(explained["list"][0]["seconds"].get<double>(), 4e-6 + 96 / 2e10, 1e-15);
+  EXPECT_NEAR(explained["list"][1]["seconds"].get<double>(), 2e-5 + 4 / 1e9, 1e-15);
+  EXPECT_NEAR(explained["seconds"].get<double>(), 2.4e-5 + 96 / 2e10 + 4e-9, 1e-15);
+  EXPECT_FALSE(json::parse(Output({"explain", "--json", Path("step.mw")})).contains("seconds"));
+
+  const std::vector<std::string> question = {"relayout", "--mesh=batch=2,model=4", "--shape=1024,1024",
+                                             "--from={_,_ | sum:(batch,model)}", "--to={_,_}"};
+  auto with_topology = question;
+  with_topology.push_back("--topology=" + Path("links.json"));
+  EXPECT_THAT(Output(question), HasSubstr("1. all_reduce over (batch,model): "));
+  EXPECT_THAT(Output(with_topology), HasSubstr("1. reduce_scatter over (model), dim 0: "));
+  EXPECT_THAT(Output(with_topology), HasSubstr(" ms\n"));
+
+  File("slow.json", R"({"axes": {"batch": {"bandwidth": 0, "latency": 1e-5}}})");
+  ExpectFails(
+      Run({"explain", "--topology", Path("slow.json"), Path("step.mw")}), 2,
+      "meshwork explain: $/slow.json: topology: the bandwidth of \"batch\" is 0; bytes per second are a "
+      "finite number above 0.");
 }
 
 // ---- verify.

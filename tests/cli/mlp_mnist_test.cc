@@ -436,8 +436,8 @@ TEST_F(MlpMnistTest, DrawsWhatIsLeftOfATrainingThatDiverges) {
 TEST_F(MlpMnistTest, ExplainsEveryCollective) {
   const Finished finished = Train({"--epochs", "0", "--mesh", "batch=4,model=2", "--explain"});
   ASSERT_EQ(finished.code, 0) << finished.err;
-  EXPECT_THAT(finished.out,
-              HasSubstr("\nstep on mesh [batch=4, model=2], 3 collectives:\n  1. all_reduce over (model): "));
+  EXPECT_THAT(finished.out, HasSubstr("\nstep on mesh [batch=4, model=2], 3 collectives, 2739572 B on the "
+                                      "wire per device:\n  1. all_reduce over (model): "));
   EXPECT_THAT(finished.out, HasSubstr("\n       matmul (mlp.cc:"));
   EXPECT_THAT(finished.out, HasSubstr("\n\nat the start  test loss "));  // and goes on
 }

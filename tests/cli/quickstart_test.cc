@@ -19,8 +19,8 @@ TEST(QuickstartTest, ExplainsItsCollectivesAndLearns) {
       RunProcess(QUICKSTART, {}, fmt::format("{}cli-quickstart-{}", testing::TempDir(), getpid()));
   EXPECT_EQ(finished.code, 0);
   EXPECT_EQ(finished.err, "");
-  EXPECT_THAT(finished.out,
-              testing::StartsWith("step on mesh [batch=4, model=2], 3 collectives:\n  1. all_reduce over "));
+  EXPECT_THAT(finished.out, testing::StartsWith("step on mesh [batch=4, model=2], 3 collectives, 1668686 B "
+                                                "on the wire per device:\n  1. all_reduce over "));
   std::istringstream lines(finished.out);
   std::vector<double> losses;
   int collectives = 0;

@@ -1,0 +1,178 @@
+#include "ops/explain.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "base/status.h"
+#include "fmt/ranges.h"
+#include "nlohmann/json.hpp"
+#include "ops/memory_plan.h"
+#include "ops/row.h"
+
+namespace meshwork {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr size_t kMostCollectives = 12;  // that text shows
+constexpr size_t kMostCauses = 6;        // of one of them
+
+// One cause per value, separated by "; ".
+std::vector<std::string> SplitCauses(std::string_view causes) {
+  std::vector<std::string> all;
+  while (!causes.empty()) {
+    const size_t end = causes.find("; ");
+    all.emplace_back(causes.substr(0, end));
+    causes.remove_prefix(end == std::string_view::npos ? causes.size() : end + 2);
+  }
+  return all;
+}
+
+ExplainedCollective ExplainNode(const Graph& local, const Node& node, const Topology& topology) {
+  const AxisList axes = GroupAxes(local, node);
+  ExplainedCollective out{.op = std::string(node.row->name),
+                          .axes = local.mesh().AxesToString(axes),
+                          .group = local.mesh().GroupSize(axes),
+                          .bytes = WireBytes(local, node),
+                          .seconds = topology.is_assumed() ? 0 : CollectiveSeconds(local, node, topology)};
+  const std::vector<std::string> causes = SplitCauses(node.cause);
+  for (size_t i = 0; i < node.operands.size(); ++i) {
+    const ValueInfo& from = local.value(node.operands[i]);
+    out.values.push_back({.type = from.global.ToString(),
+                          .from = from.layout->ToString(),
+                          .to = local.value(node.results[i]).layout->ToString(),
+                          .location = from.location.ToString(),
+                          .cause = i < causes.size() ? causes[i] : ""});
+  }
+  return out;
+}
+
+// "192000 B on the wire per device, 59 µs".
+std::string Sent(const Explanation& all, int64_t bytes, double seconds) {
+  std::string out = fmt::format("{} B on the wire per device", bytes);
+  if (all.has_times) out += ", " + TimeToString(seconds);
+  return out;
+}
+
+// The collectives that text shows, in order.
+std::vector<size_t> Shown(const Explanation& all) {
+  std::vector<size_t> shown(all.collectives.size());
+  std::iota(shown.begin(), shown.end(), size_t{0});
+  if (shown.size() <= kMostCollectives) return shown;
+  std::stable_sort(shown.begin(), shown.end(), [&](size_t a, size_t b) {
+    const ExplainedCollective &x = all.collectives[a], &y = all.collectives[b];
+    return std::pair(x.seconds, x.bytes) > std::pair(y.seconds, y.bytes);
+  });
+  shown.resize(kMostCollectives);
+  std::sort(shown.begin(), shown.end());
+  return shown;
+}
+
+std::string ToText(const Explanation& all, size_t index) {
+  const ExplainedCollective& c = all.collectives[index];
+  const std::string what = c.values.size() == 1 ? c.values[0].type + " " + c.values[0].from
+                                                : fmt::format("{} values", c.values.size());
+  std::string out = fmt::format("{:3}. {}{}: {}, {}\n", index + 1, c.op,
+                                c.axes == "()" ? "" : " over " + c.axes, what, Sent(all, c.bytes, c.seconds));
+  size_t count = 0;
+  for (const MovedValue& value : c.values) {
+    if (value.cause.empty()) continue;
+    if (++count <= kMostCauses) out += fmt::format("       {}\n", value.cause);
+  }
+  if (count > kMostCauses) out += fmt::format("       … and {} more values\n", count - kMostCauses);
+  return out;
+}
+
+std::string ToText(const Explanation& all, const LayoutChange& change) {
+  return fmt::format("  {} {} instead of {}{}: {}, {}, {} B of memory instead of {} B\n", change.value,
+                     change.to, change.from, change.location.empty() ? "" : " (" + change.location + ")",
+                     Count(change.cost.collectives, "collective"),
+                     Sent(all, change.cost.bytes, change.cost.seconds), change.cost.peak_bytes,
+                     all.cost.peak_bytes);
+}
+
+Json ToJson(const StepCost& cost, bool has_times) {
+  Json json = {{"collectives", cost.collectives}, {"wire_bytes_per_device", cost.bytes}};
+  if (has_times) json["seconds"] = cost.seconds;
+  json["peak_bytes"] = cost.peak_bytes;
+  return json;
+}
+
+}  // namespace
+
+std::string TimeToString(double seconds) {
+  if (seconds < 1e-3) return fmt::format("{:.3g} µs", seconds * 1e6);
+  if (seconds < 1) return fmt::format("{:.3g} ms", seconds * 1e3);
+  return fmt::format("{:.3g} s", seconds);
+}
+
+StepCost CostOf(const Graph& local, const Topology& topology) {
+  StepCost cost{.peak_bytes = LogicalPeakBytes(local)};
+  for (const Node& node : local.nodes()) {
+    if (node.row->kind != OpKind::kCollective) continue;
+    ++cost.collectives;
+    cost.bytes += WireBytes(local, node);
+    if (!topology.is_assumed()) cost.seconds += CollectiveSeconds(local, node, topology);
+  }
+  return cost;
+}
+
+Explanation Explain(const Program& program, const Topology& topology) {
+  const Graph& local = program.body;
+  Explanation all{.program = local.name,
+                  .mesh = local.mesh().ToString(),
+                  .has_times = !topology.is_assumed(),
+                  .cost = CostOf(local, topology),
+                  .conflicts = program.conflicts};
+  for (const Node& node : local.nodes())
+    if (node.row->kind == OpKind::kCollective) all.collectives.push_back(ExplainNode(local, node, topology));
+  return all;
+}
+
+std::string ToText(const Explanation& all) {
+  std::string out = fmt::format("{} on mesh {}", all.program, all.mesh);
+  if (all.collectives.empty()) {
+    out += ": no collectives; no device needs what another holds.\n";
+  } else {
+    out += ", " + Count(all.cost.collectives, "collective");
+    if (all.collectives.size() > 1) out += ", " + Sent(all, all.cost.bytes, all.cost.seconds);
+    out += ":\n";
+  }
+  const std::vector<size_t> shown = Shown(all);
+  for (size_t index : shown) out += ToText(all, index);
+  if (shown.size() < all.collectives.size())
+    out += fmt::format("  … and {} that cost less; the JSON form has all\n",
+                       all.collectives.size() - shown.size());
+  if (!all.conflicts.empty())
+    out += fmt::format("layouts that disagree:\n  {}\n", fmt::join(all.conflicts, "\n  "));
+  if (!all.changes.empty()) out += "cheaper with one layout changed:\n";
+  for (const LayoutChange& change : all.changes) out += ToText(all, change);
+  return out;
+}
+
+Json ToJson(const Explanation& all) {
+  Json json = {{"program", all.program}, {"mesh", all.mesh}};
+  json.update(ToJson(all.cost, all.has_times));
+  Json& collectives = json["list"] = Json::array();
+  for (const ExplainedCollective& c : all.collectives) {
+    Json item = {{"op", c.op}, {"axes", c.axes}, {"group", c.group}, {"wire_bytes_per_device", c.bytes}};
+    if (all.has_times) item["seconds"] = c.seconds;
+    Json& values = item["values"] = Json::array();
+    for (const MovedValue& v : c.values)
+      values.push_back(
+          {{"type", v.type}, {"from", v.from}, {"to", v.to}, {"location", v.location}, {"cause", v.cause}});
+    collectives.push_back(std::move(item));
+  }
+  json["conflicts"] = all.conflicts;
+  Json& changes = json["cheaper"] = Json::array();
+  for (const LayoutChange& change : all.changes) {
+    Json item = {
+        {"value", change.value}, {"from", change.from}, {"to", change.to}, {"location", change.location}};
+    item.update(ToJson(change.cost, all.has_times));
+    changes.push_back(std::move(item));
+  }
+  return json;
+}
+
+}  // namespace meshwork

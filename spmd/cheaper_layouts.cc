@@ -1,0 +1,140 @@
+#include "spmd/cheaper_layouts.h"
+
+#include <algorithm>
+#include <set>
+#include <tuple>
+#include <utility>
+
+#include "base/status.h"
+#include "ops/row.h"
+
+namespace meshwork {
+namespace {
+
+constexpr size_t kMostTried = 64;
+// What a device reads and computes.
+double WorkOf(const Graph& local) {
+  double work = 0;
+  for (const Node& node : local.nodes()) {
+    if (node.row->kind != OpKind::kCompute) continue;
+    double read = 0;
+    for (ValueId id : node.operands) read += static_cast<double>(local.value(id).type.num_elements());
+    work += std::max(FlopsOf(local, node), read);
+  }
+  return work;
+}
+
+// A device may do this much more: what is cut unevenly counts its padding.
+constexpr double kSameWork = 1.02;
+
+struct Candidate {
+  ValueId value;
+  Layout layout;
+};
+
+// Every layout that differs in one step.
+std::vector<Layout> Neighbours(const Layout& layout) {
+  std::vector<Layout> all;
+  const Mesh& mesh = layout.mesh();
+  for (int d = 0; d < layout.rank(); ++d) {
+    for (int axis = 0; axis < mesh.num_axes(); ++axis) {
+      if (mesh.axis(axis).size == 1 || layout.ShardedAxes().Contains(axis)) continue;
+      AxisList more = layout.dim(d);
+      more.push_back(axis);
+      all.push_back(layout.WithDim(d, more));
+    }
+    if (layout.dim(d).empty()) continue;
+    AxisList rest = layout.dim(d);
+    const int minor = rest.back();
+    rest.pop_back();
+    const Layout dropped = layout.WithDim(d, rest);
+    all.push_back(dropped);
+    for (int e = 0; e < layout.rank(); ++e) {
+      if (e == d) continue;
+      AxisList moved = layout.dim(e);
+      moved.push_back(minor);
+      all.push_back(dropped.WithDim(e, moved));
+    }
+  }
+  return all;
+}
+
+// The variables that hold something per element of `weight`: "adam/m/w1" of "w1".
+std::vector<ValueId> WithSlots(const Graph& graph, ValueId weight) {
+  std::vector<ValueId> all = {weight};
+  const ValueInfo& info = graph.value(weight);
+  if (info.name.empty()) return all;
+  for (const Argument& argument : graph.arguments()) {
+    const ValueInfo& other = graph.value(argument.value);
+    if (argument.is_variable && other.name.ends_with("/" + info.name) &&
+        other.type.shape == info.type.shape && other.layout == info.layout)
+      all.push_back(argument.value);
+  }
+  return all;
+}
+
+// Whether it changes together with the weight that it belongs to.
+bool IsSlot(const Graph& graph, const ValueInfo& info) {
+  const size_t slash = info.name.rfind('/');
+  if (slash == std::string::npos) return false;
+  return std::any_of(graph.arguments().begin(), graph.arguments().end(), [&](const Argument& argument) {
+    return graph.value(argument.value).name == info.name.substr(slash + 1);
+  });
+}
+
+std::vector<Candidate> Candidates(const Graph& global) {
+  std::vector<Candidate> all;
+  for (ValueId id = 0; id < static_cast<ValueId>(global.values().size()); ++id) {
+    const ValueInfo& info = global.value(id);
+    if (!info.layout.has_value() || info.layout->is_strided() || !info.modes.empty() || IsSlot(global, info))
+      continue;
+    for (Layout& layout : Neighbours(*info.layout)) all.push_back({id, std::move(layout)});
+  }
+  std::stable_sort(all.begin(), all.end(), [&](const Candidate& a, const Candidate& b) {
+    return global.value(a.value).type.bytes() > global.value(b.value).type.bytes();
+  });
+  if (all.size() > kMostTried) all.erase(all.begin() + kMostTried, all.end());
+  return all;
+}
+
+std::string NameOf(const Graph& global, const ValueInfo& info) {
+  if (!info.name.empty()) return "%" + info.name;
+  return fmt::format("{} {}", info.node < 0 ? "input" : global.nodes()[info.node].row->name,
+                     info.type.ToString());
+}
+
+}  // namespace
+
+std::vector<LayoutChange> CheaperLayouts(const Graph& global, const Program& program,
+                                         const CompileOptions& options, int most) {
+  CompileOptions quick = options;
+  quick.verify = false;
+  quick.dump = nullptr;
+  auto weight = [](const StepCost& cost) { return std::tuple(cost.seconds, cost.bytes, cost.collectives); };
+  const StepCost now = CostOf(program.body, options.topology);
+  const double work = WorkOf(program.body);
+  std::vector<LayoutChange> changes;
+  for (const Candidate& candidate : Candidates(global)) {
+    Graph changed = global;
+    for (ValueId id : WithSlots(global, candidate.value)) changed.mutable_value(id).layout = candidate.layout;
+    const absl::StatusOr<Program> other = Compile(changed, quick);
+    if (!other.ok() || WorkOf(other->body) > work * kSameWork) continue;
+    const StepCost cost = CostOf(other->body, options.topology);
+    if (weight(cost) >= weight(now)) continue;
+    const ValueInfo& info = global.value(candidate.value);
+    changes.push_back({.value = NameOf(global, info),
+                       .from = info.layout->ToString(),
+                       .to = candidate.layout.ToString(),
+                       .location = info.location.ToString(),
+                       .cost = cost});
+  }
+  std::stable_sort(changes.begin(), changes.end(), [&](const LayoutChange& a, const LayoutChange& b) {
+    return weight(a.cost) < weight(b.cost);
+  });
+  std::set<std::pair<std::string, std::string>> seen;  // one per value
+  std::erase_if(changes, [&](const LayoutChange& c) { return !seen.emplace(c.value, c.location).second; });
+  if (changes.size() > static_cast<size_t>(most)) changes.resize(static_cast<size_t>(most));
+  return changes;
+}
+
+}  // namespace meshwork

@@ -1,0 +1,116 @@
+#include "ops/explain.h"
+
+#include <nlohmann/json.hpp>
+
+#include "base/status.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "ops/text.h"
+#include "spmd/cheaper_layouts.h"
+
+namespace meshwork {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+
+Graph Parse(std::string_view text) { return ParseGraph(text, "step.mw").value(); }
+
+constexpr std::string_view kStep = R"(mesh [batch=2, model=4]
+func step(%x: f32[64,32] {batch,_}, var %v: f32[32,16] {_,model}, var %adam/m/v: f32[32,16] {_,model}) {
+  %y = matmul %x, %v : f32[64,16] {batch,_}
+  %d = matmul %x, %y transpose_a=true
+  %m = add %adam/m/v, %d
+  %new = sub %v, %m
+  update %v = %new
+  update %adam/m/v = %m
+  return y=%y
+}
+)";
+
+TEST(ExplainTest, SumsWhatItsCollectivesCost) {
+  const Program program = Compile(Parse(kStep)).value();
+  const Topology topology =
+      Topology::Create(program.body.mesh(), {{"batch", {1e9, 1e-5}}, {"model", {1e10, 1e-6}}}).value();
+  const Explanation all = Explain(program, topology);
+  ASSERT_EQ(all.collectives.size(), 2);
+  // y, 2 KiB on a device, is put together of four blocks; v's gradient, 32x4 on a device, is summed over two.
+  EXPECT_EQ(all.collectives[0].op, "all_gather");
+  EXPECT_EQ(all.collectives[0].group, 4);
+  EXPECT_EQ(all.collectives[0].bytes, 32 * 16 * 4 * 3 / 4);
+  EXPECT_NEAR(all.collectives[0].seconds, 2 * 1e-6 + 32 * 16 * 3 / 1e10, 1e-15);
+  EXPECT_EQ(all.collectives[1].op, "all_reduce");
+  EXPECT_EQ(all.collectives[1].bytes, 32 * 4 * 4);
+  EXPECT_NEAR(all.collectives[1].seconds, 2 * 1e-5 + 32 * 4 * 4 / 1e9, 1e-15);
+  EXPECT_EQ(all.cost.collectives, 2);
+  EXPECT_EQ(all.cost.bytes, all.collectives[0].bytes + all.collectives[1].bytes);
+  EXPECT_DOUBLE_EQ(all.cost.seconds, all.collectives[0].seconds + all.collectives[1].seconds);
+  ASSERT_EQ(all.collectives[0].values.size(), 1);
+  EXPECT_EQ(all.collectives[0].values[0].location, "step.mw:3");
+  EXPECT_EQ(all.collectives[0].values[0].from, "{batch,model}");
+  EXPECT_EQ(all.collectives[0].values[0].to, "{batch,_}");
+}
+
+// Where no topology is known, no times are made up.
+TEST(ExplainTest, HasTimesOnlyWhereATopologyIsKnown) {
+  const Explanation all = Explain(Compile(Parse(kStep)).value());
+  EXPECT_THAT(ToText(all), Not(HasSubstr("µs")));
+  EXPECT_THAT(ToText(all), HasSubstr("2 collectives, 2048 B on the wire per device:\n"));
+  EXPECT_FALSE(ToJson(all).contains("seconds"));
+  EXPECT_EQ(ToJson(all)["wire_bytes_per_device"], 2048);
+}
+
+// What is promised of another layout is what compiling with it gives.
+TEST(ExplainTest, CheaperLayoutsCostWhatIsSaid) {
+  const Graph global = Parse(kStep);
+  const Program program = Compile(global).value();
+  const StepCost now = CostOf(program.body, {});
+  const std::vector<LayoutChange> changes = CheaperLayouts(global, program, {}, 100);
+  ASSERT_THAT(changes, Not(IsEmpty()));
+  for (const LayoutChange& change : changes) {
+    EXPECT_TRUE(std::pair(change.cost.bytes, change.cost.collectives) <
+                std::pair(now.bytes, now.collectives));
+    Graph changed = global;
+    for (size_t id = 0; id < global.values().size(); ++id) {
+      ValueInfo& info = changed.mutable_value(static_cast<ValueId>(id));
+      const bool is_slot = change.value == "%v" && info.name == "adam/m/v";
+      if ("%" + info.name != change.value && !is_slot) continue;
+      ASSERT_EQ(info.layout->ToString(), change.from);
+      info.layout = Layout::Parse(global.mesh(), change.to).value();
+    }
+    const Program other = Compile(changed).value();
+    EXPECT_EQ(CostOf(other.body, {}).bytes, change.cost.bytes) << change.value << " " << change.to;
+    EXPECT_EQ(CostOf(other.body, {}).peak_bytes, change.cost.peak_bytes);
+    EXPECT_LE(CountFlops(other.body), 1.02 * CountFlops(program.body));
+  }
+}
+
+TEST(ExplainTest, NothingIsCheaperThanNothing) {
+  const Graph global = Parse("mesh [x=2]\nfunc f(%a: f32[4] {x}) {\n  %0 = tanh %a\n  return y=%0\n}\n");
+  EXPECT_THAT(CheaperLayouts(global, Compile(global).value()), IsEmpty());
+}
+
+// Hundreds of collectives, and buckets of hundreds of values, fit on a screen.
+TEST(ExplainTest, IsShort) {
+  std::string text = "mesh [x=2]\nfunc f(%a: f32[8,8] {x,_}) {\n";
+  std::string at = "%a", results;
+  for (int i = 0; i < 40; ++i) {
+    text += fmt::format(
+        "  %s{0} = reduce_sum {1} dims=[0]\n  %t{0} = matmul {1}, {1} transpose_a=true : f32[8,8] {{_,_}}\n"
+        "  %u{0} = matmul {1}, %t{0}\n",
+        i, at);
+    at = fmt::format("%u{}", i);
+    results += fmt::format("{}r{}=%s{}", i == 0 ? "" : ", ", i, i);
+  }
+  const Explanation all = Explain(Compile(Parse(text + "  return " + results + "\n}\n")).value());
+  EXPECT_GT(all.collectives.size(), 30);
+  const std::string shown = ToText(all);
+  EXPECT_LT(std::count(shown.begin(), shown.end(), '\n'), 60);
+  EXPECT_THAT(shown, HasSubstr("that cost less; the JSON form has all\n"));
+  EXPECT_THAT(shown, HasSubstr(" more values\n"));
+  EXPECT_EQ(ToJson(all)["list"].size(), all.collectives.size());
+}
+
+}  // namespace
+}  // namespace meshwork
