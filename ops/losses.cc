@@ -92,26 +92,35 @@ Value SparseSoftmaxCrossEntropy(const Operand& logits, const Operand& labels) {
   const ResolvedOperands at = Resolve({logits, labels});
   if (at.graph == nullptr || !CheckLabels(at, "sparse_softmax_cross_entropy")) return {};
   const LocationScope scope(*at.graph, at.location);
-  const Value& z = at.values[0];
+  const Value& label = at.values[1];
+  const int64_t last = at.values[0].rank() - 1;
+  const Value z = Shifted(at.values[0], last);
+  // Two sums that do not need each other, so that classes that are sharded cost one all-reduce for both.
+  const Value sum = ReduceSum(Exp(z), {last});
   // Selected, not multiplied: a class that is masked by -inf must not make 0 · inf.
-  const Value is_label = OneHot(at.values[1], z.shape().back(), BOOL);
-  const Value per_row = ReduceSum(Select(is_label, LogSoftmax(z), 0.0), {z.rank() - 1});
-  return Neg(MeanOfAll(per_row));
+  const Value is_label = OneHot(label, z.shape().back(), BOOL);
+  const Value target = ReduceSum(Select(is_label, z, 0.0), {last});
+  const Value is_class = And(GreaterEqual(label, 0), Less(label, DimensionSize(z, {last}, label.dtype())));
+  return MeanOfAll(Select(is_class, Sub(Log(sum), target), 0.0));
 }
 
 Value SoftmaxCrossEntropy(const Operand& logits, const Operand& labels) {
   const ResolvedOperands at = Resolve({logits, labels});
   if (at.graph == nullptr || !CheckAlike(at, "softmax_cross_entropy", "logits", "labels")) return {};
   const LocationScope scope(*at.graph, at.location);
-  const Value& z = at.values[0];
-  if (z.rank() == 0) {
-    RecordMistake(at, "softmax_cross_entropy", "takes at least one dim, got {}.", z.type().ToString());
+  const Value& shares = at.values[1];
+  if (shares.rank() == 0) {
+    RecordMistake(at, "softmax_cross_entropy", "takes at least one dim, got {}.", shares.type().ToString());
     return {};
   }
+  const int64_t last = shares.rank() - 1;
+  const Value z = Shifted(at.values[0], last);
+  // -sum(labels · (z - log(sum))), as three sums that do not need each other. They all have one sign, so that
+  // nothing cancels.
+  const Value sum = ReduceSum(Exp(z), {last});
   // A class that is masked by -inf has probability 0; the lowest number keeps it from making 0 · inf.
-  const double lowest = LowestOf(z.dtype());
-  const Value log_share = Maximum(LogSoftmax(z), lowest);
-  return Neg(MeanOfAll(ReduceSum(Mul(at.values[1], log_share), {z.rank() - 1})));
+  const Value target = ReduceSum(Mul(shares, Maximum(z, LowestOf(z.dtype()))), {last});
+  return MeanOfAll(Sub(Mul(ReduceSum(shares, {last}), Log(sum)), target));
 }
 
 Value BinaryCrossEntropyWithLogits(const Operand& logits, const Operand& labels) {

@@ -2,10 +2,15 @@
 
 #include <algorithm>
 #include <compare>
+#include <cstdint>
 #include <map>
 #include <queue>
 #include <string_view>
+#include <tuple>
+#include <utility>
+#include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "base/status.h"
 #include "ops/row.h"
 
@@ -13,7 +18,6 @@ namespace meshwork {
 namespace {
 
 // Per node: how many collectives lie on the longest way from its results to the end of the step.
-// Collectives of equal depth do not depend on each other, so any of them may be joined without a cycle.
 std::vector<int> DepthFromEnd(const Graph& graph) {
   std::vector<int> below(graph.values().size(), 0), depth(graph.nodes().size(), 0);
   for (size_t i = graph.nodes().size(); i-- > 0;) {
@@ -25,68 +29,170 @@ std::vector<int> DepthFromEnd(const Graph& graph) {
   return depth;
 }
 
-// Per node: whether an update of a variable depends on it.
-std::vector<bool> ChangesState(const Graph& graph) {
-  std::vector<bool> value(graph.values().size(), false), node_changes(graph.nodes().size(), false);
-  for (const VariableUpdate& update : graph.updates()) value[update.value] = true;
-  for (size_t i = graph.nodes().size(); i-- > 0;) {
-    for (ValueId id : graph.nodes()[i].results) node_changes[i] = node_changes[i] || value[id];
-    if (!node_changes[i]) continue;
-    for (ValueId id : graph.nodes()[i].operands) value[id] = true;
-  }
-  return node_changes;
+// What waits for a value: bit 0 is the change of variables, the others are the outputs.
+using Bits = absl::InlinedVector<uint64_t, 1>;
+constexpr uint64_t kState = 1;
+
+void AddTo(Bits& a, const Bits& b) {
+  for (size_t i = 0; i < a.size(); ++i) a[i] |= b[i];
+}
+bool IsWithin(const Bits& a, const Bits& b) {
+  for (size_t i = 0; i < a.size(); ++i)
+    if ((a[i] & ~b[i]) != 0) return false;
+  return true;
 }
 
-// Nodes that are written as one.
+// Per node.
+std::vector<Bits> WhatWaits(const Graph& graph) {
+  const Bits none((graph.outputs().size() + 64) / 64, 0);
+  std::vector<Bits> value(graph.values().size(), none), waits(graph.nodes().size(), none);
+  for (const VariableUpdate& update : graph.updates()) value[update.value][0] |= kState;
+  for (size_t o = 0; o < graph.outputs().size(); ++o)
+    value[graph.outputs()[o].value][(o + 1) / 64] |= uint64_t{1} << (o + 1) % 64;
+  for (size_t i = graph.nodes().size(); i-- > 0;) {
+    for (ValueId id : graph.nodes()[i].results) AddTo(waits[i], value[id]);
+    for (ValueId id : graph.nodes()[i].operands) AddTo(value[id], waits[i]);
+  }
+  return waits;
+}
+
+// Nodes that are written as one, in the order of the program.
 using Unit = std::vector<int>;
 
-// What collectives must have in common to be one.
-struct Key {
+// What collectives have in common that can be written as one.
+struct Kind {
   std::string_view op;
-  int depth;
-  bool changes_state;
   DType dtype;
   std::vector<int> axes;
   int64_t dim;         // -1 if the op has none
   ReduceOp reduction;  // kSum if the op has none
 
-  auto operator<=>(const Key&) const = default;  // NOLINT(modernize-use-nullptr): it misreads <=>
+  auto operator<=>(const Kind&) const = default;  // NOLINT(modernize-use-nullptr): it misreads <=>
 };
 
-// Gathers that others follow are left alone: joined, they would hold what is gathered for longer.
-bool MayBeJoined(const Node& node, int depth) {
-  const std::string_view op = node.row->name;
-  return op == "all_reduce" || op == "reduce_scatter" || (op == "all_gather" && depth == 0);
-}
+struct Bucket {
+  int level;
+  Bits waits;
+  Unit nodes;
+};
 
-std::vector<Unit> Group(const Graph& graph) {
-  const std::vector<int> depth = DepthFromEnd(graph);
-  const std::vector<bool> state = ChangesState(graph);
-  std::map<Key, size_t> open;
-  std::vector<Unit> units;
-  for (int i = 0; i < static_cast<int>(graph.nodes().size()); ++i) {
-    const Node& node = graph.nodes()[i];
-    if (!MayBeJoined(node, depth[i])) {
-      units.push_back({i});
-      continue;
+// Every collective has a level, below those of all that need its result, so that what is joined on one level
+// makes no cycle. At first that is the last possible one, counted from the end, on which the gradients of all
+// layers meet. Then a bucket whose collectives could all run in others that come earlier is dissolved.
+class Buckets {
+ public:
+  explicit Buckets(const Graph& graph)
+      : graph_(graph), waits_(WhatWaits(graph)), level_(DepthFromEnd(graph)), earliest_(level_.size(), 0) {
+    // Gathers that others follow are left alone: joined, they would hold what is gathered for longer.
+    for (size_t n = 0; n < graph.nodes().size(); ++n) {
+      const std::string_view op = graph.nodes()[n].row->name;
+      joins_.push_back(op == "all_reduce" || op == "reduce_scatter" ||
+                       (op == "all_gather" && level_[n] == 0));
     }
+    for (int& level : level_) level = -level;
+    std::map<std::tuple<Kind, int, bool>, size_t> open;
+    for (int n = 0; n < static_cast<int>(graph.nodes().size()); ++n) {
+      if (!joins_[n]) continue;
+      std::vector<Bucket>& buckets = buckets_[KindOf(n)];
+      const auto [it, is_new] =
+          open.try_emplace({KindOf(n), level_[n], ChangesState(waits_[n])}, buckets.size());
+      if (is_new) buckets.push_back({level_[n], Bits(waits_[n].size(), 0), {}});
+      Put(n, buckets[it->second]);
+    }
+    for (auto& [kind, buckets] : buckets_)
+      std::stable_sort(buckets.begin(), buckets.end(),
+                       [](const Bucket& a, const Bucket& b) { return a.level < b.level; });
+    do FindEarliest();
+    while (Dissolve());
+  }
+
+  std::vector<Unit> Units() && {
+    std::vector<Unit> units;
+    for (int n = 0; n < static_cast<int>(graph_.nodes().size()); ++n)
+      if (!joins_[n]) units.push_back({n});
+    for (auto& [kind, buckets] : buckets_) {
+      for (Bucket& bucket : buckets) {
+        std::sort(bucket.nodes.begin(), bucket.nodes.end());
+        if (!bucket.nodes.empty()) units.push_back(std::move(bucket.nodes));
+      }
+    }
+    return units;
+  }
+
+ private:
+  Kind KindOf(int n) const {
+    const Node& node = graph_.nodes()[n];
     const AxisList& axes = node.attrs.Get<AxisList>("axes");
     const AttrValue* dim = node.attrs.Find("dim");
     const AttrValue* reduction = node.attrs.Find("op");
-    const auto [it, is_new] = open.try_emplace(
-        {.op = node.row->name,
-         .depth = depth[i],
-         .changes_state = state[i],
-         .dtype = graph.value(node.operands[0]).type.dtype,
-         .axes = {axes.begin(), axes.end()},
-         .dim = dim == nullptr ? -1 : std::get<int64_t>(*dim),
-         .reduction = reduction == nullptr ? ReduceOp::kSum : std::get<ReduceOp>(*reduction)},
-        units.size());
-    if (is_new) units.push_back({i});
-    else units[it->second].push_back(i);
+    return {.op = node.row->name,
+            .dtype = graph_.value(node.operands[0]).type.dtype,
+            .axes = {axes.begin(), axes.end()},
+            .dim = dim == nullptr ? -1 : std::get<int64_t>(*dim),
+            .reduction = reduction == nullptr ? ReduceOp::kSum : std::get<ReduceOp>(*reduction)};
   }
-  return units;
-}
+
+  static bool ChangesState(const Bits& waits) { return (waits[0] & kState) != 0; }
+
+  void Put(int n, Bucket& bucket) {
+    level_[n] = bucket.level;
+    AddTo(bucket.waits, waits_[n]);
+    bucket.nodes.push_back(n);
+  }
+
+  // Per node, the first level above those of the collectives that it needs.
+  void FindEarliest() {
+    const int lowest = level_.empty() ? 0 : *std::min_element(level_.begin(), level_.end());
+    std::vector<int> value(graph_.values().size(), lowest);
+    for (size_t n = 0; n < graph_.nodes().size(); ++n) {
+      const Node& node = graph_.nodes()[n];
+      earliest_[n] = lowest;
+      for (ValueId id : node.operands) earliest_[n] = std::max(earliest_[n], value[id]);
+      for (ValueId id : node.results)
+        value[id] = node.row->kind == OpKind::kCollective ? level_[n] + 1 : earliest_[n];
+    }
+  }
+
+  // Whether a bucket was dissolved.
+  bool Dissolve() {
+    bool any = false;
+    for (auto& [kind, buckets] : buckets_) {
+      for (size_t b = 0; b < buckets.size(); ++b) {
+        Unit hosts;  // per node of the bucket
+        for (int n : buckets[b].nodes) {
+          const int host = HostOf(n, b, buckets);
+          if (host < 0) break;
+          hosts.push_back(host);
+        }
+        if (hosts.empty() || hosts.size() < buckets[b].nodes.size()) continue;
+        for (size_t i = 0; i < hosts.size(); ++i) Put(buckets[b].nodes[i], buckets[hosts[i]]);
+        buckets[b].nodes.clear();
+        any = true;
+      }
+    }
+    return any;
+  }
+
+  // The last other bucket that node n of bucket `own` could run in, or -1. What only leaves the step is not
+  // held back by what changes its state, unless it waits for that anyway.
+  int HostOf(int n, size_t own, const std::vector<Bucket>& buckets) const {
+    for (size_t b = buckets.size(); b-- > 0;) {
+      const Bucket& bucket = buckets[b];
+      if (b == own || bucket.nodes.empty() || bucket.level > buckets[own].level) continue;
+      if (bucket.level < earliest_[n]) return -1;
+      if (ChangesState(waits_[n]) == ChangesState(bucket.waits) || IsWithin(waits_[n], bucket.waits))
+        return static_cast<int>(b);
+    }
+    return -1;
+  }
+
+  const Graph& graph_;
+  const std::vector<Bits> waits_;  // per node
+  std::vector<bool> joins_;        // per node: it may share a bucket
+  std::vector<int> level_;         // per node; it matters for collectives
+  std::vector<int> earliest_;
+  std::map<Kind, std::vector<Bucket>> buckets_;  // by level
+};
 
 // Orders units so that every operand comes first; among the ready ones the one whose last node
 // came first in the program is next.
@@ -148,7 +254,7 @@ Graph BucketReductions(const Graph& local) {
   for (const Argument& argument : local.arguments())
     map[argument.value] =
         to.AddArgument(local.value(argument.value), argument.is_variable, argument.initializer);
-  for (const Unit& unit : Schedule(local, Group(local))) Append(local, unit, to, map);
+  for (const Unit& unit : Schedule(local, Buckets(local).Units())) Append(local, unit, to, map);
   for (const VariableUpdate& update : local.updates()) to.AddUpdate({update.argument, map[update.value]});
   for (const OutputInfo& output : local.outputs()) to.AddOutput({output.name, map[output.value]});
   return to;

@@ -1,11 +1,14 @@
-// BucketReductions joins all-reduces that can run at the same time into one, likewise reduce-scatters, and the
-// all-gathers that no collective follows: those of new weights, or of gradients reduced host by host.
+// BucketReductions joins all-reduces that can run at the same time into one, likewise reduce-scatters, and
+// the all-gathers that no collective follows: those of new weights, or of gradients reduced host by host.
 //
 // Two of them can if they have the same axes, dim, reduction and dtype and neither needs the other's
-// result, directly or through other collectives. Results that only leave the step (loss, metrics) are not
-// held back by those that change its state (gradients): they get a bucket of their own.
+// result, directly or through other collectives. They go together as late as they can, but what could go
+// with earlier ones does not make a collective of its own. Results that only leave the step (loss, metrics)
+// are not held back by those that change its state (gradients): they get a bucket of their own, unless all
+// that they are for waits for one of these anyway.
 //
-// Joining always pays in the α–β model as long as nothing else runs beside a collective: one latency instead of many.
+// Joining always pays in the α–β model as long as nothing else runs beside a collective: one latency instead
+// of many.
 #pragma once
 
 #include "ops/graph.h"

@@ -166,7 +166,7 @@ TEST(GraphTest, NodesOfCompositesStandWhereTheUserCalledThem) {
   const std::string here = "graph_test.cc:" + std::to_string(__LINE__ - 1);
   ASSERT_GT(g.nodes().size(), 5u);
   for (const Node& node : g.nodes()) EXPECT_EQ(node.location.ToString(), here) << node.row->name;
-  EXPECT_EQ(g.Describe(0), "one_hot (" + here + ")");
+  EXPECT_EQ(g.Describe(0), "reduce_max (" + here + ")");
   EXPECT_EQ(g.Describe("loss", {}), "loss");
 }
 
