@@ -5,6 +5,7 @@
 
 #include "base/status.h"
 #include "fmt/ranges.h"
+#include "layout/reshape.h"
 #include "ops/builder.h"
 #include "ops/kernels/copy.h"
 #include "ops/registry.h"
@@ -80,9 +81,9 @@ absl::StatusOr<std::vector<Type>> InferReshape(const OpView& view) {
   return std::vector<Type>{result};
 }
 
-// Dims fall into groups of equal product, [4,6] -> [24] or [2,2,6]. A group of one dim each way
-// keeps its letter; of any other group the leading dims share a letter, sharded only by axes that
-// divide both, so that blocks stay contiguous in both shapes.
+// A group of one dim each way keeps its letter; of any other group the leading dims share a letter, sharded
+// only by axes that divide both, so that blocks stay contiguous in both shapes. The passes know more: what
+// Reshaped (layout/reshape.h) says needs no letter.
 Rule ReshapeRule(const OpView& view) {
   const Shape& from = view.operands[0].shape;
   const Shape& to = view.results[0].shape;
@@ -90,30 +91,12 @@ Rule ReshapeRule(const OpView& view) {
             .results = {LetterList(to.size(), kNoLetter)},
             .passes = MovesElements()};
   if (NumElements(from) == 0) return rule;
-  auto link = [&](size_t i, size_t j, int64_t size, bool must_divide) {
+  for (const ReshapeGroup& group : ReshapeGroups(from, to)) {
     const auto letter = static_cast<int8_t>(rule.letters.size());
-    rule.letters.push_back(
-        {.name = static_cast<char>('a' + letter), .size = size, .must_divide = must_divide});
-    rule.operands[0][i] = rule.results[0][j] = letter;
-  };
-  size_t i = 0, j = 0;
-  while (i < from.size() && j < to.size()) {
-    if (from[i] == 1 && to[j] != 1) {
-      ++i;
-      continue;
-    }
-    if (to[j] == 1 && from[i] != 1) {
-      ++j;
-      continue;
-    }
-    const size_t first_i = i, first_j = j;
-    int64_t a = from[i++], b = to[j++];
-    while (a != b) {
-      if (a < b) a *= from[i++];
-      else b *= to[j++];
-    }
-    const bool single = i - first_i == 1 && j - first_j == 1;
-    link(first_i, first_j, std::gcd(from[first_i], to[first_j]), !single);
+    rule.letters.push_back({.name = static_cast<char>('a' + letter),
+                            .size = std::gcd(from[group.from], to[group.to]),
+                            .must_divide = !group.is_single()});
+    rule.operands[0][group.from] = rule.results[0][group.to] = letter;
   }
   return rule;
 }

@@ -5,9 +5,11 @@
 
 #include "base/status.h"
 #include "layout/relayout.h"
+#include "layout/reshape.h"
 #include "ops/program.h"
 #include "ops/rewrite.h"
 #include "ops/row.h"
+#include "spmd/strided.h"
 
 namespace meshwork {
 namespace {
@@ -16,27 +18,47 @@ namespace {
 // are costed, the most sharded ones.
 constexpr int kMaxCombinations = 4096;
 
-using LetterAxes = std::vector<AxisList>;  // per letter of a rule
+// How a letter is cut, as Layout::Factors(d, 1) says it of a dim.
+using Cut = FactorList;
+using LetterCuts = std::vector<Cut>;  // per letter of a rule
 
-// How one op will be run.
-struct Choice {
-  Rule rule;
-  LetterAxes axes;
-  PartialSet reduced;  // what its reduced letters leave owed
-};
-
-Layout LayoutOf(const Mesh& mesh, const LetterList& letters, const LetterAxes& axes,
-                PartialSet partials = {}) {
-  std::vector<AxisList> dims;
-  for (int8_t letter : letters) dims.push_back(letter == kNoLetter ? AxisList() : axes[letter]);
-  return Layout(mesh, std::move(dims), std::move(partials));
+const Cut& Whole() {
+  static const auto* whole = new Cut{{1, {}}};
+  return *whole;
 }
 
-PartialSet ReducedBy(const Rule& rule, const LetterAxes& axes) {
+AxisSet AxesOf(const Cut& cut) {
+  AxisSet axes;
+  for (const Factor& factor : cut) axes = axes.Union(AxisSet(factor.axes));
+  return axes;
+}
+
+// How one op will be run: its operands and results, but for what they owe.
+struct Choice {
+  Rule rule;
+  LetterCuts cuts;
+  PartialSet reduced;  // what its reduced letters leave owed
+  std::vector<Layout> operands, results;
+
+  AxisSet sharded() const {
+    AxisSet axes;
+    for (const std::vector<Layout>* layouts : {&operands, &results})
+      for (const Layout& layout : *layouts) axes = axes.Union(layout.ShardedAxes());
+    return axes;
+  }
+};
+
+Layout LayoutOf(const Mesh& mesh, const LetterList& letters, const LetterCuts& cuts) {
+  std::vector<FactorList> dims;
+  for (int8_t letter : letters) dims.push_back(letter == kNoLetter ? Whole() : cuts[letter]);
+  return Layout::Strided(mesh, dims);
+}
+
+PartialSet ReducedBy(const Rule& rule, const LetterCuts& cuts) {
   PartialSet partials;
   for (size_t l = 0; l < rule.letters.size(); ++l)
     if (rule.letters[l].reduced)
-      for (int axis : axes[l]) partials.push_back({axis, rule.reduce});
+      for (int axis : AxesOf(cuts[l]).ToList()) partials.push_back({axis, rule.reduce});
   return partials;
 }
 
@@ -60,7 +82,7 @@ double TransferSeconds(const Layout& from, const Layout& to, const Type& type, c
   return static_cast<double>(elements * DTypeSize(type.dtype)) / Topology::kAssumedLink.bandwidth;
 }
 
-// Chooses the letters' axes of one op.
+// Chooses how one op's letters are cut.
 class LetterChooser {
  public:
   LetterChooser(const Graph& graph, const Node& node, const Topology& topology)
@@ -72,12 +94,18 @@ class LetterChooser {
   }
 
   Choice Choose() {
-    LetterAxes axes(rule_.letters.size());
-    if (std::optional<LetterAxes> agreed = Agreed()) best_ = std::move(agreed);
-    else Try(0, AxisSet(), axes);
+    if (node_.row->name == "reshape") {
+      TryUnmoved();
+      if (best_.has_value() && best_->operands[0] == LayoutOf(node_.operands[0]) &&
+          best_->results[0] == LayoutOf(node_.results[0]))
+        return *std::move(best_);
+    }
+    if (std::optional<LetterCuts> agreed = Agreed())
+      if (Choice choice = ChoiceOf(*agreed); !MasksStrided(choice)) return choice;
+    LetterCuts cuts(rule_.letters.size(), Whole());
+    Try(0, AxisSet(), cuts);
     MESHWORK_CHECK(best_.has_value());
-    PartialSet reduced = ReducedBy(rule_, *best_);
-    return {std::move(rule_), *std::move(best_), std::move(reduced)};
+    return *std::move(best_);
   }
 
  private:
@@ -86,83 +114,123 @@ class LetterChooser {
       for (size_t d = 0; d < lists[i].size(); ++d) {
         const int8_t l = lists[i][d];
         if (l == kNoLetter || rule_.letters[l].whole) continue;
-        const Layout& layout = *graph_.value(values[i]).layout;
-        if (layout.IsStrided(static_cast<int>(d))) continue;  // ops run on plain dims
-        const AxisList& axes = layout.dim(static_cast<int>(d));
-        if (axes.empty()) continue;
-        if (rule_.letters[l].must_divide && rule_.letters[l].size % graph_.mesh().GroupSize(axes) != 0)
-          continue;
+        Cut cut = LayoutOf(values[i]).Factors(static_cast<int>(d), 1);
+        if (AxesOf(cut).empty() || !MayBeCut(rule_.letters[l], values[i], static_cast<int>(d))) continue;
         auto& offers = offers_[l];
-        if (std::find(offers.begin(), offers.end(), axes) == offers.end()) offers.push_back(axes);
+        if (std::find(offers.begin(), offers.end(), cut) == offers.end()) offers.push_back(std::move(cut));
       }
     }
   }
 
-  // The letters' axes if nothing has to move: all tensors agree on every letter.
-  std::optional<LetterAxes> Agreed() const {
-    LetterAxes axes(rule_.letters.size());
+  // Whether the letter can be cut as dim d of the value is.
+  bool MayBeCut(const Letter& letter, ValueId value, int d) const {
+    const Layout& layout = LayoutOf(value);
+    if (layout.IsStrided(d)) return MayBeStrided(*node_.row, letter);
+    return !letter.must_divide || letter.size % graph_.mesh().GroupSize(layout.dim(d)) == 0;
+  }
+
+  const Layout& LayoutOf(ValueId value) const { return *graph_.value(value).layout; }
+
+  // How the letters are cut if nothing has to move: all tensors agree on every letter.
+  std::optional<LetterCuts> Agreed() const {
+    LetterCuts cuts(rule_.letters.size(), Whole());
     std::vector<bool> seen(rule_.letters.size(), false);
     AxisSet used;
     auto agree = [&](const std::vector<LetterList>& lists, std::span<const ValueId> values) {
       for (size_t i = 0; i < lists.size(); ++i) {
-        if (graph_.value(values[i]).layout->is_strided()) return false;
         for (size_t d = 0; d < lists[i].size(); ++d) {
-          const AxisList& have = graph_.value(values[i]).layout->dim(static_cast<int>(d));
+          const Cut have = LayoutOf(values[i]).Factors(static_cast<int>(d), 1);
           const int8_t l = lists[i][d];
           if (l == kNoLetter || seen[l]) {
-            if (have != (l == kNoLetter ? AxisList() : axes[l])) return false;
+            if (have != (l == kNoLetter ? Whole() : cuts[l])) return false;
             continue;
           }
-          const bool cut = std::find(offers_[l].begin(), offers_[l].end(), have) != offers_[l].end();
-          if (!have.empty() && (!cut || used.Intersects(AxisSet(have)))) return false;
+          const AxisSet axes = AxesOf(have);
+          const bool offered = std::find(offers_[l].begin(), offers_[l].end(), have) != offers_[l].end();
+          if (!axes.empty() && (!offered || used.Intersects(axes))) return false;
           seen[l] = true;
-          axes[l] = have;
-          used = used.Union(AxisSet(have));
+          cuts[l] = have;
+          used = used.Union(axes);
         }
       }
       return true;
     };
     if (!agree(rule_.operands, node_.operands) || !agree(rule_.results, node_.results)) return std::nullopt;
-    return axes;
+    return cuts;
   }
 
   // Tries every combination of offers from letter l on; offers come first, "whole" last, so that of
   // equal costs the more sharded one is kept.
-  void Try(size_t l, AxisSet used, LetterAxes& axes) {
+  void Try(size_t l, AxisSet used, LetterCuts& cuts) {
     if (tried_ == kMaxCombinations) return;
-    if (l == axes.size()) {
+    if (l == cuts.size()) {
       ++tried_;
-      const double cost = Cost(axes);
-      if (!best_.has_value() || cost < best_cost_) {
-        best_cost_ = cost;
-        best_ = axes;
-      }
+      Consider(ChoiceOf(cuts));
       return;
     }
-    for (const AxisList& offer : offers_[l]) {
-      if (used.Intersects(AxisSet(offer))) continue;
-      axes[l] = offer;
-      Try(l + 1, used.Union(AxisSet(offer)), axes);
+    for (const Cut& offer : offers_[l]) {
+      const AxisSet axes = AxesOf(offer);
+      if (used.Intersects(axes)) continue;
+      cuts[l] = offer;
+      Try(l + 1, used.Union(axes), cuts);
     }
-    axes[l].clear();
-    Try(l + 1, used, axes);
+    cuts[l] = Whole();
+    Try(l + 1, used, cuts);
   }
 
-  double Cost(const LetterAxes& axes) const {
-    const Mesh& mesh = graph_.mesh();
-    double shards = 1;
-    for (const AxisList& list : axes) shards *= static_cast<double>(mesh.GroupSize(list));
+  // A reshape needs no letters where the elements that a device has, in their order, are a part of the result
+  // as well: as the operand lies, or as the result is wanted.
+  void TryUnmoved() {
+    const ValueInfo &from = graph_.value(node_.operands[0]), &to = graph_.value(node_.results[0]);
+    const LetterCuts whole(rule_.letters.size(), Whole());
+    if (std::optional<Layout> result = Reshaped(*from.layout, from.type.shape, to.type.shape))
+      Consider({rule_, whole, {}, {*from.layout}, {*std::move(result)}});
+    if (std::optional<Layout> operand = Reshaped(*to.layout, to.type.shape, from.type.shape))
+      Consider({rule_, whole, {}, {*std::move(operand)}, {*to.layout}});
+  }
+
+  Choice ChoiceOf(const LetterCuts& cuts) const {
+    Choice choice{rule_, cuts, ReducedBy(rule_, cuts), {}, {}};
+    for (const LetterList& letters : rule_.operands)
+      choice.operands.push_back(meshwork::LayoutOf(graph_.mesh(), letters, cuts));
+    for (const LetterList& letters : rule_.results)
+      choice.results.push_back(meshwork::LayoutOf(graph_.mesh(), letters, cuts));
+    return choice;
+  }
+
+  // Whether padding would have to be masked in an operand that is strided: masks know blocks only.
+  bool MasksStrided(const Choice& choice) const {
+    for (size_t i = 0; i < choice.operands.size(); ++i) {
+      if (!choice.operands[i].is_strided()) continue;
+      const LetterList& letters = rule_.operands[i];
+      for (size_t d = 0; d < letters.size(); ++d)
+        if (letters[d] != kNoLetter && rule_.letters[letters[d]].reduced &&
+            choice.operands[i].IsPadded(graph_.value(node_.operands[i]).type.shape, static_cast<int>(d)))
+          return true;
+    }
+    return false;
+  }
+
+  void Consider(Choice choice) {
+    if (MasksStrided(choice)) return;
+    const double cost = Cost(choice);
+    if (best_.has_value() && cost >= best_cost_) return;
+    best_cost_ = cost;
+    best_ = std::move(choice);
+  }
+
+  double Cost(const Choice& choice) const {
     double seconds = 0;
     for (size_t i = 0; i < node_.operands.size(); ++i) {
       const ValueInfo& info = graph_.value(node_.operands[i]);
-      seconds += TransferSeconds(*info.layout, LayoutOf(mesh, rule_.operands[i], axes), info.type, topology_);
+      seconds += TransferSeconds(*info.layout, choice.operands[i], info.type, topology_);
     }
-    const PartialSet reduced = ReducedBy(rule_, axes);
     for (size_t i = 0; i < node_.results.size(); ++i) {
       const ValueInfo& info = graph_.value(node_.results[i]);
-      seconds += TransferSeconds(LayoutOf(mesh, rule_.results[i], axes, reduced), *info.layout, info.type,
-                                 topology_);
+      seconds +=
+          TransferSeconds(choice.results[i].WithPartials(choice.reduced), *info.layout, info.type, topology_);
     }
+    const auto shards = static_cast<double>(graph_.mesh().GroupSize(choice.sharded().ToList()));
     return seconds + flops_ / shards / topology_.flops();
   }
 
@@ -170,9 +238,9 @@ class LetterChooser {
   const Node& node_;
   const Topology& topology_;
   Rule rule_;
-  std::vector<absl::InlinedVector<AxisList, 2>> offers_;
+  std::vector<absl::InlinedVector<Cut, 2>> offers_;
   double flops_ = 0;
-  std::optional<LetterAxes> best_;
+  std::optional<Choice> best_;
   double best_cost_ = 0;
   int tried_ = 0;
 };
@@ -272,9 +340,7 @@ class PartialFlow {
     const Choice& choice = *choices_[n];
     absl::InlinedVector<PartialSet, 4> sets;
     for (ValueId id : graph_.nodes()[n].operands) sets.push_back(seen(id));
-    AxisSet sharded;
-    for (const AxisList& axes : choice.axes) sharded = sharded.Union(AxisSet(axes));
-    std::optional<PartialSet> passed = choice.rule.PassOn(sets, sharded);
+    std::optional<PartialSet> passed = choice.rule.PassOn(sets, choice.sharded());
     // Reductions of two kinds do not commute.
     if (passed.has_value() && !passed->empty() && !choice.reduced.empty() &&
         passed->front().op != choice.reduced.front().op)
@@ -333,8 +399,7 @@ class Inserter {
     Node copy = node;
     copy.operands.clear();
     for (size_t i = 0; i < node.operands.size(); ++i) {
-      const Layout need =
-          LayoutOf(graph_.mesh(), choice.rule.operands[i], choice.axes, flow_->seen(node.operands[i]));
+      const Layout need = choice.operands[i].WithPartials(flow_->seen(node.operands[i]));
       copy.operands.push_back(As(node.operands[i], need, [&] {
         return fmt::format("{} reads it as {}", Where(node), need.ToString());
       }));
@@ -342,8 +407,7 @@ class Inserter {
     std::vector<ValueInfo> infos;
     for (size_t i = 0; i < node.results.size(); ++i) {
       ValueInfo info = graph_.value(node.results[i]);
-      info.layout =
-          LayoutOf(graph_.mesh(), choice.rule.results[i], choice.axes, flow_->owed(node.results[i]));
+      info.layout = choice.results[i].WithPartials(flow_->owed(node.results[i]));
       infos.push_back(std::move(info));
     }
     Graph& to = rewriter_.to();
@@ -420,9 +484,10 @@ class Inserter {
                                   rewriter_.to().value(forms_[id][0]).layout->ToString());
     for (size_t l = 0; l < choice.rule.letters.size(); ++l) {
       const Letter& letter = choice.rule.letters[l];
-      if (letter.reduced && !choice.axes[l].empty())
+      const AxisList axes = AxesOf(choice.cuts[l]).ToList();
+      if (letter.reduced && !axes.empty())
         out += fmt::format(" (letter {} of {} is reduced over {})", letter.name, choice.rule.ToString(),
-                           graph_.mesh().AxesToString(choice.axes[l]));
+                           graph_.mesh().AxesToString(axes));
     }
     return out + fmt::format(" and it is wanted as {}", want.ToString());
   }

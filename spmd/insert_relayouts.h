@@ -1,11 +1,11 @@
 // InsertRelayouts makes every op's operands meet its rule.
 //
-// For each op it chooses which axes each letter is sharded by – what operands and results agree on,
-// else the cheapest of what they offer, counting bytes on the wire and arithmetic –, and puts `relayout`
-// nodes where a value lies otherwise. A sharded letter that is reduced leaves the result *partial*; a partial
-// value passes through linear ops as long as every reader can take it and it does not grow (unless it
-// meets a sum that is owed anyway), and is summed where something needs the whole. So a sum of sums is
-// one sum, and a gradient is summed once.
+// For each op it chooses how each letter is cut – as operands and results agree, else the cheapest of what
+// they offer, counting bytes on the wire and arithmetic; a reshape that moves nothing needs no letters –, and
+// puts `relayout` nodes where a value lies otherwise. A sharded letter that is reduced leaves the result
+// *partial*; a partial value passes through linear ops as long as every reader can take it and it does not
+// grow (unless it meets a sum that is owed anyway), and is summed where something needs the whole. So a sum
+// of sums is one sum, and a gradient is summed once.
 #pragma once
 
 #include "mesh/topology.h"

@@ -1,19 +1,34 @@
 #include "spmd/propagate.h"
 
 #include <algorithm>
-#include <map>
 #include <optional>
+#include <span>
 #include <utility>
 
 #include "base/status.h"
 #include "fmt/ranges.h"
+#include "layout/reshape.h"
 #include "ops/row.h"
+#include "spmd/strided.h"
 
 namespace meshwork {
 namespace {
 
-// What is known of one value: per dim its axes, or nothing yet.
-using Knowledge = std::vector<std::optional<AxisList>>;
+// How a dim is cut, as Layout::Factors(d, 1) says it.
+using Cut = FactorList;
+
+Cut Plain(AxisList axes) { return {{1, std::move(axes)}}; }
+bool IsPlain(const Cut& cut) { return cut.size() == 1; }
+bool IsWhole(const Cut& cut) { return IsPlain(cut) && cut[0].axes.empty(); }
+
+AxisSet AxesOf(const FactorList& factors) {
+  AxisSet axes;
+  for (const Factor& factor : factors) axes = axes.Union(AxisSet(factor.axes));
+  return axes;
+}
+
+// What is known of one value: per dim how it is cut, or nothing yet.
+using Knowledge = std::vector<std::optional<Cut>>;
 
 class Propagator {
  public:
@@ -61,9 +76,7 @@ class Propagator {
 
   void Lock(ValueId value, const LayoutPin& pin) {
     for (int d = 0; d < pin.layout.rank(); ++d) {
-      if (pin.mode(d) != DimMode::kLocked) continue;
-      if (pin.layout.IsStrided(d)) strided_[{value, d}] = pin.layout.Factors(d, 0);
-      known_[value][d] = pin.layout.IsStrided(d) ? AxisList() : pin.layout.dim(d);
+      if (pin.mode(d) == DimMode::kLocked) known_[value][d] = pin.layout.Factors(d, 1);
     }
   }
 
@@ -72,29 +85,20 @@ class Propagator {
     const LayoutPin& asked = node.attrs.Get<LayoutPin>("layout");
     const ValueId result = node.results[0];
     const ValueInfo& info = graph_.value(result);
-    for (int d = 0; d < info.type.rank(); ++d) {
-      known_[result][d].reset();
-      strided_.erase({result, d});
-    }
+    for (std::optional<Cut>& cut : known_[result]) cut.reset();
     Lock(result, {asked.layout.WithoutTrivialAxes(), asked.modes});
     if (!info.layout.has_value()) return;
     const LayoutPin pinned{info.layout->WithoutTrivialAxes(), info.modes};
     for (int d = 0; d < info.type.rank(); ++d) {
-      if (asked.mode(d) == DimMode::kLocked || pinned.mode(d) != DimMode::kLocked ||
-          pinned.layout.IsStrided(d))
-        continue;
-      if (!TakenBy(result).Intersects(AxisSet(pinned.layout.dim(d))))
-        known_[result][d] = pinned.layout.dim(d);
+      if (asked.mode(d) == DimMode::kLocked || pinned.mode(d) != DimMode::kLocked) continue;
+      Cut cut = pinned.layout.Factors(d, 1);
+      if (!TakenBy(result).Intersects(AxesOf(cut))) known_[result][d] = std::move(cut);
     }
   }
 
   Layout LayoutOf(ValueId value) const {
     std::vector<FactorList> dims;
-    for (int d = 0; d < static_cast<int>(known_[value].size()); ++d) {
-      const auto strided = strided_.find({value, d});
-      if (strided != strided_.end()) dims.push_back(strided->second);
-      else dims.push_back({{1, known_[value][d].value_or(AxisList())}});
-    }
+    for (const std::optional<Cut>& cut : known_[value]) dims.push_back(cut.value_or(Plain({})));
     return Layout::Strided(graph_.mesh(), dims);
   }
 
@@ -109,24 +113,12 @@ class Propagator {
         if (pin.modes[d] == DimMode::kMatch) known_[result][d].reset();
       for (int d = 0; d < modes; ++d) {
         if (pin.modes[d] != DimMode::kMatch) continue;
-        const AxisSet taken = TakenBy(result);
-        const auto strided = strided_.find({node.operands[0], d});
-        if (strided != strided_.end() && !taken.Intersects(AxesOf(strided->second))) {
-          const FactorList factors = strided->second;
-          strided_[{result, d}] = factors;
-          known_[result][d] = AxisList();
-          continue;
-        }
-        AxisList kept;
-        const AxisList have = known_[node.operands[0]][d].value_or(AxisList());
-        for (int axis : have) {
-          if (taken.Contains(axis)) break;
-          kept.push_back(axis);
-        }
+        const Cut have = known_[node.operands[0]][d].value_or(Plain({}));
+        const Cut kept = Free(have, TakenBy(result));
         if (kept != have)
           conflicts_.push_back(fmt::format("{}: dim {} matches {}, of which another dim of {} takes a part",
-                                           graph_.Describe(node.row->name, node.location), d,
-                                           graph_.mesh().AxesToString(have), pin.ToString()));
+                                           graph_.Describe(node.row->name, node.location), d, ToString(have),
+                                           pin.ToString()));
         known_[result][d] = kept;
       }
     }
@@ -136,7 +128,7 @@ class Propagator {
   void FindConflicts() {
     for (size_t n = 0; n < graph_.nodes().size(); ++n) {
       const Node& node = graph_.nodes()[n];
-      if (node.row->name == "relayout") continue;
+      if (node.row->name == "relayout" || MovesNothing(node)) continue;
       const Rule& rule = rules_[n];
       for (size_t l = 0; l < rule.letters.size(); ++l) {
         absl::InlinedVector<Use, 4> uses;
@@ -144,41 +136,45 @@ class Propagator {
         Collect(rule.results, node.results, static_cast<int>(l), uses);
         const Use* first = nullptr;
         for (const Use& use : uses) {
-          if (AxesOf(use).empty()) continue;
+          if (IsWhole(CutOf(use))) continue;
           if (first == nullptr) first = &use;
-          if (AxesOf(use) == AxesOf(*first)) continue;
+          if (CutOf(use) == CutOf(*first)) continue;
           conflicts_.push_back(fmt::format("{}: letter {} lies on {} in {} and on {} in {}",
                                            graph_.Describe(node.row->name, node.location),
-                                           rule.letters[l].name, graph_.mesh().AxesToString(AxesOf(*first)),
-                                           NameOf(first->value), graph_.mesh().AxesToString(AxesOf(use)),
-                                           NameOf(use.value)));
+                                           rule.letters[l].name, ToString(CutOf(*first)),
+                                           NameOf(first->value), ToString(CutOf(use)), NameOf(use.value)));
           break;
         }
       }
     }
   }
 
-  AxisList AxesOf(const Use& use) const { return known_[use.value][use.dim].value_or(AxisList()); }
+  // Whether a reshape finds every element where it is wanted.
+  bool MovesNothing(const Node& node) const {
+    if (node.row->name != "reshape") return false;
+    const ValueId from = node.operands[0], to = node.results[0];
+    return Reshaped(LayoutOf(from), graph_.value(from).type.shape, graph_.value(to).type.shape) ==
+           LayoutOf(to);
+  }
+
+  Cut CutOf(const Use& use) const { return known_[use.value][use.dim].value_or(Plain({})); }
+
+  // "(x,y)", "8@x*8".
+  std::string ToString(const Cut& cut) const {
+    if (IsPlain(cut)) return graph_.mesh().AxesToString(cut[0].axes);
+    const std::string layout = Layout::Strided(graph_.mesh(), {cut}).ToString();
+    return layout.substr(1, layout.size() - 2);
+  }
 
   std::string NameOf(ValueId id) const {
     const std::string& name = graph_.value(id).name;
     return name.empty() ? fmt::format("value {}", id) : "%" + name;
   }
 
-  static AxisSet AxesOf(const FactorList& factors) {
-    AxisSet axes;
-    for (const Factor& factor : factors) axes = axes.Union(AxisSet(factor.axes));
-    return axes;
-  }
-
   AxisSet TakenBy(ValueId value) const {
     AxisSet taken;
-    for (const std::optional<AxisList>& axes : known_[value])
-      if (axes.has_value()) taken = taken.Union(AxisSet(*axes));
-    for (int d = 0; d < static_cast<int>(known_[value].size()); ++d) {
-      const auto strided = strided_.find({value, d});
-      if (strided != strided_.end()) taken = taken.Union(AxesOf(strided->second));
-    }
+    for (const std::optional<Cut>& cut : known_[value])
+      if (cut.has_value()) taken = taken.Union(AxesOf(*cut));
     return taken;
   }
 
@@ -187,9 +183,9 @@ class Propagator {
     for (const VariableUpdate& update : graph_.updates()) {
       const ValueId variable = graph_.arguments()[update.argument].value;
       for (size_t d = 0; d < known_[variable].size(); ++d) {
-        const std::optional<AxisList>& axes = known_[variable][d];
-        if (axes.has_value() && !axes->empty())
-          Offer({update.value, static_cast<int>(d)}, *axes,
+        const std::optional<Cut>& cut = known_[variable][d];
+        if (cut.has_value())
+          Offer({update.value, static_cast<int>(d)}, *cut,
                 [&] { return "update of %" + graph_.value(variable).name; });
       }
     }
@@ -205,14 +201,52 @@ class Propagator {
     const Node& node = graph_.nodes()[index];
     const Rule& rule = rules_[index];
     if (elementwise_only && !IsElementwise(rule)) return false;
-    bool changed = false;
+    bool changed = node.row->name == "reshape" && VisitReshape(index);
     for (const Source& source : Sources(node, rule)) {
       const Letter& letter = rule.letters[source.letter];
       for (const Use& use : source.uses) {
-        changed |= Offer(use, source.axes,
+        changed |= Offer(use, source.cut,
                          [&] { return fmt::format("letter {} of {}", letter.name, graph_.Describe(index)); });
       }
     }
+    return changed;
+  }
+
+  // Dims that a reshape merges or splits lie so that nothing moves, if they are all open.
+  bool VisitReshape(int index) {
+    const Node& node = graph_.nodes()[index];
+    const ValueId operand = node.operands[0], result = node.results[0];
+    const Shape &from = graph_.value(operand).type.shape, &to = graph_.value(result).type.shape;
+    if (NumElements(from) == 0) return false;
+    bool changed = false;
+    for (const ReshapeGroup& group : ReshapeGroups(from, to)) {
+      if (group.is_single()) continue;  // its letter says it
+      changed |= Follow(operand, group.from, group.from_end, result, group.to, group.to_end, index);
+      changed |= Follow(result, group.to, group.to_end, operand, group.from, group.from_end, index);
+    }
+    return changed;
+  }
+
+  // Dims [to_begin, to_end) of `to` hold the elements of dims [begin, end) of `from`.
+  bool Follow(ValueId from, int begin, int end, ValueId to, int to_begin, int to_end, int index) {
+    for (int d = to_begin; d < to_end; ++d)
+      if (known_[to][d].has_value()) return false;
+    FactorList factors;
+    for (int d = begin; d < end; ++d) {
+      for (Factor factor : CutOf({from, d})) {
+        if (IsPlain(CutOf({from, d}))) factor.size = graph_.value(from).type.shape[d];
+        factors.push_back(std::move(factor));
+      }
+    }
+    if (AxesOf(factors).Intersects(TakenBy(to))) return false;
+    const Shape& shape = graph_.value(to).type.shape;
+    const auto dims = ReshapeFactors(
+        graph_.mesh(), factors, std::span(shape.begin() + to_begin, static_cast<size_t>(to_end - to_begin)));
+    if (!dims.has_value()) return false;
+    const Layout layout = Layout::Strided(graph_.mesh(), *dims);
+    bool changed = false;
+    for (int d = to_begin; d < to_end; ++d)
+      changed |= Offer({to, d}, layout.Factors(d - to_begin, 1), [&] { return graph_.Describe(index); });
     return changed;
   }
 
@@ -220,7 +254,7 @@ class Propagator {
   struct Source {
     size_t letter;
     int64_t bytes;  // of the tensor
-    AxisList axes;
+    Cut cut;
     absl::InlinedVector<Use, 4> uses;
   };
 
@@ -235,7 +269,7 @@ class Propagator {
       const Use* best = Largest(source.uses);
       if (best == nullptr) continue;
       source.bytes = graph_.value(best->value).type.bytes();
-      source.axes = Usable(rule.letters[l], *known_[best->value][best->dim]);
+      source.cut = Usable(*node.row, rule.letters[l], CutOf(*best));
       sources.push_back(std::move(source));
     }
     std::stable_sort(sources.begin(), sources.end(),
@@ -255,8 +289,7 @@ class Propagator {
     const Use* best = nullptr;
     int64_t best_bytes = -1;
     for (const Use& use : uses) {
-      const std::optional<AxisList>& axes = known_[use.value][use.dim];
-      if (!axes.has_value() || axes->empty()) continue;
+      if (IsWhole(CutOf(use))) continue;
       const int64_t bytes = graph_.value(use.value).type.bytes();
       if (bytes > best_bytes) {
         best = &use;
@@ -266,40 +299,47 @@ class Propagator {
     return best;
   }
 
-  // A prefix of `axes` that the letter can be cut by.
-  AxisList Usable(const Letter& letter, const AxisList& axes) const {
+  // The cut, or a prefix of its axes, by which the letter can be cut.
+  Cut Usable(const OpRow& row, const Letter& letter, const Cut& cut) const {
+    if (!IsPlain(cut)) return MayBeStrided(row, letter) ? cut : Plain({});
     AxisList usable;
     int64_t shards = 1;
-    for (int axis : axes) {
+    for (int axis : cut[0].axes) {
       shards *= graph_.mesh().axis(axis).size;
       if (letter.must_divide && letter.size % shards != 0) break;
       usable.push_back(axis);
     }
-    return usable;
+    return Plain(std::move(usable));
   }
 
-  // Gives an undecided dim the axes that no other dim of the value has; true if it took some.
-  template <typename Reason>
-  bool Offer(const Use& use, const AxisList& axes, Reason&& reason) {
-    std::optional<AxisList>& slot = known_[use.value][use.dim];
-    if (slot.has_value()) return false;
-    const AxisSet taken = TakenBy(use.value);
+  // As much of a cut as leaves the axes that are taken: the first ones of a plain cut, all or nothing of a
+  // strided one.
+  static Cut Free(const Cut& cut, AxisSet taken) {
+    if (!IsPlain(cut)) return AxesOf(cut).Intersects(taken) ? Plain({}) : cut;
     AxisList free;
-    for (int axis : axes) {
+    for (int axis : cut[0].axes) {
       if (taken.Contains(axis)) break;
       free.push_back(axis);
     }
-    if (free.empty()) return false;
-    slot = free;
-    decisions_.push_back(fmt::format("{} dim {} = {}: {}", NameOf(use.value), use.dim,
-                                     graph_.mesh().AxesToString(free), reason()));
+    return Plain(std::move(free));
+  }
+
+  // Cuts an undecided dim by the axes that no other dim of the value has; true if it took some.
+  template <typename Reason>
+  bool Offer(const Use& use, const Cut& cut, Reason&& reason) {
+    std::optional<Cut>& slot = known_[use.value][use.dim];
+    if (slot.has_value()) return false;
+    Cut free = Free(cut, TakenBy(use.value));
+    if (IsWhole(free)) return false;
+    decisions_.push_back(
+        fmt::format("{} dim {} = {}: {}", NameOf(use.value), use.dim, ToString(free), reason()));
+    slot = std::move(free);
     return true;
   }
 
   const Graph& graph_;
   std::vector<Knowledge> known_;
   std::vector<Rule> rules_;
-  std::map<std::pair<ValueId, int>, FactorList> strided_;  // dims that `known_` has as whole
   std::vector<std::string> decisions_, conflicts_;
 };
 

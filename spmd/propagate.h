@@ -4,8 +4,9 @@
 // letters of the ops' rules, forward and backward, elementwise ops first; where a letter meets two layouts,
 // or two letters of an op want one axis, the larger tensor's wins. A dim that nothing reaches stays whole.
 // The order is fixed, so the result is deterministic, and each decision remembers the op that caused it.
-// Tensors that in the end disagree about a letter are reported as conflicts: one of them will move. Ops work
-// on plain dims; to them a strided dim that a user asks for looks whole.
+// Tensors that in the end disagree about a letter are reported as conflicts: one of them will move. A strided
+// dim flows like a plain one, but along letters of which a device must hold one block (spmd/strided.h); dims
+// that a reshape merges or splits lie so that no element moves (layout/reshape.h), if that can be.
 //
 // Follows the factor propagation of Shardy (openxla/shardy, "sharding propagation") and GSPMD
 // (arXiv 2105.04663, section 3.5).

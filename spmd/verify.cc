@@ -522,19 +522,23 @@ class Verifier {
   }
 
   absl::Status FitsRule(const Rule& rule, const Node& node) const {
-    std::vector<const AxisList*> cut(rule.letters.size(), nullptr);
+    std::vector<std::optional<FactorList>> cut(rule.letters.size());
     AxisSet sharded;
     absl::Status status = absl::OkStatus();
     auto fit = [&](const std::vector<LetterList>& lists, std::span<const ValueId> values) {
       for (size_t i = 0; i < lists.size(); ++i) {
         const Layout& layout = LayoutOf(values[i]);
         for (int d = 0; d < static_cast<int>(lists[i].size()) && status.ok(); ++d) {
-          if (layout.IsStrided(d)) status = InvalidArgument("{} is strided.", layout.ToString());
-          else if (lists[i][d] != kNoLetter)
-            status = FitsLetter(rule, lists[i][d], layout.dim(d), cut, sharded);
-          else if (local_.mesh().GroupSize(layout.dim(d)) != 1)
+          const FactorList factors = layout.Factors(d, 1);
+          if (lists[i][d] != kNoLetter) {
+            if (factors.size() > 1 && !TakesAnyElements(*node.row, rule.letters[lists[i][d]]))
+              status = InvalidArgument("{} is strided, and it works on blocks along dim {}.",
+                                       layout.ToString(), d);
+            else status = FitsLetter(rule, lists[i][d], factors, cut, sharded);
+          } else if (local_.mesh().GroupSize(AxesOf(factors)) != 1) {
             status =
                 InvalidArgument("dim {} of {} must be whole for {}.", d, layout.ToString(), rule.ToString());
+          }
         }
       }
     };
@@ -544,17 +548,32 @@ class Verifier {
     return FitsReductions(rule, cut, sharded, node);
   }
 
+  // Whether a device may hold any elements along the letter, which are computed alike wherever they lie.
+  static bool TakesAnyElements(const OpRow& row, const Letter& letter) {
+    return !row.reads_block && !letter.must_divide;
+  }
+
+  static AxisList AxesOf(const FactorList& factors) {
+    AxisList axes;
+    for (const Factor& factor : factors) axes.insert(axes.end(), factor.axes.begin(), factor.axes.end());
+    return axes;
+  }
+
   // Dims of one letter are cut alike, different letters by different axes.
-  absl::Status FitsLetter(const Rule& rule, int8_t l, const AxisList& axes, std::vector<const AxisList*>& cut,
-                          AxisSet& sharded) const {
+  absl::Status FitsLetter(const Rule& rule, int8_t l, const FactorList& factors,
+                          std::vector<std::optional<FactorList>>& cut, AxisSet& sharded) const {
     const Letter& letter = rule.letters[l];
     const Mesh& mesh = local_.mesh();
-    if (cut[l] != nullptr) {
-      if (*cut[l] == axes) return absl::OkStatus();
+    const AxisList axes = AxesOf(factors);
+    if (cut[l].has_value()) {
+      if (*cut[l] == factors) return absl::OkStatus();
+      auto text = [&](const FactorList& cut) {
+        return cut.size() > 1 ? Layout::Strided(mesh, {cut}).ToString() : mesh.AxesToString(cut[0].axes);
+      };
       return InvalidArgument("letter {} of {} lies on {} and on {}.", letter.name, rule.ToString(),
-                             mesh.AxesToString(*cut[l]), mesh.AxesToString(axes));
+                             text(*cut[l]), text(factors));
     }
-    cut[l] = &axes;
+    cut[l] = factors;
     const int64_t shards = mesh.GroupSize(axes);
     if ((letter.whole && shards != 1) || (letter.must_divide && letter.size % shards != 0))
       return InvalidArgument("letter {} of {} cannot be cut by {}.", letter.name, rule.ToString(),
@@ -566,16 +585,16 @@ class Verifier {
   }
 
   // What the result owes is what its operands did, passed on, and what reduced letters leave.
-  absl::Status FitsReductions(const Rule& rule, const std::vector<const AxisList*>& cut, AxisSet sharded,
-                              const Node& node) const {
+  absl::Status FitsReductions(const Rule& rule, const std::vector<std::optional<FactorList>>& cut,
+                              AxisSet sharded, const Node& node) const {
     absl::InlinedVector<PartialSet, 4> sets;
     for (ValueId id : node.operands) sets.push_back(LayoutOf(id).partials());
     const std::optional<PartialSet> passed = rule.PassOn(sets, sharded);
     if (!passed.has_value()) return InvalidArgument("it does not pass on what its operands owe.");
     PartialSet owed = *passed;
     for (size_t l = 0; l < rule.letters.size(); ++l) {
-      if (!rule.letters[l].reduced || cut[l] == nullptr) continue;
-      for (int axis : *cut[l]) owed.push_back({axis, rule.reduce});
+      if (!rule.letters[l].reduced || !cut[l].has_value()) continue;
+      for (int axis : AxesOf(*cut[l])) owed.push_back({axis, rule.reduce});
       for (size_t i = 0; i < node.operands.size(); ++i)
         RETURN_IF_ERROR(IsMasked(rule, i, l, node.operands[i]));
     }

@@ -1,8 +1,8 @@
 // What the compiler and the executor make of one op: arguments and results pinned to every placement of
-// every letter, and to random ones, compared with the row's kernel on one device. Sizes are even and uneven,
-// and some leave devices without any element; padding is full of NaN. Where an axis is free, some operands
-// owe a reduction over it: the compiler may pass it on, or has to pay it before the op. MESHWORK_LONG_TESTS=1
-// takes all placements; without it, every so many-th.
+// every letter, and to random ones, strided among them, compared with the row's kernel on one device. Sizes
+// are even and uneven, and some leave devices without any element; padding is full of NaN. Where an axis is
+// free, some operands owe a reduction over it: the compiler may pass it on, or has to pay it before the op.
+// MESHWORK_LONG_TESTS=1 takes all placements; without it, every so many-th.
 #include <cstring>
 #include <map>
 #include <memory>
@@ -197,6 +197,35 @@ Placement PlacementOf(const Rule& rule, const LetterAxes& axes, const Mesh& mesh
   return placement;
 }
 
+// Letters cut in two factors where they can be, of which each axis cuts one, or none.
+Placement StridedPlacement(const Sample& sample, const Rule& rule, const Mesh& mesh,
+                           std::mt19937_64& engine) {
+  std::vector<FactorList> cuts;
+  for (const Letter& letter : rule.letters) {
+    const int64_t inner = 2 + static_cast<int64_t>(engine() % 2);
+    if (letter.size % inner == 0) cuts.push_back({{letter.size / inner, {}}, {inner, {}}});
+    else cuts.push_back({{letter.size, {}}});
+  }
+  for (int axis = 0; axis < mesh.num_axes(); ++axis) {
+    const size_t l = engine() % (cuts.size() + 1);
+    if (l < cuts.size()) cuts[l][engine() % cuts[l].size()].axes.push_back(axis);
+  }
+  auto layout = [&](const LetterList& letters, const Type& type) {
+    std::vector<FactorList> dims;
+    for (size_t d = 0; d < letters.size(); ++d) {
+      const bool fits = letters[d] != kNoLetter && rule.letters[letters[d]].size == type.shape[d];
+      dims.push_back(fits ? cuts[letters[d]] : FactorList{{type.shape[d], {}}});
+    }
+    return Layout::Strided(mesh, dims);
+  };
+  Placement placement;
+  for (size_t i = 0; i < rule.operands.size(); ++i)
+    placement.operands.push_back(layout(rule.operands[i], sample.operands[i]));
+  for (size_t i = 0; i < rule.results.size(); ++i)
+    placement.results.push_back(layout(rule.results[i], sample.results[i]));
+  return placement;
+}
+
 // Each axis on any dim or none, whatever the rule says.
 Placement RandomPlacement(const Sample& sample, const Mesh& mesh, std::mt19937_64& engine) {
   auto layout = [&](const Type& type) {
@@ -276,8 +305,10 @@ TEST_P(CompiledContractTest, EveryPlacementGivesTheOneDeviceResult) {
           if (const std::optional<Debt> debt = RandomDebt(sample, rule, axes, mesh, engine))
             trial.TryOwing(placement, *debt, mesh, findings);
         }
-        for (int64_t i = 0; i < kRandomPlacements; i += EverySo(4))
+        for (int64_t i = 0; i < kRandomPlacements; i += EverySo(4)) {
           trial.Try(RandomPlacement(sample, mesh, engine), mesh, findings);
+          trial.Try(StridedPlacement(sample, rule, mesh, engine), mesh, findings);
+        }
       }
     }
   }

@@ -55,6 +55,20 @@ absl::Status UpdateOfAnotherLayout() {
       .status();
 }
 
+// An op that reads where its block lies, on no block.
+absl::Status StridedOneHot() {
+  const Graph global = Parse("mesh [x=2] func f(%a: i32[8] {x}) { %r = one_hot %a depth=3 return r=%r }");
+  Graph local = Compile(global).value().body;
+  for (size_t v = 0; v < local.values().size(); ++v) {
+    ValueInfo& info = local.mutable_value(static_cast<ValueId>(v));
+    std::vector<FactorList> dims(static_cast<size_t>(info.type.rank()), FactorList{{1, {}}});
+    dims[0] = {{4, {0}}, {2, {}}};
+    info.layout = Layout::Strided(local.mesh(), dims);
+  }
+  return Verify(Parse("mesh [x=2] func f(%a: i32[8]) { %r = one_hot %a depth=3 return r=%r }"), local)
+      .status();
+}
+
 TEST(VerifyErrors, TheRightProgramHasNone) { EXPECT_EQ(MessageOf(Of(kGlobal, kLocal)), ""); }
 
 TEST(VerifyErrors, ArgumentsAndResults) {
@@ -156,7 +170,8 @@ TEST(VerifyErrors, OpsOnBlocks) {
           MISTAKE(OneOp("f32[4]", "exp %a", "f32[4] of f32[4] {_}", "exp %a : f32[4] of f32[8] {x}")),
           MISTAKE(OneOp("f32[4]", "slice %a start=[0] limit=[2]", "f32[4] of f32[4] {_}",
                         "slice %a start=[1] limit=[3] : f32[2] of f32[2] {_}")),
-          MISTAKE(OneOp("f32[8]", "exp %a", "f32[4] of f32[8] {4@x*2}", "exp %a : f32[4] of f32[8] {4@x*2}")),
+          MISTAKE(StridedOneHot()),
+          MISTAKE(OneOp("f32[8]", "exp %a", "f32[4] of f32[8] {4@x*2}", "exp %a : f32[4] of f32[8] {4*2@x}")),
           MISTAKE(OneOp("f32[4]", "exp %a", "f32[2] of f32[4] {x}", "exp %a : f32[2] of f32[4] {y}")),
           MISTAKE(OneOp("f32[1,4]", "broadcast_to %a shape=[4,4] dims=[0,1]", "f32[1,4] of f32[1,4] {x,_}",
                         "broadcast_to %a shape=[4,4] dims=[0,1] : f32[4,4] of f32[4,4] {_,_}")),

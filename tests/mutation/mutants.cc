@@ -18,7 +18,21 @@ bool IsReduction(const Node& node) { return node.attrs.Find("op") != nullptr; }
 // Layouts that cut blocks of the same shape, and are others.
 std::vector<Layout> Lies(const Layout& layout, const Shape& global) {
   std::vector<Layout> lies;
-  if (layout.is_strided()) return lies;
+  if (layout.is_strided()) {
+    // Those of the tensor of the factors' shape.
+    for (const Layout& flat : Lies(layout.Flat(), layout.FactorShape(global))) {
+      std::vector<FactorList> dims;
+      int f = 0;
+      for (int d = 0; d < layout.rank(); ++d) {
+        dims.push_back(layout.Factors(d, global[d]));
+        for (Factor& factor : dims.back()) factor.axes = flat.dim(f++);
+      }
+      Layout lie = Layout::Strided(layout.mesh(), dims, flat.partials());
+      if (lie != layout && lie.LocalShape(global) == layout.LocalShape(global))
+        lies.push_back(std::move(lie));
+    }
+    return lies;
+  }
   const Mesh& mesh = layout.mesh();
   const Shape local = layout.LocalShape(global);
   auto add = [&](Layout lie) {

@@ -1,0 +1,38 @@
+// What a layout becomes when its tensor is read under another shape, with every element where it is.
+//
+//   {x,y} of [8,8] read as [64]                        -> {8@x*8@y}
+//   {x:(1)2,x:(2)2} of [2,4] on [x=2*2] read as [8]    -> {x}
+//   {x} of [6] on [x=2] read as [3,2]                  -> nothing: its blocks are no boxes of [3,2]
+#pragma once
+
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "layout/layout.h"
+
+namespace meshwork {
+
+// Dims [from, from_end) of one shape and [to, to_end) of the other that hold the same elements.
+struct ReshapeGroup {
+  int from, from_end, to, to_end;
+
+  bool is_single() const { return from_end == from + 1 && to_end == to + 1; }
+};
+
+// The smallest groups, in order: [4,6,5] -> [24,5] has [0,2) with [0,1) and [2,3) with [1,2). Dims of size 1
+// that face none belong to no group. REQUIRES: the shapes have equally many elements, more than none.
+std::vector<ReshapeGroup> ReshapeGroups(const Shape& from, const Shape& to);
+
+// The factors of dims of these sizes, in which every device holds the elements that it holds in `from`, in
+// their order; nothing if no factors do. A dim of one factor is a plain one; axes of size 1 are left out.
+// REQUIRES: the products are equal, and not 0.
+std::optional<std::vector<FactorList>> ReshapeFactors(const Mesh& mesh, const FactorList& from,
+                                                      std::span<const int64_t> sizes);
+
+// The layout of the tensor read as `shape`; nothing if there is none, or no element. Law: element i of every
+// device's buffer has the same place in the tensor, in row-major order. REQUIRES: `layout` fits `from`, which
+// has equally many elements.
+std::optional<Layout> Reshaped(const Layout& layout, const Shape& from, const Shape& shape);
+
+}  // namespace meshwork
