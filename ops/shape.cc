@@ -220,8 +220,6 @@ absl::StatusOr<std::vector<Type>> InferRelayout(const OpView& view) {
   if (layout.rank() != view.operands[0].rank())
     return InvalidArgument("layout {} has {}, the operand {} has {}; give one entry per dim.", pin.ToString(),
                            Count(layout.rank(), "dim"), view.operands[0].ToString(), view.operands[0].rank());
-  if (layout.is_partial())
-    return InvalidArgument("layout {} is partial; only whole values can be asked for.", layout.ToString());
   RETURN_IF_ERROR(layout.Fits(view.operands[0].shape));
   return std::vector<Type>{view.operands[0]};
 }

@@ -24,6 +24,13 @@ absl::Status CheckGlobal(const Graph& graph) {
       return InvalidArgument("Compile: {} is pinned as {}; only whole values can be asked for.",
                              info.type.ToString(), info.layout->ToString());
   }
+  for (size_t n = 0; n < graph.nodes().size(); ++n) {
+    const Node& node = graph.nodes()[n];
+    if (node.row->name != "relayout" || !node.attrs.Get<LayoutPin>("layout").layout.is_partial()) continue;
+    return InvalidArgument("Compile: {}: layout {} is partial; only whole values can be asked for.",
+                           graph.Describe(static_cast<int>(n)),
+                           node.attrs.Get<LayoutPin>("layout").ToString());
+  }
   return absl::OkStatus();
 }
 

@@ -77,8 +77,6 @@ TEST(OpErrors, Shapes) {
           GRAPH_MISTAKE(ExpandDims(In(g, F32, {4, 6}), {0, 4})),
           GRAPH_MISTAKE(ExpandDims(In(g, F32, {4, 6}), {0, 0})),
           GRAPH_MISTAKE(Relayout(In(g, F32, {5}), {DimSpec::Factors({{4, {"batch"}}, {2}})})),
-          GRAPH_MISTAKE(g.Add("relayout", {{In(g, F32, {4})}},
-                              {{"layout", LayoutPin::Parse(g.mesh(), "{_ | sum:model}").value()}}, {})),
       });
 }
 

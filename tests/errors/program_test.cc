@@ -55,6 +55,7 @@ TEST(ProgramErrors, Compile) {
           MISTAKE(compile("mesh [x=2] func f(%a: f32[4] {_ | sum:x}) { %0 = tanh %a return y=%0 }")),
           MISTAKE(Compile(Parse("mesh [x=2] func f(%a: f32[4]) { return y=%a }"), {.topology = other})),
           MISTAKE(Compile(Parse("mesh [x=4, y=2] func f(%a: f32[4]) { return y=%a }"), {.topology = other})),
+          MISTAKE(compile("mesh [x=2] func f(%a: f32[4]) { %0 = relayout %a {_ | sum:x} return y=%0 }")),
       });
 }
 
