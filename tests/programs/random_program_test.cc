@@ -1,18 +1,24 @@
 // What the compiler and the executor make of random programs, beside the same programs on one device, node by
-// node; padding is full of NaN. MESHWORK_LONG_TESTS=1 tries many more.
+// node; padding is full of NaN. Every program reads back from its text, before and after each pass
+// (support/read_back_compile.cc). MESHWORK_LONG_TESTS=1 tries many more.
 #include "support/random_program.h"
 
+#include <algorithm>
 #include <cmath>
 #include <map>
+#include <memory>
+#include <random>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "base/status.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "runtime/executor.h"
 #include "spmd/compile.h"
 #include "support/long_tests.h"
+#include "support/random_training.h"
 #include "support/read_back.h"
 #include "support/tensors.h"
 
@@ -20,6 +26,7 @@ namespace meshwork {
 namespace {
 
 uint64_t NumPrograms() { return LongTests() ? 20000 : 800; }
+uint64_t NumTrainingPrograms() { return LongTests() ? 2500 : 250; }
 
 // The largest number of any value, infinity if one is no number: what rounding errors are measured by.
 double ScaleOf(const std::vector<HostTensor>& values) {
@@ -42,32 +49,42 @@ std::string Differs(const std::string& name, const Tensor& found, const HostTens
   return "";
 }
 
+// What is wrong with a compiled program, or "": it is refused, or computes something else.
+struct Trial {
+  std::string rejected, wrong;
+};
+
 class ProgramTrial {
  public:
   ProgramTrial(const RandomProgram& random, WorkerPool& pool) : random_(random), pool_(pool) {}
 
-  // What is wrong with the compiled program, or "".
-  std::string Run() {
+  Trial Run() {
     const absl::StatusOr<Program> program = Compile(random_.graph);
-    if (!program.ok()) return std::string(MessageOf(program.status()));
+    if (!program.ok()) return {.rejected = std::string(MessageOf(program.status()))};
     std::map<std::string, DTensor> state;
-    auto executor = Executor::Create(*program, pool_, {.poison_padding = true}, &state);
-    if (!executor.ok()) return std::string(MessageOf(executor.status()));
-    std::map<std::string, Tensor> feeds, outputs;
-    for (const Argument& argument : random_.graph.arguments()) {
-      const ValueInfo& info = random_.graph.value(argument.value);
-      const Tensor tensor = ToTensor(HostTensor(info.type, random_.feeds.at(info.name)));
-      if (!argument.is_variable) feeds.emplace(info.name, tensor);
-      else if (absl::Status status = Pack(tensor, state.at(info.name)); !status.ok())
-        return std::string(MessageOf(status));
-    }
-    if (absl::Status status = (*executor)->Run(feeds, &outputs); !status.ok())
-      return std::string(MessageOf(status));
+    std::map<std::string, Tensor> outputs;
+    if (absl::Status status = RunStep(*program, state, outputs); !status.ok())
+      return {.rejected = fmt::format("{}\n{}", MessageOf(status), PrintGraph(program->body))};
     const std::string error = Compare(outputs, state);
-    return error.empty() ? "" : error + "\n" + PrintGraph(program->body);
+    return {.wrong = error.empty() ? "" : error + "\n" + PrintGraph(program->body)};
   }
 
  private:
+  absl::Status RunStep(const Program& program, std::map<std::string, DTensor>& state,
+                       std::map<std::string, Tensor>& outputs) {
+    ASSIGN_OR_RETURN(
+        const std::unique_ptr<Executor> executor,
+        Executor::Create(program, pool_, {.poison_padding = true, .check_replicas = true}, &state));
+    std::map<std::string, Tensor> feeds;
+    for (const Argument& argument : random_.graph.arguments()) {
+      const ValueInfo& info = random_.graph.value(argument.value);
+      const Tensor tensor = ToTensor(HostTensor(info.type, random_.feeds.at(info.name)));
+      if (argument.is_variable) RETURN_IF_ERROR(Pack(tensor, state.at(info.name)));
+      else feeds.emplace(info.name, tensor);
+    }
+    return executor->Run(feeds, &outputs);
+  }
+
   std::string Compare(const std::map<std::string, Tensor>& outputs,
                       const std::map<std::string, DTensor>& state) {
     const InterpretedStep expected = Interpret(random_.graph, random_.feeds);
@@ -87,21 +104,41 @@ class ProgramTrial {
   WorkerPool& pool_;
 };
 
+// Programs that were tried, the ops of the global ones, and those that failed.
+class Tally {
+ public:
+  void Add(const RandomProgram& random, const Trial& trial, uint64_t seed) {
+    ++programs_;
+    ops_ += random.graph.nodes().size();
+    rejected_ += !trial.rejected.empty();
+    wrong_ += !trial.wrong.empty();
+    EXPECT_EQ(trial.rejected + trial.wrong, "") << "seed " << seed << "\n" << PrintGraph(random.graph);
+  }
+  bool IsEnough() const { return rejected_ + wrong_ >= 10; }
+  void Print() const {
+    fmt::print("{} programs, {} ops, rejected {}, wrong {}\n", programs_, ops_, rejected_, wrong_);
+  }
+
+ private:
+  uint64_t programs_ = 0, ops_ = 0, rejected_ = 0, wrong_ = 0;
+};
+
 TEST(RandomProgramTest, GivesTheOneDeviceResult) {
   const RandomPrograms programs;
   WorkerPool pool(2);
   uint64_t wild = 0;
   std::set<std::string_view> ops;
-  for (uint64_t seed = 0; seed < NumPrograms(); ++seed) {
+  Tally tally;
+  for (uint64_t seed = 0; seed < NumPrograms() && !tally.IsEnough(); ++seed) {
     const RandomProgram random = programs.Draw(seed);
     for (const Node& node : random.graph.nodes()) ops.insert(node.row->name);
     if (!std::isfinite(ScaleOf(InterpretAll(random.graph, random.feeds)))) {
       ++wild;
       continue;
     }
-    EXPECT_EQ(ProgramTrial(random, pool).Run(), "") << "seed " << seed << "\n" << PrintGraph(random.graph);
-    if (HasFailure()) break;
+    tally.Add(random, ProgramTrial(random, pool).Run(), seed);
   }
+  tally.Print();
   EXPECT_LT(wild, NumPrograms() / 10) << "too many programs are left out for numbers that are none";
   EXPECT_EQ(ops.size(), RowsUnderContract().size()) << "some op is in no program";
 }
@@ -110,6 +147,99 @@ TEST(RandomProgramTest, ReadsBackFromItsText) {
   const RandomPrograms programs;
   for (uint64_t seed = 0; seed < NumPrograms(); ++seed)
     ASSERT_EQ(ReadBackError(programs.Draw(seed).graph), "") << "seed " << seed;
+}
+
+TEST(RandomTrainingTest, GivesTheOneDeviceLossGradientsAndUpdates) {
+  WorkerPool pool(2);
+  Tally tally;
+  for (uint64_t seed = 0; seed < NumTrainingPrograms() && !tally.IsEnough(); ++seed) {
+    const RandomProgram random = DrawTraining(seed);
+    tally.Add(random, ProgramTrial(random, pool).Run(), seed);
+  }
+  tally.Print();
+}
+
+// The slope of output "loss" where every element of an argument moves by its part of `direction`, by central
+// differences on one device; `error` is what they may be off.
+double SlopeOf(const RandomProgram& random, const std::string& argument, const std::vector<double>& direction,
+               double& error) {
+  auto loss_at = [&](double distance) {
+    std::map<std::string, std::vector<double>> feeds = random.feeds;
+    for (size_t i = 0; i < direction.size(); ++i) feeds[argument][i] += distance * direction[i];
+    return Interpret(random.graph, feeds).outputs.at("loss").Number();
+  };
+  auto difference = [&](double by) { return (loss_at(by) - loss_at(-by)) / (2 * by); };
+  constexpr double kStep = 1e-6;
+  const double slope = difference(kStep);
+  error = std::abs(difference(2 * kStep) - slope) + 1e-6 * std::max(1.0, std::abs(slope));
+  return slope;
+}
+
+// What the reference is worth: its gradients are the slopes of the loss. Left out are programs with a
+// constant to gradients: what lies within a softmax is read by others, too.
+TEST(RandomTrainingTest, GradientsAreSlopes) {
+  constexpr std::string_view kGradient = "gradient/";
+  int slopes = 0;
+  for (uint64_t seed = 0; seed < NumTrainingPrograms(); ++seed) {
+    const RandomProgram random = DrawTraining(seed);
+    const std::vector<Node>& nodes = random.graph.nodes();
+    if (std::any_of(nodes.begin(), nodes.end(), [](const Node& n) { return n.row->name == "stop_gradient"; }))
+      continue;
+    std::mt19937_64 engine(seed);
+    for (const auto& [name, gradient] : Interpret(random.graph, random.feeds).outputs) {
+      if (name.rfind(kGradient, 0) != 0) continue;
+      const std::string argument = name.substr(kGradient.size());
+      if (random.feeds.count(argument) == 0) continue;  // by another value
+      std::vector<double> direction;
+      double slope = 0, error = 0;
+      for (double x : gradient.Numbers()) {
+        direction.push_back(static_cast<double>(engine() % 2001) / 1000 - 1);
+        slope += x * direction.back();
+      }
+      const double expected = SlopeOf(random, argument, direction, error);
+      EXPECT_NEAR(slope, expected, error) << "seed " << seed << ", " << name << "\n"
+                                          << PrintGraph(random.graph);
+      ++slopes;
+    }
+  }
+  EXPECT_GE(slopes, static_cast<int>(NumTrainingPrograms() / 10));
+}
+
+// The programs are as random as they say: every kind of op, gradients and updates, meshes, empty shards.
+TEST(RandomTrainingTest, DrawsWhatCompilersMeet) {
+  std::set<std::string> ops, meshes;
+  int updates = 0, gradients = 0, empty_shards = 0, open_dims = 0;
+  for (uint64_t seed = 0; seed < NumTrainingPrograms(); ++seed) {
+    const RandomProgram random = DrawTraining(seed);
+    const Graph& graph = random.graph;
+    meshes.insert(graph.mesh().ToString());
+    for (const Node& node : graph.nodes()) ops.emplace(node.row->name);
+    updates += !graph.updates().empty();
+    bool has_gradient = false;
+    for (const OutputInfo& output : graph.outputs()) has_gradient |= output.name.rfind("gradient/", 0) == 0;
+    gradients += has_gradient;
+    bool is_empty = false, is_open = false;
+    for (const ValueInfo& info : graph.values()) {
+      if (!info.layout.has_value()) continue;
+      is_open |= !info.modes.empty();
+      const Block last = info.layout->BlockOf(info.type.shape, graph.mesh().num_devices() - 1);
+      is_empty |=
+          std::any_of(last.begin(), last.end(), [](const Extent& extent) { return extent.size == 0; });
+    }
+    empty_shards += is_empty;
+    open_dims += is_open;
+  }
+  const auto programs = static_cast<int>(NumTrainingPrograms());
+  EXPECT_GE(updates, programs / 2);
+  EXPECT_GE(gradients, programs / 5);
+  EXPECT_GE(empty_shards, programs / 5);
+  EXPECT_GE(open_dims, programs / 5);
+  EXPECT_GE(meshes.size(), 14u);
+  std::vector<std::string_view> missing;
+  for (const OpRow* row : RowsUnderContract())
+    if (ops.count(std::string(row->name)) == 0) missing.push_back(row->name);
+  for (const std::string_view op : missing)  // of bits, and of numbers that are none
+    EXPECT_TRUE(op.rfind("is_", 0) == 0 || op.rfind("shift_", 0) == 0) << op << " is in no program";
 }
 
 }  // namespace

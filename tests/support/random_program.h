@@ -12,80 +12,31 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <map>
 #include <optional>
-#include <random>
 #include <string>
 #include <vector>
 
 #include "ops/graph.h"
 #include "ops/row.h"
+#include "support/program_drawer.h"
 #include "support/sample.h"
 
 namespace meshwork {
 
-struct RandomProgram {
-  Graph graph;
-  std::map<std::string, std::vector<double>> feeds;  // a number per element of every argument
-};
-
 namespace internal {
 
-inline constexpr std::string_view kRandomMeshes[] = {
-    "", "x=2", "x=3", "x=5", "x=1,y=2", "y=2,x=2", "x=2,y=3", "x=4,y=2", "x=2,y=2,z=2", "x=2*2", "x=2*3,y=2"};
-
-class ProgramDrawer {
+class RowsDrawer : ProgramDrawer {
  public:
-  ProgramDrawer(const std::vector<Sample>& pool, uint64_t seed)
-      : pool_(pool),
-        engine_(seed),
-        program_{Graph(Mesh::Parse(kRandomMeshes[Below(std::size(kRandomMeshes))]).value()), {}} {}
+  RowsDrawer(const std::vector<Sample>& pool, uint64_t seed) : ProgramDrawer(seed), pool_(pool) {}
 
   RandomProgram Draw() && {
-    graph().name = "random";
     for (uint64_t nodes = 1 + Below(8); nodes > 0; --nodes) AddNode();
     AddUpdates();
     AddOutputs();
-    return std::move(program_);
+    return TakeProgram();
   }
 
  private:
-  Graph& graph() { return program_.graph; }
-  uint64_t Below(uint64_t n) { return engine_() % n; }
-  bool Chance(uint64_t percent) { return Below(100) < percent; }
-  template <typename List>
-  const auto& Pick(const List& list) {
-    return list[Below(std::size(list))];
-  }
-
-  // Each axis on some dim, major or minor to what is there, or on none; now and then a dim is strided.
-  Layout DrawLayout(const Type& type) {
-    std::vector<FactorList> dims;
-    for (int64_t size : type.shape) {
-      const int64_t inner = 2 + static_cast<int64_t>(Below(2));
-      if (Chance(10) && size > inner && size % inner == 0) dims.push_back({{size / inner, {}}, {inner, {}}});
-      else dims.push_back({{size, {}}});
-    }
-    for (int axis = 0; axis < graph().mesh().num_axes(); ++axis) {
-      const size_t d = Below(dims.size() + 1);
-      if (d == dims.size()) continue;
-      AxisList& axes = dims[d][Below(dims[d].size())].axes;
-      axes.insert(Chance(50) ? axes.begin() : axes.end(), axis);
-    }
-    return Layout::Strided(graph().mesh(), std::move(dims));
-  }
-
-  // A layout, some of its dims left to the compiler.
-  LayoutPin DrawPin(const Type& type) {
-    LayoutPin pin{DrawLayout(type)};
-    if (!Chance(20) || type.rank() == 0 || pin.layout.is_strided()) return pin;
-    pin.modes.assign(static_cast<size_t>(type.rank()), DimMode::kLocked);
-    const int open = static_cast<int>(Below(static_cast<uint64_t>(type.rank())));
-    pin.modes[static_cast<size_t>(open)] = DimMode::kOpen;
-    pin.layout = pin.layout.WithDim(open, {});
-    return pin;
-  }
-
   // Few levels, so that ties occur and sums are exact or nearly so.
   double DrawNumber(DType dtype, const OpRow& row) {
     if (dtype == BOOL) return static_cast<double>(Below(2));
@@ -96,19 +47,12 @@ class ProgramDrawer {
     return row.sample_low + (row.sample_high - row.sample_low) * (static_cast<double>(Below(16)) + 0.5) / 16;
   }
 
-  void SetPin(ValueInfo& info) {
-    LayoutPin pin = DrawPin(info.type);
-    info.layout = std::move(pin.layout);
-    info.modes = std::move(pin.modes);
-  }
-
   ValueId AddArgument(const Type& type, const OpRow& row) {
     const std::string name = fmt::format("a{}", graph().arguments().size());
     ValueInfo info{.name = name, .type = type, .global = type};
     if (Chance(80)) SetPin(info);
     const bool is_variable = Chance(30);
-    for (int64_t i = 0; i < type.num_elements(); ++i)
-      program_.feeds[name].push_back(DrawNumber(type.dtype, row));
+    for (int64_t i = 0; i < type.num_elements(); ++i) feeds()[name].push_back(DrawNumber(type.dtype, row));
     return graph().AddArgument(std::move(info), is_variable);
   }
 
@@ -176,18 +120,7 @@ class ProgramDrawer {
     }
   }
 
-  // What nothing reads, and some of the rest.
-  void AddOutputs() {
-    std::vector<bool> is_read(graph().values().size());
-    for (const Node& node : graph().nodes())
-      for (ValueId id : node.operands) is_read[id] = true;
-    for (size_t id = 0; id < is_read.size(); ++id)
-      if (!is_read[id] || Chance(20)) graph().AddOutput({fmt::format("y{}", id), static_cast<ValueId>(id)});
-  }
-
   const std::vector<Sample>& pool_;
-  std::mt19937_64 engine_;
-  RandomProgram program_;
 };
 
 }  // namespace internal
@@ -206,7 +139,7 @@ class RandomPrograms {
     }
   }
 
-  RandomProgram Draw(uint64_t seed) const { return internal::ProgramDrawer(pool_, seed).Draw(); }
+  RandomProgram Draw(uint64_t seed) const { return internal::RowsDrawer(pool_, seed).Draw(); }
 
  private:
   std::vector<Sample> pool_;
