@@ -65,14 +65,23 @@ std::vector<Layout> Lies(const Layout& layout, const Shape& global) {
 
 class MutantMaker {
  public:
-  explicit MutantMaker(const Graph& local) : local_(local) {}
+  MutantMaker(const Graph& local, const std::function<void(Mutant)>& use)
+      : local_(local), use_(use), is_updating_(local.values().size(), false) {
+    for (const VariableUpdate& update : local.updates()) is_updating_[update.value] = true;
+    for (size_t n = local.nodes().size(); n-- > 0;) {
+      const Node& node = local.nodes()[n];
+      if (std::any_of(node.results.begin(), node.results.end(), [&](ValueId id) { return is_updating_[id]; }))
+        for (ValueId id : node.operands) is_updating_[id] = true;
+    }
+  }
 
-  std::vector<Mutant> Make() && {
+  void Make() && {
     for (int n = 0; n < static_cast<int>(local_.nodes().size()); ++n) {
       at_ = n;
       const Node& node = local_.nodes()[n];
       Skip(node);
-      if (node.row->name == "all_reduce") Double(node);
+      if (node.row->name == "reduce_scatter") SliceInstead(node);
+      if (node.row->kind == OpKind::kCollective) Double(node);
       if (IsReduction(node)) OtherReductions(node);
       if (node.attrs.Find("axes") != nullptr) OtherAxes(node);
       if (node.row->name == "mask_padding") FewerDims(node);
@@ -81,13 +90,15 @@ class MutantMaker {
       OtherAttributes(node);
     }
     OtherResults();
-    // The kernel of a slice would read beside its operand.
-    std::erase_if(mutants_, [](const Mutant& mutant) { return !SlicesAreWithin(mutant.graph); });
-    return std::move(mutants_);
   }
 
  private:
   using Edit = std::function<void(Rewriter&)>;  // writes the node in its own way
+
+  void Emit(std::string kind, std::string what, Graph graph) {
+    // The kernel of a slice would read beside its operand.
+    if (SlicesAreWithin(graph)) use_({std::move(kind), std::move(what), std::move(graph)});
+  }
 
   std::string Here() const { return local_.Describe(at_) + fmt::format(", node {}", at_); }
 
@@ -100,7 +111,7 @@ class MutantMaker {
     return std::move(rewriter).Finish();
   }
 
-  void Add(std::string kind, const Edit& edit) { mutants_.push_back({std::move(kind), Here(), With(edit)}); }
+  void Add(std::string kind, const Edit& edit) { Emit(std::move(kind), Here(), With(edit)); }
 
   // The node with other attributes and, if they are given, other layouts of its results.
   void AddChanged(std::string kind, const Node& node, const Attrs& attrs,
@@ -116,21 +127,48 @@ class MutantMaker {
 
   // ---- Nodes left out, or there twice.
 
-  // Readers of a result read an operand of the same block in its place.
+  // Where a sum is missing that an update needs, a gradient is wrong.
+  std::string KindOfSkip(const Node& node) const {
+    const bool is_sum =
+        node.row->name == "add" || (IsReduction(node) && node.row->kind == OpKind::kCollective);
+    if (is_sum && is_updating_[node.results[0]]) return "gradient sum";
+    return node.row->kind == OpKind::kCompute ? "skip" : "drop";
+  }
+
+  // Readers of a result read an operand of the same block in its place; then it is said to lie as the result
+  // does, too.
   void Skip(const Node& node) {
     for (size_t r = 0; r < node.results.size(); ++r) {
       for (size_t o = 0; o < node.operands.size(); ++o) {
         if (node.row->num_results < 0 && o != r) continue;  // of a bucket
-        if (local_.value(node.operands[o]).type != local_.value(node.results[r]).type) continue;
-        Add(node.row->kind == OpKind::kCompute ? "skip" : "drop", [&](Rewriter& rewriter) {
-          rewriter.Copy(node);
-          rewriter.Set(node.results[r], rewriter.Map(node.operands[o]));
-        });
+        const ValueInfo& operand = local_.value(node.operands[o]);
+        const ValueInfo& result = local_.value(node.results[r]);
+        if (operand.type != result.type) continue;
+        for (const bool lie : {false, true}) {
+          if (lie && (*operand.layout == *result.layout || operand.global != result.global)) continue;
+          Add(KindOfSkip(node), [&](Rewriter& rewriter) {
+            rewriter.Copy(node);
+            const ValueId instead = rewriter.Map(node.operands[o]);
+            if (lie) rewriter.to().mutable_value(instead).layout = result.layout;
+            rewriter.Set(node.results[r], instead);
+          });
+        }
       }
     }
   }
 
+  // A device takes its own block for the sum.
+  void SliceInstead(const Node& node) {
+    Add(KindOfSkip(node), [&](Rewriter& rewriter) {
+      Node slice = node;
+      slice.row = &GetOp("shard_slice");
+      slice.attrs = {{"axes", node.attrs.Get<AxisList>("axes")}, {"dim", node.attrs.Get<int64_t>("dim")}};
+      rewriter.Copy(slice);
+    });
+  }
+
   void Double(const Node& node) {
+    if (TypesOf(local_, node.operands) != TypesOf(local_, node.results)) return;
     Add("double", [&](Rewriter& rewriter) {
       const int first = rewriter.Copy(node);
       Node again = node;
@@ -155,39 +193,60 @@ class MutantMaker {
         continue;
       Attrs attrs = node.attrs;
       attrs.Set("op", op);
-      AddChanged("operation", node, attrs);
+      AddChanged(node.row->name == "mask_padding" ? "identity" : "operation", node, attrs);
     }
   }
 
   void OtherAxes(const Node& node) {
     const AxisList axes = node.attrs.Get<AxisList>("axes");
     const Mesh& mesh = local_.mesh();
-    auto add = [&](const AxisList& other) {
+    auto add = [&](std::string kind, const AxisList& other) {
       Attrs attrs = node.attrs;
       attrs.Set("axes", other);
-      AddChanged("axes", node, attrs);
+      AddChanged(std::move(kind), node, attrs);
     };
     if (axes.size() > 1) {
-      add(AxisList(axes.rbegin(), axes.rend()));
-      add(AxisList(axes.begin(), axes.end() - 1));
+      add("order", AxisList(axes.rbegin(), axes.rend()));
+      add("axes", AxisList(axes.begin(), axes.end() - 1));
+      OtherOrder(node, axes);
     }
     for (int other = 0; other < mesh.num_axes(); ++other) {
       if (AxisSet(axes).Contains(other)) continue;
       AxisList more = axes, replaced = axes;
       more.push_back(other);
       replaced.back() = other;
-      add(more);
-      add(replaced);
+      add("axes", more);
+      add("group", replaced);
       OtherBlock(node, axes, other);
     }
   }
 
+  // The dim of the result that a node cuts, or -1.
+  static int CutDim(const Node& node) {
+    if (node.row->name == "all_reduce" || node.row->name == "all_gather") return -1;
+    return static_cast<int>(node.attrs.Get<int64_t>(node.row->name == "all_to_all" ? "to" : "dim"));
+  }
+
+  // A dim is cut by the axes in another order, as its layout says.
+  void OtherOrder(const Node& node, const AxisList& axes) {
+    const int d = CutDim(node);
+    if (d < 0) return;
+    const ValueInfo& result = local_.value(node.results[0]);
+    AxisList dim = result.layout->dim(d);
+    std::reverse(dim.end() - static_cast<int64_t>(axes.size()), dim.end());
+    const Layout lie = result.layout->WithDim(d, dim);
+    if (lie.LocalShape(result.global.shape) != result.type.shape) return;
+    Attrs attrs = node.attrs;
+    attrs.Set("axes", AxisList(axes.rbegin(), axes.rend()));
+    AddChanged("order", node, attrs, [&](size_t, ValueInfo& info) { info.layout = lie; });
+  }
+
   // Another block than the one that is meant: the axis is replaced in the result's layout, too.
   void OtherBlock(const Node& node, const AxisList& axes, int other) {
-    if (node.row->name == "all_reduce" || node.row->name == "all_gather") return;
+    const int d = CutDim(node);
+    if (d < 0) return;
     const ValueInfo& result = local_.value(node.results[0]);
     const Mesh& mesh = local_.mesh();
-    const int d = static_cast<int>(node.attrs.Get<int64_t>(node.row->name == "all_to_all" ? "to" : "dim"));
     AxisList dim = result.layout->dim(d), replaced = axes;
     if (mesh.axis(other).size != mesh.axis(axes.back()).size) return;
     if (result.layout->ShardedAxes().Union(result.layout->PartialAxes()).Contains(other)) return;
@@ -308,7 +367,7 @@ class MutantMaker {
     graph.ClearOutputs();
     for (const VariableUpdate& update : updates) graph.AddUpdate(update);
     for (const OutputInfo& output : outputs) graph.AddOutput(output);
-    mutants_.push_back({std::move(kind), std::move(what), std::move(graph)});
+    Emit(std::move(kind), std::move(what), std::move(graph));
   }
 
   // A value of the same block that lies alike.
@@ -341,34 +400,84 @@ class MutantMaker {
         AddWith("update", what, updates, local_.outputs());
       }
       ReadNew(local_.updates()[u], what);
+      ReadOld(static_cast<int>(u), what);
     }
   }
 
-  // Nodes after the new value read it in the place of the old one.
+  // Reads of the old value, moved behind the update: nodes, each with all that follow from it, and outputs.
   void ReadNew(const VariableUpdate& update, const std::string& what) {
     const ValueId old = local_.arguments()[update.argument].value;
-    const int made = local_.value(update.value).node;
-    bool reads = false;
-    Rewriter rewriter(local_);
-    for (int n = 0; n < static_cast<int>(local_.nodes().size()); ++n) {
-      Node copy = local_.nodes()[n];
-      for (ValueId& id : copy.operands) {
-        if (n <= made || id != old || made < 0) continue;
-        id = update.value;
-        reads = true;
+    for (int reader = 0; reader < static_cast<int>(local_.nodes().size()); ++reader) {
+      const Node& node = local_.nodes()[reader];
+      if (std::find(node.operands.begin(), node.operands.end(), old) == node.operands.end()) continue;
+      const std::vector<bool> follows = FollowsFrom(reader);
+      const int made = local_.value(update.value).node;
+      if (update.value == old || (made >= 0 && follows[made])) continue;
+      Rewriter rewriter(local_);
+      for (const bool moved : {false, true}) {
+        for (int n = 0; n < static_cast<int>(local_.nodes().size()); ++n) {
+          if (follows[n] != moved) continue;
+          Node copy = local_.nodes()[n];
+          if (n == reader) std::replace(copy.operands.begin(), copy.operands.end(), old, update.value);
+          rewriter.Copy(copy);
+        }
       }
-      rewriter.Copy(copy);
+      Emit("moved read", fmt::format("{}, read by node {}", what, reader), std::move(rewriter).Finish());
     }
-    if (reads) mutants_.push_back({"moved read", what, std::move(rewriter).Finish()});
+    for (size_t o = 0; o < local_.outputs().size(); ++o) {
+      if (local_.outputs()[o].value != old || update.value == old) continue;
+      std::vector<OutputInfo> outputs = local_.outputs();
+      outputs[o].value = update.value;
+      AddWith("moved read", what + ", output " + outputs[o].name, local_.updates(), outputs);
+    }
+  }
+
+  // Per node: whether it is this one or needs its results.
+  std::vector<bool> FollowsFrom(int node) const {
+    std::vector<bool> follows(local_.nodes().size(), false);
+    follows[node] = true;
+    for (size_t n = static_cast<size_t>(node) + 1; n < follows.size(); ++n)
+      for (ValueId id : local_.nodes()[n].operands)
+        if (local_.value(id).node >= 0 && follows[local_.value(id).node]) follows[n] = true;
+    return follows;
+  }
+
+  // What is to read the new value reads the old one: nodes, outputs, the update itself.
+  void ReadOld(int u, const std::string& what) {
+    const VariableUpdate& update = local_.updates()[u];
+    const ValueId old = local_.arguments()[update.argument].value;
+    if (old == update.value || local_.value(old).type != local_.value(update.value).type) return;
+    std::vector<VariableUpdate> updates = local_.updates();
+    updates[u].value = old;
+    AddWith("stale value", what, updates, local_.outputs());
+    for (size_t o = 0; o < local_.outputs().size(); ++o) {
+      if (local_.outputs()[o].value != update.value) continue;
+      std::vector<OutputInfo> outputs = local_.outputs();
+      outputs[o].value = old;
+      AddWith("stale value", what + ", output " + outputs[o].name, local_.updates(), outputs);
+    }
+    for (at_ = 0; at_ < static_cast<int>(local_.nodes().size()); ++at_) {
+      const Node& node = local_.nodes()[at_];
+      if (std::find(node.operands.begin(), node.operands.end(), update.value) == node.operands.end())
+        continue;
+      Add("stale value", [&](Rewriter& rewriter) {
+        Node copy = node;
+        std::replace(copy.operands.begin(), copy.operands.end(), update.value, old);
+        rewriter.Copy(copy);
+      });
+    }
   }
 
   const Graph& local_;
+  const std::function<void(Mutant)>& use_;
+  std::vector<bool> is_updating_;  // per value: whether an update needs it
   int at_ = 0;
-  std::vector<Mutant> mutants_;
 };
 
 }  // namespace
 
-std::vector<Mutant> MutantsOf(const Graph& local) { return MutantMaker(local).Make(); }
+void ForEachMutant(const Graph& local, const std::function<void(Mutant)>& use) {
+  MutantMaker(local, use).Make();
+}
 
 }  // namespace meshwork

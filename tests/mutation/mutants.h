@@ -1,16 +1,18 @@
 // Mistakes that a compiler could make, made one at a time in a right local program.
 //
-//   for (const Mutant& mutant : MutantsOf(program.body)) …   // each still runs
+//   ForEachMutant(program.body, [](Mutant mutant) { … });  // each still runs
 //
-// A collective dropped, doubled, of another operation, over other axes or from another dim; a mask dropped,
-// or with the wrong identity; a value said to lie as it does not: axes in another order, on another dim,
-// another axis, a reduction owed that is not or not owed that is; a value read in the place of another,
-// operands swapped, an op left out (a gradient's sum), other attributes; an output or an update of another
-// value, a new value read where the old one is meant; an update dropped.
+// A collective dropped, doubled, of another operation, over other axes, over another group, over axes in
+// another order, or from another dim; a sum dropped that a gradient needs; a slice of another block; a mask
+// dropped, along fewer dims, or with the wrong identity; a value said to lie as it does not: axes in another
+// order, on another dim, another axis, a reduction owed that is not or not owed that is; a value read in the
+// place of another, operands swapped, an op left out, other attributes; an output or an update of another
+// value; a read of a variable moved behind its update; the old value read where the new one is meant; an
+// update dropped.
 #pragma once
 
+#include <functional>
 #include <string>
-#include <vector>
 
 #include "ops/graph.h"
 
@@ -22,8 +24,8 @@ struct Mutant {
   Graph graph;
 };
 
-// In an order that depends on the program alone. Local types agree as they do in the original, so that
-// kernels stay within their buffers.
-std::vector<Mutant> MutantsOf(const Graph& local);
+// Calls `use` with each, in an order that depends on the program alone. Local types agree as they do in the
+// original, so that kernels stay within their buffers.
+void ForEachMutant(const Graph& local, const std::function<void(Mutant)>& use);
 
 }  // namespace meshwork
