@@ -62,34 +62,23 @@ MemoryPlan PlanBuffers(std::span<const BufferRequest> requests, int64_t alignmen
   return plan;
 }
 
-int64_t MaxLiveBytes(std::span<const BufferRequest> requests) {
+std::vector<int64_t> LiveBytes(std::span<const BufferRequest> requests) {
   int ticks = 0;
   for (const BufferRequest& request : requests) ticks = std::max(ticks, request.end + 1);
-  std::vector<int64_t> change(ticks + 1, 0);
+  std::vector<int64_t> live(ticks + 1, 0);  // first how much comes and goes
   for (const BufferRequest& request : requests) {
-    change[request.begin] += request.bytes;
-    change[request.end + 1] -= request.bytes;
+    live[request.begin] += request.bytes;
+    live[request.end + 1] -= request.bytes;
   }
-  int64_t live = 0, peak = 0;
-  for (int64_t delta : change) peak = std::max(peak, live += delta);
-  return peak;
+  std::partial_sum(live.begin(), live.end(), live.begin());
+  live.pop_back();
+  return live;
 }
 
-int64_t LogicalPeakBytes(const Graph& local) {
-  const int end = static_cast<int>(local.nodes().size());
-  std::vector<BufferRequest> lives(local.values().size());
-  for (size_t v = 0; v < lives.size(); ++v) {
-    const ValueInfo& info = local.values()[v];
-    const int begin = std::max(info.node, 0);
-    lives[v] = {info.type.bytes(), begin, begin};
-  }
-  for (int n = 0; n < end; ++n)
-    for (ValueId operand : local.nodes()[n].operands) lives[operand].end = n;
-  for (const Argument& argument : local.arguments())
-    if (argument.is_variable) lives[argument.value].end = end;
-  for (const OutputInfo& output : local.outputs()) lives[output.value].end = end;
-  for (const VariableUpdate& update : local.updates()) lives[update.value].end = end;
-  return MaxLiveBytes(lives);
+int64_t MaxLiveBytes(std::span<const BufferRequest> requests) {
+  int64_t peak = 0;
+  for (int64_t bytes : LiveBytes(requests)) peak = std::max(peak, bytes);
+  return peak;
 }
 
 }  // namespace meshwork

@@ -14,8 +14,6 @@
 #include <span>
 #include <vector>
 
-#include "ops/graph.h"
-
 namespace meshwork {
 
 struct BufferRequest {
@@ -32,13 +30,10 @@ struct MemoryPlan {
 // Laws: requests live at a common tick are disjoint; peak >= MaxLiveBytes(requests).
 MemoryPlan PlanBuffers(std::span<const BufferRequest> requests, int64_t alignment = 64);
 
+// The bytes live at each tick.
+std::vector<int64_t> LiveBytes(std::span<const BufferRequest> requests);
+
 // The lower bound of every plan: the most bytes live at one tick.
 int64_t MaxLiveBytes(std::span<const BufferRequest> requests);
-
-// What one device needs of a local program: the most bytes of arguments and values live at one
-// node. Variables live throughout, inputs until their last reader, a value from its node to its
-// last reader, outputs and new variable values to the end. Every value counts on its own: writing
-// in place and sharing equal values between the devices of a process only lower it.
-int64_t LogicalPeakBytes(const Graph& local);
 
 }  // namespace meshwork

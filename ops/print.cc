@@ -23,15 +23,6 @@ class Namer {
   std::vector<std::string> names_;
 };
 
-std::string TypeText(const ValueInfo& info) {
-  std::string out = info.type.ToString();
-  if (info.layout.has_value()) {
-    if (info.type != info.global) out += " of " + info.global.ToString();
-    out += " " + LayoutPin{*info.layout, info.modes}.ToString();
-  }
-  return out;
-}
-
 std::string NodeText(const Graph& graph, const Node& node, const Namer& names) {
   std::string out = fmt::format("{} = {}", names.List(node.results), node.row->name);
   if (!node.operands.empty()) out += " " + names.List(node.operands);
@@ -44,7 +35,7 @@ std::string NodeText(const Graph& graph, const Node& node, const Namer& names) {
     else out += fmt::format(" {}={}", name, PrintAttr(graph.mesh(), value));
   }
   std::string types;
-  for (ValueId id : node.results) types += (types.empty() ? "" : ", ") + TypeText(graph.value(id));
+  for (ValueId id : node.results) types += (types.empty() ? "" : ", ") + PrintType(graph.value(id));
   return out + " : " + types;
 }
 
@@ -57,6 +48,15 @@ std::vector<std::string> ValueNames(const Graph& graph) {
   for (const ValueInfo& info : graph.values())
     names.push_back(info.name.empty() ? fmt::format("%{}", next++) : "%" + info.name);
   return names;
+}
+
+std::string PrintType(const ValueInfo& info) {
+  std::string out = info.type.ToString();
+  if (info.layout.has_value()) {
+    if (info.type != info.global) out += " of " + info.global.ToString();
+    out += " " + LayoutPin{*info.layout, info.modes}.ToString();
+  }
+  return out;
 }
 
 std::string PrintAttr(const Mesh& mesh, const AttrValue& value) {
@@ -86,7 +86,7 @@ std::string PrintGraph(const Graph& graph) {
   for (size_t i = 0; i < graph.arguments().size(); ++i) {
     const Argument& argument = graph.arguments()[i];
     out += fmt::format("{}{}{}: {}", i == 0 ? "" : ",\n     ", argument.is_variable ? "var " : "",
-                       names(argument.value), TypeText(graph.value(argument.value)));
+                       names(argument.value), PrintType(graph.value(argument.value)));
   }
   out += ") {\n";
   for (const Node& node : graph.nodes()) out += "  " + NodeText(graph, node, names) + "\n";

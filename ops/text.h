@@ -33,6 +33,9 @@ std::vector<std::string> ValueNames(const Graph& graph);
 // One node as PrintGraph writes it, without indent.
 std::string PrintNode(const Graph& graph, int node);
 
+// What PrintGraph says of a value behind its name: "f32[64,175] of f32[128,700] {batch,model}".
+std::string PrintType(const ValueInfo& info);
+
 // An attribute as PrintGraph writes it: "true", "0.001", "[0,1]", "(batch,model)", "{_,model}".
 std::string PrintAttr(const Mesh& mesh, const AttrValue& value);
 

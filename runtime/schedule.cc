@@ -8,6 +8,7 @@
 #include "base/status.h"
 #include "ops/program.h"
 #include "ops/row.h"
+#include "ops/storage.h"
 #include "runtime/local_program.h"
 #include "runtime/placement.h"
 
@@ -16,24 +17,16 @@ namespace {
 
 constexpr int64_t kAlignment = 64;
 
-// How a value is used: what decides whether its memory may be written over.
-struct Use {
-  int last_node = -1;  // the last node that reads it
-  int exports = 0;     // outputs and updates that name it
-  int update_of = -1;  // the first argument it is the update of
-};
-
 class ScheduleBuilder {
  public:
   ScheduleBuilder(const Graph& local, const std::vector<InstanceMap>& variables, int workers, bool share,
                   bool check_replicas)
-      : local_(local),
-        check_replicas_(check_replicas),
-        values_(local.values().size()),
-        uses_(local.values().size()) {
+      : local_(local), check_replicas_(check_replicas), values_(local.values().size()) {
     schedule_.num_workers = workers;
     FindInstances(variables, share);
-    FindUses();
+    storages_ = PlanStorages(local, [this](ValueId a, ValueId b) {
+      return values_[a].instances.axes() == values_[b].instances.axes();
+    });
   }
 
   absl::StatusOr<Schedule> Build() {
@@ -57,17 +50,6 @@ class ScheduleBuilder {
     }
     const std::vector<AxisSet> varying = VaryingAxes(local_, arguments, share);
     for (size_t v = 0; v < varying.size(); ++v) values_[v].instances = InstanceMap(local_.mesh(), varying[v]);
-  }
-
-  void FindUses() {
-    for (size_t n = 0; n < local_.nodes().size(); ++n)
-      for (ValueId operand : local_.nodes()[n].operands) uses_[operand].last_node = static_cast<int>(n);
-    for (const OutputInfo& output : local_.outputs()) ++uses_[output.value].exports;
-    for (const VariableUpdate& update : local_.updates()) {
-      Use& use = uses_[update.value];
-      ++use.exports;
-      if (use.update_of < 0) use.update_of = update.argument;
-    }
   }
 
   // ---- Buffers.
@@ -182,7 +164,7 @@ class ScheduleBuilder {
 
   absl::Status AddNode(int n) {
     const Node& node = local_.nodes()[n];
-    for (size_t r = 0; r < node.results.size(); ++r) PlaceResult(n, static_cast<int>(r));
+    for (ValueId result : node.results) PlaceResult(result);
     if (node.row->kind != OpKind::kCollective) {
       AddKernel(n);
       return absl::OkStatus();
@@ -201,52 +183,11 @@ class ScheduleBuilder {
     return absl::OkStatus();
   }
 
-  // Gives result r of node n its buffers: those of the variable it is the new value of, those of an
-  // operand it may be written over, or new ones.
-  void PlaceResult(int n, int r) {
-    const ValueId result = local_.nodes()[n].results[r];
-    const int argument = uses_[result].update_of;
-    if (argument >= 0 && CanWriteVariable(n, r, argument)) {
-      values_[result].first = values_[local_.arguments()[argument].value].first;
-      return;
-    }
-    if (const ValueId operand = OperandToWriteOver(n, r); operand != kNoValue) {
-      values_[result].first = values_[operand].first;
-      return;
-    }
-    values_[result].first = NewStorage(values_[result].instances.count(), BytesOf(result));
-  }
-
-  // The operand that result r may be written over by its row, if it is of the same kind.
-  ValueId InPlaceOperand(int n, int r) const {
-    const Node& node = local_.nodes()[n];
-    if (node.row->kind == OpKind::kCollective || static_cast<size_t>(r) >= node.row->in_place.size())
-      return kNoValue;
-    const int o = node.row->in_place[r];
-    if (o < 0) return kNoValue;
-    const ValueId operand = node.operands[o], result = node.results[r];
-    const bool alike = local_.value(operand).type == local_.value(result).type &&
-                       values_[operand].instances.axes() == values_[result].instances.axes();
-    const bool once = std::count(node.operands.begin(), node.operands.end(), operand) == 1;
-    return alike && once ? operand : kNoValue;
-  }
-
-  // A temporary that nobody reads after node n.
-  ValueId OperandToWriteOver(int n, int r) const {
-    const ValueId operand = InPlaceOperand(n, r);
-    if (operand == kNoValue || local_.value(operand).node < 0) return kNoValue;
-    const Use& use = uses_[operand];
-    return use.last_node == n && use.exports == 0 ? operand : kNoValue;
-  }
-
-  // True if result r of node n, the new value of variable `a`, may go straight to the variable's
-  // buffers: by then nobody needs the old value.
-  bool CanWriteVariable(int n, int r, int a) const {
-    const ValueId variable = local_.arguments()[a].value, result = local_.nodes()[n].results[r];
-    const Use& use = uses_[variable];
-    if (use.exports > 0 || use.last_node > n) return false;
-    if (use.last_node == n && InPlaceOperand(n, r) != variable) return false;
-    return values_[variable].instances.axes() == values_[result].instances.axes();
+  // Gives a result its buffers: those of the value it is written over, or new ones.
+  void PlaceResult(ValueId result) {
+    const ValueId first = storages_[result];
+    values_[result].first = first != result ? values_[first].first
+                                            : NewStorage(values_[result].instances.count(), BytesOf(result));
   }
 
   void AddKernel(int n) {
@@ -357,12 +298,6 @@ class ScheduleBuilder {
                  devices);
   }
 
-  bool IsUpdated(ValueId variable) const {
-    return std::any_of(local_.updates().begin(), local_.updates().end(), [&](const VariableUpdate& update) {
-      return local_.arguments()[update.argument].value == variable && update.value != variable;
-    });
-  }
-
   std::string SubjectOf(const VariableUpdate& update) const {
     return fmt::format("variable \"{}\"", local_.argument_name(update.argument));
   }
@@ -374,8 +309,7 @@ class ScheduleBuilder {
     std::vector<std::pair<ValueId, ValueBuffers>> sources;  // per update
     for (const VariableUpdate& update : local_.updates()) {
       sources.emplace_back(update.value, values_[update.value]);
-      const ValueId target = local_.arguments()[update.argument].value;
-      if (update.value == target || !IsUpdated(update.value)) continue;
+      if (!IsSetAside(local_, update)) continue;
       ValueBuffers aside = values_[update.value];
       aside.first = NewStorage(aside.instances.count(), BytesOf(update.value));
       AddCopy(SubjectOf(update), update.value, values_[update.value], aside);
@@ -392,7 +326,7 @@ class ScheduleBuilder {
   const bool check_replicas_;
   std::set<ValueId> compared_;
   std::vector<ValueBuffers> values_;  // per value
-  std::vector<Use> uses_;
+  std::vector<ValueId> storages_;     // per value the first that lies in its memory
   Schedule schedule_;
 };
 

@@ -9,7 +9,7 @@
 #include "base/status.h"
 #include "fmt/ranges.h"
 #include "ops/explain.h"
-#include "ops/memory_plan.h"
+#include "ops/memory_report.h"
 #include "ops/program.h"
 #include "ops/row.h"
 #include "ops/text.h"

@@ -4,7 +4,6 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "ops/text.h"
 
 namespace meshwork {
 namespace {
@@ -81,30 +80,10 @@ TEST(MemoryPlanTest, LiveBuffersNeverOverlap) {
   }
 }
 
-TEST(MemoryPlanTest, LogicalPeakFollowsLiveness) {
-  // %a and %b (24 bytes each) are live at the add together with x (24) and w (24).
-  const Graph graph = ParseGraph(R"(mesh [x=2]
-func step(%x: f32[3,2] of f32[6,2] {x,_}, var %w: f32[3,2] of f32[6,2] {x,_}) {
-  %a = neg %x : f32[3,2] of f32[6,2] {x,_}
-  %b = neg %x : f32[3,2] of f32[6,2] {x,_}
-  %c = add %a, %b : f32[3,2] of f32[6,2] {x,_}
-  return c=%c
-})")
-                          .value();
-  // neg: x, w, a, b; add: w, a, b, c (x has been read).
-  EXPECT_EQ(LogicalPeakBytes(graph), 4 * 24);
-}
-
-TEST(MemoryPlanTest, NewVariableValuesLiveToTheEnd) {
-  const Graph graph = ParseGraph(R"(mesh [x=2]
-func step(var %w: f32[3,2] of f32[6,2] {x,_}) {
-  %a = neg %w : f32[3,2] of f32[6,2] {x,_}
-  %b = neg %a : f32[3,2] of f32[6,2] {x,_}
-  %c = neg %b : f32[3,2] of f32[6,2] {x,_}
-  update %w = %a
-})")
-                          .value();
-  EXPECT_EQ(LogicalPeakBytes(graph), 4 * 24);  // w, a, b, c at the last node
+TEST(MemoryPlanTest, BytesLiveAtEachTick) {
+  EXPECT_THAT(LiveBytes(std::vector<BufferRequest>{{100, 0, 1}, {10, 1, 3}, {1, 3, 3}, {0, 4, 4}}),
+              ElementsAre(100, 110, 10, 11, 0));
+  EXPECT_THAT(LiveBytes({}), ElementsAre());
 }
 
 }  // namespace

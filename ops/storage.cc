@@ -1,0 +1,104 @@
+#include "ops/storage.h"
+
+#include <algorithm>
+
+#include "ops/row.h"
+
+namespace meshwork {
+namespace {
+
+// How a value is used: what decides whether its memory may be written over.
+struct Use {
+  int last_node = -1;  // the last node that reads it
+  int exports = 0;     // outputs and updates that name it
+  int update_of = -1;  // the first argument it is the update of
+};
+
+std::vector<Use> FindUses(const Graph& local) {
+  std::vector<Use> uses(local.values().size());
+  for (size_t n = 0; n < local.nodes().size(); ++n)
+    for (ValueId operand : local.nodes()[n].operands) uses[operand].last_node = static_cast<int>(n);
+  for (const OutputInfo& output : local.outputs()) ++uses[output.value].exports;
+  for (const VariableUpdate& update : local.updates()) {
+    Use& use = uses[update.value];
+    ++use.exports;
+    if (use.update_of < 0) use.update_of = update.argument;
+  }
+  return uses;
+}
+
+class Storages {
+ public:
+  Storages(const Graph& local, const SameCopies& same_copies)
+      : local_(local), same_copies_(same_copies), uses_(FindUses(local)) {}
+
+  std::vector<ValueId> Plan() const {
+    std::vector<ValueId> first(local_.values().size());
+    for (size_t v = 0; v < first.size(); ++v) first[v] = static_cast<ValueId>(v);
+    for (int n = 0; n < static_cast<int>(local_.nodes().size()); ++n) {
+      const Node& node = local_.nodes()[n];
+      for (int r = 0; r < static_cast<int>(node.results.size()); ++r) {
+        const ValueId over = WrittenOver(n, r);
+        if (over != kNoValue) first[node.results[r]] = first[over];
+      }
+    }
+    return first;
+  }
+
+ private:
+  bool SameCopiesOf(ValueId a, ValueId b) const { return same_copies_ == nullptr || same_copies_(a, b); }
+
+  // The value that result r of node n is written over, if any: the variable it is the new value of, or an
+  // operand.
+  ValueId WrittenOver(int n, int r) const {
+    const int argument = uses_[local_.nodes()[n].results[r]].update_of;
+    if (argument >= 0 && CanWriteVariable(n, r, argument)) return local_.arguments()[argument].value;
+    const ValueId operand = InPlaceOperand(n, r);
+    if (operand == kNoValue || local_.value(operand).node < 0) return kNoValue;
+    const Use& use = uses_[operand];
+    return use.last_node == n && use.exports == 0 ? operand : kNoValue;
+  }
+
+  // The operand that result r may be written over by its row, if it is of the same kind.
+  ValueId InPlaceOperand(int n, int r) const {
+    const Node& node = local_.nodes()[n];
+    if (node.row->kind == OpKind::kCollective || static_cast<size_t>(r) >= node.row->in_place.size())
+      return kNoValue;
+    const int o = node.row->in_place[r];
+    if (o < 0) return kNoValue;
+    const ValueId operand = node.operands[o], result = node.results[r];
+    const bool alike =
+        local_.value(operand).type == local_.value(result).type && SameCopiesOf(operand, result);
+    const bool once = std::count(node.operands.begin(), node.operands.end(), operand) == 1;
+    return alike && once ? operand : kNoValue;
+  }
+
+  // True if result r of node n, the new value of variable `a`, may go straight to the variable's memory: by
+  // then nobody needs the old value.
+  bool CanWriteVariable(int n, int r, int a) const {
+    const ValueId variable = local_.arguments()[a].value, result = local_.nodes()[n].results[r];
+    const Use& use = uses_[variable];
+    if (use.exports > 0 || use.last_node > n) return false;
+    if (use.last_node == n && InPlaceOperand(n, r) != variable) return false;
+    return SameCopiesOf(variable, result);
+  }
+
+  const Graph& local_;
+  const SameCopies& same_copies_;
+  const std::vector<Use> uses_;
+};
+
+}  // namespace
+
+std::vector<ValueId> PlanStorages(const Graph& local, const SameCopies& same_copies) {
+  return Storages(local, same_copies).Plan();
+}
+
+bool IsSetAside(const Graph& local, const VariableUpdate& update) {
+  if (update.value == local.arguments()[update.argument].value) return false;
+  return std::any_of(local.updates().begin(), local.updates().end(), [&](const VariableUpdate& other) {
+    return local.arguments()[other.argument].value == update.value && other.value != update.value;
+  });
+}
+
+}  // namespace meshwork

@@ -1,0 +1,33 @@
+// Which values of a local program lie in the same memory: a result is written over an operand that nobody
+// needs any more, the new value of a variable over the old one.
+//
+//   %a = tanh %x
+//   %b = exp %a        // lies where %a did
+//   %n = mul %w, %b
+//   update %w = %n     // and %n where %w does: nobody reads the old value after that
+//
+// Writing in place is an optimisation and never changes what a program means. Pure functions, thread-safe.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "ops/graph.h"
+
+namespace meshwork {
+
+// Whether one value may lie where the other does, as far as the caller knows: where a process keeps one copy
+// of what is equal on several devices, only values of which it keeps as many copies. Types are compared
+// anyway.
+using SameCopies = std::function<bool(ValueId a, ValueId b)>;
+
+// Per value the first one that lies in its memory: an argument, or itself if it has memory of its own. An
+// empty `same_copies` says yes, as for a device alone. Laws: plan[plan[v]] == plan[v]; at most one value of a
+// storage is read after a node writes another there.
+std::vector<ValueId> PlanStorages(const Graph& local, const SameCopies& same_copies = nullptr);
+
+// Whether the new value of a variable is the old one of another that is updated as well (two that swap), so
+// that it is copied aside at the end of the step, before either is written.
+bool IsSetAside(const Graph& local, const VariableUpdate& update);
+
+}  // namespace meshwork

@@ -1,0 +1,87 @@
+#include "ops/storage.h"
+
+#include <map>
+#include <string>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "ops/text.h"
+
+namespace meshwork {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::Pair;
+
+// Which values lie in the memory of others, by name.
+std::map<std::string, std::string> WrittenOver(std::string_view text,
+                                               const SameCopies& same_copies = nullptr) {
+  const Graph graph = ParseGraph(text).value();
+  const std::vector<ValueId> storages = PlanStorages(graph, same_copies);
+  const std::vector<std::string> names = ValueNames(graph);
+  std::map<std::string, std::string> over;
+  for (size_t v = 0; v < storages.size(); ++v) {
+    EXPECT_EQ(storages[storages[v]], storages[v]);
+    if (storages[v] != static_cast<ValueId>(v)) over[names[v]] = names[storages[v]];
+  }
+  return over;
+}
+
+TEST(StorageTest, AChainLiesInOneMemory) {
+  EXPECT_THAT(WrittenOver("mesh [] func f(%x: f32[4]) { %a = exp %x %b = tanh %a %c = neg %b return %c }"),
+              ElementsAre(Pair("%b", "%a"), Pair("%c", "%a")));
+}
+
+TEST(StorageTest, InputsAreNotWritten) {
+  EXPECT_THAT(WrittenOver("mesh [] func f(%x: f32[4]) { %a = exp %x return %a }"), IsEmpty());
+}
+
+TEST(StorageTest, WhatIsReadLaterOrGivenOutStays) {
+  EXPECT_THAT(
+      WrittenOver("mesh [] func f(%x: f32[4]) { %a = exp %x %b = tanh %a %c = mul %b, %a return %c }"),
+      ElementsAre(Pair("%c", "%b")));
+  EXPECT_THAT(WrittenOver("mesh [] func f(%x: f32[4]) { %a = exp %x %b = tanh %a return %a, %b }"),
+              IsEmpty());
+}
+
+TEST(StorageTest, TypesMustAgreeAndAnOperandBeReadOnce) {
+  EXPECT_THAT(WrittenOver("mesh [] func f(%x: f32[4]) { %a = exp %x %b = cast %a dtype=f64 return %b }"),
+              IsEmpty());
+  EXPECT_THAT(WrittenOver("mesh [] func f(%x: f32[4]) { %a = exp %x %b = mul %a, %a return %b }"), IsEmpty());
+}
+
+TEST(StorageTest, ANewValueLiesInItsVariableOnceTheOldOneIsRead) {
+  EXPECT_THAT(WrittenOver("mesh [] func f(var %w: f32[4]) { %n = neg %w update %w = %n }"),
+              ElementsAre(Pair("%n", "%w")));
+  EXPECT_THAT(
+      WrittenOver("mesh [] func f(var %w: f32[4]) { %n = neg %w %y = exp %w update %w = %n return %y }"),
+      IsEmpty());
+  EXPECT_THAT(WrittenOver("mesh [] func f(var %w: f32[4]) { %n = neg %w update %w = %n return %w }"),
+              IsEmpty());
+}
+
+TEST(StorageTest, OnlyAsManyCopiesAreWrittenOver) {
+  constexpr std::string_view kChain =
+      "mesh [] func f(%x: f32[4], var %w: f32[4]) { %a = exp %x %b = tanh %a update %w = %b }";
+  EXPECT_THAT(WrittenOver(kChain), ElementsAre(Pair("%b", "%w")));
+  EXPECT_THAT(WrittenOver(kChain, [](ValueId, ValueId) { return false; }), IsEmpty());
+}
+
+TEST(StorageTest, VariablesThatSwapAreSetAside) {
+  const Graph graph = ParseGraph(R"(mesh []
+func f(var %v: f32[4], var %w: f32[4], var %u: f32[4], var %k: f32[4]) {
+  %n = neg %u
+  update %v = %w
+  update %w = %v
+  update %u = %n
+  update %k = %k
+})")
+                          .value();
+  std::vector<bool> aside;
+  for (const VariableUpdate& update : graph.updates()) aside.push_back(IsSetAside(graph, update));
+  EXPECT_THAT(aside, ElementsAre(true, true, false, false));
+}
+
+}  // namespace
+}  // namespace meshwork
