@@ -9,6 +9,12 @@
 namespace meshwork {
 namespace {
 
+// Bytes from one instance to the next.
+int64_t StrideOf(const Type& local) {
+  constexpr int64_t kAlignment = 64;
+  return (local.bytes() + kAlignment - 1) / kAlignment * kAlignment;
+}
+
 BoxBuffer BufferOf(const DTensor& tensor, int64_t instance) {
   return BoxBuffer::OfDevice(tensor.layout(), tensor.type().shape,
                              tensor.instances().Representative(instance));
@@ -39,12 +45,19 @@ absl::Status CheckReplica(const DTensor& tensor, int64_t first, int64_t i) {
 
 }  // namespace
 
+InstanceMap InstancesOf(const Layout& layout, bool share) {
+  return InstanceMap(layout.mesh(), share ? layout.ShardedAxes() : AllAxes(layout.mesh()));
+}
+
+int64_t BytesOfDTensor(const Type& global, const Layout& layout, bool share) {
+  return StrideOf({global.dtype, layout.LocalShape(global.shape)}) * InstancesOf(layout, share).count();
+}
+
 DTensor::DTensor(Type global, Layout layout, bool share)
     : type_(std::move(global)), layout_(std::move(layout)) {
   MESHWORK_CHECK(!layout_.is_partial(), "{} {}", type_.ToString(), layout_.ToString());
-  constexpr int64_t kAlignment = 64;
-  instances_ = InstanceMap(layout_.mesh(), share ? layout_.ShardedAxes() : AllAxes(layout_.mesh()));
-  stride_ = (local_type().bytes() + kAlignment - 1) / kAlignment * kAlignment;
+  instances_ = InstancesOf(layout_, share);
+  stride_ = StrideOf(local_type());
   storage_ = AllocateAligned(bytes());
   std::memset(storage_.get(), 0, static_cast<size_t>(bytes()));
 }

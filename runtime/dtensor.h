@@ -29,6 +29,11 @@
 
 namespace meshwork {
 
+// How many buffers a tensor of this layout has here, and which devices share them: with share=false one each.
+InstanceMap InstancesOf(const Layout& layout, bool share);
+// What a DTensor allocates, known before it is made: DTensor(global, layout, share).bytes().
+int64_t BytesOfDTensor(const Type& global, const Layout& layout, bool share);
+
 class DTensor {
  public:
   DTensor() = default;  // a scalar f32 without storage; valid() is false

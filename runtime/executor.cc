@@ -13,15 +13,15 @@
 namespace meshwork {
 namespace {
 
-// The DTensor that argument `a` of the program is bound to: the one there is, or a new one.
-absl::StatusOr<DTensor> BindVariable(const Graph& graph, int a,
-                                     const std::map<std::string, DTensor>& variables, bool share) {
+// The DTensor that argument `a` of the program is bound to; null if there is none yet.
+absl::StatusOr<const DTensor*> FindVariable(const Graph& graph, int a,
+                                            const std::map<std::string, DTensor>& variables) {
   const std::string& name = graph.argument_name(a);
   const ValueInfo& info = graph.value(graph.arguments()[a].value);
   const auto it = variables.find(name);
-  if (it == variables.end()) return DTensor(info.global, *info.layout, share);
+  if (it == variables.end()) return nullptr;
   const DTensor& state = it->second;
-  if (state.valid() && state.type() == info.global && state.layout() == *info.layout) return state;
+  if (state.valid() && state.type() == info.global && state.layout() == *info.layout) return &state;
   return InvalidArgument(
       "Executor: variable \"{}\" is {} {} on {} in the program and {} {} on {} in the state; programs that "
       "share a variable must declare it alike.",
@@ -44,19 +44,49 @@ absl::StatusOr<std::unique_ptr<Executor>> Executor::Create(const Program& progra
   return executor;
 }
 
+absl::StatusOr<ExecutorMemory> Executor::PlanMemory(const Program& program, int workers,
+                                                    const ExecutorOptions& options) {
+  RETURN_IF_ERROR(CheckLocalProgram(program.body));
+  ASSIGN_OR_RETURN(const Plan plan, MakePlan(program.body, workers, options, {}));
+  return plan.memory;
+}
+
+absl::StatusOr<Executor::Plan> Executor::MakePlan(const Graph& graph, int workers,
+                                                  const ExecutorOptions& options,
+                                                  const std::map<std::string, DTensor>& variables) {
+  Plan plan;
+  std::vector<InstanceMap> instances(graph.arguments().size());
+  for (size_t a = 0; a < instances.size(); ++a) {
+    if (!graph.arguments()[a].is_variable) continue;
+    const ValueInfo& info = graph.value(graph.arguments()[a].value);
+    ASSIGN_OR_RETURN(const DTensor* const bound, FindVariable(graph, static_cast<int>(a), variables));
+    instances[a] = bound != nullptr ? bound->instances() : InstancesOf(*info.layout, options.share);
+    plan.memory.variable_bytes +=
+        bound != nullptr ? bound->bytes() : BytesOfDTensor(info.global, *info.layout, options.share);
+  }
+  ASSIGN_OR_RETURN(plan.schedule,
+                   MakeSchedule(graph, instances, workers, options.share, options.check_replicas));
+  for (int64_t bytes : plan.schedule.private_bytes) plan.memory.private_bytes += bytes;
+  plan.memory.shared_bytes = plan.schedule.shared_bytes;
+  plan.memory.num_barriers = plan.schedule.num_barriers;
+  plan.memory.num_instructions = static_cast<int>(plan.schedule.instructions.size());
+  return plan;
+}
+
 absl::Status Executor::Prepare(std::map<std::string, DTensor>& variables) {
-  std::vector<InstanceMap> instances(graph_.arguments().size());
+  ASSIGN_OR_RETURN(Plan plan, MakePlan(graph_, pool_.num_workers(), options_, variables));
+  schedule_ = std::move(plan.schedule);
+  memory_ = plan.memory;
   variables_.resize(graph_.arguments().size());
   paddings_.resize(graph_.arguments().size());
   for (size_t a = 0; a < variables_.size(); ++a) {
     if (!graph_.arguments()[a].is_variable) continue;
-    ASSIGN_OR_RETURN(variables_[a], BindVariable(graph_, static_cast<int>(a), variables, options_.share));
-    instances[a] = variables_[a].instances();
+    const ValueInfo& info = graph_.value(graph_.arguments()[a].value);
+    const auto bound = variables.find(info.name);
+    variables_[a] =
+        bound != variables.end() ? bound->second : DTensor(info.global, *info.layout, options_.share);
     paddings_[a] = Padding(variables_[a]);
-    memory_.variable_bytes += variables_[a].bytes();
   }
-  ASSIGN_OR_RETURN(schedule_, MakeSchedule(graph_, instances, pool_.num_workers(), options_.share,
-                                           options_.check_replicas));
   addresses_.resize(schedule_.buffers.size(), nullptr);
   feed_buffers_.resize(graph_.arguments().size());
   output_buffers_.resize(graph_.outputs().size());
@@ -82,15 +112,8 @@ absl::Status Executor::Prepare(std::map<std::string, DTensor>& variables) {
 }
 
 void Executor::AllocateArenas() {
-  memory_.num_barriers = schedule_.num_barriers;
-  memory_.num_instructions = static_cast<int>(schedule_.instructions.size());
-  memory_.shared_bytes = schedule_.shared_bytes;
-  arenas_.resize(schedule_.num_workers + 1);
-  for (int w = 0; w < schedule_.num_workers; ++w) {
-    arenas_[w] = AllocateAligned(schedule_.private_bytes[w]);
-    memory_.private_bytes += schedule_.private_bytes[w];
-  }
-  arenas_.back() = AllocateAligned(schedule_.shared_bytes);
+  for (int64_t bytes : schedule_.private_bytes) arenas_.push_back(AllocateAligned(bytes));
+  arenas_.push_back(AllocateAligned(schedule_.shared_bytes));
   // Pages go to the memory of the core that touches them first.
   pool_.Run([this](int w) {
     std::memset(arenas_[w].get(), 0, static_cast<size_t>(schedule_.private_bytes[w]));

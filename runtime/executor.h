@@ -63,13 +63,17 @@ struct ExecutorOptions {
   int trace_steps = 0;
 };
 
-// What a program needs here, all devices together. Arguments that are host tensors do not count.
+// What a program needs here, all devices together. Inputs and outputs, which are host tensors, do not count,
+// nor do the tables of the plan itself, and the cache line that an empty arena takes.
 struct ExecutorMemory {
   int64_t private_bytes = 0;   // arenas of the workers
   int64_t shared_bytes = 0;    // arena of values that several workers touch
   int64_t variable_bytes = 0;  // bound variables, also if other executors share them
   int num_barriers = 0;        // per step
   int num_instructions = 0;    // per step
+
+  int64_t total_bytes() const { return private_bytes + shared_bytes + variable_bytes; }
+  bool operator==(const ExecutorMemory&) const = default;
 };
 
 class Executor;
@@ -102,6 +106,11 @@ class Executor {
   static absl::StatusOr<std::unique_ptr<Executor>> Create(const Program& program, WorkerPool& pool,
                                                           const ExecutorOptions& options,
                                                           std::map<std::string, DTensor>* variables);
+  // What Create would allocate for the program on so many workers, where its variables are new: memory() of
+  // the executor, by the plan that it allocates by. Allocates no tensor and runs nothing. Errors: those of
+  // CheckLocalProgram; a collective that does not fit its layouts. REQUIRES: workers >= 1.
+  static absl::StatusOr<ExecutorMemory> PlanMemory(const Program& program, int workers,
+                                                   const ExecutorOptions& options);
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;
 
@@ -140,6 +149,14 @@ class Executor {
   };
 
   Executor(const Program& program, WorkerPool& pool, const ExecutorOptions& options);
+
+  // All that is decided before anything is allocated.
+  struct Plan {
+    Schedule schedule;
+    ExecutorMemory memory;
+  };
+  static absl::StatusOr<Plan> MakePlan(const Graph& graph, int workers, const ExecutorOptions& options,
+                                       const std::map<std::string, DTensor>& variables);
 
   absl::Status Prepare(std::map<std::string, DTensor>& variables);
   void AllocateArenas();

@@ -1,0 +1,118 @@
+// What an executor allocates for tensors is what Executor::PlanMemory says before: counted at the one place
+// where it is allocated, which this binary stands in front of (--wrap, see tests/CMakeLists.txt).
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "examples/support/mlp.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "meshwork.h"
+#include "support/golden.h"
+
+namespace meshwork {
+
+// The linker sends the calls of AllocateAligned from other files than its own to CountedAllocate.
+// NOLINTBEGIN(bugprone-reserved-identifier): the names are the linker's.
+#define MESHWORK_ALLOCATE "_ZN8meshwork15AllocateAlignedEl"
+std::shared_ptr<void> RealAllocate(int64_t bytes) asm("__real_" MESHWORK_ALLOCATE);
+std::shared_ptr<void> CountedAllocate(int64_t bytes) asm("__wrap_" MESHWORK_ALLOCATE);
+// NOLINTEND
+
+namespace {
+int64_t allocated = 0;
+}
+
+std::shared_ptr<void> CountedAllocate(int64_t bytes) {
+  allocated += bytes;
+  return RealAllocate(bytes);
+}
+
+namespace {
+
+// In every way that an executor plans a program.
+void ExpectAllocatesWhatIsPlanned(const Program& program) {
+  for (const int workers : {1, 2, 3}) {
+    WorkerPool pool(workers);
+    for (const bool share : {true, false}) {
+      SCOPED_TRACE(fmt::format("workers={} share={}", workers, share));
+      const ExecutorOptions options{.share = share};
+      allocated = 0;
+      const ExecutorMemory planned = Executor::PlanMemory(program, workers, options).value();
+      EXPECT_EQ(allocated, 0) << "planning allocates";
+      std::map<std::string, DTensor> state;
+      const auto executor = Executor::Create(program, pool, options, &state).value();
+      EXPECT_EQ(allocated, planned.total_bytes());
+      EXPECT_EQ(executor->memory(), planned);
+      // The variables are there now.
+      allocated = 0;
+      const auto other = Executor::Create(program, pool, options, &state).value();
+      EXPECT_EQ(allocated, planned.private_bytes + planned.shared_bytes);
+      EXPECT_EQ(other->memory(), planned);
+    }
+  }
+}
+
+TEST(PlannedMemoryTest, TheCounterCounts) {
+  allocated = 0;
+  DTensor tensor(Type{F32, {10, 7}}, Layout::Parse(Mesh::Parse("x=4").value(), "{x,_}").value());
+  EXPECT_EQ(allocated, 4 * 128);  // blocks of 3 rows of 7, to the cache line
+}
+
+class GoldenProgramTest : public testing::TestWithParam<std::string> {};
+
+TEST_P(GoldenProgramTest, AllocatesWhatIsPlanned) {
+  const std::string golden = ReadGolden(GetParam());
+  ExpectAllocatesWhatIsPlanned(Compile(ParseGraph(golden.substr(0, golden.find("----\n"))).value()).value());
+}
+
+std::vector<std::string> GoldenPrograms() {
+  std::vector<std::string> files = GoldenFiles("spmd/cases");
+  for (std::string& file : GoldenFiles("spmd/compile")) files.push_back(std::move(file));
+  return files;
+}
+
+INSTANTIATE_TEST_SUITE_P(All, GoldenProgramTest, testing::ValuesIn(GoldenPrograms()), [](const auto& info) {
+  std::string name = info.param.substr(std::string_view("spmd/").size());
+  std::replace_if(
+      name.begin(), name.end(), [](char c) { return c == '/' || c == '.'; }, '_');
+  return name;
+});
+
+// examples/quickstart.cc.
+TEST(PlannedMemoryTest, QuickstartAllocatesWhatIsPlanned) {
+  Graph g(Mesh::VirtualCpus("batch=4,model=2").value());
+  Value x = g.Input("x", F32, {128, 784}, {"batch", UNSHARDED});
+  Value y = g.Input("y", I32, {128}, {"batch"});
+  Variable w1 = g.Var("w1", GlorotUniform({784, 700}), {UNSHARDED, "model"});
+  Variable w2 = g.Var("w2", GlorotUniform({700, 10}), {"model", UNSHARDED});
+  Value loss = SparseSoftmaxCrossEntropy(MatMul(Relu(MatMul(x, w1)), w2), y);
+  Adam({.learning_rate = 1e-3}).Minimize(loss);
+  g.Output("loss", loss);
+  ExpectAllocatesWhatIsPlanned(Compile(g).value());
+}
+
+class MlpMnistTest : public testing::TestWithParam<const char*> {};
+
+TEST_P(MlpMnistTest, AllocatesWhatIsPlanned) {
+  for (const int64_t batch : {256, 127}) {
+    Graph graph(Mesh::VirtualCpus(GetParam()).value());
+    BuildMlp(graph, batch, F32, Adam({.learning_rate = 1e-3}));
+    ExpectAllocatesWhatIsPlanned(Compile(graph).value());
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Meshes, MlpMnistTest,
+                         testing::Values("", "batch=8", "batch=4,model=2", "batch=2,model=4", "model=3",
+                                         "batch=3,replica=2"),
+                         [](const auto& info) {
+                           std::string name = "on_" + std::string(info.param);
+                           std::replace_if(
+                               name.begin(), name.end(), [](char c) { return c == '=' || c == ','; }, '_');
+                           return name;
+                         });
+
+}  // namespace
+}  // namespace meshwork
