@@ -7,7 +7,7 @@
 #include "base/status.h"
 #include "fmt/ranges.h"
 #include "nlohmann/json.hpp"
-#include "ops/memory_plan.h"
+#include "ops/memory_report.h"
 #include "ops/row.h"
 
 namespace meshwork {
