@@ -4,63 +4,12 @@
 #include <optional>
 
 #include "base/status.h"
-#include "layout/relayout.h"
-#include "layout/reshape.h"
-#include "ops/program.h"
 #include "ops/rewrite.h"
 #include "ops/row.h"
-#include "spmd/strided.h"
+#include "spmd/choose_cuts.h"
 
 namespace meshwork {
 namespace {
-
-// Letters on many axes that nobody agrees on have exponentially many combinations; the first so many
-// are costed, the most sharded ones.
-constexpr int kMaxCombinations = 4096;
-
-// How a letter is cut, as Layout::Factors(d, 1) says it of a dim.
-using Cut = FactorList;
-using LetterCuts = std::vector<Cut>;  // per letter of a rule
-
-const Cut& Whole() {
-  static const auto* whole = new Cut{{1, {}}};
-  return *whole;
-}
-
-AxisSet AxesOf(const Cut& cut) {
-  AxisSet axes;
-  for (const Factor& factor : cut) axes = axes.Union(AxisSet(factor.axes));
-  return axes;
-}
-
-// How one op will be run: its operands and results, but for what they owe.
-struct Choice {
-  Rule rule;
-  LetterCuts cuts;
-  PartialSet reduced;  // what its reduced letters leave owed
-  std::vector<Layout> operands, results;
-
-  AxisSet sharded() const {
-    AxisSet axes;
-    for (const std::vector<Layout>* layouts : {&operands, &results})
-      for (const Layout& layout : *layouts) axes = axes.Union(layout.ShardedAxes());
-    return axes;
-  }
-};
-
-Layout LayoutOf(const Mesh& mesh, const LetterList& letters, const LetterCuts& cuts) {
-  std::vector<FactorList> dims;
-  for (int8_t letter : letters) dims.push_back(letter == kNoLetter ? Whole() : cuts[letter]);
-  return Layout::Strided(mesh, dims);
-}
-
-PartialSet ReducedBy(const Rule& rule, const LetterCuts& cuts) {
-  PartialSet partials;
-  for (size_t l = 0; l < rule.letters.size(); ++l)
-    if (rule.letters[l].reduced)
-      for (int axis : AxesOf(cuts[l]).ToList()) partials.push_back({axis, rule.reduce});
-  return partials;
-}
 
 // Whether a value that owes `owed` can be taken to `need`.
 bool Owes(const Layout& need, const PartialSet& owed) {
@@ -68,182 +17,6 @@ bool Owes(const Layout& need, const PartialSet& owed) {
     return std::find(owed.begin(), owed.end(), partial) != owed.end();
   });
 }
-
-// Seconds to take a value from one layout to another. Where the topology is assumed, that of what the greedy
-// order sends: more than the plan that Localize writes, rarely, and a cheaper plan of more collectives is no
-// reason to run an op otherwise. A topology that is known says what their latencies cost.
-double TransferSeconds(const Layout& from, const Layout& to, const Type& type, const Topology& topology) {
-  if (from == to) return 0;
-  RelayoutOptions options{.topology = topology, .element_bytes = DTypeSize(type.dtype)};
-  if (!topology.is_assumed()) return PlanRelayout(from, to, type.shape, options).value().seconds;
-  options.search = false;
-  options.element_bytes = RelayoutOptions().element_bytes;  // one plan for all types
-  const int64_t elements = PlanRelayout(from, to, type.shape, options).value().wire_elements;
-  return static_cast<double>(elements * DTypeSize(type.dtype)) / Topology::kAssumedLink.bandwidth;
-}
-
-// Chooses how one op's letters are cut.
-class LetterChooser {
- public:
-  LetterChooser(const Graph& graph, const Node& node, const Topology& topology)
-      : graph_(graph), node_(node), topology_(topology), rule_(RuleOf(graph, node)) {
-    offers_.resize(rule_.letters.size());
-    Collect(rule_.operands, node.operands);
-    Collect(rule_.results, node.results);
-    flops_ = FlopsOf(graph, node);
-  }
-
-  Choice Choose() {
-    if (node_.row->name == "reshape") {
-      TryUnmoved();
-      if (best_.has_value() && best_->operands[0] == LayoutOf(node_.operands[0]) &&
-          best_->results[0] == LayoutOf(node_.results[0]))
-        return *std::move(best_);
-    }
-    if (std::optional<LetterCuts> agreed = Agreed())
-      if (Choice choice = ChoiceOf(*agreed); !MasksStrided(choice)) return choice;
-    LetterCuts cuts(rule_.letters.size(), Whole());
-    Try(0, AxisSet(), cuts);
-    MESHWORK_CHECK(best_.has_value());
-    return *std::move(best_);
-  }
-
- private:
-  void Collect(const std::vector<LetterList>& lists, std::span<const ValueId> values) {
-    for (size_t i = 0; i < lists.size(); ++i) {
-      for (size_t d = 0; d < lists[i].size(); ++d) {
-        const int8_t l = lists[i][d];
-        if (l == kNoLetter || rule_.letters[l].whole) continue;
-        Cut cut = LayoutOf(values[i]).Factors(static_cast<int>(d), 1);
-        if (AxesOf(cut).empty() || !MayBeCut(rule_.letters[l], values[i], static_cast<int>(d))) continue;
-        auto& offers = offers_[l];
-        if (std::find(offers.begin(), offers.end(), cut) == offers.end()) offers.push_back(std::move(cut));
-      }
-    }
-  }
-
-  // Whether the letter can be cut as dim d of the value is.
-  bool MayBeCut(const Letter& letter, ValueId value, int d) const {
-    const Layout& layout = LayoutOf(value);
-    if (layout.IsStrided(d)) return MayBeStrided(*node_.row, letter);
-    return !letter.must_divide || letter.size % graph_.mesh().GroupSize(layout.dim(d)) == 0;
-  }
-
-  const Layout& LayoutOf(ValueId value) const { return *graph_.value(value).layout; }
-
-  // How the letters are cut if nothing has to move: all tensors agree on every letter.
-  std::optional<LetterCuts> Agreed() const {
-    LetterCuts cuts(rule_.letters.size(), Whole());
-    std::vector<bool> seen(rule_.letters.size(), false);
-    AxisSet used;
-    auto agree = [&](const std::vector<LetterList>& lists, std::span<const ValueId> values) {
-      for (size_t i = 0; i < lists.size(); ++i) {
-        for (size_t d = 0; d < lists[i].size(); ++d) {
-          const Cut have = LayoutOf(values[i]).Factors(static_cast<int>(d), 1);
-          const int8_t l = lists[i][d];
-          if (l == kNoLetter || seen[l]) {
-            if (have != (l == kNoLetter ? Whole() : cuts[l])) return false;
-            continue;
-          }
-          const AxisSet axes = AxesOf(have);
-          const bool offered = std::find(offers_[l].begin(), offers_[l].end(), have) != offers_[l].end();
-          if (!axes.empty() && (!offered || used.Intersects(axes))) return false;
-          seen[l] = true;
-          cuts[l] = have;
-          used = used.Union(axes);
-        }
-      }
-      return true;
-    };
-    if (!agree(rule_.operands, node_.operands) || !agree(rule_.results, node_.results)) return std::nullopt;
-    return cuts;
-  }
-
-  // Tries every combination of offers from letter l on; offers come first, "whole" last, so that of
-  // equal costs the more sharded one is kept.
-  void Try(size_t l, AxisSet used, LetterCuts& cuts) {
-    if (tried_ == kMaxCombinations) return;
-    if (l == cuts.size()) {
-      ++tried_;
-      Consider(ChoiceOf(cuts));
-      return;
-    }
-    for (const Cut& offer : offers_[l]) {
-      const AxisSet axes = AxesOf(offer);
-      if (used.Intersects(axes)) continue;
-      cuts[l] = offer;
-      Try(l + 1, used.Union(axes), cuts);
-    }
-    cuts[l] = Whole();
-    Try(l + 1, used, cuts);
-  }
-
-  // A reshape needs no letters where the elements that a device has, in their order, are a part of the result
-  // as well: as the operand lies, or as the result is wanted.
-  void TryUnmoved() {
-    const ValueInfo &from = graph_.value(node_.operands[0]), &to = graph_.value(node_.results[0]);
-    const LetterCuts whole(rule_.letters.size(), Whole());
-    if (std::optional<Layout> result = Reshaped(*from.layout, from.type.shape, to.type.shape))
-      Consider({rule_, whole, {}, {*from.layout}, {*std::move(result)}});
-    if (std::optional<Layout> operand = Reshaped(*to.layout, to.type.shape, from.type.shape))
-      Consider({rule_, whole, {}, {*std::move(operand)}, {*to.layout}});
-  }
-
-  Choice ChoiceOf(const LetterCuts& cuts) const {
-    Choice choice{rule_, cuts, ReducedBy(rule_, cuts), {}, {}};
-    for (const LetterList& letters : rule_.operands)
-      choice.operands.push_back(meshwork::LayoutOf(graph_.mesh(), letters, cuts));
-    for (const LetterList& letters : rule_.results)
-      choice.results.push_back(meshwork::LayoutOf(graph_.mesh(), letters, cuts));
-    return choice;
-  }
-
-  // Whether padding would have to be masked in an operand that is strided: masks know blocks only.
-  bool MasksStrided(const Choice& choice) const {
-    for (size_t i = 0; i < choice.operands.size(); ++i) {
-      if (!choice.operands[i].is_strided()) continue;
-      const LetterList& letters = rule_.operands[i];
-      for (size_t d = 0; d < letters.size(); ++d)
-        if (letters[d] != kNoLetter && rule_.letters[letters[d]].reduced &&
-            choice.operands[i].IsPadded(graph_.value(node_.operands[i]).type.shape, static_cast<int>(d)))
-          return true;
-    }
-    return false;
-  }
-
-  void Consider(Choice choice) {
-    if (MasksStrided(choice)) return;
-    const double cost = Cost(choice);
-    if (best_.has_value() && cost >= best_cost_) return;
-    best_cost_ = cost;
-    best_ = std::move(choice);
-  }
-
-  double Cost(const Choice& choice) const {
-    double seconds = 0;
-    for (size_t i = 0; i < node_.operands.size(); ++i) {
-      const ValueInfo& info = graph_.value(node_.operands[i]);
-      seconds += TransferSeconds(*info.layout, choice.operands[i], info.type, topology_);
-    }
-    for (size_t i = 0; i < node_.results.size(); ++i) {
-      const ValueInfo& info = graph_.value(node_.results[i]);
-      seconds +=
-          TransferSeconds(choice.results[i].WithPartials(choice.reduced), *info.layout, info.type, topology_);
-    }
-    const auto shards = static_cast<double>(graph_.mesh().GroupSize(choice.sharded().ToList()));
-    return seconds + flops_ / shards / topology_.flops();
-  }
-
-  const Graph& graph_;
-  const Node& node_;
-  const Topology& topology_;
-  Rule rule_;
-  std::vector<absl::InlinedVector<Cut, 2>> offers_;
-  double flops_ = 0;
-  std::optional<Choice> best_;
-  double best_cost_ = 0;
-  int tried_ = 0;
-};
 
 // Decides which values stay partial: starts from "all that can be" and takes back what some reader
 // cannot accept, or what would be paid for when it has grown, until nothing changes.
@@ -357,20 +130,12 @@ class PartialFlow {
 // Writes the program with its relayouts.
 class Inserter {
  public:
-  Inserter(const Graph& graph, const Topology& topology)
-      : graph_(graph),
-        topology_(topology),
-        rewriter_(graph),
-        forms_(graph.values().size()),
-        source_(graph.values().size()) {
+  explicit Inserter(const Graph& graph)
+      : graph_(graph), rewriter_(graph), forms_(graph.values().size()), source_(graph.values().size()) {
     for (size_t id = 0; id < source_.size(); ++id) source_[id] = static_cast<ValueId>(id);
     for (const Argument& argument : graph.arguments())
       forms_[argument.value].push_back(rewriter_.Map(argument.value));
-    for (const Node& node : graph.nodes()) {
-      choices_.push_back(node.row->name == "relayout"
-                             ? std::nullopt
-                             : std::optional(LetterChooser(graph, node, topology).Choose()));
-    }
+    choices_ = ChooseCuts(graph);
     flow_.emplace(graph, choices_);
   }
 
@@ -446,16 +211,15 @@ class Inserter {
     const ValueId wanted = rewriter_.Map(id);
     if (*to.value(wanted).layout == need) return wanted;
     ValueId best = kNoValue;
-    double best_seconds = 0;
+    int64_t best_bytes = 0;
     for (ValueId form : forms_[source_[id]]) {
       const ValueInfo& info = to.value(form);
       if (*info.layout == need) return form;
       if (!Owes(need, info.layout->partials())) continue;
-      const double seconds = TransferSeconds(*info.layout, need, info.type, topology_);
-      if (best != kNoValue && seconds >= best_seconds)
-        continue;  // of equals the earlier, which is there anyhow
+      const int64_t bytes = RelayoutBytes(*info.layout, need, info.type);
+      if (best != kNoValue && bytes >= best_bytes) continue;  // of equals the earlier, which is there anyhow
       best = form;
-      best_seconds = seconds;
+      best_bytes = bytes;
     }
     return Relay(id, best, need, cause());
   }
@@ -493,7 +257,6 @@ class Inserter {
   }
 
   const Graph& graph_;
-  const Topology& topology_;
   Rewriter rewriter_;
   // Per old value the new ones that hold it, in the order in which they are made; the first is what its op
   // yields. Relayouts of a value are further forms of it.
@@ -505,8 +268,6 @@ class Inserter {
 
 }  // namespace
 
-Graph InsertRelayouts(const Graph& graph, const Topology& topology) {
-  return Inserter(graph, topology).Run();
-}
+Graph InsertRelayouts(const Graph& graph) { return Inserter(graph).Run(); }
 
 }  // namespace meshwork

@@ -9,23 +9,15 @@
 #include "fmt/ranges.h"
 #include "layout/reshape.h"
 #include "ops/row.h"
+#include "spmd/choose_cuts.h"
 #include "spmd/strided.h"
 
 namespace meshwork {
 namespace {
 
-// How a dim is cut, as Layout::Factors(d, 1) says it.
-using Cut = FactorList;
-
 Cut Plain(AxisList axes) { return {{1, std::move(axes)}}; }
 bool IsPlain(const Cut& cut) { return cut.size() == 1; }
 bool IsWhole(const Cut& cut) { return IsPlain(cut) && cut[0].axes.empty(); }
-
-AxisSet AxesOf(const FactorList& factors) {
-  AxisSet axes;
-  for (const Factor& factor : factors) axes = axes.Union(AxisSet(factor.axes));
-  return axes;
-}
 
 // What is known of one value: per dim how it is cut, or nothing yet.
 using Knowledge = std::vector<std::optional<Cut>>;

@@ -1,0 +1,316 @@
+#include "spmd/choose_cuts.h"
+
+#include <algorithm>
+#include <span>
+#include <utility>
+
+#include "base/status.h"
+#include "layout/relayout.h"
+#include "layout/reshape.h"
+#include "ops/row.h"
+#include "spmd/strided.h"
+
+namespace meshwork {
+namespace {
+
+// One wire byte costs as much as this many floating-point operations.
+constexpr double kFlopsPerByte = 10;
+
+// Letters on many axes that nobody agrees on have exponentially many combinations; the first so many
+// are costed, the most sharded ones.
+constexpr int kMaxCombinations = 4096;
+
+const Cut& Whole() {
+  static const auto* whole = new Cut{{1, {}}};
+  return *whole;
+}
+
+Layout LayoutOf(const Mesh& mesh, const LetterList& letters, const LetterCuts& cuts) {
+  std::vector<FactorList> dims;
+  for (int8_t letter : letters) dims.push_back(letter == kNoLetter ? Whole() : cuts[letter]);
+  return Layout::Strided(mesh, dims);
+}
+
+PartialSet ReducedBy(const Rule& rule, const LetterCuts& cuts) {
+  PartialSet partials;
+  for (size_t l = 0; l < rule.letters.size(); ++l)
+    if (rule.letters[l].reduced)
+      for (int axis : AxesOf(cuts[l]).ToList()) partials.push_back({axis, rule.reduce});
+  return partials;
+}
+
+// Chooses how one op's letters are cut.
+class LetterChooser {
+ public:
+  LetterChooser(const Graph& graph, const Node& node)
+      : graph_(graph), node_(node), rule_(RuleOf(graph, node)) {
+    offers_.resize(rule_.letters.size());
+    Collect(rule_.operands, node.operands);
+    Collect(rule_.results, node.results);
+    const std::vector<Type> operands = TypesOf(graph, node.operands), results = TypesOf(graph, node.results);
+    flops_ = node.row->flops != nullptr ? node.row->flops({operands, results, node.attrs})
+                                        : static_cast<double>(results[0].num_elements());
+  }
+
+  Choice Choose() {
+    if (node_.row->name == "reshape") {
+      TryUnmoved();
+      if (best_.has_value() && best_->operands[0] == LayoutOf(node_.operands[0]) &&
+          best_->results[0] == LayoutOf(node_.results[0]))
+        return *std::move(best_);
+    }
+    if (std::optional<LetterCuts> agreed = Agreed())
+      if (Choice choice = ChoiceOf(*agreed); !MasksStrided(choice)) return choice;
+    LetterCuts cuts(rule_.letters.size(), Whole());
+    Try(0, AxisSet(), cuts);
+    MESHWORK_CHECK(best_.has_value());
+    return *std::move(best_);
+  }
+
+ private:
+  void Collect(const std::vector<LetterList>& lists, std::span<const ValueId> values) {
+    for (size_t i = 0; i < lists.size(); ++i) {
+      for (size_t d = 0; d < lists[i].size(); ++d) {
+        const int8_t l = lists[i][d];
+        if (l == kNoLetter || rule_.letters[l].whole) continue;
+        Cut cut = LayoutOf(values[i]).Factors(static_cast<int>(d), 1);
+        if (AxesOf(cut).empty() || !MayBeCut(rule_.letters[l], values[i], static_cast<int>(d))) continue;
+        auto& offers = offers_[l];
+        if (std::find(offers.begin(), offers.end(), cut) == offers.end()) offers.push_back(std::move(cut));
+      }
+    }
+  }
+
+  // Whether the letter can be cut as dim d of the value is.
+  bool MayBeCut(const Letter& letter, ValueId value, int d) const {
+    const Layout& layout = LayoutOf(value);
+    if (layout.IsStrided(d)) return MayBeStrided(*node_.row, letter);
+    return !letter.must_divide || letter.size % graph_.mesh().GroupSize(layout.dim(d)) == 0;
+  }
+
+  const Layout& LayoutOf(ValueId value) const { return *graph_.value(value).layout; }
+
+  // How the letters are cut if nothing has to move: all tensors agree on every letter.
+  std::optional<LetterCuts> Agreed() const {
+    LetterCuts cuts(rule_.letters.size(), Whole());
+    std::vector<bool> seen(rule_.letters.size(), false);
+    AxisSet used;
+    auto agree = [&](const std::vector<LetterList>& lists, std::span<const ValueId> values) {
+      for (size_t i = 0; i < lists.size(); ++i) {
+        for (size_t d = 0; d < lists[i].size(); ++d) {
+          const Cut have = LayoutOf(values[i]).Factors(static_cast<int>(d), 1);
+          const int8_t l = lists[i][d];
+          if (l == kNoLetter || seen[l]) {
+            if (have != (l == kNoLetter ? Whole() : cuts[l])) return false;
+            continue;
+          }
+          const AxisSet axes = AxesOf(have);
+          const bool offered = std::find(offers_[l].begin(), offers_[l].end(), have) != offers_[l].end();
+          if (!axes.empty() && (!offered || used.Intersects(axes))) return false;
+          seen[l] = true;
+          cuts[l] = have;
+          used = used.Union(axes);
+        }
+      }
+      return true;
+    };
+    if (!agree(rule_.operands, node_.operands) || !agree(rule_.results, node_.results)) return std::nullopt;
+    return cuts;
+  }
+
+  // Tries every combination of offers from letter l on; offers come first, "whole" last, so that of
+  // equal costs the more sharded one is kept.
+  void Try(size_t l, AxisSet used, LetterCuts& cuts) {
+    if (tried_ == kMaxCombinations) return;
+    if (l == cuts.size()) {
+      ++tried_;
+      Consider(ChoiceOf(cuts));
+      return;
+    }
+    for (const Cut& offer : offers_[l]) {
+      const AxisSet axes = AxesOf(offer);
+      if (used.Intersects(axes)) continue;
+      cuts[l] = offer;
+      Try(l + 1, used.Union(axes), cuts);
+    }
+    cuts[l] = Whole();
+    Try(l + 1, used, cuts);
+  }
+
+  // A reshape needs no letters where the elements that a device has, in their order, are a part of the result
+  // as well: as the operand lies, or as the result is wanted.
+  void TryUnmoved() {
+    const ValueInfo &from = graph_.value(node_.operands[0]), &to = graph_.value(node_.results[0]);
+    const LetterCuts whole(rule_.letters.size(), Whole());
+    if (std::optional<Layout> result = Reshaped(*from.layout, from.type.shape, to.type.shape))
+      Consider({rule_, whole, {}, {*from.layout}, {*std::move(result)}});
+    if (std::optional<Layout> operand = Reshaped(*to.layout, to.type.shape, from.type.shape))
+      Consider({rule_, whole, {}, {*std::move(operand)}, {*to.layout}});
+  }
+
+  Choice ChoiceOf(const LetterCuts& cuts) const {
+    Choice choice{rule_, cuts, ReducedBy(rule_, cuts), {}, {}};
+    for (const LetterList& letters : rule_.operands)
+      choice.operands.push_back(meshwork::LayoutOf(graph_.mesh(), letters, cuts));
+    for (const LetterList& letters : rule_.results)
+      choice.results.push_back(meshwork::LayoutOf(graph_.mesh(), letters, cuts));
+    return choice;
+  }
+
+  // Whether padding would have to be masked in an operand that is strided: masks know blocks only.
+  bool MasksStrided(const Choice& choice) const {
+    for (size_t i = 0; i < choice.operands.size(); ++i) {
+      if (!choice.operands[i].is_strided()) continue;
+      const LetterList& letters = rule_.operands[i];
+      for (size_t d = 0; d < letters.size(); ++d)
+        if (letters[d] != kNoLetter && rule_.letters[letters[d]].reduced &&
+            choice.operands[i].IsPadded(graph_.value(node_.operands[i]).type.shape, static_cast<int>(d)))
+          return true;
+    }
+    return false;
+  }
+
+  void Consider(Choice choice) {
+    if (MasksStrided(choice)) return;
+    const double cost = Cost(choice);
+    if (best_.has_value() && cost >= best_cost_) return;
+    best_cost_ = cost;
+    best_ = std::move(choice);
+  }
+
+  double Cost(const Choice& choice) const {
+    double bytes = 0;
+    for (size_t i = 0; i < node_.operands.size(); ++i) {
+      const ValueInfo& info = graph_.value(node_.operands[i]);
+      bytes += static_cast<double>(RelayoutBytes(*info.layout, choice.operands[i], info.type));
+    }
+    for (size_t i = 0; i < node_.results.size(); ++i) {
+      const ValueInfo& info = graph_.value(node_.results[i]);
+      bytes += static_cast<double>(
+          RelayoutBytes(choice.results[i].WithPartials(choice.reduced), *info.layout, info.type));
+    }
+    const auto shards = static_cast<double>(graph_.mesh().GroupSize(choice.sharded().ToList()));
+    return bytes + flops_ / shards / kFlopsPerByte;
+  }
+
+  const Graph& graph_;
+  const Node& node_;
+  Rule rule_;
+  std::vector<absl::InlinedVector<Cut, 2>> offers_;
+  double flops_ = 0;
+  std::optional<Choice> best_;
+  double best_cost_ = 0;
+  int tried_ = 0;
+};
+
+// Has a sum of sums run before they are scattered, so that one reduce-scatter does for all: where all
+// operands of an op owe the same over axes by which it would be cut, and it can pass that on, it runs on what
+// they are.
+class ScatterDelayer {
+ public:
+  ScatterDelayer(const Graph& graph, std::vector<std::optional<Choice>>& choices)
+      : graph_(graph), choices_(choices), owed_(graph.values().size()), readers_(graph.values().size(), 0) {
+    for (const Node& node : graph.nodes())
+      for (ValueId id : node.operands) ++readers_[id];
+    for (const VariableUpdate& update : graph.updates()) readers_[update.value] = 2;
+    for (const OutputInfo& output : graph.outputs()) readers_[output.value] = 2;
+  }
+
+  void Run() {
+    for (size_t n = 0; n < choices_.size(); ++n) {
+      if (!choices_[n].has_value()) continue;
+      const Node& node = graph_.nodes()[n];
+      if (std::optional<Choice> later = Delayed(node, *choices_[n])) choices_[n] = *std::move(later);
+      else owed_[node.results[0]] = choices_[n]->reduced;
+    }
+  }
+
+ private:
+  // The choice in which the op passes on what its operands owe, if that costs less.
+  std::optional<Choice> Delayed(const Node& node, const Choice& now) {
+    if (node.operands.size() < 2 || node.results.size() != 1 || !now.reduced.empty()) return std::nullopt;
+    const PartialSet& owed = owed_[node.operands[0]];
+    const ValueInfo& result = graph_.value(node.results[0]);
+    AxisSet axes;
+    for (const Partial& partial : owed) axes.Add(partial.axis);
+    if (!axes.Intersects(now.sharded())) return std::nullopt;
+    Choice later = now;
+    LetterCuts& cuts = later.cuts;
+    std::vector<bool> seen(cuts.size(), false);
+    double now_bytes = 0;
+    for (size_t i = 0; i < node.operands.size(); ++i) {
+      const ValueId id = node.operands[i];
+      const ValueInfo& info = graph_.value(id);
+      // One that others read is scattered for them in any case; one that grows is better summed before.
+      if (owed_[id] != owed || readers_[id] != 1 || info.type.bytes() != result.type.bytes())
+        return std::nullopt;
+      const Node& from = graph_.nodes()[info.node];
+      const Layout& lies = choices_[info.node]->results[0];
+      MESHWORK_CHECK(from.results[0] == id);
+      const LetterList& letters = later.rule.operands[i];
+      for (size_t d = 0; d < letters.size(); ++d) {
+        const Cut cut = lies.Factors(static_cast<int>(d), 1);
+        if (letters[d] == kNoLetter ? cut != Whole() : seen[letters[d]] && cuts[letters[d]] != cut)
+          return std::nullopt;
+        if (letters[d] == kNoLetter) continue;
+        cuts[letters[d]] = cut;
+        seen[letters[d]] = true;
+      }
+      later.operands[i] = lies;
+      now_bytes += static_cast<double>(RelayoutBytes(lies.WithPartials(owed), now.operands[i], info.type));
+    }
+    later.results[0] = LayoutOf(graph_.mesh(), later.rule.results[0], cuts);
+    const std::vector<PartialSet> sets(node.operands.size(), owed);
+    const std::optional<PartialSet> passed = later.rule.PassOn(sets, later.sharded());
+    if (!passed.has_value()) return std::nullopt;
+    const auto later_bytes = static_cast<double>(
+        RelayoutBytes(later.results[0].WithPartials(*passed), *result.layout, result.type));
+    now_bytes += static_cast<double>(RelayoutBytes(now.results[0], *result.layout, result.type));
+    const double elements = static_cast<double>(result.type.num_elements()) / kFlopsPerByte;
+    if (later_bytes + elements / Shards(later) >= now_bytes + elements / Shards(now)) return std::nullopt;
+    owed_[node.results[0]] = *passed;
+    return later;
+  }
+
+  double Shards(const Choice& choice) const {
+    return static_cast<double>(graph_.mesh().GroupSize(choice.sharded().ToList()));
+  }
+
+  const Graph& graph_;
+  std::vector<std::optional<Choice>>& choices_;
+  std::vector<PartialSet> owed_;  // per value, by what its op reduces or passes on here
+  std::vector<int> readers_;      // per value; 2 if it leaves the program
+};
+
+}  // namespace
+
+AxisSet AxesOf(const Cut& cut) {
+  AxisSet axes;
+  for (const Factor& factor : cut) axes = axes.Union(AxisSet(factor.axes));
+  return axes;
+}
+
+AxisSet Choice::sharded() const {
+  AxisSet axes;
+  for (const std::vector<Layout>* layouts : {&operands, &results})
+    for (const Layout& layout : *layouts) axes = axes.Union(layout.ShardedAxes());
+  return axes;
+}
+
+int64_t RelayoutBytes(const Layout& from, const Layout& to, const Type& type) {
+  if (from == to) return 0;
+  // What the greedy order sends: more than the plan that Localize writes, rarely. A cheaper plan of more
+  // collectives is no reason to run an op otherwise.
+  return PlanRelayout(from, to, type.shape, {.search = false}).value().wire_elements * DTypeSize(type.dtype);
+}
+
+std::vector<std::optional<Choice>> ChooseCuts(const Graph& graph) {
+  std::vector<std::optional<Choice>> choices;
+  for (const Node& node : graph.nodes())
+    choices.push_back(node.row->name == "relayout" ? std::nullopt
+                                                   : std::optional(LetterChooser(graph, node).Choose()));
+  ScatterDelayer(graph, choices).Run();
+  return choices;
+}
+
+}  // namespace meshwork

@@ -1,0 +1,41 @@
+// ChooseCuts says by which axes every op of a program runs.
+//
+// For each op, how each letter of its rule is cut: as operands and results agree, else the cheapest of what
+// they offer, counting bytes on the wire and arithmetic. A reshape that moves nothing (layout/reshape.h)
+// needs no letters. Where all operands of an op owe a sum and it would be cut by the axes of that, it runs on
+// the sums as they are owed, if that is cheaper: what is scattered is then one sum, not each.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "ops/graph.h"
+#include "ops/rule.h"
+
+namespace meshwork {
+
+// How a letter is cut, as Layout::Factors(d, 1) says it of a dim.
+using Cut = FactorList;
+using LetterCuts = std::vector<Cut>;  // per letter of a rule
+
+AxisSet AxesOf(const Cut& cut);
+
+// How one op will be run: its operands and results, but for what they owe.
+struct Choice {
+  Rule rule;
+  LetterCuts cuts;
+  PartialSet reduced;  // what its reduced letters leave owed
+  std::vector<Layout> operands, results;
+
+  AxisSet sharded() const;  // the axes of its operands and results
+};
+
+// Per node of a global program whose values all have whole layouts; nothing for a relayout, which runs as it
+// says.
+std::vector<std::optional<Choice>> ChooseCuts(const Graph& graph);
+
+// What a value of this type sends from one layout to another, in bytes per device, by the greedy order.
+int64_t RelayoutBytes(const Layout& from, const Layout& to, const Type& type);
+
+}  // namespace meshwork
