@@ -203,13 +203,17 @@ class LetterChooser {
   int tried_ = 0;
 };
 
-// Has a sum of sums run before they are scattered, so that one reduce-scatter does for all: where all
+// Has a sum of sums run before they are scattered, so that one reduce-scatter does for all: where several
 // operands of an op owe the same over axes by which it would be cut, and it can pass that on, it runs on what
-// they are.
+// they are. So do ops on the way there that pass on what one operand owes, as a factor does.
 class ScatterDelayer {
  public:
   ScatterDelayer(const Graph& graph, std::vector<std::optional<Choice>>& choices)
-      : graph_(graph), choices_(choices), owed_(graph.values().size()), readers_(graph.values().size(), 0) {
+      : graph_(graph),
+        choices_(choices),
+        passing_(choices.size()),
+        owed_(graph.values().size()),
+        readers_(graph.values().size(), 0) {
     for (const Node& node : graph.nodes())
       for (ValueId id : node.operands) ++readers_[id];
     for (const VariableUpdate& update : graph.updates()) readers_[update.value] = 2;
@@ -220,56 +224,119 @@ class ScatterDelayer {
     for (size_t n = 0; n < choices_.size(); ++n) {
       if (!choices_[n].has_value()) continue;
       const Node& node = graph_.nodes()[n];
-      if (std::optional<Choice> later = Delayed(node, *choices_[n])) choices_[n] = *std::move(later);
-      else owed_[node.results[0]] = choices_[n]->reduced;
+      if (std::optional<Later> later = Delayed(node, *choices_[n])) {
+        owed_[node.results[0]] = later->owed;
+        passing_[n] = std::move(later);
+        if (passing_[n]->saves > 0) Commit(n);
+      } else {
+        owed_[node.results[0]] = choices_[n]->reduced;
+      }
     }
   }
 
  private:
-  // The choice in which the op passes on what its operands owe, if that costs less.
-  std::optional<Choice> Delayed(const Node& node, const Choice& now) {
-    if (node.operands.size() < 2 || node.results.size() != 1 || !now.reduced.empty()) return std::nullopt;
-    const PartialSet& owed = owed_[node.operands[0]];
+  // How an op would run on operands that are not scattered yet.
+  struct Later {
+    Choice choice;
+    PartialSet owed;   // by its result
+    double saves = 0;  // bytes on the wire, and arithmetic, with those of ops that would run so for its sake
+  };
+
+  // The op and those before it that wait for it run on what is owed.
+  void Commit(size_t n) {
+    choices_[n] = passing_[n]->choice;
+    passing_[n].reset();
+    for (ValueId id : graph_.nodes()[n].operands) {
+      const int from = graph_.value(id).node;
+      if (from >= 0 && passing_[from].has_value()) Commit(static_cast<size_t>(from));
+    }
+  }
+
+  // How a value lies as long as it owes.
+  const Layout& LiesOwing(ValueId id) const {
+    const int from = graph_.value(id).node;
+    return (passing_[from].has_value() ? passing_[from]->choice : *choices_[from]).results[0];
+  }
+
+  // The op on what its operands owe, if it can pass that on and would be cut by the axes otherwise.
+  std::optional<Later> Delayed(const Node& node, const Choice& now) const {
+    if (node.results.size() != 1 || !now.reduced.empty() || node.row->name == "reshape") return std::nullopt;
     const ValueInfo& result = graph_.value(node.results[0]);
+    std::vector<PartialSet> sets;
+    PartialSet owed;
+    int owing = 0;
+    for (ValueId id : node.operands) {
+      sets.push_back(owed_[id]);
+      if (owed_[id].empty()) continue;
+      // One that others read is scattered for them in any case; one that grows is better summed before.
+      if (readers_[id] != 1 || graph_.value(id).type.bytes() != result.type.bytes()) return std::nullopt;
+      owed = owed_[id];
+      ++owing;
+    }
     AxisSet axes;
     for (const Partial& partial : owed) axes.Add(partial.axis);
     if (!axes.Intersects(now.sharded())) return std::nullopt;
-    Choice later = now;
-    LetterCuts& cuts = later.cuts;
-    std::vector<bool> seen(cuts.size(), false);
-    double now_bytes = 0;
-    for (size_t i = 0; i < node.operands.size(); ++i) {
-      const ValueId id = node.operands[i];
-      const ValueInfo& info = graph_.value(id);
-      // One that others read is scattered for them in any case; one that grows is better summed before.
-      if (owed_[id] != owed || readers_[id] != 1 || info.type.bytes() != result.type.bytes())
-        return std::nullopt;
-      const Node& from = graph_.nodes()[info.node];
-      const Layout& lies = choices_[info.node]->results[0];
-      MESHWORK_CHECK(from.results[0] == id);
-      const LetterList& letters = later.rule.operands[i];
-      for (size_t d = 0; d < letters.size(); ++d) {
-        const Cut cut = lies.Factors(static_cast<int>(d), 1);
-        if (letters[d] == kNoLetter ? cut != Whole() : seen[letters[d]] && cuts[letters[d]] != cut)
-          return std::nullopt;
-        if (letters[d] == kNoLetter) continue;
-        cuts[letters[d]] = cut;
-        seen[letters[d]] = true;
-      }
-      later.operands[i] = lies;
-      now_bytes += static_cast<double>(RelayoutBytes(lies.WithPartials(owed), now.operands[i], info.type));
-    }
-    later.results[0] = LayoutOf(graph_.mesh(), later.rule.results[0], cuts);
-    const std::vector<PartialSet> sets(node.operands.size(), owed);
-    const std::optional<PartialSet> passed = later.rule.PassOn(sets, later.sharded());
+    Later later{now, {}, 0};
+    if (!CutAsOwed(node, later.choice)) return std::nullopt;
+    const std::optional<PartialSet> passed = now.rule.PassOn(sets, later.choice.sharded());
     if (!passed.has_value()) return std::nullopt;
-    const auto later_bytes = static_cast<double>(
-        RelayoutBytes(later.results[0].WithPartials(*passed), *result.layout, result.type));
-    now_bytes += static_cast<double>(RelayoutBytes(now.results[0], *result.layout, result.type));
-    const double elements = static_cast<double>(result.type.num_elements()) / kFlopsPerByte;
-    if (later_bytes + elements / Shards(later) >= now_bytes + elements / Shards(now)) return std::nullopt;
-    owed_[node.results[0]] = *passed;
+    later.owed = *passed;
+    later.saves = Saves(node, now, later);
+    // For a sum of one there is nothing to be saved yet.
+    if (owing > 1 && later.saves <= 0) return std::nullopt;
+    if (owing == 1) later.saves = std::min(later.saves, 0.0);
     return later;
+  }
+
+  // Cuts the letters as the owing operands lie, the others of those by nothing.
+  bool CutAsOwed(const Node& node, Choice& choice) const {
+    const Rule& rule = choice.rule;
+    std::vector<bool> seen(rule.letters.size(), false);
+    choice.cuts.assign(rule.letters.size(), Whole());
+    for (size_t i = 0; i < node.operands.size(); ++i) {
+      if (owed_[node.operands[i]].empty()) continue;
+      const Layout& lies = LiesOwing(node.operands[i]);
+      for (size_t d = 0; d < rule.operands[i].size(); ++d) {
+        const int8_t l = rule.operands[i][d];
+        const Cut cut = lies.Factors(static_cast<int>(d), 1);
+        if (l == kNoLetter || rule.letters[l].whole ||
+            (cut.size() > 1 && !MayBeStrided(*node.row, rule.letters[l]))) {
+          if (cut != Whole()) return false;
+          continue;
+        }
+        if (seen[l] && choice.cuts[l] != cut) return false;
+        choice.cuts[l] = cut;
+        seen[l] = true;
+      }
+    }
+    for (size_t i = 0; i < node.operands.size(); ++i)
+      choice.operands[i] = LayoutOf(graph_.mesh(), rule.operands[i], choice.cuts);
+    choice.results[0] = LayoutOf(graph_.mesh(), rule.results[0], choice.cuts);
+    return true;
+  }
+
+  double Saves(const Node& node, const Choice& now, const Later& later) const {
+    const ValueInfo& result = graph_.value(node.results[0]);
+    double saves = 0;
+    auto count = [&](double sign, const Layout& from, const Layout& to, const Type& type) {
+      saves += sign * static_cast<double>(RelayoutBytes(from, to, type));
+    };
+    for (size_t i = 0; i < node.operands.size(); ++i) {
+      const ValueInfo& info = graph_.value(node.operands[i]);
+      const PartialSet& owed = owed_[node.operands[i]];
+      if (owed.empty()) {
+        count(1, *info.layout, now.operands[i], info.type);
+        count(-1, *info.layout, later.choice.operands[i], info.type);
+        continue;
+      }
+      count(1, later.choice.operands[i].WithPartials(owed), now.operands[i], info.type);
+      const std::optional<Later>& before = passing_[static_cast<size_t>(info.node)];
+      if (before.has_value()) saves += before->saves;
+    }
+    count(1, now.results[0], *result.layout, result.type);
+    count(-1, later.choice.results[0].WithPartials(later.owed), *result.layout, result.type);
+    const double elements = static_cast<double>(result.type.num_elements()) / kFlopsPerByte;
+    return saves + elements / Shards(now) - elements / Shards(later.choice);
   }
 
   double Shards(const Choice& choice) const {
@@ -278,8 +345,9 @@ class ScatterDelayer {
 
   const Graph& graph_;
   std::vector<std::optional<Choice>>& choices_;
-  std::vector<PartialSet> owed_;  // per value, by what its op reduces or passes on here
-  std::vector<int> readers_;      // per value; 2 if it leaves the program
+  std::vector<std::optional<Later>> passing_;  // per node; it runs so if a sum after it does
+  std::vector<PartialSet> owed_;               // per value, by what its op reduces or passes on here
+  std::vector<int> readers_;                   // per value; 2 if it leaves the program
 };
 
 }  // namespace
