@@ -9,10 +9,11 @@
 namespace meshwork {
 
 // Tries other layouts for what is pinned in `global` – an axis of a dim dropped, moved to another dim, or a
-// free one added –, each by compiling with it, and returns the best for each value, at most `most`, the cheapest first:
-// those by which the step sends less (takes less time, where options.topology is known) without a device
-// computing more. The slots of an optimizer change with their weight. At most some 64 layouts are tried,
-// those of the largest values. REQUIRES: `program` is what Compile made of `global` with these options.
+// free one added –, each by compiling with it, and returns the best for each value, at most `most`, the
+// cheapest first: those by which the step sends less (takes less time, where options.topology is known)
+// without a device computing more. The slots of an optimizer change with their weight. At most some 64
+// layouts are tried, those of the largest values. REQUIRES: `program` is what Compile made of `global` with
+// these options.
 std::vector<LayoutChange> CheaperLayouts(const Graph& global, const Program& program,
                                          const CompileOptions& options = {}, int most = 3);
 

@@ -7,14 +7,12 @@
 #include "base/status.h"
 #include "layout/relayout.h"
 #include "layout/reshape.h"
+#include "ops/program.h"
 #include "ops/row.h"
 #include "spmd/strided.h"
 
 namespace meshwork {
 namespace {
-
-// One wire byte costs as much as this many floating-point operations.
-constexpr double kFlopsPerByte = 10;
 
 // Letters on many axes that nobody agrees on have exponentially many combinations; the first so many
 // are costed, the most sharded ones.
@@ -42,14 +40,12 @@ PartialSet ReducedBy(const Rule& rule, const LetterCuts& cuts) {
 // Chooses how one op's letters are cut.
 class LetterChooser {
  public:
-  LetterChooser(const Graph& graph, const Node& node)
-      : graph_(graph), node_(node), rule_(RuleOf(graph, node)) {
+  LetterChooser(const Graph& graph, const Node& node, const Topology& topology)
+      : graph_(graph), node_(node), topology_(topology), rule_(RuleOf(graph, node)) {
     offers_.resize(rule_.letters.size());
     Collect(rule_.operands, node.operands);
     Collect(rule_.results, node.results);
-    const std::vector<Type> operands = TypesOf(graph, node.operands), results = TypesOf(graph, node.results);
-    flops_ = node.row->flops != nullptr ? node.row->flops({operands, results, node.attrs})
-                                        : static_cast<double>(results[0].num_elements());
+    flops_ = FlopsOf(graph, node);
   }
 
   Choice Choose() {
@@ -179,22 +175,23 @@ class LetterChooser {
   }
 
   double Cost(const Choice& choice) const {
-    double bytes = 0;
+    double seconds = 0;
     for (size_t i = 0; i < node_.operands.size(); ++i) {
       const ValueInfo& info = graph_.value(node_.operands[i]);
-      bytes += static_cast<double>(RelayoutBytes(*info.layout, choice.operands[i], info.type));
+      seconds += RelayoutSeconds(*info.layout, choice.operands[i], info.type, topology_);
     }
     for (size_t i = 0; i < node_.results.size(); ++i) {
       const ValueInfo& info = graph_.value(node_.results[i]);
-      bytes += static_cast<double>(
-          RelayoutBytes(choice.results[i].WithPartials(choice.reduced), *info.layout, info.type));
+      seconds +=
+          RelayoutSeconds(choice.results[i].WithPartials(choice.reduced), *info.layout, info.type, topology_);
     }
     const auto shards = static_cast<double>(graph_.mesh().GroupSize(choice.sharded().ToList()));
-    return bytes + flops_ / shards / kFlopsPerByte;
+    return seconds + flops_ / shards / topology_.flops();
   }
 
   const Graph& graph_;
   const Node& node_;
+  const Topology& topology_;
   Rule rule_;
   std::vector<absl::InlinedVector<Cut, 2>> offers_;
   double flops_ = 0;
@@ -208,8 +205,9 @@ class LetterChooser {
 // they are. So do ops on the way there that pass on what one operand owes, as a factor does.
 class ScatterDelayer {
  public:
-  ScatterDelayer(const Graph& graph, std::vector<std::optional<Choice>>& choices)
+  ScatterDelayer(const Graph& graph, const Topology& topology, std::vector<std::optional<Choice>>& choices)
       : graph_(graph),
+        topology_(topology),
         choices_(choices),
         passing_(choices.size()),
         owed_(graph.values().size()),
@@ -319,7 +317,7 @@ class ScatterDelayer {
     const ValueInfo& result = graph_.value(node.results[0]);
     double saves = 0;
     auto count = [&](double sign, const Layout& from, const Layout& to, const Type& type) {
-      saves += sign * static_cast<double>(RelayoutBytes(from, to, type));
+      saves += sign * RelayoutSeconds(from, to, type, topology_);
     };
     for (size_t i = 0; i < node.operands.size(); ++i) {
       const ValueInfo& info = graph_.value(node.operands[i]);
@@ -335,8 +333,8 @@ class ScatterDelayer {
     }
     count(1, now.results[0], *result.layout, result.type);
     count(-1, later.choice.results[0].WithPartials(later.owed), *result.layout, result.type);
-    const double elements = static_cast<double>(result.type.num_elements()) / kFlopsPerByte;
-    return saves + elements / Shards(now) - elements / Shards(later.choice);
+    const double work = static_cast<double>(result.type.num_elements()) / topology_.flops();
+    return saves + work / Shards(now) - work / Shards(later.choice);
   }
 
   double Shards(const Choice& choice) const {
@@ -344,6 +342,7 @@ class ScatterDelayer {
   }
 
   const Graph& graph_;
+  const Topology& topology_;
   std::vector<std::optional<Choice>>& choices_;
   std::vector<std::optional<Later>> passing_;  // per node; it runs so if a sum after it does
   std::vector<PartialSet> owed_;               // per value, by what its op reduces or passes on here
@@ -365,19 +364,25 @@ AxisSet Choice::sharded() const {
   return axes;
 }
 
-int64_t RelayoutBytes(const Layout& from, const Layout& to, const Type& type) {
+double RelayoutSeconds(const Layout& from, const Layout& to, const Type& type, const Topology& topology) {
   if (from == to) return 0;
+  RelayoutOptions options{.topology = topology, .element_bytes = DTypeSize(type.dtype)};
+  if (!topology.is_assumed()) return PlanRelayout(from, to, type.shape, options).value().seconds;
   // What the greedy order sends: more than the plan that Localize writes, rarely. A cheaper plan of more
-  // collectives is no reason to run an op otherwise.
-  return PlanRelayout(from, to, type.shape, {.search = false}).value().wire_elements * DTypeSize(type.dtype);
+  // collectives is no reason to run an op otherwise, as long as nothing says what a collective costs.
+  options.search = false;
+  options.element_bytes = RelayoutOptions().element_bytes;  // one plan for all types
+  const int64_t elements = PlanRelayout(from, to, type.shape, options).value().wire_elements;
+  return static_cast<double>(elements * DTypeSize(type.dtype)) / Topology::kAssumedLink.bandwidth;
 }
 
-std::vector<std::optional<Choice>> ChooseCuts(const Graph& graph) {
+std::vector<std::optional<Choice>> ChooseCuts(const Graph& graph, const Topology& topology) {
   std::vector<std::optional<Choice>> choices;
   for (const Node& node : graph.nodes())
-    choices.push_back(node.row->name == "relayout" ? std::nullopt
-                                                   : std::optional(LetterChooser(graph, node).Choose()));
-  ScatterDelayer(graph, choices).Run();
+    choices.push_back(node.row->name == "relayout"
+                          ? std::nullopt
+                          : std::optional(LetterChooser(graph, node, topology).Choose()));
+  ScatterDelayer(graph, topology, choices).Run();
   return choices;
 }
 

@@ -1,7 +1,7 @@
 // ChooseCuts says by which axes every op of a program runs.
 //
 // For each op, how each letter of its rule is cut: as operands and results agree, else the cheapest of what
-// they offer, counting bytes on the wire and arithmetic. A reshape that moves nothing (layout/reshape.h)
+// they offer, counting communication and arithmetic. A reshape that moves nothing (layout/reshape.h)
 // needs no letters. Where all operands of an op owe a sum and it would be cut by the axes of that, it runs on
 // the sums as they are owed, if that is cheaper: what is scattered is then one sum, not each.
 #pragma once
@@ -10,6 +10,7 @@
 #include <optional>
 #include <vector>
 
+#include "mesh/topology.h"
 #include "ops/graph.h"
 #include "ops/rule.h"
 
@@ -33,9 +34,10 @@ struct Choice {
 
 // Per node of a global program whose values all have whole layouts; nothing for a relayout, which runs as it
 // says.
-std::vector<std::optional<Choice>> ChooseCuts(const Graph& graph);
+std::vector<std::optional<Choice>> ChooseCuts(const Graph& graph, const Topology& topology);
 
-// What a value of this type sends from one layout to another, in bytes per device, by the greedy order.
-int64_t RelayoutBytes(const Layout& from, const Layout& to, const Type& type);
+// What it takes to bring a value of this type from one layout to another, in seconds. Where the topology is
+// assumed, latencies do not count.
+double RelayoutSeconds(const Layout& from, const Layout& to, const Type& type, const Topology& topology);
 
 }  // namespace meshwork

@@ -130,12 +130,16 @@ class PartialFlow {
 // Writes the program with its relayouts.
 class Inserter {
  public:
-  explicit Inserter(const Graph& graph)
-      : graph_(graph), rewriter_(graph), forms_(graph.values().size()), source_(graph.values().size()) {
+  Inserter(const Graph& graph, const Topology& topology)
+      : graph_(graph),
+        topology_(topology),
+        rewriter_(graph),
+        forms_(graph.values().size()),
+        source_(graph.values().size()) {
     for (size_t id = 0; id < source_.size(); ++id) source_[id] = static_cast<ValueId>(id);
     for (const Argument& argument : graph.arguments())
       forms_[argument.value].push_back(rewriter_.Map(argument.value));
-    choices_ = ChooseCuts(graph);
+    choices_ = ChooseCuts(graph, topology);
     flow_.emplace(graph, choices_);
   }
 
@@ -211,15 +215,16 @@ class Inserter {
     const ValueId wanted = rewriter_.Map(id);
     if (*to.value(wanted).layout == need) return wanted;
     ValueId best = kNoValue;
-    int64_t best_bytes = 0;
+    double best_seconds = 0;
     for (ValueId form : forms_[source_[id]]) {
       const ValueInfo& info = to.value(form);
       if (*info.layout == need) return form;
       if (!Owes(need, info.layout->partials())) continue;
-      const int64_t bytes = RelayoutBytes(*info.layout, need, info.type);
-      if (best != kNoValue && bytes >= best_bytes) continue;  // of equals the earlier, which is there anyhow
+      const double seconds = RelayoutSeconds(*info.layout, need, info.type, topology_);
+      if (best != kNoValue && seconds >= best_seconds)
+        continue;  // of equals the earlier, which is there anyhow
       best = form;
-      best_bytes = bytes;
+      best_seconds = seconds;
     }
     return Relay(id, best, need, cause());
   }
@@ -257,6 +262,7 @@ class Inserter {
   }
 
   const Graph& graph_;
+  const Topology& topology_;
   Rewriter rewriter_;
   // Per old value the new ones that hold it, in the order in which they are made; the first is what its op
   // yields. Relayouts of a value are further forms of it.
@@ -268,6 +274,8 @@ class Inserter {
 
 }  // namespace
 
-Graph InsertRelayouts(const Graph& graph) { return Inserter(graph).Run(); }
+Graph InsertRelayouts(const Graph& graph, const Topology& topology) {
+  return Inserter(graph, topology).Run();
+}
 
 }  // namespace meshwork

@@ -7,12 +7,13 @@
 // gradient is summed once.
 #pragma once
 
+#include "mesh/topology.h"
 #include "ops/graph.h"
 
 namespace meshwork {
 
 // `graph`: a global program whose values all have whole layouts (see Propagate). In the result a
 // value's layout is what its op yields, partial sets included, and every op's operands fit its rule.
-Graph InsertRelayouts(const Graph& graph);
+Graph InsertRelayouts(const Graph& graph, const Topology& topology = {});
 
 }  // namespace meshwork
