@@ -6,9 +6,11 @@
 // more of them, of many more programs.
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <map>
 #include <random>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/status.h"
@@ -171,6 +173,12 @@ void Try(const Case& c, WorkerPool& pool, std::map<std::string, Tally>& tallies)
   });
 }
 
+// Every kind of mistake that mutants.h names.
+constexpr std::string_view kKinds[] = {"attribute",    "axes",    "block",       "double", "drop",
+                                       "gradient sum", "group",   "identity",    "mask",   "moved read",
+                                       "no update",    "operand", "operation",   "order",  "output",
+                                       "relabel",      "skip",    "stale value", "swap",   "update"};
+
 TEST(MutationTest, VerifyRejectsEveryMutantWhoseNumbersDiffer) {
   std::vector<Case> cases = GoldenCases();
   for (Case& c : RandomCases()) cases.push_back(std::move(c));
@@ -180,6 +188,9 @@ TEST(MutationTest, VerifyRejectsEveryMutantWhoseNumbersDiffer) {
     Try(c, pool, tallies);
     if (HasFailure()) break;
   }
+  for (const std::string_view kind : kKinds)
+    EXPECT_EQ(tallies.count(std::string(kind)), 1u) << "there is no mutant of the kind \"" << kind << "\"";
+  EXPECT_EQ(tallies.size(), std::size(kKinds));
   Tally all;
   fmt::print("{:14}{:>9}{:>9}{:>11}{:>9}{:>11}{:>8}\n", "mutants", "made", "run", "different", "refused",
              "accepted", "missed");

@@ -40,6 +40,8 @@ class ComputedDrawer : protected ProgramDrawer {
 
   explicit ComputedDrawer(uint64_t seed) : ProgramDrawer(seed) {
     for (int64_t& size : sizes_) size = Pick(kSizes);
+    static constexpr uint64_t kPins[] = {0, 5, 12, 12, 30, 60};
+    pins_ = Pick(kPins);
   }
 
   // Those of this program: few, so that shapes meet.
@@ -66,7 +68,7 @@ class ComputedDrawer : protected ProgramDrawer {
       for (size_t r = 0; r < results.size(); ++r) {
         SetNumbers(node.results[r], std::move(results[r].local));
         ValueInfo& info = graph().mutable_value(node.results[r]);
-        if (Chance(12) && !info.layout.has_value()) SetPin(info);
+        if (Chance(pins_) && !info.layout.has_value()) SetPin(info);
         if (Chance(5)) info.name = fmt::format("h.{}", node.results[r]);
       }
     }
@@ -183,6 +185,7 @@ class ComputedDrawer : protected ProgramDrawer {
   }
 
   std::array<int64_t, 3> sizes_;
+  uint64_t pins_ = 0;  // of so many results in a hundred
   std::vector<HostTensor> tensors_;
   std::vector<Numbers> numbers_;  // the same
   size_t evaluated_ = 0;          // nodes
