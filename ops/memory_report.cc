@@ -94,8 +94,10 @@ std::string DescribePoint(const Graph& local, const MemoryReport& report) {
   if (report.node == static_cast<int>(local.nodes().size())) return "the end of the step";
   const std::vector<std::string> names = ValueNames(local);
   std::string out = local.Describe(report.node);
-  for (ValueId id : local.nodes()[report.node].results) out += ", " + names[id];
-  return out;
+  constexpr size_t kNamed = 3;
+  const auto& results = local.nodes()[report.node].results;
+  for (size_t r = 0; r < std::min(kNamed, results.size()); ++r) out += ", " + names[results[r]];
+  return out + (results.size() > kNamed ? ", …" : "");
 }
 
 std::string DescribeLive(const Graph& local, ValueId value) {

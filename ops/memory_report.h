@@ -2,18 +2,18 @@
 // and for which values.
 //
 //   MemoryReport report = ReportMemory(program.body);
-//   fmt::print("{}", ToString(report));
+//   fmt::print("{}", PrintMemoryReport(program.body, report));
 //
-//   828008 B per device at all_reduce (step.mw:4), %0; the largest of 4 values there:
-//        350000 B  var %w: f32[175,500] of f32[700,500] {model,_} (step.mw:3)
-//        …
+//   606000 B per device at all_reduce (step.mw:4), %0; 3 values there:
+//         350000 B  var %w: f32[175,500] of f32[700,500] {model,_} (step.mw:3)
+//         …
 //
 // Blocks count, padding included. Variables live throughout, inputs until their last reader, other values
 // from their node to their last reader, outputs and new values of variables to the end. What is written over
 // an operand or a variable takes no memory of its own (ops/storage.h); what is copied aside at the end does.
 // Kernels and collectives take none beside their operands and results; what a library allocates for itself is
-// not known here. Not counted either is what a plan loses in gaps between buffers, and gained is nothing by
-// sharing: what the devices of a process take together is said by the runtime (Executor::PlanMemory).
+// not known here, nor the gaps that a plan leaves between buffers. What the devices of a process allocate
+// together, which share what is equal, is said by the runtime (Executor::PlanMemory).
 #pragma once
 
 #include <cstdint>
@@ -46,7 +46,7 @@ MemoryReport ReportMemory(const Graph& local, int largest = 5);
 // ReportMemory(local).peak_bytes.
 int64_t LogicalPeakBytes(const Graph& local);
 
-// "all_reduce (step.mw:4), %0"; "the end of the step".
+// "all_reduce (step.mw:4), %0", of many results the first three; "the end of the step".
 std::string DescribePoint(const Graph& local, const MemoryReport& report);
 // "var %w: f32[175,500] of f32[700,500] {model,_} (step.mw:3)"; "%0: f32[64,500] of … by all_reduce
 // (step.mw:4)".

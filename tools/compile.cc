@@ -8,7 +8,6 @@
 
 #include "base/status.h"
 #include "fmt/ranges.h"
-#include "ops/explain.h"
 #include "ops/memory_report.h"
 #include "ops/program.h"
 #include "ops/row.h"
