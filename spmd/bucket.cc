@@ -59,51 +59,33 @@ std::vector<Bits> WhatWaits(const Graph& graph) {
 // Nodes that are written as one, in the order of the program.
 using Unit = std::vector<int>;
 
-// What collectives have in common that can be written as one.
-struct Kind {
-  std::string_view op;
-  DType dtype;
-  std::vector<int> axes;
-  int64_t dim;         // -1 if the op has none
-  ReduceOp reduction;  // kSum if the op has none
-
-  auto operator<=>(const Kind&) const = default;  // NOLINT(modernize-use-nullptr): it misreads <=>
-};
-
-struct Bucket {
-  int level;
-  Bits waits;
-  Unit nodes;
-};
-
-// Every collective has a level, below those of all that need its result, so that what is joined on one level
-// makes no cycle. At first that is the last possible one, counted from the end, on which the gradients of all
-// layers meet. Then a bucket whose collectives could all run in others that come earlier is dissolved.
-class Buckets {
- public:
-  explicit Buckets(const Graph& graph)
-      : graph_(graph), waits_(WhatWaits(graph)), level_(DepthFromEnd(graph)), earliest_(level_.size(), 0) {
-    // Gathers that others follow are left alone: joined, they would hold what is gathered for longer.
-    for (size_t n = 0; n < graph.nodes().size(); ++n) {
-      const std::string_view op = graph.nodes()[n].row->name;
-      joins_.push_back(op == "all_reduce" || op == "reduce_scatter" ||
-                       (op == "all_gather" && level_[n] == 0));
+std::vector<Unit> Group(const Graph& graph, int64_t most_bytes) {
+  const std::vector<int> depth = DepthFromEnd(graph);
+  const std::vector<bool> state = ChangesState(graph);
+  std::map<std::tuple<int, bool, int, std::vector<int>, int>, size_t> open;
+  std::vector<Unit> units;
+  std::vector<int64_t> bytes;  // per unit, of what it reduces
+  for (int i = 0; i < static_cast<int>(graph.nodes().size()); ++i) {
+    const Node& node = graph.nodes()[i];
+    if (!IsAllReduce(node)) {
+      units.push_back({i});
+      bytes.push_back(0);
+      continue;
     }
-    for (int& level : level_) level = -level;
-    std::map<std::tuple<Kind, int, bool>, size_t> open;
-    for (int n = 0; n < static_cast<int>(graph.nodes().size()); ++n) {
-      if (!joins_[n]) continue;
-      std::vector<Bucket>& buckets = buckets_[KindOf(n)];
-      const auto [it, is_new] =
-          open.try_emplace({KindOf(n), level_[n], ChangesState(waits_[n])}, buckets.size());
-      if (is_new) buckets.push_back({level_[n], Bits(waits_[n].size(), 0), {}});
-      Put(n, buckets[it->second]);
+    int64_t more = 0;
+    for (ValueId id : node.operands) more += graph.value(id).type.bytes();
+    const AxisList& axes = node.attrs.Get<AxisList>("axes");
+    const auto [it, is_new] = open.try_emplace(
+        {depth[i], static_cast<bool>(state[i]), static_cast<int>(graph.value(node.operands[0]).type.dtype),
+         std::vector<int>(axes.begin(), axes.end()), static_cast<int>(node.attrs.Get<ReduceOp>("op"))},
+        units.size());
+    if (is_new || more > most_bytes - bytes[it->second]) {
+      it->second = units.size();
+      units.emplace_back();
+      bytes.push_back(0);
     }
-    for (auto& [kind, buckets] : buckets_)
-      std::stable_sort(buckets.begin(), buckets.end(),
-                       [](const Bucket& a, const Bucket& b) { return a.level < b.level; });
-    do FindEarliest();
-    while (Dissolve());
+    units[it->second].push_back(i);
+    bytes[it->second] += more;
   }
 
   std::vector<Unit> Units() && {
@@ -247,14 +229,14 @@ void Append(const Graph& from, const Unit& unit, Graph& to, std::vector<ValueId>
 
 }  // namespace
 
-Graph BucketReductions(const Graph& local) {
+Graph BucketReductions(const Graph& local, int64_t most_bytes) {
   Graph to(local.mesh());
   to.name = local.name;
   std::vector<ValueId> map(local.values().size(), kNoValue);
   for (const Argument& argument : local.arguments())
     map[argument.value] =
         to.AddArgument(local.value(argument.value), argument.is_variable, argument.initializer);
-  for (const Unit& unit : Schedule(local, Buckets(local).Units())) Append(local, unit, to, map);
+  for (const Unit& unit : Schedule(local, Group(local, most_bytes))) Append(local, unit, to, map);
   for (const VariableUpdate& update : local.updates()) to.AddUpdate({update.argument, map[update.value]});
   for (const OutputInfo& output : local.outputs()) to.AddOutput({output.name, map[output.value]});
   return to;

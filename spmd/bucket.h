@@ -11,11 +11,15 @@
 // of many.
 #pragma once
 
+#include <cstdint>
+#include <limits>
+
 #include "ops/graph.h"
 
 namespace meshwork {
 
-// `local`: a local program; the result computes the same with its nodes in an order of their own.
-Graph BucketReductions(const Graph& local);
+// `local`: a local program; a bucket holds at most so many bytes of operands, or one all-reduce. The result
+// computes the same with its nodes in an order of their own.
+Graph BucketReductions(const Graph& local, int64_t most_bytes = std::numeric_limits<int64_t>::max());
 
 }  // namespace meshwork

@@ -5,6 +5,7 @@
 #include "base/status.h"
 #include "ops/local.h"
 #include "spmd/bucket.h"
+#include "spmd/fit_memory.h"
 #include "spmd/insert_relayouts.h"
 #include "spmd/localize.h"
 #include "spmd/propagate.h"
@@ -34,6 +35,11 @@ absl::Status CheckGlobal(const Graph& graph) {
   return absl::OkStatus();
 }
 
+absl::Status CheckBudget(int64_t bytes) {
+  if (bytes >= 0) return absl::OkStatus();
+  return InvalidArgument("Compile: memory_budget={}; give bytes per device, or 0 for no limit.", bytes);
+}
+
 absl::Status Verified(const Graph& global, Program& program) {
   const auto start = std::chrono::steady_clock::now();
   absl::Status status = Verify(global, program.body).status();
@@ -44,13 +50,27 @@ absl::Status Verified(const Graph& global, Program& program) {
       fmt::format("Compile made a wrong program; please report it. {}", MessageOf(status)));
 }
 
+// The passes that make a program local; run(name, pass) runs one.
+template <typename Run>
+void RunLocalPasses(const LocalOptions& options, Run&& run) {
+  run("localize", [&](const Graph& graph) { return Localize(graph, {options.relayout_bytes}); });
+  run("share_subexpressions_local", ShareSubexpressions);
+  run("drop_dead_code_local", DropDeadCode);
+  run("bucket_reductions", [&](const Graph& graph) { return BucketReductions(graph, options.bucket_bytes); });
+}
+
+Graph MakeLocal(const Graph& placed, const LocalOptions& options) {
+  Graph graph = placed;
+  RunLocalPasses(options, [&](std::string_view, auto&& pass) { graph = pass(graph); });
+  return graph;
+}
+
 }  // namespace
 
 absl::StatusOr<Program> Compile(const Graph& global, const CompileOptions& options) {
   RETURN_IF_ERROR(global.status());
   RETURN_IF_ERROR(CheckGlobal(global));
-  if (absl::Status status = options.topology.CheckDescribes(global.mesh()); !status.ok())
-    return Annotate(status, "Compile: ");
+  RETURN_IF_ERROR(CheckBudget(options.memory_budget));
   Program program{.body = global};
   auto run = [&](std::string_view pass, auto&& function) {
     const auto start = std::chrono::steady_clock::now();
@@ -71,10 +91,14 @@ absl::StatusOr<Program> Compile(const Graph& global, const CompileOptions& optio
   });
   run("insert_relayouts", [&](const Graph& graph) { return InsertRelayouts(graph, options.topology); });
   // Local program.
-  run("localize", [&](const Graph& graph) { return Localize(graph, {.topology = options.topology}); });
-  run("share_subexpressions_local", ShareSubexpressions);
-  run("drop_dead_code_local", DropDeadCode);
-  run("bucket_reductions", BucketReductions);
+  const Graph placed = options.memory_budget > 0 ? program.body : Graph(global.mesh());
+  RunLocalPasses({}, run);
+  if (options.memory_budget > 0) {
+    if (!CheckMemory(program.body, options.memory_budget).ok())
+      run("fit_memory",
+          [&](const Graph& graph) { return FitMemory(placed, graph, options.memory_budget, MakeLocal); });
+    RETURN_IF_ERROR(CheckMemory(program.body, options.memory_budget));
+  }
   if (options.verify) RETURN_IF_ERROR(Verified(global, program));
   return program;
 }

@@ -6,6 +6,7 @@
 // Nothing in the compiler loops over devices: its time does not depend on how many there are.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <string_view>
 
@@ -18,15 +19,16 @@ namespace meshwork {
 struct CompileOptions {
   // Prove that what comes out computes what went in (spmd/verify.h); its time is Program::verify_seconds.
   bool verify = true;
-  // What sending and computing take. Where it is assumed, the least is sent; one that is known is of the
-  // program's mesh, and the least time by it is taken.
-  Topology topology = {};
+  // Bytes that a device has for arguments and values, as ReportMemory counts them (ops/memory_report.h). A
+  // program that needs more is planned again (spmd/fit_memory.h). 0: no limit.
+  int64_t memory_budget = 0;
   // Called with the program after each pass.
   std::function<void(std::string_view pass, const Graph& graph)> dump = nullptr;
 };
 
-// Errors: INTERNAL, a program that does not verify, which is a bug of the compiler; the mistakes recorded in
-// `global`, all of them; a program that is local already; a partial pin.
+// Errors: RESOURCE_EXHAUSTED, it needs more than the memory budget; INTERNAL, a program that does not verify,
+// which is a bug of the compiler; the mistakes recorded in `global`, all of them; a program that is local
+// already; a partial pin.
 absl::StatusOr<Program> Compile(const Graph& global, const CompileOptions& options = {});
 
 }  // namespace meshwork

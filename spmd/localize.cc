@@ -1,5 +1,9 @@
 #include "spmd/localize.h"
 
+#include <algorithm>
+#include <optional>
+#include <utility>
+
 #include "base/status.h"
 #include "layout/relayout.h"
 #include "ops/builder.h"
@@ -10,10 +14,33 @@
 namespace meshwork {
 namespace {
 
+RelayoutPlan PlanWithPeak(const Layout& from, const Layout& to, const Shape& shape, int64_t peak_elements) {
+  return PlanRelayout(from, to, shape, {.peak_elements = peak_elements}).value();
+}
+
+// A plan that takes less than `plan`, if there is one.
+std::optional<RelayoutPlan> SmallerPlan(const Layout& from, const Layout& to, const Shape& shape,
+                                        const RelayoutPlan& plan) {
+  if (plan.peak_elements <= 1) return std::nullopt;
+  RelayoutPlan smaller = PlanWithPeak(from, to, shape, plan.peak_elements - 1);
+  if (smaller.peak_elements >= plan.peak_elements) return std::nullopt;
+  return smaller;
+}
+
+// The plan that sends least of those whose steps take at most `elements` (0: any number), or takes least.
+RelayoutPlan PlanWithin(const Layout& from, const Layout& to, const Shape& shape, int64_t elements) {
+  RelayoutPlan plan = PlanRelayout(from, to, shape).value();
+  if (elements == 0 || plan.peak_elements <= elements) return plan;
+  RelayoutPlan fitting = PlanWithPeak(from, to, shape, elements);
+  if (fitting.peak_elements <= elements) return fitting;
+  while (auto smaller = SmallerPlan(from, to, shape, plan)) plan = *std::move(smaller);
+  return plan;
+}
+
 class Localizer {
  public:
-  Localizer(const Graph& graph, const RelayoutOptions& relayouts)
-      : graph_(graph), relayouts_(relayouts), rewriter_(graph), to_(rewriter_.to()) {
+  Localizer(const Graph& graph, const LocalizeOptions& options)
+      : graph_(graph), options_(options), rewriter_(graph), to_(rewriter_.to()) {
     for (const Argument& argument : to_.arguments()) ToBlock(to_.mutable_value(argument.value));
   }
 
@@ -32,11 +59,12 @@ class Localizer {
   void Spell(const Node& node) {
     ValueId at = rewriter_.Map(node.operands[0]);
     const Layout& target = *graph_.value(node.results[0]).layout;
-    const ValueInfo& info = to_.value(at);
-    // The size of elements matters for times alone; without it, one plan serves values of every type.
-    RelayoutOptions options = relayouts_;
-    if (!options.topology.is_assumed()) options.element_bytes = DTypeSize(info.type.dtype);
-    const RelayoutPlan plan = PlanRelayout(*info.layout, target, info.global.shape, options).value();
+    const ValueInfo& from = to_.value(at);
+    // A limit below one element is as good as one of an element: nothing stays below.
+    const int64_t elements = options_.relayout_bytes == 0
+                                 ? 0
+                                 : std::max<int64_t>(1, options_.relayout_bytes / DTypeSize(from.type.dtype));
+    const RelayoutPlan plan = PlanWithin(*from.layout, target, from.global.shape, elements);
     for (const RelayoutStep& step : plan.steps) at = WriteStep(step, at, node);
     rewriter_.Set(node.results[0], at);
   }
@@ -108,15 +136,26 @@ class Localizer {
   }
 
   const Graph& graph_;
-  const RelayoutOptions& relayouts_;
+  const LocalizeOptions& options_;
   Rewriter rewriter_;
   Graph& to_;
 };
 
 }  // namespace
 
-Graph Localize(const Graph& graph, const RelayoutOptions& relayouts) {
-  return Localizer(graph, relayouts).Run();
+Graph Localize(const Graph& graph, const LocalizeOptions& options) { return Localizer(graph, options).Run(); }
+
+std::vector<int64_t> RelayoutPeaks(const Graph& graph, const Node& relayout) {
+  const ValueInfo& from = graph.value(relayout.operands[0]);
+  const Layout& to = *graph.value(relayout.results[0]).layout;
+  const int64_t size = DTypeSize(from.global.dtype);
+  RelayoutPlan plan = PlanRelayout(*from.layout, to, from.global.shape).value();
+  std::vector<int64_t> peaks = {plan.peak_elements * size};
+  while (auto smaller = SmallerPlan(*from.layout, to, from.global.shape, plan)) {
+    plan = *std::move(smaller);
+    peaks.push_back(plan.peak_elements * size);
+  }
+  return peaks;
 }
 
 }  // namespace meshwork

@@ -146,8 +146,8 @@ struct Session::Impl {
       global = *std::move(rebatched);
     }
     const bool is_full_step = rows == full && update;
-    return Prepare(global,
-                   is_full_step ? options.compile : CompileOptions{.topology = options.compile.topology});
+    return Prepare(global, is_full_step ? options.compile
+                                        : CompileOptions{.memory_budget = options.compile.memory_budget});
   }
 
   Graph graph;

@@ -54,7 +54,7 @@ class StepResult {
 class Session {
  public:
   // Compiles `graph`, plans its memory and runs the initializers. `graph` need not outlive the session.
-  // Errors: the mistakes recorded in the graph; more devices than one process runs, or more workers. Throws
+  // Errors: those of Compile; more devices than one process runs, or more workers. Throws
   // std::system_error where the system refuses a thread.
   static absl::StatusOr<Session> Create(const Graph& graph, SessionOptions options = {});
   Session(Session&&) noexcept;

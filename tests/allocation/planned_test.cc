@@ -1,5 +1,6 @@
 // What an executor allocates for tensors is what Executor::PlanMemory says before: counted at the one place
 // where it is allocated, which this binary stands in front of (--wrap, see tests/CMakeLists.txt).
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -10,6 +11,8 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "meshwork.h"
+#include "ops/memory_report.h"
+#include "runtime/executor.h"
 #include "support/golden.h"
 
 namespace meshwork {
@@ -92,6 +95,34 @@ TEST(PlannedMemoryTest, QuickstartAllocatesWhatIsPlanned) {
   Adam({.learning_rate = 1e-3}).Minimize(loss);
   g.Output("loss", loss);
   ExpectAllocatesWhatIsPlanned(Compile(g).value());
+}
+
+// Under a memory budget the same numbers, and less memory.
+TEST(PlannedMemoryTest, WithinABudgetTheMlpTrainsAlikeAndAllocatesLess) {
+  constexpr int64_t kBatch = 64;
+  Graph graph(Mesh::VirtualCpus("batch=4,model=2").value());
+  BuildMlp(graph, kBatch, F32, Adam({.learning_rate = 1e-3}));
+  const Dataset digits = SyntheticDigits(kBatch, 1, /*seed=*/1, F32).train;
+  const int64_t peak = LogicalPeakBytes(Compile(graph).value().body);
+  std::vector<double> losses[2];
+  ExecutorMemory memory[2];
+  for (const bool tight : {false, true}) {
+    const CompileOptions compile{.memory_budget = tight ? peak * 4 / 5 : 0};
+    Session session =
+        Session::Create(graph, {.workers = 1, .compile = compile, .executor = {.share = false}}).value();
+    EXPECT_EQ(LogicalPeakBytes(session.program().body) <= peak * 4 / 5, tight);
+    memory[tight] = session.memory();
+    for (int step = 0; step < 3; ++step)
+      for (const Batch& b : digits.Batches({.batch_size = kBatch}))
+        losses[tight].push_back(
+            session.Run({{"images", b["image"]}, {"labels", b["label"]}})->scalar("loss").value());
+  }
+  EXPECT_EQ(losses[true], losses[false]);
+  EXPECT_LT(losses[true].back(), losses[true].front());
+  EXPECT_EQ(memory[true].variable_bytes, memory[false].variable_bytes);
+  EXPECT_LT(memory[true].private_bytes * 10, memory[false].private_bytes * 8);
+  EXPECT_EQ(Session::Create(graph, {.compile = {.memory_budget = peak / 2}}).status().code(),
+            absl::StatusCode::kResourceExhausted);
 }
 
 class MlpMnistTest : public testing::TestWithParam<const char*> {};

@@ -59,6 +59,28 @@ TEST(ProgramErrors, Compile) {
       });
 }
 
+TEST(ProgramErrors, CompileWithinAMemoryBudget) {
+  auto compile = [](std::string_view text, int64_t budget) {
+    return Compile(Parse(text), {.memory_budget = budget});
+  };
+  constexpr std::string_view kProduct =
+      "mesh [batch=2, model=4]\n"
+      "func step(%x: f32[64,100] {batch,_}, var %w: f32[100,80] {_,model}) {\n"
+      "  %y = matmul %x, %w : f32[64,80]\n"
+      "  %0 = mul %w, %w\n"
+      "  update %w = %0\n"
+      "  return y=%y }";
+  ExpectErrors(
+      "compile_memory",
+      {
+          MISTAKE(compile(kProduct, -1)),
+          MISTAKE(compile(kProduct, 20000)),
+          MISTAKE(compile("mesh [x=2] func f(var %w: f32[8] {x}) { %0 = neg %w return y=%0 }", 31)),
+          MISTAKE(compile("mesh [] func f(var %v: f32[8], var %w: f32[8]) { update %v = %w update %w = %v }",
+                          100)),
+      });
+}
+
 // ---- Local programs.
 
 constexpr std::string_view kGood = R"(mesh [x=2, y=1]

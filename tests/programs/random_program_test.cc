@@ -15,6 +15,7 @@
 #include "base/status.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "ops/memory_report.h"
 #include "runtime/executor.h"
 #include "spmd/compile.h"
 #include "support/long_tests.h"
@@ -58,9 +59,10 @@ class ProgramTrial {
  public:
   ProgramTrial(const RandomProgram& random, WorkerPool& pool) : random_(random), pool_(pool) {}
 
-  Trial Run() {
-    const absl::StatusOr<Program> program = Compile(random_.graph);
-    if (!program.ok()) return {.rejected = std::string(MessageOf(program.status()))};
+  // What is wrong with the compiled program, or "".
+  std::string Run(const CompileOptions& options = {}) {
+    const absl::StatusOr<Program> program = Compile(random_.graph, options);
+    if (!program.ok()) return std::string(MessageOf(program.status()));
     std::map<std::string, DTensor> state;
     std::map<std::string, Tensor> outputs;
     if (absl::Status status = RunStep(*program, state, outputs); !status.ok())
@@ -141,6 +143,41 @@ TEST(RandomProgramTest, GivesTheOneDeviceResult) {
   tally.Print();
   EXPECT_LT(wild, NumPrograms() / 10) << "too many programs are left out for numbers that are none";
   EXPECT_EQ(ops.size(), RowsUnderContract().size()) << "some op is in no program";
+}
+
+// The smallest memory budget that a program is found for; 0 if it is what the program needs without one.
+int64_t LeastBudget(const Graph& graph) {
+  const auto peak = [](const Program& program) { return LogicalPeakBytes(program.body); };
+  int64_t least = 0;
+  absl::StatusOr<Program> program = Compile(graph);
+  while (program.ok() && peak(*program) > 1) {
+    CompileOptions options{.memory_budget = peak(*program) - 1};
+    program = Compile(graph, options);
+    if (!program.ok()) break;
+    EXPECT_LE(peak(*program), options.memory_budget);
+    least = peak(*program);
+  }
+  EXPECT_TRUE(program.ok() || program.status().code() == absl::StatusCode::kResourceExhausted)
+      << program.status();
+  return least;
+}
+
+TEST(RandomProgramTest, GivesTheOneDeviceResultInAsLittleMemoryAsItCan) {
+  const RandomPrograms programs;
+  WorkerPool pool(2);
+  int lowered = 0;
+  for (uint64_t seed = 0; seed < NumPrograms(); ++seed) {
+    const RandomProgram random = programs.Draw(seed);
+    if (!std::isfinite(ScaleOf(InterpretAll(random.graph, random.feeds)))) continue;
+    const int64_t budget = LeastBudget(random.graph);
+    if (budget == 0) continue;
+    ++lowered;
+    EXPECT_EQ(ProgramTrial(random, pool).Run({.memory_budget = budget}), "") << "seed " << seed << "\n"
+                                                                             << PrintGraph(random.graph);
+    if (HasFailure()) break;
+  }
+  EXPECT_GT(lowered, 10) << "hardly any program is planned again";
+  RecordProperty("lowered", lowered);
 }
 
 TEST(RandomProgramTest, ReadsBackFromItsText) {

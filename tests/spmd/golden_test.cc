@@ -9,13 +9,17 @@
 #include <optional>
 
 #include "gmock/gmock.h"
+#include "ops/memory_report.h"
 #include "ops/text.h"
 #include "spmd/bucket.h"
 #include "spmd/compile.h"
 #include "spmd/insert_relayouts.h"
 #include "spmd/localize.h"
 #include "spmd/propagate.h"
+#include "spmd/recompute.h"
+#include "spmd/reorder.h"
 #include "spmd/simplify.h"
+#include "spmd/verify.h"
 
 namespace meshwork {
 namespace {
@@ -37,7 +41,27 @@ std::string PropagateText(const Graph& graph) {
 
 std::string CompileText(const Graph& graph) { return PrintGraph(Compile(graph).value().body); }
 
-// Passes that need the work of others begin with those; bucket_reductions reads local programs.
+// A local program, below what it needs and what another needs that it is made of.
+std::string MemoryText(const Graph& before, const Graph& after) {
+  return fmt::format("// peak: {} B, then {} B\n{}", LogicalPeakBytes(before), LogicalPeakBytes(after),
+                     PrintGraph(after));
+}
+
+// The least that the compiler finds of a global program, for a budget which nothing fits.
+std::string FitText(const Graph& global) {
+  Graph before(global.mesh()), after(global.mesh());
+  CompileOptions options{.memory_budget = 1};
+  options.dump = [&](std::string_view pass, const Graph& graph) {
+    if (pass == "bucket_reductions") before = graph;
+    if (pass == "fit_memory") after = graph;
+  };
+  EXPECT_EQ(Compile(global, options).status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_TRUE(Verify(global, after).ok()) << Verify(global, after).status();
+  return MemoryText(before, after);
+}
+
+// Passes that need the work of others begin with those; bucket_reductions, reorder and recompute read local
+// programs.
 constexpr Pass kPasses[] = {
     {"spmd/fold_sizes", [](const Graph& g) { return PrintGraph(FoldSizes(g)); }},
     {"spmd/share_subexpressions", [](const Graph& g) { return PrintGraph(ShareSubexpressions(g)); }},
@@ -47,6 +71,9 @@ constexpr Pass kPasses[] = {
     {"spmd/localize",
      [](const Graph& g) { return PrintGraph(Localize(InsertRelayouts(Propagate(g).graph))); }},
     {"spmd/bucket_reductions", [](const Graph& g) { return PrintGraph(BucketReductions(g)); }},
+    {"spmd/reorder", [](const Graph& g) { return MemoryText(g, Reorder(g)); }},
+    {"spmd/recompute", [](const Graph& g) { return MemoryText(g, Recompute(g, 0)); }},
+    {"spmd/fit_memory", FitText},
     {"spmd/compile", CompileText},
     {"spmd/cases", CompileText},
 };

@@ -1,0 +1,28 @@
+// Recompute frees values that wait for a late reader, and computes them again for it.
+//
+//   %m = greater %h, %0          %m = greater %h, %0
+//   %a = select %m, …            %a = select %m, …
+//   …                            …                        // %m takes no memory here
+//   %b = select %m, …            %n = greater %h, %0
+//                                %b = select %n, …
+//
+// Only what is cheap is computed again: ops that make each element of the result of few elements, elementwise
+// ones, broadcasts, slices, masks, generated and random numbers, which are functions of their seed. Never a
+// collective, a reduction or a product. What such an op needs and is not there any more is computed again,
+// too, if it is cheap.
+//
+// After Chen et al., "Training Deep Nets with Sublinear Memory Cost", arXiv 1604.06174, with values chosen
+// where the peak is.
+#pragma once
+
+#include <cstdint>
+
+#include "ops/graph.h"
+
+namespace meshwork {
+
+// Computes values again until the peak (ops/memory_report.h) is at most `budget` bytes or nothing helps;
+// `local` itself, unless that lowers its peak. The result computes the same, bit by bit.
+Graph Recompute(const Graph& local, int64_t budget);
+
+}  // namespace meshwork

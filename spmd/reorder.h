@@ -1,0 +1,20 @@
+// Reorder puts the nodes of a local program in an order in which less memory is live at a time.
+//
+//   %a = exp %x                  %a = exp %x
+//   %b = tanh %x                 %p = reduce_sum %a
+//   %p = reduce_sum %a    ->     %b = tanh %x          // %a is free by now
+//   %q = reduce_sum %b           %q = reduce_sum %b
+//
+// Greedy list scheduling: of the nodes whose operands are there, the one after which least is live comes
+// next; of equals the one that came first. Collectives keep their order, which all devices share. Linear in
+// the program but for a logarithm.
+#pragma once
+
+#include "ops/graph.h"
+
+namespace meshwork {
+
+// `local` itself, unless the order found lowers its peak (ops/memory_report.h). The result computes the same.
+Graph Reorder(const Graph& local);
+
+}  // namespace meshwork
