@@ -1,0 +1,166 @@
+// What the steps of a relayout hold when they run is what its plan says: from every layout of a tensor, what
+// it owes included, to every whole one, each with the plan that sends least and with those that hold less.
+// MESHWORK_LONG_TESTS=1 takes every pair; without it, every so many-th.
+#include <algorithm>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "gtest/gtest.h"
+#include "layout/all_layouts.h"
+#include "layout/relayout.h"
+#include "ops/builder.h"
+#include "ops/memory_plan.h"
+#include "ops/memory_report.h"
+#include "ops/row.h"
+#include "runtime/executor.h"
+#include "spmd/localize.h"
+
+namespace meshwork {
+namespace {
+
+// Ones, laid out as `from`, that are taken to `to`, before Localize.
+Graph PlacedProgram(const Layout& from, const Layout& to, const Shape& shape) {
+  Graph graph(from.mesh());
+  const Type type{F32, shape};
+  Node ones{
+      .row = &GetOp("constant"),
+      .attrs = Graph::CompleteAttrs(GetOp("constant"), {{"value", 1.0}, {"shape", ToInts(shape)}}).value()};
+  ValueInfo info{.type = type, .global = type, .layout = from};
+  graph.AddNode(std::move(ones), {info});
+  Node relayout{.row = &GetOp("relayout"), .attrs = {{"layout", LayoutPin{to}}}};
+  relayout.operands.push_back(0);
+  info.layout = to;
+  graph.AddNode(std::move(relayout), {info});
+  graph.AddOutput({"y", 1});
+  return graph;
+}
+
+// The bytes of the buffers that are in use at one instruction, the most over the step, on a single worker.
+// Buffers end at a multiple of 64 bytes; kSlack is what that adds to two of them.
+constexpr int64_t kSlack = 2 * 63;
+int64_t MeasuredPeak(const Schedule& schedule) {
+  std::vector<BufferRequest> lives(schedule.buffers.size(), {0, -1, -1});
+  for (size_t i = 0; i < schedule.instructions.size(); ++i) {
+    const Instruction& instruction = schedule.instructions[i];
+    for (const WorkSlice& slice : instruction.slices.at(0)) {
+      instruction.ForAccesses(slice.item, [&](BufferId buffer, bool) {
+        if (schedule.buffers[buffer].place.kind != Place::Kind::kPrivate) return;
+        BufferRequest& life = lives[buffer];
+        life = {schedule.buffers[buffer].bytes, life.begin < 0 ? static_cast<int>(i) : life.begin,
+                static_cast<int>(i)};
+      });
+    }
+  }
+  for (BufferRequest& life : lives) life.begin = std::max(life.begin, 0), life.end = std::max(life.end, 0);
+  return MaxLiveBytes(lives);
+}
+
+// Whether every buffer is used as long as the value is: no device has an empty block, whose buffer nobody
+// touches, and no permute leaves out the blocks of some devices, for others hold the same.
+bool EveryBufferCounts(const Graph& local) {
+  for (const ValueInfo& info : local.values())
+    for (int64_t device = 0; device < local.mesh().num_devices(); ++device)
+      if (NumElements(info.layout->BlockOf(info.global.shape, device)) == 0) return false;
+  return std::none_of(local.nodes().begin(), local.nodes().end(),
+                      [](const Node& node) { return node.row->name == "collective_permute"; });
+}
+
+struct Tally {
+  int64_t smaller = 0;  // pairs with plans that hold less than the one that sends least
+  int64_t exact = 0;    // programs whose buffers hold no less than what is said
+};
+
+class Trial {
+ public:
+  Trial(const Layout& from, const Layout& to, const Shape& shape, WorkerPool& pool)
+      : placed_(PlacedProgram(from, to, shape)), from_(from), to_(to), shape_(shape), pool_(pool) {}
+
+  void Run() {
+    const RelayoutPlan plan = PlanRelayout(from_, to_, shape_).value();
+    const std::vector<int64_t> peaks = RelayoutPeaks(placed_, placed_.nodes()[1]);
+    ASSERT_EQ(peaks[0], plan.peak_elements * size_);
+    RunWithin(0, peaks[0]);
+    for (size_t i = 1; i < peaks.size(); ++i) {
+      ASSERT_LT(peaks[i], peaks[i - 1]);
+      RunWithin(peaks[i], peaks[i]);
+    }
+    tally.smaller += peaks.size() > 1;
+  }
+
+  Tally tally;
+
+ private:
+  void RunWithin(int64_t limit, int64_t peak) {
+    const Program program{.body = Localize(placed_, {.relayout_bytes = limit})};
+    EXPECT_EQ(LogicalPeakBytes(program.body), peak);
+    std::map<std::string, DTensor> state;
+    const auto executor =
+        Executor::Create(program, pool_, {.share = false, .poison_padding = true}, &state).value();
+    const int64_t devices = from_.mesh().num_devices(), measured = MeasuredPeak(executor->schedule());
+    if (EveryBufferCounts(program.body)) {
+      EXPECT_GE(measured, devices * peak);
+      ++tally.exact;
+    }
+    EXPECT_LE(measured, devices * (peak + kSlack));
+    EXPECT_GE(executor->memory().private_bytes, measured);
+    std::map<std::string, Tensor> outputs;
+    ASSERT_TRUE(executor->Run({}, &outputs).ok());
+    const auto terms = static_cast<float>(from_.mesh().GroupSize(from_.PartialAxes().ToList()));
+    for (float y : outputs.at("y").values<float>()) ASSERT_EQ(y, terms);
+  }
+
+  const Graph placed_;
+  const Layout& from_;
+  const Layout& to_;
+  const Shape& shape_;
+  WorkerPool& pool_;
+  const int64_t size_ = DTypeSize(F32);
+};
+
+void ExpectPeaks(const std::vector<Layout>& wholes, const Shape& shape, int64_t stride, Tally& tally) {
+  WorkerPool pool(1);
+  int64_t pair = 0;
+  for (const Layout& whole : wholes) {
+    for (const Layout& from : WithAllPartials(whole, {ReduceOp::kSum})) {
+      for (const Layout& to : wholes) {
+        if (from == to || pair++ % stride != 0) continue;
+        Trial trial(from, to, shape, pool);
+        trial.Run();
+        tally.smaller += trial.tally.smaller;
+        tally.exact += trial.tally.exact;
+        if (testing::Test::HasFailure())
+          FAIL() << fmt::format("{} -> {}, {} on {}", from.ToString(), to.ToString(), ShapeToString(shape),
+                                from.mesh().ToString());
+      }
+    }
+  }
+}
+
+TEST(RelayoutMemoryTest, StepsHoldWhatThePlanSays) {
+  Tally tally;
+  for (std::string_view text : {"a=2", "a=3", "a=4", "a=2,b=2", "a=2,b=3", "a=2,b=2,c=2", "a=2*2", "a=2*3"}) {
+    const Mesh mesh = Mesh::Parse(text).value();
+    for (const Shape& shape : {Shape{24}, Shape{10, 7}, Shape{4, 6, 5}})
+      ExpectPeaks(AllWholeLayouts(mesh, static_cast<int>(shape.size())), shape,
+                  mesh.num_axes() > 1 ? EverySo(11) : 1, tally);
+    if (HasFailure()) return;
+  }
+  EXPECT_GT(tally.smaller, 10) << "no plan is made to hold less";
+  EXPECT_GT(tally.exact, 1000) << "hardly any program is held against its peak from below";
+}
+
+TEST(RelayoutMemoryTest, StridedDimsAndWideTensors) {
+  Tally tally;
+  for (std::string_view text : {"a=2", "a=2,b=2"}) {
+    ExpectPeaks(AllStridedLayouts(Mesh::Parse(text).value(), {12}, 2), {12}, EverySo(17), tally);
+    if (HasFailure()) return;
+  }
+  // Beyond RelayoutOptions::kAlwaysFits.
+  ExpectPeaks(AllWholeLayouts(Mesh::Parse("x=4,y=2").value(), 2), {256, 256}, EverySo(7), tally);
+}
+
+}  // namespace
+}  // namespace meshwork
