@@ -2,6 +2,8 @@
 
 #include <charconv>
 #include <cmath>
+#include <optional>
+#include <utility>
 
 #include "base/status.h"
 #include "base/suggest.h"
@@ -14,6 +16,22 @@ template <typename T>
 bool ReadNumber(const std::string& text, T* value) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *value);
   return error == std::errc() && end == text.data() + text.size();
+}
+
+// "512KiB" -> 524288; nothing if it is no number of bytes, or too large.
+std::optional<int64_t> ReadBytes(std::string_view text) {
+  int shift = 0;
+  for (const auto& [suffix, bits] : {std::pair(std::string_view("KiB"), 10), {"MiB", 20}, {"GiB", 30}}) {
+    if (!text.ends_with(suffix)) continue;
+    shift = bits;
+    text.remove_suffix(suffix.size());
+    break;
+  }
+  int64_t number = 0;
+  if (!ReadNumber(std::string(text), &number) || number < 0 ||
+      number > (std::numeric_limits<int64_t>::max() >> shift))
+    return std::nullopt;
+  return number << shift;
 }
 
 }  // namespace
@@ -37,6 +55,20 @@ void FlagTable::Int(const std::string& name, std::string help, int64_t* target, 
                       *target = number;
                       return absl::OkStatus();
                     }});
+}
+
+void FlagTable::Bytes(const std::string& name, std::string help, int64_t* target) {
+  flags_.push_back(
+      {name, std::move(help), fmt::format("{}", *target), [=](const std::string& value) {
+         const std::optional<int64_t> bytes = ReadBytes(value);
+         if (!bytes.has_value())
+           return InvalidArgument(
+               "--{}: \"{}\" is not a number of bytes; write for example 500000, 512KiB, 16MiB or "
+               "2GiB.",
+               name, value);
+         *target = *bytes;
+         return absl::OkStatus();
+       }});
 }
 
 void FlagTable::Real(const std::string& name, std::string help, double* target, double above) {

@@ -27,6 +27,8 @@ class FlagTable {
   void Text(std::string name, std::string help, std::string* target);
   void Int(const std::string& name, std::string help, int64_t* target, int64_t at_least,
            int64_t at_most = std::numeric_limits<int64_t>::max());
+  // A number of bytes, at least 0: digits, then KiB, MiB, GiB or nothing.
+  void Bytes(const std::string& name, std::string help, int64_t* target);
   void Real(const std::string& name, std::string help, double* target, double above);
   // One of `choices`.
   void Choice(const std::string& name, const std::string& help, std::string* target,

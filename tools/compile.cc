@@ -34,15 +34,31 @@ Json Flops(const Graph& graph) {
 // Milliseconds, to the microsecond.
 double Milliseconds(double seconds) { return std::round(seconds * 1e6) / 1e3; }
 
+// Where a device holds most, and the largest values there.
+Json PeakOf(const Graph& local, const MemoryReport& report) {
+  const std::vector<std::string> names = ValueNames(local);
+  Json json = {{"at", DescribePoint(local, report)}, {"values", report.num_live}, {"largest", Json::array()}};
+  for (const LiveValue& live : report.largest) {
+    const ValueInfo& info = local.value(live.value);
+    const SourceLocation& made = info.node < 0 ? info.location : local.nodes()[info.node].location;
+    json["largest"].push_back({{"value", names[live.value]},
+                               {"type", info.type.ToString()},
+                               {"global", info.global.ToString()},
+                               {"layout", info.layout->ToString()},
+                               {"bytes", live.bytes},
+                               {"op", info.node < 0 ? "" : local.nodes()[info.node].row->name},
+                               {"line", made.ToString()}});
+  }
+  return json;
+}
+
 std::string Stats(const Graph& global, const Program& program) {
   const Graph& local = program.body;
-  Json json = {{"mesh", local.mesh().ToString()},
-               {"devices", local.mesh().num_devices()},
-               {"collectives", Json::array()},
-               {"flops", Flops(global)},
-               {"flops_per_device", Flops(local)},
-               {"peak_bytes", LogicalPeakBytes(local)},
-               {"ms", Json::object()}};
+  const MemoryReport memory = ReportMemory(local);
+  Json json = {{"mesh", local.mesh().ToString()},       {"devices", local.mesh().num_devices()},
+               {"collectives", Json::array()},          {"flops", CountFlops(global)},
+               {"flops_per_device", CountFlops(local)}, {"peak_bytes", memory.peak_bytes},
+               {"peak", PeakOf(local, memory)},         {"ms", Json::object()}};
   for (const CollectiveSummary& c : SummarizeCollectives(local))
     json["collectives"].push_back(
         {{"type", c.type}, {"axes", c.axes}, {"count", c.count}, {"wire_bytes_per_device", c.bytes}});
@@ -59,12 +75,6 @@ std::string Propagated(const Program& program, const std::string& text) {
   return out + text;
 }
 
-Explanation ExplainAll(const Graph& global, const Program& program, const CompileOptions& options) {
-  Explanation explanation = meshwork::Explain(program, options.topology);
-  explanation.changes = CheaperLayouts(global, program, options);
-  return explanation;
-}
-
 absl::StatusOr<std::string> Emit(const std::string& emit, const Graph& global, CompileOptions options) {
   std::string propagated;
   options.dump = [&](std::string_view pass, const Graph& graph) {
@@ -74,8 +84,8 @@ absl::StatusOr<std::string> Emit(const std::string& emit, const Graph& global, C
   if (emit == "global") return PrintGraph(global);
   if (emit == "propagated") return Propagated(program, propagated);
   if (emit == "stats") return Stats(global, program);
-  if (emit == "explain") return ToText(ExplainAll(global, program, options));
-  if (emit == "explain-json") return ToJson(ExplainAll(global, program, options)).dump(2) + "\n";
+  if (emit == "memory") return PrintMemoryReport(program.body, ReportMemory(program.body));
+  if (emit == "explain") return meshwork::Explain(program);
   if (emit == "certificate") {
     ASSIGN_OR_RETURN(const Proof proof, meshwork::Verify(global, program.body));
     return CertificateToJson(MakeCertificate(global, program.body, proof));
@@ -106,18 +116,19 @@ absl::Status Compile(Arguments args) {
       "  propagated   with a layout for every value, below the choices and the conflicts\n"
       "  local        what each device runs\n"
       "  stats        collectives, operations, memory and times, as one JSON object\n"
+      "  memory       the most that a device holds at a time, where, and the largest values there\n"
       "  explain      every collective, and why it is there\n"
       "  certificate  what is proven, as JSON for meshwork verify");
   flags.Positional("FILE", kFileHelp, &file);
   flags.Choice("emit", "what to print", &emit,
-               {"global", "propagated", "local", "stats", "explain", "certificate"});
-  flags.Text("topology", kTopologyHelp, &topology);
+               {"global", "propagated", "local", "stats", "memory", "explain", "certificate"});
+  flags.Bytes("memory-budget", "what a device may hold, as 500000, 512KiB, 16MiB, 2GiB; 0: no limit",
+              &options.memory_budget);
   flags.Switch("passes", "prints the program after every pass instead", &passes);
   if (const auto done = Parse(flags, args)) return *done;
   if (passes && emit != "local")
     return InvalidArgument("--passes prints programs, not --emit={}; leave one of them out.", emit);
   ASSIGN_OR_RETURN(const Graph global, ReadProgram(file));
-  ASSIGN_OR_RETURN(options.topology, ReadTopology(global.mesh(), topology));
   ASSIGN_OR_RETURN(const std::string text,
                    passes ? EmitPasses(global, options) : Emit(emit, global, options));
   fmt::print("{}", text);
@@ -138,8 +149,7 @@ absl::Status Explain(Arguments args) {
   flags.Switch("json", "prints one JSON object", &json);
   if (const auto done = Parse(flags, args)) return *done;
   ASSIGN_OR_RETURN(const Graph global, ReadProgram(file));
-  ASSIGN_OR_RETURN(options.topology, ReadTopology(global.mesh(), topology));
-  ASSIGN_OR_RETURN(const std::string text, Emit(json ? "explain-json" : "explain", global, options));
+  ASSIGN_OR_RETURN(const std::string text, Emit("explain", global, {}));
   fmt::print("{}", text);
   return absl::OkStatus();
 }

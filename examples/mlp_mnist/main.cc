@@ -16,6 +16,7 @@
 #include "examples/mlp_mnist/weights.h"
 #include "examples/support/mlp.h"
 #include "meshwork.h"
+#include "ops/memory_report.h"
 #include "train/file.h"
 
 namespace meshwork {
@@ -146,7 +147,10 @@ absl::Status Main(const MlpOptions& options) {
   for (const auto& [name, tensor] : weights) RETURN_IF_ERROR(session.Set(name, tensor));
   ASSIGN_OR_RETURN(const int64_t parameters, CountParameters(session));
   PrintHead(session, data, *mesh, parameters);
-  if (options.explain) fmt::print("\n{}\n", session.Explain());
+  if (options.explain) {
+    const Graph& local = session.program().body;
+    fmt::print("\n{}\nmemory: {}\n", session.Explain(), PrintMemoryReport(local, ReportMemory(local)));
+  }
 
   // Otherwise only where it is of interest: testing takes time.
   const bool test_before = options.epochs == 0 || !options.load.empty() || !options.plot.empty();

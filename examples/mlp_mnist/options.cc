@@ -46,9 +46,11 @@ absl::StatusOr<MlpOptions> ParseMlpOptions(int argc, const char* const* argv) {
              "on: prints at the end where the time of the full steps went; a file name: prints it, and\n"
              "                     writes when what ran in the last steps, for ui.perfetto.dev",
              &o.profile);
-  flags.Switch("explain",
-               "prints each collective with its cause, and where layouts disagree, before training",
-               &o.explain);
+  flags.Switch(
+      "explain",
+      "prints each collective with its cause, where layouts disagree, and the memory of a step, before\n"
+      "                     training",
+      &o.explain);
   flags.Text("dump", "writes the program after every pass into this folder", &o.dump);
   RETURN_IF_ERROR(flags.Parse(argc, argv));
   if (o.profile.empty()) o.profile = "off";

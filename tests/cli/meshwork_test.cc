@@ -11,7 +11,7 @@
 #include "fmt/ranges.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "ops/explain.h"
+#include "ops/memory_report.h"
 #include "ops/text.h"
 #include "spmd/cheaper_layouts.h"
 #include "support/golden.h"
@@ -91,8 +91,8 @@ TEST_F(MeshworkTest, RefusesArgumentsThatAreWrong) {
       {{"compile"}, "meshwork compile: FILE is missing. See --help."},
       {{"compile", step, step}, "meshwork compile: \"$/step.mw\" is one argument too many. See --help."},
       {{"compile", step, "--emit=locl"},
-       "meshwork compile: --emit: \"locl\" is not one of global, propagated, local, stats, explain, "
-       "certificate; did you mean \"local\"?"},
+       "meshwork compile: --emit: \"locl\" is not one of global, propagated, local, stats, memory, "
+       "explain, certificate; did you mean \"local\"?"},
       {{"compile", step, "--emti", "local"},
        "meshwork compile: there is no flag --emti; did you mean \"emit\"? See --help."},
       {{"compile", step, "--passes", "--emit=stats"},
@@ -179,11 +179,40 @@ TEST_F(MeshworkTest, CompilePrintsWhatIsKnownOfTheProgram) {
   stats["ms"].erase("verify");
   // The product takes 2*8*4*12 operations, 2*4*4*3 on a device; the sum and the add one per result element.
   // Most is held while y, 4x4 on a device, is summed: y before and after, and w, 3x4.
+  for (json& value : stats["peak"]["largest"])
+    EXPECT_THAT(value["line"].get<std::string>(), HasSubstr("step.mw:"));
+  for (json& value : stats["peak"]["largest"]) value.erase("line");
+  EXPECT_THAT(stats["peak"]["at"].get<std::string>(), HasSubstr("step.mw:4), %0"));
+  stats["peak"].erase("at");
   const std::string expected = R"json({"mesh": "[batch=2, model=4]", "devices": 8, "collectives": [
     {"type": "all_reduce", "axes": "(model)", "count": 1, "wire_bytes_per_device": 96},
     {"type": "all_reduce", "axes": "(batch)", "count": 1, "wire_bytes_per_device": 4}],
-    "flops": 817, "flops_per_device": 109, "peak_bytes": 176, "ms": {}})json";
+    "flops": 817, "flops_per_device": 109, "peak_bytes": 176, "peak": {"values": 3, "largest": [
+    {"value": "%y", "type": "f32[4,4]", "global": "f32[8,4]", "layout": "{batch,_ | sum:model}", "bytes": 64,
+     "op": "matmul"},
+    {"value": "%0", "type": "f32[4,4]", "global": "f32[8,4]", "layout": "{batch,_}", "bytes": 64,
+     "op": "all_reduce"},
+    {"value": "%w", "type": "f32[3,4]", "global": "f32[12,4]", "layout": "{model,_}", "bytes": 48, "op": ""}]},
+    "ms": {}})json";
   EXPECT_EQ(stats, json::parse(expected));
+  const Graph local = Compile(ParseGraph(kStep, Path("step.mw")).value()).value().body;
+  EXPECT_EQ(Output({"compile", "--emit=memory", Path("step.mw")}),
+            PrintMemoryReport(local, ReportMemory(local)));
+}
+
+TEST_F(MeshworkTest, CompilePlansWithinAMemoryBudget) {
+  const std::string step = Path("step.mw");
+  EXPECT_THAT(Output({"compile", "--emit=memory", "--memory-budget=176", step}),
+              HasSubstr("176 B per device at "));
+  // The sum in blocks that are gathered: y, a quarter of it, and w.
+  const std::string less = Output({"compile", "--memory-budget", "1KiB", "--emit=stats", step});
+  EXPECT_EQ(json::parse(less)["peak_bytes"], 176);
+  const std::string least = Output({"compile", "--memory-budget", "165", "--emit=stats", step});
+  EXPECT_LE(json::parse(least)["peak_bytes"].get<int64_t>(), 165);
+  const Finished finished = Run({"compile", "--memory-budget=100", step});
+  EXPECT_EQ(finished.code, 1);
+  EXPECT_EQ(finished.out, "");
+  EXPECT_THAT(finished.err, HasSubstr("does not fit into the memory budget of 100 B"));
 }
 
 TEST_F(MeshworkTest, ExplainSaysWhyCollectivesAreThere) {

@@ -439,6 +439,8 @@ TEST_F(MlpMnistTest, ExplainsEveryCollective) {
   EXPECT_THAT(finished.out, HasSubstr("\nstep on mesh [batch=4, model=2], 3 collectives, 2739572 B on the "
                                       "wire per device:\n  1. all_reduce over (model): "));
   EXPECT_THAT(finished.out, HasSubstr("\n       matmul (mlp.cc:"));
+  EXPECT_THAT(finished.out, HasSubstr("\nmemory: "));
+  EXPECT_THAT(finished.out, HasSubstr("var %dense1/kernel: f32[784,350] of f32[784,700] {_,model} (mlp.cc:"));
   EXPECT_THAT(finished.out, HasSubstr("\n\nat the start  test loss "));  // and goes on
 }
 

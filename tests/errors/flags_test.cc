@@ -12,13 +12,14 @@ namespace {
 
 absl::Status Parse(const std::vector<const char*>& arguments, bool places) {
   std::string file, choice = "on";
-  int64_t count = 0, size = 1;
+  int64_t count = 0, size = 1, memory = 0;
   double rate = 1;
   bool quiet = false;
   FlagTable flags("program", "About.");
   if (places) flags.Positional("FILE", "a file", &file);
   flags.Int("count", "how many", &count, 0);
   flags.Int("size", "how large", &size, 1, 9);
+  flags.Bytes("memory", "how much", &memory);
   flags.Real("rate", "how fast", &rate, 0);
   flags.Choice("choice", "which", &choice, {"on", "off"});
   flags.Switch("quiet", "says nothing", &quiet);
@@ -41,6 +42,9 @@ TEST(FlagsErrors, Arguments) {
                             MISTAKE(Flags({"--quiet=yes"})),
                             MISTAKE(Flags({"--count", "-1"})),
                             MISTAKE(Flags({"--size=10"})),
+                            MISTAKE(Flags({"--memory=5MB"})),
+                            MISTAKE(Flags({"--memory", "-1KiB"})),
+                            MISTAKE(Flags({"--memory=9000000000GiB"})),
                             MISTAKE(Flags({"--rate=0"})),
                             MISTAKE(Flags({"--choice=On"})),
                             MISTAKE(Flags({"--choice=never"})),
