@@ -59,43 +59,71 @@ std::vector<Bits> WhatWaits(const Graph& graph) {
 // Nodes that are written as one, in the order of the program.
 using Unit = std::vector<int>;
 
-std::vector<Unit> Group(const Graph& graph, int64_t most_bytes) {
-  const std::vector<int> depth = DepthFromEnd(graph);
-  const std::vector<bool> state = ChangesState(graph);
-  std::map<std::tuple<int, bool, int, std::vector<int>, int>, size_t> open;
-  std::vector<Unit> units;
-  std::vector<int64_t> bytes;  // per unit, of what it reduces
-  for (int i = 0; i < static_cast<int>(graph.nodes().size()); ++i) {
-    const Node& node = graph.nodes()[i];
-    if (!IsAllReduce(node)) {
-      units.push_back({i});
-      bytes.push_back(0);
-      continue;
+// What collectives have in common that can be written as one.
+struct Kind {
+  std::string_view op;
+  DType dtype;
+  std::vector<int> axes;
+  int64_t dim;         // -1 if the op has none
+  ReduceOp reduction;  // kSum if the op has none
+
+  auto operator<=>(const Kind&) const = default;  // NOLINT(modernize-use-nullptr): it misreads <=>
+};
+
+struct Bucket {
+  int level;
+  Bits waits;
+  Unit nodes;
+};
+
+// Every collective has a level, below those of all that need its result, so that what is joined on one level
+// makes no cycle. At first that is the last possible one, counted from the end, on which the gradients of all
+// layers meet. Then a bucket whose collectives could all run in others that come earlier is dissolved.
+class Buckets {
+ public:
+  explicit Buckets(const Graph& graph)
+      : graph_(graph), waits_(WhatWaits(graph)), level_(DepthFromEnd(graph)), earliest_(level_.size(), 0) {
+    // Gathers that others follow are left alone: joined, they would hold what is gathered for longer.
+    for (size_t n = 0; n < graph.nodes().size(); ++n) {
+      const std::string_view op = graph.nodes()[n].row->name;
+      joins_.push_back(op == "all_reduce" || op == "reduce_scatter" ||
+                       (op == "all_gather" && level_[n] == 0));
     }
-    int64_t more = 0;
-    for (ValueId id : node.operands) more += graph.value(id).type.bytes();
-    const AxisList& axes = node.attrs.Get<AxisList>("axes");
-    const auto [it, is_new] = open.try_emplace(
-        {depth[i], static_cast<bool>(state[i]), static_cast<int>(graph.value(node.operands[0]).type.dtype),
-         std::vector<int>(axes.begin(), axes.end()), static_cast<int>(node.attrs.Get<ReduceOp>("op"))},
-        units.size());
-    if (is_new || more > most_bytes - bytes[it->second]) {
-      it->second = units.size();
-      units.emplace_back();
-      bytes.push_back(0);
+    for (int& level : level_) level = -level;
+    std::map<std::tuple<Kind, int, bool>, size_t> open;
+    for (int n = 0; n < static_cast<int>(graph.nodes().size()); ++n) {
+      if (!joins_[n]) continue;
+      std::vector<Bucket>& buckets = buckets_[KindOf(n)];
+      const auto [it, is_new] =
+          open.try_emplace({KindOf(n), level_[n], ChangesState(waits_[n])}, buckets.size());
+      if (is_new) buckets.push_back({level_[n], Bits(waits_[n].size(), 0), {}});
+      Put(n, buckets[it->second]);
     }
-    units[it->second].push_back(i);
-    bytes[it->second] += more;
+    for (auto& [kind, buckets] : buckets_)
+      std::stable_sort(buckets.begin(), buckets.end(),
+                       [](const Bucket& a, const Bucket& b) { return a.level < b.level; });
+    do FindEarliest();
+    while (Dissolve());
   }
 
-  std::vector<Unit> Units() && {
+  // Those of more than `most_bytes` in parts.
+  std::vector<Unit> Units(int64_t most_bytes) && {
     std::vector<Unit> units;
     for (int n = 0; n < static_cast<int>(graph_.nodes().size()); ++n)
       if (!joins_[n]) units.push_back({n});
     for (auto& [kind, buckets] : buckets_) {
       for (Bucket& bucket : buckets) {
         std::sort(bucket.nodes.begin(), bucket.nodes.end());
-        if (!bucket.nodes.empty()) units.push_back(std::move(bucket.nodes));
+        int64_t bytes = 0;
+        for (int n : bucket.nodes) {
+          const int64_t more = BytesOf(n);
+          if (n == bucket.nodes[0] || more > most_bytes - bytes) {
+            units.emplace_back();
+            bytes = 0;
+          }
+          units.back().push_back(n);
+          bytes += more;
+        }
       }
     }
     return units;
@@ -112,6 +140,14 @@ std::vector<Unit> Group(const Graph& graph, int64_t most_bytes) {
             .axes = {axes.begin(), axes.end()},
             .dim = dim == nullptr ? -1 : std::get<int64_t>(*dim),
             .reduction = reduction == nullptr ? ReduceOp::kSum : std::get<ReduceOp>(*reduction)};
+  }
+
+  // Of operands or results, whichever are larger.
+  int64_t BytesOf(int n) const {
+    int64_t in = 0, out = 0;
+    for (ValueId id : graph_.nodes()[n].operands) in += graph_.value(id).type.bytes();
+    for (ValueId id : graph_.nodes()[n].results) out += graph_.value(id).type.bytes();
+    return std::max(in, out);
   }
 
   static bool ChangesState(const Bits& waits) { return (waits[0] & kState) != 0; }
@@ -236,7 +272,7 @@ Graph BucketReductions(const Graph& local, int64_t most_bytes) {
   for (const Argument& argument : local.arguments())
     map[argument.value] =
         to.AddArgument(local.value(argument.value), argument.is_variable, argument.initializer);
-  for (const Unit& unit : Schedule(local, Group(local, most_bytes))) Append(local, unit, to, map);
+  for (const Unit& unit : Schedule(local, Buckets(local).Units(most_bytes))) Append(local, unit, to, map);
   for (const VariableUpdate& update : local.updates()) to.AddUpdate({update.argument, map[update.value]});
   for (const OutputInfo& output : local.outputs()) to.AddOutput({output.name, map[output.value]});
   return to;

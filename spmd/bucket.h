@@ -18,8 +18,8 @@
 
 namespace meshwork {
 
-// `local`: a local program; a bucket holds at most so many bytes of operands, or one all-reduce. The result
-// computes the same with its nodes in an order of their own.
+// `local`: a local program; a bucket has at most so many bytes of operands, and of results, or is one
+// collective. The result computes the same with its nodes in an order of their own.
 Graph BucketReductions(const Graph& local, int64_t most_bytes = std::numeric_limits<int64_t>::max());
 
 }  // namespace meshwork

@@ -53,7 +53,9 @@ absl::Status Verified(const Graph& global, Program& program) {
 // The passes that make a program local; run(name, pass) runs one.
 template <typename Run>
 void RunLocalPasses(const LocalOptions& options, Run&& run) {
-  run("localize", [&](const Graph& graph) { return Localize(graph, {options.relayout_bytes}); });
+  run("localize", [&](const Graph& graph) {
+    return Localize(graph, {.relayout_bytes = options.relayout_bytes, .topology = options.topology});
+  });
   run("share_subexpressions_local", ShareSubexpressions);
   run("drop_dead_code_local", DropDeadCode);
   run("bucket_reductions", [&](const Graph& graph) { return BucketReductions(graph, options.bucket_bytes); });
@@ -71,6 +73,8 @@ absl::StatusOr<Program> Compile(const Graph& global, const CompileOptions& optio
   RETURN_IF_ERROR(global.status());
   RETURN_IF_ERROR(CheckGlobal(global));
   RETURN_IF_ERROR(CheckBudget(options.memory_budget));
+  if (absl::Status status = options.topology.CheckDescribes(global.mesh()); !status.ok())
+    return Annotate(status, "Compile: ");
   Program program{.body = global};
   auto run = [&](std::string_view pass, auto&& function) {
     const auto start = std::chrono::steady_clock::now();
@@ -92,11 +96,13 @@ absl::StatusOr<Program> Compile(const Graph& global, const CompileOptions& optio
   run("insert_relayouts", [&](const Graph& graph) { return InsertRelayouts(graph, options.topology); });
   // Local program.
   const Graph placed = options.memory_budget > 0 ? program.body : Graph(global.mesh());
-  RunLocalPasses({}, run);
+  const LocalOptions local_options{.topology = options.topology};
+  RunLocalPasses(local_options, run);
   if (options.memory_budget > 0) {
     if (!CheckMemory(program.body, options.memory_budget).ok())
-      run("fit_memory",
-          [&](const Graph& graph) { return FitMemory(placed, graph, options.memory_budget, MakeLocal); });
+      run("fit_memory", [&](const Graph& graph) {
+        return FitMemory(placed, graph, local_options, options.memory_budget, MakeLocal);
+      });
     RETURN_IF_ERROR(CheckMemory(program.body, options.memory_budget));
   }
   if (options.verify) RETURN_IF_ERROR(Verified(global, program));

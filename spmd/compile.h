@@ -19,6 +19,9 @@ namespace meshwork {
 struct CompileOptions {
   // Prove that what comes out computes what went in (spmd/verify.h); its time is Program::verify_seconds.
   bool verify = true;
+  // What sending and computing take. Where it is assumed, the least is sent; one that is known is of the
+  // program's mesh, and the least time by it is taken.
+  Topology topology = {};
   // Bytes that a device has for arguments and values, as ReportMemory counts them (ops/memory_report.h). A
   // program that needs more is planned again (spmd/fit_memory.h). 0: no limit.
   int64_t memory_budget = 0;
@@ -28,7 +31,7 @@ struct CompileOptions {
 
 // Errors: RESOURCE_EXHAUSTED, it needs more than the memory budget; INTERNAL, a program that does not verify,
 // which is a bug of the compiler; the mistakes recorded in `global`, all of them; a program that is local
-// already; a partial pin.
+// already; a partial pin; the topology of another mesh.
 absl::StatusOr<Program> Compile(const Graph& global, const CompileOptions& options = {});
 
 }  // namespace meshwork

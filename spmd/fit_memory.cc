@@ -31,21 +31,21 @@ std::vector<int64_t> SomeOf(const std::set<int64_t>& numbers) {
 }
 
 // The limits of relayouts that make another program than no limit does.
-std::vector<int64_t> RelayoutLimits(const Graph& placed) {
+std::vector<int64_t> RelayoutLimits(const Graph& placed, const Topology& topology) {
   std::set<int64_t> peaks;
   for (const Node& node : placed.nodes()) {
     if (node.row->name != "relayout") continue;
-    const std::vector<int64_t> more = RelayoutPeaks(placed, node);
+    const std::vector<int64_t> more = RelayoutPeaks(placed, node, topology);
     peaks.insert(more.begin() + 1, more.end());
   }
   return SomeOf(peaks);
 }
 
-// Halves of the largest bucket, down to no more than the smallest all-reduce.
+// Halves of the largest bucket, down to no more than the smallest value in one.
 std::vector<int64_t> BucketLimits(const Graph& local) {
   int64_t bucket = 0, smallest = std::numeric_limits<int64_t>::max();
   for (const Node& node : local.nodes()) {
-    if (node.row->name != "all_reduce" || node.operands.size() < 2) continue;
+    if (node.row->kind != OpKind::kCollective || node.operands.size() < 2) continue;
     int64_t bytes = 0;
     for (ValueId id : node.operands) {
       bytes += local.value(id).type.bytes();
@@ -63,17 +63,19 @@ using MakeLocal = std::function<Graph(const Graph& placed, const LocalOptions& o
 
 class Fitter {
  public:
-  Fitter(const Graph& placed, const Graph& local, int64_t budget, const MakeLocal& make_local)
+  Fitter(const Graph& placed, const Graph& local, const LocalOptions& options, int64_t budget,
+         const MakeLocal& make_local)
       : placed_(placed),
         budget_(budget),
         make_local_(make_local),
+        options_(options),
         best_(local),
         peak_(LogicalPeakBytes(local)) {}
 
   Graph Run() && {
     Keep(Reorder(best_));
     Try(BucketLimits(best_), &LocalOptions::bucket_bytes);
-    Try(RelayoutLimits(placed_), &LocalOptions::relayout_bytes);
+    Try(RelayoutLimits(placed_, options_.topology), &LocalOptions::relayout_bytes);
     if (!Fits()) Keep(Recompute(best_, budget_));
     return std::move(best_);
   }
@@ -150,8 +152,9 @@ std::string Advice(const Graph& local, const MemoryReport& report) {
 
 }  // namespace
 
-Graph FitMemory(const Graph& placed, const Graph& local, int64_t budget, const MakeLocal& make_local) {
-  return Fitter(placed, local, budget, make_local).Run();
+Graph FitMemory(const Graph& placed, const Graph& local, const LocalOptions& options, int64_t budget,
+                const MakeLocal& make_local) {
+  return Fitter(placed, local, options, budget, make_local).Run();
 }
 
 absl::Status CheckMemory(const Graph& local, int64_t budget) {
@@ -159,8 +162,7 @@ absl::Status CheckMemory(const Graph& local, int64_t budget) {
   if (report.peak_bytes <= budget) return absl::OkStatus();
   return absl::ResourceExhaustedError(
       fmt::format("Compile: {} does not fit into the memory budget of {} B. With another order, smaller "
-                  "buckets, relayouts "
-                  "that hold less and cheap values computed again, the least is {}{}",
+                  "buckets, relayouts that hold less and cheap values computed again, the least is {}{}",
                   local.name, budget, PrintMemoryReport(local, report), Advice(local, report)));
 }
 

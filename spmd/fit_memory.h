@@ -14,6 +14,7 @@
 #include <limits>
 
 #include "absl/status/status.h"
+#include "mesh/topology.h"
 #include "ops/graph.h"
 
 namespace meshwork {
@@ -22,12 +23,14 @@ namespace meshwork {
 struct LocalOptions {
   int64_t relayout_bytes = 0;                                  // see LocalizeOptions; 0: no limit
   int64_t bucket_bytes = std::numeric_limits<int64_t>::max();  // see BucketReductions
+  Topology topology = {};
 };
 
 // A program that computes the same as `local` and needs at most `budget` bytes, or the least that was found.
-// `placed`: the result of InsertRelayouts; `make_local` makes it local, with default options as `local`.
+// `placed`: the result of InsertRelayouts; `make_local` makes it local, with
+// `options` as `local`.
 // REQUIRES: budget > 0.
-Graph FitMemory(const Graph& placed, const Graph& local, int64_t budget,
+Graph FitMemory(const Graph& placed, const Graph& local, const LocalOptions& options, int64_t budget,
                 const std::function<Graph(const Graph& placed, const LocalOptions& options)>& make_local);
 
 // Error: RESOURCE_EXHAUSTED, `local` needs more than `budget`; says where, for which values, and which of

@@ -14,28 +14,37 @@
 namespace meshwork {
 namespace {
 
-RelayoutPlan PlanWithPeak(const Layout& from, const Layout& to, const Shape& shape, int64_t peak_elements) {
-  return PlanRelayout(from, to, shape, {.peak_elements = peak_elements}).value();
-}
+// One relayout, and what its steps may take.
+struct Move {
+  const ValueInfo& value;
+  const Layout& to;
+  const Topology& topology;
 
-// A plan that takes less than `plan`, if there is one.
-std::optional<RelayoutPlan> SmallerPlan(const Layout& from, const Layout& to, const Shape& shape,
-                                        const RelayoutPlan& plan) {
-  if (plan.peak_elements <= 1) return std::nullopt;
-  RelayoutPlan smaller = PlanWithPeak(from, to, shape, plan.peak_elements - 1);
-  if (smaller.peak_elements >= plan.peak_elements) return std::nullopt;
-  return smaller;
-}
+  RelayoutPlan Plan(int64_t peak_elements = 0) const {
+    RelayoutOptions options{.peak_elements = peak_elements, .topology = topology};
+    // The size of elements matters for times alone; without it, one plan serves values of every type.
+    if (!topology.is_assumed()) options.element_bytes = DTypeSize(value.global.dtype);
+    return PlanRelayout(*value.layout, to, value.global.shape, options).value();
+  }
 
-// The plan that sends least of those whose steps take at most `elements` (0: any number), or takes least.
-RelayoutPlan PlanWithin(const Layout& from, const Layout& to, const Shape& shape, int64_t elements) {
-  RelayoutPlan plan = PlanRelayout(from, to, shape).value();
-  if (elements == 0 || plan.peak_elements <= elements) return plan;
-  RelayoutPlan fitting = PlanWithPeak(from, to, shape, elements);
-  if (fitting.peak_elements <= elements) return fitting;
-  while (auto smaller = SmallerPlan(from, to, shape, plan)) plan = *std::move(smaller);
-  return plan;
-}
+  // A plan that takes less than `plan`, if there is one.
+  std::optional<RelayoutPlan> SmallerThan(const RelayoutPlan& plan) const {
+    if (plan.peak_elements <= 1) return std::nullopt;
+    RelayoutPlan smaller = Plan(plan.peak_elements - 1);
+    if (smaller.peak_elements >= plan.peak_elements) return std::nullopt;
+    return smaller;
+  }
+
+  // The cheapest plan of those whose steps take at most `elements` (0: any number), or takes least.
+  RelayoutPlan PlanWithin(int64_t elements) const {
+    RelayoutPlan plan = Plan();
+    if (elements == 0 || plan.peak_elements <= elements) return plan;
+    RelayoutPlan fitting = Plan(elements);
+    if (fitting.peak_elements <= elements) return fitting;
+    while (auto smaller = SmallerThan(plan)) plan = *std::move(smaller);
+    return plan;
+  }
+};
 
 class Localizer {
  public:
@@ -64,7 +73,7 @@ class Localizer {
     const int64_t elements = options_.relayout_bytes == 0
                                  ? 0
                                  : std::max<int64_t>(1, options_.relayout_bytes / DTypeSize(from.type.dtype));
-    const RelayoutPlan plan = PlanWithin(*from.layout, target, from.global.shape, elements);
+    const RelayoutPlan plan = Move{from, target, options_.topology}.PlanWithin(elements);
     for (const RelayoutStep& step : plan.steps) at = WriteStep(step, at, node);
     rewriter_.Set(node.results[0], at);
   }
@@ -145,13 +154,13 @@ class Localizer {
 
 Graph Localize(const Graph& graph, const LocalizeOptions& options) { return Localizer(graph, options).Run(); }
 
-std::vector<int64_t> RelayoutPeaks(const Graph& graph, const Node& relayout) {
+std::vector<int64_t> RelayoutPeaks(const Graph& graph, const Node& relayout, const Topology& topology) {
   const ValueInfo& from = graph.value(relayout.operands[0]);
-  const Layout& to = *graph.value(relayout.results[0]).layout;
   const int64_t size = DTypeSize(from.global.dtype);
-  RelayoutPlan plan = PlanRelayout(*from.layout, to, from.global.shape).value();
+  const Move move{from, *graph.value(relayout.results[0]).layout, topology};
+  RelayoutPlan plan = move.Plan();
   std::vector<int64_t> peaks = {plan.peak_elements * size};
-  while (auto smaller = SmallerPlan(*from.layout, to, from.global.shape, plan)) {
+  while (auto smaller = move.SmallerThan(plan)) {
     plan = *std::move(smaller);
     peaks.push_back(plan.peak_elements * size);
   }

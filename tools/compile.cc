@@ -8,6 +8,7 @@
 
 #include "base/status.h"
 #include "fmt/ranges.h"
+#include "ops/explain.h"
 #include "ops/memory_report.h"
 #include "ops/program.h"
 #include "ops/row.h"
@@ -55,10 +56,10 @@ Json PeakOf(const Graph& local, const MemoryReport& report) {
 std::string Stats(const Graph& global, const Program& program) {
   const Graph& local = program.body;
   const MemoryReport memory = ReportMemory(local);
-  Json json = {{"mesh", local.mesh().ToString()},       {"devices", local.mesh().num_devices()},
-               {"collectives", Json::array()},          {"flops", CountFlops(global)},
-               {"flops_per_device", CountFlops(local)}, {"peak_bytes", memory.peak_bytes},
-               {"peak", PeakOf(local, memory)},         {"ms", Json::object()}};
+  Json json = {{"mesh", local.mesh().ToString()},  {"devices", local.mesh().num_devices()},
+               {"collectives", Json::array()},     {"flops", Flops(global)},
+               {"flops_per_device", Flops(local)}, {"peak_bytes", memory.peak_bytes},
+               {"peak", PeakOf(local, memory)},    {"ms", Json::object()}};
   for (const CollectiveSummary& c : SummarizeCollectives(local))
     json["collectives"].push_back(
         {{"type", c.type}, {"axes", c.axes}, {"count", c.count}, {"wire_bytes_per_device", c.bytes}});
@@ -75,6 +76,12 @@ std::string Propagated(const Program& program, const std::string& text) {
   return out + text;
 }
 
+Explanation ExplainAll(const Graph& global, const Program& program, const CompileOptions& options) {
+  Explanation explanation = meshwork::Explain(program, options.topology);
+  explanation.changes = CheaperLayouts(global, program, options);
+  return explanation;
+}
+
 absl::StatusOr<std::string> Emit(const std::string& emit, const Graph& global, CompileOptions options) {
   std::string propagated;
   options.dump = [&](std::string_view pass, const Graph& graph) {
@@ -85,7 +92,8 @@ absl::StatusOr<std::string> Emit(const std::string& emit, const Graph& global, C
   if (emit == "propagated") return Propagated(program, propagated);
   if (emit == "stats") return Stats(global, program);
   if (emit == "memory") return PrintMemoryReport(program.body, ReportMemory(program.body));
-  if (emit == "explain") return meshwork::Explain(program);
+  if (emit == "explain") return ToText(ExplainAll(global, program, options));
+  if (emit == "explain-json") return ToJson(ExplainAll(global, program, options)).dump(2) + "\n";
   if (emit == "certificate") {
     ASSIGN_OR_RETURN(const Proof proof, meshwork::Verify(global, program.body));
     return CertificateToJson(MakeCertificate(global, program.body, proof));
@@ -124,11 +132,13 @@ absl::Status Compile(Arguments args) {
                {"global", "propagated", "local", "stats", "memory", "explain", "certificate"});
   flags.Bytes("memory-budget", "what a device may hold, as 500000, 512KiB, 16MiB, 2GiB; 0: no limit",
               &options.memory_budget);
+  flags.Text("topology", kTopologyHelp, &topology);
   flags.Switch("passes", "prints the program after every pass instead", &passes);
   if (const auto done = Parse(flags, args)) return *done;
   if (passes && emit != "local")
     return InvalidArgument("--passes prints programs, not --emit={}; leave one of them out.", emit);
   ASSIGN_OR_RETURN(const Graph global, ReadProgram(file));
+  ASSIGN_OR_RETURN(options.topology, ReadTopology(global.mesh(), topology));
   ASSIGN_OR_RETURN(const std::string text,
                    passes ? EmitPasses(global, options) : Emit(emit, global, options));
   fmt::print("{}", text);
@@ -149,7 +159,8 @@ absl::Status Explain(Arguments args) {
   flags.Switch("json", "prints one JSON object", &json);
   if (const auto done = Parse(flags, args)) return *done;
   ASSIGN_OR_RETURN(const Graph global, ReadProgram(file));
-  ASSIGN_OR_RETURN(const std::string text, Emit("explain", global, {}));
+  ASSIGN_OR_RETURN(options.topology, ReadTopology(global.mesh(), topology));
+  ASSIGN_OR_RETURN(const std::string text, Emit(json ? "explain-json" : "explain", global, options));
   fmt::print("{}", text);
   return absl::OkStatus();
 }

@@ -59,10 +59,9 @@ class ProgramTrial {
  public:
   ProgramTrial(const RandomProgram& random, WorkerPool& pool) : random_(random), pool_(pool) {}
 
-  // What is wrong with the compiled program, or "".
-  std::string Run(const CompileOptions& options = {}) {
+  Trial Run(const CompileOptions& options = {}) {
     const absl::StatusOr<Program> program = Compile(random_.graph, options);
-    if (!program.ok()) return std::string(MessageOf(program.status()));
+    if (!program.ok()) return {.rejected = std::string(MessageOf(program.status()))};
     std::map<std::string, DTensor> state;
     std::map<std::string, Tensor> outputs;
     if (absl::Status status = RunStep(*program, state, outputs); !status.ok())
@@ -172,8 +171,8 @@ TEST(RandomProgramTest, GivesTheOneDeviceResultInAsLittleMemoryAsItCan) {
     const int64_t budget = LeastBudget(random.graph);
     if (budget == 0) continue;
     ++lowered;
-    EXPECT_EQ(ProgramTrial(random, pool).Run({.memory_budget = budget}), "") << "seed " << seed << "\n"
-                                                                             << PrintGraph(random.graph);
+    const Trial trial = ProgramTrial(random, pool).Run({.memory_budget = budget});
+    EXPECT_EQ(trial.rejected + trial.wrong, "") << "seed " << seed << "\n" << PrintGraph(random.graph);
     if (HasFailure()) break;
   }
   EXPECT_GT(lowered, 10) << "hardly any program is planned again";
