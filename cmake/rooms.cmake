@@ -27,6 +27,10 @@ function(meshwork_precompile name)
   add_library(meshwork_${name} OBJECT ${source})
   target_link_libraries(meshwork_${name} PRIVATE ${ARG_LIBS})
   target_compile_options(meshwork_${name} PRIVATE ${MESHWORK_WARNINGS} ${ARG_OPTIONS})
+  if(CMAKE_CXX_COMPILER_ID STREQUAL Clang)
+    # One that a cache brings is not refused because the header beside it is of another time.
+    target_compile_options(meshwork_${name} PRIVATE "SHELL:-Xclang -fno-pch-timestamp")
+  endif()
   target_precompile_headers(meshwork_${name} PRIVATE ${PROJECT_SOURCE_DIR}/cmake/${name}.h)
 endfunction()
 

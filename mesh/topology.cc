@@ -54,7 +54,8 @@ absl::StatusOr<Topology> Topology::Create(const Mesh& mesh, const std::vector<Ax
   }
   std::vector<const AxisLink*> owner(rep.mesh.num_axes(), nullptr);
   for (const AxisLink& entry : links) {
-    for (int axis : rep.mesh.FindAxes(entry.axis).value()) {
+    const AxisList axes = rep.mesh.FindAxes(entry.axis).value();
+    for (int axis : axes) {
       if (owner[axis] != nullptr)
         return InvalidArgument("topology: \"{}\" and \"{}\" both say how fast {} is; leave one of them out.",
                                owner[axis]->axis, entry.axis, rep.mesh.axis(axis).name);

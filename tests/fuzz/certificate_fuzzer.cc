@@ -1,12 +1,7 @@
 // A libFuzzer target: whatever the text, reading it as a certificate ends in an error or in one that reads
 // back as the same, and checking that ends in an answer. One that holds claims what Verify proves.
 //
-//   certificate_fuzzer --prepare=DIR CORPUS DIR/samples
-//
-// ./dev fuzz builds and runs it. --prepare writes what to start from: certificates of the programs below.
-#include <cstdint>
-#include <cstdio>
-#include <cstdlib>
+// --prepare writes what to start from: certificates of the programs below.
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -14,6 +9,7 @@
 #include <string_view>
 
 #include "base/status.h"
+#include "fuzz/fuzzer.h"
 #include "ops/program.h"
 #include "ops/text.h"
 #include "spmd/certificate.h"
@@ -51,11 +47,6 @@ func strided(%a: f32[16] {8@x*2}) {
 }
 )"};
 
-[[noreturn]] void Finding(std::string_view what, std::string_view detail) {
-  std::fputs(fmt::format("FINDING: {}\n{}\n", what, detail).c_str(), stderr);
-  std::abort();
-}
-
 struct Sample {
   Graph global;
   Certificate certificate;
@@ -76,6 +67,8 @@ const std::map<std::string, Sample>& Samples() {
   }();
   return *samples;
 }
+
+}  // namespace
 
 void Try(std::string_view text) {
   const absl::StatusOr<Certificate> certificate = CertificateFromJson(text);
@@ -104,19 +97,4 @@ void Prepare(const std::filesystem::path& folder) {
         << CertificateToJson(sample.certificate);
 }
 
-}  // namespace
 }  // namespace meshwork
-
-extern "C" int LLVMFuzzerInitialize(int* argc, char*** argv) {
-  constexpr std::string_view kPrepare = "--prepare=";
-  for (int i = 1; i < *argc; ++i) {
-    const std::string_view argument = (*argv)[i];
-    if (argument.starts_with(kPrepare)) meshwork::Prepare(argument.substr(kPrepare.size()));
-  }
-  return 0;
-}
-
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  meshwork::Try({reinterpret_cast<const char*>(data), size});
-  return 0;
-}

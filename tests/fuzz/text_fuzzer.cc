@@ -1,15 +1,10 @@
 // A libFuzzer target: whatever the text, reading it ends in an error that points at its place or in something
 // that its own text reads back as.
 //
-//   text_fuzzer --prepare=DIR -dict=DIR/words.dict CORPUS DIR/samples tests/spmd/cases
-//
-// ./dev fuzz builds and runs it. Texts that start with { are read as layouts, those with [ as meshes, all
+// Texts that start with { are read as layouts, those with [ as meshes, all
 // others as programs; a golden file counts as the two programs before and after its line "----".
 //
 // --prepare writes what to start from: the samples of all ops as programs, and a dictionary of their names.
-#include <cstdint>
-#include <cstdio>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <set>
@@ -17,6 +12,7 @@
 #include <string_view>
 
 #include "base/status.h"
+#include "fuzz/fuzzer.h"
 #include "ops/difference.h"
 #include "ops/row.h"
 #include "ops/text.h"
@@ -24,11 +20,6 @@
 
 namespace meshwork {
 namespace {
-
-[[noreturn]] void Finding(std::string_view what, std::string_view detail) {
-  std::fputs(fmt::format("FINDING: {}\n{}\n", what, detail).c_str(), stderr);
-  std::abort();
-}
 
 // "program:LINE:COLUMN: message", the line, the caret.
 void CheckError(std::string_view message) {
@@ -84,6 +75,19 @@ std::set<std::string> Vocabulary() {
   return words;
 }
 
+}  // namespace
+
+void Try(std::string_view text) {
+  constexpr std::string_view kLine = "\n----\n";
+  if (text.starts_with('{')) return TryLayout(text);
+  if (text.starts_with('[')) return TryMesh(text);
+  for (size_t line = text.find(kLine); line != std::string_view::npos; line = text.find(kLine)) {
+    TryProgram(text.substr(0, line));
+    text.remove_prefix(line + kLine.size());
+  }
+  TryProgram(text);
+}
+
 void Prepare(const std::filesystem::path& folder) {
   std::filesystem::create_directories(folder / "samples");
   std::ofstream dictionary(folder / "words.dict");
@@ -98,31 +102,4 @@ void Prepare(const std::filesystem::path& folder) {
           << ProgramText(*row, row->samples[i]);
 }
 
-}  // namespace
 }  // namespace meshwork
-
-extern "C" int LLVMFuzzerInitialize(int* argc, char*** argv) {
-  constexpr std::string_view kPrepare = "--prepare=";
-  for (int i = 1; i < *argc; ++i) {
-    const std::string_view argument = (*argv)[i];
-    if (argument.starts_with(kPrepare)) meshwork::Prepare(argument.substr(kPrepare.size()));
-  }
-  return 0;
-}
-
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  constexpr std::string_view kLine = "\n----\n";
-  std::string_view text(reinterpret_cast<const char*>(data), size);
-  if (text.starts_with('{')) {
-    meshwork::TryLayout(text);
-  } else if (text.starts_with('[')) {
-    meshwork::TryMesh(text);
-  } else {
-    for (size_t line = text.find(kLine); line != std::string_view::npos; line = text.find(kLine)) {
-      meshwork::TryProgram(text.substr(0, line));
-      text.remove_prefix(line + kLine.size());
-    }
-    meshwork::TryProgram(text);
-  }
-  return 0;
-}
