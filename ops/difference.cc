@@ -92,6 +92,10 @@ class Comparison {
       return info.layout.has_value() ? LayoutPin{*info.layout, info.modes}.ToString() : "none";
     };
     Expect(where + ": the layout", layout(a), layout(b));
+    auto gather = [](const ValueInfo& info) {
+      return info.gather == Gathering::kWithinBudget ? "none" : GatheringName(info.gather);
+    };
+    Expect(where + ": the gather", gather(a), gather(b));
     in_b_[a_id] = b_id;
   }
 

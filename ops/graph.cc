@@ -20,6 +20,11 @@ constexpr std::string_view kKindNames[] = {"true or false", "a whole number",   
 
 }  // namespace
 
+std::string_view GatheringName(Gathering gather) {
+  MESHWORK_CHECK(gather != Gathering::kWithinBudget, "texts say nothing of what is not asked for");
+  return gather == Gathering::kAllowed ? "allowed" : "on_use";
+}
+
 bool IsArgumentName(std::string_view name) {
   if (name.find("//") != std::string_view::npos) return false;
   if (name.empty() || !(std::isalpha(static_cast<unsigned char>(name[0])) || name[0] == '_')) return false;
@@ -164,6 +169,13 @@ Variable Graph::Var(std::string_view name, Initializer initializer, const Layout
   if (value.ok()) return Variable(this, value->id());
   RecordError(std::string(MessageOf(value.status())));
   return {};
+}
+
+Variable Graph::Var(std::string_view name, Initializer initializer, const LayoutSpec& layout,
+                    const VarOptions& options, CallSite loc) {
+  const Variable variable = Var(name, std::move(initializer), layout, loc);
+  if (variable.valid()) values_[variable.id()].gather = options.gather;
+  return variable;
 }
 
 void Graph::Update(const Variable& variable, const Value& value, CallSite loc) {

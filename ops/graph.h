@@ -87,6 +87,17 @@ struct Initializer {
   std::function<Value(Graph& graph, const Type& type, int64_t seed, int64_t stream)> build;
 };
 
+// Whether the compiler may gather a value whole on every device, where an op cannot run on its blocks.
+enum class Gathering : uint8_t {
+  kWithinBudget,  // up to CompileOptions::replication_budget; beyond it the compile is refused
+  kAllowed,       // of any size
+  // Of a variable: its layout says where it is kept. Each op that cannot run on its blocks gathers it just
+  // before, for itself alone; what is computed of it alone is kept as it is (spmd/gather_on_use.h).
+  kOnUse,
+};
+// As texts write it: "gather=allowed". REQUIRES: not kWithinBudget, of which they say nothing.
+std::string_view GatheringName(Gathering gather);  // "allowed", "on_use"
+
 // What a graph knows about one of its values.
 struct ValueInfo {
   std::string name;                       // "x" of %x; empty: the printer numbers it
@@ -94,7 +105,8 @@ struct ValueInfo {
   Type global;                            // the value it is part of; == type in a global program
   std::optional<Layout> layout;           // a pin in the user's program; always there once propagated
   absl::InlinedVector<DimMode, 4> modes;  // of a pin with open dims, see LayoutPin; else empty
-  int node = -1;                          // defining node, -1 for an argument
+  Gathering gather = Gathering::kWithinBudget;
+  int node = -1;  // defining node, -1 for an argument
   SourceLocation location;
 };
 
@@ -113,6 +125,10 @@ struct Argument {
   ValueId value = kNoValue;
   bool is_variable = false;
   std::optional<Initializer> initializer;
+};
+
+struct VarOptions {
+  Gathering gather = Gathering::kWithinBudget;
 };
 
 // What a variable holds after the step.
@@ -147,6 +163,8 @@ class Graph {
   // Declares state. Errors as Input's.
   Variable Var(std::string_view name, Initializer initializer, const LayoutSpec& layout,
                CallSite loc = CallSite::Current());
+  Variable Var(std::string_view name, Initializer initializer, const LayoutSpec& layout,
+               const VarOptions& options, CallSite loc = CallSite::Current());
   // Pins the layout of a value: the op that computes it leaves it so. A Relayout (ops.h) instead is a step of
   // the program, before which the value may lie otherwise. Errors: a value that is pinned already, as Input's
   // for the layout.

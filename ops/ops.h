@@ -164,6 +164,9 @@ Value DimensionSize(const Operand& x, const std::vector<int64_t>& dims, DType dt
 // x, whose layout is pinned where it is computed; OPEN dims are the compiler's to choose.
 // Errors: x is pinned already, a layout that does not fit.
 Value WithLayout(const Value& x, const LayoutSpec& layout, CallSite loc = CallSite::Current());
+// x, which the compiler may gather whole on every device, however large it is, where an op needs it so. See
+// CompileOptions::replication_budget.
+Value AllowGather(const Value& x);
 // x taken to a layout in the middle of a program; OPEN dims are the compiler's to choose, MATCH dims lie as
 // x's do.
 Value Relayout(const Operand& x, const LayoutSpec& layout);

@@ -21,6 +21,7 @@ struct Annotation {
   Type type;
   std::optional<Type> global;
   std::optional<LayoutPin> pin;
+  Gathering gather = Gathering::kWithinBudget;
 
   std::optional<Layout> layout() const { return pin.has_value() ? std::optional(pin->layout) : std::nullopt; }
   absl::InlinedVector<DimMode, 4> modes() const {
@@ -204,7 +205,7 @@ class Parser {
     return pin;
   }
 
-  absl::StatusOr<Annotation> ParseAnnotation() {
+  absl::StatusOr<Annotation> ParseAnnotation(bool is_variable = false) {
     SkipSpace();
     const size_t start = at_;
     Annotation annotation;
@@ -233,7 +234,23 @@ class Parser {
     } else if (annotation.global.has_value()) {
       return Fail("a block needs its layout: expected {");
     }
+    if (TryWord("gather")) {
+      ASSIGN_OR_RETURN(annotation.gather, ParseGather(is_variable));
+    }
     return annotation;
+  }
+
+  absl::StatusOr<Gathering> ParseGather(bool is_variable) {
+    RETURN_IF_ERROR(Take('='));
+    SkipSpace();
+    const size_t start = at_;
+    if (TryWord(GatheringName(Gathering::kAllowed))) return Gathering::kAllowed;
+    if (!TryWord(GatheringName(Gathering::kOnUse)))
+      return Fail("expected allowed or on_use", {"allowed", "on_use"});
+    if (is_variable) return Gathering::kOnUse;
+    return FailAt(start,
+                  "gather=on_use is for variables, which are kept from step to step; gather=allowed "
+                  "is for every value.");
   }
 
   absl::StatusOr<std::string> ValueName() {
@@ -275,7 +292,7 @@ class Parser {
       const size_t start = at_;
       ASSIGN_OR_RETURN(std::string name, ValueName());
       RETURN_IF_ERROR(Take(':'));
-      ASSIGN_OR_RETURN(Annotation a, ParseAnnotation());
+      ASSIGN_OR_RETURN(Annotation a, ParseAnnotation(is_variable));
       if (IsNumbered(name))
         return FailAt(start, fmt::format("argument %{} needs a name, not a number.", name));
       if (!IsArgumentName(name)) return FailAt(start, fmt::format("argument %{}: {}", name, kNameRule));
@@ -284,6 +301,7 @@ class Parser {
                                              .global = a.global.value_or(a.type),
                                              .layout = a.layout(),
                                              .modes = a.modes(),
+                                             .gather = a.gather,
                                              .location = {std::string(file_), LineAt(start)}},
                                             is_variable);
       value_at_.push_back(start);
@@ -475,6 +493,7 @@ class Parser {
                                  annotations[i].type.ToString());
         info.layout = annotations[i].layout();
         info.modes = annotations[i].modes();
+        info.gather = annotations[i].gather;
       }
       return node;
     }
@@ -492,6 +511,7 @@ class Parser {
                        .global = a.global.value_or(a.type),
                        .layout = a.layout(),
                        .modes = a.modes(),
+                       .gather = a.gather,
                        .location = location});
     return graph_.AddNode(std::move(node), std::move(infos));
   }

@@ -56,6 +56,7 @@ std::string PrintType(const ValueInfo& info) {
     if (info.type != info.global) out += " of " + info.global.ToString();
     out += " " + LayoutPin{*info.layout, info.modes}.ToString();
   }
+  if (info.gather != Gathering::kWithinBudget) out += fmt::format(" gather={}", GatheringName(info.gather));
   return out;
 }
 

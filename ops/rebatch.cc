@@ -148,6 +148,7 @@ absl::StatusOr<Graph> Rebatch(const Graph& graph, int64_t from, int64_t to) {
       copy.mutable_value(result).name = graph.value(node.results[i]).name;
       copy.mutable_value(result).layout = graph.value(node.results[i]).layout;
       copy.mutable_value(result).modes = graph.value(node.results[i]).modes;
+      copy.mutable_value(result).gather = graph.value(node.results[i]).gather;
       map[node.results[i]] = result;
     }
   }

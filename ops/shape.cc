@@ -349,6 +349,13 @@ Value WithLayout(const Value& x, const LayoutSpec& layout, CallSite loc) {
   return x;
 }
 
+Value AllowGather(const Value& x) {
+  if (!x.valid()) return x;
+  Gathering& gather = x.graph()->mutable_value(x.id()).gather;
+  if (gather == Gathering::kWithinBudget) gather = Gathering::kAllowed;
+  return x;
+}
+
 Value Relayout(const Operand& x, const LayoutSpec& layout) {
   ResolvedOperands resolved = Resolve({x});
   if (resolved.graph == nullptr) return {};

@@ -62,6 +62,10 @@ TEST(TextErrors, Arguments) {
                        "%x: f32[4]; %y: f32[4]",
                        "%x: f32[4], ",
                        "%x: f32[4] {batch) {}\n",
+                       "%x: f32[4] {batch} gather=on_use",
+                       "%x: f32[4] {batch} gather=alowed",
+                       "%x: f32[4] {batch} gather",
+                       "var %x: f32[4] gather=allowed {batch}",
                        "%x: f32[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1]",
                    },
                    "mesh [batch=2]\nfunc f(", ") {}\n");

@@ -118,6 +118,14 @@ TEST(RebatchTest, LeavesInputsOfOtherSizesAlone) {
       "  return %0, %b\n}\n");
 }
 
+TEST(RebatchTest, KeepsWhatMayBeGathered) {
+  EXPECT_EQ(Rebatched("mesh []\nfunc f(%a: f32[8] gather=allowed, var %w: f32[] gather=on_use) {\n"
+                      "  %0 = mul %a, %w : f32[8] gather=allowed return %0 }",
+                      8, 3),
+            "mesh []\nfunc f(%a: f32[3] gather=allowed,\n     var %w: f32[] gather=on_use) {\n"
+            "  %0 = mul %a, %w : f32[3] gather=allowed\n  return %0\n}\n");
+}
+
 // A training step: the loss of the mean over the batch, its gradient, an update.
 Graph TrainingStep(int64_t rows) {
   Graph g{Mesh()};

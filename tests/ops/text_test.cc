@@ -42,6 +42,18 @@ func step(%x: f32[128,784] {batch,_},
   return mean=%4, %0
 }
 )",
+    // What may be gathered, with a layout and without.
+    R"(mesh [x=2]
+func gathers(%a: f32[4,6] {x,_} gather=allowed,
+     %b: f32[4,6] gather=allowed,
+     var %w: f32[4,6] {?,x} gather=on_use,
+     var %v: f32[4,6] gather=on_use) {
+  %0 = add %a, %b : f32[4,6] gather=allowed
+  %1 = neg %0 : f32[4,6] {x,_} gather=allowed
+  update %w = %1
+  return y=%v
+}
+)",
     // Every kind of attribute and every dtype.
     R"(mesh [x=2]
 func attrs(%a: f64[2,3],
@@ -169,6 +181,20 @@ func train(%x: f32[8,6] {batch,_},
   EXPECT_EQ(PrintGraph(g), expected);
   EXPECT_EQ(PrintGraph(ParseGraph(expected).value()), expected);
   EXPECT_EQ(PrintNode(g, 1), "%1 = relayout %0 {_,(model,batch)} : f32[8,6]");
+}
+
+TEST(TextTest, PrintsWhatMayBeGathered) {
+  Graph g(Mesh::Parse("x=2").value());
+  const Initializer zeros{{F32, {4}}, nullptr};
+  const Value x = AllowGather(g.Input("x", F32, {4}, {"x"}));
+  const Variable w = g.Var("w", zeros, {"x"}, {.gather = Gathering::kOnUse});
+  const Variable v = g.Var("v", zeros, {"x"}, {.gather = Gathering::kAllowed});
+  AllowGather(w);  // which it is already, in a better way
+  g.Output("y", AllowGather(x + w + v));
+  EXPECT_EQ(PrintGraph(g),
+            "mesh [x=2]\nfunc step(%x: f32[4] {x} gather=allowed,\n     var %w: f32[4] {x} gather=on_use,\n"
+            "     var %v: f32[4] {x} gather=allowed) {\n  %0 = add %x, %w : f32[4]\n"
+            "  %1 = add %0, %v : f32[4] gather=allowed\n  return y=%1\n}\n");
 }
 
 TEST(TextTest, NodesStandAtTheirLines) {
