@@ -1,5 +1,7 @@
 #include "ops/gradients.h"
 
+#include <algorithm>
+
 #include "base/status.h"
 #include "ops/ops.h"
 #include "ops/row.h"
@@ -22,6 +24,13 @@ std::vector<bool> DependsOn(const Graph& graph, std::span<const Value> wrt) {
 Value Accumulate(const Value& sum, const Value& term) {
   if (!term.valid()) return sum;
   return sum.valid() ? Add(sum, term) : term;
+}
+
+// Whether the op may gather, because its operands or its results may be gathered.
+bool MayGather(const Graph& graph, const Node& node) {
+  auto may = [&](ValueId id) { return graph.value(id).gather == Gathering::kAllowed; };
+  return std::any_of(node.operands.begin(), node.operands.end(), may) ||
+         std::any_of(node.results.begin(), node.results.end(), may);
 }
 
 }  // namespace
@@ -64,8 +73,14 @@ std::vector<Value> Gradients(const Value& loss, std::span<const Value> wrt, Call
     }
     if (!reached || !needed) continue;
     const LocationScope scope(graph, node.location);
+    const size_t before = graph.values().size();
     const std::vector<Value> terms =
         node.row->grad({operands, results, result_grads, node.attrs, node.location});
+    if (MayGather(graph, node)) {
+      for (const Value& grad : result_grads) AllowGather(grad);
+      for (size_t id = before; id < graph.values().size(); ++id)
+        AllowGather({&graph, static_cast<ValueId>(id)});
+    }
     MESHWORK_CHECK(terms.size() == operands.size(), "gradient of {}", node.row->name);
     for (size_t o = 0; o < terms.size(); ++o) {
       if (depends[operands[o].id()]) grads[operands[o].id()] = Accumulate(grads[operands[o].id()], terms[o]);

@@ -316,6 +316,18 @@ TEST(GradientTest, OfAValueInTheMiddleStopsThere) {
   EXPECT_THAT(Interpret(g, {{"x", {1, 3}}}).outputs.at("grad").Numbers(), ElementsAre(2, 18));
 }
 
+TEST(GradientTest, MayBeGatheredWhereTheForwardOpMayGather) {
+  Graph g(Mesh::Parse("x=2").value());
+  const Value x = g.Input("x", F64, {4, 6}, {"x", UNSHARDED});
+  const Value a = AllowGather(Tanh(x)), b = Reverse(a, {0});
+  const Value c = Exp(b);
+  const std::vector<Value> grads = Gradients(ReduceSum(c, {0, 1}), {{x, a, b, c}});
+  std::vector<Gathering> found;
+  for (const Value& grad : grads) found.push_back(g.value(grad.id()).gather);
+  EXPECT_THAT(found, ElementsAre(Gathering::kAllowed, Gathering::kAllowed, Gathering::kAllowed,
+                                 Gathering::kWithinBudget));
+}
+
 TEST(GradientTest, NodesStandWhereTheForwardOpStands) {
   Graph g{Mesh()};
   const Value x = In(g, "x", {2, 2});
