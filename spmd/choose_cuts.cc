@@ -40,8 +40,13 @@ PartialSet ReducedBy(const Rule& rule, const LetterCuts& cuts) {
 // Chooses how one op's letters are cut.
 class LetterChooser {
  public:
-  LetterChooser(const Graph& graph, const Node& node, const Topology& topology)
-      : graph_(graph), node_(node), topology_(topology), rule_(RuleOf(graph, node)) {
+  LetterChooser(const Graph& graph, const Node& node, const Topology& topology,
+                const Replication& replication)
+      : graph_(graph),
+        node_(node),
+        topology_(topology),
+        replication_(replication),
+        rule_(RuleOf(graph, node)) {
     offers_.resize(rule_.letters.size());
     Collect(rule_.operands, node.operands);
     Collect(rule_.results, node.results);
@@ -60,6 +65,7 @@ class LetterChooser {
     LetterCuts cuts(rule_.letters.size(), Whole());
     Try(0, AxisSet(), cuts);
     MESHWORK_CHECK(best_.has_value());
+    if (best_costs_.refused > 0 && in_place_.has_value()) return *std::move(in_place_);
     return *std::move(best_);
   }
 
@@ -166,37 +172,58 @@ class LetterChooser {
     return false;
   }
 
+  // What it takes to run the op so.
+  struct Costs {
+    double seconds = 0;
+    int64_t refused = 0;  // bytes that are gathered and must not be
+    bool sends_operand = false;
+
+    bool IsLessThan(const Costs& other) const {
+      return seconds != other.seconds ? seconds < other.seconds : refused < other.refused;
+    }
+  };
+
   void Consider(Choice choice) {
     if (MasksStrided(choice)) return;
-    const double cost = Cost(choice);
-    if (best_.has_value() && cost >= best_cost_) return;
-    best_cost_ = cost;
+    const Costs costs = CostsOf(choice);
+    const bool in_place = !costs.sends_operand && costs.refused == 0;
+    if (in_place && (!in_place_.has_value() || costs.IsLessThan(in_place_costs_))) {
+      in_place_costs_ = costs;
+      in_place_ = choice;
+    }
+    if (best_.has_value() && !costs.IsLessThan(best_costs_)) return;
+    best_costs_ = costs;
     best_ = std::move(choice);
   }
 
-  double Cost(const Choice& choice) const {
-    double seconds = 0;
-    for (size_t i = 0; i < node_.operands.size(); ++i) {
-      const ValueInfo& info = graph_.value(node_.operands[i]);
-      seconds += RelayoutSeconds(*info.layout, choice.operands[i], info.type, topology_);
-    }
-    for (size_t i = 0; i < node_.results.size(); ++i) {
-      const ValueInfo& info = graph_.value(node_.results[i]);
-      seconds +=
-          RelayoutSeconds(choice.results[i].WithPartials(choice.reduced), *info.layout, info.type, topology_);
-    }
+  Costs CostsOf(const Choice& choice) const {
+    Costs costs;
+    auto move = [&](ValueId id, const Layout& from, const Layout& to) {
+      const Type& type = graph_.value(id).type;
+      const double seconds = RelayoutSeconds(from, to, type, topology_);
+      costs.seconds += seconds;
+      if (replication_.Refuses(id, node_.results, from, to)) costs.refused += type.bytes();
+      return seconds > 0;
+    };
+    for (size_t i = 0; i < node_.operands.size(); ++i)
+      costs.sends_operand |= move(node_.operands[i], LayoutOf(node_.operands[i]), choice.operands[i]);
+    for (size_t i = 0; i < node_.results.size(); ++i)
+      move(node_.results[i], choice.results[i].WithPartials(choice.reduced), LayoutOf(node_.results[i]));
     const auto shards = static_cast<double>(graph_.mesh().GroupSize(choice.sharded().ToList()));
-    return seconds + flops_ / shards / topology_.flops();
+    costs.seconds += flops_ / shards / topology_.flops();
+    return costs;
   }
 
   const Graph& graph_;
   const Node& node_;
   const Topology& topology_;
+  const Replication& replication_;
   Rule rule_;
   std::vector<absl::InlinedVector<Cut, 2>> offers_;
   double flops_ = 0;
-  std::optional<Choice> best_;
-  double best_cost_ = 0;
+  std::optional<Choice> best_,
+      in_place_;  // in_place_: on the operands as they lie, nothing refused is gathered
+  Costs best_costs_, in_place_costs_;
   int tried_ = 0;
 };
 
@@ -376,12 +403,13 @@ double RelayoutSeconds(const Layout& from, const Layout& to, const Type& type, c
   return static_cast<double>(elements * DTypeSize(type.dtype)) / Topology::kAssumedLink.bandwidth;
 }
 
-std::vector<std::optional<Choice>> ChooseCuts(const Graph& graph, const Topology& topology) {
+std::vector<std::optional<Choice>> ChooseCuts(const Graph& graph, const Topology& topology,
+                                              const Replication& replication) {
   std::vector<std::optional<Choice>> choices;
   for (const Node& node : graph.nodes())
     choices.push_back(node.row->name == "relayout"
                           ? std::nullopt
-                          : std::optional(LetterChooser(graph, node, topology).Choose()));
+                          : std::optional(LetterChooser(graph, node, topology, replication).Choose()));
   ScatterDelayer(graph, topology, choices).Run();
   return choices;
 }

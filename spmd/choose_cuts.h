@@ -13,6 +13,7 @@
 #include "mesh/topology.h"
 #include "ops/graph.h"
 #include "ops/rule.h"
+#include "spmd/replication.h"
 
 namespace meshwork {
 
@@ -33,8 +34,10 @@ struct Choice {
 };
 
 // Per node of a global program whose values all have whole layouts; nothing for a relayout, which runs as it
-// says.
-std::vector<std::optional<Choice>> ChooseCuts(const Graph& graph, const Topology& topology);
+// says. Where the cheapest way gathers what `replication` refuses, an op runs on its operands as they lie, if
+// it can.
+std::vector<std::optional<Choice>> ChooseCuts(const Graph& graph, const Topology& topology,
+                                              const Replication& replication);
 
 // What it takes to bring a value of this type from one layout to another, in seconds. Where the topology is
 // assumed, latencies do not count.

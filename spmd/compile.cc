@@ -6,9 +6,11 @@
 #include "ops/local.h"
 #include "spmd/bucket.h"
 #include "spmd/fit_memory.h"
+#include "spmd/gather_on_use.h"
 #include "spmd/insert_relayouts.h"
 #include "spmd/localize.h"
 #include "spmd/propagate.h"
+#include "spmd/replication.h"
 #include "spmd/simplify.h"
 #include "spmd/verify.h"
 
@@ -59,6 +61,7 @@ void RunLocalPasses(const LocalOptions& options, Run&& run) {
   run("share_subexpressions_local", ShareSubexpressions);
   run("drop_dead_code_local", DropDeadCode);
   run("bucket_reductions", [&](const Graph& graph) { return BucketReductions(graph, options.bucket_bytes); });
+  if (options.place_gathers) run("place_gathers", PlaceGathers);
 }
 
 Graph MakeLocal(const Graph& placed, const LocalOptions& options) {
@@ -87,16 +90,26 @@ absl::StatusOr<Program> Compile(const Graph& global, const CompileOptions& optio
   run("fold_sizes", FoldSizes);
   run("share_subexpressions", ShareSubexpressions);
   run("drop_dead_code", DropDeadCode);
+  const bool gathers_on_use = GathersOnUse(global);
+  if (gathers_on_use) run("mark_uses", MarkUses);
+  const Graph pinned = program.body;
   run("propagate", [&](const Graph& graph) {
     PropagateResult result = Propagate(graph);
     program.decisions = std::move(result.decisions);
     program.conflicts = std::move(result.conflicts);
     return std::move(result.graph);
   });
-  run("insert_relayouts", [&](const Graph& graph) { return InsertRelayouts(graph, options.topology); });
+  std::vector<RefusedGather> refused;
+  run("insert_relayouts", [&](const Graph& graph) {
+    InsertedRelayouts result =
+        InsertRelayouts(graph, options.topology, Replication(pinned, options.replication_budget));
+    refused = std::move(result.refused);
+    return std::move(result.graph);
+  });
+  if (!refused.empty()) return ReplicationError(pinned, refused, options.replication_budget);
   // Local program.
   const Graph placed = options.memory_budget > 0 ? program.body : Graph(global.mesh());
-  const LocalOptions local_options{.topology = options.topology};
+  const LocalOptions local_options{.topology = options.topology, .place_gathers = gathers_on_use};
   RunLocalPasses(local_options, run);
   if (options.memory_budget > 0) {
     if (!CheckMemory(program.body, options.memory_budget).ok())

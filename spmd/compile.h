@@ -25,13 +25,16 @@ struct CompileOptions {
   // Bytes that a device has for arguments and values, as ReportMemory counts them (ops/memory_report.h). A
   // program that needs more is planned again (spmd/fit_memory.h). 0: no limit.
   int64_t memory_budget = 0;
+  // The most bytes that are gathered whole on every device without being asked for (spmd/replication.h).
+  int64_t replication_budget = int64_t{1} << 20;
   // Called with the program after each pass.
   std::function<void(std::string_view pass, const Graph& graph)> dump = nullptr;
 };
 
 // Errors: RESOURCE_EXHAUSTED, it needs more than the memory budget; INTERNAL, a program that does not verify,
 // which is a bug of the compiler; the mistakes recorded in `global`, all of them; a program that is local
-// already; a partial pin; the topology of another mesh.
+// already; a partial pin; the topology of another mesh; a gather that nobody asked for, of more than
+// options.replication_budget.
 absl::StatusOr<Program> Compile(const Graph& global, const CompileOptions& options = {});
 
 }  // namespace meshwork

@@ -2,11 +2,14 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 
 #include "base/status.h"
 #include "ops/rewrite.h"
 #include "ops/row.h"
 #include "spmd/choose_cuts.h"
+#include "spmd/gather_on_use.h"
+#include "spmd/simplify.h"
 
 namespace meshwork {
 namespace {
@@ -127,49 +130,64 @@ class PartialFlow {
   std::vector<bool> kept_;
 };
 
+// What a value is brought into another layout for: an op, or a variable that is to hold it.
+struct Reader {
+  int node = -1;
+  ValueId variable = kNoValue;
+};
+
 // Writes the program with its relayouts.
 class Inserter {
  public:
-  Inserter(const Graph& graph, const Topology& topology)
+  Inserter(const Graph& graph, const Topology& topology, const Replication& replication)
       : graph_(graph),
         topology_(topology),
+        replication_(replication),
         rewriter_(graph),
+        kept_(KeptValues(graph)),
         forms_(graph.values().size()),
         source_(graph.values().size()) {
     for (size_t id = 0; id < source_.size(); ++id) source_[id] = static_cast<ValueId>(id);
     for (const Argument& argument : graph.arguments())
       forms_[argument.value].push_back(rewriter_.Map(argument.value));
-    choices_ = ChooseCuts(graph, topology);
+    choices_ = ChooseCuts(graph, topology, replication);
     flow_.emplace(graph, choices_);
   }
 
-  Graph Run() {
+  InsertedRelayouts Run() {
     for (size_t n = 0; n < graph_.nodes().size(); ++n) {
-      if (choices_[n].has_value()) Write(n);
-      else WriteRelayout(graph_.nodes()[n]);
+      const Node& node = graph_.nodes()[n];
+      if (choices_[n].has_value()) Write(static_cast<int>(n));
+      else if (MovesKept(node, kept_)) WriteKept(node);
+      else WriteRelayout(node);
     }
     Graph& to = rewriter_.to();
     for (const VariableUpdate& update : graph_.updates()) {
-      const ValueInfo& variable = graph_.value(graph_.arguments()[update.argument].value);
-      to.AddUpdate({update.argument, As(update.value, *variable.layout, [&] {
+      const ValueId id = graph_.arguments()[update.argument].value;
+      const ValueInfo& variable = graph_.value(id);
+      to.AddUpdate({update.argument, As(update.value, *variable.layout, Reader{.variable = id}, [&] {
                       return fmt::format("variable \"{}\" is kept as {}", variable.name,
                                          variable.layout->ToString());
                     })});
     }
     for (const OutputInfo& output : graph_.outputs())
       to.AddOutput({output.name, rewriter_.Map(output.value)});
-    return std::move(to);
+    const std::vector<bool> live = LiveValues(to);
+    std::vector<RefusedGather> refused;
+    for (auto& [gather, form] : refused_)
+      if (live[form]) refused.push_back(std::move(gather));
+    return {std::move(to), std::move(refused)};
   }
 
  private:
-  void Write(size_t n) {
+  void Write(int n) {
     const Node& node = graph_.nodes()[n];
     const Choice& choice = *choices_[n];
     Node copy = node;
     copy.operands.clear();
     for (size_t i = 0; i < node.operands.size(); ++i) {
       const Layout need = choice.operands[i].WithPartials(flow_->seen(node.operands[i]));
-      copy.operands.push_back(As(node.operands[i], need, [&] {
+      copy.operands.push_back(As(node.operands[i], need, Reader{n}, [&] {
         return fmt::format("{} reads it as {}", Where(node), need.ToString());
       }));
     }
@@ -195,22 +213,33 @@ class Inserter {
         continue;
       const Layout want = wish.WithPartials(owed);
       if (*to.value(natural).layout != want)
-        rewriter_.Set(id, Relay(id, natural, want, Reason(node, choice, id, want)));
+        rewriter_.Set(id, Relay(id, natural, want, Reader{n}, Reason(node, choice, id, want)));
     }
+  }
+
+  // A kept value, moved for this once: no other relayout of it is the same.
+  void WriteKept(const Node& node) {
+    const ValueId id = node.results[0], kept = rewriter_.Map(node.operands[0]);
+    const Layout& want = *graph_.value(id).layout;
+    forms_[id].push_back(kept);
+    const std::string cause =
+        node.cause.empty() ? fmt::format("{} asks for {}", Where(node), want.ToString()) : node.cause;
+    rewriter_.Set(
+        id, *rewriter_.to().value(kept).layout == want ? kept : Relay(id, kept, want, std::nullopt, cause));
   }
 
   void WriteRelayout(const Node& node) {
     const Layout& want = *graph_.value(node.results[0]).layout;
-    const ValueId id = As(node.operands[0], want,
+    const ValueId id = As(node.operands[0], want, std::nullopt,
                           [&] { return fmt::format("{} asks for {}", Where(node), want.ToString()); });
     rewriter_.Set(node.results[0], id);
     source_[node.results[0]] = source_[node.operands[0]];
   }
 
   // `id` in the layout `need`: as it is wanted, or from the form it exists in that costs least. So a gather
-  // that only a slice reads is never read, and dropped as dead.
+  // that only a slice reads is never read, and dropped as dead. No reader: the user asks for it.
   template <typename Cause>
-  ValueId As(ValueId id, const Layout& need, Cause&& cause) {
+  ValueId As(ValueId id, const Layout& need, std::optional<Reader> reader, Cause&& cause) {
     const Graph& to = rewriter_.to();
     const ValueId wanted = rewriter_.Map(id);
     if (*to.value(wanted).layout == need) return wanted;
@@ -226,13 +255,14 @@ class Inserter {
       best = form;
       best_seconds = seconds;
     }
-    return Relay(id, best, need, cause());
+    return Relay(id, best, need, reader, cause());
   }
 
   // A new form of the old value `id`, made of the form `from`.
-  ValueId Relay(ValueId id, ValueId from, const Layout& to, std::string cause) {
+  ValueId Relay(ValueId id, ValueId from, const Layout& to, std::optional<Reader> reader, std::string cause) {
     Graph& graph = rewriter_.to();
     ValueInfo info = graph.value(from);
+    const Layout blocks = *info.layout;
     Node node{.row = &GetOp("relayout"),
               .attrs = {{"layout", LayoutPin{to}}},
               .location = info.location,
@@ -240,9 +270,17 @@ class Inserter {
     node.operands.push_back(from);
     info.name.clear();
     info.layout = to;
+    info.gather = Gathering::kWithinBudget;
     const ValueId form = graph.nodes()[graph.AddNode(std::move(node), {std::move(info)})].results[0];
     forms_[source_[id]].push_back(form);
+    if (reader.has_value() && replication_.Refuses(id, ResultsOf(*reader), blocks, to))
+      refused_.emplace_back(RefusedGather{id, blocks, reader->node, reader->variable}, form);
     return form;
+  }
+
+  std::span<const ValueId> ResultsOf(const Reader& reader) const {
+    if (reader.node < 0) return {&reader.variable, 1};
+    return graph_.nodes()[reader.node].results;
   }
 
   std::string Where(const Node& node) const { return graph_.Describe(node.row->name, node.location); }
@@ -263,19 +301,27 @@ class Inserter {
 
   const Graph& graph_;
   const Topology& topology_;
+  const Replication& replication_;
   Rewriter rewriter_;
+  std::vector<bool> kept_;  // per old value
   // Per old value the new ones that hold it, in the order in which they are made; the first is what its op
   // yields. Relayouts of a value are further forms of it.
   std::vector<absl::InlinedVector<ValueId, 2>> forms_;
   std::vector<ValueId> source_;  // per old value: the one it is a relayout of, else itself
   std::vector<std::optional<Choice>> choices_;
   std::optional<PartialFlow> flow_;
+  std::vector<std::pair<RefusedGather, ValueId>> refused_;  // and the new value that is gathered
 };
 
 }  // namespace
 
 Graph InsertRelayouts(const Graph& graph, const Topology& topology) {
-  return Inserter(graph, topology).Run();
+  return InsertRelayouts(graph, topology, Replication()).graph;
+}
+
+InsertedRelayouts InsertRelayouts(const Graph& graph, const Topology& topology,
+                                  const Replication& replication) {
+  return Inserter(graph, topology, replication).Run();
 }
 
 }  // namespace meshwork

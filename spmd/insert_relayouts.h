@@ -7,13 +7,25 @@
 // gradient is summed once.
 #pragma once
 
+#include <vector>
+
 #include "mesh/topology.h"
 #include "ops/graph.h"
+#include "spmd/replication.h"
 
 namespace meshwork {
 
 // `graph`: a global program whose values all have whole layouts (see Propagate). In the result a
 // value's layout is what its op yields, partial sets included, and every op's operands fit its rule.
 Graph InsertRelayouts(const Graph& graph, const Topology& topology = {});
+
+struct InsertedRelayouts {
+  Graph graph;
+  std::vector<RefusedGather> refused;  // what it gathers that it must not
+};
+// As above. Where the cheapest way to run an op gathers what `replication` refuses, the op runs on its
+// operands as they lie, if it can; what then is still refused is told.
+InsertedRelayouts InsertRelayouts(const Graph& graph, const Topology& topology,
+                                  const Replication& replication);
 
 }  // namespace meshwork

@@ -62,7 +62,11 @@ class Localizer {
   }
 
  private:
-  static void ToBlock(ValueInfo& info) { info.type.shape = info.layout->LocalShape(info.global.shape); }
+  static void ToBlock(ValueInfo& info) {
+    info.type.shape = info.layout->LocalShape(info.global.shape);
+    if (info.gather == Gathering::kAllowed)
+      info.gather = Gathering::kWithinBudget;  // it has served its purpose
+  }
 
   // relayout -> slices and collectives.
   void Spell(const Node& node) {
@@ -103,6 +107,7 @@ class Localizer {
     local.operands.push_back(at);
     ValueInfo info = to_.value(at);
     info.name.clear();
+    info.gather = Gathering::kWithinBudget;
     info.layout = step.result;
     info.global.shape = step.shape;
     info.type.shape = step.result.LocalShape(step.shape);

@@ -10,6 +10,7 @@
 #include "layout/reshape.h"
 #include "ops/row.h"
 #include "spmd/choose_cuts.h"
+#include "spmd/gather_on_use.h"
 #include "spmd/strided.h"
 
 namespace meshwork {
@@ -24,15 +25,19 @@ using Knowledge = std::vector<std::optional<Cut>>;
 
 class Propagator {
  public:
-  explicit Propagator(const Graph& graph) : graph_(graph), known_(graph.values().size()) {
+  explicit Propagator(const Graph& graph)
+      : graph_(graph), known_(graph.values().size()), origins_(graph.values().size()) {
     for (size_t i = 0; i < known_.size(); ++i) {
       const ValueInfo& info = graph.values()[i];
       known_[i].resize(info.type.shape.size());
+      origins_[i].resize(info.type.shape.size());
       if (!info.layout.has_value()) continue;
       Lock(static_cast<ValueId>(i), {info.layout->WithoutTrivialAxes(), info.modes});
     }
+    const std::vector<bool> kept = KeptValues(graph);
     for (const Node& node : graph.nodes()) {
       rules_.push_back(RuleOf(graph, node));
+      is_use_.push_back(IsUse(node, kept));
       if (node.row->name != "relayout") continue;
       LockRelayout(node);
     }
@@ -40,18 +45,11 @@ class Propagator {
 
   PropagateResult Run() {
     FollowUpdates();
-    for (const bool elementwise_only : {true, false}) {
-      bool changed = true;
-      while (changed) {
-        changed = false;
-        const int n = static_cast<int>(graph_.nodes().size());
-        for (int i = 0; i < n; ++i) changed |= Visit(i, elementwise_only);
-        for (int i = n; i-- > 0;) changed |= Visit(i, elementwise_only);
-      }
-    }
+    for (const bool elementwise_only : {true, false}) Spread(elementwise_only);
+    KeepUses();
     MatchOperands();
     FindConflicts();
-    PropagateResult result{graph_, std::move(decisions_), std::move(conflicts_)};
+    PropagateResult result{graph_, std::move(decisions_), std::move(conflicts_), std::move(origins_)};
     for (size_t i = 0; i < known_.size(); ++i) {
       ValueInfo& info = result.graph.mutable_value(static_cast<ValueId>(i));
       info.layout = LayoutOf(static_cast<ValueId>(i));
@@ -66,9 +64,46 @@ class Propagator {
     int dim;
   };
 
+  void Spread(bool elementwise_only) {
+    bool changed = true;
+    while (changed) {
+      changed = false;
+      const int n = static_cast<int>(graph_.nodes().size());
+      for (int i = 0; i < n; ++i) changed |= Visit(i, elementwise_only);
+      for (int i = n; i-- > 0;) changed |= Visit(i, elementwise_only);
+    }
+  }
+
+  // What is open of a use when all else is settled lies as the value is kept, but for the axes that cut
+  // another tensor of the op.
+  void KeepUses() {
+    for (size_t n = 0; n < graph_.nodes().size(); ++n) {
+      const Node& reader = graph_.nodes()[n];
+      for (ValueId id : reader.operands) {
+        const int definer = graph_.value(id).node;
+        if (definer >= 0 && is_use_[definer] && KeepUse(id, reader)) Spread(/*elementwise_only=*/false);
+      }
+    }
+  }
+
+  bool KeepUse(ValueId use, const Node& reader) {
+    AxisSet taken;
+    for (ValueId id : reader.operands)
+      if (id != use) taken = taken.Union(TakenBy(id));
+    for (ValueId id : reader.results) taken = taken.Union(TakenBy(id));
+    const ValueId kept = graph_.nodes()[graph_.value(use).node].operands[0];
+    bool changed = false;
+    for (int d = 0; d < graph_.value(use).type.rank(); ++d)
+      changed |= Offer({use, d}, Free(CutOf({kept, d}), taken), {kept, d},
+                       [&] { return "kept so, " + NameOf(kept); });
+    return changed;
+  }
+
   void Lock(ValueId value, const LayoutPin& pin) {
     for (int d = 0; d < pin.layout.rank(); ++d) {
-      if (pin.mode(d) == DimMode::kLocked) known_[value][d] = pin.layout.Factors(d, 1);
+      if (pin.mode(d) != DimMode::kLocked) continue;
+      known_[value][d] = pin.layout.Factors(d, 1);
+      origins_[value][d] = {value, d};
     }
   }
 
@@ -77,14 +112,19 @@ class Propagator {
     const LayoutPin& asked = node.attrs.Get<LayoutPin>("layout");
     const ValueId result = node.results[0];
     const ValueInfo& info = graph_.value(result);
-    for (std::optional<Cut>& cut : known_[result]) cut.reset();
+    for (int d = 0; d < info.type.rank(); ++d) {
+      known_[result][d].reset();
+      origins_[result][d] = {};
+    }
     Lock(result, {asked.layout.WithoutTrivialAxes(), asked.modes});
     if (!info.layout.has_value()) return;
     const LayoutPin pinned{info.layout->WithoutTrivialAxes(), info.modes};
     for (int d = 0; d < info.type.rank(); ++d) {
       if (asked.mode(d) == DimMode::kLocked || pinned.mode(d) != DimMode::kLocked) continue;
       Cut cut = pinned.layout.Factors(d, 1);
-      if (!TakenBy(result).Intersects(AxesOf(cut))) known_[result][d] = std::move(cut);
+      if (TakenBy(result).Intersects(meshwork::AxesOf(cut))) continue;
+      known_[result][d] = std::move(cut);
+      origins_[result][d] = {result, d};
     }
   }
 
@@ -105,6 +145,7 @@ class Propagator {
         if (pin.modes[d] == DimMode::kMatch) known_[result][d].reset();
       for (int d = 0; d < modes; ++d) {
         if (pin.modes[d] != DimMode::kMatch) continue;
+        origins_[result][d] = {node.operands[0], d};
         const Cut have = known_[node.operands[0]][d].value_or(Plain({}));
         const Cut kept = Free(have, TakenBy(result));
         if (kept != have)
@@ -177,7 +218,7 @@ class Propagator {
       for (size_t d = 0; d < known_[variable].size(); ++d) {
         const std::optional<Cut>& cut = known_[variable][d];
         if (cut.has_value())
-          Offer({update.value, static_cast<int>(d)}, *cut,
+          Offer({update.value, static_cast<int>(d)}, *cut, {variable, static_cast<int>(d)},
                 [&] { return "update of %" + graph_.value(variable).name; });
       }
     }
@@ -192,12 +233,12 @@ class Propagator {
   bool Visit(int index, bool elementwise_only) {
     const Node& node = graph_.nodes()[index];
     const Rule& rule = rules_[index];
-    if (elementwise_only && !IsElementwise(rule)) return false;
+    if (is_use_[index] || (elementwise_only && !IsElementwise(rule))) return false;
     bool changed = node.row->name == "reshape" && VisitReshape(index);
     for (const Source& source : Sources(node, rule)) {
       const Letter& letter = rule.letters[source.letter];
       for (const Use& use : source.uses) {
-        changed |= Offer(use, source.cut,
+        changed |= Offer(use, source.cut, source.origin,
                          [&] { return fmt::format("letter {} of {}", letter.name, graph_.Describe(index)); });
       }
     }
@@ -236,9 +277,12 @@ class Propagator {
         graph_.mesh(), factors, std::span(shape.begin() + to_begin, static_cast<size_t>(to_end - to_begin)));
     if (!dims.has_value()) return false;
     const Layout layout = Layout::Strided(graph_.mesh(), *dims);
+    Origin origin{from, begin};
+    while (IsWhole(CutOf({from, origin.dim})) && origin.dim + 1 < end) ++origin.dim;
     bool changed = false;
     for (int d = to_begin; d < to_end; ++d)
-      changed |= Offer({to, d}, layout.Factors(d - to_begin, 1), [&] { return graph_.Describe(index); });
+      changed |=
+          Offer({to, d}, layout.Factors(d - to_begin, 1), origin, [&] { return graph_.Describe(index); });
     return changed;
   }
 
@@ -247,6 +291,7 @@ class Propagator {
     size_t letter;
     int64_t bytes;  // of the tensor
     Cut cut;
+    Origin origin;
     absl::InlinedVector<Use, 4> uses;
   };
 
@@ -261,6 +306,7 @@ class Propagator {
       const Use* best = Largest(source.uses);
       if (best == nullptr) continue;
       source.bytes = graph_.value(best->value).type.bytes();
+      source.origin = {best->value, best->dim};
       source.cut = Usable(*node.row, rule.letters[l], CutOf(*best));
       sources.push_back(std::move(source));
     }
@@ -318,7 +364,7 @@ class Propagator {
 
   // Cuts an undecided dim by the axes that no other dim of the value has; true if it took some.
   template <typename Reason>
-  bool Offer(const Use& use, const Cut& cut, Reason&& reason) {
+  bool Offer(const Use& use, const Cut& cut, const Origin& origin, Reason&& reason) {
     std::optional<Cut>& slot = known_[use.value][use.dim];
     if (slot.has_value()) return false;
     Cut free = Free(cut, TakenBy(use.value));
@@ -326,12 +372,15 @@ class Propagator {
     decisions_.push_back(
         fmt::format("{} dim {} = {}: {}", NameOf(use.value), use.dim, ToString(free), reason()));
     slot = std::move(free);
+    origins_[use.value][use.dim] = origin;
     return true;
   }
 
   const Graph& graph_;
   std::vector<Knowledge> known_;
-  std::vector<Rule> rules_;
+  std::vector<std::vector<Origin>> origins_;
+  std::vector<Rule> rules_;   // per node
+  std::vector<bool> is_use_;  // per node
   std::vector<std::string> decisions_, conflicts_;
 };
 

@@ -6,7 +6,9 @@
 // The order is fixed, so the result is deterministic, and each decision remembers the op that caused it.
 // Tensors that in the end disagree about a letter are reported as conflicts: one of them will move. A strided
 // dim flows like a plain one, but along letters of which a device must hold one block (spmd/strided.h); dims
-// that a reshape merges or splits lie so that no element moves (layout/reshape.h), if that can be.
+// that a reshape merges or splits lie so that no element moves (layout/reshape.h), if that can be. Uses of
+// variables that are gathered on use (gather_on_use.h) follow what their op's other tensors want, and only
+// then the variable.
 //
 // Follows the factor propagation of Shardy (openxla/shardy, "sharding propagation") and GSPMD
 // (arXiv 2105.04663, section 3.5).
@@ -19,11 +21,20 @@
 
 namespace meshwork {
 
+// Where the axes of a dim come from. Where the user has locked them that is the dim itself.
+struct Origin {
+  ValueId value = kNoValue;  // none: nothing reached the dim, it is whole
+  int dim = 0;
+
+  bool operator==(const Origin&) const = default;
+};
+
 struct PropagateResult {
   Graph graph;                         // every value has a layout, without axes of size 1
   std::vector<std::string> decisions;  // "value 3 dim 0 = (batch): letter m of matmul (mlp.cc:12)"
   // "matmul (mlp.cc:12): letter k lies on (model) in %w and on (batch) in %x"
   std::vector<std::string> conflicts;
+  std::vector<std::vector<Origin>> origins;  // per value and dim
 };
 
 PropagateResult Propagate(const Graph& graph);

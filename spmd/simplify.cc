@@ -1,5 +1,6 @@
 #include "spmd/simplify.h"
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <unordered_map>
@@ -7,6 +8,7 @@
 #include "base/status.h"
 #include "ops/rewrite.h"
 #include "ops/row.h"
+#include "spmd/gather_on_use.h"
 
 namespace meshwork {
 namespace {
@@ -38,6 +40,7 @@ std::string KeyOf(const Graph& graph, const Node& node, std::span<const ValueId>
     const ValueInfo& info = graph.value(id);
     key += "|" + info.global.ToString();
     if (info.layout.has_value()) key += LayoutPin{*info.layout, info.modes}.ToString();
+    key += fmt::format(" {}", static_cast<int>(info.gather));
   }
   return key;
 }
@@ -80,7 +83,12 @@ Graph FoldSizes(const Graph& graph) {
 Graph ShareSubexpressions(const Graph& graph) {
   Rewriter rewriter(graph);
   std::unordered_map<std::string, int> seen;  // key -> node of the copy
+  const std::vector<bool> kept = KeptValues(graph);
   for (const Node& node : graph.nodes()) {
+    if (MovesKept(node, kept)) {
+      rewriter.Copy(node);
+      continue;
+    }
     const auto [it, is_new] = seen.try_emplace(KeyOf(graph, node, rewriter.Map(node.operands)), 0);
     if (is_new) {
       it->second = rewriter.Copy(node);
@@ -92,20 +100,26 @@ Graph ShareSubexpressions(const Graph& graph) {
   return std::move(rewriter).Finish();
 }
 
-Graph DropDeadCode(const Graph& graph) {
+std::vector<bool> LiveValues(const Graph& graph) {
   std::vector<bool> live(graph.values().size(), false);
   for (const VariableUpdate& update : graph.updates()) live[update.value] = true;
   for (const OutputInfo& output : graph.outputs()) live[output.value] = true;
-  std::vector<bool> keep(graph.nodes().size(), false);
   for (size_t i = graph.nodes().size(); i-- > 0;) {
     const Node& node = graph.nodes()[i];
-    for (ValueId id : node.results) keep[i] = keep[i] || live[id];
-    if (!keep[i]) continue;
+    if (std::none_of(node.results.begin(), node.results.end(), [&](ValueId id) { return live[id]; }))
+      continue;
+    // A result that nothing reads comes with those that something does.
+    for (ValueId id : node.results) live[id] = true;
     for (ValueId id : node.operands) live[id] = true;
   }
+  return live;
+}
+
+Graph DropDeadCode(const Graph& graph) {
+  const std::vector<bool> live = LiveValues(graph);
   Rewriter rewriter(graph);
-  for (size_t i = 0; i < graph.nodes().size(); ++i)
-    if (keep[i]) rewriter.Copy(graph.nodes()[i]);
+  for (const Node& node : graph.nodes())
+    if (live[node.results[0]]) rewriter.Copy(node);
   return std::move(rewriter).Finish();
 }
 

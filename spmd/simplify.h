@@ -1,6 +1,8 @@
 // Clean-up passes; each takes a global or a local program and returns an equal, smaller one.
 #pragma once
 
+#include <vector>
+
 #include "ops/graph.h"
 
 namespace meshwork {
@@ -10,7 +12,11 @@ namespace meshwork {
 Graph FoldSizes(const Graph& graph);
 
 // Common subexpressions: nodes with the same op, operands, attributes and result layouts become one.
+// Not so the uses of a variable that is gathered on use (gather_on_use.h).
 Graph ShareSubexpressions(const Graph& graph);
+
+// Per value: whether an update or an output depends on it.
+std::vector<bool> LiveValues(const Graph& graph);
 
 // Drops nodes that no update and no output depends on.
 Graph DropDeadCode(const Graph& graph);

@@ -8,8 +8,9 @@ Dense::Dense(Graph& graph, const std::string& name, int64_t inputs, int64_t unit
              const DenseOptions& options, CallSite loc)
     : kernel_(graph.Var(name + "/kernel",
                         options.kernel_initializer.value_or(GlorotUniform({inputs, units}, options.dtype)),
-                        options.kernel_layout, loc)),
-      bias_(graph.Var(name + "/bias", Zeros({units}, options.dtype), options.bias_layout, loc)) {}
+                        options.kernel_layout, {.gather = options.gather}, loc)),
+      bias_(graph.Var(name + "/bias", Zeros({units}, options.dtype), options.bias_layout,
+                      {.gather = options.gather}, loc)) {}
 
 Value Dense::operator()(const Value& x, CallSite loc) const {
   return Add({MatMul({x, loc}, kernel_), loc}, bias_);
@@ -17,8 +18,10 @@ Value Dense::operator()(const Value& x, CallSite loc) const {
 
 LayerNormLayer::LayerNormLayer(Graph& graph, const std::string& name, int64_t units,
                                const LayerNormLayerOptions& options, CallSite loc)
-    : scale_(graph.Var(name + "/scale", Filled(1, {units}, options.dtype), options.layout, loc)),
-      offset_(graph.Var(name + "/offset", Zeros({units}, options.dtype), options.layout, loc)),
+    : scale_(graph.Var(name + "/scale", Filled(1, {units}, options.dtype), options.layout,
+                       {.gather = options.gather}, loc)),
+      offset_(graph.Var(name + "/offset", Zeros({units}, options.dtype), options.layout,
+                        {.gather = options.gather}, loc)),
       epsilon_(options.epsilon) {}
 
 Value LayerNormLayer::operator()(const Value& x, CallSite loc) const {

@@ -13,6 +13,7 @@ struct DenseOptions {
   LayoutSpec kernel_layout = {UNSHARDED, UNSHARDED};  // of [inputs, units]
   LayoutSpec bias_layout = {UNSHARDED};               // of [units]
   DType dtype = F32;
+  Gathering gather = Gathering::kWithinBudget;  // of kernel and bias: kOnUse, if they are to be gathered
   std::optional<Initializer> kernel_initializer = {};  // Glorot uniform; the bias starts at zero
 };
 
@@ -36,6 +37,7 @@ class Dense {
 struct LayerNormLayerOptions {
   LayoutSpec layout = {UNSHARDED};  // of scale and offset, [units]
   DType dtype = F32;
+  Gathering gather = Gathering::kWithinBudget;
   double epsilon = 1e-5;
 };
 

@@ -145,9 +145,14 @@ struct Session::Impl {
       if (!rebatched.ok()) return Annotate(rebatched.status(), "Session: ");
       global = *std::move(rebatched);
     }
-    const bool is_full_step = rows == full && update;
-    return Prepare(global, is_full_step ? options.compile
-                                        : CompileOptions{.memory_budget = options.compile.memory_budget});
+    return Prepare(global, rows == full && update ? options.compile : Undumped());
+  }
+
+  // For what is compiled beside the full step, which alone is dumped.
+  CompileOptions Undumped() const {
+    CompileOptions compile = options.compile;
+    compile.dump = nullptr;
+    return compile;
   }
 
   Graph graph;
@@ -177,7 +182,8 @@ absl::StatusOr<Session> Session::Create(const Graph& graph, SessionOptions optio
     info.modes.clear();
   }
   impl->ready.emplace(std::pair(full, true), std::move(step));
-  ASSIGN_OR_RETURN(Impl::Ready init, impl->Prepare(InitializerGraph(impl->graph, impl->options.seed), {}));
+  ASSIGN_OR_RETURN(Impl::Ready init,
+                   impl->Prepare(InitializerGraph(impl->graph, impl->options.seed), impl->Undumped()));
   RETURN_IF_ERROR(init.executor->Run({}, nullptr));
   return Session(std::move(impl));
 }

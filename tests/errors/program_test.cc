@@ -81,6 +81,81 @@ TEST(ProgramErrors, CompileWithinAMemoryBudget) {
       });
 }
 
+TEST(ProgramErrors, Replication) {
+  auto compile = [](std::string_view text) { return Compile(Parse(text)); };
+  const CompileOptions small{.replication_budget = 64};
+  ExpectErrors("replication",
+               {
+                   {"the weight of a layer is cut as the batch is",
+                    [&] {
+                      return compile(
+                          "mesh [x=8]\n"
+                          "func f(%x: f32[4096,1024] {x,_},\n"
+                          "       var %w: f32[1024,1024] {x,_}) {\n"
+                          "  %y = matmul %x, %w\n"
+                          "  return y=%y }");
+                    }},
+                   {"rows and columns on one axis, far from where they are declared",
+                    [&] {
+                      return compile(
+                          "mesh [x=4]\n"
+                          "func f(%x: f32[1024,1024] {x,_},\n"
+                          "       %w: f32[1024,1024] {_,x}) {\n"
+                          "  %h = exp %x\n"
+                          "  %v = neg %w\n"
+                          "  %y = matmul %h, %v\n"
+                          "  return y=%y }");
+                    }},
+                   {"an op that works along a dim",
+                    [&] {
+                      return compile(
+                          "mesh [x=8]\n"
+                          "func f(%x: f32[1024,1024] {x,_}) {\n"
+                          "  %0 = exp %x\n"
+                          "  %1 = reverse %0 dims=[0]\n"
+                          "  return y=%1 }");
+                    }},
+                   {"a reshape that cannot keep the blocks",
+                    [&] {
+                      return compile(
+                          "mesh [x=4]\n"
+                          "func f(%x: f32[6,65536] {x,_}) {\n"
+                          "  %y = reshape %x shape=[393216]\n"
+                          "  return y=%y }");
+                    }},
+                   {"a strided dim",
+                    [&] {
+                      return compile(
+                          "mesh [x=4]\n"
+                          "func f(%x: f32[1024,1024] {256@x*4,_}) {\n"
+                          "  %y = exp %x\n"
+                          "  return y=%y }");
+                    }},
+                   {"a variable that nobody has laid out",
+                    [&] {
+                      return compile(
+                          "mesh [x=4]\n"
+                          "func f(%x: f32[1024,1024] {x,_}, var %w: f32[1024,1024]) {\n"
+                          "  update %w = %x }");
+                    }},
+                   {"two gathers",
+                    [&] {
+                      return compile(
+                          "mesh [x=8]\n"
+                          "func f(%x: f32[1024,1024] {x,_}, %z: f32[2048,1024] {x,_}) {\n"
+                          "  %0 = reverse %x dims=[0]\n"
+                          "  %1 = reverse %z dims=[0]\n"
+                          "  return a=%0, b=%1 }");
+                    }},
+                   {"a vector, which has no other dim",
+                    [&] {
+                      return Compile(
+                          Parse("mesh [x=8] func f(%x: f32[32] {x}) { %0 = reverse %x dims=[0] return %0 }"),
+                          small);
+                    }},
+               });
+}
+
 // ---- Local programs.
 
 constexpr std::string_view kGood = R"(mesh [x=2, y=1]

@@ -10,6 +10,7 @@
 #include <random>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/status.h"
@@ -57,10 +58,11 @@ struct Trial {
 
 class ProgramTrial {
  public:
-  ProgramTrial(const RandomProgram& random, WorkerPool& pool) : random_(random), pool_(pool) {}
+  ProgramTrial(const RandomProgram& random, WorkerPool& pool, CompileOptions options = {})
+      : random_(random), pool_(pool), options_(std::move(options)) {}
 
-  Trial Run(const CompileOptions& options = {}) {
-    const absl::StatusOr<Program> program = Compile(random_.graph, options);
+  Trial Run() {
+    const absl::StatusOr<Program> program = Compile(random_.graph, options_);
     if (!program.ok()) return {.rejected = std::string(MessageOf(program.status()))};
     std::map<std::string, DTensor> state;
     std::map<std::string, Tensor> outputs;
@@ -103,6 +105,7 @@ class ProgramTrial {
 
   const RandomProgram& random_;
   WorkerPool& pool_;
+  CompileOptions options_;
 };
 
 // Programs that were tried, the ops of the global ones, and those that failed.
@@ -171,12 +174,32 @@ TEST(RandomProgramTest, GivesTheOneDeviceResultInAsLittleMemoryAsItCan) {
     const int64_t budget = LeastBudget(random.graph);
     if (budget == 0) continue;
     ++lowered;
-    const Trial trial = ProgramTrial(random, pool).Run({.memory_budget = budget});
+    const Trial trial = ProgramTrial(random, pool, {.memory_budget = budget}).Run();
     EXPECT_EQ(trial.rejected + trial.wrong, "") << "seed " << seed << "\n" << PrintGraph(random.graph);
     if (HasFailure()) break;
   }
   EXPECT_GT(lowered, 10) << "hardly any program is planned again";
   RecordProperty("lowered", lowered);
+}
+
+// Where nothing may be gathered unasked, programs are refused for that, or compiled right.
+TEST(RandomProgramTest, IsRefusedOrRightWithoutReplication) {
+  const RandomPrograms programs;
+  WorkerPool pool(2);
+  uint64_t refused = 0, made = 0;
+  for (uint64_t seed = 0; seed < NumPrograms(); ++seed) {
+    const RandomProgram random = programs.Draw(seed);
+    if (!std::isfinite(ScaleOf(InterpretAll(random.graph, random.feeds)))) continue;
+    const Trial trial = ProgramTrial(random, pool, {.replication_budget = 0}).Run();
+    const std::string error = trial.rejected + trial.wrong;
+    const bool is_refusal = error.find("would be gathered whole on every device") != std::string::npos;
+    EXPECT_TRUE(error.empty() || is_refusal) << error << "\nseed " << seed << "\n"
+                                             << PrintGraph(random.graph);
+    ++(is_refusal ? refused : made);
+    if (HasFailure()) break;
+  }
+  EXPECT_GT(refused, NumPrograms() / 50);
+  EXPECT_GT(made, NumPrograms() / 10);
 }
 
 TEST(RandomProgramTest, ReadsBackFromItsText) {

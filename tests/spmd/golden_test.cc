@@ -13,6 +13,7 @@
 #include "ops/text.h"
 #include "spmd/bucket.h"
 #include "spmd/compile.h"
+#include "spmd/gather_on_use.h"
 #include "spmd/insert_relayouts.h"
 #include "spmd/localize.h"
 #include "spmd/propagate.h"
@@ -60,12 +61,13 @@ std::string FitText(const Graph& global) {
   return MemoryText(before, after);
 }
 
-// Passes that need the work of others begin with those; bucket_reductions, reorder and recompute read local
-// programs.
+// Passes that need the work of others begin with those; bucket_reductions, place_gathers, reorder and
+// recompute read local programs.
 constexpr Pass kPasses[] = {
     {"spmd/fold_sizes", [](const Graph& g) { return PrintGraph(FoldSizes(g)); }},
     {"spmd/share_subexpressions", [](const Graph& g) { return PrintGraph(ShareSubexpressions(g)); }},
     {"spmd/drop_dead_code", [](const Graph& g) { return PrintGraph(DropDeadCode(g)); }},
+    {"spmd/mark_uses", [](const Graph& g) { return PrintGraph(MarkUses(g)); }},
     {"spmd/propagate", PropagateText},
     {"spmd/insert_relayouts", [](const Graph& g) { return PrintGraph(InsertRelayouts(Propagate(g).graph)); }},
     {"spmd/localize",
@@ -74,6 +76,7 @@ constexpr Pass kPasses[] = {
     {"spmd/reorder", [](const Graph& g) { return MemoryText(g, Reorder(g)); }},
     {"spmd/recompute", [](const Graph& g) { return MemoryText(g, Recompute(g, 0)); }},
     {"spmd/fit_memory", FitText},
+    {"spmd/place_gathers", [](const Graph& g) { return PrintGraph(PlaceGathers(g)); }},
     {"spmd/compile", CompileText},
     {"spmd/cases", CompileText},
 };

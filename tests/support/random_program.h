@@ -52,6 +52,7 @@ class RowsDrawer : ProgramDrawer {
     ValueInfo info{.name = name, .type = type, .global = type};
     if (Chance(80)) SetPin(info);
     const bool is_variable = Chance(30);
+    if (is_variable && Chance(40)) info.gather = Gathering::kOnUse;
     for (int64_t i = 0; i < type.num_elements(); ++i) feeds()[name].push_back(DrawNumber(type.dtype, row));
     return graph().AddArgument(std::move(info), is_variable);
   }
@@ -105,6 +106,7 @@ class RowsDrawer : ProgramDrawer {
     for (ValueId id : graph().nodes()[node].results) {
       ValueInfo& info = graph().mutable_value(id);
       if (Chance(25)) SetPin(info);
+      if (Chance(10)) info.gather = Gathering::kAllowed;
       if (Chance(20)) info.name = fmt::format("layer.{}/h-{}", node, id);
     }
   }

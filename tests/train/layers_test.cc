@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <string>
+#include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "ops/ops.h"
+#include "train/optimizers.h"
 #include "train/session.h"
 
 namespace meshwork {
@@ -40,6 +42,42 @@ TEST(DenseTest, AddsItsBiasOnceWhereTheContractionIsSharded) {
   ASSERT_TRUE(session.Set("dense/bias", Tensor::From<double>({2}, {100, 200})).ok());
   const Tensor y = session.Run({{"x", Tensor::From<double>({1, 4}, {1, 2, 3, 4})}})->Get("y").value();
   EXPECT_THAT(y.values<double>(), ElementsAre(110, 210));
+}
+
+// What three steps of Adam make of two layers and a norm.
+std::vector<Tensor> Trained(const std::string& mesh, Gathering gather, std::string* explained) {
+  Graph g(Mesh::VirtualCpus(mesh).value());
+  const DimSpec batch = g.mesh().num_axes() == 0 ? DimSpec(UNSHARDED) : DimSpec("batch");
+  Value x = g.Input("x", F64, {6, 5}, {batch, UNSHARDED});
+  const DenseOptions options{
+      .kernel_layout = {batch, UNSHARDED}, .bias_layout = {batch}, .dtype = F64, .gather = gather};
+  Dense dense1(g, "dense1", 5, 7, options);
+  LayerNormLayer norm(g, "norm", 7, {.layout = {batch}, .dtype = F64, .gather = gather});
+  Dense dense2(g, "dense2", 7, 3, options);
+  Adam({.learning_rate = 0.1}).Minimize(ReduceMean(Square(dense2(norm(Tanh(dense1(x))))), {0, 1}));
+  Session session = Session::Create(g, {.executor = {.poison_padding = true}}).value();
+  *explained = session.Explain();
+  std::vector<double> numbers;
+  for (int i = 0; i < 30; ++i) numbers.push_back(i % 7 - 3);
+  for (int step = 0; step < 3; ++step)
+    EXPECT_TRUE(session.Run({{"x", Tensor::From<double>({6, 5}, numbers)}}).ok());
+  std::vector<Tensor> weights;
+  for (const std::string& name : session.variable_names()) weights.push_back(session.Get(name).value());
+  return weights;
+}
+
+TEST(DenseTest, LearnsTheSameWhereItsWeightsAreGatheredOnUse) {
+  std::string kept, whole;
+  const std::vector<Tensor> a = Trained("batch=4", Gathering::kOnUse, &kept),
+                            b = Trained("", Gathering::kWithinBudget, &whole);
+  EXPECT_NE(kept.find("uses %dense1/kernel, which is gathered on use"), std::string::npos) << kept;
+  EXPECT_NE(kept.find("uses %norm/scale, which is gathered on use"), std::string::npos) << kept;
+  EXPECT_NE(kept.find("reduce_scatter"), std::string::npos) << kept;
+  ASSERT_EQ(a.size(), b.size());
+  for (size_t i = 0; i < a.size(); ++i) {
+    if (a[i].dtype() != F64) continue;  // the optimizer's count of steps
+    EXPECT_THAT(a[i].values<double>(), testing::Pointwise(testing::DoubleNear(1e-9), b[i].values<double>()));
+  }
 }
 
 TEST(DenseTest, StartsWithAGlorotKernelAndAZeroBias) {

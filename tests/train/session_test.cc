@@ -298,6 +298,17 @@ TEST(SessionTest, EvaluateComputesTheOutputsOfRunAndChangesNothing) {
 
 // ---- Variables.
 
+// The budget for gathers holds for every program that a session compiles.
+TEST(SessionTest, EvaluateAndShortBatchesGatherWithinTheSameBudget) {
+  Graph g(Mesh::VirtualCpus("x=2").value());
+  const Value x = g.Input("x", F32, {600, 600}, {"x", UNSHARDED});
+  g.Output("y", ReduceSum(Reverse(x, {0}), {0, 1}));
+  EXPECT_FALSE(Session::Create(g).ok());
+  Session session = Session::Create(g, {.compile = {.replication_budget = 1 << 21}}).value();
+  EXPECT_TRUE(session.Evaluate({{"x", Tensor({F32, {600, 600}})}}).ok());
+  EXPECT_TRUE(session.Run({{"x", Tensor({F32, {590, 600}})}}).ok());
+}
+
 TEST(SessionTest, VariablesComeBackAsTheyWereSetFromAnyLayout) {
   for (const char* mesh : {"batch=1", "model=3", "batch=2,model=2", "model=8"}) {
     SCOPED_TRACE(mesh);

@@ -1,0 +1,173 @@
+#include "spmd/gather_on_use.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "base/status.h"
+#include "ops/rewrite.h"
+#include "ops/row.h"
+
+namespace meshwork {
+namespace {
+
+bool IsKeptVariable(const Graph& graph, const Argument& argument) {
+  return argument.is_variable && graph.value(argument.value).gather == Gathering::kOnUse;
+}
+
+// Whether the node computes of kept values and scalars alone.
+bool ReadsKeptAlone(const Graph& graph, const Node& node, const std::vector<bool>& kept) {
+  bool any = false;
+  for (ValueId id : node.operands) {
+    if (!kept[id] && graph.value(id).type.rank() > 0) return false;
+    any |= kept[id];
+  }
+  return any && node.row->kind == OpKind::kCompute;
+}
+
+// Whether what the node gives is kept: it has the elements that are kept already, one for one.
+bool GivesKept(const Graph& graph, const Node& node, const std::vector<bool>& kept) {
+  if (!ReadsKeptAlone(graph, node, kept)) return false;
+  for (ValueId from : node.operands)
+    for (ValueId to : node.results)
+      if (kept[from] && graph.value(from).global.num_elements() != graph.value(to).global.num_elements())
+        return false;
+  return true;
+}
+
+void Mark(const Graph& graph, const Node& node, std::vector<bool>& kept) {
+  if (!GivesKept(graph, node, kept)) return;
+  for (ValueId id : node.results) kept[id] = true;
+}
+
+// Whether the op runs on the blocks as they are kept: nothing else is read that could lie across them.
+bool RunsOnKept(const Graph& graph, const Node& node, const std::vector<bool>& kept) {
+  if (node.row->kind == OpKind::kIdentity) return true;
+  if (!ReadsKeptAlone(graph, node, kept)) return false;
+  const Rule rule = RuleOf(graph, node);
+  const auto tensors = std::count_if(node.operands.begin(), node.operands.end(),
+                                     [&](ValueId id) { return graph.value(id).type.rank() > 0; });
+  return std::none_of(rule.letters.begin(), rule.letters.end(),
+                      [&](const Letter& letter) { return letter.whole || (letter.reduced && tensors > 1); });
+}
+
+// A use of `id` by `reader`.
+ValueId AddUse(const Graph& from, ValueId id, const Node& reader, Rewriter& rewriter) {
+  ValueInfo info = from.value(id);
+  LayoutPin open{Layout::Replicated(from.mesh(), info.type.rank())};
+  open.modes.assign(static_cast<size_t>(info.type.rank()), DimMode::kOpen);
+  Node use{.row = &GetOp("relayout"),
+           .attrs = {{"layout", std::move(open)}},
+           .location = reader.location,
+           .cause = fmt::format("{} uses {}, which is gathered on use",
+                                from.Describe(reader.row->name, reader.location),
+                                info.name.empty() ? "a value" : "%" + info.name)};
+  use.operands.push_back(rewriter.Map(id));
+  info.name.clear();
+  info.layout.reset();
+  info.modes.clear();
+  info.gather = Gathering::kAllowed;
+  Graph& to = rewriter.to();
+  return to.nodes()[to.AddNode(std::move(use), {std::move(info)})].results[0];
+}
+
+// Writes the nodes of a local program in another order.
+class Placer {
+ public:
+  explicit Placer(const Graph& local)
+      : local_(local),
+        rewriter_(local),
+        waits_(local.nodes().size()),
+        written_(local.nodes().size()),
+        sums_(local.values().size(), -1) {
+    const std::vector<bool> kept = KeptValues(local);
+    for (size_t n = 0; n < waits_.size(); ++n) {
+      const Node& node = local.nodes()[n];
+      waits_[n] = MovesKept(node, kept) || ContinuesMove(node);
+      if (node.row->name == "reduce_scatter") sums_[node.operands[0]] = static_cast<int>(n);
+    }
+  }
+
+  Graph Run() && {
+    for (size_t n = 0; n < waits_.size(); ++n)
+      if (!waits_[n]) Write(static_cast<int>(n));
+    for (size_t n = 0; n < waits_.size(); ++n) Write(static_cast<int>(n));  // what only leaves the step
+    return std::move(rewriter_).Finish();
+  }
+
+ private:
+  // A further collective or slice of what waits.
+  bool ContinuesMove(const Node& node) const {
+    return node.row->kind != OpKind::kCompute &&
+           std::all_of(node.operands.begin(), node.operands.end(), [&](ValueId id) {
+             return local_.value(id).node >= 0 && waits_[local_.value(id).node];
+           });
+  }
+
+  void Write(int n) {
+    if (written_[n]) return;
+    written_[n] = true;
+    const Node& node = local_.nodes()[n];
+    for (ValueId id : node.operands)
+      if (local_.value(id).node >= 0) Write(local_.value(id).node);
+    rewriter_.Copy(node);
+    for (ValueId id : node.results)
+      if (sums_[id] >= 0) Write(sums_[id]);
+  }
+
+  const Graph& local_;
+  Rewriter rewriter_;
+  std::vector<bool> waits_, written_;  // per node
+  std::vector<int> sums_;              // per value: its reduce_scatter, or -1
+};
+
+}  // namespace
+
+std::vector<bool> KeptValues(const Graph& graph) {
+  std::vector<bool> kept(graph.values().size(), false);
+  for (const Argument& argument : graph.arguments()) kept[argument.value] = IsKeptVariable(graph, argument);
+  for (const Node& node : graph.nodes()) Mark(graph, node, kept);
+  return kept;
+}
+
+bool MovesKept(const Node& node, const std::vector<bool>& kept) {
+  return node.row->kind != OpKind::kCompute &&
+         std::any_of(node.operands.begin(), node.operands.end(), [&](ValueId id) { return kept[id]; });
+}
+
+bool IsUse(const Node& node, const std::vector<bool>& kept) {
+  if (node.row->name != "relayout" || !MovesKept(node, kept)) return false;
+  const LayoutPin& pin = node.attrs.Get<LayoutPin>("layout");
+  for (int d = 0; d < pin.layout.rank(); ++d)
+    if (pin.mode(d) != DimMode::kOpen) return false;
+  return true;
+}
+
+bool GathersOnUse(const Graph& graph) {
+  return std::any_of(graph.arguments().begin(), graph.arguments().end(),
+                     [&](const Argument& argument) { return IsKeptVariable(graph, argument); });
+}
+
+Graph MarkUses(const Graph& graph) {
+  Rewriter rewriter(graph);
+  std::vector<bool> kept(graph.values().size(), false);
+  for (const Argument& argument : graph.arguments()) kept[argument.value] = IsKeptVariable(graph, argument);
+  for (const Node& node : graph.nodes()) {
+    if (RunsOnKept(graph, node, kept)) {
+      rewriter.Copy(node);
+      Mark(graph, node, kept);
+      continue;
+    }
+    std::map<ValueId, ValueId> as_kept;  // of the copy
+    for (ValueId id : node.operands)
+      if (kept[id]) as_kept[id] = rewriter.Map(id);
+    for (const auto& [id, copy] : as_kept) rewriter.Set(id, AddUse(graph, id, node, rewriter));
+    rewriter.Copy(node);
+    for (const auto& [id, copy] : as_kept) rewriter.Set(id, copy);
+  }
+  return std::move(rewriter).Finish();
+}
+
+Graph PlaceGathers(const Graph& local) { return Placer(local).Run(); }
+
+}  // namespace meshwork

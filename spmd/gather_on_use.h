@@ -1,0 +1,42 @@
+// Variables that are kept in blocks and gathered for each use: gather=on_use (ZeRO stage 3, Rajbhandari et
+// al., arXiv 1910.02054, section 5.3; "fully sharded data parallel").
+//
+//   var %w: f32[512,512] {x,_} gather=on_use        forward    all_gather %w, matmul
+//                                                   backward   all_gather %w, matmul; reduce_scatter of dw
+//                                                   update     on blocks
+//
+// The layout of such a variable says where it is kept, and nothing of how ops run. MarkUses gives each op
+// that reads it a value of its own, a relayout that is open in all dims: a *use*. Propagate lays it out as
+// the op's other tensors want it: an axis that cuts them is gathered, another stays (tensor parallelism).
+// What is computed of kept values alone, element by element, is kept, too, and gathered in its turn: a cast
+// to bf16 sends half the bytes. No pass makes one of two uses, so nothing is held from the forward to the
+// backward pass; PlaceGathers puts each gather right before its op, and each reduce_scatter right behind what
+// it sums.
+#pragma once
+
+#include <vector>
+
+#include "ops/graph.h"
+
+namespace meshwork {
+
+// Per value: whether it is kept in blocks: a variable that is gathered on use, or as many elements computed
+// of such values and scalars alone. Of global and local programs.
+std::vector<bool> KeptValues(const Graph& graph);
+
+// Whether the node takes a kept value elsewhere: a use, a step of one, or a relayout that the user asks for.
+bool MovesKept(const Node& node, const std::vector<bool>& kept);
+
+// Whether the node is a use: a relayout of a kept value that is open in all dims.
+bool IsUse(const Node& node, const std::vector<bool>& kept);
+
+// Whether the program has variables that are gathered on use; else the passes below have nothing to do.
+bool GathersOnUse(const Graph& graph);
+
+// `graph`: global, before Propagate.
+Graph MarkUses(const Graph& graph);
+
+// `local`: after all passes that share or join nodes. Law: the same nodes, in another order.
+Graph PlaceGathers(const Graph& local);
+
+}  // namespace meshwork

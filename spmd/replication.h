@@ -1,0 +1,54 @@
+// No involuntary replication: which gathers of whole values the compiler must not put into a program unasked,
+// and what is said of one that it cannot do without.
+//
+// A gather is involuntary if a value whose blocks lie on several devices would lie whole on every device, and
+// nobody asked for that:
+//   - no `Relayout` asks for it, and no pin of the value itself;
+//   - the op that needs it whole does not give a result, of as many bytes at least, that is pinned whole;
+//   - the value is not marked gather=allowed, nor a variable, or made of one, that is gathered on use.
+// Up to a budget of bytes it is done, and reported by Explain. Beyond it, where an op can run on its
+// operands as they lie, it does, even if that sends more; else the compile is refused.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "ops/graph.h"
+
+namespace meshwork {
+
+class Replication {
+ public:
+  // Refuses nothing.
+  Replication() = default;
+  // `pinned`: the program before Propagate, which must outlive this; its values keep their numbers.
+  Replication(const Graph& pinned, int64_t budget) : pinned_(&pinned), budget_(budget) {}
+
+  // Whether taking `value` from one layout to another is an involuntary gather beyond the budget. `results`:
+  // what it is needed for, the results of an op or the variable that is to hold it.
+  bool Refuses(ValueId value, std::span<const ValueId> results, const Layout& from, const Layout& to) const;
+
+ private:
+  bool IsPinnedWhole(ValueId value) const;
+
+  const Graph* pinned_ = nullptr;
+  int64_t budget_ = std::numeric_limits<int64_t>::max();
+};
+
+// A gather beyond the budget.
+struct RefusedGather {
+  ValueId value = kNoValue;
+  Layout from;                  // its blocks
+  int node = -1;                // the op that it is needed for, or that gives it; -1: an update
+  ValueId variable = kNoValue;  // of an update: what is to hold it
+};
+
+// What a user is told: the largest of `refused`, the layouts in conflict with their lines, and the layout
+// that avoids it with the fewest bytes on the wire, found by trying. `global`: before Propagate. REQUIRES:
+// `refused` is what InsertRelayouts gives for it, not empty.
+absl::Status ReplicationError(const Graph& global, const std::vector<RefusedGather>& refused, int64_t budget);
+
+}  // namespace meshwork

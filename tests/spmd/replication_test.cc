@@ -1,0 +1,110 @@
+// Which gathers of whole values are refused. The messages are in tests/errors/replication.txt.
+#include "spmd/replication.h"
+
+#include <map>
+#include <string>
+#include <string_view>
+
+#include "base/status.h"
+#include "fmt/format.h"
+#include "gmock/gmock.h"
+#include "ops/gradients.h"
+#include "ops/ops.h"
+#include "ops/program.h"
+#include "ops/text.h"
+#include "spmd/compile.h"
+
+namespace meshwork {
+namespace {
+
+using testing::ElementsAre;
+
+// "" if the program compiles where nothing may be gathered unasked, else the message.
+std::string Refusal(std::string_view arguments, std::string_view body, int64_t budget = 0) {
+  const Graph graph =
+      ParseGraph(fmt::format("mesh [x=2, y=2]\nfunc f({}) {{\n{}\n}}", arguments, body)).value();
+  return std::string(MessageOf(Compile(graph, {.replication_budget = budget}).status()));
+}
+
+TEST(ReplicationTest, IsCountedFromOneByteBeyondTheBudget) {
+  constexpr std::string_view kReverse = "%0 = reverse %a dims=[0] return %0";
+  EXPECT_EQ(Refusal("%a: f32[8,4] {x,_}", kReverse, 128), "");
+  EXPECT_NE(Refusal("%a: f32[8,4] {x,_}", kReverse, 127), "");
+}
+
+TEST(ReplicationTest, IsOfValuesThatLieWholeOnEveryDevice) {
+  EXPECT_NE(Refusal("%a: f32[8,4] {x,_}", "%0 = reverse %a dims=[0] return %0"), "");
+  EXPECT_NE(Refusal("%a: f32[8,4] {(x,y),_}", "%0 = reverse %a dims=[0] return %0"), "");
+  // Along x it is gathered, along y it stays.
+  EXPECT_EQ(Refusal("%a: f32[8,4] {x,y}", "%0 = reverse %a dims=[0] return %0"), "");
+  // Blocks are exchanged.
+  EXPECT_EQ(Refusal("%a: f32[8,4] {x,_}, %b: f32[8,4] {_,x}", "%0 = add %a, %b return %0"), "");
+  // A sum is no gather.
+  EXPECT_EQ(Refusal("%a: f32[8,4] {_,x}, %b: f32[4,8] {x,_}", "%0 = matmul %a, %b return %0"), "");
+}
+
+TEST(ReplicationTest, IsNotWhatTheUserAsksFor) {
+  EXPECT_EQ(Refusal("%a: f32[8,4] {x,_}", "%0 = relayout %a {_,_} %1 = reverse %0 dims=[0] return %1"), "");
+  EXPECT_EQ(Refusal("%a: f32[8,4] {x,_}", "%0 = exp %a : f32[8,4] {_,_} return %0"), "");
+  EXPECT_EQ(Refusal("%a: f32[8,4] {x,_}", "%0 = reverse %a dims=[0] : f32[8,4] {_,_} return %0"), "");
+  EXPECT_EQ(Refusal("%a: f32[8,4] {x,_} gather=allowed", "%0 = reverse %a dims=[0] return %0"), "");
+  EXPECT_EQ(Refusal("%a: f32[8,4] {x,_}",
+                    "%0 = exp %a : f32[8,4] gather=allowed %1 = reverse %0 dims=[0] return %1"),
+            "");
+  EXPECT_EQ(Refusal("%a: f32[8,4] {x,_}, var %w: f32[8,4] {_,_}", "%0 = exp %a update %w = %0"), "");
+  EXPECT_EQ(Refusal("var %w: f32[8,4] {x,_} gather=on_use", "%0 = reverse %w dims=[0] return %0"), "");
+}
+
+// What is pinned whole must be as large as what is gathered for it.
+TEST(ReplicationTest, ASmallResultDoesNotAskForALargeOperand) {
+  EXPECT_NE(Refusal("%a: f32[8,8] {x,_}", "%0 = argmax %a dim=0 : i32[8] {_} return %0"), "");
+}
+
+// The gradient of a weight: both operands are cut by rows. To gather the small ones sends least; where that
+// is refused, the op runs on them as they lie, and sums into blocks.
+TEST(ReplicationTest, OperandsThatAgreeStayWhereGatheringThemIsRefused) {
+  const Graph graph = ParseGraph(R"(mesh [x=4]
+func f(%h: f32[8,64] {x,_}, %d: f32[8,64] {x,_}, var %w: f32[64,64] {x,_}) {
+  %g = matmul %h, %d transpose_a=true
+  update %w = %g
+})")
+                          .value();
+  auto counts = [&](int64_t budget) {
+    std::map<std::string, int64_t> counts;
+    const Program program = Compile(graph, {.replication_budget = budget}).value();
+    for (const CollectiveSummary& s : SummarizeCollectives(program.body)) counts[s.type] += s.count;
+    return counts;
+  };
+  EXPECT_THAT(counts(1 << 20), ElementsAre(std::pair("all_gather", 1), std::pair("all_to_all", 1)));
+  EXPECT_THAT(counts(0), ElementsAre(std::pair("reduce_scatter", 1)));
+}
+
+TEST(ReplicationTest, GradientsOfWhatMayBeGatheredCompile) {
+  auto compile = [](bool allowed) {
+    Graph g(Mesh::Parse("x=2").value());
+    const Value x = g.Input("x", F32, {8, 4}, {"x", UNSHARDED});
+    const Value h = Exp(x);
+    if (allowed) AllowGather(h);
+    // Each row times the one opposite, so that the gradient comes cut along x.
+    const Value loss = ReduceSum(Reverse(h, {0}) * h, {0, 1});
+    g.Output("dx", Gradients(loss, {{x}})[0]);
+    return Compile(g, {.replication_budget = 0}).ok();
+  };
+  EXPECT_FALSE(compile(false));
+  EXPECT_TRUE(compile(true));
+}
+
+// Trying other layouts is bounded, however many there are.
+TEST(ReplicationTest, LooksForAWayOutAmongManyLayouts) {
+  const Graph graph = ParseGraph(R"(mesh [a=2, b=2, c=2, d=2]
+func f(%x: f32[16,16,16,16] {(a,b,c,d),_,_,_}) {
+  %0 = reverse %x dims=[0]
+  return %0
+})")
+                          .value();
+  const std::string message(MessageOf(Compile(graph, {.replication_budget = 0}).status()));
+  EXPECT_THAT(message, testing::HasSubstr("Cheapest without it: "));
+}
+
+}  // namespace
+}  // namespace meshwork
