@@ -11,7 +11,7 @@
 //   mw                 a program in text form
 //   mw compiled        what each device runs of the last `mw` program
 //   mw after PASS      the last `mw` program after this pass of the compiler
-//   mw-error           a program in text form, a line "----", and the error that it is, or that compiling it gives
+//   mw-error           a program in text form, a line "----", and the error of reading or compiling it
 //   layout             lines of layouts and what devices hold, plans between layouts, JSON forms (layouts.cc)
 //   ebnf               the grammar of the text form (grammar_test.cc)
 //   tree               files and folders of the repository
