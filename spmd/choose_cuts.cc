@@ -60,8 +60,7 @@ class LetterChooser {
           best_->results[0] == LayoutOf(node_.results[0]))
         return *std::move(best_);
     }
-    if (std::optional<LetterCuts> agreed = Agreed())
-      if (Choice choice = ChoiceOf(*agreed); !MasksStrided(choice)) return choice;
+    if (std::optional<LetterCuts> agreed = Agreed()) return ChoiceOf(*agreed);
     LetterCuts cuts(rule_.letters.size(), Whole());
     Try(0, AxisSet(), cuts);
     MESHWORK_CHECK(best_.has_value());
@@ -159,19 +158,6 @@ class LetterChooser {
     return choice;
   }
 
-  // Whether padding would have to be masked in an operand that is strided: masks know blocks only.
-  bool MasksStrided(const Choice& choice) const {
-    for (size_t i = 0; i < choice.operands.size(); ++i) {
-      if (!choice.operands[i].is_strided()) continue;
-      const LetterList& letters = rule_.operands[i];
-      for (size_t d = 0; d < letters.size(); ++d)
-        if (letters[d] != kNoLetter && rule_.letters[letters[d]].reduced &&
-            choice.operands[i].IsPadded(graph_.value(node_.operands[i]).type.shape, static_cast<int>(d)))
-          return true;
-    }
-    return false;
-  }
-
   // What it takes to run the op so.
   struct Costs {
     double seconds = 0;
@@ -184,7 +170,6 @@ class LetterChooser {
   };
 
   void Consider(Choice choice) {
-    if (MasksStrided(choice)) return;
     const Costs costs = CostsOf(choice);
     const bool in_place = !costs.sends_operand && costs.refused == 0;
     if (in_place && (!in_place_.has_value() || costs.IsLessThan(in_place_costs_))) {

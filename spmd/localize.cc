@@ -144,9 +144,36 @@ class Localizer {
         dims.push_back(static_cast<int64_t>(d));
     }
     if (dims.empty()) return id;
-    const int mask = AddLocalNode(to_, "mask_padding", {{id}}, {{"dims", dims}, {"op", rule.reduce}},
-                                  node.location, "padding must not be reduced");
+    const Layout layout = *info.layout;
+    const Shape shape = info.global.shape;
+    if (!layout.is_strided()) return Mask(id, dims, rule.reduce, node);
+    // Masks know blocks: of the tensor of the factors' shape each device has one.
+    const ValueId flat =
+        WriteAs({.kind = RelayoutKind::kReshape, .result = layout.Flat(), .shape = layout.FactorShape(shape)},
+                id, node);
+    const ValueId masked = Mask(flat, PaddedFactors(layout, shape, dims), rule.reduce, node);
+    return WriteAs({.kind = RelayoutKind::kReshape, .result = layout, .shape = shape}, masked, node);
+  }
+
+  ValueId Mask(ValueId id, const std::vector<int64_t>& dims, ReduceOp op, const Node& node) {
+    const int mask = AddLocalNode(to_, "mask_padding", {{id}}, {{"dims", dims}, {"op", op}}, node.location,
+                                  "padding must not be reduced");
     return to_.nodes()[mask].results[0];
+  }
+
+  // The positions among all factors of those of `dims` that have padding.
+  static std::vector<int64_t> PaddedFactors(const Layout& layout, const Shape& shape,
+                                            const std::vector<int64_t>& dims) {
+    const Layout flat = layout.Flat();
+    const Shape factors = layout.FactorShape(shape);
+    std::vector<int64_t> padded;
+    int64_t f = 0;
+    for (int d = 0; d < layout.rank(); ++d) {
+      const bool is_asked = std::find(dims.begin(), dims.end(), d) != dims.end();
+      for (size_t i = 0; i < layout.Factors(d, shape[d]).size(); ++i, ++f)
+        if (is_asked && flat.IsPadded(factors, static_cast<int>(f))) padded.push_back(f);
+    }
+    return padded;
   }
 
   const Graph& graph_;

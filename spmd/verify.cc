@@ -479,7 +479,21 @@ class Verifier {
                              local_.value(to).global.ToString(), b.ToString(),
                              local_.value(from).global.ToString(), a.ToString());
     Set(to, terms_.Reshaped(term_of_[from], GlobalShape(to)), Lemma::kReshape);
+    if (b.Flat() == a && b.FactorShape(GlobalShape(to)) == GlobalShape(from)) JoinPadding(from, to);
     return absl::OkStatus();
+  }
+
+  // Each dim of `to` is put together from dims of `from`: its padding is what they have of it.
+  void JoinPadding(ValueId from, ValueId to) {
+    const Layout& b = LayoutOf(to);
+    int f = 0;
+    for (int d = 0; d < b.rank(); ++d) {
+      Padding have;
+      for (size_t i = 0; i < b.Factors(d, GlobalShape(to)[d]).size(); ++i, ++f)
+        if (LayoutOf(from).IsPadded(GlobalShape(from), f)) have.push_back(padding_[from][f]);
+      const bool is_one = std::all_of(have.begin(), have.end(), [&](int8_t op) { return op == have[0]; });
+      if (!have.empty() && is_one) padding_[to][d] = have[0];
+    }
   }
 
   // An op of the global program, on blocks.
