@@ -190,7 +190,10 @@ class Propagator {
            LayoutOf(to);
   }
 
-  Cut CutOf(const Use& use) const { return known_[use.value][use.dim].value_or(Plain({})); }
+  const Cut& CutOf(const Use& use) const {
+    const std::optional<Cut>& cut = known_[use.value][use.dim];
+    return cut.has_value() ? *cut : whole_;
+  }
 
   // "(x,y)", "8@x*8".
   std::string ToString(const Cut& cut) const {
@@ -266,10 +269,9 @@ class Propagator {
       if (known_[to][d].has_value()) return false;
     FactorList factors;
     for (int d = begin; d < end; ++d) {
-      for (Factor factor : CutOf({from, d})) {
-        if (IsPlain(CutOf({from, d}))) factor.size = graph_.value(from).type.shape[d];
-        factors.push_back(std::move(factor));
-      }
+      const Cut& cut = CutOf({from, d});
+      factors.insert(factors.end(), cut.begin(), cut.end());
+      if (IsPlain(cut)) factors.back().size = graph_.value(from).type.shape[d];
     }
     if (AxesOf(factors).Intersects(TakenBy(to))) return false;
     const Shape& shape = graph_.value(to).type.shape;
@@ -377,6 +379,7 @@ class Propagator {
   }
 
   const Graph& graph_;
+  const Cut whole_ = Plain({});
   std::vector<Knowledge> known_;
   std::vector<std::vector<Origin>> origins_;
   std::vector<Rule> rules_;   // per node

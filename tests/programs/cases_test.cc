@@ -1,10 +1,12 @@
 // The golden cases of spmd/cases, run: what the compiler and the executor make of them, beside the same
 // programs on one device; padding is full of NaN. And random numbers, which are the same bit by bit in every
 // layout on every mesh.
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <random>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/status.h"
