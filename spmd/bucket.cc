@@ -13,6 +13,7 @@
 #include "absl/container/inlined_vector.h"
 #include "base/status.h"
 #include "ops/row.h"
+#include "spmd/gather_on_use.h"
 
 namespace meshwork {
 namespace {
@@ -83,10 +84,13 @@ class Buckets {
  public:
   explicit Buckets(const Graph& graph)
       : graph_(graph), waits_(WhatWaits(graph)), level_(DepthFromEnd(graph)), earliest_(level_.size(), 0) {
-    // Gathers that others follow are left alone: joined, they would hold what is gathered for longer.
+    // Gathers that others follow are left alone: joined, they would hold what is gathered for longer. So are
+    // those of a program that gathers on use, and its scatters: no two weights, or their gradients, shall be
+    // whole at a time.
+    const bool on_use = GathersOnUse(graph);
     for (size_t n = 0; n < graph.nodes().size(); ++n) {
-      const std::string_view op = graph.nodes()[n].row->name;
-      joins_.push_back(op == "all_reduce" || op == "reduce_scatter" ||
+      const std::string_view op = on_use ? std::string_view("") : graph.nodes()[n].row->name;
+      joins_.push_back(graph.nodes()[n].row->name == "all_reduce" || op == "reduce_scatter" ||
                        (op == "all_gather" && level_[n] == 0));
     }
     for (int& level : level_) level = -level;

@@ -273,7 +273,8 @@ class Inserter {
     info.gather = Gathering::kWithinBudget;
     const ValueId form = graph.nodes()[graph.AddNode(std::move(node), {std::move(info)})].results[0];
     forms_[source_[id]].push_back(form);
-    if (reader.has_value() && replication_.Refuses(id, ResultsOf(*reader), blocks, to))
+    if (reader.has_value() && replication_.Refuses(id, ResultsOf(*reader), blocks, to) &&
+        !replication_.IsImplied(id, reader->node, blocks))
       refused_.emplace_back(RefusedGather{id, blocks, reader->node, reader->variable}, form);
     return form;
   }

@@ -378,6 +378,16 @@ class Explainer {
 
 }  // namespace
 
+Replication::Replication(const Graph& pinned, int64_t budget)
+    : pinned_(&pinned), budget_(budget), is_weight_(pinned.values().size(), false) {
+  for (const Argument& argument : pinned.arguments()) is_weight_[argument.value] = argument.is_variable;
+  for (const Node& node : pinned.nodes()) {
+    const bool all = !node.operands.empty() && std::all_of(node.operands.begin(), node.operands.end(),
+                                                           [&](ValueId id) { return is_weight_[id]; });
+    for (ValueId id : node.results) is_weight_[id] = all;
+  }
+}
+
 bool Replication::Refuses(ValueId value, std::span<const ValueId> results, const Layout& from,
                           const Layout& to) const {
   if (pinned_ == nullptr || from.ShardedAxes().empty() || !to.ShardedAxes().empty()) return false;
@@ -387,6 +397,26 @@ bool Replication::Refuses(ValueId value, std::span<const ValueId> results, const
   return std::none_of(results.begin(), results.end(), [&](ValueId id) {
     return IsPinnedWhole(id) && pinned_->value(id).type.bytes() >= info.type.bytes();
   });
+}
+
+bool Replication::IsImplied(ValueId value, int node, const Layout& from) const {
+  if (pinned_ == nullptr || node < 0 || is_weight_[value]) return false;
+  const Node& reader = pinned_->nodes()[node];
+  if (reader.row->name == "relayout") return false;
+  const Rule rule = RuleOf(*pinned_, reader);
+  for (size_t i = 0; i < reader.operands.size(); ++i) {
+    if (reader.operands[i] != value) continue;
+    for (int d = 0; d < from.rank(); ++d) {
+      const AxisList axes = AxesOf(from, d);
+      if (axes.empty()) continue;
+      const int8_t l = rule.operands[i][d];
+      if (l == kNoLetter || rule.letters[l].whole || from.IsStrided(d)) return false;
+      if (rule.letters[l].must_divide && rule.letters[l].size % pinned_->mesh().GroupSize(axes) != 0)
+        return false;
+    }
+    return true;
+  }
+  return false;
 }
 
 bool Replication::IsPinnedWhole(ValueId value) const {

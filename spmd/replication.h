@@ -5,6 +5,10 @@
 // nobody asked for that:
 //   - no `Relayout` asks for it, and no pin of the value itself;
 //   - the op that needs it whole does not give a result, of as many bytes at least, that is pinned whole;
+//   - the layouts do not imply it: it is not that two letters of the op want one axis, as the rows of a batch
+//   and
+//     the columns of a weight do where a sequence is sharded. Of weights this does not hold: variables, and
+//     what is made of them alone, are gathered where that is said;
 //   - the value is not marked gather=allowed, nor a variable, or made of one, that is gathered on use.
 // Up to a budget of bytes it is done, and reported by Explain. Beyond it, where an op can run on its
 // operands as they lie, it does, even if that sends more; else the compile is refused.
@@ -25,17 +29,21 @@ class Replication {
   // Refuses nothing.
   Replication() = default;
   // `pinned`: the program before Propagate, which must outlive this; its values keep their numbers.
-  Replication(const Graph& pinned, int64_t budget) : pinned_(&pinned), budget_(budget) {}
+  Replication(const Graph& pinned, int64_t budget);
 
   // Whether taking `value` from one layout to another is an involuntary gather beyond the budget. `results`:
   // what it is needed for, the results of an op or the variable that is to hold it.
   bool Refuses(ValueId value, std::span<const ValueId> results, const Layout& from, const Layout& to) const;
+  // Of one that is refused: whether the layouts imply it, where there is no other way. `node`, which needs
+  // it, could run on the value as it is cut, were it not for the axes of its other letters.
+  bool IsImplied(ValueId value, int node, const Layout& from) const;
 
  private:
   bool IsPinnedWhole(ValueId value) const;
 
   const Graph* pinned_ = nullptr;
   int64_t budget_ = std::numeric_limits<int64_t>::max();
+  std::vector<bool> is_weight_;  // per value: a variable, or made of variables alone
 };
 
 // A gather beyond the budget.

@@ -100,7 +100,7 @@ TEST(ProgramErrors, Replication) {
                       return compile(
                           "mesh [x=4]\n"
                           "func f(%x: f32[1024,1024] {x,_},\n"
-                          "       %w: f32[1024,1024] {_,x}) {\n"
+                          "       var %w: f32[1024,1024] {_,x}) {\n"
                           "  %h = exp %x\n"
                           "  %v = neg %w\n"
                           "  %y = matmul %h, %v\n"
@@ -114,22 +114,6 @@ TEST(ProgramErrors, Replication) {
                           "  %0 = exp %x\n"
                           "  %1 = reverse %0 dims=[0]\n"
                           "  return y=%1 }");
-                    }},
-                   {"a reshape that cannot keep the blocks",
-                    [&] {
-                      return compile(
-                          "mesh [x=4]\n"
-                          "func f(%x: f32[6,65536] {x,_}) {\n"
-                          "  %y = reshape %x shape=[393216]\n"
-                          "  return y=%y }");
-                    }},
-                   {"a strided dim",
-                    [&] {
-                      return compile(
-                          "mesh [x=4]\n"
-                          "func f(%x: f32[1024,1024] {256@x*4,_}) {\n"
-                          "  %y = exp %x\n"
-                          "  return y=%y }");
                     }},
                    {"a variable that nobody has laid out",
                     [&] {

@@ -10,6 +10,7 @@
 #include "fmt/format.h"
 #include "gmock/gmock.h"
 #include "ops/gradients.h"
+#include "ops/memory_plan.h"
 #include "ops/memory_report.h"
 #include "ops/ops.h"
 #include "ops/program.h"
