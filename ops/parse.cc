@@ -7,10 +7,10 @@
 #include "absl/strings/ascii.h"
 #include "base/status.h"
 #include "base/suggest.h"
+#include "base/text_error.h"
 #include "ops/local.h"
 #include "ops/row.h"
 #include "ops/text.h"
-#include "base/text_error.h"
 
 namespace meshwork {
 namespace {

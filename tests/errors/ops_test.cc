@@ -53,31 +53,30 @@ TEST(OpErrors, Elementwise) {
 }
 
 TEST(OpErrors, Shapes) {
-  ExpectErrors(
-      "ops_shapes",
-      {
-          GRAPH_MISTAKE(BroadcastTo(In(g, F32, {6}), {4, 6}, {0, 1})),
-          GRAPH_MISTAKE(BroadcastTo(In(g, F32, {6}), {4, 6}, {2})),
-          GRAPH_MISTAKE(BroadcastTo(In(g, F32, {1}), {}, {0})),
-          GRAPH_MISTAKE(BroadcastTo(In(g, F32, {4, 6}), {6, 4}, {1, 0})),
-          GRAPH_MISTAKE(BroadcastTo(In(g, F32, {6}), {4, 6}, {0})),
-          GRAPH_MISTAKE(BroadcastTo(In(g, F32, {}), {-4}, {})),
-          GRAPH_MISTAKE(Reshape(In(g, F32, {4, 6}), {5, 5})),
-          GRAPH_MISTAKE(Reshape(In(g, F32, {0}), {int64_t{1} << 40, int64_t{1} << 40})),
-          GRAPH_MISTAKE(Reshape(In(g, F32, {1}), Shape(27, 1))),
-          GRAPH_MISTAKE(Transpose(In(g, F32, {4, 6}), {0, 0})),
-          GRAPH_MISTAKE(Transpose(In(g, F32, {4, 6}), {1})),
-          GRAPH_MISTAKE(Relayout(In(g, F32, {4, 6}), {"batch"})),
-          GRAPH_MISTAKE(Relayout(In(g, F32, {4, 6}), {"bach", UNSHARDED})),
-          GRAPH_MISTAKE(DimensionSize(In(g, F32, {4, 6}), {-1}, F32)),
-          GRAPH_MISTAKE(DimensionSize(In(g, F32, {4, 6}), {1, 1}, F32)),
-          GRAPH_MISTAKE(Squeeze(In(g, F32, {4, 6}), {1})),
-          GRAPH_MISTAKE(Squeeze(In(g, F32, {4, 6}), {-1})),
-          GRAPH_MISTAKE(Squeeze(In(g, F32, {1, 1}), {1, 0})),
-          GRAPH_MISTAKE(ExpandDims(In(g, F32, {4, 6}), {0, 4})),
-          GRAPH_MISTAKE(ExpandDims(In(g, F32, {4, 6}), {0, 0})),
-          GRAPH_MISTAKE(Relayout(In(g, F32, {5}), {DimSpec::Factors({{4, {"batch"}}, {2}})})),
-      });
+  ExpectErrors("ops_shapes",
+               {
+                   GRAPH_MISTAKE(BroadcastTo(In(g, F32, {6}), {4, 6}, {0, 1})),
+                   GRAPH_MISTAKE(BroadcastTo(In(g, F32, {6}), {4, 6}, {2})),
+                   GRAPH_MISTAKE(BroadcastTo(In(g, F32, {1}), {}, {0})),
+                   GRAPH_MISTAKE(BroadcastTo(In(g, F32, {4, 6}), {6, 4}, {1, 0})),
+                   GRAPH_MISTAKE(BroadcastTo(In(g, F32, {6}), {4, 6}, {0})),
+                   GRAPH_MISTAKE(BroadcastTo(In(g, F32, {}), {-4}, {})),
+                   GRAPH_MISTAKE(Reshape(In(g, F32, {4, 6}), {5, 5})),
+                   GRAPH_MISTAKE(Reshape(In(g, F32, {0}), {int64_t{1} << 40, int64_t{1} << 40})),
+                   GRAPH_MISTAKE(Reshape(In(g, F32, {1}), Shape(27, 1))),
+                   GRAPH_MISTAKE(Transpose(In(g, F32, {4, 6}), {0, 0})),
+                   GRAPH_MISTAKE(Transpose(In(g, F32, {4, 6}), {1})),
+                   GRAPH_MISTAKE(Relayout(In(g, F32, {4, 6}), {"batch"})),
+                   GRAPH_MISTAKE(Relayout(In(g, F32, {4, 6}), {"bach", UNSHARDED})),
+                   GRAPH_MISTAKE(DimensionSize(In(g, F32, {4, 6}), {-1}, F32)),
+                   GRAPH_MISTAKE(DimensionSize(In(g, F32, {4, 6}), {1, 1}, F32)),
+                   GRAPH_MISTAKE(Squeeze(In(g, F32, {4, 6}), {1})),
+                   GRAPH_MISTAKE(Squeeze(In(g, F32, {4, 6}), {-1})),
+                   GRAPH_MISTAKE(Squeeze(In(g, F32, {1, 1}), {1, 0})),
+                   GRAPH_MISTAKE(ExpandDims(In(g, F32, {4, 6}), {0, 4})),
+                   GRAPH_MISTAKE(ExpandDims(In(g, F32, {4, 6}), {0, 0})),
+                   GRAPH_MISTAKE(Relayout(In(g, F32, {5}), {DimSpec::Factors({{4, {"batch"}}, {2}})})),
+               });
 }
 
 TEST(OpErrors, SlicesAndLookups) {
