@@ -1,6 +1,7 @@
 #include "spmd/cheaper_layouts.h"
 
 #include <algorithm>
+#include <limits>
 #include <set>
 #include <tuple>
 #include <utility>
@@ -107,13 +108,22 @@ std::string NameOf(const Graph& global, const ValueInfo& info) {
 
 std::vector<LayoutChange> CheaperLayouts(const Graph& global, const Program& program,
                                          const CompileOptions& options, int most) {
-  CompileOptions quick = options;
-  quick.verify = false;
-  quick.dump = nullptr;
+  CompileOptions allowed = options;
+  allowed.verify = false;
+  allowed.dump = nullptr;
+  // Whether budgets allow it is asked of the cheapest alone: an error takes compiles of its own to find a way
+  // out.
+  CompileOptions quick = allowed;
+  quick.memory_budget = 0;
+  quick.replication_budget = std::numeric_limits<int64_t>::max();
   auto weight = [](const StepCost& cost) { return std::tuple(cost.seconds, cost.bytes, cost.collectives); };
   const StepCost now = CostOf(program.body, options.topology);
   const double work = WorkOf(program.body);
-  std::vector<LayoutChange> changes;
+  struct Found {
+    LayoutChange change;
+    Graph graph;
+  };
+  std::vector<Found> all;
   for (const Candidate& candidate : Candidates(global)) {
     Graph changed = global;
     for (ValueId id : WithSlots(global, candidate.value)) changed.mutable_value(id).layout = candidate.layout;
@@ -122,18 +132,27 @@ std::vector<LayoutChange> CheaperLayouts(const Graph& global, const Program& pro
     const StepCost cost = CostOf(other->body, options.topology);
     if (weight(cost) >= weight(now)) continue;
     const ValueInfo& info = global.value(candidate.value);
-    changes.push_back({.value = NameOf(global, info),
-                       .from = info.layout->ToString(),
-                       .to = candidate.layout.ToString(),
-                       .location = info.location.ToString(),
-                       .cost = cost});
+    all.push_back({{.value = NameOf(global, info),
+                    .from = info.layout->ToString(),
+                    .to = candidate.layout.ToString(),
+                    .location = info.location.ToString(),
+                    .cost = cost},
+                   std::move(changed)});
   }
-  std::stable_sort(changes.begin(), changes.end(), [&](const LayoutChange& a, const LayoutChange& b) {
-    return weight(a.cost) < weight(b.cost);
+  std::stable_sort(all.begin(), all.end(), [&](const Found& a, const Found& b) {
+    return weight(a.change.cost) < weight(b.change.cost);
   });
+  std::vector<LayoutChange> changes;
   std::set<std::pair<std::string, std::string>> seen;  // one per value
-  std::erase_if(changes, [&](const LayoutChange& c) { return !seen.emplace(c.value, c.location).second; });
-  if (changes.size() > static_cast<size_t>(most)) changes.resize(static_cast<size_t>(most));
+  for (Found& found : all) {
+    if (changes.size() == static_cast<size_t>(most)) break;
+    if (seen.contains({found.change.value, found.change.location})) continue;
+    const absl::StatusOr<Program> program_then = Compile(found.graph, allowed);
+    if (!program_then.ok()) continue;
+    found.change.cost = CostOf(program_then->body, options.topology);
+    seen.emplace(found.change.value, found.change.location);
+    changes.push_back(std::move(found.change));
+  }
   return changes;
 }
 
