@@ -382,7 +382,11 @@ RelayoutPlan MakePlan(const Layout& from, const Layout& to, const Shape& shape,
   if ((!options.search || from.is_strided() || to.is_strided()) && cost.wire_elements > 0) {
     Steps other = ByGathering(from, to, shape, terms);
     const RelayoutCost other_cost = terms.costs.Of(from, other.steps);
-    if (other_cost.wire_elements < cost.wire_elements) {
+    const bool fits = PeakOf(from, best.steps, shape) <= options.peak_elements;
+    const bool other_fits = PeakOf(from, other.steps, shape) <= options.peak_elements;
+    const bool is_cheaper =
+        std::pair(other_cost.seconds, other_cost.wire_elements) < std::pair(cost.seconds, cost.wire_elements);
+    if (is_cheaper && (other_fits || !fits)) {
       best = std::move(other);
       cost = other_cost;
     }

@@ -4,6 +4,15 @@
 #include <bit>
 
 namespace meshwork {
+namespace {
+
+// The axes of a step's group; for a permute those along which it moves blocks of a value laid out as `from`.
+AxisList GroupOf(const Layout& from, const RelayoutStep& step) {
+  return step.kind == RelayoutKind::kCollectivePermute ? MovedAxes(from.dims(), step.result.dims())
+                                                       : step.axes;
+}
+
+}  // namespace
 
 int64_t WireElementsOf(RelayoutKind kind, int64_t before, int64_t after, int64_t n) {
   switch (kind) {
@@ -78,11 +87,6 @@ double RelayoutCosts::Seconds(const Layout& from, const std::vector<RelayoutStep
     at = &step.result;
   }
   return sum;
-}
-
-AxisList GroupOf(const Layout& from, const RelayoutStep& step) {
-  return step.kind == RelayoutKind::kCollectivePermute ? MovedAxes(from.dims(), step.result.dims())
-                                                       : step.axes;
 }
 
 int64_t PeakOf(const Layout& from, const std::vector<RelayoutStep>& steps, const Shape& shape) {

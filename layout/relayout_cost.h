@@ -66,9 +66,6 @@ class RelayoutCosts {
   bool by_time_;
 };
 
-// The axes of a step's group; for a permute those along which it moves blocks of a value laid out as `from`.
-AxisList GroupOf(const Layout& from, const RelayoutStep& step);
-
 // Elements that a device holds while a step runs, of operand and result: the most over the steps.
 int64_t PeakOf(const Layout& from, const std::vector<RelayoutStep>& steps, const Shape& shape);
 

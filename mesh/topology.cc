@@ -127,14 +127,6 @@ std::vector<Link> Topology::LinksOf(const Mesh& mesh) const {
   return links;
 }
 
-Link Topology::LinkOf(const Mesh& mesh, const AxisList& axes) const {
-  MESHWORK_CHECK(!axes.empty());
-  const std::vector<Link> links = LinksOf(mesh);
-  Link link = links[axes[0]];
-  for (int axis : axes) link = Slowest(link, links[axis]);
-  return link;
-}
-
 bool Topology::operator==(const Topology& other) const {
   if (rep_ == other.rep_) return true;
   if (rep_ == nullptr || other.rep_ == nullptr) return false;

@@ -69,8 +69,6 @@ class Topology {
 
   // Per axis of `mesh`. REQUIRES: the mesh given to Create, cut in any way (CheckDescribes).
   std::vector<Link> LinksOf(const Mesh& mesh) const;
-  // The slowest of the links along `axes`, of which there is one or more.
-  Link LinkOf(const Mesh& mesh, const AxisList& axes) const;
 
   double flops() const { return rep_ == nullptr ? kAssumedFlops : rep_->flops; }  // of one device, per second
   bool is_assumed() const { return rep_ == nullptr; }

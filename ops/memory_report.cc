@@ -38,11 +38,13 @@ Lives LivesOf(const Graph& local, const std::vector<ValueId>& storages) {
   for (const Argument& argument : local.arguments())
     if (argument.is_variable) extend(argument.value, end);
   for (const OutputInfo& output : local.outputs()) extend(output.value, end);
-  for (const VariableUpdate& update : local.updates()) {
-    extend(update.value, end);
-    if (!IsSetAside(local, update)) continue;
-    lives.requests.push_back({local.value(update.value).type.bytes(), end, end});
-    lives.values.push_back(update.value);
+  for (const VariableUpdate& update : local.updates()) extend(update.value, end);
+  const std::vector<bool> aside = SetAside(local);
+  for (size_t u = 0; u < aside.size(); ++u) {
+    if (!aside[u]) continue;
+    const ValueId value = local.updates()[u].value;
+    lives.requests.push_back({local.value(value).type.bytes(), end, end});
+    lives.values.push_back(value);
   }
   return lives;
 }

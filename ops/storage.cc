@@ -94,11 +94,16 @@ std::vector<ValueId> PlanStorages(const Graph& local, const SameCopies& same_cop
   return Storages(local, same_copies).Plan();
 }
 
-bool IsSetAside(const Graph& local, const VariableUpdate& update) {
-  if (update.value == local.arguments()[update.argument].value) return false;
-  return std::any_of(local.updates().begin(), local.updates().end(), [&](const VariableUpdate& other) {
-    return local.arguments()[other.argument].value == update.value && other.value != update.value;
-  });
+std::vector<bool> SetAside(const Graph& local) {
+  std::vector<bool> changes(local.values().size(), false);  // per value: a variable that gets another
+  for (const VariableUpdate& update : local.updates()) {
+    const ValueId variable = local.arguments()[update.argument].value;
+    changes[variable] = update.value != variable;
+  }
+  std::vector<bool> aside;
+  for (const VariableUpdate& update : local.updates())
+    aside.push_back(changes[update.value] && update.value != local.arguments()[update.argument].value);
+  return aside;
 }
 
 }  // namespace meshwork

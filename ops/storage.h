@@ -26,8 +26,8 @@ using SameCopies = std::function<bool(ValueId a, ValueId b)>;
 // storage is read after a node writes another there.
 std::vector<ValueId> PlanStorages(const Graph& local, const SameCopies& same_copies = nullptr);
 
-// Whether the new value of a variable is the old one of another that is updated as well (two that swap), so
-// that it is copied aside at the end of the step, before either is written.
-bool IsSetAside(const Graph& local, const VariableUpdate& update);
+// Per update, whether its new value is the old one of another variable that is updated as well (two that
+// swap), so that it is copied aside at the end of the step, before either is written.
+std::vector<bool> SetAside(const Graph& local);
 
 }  // namespace meshwork

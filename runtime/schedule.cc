@@ -307,9 +307,10 @@ class ScheduleBuilder {
   void AddAssignments() {
     for (const VariableUpdate& update : local_.updates()) AddComparison(SubjectOf(update), update.value);
     std::vector<std::pair<ValueId, ValueBuffers>> sources;  // per update
+    const std::vector<bool> is_set_aside = SetAside(local_);
     for (const VariableUpdate& update : local_.updates()) {
       sources.emplace_back(update.value, values_[update.value]);
-      if (!IsSetAside(local_, update)) continue;
+      if (!is_set_aside[sources.size() - 1]) continue;
       ValueBuffers aside = values_[update.value];
       aside.first = NewStorage(aside.instances.count(), BytesOf(update.value));
       AddCopy(SubjectOf(update), update.value, values_[update.value], aside);

@@ -8,7 +8,8 @@
 // that they are for waits for one of these anyway.
 //
 // Joining always pays in the α–β model as long as nothing else runs beside a collective: one latency instead
-// of many.
+// of many. But it holds more at a time, so in programs that gather on use (gather_on_use.h) only all-reduces
+// are joined.
 #pragma once
 
 #include <cstdint>

@@ -60,35 +60,37 @@ std::vector<Layout> Neighbours(const Layout& layout) {
   return all;
 }
 
-// The variables that hold something per element of `weight`: "adam/m/w1" of "w1".
+// Whether `slot` holds something per element of `weight`: "adam/m/dense/kernel" of "dense/kernel".
+bool IsSlotOf(const ValueInfo& slot, const ValueInfo& weight) {
+  return !weight.name.empty() && slot.name.ends_with("/" + weight.name) &&
+         slot.type.shape == weight.type.shape && slot.layout == weight.layout;
+}
+
 std::vector<ValueId> WithSlots(const Graph& graph, ValueId weight) {
   std::vector<ValueId> all = {weight};
-  const ValueInfo& info = graph.value(weight);
-  if (info.name.empty()) return all;
-  for (const Argument& argument : graph.arguments()) {
-    const ValueInfo& other = graph.value(argument.value);
-    if (argument.is_variable && other.name.ends_with("/" + info.name) &&
-        other.type.shape == info.type.shape && other.layout == info.layout)
+  for (const Argument& argument : graph.arguments())
+    if (argument.is_variable && IsSlotOf(graph.value(argument.value), graph.value(weight)))
       all.push_back(argument.value);
-  }
   return all;
 }
 
-// Whether it changes together with the weight that it belongs to.
-bool IsSlot(const Graph& graph, const ValueInfo& info) {
-  const size_t slash = info.name.rfind('/');
-  if (slash == std::string::npos) return false;
-  return std::any_of(graph.arguments().begin(), graph.arguments().end(), [&](const Argument& argument) {
-    return graph.value(argument.value).name == info.name.substr(slash + 1);
-  });
+// Per value: whether it changes together with a weight.
+std::vector<bool> Slots(const Graph& graph) {
+  std::vector<bool> slots(graph.values().size(), false);
+  for (const Argument& slot : graph.arguments())
+    for (const Argument& weight : graph.arguments())
+      if (slot.is_variable && weight.is_variable &&
+          IsSlotOf(graph.value(slot.value), graph.value(weight.value)))
+        slots[slot.value] = true;
+  return slots;
 }
 
 std::vector<Candidate> Candidates(const Graph& global) {
   std::vector<Candidate> all;
+  const std::vector<bool> slots = Slots(global);
   for (ValueId id = 0; id < static_cast<ValueId>(global.values().size()); ++id) {
     const ValueInfo& info = global.value(id);
-    if (!info.layout.has_value() || info.layout->is_strided() || !info.modes.empty() || IsSlot(global, info))
-      continue;
+    if (!info.layout.has_value() || info.layout->is_strided() || !info.modes.empty() || slots[id]) continue;
     for (Layout& layout : Neighbours(*info.layout)) all.push_back({id, std::move(layout)});
   }
   std::stable_sort(all.begin(), all.end(), [&](const Candidate& a, const Candidate& b) {
@@ -144,15 +146,24 @@ std::vector<LayoutChange> CheaperLayouts(const Graph& global, const Program& pro
   });
   std::vector<LayoutChange> changes;
   std::set<std::pair<std::string, std::string>> seen;  // one per value
+  int refused = 0;
   for (Found& found : all) {
-    if (changes.size() == static_cast<size_t>(most)) break;
+    if (changes.size() == static_cast<size_t>(most) || refused > most) break;
     if (seen.contains({found.change.value, found.change.location})) continue;
-    const absl::StatusOr<Program> program_then = Compile(found.graph, allowed);
-    if (!program_then.ok()) continue;
-    found.change.cost = CostOf(program_then->body, options.topology);
+    const absl::StatusOr<Program> allowed_program = Compile(found.graph, allowed);
+    if (!allowed_program.ok()) {
+      ++refused;
+      continue;
+    }
+    found.change.cost = CostOf(allowed_program->body, options.topology);
+    if (weight(found.change.cost) >= weight(now) || WorkOf(allowed_program->body) > work * kSameWork)
+      continue;
     seen.emplace(found.change.value, found.change.location);
     changes.push_back(std::move(found.change));
   }
+  std::stable_sort(changes.begin(), changes.end(), [&](const LayoutChange& a, const LayoutChange& b) {
+    return weight(a.cost) < weight(b.cost);
+  });
   return changes;
 }
 

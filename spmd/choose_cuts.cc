@@ -217,9 +217,11 @@ class LetterChooser {
 // they are. So do ops on the way there that pass on what one operand owes, as a factor does.
 class ScatterDelayer {
  public:
-  ScatterDelayer(const Graph& graph, const Topology& topology, std::vector<std::optional<Choice>>& choices)
+  ScatterDelayer(const Graph& graph, const Topology& topology, const Replication& replication,
+                 std::vector<std::optional<Choice>>& choices)
       : graph_(graph),
         topology_(topology),
+        replication_(replication),
         choices_(choices),
         passing_(choices.size()),
         owed_(graph.values().size()),
@@ -248,8 +250,9 @@ class ScatterDelayer {
   // How an op would run on operands that are not scattered yet.
   struct Later {
     Choice choice;
-    PartialSet owed;   // by its result
-    double saves = 0;  // bytes on the wire, and arithmetic, with those of ops that would run so for its sake
+    PartialSet owed;  // by its result
+    double saves =
+        0;  // seconds of communication and arithmetic, with those of ops that would run so for its sake
   };
 
   // The op and those before it that wait for it run on what is owed.
@@ -287,7 +290,7 @@ class ScatterDelayer {
     for (const Partial& partial : owed) axes.Add(partial.axis);
     if (!axes.Intersects(now.sharded())) return std::nullopt;
     Later later{now, {}, 0};
-    if (!CutAsOwed(node, later.choice)) return std::nullopt;
+    if (!CutAsOwed(node, later.choice) || IsRefused(node, later.choice)) return std::nullopt;
     const std::optional<PartialSet> passed = now.rule.PassOn(sets, later.choice.sharded());
     if (!passed.has_value()) return std::nullopt;
     later.owed = *passed;
@@ -325,6 +328,14 @@ class ScatterDelayer {
     return true;
   }
 
+  bool IsRefused(const Node& node, const Choice& choice) const {
+    for (size_t i = 0; i < node.operands.size(); ++i) {
+      const ValueId id = node.operands[i];
+      if (replication_.Refuses(id, node.results, *graph_.value(id).layout, choice.operands[i])) return true;
+    }
+    return false;
+  }
+
   double Saves(const Node& node, const Choice& now, const Later& later) const {
     const ValueInfo& result = graph_.value(node.results[0]);
     double saves = 0;
@@ -345,7 +356,7 @@ class ScatterDelayer {
     }
     count(1, now.results[0], *result.layout, result.type);
     count(-1, later.choice.results[0].WithPartials(later.owed), *result.layout, result.type);
-    const double work = static_cast<double>(result.type.num_elements()) / topology_.flops();
+    const double work = FlopsOf(graph_, node) / topology_.flops();
     return saves + work / Shards(now) - work / Shards(later.choice);
   }
 
@@ -355,6 +366,7 @@ class ScatterDelayer {
 
   const Graph& graph_;
   const Topology& topology_;
+  const Replication& replication_;
   std::vector<std::optional<Choice>>& choices_;
   std::vector<std::optional<Later>> passing_;  // per node; it runs so if a sum after it does
   std::vector<PartialSet> owed_;               // per value, by what its op reduces or passes on here
@@ -395,7 +407,7 @@ std::vector<std::optional<Choice>> ChooseCuts(const Graph& graph, const Topology
     choices.push_back(node.row->name == "relayout"
                           ? std::nullopt
                           : std::optional(LetterChooser(graph, node, topology, replication).Choose()));
-  ScatterDelayer(graph, topology, choices).Run();
+  ScatterDelayer(graph, topology, replication, choices).Run();
   return choices;
 }
 

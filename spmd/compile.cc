@@ -37,9 +37,14 @@ absl::Status CheckGlobal(const Graph& graph) {
   return absl::OkStatus();
 }
 
-absl::Status CheckBudget(int64_t bytes) {
-  if (bytes >= 0) return absl::OkStatus();
-  return InvalidArgument("Compile: memory_budget={}; give bytes per device, or 0 for no limit.", bytes);
+absl::Status CheckBudgets(const CompileOptions& options) {
+  if (options.memory_budget < 0)
+    return InvalidArgument("Compile: memory_budget={}; give bytes per device, or 0 for no limit.",
+                           options.memory_budget);
+  if (options.replication_budget < 0)
+    return InvalidArgument("Compile: replication_budget={}; give bytes, 0 to gather nothing unasked.",
+                           options.replication_budget);
+  return absl::OkStatus();
 }
 
 absl::Status Verified(const Graph& global, Program& program) {
@@ -75,7 +80,7 @@ Graph MakeLocal(const Graph& placed, const LocalOptions& options) {
 absl::StatusOr<Program> Compile(const Graph& global, const CompileOptions& options) {
   RETURN_IF_ERROR(global.status());
   RETURN_IF_ERROR(CheckGlobal(global));
-  RETURN_IF_ERROR(CheckBudget(options.memory_budget));
+  RETURN_IF_ERROR(CheckBudgets(options));
   if (absl::Status status = options.topology.CheckDescribes(global.mesh()); !status.ok())
     return Annotate(status, "Compile: ");
   Program program{.body = global};
@@ -106,7 +111,8 @@ absl::StatusOr<Program> Compile(const Graph& global, const CompileOptions& optio
     refused = std::move(result.refused);
     return std::move(result.graph);
   });
-  if (!refused.empty()) return ReplicationError(pinned, refused, options.replication_budget);
+  if (!refused.empty())
+    return ReplicationError(pinned, refused, options.topology, options.replication_budget);
   // Local program.
   const Graph placed = options.memory_budget > 0 ? program.body : Graph(global.mesh());
   const LocalOptions local_options{.topology = options.topology, .place_gathers = gathers_on_use};

@@ -41,17 +41,21 @@ std::vector<int64_t> RelayoutLimits(const Graph& placed, const Topology& topolog
   return SomeOf(peaks);
 }
 
-// Halves of the largest bucket, down to no more than the smallest value in one.
+// Halves of the largest bucket, down to no more than the smallest value in one; of operands or results, as
+// BucketReductions counts.
 std::vector<int64_t> BucketLimits(const Graph& local) {
   int64_t bucket = 0, smallest = std::numeric_limits<int64_t>::max();
   for (const Node& node : local.nodes()) {
     if (node.row->kind != OpKind::kCollective || node.operands.size() < 2) continue;
-    int64_t bytes = 0;
-    for (ValueId id : node.operands) {
-      bytes += local.value(id).type.bytes();
-      smallest = std::min(smallest, local.value(id).type.bytes());
+    int64_t in = 0, out = 0;
+    for (size_t i = 0; i < node.operands.size(); ++i) {
+      const int64_t from = local.value(node.operands[i]).type.bytes(),
+                    to = local.value(node.results[i]).type.bytes();
+      in += from;
+      out += to;
+      smallest = std::min(smallest, std::max(from, to));
     }
-    bucket = std::max(bucket, bytes);
+    bucket = std::max({bucket, in, out});
   }
   std::set<int64_t> limits;
   for (int64_t limit = bucket / 2; limit > 0 && limit >= smallest; limit /= 2) limits.insert(limit);

@@ -4,7 +4,7 @@
 // is kept if it lowers the peak:
 //
 //   order       nodes run in another order (spmd/reorder.h), which costs nothing
-//   buckets     all-reduces are joined in smaller buckets (spmd/bucket.h): more collectives, no more bytes
+//   buckets     collectives are joined in smaller buckets (spmd/bucket.h): more of them, no more bytes
 //   relayouts   relayouts take steps that hold less (LocalizeOptions): more bytes on the wire
 //   recompute   cheap values are computed again for late readers (spmd/recompute.h): more arithmetic
 #pragma once

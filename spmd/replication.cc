@@ -10,10 +10,12 @@
 #include "ops/program.h"
 #include "ops/rewrite.h"
 #include "ops/row.h"
+#include "spmd/gather_on_use.h"
 #include "spmd/insert_relayouts.h"
 #include "spmd/localize.h"
 #include "spmd/propagate.h"
 #include "spmd/simplify.h"
+#include "spmd/strided.h"
 
 namespace meshwork {
 namespace {
@@ -37,10 +39,10 @@ struct Outcome {
   int64_t wire = 0;  // bytes per device and step
 };
 
-Outcome Try(const Graph& global, int64_t budget) {
+Outcome Try(const Graph& global, const Topology& topology, int64_t budget) {
   const InsertedRelayouts inserted =
-      InsertRelayouts(Propagate(global).graph, {}, Replication(global, budget));
-  const Graph local = DropDeadCode(ShareSubexpressions(Localize(inserted.graph)));
+      InsertRelayouts(Propagate(global).graph, topology, Replication(global, budget));
+  const Graph local = DropDeadCode(ShareSubexpressions(Localize(inserted.graph, {.topology = topology})));
   Outcome outcome{.refused = inserted.refused.size()};
   for (const Node& node : local.nodes())
     if (node.row->kind == OpKind::kCollective) outcome.wire += WireBytes(local, node);
@@ -92,9 +94,11 @@ std::vector<Layout> AllLayouts(const Mesh& mesh, int rank, const AxisList& axes)
 
 class Explainer {
  public:
-  Explainer(const Graph& global, const std::vector<RefusedGather>& refused, int64_t budget)
+  Explainer(const Graph& global, const std::vector<RefusedGather>& refused, const Topology& topology,
+            int64_t budget)
       : global_(global),
         refused_(refused),
+        topology_(topology),
         budget_(budget),
         propagated_(Propagate(global)),
         gather_(*std::max_element(refused.begin(), refused.end(), [&](const auto& a, const auto& b) {
@@ -184,10 +188,11 @@ class Explainer {
     for (int d = 0; d < gather_.from.rank(); ++d) {
       const AxisList axes = AxesOf(gather_.from, d);
       if (axes.empty()) continue;
-      if (gather_.from.IsStrided(d)) return fmt::format("Dim {} is strided, and ops run on plain dims", d);
       if (letters[d] == kNoLetter || rule.letters[letters[d]].whole)
         return fmt::format("It works along dim {}, which must be whole", d);
       const Letter& letter = rule.letters[letters[d]];
+      if (gather_.from.IsStrided(d) && !MayBeStrided(*Reader().row, letter))
+        return fmt::format("Dim {} is strided, and it works on blocks", d);
       if (letter.must_divide && letter.size % mesh.GroupSize(axes) != 0)
         return fmt::format("Along dim {} it needs blocks of equal size, and {} does not divide {}", d,
                            mesh.AxesToString(axes), letter.size);
@@ -349,14 +354,14 @@ class Explainer {
     std::vector<Change> changes = Changes();
     if (changes.size() > kMaxTrials) changes.erase(changes.begin() + kMaxTrials, changes.end());
     for (const Change& change : changes) {
-      const Outcome outcome = Try(With(change), budget_);
+      const Outcome outcome = Try(With(change), topology_, budget_);
       if (outcome.refused >= refused_.size() || (best != nullptr && outcome.wire >= best_wire)) continue;
       best = &change;
       best_wire = outcome.wire;
     }
     if (best == nullptr) return "No other layout of its tensors was found that avoids it.";
     return fmt::format("Cheapest without it: {}; {} B on the wire per device and step instead of {}.",
-                       TextOf(*best), best_wire, Try(global_, kNoLimit).wire);
+                       TextOf(*best), best_wire, Try(global_, topology_, kNoLimit).wire);
   }
 
   std::string HowToAsk() const {
@@ -371,6 +376,7 @@ class Explainer {
 
   const Graph& global_;
   const std::vector<RefusedGather>& refused_;
+  const Topology& topology_;
   const int64_t budget_;
   const PropagateResult propagated_;
   const RefusedGather& gather_;
@@ -382,17 +388,20 @@ Replication::Replication(const Graph& pinned, int64_t budget)
     : pinned_(&pinned), budget_(budget), is_weight_(pinned.values().size(), false) {
   for (const Argument& argument : pinned.arguments()) is_weight_[argument.value] = argument.is_variable;
   for (const Node& node : pinned.nodes()) {
-    const bool all = !node.operands.empty() && std::all_of(node.operands.begin(), node.operands.end(),
-                                                           [&](ValueId id) { return is_weight_[id]; });
-    for (ValueId id : node.results) is_weight_[id] = all;
+    bool is_weight = false;
+    for (ValueId id : node.operands) is_weight |= is_weight_[id];
+    for (ValueId id : node.operands) is_weight &= is_weight_[id] || pinned.value(id).type.rank() == 0;
+    for (ValueId id : node.results) is_weight_[id] = is_weight;
   }
+  kept_ = KeptValues(pinned);
 }
 
 bool Replication::Refuses(ValueId value, std::span<const ValueId> results, const Layout& from,
                           const Layout& to) const {
   if (pinned_ == nullptr || from.ShardedAxes().empty() || !to.ShardedAxes().empty()) return false;
   const ValueInfo& info = pinned_->value(value);
-  if (info.type.bytes() <= budget_ || info.gather != Gathering::kWithinBudget || IsPinnedWhole(value))
+  if (info.type.bytes() <= budget_ || info.gather != Gathering::kWithinBudget || kept_[value] ||
+      IsPinnedWhole(value))
     return false;
   return std::none_of(results.begin(), results.end(), [&](ValueId id) {
     return IsPinnedWhole(id) && pinned_->value(id).type.bytes() >= info.type.bytes();
@@ -410,7 +419,8 @@ bool Replication::IsImplied(ValueId value, int node, const Layout& from) const {
       const AxisList axes = AxesOf(from, d);
       if (axes.empty()) continue;
       const int8_t l = rule.operands[i][d];
-      if (l == kNoLetter || rule.letters[l].whole || from.IsStrided(d)) return false;
+      if (l == kNoLetter || rule.letters[l].whole) return false;
+      if (from.IsStrided(d) && !MayBeStrided(*reader.row, rule.letters[l])) return false;
       if (rule.letters[l].must_divide && rule.letters[l].size % pinned_->mesh().GroupSize(axes) != 0)
         return false;
     }
@@ -426,8 +436,8 @@ bool Replication::IsPinnedWhole(ValueId value) const {
 }
 
 absl::Status ReplicationError(const Graph& global, const std::vector<RefusedGather>& refused,
-                              int64_t budget) {
-  return absl::InvalidArgumentError(Explainer(global, refused, budget).Text());
+                              const Topology& topology, int64_t budget) {
+  return absl::InvalidArgumentError(Explainer(global, refused, topology, budget).Text());
 }
 
 }  // namespace meshwork

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "mesh/topology.h"
 #include "ops/graph.h"
 
 namespace meshwork {
@@ -43,7 +44,8 @@ class Replication {
 
   const Graph* pinned_ = nullptr;
   int64_t budget_ = std::numeric_limits<int64_t>::max();
-  std::vector<bool> is_weight_;  // per value: a variable, or made of variables alone
+  std::vector<bool> is_weight_;  // per value: a variable, or made of variables and scalars alone
+  std::vector<bool> kept_;       // per value: see KeptValues
 };
 
 // A gather beyond the budget.
@@ -56,7 +58,8 @@ struct RefusedGather {
 
 // What a user is told: the largest of `refused`, the layouts in conflict with their lines, and the layout
 // that avoids it with the fewest bytes on the wire, found by trying. `global`: before Propagate. REQUIRES:
-// `refused` is what InsertRelayouts gives for it, not empty.
-absl::Status ReplicationError(const Graph& global, const std::vector<RefusedGather>& refused, int64_t budget);
+// `refused` is what InsertRelayouts gives for it on this topology, not empty.
+absl::Status ReplicationError(const Graph& global, const std::vector<RefusedGather>& refused,
+                              const Topology& topology, int64_t budget);
 
 }  // namespace meshwork

@@ -13,7 +13,6 @@
 #include "ops/program.h"
 #include "ops/row.h"
 #include "ops/text.h"
-#include "runtime/schedule.h"
 #include "spmd/certificate.h"
 #include "spmd/cheaper_layouts.h"
 #include "spmd/verify.h"
@@ -82,12 +81,19 @@ Explanation ExplainAll(const Graph& global, const Program& program, const Compil
   return explanation;
 }
 
+// A budget that nothing fits is bad input.
+absl::StatusOr<Program> CompileWithin(const Graph& global, const CompileOptions& options) {
+  absl::StatusOr<Program> program = meshwork::Compile(global, options);
+  if (program.status().code() == absl::StatusCode::kResourceExhausted) return BadInput(program.status());
+  return program;
+}
+
 absl::StatusOr<std::string> Emit(const std::string& emit, const Graph& global, CompileOptions options) {
   std::string propagated;
   options.dump = [&](std::string_view pass, const Graph& graph) {
     if (pass == "propagate" && emit == "propagated") propagated = PrintGraph(graph);
   };
-  ASSIGN_OR_RETURN(const Program program, meshwork::Compile(global, options));
+  ASSIGN_OR_RETURN(const Program program, CompileWithin(global, options));
   if (emit == "global") return PrintGraph(global);
   if (emit == "propagated") return Propagated(program, propagated);
   if (emit == "stats") return Stats(global, program);
@@ -107,7 +113,7 @@ absl::StatusOr<std::string> EmitPasses(const Graph& global, CompileOptions optio
   options.dump = [&](std::string_view pass, const Graph& graph) {
     out += fmt::format("{}// {}\n{}", out.empty() ? "" : "\n", pass, PrintGraph(graph));
   };
-  RETURN_IF_ERROR(meshwork::Compile(global, options).status());
+  RETURN_IF_ERROR(CompileWithin(global, options).status());
   return out;
 }
 
@@ -132,6 +138,8 @@ absl::Status Compile(Arguments args) {
                {"global", "propagated", "local", "stats", "memory", "explain", "certificate"});
   flags.Bytes("memory-budget", "what a device may hold, as 500000, 512KiB, 16MiB, 2GiB; 0: no limit",
               &options.memory_budget);
+  flags.Bytes("replication-budget", "what may be gathered whole on every device unasked",
+              &options.replication_budget);
   flags.Text("topology", kTopologyHelp, &topology);
   flags.Switch("passes", "prints the program after every pass instead", &passes);
   if (const auto done = Parse(flags, args)) return *done;

@@ -77,7 +77,8 @@ absl::Status CheckWorkers(int workers) {
 
 struct Session::Impl {
   Impl(const Graph& g, SessionOptions o)
-      : graph(g),
+      : asked(g),
+        graph(g),
         options(std::move(o)),
         pool(options.workers > 0 ? options.workers : WorkerPool::DefaultWorkers()) {}
 
@@ -155,7 +156,8 @@ struct Session::Impl {
     return compile;
   }
 
-  Graph graph;
+  const Graph asked;  // as the user wrote it
+  Graph graph;        // its open variables as they lie
   SessionOptions options;
   WorkerPool pool;
   std::map<std::string, DTensor> variables;
@@ -226,7 +228,7 @@ const ExecutorMemory& Session::memory() const {
 std::string Session::Explain() const {
   const CompileOptions& options = impl_->options.compile;
   Explanation explanation = meshwork::Explain(program(), options.topology);
-  explanation.changes = CheaperLayouts(impl_->graph, program(), options);
+  explanation.changes = CheaperLayouts(impl_->asked, program(), options);
   return ToText(explanation);
 }
 

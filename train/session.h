@@ -62,9 +62,10 @@ class Session {
   ~Session();
 
   // One step: computes the outputs and updates the variables. Errors, which leave the variables as
-  // they were: a feed that is missing, unknown, or of another type or shape.
+  // they were: a feed that is missing, unknown, or of another type or shape; those of Compile, where a
+  // shorter batch comes for the first time and its program does not keep to the budgets of options.compile.
   absl::StatusOr<StepResult> Run(const Feeds& feeds);
-  // The same without updates: only what the outputs need is computed.
+  // The same without updates: only what the outputs need is computed. Errors: those of Run.
   absl::StatusOr<StepResult> Evaluate(const Feeds& feeds);
 
   // The same as Run, bound to this memory: as often as it is run, on what the feeds hold then, it allocates

@@ -210,7 +210,7 @@ TEST_F(MeshworkTest, CompilePlansWithinAMemoryBudget) {
   const std::string least = Output({"compile", "--memory-budget", "165", "--emit=stats", step});
   EXPECT_LE(json::parse(least)["peak_bytes"].get<int64_t>(), 165);
   const Finished finished = Run({"compile", "--memory-budget=100", step});
-  EXPECT_EQ(finished.code, 1);
+  EXPECT_EQ(finished.code, 2);
   EXPECT_EQ(finished.out, "");
   EXPECT_THAT(finished.err, HasSubstr("does not fit into the memory budget of 100 B"));
 }

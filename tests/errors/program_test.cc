@@ -54,6 +54,8 @@ TEST(ProgramErrors, Compile) {
                           "  %0 = shard_slice %a axes=(x) dim=0 : f32[2] of f32[4] {x} }")),
           MISTAKE(compile("mesh [x=2] func f(%a: f32[4] {_ | sum:x}) { %0 = tanh %a return y=%0 }")),
           MISTAKE(Compile(Parse("mesh [x=2] func f(%a: f32[4]) { return y=%a }"), {.topology = other})),
+          MISTAKE(
+              Compile(Parse("mesh [x=2] func f(%a: f32[4]) { return y=%a }"), {.replication_budget = -1})),
           MISTAKE(Compile(Parse("mesh [x=4, y=2] func f(%a: f32[4]) { return y=%a }"), {.topology = other})),
           MISTAKE(compile("mesh [x=2] func f(%a: f32[4]) { %0 = relayout %a {_ | sum:x} return y=%0 }")),
       });

@@ -39,11 +39,9 @@ TEST(TopologyTest, ReadsJson) {
   EXPECT_NE(topology, Topology());
 }
 
-TEST(TopologyTest, AGroupIsAsSlowAsItsSlowestAxis) {
-  const Mesh mesh = Read("host=4,device=8");
-  const Topology topology = Topology::Create(mesh, {{"host", kLongWay}, {"device", kFast}}).value();
-  EXPECT_EQ(topology.LinkOf(mesh, {1}), kFast);
-  EXPECT_EQ(topology.LinkOf(mesh, {1, 0}), (Link{.bandwidth = 2e11, .latency = 1e-3}));
+TEST(TopologyTest, TwoLinksAreAsSlowAsTheSlowerInEachRespect) {
+  EXPECT_EQ(Slowest(kLongWay, kFast), (Link{.bandwidth = 2e11, .latency = 1e-3}));
+  EXPECT_EQ(Slowest(kFast, kFast), kFast);
 }
 
 TEST(TopologyTest, KnowsThePartsOfAnAxis) {

@@ -78,9 +78,7 @@ func f(var %v: f32[4], var %w: f32[4], var %u: f32[4], var %k: f32[4]) {
   update %k = %k
 })")
                           .value();
-  std::vector<bool> aside;
-  for (const VariableUpdate& update : graph.updates()) aside.push_back(IsSetAside(graph, update));
-  EXPECT_THAT(aside, ElementsAre(true, true, false, false));
+  EXPECT_THAT(SetAside(graph), ElementsAre(true, true, false, false));
 }
 
 }  // namespace
