@@ -66,7 +66,7 @@ Explanation Explain(const Program& program, const Topology& topology = {});
 
 // For one screen: the causes of a bucket and the collectives of a long program beyond the first are counted,
 // those that cost least.
-std::string ToText(const Explanation& explanation);
-nlohmann::ordered_json ToJson(const Explanation& explanation);
+std::string ToText(const Explanation& all);
+nlohmann::ordered_json ToJson(const Explanation& all);
 
 }  // namespace meshwork
