@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <limits>
-#include <optional>
 #include <set>
+#include <utility>
 
 #include "base/suggest.h"
 #include "base/text_error.h"
@@ -35,35 +35,40 @@ void Show(const Json& json, std::string& out) {
   out += json.is_array() ? ']' : '}';
 }
 
-// What is read here nests 3 deep; what nests far deeper would overflow the stack when it is shown.
-constexpr int kMaxDepth = 16;
-
 }  // namespace
 
-absl::StatusOr<Json> ParseJson(std::string_view text, std::string_view document) {
-  std::vector<std::set<std::string>> keys;  // of each open object; the library would let a repeated one pass
-  std::optional<std::string> repeated;
-  bool too_deep = false;
+JsonOddities ParseJsonWatched(std::string_view text, Json* json) {
+  JsonOddities odd;
+  std::vector<std::set<std::string>> keys;  // of each open object
   const auto watch = [&](int depth, Json::parse_event_t event, Json& value) {
-    too_deep = too_deep || depth > kMaxDepth;
+    odd.too_deep = odd.too_deep || depth > kMaxJsonDepth;
     if (event == Json::parse_event_t::object_start) keys.emplace_back();
     if (event == Json::parse_event_t::object_end) keys.pop_back();
-    if (event == Json::parse_event_t::key && !keys.back().insert(value.get<std::string>()).second)
-      repeated = value.get<std::string>();
+    if (event == Json::parse_event_t::key) {
+      std::string key = value.get<std::string>();
+      if (keys.size() == 1) odd.keys.push_back(key);
+      if (!keys.back().insert(key).second) odd.repeated = std::move(key);
+    }
     return true;
   };
+  *json = Json::parse(text, watch);
+  return odd;
+}
+
+absl::StatusOr<Json> ParseJson(std::string_view text, std::string_view document) {
   Json json;
+  JsonOddities odd;
   try {
-    json = Json::parse(text, watch);
+    odd = ParseJsonWatched(text, &json);
   } catch (const Json::parse_error& error) {
     return ErrorAt(text, document, error.byte == 0 ? 0 : error.byte - 1, "this is no JSON.");
   } catch (const Json::exception&) {
     return InvalidArgument("{}: it has a number that is too large for double precision.", document);
   }
-  if (too_deep) return InvalidArgument("{}: brackets nest more than {} deep.", document, kMaxDepth);
-  if (repeated.has_value())
+  if (odd.too_deep) return InvalidArgument("{}: brackets nest more than {} deep.", document, kMaxJsonDepth);
+  if (odd.repeated.has_value())
     return InvalidArgument("{}: the key {} is given twice; keys are unique.", document,
-                           Json(*repeated).dump());
+                           Json(*odd.repeated).dump());
   return json;
 }
 

@@ -10,6 +10,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -24,6 +25,18 @@ namespace meshwork {
 // Reads a text; `document` names it in errors. Errors: it is no JSON, with line, column and a caret; a number
 // beyond those of double precision; a key that is given twice; brackets that nest more than 16 deep.
 absl::StatusOr<nlohmann::json> ParseJson(std::string_view text, std::string_view document);
+
+// What the JSON library lets pass and no file of ours may hold.
+struct JsonOddities {
+  std::optional<std::string> repeated;  // a key that is given twice in one object, the last of them
+  bool too_deep = false;                // brackets nest more than kMaxJsonDepth deep
+  std::vector<std::string> keys;        // of the outermost object, in the text's order
+};
+// What is read here nests 3 deep; what nests far deeper would overflow the stack when it is shown.
+inline constexpr int kMaxJsonDepth = 16;
+
+// Parses a text into `json`. Throws what nlohmann::json::parse does.
+JsonOddities ParseJsonWatched(std::string_view text, nlohmann::json* json);
 
 class JsonReader {
  public:

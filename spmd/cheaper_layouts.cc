@@ -100,6 +100,12 @@ std::vector<Candidate> Candidates(const Graph& global) {
   return all;
 }
 
+Graph WithLayout(const Graph& global, const Candidate& candidate) {
+  Graph changed = global;
+  for (ValueId id : WithSlots(global, candidate.value)) changed.mutable_value(id).layout = candidate.layout;
+  return changed;
+}
+
 std::string NameOf(const Graph& global, const ValueInfo& info) {
   if (!info.name.empty()) return "%" + info.name;
   return fmt::format("{} {}", info.node < 0 ? "input" : global.nodes()[info.node].row->name,
@@ -113,8 +119,8 @@ std::vector<LayoutChange> CheaperLayouts(const Graph& global, const Program& pro
   CompileOptions allowed = options;
   allowed.verify = false;
   allowed.dump = nullptr;
-  // Whether budgets allow it is asked of the cheapest alone: an error takes compiles of its own to find a way
-  // out.
+  // Whether budgets allow a layout is asked of the cheapest, until `most` are refused: a refusal takes
+  // compiles of its own to find a way out.
   CompileOptions quick = allowed;
   quick.memory_budget = 0;
   quick.replication_budget = std::numeric_limits<int64_t>::max();
@@ -123,13 +129,11 @@ std::vector<LayoutChange> CheaperLayouts(const Graph& global, const Program& pro
   const double work = WorkOf(program.body);
   struct Found {
     LayoutChange change;
-    Graph graph;
+    Candidate candidate;
   };
   std::vector<Found> all;
   for (const Candidate& candidate : Candidates(global)) {
-    Graph changed = global;
-    for (ValueId id : WithSlots(global, candidate.value)) changed.mutable_value(id).layout = candidate.layout;
-    const absl::StatusOr<Program> other = Compile(changed, quick);
+    const absl::StatusOr<Program> other = Compile(WithLayout(global, candidate), quick);
     if (!other.ok() || WorkOf(other->body) > work * kSameWork) continue;
     const StepCost cost = CostOf(other->body, options.topology);
     if (weight(cost) >= weight(now)) continue;
@@ -139,7 +143,7 @@ std::vector<LayoutChange> CheaperLayouts(const Graph& global, const Program& pro
                     .to = candidate.layout.ToString(),
                     .location = info.location.ToString(),
                     .cost = cost},
-                   std::move(changed)});
+                   candidate});
   }
   std::stable_sort(all.begin(), all.end(), [&](const Found& a, const Found& b) {
     return weight(a.change.cost) < weight(b.change.cost);
@@ -150,7 +154,7 @@ std::vector<LayoutChange> CheaperLayouts(const Graph& global, const Program& pro
   for (Found& found : all) {
     if (changes.size() == static_cast<size_t>(most) || refused > most) break;
     if (seen.contains({found.change.value, found.change.location})) continue;
-    const absl::StatusOr<Program> allowed_program = Compile(found.graph, allowed);
+    const absl::StatusOr<Program> allowed_program = Compile(WithLayout(global, found.candidate), allowed);
     if (!allowed_program.ok()) {
       ++refused;
       continue;

@@ -18,11 +18,6 @@ namespace {
 // are costed, the most sharded ones.
 constexpr int kMaxCombinations = 4096;
 
-const Cut& Whole() {
-  static const auto* whole = new Cut{{1, {}}};
-  return *whole;
-}
-
 Layout LayoutOf(const Mesh& mesh, const LetterList& letters, const LetterCuts& cuts) {
   std::vector<FactorList> dims;
   for (int8_t letter : letters) dims.push_back(letter == kNoLetter ? Whole() : cuts[letter]);
@@ -206,8 +201,8 @@ class LetterChooser {
   Rule rule_;
   std::vector<absl::InlinedVector<Cut, 2>> offers_;
   double flops_ = 0;
-  std::optional<Choice> best_,
-      in_place_;  // in_place_: on the operands as they lie, nothing refused is gathered
+  std::optional<Choice> best_;
+  std::optional<Choice> in_place_;  // on the operands as they lie, gathering nothing that is refused
   Costs best_costs_, in_place_costs_;
   int tried_ = 0;
 };
@@ -250,9 +245,8 @@ class ScatterDelayer {
   // How an op would run on operands that are not scattered yet.
   struct Later {
     Choice choice;
-    PartialSet owed;  // by its result
-    double saves =
-        0;  // seconds of communication and arithmetic, with those of ops that would run so for its sake
+    PartialSet owed;   // by its result
+    double saves = 0;  // seconds, with those of ops that would run so for its sake
   };
 
   // The op and those before it that wait for it run on what is owed.
@@ -374,6 +368,11 @@ class ScatterDelayer {
 };
 
 }  // namespace
+
+const Cut& Whole() {
+  static const auto* whole = new Cut{{1, {}}};
+  return *whole;
+}
 
 AxisSet AxesOf(const Cut& cut) {
   AxisSet axes;

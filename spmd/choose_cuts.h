@@ -21,6 +21,7 @@ namespace meshwork {
 using Cut = FactorList;
 using LetterCuts = std::vector<Cut>;  // per letter of a rule
 
+const Cut& Whole();  // by nothing
 AxisSet AxesOf(const Cut& cut);
 
 // How one op will be run: its operands and results, but for what they owe.

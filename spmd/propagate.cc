@@ -18,7 +18,7 @@ namespace {
 
 Cut Plain(AxisList axes) { return {{1, std::move(axes)}}; }
 bool IsPlain(const Cut& cut) { return cut.size() == 1; }
-bool IsWhole(const Cut& cut) { return IsPlain(cut) && cut[0].axes.empty(); }
+bool IsWhole(const Cut& cut) { return cut == Whole(); }
 
 // What is known of one value: per dim how it is cut, or nothing yet.
 using Knowledge = std::vector<std::optional<Cut>>;
@@ -130,7 +130,7 @@ class Propagator {
 
   Layout LayoutOf(ValueId value) const {
     std::vector<FactorList> dims;
-    for (const std::optional<Cut>& cut : known_[value]) dims.push_back(cut.value_or(Plain({})));
+    for (const std::optional<Cut>& cut : known_[value]) dims.push_back(cut.value_or(Whole()));
     return Layout::Strided(graph_.mesh(), dims);
   }
 
@@ -146,7 +146,7 @@ class Propagator {
       for (int d = 0; d < modes; ++d) {
         if (pin.modes[d] != DimMode::kMatch) continue;
         origins_[result][d] = {node.operands[0], d};
-        const Cut have = known_[node.operands[0]][d].value_or(Plain({}));
+        const Cut have = known_[node.operands[0]][d].value_or(Whole());
         const Cut kept = Free(have, TakenBy(result));
         if (kept != have)
           conflicts_.push_back(fmt::format("{}: dim {} matches {}, of which another dim of {} takes a part",
@@ -192,7 +192,7 @@ class Propagator {
 
   const Cut& CutOf(const Use& use) const {
     const std::optional<Cut>& cut = known_[use.value][use.dim];
-    return cut.has_value() ? *cut : whole_;
+    return cut.has_value() ? *cut : Whole();
   }
 
   // "(x,y)", "8@x*8".
@@ -341,7 +341,7 @@ class Propagator {
 
   // The cut, or a prefix of its axes, by which the letter can be cut.
   Cut Usable(const OpRow& row, const Letter& letter, const Cut& cut) const {
-    if (!IsPlain(cut)) return MayBeStrided(row, letter) ? cut : Plain({});
+    if (!IsPlain(cut)) return MayBeStrided(row, letter) ? cut : Whole();
     AxisList usable;
     int64_t shards = 1;
     for (int axis : cut[0].axes) {
@@ -355,7 +355,7 @@ class Propagator {
   // As much of a cut as leaves the axes that are taken: the first ones of a plain cut, all or nothing of a
   // strided one.
   static Cut Free(const Cut& cut, AxisSet taken) {
-    if (!IsPlain(cut)) return AxesOf(cut).Intersects(taken) ? Plain({}) : cut;
+    if (!IsPlain(cut)) return AxesOf(cut).Intersects(taken) ? Whole() : cut;
     AxisList free;
     for (int axis : cut[0].axes) {
       if (taken.Contains(axis)) break;
@@ -379,7 +379,6 @@ class Propagator {
   }
 
   const Graph& graph_;
-  const Cut whole_ = Plain({});
   std::vector<Knowledge> known_;
   std::vector<std::vector<Origin>> origins_;
   std::vector<Rule> rules_;   // per node

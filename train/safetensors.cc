@@ -9,6 +9,7 @@
 #include <span>
 #include <string_view>
 
+#include "base/json.h"
 #include "base/status.h"
 #include "fmt/ranges.h"
 #include "nlohmann/json.hpp"
@@ -26,7 +27,6 @@ constexpr std::string_view kMetadata = "__metadata__";
 constexpr int64_t kLengthBytes = 8;
 constexpr int64_t kAlignment = 8;
 constexpr uint64_t kMaxHeader = 100'000'000;  // as the reference implementation
-constexpr int kMaxDepth = 16;                 // of brackets in the header; the format needs 3
 
 std::string_view FormatName(DType dtype) {
   constexpr std::string_view kNames[] = {"F32", "F64", "BF16", "I32", "I64", "BOOL"};
@@ -121,7 +121,7 @@ struct Entry {
 // A JSON value for a message: on one line, in ASCII, not too long.
 std::string Show(const Json& value) {
   std::string text = value.dump(-1, ' ', /*ensure_ascii=*/true);
-  if (text.size() > 60) text = text.substr(0, 57) + "...";
+  if (text.size() > 60) text.replace(57, std::string::npos, "...");
   return text;
 }
 
@@ -134,22 +134,9 @@ struct Header {
 // and that brackets do not nest so deep that printing them fails.
 absl::StatusOr<Header> ParseHeader(const std::string& path, const std::string& text) {
   Header header;
-  std::vector<std::set<std::string>> keys;  // of each open object
-  std::optional<std::string> repeated;
-  bool too_deep = false;
-  const auto watch = [&](int depth, Json::parse_event_t event, Json& value) {
-    if (depth > kMaxDepth) too_deep = true;
-    if (event == Json::parse_event_t::object_start) keys.emplace_back();
-    if (event == Json::parse_event_t::object_end) keys.pop_back();
-    if (event == Json::parse_event_t::key) {
-      std::string key = value.get<std::string>();
-      if (keys.size() == 1) header.names.push_back(key);
-      if (!keys.back().insert(key).second) repeated = std::move(key);
-    }
-    return true;
-  };
+  JsonOddities odd;
   try {
-    header.json = Json::parse(text, watch);
+    odd = ParseJsonWatched(text, &header.json);
   } catch (const Json::parse_error& error) {
     return InvalidArgument("{}: the header is not JSON, at its byte {}; this is not a safetensors file.",
                            path, error.byte);
@@ -157,18 +144,19 @@ absl::StatusOr<Header> ParseHeader(const std::string& path, const std::string& t
     return InvalidArgument("{}: the header has a number that is too large; this is not a safetensors file.",
                            path);
   }
-  if (too_deep) {
+  if (odd.too_deep) {
     return InvalidArgument("{}: the header nests brackets more than {} deep; the format needs 3.", path,
-                           kMaxDepth);
+                           kMaxJsonDepth);
   }
-  if (repeated.has_value()) {
+  if (odd.repeated.has_value()) {
     return InvalidArgument("{}: the header has the key {} twice; names must be unique.", path,
-                           Show(*repeated));
+                           Show(*odd.repeated));
   }
   if (!header.json.is_object()) {
     return InvalidArgument("{}: the header is {}; it must be a JSON object of tensors.", path,
                            Show(header.json));
   }
+  header.names = std::move(odd.keys);
   return header;
 }
 
