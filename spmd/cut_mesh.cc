@@ -103,9 +103,10 @@ std::vector<std::string> AllWishes(const Graph& pinned, const Graph& propagated)
 // Gathers that are refused, seconds if they are known, bytes.
 using Cost = std::tuple<size_t, double, int64_t>;
 
-Cost PlannedCost(const Graph& pinned, const Topology& topology, int64_t replication_budget) {
+Cost PlannedCost(const Graph& pinned, const Graph& propagated, const Topology& topology,
+                 int64_t replication_budget) {
   const InsertedRelayouts placed =
-      InsertRelayouts(Propagate(pinned).graph, topology, Replication(pinned, replication_budget));
+      InsertRelayouts(propagated, topology, Replication(pinned, replication_budget));
   const Graph local = Localize(placed.graph, {.topology = topology});
   const StepCost cost = CostOf(DropDeadCode(ShareSubexpressions(local)), topology);
   return {placed.refused.size(), cost.seconds, cost.bytes};
@@ -119,7 +120,8 @@ std::optional<Graph> CutMesh(const Graph& pinned, const Graph& propagated, const
   Mesh mesh = WithCuts(pinned.mesh(), cuts);
   if (mesh == pinned.mesh()) return std::nullopt;
   auto cost_on = [&](const Mesh& tried) {
-    return PlannedCost(CutTo(pinned, tried), topology, replication_budget);
+    const Graph cut = CutTo(pinned, tried);
+    return PlannedCost(cut, Propagate(cut).graph, topology, replication_budget);
   };
   Cost least = cost_on(mesh);
   // From the last: what an earlier cut has led to is of no use without it.
@@ -133,7 +135,7 @@ std::optional<Graph> CutMesh(const Graph& pinned, const Graph& propagated, const
     mesh = std::move(coarser);
     cuts = std::move(fewer);
   }
-  if (least >= cost_on(pinned.mesh())) return std::nullopt;
+  if (least >= PlannedCost(pinned, propagated, topology, replication_budget)) return std::nullopt;
   return CutTo(pinned, mesh);
 }
 
