@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <span>
+#include <string>
 #include <utility>
 
 #include "base/status.h"
@@ -49,7 +50,8 @@ class LetterChooser {
           best_->results[0] == LayoutOf(node_.results[0]))
         return *std::move(best_);
     }
-    if (std::optional<LetterCuts> agreed = Agreed()) return ChoiceOf(*agreed);
+    if (std::optional<LetterCuts> agreed = Agreed(); agreed.has_value() && !ReducesOverParts(*agreed))
+      return ChoiceOf(*agreed);
     LetterCuts cuts(rule_.letters.size(), Whole());
     Try(0, AxisSet(), cuts);
     MESHWORK_CHECK(best_.has_value());
@@ -106,6 +108,18 @@ class LetterChooser {
     };
     if (!agree(rule_.operands, node_.operands) || !agree(rule_.results, node_.results)) return std::nullopt;
     return cuts;
+  }
+
+  // Whether a reduced letter is cut by part of an axis. A reshape has left it there and nobody asked for it,
+  // so that gathering the operands may be cheaper than reducing the result.
+  bool ReducesOverParts(const LetterCuts& cuts) const {
+    for (size_t l = 0; l < cuts.size(); ++l) {
+      if (!rule_.letters[l].reduced) continue;
+      for (const Factor& factor : cuts[l])
+        for (const std::string& name : graph_.mesh().NamesOf(factor.axes))
+          if (name.find(':') != std::string::npos) return true;
+    }
+    return false;
   }
 
   // Tries every combination of offers from letter l on; offers come first, "whole" last, so that of

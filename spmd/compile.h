@@ -27,6 +27,9 @@ struct CompileOptions {
   int64_t memory_budget = 0;
   // The most bytes that are gathered whole on every device without being asked for (spmd/replication.h).
   int64_t replication_budget = int64_t{1} << 20;
+  // Cut axes of the mesh where a reshape then sends less (spmd/cut_mesh.h). Program::body is then on the mesh
+  // so cut; programs that share variables must be on one.
+  bool cut_mesh = true;
   // Called with the program after each pass.
   std::function<void(std::string_view pass, const Graph& graph)> dump = nullptr;
 };

@@ -15,6 +15,7 @@
 #include "ops/text.h"
 #include "spmd/certificate.h"
 #include "spmd/cheaper_layouts.h"
+#include "spmd/cut_mesh.h"
 #include "spmd/verify.h"
 #include "tools/commands.h"
 #include "tools/program_file.h"
@@ -101,7 +102,8 @@ absl::StatusOr<std::string> Emit(const std::string& emit, const Graph& global, C
   if (emit == "explain") return ToText(ExplainAll(global, program, options));
   if (emit == "explain-json") return ToJson(ExplainAll(global, program, options)).dump(2) + "\n";
   if (emit == "certificate") {
-    ASSIGN_OR_RETURN(const Proof proof, meshwork::Verify(global, program.body));
+    ASSIGN_OR_RETURN(const Proof proof,
+                     meshwork::Verify(OnMeshOf(global, program.body.mesh()), program.body));
     return CertificateToJson(MakeCertificate(global, program.body, proof));
   }
   return PrintGraph(program.body);

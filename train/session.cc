@@ -146,13 +146,14 @@ struct Session::Impl {
       if (!rebatched.ok()) return Annotate(rebatched.status(), "Session: ");
       global = *std::move(rebatched);
     }
-    return Prepare(global, rows == full && update ? options.compile : Undumped());
+    return Prepare(global, rows == full && update ? options.compile : ForOthers());
   }
 
-  // For what is compiled beside the full step, which alone is dumped.
-  CompileOptions Undumped() const {
+  // For what is compiled beside the full step, which alone is dumped and says how the mesh is cut.
+  CompileOptions ForOthers() const {
     CompileOptions compile = options.compile;
     compile.dump = nullptr;
+    compile.cut_mesh = false;
     return compile;
   }
 
@@ -177,6 +178,7 @@ absl::StatusOr<Session> Session::Create(const Graph& graph, SessionOptions optio
   ASSIGN_OR_RETURN(Impl::Ready step, impl->Make(full, full, /*update=*/true));
   // A variable that the program did not pin, or left open, lies where the step put it, for all programs.
   const Graph& local = step.program.body;
+  impl->graph.CutMesh(local.mesh());
   for (size_t a = 0; a < local.arguments().size(); ++a) {
     if (!local.arguments()[a].is_variable) continue;
     ValueInfo& info = impl->graph.mutable_value(graph.arguments()[a].value);
@@ -185,7 +187,7 @@ absl::StatusOr<Session> Session::Create(const Graph& graph, SessionOptions optio
   }
   impl->ready.emplace(std::pair(full, true), std::move(step));
   ASSIGN_OR_RETURN(Impl::Ready init,
-                   impl->Prepare(InitializerGraph(impl->graph, impl->options.seed), impl->Undumped()));
+                   impl->Prepare(InitializerGraph(impl->graph, impl->options.seed), impl->ForOthers()));
   RETURN_IF_ERROR(init.executor->Run({}, nullptr));
   return Session(std::move(impl));
 }
