@@ -61,6 +61,8 @@ absl::StatusOr<Json> ParseJson(std::string_view text, std::string_view document)
   try {
     odd = ParseJsonWatched(text, &json);
   } catch (const Json::parse_error& error) {
+    const size_t end = text.find_last_not_of(" \t\r\n") + 1;
+    if (error.byte > end) return ErrorAt(text, document, end, "this is no JSON: it ends here, too early.");
     return ErrorAt(text, document, error.byte == 0 ? 0 : error.byte - 1, "this is no JSON.");
   } catch (const Json::exception&) {
     return InvalidArgument("{}: it has a number that is too large for double precision.", document);

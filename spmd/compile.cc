@@ -20,6 +20,10 @@ namespace meshwork {
 
 namespace {
 
+std::string NameOf(const ValueInfo& info) {
+  return info.name.empty() ? info.type.ToString() : fmt::format("%{}: {}", info.name, info.type.ToString());
+}
+
 absl::Status CheckGlobal(const Graph& graph) {
   if (IsLocal(graph))
     return InvalidArgument("Compile: \"{}\" is a local program, compiled already; hand it to the executor.",
@@ -27,7 +31,7 @@ absl::Status CheckGlobal(const Graph& graph) {
   for (const ValueInfo& info : graph.values()) {
     if (info.layout.has_value() && info.layout->is_partial())
       return InvalidArgument("Compile: {} is pinned as {}; only whole values can be asked for.",
-                             info.type.ToString(), info.layout->ToString());
+                             graph.Describe(NameOf(info), info.location), info.layout->ToString());
   }
   for (size_t n = 0; n < graph.nodes().size(); ++n) {
     const Node& node = graph.nodes()[n];

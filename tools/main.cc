@@ -13,6 +13,7 @@
 
 #include "base/status.h"
 #include "base/suggest.h"
+#include "base/version.h"
 #include "tools/commands.h"
 
 namespace meshwork::tools {
@@ -39,7 +40,7 @@ std::string Help() {
       "Usage: meshwork COMMAND …\n\n";
   for (const Command& command : kCommands) out += fmt::format("  {:<10} {}\n", command.name, command.summary);
   return out +
-         "\nmeshwork COMMAND --help says more.\n\n"
+         "\nmeshwork COMMAND --help says more; meshwork --version says which one this is.\n\n"
          "Exit code 0: done. 1: the answer is no, or something failed on the way. 2: the input is wrong.\n";
 }
 
@@ -48,6 +49,10 @@ absl::Status RunCommand(int argc, char** argv) {
   const std::string name = argv[1];
   if (name == "--help" || name == "-h" || name == "help") {
     fmt::print("{}", Help());
+    return absl::OkStatus();
+  }
+  if (name == "--version") {
+    fmt::print("meshwork {}\n", MESHWORK_VERSION);
     return absl::OkStatus();
   }
   std::vector<std::string> names;

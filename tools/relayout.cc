@@ -8,6 +8,7 @@
 
 #include "base/status.h"
 #include "ops/explain.h"
+#include "ops/local.h"
 #include "ops/type.h"
 #include "tools/commands.h"
 #include "tools/program_file.h"
@@ -56,6 +57,7 @@ absl::StatusOr<Question> ReadQuestion(const std::string& mesh_text, const std::s
   auto read = [&](std::string_view flag, const std::string& text, Layout* layout) {
     absl::StatusOr<Layout> parsed = Layout::Parse(*mesh, text);
     absl::Status status = parsed.ok() ? parsed->Fits(question.type.shape) : parsed.status();
+    if (status.ok()) status = CheckPartials(*parsed, question.type);
     if (!status.ok()) return Annotate(status, fmt::format("--{}: ", flag));
     *layout = *std::move(parsed);
     *mesh = layout->mesh();

@@ -18,6 +18,7 @@ namespace {
 
 // The kernel moves at most 2^31 bytes at once.
 constexpr size_t kMaxTransfer = size_t{1} << 30;
+constexpr size_t kMaxStream = size_t{256} << 20;  // of a pipe or a device, which may never end
 
 std::string ErrorText(int error) { return std::generic_category().message(error); }
 
@@ -94,6 +95,11 @@ absl::StatusOr<std::string> ReadFile(const std::string& path) {
   // One byte more than the size, so that the end of a regular file is seen without growing.
   contents.resize(static_cast<size_t>(std::max<int64_t>(info.st_size, 4095)) + 1);
   while (true) {
+    if (!S_ISREG(info.st_mode) && filled > kMaxStream)
+      return InvalidArgument(
+          "{}: gives more than 256 MiB and is no regular file; nothing that is read here whole "
+          "should be that long.",
+          Shown(path));
     if (filled == contents.size()) contents.resize(2 * filled);
     const ssize_t n =
         read(file.get(), contents.data() + filled, std::min(contents.size() - filled, kMaxTransfer));

@@ -18,7 +18,8 @@
 
 namespace meshwork {
 
-// The bytes of a file (or pipe), up to its end. Errors: it does not exist, is a directory, ….
+// The bytes of a file (or pipe), up to its end. Errors: it does not exist, is a directory, is a
+// pipe or a device and gives more than 256 MiB, ….
 absl::StatusOr<std::string> ReadFile(const std::string& path);
 
 // Whether WriteFileAtomically could write `path` now: tries it with an empty file beside, which it

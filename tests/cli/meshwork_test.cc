@@ -82,6 +82,8 @@ TEST_F(MeshworkTest, HelpListsCommandsAndFlags) {
   ExpectGolden("cli/meshwork_help.txt", all);
 }
 
+TEST_F(MeshworkTest, SaysItsVersion) { EXPECT_EQ(Output({"--version"}), "meshwork " MESHWORK_VERSION "\n"); }
+
 TEST_F(MeshworkTest, RefusesArgumentsThatAreWrong) {
   const std::string step = Path("step.mw");
   const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
@@ -456,6 +458,11 @@ TEST_F(MeshworkTest, RelayoutRefusesWhatIsNoQuestion) {
   EXPECT_EQ(relayout("x=2", "4", "{x}", "{_,_}").code, 2);
   EXPECT_EQ(relayout("x=2", "4", "{x}", "{?}").code, 2);
   EXPECT_EQ(relayout("x=2", "4", "{_}", "{_|sum:x}").code, 2);
+  ExpectFails(
+      relayout("x=2", "4", "{_|and:x}", "{_}"), 2,
+      head +
+          "--from: layout {_ | and:x}: and combines bools, not f32[4]; sum, max, min and prod combine "
+          "numbers.");
 }
 
 // ---- fmt.

@@ -30,6 +30,8 @@ struct Exception {
   std::optional<ReduceOp> in = std::nullopt, out = std::nullopt;  // only from operands that owe `in`, …
 };
 inline constexpr std::string_view kOverflows = "the parts overflow, or vanish, where the whole does not";
+inline constexpr std::string_view kRounds =
+    "terms that are rounded are another sum; those tried here are exact";
 inline constexpr std::string_view kFiniteSamples =
     "the sum or product of finite parts, all that is tried here, may be infinite";
 inline constexpr std::string_view kTwoAtOnePlace = "only where no two updates go to one place";
@@ -50,6 +52,8 @@ inline constexpr Exception kMissingByDesign[] = {
     {"sign", kOverflows, ReduceOp::kProd, ReduceOp::kProd},
     {"neg", "only on an odd number of devices", ReduceOp::kProd, ReduceOp::kProd},
     {"cast", kOverflows, ReduceOp::kProd, ReduceOp::kAnd},
+    {"cast", kRounds, ReduceOp::kSum, ReduceOp::kSum},
+    {"cast", kRounds, ReduceOp::kProd, ReduceOp::kProd},
     {"exp", kOverflows, ReduceOp::kSum, ReduceOp::kProd},
     {"pow", kOverflows, ReduceOp::kSum, ReduceOp::kProd},
     {"pow", "only for exponents that are not negative", ReduceOp::kProd, ReduceOp::kProd},

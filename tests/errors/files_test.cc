@@ -50,6 +50,7 @@ TEST_F(FileErrors, Files) {
                       MISTAKE(ReadFile(Path("none"))),
                       MISTAKE(ReadFile("")),
                       MISTAKE(ReadFile(dir())),
+                      MISTAKE(ReadFile("/dev/zero")),
                       MISTAKE(ReadFile(Path("file/below"))),
                       MISTAKE(ReadFile(Path("loop"))),
                       MISTAKE(ReadFile(Path(std::string(300, 'n')))),

@@ -15,7 +15,7 @@ std::string CompileError(std::string_view text) {
 
 TEST(CompileTest, RefusesAPinThatIsPartial) {
   EXPECT_EQ(CompileError("mesh [x=2]\nfunc f(%a: f32[4] {_ | sum:x}) {\n  %0 = tanh %a\n  return y=%0\n}\n"),
-            "Compile: f32[4] is pinned as {_ | sum:x}; only whole values can be asked for.");
+            "Compile: %a: f32[4] (program:2) is pinned as {_ | sum:x}; only whole values can be asked for.");
 }
 
 std::vector<std::string> Collectives(const Graph& local) {
