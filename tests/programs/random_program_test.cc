@@ -17,6 +17,8 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "ops/memory_report.h"
+#include "ops/program.h"
+#include "ops/row.h"
 #include "runtime/executor.h"
 #include "spmd/compile.h"
 #include "support/long_tests.h"
@@ -107,6 +109,12 @@ class ProgramTrial {
   WorkerPool& pool_;
   CompileOptions options_;
 };
+
+int64_t WireOf(const Graph& local) {
+  int64_t bytes = 0;
+  for (const CollectiveSummary& summary : SummarizeCollectives(local)) bytes += summary.bytes;
+  return bytes;
+}
 
 // Programs that were tried, the ops of the global ones, and those that failed.
 class Tally {
@@ -217,6 +225,44 @@ TEST(RandomTrainingTest, GivesTheOneDeviceLossGradientsAndUpdates) {
     tally.Add(random, ProgramTrial(random, pool).Run(), seed);
   }
   tally.Print();
+}
+
+// What a device sends, but for scalars: the norm that gradients are clipped to may be summed of blocks.
+int64_t WireOfTensors(const Graph& local) {
+  int64_t bytes = 0;
+  for (const Node& node : local.nodes()) {
+    if (node.row->kind != OpKind::kCollective) continue;
+    bytes += WireBytes(local, node);
+    for (ValueId id : node.operands)
+      if (local.value(id).global.num_elements() <= 1) bytes -= 2 * local.value(id).type.bytes();
+  }
+  return bytes;
+}
+
+TEST(RandomTrainingTest, GivesTheOneDeviceResultWithShardedUpdates) {
+  WorkerPool pool(2);
+  uint64_t sharded = 0;
+  Tally tally;
+  for (uint64_t seed = 0; seed < NumTrainingPrograms() && !tally.IsEnough(); ++seed) {
+    const RandomProgram random = DrawTraining(seed);
+    if (random.graph.updates().empty()) continue;
+    // Where messages take no time, no weight is too small to be cut by parts of axes.
+    std::vector<Topology::AxisLink> links;
+    for (const Axis& axis : random.graph.mesh().axes())
+      links.push_back({axis.name, {.bandwidth = 1e10, .latency = 0}});
+    CompileOptions options;
+    if (seed % 2 == 0) options.topology = Topology::Create(random.graph.mesh(), links).value();
+    const absl::StatusOr<Program> plain = Compile(random.graph, options);
+    options.shard_weight_update = true;
+    const absl::StatusOr<Program> program = Compile(random.graph, options);
+    if (program.ok() && program->sharded_state.empty()) continue;  // as without the option
+    tally.Add(random, ProgramTrial(random, pool, options).Run(), seed);
+    if (!program.ok()) continue;
+    ++sharded;
+    EXPECT_LE(WireOfTensors(program->body), WireOf(plain->body)) << "seed " << seed;
+  }
+  tally.Print();
+  EXPECT_GE(sharded, NumTrainingPrograms() / 25) << "hardly any program has state to shard";
 }
 
 // The slope of output "loss" where every element of an argument moves by its part of `direction`, by central
