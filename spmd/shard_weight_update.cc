@@ -4,6 +4,8 @@
 #include <map>
 #include <numeric>
 #include <optional>
+#include <set>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -93,6 +95,7 @@ class Groups {
     if (shape.empty()) return false;
     std::vector<bool> reached(graph_.values().size(), false);
     std::vector<ValueId> next = {graph_.arguments()[argument].value};
+    std::set<ValueId> looked;
     std::vector<int> joined;
     while (!next.empty()) {
       const ValueId id = next.back();
@@ -108,14 +111,29 @@ class Groups {
         for (size_t i = 0; i < node.operands.size(); ++i) {
           const ValueId operand = node.operands[i];
           if (operand == id && !IsElementwise(node, rules_[n], i)) return false;
-          if (graph_.value(operand).type.shape == shape)
-            joined.insert(joined.end(), variables_[operand].begin(), variables_[operand].end());
+          if (graph_.value(operand).type.shape == shape) AddSources(operand, looked, joined);
         }
         next.insert(next.end(), node.results.begin(), node.results.end());
       }
     }
     for (int other : joined) root_[Root(other)] = Root(argument);
     return true;
+  }
+
+  // Adds the variables that `id` is computed of, element by element, from their old or new values.
+  // Not those of values that were `looked` at before.
+  void AddSources(ValueId id, std::set<ValueId>& looked, std::vector<int>& sources) const {
+    std::vector<ValueId> next = {id};
+    while (!next.empty()) {
+      const ValueId source = next.back();
+      next.pop_back();
+      if (!looked.insert(source).second) continue;
+      sources.insert(sources.end(), variables_[source].begin(), variables_[source].end());
+      const int n = graph_.value(source).node;
+      if (!variables_[source].empty() || n < 0) continue;
+      for (size_t i = 0; i < graph_.nodes()[n].operands.size(); ++i)
+        if (IsElementwise(graph_.nodes()[n], rules_[n], i)) next.push_back(graph_.nodes()[n].operands[i]);
+    }
   }
 
   int Root(int argument) {
@@ -252,19 +270,13 @@ class Sharder {
     std::sort(groups.begin(), groups.end(),
               [](const Group& a, const Group& b) { return a.weight < b.weight; });
     Graph sharded = graph_;
-    for (const Group& group : groups) Shard(group, sharded);
-    if (!groups.empty() && !IsNoDearer(sharded)) {
-      sharded = graph_;
-      for (const Group& group : groups) {
-        Graph more = sharded;
-        if (Shard(group, more) && IsNoDearer(more)) sharded = std::move(more);
-      }
-    }
+    ShardAll(groups, sharded);
     std::vector<ShardedState> state;
     for (int a = 0; a < static_cast<int>(sharded.arguments().size()); ++a) {
       const ValueInfo& info = sharded.value(ValueOf(a));
-      const Layout asked = LayoutOf(a).On(sharded.mesh());
-      if (IsState(groups, a) && *info.layout != asked) state.push_back({info.name, asked, *info.layout});
+      if (!IsState(groups, a) || !info.layout.has_value() || !info.modes.empty()) continue;
+      const Layout asked = LayoutOf(a).On(sharded.mesh()), lies = info.layout->WithoutTrivialAxes();
+      if (lies != asked) state.push_back({info.name, asked, lies});
     }
     return {std::move(sharded), std::move(state)};
   }
@@ -293,6 +305,20 @@ class Sharder {
              LayoutOf(argument) != lies;
     });
     return !group.state.empty();
+  }
+
+  // Shards as many of them as can be without sending more: all, or as many of each half.
+  void ShardAll(std::span<const Group> groups, Graph& graph) const {
+    Graph sharded = graph;
+    bool any = false;
+    for (const Group& group : groups) any |= Shard(group, sharded);
+    if (!any) return;
+    if (IsNoDearer(sharded)) {
+      graph = std::move(sharded);
+    } else if (groups.size() > 1) {
+      ShardAll(groups.first(groups.size() / 2), graph);
+      ShardAll(groups.subspan(groups.size() / 2), graph);
+    }
   }
 
   // False if nothing can be cut.
