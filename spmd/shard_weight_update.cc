@@ -46,7 +46,8 @@ class Groups {
         readers_(graph.values().size()),
         variables_(graph.values().size()),
         is_output_(graph.values().size(), false),
-        root_(graph.arguments().size()) {
+        root_(graph.arguments().size()),
+        sources_(graph.arguments().size()) {
     std::iota(root_.begin(), root_.end(), 0);
     for (size_t n = 0; n < graph.nodes().size(); ++n) {
       rules_.push_back(RuleOf(graph, graph.nodes()[n]));
@@ -63,6 +64,11 @@ class Groups {
     std::vector<bool> is_state(graph_.arguments().size(), false);
     for (const VariableUpdate& update : graph_.updates())
       is_state[update.argument] = FollowState(update.argument);
+    std::vector<bool> has_weight(root_.size(), false);
+    for (const VariableUpdate& update : graph_.updates())
+      if (!is_state[update.argument]) has_weight[Root(update.argument)] = true;
+    for (const VariableUpdate& update : graph_.updates())
+      if (is_state[update.argument]) JoinSource(update.argument, has_weight);
     std::map<int, Group> groups;  // by root; weights of several, or none, are none
     std::map<int, int> weights;
     for (const VariableUpdate& update : graph_.updates()) {
@@ -88,8 +94,8 @@ class Groups {
     return graph_.value(graph_.arguments()[argument].value).type.shape;
   }
 
-  // Whether variable `argument` is state; then it is joined with those whose new values it goes into, and
-  // with those that are read with it. What a new value of another goes into is that one's affair.
+  // Whether variable `argument` is state; then it is joined with those whose new values it goes into. What a
+  // new value of another goes into is that one's affair.
   bool FollowState(int argument) {
     const Shape& shape = ShapeOf(argument);
     if (shape.empty()) return false;
@@ -111,13 +117,23 @@ class Groups {
         for (size_t i = 0; i < node.operands.size(); ++i) {
           const ValueId operand = node.operands[i];
           if (operand == id && !IsElementwise(node, rules_[n], i)) return false;
-          if (graph_.value(operand).type.shape == shape) AddSources(operand, looked, joined);
+          if (graph_.value(operand).type.shape == shape) AddSources(operand, looked, sources_[argument]);
         }
         next.insert(next.end(), node.results.begin(), node.results.end());
       }
     }
     for (int other : joined) root_[Root(other)] = Root(argument);
     return true;
+  }
+
+  // State that goes into no weight, as an average does, is of the weight that it is computed of, if that is
+  // one.
+  void JoinSource(int argument, const std::vector<bool>& has_weight) {
+    if (has_weight[Root(argument)]) return;
+    std::set<int> roots;
+    for (int source : sources_[argument])
+      if (has_weight[Root(source)]) roots.insert(Root(source));
+    if (roots.size() == 1) root_[Root(argument)] = *roots.begin();
   }
 
   // Adds the variables that `id` is computed of, element by element, from their old or new values.
@@ -147,6 +163,7 @@ class Groups {
   std::vector<std::vector<int>> variables_;  // per value: updated variables that hold it, before or after
   std::vector<bool> is_output_;              // per value
   std::vector<int> root_;                    // per argument: towards the one that stands for its group
+  std::vector<std::vector<int>> sources_;    // per argument that is state: what is read with it
 };
 
 // A program with a layout for every value, and what its collectives send.
