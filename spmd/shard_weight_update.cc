@@ -9,8 +9,10 @@
 #include <string>
 #include <utility>
 
-#include "base/status.h"
+#include "absl/status/statusor.h"
 #include "fmt/format.h"
+#include "layout/layout.h"
+#include "mesh/mesh.h"
 #include "ops/row.h"
 #include "spmd/insert_relayouts.h"
 #include "spmd/localize.h"

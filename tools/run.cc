@@ -10,6 +10,7 @@
 #include "base/suggest.h"
 #include "fmt/ranges.h"
 #include "runtime/local_program.h"
+#include "spmd/compile.h"
 #include "tools/commands.h"
 #include "tools/program_file.h"
 #include "train/file.h"
