@@ -40,6 +40,7 @@ const bool kRegistered = [] {
                                  [&c](benchmark::State& state) { Plan(state, c); })
         ->ArgName("log2_devices")
         ->Arg(3)
+        ->Arg(6)
         ->Arg(18)
         ->Unit(benchmark::kNanosecond);
   return true;

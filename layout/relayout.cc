@@ -404,8 +404,8 @@ RelayoutPlan MakePlan(const Layout& from, const Layout& to, const Shape& shape,
 }  // namespace
 
 std::string_view RelayoutKindName(RelayoutKind kind) {
-  constexpr std::string_view kNames[] = {"shard_slice", "collective_permute", "all_to_all", "reduce_scatter",
-                                         "all_reduce",  "all_gather",         "reshape"};
+  constexpr std::string_view kNames[] = {"shard_slice",    "collective_permute", "all_to_all", "all_to_all_v",
+                                         "reduce_scatter", "all_reduce",         "all_gather", "reshape"};
   return kNames[static_cast<int>(kind)];
 }
 

@@ -4,6 +4,7 @@
 //   {_ | sum:x} -> {x}    reduce_scatter
 //   {x} -> {_}            all_gather
 //   {_} -> {x}            shard_slice: no communication
+//   {x,y} -> {y,x}        all_to_all_v: each device takes its block straight from those that hold it
 //
 // A strided dim is planned in the space of factors that both layouts cut evenly: the tensor is read as one of
 // more dims (reshape: the same bytes), and in the end read back.
@@ -12,9 +13,10 @@
 //
 // The order is greedy: what makes the tensor smaller comes first (slice, permute, all-to-all, reduce-scatter,
 // all-reduce), gathers last. Where that takes several collectives, or gathers what is cut again, a search
-// over layouts (relayout_search.h) finds the plan that sends least. Where a topology is given, it finds the
-// plan that takes the least time by it: over two hosts an all-reduce becomes a reduce-scatter within each
-// host, an all-reduce across, and an all-gather within. Plans are kept, per thread.
+// over layouts (relayout_search.h) finds the plan that sends least, the direct exchange among them. Where a
+// topology is given, it finds the plan that takes the least time by it: over two hosts an all-reduce becomes
+// a reduce-scatter within each host, an all-reduce across, and an all-gather within. Plans are kept, per
+// thread.
 #pragma once
 
 #include <cstdint>
@@ -32,6 +34,7 @@ enum class RelayoutKind {
   kShardSlice,
   kCollectivePermute,
   kAllToAll,
+  kAllToAllV,  // by the layouts before and after alone
   kReduceScatter,
   kAllReduce,
   kAllGather,
@@ -43,13 +46,13 @@ std::optional<RelayoutKind> RelayoutKindOf(std::string_view op);  // the inverse
 // A slice, a collective or a reshape, and what it leaves.
 struct RelayoutStep {
   RelayoutKind kind;
-  AxisList axes;                 // of the group; empty for a permute
+  AxisList axes;                 // of the group; empty for collective_permute and all_to_all_v
   int dim = -1;                  // the dim that is sliced, scattered, gathered, or left by axes
   int to_dim = -1;               // all_to_all: the dim the axes move to
   ReduceOp op = ReduceOp::kSum;  // of a reduction
   Layout result;
   Shape shape;                // of the whole tensor that `result` lays out
-  int64_t wire_elements = 0;  // sent per device; blocks count, padding included
+  int64_t wire_elements = 0;  // sent per device; blocks count, padding included, but see AllToAllVElements
 
   bool operator==(const RelayoutStep&) const = default;
 };

@@ -3,14 +3,75 @@
 #include <algorithm>
 #include <bit>
 
+#include "base/status.h"
+
 namespace meshwork {
 namespace {
 
-// The axes of a step's group; for a permute those along which it moves blocks of a value laid out as `from`.
+// The axes of the group of a step on a value laid out as `from`.
 AxisList GroupOf(const Layout& from, const RelayoutStep& step) {
-  return step.kind == RelayoutKind::kCollectivePermute ? MovedAxes(from.dims(), step.result.dims())
-                                                       : step.axes;
+  return MovesByLayouts(step.kind) ? MovedAxes(from.dims(), step.result.dims()) : step.axes;
 }
+
+// Groups up to this size are looked at device by device.
+constexpr int64_t kMaxCounted = 64;
+
+// Who holds and who needs which part of the dims that change places, in one group.
+class ExchangeCounter {
+ public:
+  ExchangeCounter(const Mesh& mesh, std::span<const AxisList> from, std::span<const AxisList> to,
+                  const Shape& shape, const AxisList& moved)
+      : group_(mesh, moved) {
+    AxisSet kept(moved);  // on these, a device takes from its like
+    for (size_t d = 0; d < from.size(); ++d) {
+      kept = kept.Minus(AxisSet(from[d]));
+      if (from[d] != to[d]) changed_.push_back(d);
+      else others_ *= BlockSize(mesh, from[d], shape[d]);
+    }
+    const AxisGroup like(mesh, kept.ToList());
+    for (int64_t m = 0; m < group_.size(); ++m) {
+      const int64_t device = group_.Member(0, m);
+      likes_.push_back(like.RankOf(device));
+      for (size_t d : changed_) {
+        has_.push_back(ExtentOf(mesh, from[d], shape[d], device));
+        needs_.push_back(ExtentOf(mesh, to[d], shape[d], device));
+      }
+    }
+  }
+
+  int64_t Most() const {
+    std::vector<int64_t> sent(group_.size(), 0), received(group_.size(), 0);
+    for (int64_t source = 0; source < group_.size(); ++source) {
+      for (int64_t device = 0; device < group_.size(); ++device) {
+        if (device == source || likes_[device] != likes_[source]) continue;
+        const int64_t common = Common(source, device);
+        sent[source] += common;
+        received[device] += common;
+      }
+    }
+    const int64_t most = std::max(*std::max_element(sent.begin(), sent.end()),
+                                  *std::max_element(received.begin(), received.end()));
+    return most * others_;
+  }
+
+ private:
+  int64_t Common(int64_t source, int64_t device) const {
+    int64_t common = 1;
+    for (size_t i = 0; i < changed_.size() && common > 0; ++i) {
+      const Extent& a = has_[source * changed_.size() + i];
+      const Extent& b = needs_[device * changed_.size() + i];
+      common *=
+          std::max<int64_t>(0, std::min(a.start + a.size, b.start + b.size) - std::max(a.start, b.start));
+    }
+    return common;
+  }
+
+  const AxisGroup group_;
+  absl::InlinedVector<size_t, 4> changed_;
+  int64_t others_ = 1;               // elements along the other dims
+  std::vector<int64_t> likes_;       // per member
+  std::vector<Extent> has_, needs_;  // per member and changed dim
+};
 
 }  // namespace
 
@@ -21,6 +82,7 @@ int64_t WireElementsOf(RelayoutKind kind, int64_t before, int64_t after, int64_t
     case RelayoutKind::kCollectivePermute: return before;
     case RelayoutKind::kAllReduce: return ShareOfOthers(2 * before, n);
     case RelayoutKind::kAllGather: return ShareOfOthers(after, n);
+    case RelayoutKind::kAllToAllV: MESHWORK_CHECK(false, "its layouts say what is sent"); break;
     case RelayoutKind::kReduceScatter:
     case RelayoutKind::kAllToAll: break;
   }
@@ -36,7 +98,8 @@ int64_t MessagesOf(RelayoutKind kind, int64_t n) {
     case RelayoutKind::kAllReduce: return 2 * depth;
     case RelayoutKind::kAllGather:
     case RelayoutKind::kReduceScatter: return depth;
-    case RelayoutKind::kAllToAll: break;
+    case RelayoutKind::kAllToAll:
+    case RelayoutKind::kAllToAllV: break;
   }
   return n - 1;
 }
@@ -48,6 +111,20 @@ AxisList MovedAxes(std::span<const AxisList> from, std::span<const AxisList> to)
     moved = moved.Union(AxisSet(from[d])).Union(AxisSet(to[d]));
   }
   return moved.ToList();
+}
+
+int64_t AllToAllVElements(const Mesh& mesh, std::span<const AxisList> from, std::span<const AxisList> to,
+                          const Shape& shape) {
+  const AxisList moved = MovedAxes(from, to);
+  if (mesh.GroupSize(moved) <= kMaxCounted) return ExchangeCounter(mesh, from, to, shape, moved).Most();
+  int64_t has = 1, needs = 1;
+  AxisSet copied(moved);
+  for (size_t d = 0; d < from.size(); ++d) {
+    has *= BlockSize(mesh, from[d], shape[d]);
+    needs *= BlockSize(mesh, to[d], shape[d]);
+    copied = copied.Minus(AxisSet(to[d]));
+  }
+  return std::max(needs, has * mesh.GroupSize(copied.ToList()));
 }
 
 RelayoutCosts::RelayoutCosts(const Mesh& mesh, const Topology& topology, int64_t element_bytes)
@@ -66,7 +143,8 @@ double RelayoutCosts::Seconds(RelayoutKind kind, const AxisList& axes, int64_t w
 
 RelayoutCost RelayoutCosts::Of(RelayoutKind kind, const AxisList& axes, int64_t wire_elements) const {
   const bool is_local = kind == RelayoutKind::kShardSlice || kind == RelayoutKind::kReshape;
-  return {by_time_ && !is_local ? Seconds(kind, axes, wire_elements) : 0, wire_elements, is_local ? 0 : 1, 1};
+  return {by_time_ && !is_local ? Seconds(kind, axes, wire_elements) : 0, wire_elements, is_local ? 0 : 1,
+          kind == RelayoutKind::kAllToAllV ? 1 : 0, 1};
 }
 
 RelayoutCost RelayoutCosts::Of(const Layout& from, const std::vector<RelayoutStep>& steps) const {

@@ -19,13 +19,14 @@ struct RelayoutCost {
   double seconds = 0;  // stays 0 where the topology is assumed: then what is sent decides
   int64_t wire_elements = 0;
   int collectives = 0;
+  int exchanges = 0;  // all_to_all_v among them: others are taken where they cost the same
   int steps = 0;
 
   auto operator<=>(const RelayoutCost&) const = default;  // NOLINT(modernize-use-nullptr): it misreads <=>
   bool operator==(const RelayoutCost&) const = default;
   RelayoutCost operator+(const RelayoutCost& other) const {
     return {seconds + other.seconds, wire_elements + other.wire_elements, collectives + other.collectives,
-            steps + other.steps};
+            exchanges + other.exchanges, steps + other.steps};
   }
 };
 // More than any plan costs.
@@ -35,23 +36,35 @@ inline constexpr RelayoutCost kNoCost = {.seconds = std::numeric_limits<double>:
 constexpr int64_t ShareOfOthers(int64_t amount, int64_t n) { return amount - (amount + n - 1) / n; }
 
 // What a device sends in one step from a layout whose block has `before` elements to one with `after`, in
-// groups of n.
+// groups of n. Not of an all_to_all_v.
 int64_t WireElementsOf(RelayoutKind kind, int64_t before, int64_t after, int64_t n);
 
 // How many messages a device sends one after the other in groups of n: trees for reductions and gathers
 // (Thakur, Rabenseifner and Gropp, "Optimization of collective communication operations in MPICH", 2005), a
-// message to every other device for all_to_all.
+// message to every other device for all_to_all and, at most, all_to_all_v.
 int64_t MessagesOf(RelayoutKind kind, int64_t n);
+
+// Whether a step's group follows from the layouts before and after: it differs on their MovedAxes.
+constexpr bool MovesByLayouts(RelayoutKind kind) {
+  return kind == RelayoutKind::kCollectivePermute || kind == RelayoutKind::kAllToAllV;
+}
 
 // The axes along which blocks change places from one layout to another, given by the axes of their dims.
 AxisList MovedAxes(std::span<const AxisList> from, std::span<const AxisList> to);
+
+// What a device sends or receives at most in an all_to_all_v of a tensor of `shape`: each takes what it lacks
+// of its block from the device that holds it and shares its coordinates on all axes that do not cut `from`.
+// Padding is not sent. In groups of more than 64 devices, no less than that: a device is taken to have
+// nothing of what it needs.
+int64_t AllToAllVElements(const Mesh& mesh, std::span<const AxisList> from, std::span<const AxisList> to,
+                          const Shape& shape);
 
 // Costs of steps on one mesh.
 class RelayoutCosts {
  public:
   RelayoutCosts(const Mesh& mesh, const Topology& topology, int64_t element_bytes);
 
-  // Of one step. `axes`: of the group; for a permute those that MovedAxes gives.
+  // Of one step. `axes`: of the group.
   RelayoutCost Of(RelayoutKind kind, const AxisList& axes, int64_t wire_elements) const;
   // Of all steps, the first of which begins at `from`.
   RelayoutCost Of(const Layout& from, const std::vector<RelayoutStep>& steps) const;

@@ -66,16 +66,19 @@ class Search {
   }
 
   RelayoutSearch Run() {
-    if (all_.ToList().size() > kMaxAxes) return {std::nullopt, false, {}};
     Reach(DimsOf(from_), from_.PartialAxes(), {}, -1, {});
+    if (all_.ToList().size() > kMaxAxes) {
+      StepDirectly(0);
+      return {Found(), false, {}};
+    }
     while (!queue_.empty()) {
       const auto [cost, s] = queue_.top();
       queue_.pop();
       if (cost >= best_) break;
       if (states_[s].is_done || cost != states_[s].cost) continue;
       states_[s].is_done = true;
-      if (s == found_) return {PathTo(s), true, cost};
-      if (states_.size() > kMaxStates) return {std::nullopt, false, cost};
+      if (s == found_) return {Found(), true, cost};
+      if (states_.size() > kMaxStates) return {Found(), false, cost};
       Expand(s);
     }
     return {std::nullopt, true, best_};
@@ -110,12 +113,20 @@ class Search {
     const RelayoutCost& at = states_[s].cost;
     const int64_t before = states_[s].local, after = LocalOf(dims);
     if (before + after > peak_) return;
-    const int64_t wire = WireElementsOf(kind, before, after, mesh_.GroupSize(move.axes));
-    const RelayoutCost step = costs_.Of(
-        kind, kind == RelayoutKind::kCollectivePermute ? MovedAxes(states_[s].dims, dims) : move.axes, wire);
+    const AxisList group = MovesByLayouts(kind) ? MovedAxes(states_[s].dims, dims) : move.axes;
+    const int64_t wire = kind == RelayoutKind::kAllToAllV
+                             ? AllToAllVElements(mesh_, states_[s].dims, dims, shape_)
+                             : WireElementsOf(kind, before, after, mesh_.GroupSize(move.axes));
     move.kind = kind;
-    const RelayoutCost cost = at + step;
-    if (cost < best_) Reach(dims, owed, cost, s, std::move(move));
+    const RelayoutCost cost = at + costs_.Of(kind, group, wire);
+    if (cost < best_ && (found_ < 0 || cost < states_[found_].cost))
+      Reach(dims, owed, cost, s, std::move(move));
+  }
+
+  // To the target, if that owes the same.
+  void StepDirectly(int s) {
+    if (states_[s].owed == to_.PartialAxes())
+      Step(s, RelayoutKind::kAllToAllV, DimsOf(to_), states_[s].owed, {});
   }
 
   // Whether the last axes of the list may come or go without the others' blocks changing.
@@ -169,6 +180,7 @@ class Search {
     Dims next;
     int permutes = 0;
     Permute(s, dims, all_.Minus(owed), next, permutes);
+    StepDirectly(s);
   }
 
   // The minor axes of dim d go, or move to another dim.
@@ -230,9 +242,11 @@ class Search {
     }
   }
 
-  std::vector<RelayoutStep> PathTo(int s) const {
+  // The steps to the target, if it was reached.
+  std::optional<std::vector<RelayoutStep>> Found() const {
+    if (found_ < 0) return std::nullopt;
     std::vector<RelayoutStep> steps;
-    for (; states_[s].before >= 0; s = states_[s].before) {
+    for (int s = found_; states_[s].before >= 0; s = states_[s].before) {
       const State& state = states_[s];
       PartialSet partials;
       for (const Partial& partial : from_.partials())

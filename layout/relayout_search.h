@@ -4,8 +4,9 @@
 // Dijkstra's algorithm over layouts, that is over (axes of each dim, owed reductions): a step leads from one
 // to another and costs its time where a topology is given, then what a device sends, then one collective,
 // then one step. What costs no less than the best plan known, or needs more memory than allowed, is not
-// followed. Compare the redistribution search of Rink et al., "Memory-efficient array redistribution through
-// portable collective communication", arXiv 2112.01075.
+// followed. From every layout that owes what the target does, an all_to_all_v leads there, and nowhere else.
+// Compare the redistribution search of Rink et al., "Memory-efficient array redistribution through portable
+// collective communication", arXiv 2112.01075.
 #pragma once
 
 #include <optional>
@@ -21,7 +22,7 @@ struct RelayoutSearch {
   // Empty if nothing cheaper than the given cost is within the memory.
   std::optional<std::vector<RelayoutStep>> steps;
   // Nothing cheaper exists than `steps`, or than the given cost if there are none; otherwise the search was
-  // cut short, and no plan costs less than `lower_bound`.
+  // cut short: `steps` may be beaten, but no plan costs less than `lower_bound`.
   bool is_complete = true;
   RelayoutCost lower_bound = {};
 };

@@ -1,6 +1,9 @@
 #include "layout/reshape.h"
 
+#include <numeric>
 #include <utility>
+
+#include "base/status.h"
 
 namespace meshwork {
 namespace {
@@ -84,6 +87,47 @@ class FactorWriter {
   bool takes_axes_ = false, takes_count_ = false;
 };
 
+// A digit that does not end with a dim, of which so many elements are left.
+struct Obstacle {
+  Digit digit;
+  int64_t left;
+};
+
+struct Reading {
+  std::vector<FactorList> dims;  // up to the obstacle
+  std::optional<Obstacle> obstacle;
+};
+
+// Deals the digits of `from` out to dims of these sizes.
+Reading Read(const Mesh& mesh, const FactorList& from, std::span<const int64_t> sizes) {
+  std::vector<Digit> digits = DigitsOf(mesh, from);
+  Reading reading;
+  size_t next = 0;
+  for (int64_t size : sizes) {
+    FactorWriter writer(mesh);
+    while (size > 1) {
+      MESHWORK_CHECK(next < digits.size(), "the sizes hold more elements");
+      Digit& digit = digits[next];
+      if (size % digit.size == 0) {
+        writer.Add(digit);
+        size /= digit.size;
+        ++next;
+        continue;
+      }
+      if (!digit.axes.empty() || digit.size % size != 0) {
+        reading.obstacle = {digit, size};
+        return reading;
+      }
+      writer.Add({size, {}});
+      digit.size /= size;
+      size = 1;
+    }
+    reading.dims.push_back(std::move(writer).Take());
+  }
+  if (next != digits.size()) reading.obstacle = {digits[next], 1};
+  return reading;
+}
+
 }  // namespace
 
 std::vector<ReshapeGroup> ReshapeGroups(const Shape& from, const Shape& to) {
@@ -113,29 +157,19 @@ std::vector<ReshapeGroup> ReshapeGroups(const Shape& from, const Shape& to) {
 
 std::optional<std::vector<FactorList>> ReshapeFactors(const Mesh& mesh, const FactorList& from,
                                                       std::span<const int64_t> sizes) {
-  std::vector<Digit> digits = DigitsOf(mesh, from);
-  std::vector<FactorList> dims;
-  size_t next = 0;
-  for (int64_t size : sizes) {
-    FactorWriter writer(mesh);
-    while (size > 1) {
-      if (next == digits.size()) return std::nullopt;
-      Digit& digit = digits[next];
-      if (size % digit.size == 0) {
-        writer.Add(digit);
-        size /= digit.size;
-        ++next;
-        continue;
-      }
-      if (!digit.axes.empty() || digit.size % size != 0) return std::nullopt;
-      writer.Add({size, {}});
-      digit.size /= size;
-      size = 1;
-    }
-    dims.push_back(std::move(writer).Take());
-  }
-  if (next != digits.size()) return std::nullopt;
-  return dims;
+  Reading reading = Read(mesh, from, sizes);
+  if (reading.obstacle.has_value()) return std::nullopt;
+  return std::move(reading.dims);
+}
+
+std::optional<AxisCut> CutForReshape(const Mesh& mesh, const FactorList& from,
+                                     std::span<const int64_t> sizes) {
+  const std::optional<Obstacle> obstacle = Read(mesh, from, sizes).obstacle;
+  if (!obstacle.has_value() || obstacle->digit.axes.size() != 1 || !obstacle->digit.is_even)
+    return std::nullopt;
+  const int64_t size = std::gcd(obstacle->digit.size, obstacle->left);
+  if (size == 1) return std::nullopt;
+  return AxisCut{obstacle->digit.axes[0], size};
 }
 
 std::optional<Layout> Reshaped(const Layout& layout, const Shape& from, const Shape& shape) {

@@ -30,6 +30,20 @@ std::vector<ReshapeGroup> ReshapeGroups(const Shape& from, const Shape& to);
 std::optional<std::vector<FactorList>> ReshapeFactors(const Mesh& mesh, const FactorList& from,
                                                       std::span<const int64_t> sizes);
 
+// A place between devices of an axis: after its first `size` blocks of equally many.
+struct AxisCut {
+  int axis;
+  int64_t size;
+
+  bool operator==(const AxisCut&) const = default;
+};
+
+// Where to cut the first axis that lies across the end of a dim, if a cut brings ReshapeFactors further: the
+// axis of 4 of {x} of [8] read as [2,4] after 2, that of [12] read as [6,2] after 2, that of [12] read as
+// [3,4] nowhere. REQUIRES: as for ReshapeFactors. Law: 1 < size, which divides the axis.
+std::optional<AxisCut> CutForReshape(const Mesh& mesh, const FactorList& from,
+                                     std::span<const int64_t> sizes);
+
 // The layout of the tensor read as `shape`; nothing if there is none, or no element. Law: element i of every
 // device's buffer has the same place in the tensor, in row-major order. REQUIRES: `layout` fits `from`, which
 // has equally many elements.

@@ -13,11 +13,13 @@ absl::StatusOr<std::vector<Type>> InferCast(const OpView& view) {
   return std::vector<Type>{{view.attrs.Get<DType>("dtype"), view.operands[0].shape}};
 }
 
-// Among reals nothing changes but the rounding. Whole numbers and bools keep their order where they all fit,
+// A real that becomes a wider one is the same number. Of narrower ones the order stays, and so do maxima and
+// minima, but terms that are rounded add up to another sum. Whole numbers and bools keep their order where they all fit,
 // and where they do not, sums and products modulo a power of two. A NaN becomes a 0, which is not the
 // largest.
 Passes CastPasses(DType from, DType to) {
-  if (from == to || (IsFloat(from) && IsFloat(to))) return MovesElements();
+  if (from == to) return MovesElements();
+  if (IsFloat(from) && IsFloat(to)) return DTypeSize(from) < DTypeSize(to) ? MovesElements() : Increasing();
   if (from == I64 && to == I32) return Linear(Which::kAll) + Multiplicative();
   if (!IsFloat(from) && to != BOOL) return Grows(Which::kAll, from, to);
   return {};

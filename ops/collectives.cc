@@ -5,6 +5,8 @@
 //   reduce_scatter      {_ | sum:x} -> {x}        any number of values at once
 //   all_gather          {x} -> {_}                any number; x is the minor axis of the dim
 //   all_to_all          {x,_} -> {_,x}            x is the minor axis of both
+//   all_to_all_v        {x,y} -> {y,x}            any whole movement: parts of blocks go straight where they
+//                                                 are needed, so many elements as there are
 //   collective_permute  {(x,y)} -> {(y,x)}        blocks move whole
 //   shard_slice         {_} -> {x}                each device keeps its own part: no communication
 //   mask_padding        {x} -> {x}                padding becomes the identity of `op`
@@ -120,6 +122,10 @@ const std::vector<OpRow>& Rows() {
        .doc = "moves axes from dim `from` to dim `to`",
        .kind = OpKind::kCollective,
        .attrs = {axes, {"from", AttrKind::kInt}, {"to", AttrKind::kInt}},
+       .infer = InferLocalOnly},
+      {.name = "all_to_all_v",
+       .doc = "each device receives the block its new layout names, in parts, from those that hold them",
+       .kind = OpKind::kCollective,
        .infer = InferLocalOnly},
       {.name = "collective_permute",
        .doc = "each device receives the one block its new layout names",

@@ -71,16 +71,24 @@ absl::Status CheckNests(const Layout& from, const Layout& to, const Shape& globa
   return absl::OkStatus();
 }
 
-// A permute moves whole blocks: every block of the result must be one of the operand.
-absl::Status CheckPermute(const ValueInfo& from, const ValueInfo& to) {
-  if (from.type != to.type || from.global != to.global || from.layout->partials() != to.layout->partials())
+// Blocks go elsewhere, as they are or in parts; the layouts say where.
+absl::Status CheckMoves(const ValueInfo& from, const ValueInfo& to) {
+  if (from.global != to.global || from.layout->partials() != to.layout->partials() ||
+      to.type != Type{to.global.dtype, to.layout->LocalShape(to.global.shape)})
     return InvalidArgument(
-        "the operand is {} of {} {}, the result {} of {} {}; a permute keeps types and what is owed.",
+        "the operand is {} of {} {}, the result {} of {} {}; what only moves keeps its type and what it "
+        "owes.",
         from.type.ToString(), from.global.ToString(), from.layout->ToString(), to.type.ToString(),
         to.global.ToString(), to.layout->ToString());
   if (from.layout->is_strided() || to.layout->is_strided())
     return InvalidArgument("{} -> {}: this op works on plain dims, so reshape to the factors first.",
                            from.layout->ToString(), to.layout->ToString());
+  return absl::OkStatus();
+}
+
+// A permute moves whole blocks: every block of the result must be one of the operand.
+absl::Status CheckPermute(const ValueInfo& from, const ValueInfo& to) {
+  RETURN_IF_ERROR(CheckMoves(from, to));
   for (int d = 0; d < from.layout->rank(); ++d) {
     if (from.layout->dim(d) == to.layout->dim(d)) continue;
     if (from.layout->IsPadded(from.global.shape, d) || to.layout->IsPadded(to.global.shape, d) ||
@@ -169,6 +177,8 @@ absl::Status CheckLocalNode(const Graph& graph, const Node& node) {
     return InvalidArgument("has no meaning in a local program; write the collectives instead.");
   if (node.row->name == "collective_permute")
     return CheckPermute(graph.value(node.operands[0]), graph.value(node.results[0]));
+  if (node.row->name == "all_to_all_v")
+    return CheckMoves(graph.value(node.operands[0]), graph.value(node.results[0]));
   if (node.row->kind == OpKind::kCompute) {
     if (node.row->reads_block) {
       for (std::span<const ValueId> values :

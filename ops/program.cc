@@ -13,11 +13,18 @@ namespace meshwork {
 std::string Fingerprint(const Graph& graph) { return fmt::format("{:016x}", StableHash(PrintGraph(graph))); }
 
 int64_t WireBytes(const Graph& local, const Node& node) {
+  const RelayoutKind kind = *RelayoutKindOf(node.row->name);
+  if (kind == RelayoutKind::kAllToAllV) {
+    const ValueInfo& from = local.value(node.operands[0]);
+    const Layout& to = *local.value(node.results[0]).layout;
+    return AllToAllVElements(local.mesh(), from.layout->dims(), to.dims(), from.global.shape) *
+           DTypeSize(from.global.dtype);
+  }
   int64_t operand_bytes = 0, result_bytes = 0;
   for (ValueId id : node.operands) operand_bytes += local.value(id).type.bytes();
   for (ValueId id : node.results) result_bytes += local.value(id).type.bytes();
   const bool has_group = node.attrs.Find("axes") != nullptr;
-  return WireElementsOf(*RelayoutKindOf(node.row->name), operand_bytes, result_bytes,
+  return WireElementsOf(kind, operand_bytes, result_bytes,
                         has_group ? local.mesh().GroupSize(node.attrs.Get<AxisList>("axes")) : 1);
 }
 

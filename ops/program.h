@@ -47,10 +47,11 @@ std::vector<CollectiveSummary> SummarizeCollectives(const Graph& local);
 
 // Bytes a device sends for one collective: with B the bytes of the gathered or reduced buffer, l those of
 // the local operand and n the group's size: all-reduce 2(n-1)/n·B, reduce-scatter and all-gather
-// (n-1)/n·B, all-to-all (n-1)/n·l, collective-permute l. Blocks count, padding included.
+// (n-1)/n·B, all-to-all (n-1)/n·l, collective-permute l. Blocks count, padding included. All-to-all-v: see
+// AllToAllVElements (layout/relayout_cost.h).
 int64_t WireBytes(const Graph& local, const Node& node);
 
-// The axes along which a collective moves data: of its group, or those along which a permute moves blocks.
+// The axes along which a collective moves data: of its group, or those along which blocks change places.
 AxisList GroupAxes(const Graph& local, const Node& node);
 
 // What one collective takes by the topology, seconds.

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "base/status.h"
+#include "ops/program.h"
 #include "ops/row.h"
 #include "runtime/box.h"
 
@@ -101,10 +102,10 @@ int64_t CopyCommon(const Exchange& x, int64_t device, int64_t source, std::vecto
   return NumElements(common);
 }
 
-// all_gather and all_to_all: from the members of the group that hold different blocks.
-absl::Status PlanMove(const Exchange& x, std::vector<Transfer>& transfers) {
+// From the members of the group that hold different blocks.
+absl::Status PlanMoveOver(const AxisList& axes, const Exchange& x, std::vector<Transfer>& transfers) {
   AxisList sharding;
-  for (int axis : x.axes())
+  for (int axis : axes)
     if (x.from.layout->ShardedAxes().Contains(axis)) sharding.push_back(axis);
   const AxisGroup group(x.mesh(), sharding);
   for (int64_t i = 0; i < x.to_buffers.instances.count(); ++i) {
@@ -116,6 +117,18 @@ absl::Status PlanMove(const Exchange& x, std::vector<Transfer>& transfers) {
     if (found != NumElements(block)) return NotCovered(x, device, block, found);
   }
   return absl::OkStatus();
+}
+
+// all_gather and all_to_all.
+absl::Status PlanMove(const Exchange& x, std::vector<Transfer>& transfers) {
+  return PlanMoveOver(x.axes(), x, transfers);
+}
+
+absl::Status PlanAllToAllV(const Exchange& x, std::vector<Transfer>& transfers) {
+  if (x.from.layout->partials() != x.to.layout->partials())
+    return InvalidArgument("{}: the operand {} and the result {} do not owe the same; this op only moves.",
+                           x.where(), x.from.layout->ToString(), x.to.layout->ToString());
+  return PlanMoveOver(GroupAxes(x.local, x.node), x, transfers);
 }
 
 AxisList PartialAxes(const Layout& layout) { return layout.PartialAxes().ToList(); }
@@ -157,11 +170,9 @@ struct Planner {
   std::string_view op;
   absl::Status (*plan)(const Exchange& x, std::vector<Transfer>& transfers);
 };
-constexpr Planner kPlanners[] = {{"all_reduce", PlanAllReduce},
-                                 {"all_gather", PlanMove},
-                                 {"reduce_scatter", PlanReduceScatter},
-                                 {"all_to_all", PlanMove},
-                                 {"collective_permute", PlanPermute}};
+constexpr Planner kPlanners[] = {{"all_reduce", PlanAllReduce},         {"all_gather", PlanMove},
+                                 {"reduce_scatter", PlanReduceScatter}, {"all_to_all", PlanMove},
+                                 {"all_to_all_v", PlanAllToAllV},       {"collective_permute", PlanPermute}};
 
 }  // namespace
 

@@ -1,8 +1,8 @@
 // What a collective of a local program moves between the devices of one process.
 //
 // A result block is filled from the members of its device's group. The moving ones (all_gather,
-// all_to_all, collective_permute) copy what the result block has in common with each member's operand
-// block, by global index, so uneven sizes and empty shards need no cases; reduce_scatter reduces that
+// all_to_all, all_to_all_v, collective_permute) copy what the result block has in common with each member's
+// operand block, by global index, so uneven sizes and empty shards need no cases; reduce_scatter reduces that
 // part over the members, all_reduce whole buffers, both in the order of the members' ranks.
 #pragma once
 

@@ -10,6 +10,7 @@
 #include "ops/local.h"
 #include "ops/program.h"
 #include "ops/text.h"
+#include "spmd/cut_mesh.h"
 
 namespace meshwork {
 namespace {
@@ -123,7 +124,7 @@ absl::Status CheckCertificate(const Graph& global, const Certificate& certificat
     return InvalidArgument("the certificate is for the program {}; this one is {}.", certificate.global,
                            fingerprint);
   ASSIGN_OR_RETURN(const Graph local, ParseGraph(certificate.local, "local"));
-  const absl::StatusOr<Proof> proof = Verify(global, local);
+  const absl::StatusOr<Proof> proof = Verify(OnMeshOf(global, local.mesh()), local);
   if (!proof.ok()) return DoesNotHold("{}", MessageOf(proof.status()));
   return Compare(certificate, MakeCertificate(global, local, *proof));
 }

@@ -38,7 +38,7 @@ struct Certificate {
   bool operator==(const Certificate&) const = default;
 };
 
-// REQUIRES: `proof` is Verify(global, local)'s.
+// REQUIRES: `proof` is Verify(OnMeshOf(global, local.mesh()), local)'s (cut_mesh.h).
 Certificate MakeCertificate(const Graph& global, const Graph& local, const Proof& proof);
 
 // Law: CertificateFromJson(CertificateToJson(c)) == c.

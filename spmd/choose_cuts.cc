@@ -2,13 +2,14 @@
 
 #include <algorithm>
 #include <span>
+#include <string>
 #include <utility>
 
 #include "base/status.h"
-#include "layout/relayout.h"
 #include "layout/reshape.h"
 #include "ops/program.h"
 #include "ops/row.h"
+#include "spmd/move_seconds.h"
 #include "spmd/strided.h"
 
 namespace meshwork {
@@ -17,12 +18,6 @@ namespace {
 // Letters on many axes that nobody agrees on have exponentially many combinations; the first so many
 // are costed, the most sharded ones.
 constexpr int kMaxCombinations = 4096;
-
-Layout LayoutOf(const Mesh& mesh, const LetterList& letters, const LetterCuts& cuts) {
-  std::vector<FactorList> dims;
-  for (int8_t letter : letters) dims.push_back(letter == kNoLetter ? Whole() : cuts[letter]);
-  return Layout::Strided(mesh, dims);
-}
 
 PartialSet ReducedBy(const Rule& rule, const LetterCuts& cuts) {
   PartialSet partials;
@@ -55,7 +50,8 @@ class LetterChooser {
           best_->results[0] == LayoutOf(node_.results[0]))
         return *std::move(best_);
     }
-    if (std::optional<LetterCuts> agreed = Agreed()) return ChoiceOf(*agreed);
+    if (std::optional<LetterCuts> agreed = Agreed(); agreed.has_value() && !ReducesOverParts(*agreed))
+      return ChoiceOf(*agreed);
     LetterCuts cuts(rule_.letters.size(), Whole());
     Try(0, AxisSet(), cuts);
     MESHWORK_CHECK(best_.has_value());
@@ -112,6 +108,18 @@ class LetterChooser {
     };
     if (!agree(rule_.operands, node_.operands) || !agree(rule_.results, node_.results)) return std::nullopt;
     return cuts;
+  }
+
+  // Whether a reduced letter is cut by part of an axis. A reshape has left it there and nobody asked for it,
+  // so that gathering the operands may be cheaper than reducing the result.
+  bool ReducesOverParts(const LetterCuts& cuts) const {
+    for (size_t l = 0; l < cuts.size(); ++l) {
+      if (!rule_.letters[l].reduced) continue;
+      for (const Factor& factor : cuts[l])
+        for (const std::string& name : graph_.mesh().NamesOf(factor.axes))
+          if (name.find(':') != std::string::npos) return true;
+    }
+    return false;
   }
 
   // Tries every combination of offers from letter l on; offers come first, "whole" last, so that of
@@ -178,17 +186,24 @@ class LetterChooser {
 
   Costs CostsOf(const Choice& choice) const {
     Costs costs;
-    auto move = [&](ValueId id, const Layout& from, const Layout& to) {
-      const Type& type = graph_.value(id).type;
-      const double seconds = RelayoutSeconds(from, to, type, topology_);
-      costs.seconds += seconds;
-      if (replication_.Refuses(id, node_.results, from, to)) costs.refused += type.bytes();
-      return seconds > 0;
+    auto refuse = [&](ValueId id, const Layout& from, const Layout& to) {
+      if (replication_.Refuses(id, node_.results, from, to)) costs.refused += graph_.value(id).type.bytes();
     };
-    for (size_t i = 0; i < node_.operands.size(); ++i)
-      costs.sends_operand |= move(node_.operands[i], LayoutOf(node_.operands[i]), choice.operands[i]);
-    for (size_t i = 0; i < node_.results.size(); ++i)
-      move(node_.results[i], choice.results[i].WithPartials(choice.reduced), LayoutOf(node_.results[i]));
+    for (size_t i = 0; i < node_.operands.size(); ++i) {
+      const ValueId id = node_.operands[i];
+      const Layout& to = choice.operands[i];
+      const double seconds = MoveSeconds(graph_, id, to, topology_);
+      costs.seconds += seconds;
+      costs.sends_operand |= seconds > 0;
+      if (seconds == RelayoutSeconds(LayoutOf(id), to, graph_.value(id).type, topology_))
+        refuse(id, LayoutOf(id), to);
+    }
+    for (size_t i = 0; i < node_.results.size(); ++i) {
+      const ValueId id = node_.results[i];
+      const Layout lies = choice.results[i].WithPartials(choice.reduced);
+      costs.seconds += RelayoutSeconds(lies, LayoutOf(id), graph_.value(id).type, topology_);
+      refuse(id, lies, LayoutOf(id));
+    }
     const auto shards = static_cast<double>(graph_.mesh().GroupSize(choice.sharded().ToList()));
     costs.seconds += flops_ / shards / topology_.flops();
     return costs;
@@ -369,34 +384,11 @@ class ScatterDelayer {
 
 }  // namespace
 
-const Cut& Whole() {
-  static const auto* whole = new Cut{{1, {}}};
-  return *whole;
-}
-
-AxisSet AxesOf(const Cut& cut) {
-  AxisSet axes;
-  for (const Factor& factor : cut) axes = axes.Union(AxisSet(factor.axes));
-  return axes;
-}
-
 AxisSet Choice::sharded() const {
   AxisSet axes;
   for (const std::vector<Layout>* layouts : {&operands, &results})
     for (const Layout& layout : *layouts) axes = axes.Union(layout.ShardedAxes());
   return axes;
-}
-
-double RelayoutSeconds(const Layout& from, const Layout& to, const Type& type, const Topology& topology) {
-  if (from == to) return 0;
-  RelayoutOptions options{.topology = topology, .element_bytes = DTypeSize(type.dtype)};
-  if (!topology.is_assumed()) return PlanRelayout(from, to, type.shape, options).value().seconds;
-  // What the greedy order sends: more than the plan that Localize writes, rarely. A cheaper plan of more
-  // collectives is no reason to run an op otherwise, as long as nothing says what a collective costs.
-  options.search = false;
-  options.element_bytes = RelayoutOptions().element_bytes;  // one plan for all types
-  const int64_t elements = PlanRelayout(from, to, type.shape, options).value().wire_elements;
-  return static_cast<double>(elements * DTypeSize(type.dtype)) / Topology::kAssumedLink.bandwidth;
 }
 
 std::vector<std::optional<Choice>> ChooseCuts(const Graph& graph, const Topology& topology,

@@ -13,16 +13,10 @@
 #include "mesh/topology.h"
 #include "ops/graph.h"
 #include "ops/rule.h"
+#include "spmd/cut.h"
 #include "spmd/replication.h"
 
 namespace meshwork {
-
-// How a letter is cut, as Layout::Factors(d, 1) says it of a dim.
-using Cut = FactorList;
-using LetterCuts = std::vector<Cut>;  // per letter of a rule
-
-const Cut& Whole();  // by nothing
-AxisSet AxesOf(const Cut& cut);
 
 // How one op will be run: its operands and results, but for what they owe.
 struct Choice {
@@ -39,9 +33,5 @@ struct Choice {
 // it can.
 std::vector<std::optional<Choice>> ChooseCuts(const Graph& graph, const Topology& topology,
                                               const Replication& replication);
-
-// What it takes to bring a value of this type from one layout to another, in seconds. Where the topology is
-// assumed, latencies do not count.
-double RelayoutSeconds(const Layout& from, const Layout& to, const Type& type, const Topology& topology);
 
 }  // namespace meshwork

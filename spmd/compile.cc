@@ -1,10 +1,12 @@
 #include "spmd/compile.h"
 
 #include <chrono>
+#include <optional>
 
 #include "base/status.h"
 #include "ops/local.h"
 #include "spmd/bucket.h"
+#include "spmd/cut_mesh.h"
 #include "spmd/fit_memory.h"
 #include "spmd/gather_on_use.h"
 #include "spmd/insert_relayouts.h"
@@ -50,7 +52,10 @@ absl::Status CheckBudgets(const CompileOptions& options) {
 
 absl::Status Verified(const Graph& global, Program& program) {
   const auto start = std::chrono::steady_clock::now();
-  absl::Status status = Verify(global, program.body).status();
+  const Mesh& mesh = program.body.mesh();
+  absl::Status status =
+      (global.mesh() == mesh ? Verify(global, program.body) : Verify(OnMeshOf(global, mesh), program.body))
+          .status();
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
   program.verify_seconds = seconds.count();
   if (status.ok()) return status;
@@ -113,9 +118,17 @@ absl::StatusOr<Program> Compile(const Graph& global, const CompileOptions& optio
       program.sharded_state = std::move(result.state);
       return std::move(result.graph);
     });
-  const Graph pinned = program.body;
+  Graph pinned = program.body;
   run("propagate", [&](const Graph& graph) {
     PropagateResult result = Propagate(graph);
+    std::optional<Graph> cut;
+    if (options.cut_mesh) cut = CutMesh(pinned, result.graph, options.topology, options.replication_budget);
+    if (cut.has_value()) {
+      pinned = *std::move(cut);
+      result = Propagate(pinned);
+      result.decisions.insert(result.decisions.begin(),
+                              fmt::format("mesh = {}: reshapes send less", pinned.mesh().ToString()));
+    }
     program.decisions = StateDecisions(program.sharded_state);
     program.decisions.insert(program.decisions.end(), result.decisions.begin(), result.decisions.end());
     program.conflicts = std::move(result.conflicts);

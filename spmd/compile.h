@@ -30,6 +30,9 @@ struct CompileOptions {
   // Lays optimizer state out in blocks over the data-parallel axes, where that sends no more: ZeRO stage 1
   // (spmd/shard_weight_update.h).
   bool shard_weight_update = false;
+  // Cut axes of the mesh where a reshape then sends less (spmd/cut_mesh.h). Program::body is then on the mesh
+  // so cut; programs that share variables must be on one.
+  bool cut_mesh = true;
   // Called with the program after each pass.
   std::function<void(std::string_view pass, const Graph& graph)> dump = nullptr;
 };

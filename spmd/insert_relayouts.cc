@@ -9,6 +9,7 @@
 #include "ops/row.h"
 #include "spmd/choose_cuts.h"
 #include "spmd/gather_on_use.h"
+#include "spmd/move_seconds.h"
 #include "spmd/simplify.h"
 
 namespace meshwork {
@@ -255,7 +256,35 @@ class Inserter {
       best = form;
       best_seconds = seconds;
     }
+    if (best_seconds > 0) {
+      const auto seconds = ElsewhereSeconds(graph_, source_[id], need, topology_);
+      if (seconds.has_value() && *seconds < best_seconds && NothingOwedBefore(source_[id]))
+        return RunElsewhere(source_[id], need, reader, cause());
+    }
     return Relay(id, best, need, reader, cause());
+  }
+
+  bool NothingOwedBefore(ValueId id) const {
+    const Node& node = graph_.nodes()[graph_.value(id).node];
+    return flow_->owed(id).empty() &&
+           std::all_of(node.operands.begin(), node.operands.end(),
+                       [&](ValueId operand) { return flow_->seen(operand).empty(); });
+  }
+
+  // The op that computes `id` once more, so that its result lies as `need`.
+  ValueId RunElsewhere(ValueId id, const Layout& need, std::optional<Reader> reader,
+                       const std::string& cause) {
+    Node copy = graph_.nodes()[graph_.value(id).node];
+    const std::vector<Layout> layouts = *OperandsElsewhere(graph_, copy, need);
+    for (size_t i = 0; i < layouts.size(); ++i)
+      copy.operands[i] = As(copy.operands[i], layouts[i], reader, [&] { return cause; });
+    ValueInfo info = graph_.value(id);
+    info.name.clear();
+    info.layout = need;
+    Graph& to = rewriter_.to();
+    const ValueId form = to.nodes()[to.AddNode(std::move(copy), {std::move(info)})].results[0];
+    forms_[id].push_back(form);
+    return form;
   }
 
   // A new form of the old value `id`, made of the form `from`.

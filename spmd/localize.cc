@@ -88,7 +88,8 @@ class Localizer {
     Attrs attrs;
     switch (step.kind) {
       case RelayoutKind::kReshape:
-      case RelayoutKind::kCollectivePermute: return WriteAs(step, at, node);
+      case RelayoutKind::kCollectivePermute:
+      case RelayoutKind::kAllToAllV: return WriteAs(step, at, node);
       case RelayoutKind::kShardSlice:
       case RelayoutKind::kAllGather: attrs = {{"axes", step.axes}, {"dim", dim}}; break;
       case RelayoutKind::kReduceScatter: attrs = {{"axes", step.axes}, {"dim", dim}, {"op", step.op}}; break;

@@ -9,7 +9,7 @@
 #include "fmt/ranges.h"
 #include "layout/reshape.h"
 #include "ops/row.h"
-#include "spmd/choose_cuts.h"
+#include "spmd/cut.h"
 #include "spmd/gather_on_use.h"
 #include "spmd/strided.h"
 
@@ -45,7 +45,7 @@ class Propagator {
 
   PropagateResult Run() {
     FollowUpdates();
-    for (const bool elementwise_only : {true, false}) Spread(elementwise_only);
+    for (const Ops ops : {Ops::kOfOneSize, Ops::kElementwise, Ops::kAll}) Spread(ops);
     KeepUses();
     MatchOperands();
     FindConflicts();
@@ -64,13 +64,17 @@ class Propagator {
     int dim;
   };
 
-  void Spread(bool elementwise_only) {
+  // Which ops layouts spread along. What makes a large tensor of a small one comes late: the large one lies
+  // as others want it, for the small one is moved cheaply.
+  enum class Ops { kOfOneSize, kElementwise, kAll };
+
+  void Spread(Ops ops) {
     bool changed = true;
     while (changed) {
       changed = false;
       const int n = static_cast<int>(graph_.nodes().size());
-      for (int i = 0; i < n; ++i) changed |= Visit(i, elementwise_only);
-      for (int i = n; i-- > 0;) changed |= Visit(i, elementwise_only);
+      for (int i = 0; i < n; ++i) changed |= Visit(i, ops);
+      for (int i = n; i-- > 0;) changed |= Visit(i, ops);
     }
   }
 
@@ -81,7 +85,7 @@ class Propagator {
       const Node& reader = graph_.nodes()[n];
       for (ValueId id : reader.operands) {
         const int definer = graph_.value(id).node;
-        if (definer >= 0 && is_use_[definer] && KeepUse(id, reader)) Spread(/*elementwise_only=*/false);
+        if (definer >= 0 && is_use_[definer] && KeepUse(id, reader)) Spread(Ops::kAll);
       }
     }
   }
@@ -233,10 +237,18 @@ class Propagator {
     return true;
   }
 
-  bool Visit(int index, bool elementwise_only) {
+  bool Grows(const Node& node) const {
+    int64_t most = 0;
+    for (ValueId id : node.operands) most = std::max(most, graph_.value(id).type.num_elements());
+    return graph_.value(node.results[0]).type.num_elements() > most;
+  }
+
+  bool Visit(int index, Ops ops) {
     const Node& node = graph_.nodes()[index];
     const Rule& rule = rules_[index];
-    if (is_use_[index] || (elementwise_only && !IsElementwise(rule))) return false;
+    if (is_use_[index] || (ops != Ops::kAll && !IsElementwise(rule)) ||
+        (ops == Ops::kOfOneSize && Grows(node)))
+      return false;
     bool changed = node.row->name == "reshape" && VisitReshape(index);
     for (const Source& source : Sources(node, rule)) {
       const Letter& letter = rule.letters[source.letter];

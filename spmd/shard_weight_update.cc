@@ -397,7 +397,7 @@ ShardedWeightUpdate ShardWeightUpdate(const Graph& graph, const ShardWeightUpdat
 
 Graph WithShardedState(const Graph& global, const Program& program) {
   Graph graph = global;
-  graph.CutMesh(program.body.mesh());
+  if (!program.sharded_state.empty()) graph.CutMesh(program.sharded_state[0].layout.mesh());
   for (const ShardedState& state : program.sharded_state) {
     ValueInfo& info = graph.mutable_value(graph.arguments()[graph.FindArgument(state.variable)].value);
     info.layout = state.layout;

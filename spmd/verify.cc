@@ -425,6 +425,7 @@ class Verifier {
   static bool Moves(const Node& node, const Layout& a, const Layout& b, const Shape& shape) {
     const std::string_view op = node.row->name;
     if (op == "collective_permute") return Permutes(a, b, shape);
+    if (op == "all_to_all_v") return OnlyMoves(a, b);
     const AxisList& axes = node.attrs.Get<AxisList>("axes");
     if (AxisSet(axes).ToList().size() != axes.size()) return false;  // an axis named twice
     if (op == "all_reduce") {
@@ -451,9 +452,15 @@ class Verifier {
     return rest.has_value() && b.partials() == *rest;
   }
 
+  // The devices that share a coordinate on every axis that does not cut a hold, between them, each element
+  // once, and of what is owed the same term: b's axes that a owes over cut nothing.
+  static bool OnlyMoves(const Layout& a, const Layout& b) {
+    return !a.is_strided() && !b.is_strided() && a.partials() == b.partials();
+  }
+
   // Every block of b is a block of a, whole: dims lie alike, or are cut evenly into as many.
   static bool Permutes(const Layout& a, const Layout& b, const Shape& shape) {
-    if (a.is_strided() || b.is_strided() || a.partials() != b.partials()) return false;
+    if (!OnlyMoves(a, b)) return false;
     for (int d = 0; d < a.rank(); ++d) {
       if (a.dim(d) == b.dim(d)) continue;
       if (a.NumShards(d) != b.NumShards(d) || a.IsPadded(shape, d) || b.IsPadded(shape, d)) return false;

@@ -146,13 +146,15 @@ struct Session::Impl {
       if (!rebatched.ok()) return Annotate(rebatched.status(), "Session: ");
       global = *std::move(rebatched);
     }
-    return Prepare(global, rows == full && update ? options.compile : Undumped());
+    return Prepare(global, rows == full && update ? options.compile : ForOthers());
   }
 
-  // For what is compiled beside the full step, which alone is dumped, and says where state lies.
-  CompileOptions Undumped() const {
+  // For what is compiled beside the full step, which alone is dumped, and says how the mesh is
+  // cut and where state lies.
+  CompileOptions ForOthers() const {
     CompileOptions compile = options.compile;
     compile.dump = nullptr;
+    compile.cut_mesh = false;
     compile.shard_weight_update = false;
     return compile;
   }
@@ -188,7 +190,7 @@ absl::StatusOr<Session> Session::Create(const Graph& graph, SessionOptions optio
   }
   impl->ready.emplace(std::pair(full, true), std::move(step));
   ASSIGN_OR_RETURN(Impl::Ready init,
-                   impl->Prepare(InitializerGraph(impl->graph, impl->options.seed), impl->Undumped()));
+                   impl->Prepare(InitializerGraph(impl->graph, impl->options.seed), impl->ForOthers()));
   RETURN_IF_ERROR(init.executor->Run({}, nullptr));
   return Session(std::move(impl));
 }

@@ -249,6 +249,8 @@ TEST(ProgramErrors, Collectives) {
                                   MISTAKE(Prepare("collective_permute", {}, "{x,_}", "{_,x}")),
                                   MISTAKE(Prepare("collective_permute", {}, "{x,_}", "{x,_ | sum:y}")),
                                   MISTAKE(Prepare("collective_permute", {}, "{x,_}", "{x,_}", {I32, {4, 5}})),
+                                  MISTAKE(Prepare("all_to_all_v", {}, "{x,_}", "{_,y}", {I32, {4, 5}})),
+                                  MISTAKE(Prepare("all_to_all_v", {}, "{x,_}", "{_,x | sum:y}")),
                                   MISTAKE(Prepare("all_reduce", reduce, "{x,_}", "{x,_}")),
                                   MISTAKE(Prepare("all_reduce", reduce, "{y,_}", "{_,y}")),
                                   MISTAKE(Prepare("reduce_scatter", scatter, "{x,_}", "{x,_}")),

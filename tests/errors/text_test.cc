@@ -208,7 +208,10 @@ TEST(TextErrors, LocalPrograms) {
           "%0 = mask_padding %h dims=[2] op=sum : f32[2,6] of f32[4,6] {x,_}",
           "%0 = collective_permute %h : f32[4,3] of f32[4,6] {_,x}",
           "%0 = collective_permute %h : f32[2,6] of f32[4,6] {y,_}",
+          "%0 = all_to_all_v %h : f32[4,2] of f32[4,6] {_,y | sum:z}",
+          "%0 = all_to_all_v %h : f32[4,3] of f32[4,7] {_,x}",
           // Strided dims and parts of axes.
+          "%0 = all_to_all_v %s : f32[8] of f32[16] {x}",
           "%0 = collective_permute %s : f32[8] of f32[16] {4*4@x}",
           "%0 = all_gather %s axes=(x) dim=0 : f32[16] {_}",
           "%0 = iota dim=0 shape=[8] : f32[8] of f32[16] {4@x*4}",

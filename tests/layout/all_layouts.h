@@ -120,6 +120,45 @@ void ForEachIndex(const Block& block, F&& f) {
   }
 }
 
+// The devices that hold, between them, each element of a tensor once, and differ from `device` on no axis
+// that does not cut it.
+inline std::vector<int64_t> HoldersFor(int64_t device, const Layout& layout) {
+  const Mesh& mesh = layout.mesh();
+  std::vector<int64_t> holders;
+  for (int64_t other = 0; other < mesh.num_devices(); ++other) {
+    bool is_like = true;
+    for (int axis = 0; axis < mesh.num_axes(); ++axis)
+      is_like = is_like && (layout.ShardedAxes().Contains(axis) ||
+                            mesh.CoordinateOn(axis, other) == mesh.CoordinateOn(axis, device));
+    if (is_like) holders.push_back(other);
+  }
+  return holders;
+}
+
+// The most elements that one device sends, or receives, if each takes what it lacks of its block by `to` from
+// its holders by `from`.
+inline int64_t Exchanged(const Layout& from, const Layout& to, const Shape& shape) {
+  const int64_t devices = from.mesh().num_devices();
+  std::vector<int64_t> sent(devices), received(devices);
+  for (int64_t device = 0; device < devices; ++device) {
+    const Block needs = to.BlockOf(shape, device);
+    for (int64_t other : HoldersFor(device, from)) {
+      if (other == device) continue;
+      const Block has = from.BlockOf(shape, other);
+      int64_t common = 1;
+      for (size_t d = 0; d < has.size(); ++d) {
+        const int64_t begin = std::max(has[d].start, needs[d].start);
+        const int64_t end = std::min(has[d].start + has[d].size, needs[d].start + needs[d].size);
+        common *= std::max<int64_t>(0, end - begin);
+      }
+      sent[other] += common;
+      received[device] += common;
+    }
+  }
+  return std::max(*std::max_element(sent.begin(), sent.end()),
+                  *std::max_element(received.begin(), received.end()));
+}
+
 // The block that is the whole tensor.
 inline Block FullBlock(const Shape& shape) {
   Block block;

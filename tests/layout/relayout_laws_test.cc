@@ -41,6 +41,7 @@ class Machine {
   Machine(const Layout& from, const Shape& shape)
       : mesh_(from.mesh()),
         at_(from, shape),
+        at_layout_(from),
         owed_axes_(from.PartialAxes()),
         owed_(from.mesh(), owed_axes_.ToList()) {
     for (int64_t device = 0; device < mesh_.num_devices(); ++device) {
@@ -62,6 +63,7 @@ class Machine {
       buffers_ = std::move(next);
     }
     at_ = std::move(result);
+    at_layout_ = step.result;
   }
 
   // What `device` has to hold at the end: terms of its own coordinate on the axes still owed, of
@@ -113,6 +115,7 @@ class Machine {
     switch (step.kind) {
       case RelayoutKind::kShardSlice: members = {device}; break;
       case RelayoutKind::kCollectivePermute: members = {SenderOf(step, result, device)}; break;
+      case RelayoutKind::kAllToAllV: members = HoldersFor(device, at_layout_); break;
       case RelayoutKind::kAllReduce:
       case RelayoutKind::kReduceScatter:
         return Fill(result, device,
@@ -163,6 +166,7 @@ class Machine {
 
   Mesh mesh_;
   Placement at_;
+  Layout at_layout_;
   AxisSet owed_axes_;  // the axes that the source owes a reduction over
   AxisGroup owed_;
   std::vector<Buffer> buffers_;  // by device
@@ -225,8 +229,10 @@ void ExpectPlanIsRight(const Layout& from, const Layout& to, const Shape& shape)
     machine.Run(step);
     if (::testing::Test::HasFailure()) FAIL() << RelayoutKindName(step.kind) << " " << step.result.ToString();
     ASSERT_EQ(step.wire_elements,
-              WireOf(step.kind, at.mesh().GroupSize(step.axes), NumElements(at.LocalShape(at_shape)),
-                     NumElements(step.result.LocalShape(step.shape))))
+              step.kind == RelayoutKind::kAllToAllV
+                  ? Exchanged(at, step.result, at_shape)
+                  : WireOf(step.kind, at.mesh().GroupSize(step.axes), NumElements(at.LocalShape(at_shape)),
+                           NumElements(step.result.LocalShape(step.shape))))
         << RelayoutKindName(step.kind);
     if (step.kind == RelayoutKind::kAllReduce || step.kind == RelayoutKind::kReduceScatter) {
       ASSERT_EQ(step.op, from.partials()[0].op);

@@ -63,6 +63,36 @@ TEST(ReshapeTest, SaysHowTheResultLies) {
   }
 }
 
+TEST(ReshapeTest, SaysWhereToCutAnAxis) {
+  struct Case {
+    const char *mesh, *from;
+    int64_t size;
+    std::vector<int64_t> to;
+    std::optional<AxisCut> cut;
+  };
+  const Case kCases[] = {
+      {"x=4", "{x}", 8, {2, 4}, AxisCut{0, 2}},
+      {"x=4", "{x}", 12, {6, 2}, AxisCut{0, 2}},
+      {"x=4", "{x}", 12, {3, 4}, std::nullopt},
+      {"x=2*2", "{x}", 8, {2, 4}, std::nullopt},  // it is cut there
+      {"x=8", "{x}", 16, {2, 2, 4}, AxisCut{0, 2}},
+      {"x=2*4", "{x}", 16, {2, 2, 4}, AxisCut{1, 2}},
+      {"y=2,x=4", "{(y,x)}", 16, {4, 4}, AxisCut{1, 2}},
+      {"x=4,y=2", "{(x,y)}", 16, {4, 4}, std::nullopt},
+      {"x=4", "{2@x*8}", 16, {16}, std::nullopt},  // uneven
+      {"x=4", "{x}", 10, {2, 5}, std::nullopt},
+      {"x=4", "{2*8@x}", 16, {4, 4}, AxisCut{0, 2}},
+      {"x=4", "{2*8@x}", 16, {16}, std::nullopt},
+  };
+  for (const Case& c : kCases) {
+    const Mesh mesh = Mesh::Parse(c.mesh).value();
+    const Layout layout = Layout::Parse(mesh, c.from).value();
+    const FactorList factors = layout.Factors(0, c.size);
+    EXPECT_EQ(CutForReshape(mesh, factors, c.to), c.cut) << c.mesh << " " << c.from;
+    EXPECT_FALSE(c.cut.has_value() && ReshapeFactors(mesh, factors, c.to).has_value()) << c.mesh;
+  }
+}
+
 TEST(ReshapeTest, GroupsHoldTheSameElements) {
   auto text = [](const Shape& from, const Shape& to) {
     std::string out;

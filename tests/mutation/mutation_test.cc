@@ -19,6 +19,7 @@
 #include "ops/text.h"
 #include "runtime/executor.h"
 #include "spmd/compile.h"
+#include "spmd/cut_mesh.h"
 #include "spmd/verify.h"
 #include "support/golden.h"
 #include "support/long_tests.h"
@@ -31,7 +32,7 @@ namespace {
 
 using Tensors = std::map<std::string, Tensor>;
 
-// A global program, what the compiler makes of it, and numbers to run it on.
+// A global program on the mesh of what the compiler makes of it, that, and numbers to run it on.
 struct Case {
   std::string name;
   Graph global;
@@ -100,6 +101,12 @@ int64_t ElementsOf(const Graph& graph) {
   return elements;
 }
 
+Case CaseOf(std::string name, const Graph& global) {
+  Program program = Compile(global).value();
+  Graph beside = OnMeshOf(global, program.body.mesh());
+  return {std::move(name), std::move(beside), std::move(program), {}};
+}
+
 std::vector<Case> GoldenCases() {
   std::vector<Case> cases;
   for (const std::string_view folder :
@@ -110,7 +117,7 @@ std::vector<Case> GoldenCases() {
       EXPECT_TRUE(graph.ok()) << file << ": " << MessageOf(graph.status());
       if (!graph.ok() || (!LongTests() && ElementsOf(*graph) > 100000)) continue;
       std::mt19937_64 engine(cases.size());
-      Case c{file, *graph, Compile(*graph).value(), {}};
+      Case c = CaseOf(file, *graph);
       for (const Argument& argument : graph->arguments()) {
         const ValueInfo& info = graph->value(argument.value);
         c.arguments.emplace(info.name, RandomTensor(info.type, engine));
@@ -122,7 +129,7 @@ std::vector<Case> GoldenCases() {
 }
 
 Case CaseOf(std::string name, const RandomProgram& random) {
-  Case c{std::move(name), random.graph, Compile(random.graph).value(), {}};
+  Case c = CaseOf(std::move(name), random.graph);
   for (const Argument& argument : random.graph.arguments()) {
     const ValueInfo& info = random.graph.value(argument.value);
     c.arguments.emplace(info.name, ToTensor(HostTensor(info.type, random.feeds.at(info.name))));

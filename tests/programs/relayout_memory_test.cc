@@ -59,13 +59,14 @@ int64_t MeasuredPeak(const Schedule& schedule) {
 }
 
 // Whether every buffer is used as long as the value is: no device has an empty block, whose buffer nobody
-// touches, and no permute leaves out the blocks of some devices, for others hold the same.
+// touches, and nothing leaves out the blocks of some devices, for others hold the same.
 bool EveryBufferCounts(const Graph& local) {
   for (const ValueInfo& info : local.values())
     for (int64_t device = 0; device < local.mesh().num_devices(); ++device)
       if (NumElements(info.layout->BlockOf(info.global.shape, device)) == 0) return false;
-  return std::none_of(local.nodes().begin(), local.nodes().end(),
-                      [](const Node& node) { return node.row->name == "collective_permute"; });
+  return std::none_of(local.nodes().begin(), local.nodes().end(), [](const Node& node) {
+    return node.row->name == "collective_permute" || node.row->name == "all_to_all_v";
+  });
 }
 
 struct Tally {

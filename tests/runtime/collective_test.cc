@@ -155,6 +155,25 @@ TEST_P(MoveTest, CollectivePermute) {
   }
 }
 
+// From any layout to any other.
+TEST_P(MoveTest, AllToAllV) {
+  for (const Shape& shape : kShapes) {
+    for (const Layout& from : AllLayouts(mesh_)) {
+      for (const Layout& to : AllLayouts(mesh_)) {
+        ExpectMovesNothingElse(
+            OneCollective(
+                mesh_, shape, from,
+                [&](Graph& graph, ValueId x) {
+                  Node node{.row = &GetOp("all_to_all_v")};
+                  node.operands = {x};
+                  return graph.nodes()[graph.AddNode(node, {InfoOf("", I32, shape, to)})].results[0];
+                }),
+            shape);
+      }
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Meshes, MoveTest, ::testing::Values("x=4", "x=2,y=3", "x=1,y=2"));
 
 // ---- Reductions. Terms come from an input whose first dim is sharded by the axes to reduce, one row
@@ -295,6 +314,22 @@ TEST(CollectiveTest, PermuteMovesPartialTerms) {
   for (const RunMode& mode : AllRunModes()) {
     const RunResult result = RunProgram(program, {{"a", Ramp({F32, {4, 2}})}}, {}, mode);
     EXPECT_TRUE(BitwiseEqual(result.outputs.at("y"), Tensor::From<float>({4}, {3, 7, 11, 15})));
+  }
+}
+
+// Terms stay on their devices while blocks go elsewhere: {x,_ | sum:y} -> {_,x | sum:y}, in parts.
+TEST(CollectiveTest, AllToAllVMovesPartialValues) {
+  const Program program = ParseProgram(R"(mesh [x=2, y=2]
+func step(%a: f32[2,3,1] of f32[3,3,2] {x,_,y}) {
+  %p = reduce_sum %a dims=[2] : f32[2,3] of f32[3,3] {x,_ | sum:y}
+  %q = all_to_all_v %p : f32[3,2] of f32[3,3] {_,x | sum:y}
+  %r = all_reduce %q axes=(y) op=sum : f32[3,2] of f32[3,3] {_,x}
+  return r=%r
+})");
+  for (const RunMode& mode : AllRunModes()) {
+    const RunResult result = RunProgram(program, {{"a", Ramp({F32, {3, 3, 2}})}}, {}, mode);
+    EXPECT_TRUE(BitwiseEqual(result.outputs.at("r"),
+                             Tensor::From<float>({3, 3}, {3, 7, 11, 15, 19, 23, 27, 31, 35})));
   }
 }
 

@@ -9,6 +9,7 @@
 #include "ops/program.h"
 #include "ops/text.h"
 #include "spmd/compile.h"
+#include "spmd/cut_mesh.h"
 #include "support/golden.h"
 
 namespace meshwork {
@@ -27,7 +28,7 @@ Graph Step() { return ParseGraph(kStep).value(); }
 
 Certificate CertificateOf(const Graph& global) {
   const Graph local = Compile(global).value().body;
-  return MakeCertificate(global, local, Verify(global, local).value());
+  return MakeCertificate(global, local, Verify(OnMeshOf(global, local.mesh()), local).value());
 }
 
 void Replace(std::string* text, std::string_view from, std::string_view to) {

@@ -549,6 +549,39 @@ func f(%a: f32[4] {x}, var %w: f32[4]) {
   EXPECT_THAT(result->Get("w")->values<float>(), testing::ElementsAre(1, 2, 3, 4));
 }
 
+// Rows of 8 units, sharded by x=4 where there is one, read as 2 heads of 4, which are scaled.
+Graph Heads(const char* mesh, int64_t rows) {
+  Graph g(Mesh::VirtualCpus(mesh).value());
+  const DimSpec columns = AxisOrWhole(g.mesh(), "x");
+  Value a = g.Input("x", F64, {rows, 3}, {UNSHARDED, UNSHARDED});
+  Value y = g.Input("y", I32, {rows}, {UNSHARDED});
+  Variable w = g.Var("w", GlorotUniform({3, 8}, F64), {UNSHARDED, columns});
+  Variable scale = g.Var("scale", Filled(2, {2, 4}, F64), {OPEN, OPEN});
+  Value heads = Tanh(Reshape(MatMul(a, w), {rows, 2, 4})) * scale;
+  Value loss = SparseSoftmaxCrossEntropy(ReduceSum(heads, {2}), y);
+  Sgd({.learning_rate = 0.5}).Minimize(loss);
+  g.Output("loss", loss);
+  return g;
+}
+
+TEST(SessionTest, EveryProgramRunsOnTheMeshAsTheStepCutsIt) {
+  Session session = Session::Create(Heads("x=4", 8)).value();
+  EXPECT_EQ(session.program().body.mesh().ToString(), "[x=2*2]");
+  for (int64_t rows : {8, 5, 1}) {
+    SCOPED_TRACE(rows);
+    const Tensor y = Tensor::From<int32_t>({8}, {0, 1, 1, 0, 0, 1, 0, 1});
+    const Feeds feeds = {{"x", Rough(Type{F64, {8, 3}}).Rows(0, rows)}, {"y", y.Rows(0, rows)}};
+    Session exact = Session::Create(Heads("d=1", rows)).value();
+    for (const auto& [name, value] : StateOf(session)) ASSERT_EQ(MessageOf(exact.Set(name, value)), "");
+    const StepResult evaluated = session.Evaluate(feeds).value();
+    const StepResult ran = session.Run(feeds).value();
+    const StepResult expected = exact.Run(feeds).value();
+    ExpectNear(ran.outputs(), expected.outputs());
+    ExpectNear(evaluated.outputs(), expected.outputs());
+    ExpectNear(StateOf(session), StateOf(exact));
+  }
+}
+
 TEST(SessionTest, CrossEntropyOfAMaskedClassIsFinite) {
   Graph g(Mesh::VirtualCpus("x=1").value());
   Value z = g.Input("z", F64, {1, 3}, {UNSHARDED, UNSHARDED});

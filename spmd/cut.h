@@ -1,0 +1,21 @@
+// How a letter of an op's rule is cut.
+#pragma once
+
+#include <vector>
+
+#include "layout/layout.h"
+#include "ops/rule.h"
+
+namespace meshwork {
+
+// As Layout::Factors(d, 1) says it of a dim.
+using Cut = FactorList;
+using LetterCuts = std::vector<Cut>;  // per letter of a rule
+
+const Cut& Whole();  // by nothing
+AxisSet AxesOf(const Cut& cut);
+
+// How a tensor of these letters lies; a dim without a letter is whole.
+Layout LayoutOf(const Mesh& mesh, const LetterList& letters, const LetterCuts& cuts);
+
+}  // namespace meshwork

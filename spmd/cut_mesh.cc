@@ -1,0 +1,148 @@
+#include "spmd/cut_mesh.h"
+
+#include <algorithm>
+#include <span>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "fmt/format.h"
+#include "layout/reshape.h"
+#include "ops/explain.h"
+#include "ops/row.h"
+#include "spmd/insert_relayouts.h"
+#include "spmd/localize.h"
+#include "spmd/propagate.h"
+#include "spmd/replication.h"
+#include "spmd/simplify.h"
+
+namespace meshwork {
+namespace {
+
+// A cut lets axes flow on to the next reshape, which may want another; few programs go further than this.
+constexpr int kMaxRounds = 4;
+// Each cut is tried for itself.
+constexpr size_t kMaxCuts = 8;
+
+// The name of the first `size` devices of an axis: "x:(1)2" of "x", "x:(2)2" of "x:(2)4".
+std::string FirstPart(const std::string& axis, int64_t size) {
+  const size_t end = axis.find(')');
+  return end == std::string::npos ? fmt::format("{}:(1){}", axis, size)
+                                  : fmt::format("{}{}", axis.substr(0, end + 1), size);
+}
+
+// The parts of axes that reshapes of a propagated program want, in its order.
+class Wishes {
+ public:
+  explicit Wishes(const Graph& graph) : graph_(graph) {
+    for (const Node& node : graph.nodes())
+      if (node.row->name == "reshape") Visit(node);
+  }
+
+  const std::vector<std::string>& names() const { return names_; }
+
+ private:
+  void Visit(const Node& node) {
+    const ValueInfo &from = graph_.value(node.operands[0]), &to = graph_.value(node.results[0]);
+    const bool is_sharded = !from.layout->ShardedAxes().empty() || !to.layout->ShardedAxes().empty();
+    if (!is_sharded || from.type.num_elements() == 0 ||
+        Reshaped(*from.layout, from.type.shape, to.type.shape) == to.layout)
+      return;
+    for (const ReshapeGroup& group : ReshapeGroups(from.type.shape, to.type.shape)) {
+      if (group.is_single()) continue;
+      Follow(from, group.from, group.from_end, to, group.to, group.to_end);
+      Follow(to, group.to, group.to_end, from, group.from, group.from_end);
+    }
+  }
+
+  // Dims [to_begin, to_end) of `to` hold the elements of dims [begin, end) of `from`.
+  void Follow(const ValueInfo& from, int begin, int end, const ValueInfo& to, int to_begin, int to_end) {
+    FactorList factors;
+    for (int d = begin; d < end; ++d)
+      for (Factor& factor : from.layout->Factors(d, from.type.shape[d])) factors.push_back(std::move(factor));
+    const std::span sizes(to.type.shape.begin() + to_begin, static_cast<size_t>(to_end - to_begin));
+    const std::optional<AxisCut> cut = CutForReshape(graph_.mesh(), factors, sizes);
+    if (!cut.has_value()) return;
+    std::string name = FirstPart(graph_.mesh().axis(cut->axis).name, cut->size);
+    if (std::find(names_.begin(), names_.end(), name) == names_.end()) names_.push_back(std::move(name));
+  }
+
+  const Graph& graph_;
+  std::vector<std::string> names_;
+};
+
+// The mesh with all of these cuts that do not clash with earlier ones.
+Mesh WithCuts(Mesh mesh, const std::vector<std::string>& names) {
+  for (const std::string& name : names)
+    if (absl::StatusOr<Mesh> finer = mesh.Cut(name); finer.ok()) mesh = *std::move(finer);
+  return mesh;
+}
+
+Graph CutTo(Graph graph, const Mesh& finer) {
+  graph.CutMesh(finer);
+  return graph;
+}
+
+// All that reshapes want, those that want something only once others have it included.
+std::vector<std::string> AllWishes(const Graph& pinned, const Graph& propagated) {
+  std::vector<std::string> all = Wishes(propagated).names();
+  Mesh mesh = pinned.mesh();
+  for (int round = 0; round < kMaxRounds && all.size() < kMaxCuts; ++round) {
+    Mesh finer = WithCuts(pinned.mesh(), all);
+    if (finer == mesh) break;
+    mesh = std::move(finer);
+    const Graph further = Propagate(CutTo(pinned, mesh)).graph;
+    const Wishes more(further);
+    all.insert(all.end(), more.names().begin(), more.names().end());
+  }
+  if (all.size() > kMaxCuts) all.resize(kMaxCuts);
+  return all;
+}
+
+// Gathers that are refused, seconds if they are known, bytes.
+using Cost = std::tuple<size_t, double, int64_t>;
+
+Cost PlannedCost(const Graph& pinned, const Graph& propagated, const Topology& topology,
+                 int64_t replication_budget) {
+  const InsertedRelayouts placed =
+      InsertRelayouts(propagated, topology, Replication(pinned, replication_budget));
+  const Graph local = Localize(placed.graph, {.topology = topology});
+  const StepCost cost = CostOf(DropDeadCode(ShareSubexpressions(local)), topology);
+  return {placed.refused.size(), cost.seconds, cost.bytes};
+}
+
+}  // namespace
+
+std::optional<Graph> CutMesh(const Graph& pinned, const Graph& propagated, const Topology& topology,
+                             int64_t replication_budget) {
+  std::vector<std::string> cuts = AllWishes(pinned, propagated);
+  Mesh mesh = WithCuts(pinned.mesh(), cuts);
+  if (mesh == pinned.mesh()) return std::nullopt;
+  auto cost_on = [&](const Mesh& tried) {
+    const Graph cut = CutTo(pinned, tried);
+    return PlannedCost(cut, Propagate(cut).graph, topology, replication_budget);
+  };
+  Cost least = cost_on(mesh);
+  // From the last: what an earlier cut has led to is of no use without it.
+  for (size_t i = cuts.size(); i-- > 0 && cuts.size() > 1;) {
+    std::vector<std::string> fewer = cuts;
+    fewer.erase(fewer.begin() + static_cast<int64_t>(i));
+    Mesh coarser = WithCuts(pinned.mesh(), fewer);
+    const Cost cost = cost_on(coarser);
+    if (cost > least) continue;
+    least = cost;
+    mesh = std::move(coarser);
+    cuts = std::move(fewer);
+  }
+  if (least >= PlannedCost(pinned, propagated, topology, replication_budget)) return std::nullopt;
+  return CutTo(pinned, mesh);
+}
+
+Graph OnMeshOf(const Graph& graph, const Mesh& mesh) {
+  std::vector<std::string> names;
+  for (const Axis& axis : mesh.axes()) names.push_back(axis.name);
+  return WithCuts(graph.mesh(), names) == mesh ? CutTo(graph, mesh) : graph;
+}
+
+}  // namespace meshwork

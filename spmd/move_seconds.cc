@@ -1,0 +1,98 @@
+#include "spmd/move_seconds.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "layout/relayout.h"
+#include "ops/program.h"
+#include "ops/row.h"
+#include "spmd/cut.h"
+#include "spmd/strided.h"
+
+namespace meshwork {
+namespace {
+
+// Of operands of operands; a chain of casts and comparisons is no longer.
+constexpr int kMaxDepth = 3;
+
+bool IsSmaller(const Graph& graph, const Node& node) {
+  int64_t bytes = 0;
+  for (ValueId id : node.operands) bytes += graph.value(id).type.bytes();
+  return !node.operands.empty() && bytes < graph.value(node.results[0]).type.bytes();
+}
+
+bool MayBeCut(const Mesh& mesh, const OpRow& row, const Letter& letter, const Cut& cut) {
+  if (letter.whole) return false;
+  if (cut.size() > 1) return MayBeStrided(row, letter);
+  return !letter.must_divide || letter.size % mesh.GroupSize(cut[0].axes) == 0;
+}
+
+double MoveSecondsWithin(int depth, const Graph& graph, ValueId id, const Layout& to,
+                         const Topology& topology);
+
+std::optional<double> ElsewhereSecondsWithin(int depth, const Graph& graph, ValueId id, const Layout& to,
+                                             const Topology& topology) {
+  if (depth == 0 || graph.value(id).node < 0) return std::nullopt;
+  const Node& node = graph.nodes()[graph.value(id).node];
+  const std::optional<std::vector<Layout>> operands = OperandsElsewhere(graph, node, to);
+  if (!operands.has_value()) return std::nullopt;
+  const auto shards = static_cast<double>(graph.mesh().GroupSize(to.ShardedAxes().ToList()));
+  double seconds = FlopsOf(graph, node) / shards / topology.flops();
+  for (size_t i = 0; i < operands->size(); ++i)
+    seconds += MoveSecondsWithin(depth - 1, graph, node.operands[i], (*operands)[i], topology);
+  return seconds;
+}
+
+double MoveSecondsWithin(int depth, const Graph& graph, ValueId id, const Layout& to,
+                         const Topology& topology) {
+  const ValueInfo& info = graph.value(id);
+  const double seconds = RelayoutSeconds(*info.layout, to, info.type, topology);
+  if (seconds == 0) return 0;
+  return std::min(seconds, ElsewhereSecondsWithin(depth, graph, id, to, topology).value_or(seconds));
+}
+
+}  // namespace
+
+double RelayoutSeconds(const Layout& from, const Layout& to, const Type& type, const Topology& topology) {
+  if (from == to) return 0;
+  RelayoutOptions options{.topology = topology, .element_bytes = DTypeSize(type.dtype)};
+  if (!topology.is_assumed()) return PlanRelayout(from, to, type.shape, options).value().seconds;
+  // What the greedy order sends: more than the plan that Localize writes, rarely. A cheaper plan of more
+  // collectives is no reason to run an op otherwise, as long as nothing says what a collective costs.
+  options.search = false;
+  options.element_bytes = RelayoutOptions().element_bytes;  // one plan for all types
+  const int64_t elements = PlanRelayout(from, to, type.shape, options).value().wire_elements;
+  return static_cast<double>(elements * DTypeSize(type.dtype)) / Topology::kAssumedLink.bandwidth;
+}
+
+std::optional<std::vector<Layout>> OperandsElsewhere(const Graph& graph, const Node& node, const Layout& to) {
+  if (node.row->kind != OpKind::kCompute || node.results.size() != 1 || node.row->name == "reshape" ||
+      !IsSmaller(graph, node))
+    return std::nullopt;
+  const Rule rule = RuleOf(graph, node);
+  LetterCuts cuts(rule.letters.size(), Whole());
+  for (size_t d = 0; d < rule.results[0].size(); ++d) {
+    Cut cut = to.Factors(static_cast<int>(d), 1);
+    if (cut == Whole()) continue;
+    const int8_t l = rule.results[0][d];
+    if (l == kNoLetter || !MayBeCut(graph.mesh(), *node.row, rule.letters[l], cut)) return std::nullopt;
+    cuts[l] = std::move(cut);
+  }
+  const bool reduces = std::any_of(rule.letters.begin(), rule.letters.end(),
+                                   [](const Letter& letter) { return letter.reduced; });
+  if (reduces) return std::nullopt;
+  std::vector<Layout> operands;
+  for (const LetterList& letters : rule.operands) operands.push_back(LayoutOf(graph.mesh(), letters, cuts));
+  return operands;
+}
+
+std::optional<double> ElsewhereSeconds(const Graph& graph, ValueId id, const Layout& to,
+                                       const Topology& topology) {
+  return ElsewhereSecondsWithin(kMaxDepth, graph, id, to, topology);
+}
+
+double MoveSeconds(const Graph& graph, ValueId id, const Layout& to, const Topology& topology) {
+  return MoveSecondsWithin(kMaxDepth, graph, id, to, topology);
+}
+
+}  // namespace meshwork

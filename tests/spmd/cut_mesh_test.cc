@@ -1,0 +1,100 @@
+// Axes that the compiler cuts by itself. What it makes of the programs is in cases/28_*.
+#include "spmd/cut_mesh.h"
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "base/status.h"
+#include "gtest/gtest.h"
+#include "mesh/topology.h"
+#include "ops/program.h"
+#include "ops/text.h"
+#include "spmd/certificate.h"
+#include "spmd/compile.h"
+#include "spmd/verify.h"
+#include "support/golden.h"
+
+namespace meshwork {
+namespace {
+
+constexpr std::string_view kSplit =
+    "mesh [x=4]\n"
+    "func step(%a: f32[8,1024] {x,_}) {\n"
+    "  %b = reshape %a shape=[2,4,1024]\n"
+    "  %c = tanh %b\n"
+    "  return c=%c\n"
+    "}\n";
+
+Graph Parse(std::string_view text) { return ParseGraph(text).value(); }
+
+int64_t Wire(const Graph& local) {
+  int64_t bytes = 0;
+  for (const CollectiveSummary& summary : SummarizeCollectives(local)) bytes += summary.bytes;
+  return bytes;
+}
+
+TEST(CutMeshTest, AProgramOnACutMeshSendsLessAndAnyOtherIsAsWithout) {
+  int cut = 0;
+  for (const char* folder : {"spmd/cases", "spmd/compile", "spmd/propagate", "spmd/insert_relayouts"}) {
+    for (const std::string& file : GoldenFiles(folder)) {
+      const std::string golden = ReadGolden(file);
+      const Graph graph = Parse(golden.substr(0, golden.find("----\n")));
+      const Program program = Compile(graph).value();
+      const Program without = Compile(graph, {.cut_mesh = false}).value();
+      EXPECT_EQ(without.body.mesh(), graph.mesh()) << file;
+      if (program.body.mesh() == graph.mesh()) {
+        EXPECT_EQ(PrintGraph(program.body), PrintGraph(without.body)) << file;
+      } else {
+        EXPECT_LT(Wire(program.body), Wire(without.body)) << file;
+        ++cut;
+      }
+    }
+  }
+  EXPECT_GE(cut, 4);
+}
+
+TEST(CutMeshTest, ATopologyOfTheMeshDescribesItsParts) {
+  const Graph graph = Parse(kSplit);
+  for (
+      const char* text :
+      {R"({"axes": {"x": {"bandwidth": 1e9, "latency": 1e-6}}})",
+       R"({"axes": {"x:(1)2": {"bandwidth": 1e8, "latency": 1e-5}, "x:(2)2": {"bandwidth": 1e9, "latency": 1e-6}}})"}) {
+    const Topology topology = Topology::Parse(graph.mesh(), text).value();
+    const Program program = Compile(graph, {.topology = topology}).value();
+    EXPECT_EQ(program.body.mesh().ToString(), "[x=2*2]");
+    EXPECT_EQ(Wire(program.body), 0);
+  }
+}
+
+// The tensor is gathered whole without a cut, which the budget does not allow.
+TEST(CutMeshTest, SparesARefusedGather) {
+  const Graph graph = Parse(kSplit);
+  EXPECT_FALSE(Compile(graph, {.replication_budget = 100, .cut_mesh = false}).ok());
+  const absl::StatusOr<Program> program = Compile(graph, {.replication_budget = 100});
+  ASSERT_TRUE(program.ok()) << program.status();
+  EXPECT_EQ(Wire(program->body), 0);
+}
+
+TEST(CutMeshTest, CertificatesAreForTheProgramOnTheMeshThatWasGiven) {
+  const Graph graph = Parse(kSplit);
+  const Program program = Compile(graph).value();
+  const Proof proof = Verify(OnMeshOf(graph, program.body.mesh()), program.body).value();
+  const Certificate certificate = MakeCertificate(graph, program.body, proof);
+  EXPECT_EQ(certificate.mesh, "[x=2*2]");
+  EXPECT_EQ(certificate.global, Fingerprint(graph));
+  EXPECT_EQ(MessageOf(CheckCertificate(graph, certificate)), "");
+}
+
+TEST(OnMeshOfTest, TakesAProgramToItsMeshCutFurtherAndToNoOther) {
+  const Graph graph = Parse(kSplit);
+  for (const char* finer : {"x=4", "x=2*2"})
+    EXPECT_EQ(OnMeshOf(graph, Mesh::Parse(finer).value()).mesh(), Mesh::Parse(finer).value());
+  for (const char* other : {"x=8", "y=4", "x=4,y=2", "x=2,y=2", "x=2*4", "x=2*2,y=2", ""})
+    EXPECT_EQ(OnMeshOf(graph, Mesh::Parse(other).value()).mesh(), graph.mesh()) << other;
+  const Graph cut = OnMeshOf(graph, Mesh::Parse("x=2*2").value());
+  EXPECT_EQ(OnMeshOf(cut, graph.mesh()).mesh(), cut.mesh());
+}
+
+}  // namespace
+}  // namespace meshwork
