@@ -124,7 +124,8 @@ Explanation Explain(const Program& program, const Topology& topology) {
                   .mesh = local.mesh().ToString(),
                   .has_times = !topology.is_assumed(),
                   .cost = CostOf(local, topology),
-                  .conflicts = program.conflicts};
+                  .conflicts = program.conflicts,
+                  .sharded_state = program.sharded_state};
   for (const Node& node : local.nodes())
     if (node.row->kind == OpKind::kCollective) all.collectives.push_back(ExplainNode(local, node, topology));
   return all;
@@ -144,6 +145,10 @@ std::string ToText(const Explanation& all) {
   if (shown.size() < all.collectives.size())
     out += fmt::format("  … and {} that cost less; the JSON form has all\n",
                        all.collectives.size() - shown.size());
+  if (!all.sharded_state.empty()) out += "laid out by weight-update sharding:\n";
+  for (const ShardedState& state : all.sharded_state)
+    out += fmt::format("  %{} {} instead of {}\n", state.variable, state.layout.ToString(),
+                       state.asked.ToString());
   if (!all.conflicts.empty())
     out += fmt::format("layouts that disagree:\n  {}\n", fmt::join(all.conflicts, "\n  "));
   if (!all.changes.empty()) out += "cheaper with one layout changed:\n";
@@ -164,6 +169,9 @@ Json ToJson(const Explanation& all) {
           {{"type", v.type}, {"from", v.from}, {"to", v.to}, {"location", v.location}, {"cause", v.cause}});
     collectives.push_back(std::move(item));
   }
+  for (const ShardedState& state : all.sharded_state)
+    json["sharded_state"].push_back(
+        {{"variable", state.variable}, {"from", state.asked.ToString()}, {"to", state.layout.ToString()}});
   json["conflicts"] = all.conflicts;
   Json& changes = json["cheaper"] = Json::array();
   for (const LayoutChange& change : all.changes) {

@@ -55,6 +55,7 @@ struct Explanation {
   StepCost cost;
   std::vector<ExplainedCollective> collectives;  // in the order in which they run
   std::vector<std::string> conflicts;            // ops whose tensors disagree about a layout
+  std::vector<ShardedState> sharded_state;       // laid out by weight-update sharding
   std::vector<LayoutChange> changes;  // cheaper layouts, the cheapest first (spmd/cheaper_layouts.h)
 };
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "layout/layout.h"
 #include "mesh/topology.h"
 #include "ops/graph.h"
 
@@ -16,12 +17,20 @@ struct PassTiming {
   double seconds;
 };
 
+// A variable that lies otherwise than the program asks.
+struct ShardedState {
+  std::string variable;
+  Layout asked, layout;
+};
+
 struct Program {
   Graph body;                               // local types, each with its global type and layout
   std::vector<PassTiming> passes = {};      // what the compile spent, in order
   double verify_seconds = 0;                // and what proving the result took; 0: it was not asked for
   std::vector<std::string> decisions = {};  // "%h dim 1 = (model): letter n of matmul (model.cc:12)"
   std::vector<std::string> conflicts = {};  // "matmul (model.cc:12): letter k lies on (model) in %w and on …"
+  // By weight-update sharding (CompileOptions::shard_weight_update).
+  std::vector<ShardedState> sharded_state = {};
 };
 
 // 16 hex digits over the text of a program. Processes that run together must agree on that of the local one.

@@ -13,6 +13,7 @@
 #include "spmd/localize.h"
 #include "spmd/propagate.h"
 #include "spmd/replication.h"
+#include "spmd/shard_weight_update.h"
 #include "spmd/simplify.h"
 #include "spmd/verify.h"
 
@@ -66,6 +67,14 @@ absl::Status Verified(const Graph& global, Program& program) {
       fmt::format("Compile made a wrong program; please report it. {}", MessageOf(status)));
 }
 
+std::vector<std::string> StateDecisions(const std::vector<ShardedState>& state) {
+  std::vector<std::string> decisions;
+  for (const ShardedState& s : state)
+    decisions.push_back(fmt::format("%{} = {} instead of {}: weight-update sharding", s.variable,
+                                    s.layout.ToString(), s.asked.ToString()));
+  return decisions;
+}
+
 // The passes that make a program local; run(name, pass) runs one.
 template <typename Run>
 void RunLocalPasses(const LocalOptions& options, Run&& run) {
@@ -106,6 +115,13 @@ absl::StatusOr<Program> Compile(const Graph& global, const CompileOptions& optio
   run("drop_dead_code", DropDeadCode);
   const bool gathers_on_use = GathersOnUse(global);
   if (gathers_on_use) run("mark_uses", MarkUses);
+  if (options.shard_weight_update)
+    run("shard_weight_update", [&](const Graph& graph) {
+      ShardedWeightUpdate result = ShardWeightUpdate(
+          graph, {.topology = options.topology, .replication_budget = options.replication_budget});
+      program.sharded_state = std::move(result.state);
+      return std::move(result.graph);
+    });
   Graph pinned = program.body;
   run("propagate", [&](const Graph& graph) {
     PropagateResult result = Propagate(graph);
@@ -117,7 +133,8 @@ absl::StatusOr<Program> Compile(const Graph& global, const CompileOptions& optio
       result.decisions.insert(result.decisions.begin(),
                               fmt::format("mesh = {}: reshapes send less", pinned.mesh().ToString()));
     }
-    program.decisions = std::move(result.decisions);
+    program.decisions = StateDecisions(program.sharded_state);
+    program.decisions.insert(program.decisions.end(), result.decisions.begin(), result.decisions.end());
     program.conflicts = std::move(result.conflicts);
     return std::move(result.graph);
   });
@@ -141,7 +158,7 @@ absl::StatusOr<Program> Compile(const Graph& global, const CompileOptions& optio
       });
     RETURN_IF_ERROR(CheckMemory(program.body, options.memory_budget));
   }
-  if (options.verify) RETURN_IF_ERROR(Verified(global, program));
+  if (options.verify) RETURN_IF_ERROR(Verified(WithShardedState(global, program), program));
   return program;
 }
 

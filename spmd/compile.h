@@ -27,6 +27,9 @@ struct CompileOptions {
   int64_t memory_budget = 0;
   // The most bytes that are gathered whole on every device without being asked for (spmd/replication.h).
   int64_t replication_budget = int64_t{1} << 20;
+  // Lays optimizer state out in blocks over the data-parallel axes, where that sends no more: ZeRO stage 1
+  // (spmd/shard_weight_update.h).
+  bool shard_weight_update = false;
   // Cut axes of the mesh where a reshape then sends less (spmd/cut_mesh.h). Program::body is then on the mesh
   // so cut; programs that share variables must be on one.
   bool cut_mesh = true;

@@ -16,6 +16,7 @@
 #include "spmd/certificate.h"
 #include "spmd/cheaper_layouts.h"
 #include "spmd/cut_mesh.h"
+#include "spmd/shard_weight_update.h"
 #include "spmd/verify.h"
 #include "tools/commands.h"
 #include "tools/program_file.h"
@@ -95,16 +96,16 @@ absl::StatusOr<std::string> Emit(const std::string& emit, const Graph& global, C
     if (pass == "propagate" && emit == "propagated") propagated = PrintGraph(graph);
   };
   ASSIGN_OR_RETURN(const Program program, CompileWithin(global, options));
-  if (emit == "global") return PrintGraph(global);
+  if (emit == "global") return PrintGraph(WithShardedState(global, program));
   if (emit == "propagated") return Propagated(program, propagated);
   if (emit == "stats") return Stats(global, program);
   if (emit == "memory") return PrintMemoryReport(program.body, ReportMemory(program.body));
   if (emit == "explain") return ToText(ExplainAll(global, program, options));
   if (emit == "explain-json") return ToJson(ExplainAll(global, program, options)).dump(2) + "\n";
   if (emit == "certificate") {
-    ASSIGN_OR_RETURN(const Proof proof,
-                     meshwork::Verify(OnMeshOf(global, program.body.mesh()), program.body));
-    return CertificateToJson(MakeCertificate(global, program.body, proof));
+    const Graph asked = WithShardedState(global, program);
+    ASSIGN_OR_RETURN(const Proof proof, meshwork::Verify(OnMeshOf(asked, program.body.mesh()), program.body));
+    return CertificateToJson(MakeCertificate(asked, program.body, proof));
   }
   return PrintGraph(program.body);
 }
@@ -142,6 +143,7 @@ absl::Status Compile(Arguments args) {
               &options.memory_budget);
   flags.Bytes("replication-budget", "what may be gathered whole on every device unasked",
               &options.replication_budget);
+  flags.Switch("shard-weight-update", kShardWeightUpdateHelp, &options.shard_weight_update);
   flags.Text("topology", kTopologyHelp, &topology);
   flags.Switch("passes", "prints the program after every pass instead", &passes);
   if (const auto done = Parse(flags, args)) return *done;
@@ -165,6 +167,7 @@ absl::Status Explain(Arguments args) {
       "which tensors disagree about their layouts; and which one layout, were it another, would make\n"
       "the step cheaper. The same as meshwork compile --emit=explain.");
   flags.Positional("FILE", kFileHelp, &file);
+  flags.Switch("shard-weight-update", kShardWeightUpdateHelp, &options.shard_weight_update);
   flags.Text("topology", kTopologyHelp, &topology);
   flags.Switch("json", "prints one JSON object", &json);
   if (const auto done = Parse(flags, args)) return *done;

@@ -15,6 +15,9 @@ inline constexpr const char* kFileHelp = "a program as text (docs/text-format.md
 inline constexpr const char* kTopologyHelp =
     "a JSON file: bandwidth and latency of each axis (docs/tools.md); with it, time decides";
 
+inline constexpr const char* kShardWeightUpdateHelp =
+    "keeps optimizer state in blocks over the axes that gradients are summed over (ZeRO stage 1)";
+
 // "step.mw", "standard input".
 std::string NameOf(const std::string& file);
 

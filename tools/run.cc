@@ -10,6 +10,7 @@
 #include "base/suggest.h"
 #include "fmt/ranges.h"
 #include "runtime/local_program.h"
+#include "spmd/compile.h"
 #include "tools/commands.h"
 #include "tools/program_file.h"
 #include "train/file.h"
@@ -78,11 +79,13 @@ absl::Status CheckTypes(const std::string& path, const NamedTensors& tensors, co
 struct Options {
   std::string file, inputs, outputs;
   int64_t workers = 0;
+  CompileOptions compile;
 };
 
 // One step; prints the outputs and what the variables hold then.
 absl::Status RunOnce(const Graph& global, const NamedTensors& tensors, const Options& options) {
-  ASSIGN_OR_RETURN(Session session, Session::Create(global, {.workers = static_cast<int>(options.workers)}));
+  ASSIGN_OR_RETURN(Session session, Session::Create(global, {.workers = static_cast<int>(options.workers),
+                                                             .compile = options.compile}));
   Feeds feeds;
   std::vector<std::string> zeros = session.variable_names();
   for (const auto& [name, tensor] : tensors) {
@@ -128,6 +131,7 @@ absl::Status Run(Arguments args) {
   flags.Text("inputs", "safetensors with a tensor for each input, and for variables", &options.inputs);
   flags.Text("outputs", "writes the outputs as safetensors", &options.outputs);
   flags.Int("workers", "threads; 0: one per core", &options.workers, 0, kMostWorkers);
+  flags.Switch("shard-weight-update", kShardWeightUpdateHelp, &options.compile.shard_weight_update);
   if (const auto done = Parse(flags, args)) return *done;
   ASSIGN_OR_RETURN(const Graph global, ReadProgram(options.file));
   NamedTensors tensors;

@@ -149,11 +149,13 @@ struct Session::Impl {
     return Prepare(global, rows == full && update ? options.compile : ForOthers());
   }
 
-  // For what is compiled beside the full step, which alone is dumped and says how the mesh is cut.
+  // For what is compiled beside the full step, which alone is dumped, and says how the mesh is
+  // cut and where state lies.
   CompileOptions ForOthers() const {
     CompileOptions compile = options.compile;
     compile.dump = nullptr;
     compile.cut_mesh = false;
+    compile.shard_weight_update = false;
     return compile;
   }
 
@@ -176,7 +178,8 @@ absl::StatusOr<Session> Session::Create(const Graph& graph, SessionOptions optio
   auto impl = std::make_unique<Impl>(graph, std::move(options));
   const int64_t full = impl->BatchSize();
   ASSIGN_OR_RETURN(Impl::Ready step, impl->Make(full, full, /*update=*/true));
-  // A variable that the program did not pin, or left open, lies where the step put it, for all programs.
+  // A variable that the program did not pin, or left open, lies where the step put it, for all programs; so
+  // does state that the step shards.
   const Graph& local = step.program.body;
   impl->graph.CutMesh(local.mesh());
   for (size_t a = 0; a < local.arguments().size(); ++a) {

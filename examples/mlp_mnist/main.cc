@@ -139,6 +139,7 @@ absl::Status Main(const MlpOptions& options) {
   RETURN_IF_ERROR(MakeDumpFolder(options));
   Dumper dumper(options.dump);
   SessionOptions session_options{.workers = static_cast<int>(options.workers), .seed = options.seed};
+  session_options.compile.shard_weight_update = options.shard_weight_update;
   if (!options.dump.empty()) session_options.compile.dump = std::ref(dumper);
   session_options.executor.profile = options.profile != "off";
   session_options.executor.trace_steps = TraceFile(options).empty() ? 0 : TraceSteps(*mesh);

@@ -51,6 +51,10 @@ absl::StatusOr<MlpOptions> ParseMlpOptions(int argc, const char* const* argv) {
       "prints each collective with its cause, where layouts disagree, and the memory of a step, before\n"
       "                     training",
       &o.explain);
+  flags.Switch(
+      "shard-weight-update",
+      "keeps the optimizer's state in blocks over \"batch\" (ZeRO stage 1); the weights are the same",
+      &o.shard_weight_update);
   flags.Text("dump", "writes the program after every pass into this folder", &o.dump);
   RETURN_IF_ERROR(flags.Parse(argc, argv));
   if (o.profile.empty()) o.profile = "off";

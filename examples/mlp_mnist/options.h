@@ -26,6 +26,7 @@ struct MlpOptions {
   std::string load, save, json, plot, dump;
   std::string profile = "off";  // "off", "on", or the file for a trace
   bool explain = false;
+  bool shard_weight_update = false;
   bool help = false;
   std::string help_text;
 };

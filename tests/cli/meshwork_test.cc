@@ -344,6 +344,41 @@ TEST_F(MeshworkTest, RunGivesWhatASessionGives) {
   }
 }
 
+constexpr std::string_view kMomentum = R"(mesh [x=4]
+func step(%x: f32[64,12] {x,_}, %y: f32[64,4] {x,_}, var %w: f32[12,4] {_,_}, var %m: f32[12,4] {_,_}) {
+  %h = matmul %x, %w
+  %d = sub %h, %y
+  %g = matmul %x, %d transpose_a=true
+  %new_m = add %m, %g
+  %new_w = sub %w, %new_m
+  update %m = %new_m
+  update %w = %new_w
+}
+)";
+
+TEST_F(MeshworkTest, ShardsWeightUpdatesWhereAsked) {
+  const std::string file = File("momentum.mw", kMomentum), flag = "--shard-weight-update";
+  EXPECT_THAT(Output({"compile", file, flag}), HasSubstr("var %m: f32[3,4] of f32[12,4] {x,_}"));
+  EXPECT_THAT(Output({"compile", file, flag, "--passes"}), HasSubstr("// shard_weight_update\n"));
+  EXPECT_THAT(Output({"compile", file, flag, "--emit=propagated"}),
+              HasSubstr("// %m = {x,_} instead of {_,_}: weight-update sharding\n"));
+  EXPECT_THAT(Output({"explain", file, flag}),
+              HasSubstr("laid out by weight-update sharding:\n  %m {x,_} instead of {_,_}\n"));
+  EXPECT_EQ(json::parse(Output({"explain", file, flag, "--json"}))["sharded_state"],
+            json::parse(R"([{"variable": "m", "from": "{_,_}", "to": "{x,_}"}])"));
+  // A certificate is for the program with its state laid out so.
+  const std::string global = File("global.mw", Output({"compile", file, flag, "--emit=global"}));
+  const std::string certificate =
+      File("certificate.json", Output({"compile", file, flag, "--emit=certificate"}));
+  EXPECT_EQ(Run({"verify", global, certificate}).code, 0);
+  EXPECT_EQ(Output({"compile", global}), Output({"compile", file, flag}));
+  ASSERT_TRUE(WriteSafetensors(Path("in"), {{"x", Tensor::From({64, 12}, Ramp(768))},
+                                            {"y", Tensor::From({64, 4}, Ramp(256))}})
+                  .ok());
+  EXPECT_EQ(Output({"run", file, flag, "--inputs", Path("in")}),
+            Output({"run", file, "--inputs", Path("in")}));
+}
+
 TEST_F(MeshworkTest, RunSaysWhichVariablesStartAtZero) {
   ASSERT_TRUE(WriteSafetensors(Path("in"), {{"h", Tensor::From({8, 12}, Ramp(96))}}).ok());
   EXPECT_EQ(Output({"run", Path("step.mw"), "--inputs", Path("in")}),

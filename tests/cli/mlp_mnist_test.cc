@@ -444,6 +444,17 @@ TEST_F(MlpMnistTest, ExplainsEveryCollective) {
   EXPECT_THAT(finished.out, HasSubstr("\n\nat the start  test loss "));  // and goes on
 }
 
+TEST_F(MlpMnistTest, ShardsTheOptimizersStateWhereAsked) {
+  const std::vector<std::string> args = {"--epochs", "0", "--mesh", "batch=4,model=2", "--explain"};
+  EXPECT_THAT(Train(args).out, testing::Not(HasSubstr("weight-update sharding")));
+  std::vector<std::string> with = args;
+  with.push_back("--shard-weight-update");
+  const Finished finished = Train(with);
+  ASSERT_EQ(finished.code, 0) << finished.err;
+  EXPECT_THAT(finished.out, HasSubstr("laid out by weight-update sharding:\n  %adam/m/dense1/kernel "
+                                      "{batch,model} instead of {_,model}\n"));
+}
+
 // ---- Weights from a file.
 
 TEST_F(MlpMnistTest, StartsFromSavedWeightsOnEveryMesh) {
@@ -630,9 +641,11 @@ TEST_F(MlpMnistTest, SavesTheSameInitialWeightsOnEveryMesh) {
 }
 
 TEST_F(MlpMnistTest, TrainsTheSameOnEveryMeshInDoubles) {
-  auto losses = [&](const std::string& mesh) {
-    const Finished finished =
-        Train({"--mesh", mesh, "--dtype", "f64", "--epochs", "2", "--steps", "3", "--json", Path("json")});
+  auto losses = [&](const std::string& mesh, bool shards = false) {
+    std::vector<std::string> args = {"--mesh", mesh,      "--dtype", "f64",    "--epochs",
+                                     "2",      "--steps", "3",       "--json", Path("json")};
+    if (shards) args.push_back("--shard-weight-update");
+    const Finished finished = Train(args);
     EXPECT_EQ(finished.code, 0) << finished.err;
     return ReadJson("json").at("step_losses").get<std::vector<double>>();
   };
@@ -640,9 +653,11 @@ TEST_F(MlpMnistTest, TrainsTheSameOnEveryMeshInDoubles) {
   ASSERT_EQ(expected.size(), 3u);  // 16, 12 and 16 examples
   for (const char* mesh : {"batch=8", "batch=3", "batch=4,model=2"}) {
     SCOPED_TRACE(mesh);
-    const std::vector<double> actual = losses(mesh);
-    ASSERT_EQ(actual.size(), 3u);
-    for (int i = 0; i < 3; ++i) EXPECT_NEAR(actual[i], expected[i], 1e-9 * expected[i]);
+    for (const bool shards : {false, true}) {
+      const std::vector<double> actual = losses(mesh, shards);
+      ASSERT_EQ(actual.size(), 3u);
+      for (int i = 0; i < 3; ++i) EXPECT_NEAR(actual[i], expected[i], 1e-9 * expected[i]) << shards;
+    }
   }
 }
 

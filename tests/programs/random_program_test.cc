@@ -7,6 +7,7 @@
 #include <cmath>
 #include <map>
 #include <memory>
+#include <optional>
 #include <random>
 #include <set>
 #include <string>
@@ -17,12 +18,18 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "ops/memory_report.h"
+#include "ops/ops.h"
+#include "ops/program.h"
+#include "ops/row.h"
+#include "ops/text.h"
 #include "runtime/executor.h"
 #include "spmd/compile.h"
 #include "support/long_tests.h"
 #include "support/random_training.h"
 #include "support/read_back.h"
 #include "support/tensors.h"
+#include "train/initializers.h"
+#include "train/optimizers.h"
 
 namespace meshwork {
 namespace {
@@ -107,6 +114,12 @@ class ProgramTrial {
   WorkerPool& pool_;
   CompileOptions options_;
 };
+
+int64_t WireOf(const Graph& local) {
+  int64_t bytes = 0;
+  for (const CollectiveSummary& summary : SummarizeCollectives(local)) bytes += summary.bytes;
+  return bytes;
+}
 
 // Programs that were tried, the ops of the global ones, and those that failed.
 class Tally {
@@ -215,6 +228,150 @@ TEST(RandomTrainingTest, GivesTheOneDeviceLossGradientsAndUpdates) {
   for (uint64_t seed = 0; seed < NumTrainingPrograms() && !tally.IsEnough(); ++seed) {
     const RandomProgram random = DrawTraining(seed);
     tally.Add(random, ProgramTrial(random, pool).Run(), seed);
+  }
+  tally.Print();
+}
+
+// Layers of random sizes, trained in data parallelism, some of them cut by "model" as well: by any optimizer,
+// clipped or not, now and then with an average of a weight.
+class DataParallelDrawer {
+ public:
+  explicit DataParallelDrawer(uint64_t seed) : engine_(seed), graph_(Mesh::Parse(Pick(kMeshes)).value()) {}
+
+  RandomProgram Draw() && {
+    std::vector<std::string> axes = {"batch"};
+    if (Has("host")) axes.insert(axes.begin() + static_cast<int64_t>(Below(2)), "host");
+    const DimSpec batch(axes);
+    const int64_t rows = 1 + static_cast<int64_t>(Below(30));
+    int64_t size = Pick(kSizes);
+    Value h = graph_.Input("x", F64, {rows, size}, {batch, UNSHARDED});
+    Value loss = {};
+    for (uint64_t layer = 1 + Below(3); layer > 0; --layer) {
+      const int64_t in = std::exchange(size, Pick(kSizes));
+      const Variable w = Weight({in, size}), b = Weight({size});
+      h = Tanh(MatMul(h, w) + b);
+      if (Chance(20)) loss = ReduceMean(Square(w), {0, 1});
+    }
+    const Value y = graph_.Input("y", F64, {rows, size}, {batch, UNSHARDED});
+    const Value error = ReduceMean(Square(h - y), {0, 1});
+    loss = loss.valid() ? loss + error : error;
+    DrawOptimizer().Minimize(loss);
+    graph_.Output("loss", loss);
+    if (Chance(40)) Average();
+    MESHWORK_CHECK(graph_.status().ok(), "{}", MessageOf(graph_.status()));
+    RandomProgram random{std::move(graph_), {}};
+    for (const Argument& argument : random.graph.arguments()) {
+      const ValueInfo& info = random.graph.value(argument.value);
+      // Sums of squares are positive, and larger than the square of a mean.
+      const double low =
+          info.name.find("/v/") != std::string::npos || info.name.starts_with("adagrad/") ? 1 : -1;
+      for (int64_t i = info.type.num_elements(); i > 0; --i)
+        random.feeds[info.name].push_back(
+            info.type.dtype == I64 ? 3 : low + static_cast<double>(Below(1000)) / 1000);
+    }
+    return random;
+  }
+
+ private:
+  static constexpr const char* kMeshes[] = {"batch=2",         "batch=4",         "batch=8",
+                                            "batch=3",         "batch=2,model=2", "batch=4,model=2",
+                                            "model=3,batch=2", "host=2,batch=2",  "host=2,batch=3,model=2",
+                                            "batch=2*3",       "batch=12"};
+  static constexpr int64_t kSizes[] = {1, 2, 3, 4, 5, 6, 8, 9, 12, 16, 18, 24};
+
+  uint64_t Below(uint64_t n) { return engine_() % n; }
+  bool Chance(uint64_t percent) { return Below(100) < percent; }
+  template <typename T, size_t n>
+  T Pick(const T (&from)[n]) {
+    return from[Below(n)];
+  }
+  bool Has(const char* axis) const { return graph_.mesh().FindAxes(axis).ok(); }
+
+  Variable Weight(const Shape& shape) {
+    LayoutSpec layout(shape.size(), UNSHARDED);
+    if (Has("model") && Chance(60)) layout[Below(shape.size())] = "model";
+    return graph_.Var(fmt::format("w{}", graph_.arguments().size()), Zeros(shape, F64), layout);
+  }
+
+  Optimizer DrawOptimizer() {
+    std::optional<double> clip;
+    if (Chance(30)) clip = 0.5;
+    switch (Below(7)) {
+      case 0: return Sgd({.clip_norm = clip});
+      case 1: return Momentum({.clip_norm = clip});
+      case 2: return Nesterov({.clip_norm = clip});
+      case 3: return Adagrad({.clip_norm = clip});
+      case 4: return RmsProp({.momentum = 0.5, .centered = Chance(50), .clip_norm = clip});
+      case 5: return AdamW({.clip_norm = clip});
+      default: return Adam({.clip_norm = clip});
+    }
+  }
+
+  void Average() {
+    const VariableUpdate update = graph_.updates().back();  // of state or, where there is none, of a weight
+    const Value now(&graph_, update.value);
+    if (now.dtype() != F64) return;
+    const ValueInfo& info = graph_.value(graph_.arguments()[update.argument].value);
+    const Variable average = graph_.Var("average", Zeros(info.type.shape, F64), SpecOf(*info.layout));
+    graph_.Update(average, average * 0.9 + now * 0.1);
+  }
+
+  std::mt19937_64 engine_;
+  Graph graph_;
+};
+
+// What a device sends, but for scalars: the norm that gradients are clipped to may be summed of blocks.
+int64_t WireOfTensors(const Graph& local) {
+  int64_t bytes = 0;
+  for (const Node& node : local.nodes()) {
+    if (node.row->kind != OpKind::kCollective) continue;
+    bytes += WireBytes(local, node);
+    for (ValueId id : node.operands)
+      if (local.value(id).type.rank() == 0) bytes -= 2 * local.value(id).type.bytes();
+  }
+  return bytes;
+}
+
+int64_t NumCollectives(const Graph& local) {
+  return std::count_if(local.nodes().begin(), local.nodes().end(),
+                       [](const Node& node) { return node.row->kind == OpKind::kCollective; });
+}
+
+TEST(ShardedUpdateTest, GivesTheOneDeviceResultAndSendsNoMore) {
+  WorkerPool pool(2);
+  uint64_t sharded = 0, in_parts = 0;
+  Tally tally;
+  for (uint64_t seed = 0; seed < NumTrainingPrograms() && !tally.IsEnough(); ++seed) {
+    const RandomProgram random = DataParallelDrawer(seed).Draw();
+    // Where messages take no time, no weight is too small to be cut by parts of axes.
+    const Mesh& mesh = random.graph.mesh();
+    std::vector<Topology::AxisLink> links;
+    for (const Axis& axis : mesh.axes()) links.push_back({axis.name, {.bandwidth = 1e10, .latency = 0}});
+    CompileOptions options;
+    if (seed % 2 == 0) options.topology = Topology::Create(mesh, links).value();
+    const absl::StatusOr<Program> plain = Compile(random.graph, options);
+    options.shard_weight_update = true;
+    const absl::StatusOr<Program> program = Compile(random.graph, options);
+    tally.Add(random, ProgramTrial(random, pool, options).Run(), seed);
+    if (!plain.ok() || !program.ok()) continue;
+    sharded += !program->sharded_state.empty();
+    in_parts += program->body.mesh() != mesh;
+    // Bytes of a collective are whole ones.
+    EXPECT_LE(WireOfTensors(program->body), WireOf(plain->body) + NumCollectives(program->body))
+        << "seed " << seed;
+    EXPECT_EQ(PrintGraph(Compile(random.graph, options)->body), PrintGraph(program->body)) << "seed " << seed;
+  }
+  tally.Print();
+  EXPECT_GE(sharded, NumTrainingPrograms() / 4);
+  EXPECT_GE(in_parts, NumTrainingPrograms() / 25);
+}
+
+TEST(RandomTrainingTest, GivesTheOneDeviceResultWithShardedUpdates) {
+  WorkerPool pool(2);
+  Tally tally;
+  for (uint64_t seed = 0; seed < NumTrainingPrograms() && !tally.IsEnough(); seed += 3) {
+    const RandomProgram random = DrawTraining(seed);
+    tally.Add(random, ProgramTrial(random, pool, {.shard_weight_update = true}).Run(), seed);
   }
   tally.Print();
 }

@@ -5,6 +5,7 @@
 #include "fmt/format.h"
 #include "gmock/gmock.h"
 #include "ops/gradients.h"
+#include "ops/memory_report.h"
 #include "ops/ops.h"
 #include "ops/program.h"
 #include "ops/row.h"
@@ -71,7 +72,7 @@ class Perceptron {
     graph_.Update(step, now);
   }
 
-  Program Compiled() const { return Compile(graph_).value(); }
+  Program Compiled(const CompileOptions& options = {}) const { return Compile(graph_, options).value(); }
 
  private:
   Variable Var(std::string_view name, const Shape& shape, const LayoutSpec& layout) {
@@ -121,6 +122,12 @@ constexpr std::string_view kGradientsBackward =
     "all_reduce (batch): f32[10], f32[500,10], f32[500], f32[700,500], f32[700], f32[784,700]";
 constexpr std::string_view kMetrics = "all_reduce (batch): f32[], f32[]";
 
+int64_t WireOf(const Program& program) {
+  int64_t bytes = 0;
+  for (const CollectiveSummary& summary : SummarizeCollectives(program.body)) bytes += summary.bytes;
+  return bytes;
+}
+
 TEST(MlpTest, DataParallelSgdSumsGradientsOnceAndMetricsOnce) {
   Perceptron mlp = Mnist("batch=8");
   mlp.Sgd(0.1);
@@ -143,6 +150,28 @@ TEST(MlpTest, AdamNeedsNoMoreThanSgd) {
   tensor.Adam(1e-3);
   EXPECT_THAT(CollectivesOf(data.Compiled()), ElementsAre(kMetrics, kGradientsBackward));
   EXPECT_THAT(CollectivesOf(tensor.Compiled()), ElementsAre(kModelSum, kMetrics, kGradientsBackward));
+}
+
+// docs/concepts.md has the numbers.
+TEST(MlpTest, ShardedUpdatesTakeAnEighthOfTheLargeState) {
+  Perceptron mlp = Mnist("batch=8");
+  mlp.Adam(1e-3);
+  const Program plain = mlp.Compiled(), sharded = mlp.Compiled({.shard_weight_update = true});
+  auto bytes_of_moments = [](const Program& program) {
+    int64_t bytes = 0;
+    for (const Argument& argument : program.body.arguments()) {
+      const ValueInfo& info = program.body.value(argument.value);
+      if (info.name.ends_with("/m") || info.name.ends_with("/v")) bytes += info.type.bytes();
+    }
+    return bytes;
+  };
+  constexpr int64_t kLarge = 784 * 700 + 700 * 500, kSmall = 700 + 500 + 500 * 10 + 10;
+  EXPECT_EQ(bytes_of_moments(plain), 2 * 4 * (kLarge + kSmall));
+  EXPECT_EQ(bytes_of_moments(sharded), 2 * 4 * (kLarge / 8 + kSmall));
+  EXPECT_EQ(LogicalPeakBytes(plain.body), 18100216);
+  EXPECT_EQ(LogicalPeakBytes(sharded.body), 5564976);
+  EXPECT_EQ(WireOf(plain), 6335084);
+  EXPECT_EQ(WireOf(sharded), 3737188);
 }
 
 TEST(MlpTest, BytesOnTheWireAreThoseOfTheParameters) {

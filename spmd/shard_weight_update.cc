@@ -1,0 +1,409 @@
+#include "spmd/shard_weight_update.h"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "fmt/format.h"
+#include "layout/layout.h"
+#include "mesh/mesh.h"
+#include "ops/row.h"
+#include "spmd/insert_relayouts.h"
+#include "spmd/localize.h"
+#include "spmd/propagate.h"
+#include "spmd/replication.h"
+#include "spmd/simplify.h"
+
+namespace meshwork {
+namespace {
+
+// Whether the node computes each element of its results from that of its operand `i` at the same place, and
+// of the others anything.
+bool IsElementwise(const Node& node, const Rule& rule, size_t i) {
+  if (node.row->kind != OpKind::kCompute) return false;
+  for (const LetterList& result : rule.results)
+    if (result != rule.operands[i]) return false;
+  return std::all_of(rule.operands[i].begin(), rule.operands[i].end(), [&](int8_t l) {
+    return l != kNoLetter && !rule.letters[l].whole && !rule.letters[l].must_divide;
+  });
+}
+
+// A weight and its state, as indices of arguments, ascending.
+struct Group {
+  int weight = -1;
+  std::vector<int> state;
+};
+
+// Finds weights with their state, by what reads them.
+class Groups {
+ public:
+  explicit Groups(const Graph& graph)
+      : graph_(graph),
+        readers_(graph.values().size()),
+        variables_(graph.values().size()),
+        is_output_(graph.values().size(), false),
+        root_(graph.arguments().size()),
+        sources_(graph.arguments().size()) {
+    std::iota(root_.begin(), root_.end(), 0);
+    for (size_t n = 0; n < graph.nodes().size(); ++n) {
+      rules_.push_back(RuleOf(graph, graph.nodes()[n]));
+      for (ValueId id : graph.nodes()[n].operands) readers_[id].push_back(static_cast<int>(n));
+    }
+    for (const VariableUpdate& update : graph.updates()) {
+      variables_[update.value].push_back(update.argument);
+      variables_[graph.arguments()[update.argument].value].push_back(update.argument);
+    }
+    for (const OutputInfo& output : graph.outputs()) is_output_[output.value] = true;
+  }
+
+  std::vector<Group> Find() && {
+    std::vector<bool> is_state(graph_.arguments().size(), false);
+    for (const VariableUpdate& update : graph_.updates())
+      is_state[update.argument] = FollowState(update.argument);
+    std::vector<bool> has_weight(root_.size(), false);
+    for (const VariableUpdate& update : graph_.updates())
+      if (!is_state[update.argument]) has_weight[Root(update.argument)] = true;
+    for (const VariableUpdate& update : graph_.updates())
+      if (is_state[update.argument]) JoinSource(update.argument, has_weight);
+    std::map<int, Group> groups;  // by root; weights of several, or none, are none
+    std::map<int, int> weights;
+    for (const VariableUpdate& update : graph_.updates()) {
+      Group& group = groups[Root(update.argument)];
+      if (is_state[update.argument]) {
+        group.state.push_back(update.argument);
+      } else {
+        group.weight = update.argument;
+        ++weights[Root(update.argument)];
+      }
+    }
+    std::vector<Group> found;
+    for (auto& [root, group] : groups) {
+      if (weights[root] != 1 || group.state.empty()) continue;
+      std::sort(group.state.begin(), group.state.end());
+      found.push_back(std::move(group));
+    }
+    return found;
+  }
+
+ private:
+  const Shape& ShapeOf(int argument) const {
+    return graph_.value(graph_.arguments()[argument].value).type.shape;
+  }
+
+  // Whether variable `argument` is state; then it is joined with those whose new values it goes into. What a
+  // new value of another goes into is that one's affair.
+  bool FollowState(int argument) {
+    const Shape& shape = ShapeOf(argument);
+    if (shape.empty()) return false;
+    std::vector<bool> reached(graph_.values().size(), false);
+    std::vector<ValueId> next = {graph_.arguments()[argument].value};
+    std::set<ValueId> looked;
+    std::vector<int> joined;
+    while (!next.empty()) {
+      const ValueId id = next.back();
+      next.pop_back();
+      if (reached[id]) continue;
+      reached[id] = true;
+      const std::vector<int>& held = variables_[id];
+      joined.insert(joined.end(), held.begin(), held.end());
+      if (!held.empty() && std::find(held.begin(), held.end(), argument) == held.end()) continue;
+      if (is_output_[id]) return false;
+      for (int n : readers_[id]) {
+        const Node& node = graph_.nodes()[n];
+        for (size_t i = 0; i < node.operands.size(); ++i) {
+          const ValueId operand = node.operands[i];
+          if (operand == id && !IsElementwise(node, rules_[n], i)) return false;
+          if (graph_.value(operand).type.shape == shape) AddSources(operand, looked, sources_[argument]);
+        }
+        next.insert(next.end(), node.results.begin(), node.results.end());
+      }
+    }
+    for (int other : joined) root_[Root(other)] = Root(argument);
+    return true;
+  }
+
+  // State that goes into no weight, as an average does, is of the weight that it is computed of, if that is
+  // one.
+  void JoinSource(int argument, const std::vector<bool>& has_weight) {
+    if (has_weight[Root(argument)]) return;
+    std::set<int> roots;
+    for (int source : sources_[argument])
+      if (has_weight[Root(source)]) roots.insert(Root(source));
+    if (roots.size() == 1) root_[Root(argument)] = *roots.begin();
+  }
+
+  // Adds the variables that `id` is computed of, element by element, from their old or new values.
+  // Not those of values that were `looked` at before.
+  void AddSources(ValueId id, std::set<ValueId>& looked, std::vector<int>& sources) const {
+    std::vector<ValueId> next = {id};
+    while (!next.empty()) {
+      const ValueId source = next.back();
+      next.pop_back();
+      if (!looked.insert(source).second) continue;
+      sources.insert(sources.end(), variables_[source].begin(), variables_[source].end());
+      const int n = graph_.value(source).node;
+      if (!variables_[source].empty() || n < 0) continue;
+      for (size_t i = 0; i < graph_.nodes()[n].operands.size(); ++i)
+        if (IsElementwise(graph_.nodes()[n], rules_[n], i)) next.push_back(graph_.nodes()[n].operands[i]);
+    }
+  }
+
+  int Root(int argument) {
+    while (root_[argument] != argument) argument = root_[argument] = root_[root_[argument]];
+    return argument;
+  }
+
+  const Graph& graph_;
+  std::vector<Rule> rules_;                  // per node
+  std::vector<std::vector<int>> readers_;    // per value: nodes
+  std::vector<std::vector<int>> variables_;  // per value: updated variables that hold it, before or after
+  std::vector<bool> is_output_;              // per value
+  std::vector<int> root_;                    // per argument: towards the one that stands for its group
+  std::vector<std::vector<int>> sources_;    // per argument that is state: what is read with it
+};
+
+// A program with a layout for every value, and what its collectives send.
+struct Placed {
+  Graph graph;
+  size_t refused = 0;  // gathers beyond the budget
+  int64_t bytes = 0;   // but for scalars
+};
+
+Placed Place(const Graph& graph, const ShardWeightUpdateOptions& options) {
+  InsertedRelayouts inserted = InsertRelayouts(Propagate(graph).graph, options.topology,
+                                               Replication(graph, options.replication_budget));
+  Placed placed{std::move(inserted.graph), inserted.refused.size()};
+  const Graph local =
+      DropDeadCode(ShareSubexpressions(Localize(placed.graph, {.topology = options.topology})));
+  for (const Node& node : local.nodes())
+    if (node.row->kind == OpKind::kCollective && local.value(node.operands[0]).global.num_elements() > 1)
+      placed.bytes += WireBytes(local, node);
+  return placed;
+}
+
+// The axes over which gradients of the group are summed: of the sums that stand before its update.
+AxisSet SummedOver(const Graph& placed, const Group& group) {
+  auto is_of_group = [&](int argument) {
+    return argument == group.weight ||
+           std::find(group.state.begin(), group.state.end(), argument) != group.state.end();
+  };
+  const Shape& shape = placed.value(placed.arguments()[group.weight].value).type.shape;
+  std::vector<bool> reached(placed.values().size(), false);
+  std::vector<ValueId> next;
+  for (const VariableUpdate& update : placed.updates())
+    if (is_of_group(update.argument)) next.push_back(update.value);
+  AxisSet axes;
+  while (!next.empty()) {
+    const ValueInfo& info = placed.value(next.back());
+    const bool is_new = !reached[next.back()];
+    reached[next.back()] = true;
+    next.pop_back();
+    if (!is_new || info.node < 0) continue;
+    const Node& node = placed.nodes()[info.node];
+    if (node.row->name == "relayout") {
+      const Layout& from = *placed.value(node.operands[0]).layout;
+      const bool sums = from.is_partial() && from.partials()[0].op == ReduceOp::kSum;
+      if (sums) axes = axes.Union(from.PartialAxes().Minus(info.layout->PartialAxes()));
+      else next.push_back(node.operands[0]);
+      continue;
+    }
+    const Rule rule = RuleOf(placed, node);
+    for (size_t i = 0; i < node.operands.size(); ++i)
+      if (placed.value(node.operands[i]).type.shape == shape && IsElementwise(node, rule, i))
+        next.push_back(node.operands[i]);
+  }
+  return axes;
+}
+
+// Cuts a layout by more axes, evenly.
+class Cutter {
+ public:
+  Cutter(Layout layout, Shape shape) : layout_(std::move(layout)), shape_(std::move(shape)) {}
+
+  // The layout, if all axes cut one dim or, where they may cut `apart`, some of them do; it is on a mesh that
+  // is cut further where parts of axes do.
+  std::optional<Layout> Cut(const AxisList& axes, bool apart) && {
+    const Layout before = layout_;
+    if (!CutBy(axes) && apart)
+      for (const std::string& axis : before.mesh().NamesOf(axes)) CutBy(axis);
+    if (layout_ == before) return std::nullopt;
+    return layout_;
+  }
+
+ private:
+  // The first dim of which every device's block can be cut into so many.
+  std::optional<int> DimFor(int64_t parts) const {
+    for (int d = 0; d < layout_.rank(); ++d) {
+      const int64_t block = BlockSize(layout_.mesh(), layout_.dim(d), shape_[d]);
+      if (block > 0 && block % parts == 0) return d;
+    }
+    return std::nullopt;
+  }
+
+  bool CutBy(const AxisList& axes) {
+    const std::optional<int> d = DimFor(layout_.mesh().GroupSize(axes));
+    if (!d.has_value()) return false;
+    AxisList dim = layout_.dim(*d);
+    dim.insert(dim.end(), axes.begin(), axes.end());
+    layout_ = layout_.WithDim(*d, dim);
+    return true;
+  }
+
+  // By the axis, or its largest major part that can be and what then can be of the rest.
+  void CutBy(const std::string& axis) {
+    const int64_t size = layout_.mesh().GroupSize(layout_.mesh().FindAxes(axis).value());
+    const size_t colon = axis.find(":(");
+    const std::string name = axis.substr(0, colon);
+    const int64_t before = colon == std::string::npos ? 1 : std::stoll(axis.substr(colon + 2));
+    for (int64_t part = size; part > 1; --part) {
+      if (size % part != 0 || !DimFor(part).has_value()) continue;
+      const std::string major = part == size ? axis : fmt::format("{}:({}){}", name, before, part);
+      const absl::StatusOr<Mesh> mesh = layout_.mesh().Cut(major);
+      if (!mesh.ok()) continue;  // it is cut otherwise
+      layout_ = layout_.On(*mesh);
+      CutBy(mesh->FindAxes(major).value());
+      if (part < size) CutBy(fmt::format("{}:({}){}", name, before * part, size / part));
+      return;
+    }
+  }
+
+  Layout layout_;
+  Shape shape_;
+};
+
+class Sharder {
+ public:
+  Sharder(const Graph& graph, const ShardWeightUpdateOptions& options)
+      : graph_(graph), options_(options), base_(Place(graph, options)) {}
+
+  ShardedWeightUpdate Run() {
+    std::vector<Group> groups;
+    for (Group& group : Groups(graph_).Find())
+      if (Admit(group)) groups.push_back(std::move(group));
+    std::sort(groups.begin(), groups.end(),
+              [](const Group& a, const Group& b) { return a.weight < b.weight; });
+    Graph sharded = graph_;
+    ShardAll(groups, sharded);
+    std::vector<ShardedState> state;
+    for (int a = 0; a < static_cast<int>(sharded.arguments().size()); ++a) {
+      const ValueInfo& info = sharded.value(ValueOf(a));
+      if (!IsState(groups, a) || !info.layout.has_value() || !info.modes.empty()) continue;
+      const Layout asked = LayoutOf(a).On(sharded.mesh()), lies = info.layout->WithoutTrivialAxes();
+      if (lies != asked) state.push_back({info.name, asked, lies});
+    }
+    return {std::move(sharded), std::move(state)};
+  }
+
+ private:
+  // Where an argument lies without sharding.
+  const Layout& LayoutOf(int argument) const {
+    return *base_.graph.value(base_.graph.arguments()[argument].value).layout;
+  }
+  ValueId ValueOf(int argument) const { return graph_.arguments()[argument].value; }
+
+  static bool IsState(const std::vector<Group>& groups, int argument) {
+    return std::any_of(groups.begin(), groups.end(), [&](const Group& group) {
+      return std::find(group.state.begin(), group.state.end(), argument) != group.state.end();
+    });
+  }
+
+  // Whether the group can be sharded; leaves out the state that does not lie as the weight does.
+  bool Admit(Group& group) const {
+    const ValueInfo& weight = graph_.value(ValueOf(group.weight));
+    const Layout& lies = LayoutOf(group.weight);
+    if (weight.gather == Gathering::kOnUse || lies.is_strided()) return false;
+    std::erase_if(group.state, [&](int argument) {
+      const ValueInfo& info = graph_.value(ValueOf(argument));
+      return info.gather == Gathering::kOnUse || info.type.shape != weight.type.shape ||
+             LayoutOf(argument) != lies;
+    });
+    return !group.state.empty();
+  }
+
+  // Shards as many of them as can be without sending more: all, or as many of each half.
+  void ShardAll(std::span<const Group> groups, Graph& graph) const {
+    Graph sharded = graph;
+    bool any = false;
+    for (const Group& group : groups) any |= Shard(group, sharded);
+    if (!any) return;
+    if (IsNoDearer(sharded)) {
+      graph = std::move(sharded);
+    } else if (groups.size() > 1) {
+      ShardAll(groups.first(groups.size() / 2), graph);
+      ShardAll(groups.subspan(groups.size() / 2), graph);
+    }
+  }
+
+  // False if nothing can be cut.
+  bool Shard(const Group& group, Graph& graph) const {
+    const ValueId weight = ValueOf(group.weight);
+    const Layout& lies = LayoutOf(group.weight);
+    const AxisSet axes = SummedOver(base_.graph, group).Minus(lies.ShardedAxes());
+    if (axes.empty()) return false;
+    const Mesh before = graph.mesh();
+    const std::optional<Layout> layout =
+        Cutter(lies.On(before), graph.value(weight).type.shape)
+            .Cut(base_.graph.mesh().On(before, axes.ToList()), IsLarge(weight, lies, axes.ToList()));
+    if (!layout.has_value()) return false;
+    graph.CutMesh(layout->mesh());
+    for (int argument : group.state) Pin(ValueOf(argument), *layout, graph);
+    const ValueInfo& info = graph.value(weight);
+    if (!info.layout.has_value() || !info.modes.empty()) Pin(weight, lies.On(graph.mesh()), graph);
+    // The new weight is gathered once it is computed, not what it is computed from.
+    for (const VariableUpdate& update : graph.updates())
+      if (update.argument == group.weight && graph.value(update.value).node >= 0 &&
+          !graph.value(update.value).layout.has_value())
+        Pin(update.value, *layout, graph);
+    return true;
+  }
+
+  // Whether the weight takes longer to be sent than a message to arrive. Collectives along parts of the axes
+  // are joined with no others, so that one which is smaller would cost more time than it has bytes.
+  bool IsLarge(ValueId weight, const Layout& lies, const AxisList& axes) const {
+    const std::vector<Link> links = options_.topology.LinksOf(lies.mesh());
+    Link slowest = links[axes[0]];
+    for (int axis : axes) slowest = Slowest(slowest, links[axis]);
+    const Type& type = graph_.value(weight).type;
+    const Type block = {type.dtype, lies.LocalShape(type.shape)};
+    return static_cast<double>(block.bytes()) / slowest.bandwidth >= slowest.latency;
+  }
+
+  static void Pin(ValueId id, const Layout& layout, Graph& graph) {
+    graph.mutable_value(id).layout = layout;
+    graph.mutable_value(id).modes.clear();
+  }
+
+  bool IsNoDearer(const Graph& graph) const {
+    const Placed placed = Place(graph, options_);
+    return placed.bytes <= base_.bytes && placed.refused <= base_.refused;
+  }
+
+  const Graph& graph_;
+  const ShardWeightUpdateOptions& options_;
+  Placed base_;
+};
+
+}  // namespace
+
+ShardedWeightUpdate ShardWeightUpdate(const Graph& graph, const ShardWeightUpdateOptions& options) {
+  return Sharder(graph, options).Run();
+}
+
+Graph WithShardedState(const Graph& global, const Program& program) {
+  Graph graph = global;
+  if (!program.sharded_state.empty()) graph.CutMesh(program.sharded_state[0].layout.mesh());
+  for (const ShardedState& state : program.sharded_state) {
+    ValueInfo& info = graph.mutable_value(graph.arguments()[graph.FindArgument(state.variable)].value);
+    info.layout = state.layout;
+    info.modes.clear();
+  }
+  return graph;
+}
+
+}  // namespace meshwork
