@@ -35,24 +35,59 @@ void Show(const Json& json, std::string& out) {
   out += json.is_array() ? ']' : '}';
 }
 
+// Reads a text for what is odd of it. The library can call back while it makes values, but then looks through
+// all items of a list at each of them.
+class Watch : public nlohmann::json_sax<Json> {
+ public:
+  JsonOddities Take() && { return std::move(odd_); }
+
+  bool null() override { return true; }
+  bool boolean(bool) override { return true; }
+  bool number_integer(Json::number_integer_t) override { return true; }
+  bool number_unsigned(Json::number_unsigned_t) override { return true; }
+  bool number_float(Json::number_float_t, const Json::string_t&) override { return true; }
+  bool string(Json::string_t&) override { return true; }
+  bool binary(Json::binary_t&) override { return true; }
+  bool start_array(size_t) override { return Open(); }
+  bool end_array() override { return Close(); }
+  bool start_object(size_t) override {
+    keys_.emplace_back();
+    return Open();
+  }
+  bool end_object() override {
+    keys_.pop_back();
+    return Close();
+  }
+  bool key(Json::string_t& key) override {
+    if (keys_.size() == 1) odd_.keys.push_back(key);
+    if (!keys_.back().insert(key).second) odd_.repeated = key;
+    return true;
+  }
+  bool parse_error(size_t, const std::string&, const Json::exception&) override { return false; }
+
+ private:
+  bool Open() {
+    ++depth_;
+    odd_.too_deep = odd_.too_deep || depth_ > kMaxJsonDepth;
+    return true;
+  }
+  bool Close() {
+    --depth_;
+    return true;
+  }
+
+  JsonOddities odd_;
+  int depth_ = 0;                            // open brackets
+  std::vector<std::set<std::string>> keys_;  // of each open object
+};
+
 }  // namespace
 
 JsonOddities ParseJsonWatched(std::string_view text, Json* json) {
-  JsonOddities odd;
-  std::vector<std::set<std::string>> keys;  // of each open object
-  const auto watch = [&](int depth, Json::parse_event_t event, Json& value) {
-    odd.too_deep = odd.too_deep || depth > kMaxJsonDepth;
-    if (event == Json::parse_event_t::object_start) keys.emplace_back();
-    if (event == Json::parse_event_t::object_end) keys.pop_back();
-    if (event == Json::parse_event_t::key) {
-      std::string key = value.get<std::string>();
-      if (keys.size() == 1) odd.keys.push_back(key);
-      if (!keys.back().insert(key).second) odd.repeated = std::move(key);
-    }
-    return true;
-  };
-  *json = Json::parse(text, watch);
-  return odd;
+  *json = Json::parse(text);
+  Watch watch;
+  Json::sax_parse(text, &watch);
+  return std::move(watch).Take();
 }
 
 absl::StatusOr<Json> ParseJson(std::string_view text, std::string_view document) {

@@ -5,9 +5,7 @@
 #include <benchmark/benchmark.h>
 #include <malloc.h>
 
-#include <fstream>
 #include <map>
-#include <sstream>
 #include <string>
 #include <vector>
 
@@ -19,22 +17,6 @@
 
 namespace meshwork {
 namespace {
-
-// What Linux says of this process, in MB: "VmRSS", its memory, "VmHWM", the most it had.
-double MegabytesOf(const std::string& field) {
-  std::ifstream status("/proc/self/status");
-  for (std::string line; std::getline(status, line);) {
-    if (line.rfind(field + ":", 0) != 0) continue;
-    std::istringstream number(line.substr(field.size() + 1));
-    double kilobytes = 0;
-    number >> kilobytes;
-    return kilobytes * 1024 / 1e6;
-  }
-  return 0;
-}
-
-// "VmHWM" counts from now on; where Linux does not let us, it stays an upper bound.
-void ForgetPeak() { std::ofstream("/proc/self/clear_refs") << "5"; }
 
 void CompileLayeredMlp(benchmark::State& state, const std::string& optimizer) {
   const int layers = static_cast<int>(state.range(0));

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <fstream>
+#include <sstream>
 
 #include "base/status.h"
 #include "fmt/format.h"
@@ -45,6 +47,20 @@ double Median(std::vector<double> values) {
   std::nth_element(values.begin(), middle, values.end());
   return *middle;
 }
+
+double MegabytesOf(const std::string& field) {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.rfind(field + ":", 0) != 0) continue;
+    std::istringstream number(line.substr(field.size() + 1));
+    double kilobytes = 0;
+    number >> kilobytes;
+    return kilobytes * 1024 / 1e6;
+  }
+  return 0;
+}
+
+void ForgetPeak() { std::ofstream("/proc/self/clear_refs") << "5"; }
 
 std::string SizeName(int64_t bytes) {
   constexpr int64_t kMi = int64_t{1} << 20;

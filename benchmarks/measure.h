@@ -27,6 +27,11 @@ void RegisterMeasurement(const std::string& name, benchmark::TimeUnit unit,
 
 double Median(std::vector<double> values);
 
+// What Linux says of this process, in MB: "VmRSS", its memory, "VmHWM", the most it had.
+double MegabytesOf(const std::string& field);
+// "VmHWM" counts from now on; where Linux does not let us, it stays an upper bound.
+void ForgetPeak();
+
 // Seconds that f() took.
 template <typename F>
 double Seconds(F&& f);

@@ -151,8 +151,12 @@ std::string ToText(const Explanation& all) {
                        state.asked.ToString());
   if (!all.conflicts.empty())
     out += fmt::format("layouts that disagree:\n  {}\n", fmt::join(all.conflicts, "\n  "));
-  if (!all.changes.empty()) out += "cheaper with one layout changed:\n";
-  for (const LayoutChange& change : all.changes) out += ToText(all, change);
+  const LayoutSearch& search = all.search;
+  if (!search.changes.empty()) out += "cheaper with one layout changed:\n";
+  for (const LayoutChange& change : search.changes) out += ToText(all, change);
+  if (search.tried < search.layouts)
+    out += fmt::format("of {} other layouts {} were tried, those of the largest values\n", search.layouts,
+                       search.tried);
   return out;
 }
 
@@ -174,12 +178,14 @@ Json ToJson(const Explanation& all) {
         {{"variable", state.variable}, {"from", state.asked.ToString()}, {"to", state.layout.ToString()}});
   json["conflicts"] = all.conflicts;
   Json& changes = json["cheaper"] = Json::array();
-  for (const LayoutChange& change : all.changes) {
+  for (const LayoutChange& change : all.search.changes) {
     Json item = {
         {"value", change.value}, {"from", change.from}, {"to", change.to}, {"location", change.location}};
     item.update(ToJson(change.cost, all.has_times));
     changes.push_back(std::move(item));
   }
+  json["layouts"] = all.search.layouts;
+  json["layouts_tried"] = all.search.tried;
   return json;
 }
 

@@ -49,6 +49,12 @@ struct LayoutChange {
   StepCost cost;
 };
 
+struct LayoutSearch {
+  std::vector<LayoutChange> changes;  // cheaper layouts, the cheapest first
+  int64_t layouts = 0;                // all that differ in one step from what the user laid out
+  int64_t tried = 0;                  // of these, those of the largest values
+};
+
 struct Explanation {
   std::string program, mesh;
   bool has_times = false;  // a topology is known
@@ -56,7 +62,7 @@ struct Explanation {
   std::vector<ExplainedCollective> collectives;  // in the order in which they run
   std::vector<std::string> conflicts;            // ops whose tensors disagree about a layout
   std::vector<ShardedState> sharded_state;       // laid out by weight-update sharding
-  std::vector<LayoutChange> changes;  // cheaper layouts, the cheapest first (spmd/cheaper_layouts.h)
+  LayoutSearch search;                           // for cheaper layouts (spmd/cheaper_layouts.h)
 };
 
 // "12.3 µs".

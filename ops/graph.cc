@@ -1,5 +1,6 @@
 #include "ops/graph.h"
 
+#include <algorithm>
 #include <cctype>
 
 #include "base/status.h"
@@ -91,7 +92,7 @@ absl::StatusOr<Value> Graph::TryArgument(std::string_view kind, std::string_view
   if (!IsArgumentName(name)) {
     return InvalidArgument("{}: a name is a letter followed by letters, digits and any of _ . / -", where);
   }
-  if (FindArgument(name) >= 0) {
+  if (IsArgumentTaken(std::string(name))) {
     return InvalidArgument("{}: the name is already taken; names of inputs and variables must be unique.",
                            where);
   }
@@ -191,10 +192,9 @@ void Graph::Update(const Variable& variable, const Value& value, CallSite loc) {
                                    location.ToString(), variable.graph() != this ? "variable" : "new value"));
   }
   const std::string& name = this->value(variable.id()).name;
-  int argument = -1;
-  for (size_t i = 0; i < arguments_.size(); ++i)
-    if (arguments_[i].value == variable.id() && arguments_[i].is_variable) argument = static_cast<int>(i);
-  if (argument < 0) {
+  const auto found = std::lower_bound(arguments_.begin(), arguments_.end(), variable.id(),
+                                      [](const Argument& a, ValueId id) { return a.value < id; });
+  if (found == arguments_.end() || found->value != variable.id() || !found->is_variable) {
     return RecordError(fmt::format("Update ({}): \"{}\" is not a variable; only variables keep values.",
                                    location.ToString(), name));
   }
@@ -203,14 +203,13 @@ void Graph::Update(const Variable& variable, const Value& value, CallSite loc) {
         fmt::format("Update of \"{}\" ({}): the variable is {}, the new value {}; they must agree.", name,
                     location.ToString(), variable.type().ToString(), value.type().ToString()));
   }
-  for (const VariableUpdate& update : updates_) {
-    if (update.argument == argument) {
-      return RecordError(
-          fmt::format("Update of \"{}\" ({}): it is already updated; a step writes a variable once.", name,
-                      location.ToString()));
-    }
+  const auto argument = static_cast<size_t>(found - arguments_.begin());
+  if (argument < is_updated_.size() && is_updated_[argument]) {
+    return RecordError(
+        fmt::format("Update of \"{}\" ({}): it is already updated; a step writes a variable once.", name,
+                    location.ToString()));
   }
-  updates_.push_back({argument, value.id()});
+  AddUpdate({static_cast<int>(argument), value.id()});
 }
 
 void Graph::Output(std::string_view name, const Value& value, CallSite loc) {
@@ -221,11 +220,8 @@ void Graph::Output(std::string_view name, const Value& value, CallSite loc) {
   }
   if (value.graph() != this)
     return RecordError(where + ": the value belongs to another graph; name values of this one.");
-  for (const OutputInfo& output : outputs_) {
-    if (output.name == name) {
-      return RecordError(where + ": the name is already taken; output names must be unique.");
-    }
-  }
+  if (IsOutputTaken(std::string(name)))
+    return RecordError(where + ": the name is already taken; output names must be unique.");
   outputs_.push_back({std::string(name), value.id()});
 }
 
@@ -313,6 +309,35 @@ ValueId Graph::AddArgument(ValueInfo info, bool is_variable, std::optional<Initi
   values_.push_back(std::move(info));
   arguments_.push_back({id, is_variable, std::move(initializer)});
   return id;
+}
+
+void Graph::AddUpdate(VariableUpdate update) {
+  const auto argument = static_cast<size_t>(update.argument);
+  if (is_updated_.size() <= argument) is_updated_.resize(argument + 1, false);
+  is_updated_[argument] = true;
+  updates_.push_back(update);
+}
+
+void Graph::ClearUpdates() {
+  updates_.clear();
+  is_updated_.clear();
+}
+
+void Graph::ClearOutputs() {
+  outputs_.clear();
+  output_names_ = {};
+}
+
+bool Graph::IsArgumentTaken(const std::string& name) {
+  for (size_t& i = argument_names_.count; i < arguments_.size(); ++i)
+    argument_names_.taken.insert(argument_name(static_cast<int>(i)));
+  return argument_names_.taken.contains(name);
+}
+
+bool Graph::IsOutputTaken(const std::string& name) {
+  for (size_t& i = output_names_.count; i < outputs_.size(); ++i)
+    output_names_.taken.insert(outputs_[i].name);
+  return output_names_.taken.contains(name);
 }
 
 std::vector<Variable> Graph::variables() {

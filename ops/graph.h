@@ -22,6 +22,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <unordered_set>
 #include <vector>
 
 #include "absl/container/inlined_vector.h"
@@ -197,9 +198,9 @@ class Graph {
   // Appends a node whose result infos are known: local programs and copies.
   int AddNode(Node node, std::vector<ValueInfo> results);
   ValueId AddArgument(ValueInfo info, bool is_variable, std::optional<Initializer> initializer = {});
-  void AddUpdate(VariableUpdate update) { updates_.push_back(update); }
-  void ClearUpdates() { updates_.clear(); }
-  void ClearOutputs() { outputs_.clear(); }
+  void AddUpdate(VariableUpdate update);
+  void ClearUpdates();
+  void ClearOutputs();
   void AddOutput(OutputInfo output) { outputs_.push_back(std::move(output)); }
 
   // ---- Reading.
@@ -229,12 +230,23 @@ class Graph {
   absl::StatusOr<LayoutPin> ResolvePin(const LayoutSpec& spec, const Type& type);
   void RecordMissing(const std::string& where);
 
+  // Names that are taken, so that declaring does not look through all that is declared. `count` arguments or
+  // outputs are among them: others may have been added in another way since.
+  struct Names {
+    std::unordered_set<std::string> taken;
+    size_t count = 0;
+  };
+  bool IsArgumentTaken(const std::string& name);
+  bool IsOutputTaken(const std::string& name);
+
   Mesh mesh_;
   std::vector<Node> nodes_;
   std::vector<ValueInfo> values_;
   std::vector<Argument> arguments_;
   std::vector<VariableUpdate> updates_;
   std::vector<OutputInfo> outputs_;
+  std::vector<bool> is_updated_;  // per argument, as far as one is updated
+  Names argument_names_, output_names_;
   std::vector<std::string> errors_;
   friend class LocationScope;
   const SourceLocation* location_override_ = nullptr;

@@ -198,9 +198,12 @@ class Buckets {
   // The last other bucket that node n of bucket `own` could run in, or -1. What only leaves the step is not
   // held back by what changes its state, unless it waits for that anyway.
   int HostOf(int n, size_t own, const std::vector<Bucket>& buckets) const {
-    for (size_t b = buckets.size(); b-- > 0;) {
+    const auto later =
+        std::upper_bound(buckets.begin() + static_cast<int64_t>(own), buckets.end(), buckets[own].level,
+                         [](int level, const Bucket& bucket) { return level < bucket.level; });
+    for (auto b = static_cast<size_t>(later - buckets.begin()); b-- > 0;) {
       const Bucket& bucket = buckets[b];
-      if (b == own || bucket.nodes.empty() || bucket.level > buckets[own].level) continue;
+      if (b == own || bucket.nodes.empty()) continue;
       if (bucket.level < earliest_[n]) return -1;
       if (ChangesState(waits_[n]) == ChangesState(bucket.waits) || IsWithin(waits_[n], bucket.waits))
         return static_cast<int>(b);

@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <limits>
 #include <set>
+#include <string>
+#include <string_view>
 #include <tuple>
+#include <unordered_map>
 #include <utility>
 
 #include "base/status.h"
@@ -12,7 +15,8 @@
 namespace meshwork {
 namespace {
 
-constexpr size_t kMostTried = 64;
+constexpr int64_t kMostTried = 64;
+
 // What a device reads and computes.
 double WorkOf(const Graph& local) {
   double work = 0;
@@ -60,49 +64,61 @@ std::vector<Layout> Neighbours(const Layout& layout) {
   return all;
 }
 
-// Whether `slot` holds something per element of `weight`: "adam/m/dense/kernel" of "dense/kernel".
-bool IsSlotOf(const ValueInfo& slot, const ValueInfo& weight) {
-  return !weight.name.empty() && slot.name.ends_with("/" + weight.name) &&
-         slot.type.shape == weight.type.shape && slot.layout == weight.layout;
-}
+// Which variables hold something per element of a value: "adam/m/dense/kernel" of "dense/kernel".
+class Slots {
+ public:
+  explicit Slots(const Graph& graph) : is_of_weight_(graph.values().size(), false) {
+    std::unordered_map<std::string_view, ValueId> named;
+    for (ValueId id = 0; id < static_cast<ValueId>(graph.values().size()); ++id)
+      if (!graph.value(id).name.empty()) named.emplace(graph.value(id).name, id);
+    std::vector<bool> is_variable(graph.values().size(), false);
+    for (const Argument& argument : graph.arguments()) is_variable[argument.value] = argument.is_variable;
+    for (const Argument& argument : graph.arguments()) {
+      if (!argument.is_variable) continue;
+      const ValueInfo& slot = graph.value(argument.value);
+      const std::string_view name = slot.name;
+      for (size_t slash = name.find('/'); slash != name.npos; slash = name.find('/', slash + 1)) {
+        const auto it = named.find(name.substr(slash + 1));
+        if (it == named.end()) continue;
+        const ValueInfo& whole = graph.value(it->second);
+        if (slot.type.shape != whole.type.shape || slot.layout != whole.layout) continue;
+        of_[it->second].push_back(argument.value);
+        if (is_variable[it->second]) is_of_weight_[argument.value] = true;
+      }
+    }
+  }
 
-std::vector<ValueId> WithSlots(const Graph& graph, ValueId weight) {
-  std::vector<ValueId> all = {weight};
-  for (const Argument& argument : graph.arguments())
-    if (argument.is_variable && IsSlotOf(graph.value(argument.value), graph.value(weight)))
-      all.push_back(argument.value);
-  return all;
-}
+  std::vector<ValueId> Of(ValueId value) const {
+    const auto it = of_.find(value);
+    return it == of_.end() ? std::vector<ValueId>() : it->second;
+  }
+  // Whether the value changes together with a weight.
+  bool IsOfWeight(ValueId value) const { return is_of_weight_[value]; }
 
-// Per value: whether it changes together with a weight.
-std::vector<bool> Slots(const Graph& graph) {
-  std::vector<bool> slots(graph.values().size(), false);
-  for (const Argument& slot : graph.arguments())
-    for (const Argument& weight : graph.arguments())
-      if (slot.is_variable && weight.is_variable &&
-          IsSlotOf(graph.value(slot.value), graph.value(weight.value)))
-        slots[slot.value] = true;
-  return slots;
-}
+ private:
+  std::unordered_map<ValueId, std::vector<ValueId>> of_;
+  std::vector<bool> is_of_weight_;  // per value
+};
 
-std::vector<Candidate> Candidates(const Graph& global) {
+// Those of the largest values first.
+std::vector<Candidate> Candidates(const Graph& global, const Slots& slots) {
   std::vector<Candidate> all;
-  const std::vector<bool> slots = Slots(global);
   for (ValueId id = 0; id < static_cast<ValueId>(global.values().size()); ++id) {
     const ValueInfo& info = global.value(id);
-    if (!info.layout.has_value() || info.layout->is_strided() || !info.modes.empty() || slots[id]) continue;
+    if (!info.layout.has_value() || info.layout->is_strided() || !info.modes.empty() || slots.IsOfWeight(id))
+      continue;
     for (Layout& layout : Neighbours(*info.layout)) all.push_back({id, std::move(layout)});
   }
   std::stable_sort(all.begin(), all.end(), [&](const Candidate& a, const Candidate& b) {
     return global.value(a.value).type.bytes() > global.value(b.value).type.bytes();
   });
-  if (all.size() > kMostTried) all.erase(all.begin() + kMostTried, all.end());
   return all;
 }
 
-Graph WithLayout(const Graph& global, const Candidate& candidate) {
+Graph WithLayout(const Graph& global, const Slots& slots, const Candidate& candidate) {
   Graph changed = global;
-  for (ValueId id : WithSlots(global, candidate.value)) changed.mutable_value(id).layout = candidate.layout;
+  changed.mutable_value(candidate.value).layout = candidate.layout;
+  for (ValueId id : slots.Of(candidate.value)) changed.mutable_value(id).layout = candidate.layout;
   return changed;
 }
 
@@ -114,8 +130,8 @@ std::string NameOf(const Graph& global, const ValueInfo& info) {
 
 }  // namespace
 
-std::vector<LayoutChange> CheaperLayouts(const Graph& global, const Program& program,
-                                         const CompileOptions& options, int most) {
+LayoutSearch CheaperLayouts(const Graph& global, const Program& program, const CompileOptions& options,
+                            int most, int64_t most_nodes) {
   CompileOptions allowed = options;
   allowed.verify = false;
   allowed.dump = nullptr;
@@ -131,9 +147,15 @@ std::vector<LayoutChange> CheaperLayouts(const Graph& global, const Program& pro
     LayoutChange change;
     Candidate candidate;
   };
+  const Slots slots(global);
+  std::vector<Candidate> candidates = Candidates(global, slots);
+  LayoutSearch search{.layouts = static_cast<int64_t>(candidates.size())};
+  const int64_t nodes = std::max<int64_t>(1, static_cast<int64_t>(global.nodes().size()));
+  search.tried = std::min({search.layouts, kMostTried, std::max<int64_t>(1, most_nodes / nodes)});
+  candidates.erase(candidates.begin() + search.tried, candidates.end());
   std::vector<Found> all;
-  for (const Candidate& candidate : Candidates(global)) {
-    const absl::StatusOr<Program> other = Compile(WithLayout(global, candidate), quick);
+  for (const Candidate& candidate : candidates) {
+    const absl::StatusOr<Program> other = Compile(WithLayout(global, slots, candidate), quick);
     if (!other.ok() || WorkOf(other->body) > work * kSameWork) continue;
     const StepCost cost = CostOf(other->body, options.topology);
     if (weight(cost) >= weight(now)) continue;
@@ -148,13 +170,14 @@ std::vector<LayoutChange> CheaperLayouts(const Graph& global, const Program& pro
   std::stable_sort(all.begin(), all.end(), [&](const Found& a, const Found& b) {
     return weight(a.change.cost) < weight(b.change.cost);
   });
-  std::vector<LayoutChange> changes;
+  std::vector<LayoutChange>& changes = search.changes;
   std::set<std::pair<std::string, std::string>> seen;  // one per value
   int refused = 0;
   for (Found& found : all) {
     if (changes.size() == static_cast<size_t>(most) || refused > most) break;
     if (seen.contains({found.change.value, found.change.location})) continue;
-    const absl::StatusOr<Program> allowed_program = Compile(WithLayout(global, found.candidate), allowed);
+    const absl::StatusOr<Program> allowed_program =
+        Compile(WithLayout(global, slots, found.candidate), allowed);
     if (!allowed_program.ok()) {
       ++refused;
       continue;
@@ -168,7 +191,7 @@ std::vector<LayoutChange> CheaperLayouts(const Graph& global, const Program& pro
   std::stable_sort(changes.begin(), changes.end(), [&](const LayoutChange& a, const LayoutChange& b) {
     return weight(a.cost) < weight(b.cost);
   });
-  return changes;
+  return search;
 }
 
 }  // namespace meshwork

@@ -79,7 +79,7 @@ std::string Propagated(const Program& program, const std::string& text) {
 
 Explanation ExplainAll(const Graph& global, const Program& program, const CompileOptions& options) {
   Explanation explanation = meshwork::Explain(program, options.topology);
-  explanation.changes = CheaperLayouts(global, program, options);
+  explanation.search = CheaperLayouts(global, program, options);
   return explanation;
 }
 

@@ -233,7 +233,7 @@ const ExecutorMemory& Session::memory() const {
 std::string Session::Explain() const {
   const CompileOptions& options = impl_->options.compile;
   Explanation explanation = meshwork::Explain(program(), options.topology);
-  explanation.changes = CheaperLayouts(impl_->asked, program(), options);
+  explanation.search = CheaperLayouts(impl_->asked, program(), options);
   return ToText(explanation);
 }
 

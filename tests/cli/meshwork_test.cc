@@ -222,7 +222,7 @@ TEST_F(MeshworkTest, ExplainSaysWhyCollectivesAreThere) {
   const Graph global = ParseGraph(kStep, Path("step.mw")).value();
   const Program program = Compile(global).value();
   Explanation expected = Explain(program);
-  expected.changes = CheaperLayouts(global, program);
+  expected.search = CheaperLayouts(global, program);
   EXPECT_EQ(text, ToText(expected));
   EXPECT_EQ(text, Output({"compile", "--emit=explain", Path("step.mw")}));
   EXPECT_THAT(text, HasSubstr("step on mesh [batch=2, model=4], 2 collectives, 100 B"));

@@ -61,6 +61,50 @@ TEST(GraphTest, KeepsWhatIsDeclared) {
   EXPECT_EQ(g.value(y.id()).node, 0);
 }
 
+// However it came to be there: declared, or added by what builds graphs otherwise.
+TEST(GraphTest, WhatIsTakenIsTaken) {
+  Graph g(TestMesh());
+  const Variable v = NewVar(g, "v", {F32, {4}});
+  g.Update(v, v);
+  g.Output("y", v);
+  ValueInfo added;
+  added.name = "added";
+  added.type = added.global = {F32, {4}};
+  const Variable w(&g, g.AddArgument(added, /*is_variable=*/true));
+  g.AddUpdate({1, w.id()});
+  g.AddOutput({"z", w.id()});
+  ASSERT_EQ(StatusOf(g), "");
+  auto expect_refused = [](Graph graph, auto&& declare, std::string_view message) {
+    declare(graph);
+    EXPECT_THAT(StatusOf(graph), ::testing::HasSubstr(std::string(message)));
+  };
+  for (const char* name : {"v", "added"})
+    expect_refused(
+        g,
+        [&](Graph& copy) {
+          NewVar(copy, name, {F32, {4}});
+        },
+        "the name is already taken");
+  for (const char* name : {"y", "z"})
+    expect_refused(
+        g, [&](Graph& copy) { copy.Output(name, Value(&copy, v.id())); }, "the name is already taken");
+  for (const Variable& variable : {v, w})
+    expect_refused(
+        g, [&](Graph& copy) { copy.Update(Variable(&copy, variable.id()), Value(&copy, variable.id())); },
+        "it is already updated");
+  // What is cleared is free again.
+  g.ClearUpdates();
+  g.ClearOutputs();
+  g.Update(v, w);
+  g.Update(w, v);
+  g.Output("y", w);
+  g.Output("z", v);
+  NewVar(g, "other", {F32, {4}});
+  EXPECT_EQ(StatusOf(g), "");
+  EXPECT_EQ(g.updates().size(), 2u);
+  EXPECT_EQ(g.updates()[1].argument, 1);
+}
+
 TEST(GraphTest, FillsDefaultsInTheOrderOfTheRow) {
   Graph g(TestMesh());
   g.Add("random_uniform", {},

@@ -1,5 +1,6 @@
 #include "ops/explain.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "base/status.h"
@@ -66,7 +67,7 @@ TEST(ExplainTest, CheaperLayoutsCostWhatIsSaid) {
   const Graph global = Parse(kStep);
   const Program program = Compile(global).value();
   const StepCost now = CostOf(program.body, {});
-  const std::vector<LayoutChange> changes = CheaperLayouts(global, program, {}, 100);
+  const std::vector<LayoutChange> changes = CheaperLayouts(global, program, {}, 100).changes;
   ASSERT_THAT(changes, Not(IsEmpty()));
   for (const LayoutChange& change : changes) {
     EXPECT_TRUE(std::pair(change.cost.bytes, change.cost.collectives) <
@@ -88,7 +89,31 @@ TEST(ExplainTest, CheaperLayoutsCostWhatIsSaid) {
 
 TEST(ExplainTest, NothingIsCheaperThanNothing) {
   const Graph global = Parse("mesh [x=2]\nfunc f(%a: f32[4] {x}) {\n  %0 = tanh %a\n  return y=%0\n}\n");
-  EXPECT_THAT(CheaperLayouts(global, Compile(global).value()), IsEmpty());
+  EXPECT_THAT(CheaperLayouts(global, Compile(global).value()).changes, IsEmpty());
+}
+
+// Of a large program so many as together are no larger than asked for, the largest values first; it is said.
+TEST(ExplainTest, OfALargeProgramFewerLayoutsAreTried) {
+  const Graph global = Parse(kStep);
+  const Program program = Compile(global).value();
+  const LayoutSearch all = CheaperLayouts(global, program, {}, 100);
+  EXPECT_EQ(all.tried, all.layouts);
+  Explanation explanation = Explain(program);
+  explanation.search = all;
+  EXPECT_THAT(ToText(explanation), Not(HasSubstr("were tried")));
+  const auto nodes = static_cast<int64_t>(global.nodes().size());
+  for (const int64_t most : {int64_t{1}, nodes - 1, nodes, 2 * nodes, 3 * nodes - 1, 3 * nodes}) {
+    const LayoutSearch some = CheaperLayouts(global, program, {}, 100, most);
+    EXPECT_EQ(some.layouts, all.layouts);
+    EXPECT_EQ(some.tried, std::max<int64_t>(1, most / nodes));
+    // %x is the largest.
+    for (const LayoutChange& change : some.changes) EXPECT_EQ(change.value, "%x");
+    explanation.search = some;
+    EXPECT_THAT(ToText(explanation), HasSubstr(fmt::format("of {} other layouts {} were tried, those of the "
+                                                           "largest values\n",
+                                                           all.layouts, some.tried)));
+    EXPECT_EQ(ToJson(explanation)["layouts_tried"], some.tried);
+  }
 }
 
 // Hundreds of collectives, and buckets of hundreds of values, fit on a screen.
