@@ -55,7 +55,10 @@ class LetterChooser {
     LetterCuts cuts(rule_.letters.size(), Whole());
     Try(0, AxisSet(), cuts);
     MESHWORK_CHECK(best_.has_value());
-    if (best_costs_.refused > 0 && in_place_.has_value()) return *std::move(in_place_);
+    if (best_costs_.refused > 0) {
+      if (in_place_.has_value()) return *std::move(in_place_);
+      if (implied_.has_value()) return *std::move(implied_);
+    }
     return *std::move(best_);
   }
 
@@ -166,22 +169,23 @@ class LetterChooser {
     double seconds = 0;
     int64_t refused = 0;  // bytes that are gathered and must not be
     bool sends_operand = false;
+    bool sends_unasked = false;  // what is refused and not implied by the layouts, or to sum it
 
     bool IsLessThan(const Costs& other) const {
       return seconds != other.seconds ? seconds < other.seconds : refused < other.refused;
     }
   };
 
-  void Consider(Choice choice) {
+  void Consider(const Choice& choice) {
     const Costs costs = CostsOf(choice);
-    const bool in_place = !costs.sends_operand && costs.refused == 0;
-    if (in_place && (!in_place_.has_value() || costs.IsLessThan(in_place_costs_))) {
-      in_place_costs_ = costs;
-      in_place_ = choice;
-    }
-    if (best_.has_value() && !costs.IsLessThan(best_costs_)) return;
-    best_costs_ = costs;
-    best_ = std::move(choice);
+    auto offer = [&](std::optional<Choice>& cheapest, Costs& cheapest_costs) {
+      if (cheapest.has_value() && !costs.IsLessThan(cheapest_costs)) return;
+      cheapest = choice;
+      cheapest_costs = costs;
+    };
+    offer(best_, best_costs_);
+    if (!costs.sends_operand && costs.refused == 0) offer(in_place_, in_place_costs_);
+    if (!costs.sends_unasked) offer(implied_, implied_costs_);
   }
 
   Costs CostsOf(const Choice& choice) const {
@@ -195,18 +199,31 @@ class LetterChooser {
       const double seconds = MoveSeconds(graph_, id, to, topology_);
       costs.seconds += seconds;
       costs.sends_operand |= seconds > 0;
-      if (seconds == RelayoutSeconds(LayoutOf(id), to, graph_.value(id).type, topology_))
-        refuse(id, LayoutOf(id), to);
+      if (seconds == 0 || seconds < RelayoutSeconds(LayoutOf(id), to, graph_.value(id).type, topology_))
+        continue;
+      refuse(id, LayoutOf(id), to);
+      costs.sends_unasked |= IsUnasked(id, to, choice);
     }
     for (size_t i = 0; i < node_.results.size(); ++i) {
       const ValueId id = node_.results[i];
       const Layout lies = choice.results[i].WithPartials(choice.reduced);
       costs.seconds += RelayoutSeconds(lies, LayoutOf(id), graph_.value(id).type, topology_);
       refuse(id, lies, LayoutOf(id));
+      costs.sends_unasked |= replication_.Refuses(id, node_.results, lies, LayoutOf(id));
     }
     const auto shards = static_cast<double>(graph_.mesh().GroupSize(choice.sharded().ToList()));
     costs.seconds += flops_ / shards / topology_.flops();
     return costs;
+  }
+
+  // Whether nobody asks for it that the op gets the operand so: it is gathered for no letter of others, or
+  // leaves axes over which the op then sums, as the rows of a batch do for a weight that is cut along k.
+  bool IsUnasked(ValueId operand, const Layout& need, const Choice& choice) const {
+    const Layout& has = LayoutOf(operand);
+    const bool is_summed = std::any_of(choice.reduced.begin(), choice.reduced.end(),
+                                       [&](const Partial& p) { return has.ShardedAxes().Contains(p.axis); });
+    return is_summed || (replication_.Refuses(operand, node_.results, has, need) &&
+                         !replication_.IsImplied(operand, graph_.value(node_.results[0]).node, has));
   }
 
   const Graph& graph_;
@@ -218,13 +235,15 @@ class LetterChooser {
   double flops_ = 0;
   std::optional<Choice> best_;
   std::optional<Choice> in_place_;  // on the operands as they lie, gathering nothing that is refused
-  Costs best_costs_, in_place_costs_;
+  std::optional<Choice> implied_;   // gathering what the layouts imply, and nothing else that is refused
+  Costs best_costs_, in_place_costs_, implied_costs_;
   int tried_ = 0;
 };
 
-// Has a sum of sums run before they are scattered, so that one reduce-scatter does for all: where several
-// operands of an op owe the same over axes by which it would be cut, and it can pass that on, it runs on what
-// they are. So do ops on the way there that pass on what one operand owes, as a factor does.
+// Has an op run on sums before they are scattered, where its result is less to scatter: where operands owe
+// the same over axes by which it would be cut, and it can pass that on, it runs on what they are. That is
+// less where several operands owe, or where the op shrinks what one of them owes. So do ops on the way there
+// that pass on what one operand owes, as a factor does.
 class ScatterDelayer {
  public:
   ScatterDelayer(const Graph& graph, const Topology& topology, const Replication& replication,

@@ -30,7 +30,7 @@ struct Choice {
 
 // Per node of a global program whose values all have whole layouts; nothing for a relayout, which runs as it
 // says. Where the cheapest way gathers what `replication` refuses, an op runs on its operands as they lie, if
-// it can.
+// it can, else the cheapest way that gathers only what the layouts imply.
 std::vector<std::optional<Choice>> ChooseCuts(const Graph& graph, const Topology& topology,
                                               const Replication& replication);
 
