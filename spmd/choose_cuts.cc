@@ -301,16 +301,19 @@ class ScatterDelayer {
 
   // The op on what its operands owe, if it can pass that on and would be cut by the axes otherwise.
   std::optional<Later> Delayed(const Node& node, const Choice& now) const {
-    if (node.results.size() != 1 || !now.reduced.empty() || node.row->name == "reshape") return std::nullopt;
+    if (node.results.size() != 1 || node.row->name == "reshape") return std::nullopt;
     const ValueInfo& result = graph_.value(node.results[0]);
     std::vector<PartialSet> sets;
     PartialSet owed;
     int owing = 0;
+    bool shrinks = false;
     for (ValueId id : node.operands) {
       sets.push_back(owed_[id]);
       if (owed_[id].empty()) continue;
       // One that others read is scattered for them in any case; one that grows is better summed before.
-      if (readers_[id] != 1 || graph_.value(id).type.bytes() != result.type.bytes()) return std::nullopt;
+      const int64_t bytes = graph_.value(id).type.bytes();
+      if (readers_[id] != 1 || bytes < result.type.bytes()) return std::nullopt;
+      shrinks |= bytes > result.type.bytes();
       owed = owed_[id];
       ++owing;
     }
@@ -321,12 +324,23 @@ class ScatterDelayer {
     if (!CutAsOwed(node, later.choice) || IsRefused(node, later.choice)) return std::nullopt;
     const std::optional<PartialSet> passed = now.rule.PassOn(sets, later.choice.sharded());
     if (!passed.has_value()) return std::nullopt;
-    later.owed = *passed;
+    std::optional<PartialSet> all = Both(*passed, later.choice.reduced);
+    if (!all.has_value()) return std::nullopt;
+    later.owed = *std::move(all);
     later.saves = Saves(node, now, later);
-    // For a sum of one there is nothing to be saved yet.
+    // For a sum of one that keeps its size there is nothing to be saved yet.
     if (owing > 1 && later.saves <= 0) return std::nullopt;
-    if (owing == 1) later.saves = std::min(later.saves, 0.0);
+    if (owing == 1 && !shrinks) later.saves = std::min(later.saves, 0.0);
     return later;
+  }
+
+  // What an op leaves owed that passes on one set and reduces by another; nothing if they do not commute.
+  static std::optional<PartialSet> Both(PartialSet passed, const PartialSet& reduced) {
+    if (!passed.empty() && !reduced.empty() && passed.front().op != reduced.front().op) return std::nullopt;
+    passed.insert(passed.end(), reduced.begin(), reduced.end());
+    std::sort(passed.begin(), passed.end(),
+              [](const Partial& a, const Partial& b) { return a.axis < b.axis; });
+    return passed;
   }
 
   // Cuts the letters as the owing operands lie, the others of those by nothing.
@@ -353,6 +367,7 @@ class ScatterDelayer {
     for (size_t i = 0; i < node.operands.size(); ++i)
       choice.operands[i] = LayoutOf(graph_.mesh(), rule.operands[i], choice.cuts);
     choice.results[0] = LayoutOf(graph_.mesh(), rule.results[0], choice.cuts);
+    choice.reduced = ReducedBy(rule, choice.cuts);
     return true;
   }
 
@@ -382,7 +397,7 @@ class ScatterDelayer {
       const std::optional<Later>& before = passing_[static_cast<size_t>(info.node)];
       if (before.has_value()) saves += before->saves;
     }
-    count(1, now.results[0], *result.layout, result.type);
+    count(1, now.results[0].WithPartials(now.reduced), *result.layout, result.type);
     count(-1, later.choice.results[0].WithPartials(later.owed), *result.layout, result.type);
     const double work = FlopsOf(graph_, node) / topology_.flops();
     return saves + work / Shards(now) - work / Shards(later.choice);

@@ -2,8 +2,9 @@
 //
 // For each op, how each letter of its rule is cut: as operands and results agree, else the cheapest of what
 // they offer, counting communication and arithmetic. A reshape that moves nothing (layout/reshape.h)
-// needs no letters. Where all operands of an op owe a sum and it would be cut by the axes of that, it runs on
-// the sums as they are owed, if that is cheaper: what is scattered is then one sum, not each.
+// needs no letters. Where operands of an op owe a sum and it would be cut by the axes of that, it runs on the
+// sums as they are owed, if that is cheaper: what is scattered is then one sum, not each, or less than an
+// operand.
 #pragma once
 
 #include <cstdint>
