@@ -253,35 +253,75 @@ class ScatterDelayer {
         replication_(replication),
         choices_(choices),
         passing_(choices.size()),
+        settled_(choices.size()),
         owed_(graph.values().size()),
-        readers_(graph.values().size(), 0) {
-    for (const Node& node : graph.nodes())
-      for (ValueId id : node.operands) ++readers_[id];
-    for (const VariableUpdate& update : graph.updates()) readers_[update.value] = 2;
-    for (const OutputInfo& output : graph.outputs()) readers_[output.value] = 2;
+        readers_(graph.values().size()) {
+    for (size_t n = 0; n < graph.nodes().size(); ++n)
+      for (ValueId id : graph.nodes()[n].operands) readers_[id].push_back(static_cast<int>(n));
+    for (const VariableUpdate& update : graph.updates()) readers_[update.value].assign(2, kLeaves);
+    for (const OutputInfo& output : graph.outputs()) readers_[output.value].assign(2, kLeaves);
   }
 
   void Run() {
     for (size_t n = 0; n < choices_.size(); ++n) {
       if (!choices_[n].has_value()) continue;
       const Node& node = graph_.nodes()[n];
-      if (std::optional<Later> later = Delayed(node, *choices_[n])) {
+      if (settled_[n].has_value()) {
+        owed_[node.results[0]] = *settled_[n];
+      } else if (std::optional<Later> later = Delayed(node, *choices_[n])) {
         owed_[node.results[0]] = later->owed;
         passing_[n] = std::move(later);
         if (passing_[n]->saves > 0) Commit(n);
       } else {
         owed_[node.results[0]] = choices_[n]->reduced;
       }
+      for (ValueId id : node.results)
+        if (readers_[id].size() > 1 && !owed_[id].empty()) DelayForAll(id);
     }
   }
 
  private:
+  static constexpr int kLeaves = -1;  // for a reader: an update or an output
+
   // How an op would run on operands that are not scattered yet.
   struct Later {
     Choice choice;
     PartialSet owed;   // by its result
     double saves = 0;  // seconds, with those of ops that would run so for its sake
   };
+
+  // Where several ops read a value, it is scattered once for all of them, or for none.
+  void DelayForAll(ValueId id) {
+    const int definer = graph_.value(id).node;
+    std::vector<Later> all;
+    double scatters = 0, scatter = 0;  // of each for itself, of the one that sends most
+    for (int n : readers_[id]) {
+      if (n == kLeaves || !choices_[n].has_value()) return;
+      const Node& node = graph_.nodes()[n];
+      // What else it reads must be known by now.
+      for (ValueId other : node.operands)
+        if (graph_.value(other).node > definer) return;
+      if (std::count(node.operands.begin(), node.operands.end(), id) > 1) return;
+      std::optional<Later> later = Delayed(node, *choices_[n], id);
+      if (!later.has_value()) return;
+      const auto i = std::find(node.operands.begin(), node.operands.end(), id) - node.operands.begin();
+      const double seconds = RelayoutSeconds(later->choice.operands[i].WithPartials(owed_[id]),
+                                             choices_[n]->operands[i], graph_.value(id).type, topology_);
+      scatters += seconds;
+      scatter = std::max(scatter, seconds);
+      all.push_back(*std::move(later));
+    }
+    double saves = scatter - scatters;
+    for (const Later& later : all) saves += later.saves;
+    const std::optional<Later>& before = passing_[definer];
+    if (before.has_value()) saves -= before->saves * static_cast<double>(all.size() - 1);
+    if (saves <= 0) return;
+    for (size_t i = 0; i < all.size(); ++i) {
+      choices_[readers_[id][i]] = all[i].choice;
+      settled_[readers_[id][i]] = all[i].owed;
+    }
+    if (before.has_value()) Commit(static_cast<size_t>(definer));
+  }
 
   // The op and those before it that wait for it run on what is owed.
   void Commit(size_t n) {
@@ -299,8 +339,9 @@ class ScatterDelayer {
     return (passing_[from].has_value() ? passing_[from]->choice : *choices_[from]).results[0];
   }
 
-  // The op on what its operands owe, if it can pass that on and would be cut by the axes otherwise.
-  std::optional<Later> Delayed(const Node& node, const Choice& now) const {
+  // The op on what its operands owe, if it can pass that on and would be cut by the axes otherwise. All
+  // readers of `shared` are asked.
+  std::optional<Later> Delayed(const Node& node, const Choice& now, ValueId shared = kNoValue) const {
     if (node.results.size() != 1 || node.row->name == "reshape") return std::nullopt;
     const ValueInfo& result = graph_.value(node.results[0]);
     std::vector<PartialSet> sets;
@@ -312,7 +353,7 @@ class ScatterDelayer {
       if (owed_[id].empty()) continue;
       // One that others read is scattered for them in any case; one that grows is better summed before.
       const int64_t bytes = graph_.value(id).type.bytes();
-      if (readers_[id] != 1 || bytes < result.type.bytes()) return std::nullopt;
+      if ((readers_[id].size() != 1 && id != shared) || bytes < result.type.bytes()) return std::nullopt;
       shrinks |= bytes > result.type.bytes();
       owed = owed_[id];
       ++owing;
@@ -329,7 +370,7 @@ class ScatterDelayer {
     later.owed = *std::move(all);
     later.saves = Saves(node, now, later);
     // For a sum of one that keeps its size there is nothing to be saved yet.
-    if (owing > 1 && later.saves <= 0) return std::nullopt;
+    if ((owing > 1 || !now.reduced.empty()) && later.saves <= 0) return std::nullopt;
     if (owing == 1 && !shrinks) later.saves = std::min(later.saves, 0.0);
     return later;
   }
@@ -411,9 +452,10 @@ class ScatterDelayer {
   const Topology& topology_;
   const Replication& replication_;
   std::vector<std::optional<Choice>>& choices_;
-  std::vector<std::optional<Later>> passing_;  // per node; it runs so if a sum after it does
-  std::vector<PartialSet> owed_;               // per value, by what its op reduces or passes on here
-  std::vector<int> readers_;                   // per value; 2 if it leaves the program
+  std::vector<std::optional<Later>> passing_;         // per node; it runs so if a sum after it does
+  std::vector<std::optional<PartialSet>> settled_;    // per node that runs on what is owed: what it then owes
+  std::vector<PartialSet> owed_;                      // per value, by what its op reduces or passes on here
+  std::vector<absl::InlinedVector<int, 2>> readers_;  // per value; several if it leaves the program
 };
 
 }  // namespace
