@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "fmt/format.h"
-#include "ops/program.h"
 #include "ops/row.h"
 #include "spmd/planned_cost.h"
 #include "spmd/replication.h"
