@@ -55,7 +55,10 @@ class LetterChooser {
     LetterCuts cuts(rule_.letters.size(), Whole());
     Try(0, AxisSet(), cuts);
     MESHWORK_CHECK(best_.has_value());
-    if (best_costs_.refused > 0 && in_place_.has_value()) return *std::move(in_place_);
+    if (best_costs_.refused > 0) {
+      if (in_place_.has_value()) return *std::move(in_place_);
+      if (implied_.has_value()) return *std::move(implied_);
+    }
     return *std::move(best_);
   }
 
@@ -166,22 +169,23 @@ class LetterChooser {
     double seconds = 0;
     int64_t refused = 0;  // bytes that are gathered and must not be
     bool sends_operand = false;
+    bool sends_unasked = false;  // what is refused and not implied by the layouts, or to sum it
 
     bool IsLessThan(const Costs& other) const {
       return seconds != other.seconds ? seconds < other.seconds : refused < other.refused;
     }
   };
 
-  void Consider(Choice choice) {
+  void Consider(const Choice& choice) {
     const Costs costs = CostsOf(choice);
-    const bool in_place = !costs.sends_operand && costs.refused == 0;
-    if (in_place && (!in_place_.has_value() || costs.IsLessThan(in_place_costs_))) {
-      in_place_costs_ = costs;
-      in_place_ = choice;
-    }
-    if (best_.has_value() && !costs.IsLessThan(best_costs_)) return;
-    best_costs_ = costs;
-    best_ = std::move(choice);
+    auto offer = [&](std::optional<Choice>& cheapest, Costs& cheapest_costs) {
+      if (cheapest.has_value() && !costs.IsLessThan(cheapest_costs)) return;
+      cheapest = choice;
+      cheapest_costs = costs;
+    };
+    offer(best_, best_costs_);
+    if (!costs.sends_operand && costs.refused == 0) offer(in_place_, in_place_costs_);
+    if (!costs.sends_unasked) offer(implied_, implied_costs_);
   }
 
   Costs CostsOf(const Choice& choice) const {
@@ -195,18 +199,31 @@ class LetterChooser {
       const double seconds = MoveSeconds(graph_, id, to, topology_);
       costs.seconds += seconds;
       costs.sends_operand |= seconds > 0;
-      if (seconds == RelayoutSeconds(LayoutOf(id), to, graph_.value(id).type, topology_))
-        refuse(id, LayoutOf(id), to);
+      if (seconds == 0 || seconds < RelayoutSeconds(LayoutOf(id), to, graph_.value(id).type, topology_))
+        continue;
+      refuse(id, LayoutOf(id), to);
+      costs.sends_unasked |= IsUnasked(id, to, choice);
     }
     for (size_t i = 0; i < node_.results.size(); ++i) {
       const ValueId id = node_.results[i];
       const Layout lies = choice.results[i].WithPartials(choice.reduced);
       costs.seconds += RelayoutSeconds(lies, LayoutOf(id), graph_.value(id).type, topology_);
       refuse(id, lies, LayoutOf(id));
+      costs.sends_unasked |= replication_.Refuses(id, node_.results, lies, LayoutOf(id));
     }
     const auto shards = static_cast<double>(graph_.mesh().GroupSize(choice.sharded().ToList()));
     costs.seconds += flops_ / shards / topology_.flops();
     return costs;
+  }
+
+  // Whether nobody asks for it that the op gets the operand so: it is gathered for no letter of others, or
+  // leaves axes over which the op then sums, as the rows of a batch do for a weight that is cut along k.
+  bool IsUnasked(ValueId operand, const Layout& need, const Choice& choice) const {
+    const Layout& has = LayoutOf(operand);
+    const bool is_summed = std::any_of(choice.reduced.begin(), choice.reduced.end(),
+                                       [&](const Partial& p) { return has.ShardedAxes().Contains(p.axis); });
+    return is_summed || (replication_.Refuses(operand, node_.results, has, need) &&
+                         !replication_.IsImplied(operand, graph_.value(node_.results[0]).node, has));
   }
 
   const Graph& graph_;
@@ -218,13 +235,15 @@ class LetterChooser {
   double flops_ = 0;
   std::optional<Choice> best_;
   std::optional<Choice> in_place_;  // on the operands as they lie, gathering nothing that is refused
-  Costs best_costs_, in_place_costs_;
+  std::optional<Choice> implied_;   // gathering what the layouts imply, and nothing else that is refused
+  Costs best_costs_, in_place_costs_, implied_costs_;
   int tried_ = 0;
 };
 
-// Has a sum of sums run before they are scattered, so that one reduce-scatter does for all: where several
-// operands of an op owe the same over axes by which it would be cut, and it can pass that on, it runs on what
-// they are. So do ops on the way there that pass on what one operand owes, as a factor does.
+// Has an op run on sums before they are scattered, where its result is less to scatter: where operands owe
+// the same over axes by which it would be cut, and it can pass that on, it runs on what they are. That is
+// less where several operands owe, or where the op shrinks what one of them owes. So do ops on the way there
+// that pass on what one operand owes, as a factor does.
 class ScatterDelayer {
  public:
   ScatterDelayer(const Graph& graph, const Topology& topology, const Replication& replication,
@@ -234,35 +253,75 @@ class ScatterDelayer {
         replication_(replication),
         choices_(choices),
         passing_(choices.size()),
+        settled_(choices.size()),
         owed_(graph.values().size()),
-        readers_(graph.values().size(), 0) {
-    for (const Node& node : graph.nodes())
-      for (ValueId id : node.operands) ++readers_[id];
-    for (const VariableUpdate& update : graph.updates()) readers_[update.value] = 2;
-    for (const OutputInfo& output : graph.outputs()) readers_[output.value] = 2;
+        readers_(graph.values().size()) {
+    for (size_t n = 0; n < graph.nodes().size(); ++n)
+      for (ValueId id : graph.nodes()[n].operands) readers_[id].push_back(static_cast<int>(n));
+    for (const VariableUpdate& update : graph.updates()) readers_[update.value].assign(2, kLeaves);
+    for (const OutputInfo& output : graph.outputs()) readers_[output.value].assign(2, kLeaves);
   }
 
   void Run() {
     for (size_t n = 0; n < choices_.size(); ++n) {
       if (!choices_[n].has_value()) continue;
       const Node& node = graph_.nodes()[n];
-      if (std::optional<Later> later = Delayed(node, *choices_[n])) {
+      if (settled_[n].has_value()) {
+        owed_[node.results[0]] = *settled_[n];
+      } else if (std::optional<Later> later = Delayed(node, *choices_[n])) {
         owed_[node.results[0]] = later->owed;
         passing_[n] = std::move(later);
         if (passing_[n]->saves > 0) Commit(n);
       } else {
         owed_[node.results[0]] = choices_[n]->reduced;
       }
+      for (ValueId id : node.results)
+        if (readers_[id].size() > 1 && !owed_[id].empty()) DelayForAll(id);
     }
   }
 
  private:
+  static constexpr int kLeaves = -1;  // for a reader: an update or an output
+
   // How an op would run on operands that are not scattered yet.
   struct Later {
     Choice choice;
     PartialSet owed;   // by its result
     double saves = 0;  // seconds, with those of ops that would run so for its sake
   };
+
+  // Where several ops read a value, it is scattered once for all of them, or for none.
+  void DelayForAll(ValueId id) {
+    const int definer = graph_.value(id).node;
+    std::vector<Later> all;
+    double scatters = 0, scatter = 0;  // of each for itself, of the one that sends most
+    for (int n : readers_[id]) {
+      if (n == kLeaves || !choices_[n].has_value()) return;
+      const Node& node = graph_.nodes()[n];
+      // What else it reads must be known by now.
+      for (ValueId other : node.operands)
+        if (graph_.value(other).node > definer) return;
+      if (std::count(node.operands.begin(), node.operands.end(), id) > 1) return;
+      std::optional<Later> later = Delayed(node, *choices_[n], id);
+      if (!later.has_value()) return;
+      const auto i = std::find(node.operands.begin(), node.operands.end(), id) - node.operands.begin();
+      const double seconds = RelayoutSeconds(later->choice.operands[i].WithPartials(owed_[id]),
+                                             choices_[n]->operands[i], graph_.value(id).type, topology_);
+      scatters += seconds;
+      scatter = std::max(scatter, seconds);
+      all.push_back(*std::move(later));
+    }
+    double saves = scatter - scatters;
+    for (const Later& later : all) saves += later.saves;
+    const std::optional<Later>& before = passing_[definer];
+    if (before.has_value()) saves -= before->saves * static_cast<double>(all.size() - 1);
+    if (saves <= 0) return;
+    for (size_t i = 0; i < all.size(); ++i) {
+      choices_[readers_[id][i]] = all[i].choice;
+      settled_[readers_[id][i]] = all[i].owed;
+    }
+    if (before.has_value()) Commit(static_cast<size_t>(definer));
+  }
 
   // The op and those before it that wait for it run on what is owed.
   void Commit(size_t n) {
@@ -280,18 +339,22 @@ class ScatterDelayer {
     return (passing_[from].has_value() ? passing_[from]->choice : *choices_[from]).results[0];
   }
 
-  // The op on what its operands owe, if it can pass that on and would be cut by the axes otherwise.
-  std::optional<Later> Delayed(const Node& node, const Choice& now) const {
-    if (node.results.size() != 1 || !now.reduced.empty() || node.row->name == "reshape") return std::nullopt;
+  // The op on what its operands owe, if it can pass that on and would be cut by the axes otherwise. All
+  // readers of `shared` are asked.
+  std::optional<Later> Delayed(const Node& node, const Choice& now, ValueId shared = kNoValue) const {
+    if (node.results.size() != 1 || node.row->name == "reshape") return std::nullopt;
     const ValueInfo& result = graph_.value(node.results[0]);
     std::vector<PartialSet> sets;
     PartialSet owed;
     int owing = 0;
+    bool shrinks = false;
     for (ValueId id : node.operands) {
       sets.push_back(owed_[id]);
       if (owed_[id].empty()) continue;
       // One that others read is scattered for them in any case; one that grows is better summed before.
-      if (readers_[id] != 1 || graph_.value(id).type.bytes() != result.type.bytes()) return std::nullopt;
+      const int64_t bytes = graph_.value(id).type.bytes();
+      if ((readers_[id].size() != 1 && id != shared) || bytes < result.type.bytes()) return std::nullopt;
+      shrinks |= bytes > result.type.bytes();
       owed = owed_[id];
       ++owing;
     }
@@ -302,12 +365,23 @@ class ScatterDelayer {
     if (!CutAsOwed(node, later.choice) || IsRefused(node, later.choice)) return std::nullopt;
     const std::optional<PartialSet> passed = now.rule.PassOn(sets, later.choice.sharded());
     if (!passed.has_value()) return std::nullopt;
-    later.owed = *passed;
+    std::optional<PartialSet> all = Both(*passed, later.choice.reduced);
+    if (!all.has_value()) return std::nullopt;
+    later.owed = *std::move(all);
     later.saves = Saves(node, now, later);
-    // For a sum of one there is nothing to be saved yet.
-    if (owing > 1 && later.saves <= 0) return std::nullopt;
-    if (owing == 1) later.saves = std::min(later.saves, 0.0);
+    // For a sum of one that keeps its size there is nothing to be saved yet.
+    if ((owing > 1 || !now.reduced.empty()) && later.saves <= 0) return std::nullopt;
+    if (owing == 1 && !shrinks) later.saves = std::min(later.saves, 0.0);
     return later;
+  }
+
+  // What an op leaves owed that passes on one set and reduces by another; nothing if they do not commute.
+  static std::optional<PartialSet> Both(PartialSet passed, const PartialSet& reduced) {
+    if (!passed.empty() && !reduced.empty() && passed.front().op != reduced.front().op) return std::nullopt;
+    passed.insert(passed.end(), reduced.begin(), reduced.end());
+    std::sort(passed.begin(), passed.end(),
+              [](const Partial& a, const Partial& b) { return a.axis < b.axis; });
+    return passed;
   }
 
   // Cuts the letters as the owing operands lie, the others of those by nothing.
@@ -334,6 +408,7 @@ class ScatterDelayer {
     for (size_t i = 0; i < node.operands.size(); ++i)
       choice.operands[i] = LayoutOf(graph_.mesh(), rule.operands[i], choice.cuts);
     choice.results[0] = LayoutOf(graph_.mesh(), rule.results[0], choice.cuts);
+    choice.reduced = ReducedBy(rule, choice.cuts);
     return true;
   }
 
@@ -363,7 +438,7 @@ class ScatterDelayer {
       const std::optional<Later>& before = passing_[static_cast<size_t>(info.node)];
       if (before.has_value()) saves += before->saves;
     }
-    count(1, now.results[0], *result.layout, result.type);
+    count(1, now.results[0].WithPartials(now.reduced), *result.layout, result.type);
     count(-1, later.choice.results[0].WithPartials(later.owed), *result.layout, result.type);
     const double work = FlopsOf(graph_, node) / topology_.flops();
     return saves + work / Shards(now) - work / Shards(later.choice);
@@ -377,9 +452,10 @@ class ScatterDelayer {
   const Topology& topology_;
   const Replication& replication_;
   std::vector<std::optional<Choice>>& choices_;
-  std::vector<std::optional<Later>> passing_;  // per node; it runs so if a sum after it does
-  std::vector<PartialSet> owed_;               // per value, by what its op reduces or passes on here
-  std::vector<int> readers_;                   // per value; 2 if it leaves the program
+  std::vector<std::optional<Later>> passing_;         // per node; it runs so if a sum after it does
+  std::vector<std::optional<PartialSet>> settled_;    // per node that runs on what is owed: what it then owes
+  std::vector<PartialSet> owed_;                      // per value, by what its op reduces or passes on here
+  std::vector<absl::InlinedVector<int, 2>> readers_;  // per value; several if it leaves the program
 };
 
 }  // namespace

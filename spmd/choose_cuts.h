@@ -2,8 +2,9 @@
 //
 // For each op, how each letter of its rule is cut: as operands and results agree, else the cheapest of what
 // they offer, counting communication and arithmetic. A reshape that moves nothing (layout/reshape.h)
-// needs no letters. Where all operands of an op owe a sum and it would be cut by the axes of that, it runs on
-// the sums as they are owed, if that is cheaper: what is scattered is then one sum, not each.
+// needs no letters. Where operands of an op owe a sum and it would be cut by the axes of that, it runs on the
+// sums as they are owed, if that is cheaper: what is scattered is then one sum, not each, or less than an
+// operand.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +31,7 @@ struct Choice {
 
 // Per node of a global program whose values all have whole layouts; nothing for a relayout, which runs as it
 // says. Where the cheapest way gathers what `replication` refuses, an op runs on its operands as they lie, if
-// it can.
+// it can, else the cheapest way that gathers only what the layouts imply.
 std::vector<std::optional<Choice>> ChooseCuts(const Graph& graph, const Topology& topology,
                                               const Replication& replication);
 

@@ -10,6 +10,7 @@
 #include "spmd/fit_memory.h"
 #include "spmd/gather_on_use.h"
 #include "spmd/insert_relayouts.h"
+#include "spmd/keep_weights.h"
 #include "spmd/localize.h"
 #include "spmd/propagate.h"
 #include "spmd/replication.h"
@@ -133,6 +134,7 @@ absl::StatusOr<Program> Compile(const Graph& global, const CompileOptions& optio
       result.decisions.insert(result.decisions.begin(),
                               fmt::format("mesh = {}: reshapes send less", pinned.mesh().ToString()));
     }
+    KeepWeights(pinned, result, options.topology, options.replication_budget);
     program.decisions = StateDecisions(program.sharded_state);
     program.decisions.insert(program.decisions.end(), result.decisions.begin(), result.decisions.end());
     program.conflicts = std::move(result.conflicts);

@@ -3,19 +3,14 @@
 #include <algorithm>
 #include <span>
 #include <string>
-#include <tuple>
 #include <utility>
 #include <vector>
 
 #include "fmt/format.h"
 #include "layout/reshape.h"
-#include "ops/explain.h"
 #include "ops/row.h"
-#include "spmd/insert_relayouts.h"
-#include "spmd/localize.h"
+#include "spmd/planned_cost.h"
 #include "spmd/propagate.h"
-#include "spmd/replication.h"
-#include "spmd/simplify.h"
 
 namespace meshwork {
 namespace {
@@ -100,18 +95,6 @@ std::vector<std::string> AllWishes(const Graph& pinned, const Graph& propagated)
   return all;
 }
 
-// Gathers that are refused, seconds if they are known, bytes.
-using Cost = std::tuple<size_t, double, int64_t>;
-
-Cost PlannedCost(const Graph& pinned, const Graph& propagated, const Topology& topology,
-                 int64_t replication_budget) {
-  const InsertedRelayouts placed =
-      InsertRelayouts(propagated, topology, Replication(pinned, replication_budget));
-  const Graph local = Localize(placed.graph, {.topology = topology});
-  const StepCost cost = CostOf(DropDeadCode(ShareSubexpressions(local)), topology);
-  return {placed.refused.size(), cost.seconds, cost.bytes};
-}
-
 }  // namespace
 
 std::optional<Graph> CutMesh(const Graph& pinned, const Graph& propagated, const Topology& topology,
@@ -121,21 +104,21 @@ std::optional<Graph> CutMesh(const Graph& pinned, const Graph& propagated, const
   if (mesh == pinned.mesh()) return std::nullopt;
   auto cost_on = [&](const Mesh& tried) {
     const Graph cut = CutTo(pinned, tried);
-    return PlannedCost(cut, Propagate(cut).graph, topology, replication_budget);
+    return PlanCost(cut, Propagate(cut).graph, topology, replication_budget);
   };
-  Cost least = cost_on(mesh);
+  PlannedCost least = cost_on(mesh);
   // From the last: what an earlier cut has led to is of no use without it.
   for (size_t i = cuts.size(); i-- > 0 && cuts.size() > 1;) {
     std::vector<std::string> fewer = cuts;
     fewer.erase(fewer.begin() + static_cast<int64_t>(i));
     Mesh coarser = WithCuts(pinned.mesh(), fewer);
-    const Cost cost = cost_on(coarser);
+    const PlannedCost cost = cost_on(coarser);
     if (cost > least) continue;
     least = cost;
     mesh = std::move(coarser);
     cuts = std::move(fewer);
   }
-  if (least >= PlannedCost(pinned, propagated, topology, replication_budget)) return std::nullopt;
+  if (least >= PlanCost(pinned, propagated, topology, replication_budget)) return std::nullopt;
   return CutTo(pinned, mesh);
 }
 

@@ -137,6 +137,8 @@ struct Reader {
   ValueId variable = kNoValue;
 };
 
+constexpr int kLeaves = -1;  // for a reader: an update or an output
+
 // Writes the program with its relayouts.
 class Inserter {
  public:
@@ -147,8 +149,13 @@ class Inserter {
         rewriter_(graph),
         kept_(KeptValues(graph)),
         forms_(graph.values().size()),
+        readers_(graph.values().size()),
         source_(graph.values().size()) {
     for (size_t id = 0; id < source_.size(); ++id) source_[id] = static_cast<ValueId>(id);
+    for (size_t n = 0; n < graph.nodes().size(); ++n)
+      for (ValueId id : graph.nodes()[n].operands) readers_[id].push_back(static_cast<int>(n));
+    for (const VariableUpdate& update : graph.updates()) readers_[update.value].push_back(kLeaves);
+    for (const OutputInfo& output : graph.outputs()) readers_[output.value].push_back(kLeaves);
     for (const Argument& argument : graph.arguments())
       forms_[argument.value].push_back(rewriter_.Map(argument.value));
     choices_ = ChooseCuts(graph, topology, replication);
@@ -213,9 +220,32 @@ class Inserter {
                       [&](const Partial& p) { return wish.ShardedAxes().Contains(p.axis); }))
         continue;
       const Layout want = wish.WithPartials(owed);
-      if (*to.value(natural).layout != want)
+      if (*to.value(natural).layout != want && !IsReadOtherwise(id, *to.value(natural).layout, want))
         rewriter_.Set(id, Relay(id, natural, want, Reader{n}, Reason(node, choice, id, want)));
     }
+  }
+
+  // Whether all readers of a value get what they need from what its op yields for less than from the layout
+  // in which it is wanted, that made first.
+  bool IsReadOtherwise(ValueId id, const Layout& natural, const Layout& want) const {
+    if (readers_[id].empty()) return false;
+    const Type& type = graph_.value(id).type;
+    double direct = 0, by_want = RelayoutSeconds(natural, want, type, topology_);
+    absl::InlinedVector<Layout, 2> needs;
+    for (int n : readers_[id]) {
+      if (n == kLeaves || !choices_[n].has_value()) return false;
+      const Node& node = graph_.nodes()[n];
+      for (size_t i = 0; i < node.operands.size(); ++i) {
+        if (node.operands[i] != id) continue;
+        Layout need = choices_[n]->operands[i].WithPartials(flow_->seen(id));
+        if (need == want) return false;
+        if (std::find(needs.begin(), needs.end(), need) != needs.end()) continue;
+        direct += RelayoutSeconds(natural, need, type, topology_);
+        by_want += RelayoutSeconds(want, need, type, topology_);
+        needs.push_back(std::move(need));
+      }
+    }
+    return direct < by_want;
   }
 
   // A kept value, moved for this once: no other relayout of it is the same.
@@ -337,6 +367,7 @@ class Inserter {
   // Per old value the new ones that hold it, in the order in which they are made; the first is what its op
   // yields. Relayouts of a value are further forms of it.
   std::vector<absl::InlinedVector<ValueId, 2>> forms_;
+  std::vector<absl::InlinedVector<int, 2>> readers_;  // per old value
   std::vector<ValueId> source_;  // per old value: the one it is a relayout of, else itself
   std::vector<std::optional<Choice>> choices_;
   std::optional<PartialFlow> flow_;

@@ -7,14 +7,12 @@
 #include <utility>
 
 #include "base/status.h"
-#include "ops/program.h"
 #include "ops/rewrite.h"
 #include "ops/row.h"
 #include "spmd/gather_on_use.h"
-#include "spmd/insert_relayouts.h"
-#include "spmd/localize.h"
+#include "spmd/keep_weights.h"
+#include "spmd/planned_cost.h"
 #include "spmd/propagate.h"
-#include "spmd/simplify.h"
 #include "spmd/strided.h"
 
 namespace meshwork {
@@ -34,19 +32,11 @@ AxisList AxesOf(const Layout& layout, int d) {
   return axes;
 }
 
-struct Outcome {
-  size_t refused = 0;
-  int64_t wire = 0;  // bytes per device and step
-};
-
-Outcome Try(const Graph& global, const Topology& topology, int64_t budget) {
-  const InsertedRelayouts inserted =
-      InsertRelayouts(Propagate(global).graph, topology, Replication(global, budget));
-  const Graph local = DropDeadCode(ShareSubexpressions(Localize(inserted.graph, {.topology = topology})));
-  Outcome outcome{.refused = inserted.refused.size()};
-  for (const Node& node : local.nodes())
-    if (node.row->kind == OpKind::kCollective) outcome.wire += WireBytes(local, node);
-  return outcome;
+PlannedCost Try(const Graph& global, const Topology& topology, int64_t budget) {
+  Graph pinned = global;
+  PropagateResult propagated = Propagate(pinned);
+  KeepWeights(pinned, propagated, topology, budget);
+  return PlanCost(pinned, propagated.graph, topology, budget);
 }
 
 // `global` with another pin of one value.
@@ -354,14 +344,16 @@ class Explainer {
     std::vector<Change> changes = Changes();
     if (changes.size() > kMaxTrials) changes.erase(changes.begin() + kMaxTrials, changes.end());
     for (const Change& change : changes) {
-      const Outcome outcome = Try(With(change), topology_, budget_);
-      if (outcome.refused >= refused_.size() || (best != nullptr && outcome.wire >= best_wire)) continue;
+      const PlannedCost cost = Try(With(change), topology_, budget_);
+      if (cost.refused >= refused_.size() || (best != nullptr && cost.bytes >= best_wire)) continue;
       best = &change;
-      best_wire = outcome.wire;
+      best_wire = cost.bytes;
     }
     if (best == nullptr) return "No other layout of its tensors was found that avoids it.";
-    return fmt::format("Cheapest without it: {}; {} B on the wire per device and step instead of {}.",
-                       TextOf(*best), best_wire, Try(global_, topology_, kNoLimit).wire);
+    const int64_t with_it = Try(global_, topology_, kNoLimit).bytes;
+    return fmt::format("Cheapest without it: {}; {} B on the wire per device and step{}.", TextOf(*best),
+                       best_wire,
+                       best_wire == with_it ? ", as with it" : fmt::format(" instead of {}", with_it));
   }
 
   std::string HowToAsk() const {
@@ -399,13 +391,16 @@ Replication::Replication(const Graph& pinned, int64_t budget)
 bool Replication::Refuses(ValueId value, std::span<const ValueId> results, const Layout& from,
                           const Layout& to) const {
   if (pinned_ == nullptr || from.ShardedAxes().empty() || !to.ShardedAxes().empty()) return false;
-  const ValueInfo& info = pinned_->value(value);
-  if (info.type.bytes() <= budget_ || info.gather != Gathering::kWithinBudget || kept_[value] ||
-      IsPinnedWhole(value))
-    return false;
+  if (MayBeGathered(value)) return false;
   return std::none_of(results.begin(), results.end(), [&](ValueId id) {
-    return IsPinnedWhole(id) && pinned_->value(id).type.bytes() >= info.type.bytes();
+    return IsPinnedWhole(id) && pinned_->value(id).type.bytes() >= pinned_->value(value).type.bytes();
   });
+}
+
+bool Replication::MayBeGathered(ValueId value) const {
+  const ValueInfo& info = pinned_->value(value);
+  return info.type.bytes() <= budget_ || info.gather != Gathering::kWithinBudget || kept_[value] ||
+         IsPinnedWhole(value);
 }
 
 bool Replication::IsImplied(ValueId value, int node, const Layout& from) const {

@@ -6,12 +6,12 @@
 //   - no `Relayout` asks for it, and no pin of the value itself;
 //   - the op that needs it whole does not give a result, of as many bytes at least, that is pinned whole;
 //   - the layouts do not imply it: it is not that two letters of the op want one axis, as the rows of a batch
-//   and
-//     the columns of a weight do where a sequence is sharded. Of weights this does not hold: variables, and
-//     what is made of them alone, are gathered where that is said;
+//     and the columns of a weight do where a sequence is sharded. Of weights this does not hold: variables,
+//     and what is made of them alone, are gathered where that is said (see also keep_weights.h);
 //   - the value is not marked gather=allowed, nor a variable, or made of one, that is gathered on use.
 // Up to a budget of bytes it is done, and reported by Explain. Beyond it, where an op can run on its
-// operands as they lie, it does, even if that sends more; else the compile is refused.
+// operands as they lie, it does, even if that sends more, or else on what the layouts imply; if it cannot,
+// the compile is refused.
 #pragma once
 
 #include <cstdint>
@@ -38,13 +38,17 @@ class Replication {
   // Of one that is refused: whether the layouts imply it, where there is no other way. `node`, which needs
   // it, could run on the value as it is cut, were it not for the axes of its other letters.
   bool IsImplied(ValueId value, int node, const Layout& from) const;
+  // A weight – a variable, or made of variables and scalars alone – beyond the budget that nobody allows to
+  // be gathered. REQUIRES: this is made of a program.
+  bool IsBoundWeight(ValueId value) const { return is_weight_[value] && !MayBeGathered(value); }
 
  private:
+  bool MayBeGathered(ValueId value) const;
   bool IsPinnedWhole(ValueId value) const;
 
   const Graph* pinned_ = nullptr;
   int64_t budget_ = std::numeric_limits<int64_t>::max();
-  std::vector<bool> is_weight_;  // per value: a variable, or made of variables and scalars alone
+  std::vector<bool> is_weight_;  // per value
   std::vector<bool> kept_;       // per value: see KeptValues
 };
 

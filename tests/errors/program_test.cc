@@ -97,11 +97,11 @@ TEST(ProgramErrors, Replication) {
                           "  %y = matmul %x, %w\n"
                           "  return y=%y }");
                     }},
-                   {"rows and columns on one axis, far from where they are declared",
+                   {"rows and columns of weights on one axis, far from where they are declared",
                     [&] {
                       return compile(
                           "mesh [x=4]\n"
-                          "func f(%x: f32[1024,1024] {x,_},\n"
+                          "func f(var %x: f32[1024,1024] {x,_},\n"
                           "       var %w: f32[1024,1024] {_,x}) {\n"
                           "  %h = exp %x\n"
                           "  %v = neg %w\n"

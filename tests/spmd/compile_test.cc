@@ -58,6 +58,24 @@ TEST(CompileTest, ReducesHostByHostWhereThatIsFaster) {
             std::vector<std::string>{"all_reduce of 2 over (host,device)"});
 }
 
+// To multiply what is owed takes each device eight times as long, and sends a sixteenth.
+TEST(CompileTest, SumsArePassedOnWhereDevicesComputeFast) {
+  const Graph global = ParseGraph(R"(mesh [x=8]
+func f(%a: f32[64,128] {_,x}, %w: f32[128,512] {x,_}, %v: f32[512,32] {_,_}) {
+  %p = matmul %a, %w
+  %q = matmul %p, %v : f32[64,32] {x,_}
+  return q=%q
+}
+)")
+                           .value();
+  auto bytes = [&](double flops) {
+    const Topology topology = Topology::Create(global.mesh(), {{"x", {1e10, 1e-7}}}, flops).value();
+    return SummarizeCollectives(Compile(global, {.topology = topology})->body)[0].bytes;
+  };
+  EXPECT_EQ(bytes(1e10), 7 * 64 * 512 * 4 / 8);
+  EXPECT_EQ(bytes(1e14), 7 * 64 * 32 * 4 / 8);
+}
+
 // Rotated pins that nobody agrees on: 12 letters, each with three offers.
 TEST(CompileTest, ManyLettersAreDecidedWithoutTryingAllCombinations) {
   std::string mesh, shape, layouts[3];

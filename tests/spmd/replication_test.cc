@@ -79,6 +79,31 @@ func f(%h: f32[8,64] {x,_}, %d: f32[8,64] {x,_}, var %w: f32[64,64] {x,_}) {
   EXPECT_THAT(counts(0), ElementsAre(std::pair("reduce_scatter", 1)));
 }
 
+// Where a batch is cut by rows and a weight by columns, the larger would stay; the weight must.
+TEST(ReplicationTest, AnActivationIsGatheredForAWeightThatMustNotBe) {
+  constexpr std::string_view kArguments = "%x: f32[64,8] {x,_}, var %w: f32[8,8] {_,x}";
+  auto moves = [&](std::string_view body, int64_t budget) {
+    const Graph graph =
+        ParseGraph(fmt::format("mesh [x=2, y=2]\nfunc f({}) {{\n{}\n}}", kArguments, body)).value();
+    std::map<std::string, int64_t> bytes;
+    const Program program = Compile(graph, {.replication_budget = budget}).value();
+    for (const CollectiveSummary& s : SummarizeCollectives(program.body)) bytes[s.type] += s.bytes;
+    return bytes;
+  };
+  constexpr std::string_view kOpen = "%h = matmul %x, %w return %h";
+  EXPECT_THAT(moves(kOpen, 1 << 20), ElementsAre(std::pair("all_gather", 128)));
+  EXPECT_THAT(moves(kOpen, 0), ElementsAre(std::pair("all_gather", 1024)));
+  // The user wants the rows of the result: it comes by columns.
+  constexpr std::string_view kRows = "%h = matmul %x, %w : f32[64,8] {x,_} return %h";
+  EXPECT_THAT(moves(kRows, 0), ElementsAre(std::pair("all_gather", 1024), std::pair("all_to_all", 512)));
+}
+
+// A weight that is cut along k as the batch is by rows is no such case: its columns say nothing of the
+// result.
+TEST(ReplicationTest, AnActivationIsNotGatheredToBeSummedOver) {
+  EXPECT_NE(Refusal("%x: f32[64,8] {x,_}, var %w: f32[8,8] {x,_}", "%h = matmul %x, %w return %h"), "");
+}
+
 TEST(ReplicationTest, GradientsOfWhatMayBeGatheredCompile) {
   auto compile = [](bool allowed) {
     Graph g(Mesh::Parse("x=2").value());
