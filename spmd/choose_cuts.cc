@@ -10,6 +10,7 @@
 #include "ops/program.h"
 #include "ops/row.h"
 #include "spmd/move_seconds.h"
+#include "spmd/share_relayouts.h"
 #include "spmd/strided.h"
 
 namespace meshwork {
@@ -60,6 +61,15 @@ class LetterChooser {
       if (implied_.has_value()) return *std::move(implied_);
     }
     return *std::move(best_);
+  }
+
+  std::vector<Choice> All() {
+    std::vector<Choice> all;
+    all_ = &all;
+    if (node_.row->name == "reshape") TryUnmoved();
+    LetterCuts cuts(rule_.letters.size(), Whole());
+    Try(0, AxisSet(), cuts);
+    return all;
   }
 
  private:
@@ -177,6 +187,10 @@ class LetterChooser {
   };
 
   void Consider(const Choice& choice) {
+    if (all_ != nullptr) {
+      all_->push_back(choice);
+      return;
+    }
     const Costs costs = CostsOf(choice);
     auto offer = [&](std::optional<Choice>& cheapest, Costs& cheapest_costs) {
       if (cheapest.has_value() && !costs.IsLessThan(cheapest_costs)) return;
@@ -238,6 +252,7 @@ class LetterChooser {
   std::optional<Choice> implied_;   // gathering what the layouts imply, and nothing else that is refused
   Costs best_costs_, in_place_costs_, implied_costs_;
   int tried_ = 0;
+  std::vector<Choice>* all_ = nullptr;  // where to list what is tried, instead of costing it
 };
 
 // Has an op run on sums before they are scattered, where its result is less to scatter: where operands owe
@@ -468,14 +483,20 @@ AxisSet Choice::sharded() const {
 }
 
 std::vector<std::optional<Choice>> ChooseCuts(const Graph& graph, const Topology& topology,
-                                              const Replication& replication) {
+                                              const Replication& replication, bool share) {
   std::vector<std::optional<Choice>> choices;
   for (const Node& node : graph.nodes())
     choices.push_back(node.row->name == "relayout"
                           ? std::nullopt
                           : std::optional(LetterChooser(graph, node, topology, replication).Choose()));
+  if (share) ShareRelayouts(graph, topology, replication, choices);
   ScatterDelayer(graph, topology, replication, choices).Run();
   return choices;
+}
+
+std::vector<Choice> AllChoices(const Graph& graph, const Node& node, const Topology& topology,
+                               const Replication& replication) {
+  return LetterChooser(graph, node, topology, replication).All();
 }
 
 }  // namespace meshwork

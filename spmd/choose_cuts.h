@@ -31,8 +31,13 @@ struct Choice {
 
 // Per node of a global program whose values all have whole layouts; nothing for a relayout, which runs as it
 // says. Where the cheapest way gathers what `replication` refuses, an op runs on its operands as they lie, if
-// it can, else the cheapest way that gathers only what the layouts imply.
+// it can, else the cheapest way that gathers only what the layouts imply. Each op is costed alone, unless
+// `share`: then see share_relayouts.h.
 std::vector<std::optional<Choice>> ChooseCuts(const Graph& graph, const Topology& topology,
-                                              const Replication& replication);
+                                              const Replication& replication, bool share = false);
+
+// Every way to run one op that ChooseCuts weighs. REQUIRES: `node`, of `graph`, is no relayout.
+std::vector<Choice> AllChoices(const Graph& graph, const Node& node, const Topology& topology,
+                               const Replication& replication);
 
 }  // namespace meshwork

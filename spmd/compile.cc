@@ -15,6 +15,7 @@
 #include "spmd/propagate.h"
 #include "spmd/replication.h"
 #include "spmd/shard_weight_update.h"
+#include "spmd/share_relayouts.h"
 #include "spmd/simplify.h"
 #include "spmd/verify.h"
 
@@ -124,6 +125,7 @@ absl::StatusOr<Program> Compile(const Graph& global, const CompileOptions& optio
       return std::move(result.graph);
     });
   Graph pinned = program.body;
+  size_t stated = 0;  // decisions that are not of Propagate
   run("propagate", [&](const Graph& graph) {
     PropagateResult result = Propagate(graph);
     std::optional<Graph> cut;
@@ -136,14 +138,23 @@ absl::StatusOr<Program> Compile(const Graph& global, const CompileOptions& optio
     }
     KeepWeights(pinned, result, options.topology, options.replication_budget);
     program.decisions = StateDecisions(program.sharded_state);
+    stated = program.decisions.size() + (pinned.mesh() == graph.mesh() ? 0 : 1);
     program.decisions.insert(program.decisions.end(), result.decisions.begin(), result.decisions.end());
     program.conflicts = std::move(result.conflicts);
     return std::move(result.graph);
   });
   std::vector<RefusedGather> refused;
   run("insert_relayouts", [&](const Graph& graph) {
-    InsertedRelayouts result =
-        InsertRelayouts(graph, options.topology, Replication(pinned, options.replication_budget));
+    const Replication replication(pinned, options.replication_budget);
+    InsertedRelayouts result = InsertRelayouts(graph, options.topology, replication);
+    if (std::optional<SharedProgram> shared =
+            CheaperByShared(pinned, graph, result, options.topology, replication)) {
+      program.decisions.resize(stated);
+      const std::vector<std::string>& decisions = shared->propagated.decisions;
+      program.decisions.insert(program.decisions.end(), decisions.begin(), decisions.end());
+      program.conflicts = std::move(shared->propagated.conflicts);
+      result = std::move(shared->inserted);
+    }
     refused = std::move(result.refused);
     return std::move(result.graph);
   });

@@ -142,7 +142,8 @@ constexpr int kLeaves = -1;  // for a reader: an update or an output
 // Writes the program with its relayouts.
 class Inserter {
  public:
-  Inserter(const Graph& graph, const Topology& topology, const Replication& replication)
+  Inserter(const Graph& graph, const Topology& topology, const Replication& replication,
+           std::vector<std::optional<Choice>> choices)
       : graph_(graph),
         topology_(topology),
         replication_(replication),
@@ -150,7 +151,8 @@ class Inserter {
         kept_(KeptValues(graph)),
         forms_(graph.values().size()),
         readers_(graph.values().size()),
-        source_(graph.values().size()) {
+        source_(graph.values().size()),
+        choices_(std::move(choices)) {
     for (size_t id = 0; id < source_.size(); ++id) source_[id] = static_cast<ValueId>(id);
     for (size_t n = 0; n < graph.nodes().size(); ++n)
       for (ValueId id : graph.nodes()[n].operands) readers_[id].push_back(static_cast<int>(n));
@@ -158,7 +160,6 @@ class Inserter {
     for (const OutputInfo& output : graph.outputs()) readers_[output.value].push_back(kLeaves);
     for (const Argument& argument : graph.arguments())
       forms_[argument.value].push_back(rewriter_.Map(argument.value));
-    choices_ = ChooseCuts(graph, topology, replication);
     flow_.emplace(graph, choices_);
   }
 
@@ -184,7 +185,10 @@ class Inserter {
     std::vector<RefusedGather> refused;
     for (auto& [gather, form] : refused_)
       if (live[form]) refused.push_back(std::move(gather));
-    return {std::move(to), std::move(refused)};
+    std::vector<InsertedRelayouts::Moved> moved;
+    for (const auto& [move, form] : moved_)
+      if (live[form]) moved.push_back(move);
+    return {std::move(to), std::move(refused), std::move(choices_), std::move(moved)};
   }
 
  private:
@@ -332,6 +336,10 @@ class Inserter {
     info.gather = Gathering::kWithinBudget;
     const ValueId form = graph.nodes()[graph.AddNode(std::move(node), {std::move(info)})].results[0];
     forms_[source_[id]].push_back(form);
+    moved_.emplace_back(
+        InsertedRelayouts::Moved{id, reader.has_value() ? reader->node : graph_.value(id).node,
+                                 RelayoutSeconds(blocks, to, graph.value(form).type, topology_)},
+        form);
     if (reader.has_value() && replication_.Refuses(id, ResultsOf(*reader), blocks, to) &&
         !replication_.IsImplied(id, reader->node, blocks))
       refused_.emplace_back(RefusedGather{id, blocks, reader->node, reader->variable}, form);
@@ -371,7 +379,8 @@ class Inserter {
   std::vector<ValueId> source_;  // per old value: the one it is a relayout of, else itself
   std::vector<std::optional<Choice>> choices_;
   std::optional<PartialFlow> flow_;
-  std::vector<std::pair<RefusedGather, ValueId>> refused_;  // and the new value that is gathered
+  std::vector<std::pair<RefusedGather, ValueId>> refused_;           // and the new value that is gathered
+  std::vector<std::pair<InsertedRelayouts::Moved, ValueId>> moved_;  // and the new value that is made
 };
 
 }  // namespace
@@ -382,7 +391,13 @@ Graph InsertRelayouts(const Graph& graph, const Topology& topology) {
 
 InsertedRelayouts InsertRelayouts(const Graph& graph, const Topology& topology,
                                   const Replication& replication) {
-  return Inserter(graph, topology, replication).Run();
+  return InsertRelayouts(graph, topology, replication, ChooseCuts(graph, topology, replication));
+}
+
+InsertedRelayouts InsertRelayouts(const Graph& graph, const Topology& topology,
+                                  const Replication& replication,
+                                  std::vector<std::optional<Choice>> choices) {
+  return Inserter(graph, topology, replication, std::move(choices)).Run();
 }
 
 }  // namespace meshwork

@@ -7,10 +7,12 @@
 // gradient is summed once.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "mesh/topology.h"
 #include "ops/graph.h"
+#include "spmd/choose_cuts.h"
 #include "spmd/replication.h"
 
 namespace meshwork {
@@ -20,12 +22,24 @@ namespace meshwork {
 Graph InsertRelayouts(const Graph& graph, const Topology& topology = {});
 
 struct InsertedRelayouts {
+  // A relayout that something in the result depends on.
+  struct Moved {
+    ValueId value = kNoValue;  // of the global program
+    int node = -1;             // of the global program: the op that needs or gives it; -1: none
+    double seconds = 0;        // see RelayoutSeconds
+  };
+
   Graph graph;
   std::vector<RefusedGather> refused;  // what it gathers that it must not
+  std::vector<std::optional<Choice>> choices;
+  std::vector<Moved> moved;
 };
 // As above. Where the cheapest way to run an op gathers what `replication` refuses, the op runs on its
 // operands as they lie, if it can; what then is still refused is told.
 InsertedRelayouts InsertRelayouts(const Graph& graph, const Topology& topology,
                                   const Replication& replication);
+// As above, with ops that run as `choices` say (see ChooseCuts).
+InsertedRelayouts InsertRelayouts(const Graph& graph, const Topology& topology,
+                                  const Replication& replication, std::vector<std::optional<Choice>> choices);
 
 }  // namespace meshwork

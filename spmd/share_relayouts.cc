@@ -1,0 +1,621 @@
+#include "spmd/share_relayouts.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "ops/program.h"
+#include "ops/row.h"
+#include "spmd/move_seconds.h"
+
+namespace meshwork {
+namespace {
+
+// Sums of times in another order differ by less.
+constexpr double kLess = 1 - 1e-9;
+
+// A layout of a value on which several ops could run while their other operands stay where they lie.
+struct Shareable {
+  std::vector<std::pair<ValueId, Layout>> results;  // that are not pinned, as the ops would leave them
+  double gain = 0;                                  // seconds, if they may lie so
+};
+
+using Choices = std::vector<std::optional<Choice>>;
+
+bool MovesOperand(const Graph& graph, const Node& node, const Choice& choice) {
+  for (size_t i = 0; i < node.operands.size(); ++i)
+    if (choice.operands[i] != *graph.value(node.operands[i]).layout) return true;
+  return false;
+}
+
+// Whether the op runs on tensors that lie otherwise. One whose operands and results agree goes on so, even if
+// it leaves a sum owed: as in ChooseCuts, that is not weighed against computing the same on every device.
+bool Moves(const Graph& graph, const Node& node, const Choice& choice) {
+  for (size_t i = 0; i < node.results.size(); ++i)
+    if (choice.results[i] != *graph.value(node.results[i]).layout) return true;
+  return MovesOperand(graph, node, choice);
+}
+
+// Whether the op can run on terms that are owed alike, and owes their sum.
+bool AddsOwed(const Rule& rule, size_t operands, const PartialSet& owed, AxisSet sharded) {
+  return operands > 1 && rule.PassOn(std::vector<PartialSet>(operands, owed), sharded) == owed;
+}
+
+// Whether anything can be shared: two ops that move something read one value, or add up.
+bool MayShare(const Graph& graph, const Choices& choices) {
+  std::vector<bool> moved(graph.values().size(), false), read(graph.values().size(), false);
+  for (size_t n = 0; n < choices.size(); ++n) {
+    if (!choices[n].has_value()) continue;
+    const Node& node = graph.nodes()[n];
+    const auto terms =
+        std::count_if(node.operands.begin(), node.operands.end(), [&](ValueId id) { return moved[id]; });
+    if (terms > 1 && AddsOwed(choices[n]->rule, node.operands.size(), {{0, ReduceOp::kSum}}, {})) return true;
+    if (!Moves(graph, node, *choices[n])) continue;
+    for (ValueId id : node.results) moved[id] = true;
+    std::vector<ValueId> operands(node.operands.begin(), node.operands.end());
+    std::sort(operands.begin(), operands.end());
+    operands.erase(std::unique(operands.begin(), operands.end()), operands.end());
+    for (ValueId id : operands) {
+      if (read[id]) return true;
+      read[id] = true;
+    }
+  }
+  return false;
+}
+
+class Sharer {
+ public:
+  Sharer(const Graph& graph, const Topology& topology, const Replication& replication, Choices& choices)
+      : graph_(graph),
+        topology_(topology),
+        replication_(replication),
+        choices_(choices),
+        all_(choices.size()),
+        readers_(graph.values().size()),
+        forms_(graph.values().size()) {
+    for (size_t n = 0; n < choices_.size(); ++n) {
+      if (!choices_[n].has_value() || !Moves(graph, graph.nodes()[n], *choices_[n])) continue;
+      for (ValueId id : graph.nodes()[n].operands)
+        if (readers_[id].empty() || readers_[id].back() != n) readers_[id].push_back(n);
+    }
+  }
+
+  // Has ops run on what they share, results lying as they are wanted.
+  void Share() {
+    for (size_t n = 0; n < choices_.size(); ++n) {
+      if (choices_[n].has_value()) Count(n, *choices_[n]);
+      else CountForm(graph_.nodes()[n].operands[0], LayoutOf(graph_.nodes()[n].results[0]));
+    }
+    for (ValueId id = 0; id < static_cast<ValueId>(readers_.size()); ++id) ShareValue(id);
+    ShareSums();
+  }
+
+  // What could be shared if results that are not `locked` lay as their ops leave them; at most one layout per
+  // value, of which one result at least would lie otherwise than it is wanted.
+  std::vector<Shareable> WithFreeResults(const std::vector<bool>& locked) {
+    std::vector<Shareable> all;
+    std::vector<bool> taken(choices_.size(), false);
+    for (ValueId id = 0; id < static_cast<ValueId>(readers_.size()); ++id) {
+      std::optional<Shareable> best;
+      std::vector<size_t> best_nodes;
+      for (const Layout& layout : Candidates(id)) {
+        std::vector<size_t> nodes;
+        Shareable shareable = WithFreeResults(id, layout, locked, taken, nodes);
+        if (nodes.size() < 2 || (best.has_value() && best->gain >= shareable.gain)) continue;
+        best = std::move(shareable);
+        best_nodes = std::move(nodes);
+      }
+      if (!best.has_value() ||
+          std::all_of(best->results.begin(), best->results.end(),
+                      [&](const auto& result) { return LayoutOf(result.first) == result.second; }))
+        continue;
+      for (size_t n : best_nodes) taken[n] = true;
+      all.push_back(*std::move(best));
+    }
+    return all;
+  }
+
+ private:
+  struct Form {
+    Layout layout;
+    double seconds = 0;  // to make it
+    int readers = 0;
+  };
+
+  const Layout& LayoutOf(ValueId id) const { return *graph_.value(id).layout; }
+
+  bool MovesOperand(size_t n) const {
+    return meshwork::MovesOperand(graph_, graph_.nodes()[n], *choices_[n]);
+  }
+
+  const std::vector<Choice>& All(size_t n) {
+    if (all_[n].empty()) all_[n] = AllChoices(graph_, graph_.nodes()[n], topology_, replication_);
+    return all_[n];
+  }
+
+  // ---- Costs, in seconds.
+
+  double CostOf(ValueId id, const Layout& from, const Layout& to) const {
+    return RelayoutSeconds(from, to, graph_.value(id).type, topology_);
+  }
+
+  // To read a value as it does not lie.
+  double ReadCost(ValueId id, const Layout& to) const { return MoveSeconds(graph_, id, to, topology_); }
+
+  double ArithmeticCost(size_t n, const Choice& choice) const {
+    const auto shards = static_cast<double>(graph_.mesh().GroupSize(choice.sharded().ToList()));
+    return FlopsOf(graph_, graph_.nodes()[n]) / shards / topology_.flops();
+  }
+
+  double ResultCost(size_t n, const Choice& choice, size_t i) const {
+    const ValueId id = graph_.nodes()[n].results[i];
+    return CostOf(id, choice.results[i].WithPartials(choice.reduced), LayoutOf(id));
+  }
+
+  double OwnCost(size_t n, const Choice& choice) const {
+    double seconds = ArithmeticCost(n, choice);
+    for (size_t i = 0; i < choice.results.size(); ++i) seconds += ResultCost(n, choice, i);
+    return seconds;
+  }
+
+  Form& FormOf(ValueId id, const Layout& layout) {
+    auto& forms = forms_[id];
+    const auto found =
+        std::find_if(forms.begin(), forms.end(), [&](const Form& form) { return form.layout == layout; });
+    if (found != forms.end()) return *found;
+    return forms.emplace_back(Form{layout, ReadCost(id, layout), 0});
+  }
+
+  double CountForm(ValueId id, const Layout& layout) {
+    Form& form = FormOf(id, layout);
+    return form.readers++ == 0 ? form.seconds : 0;
+  }
+
+  double DropForm(ValueId id, const Layout& layout) {
+    Form& form = FormOf(id, layout);
+    return --form.readers == 0 ? form.seconds : 0;
+  }
+
+  // The op runs so from now on: what that adds, forms of its operands that others read not counted.
+  double Count(size_t n, const Choice& choice) {
+    double seconds = OwnCost(n, choice);
+    for (size_t i = 0; i < choice.operands.size(); ++i)
+      seconds += CountForm(graph_.nodes()[n].operands[i], choice.operands[i]);
+    return seconds;
+  }
+
+  // The inverse: what is saved.
+  double Drop(size_t n, const Choice& choice) {
+    double seconds = OwnCost(n, choice);
+    for (size_t i = 0; i < choice.operands.size(); ++i)
+      seconds += DropForm(graph_.nodes()[n].operands[i], choice.operands[i]);
+    return seconds;
+  }
+
+  // ---- Candidates.
+
+  // How the op would read the value, if it reads all others as they lie.
+  const Layout* OthersStay(size_t n, const Choice& choice, ValueId value) const {
+    const Node& node = graph_.nodes()[n];
+    const Layout* layout = nullptr;
+    for (size_t i = 0; i < node.operands.size(); ++i) {
+      if (node.operands[i] == value) layout = &choice.operands[i];
+      else if (choice.operands[i] != LayoutOf(node.operands[i])) return nullptr;
+    }
+    return layout;
+  }
+
+  std::vector<Layout> Candidates(ValueId value) {
+    std::vector<Layout> layouts;
+    if (readers_[value].size() < 2) return layouts;
+    for (size_t n : readers_[value]) {
+      for (const Choice& choice : All(n)) {
+        const Layout* layout = OthersStay(n, choice, value);
+        if (layout == nullptr || *layout == LayoutOf(value)) continue;
+        if (std::find(layouts.begin(), layouts.end(), *layout) == layouts.end()) layouts.push_back(*layout);
+      }
+    }
+    return layouts;
+  }
+
+  bool Reads(size_t n, const Choice& choice, ValueId value, const Layout& layout) const {
+    const Node& node = graph_.nodes()[n];
+    for (size_t i = 0; i < node.operands.size(); ++i)
+      if (node.operands[i] == value && choice.operands[i] == layout) return true;
+    return false;
+  }
+
+  // One that runs on its operands as they lie goes on so, rather than gather what is beyond the budget.
+  bool IsAllowed(size_t n, const Choice& choice) const {
+    const Node& node = graph_.nodes()[n];
+    for (size_t i = 0; i < node.operands.size(); ++i) {
+      const ValueId id = node.operands[i];
+      const bool elsewhere = ReadCost(id, choice.operands[i]) < CostOf(id, LayoutOf(id), choice.operands[i]);
+      if (!elsewhere && replication_.Refuses(id, node.results, LayoutOf(id), choice.operands[i]) &&
+          (!MovesOperand(n) || !replication_.IsImplied(id, static_cast<int>(n), LayoutOf(id))))
+        return false;
+    }
+    return true;
+  }
+
+  bool AreResultsAllowed(size_t n, const Choice& choice) const {
+    const Node& node = graph_.nodes()[n];
+    for (size_t i = 0; i < node.results.size(); ++i)
+      if (replication_.Refuses(node.results[i], node.results, choice.results[i], LayoutOf(node.results[i])))
+        return false;
+    return true;
+  }
+
+  // ---- With results as they are wanted.
+
+  struct Switch {
+    size_t node;
+    Choice from, to;
+  };
+
+  void ShareValue(ValueId value) {
+    std::vector<Switch> best;
+    double best_gain = 0;
+    for (const Layout& layout : Candidates(value)) {
+      double gain = 0;
+      std::vector<Switch> switches = SwitchTo(value, layout, gain);
+      for (const Switch& s : switches) Drop(s.node, s.to);
+      for (const Switch& s : switches) Count(s.node, s.from);
+      if (gain <= best_gain) continue;
+      best_gain = gain;
+      best = std::move(switches);
+    }
+    for (const Switch& s : best) Drop(s.node, s.from);
+    for (Switch& s : best) {
+      Count(s.node, s.to);
+      choices_[s.node] = std::move(s.to);
+    }
+  }
+
+  // Has all readers that gain by it read the value so; counts them.
+  std::vector<Switch> SwitchTo(ValueId value, const Layout& layout, double& gain) {
+    std::vector<Switch> switches;
+    double before = 0, after = CountForm(value, layout);
+    for (size_t n : readers_[value]) {
+      if (Reads(n, *choices_[n], value, layout)) continue;
+      const bool can = std::any_of(All(n).begin(), All(n).end(), [&](const Choice& choice) {
+        return Reads(n, choice, value, layout) && IsAllowed(n, choice) && AreResultsAllowed(n, choice);
+      });
+      if (!can) continue;
+      before += Drop(n, *choices_[n]);
+      switches.push_back({n, *choices_[n], *choices_[n]});
+    }
+    for (Switch& s : switches) {
+      double least = -1;
+      for (const Choice& choice : All(s.node)) {
+        if (!Reads(s.node, choice, value, layout) || !IsAllowed(s.node, choice) ||
+            !AreResultsAllowed(s.node, choice))
+          continue;
+        const double seconds = Count(s.node, choice);
+        Drop(s.node, choice);
+        if (least >= 0 && seconds >= least) continue;
+        least = seconds;
+        s.to = choice;
+      }
+      after += Count(s.node, s.to);
+    }
+    // Those that are better off as they were go back.
+    std::vector<Switch> kept;
+    for (Switch& s : switches) {
+      const double now = Drop(s.node, s.to);
+      const double then = Count(s.node, s.from);
+      if (then * kLess <= now) {
+        after += then - now;
+        continue;
+      }
+      Drop(s.node, s.from);
+      Count(s.node, s.to);
+      kept.push_back(std::move(s));
+    }
+    DropForm(value, layout);
+    gain = after < before * kLess ? before - after : 0;
+    return kept;
+  }
+
+  // ---- Sums of what several ops leave owed.
+
+  // A value as a sum of terms that ops can leave owed, all operands as they lie.
+  struct Owing {
+    PartialSet owed;
+    Layout layout;  // of the terms
+    std::vector<std::pair<size_t, const Choice*>> terms;
+    bool is_term = false;  // of another
+  };
+
+  void ShareSums() {
+    std::vector<int> reads(graph_.values().size(), 0);
+    for (const Node& node : graph_.nodes())
+      for (ValueId id : node.operands) ++reads[id];
+    for (const VariableUpdate& update : graph_.updates()) reads[update.value] += 2;
+    for (const OutputInfo& output : graph_.outputs()) reads[output.value] += 2;
+    std::vector<std::optional<Owing>> owing(graph_.values().size());
+    for (size_t n = 0; n < choices_.size(); ++n) {
+      const Node& node = graph_.nodes()[n];
+      if (!choices_[n].has_value() || node.results.size() != 1) continue;
+      std::optional<Owing> sum = SumOf(n, owing, reads);
+      if (sum.has_value())
+        for (ValueId id : node.operands) owing[id]->is_term = true;
+      owing[node.results[0]] = sum.has_value() ? std::move(sum) : TermOf(n);
+    }
+    for (ValueId id = 0; id < static_cast<ValueId>(owing.size()); ++id)
+      if (owing[id].has_value() && !owing[id]->is_term && owing[id]->terms.size() > 1)
+        ShareSum(id, *owing[id]);
+  }
+
+  std::optional<Owing> TermOf(size_t n) {
+    const Node& node = graph_.nodes()[n];
+    if (!Moves(graph_, node, *choices_[n])) return std::nullopt;
+    for (const Choice& choice : All(n))
+      if (!choice.reduced.empty() && !meshwork::MovesOperand(graph_, node, choice))
+        return Owing{choice.reduced, choice.results[0], {{n, &choice}}};
+    return std::nullopt;
+  }
+
+  std::optional<Owing> SumOf(size_t n, const std::vector<std::optional<Owing>>& owing,
+                             const std::vector<int>& reads) const {
+    const Node& node = graph_.nodes()[n];
+    std::optional<Owing> sum;
+    for (ValueId id : node.operands) {
+      if (!owing[id].has_value() || reads[id] != 1 ||
+          graph_.value(id).type.shape != graph_.value(node.results[0]).type.shape)
+        return std::nullopt;
+      if (!sum.has_value()) {
+        sum = owing[id];
+        continue;
+      }
+      if (sum->owed != owing[id]->owed || sum->layout != owing[id]->layout) return std::nullopt;
+      sum->terms.insert(sum->terms.end(), owing[id]->terms.begin(), owing[id]->terms.end());
+    }
+    if (!sum.has_value() ||
+        !AddsOwed(choices_[n]->rule, node.operands.size(), sum->owed, sum->layout.ShardedAxes()))
+      return std::nullopt;
+    return sum;
+  }
+
+  // Leaves the terms owed, if one sum of them costs less than what they take now.
+  void ShareSum(ValueId id, const Owing& sum) {
+    double before = 0;
+    double after = CostOf(id, sum.layout.WithPartials(sum.owed), LayoutOf(id));
+    for (const auto& [n, choice] : sum.terms) {
+      before += Drop(n, *choices_[n]);
+      after += ArithmeticCost(n, *choice);
+    }
+    const bool shares = after < before * kLess;
+    for (const auto& [n, choice] : sum.terms) {
+      if (shares) choices_[n] = *choice;
+      Count(n, *choices_[n]);
+    }
+  }
+
+  // ---- With results that are free.
+
+  Shareable WithFreeResults(ValueId value, const Layout& layout, const std::vector<bool>& locked,
+                            const std::vector<bool>& taken, std::vector<size_t>& nodes) {
+    Shareable shareable{.gain = -ReadCost(value, layout)};
+    for (size_t n : readers_[value]) {
+      if (taken[n]) continue;
+      const Node& node = graph_.nodes()[n];
+      double now = OwnCost(n, *choices_[n]);
+      for (size_t i = 0; i < node.operands.size(); ++i)
+        now += ReadCost(node.operands[i], choices_[n]->operands[i]);
+      const Choice* best = nullptr;
+      double least = now * kLess;
+      for (const Choice& choice : All(n)) {
+        const Layout* reads = OthersStay(n, choice, value);
+        if (reads == nullptr || *reads != layout || !IsAllowed(n, choice)) continue;
+        double seconds = ArithmeticCost(n, choice);
+        for (size_t i = 0; i < node.results.size(); ++i) {
+          const Layout& leaves = choice.results[i];
+          seconds += locked[node.results[i]]
+                         ? ResultCost(n, choice, i)
+                         : CostOf(node.results[i], leaves.WithPartials(choice.reduced), leaves);
+        }
+        if (seconds >= least) continue;
+        least = seconds;
+        best = &choice;
+      }
+      if (best == nullptr) continue;
+      nodes.push_back(n);
+      shareable.gain += now - least;
+      for (size_t i = 0; i < node.results.size(); ++i)
+        if (!locked[node.results[i]]) shareable.results.emplace_back(node.results[i], best->results[i]);
+    }
+    return shareable;
+  }
+
+  const Graph& graph_;
+  const Topology& topology_;
+  const Replication& replication_;
+  Choices& choices_;
+  std::vector<std::vector<Choice>> all_;                 // per node, once asked for
+  std::vector<absl::InlinedVector<size_t, 2>> readers_;  // per value: the nodes that move something
+  std::vector<absl::InlinedVector<Form, 2>> forms_;
+};
+
+// What a program takes for communication, and in all.
+struct Seconds {
+  double sent = 0, total = 0;
+
+  bool IsLessThan(const Seconds& other) const {
+    return sent < other.sent * kLess && total < other.total * kLess;
+  }
+};
+
+bool RunAlike(const std::optional<Choice>& a, const std::optional<Choice>& b) {
+  return !a.has_value() ||
+         (a->operands == b->operands && a->results == b->results && a->reduced == b->reduced);
+}
+
+// Per value: the one of `group` that it has its layout from, -1 if none; of values in it, as it says.
+// `group`: per value. Linear in the program.
+std::vector<int> DecidedBy(const PropagateResult& propagated, const std::vector<int>& group) {
+  constexpr int kUnknown = -2;
+  std::vector<std::vector<int>> known;  // per value and dim
+  for (size_t id = 0; id < group.size(); ++id)
+    known.emplace_back(propagated.origins[id].size(), group[id] >= 0 ? group[id] : kUnknown);
+  std::vector<int> decided = group;
+  std::vector<Origin> path;
+  for (size_t id = 0; id < group.size(); ++id) {
+    for (int d = 0; d < static_cast<int>(known[id].size()) && decided[id] < 0; ++d) {
+      path.clear();
+      int found = -1;
+      for (Origin at{static_cast<ValueId>(id), d}; at.value != kNoValue;
+           at = propagated.origins[at.value][at.dim]) {
+        int& here = known[at.value][at.dim];
+        if (here != kUnknown) {
+          found = here;
+          break;
+        }
+        here = -1;  // so that rings end
+        path.push_back(at);
+      }
+      for (const Origin& at : path) known[at.value][at.dim] = found;
+      decided[id] = found;
+    }
+  }
+  return decided;
+}
+
+// Tries other layouts for results that are not pinned, and keeps the program that costs least.
+class Trials {
+ public:
+  Trials(const Graph& pinned, const InsertedRelayouts& now, const Topology& topology,
+         const Replication& replication)
+      : pinned_(pinned),
+        topology_(topology),
+        replication_(replication),
+        was_refused_(!now.refused.empty()),
+        least_(SecondsOf(now)) {}
+
+  std::optional<SharedProgram> Run(const Graph& propagated, const InsertedRelayouts& now) {
+    Choices choices = ChooseCuts(propagated, topology_, replication_, /*share=*/true);
+    if (!std::equal(choices.begin(), choices.end(), now.choices.begin(), RunAlike)) {
+      PropagateResult same = Propagate(pinned_);
+      InsertedRelayouts inserted = InsertRelayouts(same.graph, topology_, replication_, std::move(choices));
+      KeepIfLess(std::move(same), std::move(inserted));
+    }
+    Graph laid = pinned_;
+    if (!Round(propagated, now, laid)) return std::move(best_);
+    // Where values now lie otherwise, others may be shared.
+    const SharedProgram first = *best_;
+    Round(first.propagated.graph, first.inserted, laid);
+    return std::move(best_);
+  }
+
+ private:
+  // Looks for what could be shared in a program. True if another costs less, `laid` then being what it is
+  // made of.
+  bool Round(const Graph& propagated, const InsertedRelayouts& now, Graph& laid) {
+    Choices choices = now.choices;
+    const std::vector<Shareable> all =
+        Sharer(propagated, topology_, replication_, choices).WithFreeResults(Locked(laid));
+    if (all.empty()) return false;
+    const Graph before = laid;
+    std::vector<Shareable> gaining;
+    bool kept = Try(before, all, propagated, now, gaining, laid);
+    if (gaining.empty() || gaining.size() == all.size()) return kept;
+    std::vector<Shareable> rest;
+    return Try(before, gaining, propagated, now, rest, laid) || kept;
+  }
+
+  // Per value: whether it must lie as it does.
+  static std::vector<bool> Locked(const Graph& graph) {
+    std::vector<bool> locked;
+    for (const ValueInfo& info : graph.values()) locked.push_back(info.layout.has_value());
+    for (const VariableUpdate& update : graph.updates()) locked[update.value] = true;
+    return locked;
+  }
+
+  Seconds SecondsOf(const InsertedRelayouts& inserted) const {
+    Seconds seconds;
+    for (const InsertedRelayouts::Moved& moved : inserted.moved) seconds.sent += moved.seconds;
+    seconds.total = seconds.sent;
+    for (size_t n = 0; n < inserted.choices.size(); ++n) {
+      if (!inserted.choices[n].has_value()) continue;
+      const auto shards =
+          static_cast<double>(pinned_.mesh().GroupSize(inserted.choices[n]->sharded().ToList()));
+      seconds.total += FlopsOf(pinned_, pinned_.nodes()[n]) / shards / topology_.flops();
+    }
+    return seconds;
+  }
+
+  bool KeepIfLess(PropagateResult propagated, InsertedRelayouts inserted) {
+    if (!inserted.refused.empty()) return false;
+    const Seconds seconds = SecondsOf(inserted);
+    const bool first_allowed = was_refused_ && !best_.has_value();
+    if (!first_allowed && !seconds.IsLessThan(least_)) return false;
+    least_ = seconds;
+    best_ = SharedProgram{std::move(propagated), std::move(inserted)};
+    return true;
+  }
+
+  // Lays the results out so; true if that costs less. `gaining`: those in whose part of the program less is
+  // sent than there is now.
+  bool Try(const Graph& before, const std::vector<Shareable>& shareables, const Graph& propagated,
+           const InsertedRelayouts& now, std::vector<Shareable>& gaining, Graph& laid) {
+    Graph trial = before;
+    std::vector<int> group(before.values().size(), -1);
+    for (size_t g = 0; g < shareables.size(); ++g) {
+      for (const auto& [id, layout] : shareables[g].results) {
+        trial.mutable_value(id).layout = layout;
+        group[id] = static_cast<int>(g);
+      }
+    }
+    PropagateResult other = Propagate(trial);
+    InsertedRelayouts inserted =
+        InsertRelayouts(other.graph, topology_, replication_,
+                        ChooseCuts(other.graph, topology_, replication_, /*share=*/true));
+    std::vector<int> decided = DecidedBy(other, group);
+    for (size_t id = 0; id < group.size(); ++id)
+      if (other.graph.values()[id].layout == propagated.values()[id].layout) decided[id] = group[id];
+    std::vector<double> more(shareables.size(), 0);
+    Attribute(inserted, decided, 1, more);
+    Attribute(now, decided, -1, more);
+    for (size_t g = 0; g < shareables.size(); ++g)
+      if (more[g] < 0) gaining.push_back(shareables[g]);
+    if (!KeepIfLess(std::move(other), std::move(inserted))) return false;
+    laid = std::move(trial);
+    return true;
+  }
+
+  // Adds what is moved to the group of the op that it is moved for, or of the value.
+  void Attribute(const InsertedRelayouts& inserted, const std::vector<int>& group, double sign,
+                 std::vector<double>& seconds) const {
+    for (const InsertedRelayouts::Moved& moved : inserted.moved) {
+      int g = group[moved.value];
+      if (moved.node >= 0) {
+        const Node& node = pinned_.nodes()[moved.node];
+        for (ValueId id : node.results) g = g < 0 ? group[id] : g;
+        for (ValueId id : node.operands) g = g < 0 ? group[id] : g;
+      }
+      if (g >= 0) seconds[g] += sign * moved.seconds;
+    }
+  }
+
+  const Graph& pinned_;
+  const Topology& topology_;
+  const Replication& replication_;
+  const bool was_refused_;
+  Seconds least_;
+  std::optional<SharedProgram> best_;
+};
+
+}  // namespace
+
+void ShareRelayouts(const Graph& graph, const Topology& topology, const Replication& replication,
+                    Choices& choices) {
+  if (MayShare(graph, choices)) Sharer(graph, topology, replication, choices).Share();
+}
+
+std::optional<SharedProgram> CheaperByShared(const Graph& pinned, const Graph& propagated,
+                                             const InsertedRelayouts& now, const Topology& topology,
+                                             const Replication& replication) {
+  if (!MayShare(propagated, now.choices)) return std::nullopt;
+  return Trials(pinned, now, topology, replication).Run(propagated, now);
+}
+
+}  // namespace meshwork
