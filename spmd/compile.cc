@@ -56,10 +56,7 @@ absl::Status CheckBudgets(const CompileOptions& options) {
 
 absl::Status Verified(const Graph& global, Program& program) {
   const auto start = std::chrono::steady_clock::now();
-  const Mesh& mesh = program.body.mesh();
-  absl::Status status =
-      (global.mesh() == mesh ? Verify(global, program.body) : Verify(OnMeshOf(global, mesh), program.body))
-          .status();
+  const absl::Status status = Verify(global, program.body).status();
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
   program.verify_seconds = seconds.count();
   if (status.ok()) return status;
