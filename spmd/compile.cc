@@ -12,6 +12,7 @@
 #include "spmd/insert_relayouts.h"
 #include "spmd/localize.h"
 #include "spmd/propagate.h"
+#include "spmd/regroup_sums.h"
 #include "spmd/replication.h"
 #include "spmd/shard_weight_update.h"
 #include "spmd/simplify.h"
@@ -119,6 +120,8 @@ absl::StatusOr<Program> Compile(const Graph& global, const CompileOptions& optio
       program.sharded_state = std::move(result.state);
       return std::move(result.graph);
     });
+  run("regroup_sums",
+      [&](const Graph& graph) { return RegroupSums(graph, options.topology, options.replication_budget); });
   Graph pinned = program.body;
   run("propagate", [&](const Graph& graph) {
     PropagateResult result = Propagate(graph);

@@ -11,11 +11,8 @@
 #include "layout/reshape.h"
 #include "ops/explain.h"
 #include "ops/row.h"
-#include "spmd/insert_relayouts.h"
-#include "spmd/localize.h"
+#include "spmd/plan_step.h"
 #include "spmd/propagate.h"
-#include "spmd/replication.h"
-#include "spmd/simplify.h"
 
 namespace meshwork {
 namespace {
@@ -105,11 +102,9 @@ using Cost = std::tuple<size_t, double, int64_t>;
 
 Cost PlannedCost(const Graph& pinned, const Graph& propagated, const Topology& topology,
                  int64_t replication_budget) {
-  const InsertedRelayouts placed =
-      InsertRelayouts(propagated, topology, Replication(pinned, replication_budget));
-  const Graph local = Localize(placed.graph, {.topology = topology});
-  const StepCost cost = CostOf(DropDeadCode(ShareSubexpressions(local)), topology);
-  return {placed.refused.size(), cost.seconds, cost.bytes};
+  const PlannedStep step = PlanStep(pinned, propagated, topology, replication_budget);
+  const StepCost cost = CostOf(step.local, topology);
+  return {step.refused, cost.seconds, cost.bytes};
 }
 
 }  // namespace
@@ -137,12 +132,6 @@ std::optional<Graph> CutMesh(const Graph& pinned, const Graph& propagated, const
   }
   if (least >= PlannedCost(pinned, propagated, topology, replication_budget)) return std::nullopt;
   return CutTo(pinned, mesh);
-}
-
-Graph OnMeshOf(const Graph& graph, const Mesh& mesh) {
-  std::vector<std::string> names;
-  for (const Axis& axis : mesh.axes()) names.push_back(axis.name);
-  return WithCuts(graph.mesh(), names) == mesh ? CutTo(graph, mesh) : graph;
 }
 
 }  // namespace meshwork

@@ -6,14 +6,20 @@
 #include <utility>
 #include <vector>
 
+#include "ops/explain.h"
 #include "ops/rewrite.h"
 #include "ops/row.h"
+#include "spmd/bucket.h"
 #include "spmd/choose_cuts.h"
+#include "spmd/plan_step.h"
 #include "spmd/propagate.h"
 #include "spmd/replication.h"
 
 namespace meshwork {
 namespace {
+
+// Larger sums stay as they are: what they become could not be proven (terms.h).
+constexpr size_t kMostTerms = 64;
 
 struct Summand {
   ValueId value;
@@ -44,10 +50,7 @@ class Regrouper {
       if (is_inner[n] || !IsSum(graph.nodes()[n])) continue;
       Tree tree{.type = graph.value(graph.nodes()[n].results[0]).type};
       Descend(static_cast<int>(n), false, tree);
-      const auto reductions = std::count_if(tree.leaves.begin(), tree.leaves.end(), [&](const Summand& leaf) {
-        return Reduction(leaf.value, tree.type) >= 0;
-      });
-      if (reductions < 2 || tree.leaves.size() < 3) continue;
+      if (tree.leaves.size() + tree.inner.size() > kMostTerms || !MayBeScattered(tree)) continue;
       for (int inner : tree.inner) is_inner[inner] = true;
       trees_[n] = std::move(tree);
     }
@@ -57,9 +60,9 @@ class Regrouper {
     return std::any_of(trees_.begin(), trees_.end(), [](const auto& tree) { return tree.has_value(); });
   }
 
-  Graph Run() {
-    const Graph propagated = Propagate(graph_).graph;
-    choices_ = ChooseCuts(propagated, {}, Replication());
+  // The program regrouped; nothing if no sum of it is scattered. `propagated`: the program after Propagate.
+  std::optional<Graph> Run(const Graph& propagated, const Topology& topology) {
+    choices_ = ChooseCuts(propagated, topology, Replication());
     std::vector<bool> is_dropped(graph_.nodes().size(), false);
     for (std::optional<Tree>& tree : trees_) {
       if (!tree.has_value()) continue;
@@ -69,7 +72,7 @@ class Regrouper {
       }
       for (int inner : tree->inner) is_dropped[inner] = true;
     }
-    if (!HasTrees()) return graph_;
+    if (!HasTrees()) return std::nullopt;
     Rewriter rewriter(graph_);
     for (size_t n = 0; n < graph_.nodes().size(); ++n) {
       if (trees_[n].has_value()) Write(graph_.nodes()[n], *trees_[n], rewriter);
@@ -120,6 +123,27 @@ class Regrouper {
     return reduces && rule.reduce == ReduceOp::kSum ? info.node : -1;
   }
 
+  // Whether reductions meet only after other terms. Where layouts are not looked at yet, all are taken to owe
+  // alike: so most programs cost no more than this.
+  bool MayBeScattered(const Tree& tree) const {
+    if (tree.leaves.size() < 3) return false;
+    std::vector<bool> reduces;
+    for (const Summand& leaf : tree.leaves) reduces.push_back(Reduction(leaf.value, tree.type) >= 0);
+    const auto reductions = static_cast<size_t>(std::count(reduces.begin(), reduces.end(), true));
+    return reductions >= 2 && reductions < reduces.size() && !Meet(tree, reduces);
+  }
+
+  // Whether a part of the tree is the sum of these leaves and no others.
+  static bool Meet(const Tree& tree, const std::vector<bool>& leaves) {
+    const auto size = static_cast<size_t>(std::count(leaves.begin(), leaves.end(), true));
+    return std::any_of(tree.spans.begin(), tree.spans.end(), [&](const auto& span) {
+      return span.second - span.first == size &&
+             std::all_of(leaves.begin() + static_cast<int64_t>(span.first),
+                         leaves.begin() + static_cast<int64_t>(span.second),
+                         [](bool is_one) { return is_one; });
+    });
+  }
+
   std::vector<PartialSet> OwedBy(const Tree& tree) const {
     std::vector<PartialSet> owed;
     for (const Summand& leaf : tree.leaves) {
@@ -134,14 +158,9 @@ class Regrouper {
     const std::vector<PartialSet> owed = OwedBy(tree);
     for (size_t first = 0; first < owed.size(); ++first) {
       if (owed[first].empty()) continue;
-      const auto same = static_cast<size_t>(std::count(owed.begin(), owed.end(), owed[first]));
-      if (same < 2) continue;
-      const bool meet = std::any_of(tree.spans.begin(), tree.spans.end(), [&](const auto& span) {
-        return span.second - span.first == same &&
-               std::all_of(owed.begin() + static_cast<int64_t>(span.first),
-                           owed.begin() + static_cast<int64_t>(span.second),
-                           [&](const PartialSet& set) { return set == owed[first]; });
-      });
+      std::vector<bool> same;
+      for (const PartialSet& set : owed) same.push_back(set == owed[first]);
+      const bool meet = std::count(same.begin(), same.end(), true) < 2 || Meet(tree, same);
       if (!meet) return true;
     }
     return false;
@@ -198,11 +217,26 @@ class Regrouper {
   std::vector<std::optional<Choice>> choices_;
 };
 
+// Whether `other` sends less, and takes no more of anything.
+bool IsCheaper(const PlannedStep& other, const PlannedStep& step, const Topology& topology) {
+  const StepCost a = CostOf(BucketReductions(other.local), topology);
+  const StepCost b = CostOf(BucketReductions(step.local), topology);
+  return other.refused <= step.refused && a.bytes < b.bytes && a.collectives <= b.collectives &&
+         a.seconds <= b.seconds;
+}
+
 }  // namespace
 
-Graph RegroupSums(const Graph& graph) {
+Graph RegroupSums(const Graph& graph, const Topology& topology, int64_t replication_budget) {
   Regrouper regrouper(graph);
-  return regrouper.HasTrees() ? regrouper.Run() : graph;
+  if (!regrouper.HasTrees()) return graph;
+  const Graph propagated = Propagate(graph).graph;
+  std::optional<Graph> regrouped = regrouper.Run(propagated, topology);
+  if (!regrouped.has_value() ||
+      !IsCheaper(PlanStep(*regrouped, Propagate(*regrouped).graph, topology, replication_budget),
+                 PlanStep(graph, propagated, topology, replication_budget), topology))
+    return graph;
+  return *std::move(regrouped);
 }
 
 }  // namespace meshwork
