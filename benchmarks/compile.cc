@@ -12,7 +12,6 @@
 #include "base/status.h"
 #include "benchmarks/layered_mlp.h"
 #include "benchmarks/measure.h"
-#include "spmd/cut_mesh.h"
 #include "spmd/verify.h"
 
 namespace meshwork {
@@ -37,7 +36,7 @@ void CompileLayeredMlp(benchmark::State& state, const std::string& optimizer) {
   malloc_trim(0);
   ForgetPeak();
   const double before = MegabytesOf("VmRSS");
-  const bool is_right = Verify(OnMeshOf(graph, program->body.mesh()), program->body).ok();
+  const bool is_right = Verify(graph, program->body).ok();
   if (!is_right) return state.SkipWithError("Verify accepts a program within Compile, and then does not.");
   using benchmark::Counter;
   state.counters["MB_peak"] = MegabytesOf("VmHWM");

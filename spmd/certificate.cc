@@ -10,7 +10,6 @@
 #include "ops/local.h"
 #include "ops/program.h"
 #include "ops/text.h"
-#include "spmd/cut_mesh.h"
 
 namespace meshwork {
 namespace {
@@ -50,6 +49,17 @@ std::string Describe(const WrittenClaim& claim) {
                      LemmaName(claim.lemma));
 }
 
+// "%y"; "%p + %q", "-%p + %q".
+std::string SumToString(const SignedValueList& sum, const std::vector<std::string>& names) {
+  std::string text;
+  for (const SignedValue& term : sum) {
+    if (!text.empty()) text += term.is_negative ? " - " : " + ";
+    else if (term.is_negative) text += "-";
+    text += names[static_cast<size_t>(term.value)];
+  }
+  return text;
+}
+
 template <typename... Args>
 absl::Status DoesNotHold(fmt::format_string<Args...> format, Args&&... args) {
   return absl::FailedPreconditionError("the certificate does not hold: " +
@@ -80,7 +90,7 @@ Certificate MakeCertificate(const Graph& global, const Graph& local, const Proof
   for (size_t v = 0; v < proof.claims.size(); ++v) {
     const Claim& claim = proof.claims[v];
     certificate.claims.push_back({names[v], local.value(static_cast<ValueId>(v)).layout->ToString(),
-                                  global_names[static_cast<size_t>(claim.global)], claim.lemma});
+                                  SumToString(claim.of, global_names), claim.lemma});
   }
   return certificate;
 }
@@ -124,7 +134,7 @@ absl::Status CheckCertificate(const Graph& global, const Certificate& certificat
     return InvalidArgument("the certificate is for the program {}; this one is {}.", certificate.global,
                            fingerprint);
   ASSIGN_OR_RETURN(const Graph local, ParseGraph(certificate.local, "local"));
-  const absl::StatusOr<Proof> proof = Verify(OnMeshOf(global, local.mesh()), local);
+  const absl::StatusOr<Proof> proof = Verify(global, local);
   if (!proof.ok()) return DoesNotHold("{}", MessageOf(proof.status()));
   return Compare(certificate, MakeCertificate(global, local, *proof));
 }

@@ -8,9 +8,10 @@
 //    "claims": [{"value": "%0", "layout": "{batch,_ | sum:model}", "of": "%y", "lemma": "rule"}, …]}
 //
 // There is a claim per value of the local program, in its order: `value` is a block, as `layout` cuts it, of
-// the value `of` of the global program, up to its shape, and follows by `lemma` (spmd/verify.h). Values are
-// called as PrintGraph calls them. The fingerprints say which programs are meant; they do not keep anyone
-// from forging them, so nothing is believed for their sake.
+// the value `of` of the global program, up to its shape, and follows by `lemma` (spmd/verify.h). Of a sum
+// that stands in no global program, `of` says the terms: "%p + %q", "-%p - %q". Values are called as
+// PrintGraph calls them. The fingerprints say which programs are meant; they do not keep anyone from forging
+// them, so nothing is believed for their sake.
 #pragma once
 
 #include <string>
@@ -38,7 +39,7 @@ struct Certificate {
   bool operator==(const Certificate&) const = default;
 };
 
-// REQUIRES: `proof` is Verify(OnMeshOf(global, local.mesh()), local)'s (cut_mesh.h).
+// REQUIRES: `proof` is Verify(global, local)'s.
 Certificate MakeCertificate(const Graph& global, const Graph& local, const Proof& proof);
 
 // Law: CertificateFromJson(CertificateToJson(c)) == c.

@@ -13,6 +13,7 @@
 #include "spmd/keep_weights.h"
 #include "spmd/localize.h"
 #include "spmd/propagate.h"
+#include "spmd/regroup_sums.h"
 #include "spmd/replication.h"
 #include "spmd/shard_weight_update.h"
 #include "spmd/share_relayouts.h"
@@ -58,10 +59,7 @@ absl::Status CheckBudgets(const CompileOptions& options) {
 
 absl::Status Verified(const Graph& global, Program& program) {
   const auto start = std::chrono::steady_clock::now();
-  const Mesh& mesh = program.body.mesh();
-  absl::Status status =
-      (global.mesh() == mesh ? Verify(global, program.body) : Verify(OnMeshOf(global, mesh), program.body))
-          .status();
+  const absl::Status status = Verify(global, program.body).status();
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
   program.verify_seconds = seconds.count();
   if (status.ok()) return status;
@@ -124,6 +122,8 @@ absl::StatusOr<Program> Compile(const Graph& global, const CompileOptions& optio
       program.sharded_state = std::move(result.state);
       return std::move(result.graph);
     });
+  run("regroup_sums",
+      [&](const Graph& graph) { return RegroupSums(graph, options.topology, options.replication_budget); });
   Graph pinned = program.body;
   size_t stated = 0;  // decisions that are not of Propagate
   run("propagate", [&](const Graph& graph) {

@@ -9,7 +9,7 @@
 #include "fmt/format.h"
 #include "layout/reshape.h"
 #include "ops/row.h"
-#include "spmd/planned_cost.h"
+#include "spmd/plan_step.h"
 #include "spmd/propagate.h"
 
 namespace meshwork {
@@ -120,12 +120,6 @@ std::optional<Graph> CutMesh(const Graph& pinned, const Graph& propagated, const
   }
   if (least >= PlanCost(pinned, propagated, topology, replication_budget)) return std::nullopt;
   return CutTo(pinned, mesh);
-}
-
-Graph OnMeshOf(const Graph& graph, const Mesh& mesh) {
-  std::vector<std::string> names;
-  for (const Axis& axis : mesh.axes()) names.push_back(axis.name);
-  return WithCuts(graph.mesh(), names) == mesh ? CutTo(graph, mesh) : graph;
 }
 
 }  // namespace meshwork

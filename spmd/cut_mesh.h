@@ -25,8 +25,4 @@ namespace meshwork {
 std::optional<Graph> CutMesh(const Graph& pinned, const Graph& propagated, const Topology& topology,
                              int64_t replication_budget);
 
-// `graph` on `mesh`, if this is its mesh, cut further or not; else as it is. So a global program is put
-// beside the local one that Compile made of it.
-Graph OnMeshOf(const Graph& graph, const Mesh& mesh);
-
 }  // namespace meshwork

@@ -6,7 +6,7 @@
 
 #include "fmt/format.h"
 #include "ops/row.h"
-#include "spmd/planned_cost.h"
+#include "spmd/plan_step.h"
 #include "spmd/replication.h"
 
 namespace meshwork {

@@ -11,7 +11,7 @@
 #include "ops/row.h"
 #include "spmd/gather_on_use.h"
 #include "spmd/keep_weights.h"
-#include "spmd/planned_cost.h"
+#include "spmd/plan_step.h"
 #include "spmd/propagate.h"
 #include "spmd/strided.h"
 

@@ -1,160 +1,29 @@
 #include "spmd/verify.h"
 
 #include <algorithm>
-#include <bit>
-#include <deque>
 #include <map>
 #include <optional>
-#include <unordered_map>
 #include <utility>
 
 #include "base/status.h"
 #include "ops/row.h"
+#include "spmd/terms.h"
 
 namespace meshwork {
 namespace {
 
-constexpr std::string_view kLemmaNames[] = {"argument", "rule", "collective", "slice", "mask", "reshape"};
+constexpr std::string_view kLemmaNames[] = {"argument", "rule", "sum",    "collective",
+                                            "slice",    "mask", "reshape"};
 
-// ---- What the global program computes.
-
-// A value of the global program: `root` is the first one that computes it, as a tensor of `shape`. So
-// reshapes of a value are told apart by their shapes alone.
-using TermId = int32_t;
-struct Term {
-  ValueId root;
-  Shape shape;
-
-  bool operator<(const Term& other) const {
-    return root != other.root ? root < other.root : shape < other.shape;
-  }
-};
-
-uint64_t Mix(uint64_t hash, uint64_t x) { return (hash ^ x) * 0x9e3779b97f4a7c15u + (hash >> 29); }
-
-struct AttrHash {
-  uint64_t operator()(bool v) const { return v ? 1 : 2; }
-  uint64_t operator()(int64_t v) const { return static_cast<uint64_t>(v); }
-  uint64_t operator()(double v) const { return std::bit_cast<uint64_t>(v); }
-  uint64_t operator()(DType v) const { return static_cast<uint64_t>(v); }
-  uint64_t operator()(ReduceOp v) const { return static_cast<uint64_t>(v); }
-  uint64_t operator()(const LayoutPin&) const { return 0; }
-  template <typename List>
-  uint64_t operator()(const List& list) const {
-    uint64_t hash = list.size();
-    for (auto x : list) hash = Mix(hash, static_cast<uint64_t>(x));
-    return hash;
-  }
-};
-
-// The same for an op on whole tensors and on blocks of them: attributes that follow the sizes are left out.
-uint64_t HashOf(const OpRow& row, std::span<const TermId> operands, const Attrs& attrs) {
-  uint64_t hash = std::bit_cast<uintptr_t>(&row);
-  for (TermId id : operands) hash = Mix(hash, static_cast<uint64_t>(id));
-  if (row.resize != nullptr) return hash;
-  for (const AttrSpec& spec : row.attrs)
-    if (!spec.is_result_shape) hash = Mix(hash, std::visit(AttrHash(), *attrs.Find(spec.name)));
-  return hash;
+// `graph` on `mesh`, if that is its mesh cut further.
+std::optional<Graph> CutTo(Graph graph, const Mesh& mesh) {
+  Mesh finer = graph.mesh();
+  for (const Axis& axis : mesh.axes())
+    if (absl::StatusOr<Mesh> cut = finer.Cut(axis.name); cut.ok()) finer = *std::move(cut);
+  if (finer != mesh) return std::nullopt;
+  graph.CutMesh(mesh);
+  return graph;
 }
-
-using TermList = absl::InlinedVector<TermId, 4>;
-
-class GlobalTerms {
- public:
-  explicit GlobalTerms(const Graph& graph) : graph_(graph), term_of_(graph.values().size(), -1) {
-    for (const Argument& argument : graph.arguments()) term_of_[argument.value] = Fresh(argument.value);
-    for (int n = 0; n < static_cast<int>(graph.nodes().size()); ++n) Add(n);
-  }
-
-  TermId Of(ValueId value) const { return term_of_[value]; }
-  TermList Of(std::span<const ValueId> values) const {
-    TermList terms;
-    for (ValueId id : values) terms.push_back(Of(id));
-    return terms;
-  }
-  const Term& term(TermId id) const { return terms_[id]; }
-  TermId Reshaped(TermId id, const Shape& shape) { return Intern({terms_[id].root, shape}); }
-
-  // The nodes of this row on these operands, each standing for all that compute the same.
-  template <typename F>
-  void ForEachNode(const OpRow& row, std::span<const TermId> operands, const Attrs& attrs, F&& f) const {
-    const auto [begin, end] = nodes_.equal_range(HashOf(row, operands, attrs));
-    for (auto it = begin; it != end; ++it) {
-      const Node& node = *it->second;
-      const TermList have = Of(node.operands);
-      if (node.row == &row && std::equal(have.begin(), have.end(), operands.begin(), operands.end())) f(node);
-    }
-  }
-
-  // "%x", "matmul (mlp.cc:12)"; with its shape if it is read as another.
-  std::string Describe(TermId id) const {
-    const ValueInfo& info = graph_.value(terms_[id].root);
-    std::string text = info.node < 0 ? "%" + info.name : graph_.Describe(info.node);
-    if (terms_[id].shape != info.type.shape) text += " as " + ShapeToString(terms_[id].shape);
-    return text;
-  }
-
- private:
-  void Add(int n) {
-    const Node& node = graph_.nodes()[n];
-    const std::string_view op = node.row->name;
-    const TermList operands = Of(node.operands);
-    if (op == "relayout" || op == "stop_gradient") {
-      term_of_[node.results[0]] = operands[0];
-      return;
-    }
-    if (op == "reshape") {
-      term_of_[node.results[0]] = Reshaped(operands[0], graph_.value(node.results[0]).type.shape);
-      return;
-    }
-    if (op == "dimension_size") {
-      constants_.push_back(SizeOf(node));
-      AddOp(constants_.back());
-    } else {
-      AddOp(node);
-    }
-  }
-
-  // The number that a node asks for, as a constant.
-  Node SizeOf(const Node& node) const {
-    int64_t size = 1;
-    for (int64_t d : node.attrs.Get<std::vector<int64_t>>("dims"))
-      size *= graph_.value(node.operands[0]).type.shape[d];
-    const OpRow& row = GetOp("constant");
-    return {.row = &row,
-            .results = node.results,
-            .attrs = Graph::CompleteAttrs(row, {{"value", static_cast<double>(size)},
-                                                {"dtype", node.attrs.Get<DType>("dtype")},
-                                                {"shape", std::vector<int64_t>{}}})
-                         .value()};
-  }
-
-  // Its results are new, unless another node computes them.
-  void AddOp(const Node& node) {
-    const TermList operands = Of(node.operands);
-    const Node* known = nullptr;
-    ForEachNode(*node.row, operands, node.attrs, [&](const Node& same) {
-      if (same.attrs == node.attrs) known = &same;
-    });
-    for (size_t r = 0; r < node.results.size(); ++r)
-      term_of_[node.results[r]] = known == nullptr ? Fresh(node.results[r]) : Of(known->results[r]);
-    if (known == nullptr) nodes_.emplace(HashOf(*node.row, operands, node.attrs), &node);
-  }
-
-  TermId Fresh(ValueId value) { return Intern({value, graph_.value(value).type.shape}); }
-  TermId Intern(Term term) {
-    const auto [it, is_new] = ids_.try_emplace(term, static_cast<TermId>(terms_.size()));
-    if (is_new) terms_.push_back(std::move(term));
-    return it->second;
-  }
-
-  const Graph& graph_;
-  std::vector<Term> terms_;
-  std::map<Term, TermId> ids_;
-  std::vector<TermId> term_of_;
-  std::deque<Node> constants_;  // in the place of what asks for a size
-  std::unordered_multimap<uint64_t, const Node*> nodes_;
-};
 
 // ---- Blocks.
 
@@ -258,9 +127,6 @@ class Verifier {
   }
 
   absl::StatusOr<Proof> Run() {
-    if (global_.mesh() != local_.mesh())
-      return InvalidArgument("Verify: the global program is on mesh {}, the local one on {}.",
-                             global_.mesh().ToString(), local_.mesh().ToString());
     for (size_t v = 0; v < local_.values().size(); ++v) RETURN_IF_ERROR(CheckBlock(static_cast<ValueId>(v)));
     RETURN_IF_ERROR(CheckArguments());
     for (size_t n = 0; n < local_.nodes().size(); ++n) {
@@ -291,7 +157,7 @@ class Verifier {
 
   void Set(ValueId id, TermId term, Lemma lemma) {
     term_of_[id] = term;
-    proof_.claims[id] = {terms_.term(term).root, lemma};
+    proof_.claims[id] = {terms_.GlobalSummands(term), lemma};
     padding_[id].assign(static_cast<size_t>(LayoutOf(id).rank()), kUnknown);
   }
 
@@ -503,7 +369,7 @@ class Verifier {
     }
   }
 
-  // An op of the global program, on blocks.
+  // An op of the global program, on blocks, or a sum that it adds up otherwise.
   absl::Status CheckCompute(const Node& node) {
     TermList operands;
     for (ValueId id : node.operands) operands.push_back(term_of_[id]);
@@ -523,9 +389,31 @@ class Verifier {
     });
     if (is_found) return absl::OkStatus();
     if (is_there) return status;
+    if (const std::optional<TermId> sum = SumOf(node, operands); sum.has_value()) {
+      RETURN_IF_ERROR(FitsSum(node));
+      Set(node.results[0], *sum, Lemma::kSum);
+      return absl::OkStatus();
+    }
     std::string of;
     for (TermId id : operands) of += (of.empty() ? "" : ", ") + terms_.Describe(id);
     return InvalidArgument("the global program has no {} of ({}) with these attributes.", node.row->name, of);
+  }
+
+  std::optional<TermId> SumOf(const Node& node, const TermList& operands) {
+    const auto summands = SummandsOf(*node.row, operands);
+    if (!summands.has_value()) return std::nullopt;
+    return terms_.Sum(*summands, GlobalShape(node.results[0]));
+  }
+
+  // The blocks of a sum that is no node of the global program are added as those of one that is.
+  absl::Status FitsSum(const Node& node) const {
+    const std::vector<Type> operands = GlobalTypesOf(local_, node.operands);
+    const std::vector<Type> results = GlobalTypesOf(local_, node.results);
+    ASSIGN_OR_RETURN(const std::vector<Type> whole, node.row->infer({operands, {}, node.attrs}));
+    if (results != whole)
+      return InvalidArgument("the result is part of a {}, not of a {}.", results[0].ToString(),
+                             whole[0].ToString());
+    return FitsRule(node.row->rule({operands, results, node.attrs}), node);
   }
 
   absl::Status FitsBlocks(const Node& global, const Node& local) {
@@ -660,7 +548,12 @@ class Verifier {
 std::string_view LemmaName(Lemma lemma) { return kLemmaNames[static_cast<int>(lemma)]; }
 
 absl::StatusOr<Proof> Verify(const Graph& global, const Graph& local) {
-  return Verifier(global, local).Run();
+  if (global.mesh() == local.mesh()) return Verifier(global, local).Run();
+  const std::optional<Graph> cut = CutTo(global, local.mesh());
+  if (!cut.has_value())
+    return InvalidArgument("Verify: the global program is on mesh {}, the local one on {}.",
+                           global.mesh().ToString(), local.mesh().ToString());
+  return Verifier(*cut, local).Run();
 }
 
 }  // namespace meshwork

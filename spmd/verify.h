@@ -11,6 +11,10 @@
 //   dims of
 //               one letter are cut alike, a letter that is reduced leaves the reduction owed over its axes,
 //               and everything that it reduces over padding is masked by the identity of the reduction
+//   sum         add, sub and neg of blocks that the global program does not add so: the result is a block of
+//   the
+//               sum of theirs, and of whatever the global program has that adds up the same terms with the
+//               same signs (spmd/terms.h); how the op runs on them is checked by its rule, as above
 //   collective  the blocks of the result are put together from, or reduced over, those that a group holds
 //   slice       a device cuts its block out of one that it holds
 //   mask        padding becomes the identity
@@ -32,19 +36,27 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "absl/status/statusor.h"
 #include "ops/graph.h"
 
 namespace meshwork {
 
-enum class Lemma : uint8_t { kArgument, kRule, kCollective, kSlice, kMask, kReshape };
-inline constexpr Lemma kAllLemmas[] = {Lemma::kArgument, Lemma::kRule, Lemma::kCollective,
+enum class Lemma : uint8_t { kArgument, kRule, kSum, kCollective, kSlice, kMask, kReshape };
+inline constexpr Lemma kAllLemmas[] = {Lemma::kArgument, Lemma::kRule, Lemma::kSum,    Lemma::kCollective,
                                        Lemma::kSlice,    Lemma::kMask, Lemma::kReshape};
 std::string_view LemmaName(Lemma lemma);  // "argument", …
 
+struct SignedValue {
+  ValueId value = kNoValue;  // of the global program
+  bool is_negative = false;
+};
+using SignedValueList = absl::InlinedVector<SignedValue, 1>;
+
 // What is proven of one value of the local program; how it lies is in the program.
 struct Claim {
-  ValueId global = kNoValue;  // the value of the global program it is a block of, up to its shape
+  // It is a block of this value of the global program, up to its shape, or of this sum of such values.
+  SignedValueList of;
   Lemma lemma = Lemma::kArgument;
 };
 
@@ -53,8 +65,9 @@ struct Proof {
 };
 
 // Errors: the local program does not compute the global one, or not in a way that the lemmas show; the
-// message names the node, what is there and what would have to be. REQUIRES: both programs are well-formed,
-// `global` without recorded mistakes.
+// message names the node, what is there and what would have to be. `global` is read on the mesh of `local`,
+// where that is its own, cut further. REQUIRES: both programs are well-formed, `global` without recorded
+// mistakes.
 absl::StatusOr<Proof> Verify(const Graph& global, const Graph& local);
 
 }  // namespace meshwork

@@ -15,7 +15,6 @@
 #include "ops/text.h"
 #include "spmd/certificate.h"
 #include "spmd/cheaper_layouts.h"
-#include "spmd/cut_mesh.h"
 #include "spmd/shard_weight_update.h"
 #include "spmd/verify.h"
 #include "tools/commands.h"
@@ -104,7 +103,7 @@ absl::StatusOr<std::string> Emit(const std::string& emit, const Graph& global, C
   if (emit == "explain-json") return ToJson(ExplainAll(global, program, options)).dump(2) + "\n";
   if (emit == "certificate") {
     const Graph asked = WithShardedState(global, program);
-    ASSIGN_OR_RETURN(const Proof proof, meshwork::Verify(OnMeshOf(asked, program.body.mesh()), program.body));
+    ASSIGN_OR_RETURN(const Proof proof, meshwork::Verify(asked, program.body));
     return CertificateToJson(MakeCertificate(asked, program.body, proof));
   }
   return PrintGraph(program.body);

@@ -110,6 +110,14 @@ absl::Status OneOp(std::string_view type, std::string_view op, std::string_view 
             fmt::format("mesh [x=2, y=2] func f(%a: {}) {{ %r = {} return r=%r }}", local_type, local_op));
 }
 
+// A local program of a sum that the global one does not have.
+absl::Status SumOfTwo(std::string_view sum, std::string_view result) {
+  return Of("mesh [x=2] func f(%a: f32[4], %b: f32[4], %c: f32[8] {x}) { %r = exp %a return r=%r }",
+            fmt::format("mesh [x=2] func f(%a: f32[4] of f32[4] {{_}}, %b: f32[4] of f32[4] {{_}},"
+                        " %c: f32[4] of f32[8] {{x}}) {{ %r = {} return {} }}",
+                        sum, result));
+}
+
 // The local program of kLocal, where node `n` is another.
 template <typename F>
 absl::Status NodeChanged(int n, F&& change) {
@@ -196,6 +204,12 @@ TEST(VerifyErrors, OpsOnBlocks) {
                               [](Node&, auto& infos) {
                                 infos[0].layout = infos[0].layout->WithPartials({{1, ReduceOp::kSum}});
                               })),
+          MISTAKE(SumOfTwo("add %a, %b : f32[4] of f32[8] {x}", "r=%r")),
+          MISTAKE(SumOfTwo("add %a, %b : f32[4] of f32[4] {_}", "r=%r")),
+          MISTAKE(SumOfTwo("sub %b, %a : f32[4] of f32[4] {_} %n = neg %r : f32[4] of f32[4] {_}"
+                           " %t = reshape %n shape=[2,2] : f32[2,2] of f32[2,2] {_,_}",
+                           "r=%t")),
+          MISTAKE(SumOfTwo("add %a, %c : f32[4] of f32[4] {_}", "r=%r")),
           MISTAKE(With("reduce_sum %m", "reduce_sum %p")),
           MISTAKE(With("dims=[0] op=sum : f32[3,4]", "dims=[0] op=max : f32[3,4]")),
       });

@@ -13,6 +13,8 @@
 namespace meshwork {
 namespace {
 
+bool IsSum(const Node& node) { return node.row->name == "add" || node.row->name == "sub"; }
+
 bool IsReduction(const Node& node) { return node.attrs.Find("op") != nullptr; }
 
 // Layouts that cut blocks of the same shape, and are others.
@@ -85,6 +87,7 @@ class MutantMaker {
       if (IsReduction(node)) OtherReductions(node);
       if (node.attrs.Find("axes") != nullptr) OtherAxes(node);
       if (node.row->name == "mask_padding") FewerDims(node);
+      if (IsSum(node)) OtherSums(node);
       Relabel(node);
       OtherOperands(node);
       OtherAttributes(node);
@@ -181,6 +184,59 @@ class MutantMaker {
       const int second = rewriter.to().AddNode(std::move(again), std::move(infos));
       for (size_t r = 0; r < node.results.size(); ++r)
         rewriter.Set(node.results[r], rewriter.to().nodes()[second].results[r]);
+    });
+  }
+
+  // ---- Sums.
+
+  void OtherSums(const Node& node) {
+    Add("sign", [&](Rewriter& rewriter) {
+      Node other = node;
+      other.row = &GetOp(node.row->name == "add" ? "sub" : "add");
+      rewriter.Copy(other);
+    });
+    AddAgain("coefficient", node, node.results[0]);
+    for (size_t i = 0; i < node.operands.size(); ++i) {
+      if (LiesAs(node.operands[i], node.results[0])) AddAgain("term twice", node, node.operands[i]);
+      const int from = local_.value(node.operands[i]).node;
+      if (from < 0 || !IsSum(local_.nodes()[from])) continue;
+      for (size_t j = 0; j < 2; ++j) Exchange(node, i, local_.nodes()[from], j);
+    }
+  }
+
+  bool LiesAs(ValueId a, ValueId b) const {
+    return local_.value(a).type == local_.value(b).type && local_.value(a).global == local_.value(b).global &&
+           *local_.value(a).layout == *local_.value(b).layout;
+  }
+
+  // The result of a sum with a term added to it once more.
+  void AddAgain(std::string kind, const Node& node, ValueId term) {
+    Add(std::move(kind), [&](Rewriter& rewriter) {
+      const int sum = rewriter.Copy(node);
+      const ValueId result = rewriter.to().nodes()[sum].results[0];
+      Node again = node;
+      again.operands = {result, rewriter.Map(term)};
+      const int second = rewriter.to().AddNode(std::move(again), {rewriter.to().value(result)});
+      rewriter.Set(node.results[0], rewriter.to().nodes()[second].results[0]);
+    });
+  }
+
+  // (a + b) + c as (a + c) + b, whatever the signs: right if b and c have the same.
+  void Exchange(const Node& node, size_t i, const Node& inner, size_t j) {
+    const ValueId outer_term = node.operands[1 - i], inner_term = inner.operands[j];
+    if (outer_term == inner_term || !LiesAs(outer_term, inner_term)) return;
+    Add("regrouped", [&](Rewriter& rewriter) {
+      Node other = inner;
+      other.operands.clear();
+      for (ValueId id : inner.operands) other.operands.push_back(rewriter.Map(id));
+      other.operands[j] = rewriter.Map(outer_term);
+      const int first = rewriter.to().AddNode(std::move(other), {local_.value(inner.results[0])});
+      const ValueId sum = rewriter.to().nodes()[first].results[0];
+      Node last = node;
+      last.operands = {sum, sum};
+      last.operands[1 - i] = rewriter.Map(inner_term);
+      const int second = rewriter.to().AddNode(std::move(last), {local_.value(node.results[0])});
+      rewriter.Set(node.results[0], rewriter.to().nodes()[second].results[0]);
     });
   }
 

@@ -7,7 +7,8 @@
 // dropped, along fewer dims, or with the wrong identity; a value said to lie as it does not: axes in another
 // order, on another dim, another axis, a reduction owed that is not or not owed that is; a value read in the
 // place of another, operands swapped, an op left out, other attributes; an output or an update of another
-// value; a read of a variable moved behind its update; the old value read where the new one is meant; an
+// value; terms of a sum added with another sign, twice, or in another order, or the sum twice; a read of a
+// variable moved behind its update; the old value read where the new one is meant; an
 // update dropped.
 #pragma once
 

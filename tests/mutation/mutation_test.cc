@@ -19,7 +19,6 @@
 #include "ops/text.h"
 #include "runtime/executor.h"
 #include "spmd/compile.h"
-#include "spmd/cut_mesh.h"
 #include "spmd/verify.h"
 #include "support/golden.h"
 #include "support/long_tests.h"
@@ -32,7 +31,7 @@ namespace {
 
 using Tensors = std::map<std::string, Tensor>;
 
-// A global program on the mesh of what the compiler makes of it, that, and numbers to run it on.
+// A global program, what the compiler makes of it, and numbers to run it on.
 struct Case {
   std::string name;
   Graph global;
@@ -103,14 +102,13 @@ int64_t ElementsOf(const Graph& graph) {
 
 Case CaseOf(std::string name, const Graph& global) {
   Program program = Compile(global).value();
-  Graph beside = OnMeshOf(global, program.body.mesh());
-  return {std::move(name), std::move(beside), std::move(program), {}};
+  return {std::move(name), global, std::move(program), {}};
 }
 
 std::vector<Case> GoldenCases() {
   std::vector<Case> cases;
-  for (const std::string_view folder :
-       {"spmd/cases", "spmd/compile", "spmd/propagate", "spmd/insert_relayouts", "spmd/localize"}) {
+  for (const std::string_view folder : {"spmd/cases", "spmd/regroup_sums", "spmd/compile", "spmd/propagate",
+                                        "spmd/insert_relayouts", "spmd/localize"}) {
     for (const std::string& file : GoldenFiles(folder)) {
       const std::string text = ReadGolden(file);
       absl::StatusOr<Graph> graph = ParseGraph(text.substr(0, text.find("----\n")));
@@ -181,10 +179,11 @@ void Try(const Case& c, WorkerPool& pool, std::map<std::string, Tally>& tallies)
 }
 
 // Every kind of mistake that mutants.h names.
-constexpr std::string_view kKinds[] = {"attribute",    "axes",    "block",       "double", "drop",
-                                       "gradient sum", "group",   "identity",    "mask",   "moved read",
-                                       "no update",    "operand", "operation",   "order",  "output",
-                                       "relabel",      "skip",    "stale value", "swap",   "update"};
+constexpr std::string_view kKinds[] = {"attribute",   "axes",         "block",      "coefficient", "double",
+                                       "drop",        "gradient sum", "group",      "identity",    "mask",
+                                       "moved read",  "no update",    "operand",    "operation",   "order",
+                                       "output",      "regrouped",    "relabel",    "sign",        "skip",
+                                       "stale value", "swap",         "term twice", "update"};
 
 TEST(MutationTest, VerifyRejectsEveryMutantWhoseNumbersDiffer) {
   std::vector<Case> cases = GoldenCases();

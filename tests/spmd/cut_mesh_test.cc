@@ -79,21 +79,24 @@ TEST(CutMeshTest, SparesARefusedGather) {
 TEST(CutMeshTest, CertificatesAreForTheProgramOnTheMeshThatWasGiven) {
   const Graph graph = Parse(kSplit);
   const Program program = Compile(graph).value();
-  const Proof proof = Verify(OnMeshOf(graph, program.body.mesh()), program.body).value();
+  const Proof proof = Verify(graph, program.body).value();
   const Certificate certificate = MakeCertificate(graph, program.body, proof);
   EXPECT_EQ(certificate.mesh, "[x=2*2]");
   EXPECT_EQ(certificate.global, Fingerprint(graph));
   EXPECT_EQ(MessageOf(CheckCertificate(graph, certificate)), "");
 }
 
-TEST(OnMeshOfTest, TakesAProgramToItsMeshCutFurtherAndToNoOther) {
-  const Graph graph = Parse(kSplit);
-  for (const char* finer : {"x=4", "x=2*2"})
-    EXPECT_EQ(OnMeshOf(graph, Mesh::Parse(finer).value()).mesh(), Mesh::Parse(finer).value());
-  for (const char* other : {"x=8", "y=4", "x=4,y=2", "x=2,y=2", "x=2*4", "x=2*2,y=2", ""})
-    EXPECT_EQ(OnMeshOf(graph, Mesh::Parse(other).value()).mesh(), graph.mesh()) << other;
-  const Graph cut = OnMeshOf(graph, Mesh::Parse("x=2*2").value());
-  EXPECT_EQ(OnMeshOf(cut, graph.mesh()).mesh(), cut.mesh());
+TEST(CutMeshTest, VerifyReadsAProgramOnItsMeshCutFurtherAndOnNoOther) {
+  auto verified_on = [](const char* global, const char* local) {
+    auto program = [](const char* mesh, const char* type) {
+      return Parse(fmt::format("mesh [{}] func f(%a: {}) {{ return a=%a }}", mesh, type));
+    };
+    return Verify(program(global, "f32[8]"), program(local, "f32[8] of f32[8] {_}")).ok();
+  };
+  for (const char* finer : {"x=4", "x=2*2"}) EXPECT_TRUE(verified_on("x=4", finer)) << finer;
+  for (const char* other : {"x=8", "y=4", "x=4,y=2", "x=2, y=2", "x=2*4", "x=2*2,y=2"})
+    EXPECT_FALSE(verified_on("x=4", other)) << other;
+  EXPECT_FALSE(verified_on("x=2*2", "x=4"));
 }
 
 }  // namespace

@@ -19,6 +19,7 @@
 #include "spmd/localize.h"
 #include "spmd/propagate.h"
 #include "spmd/recompute.h"
+#include "spmd/regroup_sums.h"
 #include "spmd/reorder.h"
 #include "spmd/shard_weight_update.h"
 #include "spmd/simplify.h"
@@ -83,6 +84,7 @@ const Pass kPasses[] = {
     {"spmd/fold_sizes", [](const Graph& g) { return PrintGraph(FoldSizes(g)); }},
     {"spmd/share_subexpressions", [](const Graph& g) { return PrintGraph(ShareSubexpressions(g)); }},
     {"spmd/drop_dead_code", [](const Graph& g) { return PrintGraph(DropDeadCode(g)); }},
+    {"spmd/regroup_sums", [](const Graph& g) { return PrintGraph(RegroupSums(g)); }},
     {"spmd/mark_uses", [](const Graph& g) { return PrintGraph(MarkUses(g)); }},
     {"spmd/shard_weight_update", ShardWeightUpdateText},
     {"spmd/propagate", PropagateText},

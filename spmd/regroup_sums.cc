@@ -1,0 +1,242 @@
+#include "spmd/regroup_sums.h"
+
+#include <algorithm>
+#include <optional>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "ops/explain.h"
+#include "ops/rewrite.h"
+#include "ops/row.h"
+#include "spmd/bucket.h"
+#include "spmd/choose_cuts.h"
+#include "spmd/plan_step.h"
+#include "spmd/propagate.h"
+#include "spmd/replication.h"
+
+namespace meshwork {
+namespace {
+
+// Larger sums stay as they are: what they become could not be proven (terms.h).
+constexpr size_t kMostTerms = 64;
+
+struct Summand {
+  ValueId value;
+  bool is_negative = false;
+};
+
+bool IsSum(const Node& node) { return node.row->name == "add" || node.row->name == "sub"; }
+
+// A sum, down to what is no sum.
+struct Tree {
+  Type type;
+  std::vector<Summand> leaves;  // in order
+  std::vector<int> inner;       // nodes within, but for the root
+  // Per inner node and the root: its leaves, [begin, end).
+  std::vector<std::pair<size_t, size_t>> spans;
+};
+
+class Regrouper {
+ public:
+  explicit Regrouper(const Graph& graph)
+      : graph_(graph), readers_(graph.values().size(), 0), trees_(graph.nodes().size()) {
+    for (const Node& node : graph.nodes())
+      for (ValueId id : node.operands) ++readers_[id];
+    for (const VariableUpdate& update : graph.updates()) readers_[update.value] = 2;
+    for (const OutputInfo& output : graph.outputs()) readers_[output.value] = 2;
+    std::vector<bool> is_inner(graph.nodes().size(), false);
+    for (size_t n = graph.nodes().size(); n-- > 0;) {
+      if (is_inner[n] || !IsSum(graph.nodes()[n])) continue;
+      Tree tree{.type = graph.value(graph.nodes()[n].results[0]).type};
+      Descend(static_cast<int>(n), false, tree);
+      if (tree.leaves.size() + tree.inner.size() > kMostTerms || !MayBeScattered(tree)) continue;
+      for (int inner : tree.inner) is_inner[inner] = true;
+      trees_[n] = std::move(tree);
+    }
+  }
+
+  bool HasTrees() const {
+    return std::any_of(trees_.begin(), trees_.end(), [](const auto& tree) { return tree.has_value(); });
+  }
+
+  // The program regrouped; nothing if no sum of it is scattered. `propagated`: the program after Propagate.
+  std::optional<Graph> Run(const Graph& propagated, const Topology& topology) {
+    choices_ = ChooseCuts(propagated, topology, Replication());
+    std::vector<bool> is_dropped(graph_.nodes().size(), false);
+    for (std::optional<Tree>& tree : trees_) {
+      if (!tree.has_value()) continue;
+      if (!IsScattered(*tree)) {
+        tree.reset();
+        continue;
+      }
+      for (int inner : tree->inner) is_dropped[inner] = true;
+    }
+    if (!HasTrees()) return std::nullopt;
+    Rewriter rewriter(graph_);
+    for (size_t n = 0; n < graph_.nodes().size(); ++n) {
+      if (trees_[n].has_value()) Write(graph_.nodes()[n], *trees_[n], rewriter);
+      else if (!is_dropped[n]) rewriter.Copy(graph_.nodes()[n]);
+    }
+    return std::move(rewriter).Finish();
+  }
+
+ private:
+  void Descend(int n, bool is_negative, Tree& tree) {
+    const Node& node = graph_.nodes()[n];
+    const size_t begin = tree.leaves.size();
+    for (size_t i = 0; i < node.operands.size(); ++i) {
+      const ValueId id = node.operands[i];
+      const bool sign = is_negative != (node.row->name == "neg" || (i == 1 && node.row->name == "sub"));
+      const int from = graph_.value(id).node;
+      if (!IsInner(id, tree.type)) {
+        tree.leaves.push_back({id, sign});
+        continue;
+      }
+      tree.inner.push_back(from);
+      Descend(from, sign, tree);
+    }
+    tree.spans.emplace_back(begin, tree.leaves.size());
+  }
+
+  bool IsInner(ValueId id, const Type& type) const {
+    const ValueInfo& info = graph_.value(id);
+    if (info.node < 0 || readers_[id] != 1 || info.layout.has_value() || info.type != type) return false;
+    const Node& node = graph_.nodes()[info.node];
+    return IsSum(node) || node.row->name == "neg";
+  }
+
+  // The op that leaves a term owing a sum, if its axes are such: a reduction that only scaling follows; -1
+  // for any other.
+  int Reduction(ValueId id, const Type& type) const {
+    const ValueInfo& info = graph_.value(id);
+    if (info.node < 0 || readers_[id] != 1 || info.layout.has_value() || info.type != type) return -1;
+    const Node& node = graph_.nodes()[info.node];
+    auto is_scalar = [&](size_t i) { return graph_.value(node.operands[i]).type.rank() == 0; };
+    const std::string_view op = node.row->name;
+    if (op == "neg" || ((op == "mul" || op == "div") && is_scalar(1)))
+      return Reduction(node.operands[0], type);
+    if (op == "mul" && is_scalar(0)) return Reduction(node.operands[1], type);
+    const Rule rule = RuleOf(graph_, node);
+    const bool reduces = std::any_of(rule.letters.begin(), rule.letters.end(),
+                                     [](const Letter& letter) { return letter.reduced; });
+    return reduces && rule.reduce == ReduceOp::kSum ? info.node : -1;
+  }
+
+  // Whether reductions meet only after other terms. Where layouts are not looked at yet, all are taken to owe
+  // alike: so most programs cost no more than this.
+  bool MayBeScattered(const Tree& tree) const {
+    if (tree.leaves.size() < 3) return false;
+    std::vector<bool> reduces;
+    for (const Summand& leaf : tree.leaves) reduces.push_back(Reduction(leaf.value, tree.type) >= 0);
+    const auto reductions = static_cast<size_t>(std::count(reduces.begin(), reduces.end(), true));
+    return reductions >= 2 && reductions < reduces.size() && !Meet(tree, reduces);
+  }
+
+  // Whether a part of the tree is the sum of these leaves and no others.
+  static bool Meet(const Tree& tree, const std::vector<bool>& leaves) {
+    const auto size = static_cast<size_t>(std::count(leaves.begin(), leaves.end(), true));
+    return std::any_of(tree.spans.begin(), tree.spans.end(), [&](const auto& span) {
+      return span.second - span.first == size &&
+             std::all_of(leaves.begin() + static_cast<int64_t>(span.first),
+                         leaves.begin() + static_cast<int64_t>(span.second),
+                         [](bool is_one) { return is_one; });
+    });
+  }
+
+  std::vector<PartialSet> OwedBy(const Tree& tree) const {
+    std::vector<PartialSet> owed;
+    for (const Summand& leaf : tree.leaves) {
+      const int from = Reduction(leaf.value, tree.type);
+      owed.push_back(from >= 0 && choices_[from].has_value() ? choices_[from]->reduced : PartialSet());
+    }
+    return owed;
+  }
+
+  // Whether terms that owe the same meet only after others: more than one largest subtree has none but those.
+  bool IsScattered(const Tree& tree) const {
+    const std::vector<PartialSet> owed = OwedBy(tree);
+    for (size_t first = 0; first < owed.size(); ++first) {
+      if (owed[first].empty()) continue;
+      std::vector<bool> same;
+      for (const PartialSet& set : owed) same.push_back(set == owed[first]);
+      const bool meet = std::count(same.begin(), same.end(), true) < 2 || Meet(tree, same);
+      if (!meet) return true;
+    }
+    return false;
+  }
+
+  // Terms that owe alike, each group where its first stands, then the others; the sum of each group before.
+  void Write(const Node& root, const Tree& tree, Rewriter& rewriter) const {
+    const std::vector<PartialSet> owed = OwedBy(tree);
+    std::vector<Summand> groups, others;
+    std::vector<bool> is_taken(owed.size(), false);
+    for (size_t first = 0; first < owed.size(); ++first) {
+      if (is_taken[first]) continue;
+      std::vector<Summand> group;
+      for (size_t i = first; i < owed.size(); ++i) {
+        if (i != first && (owed[first].empty() || owed[i] != owed[first])) continue;
+        is_taken[i] = true;
+        group.push_back({rewriter.Map(tree.leaves[i].value), tree.leaves[i].is_negative});
+      }
+      (owed[first].empty() ? others : groups).push_back(Sum(group, root, rewriter));
+    }
+    groups.insert(groups.end(), others.begin(), others.end());
+    Summand sum = Sum(groups, root, rewriter);
+    if (sum.is_negative) sum = {Add("neg", {sum.value}, root, rewriter)};
+    const ValueInfo& info = graph_.value(root.results[0]);
+    ValueInfo& written = rewriter.to().mutable_value(sum.value);
+    written.name = info.name;
+    written.layout = info.layout;
+    written.modes = info.modes;
+    written.gather = info.gather;
+    rewriter.Set(root.results[0], sum.value);
+  }
+
+  // In order, but that it begins with one that is not negative; without such, the sum's sign is changed.
+  Summand Sum(std::vector<Summand> terms, const Node& root, Rewriter& rewriter) const {
+    const auto first =
+        std::find_if(terms.begin(), terms.end(), [](const Summand& t) { return !t.is_negative; });
+    const bool is_negative = first == terms.end();
+    if (!is_negative) std::rotate(terms.begin(), first, first + 1);
+    ValueId sum = terms[0].value;
+    for (size_t i = 1; i < terms.size(); ++i)
+      sum = Add(terms[i].is_negative == is_negative ? "add" : "sub", {sum, terms[i].value}, root, rewriter);
+    return {sum, is_negative};
+  }
+
+  static ValueId Add(std::string_view op, const std::vector<ValueId>& operands, const Node& root,
+                     Rewriter& rewriter) {
+    Graph& to = rewriter.to();
+    return to.nodes()[to.TryAdd(GetOp(op), operands, {}, root.location).value()].results[0];
+  }
+
+  const Graph& graph_;
+  std::vector<int> readers_;                // per value; 2 if it leaves the program
+  std::vector<std::optional<Tree>> trees_;  // per node: of its root
+  std::vector<std::optional<Choice>> choices_;
+};
+
+// Whether `other` sends less, and takes no more of anything.
+bool IsCheaper(const PlannedStep& other, const PlannedStep& step, const Topology& topology) {
+  const StepCost a = CostOf(BucketReductions(other.local), topology);
+  const StepCost b = CostOf(BucketReductions(step.local), topology);
+  return other.refused <= step.refused && a.bytes < b.bytes && a.collectives <= b.collectives &&
+         a.seconds <= b.seconds;
+}
+
+}  // namespace
+
+Graph RegroupSums(const Graph& graph, const Topology& topology, int64_t replication_budget) {
+  Regrouper regrouper(graph);
+  if (!regrouper.HasTrees()) return graph;
+  const Graph propagated = Propagate(graph).graph;
+  std::optional<Graph> regrouped = regrouper.Run(propagated, topology);
+  if (!regrouped.has_value() ||
+      !IsCheaper(PlanStep(*regrouped, Propagate(*regrouped).graph, topology, replication_budget),
+                 PlanStep(graph, propagated, topology, replication_budget), topology))
+    return graph;
+  return *std::move(regrouped);
+}
+
+}  // namespace meshwork

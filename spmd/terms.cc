@@ -1,0 +1,231 @@
+#include "spmd/terms.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstdlib>
+#include <functional>
+#include <utility>
+#include <variant>
+
+#include "fmt/format.h"
+
+namespace meshwork {
+namespace {
+
+// Sums that take more to compare are two terms.
+constexpr int kMostExpansions = 512;
+constexpr int64_t kMostTimes = int64_t{1} << 40;
+
+uint64_t Mix(uint64_t hash, uint64_t x) { return (hash ^ x) * 0x9e3779b97f4a7c15u + (hash >> 29); }
+
+// Finalizer of splitmix64 (Steele, Lea and Flood, OOPSLA 2014): so that sums of hashes differ.
+uint64_t Scatter(uint64_t x) {
+  x = (x + 0x9e3779b97f4a7c15u) * 0xbf58476d1ce4e5b9u;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+  return x ^ (x >> 31);
+}
+
+struct AttrHash {
+  uint64_t operator()(bool v) const { return v ? 1 : 2; }
+  uint64_t operator()(int64_t v) const { return static_cast<uint64_t>(v); }
+  uint64_t operator()(double v) const { return std::bit_cast<uint64_t>(v); }
+  uint64_t operator()(DType v) const { return static_cast<uint64_t>(v); }
+  uint64_t operator()(ReduceOp v) const { return static_cast<uint64_t>(v); }
+  uint64_t operator()(const LayoutPin&) const { return 0; }
+  template <typename List>
+  uint64_t operator()(const List& list) const {
+    uint64_t hash = list.size();
+    for (auto x : list) hash = Mix(hash, static_cast<uint64_t>(x));
+    return hash;
+  }
+};
+
+}  // namespace
+
+std::optional<SummandList> SummandsOf(const OpRow& row, std::span<const TermId> operands) {
+  if (row.name == "add") return SummandList{{operands[0], false}, {operands[1], false}};
+  if (row.name == "sub") return SummandList{{operands[0], false}, {operands[1], true}};
+  if (row.name == "neg") return SummandList{{operands[0], true}};
+  return std::nullopt;
+}
+
+GlobalTerms::GlobalTerms(const Graph& graph) : graph_(graph), term_of_(graph.values().size(), -1) {
+  for (const Argument& argument : graph.arguments()) term_of_[argument.value] = Fresh(argument.value);
+  for (int n = 0; n < static_cast<int>(graph.nodes().size()); ++n) Add(n);
+}
+
+TermList GlobalTerms::Of(std::span<const ValueId> values) const {
+  TermList terms;
+  for (ValueId id : values) terms.push_back(Of(id));
+  return terms;
+}
+
+std::string GlobalTerms::Describe(TermId id) const {
+  const Term& term = terms_[id];
+  auto name = [&](ValueId value) {
+    const ValueInfo& info = graph_.value(value);
+    return info.node < 0 ? "%" + info.name : graph_.Describe(info.node);
+  };
+  std::string text;
+  if (IsNew(term.root)) {
+    for (const SignedValue& part : GlobalSummands(id)) {
+      if (text.empty()) text = part.is_negative ? "the sum -" : "the sum ";
+      else text += part.is_negative ? " - " : " + ";
+      text += name(part.value);
+    }
+  } else {
+    text = name(term.root);
+  }
+  const Shape& shape = IsNew(term.root) ? terms_[new_sums_[term.root - graph_.values().size()].first].shape
+                                        : graph_.value(term.root).type.shape;
+  if (term.shape != shape) text += " as " + ShapeToString(term.shape);
+  return text;
+}
+
+// ---- Nodes.
+
+uint64_t GlobalTerms::HashOf(const OpRow& row, std::span<const TermId> operands, const Attrs& attrs) {
+  uint64_t hash = std::bit_cast<uintptr_t>(&row);
+  for (TermId id : operands) hash = Mix(hash, static_cast<uint64_t>(id));
+  if (row.resize != nullptr) return hash;
+  for (const AttrSpec& spec : row.attrs)
+    if (!spec.is_result_shape) hash = Mix(hash, std::visit(AttrHash(), *attrs.Find(spec.name)));
+  return hash;
+}
+
+void GlobalTerms::Add(int n) {
+  const Node& node = graph_.nodes()[n];
+  const std::string_view op = node.row->name;
+  const TermList operands = Of(node.operands);
+  if (op == "relayout" || op == "stop_gradient") {
+    term_of_[node.results[0]] = operands[0];
+    return;
+  }
+  if (op == "reshape") {
+    term_of_[node.results[0]] = Reshaped(operands[0], graph_.value(node.results[0]).type.shape);
+    return;
+  }
+  if (op == "dimension_size") {
+    constants_.push_back(SizeOf(node));
+    AddOp(constants_.back());
+  } else {
+    AddOp(node);
+  }
+}
+
+// The number that a node asks for, as a constant.
+Node GlobalTerms::SizeOf(const Node& node) const {
+  int64_t size = 1;
+  for (int64_t d : node.attrs.Get<std::vector<int64_t>>("dims"))
+    size *= graph_.value(node.operands[0]).type.shape[d];
+  const OpRow& row = GetOp("constant");
+  return {.row = &row,
+          .results = node.results,
+          .attrs = Graph::CompleteAttrs(row, {{"value", static_cast<double>(size)},
+                                              {"dtype", node.attrs.Get<DType>("dtype")},
+                                              {"shape", std::vector<int64_t>{}}})
+                       .value()};
+}
+
+// Its results are new, unless another node computes them.
+void GlobalTerms::AddOp(const Node& node) {
+  const TermList operands = Of(node.operands);
+  const Node* known = nullptr;
+  ForEachNode(*node.row, operands, node.attrs, [&](const Node& same) {
+    if (same.attrs == node.attrs) known = &same;
+  });
+  if (known != nullptr) {
+    for (size_t r = 0; r < node.results.size(); ++r) term_of_[node.results[r]] = Of(known->results[r]);
+    return;
+  }
+  if (const auto summands = SummandsOf(*node.row, operands); summands.has_value()) {
+    const ValueId result = node.results[0];
+    Form form = FormOf(*summands);
+    const std::optional<TermId> sum = FindSum(form, graph_.value(result).type.shape);
+    term_of_[result] = sum.has_value() ? *sum : Fresh(result);
+    if (!sum.has_value()) SetForm(term_of_[result], std::move(form));
+  } else {
+    for (ValueId result : node.results) term_of_[result] = Fresh(result);
+  }
+  nodes_.emplace(HashOf(*node.row, operands, node.attrs), &node);
+}
+
+TermId GlobalTerms::Intern(Term term) {
+  const auto id = static_cast<TermId>(terms_.size());
+  const auto [it, is_new] = ids_.try_emplace(term, id);
+  if (is_new) {
+    terms_.push_back(std::move(term));
+    forms_.push_back({.plus = Scatter(static_cast<uint64_t>(id))});
+  }
+  return it->second;
+}
+
+// ---- Sums.
+
+GlobalTerms::Form GlobalTerms::FormOf(const SummandList& summands) const {
+  Form form{.summands = summands};
+  for (const auto& [term, is_negative] : summands) {
+    const Form& part = forms_[term];
+    form.plus += is_negative ? part.minus : part.plus;
+    form.minus += is_negative ? part.plus : part.minus;
+  }
+  return form;
+}
+
+void GlobalTerms::SetForm(TermId id, Form form) {
+  sums_.emplace(Mix(form.plus, form.minus), id);
+  forms_[id] = std::move(form);
+}
+
+std::optional<TermId> GlobalTerms::FindSum(const Form& form, const Shape& shape) const {
+  const auto [begin, end] = sums_.equal_range(Mix(form.plus, form.minus));
+  for (auto it = begin; it != end; ++it)
+    if (terms_[it->second].shape == shape && AddUpAlike(form.summands, it->second)) return it->second;
+  return std::nullopt;
+}
+
+// Whether the sum of `summands` and the term `id`, expanded, are the same multiset. A term is made of earlier
+// ones: when the latest that the two sides do not share is expanded, it is there as often as it will ever be.
+bool GlobalTerms::AddUpAlike(const SummandList& summands, TermId id) const {
+  std::map<std::pair<TermId, bool>, int64_t, std::greater<>> surplus;  // of the one side over the other
+  auto add = [&](const Summand& part, bool is_negated, int64_t times) {
+    const auto it = surplus.try_emplace({part.term, part.is_negative != is_negated}).first;
+    it->second += times;
+    if (it->second == 0) surplus.erase(it);
+  };
+  for (const Summand& part : summands) add(part, false, 1);
+  add({id, false}, false, -1);
+  for (int i = 0; i < kMostExpansions && !surplus.empty(); ++i) {
+    const auto [latest, times] = *surplus.begin();
+    const auto& [term, is_negative] = latest;
+    if (forms_[term].summands.empty() || std::abs(times) > kMostTimes) return false;
+    surplus.erase(surplus.begin());
+    for (const Summand& part : forms_[term].summands) add(part, is_negative, times);
+  }
+  return surplus.empty();
+}
+
+std::optional<TermId> GlobalTerms::Sum(const SummandList& summands, const Shape& shape) {
+  Form form = FormOf(summands);
+  if (const std::optional<TermId> known = FindSum(form, shape); known.has_value()) return known;
+  SignedValueList values;
+  for (const auto& [term, is_negative] : summands) {
+    const ValueId root = terms_[term].root;
+    if (IsNew(root) && new_sums_[root - graph_.values().size()].first != term) return std::nullopt;
+    for (const SignedValue& part : GlobalSummands(term))
+      values.push_back({part.value, part.is_negative != is_negative});
+  }
+  if (values.size() > kMostSummands) return std::nullopt;
+  const TermId id = Intern({static_cast<ValueId>(graph_.values().size() + new_sums_.size()), shape});
+  new_sums_.emplace_back(id, std::move(values));
+  SetForm(id, std::move(form));
+  return id;
+}
+
+SignedValueList GlobalTerms::GlobalSummands(TermId id) const {
+  const ValueId root = terms_[id].root;
+  if (IsNew(root)) return new_sums_[root - graph_.values().size()].second;
+  return {{root, false}};
+}
+
+}  // namespace meshwork
