@@ -292,10 +292,11 @@ TEST_F(MeshworkTest, VerifyChecksCertificates) {
               head +
                   "the certificate does not hold: Verify: output \"y\" is {batch,_ | sum:model}; what is "
                   "owed must be reduced first.");
-  ExpectFails(tampered(R"("lemma": "rule")", R"("lemma": "rul")"), 2,
-              head +
-                  "claims[2].lemma is \"rul\"; it must be one of argument, rule, collective, slice, mask, "
-                  "reshape.");
+  ExpectFails(
+      tampered(R"("lemma": "rule")", R"("lemma": "rul")"), 2,
+      head +
+          "claims[2].lemma is \"rul\"; it must be one of argument, rule, sum, collective, slice, mask, "
+          "reshape.");
   ExpectFails(tampered(R"("mesh")", R"("mehs")"), 2,
               head +
                   "it has the key \"mehs\"; the keys are program, global, mesh, local, claims; did you "
