@@ -14,9 +14,9 @@ absl::StatusOr<std::vector<Type>> InferCast(const OpView& view) {
 }
 
 // A real that becomes a wider one is the same number. Of narrower ones the order stays, and so do maxima and
-// minima, but terms that are rounded add up to another sum. Whole numbers and bools keep their order where they all fit,
-// and where they do not, sums and products modulo a power of two. A NaN becomes a 0, which is not the
-// largest.
+// minima, but terms that are rounded add up to another sum. Whole numbers and bools keep their order where
+// they all fit, and where they do not, sums and products modulo a power of two. A NaN becomes a 0, which is
+// not the largest.
 Passes CastPasses(DType from, DType to) {
   if (from == to) return MovesElements();
   if (IsFloat(from) && IsFloat(to)) return DTypeSize(from) < DTypeSize(to) ? MovesElements() : Increasing();

@@ -2,6 +2,9 @@
 
 #include <chrono>
 #include <optional>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "base/status.h"
 #include "ops/local.h"
@@ -75,6 +78,10 @@ std::vector<std::string> StateDecisions(const std::vector<ShardedState>& state) 
   return decisions;
 }
 
+void Append(std::vector<std::string>& to, const std::vector<std::string>& more) {
+  to.insert(to.end(), more.begin(), more.end());
+}
+
 // The passes that make a program local; run(name, pass) runs one.
 template <typename Run>
 void RunLocalPasses(const LocalOptions& options, Run&& run) {
@@ -130,16 +137,15 @@ absl::StatusOr<Program> Compile(const Graph& global, const CompileOptions& optio
     PropagateResult result = Propagate(graph);
     std::optional<Graph> cut;
     if (options.cut_mesh) cut = CutMesh(pinned, result.graph, options.topology, options.replication_budget);
+    program.decisions = StateDecisions(program.sharded_state);
     if (cut.has_value()) {
       pinned = *std::move(cut);
       result = Propagate(pinned);
-      result.decisions.insert(result.decisions.begin(),
-                              fmt::format("mesh = {}: reshapes send less", pinned.mesh().ToString()));
+      program.decisions.push_back(fmt::format("mesh = {}: reshapes send less", pinned.mesh().ToString()));
     }
-    KeepWeights(pinned, result, options.topology, options.replication_budget);
-    program.decisions = StateDecisions(program.sharded_state);
-    stated = program.decisions.size() + (pinned.mesh() == graph.mesh() ? 0 : 1);
-    program.decisions.insert(program.decisions.end(), result.decisions.begin(), result.decisions.end());
+    Append(program.decisions, KeepWeights(pinned, result, options.topology, options.replication_budget));
+    stated = program.decisions.size();
+    Append(program.decisions, result.decisions);
     program.conflicts = std::move(result.conflicts);
     return std::move(result.graph);
   });
@@ -150,8 +156,7 @@ absl::StatusOr<Program> Compile(const Graph& global, const CompileOptions& optio
     if (std::optional<SharedProgram> shared =
             CheaperByShared(pinned, graph, result, options.topology, replication)) {
       program.decisions.resize(stated);
-      const std::vector<std::string>& decisions = shared->propagated.decisions;
-      program.decisions.insert(program.decisions.end(), decisions.begin(), decisions.end());
+      Append(program.decisions, shared->propagated.decisions);
       program.conflicts = std::move(shared->propagated.conflicts);
       result = std::move(shared->inserted);
     }
@@ -171,7 +176,8 @@ absl::StatusOr<Program> Compile(const Graph& global, const CompileOptions& optio
       });
     RETURN_IF_ERROR(CheckMemory(program.body, options.memory_budget));
   }
-  if (options.verify) RETURN_IF_ERROR(Verified(WithShardedState(global, program), program));
+  if (options.verify && program.sharded_state.empty()) RETURN_IF_ERROR(Verified(global, program));
+  else if (options.verify) RETURN_IF_ERROR(Verified(WithShardedState(global, program), program));
   return program;
 }
 

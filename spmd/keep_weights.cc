@@ -87,7 +87,8 @@ std::string NameOf(const Graph& graph, ValueId id) {
 
 }  // namespace
 
-void KeepWeights(Graph& pinned, PropagateResult& result, const Topology& topology, int64_t budget) {
+std::vector<std::string> KeepWeights(Graph& pinned, PropagateResult& result, const Topology& topology,
+                                     int64_t budget) {
   Graph kept = pinned;
   PropagateResult tried = result;
   std::vector<std::string> decisions;
@@ -103,10 +104,10 @@ void KeepWeights(Graph& pinned, PropagateResult& result, const Topology& topolog
   }
   if (decisions.empty() ||
       PlanCost(kept, tried.graph, topology, budget) >= PlanCost(pinned, result.graph, topology, budget))
-    return;
+    return {};
   pinned = std::move(kept);
   result = std::move(tried);
-  result.decisions.insert(result.decisions.begin(), decisions.begin(), decisions.end());
+  return decisions;
 }
 
 }  // namespace meshwork

@@ -7,6 +7,8 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
+#include <vector>
 
 #include "mesh/topology.h"
 #include "ops/graph.h"
@@ -15,7 +17,9 @@
 namespace meshwork {
 
 // `result`: what Propagate makes of `pinned`. If less is gathered that `budget` refuses, or the step costs
-// less, with results pinned along such weights, `pinned` gets these pins and `result` follows them.
-void KeepWeights(Graph& pinned, PropagateResult& result, const Topology& topology, int64_t budget);
+// less, with results pinned along such weights, `pinned` gets these pins and `result` follows them; returns
+// what was decided, a line each.
+std::vector<std::string> KeepWeights(Graph& pinned, PropagateResult& result, const Topology& topology,
+                                     int64_t budget);
 
 }  // namespace meshwork
