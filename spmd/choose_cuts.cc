@@ -77,20 +77,13 @@ class LetterChooser {
     for (size_t i = 0; i < lists.size(); ++i) {
       for (size_t d = 0; d < lists[i].size(); ++d) {
         const int8_t l = lists[i][d];
-        if (l == kNoLetter || rule_.letters[l].whole) continue;
+        if (l == kNoLetter) continue;
         Cut cut = LayoutOf(values[i]).Factors(static_cast<int>(d), 1);
-        if (AxesOf(cut).empty() || !MayBeCut(rule_.letters[l], values[i], static_cast<int>(d))) continue;
+        if (AxesOf(cut).empty() || !MayBeCut(graph_.mesh(), *node_.row, rule_.letters[l], cut)) continue;
         auto& offers = offers_[l];
         if (std::find(offers.begin(), offers.end(), cut) == offers.end()) offers.push_back(std::move(cut));
       }
     }
-  }
-
-  // Whether the letter can be cut as dim d of the value is.
-  bool MayBeCut(const Letter& letter, ValueId value, int d) const {
-    const Layout& layout = LayoutOf(value);
-    if (layout.IsStrided(d)) return MayBeStrided(*node_.row, letter);
-    return !letter.must_divide || letter.size % graph_.mesh().GroupSize(layout.dim(d)) == 0;
   }
 
   const Layout& LayoutOf(ValueId value) const { return *graph_.value(value).layout; }

@@ -19,8 +19,8 @@
 #include "spmd/regroup_sums.h"
 #include "spmd/replication.h"
 #include "spmd/shard_weight_update.h"
-#include "spmd/share_relayouts.h"
 #include "spmd/simplify.h"
+#include "spmd/try_sharing.h"
 #include "spmd/verify.h"
 
 namespace meshwork {

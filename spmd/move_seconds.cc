@@ -21,12 +21,6 @@ bool IsSmaller(const Graph& graph, const Node& node) {
   return !node.operands.empty() && bytes < graph.value(node.results[0]).type.bytes();
 }
 
-bool MayBeCut(const Mesh& mesh, const OpRow& row, const Letter& letter, const Cut& cut) {
-  if (letter.whole) return false;
-  if (cut.size() > 1) return MayBeStrided(row, letter);
-  return !letter.must_divide || letter.size % mesh.GroupSize(cut[0].axes) == 0;
-}
-
 double MoveSecondsWithin(int depth, const Graph& graph, ValueId id, const Layout& to,
                          const Topology& topology);
 

@@ -7,40 +7,42 @@
 // ChooseCuts costs each op alone. ShareRelayouts counts a layout that several readers of a value bring it to
 // once, and a sum of terms that are owed alike as one, and has ops run so where that costs less in all.
 //
-// How results are wanted was guessed by Propagate from where the value lay, and taking them there may cost
-// what is saved. So CheaperByShared lays results that nobody has pinned out as their ops would leave them,
-// propagates anew, and keeps of these programs the one that costs least. It tries all such values at once,
-// then those whose part of the program has become cheaper; and looks once more in what comes of it. So a
-// program is planned five times more at most, and not once where nothing can be shared.
+// How results are wanted was guessed by Propagate, and taking them there may cost what is saved:
+// try_sharing.h.
 #pragma once
 
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "mesh/topology.h"
 #include "ops/graph.h"
 #include "spmd/choose_cuts.h"
-#include "spmd/insert_relayouts.h"
-#include "spmd/propagate.h"
 #include "spmd/replication.h"
 
 namespace meshwork {
 
+// How ops run, per node; nothing for a relayout.
+using Choices = std::vector<std::optional<Choice>>;
+
+// Whether anything can be shared: two ops that move something read one value, or add up.
+bool MayShare(const Graph& graph, const Choices& choices);
+
 // Changes `choices`, of a graph that Propagate has laid out, to what costs less if relayouts are shared. What
 // `replication` refuses is not gathered, unless the layouts imply it.
 void ShareRelayouts(const Graph& graph, const Topology& topology, const Replication& replication,
-                    std::vector<std::optional<Choice>>& choices);
+                    Choices& choices);
 
-struct SharedProgram {
-  PropagateResult propagated;
-  InsertedRelayouts inserted;
+// A layout of a value on which several ops could run while their other operands stay where they lie.
+struct Shareable {
+  std::vector<std::pair<ValueId, Layout>> results;  // that are not locked, as the ops would leave them
+  double gain = 0;                                  // seconds, if they may lie so
 };
 
-// `pinned`: a global program; `propagated` what Propagate makes of it, `now` what InsertRelayouts makes of
-// that. Another program that takes less time for communication and in all, or `now` gathers what is refused
-// and it does not; nothing if none is found. Law: values that are pinned lie as they are pinned.
-std::optional<SharedProgram> CheaperByShared(const Graph& pinned, const Graph& propagated,
-                                             const InsertedRelayouts& now, const Topology& topology,
-                                             const Replication& replication);
+// What could be shared if results that are not `locked`, per value, lay as their ops leave them; at most one
+// layout per value, of which one result at least would lie otherwise than it is wanted.
+std::vector<Shareable> Shareables(const Graph& graph, const Topology& topology,
+                                  const Replication& replication, Choices choices,
+                                  const std::vector<bool>& locked);
 
 }  // namespace meshwork

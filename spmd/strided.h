@@ -1,7 +1,8 @@
-// Which ops run on strided dims (layout/layout.h).
+// Which ops run on strided dims (layout/layout.h), and on blocks of a dim.
 #pragma once
 
 #include "ops/row.h"
+#include "spmd/cut.h"
 
 namespace meshwork {
 
@@ -9,6 +10,13 @@ namespace meshwork {
 // may hold any elements of it, and not one block.
 inline bool MayBeStrided(const OpRow& row, const Letter& letter) {
   return !row.reads_block && !letter.whole && !letter.must_divide;
+}
+
+// Whether an op of this row can be cut so along the letter.
+inline bool MayBeCut(const Mesh& mesh, const OpRow& row, const Letter& letter, const Cut& cut) {
+  if (letter.whole) return false;
+  if (cut.size() > 1) return MayBeStrided(row, letter);
+  return !letter.must_divide || letter.size % mesh.GroupSize(cut[0].axes) == 0;
 }
 
 }  // namespace meshwork
