@@ -206,8 +206,7 @@ class LetterChooser {
       const double seconds = MoveSeconds(graph_, id, to, topology_);
       costs.seconds += seconds;
       costs.sends_operand |= seconds > 0;
-      if (seconds == 0 || seconds < RelayoutSeconds(LayoutOf(id), to, graph_.value(id).type, topology_))
-        continue;
+      if (seconds == 0) continue;
       refuse(id, LayoutOf(id), to);
       costs.sends_unasked |= IsUnasked(id, to, choice);
     }

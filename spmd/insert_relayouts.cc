@@ -254,13 +254,27 @@ class Inserter {
 
   // A kept value, moved for this once: no other relayout of it is the same.
   void WriteKept(const Node& node) {
-    const ValueId id = node.results[0], kept = rewriter_.Map(node.operands[0]);
+    const ValueId id = node.results[0];
     const Layout& want = *graph_.value(id).layout;
-    forms_[id].push_back(kept);
     const std::string cause =
         node.cause.empty() ? fmt::format("{} asks for {}", Where(node), want.ToString()) : node.cause;
-    rewriter_.Set(
-        id, *rewriter_.to().value(kept).layout == want ? kept : Relay(id, kept, want, std::nullopt, cause));
+    rewriter_.Set(id, MoveKept(id, node.operands[0], want, cause));
+  }
+
+  // `from`, kept in blocks, as the value `id` of layout `want`; or what it is computed of, and that once
+  // more.
+  ValueId MoveKept(ValueId id, ValueId from, const Layout& want, const std::string& cause) {
+    const ValueId kept = rewriter_.Map(from);
+    forms_[id].push_back(kept);
+    const ValueInfo& info = graph_.value(from);
+    if (*rewriter_.to().value(kept).layout == want) return kept;
+    const auto elsewhere = ElsewhereSeconds(graph_, from, want, topology_);
+    if (!elsewhere.has_value() || *elsewhere >= RelayoutSeconds(*info.layout, want, info.type, topology_))
+      return Relay(id, kept, want, std::nullopt, cause);
+    return RunElsewhere(from, want, std::nullopt, [&](ValueId operand, const Layout& layout) {
+      return kept_[operand] ? MoveKept(id, operand, layout, cause)
+                            : As(operand, layout, std::nullopt, [&] { return cause; });
+    });
   }
 
   void WriteRelayout(const Node& node) {
@@ -293,7 +307,9 @@ class Inserter {
     if (best_seconds > 0) {
       const auto seconds = ElsewhereSeconds(graph_, source_[id], need, topology_);
       if (seconds.has_value() && *seconds < best_seconds && NothingOwedBefore(source_[id]))
-        return RunElsewhere(source_[id], need, reader, cause());
+        return forms_[source_[id]].emplace_back(RunElsewhere(
+            source_[id], need, reader,
+            [&](ValueId operand, const Layout& layout) { return As(operand, layout, std::nullopt, cause); }));
     }
     return Relay(id, best, need, reader, cause());
   }
@@ -305,20 +321,28 @@ class Inserter {
                        [&](ValueId operand) { return flow_->seen(operand).empty(); });
   }
 
-  // The op that computes `id` once more, so that its result lies as `need`.
-  ValueId RunElsewhere(ValueId id, const Layout& need, std::optional<Reader> reader,
-                       const std::string& cause) {
+  // The op that computes `id` once more, so that its result lies as `need`; `bring(operand, layout)` says of
+  // what. Whether that may be is asked of `id`, not of what is brought.
+  template <typename Bring>
+  ValueId RunElsewhere(ValueId id, const Layout& need, std::optional<Reader> reader, Bring&& bring) {
     Node copy = graph_.nodes()[graph_.value(id).node];
     const std::vector<Layout> layouts = *OperandsElsewhere(graph_, copy, need);
-    for (size_t i = 0; i < layouts.size(); ++i)
-      copy.operands[i] = As(copy.operands[i], layouts[i], reader, [&] { return cause; });
+    for (size_t i = 0; i < layouts.size(); ++i) copy.operands[i] = bring(copy.operands[i], layouts[i]);
     ValueInfo info = graph_.value(id);
     info.name.clear();
     info.layout = need;
     Graph& to = rewriter_.to();
     const ValueId form = to.nodes()[to.AddNode(std::move(copy), {std::move(info)})].results[0];
-    forms_[id].push_back(form);
+    NoteRefused(id, *graph_.value(id).layout, need, reader, form);
     return form;
+  }
+
+  // Whether `form`, `id` taken from one layout to another for the reader, is a gather that is refused.
+  void NoteRefused(ValueId id, const Layout& from, const Layout& to, std::optional<Reader> reader,
+                   ValueId form) {
+    if (reader.has_value() && replication_.Refuses(id, ResultsOf(*reader), from, to) &&
+        !replication_.IsImplied(id, reader->node, from))
+      refused_.emplace_back(RefusedGather{id, from, reader->node, reader->variable}, form);
   }
 
   // A new form of the old value `id`, made of the form `from`.
@@ -340,9 +364,7 @@ class Inserter {
         InsertedRelayouts::Moved{id, reader.has_value() ? reader->node : graph_.value(id).node,
                                  RelayoutSeconds(blocks, to, graph.value(form).type, topology_)},
         form);
-    if (reader.has_value() && replication_.Refuses(id, ResultsOf(*reader), blocks, to) &&
-        !replication_.IsImplied(id, reader->node, blocks))
-      refused_.emplace_back(RefusedGather{id, blocks, reader->node, reader->variable}, form);
+    NoteRefused(id, blocks, to, reader, form);
     return form;
   }
 

@@ -50,7 +50,7 @@ class Regrouper {
       if (is_inner[n] || !IsSum(graph.nodes()[n])) continue;
       Tree tree{.type = graph.value(graph.nodes()[n].results[0]).type};
       Descend(static_cast<int>(n), false, tree);
-      if (tree.leaves.size() + tree.inner.size() > kMostTerms || !MayBeScattered(tree)) continue;
+      if (IsTooLarge(tree) || !MayBeScattered(tree)) continue;
       for (int inner : tree.inner) is_inner[inner] = true;
       trees_[n] = std::move(tree);
     }
@@ -82,7 +82,9 @@ class Regrouper {
   }
 
  private:
+  // Stops in the middle of a sum that is too large.
   void Descend(int n, bool is_negative, Tree& tree) {
+    if (IsTooLarge(tree)) return;
     const Node& node = graph_.nodes()[n];
     const size_t begin = tree.leaves.size();
     for (size_t i = 0; i < node.operands.size(); ++i) {
@@ -98,6 +100,8 @@ class Regrouper {
     }
     tree.spans.emplace_back(begin, tree.leaves.size());
   }
+
+  static bool IsTooLarge(const Tree& tree) { return tree.leaves.size() + tree.inner.size() > kMostTerms; }
 
   bool IsInner(ValueId id, const Type& type) const {
     const ValueInfo& info = graph_.value(id);

@@ -291,9 +291,8 @@ class Sharer {
   // A value as a sum of terms that ops can leave owed, all operands as they lie.
   struct Owing {
     PartialSet owed;
-    Layout layout;  // of the terms
-    std::vector<std::pair<size_t, const Choice*>> terms;
-    bool is_term = false;  // of another
+    Layout layout;                                        // of the terms
+    std::vector<std::pair<size_t, const Choice*>> terms;  // none if another sum has taken them
   };
 
   void ShareSums() {
@@ -307,13 +306,10 @@ class Sharer {
       const Node& node = graph_.nodes()[n];
       if (!choices_[n].has_value() || node.results.size() != 1) continue;
       std::optional<Owing> sum = SumOf(n, owing, reads);
-      if (sum.has_value())
-        for (ValueId id : node.operands) owing[id]->is_term = true;
       owing[node.results[0]] = sum.has_value() ? std::move(sum) : TermOf(n);
     }
     for (ValueId id = 0; id < static_cast<ValueId>(owing.size()); ++id)
-      if (owing[id].has_value() && !owing[id]->is_term && owing[id]->terms.size() > 1)
-        ShareSum(id, *owing[id]);
+      if (owing[id].has_value() && owing[id]->terms.size() > 1) ShareSum(id, *owing[id]);
   }
 
   std::optional<Owing> TermOf(size_t n) {
@@ -325,24 +321,26 @@ class Sharer {
     return std::nullopt;
   }
 
-  std::optional<Owing> SumOf(size_t n, const std::vector<std::optional<Owing>>& owing,
+  // The terms of the operands, taken from them.
+  std::optional<Owing> SumOf(size_t n, std::vector<std::optional<Owing>>& owing,
                              const std::vector<int>& reads) const {
     const Node& node = graph_.nodes()[n];
-    std::optional<Owing> sum;
-    for (ValueId id : node.operands) {
-      if (!owing[id].has_value() || reads[id] != 1 ||
+    if (node.operands.empty() || !owing[node.operands[0]].has_value()) return std::nullopt;
+    const Owing& first = *owing[node.operands[0]];
+    for (ValueId id : node.operands)
+      if (!owing[id].has_value() || reads[id] != 1 || owing[id]->owed != first.owed ||
+          owing[id]->layout != first.layout ||
           graph_.value(id).type.shape != graph_.value(node.results[0]).type.shape)
         return std::nullopt;
-      if (!sum.has_value()) {
-        sum = owing[id];
-        continue;
-      }
-      if (sum->owed != owing[id]->owed || sum->layout != owing[id]->layout) return std::nullopt;
-      sum->terms.insert(sum->terms.end(), owing[id]->terms.begin(), owing[id]->terms.end());
-    }
-    if (!sum.has_value() ||
-        !AddsOwed(choices_[n]->rule, node.operands.size(), sum->owed, sum->layout.ShardedAxes()))
+    if (!AddsOwed(choices_[n]->rule, node.operands.size(), first.owed, first.layout.ShardedAxes()))
       return std::nullopt;
+    Owing sum{first.owed, first.layout, {}};
+    for (ValueId id : node.operands) {
+      auto& terms = owing[id]->terms;
+      if (terms.size() > sum.terms.size()) std::swap(terms, sum.terms);
+      sum.terms.insert(sum.terms.end(), terms.begin(), terms.end());
+      terms.clear();
+    }
     return sum;
   }
 
