@@ -39,6 +39,9 @@ TEST(ReplicationTest, IsOfValuesThatLieWholeOnEveryDevice) {
   EXPECT_EQ(Refusal("%a: f32[8,4] {x,y}", "%0 = reverse %a dims=[0] return %0"), "");
   // Blocks are exchanged.
   EXPECT_EQ(Refusal("%a: f32[8,4] {x,_}, %b: f32[8,4] {_,x}", "%0 = add %a, %b return %0"), "");
+  // Only indices are sent, but the large matrix is then whole on every device.
+  EXPECT_NE(Refusal("%i: i32[8] {x}", "%o = one_hot %i depth=64 %0 = reverse %o dims=[0] return %0", 1024),
+            "");
   // A sum is no gather.
   EXPECT_EQ(Refusal("%a: f32[8,4] {_,x}, %b: f32[4,8] {x,_}", "%0 = matmul %a, %b return %0"), "");
 }
