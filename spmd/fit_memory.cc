@@ -130,13 +130,18 @@ std::optional<Cut> CutFurther(const ValueInfo& info) {
   std::optional<Cut> best;
   const AxisSet used = layout.ShardedAxes().Union(layout.PartialAxes());
   for (int axis = 0; axis < layout.mesh().num_axes(); ++axis) {
-    if (layout.mesh().axis(axis).size == 1 || used.Contains(axis)) continue;
-    for (int d = 0; d < layout.rank(); ++d) {
-      AxisList axes = layout.dim(d);
-      axes.push_back(axis);
-      Layout cut = layout.WithDim(d, axes);
-      const int64_t bytes = Type{info.global.dtype, cut.LocalShape(info.global.shape)}.bytes();
-      if (bytes < (best.has_value() ? best->bytes : info.type.bytes())) best = Cut{std::move(cut), bytes};
+    if (layout.mesh().axis(axis).size == 1) continue;
+    AxisList run;  // parts of one axis that follow each other
+    for (int last = axis; last < layout.mesh().num_axes() && !used.Contains(last); ++last) {
+      run.push_back(last);
+      if (layout.mesh().NamesOf(run).size() > 1) break;
+      for (int d = 0; d < layout.rank(); ++d) {
+        AxisList axes = layout.dim(d);
+        axes.insert(axes.end(), run.begin(), run.end());
+        Layout cut = layout.WithDim(d, axes);
+        const int64_t bytes = Type{info.global.dtype, cut.LocalShape(info.global.shape)}.bytes();
+        if (bytes < (best.has_value() ? best->bytes : info.type.bytes())) best = Cut{std::move(cut), bytes};
+      }
     }
   }
   return best;

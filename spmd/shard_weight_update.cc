@@ -1,6 +1,7 @@
 #include "spmd/shard_weight_update.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <numeric>
 #include <optional>
@@ -261,8 +262,8 @@ class Cutter {
     const size_t colon = axis.find(":(");
     const std::string name = axis.substr(0, colon);
     const int64_t before = colon == std::string::npos ? 1 : std::stoll(axis.substr(colon + 2));
-    for (int64_t part = size; part > 1; --part) {
-      if (size % part != 0 || !DimFor(part).has_value()) continue;
+    for (int64_t part : DivisorsOf(size)) {
+      if (!DimFor(part).has_value()) continue;
       const std::string major = part == size ? axis : fmt::format("{}:({}){}", name, before, part);
       const absl::StatusOr<Mesh> mesh = layout_.mesh().Cut(major);
       if (!mesh.ok()) continue;  // it is cut otherwise
@@ -273,9 +274,24 @@ class Cutter {
     }
   }
 
+  // Those above 1, largest first.
+  static std::vector<int64_t> DivisorsOf(int64_t size) {
+    std::vector<int64_t> divisors;
+    for (int64_t d = 1; d * d <= size; ++d) {
+      if (size % d != 0) continue;
+      divisors.push_back(size / d);
+      if (d != 1 && d != size / d) divisors.push_back(d);
+    }
+    std::sort(divisors.begin(), divisors.end(), std::greater<>());
+    return divisors;
+  }
+
   Layout layout_;
   Shape shape_;
 };
+
+// How often the step is planned: more halves are not tried.
+constexpr int kMostPlans = 24;
 
 class Sharder {
  public:
@@ -327,7 +343,8 @@ class Sharder {
   }
 
   // Shards as many of them as can be without sending more: all, or as many of each half.
-  void ShardAll(std::span<const Group> groups, Graph& graph) const {
+  void ShardAll(std::span<const Group> groups, Graph& graph) {
+    if (plans_ == kMostPlans) return;
     Graph sharded = graph;
     bool any = false;
     for (const Group& group : groups) any |= Shard(group, sharded);
@@ -379,7 +396,8 @@ class Sharder {
     graph.mutable_value(id).modes.clear();
   }
 
-  bool IsNoDearer(const Graph& graph) const {
+  bool IsNoDearer(const Graph& graph) {
+    ++plans_;
     const Placed placed = Place(graph, options_);
     return placed.bytes <= base_.bytes && placed.refused <= base_.refused;
   }
@@ -387,6 +405,7 @@ class Sharder {
   const Graph& graph_;
   const ShardWeightUpdateOptions& options_;
   Placed base_;
+  int plans_ = 0;
 };
 
 }  // namespace

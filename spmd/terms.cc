@@ -25,6 +25,11 @@ uint64_t Scatter(uint64_t x) {
   return x ^ (x >> 31);
 }
 
+// The largest prime below 2^64. Modulo a power of two, what is added to itself often enough would hash to 0.
+constexpr uint64_t kPrime = ~uint64_t{0} - 58;
+// Modulo kPrime.
+uint64_t AddHashes(uint64_t a, uint64_t b) { return a >= kPrime - b ? a - (kPrime - b) : a + b; }
+
 struct AttrHash {
   uint64_t operator()(bool v) const { return v ? 1 : 2; }
   uint64_t operator()(int64_t v) const { return static_cast<uint64_t>(v); }
@@ -155,7 +160,7 @@ TermId GlobalTerms::Intern(Term term) {
   const auto [it, is_new] = ids_.try_emplace(term, id);
   if (is_new) {
     terms_.push_back(std::move(term));
-    forms_.push_back({.plus = Scatter(static_cast<uint64_t>(id))});
+    forms_.push_back({.plus = Scatter(static_cast<uint64_t>(id)) % kPrime});
   }
   return it->second;
 }
@@ -166,8 +171,8 @@ GlobalTerms::Form GlobalTerms::FormOf(const SummandList& summands) const {
   Form form{.summands = summands};
   for (const auto& [term, is_negative] : summands) {
     const Form& part = forms_[term];
-    form.plus += is_negative ? part.minus : part.plus;
-    form.minus += is_negative ? part.plus : part.minus;
+    form.plus = AddHashes(form.plus, is_negative ? part.minus : part.plus);
+    form.minus = AddHashes(form.minus, is_negative ? part.plus : part.minus);
   }
   return form;
 }

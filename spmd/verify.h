@@ -7,14 +7,12 @@
 // claim follows from those of the operands by a lemma:
 //
 //   argument    an input or variable lies as the program says; pinned dims lie as they are pinned
-//   rule        an op of the global program, run on blocks: its operands are blocks of that op's operands,
-//   dims of
-//               one letter are cut alike, a letter that is reduced leaves the reduction owed over its axes,
-//               and everything that it reduces over padding is masked by the identity of the reduction
+//   rule        an op of the global program, run on blocks: its operands are blocks of that op's, dims of one
+//               letter are cut alike, a letter that is reduced leaves the reduction owed over its axes, and
+//               everything that it reduces over padding is masked by the identity of the reduction
 //   sum         add, sub and neg of blocks that the global program does not add so: the result is a block of
-//   the
-//               sum of theirs, and of whatever the global program has that adds up the same terms with the
-//               same signs (spmd/terms.h); how the op runs on them is checked by its rule, as above
+//               the sum of theirs, and of whatever the global program has that adds up the same terms with
+//               the same signs (spmd/terms.h); how the op runs on them is checked by its rule, as above
 //   collective  the blocks of the result are put together from, or reduced over, those that a group holds
 //   slice       a device cuts its block out of one that it holds
 //   mask        padding becomes the identity
