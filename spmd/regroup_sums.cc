@@ -101,7 +101,9 @@ class Regrouper {
     tree.spans.emplace_back(begin, tree.leaves.size());
   }
 
-  static bool IsTooLarge(const Tree& tree) { return tree.leaves.size() + tree.inner.size() > kMostTerms; }
+  static bool IsTooLarge(const Tree& tree) {
+    return tree.leaves.size() > kMostTerms || tree.inner.size() > 4 * kMostTerms;
+  }
 
   bool IsInner(ValueId id, const Type& type) const {
     const ValueInfo& info = graph_.value(id);

@@ -1,7 +1,6 @@
 #include "spmd/shard_weight_update.h"
 
 #include <algorithm>
-#include <functional>
 #include <map>
 #include <numeric>
 #include <optional>
@@ -262,8 +261,10 @@ class Cutter {
     const size_t colon = axis.find(":(");
     const std::string name = axis.substr(0, colon);
     const int64_t before = colon == std::string::npos ? 1 : std::stoll(axis.substr(colon + 2));
-    for (int64_t part : DivisorsOf(size)) {
-      if (!DimFor(part).has_value()) continue;
+    int64_t longest = 1;
+    for (int64_t length : shape_) longest = std::max(longest, length);
+    for (int64_t part = std::min(size, longest); part > 1; --part) {
+      if (size % part != 0 || !DimFor(part).has_value()) continue;
       const std::string major = part == size ? axis : fmt::format("{}:({}){}", name, before, part);
       const absl::StatusOr<Mesh> mesh = layout_.mesh().Cut(major);
       if (!mesh.ok()) continue;  // it is cut otherwise
@@ -272,18 +273,6 @@ class Cutter {
       if (part < size) CutBy(fmt::format("{}:({}){}", name, before * part, size / part));
       return;
     }
-  }
-
-  // Those above 1, largest first.
-  static std::vector<int64_t> DivisorsOf(int64_t size) {
-    std::vector<int64_t> divisors;
-    for (int64_t d = 1; d * d <= size; ++d) {
-      if (size % d != 0) continue;
-      divisors.push_back(size / d);
-      if (d != 1 && d != size / d) divisors.push_back(d);
-    }
-    std::sort(divisors.begin(), divisors.end(), std::greater<>());
-    return divisors;
   }
 
   Layout layout_;
