@@ -1,19 +1,25 @@
 #include "spmd/plan_step.h"
 
+#include <utility>
+
 #include "ops/explain.h"
 #include "spmd/insert_relayouts.h"
 #include "spmd/localize.h"
 #include "spmd/replication.h"
 #include "spmd/simplify.h"
+#include "spmd/try_sharing.h"
 
 namespace meshwork {
 
 PlannedStep PlanStep(const Graph& pinned, const Graph& propagated, const Topology& topology,
                      int64_t replication_budget) {
-  const InsertedRelayouts placed =
-      InsertRelayouts(propagated, topology, Replication(pinned, replication_budget));
-  const Graph local = Localize(placed.graph, {.topology = topology});
-  return {placed.refused.size(), DropDeadCode(ShareSubexpressions(local))};
+  const Replication replication(pinned, replication_budget);
+  InsertedRelayouts inserted = InsertRelayouts(propagated, topology, replication);
+  if (auto shared = CheaperByShared(pinned, propagated, inserted, topology, replication))
+    inserted = std::move(shared->inserted);
+  PlannedStep step{std::move(inserted.graph), inserted.refused.size(), Graph(pinned.mesh())};
+  step.local = DropDeadCode(ShareSubexpressions(Localize(step.placed, {.topology = topology})));
+  return step;
 }
 
 PlannedCost PlanCost(const Graph& pinned, const Graph& propagated, const Topology& topology,

@@ -11,6 +11,7 @@
 namespace meshwork {
 
 struct PlannedStep {
+  Graph placed;        // with relayouts (insert_relayouts.h), shared as Compile shares them (try_sharing.h)
   size_t refused = 0;  // gathers beyond the budget (replication.h)
   Graph local;         // before collectives are put together (bucket.h)
 };

@@ -14,11 +14,8 @@
 #include "layout/layout.h"
 #include "mesh/mesh.h"
 #include "ops/row.h"
-#include "spmd/insert_relayouts.h"
-#include "spmd/localize.h"
+#include "spmd/plan_step.h"
 #include "spmd/propagate.h"
-#include "spmd/replication.h"
-#include "spmd/simplify.h"
 
 namespace meshwork {
 namespace {
@@ -176,14 +173,11 @@ struct Placed {
 };
 
 Placed Place(const Graph& graph, const ShardWeightUpdateOptions& options) {
-  InsertedRelayouts inserted = InsertRelayouts(Propagate(graph).graph, options.topology,
-                                               Replication(graph, options.replication_budget));
-  Placed placed{std::move(inserted.graph), inserted.refused.size()};
-  const Graph local =
-      DropDeadCode(ShareSubexpressions(Localize(placed.graph, {.topology = options.topology})));
-  for (const Node& node : local.nodes())
-    if (node.row->kind == OpKind::kCollective && local.value(node.operands[0]).global.num_elements() > 1)
-      placed.bytes += WireBytes(local, node);
+  PlannedStep step = PlanStep(graph, Propagate(graph).graph, options.topology, options.replication_budget);
+  Placed placed{std::move(step.placed), step.refused};
+  for (const Node& node : step.local.nodes())
+    if (node.row->kind == OpKind::kCollective && step.local.value(node.operands[0]).global.num_elements() > 1)
+      placed.bytes += WireBytes(step.local, node);
   return placed;
 }
 

@@ -34,8 +34,9 @@
 namespace meshwork {
 namespace {
 
-uint64_t NumPrograms() { return LongTests() ? 20000 : 800; }
-uint64_t NumTrainingPrograms() { return LongTests() ? 2500 : 250; }
+uint64_t NumPrograms() { return LongTests() ? 10000 : 800; }
+uint64_t NumTrainingPrograms() { return LongTests() ? 2200 : 250; }
+uint64_t NumShardedPrograms() { return LongTests() ? 300 : 60; }
 
 // The largest number of any value, infinity if one is no number: what rounding errors are measured by.
 double ScaleOf(const std::vector<HostTensor>& values) {
@@ -341,7 +342,7 @@ TEST(ShardedUpdateTest, GivesTheOneDeviceResultAndSendsNoMore) {
   WorkerPool pool(2);
   uint64_t sharded = 0, in_parts = 0;
   Tally tally;
-  for (uint64_t seed = 0; seed < NumTrainingPrograms() && !tally.IsEnough(); ++seed) {
+  for (uint64_t seed = 0; seed < NumShardedPrograms() && !tally.IsEnough(); ++seed) {
     const RandomProgram random = DataParallelDrawer(seed).Draw();
     // Where messages take no time, no weight is too small to be cut by parts of axes.
     const Mesh& mesh = random.graph.mesh();
@@ -362,8 +363,8 @@ TEST(ShardedUpdateTest, GivesTheOneDeviceResultAndSendsNoMore) {
     EXPECT_EQ(PrintGraph(Compile(random.graph, options)->body), PrintGraph(program->body)) << "seed " << seed;
   }
   tally.Print();
-  EXPECT_GE(sharded, NumTrainingPrograms() / 4);
-  EXPECT_GE(in_parts, NumTrainingPrograms() / 25);
+  EXPECT_GE(sharded, NumShardedPrograms() / 4);
+  EXPECT_GE(in_parts, NumShardedPrograms() / 25);
 }
 
 TEST(RandomTrainingTest, GivesTheOneDeviceResultWithShardedUpdates) {
