@@ -77,7 +77,8 @@ class Slots {
       if (!argument.is_variable) continue;
       const ValueInfo& slot = graph.value(argument.value);
       const std::string_view name = slot.name;
-      for (size_t slash = name.find('/'); slash != name.npos; slash = name.find('/', slash + 1)) {
+      for (size_t slash = name.find('/'); slash != std::string_view::npos;
+           slash = name.find('/', slash + 1)) {
         const auto it = named.find(name.substr(slash + 1));
         if (it == named.end()) continue;
         const ValueInfo& whole = graph.value(it->second);

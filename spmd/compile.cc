@@ -62,7 +62,7 @@ absl::Status CheckBudgets(const CompileOptions& options) {
 
 absl::Status Verified(const Graph& global, Program& program) {
   const auto start = std::chrono::steady_clock::now();
-  const absl::Status status = Verify(global, program.body).status();
+  absl::Status status = Verify(global, program.body).status();
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
   program.verify_seconds = seconds.count();
   if (status.ok()) return status;

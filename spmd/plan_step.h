@@ -26,7 +26,7 @@ struct PlannedCost {
   double seconds = 0;  // in collectives, if the topology is known
   int64_t bytes = 0;   // on the wire, per device
 
-  auto operator<=>(const PlannedCost&) const = default;
+  auto operator<=>(const PlannedCost&) const = default;  // NOLINT(modernize-use-nullptr): it misreads <=>
 };
 
 // Of PlanStep's.

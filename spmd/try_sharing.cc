@@ -91,11 +91,11 @@ class Trials {
         Shareables(propagated, topology_, replication_, now.choices, Locked(laid));
     if (all.empty()) return false;
     const Graph before = laid;
-    std::vector<Shareable> gaining;
-    bool kept = Try(before, all, propagated, now, gaining, laid);
-    if (gaining.empty() || gaining.size() == all.size()) return kept;
-    std::vector<Shareable> rest;
-    return Try(before, gaining, propagated, now, rest, laid) || kept;
+    std::vector<Shareable> better;
+    bool kept = Try(before, all, propagated, now, better, laid);
+    if (better.empty() || better.size() == all.size()) return kept;
+    std::vector<Shareable> unused;
+    return Try(before, better, propagated, now, unused, laid) || kept;
   }
 
   // Per value: whether it must lie as it does.
