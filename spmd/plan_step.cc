@@ -12,11 +12,13 @@
 namespace meshwork {
 
 PlannedStep PlanStep(const Graph& pinned, const Graph& propagated, const Topology& topology,
-                     int64_t replication_budget) {
+                     int64_t replication_budget, bool share) {
   const Replication replication(pinned, replication_budget);
   InsertedRelayouts inserted = InsertRelayouts(propagated, topology, replication);
-  if (auto shared = CheaperByShared(pinned, propagated, inserted, topology, replication))
-    inserted = std::move(shared->inserted);
+  if (share) {
+    if (auto shared = CheaperByShared(pinned, propagated, inserted, topology, replication))
+      inserted = std::move(shared->inserted);
+  }
   PlannedStep step{std::move(inserted.graph), inserted.refused.size(), Graph(pinned.mesh())};
   step.local = DropDeadCode(ShareSubexpressions(Localize(step.placed, {.topology = topology})));
   return step;

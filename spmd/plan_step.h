@@ -11,14 +11,15 @@
 namespace meshwork {
 
 struct PlannedStep {
-  Graph placed;        // with relayouts (insert_relayouts.h), shared as Compile shares them (try_sharing.h)
+  Graph placed;        // with relayouts (insert_relayouts.h)
   size_t refused = 0;  // gathers beyond the budget (replication.h)
   Graph local;         // before collectives are put together (bucket.h)
 };
 
+// `share`: gathers are shared as Compile shares them (try_sharing.h), which plans the step some more times.
 // REQUIRES: `propagated` is Propagate's result for `pinned`.
 PlannedStep PlanStep(const Graph& pinned, const Graph& propagated, const Topology& topology,
-                     int64_t replication_budget);
+                     int64_t replication_budget, bool share = false);
 
 // What a step costs; less is better.
 struct PlannedCost {
@@ -29,7 +30,7 @@ struct PlannedCost {
   auto operator<=>(const PlannedCost&) const = default;  // NOLINT(modernize-use-nullptr): it misreads <=>
 };
 
-// Of PlanStep's.
+// Of PlanStep's, nothing shared.
 PlannedCost PlanCost(const Graph& pinned, const Graph& propagated, const Topology& topology,
                      int64_t replication_budget);
 
