@@ -12,6 +12,7 @@
 
 #include "base/status.h"
 #include "gtest/gtest.h"
+#include "ops/explain.h"
 #include "ops/ops.h"
 #include "ops/program.h"
 #include "ops/text.h"
@@ -102,11 +103,7 @@ absl::StatusOr<Tensor> RunStep(const Program& program, const Numbers& feeds) {
   return outputs.at("y");
 }
 
-int64_t Wire(const Graph& local) {
-  int64_t bytes = 0;
-  for (const CollectiveSummary& summary : SummarizeCollectives(local)) bytes += summary.bytes;
-  return bytes;
-}
+int64_t Wire(const Graph& local) { return CostOf(local, {}).bytes; }
 
 TEST(RandomReshapesTest, GiveTheOneDeviceResultAndACutSendsLess) {
   int cut = 0;

@@ -8,6 +8,7 @@
 #include "base/status.h"
 #include "gtest/gtest.h"
 #include "mesh/topology.h"
+#include "ops/explain.h"
 #include "ops/program.h"
 #include "ops/text.h"
 #include "spmd/certificate.h"
@@ -28,11 +29,7 @@ constexpr std::string_view kSplit =
 
 Graph Parse(std::string_view text) { return ParseGraph(text).value(); }
 
-int64_t Wire(const Graph& local) {
-  int64_t bytes = 0;
-  for (const CollectiveSummary& summary : SummarizeCollectives(local)) bytes += summary.bytes;
-  return bytes;
-}
+int64_t Wire(const Graph& local) { return CostOf(local, {}).bytes; }
 
 TEST(CutMeshTest, AProgramOnACutMeshSendsLessAndAnyOtherIsAsWithout) {
   int cut = 0;
