@@ -198,7 +198,9 @@ class LetterChooser {
   Costs CostsOf(const Choice& choice) const {
     Costs costs;
     auto refuse = [&](ValueId id, const Layout& from, const Layout& to) {
-      if (replication_.Refuses(id, node_.results, from, to)) costs.refused += graph_.value(id).type.bytes();
+      const bool is_refused = replication_.Refuses(id, node_.results, from, to);
+      if (is_refused) costs.refused += graph_.value(id).type.bytes();
+      return is_refused;
     };
     for (size_t i = 0; i < node_.operands.size(); ++i) {
       const ValueId id = node_.operands[i];
@@ -207,15 +209,14 @@ class LetterChooser {
       costs.seconds += seconds;
       costs.sends_operand |= seconds > 0;
       if (seconds == 0) continue;
-      refuse(id, LayoutOf(id), to);
-      costs.sends_unasked |= IsUnasked(id, to, choice);
+      const bool is_refused = refuse(id, LayoutOf(id), to);
+      costs.sends_unasked |= IsUnasked(id, is_refused, choice);
     }
     for (size_t i = 0; i < node_.results.size(); ++i) {
       const ValueId id = node_.results[i];
       const Layout lies = choice.results[i].WithPartials(choice.reduced);
       costs.seconds += RelayoutSeconds(lies, LayoutOf(id), graph_.value(id).type, topology_);
-      refuse(id, lies, LayoutOf(id));
-      costs.sends_unasked |= replication_.Refuses(id, node_.results, lies, LayoutOf(id));
+      costs.sends_unasked |= refuse(id, lies, LayoutOf(id));
     }
     const auto shards = static_cast<double>(graph_.mesh().GroupSize(choice.sharded().ToList()));
     costs.seconds += flops_ / shards / topology_.flops();
@@ -224,12 +225,12 @@ class LetterChooser {
 
   // Whether nobody asks for it that the op gets the operand so: it is gathered for no letter of others, or
   // leaves axes over which the op then sums, as the rows of a batch do for a weight that is cut along k.
-  bool IsUnasked(ValueId operand, const Layout& need, const Choice& choice) const {
+  bool IsUnasked(ValueId operand, bool is_refused, const Choice& choice) const {
     const Layout& has = LayoutOf(operand);
     const bool is_summed = std::any_of(choice.reduced.begin(), choice.reduced.end(),
                                        [&](const Partial& p) { return has.ShardedAxes().Contains(p.axis); });
-    return is_summed || (replication_.Refuses(operand, node_.results, has, need) &&
-                         !replication_.IsImplied(operand, graph_.value(node_.results[0]).node, has));
+    return is_summed ||
+           (is_refused && !replication_.IsImplied(operand, graph_.value(node_.results[0]).node, has));
   }
 
   const Graph& graph_;
