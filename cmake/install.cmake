@@ -17,7 +17,8 @@ foreach(room ${rooms})
   install(DIRECTORY ${PROJECT_SOURCE_DIR}/${room} DESTINATION ${include_root}
           FILES_MATCHING PATTERN "*.h" PATTERN kernels EXCLUDE)
 endforeach()
-install(FILES ${PROJECT_SOURCE_DIR}/ops/kernels/elementwise.h DESTINATION ${include_root}/ops/kernels)
+install(FILES ${PROJECT_SOURCE_DIR}/ops/kernels/elementwise.h ${PROJECT_SOURCE_DIR}/ops/kernels/stack.h
+        DESTINATION ${include_root}/ops/kernels)
 install(FILES ${PROJECT_SOURCE_DIR}/meshwork.h DESTINATION ${include_root})
 
 list(TRANSFORM rooms PREPEND meshwork_ OUTPUT_VARIABLE archives)

@@ -96,6 +96,7 @@ const std::vector<OpRow>& Rows() {
        .rule = CastRule,
        .grad = CastGrad,
        .cpu = CastCpu,
+       .stack = StackBroadcast,
        .samples = {"f32[4,6]; dtype=f64", "f64[4,6]; dtype=bf16", "bf16[6]; dtype=f32", "f32[4,6]; dtype=i32",
                    "f32[4,6]; dtype=bool", "bool[5]; dtype=f32", "bool[6]; dtype=i32", "i64[5]; dtype=i32",
                    "i32[6]; dtype=i64", "i32[6]; dtype=f32", "i32[6]; dtype=bool"},
@@ -107,6 +108,7 @@ const std::vector<OpRow>& Rows() {
        .infer = InferSame<Domain::kAny>,
        .rule = MovingRule,
        .cpu = CopyCpu,
+       .stack = StackBroadcast,
        .samples = {"f32[4,6]"}},
   };
   return *rows;

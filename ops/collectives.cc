@@ -66,7 +66,9 @@ Kernel MaskPaddingKernel(const KernelSpec& spec) {
                   std::fill(to + valid, to + row, identity);
                 }
               },
-          .units = row == 0 ? 0 : NumElements(shape) / row};
+          .units = row == 0 ? 0 : NumElements(shape) / row,
+          .by_rows = true,
+          .parts = {row == 0 ? 0 : NumElements(shape) / row}};
 }
 
 Kernel MaskPaddingCpu(const KernelSpec& spec) {

@@ -129,6 +129,7 @@ OpRow Compare(std::string_view name, std::string_view doc, Rule (*rule)(const Op
           .infer = InferBool<Domain::kAny>,
           .rule = rule,
           .cpu = CompareCpu(f),
+          .stack = StackBroadcast,
           .samples = {"f32[4,6], f32[4,6]", "i32[4,6], i32[6]", "i64[5], i64[]", "bf16[4,1], bf16[6]",
                       "bool[4,6], bool[6]"}};
 }
@@ -140,6 +141,7 @@ OpRow Test(std::string_view name, std::string_view doc, Rule (*rule)(const OpVie
           .infer = InferBool<Domain::kReal>,
           .rule = rule,
           .cpu = TestCpu(f),
+          .stack = StackBroadcast,
           .samples = {"f32[4,6]", "f64[5]", "bf16[6]"}};
 }
 
@@ -151,6 +153,7 @@ OpRow Bits(std::string_view name, std::string_view doc, Rule (*rule)(const OpVie
           .infer = InferSame<Domain::kBits>,
           .rule = rule,
           .cpu = ForPairs<Domain::kBits>(f),
+          .stack = StackBroadcast,
           .in_place = {0},
           .samples = {"bool[4,6], bool[4,6]", "bool[4,1], bool[6]", "i32[4,6], i32[6]", "i64[5], i64[]"}};
 }
@@ -163,6 +166,7 @@ OpRow Shift(std::string_view name, std::string_view doc, Rule (*rule)(const OpVi
           .infer = InferSame<Domain::kWhole>,
           .rule = rule,
           .cpu = ForPairs<Domain::kWhole>(f),
+          .stack = StackBroadcast,
           .in_place = {0},
           .samples = {"i32[4,6], i32[4,6]", "i32[4,6], i32[6]", "i64[5], i64[]"}};
 }
@@ -189,6 +193,7 @@ const std::vector<OpRow>& Rows() {
        .infer = InferSame<Domain::kBits>,
        .rule = NotRule,
        .cpu = NotCpu,
+       .stack = StackBroadcast,
        .in_place = {0},
        .samples = {"bool[4,6]", "i32[4,6]", "i64[5]"}},
       Shift("shift_left", "a 2^b, overflow dropped; 0 if b is not in [0, width)", ShiftLeftRule,
@@ -204,6 +209,7 @@ const std::vector<OpRow>& Rows() {
        .rule = SelectRule,
        .grad = SelectGrad,
        .cpu = SelectCpu,
+       .stack = StackBroadcast,
        .in_place = {1},
        .samples = {"bool[4,6], f32[4,6], f32[4,6]", "bool[4,6], f32[4,6], f32[]", "bool[6], i32[], i32[4,6]",
                    "bool[4,1], bf16[4,6], bf16[6]", "bool[6], bool[6], bool[6]"}},

@@ -14,6 +14,7 @@
 
 #include "ops/builder.h"
 #include "ops/kernels/elementwise.h"
+#include "ops/kernels/stack.h"
 #include "ops/row.h"
 
 namespace meshwork {
@@ -128,6 +129,7 @@ OpRow RealRow(std::string_view name, std::string_view doc, F f, Grad, RealRowOpt
             .infer = InferSame<Domain::kReal>,
             .rule = options.rule,
             .cpu = ForReals(f),
+            .stack = StackBroadcast,
             .in_place = {0},
             .samples = {"f32[4,6]", "f64[5]", "bf16[6]"},
             .sample_low = options.sample_low,

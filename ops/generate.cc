@@ -160,7 +160,9 @@ Kernel OneHotCpu(const KernelSpec& spec) {
                         row[hot - extent.start] = To(1);
                     }
                   },
-              .units = spec.operands[0].local.num_elements()};
+              .units = spec.operands[0].local.num_elements(),
+              .by_rows = true,
+              .parts = {spec.operands[0].local.num_elements()}};
     });
   });
 }

@@ -1,10 +1,12 @@
 // The optimizer family: one row per update rule, so that a weight and its state are swept once.
+#include <algorithm>
 #include <cmath>
 
 #include "base/status.h"
 #include "ops/builder.h"
 #include "ops/hyperparameters.h"
 #include "ops/kernels/elementwise.h"
+#include "ops/kernels/stack.h"
 #include "ops/registry.h"
 
 namespace meshwork {
@@ -72,7 +74,9 @@ Kernel AdamKernel(const KernelSpec& spec) {
                   w_out[i] = static_cast<Element>(weight);
                 }
               },
-          .units = spec.results[0].local.num_elements()};
+          .units = spec.results[0].local.num_elements(),
+          .by_rows = true,
+          .parts = std::vector<int64_t>(4, spec.results[0].local.num_elements())};
 }
 
 Kernel AdamCpu(const KernelSpec& spec) {
@@ -80,6 +84,14 @@ Kernel AdamCpu(const KernelSpec& spec) {
     if constexpr (kIsReal<decltype(zero)>) return AdamKernel<decltype(zero)>(spec);
     else return {};
   });
+}
+
+// The weight, its gradient and its moments are walked alike, the step is one for all.
+std::optional<KernelSpec> StackUpdate(const KernelSpec& spec, const StackDims& dims) {
+  for (const StackDim& dim : dims)
+    if (dim.varies[4] || !std::all_of(dim.varies.begin(), dim.varies.begin() + 4, [](bool v) { return v; }))
+      return std::nullopt;
+  return StackBroadcast(spec, dims);
 }
 
 const std::vector<OpRow>& Rows() {
@@ -97,6 +109,7 @@ const std::vector<OpRow>& Rows() {
        .rule = AdamRule,
        .flops = AdamFlops,
        .cpu = AdamCpu,
+       .stack = StackUpdate,
        .in_place = {0, 2, 3},
        .samples = {"f32[4,6], f32[4,6], f32[4,6], f32[4,6], i64[]; learning_rate=0.001",
                    "f64[5], f64[5], f64[5], f64[5], i64[]; learning_rate=0.1 epsilon=1e-5",

@@ -6,6 +6,7 @@
 #include "base/status.h"
 #include "fmt/ranges.h"
 #include "ops/builder.h"
+#include "ops/kernels/stack.h"
 #include "ops/registry.h"
 
 namespace meshwork {
@@ -209,7 +210,9 @@ Kernel ArgKernel(const KernelSpec& spec) {
                   args.Out<int32_t>(0)[i] = static_cast<int32_t>(best);
                 }
               },
-          .units = outer * inner};
+          .units = outer * inner,
+          .by_rows = true,
+          .parts = {outer}};
 }
 
 template <typename Before>
@@ -221,11 +224,35 @@ Kernel ArgCpu(const KernelSpec& spec) {
   });
 }
 
+// ---- The instances of coalesced devices, which the op may also reduce over.
+
+template <ReduceOp op>
+std::optional<KernelSpec> StackReduce(const KernelSpec& spec, const StackDims& dims) {
+  Ints reduced;
+  for (size_t d = 0; d < dims.size(); ++d) {
+    if (dims[d].reduced.has_value() && dims[d].reduced != op) return std::nullopt;
+    if (dims[d].reduced.has_value()) reduced.push_back(static_cast<int64_t>(d));
+  }
+  KernelSpec stacked = Stacked(spec, dims);
+  const Ints own = BehindLeading(spec.attrs.Get<Ints>("dims"), dims.size(), /*with_leading=*/false);
+  reduced.insert(reduced.end(), own.begin(), own.end());
+  stacked.attrs.Set("dims", std::move(reduced));
+  return stacked;
+}
+
+std::optional<KernelSpec> StackArg(const KernelSpec& spec, const StackDims& dims) {
+  if (IsReduced(dims)) return std::nullopt;
+  KernelSpec stacked = Stacked(spec, dims);
+  stacked.attrs.Set("dim", spec.attrs.Get<int64_t>("dim") + static_cast<int64_t>(dims.size()));
+  return stacked;
+}
+
 // ---- Rows.
 
 OpRow Reduction(std::string_view name, std::string_view doc,
                 absl::StatusOr<std::vector<Type>> (*infer)(const OpView&), Rule (*rule)(const OpView&),
                 std::vector<Value> (*grad)(const GradView&), KernelFactory cpu,
+                std::optional<KernelSpec> (*stack)(const KernelSpec&, const StackDims&),
                 std::vector<std::string_view> samples, double sample_low = -1, double sample_high = 1) {
   return {.name = name,
           .doc = doc,
@@ -234,6 +261,7 @@ OpRow Reduction(std::string_view name, std::string_view doc,
           .rule = rule,
           .grad = grad,
           .cpu = cpu,
+          .stack = stack,
           .samples = std::move(samples),
           .sample_low = sample_low,
           .sample_high = sample_high};
@@ -246,6 +274,7 @@ OpRow ArgReduction(std::string_view name, std::string_view doc, KernelFactory cp
           .infer = InferArgmax,
           .rule = ArgmaxRule,
           .cpu = cpu,
+          .stack = StackArg,
           .samples = {"f32[4,6]; dim=1", "f64[4,6]; dim=0", "i32[5,3]; dim=1", "bf16[2,3,4]; dim=1"}};
 }
 
@@ -259,19 +288,20 @@ const std::vector<OpRow>& Rows() {
                                                "bool[2,3,4]; dims=[0,2] keep_dims=true"};
   static const auto* rows = new std::vector<OpRow>{
       Reduction("reduce_sum", "sum over dims; of bf16 in float, rounded once", InferReduce,
-                ReduceRule<ReduceOp::kSum>, SumGrad, ReduceCpu<SumOf>, numbers),
+                ReduceRule<ReduceOp::kSum>, SumGrad, ReduceCpu<SumOf>, StackReduce<ReduceOp::kSum>, numbers),
       Reduction("reduce_mean", "mean over dims; NaN over none", InferMean, ReduceRule<ReduceOp::kSum>,
-                MeanGrad, MeanCpu, reals),
+                MeanGrad, MeanCpu, StackReduce<ReduceOp::kSum>, reals),
       Reduction("reduce_max", "maximum over dims; NaN if one is", InferReduce, ReduceRule<ReduceOp::kMax>,
-                ExtremumGrad, ReduceCpu<MaxOf>, numbers),
+                ExtremumGrad, ReduceCpu<MaxOf>, StackReduce<ReduceOp::kMax>, numbers),
       Reduction("reduce_min", "minimum over dims; NaN if one is", InferReduce, ReduceRule<ReduceOp::kMin>,
-                ExtremumGrad, ReduceCpu<MinOf>, numbers),
+                ExtremumGrad, ReduceCpu<MinOf>, StackReduce<ReduceOp::kMin>, numbers),
       Reduction("reduce_prod", "product over dims; of bf16 in float, rounded once", InferReduce,
-                ReduceRule<ReduceOp::kProd>, ProdGrad, ReduceCpu<ProdOf>, numbers, 0.75, 1.5),
+                ReduceRule<ReduceOp::kProd>, ProdGrad, ReduceCpu<ProdOf>, StackReduce<ReduceOp::kProd>,
+                numbers, 0.75, 1.5),
       Reduction("reduce_all", "true where all are, over dims", InferLogical, ReduceRule<ReduceOp::kAnd>,
-                nullptr, LogicalCpu<AndOf>, bools),
+                nullptr, LogicalCpu<AndOf>, StackReduce<ReduceOp::kAnd>, bools),
       Reduction("reduce_any", "true where one is, over dims", InferLogical, ReduceRule<ReduceOp::kOr>,
-                nullptr, LogicalCpu<OrOf>, bools),
+                nullptr, LogicalCpu<OrOf>, StackReduce<ReduceOp::kOr>, bools),
       ArgReduction("argmax",
                    "index of the largest element along dim; ties go to the lowest, the first NaN wins",
                    ArgCpu<IsGreater>),

@@ -4,6 +4,7 @@
 // (tests/contract) walks the registry: a row without samples does not pass.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -62,6 +63,11 @@ struct OpRow {
   // Floating-point operations of the whole op; null: one per result element.
   double (*flops)(const OpView& view) = nullptr;
   KernelFactory cpu = nullptr;
+  // What `cpu` makes one kernel of for all instances of the op, see StackDim: `spec` with leading dims.
+  // Null, and nullopt: there is none; the instances run one by one.
+  std::optional<KernelSpec> (*stack)(const KernelSpec& spec, const StackDims& dims) = nullptr;
+  // A product over letters (matmul, convolution), which costs far more than to move its operands.
+  bool is_product = false;
   // The kernel's result depends on where the block lies (iota, random, padding masks).
   bool reads_block = false;
   // Result r may be written over operand in_place[r] (same type, element by element); -1: never.

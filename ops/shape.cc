@@ -8,6 +8,7 @@
 #include "layout/reshape.h"
 #include "ops/builder.h"
 #include "ops/kernels/copy.h"
+#include "ops/kernels/stack.h"
 #include "ops/registry.h"
 
 namespace meshwork {
@@ -69,6 +70,14 @@ Kernel BroadcastToCpu(const KernelSpec& spec) {
   return StridedCopy(spec, strides);
 }
 
+std::optional<KernelSpec> StackBroadcastTo(const KernelSpec& spec, const StackDims& dims) {
+  if (IsReduced(dims)) return std::nullopt;
+  KernelSpec stacked = Stacked(spec, dims);
+  stacked.attrs.Set("dims",
+                    BehindLeading(stacked.attrs.Get<Ints>("dims"), dims.size(), /*with_leading=*/true));
+  return stacked;
+}
+
 // ---- reshape
 
 absl::StatusOr<std::vector<Type>> InferReshape(const OpView& view) {
@@ -112,7 +121,14 @@ Kernel ReshapeCpu(const KernelSpec& spec) {
                 std::memcpy(args.Out<char>(0) + args.begin * size, args.In<char>(0) + args.begin * size,
                             static_cast<size_t>((args.end - args.begin) * size));
               },
-          .units = spec.results[0].local.num_elements()};
+          .units = spec.results[0].local.num_elements(),
+          .by_rows = true,
+          .parts = {spec.results[0].local.num_elements()}};
+}
+
+// The elements stay in their order, whatever leads them.
+std::optional<KernelSpec> StackReshape(const KernelSpec& spec, const StackDims& dims) {
+  return IsReduced(dims) ? std::nullopt : std::optional(Stacked(spec, dims));
 }
 
 // ---- squeeze, expand_dims
@@ -269,6 +285,7 @@ const std::vector<OpRow>& Rows() {
        .rule = BroadcastToRule,
        .grad = BroadcastToGrad,
        .cpu = BroadcastToCpu,
+       .stack = StackBroadcastTo,
        .samples = {"f32[6]; shape=[4,6] dims=[1]", "f64[4]; shape=[4,6] dims=[0]", "f32[]; shape=[5] dims=[]",
                    "i32[4,1]; shape=[4,6] dims=[0,1]"}},
       {.name = "reshape",
@@ -278,6 +295,7 @@ const std::vector<OpRow>& Rows() {
        .rule = ReshapeRule,
        .grad = ReshapeGrad,
        .cpu = ReshapeCpu,
+       .stack = StackReshape,
        .samples = {"f32[4,6]; shape=[24]", "f32[24]; shape=[6,4]", "f64[4,6]; shape=[4,3,2]",
                    "f32[4,6]; shape=[4,1,6]", "i32[6,4]; shape=[12,2]"}},
       {.name = "squeeze",
@@ -287,6 +305,7 @@ const std::vector<OpRow>& Rows() {
        .rule = SqueezeRule,
        .grad = SqueezeGrad,
        .cpu = ReshapeCpu,
+       .stack = StackReshape,
        .samples = {"f32[4,1,6]; dims=[1]", "bf16[1,4,1]; dims=[0,2]", "bool[4,1]; dims=[1]",
                    "i64[4]; dims=[]"}},
       {.name = "expand_dims",
@@ -296,6 +315,7 @@ const std::vector<OpRow>& Rows() {
        .rule = ExpandDimsRule,
        .grad = ExpandDimsGrad,
        .cpu = ReshapeCpu,
+       .stack = StackReshape,
        .samples = {"f32[4,6]; dims=[1]", "bf16[4]; dims=[0,2]", "bool[4]; dims=[1]", "i32[]; dims=[0]"}},
       {.name = "transpose",
        .doc = "result dim i is operand dim permutation[i]",
@@ -313,6 +333,7 @@ const std::vector<OpRow>& Rows() {
        .rule = SameRule,
        .grad = RelayoutGrad,
        .cpu = ReshapeCpu,
+       .stack = StackReshape,
        .samples = {"f32[4,6]; layout={_,_}"}},
       {.name = "dimension_size",
        .doc = "the number of elements of x along dims, as a scalar",

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/status.h"
+#include "runtime/arrange.h"
 #include "runtime/binding.h"
 #include "runtime/local_program.h"
 
@@ -29,10 +30,17 @@ absl::StatusOr<const DTensor*> FindVariable(const Graph& graph, int a,
       state.layout().ToString(), state.layout().mesh().ToString());
 }
 
+Graph OrderOf(const Graph& local, const ExecutorOptions& options) {
+  return options.coalesce || options.fuse ? Arrange(local) : local;
+}
+
 }  // namespace
 
 Executor::Executor(const Program& program, WorkerPool& pool, const ExecutorOptions& options)
-    : graph_(program.body), pool_(pool), options_(options), communicator_(MakeThreadCommunicator()) {}
+    : graph_(OrderOf(program.body, options)),
+      pool_(pool),
+      options_(options),
+      communicator_(MakeThreadCommunicator()) {}
 
 absl::StatusOr<std::unique_ptr<Executor>> Executor::Create(const Program& program, WorkerPool& pool,
                                                            const ExecutorOptions& options,
@@ -47,7 +55,7 @@ absl::StatusOr<std::unique_ptr<Executor>> Executor::Create(const Program& progra
 absl::StatusOr<ExecutorMemory> Executor::PlanMemory(const Program& program, int workers,
                                                     const ExecutorOptions& options) {
   RETURN_IF_ERROR(CheckLocalProgram(program.body));
-  ASSIGN_OR_RETURN(const Plan plan, MakePlan(program.body, workers, options, {}));
+  ASSIGN_OR_RETURN(const Plan plan, MakePlan(OrderOf(program.body, options), workers, options, {}));
   return plan.memory;
 }
 
@@ -64,10 +72,14 @@ absl::StatusOr<Executor::Plan> Executor::MakePlan(const Graph& graph, int worker
     plan.memory.variable_bytes +=
         bound != nullptr ? bound->bytes() : BytesOfDTensor(info.global, *info.layout, options.share);
   }
-  ASSIGN_OR_RETURN(plan.schedule,
-                   MakeSchedule(graph, instances, workers, options.share, options.check_replicas));
+  ASSIGN_OR_RETURN(plan.schedule, MakeSchedule(graph, instances, workers,
+                                               {.share = options.share,
+                                                .coalesce = options.coalesce,
+                                                .fuse = options.fuse,
+                                                .check_replicas = options.check_replicas}));
   for (int64_t bytes : plan.schedule.private_bytes) plan.memory.private_bytes += bytes;
   plan.memory.shared_bytes = plan.schedule.shared_bytes;
+  plan.memory.constant_bytes = plan.schedule.constant_bytes;
   plan.memory.num_barriers = plan.schedule.num_barriers;
   plan.memory.num_instructions = static_cast<int>(plan.schedule.instructions.size());
   return plan;
@@ -91,19 +103,18 @@ absl::Status Executor::Prepare(std::map<std::string, DTensor>& variables) {
   feed_buffers_.resize(graph_.arguments().size());
   output_buffers_.resize(graph_.outputs().size());
   for (size_t b = 0; b < schedule_.buffers.size(); ++b) {
-    const Place& place = schedule_.buffers[b].place;
+    const Place& place = schedule_.storages[schedule_.buffers[b].storage].place;
     if (place.kind == Place::Kind::kFeed) feed_buffers_[place.index].push_back(static_cast<BufferId>(b));
     if (place.kind == Place::Kind::kOutput) output_buffers_[place.index] = static_cast<BufferId>(b);
   }
   AllocateArenas();
   workers_.resize(schedule_.num_workers);
-  for (const Instruction& instruction : schedule_.instructions) {
-    for (WorkerState& worker : workers_) {
-      worker.in.resize(std::max<size_t>(worker.in.size(), instruction.num_in));
-      worker.out.resize(std::max<size_t>(worker.out.size(), instruction.num_out));
-    }
-  }
+  for (const auto* instructions : {&schedule_.once, &schedule_.instructions})
+    for (const Instruction& instruction : *instructions) MakeRoom(instruction);
   RETURN_IF_ERROR(PrepareCollectives());
+  for (const Instruction& instruction : schedule_.once)
+    for (const KernelStep& step : instruction.steps)
+      if (instruction.rows > 0) RunStep(instruction, step, 0, instruction.rows, 0, 0);
   if (options_.profile || options_.trace_steps > 0)
     profiler_ = std::make_unique<Profiler>(graph_, schedule_, options_.trace_steps);
   for (size_t a = 0; a < variables_.size(); ++a)
@@ -111,21 +122,37 @@ absl::Status Executor::Prepare(std::map<std::string, DTensor>& variables) {
   return absl::OkStatus();
 }
 
+void Executor::MakeRoom(const Instruction& instruction) {
+  for (const KernelStep& step : instruction.steps) {
+    const size_t num_in = static_cast<size_t>(step.num_in), num_out = step.buffers.size() - num_in;
+    for (WorkerState& worker : workers_) {
+      worker.in.resize(std::max(worker.in.size(), num_in));
+      worker.out.resize(std::max(worker.out.size(), num_out));
+    }
+  }
+}
+
 void Executor::AllocateArenas() {
   for (int64_t bytes : schedule_.private_bytes) arenas_.push_back(AllocateAligned(bytes));
   arenas_.push_back(AllocateAligned(schedule_.shared_bytes));
+  arenas_.push_back(AllocateAligned(schedule_.constant_bytes));
   // Pages go to the memory of the core that touches them first.
   pool_.Run([this](int w) {
     std::memset(arenas_[w].get(), 0, static_cast<size_t>(schedule_.private_bytes[w]));
-    if (w == 0) std::memset(arenas_.back().get(), 0, static_cast<size_t>(schedule_.shared_bytes));
+    if (w > 0) return;
+    std::memset(arenas_[schedule_.num_workers].get(), 0, static_cast<size_t>(schedule_.shared_bytes));
+    std::memset(arenas_.back().get(), 0, static_cast<size_t>(schedule_.constant_bytes));
   });
   for (size_t b = 0; b < addresses_.size(); ++b) {
-    const Place& place = schedule_.buffers[b].place;
+    const Buffer& buffer = schedule_.buffers[b];
+    const Place& place = schedule_.storages[buffer.storage].place;
     std::byte* base = nullptr;
     if (place.kind == Place::Kind::kPrivate) base = static_cast<std::byte*>(arenas_[place.index].get());
-    if (place.kind == Place::Kind::kShared) base = static_cast<std::byte*>(arenas_.back().get());
+    if (place.kind == Place::Kind::kShared)
+      base = static_cast<std::byte*>(arenas_[schedule_.num_workers].get());
+    if (place.kind == Place::Kind::kConstant) base = static_cast<std::byte*>(arenas_.back().get());
     if (place.kind == Place::Kind::kVariable) base = variables_[place.index].instance(0);
-    if (base != nullptr) addresses_[b] = base + place.offset;
+    if (base != nullptr) addresses_[b] = base + place.offset + buffer.offset;
   }
 }
 
@@ -185,7 +212,7 @@ absl::Status Executor::RunBound(const BoundStep& bound) {
   // Feeds are read, never written: no instruction has one of these buffers as its target.
   for (size_t a = 0; a < feed_buffers_.size(); ++a)
     for (BufferId b : feed_buffers_[a])
-      addresses_[b] = bound.feed_addresses_[a] + schedule_.buffers[b].place.offset;
+      addresses_[b] = bound.feed_addresses_[a] + schedule_.buffers[b].offset;
   for (size_t o = 0; o < output_buffers_.size(); ++o)
     addresses_[output_buffers_[o]] = bound.output_addresses_[o];
   if (options_.poison_padding) Poison();
@@ -204,7 +231,7 @@ void Executor::Poison() {
   constexpr int kNan = 0xFF;
   for (int w = 0; w < schedule_.num_workers; ++w)
     std::memset(arenas_[w].get(), kNan, static_cast<size_t>(schedule_.private_bytes[w]));
-  std::memset(arenas_.back().get(), kNan, static_cast<size_t>(schedule_.shared_bytes));
+  std::memset(arenas_[schedule_.num_workers].get(), kNan, static_cast<size_t>(schedule_.shared_bytes));
   for (size_t a = 0; a < variables_.size(); ++a) paddings_[a].Poison(variables_[a]);
 }
 
@@ -224,7 +251,7 @@ void Executor::RunWorker(int worker) {
 bool Executor::RunInstruction(size_t i, int worker) {
   const Instruction& instruction = schedule_.instructions[i];
   switch (instruction.kind) {
-    case Instruction::Kind::kKernel: RunKernel(i, worker); break;
+    case Instruction::Kind::kKernel: RunKernels(instruction, i, worker); break;
     case Instruction::Kind::kCollective: RunCollective(i, worker); break;
     case Instruction::Kind::kCompare: Compare(i, worker); break;
     case Instruction::Kind::kUnpack:
@@ -292,28 +319,45 @@ void Executor::ClearProfile() {
   if (profiler_ != nullptr) profiler_->Clear();
 }
 
-void Executor::RunKernel(size_t i, int worker) {
-  const Instruction& instruction = schedule_.instructions[i];
-  const int num_in = instruction.num_in, num_out = instruction.num_out;
-  WorkerState& call = workers_[worker];
-  const bool blocks_per_item = instruction.blocks.size() == instruction.buffers.size();
+void Executor::RunKernels(const Instruction& instruction, size_t i, int worker) {
   const std::vector<WorkSlice>& slices = instruction.slices[worker];
   for (size_t s = 0; s < slices.size(); ++s) {
-    const WorkSlice& slice = slices[s];
-    const size_t first = static_cast<size_t>(slice.item) * (num_in + num_out);
-    const BufferId* buffers = instruction.buffers.data() + first;
-    for (int k = 0; k < num_in; ++k) call.in[k] = addresses_[buffers[k]];
-    for (int k = 0; k < num_out; ++k) call.out[k] = addresses_[buffers[num_in + k]];
-    const std::span<const Block> blocks(instruction.blocks.data() + (blocks_per_item ? first : 0),
-                                        num_in + num_out);
-    instruction.kernel.run({.in = {call.in.data(), static_cast<size_t>(num_in)},
-                            .out = {call.out.data(), static_cast<size_t>(num_out)},
-                            .in_blocks = blocks.first(num_in),
-                            .out_blocks = blocks.subspan(num_in),
-                            .begin = slice.begin,
-                            .end = slice.end});
+    const auto [item, begin, end] = slices[s];
+    size_t first = 0;
+    if (instruction.tile > 0 && !instruction.steps[0].kernel.bounds.empty())
+      RunStep(instruction, instruction.steps[first++], begin, end, begin, worker);
+    const int64_t tile = instruction.tile > 0 ? instruction.tile : end - begin;
+    for (int64_t row = begin; row < end; row += tile)
+      for (size_t k = first; k < instruction.steps.size(); ++k)
+        RunStep(instruction, instruction.steps[k], row, std::min(row + tile, end), begin, worker);
     if (profiler_ != nullptr) profiler_->lane(worker).RanSlice(i, s);
   }
+}
+
+// The rows [begin, end) of a strip. A buffer that holds only the rows of a tile or a strip is given to the
+// kernel as if the rows before lay in front of it, so that a kernel finds row r at r rows from the start
+// either way (as Halide's buffers do). Those rows are never touched.
+void Executor::RunStep(const Instruction& instruction, const KernelStep& step, int64_t begin, int64_t end,
+                       int64_t strip, int worker) {
+  WorkerState& call = workers_[worker];
+  const auto address = [&](const StepBuffer& at) {
+    if (at.rows == StepBuffer::Rows::kAll) return addresses_[at.buffer];
+    const int64_t before =
+        (at.rows == StepBuffer::Rows::kTile ? begin : strip) * (at.bytes / instruction.rows);
+    const auto start = reinterpret_cast<uintptr_t>(addresses_[at.buffer + worker]);
+    return reinterpret_cast<std::byte*>(start - static_cast<uintptr_t>(before));
+  };
+  const size_t num_in = static_cast<size_t>(step.num_in), num_out = step.buffers.size() - num_in;
+  for (size_t k = 0; k < num_in; ++k) call.in[k] = address(step.buffers[k]);
+  for (size_t k = 0; k < num_out; ++k) call.out[k] = address(step.buffers[num_in + k]);
+  const std::span<const Block> blocks = step.blocks;
+  const int64_t units = step.kernel.units / instruction.rows;
+  step.kernel.run({.in = {call.in.data(), num_in},
+                   .out = {call.out.data(), num_out},
+                   .in_blocks = blocks.first(num_in),
+                   .out_blocks = blocks.subspan(num_in),
+                   .begin = begin * units,
+                   .end = end * units});
 }
 
 }  // namespace meshwork

@@ -18,8 +18,8 @@
 //
 // All planning is done by Create (see runtime/schedule.h). What a kernel library allocates inside a kernel is
 // its own affair. Devices are driven in lockstep by the workers of the pool; what is the same on
-// several devices is stored and computed once. The numbers depend on the program and its mesh
-// alone, never on the number of workers or on sharing.
+// several devices is stored and computed once. The numbers depend on the program, its mesh and whether
+// devices are coalesced, never on the number of workers, on sharing or on fusion.
 //
 // Programs that share variables (init, step, one per batch size) are bound to one map of DTensors; they
 // must not run at the same time. An executor runs one step at a time; the pool must outlive it, the
@@ -50,6 +50,12 @@ namespace meshwork {
 struct ExecutorOptions {
   // One instance of what is the same on several devices; otherwise one per device, for comparison.
   bool share = true;
+  // Ops of devices that read the same operand run as one, and sums of what they compute are made where it is
+  // computed (runtime/coalesce.h); otherwise device by device, as always without sharing. Sums then come out
+  // in another order.
+  bool coalesce = true;
+  // Chains of ops run a few rows at a time (runtime/fusion.h); otherwise op by op, for comparison.
+  bool fuse = true;
   // Fill all temporary memory, and the padding of variables, with NaN (bytes 0xFF) before each step: what is
   // in padding, or left over from another value, then shows if anything reads it.
   bool poison_padding = kDebugBuild;
@@ -68,11 +74,12 @@ struct ExecutorOptions {
 struct ExecutorMemory {
   int64_t private_bytes = 0;   // arenas of the workers
   int64_t shared_bytes = 0;    // arena of values that several workers touch
+  int64_t constant_bytes = 0;  // what is computed once
   int64_t variable_bytes = 0;  // bound variables, also if other executors share them
   int num_barriers = 0;        // per step
   int num_instructions = 0;    // per step
 
-  int64_t total_bytes() const { return private_bytes + shared_bytes + variable_bytes; }
+  int64_t total_bytes() const { return private_bytes + shared_bytes + constant_bytes + variable_bytes; }
   bool operator==(const ExecutorMemory&) const = default;
 };
 
@@ -159,6 +166,7 @@ class Executor {
                                        const std::map<std::string, DTensor>& variables);
 
   absl::Status Prepare(std::map<std::string, DTensor>& variables);
+  void MakeRoom(const Instruction& instruction);
   void AllocateArenas();
   absl::Status PrepareCollectives();
 
@@ -167,7 +175,9 @@ class Executor {
   void RunWorker(int worker);
   // False if there is nothing to do: the output is not asked for.
   bool RunInstruction(size_t i, int worker);
-  void RunKernel(size_t i, int worker);
+  void RunKernels(const Instruction& instruction, size_t i, int worker);
+  void RunStep(const Instruction& instruction, const KernelStep& step, int64_t begin, int64_t end,
+               int64_t strip, int worker);
   void RunCollective(size_t i, int worker);
   void Compare(size_t i, int worker);
   absl::Status StepStatus() const;
@@ -179,7 +189,7 @@ class Executor {
   ExecutorMemory memory_;
   std::vector<DTensor> variables_;                   // per argument; invalid for inputs
   std::vector<Padding> paddings_;                    // of the variables
-  std::vector<std::shared_ptr<void>> arenas_;        // per worker, then the shared one
+  std::vector<std::shared_ptr<void>> arenas_;        // per worker, then the shared one and that of constants
   std::vector<std::byte*> addresses_;                // per buffer
   std::vector<std::vector<BufferId>> feed_buffers_;  // per argument: those that follow its host tensor
   std::vector<BufferId> output_buffers_;             // per output

@@ -24,23 +24,41 @@ class WorkerSet {
   int state_ = kNone;
 };
 
-// Calls f(worker, buffer, is_write) for everything an instruction touches.
-template <typename F>
-void ForAllAccesses(const Instruction& instruction, F&& f) {
-  for (size_t worker = 0; worker < instruction.slices.size(); ++worker) {
-    for (const WorkSlice& slice : instruction.slices[worker]) {
-      instruction.ForAccesses(
-          slice.item, [&](BufferId buffer, bool is_write) { f(static_cast<int>(worker), buffer, is_write); });
-    }
+// What workers did to ranges of one storage since they last met.
+class Touched {
+ public:
+  void Reset(int epoch) {
+    if (epoch_ == epoch) return;
+    epoch_ = epoch;
+    ranges_.clear();
   }
-}
+  // Whether another worker did something that must be seen, or finished, before this.
+  bool Conflicts(int worker, int64_t begin, int64_t end, bool is_write) const {
+    return std::any_of(ranges_.begin(), ranges_.end(), [&](const Range& r) {
+      return r.worker != worker && (r.is_write || is_write) && r.begin < end && begin < r.end;
+    });
+  }
+  void Add(int worker, int64_t begin, int64_t end, bool is_write) {
+    for (Range& r : ranges_) {
+      if (r.worker != worker || r.is_write != is_write || begin > r.end || r.begin > end) continue;
+      r.begin = std::min(r.begin, begin);
+      r.end = std::max(r.end, end);
+      return;
+    }
+    ranges_.push_back({worker, begin, end, is_write});
+  }
 
-struct Touched {
-  WorkerSet readers, writers;
-  int epoch = 0;  // the sets are those of this epoch; of an earlier one they are as good as empty
+ private:
+  struct Range {
+    int worker;
+    int64_t begin, end;
+    bool is_write;
+  };
+  std::vector<Range> ranges_;
+  int epoch_ = -1;
 };
 
-// When, and by whom, a buffer is touched over the whole step.
+// When, and by whom, a storage is touched over the whole step.
 struct Life {
   WorkerSet workers;
   int first = -1, last = -1;  // instructions; -1: never
@@ -53,10 +71,10 @@ struct Life {
 };
 
 std::vector<Life> LivesOf(const Schedule& schedule) {
-  std::vector<Life> lives(schedule.buffers.size());
+  std::vector<Life> lives(schedule.storages.size());
   for (size_t i = 0; i < schedule.instructions.size(); ++i) {
-    ForAllAccesses(schedule.instructions[i], [&](int worker, BufferId buffer, bool) {
-      lives[buffer].Add(worker, static_cast<int>(i));
+    ForAccesses(schedule, schedule.instructions[i], [&](int worker, int storage, int64_t, int64_t, bool) {
+      lives[storage].Add(worker, static_cast<int>(i));
     });
   }
   return lives;
@@ -69,86 +87,124 @@ std::vector<int> EpochsOf(const Schedule& schedule) {
   return epochs;
 }
 
+// Memory that is shared can be used anew after a barrier only. Where much of it waits for one while more is
+// wanted, there is one.
+class IdleMemory {
+ public:
+  explicit IdleMemory(const Schedule& schedule)
+      : beginning_(schedule.instructions.size(), 0), ending_(schedule.instructions.size(), 0) {
+    const std::vector<Life> lives = LivesOf(schedule);
+    for (size_t s = 0; s < lives.size(); ++s) {
+      if (schedule.storages[s].place.kind != Place::Kind::kUnplaced || !lives[s].workers.many()) continue;
+      beginning_[lives[s].first] += schedule.storages[s].bytes;
+      ending_[lives[s].last] += schedule.storages[s].bytes;
+    }
+    int64_t live = 0;
+    for (size_t i = 0; i < ending_.size(); ++i) {
+      live += beginning_[i];
+      most_ = std::max(most_, live);
+      live -= ending_[i];
+    }
+  }
+  // Before this instruction.
+  bool ShouldMeet(size_t i) const { return beginning_[i] > 0 && idle_ > std::max(most_ / kShare, kLeast); }
+  // After it, which met at a barrier or did not.
+  void Pass(size_t i, bool met) { idle_ = (met ? 0 : idle_) + ending_[i]; }
+
+ private:
+  static constexpr int64_t kShare = 4;  // of the memory that any plan needs
+  static constexpr int64_t kLeast = 256 << 10;
+  std::vector<int64_t> beginning_,
+      ending_;  // bytes, per instruction that is the first, or last, to touch them
+  int64_t most_ = 0, idle_ = 0;
+};
+
 int64_t RoundUp(int64_t bytes) { return (bytes + 63) / 64 * 64; }
 
-// Gathers what goes into one arena: storages' parts with their lifetimes, laid out by PlanBuffers.
+// Gathers what goes into one arena, laid out by PlanBuffers.
 class Arena {
  public:
   explicit Arena(Place::Kind kind, int index = 0) : kind_(kind), index_(index) {}
 
-  void Add(BufferId buffer, int64_t bytes, int begin, int end, bool new_group) {
-    if (new_group || groups_.empty()) {
-      groups_.emplace_back();
-      requests_.push_back({0, begin, end});
-    }
-    groups_.back().push_back({buffer, requests_.back().bytes});
-    BufferRequest& request = requests_.back();
-    request.bytes += RoundUp(bytes);
-    request.begin = std::min(request.begin, begin);
-    request.end = std::max(request.end, end);
+  void Add(int storage, int64_t bytes, int begin, int end) {
+    storages_.push_back(storage);
+    requests_.push_back({RoundUp(bytes), begin, end});
   }
 
-  // Writes the buffers' places; returns the size of the arena.
+  // Writes the storages' places; returns the size of the arena.
   int64_t PlaceAll(Schedule& schedule) const {
     const MemoryPlan plan = PlanBuffers(requests_);
-    for (size_t g = 0; g < groups_.size(); ++g) {
-      for (const auto& [buffer, offset] : groups_[g])
-        schedule.buffers[buffer].place = {kind_, index_, plan.offsets[g] + offset};
-    }
+    for (size_t s = 0; s < storages_.size(); ++s)
+      schedule.storages[storages_[s]].place = {kind_, index_, plan.offsets[s]};
     return plan.peak;
   }
 
  private:
   Place::Kind kind_;
   int index_;
+  std::vector<int> storages_;
   std::vector<BufferRequest> requests_;
-  std::vector<std::vector<std::pair<BufferId, int64_t>>> groups_;  // per request: buffer, offset in it
 };
 
 // ---- CheckSchedule.
 
-std::string BufferToString(const Schedule& schedule, BufferId buffer) {
-  constexpr std::string_view kKinds[] = {"nowhere",  "private arena", "shared arena",
+std::string StorageToString(const Schedule& schedule, int storage) {
+  constexpr std::string_view kKinds[] = {"nowhere",  "private arena", "shared arena", "arena of constants",
                                          "variable", "feed",          "output"};
-  const Place& place = schedule.buffers[buffer].place;
-  return fmt::format("buffer {} ({} {} at {}, {} bytes)", buffer, kKinds[static_cast<int>(place.kind)],
-                     place.index, place.offset, schedule.buffers[buffer].bytes);
+  const Place& place = schedule.storages[storage].place;
+  return fmt::format("storage {} ({} {} at {}, {} bytes)", storage, kKinds[static_cast<int>(place.kind)],
+                     place.index, place.offset, schedule.storages[storage].bytes);
 }
 
-// Everything done to one buffer in one epoch.
+// Everything done to one storage in one epoch.
 struct EpochUse {
   int epoch = -1;
   struct Access {
     int worker, instruction;
     bool is_write;
+    int64_t begin, end;
   };
   std::vector<Access> accesses;
+
+  // Joins what one worker does to neighbouring ranges in one instruction.
+  void Add(const Access& mine) {
+    for (Access& a : accesses) {
+      if (a.worker != mine.worker || a.instruction != mine.instruction || a.is_write != mine.is_write ||
+          mine.begin > a.end || a.begin > mine.end)
+        continue;
+      a.begin = std::min(a.begin, mine.begin);
+      a.end = std::max(a.end, mine.end);
+      return;
+    }
+    accesses.push_back(mine);
+  }
 };
 
 absl::Status CheckRaces(const Schedule& schedule, const std::vector<int>& epochs) {
-  std::vector<EpochUse> uses(schedule.buffers.size());
+  std::vector<EpochUse> uses(schedule.storages.size());
   absl::Status status;
   for (size_t i = 0; i < schedule.instructions.size(); ++i) {
-    ForAllAccesses(schedule.instructions[i], [&](int worker, BufferId buffer, bool is_write) {
-      EpochUse& use = uses[buffer];
-      if (use.epoch != epochs[i]) use = {epochs[i], {}};
-      for (const EpochUse::Access& other : use.accesses) {
-        if (other.worker == worker || other.instruction == static_cast<int>(i)) continue;
-        if (!(other.is_write || is_write) || !status.ok()) continue;
-        status = absl::InternalError(
-            fmt::format("schedule: worker {} {} {} in instruction {}, worker {} {} it in instruction {}, and "
+    const Instruction& instruction = schedule.instructions[i];
+    const bool in_parts =
+        instruction.kind != Instruction::Kind::kKernel || !instruction.steps[0].kernel.by_rows;
+    ForAccesses(schedule, instruction,
+                [&](int worker, int storage, int64_t begin, int64_t end, bool is_write) {
+                  EpochUse& use = uses[storage];
+                  if (use.epoch != epochs[i]) use = {epochs[i], {}};
+                  for (const EpochUse::Access& other : use.accesses) {
+                    // Workers move different elements of what one instruction moves.
+                    const bool same = other.instruction == static_cast<int>(i) && in_parts;
+                    if (other.worker == worker || same || !(other.is_write || is_write) || !status.ok() ||
+                        other.begin >= end || begin >= other.end)
+                      continue;
+                    status = absl::InternalError(fmt::format(
+                        "schedule: worker {} {} {} in instruction {}, worker {} {} it in instruction {}, and "
                         "no barrier is between.",
-                        other.worker, other.is_write ? "writes" : "reads", BufferToString(schedule, buffer),
+                        other.worker, other.is_write ? "writes" : "reads", StorageToString(schedule, storage),
                         other.instruction, worker, is_write ? "writes" : "reads", i));
-      }
-      const EpochUse::Access mine{worker, static_cast<int>(i), is_write};
-      const bool known =
-          std::any_of(use.accesses.begin(), use.accesses.end(), [&](const EpochUse::Access& a) {
-            return a.worker == mine.worker && a.instruction == mine.instruction &&
-                   a.is_write == mine.is_write;
-          });
-      if (!known) use.accesses.push_back(mine);
-    });
+                  }
+                  use.Add({worker, static_cast<int>(i), is_write, begin, end});
+                });
   }
   return status;
 }
@@ -156,7 +212,7 @@ absl::Status CheckRaces(const Schedule& schedule, const std::vector<int>& epochs
 // What lies in one arena, with the ticks over which it must be left alone: instructions in a private
 // arena, epochs in the shared one.
 struct Tenant {
-  BufferId buffer;
+  int storage;
   int64_t begin, end;  // bytes
   int first, last;     // ticks
 };
@@ -180,88 +236,102 @@ absl::Status CheckTenants(const Schedule& schedule, std::vector<Tenant> tenants)
       clash = &std::prev(after)->second;
     if (clash != nullptr) {
       return absl::InternalError(fmt::format("schedule: {} and {} overlap while both are in use.",
-                                             BufferToString(schedule, clash->buffer),
-                                             BufferToString(schedule, tenant.buffer)));
+                                             StorageToString(schedule, clash->storage),
+                                             StorageToString(schedule, tenant.storage)));
     }
     leaving.emplace(tenant.last, live.emplace(tenant.begin, tenant).first);
   }
   return absl::OkStatus();
 }
 
+absl::Status OutOfArena(const Schedule& schedule, int storage, int64_t size) {
+  return absl::InternalError(
+      fmt::format("schedule: {} reaches out of {} bytes.", StorageToString(schedule, storage), size));
+}
+
+// The constants are never anything else.
+absl::Status CheckConstants(const Schedule& schedule) {
+  std::vector<Tenant> tenants;
+  for (size_t s = 0; s < schedule.storages.size(); ++s) {
+    const auto& [bytes, place] = schedule.storages[s];
+    if (place.kind != Place::Kind::kConstant || bytes == 0) continue;
+    if (place.offset < 0 || place.offset + bytes > schedule.constant_bytes)
+      return OutOfArena(schedule, static_cast<int>(s), schedule.constant_bytes);
+    tenants.push_back({static_cast<int>(s), place.offset, place.offset + bytes, 0, 0});
+  }
+  return CheckTenants(schedule, std::move(tenants));
+}
+
 absl::Status CheckArenas(const Schedule& schedule, const std::vector<int>& epochs) {
   const std::vector<Life> lives = LivesOf(schedule);
   std::vector<Tenant> shared;
   std::vector<std::vector<Tenant>> per_worker(schedule.num_workers);
-  for (size_t b = 0; b < lives.size(); ++b) {
-    const auto id = static_cast<BufferId>(b);
-    const auto& [bytes, place] = schedule.buffers[b];
+  for (size_t s = 0; s < lives.size(); ++s) {
+    const auto id = static_cast<int>(s);
+    const auto& [bytes, place] = schedule.storages[s];
     const bool is_private = place.kind == Place::Kind::kPrivate;
-    if (lives[b].first < 0) continue;
+    if (lives[s].first < 0) continue;
     if (place.kind == Place::Kind::kUnplaced)
-      return absl::InternalError(fmt::format("schedule: {} is used.", BufferToString(schedule, id)));
+      return absl::InternalError(fmt::format("schedule: {} is used.", StorageToString(schedule, id)));
     if (!is_private && place.kind != Place::Kind::kShared) continue;
-    if (is_private && lives[b].workers.HoldsOtherThan(place.index))
+    if (is_private && lives[s].workers.HoldsOtherThan(place.index))
       return absl::InternalError(
-          fmt::format("schedule: {} is touched by another worker.", BufferToString(schedule, id)));
+          fmt::format("schedule: {} is touched by another worker.", StorageToString(schedule, id)));
     const int64_t size = is_private ? schedule.private_bytes[place.index] : schedule.shared_bytes;
-    if (place.offset < 0 || place.offset + bytes > size)
-      return absl::InternalError(
-          fmt::format("schedule: {} reaches out of {} bytes.", BufferToString(schedule, id), size));
+    if (place.offset < 0 || place.offset + bytes > size) return OutOfArena(schedule, id, size);
     if (bytes == 0) continue;
-    Tenant tenant{id, place.offset, place.offset + bytes, lives[b].first, lives[b].last};
+    Tenant tenant{id, place.offset, place.offset + bytes, lives[s].first, lives[s].last};
     if (!is_private) tenant.first = epochs[tenant.first], tenant.last = epochs[tenant.last];
     (is_private ? per_worker[place.index] : shared).push_back(tenant);
   }
   for (std::vector<Tenant>& tenants : per_worker) RETURN_IF_ERROR(CheckTenants(schedule, std::move(tenants)));
+  RETURN_IF_ERROR(CheckConstants(schedule));
   return CheckTenants(schedule, std::move(shared));
 }
 
 }  // namespace
 
 void PlaceBarriers(Schedule& schedule) {
-  std::vector<Touched> touched(schedule.buffers.size());
+  std::vector<Touched> touched(schedule.storages.size());
+  IdleMemory idle(schedule);
   int epoch = 0;
-  for (Instruction& instruction : schedule.instructions) {
-    bool hazard = false;
-    ForAllAccesses(instruction, [&](int worker, BufferId buffer, bool is_write) {
-      const Touched& t = touched[buffer];
-      if (t.epoch != epoch) return;
-      hazard |= t.writers.HoldsOtherThan(worker) || (is_write && t.readers.HoldsOtherThan(worker));
-    });
+  for (size_t i = 0; i < schedule.instructions.size(); ++i) {
+    Instruction& instruction = schedule.instructions[i];
+    bool hazard = idle.ShouldMeet(i);
+    ForAccesses(schedule, instruction,
+                [&](int worker, int storage, int64_t begin, int64_t end, bool is_write) {
+                  touched[storage].Reset(epoch);
+                  hazard |= touched[storage].Conflicts(worker, begin, end, is_write);
+                });
     instruction.barrier = hazard;
     epoch += hazard;
-    ForAllAccesses(instruction, [&](int worker, BufferId buffer, bool is_write) {
-      Touched& t = touched[buffer];
-      if (t.epoch != epoch) t = {{}, {}, epoch};
-      (is_write ? t.writers : t.readers).Add(worker);
-    });
+    ForAccesses(schedule, instruction,
+                [&](int worker, int storage, int64_t begin, int64_t end, bool is_write) {
+                  touched[storage].Reset(epoch);
+                  touched[storage].Add(worker, begin, end, is_write);
+                });
+    idle.Pass(i, hazard);
   }
   schedule.num_barriers = epoch;
 }
 
-void PlaceBuffers(Schedule& schedule) {
+void PlaceStorages(Schedule& schedule) {
   const std::vector<Life> lives = LivesOf(schedule);
   const std::vector<int> epochs = EpochsOf(schedule);
-  Arena shared(Place::Kind::kShared);
+  Arena shared(Place::Kind::kShared), constants(Place::Kind::kConstant);
   std::vector<Arena> per_worker;
   for (int w = 0; w < schedule.num_workers; ++w) per_worker.emplace_back(Place::Kind::kPrivate, w);
-  for (const Storage& storage : schedule.storages) {
-    std::vector<BufferId> mine;  // those that live in an arena
-    for (BufferId b = storage.first; b < storage.first + storage.count; ++b)
-      if (schedule.buffers[b].place.kind == Place::Kind::kUnplaced && lives[b].first >= 0) mine.push_back(b);
-    const bool is_private =
-        std::none_of(mine.begin(), mine.end(), [&](BufferId b) { return lives[b].workers.many(); });
-    int before = -1;  // the arena that the buffer before went to
-    for (BufferId b : mine) {
-      const Life& life = lives[b];
-      const int worker = is_private ? life.workers.only() : 0;
-      Arena& arena = is_private ? per_worker[worker] : shared;
-      arena.Add(b, schedule.buffers[b].bytes, is_private ? life.first : epochs[life.first],
-                is_private ? life.last : epochs[life.last], /*new_group=*/before != worker);
-      before = worker;
-    }
+  for (size_t s = 0; s < lives.size(); ++s) {
+    const auto& [bytes, place] = schedule.storages[s];
+    const Life& life = lives[s];
+    const auto id = static_cast<int>(s);
+    if (place.kind == Place::Kind::kConstant) constants.Add(id, bytes, 0, 0);
+    if (place.kind != Place::Kind::kUnplaced || life.first < 0) continue;
+    if (life.workers.many()) shared.Add(id, bytes, epochs[life.first], epochs[life.last]);
+    else per_worker[life.workers.only()].Add(id, bytes, life.first, life.last);
   }
   schedule.shared_bytes = shared.PlaceAll(schedule);
+  schedule.constant_bytes = constants.PlaceAll(schedule);
   schedule.private_bytes.clear();
   for (const Arena& arena : per_worker) schedule.private_bytes.push_back(arena.PlaceAll(schedule));
 }

@@ -6,6 +6,7 @@
 
 #include "base/status.h"
 #include "fmt/format.h"
+#include "fmt/ranges.h"
 #include "ops/program.h"
 #include "ops/row.h"
 
@@ -24,6 +25,24 @@ std::string_view KindName(Instruction::Kind kind) {
   return "";
 }
 
+// All that a step does away with is in its row: an all_reduce whose sum it computes at once.
+void DescribeSteps(const Graph& local, const Instruction& instruction, ProfileRow& row) {
+  constexpr size_t kNamed = 4;
+  std::vector<std::string_view> ops, causes;
+  for (const KernelStep& step : instruction.steps) {
+    const Node& node = local.nodes()[step.node];
+    ops.push_back(node.row->name);
+    if (step.reduces >= 0) ops.push_back(local.nodes()[step.reduces].row->name);
+    if (step.reduces >= 0 && !local.nodes()[step.reduces].cause.empty())
+      causes.push_back(local.nodes()[step.reduces].cause);
+    row.flops += FlopsOf(local, node) * static_cast<double>(step.instances);
+  }
+  const size_t named = ops.size() > kNamed ? kNamed - 1 : ops.size();
+  row.op = fmt::format("{}", fmt::join(ops.begin(), ops.begin() + static_cast<int64_t>(named), "+"));
+  if (named < ops.size()) row.op += fmt::format("+{} more", ops.size() - named);
+  if (row.cause.empty()) row.cause = fmt::format("{}", fmt::join(causes, "; "));
+}
+
 // Of one call.
 ProfileRow RowOf(const Graph& local, const Instruction& instruction) {
   ProfileRow row{.op = std::string(KindName(instruction.kind)), .where = instruction.subject, .calls = 1};
@@ -34,12 +53,8 @@ ProfileRow RowOf(const Graph& local, const Instruction& instruction) {
     row.cause = node.cause;
     row.result = node.results.size() == 1 ? local.value(node.results[0]).global.ToString()
                                           : fmt::format("{} values", node.results.size());
-    const int per_item = instruction.num_in + instruction.num_out;
-    if (instruction.kind == Instruction::Kind::kKernel && per_item > 0) {
-      const size_t items = instruction.buffers.size() / per_item;
-      row.flops = FlopsOf(local, node) * static_cast<double>(items);
-    }
   }
+  if (!instruction.steps.empty()) DescribeSteps(local, instruction, row);
   for (const Transfer& transfer : instruction.transfers) {
     const auto buffers = static_cast<int64_t>(transfer.from.size()) + (transfer.to >= 0 ? 1 : 0);
     row.bytes += transfer.box.elements() * DTypeSize(transfer.dtype) * buffers;

@@ -9,6 +9,8 @@
 #include "ops/program.h"
 #include "ops/row.h"
 #include "ops/storage.h"
+#include "runtime/coalesce.h"
+#include "runtime/fusion.h"
 #include "runtime/local_program.h"
 #include "runtime/placement.h"
 
@@ -16,59 +18,92 @@ namespace meshwork {
 namespace {
 
 constexpr int64_t kAlignment = 64;
+// Values up to this size that depend on nothing are kept from step to step.
+constexpr int64_t kMostConstant = 64 << 10;
 
 class ScheduleBuilder {
  public:
-  ScheduleBuilder(const Graph& local, const std::vector<InstanceMap>& variables, int workers, bool share,
-                  bool check_replicas)
-      : local_(local), check_replicas_(check_replicas), values_(local.values().size()) {
+  ScheduleBuilder(const Graph& local, const std::vector<InstanceMap>& variables, int workers,
+                  const ScheduleOptions& options)
+      : local_(local),
+        options_(options),
+        constant_(FindConstants(local)),
+        values_(local.values().size()),
+        rows_(workers) {
     schedule_.num_workers = workers;
-    FindInstances(variables, share);
+    FindInstances(variables);
     storages_ = PlanStorages(local, [this](ValueId a, ValueId b) {
-      return values_[a].instances.axes() == values_[b].instances.axes();
+      return values_[a].instances.axes() == values_[b].instances.axes() && !constant_[a] && !constant_[b];
     });
   }
 
   absl::StatusOr<Schedule> Build() {
     for (size_t a = 0; a < local_.arguments().size(); ++a) AddArgument(static_cast<int>(a));
-    for (size_t n = 0; n < local_.nodes().size(); ++n) RETURN_IF_ERROR(AddNode(static_cast<int>(n)));
+    for (int n = 0; n < static_cast<int>(local_.nodes().size()); ++n) RETURN_IF_ERROR(AddNode(n));
+    EndGroup();
     for (size_t o = 0; o < local_.outputs().size(); ++o) AddOutput(static_cast<int>(o));
     AddAssignments();
+    PlanTiles(schedule_);
     return std::move(schedule_);
   }
 
  private:
   // ---- What is known before instructions are written.
 
-  void FindInstances(const std::vector<InstanceMap>& variables, bool share) {
-    std::vector<AxisSet> arguments;
-    for (size_t a = 0; a < local_.arguments().size(); ++a) {
-      const Argument& argument = local_.arguments()[a];
-      arguments.push_back(argument.is_variable ? variables[a].axes()
-                          : share              ? local_.value(argument.value).layout->ShardedAxes()
-                                               : AllAxes(local_.mesh()));
+  void FindInstances(const std::vector<InstanceMap>& variables) {
+    std::vector<AxisSet> arguments;  // what is fed is shared anyway
+    for (size_t a = 0; a < local_.arguments().size(); ++a)
+      arguments.push_back(local_.arguments()[a].is_variable
+                              ? variables[a].axes()
+                              : local_.value(local_.arguments()[a].value).layout->ShardedAxes());
+    const std::vector<AxisSet> varying = VaryingAxes(local_, arguments, options_.share);
+    for (size_t v = 0; v < varying.size(); ++v) {
+      values_[v].instances = InstanceMap(local_.mesh(), varying[v]);
+      instances_.push_back(values_[v].instances);
     }
-    const std::vector<AxisSet> varying = VaryingAxes(local_, arguments, share);
-    for (size_t v = 0; v < varying.size(); ++v) values_[v].instances = InstanceMap(local_.mesh(), varying[v]);
   }
 
-  // ---- Buffers.
-
-  int64_t BytesOf(ValueId value) const {
-    return (local_.value(value).type.bytes() + kAlignment - 1) / kAlignment * kAlignment;
+  // Per value: nodes, updates and outputs that read it.
+  static std::vector<int> CountReaders(const Graph& local) {
+    std::vector<int> readers(local.values().size(), 0);
+    for (const Node& node : local.nodes())
+      for (ValueId operand : node.operands) ++readers[operand];
+    for (const VariableUpdate& update : local.updates()) ++readers[update.value];
+    for (const OutputInfo& output : local.outputs()) ++readers[output.value];
+    return readers;
   }
 
-  BufferId NewBuffers(int64_t count, int64_t bytes) {
+  // Per value: it depends on no argument, and is small.
+  static std::vector<bool> FindConstants(const Graph& local) {
+    std::vector<bool> constant(local.values().size(), false);
+    for (const Node& node : local.nodes()) {
+      bool is_constant = node.row->kind != OpKind::kCollective;
+      for (ValueId operand : node.operands) is_constant &= constant[operand];
+      for (ValueId result : node.results)
+        is_constant &= local.value(result).type.bytes() * local.mesh().num_devices() <= kMostConstant;
+      for (ValueId result : node.results) constant[result] = is_constant;
+    }
+    return constant;
+  }
+
+  // ---- Storages.
+
+  int NewStorage(int64_t bytes, Place place = {}) {
+    schedule_.storages.push_back({bytes, place});
+    return static_cast<int>(schedule_.storages.size()) - 1;
+  }
+
+  // Buffers of `bytes` each, one behind the other in a storage.
+  BufferId NewBuffers(int64_t count, int64_t bytes, int storage) {
     const auto first = static_cast<BufferId>(schedule_.buffers.size());
-    schedule_.buffers.resize(schedule_.buffers.size() + static_cast<size_t>(count), {bytes, {}});
+    for (int64_t i = 0; i < count; ++i) schedule_.buffers.push_back({bytes, storage, i * bytes});
     return first;
   }
 
-  // Buffers for every instance of a value, to be placed in an arena.
-  BufferId NewStorage(int64_t count, int64_t bytes) {
-    const BufferId first = NewBuffers(count, bytes);
-    schedule_.storages.push_back({first, static_cast<int>(count)});
-    return first;
+  // A storage of its own for all instances of a value.
+  BufferId NewValue(ValueId id, Place place = {}) {
+    const int64_t count = values_[id].instances.count(), bytes = local_.value(id).type.bytes();
+    return NewBuffers(count, bytes, NewStorage(count * bytes, place));
   }
 
   int OwnerOf(int64_t device) const { return schedule_.OwnerOf(device, local_.mesh()); }
@@ -85,8 +120,11 @@ class ScheduleBuilder {
       items.push_back(
           {OwnerOf(devices[i]), transfer.box.elements(), cost, kAlignment / DTypeSize(transfer.dtype)});
     }
+    EndGroup();
     instruction.slices = AssignWork(items, schedule_.num_workers);
     instruction.transfers = std::move(transfers);
+    for (const Transfer& transfer : instruction.transfers)
+      if (transfer.to >= 0) rows_.Forget(schedule_.buffers[transfer.to].storage);
     schedule_.instructions.push_back(std::move(instruction));
   }
 
@@ -101,38 +139,38 @@ class ScheduleBuilder {
 
   void AddArgument(int a) {
     const Argument& argument = local_.arguments()[a];
-    ValueBuffers& value = values_[argument.value];
-    const int64_t count = value.instances.count(), bytes = BytesOf(argument.value);
-    if (!argument.is_variable) return AddFeed(a);
-    value.first = NewBuffers(count, bytes);
-    for (int64_t i = 0; i < count; ++i)
-      schedule_.buffers[value.first + i].place = {Place::Kind::kVariable, a, i * bytes};
+    if (argument.is_variable)
+      values_[argument.value].first = NewValue(argument.value, {Place::Kind::kVariable, a, 0});
+    else AddFeed(a);
   }
 
-  // Blocks that lie in the host tensor as they should are viewed; the others are packed.
+  // What lies in the host tensor as it should, block behind block, is viewed; otherwise it is packed.
   void AddFeed(int a) {
     const ValueId id = local_.arguments()[a].value;
     const ValueInfo& info = local_.value(id);
     ValueBuffers& value = values_[id];
-    value.first = NewStorage(value.instances.count(), BytesOf(id));
-    const BufferId host = NewBuffers(1, info.global.bytes());
-    schedule_.buffers[host].place = {Place::Kind::kFeed, a, 0};
+    const int64_t count = value.instances.count(), bytes = info.type.bytes();
+    const int host_storage = NewStorage(info.global.bytes(), {Place::Kind::kFeed, a, 0});
+    bool is_viewed = true;
+    for (int64_t i = 0; i < count && is_viewed; ++i)
+      is_viewed = ViewOffset(id, value.instances.Representative(i)) == i * bytes;
+    if (is_viewed) {
+      value.first = NewBuffers(count, bytes, host_storage);
+      return;
+    }
+    value.first = NewValue(id);
+    const BufferId host = NewBuffers(1, info.global.bytes(), host_storage);
     std::vector<Transfer> transfers;
     std::vector<int64_t> devices;
-    for (int64_t i = 0; i < value.instances.count(); ++i) {
+    for (int64_t i = 0; i < count; ++i) {
       const int64_t device = value.instances.Representative(i);
-      const auto buffer = static_cast<BufferId>(value.first + i);
-      if (const std::optional<int64_t> offset = ViewOffset(id, device)) {
-        schedule_.buffers[buffer].place = {Place::Kind::kFeed, a, *offset};
-        continue;
-      }
       Transfer transfer;
       transfer.box =
           BoxCopy(BlockOf(id, device), BoxBuffer::Whole(info.layout->FactorShape(info.global.shape)),
                   BoxOf(id, device));
       transfer.dtype = info.type.dtype;
       transfer.from.push_back(host);
-      transfer.to = buffer;
+      transfer.to = static_cast<BufferId>(value.first + i);
       if (transfer.box.elements() == 0) continue;
       transfers.push_back(std::move(transfer));
       devices.push_back(device);
@@ -164,11 +202,12 @@ class ScheduleBuilder {
 
   absl::Status AddNode(int n) {
     const Node& node = local_.nodes()[n];
-    for (ValueId result : node.results) PlaceResult(result);
+    if (n == reduced_) return absl::OkStatus();
     if (node.row->kind != OpKind::kCollective) {
       AddKernel(n);
       return absl::OkStatus();
     }
+    for (ValueId result : node.results) PlaceResult(result);
     std::vector<Transfer> transfers;
     std::vector<int64_t> devices;
     for (size_t r = 0; r < node.results.size(); ++r) {
@@ -186,54 +225,89 @@ class ScheduleBuilder {
   // Gives a result its buffers: those of the value it is written over, or new ones.
   void PlaceResult(ValueId result) {
     const ValueId first = storages_[result];
-    values_[result].first = first != result ? values_[first].first
-                                            : NewStorage(values_[result].instances.count(), BytesOf(result));
+    if (first != result) values_[result].first = values_[first].first;
+    else values_[result].first = NewValue(result, constant_[result] ? kConstants : Place());
   }
 
   void AddKernel(int n) {
     const Node& node = local_.nodes()[n];
-    Instruction instruction{.kind = Instruction::Kind::kKernel, .node = n};
-    KernelSpec spec{.operands = {}, .results = {}, .attrs = node.attrs};
-    for (ValueId id : node.operands)
-      spec.operands.push_back({local_.value(id).type, local_.value(id).global});
-    for (ValueId id : node.results) spec.results.push_back({local_.value(id).type, local_.value(id).global});
-    instruction.kernel = node.row->cpu(spec);
-    instruction.num_in = static_cast<int>(node.operands.size());
-    instruction.num_out = static_cast<int>(node.results.size());
-    const InstanceMap& items = values_[node.results[0]].instances;  // those of every operand are no finer
-    instruction.items = items;
-    for (int64_t i = 0; i < items.count(); ++i) AddItem(node, items.Representative(i), i == 0, instruction);
-    instruction.slices =
-        AssignWork(KernelItems(node, items, instruction.kernel.units), schedule_.num_workers);
+    KernelStep step{.node = n,
+                    .num_in = static_cast<int>(node.operands.size()),
+                    .instances = instances_[node.results[0]].count()};
+    std::optional<NodeKernel> made = MakeReducing(n);
+    if (made.has_value()) step.reduces = reduced_ = n + 1;
+    else made = MakeNodeKernel(local_, n, instances_, options_.coalesce);
+    const std::span<const ValueId> results =
+        step.reduces >= 0 ? std::span<const ValueId>(local_.nodes()[step.reduces].results) : node.results;
+    for (ValueId result : results) PlaceResult(result);
+    step.blocks = std::move(made->blocks);
+    const auto add = [&](ValueId id, int64_t parts, bool is_result) {
+      const ValueBuffers& value = values_[id];
+      step.buffers.push_back(
+          {value.first, value.instances.count() * local_.value(id).type.bytes(), parts, is_result});
+    };
+    for (size_t o = 0; o < node.operands.size(); ++o) add(node.operands[o], made->kernel.PartsOf(o), false);
+    for (ValueId result : results) add(result, made->kernel.by_rows ? made->kernel.units : 1, true);
+    step.kernel = std::move(made->kernel);
+    if (step.reduces < 0 && constant_[node.results[0]]) return AddOnce(std::move(step));
+    const bool joins = options_.fuse && !group_.empty() && made->one_by_one == one_by_one_ &&
+                       group_.Add(step, schedule_.buffers);
+    if (!joins) {
+      EndGroup();
+      group_.Add(std::move(step), schedule_.buffers);
+      items_ = made->items;
+      one_by_one_ = made->one_by_one;
+    }
+  }
+
+  // Computes the sums that the next node would make of the results, if the next node is an all_reduce, and
+  // the memory of the sums is not that of an operand.
+  std::optional<NodeKernel> MakeReducing(int n) const {
+    if (!options_.coalesce || n + 1 >= static_cast<int>(local_.nodes().size())) return std::nullopt;
+    const Node &node = local_.nodes()[n], &next = local_.nodes()[n + 1];
+    if (node.results.size() != 1 || readers_[node.results[0]] != 1) return std::nullopt;
+    for (ValueId operand : node.operands)
+      if (!next.results.empty() && storages_[operand] == storages_[next.results[0]]) return std::nullopt;
+    return MakeReducingKernel(local_, n, n + 1, instances_);
+  }
+
+  void AddOnce(KernelStep step) {
+    Instruction instruction{.kind = Instruction::Kind::kKernel, .node = step.node, .rows = step.kernel.units};
+    instruction.slices.resize(schedule_.num_workers);
+    if (instruction.rows > 0) instruction.slices[0].push_back({0, 0, instruction.rows});
+    instruction.steps.push_back(std::move(step));
+    schedule_.once.push_back(std::move(instruction));
+  }
+
+  // Writes the group as an instruction.
+  void EndGroup() {
+    if (group_.empty()) return;
+    Instruction instruction{.kind = Instruction::Kind::kKernel,
+                            .node = group_.steps()[0].node,
+                            .rows = group_.rows(),
+                            .items = items_,
+                            .one_by_one = one_by_one_};
+    instruction.steps = group_.Take();
+    double cost = 0;
+    for (const KernelStep& step : instruction.steps) cost += CostOf(step);
+    rows_.Assign(schedule_, cost, instruction);
     schedule_.instructions.push_back(std::move(instruction));
   }
 
-  void AddItem(const Node& node, int64_t device, bool first, Instruction& instruction) const {
-    auto add = [&](ValueId id) {
-      instruction.buffers.push_back(values_[id].Of(device));
-      if (node.row->reads_block) instruction.blocks.push_back(BlockOf(id, device));
-      else if (first) instruction.blocks.push_back(WholeBlock(local_.value(id).type.shape));
-    };
-    for (ValueId id : node.operands) add(id);
-    for (ValueId id : node.results) add(id);
-  }
-
-  std::vector<WorkItem> KernelItems(const Node& node, const InstanceMap& instances, int64_t units) const {
-    double cost = FlopsOf(local_, node);
-    for (ValueId id : node.operands) cost += static_cast<double>(local_.value(id).type.num_elements());
-    // Cuts between elements keep cache lines apart.
-    const int64_t multiple = units >= 64 * schedule_.num_workers ? 16 : 1;
-    std::vector<WorkItem> items;
-    for (int64_t i = 0; i < instances.count(); ++i)
-      items.push_back({OwnerOf(instances.Representative(i)), units, std::max(cost, 1.0), multiple});
-    return items;
+  // Floating-point operations, and elements read, of all instances.
+  double CostOf(const KernelStep& step) const {
+    const Node& node = local_.nodes()[step.node];
+    double cost = FlopsOf(local_, node) * static_cast<double>(step.instances);
+    for (ValueId id : node.operands)
+      cost += static_cast<double>(local_.value(id).type.num_elements() * instances_[id].count());
+    return std::max(cost, 1.0);
   }
 
   // ---- The end of the step.
 
   // Compares the instances of a value that its layout says are the same, at most once.
   void AddComparison(std::string subject, ValueId id) {
-    if (!check_replicas_ || !compared_.insert(id).second) return;
+    if (!options_.check_replicas || !compared_.insert(id).second) return;
     const ValueBuffers& value = values_[id];
     const AxisSet sharded = local_.value(id).layout->ShardedAxes();
     const InstanceMap blocks(local_.mesh(), sharded),
@@ -261,8 +335,8 @@ class ScheduleBuilder {
     const std::string subject = fmt::format("output \"{}\"", OutputName(local_, o));
     AddComparison(subject, id);
     const ValueInfo& info = local_.value(id);
-    const BufferId host = NewBuffers(1, info.global.bytes());
-    schedule_.buffers[host].place = {Place::Kind::kOutput, o, 0};
+    const BufferId host =
+        NewBuffers(1, info.global.bytes(), NewStorage(info.global.bytes(), {Place::Kind::kOutput, o, 0}));
     std::vector<Transfer> transfers;
     std::vector<int64_t> devices;
     const InstanceMap blocks(local_.mesh(), info.layout->ShardedAxes());
@@ -312,7 +386,7 @@ class ScheduleBuilder {
       sources.emplace_back(update.value, values_[update.value]);
       if (!is_set_aside[sources.size() - 1]) continue;
       ValueBuffers aside = values_[update.value];
-      aside.first = NewStorage(aside.instances.count(), BytesOf(update.value));
+      aside.first = NewValue(update.value);
       AddCopy(SubjectOf(update), update.value, values_[update.value], aside);
       sources.back().second = aside;
     }
@@ -323,22 +397,34 @@ class ScheduleBuilder {
     }
   }
 
+  static constexpr Place kConstants = {Place::Kind::kConstant, 0, 0};
+
   const Graph& local_;
-  const bool check_replicas_;
+  const ScheduleOptions options_;
+  const std::vector<bool> constant_;  // per value
+  const std::vector<int> readers_ = CountReaders(local_);
   std::set<ValueId> compared_;
-  std::vector<ValueBuffers> values_;  // per value
-  std::vector<ValueId> storages_;     // per value the first that lies in its memory
+  std::vector<ValueBuffers> values_;    // per value
+  std::vector<InstanceMap> instances_;  // the same
+  std::vector<ValueId> storages_;       // per value the first that lies in its memory
   Schedule schedule_;
+  // The group that is being made, of kernels over these items.
+  Group group_;
+  InstanceMap items_;
+  bool one_by_one_ = false;
+  int reduced_ = -1;  // the last all_reduce that a kernel before it did
+  RowCuts rows_;
 };
 
 }  // namespace
 
 absl::StatusOr<Schedule> MakeSchedule(const Graph& local, const std::vector<InstanceMap>& variables,
-                                      int workers, bool share, bool check_replicas) {
-  ASSIGN_OR_RETURN(Schedule schedule,
-                   ScheduleBuilder(local, variables, workers, share, check_replicas).Build());
+                                      int workers, const ScheduleOptions& options) {
+  ScheduleOptions effective = options;
+  effective.coalesce &= options.share;
+  ASSIGN_OR_RETURN(Schedule schedule, ScheduleBuilder(local, variables, workers, effective).Build());
   PlaceBarriers(schedule);
-  PlaceBuffers(schedule);
+  PlaceStorages(schedule);
   const absl::Status checked = CheckSchedule(schedule);
   MESHWORK_CHECK(checked.ok(), "{}", MessageOf(checked));
   return schedule;

@@ -1,20 +1,27 @@
-// A Schedule is what the workers of one process do in a step: instructions, the buffers they touch,
-// who does which part, where all workers meet, and where each buffer lies.
+// A Schedule is what the workers of one process do in a step: instructions, the memory they touch,
+// who does which part, where all workers meet, and where everything lies.
 //
-//   Program ──VaryingAxes──▶ instances ──BuildSchedule──▶ instructions ──PlaceBarriers──▶ epochs
-//           ──PlaceBuffers──▶ offsets ──CheckSchedule──▶ proof that no thread can see another's leftovers
+//   Program ──Arrange──▶ order ──VaryingAxes──▶ instances ──BuildSchedule──▶ instructions ──PlanTiles──▶
+//   tiles
+//           ──PlaceBarriers──▶ epochs ──PlaceStorages──▶ offsets ──CheckSchedule──▶ proof that no thread can
+//           see another's leftovers
 //
-// Every worker walks the same list of instructions in program order and does its slices of each. A
-// node is run once per instance of its results, by the worker that drives the instance's lowest
-// device: device d of D belongs to worker floor(d·W/D). Where that would leave workers idle, and
-// the node is worth it and can be cut, every worker does a part. Nothing here changes a number.
+// Every worker walks the same list of instructions and does its slices of each. A node is run once for all
+// instances of its results (runtime/coalesce.h), and several nodes in a row are one instruction where each
+// needs of the ones before only the rows that it works on itself (runtime/fusion.h): a worker takes its rows
+// through all of them, a few at a time. Rows are cut between workers as those that they are made of were, so
+// that nobody waits for anybody. Nothing here changes a number: products are cut at places that depend on the
+// program alone.
 //
 // A step is: inputs that cannot be viewed are packed; the nodes run; replicas are compared, if asked for;
-// outputs are unpacked; variables that could not be written in place are written. Plain data, independent of
-// where memory is.
+// outputs are unpacked; variables that could not be written in place are written. What depends on no input
+// and no variable is computed once, before the first step. Plain data, independent of where memory is.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -29,12 +36,13 @@
 
 namespace meshwork {
 
-// Where a buffer lies.
+// Where a storage lies.
 struct Place {
   enum class Kind : uint8_t {
-    kUnplaced,  // PlaceBuffers will say
-    kPrivate,   // arena of worker `index`: one worker alone ever touches the buffer
+    kUnplaced,  // PlaceStorages will say
+    kPrivate,   // arena of worker `index`: one worker alone ever touches it
     kShared,    // the arena all workers share; index 0
+    kConstant,  // the arena of what is computed once; index 0
     kVariable,  // the buffers of argument `index`
     kFeed,      // the host tensor fed for argument `index`
     kOutput,    // the host tensor of output `index`
@@ -44,54 +52,78 @@ struct Place {
   int64_t offset = 0;  // bytes
 };
 
-// One instance of a value, or a host tensor.
-struct Buffer {
+// What is placed in one piece: the instances of a value one behind the other, or of several values in turn
+// where one is written over the other; a host tensor; a worker's tile of rows.
+struct Storage {
   int64_t bytes = 0;
   Place place;
 };
 
-// Buffers [first, first + count) are the instances of one value, or of several values in turn where
-// one is written over the other. They are placed together.
-struct Storage {
-  BufferId first = 0;
-  int count = 0;
+// A part of a storage: one instance of a value, or a host tensor.
+struct Buffer {
+  int64_t bytes = 0;
+  int storage = -1;
+  int64_t offset = 0;  // bytes into the storage
+};
+
+// An operand or a result of a step: all instances, from the first one's buffer on.
+struct StepBuffer {
+  // Rows of it that are in use, for values that no other instruction sees: those of a tile or of a strip.
+  // Worker w has them in buffer + w.
+  enum class Rows : uint8_t { kAll, kStrip, kTile };
+
+  BufferId buffer = -1;
+  int64_t bytes = 0;  // of all rows
+  // Into how many equal parts it falls that go with those of the results, see Kernel::parts.
+  int64_t parts = 1;
+  bool is_result = false;
+  Rows rows = Rows::kAll;
+};
+
+// One kernel of an instruction.
+struct KernelStep {
+  int node = -1;
+  Kernel kernel = {};
+  int num_in = 0;
+  std::vector<StepBuffer> buffers = {};  // operands, then results
+  std::vector<Block> blocks = {};        // the same
+  int64_t instances = 1;                 // of its node that it computes
+  int reduces = -1;  // the all_reduce of its results that it does away with; -1: there is none
 };
 
 struct Instruction {
   enum class Kind { kKernel, kCollective, kPack, kUnpack, kAssign, kCompare };
   Kind kind = Kind::kKernel;
-  int node = -1;         // index into the graph's nodes, or -1
+  int node = -1;         // index into the graph's nodes, of the first step; or -1
   bool barrier = false;  // all workers meet before it
-  // What a step without a node works for: input "x", output "loss", variable "w".
+  // What an instruction without a node works for: input "x", output "loss", variable "w".
   std::string subject = {};
-  // kKernel: item i runs the kernel on buffers[i·(in+out)…], operands first, then results.
-  Kernel kernel = {};
-  int num_in = 0, num_out = 0;
-  InstanceMap items = {};  // item i is for the devices that hold instance i
-  std::vector<BufferId> buffers = {};
-  // Per buffer of each item if the row reads its blocks; otherwise those of one item: every buffer whole.
-  std::vector<Block> blocks = {};
+  // kKernel: the steps, one after the other for each tile of rows; a product for a whole slice. A row is
+  // kernel.units / rows units of each step.
+  std::vector<KernelStep> steps = {};
+  int64_t rows = 0;
+  int64_t tile = 0;         // rows; 0: as many as a slice has
+  InstanceMap items = {};   // of the first step: item i is for the devices that hold instance i
+  bool one_by_one = false;  // no slice is for more than one item
   // Other kinds: item i is transfers[i]. kCompare writes nothing: it reads the two buffers `from` of replicas
   // of `value`, which the two devices replicas[i] hold.
   std::vector<Transfer> transfers = {};
   ValueId value = kNoValue;
   std::vector<std::pair<int64_t, int64_t>> replicas = {};
-  // Per worker.
+  // Per worker: of kernels, rows.
   std::vector<std::vector<WorkSlice>> slices = {};
-
-  // Calls f(buffer, is_write) for what an item touches.
-  template <typename F>
-  void ForAccesses(int item, F&& f) const;
 };
 
 struct Schedule {
   int num_workers = 1;
+  std::vector<Storage> storages;
   std::vector<Buffer> buffers;
-  std::vector<Storage> storages;  // what PlaceBuffers places
+  std::vector<Instruction> once;  // by worker 0, before the first step
   std::vector<Instruction> instructions;
   int num_barriers = 0;                // per step
   std::vector<int64_t> private_bytes;  // size of each worker's arena
   int64_t shared_bytes = 0;
+  int64_t constant_bytes = 0;
 
   // The worker that drives `device` of `mesh`.
   int OwnerOf(int64_t device, const Mesh& mesh) const {
@@ -99,12 +131,19 @@ struct Schedule {
   }
 };
 
+struct ScheduleOptions {
+  bool share = true;     // see ExecutorOptions
+  bool coalesce = true;  // the same; nothing is coalesced unless it is shared
+  bool fuse = true;      // the same
+  // Compare what outputs and variables get wherever a layout says that it is the same and it is stored more
+  // than once.
+  bool check_replicas = false;
+};
+
 // The whole of planning, checked. `variables`: per argument, the instances of its state; ignored for
-// inputs. With check_replicas, what outputs and variables get is compared wherever a layout says that it
-// is the same and it is stored more than once. Errors: a collective that does not fit its layouts.
-// REQUIRES: CheckLocalProgram(local).
+// inputs. Errors: a collective that does not fit its layouts. REQUIRES: CheckLocalProgram(local).
 absl::StatusOr<Schedule> MakeSchedule(const Graph& local, const std::vector<InstanceMap>& variables,
-                                      int workers, bool share, bool check_replicas = false);
+                                      int workers, const ScheduleOptions& options);
 
 // One piece of work for AssignWork: who does it unless it is cut, how far it can be cut, how long it
 // takes (in floating-point operations, roughly), and what a cut must be a multiple of.
@@ -118,15 +157,59 @@ struct WorkItem {
 // Slices per worker. Law: each item with units > 0 is covered once.
 std::vector<std::vector<WorkSlice>> AssignWork(std::span<const WorkItem> items, int workers);
 
+// Cuts the rows of kernels between workers: as those of an operand were cut, so that every worker goes on
+// with what it made itself; where there is none, evenly, or not at all where that is not worth it.
+class RowCuts {
+ public:
+  explicit RowCuts(int workers) : workers_(workers) {}
+
+  // Fills in the slices. `cost`: of the whole instruction, as of a WorkItem.
+  void Assign(const Schedule& schedule, double cost, Instruction& instruction);
+  // What a worker did of this storage is no longer known.
+  void Forget(int storage) { cuts_.erase(storage); }
+
+ private:
+  using Cut = std::vector<int64_t>;  // worker w has [cut[w], cut[w + 1])
+
+  // The rows that fit the bytes, if there are such.
+  std::optional<Cut> RowsOf(const Cut& bytes, const StepBuffer& at, const Instruction& instruction) const;
+  Cut Even(const Instruction& instruction, double cost) const;
+
+  const int workers_;
+  std::map<int, Cut> cuts_;  // per storage that rows were written to, in bytes
+};
+
+// Calls f(worker, storage, begin, end, is_write) for every range of bytes that an instruction touches.
 template <typename F>
-void Instruction::ForAccesses(int item, F&& f) const {
-  if (kind == Kind::kKernel) {
-    const BufferId* mine = buffers.data() + static_cast<size_t>(item) * (num_in + num_out);
-    for (int i = 0; i < num_in + num_out; ++i) f(mine[i], i >= num_in);
-    return;
+void ForAccesses(const Schedule& schedule, const Instruction& instruction, F&& f) {
+  for (int worker = 0; worker < static_cast<int>(instruction.slices.size()); ++worker) {
+    for (const WorkSlice& slice : instruction.slices[worker]) {
+      const auto whole = [&](BufferId id, bool is_write) {
+        const Buffer& buffer = schedule.buffers[id];
+        f(worker, buffer.storage, buffer.offset, buffer.offset + buffer.bytes, is_write);
+      };
+      if (instruction.kind != Instruction::Kind::kKernel) {
+        for (BufferId from : instruction.transfers[slice.item].from) whole(from, false);
+        if (instruction.kind != Instruction::Kind::kCompare)
+          whole(instruction.transfers[slice.item].to, true);
+        continue;
+      }
+      for (const KernelStep& step : instruction.steps) {
+        for (const StepBuffer& at : step.buffers) {
+          if (at.rows != StepBuffer::Rows::kAll) {
+            whole(at.buffer + worker, at.is_result);
+            continue;
+          }
+          const Buffer& first = schedule.buffers[at.buffer];
+          // The parts that have to do with these rows.
+          const int64_t rows = instruction.rows, part = at.bytes / std::max<int64_t>(at.parts, 1);
+          const int64_t begin = slice.begin * at.parts / rows * part;
+          const int64_t end = (slice.end * at.parts + rows - 1) / rows * part;
+          f(worker, first.storage, first.offset + begin, first.offset + end, at.is_result);
+        }
+      }
+    }
   }
-  for (BufferId from : transfers[item].from) f(from, false);
-  if (kind != Kind::kCompare) f(transfers[item].to, true);
 }
 
 }  // namespace meshwork

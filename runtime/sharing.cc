@@ -1,5 +1,7 @@
 #include "runtime/sharing.h"
 
+#include <algorithm>
+
 #include "base/status.h"
 #include "ops/row.h"
 
@@ -47,8 +49,14 @@ AxisSet WithoutTrivialAxes(const Mesh& mesh, AxisSet axes) {
 
 }  // namespace
 
+AxisList InstanceOrder(AxisSet axes) {
+  AxisList order = axes.ToList();
+  std::reverse(order.begin(), order.end());
+  return order;
+}
+
 InstanceMap::InstanceMap(const Mesh& mesh, AxisSet axes)
-    : axes_(WithoutTrivialAxes(mesh, axes)), group_(mesh, axes_.ToList()) {}
+    : axes_(WithoutTrivialAxes(mesh, axes)), group_(mesh, InstanceOrder(axes_)) {}
 
 AxisSet AllAxes(const Mesh& mesh) {
   AxisSet all;

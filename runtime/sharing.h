@@ -22,8 +22,13 @@
 
 namespace meshwork {
 
-// The instances of a value that varies over `axes`: one per coordinate on them, numbered in mesh
-// order. Laws: Of(Representative(i)) == i; Representative(Of(d)) <= d.
+// The axes in the order in which instances are numbered, major to minor: the last of the mesh first. The
+// first axes of a mesh mostly shard batches, so the blocks of a batch follow each other: on [batch=4,
+// model=2] a value that varies over both is [model, batch, …] in memory.
+AxisList InstanceOrder(AxisSet axes);
+
+// The instances of a value that varies over `axes`: one per coordinate on them, numbered in InstanceOrder.
+// Laws: Of(Representative(i)) == i; Representative(Of(d)) <= d.
 class InstanceMap {
  public:
   InstanceMap() : InstanceMap(Mesh(), {}) {}

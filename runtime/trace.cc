@@ -136,6 +136,15 @@ class TraceReader {
 
   // ---- Labels.
 
+  // The instances that some rows of a kernel belong to.
+  struct Items {
+    int64_t begin, end;
+  };
+  static Items ItemsOf(const Instruction& instruction, const WorkSlice& slice) {
+    const int64_t items = instruction.items.count(), rows = instruction.rows;
+    return {slice.begin * items / rows, (slice.end * items + rows - 1) / rows};
+  }
+
   // What is known of an instruction wherever it shows.
   TraceLabel LabelOf(size_t i) const {
     const Instruction& instruction = schedule_.instructions[i];
@@ -172,16 +181,19 @@ class TraceReader {
     return label;
   }
 
-  // On a device's track: what one slice of a kernel does for it.
-  TraceLabel SliceLabel(size_t i, const WorkSlice& slice, const std::vector<int64_t>& devices) const {
+  // On a device's track: what one slice of a kernel does for it, and for others with it.
+  TraceLabel SliceLabel(size_t i, const WorkSlice& slice, const Items& items,
+                        const std::vector<int64_t>& devices) const {
     const Instruction& instruction = schedule_.instructions[i];
     TraceLabel label = LabelOf(i);
+    const std::string_view how = items.end - items.begin > 1 ? "together" : "once";
     if (devices.size() > 1)
-      label.texts.emplace_back("devices", fmt::format("computed once for devices {}", Ranges(devices)));
-    const double part =
-        static_cast<double>(slice.end - slice.begin) / static_cast<double>(instruction.kernel.units);
+      label.texts.emplace_back("devices", fmt::format("computed {} for devices {}", how, Ranges(devices)));
+    const double rows = static_cast<double>(slice.end - slice.begin);
+    const double all = static_cast<double>(instruction.rows);
+    const double part = rows * static_cast<double>(instruction.items.count()) / all;
     if (part < 1) label.texts.emplace_back("part", Part(part, "this value"));
-    label.flops = rows_[i].flops / static_cast<double>(instruction.items.count()) * part;
+    label.flops = rows_[i].flops * rows / all;
     return label;
   }
 
@@ -195,13 +207,16 @@ class TraceReader {
 
   std::vector<Shown> ShowSlices(size_t i, int worker) {
     const Instruction& instruction = schedule_.instructions[i];
-    std::vector<std::vector<int64_t>> holders(static_cast<size_t>(instruction.items.count()));
-    for (int64_t d = 0; d < local_.mesh().num_devices(); ++d) holders[instruction.items.Of(d)].push_back(d);
     std::vector<Shown> shown;
     for (const WorkSlice& slice : instruction.slices[worker]) {
+      const Items items = ItemsOf(instruction, slice);
+      std::vector<int64_t> devices;
+      for (int64_t d = 0; d < local_.mesh().num_devices(); ++d)
+        if (instruction.items.Of(d) >= items.begin && instruction.items.Of(d) < items.end)
+          devices.push_back(d);
       Shown& one = shown.emplace_back();
-      one.label = AddLabel(SliceLabel(i, slice, holders[slice.item]));
-      for (const int64_t d : holders[slice.item])
+      one.label = AddLabel(SliceLabel(i, slice, items, devices));
+      for (const int64_t d : devices)
         if (schedule_.OwnerOf(d, local_.mesh()) == worker) one.tracks.push_back(DeviceTrack(d));
     }
     return shown;

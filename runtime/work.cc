@@ -2,6 +2,8 @@
 // balancing there is.
 #include <algorithm>
 #include <cmath>
+#include <optional>
+#include <vector>
 
 #include "base/status.h"
 #include "runtime/schedule.h"
@@ -57,6 +59,104 @@ std::vector<std::vector<WorkSlice>> AssignWork(std::span<const WorkItem> items, 
     before += item.cost;
   }
   return slices;
+}
+
+// ---- Rows.
+
+namespace {
+
+// Where rows may be cut, nearest to a share of them.
+int64_t RowAt(const Instruction& instruction, double share) {
+  const std::vector<int64_t>& bounds = instruction.steps[0].kernel.bounds;
+  const int64_t row = std::llround(share * static_cast<double>(instruction.rows));
+  if (bounds.empty() && instruction.one_by_one) {
+    const int64_t items = instruction.items.count(), item = instruction.rows / items;
+    if (item * items == instruction.rows) return std::llround(share * static_cast<double>(items)) * item;
+  }
+  if (bounds.empty()) {
+    // Elements are cut at cache lines.
+    const int64_t multiple = instruction.rows >= 1024 ? 16 : 1;
+    return std::min(instruction.rows, (row + multiple / 2) / multiple * multiple);
+  }
+  const auto after = std::lower_bound(bounds.begin(), bounds.end(), row);
+  if (after == bounds.begin()) return *after;
+  return after == bounds.end() || row - *(after - 1) < *after - row ? *(after - 1) : *after;
+}
+
+// One worker has all, and there are others.
+bool IsByOne(const std::vector<int64_t>& cut) {
+  int busy = 0;
+  for (size_t w = 0; w + 1 < cut.size(); ++w) busy += cut[w] < cut[w + 1];
+  return cut.size() > 2 && busy == 1;
+}
+
+}  // namespace
+
+std::optional<RowCuts::Cut> RowCuts::RowsOf(const Cut& bytes, const StepBuffer& at,
+                                            const Instruction& instruction) const {
+  if (at.bytes == 0 || at.parts <= 1) return std::nullopt;
+  const int64_t part = at.bytes / at.parts;
+  const std::vector<int64_t>& bounds = instruction.steps[0].kernel.bounds;
+  Cut rows;
+  for (int64_t byte : bytes) {
+    if (byte % part != 0 || byte / part * instruction.rows % at.parts != 0) return std::nullopt;
+    rows.push_back(byte / part * instruction.rows / at.parts);
+    if (!bounds.empty() && !std::binary_search(bounds.begin(), bounds.end(), rows.back()))
+      return std::nullopt;
+  }
+  return rows;
+}
+
+RowCuts::Cut RowCuts::Even(const Instruction& instruction, double cost) const {
+  Cut rows(workers_ + 1, instruction.rows);
+  rows[0] = 0;
+  const int64_t pieces = instruction.steps[0].kernel.bounds.empty()
+                             ? instruction.rows
+                             : static_cast<int64_t>(instruction.steps[0].kernel.bounds.size()) - 1;
+  if (pieces > 1 && (cost >= kWorthCutting || instruction.one_by_one))
+    for (int w = 1; w < workers_; ++w) rows[w] = RowAt(instruction, static_cast<double>(w) / workers_);
+  return rows;
+}
+
+void RowCuts::Assign(const Schedule& schedule, double cost, Instruction& instruction) {
+  instruction.slices.assign(workers_, {});
+  if (instruction.rows == 0) return;
+  const auto storage_of = [&](const StepBuffer& at) { return schedule.buffers[at.buffer].storage; };
+  std::optional<Cut> cut;
+  for (const KernelStep& step : instruction.steps) {
+    for (const StepBuffer& at : step.buffers) {
+      const auto known = cuts_.find(storage_of(at));
+      if (cut.has_value() || at.is_result || known == cuts_.end()) continue;
+      if (cost >= kWorthCutting && IsByOne(known->second)) continue;
+      cut = RowsOf(known->second, at, instruction);
+    }
+  }
+  if (!cut.has_value()) cut = Even(instruction, cost);
+  const bool has_product = !instruction.steps[0].kernel.bounds.empty() && instruction.steps.size() > 1;
+  for (int w = 0; w < workers_; ++w) {
+    for (int64_t begin = (*cut)[w]; begin < (*cut)[w + 1];) {
+      int64_t end = (*cut)[w + 1];
+      // A product is followed by its epilogue slice by slice.
+      if (has_product) {
+        const std::vector<int64_t>& bounds = instruction.steps[0].kernel.bounds;
+        end = std::min(end, *std::upper_bound(bounds.begin(), bounds.end(), begin));
+      }
+      if (instruction.one_by_one && instruction.rows % instruction.items.count() == 0) {
+        const int64_t item = instruction.rows / instruction.items.count();
+        end = std::min(end, (begin / item + 1) * item);
+      }
+      instruction.slices[w].push_back({0, begin, end});
+      begin = end;
+    }
+  }
+  for (const KernelStep& step : instruction.steps) {
+    for (const StepBuffer& at : step.buffers) {
+      if (!at.is_result) continue;
+      Forget(storage_of(at));
+      if (at.parts % instruction.rows != 0) continue;
+      for (int64_t row : *cut) cuts_[storage_of(at)].push_back(row * (at.bytes / instruction.rows));
+    }
+  }
 }
 
 }  // namespace meshwork

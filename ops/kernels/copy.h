@@ -35,16 +35,19 @@ Kernel StridedCopyKernel(BroadcastWalk<1> walk, int64_t offset, int64_t elements
                                for (int64_t i = 0; i < n; ++i) out[i] = a[i * stride];
                            });
               },
-          .units = elements};
+          .units = elements,
+          .by_rows = true};
 }
 
 // The copy of operand 0 to result 0 whose index takes a step of strides[d] elements per step along dim d.
 inline Kernel StridedCopy(const KernelSpec& spec, const Shape& strides, int64_t offset = 0) {
   const Type& result = spec.results[0].local;
-  return Dispatch(result.dtype, [&](auto zero) {
-    return StridedCopyKernel<Stored<decltype(zero)>>(MergeDims<1>(result.shape, {strides}), offset,
-                                                     result.num_elements());
+  const BroadcastWalk<1> walk = MergeDims<1>(result.shape, {strides});
+  Kernel kernel = Dispatch(result.dtype, [&](auto zero) {
+    return StridedCopyKernel<Stored<decltype(zero)>>(walk, offset, result.num_elements());
   });
+  if (offset == 0) kernel.parts = {PartsOf(walk, 0, spec.operands[0].local.num_elements())};
+  return kernel;
 }
 
 }  // namespace meshwork

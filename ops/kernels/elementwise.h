@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
+#include <utility>
 
 #include "absl/container/inlined_vector.h"
 #include "ops/kernel.h"
@@ -72,6 +74,28 @@ BroadcastWalk<N> MakeWalk(const KernelSpec& spec) {
   return MergeDims<N>(shape, strides);
 }
 
+// Kernel::parts of operand o, which has so many elements: they fall into parts along the major dims, as far
+// as the operand is walked densely along them.
+template <int N>
+int64_t PartsOf(const BroadcastWalk<N>& walk, int o, int64_t elements) {
+  int64_t parts = 1;
+  for (const auto& dim : walk.dims) {
+    if (dim.size == 0 || elements % dim.size != 0 || dim.strides[o] != elements / dim.size) break;
+    parts *= dim.size;
+    elements = dim.strides[o];
+  }
+  return parts;
+}
+
+// What the loops over a broadcast walk have in common.
+template <int N>
+Kernel BroadcastKernel(const KernelSpec& spec, const BroadcastWalk<N>& walk,
+                       std::function<void(const KernelArgs&)> run) {
+  Kernel kernel{.run = std::move(run), .units = spec.results[0].local.num_elements(), .by_rows = true};
+  for (int o = 0; o < N; ++o) kernel.parts.push_back(PartsOf(walk, o, spec.operands[o].local.num_elements()));
+  return kernel;
+}
+
 // Calls row(result offset, operand offsets, length) for the runs of elements [begin, end).
 template <int N, typename Row>
 void ForEachRun(const BroadcastWalk<N>& walk, int64_t begin, int64_t end, Row&& row) {
@@ -112,69 +136,64 @@ Kernel UnaryKernel(const KernelSpec& spec, F f) {
                 MESHWORK_INDEPENDENT
                 for (int64_t i = args.begin; i < args.end; ++i) out[i] = static_cast<Out>(f(Load<In>(a[i])));
               },
-          .units = spec.results[0].local.num_elements()};
+          .units = spec.results[0].local.num_elements(),
+          .by_rows = true,
+          .parts = {spec.results[0].local.num_elements()}};
 }
 
 // out[i] = f(a[i], b[i]) with broadcast, computed in Compute<In>.
 template <typename In, typename Out, typename F>
 Kernel BinaryKernel(const KernelSpec& spec, F f) {
-  return {.run =
-              [f, walk = MakeWalk<2>(spec)](const KernelArgs& args) {
-                const std::array<int64_t, 2>& strides = walk.dims.back().strides;
-                const int64_t sa = strides[0], sb = strides[1];
-                ForEachRun(walk, args.begin, args.end,
-                           [&](int64_t to, const std::array<int64_t, 2>& from, int64_t n) {
-                             const Stored<In>* a = args.In<Stored<In>>(0) + from[0];
-                             const Stored<In>* b = args.In<Stored<In>>(1) + from[1];
-                             Out* out = args.Out<Out>(0) + to;
-                             if (sa == 1 && sb == 1) {
-                               MESHWORK_INDEPENDENT
-                               for (int64_t i = 0; i < n; ++i)
-                                 out[i] = static_cast<Out>(f(Load<In>(a[i]), Load<In>(b[i])));
-                             } else if (sa == 1 && sb == 0) {
-                               const Compute<In> scalar = Load<In>(*b);
-                               MESHWORK_INDEPENDENT
-                               for (int64_t i = 0; i < n; ++i)
-                                 out[i] = static_cast<Out>(f(Load<In>(a[i]), scalar));
-                             } else if (sa == 0 && sb == 1) {
-                               const Compute<In> scalar = Load<In>(*a);
-                               MESHWORK_INDEPENDENT
-                               for (int64_t i = 0; i < n; ++i)
-                                 out[i] = static_cast<Out>(f(scalar, Load<In>(b[i])));
-                             } else {
-                               MESHWORK_INDEPENDENT
-                               for (int64_t i = 0; i < n; ++i)
-                                 out[i] = static_cast<Out>(f(Load<In>(a[i * sa]), Load<In>(b[i * sb])));
-                             }
-                           });
-              },
-          .units = spec.results[0].local.num_elements()};
+  const BroadcastWalk<2> walk = MakeWalk<2>(spec);
+  return BroadcastKernel<2>(spec, walk, [f, walk](const KernelArgs& args) {
+    const std::array<int64_t, 2>& strides = walk.dims.back().strides;
+    const int64_t sa = strides[0], sb = strides[1];
+    ForEachRun(walk, args.begin, args.end, [&](int64_t to, const std::array<int64_t, 2>& from, int64_t n) {
+      const Stored<In>* a = args.In<Stored<In>>(0) + from[0];
+      const Stored<In>* b = args.In<Stored<In>>(1) + from[1];
+      Out* out = args.Out<Out>(0) + to;
+      if (sa == 1 && sb == 1) {
+        MESHWORK_INDEPENDENT
+        for (int64_t i = 0; i < n; ++i) out[i] = static_cast<Out>(f(Load<In>(a[i]), Load<In>(b[i])));
+      } else if (sa == 1 && sb == 0) {
+        const Compute<In> scalar = Load<In>(*b);
+        MESHWORK_INDEPENDENT
+        for (int64_t i = 0; i < n; ++i) out[i] = static_cast<Out>(f(Load<In>(a[i]), scalar));
+      } else if (sa == 0 && sb == 1) {
+        const Compute<In> scalar = Load<In>(*a);
+        MESHWORK_INDEPENDENT
+        for (int64_t i = 0; i < n; ++i) out[i] = static_cast<Out>(f(scalar, Load<In>(b[i])));
+      } else {
+        MESHWORK_INDEPENDENT
+        for (int64_t i = 0; i < n; ++i)
+          out[i] = static_cast<Out>(f(Load<In>(a[i * sa]), Load<In>(b[i * sb])));
+      }
+    });
+  });
 }
 
 // out[i] = condition[i] ? a[i] : b[i] with broadcast.
 template <typename T>
 Kernel SelectKernel(const KernelSpec& spec) {
-  return {.run =
-              [walk = MakeWalk<3>(spec)](const KernelArgs& args) {
-                const std::array<int64_t, 3>& strides = walk.dims.back().strides;
-                const int64_t sc = strides[0], sa = strides[1], sb = strides[2];
-                ForEachRun(walk, args.begin, args.end,
-                           [&](int64_t to, const std::array<int64_t, 3>& from, int64_t n) {
-                             const uint8_t* c = args.In<uint8_t>(0) + from[0];
-                             const T* a = args.In<T>(1) + from[1];
-                             const T* b = args.In<T>(2) + from[2];
-                             T* out = args.Out<T>(0) + to;
-                             if (sc == 1 && sa == 1 && sb == 0) {
-                               const T other = *b;
-                               MESHWORK_INDEPENDENT
-                               for (int64_t i = 0; i < n; ++i) out[i] = c[i] ? a[i] : other;
-                             } else {
-                               MESHWORK_INDEPENDENT
-                               for (int64_t i = 0; i < n; ++i) out[i] = c[i * sc] ? a[i * sa] : b[i * sb];
-                             }
-                           });
-              },
-          .units = spec.results[0].local.num_elements()};
+  const BroadcastWalk<3> walk = MakeWalk<3>(spec);
+  return BroadcastKernel<3>(spec, walk, [walk](const KernelArgs& args) {
+    const std::array<int64_t, 3>& strides = walk.dims.back().strides;
+    const int64_t sc = strides[0], sa = strides[1], sb = strides[2];
+    ForEachRun(walk, args.begin, args.end, [&](int64_t to, const std::array<int64_t, 3>& from, int64_t n) {
+      const uint8_t* c = args.In<uint8_t>(0) + from[0];
+      const T* a = args.In<T>(1) + from[1];
+      const T* b = args.In<T>(2) + from[2];
+      T* out = args.Out<T>(0) + to;
+      if (sc == 1 && sa == 1 && sb == 0) {
+        const T other = *b;
+        MESHWORK_INDEPENDENT
+        for (int64_t i = 0; i < n; ++i) out[i] = c[i] ? a[i] : other;
+      } else {
+        MESHWORK_INDEPENDENT
+        for (int64_t i = 0; i < n; ++i) out[i] = c[i * sc] ? a[i * sa] : b[i * sb];
+      }
+    });
+  });
 }
 
 }  // namespace meshwork

@@ -158,6 +158,14 @@ template <typename T, typename F>
 Kernel ReduceKernel(ReduceWalk walk, Compute<T> divisor) {
   using A = Compute<T>;
   const int64_t units = walk.results;
+  // Results fall into parts with the operand along the kept dims that come before all reduced ones.
+  int64_t parts = 1;
+  if (walk.reduced.empty()) {
+    parts = walk.results;
+  } else {
+    for (const ReduceWalk::Dim& dim : walk.kept)
+      if (dim.stride > walk.reduced.front().stride) parts *= dim.size;
+  }
   return {.run =
               [walk = std::move(walk), divisor](const KernelArgs& args) {
                 constexpr int64_t kTile = 512;
@@ -186,7 +194,9 @@ Kernel ReduceKernel(ReduceWalk walk, Compute<T> divisor) {
                   at += n;
                 }
               },
-          .units = units};
+          .units = units,
+          .by_rows = true,
+          .parts = {parts}};
 }
 
 }  // namespace meshwork

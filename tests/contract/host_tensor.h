@@ -156,13 +156,20 @@ inline std::vector<HostTensor> RunKernel(const KernelCall& call, int64_t cuts = 
     out_data.push_back(out.back().data());
   }
   const Kernel kernel = call.sample->row->cpu(spec);
+  // The c-th of `cuts` places, or the one before it where the kernel may be cut.
+  const auto place = [&](int64_t c) {
+    const int64_t unit = kernel.units * c / cuts;
+    if (kernel.bounds.empty()) return unit;
+    return *(std::upper_bound(kernel.bounds.begin(), kernel.bounds.end(), unit) - 1);
+  };
   for (int64_t c = 0; c < cuts; ++c) {
+    if (place(c) == place(c + 1)) continue;
     kernel.run({.in = in_data,
                 .out = out_data,
                 .in_blocks = call.in_blocks,
                 .out_blocks = call.out_blocks,
-                .begin = kernel.units * c / cuts,
-                .end = kernel.units * (c + 1) / cuts});
+                .begin = place(c),
+                .end = place(c + 1)});
   }
   std::vector<HostTensor> results;
   for (size_t i = 0; i < out.size(); ++i) {

@@ -479,7 +479,8 @@ void ExpectGemmIsRight(int64_t m, int64_t n, int64_t k) {
         for (int64_t j = 0; j < n; ++j)
           for (int64_t l = 0; l < k; ++l)
             expected[i * n + j] += (ta ? a[l * m + i] : a[i * k + l]) * (tb ? b[j * k + l] : b[l * n + j]);
-      Gemm({ta, tb, m, n, k}, a.data(), b.data(), c.data());
+      const GemmShape shape{ta, tb, m, n, k, ta ? m : k, tb ? k : n, n};
+      Gemm(shape, std::vector<GemmTerm>(1), a.data(), b.data(), c.data());
       ASSERT_EQ(c, expected) << m << "x" << n << "x" << k << " " << ta << tb;
     }
   }

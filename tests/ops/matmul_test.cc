@@ -150,10 +150,11 @@ TEST(MatmulTest, ProductsOfBf16RoundOnceAtTheEnd) {
 TEST(GemmTest, OfNoTermsIsZero) {
   const std::vector<float> a(6, 1), b(6, 1);
   std::vector<float> c(4, 7);
-  Gemm({.m = 2, .n = 2, .k = 3, .terms = 0}, a.data(), b.data(), c.data());
+  Gemm({.m = 2, .n = 2, .k = 3, .lda = 3, .ldb = 2, .ldc = 2}, {}, a.data(), b.data(), c.data());
   EXPECT_THAT(c, testing::Each(0));
   std::vector<BFloat16> x(6, BFloat16(1)), y(4, BFloat16(7));
-  Gemm({.m = 2, .n = 2, .k = 0}, x.data(), x.data(), y.data());
+  Gemm({.m = 2, .n = 2, .k = 0, .lda = 0, .ldb = 2, .ldc = 2}, std::vector<GemmTerm>(1), x.data(), x.data(),
+       y.data());
   for (BFloat16 v : y) EXPECT_EQ(static_cast<float>(v), 0);
 }
 

@@ -51,7 +51,7 @@ TEST(DTensorTest, BuffersHoldTheirBlocks) {
   EXPECT_EQ(second[0], 5);
   EXPECT_EQ(second[1], 6);
   EXPECT_EQ(BlockToString(tensor.block(1)), "[2:3,0:2]");
-  EXPECT_EQ(tensor.bytes(), 128);
+  EXPECT_EQ(tensor.bytes(), 2 * 16);
 }
 
 TEST(DTensorTest, StartsAsZerosAndCopiesShare) {
@@ -67,9 +67,12 @@ TEST(DTensorTest, ReplicasThatDisagreeAreFound) {
   const Mesh mesh = Mesh::Parse("x=2,y=2").value();
   DTensor tensor({F32, {3}}, ParseLayout(mesh, "{x}"), /*share=*/false);
   ASSERT_TRUE(Pack(Tensor::From<float>({3}, {1, 2, 3}), tensor).ok());
-  reinterpret_cast<float*>(tensor.instance(2))[1] = 7;  // padding may differ
+  const auto of_device = [&](int64_t d) {
+    return reinterpret_cast<float*>(tensor.instance(tensor.instances().Of(d)));
+  };
+  of_device(2)[1] = 7;  // padding may differ
   EXPECT_TRUE(Unpack(tensor, /*check_replicas=*/true).ok());
-  reinterpret_cast<float*>(tensor.instance(1))[1] = 2.5;
+  of_device(1)[1] = 2.5;
   EXPECT_TRUE(Unpack(tensor, /*check_replicas=*/false).ok());
   EXPECT_EQ(MessageOf(Unpack(tensor, /*check_replicas=*/true).status()),
             "Unpack: the tensor is f32[3] {x} on [x=2, y=2], but its replicas differ: element [1] is 2 on "

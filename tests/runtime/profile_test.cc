@@ -116,7 +116,8 @@ TEST(ProfileTest, CallsAndWorkAreCountedExactly) {
     WorkerPool pool(workers);
     std::map<std::string, DTensor> state;
     auto executor =
-        Executor::Create(ParseProgram(kProgram), pool, {.check_replicas = false, .profile = true}, &state)
+        Executor::Create(ParseProgram(kProgram), pool,
+                         {.coalesce = false, .fuse = false, .check_replicas = false, .profile = true}, &state)
             .value();
     Tensors outputs;
     for (int step = 0; step < 3; ++step) ASSERT_TRUE(executor->Run(ProgramFeeds(), &outputs).ok());
@@ -135,6 +136,24 @@ TEST(ProfileTest, CallsAndWorkAreCountedExactly) {
                     Counts{"unpack output \"h\"", 4, 0, 4 * 9 * 4 * 2},
                     Counts{"unpack output \"c\"", 3, 0, 3 * 15 * 4 * 2}));
   }
+}
+
+TEST(ProfileTest, WhatRunsTogetherIsCountedTogether) {
+  WorkerPool pool(2);
+  std::map<std::string, DTensor> state;
+  auto executor =
+      Executor::Create(ParseProgram(kProgram), pool, {.check_replicas = false, .profile = true}, &state)
+          .value();
+  Tensors outputs;
+  ASSERT_TRUE(executor->Run(ProgramFeeds(), &outputs).ok());
+  // The sum is made where the product is, and neg does a row when the product has.
+  EXPECT_THAT(CountsOf(executor->Profile()),
+              ElementsAre(Counts{"pack input \"c\"", 1, 0, 15 * 4 * 2},
+                          Counts{"matmul program:3", 1, 3 * (2 * 2 * 3 * 4), 0},
+                          Counts{"matmul+all_reduce+neg program:4", 1, 3 * (2 * 3 * 2 * 3) + 9, 0},
+                          Counts{"unpack output \"y\"", 1, 0, 24 * 4 * 2},
+                          Counts{"unpack output \"h\"", 1, 0, 9 * 4 * 2},
+                          Counts{"unpack output \"c\"", 1, 0, 15 * 4 * 2}));
 }
 
 TEST(ProfileTest, TimesAddUpToWhatTheWorkersHad) {

@@ -27,16 +27,21 @@ struct RunMode {
   int workers = 1;
   bool share = true;
   bool poison = true;
+  bool coalesce = true;
+  bool fuse = true;
 
   std::string ToString() const {
-    return fmt::format("workers={} share={} poison={}", workers, share, poison);
+    return fmt::format("workers={} share={} poison={} coalesce={} fuse={}", workers, share, poison, coalesce,
+                       fuse);
   }
 };
 
 inline std::vector<RunMode> AllRunModes() {
   std::vector<RunMode> modes;
   for (int workers : {1, 2, 3, 8})
-    for (bool share : {true, false}) modes.push_back({workers, share, true});
+    for (bool share : {true, false})
+      for (bool coalesce : {true, false})
+        for (bool fuse : {true, false}) modes.push_back({workers, share, true, coalesce, fuse});
   modes.push_back({2, true, false});
   return modes;
 }
@@ -54,8 +59,13 @@ inline RunResult RunProgram(const Program& program, const Tensors& feeds, const 
   WorkerPool pool(mode.workers);
   std::map<std::string, DTensor> state;
   RunResult result;
-  auto executor = Executor::Create(
-      program, pool, {.share = mode.share, .poison_padding = mode.poison, .check_replicas = true}, &state);
+  auto executor = Executor::Create(program, pool,
+                                   {.share = mode.share,
+                                    .coalesce = mode.coalesce,
+                                    .fuse = mode.fuse,
+                                    .poison_padding = mode.poison,
+                                    .check_replicas = true},
+                                   &state);
   if (!executor.ok()) {
     ADD_FAILURE() << MessageOf(executor.status());
     return result;

@@ -11,6 +11,7 @@
 namespace meshwork {
 namespace {
 
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Pair;
@@ -37,11 +38,18 @@ struct Traced {
   int barriers, instructions;
 };
 
-Traced RunTraced(int workers, bool share, int steps, int kept, bool all_outputs = true) {
+// Device by device and op by op, unless `together`.
+Traced RunTraced(int workers, bool share, int steps, int kept, bool all_outputs = true,
+                 bool together = false) {
   WorkerPool pool(workers);
   std::map<std::string, DTensor> state;
   auto executor = Executor::Create(ParseProgram(kProgram), pool,
-                                   {.share = share, .check_replicas = false, .trace_steps = kept}, &state)
+                                   {.share = share,
+                                    .coalesce = together,
+                                    .fuse = together,
+                                    .check_replicas = false,
+                                    .trace_steps = kept},
+                                   &state)
                       .value();
   Tensors outputs;
   for (int step = 0; step < steps; ++step)
@@ -186,7 +194,8 @@ TEST(TraceTest, KernelsOfOneWorkersDevicesRunInTurn) {
   };
   const auto in_turn = starts(apart, "program:3");
   ASSERT_EQ(in_turn.size(), static_cast<size_t>(kDevices));
-  for (int d = 1; d < kDevices; ++d) EXPECT_EQ(in_turn[d].first, in_turn[d - 1].second);
+  const int order[] = {0, 2, 4, 1, 3, 5};  // those that differ on x follow each other
+  for (int i = 1; i < kDevices; ++i) EXPECT_EQ(in_turn[order[i]].first, in_turn[order[i - 1]].second);
   const auto in_pairs = starts(shared, "program:3");  // a and w are the same on both devices of z
   ASSERT_EQ(in_pairs.size(), static_cast<size_t>(kDevices));
   for (int d = 0; d < kDevices; d += 2) EXPECT_EQ(in_pairs[d], in_pairs[d + 1]);
@@ -221,6 +230,23 @@ TEST(TraceTest, EventsSayWhatTheyAre) {
   // It is too small to be cut: worker 0 does it all, and that of device 4 only passes.
   EXPECT_THAT(labels_of(4).at("program:5").texts.back(),
               Pair("part", "0 % of the instruction; other workers do the rest"));
+}
+
+// What devices do together shows on each of them, for the same time.
+TEST(TraceTest, CoalescedOpsShowOnAllTheirDevices) {
+  const Trace trace = RunTraced(/*workers=*/1, /*share=*/true, 1, 1, true, /*together=*/true).trace;
+  std::vector<std::pair<int64_t, int64_t>> times;
+  for (int d = 0; d < kDevices; ++d) {
+    for (const TraceEvent& event : EventsOf(trace, 1 + d)) {
+      const TraceLabel& label = LabelOf(trace, event);
+      if (label.texts[0].second != "program:3") continue;
+      times.emplace_back(event.start_ns, event.ns);
+      EXPECT_THAT(label.texts, Contains(Pair("devices", "computed together for devices 0-5")));
+      EXPECT_EQ(label.flops, 3 * 2 * 2 * 3 * 4);
+    }
+  }
+  ASSERT_EQ(times.size(), static_cast<size_t>(kDevices));
+  for (const auto& time : times) EXPECT_EQ(time, times[0]);
 }
 
 TEST(TraceTest, OutputsThatNobodyAsksForDoNotShow) {

@@ -7,6 +7,7 @@
 // Numbers go in and out as doubles, which hold every element type exactly (i64 up to 2^53).
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <map>
@@ -117,8 +118,11 @@ inline void RunKernel(const OpRow& row, const Attrs& attrs, const std::vector<Te
         {.in = in, .out = out, .in_blocks = in_blocks, .out_blocks = out_blocks, .begin = begin, .end = end});
     begin = end;
   };
-  for (int64_t cut : cuts)
-    if (cut >= begin && cut < kernel.units) run_to(cut);
+  for (int64_t cut : cuts) {
+    const bool allowed =
+        kernel.bounds.empty() || std::binary_search(kernel.bounds.begin(), kernel.bounds.end(), cut);
+    if (allowed && cut >= begin && cut < kernel.units) run_to(cut);
+  }
   run_to(kernel.units);
 }
 

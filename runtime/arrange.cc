@@ -1,0 +1,150 @@
+#include "runtime/arrange.h"
+
+#include <algorithm>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ops/rewrite.h"
+#include "ops/row.h"
+
+namespace meshwork {
+namespace {
+
+// Values this small are made early without a thought.
+constexpr int64_t kSmall = 64;
+// What is made for one op that is moved up.
+constexpr size_t kMostMoved = 16;
+
+// A node, or result `part` of a collective of several values.
+struct Piece {
+  int node;
+  int part = -1;
+};
+
+// The compiler says why for one value after the other, with "; " between.
+std::string CauseOf(std::string_view causes, int part) {
+  for (; part > 0 && causes.find("; ") != std::string_view::npos; --part)
+    causes.remove_prefix(causes.find("; ") + 2);
+  return std::string(causes.substr(0, causes.find("; ")));
+}
+
+class Arranger {
+ public:
+  explicit Arranger(const Graph& local)
+      : local_(local), rewriter_(local), readers_(local.values().size()), maker_(local.values().size(), -1) {
+    for (int n = 0; n < static_cast<int>(local.nodes().size()); ++n) AddPieces(n);
+    updates_.resize(local.values().size(), -1);
+    for (const VariableUpdate& update : local.updates())
+      updates_[update.value] = local.arguments()[update.argument].value;
+    emitted_.resize(pieces_.size(), false);
+  }
+
+  Graph Run() && {
+    for (int p = 0; p < static_cast<int>(pieces_.size()); ++p)
+      if (!emitted_[p]) Emit(p);
+    return std::move(rewriter_).Finish();
+  }
+
+ private:
+  void AddPieces(int n) {
+    const Node& node = local_.nodes()[n];
+    const bool split = node.row->kind == OpKind::kCollective && node.results.size() > 1;
+    for (int part = 0; part < (split ? static_cast<int>(node.results.size()) : 1); ++part) {
+      const auto p = static_cast<int>(pieces_.size());
+      pieces_.push_back({n, split ? part : -1});
+      for (ValueId operand : Operands(p))
+        if (readers_[operand].empty() || readers_[operand].back() != p) readers_[operand].push_back(p);
+      for (ValueId result : Results(p)) maker_[result] = p;
+    }
+  }
+
+  const Node& NodeOf(int p) const { return local_.nodes()[pieces_[p].node]; }
+  std::span<const ValueId> Operands(int p) const {
+    const Node& node = NodeOf(p);
+    return pieces_[p].part < 0 ? std::span(node.operands)
+                               : std::span(node.operands).subspan(pieces_[p].part, 1);
+  }
+  std::span<const ValueId> Results(int p) const {
+    const Node& node = NodeOf(p);
+    return pieces_[p].part < 0 ? std::span(node.results)
+                               : std::span(node.results).subspan(pieces_[p].part, 1);
+  }
+
+  void Emit(int p) {
+    emitted_[p] = true;
+    if (pieces_[p].part < 0) {
+      rewriter_.Copy(NodeOf(p));
+    } else {
+      Node node = NodeOf(p);
+      node.operands = rewriter_.Map(Operands(p));
+      node.results.clear();
+      node.cause = CauseOf(node.cause, pieces_[p].part);
+      const ValueId result = Results(p)[0];
+      const int index = rewriter_.to().AddNode(std::move(node), {local_.value(result)});
+      rewriter_.Set(result, rewriter_.to().nodes()[index].results[0]);
+    }
+    for (ValueId result : Results(p))
+      if (readers_[result].size() == 1) MoveUp(readers_[result][0]);
+  }
+
+  // Emits `p` and what it still needs, if that may be.
+  void MoveUp(int p) {
+    if (emitted_[p] || !IsCheap(p)) return;
+    std::vector<int> before;
+    if (!CollectMissing(p, before)) return;
+    before.push_back(p);
+    for (int q : before)
+      if (!MayUpdate(q, before)) return;
+    for (int q : before)
+      if (!emitted_[q]) Emit(q);
+  }
+
+  bool IsCheap(int p) const {
+    const OpRow& row = *NodeOf(p).row;
+    return !row.is_product && (row.stack != nullptr || row.name == "all_reduce");
+  }
+
+  // Appends what must be emitted before `p`, in order; false if it may not be moved for p's sake.
+  bool CollectMissing(int p, std::vector<int>& before) const {
+    for (ValueId operand : Operands(p)) {
+      const int q = maker_[operand];
+      if (q < 0 || emitted_[q] || std::find(before.begin(), before.end(), q) != before.end()) continue;
+      const bool small = local_.value(operand).type.num_elements() <= kSmall;
+      const bool only_for_p = readers_[operand].size() == 1 && Results(q).size() == 1;
+      if (NodeOf(q).row->is_product || NodeOf(q).row->kind == OpKind::kCollective || !(small || only_for_p))
+        return false;
+      if (!CollectMissing(q, before) || before.size() >= kMostMoved) return false;
+      before.push_back(q);
+    }
+    return true;
+  }
+
+  // True if nobody but those of `before` still reads the old values of the variables whose new ones `p`
+  // computes: they can be written over.
+  bool MayUpdate(int p, const std::vector<int>& before) const {
+    for (ValueId result : Results(p)) {
+      const ValueId variable = updates_[result];
+      if (variable == kNoValue) continue;
+      for (int reader : readers_[variable])
+        if (!emitted_[reader] && std::find(before.begin(), before.end(), reader) == before.end())
+          return false;
+    }
+    return true;
+  }
+
+  const Graph& local_;
+  Rewriter rewriter_;
+  std::vector<Piece> pieces_;
+  std::vector<std::vector<int>> readers_;  // per value: pieces
+  std::vector<int> maker_;                 // per value: the piece, -1 for arguments
+  std::vector<ValueId> updates_;           // per value: the variable whose new value it is
+  std::vector<bool> emitted_;              // per piece
+};
+
+}  // namespace
+
+Graph Arrange(const Graph& local) { return Arranger(local).Run(); }
+
+}  // namespace meshwork
