@@ -6,8 +6,10 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "absl/container/inlined_vector.h"
+#include "base/cpu_dispatch.h"
 #include "ops/kernel.h"
 
 namespace meshwork {
@@ -102,78 +104,82 @@ Compute<T> Load(Stored<T> x) {
   return static_cast<Compute<T>>(x);
 }
 
+// What runs `body` as it is compiled for this CPU (base/cpu_dispatch.h).
+template <typename Body>
+auto OnThisCpu(Body body) {
+  return [body = std::move(body)](const KernelArgs& args) { RunOnThisCpu(body, args); };
+}
+
 // out[i] = f(a[i]), computed in Compute<In>.
 template <typename In, typename Out, typename F>
 Kernel UnaryKernel(const KernelSpec& spec, F f) {
-  return {.run =
-              [f](const KernelArgs& args) {
-                const Stored<In>* a = args.In<Stored<In>>(0);
-                Out* out = args.Out<Out>(0);
-                MESHWORK_INDEPENDENT
-                for (int64_t i = args.begin; i < args.end; ++i) out[i] = static_cast<Out>(f(Load<In>(a[i])));
-              },
+  return {.run = OnThisCpu([f](const KernelArgs& args) {
+            const Stored<In>* a = args.In<Stored<In>>(0);
+            Out* out = args.Out<Out>(0);
+            const int64_t begin = args.begin, end = args.end;  // read once: bytes may be written anywhere
+            MESHWORK_INDEPENDENT
+            for (int64_t i = begin; i < end; ++i) out[i] = static_cast<Out>(f(Load<In>(a[i])));
+          }),
           .units = spec.results[0].local.num_elements()};
 }
 
 // out[i] = f(a[i], b[i]) with broadcast, computed in Compute<In>.
 template <typename In, typename Out, typename F>
 Kernel BinaryKernel(const KernelSpec& spec, F f) {
-  return {.run =
-              [f, walk = MakeWalk<2>(spec)](const KernelArgs& args) {
-                const std::array<int64_t, 2>& strides = walk.dims.back().strides;
-                const int64_t sa = strides[0], sb = strides[1];
-                ForEachRun(walk, args.begin, args.end,
-                           [&](int64_t to, const std::array<int64_t, 2>& from, int64_t n) {
-                             const Stored<In>* a = args.In<Stored<In>>(0) + from[0];
-                             const Stored<In>* b = args.In<Stored<In>>(1) + from[1];
-                             Out* out = args.Out<Out>(0) + to;
-                             if (sa == 1 && sb == 1) {
-                               MESHWORK_INDEPENDENT
-                               for (int64_t i = 0; i < n; ++i)
-                                 out[i] = static_cast<Out>(f(Load<In>(a[i]), Load<In>(b[i])));
-                             } else if (sa == 1 && sb == 0) {
-                               const Compute<In> scalar = Load<In>(*b);
-                               MESHWORK_INDEPENDENT
-                               for (int64_t i = 0; i < n; ++i)
-                                 out[i] = static_cast<Out>(f(Load<In>(a[i]), scalar));
-                             } else if (sa == 0 && sb == 1) {
-                               const Compute<In> scalar = Load<In>(*a);
-                               MESHWORK_INDEPENDENT
-                               for (int64_t i = 0; i < n; ++i)
-                                 out[i] = static_cast<Out>(f(scalar, Load<In>(b[i])));
-                             } else {
-                               MESHWORK_INDEPENDENT
-                               for (int64_t i = 0; i < n; ++i)
-                                 out[i] = static_cast<Out>(f(Load<In>(a[i * sa]), Load<In>(b[i * sb])));
-                             }
-                           });
-              },
+  return {.run = OnThisCpu([f, walk = MakeWalk<2>(spec)](const KernelArgs& args) {
+            const std::array<int64_t, 2>& strides = walk.dims.back().strides;
+            const int64_t sa = strides[0], sb = strides[1];
+            ForEachRun(walk, args.begin, args.end,
+                       [&](int64_t to, const std::array<int64_t, 2>& from, int64_t n) {
+                         const Stored<In>* a = args.In<Stored<In>>(0) + from[0];
+                         const Stored<In>* b = args.In<Stored<In>>(1) + from[1];
+                         Out* out = args.Out<Out>(0) + to;
+                         if (sa == 1 && sb == 1) {
+                           MESHWORK_INDEPENDENT
+                           for (int64_t i = 0; i < n; ++i)
+                             out[i] = static_cast<Out>(f(Load<In>(a[i]), Load<In>(b[i])));
+                         } else if (sa == 1 && sb == 0) {
+                           const Compute<In> scalar = Load<In>(*b);
+                           MESHWORK_INDEPENDENT
+                           for (int64_t i = 0; i < n; ++i)
+                             out[i] = static_cast<Out>(f(Load<In>(a[i]), scalar));
+                         } else if (sa == 0 && sb == 1) {
+                           const Compute<In> scalar = Load<In>(*a);
+                           MESHWORK_INDEPENDENT
+                           for (int64_t i = 0; i < n; ++i)
+                             out[i] = static_cast<Out>(f(scalar, Load<In>(b[i])));
+                         } else {
+                           MESHWORK_INDEPENDENT
+                           for (int64_t i = 0; i < n; ++i)
+                             out[i] = static_cast<Out>(f(Load<In>(a[i * sa]), Load<In>(b[i * sb])));
+                         }
+                       });
+          }),
           .units = spec.results[0].local.num_elements()};
 }
 
 // out[i] = condition[i] ? a[i] : b[i] with broadcast.
 template <typename T>
 Kernel SelectKernel(const KernelSpec& spec) {
-  return {.run =
-              [walk = MakeWalk<3>(spec)](const KernelArgs& args) {
-                const std::array<int64_t, 3>& strides = walk.dims.back().strides;
-                const int64_t sc = strides[0], sa = strides[1], sb = strides[2];
-                ForEachRun(walk, args.begin, args.end,
-                           [&](int64_t to, const std::array<int64_t, 3>& from, int64_t n) {
-                             const uint8_t* c = args.In<uint8_t>(0) + from[0];
-                             const T* a = args.In<T>(1) + from[1];
-                             const T* b = args.In<T>(2) + from[2];
-                             T* out = args.Out<T>(0) + to;
-                             if (sc == 1 && sa == 1 && sb == 0) {
-                               const T other = *b;
-                               MESHWORK_INDEPENDENT
-                               for (int64_t i = 0; i < n; ++i) out[i] = c[i] ? a[i] : other;
-                             } else {
-                               MESHWORK_INDEPENDENT
-                               for (int64_t i = 0; i < n; ++i) out[i] = c[i * sc] ? a[i * sa] : b[i * sb];
-                             }
-                           });
-              },
+  return {.run = OnThisCpu([walk = MakeWalk<3>(spec)](const KernelArgs& args) {
+            const std::array<int64_t, 3>& strides = walk.dims.back().strides;
+            const int64_t sc = strides[0], sa = strides[1], sb = strides[2];
+            ForEachRun(walk, args.begin, args.end,
+                       [&](int64_t to, const std::array<int64_t, 3>& from, int64_t n) {
+                         const uint8_t* c = args.In<uint8_t>(0) + from[0];
+                         const T* a = args.In<T>(1) + from[1];
+                         const T* b = args.In<T>(2) + from[2];
+                         T* out = args.Out<T>(0) + to;
+                         if (sc == 1 && sa == 1 && sb == 0) {
+                           const T other = *b;
+                           MESHWORK_INDEPENDENT
+                           for (int64_t i = 0; i < n; ++i) out[i] = c[i] ? a[i] : other;
+                         } else {
+                           MESHWORK_INDEPENDENT
+                           for (int64_t i = 0; i < n; ++i) out[i] = c[i * sc] ? a[i * sa] : b[i * sb];
+                         }
+                       });
+          }),
           .units = spec.results[0].local.num_elements()};
 }
 
