@@ -1,0 +1,166 @@
+// kernels/<what>/<level>: one core in its L1 cache, for each level of the CPU (base/cpu_dispatch.h) that this
+// one has; elements per second, of the largest operand. What is a row of the table of ops or several of them,
+// run one after the other as the nodes of a program are.
+#include <algorithm>
+#include <functional>
+#include <vector>
+
+#include "base/cpu_dispatch.h"
+#include "base/status.h"
+#include "benchmarks/measure.h"
+#include "meshwork.h"
+#include "ops/ops.h"
+#include "ops/row.h"
+
+namespace meshwork {
+namespace {
+
+constexpr int64_t kSize = 2048, kRows = 2, kColumns = 1000;
+
+// Declares an operand.
+using Declare = std::function<Value(const char* name, const Shape& shape)>;
+
+struct Case {
+  const char* name;
+  Value (*build)(const Declare& operand);
+};
+
+Value Vector(const Declare& operand, const char* name = "x") { return operand(name, {kSize}); }
+Value Matrix(const Declare& operand) { return operand("x", {kRows, kColumns}); }
+
+const Case kCases[] = {
+    {"add", [](const Declare& d) { return Add(Vector(d, "x"), Vector(d, "y")); }},
+    {"mul_add", [](const Declare& d) { return Add(Mul(Vector(d, "x"), Vector(d, "y")), Vector(d, "z")); }},
+    {"div", [](const Declare& d) { return Div(Vector(d, "x"), Vector(d, "y")); }},
+    {"sqrt", [](const Declare& d) { return Sqrt(Vector(d)); }},
+    {"relu", [](const Declare& d) { return Relu(Vector(d)); }},
+    {"maximum", [](const Declare& d) { return Maximum(Vector(d, "x"), Vector(d, "y")); }},
+    {"greater_select",
+     [](const Declare& d) { return Select(Greater(Vector(d, "x"), 1.0), Vector(d, "y"), 0.0); }},
+    {"exp", [](const Declare& d) { return Exp(Vector(d)); }},
+    {"expm1", [](const Declare& d) { return Expm1(Vector(d)); }},
+    {"log", [](const Declare& d) { return Log(Vector(d)); }},
+    {"log1p", [](const Declare& d) { return Log1p(Vector(d)); }},
+    {"tanh", [](const Declare& d) { return Tanh(Vector(d)); }},
+    {"sigmoid", [](const Declare& d) { return Sigmoid(Vector(d)); }},
+    {"softplus", [](const Declare& d) { return Softplus(Vector(d)); }},
+    {"erf", [](const Declare& d) { return Erf(Vector(d)); }},
+    {"gelu", [](const Declare& d) { return Gelu(Vector(d)); }},
+    {"gelu_tanh", [](const Declare& d) { return Gelu(Vector(d), GeluForm::kTanh); }},
+    {"sin", [](const Declare& d) { return Sin(Vector(d)); }},
+    {"cast_to_bf16", [](const Declare& d) { return Cast(Vector(d), BF16); }},
+    {"reduce_sum_of_rows", [](const Declare& d) { return ReduceSum(Matrix(d), {1}); }},
+    {"reduce_max_of_rows", [](const Declare& d) { return ReduceMax(Matrix(d), {1}); }},
+    {"reduce_sum_of_short_rows",
+     [](const Declare& d) {
+       return ReduceSum(d("x", {200, 10}), {1});
+     }},
+    {"reduce_sum_of_columns",
+     [](const Declare& d) {
+       return ReduceSum(d("x", {16, 128}), {0});
+     }},
+    {"argmax_of_rows", [](const Declare& d) { return Argmax(Matrix(d), 1); }},
+    {"add_to_rows", [](const Declare& d) { return Add(Matrix(d), d("y", {kColumns})); }},
+    {"div_by_columns",
+     [](const Declare& d) {
+       return Div(Matrix(d), d("y", {kRows, 1}));
+     }},
+    {"transpose",
+     [](const Declare& d) {
+       return Transpose(d("x", {32, 64}), {1, 0});
+     }},
+    {"softmax", [](const Declare& d) { return Softmax(Matrix(d), -1); }},
+    {"layer_norm",
+     [](const Declare& d) { return LayerNorm(Matrix(d), d("scale", {kColumns}), d("offset", {kColumns})); }},
+    {"adam", [](const Declare& d) {
+       const Value w = d("w", {1024}), g = d("g", {1024}), m = d("m", {1024}), v = d("v", {1024});
+       return AdamUpdate(w, g, m, v, Cast(Add(d("t", {}), 1.0), I64), 1e-3, 0.9, 0.999, 1e-8).weight;
+     }}};
+
+// Kernels and their operands, in order.
+struct Step {
+  Kernel kernel;
+  std::vector<const void*> in;
+  std::vector<void*> out;
+  std::vector<Block> in_blocks, out_blocks;
+};
+
+Block Whole(const Type& type) {
+  Block block;
+  for (const int64_t size : type.shape) block.push_back({0, size});
+  return block;
+}
+
+absl::Status Measure(benchmark::State& state, const Case& c, CpuLevel level) {
+  ASSIGN_OR_RETURN(const Mesh mesh, Mesh::Parse(""));
+  Graph graph(mesh);
+  const Value result = c.build([&](const char* name, const Shape& shape) {
+    return graph.Input(name, F32, shape, std::vector<DimSpec>(shape.size(), UNSHARDED));
+  });
+  graph.Output("result", result);
+  RETURN_IF_ERROR(graph.status());
+
+  std::vector<Tensor> buffers;
+  for (const ValueInfo& value : graph.values()) buffers.push_back(Tensor::Zeros(value.type));
+  for (const Argument& argument : graph.arguments()) {
+    const std::span<float> numbers = buffers[argument.value].mutable_values<float>();
+    for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = 0.25f + static_cast<float>(i * 37 % 101) / 50;
+  }
+  std::vector<Step> steps;
+  for (const Node& node : graph.nodes()) {
+    Step step;
+    KernelSpec spec{.attrs = node.attrs};
+    for (const ValueId id : node.operands) {
+      const Type& type = graph.value(id).type;
+      spec.operands.push_back({type, type});
+      step.in.push_back(buffers[id].raw());
+      step.in_blocks.push_back(Whole(type));
+    }
+    for (const ValueId id : node.results) {
+      const Type& type = graph.value(id).type;
+      spec.results.push_back({type, type});
+      step.out.push_back(buffers[id].raw());
+      step.out_blocks.push_back(Whole(type));
+    }
+    step.kernel = node.row->cpu(spec);
+    steps.push_back(std::move(step));
+  }
+
+  const CpuLevel before = UsedCpuLevel();
+  UseCpuLevel(level);
+  for (auto _ : state) {
+    for (const Step& step : steps) {
+      step.kernel.run({.in = step.in,
+                       .out = step.out,
+                       .in_blocks = step.in_blocks,
+                       .out_blocks = step.out_blocks,
+                       .begin = 0,
+                       .end = step.kernel.units});
+    }
+    benchmark::ClobberMemory();
+  }
+  UseCpuLevel(before);
+  int64_t elements = 0;
+  for (const Argument& argument : graph.arguments())
+    elements = std::max(elements, graph.value(argument.value).type.num_elements());
+  state.SetItemsProcessed(state.iterations() * elements);
+  return absl::OkStatus();
+}
+
+const bool kRegistered = [] {
+  for (const Case& c : kCases) {
+    for (int level = static_cast<int>(BestCpuLevel()); level >= 0; --level) {
+      const auto used = static_cast<CpuLevel>(level);
+      benchmark::RegisterBenchmark(fmt::format("kernels/{}/{}", c.name, CpuLevelName(used)).c_str(),
+                                   [&c, used](benchmark::State& state) {
+                                     const absl::Status status = Measure(state, c, used);
+                                     if (!status.ok())
+                                       state.SkipWithError(std::string(MessageOf(status)).c_str());
+                                   });
+    }
+  }
+  return true;
+}();
+
+}  // namespace
+}  // namespace meshwork
