@@ -60,10 +60,22 @@ const Case kCases[] = {
        return ReduceSum(d("x", {16, 128}), {0});
      }},
     {"argmax_of_rows", [](const Declare& d) { return Argmax(Matrix(d), 1); }},
+    {"argmax_of_columns",
+     [](const Declare& d) {
+       return Argmax(d("x", {16, 128}), 0);
+     }},
     {"add_to_rows", [](const Declare& d) { return Add(Matrix(d), d("y", {kColumns})); }},
     {"div_by_columns",
      [](const Declare& d) {
        return Div(Matrix(d), d("y", {kRows, 1}));
+     }},
+    {"add_to_short_rows",
+     [](const Declare& d) {
+       return Add(d("x", {200, 10}), d("y", {10}));
+     }},
+    {"sub_from_short_rows",
+     [](const Declare& d) {
+       return Sub(d("x", {200, 10}), d("y", {200, 1}));
      }},
     {"transpose",
      [](const Declare& d) {

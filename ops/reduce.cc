@@ -2,6 +2,7 @@
 #include "ops/kernels/reduce.h"
 
 #include <algorithm>
+#include <array>
 
 #include "base/status.h"
 #include "fmt/ranges.h"
@@ -185,7 +186,73 @@ struct IsLess {
   }
 };
 
-// The lowest index whose element comes before all others by `Before`.
+// The element that comes before all others of a kind, and where it is. The first NaN comes before all.
+template <typename A, typename Before>
+struct Foremost {
+  A top;
+  int32_t at;
+
+  // Meets the element x of a higher index.
+  void Meet(A x, int32_t index) {
+    const bool better = Before{}(x, top) || (x != x && top == top);
+    top = better ? x : top;
+    at = better ? index : at;
+  }
+  // Meets what is foremost among others.
+  void Meet(const Foremost& other) {
+    const bool ties = other.top == top || (other.top != other.top && top != top);
+    if (ties) at = std::min(at, other.at);
+    else Meet(other.top, other.at);
+  }
+};
+
+// The lowest index of the foremost of n contiguous elements. REQUIRES: n >= 1.
+template <typename T, typename Before>
+int32_t ArgOfRun(const T* a, int64_t n) {
+  using Best = Foremost<Compute<T>, Before>;
+  constexpr int kLanes = 16;
+  if (n < 2 * kLanes) {
+    Best best{a[0], 0};
+    for (int64_t k = 1; k < n; ++k) best.Meet(a[k], static_cast<int32_t>(k));
+    return best.at;
+  }
+  std::array<Compute<T>, kLanes> top;  // element k in lane k % kLanes
+  std::array<int32_t, kLanes> at;
+  for (int l = 0; l < kLanes; ++l) top[l] = a[l], at[l] = l;
+  int64_t k = kLanes;
+  for (; k + kLanes <= n; k += kLanes) {
+    for (int l = 0; l < kLanes; ++l) {
+      Best best{top[l], at[l]};
+      best.Meet(a[k + l], static_cast<int32_t>(k + l));
+      top[l] = best.top, at[l] = best.at;
+    }
+  }
+  Best best{top[0], at[0]};
+  for (int l = 1; l < kLanes; ++l) best.Meet({top[l], at[l]});
+  for (; k < n; ++k) best.Meet(a[k], static_cast<int32_t>(k));
+  return best.at;
+}
+
+// The lowest index of the foremost of each of `columns` columns of n elements, `stride` apart.
+template <typename T, typename Before>
+void ArgOfColumns(const T* a, int64_t n, int64_t stride, int64_t columns, int32_t* out) {
+  constexpr int64_t kTile = 256;
+  std::array<Compute<T>, kTile> top;
+  for (int64_t first = 0; first < columns; first += kTile) {
+    const int64_t size = std::min(kTile, columns - first);
+    for (int64_t c = 0; c < size; ++c) top[c] = a[first + c], out[first + c] = 0;
+    for (int64_t k = 1; k < n; ++k) {
+      const T* row = a + k * stride + first;
+      MESHWORK_INDEPENDENT
+      for (int64_t c = 0; c < size; ++c) {
+        Foremost<Compute<T>, Before> best{top[c], out[first + c]};
+        best.Meet(row[c], static_cast<int32_t>(k));
+        top[c] = best.top, out[first + c] = best.at;
+      }
+    }
+  }
+}
+
 template <typename T, typename Before>
 Kernel ArgKernel(const KernelSpec& spec) {
   const Shape& from = spec.operands[0].local.shape;
@@ -193,22 +260,16 @@ Kernel ArgKernel(const KernelSpec& spec) {
   int64_t outer = 1, inner = 1;
   for (int64_t d = 0; d < static_cast<int64_t>(from.size()); ++d)
     (d < dim ? outer : inner) *= d == dim ? 1 : from[d];
-  return {.run =
-              [n = from[dim], inner](const KernelArgs& args) {
-                for (int64_t i = args.begin; i < args.end; ++i) {
-                  const T* a = args.In<T>(0) + i / inner * n * inner + i % inner;
-                  int64_t best = 0;
-                  Compute<T> top = a[0];
-                  for (int64_t k = 1; k < n; ++k) {
-                    const Compute<T> x = a[k * inner];
-                    if (Before{}(x, top) || (x != x && top == top)) {  // the first NaN wins
-                      best = k;
-                      top = x;
-                    }
-                  }
-                  args.Out<int32_t>(0)[i] = static_cast<int32_t>(best);
-                }
-              },
+  return {.run = OnThisCpu([n = from[dim], inner](const KernelArgs& args) {
+            for (int64_t i = args.begin; i < args.end;) {
+              const int64_t columns = std::min(inner - i % inner, args.end - i);
+              const T* a = args.In<T>(0) + i / inner * n * inner + i % inner;
+              int32_t* out = args.Out<int32_t>(0) + i;
+              if (inner == 1) *out = ArgOfRun<T, Before>(a, n);
+              else ArgOfColumns<T, Before>(a, n, inner, columns, out);
+              i += columns;
+            }
+          }),
           .units = outer * inner};
 }
 

@@ -77,20 +77,32 @@ BroadcastWalk<N> MakeWalk(const KernelSpec& spec) {
 // Calls row(result offset, operand offsets, length) for the runs of elements [begin, end).
 template <int N, typename Row>
 void ForEachRun(const BroadcastWalk<N>& walk, int64_t begin, int64_t end, Row&& row) {
-  const auto& inner = walk.dims.back();
-  while (begin < end) {
-    int64_t rest = begin / inner.size;
-    const int64_t at = begin % inner.size;
+  if (begin >= end) return;
+  using Dim = typename BroadcastWalk<N>::Dim;
+  const Dim& inner = walk.dims.back();
+  const size_t outer = walk.dims.size() - 1;
+  std::array<int64_t, kMaxRank> index;  // of the dims outside of the inner one
+  std::array<int64_t, N> start = {};    // where the operands have the run's row
+  int64_t at = begin % inner.size, rest = begin / inner.size;
+  for (size_t d = outer; d-- > 0; rest /= walk.dims[d].size) {
+    index[d] = rest % walk.dims[d].size;
+    for (int o = 0; o < N; ++o) start[o] += index[d] * walk.dims[d].strides[o];
+  }
+  while (true) {
     std::array<int64_t, N> offsets;
-    for (int o = 0; o < N; ++o) offsets[o] = at * inner.strides[o];
-    for (size_t d = walk.dims.size() - 1; d-- > 0;) {
-      const int64_t index = rest % walk.dims[d].size;
-      rest /= walk.dims[d].size;
-      for (int o = 0; o < N; ++o) offsets[o] += index * walk.dims[d].strides[o];
-    }
+    for (int o = 0; o < N; ++o) offsets[o] = start[o] + at * inner.strides[o];
     const int64_t length = std::min(inner.size - at, end - begin);
     row(begin, offsets, length);
     begin += length;
+    if (begin == end) return;
+    at = 0;
+    for (size_t d = outer; d-- > 0;) {
+      const Dim& dim = walk.dims[d];
+      const bool carries = ++index[d] == dim.size;
+      for (int o = 0; o < N; ++o) start[o] += dim.strides[o] * (carries ? 1 - dim.size : 1);
+      if (!carries) break;
+      index[d] = 0;
+    }
   }
 }
 

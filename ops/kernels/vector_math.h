@@ -3,7 +3,7 @@
 //
 // A function gives the same bits for the same number in a vector of any width and in the remainder of a loop,
 // and on every machine, because each of its operations is rounded as IEEE 754 says and none are fused
-// (base/cpu_dispatch.h). It is within 2.5 ulp of the exact value (erfc: 6), everywhere, also where that is
+// (base/cpu_dispatch.h). It is within 2.5 ulp of the exact value (erfc: 7), everywhere, also where that is
 // subnormal; NaN stays NaN, and infinities, zeros and their signs are those of the C standard, annex F.
 //
 // Arguments are reduced as by Cody and Waite, "Software Manual for the Elementary Functions" (1980); see
@@ -179,10 +179,8 @@ inline float ErfOf(float x) {
 }
 
 inline float ErfcOf(float x) {
-  const float size = std::fabs(x);
-  const float tail = vector_math::ErfcOfSize(size);
-  const float near = 1.0f - vector_math::ErfOfSmall(x), far = x < 0.0f ? 2.0f - tail : tail;
-  return size < 0.5f ? near : far;
+  const float tail = vector_math::ErfcOfSize(std::fabs(x));
+  return x < 0.0f ? 2.0f - tail : tail;
 }
 
 }  // namespace meshwork

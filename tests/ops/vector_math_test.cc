@@ -33,7 +33,7 @@ const Function kFunctions[] = {{"exp", [](double x) { return std::exp(x); }, 1},
                                {"log1p", [](double x) { return std::log1p(x); }, 1.5},
                                {"tanh", [](double x) { return std::tanh(x); }, 2.5},
                                {"erf", [](double x) { return std::erf(x); }, 1.5},
-                               {"erfc", [](double x) { return std::erfc(x); }, 6},
+                               {"erfc", [](double x) { return std::erfc(x); }, 7},
                                {"sigmoid", Sigmoid, 2.5},
                                {"softplus", Softplus, 2}};
 
