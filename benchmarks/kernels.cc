@@ -3,6 +3,8 @@
 // run one after the other as the nodes of a program are.
 #include <algorithm>
 #include <functional>
+#include <map>
+#include <string>
 #include <vector>
 
 #include "base/cpu_dispatch.h"
@@ -89,18 +91,71 @@ const Case kCases[] = {
        return AdamUpdate(w, g, m, v, Cast(Add(d("t", {}), 1.0), I64), 1e-3, 0.9, 0.999, 1e-8).weight;
      }}};
 
-// Kernels and their operands, in order.
+// A kernel and its operands, which live as long.
 struct Step {
   Kernel kernel;
+  std::vector<Tensor> operands, results;
   std::vector<const void*> in;
   std::vector<void*> out;
   std::vector<Block> in_blocks, out_blocks;
+
+  void Run() const {
+    kernel.run({.in = in,
+                .out = out,
+                .in_blocks = in_blocks,
+                .out_blocks = out_blocks,
+                .begin = 0,
+                .end = kernel.units});
+  }
 };
 
-Block Whole(const Type& type) {
-  Block block;
-  for (const int64_t size : type.shape) block.push_back({0, size});
-  return block;
+Step MakeStep(const Node& node, std::vector<Tensor> operands, std::vector<Tensor> results) {
+  Step step;
+  KernelSpec spec{.attrs = node.attrs};
+  auto whole = [](const Type& type) {
+    Block block;
+    for (const int64_t size : type.shape) block.push_back({0, size});
+    return block;
+  };
+  for (const Tensor& operand : operands) {
+    spec.operands.push_back({operand.type(), operand.type()});
+    step.in.push_back(operand.raw());
+    step.in_blocks.push_back(whole(operand.type()));
+  }
+  for (Tensor& result : results) {
+    spec.results.push_back({result.type(), result.type()});
+    step.out.push_back(result.raw());
+    step.out_blocks.push_back(whole(result.type()));
+  }
+  step.kernel = node.row->cpu(spec);
+  step.operands = std::move(operands), step.results = std::move(results);
+  return step;
+}
+
+// Results take the memory of values of their type that nobody reads any more.
+std::vector<Step> MakeSteps(const Graph& graph, std::map<ValueId, Tensor> values) {
+  std::map<ValueId, size_t> last_read;  // of values that are results
+  for (size_t i = 0; i < graph.nodes().size(); ++i)
+    for (const ValueId id : graph.nodes()[i].operands)
+      if (values.count(id) == 0) last_read[id] = i;
+  std::vector<Tensor> unused;
+  std::vector<Step> steps;
+  for (const Node& node : graph.nodes()) {
+    std::vector<Tensor> operands, results;
+    for (const ValueId id : node.operands) operands.push_back(values.at(id));
+    for (const ValueId id : node.results) {
+      const Type& type = graph.value(id).type;
+      const auto found = std::find_if(unused.begin(), unused.end(),
+                                      [&](const Tensor& tensor) { return tensor.type() == type; });
+      results.push_back(found == unused.end() ? Tensor::Zeros(type) : *found);
+      if (found != unused.end()) unused.erase(found);
+      values[id] = results.back();
+    }
+    for (const auto& [id, reader] : last_read)
+      if (reader == steps.size()) unused.push_back(values.at(id));
+    steps.push_back(MakeStep(node, std::move(operands), std::move(results)));
+  }
+  return steps;
 }
 
 absl::Status Measure(benchmark::State& state, const Case& c, CpuLevel level) {
@@ -112,49 +167,23 @@ absl::Status Measure(benchmark::State& state, const Case& c, CpuLevel level) {
   graph.Output("result", result);
   RETURN_IF_ERROR(graph.status());
 
-  std::vector<Tensor> buffers;
-  for (const ValueInfo& value : graph.values()) buffers.push_back(Tensor::Zeros(value.type));
+  std::map<ValueId, Tensor> values;
+  int64_t elements = 0;
   for (const Argument& argument : graph.arguments()) {
-    const std::span<float> numbers = buffers[argument.value].mutable_values<float>();
+    Tensor& tensor = values[argument.value] = Tensor::Zeros(graph.value(argument.value).type);
+    const std::span<float> numbers = tensor.mutable_values<float>();
     for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = 0.25f + static_cast<float>(i * 37 % 101) / 50;
+    elements = std::max(elements, tensor.num_elements());
   }
-  std::vector<Step> steps;
-  for (const Node& node : graph.nodes()) {
-    Step step;
-    KernelSpec spec{.attrs = node.attrs};
-    for (const ValueId id : node.operands) {
-      const Type& type = graph.value(id).type;
-      spec.operands.push_back({type, type});
-      step.in.push_back(buffers[id].raw());
-      step.in_blocks.push_back(Whole(type));
-    }
-    for (const ValueId id : node.results) {
-      const Type& type = graph.value(id).type;
-      spec.results.push_back({type, type});
-      step.out.push_back(buffers[id].raw());
-      step.out_blocks.push_back(Whole(type));
-    }
-    step.kernel = node.row->cpu(spec);
-    steps.push_back(std::move(step));
-  }
+  const std::vector<Step> steps = MakeSteps(graph, std::move(values));
 
   const CpuLevel before = UsedCpuLevel();
   UseCpuLevel(level);
   for (auto _ : state) {
-    for (const Step& step : steps) {
-      step.kernel.run({.in = step.in,
-                       .out = step.out,
-                       .in_blocks = step.in_blocks,
-                       .out_blocks = step.out_blocks,
-                       .begin = 0,
-                       .end = step.kernel.units});
-    }
+    for (const Step& step : steps) step.Run();
     benchmark::ClobberMemory();
   }
   UseCpuLevel(before);
-  int64_t elements = 0;
-  for (const Argument& argument : graph.arguments())
-    elements = std::max(elements, graph.value(argument.value).type.num_elements());
   state.SetItemsProcessed(state.iterations() * elements);
   return absl::OkStatus();
 }

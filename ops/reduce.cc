@@ -206,51 +206,46 @@ struct Foremost {
   }
 };
 
-// The lowest index of the foremost of n contiguous elements. REQUIRES: n >= 1.
-template <typename T, typename Before>
-int32_t ArgOfRun(const T* a, int64_t n) {
-  using Best = Foremost<Compute<T>, Before>;
-  constexpr int kLanes = 16;
-  if (n < 2 * kLanes) {
-    Best best{a[0], 0};
-    for (int64_t k = 1; k < n; ++k) best.Meet(a[k], static_cast<int32_t>(k));
-    return best.at;
-  }
-  std::array<Compute<T>, kLanes> top;  // element k in lane k % kLanes
-  std::array<int32_t, kLanes> at;
-  for (int l = 0; l < kLanes; ++l) top[l] = a[l], at[l] = l;
-  int64_t k = kLanes;
-  for (; k + kLanes <= n; k += kLanes) {
-    for (int l = 0; l < kLanes; ++l) {
-      Best best{top[l], at[l]};
-      best.Meet(a[k + l], static_cast<int32_t>(k + l));
-      top[l] = best.top, at[l] = best.at;
+// The foremost of each of `columns` columns of n elements, `stride` apart, and the row that it is in.
+template <typename Before, typename T>
+void MeetRows(const T* a, int64_t n, int64_t stride, int64_t columns, Compute<T>* top, int32_t* at) {
+  for (int64_t c = 0; c < columns; ++c) top[c] = a[c], at[c] = 0;
+  for (int64_t k = 1; k < n; ++k) {
+    const T* row = a + k * stride;
+    MESHWORK_INDEPENDENT
+    for (int64_t c = 0; c < columns; ++c) {
+      Foremost<Compute<T>, Before> best{top[c], at[c]};
+      best.Meet(row[c], static_cast<int32_t>(k));
+      top[c] = best.top, at[c] = best.at;
     }
   }
-  Best best{top[0], at[0]};
-  for (int l = 1; l < kLanes; ++l) best.Meet({top[l], at[l]});
+}
+
+// The lowest index of the foremost of n contiguous elements. REQUIRES: n >= 1.
+template <typename Before, typename T>
+int32_t ArgOfRun(const T* a, int64_t n) {
+  constexpr int64_t kLanes = 64;
+  Foremost<Compute<T>, Before> best{a[0], 0};
+  const int64_t rows = n / kLanes;
+  int64_t k = 1;
+  if (rows >= 4) {
+    std::array<Compute<T>, kLanes> top;
+    std::array<int32_t, kLanes> at;
+    MeetRows<Before>(a, rows, kLanes, kLanes, top.data(), at.data());
+    for (int64_t l = 0; l < kLanes; ++l) best.Meet({top[l], static_cast<int32_t>(at[l] * kLanes + l)});
+    k = rows * kLanes;
+  }
   for (; k < n; ++k) best.Meet(a[k], static_cast<int32_t>(k));
   return best.at;
 }
 
-// The lowest index of the foremost of each of `columns` columns of n elements, `stride` apart.
-template <typename T, typename Before>
+// The same of each of `columns` columns, `stride` apart.
+template <typename Before, typename T>
 void ArgOfColumns(const T* a, int64_t n, int64_t stride, int64_t columns, int32_t* out) {
   constexpr int64_t kTile = 256;
   std::array<Compute<T>, kTile> top;
-  for (int64_t first = 0; first < columns; first += kTile) {
-    const int64_t size = std::min(kTile, columns - first);
-    for (int64_t c = 0; c < size; ++c) top[c] = a[first + c], out[first + c] = 0;
-    for (int64_t k = 1; k < n; ++k) {
-      const T* row = a + k * stride + first;
-      MESHWORK_INDEPENDENT
-      for (int64_t c = 0; c < size; ++c) {
-        Foremost<Compute<T>, Before> best{top[c], out[first + c]};
-        best.Meet(row[c], static_cast<int32_t>(k));
-        top[c] = best.top, out[first + c] = best.at;
-      }
-    }
-  }
+  for (int64_t first = 0; first < columns; first += kTile)
+    MeetRows<Before>(a + first, n, stride, std::min(kTile, columns - first), top.data(), out + first);
 }
 
 template <typename T, typename Before>
@@ -265,8 +260,8 @@ Kernel ArgKernel(const KernelSpec& spec) {
               const int64_t columns = std::min(inner - i % inner, args.end - i);
               const T* a = args.In<T>(0) + i / inner * n * inner + i % inner;
               int32_t* out = args.Out<int32_t>(0) + i;
-              if (inner == 1) *out = ArgOfRun<T, Before>(a, n);
-              else ArgOfColumns<T, Before>(a, n, inner, columns, out);
+              if (inner == 1) *out = ArgOfRun<Before>(a, n);
+              else ArgOfColumns<Before>(a, n, inner, columns, out);
               i += columns;
             }
           }),
