@@ -75,16 +75,16 @@ inline float Expm1OfReduced(float r) {
   return r + r * r * q;
 }
 
-// x = 2^k (1 + f), 1 + f in [sqrt(1/2), sqrt(2)). REQUIRES: x is positive, normal and finite.
+// x = 2^k (1 + f), 1 + f in [sqrt(1/2), sqrt(2)), where x is positive, normal and finite.
 struct Split {
   float f;
   int32_t k;
 };
 inline Split SplitExponent(float x) {
-  constexpr int32_t kSqrtHalf = 0x3f3504f3;  // the bits of sqrt(1/2)
-  const auto bits = std::bit_cast<int32_t>(x);
-  const int32_t k = (bits - kSqrtHalf) >> 23;
-  return {std::bit_cast<float>(static_cast<uint32_t>(bits) - (static_cast<uint32_t>(k) << 23)) - 1.0f, k};
+  constexpr uint32_t kSqrtHalf = 0x3f3504f3;  // the bits of sqrt(1/2)
+  const auto bits = std::bit_cast<uint32_t>(x);
+  const int32_t k = static_cast<int32_t>(bits - kSqrtHalf) >> 23;
+  return {std::bit_cast<float>(bits - (static_cast<uint32_t>(k) << 23)) - 1.0f, k};
 }
 
 // k log 2 + log(1 + f), for f as of SplitExponent.
@@ -118,7 +118,8 @@ inline float ErfOfSmall(float x) {
 
 }  // namespace vector_math
 
-inline float ExpOf(float x) { return vector_math::ExpOfSum(x, 0.0f); }
+// -0 because it is what added to any x gives x, and so costs nothing.
+inline float ExpOf(float x) { return vector_math::ExpOfSum(x, -0.0f); }
 
 // exp(x) - 1, exact near 0.
 inline float Expm1Of(float x) {
