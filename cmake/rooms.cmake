@@ -14,8 +14,8 @@ set(MESHWORK_WARNINGS -Wall -Wextra $<$<BOOL:${PROJECT_IS_TOP_LEVEL}>:-Werror> -
     $<$<CXX_COMPILER_ID:Clang>:-Wno-pass-failed>)
 
 # Numbers must not depend on whether the compiler fuses a multiply and an add; no one reads errno after a square
-# root, and setting it keeps loops from being vectorised.
-set(MESHWORK_NUMERICS -ffp-contract=off -fno-math-errno)
+# root, nor the flags of the arithmetic, and keeping them keeps loops from being vectorised.
+set(MESHWORK_NUMERICS -ffp-contract=off -fno-math-errno -fno-trapping-math)
 
 # What most files include and we did not write, read once. Header <name>.h beside this file lists it; targets that
 # are compiled with the same OPTIONS share it. The preset clang does without, so that a missing #include shows.

@@ -5,6 +5,7 @@
 
 #include "base/status.h"
 #include "ops/elementwise.h"
+#include "ops/kernels/vector_math.h"
 #include "ops/registry.h"
 
 namespace meshwork {
@@ -15,13 +16,13 @@ namespace {
 // 1 / (1 + exp(-x)), from the exponential that does not overflow.
 template <typename T>
 T SigmoidOf(T x) {
-  const T e = std::exp(-std::fabs(x));
+  const T e = ExpOf(-std::fabs(x));
   return (x < T(0) ? e : T(1)) / (T(1) + e);
 }
 // log(1 + exp(x))
 template <typename T>
 T SoftplusOf(T x) {
-  return (x > T(0) ? x : T(0)) + std::log1p(std::exp(-std::fabs(x)));
+  return (x > T(0) ? x : T(0)) + Log1pOfUnit(ExpOf(-std::fabs(x)));
 }
 // x times a gate that vanishes faster than x grows: -0 at -∞.
 template <typename T>
@@ -30,7 +31,7 @@ T Gated(T x, T gate) {
 }
 template <typename T>
 T EluOf(T x, T alpha) {
-  return x > T(0) ? x : alpha * std::expm1(x);
+  return x > T(0) ? x : alpha * Expm1Of(x);
 }
 
 // Hendrycks and Gimpel, "Gaussian Error Linear Units" (arXiv 1606.08415), section 2.
@@ -38,7 +39,7 @@ constexpr double kTanhScale = 0.7978845608028654;  // sqrt(2/π)
 constexpr double kTanhCube = 0.044715;
 template <typename T>
 T GeluOf(T x) {
-  return Gated(x, T(0.5) * std::erfc(x * T(-std::numbers::sqrt2 / 2)));
+  return Gated(x, T(0.5) * ErfcOf(x * T(-std::numbers::sqrt2 / 2)));
 }
 template <typename T>
 T TanhGeluOf(T x) {  // (1 + tanh(u)) / 2 = sigmoid(2u)
@@ -194,7 +195,7 @@ std::vector<OpRow> GateRows() {
        .sample_low = -2,
        .sample_high = 2},
       RealRow(
-          "mish", "x tanh(softplus(x))", [](auto x) { return Gated(x, std::tanh(SoftplusOf(x))); },
+          "mish", "x tanh(softplus(x))", [](auto x) { return Gated(x, TanhOf(SoftplusOf(x))); },
           [](const Value& g, const Value& x, const Value&) {
             const Value gate = Tanh(Softplus(x));
             return g * (gate + Near(x) * Sigmoid(x) * (1.0 - gate * gate));

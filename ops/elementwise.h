@@ -3,7 +3,7 @@
 //
 // A row of one real operand is its function, its gradient and how partial operands pass:
 //
-//   RealRow("exp", "e to the x", [](auto x) { return std::exp(x); },
+//   RealRow("exp", "e to the x", [](auto x) { return ExpOf(x); },
 //           [](const Value& g, const Value&, const Value& y) { return g * y; }, {.rule = GrowingRule})
 #pragma once
 

@@ -214,17 +214,16 @@ Kernel ScatterAddKernel(const KernelSpec& spec) {
   const Sizes s = SizesOf(spec.results[0].local.shape, spec.operands[1].local.shape, dim);
   const int64_t last = spec.results[0].global.shape[dim] - 1;
   // Every unit reads all indices of its slab and adds the updates of its own rows.
-  return {.run =
-              [=](const KernelArgs& args) {
-                const int64_t first = args.out_blocks[0][dim].start;
-                for (int64_t at = args.begin; at < args.end;) {
-                  const int64_t slab = at / s.n, begin = at % s.n;
-                  const int64_t end = std::min(s.n, begin + args.end - at);
-                  AddRows(s, last, first, begin, end, args.In<T>(0) + slab * s.count * s.inner,
-                          args.In<Index>(1), args.Out<T>(0) + slab * s.n * s.inner);
-                  at += end - begin;
-                }
-              },
+  return {.run = OnThisCpu([=](const KernelArgs& args) {
+            const int64_t first = args.out_blocks[0][dim].start;
+            for (int64_t at = args.begin; at < args.end;) {
+              const int64_t slab = at / s.n, begin = at % s.n;
+              const int64_t end = std::min(s.n, begin + args.end - at);
+              AddRows(s, last, first, begin, end, args.In<T>(0) + slab * s.count * s.inner, args.In<Index>(1),
+                      args.Out<T>(0) + slab * s.n * s.inner);
+              at += end - begin;
+            }
+          }),
           .units = s.outer * s.n};
 }
 

@@ -51,32 +51,31 @@ Kernel AdamKernel(const KernelSpec& spec) {
   const double b1 = spec.attrs.Get<double>("beta1"), b2 = spec.attrs.Get<double>("beta2");
   const T epsilon = static_cast<T>(spec.attrs.Get<double>("epsilon"));
   const T keep = static_cast<T>(1 - lr * spec.attrs.Get<double>("weight_decay"));
-  return {.run =
-              [=](const KernelArgs& args) {
-                const auto step = static_cast<double>(*args.In<int64_t>(4));
-                const T rate = static_cast<T>(lr / (1 - std::pow(b1, step)));
-                const T root = static_cast<T>(1 / std::sqrt(1 - std::pow(b2, step)));
-                const T keep1 = static_cast<T>(b1), add1 = static_cast<T>(1 - b1);
-                const T keep2 = static_cast<T>(b2), add2 = static_cast<T>(1 - b2);
-                const Element *w = args.In<Element>(0), *g = args.In<Element>(1);
-                const Element *m = args.In<Element>(2), *v = args.In<Element>(3);
-                Element *w_out = args.Out<Element>(0), *m_out = args.Out<Element>(1),
-                        *v_out = args.Out<Element>(2);
-                MESHWORK_INDEPENDENT
-                for (int64_t i = args.begin; i < args.end; ++i) {
-                  const T gradient = Load<Element>(g[i]);
-                  const T m_new = keep1 * Load<Element>(m[i]) + add1 * gradient;
-                  const T v_new = keep2 * Load<Element>(v[i]) + add2 * gradient * gradient;
-                  const T weight =
-                      keep * Load<Element>(w[i]) - rate * m_new / (std::sqrt(v_new) * root + epsilon);
-                  m_out[i] = static_cast<Element>(m_new);
-                  v_out[i] = static_cast<Element>(v_new);
-                  w_out[i] = static_cast<Element>(weight);
-                }
-              },
-          .units = spec.results[0].local.num_elements(),
-          .by_rows = true,
-          .parts = std::vector<int64_t>(4, spec.results[0].local.num_elements())};
+  return {
+      .run = OnThisCpu([=](const KernelArgs& args) {
+        const auto step = static_cast<double>(*args.In<int64_t>(4));
+        const T rate = static_cast<T>(lr / (1 - std::pow(b1, step)));
+        const T root = static_cast<T>(1 / std::sqrt(1 - std::pow(b2, step)));
+        const T keep1 = static_cast<T>(b1), add1 = static_cast<T>(1 - b1);
+        const T keep2 = static_cast<T>(b2), add2 = static_cast<T>(1 - b2);
+        const Element *w = args.In<Element>(0), *g = args.In<Element>(1);
+        const Element *m = args.In<Element>(2), *v = args.In<Element>(3);
+        Element *w_out = args.Out<Element>(0), *m_out = args.Out<Element>(1), *v_out = args.Out<Element>(2);
+        const int64_t begin = args.begin, end = args.end;
+        MESHWORK_INDEPENDENT
+        for (int64_t i = begin; i < end; ++i) {
+          const T gradient = Load<Element>(g[i]);
+          const T m_new = keep1 * Load<Element>(m[i]) + add1 * gradient;
+          const T v_new = keep2 * Load<Element>(v[i]) + add2 * gradient * gradient;
+          const T weight = keep * Load<Element>(w[i]) - rate * m_new / (std::sqrt(v_new) * root + epsilon);
+          m_out[i] = static_cast<Element>(m_new);
+          v_out[i] = static_cast<Element>(v_new);
+          w_out[i] = static_cast<Element>(weight);
+        }
+      }),
+      .units = spec.results[0].local.num_elements(),
+      .by_rows = true,
+      .parts = std::vector<int64_t>(4, spec.results[0].local.num_elements())};
 }
 
 Kernel AdamCpu(const KernelSpec& spec) {

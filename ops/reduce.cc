@@ -2,6 +2,7 @@
 #include "ops/kernels/reduce.h"
 
 #include <algorithm>
+#include <array>
 
 #include "base/status.h"
 #include "fmt/ranges.h"
@@ -186,7 +187,68 @@ struct IsLess {
   }
 };
 
-// The lowest index whose element comes before all others by `Before`.
+// The element that comes before all others of a kind, and where it is. The first NaN comes before all.
+template <typename A, typename Before>
+struct Foremost {
+  A top;
+  int32_t at;
+
+  // Meets the element x of a higher index.
+  void Meet(A x, int32_t index) {
+    const bool better = Before{}(x, top) || (x != x && top == top);
+    top = better ? x : top;
+    at = better ? index : at;
+  }
+  // Meets what is foremost among others.
+  void Meet(const Foremost& other) {
+    const bool ties = other.top == top || (other.top != other.top && top != top);
+    if (ties) at = std::min(at, other.at);
+    else Meet(other.top, other.at);
+  }
+};
+
+// The foremost of each of `columns` columns of n elements, `stride` apart, and the row that it is in.
+template <typename Before, typename T>
+void MeetRows(const T* a, int64_t n, int64_t stride, int64_t columns, Compute<T>* top, int32_t* at) {
+  for (int64_t c = 0; c < columns; ++c) top[c] = a[c], at[c] = 0;
+  for (int64_t k = 1; k < n; ++k) {
+    const T* row = a + k * stride;
+    MESHWORK_INDEPENDENT
+    for (int64_t c = 0; c < columns; ++c) {
+      Foremost<Compute<T>, Before> best{top[c], at[c]};
+      best.Meet(row[c], static_cast<int32_t>(k));
+      top[c] = best.top, at[c] = best.at;
+    }
+  }
+}
+
+// The lowest index of the foremost of n contiguous elements. REQUIRES: n >= 1.
+template <typename Before, typename T>
+int32_t ArgOfRun(const T* a, int64_t n) {
+  constexpr int64_t kLanes = 64;
+  Foremost<Compute<T>, Before> best{a[0], 0};
+  const int64_t rows = n / kLanes;
+  int64_t k = 1;
+  if (rows >= 4) {
+    std::array<Compute<T>, kLanes> top;
+    std::array<int32_t, kLanes> at;
+    MeetRows<Before>(a, rows, kLanes, kLanes, top.data(), at.data());
+    for (int64_t l = 0; l < kLanes; ++l) best.Meet({top[l], static_cast<int32_t>(at[l] * kLanes + l)});
+    k = rows * kLanes;
+  }
+  for (; k < n; ++k) best.Meet(a[k], static_cast<int32_t>(k));
+  return best.at;
+}
+
+// The same of each of `columns` columns, `stride` apart.
+template <typename Before, typename T>
+void ArgOfColumns(const T* a, int64_t n, int64_t stride, int64_t columns, int32_t* out) {
+  constexpr int64_t kTile = 256;
+  std::array<Compute<T>, kTile> top;
+  for (int64_t first = 0; first < columns; first += kTile)
+    MeetRows<Before>(a + first, n, stride, std::min(kTile, columns - first), top.data(), out + first);
+}
+
 template <typename T, typename Before>
 Kernel ArgKernel(const KernelSpec& spec) {
   const Shape& from = spec.operands[0].local.shape;
@@ -194,22 +256,16 @@ Kernel ArgKernel(const KernelSpec& spec) {
   int64_t outer = 1, inner = 1;
   for (int64_t d = 0; d < static_cast<int64_t>(from.size()); ++d)
     (d < dim ? outer : inner) *= d == dim ? 1 : from[d];
-  return {.run =
-              [n = from[dim], inner](const KernelArgs& args) {
-                for (int64_t i = args.begin; i < args.end; ++i) {
-                  const T* a = args.In<T>(0) + i / inner * n * inner + i % inner;
-                  int64_t best = 0;
-                  Compute<T> top = a[0];
-                  for (int64_t k = 1; k < n; ++k) {
-                    const Compute<T> x = a[k * inner];
-                    if (Before{}(x, top) || (x != x && top == top)) {  // the first NaN wins
-                      best = k;
-                      top = x;
-                    }
-                  }
-                  args.Out<int32_t>(0)[i] = static_cast<int32_t>(best);
-                }
-              },
+  return {.run = OnThisCpu([n = from[dim], inner](const KernelArgs& args) {
+            for (int64_t i = args.begin; i < args.end;) {
+              const int64_t columns = std::min(inner - i % inner, args.end - i);
+              const T* a = args.In<T>(0) + i / inner * n * inner + i % inner;
+              int32_t* out = args.Out<int32_t>(0) + i;
+              if (inner == 1) *out = ArgOfRun<Before>(a, n);
+              else ArgOfColumns<Before>(a, n, inner, columns, out);
+              i += columns;
+            }
+          }),
           .units = outer * inner,
           .by_rows = true,
           .parts = {outer}};

@@ -4,6 +4,7 @@
 #include <numbers>
 
 #include "ops/elementwise.h"
+#include "ops/kernels/vector_math.h"
 #include "ops/registry.h"
 
 namespace meshwork {
@@ -26,17 +27,17 @@ Value CircleSlope(const Value& x) { return Rsqrt((1.0 - x) * (1.0 + x)); }
 std::vector<OpRow> PowerRows() {
   return {
       RealRow(
-          "exp", "e to the x", [](auto x) { return std::exp(x); },
+          "exp", "e to the x", [](auto x) { return ExpOf(x); },
           [](const Value& g, const Value&, const Value& y) { return g * y; }, {.rule = GrowingRule}),
       RealRow(
-          "expm1", "e to the x, minus 1, exact near 0", [](auto x) { return std::expm1(x); },
+          "expm1", "e to the x, minus 1, exact near 0", [](auto x) { return Expm1Of(x); },
           [](const Value& g, const Value& x, const Value&) { return g * Exp(x); }, {.rule = GrowingRule}),
       RealRow(
-          "log", "natural logarithm", [](auto x) { return std::log(x); },
+          "log", "natural logarithm", [](auto x) { return LogOf(x); },
           [](const Value& g, const Value& x, const Value&) { return g / x; },
           {.rule = GrowingUpwardsRule, .sample_low = 0.25}),
       RealRow(
-          "log1p", "log(1 + x), exact near 0", [](auto x) { return std::log1p(x); },
+          "log1p", "log(1 + x), exact near 0", [](auto x) { return Log1pOf(x); },
           [](const Value& g, const Value& x, const Value&) { return g / (1.0 + x); },
           {.rule = GrowingUpwardsRule, .sample_low = -0.75}),
       RealRow(
@@ -52,11 +53,11 @@ std::vector<OpRow> PowerRows() {
           [](const Value& g, const Value&, const Value& y) { return g / (3.0 * y * y); },
           {.rule = CbrtRule, .sample_low = 0.25}),
       RealRow(
-          "erf", "2/sqrt(π) times the integral of exp(-t²) from 0 to x", [](auto x) { return std::erf(x); },
+          "erf", "2/sqrt(π) times the integral of exp(-t²) from 0 to x", [](auto x) { return ErfOf(x); },
           [](const Value& g, const Value& x, const Value&) { return g * kErfSlope * Bell(x); },
           {.rule = GrowingRule}),
       RealRow(
-          "erfc", "1 - erf(x), exact where that is small", [](auto x) { return std::erfc(x); },
+          "erfc", "1 - erf(x), exact where that is small", [](auto x) { return ErfcOf(x); },
           [](const Value& g, const Value& x, const Value&) { return g * -kErfSlope * Bell(x); },
           {.rule = FallingRule}),
   };
@@ -98,7 +99,7 @@ std::vector<OpRow> HyperbolicRows() {
           "cosh", "hyperbolic cosine", [](auto x) { return std::cosh(x); },
           [](const Value& g, const Value& x, const Value&) { return g * Sinh(x); }),
       RealRow(
-          "tanh", "hyperbolic tangent", [](auto x) { return std::tanh(x); },
+          "tanh", "hyperbolic tangent", [](auto x) { return TanhOf(x); },
           [](const Value& g, const Value&, const Value& y) { return g * (1.0 - y * y); },
           {.rule = GrowingRule}),
       RealRow(

@@ -22,19 +22,18 @@ inline Shape DenseStrides(const Shape& shape) {
 // out[i] = a[offset + walk(i)].
 template <typename T>
 Kernel StridedCopyKernel(BroadcastWalk<1> walk, int64_t offset, int64_t elements) {
-  return {.run =
-              [walk = std::move(walk), offset](const KernelArgs& args) {
-                const int64_t stride = walk.dims.back().strides[0];
-                ForEachRun(walk, args.begin, args.end,
-                           [&](int64_t to, const std::array<int64_t, 1>& from, int64_t n) {
-                             const T* a = args.In<T>(0) + offset + from[0];
-                             T* out = args.Out<T>(0) + to;
-                             if (stride == 1) std::copy_n(a, n, out);
-                             else if (stride == 0) std::fill_n(out, n, *a);
-                             else
-                               for (int64_t i = 0; i < n; ++i) out[i] = a[i * stride];
-                           });
-              },
+  return {.run = OnThisCpu([walk = std::move(walk), offset](const KernelArgs& args) {
+            const int64_t stride = walk.dims.back().strides[0];
+            ForEachRun(walk, args.begin, args.end,
+                       [&](int64_t to, const std::array<int64_t, 1>& from, int64_t n) {
+                         const T* a = args.In<T>(0) + offset + from[0];
+                         T* out = args.Out<T>(0) + to;
+                         if (stride == 1) std::copy_n(a, n, out);
+                         else if (stride == 0) std::fill_n(out, n, *a);
+                         else
+                           for (int64_t i = 0; i < n; ++i) out[i] = a[i * stride];
+                       });
+          }),
           .units = elements,
           .by_rows = true};
 }

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "absl/container/inlined_vector.h"
+#include "base/cpu_dispatch.h"
 #include "ops/kernel.h"
 
 namespace meshwork {
@@ -99,20 +100,32 @@ Kernel BroadcastKernel(const KernelSpec& spec, const BroadcastWalk<N>& walk,
 // Calls row(result offset, operand offsets, length) for the runs of elements [begin, end).
 template <int N, typename Row>
 void ForEachRun(const BroadcastWalk<N>& walk, int64_t begin, int64_t end, Row&& row) {
-  const auto& inner = walk.dims.back();
-  while (begin < end) {
-    int64_t rest = begin / inner.size;
-    const int64_t at = begin % inner.size;
+  if (begin >= end) return;
+  using Dim = typename BroadcastWalk<N>::Dim;
+  const Dim& inner = walk.dims.back();
+  const size_t outer = walk.dims.size() - 1;
+  std::array<int64_t, kMaxRank> index;  // of the dims outside of the inner one
+  std::array<int64_t, N> start = {};    // where the operands have the run's row
+  int64_t at = begin % inner.size, rest = begin / inner.size;
+  for (size_t d = outer; d-- > 0; rest /= walk.dims[d].size) {
+    index[d] = rest % walk.dims[d].size;
+    for (int o = 0; o < N; ++o) start[o] += index[d] * walk.dims[d].strides[o];
+  }
+  while (true) {
     std::array<int64_t, N> offsets;
-    for (int o = 0; o < N; ++o) offsets[o] = at * inner.strides[o];
-    for (size_t d = walk.dims.size() - 1; d-- > 0;) {
-      const int64_t index = rest % walk.dims[d].size;
-      rest /= walk.dims[d].size;
-      for (int o = 0; o < N; ++o) offsets[o] += index * walk.dims[d].strides[o];
-    }
+    for (int o = 0; o < N; ++o) offsets[o] = start[o] + at * inner.strides[o];
     const int64_t length = std::min(inner.size - at, end - begin);
     row(begin, offsets, length);
     begin += length;
+    if (begin == end) return;
+    at = 0;
+    for (size_t d = outer; d-- > 0;) {
+      const Dim& dim = walk.dims[d];
+      const bool carries = ++index[d] == dim.size;
+      for (int o = 0; o < N; ++o) start[o] += dim.strides[o] * (carries ? 1 - dim.size : 1);
+      if (!carries) break;
+      index[d] = 0;
+    }
   }
 }
 
@@ -126,16 +139,22 @@ Compute<T> Load(Stored<T> x) {
   return static_cast<Compute<T>>(x);
 }
 
+// What runs `body` as it is compiled for this CPU (base/cpu_dispatch.h).
+template <typename Body>
+auto OnThisCpu(Body body) {
+  return [body = std::move(body)](const KernelArgs& args) { RunOnThisCpu(body, args); };
+}
+
 // out[i] = f(a[i]), computed in Compute<In>.
 template <typename In, typename Out, typename F>
 Kernel UnaryKernel(const KernelSpec& spec, F f) {
-  return {.run =
-              [f](const KernelArgs& args) {
-                const Stored<In>* a = args.In<Stored<In>>(0);
-                Out* out = args.Out<Out>(0);
-                MESHWORK_INDEPENDENT
-                for (int64_t i = args.begin; i < args.end; ++i) out[i] = static_cast<Out>(f(Load<In>(a[i])));
-              },
+  return {.run = OnThisCpu([f](const KernelArgs& args) {
+            const Stored<In>* a = args.In<Stored<In>>(0);
+            Out* out = args.Out<Out>(0);
+            const int64_t begin = args.begin, end = args.end;  // read once: bytes may be written anywhere
+            MESHWORK_INDEPENDENT
+            for (int64_t i = begin; i < end; ++i) out[i] = static_cast<Out>(f(Load<In>(a[i])));
+          }),
           .units = spec.results[0].local.num_elements(),
           .by_rows = true,
           .parts = {spec.results[0].local.num_elements()}};
@@ -145,55 +164,60 @@ Kernel UnaryKernel(const KernelSpec& spec, F f) {
 template <typename In, typename Out, typename F>
 Kernel BinaryKernel(const KernelSpec& spec, F f) {
   const BroadcastWalk<2> walk = MakeWalk<2>(spec);
-  return BroadcastKernel<2>(spec, walk, [f, walk](const KernelArgs& args) {
-    const std::array<int64_t, 2>& strides = walk.dims.back().strides;
-    const int64_t sa = strides[0], sb = strides[1];
-    ForEachRun(walk, args.begin, args.end, [&](int64_t to, const std::array<int64_t, 2>& from, int64_t n) {
-      const Stored<In>* a = args.In<Stored<In>>(0) + from[0];
-      const Stored<In>* b = args.In<Stored<In>>(1) + from[1];
-      Out* out = args.Out<Out>(0) + to;
-      if (sa == 1 && sb == 1) {
-        MESHWORK_INDEPENDENT
-        for (int64_t i = 0; i < n; ++i) out[i] = static_cast<Out>(f(Load<In>(a[i]), Load<In>(b[i])));
-      } else if (sa == 1 && sb == 0) {
-        const Compute<In> scalar = Load<In>(*b);
-        MESHWORK_INDEPENDENT
-        for (int64_t i = 0; i < n; ++i) out[i] = static_cast<Out>(f(Load<In>(a[i]), scalar));
-      } else if (sa == 0 && sb == 1) {
-        const Compute<In> scalar = Load<In>(*a);
-        MESHWORK_INDEPENDENT
-        for (int64_t i = 0; i < n; ++i) out[i] = static_cast<Out>(f(scalar, Load<In>(b[i])));
-      } else {
-        MESHWORK_INDEPENDENT
-        for (int64_t i = 0; i < n; ++i)
-          out[i] = static_cast<Out>(f(Load<In>(a[i * sa]), Load<In>(b[i * sb])));
-      }
-    });
-  });
+  return BroadcastKernel<2>(
+      spec, walk, OnThisCpu([f, walk](const KernelArgs& args) {
+        const std::array<int64_t, 2>& strides = walk.dims.back().strides;
+        const int64_t sa = strides[0], sb = strides[1];
+        ForEachRun(walk, args.begin, args.end,
+                   [&](int64_t to, const std::array<int64_t, 2>& from, int64_t n) {
+                     const Stored<In>* a = args.In<Stored<In>>(0) + from[0];
+                     const Stored<In>* b = args.In<Stored<In>>(1) + from[1];
+                     Out* out = args.Out<Out>(0) + to;
+                     if (sa == 1 && sb == 1) {
+                       MESHWORK_INDEPENDENT
+                       for (int64_t i = 0; i < n; ++i)
+                         out[i] = static_cast<Out>(f(Load<In>(a[i]), Load<In>(b[i])));
+                     } else if (sa == 1 && sb == 0) {
+                       const Compute<In> scalar = Load<In>(*b);
+                       MESHWORK_INDEPENDENT
+                       for (int64_t i = 0; i < n; ++i) out[i] = static_cast<Out>(f(Load<In>(a[i]), scalar));
+                     } else if (sa == 0 && sb == 1) {
+                       const Compute<In> scalar = Load<In>(*a);
+                       MESHWORK_INDEPENDENT
+                       for (int64_t i = 0; i < n; ++i) out[i] = static_cast<Out>(f(scalar, Load<In>(b[i])));
+                     } else {
+                       MESHWORK_INDEPENDENT
+                       for (int64_t i = 0; i < n; ++i)
+                         out[i] = static_cast<Out>(f(Load<In>(a[i * sa]), Load<In>(b[i * sb])));
+                     }
+                   });
+      }));
 }
 
 // out[i] = condition[i] ? a[i] : b[i] with broadcast.
 template <typename T>
 Kernel SelectKernel(const KernelSpec& spec) {
   const BroadcastWalk<3> walk = MakeWalk<3>(spec);
-  return BroadcastKernel<3>(spec, walk, [walk](const KernelArgs& args) {
-    const std::array<int64_t, 3>& strides = walk.dims.back().strides;
-    const int64_t sc = strides[0], sa = strides[1], sb = strides[2];
-    ForEachRun(walk, args.begin, args.end, [&](int64_t to, const std::array<int64_t, 3>& from, int64_t n) {
-      const uint8_t* c = args.In<uint8_t>(0) + from[0];
-      const T* a = args.In<T>(1) + from[1];
-      const T* b = args.In<T>(2) + from[2];
-      T* out = args.Out<T>(0) + to;
-      if (sc == 1 && sa == 1 && sb == 0) {
-        const T other = *b;
-        MESHWORK_INDEPENDENT
-        for (int64_t i = 0; i < n; ++i) out[i] = c[i] ? a[i] : other;
-      } else {
-        MESHWORK_INDEPENDENT
-        for (int64_t i = 0; i < n; ++i) out[i] = c[i * sc] ? a[i * sa] : b[i * sb];
-      }
-    });
-  });
+  return BroadcastKernel<3>(spec, walk, OnThisCpu([walk](const KernelArgs& args) {
+                              const std::array<int64_t, 3>& strides = walk.dims.back().strides;
+                              const int64_t sc = strides[0], sa = strides[1], sb = strides[2];
+                              ForEachRun(walk, args.begin, args.end,
+                                         [&](int64_t to, const std::array<int64_t, 3>& from, int64_t n) {
+                                           const uint8_t* c = args.In<uint8_t>(0) + from[0];
+                                           const T* a = args.In<T>(1) + from[1];
+                                           const T* b = args.In<T>(2) + from[2];
+                                           T* out = args.Out<T>(0) + to;
+                                           if (sc == 1 && sa == 1 && sb == 0) {
+                                             const T other = *b;
+                                             MESHWORK_INDEPENDENT
+                                             for (int64_t i = 0; i < n; ++i) out[i] = c[i] ? a[i] : other;
+                                           } else {
+                                             MESHWORK_INDEPENDENT
+                                             for (int64_t i = 0; i < n; ++i)
+                                               out[i] = c[i * sc] ? a[i * sa] : b[i * sb];
+                                           }
+                                         });
+                            }));
 }
 
 }  // namespace meshwork

@@ -137,18 +137,28 @@ void ForEachOffset(const ReduceWalk::Dims& dims, F&& f) {
   }
 }
 
-// Folds n contiguous elements in eight lanes, then the lanes: fixed order, vectorises.
+// Folds n contiguous elements in lanes, element i in lane i % kLanes, then the halves of the lanes: fixed
+// order, vectorises. REQUIRES: kLanes is a power of two.
+template <int kLanes, typename T, typename F>
+Compute<T> FoldLanes(const T* a, int64_t n) {
+  std::array<Compute<T>, kLanes> lanes;
+  lanes.fill(F::Identity());
+  const int64_t whole = n / kLanes * kLanes;
+  for (int64_t i = 0; i < whole; i += kLanes)
+    for (int l = 0; l < kLanes; ++l) lanes[l] = F::Apply(lanes[l], a[i + l]);
+  for (int l = 0; whole + l < n; ++l) lanes[l] = F::Apply(lanes[l], a[whole + l]);
+  for (int half = kLanes / 2; half > 0; half /= 2)
+    for (int l = 0; l < half; ++l) lanes[l] = F::Apply(lanes[l], lanes[l + half]);
+  return lanes[0];
+}
+
+// As many lanes as pay for being put together.
 template <typename T, typename F>
 Compute<T> FoldRun(const T* a, int64_t n) {
-  constexpr int kLanes = 8;
-  Compute<T> lanes[kLanes];
-  std::fill_n(lanes, kLanes, F::Identity());
-  int64_t i = 0;
-  for (; i + kLanes <= n; i += kLanes)
-    for (int l = 0; l < kLanes; ++l) lanes[l] = F::Apply(lanes[l], a[i + l]);
-  for (; i < n; ++i) lanes[i % kLanes] = F::Apply(lanes[i % kLanes], a[i]);
-  Compute<T> result = lanes[0];
-  for (int l = 1; l < kLanes; ++l) result = F::Apply(result, lanes[l]);
+  if (n >= 128) return FoldLanes<32, T, F>(a, n);
+  if (n >= 16) return FoldLanes<8, T, F>(a, n);
+  Compute<T> result = F::Identity();
+  for (int64_t i = 0; i < n; ++i) result = F::Apply(result, a[i]);
   return result;
 }
 
@@ -166,34 +176,33 @@ Kernel ReduceKernel(ReduceWalk walk, Compute<T> divisor) {
     for (const ReduceWalk::Dim& dim : walk.kept)
       if (dim.stride > walk.reduced.front().stride) parts *= dim.size;
   }
-  return {.run =
-              [walk = std::move(walk), divisor](const KernelArgs& args) {
-                constexpr int64_t kTile = 512;
-                std::array<A, kTile> tile;
-                for (int64_t at = args.begin; at < args.end;) {
-                  const int64_t first = at % walk.row.size;
-                  const int64_t n = std::min({walk.row.size - first, args.end - at, kTile});
-                  const T* a = args.In<T>(0) + first * walk.row.stride;
-                  int64_t rest = at / walk.row.size;
-                  for (size_t d = walk.kept.size(); d-- > 0; rest /= walk.kept[d].size)
-                    a += rest % walk.kept[d].size * walk.kept[d].stride;
-                  std::fill_n(tile.begin(), n, F::Identity());
-                  ForEachOffset(walk.reduced, [&](int64_t offset) {
-                    const T* from = a + offset;
-                    if (walk.run == 0) {
-                      MESHWORK_INDEPENDENT
-                      for (int64_t i = 0; i < n; ++i) tile[i] = F::Apply(tile[i], from[i]);
-                    } else {
-                      for (int64_t i = 0; i < n; ++i)
-                        tile[i] = F::Apply(tile[i], FoldRun<T, F>(from + i * walk.row.stride, walk.run));
-                    }
-                  });
-                  T* out = args.Out<T>(0) + at;
+  return {.run = OnThisCpu([walk = std::move(walk), divisor](const KernelArgs& args) {
+            constexpr int64_t kTile = 512;
+            std::array<A, kTile> tile;
+            for (int64_t at = args.begin; at < args.end;) {
+              const int64_t first = at % walk.row.size;
+              const int64_t n = std::min({walk.row.size - first, args.end - at, kTile});
+              const T* a = args.In<T>(0) + first * walk.row.stride;
+              int64_t rest = at / walk.row.size;
+              for (size_t d = walk.kept.size(); d-- > 0; rest /= walk.kept[d].size)
+                a += rest % walk.kept[d].size * walk.kept[d].stride;
+              std::fill_n(tile.begin(), n, F::Identity());
+              ForEachOffset(walk.reduced, [&](int64_t offset) {
+                const T* from = a + offset;
+                if (walk.run == 0) {
+                  MESHWORK_INDEPENDENT
+                  for (int64_t i = 0; i < n; ++i) tile[i] = F::Apply(tile[i], from[i]);
+                } else {
                   for (int64_t i = 0; i < n; ++i)
-                    out[i] = static_cast<T>(divisor == A(1) ? tile[i] : static_cast<A>(tile[i] / divisor));
-                  at += n;
+                    tile[i] = F::Apply(tile[i], FoldRun<T, F>(from + i * walk.row.stride, walk.run));
                 }
-              },
+              });
+              T* out = args.Out<T>(0) + at;
+              for (int64_t i = 0; i < n; ++i)
+                out[i] = static_cast<T>(divisor == A(1) ? tile[i] : static_cast<A>(tile[i] / divisor));
+              at += n;
+            }
+          }),
           .units = units,
           .by_rows = true,
           .parts = {parts}};

@@ -279,6 +279,34 @@ TEST(ArgminTest, TiesGoToTheLowestIndexAndTheFirstNaNWins) {
   }
 }
 
+TEST(ArgminTest, FollowsLongDimsAsAPlainLoopDoes) {
+  std::mt19937 random(8);
+  for (const char* op : {"argmin", "argmax"}) {
+    const double sign = op == std::string("argmin") ? 1 : -1;
+    for (DType dtype : {F32, F64, BF16, I32}) {
+      for (const int64_t n : {1, 2, 17, 70, 255, 256, 257, 319, 320, 1000}) {
+        for (const int64_t inner : {1, 3, 300}) {
+          Numbers values(static_cast<size_t>(n * inner));
+          for (double& v : values) v = static_cast<double>(random() % 40) - 20;
+          if (IsFloat(dtype) && random() % 2 == 0)
+            for (size_t i = 0; i < values.size() / 10; ++i) values[random() % values.size()] = kNaN;
+          Numbers expected;
+          for (int64_t c = 0; c < inner; ++c) {
+            int64_t best = 0;
+            for (int64_t k = 1; k < n; ++k) {
+              const double x = values[k * inner + c], top = values[best * inner + c];
+              if (sign * x < sign * top || (std::isnan(x) && !std::isnan(top))) best = k;
+            }
+            expected.push_back(static_cast<double>(best));
+          }
+          const HostTensor x({dtype, {n, inner}}, values);
+          ASSERT_EQ(Apply(op, x, {{"dim", int64_t{0}}}, {I32, {inner}}).Numbers(), expected);
+        }
+      }
+    }
+  }
+}
+
 TEST(ArgminTest, FollowsAnyDim) {
   std::mt19937 random(7);
   for (const char* op : {"argmin", "argmax"}) {

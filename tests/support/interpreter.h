@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/cpu_dispatch.h"
 #include "base/status.h"
 #include "ops/graph.h"
 #include "ops/kernel.h"
@@ -92,8 +93,24 @@ struct TensorPart {
       : local(std::move(local)), global(std::move(global)), block(std::move(block)) {}
 };
 
+// Whether each element has the same bits, or is NaN in both, which has many.
+inline bool SameBits(const HostTensor& a, const HostTensor& b) {
+  if (a == b) return true;
+  if (a.type() != b.type()) return false;
+  return Dispatch(a.type().dtype, [&](auto zero) {
+    using T = decltype(zero);
+    using Stored = std::conditional_t<std::is_same_v<T, bool>, uint8_t, T>;
+    for (int64_t i = 0; i < a.type().num_elements(); ++i) {
+      const Stored x = a.data<Stored>()[i], y = b.data<Stored>()[i];
+      if (std::memcmp(&x, &y, sizeof(x)) != 0 && (x == x || y == y)) return false;
+    }
+    return true;
+  });
+}
+
 // Runs the kernel of `row` in pieces: the units [0, cut), [cut, next), … , [last, units). Cuts
-// beyond the units are left out. REQUIRES: the row has a kernel.
+// beyond the units are left out. Aborts where the levels of the CPU (base/cpu_dispatch.h) disagree. REQUIRES:
+// the row has a kernel.
 inline void RunKernel(const OpRow& row, const Attrs& attrs, const std::vector<TensorPart>& operands,
                       std::vector<TensorPart>& results, const std::vector<int64_t>& cuts = {}) {
   MESHWORK_CHECK(row.cpu != nullptr, "{} has no kernel", row.name);
@@ -101,6 +118,7 @@ inline void RunKernel(const OpRow& row, const Attrs& attrs, const std::vector<Te
   std::vector<const void*> in;
   std::vector<void*> out;
   std::vector<Block> in_blocks, out_blocks;
+  const std::vector<TensorPart> before = results;
   for (const TensorPart& part : operands) {
     spec.operands.push_back({part.local.type(), part.global});
     in.push_back(part.local.data<char>());
@@ -112,18 +130,38 @@ inline void RunKernel(const OpRow& row, const Attrs& attrs, const std::vector<Te
     out_blocks.push_back(part.block);
   }
   const Kernel kernel = row.cpu(spec);
-  int64_t begin = 0;
-  auto run_to = [&](int64_t end) {
-    kernel.run(
-        {.in = in, .out = out, .in_blocks = in_blocks, .out_blocks = out_blocks, .begin = begin, .end = end});
-    begin = end;
+  auto run = [&] {
+    int64_t begin = 0;
+    auto run_to = [&](int64_t end) {
+      kernel.run({.in = in,
+                  .out = out,
+                  .in_blocks = in_blocks,
+                  .out_blocks = out_blocks,
+                  .begin = begin,
+                  .end = end});
+      begin = end;
+    };
+    for (int64_t cut : cuts) {
+      const bool allowed =
+          kernel.bounds.empty() || std::binary_search(kernel.bounds.begin(), kernel.bounds.end(), cut);
+      if (allowed && cut >= begin && cut < kernel.units) run_to(cut);
+    }
+    run_to(kernel.units);
   };
-  for (int64_t cut : cuts) {
-    const bool allowed =
-        kernel.bounds.empty() || std::binary_search(kernel.bounds.begin(), kernel.bounds.end(), cut);
-    if (allowed && cut >= begin && cut < kernel.units) run_to(cut);
+  run();
+  const CpuLevel used = UsedCpuLevel();
+  for (int level = 0; level < static_cast<int>(used); ++level) {
+    UseCpuLevel(static_cast<CpuLevel>(level));
+    std::vector<TensorPart> again = before;
+    for (size_t i = 0; i < again.size(); ++i) out[i] = again[i].local.data<char>();
+    run();
+    UseCpuLevel(used);
+    for (size_t i = 0; i < again.size(); ++i) {
+      MESHWORK_CHECK(SameBits(again[i].local, results[i].local),
+                     "{}: result {} on {} differs from that on {}", row.name, i,
+                     CpuLevelName(static_cast<CpuLevel>(level)), CpuLevelName(used));
+    }
   }
-  run_to(kernel.units);
 }
 
 // The value of every node and argument, by ValueId, given those of the arguments by name.
