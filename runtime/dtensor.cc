@@ -9,12 +9,6 @@
 namespace meshwork {
 namespace {
 
-// Bytes from one instance to the next.
-int64_t StrideOf(const Type& local) {
-  constexpr int64_t kAlignment = 64;
-  return (local.bytes() + kAlignment - 1) / kAlignment * kAlignment;
-}
-
 BoxBuffer BufferOf(const DTensor& tensor, int64_t instance) {
   return BoxBuffer::OfDevice(tensor.layout(), tensor.type().shape,
                              tensor.instances().Representative(instance));
@@ -50,14 +44,14 @@ InstanceMap InstancesOf(const Layout& layout, bool share) {
 }
 
 int64_t BytesOfDTensor(const Type& global, const Layout& layout, bool share) {
-  return StrideOf({global.dtype, layout.LocalShape(global.shape)}) * InstancesOf(layout, share).count();
+  return Type{global.dtype, layout.LocalShape(global.shape)}.bytes() * InstancesOf(layout, share).count();
 }
 
 DTensor::DTensor(Type global, Layout layout, bool share)
     : type_(std::move(global)), layout_(std::move(layout)) {
   MESHWORK_CHECK(!layout_.is_partial(), "{} {}", type_.ToString(), layout_.ToString());
   instances_ = InstancesOf(layout_, share);
-  stride_ = StrideOf(local_type());
+  stride_ = local_type().bytes();
   storage_ = AllocateAligned(bytes());
   std::memset(storage_.get(), 0, static_cast<size_t>(bytes()));
 }

@@ -106,7 +106,8 @@ class ScheduleBuilder {
     if (!argument.is_variable) return AddFeed(a);
     value.first = NewBuffers(count, bytes);
     for (int64_t i = 0; i < count; ++i)
-      schedule_.buffers[value.first + i].place = {Place::Kind::kVariable, a, i * bytes};
+      schedule_.buffers[value.first + i].place = {Place::Kind::kVariable, a,
+                                                  i * local_.value(argument.value).type.bytes()};
   }
 
   // Blocks that lie in the host tensor as they should are viewed; the others are packed.

@@ -61,7 +61,7 @@ void ExpectAllocatesWhatIsPlanned(const Program& program) {
 TEST(PlannedMemoryTest, TheCounterCounts) {
   allocated = 0;
   DTensor tensor(Type{F32, {10, 7}}, Layout::Parse(Mesh::Parse("x=4").value(), "{x,_}").value());
-  EXPECT_EQ(allocated, 4 * 128);  // blocks of 3 rows of 7, to the cache line
+  EXPECT_EQ(allocated, 4 * 84);  // blocks of 3 rows of 7
 }
 
 class GoldenProgramTest : public testing::TestWithParam<std::string> {};

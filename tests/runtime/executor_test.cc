@@ -150,8 +150,8 @@ TEST(ExecutorTest, SharingComputesOnceWhatIsTheSame) {
     std::map<std::string, DTensor> state;
     auto executor = Executor::Create(program, pool, {.share = share}, &state).value();
     const int64_t copies = share ? 1 : 4;
-    // w, m, v are 120 bytes, n is 8, each rounded up to whole cache lines.
-    EXPECT_EQ(executor->memory().variable_bytes, copies * (3 * 128 + 64));
+    // w, m, v are 120 bytes, n is 8.
+    EXPECT_EQ(executor->memory().variable_bytes, copies * (3 * 120 + 8));
     EXPECT_EQ(executor->memory().num_barriers, 0);  // a single worker waits for nobody
     EXPECT_EQ(executor->memory().shared_bytes, 0);
     for (const Instruction& instruction : executor->schedule().instructions) {
