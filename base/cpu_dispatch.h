@@ -1,0 +1,79 @@
+// Loops compiled for several kinds of CPU, the best of which this CPU has being chosen as the program runs.
+//
+//   RunOnThisCpu([&] {
+//     for (int64_t i = 0; i < n; ++i) out[i] = a[i] * b[i];
+//   });
+//
+// The loop is compiled for plain x86-64, with the vectors of 32 bytes of x86-64-v3 and with those of 64 bytes
+// of x86-64-v4; on other CPUs once, as it is. Everything it calls is inlined into each, where the compiler
+// sees its body.
+//
+// All of them give the same bits, because each operation of IEEE 754 (+, -, *, /, sqrt, comparisons,
+// conversions) is rounded the same in vectors of any width and in the remainder of a loop, and meshwork is
+// compiled with -ffp-contract=off, so that none are fused. What a loop must not do is to sum in an order that
+// depends on the width: compilers do not without being told, and no one tells them. Functions of the C
+// library are calls, one element at a time, and may round differently from machine to machine;
+// kernels/vector_math.h has functions that are loops' own operations.
+#pragma once
+
+#include <cstdint>
+
+namespace meshwork {
+
+// Each has what the ones before it have.
+enum class CpuLevel : uint8_t { kBaseline, kV3, kV4 };
+
+CpuLevel BestCpuLevel();  // of this CPU and what the compiler could make
+CpuLevel UsedCpuLevel();  // the best, until told otherwise
+
+// For tests and benchmarks: loops that start from now on run as for `level`. REQUIRES: not above the best.
+void UseCpuLevel(CpuLevel level);
+
+// "baseline", "v3", "v4"
+const char* CpuLevelName(CpuLevel level);
+
+#if defined(__x86_64__) && defined(__GNUC__)
+#define MESHWORK_CPU_LEVELS 1
+#define MESHWORK_CPU_V3 "avx2,bmi,bmi2"
+#if defined(__clang__)
+#define MESHWORK_CPU_V4 "avx512f,avx512bw,avx512cd,avx512dq,avx512vl," MESHWORK_CPU_V3
+#else
+// g++ takes half of a vector unless told.
+#define MESHWORK_CPU_V4 "avx512f,avx512bw,avx512cd,avx512dq,avx512vl,prefer-vector-width=512," MESHWORK_CPU_V3
+#endif
+#endif
+
+namespace internal {
+
+#ifdef MESHWORK_CPU_LEVELS
+template <typename Loop, typename... Args>
+__attribute__((target(MESHWORK_CPU_V4), flatten)) void RunAsV4(const Loop& loop, const Args&... args) {
+  loop(args...);
+}
+template <typename Loop, typename... Args>
+__attribute__((target(MESHWORK_CPU_V3), flatten)) void RunAsV3(const Loop& loop, const Args&... args) {
+  loop(args...);
+}
+template <typename Loop, typename... Args>
+__attribute__((flatten)) void RunAsBaseline(const Loop& loop, const Args&... args) {
+  loop(args...);
+}
+#endif
+
+}  // namespace internal
+
+// Calls loop(args...), compiled for the level in use. Any number of threads at once.
+template <typename Loop, typename... Args>
+void RunOnThisCpu(const Loop& loop, const Args&... args) {
+#ifdef MESHWORK_CPU_LEVELS
+  switch (UsedCpuLevel()) {
+    case CpuLevel::kV4: return internal::RunAsV4(loop, args...);
+    case CpuLevel::kV3: return internal::RunAsV3(loop, args...);
+    case CpuLevel::kBaseline: return internal::RunAsBaseline(loop, args...);
+  }
+#else
+  loop(args...);
+#endif
+}
+
+}  // namespace meshwork
