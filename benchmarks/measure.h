@@ -15,10 +15,13 @@
 
 namespace meshwork {
 
-// Runs `f`, which says how many seconds it took, in turn with memcpy of `bytes` split evenly over the workers
-// of the pool, so that noise meets both. The time of an iteration is that of `f`; counter x_memcpy is the
-// ratio of the medians. REQUIRES: the benchmark uses manual time. Errors: those of `f`.
-absl::Status MeasureBesideMemcpy(benchmark::State& state, WorkerPool& pool, int64_t bytes,
+// Runs `f`, which says how many seconds it took to move so many bytes, read and written ones together, in
+// turn with memcpy that moves as many: from one block of half as many into another, split evenly over the
+// workers of the pool, of whom the slowest counts. So noise meets both. memcpy runs twice and the second time
+// counts, as what `f` moves was there before: both find in the caches what these can hold. The time of an
+// iteration is that of `f`. Counters: instruction_us, its median, and of_memcpy, memcpy's median by it. At
+// least 7 turns. REQUIRES: the benchmark uses manual time. Errors: those of `f`.
+absl::Status MeasureBesideMemcpy(benchmark::State& state, WorkerPool& pool, int64_t moved,
                                  const std::function<absl::StatusOr<double>()>& f);
 
 // The benchmark `name`, which fails with the message of `f`'s error; manual time, shown in `unit`.
@@ -35,9 +38,6 @@ void ForgetPeak();
 // Seconds that f() took.
 template <typename F>
 double Seconds(F&& f);
-
-// Bytes of what is moved.
-inline constexpr int64_t kSizes[] = {4 << 10, 64 << 10, 1 << 20, 16 << 20, 64 << 20};
 
 // "4KiB", "64MiB". REQUIRES: a power of two, at least 1024.
 std::string SizeName(int64_t bytes);

@@ -1,6 +1,7 @@
 // pack/<layout>/<size> and unpack/…: a host tensor of that many bytes, cut into the blocks of 8 devices and
-// put together again, beside memcpy of as many bytes by one thread (counter x_memcpy: how many times its
-// time). Unpack makes a new tensor, whose pages the system gives it as it writes; memcpy finds them there.
+// put together again, beside memcpy of as many bytes by one thread (counter of_memcpy: achieved bytes per
+// second by its). Unpack makes a new tensor, whose pages the system gives it as it writes; memcpy finds them
+// there.
 #include "base/status.h"
 #include "benchmarks/measure.h"
 #include "meshwork.h"
@@ -12,6 +13,7 @@ struct Case {
   std::string_view name, mesh, layout;
   int64_t extra_rows = 0;  // beyond those that the axis divides
 };
+constexpr int64_t kSizes[] = {4 << 10, 64 << 10, 1 << 20, 16 << 20, 64 << 20};
 constexpr Case kCases[] = {{"rows", "x=8", "{x,_}"},
                            {"columns", "x=8", "{_,x}"},
                            {"both", "x=4,y=2", "{x,y}"},
@@ -27,7 +29,7 @@ absl::Status Move(benchmark::State& state, const Case& c, int64_t bytes, bool pa
   Tensor host = Tensor::Zeros(type);
   RETURN_IF_ERROR(Pack(host, blocks));
   WorkerPool one(1);
-  return MeasureBesideMemcpy(state, one, type.bytes(), [&]() -> absl::StatusOr<double> {
+  return MeasureBesideMemcpy(state, one, 2 * type.bytes(), [&]() -> absl::StatusOr<double> {
     absl::Status status;
     const double seconds = Seconds([&] {
       if (pack) {

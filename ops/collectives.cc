@@ -93,7 +93,9 @@ Kernel ShardSliceCpu(const KernelSpec& spec) {
                   std::copy_n(source, want.size * inner, args.Out<char>(0) + o * to_rows * inner);
                 }
               },
-          .units = outer};
+          .units = outer,
+          .by_rows = true,
+          .parts = {outer}};
 }
 
 const std::vector<OpRow>& Rows() {

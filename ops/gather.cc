@@ -119,7 +119,8 @@ Kernel GatherCpu(const KernelSpec& spec) {
                     GatherRange<Stored<decltype(zero)>, decltype(index)>(sizes, last, args.in_blocks[0][dim],
                                                                          args);
                   },
-              .units = spec.results[0].local.num_elements()};
+              .units = spec.results[0].local.num_elements(),
+              .by_rows = true};
     });
   });
 }

@@ -84,7 +84,8 @@ Kernel ConstantCpu(const KernelSpec& spec) {
                 [x = static_cast<T>(value)](const KernelArgs& args) {
                   std::fill(args.Out<T>(0) + args.begin, args.Out<T>(0) + args.end, x);
                 },
-            .units = spec.results[0].local.num_elements()};
+            .units = spec.results[0].local.num_elements(),
+            .by_rows = true};
   });
 }
 
@@ -101,7 +102,8 @@ Kernel IotaCpu(const KernelSpec& spec) {
                   for (int64_t i = args.begin; i < args.end; ++i)
                     args.Out<T>(0)[i] = static_cast<T>(start + i / inner % size);
                 },
-            .units = NumElements(local)};
+            .units = NumElements(local),
+            .by_rows = true};
   });
 }
 
@@ -120,7 +122,8 @@ Kernel LinspaceCpu(const KernelSpec& spec) {
                     args.Out<T>(0)[i] = static_cast<T>(x);
                   }
                 },
-            .units = spec.results[0].local.num_elements()};
+            .units = spec.results[0].local.num_elements(),
+            .by_rows = true};
   });
 }
 
@@ -139,7 +142,8 @@ Kernel EyeCpu(const KernelSpec& spec) {
                     if (one >= 0 && one < across.size) row[one] = T(1);
                   }
                 },
-            .units = NumRows(local)};
+            .units = NumRows(local),
+            .by_rows = true};
   });
 }
 

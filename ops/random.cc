@@ -95,7 +95,8 @@ Kernel RandomKernel(const KernelSpec& spec, Draw draw, Store store) {
                              }
                            });
               },
-          .units = NumRows(local)};
+          .units = NumRows(local),
+          .by_rows = true};
 }
 
 // make(zero, store) for a real dtype, where zero is of the type that is drawn: float for bf16.

@@ -271,7 +271,8 @@ Kernel PadKernel(const KernelSpec& spec, T value) {
                   at += end - begin;
                 }
               },
-          .units = spec.results[0].local.num_elements()};
+          .units = spec.results[0].local.num_elements(),
+          .by_rows = true};
 }
 
 Kernel PadCpu(const KernelSpec& spec) {
@@ -358,7 +359,8 @@ Kernel ConcatCpu(const KernelSpec& spec) {
                   at += n;
                 }
               },
-          .units = result.num_elements()};
+          .units = result.num_elements(),
+          .by_rows = true};
 }
 
 // ---- reverse

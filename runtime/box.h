@@ -43,6 +43,8 @@ class BoxCopy {
   // The first `elements` of a buffer to the same place of another.
   static BoxCopy Linear(int64_t elements);
 
+  bool operator==(const BoxCopy&) const = default;
+
   int64_t elements() const { return elements_; }
   // True if the elements lie side by side in both buffers.
   bool contiguous() const { return outer_.empty(); }
@@ -59,6 +61,7 @@ class BoxCopy {
  private:
   struct Dim {
     int64_t count, from_stride, to_stride;
+    bool operator==(const Dim&) const = default;
   };
   absl::InlinedVector<Dim, 4> outer_;  // major to minor; empty: one run
   int64_t run_ = 0;                    // elements per run
@@ -68,6 +71,10 @@ class BoxCopy {
 
 template <typename F>
 void BoxCopy::ForRuns(int64_t begin, int64_t end, F&& f) const {
+  if (outer_.empty()) {
+    if (begin < end) f(from_offset_ + begin, to_offset_ + begin, end - begin);
+    return;
+  }
   while (begin < end) {
     int64_t row = begin / run_;
     const int64_t column = begin % run_;
@@ -80,13 +87,12 @@ void BoxCopy::ForRuns(int64_t begin, int64_t end, F&& f) const {
       row /= dim.count;
     }
     // The innermost outer dim is walked without finding the place anew for each of its rows.
-    const int64_t rows_left = outer_.empty() ? 1 : outer_.back().count - begin / run_ % outer_.back().count;
+    const int64_t rows_left = outer_.back().count - begin / run_ % outer_.back().count;
     int64_t offset = column;
     for (int64_t r = 0; r < rows_left && begin < end; ++r) {
       const int64_t count = std::min(run_ - offset, end - begin);
       f(from, to, count);
       begin += count;
-      if (outer_.empty()) break;
       from += outer_.back().from_stride - offset;
       to += outer_.back().to_stride - offset;
       offset = 0;

@@ -35,7 +35,9 @@ class AbortReason {
 class ThreadCollective : public Collective {
  public:
   ThreadCollective(CollectivePlan plan, std::span<std::byte* const> addresses, AbortReason& abort)
-      : plan_(std::move(plan)), addresses_(addresses), abort_(abort) {}
+      : plan_(std::move(plan)), addresses_(addresses), abort_(abort) {
+    for (std::vector<WorkSlice>& slices : plan_.slices) SortByWhatIsRead(plan_.transfers, slices);
+  }
 
   void Start(int worker) override {
     if (!abort_.aborted()) RunTransfers(plan_.transfers, plan_.slices[worker], addresses_);
@@ -43,7 +45,7 @@ class ThreadCollective : public Collective {
   absl::Status Wait(int) override { return abort_.Get(plan_.where); }
 
  private:
-  const CollectivePlan plan_;
+  CollectivePlan plan_;
   const std::span<std::byte* const> addresses_;
   AbortReason& abort_;
 };

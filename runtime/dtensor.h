@@ -5,8 +5,9 @@
 //   ASSIGN_OR_RETURN(Tensor back, Unpack(w));          // law: back equals host, bit for bit
 //
 // There is one dense buffer of block shape per *instance*: per distinct coordinate on the axes that
-// shard the tensor, or per device if it was made with share=false. A short block's tail is padding,
-// whose content is arbitrary and never seen by Unpack. In debug builds it is made to be seen by whoever
+// shard the tensor, or per device if it was made with share=false. They lie one behind the other, nothing
+// between them, so that what works on all of them sees one array. A short block's tail is padding, whose
+// content is arbitrary and never seen by Unpack. In debug builds it is made to be seen by whoever
 // reads it by mistake: bytes 0xFF, which are NaN.
 //
 // Copies share the elements, as those of Tensor do. Concurrent reads are safe; a writer needs the
@@ -47,7 +48,8 @@ class DTensor {
 
   // Which devices share a buffer.
   const InstanceMap& instances() const { return instances_; }
-  // REQUIRES: 0 <= i < instances().count(). 64-byte aligned, local_type().bytes() long.
+  // REQUIRES: 0 <= i < instances().count(). local_type().bytes() long; instance 0 is 64-byte aligned.
+  // Law: instance(i) == instance(0) + i * local_type().bytes().
   std::byte* instance(int64_t i) { return static_cast<std::byte*>(storage_.get()) + i * stride_; }
   const std::byte* instance(int64_t i) const {
     return static_cast<const std::byte*>(storage_.get()) + i * stride_;
@@ -61,7 +63,7 @@ class DTensor {
   Type type_;
   Layout layout_;
   InstanceMap instances_;
-  int64_t stride_ = 0;
+  int64_t stride_ = 0;  // bytes of an instance
   std::shared_ptr<void> storage_;
 };
 

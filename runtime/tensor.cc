@@ -1,5 +1,7 @@
 #include "runtime/tensor.h"
 
+#include <sys/mman.h>
+
 #include <cstdlib>
 #include <cstring>
 #include <new>
@@ -7,10 +9,16 @@
 namespace meshwork {
 
 std::shared_ptr<void> AllocateAligned(int64_t bytes) {
-  constexpr int64_t kAlignment = 64;
-  const int64_t rounded = std::max<int64_t>(kAlignment, (bytes + kAlignment - 1) / kAlignment * kAlignment);
-  void* p = std::aligned_alloc(kAlignment, static_cast<size_t>(rounded));
+  constexpr int64_t kLine = 64, kHugePage = int64_t{2} << 20;
+  const bool huge = bytes >= 2 * kHugePage;
+  const int64_t alignment = huge ? kHugePage : kLine;
+  const int64_t rounded = std::max(kLine, (bytes + kLine - 1) / kLine * kLine);
+  void* p = std::aligned_alloc(static_cast<size_t>(alignment), static_cast<size_t>(rounded));
   if (p == nullptr) throw std::bad_alloc();
+#ifdef MADV_HUGEPAGE
+  // Whole ones only: the rest of one more would be memory that nobody asked for. A hint, which may fail.
+  if (huge) madvise(p, static_cast<size_t>(bytes / kHugePage * kHugePage), MADV_HUGEPAGE);
+#endif
   return std::shared_ptr<void>(p, std::free);
 }
 

@@ -53,7 +53,8 @@ class Tensor {
   std::byte* data_ = nullptr;
 };
 
-// 64-byte aligned, freed with the last reference. `bytes` may be 0.
+// 64-byte aligned, freed with the last reference. `bytes` may be 0. Of 4 MiB or more what fills huge pages (2
+// MiB) lies in them, where the system has them to give: it is found faster.
 std::shared_ptr<void> AllocateAligned(int64_t bytes);
 
 template <typename T>

@@ -1,133 +1,94 @@
 #include "runtime/transfer.h"
 
 #include <algorithm>
-#include <type_traits>
+#include <cstring>
+#include <tuple>
 
-#include "base/status.h"
+#include "runtime/reduce.h"
+#include "runtime/stream_copy.h"
 
 namespace meshwork {
 namespace {
 
-// Elements reduced at a time: the target's part stays in the L1 cache over all sources.
-constexpr int64_t kTile = 2048;
-// Sources combined in one pass over a tile, so that the target is not written once per source.
-constexpr int kBatch = 4;
+// What is read once for several targets stays in a core's own cache meanwhile.
+constexpr int64_t kPartBytes = int64_t{64} << 10;
+// Shorter runs share too many lines with their neighbours to be written past the caches.
+constexpr int64_t kShortestStream = 4096;
 
-// Integers are reduced as unsigned, because padding holds anything and may overflow.
-template <typename T>
-using Arithmetic =
-    typename std::conditional_t<std::is_integral_v<T>, std::make_unsigned<T>, std::type_identity<T>>::type;
-
-template <ReduceOp op, typename T>
-T Combine(T a, T b) {
-  if constexpr (std::is_same_v<T, BFloat16>) {
-    return T(Combine<op>(float{a}, float{b}));
-  } else if constexpr (op == ReduceOp::kSum) {
-    return static_cast<T>(Arithmetic<T>(a) + Arithmetic<T>(b));
-  } else if constexpr (op == ReduceOp::kProd) {
-    return static_cast<T>(Arithmetic<T>(a) * Arithmetic<T>(b));
-  } else if constexpr (op == ReduceOp::kMax) {
-    return a > b || a != a ? a : b;
-  } else {
-    return a < b || a != a ? a : b;
-  }
+void CopyBytes(std::byte* to, const std::byte* from, int64_t bytes, bool stream) {
+  if (stream && bytes >= kShortestStream) StreamCopy(to, from, bytes);
+  else std::memcpy(to, from, static_cast<size_t>(bytes));
 }
 
-// Bools are bytes here: a byte that is neither 0 nor 1 may lie in padding.
-struct Bool {
-  uint8_t byte;
-};
-template <ReduceOp op>
-Bool Combine(Bool a, Bool b) {
-  const bool any = op == ReduceOp::kSum || op == ReduceOp::kMax || op == ReduceOp::kOr;
-  return {static_cast<uint8_t>(any ? a.byte | b.byte : a.byte & b.byte)};
+// Elements [begin, end) of a transfer's region, at its target.
+void Fill(const Transfer& transfer, int64_t begin, int64_t end, std::span<std::byte* const> addresses,
+          bool stream) {
+  const int64_t size = DTypeSize(transfer.dtype);
+  std::byte* to = addresses[transfer.to];
+  if (transfer.from.size() == 1) {
+    const std::byte* from = addresses[transfer.from[0]];
+    transfer.box.ForRuns(begin, end, [&](int64_t from_offset, int64_t to_offset, int64_t count) {
+      CopyBytes(to + to_offset * size, from + from_offset * size, count * size, stream);
+    });
+    return;
+  }
+  // Groups larger than this are reduced part by part, each onto what the parts before gave.
+  constexpr size_t kPart = 64;
+  const std::byte* sources[kPart + 1];
+  transfer.box.ForRuns(begin, end, [&](int64_t from_offset, int64_t to_offset, int64_t count) {
+    for (size_t next = 0; next < transfer.from.size();) {
+      size_t n = 0;
+      if (next > 0) sources[n++] = to + (to_offset - from_offset) * size;
+      for (size_t k = 0; k < kPart && next < transfer.from.size(); ++k)
+        sources[n++] = addresses[transfer.from[next++]];
+      Reduce(transfer.op, transfer.dtype, to + to_offset * size, {sources, n}, from_offset, count);
+    }
+  });
 }
 
-template <ReduceOp op, typename T>
-void ReduceTile(T* to, const T* const* from, int sources, int64_t count) {
-  switch (sources) {
-    case 1:
-      if (to != from[0]) std::copy(from[0], from[0] + count, to);
-      return;
-    case 2:
-      for (int64_t i = 0; i < count; ++i) to[i] = Combine<op>(from[0][i], from[1][i]);
-      return;
-    case 3:
-      for (int64_t i = 0; i < count; ++i)
-        to[i] = Combine<op>(Combine<op>(from[0][i], from[1][i]), from[2][i]);
-      return;
-    default:
-      for (int64_t i = 0; i < count; ++i) {
-        to[i] = Combine<op>(Combine<op>(Combine<op>(from[0][i], from[1][i]), from[2][i]), from[3][i]);
-      }
-  }
+// What Fill did for `done`, for another transfer that reads the same: a reduction is done once.
+void FillLike(const Transfer& done, const Transfer& other, int64_t begin, int64_t end,
+              std::span<std::byte* const> addresses, bool stream) {
+  if (other.from.size() == 1) return Fill(other, begin, end, addresses, stream);
+  const int64_t size = DTypeSize(other.dtype);
+  other.box.ForRuns(begin, end, [&](int64_t, int64_t offset, int64_t count) {
+    CopyBytes(addresses[other.to] + offset * size, addresses[done.to] + offset * size, count * size, stream);
+  });
 }
 
-template <ReduceOp op, typename T>
-void ReduceAs(T* to, std::span<const std::byte* const> sources, int64_t offset, int64_t count) {
-  for (int64_t tile = 0; tile < count; tile += kTile) {
-    const int64_t size = std::min(kTile, count - tile);
-    size_t next = 0;
-    do {
-      const T* from[kBatch];
-      int n = 0;
-      if (next > 0) from[n++] = to + tile;  // what is reduced so far
-      while (n < kBatch && next < sources.size()) {
-        from[n++] = reinterpret_cast<const T*>(sources[next++]) + offset + tile;
-      }
-      ReduceTile<op, T>(to + tile, from, n, size);
-    } while (next < sources.size());
-  }
-}
-
-template <typename T>
-void ReduceTyped(ReduceOp op, std::byte* to, std::span<const std::byte* const> sources, int64_t offset,
-                 int64_t count) {
-  T* typed = reinterpret_cast<T*>(to);
-  switch (op) {
-    case ReduceOp::kSum: return ReduceAs<ReduceOp::kSum, T>(typed, sources, offset, count);
-    case ReduceOp::kMax: return ReduceAs<ReduceOp::kMax, T>(typed, sources, offset, count);
-    case ReduceOp::kMin: return ReduceAs<ReduceOp::kMin, T>(typed, sources, offset, count);
-    case ReduceOp::kProd: return ReduceAs<ReduceOp::kProd, T>(typed, sources, offset, count);
-    case ReduceOp::kAnd: return ReduceAs<ReduceOp::kAnd, T>(typed, sources, offset, count);
-    case ReduceOp::kOr: return ReduceAs<ReduceOp::kOr, T>(typed, sources, offset, count);
-  }
+bool ReadTheSame(std::span<const Transfer> transfers, const WorkSlice& a, const WorkSlice& b) {
+  const Transfer &x = transfers[a.item], &y = transfers[b.item];
+  return a.begin == b.begin && a.end == b.end && x.from == y.from && x.op == y.op && x.box == y.box;
 }
 
 }  // namespace
 
-void Reduce(ReduceOp op, DType dtype, std::byte* to, std::span<const std::byte* const> sources,
-            int64_t offset, int64_t count) {
-  Dispatch(dtype, [&](auto zero) {
-    using T = std::conditional_t<std::is_same_v<decltype(zero), bool>, Bool, decltype(zero)>;
-    ReduceTyped<T>(op, to, sources, offset, count);
-  });
-}
-
 void RunTransfers(std::span<const Transfer> transfers, std::span<const WorkSlice> slices,
                   std::span<std::byte* const> addresses) {
-  for (const WorkSlice& slice : slices) {
-    const Transfer& transfer = transfers[slice.item];
-    const int64_t size = DTypeSize(transfer.dtype);
-    std::byte* to = addresses[transfer.to];
-    if (transfer.from.size() == 1) {
-      transfer.box.Copy(addresses[transfer.from[0]], to, size, slice.begin, slice.end);
-      continue;
+  int64_t written = 0;
+  for (const WorkSlice& slice : slices)
+    written += (slice.end - slice.begin) * DTypeSize(transfers[slice.item].dtype);
+  const bool stream = written >= StreamingThreshold();
+  for (size_t s = 0; s < slices.size();) {
+    size_t same = s + 1;
+    while (same < slices.size() && ReadTheSame(transfers, slices[s], slices[same])) ++same;
+    const auto [item, begin, end] = slices[s];
+    const Transfer& first = transfers[item];
+    const int64_t part = same == s + 1 ? end - begin : kPartBytes / DTypeSize(first.dtype);
+    for (int64_t at = begin; at < end; at += part) {
+      Fill(first, at, std::min(at + part, end), addresses, stream);
+      for (size_t other = s + 1; other < same; ++other)
+        FillLike(first, transfers[slices[other].item], at, std::min(at + part, end), addresses, stream);
     }
-    // Groups larger than this are reduced part by part, each onto what the parts before gave.
-    constexpr size_t kPart = 64;
-    const std::byte* sources[kPart + 1];
-    transfer.box.ForRuns(slice.begin, slice.end, [&](int64_t from_offset, int64_t to_offset, int64_t count) {
-      for (size_t next = 0; next < transfer.from.size();) {
-        size_t n = 0;
-        if (next > 0) sources[n++] = to + (to_offset - from_offset) * size;
-        for (size_t k = 0; k < kPart && next < transfer.from.size(); ++k) {
-          sources[n++] = addresses[transfer.from[next++]];
-        }
-        Reduce(transfer.op, transfer.dtype, to + to_offset * size, {sources, n}, from_offset, count);
-      }
-    });
+    s = same;
   }
+}
+
+void SortByWhatIsRead(std::span<const Transfer> transfers, std::vector<WorkSlice>& slices) {
+  std::stable_sort(slices.begin(), slices.end(), [&](const WorkSlice& a, const WorkSlice& b) {
+    return std::tie(transfers[a.item].from, a.begin, a.end) <
+           std::tie(transfers[b.item].from, b.begin, b.end);
+  });
 }
 
 }  // namespace meshwork

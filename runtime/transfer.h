@@ -39,14 +39,13 @@ struct WorkSlice {
   int64_t begin, end;
 };
 
-// Does the given slices. `addresses` is indexed by BufferId.
+// Does the given slices. `addresses` is indexed by BufferId. Slices that follow each other and read the same
+// are done together, part by part. What is far larger than the caches is written past them.
 void RunTransfers(std::span<const Transfer> transfers, std::span<const WorkSlice> slices,
                   std::span<std::byte* const> addresses);
 
-// to[i] = (…(a[i] op b[i]) op …) for i < count, over sources[k] + offset in order; offset in elements.
-// Integers wrap; bool: sum and max are "or", min and prod are "and"; max and min of floats are NaN
-// if any operand is. REQUIRES: `to` overlaps no source, except that to == sources[0] + offset is fine.
-void Reduce(ReduceOp op, DType dtype, std::byte* to, std::span<const std::byte* const> sources,
-            int64_t offset, int64_t count);
+// An order in which RunTransfers does slices that read the same, one of them for each of several devices,
+// side by side, and so reads it once. Changes nothing else.
+void SortByWhatIsRead(std::span<const Transfer> transfers, std::vector<WorkSlice>& slices);
 
 }  // namespace meshwork

@@ -1,17 +1,23 @@
 #include "runtime/worker_pool.h"
 
 #include <dlfcn.h>
+#include <pthread.h>
 #include <sched.h>
 
 #include <algorithm>
+#include <chrono>
 
 #include "base/status.h"
 
 namespace meshwork {
 namespace {
 
-constexpr int kSpins = 500;  // tens of microseconds
-constexpr int kYields = 16;
+constexpr int kSpins = 16;  // about a microsecond
+
+// Workers of all pools of this process that are in a Run.
+std::atomic<int> running_workers{0};
+// The pool that has begun a Run last.
+std::atomic<const WorkerPool*> last_pool{nullptr};
 
 void Pause() {
 #if defined(__x86_64__) || defined(__i386__)
@@ -61,48 +67,82 @@ class SingleThreadedLibraries {
   const int before_;
 };
 
+// The cores of the process's affinity mask, ascending.
+std::vector<int> Cores() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  std::vector<int> cores;
+  if (sched_getaffinity(0, sizeof(set), &set) != 0) return cores;
+  for (int core = 0; core < CPU_SETSIZE; ++core)
+    if (CPU_ISSET(core, &set)) cores.push_back(core);
+  return cores;
+}
+
+void BindTo(std::thread& thread, int core) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  CPU_SET(core, &set);
+  pthread_setaffinity_np(thread.native_handle(), sizeof(set), &set);
+}
+
 }  // namespace
 
-void AwaitChange(const std::atomic<uint32_t>& word, uint32_t old, int spins) {
-  for (int i = 0; i < spins; ++i) {
-    if (word.load(std::memory_order_acquire) != old) return;
+void Signal::Raise() {
+  // Who sleeps has said so before it looked at the number for the last time; so either it sees this change,
+  // or this thread sees the sleeper.
+  value_.fetch_add(1, std::memory_order_seq_cst);
+  if (sleepers_.load(std::memory_order_seq_cst) > 0) value_.notify_all();
+}
+
+bool Signal::Spin(uint32_t old) const {
+  for (int i = 0; i < kSpins; ++i) {
+    if (value() != old) return true;
     Pause();
   }
-  for (int i = 0; i < kYields; ++i) {
-    if (word.load(std::memory_order_acquire) != old) return;
-    std::this_thread::yield();
-  }
-  while (word.load(std::memory_order_acquire) == old) word.wait(old, std::memory_order_acquire);
+  return false;
+}
+
+bool Signal::Yield(uint32_t old) const {
+  if (value() != old) return true;
+  std::this_thread::yield();
+  return false;
+}
+
+void Signal::Sleep(uint32_t old) {
+  sleepers_.fetch_add(1, std::memory_order_seq_cst);
+  while (value_.load(std::memory_order_seq_cst) == old) value_.wait(old, std::memory_order_seq_cst);
+  sleepers_.fetch_sub(1, std::memory_order_relaxed);
 }
 
 void Barrier::Wait() {
-  const uint32_t generation = generation_.load(std::memory_order_acquire);
+  const uint32_t before = passed_.value();
   // Each arrival also publishes what the thread wrote; the last one has seen all.
   if (arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 < threads_) {
-    return AwaitChange(generation_, generation, spins_);
+    return passed_.Await(before, [this] {
+      return threads_ <= cores_ && running_workers.load(std::memory_order_relaxed) <= cores_;
+    });
   }
   arrived_.store(0, std::memory_order_relaxed);
-  generation_.store(generation + 1, std::memory_order_release);
-  generation_.notify_all();
+  passed_.Raise();
 }
 
 int WorkerPool::DefaultWorkers() {
-  cpu_set_t cores;
-  CPU_ZERO(&cores);
-  if (sched_getaffinity(0, sizeof(cores), &cores) == 0) return std::max(1, CPU_COUNT(&cores));
-  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  const auto cores = static_cast<int>(Cores().size());
+  return std::max(1, cores > 0 ? cores : static_cast<int>(std::thread::hardware_concurrency()));
 }
 
-// A thread that spins keeps the one it waits for from running where there are not cores for both.
-WorkerPool::WorkerPool(int workers)
-    : num_workers_(workers),
-      spins_(workers <= DefaultWorkers() ? kSpins : 0),
-      barrier_(workers, spins_),
-      done_(workers, spins_) {
+WorkerPool::WorkerPool(int workers, bool pin)
+    : num_workers_(workers), cores_(DefaultWorkers()), barrier_(workers, cores_) {
   MESHWORK_CHECK(workers >= 1, "{} workers", workers);
+  std::vector<int> cores = Cores();
+  // The creator is likely to be the caller: it keeps its core.
+  const auto mine = std::find(cores.begin(), cores.end(), sched_getcpu());
+  if (mine != cores.end()) std::rotate(cores.begin(), mine, cores.end());
   try {
-    for (int worker = 1; worker < workers; ++worker)
+    for (int worker = 1; worker < workers; ++worker) {
       threads_.emplace_back([this, worker] { ThreadMain(worker); });
+      if (pin && cores.size() == static_cast<size_t>(workers)) BindTo(threads_.back(), cores[worker]);
+    }
   } catch (...) {  // the system has no more threads: those that started must end before the error goes on
     Stop();
     throw;
@@ -113,28 +153,33 @@ WorkerPool::~WorkerPool() { Stop(); }
 
 void WorkerPool::Stop() {
   work_ = nullptr;
-  started_.fetch_add(1, std::memory_order_release);
-  started_.notify_all();
+  started_.Raise();
   for (std::thread& thread : threads_) thread.join();
 }
 
 void WorkerPool::Run(const std::function<void(int)>& f) {
   const std::lock_guard<std::mutex> lock(run_mutex_);
   const SingleThreadedLibraries single;
+  running_workers.fetch_add(num_workers_, std::memory_order_relaxed);
+  if (last_pool.load(std::memory_order_relaxed) != this) last_pool.store(this, std::memory_order_relaxed);
   work_ = &f;
-  started_.fetch_add(1, std::memory_order_release);
-  started_.notify_all();
+  unfinished_.store(num_workers_ - 1, std::memory_order_relaxed);
+  const uint32_t before = finished_.value();
+  started_.Raise();
   f(0);
-  done_.Wait();
+  if (num_workers_ > 1)
+    finished_.Await(before, [this] { return running_workers.load(std::memory_order_relaxed) <= cores_; });
+  running_workers.fetch_sub(num_workers_, std::memory_order_relaxed);
 }
 
 void WorkerPool::ThreadMain(int worker) {
   const SingleThreadedLibraries single;
   for (uint32_t seen = 0;; ++seen) {
-    AwaitChange(started_, seen, spins_);
+    started_.Await(
+        seen, [this] { return num_workers_ <= cores_ && last_pool.load(std::memory_order_relaxed) == this; });
     if (work_ == nullptr) return;
     (*work_)(worker);
-    done_.Wait();
+    if (unfinished_.fetch_sub(1, std::memory_order_acq_rel) == 1) finished_.Raise();
   }
 }
 

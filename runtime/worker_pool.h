@@ -3,15 +3,23 @@
 //   WorkerPool pool(WorkerPool::DefaultWorkers());
 //   pool.Run([&](int worker) { …; pool.barrier().Wait(); …; });   // the caller is worker 0
 //
-// Waiting spins for a few microseconds, then yields, then sleeps in the kernel, so that a step on
-// as many cores as workers does not pay for a wake-up at every barrier, and a pool larger than the
-// machine, or an idle one, does not burn it.
+// Waiting spins for tens of microseconds, then yields, then sleeps in the kernel, so that a step on as many
+// cores as workers does not pay for a wake-up at every barrier, and an idle pool does not burn the machine. A
+// thread that spins keeps the one it waits for from running where there are not cores for both. So nobody
+// spins while the pools of the process that run have more workers than it has cores, and the threads of an
+// idle pool only until another pool runs. A wake-up is asked of the kernel only where somebody sleeps.
+//
+// A pool of as many workers as cores keeps each of its threads on a core of its own, those that the creating
+// thread is not on; the system then need not find out that they belong apart. The caller's thread is the
+// caller's: it is never bound to a core. A pool of fewer workers is not pinned: which cores are free, the
+// system knows better.
 //
 // Libraries that bring threads of their own (OpenMP in oneDNN, OpenBLAS) are told to use one inside
 // workers; the caller's OpenMP setting is restored when Run returns.
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <mutex>
@@ -20,12 +28,39 @@
 
 namespace meshwork {
 
+// A number that threads wait for. Thread-safe.
+class Signal {
+ public:
+  Signal() = default;
+  Signal(const Signal&) = delete;
+  Signal& operator=(const Signal&) = delete;
+
+  uint32_t value() const { return value_.load(std::memory_order_acquire); }
+  // Changes the number and wakes who waits. What the thread wrote before is seen by who then sees the change.
+  void Raise();
+  // Returns once the number is not `old`. Spins while may_spin(), else yields, both for tens of microseconds
+  // at most; then sleeps.
+  template <typename F>
+  void Await(uint32_t old, F&& may_spin);
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  // A little waiting, on the core or off it; true if the number has changed meanwhile.
+  bool Spin(uint32_t old) const;
+  bool Yield(uint32_t old) const;
+  void Sleep(uint32_t old);
+
+  alignas(64) std::atomic<uint32_t> value_{0};
+  std::atomic<uint32_t> sleepers_{0};
+};
+
 // A meeting point for a fixed number of threads, used again and again. What any of them wrote before
 // Wait is seen by all after it. Thread-safe.
 class Barrier {
  public:
-  // REQUIRES: threads >= 1. `spins`: turns of waiting before the thread yields.
-  Barrier(int threads, int spins) : threads_(threads), spins_(spins) {}
+  // REQUIRES: threads >= 1. `cores`: those that they and all others of this process have.
+  Barrier(int threads, int cores) : threads_(threads), cores_(cores) {}
   Barrier(const Barrier&) = delete;
   Barrier& operator=(const Barrier&) = delete;
 
@@ -33,21 +68,17 @@ class Barrier {
   void Wait();
 
  private:
-  const int threads_;
-  const int spins_;
+  const int threads_, cores_;
   alignas(64) std::atomic<int> arrived_{0};
-  alignas(64) std::atomic<uint32_t> generation_{0};
+  Signal passed_;
 };
-
-// Blocks until `word` differs from `old`, with acquire ordering: spins, yields, then sleeps.
-// Whoever changes the word calls word.notify_all().
-void AwaitChange(const std::atomic<uint32_t>& word, uint32_t old, int spins);
 
 class WorkerPool {
  public:
-  // REQUIRES: workers >= 1. Starts workers - 1 threads; they live as long as the pool. Throws
-  // std::system_error where the system refuses a thread.
-  explicit WorkerPool(int workers = DefaultWorkers());
+  // Starts workers - 1 threads; they live as long as the pool. With pin=false they run on any core of the
+  // process, however many they are. REQUIRES: workers >= 1. Throws std::system_error where the system refuses
+  // a thread; a core that it refuses is gone without.
+  explicit WorkerPool(int workers = DefaultWorkers(), bool pin = true);
   ~WorkerPool();
   WorkerPool(const WorkerPool&) = delete;
   WorkerPool& operator=(const WorkerPool&) = delete;
@@ -69,14 +100,28 @@ class WorkerPool {
   void ThreadMain(int worker);
   void Stop();
 
-  const int num_workers_;
-  const int spins_;
+  const int num_workers_, cores_;
   Barrier barrier_;
   std::mutex run_mutex_;
   const std::function<void(int)>* work_ = nullptr;  // null tells the threads to leave
-  alignas(64) std::atomic<uint32_t> started_{0};    // counts Runs
-  Barrier done_;
+  Signal started_;                                  // counts Runs
+  alignas(64) std::atomic<int> unfinished_{0};      // threads that are in the Run
+  Signal finished_;                                 // raised by the last of them
   std::vector<std::thread> threads_;
 };
+
+template <typename F>
+void Signal::Await(uint32_t old, F&& may_spin) {
+  // By the clock: how long a turn takes differs tenfold between processors, and to yield may take
+  // milliseconds where other processes want the core.
+  constexpr std::chrono::microseconds kPatience(50);
+  Clock::time_point end = Clock::time_point::max();
+  for (;;) {
+    if (may_spin() ? Spin(old) : Yield(old)) return;
+    const Clock::time_point now = Clock::now();
+    if (end == Clock::time_point::max()) end = now + kPatience;
+    if (now >= end) return Sleep(old);
+  }
+}
 
 }  // namespace meshwork

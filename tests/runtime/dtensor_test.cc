@@ -51,7 +51,26 @@ TEST(DTensorTest, BuffersHoldTheirBlocks) {
   EXPECT_EQ(second[0], 5);
   EXPECT_EQ(second[1], 6);
   EXPECT_EQ(BlockToString(tensor.block(1)), "[2:3,0:2]");
-  EXPECT_EQ(tensor.bytes(), 2 * 16);
+  EXPECT_EQ(tensor.bytes(), 32);
+}
+
+// Nothing lies between the instances, whatever their size: all of them are one array.
+TEST(DTensorTest, InstancesLieOneBehindTheOther) {
+  const Mesh mesh = Mesh::Parse("x=4").value();
+  for (DType dtype : kAllDTypes) {
+    for (int64_t n : {0, 1, 4, 17, 64, 100}) {
+      for (bool share : {true, false}) {
+        const Type type{dtype, {n}};
+        const Layout layout = ParseLayout(mesh, "{x}");
+        const DTensor tensor(type, layout, share);
+        EXPECT_EQ(reinterpret_cast<uintptr_t>(tensor.instance(0)) % 64, 0u);
+        for (int64_t i = 0; i < tensor.instances().count(); ++i)
+          EXPECT_EQ(tensor.instance(i) - tensor.instance(0), i * DTypeSize(dtype) * ((n + 3) / 4));
+        EXPECT_EQ(tensor.bytes(), 4 * DTypeSize(dtype) * ((n + 3) / 4));
+        EXPECT_EQ(tensor.bytes(), BytesOfDTensor(type, layout, share));
+      }
+    }
+  }
 }
 
 TEST(DTensorTest, StartsAsZerosAndCopiesShare) {

@@ -2,64 +2,17 @@
 
 #include <cmath>
 #include <cstring>
-#include <limits>
+#include <vector>
 
+#include "fmt/format.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "runtime/stream_copy.h"
 
 namespace meshwork {
 namespace {
 
 using ::testing::ElementsAre;
-
-template <typename T>
-std::vector<T> ReduceAll(ReduceOp op, const std::vector<std::vector<T>>& sources) {
-  std::vector<const std::byte*> pointers;
-  for (const auto& source : sources) pointers.push_back(reinterpret_cast<const std::byte*>(source.data()));
-  std::vector<T> to(sources[0].size());
-  Reduce(op, DTypeOf<T>(), reinterpret_cast<std::byte*>(to.data()), pointers, 0,
-         static_cast<int64_t>(to.size()));
-  return to;
-}
-
-TEST(TransferTest, ReducesByEveryOp) {
-  const std::vector<std::vector<int32_t>> sources = {{1, 5}, {4, -2}, {2, 3}};
-  EXPECT_THAT(ReduceAll(ReduceOp::kSum, sources), ElementsAre(7, 6));
-  EXPECT_THAT(ReduceAll(ReduceOp::kProd, sources), ElementsAre(8, -30));
-  EXPECT_THAT(ReduceAll(ReduceOp::kMax, sources), ElementsAre(4, 5));
-  EXPECT_THAT(ReduceAll(ReduceOp::kMin, sources), ElementsAre(1, -2));
-}
-
-TEST(TransferTest, MaxAndMinKeepNan) {
-  const double nan = std::numeric_limits<double>::quiet_NaN();
-  for (ReduceOp op : {ReduceOp::kMax, ReduceOp::kMin}) {
-    const std::vector<double> r = ReduceAll<double>(op, {{nan, 1, 1}, {1, nan, 1}, {1, 1, 1}});
-    EXPECT_TRUE(std::isnan(r[0]));
-    EXPECT_TRUE(std::isnan(r[1]));
-    EXPECT_EQ(r[2], 1);
-  }
-}
-
-TEST(TransferTest, IntegersWrap) {
-  const int64_t most = std::numeric_limits<int64_t>::max();
-  EXPECT_THAT(ReduceAll<int64_t>(ReduceOp::kSum, {{most}, {1}}),
-              ElementsAre(std::numeric_limits<int64_t>::min()));
-  EXPECT_THAT(ReduceAll<int32_t>(ReduceOp::kProd, {{1 << 30}, {4}}), ElementsAre(0));
-}
-
-TEST(TransferTest, BoolsAreOrAndAnd) {
-  const uint8_t a[] = {0, 0, 1, 1}, b[] = {0, 1, 0, 1};
-  const std::byte* sources[] = {reinterpret_cast<const std::byte*>(a), reinterpret_cast<const std::byte*>(b)};
-  uint8_t to[4];
-  for (ReduceOp op : {ReduceOp::kSum, ReduceOp::kMax}) {
-    Reduce(op, BOOL, reinterpret_cast<std::byte*>(to), sources, 0, 4);
-    EXPECT_THAT(to, ElementsAre(0, 1, 1, 1));
-  }
-  for (ReduceOp op : {ReduceOp::kProd, ReduceOp::kMin}) {
-    Reduce(op, BOOL, reinterpret_cast<std::byte*>(to), sources, 0, 4);
-    EXPECT_THAT(to, ElementsAre(0, 0, 0, 1));
-  }
-}
 
 // Sums of floats depend on their order; it must be that of the sources, for any number of them.
 TEST(TransferTest, ReducesInTheOrderOfTheSources) {
@@ -104,6 +57,104 @@ TEST(TransferTest, ReducesABoxIntoAnother) {
   const std::vector<WorkSlice> slices = {{0, 0, 3}};
   RunTransfers({&transfer, 1}, slices, addresses);
   EXPECT_THAT(to, ElementsAre(22, 0, 0, 44, 0, 0, 66, 0, 0));
+}
+
+// A program of one collective on buffers of its own, for comparison with a plain loop.
+struct Buffers {
+  std::vector<std::vector<std::byte>> bytes;
+
+  BufferId Add(int64_t size) {
+    bytes.emplace_back(static_cast<size_t>(size) + kGuard, std::byte{0xAB});
+    return static_cast<BufferId>(bytes.size() - 1);
+  }
+  std::vector<std::byte*> Addresses(int64_t skew) {
+    std::vector<std::byte*> addresses;
+    for (auto& buffer : bytes) addresses.push_back(buffer.data() + skew);
+    return addresses;
+  }
+  static constexpr size_t kGuard = 256;
+};
+
+// Each of several targets gets the same, whether it is done with the others or alone, of sizes that are
+// written past the caches and of such that are not, at any address.
+TEST(TransferTest, WhatReadsTheSameIsDoneTogether) {
+  const int64_t large = StreamingThreshold() / 3 / 4 + 1001;
+  for (const int64_t elements : {int64_t{1}, int64_t{1000}, int64_t{50001}, large}) {
+    for (const int num_sources : {1, 3}) {
+      for (const int64_t skew : {0, 4, 20}) {
+        SCOPED_TRACE(fmt::format("{} elements, {} sources, skew {}", elements, num_sources, skew));
+        Buffers buffers;
+        Transfer transfer;
+        transfer.box = BoxCopy::Linear(elements);
+        transfer.dtype = I32;
+        for (int k = 0; k < num_sources; ++k) transfer.from.push_back(buffers.Add(elements * 4));
+        std::vector<Transfer> transfers;
+        std::vector<WorkSlice> slices;
+        for (int target = 0; target < 3; ++target) {
+          transfer.to = buffers.Add(elements * 4);
+          transfers.push_back(transfer);
+          slices.push_back({target, 0, elements / 2});
+          slices.push_back({target, elements / 2, elements});
+        }
+        const std::vector<std::byte*> addresses = buffers.Addresses(skew);
+        std::vector<int32_t> expected(static_cast<size_t>(elements), 0);
+        for (int k = 0; k < num_sources; ++k) {
+          for (int64_t i = 0; i < elements; ++i) {
+            const auto value = static_cast<int32_t>(i * 31 + k * 17);
+            std::memcpy(addresses[k] + i * 4, &value, 4);
+            expected[i] += value;
+          }
+        }
+        SortByWhatIsRead(transfers, slices);
+        EXPECT_EQ(slices[0].begin, slices[1].begin);
+        EXPECT_EQ(slices[0].begin, slices[2].begin);
+        RunTransfers(transfers, slices, addresses);
+        for (const Transfer& done : transfers) {
+          ASSERT_EQ(std::memcmp(addresses[done.to], expected.data(), static_cast<size_t>(elements) * 4), 0);
+          const auto& buffer = buffers.bytes[done.to];
+          for (int64_t i = 0; i < skew; ++i) ASSERT_EQ(buffer[i], std::byte{0xAB});
+          for (size_t i = skew + elements * 4; i < buffer.size(); ++i) ASSERT_EQ(buffer[i], std::byte{0xAB});
+        }
+      }
+    }
+  }
+}
+
+// The same source, but another part of it, or to another place: not together.
+TEST(TransferTest, WhatReadsOtherPartsIsNotDoneTogether) {
+  std::vector<int32_t> from = {1, 2, 3, 4, 5, 6}, to(6, 0), other(6, 0);
+  std::vector<Transfer> transfers(3);
+  for (Transfer& transfer : transfers) transfer.dtype = I32, transfer.from = {0}, transfer.to = 1;
+  transfers[0].box = BoxCopy({{0, 2}}, {{0}, {6}}, {{0}, {6}});
+  transfers[1].box = BoxCopy({{4, 2}}, {{0}, {6}}, {{0}, {6}});
+  transfers[2].box = BoxCopy({{0, 2}}, {{0}, {6}}, {{-4}, {6}});
+  transfers[2].to = 2;
+  std::vector<WorkSlice> slices = {{0, 0, 2}, {1, 0, 2}, {2, 0, 2}};
+  std::byte* const addresses[] = {reinterpret_cast<std::byte*>(from.data()),
+                                  reinterpret_cast<std::byte*>(to.data()),
+                                  reinterpret_cast<std::byte*>(other.data())};
+  SortByWhatIsRead(transfers, slices);
+  RunTransfers(transfers, slices, addresses);
+  EXPECT_THAT(to, ElementsAre(1, 2, 0, 0, 5, 6));
+  EXPECT_THAT(other, ElementsAre(0, 0, 0, 0, 1, 2));
+}
+
+TEST(StreamCopyTest, CopiesEverySizeFromAndToEveryAddress) {
+  constexpr int64_t kMost = 5 * 16384 + 1000;
+  std::vector<std::byte> from(kMost + 128), to(kMost + 256);
+  for (size_t i = 0; i < from.size(); ++i) from[i] = static_cast<std::byte>(i * 7 + i / 256);
+  for (const int64_t bytes : {0, 1, 63, 64, 65, 1000, 4096, 16383, 16384, 16448, 16500, 40000, int{kMost}}) {
+    for (const int64_t into : {0, 1, 8, 63, 64}) {
+      for (const int64_t out_of : {0, 3, 64}) {
+        std::fill(to.begin(), to.end(), std::byte{0xAB});
+        StreamCopy(to.data() + into, from.data() + out_of, bytes);
+        ASSERT_EQ(std::memcmp(to.data() + into, from.data() + out_of, static_cast<size_t>(bytes)), 0)
+            << bytes;
+        for (int64_t i = 0; i < into; ++i) ASSERT_EQ(to[i], std::byte{0xAB}) << bytes;
+        for (size_t i = into + bytes; i < to.size(); ++i) ASSERT_EQ(to[i], std::byte{0xAB}) << bytes;
+      }
+    }
+  }
 }
 
 }  // namespace

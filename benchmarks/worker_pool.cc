@@ -1,0 +1,90 @@
+// What it costs that workers meet, in a pool of one worker per core.
+//
+//   barrier             one meeting of all workers at WorkerPool::barrier
+//   std_barrier         the same threads at a std::barrier
+//   run                 an empty Run, one after the other
+//   run_rested          an empty Run after a millisecond in which nobody ran: threads are woken up
+//   run_beside_another  an empty Run in turn with one of another pool, whose threads then wait for their next
+//
+// Each with (/pinned) and without cores of their own. The time of barriers is that of 1,000 meetings, a Run
+// included; median_us is that of one meeting or Run.
+#include "runtime/worker_pool.h"
+
+#include <barrier>
+#include <chrono>
+#include <thread>
+
+#include "benchmarks/measure.h"
+
+namespace meshwork {
+namespace {
+
+// Many meetings of all workers, each by calling meet().
+template <typename F>
+absl::Status MeasureMeetings(benchmark::State& state, WorkerPool& pool, F&& meet) {
+  constexpr int kMeetings = 1000;
+  std::vector<double> meetings;
+  for (auto _ : state) {
+    const double seconds = Seconds([&] {
+      pool.Run([&](int) {
+        for (int i = 0; i < kMeetings; ++i) meet();
+      });
+    });
+    state.SetIterationTime(seconds);
+    meetings.push_back(seconds / kMeetings);
+  }
+  state.counters["median_us"] = 1e6 * Median(std::move(meetings));
+  return absl::OkStatus();
+}
+
+absl::Status MeasureBarrier(benchmark::State& state, WorkerPool& pool) {
+  return MeasureMeetings(state, pool, [&] { pool.barrier().Wait(); });
+}
+
+absl::Status MeasureStdBarrier(benchmark::State& state, WorkerPool& pool) {
+  std::barrier barrier(pool.num_workers());
+  return MeasureMeetings(state, pool, [&] { barrier.arrive_and_wait(); });
+}
+
+// An empty Run, each after `between`.
+template <typename F>
+absl::Status MeasureRun(benchmark::State& state, WorkerPool& pool, F&& between) {
+  std::vector<double> runs;
+  for (auto _ : state) {
+    between();
+    runs.push_back(Seconds([&] { pool.Run([](int) {}); }));
+    state.SetIterationTime(runs.back());
+  }
+  state.counters["median_us"] = 1e6 * Median(std::move(runs));
+  return absl::OkStatus();
+}
+
+absl::Status MeasureRunBesideAnother(benchmark::State& state, WorkerPool& pool, bool pin) {
+  WorkerPool other(WorkerPool::DefaultWorkers(), pin);
+  return MeasureRun(state, pool, [&] { other.Run([](int) {}); });
+}
+
+const bool kRegistered = [] {
+  for (const bool pin : {true, false}) {
+    const auto add = [pin](const char* name, auto f) {
+      RegisterMeasurement(std::string(name) + (pin ? "/pinned" : ""), benchmark::kMicrosecond,
+                          [f, pin](benchmark::State& state) {
+                            WorkerPool pool(WorkerPool::DefaultWorkers(), pin);
+                            return f(state, pool);
+                          });
+    };
+    add("barrier", MeasureBarrier);
+    add("std_barrier", MeasureStdBarrier);
+    add("run", [](benchmark::State& state, WorkerPool& pool) { return MeasureRun(state, pool, [] {}); });
+    add("run_rested", [](benchmark::State& state, WorkerPool& pool) {
+      return MeasureRun(state, pool, [] { std::this_thread::sleep_for(std::chrono::milliseconds(1)); });
+    });
+    add("run_beside_another", [pin](benchmark::State& state, WorkerPool& pool) {
+      return MeasureRunBesideAnother(state, pool, pin);
+    });
+  }
+  return true;
+}();
+
+}  // namespace
+}  // namespace meshwork
