@@ -2,7 +2,7 @@
 // how many times BEFORE each AFTER is.
 //
 // Machines differ from day to day: what compares between two runs is a benchmark's ratio to the reference
-// that it was measured with (x_memcpy, x_by_hand), so the table shows that beside the time.
+// that it was measured with (x_memcpy), so the table shows that beside the time.
 #include <cmath>
 #include <fstream>
 #include <map>

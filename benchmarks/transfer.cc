@@ -2,6 +2,7 @@
 // put together again, beside memcpy of as many bytes by one thread (counter x_memcpy: how many times its
 // time). Unpack makes a new tensor, whose pages the system gives it as it writes; memcpy finds them there.
 #include "base/status.h"
+#include "benchmarks/machine.h"
 #include "benchmarks/measure.h"
 #include "meshwork.h"
 
