@@ -143,7 +143,7 @@ struct MnistData {
 // Reads {train,t10k}-{images-idx3,labels-idx1}-ubyte from `dir`, each plain or, if that is missing, .gz.
 // Images of `dtype` f32 or f64 are pixel / 255. Any file with this format will do (Fashion-MNIST, subsets).
 // Errors: another dtype; a file is missing or damaged (see ReadIdx), has another shape, labels beyond 9, or
-// not as many labels as images.
+// not as many labels as images. Throws std::system_error where the system refuses a thread.
 absl::StatusOr<MnistData> LoadMnist(const std::string& dir, DType dtype);
 
 }  // namespace meshwork
