@@ -16,8 +16,10 @@ std::string Cell(const std::optional<double>& value, const char* format) {
 }
 
 std::string Table(const BatchResult& b) {
-  std::string text = fmt::format("\nbatch {}: rounds of {}; a step is {:.3f} GFLOP and at least {:.1f} MB\n",
-                                 b.batch, Count(b.steps, "step"), b.floors.gflop, b.floors.megabytes);
+  std::string text = fmt::format("\nbatch {}: rounds of {}\n", b.batch, Count(b.steps, "step"));
+  if (b.floors.has_value())
+    text += fmt::format("a step is {:.3f} GFLOP, here at least {:.3f} ms, and {:.1f} MB, {:.3f} ms\n",
+                        b.floors->gflop, b.floors->products_ms, b.floors->megabytes, b.floors->memory_ms);
   text += fmt::format("{:<18} {:>9} {:>9} {:>9} {:>9} {:>9} {:>8}\n", "", "ms", "fastest", "ratio", "fastest",
                       "distance", "peak MB");
   for (const VariantResult& v : b.variants) {
@@ -63,7 +65,13 @@ std::string StepReport::ToJson() const {
   json["batches"] = nlohmann::ordered_json::array();
   for (const BatchResult& b : batches) {
     nlohmann::ordered_json& batch = json["batches"].emplace_back();
-    batch = {{"batch", b.batch}, {"steps", b.steps}, {"gflop", b.floors.gflop}, {"mb", b.floors.megabytes}};
+    batch = {{"batch", b.batch}, {"steps", b.steps}};
+    if (b.floors.has_value()) {
+      batch["gflop"] = b.floors->gflop;
+      batch["mb"] = b.floors->megabytes;
+      batch["products_ms"] = b.floors->products_ms;
+      batch["memory_ms"] = b.floors->memory_ms;
+    }
     batch["variants"] = nlohmann::ordered_json::array();
     for (const VariantResult& v : b.variants) {
       nlohmann::ordered_json& variant = batch["variants"].emplace_back();

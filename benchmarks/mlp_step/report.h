@@ -16,6 +16,7 @@ struct StepReport {
 
   std::string ToTable() const;
   // {"cpu": …, "workers": 2, "repeats": 9, "batches": [{"batch": 128, "steps": 20, "gflop": …, "mb": …,
+  //  "products_ms": …, "memory_ms": …,
   //  "variants": [{"variant": "by_hand", "ms": …, "min_ms": …, "ratio": 1, …}, …], "idle_cores": …,
   //  "rss_8_over_1": …}]};
   // what was not measured is left out.

@@ -9,6 +9,7 @@
 
 #include "base/status.h"
 #include "benchmarks/machine.h"
+#include "benchmarks/mlp_step/trainee.h"
 #include "meshwork.h"
 
 namespace meshwork {
@@ -118,10 +119,12 @@ absl::StatusOr<BatchResult> RunRounds(const StepOptions& options, int64_t batch,
     runners.push_back({variant, *std::move(trainee)});
     for (int64_t step = 0; step < kWarmUp; ++step) RETURN_IF_ERROR(rounds.Step(runners.back()).status());
   }
-  if (!options.is_alone) RETURN_IF_ERROR(CompareWeights(runners));
 
   BatchResult result{.batch = batch, .steps = options.StepsOf(batch)};
-  ASSIGN_OR_RETURN(result.floors, FloorsOf(batch));
+  if (!options.is_alone) {
+    RETURN_IF_ERROR(CompareWeights(runners));
+    ASSIGN_OR_RETURN(result.floors, MeasureFloors(batch, workers));
+  }
   for (int64_t repeat = 0; repeat < options.repeats; ++repeat) {
     for (size_t i = 0; i < runners.size(); ++i) {
       Runner& runner = runners[repeat % 2 == 0 ? i : runners.size() - 1 - i];

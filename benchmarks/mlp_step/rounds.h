@@ -8,11 +8,12 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "benchmarks/mlp_step/floors.h"
 #include "benchmarks/mlp_step/options.h"
-#include "benchmarks/mlp_step/trainee.h"
 
 namespace meshwork {
 
@@ -29,7 +30,7 @@ struct VariantResult {
 
 struct BatchResult {
   int64_t batch = 0, steps = 0;
-  Floors floors;
+  std::optional<Floors> floors;  // where a variant is not alone: they take memory, too
   std::vector<VariantResult> variants;
   double idle_cores = 0;  // busy between rounds, when all threads should sleep
 

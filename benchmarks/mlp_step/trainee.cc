@@ -15,12 +15,6 @@
 namespace meshwork {
 namespace {
 
-Graph MlpGraph(const Mesh& mesh, int64_t batch) {
-  Graph graph(mesh);
-  BuildMlp(graph, batch, F32, Adam({.learning_rate = 1e-3}));
-  return graph;
-}
-
 absl::StatusOr<Weights> WeightsOf(const Session& session) {
   Weights weights;
   for (const std::string& name : MlpWeights()) {
@@ -59,6 +53,12 @@ class HandWrittenTrainee : public Trainee {
 
 }  // namespace
 
+Graph MlpGraph(const Mesh& mesh, int64_t batch) {
+  Graph graph(mesh);
+  BuildMlp(graph, batch, F32, Adam({.learning_rate = 1e-3}));
+  return graph;
+}
+
 absl::StatusOr<std::unique_ptr<Trainee>> MakeTrainee(const std::string& variant, int64_t batch, int workers) {
   std::string_view mesh_text = variant;
   const bool is_by_hand = variant == kByHand;
@@ -86,15 +86,6 @@ double Distance(const Weights& a, const Weights& b) {
     worst = std::max(worst, std::sqrt(difference / std::max(norm, 1e-30)));
   }
   return worst;
-}
-
-absl::StatusOr<Floors> FloorsOf(int64_t batch) {
-  ASSIGN_OR_RETURN(const Program program, Compile(MlpGraph(Mesh(), batch)));
-  const Graph& graph = program.body;
-  int64_t bytes = 0;
-  for (const Argument& argument : graph.arguments())
-    bytes += (argument.is_variable ? 2 : 1) * graph.value(argument.value).type.bytes();
-  return Floors{1e-9 * CountFlops(graph), 1e-6 * static_cast<double>(bytes)};
 }
 
 }  // namespace meshwork

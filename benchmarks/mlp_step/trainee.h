@@ -8,12 +8,17 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "mesh/mesh.h"
+#include "ops/graph.h"
 #include "runtime/tensor.h"
 
 namespace meshwork {
 
 // Kernel and bias of each layer in turn.
 using Weights = std::vector<std::vector<float>>;
+
+// The program that all variants compute.
+Graph MlpGraph(const Mesh& mesh, int64_t batch);
 
 // Used by the thread that made it.
 class Trainee {
@@ -30,12 +35,5 @@ absl::StatusOr<std::unique_ptr<Trainee>> MakeTrainee(const std::string& variant,
 
 // The largest distance of a tensor of `a` from that of `b`, relative to it.
 double Distance(const Weights& a, const Weights& b);
-
-// What a step asks of any machine: what is left of it when it is compiled for one device.
-struct Floors {
-  double gflop = 0;      // floating-point operations, in 10^9
-  double megabytes = 0;  // inputs, read once, and variables, read and written once
-};
-absl::StatusOr<Floors> FloorsOf(int64_t batch);
 
 }  // namespace meshwork

@@ -41,6 +41,8 @@ TEST_F(MlpStepTest, WritesWhatItMeasuredOfEachBatch) {
   // inputs; the rest is little. Adam reads and writes three values of each of 905,010 parameters.
   EXPECT_NEAR(batch.at("gflop"), 1e-9 * 2 * 24 * (3 * 903'800 - 784 * 700), 0.03);
   EXPECT_NEAR(batch.at("mb"), 1e-6 * (6 * 4 * 905'010 + 24 * 4 * 785), 0.001);
+  EXPECT_GT(batch.at("products_ms"), 0);
+  EXPECT_GT(batch.at("memory_ms"), 0);
   EXPECT_THAT(NamesOf(batch), ElementsAre("by_hand", "batch=1", "batch=8", "batch=2,model=2/unshared"));
   for (const Json& variant : batch.at("variants")) {
     EXPECT_GT(variant.at("min_ms"), 0) << variant;
