@@ -2,7 +2,7 @@
 // how many times BEFORE each AFTER is.
 //
 // Machines differ from day to day: what compares between two runs is a benchmark's ratio to the reference
-// that it was measured with (x_memcpy, x_by_hand), so the table shows that beside the time.
+// that it was measured with (of_memcpy), so the table shows that beside the time.
 #include <cmath>
 #include <fstream>
 #include <map>
@@ -20,7 +20,7 @@ using Json = nlohmann::json;
 struct Result {
   std::string name, failure;
   double seconds = 0;
-  std::map<std::string, double> ratios;  // "x_memcpy" -> 1.2
+  std::map<std::string, double> ratios;  // "memcpy" -> 0.8, the counter of_memcpy
 };
 
 struct Run {
@@ -61,7 +61,7 @@ Run Read(const char* file) {
     result.failure = entry.value("error_message", "");
     result.seconds = entry.value("real_time", 0.0) * SecondsPerUnit(entry.value("time_unit", "s"));
     for (const auto& [key, value] : entry.items())
-      if (key.rfind("x_", 0) == 0 && value.is_number()) result.ratios[key] = value;
+      if (key.rfind("of_", 0) == 0 && value.is_number()) result.ratios[key.substr(3)] = value;
     run.results.push_back(std::move(result));
   }
   return run;
@@ -74,11 +74,11 @@ std::string TimeToString(double seconds) {
   return fmt::format("{:.3g} ns", 1e9 * seconds);
 }
 
-// "1.3 × memcpy"
+// "0.80 of memcpy"
 std::string RatiosToString(const Result& result) {
   std::string text;
   for (const auto& [name, ratio] : result.ratios)
-    text += fmt::format("{}{:.2f} × {}", text.empty() ? "" : ", ", ratio, name.substr(2));
+    text += fmt::format("{}{:.2f} of {}", text.empty() ? "" : ", ", ratio, name);
   return text;
 }
 
@@ -104,8 +104,7 @@ std::string Change(const Result* before, const Result* after) {
   std::string text = fmt::format("{:.2f}", after->seconds / before->seconds);
   for (const auto& [name, ratio] : after->ratios) {
     const auto found = before->ratios.find(name);
-    if (found != before->ratios.end())
-      text += fmt::format(", {:.2f} of {}", ratio / found->second, name.substr(2));
+    if (found != before->ratios.end()) text += fmt::format("; of {} {:.2f}", name, ratio / found->second);
   }
   return text;
 }

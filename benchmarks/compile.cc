@@ -11,6 +11,7 @@
 
 #include "base/status.h"
 #include "benchmarks/layered_mlp.h"
+#include "benchmarks/machine.h"
 #include "benchmarks/measure.h"
 #include "spmd/verify.h"
 

@@ -2,27 +2,9 @@
 // writes JSON, --help lists the flags.
 #include <benchmark/benchmark.h>
 
-#include <fstream>
-#include <string>
-
+#include "benchmarks/machine.h"
 #include "fmt/format.h"
 #include "runtime/worker_pool.h"
-
-namespace meshwork {
-namespace {
-
-// "model name : Intel…" of /proc/cpuinfo.
-std::string CpuName() {
-  std::ifstream file("/proc/cpuinfo");
-  for (std::string line; std::getline(file, line);) {
-    const size_t colon = line.find(": ");
-    if (line.rfind("model name", 0) == 0 && colon != std::string::npos) return line.substr(colon + 2);
-  }
-  return "unknown";
-}
-
-}  // namespace
-}  // namespace meshwork
 
 int main(int argc, char** argv) {
   benchmark::AddCustomContext("cpu", meshwork::CpuName());

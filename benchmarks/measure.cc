@@ -1,12 +1,12 @@
 #include "benchmarks/measure.h"
 
-#include <algorithm>
 #include <cstring>
-#include <fstream>
 #include <memory>
-#include <sstream>
+#include <utility>
+#include <vector>
 
 #include "base/status.h"
+#include "benchmarks/machine.h"
 #include "fmt/format.h"
 #include "runtime/tensor.h"
 
@@ -63,26 +63,6 @@ void RegisterMeasurement(const std::string& name, benchmark::TimeUnit unit,
       ->Unit(unit)
       ->UseManualTime();
 }
-
-double Median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<int64_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
-
-double MegabytesOf(const std::string& field) {
-  std::ifstream status("/proc/self/status");
-  for (std::string line; std::getline(status, line);) {
-    if (line.rfind(field + ":", 0) != 0) continue;
-    std::istringstream number(line.substr(field.size() + 1));
-    double kilobytes = 0;
-    number >> kilobytes;
-    return kilobytes * 1024 / 1e6;
-  }
-  return 0;
-}
-
-void ForgetPeak() { std::ofstream("/proc/self/clear_refs") << "5"; }
 
 std::string SizeName(int64_t bytes) {
   constexpr int64_t kMi = int64_t{1} << 20;

@@ -3,11 +3,9 @@
 
 #include <benchmark/benchmark.h>
 
-#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <string>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -28,26 +26,8 @@ absl::Status MeasureBesideMemcpy(benchmark::State& state, WorkerPool& pool, int6
 void RegisterMeasurement(const std::string& name, benchmark::TimeUnit unit,
                          const std::function<absl::Status(benchmark::State&)>& f);
 
-double Median(std::vector<double> values);
-
-// What Linux says of this process, in MB: "VmRSS", its memory, "VmHWM", the most it had.
-double MegabytesOf(const std::string& field);
-// "VmHWM" counts from now on; where Linux does not let us, it stays an upper bound.
-void ForgetPeak();
-
-// Seconds that f() took.
-template <typename F>
-double Seconds(F&& f);
 
 // "4KiB", "64MiB". REQUIRES: a power of two, at least 1024.
 std::string SizeName(int64_t bytes);
-
-template <typename F>
-double Seconds(F&& f) {
-  using Clock = std::chrono::steady_clock;
-  const Clock::time_point start = Clock::now();
-  f();
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 }  // namespace meshwork

@@ -19,6 +19,7 @@
 #include "base/status.h"
 #include "benchmarks/layered_mlp.h"
 #include "benchmarks/layered_transformer.h"
+#include "benchmarks/machine.h"
 #include "benchmarks/measure.h"
 #include "nlohmann/json.hpp"
 #include "ops/explain.h"

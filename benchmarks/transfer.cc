@@ -3,6 +3,7 @@
 // second by its). Unpack makes a new tensor, whose pages the system gives it as it writes; memcpy finds them
 // there.
 #include "base/status.h"
+#include "benchmarks/machine.h"
 #include "benchmarks/measure.h"
 #include "meshwork.h"
 

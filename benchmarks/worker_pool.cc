@@ -14,6 +14,7 @@
 #include <chrono>
 #include <thread>
 
+#include "benchmarks/machine.h"
 #include "benchmarks/measure.h"
 
 namespace meshwork {

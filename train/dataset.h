@@ -20,6 +20,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -140,10 +141,17 @@ struct MnistData {
   Dataset test;   // of MNIST: 10000
 };
 
+// The first so many examples. REQUIRES: none is negative.
+struct MnistLimits {
+  int64_t train = std::numeric_limits<int64_t>::max();
+  int64_t test = std::numeric_limits<int64_t>::max();
+};
+
 // Reads {train,t10k}-{images-idx3,labels-idx1}-ubyte from `dir`, each plain or, if that is missing, .gz.
-// Images of `dtype` f32 or f64 are pixel / 255. Any file with this format will do (Fashion-MNIST, subsets).
-// Errors: another dtype; a file is missing or damaged (see ReadIdx), has another shape, labels beyond 9, or
-// not as many labels as images.
-absl::StatusOr<MnistData> LoadMnist(const std::string& dir, DType dtype);
+// Images of `dtype` f32 or f64 are pixel / 255; memory is taken for those that are kept. Any file with this
+// format will do (Fashion-MNIST, subsets). Errors: another dtype; a file is missing or damaged (see ReadIdx),
+// has another shape, labels beyond 9, or not as many labels as images; also in what is not kept. Throws
+// std::system_error where the system refuses a thread.
+absl::StatusOr<MnistData> LoadMnist(const std::string& dir, DType dtype, const MnistLimits& keep = {});
 
 }  // namespace meshwork

@@ -11,6 +11,7 @@
 
 #include "base/status.h"
 #include "fmt/ranges.h"
+#include "runtime/tensor.h"
 #include "train/file.h"
 
 namespace meshwork {
@@ -18,6 +19,7 @@ namespace {
 
 constexpr uint8_t kUnsignedByte = 0x08;
 constexpr size_t kPortion = size_t{1} << 20;
+constexpr size_t kUsualRatio = 8;  // of data to its gzipped file; MNIST has 5
 
 // The bytes of a file, unpacked if it is gzipped, a portion at a time.
 class Unpacker {
@@ -139,6 +141,29 @@ absl::StatusOr<Shape> ReadHeader(const std::string& path, Unpacker& in) {
   return shape;
 }
 
+// Room for bytes that come one after the other. Fresh memory is not touched before they do.
+class ByteBuffer {
+ public:
+  explicit ByteBuffer(size_t capacity) { Reserve(capacity); }
+  size_t size() const { return size_; }
+  size_t capacity() const { return capacity_; }
+  std::span<uint8_t> free() { return {data() + size_, capacity_ - size_}; }
+  void Take(size_t n) { size_ += n; }  // of free(), which now hold data
+  void Reserve(size_t capacity) {
+    std::shared_ptr<void> storage = AllocateAligned(static_cast<int64_t>(capacity));
+    if (size_ > 0) std::memcpy(storage.get(), storage_.get(), size_);
+    storage_ = std::move(storage);
+    capacity_ = capacity;
+  }
+  const std::shared_ptr<void>& storage() const { return storage_; }
+
+ private:
+  uint8_t* data() const { return static_cast<uint8_t*>(storage_.get()); }
+
+  std::shared_ptr<void> storage_;
+  size_t size_ = 0, capacity_ = 0;
+};
+
 }  // namespace
 
 absl::StatusOr<IdxData> ReadIdx(const std::string& path) {
@@ -148,18 +173,20 @@ absl::StatusOr<IdxData> ReadIdx(const std::string& path) {
   ASSIGN_OR_RETURN(data.shape, ReadHeader(path, in));
 
   const size_t elements = static_cast<size_t>(NumElements(data.shape));
-  size_t filled = 0;
-  while (filled < elements) {
-    // Grow with what has been read, so that a wild header costs nothing.
-    if (filled == data.bytes.size()) data.bytes.resize(std::min(elements, std::max(kPortion, 2 * filled)));
-    ASSIGN_OR_RETURN(const size_t n, in.Read(std::span(data.bytes).subspan(filled)));
-    filled += n;
-    if (filled < data.bytes.size()) {
+  // Grow with what has been read, so that a wild header costs nothing.
+  ByteBuffer bytes(std::min(elements, std::max(kPortion, kUsualRatio * file.size())));
+  while (bytes.size() < elements) {
+    if (bytes.size() == bytes.capacity()) bytes.Reserve(std::min(elements, 2 * bytes.size()));
+    ASSIGN_OR_RETURN(const size_t n, in.Read(bytes.free()));
+    bytes.Take(n);
+    if (bytes.size() < bytes.capacity()) {
       return InvalidArgument("{}: {} says {} but the file holds {}; it is incomplete, fetch it again.", path,
                              ShapeToString(data.shape), Count(static_cast<int64_t>(elements), "element"),
-                             filled);
+                             bytes.size());
     }
   }
+  data.storage = bytes.storage();
+  data.bytes = {static_cast<const uint8_t*>(data.storage.get()), elements};
   uint8_t extra;
   ASSIGN_OR_RETURN(const size_t more, in.Read(std::span(&extra, 1)));
   if (more > 0) {

@@ -10,8 +10,9 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <span>
 #include <string>
-#include <vector>
 
 #include "absl/status/statusor.h"
 #include "layout/layout.h"
@@ -20,7 +21,8 @@ namespace meshwork {
 
 struct IdxData {
   Shape shape;
-  std::vector<uint8_t> bytes;  // NumElements(shape) of them
+  std::span<const uint8_t> bytes;  // NumElements(shape) of them, in `storage`
+  std::shared_ptr<void> storage;
 };
 
 // Whether the file is gzipped is seen from its content, not its name. Memory grows with what the file

@@ -35,10 +35,8 @@ absl::StatusOr<Data> LoadData(const MlpOptions& options, DType dtype) {
     data = {"synthetic", SyntheticDigits(options.train_examples, options.test_examples,
                                          static_cast<uint64_t>(options.seed), dtype)};
   } else {
-    ASSIGN_OR_RETURN(data.digits, LoadMnist(dir, dtype));
+    ASSIGN_OR_RETURN(data.digits, LoadMnist(dir, dtype, {options.train_examples, options.test_examples}));
   }
-  data.digits.train = data.digits.train.Take(options.train_examples);
-  data.digits.test = data.digits.test.Take(options.test_examples);
   if (data.digits.train.size() == 0 || data.digits.test.size() == 0)
     return InvalidArgument("{}: there are {} training and {} test images; at least one of each is needed.",
                            dir, data.digits.train.size(), data.digits.test.size());

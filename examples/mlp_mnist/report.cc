@@ -50,6 +50,8 @@ absl::Status WriteJson(const Session& session, const Data& data, const MlpOption
   json["devices"] = mesh.num_devices();
   ASSIGN_OR_RETURN(const int64_t parameters, CountParameters(session));
   json["parameters"] = parameters;
+  json["startup_seconds"] = nullptr;  // where there was no step
+  if (log.startup_seconds.has_value()) json["startup_seconds"] = *log.startup_seconds;
   json["step_ms"] = nullptr;  // where there was no full batch
   if (!log.step_seconds.empty()) json["step_ms"] = Median(log.step_seconds) * 1e3;
   rusage usage{};

@@ -1,6 +1,13 @@
 #include "examples/mlp_mnist/training.h"
 
+#include <unistd.h>
+
 #include <chrono>
+#include <ctime>
+#include <fstream>
+#include <optional>
+#include <sstream>
+#include <string>
 
 #include "base/status.h"
 
@@ -11,6 +18,23 @@ using Clock = std::chrono::steady_clock;
 
 double SecondsSince(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+// Field 22 of proc(5)'s stat; the name in field 2 may hold anything, blanks and brackets too.
+std::optional<double> SecondsSinceProcessStart() {
+  constexpr int kStartTime = 22, kAfterName = 3;
+  std::ifstream file("/proc/self/stat");
+  std::string stat;
+  std::getline(file, stat);
+  const size_t name_end = stat.rfind(')');
+  if (name_end == std::string::npos) return std::nullopt;
+  std::istringstream fields(stat.substr(name_end + 1));
+  std::string field;
+  for (int i = kAfterName; i <= kStartTime; ++i) fields >> field;
+  timespec now{};
+  if (!fields || clock_gettime(CLOCK_BOOTTIME, &now) != 0) return std::nullopt;
+  const double started = std::stod(field) / static_cast<double>(sysconf(_SC_CLK_TCK));
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec) - started;
 }
 
 class Averages {
@@ -70,6 +94,7 @@ absl::StatusOr<TrainLog> Train(Session& session, const Data& data, const MlpOpti
     progress.BeginEpoch(epoch);
     Averages train;
     for (const Batch& batch : data.digits.train.Batches(batches)) {
+      if (log.steps.empty()) log.startup_seconds = SecondsSinceProcessStart();
       const Clock::time_point step_start = Clock::now();
       ASSIGN_OR_RETURN(const StepResult result, session.Run(FeedsOf(batch)));
       if (batch.rows() == options.batch_size) log.step_seconds.push_back(SecondsSince(step_start));

@@ -27,6 +27,9 @@ struct TrainLog {
     double seconds = 0;  // the test included
     int64_t steps = 0;   // since training began
   };
+  // From the start of the process to that of the first step, to a hundredth; where there was a step and Linux
+  // says it.
+  std::optional<double> startup_seconds;
   std::optional<Measures> before;    // on the test images, before the first step; if it was asked for
   std::vector<Measures> steps;       // on each step's batch
   std::vector<double> step_seconds;  // of those with a full batch

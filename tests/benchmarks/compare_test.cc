@@ -10,7 +10,7 @@ constexpr std::string_view kBefore = R"({
   "context": {"date": "2026-01-01", "cpu": "Some CPU", "workers": "2"},
   "benchmarks": [
     {"name": "pack/{_ | sum:x}/4KiB/manual_time", "run_type": "iteration", "real_time": 2.5, "cpu_time": 1,
-     "time_unit": "us", "x_memcpy": 1.5},
+     "time_unit": "us", "of_memcpy": 0.4},
     {"name": "pack/{_ | sum:x}/4KiB/manual_time_mean", "run_type": "aggregate", "real_time": 9,
      "time_unit": "us"},
     {"name": "compile/L:4", "run_type": "iteration", "real_time": 800, "time_unit": "us"},
@@ -20,7 +20,7 @@ constexpr std::string_view kAfter = R"({
   "context": {"date": "2026-01-02", "cpu": "Another CPU", "workers": "2"},
   "benchmarks": [
     {"name": "pack/{_ | sum:x}/4KiB/manual_time", "run_type": "iteration", "real_time": 5, "time_unit": "us",
-     "x_memcpy": 0.75},
+     "of_memcpy": 0.8},
     {"name": "compile/L:4", "run_type": "iteration", "real_time": 0.4, "time_unit": "ms"},
     {"name": "broken", "run_type": "iteration", "error_occurred": true, "error_message": "two\nlines",
      "real_time": 0, "time_unit": "ms"}
@@ -40,7 +40,7 @@ TEST_F(CompareTest, PrintsOneRunAsATable) {
 
 | benchmark | time | beside |
 |---|---|---|
-| pack/{_ \| sum:x}/4KiB | 2.5 µs | 1.50 × memcpy |
+| pack/{_ \| sum:x}/4KiB | 2.5 µs | 0.40 of memcpy |
 | compile/L:4 | 800 µs |  |
 | gone | 2 s |  |
 )");
@@ -54,7 +54,7 @@ after: Another CPU, 2 workers, 2026-01-02
 
 | benchmark | before | beside | after | beside | after / before |
 |---|---|---|---|---|---|
-| pack/{_ \| sum:x}/4KiB | 2.5 µs | 1.50 × memcpy | 5 µs | 0.75 × memcpy | 2.00, 0.50 of memcpy |
+| pack/{_ \| sum:x}/4KiB | 2.5 µs | 0.40 of memcpy | 5 µs | 0.80 of memcpy | 2.00; of memcpy 2.00 |
 | compile/L:4 | 800 µs |  | 400 µs |  | 0.50 |
 | gone | 2 s |  | – |  | – |
 | broken | – |  | failed: two lines |  | – |

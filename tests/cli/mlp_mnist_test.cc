@@ -566,12 +566,14 @@ TEST_F(MlpMnistTest, WritesWhatItMeasuredAsJson) {
   EXPECT_THAT(Written(), ElementsAre("json"));
   const json report = ReadJson("json");
   EXPECT_THAT(KeysOf(report), ElementsAre("collectives", "data", "devices", "epochs", "mesh", "parameters",
-                                          "peak_rss_mb", "step_ms"));
+                                          "peak_rss_mb", "startup_seconds", "step_ms"));
   EXPECT_EQ(report["data"], "mnist");
   EXPECT_EQ(report["mesh"], "[batch=4, model=2]");
   EXPECT_EQ(report["devices"], 8);
   EXPECT_EQ(report["parameters"], 905010);
   EXPECT_GT(report["step_ms"].get<double>(), 0);
+  EXPECT_GE(report["startup_seconds"].get<double>(), 0);
+  EXPECT_LT(report["startup_seconds"].get<double>(), 3600);
   EXPECT_GT(report["peak_rss_mb"].get<double>(), 10);
 
   ASSERT_FALSE(report["collectives"].empty());
@@ -604,6 +606,7 @@ TEST_F(MlpMnistTest, OneDeviceNeedsNoCollectives) {
   EXPECT_EQ(report["devices"], 1);
   EXPECT_EQ(report["collectives"], json::array());
   EXPECT_EQ(report["epochs"], json::array());
+  EXPECT_EQ(report["startup_seconds"], nullptr);
   EXPECT_EQ(report["step_ms"], nullptr);
 }
 

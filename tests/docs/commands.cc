@@ -94,6 +94,9 @@ class CommandChecker {
     if (help.find(fmt::format("\n  {} ", words[0])) == std::string::npos)
       return fmt::format("./dev help lists no command \"{}\"", words[0]);
     if (words[0] == "mnist") return MlpMnist({words.begin() + 1, words.end()});
+    if (words[0] == "bench" && words.size() > 1 && !IsFlag(words[1]) &&
+        help.find(fmt::format("\n  bench {} ", words[1])) == std::string::npos)
+      return fmt::format("./dev help lists no \"bench {}\"", words[1]);
     if ((words[0] == "test" || words[0] == "build") && words.size() > 1 && !IsFlag(words[1]))
       return Preset(words[1]);
     return "";

@@ -8,6 +8,7 @@
 #include <set>
 #include <thread>
 
+#include "gmock/gmock.h"
 #include "train/temp_dir.h"
 
 namespace meshwork {
@@ -267,6 +268,19 @@ TEST_F(LoadMnistTest, ReadsImagesAndLabels) {
     EXPECT_EQ(f64.values<double>()[i], (i % 256) / 255.0);
     EXPECT_EQ(f32.values<float>()[i], static_cast<float>(i % 256) / 255.0f);
   }
+}
+
+TEST_F(LoadMnistTest, KeepsTheFirstExamplesOfEachPart) {
+  const MnistData all = LoadMnist(dir(), F32).value();
+  const MnistData some = LoadMnist(dir(), F32, {.train = 2, .test = 9}).value();
+  EXPECT_EQ(some.test.size(), 2);
+  ASSERT_EQ(some.train.size(), 2);
+  EXPECT_THAT(some.train.column("image")->values<float>(),
+              ::testing::ElementsAreArray(all.train.Take(2).column("image")->values<float>()));
+  EXPECT_THAT(some.train.column("label")->values<int32_t>(), ::testing::ElementsAre(0, 1));
+  EXPECT_EQ(LoadMnist(dir(), F64, {.train = 0})->train.size(), 0);
+  Put("train-labels-idx1-ubyte", {3}, 3, /*change_at=*/2, /*to=*/10);
+  EXPECT_FALSE(LoadMnist(dir(), F32, {.train = 2}).ok());
 }
 
 TEST_F(LoadMnistTest, FallsBackToTheGzippedFile) {

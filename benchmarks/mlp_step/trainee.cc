@@ -1,0 +1,91 @@
+#include "benchmarks/mlp_step/trainee.h"
+
+#include <algorithm>
+#include <cmath>
+#include <span>
+#include <string_view>
+#include <utility>
+
+#include "base/status.h"
+#include "benchmarks/hand_written_step.h"
+#include "benchmarks/mlp_step/options.h"
+#include "examples/support/mlp.h"
+#include "meshwork.h"
+
+namespace meshwork {
+namespace {
+
+absl::StatusOr<Weights> WeightsOf(const Session& session) {
+  Weights weights;
+  for (const std::string& name : MlpWeights()) {
+    ASSIGN_OR_RETURN(const Tensor tensor, session.Get(name));
+    const std::span<const float> values = tensor.values<float>();
+    weights.emplace_back(values.begin(), values.end());
+  }
+  return weights;
+}
+
+class MeshTrainee : public Trainee {
+ public:
+  explicit MeshTrainee(Session session) : session_(std::move(session)) {}
+  absl::Status Step(const Tensor& images, const Tensor& labels) override {
+    return session_.Run({{"images", images}, {"labels", labels}}).status();
+  }
+  absl::StatusOr<Weights> CurrentWeights() const override { return WeightsOf(session_); }
+
+ private:
+  Session session_;
+};
+
+class HandWrittenTrainee : public Trainee {
+ public:
+  HandWrittenTrainee(int64_t batch, int workers, const Weights& start)
+      : mlp_(static_cast<int>(batch), workers, start) {}
+  absl::Status Step(const Tensor& images, const Tensor& labels) override {
+    mlp_.Step(images.values<float>().data(), labels.values<int32_t>().data());
+    return absl::OkStatus();
+  }
+  absl::StatusOr<Weights> CurrentWeights() const override { return mlp_.weights(); }
+
+ private:
+  HandWrittenMlp mlp_;
+};
+
+}  // namespace
+
+Graph MlpGraph(const Mesh& mesh, int64_t batch) {
+  Graph graph(mesh);
+  BuildMlp(graph, batch, F32, Adam({.learning_rate = 1e-3}));
+  return graph;
+}
+
+absl::StatusOr<std::unique_ptr<Trainee>> MakeTrainee(const std::string& variant, int64_t batch, int workers) {
+  std::string_view mesh_text = variant;
+  const bool is_by_hand = variant == kByHand;
+  if (is_by_hand) mesh_text = "batch=1";
+  SessionOptions options{.workers = workers};
+  if (mesh_text.ends_with(kUnshared)) {
+    mesh_text.remove_suffix(kUnshared.size());
+    options.executor.share = false;
+  }
+  ASSIGN_OR_RETURN(const Mesh mesh, Mesh::VirtualCpus(mesh_text));
+  ASSIGN_OR_RETURN(Session session, Session::Create(MlpGraph(mesh, batch), options));
+  if (!is_by_hand) return std::make_unique<MeshTrainee>(std::move(session));
+  ASSIGN_OR_RETURN(const Weights start, WeightsOf(session));
+  return std::make_unique<HandWrittenTrainee>(batch, workers, start);
+}
+
+double Distance(const Weights& a, const Weights& b) {
+  double worst = 0;
+  for (size_t t = 0; t < a.size(); ++t) {
+    double difference = 0, norm = 0;
+    for (size_t i = 0; i < a[t].size(); ++i) {
+      difference += (a[t][i] - b[t][i]) * static_cast<double>(a[t][i] - b[t][i]);
+      norm += static_cast<double>(b[t][i]) * b[t][i];
+    }
+    worst = std::max(worst, std::sqrt(difference / std::max(norm, 1e-30)));
+  }
+  return worst;
+}
+
+}  // namespace meshwork

@@ -1,0 +1,39 @@
+// What trains the MNIST MLP step by step: meshwork on a mesh, or the step written by hand.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "mesh/mesh.h"
+#include "ops/graph.h"
+#include "runtime/tensor.h"
+
+namespace meshwork {
+
+// Kernel and bias of each layer in turn.
+using Weights = std::vector<std::vector<float>>;
+
+// The program that all variants compute.
+Graph MlpGraph(const Mesh& mesh, int64_t batch);
+
+// Used by the thread that made it.
+class Trainee {
+ public:
+  virtual ~Trainee() = default;
+  // Trains on images f32[batch,784] and labels i32[batch].
+  virtual absl::Status Step(const Tensor& images, const Tensor& labels) = 0;
+  virtual absl::StatusOr<Weights> CurrentWeights() const = 0;
+};
+
+// All start from the same weights. `variant` as in StepOptions. Errors: it is no mesh, or one that the
+// program does not fit.
+absl::StatusOr<std::unique_ptr<Trainee>> MakeTrainee(const std::string& variant, int64_t batch, int workers);
+
+// The largest distance of a tensor of `a` from that of `b`, relative to it.
+double Distance(const Weights& a, const Weights& b);
+
+}  // namespace meshwork

@@ -1,0 +1,79 @@
+"""The step of work.py in JAX, on one device or on virtual CPU devices: jit with donated state, inputs put there before.
+
+The meshes are meshwork's: examples along "batch"; along "model" the first kernel's columns and the second one's rows.
+"""
+
+import os
+
+import work
+
+MESHES = {"batch=1": {"batch": 1}, "batch=8": {"batch": 8}, "batch=4,model=2": {"batch": 4, "model": 2}}
+
+
+def main():
+    options = work.parse(list(MESHES))
+    sizes = MESHES[options.mesh]
+    devices = int(work.np.prod(list(sizes.values())))
+    os.environ["JAX_PLATFORMS"] = "cpu"
+    if devices > 1:
+        os.environ["XLA_FLAGS"] = f"--xla_force_host_platform_device_count={devices}"
+    import jax
+    import jax.numpy as jnp
+    import numpy as np
+    from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
+
+    mesh = Mesh(np.array(jax.devices()[:devices]).reshape(list(sizes.values())), tuple(sizes))
+    model = "model" if "model" in sizes else None
+    specs = [P(None, model), P(model), P(model, None), P(), P(), P()]
+    shardings = [NamedSharding(mesh, spec) for spec in specs]
+
+    def loss_of(weights, x, labels):
+        h = x
+        for layer in range(3):
+            h = h @ weights[2 * layer] + weights[2 * layer + 1]
+            if layer < 2:
+                h = jax.nn.relu(h)
+        picked = jnp.take_along_axis(jax.nn.log_softmax(h), labels[:, None], axis=1)
+        return -jnp.mean(picked)
+
+    def step(state, x, labels):
+        weights, m, v, t = state
+        loss, gradients = jax.value_and_grad(loss_of)(weights, x, labels)
+        t = t + 1
+        m = [work.BETA1 * m + (1 - work.BETA1) * g for m, g in zip(m, gradients)]
+        v = [work.BETA2 * v + (1 - work.BETA2) * g * g for v, g in zip(v, gradients)]
+        rate, unbias = work.LEARNING_RATE / (1 - work.BETA1**t), 1 / jnp.sqrt(1 - work.BETA2**t)
+        weights = [w - rate * m / (jnp.sqrt(v) * unbias + work.EPSILON) for w, m, v in zip(weights, m, v)]
+        return loss, (weights, m, v, t)
+
+    def make_run(batch):
+        weights, images, labels = work.data_of(batch)
+        put = [jax.device_put(w, s) for w, s in zip(weights, shardings)]
+        zeros = [[jax.device_put(np.zeros_like(w), s) for w, s in zip(weights, shardings)] for _ in "mv"]
+        whole = NamedSharding(mesh, P())
+        state = (put, *zeros, jax.device_put(np.float32(0), whole))
+        of_state = jax.tree.map(lambda x: x.sharding, state)
+        jitted = jax.jit(step, donate_argnums=0, out_shardings=(whole, of_state))
+        xs = [jax.device_put(x, NamedSharding(mesh, P("batch", None))) for x in images]
+        ys = [jax.device_put(y, NamedSharding(mesh, P("batch"))) for y in labels]
+        done = 0
+
+        def run(steps):
+            nonlocal state, done
+            for _ in range(steps):
+                loss, state = jitted(state, xs[done % work.BATCHES], ys[done % work.BATCHES])
+                done += 1
+                # Steps under way at once can wait for each other's threads for ever.
+                if devices > 1:
+                    jax.block_until_ready(state)
+            jax.block_until_ready(state)
+            return loss
+
+        return run
+
+    results = {batch: work.time_steps(make_run(batch), batch) for batch in options.batch}
+    work.report(f"JAX {jax.__version__}", results)
+
+
+if __name__ == "__main__":
+    main()
