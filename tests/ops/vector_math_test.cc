@@ -28,11 +28,11 @@ double Sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 double Softplus(double x) { return x > 0 ? x + std::log1p(std::exp(-x)) : std::log1p(std::exp(x)); }
 
 const Function kFunctions[] = {{"exp", [](double x) { return std::exp(x); }, 1},
-                               {"expm1", [](double x) { return std::expm1(x); }, 1.5},
+                               {"expm1", [](double x) { return std::expm1(x); }, 2},
                                {"log", [](double x) { return std::log(x); }, 1},
-                               {"log1p", [](double x) { return std::log1p(x); }, 1.5},
+                               {"log1p", [](double x) { return std::log1p(x); }, 2},
                                {"tanh", [](double x) { return std::tanh(x); }, 2.5},
-                               {"erf", [](double x) { return std::erf(x); }, 1.5},
+                               {"erf", [](double x) { return std::erf(x); }, 2},
                                {"erfc", [](double x) { return std::erfc(x); }, 7},
                                {"sigmoid", Sigmoid, 2.5},
                                {"softplus", Softplus, 2}};
