@@ -30,8 +30,6 @@
 namespace meshwork {
 namespace {
 
-constexpr int64_t kDevices = 8;
-
 // Programs of %n elements on each device, which keep the collective's result in a variable.
 struct Case {
   std::string_view name, collective;

@@ -6,8 +6,8 @@
 //   run_rested          an empty Run after a millisecond in which nobody ran: threads are woken up
 //   run_beside_another  an empty Run in turn with one of another pool, whose threads then wait for their next
 //
-// Each with (/pinned) and without cores of their own. The time of barriers is that of 1,000 meetings, a Run
-// included; median_us is that of one meeting or Run.
+// Each with (/own_cores) and without a core for each thread. The time of barriers is that of 1,000 meetings,
+// a Run included; median_us is that of one meeting or Run.
 #include "runtime/worker_pool.h"
 
 #include <barrier>
@@ -60,17 +60,17 @@ absl::Status MeasureRun(benchmark::State& state, WorkerPool& pool, F&& between) 
   return absl::OkStatus();
 }
 
-absl::Status MeasureRunBesideAnother(benchmark::State& state, WorkerPool& pool, bool pin) {
-  WorkerPool other(WorkerPool::DefaultWorkers(), pin);
+absl::Status MeasureRunBesideAnother(benchmark::State& state, WorkerPool& pool, bool own_cores) {
+  WorkerPool other(WorkerPool::DefaultWorkers(), own_cores);
   return MeasureRun(state, pool, [&] { other.Run([](int) {}); });
 }
 
 const bool kRegistered = [] {
-  for (const bool pin : {true, false}) {
-    const auto add = [pin](const char* name, auto f) {
-      RegisterMeasurement(std::string(name) + (pin ? "/pinned" : ""), benchmark::kMicrosecond,
-                          [f, pin](benchmark::State& state) {
-                            WorkerPool pool(WorkerPool::DefaultWorkers(), pin);
+  for (const bool own_cores : {true, false}) {
+    const auto add = [own_cores](const char* name, auto f) {
+      RegisterMeasurement(std::string(name) + (own_cores ? "/own_cores" : ""), benchmark::kMicrosecond,
+                          [f, own_cores](benchmark::State& state) {
+                            WorkerPool pool(WorkerPool::DefaultWorkers(), own_cores);
                             return f(state, pool);
                           });
     };
@@ -80,8 +80,8 @@ const bool kRegistered = [] {
     add("run_rested", [](benchmark::State& state, WorkerPool& pool) {
       return MeasureRun(state, pool, [] { std::this_thread::sleep_for(std::chrono::milliseconds(1)); });
     });
-    add("run_beside_another", [pin](benchmark::State& state, WorkerPool& pool) {
-      return MeasureRunBesideAnother(state, pool, pin);
+    add("run_beside_another", [own_cores](benchmark::State& state, WorkerPool& pool) {
+      return MeasureRunBesideAnother(state, pool, own_cores);
     });
   }
   return true;

@@ -131,7 +131,7 @@ int WorkerPool::DefaultWorkers() {
   return std::max(1, cores > 0 ? cores : static_cast<int>(std::thread::hardware_concurrency()));
 }
 
-WorkerPool::WorkerPool(int workers, bool pin)
+WorkerPool::WorkerPool(int workers, bool own_cores)
     : num_workers_(workers), cores_(DefaultWorkers()), barrier_(workers, cores_) {
   MESHWORK_CHECK(workers >= 1, "{} workers", workers);
   std::vector<int> cores = Cores();
@@ -141,7 +141,7 @@ WorkerPool::WorkerPool(int workers, bool pin)
   try {
     for (int worker = 1; worker < workers; ++worker) {
       threads_.emplace_back([this, worker] { ThreadMain(worker); });
-      if (pin && cores.size() == static_cast<size_t>(workers)) BindTo(threads_.back(), cores[worker]);
+      if (own_cores && cores.size() == static_cast<size_t>(workers)) BindTo(threads_.back(), cores[worker]);
     }
   } catch (...) {  // the system has no more threads: those that started must end before the error goes on
     Stop();

@@ -11,7 +11,7 @@
 //
 // A pool of as many workers as cores keeps each of its threads on a core of its own, those that the creating
 // thread is not on; the system then need not find out that they belong apart. The caller's thread is the
-// caller's: it is never bound to a core. A pool of fewer workers is not pinned: which cores are free, the
+// caller's: it is never bound to a core. Of fewer workers none keeps a core: which ones are free, the
 // system knows better.
 //
 // Libraries that bring threads of their own (OpenMP in oneDNN, OpenBLAS) are told to use one inside
@@ -75,10 +75,10 @@ class Barrier {
 
 class WorkerPool {
  public:
-  // Starts workers - 1 threads; they live as long as the pool. With pin=false they run on any core of the
-  // process, however many they are. REQUIRES: workers >= 1. Throws std::system_error where the system refuses
-  // a thread; a core that it refuses is gone without.
-  explicit WorkerPool(int workers = DefaultWorkers(), bool pin = true);
+  // Starts workers - 1 threads; they live as long as the pool. With own_cores=false they run on any core of
+  // the process, however many they are. REQUIRES: workers >= 1. Throws std::system_error where the system
+  // refuses a thread; a core that it refuses is gone without.
+  explicit WorkerPool(int workers = DefaultWorkers(), bool own_cores = true);
   ~WorkerPool();
   WorkerPool(const WorkerPool&) = delete;
   WorkerPool& operator=(const WorkerPool&) = delete;

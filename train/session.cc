@@ -80,7 +80,7 @@ struct Session::Impl {
       : asked(g),
         graph(g),
         options(std::move(o)),
-        pool(options.workers > 0 ? options.workers : WorkerPool::DefaultWorkers()) {}
+        pool(options.workers > 0 ? options.workers : WorkerPool::DefaultWorkers(), options.own_cores) {}
 
   // One compiled program, ready to run.
   struct Ready {

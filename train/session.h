@@ -30,7 +30,9 @@
 namespace meshwork {
 
 struct SessionOptions {
-  int workers = 0;   // threads, at most 1024; 0: one per core this process may use
+  int workers = 0;  // threads, at most 1024; 0: one per core this process may use
+  // As many workers as cores: each keeps a core, but for the caller (see runtime/worker_pool.h).
+  bool own_cores = true;
   int64_t seed = 0;  // of the initializers
   CompileOptions compile = {};
   ExecutorOptions executor = {};

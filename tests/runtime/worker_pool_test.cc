@@ -112,7 +112,7 @@ std::vector<std::vector<int>> CoresOfWorkers(WorkerPool& pool) {
   return cores;
 }
 
-TEST(WorkerPoolTest, AThreadPerCoreIsPinnedAndTheCallerIsNot) {
+TEST(WorkerPoolTest, AThreadPerCoreKeepsItAndTheCallerIsFree) {
   const std::vector<int> mine = MyCores();
   WorkerPool pool;
   const std::vector<std::vector<int>> cores = CoresOfWorkers(pool);
@@ -126,11 +126,11 @@ TEST(WorkerPoolTest, AThreadPerCoreIsPinnedAndTheCallerIsNot) {
   EXPECT_EQ(MyCores(), mine);
 }
 
-TEST(WorkerPoolTest, OtherPoolsAreNotPinned) {
+TEST(WorkerPoolTest, OtherPoolsRunOnAnyCore) {
   const std::vector<int> mine = MyCores();
   const int workers = WorkerPool::DefaultWorkers();
-  WorkerPool unpinned(workers, /*pin=*/false), large(workers + 1);
-  for (const auto& cores : CoresOfWorkers(unpinned)) EXPECT_EQ(cores, mine);
+  WorkerPool free(workers, /*own_cores=*/false), large(workers + 1);
+  for (const auto& cores : CoresOfWorkers(free)) EXPECT_EQ(cores, mine);
   for (const auto& cores : CoresOfWorkers(large)) EXPECT_EQ(cores, mine);
   if (workers == 1) return;
   WorkerPool small(workers - 1);

@@ -520,8 +520,8 @@ TEST(SessionTest, NumbersDoNotDependOnWorkersOrSharing) {
     std::vector<std::pair<Tensors, Tensors>> results;  // outputs, state
     for (int workers : {1, 2, 3}) {
       for (bool share : {true, false}) {
-        Session session =
-            Session::Create(Classifier(mesh, 6), {.workers = workers, .executor = {.share = share}}).value();
+        const SessionOptions options{.workers = workers, .own_cores = share, .executor = {.share = share}};
+        Session session = Session::Create(Classifier(mesh, 6), options).value();
         Tensors outputs;
         for (int64_t rows : {6, 5, 6, 1}) outputs = session.Run(Examples(rows))->outputs();
         results.emplace_back(outputs, StateOf(session));
