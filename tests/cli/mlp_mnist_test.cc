@@ -374,10 +374,10 @@ TEST_F(MlpMnistTest, PrintsWhereTheTimeWent) {
   EXPECT_THAT(table, HasSubstr("\nmatmul"));
   EXPECT_THAT(table, HasSubstr("  mlp.cc:"));
   EXPECT_THAT(table, HasSubstr(" GFLOP/s\n"));
-  EXPECT_THAT(table, HasSubstr("\nall_reduce"));
+  EXPECT_THAT(table, HasSubstr("\nmatmul+all_reduce+adam_update "));
   EXPECT_THAT(table, HasSubstr(" GB/s\n"));
   EXPECT_THAT(table, HasSubstr("\nwaiting "));
-  EXPECT_THAT(table, HasSubstr("  8 instructions "));
+  EXPECT_THAT(table, HasSubstr("  2 instructions "));
   EXPECT_THAT(table, HasSubstr("\n1 step, "));
 }
 
@@ -401,7 +401,7 @@ TEST_F(MlpMnistTest, WritesATraceOfTheLastFullSteps) {
   EXPECT_EQ(counts.at("steps").at("step"), 10);
   for (int d = 0; d < 8; ++d) {
     const auto& device = counts.at(fmt::format("device {} (batch={}, model={})", d, d / 2, d % 2));
-    EXPECT_EQ(device.at("collective"), 10 * 3);
+    EXPECT_EQ(device.count("collective"), 0u);  // sums are made where they are computed
     EXPECT_GT(device.at("kernel"), 0);
   }
   EXPECT_EQ(counts.at("worker 0 (devices 0-3)").at("kernel"),
