@@ -18,7 +18,7 @@ namespace {
 // Of the data, which all steps walk over again and again.
 constexpr int64_t kBatches = 8;
 constexpr int64_t kWarmUp = 5;
-constexpr double kLargestDistance = 0.2;
+constexpr double kLargestDistance = 0.1;
 // For threads that wait to fall asleep.
 constexpr std::chrono::milliseconds kPause{2};
 
