@@ -18,7 +18,7 @@ namespace {
 // Of the data, which all steps walk over again and again.
 constexpr int64_t kBatches = 8;
 constexpr int64_t kWarmUp = 5;
-constexpr double kLargestDistance = 1e-3;
+constexpr double kLargestDistance = 0.1;
 // For threads that wait to fall asleep.
 constexpr std::chrono::milliseconds kPause{2};
 
@@ -79,8 +79,9 @@ absl::Status CompareWeights(std::vector<Runner>& runners) {
     ASSIGN_OR_RETURN(const Weights weights, runner.trainee->CurrentWeights());
     runner.distance = Distance(weights, expected);
     if (!(*runner.distance <= kLargestDistance))
-      return absl::InternalError(fmt::format("{}: after {} steps the weights are {:.2e} from those of {}.",
-                                             runner.variant, runner.steps, *runner.distance, kByHand));
+      return absl::InternalError(
+          fmt::format("{}: after {} steps the weights are {:.2e} learning rates from those of {}.",
+                      runner.variant, runner.steps, *runner.distance, kByHand));
   }
   return absl::OkStatus();
 }

@@ -15,6 +15,8 @@
 namespace meshwork {
 namespace {
 
+constexpr double kLearningRate = 1e-3;  // that of HandWrittenMlp
+
 absl::StatusOr<Weights> WeightsOf(const Session& session) {
   Weights weights;
   for (const std::string& name : MlpWeights()) {
@@ -55,7 +57,7 @@ class HandWrittenTrainee : public Trainee {
 
 Graph MlpGraph(const Mesh& mesh, int64_t batch) {
   Graph graph(mesh);
-  BuildMlp(graph, batch, F32, Adam({.learning_rate = 1e-3}));
+  BuildMlp(graph, batch, F32, Adam({.learning_rate = kLearningRate}));
   return graph;
 }
 
@@ -78,12 +80,9 @@ absl::StatusOr<std::unique_ptr<Trainee>> MakeTrainee(const std::string& variant,
 double Distance(const Weights& a, const Weights& b) {
   double worst = 0;
   for (size_t t = 0; t < a.size(); ++t) {
-    double difference = 0, norm = 0;
-    for (size_t i = 0; i < a[t].size(); ++i) {
-      difference += (a[t][i] - b[t][i]) * static_cast<double>(a[t][i] - b[t][i]);
-      norm += static_cast<double>(b[t][i]) * b[t][i];
-    }
-    worst = std::max(worst, std::sqrt(difference / std::max(norm, 1e-30)));
+    double sum = 0;
+    for (size_t i = 0; i < a[t].size(); ++i) sum += std::abs(a[t][i] - b[t][i]);
+    worst = std::max(worst, sum / (kLearningRate * static_cast<double>(a[t].size())));
   }
   return worst;
 }

@@ -33,7 +33,9 @@ class Trainee {
 // program does not fit.
 absl::StatusOr<std::unique_ptr<Trainee>> MakeTrainee(const std::string& variant, int64_t batch, int workers);
 
-// The largest distance of a tensor of `a` from that of `b`, relative to it.
+// How far a weight of `a` is from that of `b`, in learning rates, about which Adam moves it in a step: the
+// mean over a tensor, the largest of all tensors. The largest of all weights would say nothing: rounding
+// decides whether a ReLU that is at 0 lets a gradient pass, and with it where the weights of a unit go.
 double Distance(const Weights& a, const Weights& b);
 
 }  // namespace meshwork

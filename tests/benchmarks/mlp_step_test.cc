@@ -48,7 +48,7 @@ TEST_F(MlpStepTest, WritesWhatItMeasuredOfEachBatch) {
     EXPECT_GT(variant.at("min_ms"), 0) << variant;
     EXPECT_GE(variant.at("ms"), variant.at("min_ms")) << variant;
     EXPECT_GT(variant.at("ratio"), 0) << variant;
-    EXPECT_LT(variant.at("distance"), 1e-3) << variant;
+    EXPECT_LT(variant.at("distance"), 0.01) << variant;
     if (variant.at("variant") == "by_hand") EXPECT_EQ(variant.at("ratio"), 1);
     else EXPECT_GT(variant.at("peak_mb"), 11) << variant;  // weights and Adam's state
   }
