@@ -2,6 +2,7 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <new>
@@ -13,8 +14,9 @@ std::shared_ptr<void> AllocateAligned(int64_t bytes) {
   const bool huge = bytes >= 2 * kHugePage;
   const int64_t alignment = huge ? kHugePage : kLine;
   const int64_t rounded = std::max(kLine, (bytes + kLine - 1) / kLine * kLine);
-  void* p = std::aligned_alloc(static_cast<size_t>(alignment), static_cast<size_t>(rounded));
-  if (p == nullptr) throw std::bad_alloc();
+  void* p = nullptr;
+  if (posix_memalign(&p, static_cast<size_t>(alignment), static_cast<size_t>(rounded)) != 0)
+    throw std::bad_alloc();
 #ifdef MADV_HUGEPAGE
   // Whole ones only: the rest of one more would be memory that nobody asked for. A hint, which may fail.
   if (huge) madvise(p, static_cast<size_t>(bytes / kHugePage * kHugePage), MADV_HUGEPAGE);
