@@ -10,6 +10,7 @@
 #include "runtime/arrange.h"
 #include "runtime/binding.h"
 #include "runtime/local_program.h"
+#include "runtime/reduce_early.h"
 
 namespace meshwork {
 namespace {
@@ -31,7 +32,8 @@ absl::StatusOr<const DTensor*> FindVariable(const Graph& graph, int a,
 }
 
 Graph OrderOf(const Graph& local, const ExecutorOptions& options) {
-  return options.coalesce || options.fuse ? Arrange(local) : local;
+  if (!options.coalesce && !options.fuse) return local;
+  return options.coalesce && options.share ? ReduceEarly(Arrange(local)) : Arrange(local);
 }
 
 }  // namespace

@@ -1,0 +1,109 @@
+#include "runtime/reduce_early.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "ops/rewrite.h"
+#include "ops/row.h"
+
+namespace meshwork {
+namespace {
+
+class Mover {
+ public:
+  explicit Mover(const Graph& local) : local_(local), rewriter_(local), readers_(local.values().size(), 0) {
+    for (const Node& node : local.nodes())
+      for (ValueId operand : node.operands) ++readers_[operand];
+    for (const VariableUpdate& update : local.updates()) ++readers_[update.value];
+    for (const OutputInfo& output : local.outputs()) ++readers_[output.value];
+  }
+
+  Graph Run() && {
+    const auto nodes = static_cast<int>(local_.nodes().size());
+    std::vector<std::vector<int>> passed(nodes);  // per all_reduce, the ops to move behind it, in order
+    std::vector<bool> moves(nodes, false);
+    for (int n = 0; n < nodes; ++n) {
+      passed[n] = Passed(n);
+      for (int p : passed[n]) moves[p] = true;
+    }
+    for (int n = 0; n < nodes; ++n) {
+      if (moves[n]) continue;
+      if (passed[n].empty()) rewriter_.Copy(local_.nodes()[n]);
+      else Move(n, passed[n]);
+    }
+    return std::move(rewriter_).Finish();
+  }
+
+ private:
+  // The ops that the operand of all_reduce `n` passed, in order; empty for other nodes.
+  std::vector<int> Passed(int n) const {
+    const Node& reduce = local_.nodes()[n];
+    std::vector<int> passed;
+    if (reduce.row->name != "all_reduce" || reduce.operands.size() != 1) return passed;
+    for (ValueId owed = reduce.operands[0];;) {
+      const int maker = local_.value(owed).node;
+      if (maker < 0 || readers_[owed] != 1) break;
+      const ValueId before = OwedOperand(local_.nodes()[maker], owed);
+      if (before == kNoValue || readers_[before] != 1) break;
+      passed.push_back(maker);
+      owed = before;
+    }
+    std::reverse(passed.begin(), passed.end());
+    return passed;
+  }
+
+  // The operand whose sum `node` let pass: the only one that owes, exactly what its result owes, and of its
+  // type.
+  ValueId OwedOperand(const Node& node, ValueId result) const {
+    if (node.row->kind == OpKind::kCollective || node.row->is_product || node.row->stack == nullptr ||
+        node.results.size() != 1)
+      return kNoValue;
+    const ValueInfo& info = local_.value(result);
+    ValueId owed = kNoValue;
+    for (ValueId operand : node.operands) {
+      if (!local_.value(operand).layout->is_partial()) continue;
+      if (owed != kNoValue) return kNoValue;
+      owed = operand;
+    }
+    if (owed == kNoValue) return kNoValue;
+    const ValueInfo& before = local_.value(owed);
+    return before.type == info.type && *before.layout == *info.layout ? owed : kNoValue;
+  }
+
+  void Move(int n, const std::vector<int>& passed) {
+    const Node& reduce = local_.nodes()[n];
+    const Node& first = local_.nodes()[passed[0]];
+    const PartialSet& rest = local_.value(reduce.results[0]).layout->partials();
+    ValueId owed = OwedOperand(first, first.results[0]);
+    ValueId sum = Emit(reduce, rest, owed, rewriter_.Map(owed));
+    for (int p : passed) {
+      sum = Emit(local_.nodes()[p], rest, owed, sum);
+      owed = local_.nodes()[p].results[0];
+    }
+    rewriter_.Set(reduce.results[0], sum);
+  }
+
+  // A copy of a node that reads `sum` in place of `owed` (or of its operand), and whose result owes the rest.
+  ValueId Emit(const Node& node, const PartialSet& rest, ValueId owed, ValueId sum) {
+    Node copy = node;
+    for (size_t o = 0; o < node.operands.size(); ++o) {
+      const bool is_owed = node.row->kind == OpKind::kCollective || node.operands[o] == owed;
+      copy.operands[o] = is_owed ? sum : rewriter_.Map(node.operands[o]);
+    }
+    ValueInfo info = local_.value(node.results[0]);
+    info.layout = info.layout->WithPartials(rest);
+    const int index = rewriter_.to().AddNode(std::move(copy), {std::move(info)});
+    return rewriter_.to().nodes()[index].results[0];
+  }
+
+  const Graph& local_;
+  Rewriter rewriter_;
+  std::vector<int> readers_;  // per value
+};
+
+}  // namespace
+
+Graph ReduceEarly(const Graph& local) { return Mover(local).Run(); }
+
+}  // namespace meshwork
