@@ -35,19 +35,33 @@ class Arranger {
   explicit Arranger(const Graph& local)
       : local_(local), rewriter_(local), readers_(local.values().size()), maker_(local.values().size(), -1) {
     for (int n = 0; n < static_cast<int>(local.nodes().size()); ++n) AddPieces(n);
-    updates_.resize(local.values().size(), -1);
+    updates_.resize(local.values().size());
     for (const VariableUpdate& update : local.updates())
-      updates_[update.value] = local.arguments()[update.argument].value;
+      updates_[update.value].push_back(local.arguments()[update.argument].value);
     emitted_.resize(pieces_.size(), false);
   }
 
   Graph Run() && {
-    for (int p = 0; p < static_cast<int>(pieces_.size()); ++p)
-      if (!emitted_[p]) Emit(p);
+    for (int p = 0; p < static_cast<int>(pieces_.size()); ++p) {
+      todo_.push_back({p});
+      while (!todo_.empty()) {
+        const Todo next = todo_.back();
+        todo_.pop_back();
+        if (emitted_[next.piece]) continue;
+        if (next.if_it_may) MoveUp(next.piece);
+        else Emit(next.piece);
+      }
+    }
     return std::move(rewriter_).Finish();
   }
 
  private:
+  // A piece to emit, or to move up. Kept in a list, for chains of ops are longer than a stack is deep.
+  struct Todo {
+    int piece;
+    bool if_it_may = false;
+  };
+
   void AddPieces(int n) {
     const Node& node = local_.nodes()[n];
     const bool split = node.row->kind == OpKind::kCollective && node.results.size() > 1;
@@ -85,20 +99,20 @@ class Arranger {
       const int index = rewriter_.to().AddNode(std::move(node), {local_.value(result)});
       rewriter_.Set(result, rewriter_.to().nodes()[index].results[0]);
     }
-    for (ValueId result : Results(p))
-      if (readers_[result].size() == 1) MoveUp(readers_[result][0]);
+    const std::span<const ValueId> results = Results(p);
+    for (size_t r = results.size(); r-- > 0;)
+      if (readers_[results[r]].size() == 1) todo_.push_back({readers_[results[r]][0], /*if_it_may=*/true});
   }
 
-  // Emits `p` and what it still needs, if that may be.
+  // Has `p` emitted next, behind what it still needs, if that may be.
   void MoveUp(int p) {
-    if (emitted_[p] || !IsCheap(p)) return;
+    if (!IsCheap(p)) return;
     std::vector<int> before;
     if (!CollectMissing(p, before)) return;
     before.push_back(p);
     for (int q : before)
       if (!MayUpdate(q, before)) return;
-    for (int q : before)
-      if (!emitted_[q]) Emit(q);
+    for (size_t i = before.size(); i-- > 0;) todo_.push_back({before[i]});
   }
 
   bool IsCheap(int p) const {
@@ -106,8 +120,9 @@ class Arranger {
     return !row.is_product && (row.stack != nullptr || row.name == "all_reduce");
   }
 
-  // Appends what must be emitted before `p`, in order; false if it may not be moved for p's sake.
-  bool CollectMissing(int p, std::vector<int>& before) const {
+  // Appends what must be emitted before `p`, in order; false if it may not be moved for p's sake. `waiting`:
+  // so many will follow.
+  bool CollectMissing(int p, std::vector<int>& before, size_t waiting = 0) const {
     for (ValueId operand : Operands(p)) {
       const int q = maker_[operand];
       if (q < 0 || emitted_[q] || std::find(before.begin(), before.end(), q) != before.end()) continue;
@@ -115,7 +130,7 @@ class Arranger {
       const bool only_for_p = readers_[operand].size() == 1 && Results(q).size() == 1;
       if (NodeOf(q).row->is_product || NodeOf(q).row->kind == OpKind::kCollective || !(small || only_for_p))
         return false;
-      if (!CollectMissing(q, before) || before.size() >= kMostMoved) return false;
+      if (before.size() + waiting >= kMostMoved || !CollectMissing(q, before, waiting + 1)) return false;
       before.push_back(q);
     }
     return true;
@@ -124,23 +139,22 @@ class Arranger {
   // True if nobody but those of `before` still reads the old values of the variables whose new ones `p`
   // computes: they can be written over.
   bool MayUpdate(int p, const std::vector<int>& before) const {
-    for (ValueId result : Results(p)) {
-      const ValueId variable = updates_[result];
-      if (variable == kNoValue) continue;
-      for (int reader : readers_[variable])
-        if (!emitted_[reader] && std::find(before.begin(), before.end(), reader) == before.end())
-          return false;
-    }
+    for (ValueId result : Results(p))
+      for (ValueId variable : updates_[result])
+        for (int reader : readers_[variable])
+          if (!emitted_[reader] && std::find(before.begin(), before.end(), reader) == before.end())
+            return false;
     return true;
   }
 
   const Graph& local_;
   Rewriter rewriter_;
   std::vector<Piece> pieces_;
-  std::vector<std::vector<int>> readers_;  // per value: pieces
-  std::vector<int> maker_;                 // per value: the piece, -1 for arguments
-  std::vector<ValueId> updates_;           // per value: the variable whose new value it is
-  std::vector<bool> emitted_;              // per piece
+  std::vector<std::vector<int>> readers_;      // per value: pieces
+  std::vector<int> maker_;                     // per value: the piece, -1 for arguments
+  std::vector<std::vector<ValueId>> updates_;  // per value: the variables whose new value it is
+  std::vector<bool> emitted_;                  // per piece
+  std::vector<Todo> todo_;                     // the last one is next
 };
 
 }  // namespace
