@@ -26,7 +26,6 @@ absl::Status MeasureBesideMemcpy(benchmark::State& state, WorkerPool& pool, int6
 void RegisterMeasurement(const std::string& name, benchmark::TimeUnit unit,
                          const std::function<absl::Status(benchmark::State&)>& f);
 
-
 // "4KiB", "64MiB". REQUIRES: a power of two, at least 1024.
 std::string SizeName(int64_t bytes);
 

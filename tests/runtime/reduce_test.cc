@@ -94,8 +94,7 @@ T CombineOne(ReduceOp op, T a, T b) {
 template <typename T>
 T Draw(std::mt19937& random) {
   if constexpr (std::is_same_v<T, bool>) return random() % 2 == 0;
-  else if constexpr (std::is_integral_v<T>)
-    return static_cast<T>(uint64_t{random()} << 32 | random());
+  else if constexpr (std::is_integral_v<T>) return static_cast<T>(uint64_t{random()} << 32 | random());
   else
     return random() % 50 == 0 ? T(std::numeric_limits<float>::quiet_NaN())
                               : T(std::ldexp(static_cast<float>(random() % 2001) - 1000.0f,
