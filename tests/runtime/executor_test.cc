@@ -7,6 +7,7 @@
 #include "gtest/gtest.h"
 #include "ops/row.h"
 #include "runtime/programs.h"
+#include "runtime/random_program.h"
 
 namespace meshwork {
 namespace {
@@ -321,6 +322,36 @@ TEST(ExecutorTest, RandomProgramsAgreeWithDirectEvaluation) {
       ExpectBitwiseEqual(run.variables, expected);
       ASSERT_TRUE(BitwiseEqual(run.outputs.at("y"), Tensor::From<float>({3}, values[output])));
     }
+  }
+}
+
+// Of every kind of group: rows, columns, products, sums over devices.
+TEST(ExecutorTest, RandomProgramsAgreeWithDirectEvaluationHoweverTheyRun) {
+  std::mt19937 random(2);
+  for (int round = 0; round < 60; ++round) {
+    const RandomProgram drawn = ProgramDraw(random).Make();
+    SCOPED_TRACE(drawn.text);
+    for (const RunMode& mode : AllRunModes()) {
+      SCOPED_TRACE(mode.ToString());
+      const RunResult run = RunProgram(ParseProgram(drawn.text), drawn.feeds, drawn.initial, mode);
+      ExpectEqualValues(run.outputs, drawn.outputs);
+      ExpectEqualValues(run.variables, drawn.variables);
+    }
+  }
+}
+
+// Their numbers rough, so that sums show the order of their terms.
+TEST(ExecutorTest, RandomProgramsAreBitwiseTheSameOnAnyNumberOfWorkers) {
+  std::mt19937 random(3);
+  const auto rough = [](const Tensors& tensors) {
+    Tensors rough;
+    for (const auto& [name, tensor] : tensors) rough[name] = Rough(tensor.type());
+    return rough;
+  };
+  for (int round = 0; round < 20; ++round) {
+    const RandomProgram drawn = ProgramDraw(random).Make();
+    SCOPED_TRACE(drawn.text);
+    ExpectBitwiseTheSameHoweverItRuns(ParseProgram(drawn.text), rough(drawn.feeds), rough(drawn.initial));
   }
 }
 
