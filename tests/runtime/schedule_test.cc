@@ -5,50 +5,13 @@
 #include "base/status.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "ops/row.h"
-#include "ops/text.h"
 #include "runtime/placement.h"
+#include "runtime/schedules.h"
 
 namespace meshwork {
 namespace {
 
 using ::testing::HasSubstr;
-
-constexpr ScheduleOptions kPlain{.coalesce = false, .fuse = false};
-
-Schedule Make(std::string_view text, int workers, const ScheduleOptions& options = kPlain) {
-  const Graph graph = ParseGraph(text).value();
-  std::vector<InstanceMap> variables;
-  for (const Argument& argument : graph.arguments())
-    variables.emplace_back(graph.mesh(), graph.value(argument.value).layout->ShardedAxes());
-  return MakeSchedule(graph, variables, workers, options).value();
-}
-
-// One line per instruction: "---" for a barrier before it, what it is, and each worker's slices: of kernels
-// rows, of others items and their elements.
-std::string Print(std::string_view text, const Schedule& schedule) {
-  constexpr std::string_view kKinds[] = {"kernel", "collective", "pack", "unpack", "assign"};
-  const Graph graph = ParseGraph(text).value();
-  std::string out;
-  for (const Instruction& instruction : schedule.instructions) {
-    if (instruction.barrier) out += "---\n";
-    if (instruction.node < 0) out += kKinds[static_cast<int>(instruction.kind)];
-    if (instruction.kind == Instruction::Kind::kCollective) out += graph.nodes()[instruction.node].row->name;
-    for (const KernelStep& step : instruction.steps) {
-      out += &step == instruction.steps.data() ? "" : "+";
-      out += graph.nodes()[step.node].row->name;
-      if (step.reduces >= 0) out += fmt::format("+{}", graph.nodes()[step.reduces].row->name);
-    }
-    for (const std::vector<WorkSlice>& slices : instruction.slices) {
-      out += " |";
-      for (const WorkSlice& slice : slices)
-        out += instruction.steps.empty() ? fmt::format(" {}:{}-{}", slice.item, slice.begin, slice.end)
-                                         : fmt::format(" {}-{}", slice.begin, slice.end);
-    }
-    out += "\n";
-  }
-  return out;
-}
 
 // ---- AssignWork.
 

@@ -1,0 +1,59 @@
+// Schedules in tests: from text, and as text.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "fmt/format.h"
+#include "ops/row.h"
+#include "ops/text.h"
+#include "runtime/schedule.h"
+
+namespace meshwork {
+
+inline constexpr ScheduleOptions kPlain{.coalesce = false, .fuse = false};
+
+inline Schedule Make(std::string_view text, int workers, const ScheduleOptions& options = kPlain) {
+  const Graph graph = ParseGraph(text).value();
+  std::vector<InstanceMap> variables;
+  for (const Argument& argument : graph.arguments())
+    variables.emplace_back(graph.mesh(), graph.value(argument.value).layout->ShardedAxes());
+  return MakeSchedule(graph, variables, workers, options).value();
+}
+
+// What an instruction is: "pack", "all_reduce", "matmul+all_reduce+sub".
+inline std::string NameOf(const Graph& graph, const Instruction& instruction) {
+  constexpr std::string_view kKinds[] = {"kernel", "collective", "pack", "unpack", "assign", "compare"};
+  std::string name;
+  if (instruction.node < 0) name += kKinds[static_cast<int>(instruction.kind)];
+  if (instruction.kind == Instruction::Kind::kCollective) name += graph.nodes()[instruction.node].row->name;
+  for (const KernelStep& step : instruction.steps) {
+    name += &step == instruction.steps.data() ? "" : "+";
+    name += graph.nodes()[step.node].row->name;
+    if (step.reduces >= 0) name += fmt::format("+{}", graph.nodes()[step.reduces].row->name);
+  }
+  return name;
+}
+
+// One line per instruction: "---" for a barrier before it, what it is, and each worker's slices: of kernels
+// rows, of others items and their elements.
+inline std::string Print(std::string_view text, const Schedule& schedule) {
+  const Graph graph = ParseGraph(text).value();
+  std::string out;
+  for (const Instruction& instruction : schedule.instructions) {
+    if (instruction.barrier) out += "---\n";
+    out += NameOf(graph, instruction);
+    for (const std::vector<WorkSlice>& slices : instruction.slices) {
+      out += " |";
+      for (const WorkSlice& slice : slices)
+        out += instruction.steps.empty() ? fmt::format(" {}:{}-{}", slice.item, slice.begin, slice.end)
+                                         : fmt::format(" {}-{}", slice.begin, slice.end);
+    }
+    out += "\n";
+  }
+  return out;
+}
+
+}  // namespace meshwork
