@@ -130,6 +130,15 @@ AxisSet AxesOf(const Node& node, const std::vector<InstanceMap>& instances) {
   return axes;
 }
 
+// Kernels take so many dims.
+bool CanStack(const Graph& local, const Node& node, AxisSet axes) {
+  int rank = 0;
+  for (ValueId id : node.operands) rank = std::max(rank, local.value(id).type.rank());
+  for (ValueId id : node.results) rank = std::max(rank, local.value(id).type.rank());
+  return node.row->stack != nullptr && !node.row->reads_block &&
+         rank + static_cast<int>(axes.ToList().size()) <= kMaxRank;
+}
+
 }  // namespace
 
 NodeKernel MakeNodeKernel(const Graph& local, int n, const std::vector<InstanceMap>& instances,
@@ -142,8 +151,8 @@ NodeKernel MakeNodeKernel(const Graph& local, int n, const std::vector<InstanceM
     return made;
   }
   // Where a result has more instances than the operands (sharing is off), each is computed by itself.
-  const bool can_stack = coalesce && node.row->stack != nullptr && !node.row->reads_block &&
-                         AxesOf(node, instances) == made.items.axes();
+  const bool can_stack =
+      coalesce && CanStack(local, node, made.items.axes()) && AxesOf(node, instances) == made.items.axes();
   if (can_stack) {
     const StackDims dims = DimsOf(local, node, instances, made.items.axes(), {}, ReduceOp::kSum);
     if (const std::optional<KernelSpec> spec = node.row->stack(SpecOf(local, node), dims)) {
@@ -160,9 +169,10 @@ std::optional<NodeKernel> MakeReducingKernel(const Graph& local, int n, int redu
                                              const std::vector<InstanceMap>& instances) {
   const Node &node = local.nodes()[n], &collective = local.nodes()[reduce];
   if (collective.row->name != "all_reduce" || collective.operands.size() != 1 || node.results.size() != 1 ||
-      collective.operands[0] != node.results[0] || node.row->stack == nullptr || node.row->reads_block)
+      collective.operands[0] != node.results[0])
     return std::nullopt;
   const AxisSet axes = AxesOf(node, instances), group(collective.attrs.Get<AxisList>("axes"));
+  if (!CanStack(local, node, axes)) return std::nullopt;
   const AxisSet result = instances[collective.results[0]].axes();
   // Each instance counts once, and the sums vary over what is left.
   if (axes != instances[node.results[0]].axes() || axes.Minus(group) != result) return std::nullopt;

@@ -114,9 +114,12 @@ absl::Status Executor::Prepare(std::map<std::string, DTensor>& variables) {
   for (const auto* instructions : {&schedule_.once, &schedule_.instructions})
     for (const Instruction& instruction : *instructions) MakeRoom(instruction);
   RETURN_IF_ERROR(PrepareCollectives());
-  for (const Instruction& instruction : schedule_.once)
-    for (const KernelStep& step : instruction.steps)
-      if (instruction.rows > 0) RunStep(instruction, step, 0, instruction.rows, 0, 0);
+  pool_.Run([this](int worker) {  // where libraries have one thread
+    if (worker > 0) return;
+    for (const Instruction& instruction : schedule_.once)
+      for (const KernelStep& step : instruction.steps)
+        if (instruction.rows > 0) RunStep(instruction, step, 0, instruction.rows, 0, 0);
+  });
   if (options_.profile || options_.trace_steps > 0)
     profiler_ = std::make_unique<Profiler>(graph_, schedule_, options_.trace_steps);
   for (size_t a = 0; a < variables_.size(); ++a)

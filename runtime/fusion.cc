@@ -20,7 +20,7 @@ bool IsProduct(const KernelStep& step) { return !step.kernel.bounds.empty(); }
 
 }  // namespace
 
-bool Group::Add(KernelStep step, const std::vector<Buffer>& buffers) {
+bool Group::Add(KernelStep& step, const std::vector<Buffer>& buffers) {
   std::vector<Access> added;
   for (const StepBuffer& at : step.buffers)
     added.push_back({buffers[at.buffer].storage, at.bytes, at.parts, step.kernel.units, at.is_result});
@@ -82,8 +82,7 @@ namespace {
 struct Use {
   int instruction = -1;  // the only one that touches it; -2: several
   bool whole = false;    // some step touches more of it than its rows
-  bool by_product = false, by_others = false;
-  int64_t bytes = 0;
+  bool by_product = false;
 };
 
 // Gives the instruction's own storages memory for some rows.
@@ -120,8 +119,7 @@ class Tiler {
         Touch(StorageOf(at.buffer), i);
         Use& use = uses_[StorageOf(at.buffer)];
         use.whole |= instruction.rows == 0 || at.parts % instruction.rows != 0;
-        (IsProduct(step) ? use.by_product : use.by_others) = true;
-        use.bytes = at.bytes;
+        use.by_product |= IsProduct(step);
       }
     }
   }

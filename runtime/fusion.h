@@ -27,9 +27,8 @@ class Group {
   int64_t rows() const { return rows_; }
   const std::vector<KernelStep>& steps() const { return steps_; }
 
-  // Adds a step if it may run in one pass with those before. An empty group takes any. `storage_of`: of
-  // buffers.
-  bool Add(KernelStep step, const std::vector<Buffer>& buffers);
+  // Takes a step if it may run in one pass with those before; an empty group takes any. Otherwise leaves it.
+  bool Add(KernelStep& step, const std::vector<Buffer>& buffers);
   // Empties the group.
   std::vector<KernelStep> Take();
 

@@ -157,30 +157,47 @@ std::string StorageToString(const Schedule& schedule, int storage) {
 }
 
 // Everything done to one storage in one epoch.
-struct EpochUse {
-  int epoch = -1;
+class EpochUse {
+ public:
   struct Access {
     int worker, instruction;
     bool is_write;
     int64_t begin, end;
   };
+  int epoch = -1;
   std::vector<Access> accesses;
 
-  // Joins what one worker does to neighbouring ranges in one instruction.
+  // Joins what one worker does to neighbouring ranges: in one instruction, and in all before it, under the
+  // name of the first.
   void Add(const Access& mine) {
-    for (Access& a : accesses) {
-      if (a.worker != mine.worker || a.instruction != mine.instruction || a.is_write != mine.is_write ||
-          mine.begin > a.end || a.begin > mine.end)
-        continue;
-      a.begin = std::min(a.begin, mine.begin);
-      a.end = std::max(a.end, mine.end);
-      return;
-    }
+    if (!accesses.empty() && accesses.back().instruction < mine.instruction) Compact();
+    for (Access& a : accesses)
+      if (a.instruction == mine.instruction && Meet(a, mine)) return Join(a, mine);
     accesses.push_back(mine);
+  }
+
+ private:
+  static bool Meet(const Access& a, const Access& b) {
+    return a.worker == b.worker && a.is_write == b.is_write && b.begin <= a.end && a.begin <= b.end;
+  }
+  static void Join(Access& a, const Access& b) {
+    a.begin = std::min(a.begin, b.begin);
+    a.end = std::max(a.end, b.end);
+  }
+  void Compact() {
+    std::vector<Access> kept;
+    for (const Access& access : accesses) {
+      const auto same =
+          std::find_if(kept.begin(), kept.end(), [&](const Access& k) { return Meet(k, access); });
+      if (same == kept.end()) kept.push_back(access);
+      else Join(*same, access);
+    }
+    accesses = std::move(kept);
   }
 };
 
 absl::Status CheckRaces(const Schedule& schedule, const std::vector<int>& epochs) {
+  if (schedule.num_workers == 1) return absl::OkStatus();  // nobody to race with
   std::vector<EpochUse> uses(schedule.storages.size());
   absl::Status status;
   for (size_t i = 0; i < schedule.instructions.size(); ++i) {
@@ -190,7 +207,10 @@ absl::Status CheckRaces(const Schedule& schedule, const std::vector<int>& epochs
     ForAccesses(schedule, instruction,
                 [&](int worker, int storage, int64_t begin, int64_t end, bool is_write) {
                   EpochUse& use = uses[storage];
-                  if (use.epoch != epochs[i]) use = {epochs[i], {}};
+                  if (use.epoch != epochs[i]) {
+                    use.epoch = epochs[i];
+                    use.accesses.clear();
+                  }
                   for (const EpochUse::Access& other : use.accesses) {
                     // Workers move different elements of what one instruction moves.
                     const bool same = other.instruction == static_cast<int>(i) && in_parts;

@@ -1,6 +1,7 @@
 #include "runtime/reduce_early.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -53,10 +54,10 @@ class Mover {
     return passed;
   }
 
-  // The operand whose sum `node` let pass: the only one that owes, exactly what its result owes, and of its
-  // type.
+  // The operand whose sum `node` let pass, as its rule says: the only one that owes, exactly what its result
+  // owes, and of its type.
   ValueId OwedOperand(const Node& node, ValueId result) const {
-    if (node.row->kind == OpKind::kCollective || node.row->is_product || node.row->stack == nullptr ||
+    if (node.row->rule == nullptr || node.row->is_product || node.row->stack == nullptr ||
         node.results.size() != 1)
       return kNoValue;
     const ValueInfo& info = local_.value(result);
@@ -68,7 +69,22 @@ class Mover {
     }
     if (owed == kNoValue) return kNoValue;
     const ValueInfo& before = local_.value(owed);
-    return before.type == info.type && *before.layout == *info.layout ? owed : kNoValue;
+    const bool is_alike = before.type == info.type && *before.layout == *info.layout;
+    return is_alike && Passes(node) ? owed : kNoValue;
+  }
+
+  // Whether the rule lets the result owe what it owes here: a hand-written program may mean what it likes.
+  bool Passes(const Node& node) const {
+    const std::vector<Type> operands = TypesOf(local_, node.operands),
+                            results = TypesOf(local_, node.results);
+    std::vector<PartialSet> owed;
+    AxisSet sharded;
+    for (ValueId operand : node.operands) {
+      owed.push_back(local_.value(operand).layout->partials());
+      sharded = sharded.Union(local_.value(operand).layout->ShardedAxes());
+    }
+    return node.row->rule({operands, results, node.attrs}).PassOn(owed, sharded) ==
+           local_.value(node.results[0]).layout->partials();
   }
 
   void Move(int n, const std::vector<int>& passed) {

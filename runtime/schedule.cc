@@ -18,8 +18,8 @@ namespace meshwork {
 namespace {
 
 constexpr int64_t kAlignment = 64;
-// Values up to this size that depend on nothing are kept from step to step.
-constexpr int64_t kMostConstant = 64 << 10;
+// Values that depend on nothing are kept from step to step, as long as they are small.
+constexpr int64_t kMostConstant = 64 << 10, kMostConstants = 1 << 20;  // bytes of one, of all
 
 class ScheduleBuilder {
  public:
@@ -76,11 +76,15 @@ class ScheduleBuilder {
   // Per value: it depends on no argument, and is small.
   static std::vector<bool> FindConstants(const Graph& local) {
     std::vector<bool> constant(local.values().size(), false);
+    int64_t all = 0;  // bytes
     for (const Node& node : local.nodes()) {
       bool is_constant = node.row->kind != OpKind::kCollective;
       for (ValueId operand : node.operands) is_constant &= constant[operand];
+      int64_t bytes = 0;
       for (ValueId result : node.results)
-        is_constant &= local.value(result).type.bytes() * local.mesh().num_devices() <= kMostConstant;
+        bytes += local.value(result).type.bytes() * local.mesh().num_devices();
+      is_constant &= bytes <= kMostConstant && all + bytes <= kMostConstants;
+      if (is_constant) all += bytes;
       for (ValueId result : node.results) constant[result] = is_constant;
     }
     return constant;
@@ -254,7 +258,7 @@ class ScheduleBuilder {
                        group_.Add(step, schedule_.buffers);
     if (!joins) {
       EndGroup();
-      group_.Add(std::move(step), schedule_.buffers);
+      group_.Add(step, schedule_.buffers);
       items_ = made->items;
       one_by_one_ = made->one_by_one;
     }

@@ -21,6 +21,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <map>
+#include <numeric>
 #include <optional>
 #include <span>
 #include <string>
@@ -104,7 +105,7 @@ struct Instruction {
   int64_t rows = 0;
   int64_t tile = 0;         // rows; 0: as many as a slice has
   InstanceMap items = {};   // of the first step: item i is for the devices that hold instance i
-  bool one_by_one = false;  // no slice is for more than one item
+  bool one_by_one = false;  // instance by instance; slices end where items do, if rows are theirs
   // Other kinds: item i is transfers[i]. kCompare writes nothing: it reads the two buffers `from` of replicas
   // of `value`, which the two devices replicas[i] hold.
   std::vector<Transfer> transfers = {};
@@ -202,9 +203,12 @@ void ForAccesses(const Schedule& schedule, const Instruction& instruction, F&& f
           }
           const Buffer& first = schedule.buffers[at.buffer];
           // The parts that have to do with these rows.
-          const int64_t rows = instruction.rows, part = at.bytes / std::max<int64_t>(at.parts, 1);
-          const int64_t begin = slice.begin * at.parts / rows * part;
-          const int64_t end = (slice.end * at.parts + rows - 1) / rows * part;
+          const int64_t part = at.bytes / std::max<int64_t>(at.parts, 1);
+          const int64_t divisor = std::gcd(at.parts, instruction.rows);  // products stay small
+          const int64_t parts = at.parts / divisor, rows = instruction.rows / divisor;
+          const int64_t begin = slice.begin / rows * parts * part + slice.begin % rows * parts / rows * part;
+          const int64_t end =
+              slice.end / rows * parts * part + (slice.end % rows * parts + rows - 1) / rows * part;
           f(worker, first.storage, first.offset + begin, first.offset + end, at.is_result);
         }
       }

@@ -2,6 +2,7 @@
 // balancing there is.
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <optional>
 #include <vector>
 
@@ -99,8 +100,9 @@ std::optional<RowCuts::Cut> RowCuts::RowsOf(const Cut& bytes, const StepBuffer& 
   const std::vector<int64_t>& bounds = instruction.steps[0].kernel.bounds;
   Cut rows;
   for (int64_t byte : bytes) {
-    if (byte % part != 0 || byte / part * instruction.rows % at.parts != 0) return std::nullopt;
-    rows.push_back(byte / part * instruction.rows / at.parts);
+    const int64_t divisor = std::gcd(at.parts, instruction.rows), parts = at.parts / divisor;  // stay small
+    if (byte % part != 0 || byte / part % parts != 0) return std::nullopt;
+    rows.push_back(byte / part / parts * (instruction.rows / divisor));
     if (!bounds.empty() && !std::binary_search(bounds.begin(), bounds.end(), rows.back()))
       return std::nullopt;
   }

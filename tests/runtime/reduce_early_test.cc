@@ -53,6 +53,16 @@ func step(%a: f32[3] of f32[6] {x}, %b: f32[3] of f32[6] {x}) {
   return g=%3
 }
 )",
+                                // A hand-written program may say that anything owes a sum.
+                                R"(mesh [x=2]
+func step(%a: f32[3] of f32[6] {x}, %c: f32[] {}) {
+  %0 = reduce_sum %a dims=[0] : f32[] {| sum:x}
+  %1 = add %0, %c : f32[] {| sum:x}
+  %2 = exp %1 : f32[] {| sum:x}
+  %3 = all_reduce %2 axes=(x) op=sum : f32[] {}
+  return g=%3
+}
+)",
                                 R"(mesh [x=2]
 func step(%a: f32[3] of f32[6] {x}) {
   %0 = reduce_max %a dims=[0] : f32[] {| max:x}

@@ -485,7 +485,9 @@ TEST(SessionTest, ProfilesTheFullSteps) {
 
 TEST(SessionTest, TracesTheLastFullSteps) {
   Session session =
-      Session::Create(Classifier("batch=2", 6), {.workers = 2, .executor = {.trace_steps = 2}}).value();
+      Session::Create(Classifier("batch=2", 6),
+                      {.workers = 2, .executor = {.coalesce = false, .fuse = false, .trace_steps = 2}})
+          .value();
   for (int64_t rows : {6, 5, 6, 6}) ASSERT_TRUE(session.Run(Examples(rows)).ok());
   ASSERT_TRUE(session.Evaluate(Examples(6)).ok());
   const Trace trace = session.Trace();
@@ -514,19 +516,24 @@ TEST(SessionTest, ProfilesNothingUnlessAskedTo) {
 
 // ---- How it is run.
 
+// Devices that are coalesced add up in an order of their own, on any number of workers.
 TEST(SessionTest, NumbersDoNotDependOnWorkersOrSharing) {
   for (const char* mesh : {"batch=4", "batch=2,model=3"}) {
-    SCOPED_TRACE(mesh);
-    std::vector<std::pair<Tensors, Tensors>> results;  // outputs, state
-    for (int workers : {1, 2, 3}) {
-      for (bool share : {true, false}) {
-        const SessionOptions options{.workers = workers, .own_cores = share, .executor = {.share = share}};
-        Session session = Session::Create(Classifier(mesh, 6), options).value();
-        Tensors outputs;
-        for (int64_t rows : {6, 5, 6, 1}) outputs = session.Run(Examples(rows))->outputs();
-        results.emplace_back(outputs, StateOf(session));
-        ExpectBitwiseEqual(results.back().first, results.front().first);
-        ExpectBitwiseEqual(results.back().second, results.front().second);
+    for (bool coalesce : {true, false}) {
+      SCOPED_TRACE(fmt::format("{} coalesce={}", mesh, coalesce));
+      std::vector<std::pair<Tensors, Tensors>> results;  // outputs, state
+      for (int workers : {1, 2, 3}) {
+        for (bool share : {true, false}) {
+          if (coalesce && !share) continue;
+          const SessionOptions options{
+              .workers = workers, .own_cores = share, .executor = {.share = share, .coalesce = coalesce}};
+          Session session = Session::Create(Classifier(mesh, 6), options).value();
+          Tensors outputs;
+          for (int64_t rows : {6, 5, 6, 1}) outputs = session.Run(Examples(rows))->outputs();
+          results.emplace_back(outputs, StateOf(session));
+          ExpectBitwiseEqual(results.back().first, results.front().first);
+          ExpectBitwiseEqual(results.back().second, results.front().second);
+        }
       }
     }
   }
