@@ -137,7 +137,7 @@ std::vector<Step> MakeSteps(const Graph& graph, std::map<ValueId, Tensor> values
   std::map<ValueId, size_t> last_read;  // of values that are results
   for (size_t i = 0; i < graph.nodes().size(); ++i)
     for (const ValueId id : graph.nodes()[i].operands)
-      if (values.count(id) == 0) last_read[id] = i;
+      if (!values.contains(id)) last_read[id] = i;
   std::vector<Tensor> unused;
   std::vector<Step> steps;
   for (const Node& node : graph.nodes()) {
