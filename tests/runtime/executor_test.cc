@@ -7,6 +7,7 @@
 #include "gtest/gtest.h"
 #include "ops/row.h"
 #include "runtime/programs.h"
+#include "support/long_tests.h"
 #include "runtime/random_program.h"
 
 namespace meshwork {
@@ -328,7 +329,7 @@ TEST(ExecutorTest, RandomProgramsAgreeWithDirectEvaluation) {
 // Of every kind of group: rows, columns, products, sums over devices.
 TEST(ExecutorTest, RandomProgramsAgreeWithDirectEvaluationHoweverTheyRun) {
   std::mt19937 random(2);
-  for (int round = 0; round < 60; ++round) {
+  for (int round = 0; round < (LongTests() ? 60 : 12); ++round) {
     const RandomProgram drawn = ProgramDraw(random).Make();
     SCOPED_TRACE(drawn.text);
     for (const RunMode& mode : AllRunModes()) {
@@ -348,7 +349,7 @@ TEST(ExecutorTest, RandomProgramsAreBitwiseTheSameOnAnyNumberOfWorkers) {
     for (const auto& [name, tensor] : tensors) rough[name] = Rough(tensor.type());
     return rough;
   };
-  for (int round = 0; round < 20; ++round) {
+  for (int round = 0; round < (LongTests() ? 20 : 6); ++round) {
     const RandomProgram drawn = ProgramDraw(random).Make();
     SCOPED_TRACE(drawn.text);
     ExpectBitwiseTheSameHoweverItRuns(ParseProgram(drawn.text), rough(drawn.feeds), rough(drawn.initial));
