@@ -7,8 +7,8 @@
 #include "gtest/gtest.h"
 #include "ops/row.h"
 #include "runtime/programs.h"
-#include "support/long_tests.h"
 #include "runtime/random_program.h"
+#include "support/long_tests.h"
 
 namespace meshwork {
 namespace {
