@@ -5,8 +5,8 @@
 //   });
 //
 // The loop is compiled for plain x86-64, with the vectors of 32 bytes of x86-64-v3 and with those of 64 bytes
-// of x86-64-v4; on other CPUs once, as it is. Everything it calls is inlined into each, where the compiler
-// sees its body.
+// of x86-64-v4; on other CPUs, and with MESHWORK_ONE_CPU_LEVEL (as under sanitizers), once, as it is.
+// Everything it calls is inlined into each, where the compiler sees its body.
 //
 // All of them give the same bits, because each operation of IEEE 754 (+, -, *, /, sqrt, comparisons,
 // conversions) is rounded the same in vectors of any width and in the remainder of a loop, and meshwork is
@@ -32,7 +32,7 @@ void UseCpuLevel(CpuLevel level);
 // "baseline", "v3", "v4"
 const char* CpuLevelName(CpuLevel level);
 
-#if defined(__x86_64__) && defined(__GNUC__)
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(MESHWORK_ONE_CPU_LEVEL)
 #define MESHWORK_CPU_LEVELS 1
 #define MESHWORK_CPU_V3 "avx2,bmi,bmi2"
 #if defined(__clang__)

@@ -1,8 +1,10 @@
 #include "ops/builder.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/status.h"
+#include "fmt/ranges.h"
 
 namespace meshwork {
 
@@ -13,9 +15,11 @@ ResolvedOperands Resolve(const std::vector<Operand>& operands) {
     if (operand.is_number()) continue;
     if (!operand.value().valid()) return {.values = std::vector<Value>(operands.size())};
     if (first == nullptr) first = &operand.value();
+    // In the body of a loop, values of the program around it may be read.
+    Graph* const graph = operand.value().graph();
+    if (resolved.graph == nullptr || graph->depth() > resolved.graph->depth()) resolved.graph = graph;
   }
   if (first == nullptr) return {.values = std::vector<Value>(operands.size())};  // numbers alone: no graph
-  resolved.graph = first->graph();
   for (const Operand& operand : operands) {
     if (!operand.is_number()) {
       resolved.values.push_back(operand.value());
@@ -33,6 +37,31 @@ Value AddOp(std::string_view op, const std::vector<Operand>& operands, const Att
   ResolvedOperands resolved = Resolve(operands);
   if (resolved.graph == nullptr) return {};
   return resolved.graph->Add(op, resolved.values, attrs, resolved.location)[0];
+}
+
+std::optional<int64_t> CountDim(const ResolvedOperands& at, std::string_view op, int64_t dim) {
+  const Type& x = at.values[0].type();
+  if (dim >= -x.rank() && dim < x.rank()) return dim < 0 ? dim + x.rank() : dim;
+  if (x.rank() == 0) RecordMistake(at, op, "takes at least one dim, got {}.", x.ToString());
+  else
+    RecordMistake(at, op, "dim={} is none of {}; its dims count from 0 to {}, or backwards from -1 to -{}.",
+                  dim, x.ToString(), x.rank() - 1, x.rank());
+  return std::nullopt;
+}
+
+std::optional<std::vector<int64_t>> CountDims(const ResolvedOperands& at, std::string_view op,
+                                              const std::vector<int64_t>& dims) {
+  std::vector<int64_t> counted;
+  for (int64_t dim : dims) {
+    const std::optional<int64_t> d = CountDim(at, op, dim);
+    if (!d.has_value()) return std::nullopt;
+    if (std::find(counted.begin(), counted.end(), *d) != counted.end()) {
+      RecordMistake(at, op, "dims=[{}] names dim {} twice.", fmt::join(dims, ","), *d);
+      return std::nullopt;
+    }
+    counted.push_back(*d);
+  }
+  return counted;
 }
 
 Value SumToType(const Value& grad, const Type& type) {

@@ -1,6 +1,7 @@
 // Shared by the families' builder functions and gradients.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "fmt/format.h"
@@ -27,6 +28,13 @@ void RecordMistake(const ResolvedOperands& at, std::string_view op, fmt::format_
 
 // Resolves the operands and appends one node; returns its first result.
 Value AddOp(std::string_view op, const std::vector<Operand>& operands, const Attrs& attrs = {});
+
+// `dim` of the first operand counted from 0, where negative numbers count from the end; nothing after
+// recording a mistake.
+std::optional<int64_t> CountDim(const ResolvedOperands& at, std::string_view op, int64_t dim);
+// The same of several; a mistake is one that stands twice, too.
+std::optional<std::vector<int64_t>> CountDims(const ResolvedOperands& at, std::string_view op,
+                                              const std::vector<int64_t>& dims);
 
 // Sums `grad` over the dims along which a tensor of `type` was broadcast to grad's shape.
 Value SumToType(const Value& grad, const Type& type);

@@ -1,8 +1,10 @@
-// The family that leaves values as they are: cast to another dtype, stop_gradient.
+// The family that leaves values or bits as they are: cast to another dtype, bitcast, stop_gradient.
 #include <bit>
 #include <cmath>
+#include <cstring>
 #include <limits>
 
+#include "base/status.h"
 #include "ops/elementwise.h"
 #include "ops/registry.h"
 
@@ -79,6 +81,33 @@ Kernel CastCpu(const KernelSpec& spec) {
   });
 }
 
+// ---- bitcast
+
+absl::StatusOr<std::vector<Type>> InferBitcast(const OpView& view) {
+  const Type& x = view.operands[0];
+  const DType to = view.attrs.Get<DType>("dtype");
+  if (DTypeSize(x.dtype) != DTypeSize(to) || (x.dtype == BOOL) != (to == BOOL))
+    return InvalidArgument("{} has elements of {} bytes, {} of {}; they must be equal.", x.ToString(),
+                           DTypeSize(x.dtype), DTypeName(to), DTypeSize(to));
+  return std::vector<Type>{{to, x.shape}};
+}
+
+Rule BitcastRule(const OpView& view) {
+  return ElementwiseRule(view, view.operands[0].dtype == view.results[0].dtype ? MovesElements() : Passes());
+}
+
+Kernel BitcastCpu(const KernelSpec& spec) {
+  const int64_t size = DTypeSize(spec.results[0].local.dtype), units = spec.results[0].local.num_elements();
+  return {.run =
+              [size](const KernelArgs& args) {
+                std::memmove(args.Out<char>(0) + args.begin * size, args.In<char>(0) + args.begin * size,
+                             static_cast<size_t>((args.end - args.begin) * size));
+              },
+          .units = units,
+          .by_rows = true,
+          .parts = {units}};
+}
+
 Kernel CopyCpu(const KernelSpec& spec) {
   return Dispatch(spec.results[0].local.dtype, [&](auto zero) {
     using T = decltype(zero);
@@ -102,6 +131,15 @@ const std::vector<OpRow>& Rows() {
                    "i32[6]; dtype=i64", "i32[6]; dtype=f32", "i32[6]; dtype=bool"},
        .sample_low = -4,
        .sample_high = 4},
+      {.name = "bitcast",
+       .doc = "the bits of x as those of another dtype of the same size",
+       .attrs = {{"dtype", AttrKind::kDType}},
+       .infer = InferBitcast,
+       .rule = BitcastRule,
+       .cpu = BitcastCpu,
+       .stack = StackBroadcast,
+       .samples = {"f32[4,6]; dtype=i32", "i32[6]; dtype=f32", "f64[5]; dtype=i64", "i64[6]; dtype=f64",
+                   "bf16[6]; dtype=bf16"}},
       {.name = "stop_gradient",
        .doc = "x, a constant to gradients",
        .kind = OpKind::kIdentity,
@@ -119,6 +157,7 @@ const std::vector<OpRow>& Rows() {
 std::span<const OpRow> CastOps() { return Rows(); }
 
 Value Cast(const Operand& x, DType dtype) { return AddOp("cast", {x}, {{"dtype", dtype}}); }
+Value Bitcast(const Operand& x, DType dtype) { return AddOp("bitcast", {x}, {{"dtype", dtype}}); }
 Value StopGradient(const Operand& x) { return AddOp("stop_gradient", {x}); }
 
 }  // namespace meshwork

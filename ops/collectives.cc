@@ -8,6 +8,9 @@
 //   all_to_all_v        {x,y} -> {y,x}            any whole movement: parts of blocks go straight where they
 //                                                 are needed, so many elements as there are
 //   collective_permute  {(x,y)} -> {(y,x)}        blocks move whole
+//   exchange            {x} -> {x}                slices, joins, halos: each device receives what its block
+//   is
+//                                                 put together of (ops/exchange.h)
 //   shard_slice         {_} -> {x}                each device keeps its own part: no communication
 //   mask_padding        {x} -> {x}                padding becomes the identity of `op`
 //
@@ -134,6 +137,18 @@ const std::vector<OpRow>& Rows() {
       {.name = "collective_permute",
        .doc = "each device receives the one block its new layout names",
        .kind = OpKind::kCollective,
+       .infer = InferLocalOnly},
+      {.name = "exchange",
+       .doc =
+           "each device receives what its block is put together of: slices, joins, windows of its neighbours",
+       .num_operands = -1,
+       .kind = OpKind::kCollective,
+       .attrs = {{"offset", AttrKind::kInts},
+                 {"stride", AttrKind::kInts, Ints{}},
+                 {"spacing", AttrKind::kInts, Ints{}},
+                 {"size", AttrKind::kInts, Ints{}},
+                 {"extent", AttrKind::kInts, Ints{}},
+                 {"value", AttrKind::kFloat, 0.0}},
        .infer = InferLocalOnly},
       {.name = "shard_slice",
        .doc = "each device keeps its part along dim; no communication",

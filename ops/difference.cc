@@ -52,6 +52,11 @@ class Comparison {
     for (size_t k = 0; k < a.operands.size() && same(); ++k)
       CompareUses(fmt::format("{}: operand {}", where, k), a.operands[k], b.operands[k]);
     if (same()) CompareAttrs(where, a.attrs, b.attrs);
+    Expect(where + ": the number of regions", a.regions.size(), b.regions.size());
+    for (size_t k = 0; k < a.regions.size() && same(); ++k) {
+      const std::string difference = FirstDifference(*a.regions[k], *b.regions[k]);
+      if (!difference.empty()) difference_ = fmt::format("{}: region {}: {}", where, k, difference);
+    }
     for (size_t k = 0; k < a.results.size() && same(); ++k)
       CompareValues(fmt::format("{}: result {}", where, k), a.results[k], b.results[k]);
   }

@@ -39,11 +39,12 @@ ExplainedCollective ExplainNode(const Graph& local, const Node& node, const Topo
   const std::vector<std::string> causes = SplitCauses(node.cause);
   for (size_t i = 0; i < node.operands.size(); ++i) {
     const ValueInfo& from = local.value(node.operands[i]);
-    out.values.push_back({.type = from.global.ToString(),
-                          .from = from.layout->ToString(),
-                          .to = local.value(node.results[i]).layout->ToString(),
-                          .location = from.location.ToString(),
-                          .cause = i < causes.size() ? causes[i] : ""});
+    out.values.push_back(
+        {.type = from.global.ToString(),
+         .from = from.layout->ToString(),
+         .to = local.value(node.results[std::min(i, node.results.size() - 1)]).layout->ToString(),
+         .location = from.location.ToString(),
+         .cause = i < causes.size() ? causes[i] : ""});
   }
   return out;
 }
@@ -107,14 +108,27 @@ std::string TimeToString(double seconds) {
   return fmt::format("{:.3g} s", seconds);
 }
 
+namespace {
+
+// Calls f(program, node, times) for every collective, in the bodies of loops too, which run so often.
+template <typename F>
+void ForCollectives(const Graph& local, int64_t times, F&& f) {
+  for (const Node& node : local.nodes()) {
+    for (const auto& region : node.regions) ForCollectives(*region, times * TimesOf(node), f);
+    if (Communicates(local, node)) f(local, node, times);
+  }
+}
+
+}  // namespace
+
 StepCost CostOf(const Graph& local, const Topology& topology) {
   StepCost cost{.peak_bytes = LogicalPeakBytes(local)};
-  for (const Node& node : local.nodes()) {
-    if (node.row->kind != OpKind::kCollective) continue;
-    ++cost.collectives;
-    cost.bytes += WireBytes(local, node);
-    if (!topology.is_assumed()) cost.seconds += CollectiveSeconds(local, node, topology);
-  }
+  ForCollectives(local, 1, [&](const Graph& program, const Node& node, int64_t times) {
+    cost.collectives += times;
+    cost.bytes += times * WireBytes(program, node);
+    if (!topology.is_assumed())
+      cost.seconds += static_cast<double>(times) * CollectiveSeconds(program, node, topology);
+  });
   return cost;
 }
 
@@ -126,8 +140,11 @@ Explanation Explain(const Program& program, const Topology& topology) {
                   .cost = CostOf(local, topology),
                   .conflicts = program.conflicts,
                   .sharded_state = program.sharded_state};
-  for (const Node& node : local.nodes())
-    if (node.row->kind == OpKind::kCollective) all.collectives.push_back(ExplainNode(local, node, topology));
+  ForCollectives(local, 1, [&](const Graph& program, const Node& node, int64_t times) {
+    ExplainedCollective explained = ExplainNode(program, node, topology);
+    explained.times = times;
+    all.collectives.push_back(std::move(explained));
+  });
   return all;
 }
 
@@ -166,6 +183,7 @@ Json ToJson(const Explanation& all) {
   Json& collectives = json["list"] = Json::array();
   for (const ExplainedCollective& c : all.collectives) {
     Json item = {{"op", c.op}, {"axes", c.axes}, {"group", c.group}, {"wire_bytes_per_device", c.bytes}};
+    if (c.times != 1) item["times"] = c.times;
     if (all.has_times) item["seconds"] = c.seconds;
     Json& values = item["values"] = Json::array();
     for (const MovedValue& v : c.values)

@@ -38,6 +38,7 @@ struct ExplainedCollective {
   int64_t group = 1;   // devices along them
   int64_t bytes = 0;   // on the wire, per device
   double seconds = 0;  // by the topology; 0: it is not known
+  int64_t times = 1;   // in a step: in the body of a loop as often as that runs; bytes and seconds are of one
   std::vector<MovedValue> values;
 };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/status.h"
+#include "ops/control_flow.h"
 #include "ops/ops.h"
 #include "ops/row.h"
 
@@ -16,15 +17,13 @@ std::vector<bool> DependsOn(const Graph& graph, std::span<const Value> wrt) {
   for (const Node& node : graph.nodes()) {
     bool any = false;
     for (ValueId id : node.operands) any |= depends[id];
-    for (ValueId id : node.results) depends[id] = depends[id] || (any && node.row->grad != nullptr);
+    const bool passes = node.row->grad != nullptr || IsControl(node);
+    for (ValueId id : node.results) depends[id] = depends[id] || (any && passes);
   }
   return depends;
 }
 
-Value Accumulate(const Value& sum, const Value& term) {
-  if (!term.valid()) return sum;
-  return sum.valid() ? Add(sum, term) : term;
-}
+Value Accumulate(const Value& sum, const Value& term) { return sum.valid() ? Add(sum, term) : term; }
 
 // Whether the op may gather, because its operands or its results may be gathered.
 bool MayGather(const Graph& graph, const Node& node) {
@@ -33,7 +32,75 @@ bool MayGather(const Graph& graph, const Node& node) {
          std::any_of(node.results.begin(), node.results.end(), may);
 }
 
+// Of the operands of one node. Errors: it has none where it must have, or not one for each.
+absl::StatusOr<std::vector<Value>> GradientsOf(Graph& graph, int n, const std::vector<Value>& operands,
+                                               const std::vector<Value>& results,
+                                               const std::vector<Value>& result_grads,
+                                               const std::vector<bool>& depends) {
+  const Node node = graph.nodes()[n];  // a copy: gradients append nodes
+  if (IsControl(node)) {
+    std::vector<bool> needed;
+    for (ValueId id : node.operands) needed.push_back(depends[id]);
+    return ControlGradients(graph, n, result_grads, needed);
+  }
+  std::vector<Value> grads = node.row->grad({operands, results, result_grads, node.attrs, node.location});
+  if (grads.size() != operands.size())
+    return InvalidArgument(
+        "it has {}, and its row's gradient gives {}; one for each, invalid where there is none.",
+        Count(std::ssize(operands), "operand"), grads.size());
+  return grads;
+}
+
 }  // namespace
+
+std::vector<Value> PullBack(Graph& graph, std::span<const Value> values, std::span<const Value> cotangents,
+                            std::span<const Value> wrt, const AdjustTerm& adjust) {
+  const std::vector<bool> depends = DependsOn(graph, wrt);
+  std::vector<Value> grads(graph.values().size());
+  const int nodes =
+      static_cast<int>(graph.nodes().size());  // what is added up below is no part of the way back
+  auto add = [&](const Value& target, const Value& term) {
+    if (!term.valid()) return;
+    Value& sum = grads[target.id()];
+    sum = Accumulate(sum, adjust == nullptr ? term : adjust(target, term));
+  };
+  for (size_t i = 0; i < values.size(); ++i) add(values[i], cotangents[i]);
+  for (int i = nodes; i-- > 0;) {
+    const Node node = graph.nodes()[i];  // a copy: gradients append nodes
+    if (node.row->grad == nullptr && !IsControl(node)) continue;
+    std::vector<Value> operands, results, result_grads;
+    bool reached = false, needed = false;
+    for (ValueId id : node.operands) {
+      operands.emplace_back(&graph, id);
+      needed |= depends[id];
+    }
+    for (ValueId id : node.results) {
+      results.emplace_back(&graph, id);
+      result_grads.push_back(grads[id]);
+      reached |= grads[id].valid();
+    }
+    if (!reached || !needed) continue;
+    const LocationScope scope(graph, node.location);
+    const size_t before = graph.values().size();
+    const absl::StatusOr<std::vector<Value>> terms =
+        GradientsOf(graph, i, operands, results, result_grads, depends);
+    if (!terms.ok()) {
+      graph.RecordError(graph.Describe(node.row->name, node.location) + ": " +
+                        std::string(MessageOf(terms.status())));
+      continue;
+    }
+    if (MayGather(graph, node)) {
+      for (const Value& grad : result_grads) AllowGather(grad);
+      for (size_t id = before; id < graph.values().size(); ++id)
+        AllowGather({&graph, static_cast<ValueId>(id)});
+    }
+    for (size_t o = 0; o < terms->size(); ++o)
+      if (depends[operands[o].id()]) add(operands[o], (*terms)[o]);
+  }
+  std::vector<Value> result;
+  for (const Value& value : wrt) result.push_back(grads[value.id()]);
+  return result;
+}
 
 std::vector<Value> Gradients(const Value& loss, std::span<const Value> wrt, CallSite loc) {
   std::vector<Value> result(wrt.size());
@@ -54,42 +121,10 @@ std::vector<Value> Gradients(const Value& loss, std::span<const Value> wrt, Call
       return fail(fmt::format("a value of {} has no gradient; only f32, f64 and bf16 have.",
                               value.type().ToString()));
   }
-  const std::vector<bool> depends = DependsOn(graph, wrt);
-  std::vector<Value> grads(graph.values().size());
-  grads[loss.id()] = Constant(graph, 1.0, loss.type(), loc);
-  for (int i = static_cast<int>(graph.nodes().size()); i-- > 0;) {
-    const Node node = graph.nodes()[i];  // a copy: gradients append nodes
-    if (node.row->grad == nullptr) continue;
-    std::vector<Value> operands, results, result_grads;
-    bool reached = false, needed = false;
-    for (ValueId id : node.operands) {
-      operands.emplace_back(&graph, id);
-      needed |= depends[id];
-    }
-    for (ValueId id : node.results) {
-      results.emplace_back(&graph, id);
-      result_grads.push_back(grads[id]);
-      reached |= grads[id].valid();
-    }
-    if (!reached || !needed) continue;
-    const LocationScope scope(graph, node.location);
-    const size_t before = graph.values().size();
-    const std::vector<Value> terms =
-        node.row->grad({operands, results, result_grads, node.attrs, node.location});
-    if (MayGather(graph, node)) {
-      for (const Value& grad : result_grads) AllowGather(grad);
-      for (size_t id = before; id < graph.values().size(); ++id)
-        AllowGather({&graph, static_cast<ValueId>(id)});
-    }
-    MESHWORK_CHECK(terms.size() == operands.size(), "gradient of {}", node.row->name);
-    for (size_t o = 0; o < terms.size(); ++o) {
-      if (depends[operands[o].id()]) grads[operands[o].id()] = Accumulate(grads[operands[o].id()], terms[o]);
-    }
-  }
-  for (size_t i = 0; i < wrt.size(); ++i) {
-    const Value& grad = grads[wrt[i].id()];
-    result[i] = grad.valid() ? grad : Constant(graph, 0.0, wrt[i].type(), loc);
-  }
+  const Value one = Constant(graph, 1.0, loss.type(), loc);
+  const std::vector<Value> grads = PullBack(graph, {&loss, 1}, {&one, 1}, wrt);
+  for (size_t i = 0; i < wrt.size(); ++i)
+    result[i] = grads[i].valid() ? grads[i] : Constant(graph, 0.0, wrt[i].type(), loc);
   return result;
 }
 

@@ -152,8 +152,43 @@ void Graph::CutMesh(const Mesh& finer) {
   if (mesh_ == finer) return;
   for (ValueInfo& info : values_)
     if (info.layout.has_value()) info.layout = info.layout->On(finer);
-  for (Node& node : nodes_) node.attrs = OnMesh(std::move(node.attrs), mesh_, finer);
+  for (Node& node : nodes_) {
+    node.attrs = OnMesh(std::move(node.attrs), mesh_, finer);
+    for (std::shared_ptr<const Graph>& region : node.regions) {
+      Graph cut = *region;
+      cut.CutMesh(finer);
+      region = std::make_shared<const Graph>(std::move(cut));
+    }
+  }
   mesh_ = finer;
+}
+
+Graph& Graph::AddBody() {
+  bodies_.push_back(std::make_shared<Graph>(mesh_));
+  bodies_.back()->outer_ = this;
+  return *bodies_.back();
+}
+
+Value Graph::Capture(const Value& value) {
+  if (value.graph() == this) return value;
+  if (outer_ == nullptr) return {};
+  const Value outer = outer_->Capture(value);
+  if (!outer.valid()) return {};
+  for (const auto& [known, inner] : captured_)
+    if (known == outer.id()) return {this, inner};
+  const ValueInfo& info = outer.graph()->value(outer.id());
+  std::string name = info.name;
+  if (!IsArgumentName(name) || IsArgumentTaken(name)) name = fmt::format("outer{}", captured_.size());
+  for (size_t i = captured_.size() + 1; IsArgumentTaken(name); ++i) name = fmt::format("outer{}", i);
+  const ValueId inner = AddArgument(
+      {.name = std::move(name),
+       .type = info.type,
+       .global = info.type,
+       .gather = info.gather == Gathering::kAllowed ? Gathering::kAllowed : Gathering::kWithinBudget,
+       .location = info.location},
+      /*is_variable=*/false);
+  captured_.emplace_back(outer.id(), inner);
+  return {this, inner};
 }
 
 Value Graph::Input(std::string_view name, DType dtype, const Shape& shape, const LayoutSpec& layout,
@@ -248,9 +283,16 @@ std::vector<Value> Graph::Add(std::string_view op, std::span<const Value> operan
   }
   const OpRow& row = **found;
   std::vector<Value> invalid(row.num_results < 0 ? operands.size() : row.num_results);
+  if (is_closed_) {
+    outer_->RecordError(fmt::format(
+        "{}: it reads a value of a body that is finished; return it from the body.", Describe(op, location)));
+    return invalid;
+  }
   absl::InlinedVector<ValueId, 4> ids;
-  for (const Value& operand : operands) {
-    if (!operand.valid()) return invalid;  // its mistake is recorded already
+  for (const Value& given : operands) {
+    if (!given.valid()) return invalid;  // its mistake is recorded already
+    const Value captured = Capture(given);
+    const Value& operand = captured.valid() ? captured : given;
     if (operand.graph() != this) {
       const std::string mistake =
           fmt::format("{}: operand {} belongs to another graph; an op reads values of one.",
@@ -282,6 +324,9 @@ absl::StatusOr<int> Graph::TryAdd(const OpRow& row, std::span<const ValueId> ope
   const std::vector<Type> types = TypesOf(*this, operands);
   absl::StatusOr<std::vector<Type>> results = row.infer({types, {}, *complete});
   if (!results.ok()) return fail(results.status());
+  if (row.num_results >= 0 && std::ssize(*results) != row.num_results)
+    return fail(InvalidArgument("its row infers {} and says that there are {}.",
+                                Count(std::ssize(*results), "result"), row.num_results));
   Node node{.row = &row, .attrs = *std::move(complete), .location = location};
   node.operands.assign(operands.begin(), operands.end());
   for (const Type& type : *results)
@@ -301,6 +346,18 @@ int Graph::AddNode(Node node, std::vector<ValueInfo> results) {
   }
   nodes_.push_back(std::move(node));
   return index;
+}
+
+std::vector<ValueId> Graph::InsertResults(int node, size_t at, std::vector<ValueInfo> results) {
+  std::vector<ValueId> ids;
+  for (ValueInfo& info : results) {
+    info.node = node;
+    ids.push_back(static_cast<ValueId>(values_.size()));
+    values_.push_back(std::move(info));
+  }
+  auto& all = nodes_[node].results;
+  all.insert(all.begin() + static_cast<int64_t>(at), ids.begin(), ids.end());
+  return ids;
 }
 
 ValueId Graph::AddArgument(ValueInfo info, bool is_variable, std::optional<Initializer> initializer) {

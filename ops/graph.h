@@ -18,6 +18,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -119,6 +120,9 @@ struct Node {
   Attrs attrs;
   SourceLocation location;
   std::string cause;  // why the compiler put it here; empty for the user's own
+  // The bodies of a loop or a branch: programs of their own, of which nothing is changed in place
+  // (ops/control_flow.h).
+  std::vector<std::shared_ptr<const Graph>> regions = {};
 };
 
 // An input or a variable of a program.
@@ -180,6 +184,25 @@ class Graph {
   // All recorded mistakes as one InvalidArgument, one per line; OK if there are none.
   absl::Status status() const;
   void RecordError(std::string message) { errors_.push_back(std::move(message)); }
+  const std::vector<std::string>& errors() const { return errors_; }
+
+  // ---- Bodies of loops and branches, while they are built (ops/control_flow.h).
+
+  // A new body inside this graph, which keeps it: values of this graph that its nodes read become arguments
+  // of it. Nothing may be added to a body that is closed.
+  Graph& AddBody();
+  void CloseBody() { is_closed_ = true; }
+  // Whether this is the body of a manual region (ops/manual.h).
+  void SetManual() { is_manual_ = true; }
+  bool is_manual() const { return is_manual_; }
+  // How many graphs this one is a body inside of.
+  int depth() const { return outer_ == nullptr ? 0 : outer_->depth() + 1; }
+  // `value` as this graph sees it: itself, or the argument that stands for it, which is added where it is not
+  // there yet. Invalid if it is of no graph that this one is inside of.
+  Value Capture(const Value& value);
+  // The values of the graph around it that arguments stand for: (outer, inner), in the order of the
+  // arguments.
+  const std::vector<std::pair<ValueId, ValueId>>& captured() const { return captured_; }
 
   // ---- Adding nodes, for op builders, the parser and passes.
 
@@ -197,6 +220,8 @@ class Graph {
   void CutMesh(const Mesh& finer);
   // Appends a node whose result infos are known: local programs and copies.
   int AddNode(Node node, std::vector<ValueInfo> results);
+  // Gives a node further results, in front of its result `at`.
+  std::vector<ValueId> InsertResults(int node, size_t at, std::vector<ValueInfo> results);
   ValueId AddArgument(ValueInfo info, bool is_variable, std::optional<Initializer> initializer = {});
   void AddUpdate(VariableUpdate update);
   void ClearUpdates();
@@ -248,6 +273,11 @@ class Graph {
   std::vector<bool> is_updated_;  // per argument, as far as one is updated
   Names argument_names_, output_names_;
   std::vector<std::string> errors_;
+  Graph* outer_ = nullptr;  // of a body that is being built
+  bool is_closed_ = false;
+  bool is_manual_ = false;
+  std::vector<std::pair<ValueId, ValueId>> captured_;
+  std::vector<std::shared_ptr<Graph>> bodies_;  // handles may still point into them
   friend class LocationScope;
   const SourceLocation* location_override_ = nullptr;
 };

@@ -5,6 +5,7 @@
 // closure allocates nothing, keeps no state and may run on several threads at once.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -19,7 +20,7 @@ namespace meshwork {
 
 // One operand or result: what a device holds of it, and the whole it is part of.
 struct TensorSpec {
-  Type local;   // block shape; buffers are dense, row-major, 64-byte aligned where ours
+  Type local;   // block shape; buffers are dense and row-major; of ours the first instance is 64-byte aligned
   Type global;  // == local on one device
 };
 
@@ -87,6 +88,9 @@ struct Kernel {
   // results needs only the same part of the operand. 1: all of it; so are those that are not named.
   std::vector<int64_t> parts = {};
 
+  bool MayCutAt(int64_t unit) const {
+    return bounds.empty() || std::binary_search(bounds.begin(), bounds.end(), unit);
+  }
   int64_t PartsOf(size_t operand) const { return operand < parts.size() ? parts[operand] : 1; }
 };
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "base/status.h"
+#include "ops/control_flow.h"
+#include "ops/exchange.h"
 
 namespace meshwork {
 namespace {
@@ -106,8 +108,12 @@ bool IsLocal(const Graph& graph) {
     return node.row->kind == OpKind::kCollective || node.row->kind == OpKind::kLocal;
   };
   auto is_block = [](const ValueInfo& info) { return info.type != info.global; };
+  auto has_local_body = [](const Node& node) {
+    return std::any_of(node.regions.begin(), node.regions.end(), [](const auto& r) { return IsLocal(*r); });
+  };
   return std::any_of(graph.nodes().begin(), graph.nodes().end(), is_local_op) ||
-         std::any_of(graph.values().begin(), graph.values().end(), is_block);
+         std::any_of(graph.values().begin(), graph.values().end(), is_block) ||
+         std::any_of(graph.nodes().begin(), graph.nodes().end(), has_local_body);
 }
 
 absl::Status CheckReduction(ReduceOp op, const Type& type) {
@@ -175,10 +181,12 @@ absl::Status CheckLocalNode(const Graph& graph, const Node& node) {
   MESHWORK_CHECK(HasLayouts(graph, node.operands) && HasLayouts(graph, node.results));
   if (node.row->kind == OpKind::kIdentity)
     return InvalidArgument("has no meaning in a local program; write the collectives instead.");
+  if (node.row->kind == OpKind::kControl) return CheckLocalControl(graph, node);
   if (node.row->name == "collective_permute")
     return CheckPermute(graph.value(node.operands[0]), graph.value(node.results[0]));
   if (node.row->name == "all_to_all_v")
     return CheckMoves(graph.value(node.operands[0]), graph.value(node.results[0]));
+  if (node.row->name == "exchange") return CheckExchange(graph, node);
   if (node.row->kind == OpKind::kCompute) {
     if (node.row->reads_block) {
       for (std::span<const ValueId> values :

@@ -6,20 +6,10 @@
 
 #include "base/status.h"
 #include "ops/builder.h"
+#include "ops/hyperparameters.h"
 
 namespace meshwork {
 namespace {
-
-// `dim` of x counted from 0; nothing after recording a mistake.
-std::optional<int64_t> CountDim(const ResolvedOperands& at, std::string_view op, int64_t dim) {
-  const Type& x = at.values[0].type();
-  if (dim >= -x.rank() && dim < x.rank()) return dim < 0 ? dim + x.rank() : dim;
-  if (x.rank() == 0) RecordMistake(at, op, "takes at least one dim, got {}.", x.ToString());
-  else
-    RecordMistake(at, op, "dim={} is none of {}; its dims count from 0 to {}, or backwards from -1 to -{}.",
-                  dim, x.ToString(), x.rank() - 1, x.rank());
-  return std::nullopt;
-}
 
 // x minus its maximum along `dim`. The shift changes neither a softmax nor its gradient, so that it is a
 // constant to the latter.
@@ -149,6 +139,48 @@ Value Accuracy(const Operand& logits, const Operand& labels, DType dtype) {
   Value guess = Argmax(at.values[0], at.values[0].rank() - 1);
   if (guess.valid() && guess.dtype() != at.values[1].dtype()) guess = Cast(guess, at.values[1].dtype());
   return MeanOfAll(Cast(Equal(guess, at.values[1]), dtype));
+}
+
+Value MeanAbsoluteError(const Operand& predictions, const Operand& targets) {
+  const ResolvedOperands at = Resolve({predictions, targets});
+  if (at.graph == nullptr || !CheckAlike(at, "mean_absolute_error", "predictions", "targets")) return {};
+  const LocationScope scope(*at.graph, at.location);
+  return MeanOfAll(Abs(Sub(at.values[0], at.values[1])));
+}
+
+Value HuberLoss(const Operand& predictions, const Operand& targets, double delta) {
+  const ResolvedOperands at = Resolve({predictions, targets});
+  if (at.graph == nullptr || !CheckAlike(at, "huber_loss", "predictions", "targets")) return {};
+  if (const absl::Status status = CheckPositive("delta", delta); !status.ok()) {
+    RecordMistake(at, "huber_loss", "{}", MessageOf(status));
+    return {};
+  }
+  const LocationScope scope(*at.graph, at.location);
+  // With c the size of the error, at most delta: c (|e| - c/2) is e²/2 up to delta and a line behind it.
+  const Value size = Abs(Sub(at.values[0], at.values[1])), near = Minimum(size, delta);
+  return MeanOfAll(Mul(near, Sub(size, Mul(near, 0.5))));
+}
+
+Value HingeLoss(const Operand& scores, const Operand& labels) {
+  const ResolvedOperands at = Resolve({scores, labels});
+  if (at.graph == nullptr || !CheckAlike(at, "hinge_loss", "scores", "labels")) return {};
+  const LocationScope scope(*at.graph, at.location);
+  return MeanOfAll(Relu(Sub(1.0, Mul(at.values[0], at.values[1]))));
+}
+
+Value KlDivergence(const Operand& log_predictions, const Operand& targets) {
+  const ResolvedOperands at = Resolve({log_predictions, targets});
+  if (at.graph == nullptr || !CheckAlike(at, "kl_divergence", "log_predictions", "targets")) return {};
+  const LocationScope scope(*at.graph, at.location);
+  const Value &log_q = at.values[0], &p = at.values[1];
+  if (p.rank() == 0) {
+    RecordMistake(at, "kl_divergence", "takes at least one dim, got {}.", p.type().ToString());
+    return {};
+  }
+  // What has no share adds nothing, however unlikely it was held.
+  const Value has_share = NotEqual(p, 0.0);
+  const Value log_p = Log(Select(has_share, p, 1.0));
+  return MeanOfAll(ReduceSum(Mul(p, Sub(log_p, Select(has_share, log_q, 0.0))), {p.rank() - 1}));
 }
 
 }  // namespace meshwork

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/status.h"
+#include "ops/control_flow.h"
 #include "ops/memory_plan.h"
 #include "ops/storage.h"
 #include "ops/text.h"
@@ -16,6 +17,11 @@ struct Lives {
   std::vector<BufferRequest> requests;
   std::vector<ValueId> values;  // per request
 };
+
+// What the body of a loop or a branch needs beside what it is given and what it gives, which are values of
+// the program around it: slices, and what the carries become where that is not written over them. 0 for
+// other nodes.
+int64_t BodyBytes(const Node& node);
 
 Lives LivesOf(const Graph& local, const std::vector<ValueId>& storages) {
   const int end = static_cast<int>(local.nodes().size());
@@ -39,6 +45,12 @@ Lives LivesOf(const Graph& local, const std::vector<ValueId>& storages) {
     if (argument.is_variable) extend(argument.value, end);
   for (const OutputInfo& output : local.outputs()) extend(output.value, end);
   for (const VariableUpdate& update : local.updates()) extend(update.value, end);
+  for (int n = 0; n < end; ++n) {
+    const int64_t bytes = BodyBytes(local.nodes()[n]);
+    if (bytes == 0) continue;
+    lives.requests.push_back({bytes, n, n});
+    lives.values.push_back(local.nodes()[n].results[0]);
+  }
   const std::vector<bool> aside = SetAside(local);
   for (size_t u = 0; u < aside.size(); ++u) {
     if (!aside[u]) continue;
@@ -47,6 +59,22 @@ Lives LivesOf(const Graph& local, const std::vector<ValueId>& storages) {
     lives.values.push_back(value);
   }
   return lives;
+}
+
+int64_t BodyBytes(const Node& node) {
+  if (!IsControl(node)) return 0;
+  const ControlShape shape = ShapeOfControl(node);
+  int64_t most = 0;
+  for (const auto& region : node.regions) {
+    Lives lives = LivesOf(*region, PlanStorages(*region));
+    for (size_t a = 0; a < region->arguments().size(); ++a) {
+      const bool is_slice =
+          static_cast<int>(a) >= shape.carries && static_cast<int>(a) < shape.carries + shape.slices;
+      if (!is_slice) lives.requests[region->arguments()[a].value].bytes = 0;
+    }
+    most = std::max(most, MaxLiveBytes(lives.requests));
+  }
+  return most;
 }
 
 // The last value that lies in each storage when node `n` has run; a variable stays itself.

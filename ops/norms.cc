@@ -69,6 +69,87 @@ Value RmsNorm(const Operand& x, const Operand& scale, double epsilon) {
   return Mul(OverRootMeanSquare(at.values[0], *dims, epsilon), at.values[1]);
 }
 
+namespace {
+
+std::vector<int64_t> AllButLast(const Value& x) {
+  std::vector<int64_t> dims(std::max(x.rank() - 1, 0));
+  std::iota(dims.begin(), dims.end(), 0);
+  return dims;
+}
+
+// Whether x: [..,c] has floats and the others are [c]; records a mistake if not.
+bool CheckChannels(const ResolvedOperands& at, std::string_view op, int least_rank) {
+  const Type& x = at.values[0].type();
+  bool fits = IsFloat(x.dtype) && x.rank() >= least_rank;
+  for (size_t i = 1; i < at.values.size() && fits; ++i)
+    fits = at.values[i].type() == Type{x.dtype, {x.shape.back()}};
+  if (fits) return true;
+  std::string others;
+  for (size_t i = 1; i < at.values.size(); ++i) others += ", " + at.values[i].type().ToString();
+  RecordMistake(at, op, "x is {}, the others {}; x must be floats {}, the others [c].", x.ToString(),
+                others.substr(2), least_rank > 2 ? "[n, spatial…, c]" : "[…, c]");
+  return false;
+}
+
+}  // namespace
+
+BatchNormResult BatchNorm(const Operand& x, const Operand& scale, const Operand& offset, double epsilon) {
+  const ResolvedOperands at = Resolve({x, scale, offset});
+  if (at.graph == nullptr || !CheckEpsilon(at, "batch_norm", epsilon)) return {};
+  if (!CheckChannels(at, "batch_norm", 2)) return {};
+  const LocationScope scope(*at.graph, at.location);
+  const Value& v = at.values[0];
+  const std::vector<int64_t> dims = AllButLast(v);
+  const Value mean = ReduceMean(v, dims, /*keep_dims=*/true);
+  const Value centered = Sub(v, mean);
+  const Value variance = ReduceMean(Square(centered), dims, /*keep_dims=*/true);
+  const Value y = Mul(centered, Rsqrt(Add(variance, epsilon)));
+  return {Add(Mul(y, at.values[1]), at.values[2]), Squeeze(mean, dims), Squeeze(variance, dims)};
+}
+
+Value BatchNormInference(const Operand& x, const Operand& scale, const Operand& offset, const Operand& mean,
+                         const Operand& variance, double epsilon) {
+  const ResolvedOperands at = Resolve({x, scale, offset, mean, variance});
+  if (at.graph == nullptr || !CheckEpsilon(at, "batch_norm_inference", epsilon)) return {};
+  if (!CheckChannels(at, "batch_norm_inference", 2)) return {};
+  const LocationScope scope(*at.graph, at.location);
+  const Value factor = Mul(at.values[1], Rsqrt(Add(at.values[4], epsilon)));
+  return Add(Mul(Sub(at.values[0], at.values[3]), factor), at.values[2]);
+}
+
+Value MovingAverage(const Operand& average, const Operand& value, double decay) {
+  const ResolvedOperands at = Resolve({average, value});
+  if (at.graph == nullptr) return {};
+  if (const absl::Status status = CheckDecay("decay", decay); !status.ok()) {
+    RecordMistake(at, "moving_average", "{}", MessageOf(status));
+    return {};
+  }
+  const LocationScope scope(*at.graph, at.location);
+  return StopGradient(Add(Mul(at.values[0], decay), Mul(at.values[1], 1 - decay)));
+}
+
+Value GroupNorm(const Operand& x, const Operand& scale, const Operand& offset, int64_t groups,
+                double epsilon) {
+  const ResolvedOperands at = Resolve({x, scale, offset});
+  if (at.graph == nullptr || !CheckEpsilon(at, "group_norm", epsilon)) return {};
+  if (!CheckChannels(at, "group_norm", 3)) return {};
+  const Type type = at.values[0].type();
+  if (groups < 1 || type.shape.back() % groups != 0) {
+    RecordMistake(at, "group_norm", "groups={} must divide the {} channels of {}.", groups, type.shape.back(),
+                  type.ToString());
+    return {};
+  }
+  const LocationScope scope(*at.graph, at.location);
+  Shape grouped = type.shape;
+  grouped.back() = groups;
+  grouped.push_back(type.shape.back() / groups);
+  std::vector<int64_t> dims(type.rank() - 2);
+  std::iota(dims.begin(), dims.end(), 1);
+  dims.push_back(type.rank());
+  const Value y = Standardize(Reshape(at.values[0], grouped), dims, epsilon);
+  return Add(Mul(Reshape(y, type.shape), at.values[1]), at.values[2]);
+}
+
 Value GlobalNorm(std::span<const Value> tensors, CallSite loc) {
   if (tensors.empty()) return {};
   DType dtype = F32;  // bf16 squares would lose most of their sum

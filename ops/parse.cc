@@ -8,6 +8,7 @@
 #include "base/status.h"
 #include "base/suggest.h"
 #include "base/text_error.h"
+#include "ops/control_flow.h"
 #include "ops/local.h"
 #include "ops/row.h"
 #include "ops/text.h"
@@ -38,6 +39,16 @@ class Parser {
     RETURN_IF_ERROR(Keyword("func"));
     ASSIGN_OR_RETURN(graph_.name, Word("a function name"));
     RETURN_IF_ERROR(ParseArguments());
+    RETURN_IF_ERROR(ParseStatements());
+    SkipSpace();
+    if (at_ < text_.size()) return Fail("expected the end of the program");
+    RETURN_IF_ERROR(FinishLocal());
+    return std::move(graph_);
+  }
+
+ private:
+  // What stands between braces.
+  absl::Status ParseStatements() {
     RETURN_IF_ERROR(Take('{'));
     bool returned = false;
     while (!TryTake('}')) {
@@ -59,13 +70,9 @@ class Parser {
         return Fail("expected %, update, return or }", {"update", "return"});
       }
     }
-    SkipSpace();
-    if (at_ < text_.size()) return Fail("expected the end of the program");
-    RETURN_IF_ERROR(FinishLocal());
-    return std::move(graph_);
+    return absl::OkStatus();
   }
 
- private:
   // ---- Characters.
 
   void SkipSpace() {
@@ -436,6 +443,7 @@ class Parser {
     ASSIGN_OR_RETURN(std::string op, Word("an op"));
     absl::StatusOr<const OpRow*> row = FindOp(op);
     if (!row.ok()) return FailAt(op_at, MessageOf(row.status()));
+    const SourceLocation location{std::string(file_), LineAt(op_at)};
     std::vector<ValueId> operands;
     if (Peek() == '%') {
       do {
@@ -445,6 +453,12 @@ class Parser {
     }
     ASSIGN_OR_RETURN(Attrs attrs, ParseAttrs(**row));
     const Mesh mesh = graph_.mesh();
+    std::vector<std::shared_ptr<const Graph>> regions;
+    for (int r = 0; r < (*row)->num_regions; ++r) {
+      if (r > 0) RETURN_IF_ERROR(Keyword("else"));
+      ASSIGN_OR_RETURN(Graph region, ParseRegion());
+      regions.push_back(std::make_shared<const Graph>(std::move(region)));
+    }
     std::vector<Annotation> annotations;
     if (TryTake(':')) {
       do {
@@ -457,7 +471,9 @@ class Parser {
     for (Annotation& a : annotations)
       if (a.pin.has_value()) a.pin->layout = a.pin->layout.On(graph_.mesh());
     absl::StatusOr<int> node =
-        AddNode(**row, operands, attrs, annotations, names.size(), {std::string(file_), LineAt(op_at)});
+        regions.empty()
+            ? AddNode(**row, operands, attrs, annotations, names.size(), location)
+            : AddControl(**row, operands, attrs, annotations, std::move(regions), names.size(), location);
     if (!node.ok()) return FailAt(op_at, MessageOf(node.status()));
     value_at_.resize(graph_.values().size(), op_at);
     for (size_t i = 0; i < names.size(); ++i) {
@@ -466,6 +482,57 @@ class Parser {
       RETURN_IF_ERROR(Define(start, names[i], id));
     }
     return absl::OkStatus();
+  }
+
+  // A body: "(var %h: f32[4], %w: f32[6]) { … }". Its names are its own.
+  absl::StatusOr<Graph> ParseRegion() {
+    Graph outer = std::exchange(graph_, Graph(graph_.mesh()));
+    graph_.name = "body";
+    auto ids = std::exchange(ids_, {});
+    auto updated = std::exchange(updated_, {});
+    auto value_at = std::exchange(value_at_, {});
+    auto update_at = std::exchange(update_at_, {});
+    RETURN_IF_ERROR(ParseArguments());
+    RETURN_IF_ERROR(ParseStatements());
+    outer.CutMesh(graph_.mesh());
+    ids_ = std::move(ids);
+    updated_ = std::move(updated);
+    value_at_ = std::move(value_at);
+    update_at_ = std::move(update_at);
+    return std::exchange(graph_, std::move(outer));
+  }
+
+  // Adds a node with regions, of either kind of program.
+  absl::StatusOr<int> AddControl(const OpRow& row, const std::vector<ValueId>& operands, const Attrs& attrs,
+                                 const std::vector<Annotation>& annotations,
+                                 std::vector<std::shared_ptr<const Graph>> regions, size_t num_results,
+                                 const SourceLocation& location) {
+    Node node{.row = &row, .attrs = attrs, .location = location, .regions = std::move(regions)};
+    node.operands.assign(operands.begin(), operands.end());
+    // One that was read before another cut the mesh.
+    for (std::shared_ptr<const Graph>& region : node.regions) {
+      Graph cut = *region;
+      cut.CutMesh(graph_.mesh());
+      region = std::make_shared<const Graph>(std::move(cut));
+    }
+    absl::StatusOr<int> index = TryAddControl(graph_, std::move(node));
+    if (!index.ok()) return index.status();
+    const auto& results = graph_.nodes()[*index].results;
+    if (results.size() != num_results || (!annotations.empty() && annotations.size() != num_results))
+      return InvalidArgument("{} has {}; {} and {} are given.", row.name, Count(results.size(), "result"),
+                             Count(num_results, "name"), Count(annotations.size(), "type"));
+    for (size_t i = 0; i < annotations.size(); ++i) {
+      ValueInfo& info = graph_.mutable_value(results[i]);
+      const Annotation& a = annotations[i];
+      if (a.type != info.type)
+        return InvalidArgument("{}: the result is {}, not {}.", row.name, info.type.ToString(),
+                               a.type.ToString());
+      info.global = a.global.value_or(a.type);
+      info.layout = a.layout();
+      info.modes = a.modes();
+      info.gather = a.gather;
+    }
+    return index;
   }
 
   // Adds a node of either kind of program: by inference where there are no blocks, as written where
@@ -562,9 +629,31 @@ class Parser {
     return absl::OkStatus();
   }
 
+  // Values without a layout are whole.
+  static void MakeWhole(Graph& local) {
+    for (size_t v = 0; v < local.values().size(); ++v) {
+      ValueInfo& info = local.mutable_value(static_cast<ValueId>(v));
+      if (!info.layout.has_value()) info.layout = Layout::Replicated(local.mesh(), info.type.rank());
+    }
+    for (size_t n = 0; n < local.nodes().size(); ++n) {
+      for (std::shared_ptr<const Graph>& region : local.mutable_node(static_cast<int>(n)).regions) {
+        Graph inner = *region;
+        MakeWhole(inner);
+        region = std::make_shared<const Graph>(std::move(inner));
+      }
+    }
+  }
+
   // In a local program every value has a layout that fits its block; values without one are whole.
   absl::Status FinishLocal() {
     if (!is_local_) return absl::OkStatus();
+    for (size_t n = 0; n < graph_.nodes().size(); ++n) {
+      for (std::shared_ptr<const Graph>& region : graph_.mutable_node(static_cast<int>(n)).regions) {
+        Graph local = *region;
+        MakeWhole(local);
+        region = std::make_shared<const Graph>(std::move(local));
+      }
+    }
     for (size_t i = 0; i < graph_.values().size(); ++i) {
       ValueInfo& info = graph_.mutable_value(static_cast<ValueId>(i));
       if (!info.layout.has_value()) info.layout = Layout::Replicated(graph_.mesh(), info.type.rank());

@@ -23,7 +23,21 @@ class Namer {
   std::vector<std::string> names_;
 };
 
-std::string NodeText(const Graph& graph, const Node& node, const Namer& names) {
+std::string BodyText(const Graph& graph, const std::string& indent);
+
+// "(var %h: f32[4,6], %w: f32[6,6])", one per line where they are many.
+std::string ArgumentsText(const Graph& graph, const Namer& names, std::string_view between) {
+  std::string out = "(";
+  for (size_t i = 0; i < graph.arguments().size(); ++i) {
+    const Argument& argument = graph.arguments()[i];
+    out += fmt::format("{}{}{}: {}", i == 0 ? "" : between, argument.is_variable ? "var " : "",
+                       names(argument.value), PrintType(graph.value(argument.value)));
+  }
+  return out + ")";
+}
+
+std::string NodeText(const Graph& graph, const Node& node, const Namer& names,
+                     const std::string& indent = "") {
   std::string out = fmt::format("{} = {}", names.List(node.results), node.row->name);
   if (!node.operands.empty()) out += " " + names.List(node.operands);
   for (const auto& [name, value] : node.attrs.entries()) {
@@ -34,9 +48,30 @@ std::string NodeText(const Graph& graph, const Node& node, const Namer& names) {
     if (std::holds_alternative<LayoutPin>(value)) out += " " + PrintAttr(graph.mesh(), value);
     else out += fmt::format(" {}={}", name, PrintAttr(graph.mesh(), value));
   }
+  for (size_t r = 0; r < node.regions.size(); ++r) {
+    const Graph& region = *node.regions[r];
+    out += fmt::format("{} {} {{\n{}{}}}", r == 0 ? "" : " else", ArgumentsText(region, Namer(region), ", "),
+                       BodyText(region, indent + "  "), indent);
+  }
   std::string types;
   for (ValueId id : node.results) types += (types.empty() ? "" : ", ") + PrintType(graph.value(id));
-  return out + " : " + types;
+  return out + (types.empty() ? "" : " : " + types);
+}
+
+// The nodes, updates and outputs, a line each.
+std::string BodyText(const Graph& graph, const std::string& indent) {
+  const Namer names(graph);
+  std::string out;
+  for (const Node& node : graph.nodes()) out += indent + NodeText(graph, node, names, indent) + "\n";
+  for (const VariableUpdate& update : graph.updates())
+    out += fmt::format("{}update {} = {}\n", indent, names(graph.arguments()[update.argument].value),
+                       names(update.value));
+  if (graph.outputs().empty()) return out;
+  std::string list;
+  for (const OutputInfo& output : graph.outputs())
+    list += fmt::format("{}{}{}{}", list.empty() ? "" : ", ", output.name, output.name.empty() ? "" : "=",
+                        names(output.value));
+  return out + fmt::format("{}return {}\n", indent, list);
 }
 
 }  // namespace
@@ -82,26 +117,8 @@ std::string PrintNode(const Graph& graph, int node) {
 }
 
 std::string PrintGraph(const Graph& graph) {
-  const Namer names(graph);
-  std::string out = fmt::format("mesh {}\nfunc {}(", graph.mesh().ToString(), graph.name);
-  for (size_t i = 0; i < graph.arguments().size(); ++i) {
-    const Argument& argument = graph.arguments()[i];
-    out += fmt::format("{}{}{}: {}", i == 0 ? "" : ",\n     ", argument.is_variable ? "var " : "",
-                       names(argument.value), PrintType(graph.value(argument.value)));
-  }
-  out += ") {\n";
-  for (const Node& node : graph.nodes()) out += "  " + NodeText(graph, node, names) + "\n";
-  for (const VariableUpdate& update : graph.updates())
-    out += fmt::format("  update {} = {}\n", names(graph.arguments()[update.argument].value),
-                       names(update.value));
-  if (!graph.outputs().empty()) {
-    std::string list;
-    for (const OutputInfo& output : graph.outputs())
-      list += fmt::format("{}{}{}{}", list.empty() ? "" : ", ", output.name, output.name.empty() ? "" : "=",
-                          names(output.value));
-    out += "  return " + list + "\n";
-  }
-  return out + "}\n";
+  return fmt::format("mesh {}\nfunc {}{} {{\n{}}}\n", graph.mesh().ToString(), graph.name,
+                     ArgumentsText(graph, Namer(graph), ",\n     "), BodyText(graph, "  "));
 }
 
 }  // namespace meshwork

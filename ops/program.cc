@@ -5,6 +5,7 @@
 #include "base/hash.h"
 #include "base/status.h"
 #include "layout/relayout_cost.h"
+#include "ops/exchange.h"
 #include "ops/row.h"
 #include "ops/text.h"
 
@@ -13,6 +14,8 @@ namespace meshwork {
 std::string Fingerprint(const Graph& graph) { return fmt::format("{:016x}", StableHash(PrintGraph(graph))); }
 
 int64_t WireBytes(const Graph& local, const Node& node) {
+  if (node.row->name == "exchange")
+    return ExchangeElements(local, node) * DTypeSize(local.value(node.results[0]).global.dtype);
   const RelayoutKind kind = *RelayoutKindOf(node.row->name);
   if (kind == RelayoutKind::kAllToAllV) {
     const ValueInfo& from = local.value(node.operands[0]);
@@ -28,8 +31,14 @@ int64_t WireBytes(const Graph& local, const Node& node) {
                         has_group ? local.mesh().GroupSize(node.attrs.Get<AxisList>("axes")) : 1);
 }
 
+bool Communicates(const Graph& local, const Node& node) {
+  if (node.row->kind != OpKind::kCollective) return false;
+  return node.row->name != "exchange" || ExchangeElements(local, node) > 0;
+}
+
 AxisList GroupAxes(const Graph& local, const Node& node) {
   if (node.attrs.Find("axes") != nullptr) return node.attrs.Get<AxisList>("axes");
+  if (node.row->name == "exchange") return ExchangeAxes(local, node);
   const Layout& from = *local.value(node.operands[0]).layout;
   const Layout& to = *local.value(node.results[0]).layout;
   if (from.is_strided() || to.is_strided()) return from.ShardedAxes().Union(to.ShardedAxes()).ToList();
@@ -38,13 +47,21 @@ AxisList GroupAxes(const Graph& local, const Node& node) {
 
 double CollectiveSeconds(const Graph& local, const Node& node, const Topology& topology) {
   return RelayoutCosts(local.mesh(), topology, /*element_bytes=*/1)
-      .Seconds(*RelayoutKindOf(node.row->name), GroupAxes(local, node), WireBytes(local, node));
+      .Seconds(RelayoutKindOf(node.row->name).value_or(RelayoutKind::kAllToAllV), GroupAxes(local, node),
+               WireBytes(local, node));
 }
 
-std::vector<CollectiveSummary> SummarizeCollectives(const Graph& local) {
-  std::vector<CollectiveSummary> all;
+int64_t TimesOf(const Node& node) {
+  const AttrValue* length = node.row->kind == OpKind::kControl ? node.attrs.Find("length") : nullptr;
+  return length == nullptr ? 1 : std::get<int64_t>(*length);
+}
+
+namespace {
+
+void Summarize(const Graph& local, int64_t times, std::vector<CollectiveSummary>& all) {
   for (const Node& node : local.nodes()) {
-    if (node.row->kind != OpKind::kCollective) continue;
+    for (const auto& region : node.regions) Summarize(*region, times * TimesOf(node), all);
+    if (!Communicates(local, node)) continue;
     const std::string axes = node.attrs.Find("axes") == nullptr
                                  ? std::string("()")
                                  : local.mesh().AxesToString(node.attrs.Get<AxisList>("axes"));
@@ -52,13 +69,32 @@ std::vector<CollectiveSummary> SummarizeCollectives(const Graph& local) {
       return s.type == node.row->name && s.axes == axes;
     });
     if (it == all.end()) it = all.insert(all.end(), {std::string(node.row->name), axes});
-    ++it->count;
-    it->bytes += WireBytes(local, node);
+    it->count += times;
+    it->bytes += times * WireBytes(local, node);
   }
+}
+
+}  // namespace
+
+std::vector<CollectiveSummary> SummarizeCollectives(const Graph& local) {
+  std::vector<CollectiveSummary> all;
+  Summarize(local, 1, all);
   return all;
 }
 
+std::vector<int> CountReaders(const Graph& graph) {
+  std::vector<int> readers(graph.values().size(), 0);
+  for (const Node& node : graph.nodes())
+    for (ValueId operand : node.operands) ++readers[operand];
+  for (const VariableUpdate& update : graph.updates()) ++readers[update.value];
+  for (const OutputInfo& output : graph.outputs()) ++readers[output.value];
+  return readers;
+}
+
 double FlopsOf(const Graph& graph, const Node& node) {
+  double inside = 0;
+  for (const auto& region : node.regions) inside += static_cast<double>(TimesOf(node)) * CountFlops(*region);
+  if (!node.regions.empty()) return inside;
   const std::vector<Type> operands = TypesOf(graph, node.operands), results = TypesOf(graph, node.results);
   if (node.row->flops != nullptr) return node.row->flops({operands, results, node.attrs});
   double elements = 0;
@@ -69,7 +105,8 @@ double FlopsOf(const Graph& graph, const Node& node) {
 double CountFlops(const Graph& graph) {
   double flops = 0;
   for (const Node& node : graph.nodes())
-    if (node.row->kind == OpKind::kCompute) flops += FlopsOf(graph, node);
+    if (node.row->kind == OpKind::kCompute || node.row->kind == OpKind::kControl)
+      flops += FlopsOf(graph, node);
   return flops;
 }
 

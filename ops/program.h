@@ -36,6 +36,10 @@ struct Program {
 // 16 hex digits over the text of a program. Processes that run together must agree on that of the local one.
 std::string Fingerprint(const Graph& graph);
 
+// Whether a node sends anything between devices: a collective, unless it is an exchange in which each device
+// has all that it needs.
+bool Communicates(const Graph& local, const Node& node);
+
 // The collectives of a local graph, merged by type and axes, in order of first use.
 struct CollectiveSummary {
   std::string type;   // "all_reduce"
@@ -44,6 +48,10 @@ struct CollectiveSummary {
   int64_t bytes = 0;  // on the wire, per device and step; see WireBytes
 };
 std::vector<CollectiveSummary> SummarizeCollectives(const Graph& local);
+
+// How often a region of a node runs in a step: a loop without a known length counts as one iteration, and of
+// two branches each as if it were chosen. 1 for a node without regions.
+int64_t TimesOf(const Node& node);
 
 // Bytes a device sends for one collective: with B the bytes of the gathered or reduced buffer, l those of
 // the local operand and n the group's size: all-reduce 2(n-1)/n·B, reduce-scatter and all-gather
@@ -56,6 +64,9 @@ AxisList GroupAxes(const Graph& local, const Node& node);
 
 // What one collective takes by the topology, seconds.
 double CollectiveSeconds(const Graph& local, const Node& node, const Topology& topology);
+
+// Per value, how many operands, updates and outputs it is.
+std::vector<int> CountReaders(const Graph& graph);
 
 // Floating-point operations of one node: as its row counts, otherwise one per result element.
 double FlopsOf(const Graph& graph, const Node& node);

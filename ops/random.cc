@@ -1,5 +1,5 @@
-// Random values: uniform, normal, truncated normal, bernoulli. Every device draws its own block, keyed by the
-// global element index, so any layout is free and bitwise the same.
+// Random values: uniform, normal, truncated normal, bernoulli, whole numbers. Every device draws its own
+// block, keyed by the global element index, so any layout is free and bitwise the same.
 //
 // The operand, if there is one, is the step: an i64[] that changes from step to step. It gives every step a
 // seed of its own, from which the streams and indices go on as they do without.
@@ -11,6 +11,7 @@
 
 #include "base/status.h"
 #include "ops/builder.h"
+#include "ops/indexing.h"
 #include "ops/kernels/block_rows.h"
 #include "ops/kernels/elementwise.h"
 #include "ops/kernels/philox.h"
@@ -57,6 +58,17 @@ absl::StatusOr<std::vector<Type>> InferUniform(const OpView& view) {
 absl::StatusOr<std::vector<Type>> InferBernoulli(const OpView& view) {
   const double p = view.attrs.Get<double>("p");
   if (!(p >= 0 && p <= 1)) return InvalidArgument("p={} is no probability; it lies in [0, 1].", p);
+  return InferAny(view);
+}
+
+absl::StatusOr<std::vector<Type>> InferInt(const OpView& view) {
+  const DType dtype = view.attrs.Get<DType>("dtype");
+  const int64_t low = view.attrs.Get<int64_t>("low"), high = view.attrs.Get<int64_t>("high");
+  if (!IsInteger(dtype)) return InvalidArgument("dtype={} is not i32 or i64.", DTypeName(dtype));
+  if (low >= high) return InvalidArgument("low={} high={} has no number; high is above low.", low, high);
+  if (dtype == I32 &&
+      (low < std::numeric_limits<int32_t>::min() || high - 1 > int64_t{std::numeric_limits<int32_t>::max()}))
+    return InvalidArgument("low={} high={} does not fit dtype=i32.", low, high);
   return InferAny(view);
 }
 
@@ -166,6 +178,20 @@ Kernel BernoulliCpu(const KernelSpec& spec) {
   });
 }
 
+Kernel IntCpu(const KernelSpec& spec) {
+  const auto stream = static_cast<uint64_t>(spec.attrs.Get<int64_t>("stream"));
+  const int64_t low = spec.attrs.Get<int64_t>("low"), high = spec.attrs.Get<int64_t>("high");
+  return DispatchIndex(spec.results[0].local.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    return RandomKernel<T, int64_t>(
+        spec,
+        [=](uint64_t seed, uint64_t index, std::span<int64_t> out) {
+          FillInt(seed, stream, index, low, high, out);
+        },
+        [](int64_t x) { return static_cast<T>(x); });
+  });
+}
+
 // ---- Rows.
 
 OpRow RandomRow(std::string_view name, std::string_view doc, std::vector<AttrSpec> parameters, DType dtype,
@@ -211,6 +237,10 @@ const std::vector<OpRow>& Rows() {
                 {"; seed=7 p=0.5 shape=[4,6]", "; seed=7 stream=1 p=0.25 dtype=f32 shape=[5]",
                  "i64[]; seed=7 p=0.75 shape=[4,6]", "; seed=7 p=0.5 dtype=bf16 shape=[4,6]",
                  "; seed=7 p=0.5 dtype=i32 shape=[5]"}),
+      RandomRow("random_int", "whole numbers of [low, high), Philox4x32-10 by (seed, stream, global index)",
+                {{"low", AttrKind::kInt, int64_t{0}}, {"high", AttrKind::kInt}}, I32, InferInt, IntCpu,
+                {"; seed=7 high=10 shape=[4,6]", "; seed=7 stream=1 low=-5 high=5 dtype=i64 shape=[5]",
+                 "i64[]; seed=7 high=100 shape=[4,6]"}),
   };
   return *rows;
 }
@@ -245,6 +275,19 @@ Value RandomTruncatedNormal(Graph& graph, const Type& type, int64_t seed, int64_
 Value RandomBernoulli(Graph& graph, const Type& type, int64_t seed, int64_t stream, double p,
                       const Value& step, CallSite loc) {
   return AddRandom(graph, "random_bernoulli", type, seed, stream, {{"p", p}}, step, loc);
+}
+
+Value RandomInt(Graph& graph, const Type& type, int64_t seed, int64_t stream, int64_t low, int64_t high,
+                const Value& step, CallSite loc) {
+  const std::vector<Value> operands(step.valid() ? 1 : 0, step);
+  return graph.Add("random_int", operands,
+                   {{"seed", seed},
+                    {"stream", stream},
+                    {"low", low},
+                    {"high", high},
+                    {"dtype", type.dtype},
+                    {"shape", ToInts(type.shape)}},
+                   loc)[0];
 }
 
 }  // namespace meshwork

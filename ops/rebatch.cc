@@ -4,6 +4,8 @@
 #include <numeric>
 
 #include "base/status.h"
+#include "ops/loops.h"
+#include "ops/manual.h"
 #include "ops/row.h"
 
 namespace meshwork {
@@ -51,9 +53,8 @@ void JoinLetters(const Graph& graph, const Node& node, DimClasses& classes) {
   for (size_t i = 0; i < node.results.size(); ++i) visit(rule.results[i], node.results[i]);
 }
 
-}  // namespace
-
-absl::StatusOr<Graph> Rebatch(const Graph& graph, int64_t from, int64_t to) {
+// Without loops.
+absl::StatusOr<Graph> RebatchOpened(const Graph& graph, int64_t from, int64_t to) {
   if (from < 1 || to < 0)
     return InvalidArgument(
         "Rebatch: a batch of {} cannot become one of {}; the first is at least 1, the second at "
@@ -155,6 +156,20 @@ absl::StatusOr<Graph> Rebatch(const Graph& graph, int64_t from, int64_t to) {
   for (const VariableUpdate& update : graph.updates()) copy.AddUpdate({update.argument, map[update.value]});
   for (const OutputInfo& output : graph.outputs()) copy.AddOutput({output.name, map[output.value]});
   return copy;
+}
+
+}  // namespace
+
+absl::StatusOr<Graph> Rebatch(const Graph& graph, int64_t from, int64_t to) {
+  if (!HasLoops(graph)) return RebatchOpened(graph, from, to);
+  const OpenedGraph opened = OpenLoops(graph);
+  for (const OpenedLoop& loop : opened.loops)
+    if (IsManual(loop.node))
+      return InvalidArgument(
+          "{}: its blocks have the size that they were written for, so the program cannot run with {}.",
+          graph.Describe(loop.node.row->name, loop.node.location), to);
+  ASSIGN_OR_RETURN(const Graph resized, RebatchOpened(opened.graph, from, to));
+  return CloseLoops(resized, opened.loops);
 }
 
 }  // namespace meshwork

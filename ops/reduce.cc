@@ -6,6 +6,7 @@
 
 #include "base/status.h"
 #include "fmt/ranges.h"
+#include "ops/blockwise.h"
 #include "ops/builder.h"
 #include "ops/kernels/stack.h"
 #include "ops/registry.h"
@@ -130,7 +131,7 @@ Rule ArgmaxRule(const OpView& view) {
   for (int d = 0; d < view.operands[0].rank(); ++d) {
     from += static_cast<char>('a' + d);
     if (d != view.attrs.Get<int64_t>("dim")) to += from.back();
-    else from += '!';
+    else from += '^';
   }
   return MakeRule(from + "->" + to, view.operands, view.results);
 }
@@ -323,12 +324,30 @@ OpRow Reduction(std::string_view name, std::string_view doc,
           .sample_high = sample_high};
 }
 
-OpRow ArgReduction(std::string_view name, std::string_view doc, KernelFactory cpu) {
+// The first extremum of each block, and its index; of these the first.
+template <bool is_max>
+std::vector<Value> ArgBlockwise(const BlockwiseView& view) {
+  const Value& x = view.operands[0];
+  const int64_t dim = view.attrs.Get<int64_t>("dim");
+  const Blocks blocks(view, x, dim);
+  // An element and its index are sent per block.
+  if (blocks.size() <= 2 || !blocks.CanFill(x.dtype(), !is_max)) return {};
+  const Value split = blocks.Split(x, is_max ? LowestOf(x.dtype()) : HighestOf(x.dtype()));
+  const Value place = is_max ? Argmax(split, dim + 1) : Argmin(split, dim + 1);
+  const Value extremum = is_max ? ReduceMax(split, {dim + 1}) : ReduceMin(split, {dim + 1});
+  const Value extrema = blocks.Gathered(extremum), places = blocks.Gathered(place + blocks.Starts(place));
+  const Value best = ExpandDims(is_max ? Argmax(extrema, dim) : Argmin(extrema, dim), {dim});
+  return {Squeeze(TakeAlongDim(places, best, dim), {dim})};
+}
+
+OpRow ArgReduction(std::string_view name, std::string_view doc,
+                   std::vector<Value> (*blockwise)(const BlockwiseView&), KernelFactory cpu) {
   return {.name = name,
           .doc = doc,
           .attrs = {{"dim", AttrKind::kInt}},
           .infer = InferArgmax,
           .rule = ArgmaxRule,
+          .blockwise = blockwise,
           .cpu = cpu,
           .stack = StackArg,
           .samples = {"f32[4,6]; dim=1", "f64[4,6]; dim=0", "i32[5,3]; dim=1", "bf16[2,3,4]; dim=1"}};
@@ -360,10 +379,10 @@ const std::vector<OpRow>& Rows() {
                 nullptr, LogicalCpu<OrOf>, StackReduce<ReduceOp::kOr>, bools),
       ArgReduction("argmax",
                    "index of the largest element along dim; ties go to the lowest, the first NaN wins",
-                   ArgCpu<IsGreater>),
+                   ArgBlockwise<true>, ArgCpu<IsGreater>),
       ArgReduction("argmin",
                    "index of the smallest element along dim; ties go to the lowest, the first NaN wins",
-                   ArgCpu<IsLess>),
+                   ArgBlockwise<false>, ArgCpu<IsLess>),
   };
   return *rows;
 }

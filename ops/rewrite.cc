@@ -38,4 +38,13 @@ Graph Rewriter::Finish() && {
   return std::move(to_);
 }
 
+void CopyNode(const Graph& from, const Node& node, Graph& to, std::vector<ValueId>& map) {
+  Node copy = node;
+  for (ValueId& id : copy.operands) id = map[id];
+  std::vector<ValueInfo> infos;
+  for (ValueId id : node.results) infos.push_back(from.value(id));
+  const int index = to.AddNode(std::move(copy), std::move(infos));
+  for (size_t r = 0; r < node.results.size(); ++r) map[node.results[r]] = to.nodes()[index].results[r];
+}
+
 }  // namespace meshwork

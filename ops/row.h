@@ -1,10 +1,12 @@
 // One op = one row: everything meshwork knows about it, in one place.
 //
-// Rows are written in ops/<family>.cc and listed explicitly in ops/registry.cc. The contract test
-// (tests/contract) walks the registry: a row without samples does not pass.
+// Rows of the library are written in ops/<family>.cc and listed explicitly in ops/registry.cc; a program adds
+// its own by RegisterOp. The contract test (tests/contract) walks the library's: a row without samples does
+// not pass. CheckOp (check/check_op.h) tries one row as that test does.
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,11 +18,27 @@
 
 namespace meshwork {
 
+struct Exchange;
+
 // What inference and rules see of a node. `results` is empty during inference.
 struct OpView {
   const std::vector<Type>& operands;
   const std::vector<Type>& results;
   const Attrs& attrs;
+};
+
+struct OperandDim {
+  int operand, dim;
+};
+
+// What a blockwise form sees of a node: the dim along which it has the form is cut in `count` blocks, which
+// lie as `cut` says.
+struct BlockwiseView {
+  std::span<const Value> operands;
+  const Attrs& attrs;
+  int64_t count;
+  DimSpec cut;
+  std::span<const Layout> layouts = {};  // of the operands; empty where any will do
 };
 
 // What a gradient sees of a node. Builder calls made with these values append to the graph.
@@ -37,6 +55,8 @@ enum class OpKind {
   kCollective,  // exchanges blocks between devices; only in local programs
   kLocal,       // local programs only, no communication: slices of a block, padding masks
   kIdentity,    // a note for the compiler (relayout, stop_gradient) that leaves no local node
+  kControl,     // a loop, a branch, a manual region: its regions say what it computes (ops/control_flow.h)
+  kDevice,      // exchanges blocks in a manual region; only there (ops/manual.h)
 };
 
 // Everything meshwork knows about an op.
@@ -47,6 +67,7 @@ struct OpRow {
   int optional_operands = 0;  // so many more may follow
   int num_results = 1;
   OpKind kind = OpKind::kCompute;
+  int num_regions = 0;  // of kControl
   std::vector<AttrSpec> attrs = {};
 
   // Result types from operand types and attributes. Errors read "k differs: a is …, b is …"; the
@@ -57,6 +78,18 @@ struct OpRow {
   // The attributes of the same op on operands of other sizes: blocks, another batch. Null: only what is
   // the result's shape follows (AttrSpec::is_result_shape). Error: a dim that has no other size.
   absl::StatusOr<Attrs> (*resize)(const OpView& view, const std::vector<Type>& operands) = nullptr;
+  // Of an op that only moves elements: the exchange that it is. Operands that an exchange has more of than
+  // the op are its last one. Along sharded dims this is how the op runs.
+  Exchange (*exchange)(const OpView& view) = nullptr;
+  // The op in terms of others, on blocks of a dim (ops/blockwise.h). Empty if so many blocks are better
+  // gathered.
+  std::vector<Value> (*blockwise)(const BlockwiseView& view) = nullptr;
+  // That dim, or nothing if it has no such form with these attributes. Null: the dim of the first operand
+  // whose letter is carried (ops/rule.h).
+  std::optional<OperandDim> (*blockwise_at)(const Attrs& attrs) = nullptr;
+  // Of another op whose rule has windows: `attrs`, those of the op on blocks, for operands that are windows
+  // along `dims`. What lay beyond their ends is in the windows.
+  Attrs (*on_windows)(const Attrs& attrs, std::span<const WindowedDim> dims) = nullptr;
   // Gradients of the operands, in order; invalid for "none". Null: not differentiable, which counts
   // as a zero gradient (comparisons, integers).
   std::vector<Value> (*grad)(const GradView& view) = nullptr;
@@ -72,7 +105,7 @@ struct OpRow {
   bool reads_block = false;
   // Result r may be written over operand in_place[r] (same type, element by element); -1: never.
   std::vector<int> in_place = {};
-  // For the contract test: "f32[4,6], f32[6,8]", attributes after a ';': "f32[4,6]; dims=[1]".
+  // For the contract test and CheckOp: "f32[4,6], f32[6,8]", attributes after a ';': "f32[4,6]; dims=[1]".
   std::vector<std::string_view> samples = {};
   // Sample values of floating-point operands are drawn from [sample_low, sample_high), those of whole
   // numbers from [sample_int_low, sample_int_high).
@@ -100,7 +133,23 @@ Rule RuleOf(const Graph& graph, const Node& node);
 absl::StatusOr<const OpRow*> FindOp(std::string_view name);
 // As FindOp for names the code itself writes. REQUIRES: the row exists.
 const OpRow& GetOp(std::string_view name);
-// Every row, in the order of the families.
+// Every row there is at the moment: those of the library in the order of the families, then what was
+// registered, in that order. The list stays as it is when more are registered.
 const std::vector<const OpRow*>& AllOps();
+
+// Makes an op of a row from outside of the library:
+//
+//   RETURN_IF_ERROR(RegisterOp({.name = "swiglu", .doc = "a sigmoid(a) b", .num_operands = 2, …}));
+//   graph.Add("swiglu", {{a, b}}, {}, CallSite::Current());    // or AddOp (ops/builder.h), or in a text
+//
+// From then on FindOp, GetOp and AllOps know it, and all that goes by them: Graph::Add, the text form, the
+// compiler, Verify. A copy of the row is kept for the life of the process, with what its string_views name.
+// Any thread may call it, and the others above, at any time. Errors, which leave things as they were: a name
+// that is taken, and those of CheckRow.
+absl::Status RegisterOp(OpRow row);
+// What RegisterOp asks of a row by itself. Errors: a name that the parser would not read as one; no doc,
+// infer, rule, cpu or samples; a kind other than kCompute, or regions; counts of operands and results that
+// cannot be; an attribute that the parser could not read; a sample that is no application of the row.
+absl::Status CheckRow(const OpRow& row);
 
 }  // namespace meshwork

@@ -1,5 +1,6 @@
 #include "ops/rule.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/status.h"
@@ -16,7 +17,7 @@ struct TermReader {
     LetterList list;
     for (size_t i = 0; i < text.size(); ++i) {
       const char name = text[i];
-      if (name == '!') continue;
+      if (name == '!' || name == '^') continue;
       MESHWORK_CHECK(list.size() < type.shape.size(), "rule term {} for {}", text, type.ToString());
       const int64_t size = type.shape[list.size()];
       if (name == '1') {
@@ -31,7 +32,9 @@ struct TermReader {
         rule.letters.push_back({.name = name, .size = size, .reduced = true});
       }
       MESHWORK_CHECK(rule.letters[found].size == size, "letter {} of term {}", name, text);
-      if (i + 1 < text.size() && text[i + 1] == '!') rule.letters[found].whole = true;
+      const char mark = i + 1 < text.size() ? text[i + 1] : ' ';
+      if (mark == '!' || mark == '^') rule.letters[found].whole = true;
+      if (mark == '^') rule.letters[found].carried = true;
       list.push_back(found);
     }
     MESHWORK_CHECK(list.size() == type.shape.size(), "rule term {} for {}", text, type.ToString());
@@ -49,17 +52,19 @@ std::vector<std::string_view> Split(std::string_view text) {
   }
 }
 
-std::string Join(const Rule& rule, const std::vector<LetterList>& lists) {
+std::string Join(const Rule& rule, const std::vector<LetterList>& lists, bool are_operands) {
   std::string out;
   for (size_t i = 0; i < lists.size(); ++i) {
     if (i > 0) out += ',';
-    for (int8_t letter : lists[i]) {
+    for (size_t d = 0; d < lists[i].size(); ++d) {
+      const int8_t letter = lists[i][d];
       if (letter == kNoLetter) {
         out += '1';
         continue;
       }
       out += rule.letters[letter].name;
-      if (rule.letters[letter].whole) out += '!';
+      if (rule.letters[letter].whole) out += rule.letters[letter].carried ? '^' : '!';
+      if (are_operands && rule.FindWindow(i, d) != nullptr) out += '~';
     }
   }
   return out;
@@ -147,6 +152,24 @@ Rule MakeRule(std::string_view text, const std::vector<Type>& operands, const st
   return rule;
 }
 
-std::string Rule::ToString() const { return Join(*this, operands) + "->" + Join(*this, results); }
+void Rule::AddWindow(int operand, int dim, char letter, const Window& window) {
+  MESHWORK_CHECK(operands[operand][dim] == kNoLetter, "dim {} of operand {} has a letter", dim, operand);
+  const auto found =
+      std::find_if(letters.begin(), letters.end(), [&](const Letter& l) { return l.name == letter; });
+  MESHWORK_CHECK(found != letters.end(), "no letter {}", letter);
+  found->windowed = true;
+  operands[operand][dim] = static_cast<int8_t>(found - letters.begin());
+  windows.push_back({static_cast<int8_t>(operand), static_cast<int8_t>(dim), window});
+}
+
+const Window* Rule::FindWindow(size_t operand, size_t dim) const {
+  for (const WindowedDim& w : windows)
+    if (w.operand == static_cast<int8_t>(operand) && w.dim == static_cast<int8_t>(dim)) return &w.window;
+  return nullptr;
+}
+
+std::string Rule::ToString() const {
+  return Join(*this, operands, true) + "->" + Join(*this, results, false);
+}
 
 }  // namespace meshwork

@@ -356,6 +356,18 @@ Value BroadcastTo(const Operand& x, const Shape& shape, const Ints& dims) {
 Value Reshape(const Operand& x, const Shape& shape) {
   return AddOp("reshape", {x}, {{"shape", ToInts(shape)}});
 }
+Value Flatten(const Operand& x, int64_t dim) {
+  const ResolvedOperands at = Resolve({x});
+  if (at.graph == nullptr) return {};
+  const Type& type = at.values[0].type();
+  if (const absl::Status status = CheckDim("dim", dim, type); !status.ok()) {
+    RecordMistake(at, "flatten", "{}", MessageOf(status));
+    return {};
+  }
+  Shape shape(type.shape.begin(), type.shape.begin() + dim);
+  shape.push_back(NumElements(Shape(type.shape.begin() + dim, type.shape.end())));
+  return Reshape(x, shape);
+}
 Value Squeeze(const Operand& x, const Ints& dims) { return AddOp("squeeze", {x}, {{"dims", dims}}); }
 Value ExpandDims(const Operand& x, const Ints& dims) { return AddOp("expand_dims", {x}, {{"dims", dims}}); }
 Value Transpose(const Operand& x, const Ints& permutation) {

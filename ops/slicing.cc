@@ -1,7 +1,5 @@
-// The slicing family: slice, pad, concat, reverse. slice and pad are each other's transposes.
-//
-// A dim that an op leaves as it is has a letter; one that it cuts or joins has none and lies whole on every
-// device.
+// The slicing family: slice and pad, which are each other's transposes. A dim that they cut or pad is
+// exchanged where it is sharded.
 #include <algorithm>
 #include <cstring>
 #include <limits>
@@ -10,6 +8,7 @@
 #include "base/status.h"
 #include "fmt/ranges.h"
 #include "ops/builder.h"
+#include "ops/exchange.h"
 #include "ops/kernels/copy.h"
 #include "ops/registry.h"
 
@@ -25,14 +24,6 @@ absl::Status CheckEntries(std::string_view name, const Ints& list, const Type& x
   if (list.size() == x.shape.size() || (may_be_empty && list.empty())) return absl::OkStatus();
   return InvalidArgument("{}=[{}] has {} entr{} for {}; give one per dim.", name, fmt::join(list, ","),
                          list.size(), list.size() == 1 ? "y" : "ies", x.ToString());
-}
-
-// "a1c->a1c" for ops of one operand, where only the dims that stay have a letter.
-template <typename Stays>
-std::string TermOf(size_t rank, Stays&& stays) {
-  std::string term;
-  for (size_t d = 0; d < rank; ++d) term += stays(d) ? static_cast<char>('a' + d) : '1';
-  return term;
 }
 
 // ---- slice
@@ -69,11 +60,16 @@ absl::StatusOr<std::vector<Type>> InferSlice(const OpView& view) {
   return std::vector<Type>{result};
 }
 
-Rule SliceRule(const OpView& view) {
-  const Shape& from = view.operands[0].shape;
-  const std::string term = TermOf(from.size(), [&](size_t d) { return CutOf(view.attrs, d).Keeps(from[d]); });
-  return MakeRule(term + "->" + term, view.operands, view.results, MovesElements());
+Exchange SliceExchange(const OpView& view) {
+  Exchange exchange;
+  for (size_t d = 0; d < view.operands[0].shape.size(); ++d) {
+    const Cut cut = CutOf(view.attrs, d);
+    exchange.dims.push_back({.stride = cut.stride, .offsets = {cut.start}});
+  }
+  return exchange;
 }
+
+Rule SliceRule(const OpView& view) { return MoveRule(view, SliceExchange(view), MovesElements()); }
 
 // Where another size begins and ends cannot be told of a dim that is cut.
 absl::StatusOr<Attrs> ResizeSlice(const OpView& view, const std::vector<Type>& operands) {
@@ -124,7 +120,6 @@ struct Padding {
   int64_t low, high, interior;
 
   std::string ToString() const { return fmt::format("low={} high={} interior={}", low, high, interior); }
-  bool Keeps() const { return low == 0 && high == 0 && interior == 0; }
   bool Crops() const { return low <= 0 && high <= 0 && interior == 0; }
 };
 
@@ -175,12 +170,19 @@ Passes PadPasses(double value) {
   return passes;
 }
 
+Exchange PadExchange(const OpView& view) {
+  Exchange exchange{.value = view.attrs.Get<double>("value")};
+  for (size_t d = 0; d < view.operands[0].shape.size(); ++d) {
+    const Padding p = PaddingOf(view.attrs, d);
+    exchange.dims.push_back({.spacing = p.interior + 1, .offsets = {-p.low}});
+  }
+  return exchange;
+}
+
 Rule PadRule(const OpView& view) {
-  const size_t rank = view.operands[0].shape.size();
   bool crops = true;
-  for (size_t d = 0; d < rank; ++d) crops &= PaddingOf(view.attrs, d).Crops();
-  const std::string term = TermOf(rank, [&](size_t d) { return PaddingOf(view.attrs, d).Keeps(); });
-  return MakeRule(term + "->" + term, view.operands, view.results,
+  for (size_t d = 0; d < view.operands[0].shape.size(); ++d) crops &= PaddingOf(view.attrs, d).Crops();
+  return MoveRule(view, PadExchange(view),
                   crops ? MovesElements() : PadPasses(view.attrs.Get<double>("value")));
 }
 
@@ -283,124 +285,6 @@ Kernel PadCpu(const KernelSpec& spec) {
   });
 }
 
-// ---- concat
-
-absl::StatusOr<std::vector<Type>> InferConcat(const OpView& view) {
-  const int64_t dim = view.attrs.Get<int64_t>("dim");
-  Type result = view.operands[0];
-  RETURN_IF_ERROR(CheckDim("dim", dim, result));
-  result.shape[dim] = 0;
-  for (size_t i = 0; i < view.operands.size(); ++i) {
-    Type other = view.operands[i];
-    if (other.dtype != result.dtype)
-      return InvalidArgument("dtypes differ: operand 0 is {}, operand {} {}; cast one of them.",
-                             view.operands[0].ToString(), i, other.ToString());
-    const int64_t size = other.rank() == result.rank() ? other.shape[dim] : 0;
-    if (other.rank() == result.rank()) other.shape[dim] = result.shape[dim];
-    if (other != result)
-      return InvalidArgument("operand 0 is {}, operand {} {}; all dims but dim {} must be equal.",
-                             view.operands[0].ToString(), i, view.operands[i].ToString(), dim);
-    result.shape[dim] += size;
-  }
-  return std::vector<Type>{result};
-}
-
-// An operand that is all there is along the dim keeps its letter there.
-Rule ConcatRule(const OpView& view) {
-  const auto dim = static_cast<size_t>(view.attrs.Get<int64_t>("dim"));
-  const Shape& to = view.results[0].shape;
-  std::string text;
-  bool kept = false;
-  for (const Type& type : view.operands) {
-    const bool all = type.shape[dim] == to[dim];
-    kept |= all;
-    text += (text.empty() ? "" : ",") + TermOf(to.size(), [&](size_t d) { return d != dim || all; });
-  }
-  text += "->" + TermOf(to.size(), [&](size_t d) { return d != dim || kept; });
-  Passes passes = MovesElements();
-  for (ReduceOp op : {ReduceOp::kMax, ReduceOp::kMin, ReduceOp::kAnd, ReduceOp::kOr})
-    passes.push_back({Which::kAny, op, op});
-  return MakeRule(text, view.operands, view.results, std::move(passes));
-}
-
-std::vector<Value> ConcatGrad(const GradView& view) {
-  const int64_t dim = view.attrs.Get<int64_t>("dim");
-  std::vector<Value> grads;
-  int64_t start = 0;
-  for (const Value& x : view.operands) {
-    grads.push_back(SliceDim(view.result_grads[0], dim, start, start + x.shape()[dim]));
-    start += x.shape()[dim];
-  }
-  return grads;
-}
-
-Kernel ConcatCpu(const KernelSpec& spec) {
-  const auto dim = static_cast<size_t>(spec.attrs.Get<int64_t>("dim"));
-  const Type& result = spec.results[0].local;
-  // In bytes: where each operand begins in a run of the result, and after them the run's length.
-  Ints starts = {0};
-  for (const TensorSpec& operand : spec.operands) {
-    const Shape& shape = operand.local.shape;
-    const int64_t run = std::accumulate(shape.begin() + static_cast<int64_t>(dim), shape.end(),
-                                        DTypeSize(result.dtype), std::multiplies<>());
-    starts.push_back(starts.back() + run);
-  }
-  return {.run =
-              [starts, size = DTypeSize(result.dtype)](const KernelArgs& args) {
-                const int64_t run = starts.back(), end = args.end * size;
-                for (int64_t at = args.begin * size; at < end;) {
-                  const int64_t row = at / run, begin = at % run;
-                  const auto next = std::upper_bound(starts.begin(), starts.end(), begin);
-                  const auto part = static_cast<int>(next - starts.begin() - 1);
-                  const int64_t n = std::min(*next - begin, end - at), width = *next - starts[part];
-                  std::memcpy(args.Out<char>(0) + at,
-                              args.In<char>(part) + row * width + begin - starts[part],
-                              static_cast<size_t>(n));
-                  at += n;
-                }
-              },
-          .units = result.num_elements(),
-          .by_rows = true};
-}
-
-// ---- reverse
-
-absl::StatusOr<std::vector<Type>> InferReverse(const OpView& view) {
-  const Ints& dims = view.attrs.Get<Ints>("dims");
-  for (auto d = dims.begin(); d != dims.end(); ++d) {
-    RETURN_IF_ERROR(CheckDim("dims", *d, view.operands[0]));
-    if (std::find(dims.begin(), d, *d) != d)
-      return InvalidArgument("dims=[{}] names dim {} twice.", fmt::join(dims, ","), *d);
-  }
-  return std::vector<Type>{view.operands[0]};
-}
-
-Rule ReverseRule(const OpView& view) {
-  const Ints& dims = view.attrs.Get<Ints>("dims");
-  std::string from, to;
-  for (int64_t d = 0; d < view.operands[0].rank(); ++d) {
-    to += static_cast<char>('a' + d);
-    from += to.back();
-    if (std::find(dims.begin(), dims.end(), d) != dims.end()) from += '!';
-  }
-  return MakeRule(from + "->" + to, view.operands, view.results, MovesElements());
-}
-
-std::vector<Value> ReverseGrad(const GradView& view) {
-  return {Reverse(view.result_grads[0], view.attrs.Get<Ints>("dims"))};
-}
-
-Kernel ReverseCpu(const KernelSpec& spec) {
-  const Shape& shape = spec.operands[0].local.shape;
-  Shape strides = DenseStrides(shape);
-  int64_t offset = 0;
-  for (int64_t d : spec.attrs.Get<Ints>("dims")) {
-    offset += (shape[d] - 1) * strides[d];
-    strides[d] = -strides[d];
-  }
-  return StridedCopy(spec, strides, offset);
-}
-
 // ---- Rows.
 
 const std::vector<OpRow>& Rows() {
@@ -411,6 +295,7 @@ const std::vector<OpRow>& Rows() {
        .infer = InferSlice,
        .rule = SliceRule,
        .resize = ResizeSlice,
+       .exchange = SliceExchange,
        .grad = SliceGrad,
        .cpu = SliceCpu,
        .samples = {"f32[4,6]; start=[0,2] limit=[4,5]", "f64[4,6]; start=[1,0] limit=[4,6] stride=[2,1]",
@@ -426,6 +311,7 @@ const std::vector<OpRow>& Rows() {
                  {"value", AttrKind::kFloat, 0.0}},
        .infer = InferPad,
        .rule = PadRule,
+       .exchange = PadExchange,
        .grad = PadGrad,
        .cpu = PadCpu,
        .samples = {"f32[4,6]; low=[0,1] high=[0,2]", "f64[4,6]; low=[1,0] high=[0,0] value=2.5",
@@ -433,26 +319,6 @@ const std::vector<OpRow>& Rows() {
                    "f32[4,6]; low=[-1,0] high=[2,0] interior=[2,0]", "i32[5]; low=[2] high=[0] value=7",
                    "i64[2,3,4]; low=[0,1,0] high=[0,1,0] interior=[0,1,0] value=1",
                    "bool[4,6]; low=[0,1] high=[0,0] value=1", "f32[]; low=[] high=[]"}},
-      {.name = "concat",
-       .doc = "the operands one after the other along dim",
-       .num_operands = -1,
-       .attrs = {{"dim", AttrKind::kInt}},
-       .infer = InferConcat,
-       .rule = ConcatRule,
-       .grad = ConcatGrad,
-       .cpu = ConcatCpu,
-       .samples = {"f32[4,6], f32[4,3]; dim=1", "f64[4,6], f64[2,6], f64[6,6]; dim=0", "f32[4,6]; dim=0",
-                   "bf16[4,2,3], bf16[4,6,3]; dim=1", "i32[5], i32[2]; dim=0", "bool[4,6], bool[4,6]; dim=1",
-                   "i64[4,6], i64[4,3]; dim=1"}},
-      {.name = "reverse",
-       .doc = "x backwards along dims",
-       .attrs = {{"dims", AttrKind::kInts}},
-       .infer = InferReverse,
-       .rule = ReverseRule,
-       .grad = ReverseGrad,
-       .cpu = ReverseCpu,
-       .samples = {"f32[4,6]; dims=[1]", "f64[4,6]; dims=[0]", "bf16[4,6]; dims=[0,1]",
-                   "i32[2,3,4]; dims=[1]", "i64[5]; dims=[0]", "bool[4,6]; dims=[]"}},
   };
   return *rows;
 }
@@ -503,19 +369,6 @@ Value SliceDim(const Operand& x, int64_t dim, int64_t start, int64_t limit, int6
 
 Value Pad(const Operand& x, const Ints& low, const Ints& high, double value, const Ints& interior) {
   return AddOp("pad", {x}, {{"low", low}, {"high", high}, {"interior", interior}, {"value", value}});
-}
-
-Value Concat(const std::vector<Value>& xs, int64_t dim, CallSite loc) {
-  if (xs.empty() || !xs[0].valid()) return {};
-  return xs[0].graph()->Add("concat", xs, {{"dim", dim}}, loc)[0];
-}
-
-Value Reverse(const Operand& x, const Ints& dims) { return AddOp("reverse", {x}, {{"dims", dims}}); }
-
-Value Stack(const std::vector<Value>& xs, int64_t dim, CallSite loc) {
-  std::vector<Value> expanded;
-  for (const Value& x : xs) expanded.push_back(ExpandDims(Operand(x, loc), {dim}));
-  return Concat(expanded, dim, loc);
 }
 
 std::vector<Value> Split(const Operand& x, int64_t parts, int64_t dim) {

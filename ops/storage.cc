@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ops/control_flow.h"
 #include "ops/row.h"
 
 namespace meshwork {
@@ -59,12 +60,20 @@ class Storages {
     return use.last_node == n && use.exports == 0 ? operand : kNoValue;
   }
 
+  // By the row; a carry of a loop is written over what it is at the start (runtime/loop.h says which that
+  // is).
+  static int OperandUnder(const Node& node, int r) {
+    if (const AttrValue* initial = IsControl(node) ? node.attrs.Find("initial") : nullptr; initial != nullptr)
+      return static_cast<int>(std::get<std::vector<int64_t>>(*initial)[r]);
+    if (node.row->kind == OpKind::kCollective || static_cast<size_t>(r) >= node.row->in_place.size())
+      return -1;
+    return node.row->in_place[r];
+  }
+
   // The operand that result r may be written over by its row, if it is of the same kind.
   ValueId InPlaceOperand(int n, int r) const {
     const Node& node = local_.nodes()[n];
-    if (node.row->kind == OpKind::kCollective || static_cast<size_t>(r) >= node.row->in_place.size())
-      return kNoValue;
-    const int o = node.row->in_place[r];
+    const int o = OperandUnder(node, r);
     if (o < 0) return kNoValue;
     const ValueId operand = node.operands[o], result = node.results[r];
     const bool alike =

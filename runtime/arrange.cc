@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "ops/control_flow.h"
 #include "ops/rewrite.h"
 #include "ops/row.h"
 
@@ -128,7 +129,8 @@ class Arranger {
       if (q < 0 || emitted_[q] || std::find(before.begin(), before.end(), q) != before.end()) continue;
       const bool small = local_.value(operand).type.num_elements() <= kSmall;
       const bool only_for_p = readers_[operand].size() == 1 && Results(q).size() == 1;
-      if (NodeOf(q).row->is_product || NodeOf(q).row->kind == OpKind::kCollective || !(small || only_for_p))
+      if (NodeOf(q).row->is_product || NodeOf(q).row->kind == OpKind::kCollective || IsControl(NodeOf(q)) ||
+          !(small || only_for_p))
         return false;
       if (before.size() + waiting >= kMostMoved || !CollectMissing(q, before, waiting + 1)) return false;
       before.push_back(q);

@@ -63,20 +63,30 @@ BoxCopy BoxCopy::Linear(int64_t elements) {
   return copy;
 }
 
-BoxCopy::BoxCopy(const Block& region, const BoxBuffer& from, const BoxBuffer& to)
-    : run_(1), elements_(NumElements(region)) {
+BoxCopy::BoxCopy(const Block& region, const BoxBuffer& from, const BoxBuffer& to) {
+  absl::InlinedVector<BoxSteps, 4> dims;
+  for (size_t d = 0; d < region.size(); ++d)
+    dims.push_back({.count = region[d].size,
+                    .from = region[d].start - from.start[d],
+                    .to = region[d].start - to.start[d]});
+  *this = BoxCopy(dims, from.shape, to.shape);
+}
+
+BoxCopy::BoxCopy(std::span<const BoxSteps> dims, const Shape& from, const Shape& to) : run_(1), elements_(1) {
+  for (const BoxSteps& steps : dims) elements_ *= steps.count;
   if (elements_ == 0) return;
-  const Shape from_strides = StridesOf(from.shape), to_strides = StridesOf(to.shape);
-  for (size_t d = region.size(); d-- > 0;) {
-    const Extent& extent = region[d];
-    const int64_t from_index = extent.start - from.start[d], to_index = extent.start - to.start[d];
-    MESHWORK_CHECK(from_index >= 0 && from_index + extent.size <= from.shape[d] && to_index >= 0 &&
-                       to_index + extent.size <= to.shape[d],
-                   "dim {} of {}", d, BlockToString(region));
-    from_offset_ += from_index * from_strides[d];
-    to_offset_ += to_index * to_strides[d];
-    if (extent.size == 1) continue;
-    const Dim dim{extent.size, from_strides[d], to_strides[d]};
+  const Shape from_strides = StridesOf(from), to_strides = StridesOf(to);
+  for (size_t d = dims.size(); d-- > 0;) {
+    const BoxSteps& steps = dims[d];
+    const int64_t from_last = steps.from + (steps.count - 1) * steps.from_step,
+                  to_last = steps.to + (steps.count - 1) * steps.to_step;
+    MESHWORK_CHECK(std::min(steps.from, from_last) >= 0 && std::max(steps.from, from_last) < from[d] &&
+                       steps.to >= 0 && to_last < to[d],
+                   "dim {}: {} from {} to {}", d, steps.count, steps.from, steps.to);
+    from_offset_ += steps.from * from_strides[d];
+    to_offset_ += steps.to * to_strides[d];
+    if (steps.count == 1) continue;
+    const Dim dim{steps.count, from_strides[d] * steps.from_step, to_strides[d] * steps.to_step};
     if (outer_.empty() && dim.from_stride == run_ && dim.to_stride == run_) {
       run_ *= dim.count;
     } else if (!outer_.empty() && dim.from_stride == outer_.front().count * outer_.front().from_stride &&

@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "absl/container/inlined_vector.h"
 #include "layout/layout.h"
@@ -35,11 +36,22 @@ struct BoxBuffer {
   static BoxBuffer Whole(const Shape& global) { return {Shape(global.size(), 0), global}; }
 };
 
+// Elements of one dim of two buffers: `count` of them, every to_step-th from `to` on, and every from_step-th
+// from `from` on. Steps may be negative, that of the target is at least 1.
+struct BoxSteps {
+  int64_t count = 0;
+  int64_t from = 0, from_step = 1;
+  int64_t to = 0, to_step = 1;
+};
+
 class BoxCopy {
  public:
   BoxCopy() = default;
   // REQUIRES: region lies in both buffers. An empty region copies nothing.
   BoxCopy(const Block& region, const BoxBuffer& from, const BoxBuffer& to);
+  // The elements that every dim's steps name, of dense buffers of these shapes.
+  // REQUIRES: they lie in both buffers.
+  BoxCopy(std::span<const BoxSteps> dims, const Shape& from, const Shape& to);
   // The first `elements` of a buffer to the same place of another.
   static BoxCopy Linear(int64_t elements);
 

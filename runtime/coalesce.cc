@@ -21,12 +21,13 @@ KernelSpec SpecOf(const Graph& local, const Node& node) {
 }
 
 // The dims along which the instances over `axes` lie. `reduced`: those over which `op` is wanted.
-StackDims DimsOf(const Graph& local, const Node& node, const std::vector<InstanceMap>& instances,
-                 AxisSet axes, AxisSet reduced, ReduceOp op) {
+StackDims DimsOf(const Graph& local, const Node& node, const std::vector<ValueBuffers>& values, AxisSet axes,
+                 AxisSet reduced, ReduceOp op) {
   StackDims dims;
   for (int axis : InstanceOrder(axes)) {
     StackDim dim{.size = local.mesh().axis(axis).size};
-    for (ValueId operand : node.operands) dim.varies.push_back(instances[operand].axes().Contains(axis));
+    for (ValueId operand : node.operands)
+      dim.varies.push_back(values[operand].instances.axes().Contains(axis));
     if (reduced.Contains(axis)) dim.reduced = op;
     // Dims that all walk alike are one.
     if (!dims.empty() && dims.back().varies == dim.varies && dims.back().reduced == dim.reduced)
@@ -93,7 +94,7 @@ int64_t OuterInstances(const Mesh& mesh, AxisSet axes, const InstanceMap& items)
   return count;
 }
 
-Kernel OneByOneKernel(const Graph& local, const Node& node, const std::vector<InstanceMap>& instances,
+Kernel OneByOneKernel(const Graph& local, const Node& node, const std::vector<ValueBuffers>& values,
                       const InstanceMap& items) {
   Kernel one = node.row->cpu(SpecOf(local, node));
   std::vector<OneInstance> each(static_cast<size_t>(items.count()));
@@ -101,7 +102,7 @@ Kernel OneByOneKernel(const Graph& local, const Node& node, const std::vector<In
     const int64_t device = items.Representative(i);
     const auto add = [&](ValueId id) {
       const ValueInfo& info = local.value(id);
-      each[i].offsets.push_back(instances[id].Of(device) * info.type.bytes());
+      each[i].offsets.push_back(values[id].instances.Of(device) * info.type.bytes());
       if (node.row->reads_block) each[i].blocks.push_back(info.layout->BlockOf(info.global.shape, device));
     };
     for (ValueId id : node.operands) add(id);
@@ -109,7 +110,7 @@ Kernel OneByOneKernel(const Graph& local, const Node& node, const std::vector<In
   }
   Kernel all{.run = {}, .units = items.count() * one.units, .by_rows = one.by_rows};
   for (size_t o = 0; o < node.operands.size(); ++o) {
-    const AxisSet axes = instances[node.operands[o]].axes();
+    const AxisSet axes = values[node.operands[o]].instances.axes();
     all.parts.push_back(axes == items.axes() ? items.count() * one.PartsOf(o)
                                              : OuterInstances(local.mesh(), axes, items));
   }
@@ -124,9 +125,9 @@ Kernel OneByOneKernel(const Graph& local, const Node& node, const std::vector<In
   return all;
 }
 
-AxisSet AxesOf(const Node& node, const std::vector<InstanceMap>& instances) {
+AxisSet AxesOf(const Node& node, const std::vector<ValueBuffers>& values) {
   AxisSet axes;
-  for (ValueId id : node.operands) axes = axes.Union(instances[id].axes());
+  for (ValueId id : node.operands) axes = axes.Union(values[id].instances.axes());
   return axes;
 }
 
@@ -141,10 +142,10 @@ bool CanStack(const Graph& local, const Node& node, AxisSet axes) {
 
 }  // namespace
 
-NodeKernel MakeNodeKernel(const Graph& local, int n, const std::vector<InstanceMap>& instances,
-                          bool coalesce) {
+NodeKernel MakeNodeKernel(const Graph& local, int n, const std::vector<ValueBuffers>& values, bool coalesce) {
   const Node& node = local.nodes()[n];
-  NodeKernel made{.kernel = {}, .items = instances[node.results[0]], .blocks = WholeBlocks(local, node)};
+  NodeKernel made{
+      .kernel = {}, .items = values[node.results[0]].instances, .blocks = WholeBlocks(local, node)};
   // A device reads its own block, but where one holds for all.
   if (made.items.count() == 1 && !node.row->reads_block) {
     made.kernel = node.row->cpu(SpecOf(local, node));
@@ -152,37 +153,37 @@ NodeKernel MakeNodeKernel(const Graph& local, int n, const std::vector<InstanceM
   }
   // Where a result has more instances than the operands (sharing is off), each is computed by itself.
   const bool can_stack =
-      coalesce && CanStack(local, node, made.items.axes()) && AxesOf(node, instances) == made.items.axes();
+      coalesce && CanStack(local, node, made.items.axes()) && AxesOf(node, values) == made.items.axes();
   if (can_stack) {
-    const StackDims dims = DimsOf(local, node, instances, made.items.axes(), {}, ReduceOp::kSum);
+    const StackDims dims = DimsOf(local, node, values, made.items.axes(), {}, ReduceOp::kSum);
     if (const std::optional<KernelSpec> spec = node.row->stack(SpecOf(local, node), dims)) {
       made.kernel = node.row->cpu(*spec);
       return made;
     }
   }
-  made.kernel = OneByOneKernel(local, node, instances, made.items);
+  made.kernel = OneByOneKernel(local, node, values, made.items);
   made.one_by_one = true;
   return made;
 }
 
 std::optional<NodeKernel> MakeReducingKernel(const Graph& local, int n, int reduce,
-                                             const std::vector<InstanceMap>& instances) {
+                                             const std::vector<ValueBuffers>& values) {
   const Node &node = local.nodes()[n], &collective = local.nodes()[reduce];
   if (collective.row->name != "all_reduce" || collective.operands.size() != 1 || node.results.size() != 1 ||
       collective.operands[0] != node.results[0])
     return std::nullopt;
-  const AxisSet axes = AxesOf(node, instances), group(collective.attrs.Get<AxisList>("axes"));
+  const AxisSet axes = AxesOf(node, values), group(collective.attrs.Get<AxisList>("axes"));
   if (!CanStack(local, node, axes)) return std::nullopt;
-  const AxisSet result = instances[collective.results[0]].axes();
+  const AxisSet result = values[collective.results[0]].instances.axes();
   // Each instance counts once, and the sums vary over what is left.
-  if (axes != instances[node.results[0]].axes() || axes.Minus(group) != result) return std::nullopt;
+  if (axes != values[node.results[0]].instances.axes() || axes.Minus(group) != result) return std::nullopt;
   for (int axis : group.ToList())
     if (local.mesh().axis(axis).size > 1 && !axes.Contains(axis)) return std::nullopt;
-  const StackDims dims = DimsOf(local, node, instances, axes, group, collective.attrs.Get<ReduceOp>("op"));
+  const StackDims dims = DimsOf(local, node, values, axes, group, collective.attrs.Get<ReduceOp>("op"));
   const std::optional<KernelSpec> spec = node.row->stack(SpecOf(local, node), dims);
   if (!spec.has_value()) return std::nullopt;
   return NodeKernel{.kernel = node.row->cpu(*spec),
-                    .items = instances[collective.results[0]],
+                    .items = values[collective.results[0]].instances,
                     .blocks = WholeBlocks(local, node)};
 }
 

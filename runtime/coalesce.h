@@ -14,6 +14,7 @@
 
 #include "ops/graph.h"
 #include "ops/kernel.h"
+#include "runtime/collective.h"
 #include "runtime/sharing.h"
 
 namespace meshwork {
@@ -25,14 +26,13 @@ struct NodeKernel {
   bool one_by_one = false;    // it runs instance by instance: units / items.count() units are one of them
 };
 
-// The kernel of compute or local node `n`. `instances`: per value of the program. With coalesce=false
-// instance by instance.
-NodeKernel MakeNodeKernel(const Graph& local, int n, const std::vector<InstanceMap>& instances,
-                          bool coalesce);
+// The kernel of compute or local node `n`. `values`: per value of the program, of which only the instances
+// are read. With coalesce=false instance by instance.
+NodeKernel MakeNodeKernel(const Graph& local, int n, const std::vector<ValueBuffers>& values, bool coalesce);
 
 // The kernel of node `n` that leaves what the all_reduce `reduce` of its result leaves, if its row can and
 // the all_reduce is all that reads the result.
 std::optional<NodeKernel> MakeReducingKernel(const Graph& local, int n, int reduce,
-                                             const std::vector<InstanceMap>& instances);
+                                             const std::vector<ValueBuffers>& values);
 
 }  // namespace meshwork

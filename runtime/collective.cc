@@ -6,12 +6,13 @@
 #include "ops/program.h"
 #include "ops/row.h"
 #include "runtime/box.h"
+#include "runtime/plan_exchange.h"
 
 namespace meshwork {
 namespace {
 
-// One result of one collective node, with what planning it needs.
-struct Exchange {
+// One result of one collective node that is filled, with what planning it needs.
+struct Filled {
   const Graph& local;
   int node_index;
   const Node& node;
@@ -33,7 +34,7 @@ struct Exchange {
   }
 };
 
-absl::Status NotCovered(const Exchange& x, int64_t device, const Block& block, int64_t found) {
+absl::Status NotCovered(const Filled& x, int64_t device, const Block& block, int64_t found) {
   return InvalidArgument(
       "{}: device {} holds {} of the result {} {}, and its group holds only {} of these {} elements of the "
       "operand {}; the layouts must be those that the collective exchanges.",
@@ -41,14 +42,14 @@ absl::Status NotCovered(const Exchange& x, int64_t device, const Block& block, i
       NumElements(block), x.from.layout->ToString());
 }
 
-absl::Status CheckReducible(const Exchange& x) {
+absl::Status CheckReducible(const Filled& x) {
   if (!AxisSet(x.axes()).Intersects(x.from.layout->ShardedAxes())) return absl::OkStatus();
   return InvalidArgument(
       "{}: the operand {} {} is sharded by an axis of {}; a reduction adds up blocks of the same place.",
       x.where(), x.from.global.ToString(), x.from.layout->ToString(), x.mesh().AxesToString(x.axes()));
 }
 
-absl::Status PlanAllReduce(const Exchange& x, std::vector<Transfer>& transfers) {
+absl::Status PlanAllReduce(const Filled& x, std::vector<Transfer>& transfers) {
   RETURN_IF_ERROR(CheckReducible(x));
   if (x.from.type != x.to.type || x.from.layout->dims() != x.to.layout->dims()) {
     return InvalidArgument("{}: the operand is {} {} and the result {} {}; all_reduce keeps type and place.",
@@ -68,7 +69,7 @@ absl::Status PlanAllReduce(const Exchange& x, std::vector<Transfer>& transfers) 
   return absl::OkStatus();
 }
 
-absl::Status PlanReduceScatter(const Exchange& x, std::vector<Transfer>& transfers) {
+absl::Status PlanReduceScatter(const Filled& x, std::vector<Transfer>& transfers) {
   RETURN_IF_ERROR(CheckReducible(x));
   const AxisGroup group(x.mesh(), x.axes());
   for (int64_t i = 0; i < x.to_buffers.instances.count(); ++i) {
@@ -90,7 +91,7 @@ absl::Status PlanReduceScatter(const Exchange& x, std::vector<Transfer>& transfe
 
 // Appends the copy of what `device`'s result block and `source`'s operand block have in common;
 // returns the number of elements.
-int64_t CopyCommon(const Exchange& x, int64_t device, int64_t source, std::vector<Transfer>& transfers) {
+int64_t CopyCommon(const Filled& x, int64_t device, int64_t source, std::vector<Transfer>& transfers) {
   const Block common =
       Intersect(x.to.layout->BlockOf(x.global(), device), x.from.layout->BlockOf(x.global(), source));
   if (NumElements(common) == 0) return 0;
@@ -103,7 +104,7 @@ int64_t CopyCommon(const Exchange& x, int64_t device, int64_t source, std::vecto
 }
 
 // From the members of the group that hold different blocks.
-absl::Status PlanMoveOver(const AxisList& axes, const Exchange& x, std::vector<Transfer>& transfers) {
+absl::Status PlanMoveOver(const AxisList& axes, const Filled& x, std::vector<Transfer>& transfers) {
   AxisList sharding;
   for (int axis : axes)
     if (x.from.layout->ShardedAxes().Contains(axis)) sharding.push_back(axis);
@@ -120,11 +121,11 @@ absl::Status PlanMoveOver(const AxisList& axes, const Exchange& x, std::vector<T
 }
 
 // all_gather and all_to_all.
-absl::Status PlanMove(const Exchange& x, std::vector<Transfer>& transfers) {
+absl::Status PlanMove(const Filled& x, std::vector<Transfer>& transfers) {
   return PlanMoveOver(x.axes(), x, transfers);
 }
 
-absl::Status PlanAllToAllV(const Exchange& x, std::vector<Transfer>& transfers) {
+absl::Status PlanAllToAllV(const Filled& x, std::vector<Transfer>& transfers) {
   if (x.from.layout->partials() != x.to.layout->partials())
     return InvalidArgument("{}: the operand {} and the result {} do not owe the same; this op only moves.",
                            x.where(), x.from.layout->ToString(), x.to.layout->ToString());
@@ -135,7 +136,7 @@ AxisList PartialAxes(const Layout& layout) { return layout.PartialAxes().ToList(
 
 // The device whose operand block is `device`'s result block: where the block's first element lies,
 // and, of a partial value, the term that has the same rank. Elsewhere the coordinates stay.
-int64_t PermuteSource(const Exchange& x, int64_t device, const Block& block) {
+int64_t PermuteSource(const Filled& x, int64_t device, const Block& block) {
   Shape first(block.size());
   for (size_t d = 0; d < block.size(); ++d) first[d] = block[d].start;
   const int64_t holder = x.from.layout->Locate(x.global(), first).device;
@@ -148,7 +149,7 @@ int64_t PermuteSource(const Exchange& x, int64_t device, const Block& block) {
   return source;
 }
 
-absl::Status PlanPermute(const Exchange& x, std::vector<Transfer>& transfers) {
+absl::Status PlanPermute(const Filled& x, std::vector<Transfer>& transfers) {
   const int64_t from_terms = x.mesh().GroupSize(PartialAxes(*x.from.layout));
   const int64_t to_terms = x.mesh().GroupSize(PartialAxes(*x.to.layout));
   if (from_terms != to_terms) {
@@ -168,7 +169,7 @@ absl::Status PlanPermute(const Exchange& x, std::vector<Transfer>& transfers) {
 
 struct Planner {
   std::string_view op;
-  absl::Status (*plan)(const Exchange& x, std::vector<Transfer>& transfers);
+  absl::Status (*plan)(const Filled& x, std::vector<Transfer>& transfers);
 };
 constexpr Planner kPlanners[] = {{"all_reduce", PlanAllReduce},         {"all_gather", PlanMove},
                                  {"reduce_scatter", PlanReduceScatter}, {"all_to_all", PlanMove},
@@ -179,13 +180,14 @@ constexpr Planner kPlanners[] = {{"all_reduce", PlanAllReduce},         {"all_ga
 absl::StatusOr<std::vector<Transfer>> PlanCollective(const Graph& local, int node_index, int r,
                                                      const std::vector<ValueBuffers>& buffers) {
   const Node& node = local.nodes()[node_index];
-  const Exchange x{local,
-                   node_index,
-                   node,
-                   local.value(node.operands[r]),
-                   local.value(node.results[r]),
-                   buffers[node.operands[r]],
-                   buffers[node.results[r]]};
+  if (node.row->name == "exchange") return PlanExchange(local, node_index, buffers);
+  const Filled x{local,
+                 node_index,
+                 node,
+                 local.value(node.operands[r]),
+                 local.value(node.results[r]),
+                 buffers[node.operands[r]],
+                 buffers[node.results[r]]};
   if (x.from.global != x.to.global) {
     return InvalidArgument(
         "{}: the operand is part of a {}, the result of a {}; collectives move one tensor.", x.where(),

@@ -3,7 +3,8 @@
 // A result block is filled from the members of its device's group. The moving ones (all_gather,
 // all_to_all, all_to_all_v, collective_permute) copy what the result block has in common with each member's
 // operand block, by global index, so uneven sizes and empty shards need no cases; reduce_scatter reduces that
-// part over the members, all_reduce whole buffers, both in the order of the members' ranks.
+// part over the members, all_reduce whole buffers, both in the order of the members' ranks. exchange: see
+// plan_exchange.h.
 #pragma once
 
 #include <vector>

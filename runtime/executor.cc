@@ -7,9 +7,11 @@
 #include <utility>
 
 #include "base/status.h"
+#include "ops/control_flow.h"
 #include "runtime/arrange.h"
 #include "runtime/binding.h"
 #include "runtime/local_program.h"
+#include "runtime/loop.h"
 #include "runtime/reduce_early.h"
 
 namespace meshwork {
@@ -31,15 +33,24 @@ absl::StatusOr<const DTensor*> FindVariable(const Graph& graph, int a,
       state.layout().ToString(), state.layout().mesh().ToString());
 }
 
-Graph OrderOf(const Graph& local, const ExecutorOptions& options) {
-  if (!options.coalesce && !options.fuse) return local;
-  return options.coalesce && options.share ? ReduceEarly(Arrange(local)) : Arrange(local);
+ScheduleOptions OptionsOf(const ExecutorOptions& options) {
+  return {.share = options.share,
+          .coalesce = options.coalesce,
+          .fuse = options.fuse,
+          .check_replicas = options.check_replicas};
+}
+
+Graph OrderOf(const Graph& local, const ScheduleOptions& options) {
+  return WithRegions(LowerLoops(local), [&](const Graph& program) {
+    if (!options.coalesces() && !options.fuse) return program;
+    return options.coalesces() ? ReduceEarly(Arrange(program)) : Arrange(program);
+  });
 }
 
 }  // namespace
 
 Executor::Executor(const Program& program, WorkerPool& pool, const ExecutorOptions& options)
-    : graph_(OrderOf(program.body, options)),
+    : graph_(OrderOf(program.body, OptionsOf(options))),
       pool_(pool),
       options_(options),
       communicator_(MakeThreadCommunicator()) {}
@@ -57,7 +68,8 @@ absl::StatusOr<std::unique_ptr<Executor>> Executor::Create(const Program& progra
 absl::StatusOr<ExecutorMemory> Executor::PlanMemory(const Program& program, int workers,
                                                     const ExecutorOptions& options) {
   RETURN_IF_ERROR(CheckLocalProgram(program.body));
-  ASSIGN_OR_RETURN(const Plan plan, MakePlan(OrderOf(program.body, options), workers, options, {}));
+  ASSIGN_OR_RETURN(const Plan plan,
+                   MakePlan(OrderOf(program.body, OptionsOf(options)), workers, options, {}));
   return plan.memory;
 }
 
@@ -74,11 +86,7 @@ absl::StatusOr<Executor::Plan> Executor::MakePlan(const Graph& graph, int worker
     plan.memory.variable_bytes +=
         bound != nullptr ? bound->bytes() : BytesOfDTensor(info.global, *info.layout, options.share);
   }
-  ASSIGN_OR_RETURN(plan.schedule, MakeSchedule(graph, instances, workers,
-                                               {.share = options.share,
-                                                .coalesce = options.coalesce,
-                                                .fuse = options.fuse,
-                                                .check_replicas = options.check_replicas}));
+  ASSIGN_OR_RETURN(plan.schedule, MakeSchedule(graph, instances, workers, OptionsOf(options)));
   for (int64_t bytes : plan.schedule.private_bytes) plan.memory.private_bytes += bytes;
   plan.memory.shared_bytes = plan.schedule.shared_bytes;
   plan.memory.constant_bytes = plan.schedule.constant_bytes;
@@ -101,7 +109,9 @@ absl::Status Executor::Prepare(std::map<std::string, DTensor>& variables) {
         bound != variables.end() ? bound->second : DTensor(info.global, *info.layout, options_.share);
     paddings_[a] = Padding(variables_[a]);
   }
-  addresses_.resize(schedule_.buffers.size(), nullptr);
+  root_.graph = &graph_;
+  root_.schedule = &schedule_;
+  root_.addresses.resize(schedule_.buffers.size(), nullptr);
   feed_buffers_.resize(graph_.arguments().size());
   output_buffers_.resize(graph_.outputs().size());
   for (size_t b = 0; b < schedule_.buffers.size(); ++b) {
@@ -111,14 +121,10 @@ absl::Status Executor::Prepare(std::map<std::string, DTensor>& variables) {
   }
   AllocateArenas();
   workers_.resize(schedule_.num_workers);
-  for (const auto* instructions : {&schedule_.once, &schedule_.instructions})
-    for (const Instruction& instruction : *instructions) MakeRoom(instruction);
-  RETURN_IF_ERROR(PrepareCollectives());
+  MakeRoom(schedule_);
+  RETURN_IF_ERROR(PrepareLevel(root_));
   pool_.Run([this](int worker) {  // where libraries have one thread
-    if (worker > 0) return;
-    for (const Instruction& instruction : schedule_.once)
-      for (const KernelStep& step : instruction.steps)
-        if (instruction.rows > 0) RunStep(instruction, step, 0, instruction.rows, 0, 0);
+    if (worker == 0) RunOnce(root_);
   });
   if (options_.profile || options_.trace_steps > 0)
     profiler_ = std::make_unique<Profiler>(graph_, schedule_, options_.trace_steps);
@@ -127,12 +133,18 @@ absl::Status Executor::Prepare(std::map<std::string, DTensor>& variables) {
   return absl::OkStatus();
 }
 
-void Executor::MakeRoom(const Instruction& instruction) {
-  for (const KernelStep& step : instruction.steps) {
-    const size_t num_in = static_cast<size_t>(step.num_in), num_out = step.buffers.size() - num_in;
-    for (WorkerState& worker : workers_) {
-      worker.in.resize(std::max(worker.in.size(), num_in));
-      worker.out.resize(std::max(worker.out.size(), num_out));
+void Executor::MakeRoom(const Schedule& schedule) {
+  for (const auto* instructions : {&schedule.once, &schedule.instructions}) {
+    for (const Instruction& instruction : *instructions) {
+      if (instruction.loop != nullptr)
+        for (const LoopPlan::Body& body : instruction.loop->bodies) MakeRoom(body.schedule);
+      for (const KernelStep& step : instruction.steps) {
+        const size_t num_in = static_cast<size_t>(step.num_in), num_out = step.buffers.size() - num_in;
+        for (WorkerState& worker : workers_) {
+          worker.in.resize(std::max(worker.in.size(), num_in));
+          worker.out.resize(std::max(worker.out.size(), num_out));
+        }
+      }
     }
   }
 }
@@ -148,7 +160,7 @@ void Executor::AllocateArenas() {
     std::memset(arenas_[schedule_.num_workers].get(), 0, static_cast<size_t>(schedule_.shared_bytes));
     std::memset(arenas_.back().get(), 0, static_cast<size_t>(schedule_.constant_bytes));
   });
-  for (size_t b = 0; b < addresses_.size(); ++b) {
+  for (size_t b = 0; b < root_.addresses.size(); ++b) {
     const Buffer& buffer = schedule_.buffers[b];
     const Place& place = schedule_.storages[buffer.storage].place;
     std::byte* base = nullptr;
@@ -157,19 +169,85 @@ void Executor::AllocateArenas() {
       base = static_cast<std::byte*>(arenas_[schedule_.num_workers].get());
     if (place.kind == Place::Kind::kConstant) base = static_cast<std::byte*>(arenas_.back().get());
     if (place.kind == Place::Kind::kVariable) base = variables_[place.index].instance(0);
-    if (base != nullptr) addresses_[b] = base + place.offset + buffer.offset;
+    if (base != nullptr) root_.addresses[b] = base + place.offset + buffer.offset;
   }
 }
 
-absl::Status Executor::PrepareCollectives() {
-  collectives_.resize(schedule_.instructions.size());
-  for (size_t i = 0; i < schedule_.instructions.size(); ++i) {
-    const Instruction& instruction = schedule_.instructions[i];
-    if (instruction.kind != Instruction::Kind::kCollective) continue;
-    CollectivePlan plan{graph_.Describe(instruction.node), instruction.transfers, instruction.slices};
-    ASSIGN_OR_RETURN(collectives_[i], communicator_->Prepare(std::move(plan), addresses_));
+// The collectives of a level, and the levels of its loops' bodies.
+absl::Status Executor::PrepareLevel(Level& level) {
+  const Schedule& schedule = *level.schedule;
+  level.collectives.resize(schedule.instructions.size());
+  level.bodies.resize(schedule.instructions.size());
+  for (size_t i = 0; i < schedule.instructions.size(); ++i) {
+    const Instruction& instruction = schedule.instructions[i];
+    if (instruction.kind == Instruction::Kind::kCollective) {
+      CollectivePlan plan{level.graph->Describe(instruction.node), instruction.transfers, instruction.slices};
+      ASSIGN_OR_RETURN(level.collectives[i], communicator_->Prepare(std::move(plan), level.addresses));
+    }
+    if (instruction.loop == nullptr) continue;
+    for (const LoopPlan::Body& body : instruction.loop->bodies) {
+      auto inner = std::make_unique<Level>();
+      inner->graph = body.graph.get();
+      inner->schedule = &body.schedule;
+      inner->body = &body;
+      inner->addresses.resize(body.schedule.buffers.size(), nullptr);
+      PlaceBody(*inner, level);
+      RETURN_IF_ERROR(PrepareLevel(*inner));
+      for (const auto& bodies : inner->bodies)
+        for (const std::unique_ptr<Level>& nested : bodies) inner->follows_feeds |= nested->follows_feeds;
+      level.bodies[i].push_back(std::move(inner));
+    }
   }
   return absl::OkStatus();
+}
+
+// Arguments lie where the program around the body says, all else in its arenas.
+void Executor::PlaceBody(Level& body, const Level& around) {
+  for (size_t b = 0; b < body.addresses.size(); ++b) {
+    const Buffer& buffer = body.schedule->buffers[b];
+    const Place& place = body.schedule->storages[buffer.storage].place;
+    BufferId lies = -1;
+    switch (place.kind) {
+      case Place::Kind::kPrivate: lies = body.body->private_arenas[place.index]; break;
+      case Place::Kind::kShared: lies = body.body->shared_arena; break;
+      case Place::Kind::kConstant: lies = body.body->constants; break;
+      case Place::Kind::kVariable: lies = body.body->arguments[place.index]; break;
+      case Place::Kind::kUnplaced:
+      case Place::Kind::kFeed:
+      case Place::Kind::kOutput: break;
+    }
+    if (lies < 0) continue;  // nothing touches it
+    // A feed lies elsewhere at each step, and nowhere yet.
+    std::byte* const base = around.addresses[lies];
+    if (base == nullptr) body.follows_feeds = true;
+    else body.addresses[b] = base + place.offset + buffer.offset;
+  }
+}
+
+// Values that lie in feeds, for the bodies of loops.
+void Executor::FollowFeeds(Level& level) {
+  for (auto& bodies : level.bodies) {
+    for (const std::unique_ptr<Level>& body : bodies) {
+      if (!body->follows_feeds) continue;
+      for (size_t b = 0; b < body->addresses.size(); ++b) {
+        const Buffer& buffer = body->schedule->buffers[b];
+        const Place& place = body->schedule->storages[buffer.storage].place;
+        if (place.kind != Place::Kind::kVariable) continue;
+        std::byte* const base = level.addresses[body->body->arguments[place.index]];
+        body->addresses[b] = base + place.offset + buffer.offset;
+      }
+      FollowFeeds(*body);
+    }
+  }
+}
+
+// What depends on nothing.
+void Executor::RunOnce(const Level& level) {
+  for (const Instruction& instruction : level.schedule->once)
+    for (const KernelStep& step : instruction.steps)
+      if (instruction.rows > 0) RunStep(level, instruction, step, 0, instruction.rows, 0, 0);
+  for (const auto& bodies : level.bodies)
+    for (const std::unique_ptr<Level>& body : bodies) RunOnce(*body);
 }
 
 absl::StatusOr<BoundStep> Executor::Bind(std::map<std::string, Tensor> feeds,
@@ -217,9 +295,10 @@ absl::Status Executor::RunBound(const BoundStep& bound) {
   // Feeds are read, never written: no instruction has one of these buffers as its target.
   for (size_t a = 0; a < feed_buffers_.size(); ++a)
     for (BufferId b : feed_buffers_[a])
-      addresses_[b] = bound.feed_addresses_[a] + schedule_.buffers[b].offset;
+      root_.addresses[b] = bound.feed_addresses_[a] + schedule_.buffers[b].offset;
   for (size_t o = 0; o < output_buffers_.size(); ++o)
-    addresses_[output_buffers_[o]] = bound.output_addresses_[o];
+    root_.addresses[output_buffers_[o]] = bound.output_addresses_[o];
+  FollowFeeds(root_);
   if (options_.poison_padding) Poison();
   for (WorkerState& worker : workers_) {
     worker.status = absl::OkStatus();
@@ -248,35 +327,68 @@ void Executor::RunWorker(int worker) {
       pool_.barrier().Wait();
       if (lane != nullptr) lane->Waited(i);
     }
-    const bool ran = RunInstruction(i, worker);
+    const bool ran = RunInstruction(root_, i, worker);
     if (lane != nullptr && ran) lane->Ran(i);
   }
 }
 
-bool Executor::RunInstruction(size_t i, int worker) {
-  const Instruction& instruction = schedule_.instructions[i];
+bool Executor::RunInstruction(const Level& level, size_t i, int worker) {
+  const Instruction& instruction = level.schedule->instructions[i];
   switch (instruction.kind) {
-    case Instruction::Kind::kKernel: RunKernels(instruction, i, worker); break;
-    case Instruction::Kind::kCollective: RunCollective(i, worker); break;
+    case Instruction::Kind::kKernel: RunKernels(level, i, worker); break;
+    case Instruction::Kind::kCollective: RunCollective(level, i, worker); break;
     case Instruction::Kind::kCompare: Compare(i, worker); break;
+    case Instruction::Kind::kLoop: RunLoop(level, i, worker); break;
     case Instruction::Kind::kUnpack:
-      if (!instruction.transfers.empty() && addresses_[instruction.transfers[0].to] == nullptr) return false;
+      if (!instruction.transfers.empty() && level.addresses[instruction.transfers[0].to] == nullptr)
+        return false;
       [[fallthrough]];
     case Instruction::Kind::kPack:
     case Instruction::Kind::kAssign:
-      RunTransfers(instruction.transfers, instruction.slices[worker], addresses_);
+      RunTransfers(instruction.transfers, instruction.slices[worker], level.addresses);
       break;
   }
   return true;
 }
 
-void Executor::RunCollective(size_t i, int worker) {
-  collectives_[i]->Start(worker);
-  absl::Status status = collectives_[i]->Wait(worker);
+void Executor::RunCollective(const Level& level, size_t i, int worker) {
+  level.collectives[i]->Start(worker);
+  absl::Status status = level.collectives[i]->Wait(worker);
   if (status.ok()) return;
   // The others get the same reason; all go on to the end, for they meet at barriers.
   communicator_->Abort(status);
   if (workers_[worker].status.ok()) workers_[worker].status = std::move(status);
+}
+
+void Executor::RunBody(const Level& body, int worker) {
+  for (size_t i = 0; i < body.schedule->instructions.size(); ++i) {
+    if (body.schedule->instructions[i].barrier) pool_.barrier().Wait();
+    RunInstruction(body, i, worker);
+  }
+}
+
+// All workers read the same predicate, written before they last met, and go the same way.
+void Executor::RunLoop(const Level& level, size_t i, int worker) {
+  const LoopPlan& plan = *level.schedule->instructions[i].loop;
+  const auto& bodies = level.bodies[i];
+  const auto is_true = [&] { return *reinterpret_cast<const bool*>(level.addresses[plan.predicate]); };
+  switch (plan.kind) {
+    case LoopPlan::Kind::kRepeat:
+      for (int64_t t = 0; t < plan.length; ++t) {
+        if (t > 0) pool_.barrier().Wait();
+        RunBody(*bodies[0], worker);
+      }
+      return;
+    case LoopPlan::Kind::kWhile:
+      for (;;) {
+        RunBody(*bodies[0], worker);
+        pool_.barrier().Wait();
+        if (!is_true()) return;
+        RunBody(*bodies[1], worker);
+        pool_.barrier().Wait();
+      }
+    case LoopPlan::Kind::kBranch: RunBody(*bodies[is_true() ? 0 : 1], worker); return;
+  }
 }
 
 void Executor::Compare(size_t i, int worker) {
@@ -287,7 +399,7 @@ void Executor::Compare(size_t i, int worker) {
     const Transfer& transfer = instruction.transfers[slice.item];
     const std::optional<Difference> difference =
         FindDifference(transfer.box, slice.begin, slice.end, DTypeSize(transfer.dtype),
-                       addresses_[transfer.from[0]], addresses_[transfer.from[1]]);
+                       root_.addresses[transfer.from[0]], root_.addresses[transfer.from[1]]);
     if (!difference.has_value()) continue;
     state.instruction = static_cast<int>(i);
     state.item = slice.item;
@@ -324,32 +436,33 @@ void Executor::ClearProfile() {
   if (profiler_ != nullptr) profiler_->Clear();
 }
 
-void Executor::RunKernels(const Instruction& instruction, size_t i, int worker) {
+void Executor::RunKernels(const Level& level, size_t i, int worker) {
+  const Instruction& instruction = level.schedule->instructions[i];
   const std::vector<WorkSlice>& slices = instruction.slices[worker];
   for (size_t s = 0; s < slices.size(); ++s) {
     const auto [item, begin, end] = slices[s];
     size_t first = 0;
-    if (instruction.tile > 0 && !instruction.steps[0].kernel.bounds.empty())
-      RunStep(instruction, instruction.steps[first++], begin, end, begin, worker);
+    if (instruction.tile > 0 && instruction.steps[0].is_product())
+      RunStep(level, instruction, instruction.steps[first++], begin, end, begin, worker);
     const int64_t tile = instruction.tile > 0 ? instruction.tile : end - begin;
     for (int64_t row = begin; row < end; row += tile)
       for (size_t k = first; k < instruction.steps.size(); ++k)
-        RunStep(instruction, instruction.steps[k], row, std::min(row + tile, end), begin, worker);
-    if (profiler_ != nullptr) profiler_->lane(worker).RanSlice(i, s);
+        RunStep(level, instruction, instruction.steps[k], row, std::min(row + tile, end), begin, worker);
+    if (profiler_ != nullptr && &level == &root_) profiler_->lane(worker).RanSlice(i, s);
   }
 }
 
 // The rows [begin, end) of a strip. A buffer that holds only the rows of a tile or a strip is given to the
 // kernel as if the rows before lay in front of it, so that a kernel finds row r at r rows from the start
 // either way (as Halide's buffers do). Those rows are never touched.
-void Executor::RunStep(const Instruction& instruction, const KernelStep& step, int64_t begin, int64_t end,
-                       int64_t strip, int worker) {
+void Executor::RunStep(const Level& level, const Instruction& instruction, const KernelStep& step,
+                       int64_t begin, int64_t end, int64_t strip, int worker) {
   WorkerState& call = workers_[worker];
   const auto address = [&](const StepBuffer& at) {
-    if (at.rows == StepBuffer::Rows::kAll) return addresses_[at.buffer];
+    if (at.rows == StepBuffer::Rows::kAll) return level.addresses[at.buffer];
     const int64_t before =
         (at.rows == StepBuffer::Rows::kTile ? begin : strip) * (at.bytes / instruction.rows);
-    const auto start = reinterpret_cast<uintptr_t>(addresses_[at.buffer + worker]);
+    const auto start = reinterpret_cast<uintptr_t>(level.addresses[at.buffer + worker]);
     return reinterpret_cast<std::byte*>(start - static_cast<uintptr_t>(before));
   };
   const size_t num_in = static_cast<size_t>(step.num_in), num_out = step.buffers.size() - num_in;

@@ -165,20 +165,36 @@ class Executor {
   static absl::StatusOr<Plan> MakePlan(const Graph& graph, int workers, const ExecutorOptions& options,
                                        const std::map<std::string, DTensor>& variables);
 
+  // A schedule with addresses: the program's, or that of the body of a loop.
+  struct Level {
+    const Graph* graph = nullptr;
+    const Schedule* schedule = nullptr;
+    std::vector<std::byte*> addresses;                        // per buffer
+    std::vector<std::unique_ptr<Collective>> collectives;     // per instruction, null for other kinds
+    std::vector<std::vector<std::unique_ptr<Level>>> bodies;  // per instruction, of loops
+    const LoopPlan::Body* body = nullptr;                     // null for the program's
+    bool follows_feeds = false;  // an argument of the body, or of one in it, lies in a feed
+  };
+
   absl::Status Prepare(std::map<std::string, DTensor>& variables);
-  void MakeRoom(const Instruction& instruction);
+  void MakeRoom(const Schedule& schedule);
   void AllocateArenas();
-  absl::Status PrepareCollectives();
+  absl::Status PrepareLevel(Level& level);
+  void PlaceBody(Level& body, const Level& around);
+  static void FollowFeeds(Level& level);
+  void RunOnce(const Level& level);
 
   absl::Status RunBound(const BoundStep& bound);
   void Poison();
   void RunWorker(int worker);
   // False if there is nothing to do: the output is not asked for.
-  bool RunInstruction(size_t i, int worker);
-  void RunKernels(const Instruction& instruction, size_t i, int worker);
-  void RunStep(const Instruction& instruction, const KernelStep& step, int64_t begin, int64_t end,
-               int64_t strip, int worker);
-  void RunCollective(size_t i, int worker);
+  bool RunInstruction(const Level& level, size_t i, int worker);
+  void RunKernels(const Level& level, size_t i, int worker);
+  void RunStep(const Level& level, const Instruction& instruction, const KernelStep& step, int64_t begin,
+               int64_t end, int64_t strip, int worker);
+  void RunCollective(const Level& level, size_t i, int worker);
+  void RunLoop(const Level& level, size_t i, int worker);
+  void RunBody(const Level& body, int worker);
   void Compare(size_t i, int worker);
   absl::Status StepStatus() const;
 
@@ -187,14 +203,13 @@ class Executor {
   const ExecutorOptions options_;
   Schedule schedule_;
   ExecutorMemory memory_;
-  std::vector<DTensor> variables_;                   // per argument; invalid for inputs
-  std::vector<Padding> paddings_;                    // of the variables
-  std::vector<std::shared_ptr<void>> arenas_;        // per worker, then the shared one and that of constants
-  std::vector<std::byte*> addresses_;                // per buffer
+  std::vector<DTensor> variables_;             // per argument; invalid for inputs
+  std::vector<Padding> paddings_;              // of the variables
+  std::vector<std::shared_ptr<void>> arenas_;  // per worker, then the shared one and that of constants
+  Level root_;
   std::vector<std::vector<BufferId>> feed_buffers_;  // per argument: those that follow its host tensor
   std::vector<BufferId> output_buffers_;             // per output
   std::unique_ptr<Communicator> communicator_;
-  std::vector<std::unique_ptr<Collective>> collectives_;  // per instruction, null for other kinds
   std::vector<WorkerState> workers_;
   std::unique_ptr<Profiler> profiler_;  // null unless options.profile or trace_steps
 };

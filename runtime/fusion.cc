@@ -16,8 +16,6 @@ constexpr int64_t kTileBytes = 24 << 10;
 // Tiles of elements begin at cache lines.
 constexpr int64_t kLine = 64;
 
-bool IsProduct(const KernelStep& step) { return !step.kernel.bounds.empty(); }
-
 }  // namespace
 
 bool Group::Add(KernelStep& step, const std::vector<Buffer>& buffers) {
@@ -26,11 +24,11 @@ bool Group::Add(KernelStep& step, const std::vector<Buffer>& buffers) {
     added.push_back({buffers[at.buffer].storage, at.bytes, at.parts, step.kernel.units, at.is_result});
   int64_t rows = step.kernel.units;
   if (!empty()) {
-    if (!step.kernel.by_rows || !steps_[0].kernel.by_rows || IsProduct(step) || rows == 0 || rows_ == 0 ||
+    if (!step.kernel.by_rows || !steps_[0].kernel.by_rows || step.is_product() || rows == 0 || rows_ == 0 ||
         steps_.size() >= kMostSteps)
       return false;
     rows = std::gcd(rows, rows_);
-    if (IsProduct(steps_[0]) && rows != rows_) return false;
+    if (steps_[0].is_product() && rows != rows_) return false;
     if (!IsWorthIt(added, step.kernel.units, rows)) return false;
     std::vector<Access> all = accesses_;
     all.insert(all.end(), added.begin(), added.end());
@@ -71,7 +69,7 @@ bool Group::IsWorthIt(const std::vector<Access>& added, int64_t units, int64_t r
     return access.parts % rows == 0 && access.units > rows && access.bytes / rows > kLongRow;
   };
   // The rows of a product are what they are, and what Arrange put behind it is for its epilogue.
-  if (IsProduct(steps_[0])) return true;
+  if (steps_[0].is_product()) return true;
   return shares && std::none_of(added.begin(), added.end(), is_long) &&
          std::none_of(accesses_.begin(), accesses_.end(), is_long);
 }
@@ -100,8 +98,9 @@ class Tiler {
  private:
   int StorageOf(BufferId buffer) const { return schedule_.buffers[buffer].storage; }
 
-  void Touch(int storage, int instruction) {
+  void Touch(int storage, int instruction, bool whole) {
     Use& use = uses_[storage];
+    use.whole |= whole;
     if (use.instruction == -1) use.instruction = instruction;
     else if (use.instruction != instruction) use.instruction = -2;
   }
@@ -109,17 +108,14 @@ class Tiler {
   void FindUses(int i) {
     const Instruction& instruction = schedule_.instructions[i];
     for (const Transfer& transfer : instruction.transfers) {
-      for (BufferId from : transfer.from) Touch(StorageOf(from), i);
-      if (transfer.to >= 0) Touch(StorageOf(transfer.to), i);
-      for (BufferId from : transfer.from) uses_[StorageOf(from)].whole = true;
-      if (transfer.to >= 0) uses_[StorageOf(transfer.to)].whole = true;
+      for (BufferId from : transfer.from) Touch(StorageOf(from), i, /*whole=*/true);
+      if (transfer.to >= 0) Touch(StorageOf(transfer.to), i, /*whole=*/true);
     }
+    for (const LoopAccess& access : instruction.accesses) Touch(access.storage, i, /*whole=*/true);
     for (const KernelStep& step : instruction.steps) {
       for (const StepBuffer& at : step.buffers) {
-        Touch(StorageOf(at.buffer), i);
-        Use& use = uses_[StorageOf(at.buffer)];
-        use.whole |= instruction.rows == 0 || at.parts % instruction.rows != 0;
-        use.by_product |= IsProduct(step);
+        Touch(StorageOf(at.buffer), i, instruction.rows == 0 || at.parts % instruction.rows != 0);
+        uses_[StorageOf(at.buffer)].by_product |= step.is_product();
       }
     }
   }
@@ -161,7 +157,7 @@ class Tiler {
     std::vector<int> counted;
     int64_t row_bytes = 0, smallest = kLine;
     for (const KernelStep& step : instruction.steps) {
-      if (IsProduct(step)) continue;
+      if (step.is_product()) continue;
       for (const StepBuffer& at : step.buffers) {
         const int storage = StorageOf(at.buffer);
         if (at.parts % instruction.rows != 0 ||

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "ops/control_flow.h"
 #include "ops/local.h"
 #include "ops/row.h"
 
@@ -42,6 +43,16 @@ absl::Status CheckNode(const Graph& local, int n) {
     return InvalidArgument(
         "Executor: {} tells the compiler something and runs nowhere; compile the program first.",
         local.Describe(n));
+  }
+  if (row.kind == OpKind::kControl) {
+    const Node& node = local.nodes()[n];
+    for (const auto& region : node.regions) {
+      for (size_t v = 0; v < region->values().size(); ++v)
+        RETURN_IF_ERROR(CheckValue(*region, static_cast<ValueId>(v)));
+      for (size_t i = 0; i < region->nodes().size(); ++i)
+        RETURN_IF_ERROR(CheckNode(*region, static_cast<int>(i)));
+    }
+    return Annotate(CheckLocalControl(local, node), fmt::format("Executor: {}: ", local.Describe(n)));
   }
   if (row.kind != OpKind::kCollective && row.cpu == nullptr) {
     return InvalidArgument("Executor: {} has no CPU kernel; give its row one.", local.Describe(n));

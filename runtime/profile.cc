@@ -21,6 +21,7 @@ std::string_view KindName(Instruction::Kind kind) {
     case Instruction::Kind::kUnpack: return "unpack";
     case Instruction::Kind::kAssign: return "assign";
     case Instruction::Kind::kCompare: return "compare";
+    case Instruction::Kind::kLoop: return "loop";
   }
   return "";
 }
@@ -54,6 +55,9 @@ ProfileRow RowOf(const Graph& local, const Instruction& instruction) {
     row.result = node.results.size() == 1 ? local.value(node.results[0]).global.ToString()
                                           : fmt::format("{} values", node.results.size());
   }
+  if (instruction.loop != nullptr)
+    row.flops =
+        FlopsOf(local, local.nodes()[instruction.node]) * static_cast<double>(local.mesh().num_devices());
   if (!instruction.steps.empty()) DescribeSteps(local, instruction, row);
   for (const Transfer& transfer : instruction.transfers) {
     const auto buffers = static_cast<int64_t>(transfer.from.size()) + (transfer.to >= 0 ? 1 : 0);

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "ops/program.h"
 #include "ops/rewrite.h"
 #include "ops/row.h"
 
@@ -13,12 +14,7 @@ namespace {
 
 class Mover {
  public:
-  explicit Mover(const Graph& local) : local_(local), rewriter_(local), readers_(local.values().size(), 0) {
-    for (const Node& node : local.nodes())
-      for (ValueId operand : node.operands) ++readers_[operand];
-    for (const VariableUpdate& update : local.updates()) ++readers_[update.value];
-    for (const OutputInfo& output : local.outputs()) ++readers_[output.value];
-  }
+  explicit Mover(const Graph& local) : local_(local), rewriter_(local), readers_(CountReaders(local)) {}
 
   Graph Run() && {
     const auto nodes = static_cast<int>(local_.nodes().size());
@@ -115,7 +111,7 @@ class Mover {
 
   const Graph& local_;
   Rewriter rewriter_;
-  std::vector<int> readers_;  // per value
+  const std::vector<int> readers_;
 };
 
 }  // namespace

@@ -6,12 +6,14 @@
 #include <utility>
 
 #include "base/status.h"
+#include "ops/control_flow.h"
 #include "ops/program.h"
 #include "ops/row.h"
 #include "ops/storage.h"
 #include "runtime/coalesce.h"
 #include "runtime/fusion.h"
 #include "runtime/local_program.h"
+#include "runtime/loop.h"
 #include "runtime/placement.h"
 
 namespace meshwork {
@@ -53,24 +55,11 @@ class ScheduleBuilder {
   void FindInstances(const std::vector<InstanceMap>& variables) {
     std::vector<AxisSet> arguments;  // what is fed is shared anyway
     for (size_t a = 0; a < local_.arguments().size(); ++a)
-      arguments.push_back(local_.arguments()[a].is_variable
+      arguments.push_back(local_.arguments()[a].is_variable || options_.arguments_are_bound
                               ? variables[a].axes()
                               : local_.value(local_.arguments()[a].value).layout->ShardedAxes());
     const std::vector<AxisSet> varying = VaryingAxes(local_, arguments, options_.share);
-    for (size_t v = 0; v < varying.size(); ++v) {
-      values_[v].instances = InstanceMap(local_.mesh(), varying[v]);
-      instances_.push_back(values_[v].instances);
-    }
-  }
-
-  // Per value: nodes, updates and outputs that read it.
-  static std::vector<int> CountReaders(const Graph& local) {
-    std::vector<int> readers(local.values().size(), 0);
-    for (const Node& node : local.nodes())
-      for (ValueId operand : node.operands) ++readers[operand];
-    for (const VariableUpdate& update : local.updates()) ++readers[update.value];
-    for (const OutputInfo& output : local.outputs()) ++readers[output.value];
-    return readers;
+    for (size_t v = 0; v < varying.size(); ++v) values_[v].instances = InstanceMap(local_.mesh(), varying[v]);
   }
 
   // Per value: it depends on no argument, and is small.
@@ -78,7 +67,7 @@ class ScheduleBuilder {
     std::vector<bool> constant(local.values().size(), false);
     int64_t all = 0;  // bytes
     for (const Node& node : local.nodes()) {
-      bool is_constant = node.row->kind != OpKind::kCollective;
+      bool is_constant = node.row->kind != OpKind::kCollective && !IsControl(node);
       for (ValueId operand : node.operands) is_constant &= constant[operand];
       int64_t bytes = 0;
       for (ValueId result : node.results)
@@ -143,7 +132,7 @@ class ScheduleBuilder {
 
   void AddArgument(int a) {
     const Argument& argument = local_.arguments()[a];
-    if (argument.is_variable)
+    if (argument.is_variable || options_.arguments_are_bound)
       values_[argument.value].first = NewValue(argument.value, {Place::Kind::kVariable, a, 0});
     else AddFeed(a);
   }
@@ -207,6 +196,7 @@ class ScheduleBuilder {
   absl::Status AddNode(int n) {
     const Node& node = local_.nodes()[n];
     if (n == reduced_) return absl::OkStatus();
+    if (IsControl(node)) return AddLoop(n);
     if (node.row->kind != OpKind::kCollective) {
       AddKernel(n);
       return absl::OkStatus();
@@ -237,10 +227,10 @@ class ScheduleBuilder {
     const Node& node = local_.nodes()[n];
     KernelStep step{.node = n,
                     .num_in = static_cast<int>(node.operands.size()),
-                    .instances = instances_[node.results[0]].count()};
+                    .instances = values_[node.results[0]].instances.count()};
     std::optional<NodeKernel> made = MakeReducing(n);
     if (made.has_value()) step.reduces = reduced_ = n + 1;
-    else made = MakeNodeKernel(local_, n, instances_, options_.coalesce);
+    else made = MakeNodeKernel(local_, n, values_, options_.coalesces());
     const std::span<const ValueId> results =
         step.reduces >= 0 ? std::span<const ValueId>(local_.nodes()[step.reduces].results) : node.results;
     for (ValueId result : results) PlaceResult(result);
@@ -267,12 +257,12 @@ class ScheduleBuilder {
   // Computes the sums that the next node would make of the results, if the next node is an all_reduce, and
   // the memory of the sums is not that of an operand.
   std::optional<NodeKernel> MakeReducing(int n) const {
-    if (!options_.coalesce || n + 1 >= static_cast<int>(local_.nodes().size())) return std::nullopt;
+    if (!options_.coalesces() || n + 1 >= static_cast<int>(local_.nodes().size())) return std::nullopt;
     const Node &node = local_.nodes()[n], &next = local_.nodes()[n + 1];
     if (node.results.size() != 1 || readers_[node.results[0]] != 1) return std::nullopt;
     for (ValueId operand : node.operands)
       if (!next.results.empty() && storages_[operand] == storages_[next.results[0]]) return std::nullopt;
-    return MakeReducingKernel(local_, n, n + 1, instances_);
+    return MakeReducingKernel(local_, n, n + 1, values_);
   }
 
   void AddOnce(KernelStep step) {
@@ -303,8 +293,86 @@ class ScheduleBuilder {
     const Node& node = local_.nodes()[step.node];
     double cost = FlopsOf(local_, node) * static_cast<double>(step.instances);
     for (ValueId id : node.operands)
-      cost += static_cast<double>(local_.value(id).type.num_elements() * instances_[id].count());
+      cost += static_cast<double>(local_.value(id).type.num_elements() * values_[id].instances.count());
     return std::max(cost, 1.0);
+  }
+
+  // ---- Loops and branches.
+
+  absl::Status AddLoop(int n) {
+    const Node& node = local_.nodes()[n];
+    const LoweredLoop lowered = LoweredLoopOf(node);
+    EndGroup();
+    for (ValueId result : node.results) PlaceResult(result);
+    for (size_t r = 0; r < node.results.size(); ++r) {
+      if (lowered.initial[r] < 0) continue;
+      const ValueId operand = node.operands[lowered.initial[r]];
+      const ValueBuffers &from = values_[operand], &to = values_[node.results[r]];
+      if (from.first != to.first) AddCopy(local_.Describe(n), operand, from, to);
+    }
+    std::vector<ValueId> arguments(node.results.begin(), node.results.end());
+    arguments.insert(arguments.end(), node.operands.begin() + lowered.first_read, node.operands.end());
+    auto plan = std::make_shared<LoopPlan>();
+    plan->kind = node.row->name == "scan"    ? LoopPlan::Kind::kRepeat
+                 : node.row->name == "while" ? LoopPlan::Kind::kWhile
+                                             : LoopPlan::Kind::kBranch;
+    if (plan->kind == LoopPlan::Kind::kRepeat) plan->length = node.attrs.Get<int64_t>("length");
+    if (plan->kind == LoopPlan::Kind::kWhile) plan->predicate = values_[node.results[0]].first;
+    if (plan->kind == LoopPlan::Kind::kBranch) plan->predicate = values_[node.operands[0]].first;
+    for (const auto& region : node.regions) {
+      ASSIGN_OR_RETURN(LoopPlan::Body body, PlanBody(region, arguments));
+      plan->bodies.push_back(std::move(body));
+    }
+    Instruction instruction{.kind = Instruction::Kind::kLoop, .node = n, .accesses = AccessesOf(n, *plan)};
+    instruction.slices.assign(schedule_.num_workers, {WorkSlice{0, 0, 1}});
+    instruction.loop = std::move(plan);
+    for (const LoopAccess& access : instruction.accesses)
+      if (access.is_write) rows_.Forget(access.storage);
+    schedule_.instructions.push_back(std::move(instruction));
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<LoopPlan::Body> PlanBody(std::shared_ptr<const Graph> region,
+                                          const std::vector<ValueId>& arguments) {
+    LoopPlan::Body body{.graph = std::move(region)};
+    // Every argument lies in memory that is there, as variables do.
+    std::vector<InstanceMap> instances;
+    for (ValueId id : arguments) {
+      instances.push_back(values_[id].instances);
+      body.arguments.push_back(values_[id].first);
+    }
+    ScheduleOptions options = options_;
+    options.check_replicas = false;
+    options.arguments_are_bound = true;
+    ASSIGN_OR_RETURN(body.schedule, MakeSchedule(*body.graph, instances, schedule_.num_workers, options));
+    for (int64_t bytes : body.schedule.private_bytes)
+      body.private_arenas.push_back(NewBuffers(1, bytes, NewStorage(bytes)));
+    const int64_t shared = body.schedule.shared_bytes, constants = body.schedule.constant_bytes;
+    body.shared_arena = NewBuffers(1, shared, NewStorage(shared));
+    body.constants = NewBuffers(1, constants, NewStorage(constants, kConstants));
+    return body;
+  }
+
+  // All workers may touch all of the values, and of the arenas what is theirs.
+  std::vector<LoopAccess> AccessesOf(int n, const LoopPlan& plan) const {
+    const Node& node = local_.nodes()[n];
+    std::vector<LoopAccess> accesses;
+    const auto add = [&](ValueId id, bool is_write) {
+      const int64_t bytes = values_[id].instances.count() * local_.value(id).type.bytes();
+      const Buffer& first = schedule_.buffers[values_[id].first];
+      accesses.push_back({-1, first.storage, first.offset, first.offset + bytes, is_write});
+    };
+    for (ValueId id : node.operands) add(id, false);
+    for (ValueId id : node.results) add(id, true);
+    for (const LoopPlan::Body& body : plan.bodies) {
+      const Buffer& shared = schedule_.buffers[body.shared_arena];
+      accesses.push_back({-1, shared.storage, 0, shared.bytes, true});
+      for (int w = 0; w < schedule_.num_workers; ++w) {
+        const Buffer& own = schedule_.buffers[body.private_arenas[w]];
+        accesses.push_back({w, own.storage, 0, own.bytes, true});
+      }
+    }
+    return accesses;
   }
 
   // ---- The end of the step.
@@ -408,9 +476,8 @@ class ScheduleBuilder {
   const std::vector<bool> constant_;  // per value
   const std::vector<int> readers_ = CountReaders(local_);
   std::set<ValueId> compared_;
-  std::vector<ValueBuffers> values_;    // per value
-  std::vector<InstanceMap> instances_;  // the same
-  std::vector<ValueId> storages_;       // per value the first that lies in its memory
+  std::vector<ValueBuffers> values_;  // per value
+  std::vector<ValueId> storages_;     // per value the first that lies in its memory
   Schedule schedule_;
   // The group that is being made, of kernels over these items.
   Group group_;
@@ -424,9 +491,7 @@ class ScheduleBuilder {
 
 absl::StatusOr<Schedule> MakeSchedule(const Graph& local, const std::vector<InstanceMap>& variables,
                                       int workers, const ScheduleOptions& options) {
-  ScheduleOptions effective = options;
-  effective.coalesce &= options.share;
-  ASSIGN_OR_RETURN(Schedule schedule, ScheduleBuilder(local, variables, workers, effective).Build());
+  ASSIGN_OR_RETURN(Schedule schedule, ScheduleBuilder(local, variables, workers, options).Build());
   PlaceBarriers(schedule);
   PlaceStorages(schedule);
   const absl::Status checked = CheckSchedule(schedule);

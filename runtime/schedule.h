@@ -21,6 +21,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <numeric>
 #include <optional>
 #include <span>
@@ -90,10 +91,23 @@ struct KernelStep {
   std::vector<Block> blocks = {};        // the same
   int64_t instances = 1;                 // of its node that it computes
   int reduces = -1;  // the all_reduce of its results that it does away with; -1: there is none
+
+  // A library computes it, slice by slice.
+  bool is_product() const { return !kernel.bounds.empty(); }
+};
+
+struct LoopPlan;
+
+// A range of a storage that an instruction with bodies touches.
+struct LoopAccess {
+  int worker = -1;  // -1: every worker
+  int storage = -1;
+  int64_t begin = 0, end = 0;
+  bool is_write = false;
 };
 
 struct Instruction {
-  enum class Kind { kKernel, kCollective, kPack, kUnpack, kAssign, kCompare };
+  enum class Kind { kKernel, kCollective, kPack, kUnpack, kAssign, kCompare, kLoop };
   Kind kind = Kind::kKernel;
   int node = -1;         // index into the graph's nodes, of the first step; or -1
   bool barrier = false;  // all workers meet before it
@@ -111,6 +125,9 @@ struct Instruction {
   std::vector<Transfer> transfers = {};
   ValueId value = kNoValue;
   std::vector<std::pair<int64_t, int64_t>> replicas = {};
+  // kLoop: what it runs, all workers together, and what that touches.
+  std::shared_ptr<const LoopPlan> loop = nullptr;
+  std::vector<LoopAccess> accesses = {};
   // Per worker: of kernels, rows.
   std::vector<std::vector<WorkSlice>> slices = {};
 };
@@ -132,13 +149,36 @@ struct Schedule {
   }
 };
 
+// What a loop or a branch runs (runtime/loop.h): bodies, each with a schedule of its own, whose variables are
+// values of the program around it and whose arenas lie in that one's. Between iterations all workers meet.
+struct LoopPlan {
+  enum class Kind { kRepeat, kWhile, kBranch };
+  struct Body {
+    std::shared_ptr<const Graph> graph;
+    Schedule schedule;
+    std::vector<BufferId> arguments;  // per argument: where its first instance lies
+    // Buffers of the program around it that are its arenas.
+    std::vector<BufferId> private_arenas;  // per worker
+    BufferId shared_arena = -1, constants = -1;
+  };
+  Kind kind = Kind::kRepeat;
+  int64_t length = 0;       // kRepeat
+  BufferId predicate = -1;  // kWhile: what the first body writes; kBranch
+  std::vector<Body> bodies;
+};
+
 struct ScheduleOptions {
   bool share = true;     // see ExecutorOptions
-  bool coalesce = true;  // the same; nothing is coalesced unless it is shared
+  bool coalesce = true;  // the same
   bool fuse = true;      // the same
   // Compare what outputs and variables get wherever a layout says that it is the same and it is stored more
   // than once.
   bool check_replicas = false;
+  // The memory of inputs is given as that of variables is (`variables` of MakeSchedule has their instances):
+  // of the body of a loop.
+  bool arguments_are_bound = false;
+
+  bool coalesces() const { return coalesce && share; }  // what is not shared is computed device by device
 };
 
 // The whole of planning, checked. `variables`: per argument, the instances of its state; ignored for
@@ -185,6 +225,12 @@ template <typename F>
 void ForAccesses(const Schedule& schedule, const Instruction& instruction, F&& f) {
   for (int worker = 0; worker < static_cast<int>(instruction.slices.size()); ++worker) {
     for (const WorkSlice& slice : instruction.slices[worker]) {
+      if (instruction.kind == Instruction::Kind::kLoop) {
+        for (const LoopAccess& access : instruction.accesses)
+          if (access.worker < 0 || access.worker == worker)
+            f(worker, access.storage, access.begin, access.end, access.is_write);
+        continue;
+      }
       const auto whole = [&](BufferId id, bool is_write) {
         const Buffer& buffer = schedule.buffers[id];
         f(worker, buffer.storage, buffer.offset, buffer.offset + buffer.bytes, is_write);

@@ -3,7 +3,9 @@
 #include <algorithm>
 
 #include "base/status.h"
+#include "ops/control_flow.h"
 #include "ops/row.h"
+#include "runtime/loop.h"
 
 namespace meshwork {
 namespace {
@@ -23,7 +25,16 @@ AxisSet GroupAxes(const Graph& local, const Node& node) {
   return LayoutAxes(local, node.operands[0]).Union(LayoutAxes(local, node.results[0]));
 }
 
+// A device has its block from those that differ from it on the axes that cut the operands.
+void VisitExchange(const Graph& local, const Node& node, std::vector<AxisSet>& varying) {
+  AxisSet axes = LayoutAxes(local, node.results[0]);
+  for (ValueId operand : node.operands)
+    axes = axes.Union(varying[operand].Minus(ShardedAxes(local, operand)));
+  varying[node.results[0]] = axes;
+}
+
 void VisitCollective(const Graph& local, const Node& node, std::vector<AxisSet>& varying) {
+  if (node.row->name == "exchange") return VisitExchange(local, node, varying);
   const AxisSet group = GroupAxes(local, node);
   for (size_t r = 0; r < node.results.size(); ++r) {
     varying[node.results[r]] =
@@ -39,6 +50,30 @@ void VisitCompute(const Graph& local, const Node& node, std::vector<AxisSet>& va
     for (ValueId value : node.results) axes = axes.Union(ShardedAxes(local, value));
   }
   for (ValueId result : node.results) varying[result] = axes;
+}
+
+// A carry varies as what it is at the start and as what it becomes: bodies are looked at until nothing
+// changes.
+void VisitLoop(const Node& node, std::vector<AxisSet>& varying) {
+  const LoweredLoop lowered = LoweredLoopOf(node);
+  const size_t results = node.results.size();
+  std::vector<AxisSet> arguments(results);
+  for (size_t r = 0; r < results; ++r)
+    if (lowered.initial[r] >= 0) arguments[r] = varying[node.operands[lowered.initial[r]]];
+  for (size_t o = lowered.first_read; o < node.operands.size(); ++o)
+    arguments.push_back(varying[node.operands[o]]);
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (const auto& region : node.regions) {
+      const std::vector<AxisSet> inside = VaryingAxes(*region, arguments, /*share=*/true);
+      for (const VariableUpdate& update : region->updates()) {
+        const AxisSet axes = arguments[update.argument].Union(inside[update.value]);
+        changed = changed || axes != arguments[update.argument];
+        arguments[update.argument] = axes;
+      }
+    }
+  }
+  for (size_t r = 0; r < results; ++r) varying[node.results[r]] = arguments[r];
 }
 
 AxisSet WithoutTrivialAxes(const Mesh& mesh, AxisSet axes) {
@@ -71,6 +106,8 @@ std::vector<AxisSet> VaryingAxes(const Graph& local, const std::vector<AxisSet>&
   for (const Node& node : local.nodes()) {
     if (!share) {
       for (ValueId result : node.results) varying[result] = AllAxes(local.mesh());
+    } else if (IsControl(node)) {
+      VisitLoop(node, varying);
     } else if (node.row->kind == OpKind::kCollective) {
       VisitCollective(local, node, varying);
     } else {

@@ -46,6 +46,14 @@ Tensor Tensor::Rows(int64_t begin, int64_t end) const {
   return rows;
 }
 
+Tensor Tensor::Reshaped(const Shape& shape) const {
+  MESHWORK_CHECK(NumElements(shape) == num_elements(), "{} elements for {}", NumElements(shape),
+                 type_.ToString());
+  Tensor reshaped = *this;
+  reshaped.type_.shape = shape;
+  return reshaped;
+}
+
 absl::StatusOr<double> Tensor::Scalar() const {
   if (!valid())
     return InvalidArgument("Tensor: it has no elements yet; a default-constructed Tensor is empty.");

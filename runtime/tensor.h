@@ -44,6 +44,8 @@ class Tensor {
 
   // Rows [begin, end) of dim 0, sharing the elements. REQUIRES: rank >= 1, 0 <= begin <= end <= rows.
   Tensor Rows(int64_t begin, int64_t end) const;
+  // The same elements in another shape. REQUIRES: it has as many.
+  Tensor Reshaped(const Shape& shape) const;
   // The only element, as double. Errors: no element or more than one.
   absl::StatusOr<double> Scalar() const;
 

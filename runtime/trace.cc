@@ -55,6 +55,7 @@ std::string_view CategoryOf(Instruction::Kind kind) {
     case Instruction::Kind::kUnpack: return "unpack";
     case Instruction::Kind::kAssign: return "assign";
     case Instruction::Kind::kCompare: return "compare";
+    case Instruction::Kind::kLoop: return "loop";
   }
   return "";
 }
@@ -207,13 +208,15 @@ class TraceReader {
 
   std::vector<Shown> ShowSlices(size_t i, int worker) {
     const Instruction& instruction = schedule_.instructions[i];
+    std::vector<std::vector<int64_t>> holders(static_cast<size_t>(instruction.items.count()));
+    for (int64_t d = 0; d < local_.mesh().num_devices(); ++d) holders[instruction.items.Of(d)].push_back(d);
     std::vector<Shown> shown;
     for (const WorkSlice& slice : instruction.slices[worker]) {
       const Items items = ItemsOf(instruction, slice);
       std::vector<int64_t> devices;
-      for (int64_t d = 0; d < local_.mesh().num_devices(); ++d)
-        if (instruction.items.Of(d) >= items.begin && instruction.items.Of(d) < items.end)
-          devices.push_back(d);
+      for (int64_t i = items.begin; i < items.end; ++i)
+        devices.insert(devices.end(), holders[i].begin(), holders[i].end());
+      std::sort(devices.begin(), devices.end());
       Shown& one = shown.emplace_back();
       one.label = AddLabel(SliceLabel(i, slice, items, devices));
       for (const int64_t d : devices)

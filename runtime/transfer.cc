@@ -20,11 +20,33 @@ void CopyBytes(std::byte* to, const std::byte* from, int64_t bytes, bool stream)
   else std::memcpy(to, from, static_cast<size_t>(bytes));
 }
 
+template <typename T>
+void FillWith(std::byte* to, const std::array<std::byte, 8>& element, int64_t count) {
+  T value;
+  std::memcpy(&value, element.data(), sizeof(T));
+  std::fill_n(reinterpret_cast<T*>(to), count, value);
+}
+
+void FillElements(std::byte* to, const std::array<std::byte, 8>& element, int64_t size, int64_t count) {
+  switch (size) {
+    case 1: return FillWith<uint8_t>(to, element, count);
+    case 2: return FillWith<uint16_t>(to, element, count);
+    case 4: return FillWith<uint32_t>(to, element, count);
+    default: return FillWith<uint64_t>(to, element, count);
+  }
+}
+
 // Elements [begin, end) of a transfer's region, at its target.
 void Fill(const Transfer& transfer, int64_t begin, int64_t end, std::span<std::byte* const> addresses,
           bool stream) {
   const int64_t size = DTypeSize(transfer.dtype);
   std::byte* to = addresses[transfer.to];
+  if (transfer.from.empty()) {
+    transfer.box.ForRuns(begin, end, [&](int64_t, int64_t offset, int64_t count) {
+      FillElements(to + offset * size, transfer.fill, size, count);
+    });
+    return;
+  }
   if (transfer.from.size() == 1) {
     const std::byte* from = addresses[transfer.from[0]];
     transfer.box.ForRuns(begin, end, [&](int64_t from_offset, int64_t to_offset, int64_t count) {
@@ -49,7 +71,7 @@ void Fill(const Transfer& transfer, int64_t begin, int64_t end, std::span<std::b
 // What Fill did for `done`, for another transfer that reads the same: a reduction is done once.
 void FillLike(const Transfer& done, const Transfer& other, int64_t begin, int64_t end,
               std::span<std::byte* const> addresses, bool stream) {
-  if (other.from.size() == 1) return Fill(other, begin, end, addresses, stream);
+  if (other.from.size() <= 1) return Fill(other, begin, end, addresses, stream);
   const int64_t size = DTypeSize(other.dtype);
   other.box.ForRuns(begin, end, [&](int64_t, int64_t offset, int64_t count) {
     CopyBytes(addresses[other.to] + offset * size, addresses[done.to] + offset * size, count * size, stream);

@@ -2,14 +2,16 @@
 //
 // Everything the runtime does besides running kernels is a list of transfers: cutting a host tensor
 // into blocks, the parts of collectives that stay within the process, writing outputs and variables.
-// A transfer fills one region of one buffer, from one source (a copy) or from several that are
-// reduced in the order given. It names buffers by number; where they lie is a table of addresses.
+// A transfer fills one region of one buffer, from one source (a copy), from several that are
+// reduced in the order given, or from none with one element over and over. It names buffers by number; where
+// they lie is a table of addresses.
 //
 // Splitting a transfer between workers changes no bit of the result: each element is reduced over
 // the sources in their order, by one worker. Plain values; RunTransfers may run on several threads
 // at once on disjoint slices.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -29,7 +31,8 @@ struct Transfer {
   DType dtype = F32;
   ReduceOp op = ReduceOp::kSum;  // with more than one source
   BufferId to = -1;
-  absl::InlinedVector<BufferId, 1> from;  // one at least
+  absl::InlinedVector<BufferId, 1> from;
+  std::array<std::byte, 8> fill = {};  // without a source: the element
 };
 
 // A share of a list of work items: units [begin, end) of one of them. The units of a transfer are

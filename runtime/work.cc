@@ -97,14 +97,12 @@ std::optional<RowCuts::Cut> RowCuts::RowsOf(const Cut& bytes, const StepBuffer& 
                                             const Instruction& instruction) const {
   if (at.bytes == 0 || at.parts <= 1) return std::nullopt;
   const int64_t part = at.bytes / at.parts;
-  const std::vector<int64_t>& bounds = instruction.steps[0].kernel.bounds;
+  const int64_t divisor = std::gcd(at.parts, instruction.rows), parts = at.parts / divisor;  // stay small
   Cut rows;
   for (int64_t byte : bytes) {
-    const int64_t divisor = std::gcd(at.parts, instruction.rows), parts = at.parts / divisor;  // stay small
     if (byte % part != 0 || byte / part % parts != 0) return std::nullopt;
     rows.push_back(byte / part / parts * (instruction.rows / divisor));
-    if (!bounds.empty() && !std::binary_search(bounds.begin(), bounds.end(), rows.back()))
-      return std::nullopt;
+    if (!instruction.steps[0].kernel.MayCutAt(rows.back())) return std::nullopt;
   }
   return rows;
 }
@@ -112,9 +110,8 @@ std::optional<RowCuts::Cut> RowCuts::RowsOf(const Cut& bytes, const StepBuffer& 
 RowCuts::Cut RowCuts::Even(const Instruction& instruction, double cost) const {
   Cut rows(workers_ + 1, instruction.rows);
   rows[0] = 0;
-  const int64_t pieces = instruction.steps[0].kernel.bounds.empty()
-                             ? instruction.rows
-                             : static_cast<int64_t>(instruction.steps[0].kernel.bounds.size()) - 1;
+  const KernelStep& first = instruction.steps[0];
+  const int64_t pieces = first.is_product() ? std::ssize(first.kernel.bounds) - 1 : instruction.rows;
   if (pieces > 1 && (cost >= kWorthCutting || instruction.one_by_one))
     for (int w = 1; w < workers_; ++w) rows[w] = RowAt(instruction, static_cast<double>(w) / workers_);
   return rows;
@@ -134,7 +131,7 @@ void RowCuts::Assign(const Schedule& schedule, double cost, Instruction& instruc
     }
   }
   if (!cut.has_value()) cut = Even(instruction, cost);
-  const bool has_product = !instruction.steps[0].kernel.bounds.empty() && instruction.steps.size() > 1;
+  const bool has_product = instruction.steps[0].is_product() && instruction.steps.size() > 1;
   for (int w = 0; w < workers_; ++w) {
     for (int64_t begin = (*cut)[w]; begin < (*cut)[w + 1];) {
       int64_t end = (*cut)[w + 1];

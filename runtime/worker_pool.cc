@@ -1,6 +1,5 @@
 #include "runtime/worker_pool.h"
 
-#include <dlfcn.h>
 #include <pthread.h>
 #include <sched.h>
 
@@ -8,6 +7,7 @@
 #include <chrono>
 
 #include "base/status.h"
+#include "ops/kernels/library_threads.h"
 
 namespace meshwork {
 namespace {
@@ -26,46 +26,6 @@ void Pause() {
   asm volatile("yield");
 #endif
 }
-
-// A function of a library that may or may not be in this process.
-template <typename F>
-F* FindFunction(const char* name) {
-  return reinterpret_cast<F*>(dlsym(RTLD_DEFAULT, name));
-}
-
-void SetOpenMpThreads(int threads) {
-  static auto* const set = FindFunction<void(int)>("omp_set_num_threads");
-  if (set != nullptr) set(threads);
-}
-
-int OpenMpThreads() {
-  static auto* const get = FindFunction<int()>("omp_get_max_threads");
-  return get == nullptr ? 1 : get();
-}
-
-void SetOpenBlasThreadsOnce() {
-  static const bool done = [] {
-    auto* const set = FindFunction<void(int)>("openblas_set_num_threads");
-    if (set != nullptr) set(1);
-    return true;
-  }();
-  static_cast<void>(done);
-}
-
-// OpenMP's thread count is a setting of each thread; the caller gets its own back.
-class SingleThreadedLibraries {
- public:
-  SingleThreadedLibraries() : before_(OpenMpThreads()) {
-    if (before_ != 1) SetOpenMpThreads(1);
-    SetOpenBlasThreadsOnce();
-  }
-  ~SingleThreadedLibraries() {
-    if (before_ != 1) SetOpenMpThreads(before_);
-  }
-
- private:
-  const int before_;
-};
 
 // The cores of the process's affinity mask, ascending.
 std::vector<int> Cores() {

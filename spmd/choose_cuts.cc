@@ -7,6 +7,7 @@
 
 #include "base/status.h"
 #include "layout/reshape.h"
+#include "ops/loops.h"
 #include "ops/program.h"
 #include "ops/row.h"
 #include "spmd/move_seconds.h"
@@ -41,10 +42,12 @@ class LetterChooser {
     offers_.resize(rule_.letters.size());
     Collect(rule_.operands, node.operands);
     Collect(rule_.results, node.results);
+    CollectMoved();
     flops_ = FlopsOf(graph, node);
   }
 
   Choice Choose() {
+    if (IsExactMark(node_)) return ChoiceOf(AsResultLies());
     if (node_.row->name == "reshape") {
       TryUnmoved();
       if (best_.has_value() && best_->operands[0] == LayoutOf(node_.operands[0]) &&
@@ -64,6 +67,7 @@ class LetterChooser {
   }
 
   std::vector<Choice> All() {
+    if (IsExactMark(node_)) return {ChoiceOf(AsResultLies())};
     std::vector<Choice> all;
     all_ = &all;
     if (node_.row->name == "reshape") TryUnmoved();
@@ -73,6 +77,15 @@ class LetterChooser {
   }
 
  private:
+  LetterCuts AsResultLies() const {
+    LetterCuts cuts(rule_.letters.size(), Whole());
+    const LetterList& letters = rule_.results[0];
+    for (size_t d = 0; d < letters.size(); ++d)
+      if (letters[d] != kNoLetter)
+        cuts[letters[d]] = LayoutOf(node_.results[0]).Factors(static_cast<int>(d), 1);
+    return cuts;
+  }
+
   void Collect(const std::vector<LetterList>& lists, std::span<const ValueId> values) {
     for (size_t i = 0; i < lists.size(); ++i) {
       for (size_t d = 0; d < lists[i].size(); ++d) {
@@ -82,6 +95,30 @@ class LetterChooser {
         if (AxesOf(cut).empty() || !MayBeCut(graph_.mesh(), *node_.row, rule_.letters[l], cut)) continue;
         auto& offers = offers_[l];
         if (std::find(offers.begin(), offers.end(), cut) == offers.end()) offers.push_back(std::move(cut));
+      }
+    }
+  }
+
+  // Where a dim is cut that the op must have whole, and by axes that could cut nothing else of it, all their
+  // devices would do the same: they are offered to the letters that they may cut, an all-to-all away.
+  void CollectMoved() {
+    AxisSet used;
+    for (const auto& offers : offers_)
+      for (const Cut& cut : offers) used = used.Union(AxisSet(AxesOf(cut)));
+    for (size_t i = 0; i < rule_.operands.size(); ++i) {
+      for (size_t d = 0; d < rule_.operands[i].size(); ++d) {
+        const Cut cut = LayoutOf(node_.operands[i]).Factors(static_cast<int>(d), 1);
+        const AxisSet axes(AxesOf(cut));
+        if (rule_.operands[i][d] == kNoLetter || axes.empty() || cut.size() > 1 || used.Intersects(axes))
+          continue;
+        for (size_t l = 0; l < rule_.letters.size(); ++l) {
+          const Letter& letter = rule_.letters[l];
+          auto& offers = offers_[l];
+          if (!letter.reduced && letter.size >= graph_.mesh().GroupSize(cut[0].axes) &&
+              MayBeCut(graph_.mesh(), *node_.row, letter, cut) &&
+              std::find(offers.begin(), offers.end(), cut) == offers.end())
+            offers.push_back(cut);
+        }
       }
     }
   }
@@ -113,6 +150,7 @@ class LetterChooser {
       return true;
     };
     if (!agree(rule_.operands, node_.operands) || !agree(rule_.results, node_.results)) return std::nullopt;
+    if (!AreExchangeable(rule_, cuts)) return std::nullopt;
     return cuts;
   }
 
@@ -134,6 +172,7 @@ class LetterChooser {
     if (tried_ == kMaxCombinations) return;
     if (l == cuts.size()) {
       ++tried_;
+      if (!AreExchangeable(rule_, cuts)) return;
       Consider(ChoiceOf(cuts));
       return;
     }

@@ -7,8 +7,12 @@
 #include <vector>
 
 #include "base/status.h"
+#include "ops/control_flow.h"
 #include "ops/local.h"
+#include "ops/loops.h"
+#include "ops/manual.h"
 #include "spmd/bucket.h"
+#include "spmd/carry_summaries.h"
 #include "spmd/cut_mesh.h"
 #include "spmd/fit_memory.h"
 #include "spmd/gather_on_use.h"
@@ -35,6 +39,18 @@ absl::Status CheckGlobal(const Graph& graph) {
   if (IsLocal(graph))
     return InvalidArgument("Compile: \"{}\" is a local program, compiled already; hand it to the executor.",
                            graph.name);
+  for (const Node& node : graph.nodes()) {
+    if (IsDeviceOp(node))
+      return InvalidArgument(
+          "Compile: {}: exists only in a manual region; in a global program ask for a layout with relayout.",
+          graph.Describe(node.row->name, node.location));
+    if (IsManual(node)) {  // otherwise checked when it was built
+      if (absl::Status status = CheckManualIsGlobal(node); !status.ok())
+        return Annotate(status, fmt::format("Compile: {}: ", graph.Describe(node.row->name, node.location)));
+      continue;
+    }
+    for (const auto& region : node.regions) RETURN_IF_ERROR(CheckGlobal(*region));
+  }
   for (const ValueInfo& info : graph.values()) {
     if (info.layout.has_value() && info.layout->is_partial())
       return InvalidArgument("Compile: {} is pinned as {}; only whole values can be asked for.",
@@ -90,7 +106,10 @@ void RunLocalPasses(const LocalOptions& options, Run&& run) {
   });
   run("share_subexpressions_local", ShareSubexpressions);
   run("drop_dead_code_local", DropDeadCode);
-  run("bucket_reductions", [&](const Graph& graph) { return BucketReductions(graph, options.bucket_bytes); });
+  run("bucket_reductions", [&](const Graph& graph) {
+    return WithRegions(graph,
+                       [&](const Graph& body) { return BucketReductions(body, options.bucket_bytes); });
+  });
   if (options.place_gathers) run("place_gathers", PlaceGathers);
 }
 
@@ -109,17 +128,29 @@ absl::StatusOr<Program> Compile(const Graph& global, const CompileOptions& optio
   if (absl::Status status = options.topology.CheckDescribes(global.mesh()); !status.ok())
     return Annotate(status, "Compile: ");
   Program program{.body = global};
+  std::vector<OpenedLoop> loops;
+  bool is_open = false;  // the bodies of loops stand in the program, see ops/loops.h
   auto run = [&](std::string_view pass, auto&& function) {
     const auto start = std::chrono::steady_clock::now();
     program.body = function(program.body);
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
     program.passes.push_back({std::string(pass), seconds.count()});
-    if (options.dump) options.dump(pass, program.body);
+    if (options.dump && is_open) options.dump(pass, CloseLoops(program.body, loops));
+    else if (options.dump) options.dump(pass, program.body);
   };
   // Global program.
   run("fold_sizes", FoldSizes);
   run("share_subexpressions", ShareSubexpressions);
   run("drop_dead_code", DropDeadCode);
+  const bool has_loops = HasLoops(program.body);
+  if (has_loops) {
+    is_open = true;
+    run("open_loops", [&](const Graph& graph) {
+      OpenedGraph opened = OpenLoops(graph);
+      loops = std::move(opened.loops);
+      return std::move(opened.graph);
+    });
+  }
   const bool gathers_on_use = GathersOnUse(global);
   if (gathers_on_use) run("mark_uses", MarkUses);
   if (options.shard_weight_update)
@@ -143,6 +174,11 @@ absl::StatusOr<Program> Compile(const Graph& global, const CompileOptions& optio
       result = Propagate(pinned);
       program.decisions.push_back(fmt::format("mesh = {}: reshapes send less", pinned.mesh().ToString()));
     }
+    if (std::optional<CarriedSummaries> carried = CarrySummaries(pinned, result.graph)) {
+      pinned = std::move(carried->graph);
+      result = Propagate(pinned);
+      Append(program.decisions, carried->decisions);
+    }
     Append(program.decisions, KeepWeights(pinned, result, options.topology, options.replication_budget));
     stated = program.decisions.size();
     Append(program.decisions, result.decisions);
@@ -165,6 +201,10 @@ absl::StatusOr<Program> Compile(const Graph& global, const CompileOptions& optio
   });
   if (!refused.empty())
     return ReplicationError(pinned, refused, options.topology, options.replication_budget);
+  if (has_loops) {
+    is_open = false;
+    run("close_loops", [&](const Graph& graph) { return CloseLoops(graph, loops); });
+  }
   // Local program.
   const Graph placed = options.memory_budget > 0 ? program.body : Graph(global.mesh());
   const LocalOptions local_options{.topology = options.topology, .place_gathers = gathers_on_use};

@@ -13,6 +13,15 @@ AxisSet AxesOf(const Cut& cut) {
   return axes;
 }
 
+bool AreExchangeable(const Rule& rule, const LetterCuts& cuts) {
+  bool is_exchanged = false, is_strided = false;
+  for (size_t l = 0; l < cuts.size(); ++l) {
+    is_exchanged |= rule.letters[l].windowed && !AxesOf(cuts[l]).empty();
+    is_strided |= cuts[l].size() > 1;
+  }
+  return !is_exchanged || !is_strided;
+}
+
 Layout LayoutOf(const Mesh& mesh, const LetterList& letters, const LetterCuts& cuts) {
   std::vector<FactorList> dims;
   for (int8_t letter : letters) dims.push_back(letter == kNoLetter ? Whole() : cuts[letter]);

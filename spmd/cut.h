@@ -15,6 +15,9 @@ using LetterCuts = std::vector<Cut>;  // per letter of a rule
 const Cut& Whole();  // by nothing
 AxisSet AxesOf(const Cut& cut);
 
+// What is exchanged along one dim lies plainly in all others.
+bool AreExchangeable(const Rule& rule, const LetterCuts& cuts);
+
 // How a tensor of these letters lies; a dim without a letter is whole.
 Layout LayoutOf(const Mesh& mesh, const LetterList& letters, const LetterCuts& cuts);
 

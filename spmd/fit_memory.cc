@@ -46,7 +46,7 @@ std::vector<int64_t> RelayoutLimits(const Graph& placed, const Topology& topolog
 std::vector<int64_t> BucketLimits(const Graph& local) {
   int64_t bucket = 0, smallest = std::numeric_limits<int64_t>::max();
   for (const Node& node : local.nodes()) {
-    if (node.row->kind != OpKind::kCollective || node.operands.size() < 2) continue;
+    if (node.row->kind != OpKind::kCollective || node.results.size() < 2) continue;
     int64_t in = 0, out = 0;
     for (size_t i = 0; i < node.operands.size(); ++i) {
       const int64_t from = local.value(node.operands[i]).type.bytes(),

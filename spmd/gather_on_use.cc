@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/status.h"
+#include "ops/loops.h"
 #include "ops/rewrite.h"
 #include "ops/row.h"
 
@@ -25,9 +26,20 @@ bool ReadsKeptAlone(const Graph& graph, const Node& node, const std::vector<bool
   return any && node.row->kind == OpKind::kCompute;
 }
 
+// Per value: whether it is a carry of a loop, which is a variable in the first iteration alone.
+std::vector<bool> CarriesOf(const Graph& graph) {
+  std::vector<bool> carries(graph.values().size(), false);
+  for (const Node& node : graph.nodes())
+    if (IsMark(node) && node.row->name == "leave") carries[node.operands[1]] = true;
+  return carries;
+}
+
 // Whether what the node gives is kept: it has the elements that are kept already, one for one.
-bool GivesKept(const Graph& graph, const Node& node, const std::vector<bool>& kept) {
+bool GivesKept(const Graph& graph, const Node& node, const std::vector<bool>& kept,
+               const std::vector<bool>& carries) {
   if (!ReadsKeptAlone(graph, node, kept)) return false;
+  for (ValueId to : node.results)
+    if (carries[to]) return false;
   for (ValueId from : node.operands)
     for (ValueId to : node.results)
       if (kept[from] && graph.value(from).global.num_elements() != graph.value(to).global.num_elements())
@@ -35,14 +47,16 @@ bool GivesKept(const Graph& graph, const Node& node, const std::vector<bool>& ke
   return true;
 }
 
-void Mark(const Graph& graph, const Node& node, std::vector<bool>& kept) {
-  if (!GivesKept(graph, node, kept)) return;
+void Mark(const Graph& graph, const Node& node, std::vector<bool>& kept, const std::vector<bool>& carries) {
+  if (!GivesKept(graph, node, kept, carries)) return;
   for (ValueId id : node.results) kept[id] = true;
 }
 
 // Whether the op runs on the blocks as they are kept: nothing else is read that could lie across them.
-bool RunsOnKept(const Graph& graph, const Node& node, const std::vector<bool>& kept) {
+bool RunsOnKept(const Graph& graph, const Node& node, const std::vector<bool>& kept,
+                const std::vector<bool>& carries) {
   if (node.row->kind == OpKind::kIdentity) return true;
+  if (carries[node.results[0]]) return false;
   if (!ReadsKeptAlone(graph, node, kept)) return false;
   const Rule rule = RuleOf(graph, node);
   const auto tensors = std::count_if(node.operands.begin(), node.operands.end(),
@@ -126,7 +140,8 @@ class Placer {
 std::vector<bool> KeptValues(const Graph& graph) {
   std::vector<bool> kept(graph.values().size(), false);
   for (const Argument& argument : graph.arguments()) kept[argument.value] = IsKeptVariable(graph, argument);
-  for (const Node& node : graph.nodes()) Mark(graph, node, kept);
+  const std::vector<bool> carries = CarriesOf(graph);
+  for (const Node& node : graph.nodes()) Mark(graph, node, kept, carries);
   return kept;
 }
 
@@ -152,10 +167,11 @@ Graph MarkUses(const Graph& graph) {
   Rewriter rewriter(graph);
   std::vector<bool> kept(graph.values().size(), false);
   for (const Argument& argument : graph.arguments()) kept[argument.value] = IsKeptVariable(graph, argument);
+  const std::vector<bool> carries = CarriesOf(graph);
   for (const Node& node : graph.nodes()) {
-    if (RunsOnKept(graph, node, kept)) {
+    if (RunsOnKept(graph, node, kept, carries)) {
       rewriter.Copy(node);
-      Mark(graph, node, kept);
+      Mark(graph, node, kept, carries);
       continue;
     }
     std::map<ValueId, ValueId> as_kept;  // of the copy

@@ -1,15 +1,20 @@
 #include "spmd/localize.h"
 
 #include <algorithm>
+#include <memory>
 #include <optional>
 #include <utility>
 
 #include "base/status.h"
 #include "layout/relayout.h"
 #include "ops/builder.h"
+#include "ops/control_flow.h"
+#include "ops/exchange.h"
 #include "ops/local.h"
+#include "ops/manual.h"
 #include "ops/rewrite.h"
 #include "ops/row.h"
+#include "spmd/manual_body.h"
 
 namespace meshwork {
 namespace {
@@ -56,6 +61,7 @@ class Localizer {
   Graph Run() && {
     for (const Node& node : graph_.nodes()) {
       if (node.row->name == "relayout") Spell(node);
+      else if (IsControl(node)) WriteControl(node);
       else Write(node);
     }
     return std::move(rewriter_).Finish();
@@ -119,8 +125,13 @@ class Localizer {
   void Write(const Node& node) {
     Node local = node;
     const Rule rule = RuleOf(graph_, node);
-    for (size_t i = 0; i < node.operands.size(); ++i)
-      local.operands[i] = Masked(rewriter_.Map(node.operands[i]), rule, rule.operands[i], node);
+    const std::vector<WindowedDim> windows = CutWindows(rule, node);
+    if (!windows.empty() && node.row->exchange != nullptr) return WriteExchange(node);
+    for (size_t i = 0; i < node.operands.size(); ++i) {
+      // What is exchanged has padding of its own along other dims.
+      const ValueId whole = WithWindows(rewriter_.Map(node.operands[i]), rule, windows, i, node);
+      local.operands[i] = Masked(whole, rule, i, node);
+    }
     std::vector<ValueInfo> infos;
     for (ValueId id : node.results) {
       infos.push_back(graph_.value(id));
@@ -130,16 +141,103 @@ class Localizer {
     local.attrs = ResizedAttrs(*node.row, {global, results, node.attrs}, TypesOf(to_, local.operands),
                                infos[0].type.shape)
                       .value();
+    if (!windows.empty()) local.attrs = node.row->on_windows(local.attrs, windows);
+    const int index = to_.AddNode(std::move(local), std::move(infos));
+    for (size_t i = 0; i < node.results.size(); ++i)
+      rewriter_.Set(node.results[i], to_.nodes()[index].results[i]);
+  }
+
+  // The windows along letters that are cut.
+  std::vector<WindowedDim> CutWindows(const Rule& rule, const Node& node) const {
+    std::vector<WindowedDim> windows;
+    for (const WindowedDim& w : rule.windows)
+      if (graph_.value(node.operands[w.operand]).layout->NumShards(w.dim) > 1) windows.push_back(w);
+    return windows;
+  }
+
+  // An op that only moves elements.
+  void WriteExchange(const Node& node) {
+    const std::vector<Type> operands = TypesOf(graph_, node.operands),
+                            results = TypesOf(graph_, node.results);
+    const Exchange exchange = node.row->exchange({operands, results, node.attrs});
+    absl::InlinedVector<ValueId, 4> from;
+    for (size_t o = 0; o < exchange.dims[0].offsets.size(); ++o)
+      from.push_back(rewriter_.Map(node.operands[MovedOperand(o, node.operands.size())]));
+    ValueInfo info = graph_.value(node.results[0]);
+    ToBlock(info);
+    const std::string cause =
+        fmt::format("{} along a dim that is sharded", graph_.Describe(node.row->name, node.location));
+    rewriter_.Set(node.results[0], AddExchange(from, exchange, std::move(info), cause, node));
+  }
+
+  ValueId AddExchange(const absl::InlinedVector<ValueId, 4>& operands, const Exchange& exchange,
+                      ValueInfo result, std::string cause, const Node& node) {
+    const OpRow& row = GetOp("exchange");
+    Node local{.row = &row,
+               .operands = operands,
+               .attrs = Graph::CompleteAttrs(row, exchange.ToAttrs()).value(),
+               .location = node.location,
+               .cause = std::move(cause)};
+    return to_.nodes()[to_.AddNode(std::move(local), {std::move(result)})].results[0];
+  }
+
+  // Operand i with what its windows need of the neighbours. `windows`: all that are cut.
+  ValueId WithWindows(ValueId id, const Rule& rule, const std::vector<WindowedDim>& windows, size_t i,
+                      const Node& node) {
+    const ValueInfo& have = to_.value(id);
+    Exchange exchange;
+    for (int d = 0; d < have.layout->rank(); ++d) exchange.dims.push_back({.offsets = {0}});
+    ValueInfo info{
+        .type = have.type, .global = have.global, .layout = have.layout, .location = node.location};
+    bool lacks = false;
+    for (const WindowedDim& w : windows) {
+      const auto d = static_cast<size_t>(w.dim);
+      const Letter& letter = rule.letters[rule.operands[i][d]];
+      const AxisList& axes = have.layout->dim(w.dim);
+      const int64_t held = have.global.shape[d];
+      if (w.operand != static_cast<int8_t>(i) ||
+          (!letter.reduced && AreBlocks(w.window, to_.mesh(), axes, letter.size, held)))
+        continue;
+      exchange.dims[d] = {.stride = w.window.stride,
+                          .spacing = w.window.spacing,
+                          .offsets = {w.window.offset},
+                          .size = letter.size,
+                          .extent = w.window.extent};
+      exchange.value = w.window.fill;
+      info.type.shape[d] = WindowSize(w.window, BlockSize(to_.mesh(), axes, letter.size));
+      info.global.shape[d] = info.type.shape[d] * to_.mesh().GroupSize(axes);
+      lacks = true;
+    }
+    if (!lacks) return id;
+    const std::string cause =
+        fmt::format("{} reads beyond its block", graph_.Describe(node.row->name, node.location));
+    return AddExchange({id}, exchange, std::move(info), cause, node);
+  }
+
+  // A loop or a branch: its bodies are programs of their own.
+  void WriteControl(const Node& node) {
+    Node local = node;
+    local.operands = rewriter_.Map(node.operands);
+    for (std::shared_ptr<const Graph>& region : local.regions)
+      region = std::make_shared<const Graph>(IsManual(node) ? ManualBody(*region)
+                                                            : Localizer(*region, options_).Run());
+    std::vector<ValueInfo> infos;
+    for (ValueId id : node.results) {
+      infos.push_back(graph_.value(id));
+      ToBlock(infos.back());
+    }
     const int index = to_.AddNode(std::move(local), std::move(infos));
     for (size_t i = 0; i < node.results.size(); ++i)
       rewriter_.Set(node.results[i], to_.nodes()[index].results[i]);
   }
 
   // An operand whose padding a reduction would read gets the reduction's identity there.
-  ValueId Masked(ValueId id, const Rule& rule, const LetterList& letters, const Node& node) {
+  ValueId Masked(ValueId id, const Rule& rule, size_t operand, const Node& node) {
+    const LetterList& letters = rule.operands[operand];
     const ValueInfo& info = to_.value(id);
     std::vector<int64_t> dims;
     for (size_t d = 0; d < letters.size(); ++d) {
+      if (rule.FindWindow(operand, d) != nullptr) continue;  // what they hold is whole
       if (letters[d] != kNoLetter && rule.letters[letters[d]].reduced &&
           info.layout->IsPadded(info.global.shape, static_cast<int>(d)))
         dims.push_back(static_cast<int64_t>(d));

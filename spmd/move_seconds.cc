@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "layout/relayout.h"
+#include "ops/loops.h"
 #include "ops/program.h"
 #include "ops/row.h"
 #include "spmd/cut.h"
@@ -60,8 +61,8 @@ double RelayoutSeconds(const Layout& from, const Layout& to, const Type& type, c
 }
 
 std::optional<std::vector<Layout>> OperandsElsewhere(const Graph& graph, const Node& node, const Layout& to) {
-  if (node.row->kind != OpKind::kCompute || node.results.size() != 1 || node.row->name == "reshape" ||
-      !IsSmaller(graph, node))
+  if (IsMark(node) || node.row->kind != OpKind::kCompute || node.results.size() != 1 ||
+      node.row->name == "reshape" || !IsSmaller(graph, node))
     return std::nullopt;
   const Rule rule = RuleOf(graph, node);
   LetterCuts cuts(rule.letters.size(), Whole());
@@ -74,7 +75,7 @@ std::optional<std::vector<Layout>> OperandsElsewhere(const Graph& graph, const N
   }
   const bool reduces = std::any_of(rule.letters.begin(), rule.letters.end(),
                                    [](const Letter& letter) { return letter.reduced; });
-  if (reduces) return std::nullopt;
+  if (reduces || !AreExchangeable(rule, cuts)) return std::nullopt;
   std::vector<Layout> operands;
   for (const LetterList& letters : rule.operands) operands.push_back(LayoutOf(graph.mesh(), letters, cuts));
   return operands;

@@ -8,6 +8,7 @@
 #include "base/status.h"
 #include "fmt/ranges.h"
 #include "layout/reshape.h"
+#include "ops/loops.h"
 #include "ops/row.h"
 #include "spmd/cut.h"
 #include "spmd/gather_on_use.h"
@@ -55,6 +56,7 @@ class Propagator {
       info.layout = LayoutOf(static_cast<ValueId>(i));
       info.modes.clear();
     }
+    AgreeAtMarks(result.graph);
     return result;
   }
 
@@ -313,7 +315,7 @@ class Propagator {
   std::vector<Source> Sources(const Node& node, const Rule& rule) const {
     std::vector<Source> sources;
     for (size_t l = 0; l < rule.letters.size(); ++l) {
-      if (rule.letters[l].whole) continue;
+      if (rule.letters[l].whole && !rule.letters[l].carried) continue;
       Source source{.letter = l};
       Collect(rule.operands, node.operands, static_cast<int>(l), source.uses);
       Collect(rule.results, node.results, static_cast<int>(l), source.uses);

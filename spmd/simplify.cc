@@ -6,8 +6,11 @@
 #include <unordered_map>
 
 #include "base/status.h"
+#include "ops/control_flow.h"
+#include "ops/loops.h"
 #include "ops/rewrite.h"
 #include "ops/row.h"
+#include "ops/text.h"
 #include "spmd/gather_on_use.h"
 
 namespace meshwork {
@@ -16,6 +19,7 @@ namespace {
 // Equal for two nodes if and only if they compute the same.
 std::string KeyOf(const Graph& graph, const Node& node, std::span<const ValueId> operands) {
   std::string key = fmt::format("{}", fmt::ptr(node.row));
+  for (const auto& region : node.regions) key += PrintGraph(*region);
   for (ValueId id : operands) key += fmt::format(" {}", id);
   struct {
     std::string operator()(bool v) const { return v ? "t" : "f"; }
@@ -54,7 +58,9 @@ Node RelayoutTo(const ValueInfo& pinned, Node node) {
 
 }  // namespace
 
-Graph FoldSizes(const Graph& graph) {
+namespace {
+
+Graph FoldSizesOf(const Graph& graph) {
   Rewriter rewriter(graph);
   for (const Node& node : graph.nodes()) {
     if (node.row->name == "stop_gradient") {
@@ -80,7 +86,7 @@ Graph FoldSizes(const Graph& graph) {
   return std::move(rewriter).Finish();
 }
 
-Graph ShareSubexpressions(const Graph& graph) {
+Graph ShareSubexpressionsOf(const Graph& graph) {
   Rewriter rewriter(graph);
   std::unordered_map<std::string, int> seen;  // key -> node of the copy
   const std::vector<bool> kept = KeptValues(graph);
@@ -100,14 +106,25 @@ Graph ShareSubexpressions(const Graph& graph) {
   return std::move(rewriter).Finish();
 }
 
+}  // namespace
+
+Graph FoldSizes(const Graph& graph) { return WithRegions(graph, FoldSizesOf); }
+
+Graph ShareSubexpressions(const Graph& graph) { return WithRegions(graph, ShareSubexpressionsOf); }
+
 std::vector<bool> LiveValues(const Graph& graph) {
   std::vector<bool> live(graph.values().size(), false);
   for (const VariableUpdate& update : graph.updates()) live[update.value] = true;
   for (const OutputInfo& output : graph.outputs()) live[output.value] = true;
+  std::vector<bool> live_loops;  // of an opened program: what leaves a loop leaves it together
   for (size_t i = graph.nodes().size(); i-- > 0;) {
     const Node& node = graph.nodes()[i];
-    if (std::none_of(node.results.begin(), node.results.end(), [&](ValueId id) { return live[id]; }))
+    const size_t loop = IsMark(node) ? static_cast<size_t>(LoopOf(node)) : 0;
+    if (IsMark(node)) live_loops.resize(std::max(live_loops.size(), loop + 1), false);
+    if (std::none_of(node.results.begin(), node.results.end(), [&](ValueId id) { return live[id]; }) &&
+        !(IsMark(node) && live_loops[loop]))
       continue;
+    if (IsMark(node)) live_loops[loop] = true;
     // A result that nothing reads comes with those that something does.
     for (ValueId id : node.results) live[id] = true;
     for (ValueId id : node.operands) live[id] = true;
@@ -116,11 +133,13 @@ std::vector<bool> LiveValues(const Graph& graph) {
 }
 
 Graph DropDeadCode(const Graph& graph) {
-  const std::vector<bool> live = LiveValues(graph);
-  Rewriter rewriter(graph);
-  for (const Node& node : graph.nodes())
-    if (live[node.results[0]]) rewriter.Copy(node);
-  return std::move(rewriter).Finish();
+  return WithRegions(graph, [](const Graph& program) {
+    const std::vector<bool> live = LiveValues(program);
+    Rewriter rewriter(program);
+    for (const Node& node : program.nodes())
+      if (live[node.results[0]]) rewriter.Copy(node);
+    return std::move(rewriter).Finish();
+  });
 }
 
 }  // namespace meshwork

@@ -9,7 +9,7 @@ namespace meshwork {
 // Whether an op of this row computes each element along the letter alike, wherever it lies, so that a device
 // may hold any elements of it, and not one block.
 inline bool MayBeStrided(const OpRow& row, const Letter& letter) {
-  return !row.reads_block && !letter.whole && !letter.must_divide;
+  return !row.reads_block && !letter.whole && !letter.must_divide && !letter.windowed;
 }
 
 // Whether an op of this row can be cut so along the letter.

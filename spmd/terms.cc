@@ -8,6 +8,7 @@
 #include <variant>
 
 #include "fmt/format.h"
+#include "ops/control_flow.h"
 
 namespace meshwork {
 namespace {
@@ -54,9 +55,14 @@ std::optional<SummandList> SummandsOf(const OpRow& row, std::span<const TermId> 
   return std::nullopt;
 }
 
-GlobalTerms::GlobalTerms(const Graph& graph) : graph_(graph), term_of_(graph.values().size(), -1) {
+GlobalTerms::GlobalTerms(const Graph& graph, std::span<const std::pair<ValueId, ValueId>> same)
+    : graph_(graph), term_of_(graph.values().size(), -1) {
   for (const Argument& argument : graph.arguments()) term_of_[argument.value] = Fresh(argument.value);
   for (int n = 0; n < static_cast<int>(graph.nodes().size()); ++n) Add(n);
+  for (const auto& [value, known] : same) {
+    ids_[terms_[term_of_[value]]] = term_of_[known];
+    term_of_[value] = term_of_[known];
+  }
 }
 
 TermList GlobalTerms::Of(std::span<const ValueId> values) const {
@@ -92,7 +98,7 @@ std::string GlobalTerms::Describe(TermId id) const {
 uint64_t GlobalTerms::HashOf(const OpRow& row, std::span<const TermId> operands, const Attrs& attrs) {
   uint64_t hash = std::bit_cast<uintptr_t>(&row);
   for (TermId id : operands) hash = Mix(hash, static_cast<uint64_t>(id));
-  if (row.resize != nullptr) return hash;
+  if (row.resize != nullptr || row.exchange != nullptr || row.on_windows != nullptr) return hash;
   for (const AttrSpec& spec : row.attrs)
     if (!spec.is_result_shape) hash = Mix(hash, std::visit(AttrHash(), *attrs.Find(spec.name)));
   return hash;
@@ -137,7 +143,7 @@ void GlobalTerms::AddOp(const Node& node) {
   const TermList operands = Of(node.operands);
   const Node* known = nullptr;
   ForEachNode(*node.row, operands, node.attrs, [&](const Node& same) {
-    if (same.attrs == node.attrs) known = &same;
+    if (same.attrs == node.attrs && SameRegions(same, node)) known = &same;
   });
   if (known != nullptr) {
     for (size_t r = 0; r < node.results.size(); ++r) term_of_[node.results[r]] = Of(known->results[r]);

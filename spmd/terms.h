@@ -17,6 +17,7 @@
 #include <span>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "absl/container/inlined_vector.h"
@@ -56,7 +57,8 @@ class GlobalTerms {
   static constexpr size_t kMostSummands = 64;
 
   // REQUIRES: `graph` outlives this.
-  explicit GlobalTerms(const Graph& graph);
+  // `same`: values that are known to be equal, each behind the one that it equals.
+  explicit GlobalTerms(const Graph& graph, std::span<const std::pair<ValueId, ValueId>> same = {});
 
   TermId Of(ValueId value) const { return term_of_[value]; }
   TermList Of(std::span<const ValueId> values) const;

@@ -1,19 +1,26 @@
 #include "spmd/verify.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <optional>
 #include <utility>
 
 #include "base/status.h"
+#include "ops/difference.h"
+#include "ops/manual.h"
 #include "ops/row.h"
+#include "spmd/blocks.h"
+#include "spmd/carry_summaries.h"
+#include "spmd/manual_body.h"
 #include "spmd/terms.h"
+#include "spmd/windows.h"
 
 namespace meshwork {
 namespace {
 
-constexpr std::string_view kLemmaNames[] = {"argument", "rule", "sum",    "collective",
-                                            "slice",    "mask", "reshape"};
+constexpr std::string_view kLemmaNames[] = {"argument", "rule",    "sum",      "collective", "slice",
+                                            "mask",     "reshape", "exchange", "body"};
 
 // `graph` on `mesh`, if that is its mesh cut further.
 std::optional<Graph> CutTo(Graph graph, const Mesh& mesh) {
@@ -25,90 +32,6 @@ std::optional<Graph> CutTo(Graph graph, const Mesh& mesh) {
   return graph;
 }
 
-// ---- Blocks.
-
-// Whether a device finds, for each of its blocks by `finer`, all elements in its block by `coarser`, and the
-// group that differs on the axes that dim d of `finer` has more holds nothing else: those axes come last, and
-// the blocks nest.
-bool Refines(const Layout& finer, const Layout& coarser, int d, const AxisList& by, const Shape& shape) {
-  if (finer.IsStrided(d) || coarser.IsStrided(d)) return false;
-  const AxisList& fine = finer.dim(d);
-  const AxisList& coarse = coarser.dim(d);
-  return fine.size() == coarse.size() + by.size() && std::equal(coarse.begin(), coarse.end(), fine.begin()) &&
-         std::equal(by.begin(), by.end(), fine.end() - static_cast<int64_t>(by.size())) &&
-         Nests(finer.mesh(), fine, coarse.size(), shape[d]);
-}
-
-// All dims but these lie alike, in plain layouts.
-bool AgreeBut(const Layout& a, const Layout& b, std::initializer_list<int> dims) {
-  if (a.is_strided() || b.is_strided() || a.rank() != b.rank()) return false;
-  for (int d = 0; d < a.rank(); ++d)
-    if (std::find(dims.begin(), dims.end(), d) == dims.end() && a.dim(d) != b.dim(d)) return false;
-  return true;
-}
-
-// What is owed without what is owed over `axes` by `op`; nothing if that is not owed.
-std::optional<PartialSet> Paid(const PartialSet& owed, const AxisList& axes, ReduceOp op) {
-  PartialSet rest;
-  size_t paid = 0;
-  for (const Partial& partial : owed) {
-    if (std::find(axes.begin(), axes.end(), partial.axis) == axes.end()) {
-      rest.push_back(partial);
-    } else {
-      if (partial.op != op) return std::nullopt;
-      ++paid;
-    }
-  }
-  if (paid != axes.size()) return std::nullopt;
-  return rest;
-}
-
-// How many leading axes cut `size` elements evenly, and leave what the others cut further; 0 if none do.
-size_t EvenCut(const Mesh& mesh, const AxisList& axes, int64_t size) {
-  int64_t blocks = 1;
-  for (size_t n = 1; n <= axes.size(); ++n) {
-    blocks *= mesh.axis(axes[n - 1]).size;
-    if (size % blocks == 0 && Nests(mesh, axes, n, size)) return n;
-  }
-  return 0;
-}
-
-// The order in which a device holds the elements of a tensor: digits of the index, major to minor. A digit is
-// cut by an axis, or counts what the device holds; where blocks are short, a whole factor is one digit.
-struct Digit {
-  int64_t size;
-  AxisList axes;
-
-  bool operator==(const Digit&) const = default;
-};
-
-std::vector<Digit> DigitsOf(const Layout& layout, const Shape& shape) {
-  std::vector<Digit> digits;
-  auto push = [&](int64_t size, AxisList axes) {
-    if (size == 1 && axes.empty()) return;
-    // Two digits that count, side by side, count as one.
-    if (axes.empty() && !digits.empty() && digits.back().axes.empty()) digits.back().size *= size;
-    else digits.push_back({size, std::move(axes)});
-  };
-  const Mesh& mesh = layout.mesh();
-  for (int d = 0; d < layout.rank(); ++d) {
-    for (const Factor& factor : layout.Factors(d, shape[d])) {
-      int64_t size = factor.size;
-      AxisList axes = factor.axes;
-      for (size_t n = EvenCut(mesh, axes, size); n > 0; n = EvenCut(mesh, axes, size)) {
-        for (size_t i = 0; i < n; ++i) {
-          if (mesh.axis(axes[i]).size == 1) continue;
-          push(mesh.axis(axes[i]).size, {axes[i]});
-          size /= mesh.axis(axes[i]).size;
-        }
-        axes.erase(axes.begin(), axes.begin() + static_cast<int64_t>(n));
-      }
-      push(size, std::move(axes));
-    }
-  }
-  return digits;
-}
-
 // ---- The walk.
 
 constexpr int8_t kUnknown = -1;
@@ -117,11 +40,18 @@ using Padding = absl::InlinedVector<int8_t, 4>;
 
 class Verifier {
  public:
-  Verifier(const Graph& global, const Graph& local)
-      : global_(global),
+  // `may_owe`: of the body of a loop, per output whether it may be owed when the iteration is over, and by
+  // what. Where the arguments of a body lie is not pinned.
+  using MayOwe = std::function<bool(size_t output, const PartialSet& owed)>;
+  Verifier(const Graph& global, const Graph& local, MayOwe may_owe = nullptr)
+      : with_(AppendBlockwise(global, local)),
+        global_(with_.has_value() ? with_->graph : global),
         local_(local),
-        terms_(global),
+        user_values_(global.values().size()),
+        may_owe_(std::move(may_owe)),
+        terms_(global_, with_.has_value() ? with_->same : decltype(with_->same)()),
         term_of_(local.values().size(), -1),
+        windows_(local.values().size()),
         padding_(local.values().size()) {
     proof_.claims.resize(local.values().size());
   }
@@ -158,6 +88,10 @@ class Verifier {
   void Set(ValueId id, TermId term, Lemma lemma) {
     term_of_[id] = term;
     proof_.claims[id] = {terms_.GlobalSummands(term), lemma};
+    // A step of a blockwise form is part of the op that it is the form of.
+    for (SignedValue& part : proof_.claims[id].of)
+      if (static_cast<size_t>(part.value) >= user_values_)
+        part.value = with_->owners[part.value - user_values_];
     padding_[id].assign(static_cast<size_t>(LayoutOf(id).rank()), kUnknown);
   }
 
@@ -177,7 +111,8 @@ class Verifier {
       if (have.layout->is_partial())
         return InvalidArgument("Verify: %{}: an argument lies whole, not as {}.", have.name,
                                have.layout->ToString());
-      if (want.layout.has_value()) RETURN_IF_ERROR(CheckPin({*want.layout, want.modes}, have));
+      if (want.layout.has_value() && may_owe_ == nullptr)
+        RETURN_IF_ERROR(CheckPin({*want.layout, want.modes}, have));
       Set(local_.arguments()[a].value, terms_.Of(global_.arguments()[a].value), Lemma::kArgument);
     }
     return absl::OkStatus();
@@ -195,11 +130,14 @@ class Verifier {
   }
 
   // `value` must be what the global program has there, whole.
-  absl::Status CheckResult(const std::string& what, ValueId want, ValueId have) const {
+  absl::Status CheckResult(const std::string& what, ValueId want, ValueId have, bool may_owe = false) const {
+    if (windows_[have].has_value())
+      return InvalidArgument("Verify: {} is windows of {}, not the tensor.", what,
+                             terms_.Describe(term_of_[have]));
     if (terms_.Of(want) != term_of_[have])
       return InvalidArgument("Verify: {} is {}; the global program has {} there.", what,
                              terms_.Describe(term_of_[have]), terms_.Describe(terms_.Of(want)));
-    if (LayoutOf(have).is_partial())
+    if (LayoutOf(have).is_partial() && !may_owe)
       return InvalidArgument("Verify: {} is {}; what is owed must be reduced first.", what,
                              LayoutOf(have).ToString());
     return absl::OkStatus();
@@ -240,7 +178,11 @@ class Verifier {
       if (want.name != have.name)
         return InvalidArgument("Verify: output {} is \"{}\", the local program's is \"{}\".", o, want.name,
                                have.name);
-      RETURN_IF_ERROR(CheckResult(fmt::format("output \"{}\"", have.name), want.value, have.value));
+      const std::string what = have.name.empty() && may_owe_ != nullptr
+                                   ? fmt::format("output {}", o)
+                                   : fmt::format("output \"{}\"", have.name);
+      const bool may_owe = may_owe_ != nullptr && may_owe_(o, LayoutOf(have.value).partials());
+      RETURN_IF_ERROR(CheckResult(what, want.value, have.value, may_owe));
     }
     return absl::OkStatus();
   }
@@ -249,10 +191,18 @@ class Verifier {
 
   absl::Status CheckNode(const Node& node) {
     const std::string_view op = node.row->name;
+    const bool takes_windows = node.row->on_windows != nullptr || op == "mask_padding";
+    for (ValueId id : node.operands)
+      if (windows_[id].has_value() && !takes_windows)
+        return InvalidArgument("an operand is windows of {}; this op reads the tensor.",
+                               terms_.Describe(term_of_[id]));
+    if (op == "exchange") return CheckExchanged(node);
     if (op == "reshape") return CheckReshape(node);
     switch (node.row->kind) {
       case OpKind::kCompute: return CheckCompute(node);
-      case OpKind::kIdentity: return InvalidArgument("it has no meaning in a local program.");
+      case OpKind::kControl: return CheckControl(node);
+      case OpKind::kIdentity:
+      case OpKind::kDevice: return InvalidArgument("it has no meaning in a local program.");
       case OpKind::kCollective:
       case OpKind::kLocal: break;
     }
@@ -261,6 +211,56 @@ class Verifier {
     for (size_t i = 0; i < node.operands.size(); ++i)
       RETURN_IF_ERROR(CheckMove(node, node.operands[i], node.results[i]));
     return absl::OkStatus();
+  }
+
+  // A block that is put together of what several devices hold: an op that moves elements, or the windows of
+  // a tensor that an op reads.
+  absl::Status CheckExchanged(const Node& node) {
+    RETURN_IF_ERROR(CheckExchange(local_, node));
+    const Exchange exchange = Exchange::Of(node.attrs, static_cast<int>(node.operands.size()));
+    const ValueId to = node.results[0];
+    TermList operands;
+    for (ValueId id : node.operands) operands.push_back(term_of_[id]);
+    if (std::any_of(exchange.dims.begin(), exchange.dims.end(),
+                    [](const ExchangeDim& dim) { return dim.is_windows(); })) {
+      for (size_t d = 0; d < exchange.dims.size(); ++d)
+        if (!exchange.dims[d].is_windows() && GlobalShape(to)[d] != GlobalShape(node.operands[0])[d])
+          return InvalidArgument("dim {} of the result {} is not that of the operand.", d,
+                                 local_.value(to).global.ToString());
+      Set(to, operands[0], Lemma::kExchange);
+      windows_[to] = exchange;
+      return absl::OkStatus();
+    }
+    const std::optional<TermId> moved = FindMove(node, operands, exchange);
+    if (!moved.has_value())
+      return InvalidArgument("the global program moves no elements of {} so.", terms_.Describe(operands[0]));
+    Set(to, *moved, Lemma::kExchange);
+    return absl::OkStatus();
+  }
+
+  // The result of an op of the global program that is this exchange.
+  std::optional<TermId> FindMove(const Node& node, const TermList& operands, const Exchange& exchange) const {
+    // What an exchange takes again and again at the end the op has once.
+    size_t fewest = operands.size();
+    while (fewest > 1 && operands[fewest - 2] == operands.back()) --fewest;
+    std::optional<TermId> found;
+    for (const OpRow* row : AllOps()) {
+      for (size_t n = fewest; n <= operands.size() && row->exchange != nullptr; ++n)
+        terms_.ForEachNode(*row, std::span(operands.data(), n), node.attrs, [&](const Node& global) {
+          if (!found.has_value() && IsMove(global_, global, exchange) && PassesOn(global, node) &&
+              global_.value(global.results[0]).type == local_.value(node.results[0]).global)
+            found = terms_.Of(global.results[0]);
+        });
+    }
+    return found;
+  }
+
+  // Whether an op passes on what all operands of its exchange owe.
+  bool PassesOn(const Node& global, const Node& exchange) const {
+    const Layout& from = LayoutOf(exchange.operands[0]);
+    const absl::InlinedVector<PartialSet, 4> sets(global.operands.size(), from.partials());
+    return RuleOf(global_, global).PassOn(sets, LayoutOf(exchange.results[0]).ShardedAxes()) ==
+           LayoutOf(exchange.results[0]).partials();
   }
 
   // A collective, a slice or a mask: the result is the operand, laid out anew.
@@ -279,6 +279,7 @@ class Verifier {
         : node.row->kind == OpKind::kCollective ? Lemma::kCollective
                                                 : Lemma::kSlice);
     if (is_mask) {
+      windows_[to] = windows_[from];
       padding_[to] = padding_[from];
       for (int64_t d : node.attrs.Get<std::vector<int64_t>>("dims")) {
         if (d < 0 || d >= a.rank()) return InvalidArgument("dims names dim {} of {}.", d, a.ToString());
@@ -286,52 +287,6 @@ class Verifier {
       }
     }
     return absl::OkStatus();
-  }
-
-  static bool Moves(const Node& node, const Layout& a, const Layout& b, const Shape& shape) {
-    const std::string_view op = node.row->name;
-    if (op == "collective_permute") return Permutes(a, b, shape);
-    if (op == "all_to_all_v") return OnlyMoves(a, b);
-    const AxisList& axes = node.attrs.Get<AxisList>("axes");
-    if (AxisSet(axes).ToList().size() != axes.size()) return false;  // an axis named twice
-    if (op == "all_reduce") {
-      const auto rest = Paid(a.partials(), axes, node.attrs.Get<ReduceOp>("op"));
-      return rest.has_value() && b == a.WithPartials(*rest);
-    }
-    auto dim = [&](std::string_view name) {
-      const int64_t d = node.attrs.Get<int64_t>(name);
-      return d >= 0 && d < a.rank() ? static_cast<int>(d) : -1;
-    };
-    if (op == "all_to_all") {
-      const int from = dim("from"), to = dim("to");
-      return from >= 0 && to >= 0 && from != to && AgreeBut(a, b, {from, to}) &&
-             a.partials() == b.partials() && Refines(a, b, from, axes, shape) &&
-             Refines(b, a, to, axes, shape);
-    }
-    const int d = dim("dim");
-    if (d < 0 || !AgreeBut(a, b, {d})) return false;
-    if (op == "all_gather") return a.partials() == b.partials() && Refines(a, b, d, axes, shape);
-    if (!Refines(b, a, d, axes, shape)) return false;
-    if (op == "shard_slice") return a.partials() == b.partials();
-    MESHWORK_CHECK(op == "reduce_scatter", "{} has no lemma", op);
-    const auto rest = Paid(a.partials(), axes, node.attrs.Get<ReduceOp>("op"));
-    return rest.has_value() && b.partials() == *rest;
-  }
-
-  // The devices that share a coordinate on every axis that does not cut a hold, between them, each element
-  // once, and of what is owed the same term: b's axes that a owes over cut nothing.
-  static bool OnlyMoves(const Layout& a, const Layout& b) {
-    return !a.is_strided() && !b.is_strided() && a.partials() == b.partials();
-  }
-
-  // Every block of b is a block of a, whole: dims lie alike, or are cut evenly into as many.
-  static bool Permutes(const Layout& a, const Layout& b, const Shape& shape) {
-    if (!OnlyMoves(a, b)) return false;
-    for (int d = 0; d < a.rank(); ++d) {
-      if (a.dim(d) == b.dim(d)) continue;
-      if (a.NumShards(d) != b.NumShards(d) || a.IsPadded(shape, d) || b.IsPadded(shape, d)) return false;
-    }
-    return true;
   }
 
   absl::Status CheckReshape(const Node& node) {
@@ -346,7 +301,7 @@ class Verifier {
                              local_.value(to).type.ToString());
     const int64_t size = NumElements(GlobalShape(from));
     const bool same = size == NumElements(GlobalShape(to)) && a.partials() == b.partials() &&
-                      (size == 0 || DigitsOf(a, GlobalShape(from)) == DigitsOf(b, GlobalShape(to)));
+                      HoldAlike(a, GlobalShape(from), b, GlobalShape(to));
     if (!same)
       return InvalidArgument("read as {} {}, a block of {} {} is not that block.",
                              local_.value(to).global.ToString(), b.ToString(),
@@ -399,6 +354,113 @@ class Verifier {
     return InvalidArgument("the global program has no {} of ({}) with these attributes.", node.row->name, of);
   }
 
+  // ---- Loops and branches.
+
+  // A loop or a branch of the global program, on the same values, whose bodies compute what those do: by
+  // induction over the iterations, for a carry lies alike before and after each.
+  absl::Status CheckControl(const Node& node) {
+    TermList operands;
+    for (ValueId id : node.operands) operands.push_back(term_of_[id]);
+    absl::Status status = InvalidArgument("the global program has no {} of these operands.", node.row->name);
+    terms_.ForEachNode(*node.row, operands, node.attrs, [&](const Node& global) {
+      if (status.ok() || global.attrs != node.attrs || global.results.size() != node.results.size()) return;
+      status = FitsControl(global, node);
+      if (!status.ok()) return;
+      const TermList results = terms_.Of(global.results);
+      for (size_t r = 0; r < results.size(); ++r) Set(node.results[r], results[r], Lemma::kBody);
+    });
+    return status;
+  }
+
+  absl::Status FitsControl(const Node& global, const Node& local) const {
+    const std::string_view op = local.row->name;
+    const bool is_scan = op == "scan";
+    if (op == "if" && LayoutOf(local.operands[0]).is_partial())
+      return InvalidArgument("its predicate is {}; what is owed must be reduced first.",
+                             LayoutOf(local.operands[0]).ToString());
+    if (IsManual(local)) {
+      RETURN_IF_ERROR(FitsManual(global, local));
+      return FitsTypes(global, local);
+    }
+    for (size_t r = 0; r < local.regions.size(); ++r) {
+      const Graph& body = *local.regions[r];
+      const size_t stacked =
+          is_scan ? body.outputs().size() - static_cast<size_t>(local.attrs.Get<int64_t>("sums")) : 0;
+      // Iterations are added up alike on every device: a sum of what is owed owes the same sum.
+      const auto may_owe = [&](size_t output, const PartialSet& owed) {
+        return owed.empty() || (is_scan && (output < stacked || owed[0].op == ReduceOp::kSum));
+      };
+      if (absl::Status status = Verifier(*global.regions[r], body, may_owe).Run().status(); !status.ok())
+        return Annotate(status, "its body: ");
+      RETURN_IF_ERROR(FitsArguments(local, body, op == "if" ? 1 : 0));
+      RETURN_IF_ERROR(FitsResults(local, body, stacked));
+    }
+    return FitsTypes(global, local);
+  }
+
+  // What a user wrote for each device is there as it was written, and is given the blocks that it wants.
+  absl::Status FitsManual(const Node& global, const Node& local) const {
+    const Graph& body = *local.regions[0];
+    RETURN_IF_ERROR(CheckManualIsGlobal(global));
+    RETURN_IF_ERROR(FitsArguments(local, body, 0));
+    RETURN_IF_ERROR(FitsResults(local, body, /*stacked=*/0));
+    const std::string difference = FirstDifference(ManualBody(*global.regions[0]), body);
+    if (!difference.empty()) return InvalidArgument("its body is not what was written: {}", difference);
+    return absl::OkStatus();
+  }
+
+  absl::Status FitsTypes(const Node& global, const Node& local) const {
+    for (size_t r = 0; r < local.results.size(); ++r)
+      if (local_.value(local.results[r]).global != global_.value(global.results[r]).type)
+        return InvalidArgument("result {} is part of a {}, not of a {}.", r,
+                               local_.value(local.results[r]).global.ToString(),
+                               global_.value(global.results[r]).type.ToString());
+    return absl::OkStatus();
+  }
+
+  // The arguments of a body lie as the operands do, without the dim that slices are taken along, which is
+  // whole.
+  absl::Status FitsArguments(const Node& node, const Graph& body, size_t first) const {
+    size_t carries = 0;
+    for (const Argument& argument : body.arguments()) carries += argument.is_variable ? 1 : 0;
+    const auto slices = node.row->name == "scan" ? static_cast<size_t>(node.attrs.Get<int64_t>("slices")) : 0;
+    for (size_t a = 0; a < body.arguments().size(); ++a) {
+      const Layout& argument = *body.value(body.arguments()[a].value).layout;
+      const Layout& operand = LayoutOf(node.operands[a + first]);
+      const bool is_slice = a >= carries && a < carries + slices;
+      if (!LiesAlike(operand, argument, is_slice))
+        return InvalidArgument("argument %{} of its body lies as {}, the operand as {}.",
+                               body.argument_name(static_cast<int>(a)), argument.ToString(),
+                               operand.ToString());
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status FitsResults(const Node& node, const Graph& body, size_t stacked) const {
+    size_t carries = 0;
+    for (const Argument& argument : body.arguments()) carries += argument.is_variable ? 1 : 0;
+    for (size_t r = 0; r < node.results.size(); ++r) {
+      const ValueId inside = r < carries ? body.arguments()[r].value : body.outputs()[r - carries].value;
+      const bool is_stack = r >= carries && r - carries < stacked;
+      const Layout& layout = *body.value(inside).layout;
+      if (!LiesAlike(LayoutOf(node.results[r]), layout, is_stack))
+        return InvalidArgument("result {} lies as {}; its body leaves {}.", r,
+                               LayoutOf(node.results[r]).ToString(), layout.ToString());
+    }
+    return absl::OkStatus();
+  }
+
+  // Whether dim d of `inside`, or d + 1 of `outside` if that has a dim more, which is whole, lie alike.
+  static bool LiesAlike(const Layout& outside, const Layout& inside, bool has_more) {
+    const int more = has_more ? 1 : 0;
+    if (outside.rank() != inside.rank() + more || outside.partials() != inside.partials()) return false;
+    const Layout out = outside.WithoutTrivialAxes(), in = inside.WithoutTrivialAxes();
+    if (has_more && out.Factors(0, 1) != FactorList{Factor{1, {}}}) return false;
+    for (int d = 0; d < in.rank(); ++d)
+      if (out.Factors(d + more, 1) != in.Factors(d, 1)) return false;
+    return true;
+  }
+
   std::optional<TermId> SumOf(const Node& node, const TermList& operands) {
     const auto summands = SummandsOf(*node.row, operands);
     if (!summands.has_value()) return std::nullopt;
@@ -423,11 +485,18 @@ class Verifier {
       if (local_.value(local.results[r]).global != results[r])
         return InvalidArgument("result {} is part of a {}, not of a {}.", r,
                                local_.value(local.results[r]).global.ToString(), results[r].ToString());
-    ASSIGN_OR_RETURN(const Attrs attrs, ResizedAttrs(*local.row, {operands, results, global.attrs},
-                                                     TypesOf(local_, local.operands),
-                                                     local_.value(local.results[0]).type.shape));
+    const Rule rule = RuleOf(global_, global);
+    const std::vector<WindowedDim> windows = WindowsOn(local_, local, rule);
+    if (!windows.empty() && local.row->on_windows == nullptr)
+      return InvalidArgument("it moves elements of a dim that is sharded; that is an exchange.");
+    ASSIGN_OR_RETURN(Attrs attrs, ResizedAttrs(*local.row, {operands, results, global.attrs},
+                                               TypesOf(local_, local.operands),
+                                               local_.value(local.results[0]).type.shape));
+    for (size_t o = 0; o < operands.size(); ++o)
+      RETURN_IF_ERROR(HoldsWindows(local_, local, rule, o, windows_[local.operands[o]], operands[o].shape));
+    if (!windows.empty()) attrs = local.row->on_windows(attrs, windows);
     if (attrs != local.attrs) return InvalidArgument("its attributes are not those of the op on blocks.");
-    return FitsRule(RuleOf(global_, global), local);
+    return FitsRule(rule, local);
   }
 
   absl::Status FitsRule(const Rule& rule, const Node& node) const {
@@ -459,7 +528,7 @@ class Verifier {
 
   // Whether a device may hold any elements along the letter, which are computed alike wherever they lie.
   static bool TakesAnyElements(const OpRow& row, const Letter& letter) {
-    return !row.reads_block && !letter.must_divide;
+    return !row.reads_block && !letter.must_divide && !letter.windowed;
   }
 
   static AxisList AxesOf(const FactorList& factors) {
@@ -535,10 +604,15 @@ class Verifier {
     return absl::OkStatus();
   }
 
-  const Graph& global_;
+  const std::optional<WithBlockwise> with_;
+  const Graph& global_;  // with the blockwise forms of ops, if there are any
   const Graph& local_;
+  const size_t user_values_;  // of the program that was given
+  const MayOwe may_owe_;
   GlobalTerms terms_;
-  std::vector<TermId> term_of_;   // per local value
+  std::vector<TermId> term_of_;  // per local value
+  // Per local value: what it takes of the tensor that is its term, if it is windows of that.
+  std::vector<std::optional<Exchange>> windows_;
   std::vector<Padding> padding_;  // per local value
   Proof proof_;
 };

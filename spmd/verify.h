@@ -17,6 +17,12 @@
 //   slice       a device cuts its block out of one that it holds
 //   mask        padding becomes the identity
 //   reshape     the elements that a device holds, in their order, are those of the result
+//   body        a loop or a branch of the global program, on the same values: each of its bodies is proven to
+//               compute what the body there does, its arguments lying as the operands, carries alike before
+//               and after an iteration, predicates whole and so the same on all devices. What iterations
+//               return may be owed: stacked, or added up where it is a sum. Of a manual region (ops/manual.h)
+//               that its operands and results lie as it says and that its body is, step by step, what was
+//               written: what that computes is its writer's to know
 //
 // In the end every output and every new value of a variable must be claimed to be that of the global program,
 // owing nothing. So a collective that is missing, doubled, over other axes or of another operation is found,
@@ -24,8 +30,8 @@
 //
 // Per op it trusts what its row states (the rule, which partial operands pass, how attributes follow sizes),
 // which the contract test tries on every placement; per layout the laws of Layout, which tests loop over.
-// Nothing here is shared with the passes. Time is linear in the two programs and does not depend on the
-// number of devices.
+// Nothing here is shared with the passes but how manual regions and blockwise forms are spelled. Time is
+// linear in the two programs and does not depend on the number of devices.
 //
 // Abstract interpretation in the sense of Cousot and Cousot (POPL 1977); terms are told apart by congruence
 // closure without merging, as value numbering does.
@@ -40,9 +46,10 @@
 
 namespace meshwork {
 
-enum class Lemma : uint8_t { kArgument, kRule, kSum, kCollective, kSlice, kMask, kReshape };
-inline constexpr Lemma kAllLemmas[] = {Lemma::kArgument, Lemma::kRule, Lemma::kSum,    Lemma::kCollective,
-                                       Lemma::kSlice,    Lemma::kMask, Lemma::kReshape};
+enum class Lemma : uint8_t { kArgument, kRule, kSum, kCollective, kSlice, kMask, kReshape, kExchange, kBody };
+inline constexpr Lemma kAllLemmas[] = {Lemma::kArgument,   Lemma::kRule,     Lemma::kSum,
+                                       Lemma::kCollective, Lemma::kSlice,    Lemma::kMask,
+                                       Lemma::kReshape,    Lemma::kExchange, Lemma::kBody};
 std::string_view LemmaName(Lemma lemma);  // "argument", …
 
 struct SignedValue {

@@ -22,6 +22,7 @@ absl::Status Explain(Arguments args);
 absl::Status Verify(Arguments args);
 absl::Status Run(Arguments args);
 absl::Status Relayout(Arguments args);
+absl::Status Ops(Arguments args);
 absl::Status Format(Arguments args);
 
 // Reads the arguments. What is returned ends the command: help was asked for and is printed, or an error.

@@ -31,6 +31,7 @@ constexpr Command kCommands[] = {
     {"verify", "check a certificate against the program that was compiled", Verify},
     {"run", "run a program on virtual CPU devices", Run},
     {"relayout", "plan how a tensor changes its layout", Relayout},
+    {"ops", "say what ops there are, and what sharding them costs", Ops},
     {"fmt", "write a program in its canonical form", Format},
 };
 

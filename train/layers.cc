@@ -16,6 +16,32 @@ Value Dense::operator()(const Value& x, CallSite loc) const {
   return Add({MatMul({x, loc}, kernel_), loc}, bias_);
 }
 
+namespace {
+
+// [size…, inputs / groups, filters]; groups that divide nothing are Conv's to refuse.
+Shape FilterShape(const Shape& size, int64_t inputs, int64_t filters, int64_t groups) {
+  Shape shape = size;
+  shape.push_back(groups > 0 ? inputs / groups : inputs);
+  shape.push_back(filters);
+  return shape;
+}
+
+}  // namespace
+
+Conv2D::Conv2D(Graph& graph, const std::string& name, int64_t inputs, int64_t filters, const Shape& size,
+               const Conv2DOptions& options, CallSite loc)
+    : kernel_(graph.Var(name + "/kernel",
+                        options.kernel_initializer.value_or(
+                            GlorotUniform(FilterShape(size, inputs, filters, options.groups), options.dtype)),
+                        options.kernel_layout, {.gather = options.gather}, loc)),
+      bias_(graph.Var(name + "/bias", Zeros({filters}, options.dtype), options.bias_layout,
+                      {.gather = options.gather}, loc)),
+      options_{options.window, options.groups} {}
+
+Value Conv2D::operator()(const Value& x, CallSite loc) const {
+  return Add({Conv({x, loc}, kernel_, options_), loc}, bias_);
+}
+
 LayerNormLayer::LayerNormLayer(Graph& graph, const std::string& name, int64_t units,
                                const LayerNormLayerOptions& options, CallSite loc)
     : scale_(graph.Var(name + "/scale", Filled(1, {units}, options.dtype), options.layout,

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "ops/graph.h"
+#include "ops/ops.h"
 #include "train/initializers.h"
 
 namespace meshwork {
@@ -32,6 +33,35 @@ class Dense {
 
  private:
   Variable kernel_, bias_;
+};
+
+struct Conv2DOptions {
+  WindowOptions window = {.padding = WindowPadding::Valid()};
+  int64_t groups = 1;
+  LayoutSpec kernel_layout = {UNSHARDED, UNSHARDED, UNSHARDED, UNSHARDED};  // of [h, w, inputs, filters]
+  LayoutSpec bias_layout = {UNSHARDED};                                     // of [filters]
+  DType dtype = F32;
+  Gathering gather = Gathering::kWithinBudget;
+  std::optional<Initializer> kernel_initializer = {};  // Glorot uniform; the bias starts at zero
+};
+
+// y = Conv(x, kernel) + bias; x: [b, h, w, inputs] -> y: [b, h', w', filters]. `size`: [h, w] of the filters.
+// Variables "name/kernel", [h, w, inputs / groups, filters], and "name/bias".
+//
+//   Conv2D conv1(g, "conv1", 1, 32, {3, 3});
+//   Value h = MaxPool(Relu(conv1(images)), {2, 2});
+class Conv2D {
+ public:
+  Conv2D(Graph& graph, const std::string& name, int64_t inputs, int64_t filters, const Shape& size,
+         const Conv2DOptions& options = {}, CallSite loc = CallSite::Current());
+  Value operator()(const Value& x, CallSite loc = CallSite::Current()) const;
+
+  const Variable& kernel() const { return kernel_; }
+  const Variable& bias() const { return bias_; }
+
+ private:
+  Variable kernel_, bias_;
+  ConvOptions options_;
 };
 
 struct LayerNormLayerOptions {

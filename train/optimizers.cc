@@ -1,6 +1,7 @@
 #include "train/optimizers.h"
 
 #include <cctype>
+#include <numeric>
 
 #include "base/status.h"
 #include "ops/gradients.h"
@@ -172,6 +173,25 @@ UpdateRule AdamRule(std::string name, const Adam::Options& o, double weight_deca
           }};
 }
 
+// 1 - beta^step in f64, whose digits it needs while the step is small, as `dtype`.
+Value Correction(const Value& step, double beta, DType dtype) {
+  return Cast(1.0 - Pow(beta, Cast(step, F64)), dtype);
+}
+
+Values LambFormula(const Lamb::Options& o, const Operands& x) {
+  const DType dtype = x.weight.dtype();
+  const Value m = x.state[0] * o.beta1 + x.gradient * (1 - o.beta1);
+  const Value v = x.state[1] * o.beta2 + Square(x.gradient) * (1 - o.beta2);
+  const Value root = Sqrt(v / Correction(x.step, o.beta2, dtype)) + o.epsilon;
+  const Value move = m / Correction(x.step, o.beta1, dtype) / root + x.weight * o.weight_decay;
+  std::vector<int64_t> all(static_cast<size_t>(move.valid() ? move.rank() : 0));
+  std::iota(all.begin(), all.end(), 0);
+  const Value length = Norm(x.weight, all), of_move = Norm(move, all);
+  const Value is_zero = Or(Equal(length, 0.0), Equal(of_move, 0.0));
+  const Value trust = Select(is_zero, 1.0, length / Select(is_zero, 1.0, of_move));
+  return {x.weight - move * (trust * o.learning_rate), m, v};
+}
+
 }  // namespace
 
 RmsProp::RmsProp(Options o)
@@ -193,5 +213,16 @@ AdamW::AdamW(Options o)
                           .epsilon = o.epsilon,
                           .clip_norm = o.clip_norm},
                          o.weight_decay)) {}
+
+Lamb::Lamb(Options o)
+    : Optimizer(
+          {.name = "Lamb",
+           .options = FirstError({CheckFinite("learning_rate", o.learning_rate), CheckDecay("beta1", o.beta1),
+                                  CheckDecay("beta2", o.beta2), CheckNotNegative("epsilon", o.epsilon),
+                                  CheckNotNegative("weight_decay", o.weight_decay)}),
+           .clip_norm = o.clip_norm,
+           .counts_steps = true,
+           .slots = {{"m"}, {"v"}},
+           .formula = [o](const Operands& x) { return LambFormula(o, x); }}) {}
 
 }  // namespace meshwork

@@ -152,4 +152,14 @@ class AdamW : public Optimizer {
   explicit AdamW(Options options);
 };
 
+// AdamW whose move of a weight, u, is as long as the weight: w' = w - learning_rate |w| / |u| u, with the
+// factor 1 where one of the lengths is 0 (You et al., arXiv 1904.00962, Algorithm 2, with the identity for
+// φ). The lengths are those of whole weights, so that a sharded one costs an all-reduce of two numbers. State
+// as Adam's, under "lamb/".
+class Lamb : public Optimizer {
+ public:
+  using Options = AdamW::Options;
+  explicit Lamb(Options options);
+};
+
 }  // namespace meshwork

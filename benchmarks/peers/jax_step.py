@@ -1,6 +1,6 @@
 """The step of work.py in JAX, on one device or on virtual CPU devices: jit with donated state, inputs put there before.
 
-The meshes are meshwork's: examples along "batch"; along "model" the first kernel's columns and the second one's rows.
+The meshes are meshwork's: examples along "batch"; along "model" the MLP's first kernel's columns and the second one's rows.
 """
 
 import os
@@ -23,13 +23,20 @@ def main():
     from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
 
     mesh = Mesh(np.array(jax.devices()[:devices]).reshape(list(sizes.values())), tuple(sizes))
+    is_cnn = options.model == "cnn"
     model = "model" if "model" in sizes else None
-    specs = [P(None, model), P(model), P(model, None), P(), P(), P()]
+    specs = [P()] * 6 if is_cnn else [P(None, model), P(model), P(model, None), P(), P(), P()]
     shardings = [NamedSharding(mesh, spec) for spec in specs]
 
     def loss_of(weights, x, labels):
         h = x
-        for layer in range(3):
+        if is_cnn:
+            layout = ("NHWC", "HWIO", "NHWC")
+            h = jax.lax.conv_general_dilated(h, weights[0], (1, 1), "VALID", dimension_numbers=layout)
+            h = jax.nn.relu(h + weights[1])
+            h = jax.lax.reduce_window(h, -jnp.inf, jax.lax.max, (1, 2, 2, 1), (1, 2, 2, 1), "VALID")
+            h = h.reshape(h.shape[0], -1)
+        for layer in range(1 if is_cnn else 0, 3):
             h = h @ weights[2 * layer] + weights[2 * layer + 1]
             if layer < 2:
                 h = jax.nn.relu(h)
@@ -39,6 +46,8 @@ def main():
     def step(state, x, labels):
         weights, m, v, t = state
         loss, gradients = jax.value_and_grad(loss_of)(weights, x, labels)
+        if is_cnn:
+            return loss, ([w - work.CNN_LEARNING_RATE * g for w, g in zip(weights, gradients)], m, v, t)
         t = t + 1
         m = [work.BETA1 * m + (1 - work.BETA1) * g for m, g in zip(m, gradients)]
         v = [work.BETA2 * v + (1 - work.BETA2) * g * g for v, g in zip(v, gradients)]
@@ -47,14 +56,15 @@ def main():
         return loss, (weights, m, v, t)
 
     def make_run(batch):
-        weights, images, labels = work.data_of(batch)
+        weights, images, labels = work.data_of(batch, options.model)
         put = [jax.device_put(w, s) for w, s in zip(weights, shardings)]
-        zeros = [[jax.device_put(np.zeros_like(w), s) for w, s in zip(weights, shardings)] for _ in "mv"]
+        moments = [] if is_cnn else list(zip(weights, shardings))
+        zeros = [[jax.device_put(np.zeros_like(w), s) for w, s in moments] for _ in "mv"]
         whole = NamedSharding(mesh, P())
         state = (put, *zeros, jax.device_put(np.float32(0), whole))
         of_state = jax.tree.map(lambda x: x.sharding, state)
         jitted = jax.jit(step, donate_argnums=0, out_shardings=(whole, of_state))
-        xs = [jax.device_put(x, NamedSharding(mesh, P("batch", None))) for x in images]
+        xs = [jax.device_put(x, NamedSharding(mesh, P("batch"))) for x in images]
         ys = [jax.device_put(y, NamedSharding(mesh, P("batch"))) for y in labels]
         done = 0
 

@@ -1,7 +1,7 @@
-"""A training step of the MNIST MLP in meshwork beside JAX, TensorFlow DTensor and PyTorch, on this machine.
+"""A training step of the MNIST MLP, or a CNN, in meshwork beside JAX, TensorFlow DTensor and PyTorch, on this machine.
 
-Each peer (work.py says what it does) runs in a process of its own, right after meshwork's benchmarks/mlp_step on the
-same mesh, again and again. Shown are the medians of milliseconds per step, and of each peer's ratio to meshwork's run
+Each peer (work.py says what it does) runs in a process of its own, right after meshwork's benchmarks/mlp_step (or
+cnn_step) on the same mesh, again and again. Shown are the medians of milliseconds per step, and of each peer's ratio to meshwork's run
 before it. On the first run peers are installed from PyPI into build/peers; one that cannot be installed, fails, or
 does not end in time is a line that says so.
 """
@@ -25,6 +25,8 @@ PEERS = [
     ("PyTorch DDP", "torch", ["torch_step.py"], "batch=8"),
     ("PyTorch DTensor", "torch", ["torch_step.py", "--dtensor"], "batch=8"),
 ]
+# Those that have the CNN, too, which is no more than its examples sharded.
+CNN_PEERS = [PEERS[0], PEERS[1], PEERS[4]]
 # Of the losses after a few steps, which all peers take on the same data.
 TOLERANCE = 1e-3
 
@@ -105,28 +107,8 @@ def print_table(rows, batches):
             print(f"    {note}")
 
 
-def main():
-    parser = argparse.ArgumentParser(
-        prog="./dev bench peers", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--batch", default="128,1024,4096", help="examples per step, a list with commas")
-    parser.add_argument("--peers", default="jax,tensorflow,torch", help="a list with commas")
-    parser.add_argument("--repeats", type=int, default=5, help="runs of each")
-    parser.add_argument("--timeout", type=int, default=300, help="seconds for one run")
-    parser.add_argument("--binary", required=True, help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    try:
-        batches = [int(batch) for batch in options.batch.split(",")]
-    except ValueError:
-        parser.error(f"--batch: {options.batch} is not a list of whole numbers")
-    if options.repeats < 1 or options.timeout < 1:
-        parser.error("--repeats and --timeout are at least 1")
-    if unknown := set(options.peers.split(",")) - {peer for _, peer, _, _ in PEERS}:
-        parser.error(f"--peers: there is no {', '.join(sorted(unknown))}; peers are jax, tensorflow and torch")
-    if min(batches) < 8 or any(batch % 8 for batch in batches):
-        parser.error("--batch: the peers divide the examples among 8 devices; give multiples of 8")
-
-    peers = [Row(name, mesh, peer, script) for name, peer, script, mesh in PEERS if peer in options.peers.split(",")]
+def compare(peers, batches, options, flags, run_ours):
+    """Runs each row of `peers`, with `flags`, beside meshwork on its mesh, options.repeats times, and prints the table."""
     pythons = {}
     for peer in dict.fromkeys(row.peer for row in peers):
         try:
@@ -141,9 +123,9 @@ def main():
             if row.given_up:
                 continue
             print(f"run {repeat + 1} of {options.repeats}: {row.name}, {row.mesh}", file=sys.stderr)
-            beside = run_meshwork(options.binary, row.mesh, options.batch, options.timeout)
+            beside = run_ours(row.mesh)
             ours[row.mesh].add(beside)
-            command = [pythons[row.peer], *row.script, "--mesh", row.mesh, "--batch", options.batch]
+            command = [pythons[row.peer], *row.script, "--mesh", row.mesh, *flags]
             command[1] = os.path.join(HERE, command[1])
             try:
                 row.add(json.loads(output_of(command, options.timeout).splitlines()[-1])["batches"], beside)
@@ -151,6 +133,37 @@ def main():
                 row.failures.append(str(failure))
                 row.given_up = not row.ms
     print_table([*ours.values(), *peers], batches)
+
+
+def main():
+    parser = argparse.ArgumentParser(
+        prog="./dev bench peers", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--model", choices=["mlp", "cnn"], default="mlp", help="what is trained")
+    parser.add_argument("--batch", help="examples per step, a list with commas; 128,1024,4096, of the CNN 64")
+    parser.add_argument("--peers", default="jax,tensorflow,torch", help="a list with commas")
+    parser.add_argument("--repeats", type=int, default=5, help="runs of each")
+    parser.add_argument("--timeout", type=int, default=300, help="seconds for one run")
+    parser.add_argument("--binaries", required=True, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    is_cnn = options.model == "cnn"
+    options.batch = options.batch or ("64" if is_cnn else "128,1024,4096")
+    try:
+        batches = [int(batch) for batch in options.batch.split(",")]
+    except ValueError:
+        parser.error(f"--batch: {options.batch} is not a list of whole numbers")
+    if options.repeats < 1 or options.timeout < 1:
+        parser.error("--repeats and --timeout are at least 1")
+    if unknown := set(options.peers.split(",")) - {peer for _, peer, _, _ in PEERS}:
+        parser.error(f"--peers: there is no {', '.join(sorted(unknown))}; peers are jax, tensorflow and torch")
+    if min(batches) < 8 or any(batch % 8 for batch in batches):
+        parser.error("--batch: the peers divide the examples among 8 devices; give multiples of 8")
+
+    known = CNN_PEERS if is_cnn else PEERS
+    binary = os.path.join(options.binaries, f"{options.model}_step")
+    peers = [Row(name, mesh, peer, script) for name, peer, script, mesh in known if peer in options.peers.split(",")]
+    flags = ["--batch", options.batch, "--model", options.model]
+    compare(peers, batches, options, flags, lambda mesh: run_meshwork(binary, mesh, options.batch, options.timeout))
     return 0
 
 

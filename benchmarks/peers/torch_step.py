@@ -23,37 +23,66 @@ def make_model(weights):
     return torch.nn.Sequential(*layers[:-1])
 
 
-def make_run(model, xs, ys, fused):
+def make_cnn(weights):
+    """Images are [n,c,h,w] here, and so are flattened in another order."""
     import torch
 
+    conv = torch.nn.Conv2d(1, 32, 3)
+    dense1, dense2 = torch.nn.Linear(13 * 13 * 32, 64), torch.nn.Linear(64, 10)
+    kernel = torch.from_numpy(weights[2]).reshape(13, 13, 32, 64).permute(3, 2, 0, 1).reshape(64, -1)
+    with torch.no_grad():
+        conv.weight.copy_(torch.from_numpy(weights[0]).permute(3, 2, 0, 1))
+        dense1.weight.copy_(kernel)
+        dense2.weight.copy_(torch.from_numpy(weights[4].T.copy()))
+        for layer, bias in zip((conv, dense1, dense2), weights[1::2]):
+            layer.bias.copy_(torch.from_numpy(bias))
+    return torch.nn.Sequential(
+        conv, torch.nn.ReLU(), torch.nn.MaxPool2d(2), torch.nn.Flatten(), dense1, torch.nn.ReLU(), dense2
+    )
+
+
+def optimizer_of(model, fused, is_cnn):
+    import torch
+
+    if is_cnn:
+        return torch.optim.SGD(model.parameters(), lr=work.CNN_LEARNING_RATE)
     kind = {"fused": True} if fused else {"foreach": True}
     betas = (work.BETA1, work.BETA2)
-    adam = torch.optim.Adam(model.parameters(), lr=work.LEARNING_RATE, betas=betas, eps=work.EPSILON, **kind)
+    return torch.optim.Adam(model.parameters(), lr=work.LEARNING_RATE, betas=betas, eps=work.EPSILON, **kind)
+
+
+def make_run(model, xs, ys, fused, is_cnn=False):
+    import torch
+
+    optimizer = optimizer_of(model, fused, is_cnn)
     done = 0
 
     def run(steps):
         nonlocal done
         for _ in range(steps):
-            adam.zero_grad()
+            optimizer.zero_grad()
             x, y = xs[done % work.BATCHES], ys[done % work.BATCHES]
             loss = torch.nn.functional.cross_entropy(model(x), y)
             loss.backward()
-            adam.step()
+            optimizer.step()
             done += 1
         return loss
 
     return run
 
 
-def on_one_device(batch):
+def on_one_device(batch, is_cnn):
     import torch
 
     results = []
     for threads in (1, 2):
         torch.set_num_threads(threads)
-        weights, images, labels = work.data_of(batch)
-        ys = torch.from_numpy(labels).long()
-        run = make_run(make_model(weights), torch.from_numpy(images), ys, fused=True)
+        weights, images, labels = work.data_of(batch, "cnn" if is_cnn else "mlp")
+        xs, ys = torch.from_numpy(images), torch.from_numpy(labels).long()
+        if is_cnn:
+            run = make_run(make_cnn(weights), xs.permute(0, 1, 4, 2, 3).contiguous(), ys, fused=True, is_cnn=True)
+        else:
+            run = make_run(make_model(weights), xs, ys, fused=True)
         results.append(work.time_steps(lambda n: run(n).item(), batch))
     return min(results, key=lambda result: result["ms"])
 
@@ -117,7 +146,7 @@ def main():
     import torch
 
     if options.mesh == "batch=1":
-        results = {batch: on_one_device(batch) for batch in options.batch}
+        results = {batch: on_one_device(batch, options.model == "cnn") for batch in options.batch}
     else:
         import socket
 

@@ -1,40 +1,6 @@
 #include "examples/support/mlp.h"
 
-#include "base/status.h"
-
 namespace meshwork {
-namespace {
-
-struct Choice {
-  std::string_view name;
-  Optimizer (*make)(double learning_rate);
-};
-
-template <typename T>
-Optimizer Make(double learning_rate) {
-  return T({.learning_rate = learning_rate});
-}
-
-constexpr Choice kOptimizers[] = {{"sgd", Make<Sgd>},           {"momentum", Make<Momentum>},
-                                  {"nesterov", Make<Nesterov>}, {"adagrad", Make<Adagrad>},
-                                  {"rmsprop", Make<RmsProp>},   {"adam", Make<Adam>},
-                                  {"adamw", Make<AdamW>}};
-
-}  // namespace
-
-std::vector<std::string> OptimizerNames() {
-  std::vector<std::string> names;
-  for (const Choice& choice : kOptimizers) names.emplace_back(choice.name);
-  return names;
-}
-
-Optimizer MakeOptimizer(std::string_view name, double learning_rate) {
-  const Choice* chosen = std::begin(kOptimizers);
-  while (chosen != std::end(kOptimizers) && chosen->name != name) ++chosen;
-  MESHWORK_CHECK(chosen != std::end(kOptimizers), "optimizer {}", name);
-  return chosen->make(learning_rate);
-}
-
 void BuildMlp(Graph& graph, int64_t batch_size, DType dtype, const Optimizer& optimizer) {
   auto axis_or_whole = [&](const char* name) {
     return graph.mesh().FindAxes(name).ok() ? DimSpec(name) : DimSpec(UNSHARDED);

@@ -32,8 +32,8 @@ void Zero(const GemmShape& s, T* c) {
 template <typename T>
 void GemmOf(const GemmShape& s, std::span<const GemmTerm> terms, const T* a, const T* b, T* c) {
   if (s.m == 0 || s.n == 0) return;
-  if (s.k == 0 || terms.empty()) return Zero(s, c);
-  T beta = 0;
+  if (s.k == 0 || terms.empty()) return s.accumulate ? void() : Zero(s, c);
+  T beta = s.accumulate ? 1 : 0;
   for (const GemmTerm& term : terms) {
     Multiply(s, a + term.a, b + term.b, beta, c);
     beta = 1;

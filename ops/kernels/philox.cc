@@ -214,6 +214,21 @@ void FillBernoulli(uint64_t seed, uint64_t stream, uint64_t first_index, double 
     out[j] = UniformOf(BlockAt(seed, stream, first_index + j), double{}) < p ? 1 : 0;
 }
 
+void FillInt(uint64_t seed, uint64_t stream, uint64_t first_index, int64_t low, int64_t high,
+             std::span<int64_t> out) {
+  const uint64_t range = static_cast<uint64_t>(high) - static_cast<uint64_t>(low);
+  const uint64_t range_high = range >> 32, range_low = range & 0xffffffff;
+  for (size_t j = 0; j < out.size(); ++j) {
+    const PhiloxCounter block = BlockAt(seed, stream, first_index + j);
+    // The high half of the product, from those of 32 bits; no sum overflows.
+    const uint64_t carry = (range_low * block[1]) >> 32;
+    const uint64_t first = range_high * block[1] + carry,
+                   second = range_low * block[0] + (first & 0xffffffff);
+    const uint64_t share = range_high * block[0] + (first >> 32) + (second >> 32);
+    out[j] = static_cast<int64_t>(static_cast<uint64_t>(low) + share);
+  }
+}
+
 uint64_t SeedOfStep(uint64_t seed, uint64_t step) {
   const PhiloxCounter block = BlockAt(seed, ~uint64_t{0}, step);
   return uint64_t{block[0]} << 32 | block[1];

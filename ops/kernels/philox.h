@@ -15,6 +15,8 @@
 //   truncated normal: the quantile of the middle of the first 53 bits' share of what lies within 2, by
 //   Wichura's AS 241 (1988), PPND16; f32 is the f64 value, rounded.
 //   bernoulli: the f64 uniform value is less than p.
+//   whole: low plus the high 64 bits of (high - low) times the first 64 bits (Lemire, "Fast Random Integer
+//   Generation in an Interval", 2019, without its rejection): each number within 2^-64 of its share.
 //
 // Bitwise the same: everything is made of integer operations and the + - * / sqrt of IEEE 754, which are
 // correctly rounded on every CPU. That needs -ffp-contract=off (the build sets it) and forbids
@@ -71,6 +73,10 @@ void FillTruncatedNormal(uint64_t seed, uint64_t stream, uint64_t first_index, d
 
 // out[j] = 1 with probability p (rounded up to a multiple of 2^-53), else 0. REQUIRES: 0 <= p <= 1.
 void FillBernoulli(uint64_t seed, uint64_t stream, uint64_t first_index, double p, std::span<uint8_t> out);
+
+// out[j] = the whole number of [low, high) of element first_index + j. REQUIRES: low < high.
+void FillInt(uint64_t seed, uint64_t stream, uint64_t first_index, int64_t low, int64_t high,
+             std::span<int64_t> out);
 
 // The z with P(normal < z) = 1/2 + q, within 1e-15. REQUIRES: |q| < 0.4999997 (|z| < 5).
 double PortableNormalQuantile(double q);

@@ -74,7 +74,7 @@ Program Compiled() { return Compile(ParseGraph(kStep).value()).value(); }
 
 TEST_F(MeshworkTest, HelpListsCommandsAndFlags) {
   std::string all;
-  for (const char* command : {"", "compile", "explain", "verify", "run", "relayout", "fmt"}) {
+  for (const char* command : {"", "compile", "explain", "verify", "run", "relayout", "ops", "fmt"}) {
     std::vector<std::string> args = {"--help"};
     if (*command != '\0') args.insert(args.begin(), command);
     all += fmt::format("$ meshwork {}\n{}\n", fmt::join(args, " "), Output(args));
@@ -296,7 +296,7 @@ TEST_F(MeshworkTest, VerifyChecksCertificates) {
       tampered(R"("lemma": "rule")", R"("lemma": "rul")"), 2,
       head +
           "claims[2].lemma is \"rul\"; it must be one of argument, rule, sum, collective, slice, mask, "
-          "reshape.");
+          "reshape, exchange, body.");
   ExpectFails(tampered(R"("mesh")", R"("mehs")"), 2,
               head +
                   "it has the key \"mehs\"; the keys are program, global, mesh, local, claims; did you "

@@ -52,6 +52,60 @@ TEST(OpErrors, Elementwise) {
                });
 }
 
+const WindowPadding kNegative = WindowPadding::Explicit({-1}, {0});
+
+TEST(OpErrors, Convolution) {
+  const auto slides = [](WindowOptions window, int64_t groups = 1) {
+    return ConvOptions{std::move(window), groups};
+  };
+  ExpectErrors(
+      "ops_convolution",
+      {
+          GRAPH_MISTAKE(Conv(In(g, F32, {2, 5, 5, 3}), In(g, F64, {3, 3, 3, 4}))),
+          GRAPH_MISTAKE(Conv(In(g, I32, {2, 5, 3}), In(g, I32, {3, 3, 4}))),
+          GRAPH_MISTAKE(Conv(In(g, F32, {2, 5, 5, 3}), In(g, F32, {3, 3, 4}))),
+          GRAPH_MISTAKE(Conv(In(g, F32, {5, 3}), In(g, F32, {3, 4}))),
+          GRAPH_MISTAKE(Conv(In(g, F32, {1, 2, 2, 2, 2, 3}), In(g, F32, {1, 1, 1, 1, 3, 4}))),
+          GRAPH_MISTAKE(Conv(In(g, F32, {2, 5, 5, 3}), In(g, F32, {3, 7, 3, 4}))),
+          GRAPH_MISTAKE(Conv(In(g, F32, {2, 5, 3}), In(g, F32, {3, 3, 4}), slides({.dilation = {3}}))),
+          GRAPH_MISTAKE(Conv(In(g, F32, {2, 5, 3}), In(g, F32, {0, 3, 4}))),
+          GRAPH_MISTAKE(Conv(In(g, F32, {2, 5, 5, 3}), In(g, F32, {3, 3, 2, 4}))),
+          GRAPH_MISTAKE(Conv(In(g, F32, {2, 5, 5, 3}), In(g, F32, {3, 3, 3, 4}), slides({.strides = {2}}))),
+          GRAPH_MISTAKE(Conv(In(g, F32, {2, 5, 3}), In(g, F32, {3, 3, 4}), slides({.strides = {0}}))),
+          GRAPH_MISTAKE(Conv(In(g, F32, {2, 5, 3}), In(g, F32, {3, 3, 4}), slides({.dilation = {0}}))),
+          GRAPH_MISTAKE(Conv(In(g, F32, {2, 5, 3}), In(g, F32, {3, 3, 4}), slides({.padding = kNegative}))),
+          GRAPH_MISTAKE(Conv(In(g, F32, {2, 5, 3}), In(g, F32, {3, 3, 4}),
+                             slides({.strides = {0}, .padding = WindowPadding::Same()}))),
+          GRAPH_MISTAKE(Conv(In(g, F32, {2, 5, 6}), In(g, F32, {3, 3, 4}), slides({}, 0))),
+          GRAPH_MISTAKE(Conv(In(g, F32, {2, 5, 6}), In(g, F32, {3, 3, 5}), slides({}, 2))),
+          GRAPH_MISTAKE(Conv(In(g, F32, {2, 5, 6}), In(g, F32, {3, 2, 4}), slides({}, 2))),
+          GRAPH_MISTAKE(ConvTranspose(In(g, F32, {2, 5, 3}), In(g, F32, {3, 4, 2}))),
+          GRAPH_MISTAKE(
+              ConvTranspose(In(g, F32, {2, 5, 3}), In(g, F32, {3, 4, 3}), slides({.strides = {0}}))),
+          GRAPH_MISTAKE(ConvTranspose(In(g, F32, {2, 1, 3}), In(g, F32, {2, 4, 3}),
+                                      slides({.padding = WindowPadding::Explicit({2}, {2})}))),
+          GRAPH_MISTAKE(ConvTranspose(In(g, F32, {5}), In(g, F32, {3}))),
+          GRAPH_MISTAKE(MaxPool(In(g, I32, {2, 5, 3}), {2})),
+          GRAPH_MISTAKE(MaxPool(In(g, F32, {2, 5, 3}), {})),
+          GRAPH_MISTAKE(MaxPool(In(g, F32, {2, 5, 3}), {2, 2})),
+          GRAPH_MISTAKE(MaxPool(In(g, F32, {2, 5, 3}), {0})),
+          GRAPH_MISTAKE(MaxPool(In(g, F32, {2, 5, 3}), {6})),
+          GRAPH_MISTAKE(AvgPool(In(g, F32, {2, 5, 3}), {2}, {.strides = {0}})),
+          GRAPH_MISTAKE(AvgPool(In(g, F32, {2, 3}), {2})),
+          GRAPH_MISTAKE(Resize(In(g, F32, {2, 5, 3}), {4, 4}, ResizeForm::kNearest)),
+          GRAPH_MISTAKE(Resize(In(g, I32, {2, 5, 3}), {4}, ResizeForm::kBilinear)),
+          GRAPH_MISTAKE(Resize(In(g, F32, {2, 5, 3}), {0}, ResizeForm::kBilinear)),
+          GRAPH_MISTAKE(Flatten(In(g, F32, {2, 5, 3}), 3)),
+          GRAPH_MISTAKE(BatchNorm(In(g, F32, {2, 5, 3}), In(g, F32, {3}), In(g, F32, {5})).y),
+          GRAPH_MISTAKE(BatchNorm(In(g, F32, {2, 5, 3}), In(g, F32, {3}), In(g, F32, {3}), -1).y),
+          GRAPH_MISTAKE(BatchNormInference(In(g, F32, {2, 3}), In(g, F32, {3}), In(g, F32, {3}),
+                                           In(g, F32, {3}), In(g, F64, {3}))),
+          GRAPH_MISTAKE(MovingAverage(In(g, F32, {3}), In(g, F32, {3}), 1)),
+          GRAPH_MISTAKE(GroupNorm(In(g, F32, {2, 5, 6}), In(g, F32, {6}), In(g, F32, {6}), 4)),
+          GRAPH_MISTAKE(GroupNorm(In(g, F32, {2, 6}), In(g, F32, {6}), In(g, F32, {6}), 2)),
+      });
+}
+
 TEST(OpErrors, Shapes) {
   ExpectErrors("ops_shapes",
                {
@@ -109,6 +163,8 @@ TEST(OpErrors, SlicesAndLookups) {
                    GRAPH_MISTAKE(Stack({In(g, F32, {4})}, 3)),
                    GRAPH_MISTAKE(Reverse(In(g, F32, {4, 6}), {2})),
                    GRAPH_MISTAKE(Reverse(In(g, F32, {4, 6}), {1, 1})),
+                   GRAPH_MISTAKE(Roll(In(g, F32, {4, 6}), 1, 2)),
+                   GRAPH_MISTAKE(Roll(In(g, F32, {4, 6}), int64_t{1} << 41, 1)),
                    GRAPH_MISTAKE(Split(In(g, F32, {4, 6}), 4, 1)),
                    GRAPH_MISTAKE(Split(In(g, F32, {4, 6}), 2, -1)),
                    GRAPH_MISTAKE(Split(In(g, F32, {4, 6}), 0, 1)),
@@ -150,6 +206,60 @@ TEST(OpErrors, ReductionsAndProducts) {
                    GRAPH_MISTAKE(MatMul(In(g, F32, {4, 6}), In(g, F32, {6, 8}), false, true)),
                    GRAPH_MISTAKE(g.Add("matmul", {{In(g, F32, {2, 4, 6}), In(g, F32, {6, 8})}},
                                        {{"sum_batch", true}}, {})),
+               });
+}
+
+TEST(OpErrors, Einsum) {
+  ExpectErrors("ops_einsum",
+               {
+                   GRAPH_MISTAKE(Einsum("ij,j%->i", {In(g, F32, {4, 6}), In(g, F32, {6, 2})})),
+                   GRAPH_MISTAKE(Einsum("i..j->ij", {In(g, F32, {4, 6})})),
+                   GRAPH_MISTAKE(Einsum("i->j->i", {In(g, F32, {4})})),
+                   GRAPH_MISTAKE(Einsum("...i...->i", {In(g, F32, {4})})),
+                   GRAPH_MISTAKE(Einsum("ij,jk->ik", {In(g, F32, {4, 6})})),
+                   GRAPH_MISTAKE(Einsum("ij->ij", {In(g, F32, {4, 6}), In(g, F32, {6, 2})})),
+                   GRAPH_MISTAKE(Einsum("ij,jkl->ik", {In(g, F32, {4, 6}), In(g, F32, {6, 2})})),
+                   GRAPH_MISTAKE(Einsum("i->i", {In(g, F32, {4, 6})})),
+                   GRAPH_MISTAKE(Einsum("ij,jk->ik", {In(g, F32, {4, 6}), In(g, F32, {5, 2})})),
+                   GRAPH_MISTAKE(Einsum("ii->i", {In(g, F32, {4, 6})})),
+                   GRAPH_MISTAKE(Einsum("...i,...i", {In(g, F32, {4, 6}), In(g, F32, {3, 6})})),
+                   GRAPH_MISTAKE(Einsum("ij->iz", {In(g, F32, {4, 6})})),
+                   GRAPH_MISTAKE(Einsum("ij->iji", {In(g, F32, {4, 6})})),
+                   GRAPH_MISTAKE(Einsum("ij->...", {In(g, F32, {4, 6})})),
+                   GRAPH_MISTAKE(Einsum("...j->j", {In(g, F32, {4, 6})})),
+                   GRAPH_MISTAKE(Einsum("ij,jk", {In(g, F32, {4, 6}), In(g, F64, {6, 2})})),
+                   GRAPH_MISTAKE(Einsum("ij->i", {In(g, I32, {4, 6})})),
+               });
+}
+
+TEST(OpErrors, Transformers) {
+  auto attend = [](Graph& g, const Shape& q, const Shape& k, const Shape& v,
+                   const AttentionOptions& options = {}, CallSite loc = CallSite::Current()) {
+    Attention({In(g, F32, q), loc}, In(g, F32, k), In(g, F32, v), options);
+  };
+  const Shape x = {2, 3, 4, 5};
+  ExpectErrors("ops_transformers",
+               {
+                   GRAPH_MISTAKE(attend(g, {2, 3, 20}, {2, 3, 20}, {2, 3, 20})),
+                   GRAPH_MISTAKE(attend(g, x, {2, 3, 4, 6}, x)),
+                   GRAPH_MISTAKE(attend(g, x, {2, 6, 4, 5}, x)),
+                   GRAPH_MISTAKE(attend(g, x, x, x, {.scale = INFINITY})),
+                   GRAPH_MISTAKE(Attention(In(g, I32, x), In(g, I32, x), In(g, I32, x))),
+                   GRAPH_MISTAKE(attend(g, x, x, x, {.mask = In(g, F32, {3, 3})})),
+                   GRAPH_MISTAKE(attend(g, x, x, x, {.mask = In(g, BOOL, {2, 3, 3})})),
+                   GRAPH_MISTAKE(attend(g, x, x, {2, 3, 5}, {.mask = In(g, BOOL, {3, 3})})),
+                   GRAPH_MISTAKE(g.Add("attention_grad_q",
+                                       {{In(g, F32, x), In(g, F32, x), In(g, F32, x), In(g, F32, x),
+                                         In(g, F32, x), In(g, F32, x)}},
+                                       {{"scale", 1.0}}, {})),
+                   GRAPH_MISTAKE(RotaryPositions(In(g, F32, {3, 4}))),
+                   GRAPH_MISTAKE(RotaryPositions(In(g, F32, x))),
+                   GRAPH_MISTAKE(RotaryPositions(In(g, F32, {2, 3, 4, 6}), 0)),
+                   GRAPH_MISTAKE(RouteToExperts(In(g, F32, {2, 3}), {})),
+                   GRAPH_MISTAKE(RouteToExperts(In(g, I32, {2, 3, 4}), {})),
+                   GRAPH_MISTAKE(RouteToExperts(In(g, F32, {2, 3, 4}), {.choices = 3})),
+                   GRAPH_MISTAKE(RouteToExperts(In(g, F32, {2, 3, 1}), {})),
+                   GRAPH_MISTAKE(RouteToExperts(In(g, F32, {2, 3, 4}), {.capacity = 0})),
                });
 }
 

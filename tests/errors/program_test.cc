@@ -114,7 +114,7 @@ TEST(ProgramErrors, Replication) {
                           "mesh [x=8]\n"
                           "func f(%x: f32[1024,1024] {x,_}) {\n"
                           "  %0 = exp %x\n"
-                          "  %1 = reverse %0 dims=[0]\n"
+                          "  %1, %2 = sort %0 dim=0\n"
                           "  return y=%1 }");
                     }},
                    {"a variable that nobody has laid out",
@@ -129,14 +129,14 @@ TEST(ProgramErrors, Replication) {
                       return compile(
                           "mesh [x=8]\n"
                           "func f(%x: f32[1024,1024] {x,_}, %z: f32[2048,1024] {x,_}) {\n"
-                          "  %0 = reverse %x dims=[0]\n"
-                          "  %1 = reverse %z dims=[0]\n"
+                          "  %0, %2 = sort %x dim=0\n"
+                          "  %1, %3 = sort %z dim=0\n"
                           "  return a=%0, b=%1 }");
                     }},
                    {"a vector, which has no other dim",
                     [&] {
                       return Compile(
-                          Parse("mesh [x=8] func f(%x: f32[32] {x}) { %0 = reverse %x dims=[0] return %0 }"),
+                          Parse("mesh [x=8] func f(%x: f32[32] {x}) { %0, %1 = sort %x dim=0 return %0 }"),
                           small);
                     }},
                });

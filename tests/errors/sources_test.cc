@@ -20,7 +20,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-constexpr std::string_view kRooms[] = {"base", "mesh", "layout", "ops", "spmd", "runtime", "train"};
+constexpr std::string_view kRooms[] = {"base", "mesh", "layout", "ops", "spmd", "runtime", "check", "train"};
 
 std::string ReadAll(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);

@@ -140,6 +140,25 @@ TEST(TextErrors, Attributes) {
                    "mesh [batch=2]\nfunc f(%x: f32[4]) {\n  %0 = ", "\n}\n");
 }
 
+// What builders do not make.
+TEST(TextErrors, Convolution) {
+  ExpectTextErrors("text_convolution",
+                   {
+                       "%0 = conv_input_grad %y, %w shape=[2,5,3]",
+                       "%0 = conv_input_grad %y, %w shape=[3,6,3]",
+                       "%0 = conv_input_grad %y, %w shape=[2,6,3] windowed=[1]",
+                       "%0 = conv_input_grad %y, %w shape=[2,8,3] windowed=[0]",
+                       "%0 = conv_filter_grad %y, %y shape=[2,4,4]",
+                       "%0 = conv_filter_grad %y, %y shape=[2,4]",
+                       "%0 = max_pool_grad %y, %y shape=[2,5,4] window=[2]",
+                       "%0 = max_pool_grad %y, %i shape=[2,5,3] window=[2]",
+                       "%0 = max_pool_grad %y, %i shape=[2,4,4] window=[2]",
+                       "%0 = max_pool_at %y, %i window=[2]",
+                       "%0 = sum_pool %y",
+                   },
+                   "mesh []\nfunc f(%y: f32[2,4,4], %w: f32[3,3,4], %i: i32[2,4,4]) {\n  ", "\n}\n");
+}
+
 TEST(TextErrors, UpdatesAndReturns) {
   ExpectTextErrors("text_updates",
                    {

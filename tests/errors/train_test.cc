@@ -9,6 +9,7 @@
 #include "train/layers.h"
 #include "train/optimizers.h"
 #include "train/session.h"
+#include "train/transformer_layers.h"
 
 namespace meshwork {
 namespace {
@@ -131,6 +132,12 @@ TEST(TrainErrors, Layers) {
         GRAPH_MISTAKE(Dense(g, "dense", 2, 3, {.kernel_initializer = Zeros({3, 2})})(input(g, {3, 2}))),
         GRAPH_MISTAKE(LayerNormLayer(g, "norm", 3)(input(g, {2, 4}))),
         GRAPH_MISTAKE(Dense(g, "dense", 2, 3)(Value()); g.Output("y", Value())),
+        GRAPH_MISTAKE(Embedding(g, "embedding", 5, 3)(input(g, {2}))),
+        GRAPH_MISTAKE(RmsNormLayer(g, "norm", 3)(input(g, {2, 4}))),
+        GRAPH_MISTAKE(MultiHeadAttention(g, "attention", 6, 4)(input(g, {2, 3, 6}))),
+        GRAPH_MISTAKE(MultiHeadAttention(g, "attention", 6, 2)(input(g, {3, 6}))),
+        GRAPH_MISTAKE(MultiHeadAttention(g, "attention", 6, 2, {.rotary = true})(input(g, {2, 3, 6}))),
+        GRAPH_MISTAKE(FeedForward(g, "mlp", 6, 24)(input(g, {2, 3, 5}))),
   });
 }
 
@@ -157,6 +164,9 @@ TEST(TrainErrors, Optimizers) {
         GRAPH_MISTAKE(Adam({.beta1 = 1}).Minimize(Parabola(g))),
         GRAPH_MISTAKE(Adam({.beta2 = -0.1, .epsilon = -1}).Minimize(Parabola(g))),
         GRAPH_MISTAKE(AdamW({.weight_decay = -1}).Minimize(Parabola(g))),
+        GRAPH_MISTAKE(Lamb({.learning_rate = INFINITY}).Minimize(Parabola(g))),
+        GRAPH_MISTAKE(Lamb({.beta2 = 1}).Minimize(Parabola(g))),
+        GRAPH_MISTAKE(Lamb({.weight_decay = -1}).Minimize(Parabola(g))),
         GRAPH_MISTAKE(Sgd({}).Minimize(without(g))), GRAPH_MISTAKE(Adam({}).Minimize(without(g))),
         GRAPH_MISTAKE(Sgd({}).Minimize(g.Var("w", Zeros({3}), {UNSHARDED}))),
         GRAPH_MISTAKE(Value loss = Parabola(g); Sgd({}).Minimize(loss); Sgd({}).Minimize(loss)),

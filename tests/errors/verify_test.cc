@@ -161,6 +161,66 @@ TEST(VerifyErrors, CollectivesAndLocalOps) {
       });
 }
 
+// ---- Exchanges.
+
+// A local program of one exchange of %a: f32[4] {x}, or of two operands, for a global one that shifts %a.
+absl::Status Exchanged(std::string_view exchange, std::string_view arguments = "%a: f32[2] of f32[4] {x}") {
+  const absl::StatusOr<Graph> local =
+      ParseGraph(fmt::format("mesh [x=2] func f({}) {{ %r = exchange {} return r=%r }}", arguments, exchange),
+                 "step.mw");
+  if (!local.ok()) return local.status();
+  return Verify(Parse("mesh [x=2] func f(%a: f32[4] {x}) { %r = slice %a start=[1] limit=[4] return r=%r }"),
+                *local)
+      .status();
+}
+
+constexpr std::string_view kConv =
+    "mesh [x=2] func f(%a: f32[1,4,1], %w: f32[3,1,1]) {"
+    " %r = conv %a, %w low=[1] high=[1] return r=%r }";
+
+// The convolution on blocks along x of what `body` makes of %a.
+absl::Status Convolved(std::string_view body) {
+  return Of(kConv, fmt::format("mesh [x=2] func f(%a: f32[1,2,1] of f32[1,4,1] {{_,x,_}},"
+                               " %w: f32[3,1,1] of f32[3,1,1] {{_,_,_}}) {{ {} return r=%r }}",
+                               body));
+}
+
+TEST(VerifyErrors, Exchanges) {
+  constexpr std::string_view kWindows =
+      "%h = exchange %a offset=[0,-1,0] size=[-1,4,-1] extent=[1,3,1] : f32[1,4,1] of f32[1,8,1] {_,x,_}";
+  auto after = [&](std::string_view rest) { return Convolved(fmt::format("{} {}", kWindows, rest)); };
+  ExpectErrors("verify_exchanges",
+               {
+                   MISTAKE(Exchanged("%a offset=[2] : f32[2] of f32[3] {x}")),
+                   MISTAKE(Exchanged("%a offset=[1,1] : f32[2] of f32[3] {x}")),
+                   MISTAKE(Exchanged("%a offset=[1] stride=[1,1] : f32[2] of f32[3] {x}")),
+                   MISTAKE(Exchanged("%a offset=[1] stride=[0] : f32[2] of f32[3] {x}")),
+                   MISTAKE(Exchanged("%a offset=[4611686018427387904] : f32[2] of f32[3] {x}")),
+                   MISTAKE(Exchanged("%a offset=[1] : i32[2] of i32[3] {x}")),
+                   MISTAKE(Exchanged("%a offset=[0] : f32[2] of f32[4] {2*2@x}")),
+                   MISTAKE(Exchanged("%a, %a offset=[0,0] : f32[2] of f32[4] {x}")),
+                   MISTAKE(Exchanged("%a, %a offset=[0,-3] : f32[4] of f32[8] {x}")),
+                   MISTAKE(Exchanged("%a, %a offset=[0,-4] stride=[2] : f32[4] of f32[8] {x}")),
+                   MISTAKE(Exchanged("%a offset=[-1] size=[4] extent=[3] : f32[3] of f32[6] {x}")),
+                   MISTAKE(Exchanged("%a offset=[-1] size=[4] extent=[3] : f32[4] of f32[8] {x}")),
+                   MISTAKE(Convolved("%h = exchange %a offset=[0,-1,0] size=[-1,4,-1] extent=[1,3,1]"
+                                     " : f32[2,4,1] of f32[2,8,1] {_,x,_}"
+                                     " %r = conv %h, %w : f32[2,2,1] of f32[2,4,1] {_,x,_}")),
+                   MISTAKE(after("%r = exp %h : f32[1,4,1] of f32[1,8,1] {_,x,_}")),
+                   MISTAKE(after("%r = conv %h, %w low=[1] high=[1] : f32[1,4,1] of f32[1,8,1] {_,x,_}")),
+                   MISTAKE(Convolved("%r = conv %a, %w low=[1] high=[1] : f32[1,2,1] of f32[1,4,1] {_,x,_}")),
+                   MISTAKE(Convolved("%h = exchange %a offset=[0,0,0] size=[-1,4,-1] extent=[1,3,1]"
+                                     " : f32[1,4,1] of f32[1,8,1] {_,x,_}"
+                                     " %r = conv %h, %w : f32[1,2,1] of f32[1,4,1] {_,x,_}")),
+                   MISTAKE(Convolved("%h = exchange %a offset=[0,-1,0] size=[1,4,-1] extent=[1,3,1]"
+                                     " : f32[1,4,1] of f32[1,8,1] {_,x,_}"
+                                     " %r = conv %h, %w : f32[1,2,1] of f32[1,4,1] {_,x,_}")),
+                   MISTAKE(Of("mesh [x=2] func f(%a: f32[4] {x}) { %r = reverse %a dims=[0] return r=%r }",
+                              "mesh [x=2] func f(%a: f32[2] of f32[4] {x}) {"
+                              " %r = reverse %a dims=[0] : f32[2] of f32[4] {x} return r=%r }")),
+               });
+}
+
 TEST(VerifyErrors, ACompilerThatErrs) {
   const Graph global = Parse(kGlobal);
   // Stands in for a pass that loses an update.

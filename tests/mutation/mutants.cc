@@ -2,10 +2,13 @@
 
 #include <algorithm>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <utility>
 
 #include "base/status.h"
+#include "mutation/lies.h"
+#include "ops/control_flow.h"
 #include "ops/local.h"
 #include "ops/rewrite.h"
 #include "ops/row.h"
@@ -16,54 +19,6 @@ namespace {
 bool IsSum(const Node& node) { return node.row->name == "add" || node.row->name == "sub"; }
 
 bool IsReduction(const Node& node) { return node.attrs.Find("op") != nullptr; }
-
-// Layouts that cut blocks of the same shape, and are others.
-std::vector<Layout> Lies(const Layout& layout, const Shape& global) {
-  std::vector<Layout> lies;
-  if (layout.is_strided()) {
-    // Those of the tensor of the factors' shape.
-    for (const Layout& flat : Lies(layout.Flat(), layout.FactorShape(global))) {
-      std::vector<FactorList> dims;
-      int f = 0;
-      for (int d = 0; d < layout.rank(); ++d) {
-        dims.push_back(layout.Factors(d, global[d]));
-        for (Factor& factor : dims.back()) factor.axes = flat.dim(f++);
-      }
-      Layout lie = Layout::Strided(layout.mesh(), dims, flat.partials());
-      if (lie != layout && lie.LocalShape(global) == layout.LocalShape(global))
-        lies.push_back(std::move(lie));
-    }
-    return lies;
-  }
-  const Mesh& mesh = layout.mesh();
-  const Shape local = layout.LocalShape(global);
-  auto add = [&](Layout lie) {
-    if (lie != layout && lie.LocalShape(global) == local) lies.push_back(std::move(lie));
-  };
-  const AxisSet used = layout.ShardedAxes().Union(layout.PartialAxes());
-  for (int d = 0; d < layout.rank(); ++d) {
-    const AxisList& axes = layout.dim(d);
-    if (axes.size() > 1) add(layout.WithDim(d, AxisList(axes.rbegin(), axes.rend())));
-    for (size_t i = 0; i < axes.size(); ++i) {
-      for (int other = 0; other < mesh.num_axes(); ++other) {
-        if (used.Contains(other) || mesh.axis(other).size != mesh.axis(axes[i]).size) continue;
-        AxisList replaced = axes;
-        replaced[i] = other;
-        add(layout.WithDim(d, replaced));
-      }
-    }
-    for (int e = d + 1; e < layout.rank(); ++e) {
-      const AxisList a = layout.dim(d), b = layout.dim(e);
-      if (a != b) add(layout.WithDim(d, {}).WithDim(e, a).WithDim(d, b));
-    }
-  }
-  if (layout.is_partial()) add(layout.WithoutPartials());
-  for (int axis = 0; axis < mesh.num_axes(); ++axis) {
-    if (used.Contains(axis) || layout.is_partial()) continue;
-    add(layout.WithPartials({{axis, ReduceOp::kSum}}));
-  }
-  return lies;
-}
 
 class MutantMaker {
  public:
@@ -91,8 +46,22 @@ class MutantMaker {
       Relabel(node);
       OtherOperands(node);
       OtherAttributes(node);
+      if (node.row->name == "if") OtherBranch(node);
+      for (size_t r = 0; r < node.regions.size(); ++r) InBody(node, r);
     }
     OtherResults();
+  }
+
+  // The arguments of a body are said to lie otherwise than what they are given.
+  void RelabelArguments() && {
+    for (const Argument& argument : local_.arguments()) {
+      const ValueInfo& info = local_.value(argument.value);
+      for (const Layout& lie : Lies(*info.layout, info.global.shape)) {
+        Graph graph = local_;
+        graph.mutable_value(argument.value).layout = lie;
+        Emit("relabel", "argument %" + info.name, std::move(graph));
+      }
+    }
   }
 
  private:
@@ -126,6 +95,30 @@ class MutantMaker {
       for (size_t r = 0; r < node.results.size() && change != nullptr; ++r)
         change(r, rewriter.to().mutable_value(rewriter.to().nodes()[index].results[r]));
     });
+  }
+
+  // ---- Bodies of loops and branches.
+
+  void InBody(const Node& node, size_t r) {
+    const int at = at_;
+    const std::function<void(Mutant)> use = [&](Mutant mutant) {
+      Graph graph = local_;
+      graph.mutable_node(at).regions[r] = std::make_shared<const Graph>(std::move(mutant.graph));
+      use_({std::move(mutant.kind), local_.Describe(at) + fmt::format(", node {}: ", at) + mutant.what,
+            std::move(graph), /*in_body=*/true});
+    };
+    MutantMaker(*node.regions[r], use).Make();
+    MutantMaker(*node.regions[r], use).RelabelArguments();
+  }
+
+  void OtherBranch(const Node& node) {
+    for (const bool second : {false, true}) {
+      Add("branch", [&](Rewriter& rewriter) {
+        Node copy = node;
+        copy.regions[second ? 1 : 0] = copy.regions[second ? 0 : 1];
+        rewriter.Copy(copy);
+      });
+    }
   }
 
   // ---- Nodes left out, or there twice.
@@ -395,8 +388,10 @@ class MutantMaker {
   // ---- Attributes.
 
   void OtherAttributes(const Node& node) {
-    if (node.row->kind != OpKind::kCompute) return;
+    if (node.row->kind != OpKind::kCompute && !IsControl(node)) return;
     for (const auto& [name, value] : node.attrs.entries()) {
+      // That a body is computed again says nothing of what it computes.
+      if (name == "recompute") continue;
       std::optional<AttrValue> other;
       if (const auto* flag = std::get_if<bool>(&value)) other = !*flag;
       else if (const auto* whole = std::get_if<int64_t>(&value)) other = *whole + 1;
@@ -407,10 +402,16 @@ class MutantMaker {
       if (!other.has_value()) continue;
       Attrs attrs = node.attrs;
       attrs.Set(name, *other);
-      const absl::StatusOr<std::vector<Type>> types =
-          node.row->infer({TypesOf(local_, node.operands), {}, attrs});
+      const absl::StatusOr<std::vector<Type>> types = InferredWith(node, attrs);
       if (types.ok() && *types == TypesOf(local_, node.results)) AddChanged("attribute", node, attrs);
     }
+  }
+
+  absl::StatusOr<std::vector<Type>> InferredWith(const Node& node, const Attrs& attrs) const {
+    if (!IsControl(node)) return node.row->infer({TypesOf(local_, node.operands), {}, attrs});
+    Node other = node;
+    other.attrs = attrs;
+    return InferControl(other, TypesOf(local_, node.operands));
   }
 
   // ---- Outputs and updates.

@@ -1,9 +1,9 @@
 // Verify rejects every mistake that changes a number.
 //
-// Right programs are those of the golden files and random ones, with gradients and updates or of all rows. Of
-// each mutant of each (mutants.h) that Verify accepts the numbers must be those of the original. Of those
-// that it rejects some are run, too, to count how many compute something else; MESHWORK_LONG_TESTS=1 runs
-// more of them, of many more programs.
+// Right programs are those of the golden files and random ones, with gradients and updates or of all rows,
+// some with loops and branches. Of each mutant of each (mutants.h) that Verify accepts the numbers must be
+// those of the original. Of those that it rejects some are run, too, to count how many compute something
+// else; MESHWORK_LONG_TESTS=1 runs more of them, of many more programs.
 #include <algorithm>
 #include <cmath>
 #include <iterator>
@@ -40,7 +40,8 @@ struct Case {
 };
 
 // Every number of a step: outputs, then variables.
-absl::StatusOr<std::vector<double>> Run(const Program& program, const Tensors& arguments, WorkerPool& pool) {
+absl::StatusOr<std::vector<double>> RunStep(const Program& program, const Tensors& arguments,
+                                            WorkerPool& pool) {
   std::map<std::string, DTensor> state;
   ASSIGN_OR_RETURN(std::unique_ptr<Executor> executor,
                    Executor::Create(program, pool, {.poison_padding = true, .check_replicas = true}, &state));
@@ -142,6 +143,10 @@ std::vector<Case> RandomCases() {
     cases.push_back(CaseOf(fmt::format("random program {}", seed), programs.Draw(seed)));
   for (uint64_t seed = 0; seed < (LongTests() ? 500 : 40); ++seed)
     cases.push_back(CaseOf(fmt::format("random training {}", seed), DrawTraining(seed)));
+  for (uint64_t seed = 0; seed < (LongTests() ? 500 : 30); ++seed)
+    cases.push_back(CaseOf(fmt::format("random loops {}", seed), programs.DrawLoops(seed)));
+  for (uint64_t seed = 0; seed < (LongTests() ? 200 : 2); ++seed)
+    cases.push_back(CaseOf(fmt::format("random training with loops {}", seed), DrawLoopTraining(seed)));
   return cases;
 }
 
@@ -153,45 +158,86 @@ struct Tally {
   bool IsToRun() const { return different < 50 || mutants % (LongTests() ? 4 : 32) == 0; }
 };
 
-void Try(const Case& c, WorkerPool& pool, std::map<std::string, Tally>& tallies) {
+// A program may be one that does not end, and a mutant of one that does may be, too: both are tried so far.
+constexpr int64_t kMostIterations = 8;
+
+void Try(const Case& c, WorkerPool& pool, std::map<std::string, Tally>& tallies, Tally& in_bodies) {
   ASSERT_EQ(MessageOf(Verify(c.global, c.program.body).status()), "") << c.name;
-  const absl::StatusOr<std::vector<double>> right = Run(c.program, c.arguments, pool);
+  const absl::StatusOr<std::vector<double>> right =
+      RunStep({.body = WithLimits(c.program.body, kMostIterations)}, c.arguments, pool);
   ASSERT_TRUE(right.ok()) << c.name << ": " << MessageOf(right.status());
   ForEachMutant(c.program.body, [&](Mutant mutant) {
     Tally& tally = tallies[mutant.kind];
     ++tally.mutants;
+    in_bodies.mutants += mutant.in_body;
     const bool accepted = Verify(c.global, mutant.graph).ok();
     tally.accepted += accepted;
-    if (!accepted && !tally.IsToRun()) return;
+    in_bodies.accepted += mutant.in_body && accepted;
+    if (!accepted && !tally.IsToRun() && !(mutant.in_body && in_bodies.mutants % 4 == 0)) return;
     ++tally.run;
-    const Program program{.body = std::move(mutant.graph)};
-    const absl::StatusOr<std::vector<double>> numbers = Run(program, c.arguments, pool);
+    in_bodies.run += mutant.in_body;
+    const Program program{.body = WithLimits(mutant.graph, kMostIterations)};
+    const absl::StatusOr<std::vector<double>> numbers = RunStep(program, c.arguments, pool);
     // What the executor does not begin, or finds to differ between replicas, gives no wrong number.
     tally.refused += !numbers.ok();
     const bool different = numbers.ok() && !Agree(*numbers, *right, ToleranceOf(c.global));
     tally.different += different;
+    in_bodies.different += mutant.in_body && different;
     if (!different || !accepted) return;
     ++tally.missed;
     ADD_FAILURE() << c.name << ": Verify accepts the mutant \"" << mutant.kind << "\" at " << mutant.what
                   << "\n"
-                  << PrintGraph(c.global) << PrintGraph(program.body);
+                  << PrintGraph(c.global) << PrintGraph(mutant.graph);
   });
 }
 
+TEST(LimitsTest, EndLoopsThatGoOnAndLeaveOthersAsTheyAre) {
+  const Graph graph = ParseGraph(R"(mesh [x=2]
+func f(%a: f64[2] {x}, %one: f64[]) {
+  %endless = while %a (var %c: f64[2]) {
+    %go = constant value=1 dtype=bool shape=[]
+    %n = add %c, %c
+    update %c = %n
+    return %go
+  }
+  %thrice, %count = while %a, %one, %one (var %c: f64[2], var %k: f64[], %one: f64[]) {
+    %last = constant value=4 dtype=f64 shape=[]
+    %go = less %k, %last
+    %n = add %c, %c
+    %l = add %k, %one
+    update %c = %n
+    update %k = %l
+    return %go
+  }
+  return endless=%endless, thrice=%thrice, count=%count
+})")
+                          .value();
+  Case c = CaseOf("limits", graph);
+  c.arguments.emplace("a", ToTensor(HostTensor({F64, {2}}, {1, 3})));
+  c.arguments.emplace("one", ToTensor(HostTensor({F64, {}}, {1})));
+  WorkerPool pool(2);
+  // By name: count, endless, thrice.
+  EXPECT_EQ(RunStep({.body = WithLimits(c.program.body, 5)}, c.arguments, pool).value(),
+            (std::vector<double>{4, 32, 96, 8, 24}));
+  EXPECT_EQ(RunStep({.body = WithLimits(c.program.body, 2)}, c.arguments, pool).value(),
+            (std::vector<double>{3, 4, 12, 4, 12}));
+}
+
 // Every kind of mistake that mutants.h names.
-constexpr std::string_view kKinds[] = {"attribute",   "axes",         "block",      "coefficient", "double",
-                                       "drop",        "gradient sum", "group",      "identity",    "mask",
-                                       "moved read",  "no update",    "operand",    "operation",   "order",
-                                       "output",      "regrouped",    "relabel",    "sign",        "skip",
-                                       "stale value", "swap",         "term twice", "update"};
+constexpr std::string_view kKinds[] = {
+    "attribute",    "axes",  "block",      "branch",    "coefficient", "double",    "drop",
+    "gradient sum", "group", "identity",   "mask",      "moved read",  "no update", "operand",
+    "operation",    "order", "output",     "regrouped", "relabel",     "sign",      "skip",
+    "stale value",  "swap",  "term twice", "update"};
 
 TEST(MutationTest, VerifyRejectsEveryMutantWhoseNumbersDiffer) {
   std::vector<Case> cases = GoldenCases();
   for (Case& c : RandomCases()) cases.push_back(std::move(c));
   WorkerPool pool(2);
   std::map<std::string, Tally> tallies;
+  Tally in_bodies;
   for (const Case& c : cases) {
-    Try(c, pool, tallies);
+    Try(c, pool, tallies, in_bodies);
     if (HasFailure()) break;
   }
   for (const std::string_view kind : kKinds)
@@ -211,7 +257,10 @@ TEST(MutationTest, VerifyRejectsEveryMutantWhoseNumbersDiffer) {
   }
   fmt::print("{} programs, {} mutants, {} run, {} seen to compute something else, {} missed\n", cases.size(),
              all.mutants, all.run, all.different, all.missed);
+  fmt::print("of them in bodies of loops: {} mutants, {} run, {} seen to compute something else\n",
+             in_bodies.mutants, in_bodies.run, in_bodies.different);
   EXPECT_GE(all.different, 1000);
+  EXPECT_GE(in_bodies.different, 100);
 }
 
 }  // namespace

@@ -160,6 +160,15 @@ std::map<std::string, Function> Functions() {
         [](const Xs& x) {
           return ReduceProd(x[0], {2, 0}, true);
         }}},
+      {"attention",
+       {{{1, 3, 2, 2}, {1, 4, 2, 2}, {1, 4, 2, 3}},
+        [](const Xs& x) { return Attention(x[0], x[1], x[2], {.causal = true}); }}},
+      {"attention and its log-sums",
+       {{{1, 3, 1, 2}, {1, 4, 1, 2}, {1, 4, 1, 1}},
+        [](const Xs& x) {
+          const std::vector<Value> both = x[0].graph()->Add("attention", x, {{"scale", 0.5}}, {});
+          return Squeeze(both[0], {3}) * both[1];
+        }}},
       {"matmul", {{{3, 4}, {4, 5}}, [](const Xs& x) { return MatMul(x[0], x[1]); }}},
       {"matmul, a transposed", {{{4, 3}, {4, 5}}, [](const Xs& x) { return MatMul(x[0], x[1], true); }}},
       {"matmul, b transposed",
@@ -177,6 +186,42 @@ std::map<std::string, Function> Functions() {
        {{{2, 1, 2, 3}, {3, 4, 3}}, [](const Xs& x) { return MatMul(x[0], x[1], false, true); }}},
       {"matmul of one with many",
        {{{1, 3, 2}, {2, 3, 2}}, [](const Xs& x) { return MatMul(x[0], x[1], true); }}},
+      // Rows of two results, and what samples do not draw.
+      {"sort", {{{3, 5}}, [](const Xs& x) { return Sort(x[0], 1).values; }}},
+      {"sort, descending", {{{5, 3}}, [](const Xs& x) { return Sort(x[0], 0, true).values; }}},
+      {"top_k", {{{2, 5, 2}}, [](const Xs& x) { return TopK(x[0], 3, 1).values; }}},
+      {"cholesky", {{{2, 4, 3}}, [](const Xs& x) { return Cholesky(MatMul(x[0], x[0], true)); }}},
+      {"cholesky of the lower triangle", {{{1, 1}}, [](const Xs& x) { return Cholesky(x[0]); }, 1, 2}},
+      {"q", {{{2, 4, 3}}, [](const Xs& x) { return Qr(x[0]).q; }}},
+      {"r", {{{2, 4, 3}}, [](const Xs& x) { return Qr(x[0]).r; }}},
+      {"q and r, wide",
+       {{{2, 4}},
+        [](const Xs& x) {
+          return Concat({Qr(x[0]).q, Qr(x[0]).r}, 1);
+        }}},
+      {"triangular_solve",
+       {{{3, 3}, {3, 2}}, [](const Xs& x) { return TriangularSolve(x[0], x[1]); }, 0.5, 1.5}},
+      {"cumprod", {{{3, 4}}, [](const Xs& x) { return Cumprod(x[0], 1); }}},
+      {"linear_recurrence", {{{3, 4}, {3, 4}}, [](const Xs& x) { return LinearRecurrence(x[0], x[1], 1); }}},
+      {"fft",
+       {{{2, 6}, {2, 6}},
+        [](const Xs& x) {
+          const Complex y = Fft(x[0], x[1]);
+          return y.re * 2.0 + y.im;
+        }}},
+      // Their second result is a place, which has no slope.
+      {"max_pool",
+       {{{1, 5, 4, 2}},
+        [](const Xs& x) {
+          return MaxPool(x[0], {2, 2});
+        },
+        -3,
+        3}},
+      {"max_pool with padding, windows that overlap",
+       {{{2, 5, 2}},
+        [](const Xs& x) { return MaxPool(x[0], {3}, {.strides = {2}, .padding = WindowPadding::Same()}); },
+        -3,
+        3}},
       // Composites and chains.
       {"log_softmax", {{{3, 4}}, [](const Xs& x) { return LogSoftmax(x[0]); }, -3, 3}},
       {"log_softmax of three dims", {{{2, 2, 3}}, [](const Xs& x) { return LogSoftmax(x[0]); }, -3, 3}},
@@ -205,7 +250,8 @@ TEST(GradientTest, AgreesWithFiniteDifferencesForEveryDifferentiableRow) {
     covered.merge(ExpectGradientIsRight(function));
   }
   for (const OpRow* row : AllOps()) {
-    if (row->grad == nullptr) continue;
+    // Those of manual regions run on several devices: tests/programs/manual_test.cc.
+    if (row->grad == nullptr || row->kind == OpKind::kDevice) continue;
     for (const std::string_view text : row->samples) {
       const std::optional<Function> function = FunctionOfSample(*row, text);
       if (!function) continue;
@@ -218,10 +264,27 @@ TEST(GradientTest, AgreesWithFiniteDifferencesForEveryDifferentiableRow) {
 }
 
 TEST(GradientTest, OfAGradientAgreesWithFiniteDifferences) {
-  for (const char* name :
-       {"mul by itself", "div", "exp", "log", "sqrt", "rsqrt", "tanh", "matmul", "matmul, both transposed",
-        "matmul of a batch with a matrix", "matmul of batches that broadcast", "log_softmax", "reduce_mean",
-        "reduce_prod", "a value used thrice", "a stack that is split"}) {
+  for (const char* name : {"mul by itself",
+                           "div",
+                           "exp",
+                           "log",
+                           "sqrt",
+                           "rsqrt",
+                           "tanh",
+                           "matmul",
+                           "matmul, both transposed",
+                           "matmul of a batch with a matrix",
+                           "matmul of batches that broadcast",
+                           "log_softmax",
+                           "reduce_mean",
+                           "reduce_prod",
+                           "a value used thrice",
+                           "a stack that is split",
+                           "cumprod",
+                           "linear_recurrence",
+                           "cholesky",
+                           "triangular_solve",
+                           "r"}) {
     SCOPED_TRACE(name);
     ExpectGradientIsRight(GradientOf(Functions().at(name)));
   }

@@ -71,6 +71,7 @@ const std::vector<Drawn>& AllDrawn() {
       {"random_normal", {{"seed", kSeed}, {"stream", kStream}, {"mean", 1.0}, {"stddev", 0.5}}},
       {"random_truncated_normal", {{"seed", kSeed}, {"stream", kStream}, {"mean", 1.0}, {"stddev", 0.5}}},
       {"random_bernoulli", {{"seed", kSeed}, {"stream", kStream}, {"p", 0.375}}},
+      {"random_int", {{"seed", kSeed}, {"stream", kStream}, {"low", int64_t{-5}}, {"high", int64_t{1000}}}},
   };
   return *all;
 }
@@ -131,6 +132,7 @@ TEST(RandomRowTest, UniformAndNormalAreThoseOfPhilox) {
 
 TEST(RandomRowTest, ValuesOfBf16AreThoseOfF32Rounded) {
   for (const Drawn& drawn : AllDrawn()) {
+    if (drawn.op == "random_int") continue;
     const Type real{F32, {3, 700}}, rounded{BF16, {3, 700}};
     Numbers want = HostTensor(rounded, Draw(drawn, real, {5}).Numbers()).Numbers();
     for (double& x : want)
@@ -186,13 +188,57 @@ TEST(PortableMathTest, NormalQuantileInvertsTheDistributionFunction) {
   }
 }
 
+// The share of the bits, in the next wider arithmetic.
+TEST(RandomRowTest, WholeNumbersAreSharesOfTheirRange) {
+  for (const Numbers& step : {Numbers{}, Numbers{3}}) {
+    const Numbers got = Draw(AllDrawn()[4], {I64, {1000}}, step).Numbers();
+    for (size_t i = 0; i < got.size(); ++i) {
+      const uint64_t bits = PlainBits(PlainSeed(kSeed, step), kStream, i);
+      ASSERT_EQ(got[i], -5 + std::floor(std::ldexp(static_cast<long double>(bits) * 1005, -64)));
+    }
+  }
+  const Drawn all{"random_int", {{"seed", kSeed}, {"low", INT64_MIN}, {"high", INT64_MAX}}};
+  const Numbers got = Draw(all, {I64, {1000}}).Numbers();
+  EXPECT_LT(*std::min_element(got.begin(), got.end()), -0x1p62);
+  EXPECT_GT(*std::max_element(got.begin(), got.end()), 0x1p62);
+  const Drawn die{"random_int", {{"seed", kSeed}, {"low", int64_t{1}}, {"high", int64_t{7}}}};
+  std::array<int, 7> counts = {};
+  for (double x : Draw(die, {I32, {60'000}}).Numbers()) ++counts[static_cast<size_t>(x)];
+  EXPECT_EQ(counts[0], 0);
+  // Five standard errors of 91.
+  for (size_t side = 1; side <= 6; ++side) EXPECT_NEAR(counts[side], 10'000, 460) << side;
+}
+
+TEST(RandomPermutationTest, HasEveryNumberOnceInAnOrderOfEachStep) {
+  Graph g{Mesh()};
+  const Value step = g.Input("step", I64, {}, {});
+  const Value permutation = RandomPermutation(g, 1000, kSeed, kStream, step);
+  const Value shuffled = Shuffle(Iota(g, {F64, {1000, 2}}, 0), 0, kSeed, kStream, step);
+  ASSERT_TRUE(g.status().ok()) << g.status();
+  auto at = [&](double number) { return InterpretAll(g, {{"step", {number}}}); };
+  const std::vector<HostTensor> first = at(1);
+  const Numbers order = first[permutation.id()].Numbers(), pairs = first[shuffled.id()].Numbers();
+  int still = 0;
+  for (size_t i = 0; i < order.size(); ++i) {
+    EXPECT_EQ(pairs[2 * i], order[i]);
+    EXPECT_EQ(pairs[2 * i + 1], order[i]);
+    still += order[i] == static_cast<double>(i);
+  }
+  EXPECT_LT(still, 10);
+  Numbers sorted = order;
+  std::sort(sorted.begin(), sorted.end());
+  for (size_t i = 0; i < sorted.size(); ++i) ASSERT_EQ(sorted[i], static_cast<double>(i));
+  EXPECT_NE(at(2)[permutation.id()].Numbers(), order);
+}
+
 // ---- Layouts and steps.
 
 TEST(RandomRowTest, EveryLayoutDrawsTheSameBits) {
   const Mesh mesh = Mesh::Parse("x=3,y=2").value();
   const Shape shape = {7, 5, 4};
   for (const Drawn& drawn : AllDrawn()) {
-    for (DType dtype : {F32, F64, BF16, BOOL}) {
+    for (DType dtype : kAllDTypes) {
+      if (IsInteger(dtype) != (drawn.op == "random_int")) continue;
       if (dtype == BOOL && drawn.op != "random_bernoulli") continue;
       for (const Numbers& step : {Numbers{}, Numbers{9}}) {
         const HostTensor whole = Draw(drawn, {dtype, shape}, step);

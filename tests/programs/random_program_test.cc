@@ -17,17 +17,17 @@
 #include "base/status.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "ops/control_flow.h"
 #include "ops/memory_report.h"
 #include "ops/ops.h"
 #include "ops/program.h"
 #include "ops/row.h"
 #include "ops/text.h"
-#include "runtime/executor.h"
 #include "spmd/compile.h"
 #include "support/long_tests.h"
+#include "support/program_trial.h"
 #include "support/random_training.h"
 #include "support/read_back.h"
-#include "support/tensors.h"
 #include "train/initializers.h"
 #include "train/optimizers.h"
 
@@ -35,86 +35,10 @@ namespace meshwork {
 namespace {
 
 uint64_t NumPrograms() { return LongTests() ? 10000 : 800; }
-uint64_t NumTrainingPrograms() { return LongTests() ? 2200 : 250; }
+uint64_t NumTrainingPrograms() { return LongTests() ? 2200 : 320; }
+uint64_t NumLoopPrograms() { return LongTests() ? 4000 : 160; }
+uint64_t NumLoopTrainingPrograms() { return LongTests() ? 1000 : 48; }
 uint64_t NumShardedPrograms() { return LongTests() ? 300 : 60; }
-
-// The largest number of any value, infinity if one is no number: what rounding errors are measured by.
-double ScaleOf(const std::vector<HostTensor>& values) {
-  double scale = 1;
-  for (const HostTensor& value : values)
-    for (double x : value.Numbers()) scale = std::isfinite(x) ? std::max(scale, std::abs(x)) : INFINITY;
-  return scale;
-}
-
-// What differs beyond rounding, or "".
-std::string Differs(const std::string& name, const Tensor& found, const HostTensor& expected, double scale) {
-  if (found.type() != expected.type())
-    return fmt::format("{} is {}, not {}", name, found.type().ToString(), expected.type().ToString());
-  const DType dtype = found.type().dtype;
-  const double epsilon = dtype == F64 ? 1e-12 : dtype == F32 ? 1e-5 : dtype == BF16 ? 2e-2 : 0;
-  const std::vector<double> a = NumbersOf(found), b = expected.Numbers();
-  for (size_t i = 0; i < a.size(); ++i)
-    if (!(std::abs(a[i] - b[i]) <= epsilon * scale))
-      return fmt::format("{}[{}] is {}, not {}", name, i, a[i], b[i]);
-  return "";
-}
-
-// What is wrong with a compiled program, or "": it is refused, or computes something else.
-struct Trial {
-  std::string rejected, wrong;
-};
-
-class ProgramTrial {
- public:
-  ProgramTrial(const RandomProgram& random, WorkerPool& pool, CompileOptions options = {})
-      : random_(random), pool_(pool), options_(std::move(options)) {}
-
-  Trial Run() {
-    const absl::StatusOr<Program> program = Compile(random_.graph, options_);
-    if (!program.ok()) return {.rejected = std::string(MessageOf(program.status()))};
-    std::map<std::string, DTensor> state;
-    std::map<std::string, Tensor> outputs;
-    if (absl::Status status = RunStep(*program, state, outputs); !status.ok())
-      return {.rejected = fmt::format("{}\n{}", MessageOf(status), PrintGraph(program->body))};
-    const std::string error = Compare(outputs, state);
-    return {.wrong = error.empty() ? "" : error + "\n" + PrintGraph(program->body)};
-  }
-
- private:
-  absl::Status RunStep(const Program& program, std::map<std::string, DTensor>& state,
-                       std::map<std::string, Tensor>& outputs) {
-    ASSIGN_OR_RETURN(
-        const std::unique_ptr<Executor> executor,
-        Executor::Create(program, pool_, {.poison_padding = true, .check_replicas = true}, &state));
-    std::map<std::string, Tensor> feeds;
-    for (const Argument& argument : random_.graph.arguments()) {
-      const ValueInfo& info = random_.graph.value(argument.value);
-      const Tensor tensor = ToTensor(HostTensor(info.type, random_.feeds.at(info.name)));
-      if (argument.is_variable) RETURN_IF_ERROR(Pack(tensor, state.at(info.name)));
-      else feeds.emplace(info.name, tensor);
-    }
-    return executor->Run(feeds, &outputs);
-  }
-
-  std::string Compare(const std::map<std::string, Tensor>& outputs,
-                      const std::map<std::string, DTensor>& state) {
-    const InterpretedStep expected = Interpret(random_.graph, random_.feeds);
-    const double scale = ScaleOf(InterpretAll(random_.graph, random_.feeds));
-    std::string error;
-    for (const auto& [name, value] : expected.outputs)
-      if (error.empty()) error = Differs(name, outputs.at(name), value, scale);
-    for (const auto& [name, value] : expected.variables) {
-      const absl::StatusOr<Tensor> found = Unpack(state.at(name), /*check_replicas=*/true);
-      if (!found.ok()) return std::string(MessageOf(found.status()));
-      if (error.empty()) error = Differs(name, *found, value, scale);
-    }
-    return error;
-  }
-
-  const RandomProgram& random_;
-  WorkerPool& pool_;
-  CompileOptions options_;
-};
 
 int64_t WireOf(const Graph& local) {
   int64_t bytes = 0;
@@ -122,15 +46,30 @@ int64_t WireOf(const Graph& local) {
   return bytes;
 }
 
+// Calls `f` for each node, those in bodies of loops too.
+template <typename F>
+void ForEachNode(const Graph& graph, const F& f) {
+  for (const Node& node : graph.nodes()) {
+    f(node);
+    for (const auto& region : node.regions) ForEachNode(*region, f);
+  }
+}
+
+uint64_t CountNodes(const Graph& graph) {
+  uint64_t nodes = 0;
+  ForEachNode(graph, [&](const Node&) { ++nodes; });
+  return nodes;
+}
+
 // Programs that were tried, the ops of the global ones, and those that failed.
 class Tally {
  public:
   void Add(const RandomProgram& random, const Trial& trial, uint64_t seed) {
     ++programs_;
-    ops_ += random.graph.nodes().size();
+    ops_ += CountNodes(random.graph);
     rejected_ += !trial.rejected.empty();
     wrong_ += !trial.wrong.empty();
-    EXPECT_EQ(trial.rejected + trial.wrong, "") << "seed " << seed << "\n" << PrintGraph(random.graph);
+    EXPECT_EQ(trial.error(), "") << "seed " << seed << "\n" << PrintGraph(random.graph);
   }
   bool IsEnough() const { return rejected_ + wrong_ >= 10; }
   void Print() const {
@@ -150,11 +89,12 @@ TEST(RandomProgramTest, GivesTheOneDeviceResult) {
   for (uint64_t seed = 0; seed < NumPrograms() && !tally.IsEnough(); ++seed) {
     const RandomProgram random = programs.Draw(seed);
     for (const Node& node : random.graph.nodes()) ops.insert(node.row->name);
-    if (!std::isfinite(ScaleOf(InterpretAll(random.graph, random.feeds)))) {
+    const Expected expected = ExpectedOf(random);
+    if (!std::isfinite(expected.scale)) {
       ++wild;
       continue;
     }
-    tally.Add(random, ProgramTrial(random, pool).Run(), seed);
+    tally.Add(random, TryProgram(random, expected, pool), seed);
   }
   tally.Print();
   EXPECT_LT(wild, NumPrograms() / 10) << "too many programs are left out for numbers that are none";
@@ -184,12 +124,13 @@ TEST(RandomProgramTest, GivesTheOneDeviceResultInAsLittleMemoryAsItCan) {
   int lowered = 0;
   for (uint64_t seed = 0; seed < NumPrograms(); ++seed) {
     const RandomProgram random = programs.Draw(seed);
-    if (!std::isfinite(ScaleOf(InterpretAll(random.graph, random.feeds)))) continue;
+    const Expected expected = ExpectedOf(random);
+    if (!std::isfinite(expected.scale)) continue;
     const int64_t budget = LeastBudget(random.graph);
     if (budget == 0) continue;
     ++lowered;
-    const Trial trial = ProgramTrial(random, pool, {.memory_budget = budget}).Run();
-    EXPECT_EQ(trial.rejected + trial.wrong, "") << "seed " << seed << "\n" << PrintGraph(random.graph);
+    const Trial trial = TryProgram(random, expected, pool, {.memory_budget = budget});
+    EXPECT_EQ(trial.error(), "") << "seed " << seed << "\n" << PrintGraph(random.graph);
     if (HasFailure()) break;
   }
   EXPECT_GT(lowered, 10) << "hardly any program is planned again";
@@ -204,9 +145,9 @@ TEST(RandomProgramTest, IsRefusedOrRightWithoutReplication) {
   uint64_t refused = 0, made = 0;
   for (uint64_t seed = 0; seed < programs_tried; ++seed) {
     const RandomProgram random = programs.Draw(seed);
-    if (!std::isfinite(ScaleOf(InterpretAll(random.graph, random.feeds)))) continue;
-    const Trial trial = ProgramTrial(random, pool, {.replication_budget = 0}).Run();
-    const std::string error = trial.rejected + trial.wrong;
+    const Expected expected = ExpectedOf(random);
+    if (!std::isfinite(expected.scale)) continue;
+    const std::string error = TryProgram(random, expected, pool, {.replication_budget = 0}).error();
     const bool is_refusal = error.find("would be gathered whole on every device") != std::string::npos;
     EXPECT_TRUE(error.empty() || is_refusal) << error << "\nseed " << seed << "\n"
                                              << PrintGraph(random.graph);
@@ -223,12 +164,44 @@ TEST(RandomProgramTest, ReadsBackFromItsText) {
     ASSERT_EQ(ReadBackError(programs.Draw(seed).graph), "") << "seed " << seed;
 }
 
+TEST(RandomLoopsTest, GiveTheOneDeviceResult) {
+  const RandomPrograms programs;
+  WorkerPool pool(2);
+  uint64_t wild = 0;
+  std::set<std::string_view> ops;
+  std::map<std::string_view, uint64_t> loops;
+  Tally tally;
+  for (uint64_t seed = 0; seed < NumLoopPrograms() && !tally.IsEnough(); ++seed) {
+    const RandomProgram random = programs.DrawLoops(seed);
+    ForEachNode(random.graph, [&](const Node& node) {
+      ops.insert(node.row->name);
+      loops[node.row->name] += IsControl(node);
+    });
+    const Expected expected = ExpectedOf(random);
+    if (!std::isfinite(expected.scale)) {
+      ++wild;
+      continue;
+    }
+    tally.Add(random, TryProgram(random, expected, pool), seed);
+  }
+  tally.Print();
+  EXPECT_LT(wild, NumLoopPrograms() / 8) << "too many programs are left out for numbers that are none";
+  EXPECT_GE(ops.size(), RowsUnderContract().size() * 9 / 10) << "many ops are in no program";
+  for (const std::string_view loop : {"scan", "if", "while"}) EXPECT_GE(loops[loop], NumLoopPrograms() / 6);
+}
+
+TEST(RandomLoopsTest, ReadBackFromTheirTexts) {
+  const RandomPrograms programs;
+  for (uint64_t seed = 0; seed < NumLoopPrograms(); ++seed)
+    ASSERT_EQ(ReadBackError(programs.DrawLoops(seed).graph), "") << "seed " << seed;
+}
+
 TEST(RandomTrainingTest, GivesTheOneDeviceLossGradientsAndUpdates) {
   WorkerPool pool(2);
   Tally tally;
   for (uint64_t seed = 0; seed < NumTrainingPrograms() && !tally.IsEnough(); ++seed) {
     const RandomProgram random = DrawTraining(seed);
-    tally.Add(random, ProgramTrial(random, pool).Run(), seed);
+    tally.Add(random, TryProgram(random, ExpectedOf(random), pool), seed);
   }
   tally.Print();
 }
@@ -353,7 +326,7 @@ TEST(ShardedUpdateTest, GivesTheOneDeviceResultAndSendsNoMore) {
     const absl::StatusOr<Program> plain = Compile(random.graph, options);
     options.shard_weight_update = true;
     const absl::StatusOr<Program> program = Compile(random.graph, options);
-    tally.Add(random, ProgramTrial(random, pool, options).Run(), seed);
+    tally.Add(random, TryProgram(random, ExpectedOf(random), pool, options), seed);
     if (!plain.ok() || !program.ok()) continue;
     sharded += !program->sharded_state.empty();
     in_parts += program->body.mesh() != mesh;
@@ -372,7 +345,18 @@ TEST(RandomTrainingTest, GivesTheOneDeviceResultWithShardedUpdates) {
   Tally tally;
   for (uint64_t seed = 0; seed < NumTrainingPrograms() && !tally.IsEnough(); seed += 3) {
     const RandomProgram random = DrawTraining(seed);
-    tally.Add(random, ProgramTrial(random, pool, {.shard_weight_update = true}).Run(), seed);
+    tally.Add(random, TryProgram(random, ExpectedOf(random), pool, {.shard_weight_update = true}), seed);
+  }
+  tally.Print();
+}
+
+TEST(RandomLoopTrainingTest, GivesTheOneDeviceLossGradientsAndUpdates) {
+  WorkerPool pool(2);
+  Tally tally;
+  for (uint64_t seed = 0; seed < NumLoopTrainingPrograms() && !tally.IsEnough(); ++seed) {
+    const RandomProgram random = DrawLoopTraining(seed);
+    const CompileOptions options{.shard_weight_update = seed % 4 == 3};
+    tally.Add(random, TryProgram(random, ExpectedOf(random), pool, options), seed);
   }
   tally.Print();
 }
@@ -393,34 +377,75 @@ double SlopeOf(const RandomProgram& random, const std::string& argument, const s
   return slope;
 }
 
-// What the reference is worth: its gradients are the slopes of the loss. Left out are programs with a
-// constant to gradients: what lies within a softmax is read by others, too.
-TEST(RandomTrainingTest, GradientsAreSlopes) {
+// How many of its gradients are the slopes of the loss, and are to be. Left out are programs with a constant
+// to gradients: what lies within a softmax is read by others, too.
+int CheckSlopes(const RandomProgram& random, uint64_t seed) {
   constexpr std::string_view kGradient = "gradient/";
+  bool has_constant = false;
+  ForEachNode(random.graph, [&](const Node& node) { has_constant |= node.row->name == "stop_gradient"; });
+  if (has_constant) return 0;
   int slopes = 0;
-  for (uint64_t seed = 0; seed < NumTrainingPrograms(); ++seed) {
-    const RandomProgram random = DrawTraining(seed);
-    const std::vector<Node>& nodes = random.graph.nodes();
-    if (std::any_of(nodes.begin(), nodes.end(), [](const Node& n) { return n.row->name == "stop_gradient"; }))
-      continue;
-    std::mt19937_64 engine(seed);
-    for (const auto& [name, gradient] : Interpret(random.graph, random.feeds).outputs) {
-      if (name.rfind(kGradient, 0) != 0) continue;
-      const std::string argument = name.substr(kGradient.size());
-      if (random.feeds.count(argument) == 0) continue;  // by another value
-      std::vector<double> direction;
-      double slope = 0, error = 0;
-      for (double x : gradient.Numbers()) {
-        direction.push_back(static_cast<double>(engine() % 2001) / 1000 - 1);
-        slope += x * direction.back();
-      }
-      const double expected = SlopeOf(random, argument, direction, error);
-      EXPECT_NEAR(slope, expected, error) << "seed " << seed << ", " << name << "\n"
-                                          << PrintGraph(random.graph);
-      ++slopes;
+  std::mt19937_64 engine(seed);
+  for (const auto& [name, gradient] : Interpret(random.graph, random.feeds).outputs) {
+    if (name.rfind(kGradient, 0) != 0) continue;
+    const std::string argument = name.substr(kGradient.size());
+    if (random.feeds.count(argument) == 0) continue;  // by another value
+    std::vector<double> direction;
+    double slope = 0, error = 0;
+    for (double x : gradient.Numbers()) {
+      direction.push_back(static_cast<double>(engine() % 2001) / 1000 - 1);
+      slope += x * direction.back();
     }
+    const double expected = SlopeOf(random, argument, direction, error);
+    EXPECT_NEAR(slope, expected, error) << "seed " << seed << ", " << name << "\n"
+                                        << PrintGraph(random.graph);
+    ++slopes;
   }
+  return slopes;
+}
+
+// What the reference is worth.
+TEST(RandomTrainingTest, GradientsAreSlopes) {
+  int slopes = 0;
+  for (uint64_t seed = 0; seed < NumTrainingPrograms(); ++seed)
+    slopes += CheckSlopes(DrawTraining(seed), seed);
   EXPECT_GE(slopes, static_cast<int>(NumTrainingPrograms() / 10));
+}
+
+TEST(RandomLoopTrainingTest, GradientsAreSlopes) {
+  int slopes = 0;
+  for (uint64_t seed = 0; seed < NumLoopTrainingPrograms(); ++seed)
+    slopes += CheckSlopes(DrawLoopTraining(seed), seed);
+  EXPECT_GE(slopes, static_cast<int>(NumLoopTrainingPrograms() / 10));
+}
+
+// Carries, slices, captured values, stacks and sums; loops in loops; gradients, which make scans the other
+// way.
+TEST(RandomLoopTrainingTest, DrawsWhatCompilersMeet) {
+  std::map<std::string, uint64_t> seen;
+  for (uint64_t seed = 0; seed < NumLoopTrainingPrograms(); ++seed) {
+    ForEachNode(DrawLoopTraining(seed).graph, [&](const Node& node) {
+      if (!IsControl(node)) return;
+      const ControlShape shape = ShapeOfControl(node);
+      ++seen[std::string(node.row->name)];
+      for (const auto& region : node.regions) {
+        const auto is_pinned = [](const ValueInfo& info) { return info.layout.has_value(); };
+        seen["pin"] += std::any_of(region->values().begin(), region->values().end(), is_pinned);
+        seen["loop in a loop"] += std::any_of(region->nodes().begin(), region->nodes().end(), IsControl);
+      }
+      if (node.row->name != "scan") return;
+      seen["carry"] += shape.carries > 0;
+      seen["slice"] += shape.slices > 0;
+      seen["stacked"] += shape.stacked > 0;
+      seen["sum"] += shape.sums > 0;
+      seen["captured"] += static_cast<int>(node.operands.size()) > shape.carries + shape.slices;
+      seen["reverse"] += node.attrs.Get<bool>("reverse");
+      seen["recompute"] += node.attrs.Get<bool>("recompute");
+    });
+  }
+  for (const char* what : {"scan", "if", "while", "pin", "loop in a loop", "carry", "slice", "stacked", "sum",
+                           "captured", "reverse", "recompute"})
+    EXPECT_GE(seen[what], NumLoopTrainingPrograms() / 20) << what;
 }
 
 // The programs are as random as they say: every kind of op, gradients and updates, meshes, empty shards.
@@ -456,8 +481,11 @@ TEST(RandomTrainingTest, DrawsWhatCompilersMeet) {
   std::vector<std::string_view> missing;
   for (const OpRow* row : RowsUnderContract())
     if (ops.count(std::string(row->name)) == 0) missing.push_back(row->name);
-  for (const std::string_view op : missing)  // of bits, and of numbers that are none
-    EXPECT_TRUE(op.rfind("is_", 0) == 0 || op.rfind("shift_", 0) == 0) << op << " is in no program";
+  // Of bits, of numbers that are none, and of gradients of gradients.
+  const std::set<std::string_view> others = {"popcount", "count_leading_zeros", "bitcast", "max_pool_at"};
+  for (const std::string_view op : missing)
+    EXPECT_TRUE(op.rfind("is_", 0) == 0 || op.rfind("shift_", 0) == 0 || others.contains(op))
+        << op << " is in no program";
 }
 
 }  // namespace

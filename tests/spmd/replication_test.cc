@@ -27,40 +27,41 @@ std::string Refusal(std::string_view arguments, std::string_view body, int64_t b
 }
 
 TEST(ReplicationTest, IsCountedFromOneByteBeyondTheBudget) {
-  constexpr std::string_view kReverse = "%0 = reverse %a dims=[0] return %0";
-  EXPECT_EQ(Refusal("%a: f32[8,4] {x,_}", kReverse, 128), "");
-  EXPECT_NE(Refusal("%a: f32[8,4] {x,_}", kReverse, 127), "");
+  constexpr std::string_view kSort = "%0, %s = sort %a dim=0 return %0";
+  EXPECT_EQ(Refusal("%a: f32[8,4] {x,_}", kSort, 128), "");
+  EXPECT_NE(Refusal("%a: f32[8,4] {x,_}", kSort, 127), "");
 }
 
 TEST(ReplicationTest, IsOfValuesThatLieWholeOnEveryDevice) {
-  EXPECT_NE(Refusal("%a: f32[8,4] {x,_}", "%0 = reverse %a dims=[0] return %0"), "");
-  EXPECT_NE(Refusal("%a: f32[8,4] {(x,y),_}", "%0 = reverse %a dims=[0] return %0"), "");
+  EXPECT_NE(Refusal("%a: f32[8,4] {x,_}", "%0, %s = sort %a dim=0 return %0"), "");
+  EXPECT_NE(Refusal("%a: f32[8,4] {(x,y),_}", "%0, %s = sort %a dim=0 return %0"), "");
   // Along x it is gathered, along y it stays.
-  EXPECT_EQ(Refusal("%a: f32[8,4] {x,y}", "%0 = reverse %a dims=[0] return %0"), "");
+  EXPECT_EQ(Refusal("%a: f32[8,4] {x,y}", "%0, %s = sort %a dim=0 return %0"), "");
   // Blocks are exchanged.
   EXPECT_EQ(Refusal("%a: f32[8,4] {x,_}, %b: f32[8,4] {_,x}", "%0 = add %a, %b return %0"), "");
   // Only indices are sent, but the large matrix is then whole on every device.
-  EXPECT_NE(Refusal("%i: i32[8] {x}", "%o = one_hot %i depth=64 %0 = reverse %o dims=[0] return %0", 1024),
-            "");
+  EXPECT_NE(Refusal("%i: i32[8] {x}", "%o = one_hot %i depth=64 %0, %s = sort %o dim=0 return %0", 1024), "");
   // A sum is no gather.
   EXPECT_EQ(Refusal("%a: f32[8,4] {_,x}, %b: f32[4,8] {x,_}", "%0 = matmul %a, %b return %0"), "");
 }
 
 TEST(ReplicationTest, IsNotWhatTheUserAsksFor) {
-  EXPECT_EQ(Refusal("%a: f32[8,4] {x,_}", "%0 = relayout %a {_,_} %1 = reverse %0 dims=[0] return %1"), "");
+  EXPECT_EQ(Refusal("%a: f32[8,4] {x,_}", "%0 = relayout %a {_,_} %1, %s = sort %0 dim=0 return %1"), "");
   EXPECT_EQ(Refusal("%a: f32[8,4] {x,_}", "%0 = exp %a : f32[8,4] {_,_} return %0"), "");
   EXPECT_EQ(Refusal("%a: f32[8,4] {x,_}", "%0 = reverse %a dims=[0] : f32[8,4] {_,_} return %0"), "");
-  EXPECT_EQ(Refusal("%a: f32[8,4] {x,_} gather=allowed", "%0 = reverse %a dims=[0] return %0"), "");
-  EXPECT_EQ(Refusal("%a: f32[8,4] {x,_}",
-                    "%0 = exp %a : f32[8,4] gather=allowed %1 = reverse %0 dims=[0] return %1"),
-            "");
+  EXPECT_EQ(Refusal("%a: f32[8,4] {x,_} gather=allowed", "%0, %s = sort %a dim=0 return %0"), "");
+  EXPECT_EQ(
+      Refusal("%a: f32[8,4] {x,_}", "%0 = exp %a : f32[8,4] gather=allowed %1, %s = sort %0 dim=0 return %1"),
+      "");
   EXPECT_EQ(Refusal("%a: f32[8,4] {x,_}, var %w: f32[8,4] {_,_}", "%0 = exp %a update %w = %0"), "");
-  EXPECT_EQ(Refusal("var %w: f32[8,4] {x,_} gather=on_use", "%0 = reverse %w dims=[0] return %0"), "");
+  EXPECT_EQ(Refusal("var %w: f32[8,4] {x,_} gather=on_use", "%0, %s = sort %w dim=0 return %0"), "");
 }
 
 // What is pinned whole must be as large as what is gathered for it.
 TEST(ReplicationTest, ASmallResultDoesNotAskForALargeOperand) {
-  EXPECT_NE(Refusal("%a: f32[8,8] {x,_}", "%0 = argmax %a dim=0 : i32[8] {_} return %0"), "");
+  EXPECT_NE(
+      Refusal("%a: f32[8,1] {x,_}", "%0, %1 = top_k %a dim=0 k=2 : f32[2,1] {_,_}, i32[2,1] {_,_} return %0"),
+      "");
 }
 
 // The gradient of a weight: both operands are cut by rows. To gather the small ones sends least; where that
@@ -110,11 +111,11 @@ TEST(ReplicationTest, AnActivationIsNotGatheredToBeSummedOver) {
 TEST(ReplicationTest, GradientsOfWhatMayBeGatheredCompile) {
   auto compile = [](bool allowed) {
     Graph g(Mesh::Parse("x=2").value());
-    const Value x = g.Input("x", F32, {8, 4}, {"x", UNSHARDED});
+    const Value x = g.Input("x", F32, {6, 3}, {"x", UNSHARDED});
     const Value h = Exp(x);
     if (allowed) AllowGather(h);
-    // Each row times the one opposite, so that the gradient comes cut along x.
-    const Value loss = ReduceSum(Reverse(h, {0}) * h, {0, 1});
+    // A block of three rows is no block of [3,6]. The gradient comes cut along x.
+    const Value loss = ReduceSum(Reshape(Exp(Reshape(h, {3, 6})), {6, 3}) * h, {0, 1});
     g.Output("dx", Gradients(loss, {{x}})[0]);
     return Compile(g, {.replication_budget = 0}).ok();
   };
@@ -126,7 +127,7 @@ TEST(ReplicationTest, GradientsOfWhatMayBeGatheredCompile) {
 TEST(ReplicationTest, LooksForAWayOutAmongManyLayouts) {
   const Graph graph = ParseGraph(R"(mesh [a=2, b=2, c=2, d=2]
 func f(%x: f32[16,16,16,16] {(a,b,c,d),_,_,_}) {
-  %0 = reverse %x dims=[0]
+  %0, %s = sort %x dim=0
   return %0
 })")
                           .value();

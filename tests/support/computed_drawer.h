@@ -9,11 +9,13 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "ops/builder.h"
+#include "ops/control_flow.h"
 #include "ops/ops.h"
 #include "support/interpreter.h"
 #include "support/program_drawer.h"
@@ -49,35 +51,51 @@ class ComputedDrawer : protected ProgramDrawer {
 
   // ---- Numbers.
 
-  // Computes the nodes that are new, and pins and names some of their results.
+  // Computes the nodes that are new, and pins and names some of their results. A body is computed as in its
+  // first iteration.
   void Evaluate() {
-    const std::vector<Node>& nodes = graph().nodes();
-    tensors_.resize(graph().values().size());
-    numbers_.resize(graph().values().size());
-    for (const Argument& argument : graph().arguments()) {
-      if (!numbers_[argument.value].empty()) continue;
-      const ValueInfo& info = graph().value(argument.value);
-      SetNumbers(argument.value, HostTensor(info.type, feeds().at(info.name)));
+    Frame& program = frames_.front();
+    program.Resize();
+    for (const Argument& argument : root().arguments()) {
+      if (program.is_set[argument.value]) continue;
+      const ValueInfo& info = root().value(argument.value);
+      program.Set(argument.value, HostTensor(info.type, feeds().at(info.name)));
     }
-    for (; evaluated_ < nodes.size(); ++evaluated_) {
-      const Node& node = nodes[evaluated_];
-      std::vector<TensorPart> operands, results;
-      for (ValueId id : node.operands) operands.emplace_back(tensors_[id]);
-      for (ValueId id : node.results) results.emplace_back(HostTensor(graph().value(id).type));
-      RunKernel(*node.row, node.attrs, operands, results);
-      for (size_t r = 0; r < results.size(); ++r) {
-        SetNumbers(node.results[r], std::move(results[r].local));
-        ValueInfo& info = graph().mutable_value(node.results[r]);
-        if (Chance(pins_) && !info.layout.has_value()) SetPin(info);
-        if (Chance(5)) info.name = fmt::format("h.{}", node.results[r]);
-      }
+    for (size_t depth = 1; depth < frames_.size(); ++depth) {
+      Frame &around = frames_[depth - 1], &body = frames_[depth];
+      body.Resize();
+      for (const auto& [outer, inner] : body.graph->captured())
+        if (!body.is_set[inner]) SetArgument(body, inner, around.tensors[outer]);
     }
+    EvaluateNodes(frames_.back());
   }
 
   const Numbers& NumbersOf(const Value& x) {
     Evaluate();
-    return numbers_[x.id()];
+    return frames_.back().numbers[x.id()];
   }
+
+  // ---- Bodies of loops. What is drawn between these two is drawn in the body.
+
+  // `first`: arguments of the body, and what they are in the first iteration.
+  void Enter(Graph& body, const std::vector<std::pair<Value, HostTensor>>& first) {
+    Evaluate();
+    EnterBody(body);
+    frames_.push_back({.graph = &body});
+    frames_.back().Resize();
+    for (const auto& [argument, tensor] : first) SetArgument(frames_.back(), argument.id(), tensor);
+  }
+  void Leave() {
+    Evaluate();
+    frames_.pop_back();
+    LeaveBody();
+  }
+  const HostTensor& TensorOf(const Value& x) {
+    Evaluate();
+    return frames_.back().tensors[x.id()];
+  }
+  // Nothing more is to read it.
+  void Hide(const Value& x) { frames_.back().hidden.insert(x.id()); }
 
   // x taken into [low, high], itself if it lies there.
   Value Fit(const Value& x, double low, double high) {
@@ -92,26 +110,23 @@ class ComputedDrawer : protected ProgramDrawer {
 
   std::vector<Value> All(DType dtype) {
     Evaluate();
-    std::vector<Value> all;
-    for (size_t id = 0; id < graph().values().size(); ++id) {
-      const Type& type = graph().values()[id].type;
-      if (type.dtype == dtype && type.num_elements() <= kMostElements &&
-          (dtype != F64 || Largest(numbers_[id]) <= kLarge))
-        all.emplace_back(&graph(), static_cast<ValueId>(id));
-    }
-    return all;
+    return AllOf(frames_.back(), dtype);
   }
 
-  // Late ones more often than early ones.
+  // Late ones more often than early ones; in a body one of those around it now and then.
   Value Real() {
     const std::vector<Value> all = All(F64);
+    if (depth() > 0 && (all.empty() || Chance(15))) {
+      const std::vector<Value> around = AllOf(frames_[depth() - 1], F64);
+      return around.empty() ? NewArgument(F64, {Pick(sizes())}) : graph().Capture(Pick(around));
+    }
     const size_t late = std::min<size_t>(all.size(), 6);
     return Chance(60) ? all[all.size() - 1 - Below(late)] : Pick(all);
   }
-  // One that is no scalar.
+  // One that is no scalar, and not empty.
   Value Tensor() {
     for (int i = 0; i < 10; ++i)
-      if (const Value x = Real(); x.rank() > 0) return x;
+      if (const Value x = Real(); x.rank() > 0 && x.type().num_elements() > 0) return x;
     return NewArgument(F64, {Pick(sizes())});
   }
 
@@ -123,18 +138,21 @@ class ComputedDrawer : protected ProgramDrawer {
     return {shape.front()};
   }
 
-  // Reals lie in [-1, 1), integers in [0, high), now and then beside it.
+  // Of the program; a body reads it as it reads all that is around it. Reals lie in [-1, 1), integers in
+  // [0, high), now and then beside it.
   Value NewArgument(DType dtype, const Shape& shape, int64_t high = 0) {
-    const std::string name = fmt::format("a{}", graph().arguments().size());
+    const std::string name = fmt::format("a{}", root().arguments().size());
     const bool is_variable = dtype == F64 && Chance(55);
     ValueInfo info{.name = name, .type = {dtype, shape}, .global = {dtype, shape}};
     if (is_variable || Chance(75)) SetPin(info);
     const auto end = static_cast<double>(high);
+    Numbers& feed = feeds()[name];  // of an empty argument, too
     for (int64_t i = NumElements(shape); i > 0; --i)
-      feeds()[name].push_back(dtype == F64 ? Uniform(-1, 1)
-                              : Chance(95) ? std::floor(Uniform(0, end))
-                                           : std::floor(Uniform(-2, end + 2)));
-    return {&graph(), graph().AddArgument(std::move(info), is_variable)};
+      feed.push_back(dtype == F64                  ? Uniform(-1, 1)
+                     : dtype == BOOL || Chance(95) ? std::floor(Uniform(0, end))
+                                                   : std::floor(Uniform(-2, end + 2)));
+    const Value argument(&root(), root().AddArgument(std::move(info), is_variable));
+    return graph().Capture(argument);
   }
   Value NewIndices(const Shape& shape, int64_t high) {
     return NewArgument(Chance(50) ? I32 : I64, shape, high);
@@ -179,16 +197,71 @@ class ComputedDrawer : protected ProgramDrawer {
  private:
   static constexpr int64_t kSizes[] = {1, 2, 3, 5, 7, 2, 3, 4, 6, 8, 9, 11, 12};
 
-  void SetNumbers(ValueId id, HostTensor tensor) {
-    numbers_[id] = tensor.Numbers();
-    tensors_[id] = std::move(tensor);
+  // A graph that is being built, and what its values are.
+  struct Frame {
+    Graph* graph;
+    std::vector<HostTensor> tensors = {};
+    std::vector<Numbers> numbers = {};  // the same
+    std::vector<bool> is_set = {};
+    size_t evaluated = 0;  // nodes
+    std::set<ValueId> hidden = {};
+
+    void Resize() {
+      tensors.resize(graph->values().size());
+      numbers.resize(graph->values().size());
+      is_set.resize(graph->values().size());
+    }
+    void Set(ValueId id, HostTensor tensor) {
+      numbers[id] = tensor.Numbers();
+      tensors[id] = std::move(tensor);
+      is_set[id] = true;
+    }
+  };
+
+  void SetArgument(Frame& body, ValueId id, const HostTensor& tensor) {
+    body.Set(id, tensor);
+    if (ValueInfo& info = body.graph->mutable_value(id); Chance(pins_ / 2)) SetPin(info);
+  }
+
+  void EvaluateNodes(Frame& frame) {
+    // The gradient of a loop adds results to it.
+    for (size_t n = 0; n < frame.evaluated; ++n)
+      if (const Node& node = frame.graph->nodes()[n]; IsControl(node)) EvaluateNode(frame, node);
+    for (; frame.evaluated < frame.graph->nodes().size(); ++frame.evaluated)
+      EvaluateNode(frame, frame.graph->nodes()[frame.evaluated]);
+  }
+
+  void EvaluateNode(Frame& frame, const Node& node) {
+    const auto is_set = [&](ValueId id) { return frame.is_set[id]; };
+    if (!node.results.empty() && std::all_of(node.results.begin(), node.results.end(), is_set)) return;
+    std::vector<HostTensor> operands;
+    for (ValueId id : node.operands) operands.push_back(frame.tensors[id]);
+    std::vector<HostTensor> results = InterpretNode(*frame.graph, node, operands, nullptr);
+    for (size_t r = 0; r < results.size(); ++r) {
+      const ValueId id = node.results[r];
+      if (frame.is_set[id]) continue;
+      frame.Set(id, std::move(results[r]));
+      ValueInfo& info = frame.graph->mutable_value(id);
+      if (Chance(pins_) && !info.layout.has_value()) SetPin(info);
+      if (Chance(5)) info.name = depth() == 0 ? fmt::format("h.{}", id) : fmt::format("b{}.{}", depth(), id);
+    }
+  }
+
+  static std::vector<Value> AllOf(const Frame& frame, DType dtype) {
+    std::vector<Value> all;
+    for (size_t id = 0; id < frame.tensors.size(); ++id) {
+      const Type& type = frame.graph->values()[id].type;
+      if (type.dtype == dtype && type.num_elements() <= kMostElements &&
+          (dtype != F64 || Largest(frame.numbers[id]) <= kLarge) &&
+          !frame.hidden.contains(static_cast<ValueId>(id)))
+        all.emplace_back(frame.graph, static_cast<ValueId>(id));
+    }
+    return all;
   }
 
   std::array<int64_t, 3> sizes_;
-  uint64_t pins_ = 0;  // of so many results in a hundred
-  std::vector<HostTensor> tensors_;
-  std::vector<Numbers> numbers_;  // the same
-  size_t evaluated_ = 0;          // nodes
+  uint64_t pins_ = 0;                                 // of so many results in a hundred
+  std::vector<Frame> frames_ = {{.graph = &root()}};  // from the outside to the inside
 };
 
 }  // namespace meshwork

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <map>
 #include <string>
 #include <type_traits>
@@ -18,6 +19,7 @@
 
 #include "base/cpu_dispatch.h"
 #include "base/status.h"
+#include "ops/control_flow.h"
 #include "ops/graph.h"
 #include "ops/kernel.h"
 #include "ops/row.h"
@@ -141,11 +143,8 @@ inline void RunKernel(const OpRow& row, const Attrs& attrs, const std::vector<Te
                   .end = end});
       begin = end;
     };
-    for (int64_t cut : cuts) {
-      const bool allowed =
-          kernel.bounds.empty() || std::binary_search(kernel.bounds.begin(), kernel.bounds.end(), cut);
-      if (allowed && cut >= begin && cut < kernel.units) run_to(cut);
-    }
+    for (int64_t cut : cuts)
+      if (kernel.MayCutAt(cut) && cut >= begin && cut < kernel.units) run_to(cut);
     run_to(kernel.units);
   };
   run();
@@ -164,9 +163,118 @@ inline void RunKernel(const OpRow& row, const Attrs& attrs, const std::vector<Te
   }
 }
 
+// Called after each node, in a body in each iteration; may change what the node gave.
+using NodeObserver = std::function<void(const Node& node, const std::vector<HostTensor>& operands,
+                                        std::vector<HostTensor>& results)>;
+
+inline void InterpretNodes(const Graph& graph, std::vector<HostTensor>& values, const NodeObserver& observer);
+
+// What a body makes of its arguments: new carries, then what it returns.
+struct InterpretedBody {
+  std::vector<HostTensor> carries, outputs;
+};
+
+inline InterpretedBody InterpretBody(const Graph& body, const std::vector<HostTensor>& arguments,
+                                     const NodeObserver& observer) {
+  std::vector<HostTensor> values(body.values().size());
+  InterpretedBody result;
+  for (size_t a = 0; a < arguments.size(); ++a) {
+    values[body.arguments()[a].value] = arguments[a];
+    if (body.arguments()[a].is_variable) result.carries.push_back(arguments[a]);
+  }
+  InterpretNodes(body, values, observer);
+  for (const VariableUpdate& update : body.updates()) result.carries[update.argument] = values[update.value];
+  for (const OutputInfo& output : body.outputs()) result.outputs.push_back(values[output.value]);
+  return result;
+}
+
+// x[t] of x.
+inline HostTensor SliceOf(const HostTensor& x, int64_t t) {
+  const Type type{x.type().dtype, Shape(x.type().shape.begin() + 1, x.type().shape.end())};
+  HostTensor slice(type);
+  std::memcpy(slice.data<char>(), x.data<char>() + t * type.bytes(), static_cast<size_t>(type.bytes()));
+  return slice;
+}
+
+inline HostTensor Sum(const HostTensor& a, const HostTensor& b) {
+  std::vector<TensorPart> sum = {HostTensor(a.type())};
+  RunKernel(GetOp("add"), {}, {a, b}, sum);
+  return std::move(sum[0].local);
+}
+
+// Iteration by iteration, slice by slice.
+inline std::vector<HostTensor> InterpretScan(const Node& node, const std::vector<HostTensor>& operands,
+                                             const NodeObserver& observer) {
+  const ControlShape shape = ShapeOfControl(node);
+  const Graph& body = *node.regions[0];
+  const int64_t length = node.attrs.Get<int64_t>("length");
+  std::vector<HostTensor> results(operands.begin(), operands.begin() + shape.carries);
+  for (int o = 0; o < shape.stacked + shape.sums; ++o) {
+    Type type = body.value(body.outputs()[o].value).type;
+    if (o < shape.stacked) type.shape.insert(type.shape.begin(), length);
+    results.emplace_back(type, std::vector<double>(static_cast<size_t>(type.num_elements())));
+  }
+  for (int64_t i = 0; i < length; ++i) {
+    const int64_t t = node.attrs.Get<bool>("reverse") ? length - 1 - i : i;
+    std::vector<HostTensor> arguments(results.begin(), results.begin() + shape.carries);
+    for (int a = shape.carries; a < static_cast<int>(operands.size()); ++a)
+      arguments.push_back(a < shape.carries + shape.slices ? SliceOf(operands[a], t) : operands[a]);
+    const InterpretedBody step = InterpretBody(body, arguments, observer);
+    std::copy(step.carries.begin(), step.carries.end(), results.begin());
+    for (int o = 0; o < shape.stacked + shape.sums; ++o) {
+      HostTensor& result = results[shape.carries + o];
+      const HostTensor& output = step.outputs[o];
+      const int64_t bytes = output.type().bytes();
+      if (o >= shape.stacked) result = Sum(result, output);
+      else std::memcpy(result.data<char>() + t * bytes, output.data<char>(), static_cast<size_t>(bytes));
+    }
+  }
+  return results;
+}
+
+inline std::vector<HostTensor> InterpretControl(const Node& node, const std::vector<HostTensor>& operands,
+                                                const NodeObserver& observer = nullptr) {
+  if (node.row->name == "scan") return InterpretScan(node, operands, observer);
+  if (node.row->name == "if") {
+    const size_t branch = operands[0].Number() != 0 ? 0 : 1;
+    return InterpretBody(*node.regions[branch], {operands.begin() + 1, operands.end()}, observer).outputs;
+  }
+  std::vector<HostTensor> arguments = operands;
+  for (;;) {
+    const InterpretedBody step = InterpretBody(*node.regions[0], arguments, observer);
+    if (step.outputs[0].Number() == 0)
+      return {arguments.begin(), arguments.begin() + static_cast<int64_t>(step.carries.size())};
+    std::copy(step.carries.begin(), step.carries.end(), arguments.begin());
+  }
+}
+
+inline std::vector<HostTensor> InterpretNode(const Graph& graph, const Node& node,
+                                             const std::vector<HostTensor>& operands,
+                                             const NodeObserver& observer) {
+  if (IsControl(node)) return InterpretControl(node, operands, observer);
+  std::vector<TensorPart> results;
+  for (ValueId id : node.results) results.emplace_back(HostTensor(graph.value(id).type));
+  RunKernel(*node.row, node.attrs, {operands.begin(), operands.end()}, results);
+  std::vector<HostTensor> found;
+  for (TensorPart& result : results) found.push_back(std::move(result.local));
+  return found;
+}
+
+inline void InterpretNodes(const Graph& graph, std::vector<HostTensor>& values,
+                           const NodeObserver& observer) {
+  for (const Node& node : graph.nodes()) {
+    std::vector<HostTensor> operands;
+    for (ValueId id : node.operands) operands.push_back(values[id]);
+    std::vector<HostTensor> results = InterpretNode(graph, node, operands, observer);
+    if (observer) observer(node, operands, results);
+    for (size_t i = 0; i < results.size(); ++i) values[node.results[i]] = std::move(results[i]);
+  }
+}
+
 // The value of every node and argument, by ValueId, given those of the arguments by name.
 inline std::vector<HostTensor> InterpretAll(const Graph& graph,
-                                            const std::map<std::string, std::vector<double>>& feeds) {
+                                            const std::map<std::string, std::vector<double>>& feeds,
+                                            const NodeObserver& observer = nullptr) {
   std::vector<HostTensor> values(graph.values().size());
   for (const Argument& argument : graph.arguments()) {
     const ValueInfo& info = graph.value(argument.value);
@@ -174,13 +282,7 @@ inline std::vector<HostTensor> InterpretAll(const Graph& graph,
     MESHWORK_CHECK(feed != feeds.end(), "nothing is fed to \"{}\"", info.name);
     values[argument.value] = HostTensor(info.type, feed->second);
   }
-  for (const Node& node : graph.nodes()) {
-    std::vector<TensorPart> operands, results;
-    for (ValueId id : node.operands) operands.emplace_back(values[id]);
-    for (ValueId id : node.results) results.emplace_back(HostTensor(graph.value(id).type));
-    RunKernel(*node.row, node.attrs, operands, results);
-    for (size_t i = 0; i < results.size(); ++i) values[node.results[i]] = std::move(results[i].local);
-  }
+  InterpretNodes(graph, values, observer);
   return values;
 }
 
@@ -190,10 +292,10 @@ struct InterpretedStep {
 };
 
 // REQUIRES: graph.status() is OK, every argument is fed.
-inline InterpretedStep Interpret(const Graph& graph,
-                                 const std::map<std::string, std::vector<double>>& feeds) {
+inline InterpretedStep Interpret(const Graph& graph, const std::map<std::string, std::vector<double>>& feeds,
+                                 const NodeObserver& observer = nullptr) {
   MESHWORK_CHECK(graph.status().ok(), "{}", MessageOf(graph.status()));
-  const std::vector<HostTensor> values = InterpretAll(graph, feeds);
+  const std::vector<HostTensor> values = InterpretAll(graph, feeds, observer);
   InterpretedStep step;
   for (const OutputInfo& output : graph.outputs()) step.outputs[output.name] = values[output.value];
   for (const Argument& argument : graph.arguments())

@@ -30,12 +30,20 @@ class ProgramDrawer {
  protected:
   explicit ProgramDrawer(uint64_t seed)
       : engine_(seed), program_{Graph(Mesh::Parse(kMeshes[Below(std::size(kMeshes))]).value()), {}} {
-    graph().name = "random";
+    root().name = "random";
   }
   ProgramDrawer(const ProgramDrawer&) = delete;
   ProgramDrawer& operator=(const ProgramDrawer&) = delete;
 
-  Graph& graph() { return program_.graph; }
+  Graph& root() { return program_.graph; }
+  // What is added to: the program, or the body of a loop that is being drawn.
+  Graph& graph() { return *graphs_.back(); }
+  const Graph& graph() const { return *graphs_.back(); }
+  // How many loops are around what is drawn.
+  size_t depth() const { return graphs_.size() - 1; }
+  void EnterBody(Graph& body) { graphs_.push_back(&body); }
+  void LeaveBody() { graphs_.pop_back(); }
+
   uint64_t Below(uint64_t n) { return engine_() % n; }
   bool Chance(uint64_t percent) { return Below(100) < percent; }
   template <typename List>
@@ -99,6 +107,7 @@ class ProgramDrawer {
 
   std::mt19937_64 engine_;
   RandomProgram program_;
+  std::vector<Graph*> graphs_ = {&program_.graph};  // from the outside to the inside
 };
 
 }  // namespace meshwork

@@ -22,5 +22,8 @@
 namespace meshwork {
 
 RandomProgram DrawTraining(uint64_t seed);
+// With one to three loops or branches, and loops in those: fewer other ops. Gradients go through scans and
+// ifs; a while is left out where they are asked for, and they stop behind it in other programs.
+RandomProgram DrawLoopTraining(uint64_t seed);
 
 }  // namespace meshwork

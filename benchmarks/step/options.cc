@@ -1,0 +1,86 @@
+#include "benchmarks/step/options.h"
+
+#include <algorithm>
+#include <charconv>
+#include <string_view>
+
+#include "base/flags.h"
+#include "base/status.h"
+#include "benchmarks/step/step.h"
+
+namespace meshwork {
+namespace {
+
+constexpr int64_t kMostExamples = 1'000'000, kMostSteps = 1'000'000;
+// Of a round, where --steps leaves it open.
+constexpr int64_t kExamplesPerRound = 2560, kFewestSteps = 3;
+
+std::vector<std::string> Split(std::string_view text, char separator) {
+  std::vector<std::string> parts;
+  while (!text.empty()) {
+    const size_t end = std::min(text.find(separator), text.size());
+    if (end > 0) parts.emplace_back(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return parts;
+}
+
+absl::StatusOr<std::vector<int64_t>> ParseBatches(const std::string& text) {
+  std::vector<int64_t> batches;
+  for (const std::string& part : Split(text, ',')) {
+    int64_t batch = 0;
+    const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), batch);
+    if (error != std::errc() || end != part.data() + part.size() || batch < 1 || batch > kMostExamples)
+      return InvalidArgument("--batch: \"{}\" is not a whole number from 1 to {}.", part, kMostExamples);
+    batches.push_back(batch);
+  }
+  if (batches.empty()) return InvalidArgument("--batch: the list is empty; write for example 128,1024.");
+  return batches;
+}
+
+}  // namespace
+
+int64_t StepOptions::StepsOf(int64_t batch) const {
+  return steps > 0 ? steps : std::max(kFewestSteps, kExamplesPerRound / batch);
+}
+
+absl::StatusOr<StepOptions> ParseStepOptions(int argc, const char* const* argv) {
+  StepOptions o;
+  const StepModel& model = TheStepModel();
+  std::string batches(model.batches), only, memory = "on", meshes(model.meshes);
+  FlagTable flags(std::string(model.program), std::string(model.about));
+  flags.Text("batch", "examples per step, a list with commas", &batches);
+  flags.Text("meshes",
+             "a list with spaces; with \"/unshared\", every device stores and computes all of its own values",
+             &meshes);
+  flags.Text(
+      "only",
+      model.by_hand == nullptr
+          ? "one mesh of --meshes' kind alone in the process, whose peak memory is then its own"
+          : "one mesh of --meshes' kind or by_hand, alone in the process, whose peak memory is then its own",
+      &only);
+  flags.Int("repeats", "rounds of each", &o.repeats, 1, kMostSteps);
+  flags.Int("steps", "of a round, after one that is not timed; 0: as many as take 2560 examples, at least 3",
+            &o.steps, 0, kMostSteps);
+  flags.Choice("memory", "runs each mesh in a process of its own, for its peak memory", &memory,
+               {"on", "off"});
+  flags.Text("json", "writes what was measured as JSON into this file; -: to standard output, and no table",
+             &o.json);
+  RETURN_IF_ERROR(flags.Parse(argc, argv));
+  o.help = flags.help_asked();
+  o.help_text = flags.Help();
+  ASSIGN_OR_RETURN(o.batches, ParseBatches(batches));
+  o.is_alone = !only.empty();
+  o.measures_memory = memory == "on" && !o.is_alone;
+  if (o.is_alone) {
+    o.variants = {only};
+  } else {
+    o.variants = Split(meshes, ' ');
+    if (o.variants.empty())
+      return InvalidArgument("--meshes: the list is empty; write for example \"batch=8 batch=4,model=2\".");
+    if (model.by_hand != nullptr) o.variants.insert(o.variants.begin(), std::string(kByHand));
+  }
+  return o;
+}
+
+}  // namespace meshwork

@@ -1,0 +1,34 @@
+// What a step program is asked to measure.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace meshwork {
+
+// The step written by hand; every other variant is a mesh, "batch=8", or with kUnshared, "batch=8/unshared".
+inline constexpr std::string_view kByHand = "by_hand";
+inline constexpr std::string_view kUnshared = "/unshared";
+
+struct StepOptions {
+  std::vector<int64_t> batches;
+  std::vector<std::string> variants;  // kByHand first where there is one, but for --only
+  int64_t repeats = 9;
+  int64_t steps = 0;
+  bool is_alone = false;  // one variant, as --only asks
+  bool measures_memory = true;
+  std::string json;  // "-": standard output; empty: a table there
+  std::string help_text;
+  bool help = false;
+
+  int64_t StepsOf(int64_t batch) const;
+};
+
+// Errors: those of FlagTable; a list without entries or with a wrong one. Whether a mesh is one is found when
+// it is made.
+absl::StatusOr<StepOptions> ParseStepOptions(int argc, const char* const* argv);
+
+}  // namespace meshwork

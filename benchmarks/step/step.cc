@@ -1,0 +1,54 @@
+// Exit code 2: something about the input is wrong; 1: a step failed or computed something else.
+#include "benchmarks/step/step.h"
+
+#include <utility>
+
+#include "base/status.h"
+#include "benchmarks/machine.h"
+#include "benchmarks/step/memory.h"
+#include "benchmarks/step/options.h"
+#include "benchmarks/step/report.h"
+#include "benchmarks/step/rounds.h"
+#include "runtime/worker_pool.h"
+#include "train/file.h"
+
+namespace meshwork {
+namespace {
+
+absl::Status MeasureMemory(BatchResult& result) {
+  for (VariantResult& variant : result.variants) {
+    if (variant.variant == kByHand) continue;
+    ASSIGN_OR_RETURN(variant.peak_mb, PeakMegabytesAlone(variant.variant, result.batch));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Main(const StepOptions& options) {
+  const bool writes_file = !options.json.empty() && options.json != "-";
+  if (writes_file) RETURN_IF_ERROR(CheckWritable(options.json));
+  StepReport report{CpuName(), WorkerPool::DefaultWorkers(), options.repeats, {}};
+  for (const int64_t batch : options.batches) {
+    ASSIGN_OR_RETURN(BatchResult result, RunRounds(options, batch, report.workers));
+    if (options.is_alone) result.variants.front().peak_mb = MegabytesOf("VmHWM");
+    if (options.measures_memory) RETURN_IF_ERROR(MeasureMemory(result));
+    report.batches.push_back(std::move(result));
+  }
+  if (writes_file) RETURN_IF_ERROR(WriteFileAtomically(options.json, report.ToJson()));
+  fmt::print("{}", options.json == "-" ? report.ToJson() : report.ToTable());
+  return absl::OkStatus();
+}
+
+}  // namespace
+}  // namespace meshwork
+
+int main(int argc, char** argv) {
+  const absl::StatusOr<meshwork::StepOptions> options = meshwork::ParseStepOptions(argc, argv);
+  if (options.ok() && options->help) {
+    fmt::print("{}", options->help_text);
+    return 0;
+  }
+  const absl::Status status = options.ok() ? meshwork::Main(*options) : options.status();
+  if (status.ok()) return 0;
+  fmt::print(stderr, "{}: {}\n", meshwork::TheStepModel().program, meshwork::MessageOf(status));
+  return absl::IsInternal(status) ? 1 : 2;
+}

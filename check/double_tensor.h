@@ -1,0 +1,58 @@
+// Tensors that checks compare: every dtype's elements as doubles, which hold them exactly (i64 up to 2^53).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <random>
+#include <span>
+#include <vector>
+
+#include "layout/layout.h"
+#include "ops/row.h"
+#include "ops/type.h"
+
+namespace meshwork {
+
+// A dense row-major tensor.
+struct DoubleTensor {
+  Type type;
+  std::vector<double> values;
+};
+
+std::vector<std::byte> ToBytes(const DoubleTensor& tensor);
+// `bytes`: those of a tensor of the type.
+DoubleTensor FromBytes(const Type& type, const void* bytes);
+
+// The block, of the shape that its extents have.
+DoubleTensor PartOf(const DoubleTensor& whole, const Block& block);
+
+// Random values of samples, the same on every machine.
+//
+// There are three kinds of draws, by the seed. Where many elements are folded into one, values of few levels
+// fold to the same everywhere, and so do coins: the second kind has many levels, the last two nearly equal
+// coins.
+class Sampler {
+ public:
+  explicit Sampler(uint64_t seed) : engine_(seed), kind_(seed % 3) {}
+
+  // Values of few levels in the row's ranges, so that ties occur, never zero; sums are exact or nearly so.
+  DoubleTensor Draw(const Type& type, const OpRow& row);
+  // A whole number from 0 to n - 1.
+  uint64_t Below(uint64_t n) { return engine_() % n; }
+
+ private:
+  // Fair ones, or all true (false) but for two.
+  void DrawCoins(std::vector<double>& coins);
+
+  std::mt19937_64 engine_;
+  uint64_t kind_;
+};
+
+// The value of a real or whole number in the dtype: i32 wraps around.
+double Wrapped(DType dtype, double x);
+
+// Whether all elements agree up to the rounding of sums of some dozen terms. Equal ones agree even if
+// infinite, and NaN agrees with NaN.
+bool Agree(DType dtype, std::span<const double> a, std::span<const double> b);
+
+}  // namespace meshwork

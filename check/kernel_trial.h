@@ -1,0 +1,42 @@
+// Tries every placement of one op on a mesh of one axis: which are right, which the rule accepts.
+//
+//   std::vector<KernelFinding> findings;
+//   TryKernel(EvenSample(sample, 2), /*devices=*/2, findings);
+//
+// A placement gives each operand and result a layout: replicated, sharded along a dim that the axis
+// divides, or partial by a reduction; the operands that are partial owe the same one. It is right if the
+// row's kernel, run on each device's blocks, leaves the blocks of the one-device result. It is accepted if it
+// follows from the rule's letters (one letter lies on the axis; a reduced one leaves the result partial) or
+// from its passes (partial operands, partial result). What a partial operand is on each device:
+// check/owed.h. Windows take an exchange before the op, which check/program_trial.h tries.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "ops/sample.h"
+
+namespace meshwork {
+
+// Whether the kernel writes every element of the inferred results and none beyond, however its work is cut.
+absl::Status TryWholeKernel(const Sample& sample);
+
+// The sample with every letter's size a multiple of `devices`, as far as it goes.
+Sample EvenSample(const Sample& sample, int64_t devices);
+
+struct KernelFinding {
+  // Of a placement: the rule accepts it and it is not right, or the kernel fails on it. Otherwise it is
+  // right, and no rule says so, which costs communication and nothing else.
+  bool is_wrong = false;
+  std::string text;  // "missing: outer f32[4], f32[6] -> f32[4,6] (…): {_}, {_ | sum:x} -> {_,_ | sum:x}"
+  std::string placement;            // "{_}, {_ | sum:x} -> {_,_ | sum:x}"
+  std::optional<ReduceOp> in, out;  // what operands and results owe
+};
+
+// Adds to `findings`; returns how many placements there were. The sample's row must outlive the call.
+int64_t TryKernel(const Sample& sample, int64_t devices, std::vector<KernelFinding>& findings);
+
+}  // namespace meshwork

@@ -1,0 +1,48 @@
+// How the operands and results of one op may lie, to be tried.
+#pragma once
+
+#include <optional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "layout/layout.h"
+#include "mesh/mesh.h"
+#include "ops/rule.h"
+#include "ops/sample.h"
+
+namespace meshwork {
+
+// A layout per operand and per result.
+struct OpPlacement {
+  std::vector<Layout> operands, results;
+
+  std::string ToString() const;  // "{x,_}, {_} -> {x,_}"
+};
+
+// What some operands owe over one axis.
+struct Debt {
+  int axis;
+  ReduceOp op;
+  std::vector<bool> operands;
+};
+
+// The axes that each letter of a rule is cut by.
+using LetterAxes = std::vector<AxisList>;
+
+// Every way to put each axis of the mesh on a letter or on none; two axes on one letter in both orders.
+std::vector<LetterAxes> AllLetterAxes(const Mesh& mesh, size_t letters);
+OpPlacement PlacementOf(const Rule& rule, const LetterAxes& axes, const Mesh& mesh);
+
+// Letters cut in two factors where they can be, of which each axis cuts one, or none.
+OpPlacement StridedPlacement(const Sample& sample, const Rule& rule, const Mesh& mesh,
+                             std::mt19937_64& engine);
+// Each axis on any dim or none, whatever the rule says.
+OpPlacement RandomPlacement(const Sample& sample, const Mesh& mesh, std::mt19937_64& engine);
+
+// A reduction over an axis that no letter lies on, owed by some operands: as a pass of the rule has it, or
+// any. Nothing where no axis is free or no operand may owe.
+std::optional<Debt> RandomDebt(const Sample& sample, const Rule& rule, const LetterAxes& axes,
+                               const Mesh& mesh, std::mt19937_64& engine);
+
+}  // namespace meshwork

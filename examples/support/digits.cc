@@ -1,0 +1,117 @@
+#include "examples/support/digits.h"
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "base/status.h"
+#include "examples/support/digits_options.h"
+#include "examples/support/digits_report.h"
+#include "examples/support/digits_training.h"
+#include "examples/support/digits_weights.h"
+#include "meshwork.h"
+
+namespace meshwork {
+namespace {
+
+absl::StatusOr<Data> LoadData(const DigitsOptions& options, DType dtype) {
+  std::string dir = options.data_dir;
+  if (const char* variable = std::getenv("MNIST_DIR"); dir.empty() && variable != nullptr) dir = variable;
+  Data data{"mnist", {}};
+  if (dir.empty() || dir == "synthetic") {
+    fmt::print(stderr,
+               "*** These are NOT the MNIST digits: training on synthetic ones from the built-in generator.\n"
+               "*** For MNIST give --data-dir or MNIST_DIR, or run ./dev mnist.\n");
+    data = {"synthetic", SyntheticDigits(options.train_examples, options.test_examples,
+                                         static_cast<uint64_t>(options.run.seed), dtype)};
+  } else {
+    ASSIGN_OR_RETURN(data.digits, LoadMnist(dir, dtype, {options.train_examples, options.test_examples}));
+  }
+  if (data.digits.train.size() == 0 || data.digits.test.size() == 0)
+    return InvalidArgument("{}: there are {} training and {} test images; at least one of each is needed.",
+                           dir, data.digits.train.size(), data.digits.test.size());
+  return data;
+}
+
+void PrintHead(const Data& data, const Mesh& mesh, int64_t parameters) {
+  fmt::print("{}: {} training and {} test images, mesh {} of {} devices, {} parameters\n", data.source,
+             data.digits.train.size(), data.digits.test.size(), mesh.ToString(), mesh.num_devices(),
+             parameters);
+}
+
+absl::Status WriteResults(const DigitsModel& model, const Session& session, const Data& data,
+                          const DigitsOptions& options, const TrainLog& log) {
+  RETURN_IF_ERROR(WriteProfile(session, options.run));
+  if (!options.save.empty()) RETURN_IF_ERROR(SaveWeights(model, session, options.save));
+  if (!options.run.json.empty()) RETURN_IF_ERROR(WriteJson(model, session, data, options, log));
+  if (!options.run.plot.empty()) RETURN_IF_ERROR(WritePlot(model, session, data, options, log));
+  return absl::OkStatus();
+}
+
+absl::Status Main(const DigitsModel& model, const DigitsOptions& options) {
+  absl::StatusOr<Mesh> mesh = Mesh::VirtualCpus(options.run.mesh);
+  if (!mesh.ok()) return Annotate(mesh.status(), "--mesh: ");
+  RETURN_IF_ERROR(CheckOutputs(options.run, {{"--save", options.save}}));
+  ASSIGN_OR_RETURN(const DType dtype, DTypeFromName(options.dtype));
+  ASSIGN_OR_RETURN(const Data data, LoadData(options, dtype));
+
+  Graph graph(*mesh);
+  model.build(graph, std::min(options.batch_size, data.digits.train.size()), dtype,
+              MakeOptimizer(options.optimizer, options.learning_rate));
+  Weights weights;
+  if (!options.load.empty()) {
+    absl::StatusOr<Weights> read = ReadWeights(model, options.load, graph);
+    if (!read.ok()) return Annotate(read.status(), "--load: ");
+    weights = *std::move(read);
+  }
+  ASSIGN_OR_RETURN(Session session, CreateSession(graph, options.run));
+  for (const auto& [name, tensor] : weights) RETURN_IF_ERROR(session.Set(name, tensor));
+  ASSIGN_OR_RETURN(const int64_t parameters, CountParameters(model, session));
+  PrintHead(data, *mesh, parameters);
+  PrintStep(session, options.run);
+
+  // Otherwise only where it is of interest: testing takes time.
+  const bool test_before = options.epochs == 0 || !options.load.empty() || !options.run.plot.empty();
+  ASSIGN_OR_RETURN(const TrainLog log, Train(model, session, data, options, test_before));
+  return WriteResults(model, session, data, options, log);
+}
+
+struct Choice {
+  std::string_view name;
+  Optimizer (*make)(double learning_rate);
+};
+
+template <typename T>
+Optimizer Make(double learning_rate) {
+  return T({.learning_rate = learning_rate});
+}
+
+constexpr Choice kOptimizers[] = {{"sgd", Make<Sgd>},           {"momentum", Make<Momentum>},
+                                  {"nesterov", Make<Nesterov>}, {"adagrad", Make<Adagrad>},
+                                  {"rmsprop", Make<RmsProp>},   {"adam", Make<Adam>},
+                                  {"adamw", Make<AdamW>}};
+
+}  // namespace
+
+std::vector<std::string> OptimizerNames() {
+  std::vector<std::string> names;
+  for (const Choice& choice : kOptimizers) names.emplace_back(choice.name);
+  return names;
+}
+
+Optimizer MakeOptimizer(std::string_view name, double learning_rate) {
+  const Choice* chosen = std::begin(kOptimizers);
+  while (chosen != std::end(kOptimizers) && chosen->name != name) ++chosen;
+  MESHWORK_CHECK(chosen != std::end(kOptimizers), "optimizer {}", name);
+  return chosen->make(learning_rate);
+}
+
+int RunDigits(const DigitsModel& model, int argc, char** argv) {
+  return RunMain(model.program, [&]() -> absl::Status {
+    ASSIGN_OR_RETURN(const DigitsOptions options, ParseDigitsOptions(model, argc, argv));
+    if (!options.help) return Main(model, options);
+    fmt::print("{}", options.help_text);
+    return absl::OkStatus();
+  });
+}
+
+}  // namespace meshwork

@@ -1,0 +1,19 @@
+// What a program that trains on digits writes about a run.
+#pragma once
+
+#include "absl/status/status.h"
+#include "examples/support/digits_options.h"
+#include "examples/support/digits_training.h"
+#include "meshwork.h"
+
+namespace meshwork {
+
+// To options.json.
+absl::Status WriteJson(const DigitsModel& model, const Session& session, const Data& data,
+                       const DigitsOptions& options, const TrainLog& log);
+
+// Loss and accuracy over the steps, to options.plot.
+absl::Status WritePlot(const DigitsModel& model, const Session& session, const Data& data,
+                       const DigitsOptions& options, const TrainLog& log);
+
+}  // namespace meshwork

@@ -1,0 +1,44 @@
+// What a program does with its digits: train, and test as it goes.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "examples/support/digits_options.h"
+#include "meshwork.h"
+
+namespace meshwork {
+
+struct Data {
+  std::string source;  // "mnist" or "synthetic"
+  MnistData digits;
+};
+
+// Means over examples.
+struct Measures {
+  double loss = 0, accuracy = 0;
+};
+
+struct TrainLog {
+  struct Epoch {
+    Measures train, test;
+    double seconds = 0;  // the test included
+    int64_t steps = 0;   // since training began
+  };
+  // From the start of the process to that of the first step, to a hundredth; where there was a step and Linux
+  // says it.
+  std::optional<double> startup_seconds;
+  std::optional<Measures> before;    // on the test images, before the first step; if it was asked for
+  std::vector<Measures> steps;       // on each step's batch
+  std::vector<double> step_seconds;  // of those with a full batch
+  std::vector<Epoch> epochs;
+};
+
+// Trains as the options say, and tests after each epoch; before the first only if `test_before`. Prints how
+// it goes.
+absl::StatusOr<TrainLog> Train(const DigitsModel& model, Session& session, const Data& data,
+                               const DigitsOptions& options, bool test_before);
+
+}  // namespace meshwork

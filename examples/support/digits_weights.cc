@@ -1,0 +1,66 @@
+#include "examples/support/digits_weights.h"
+
+#include <algorithm>
+
+#include "base/status.h"
+#include "base/suggest.h"
+#include "fmt/ranges.h"
+
+namespace meshwork {
+
+absl::StatusOr<int64_t> CountParameters(const DigitsModel& model, const Session& session) {
+  int64_t count = 0;
+  for (const std::string& name : model.weights) {
+    ASSIGN_OR_RETURN(const Tensor tensor, session.Get(name));
+    count += tensor.num_elements();
+  }
+  return count;
+}
+
+absl::Status SaveWeights(const DigitsModel& model, const Session& session, const std::string& path) {
+  Weights weights;
+  for (const std::string& name : model.weights) {
+    ASSIGN_OR_RETURN(Tensor tensor, session.Get(name));
+    weights.emplace_back(name, std::move(tensor));
+  }
+  return WriteSafetensors(path, weights);
+}
+
+namespace {
+
+absl::Status CheckNames(const DigitsModel& model, const std::string& path, const Weights& weights) {
+  const std::vector<std::string> wanted = model.weights;
+  const std::string all = fmt::format("{}", fmt::join(wanted, ", "));
+  std::vector<std::string> found;
+  for (const auto& [name, tensor] : weights) found.push_back(name);
+  for (const std::string& name : found) {
+    if (std::find(wanted.begin(), wanted.end(), name) != wanted.end()) continue;
+    const std::string hint = DidYouMean(name, wanted);
+    return InvalidArgument("{}: tensor \"{}\" is no weight of the model{} The weights are {}.", path, name,
+                           hint.empty() ? "." : hint, all);
+  }
+  for (const std::string& name : wanted)
+    if (std::find(found.begin(), found.end(), name) == found.end())
+      return InvalidArgument("{}: there is no tensor \"{}\"; the weights of the model are {}.", path, name,
+                             all);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<Weights> ReadWeights(const DigitsModel& model, const std::string& path, const Graph& graph) {
+  ASSIGN_OR_RETURN(Weights weights, ReadSafetensors(path));
+  RETURN_IF_ERROR(CheckNames(model, path, weights));
+  for (const auto& [name, tensor] : weights) {
+    const Type& type = graph.value(graph.arguments()[graph.FindArgument(name)].value).type;
+    if (tensor.type() == type) continue;
+    return InvalidArgument("{}: tensor \"{}\" is {} but the model's is {}; weights are not converted{}", path,
+                           name, tensor.type().ToString(), type.ToString(),
+                           tensor.shape() == type.shape
+                               ? fmt::format(", give --dtype {}.", DTypeName(tensor.type().dtype))
+                               : ".");
+  }
+  return weights;
+}
+
+}  // namespace meshwork

@@ -1,0 +1,26 @@
+// The model's weights, to a file and from one.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "examples/support/digits.h"
+#include "meshwork.h"
+
+namespace meshwork {
+
+absl::StatusOr<int64_t> CountParameters(const DigitsModel& model, const Session& session);
+
+// Writes the model's weights as safetensors; the optimizer's state is not among it.
+absl::Status SaveWeights(const DigitsModel& model, const Session& session, const std::string& path);
+
+using Weights = std::vector<std::pair<std::string, Tensor>>;
+// Reads them for the model in `graph`. Errors: the file cannot be read; a weight is missing, or of another
+// type or shape than the model's; a tensor is no weight.
+absl::StatusOr<Weights> ReadWeights(const DigitsModel& model, const std::string& path, const Graph& graph);
+
+}  // namespace meshwork

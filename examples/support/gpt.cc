@@ -1,0 +1,146 @@
+#include "examples/support/gpt.h"
+
+#include <cmath>
+
+#include "base/status.h"
+#include "fmt/format.h"
+
+namespace meshwork {
+namespace {
+
+constexpr double kBalance = 0.01;  // the weight of the experts' balance in the loss
+constexpr double kDeviation = 0.02;
+
+class Gpt {
+ public:
+  Gpt(Graph& graph, const GptModel& model)
+      : graph_(graph),
+        model_(model),
+        batch_(AxisOrWhole("batch")),
+        seq_(AxisOrWhole("seq")),
+        axis_(AxisOrWhole("model")) {}
+
+  // tokens: [b,s] -> [b,s,vocabulary].
+  Value Logits(const Value& tokens) {
+    const Embedding embedding(graph_, "embedding", model_.vocabulary, model_.dim,
+                              {.layout = {axis_, UNSHARDED}, .dtype = model_.dtype});
+    Value x = embedding(tokens);
+    if (!model_.rotary) {
+      const Variable positions =
+          graph_.Var("positions", NormalRandom({model_.sequence, model_.dim}, 0, kDeviation, model_.dtype),
+                     {seq_, UNSHARDED});
+      x = x + positions;
+    }
+    x = Placed(x);
+    for (int64_t layer = 0; layer < model_.layers; ++layer) x = Block(x, fmt::format("block{}", layer));
+    const Variable head =
+        graph_.Var("head", GlorotUniform({model_.dim, model_.vocabulary}, model_.dtype), {UNSHARDED, axis_});
+    return MatMul(Norm("norm")(x), head);
+  }
+
+  Value Input(std::string_view name, int64_t batch) {
+    return graph_.Input(name, I32, {batch, model_.sequence}, {batch_, seq_});
+  }
+
+  // What is added to the loss; invalid where nothing is.
+  const Value& balance() const { return balance_; }
+
+ private:
+  bool Has(const char* axis) const { return graph_.mesh().FindAxes(axis).ok(); }
+  DimSpec AxisOrWhole(const char* axis) const { return Has(axis) ? DimSpec(axis) : DimSpec(UNSHARDED); }
+  int64_t SizeOf(const char* axis) const {
+    const auto found = graph_.mesh().FindAxes(axis);
+    return found.ok() ? graph_.mesh().GroupSize(*found) : 1;
+  }
+
+  LayerNormLayer Norm(const std::string& name) {
+    return LayerNormLayer(graph_, name, model_.dim, {.dtype = model_.dtype});
+  }
+
+  // Residuals lie by examples and positions.
+  Value Placed(const Value& x) const { return WithLayout(x, {batch_, seq_, UNSHARDED}); }
+
+  // Of each block's two residuals: their sum grows with the number of blocks.
+  Initializer OutInitializer(int64_t inputs) const {
+    const double deviation =
+        std::sqrt(1.0 / static_cast<double>(inputs * 2 * std::max<int64_t>(model_.layers, 1)));
+    return NormalRandom({inputs, model_.dim}, 0, deviation, model_.dtype);
+  }
+
+  Value Block(const Value& x, const std::string& name) {
+    MultiHeadAttentionOptions options{.rotary = model_.rotary,
+                                      .heads = axis_,
+                                      .ring = model_.ring,
+                                      .dtype = model_.dtype,
+                                      .out_initializer = OutInitializer(model_.dim)};
+    if (!model_.ring && Has("seq") && model_.heads % (SizeOf("model") * SizeOf("seq")) == 0) {
+      std::vector<std::string> axes = {"seq"};
+      if (Has("model")) axes.insert(axes.begin(), "model");
+      options.attend_layout = {batch_, UNSHARDED, DimSpec(std::move(axes)), UNSHARDED};
+    }
+    const MultiHeadAttention attention(graph_, name + "/attention", model_.dim, model_.heads, options);
+    const Value h = Placed(x + attention(Norm(name + "/norm1")(x)));
+    const Value normed = Norm(name + "/norm2")(h);
+    if (model_.experts > 0) return Placed(h + Experts(normed, name + "/experts"));
+    const FeedForward network(
+        graph_, name + "/mlp", model_.dim, 4 * model_.dim,
+        {.hidden = axis_, .dtype = model_.dtype, .out_initializer = OutInitializer(4 * model_.dim)});
+    return Placed(h + network(normed));
+  }
+
+  // A mixture of experts, each example a group. Tokens go to the devices that have their experts and back;
+  // the first relayout moves nothing, and its gradient brings theirs back, too.
+  Value Experts(const Value& x, const std::string& name) {
+    const int64_t e = model_.experts, hidden = 4 * model_.dim;
+    const int64_t capacity = (2 * model_.sequence + e - 1) / e;
+    const DimSpec experts = Has("expert") ? DimSpec("expert") : batch_;
+    auto var = [&](const char* which, const Initializer& initializer, const LayoutSpec& layout) {
+      return graph_.Var(fmt::format("{}/{}", name, which), initializer, layout);
+    };
+    const Variable gate = var("gate", GlorotUniform({model_.dim, e}, model_.dtype), {UNSHARDED, UNSHARDED});
+    const LayoutSpec by_experts = {experts, UNSHARDED, UNSHARDED};
+    const Variable in = var("in", GlorotUniform({e, model_.dim, hidden}, model_.dtype), by_experts);
+    const Variable out = var("out", GlorotUniform({e, hidden, model_.dim}, model_.dtype), by_experts);
+    const Routing routing = RouteToExperts(Softmax(MatMul(x, gate)), {.choices = 1, .capacity = capacity});
+    balance_ = balance_.valid() ? balance_ + routing.balance : routing.balance;
+    const LayoutSpec by_groups = {UNSHARDED, batch_, UNSHARDED, UNSHARDED};
+    const LayoutSpec at_experts = {experts, UNSHARDED, UNSHARDED, UNSHARDED};
+    const Value inputs =
+        Relayout(Relayout(Einsum("gsec,gsm->egcm", {routing.dispatch, x}), by_groups), at_experts);
+    const Value h = Gelu(Einsum("egcm,emf->egcf", {inputs, in}), GeluForm::kTanh);
+    const Value outputs = Relayout(Einsum("egcf,efm->egcm", {h, out}), by_groups);
+    return Einsum("gsec,egcm->gsm", {routing.combine, outputs});
+  }
+
+  Graph& graph_;
+  const GptModel model_;
+  const DimSpec batch_, seq_, axis_;
+  Value balance_;
+};
+
+}  // namespace
+
+void BuildGpt(Graph& graph, const GptModel& model, int64_t batch, const Optimizer& optimizer) {
+  Gpt gpt(graph, model);
+  const Value tokens = gpt.Input("tokens", batch), targets = gpt.Input("targets", batch);
+  const Value logits = gpt.Logits(tokens);
+  const Value loss = SparseSoftmaxCrossEntropy(logits, targets);
+  optimizer.Minimize(gpt.balance().valid() ? loss + kBalance * gpt.balance() : loss);
+  graph.Output("loss", loss);
+}
+
+void BuildGptSampler(Graph& graph, const GptModel& model) {
+  Gpt gpt(graph, model);
+  graph.Output("logits", gpt.Logits(gpt.Input("tokens", 1)));
+}
+
+std::vector<std::string> GptWeights(const Graph& graph) {
+  std::vector<std::string> names;
+  for (size_t i = 0; i < graph.arguments().size(); ++i) {
+    const std::string& name = graph.argument_name(static_cast<int>(i));
+    if (graph.arguments()[i].is_variable && !name.starts_with("adam")) names.push_back(name);
+  }
+  return names;
+}
+
+}  // namespace meshwork

@@ -1,0 +1,233 @@
+#include "examples/support/gpt_program.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+
+#include "base/status.h"
+#include "examples/support/gpt.h"
+#include "examples/support/text.h"
+#include "examples/support/training_run.h"
+#include "train/file.h"
+#include "train/random.h"
+
+namespace meshwork {
+namespace {
+
+constexpr int64_t kMost = 1 << 20;
+constexpr int64_t kTextBytes = 120'000;
+
+// Of GptProgram, and what it starts from.
+struct GptOptions {
+  RunOptions run;
+  GptModel model{.layers = 2, .dim = 64, .heads = 4, .sequence = 64};
+  int64_t batch = 16, steps = 200, sample_bytes = 200, experts_per_device = 0;
+  double learning_rate = 3e-3, temperature = 0.8;
+  std::string text, positions = "rotary", dtype = "f32";
+  bool help = false;
+  std::string help_text;
+};
+
+absl::StatusOr<GptOptions> ParseOptions(const GptProgram& program, int argc, const char* const* argv) {
+  GptOptions o{.experts_per_device = program.experts_per_device};
+  FlagTable flags(program.name, program.about);
+  AddRunFlags(
+      flags,
+      "named axes; \"batch\" shards the examples, \"seq\" their positions, \"model\" heads, hidden units\n"
+      "                     and the vocabulary; others hold copies",
+      "of the initial weights, of what is read when, and of what is written", &o.run);
+  flags.Text("text", "the file to learn; without it, a text that a small grammar makes", &o.text);
+  flags.Int("layers", "blocks of attention and a feed-forward network", &o.model.layers, 0, kMost);
+  flags.Int("dim", "units of a byte", &o.model.dim, 1, kMost);
+  flags.Int("heads", "of attention; they divide the units", &o.model.heads, 1, kMost);
+  flags.Int("experts-per-device",
+            "of axis \"batch\", in each layer, one for each byte; 0: one network for all bytes",
+            &o.experts_per_device, 0, kMost);
+  flags.Int("sequence", "bytes of an example", &o.model.sequence, 1, kMost);
+  flags.Choice("positions", "rotary: by turning queries and keys; learned: by a vector for each",
+               &o.positions, {"rotary", "learned"});
+  flags.Switch(
+      "ring",
+      "attention passes blocks of keys and values on along \"seq\" and never holds the whole sequence",
+      &o.model.ring);
+  flags.Int("batch", "examples per step", &o.batch, 1, kMost);
+  flags.Int("steps", "how often the weights are updated", &o.steps, 0);
+  flags.Real("learning-rate", "of Adam", &o.learning_rate, 0);
+  flags.Choice("dtype", "of weights and activations", &o.dtype, {"f32", "f64"});
+  flags.Int("sample-bytes", "so many are written at the end", &o.sample_bytes, 0, kMost);
+  flags.Real("temperature", "how freely: the chance of a byte grows with exp(logit / temperature)",
+             &o.temperature, 0);
+  RETURN_IF_ERROR(flags.Parse(argc, argv));
+  if (o.run.profile.empty()) o.run.profile = "off";
+  o.model.rotary = o.positions == "rotary";
+  o.help = flags.help_asked();
+  o.help_text = flags.Help();
+  return o;
+}
+
+absl::StatusOr<std::string> LoadText(const GptOptions& o) {
+  std::string text = SyntheticText(kTextBytes, /*seed=*/1);
+  if (!o.text.empty()) {
+    ASSIGN_OR_RETURN(text, ReadFile(o.text));
+  }
+  if (static_cast<int64_t>(text.size()) < o.model.sequence + 1)
+    return InvalidArgument("--text: {} has {} bytes; examples of {} and the byte that follows need {}.",
+                           o.text, text.size(), o.model.sequence, o.model.sequence + 1);
+  return text;
+}
+
+// Passages of the text that begin anywhere, and the same one byte later.
+Feeds DrawExamples(const std::string& text, const GptOptions& o, int64_t step) {
+  Random random(static_cast<uint64_t>(o.run.seed), static_cast<uint64_t>(step));
+  const int64_t s = o.model.sequence;
+  std::vector<int32_t> tokens, targets;
+  for (int64_t b = 0; b < o.batch; ++b) {
+    const uint64_t begin = random.Below(text.size() - static_cast<size_t>(s));
+    for (int64_t i = 0; i < s; ++i) {
+      tokens.push_back(static_cast<unsigned char>(text[begin + static_cast<size_t>(i)]));
+      targets.push_back(static_cast<unsigned char>(text[begin + static_cast<size_t>(i) + 1]));
+    }
+  }
+  return {{"tokens", Tensor::From<int32_t>({o.batch, s}, tokens)},
+          {"targets", Tensor::From<int32_t>({o.batch, s}, targets)}};
+}
+
+struct TrainLog {
+  std::optional<double> startup_seconds;
+  std::vector<double> losses, step_seconds;
+};
+
+absl::StatusOr<TrainLog> Train(Session& session, const std::string& text, const GptOptions& o) {
+  using Clock = std::chrono::steady_clock;
+  TrainLog log;
+  ProgressReporter progress = ProgressReporter::For(stdout, /*epochs=*/1, o.steps);
+  progress.BeginEpoch(0);
+  for (int64_t step = 0; step < o.steps; ++step) {
+    const Feeds feeds = DrawExamples(text, o, step);
+    if (step == 0) log.startup_seconds = SecondsSinceProcessStart();
+    const Clock::time_point start = Clock::now();
+    ASSIGN_OR_RETURN(const StepResult result, session.Run(feeds));
+    log.step_seconds.push_back(std::chrono::duration<double>(Clock::now() - start).count());
+    ASSIGN_OR_RETURN(log.losses.emplace_back(), result.scalar("loss"));
+    progress.Step(o.batch, log.losses.back());
+  }
+  if (o.steps > 0) progress.EndEpoch(fmt::format("last loss {:.4f}", log.losses.back()));
+  return log;
+}
+
+// The byte that a number in [0, 1) names, whose chances are a softmax of these logits.
+int32_t Choose(std::span<const double> logits, double temperature, double at) {
+  const double top = *std::max_element(logits.begin(), logits.end());
+  std::vector<double> chances;
+  double sum = 0;
+  for (double logit : logits) sum += chances.emplace_back(std::exp((logit - top) / temperature));
+  at *= sum;
+  size_t byte = 0;
+  while (byte + 1 < chances.size() && at >= chances[byte]) at -= chances[byte++];
+  return static_cast<int32_t>(byte);
+}
+
+// Row `row` of logits [1,s,v].
+std::vector<double> RowOf(const Tensor& logits, int64_t row) {
+  const int64_t v = logits.shape()[2];
+  auto copy = [&](auto values) {
+    return std::vector<double>(values.begin() + row * v, values.begin() + (row + 1) * v);
+  };
+  return logits.dtype() == F64 ? copy(logits.values<double>()) : copy(logits.values<float>());
+}
+
+// Continues the beginning of the text by so many bytes, each read off the last `sequence` ones, on one
+// device.
+absl::StatusOr<std::string> WriteSample(const Session& trained, const std::string& text,
+                                        const GptOptions& o) {
+  Graph graph{Mesh()};
+  BuildGptSampler(graph, o.model);
+  ASSIGN_OR_RETURN(Session session, Session::Create(graph, {.workers = static_cast<int>(o.run.workers)}));
+  for (const std::string& name : GptWeights(graph)) {
+    ASSIGN_OR_RETURN(const Tensor weight, trained.Get(name));
+    RETURN_IF_ERROR(session.Set(name, weight));
+  }
+  const int64_t s = o.model.sequence;
+  std::vector<int32_t> all(1, static_cast<unsigned char>(text[0]));
+  Random random(static_cast<uint64_t>(o.run.seed), static_cast<uint64_t>(o.steps));
+  for (int64_t i = 0; i < o.sample_bytes; ++i) {
+    const int64_t seen = std::min(std::ssize(all), s);
+    std::vector<int32_t> window(all.end() - seen, all.end());
+    window.resize(static_cast<size_t>(s));  // what follows is not seen
+    ASSIGN_OR_RETURN(const StepResult result,
+                     session.Evaluate({{"tokens", Tensor::From<int32_t>({1, s}, window)}}));
+    ASSIGN_OR_RETURN(const Tensor logits, result.Get("logits"));
+    all.push_back(Choose(RowOf(logits, seen - 1), o.temperature, random.Uniform()));
+  }
+  return std::string(all.begin(), all.end());
+}
+
+absl::StatusOr<int64_t> CountParameters(const Session& session, const Graph& graph) {
+  int64_t count = 0;
+  for (const std::string& name : GptWeights(graph)) {
+    ASSIGN_OR_RETURN(const Tensor weight, session.Get(name));
+    count += weight.num_elements();
+  }
+  return count;
+}
+
+absl::Status WriteResults(const Session& session, int64_t parameters, const std::string& sample,
+                          const GptOptions& o, const TrainLog& log) {
+  RETURN_IF_ERROR(WriteProfile(session, o.run));
+  const std::string source = o.text.empty() ? "synthetic" : o.text;
+  if (!o.run.json.empty()) {
+    nlohmann::ordered_json json = {{"data", source}};
+    json.update(DescribeRun(session, parameters, log.startup_seconds, log.step_seconds));
+    json["step_losses"] = log.losses;
+    json["sample"] = sample;
+    const auto replace = nlohmann::ordered_json::error_handler_t::replace;  // bytes that are no UTF-8
+    RETURN_IF_ERROR(WriteFileAtomically(o.run.json, json.dump(2, ' ', false, replace) + "\n"));
+  }
+  if (o.run.plot.empty()) return absl::OkStatus();
+  const std::string note =
+      fmt::format("adam, mesh {}, batches of {}", session.program().body.mesh().ToString(), o.batch);
+  return WriteLossPlot(o.run.plot,
+                       fmt::format("Transformer on {}", source == "synthetic" ? "a synthetic text" : source),
+                       note, log.losses);
+}
+
+absl::Status Main(const GptOptions& o) {
+  const absl::StatusOr<Mesh> mesh = Mesh::VirtualCpus(o.run.mesh);
+  if (!mesh.ok()) return Annotate(mesh.status(), "--mesh: ");
+  GptModel model = o.model;
+  const auto batch_axes = mesh->FindAxes("batch");
+  model.experts = o.experts_per_device * (batch_axes.ok() ? mesh->GroupSize(*batch_axes) : 1);
+  ASSIGN_OR_RETURN(model.dtype, DTypeFromName(o.dtype));
+  GptOptions with_model = o;
+  with_model.model = model;
+  ASSIGN_OR_RETURN(const std::string text, LoadText(o));
+  Graph graph(*mesh);
+  BuildGpt(graph, model, o.batch, Adam({.learning_rate = o.learning_rate}));
+  RETURN_IF_ERROR(graph.status());
+  RETURN_IF_ERROR(CheckOutputs(o.run));
+  ASSIGN_OR_RETURN(Session session, CreateSession(graph, o.run));
+  ASSIGN_OR_RETURN(const int64_t parameters, CountParameters(session, graph));
+  fmt::print("{}: {} bytes, mesh {} of {} devices, {} parameters\n", o.text.empty() ? "synthetic" : o.text,
+             text.size(), mesh->ToString(), mesh->num_devices(), parameters);
+  PrintStep(session, o.run);
+  ASSIGN_OR_RETURN(const TrainLog log, Train(session, text, o));
+  std::string sample;
+  if (o.sample_bytes > 0) {
+    ASSIGN_OR_RETURN(sample, WriteSample(session, text, with_model));
+    fmt::print("\n{}\n", sample);
+  }
+  return WriteResults(session, parameters, sample, o, log);
+}
+
+}  // namespace
+int RunGptProgram(const GptProgram& program, int argc, const char* const* argv) {
+  return RunMain(program.name, [&]() -> absl::Status {
+    const absl::StatusOr<GptOptions> options = ParseOptions(program, argc, argv);
+    if (!options.ok()) return options.status();
+    if (!options->help) return Main(*options);
+    fmt::print("{}", options->help_text);
+    return absl::OkStatus();
+  });
+}
+
+}  // namespace meshwork

@@ -1,0 +1,211 @@
+#include "examples/support/training_run.h"
+
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <ctime>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <new>
+#include <sstream>
+#include <system_error>
+
+#include "base/status.h"
+#include "ops/memory_report.h"
+#include "train/file.h"
+
+namespace meshwork {
+namespace {
+
+constexpr int64_t kMostWorkers = 1024;
+constexpr int64_t kTracedSteps = 10, kTracedDeviceSteps = 5120;
+
+// The file for --profile's trace; empty if it only prints.
+std::string TraceFile(const RunOptions& options) {
+  return options.profile == "on" || options.profile == "off" ? "" : options.profile;
+}
+
+// Writes each pass's program as DIR/03_propagate.mw.
+class Dumper {
+ public:
+  explicit Dumper(std::string dir) : dir_(std::move(dir)) {}
+  void operator()(std::string_view pass, const Graph& graph) {
+    const std::string path = fmt::format("{}/{:02}_{}.mw", dir_, count_++, pass);
+    if (status_.ok()) status_ = WriteFileAtomically(path, PrintGraph(graph));
+  }
+  const absl::Status& status() const { return status_; }
+
+ private:
+  std::string dir_;
+  int count_ = 0;
+  absl::Status status_;
+};
+
+// A trace has an event per device and instruction; many devices fill a file with few steps.
+int TraceSteps(const Mesh& mesh) {
+  return static_cast<int>(std::clamp<int64_t>(kTracedDeviceSteps / mesh.num_devices(), 1, kTracedSteps));
+}
+
+// Makes the folder of --dump.
+absl::Status MakeDumpFolder(const RunOptions& options) {
+  if (options.dump.empty()) return absl::OkStatus();
+  std::error_code error;
+  std::filesystem::create_directories(options.dump, error);
+  if (error) return InvalidArgument("--dump: cannot make the folder {}: {}.", options.dump, error.message());
+  return CheckWritable(options.dump + "/00.mw");
+}
+
+double Median(std::vector<double> values) {
+  auto middle = values.begin() + static_cast<int64_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+}  // namespace
+
+void AddRunFlags(FlagTable& flags, const std::string& axes, const std::string& seed_of, RunOptions* options) {
+  flags.Text("mesh", axes, &options->mesh);
+  flags.Int("seed", seed_of, &options->seed, 0);
+  flags.Int("workers", "threads; 0: one per core", &options->workers, 0, kMostWorkers);
+  flags.Text("json", "writes what was measured as one JSON object", &options->json);
+  flags.Text("plot", "draws what was measured over the steps into this SVG file", &options->plot);
+  flags.Text("profile",
+             "on: prints at the end where the time of the full steps went; a file name: prints it, and\n"
+             "                     writes when what ran in the last steps, for ui.perfetto.dev",
+             &options->profile);
+  flags.Switch(
+      "explain",
+      "prints each collective with its cause, where layouts disagree, and the memory of a step, before\n"
+      "                     training",
+      &options->explain);
+  flags.Switch(
+      "shard-weight-update",
+      "keeps the optimizer's state in blocks over \"batch\" (ZeRO stage 1); the weights are the same",
+      &options->shard_weight_update);
+  flags.Text("dump", "writes the program after every pass into this folder", &options->dump);
+}
+
+absl::Status CheckOutputs(const RunOptions& options, const NamedFiles& others) {
+  NamedFiles files = others;
+  files.insert(files.end(),
+               {{"--json", options.json}, {"--plot", options.plot}, {"--profile", TraceFile(options)}});
+  std::map<std::filesystem::path, std::string_view> flags;
+  for (const auto& [flag, path] : files) {
+    if (path.empty()) continue;
+    std::error_code ignored;
+    const auto [other, is_new] = flags.emplace(std::filesystem::weakly_canonical(path, ignored), flag);
+    if (!is_new)
+      return InvalidArgument("{} and {} are the same file, {}; one would overwrite the other.", other->second,
+                             flag, path);
+  }
+  for (const auto& [flag, path] : files)
+    if (!path.empty()) RETURN_IF_ERROR(CheckWritable(path));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Session> CreateSession(const Graph& graph, const RunOptions& options) {
+  RETURN_IF_ERROR(MakeDumpFolder(options));
+  Dumper dumper(options.dump);
+  SessionOptions session_options{.workers = static_cast<int>(options.workers), .seed = options.seed};
+  session_options.compile.shard_weight_update = options.shard_weight_update;
+  if (!options.dump.empty()) session_options.compile.dump = std::ref(dumper);
+  session_options.executor.profile = options.profile != "off";
+  session_options.executor.trace_steps = TraceFile(options).empty() ? 0 : TraceSteps(graph.mesh());
+  ASSIGN_OR_RETURN(Session session, Session::Create(graph, std::move(session_options)));
+  RETURN_IF_ERROR(dumper.status());
+  return session;
+}
+
+void PrintStep(const Session& session, const RunOptions& options) {
+  const Graph& local = session.program().body;
+  for (const CollectiveSummary& c : SummarizeCollectives(local))
+    fmt::print("  each step: {} {} over {}, {} B on the wire per device\n", c.count, c.type, c.axes, c.bytes);
+  if (options.explain)
+    fmt::print("\n{}\nmemory: {}\n", session.Explain(), PrintMemoryReport(local, ReportMemory(local)));
+}
+
+absl::Status WriteProfile(const Session& session, const RunOptions& options) {
+  if (options.profile != "off")
+    fmt::print("\n{}\n{}", session.Profile().ToString(), session.Profile().ByOp().ToString());
+  const std::string file = TraceFile(options);
+  return file.empty() ? absl::OkStatus() : WriteFileAtomically(file, session.Trace().ToJson());
+}
+
+// Field 22 of proc(5)'s stat; the name in field 2 may hold anything, blanks and brackets too.
+std::optional<double> SecondsSinceProcessStart() {
+  constexpr int kStartTime = 22, kAfterName = 3;
+  std::ifstream file("/proc/self/stat");
+  std::string stat;
+  std::getline(file, stat);
+  const size_t name_end = stat.rfind(')');
+  if (name_end == std::string::npos) return std::nullopt;
+  std::istringstream fields(stat.substr(name_end + 1));
+  std::string field;
+  for (int i = kAfterName; i <= kStartTime; ++i) fields >> field;
+  timespec now{};
+  if (!fields || clock_gettime(CLOCK_BOOTTIME, &now) != 0) return std::nullopt;
+  const double started = std::stod(field) / static_cast<double>(sysconf(_SC_CLK_TCK));
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec) - started;
+}
+
+nlohmann::ordered_json DescribeRun(const Session& session, int64_t parameters,
+                                   std::optional<double> startup_seconds, std::vector<double> step_seconds) {
+  const Mesh& mesh = session.program().body.mesh();
+  nlohmann::ordered_json json;
+  json["mesh"] = mesh.ToString();
+  json["devices"] = mesh.num_devices();
+  json["parameters"] = parameters;
+  json["startup_seconds"] = nullptr;  // where there was no step
+  if (startup_seconds.has_value()) json["startup_seconds"] = *startup_seconds;
+  json["step_ms"] = nullptr;
+  if (!step_seconds.empty()) json["step_ms"] = Median(std::move(step_seconds)) * 1e3;
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  json["peak_rss_mb"] = static_cast<double>(usage.ru_maxrss) / 1024;
+  json["collectives"] = nlohmann::ordered_json::array();
+  for (const CollectiveSummary& c : SummarizeCollectives(session.program().body))
+    json["collectives"].push_back(
+        {{"type", c.type}, {"axes", c.axes}, {"count", c.count}, {"bytes", c.bytes}});
+  return json;
+}
+
+std::vector<Series> WithMovingMean(Series steps) {
+  const int64_t window = std::ssize(steps.points) / 20;
+  if (window <= 1) return {std::move(steps)};
+  Series mean{.name = fmt::format("mean of {} steps", window),
+              .points = MovingMean(steps.points, window),
+              .paint = steps.paint};
+  steps.style = LineStyle::kFaint;
+  return {std::move(steps), std::move(mean)};
+}
+
+absl::Status WriteLossPlot(const std::string& path, std::string title, std::string note,
+                           const std::vector<double>& losses) {
+  Series train{.name = "train", .paint = 0};
+  for (size_t s = 0; s < losses.size(); ++s) train.points.push_back({static_cast<double>(s + 1), losses[s]});
+  Panel panel{.title = "Loss", .series = WithMovingMean(std::move(train))};
+  LineChart chart{.title = std::move(title), .note = std::move(note), .x_label = "step"};
+  chart.panels.push_back(std::move(panel));
+  return WriteFileAtomically(path, chart.ToSvg());
+}
+
+int RunMain(std::string_view program, const std::function<absl::Status()>& run) {
+  std::signal(SIGPIPE, SIG_IGN);  // training goes on when nobody reads its report any more
+  absl::Status status;
+  try {
+    status = run();
+  } catch (const std::bad_alloc&) {
+    status = absl::ResourceExhaustedError(
+        "there is not enough memory; take less data, a smaller model or smaller batches.");
+  } catch (const std::system_error& error) {
+    status = absl::ResourceExhaustedError(fmt::format("the system refused a resource: {}.", error.what()));
+  }
+  if (status.ok()) return 0;
+  fmt::print(stderr, "{}: {}\n", program, MessageOf(status));
+  return 2;
+}
+
+}  // namespace meshwork

@@ -1,0 +1,287 @@
+// The attention family: softmax(scale · q kᵀ) v by heads, and its gradients, in tiles
+// (ops/kernels/attention.h); with a mask, in terms of other rows.
+//
+// q: [b,s,h,d], k: [b,t,h,d], v: [b,t,h,e] as projections leave them. Sequences of queries may be sharded – a
+// causal kernel counts positions in the whole sequence –, that of keys is gathered, or goes round where that
+// is asked for (ops/ring_attention.h). Gradients are two rows: that of q is a sum over the keys, those of k
+// and v are sums over the queries, and either sequence may be sharded.
+#include "ops/kernels/attention.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "base/status.h"
+#include "ops/builder.h"
+#include "ops/hyperparameters.h"
+#include "ops/registry.h"
+#include "ops/ring_attention.h"
+
+namespace meshwork {
+namespace {
+
+absl::Status CheckOperands(const OpView& view) {
+  const Type &q = view.operands[0], &k = view.operands[1], &v = view.operands[2];
+  const bool fits = q.rank() == 4 && k.rank() == 4 && v.rank() == 4 && q.shape[0] == k.shape[0] &&
+                    k.shape[0] == v.shape[0] && k.shape[1] == v.shape[1] && q.shape[2] == k.shape[2] &&
+                    k.shape[2] == v.shape[2] && q.shape[3] == k.shape[3];
+  if (!fits)
+    return InvalidArgument("q is {}, k {}, v {}; they must be [b,s,h,d], [b,t,h,d] and [b,t,h,e].",
+                           q.ToString(), k.ToString(), v.ToString());
+  if (!IsFloat(q.dtype) || k.dtype != q.dtype || v.dtype != q.dtype)
+    return InvalidArgument("q is {}, k {}, v {}; they must be f32, f64 or bf16, all alike.", q.ToString(),
+                           k.ToString(), v.ToString());
+  return CheckFinite("scale", view.attrs.Get<double>("scale"));
+}
+
+// Of the result, [b,s,h,e].
+Type ResultType(const OpView& view) {
+  Type type = view.operands[0];
+  type.shape[3] = view.operands[2].shape[3];
+  return type;
+}
+
+// Of what there is one of per query and head, [b,s,h].
+Type RowType(const OpView& view) {
+  const Type& q = view.operands[0];
+  return {q.dtype == F64 ? F64 : F32, {q.shape[0], q.shape[1], q.shape[2]}};
+}
+
+absl::StatusOr<std::vector<Type>> InferAttention(const OpView& view) {
+  RETURN_IF_ERROR(CheckOperands(view));
+  return std::vector<Type>{ResultType(view), RowType(view)};
+}
+
+absl::Status CheckGradOperands(const OpView& view) {
+  RETURN_IF_ERROR(CheckOperands(view));
+  const Type result = ResultType(view), row = RowType(view);
+  if (view.operands[3] == result && view.operands[4] == row && view.operands[5] == row)
+    return absl::OkStatus();
+  return InvalidArgument("the gradient is {}, log-sums are {}, shifts {}; they must be {}, {} and {}.",
+                         view.operands[3].ToString(), view.operands[4].ToString(),
+                         view.operands[5].ToString(), result.ToString(), row.ToString(), row.ToString());
+}
+
+absl::StatusOr<std::vector<Type>> InferGradQ(const OpView& view) {
+  RETURN_IF_ERROR(CheckGradOperands(view));
+  return std::vector<Type>{view.operands[0]};
+}
+
+absl::StatusOr<std::vector<Type>> InferGradKv(const OpView& view) {
+  RETURN_IF_ERROR(CheckGradOperands(view));
+  return std::vector<Type>{view.operands[1], view.operands[2]};
+}
+
+Rule AttentionRule(const OpView& view) {
+  return MakeRule("bshd!,bt!hd,bthe->bshe,bsh", view.operands, view.results);
+}
+
+// With the log-sums of all keys known, what each pair of a query and a key adds depends on no other: keys are
+// summed over for q, queries for k and v.
+Rule GradQRule(const OpView& view) {
+  return MakeRule("bshd!,bthd,bthe!,bshe,bsh,bsh->bshd", view.operands, view.results);
+}
+Rule GradKvRule(const OpView& view) {
+  return MakeRule("bshd!,bthd,bthe!,bshe,bsh,bsh->bthd,bthe", view.operands, view.results);
+}
+
+// The share p of a key is exp(score - log-sum). With g the gradient of the result and l that of the log-sum,
+// the gradient of the score is p (g·v - shift), shift = g·result - l (Dao et al., arXiv 2205.14135, appendix
+// B.4).
+std::vector<Value> AttentionGrad(const GradView& view) {
+  const Value &q = view.operands[0], &k = view.operands[1], &v = view.operands[2];
+  const Value &out = view.results[0], &log_sums = view.results[1];
+  Graph& graph = *q.graph();
+  const DType dtype = log_sums.dtype();
+  auto wide = [&](const Value& x) { return x.dtype() == dtype ? x : Cast(x, dtype); };
+  const Value g = view.result_grads[0].valid() ? view.result_grads[0] : Constant(graph, 0, Type(out.type()));
+  Value shift = ReduceSum(Mul(wide(g), wide(out)), {3});
+  if (view.result_grads[1].valid()) shift = Sub(shift, view.result_grads[1]);
+  const std::vector<Value> operands = {q, k, v, g, log_sums, shift};
+  const Value dq = graph.Add("attention_grad_q", operands, view.attrs, view.location)[0];
+  const std::vector<Value> dkv = graph.Add("attention_grad_kv", operands, view.attrs, view.location);
+  return {dq, dkv[0], dkv[1]};
+}
+
+AttentionSizes SizesOf(const Type& q, const Type& k, const Type& v, const Attrs& attrs) {
+  return {.b = q.shape[0],
+          .s = q.shape[1],
+          .t = k.shape[1],
+          .h = q.shape[2],
+          .d = q.shape[3],
+          .e = v.shape[3],
+          .causal = attrs.Get<bool>("causal"),
+          .scale = attrs.Get<double>("scale")};
+}
+
+AttentionSizes SizesOf(const KernelSpec& spec) {
+  return SizesOf(spec.operands[0].local, spec.operands[1].local, spec.operands[2].local, spec.attrs);
+}
+
+// Of `with_d` products with d columns and `with_e` with e, for every query and key: half of these, if causal.
+double Flops(const OpView& view, double with_d, double with_e) {
+  const AttentionSizes z = SizesOf(view.operands[0], view.operands[1], view.operands[2], view.attrs);
+  const double scores = static_cast<double>(z.b * z.h) * static_cast<double>(z.s) * static_cast<double>(z.t);
+  const double each = 2 * (with_d * static_cast<double>(z.d) + with_e * static_cast<double>(z.e)) + 5;
+  return scores * each * (z.causal ? 0.5 : 1.0);
+}
+
+double AttentionFlops(const OpView& view) { return Flops(view, 1, 1); }
+double GradQFlops(const OpView& view) { return Flops(view, 2, 1); }
+double GradKvFlops(const OpView& view) { return Flops(view, 2, 2); }
+
+// A kernel whose units are `rows` rows of each of z.b batches, cut between tiles. `by_rows` operands have
+// them, too; the others have batches.
+Kernel TiledKernel(const AttentionSizes& z, int64_t rows, int64_t tile, std::vector<bool> by_rows,
+                   std::function<void(const KernelArgs&)> run) {
+  Kernel kernel{.run = std::move(run), .units = z.b * rows, .by_rows = true};
+  for (int64_t b = 0; b < z.b; ++b)
+    for (int64_t first = 0; first < rows; first += tile) kernel.bounds.push_back(b * rows + first);
+  kernel.bounds.push_back(kernel.units);
+  for (bool has_rows : by_rows) kernel.parts.push_back(has_rows ? kernel.units : z.b);
+  return kernel;
+}
+
+// make(zero of the element type)
+template <typename Make>
+Kernel OfReals(const KernelSpec& spec, Make&& make) {
+  return Dispatch(spec.operands[0].local.dtype, [&](auto zero) -> Kernel {
+    if constexpr (kIsReal<decltype(zero)>) return make(zero);
+    else return {};
+  });
+}
+
+Kernel AttentionCpu(const KernelSpec& spec) {
+  const AttentionSizes z = SizesOf(spec);
+  return OfReals(spec, [&](auto zero) {
+    return TiledKernel(z, z.s, kQueryTile, {true, false, false},
+                       OnThisCpu([z](const KernelArgs& args) { AttendQueries<decltype(zero)>(z, args); }));
+  });
+}
+
+Kernel GradQCpu(const KernelSpec& spec) {
+  const AttentionSizes z = SizesOf(spec);
+  return OfReals(spec, [&](auto zero) {
+    return TiledKernel(z, z.s, kQueryTile, {true, false, false, true, true, true},
+                       OnThisCpu([z](const KernelArgs& args) { QueryGradients<decltype(zero)>(z, args); }));
+  });
+}
+
+Kernel GradKvCpu(const KernelSpec& spec) {
+  const AttentionSizes z = SizesOf(spec);
+  return OfReals(spec, [&](auto zero) {
+    return TiledKernel(z, z.t, kKeyTile, {false, true, true, false, false, false},
+                       OnThisCpu([z](const KernelArgs& args) { KeyGradients<decltype(zero)>(z, args); }));
+  });
+}
+
+std::vector<AttrSpec> Attributes() {
+  return {{"scale", AttrKind::kFloat}, {"causal", AttrKind::kBool, false}, {"ring", AttrKind::kBool, false}};
+}
+
+OpRow GradRow(std::string_view name, std::string_view doc, int num_results,
+              absl::StatusOr<std::vector<Type>> (*infer)(const OpView&), Rule (*rule)(const OpView&),
+              std::vector<Value> (*blockwise)(const BlockwiseView&), double (*flops)(const OpView&),
+              KernelFactory cpu) {
+  return {
+      .name = name,
+      .doc = doc,
+      .num_operands = 6,
+      .num_results = num_results,
+      .attrs = Attributes(),
+      .infer = infer,
+      .rule = rule,
+      .blockwise = blockwise,
+      .blockwise_at = RingDim,
+      .flops = flops,
+      .cpu = cpu,
+      .is_product = true,
+      .reads_block = true,
+      .samples = {"f32[2,6,2,5], f32[2,4,2,5], f32[2,4,2,3], f32[2,6,2,3], f32[2,6,2], f32[2,6,2]; scale=0.5",
+                  "f64[2,6,2,4], f64[2,6,2,4], f64[2,6,2,4], f64[2,6,2,4], f64[2,6,2], f64[2,6,2]; scale=0.5 "
+                  "causal=true",
+                  "bf16[2,4,2,4], bf16[2,6,2,4], bf16[2,6,2,4], bf16[2,4,2,4], f32[2,4,2], f32[2,4,2]; "
+                  "scale=0.5 causal=true"}};
+}
+
+const std::vector<OpRow>& Rows() {
+  static const auto* rows = new std::vector<OpRow>{
+      {.name = "attention",
+       .doc = "softmax over t of scale q[b,s,h,:]·k[b,t,h,:], times v[b,t,h,e]; and the logarithm of its "
+              "denominator; causal: t up to s",
+       .num_operands = 3,
+       .num_results = 2,
+       .attrs = Attributes(),
+       .infer = InferAttention,
+       .rule = AttentionRule,
+       .blockwise = RingAttention,
+       .blockwise_at = RingDim,
+       .grad = AttentionGrad,
+       .flops = AttentionFlops,
+       .cpu = AttentionCpu,
+       .is_product = true,
+       .reads_block = true,
+       .samples = {"f32[2,6,2,5], f32[2,4,2,5], f32[2,4,2,3]; scale=0.5",
+                   "f64[2,6,2,4], f64[2,6,2,4], f64[2,6,2,4]; scale=0.5 causal=true",
+                   "bf16[2,4,2,4], bf16[2,6,2,4], bf16[2,6,2,4]; scale=0.5 causal=true",
+                   "f64[2,6,2,4], f64[2,6,2,4], f64[2,6,2,3]; scale=0.5 causal=true ring=true"}},
+      GradRow("attention_grad_q",
+              "q, k, v, the gradient of the result, log-sums, shifts -> the gradient of q",
+              /*num_results=*/1, InferGradQ, GradQRule, RingGradQ, GradQFlops, GradQCpu),
+      GradRow("attention_grad_kv",
+              "q, k, v, the gradient of the result, log-sums, shifts -> the gradients of k and v",
+              /*num_results=*/2, InferGradKv, GradKvRule, RingGradKv, GradKvFlops, GradKvCpu),
+  };
+  return *rows;
+}
+
+// Checks what rows that are put together would say of shapes of their own.
+bool CheckMasked(const ResolvedOperands& at, double scale, const Value& mask) {
+  const std::vector<Type> operands = {at.values[0].type(), at.values[1].type(), at.values[2].type()};
+  const Attrs attrs = {{"scale", scale}};
+  if (const absl::Status status = CheckOperands({operands, {}, attrs}); !status.ok()) {
+    RecordMistake(at, "attention", "{}", MessageOf(status));
+    return false;
+  }
+  const Shape &q = operands[0].shape, &k = operands[1].shape;
+  const Shape scores = {q[0], q[2], q[1], k[1]};
+  const absl::StatusOr<Shape> both = BroadcastShapes({mask.type(), {BOOL, scores}});
+  if (mask.dtype() == BOOL && both.ok() && *both == scores) return true;
+  RecordMistake(at, "attention", "the mask is {}; it must be bool and broadcast to {}.",
+                mask.type().ToString(), Type{BOOL, scores}.ToString());
+  return false;
+}
+
+// By scores in memory.
+Value MaskedAttention(const ResolvedOperands& at, double scale, const AttentionOptions& options) {
+  if (!CheckMasked(at, scale, options.mask)) return {};
+  Graph& graph = *at.graph;
+  Value scores = Mul(Einsum("bshd,bthd->bhst", {at.values[0], at.values[1]}), scale);
+  const double unseen = -std::numeric_limits<double>::infinity();
+  scores = Select(options.mask, scores, unseen);
+  if (options.causal) {
+    const int64_t s = scores.shape()[2], t = scores.shape()[3];
+    const Value past = GreaterEqual(Iota(graph, {I64, {s, 1}}, 0), Iota(graph, {I64, {1, t}}, 1));
+    scores = Select(past, scores, unseen);
+  }
+  return Einsum("bhst,bthe->bshe", {Softmax(scores), at.values[2]});
+}
+
+}  // namespace
+
+std::span<const OpRow> AttentionOps() { return Rows(); }
+
+Value Attention(const Operand& q, const Operand& k, const Operand& v, const AttentionOptions& options) {
+  const ResolvedOperands at = Resolve({q, k, v});
+  if (at.graph == nullptr) return {};
+  const LocationScope scope(*at.graph, at.location);
+  const Type& type = at.values[0].type();
+  const double dims = type.rank() == 0 ? 1 : static_cast<double>(std::max<int64_t>(type.shape.back(), 1));
+  const double scale = options.scale.value_or(1 / std::sqrt(dims));
+  if (options.mask.valid()) return MaskedAttention(at, scale, options);
+  return at.graph->Add("attention", at.values,
+                       {{"scale", scale}, {"causal", options.causal}, {"ring", options.ring}},
+                       at.location)[0];
+}
+
+}  // namespace meshwork

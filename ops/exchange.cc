@@ -1,0 +1,303 @@
+#include "ops/exchange.h"
+
+#include <algorithm>
+#include <numeric>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/status.h"
+
+namespace meshwork {
+namespace {
+
+using Ints = std::vector<int64_t>;
+
+int64_t FloorDiv(int64_t a, int64_t b) { return a / b - (a % b != 0 && a < 0 ? 1 : 0); }
+int64_t CeilDiv(int64_t a, int64_t b) { return -FloorDiv(-a, b); }
+
+// A list of which all entries are the same as if it were not there is left out.
+Ints OrNone(Ints list, int64_t usual) {
+  const bool is_usual = std::all_of(list.begin(), list.end(), [&](int64_t x) { return x == usual; });
+  return is_usual ? Ints() : list;
+}
+
+int64_t EntryOr(const Ints& list, size_t d, int64_t usual) { return list.empty() ? usual : list[d]; }
+
+// Positions t in [0, count) with first + t * step in [held.start, held.start + held.size).
+std::pair<int64_t, int64_t> Within(int64_t first, int64_t step, int64_t count, const Extent& held) {
+  const int64_t low = held.start - first, high = held.start + held.size - 1 - first;
+  int64_t begin = step > 0 ? CeilDiv(low, step) : CeilDiv(-high, -step);
+  int64_t end = (step > 0 ? FloorDiv(high, step) : FloorDiv(-low, -step)) + 1;
+  begin = std::max<int64_t>(begin, 0);
+  end = std::min(end, count);
+  return {begin, std::max(begin, end)};
+}
+
+ExchangeRun WindowRun(const ExchangeDim& dim, int operand, const Extent& block, const Extent& held) {
+  const Extent need = WindowOf({dim.stride, dim.offsets[operand], dim.extent, dim.spacing}, block);
+  const int64_t first = std::max(need.start, held.start);
+  const int64_t end = std::min(need.start + need.size, held.start + held.size);
+  if (first >= end) return {};
+  return {end - first, first - need.start, 1, first, 1};
+}
+
+// Positions of operands do not overflow.
+absl::Status CheckAmounts(const ExchangeDim& dim, size_t d, int64_t size) {
+  constexpr int64_t kMost = int64_t{1} << 60;
+  const int64_t positions = std::max<int64_t>({size, dim.size, 1});
+  bool fits = std::abs(dim.stride) <= kMost / positions && dim.spacing <= kMost && dim.extent <= kMost;
+  for (int64_t offset : dim.offsets) fits = fits && offset >= -kMost && offset <= kMost;
+  if (fits) return absl::OkStatus();
+  return InvalidArgument("dim {}: positions of the operand lie beyond 2^60.", d);
+}
+
+// Several operands are joined along one dim, each at its own places.
+absl::Status CheckJoin(const Graph& local, const Node& node, const Exchange& exchange) {
+  int joined = -1;
+  for (size_t d = 0; d < exchange.dims.size(); ++d) {
+    const ExchangeDim& dim = exchange.dims[d];
+    if (std::all_of(dim.offsets.begin(), dim.offsets.end(), [&](int64_t x) { return x == dim.offsets[0]; }))
+      continue;
+    if (joined >= 0 || dim.stride != 1 || dim.spacing != 1 || dim.is_windows())
+      return InvalidArgument("dim {}: operands are joined along one dim, element by element.", d);
+    joined = static_cast<int>(d);
+  }
+  if (node.operands.size() == 1) return absl::OkStatus();
+  if (joined < 0)
+    return InvalidArgument("{} operands are filled in at the same places.", node.operands.size());
+  std::vector<Extent> places;
+  for (size_t o = 0; o < node.operands.size(); ++o) {
+    const Shape& shape = local.value(node.operands[o]).global.shape;
+    places.push_back(
+        {-exchange.dims[static_cast<size_t>(joined)].offsets[o], shape[static_cast<size_t>(joined)]});
+  }
+  std::sort(places.begin(), places.end(), [](const Extent& a, const Extent& b) { return a.start < b.start; });
+  for (size_t o = 1; o < places.size(); ++o)
+    if (places[o - 1].start + places[o - 1].size > places[o].start)
+      return InvalidArgument("dim {}: two operands are filled in at place {}.", joined, places[o].start);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+bool ExchangeDim::IsIdentity() const {
+  return !is_windows() && stride == 1 && spacing == 1 &&
+         std::all_of(offsets.begin(), offsets.end(), [](int64_t offset) { return offset == 0; });
+}
+
+Exchange Exchange::Of(const Attrs& attrs, int num_operands) {
+  const auto &offset = attrs.Get<Ints>("offset"), &stride = attrs.Get<Ints>("stride"),
+             &spacing = attrs.Get<Ints>("spacing"), &size = attrs.Get<Ints>("size"),
+             &extent = attrs.Get<Ints>("extent");
+  Exchange exchange{.value = attrs.Get<double>("value")};
+  const size_t rank = offset.size() / static_cast<size_t>(num_operands);
+  for (size_t d = 0; d < rank; ++d) {
+    ExchangeDim dim{.stride = EntryOr(stride, d, 1),
+                    .spacing = EntryOr(spacing, d, 1),
+                    .size = EntryOr(size, d, -1),
+                    .extent = EntryOr(extent, d, 1)};
+    for (int o = 0; o < num_operands; ++o) dim.offsets.push_back(offset[static_cast<size_t>(o) * rank + d]);
+    exchange.dims.push_back(std::move(dim));
+  }
+  return exchange;
+}
+
+Attrs Exchange::ToAttrs() const {
+  Ints offset, stride, spacing, size, extent;
+  const size_t num_operands = dims.empty() ? 0 : dims[0].offsets.size();
+  for (size_t o = 0; o < num_operands; ++o)
+    for (const ExchangeDim& dim : dims) offset.push_back(dim.offsets[o]);
+  for (const ExchangeDim& dim : dims) {
+    stride.push_back(dim.stride);
+    spacing.push_back(dim.spacing);
+    size.push_back(dim.size);
+    extent.push_back(dim.extent);
+  }
+  return {{"offset", std::move(offset)},
+          {"stride", OrNone(std::move(stride), 1)},
+          {"spacing", OrNone(std::move(spacing), 1)},
+          {"size", OrNone(std::move(size), -1)},
+          {"extent", OrNone(std::move(extent), 1)},
+          {"value", value}};
+}
+
+ExchangeRun RunOf(const ExchangeDim& dim, int operand, const Extent& block, const Extent& held) {
+  if (block.size == 0 || held.size == 0) return {};
+  if (dim.is_windows()) return WindowRun(dim, operand, block, held);
+  // Every `step`th position has a whole source, from the first one on that has.
+  const int64_t common = std::gcd(dim.stride, dim.spacing), step = dim.spacing / common;
+  int64_t first = block.start;
+  const int64_t offset = dim.offsets[operand];
+  const int64_t last = block.start + std::min(step, block.size);
+  while (first < last && (first * dim.stride + offset) % dim.spacing != 0) ++first;
+  if (first == last) return {};
+  const int64_t from = (first * dim.stride + offset) / dim.spacing, from_step = dim.stride / common;
+  const int64_t count = (block.start + block.size - first + step - 1) / step;
+  const auto [begin, end] = Within(from, from_step, count, held);
+  return {end - begin, first + begin * step - block.start, step, from + begin * from_step, from_step};
+}
+
+Extent WindowOf(const Window& window, const Extent& block) {
+  const int64_t first = CeilDiv(block.start * window.stride + window.offset, window.spacing);
+  if (block.size == 0) return {first, 0};
+  const int64_t last = FloorDiv(
+      (block.start + block.size - 1) * window.stride + window.offset + window.extent - 1, window.spacing);
+  return {first, std::max<int64_t>(last - first + 1, 0)};
+}
+
+int64_t WindowSize(const Window& window, int64_t block) {
+  if (block == 0) return 0;
+  return ((block - 1) * window.stride + window.extent - 1) / window.spacing + 1;
+}
+
+Extent ExchangedExtent(const ExchangeDim& dim, const Layout& to, const Shape& to_shape, int d,
+                       int64_t device) {
+  return ExtentOf(to.mesh(), to.dim(d), dim.is_windows() ? dim.size : to_shape[d], device);
+}
+
+Rule MoveRule(const OpView& view, const Exchange& exchange, Passes passes) {
+  const Shape& to = view.results[0].shape;
+  std::string text, result;
+  for (size_t d = 0; d < to.size(); ++d) result += static_cast<char>('a' + d);
+  auto stays = [&](size_t o, size_t d) {
+    const ExchangeDim& dim = exchange.dims[d];
+    // What is there more than once moves somewhere, be it by a whole turn.
+    for (size_t i = 0; i < dim.offsets.size(); ++i)
+      if (MovedOperand(i, view.operands.size()) == o && dim.offsets[i] != 0) return false;
+    return dim.stride == 1 && dim.spacing == 1 && view.operands[o].shape[d] == to[d];
+  };
+  for (size_t o = 0; o < view.operands.size(); ++o) {
+    if (o > 0) text += ',';
+    for (size_t d = 0; d < to.size(); ++d) text += stays(o, d) ? result[d] : '1';
+  }
+  Rule rule = MakeRule(text + "->" + result, view.operands, view.results, std::move(passes));
+  for (size_t o = 0; o < view.operands.size(); ++o) {
+    for (size_t d = 0; d < to.size(); ++d) {
+      const ExchangeDim& dim = exchange.dims[d];
+      if (!stays(o, d))
+        rule.AddWindow(static_cast<int>(o), static_cast<int>(d), result[d],
+                       {.stride = dim.stride, .offset = dim.offsets[o], .spacing = dim.spacing});
+    }
+  }
+  return rule;
+}
+
+bool AreBlocks(const Window& window, const Mesh& mesh, const AxisList& axes, int64_t size, int64_t held) {
+  if (window.offset != 0 || window.spacing != 1 || window.stride != window.extent ||
+      size * window.stride > held)
+    return false;
+  AxisList outer;
+  for (int axis : axes) {
+    outer.push_back(axis);
+    if (BlockSize(mesh, outer, held) != window.stride * BlockSize(mesh, outer, size)) return false;
+  }
+  return true;
+}
+
+absl::Status CheckExchange(const Graph& local, const Node& node) {
+  const ValueInfo& to = local.value(node.results[0]);
+  const auto rank = static_cast<size_t>(to.global.rank());
+  if (to.layout->is_strided())
+    return InvalidArgument("the result is {}; an exchange works on plain dims.", to.layout->ToString());
+  for (ValueId id : node.operands) {
+    const ValueInfo& from = local.value(id);
+    if (from.layout->is_strided() || from.global.dtype != to.global.dtype ||
+        from.global.rank() != to.global.rank() || from.layout->partials() != to.layout->partials())
+      return InvalidArgument(
+          "{} {} is exchanged to {} {}; dtype, rank and what is owed are the same, and dims are plain.",
+          from.global.ToString(), from.layout->ToString(), to.global.ToString(), to.layout->ToString());
+  }
+  if (node.attrs.Get<Ints>("offset").size() != rank * node.operands.size())
+    return InvalidArgument("offset has {} entries; it needs one per operand and dim, {}.",
+                           node.attrs.Get<Ints>("offset").size(), rank * node.operands.size());
+  for (std::string_view name : {"stride", "spacing", "size", "extent"}) {
+    const Ints& list = node.attrs.Get<Ints>(name);
+    if (!list.empty() && list.size() != rank)
+      return InvalidArgument("{} has {} entries; give one per dim, {}, or none.", name, list.size(), rank);
+  }
+  const Exchange exchange = Exchange::Of(node.attrs, static_cast<int>(node.operands.size()));
+  for (size_t d = 0; d < rank; ++d) {
+    const ExchangeDim& dim = exchange.dims[d];
+    if (dim.stride == 0 || dim.spacing < 1 || dim.extent < 1 || (dim.is_windows() && dim.stride < 1))
+      return InvalidArgument(
+          "dim {}: stride={} spacing={} extent={}; strides are not 0, and of windows above it, the others at "
+          "least 1.",
+          d, dim.stride, dim.spacing, dim.extent);
+    RETURN_IF_ERROR(CheckAmounts(dim, d, to.global.shape[d]));
+    if (!dim.is_windows()) continue;
+    const AxisList& axes = to.layout->dim(static_cast<int>(d));
+    const int64_t blocks = local.mesh().GroupSize(axes);
+    const int64_t size = blocks * WindowSize({dim.stride, 0, dim.extent, dim.spacing},
+                                             BlockSize(local.mesh(), axes, dim.size));
+    if (to.global.shape[d] != size)
+      return InvalidArgument("dim {} of the result {} has size {}; {} windows have {}.", d,
+                             to.global.ToString(), to.global.shape[d], blocks, size);
+  }
+  return CheckJoin(local, node, exchange);
+}
+
+AxisList ExchangeAxes(const Graph& local, const Node& node) {
+  const Exchange exchange = Exchange::Of(node.attrs, static_cast<int>(node.operands.size()));
+  const ValueInfo& result = local.value(node.results[0]);
+  const Layout& to = *result.layout;
+  AxisSet axes;
+  for (int d = 0; d < to.rank(); ++d) {
+    for (ValueId id : node.operands) {
+      const Layout& from = *local.value(id).layout;
+      if (exchange.dims[d].IsIdentity() && from.dim(d) == to.dim(d) &&
+          local.value(id).global.shape[d] == result.global.shape[d])
+        continue;
+      axes = axes.Union(AxisSet(from.dim(d))).Union(AxisSet(to.dim(d)));
+    }
+  }
+  return axes.ToList();
+}
+
+namespace {
+
+// Elements of operand `o` that `device` needs and does not hold.
+int64_t ElementsLacking(const Graph& local, const Node& node, const Exchange& exchange, int o,
+                        int64_t device) {
+  const ValueInfo &from = local.value(node.operands[static_cast<size_t>(o)]),
+                  &to = local.value(node.results[0]);
+  const Block has = from.layout->BlockOf(from.global.shape, device);
+  int64_t needed = 1, held = 1;
+  for (int d = 0; d < to.layout->rank(); ++d) {
+    const ExchangeDim& dim = exchange.dims[static_cast<size_t>(d)];
+    const Extent block = ExchangedExtent(dim, *to.layout, to.global.shape, d, device);
+    needed *= RunOf(dim, o, block, {0, from.global.shape[static_cast<size_t>(d)]}).count;
+    held *= RunOf(dim, o, block, has[static_cast<size_t>(d)]).count;
+  }
+  return needed - held;
+}
+
+}  // namespace
+
+int64_t ExchangeElements(const Graph& local, const Node& node) {
+  const Exchange exchange = Exchange::Of(node.attrs, static_cast<int>(node.operands.size()));
+  const Mesh& mesh = local.mesh();
+  // Coordinates along an axis that are looked at: all of short ones, of long ones the outer ones and one
+  // within.
+  std::vector<int64_t> devices = {0};
+  for (int axis : ExchangeAxes(local, node)) {
+    const int64_t size = mesh.axis(axis).size;
+    std::vector<int64_t> more;
+    for (int64_t device : devices)
+      for (int64_t c = 0; c < size; ++c)
+        if (size <= 16 || c < 2 || c >= size - 2 || c == size / 2)
+          more.push_back(device + c * mesh.stride(axis));
+    devices = std::move(more);
+  }
+  int64_t most = 0;
+  for (int64_t device : devices) {
+    int64_t lacking = 0;
+    for (int o = 0; o < static_cast<int>(node.operands.size()); ++o)
+      lacking += ElementsLacking(local, node, exchange, o, device);
+    most = std::max(most, lacking);
+  }
+  return most;
+}
+
+}  // namespace meshwork

@@ -1,0 +1,52 @@
+// Shared by the families that read and write elements by index (gather, scatter, along_dim).
+//
+// Indices are i32 or i64 and clamped to the dim. They are a tensor of any shape, whose dims take the place of
+// the dim that they index: x: [a,n,b] at dim 1 by indices: [i,j] is [a,i,j,b].
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <type_traits>
+
+#include "absl/status/status.h"
+#include "ops/type.h"
+
+namespace meshwork {
+
+// x: [outer, n, inner] along `dim`, and what takes n's place there for `count` indices.
+struct IndexedSizes {
+  int64_t outer, n, inner, count;
+};
+IndexedSizes SizesOf(const Shape& x, const Shape& indices, int64_t dim);
+
+// The shape of x with the indices' dims in the place of `dim`.
+Shape IndexedShape(const Shape& x, const Shape& indices, int64_t dim);
+
+// Errors: indices that are no whole numbers, a dim that there is not, or that is empty while indices are not.
+absl::Status CheckIndices(const Type& indices, const Type& x, int64_t dim);
+
+// Letters of x: "anb", of the indices "AB", of x with these in n's place "aABb".
+struct IndexedTerms {
+  std::string x, indices, indexed;
+};
+IndexedTerms TermsOf(const Type& x, const Type& indices, int64_t dim);
+
+// Calls f with a zero of the C++ type of indices.
+template <typename F>
+auto DispatchIndex(DType dtype, F&& f) {
+  return dtype == I64 ? f(int64_t{}) : f(int32_t{});
+}
+
+// Whole numbers wrap around.
+template <typename T>
+T WrappingSum(T a, T b) {
+  if constexpr (std::is_integral_v<T>) {
+    using U = std::make_unsigned_t<T>;
+    return static_cast<T>(static_cast<U>(a) + static_cast<U>(b));
+  } else {
+    return a + b;
+  }
+}
+
+}  // namespace meshwork

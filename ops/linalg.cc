@@ -1,0 +1,415 @@
+// Linear algebra of batches of matrices, […,n,n]: cholesky, triangular_solve, qr. Every matrix is whole on a
+// device; batches are sharded as they are.
+//
+// The loops are plain, row by row, so that they vectorise and give the same bits on every CPU: a library's
+// depend on the CPU, and its threads would be in the way of the runtime's, which runs matrices side by side.
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+
+#include "base/status.h"
+#include "ops/builder.h"
+#include "ops/kernels/elementwise.h"
+#include "ops/registry.h"
+
+namespace meshwork {
+namespace {
+
+// ---- Inference, rules.
+
+absl::Status CheckMatrices(const Type& x) {
+  if ((x.dtype == F32 || x.dtype == F64) && x.rank() >= 2) return absl::OkStatus();
+  return InvalidArgument("takes f32 or f64 […,m,n], got {}.", x.ToString());
+}
+
+int64_t RowsOf(const Type& x) { return x.shape[x.shape.size() - 2]; }
+int64_t ColumnsOf(const Type& x) { return x.shape.back(); }
+
+absl::Status CheckSquare(const Type& x) {
+  RETURN_IF_ERROR(CheckMatrices(x));
+  if (RowsOf(x) == ColumnsOf(x)) return absl::OkStatus();
+  return InvalidArgument("takes square matrices, got {}.", x.ToString());
+}
+
+// `x` with matrices of [rows, columns].
+Type WithMatrix(Type x, int64_t rows, int64_t columns) {
+  x.shape[x.shape.size() - 2] = rows;
+  x.shape.back() = columns;
+  return x;
+}
+
+absl::StatusOr<std::vector<Type>> InferCholesky(const OpView& view) {
+  RETURN_IF_ERROR(CheckSquare(view.operands[0]));
+  return std::vector<Type>{view.operands[0]};
+}
+
+absl::StatusOr<std::vector<Type>> InferTriangularSolve(const OpView& view) {
+  const Type &a = view.operands[0], &b = view.operands[1];
+  RETURN_IF_ERROR(CheckSquare(a));
+  RETURN_IF_ERROR(CheckMatrices(b));
+  if (a.dtype != b.dtype || a.rank() != b.rank() || a != WithMatrix(b, RowsOf(a), ColumnsOf(a)) ||
+      RowsOf(b) != RowsOf(a))
+    return InvalidArgument("a is {}, b {}; b must be as a but for its columns.", a.ToString(), b.ToString());
+  return std::vector<Type>{b};
+}
+
+absl::StatusOr<std::vector<Type>> InferQr(const OpView& view) {
+  const Type& x = view.operands[0];
+  RETURN_IF_ERROR(CheckMatrices(x));
+  const int64_t m = RowsOf(x), n = ColumnsOf(x), k = std::min(m, n);
+  return std::vector<Type>{WithMatrix(x, m, k), WithMatrix(x, k, n)};
+}
+
+// Letters of the batch, then `matrix`.
+std::string BatchTerm(const Type& x, std::string_view matrix) {
+  std::string term;
+  for (int d = 0; d + 2 < x.rank(); ++d) term += static_cast<char>('a' + d);
+  return term + std::string(matrix);
+}
+
+Rule CholeskyRule(const OpView& view) {
+  const std::string term = BatchTerm(view.operands[0], "11");
+  return MakeRule(term + "->" + term, view.operands, view.results);
+}
+
+// Each column of b is solved by itself.
+Rule TriangularSolveRule(const OpView& view) {
+  const std::string b = BatchTerm(view.operands[1], "1Z");
+  return MakeRule(BatchTerm(view.operands[0], "11") + "," + b + "->" + b, view.operands, view.results,
+                  Linear(Which::kOneButFirst));
+}
+
+Rule QrRule(const OpView& view) {
+  const std::string term = BatchTerm(view.operands[0], "11");
+  return MakeRule(term + "->" + term + "," + term, view.operands, view.results);
+}
+
+// ---- Gradients.
+
+Value Transposed(const Value& x) {
+  std::vector<int64_t> permutation(static_cast<size_t>(x.rank()));
+  for (size_t d = 0; d < permutation.size(); ++d) permutation[d] = static_cast<int64_t>(d);
+  std::swap(permutation[permutation.size() - 2], permutation.back());
+  return Transpose(x, permutation);
+}
+
+// 1 on and below the diagonal (`offset` 0), or below it (-1): bool [m,n].
+Value LowerMask(const Value& x, int64_t offset) {
+  const Shape shape = {RowsOf(x.type()), ColumnsOf(x.type())};
+  const Value row = Iota(*x.graph(), {I32, shape}, 0), column = Iota(*x.graph(), {I32, shape}, 1);
+  return LessEqual(column, row + static_cast<double>(offset));
+}
+
+Value Lower(const Value& x, int64_t offset = 0) { return Select(LowerMask(x, offset), x, 0.0); }
+
+// The diagonal halved.
+Value HalfDiagonal(const Value& x) { return (Lower(x) + Lower(x, -1)) * 0.5; }
+
+// With x = l lᵀ, l' = l Φ(l⁻¹ x' l⁻ᵀ), Φ the lower triangle with half the diagonal (Murray, arXiv 1602.07527,
+// section 3). Of the lower triangle, which alone is read: an element below the diagonal stands for two of x.
+std::vector<Value> CholeskyGrad(const GradView& view) {
+  const Value &l = view.results[0], &g = view.result_grads[0];
+  const Value phi = HalfDiagonal(MatMul(l, Lower(g), /*transpose_a=*/true));
+  const auto solve = [&](const Value& b) { return TriangularSolve(l, b, {.transpose_a = true}); };
+  const Value s = solve(Transposed(solve(Transposed(phi))));  // l⁻ᵀ Φ l⁻¹
+  const Value whole = s + Transposed(s);
+  return {HalfDiagonal(whole)};
+}
+
+// x = op(a)⁻¹ b: that of b is op(a)⁻ᵀ g; that of op(a) minus that times xᵀ, of which the triangle counts.
+std::vector<Value> TriangularSolveGrad(const GradView& view) {
+  const Value &a = view.operands[0], &x = view.results[0], &g = view.result_grads[0];
+  TriangularOptions options{.lower = view.attrs.Get<bool>("lower"),
+                            .transpose_a = view.attrs.Get<bool>("transpose_a"),
+                            .unit_diagonal = view.attrs.Get<bool>("unit_diagonal")};
+  const bool transposed = options.transpose_a;
+  options.transpose_a = !transposed;
+  const Value by_b = TriangularSolve(a, g, options);
+  const Value full = Neg(transposed ? MatMul(x, by_b, false, /*transpose_b=*/true)
+                                    : MatMul(by_b, x, false, /*transpose_b=*/true));
+  const int64_t own = options.unit_diagonal ? -1 : 0;
+  const Value by_a = options.lower ? Lower(full, own) : Transposed(Lower(Transposed(full), own));
+  return {by_a, by_b};
+}
+
+// Of m >= n (Walter and Lehmann, "Algorithmic Differentiation of Linear Algebra Functions", 2012,
+// section 3.2): with M = R gRᵀ - gQᵀ Q, (gQ + Q (tril(M) with what lies below the diagonal mirrored above))
+// R⁻ᵀ. Of m < n the first m columns are such a matrix, and the others are Qᵀ times them.
+std::vector<Value> QrGrad(const GradView& view) {
+  const Value &x = view.operands[0], &q = view.results[0], &r = view.results[1];
+  const int64_t m = RowsOf(x.type()), n = ColumnsOf(x.type()), last = x.rank() - 1;
+  const auto or_zeros = [](const Value& g, const Value& of) {
+    return g.valid() ? g : Constant(*of.graph(), 0.0, Type(of.type()));
+  };
+  Value gq = or_zeros(view.result_grads[0], q), gr = or_zeros(view.result_grads[1], r), rest;
+  Value square = r;
+  if (m < n) {
+    const Value right = SliceDim(gr, last, m, n);
+    // r = qᵀ x on the right: x takes q gr, and q takes x grᵀ.
+    gq = gq + MatMul(SliceDim(x, last, m, n), right, false, /*transpose_b=*/true);
+    rest = MatMul(q, right);
+    gr = SliceDim(gr, last, 0, m);
+    square = SliceDim(r, last, 0, m);
+  }
+  const Value inner = MatMul(square, gr, false, /*transpose_b=*/true) - MatMul(gq, q, /*transpose_a=*/true);
+  const Value mirrored = Lower(inner) + Transposed(Lower(inner, -1));
+  const Value left = gq + MatMul(q, mirrored);
+  // left R⁻ᵀ = (R⁻¹ leftᵀ)ᵀ
+  const Value grad = Transposed(TriangularSolve(square, Transposed(left), {.lower = false}));
+  return {m < n ? Concat({grad, rest}, last) : grad};
+}
+
+double CholeskyFlops(const OpView& view) {
+  return static_cast<double>(view.operands[0].num_elements()) *
+         static_cast<double>(RowsOf(view.operands[0])) / 3;
+}
+double TriangularSolveFlops(const OpView& view) {
+  return static_cast<double>(view.operands[1].num_elements()) * static_cast<double>(RowsOf(view.operands[0]));
+}
+double QrFlops(const OpView& view) {
+  const Type& x = view.operands[0];
+  return 4.0 * static_cast<double>(x.num_elements()) * static_cast<double>(std::min(RowsOf(x), ColumnsOf(x)));
+}
+
+// ---- Kernels. One matrix at a time, in the result's memory.
+
+// Row by row: l[i,:] = (x[i,:] - what earlier columns took) / diagonal. NaN everywhere where x is not
+// positive definite.
+template <typename T>
+void Factor(const T* x, int64_t n, T* l) {
+  for (int64_t i = 0; i < n; ++i) {
+    for (int64_t j = 0; j < n; ++j) l[i * n + j] = j <= i ? x[i * n + j] : T(0);
+    for (int64_t j = 0; j <= i; ++j) {
+      T sum = l[i * n + j];
+      for (int64_t k = 0; k < j; ++k) sum -= l[i * n + k] * l[j * n + k];
+      if (j < i) l[i * n + j] = sum / l[j * n + j];
+      else if (sum > 0) l[i * n + i] = std::sqrt(sum);
+      else return void(std::fill_n(l, n * n, std::numeric_limits<T>::quiet_NaN()));
+    }
+  }
+}
+
+struct Triangle {
+  bool lower, transposed, unit;
+};
+
+// x = op(a)⁻¹ b in place of b: the rows of x in the order in which they become known, each taken off those
+// that need it.
+template <typename T>
+void SolveInPlace(const T* a, int64_t n, int64_t columns, const Triangle& t, T* x) {
+  const bool forward = t.lower != t.transposed;
+  for (int64_t step = 0; step < n; ++step) {
+    const int64_t i = forward ? step : n - 1 - step;
+    T* row = x + i * columns;
+    for (int64_t before = 0; before < step; ++before) {
+      const int64_t k = forward ? before : n - 1 - before;
+      const T factor = t.transposed ? a[k * n + i] : a[i * n + k];
+      const T* known = x + k * columns;
+      MESHWORK_INDEPENDENT
+      for (int64_t c = 0; c < columns; ++c) row[c] -= factor * known[c];
+    }
+    if (t.unit) continue;
+    const T diagonal = a[i * n + i];
+    MESHWORK_INDEPENDENT
+    for (int64_t c = 0; c < columns; ++c) row[c] /= diagonal;
+  }
+}
+
+// (1 - tau v vᵀ) applied from the left to columns [begin, end) of w, rows [top, m); v is column `at` of `vs`
+// below its row `top`, where it is 1.
+template <typename T>
+void Reflect(const T* vs, int64_t vs_columns, int64_t at, int64_t top, int64_t m, T tau, T* w,
+             int64_t columns, int64_t begin, int64_t end) {
+  constexpr int64_t kTile = 256;
+  std::array<T, kTile> dots;
+  for (int64_t first = begin; first < end; first += kTile) {
+    const int64_t count = std::min(kTile, end - first);
+    std::copy_n(w + top * columns + first, count, dots.begin());
+    for (int64_t i = top + 1; i < m; ++i) {
+      const T v = vs[i * vs_columns + at];
+      MESHWORK_INDEPENDENT
+      for (int64_t c = 0; c < count; ++c) dots[c] += v * w[i * columns + first + c];
+    }
+    for (int64_t i = top; i < m; ++i) {
+      const T v = tau * (i == top ? T(1) : vs[i * vs_columns + at]);
+      MESHWORK_INDEPENDENT
+      for (int64_t c = 0; c < count; ++c) w[i * columns + first + c] -= v * dots[c];
+    }
+  }
+}
+
+// tau of the reflection that MakeReflection left in column j: 2 / vᵀv; 0 where v is 0 but for its 1.
+template <typename T>
+T TauOf(const T* w, int64_t m, int64_t columns, int64_t j) {
+  T sum = 1;
+  bool is_zero = true;
+  for (int64_t i = j + 1; i < m; ++i) {
+    const T v = w[i * columns + j];
+    sum += v * v;
+    is_zero = is_zero && v == 0;
+  }
+  return is_zero ? T(0) : 2 / sum;
+}
+
+// Makes column j of w, from row j on, (beta, v): the reflection that takes it to (beta, 0, …), with the signs
+// of LAPACK's larfg, which its users know. Returns tau.
+template <typename T>
+T MakeReflection(T* w, int64_t m, int64_t columns, int64_t j) {
+  T largest = 0;
+  for (int64_t i = j; i < m; ++i) largest = std::max(largest, std::fabs(w[i * columns + j]));
+  if (largest == 0) return 0;
+  const T alpha = w[j * columns + j];
+  T sum = 0;
+  for (int64_t i = j; i < m; ++i) sum += (w[i * columns + j] / largest) * (w[i * columns + j] / largest);
+  const T beta = -std::copysign(largest * std::sqrt(sum), alpha);
+  for (int64_t i = j + 1; i < m; ++i) w[i * columns + j] /= alpha - beta;
+  const T tau = TauOf(w, m, columns, j);
+  w[j * columns + j] = tau == 0 ? alpha : beta;
+  return tau;
+}
+
+// Householder's reflections, in the memory of the result that is as large as x: q of m >= n, r otherwise.
+template <typename T>
+void Decompose(const T* x, int64_t m, int64_t n, T* q, T* r) {
+  const int64_t k = std::min(m, n);
+  T* w = m >= n ? q : r;
+  std::copy_n(x, m * n, w);
+  for (int64_t j = 0; j < k; ++j)
+    if (const T tau = MakeReflection(w, m, n, j); tau != 0) Reflect(w, n, j, j, m, tau, w, n, j + 1, n);
+  if (m >= n) {
+    for (int64_t i = 0; i < k; ++i)
+      for (int64_t c = 0; c < n; ++c) r[i * n + c] = c >= i ? w[i * n + c] : T(0);
+  } else {
+    for (int64_t i = 0; i < m; ++i) std::copy_n(w + i * n, m, q + i * m);
+    for (int64_t i = 0; i < m; ++i) std::fill_n(r + i * n, i, T(0));
+  }
+  // The first k columns of the reflections' product, from the last on: column j becomes its own reflection of
+  // the unit vector.
+  for (int64_t j = k; j-- > 0;) {
+    const T tau = TauOf(q, m, k, j);
+    for (int64_t i = 0; i < j; ++i) q[i * k + j] = 0;
+    if (tau != 0) Reflect(q, k, j, j, m, tau, q, k, j + 1, k);
+    for (int64_t i = j + 1; i < m; ++i) q[i * k + j] *= -tau;
+    q[j * k + j] = 1 - tau;
+  }
+}
+
+// A unit is a matrix; `run(matrix)` for each.
+template <typename Run>
+Kernel MatrixKernel(const KernelSpec& spec, Run run) {
+  const Type& x = spec.results[0].local;
+  int64_t matrices = 1;
+  for (int d = 0; d + 2 < x.rank(); ++d) matrices *= x.shape[d];
+  return {.run = OnThisCpu([run](const KernelArgs& args) {
+            for (int64_t i = args.begin; i < args.end; ++i) run(args, i);
+          }),
+          .units = matrices,
+          .by_rows = true,
+          .parts = std::vector<int64_t>(spec.operands.size(), matrices)};
+}
+
+template <typename Make>
+Kernel ForF32AndF64(const KernelSpec& spec, Make make) {
+  return spec.results[0].local.dtype == F64 ? make(double{}) : make(float{});
+}
+
+Kernel CholeskyCpu(const KernelSpec& spec) {
+  return ForF32AndF64(spec, [&](auto zero) {
+    using T = decltype(zero);
+    const int64_t n = RowsOf(spec.operands[0].local);
+    return MatrixKernel(spec, [n](const KernelArgs& args, int64_t i) {
+      Factor(args.In<T>(0) + i * n * n, n, args.Out<T>(0) + i * n * n);
+    });
+  });
+}
+
+Kernel TriangularSolveCpu(const KernelSpec& spec) {
+  const Triangle t{spec.attrs.Get<bool>("lower"), spec.attrs.Get<bool>("transpose_a"),
+                   spec.attrs.Get<bool>("unit_diagonal")};
+  return ForF32AndF64(spec, [&](auto zero) {
+    using T = decltype(zero);
+    const int64_t n = RowsOf(spec.operands[0].local), columns = ColumnsOf(spec.operands[1].local);
+    return MatrixKernel(spec, [n, columns, t](const KernelArgs& args, int64_t i) {
+      T* x = args.Out<T>(0) + i * n * columns;
+      std::copy_n(args.In<T>(1) + i * n * columns, n * columns, x);
+      SolveInPlace(args.In<T>(0) + i * n * n, n, columns, t, x);
+    });
+  });
+}
+
+Kernel QrCpu(const KernelSpec& spec) {
+  return ForF32AndF64(spec, [&](auto zero) {
+    using T = decltype(zero);
+    const int64_t m = RowsOf(spec.operands[0].local), n = ColumnsOf(spec.operands[0].local),
+                  k = std::min(m, n);
+    return MatrixKernel(spec, [m, n, k](const KernelArgs& args, int64_t i) {
+      Decompose(args.In<T>(0) + i * m * n, m, n, args.Out<T>(0) + i * m * k, args.Out<T>(1) + i * k * n);
+    });
+  });
+}
+
+// ---- Rows.
+
+const std::vector<OpRow>& Rows() {
+  static const auto* rows = new std::vector<OpRow>{
+      {.name = "cholesky",
+       .doc = "the lower triangle l of x = l lᵀ, of each matrix; the lower triangle of x is read; NaN where "
+              "x is "
+              "not positive definite",
+       .infer = InferCholesky,
+       .rule = CholeskyRule,
+       .grad = CholeskyGrad,
+       .flops = CholeskyFlops,
+       .cpu = CholeskyCpu,
+       .samples = {"f32[4,2,2]", "f64[6,3,2,2]", "f64[2,2]"},
+       .sample_low = 0.75,
+       .sample_high = 2},
+      {.name = "triangular_solve",
+       .doc = "op(a)⁻¹ b of each matrix, a a triangle of which the other one is not read",
+       .num_operands = 2,
+       .attrs = {{"lower", AttrKind::kBool, true},
+                 {"transpose_a", AttrKind::kBool, false},
+                 {"unit_diagonal", AttrKind::kBool, false}},
+       .infer = InferTriangularSolve,
+       .rule = TriangularSolveRule,
+       .grad = TriangularSolveGrad,
+       .flops = TriangularSolveFlops,
+       .cpu = TriangularSolveCpu,
+       .samples = {"f32[4,2,2], f32[4,2,6]", "f64[3,3], f64[3,4]; lower=false",
+                   "f64[2,3,3], f64[2,3,1]; transpose_a=true",
+                   "f32[4,3,3], f32[4,3,2]; lower=false transpose_a=true unit_diagonal=true"},
+       .sample_low = 0.75,
+       .sample_high = 1.5},
+      {.name = "qr",
+       .doc = "q, whose columns are orthonormal, and the upper triangle r of x = q r, of each matrix",
+       .num_results = 2,
+       .infer = InferQr,
+       .rule = QrRule,
+       .grad = QrGrad,
+       .flops = QrFlops,
+       .cpu = QrCpu,
+       .samples = {"f32[4,3,2]", "f64[6,2,2,3]", "f64[3,3]", "f32[4,2,4]"}},
+  };
+  return *rows;
+}
+
+}  // namespace
+
+std::span<const OpRow> LinalgOps() { return Rows(); }
+
+Value Cholesky(const Operand& x) { return AddOp("cholesky", {x}); }
+Value TriangularSolve(const Operand& a, const Operand& b, const TriangularOptions& options) {
+  return AddOp("triangular_solve", {a, b},
+               {{"lower", options.lower},
+                {"transpose_a", options.transpose_a},
+                {"unit_diagonal", options.unit_diagonal}});
+}
+QrResult Qr(const Operand& x) {
+  const ResolvedOperands at = Resolve({x});
+  if (at.graph == nullptr) return {};
+  const std::vector<Value> results = at.graph->Add("qr", at.values, {}, at.location);
+  return {results[0], results[1]};
+}
+
+}  // namespace meshwork

@@ -1,0 +1,74 @@
+// Images of other sizes, as sums of gathered rows: their partitioning and gradients follow from gather's.
+#include "base/status.h"
+#include "fmt/ranges.h"
+#include "ops/builder.h"
+
+namespace meshwork {
+namespace {
+
+constexpr int64_t kMostResized = int64_t{1} << 30;
+
+// Where position i of `to` along a dim lies among those of `from`: the middles of both ends coincide, so that
+// is
+// ((2 i + 1) from - to) / (2 to), exactly, as whole numbers.
+struct Places {
+  Value above;      // [to]: ((2 i + 1) from + to), the numerator of one more
+  int64_t divisor;  // 2 to
+};
+
+Places PlacesOf(Graph& graph, int64_t from, int64_t to) {
+  const Value twice = Mul(Iota(graph, {I64, {to}}, 0), 2.0) + 1.0;
+  return {Add(Mul(twice, static_cast<double>(from)), static_cast<double>(to)), 2 * to};
+}
+
+Value Nearest(const Value& x, int64_t dim, int64_t to) {
+  const Places places = PlacesOf(*x.graph(), x.shape()[dim], to);
+  // floor(place + 1/2)
+  return Gather(x, Div(Sub(places.above, static_cast<double>(to)), static_cast<double>(places.divisor)), dim);
+}
+
+Value Bilinear(const Value& x, int64_t dim, int64_t to) {
+  const DType dtype = x.dtype();
+  const Places places = PlacesOf(*x.graph(), x.shape()[dim], to);
+  const auto divisor = static_cast<double>(places.divisor);
+  const Value above = Div(places.above, divisor);
+  // Gather takes what lies beyond an end for the end.
+  const Value low = Gather(x, Sub(above, 1.0), dim), high = Gather(x, above, dim);
+  Shape shape(x.shape().size(), 1);
+  shape[dim] = to;
+  const DType real = dtype == F64 ? F64 : F32;
+  Value share = Reshape(Div(Cast(Remainder(places.above, divisor), real), divisor), shape);
+  if (dtype != real) share = Cast(share, dtype);
+  return Add(Mul(low, Sub(1.0, share)), Mul(high, share));
+}
+
+}  // namespace
+
+Value Resize(const Operand& x, const std::vector<int64_t>& sizes, ResizeForm form) {
+  const ResolvedOperands at = Resolve({x});
+  if (at.graph == nullptr) return {};
+  const LocationScope scope(*at.graph, at.location);
+  Value resized = at.values[0];
+  const Type type = resized.type();
+  const auto spatial = static_cast<int64_t>(sizes.size());
+  if (!IsFloat(type.dtype) || spatial < 1 || type.rank() != spatial + 2) {
+    RecordMistake(at, "resize",
+                  "x is {} and sizes=[{}]; x must be floats [n, spatial…, c] with a size for each "
+                  "spatial dim.",
+                  type.ToString(), fmt::join(sizes, ","));
+    return {};
+  }
+  for (int64_t d = 0; d < spatial; ++d) {
+    const int64_t from = type.shape[1 + d], to = sizes[d];
+    if (to < 1 || to > kMostResized || from < 1 || from > kMostResized) {
+      RecordMistake(at, "resize", "dim {} of {} cannot be resized from {} to {}; sizes go from 1 to 2^30.",
+                    1 + d, type.ToString(), from, to);
+      return {};
+    }
+    if (from == to) continue;
+    resized = form == ResizeForm::kNearest ? Nearest(resized, 1 + d, to) : Bilinear(resized, 1 + d, to);
+  }
+  return resized;
+}
+
+}  // namespace meshwork

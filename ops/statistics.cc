@@ -1,0 +1,162 @@
+// Statistics, norms and counts in terms of rows; their partitioning and gradients follow from those.
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "base/status.h"
+#include "ops/builder.h"
+
+namespace meshwork {
+namespace {
+
+using Ints = std::vector<int64_t>;
+
+// What a composite over dims begins with: its operand, and the dims from 0.
+struct OverDims {
+  ResolvedOperands at;
+  std::optional<Ints> dims;
+
+  OverDims(const Operand& x, std::string_view op, const Ints& asked) : at(Resolve({x})) {
+    if (at.graph == nullptr) return;
+    if (!IsFloat(at.values[0].dtype())) {
+      RecordMistake(at, op, "takes f32, f64 or bf16, got {}.", at.values[0].type().ToString());
+      return;
+    }
+    dims = CountDims(at, op, asked);
+  }
+  bool valid() const { return dims.has_value(); }
+  const Value& x() const { return at.values[0]; }
+  // `reduced`, which has the dims with size 1, without them unless they are to be kept.
+  Value Kept(const Value& reduced, bool keep_dims) const {
+    Ints sorted = *dims;
+    std::sort(sorted.begin(), sorted.end());
+    return keep_dims || sorted.empty() ? reduced : Squeeze(reduced, sorted);
+  }
+};
+
+// The maximum over the dims, a constant to gradients; 0 where it is not finite.
+Value Shift(const Value& x, const Ints& dims) {
+  const Value most = StopGradient(ReduceMax(x, dims, /*keep_dims=*/true));
+  return Select(IsFinite(most), most, 0.0);
+}
+
+}  // namespace
+
+Value SoftmaxOver(const Operand& x, const Ints& dims) {
+  const OverDims over(x, "softmax", dims);
+  if (!over.valid()) return {};
+  const LocationScope scope(*over.at.graph, over.at.location);
+  const Value e = Exp(Sub(over.x(), StopGradient(ReduceMax(over.x(), *over.dims, /*keep_dims=*/true))));
+  return Div(e, ReduceSum(e, *over.dims, /*keep_dims=*/true));
+}
+
+Value LogSumExp(const Operand& x, const Ints& dims, bool keep_dims) {
+  const OverDims over(x, "log_sum_exp", dims);
+  if (!over.valid()) return {};
+  const LocationScope scope(*over.at.graph, over.at.location);
+  const Value shift = Shift(over.x(), *over.dims);
+  const Value sum = ReduceSum(Exp(Sub(over.x(), shift)), *over.dims, /*keep_dims=*/true);
+  return over.Kept(Add(Log(sum), shift), keep_dims);
+}
+
+Value Variance(const Operand& x, const Ints& dims, double correction, bool keep_dims) {
+  const OverDims over(x, "variance", dims);
+  if (!over.valid()) return {};
+  if (!std::isfinite(correction)) {
+    RecordMistake(over.at, "variance", "correction={} is not finite.", correction);
+    return {};
+  }
+  const LocationScope scope(*over.at.graph, over.at.location);
+  const Value centered = Sub(over.x(), ReduceMean(over.x(), *over.dims, /*keep_dims=*/true));
+  if (correction == 0) return ReduceMean(Square(centered), *over.dims, keep_dims);
+  const Value count = DimensionSize(over.x(), *over.dims, over.x().dtype());
+  return Div(ReduceSum(Square(centered), *over.dims, keep_dims), Sub(count, correction));
+}
+
+Value StandardDeviation(const Operand& x, const Ints& dims, double correction, bool keep_dims) {
+  const Value variance = Variance(x, dims, correction, keep_dims);
+  return variance.valid() ? Sqrt(Operand(variance)) : variance;
+}
+
+Value Norm(const Operand& x, const Ints& dims, double order, bool keep_dims) {
+  const OverDims over(x, "norm", dims);
+  if (!over.valid()) return {};
+  const LocationScope scope(*over.at.graph, over.at.location);
+  if (order == 1) return ReduceSum(Abs(over.x()), *over.dims, keep_dims);
+  if (order == 2) {
+    const Value sum = ReduceSum(Square(over.x()), *over.dims, keep_dims);
+    // The root has no slope at 0.
+    const Value is_zero = Equal(sum, 0.0);
+    return Select(is_zero, 0.0, Sqrt(Select(is_zero, 1.0, sum)));
+  }
+  if (std::isinf(order) && order > 0) return ReduceMax(Abs(over.x()), *over.dims, keep_dims);
+  RecordMistake(over.at, "norm", "order={}; it is 1, 2 or infinity.", order);
+  return {};
+}
+
+Value ArgSort(const Operand& x, int64_t dim, bool descending) { return Sort(x, dim, descending).indices; }
+
+Value InTopK(const Operand& predictions, const Operand& targets, int64_t k) {
+  const ResolvedOperands at = Resolve({predictions, targets});
+  if (at.graph == nullptr) return {};
+  const Type p = at.values[0].type(), t = at.values[1].type();
+  const bool fits = IsFloat(p.dtype) && IsInteger(t.dtype) && p.rank() == t.rank() + 1 &&
+                    std::equal(t.shape.begin(), t.shape.end(), p.shape.begin());
+  if (!fits) {
+    RecordMistake(at, "in_top_k",
+                  "predictions are {}, targets {}; they must be f32, f64 or bf16 [..,c] and i32 or i64 [..] "
+                  "with the same sizes.",
+                  p.ToString(), t.ToString());
+    return {};
+  }
+  const LocationScope scope(*at.graph, at.location);
+  const int64_t last = p.rank() - 1;
+  const Value own = TakeAlongDim(at.values[0], ExpandDims(at.values[1], {last}), last);
+  if (!own.valid()) return {};
+  const Value better = ReduceSum(Cast(Greater(at.values[0], own), I32), {last});
+  const Value is_class =
+      And(GreaterEqual(at.values[1], 0.0), Less(at.values[1], DimensionSize(at.values[0], {last}, t.dtype)));
+  return And(And(Less(better, static_cast<double>(k)), IsFinite(Squeeze(own, {last}))), is_class);
+}
+
+Value Bincount(const Operand& x, int64_t size) {
+  const ResolvedOperands at = Resolve({x});
+  if (at.graph == nullptr) return {};
+  const Type type = at.values[0].type();
+  if (!IsInteger(type.dtype) || type.rank() != 1 || size < 1) {
+    RecordMistake(at, "bincount", "x is {}, size={}; x must be a vector of i32 or i64, size at least 1.",
+                  type.ToString(), size);
+    return {};
+  }
+  const LocationScope scope(*at.graph, at.location);
+  const Value is_in = And(GreaterEqual(at.values[0], 0.0), Less(at.values[0], static_cast<double>(size)));
+  return ScatterAdd(Cast(is_in, I32), at.values[0], {size}, 0);
+}
+
+UniqueResult UniqueCounts(const Operand& x, int64_t size) {
+  const ResolvedOperands at = Resolve({x});
+  if (at.graph == nullptr) return {};
+  const Type type = at.values[0].type();
+  if (type.dtype == BOOL || type.rank() != 1 || type.shape[0] == 0 || size < 1) {
+    RecordMistake(at, "unique_counts",
+                  "x is {}, size={}; x must be a vector of numbers that is not empty, size at least 1.",
+                  type.ToString(), size);
+    return {};
+  }
+  const LocationScope scope(*at.graph, at.location);
+  const int64_t n = type.shape[0];
+  const Value sorted = Sort(at.values[0], 0).values;
+  // How many values other than its own stand before each element.
+  const Value changes = Cast(NotEqual(SliceDim(sorted, 0, 1, n), SliceDim(sorted, 0, 0, n - 1)), I32);
+  const Value rank = Cumsum(Pad(changes, {1}, {0}), 0);
+  // Those beyond `size` go to a place that is cut off.
+  const Value place = Minimum(rank, static_cast<double>(size));
+  const Value counts = ScatterAdd(Cast(Equal(rank, rank), I32), place, {size + 1}, 0);
+  const Value zeros = Constant(*at.graph, 0.0, {type.dtype, {size + 1}});
+  const Value values = ScatterUpdate(zeros, sorted, place, 0);
+  return {SliceDim(values, 0, 0, size), SliceDim(counts, 0, 0, size)};
+}
+
+}  // namespace meshwork

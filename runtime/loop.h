@@ -1,0 +1,38 @@
+// Loops and branches in a process: their bodies are programs with schedules of their own, which all workers
+// run together.
+//
+// LowerLoops writes a node so that its bodies read and write the memory of the program around them: every
+// result of the node is a variable of each body, and every operand that a body reads is an argument.
+//
+//   %c1, %ys, %s = scan %c0, %xs, %w …   ->   %t1, %c1, %ys, %s = scan %zero, %c0, %zeros, %xs, %w …
+//       (var %c, %x, %w) {                       (var %t, var %c, var %ys, var %s, %xs, %w) {
+//     …                                            %x = loop_slice %xs, %t
+//     update %c = %next                            …
+//     return %y, %z                                %ys1 = loop_store %ys, %y, %t
+//   }                                              %s1 = add %s, %z
+//                                                  update %t, %c, %ys, %s = %t + 1, %next, %ys1, %s1
+//
+// So carries are written in place where variables would be, and slices are an op like others. A while has
+// two bodies: one writes what its condition says, the other the carries. Pure functions, thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "ops/graph.h"
+
+namespace meshwork {
+
+// `local` with all its loops and branches so written.
+Graph LowerLoops(const Graph& local);
+
+// Of a node that LowerLoops wrote.
+struct LoweredLoop {
+  // Per result the operand that it holds at the start; -1: nothing.
+  std::vector<int64_t> initial;
+  // Operands from here on are arguments of the bodies, after the results.
+  int first_read = 0;
+};
+LoweredLoop LoweredLoopOf(const Node& node);
+
+}  // namespace meshwork

@@ -1,0 +1,20 @@
+// What an exchange (ops/exchange.h) moves between the devices of one process.
+//
+// A result block is filled, dim by dim, by runs of what the devices hold that differ from its own on the axes
+// that cut the operand; what no operand has is filled with the exchange's value.
+#pragma once
+
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "ops/graph.h"
+#include "runtime/collective.h"
+#include "runtime/transfer.h"
+
+namespace meshwork {
+
+// As PlanCollective, for the one result of an exchange. Errors: as CheckExchange's.
+absl::StatusOr<std::vector<Transfer>> PlanExchange(const Graph& local, int node,
+                                                   const std::vector<ValueBuffers>& buffers);
+
+}  // namespace meshwork

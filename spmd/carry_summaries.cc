@@ -1,0 +1,97 @@
+#include "spmd/carry_summaries.h"
+
+#include <optional>
+#include <set>
+
+#include "fmt/format.h"
+#include "ops/blockwise.h"
+#include "ops/rewrite.h"
+#include "ops/row.h"
+
+namespace meshwork {
+namespace {
+
+std::vector<Value> ValuesOf(Graph& graph, std::span<const ValueId> ids) {
+  std::vector<Value> values;
+  for (ValueId id : ids) values.emplace_back(&graph, id);
+  return values;
+}
+
+// The blockwise form of the node on mapped operands; empty if it stays as it is.
+std::vector<Value> Expand(const Graph& pinned, const Graph& propagated, const Node& node,
+                          Rewriter& rewriter) {
+  const std::optional<OperandDim> at = BlockwiseAt(pinned, node);
+  if (!at.has_value()) return {};
+  std::vector<Layout> layouts;
+  for (ValueId id : node.operands) layouts.push_back(*propagated.value(id).layout);
+  const Layout& layout = layouts[static_cast<size_t>(at->operand)];
+  if (layout.IsStrided(at->dim) || layout.NumShards(at->dim) < 2) return {};
+  return AddBlockwise(node, ValuesOf(rewriter.to(), rewriter.Map(node.operands)), layout.NumShards(at->dim),
+                      SpecOf(layout)[static_cast<size_t>(at->dim)], layouts);
+}
+
+// "runs on blocks of dim 0 and gathers what each amounts to".
+std::string Decision(const OpRow& row, const OperandDim& at) {
+  if (row.blockwise_at == nullptr)
+    return fmt::format("runs on blocks of dim {} and gathers what each amounts to", at.dim);
+  return fmt::format("runs on blocks of dim {} of operand {}, which are not gathered", at.dim, at.operand);
+}
+
+// What the user says of a result holds of the value that stands for it.
+void Stand(const ValueInfo& for_result, ValueInfo& value) {
+  value.name = for_result.name;
+  value.layout = for_result.layout;
+  value.modes = for_result.modes;
+  value.gather = for_result.gather;
+}
+
+// The numbers of blocks that dims of a local program are cut into.
+std::set<int64_t> BlockCounts(const Graph& local) {
+  std::set<int64_t> counts;
+  for (const ValueInfo& info : local.values())
+    for (int d = 0; info.layout.has_value() && d < info.layout->rank(); ++d)
+      if (!info.layout->IsStrided(d)) counts.insert(info.layout->NumShards(d));
+  counts.erase(1);
+  return counts;
+}
+
+}  // namespace
+
+std::optional<CarriedSummaries> CarrySummaries(const Graph& pinned, const Graph& propagated) {
+  if (!HasBlockwise(pinned)) return std::nullopt;
+  Rewriter rewriter(pinned);
+  std::vector<std::string> decisions;
+  for (const Node& node : pinned.nodes()) {
+    const std::vector<Value> results = Expand(pinned, propagated, node, rewriter);
+    if (results.empty()) {
+      rewriter.Copy(node);
+      continue;
+    }
+    for (size_t r = 0; r < results.size(); ++r) {
+      Stand(pinned.value(node.results[r]), rewriter.to().mutable_value(results[r].id()));
+      rewriter.Set(node.results[r], results[r].id());
+    }
+    decisions.push_back(fmt::format("{}: {}", pinned.Describe(node.row->name, node.location),
+                                    Decision(*node.row, *BlockwiseAt(pinned, node))));
+  }
+  if (decisions.empty()) return std::nullopt;
+  return CarriedSummaries{std::move(rewriter).Finish(), std::move(decisions)};
+}
+
+std::optional<WithBlockwise> AppendBlockwise(const Graph& global, const Graph& local) {
+  if (!HasBlockwise(global)) return std::nullopt;
+  WithBlockwise with{global, {}, {}};
+  const std::set<int64_t> counts = BlockCounts(local);
+  for (const Node& node : global.nodes()) {
+    if (!BlockwiseAt(global, node).has_value()) continue;
+    for (int64_t count : counts) {
+      const std::vector<Value> results =
+          AddBlockwise(node, ValuesOf(with.graph, node.operands), count, UNSHARDED);
+      for (size_t r = 0; r < results.size(); ++r) with.same.emplace_back(results[r].id(), node.results[r]);
+      with.owners.resize(with.graph.values().size() - global.values().size(), node.results[0]);
+    }
+  }
+  return with;
+}
+
+}  // namespace meshwork

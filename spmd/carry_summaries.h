@@ -1,0 +1,38 @@
+// CarrySummaries writes ops that run along a sharded dim in their blockwise form (ops/blockwise.h): a cumsum,
+// an argmax or a top_k gathers one summary per block, not the dim; attention that is asked to passes blocks
+// on.
+//
+//   %0 = cumsum %a dim=0                 of %a: f32[64] {x}, on [x=8], becomes
+//   %0 = reshape %a shape=[8,8]          {x,_}
+//   …  = cumsum %0 dim=1, the sums of the blocks, gathered, their exclusive cumsum, added to each block
+#pragma once
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ops/graph.h"
+
+namespace meshwork {
+
+// A program, and what was decided of it.
+struct CarriedSummaries {
+  Graph graph;
+  std::vector<std::string> decisions;
+};
+
+// `pinned` with the ops whose dim `propagated`, Propagate's result for it, finds sharded in that form;
+// nothing if there are none.
+std::optional<CarriedSummaries> CarrySummaries(const Graph& pinned, const Graph& propagated);
+
+// For Verify. `global`, a program, to which the blockwise forms of its ops are appended for every number of
+// blocks that dims of `local` are cut into; nothing if none of its ops has one.
+struct WithBlockwise {
+  Graph graph;
+  std::vector<std::pair<ValueId, ValueId>> same;  // a result of a form, and that of the op
+  std::vector<ValueId> owners;                    // per value that was appended: a result of the op
+};
+std::optional<WithBlockwise> AppendBlockwise(const Graph& global, const Graph& local);
+
+}  // namespace meshwork

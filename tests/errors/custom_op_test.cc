@@ -1,0 +1,105 @@
+// What is refused of rows from outside of the library, and what is found wrong with them.
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "check/check_op.h"
+#include "errors/errors.h"
+#include "gtest/gtest.h"
+#include "ops/row.h"
+#include "support/swiglu.h"
+
+namespace meshwork {
+namespace {
+
+// That of a row which is right but for what `change` does to it.
+OpRow Changed(const std::function<void(OpRow& row)>& change) {
+  OpRow row = SwigluRow();
+  change(row);
+  return row;
+}
+
+#define ROW_MISTAKE(...)            \
+  ::meshwork::Mistake(#__VA_ARGS__, \
+                      [&]() -> Refusal { return RegisterOp(Changed([](OpRow& row) { __VA_ARGS__; })); })
+#define OP_MISTAKE(...)             \
+  ::meshwork::Mistake(#__VA_ARGS__, \
+                      [&]() -> Refusal { return CheckOp(Changed([](OpRow& row) { __VA_ARGS__; })); })
+
+TEST(CustomOpErrors, WhatRegisterOpRefuses) {
+  ASSERT_TRUE(RegisterOp(SwigluRow("taken_by_a_test")).ok());
+  ExpectErrors("custom_op_register",
+               {
+                   ROW_MISTAKE(row.name = ""),
+                   ROW_MISTAKE(row.name = "swi-glu"),
+                   ROW_MISTAKE(row.name = "2swiglu"),
+                   ROW_MISTAKE(row.name = "swi glu"),
+                   ROW_MISTAKE(row.name = "swi\nglu"),
+                   ROW_MISTAKE(row.name = "matmul"),
+                   ROW_MISTAKE(row.name = "taken_by_a_test"),
+                   MISTAKE(RegisterOp({.name = "nothing"})),
+                   ROW_MISTAKE(row.doc = "", row.rule = nullptr),
+                   ROW_MISTAKE(row.infer = nullptr),
+                   ROW_MISTAKE(row.cpu = nullptr),
+                   ROW_MISTAKE(row.samples = {}),
+                   ROW_MISTAKE(row.kind = OpKind::kCollective),
+                   ROW_MISTAKE(row.kind = OpKind::kControl),
+                   ROW_MISTAKE(row.num_regions = 1),
+                   ROW_MISTAKE(row.num_operands = -2),
+                   ROW_MISTAKE(row.num_operands = 65),
+                   ROW_MISTAKE(row.num_operands = -1, row.optional_operands = 1),
+                   ROW_MISTAKE(row.optional_operands = -1),
+                   ROW_MISTAKE(row.num_results = 0),
+                   ROW_MISTAKE(row.num_results = -1),
+                   ROW_MISTAKE(row.in_place = {2}),
+                   ROW_MISTAKE(row.in_place = {0, 1}),
+                   ROW_MISTAKE(row.sample_low = 1),
+                   ROW_MISTAKE(row.sample_int_high = 0),
+                   ROW_MISTAKE(row.attrs = {{"two words", AttrKind::kInt}}),
+                   ROW_MISTAKE(row.attrs = {{"n", AttrKind::kInt}, {"n", AttrKind::kFloat}}),
+                   ROW_MISTAKE(row.attrs = {{"n", AttrKind::kInt, true}}),
+                   ROW_MISTAKE(row.samples = {"f32[4,6], f32[4,6"}),
+                   ROW_MISTAKE(row.samples = {"f32[4], f32[4]; scale=2"}),
+                   ROW_MISTAKE(row.samples = {"f32[4]"}),
+                   ROW_MISTAKE(row.samples = {"f32[4], f32[4]", "f32[4], f32[6]"}),
+                   ROW_MISTAKE(row.num_results = 2),
+                   ROW_MISTAKE(row.rule = [](const OpView&) { return Rule(); }),
+               });
+}
+
+TEST(CustomOpErrors, WhatCheckOpFinds) {
+  ExpectErrors(
+      "custom_op_check",
+      {
+          OP_MISTAKE(row.doc = ""),
+          OP_MISTAKE(row.cpu = [](const KernelSpec&) { return Kernel(); }),
+          OP_MISTAKE(
+              row.cpu = [](const KernelSpec&) { return Kernel{.run = RunSwiglu<float>, .units = 30}; }),
+          OP_MISTAKE(
+              row.cpu = [](const KernelSpec&) { return Kernel{.run = RunSwiglu<float>, .units = 23}; }),
+          // A sum of the first operand may not wait.
+          OP_MISTAKE(
+              row.samples = {"f32[4], f32[4]"},
+              row.rule = [](const OpView& view) { return ElementwiseRule(view, Linear(Which::kOne)); }),
+          // Nor may rows of one operand meet others of the other.
+          OP_MISTAKE(
+              row.samples = {"f32[6], f32[6]"},
+              row.rule = [](const OpView& view) { return MakeRule("m,n->m", view.operands, view.results); }),
+          OP_MISTAKE(
+              row.samples = {"f64[2], f64[2]"},
+              row.grad =
+                  [](const GradView& view) {
+                    return std::vector<Value>{view.result_grads[0], view.result_grads[0]};
+                  }),
+          OP_MISTAKE(
+              row.samples = {"f64[12], f64[12]"},
+              row.grad =
+                  [](const GradView& view) {
+                    return std::vector<Value>{view.result_grads[0], view.result_grads[0]};
+                  }),
+          OP_MISTAKE(row.grad = [](const GradView& view) { return std::vector<Value>{view.operands[0]}; }),
+      });
+}
+
+}  // namespace
+}  // namespace meshwork

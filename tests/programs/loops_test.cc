@@ -1,0 +1,507 @@
+// Loops and branches as the compiler lays them out and the runtime runs them: on meshes and layouts of every
+// kind they give what the same program gives that is written out iteration by iteration, on one device, in
+// f64. Padding is full of NaN.
+#include <cmath>
+#include <functional>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/status.h"
+#include "fmt/format.h"
+#include "gtest/gtest.h"
+#include "layout/all_layouts.h"
+#include "ops/control_flow.h"
+#include "ops/gradients.h"
+#include "ops/memory_report.h"
+#include "ops/ops.h"
+#include "ops/program.h"
+#include "ops/text.h"
+#include "runtime/executor.h"
+#include "spmd/compile.h"
+#include "spmd/verify.h"
+#include "support/interpreter.h"
+#include "support/long_tests.h"
+#include "support/tensors.h"
+#include "train/random.h"
+
+namespace meshwork {
+namespace {
+
+constexpr std::string_view kMeshes[] = {"x=2", "x=3", "x=4", "x=2,y=2", "x=2,y=3"};
+
+using Numbers = std::map<std::string, std::vector<double>>;
+
+Numbers RandomNumbers(const Graph& graph, uint64_t seed) {
+  Numbers numbers;
+  Random random(seed);
+  for (const Argument& argument : graph.arguments()) {
+    const ValueInfo& info = graph.value(argument.value);
+    std::vector<double>& list = numbers[info.name];
+    for (int64_t i = 0; i < info.type.num_elements(); ++i)
+      list.push_back(IsFloat(info.type.dtype) ? random.Uniform(-1, 1) : 1);
+  }
+  return numbers;
+}
+
+void ExpectClose(const std::string& name, const std::vector<double>& a, const std::vector<double>& b) {
+  ASSERT_EQ(a.size(), b.size()) << name;
+  double largest = 1;
+  for (double x : b) largest = std::max(largest, std::abs(x));
+  for (size_t i = 0; i < a.size(); ++i) ASSERT_NEAR(a[i], b[i], 1e-10 * largest) << name << "[" << i << "]";
+}
+
+// Runs the program on its mesh and compares its outputs with those of `expected`.
+void ExpectGives(const Graph& graph, const Numbers& numbers,
+                 const std::map<std::string, HostTensor>& expected, ExecutorOptions options = {},
+                 int workers = 2, const CompileOptions& compile = {}) {
+  options.poison_padding = options.check_replicas = true;
+  const absl::StatusOr<Program> program = Compile(graph, compile);
+  ASSERT_TRUE(program.ok()) << program.status() << "\n" << PrintGraph(graph);
+  WorkerPool pool(workers);
+  std::map<std::string, DTensor> state;
+  const auto executor = Executor::Create(*program, pool, options, &state);
+  ASSERT_TRUE(executor.ok()) << executor.status();
+  std::map<std::string, Tensor> feeds, outputs;
+  for (const Argument& argument : graph.arguments()) {
+    const ValueInfo& info = graph.value(argument.value);
+    const Tensor tensor = ToTensor(HostTensor(info.type, numbers.at(info.name)));
+    if (argument.is_variable) ASSERT_TRUE(Pack(tensor, state.at(info.name)).ok());
+    else feeds.emplace(info.name, tensor);
+  }
+  for (int step = 0; step < 2; ++step) {
+    ASSERT_TRUE((*executor)->Run(feeds, &outputs).ok());
+    for (const auto& [name, value] : expected)
+      ExpectClose(name, NumbersOf(outputs.at(name)), value.Numbers());
+    if (testing::Test::HasFatalFailure()) FAIL() << PrintGraph(program->body);
+  }
+}
+
+// A program that is written in two ways: with loops, and written out.
+struct Case {
+  std::string name;
+  std::vector<Type> inputs;
+  // Adds outputs. `unrolled`: without loops.
+  std::function<void(Graph& graph, const std::vector<Value>& inputs, bool unrolled)> build;
+};
+
+Graph GraphOf(const Case& c, const Mesh& mesh, const std::vector<Layout>& layouts, bool unrolled) {
+  Graph graph(mesh);
+  std::vector<Value> inputs;
+  for (size_t i = 0; i < c.inputs.size(); ++i)
+    inputs.push_back(
+        graph.Input(fmt::format("in{}", i), c.inputs[i].dtype, c.inputs[i].shape, SpecOf(layouts[i])));
+  c.build(graph, inputs, unrolled);
+  return graph;
+}
+
+Value At(const Value& x, int64_t t) {
+  const Shape shape(x.shape().begin() + 1, x.shape().end());
+  std::vector<int64_t> start(shape.size() + 1, 0), sizes(x.shape().begin(), x.shape().end());
+  start[0] = t;
+  sizes[0] = t + 1;
+  return Reshape(Slice(x, start, sizes), shape);
+}
+
+// A recurrent layer: a carry, slices, a captured weight; its states stacked and summed up.
+void BuildRecurrent(Graph& graph, const std::vector<Value>& in, bool unrolled, bool reverse,
+                    bool recompute = false) {
+  const Value &h0 = in[0], &xs = in[1], &w = in[2];
+  if (!unrolled) {
+    const ScanResult r =
+        Scan(graph, {h0}, {xs},
+             [&](Graph&, const std::vector<Value>& c, const std::vector<Value>& x) -> ScanStep {
+               const Value h = Tanh(MatMul(c[0], w) + x[0]);
+               return {{h}, {h * 2.0}, {Square(h)}};
+             },
+             {.reverse = reverse, .recompute = recompute});
+    graph.Output("last", r.carries[0]);
+    graph.Output("all", r.stacked[0]);
+    graph.Output("sum", r.sums[0]);
+    return;
+  }
+  Value h = h0, sum;
+  const int64_t length = xs.shape()[0];
+  std::vector<Value> all(static_cast<size_t>(length));
+  for (int64_t i = 0; i < length; ++i) {
+    const int64_t t = reverse ? length - 1 - i : i;
+    h = Tanh(MatMul(h, w) + At(xs, t));
+    const Value s = h * 2.0;
+    all[t] = Reshape(s, {1, s.shape()[0], s.shape()[1]});
+    sum = sum.valid() ? sum + Square(h) : Square(h);
+  }
+  graph.Output("last", h);
+  graph.Output("all", Concat(all, 0));
+  graph.Output("sum", sum);
+}
+
+// Gradient accumulation by hand: a carry that is only added to.
+void BuildAccumulation(Graph& graph, const std::vector<Value>& in, bool unrolled) {
+  const Value &xs = in[0], &ys = in[1], &w = in[2];
+  const auto gradient = [](const Value& x, const Value& y, const Value& weight) {
+    return MatMul(Transpose(x, {1, 0}), MatMul(x, weight) - y);
+  };
+  if (!unrolled) {
+    const ScanResult r =
+        Scan(graph, {w}, {xs, ys},
+             [&](Graph&, const std::vector<Value>& c, const std::vector<Value>& x) -> ScanStep {
+               return {{gradient(x[0], x[1], w) + c[0]}};
+             });
+    graph.Output("g", r.carries[0]);
+    return;
+  }
+  Value g = w;
+  for (int64_t t = 0; t < xs.shape()[0]; ++t) g = g + gradient(At(xs, t), At(ys, t), w);
+  graph.Output("g", g);
+}
+
+// Two carries that swap, and one that stays; a loop in a loop.
+void BuildNested(Graph& graph, const std::vector<Value>& in, bool unrolled) {
+  const Value &a = in[0], &b = in[1];
+  if (!unrolled) {
+    const ScanResult r =
+        Scan(graph, {a, b, a}, {},
+             [&](Graph& body, const std::vector<Value>& c, const std::vector<Value>&) -> ScanStep {
+               const ScanResult inner =
+                   Scan(body, {c[0]}, {},
+                        [&](Graph&, const std::vector<Value>& d, const std::vector<Value>&) -> ScanStep {
+                          return {{Sin(d[0] + c[1])}, {}, {d[0] * b}};
+                        },
+                        {.length = 2});
+               return {{c[1], inner.carries[0], c[2]}, {}, {inner.sums[0] + c[2]}};
+             },
+             {.length = 3});
+    graph.Output("a", r.carries[0]);
+    graph.Output("b", r.carries[1]);
+    graph.Output("same", r.carries[2]);
+    graph.Output("sum", r.sums[0]);
+    return;
+  }
+  Value p = a, q = b, sum;
+  for (int t = 0; t < 3; ++t) {
+    Value d = p, inner;
+    for (int u = 0; u < 2; ++u) {
+      inner = inner.valid() ? inner + d * b : d * b;
+      d = Sin(d + q);
+    }
+    p = q;
+    q = d;
+    sum = sum.valid() ? sum + (inner + a) : inner + a;
+  }
+  graph.Output("a", p);
+  graph.Output("b", q);
+  graph.Output("same", a);
+  graph.Output("sum", sum);
+}
+
+Value Total(const Value& x) {
+  std::vector<int64_t> dims;
+  for (int d = 0; d < x.rank(); ++d) dims.push_back(d);
+  return dims.empty() ? x : ReduceSum(x, dims);
+}
+
+// The gradients of what `build` outputs, by all inputs, beside it; twice: also those of the sum of the
+// squares of the gradients.
+template <typename Build>
+auto WithGradients(Build build, bool twice = false) {
+  return [build, twice](Graph& graph, const std::vector<Value>& in, bool unrolled) {
+    build(graph, in, unrolled);
+    Value loss;
+    for (const OutputInfo& output : graph.outputs()) {
+      const Value part = Total(Sin(Value(&graph, output.value)));
+      loss = loss.valid() ? loss + part : part;
+    }
+    std::vector<Value> grads = Gradients(loss, in);
+    if (twice) {
+      Value squares;
+      for (const Value& grad : grads)
+        squares = squares.valid() ? squares + Total(Square(grad)) : Total(Square(grad));
+      grads = Gradients(squares, in);
+    }
+    for (size_t i = 0; i < grads.size(); ++i) graph.Output(fmt::format("gradient{}", i), grads[i]);
+  };
+}
+
+// Branches by what is in the data, that read different values; one within a loop, chosen anew each time.
+void BuildBranches(Graph& graph, const std::vector<Value>& in, bool unrolled) {
+  const Value &a = in[0], &b = in[1], &w = in[2];
+  const Value is_large = Greater(Total(a), 0.0);
+  const auto step = [&](const Value& c, const Value& predicate) {
+    if (unrolled) return Select(BroadcastTo(predicate, c.shape(), {}), Tanh(MatMul(c, w)), c * b);
+    return If(
+        predicate, [&](Graph&) { return std::vector<Value>{Tanh(MatMul(c, w))}; },
+        [&](Graph&) { return std::vector<Value>{c * b}; })[0];
+  };
+  const Value first = step(a, is_large);
+  graph.Output("first", first);
+  Value c = first;
+  if (unrolled) {
+    for (int t = 0; t < 3; ++t) c = step(c, Less(Total(c), 0.5));
+  } else {
+    c = Scan(graph, {first}, {},
+             [&](Graph&, const std::vector<Value>& carry, const std::vector<Value>&) -> ScanStep {
+               return {{step(carry[0], Less(Total(carry[0]), 0.5))}};
+             },
+             {.length = 3})
+            .carries[0];
+  }
+  graph.Output("last", c);
+}
+
+// Halves the first carry until it is small, and counts.
+void BuildWhile(Graph& graph, const std::vector<Value>& in, bool unrolled) {
+  const Value &a = in[0], &b = in[1];
+  const Value zero = Constant(graph, 0, {I64, {}});
+  const auto goes_on = [&](const Value& x, const Value& n) {
+    return And(Greater(Total(Square(x)), 0.1), Less(n, 6.0));
+  };
+  if (!unrolled) {
+    const std::vector<Value> r = While(
+        graph, {a, zero, b}, [&](Graph&, const std::vector<Value>& c) { return goes_on(c[0], c[1]); },
+        [&](Graph&, const std::vector<Value>& c) {
+          return std::vector<Value>{c[0] * 0.5 + Sin(b) * 0.01, c[1] + 1.0,
+                                    MatMul(c[2], Transpose(c[2], {1, 0})) * 0.1};
+        });
+    graph.Output("x", r[0]);
+    graph.Output("n", r[1]);
+    graph.Output("b", r[2]);
+    return;
+  }
+  Value x = a, n = zero, m = b, active;
+  for (int t = 0; t < 6; ++t) {
+    const Value go = goes_on(x, n);
+    active = active.valid() ? And(active, go) : go;
+    const auto pick = [&](const Value& next, const Value& old) {
+      return Select(old.rank() == 0 ? active : BroadcastTo(active, old.shape(), {}), next, old);
+    };
+    const Value next_x = x * 0.5 + Sin(b) * 0.01, next_m = MatMul(m, Transpose(m, {1, 0})) * 0.1;
+    x = pick(next_x, x);
+    m = pick(next_m, m);
+    n = pick(n + 1.0, n);
+  }
+  graph.Output("x", x);
+  graph.Output("n", n);
+  graph.Output("b", m);
+}
+
+std::vector<Case> Cases() {
+  std::vector<Case> cases;
+  for (const auto& [b, n] : {std::pair<int64_t, int64_t>{4, 6}, {5, 3}, {1, 2}}) {
+    const std::string size = fmt::format(" {}x{}", b, n);
+    for (const bool reverse : {false, true})
+      cases.push_back({(reverse ? "reverse" : "recurrent") + size,
+                       {{F64, {b, n}}, {F64, {3, b, n}}, {F64, {n, n}}},
+                       [reverse](Graph& graph, const std::vector<Value>& in, bool unrolled) {
+                         BuildRecurrent(graph, in, unrolled, reverse);
+                       }});
+    cases.push_back(
+        {"accumulation" + size, {{F64, {3, b, n}}, {F64, {3, b, 2}}, {F64, {n, 2}}}, BuildAccumulation});
+    cases.push_back({"nested" + size, {{F64, {b, n}}, {F64, {b, n}}}, BuildNested});
+    for (const bool recompute : {false, true})
+      for (const bool twice : {false, true})
+        cases.push_back(
+            {fmt::format("{}{}gradient", twice ? "second " : "", recompute ? "recomputed " : "") + size,
+             {{F64, {b, n}}, {F64, {3, b, n}}, {F64, {n, n}}},
+             WithGradients(
+                 [recompute](Graph& graph, const std::vector<Value>& in, bool unrolled) {
+                   BuildRecurrent(graph, in, unrolled, false, recompute);
+                 },
+                 twice)});
+    cases.push_back({"accumulation gradient" + size,
+                     {{F64, {3, b, n}}, {F64, {3, b, 2}}, {F64, {n, 2}}},
+                     WithGradients(BuildAccumulation)});
+    cases.push_back({"nested gradient" + size, {{F64, {b, n}}, {F64, {b, n}}}, WithGradients(BuildNested)});
+    cases.push_back(
+        {"branches" + size, {{F64, {b, n}}, {F64, {b, n}}, {F64, {n, n}}}, WithGradients(BuildBranches)});
+  }
+  for (const int64_t n : {4, 5}) {
+    cases.push_back({fmt::format("while {}", n), {{F64, {n, n}}, {F64, {n, n}}}, BuildWhile});
+  }
+  return cases;
+}
+
+class LoopsTest : public testing::TestWithParam<Case> {};
+
+// Every so many-th combination of layouts of the inputs.
+TEST_P(LoopsTest, GiveWhatTheSameGivesWrittenOut) {
+  const Case& c = GetParam();
+  std::vector<Layout> whole;
+  for (const Type& type : c.inputs) whole.push_back(Layout::Replicated(Mesh(), type.rank()));
+  const Graph one = GraphOf(c, Mesh(), whole, true);
+  int64_t trial = 0;
+  for (std::string_view text : kMeshes) {
+    const Mesh mesh = Mesh::Parse(text).value();
+    std::vector<std::vector<Layout>> choices;
+    int64_t combinations = 1;
+    for (const Type& type : c.inputs) {
+      choices.push_back(AllWholeLayouts(mesh, type.rank()));
+      combinations *= std::ssize(choices.back());
+    }
+    const int64_t every = std::max<int64_t>(1, combinations / (LongTests() ? 200 : 4));
+    for (int64_t k = trial % every; k < combinations; k += every, ++trial) {
+      std::vector<Layout> layouts;
+      int64_t rest = k;
+      for (const std::vector<Layout>& choice : choices) {
+        layouts.push_back(choice[rest % std::ssize(choice)]);
+        rest /= std::ssize(choice);
+      }
+      const Graph graph = GraphOf(c, mesh, layouts, false);
+      ASSERT_TRUE(graph.status().ok()) << graph.status();
+      const Numbers numbers = RandomNumbers(graph, static_cast<uint64_t>(trial));
+      const ExecutorOptions options{
+          .share = trial % 5 != 1, .coalesce = trial % 5 != 2, .fuse = trial % 5 != 3};
+      ExpectGives(graph, numbers, Interpret(one, numbers).outputs, options, 1 + static_cast<int>(trial % 3));
+      ASSERT_FALSE(HasFatalFailure()) << c.name << " on " << text << ", combination " << k;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Programs, LoopsTest, testing::ValuesIn(Cases()), [](const auto& info) {
+  std::string name = info.param.name;
+  for (char& c : name)
+    if (c == ' ') c = '_';
+  return name;
+});
+
+// ---- What the cases above do not reach.
+
+// A small program in text, run on its mesh and by the interpreter.
+void ExpectRunsAsWritten(const std::string& text, const CompileOptions& options = {}) {
+  const Graph graph = ParseGraph(text).value();
+  const Numbers numbers = RandomNumbers(graph, /*seed=*/7);
+  ExpectGives(graph, numbers, Interpret(graph, numbers).outputs, {}, 2, options);
+}
+
+TEST(LoopProgramTest, LoopsOfNoIterationGiveWhatTheyAreGiven) {
+  ExpectRunsAsWritten(R"(mesh [x=2]
+func f(%a: f64[5,3] {x,_}, %xs: f64[0,5,3]) {
+  %c, %ys, %s = scan %a, %xs, %a length=0 slices=1 sums=1 (var %c: f64[5,3], %x: f64[5,3], %a: f64[5,3]) {
+    %n = add %c, %x
+    %t = reduce_sum %n dims=[0]
+    update %c = %n
+    return %n, %t
+  }
+  %w = while %c (var %c: f64[5,3]) {
+    %no = constant value=0 dtype=bool shape=[]
+    %n = neg %c
+    update %c = %n
+    return %no
+  }
+  return c=%c, ys=%ys, s=%s, w=%w
+})");
+}
+
+// Kept in blocks, gathered inside the loop or before it.
+TEST(LoopProgramTest, CapturedWeightsMayBeGatheredOnUse) {
+  const std::string text = R"(mesh [x=3]
+func f(%a: f64[6,7] {x,_}, var %w: f64[7,7] {x,_} gather=on_use) {
+  %c, %s = scan %a, %w length=4 sums=1 (var %c: f64[6,7], %w: f64[7,7]) {
+    %p = matmul %c, %w
+    %n = tanh %p
+    %g = matmul %c, %n transpose_a=true
+    update %c = %n
+    return %g
+  }
+  %k = constant value=0.125 dtype=f64 shape=[]
+  %u = mul %k, %s
+  %v = sub %w, %u
+  update %w = %v
+  return c=%c
+})";
+  const Graph graph = ParseGraph(text).value();
+  const Numbers numbers = RandomNumbers(graph, /*seed=*/7);
+  const Program program = Compile(graph, {.replication_budget = 0}).value();
+  WorkerPool pool(2);
+  std::map<std::string, DTensor> state;
+  const auto executor = Executor::Create(program, pool, {.poison_padding = true}, &state).value();
+  std::map<std::string, Tensor> outputs;
+  ASSERT_TRUE(Pack(ToTensor(HostTensor({F64, {7, 7}}, numbers.at("w"))), state.at("w")).ok());
+  ASSERT_TRUE(executor->Run({{"a", ToTensor(HostTensor({F64, {6, 7}}, numbers.at("a")))}}, &outputs).ok());
+  const InterpretedStep expected = Interpret(graph, numbers);
+  ExpectClose("c", NumbersOf(outputs.at("c")), expected.outputs.at("c").Numbers());
+  ExpectClose("w", NumbersOf(Unpack(state.at("w"), true).value()), expected.variables.at("w").Numbers());
+}
+
+// A carry is such a variable before the first iteration, and no longer: it may lie otherwise.
+TEST(LoopProgramTest, CarriesMayBeginAsWeightsThatAreGatheredOnUse) {
+  for (const std::string_view loop : {"scan %w, %a length=3", "scan %w, %a length=0"})
+    ExpectRunsAsWritten(fmt::format(R"(mesh [x=2, y=2]
+func f(%a: f64[5,7] {{_,y}}, var %w: f64[5,7] {{x,_}} gather=on_use) {{
+  %c = {} (var %c: f64[5,7], %a: f64[5,7]) {{
+    %n = add %c, %a : f64[5,7] {{x,y}}
+    %m = tanh %n
+    update %c = %m
+  }}
+  %d = scan %w, %a length=2 (var %c: f64[5,7], %a: f64[5,7]) {{
+    %n = sin %a : f64[5,7] {{y,x}}
+    update %c = %n
+  }}
+  return c=%c, d=%d
+}})",
+                                    loop));
+}
+
+TEST(LoopProgramTest, PinsInBodiesAndOfResultsHold) {
+  ExpectRunsAsWritten(R"(mesh [x=2, y=2]
+func f(%a: f64[6,4] {x,_}, %p: bool[]) {
+  %c = scan %a length=2 (var %c: f64[6,4] {_,y}) {
+    %n = tanh %c : f64[6,4] {x,y}
+    update %c = %n
+  } : f64[6,4] {y,x}
+  %d = if %p, %a, %c (%a: f64[6,4] {y,_}, %c: f64[6,4]) {
+    return %a
+  } else (%a: f64[6,4] {_,x}, %c: f64[6,4] {_,_}) {
+    %s = add %a, %c
+    return %s
+  } : f64[6,4] {_,(x,y)}
+  return c=%c, d=%d
+})");
+}
+
+// A plan for a budget that nothing fits still computes the same, and what is refused says so.
+TEST(LoopProgramTest, AMemoryBudgetIsKept) {
+  const std::string text = R"(mesh [x=2]
+func f(%a: f64[64,8] {x,_}, %w: f64[8,8]) {
+  %c = scan %a, %w length=3 (var %c: f64[64,8], %w: f64[8,8]) {
+    %p = matmul %c, %w
+    %q = tanh %p
+    %r = exp %p
+    %n = add %q, %r
+    update %c = %n
+  }
+  %d = tanh %c
+  return d=%d
+})";
+  const Graph graph = ParseGraph(text).value();
+  const int64_t peak = LogicalPeakBytes(Compile(graph).value().body);
+  ExpectRunsAsWritten(text, {.memory_budget = peak});
+  EXPECT_EQ(Compile(graph, {.memory_budget = 64}).status().code(), absl::StatusCode::kResourceExhausted);
+}
+
+TEST(LoopProgramTest, AProfileAndATraceShowALoopAsOneRow) {
+  const Graph graph = ParseGraph(R"(mesh [x=2]
+func f(%a: f64[6,4] {x,_}) {
+  %c = scan %a length=5 (var %c: f64[6,4]) {
+    %n = tanh %c
+    update %c = %n
+  }
+  return c=%c
+})")
+                          .value();
+  const Program program = Compile(graph).value();
+  WorkerPool pool(2);
+  std::map<std::string, DTensor> state;
+  const auto executor = Executor::Create(program, pool, {.profile = true, .trace_steps = 2}, &state).value();
+  const Numbers numbers = RandomNumbers(graph, /*seed=*/7);
+  std::map<std::string, Tensor> outputs;
+  ASSERT_TRUE(executor->Run({{"a", ToTensor(HostTensor({F64, {6, 4}}, numbers.at("a")))}}, &outputs).ok());
+  int rows = 0;
+  const Profile profile = executor->Profile();
+  for (const ProfileRow& row : profile.rows) rows += row.op == "scan";
+  EXPECT_EQ(rows, 1);
+  EXPECT_FALSE(executor->Trace().events.empty());
+}
+
+}  // namespace
+}  // namespace meshwork

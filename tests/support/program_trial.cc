@@ -1,0 +1,86 @@
+#include "support/program_trial.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "base/status.h"
+#include "ops/text.h"
+#include "support/stability.h"
+#include "support/tensors.h"
+
+namespace meshwork {
+namespace {
+
+// What differs beyond rounding, or "".
+std::string Differs(const std::string& name, const Tensor& found, const HostTensor& expected, double scale) {
+  if (found.type() != expected.type())
+    return fmt::format("{} is {}, not {}", name, found.type().ToString(), expected.type().ToString());
+  const DType dtype = found.type().dtype;
+  const double epsilon = dtype == F64 ? 1e-12 : dtype == F32 ? 1e-5 : dtype == BF16 ? 2e-2 : 0;
+  const std::vector<double> a = NumbersOf(found), b = expected.Numbers();
+  for (size_t i = 0; i < a.size(); ++i)
+    if (!(std::abs(a[i] - b[i]) <= epsilon * scale))
+      return fmt::format("{}[{}] is {}, not {}", name, i, a[i], b[i]);
+  return "";
+}
+
+absl::Status RunStep(const RandomProgram& random, const Program& program, WorkerPool& pool,
+                     const ExecutorOptions& options, std::map<std::string, DTensor>& state,
+                     std::map<std::string, Tensor>& outputs) {
+  ASSIGN_OR_RETURN(const std::unique_ptr<Executor> executor,
+                   Executor::Create(program, pool, options, &state));
+  std::map<std::string, Tensor> feeds;
+  for (const Argument& argument : random.graph.arguments()) {
+    const ValueInfo& info = random.graph.value(argument.value);
+    const Tensor tensor = ToTensor(HostTensor(info.type, random.feeds.at(info.name)));
+    if (argument.is_variable) RETURN_IF_ERROR(Pack(tensor, state.at(info.name)));
+    else feeds.emplace(info.name, tensor);
+  }
+  return executor->Run(feeds, &outputs);
+}
+
+std::string Compare(const Expected& expected, const std::map<std::string, Tensor>& outputs,
+                    const std::map<std::string, DTensor>& state) {
+  std::string error;
+  for (const auto& [name, value] : expected.step.outputs)
+    if (error.empty()) error = Differs(name, outputs.at(name), value, expected.scale);
+  for (const auto& [name, value] : expected.step.variables) {
+    const absl::StatusOr<Tensor> found = Unpack(state.at(name), /*check_replicas=*/true);
+    if (!found.ok()) return std::string(MessageOf(found.status()));
+    if (error.empty()) error = Differs(name, *found, value, expected.scale);
+  }
+  return error;
+}
+
+}  // namespace
+
+Expected ExpectedOf(const RandomProgram& random) {
+  LargestNumber largest;
+  for (const Argument& argument : random.graph.arguments()) {
+    const ValueInfo& info = random.graph.value(argument.value);
+    largest.See(HostTensor(info.type, random.feeds.at(info.name)));
+  }
+  Expected expected;
+  expected.step = Interpret(random.graph, random.feeds, largest.observer());
+  expected.scale = std::max(1.0, largest.value());
+  return expected;
+}
+
+Trial TryProgram(const RandomProgram& random, const Expected& expected, WorkerPool& pool,
+                 const CompileOptions& options, ExecutorOptions executor_options) {
+  const absl::StatusOr<Program> program = Compile(random.graph, options);
+  if (!program.ok()) return {.rejected = std::string(MessageOf(program.status()))};
+  executor_options.poison_padding = executor_options.check_replicas = true;
+  std::map<std::string, DTensor> state;
+  std::map<std::string, Tensor> outputs;
+  if (absl::Status status = RunStep(random, *program, pool, executor_options, state, outputs); !status.ok())
+    return {.rejected = fmt::format("{}\n{}", MessageOf(status), PrintGraph(program->body))};
+  const std::string error = Compare(expected, outputs, state);
+  return {.wrong = error.empty() ? "" : error + "\n" + PrintGraph(program->body)};
+}
+
+}  // namespace meshwork

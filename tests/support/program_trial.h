@@ -1,0 +1,40 @@
+// What the compiler and the executor make of a random program, beside the same program on one device, node by
+// node. Padding is full of NaN, replicas are compared.
+//
+//   const RandomProgram random = …;
+//   const Expected expected = ExpectedOf(random);
+//   WorkerPool pool(2);
+//   const Trial trial = TryProgram(random, expected, pool);   // trial.error() is "" if all is right
+#pragma once
+
+#include <string>
+
+#include "runtime/executor.h"
+#include "spmd/compile.h"
+#include "support/interpreter.h"
+#include "support/program_drawer.h"
+
+namespace meshwork {
+
+// A step on one device.
+struct Expected {
+  InterpretedStep step;
+  // The largest number of any value, in bodies of loops too: what rounding errors are measured by. At least
+  // 1; infinity if one is no number, and then the program is of no use.
+  double scale = 1;
+};
+Expected ExpectedOf(const RandomProgram& random);
+
+// What is wrong with a program, or "": the compiler or the executor refuses it, or it computes something
+// else.
+struct Trial {
+  std::string rejected, wrong;
+
+  std::string error() const { return rejected + wrong; }
+};
+
+// How the executor runs it; padding and replicas are checked in any case.
+Trial TryProgram(const RandomProgram& random, const Expected& expected, WorkerPool& pool,
+                 const CompileOptions& options = {}, ExecutorOptions executor_options = {});
+
+}  // namespace meshwork

@@ -1,0 +1,46 @@
+#include "train/microbatches.h"
+
+#include "base/status.h"
+#include "ops/control_flow.h"
+#include "ops/ops.h"
+
+namespace meshwork {
+
+Value MeanOverMicrobatches(int64_t count, const std::vector<Value>& batch,
+                           const std::function<Value(const std::vector<Value>& part)>& loss, CallSite loc) {
+  if (batch.empty()) return {};
+  for (const Value& value : batch)
+    if (!value.valid()) return {};
+  Graph& graph = *batch[0].graph();
+  const LocationScope scope(graph, loc);
+  auto fail = [&](std::string_view message) {
+    graph.RecordError(graph.Describe("MeanOverMicrobatches", loc) + ": " + std::string(message));
+    return Value();
+  };
+  if (count < 1) return fail(fmt::format("count={}; there is at least 1 part.", count));
+  std::vector<Value> parts;
+  for (const Value& value : batch) {
+    if (value.rank() == 0 || value.shape()[0] % count != 0)
+      return fail(fmt::format("{} does not fall into {} along dim 0; {} must divide it.",
+                              value.type().ToString(), Count(count, "part"), count));
+    Shape split = value.shape();
+    split[0] /= count;
+    split.insert(split.begin() + 1, count);
+    std::vector<int64_t> order = {1, 0};
+    for (int d = 2; d < static_cast<int>(split.size()); ++d) order.push_back(d);
+    parts.push_back(Transpose(Reshape(value, split), order));
+  }
+  bool is_scalar = true;
+  const ScanResult sum = Scan(
+      graph, {}, parts,
+      [&](Graph&, const std::vector<Value>&, const std::vector<Value>& part) -> ScanStep {
+        const Value mean = loss(part);
+        is_scalar = !mean.valid() || (mean.rank() == 0 && IsFloat(mean.dtype()));
+        return {{}, {}, {mean}};
+      },
+      {}, loc);
+  if (!is_scalar) return fail("the loss of a part must be a scalar f32[], f64[] or bf16[].");
+  return sum.sums.empty() || !sum.sums[0].valid() ? Value() : sum.sums[0] / static_cast<double>(count);
+}
+
+}  // namespace meshwork
