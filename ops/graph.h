@@ -17,6 +17,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -65,7 +66,7 @@ class Value {
   bool valid() const { return graph_ != nullptr && id_ != kNoValue; }
   Graph* graph() const { return graph_; }
   ValueId id() const { return id_; }
-  // REQUIRES: valid().
+  // REQUIRES: valid(). Stays where it is while the graph grows.
   const Type& type() const;
   const Shape& shape() const { return type().shape; }
   DType dtype() const { return type().dtype; }
@@ -231,7 +232,8 @@ class Graph {
   // ---- Reading.
 
   const std::vector<Node>& nodes() const { return nodes_; }
-  const std::vector<ValueInfo>& values() const { return values_; }
+  // Those that there are stay where they are when values are added.
+  const std::deque<ValueInfo>& values() const { return values_; }
   const ValueInfo& value(ValueId id) const { return values_[id]; }
   ValueInfo& mutable_value(ValueId id) { return values_[id]; }
   Node& mutable_node(int i) { return nodes_[i]; }
@@ -266,7 +268,7 @@ class Graph {
 
   Mesh mesh_;
   std::vector<Node> nodes_;
-  std::vector<ValueInfo> values_;
+  std::deque<ValueInfo> values_;
   std::vector<Argument> arguments_;
   std::vector<VariableUpdate> updates_;
   std::vector<OutputInfo> outputs_;

@@ -90,7 +90,8 @@ Value SparseSoftmaxCrossEntropy(const Operand& logits, const Operand& labels) {
   // Selected, not multiplied: a class that is masked by -inf must not make 0 · inf.
   const Value is_label = OneHot(label, z.shape().back(), BOOL);
   const Value target = ReduceSum(Select(is_label, z, 0.0), {last});
-  const Value is_class = And(GreaterEqual(label, 0), Less(label, DimensionSize(z, {last}, label.dtype())));
+  const Value is_below = Less(label, DimensionSize(z, {last}, label.dtype()));
+  const Value is_class = And(GreaterEqual(label, 0), is_below);
   return MeanOfAll(Select(is_class, Sub(Log(sum), target), 0.0));
 }
 

@@ -124,7 +124,8 @@ Shares SharesOf(const std::vector<Value>& results) {
 
 Shares MergedShares(const Shares& a, const Shares& b) {
   const Value l = LogAddExp(a.l, b.l);
-  return {Add(Mul(a.o, Exp(Sub(a.l, l))), Mul(b.o, Exp(Sub(b.l, l)))), l};
+  const Value of_b = Mul(b.o, Exp(Sub(b.l, l)));
+  return {Add(Mul(a.o, Exp(Sub(a.l, l))), of_b), l};
 }
 
 }  // namespace

@@ -191,13 +191,12 @@ class Localizer {
         .type = have.type, .global = have.global, .layout = have.layout, .location = node.location};
     bool lacks = false;
     for (const WindowedDim& w : windows) {
+      if (w.operand != static_cast<int8_t>(i)) continue;
       const auto d = static_cast<size_t>(w.dim);
       const Letter& letter = rule.letters[rule.operands[i][d]];
       const AxisList& axes = have.layout->dim(w.dim);
       const int64_t held = have.global.shape[d];
-      if (w.operand != static_cast<int8_t>(i) ||
-          (!letter.reduced && AreBlocks(w.window, to_.mesh(), axes, letter.size, held)))
-        continue;
+      if (!letter.reduced && AreBlocks(w.window, to_.mesh(), axes, letter.size, held)) continue;
       exchange.dims[d] = {.stride = w.window.stride,
                           .spacing = w.window.spacing,
                           .offsets = {w.window.offset},

@@ -107,13 +107,13 @@ TEST(ManualErrors, Collectives) {
             })[0];
             Gradients(ReduceSum(y, {0}), {&x, 1});
           }),
-          {"a batch of another size",
-           [] {
-             Graph g(Mesh::Parse("batch=2,model=4").value());
-             const Value x = In(g, {8, 8});
-             g.Output("y", Region(g, {x}, {{"batch", UNSHARDED}}, {{"batch", UNSHARDED}}, Same)[0]);
-             return Rebatch(g, 8, 4);
-           }},
+          Mistake("a batch of another size",
+                  [] {
+                    Graph g(Mesh::Parse("batch=2,model=4").value());
+                    const Value x = In(g, {8, 8});
+                    g.Output("y", Region(g, {x}, {{"batch", UNSHARDED}}, {{"batch", UNSHARDED}}, Same)[0]);
+                    return Rebatch(g, 8, 4);
+                  }),
           {"a collective outside of a region",
            []() -> Refusal {
              const absl::StatusOr<Graph> g = ParseGraph(
@@ -170,7 +170,8 @@ TEST(ManualErrors, Verify) {
   const Value x = In(global, {8, 8});
   global.Output("y", Region(global, {x}, {{"x", UNSHARDED}}, {{UNSHARDED, UNSHARDED}},
                             [](Graph&, const Values& b) -> Values {
-                              return {manual::AllReduce(Exp(b[0]) + manual::Shift(b[0], 1, {"x"}), {"x"})};
+                              const Value next = manual::Shift(b[0], 1, {"x"});
+                              return {manual::AllReduce(Exp(b[0]) + next, {"x"})};
                             })[0]);
   const std::string local = PrintGraph(Compile(global).value().body);
   std::vector<Mistake> mistakes;

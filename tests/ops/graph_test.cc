@@ -29,6 +29,18 @@ Variable NewVar(Graph& g, std::string_view name, const Type& type) {
 }
 std::string StatusOf(const Graph& g) { return std::string(MessageOf(g.status())); }
 
+// f(Exp(x), x.shape()) may look at the shape first.
+TEST(GraphTest, WhatIsKnownOfAValueStaysWhereItIsWhileTheGraphGrows) {
+  Graph g(TestMesh());
+  const Value x = In(g, F32, {2, 3});
+  const Type* type = &x.type();
+  const Shape* shape = &x.shape();
+  Value y = x;
+  for (int i = 0; i < 1000; ++i) y = Exp(y);
+  EXPECT_EQ(&x.type(), type);
+  EXPECT_EQ(&x.shape(), shape);
+}
+
 // ---- Declarations.
 
 TEST(GraphTest, KeepsWhatIsDeclared) {
