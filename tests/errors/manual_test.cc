@@ -68,6 +68,12 @@ TEST(ManualErrors, Regions) {
 }
 
 TEST(ManualErrors, Collectives) {
+  const Mistake rebatched("a batch of another size", [] {
+    Graph g(Mesh::Parse("batch=2,model=4").value());
+    const Value x = In(g, {8, 8});
+    g.Output("y", Region(g, {x}, {{"batch", UNSHARDED}}, {{"batch", UNSHARDED}}, Same)[0]);
+    return Rebatch(g, 8, 4);
+  });
   ExpectErrors(
       "manual_collectives",
       {
@@ -107,13 +113,7 @@ TEST(ManualErrors, Collectives) {
             })[0];
             Gradients(ReduceSum(y, {0}), {&x, 1});
           }),
-          Mistake("a batch of another size",
-                  [] {
-                    Graph g(Mesh::Parse("batch=2,model=4").value());
-                    const Value x = In(g, {8, 8});
-                    g.Output("y", Region(g, {x}, {{"batch", UNSHARDED}}, {{"batch", UNSHARDED}}, Same)[0]);
-                    return Rebatch(g, 8, 4);
-                  }),
+          rebatched,
           {"a collective outside of a region",
            []() -> Refusal {
              const absl::StatusOr<Graph> g = ParseGraph(
