@@ -406,7 +406,9 @@ class OpsDrawer : protected ModelsDrawer {
       case 7: return KlDivergence(LogSoftmax(x), Softmax(Like(x)));
       case 8: return HuberLoss(x, Like(x), 5);
       case 1: return MeanSquaredError(x, Like(x));
-      case 2: return BinaryCrossEntropyWithLogits(x, Sigmoid(Like(x)));
+      case 2:
+        if (IsNear(NumbersOf(x), 0)) return {};
+        return BinaryCrossEntropyWithLogits(x, Sigmoid(Like(x)));
       case 3: return SoftmaxCrossEntropy(x, Softmax(Like(x)));
       case 4: return SparseSoftmaxCrossEntropy(x, NewIndices(rows, x.shape().back()));
       case 5:
