@@ -121,7 +121,7 @@ struct RegionParts {
     ValueId value = kNoValue;
     Type type;
     bool is_variable = false;
-    std::string name = "";  // empty: the value's
+    std::string name;  // empty: the value's
   };
   std::vector<Part> arguments;
   std::vector<VariableUpdate> updates = {};  // of these arguments

@@ -192,7 +192,7 @@ class Localizer {
     bool lacks = false;
     for (const WindowedDim& w : windows) {
       if (w.operand != static_cast<int8_t>(i)) continue;
-      const auto d = static_cast<size_t>(w.dim);
+      const auto d = static_cast<size_t>(int{w.dim});
       const Letter& letter = rule.letters[rule.operands[i][d]];
       const AxisList& axes = have.layout->dim(w.dim);
       const int64_t held = have.global.shape[d];
