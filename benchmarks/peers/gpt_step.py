@@ -6,10 +6,9 @@ same mesh, again and again; mlp_step.py says the rest.
 
 import argparse
 import json
-import sys
 
 import mlp_step
-from mlp_step import Failure, Row, output_of
+from mlp_step import Row, output_of
 
 BATCH = 16  # that of gpt_work.py, which needs NumPy and runs in the environments of the peers
 # Name, what to install, script, mesh.
@@ -30,25 +29,15 @@ def main():
     parser = argparse.ArgumentParser(
         prog="./dev bench peers gpt_step", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--peers", default="jax,torch", help="a list with commas")
-    parser.add_argument("--repeats", type=int, default=5, help="runs of each")
-    parser.add_argument("--timeout", type=int, default=300, help="seconds for one run")
+    mlp_step.add_run_arguments(parser, "jax,torch")
     parser.add_argument("--binary", required=True, help=argparse.SUPPRESS)
     options = parser.parse_args()
     wanted = options.peers.split(",")
-    if unknown := set(wanted) - {peer for _, peer, _, _ in PEERS}:
-        parser.error(f"--peers: there is no {', '.join(sorted(unknown))}; peers are jax and torch")
-    if options.repeats < 1 or options.timeout < 1:
-        parser.error("--repeats and --timeout are at least 1")
+    mlp_step.check_run_arguments(parser, options, PEERS, "jax and torch")
     peers = [Row(name, mesh, peer, [script]) for name, peer, script, mesh in PEERS if peer in wanted]
     mlp_step.compare(peers, [BATCH], options, [], lambda mesh: run_meshwork(options.binary, mesh, options.timeout))
     return 0
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except Failure as failure:
-        sys.exit(f"peers: meshwork {failure}")
-    except KeyboardInterrupt:
-        sys.exit(130)
+    mlp_step.run(main)

@@ -3,28 +3,20 @@
 The meshes are meshwork's: examples along "batch"; along "model" the MLP's first kernel's columns and the second one's rows.
 """
 
-import os
-
 import work
-
-MESHES = {"batch=1": {"batch": 1}, "batch=8": {"batch": 8}, "batch=4,model=2": {"batch": 4, "model": 2}}
+from jax_mesh import MESHES, jax_mesh
 
 
 def main():
     options = work.parse(list(MESHES))
-    sizes = MESHES[options.mesh]
-    devices = int(work.np.prod(list(sizes.values())))
-    os.environ["JAX_PLATFORMS"] = "cpu"
-    if devices > 1:
-        os.environ["XLA_FLAGS"] = f"--xla_force_host_platform_device_count={devices}"
+    mesh = jax_mesh(options.mesh)
     import jax
     import jax.numpy as jnp
     import numpy as np
-    from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
+    from jax.sharding import NamedSharding, PartitionSpec as P
 
-    mesh = Mesh(np.array(jax.devices()[:devices]).reshape(list(sizes.values())), tuple(sizes))
     is_cnn = options.model == "cnn"
-    model = "model" if "model" in sizes else None
+    model = "model" if "model" in mesh.axis_names else None
     specs = [P()] * 6 if is_cnn else [P(None, model), P(model), P(model, None), P(), P(), P()]
     shardings = [NamedSharding(mesh, spec) for spec in specs]
 
@@ -74,7 +66,7 @@ def main():
                 loss, state = jitted(state, xs[done % work.BATCHES], ys[done % work.BATCHES])
                 done += 1
                 # Steps under way at once can wait for each other's threads for ever.
-                if devices > 1:
+                if mesh.size > 1:
                     jax.block_until_ready(state)
             jax.block_until_ready(state)
             return loss

@@ -135,15 +135,37 @@ def compare(peers, batches, options, flags, run_ours):
     print_table([*ours.values(), *peers], batches)
 
 
+def add_run_arguments(parser, peers):
+    """What every comparison takes."""
+    parser.add_argument("--peers", default=peers, help="a list with commas")
+    parser.add_argument("--repeats", type=int, default=5, help="runs of each")
+    parser.add_argument("--timeout", type=int, default=300, help="seconds for one run")
+
+
+def check_run_arguments(parser, options, known, names):
+    """`known`: the peers, each with what to install in its second place; `names`: these in words."""
+    if options.repeats < 1 or options.timeout < 1:
+        parser.error("--repeats and --timeout are at least 1")
+    if unknown := set(options.peers.split(",")) - {peer[1] for peer in known}:
+        parser.error(f"--peers: there is no {', '.join(sorted(unknown))}; peers are {names}")
+
+
+def run(main):
+    try:
+        sys.exit(main())
+    except Failure as failure:
+        sys.exit(f"peers: meshwork {failure}")
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
 def main():
     parser = argparse.ArgumentParser(
         prog="./dev bench peers", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--model", choices=["mlp", "cnn"], default="mlp", help="what is trained")
     parser.add_argument("--batch", help="examples per step, a list with commas; 128,1024,4096, of the CNN 64")
-    parser.add_argument("--peers", default="jax,tensorflow,torch", help="a list with commas")
-    parser.add_argument("--repeats", type=int, default=5, help="runs of each")
-    parser.add_argument("--timeout", type=int, default=300, help="seconds for one run")
+    add_run_arguments(parser, "jax,tensorflow,torch")
     parser.add_argument("--binaries", required=True, help=argparse.SUPPRESS)
     options = parser.parse_args()
     is_cnn = options.model == "cnn"
@@ -152,10 +174,7 @@ def main():
         batches = [int(batch) for batch in options.batch.split(",")]
     except ValueError:
         parser.error(f"--batch: {options.batch} is not a list of whole numbers")
-    if options.repeats < 1 or options.timeout < 1:
-        parser.error("--repeats and --timeout are at least 1")
-    if unknown := set(options.peers.split(",")) - {peer for _, peer, _, _ in PEERS}:
-        parser.error(f"--peers: there is no {', '.join(sorted(unknown))}; peers are jax, tensorflow and torch")
+    check_run_arguments(parser, options, PEERS, "jax, tensorflow and torch")
     if min(batches) < 8 or any(batch % 8 for batch in batches):
         parser.error("--batch: the peers divide the examples among 8 devices; give multiples of 8")
 
@@ -168,9 +187,4 @@ def main():
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except Failure as failure:
-        sys.exit(f"peers: meshwork {failure}")
-    except KeyboardInterrupt:
-        sys.exit(130)
+    run(main)
