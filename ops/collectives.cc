@@ -8,9 +8,8 @@
 //   all_to_all_v        {x,y} -> {y,x}            any whole movement: parts of blocks go straight where they
 //                                                 are needed, so many elements as there are
 //   collective_permute  {(x,y)} -> {(y,x)}        blocks move whole
-//   exchange            {x} -> {x}                slices, joins, halos: each device receives what its block
-//   is
-//                                                 put together of (ops/exchange.h)
+//   exchange            {x} -> {x}                each device receives what its block is put together of:
+//                                                 slices, joins, halos (ops/exchange.h)
 //   shard_slice         {_} -> {x}                each device keeps its own part: no communication
 //   mask_padding        {x} -> {x}                padding becomes the identity of `op`
 //
@@ -45,7 +44,8 @@ T IdentityOf(ReduceOp op) {
   return T(0);
 }
 
-// Copies what is valid along the masked dims, fills the rest with the identity. A unit is a row.
+// Copies what is valid along the masked dims, fills the rest with the identity. A unit is a row. What is
+// below the last masked dim is a piece, which begins valid and ends as padding.
 template <typename T>
 Kernel MaskPaddingKernel(const KernelSpec& spec) {
   Shape shape = spec.results[0].local.shape;
@@ -53,20 +53,25 @@ Kernel MaskPaddingKernel(const KernelSpec& spec) {
   const T identity = IdentityOf<T>(spec.attrs.Get<ReduceOp>("op"));
   std::vector<bool> masked(shape.size(), false);
   for (int64_t d : spec.attrs.Get<Ints>("dims")) masked[d] = true;
+  const auto last =
+      static_cast<size_t>(std::find(masked.rbegin(), masked.rend() - 1, true).base() - masked.begin()) - 1;
   const int64_t row = shape.back();
+  const int64_t piece = NumElements(Shape(shape.begin() + static_cast<ptrdiff_t>(last), shape.end()));
+  const auto valid_of = [=](const Block& block, int64_t index) {
+    for (size_t d = last; d-- > 0; index /= shape[d])
+      if (masked[d] && index % shape[d] >= block[d].size) return int64_t{0};
+    return masked[last] ? piece / shape[last] * block[last].size : piece;
+  };
   return {.run =
               [=](const KernelArgs& args) {
-                const Block& block = args.out_blocks[0];
-                for (int64_t r = args.begin; r < args.end; ++r) {
-                  int64_t rest = r, valid = masked.back() ? block.back().size : row;
-                  for (size_t d = shape.size() - 1; d-- > 0;) {
-                    if (masked[d] && rest % shape[d] >= block[d].size) valid = 0;
-                    rest /= shape[d];
-                  }
-                  const T* from = args.In<T>(0) + r * row;
-                  T* to = args.Out<T>(0) + r * row;
-                  if (to != from) std::copy_n(from, valid, to);
-                  std::fill(to + valid, to + row, identity);
+                const T* from = args.In<T>(0);
+                T* to = args.Out<T>(0);
+                for (int64_t at = args.begin * row, all = args.end * row; at < all;) {
+                  const int64_t first = at / piece * piece, end = std::min(all, first + piece);
+                  const int64_t valid = std::clamp(first + valid_of(args.out_blocks[0], at / piece), at, end);
+                  if (to != from) std::copy(from + at, from + valid, to + at);
+                  std::fill(to + valid, to + end, identity);
+                  at = end;
                 }
               },
           .units = row == 0 ? 0 : NumElements(shape) / row,

@@ -185,13 +185,17 @@ Rule MoveRule(const OpView& view, const Exchange& exchange, Passes passes) {
 }
 
 bool AreBlocks(const Window& window, const Mesh& mesh, const AxisList& axes, int64_t size, int64_t held) {
-  if (window.offset != 0 || window.spacing != 1 || window.stride != window.extent ||
-      size * window.stride > held)
+  // The first position needs the first, the last of a block none behind those of the block's, and none is
+  // beyond the end.
+  if (CeilDiv(window.offset, window.spacing) != 0 || window.offset + window.extent > window.stride)
     return false;
+  const Extent needed = WindowOf(window, {0, size});
+  if (needed.start + needed.size > held) return false;
   AxisList outer;
   for (int axis : axes) {
     outer.push_back(axis);
-    if (BlockSize(mesh, outer, held) != window.stride * BlockSize(mesh, outer, size)) return false;
+    if (BlockSize(mesh, outer, held) * window.spacing != BlockSize(mesh, outer, size) * window.stride)
+      return false;
   }
   return true;
 }

@@ -113,6 +113,8 @@ absl::Status CheckCounts(const OpRow& row) {
     if (operand < -1 || operand >= operands || std::ssize(row.in_place) > row.num_results)
       return InvalidArgument("in_place is [{}]; it has an operand or -1 for each result.",
                              fmt::join(row.in_place, ", "));
+  if (row.is_view && (row.num_operands != 1 || row.optional_operands != 0 || row.num_results != 1))
+    return InvalidArgument("is_view: a view has one operand and one result.");
   if (!(row.sample_low < row.sample_high) || row.sample_int_low >= row.sample_int_high)
     return InvalidArgument("sample values are drawn from [{}, {}) and [{}, {}), of which one is empty.",
                            row.sample_low, row.sample_high, row.sample_int_low, row.sample_int_high);

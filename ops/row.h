@@ -105,6 +105,9 @@ struct OpRow {
   bool reads_block = false;
   // Result r may be written over operand in_place[r] (same type, element by element); -1: never.
   std::vector<int> in_place = {};
+  // The only result is the only operand's elements in the same order. Where it may, it lies in the operand's
+  // memory, and the kernel does not run.
+  bool is_view = false;
   // For the contract test and CheckOp: "f32[4,6], f32[6,8]", attributes after a ';': "f32[4,6]; dims=[1]".
   std::vector<std::string_view> samples = {};
   // Sample values of floating-point operands are drawn from [sample_low, sample_high), those of whole

@@ -85,6 +85,8 @@ struct Window {
 struct WindowedDim {
   int8_t operand, dim;
   Window window;
+  bool is_own =
+      false;  // of the dims that OpRow::on_windows is told: each device's own block holds its windows
 
   bool operator==(const WindowedDim&) const = default;
 };

@@ -180,9 +180,12 @@ Attrs WithoutPadding(const Attrs& attrs, std::span<const WindowedDim> dims) {
 
 Attrs WithWindowedDims(const Attrs& attrs, std::span<const WindowedDim> dims) {
   Ints windowed = attrs.Get<Ints>("windowed");
-  for (const WindowedDim& w : dims)
-    if (w.operand == 0) windowed.push_back(w.dim - 1);
-  Attrs set = attrs;
+  std::vector<WindowedDim> own;
+  for (const WindowedDim& w : dims) {
+    if (w.is_own) own.push_back(w);
+    else if (w.operand == 0) windowed.push_back(w.dim - 1);
+  }
+  Attrs set = WithoutPadding(attrs, own);
   set.Set("windowed", std::move(windowed));
   return set;
 }

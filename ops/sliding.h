@@ -81,7 +81,8 @@ std::string_view SpatialLetters(size_t dims);
 
 // OpRow::on_windows of rows whose operand 0 is x: what lay beyond its ends is in the window.
 Attrs WithoutPadding(const Attrs& attrs, std::span<const WindowedDim> dims);
-// OpRow::on_windows of rows that have windows over the results: sets "windowed".
+// OpRow::on_windows of rows that have windows over the results: sets "windowed", but where a block's windows
+// are its own block, and no padding is seen.
 Attrs WithWindowedDims(const Attrs& attrs, std::span<const WindowedDim> dims);
 
 // Adds the windows of an operand's spatial dims to a rule.

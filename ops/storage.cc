@@ -8,20 +8,46 @@
 namespace meshwork {
 namespace {
 
-// How a value is used: what decides whether its memory may be written over.
+// Per value the one whose bytes it is: a view's is its operand's, any other's itself. A view of an argument
+// is none if the program gives it out: by then the argument may be another.
+std::vector<ValueId> FindContents(const Graph& local, const SameCopies& same_copies) {
+  std::vector<ValueId> contents(local.values().size());
+  for (size_t v = 0; v < contents.size(); ++v) contents[v] = static_cast<ValueId>(v);
+  for (const Node& node : local.nodes()) {
+    if (!node.row->is_view) continue;
+    const ValueId operand = node.operands[0], result = node.results[0];
+    const Type &from = local.value(operand).type, &to = local.value(result).type;
+    if (from.dtype == to.dtype && from.bytes() == to.bytes() &&
+        (same_copies == nullptr || same_copies(operand, result)))
+      contents[result] = contents[operand];
+  }
+  std::vector<bool> is_kept(contents.size(), true);
+  const auto give_out = [&](ValueId value) {
+    const ValueId content = contents[value];
+    if (content != value && local.value(content).node < 0) is_kept[content] = false;
+  };
+  for (const OutputInfo& output : local.outputs()) give_out(output.value);
+  for (const VariableUpdate& update : local.updates()) give_out(update.value);
+  for (size_t v = 0; v < contents.size(); ++v)
+    if (!is_kept[contents[v]]) contents[v] = static_cast<ValueId>(v);
+  return contents;
+}
+
+// How a value is used: what decides whether its memory may be written over. Of views, with what they are
+// views of.
 struct Use {
   int last_node = -1;  // the last node that reads it
   int exports = 0;     // outputs and updates that name it
   int update_of = -1;  // the first argument it is the update of
 };
 
-std::vector<Use> FindUses(const Graph& local) {
+std::vector<Use> FindUses(const Graph& local, const std::vector<ValueId>& contents) {
   std::vector<Use> uses(local.values().size());
   for (size_t n = 0; n < local.nodes().size(); ++n)
-    for (ValueId operand : local.nodes()[n].operands) uses[operand].last_node = static_cast<int>(n);
-  for (const OutputInfo& output : local.outputs()) ++uses[output.value].exports;
+    for (ValueId operand : local.nodes()[n].operands) uses[contents[operand]].last_node = static_cast<int>(n);
+  for (const OutputInfo& output : local.outputs()) ++uses[contents[output.value]].exports;
   for (const VariableUpdate& update : local.updates()) {
-    Use& use = uses[update.value];
+    Use& use = uses[contents[update.value]];
     ++use.exports;
     if (use.update_of < 0) use.update_of = update.argument;
   }
@@ -31,7 +57,10 @@ std::vector<Use> FindUses(const Graph& local) {
 class Storages {
  public:
   Storages(const Graph& local, const SameCopies& same_copies)
-      : local_(local), same_copies_(same_copies), uses_(FindUses(local)) {}
+      : local_(local),
+        same_copies_(same_copies),
+        contents_(FindContents(local, same_copies)),
+        uses_(FindUses(local, contents_)) {}
 
   std::vector<ValueId> Plan() const {
     std::vector<ValueId> first(local_.values().size());
@@ -39,8 +68,9 @@ class Storages {
     for (int n = 0; n < static_cast<int>(local_.nodes().size()); ++n) {
       const Node& node = local_.nodes()[n];
       for (int r = 0; r < static_cast<int>(node.results.size()); ++r) {
-        const ValueId over = WrittenOver(n, r);
-        if (over != kNoValue) first[node.results[r]] = first[over];
+        const ValueId result = node.results[r];
+        const ValueId over = contents_[result] != result ? contents_[result] : WrittenOver(n, r);
+        if (over != kNoValue) first[result] = first[over];
       }
     }
     return first;
@@ -55,8 +85,8 @@ class Storages {
     const int argument = uses_[local_.nodes()[n].results[r]].update_of;
     if (argument >= 0 && CanWriteVariable(n, r, argument)) return local_.arguments()[argument].value;
     const ValueId operand = InPlaceOperand(n, r);
-    if (operand == kNoValue || local_.value(operand).node < 0) return kNoValue;
-    const Use& use = uses_[operand];
+    if (operand == kNoValue || local_.value(contents_[operand]).node < 0) return kNoValue;
+    const Use& use = uses_[contents_[operand]];
     return use.last_node == n && use.exports == 0 ? operand : kNoValue;
   }
 
@@ -78,8 +108,9 @@ class Storages {
     const ValueId operand = node.operands[o], result = node.results[r];
     const bool alike =
         local_.value(operand).type == local_.value(result).type && SameCopiesOf(operand, result);
-    const bool once = std::count(node.operands.begin(), node.operands.end(), operand) == 1;
-    return alike && once ? operand : kNoValue;
+    const auto readers = std::count_if(node.operands.begin(), node.operands.end(),
+                                       [&](ValueId other) { return contents_[other] == contents_[operand]; });
+    return alike && readers == 1 ? operand : kNoValue;
   }
 
   // True if result r of node n, the new value of variable `a`, may go straight to the variable's memory: by
@@ -88,13 +119,15 @@ class Storages {
     const ValueId variable = local_.arguments()[a].value, result = local_.nodes()[n].results[r];
     const Use& use = uses_[variable];
     if (use.exports > 0 || use.last_node > n) return false;
-    if (use.last_node == n && InPlaceOperand(n, r) != variable) return false;
+    const ValueId operand = InPlaceOperand(n, r);
+    if (use.last_node == n && (operand == kNoValue || contents_[operand] != variable)) return false;
     return SameCopiesOf(variable, result);
   }
 
   const Graph& local_;
   const SameCopies& same_copies_;
-  const std::vector<Use> uses_;
+  const std::vector<ValueId> contents_;  // per value the one that it is a view of, or itself
+  const std::vector<Use> uses_;          // of contents
 };
 
 }  // namespace

@@ -1,10 +1,12 @@
 // Which values of a local program lie in the same memory: a result is written over an operand that nobody
-// needs any more, the new value of a variable over the old one.
+// needs any more, the new value of a variable over the old one, and a view (OpRow::is_view) is its operand's
+// bytes.
 //
 //   %a = tanh %x
-//   %b = exp %a        // lies where %a did
-//   %n = mul %w, %b
-//   update %w = %n     // and %n where %w does: nobody reads the old value after that
+//   %b = exp %a                  // lies where %a did
+//   %c = reshape %b shape=[2,2]  // is what lies there: nothing is done
+//   %n = mul %w, %c
+//   update %w = %n               // and %n where %w does: nobody reads the old value after that
 //
 // Writing in place is an optimisation and never changes what a program means. Pure functions, thread-safe.
 #pragma once
@@ -23,7 +25,7 @@ using SameCopies = std::function<bool(ValueId a, ValueId b)>;
 
 // Per value the first one that lies in its memory: an argument, or itself if it has memory of its own. An
 // empty `same_copies` says yes, as for a device alone. Laws: plan[plan[v]] == plan[v]; at most one value of a
-// storage is read after a node writes another there.
+// storage, and its views, are read after a node writes another there.
 std::vector<ValueId> PlanStorages(const Graph& local, const SameCopies& same_copies = nullptr);
 
 // Per update, whether its new value is the old one of another variable that is updated as well (two that

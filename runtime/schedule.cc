@@ -223,8 +223,14 @@ class ScheduleBuilder {
     else values_[result].first = NewValue(result, constant_[result] ? kConstants : Place());
   }
 
+  // Whether its result is the operand's memory already.
+  bool IsView(const Node& node) const {
+    return node.row->is_view && storages_[node.results[0]] == storages_[node.operands[0]];
+  }
+
   void AddKernel(int n) {
     const Node& node = local_.nodes()[n];
+    if (IsView(node)) return PlaceResult(node.results[0]);
     KernelStep step{.node = n,
                     .num_in = static_cast<int>(node.operands.size()),
                     .instances = values_[node.results[0]].instances.count()};

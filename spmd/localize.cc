@@ -15,6 +15,7 @@
 #include "ops/rewrite.h"
 #include "ops/row.h"
 #include "spmd/manual_body.h"
+#include "spmd/windows.h"
 
 namespace meshwork {
 namespace {
@@ -125,7 +126,8 @@ class Localizer {
   void Write(const Node& node) {
     Node local = node;
     const Rule rule = RuleOf(graph_, node);
-    const std::vector<WindowedDim> windows = CutWindows(rule, node);
+    const std::vector<Type> global = TypesOf(graph_, node.operands), results = TypesOf(graph_, node.results);
+    const std::vector<WindowedDim> windows = WindowsOn(graph_, node, rule, global);
     if (!windows.empty() && node.row->exchange != nullptr) return WriteExchange(node);
     for (size_t i = 0; i < node.operands.size(); ++i) {
       // What is exchanged has padding of its own along other dims.
@@ -137,7 +139,6 @@ class Localizer {
       infos.push_back(graph_.value(id));
       ToBlock(infos.back());
     }
-    const std::vector<Type> global = TypesOf(graph_, node.operands), results = TypesOf(graph_, node.results);
     local.attrs = ResizedAttrs(*node.row, {global, results, node.attrs}, TypesOf(to_, local.operands),
                                infos[0].type.shape)
                       .value();
@@ -145,14 +146,6 @@ class Localizer {
     const int index = to_.AddNode(std::move(local), std::move(infos));
     for (size_t i = 0; i < node.results.size(); ++i)
       rewriter_.Set(node.results[i], to_.nodes()[index].results[i]);
-  }
-
-  // The windows along letters that are cut.
-  std::vector<WindowedDim> CutWindows(const Rule& rule, const Node& node) const {
-    std::vector<WindowedDim> windows;
-    for (const WindowedDim& w : rule.windows)
-      if (graph_.value(node.operands[w.operand]).layout->NumShards(w.dim) > 1) windows.push_back(w);
-    return windows;
   }
 
   // An op that only moves elements.
@@ -181,7 +174,7 @@ class Localizer {
     return to_.nodes()[to_.AddNode(std::move(local), {std::move(result)})].results[0];
   }
 
-  // Operand i with what its windows need of the neighbours. `windows`: all that are cut.
+  // Operand i with what its windows need of the neighbours. `windows`: all of WindowsOn.
   ValueId WithWindows(ValueId id, const Rule& rule, const std::vector<WindowedDim>& windows, size_t i,
                       const Node& node) {
     const ValueInfo& have = to_.value(id);
@@ -191,12 +184,10 @@ class Localizer {
         .type = have.type, .global = have.global, .layout = have.layout, .location = node.location};
     bool lacks = false;
     for (const WindowedDim& w : windows) {
-      if (w.operand != static_cast<int8_t>(i)) continue;
+      if (w.operand != static_cast<int8_t>(i) || w.is_own) continue;
       const auto d = static_cast<size_t>(int{w.dim});
       const Letter& letter = rule.letters[rule.operands[i][d]];
       const AxisList& axes = have.layout->dim(w.dim);
-      const int64_t held = have.global.shape[d];
-      if (!letter.reduced && AreBlocks(w.window, to_.mesh(), axes, letter.size, held)) continue;
       exchange.dims[d] = {.stride = w.window.stride,
                           .spacing = w.window.spacing,
                           .offsets = {w.window.offset},

@@ -105,7 +105,8 @@ class Scheduler {
   // Whether result r of node n takes no memory of its own, were n next: as ops/storage.h says of the whole.
   bool IsInPlace(int n, size_t r) const {
     const Node& node = graph_.nodes()[n];
-    const int o = r < node.row->in_place.size() ? node.row->in_place[r] : -1;
+    const bool is_view = node.row->is_view;
+    const int o = is_view ? 0 : r < node.row->in_place.size() ? node.row->in_place[r] : -1;
     const ValueId variable = values_[node.results[r]].updates;
     if (variable != kNoValue)
       return values_[variable].readers == 0 ||
@@ -113,7 +114,7 @@ class Scheduler {
     if (o < 0) return false;
     const ValueId operand = node.operands[o];
     return ReadsLast(n, operand) && values_[operand].bytes > 0 && graph_.value(operand).node >= 0 &&
-           graph_.value(operand).type == graph_.value(node.results[r]).type &&
+           (is_view || graph_.value(operand).type == graph_.value(node.results[r]).type) &&
            std::count(node.operands.begin(), node.operands.end(), operand) == 1;
   }
 

@@ -486,14 +486,14 @@ class Verifier {
         return InvalidArgument("result {} is part of a {}, not of a {}.", r,
                                local_.value(local.results[r]).global.ToString(), results[r].ToString());
     const Rule rule = RuleOf(global_, global);
-    const std::vector<WindowedDim> windows = WindowsOn(local_, local, rule);
+    const std::vector<WindowedDim> windows = WindowsOn(local_, local, rule, operands);
     if (!windows.empty() && local.row->on_windows == nullptr)
       return InvalidArgument("it moves elements of a dim that is sharded; that is an exchange.");
     ASSIGN_OR_RETURN(Attrs attrs, ResizedAttrs(*local.row, {operands, results, global.attrs},
                                                TypesOf(local_, local.operands),
                                                local_.value(local.results[0]).type.shape));
     for (size_t o = 0; o < operands.size(); ++o)
-      RETURN_IF_ERROR(HoldsWindows(local_, local, rule, o, windows_[local.operands[o]], operands[o].shape));
+      RETURN_IF_ERROR(HoldsWindows(local_, local, rule, o, windows_[local.operands[o]], windows));
     if (!windows.empty()) attrs = local.row->on_windows(attrs, windows);
     if (attrs != local.attrs) return InvalidArgument("its attributes are not those of the op on blocks.");
     return FitsRule(rule, local);

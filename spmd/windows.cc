@@ -1,5 +1,7 @@
 #include "spmd/windows.h"
 
+#include <algorithm>
+
 #include "base/status.h"
 #include "ops/row.h"
 
@@ -10,38 +12,43 @@ bool IsMove(const Graph& global, const Node& node, const Exchange& exchange) {
   return node.row->exchange({operands, results, node.attrs}) == exchange;
 }
 
-std::vector<WindowedDim> WindowsOn(const Graph& local, const Node& node, const Rule& rule) {
+std::vector<WindowedDim> WindowsOn(const Graph& graph, const Node& node, const Rule& rule,
+                                   std::span<const Type> operands) {
   std::vector<WindowedDim> windows;
-  for (const WindowedDim& w : rule.windows) {
-    const Layout& layout = *local.value(node.operands[w.operand]).layout;
-    if (!layout.IsStrided(w.dim) && layout.NumShards(w.dim) > 1) windows.push_back(w);
+  for (WindowedDim w : rule.windows) {
+    const Layout& layout = *graph.value(node.operands[w.operand]).layout;
+    if (layout.IsStrided(w.dim) || layout.NumShards(w.dim) == 1) continue;
+    const Letter& letter = rule.letters[rule.operands[w.operand][w.dim]];
+    w.is_own = !letter.reduced && AreBlocks(w.window, graph.mesh(), layout.dim(w.dim), letter.size,
+                                            operands[w.operand].shape[w.dim]);
+    windows.push_back(w);
   }
   return windows;
 }
 
 absl::Status HoldsWindows(const Graph& local, const Node& node, const Rule& rule, size_t o,
-                          const std::optional<Exchange>& exchanged, const Shape& of) {
+                          const std::optional<Exchange>& exchanged, std::span<const WindowedDim> windows) {
   const Layout& layout = *local.value(node.operands[o]).layout;
-  for (int d = 0; d < static_cast<int>(of.size()); ++d) {
-    const Window* window = rule.FindWindow(o, static_cast<size_t>(d));
+  for (int d = 0; d < layout.rank(); ++d) {
+    const auto seen = std::find_if(windows.begin(), windows.end(), [&](const WindowedDim& w) {
+      return w.operand == static_cast<int8_t>(o) && w.dim == static_cast<int8_t>(d);
+    });
     const ExchangeDim none{.offsets = {0}};
     const ExchangeDim& have = exchanged.has_value() ? exchanged->dims[d] : none;
-    if (window == nullptr || layout.IsStrided(d) || layout.NumShards(d) == 1) {
+    if (seen == windows.end() || seen->is_own) {
       if (!have.IsIdentity()) return InvalidArgument("dim {} of operand {} is exchanged for nothing.", d, o);
       continue;
     }
-    const Letter& letter = rule.letters[rule.operands[o][d]];
-    if (have.IsIdentity()) {
-      if (!letter.reduced && AreBlocks(*window, local.mesh(), layout.dim(d), letter.size, of[d])) continue;
+    if (have.IsIdentity())
       return InvalidArgument("dim {} of operand {} is {}, and its windows reach beyond the blocks.", d, o,
                              layout.ToString());
-    }
-    const ExchangeDim need{.stride = window->stride,
-                           .spacing = window->spacing,
-                           .offsets = {window->offset},
-                           .size = letter.size,
-                           .extent = window->extent};
-    if (have != need || exchanged->value != window->fill)
+    const Window& window = seen->window;
+    const ExchangeDim need{.stride = window.stride,
+                           .spacing = window.spacing,
+                           .offsets = {window.offset},
+                           .size = rule.letters[rule.operands[o][d]].size,
+                           .extent = window.extent};
+    if (have != need || exchanged->value != window.fill)
       return InvalidArgument("dim {} of operand {} holds other windows than {} reads.", d, o,
                              rule.ToString());
   }

@@ -1,7 +1,8 @@
-// Exchanges, for Verify: which op of the global program one is, and which windows an op needs.
+// Which windows an op needs on blocks; exchanges, for Verify: which op of the global program one is.
 #pragma once
 
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -15,12 +16,14 @@ namespace meshwork {
 // does.
 bool IsMove(const Graph& global, const Node& node, const Exchange& exchange);
 
-// The windows of an op by its rule along dims that the operands of `local`, the op on blocks, are cut in.
-std::vector<WindowedDim> WindowsOn(const Graph& local, const Node& node, const Rule& rule);
+// The windows of an op by its rule along dims that the operands of `node`, of a program with layouts, are cut
+// in. `operands`: of which types the whole tensors are.
+std::vector<WindowedDim> WindowsOn(const Graph& graph, const Node& node, const Rule& rule,
+                                   std::span<const Type> operands);
 
-// Whether operand `o` of `node`, the op on blocks of what `rule` is of, holds what its windows need.
-// `exchanged`: the exchange that it comes from, if that takes windows; `of`: the whole tensor.
+// Whether operand `o` of `node`, the op on blocks of what `rule` is of, holds what `windows`, those of
+// WindowsOn, need. `exchanged`: the exchange that it comes from, if that takes windows.
 absl::Status HoldsWindows(const Graph& local, const Node& node, const Rule& rule, size_t o,
-                          const std::optional<Exchange>& exchanged, const Shape& of);
+                          const std::optional<Exchange>& exchanged, std::span<const WindowedDim> windows);
 
 }  // namespace meshwork

@@ -53,6 +53,7 @@ TEST(CustomOpErrors, WhatRegisterOpRefuses) {
                    ROW_MISTAKE(row.num_results = -1),
                    ROW_MISTAKE(row.in_place = {2}),
                    ROW_MISTAKE(row.in_place = {0, 1}),
+                   ROW_MISTAKE(row.is_view = true),
                    ROW_MISTAKE(row.sample_low = 1),
                    ROW_MISTAKE(row.sample_int_high = 0),
                    ROW_MISTAKE(row.attrs = {{"two words", AttrKind::kInt}}),

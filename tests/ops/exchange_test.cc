@@ -95,26 +95,32 @@ TEST(ExchangeTest, WindowsHoldAllThatTheirPositionsNeed) {
 // If windows are said to be blocks, each device holds all that its positions need, in its place.
 TEST(ExchangeTest, WindowsThatAreBlocksNeedNothingOfOthers) {
   const Mesh mesh = Mesh::Parse("x=2,y=3").value();
-  int blocks = 0;
+  int blocks = 0, spaced = 0;
+  const auto check = [&](const Window& window, const AxisList& axes, int64_t size, int64_t held) {
+    if (!AreBlocks(window, mesh, axes, size, held)) return;
+    ++(window.spacing > 1 ? spaced : blocks);
+    EXPECT_LE(WindowOf(window, {0, size}).size, held);
+    for (int64_t device = 0; device < mesh.num_devices(); ++device) {
+      const Extent block = ExtentOf(mesh, axes, size, device), has = ExtentOf(mesh, axes, held, device);
+      const Extent need = WindowOf(window, block);
+      if (need.size == 0) continue;
+      // Position i of the block sees of the device's what position i of all sees of all.
+      EXPECT_EQ(WindowOf(window, {0, 1}).start, WindowOf(window, {block.start, 1}).start - has.start);
+      EXPECT_EQ(need.start, has.start);
+      EXPECT_LE(need.size, has.size);
+    }
+  };
   for (const AxisList& axes : {AxisList{0}, AxisList{1}, AxisList{0, 1}, AxisList{1, 0}})
     for (int64_t stride : {1, 2, 3})
-      for (int64_t extent : {1, 2, 3})
-        for (int64_t offset : {-1, 0, 1})
-          for (int64_t size = 0; size <= 14; ++size)
-            for (int64_t held = 0; held <= 30; ++held) {
-              const Window window{.stride = stride, .offset = offset, .extent = extent};
-              if (!AreBlocks(window, mesh, axes, size, held)) continue;
-              ++blocks;
-              EXPECT_EQ(WindowSize(window, BlockSize(mesh, axes, size)), BlockSize(mesh, axes, held));
-              for (int64_t device = 0; device < mesh.num_devices(); ++device) {
-                const Extent need = WindowOf(window, ExtentOf(mesh, axes, size, device));
-                const Extent has = ExtentOf(mesh, axes, held, device);
-                if (need.size == 0) continue;
-                EXPECT_EQ(need.start, has.start);
-                EXPECT_LE(need.size, has.size);
-              }
-            }
+      for (int64_t spacing : {1, 2, 3})
+        for (int64_t extent : {1, 2, 3})
+          for (int64_t offset : {-2, -1, 0, 1})
+            for (int64_t size = 0; size <= 14; ++size)
+              for (int64_t held = 0; held <= 30; ++held)
+                check({.stride = stride, .offset = offset, .extent = extent, .spacing = spacing}, axes, size,
+                      held);
   EXPECT_GT(blocks, 100);
+  EXPECT_GT(spaced, 100);
 }
 
 std::string Error(std::string_view operands, std::string_view exchange) {

@@ -61,6 +61,50 @@ TEST(StorageTest, ANewValueLiesInItsVariableOnceTheOldOneIsRead) {
               IsEmpty());
 }
 
+TEST(StorageTest, AViewIsWhatItIsAViewOf) {
+  // Read after another reader, before one, and through one another.
+  EXPECT_THAT(WrittenOver(R"(mesh [] func f(%x: f32[4]) {
+    %a = exp %x %v = reshape %a shape=[2,2] %w = expand_dims %v dims=[0] %b = tanh %w %c = neg %a return %b, %c })"),
+              ElementsAre(Pair("%c", "%a"), Pair("%v", "%a"), Pair("%w", "%a")));
+  EXPECT_THAT(WrittenOver(R"(mesh [] func f(%x: f32[4]) {
+    %v = reshape %x shape=[2,2] %b = tanh %v return %b })"),
+              ElementsAre(Pair("%v", "%x")));
+}
+
+TEST(StorageTest, WhatAViewStillReadsIsNotWrittenOver) {
+  EXPECT_THAT(WrittenOver(R"(mesh [] func f(%x: f32[4]) {
+    %a = exp %x %v = reshape %a shape=[2,2] %b = tanh %a %c = neg %v return %b, %c })"),
+              ElementsAre(Pair("%c", "%a"), Pair("%v", "%a")));
+  EXPECT_THAT(WrittenOver(R"(mesh [] func f(%x: f32[4]) {
+    %a = exp %x %v = reshape %a shape=[2,2] %b = tanh %a return %b, %v })"),
+              ElementsAre(Pair("%v", "%a")));
+  // A node that reads both.
+  EXPECT_THAT(WrittenOver(R"(mesh [] func f(%x: f32[4]) {
+    %a = exp %x %v = reshape %a shape=[4] %b = mul %a, %v return %b })"),
+              ElementsAre(Pair("%v", "%a")));
+  EXPECT_THAT(
+      WrittenOver(R"(mesh [] func f(%x: f32[4]) { %v = reshape %x shape=[2,2] %b = tanh %v return %b })"),
+      ElementsAre(Pair("%v", "%x")));
+  EXPECT_THAT(WrittenOver(R"(mesh [] func f(var %w: f32[4]) {
+    %v = reshape %w shape=[2,2] %n = neg %w %b = exp %v update %w = %n return %b })"),
+              ElementsAre(Pair("%v", "%w")));
+}
+
+TEST(StorageTest, AViewThatIsTheNewValueLiesInTheVariable) {
+  EXPECT_THAT(WrittenOver(R"(mesh [] func f(var %w: f32[4]) {
+    %v = reshape %w shape=[2,2] %n = neg %v %u = reshape %n shape=[4] update %w = %u })"),
+              ElementsAre(Pair("%n", "%w"), Pair("%u", "%w"), Pair("%v", "%w")));
+}
+
+TEST(StorageTest, NoViewOfAnArgumentIsGivenOut) {
+  EXPECT_THAT(WrittenOver(R"(mesh [] func f(var %w: f32[4]) {
+    %v = reshape %w shape=[2,2] %n = neg %w update %w = %n return %v })"),
+              ElementsAre(Pair("%n", "%w")));
+  EXPECT_THAT(WrittenOver(R"(mesh [] func f(var %w: f32[4], var %k: f32[2,2]) {
+    %v = reshape %w shape=[2,2] %n = neg %w update %w = %n update %k = %v })"),
+              ElementsAre(Pair("%n", "%w"), Pair("%v", "%k")));
+}
+
 TEST(StorageTest, OnlyAsManyCopiesAreWrittenOver) {
   constexpr std::string_view kChain =
       "mesh [] func f(%x: f32[4], var %w: f32[4]) { %a = exp %x %b = tanh %a update %w = %b }";
