@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <type_traits>
 
 namespace meshwork {
 namespace {
@@ -12,6 +14,15 @@ Shape ShapeOf(const Block& block) {
   return shape;
 }
 
+// The largest whole numbers are no doubles, and what they round to is none of theirs.
+template <typename T>
+T ToElement(double x) {
+  using Limits = std::numeric_limits<T>;
+  if constexpr (std::is_integral_v<T> && std::is_signed_v<T>)
+    if (x >= -static_cast<double>(Limits::min())) return Limits::max();
+  return static_cast<T>(x);
+}
+
 }  // namespace
 
 std::vector<std::byte> ToBytes(const DoubleTensor& tensor) {
@@ -19,7 +30,7 @@ std::vector<std::byte> ToBytes(const DoubleTensor& tensor) {
   Dispatch(tensor.type.dtype, [&](auto zero) {
     using T = decltype(zero);
     std::transform(tensor.values.begin(), tensor.values.end(), reinterpret_cast<T*>(bytes.data()),
-                   [](double x) { return static_cast<T>(x); });
+                   ToElement<T>);
   });
   return bytes;
 }

@@ -368,6 +368,10 @@ absl::Status TryWholeKernel(const Sample& sample) {
       return InvalidArgument(
           "the kernel leaves elements of result {} unwritten, or they depend on how its work is cut, of {}.",
           i, sample.ToString());
+  if (sample.row->is_view && ToBytes(whole[0]) != ToBytes(in[0]))
+    return InvalidArgument(
+        "is_view is set, and the kernel does not leave the elements of the operand in their order, of {}.",
+        sample.ToString());
   return absl::OkStatus();
 }
 

@@ -21,7 +21,8 @@
 
 namespace meshwork {
 
-// Whether the kernel writes every element of the inferred results and none beyond, however its work is cut.
+// Whether the kernel writes every element of the inferred results and none beyond, however its work is cut,
+// and a view leaves its operand.
 absl::Status TryWholeKernel(const Sample& sample);
 
 // The sample with every letter's size a multiple of `devices`, as far as it goes.

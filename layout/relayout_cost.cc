@@ -171,7 +171,8 @@ int64_t PeakOf(const Layout& from, const std::vector<RelayoutStep>& steps, const
   int64_t before = NumElements(from.LocalShape(shape)), peak = before;
   for (const RelayoutStep& step : steps) {
     const int64_t after = NumElements(step.result.LocalShape(step.shape));
-    peak = std::max(peak, before + after);
+    const bool is_view = step.kind == RelayoutKind::kReshape;
+    peak = std::max(peak, is_view ? after : before + after);
     before = after;
   }
   return peak;

@@ -249,6 +249,7 @@ class ScheduleBuilder {
     for (size_t o = 0; o < node.operands.size(); ++o) add(node.operands[o], made->kernel.PartsOf(o), false);
     for (ValueId result : results) add(result, made->kernel.by_rows ? made->kernel.units : 1, true);
     step.kernel = std::move(made->kernel);
+    step.needed = NeededUnits(step);
     if (step.reduces < 0 && constant_[node.results[0]]) return AddOnce(std::move(step));
     const bool joins = options_.fuse && !group_.empty() && made->one_by_one == one_by_one_ &&
                        group_.Add(step, schedule_.buffers);
@@ -258,6 +259,25 @@ class ScheduleBuilder {
       items_ = made->items;
       one_by_one_ = made->one_by_one;
     }
+  }
+
+  // Devices whose blocks are empty compute nothing, if they are the last ones: what a reduction reads of
+  // their padding is what mask_padding leaves there.
+  int64_t NeededUnits(const KernelStep& step) const {
+    const Node& node = local_.nodes()[step.node];
+    const int64_t units = step.kernel.units;
+    if (!step.kernel.by_rows || step.reduces >= 0 || node.row->name == "mask_padding") return units;
+    const InstanceMap& instances = values_[node.results[0]].instances;
+    if (units % instances.count() != 0) return units;
+    const auto is_empty = [&](int64_t instance) {
+      return std::all_of(node.results.begin(), node.results.end(), [&](ValueId result) {
+        return NumElements(BlockOf(result, instances.Representative(instance))) == 0;
+      });
+    };
+    int64_t count = instances.count();
+    while (count > 0 && is_empty(count - 1)) --count;
+    const int64_t needed = units / instances.count() * count;
+    return step.kernel.MayCutAt(needed) ? needed : units;
   }
 
   // Computes the sums that the next node would make of the results, if the next node is an all_reduce, and
@@ -289,7 +309,12 @@ class ScheduleBuilder {
                             .one_by_one = one_by_one_};
     instruction.steps = group_.Take();
     double cost = 0;
-    for (const KernelStep& step : instruction.steps) cost += CostOf(step);
+    for (const KernelStep& step : instruction.steps) {
+      cost += CostOf(step);
+      const int64_t of_row = std::max<int64_t>(1, step.kernel.units / std::max<int64_t>(1, instruction.rows));
+      instruction.needed = std::max(instruction.needed, (step.needed + of_row - 1) / of_row);
+    }
+    if (!instruction.steps[0].kernel.MayCutAt(instruction.needed)) instruction.needed = instruction.rows;
     rows_.Assign(schedule_, cost, instruction);
     schedule_.instructions.push_back(std::move(instruction));
   }

@@ -90,7 +90,8 @@ struct KernelStep {
   std::vector<StepBuffer> buffers = {};  // operands, then results
   std::vector<Block> blocks = {};        // the same
   int64_t instances = 1;                 // of its node that it computes
-  int reduces = -1;  // the all_reduce of its results that it does away with; -1: there is none
+  int64_t needed = 0;  // units from the first on; the others compute blocks that are padding alone
+  int reduces = -1;    // the all_reduce of its results that it does away with; -1: there is none
 
   // A library computes it, slice by slice.
   bool is_product() const { return !kernel.bounds.empty(); }
@@ -117,6 +118,7 @@ struct Instruction {
   // kernel.units / rows units of each step.
   std::vector<KernelStep> steps = {};
   int64_t rows = 0;
+  int64_t needed = 0;       // rows from the first on that are computed, those of the steps' units
   int64_t tile = 0;         // rows; 0: as many as a slice has
   InstanceMap items = {};   // of the first step: item i is for the devices that hold instance i
   bool one_by_one = false;  // instance by instance; slices end where items do, if rows are theirs
@@ -198,8 +200,8 @@ struct WorkItem {
 // Slices per worker. Law: each item with units > 0 is covered once.
 std::vector<std::vector<WorkSlice>> AssignWork(std::span<const WorkItem> items, int workers);
 
-// Cuts the rows of kernels between workers: as those of an operand were cut, so that every worker goes on
-// with what it made itself; where there is none, evenly, or not at all where that is not worth it.
+// Cuts the needed rows of kernels between workers: as those of an operand were cut, so that every worker goes
+// on with what it made itself; where there is none, evenly, or not at all where that is not worth it.
 class RowCuts {
  public:
   explicit RowCuts(int workers) : workers_(workers) {}

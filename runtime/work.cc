@@ -69,15 +69,16 @@ namespace {
 // Where rows may be cut, nearest to a share of them.
 int64_t RowAt(const Instruction& instruction, double share) {
   const std::vector<int64_t>& bounds = instruction.steps[0].kernel.bounds;
-  const int64_t row = std::llround(share * static_cast<double>(instruction.rows));
+  const int64_t row = std::llround(share * static_cast<double>(instruction.needed));
   if (bounds.empty() && instruction.one_by_one) {
     const int64_t items = instruction.items.count(), item = instruction.rows / items;
-    if (item * items == instruction.rows) return std::llround(share * static_cast<double>(items)) * item;
+    if (item * items == instruction.rows)
+      return std::min(instruction.needed, (row + item / 2) / std::max<int64_t>(item, 1) * item);
   }
   if (bounds.empty()) {
     // Elements are cut at cache lines.
     const int64_t multiple = instruction.rows >= 1024 ? 16 : 1;
-    return std::min(instruction.rows, (row + multiple / 2) / multiple * multiple);
+    return std::min(instruction.needed, (row + multiple / 2) / multiple * multiple);
   }
   const auto after = std::lower_bound(bounds.begin(), bounds.end(), row);
   if (after == bounds.begin()) return *after;
@@ -101,14 +102,15 @@ std::optional<RowCuts::Cut> RowCuts::RowsOf(const Cut& bytes, const StepBuffer& 
   Cut rows;
   for (int64_t byte : bytes) {
     if (byte % part != 0 || byte / part % parts != 0) return std::nullopt;
-    rows.push_back(byte / part / parts * (instruction.rows / divisor));
+    rows.push_back(std::min(byte / part / parts * (instruction.rows / divisor), instruction.needed));
     if (!instruction.steps[0].kernel.MayCutAt(rows.back())) return std::nullopt;
   }
+  rows.back() = instruction.needed;
   return rows;
 }
 
 RowCuts::Cut RowCuts::Even(const Instruction& instruction, double cost) const {
-  Cut rows(workers_ + 1, instruction.rows);
+  Cut rows(workers_ + 1, instruction.needed);
   rows[0] = 0;
   const KernelStep& first = instruction.steps[0];
   const int64_t pieces = first.is_product() ? std::ssize(first.kernel.bounds) - 1 : instruction.rows;

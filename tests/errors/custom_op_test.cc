@@ -78,6 +78,7 @@ TEST(CustomOpErrors, WhatCheckOpFinds) {
               row.cpu = [](const KernelSpec&) { return Kernel{.run = RunSwiglu<float>, .units = 30}; }),
           OP_MISTAKE(
               row.cpu = [](const KernelSpec&) { return Kernel{.run = RunSwiglu<float>, .units = 23}; }),
+          OP_MISTAKE(row = GetOp("neg"), row.name = "my_neg", row.is_view = true),
           // A sum of the first operand may not wait.
           OP_MISTAKE(
               row.samples = {"f32[4], f32[4]"},

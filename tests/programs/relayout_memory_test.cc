@@ -96,7 +96,9 @@ class Trial {
  private:
   void RunWithin(int64_t limit, int64_t peak) {
     const Program program{.body = Localize(placed_, {.relayout_bytes = limit})};
-    EXPECT_EQ(LogicalPeakBytes(program.body), peak);
+    // The ones are made of one that is there as well.
+    const int64_t made = size_ + NumElements(from_.LocalShape(shape_)) * size_;
+    EXPECT_EQ(LogicalPeakBytes(program.body), std::max(peak, made));
     std::map<std::string, DTensor> state;
     const auto executor =
         Executor::Create(program, pool_,

@@ -145,6 +145,51 @@ func step(%a: f32[256,400] of f32[512,400] {x,_}, var %w: f32[400,300] {_,_}, va
   EXPECT_EQ(schedule.shared_bytes, 512 * 300 * 4 + 512 * 2 * 4);
 }
 
+// The last of 4 devices has none of 6 rows. What is summed is, for it, what the mask leaves.
+TEST(ScheduleTest, EmptyBlocksAreNotComputed) {
+  constexpr std::string_view kText = R"(mesh [x=4]
+func step(%a: f32[2,8000] of f32[6,8000] {x,_}, %w: f32[8000,100] {_,_}) {
+  %e = exp %a : f32[2,8000] of f32[6,8000] {x,_}
+  %m = mask_padding %e dims=[0] op=sum : f32[2,8000] of f32[6,8000] {x,_}
+  %s = reduce_sum %m dims=[0] : f32[8000] {_ | sum:x}
+  %t = all_reduce %s axes=(x) op=sum : f32[8000] {_}
+  %p = matmul %a, %w : f32[2,100] of f32[6,100] {x,_}
+  return t=%t, p=%p
+})";
+  EXPECT_EQ(Print(kText, Make(kText, 2, {})),
+            "pack | 0:0-16000 1:0-8000 | 1:8000-16000 2:0-16000\n"
+            "---\n"
+            "exp | 0-24000 | 24000-48000\n"
+            "mask_padding | 0-2 2-3 | 3-4 4-6 6-8\n"
+            "---\n"
+            "reduce_sum+all_reduce | 0-4000 | 4000-8000\n"
+            "matmul | 0-8 |\n"  // a product this small is not cut
+            "---\n"
+            "unpack | 0:0-8000 |\n"
+            "unpack | 0:0-200 1:0-200 | 2:0-200\n");
+}
+
+TEST(ScheduleTest, AViewIsNoInstruction) {
+  constexpr std::string_view kText = R"(mesh [x=2]
+func step(%a: f32[10,4] of f32[20,4] {x,_}, var %w: f32[4,2] {_,_}) {
+  %v = reshape %w shape=[8] : f32[8] {_}
+  %n = neg %v : f32[8] {_}
+  %u = reshape %n shape=[4,2] : f32[4,2] {_,_}
+  %p = matmul %a, %u : f32[10,2] of f32[20,2] {x,_}
+  %q = reshape %p shape=[10,2,1] : f32[10,2,1] of f32[20,2,1] {x,_,_}
+  %e = exp %q : f32[10,2,1] of f32[20,2,1] {x,_,_}
+  update %w = %u
+  return e=%e, w=%v
+})";
+  // The first reshape is of a variable that is given out, and is copied.
+  EXPECT_EQ(Print(kText, Make(kText, 2, {})),
+            "reshape+neg | 0-8 |\n"
+            "matmul+exp | 0-20 |\n"
+            "---\n"
+            "unpack | 0:0-20 | 1:0-20\n"
+            "unpack | 0:0-8 |\n");
+}
+
 TEST(ScheduleTest, VariablesAreWrittenInPlaceWhereNobodyNeedsTheOldValue) {
   auto assigns = [](const Schedule& schedule) {
     int n = 0;
