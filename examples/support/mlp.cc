@@ -10,8 +10,8 @@ void BuildMlp(Graph& graph, int64_t batch_size, DType dtype, const Optimizer& op
   Value images = graph.Input("images", dtype, {batch_size, 784}, {batch, UNSHARDED});
   Value labels = graph.Input("labels", I32, {batch_size}, {batch});
 
-  Dense dense1(graph, "dense1", 784, 700,
-               {.kernel_layout = {UNSHARDED, model}, .bias_layout = {model}, .dtype = dtype});
+  const DenseOptions columns = {.kernel_layout = {UNSHARDED, model}, .bias_layout = {model}, .dtype = dtype};
+  Dense dense1(graph, "dense1", 784, 700, columns);
   Dense dense2(graph, "dense2", 700, 500, {.kernel_layout = {model, UNSHARDED}, .dtype = dtype});
   Dense dense3(graph, "dense3", 500, 10, {.dtype = dtype});
 
