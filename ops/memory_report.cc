@@ -77,12 +77,14 @@ int64_t BodyBytes(const Node& node) {
   return most;
 }
 
-// The last value that lies in each storage when node `n` has run; a variable stays itself.
+// The last value but views that lies in each storage when node `n` has run; a variable stays itself.
 std::vector<ValueId> Occupants(const Graph& local, const std::vector<ValueId>& storages, int n) {
   std::vector<ValueId> occupants = storages;
+  const std::vector<ValueId> contents = FindContents(local);
   for (size_t v = 0; v < storages.size(); ++v) {
     const bool over_argument = local.value(storages[v]).node < 0;
-    if (!over_argument && local.values()[v].node <= n) occupants[storages[v]] = static_cast<ValueId>(v);
+    const auto id = static_cast<ValueId>(v);
+    if (!over_argument && contents[v] == id && local.values()[v].node <= n) occupants[storages[v]] = id;
   }
   return occupants;
 }

@@ -24,7 +24,8 @@
 
 namespace meshwork {
 
-// A value that is live, or the values that lie in its memory one after the other: then the last of them.
+// A value that is live, or the values that lie in its memory one after the other: then the last of them that
+// is no view.
 struct LiveValue {
   ValueId value = kNoValue;
   int64_t bytes = 0;

@@ -88,7 +88,8 @@ struct OpRow {
   // whose letter is carried (ops/rule.h).
   std::optional<OperandDim> (*blockwise_at)(const Attrs& attrs) = nullptr;
   // Of another op whose rule has windows: `attrs`, those of the op on blocks, for operands that are windows
-  // along `dims`. What lay beyond their ends is in the windows.
+  // along `dims`, or blocks that are all that is seen (WindowedDim::is_own). What lay beyond the ends is in
+  // the windows.
   Attrs (*on_windows)(const Attrs& attrs, std::span<const WindowedDim> dims) = nullptr;
   // Gradients of the operands, in order; invalid for "none". Null: not differentiable, which counts
   // as a zero gradient (comparisons, integers).

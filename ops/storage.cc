@@ -8,31 +8,6 @@
 namespace meshwork {
 namespace {
 
-// Per value the one whose bytes it is: a view's is its operand's, any other's itself. A view of an argument
-// is none if the program gives it out: by then the argument may be another.
-std::vector<ValueId> FindContents(const Graph& local, const SameCopies& same_copies) {
-  std::vector<ValueId> contents(local.values().size());
-  for (size_t v = 0; v < contents.size(); ++v) contents[v] = static_cast<ValueId>(v);
-  for (const Node& node : local.nodes()) {
-    if (!node.row->is_view) continue;
-    const ValueId operand = node.operands[0], result = node.results[0];
-    const Type &from = local.value(operand).type, &to = local.value(result).type;
-    if (from.dtype == to.dtype && from.bytes() == to.bytes() &&
-        (same_copies == nullptr || same_copies(operand, result)))
-      contents[result] = contents[operand];
-  }
-  std::vector<bool> is_kept(contents.size(), true);
-  const auto give_out = [&](ValueId value) {
-    const ValueId content = contents[value];
-    if (content != value && local.value(content).node < 0) is_kept[content] = false;
-  };
-  for (const OutputInfo& output : local.outputs()) give_out(output.value);
-  for (const VariableUpdate& update : local.updates()) give_out(update.value);
-  for (size_t v = 0; v < contents.size(); ++v)
-    if (!is_kept[contents[v]]) contents[v] = static_cast<ValueId>(v);
-  return contents;
-}
-
 // How a value is used: what decides whether its memory may be written over. Of views, with what they are
 // views of.
 struct Use {
@@ -131,6 +106,25 @@ class Storages {
 };
 
 }  // namespace
+
+std::vector<ValueId> FindContents(const Graph& local, const SameCopies& same_copies) {
+  std::vector<bool> is_given_out(local.values().size(), false);
+  for (const OutputInfo& output : local.outputs()) is_given_out[output.value] = true;
+  for (const VariableUpdate& update : local.updates()) is_given_out[update.value] = true;
+  std::vector<ValueId> contents(local.values().size());
+  for (size_t v = 0; v < contents.size(); ++v) contents[v] = static_cast<ValueId>(v);
+  for (const Node& node : local.nodes()) {
+    if (!node.row->is_view) continue;
+    const ValueId operand = node.operands[0], result = node.results[0];
+    const Type &from = local.value(operand).type, &to = local.value(result).type;
+    // By the time that it is given out, an argument may be another.
+    const bool of_argument = local.value(contents[operand]).node < 0;
+    if (from.dtype == to.dtype && from.bytes() == to.bytes() && !(of_argument && is_given_out[result]) &&
+        (same_copies == nullptr || same_copies(operand, result)))
+      contents[result] = contents[operand];
+  }
+  return contents;
+}
 
 std::vector<ValueId> PlanStorages(const Graph& local, const SameCopies& same_copies) {
   return Storages(local, same_copies).Plan();

@@ -23,6 +23,10 @@ namespace meshwork {
 // anyway.
 using SameCopies = std::function<bool(ValueId a, ValueId b)>;
 
+// Per value the one whose bytes it is: of a view that of its operand, of any other value itself. A view of an
+// argument that the program gives out is copied.
+std::vector<ValueId> FindContents(const Graph& local, const SameCopies& same_copies = nullptr);
+
 // Per value the first one that lies in its memory: an argument, or itself if it has memory of its own. An
 // empty `same_copies` says yes, as for a device alone. Laws: plan[plan[v]] == plan[v]; at most one value of a
 // storage, and its views, are read after a node writes another there.

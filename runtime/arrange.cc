@@ -9,6 +9,7 @@
 #include "ops/control_flow.h"
 #include "ops/rewrite.h"
 #include "ops/row.h"
+#include "ops/storage.h"
 
 namespace meshwork {
 namespace {
@@ -37,8 +38,14 @@ class Arranger {
       : local_(local), rewriter_(local), readers_(local.values().size()), maker_(local.values().size(), -1) {
     for (int n = 0; n < static_cast<int>(local.nodes().size()); ++n) AddPieces(n);
     updates_.resize(local.values().size());
+    const std::vector<ValueId> contents = FindContents(local);
     for (const VariableUpdate& update : local.updates())
-      updates_[update.value].push_back(local.arguments()[update.argument].value);
+      updates_[contents[update.value]].push_back(local.arguments()[update.argument].value);
+    old_readers_ = readers_;
+    for (size_t v = 0; v < contents.size(); ++v)
+      if (const auto id = static_cast<ValueId>(v); contents[v] != id)
+        old_readers_[contents[v]].insert(old_readers_[contents[v]].end(), readers_[v].begin(),
+                                         readers_[v].end());
     emitted_.resize(pieces_.size(), false);
   }
 
@@ -143,7 +150,7 @@ class Arranger {
   bool MayUpdate(int p, const std::vector<int>& before) const {
     for (ValueId result : Results(p))
       for (ValueId variable : updates_[result])
-        for (int reader : readers_[variable])
+        for (int reader : old_readers_[variable])
           if (!emitted_[reader] && std::find(before.begin(), before.end(), reader) == before.end())
             return false;
     return true;
@@ -153,6 +160,7 @@ class Arranger {
   Rewriter rewriter_;
   std::vector<Piece> pieces_;
   std::vector<std::vector<int>> readers_;      // per value: pieces
+  std::vector<std::vector<int>> old_readers_;  // per value but views: also of its views
   std::vector<int> maker_;                     // per value: the piece, -1 for arguments
   std::vector<std::vector<ValueId>> updates_;  // per value: the variables whose new value it is
   std::vector<bool> emitted_;                  // per piece

@@ -36,7 +36,7 @@ void DescribeSteps(const Graph& local, const Instruction& instruction, ProfileRo
     if (step.reduces >= 0) ops.push_back(local.nodes()[step.reduces].row->name);
     if (step.reduces >= 0 && !local.nodes()[step.reduces].cause.empty())
       causes.push_back(local.nodes()[step.reduces].cause);
-    row.flops += FlopsOf(local, node) * static_cast<double>(step.instances);
+    row.flops += FlopsOf(local, node) * static_cast<double>(step.instances) * step.needed_part();
   }
   const size_t named = ops.size() > kNamed ? kNamed - 1 : ops.size();
   row.op = fmt::format("{}", fmt::join(ops.begin(), ops.begin() + static_cast<int64_t>(named), "+"));

@@ -262,11 +262,12 @@ class ScheduleBuilder {
   }
 
   // Devices whose blocks are empty compute nothing, if they are the last ones: what a reduction reads of
-  // their padding is what mask_padding leaves there.
+  // their padding is what mask_padding leaves there, or a reshape of that.
   int64_t NeededUnits(const KernelStep& step) const {
     const Node& node = local_.nodes()[step.node];
     const int64_t units = step.kernel.units;
-    if (!step.kernel.by_rows || step.reduces >= 0 || node.row->name == "mask_padding") return units;
+    if (!step.kernel.by_rows || step.reduces >= 0 || node.row->is_view || node.row->name == "mask_padding")
+      return units;
     const InstanceMap& instances = values_[node.results[0]].instances;
     if (units % instances.count() != 0) return units;
     const auto is_empty = [&](int64_t instance) {

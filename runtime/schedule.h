@@ -93,6 +93,9 @@ struct KernelStep {
   int64_t needed = 0;  // units from the first on; the others compute blocks that are padding alone
   int reduces = -1;    // the all_reduce of its results that it does away with; -1: there is none
 
+  double needed_part() const {
+    return kernel.units == 0 ? 1 : static_cast<double>(needed) / static_cast<double>(kernel.units);
+  }
   // A library computes it, slice by slice.
   bool is_product() const { return !kernel.bounds.empty(); }
 };

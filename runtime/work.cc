@@ -105,7 +105,11 @@ std::optional<RowCuts::Cut> RowCuts::RowsOf(const Cut& bytes, const StepBuffer& 
     rows.push_back(std::min(byte / part / parts * (instruction.rows / divisor), instruction.needed));
     if (!instruction.steps[0].kernel.MayCutAt(rows.back())) return std::nullopt;
   }
+  // Where fewer rows were made than are needed, the last worker has the rest.
+  const bool is_short = rows.back() < instruction.needed;
   rows.back() = instruction.needed;
+  const auto last = static_cast<double>(rows.back() - rows[rows.size() - 2]);
+  if (is_short && last * workers_ > kImbalance * static_cast<double>(instruction.needed)) return std::nullopt;
   return rows;
 }
 

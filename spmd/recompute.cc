@@ -10,6 +10,7 @@
 #include "ops/memory_report.h"
 #include "ops/rewrite.h"
 #include "ops/row.h"
+#include "ops/storage.h"
 
 namespace meshwork {
 namespace {
@@ -60,28 +61,28 @@ class Readers {
   std::vector<bool> stays_;
 };
 
-// Values that are live at a node and idle there, and the node before which each is computed again.
+// A value that is live at a node and idle there, and the node before which it is computed again.
 struct Late {
   ValueId value;
   int reader;
 };
+// Those that lie in one memory: a value and its views.
+using LateTogether = std::vector<Late>;
 
 class Recomputer {
  public:
-  Recomputer(const Graph& graph, int node) : graph_(graph), readers_(graph), node_(node) {}
+  Recomputer(const Graph& graph, int node) : graph_(graph), readers_(graph), node_(node) {
+    const std::vector<ValueId> contents = FindContents(graph);
+    views_.resize(contents.size());
+    for (size_t v = 0; v < contents.size(); ++v)
+      if (contents[v] != static_cast<ValueId>(v)) views_[contents[v]].push_back(static_cast<ValueId>(v));
+  }
 
-  // What may be computed again, of the values given.
-  std::vector<Late> Candidates(const std::vector<LiveValue>& live) const {
-    std::vector<Late> candidates;
-    for (const auto& [value, bytes] : live) {
-      const int made_by = graph_.value(value).node;
-      if (made_by < 0 || made_by >= node_ || readers_.stays(value) || readers_.Touches(value, node_))
-        continue;
-      const int reader = readers_.NextAfter(value, node_);
-      if (reader < 0 || !IsCheap(graph_, graph_.nodes()[made_by])) continue;
-      int left = kMostNodes;
-      if (CanCompute(value, {value}, reader, left)) candidates.push_back({value, reader});
-    }
+  // What may be computed again, of the values given, with their views.
+  std::vector<LateTogether> Candidates(const std::vector<LiveValue>& live) const {
+    std::vector<LateTogether> candidates;
+    for (const LiveValue& one : live)
+      if (LateTogether late = LateOf(one.value); !late.empty()) candidates.push_back(std::move(late));
     return candidates;
   }
 
@@ -107,6 +108,24 @@ class Recomputer {
  private:
   static bool Holds(const std::vector<ValueId>& values, ValueId id) {
     return std::find(values.begin(), values.end(), id) != values.end();
+  }
+
+  // The value and its views that are read behind the node; empty if one of them must stay.
+  LateTogether LateOf(ValueId value) const {
+    std::vector<ValueId> all = {value};
+    all.insert(all.end(), views_[value].begin(), views_[value].end());
+    LateTogether late;
+    for (ValueId id : all) {
+      const int made_by = graph_.value(id).node;
+      if (made_by >= node_) continue;
+      if (made_by < 0 || readers_.stays(id) || readers_.Touches(id, node_)) return {};
+      const int reader = readers_.NextAfter(id, node_);
+      if (reader < 0) continue;
+      int left = kMostNodes;
+      if (!IsCheap(graph_, graph_.nodes()[made_by]) || !CanCompute(id, all, reader, left)) return {};
+      late.push_back({id, reader});
+    }
+    return late;
   }
 
   // Whether the value can be had when node n runs, without those dropped: it is there, or made by at most
@@ -147,6 +166,7 @@ class Recomputer {
   const Graph& graph_;
   const Readers readers_;
   const int node_;
+  std::vector<std::vector<ValueId>> views_;  // per value that is none
 };
 
 // How much a program needs, and at how many nodes.
@@ -157,19 +177,19 @@ std::pair<int64_t, int64_t> Need(const MemoryReport& report) {
 // One round: the values idle at the peak that are computed again, the largest first; nothing if none helps.
 std::optional<Graph> Lowered(const Graph& local, const MemoryReport& report, int64_t budget) {
   const Recomputer recomputer(local, report.node);
-  const std::vector<Late> candidates = recomputer.Candidates(report.largest);
+  const std::vector<LateTogether> candidates = recomputer.Candidates(report.largest);
   const auto helps = [&](const Graph& graph) { return Need(ReportMemory(graph, 0)) < Need(report); };
   std::vector<Late> several;
   int64_t freed = 0;
-  for (const Late& late : candidates) {
+  for (const LateTogether& late : candidates) {
     if (freed >= report.peak_bytes - budget) break;
-    several.push_back(late);
-    freed += local.value(late.value).type.bytes();
+    several.insert(several.end(), late.begin(), late.end());
+    freed += local.value(late[0].value).type.bytes();
   }
   if (several.size() > 1)
     if (Graph graph = recomputer.Write(several); helps(graph)) return graph;
   for (size_t i = 0; i < std::min(kTried, candidates.size()); ++i)
-    if (Graph graph = recomputer.Write({candidates[i]}); helps(graph)) return graph;
+    if (Graph graph = recomputer.Write(candidates[i]); helps(graph)) return graph;
   return std::nullopt;
 }
 

@@ -102,7 +102,8 @@ class Scheduler {
   // Whether the node is all that has still to read the value.
   bool ReadsLast(int n, ValueId id) const { return values_[id].readers == 1 && values_[id].reader_sum == n; }
 
-  // Whether result r of node n takes no memory of its own, were n next: as ops/storage.h says of the whole.
+  // Whether result r of node n takes no memory of its own, were n next: as ops/storage.h says of the whole,
+  // but for views of what is read later.
   bool IsInPlace(int n, size_t r) const {
     const Node& node = graph_.nodes()[n];
     const bool is_view = node.row->is_view;

@@ -169,6 +169,28 @@ func step(%a: f32[2,8000] of f32[6,8000] {x,_}, %w: f32[8000,100] {_,_}) {
             "unpack | 0:0-200 1:0-200 | 2:0-200\n");
 }
 
+// The mask is a constant and the reshape of it is not, for constants are large enough by then: it is copied,
+// the padding of the device without rows too.
+TEST(ScheduleTest, PaddingThatIsSummedIsCopied) {
+  std::string text = "mesh [x=4]\nfunc step(%a: f32[1] of f32[3] {x}) {\n";
+  for (int i = 0; i < 14; ++i)
+    text +=
+        fmt::format("%c{0} = constant value={0} shape=[1,4096] : f32[1,4096] of f32[3,4096] {{x,_}}\n", i);
+  text += R"(%k = constant value=15 shape=[1,4096] : f32[1,4096] of f32[3,4096] {x,_}
+%m = mask_padding %k dims=[0] op=sum : f32[1,4096] of f32[3,4096] {x,_}
+%r = reshape %m shape=[1,64,64] : f32[1,64,64] of f32[3,64,64] {x,_,_}
+%s = reduce_sum %r dims=[0,1,2] : f32[] {| sum:x}
+%t = all_reduce %s axes=(x) op=sum : f32[] {}
+return t=%t
+})";
+  EXPECT_EQ(Print(text, Make(text, 2, {})),
+            "pack | 0:0-1 1:0-1 | 2:0-1\n"
+            "reshape | 0-8192 | 8192-16384\n"
+            "---\n"
+            "reduce_sum+all_reduce | 0-1 |\n"
+            "unpack | 0:0-1 |\n");
+}
+
 TEST(ScheduleTest, AViewIsNoInstruction) {
   constexpr std::string_view kText = R"(mesh [x=2]
 func step(%a: f32[10,4] of f32[20,4] {x,_}, var %w: f32[4,2] {_,_}) {
