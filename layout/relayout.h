@@ -69,8 +69,8 @@ struct RelayoutPlan {
   // Where time decides: no plan of these steps within the memory takes less. Equal to seconds unless the
   // search was cut short; 0 if dims are strided.
   double seconds_lower_bound = 0;
-  int64_t peak_elements =
-      0;  // the most that operand and result of one step hold on a device; a reshape has one
+  // The most that operand and result of one step hold on a device; those of a reshape are one.
+  int64_t peak_elements = 0;
 };
 
 struct RelayoutOptions {

@@ -14,6 +14,7 @@
 //   mask_padding        {x} -> {x}                padding becomes the identity of `op`
 //
 // The runtime carries them out by the layouts of operand and result (see runtime/communicator.h).
+#include <algorithm>
 #include <limits>
 
 #include "base/status.h"
@@ -52,9 +53,11 @@ Kernel MaskPaddingKernel(const KernelSpec& spec) {
   if (shape.empty()) shape.push_back(1);  // a scalar has no padding
   const T identity = IdentityOf<T>(spec.attrs.Get<ReduceOp>("op"));
   std::vector<bool> masked(shape.size(), false);
-  for (int64_t d : spec.attrs.Get<Ints>("dims")) masked[d] = true;
-  const auto last =
-      static_cast<size_t>(std::find(masked.rbegin(), masked.rend() - 1, true).base() - masked.begin()) - 1;
+  size_t last = 0;  // masked dim
+  for (int64_t d : spec.attrs.Get<Ints>("dims")) {
+    masked[d] = true;
+    last = std::max(last, static_cast<size_t>(d));
+  }
   const int64_t row = shape.back();
   const int64_t piece = NumElements(Shape(shape.begin() + static_cast<ptrdiff_t>(last), shape.end()));
   const auto valid_of = [=](const Block& block, int64_t index) {

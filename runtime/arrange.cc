@@ -35,17 +35,16 @@ std::string CauseOf(std::string_view causes, int part) {
 class Arranger {
  public:
   explicit Arranger(const Graph& local)
-      : local_(local), rewriter_(local), readers_(local.values().size()), maker_(local.values().size(), -1) {
-    for (int n = 0; n < static_cast<int>(local.nodes().size()); ++n) AddPieces(n);
-    updates_.resize(local.values().size());
+      : local_(local),
+        rewriter_(local),
+        readers_(local.values().size()),
+        memory_readers_(local.values().size()),
+        maker_(local.values().size(), -1) {
     const std::vector<ValueId> contents = FindContents(local);
+    for (int n = 0; n < static_cast<int>(local.nodes().size()); ++n) AddPieces(n, contents);
+    updates_.resize(local.values().size());
     for (const VariableUpdate& update : local.updates())
       updates_[contents[update.value]].push_back(local.arguments()[update.argument].value);
-    old_readers_ = readers_;
-    for (size_t v = 0; v < contents.size(); ++v)
-      if (const auto id = static_cast<ValueId>(v); contents[v] != id)
-        old_readers_[contents[v]].insert(old_readers_[contents[v]].end(), readers_[v].begin(),
-                                         readers_[v].end());
     emitted_.resize(pieces_.size(), false);
   }
 
@@ -70,14 +69,16 @@ class Arranger {
     bool if_it_may = false;
   };
 
-  void AddPieces(int n) {
+  void AddPieces(int n, const std::vector<ValueId>& contents) {
     const Node& node = local_.nodes()[n];
     const bool split = node.row->kind == OpKind::kCollective && node.results.size() > 1;
     for (int part = 0; part < (split ? static_cast<int>(node.results.size()) : 1); ++part) {
       const auto p = static_cast<int>(pieces_.size());
       pieces_.push_back({n, split ? part : -1});
-      for (ValueId operand : Operands(p))
+      for (ValueId operand : Operands(p)) {
         if (readers_[operand].empty() || readers_[operand].back() != p) readers_[operand].push_back(p);
+        memory_readers_[contents[operand]].push_back(p);
+      }
       for (ValueId result : Results(p)) maker_[result] = p;
     }
   }
@@ -150,7 +151,7 @@ class Arranger {
   bool MayUpdate(int p, const std::vector<int>& before) const {
     for (ValueId result : Results(p))
       for (ValueId variable : updates_[result])
-        for (int reader : old_readers_[variable])
+        for (int reader : memory_readers_[variable])
           if (!emitted_[reader] && std::find(before.begin(), before.end(), reader) == before.end())
             return false;
     return true;
@@ -159,12 +160,12 @@ class Arranger {
   const Graph& local_;
   Rewriter rewriter_;
   std::vector<Piece> pieces_;
-  std::vector<std::vector<int>> readers_;      // per value: pieces
-  std::vector<std::vector<int>> old_readers_;  // per value but views: also of its views
-  std::vector<int> maker_;                     // per value: the piece, -1 for arguments
-  std::vector<std::vector<ValueId>> updates_;  // per value: the variables whose new value it is
-  std::vector<bool> emitted_;                  // per piece
-  std::vector<Todo> todo_;                     // the last one is next
+  std::vector<std::vector<int>> readers_;         // per value: pieces
+  std::vector<std::vector<int>> memory_readers_;  // per value but views: of it and its views
+  std::vector<int> maker_;                        // per value: the piece, -1 for arguments
+  std::vector<std::vector<ValueId>> updates_;     // per value: the variables whose new value it is
+  std::vector<bool> emitted_;                     // per piece
+  std::vector<Todo> todo_;                        // the last one is next
 };
 
 }  // namespace

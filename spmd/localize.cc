@@ -15,7 +15,6 @@
 #include "ops/rewrite.h"
 #include "ops/row.h"
 #include "spmd/manual_body.h"
-#include "spmd/windows.h"
 
 namespace meshwork {
 namespace {
@@ -126,8 +125,7 @@ class Localizer {
   void Write(const Node& node) {
     Node local = node;
     const Rule rule = RuleOf(graph_, node);
-    const std::vector<Type> global = TypesOf(graph_, node.operands), results = TypesOf(graph_, node.results);
-    const std::vector<WindowedDim> windows = WindowsOn(graph_, node, rule, global);
+    const std::vector<WindowedDim> windows = CutWindows(rule, node);
     if (!windows.empty() && node.row->exchange != nullptr) return WriteExchange(node);
     for (size_t i = 0; i < node.operands.size(); ++i) {
       // What is exchanged has padding of its own along other dims.
@@ -139,6 +137,7 @@ class Localizer {
       infos.push_back(graph_.value(id));
       ToBlock(infos.back());
     }
+    const std::vector<Type> global = TypesOf(graph_, node.operands), results = TypesOf(graph_, node.results);
     local.attrs = ResizedAttrs(*node.row, {global, results, node.attrs}, TypesOf(to_, local.operands),
                                infos[0].type.shape)
                       .value();
@@ -146,6 +145,20 @@ class Localizer {
     const int index = to_.AddNode(std::move(local), std::move(infos));
     for (size_t i = 0; i < node.results.size(); ++i)
       rewriter_.Set(node.results[i], to_.nodes()[index].results[i]);
+  }
+
+  // The windows along letters that are cut.
+  std::vector<WindowedDim> CutWindows(const Rule& rule, const Node& node) const {
+    std::vector<WindowedDim> windows;
+    for (WindowedDim w : rule.windows) {
+      const ValueInfo& operand = graph_.value(node.operands[w.operand]);
+      if (operand.layout->NumShards(w.dim) == 1) continue;
+      const Letter& letter = rule.letters[rule.operands[w.operand][w.dim]];
+      w.is_own = !letter.reduced && AreBlocks(w.window, to_.mesh(), operand.layout->dim(w.dim), letter.size,
+                                              operand.type.shape[w.dim]);
+      windows.push_back(w);
+    }
+    return windows;
   }
 
   // An op that only moves elements.
@@ -174,7 +187,7 @@ class Localizer {
     return to_.nodes()[to_.AddNode(std::move(local), {std::move(result)})].results[0];
   }
 
-  // Operand i with what its windows need of the neighbours. `windows`: all of WindowsOn.
+  // Operand i with what its windows need of the neighbours. `windows`: all that are cut.
   ValueId WithWindows(ValueId id, const Rule& rule, const std::vector<WindowedDim>& windows, size_t i,
                       const Node& node) {
     const ValueInfo& have = to_.value(id);

@@ -12,14 +12,14 @@ bool IsMove(const Graph& global, const Node& node, const Exchange& exchange) {
   return node.row->exchange({operands, results, node.attrs}) == exchange;
 }
 
-std::vector<WindowedDim> WindowsOn(const Graph& graph, const Node& node, const Rule& rule,
+std::vector<WindowedDim> WindowsOn(const Graph& local, const Node& node, const Rule& rule,
                                    std::span<const Type> operands) {
   std::vector<WindowedDim> windows;
   for (WindowedDim w : rule.windows) {
-    const Layout& layout = *graph.value(node.operands[w.operand]).layout;
+    const Layout& layout = *local.value(node.operands[w.operand]).layout;
     if (layout.IsStrided(w.dim) || layout.NumShards(w.dim) == 1) continue;
     const Letter& letter = rule.letters[rule.operands[w.operand][w.dim]];
-    w.is_own = !letter.reduced && AreBlocks(w.window, graph.mesh(), layout.dim(w.dim), letter.size,
+    w.is_own = !letter.reduced && AreBlocks(w.window, local.mesh(), layout.dim(w.dim), letter.size,
                                             operands[w.operand].shape[w.dim]);
     windows.push_back(w);
   }

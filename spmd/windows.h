@@ -1,4 +1,4 @@
-// Which windows an op needs on blocks; exchanges, for Verify: which op of the global program one is.
+// Exchanges, for Verify: which op of the global program one is, and which windows an op needs.
 #pragma once
 
 #include <optional>
@@ -16,9 +16,9 @@ namespace meshwork {
 // does.
 bool IsMove(const Graph& global, const Node& node, const Exchange& exchange);
 
-// The windows of an op by its rule along dims that the operands of `node`, of a program with layouts, are cut
-// in. `operands`: of which types the whole tensors are.
-std::vector<WindowedDim> WindowsOn(const Graph& graph, const Node& node, const Rule& rule,
+// The windows of an op by its rule along dims that the operands of `node`, the op on blocks, are cut in.
+// `operands`: of which types the whole tensors are.
+std::vector<WindowedDim> WindowsOn(const Graph& local, const Node& node, const Rule& rule,
                                    std::span<const Type> operands);
 
 // Whether operand `o` of `node`, the op on blocks of what `rule` is of, holds what `windows`, those of
