@@ -16,7 +16,22 @@ meshwork_find(absl "Abseil: statuses and containers" libabsl-dev)
 meshwork_find(fmt "fmt: messages" libfmt-dev)
 meshwork_find(nlohmann_json "JSON files" nlohmann-json3-dev)
 meshwork_find(ZLIB "zlib: gzipped data files" zlib1g-dev)
-meshwork_find(OpenBLAS "OpenBLAS: matrix products" libopenblas-pthread-dev)
+
+# By hand: the CMake files of Debian 13's OpenBLAS name folders that do not exist. openblas_config.h is in no other
+# BLAS.
+find_path(MESHWORK_OPENBLAS_INCLUDE openblas_config.h PATH_SUFFIXES openblas-pthread openblas)
+find_library(MESHWORK_OPENBLAS_LIBRARY openblas PATH_SUFFIXES openblas-pthread openblas)
+mark_as_advanced(MESHWORK_OPENBLAS_INCLUDE MESHWORK_OPENBLAS_LIBRARY)
+if(MESHWORK_OPENBLAS_INCLUDE AND MESHWORK_OPENBLAS_LIBRARY)
+  if(NOT TARGET OpenBLAS::OpenBLAS)
+    add_library(OpenBLAS::OpenBLAS INTERFACE IMPORTED)
+    target_include_directories(OpenBLAS::OpenBLAS INTERFACE ${MESHWORK_OPENBLAS_INCLUDE})
+    target_link_libraries(OpenBLAS::OpenBLAS INTERFACE ${MESHWORK_OPENBLAS_LIBRARY})
+  endif()
+else()
+  string(APPEND meshwork_missing
+         "\n  OpenBLAS (matrix products); on Debian and Ubuntu: apt-get install libopenblas-pthread-dev")
+endif()
 
 # A oneDNN built for OpenCL, as Debian's is, looks for it and stops the configuration where it is absent,
 # without a word about oneDNN.
@@ -25,11 +40,3 @@ if(NOT OpenCL_FOUND)
   message(STATUS "meshwork: there is no OpenCL. If oneDNN asks for it next: apt-get install ocl-icd-opencl-dev")
 endif()
 meshwork_find(dnnl "oneDNN: matrix products" libdnnl-dev)
-
-# OpenBLAS built by its CMake files exports this target; Debian's and Ubuntu's OpenBLASConfig.cmake only
-# sets OpenBLAS_INCLUDE_DIRS and OpenBLAS_LIBRARIES.
-if(OpenBLAS_FOUND AND NOT TARGET OpenBLAS::OpenBLAS)
-  add_library(OpenBLAS::OpenBLAS INTERFACE IMPORTED)
-  target_include_directories(OpenBLAS::OpenBLAS INTERFACE ${OpenBLAS_INCLUDE_DIRS})
-  target_link_libraries(OpenBLAS::OpenBLAS INTERFACE ${OpenBLAS_LIBRARIES})
-endif()

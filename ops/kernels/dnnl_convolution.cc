@@ -1,20 +1,14 @@
 #include "ops/kernels/dnnl_convolution.h"
 
-#include <dnnl.h>
-
 #include <algorithm>
 #include <initializer_list>
-#include <mutex>
 
-#include "base/status.h"
+#include "absl/container/inlined_vector.h"
+#include "ops/kernels/dnnl_api.h"
 #include "ops/kernels/library_threads.h"
 
 namespace meshwork {
 namespace {
-
-void Check(dnnl_status_t status, const char* what) {
-  MESHWORK_CHECK(status == dnnl_success, "oneDNN: {} gives {}", what, static_cast<int>(status));
-}
 
 // A handle that is destroyed with its owner.
 template <typename T, dnnl_status_t (*kDestroy)(T)>
@@ -42,7 +36,7 @@ using PostOps = Handle<dnnl_post_ops_t, dnnl_post_ops_destroy>;
 dnnl_engine_t Engine() {
   static const dnnl_engine_t engine = [] {
     dnnl_engine_t made = nullptr;
-    Check(dnnl_engine_create(&made, dnnl_cpu, 0), "dnnl_engine_create");
+    CheckDnnl(dnnl_engine_create(&made, dnnl_cpu, 0), "dnnl_engine_create");
     return made;
   }();
   return engine;
@@ -51,49 +45,49 @@ dnnl_engine_t Engine() {
 dnnl_stream_t ThisThreadsStream() {
   thread_local Stream stream;
   if (stream.get() == nullptr)
-    Check(dnnl_stream_create(stream.out(), Engine(), dnnl_stream_default_flags), "dnnl_stream_create");
+    CheckDnnl(dnnl_stream_create(stream.out(), Engine(), dnnl_stream_default_flags), "dnnl_stream_create");
   return stream.get();
 }
 
 // A primitive and what its arguments are. The scratchpad is the caller's.
 class Prepared {
  public:
-  // False: there is none for `descriptor`.
-  bool Prepare(const_dnnl_op_desc_t descriptor, const_dnnl_primitive_desc_t hint) {
+  // False: oneDNN has no such convolution.
+  bool PrepareConvolution(dnnl_prop_kind_t kind, const DnnlConvolutionDesc& desc,
+                          const_dnnl_primitive_desc_t hint) {
     PrimitiveAttrs attrs;
     MakeAttrs(attrs);
-    if (dnnl_primitive_desc_create(description_.out(), descriptor, attrs.get(), Engine(), hint) !=
-        dnnl_success)
+    if (CreateConvolution(kind, desc, hint, attrs.get(), Engine(), description_.out()) != dnnl_success)
       return false;
     return dnnl_primitive_create(primitive_.out(), description_.get()) == dnnl_success;
   }
   // From one layout to another; `add`: added to what is there.
-  bool PrepareReorder(const dnnl_memory_desc_t& from, const dnnl_memory_desc_t& to, bool add) {
+  bool PrepareReorder(DnnlMemoryDescPtr from, DnnlMemoryDescPtr to, bool add) {
     PrimitiveAttrs attrs;
     MakeAttrs(attrs);
     PostOps sum;
     if (add) {
-      Check(dnnl_post_ops_create(sum.out()), "dnnl_post_ops_create");
-      Check(dnnl_post_ops_append_sum(sum.get(), 1.0f), "dnnl_post_ops_append_sum");
-      Check(dnnl_primitive_attr_set_post_ops(attrs.get(), sum.get()), "dnnl_primitive_attr_set_post_ops");
+      CheckDnnl(dnnl_post_ops_create(sum.out()), "dnnl_post_ops_create");
+      CheckDnnl(AppendSum(sum.get()), "dnnl_post_ops_append_sum");
+      CheckDnnl(dnnl_primitive_attr_set_post_ops(attrs.get(), sum.get()), "dnnl_primitive_attr_set_post_ops");
     }
-    if (dnnl_reorder_primitive_desc_create(description_.out(), &from, Engine(), &to, Engine(), attrs.get()) !=
+    if (dnnl_reorder_primitive_desc_create(description_.out(), from, Engine(), to, Engine(), attrs.get()) !=
         dnnl_success)
       return false;
     return dnnl_primitive_create(primitive_.out(), description_.get()) == dnnl_success;
   }
 
   const_dnnl_primitive_desc_t description() const { return description_.get(); }
-  const dnnl_memory_desc_t& Of(dnnl_query_t query) const {
-    return *dnnl_primitive_desc_query_md(description_.get(), query, 0);
+  DnnlMemoryDescPtr Of(dnnl_query_t query) const {
+    return dnnl_primitive_desc_query_md(description_.get(), query, 0);
   }
   int64_t scratch_bytes() const {
-    return static_cast<int64_t>(dnnl_memory_desc_get_size(&Of(dnnl_query_scratchpad_md)));
+    return static_cast<int64_t>(dnnl_memory_desc_get_size(Of(dnnl_query_scratchpad_md)));
   }
 
   struct Argument {
     int name;
-    const dnnl_memory_desc_t& description;
+    DnnlMemoryDescPtr description;
     const void* data;
   };
   void Run(std::initializer_list<Argument> arguments, void* scratch) const {
@@ -101,23 +95,23 @@ class Prepared {
     Memory memories[kMost];
     dnnl_exec_arg_t all[kMost];
     int count = 0;
-    const auto add = [&](int name, const dnnl_memory_desc_t& description, const void* data) {
+    const auto add = [&](int name, DnnlMemoryDescPtr description, const void* data) {
       Memory& memory = memories[count];
-      Check(dnnl_memory_create(memory.out(), &description, Engine(), const_cast<void*>(data)),
-            "dnnl_memory_create");
+      CheckDnnl(dnnl_memory_create(memory.out(), description, Engine(), const_cast<void*>(data)),
+                "dnnl_memory_create");
       all[count++] = {name, memory.get()};
     };
     for (const Argument& argument : arguments) add(argument.name, argument.description, argument.data);
     add(DNNL_ARG_SCRATCHPAD, Of(dnnl_query_scratchpad_md), scratch);
-    Check(dnnl_primitive_execute(primitive_.get(), ThisThreadsStream(), count, all),
-          "dnnl_primitive_execute");
+    CheckDnnl(dnnl_primitive_execute(primitive_.get(), ThisThreadsStream(), count, all),
+              "dnnl_primitive_execute");
   }
 
  private:
   static void MakeAttrs(PrimitiveAttrs& attrs) {
-    Check(dnnl_primitive_attr_create(attrs.out()), "dnnl_primitive_attr_create");
-    Check(dnnl_primitive_attr_set_scratchpad_mode(attrs.get(), dnnl_scratchpad_mode_user),
-          "dnnl_primitive_attr_set_scratchpad_mode");
+    CheckDnnl(dnnl_primitive_attr_create(attrs.out()), "dnnl_primitive_attr_create");
+    CheckDnnl(dnnl_primitive_attr_set_scratchpad_mode(attrs.get(), dnnl_scratchpad_mode_user),
+              "dnnl_primitive_attr_set_scratchpad_mode");
   }
 
   Description description_;
@@ -134,46 +128,34 @@ bool IsPossible(const ConvShape& s) {
   return possible;
 }
 
-dnnl_memory_desc_t ImagesOf(const ConvShape& s, bool is_x) {
+DnnlMemoryDesc ImagesOf(const ConvShape& s, bool is_x) {
   Dims sizes = {s.batch, is_x ? s.in_channels : s.out_channels};
   for (const ConvShape::Dim& d : s.dims) sizes.push_back(is_x ? d.in : d.out);
   const dnnl_format_tag_t tags[] = {dnnl_nwc, dnnl_nhwc, dnnl_ndhwc};
-  dnnl_memory_desc_t description;
-  Check(dnnl_memory_desc_init_by_tag(&description, static_cast<int>(sizes.size()), sizes.data(), dnnl_f32,
-                                     tags[s.dims.size() - 1]),
-        "dnnl_memory_desc_init_by_tag");
-  return description;
+  return DnnlMemoryDesc::Tagged(sizes, tags[s.dims.size() - 1]);
 }
 
 // The filter as it lies outside: [filter…, ci / groups, row], of which co are ours; oneDNN counts its dims
 // [(groups,) co, ci, filter…].
-dnnl_memory_desc_t FilterOf(const ConvShape& s, int64_t row) {
+struct Filter {
+  Dims sizes, strides;
+};
+
+Filter FilterOf(const ConvShape& s, int64_t row) {
   const int64_t in = s.in_channels / s.groups, out = s.out_channels / s.groups;
-  Dims sizes = {out, in}, strides = {1, row};
+  Filter filter{.sizes = {out, in}, .strides = {1, row}};
   int64_t stride = row * in;
   Dims spatial_strides(s.dims.size());
   for (size_t d = s.dims.size(); d-- > 0; stride *= s.dims[d].sliding.filter) spatial_strides[d] = stride;
   for (size_t d = 0; d < s.dims.size(); ++d) {
-    sizes.push_back(s.dims[d].sliding.filter);
-    strides.push_back(spatial_strides[d]);
+    filter.sizes.push_back(s.dims[d].sliding.filter);
+    filter.strides.push_back(spatial_strides[d]);
   }
   if (s.groups > 1) {
-    sizes.insert(sizes.begin(), s.groups);
-    strides.insert(strides.begin(), out);
+    filter.sizes.insert(filter.sizes.begin(), s.groups);
+    filter.strides.insert(filter.strides.begin(), out);
   }
-  dnnl_memory_desc_t description;
-  Check(dnnl_memory_desc_init_by_strides(&description, static_cast<int>(sizes.size()), sizes.data(), dnnl_f32,
-                                         strides.data()),
-        "dnnl_memory_desc_init_by_strides");
-  return description;
-}
-
-// The same sizes in whatever layout suits.
-dnnl_memory_desc_t AnyLayoutOf(const dnnl_memory_desc_t& plain) {
-  dnnl_memory_desc_t description;
-  Check(dnnl_memory_desc_init_by_tag(&description, plain.ndims, plain.dims, dnnl_f32, dnnl_format_tag_any),
-        "dnnl_memory_desc_init_by_tag");
-  return description;
+  return filter;
 }
 
 struct Steps {
@@ -191,6 +173,15 @@ Steps StepsOf(const ConvShape& s) {
   return steps;
 }
 
+dnnl_prop_kind_t PropKindOf(DnnlConvolution::Kind kind) {
+  switch (kind) {
+    case DnnlConvolution::Kind::kForward: return dnnl_forward_training;
+    case DnnlConvolution::Kind::kInputGrad: return dnnl_backward_data;
+    case DnnlConvolution::Kind::kFilterGrad: break;
+  }
+  return dnnl_backward_weights;
+}
+
 class Convolution : public DnnlConvolution {
  public:
   explicit Convolution(Kind kind) : kind_(kind) {}
@@ -198,68 +189,62 @@ class Convolution : public DnnlConvolution {
   bool Prepare(const ConvShape& s, int64_t filter_row) {
     x_ = ImagesOf(s, /*is_x=*/true);
     y_ = ImagesOf(s, /*is_x=*/false);
-    w_ = FilterOf(s, filter_row);
-    const dnnl_memory_desc_t any = AnyLayoutOf(w_);
+    const Filter filter = FilterOf(s, filter_row);
+    w_ = DnnlMemoryDesc::Strided(filter.sizes, filter.strides);
+    const DnnlMemoryDesc any = DnnlMemoryDesc::Tagged(filter.sizes, dnnl_format_tag_any);
     const Steps at = StepsOf(s);
-    dnnl_convolution_desc_t forward, own;
-    if (dnnl_dilated_convolution_forward_desc_init(
-            &forward, dnnl_forward_training, dnnl_convolution_direct, &x_, &any, nullptr, &y_,
-            at.strides.data(), at.dilations.data(), at.low.data(), at.high.data()) != dnnl_success)
+    const DnnlConvolutionDesc desc{
+        x_.get(), any.get(), y_.get(), at.strides.data(), at.dilations.data(), at.low.data(), at.high.data()};
+    Prepared forward;  // gradients ask how it runs
+    if (kind_ != Kind::kForward && !forward.PrepareConvolution(dnnl_forward_training, desc, nullptr))
       return false;
-    if (kind_ == Kind::kForward) {
-      if (!convolution_.Prepare(&forward, nullptr)) return false;
-    } else {
-      Prepared hint;
-      if (!hint.Prepare(&forward, nullptr)) return false;
-      const dnnl_status_t status =
-          kind_ == Kind::kInputGrad
-              ? dnnl_dilated_convolution_backward_data_desc_init(&own, dnnl_convolution_direct, &x_, &any,
-                                                                 &y_, at.strides.data(), at.dilations.data(),
-                                                                 at.low.data(), at.high.data())
-              : dnnl_dilated_convolution_backward_weights_desc_init(
-                    &own, dnnl_convolution_direct, &x_, &any, nullptr, &y_, at.strides.data(),
-                    at.dilations.data(), at.low.data(), at.high.data());
-      if (status != dnnl_success || !convolution_.Prepare(&own, hint.description())) return false;
-    }
-    packed_ =
-        convolution_.Of(kind_ == Kind::kFilterGrad ? dnnl_query_diff_weights_md : dnnl_query_weights_md);
-    if (kind_ != Kind::kFilterGrad) return reorder_.PrepareReorder(w_, packed_, /*add=*/false);
-    return reorder_.PrepareReorder(packed_, w_, /*add=*/false) &&
-           adding_reorder_.PrepareReorder(packed_, w_, /*add=*/true);
+    if (!convolution_.PrepareConvolution(PropKindOf(kind_), desc, forward.description())) return false;
+    packed_ = DnnlMemoryDesc::CopyOf(
+        convolution_.Of(kind_ == Kind::kFilterGrad ? dnnl_query_diff_weights_md : dnnl_query_weights_md));
+    if (kind_ != Kind::kFilterGrad) return reorder_.PrepareReorder(w_.get(), packed_.get(), /*add=*/false);
+    return reorder_.PrepareReorder(packed_.get(), w_.get(), /*add=*/false) &&
+           adding_reorder_.PrepareReorder(packed_.get(), w_.get(), /*add=*/true);
   }
 
-  int64_t packed_bytes() const override { return static_cast<int64_t>(dnnl_memory_desc_get_size(&packed_)); }
+  int64_t packed_bytes() const override {
+    return static_cast<int64_t>(dnnl_memory_desc_get_size(packed_.get()));
+  }
   int64_t scratch_bytes() const override {
     const int64_t adding = kind_ == Kind::kFilterGrad ? adding_reorder_.scratch_bytes() : 0;
     return std::max({convolution_.scratch_bytes(), reorder_.scratch_bytes(), adding});
   }
 
   void Pack(const float* w, void* packed, void* scratch) const override {
-    reorder_.Run({{DNNL_ARG_FROM, w_, w}, {DNNL_ARG_TO, packed_, packed}}, scratch);
+    reorder_.Run({{DNNL_ARG_FROM, w_.get(), w}, {DNNL_ARG_TO, packed_.get(), packed}}, scratch);
   }
   void Unpack(const void* packed, bool add, float* w, void* scratch) const override {
-    (add ? adding_reorder_ : reorder_).Run({{DNNL_ARG_FROM, packed_, packed}, {DNNL_ARG_TO, w_, w}}, scratch);
+    (add ? adding_reorder_ : reorder_)
+        .Run({{DNNL_ARG_FROM, packed_.get(), packed}, {DNNL_ARG_TO, w_.get(), w}}, scratch);
   }
 
   void Run(const void* a, const void* b, void* result, void* scratch) const override {
     switch (kind_) {
       case Kind::kForward:
-        return convolution_.Run(
-            {{DNNL_ARG_SRC, x_, a}, {DNNL_ARG_WEIGHTS, packed_, b}, {DNNL_ARG_DST, y_, result}}, scratch);
+        return convolution_.Run({{DNNL_ARG_SRC, x_.get(), a},
+                                 {DNNL_ARG_WEIGHTS, packed_.get(), b},
+                                 {DNNL_ARG_DST, y_.get(), result}},
+                                scratch);
       case Kind::kInputGrad:
-        return convolution_.Run(
-            {{DNNL_ARG_DIFF_DST, y_, a}, {DNNL_ARG_WEIGHTS, packed_, b}, {DNNL_ARG_DIFF_SRC, x_, result}},
-            scratch);
+        return convolution_.Run({{DNNL_ARG_DIFF_DST, y_.get(), a},
+                                 {DNNL_ARG_WEIGHTS, packed_.get(), b},
+                                 {DNNL_ARG_DIFF_SRC, x_.get(), result}},
+                                scratch);
       case Kind::kFilterGrad:
-        return convolution_.Run(
-            {{DNNL_ARG_SRC, x_, a}, {DNNL_ARG_DIFF_DST, y_, b}, {DNNL_ARG_DIFF_WEIGHTS, packed_, result}},
-            scratch);
+        return convolution_.Run({{DNNL_ARG_SRC, x_.get(), a},
+                                 {DNNL_ARG_DIFF_DST, y_.get(), b},
+                                 {DNNL_ARG_DIFF_WEIGHTS, packed_.get(), result}},
+                                scratch);
     }
   }
 
  private:
   const Kind kind_;
-  dnnl_memory_desc_t x_, y_, w_, packed_;
+  DnnlMemoryDesc x_, y_, w_, packed_;
   Prepared convolution_, reorder_, adding_reorder_;
 };
 
