@@ -36,7 +36,7 @@ absl::Status Report(const Lines& findings) {
 
 // A program with its executor, on one worker.
 absl::StatusOr<RunOnce> OnExecutor(const Graph& graph) {
-  ASSIGN_OR_RETURN(const Program program, Compile(graph));
+  ASSIGN_OR_RETURN(const Program program, Compile(graph, {.wrong_pass = WrongPass::kRefuse}));
   auto pool = std::make_shared<WorkerPool>(1);
   std::map<std::string, DTensor> variables;
   ASSIGN_OR_RETURN(std::shared_ptr<Executor> executor, Executor::Create(program, *pool, {}, &variables));

@@ -127,7 +127,7 @@ class ProgramTrial {
 
   // What is wrong, or "".
   std::string Run(const Graph& global, const Feeds& feeds, const std::vector<DoubleTensor>& expected) {
-    const absl::StatusOr<Program> program = Compile(global);
+    const absl::StatusOr<Program> program = Compile(global, {.wrong_pass = WrongPass::kRefuse});
     if (!program.ok()) return std::string(MessageOf(program.status()));
     if (options_.inspect != nullptr)
       if (std::string error = options_.inspect(*program); !error.empty()) return error;

@@ -139,7 +139,8 @@ Explanation Explain(const Program& program, const Topology& topology) {
                   .has_times = !topology.is_assumed(),
                   .cost = CostOf(local, topology),
                   .conflicts = program.conflicts,
-                  .sharded_state = program.sharded_state};
+                  .sharded_state = program.sharded_state,
+                  .left_out = program.left_out};
   ForCollectives(local, 1, [&](const Graph& program, const Node& node, int64_t times) {
     ExplainedCollective explained = ExplainNode(program, node, topology);
     explained.times = times;
@@ -149,7 +150,9 @@ Explanation Explain(const Program& program, const Topology& topology) {
 }
 
 std::string ToText(const Explanation& all) {
-  std::string out = fmt::format("{} on mesh {}", all.program, all.mesh);
+  std::string out;
+  if (!all.left_out.empty()) out += LeftOutWarning(all.program, all.left_out) + "\n";
+  out += fmt::format("{} on mesh {}", all.program, all.mesh);
   if (all.collectives.empty()) {
     out += ": no collectives; no device needs what another holds.\n";
   } else {
@@ -194,6 +197,8 @@ Json ToJson(const Explanation& all) {
   for (const ShardedState& state : all.sharded_state)
     json["sharded_state"].push_back(
         {{"variable", state.variable}, {"from", state.asked.ToString()}, {"to", state.layout.ToString()}});
+  for (const LeftOutPass& pass : all.left_out)
+    json["left_out"].push_back({{"pass", pass.pass}, {"error", pass.error}});
   json["conflicts"] = all.conflicts;
   Json& changes = json["cheaper"] = Json::array();
   for (const LayoutChange& change : all.search.changes) {

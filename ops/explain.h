@@ -63,6 +63,7 @@ struct Explanation {
   std::vector<ExplainedCollective> collectives;  // in the order in which they run
   std::vector<std::string> conflicts;            // ops whose tensors disagree about a layout
   std::vector<ShardedState> sharded_state;       // laid out by weight-update sharding
+  std::vector<LeftOutPass> left_out;             // wrong passes of the compiler
   LayoutSearch search;                           // for cheaper layouts (spmd/cheaper_layouts.h)
 };
 

@@ -4,12 +4,23 @@
 
 #include "base/hash.h"
 #include "base/status.h"
+#include "fmt/ranges.h"
 #include "layout/relayout_cost.h"
 #include "ops/exchange.h"
 #include "ops/row.h"
 #include "ops/text.h"
 
 namespace meshwork {
+
+std::string LeftOutWarning(std::string_view program, const std::vector<LeftOutPass>& left_out) {
+  if (left_out.empty()) return "";
+  std::vector<std::string_view> passes;
+  for (const LeftOutPass& pass : left_out) passes.push_back(pass.pass);
+  return fmt::format(
+      "warning: Compile: \"{}\" is compiled without {}, which made a wrong program of it. What is compiled is "
+      "right, and may send, compute or hold more. Please report it: {}",
+      program, fmt::join(passes, ", "), left_out[0].error);
+}
 
 std::string Fingerprint(const Graph& graph) { return fmt::format("{:016x}", StableHash(PrintGraph(graph))); }
 

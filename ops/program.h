@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "layout/layout.h"
@@ -23,6 +24,12 @@ struct ShardedState {
   Layout asked, layout;
 };
 
+// An optional pass of the compiler that made a wrong program, and was left out.
+struct LeftOutPass {
+  std::string pass;
+  std::string error;  // why what it made does not verify
+};
+
 struct Program {
   Graph body;                               // local types, each with its global type and layout
   std::vector<PassTiming> passes = {};      // what the compile spent, in order
@@ -31,7 +38,12 @@ struct Program {
   std::vector<std::string> conflicts = {};  // "matmul (model.cc:12): letter k lies on (model) in %w and on …"
   // By weight-update sharding (CompileOptions::shard_weight_update).
   std::vector<ShardedState> sharded_state = {};
+  // The program is right, and sends, computes or holds more than it would with them (CompileOptions::wrong_pass).
+  std::vector<LeftOutPass> left_out = {};
 };
+
+// One line for the user of a program, to be printed as a warning; "" where nothing is left out.
+std::string LeftOutWarning(std::string_view program, const std::vector<LeftOutPass>& left_out);
 
 // 16 hex digits over the text of a program. Processes that run together must agree on that of the local one.
 std::string Fingerprint(const Graph& graph);

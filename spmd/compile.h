@@ -16,6 +16,16 @@
 
 namespace meshwork {
 
+// What Compile does where the result of an optional pass does not verify: a pass without which the program is
+// right, and sends, computes or holds more.
+enum class WrongPass : uint8_t {
+  // As the environment says: MESHWORK_STRICT=1 refuses, MESHWORK_STRICT=0 leaves out. Without it, a library
+  // that is built for debugging (without NDEBUG) refuses, others leave out.
+  kByEnvironment,
+  kLeaveOut,  // compiles without that pass, warns, and says so in Program::left_out
+  kRefuse,    // INTERNAL, as for every other pass
+};
+
 struct CompileOptions {
   // Prove that what comes out computes what went in (spmd/verify.h); its time is Program::verify_seconds.
   bool verify = true;
@@ -33,12 +43,17 @@ struct CompileOptions {
   // Cut axes of the mesh where a reshape then sends less (spmd/cut_mesh.h). Program::body is then on the mesh
   // so cut; programs that share variables must be on one.
   bool cut_mesh = true;
-  // Called with the program after each pass.
+  WrongPass wrong_pass = WrongPass::kByEnvironment;
+  // Called with what a user should know of a program that compiles, a line each: passes that were left out.
+  // Null: the line goes to standard error.
+  std::function<void(std::string_view line)> warn = nullptr;
+  // Called with the program after each pass. Where a pass is left out: of the compile that was refused, and
+  // then of the one that is returned.
   std::function<void(std::string_view pass, const Graph& graph)> dump = nullptr;
 };
 
 // Errors: RESOURCE_EXHAUSTED, it needs more than the memory budget; INTERNAL, a program that does not verify,
-// which is a bug of the compiler; the mistakes recorded in `global`, all of them; a program that is local
+// which is a bug of the compiler, unless an optional pass is to blame and is left out; the mistakes recorded in `global`, all of them; a program that is local
 // already; a partial pin; the topology of another mesh; a negative budget; a gather that nobody asked for, of
 // more than options.replication_budget.
 absl::StatusOr<Program> Compile(const Graph& global, const CompileOptions& options = {});

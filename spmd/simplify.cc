@@ -1,6 +1,7 @@
 #include "spmd/simplify.h"
 
 #include <algorithm>
+#include <bit>
 #include <optional>
 #include <string>
 #include <unordered_map>
@@ -8,6 +9,7 @@
 #include "base/status.h"
 #include "ops/control_flow.h"
 #include "ops/loops.h"
+#include "ops/manual.h"
 #include "ops/rewrite.h"
 #include "ops/row.h"
 #include "ops/text.h"
@@ -16,15 +18,23 @@
 namespace meshwork {
 namespace {
 
-// Equal for two nodes if and only if they compute the same.
+std::string KeyOf(const ValueInfo& info) {
+  std::string key = "|" + info.global.ToString();
+  if (info.layout.has_value()) key += LayoutPin{*info.layout, info.modes}.ToString();
+  return key + fmt::format(" {}", static_cast<int>(info.gather));
+}
+
+std::string KeyOf(const Graph& body);
+
+// Equal for two nodes only if they compute the same.
 std::string KeyOf(const Graph& graph, const Node& node, std::span<const ValueId> operands) {
   std::string key = fmt::format("{}", fmt::ptr(node.row));
-  for (const auto& region : node.regions) key += PrintGraph(*region);
+  for (const auto& region : node.regions) key += IsManual(node) ? PrintGraph(*region) : KeyOf(*region);
   for (ValueId id : operands) key += fmt::format(" {}", id);
   struct {
     std::string operator()(bool v) const { return v ? "t" : "f"; }
     std::string operator()(int64_t v) const { return fmt::format("i{}", v); }
-    std::string operator()(double v) const { return fmt::format("{:a}", v); }
+    std::string operator()(double v) const { return fmt::format("x{:x}", std::bit_cast<uint64_t>(v)); }
     std::string operator()(DType v) const { return fmt::format("d{}", static_cast<int>(v)); }
     std::string operator()(ReduceOp v) const { return fmt::format("r{}", static_cast<int>(v)); }
     std::string operator()(const std::vector<int64_t>& v) const {
@@ -40,13 +50,24 @@ std::string KeyOf(const Graph& graph, const Node& node, std::span<const ValueId>
     std::string operator()(const LayoutPin& v) const { return v.ToString(); }
   } text;
   for (const auto& [name, value] : node.attrs.entries()) key += "|" + std::visit(text, value);
-  for (ValueId id : node.results) {
-    const ValueInfo& info = graph.value(id);
-    key += "|" + info.global.ToString();
-    if (info.layout.has_value()) key += LayoutPin{*info.layout, info.modes}.ToString();
-    key += fmt::format(" {}", static_cast<int>(info.gather));
-  }
+  for (ValueId id : node.results) key += KeyOf(graph.value(id));
   return key;
+}
+
+// Names of values are no part of it.
+std::string KeyOf(const Graph& body) {
+  std::string key = "{";
+  for (const Argument& argument : body.arguments())
+    key += fmt::format("{}{}{};", argument.is_variable ? "var " : "", argument.value,
+                       KeyOf(body.value(argument.value)));
+  for (const Node& node : body.nodes()) {
+    for (ValueId id : node.results) key += fmt::format("{} ", id);
+    key += "= " + KeyOf(body, node, node.operands) + ";";
+  }
+  for (const VariableUpdate& update : body.updates())
+    key += fmt::format("update {} {};", update.argument, update.value);
+  for (const OutputInfo& output : body.outputs()) key += fmt::format("return {};", output.value);
+  return key + "}";
 }
 
 // `node` as a relayout.

@@ -9,6 +9,8 @@
 
 #include "fmt/format.h"
 #include "ops/control_flow.h"
+#include "ops/manual.h"
+#include "ops/rewrite.h"
 
 namespace meshwork {
 namespace {
@@ -45,6 +47,41 @@ struct AttrHash {
     return hash;
   }
 };
+
+// Whether two bodies give the same from the same arguments.
+bool GiveTheSame(const Graph& a, const Graph& b) {
+  const size_t arguments = a.arguments().size(), outputs = a.outputs().size();
+  if (arguments != b.arguments().size() || outputs != b.outputs().size()) return false;
+  Graph both(a.mesh());
+  std::vector<ValueId> in_a(a.values().size(), kNoValue), in_b(b.values().size(), kNoValue);
+  for (size_t i = 0; i < arguments; ++i) {
+    const Argument &x = a.arguments()[i], &y = b.arguments()[i];
+    const ValueInfo& info = a.value(x.value);
+    if (x.is_variable != y.is_variable || info.type != b.value(y.value).type) return false;
+    in_a[x.value] = in_b[y.value] = both.AddArgument(info, x.is_variable);
+  }
+  for (const Node& node : a.nodes()) CopyNode(a, node, both, in_a);
+  for (const Node& node : b.nodes()) CopyNode(b, node, both, in_b);
+  const GlobalTerms terms(both);
+  for (size_t o = 0; o < outputs; ++o)
+    if (terms.Of(in_a[a.outputs()[o].value]) != terms.Of(in_b[b.outputs()[o].value])) return false;
+  // A carry that is not updated stays as it is.
+  auto next = [&](const Graph& body, const std::vector<ValueId>& map) {
+    std::vector<TermId> values;
+    for (const Argument& argument : body.arguments()) values.push_back(terms.Of(map[argument.value]));
+    for (const VariableUpdate& update : body.updates()) values[update.argument] = terms.Of(map[update.value]);
+    return values;
+  };
+  return next(a, in_a) == next(b, in_b);
+}
+
+// Whether two nodes of one row with the same attributes have bodies that give the same; so have nodes without.
+// What is written for each device is compared as it is written.
+bool BodiesGiveTheSame(const Node& a, const Node& b) {
+  if (SameRegions(a, b)) return true;
+  return !IsManual(a) && std::equal(a.regions.begin(), a.regions.end(), b.regions.begin(),
+                                    [](const auto& x, const auto& y) { return GiveTheSame(*x, *y); });
+}
 
 }  // namespace
 
@@ -143,10 +180,12 @@ void GlobalTerms::AddOp(const Node& node) {
   const TermList operands = Of(node.operands);
   const Node* known = nullptr;
   ForEachNode(*node.row, operands, node.attrs, [&](const Node& same) {
-    if (same.attrs == node.attrs && SameRegions(same, node)) known = &same;
+    if (known == nullptr && same.attrs == node.attrs && BodiesGiveTheSame(same, node)) known = &same;
   });
   if (known != nullptr) {
     for (size_t r = 0; r < node.results.size(); ++r) term_of_[node.results[r]] = Of(known->results[r]);
+    // What a local body computes on its way stands in one of them alone.
+    if (!SameRegions(*known, node)) nodes_.emplace(HashOf(*node.row, operands, node.attrs), &node);
     return;
   }
   if (const auto summands = SummandsOf(*node.row, operands); summands.has_value()) {

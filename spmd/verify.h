@@ -19,8 +19,9 @@
 //   reshape     the elements that a device holds, in their order, are those of the result
 //   body        a loop or a branch of the global program, on the same values: each of its bodies is proven to
 //               compute what the body there does, its arguments lying as the operands, carries alike before
-//               and after an iteration, predicates whole and so the same on all devices. What iterations
-//               return may be owed: stacked, or added up where it is a sum. Of a manual region (ops/manual.h)
+//               and after an iteration, predicates whole and so the same on all devices. Of loops whose bodies
+//               give the same (spmd/terms.h) one proves all. What iterations return may be owed: stacked, or
+//               added up where it is a sum. Of a manual region (ops/manual.h)
 //               that its operands and results lie as it says and that its body is, step by step, what was
 //               written: what that computes is its writer's to know
 //
@@ -31,7 +32,8 @@
 // Per op it trusts what its row states (the rule, which partial operands pass, how attributes follow sizes),
 // which the contract test tries on every placement; per layout the laws of Layout, which tests loop over.
 // Nothing here is shared with the passes but how manual regions and blockwise forms are spelled. Time is
-// linear in the two programs and does not depend on the number of devices.
+// linear in the two programs, as long as few loops have the same operands, and does not depend on the number
+// of devices.
 //
 // Abstract interpretation in the sense of Cousot and Cousot (POPL 1977); terms are told apart by congruence
 // closure without merging, as value numbering does.

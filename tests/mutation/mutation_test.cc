@@ -145,6 +145,9 @@ std::vector<Case> RandomCases() {
     cases.push_back(CaseOf(fmt::format("random training {}", seed), DrawTraining(seed)));
   for (uint64_t seed = 0; seed < (LongTests() ? 500 : 30); ++seed)
     cases.push_back(CaseOf(fmt::format("random loops {}", seed), programs.DrawLoops(seed)));
+  // Bodies that are cleaned up, and stand for others.
+  for (uint64_t seed = 0; seed < (LongTests() ? 200 : 12); ++seed)
+    cases.push_back(CaseOf(fmt::format("random twins {}", seed), programs.DrawTwins(seed)));
   for (uint64_t seed = 0; seed < (LongTests() ? 200 : 2); ++seed)
     cases.push_back(CaseOf(fmt::format("random training with loops {}", seed), DrawLoopTraining(seed)));
   return cases;

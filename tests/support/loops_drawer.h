@@ -10,6 +10,7 @@
 
 #include "ops/control_flow.h"
 #include "support/ops_drawer.h"
+#include "support/twins.h"
 
 namespace meshwork {
 
@@ -22,12 +23,25 @@ class LoopsDrawer : protected OpsDrawer {
     if (which < 6) AddScan();
     else if (which < 9) AddIf();
     else AddWhile();
+    if (Chance(20)) AddTwin();
   }
 
   bool trains_ = false;  // gradients go through what is drawn
 
  private:
   static constexpr int64_t kMostIterations = 4;
+
+  // Of the last loop (twins.h).
+  void AddTwin() {
+    auto n = static_cast<int>(graph().nodes().size()) - 1;
+    while (n >= 0 && !IsControl(graph().nodes()[n])) --n;
+    if (n < 0 || (trains_ && graph().nodes()[n].row->name == "while")) return;
+    TwinMaker twins(engine(), {.for_training = true});
+    const int twin = TryAddControl(graph(), twins.TwinOf(graph().nodes()[n])).value();
+    std::vector<Value> results;
+    for (ValueId id : graph().nodes()[twin].results) results.emplace_back(&graph(), id);
+    Fit(results);
+  }
 
   // One loop in a body of a hundred ops would be many.
   void AddBodyOps() {

@@ -44,6 +44,7 @@ class ProgramDrawer {
   void EnterBody(Graph& body) { graphs_.push_back(&body); }
   void LeaveBody() { graphs_.pop_back(); }
 
+  std::mt19937_64& engine() { return engine_; }
   uint64_t Below(uint64_t n) { return engine_() % n; }
   bool Chance(uint64_t percent) { return Below(100) < percent; }
   template <typename List>

@@ -9,6 +9,7 @@
 
 #include "base/status.h"
 #include "ops/text.h"
+#include "spmd/simplify.h"
 #include "support/stability.h"
 #include "support/tensors.h"
 
@@ -64,8 +65,14 @@ Expected ExpectedOf(const RandomProgram& random) {
     const ValueInfo& info = random.graph.value(argument.value);
     largest.See(HostTensor(info.type, random.feeds.at(info.name)));
   }
+  LargestNumber live = largest;
   Expected expected;
   expected.step = Interpret(random.graph, random.feeds, largest.observer());
+  if (!std::isfinite(largest.value())) {
+    // What nothing reads may be no number.
+    Interpret(DropDeadCode(random.graph), random.feeds, live.observer());
+    largest = live;
+  }
   expected.scale = std::max(1.0, largest.value());
   return expected;
 }
@@ -74,13 +81,18 @@ Trial TryProgram(const RandomProgram& random, const Expected& expected, WorkerPo
                  const CompileOptions& options, ExecutorOptions executor_options) {
   const absl::StatusOr<Program> program = Compile(random.graph, options);
   if (!program.ok()) return {.rejected = std::string(MessageOf(program.status()))};
+  return TryCompiled(random, expected, pool, *program, executor_options);
+}
+
+Trial TryCompiled(const RandomProgram& random, const Expected& expected, WorkerPool& pool,
+                  const Program& program, ExecutorOptions executor_options) {
   executor_options.poison_padding = executor_options.check_replicas = true;
   std::map<std::string, DTensor> state;
   std::map<std::string, Tensor> outputs;
-  if (absl::Status status = RunStep(random, *program, pool, executor_options, state, outputs); !status.ok())
-    return {.rejected = fmt::format("{}\n{}", MessageOf(status), PrintGraph(program->body))};
+  if (absl::Status status = RunStep(random, program, pool, executor_options, state, outputs); !status.ok())
+    return {.rejected = fmt::format("{}\n{}", MessageOf(status), PrintGraph(program.body))};
   const std::string error = Compare(expected, outputs, state);
-  return {.wrong = error.empty() ? "" : error + "\n" + PrintGraph(program->body)};
+  return {.wrong = error.empty() ? "" : error + "\n" + PrintGraph(program.body)};
 }
 
 }  // namespace meshwork

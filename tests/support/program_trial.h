@@ -33,6 +33,10 @@ struct Trial {
   std::string error() const { return rejected + wrong; }
 };
 
+// Runs what the compiler has made of it.
+Trial TryCompiled(const RandomProgram& random, const Expected& expected, WorkerPool& pool,
+                  const Program& program, ExecutorOptions executor_options = {});
+
 // How the executor runs it; padding and replicas are checked in any case.
 Trial TryProgram(const RandomProgram& random, const Expected& expected, WorkerPool& pool,
                  const CompileOptions& options = {}, ExecutorOptions executor_options = {});

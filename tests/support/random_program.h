@@ -39,6 +39,8 @@ class RandomPrograms {
   RandomProgram Draw(uint64_t seed) const { return RowsDrawer(pool_, seed).Draw(); }
   // With loops and branches, whose bodies are such programs.
   RandomProgram DrawLoops(uint64_t seed) const { return RowLoopsDrawer(pool_, seed).Draw(); }
+  // As DrawLoops; each loop has a twin.
+  RandomProgram DrawTwins(uint64_t seed) const { return RowLoopsDrawer(pool_, seed, /*twins=*/100).Draw(); }
 
  private:
   std::vector<Sample> pool_;

@@ -5,18 +5,22 @@
 #pragma once
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 #include <vector>
 
 #include "ops/control_flow.h"
 #include "ops/ops.h"
 #include "support/rows_drawer.h"
+#include "support/twins.h"
 
 namespace meshwork {
 
 class RowLoopsDrawer : RowsDrawer {
  public:
-  RowLoopsDrawer(const std::vector<Sample>& pool, uint64_t seed) : RowsDrawer(pool, seed) {}
+  // `twins`: so many of a hundred loops have a twin (twins.h).
+  RowLoopsDrawer(const std::vector<Sample>& pool, uint64_t seed, uint64_t twins = 20)
+      : RowsDrawer(pool, seed), twins_(twins) {}
 
   RandomProgram Draw() && {
     AddNodes(3);
@@ -39,6 +43,7 @@ class RowLoopsDrawer : RowsDrawer {
   void AddBodyNodes() {
     for (uint64_t nodes = 1 + Below(4); nodes > 0; --nodes) {
       if (depth() < 3 && Chance(8)) AddLoop();
+      else if (Chance(8)) AddLimited();
       else AddNode();
     }
   }
@@ -52,7 +57,34 @@ class RowLoopsDrawer : RowsDrawer {
     for (int n = static_cast<int>(graph().nodes().size()) - 1; n >= 0; --n) {
       if (!IsControl(graph().nodes()[n])) continue;
       MarkResults(n);
+      if (Chance(twins_)) AddTwin(n);
       break;
+    }
+  }
+
+  // Both are read, now and then by one op.
+  void AddTwin(int n) {
+    const int twin =
+        TryAddControl(graph(), TwinMaker(engine(), {}).TwinOf(graph().nodes()[n])).value();
+    MarkResults(twin);
+    const auto results = graph().nodes()[n].results, others = graph().nodes()[twin].results;
+    for (size_t r = 0; r < results.size(); ++r) {
+      const Value x(&graph(), results[r]), y(&graph(), others[r]);
+      if (IsFloat(x.dtype()) && Chance(50)) Tanh(x - y * 0.5);
+    }
+  }
+
+  // Numbers that are none as attributes, and numbers as results.
+  void AddLimited() {
+    std::vector<ValueId> reals;
+    for (size_t id = 0; id < graph().values().size(); ++id)
+      if (IsFloat(graph().values()[id].type.dtype)) reals.push_back(static_cast<ValueId>(id));
+    if (reals.empty()) return;
+    const Value x(&graph(), Pick(reals));
+    switch (Below(3)) {
+      case 0: Minimum(x, std::numeric_limits<double>::infinity()); break;
+      case 1: Maximum(x, -std::numeric_limits<double>::infinity()); break;
+      default: Select(IsNan(x), std::numeric_limits<double>::quiet_NaN(), x);
     }
   }
 
@@ -181,6 +213,8 @@ class RowLoopsDrawer : RowsDrawer {
           return next;
         });
   }
+
+  const uint64_t twins_;
 };
 
 }  // namespace meshwork

@@ -17,7 +17,7 @@
 
 namespace meshwork {
 
-// The largest number of any value, in bodies too; infinity if one is no number.
+// The largest number of any value but constants, in bodies too; infinity if one is no number.
 class LargestNumber {
  public:
   void See(const HostTensor& tensor) {
@@ -25,7 +25,8 @@ class LargestNumber {
       largest_ = std::isfinite(x) ? std::max(largest_, std::abs(x)) : INFINITY;
   }
   NodeObserver observer() {
-    return [this](const Node&, const std::vector<HostTensor>&, const std::vector<HostTensor>& results) {
+    return [this](const Node& node, const std::vector<HostTensor>&, const std::vector<HostTensor>& results) {
+      if (node.row->name == "constant") return;  // an attribute; what is made of it is seen
       for (const HostTensor& result : results) See(result);
     };
   }

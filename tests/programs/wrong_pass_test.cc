@@ -1,0 +1,210 @@
+// Passes that make a wrong program: an optional one is left out and the program is right, with a warning; or
+// the compile is refused, as for every other pass.
+#include <algorithm>
+#include <cstdlib>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/status.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "ops/explain.h"
+#include "ops/rewrite.h"
+#include "ops/row.h"
+#include "ops/text.h"
+#include "spmd/passes.h"
+#include "support/golden.h"
+#include "support/program_trial.h"
+
+namespace meshwork {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::StartsWith;
+
+// A program to which most passes apply: two sums that are regrouped, a weight that is kept, a cumulative op
+// along a sharded dim, a reshape for which the mesh is cut, reductions that share a bucket, a loop.
+constexpr std::string_view kProgram = R"(mesh [x=4]
+func step(%a: f64[8,6] {x,_}, %b: f64[8,6] {x,_}, var %w: f64[6,6] {x,_} gather=on_use, var %m: f64[6,6] {_,_},
+     %s: f64[32] {x}) {
+  %dead = exp %a
+  %h = matmul %a, %w
+  %t = tanh %h
+  %same = tanh %h
+  %p = matmul %a, %t transpose_a=true
+  %q = matmul %b, %same transpose_a=true
+  %pm = add %p, %m
+  %sum = add %pm, %q
+  %norm = reduce_sum %t dims=[0,1]
+  %other = reduce_sum %b dims=[0]
+  %c = cumsum %s dim=0
+  %r = reshape %s shape=[2,16]
+  %last = scan %t length=2 (var %v: f64[8,6]) {
+    %n = tanh %v
+    update %v = %n
+  }
+  %d = sub %w, %p
+  update %w = %d
+  update %m = %sum
+  return sum=%sum, norm=%norm, other=%other, c=%c, r=%r, last=%last
+}
+)";
+
+RandomProgram TheProgram() {
+  RandomProgram random{ParseGraph(kProgram, "step.mw").value(), {}};
+  double next = 0;
+  for (const Argument& argument : random.graph.arguments()) {
+    const ValueInfo& info = random.graph.value(argument.value);
+    for (int64_t i = 0; i < info.type.num_elements(); ++i) {
+      next = next > 0.9 ? next - 1.7 : next + 0.37;
+      random.feeds[info.name].push_back(next);
+    }
+  }
+  return random;
+}
+
+// tanh becomes sin.
+Graph Wrong(const Graph& graph) {
+  Rewriter rewriter(graph);
+  for (const Node& node : graph.nodes()) {
+    Node copy = node;
+    if (node.row->name == "tanh") copy.row = &GetOp("sin");
+    rewriter.Copy(copy);
+  }
+  return std::move(rewriter).Finish();
+}
+
+PassControl WrongIn(std::vector<std::string> passes) {
+  return {.tamper = [passes](std::string_view pass, Graph made) {
+    return std::find(passes.begin(), passes.end(), pass) == passes.end() ? made : Wrong(made);
+  }};
+}
+
+struct Compiled {
+  absl::StatusOr<Program> program;
+  std::vector<std::string> warnings;
+};
+
+Compiled CompileWrong(const PassControl& control, CompileOptions options) {
+  Compiled compiled{absl::InternalError(""), {}};
+  options.warn = [&](std::string_view line) { compiled.warnings.emplace_back(line); };
+  compiled.program = CompileWith(TheProgram().graph, options, control);
+  return compiled;
+}
+
+std::vector<std::string> LeftOut(const Program& program) {
+  std::vector<std::string> passes;
+  for (const LeftOutPass& pass : program.left_out) passes.push_back(pass.pass);
+  return passes;
+}
+
+std::string RunError(const Program& program) {
+  const RandomProgram random = TheProgram();
+  WorkerPool pool(2);
+  return TryCompiled(random, ExpectedOf(random), pool, program, {}).error();
+}
+
+TEST(WrongPassTest, AnOptionalOneIsLeftOut) {
+  for (const char* pass : {"share_subexpressions", "drop_dead_code", "regroup_sums", "carry_summaries",
+                           "share_subexpressions_local", "drop_dead_code_local", "bucket_reductions",
+                           "place_gathers"}) {
+    SCOPED_TRACE(pass);
+    const Compiled compiled = CompileWrong(WrongIn({pass}), {.wrong_pass = WrongPass::kLeaveOut});
+    ASSERT_TRUE(compiled.program.ok()) << compiled.program.status();
+    EXPECT_THAT(LeftOut(*compiled.program), ElementsAre(pass));
+    EXPECT_EQ(RunError(*compiled.program), "");
+    ASSERT_EQ(compiled.warnings.size(), 1u);
+    EXPECT_THAT(compiled.warnings[0], StartsWith(fmt::format("warning: Compile: \"step\" is compiled without {}, "
+                                                             "which made a wrong program of it.",
+                                                             pass)));
+    EXPECT_THAT(compiled.warnings[0], HasSubstr("Please report it: Verify: "));
+    const Explanation explanation = Explain(*compiled.program);
+    EXPECT_THAT(ToText(explanation), StartsWith(compiled.warnings[0] + "\n"));
+    EXPECT_EQ(ToJson(explanation)["left_out"][0]["pass"].get<std::string>(), pass);
+  }
+}
+
+TEST(WrongPassTest, IsRefusedWhereItIsAskedFor) {
+  for (const char* pass : {"regroup_sums", "share_subexpressions_local", "bucket_reductions"}) {
+    const Compiled compiled = CompileWrong(WrongIn({pass}), {.wrong_pass = WrongPass::kRefuse});
+    EXPECT_EQ(compiled.program.status().code(), absl::StatusCode::kInternal);
+    EXPECT_THAT(std::string(MessageOf(compiled.program.status())),
+                StartsWith("Compile made a wrong program; please report it. Verify: "));
+    EXPECT_THAT(compiled.warnings, IsEmpty());
+  }
+}
+
+// What every program needs is not left out.
+TEST(WrongPassTest, IsRefusedWhereItIsNotOptional) {
+  for (const char* pass : {"fold_sizes", "open_loops", "mark_uses", "propagate", "insert_relayouts",
+                           "close_loops", "localize"}) {
+    const Compiled compiled = CompileWrong(WrongIn({pass}), {.wrong_pass = WrongPass::kLeaveOut});
+    EXPECT_EQ(compiled.program.status().code(), absl::StatusCode::kInternal) << pass;
+    EXPECT_THAT(compiled.warnings, IsEmpty());
+  }
+}
+
+TEST(WrongPassTest, AllAreLeftOutWhereTwoAreWrong) {
+  const Compiled compiled =
+      CompileWrong(WrongIn({"regroup_sums", "bucket_reductions"}), {.wrong_pass = WrongPass::kLeaveOut});
+  ASSERT_TRUE(compiled.program.ok()) << compiled.program.status();
+  EXPECT_THAT(LeftOut(*compiled.program), testing::IsSupersetOf({"regroup_sums", "bucket_reductions"}));
+  EXPECT_EQ(RunError(*compiled.program), "");
+  EXPECT_EQ(compiled.warnings.size(), 1u);
+}
+
+TEST(WrongPassTest, TheEnvironmentSaysWhatIsDone) {
+  const char* const before = std::getenv("MESHWORK_STRICT");
+  ASSERT_STREQ(before, "1") << "tests are strict (support/strict.cc)";
+  EXPECT_FALSE(CompileWrong(WrongIn({"bucket_reductions"}), {}).program.ok());
+  setenv("MESHWORK_STRICT", "0", 1);
+  EXPECT_TRUE(CompileWrong(WrongIn({"bucket_reductions"}), {}).program.ok());
+  setenv("MESHWORK_STRICT", "1", 1);
+}
+
+TEST(WrongPassTest, RightProgramsLeaveNothingOutAndSayNothing) {
+  const Compiled compiled = CompileWrong({}, {.wrong_pass = WrongPass::kLeaveOut});
+  ASSERT_TRUE(compiled.program.ok()) << compiled.program.status();
+  EXPECT_THAT(compiled.program->left_out, IsEmpty());
+  EXPECT_THAT(compiled.warnings, IsEmpty());
+}
+
+// Every program is right without any of the optional passes, and without all of them.
+TEST(WrongPassTest, ProgramsAreRightWithoutOptionalPasses) {
+  std::vector<std::vector<std::string>> choices = {OptionalPasses()};
+  for (const std::string& pass : OptionalPasses()) choices.push_back({pass});
+  EXPECT_THAT(OptionalPasses(),
+              ElementsAre("share_subexpressions", "drop_dead_code", "shard_weight_update", "regroup_sums",
+                          "cut_mesh", "carry_summaries", "keep_weights", "share_relayouts",
+                          "share_subexpressions_local", "drop_dead_code_local", "bucket_reductions",
+                          "place_gathers", "fit_memory"));
+  for (const std::vector<std::string>& left_out : choices) {
+    const absl::StatusOr<Program> program =
+        CompileWith(TheProgram().graph, {.wrong_pass = WrongPass::kRefuse}, {.left_out = left_out});
+    ASSERT_TRUE(program.ok()) << left_out[0] << ": " << program.status();
+    EXPECT_EQ(RunError(*program), "") << left_out[0];
+    for (const PassTiming& pass : program->passes)
+      EXPECT_EQ(std::count(left_out.begin(), left_out.end(), pass.pass), 0);
+  }
+  for (const std::string& file : GoldenFiles("spmd/cases")) {
+    const std::string text = ReadGolden(file);
+    const absl::StatusOr<Graph> graph = ParseGraph(text.substr(0, text.find("----\n")));
+    ASSERT_TRUE(graph.ok()) << file << graph.status();
+    for (const std::vector<std::string>& left_out : choices) {
+      const absl::StatusOr<Program> program =
+          CompileWith(*graph, {.wrong_pass = WrongPass::kRefuse}, {.left_out = left_out});
+      // It may gather more than it is allowed to.
+      EXPECT_NE(program.status().code(), absl::StatusCode::kInternal)
+          << file << " without " << left_out[0] << ": " << program.status();
+    }
+  }
+}
+
+}  // namespace
+}  // namespace meshwork
