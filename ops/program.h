@@ -38,7 +38,8 @@ struct Program {
   std::vector<std::string> conflicts = {};  // "matmul (model.cc:12): letter k lies on (model) in %w and on …"
   // By weight-update sharding (CompileOptions::shard_weight_update).
   std::vector<ShardedState> sharded_state = {};
-  // The program is right, and sends, computes or holds more than it would with them (CompileOptions::wrong_pass).
+  // The program is right, and sends, computes or holds more than it would with them
+  // (CompileOptions::wrong_pass).
   std::vector<LeftOutPass> left_out = {};
 };
 

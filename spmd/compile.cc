@@ -103,8 +103,8 @@ bool Refuses(WrongPass wrong_pass) {
 #endif
 }
 
-// The passes without which the program verifies: one of `wrong`'s optional ones, or else all of them. Empty if
-// it does not even then.
+// The passes without which the program verifies: one of `wrong`'s optional ones, or else all of them. Empty
+// if it does not even then.
 std::vector<std::string> ToLeaveOut(const Graph& global, const CompileOptions& options,
                                     const PassControl& control, const Attempt& wrong) {
   CompileOptions quiet = options;

@@ -53,9 +53,9 @@ struct CompileOptions {
 };
 
 // Errors: RESOURCE_EXHAUSTED, it needs more than the memory budget; INTERNAL, a program that does not verify,
-// which is a bug of the compiler, unless an optional pass is to blame and is left out; the mistakes recorded in `global`, all of them; a program that is local
-// already; a partial pin; the topology of another mesh; a negative budget; a gather that nobody asked for, of
-// more than options.replication_budget.
+// which is a bug of the compiler, unless an optional pass is to blame and is left out; the mistakes recorded
+// in `global`, all of them; a program that is local already; a partial pin; the topology of another mesh; a
+// negative budget; a gather that nobody asked for, of more than options.replication_budget.
 absl::StatusOr<Program> Compile(const Graph& global, const CompileOptions& options = {});
 
 }  // namespace meshwork

@@ -45,7 +45,7 @@ struct Pass {
   Graph (*make)(Compilation& compilation, const Graph& graph);
   bool (*applies)(const Compilation& compilation) = nullptr;  // null: to every program
   bool is_optional = false;
-  bool is_local = false;                    // makes the program local, or works on a local one
+  bool is_local = false;                     // makes the program local, or works on a local one
   std::vector<std::string_view> steps = {};  // that are optional
 };
 const std::vector<Pass>& AllPasses();
@@ -66,8 +66,7 @@ class Compilation {
       if (pass.is_local && has_memory_budget() && !placed_.has_value()) placed_ = body();
       RunPass(pass);
       if (!refused_.empty())
-        passed_.status =
-            ReplicationError(pinned_, refused_, options_.topology, options_.replication_budget);
+        passed_.status = ReplicationError(pinned_, refused_, options_.topology, options_.replication_budget);
       if (!passed_.status.ok()) return std::move(passed_);
     }
     if (has_memory_budget()) passed_.status = CheckMemory(body(), options_.memory_budget);
@@ -198,8 +197,8 @@ class Compilation {
   const PassControl& control_;
   Passed passed_;
   std::vector<OpenedLoop> loops_;
-  bool is_open_ = false;  // the bodies of loops stand in the program, see ops/loops.h
-  Graph pinned_;          // what was propagated
+  bool is_open_ = false;         // the bodies of loops stand in the program, see ops/loops.h
+  Graph pinned_;                 // what was propagated
   std::optional<Graph> placed_;  // what was made local, where there is a memory budget
   LocalOptions local_;
   size_t stated_ = 0;  // decisions that are not of Propagate

@@ -75,8 +75,8 @@ bool GiveTheSame(const Graph& a, const Graph& b) {
   return next(a, in_a) == next(b, in_b);
 }
 
-// Whether two nodes of one row with the same attributes have bodies that give the same; so have nodes without.
-// What is written for each device is compared as it is written.
+// Whether two nodes of one row with the same attributes have bodies that give the same; so have nodes
+// without. What is written for each device is compared as it is written.
 bool BodiesGiveTheSame(const Node& a, const Node& b) {
   if (SameRegions(a, b)) return true;
   return !IsManual(a) && std::equal(a.regions.begin(), a.regions.end(), b.regions.begin(),

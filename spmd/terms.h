@@ -6,9 +6,9 @@
 //
 //   (p + r) + q  and  (p + q) + r  are one term; p + q is one that no value of the program need be
 //
-// Two loops or branches are one term if their bodies give the same from the same arguments: if, in one program
-// of both bodies, what they give are the same terms. So code that is dead, or there twice, makes no difference,
-// nor do the names of values and the layouts that they are pinned to.
+// Two loops or branches are one term if their bodies give the same from the same arguments: if, in one
+// program of both bodies, what they give are the same terms. So code that is dead, or there twice, makes no
+// difference, nor do the names of values and the layouts that they are pinned to.
 //
 // Sums are found by a hash of that multiset, which an op makes of those of its operands, and believed only
 // when they are expanded, the latest terms first, until the two sides have the same left: what both share is
@@ -75,8 +75,8 @@ class GlobalTerms {
   // The values of the global program that a term is the sum of; itself, if it is one.
   SignedValueList GlobalSummands(TermId id) const;
 
-  // The nodes of this row on these operands, each standing for all that compute the same; of loops and branches
-  // those with other bodies, too.
+  // The nodes of this row on these operands, each standing for all that compute the same; of loops and
+  // branches those with other bodies, too.
   template <typename F>
   void ForEachNode(const OpRow& row, std::span<const TermId> operands, const Attrs& attrs, F&& f) const {
     const auto [begin, end] = nodes_.equal_range(HashOf(row, operands, attrs));

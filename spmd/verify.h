@@ -19,11 +19,11 @@
 //   reshape     the elements that a device holds, in their order, are those of the result
 //   body        a loop or a branch of the global program, on the same values: each of its bodies is proven to
 //               compute what the body there does, its arguments lying as the operands, carries alike before
-//               and after an iteration, predicates whole and so the same on all devices. Of loops whose bodies
-//               give the same (spmd/terms.h) one proves all. What iterations return may be owed: stacked, or
-//               added up where it is a sum. Of a manual region (ops/manual.h)
-//               that its operands and results lie as it says and that its body is, step by step, what was
-//               written: what that computes is its writer's to know
+//               and after an iteration, predicates whole and so the same on all devices. Of loops whose
+//               bodies give the same (spmd/terms.h) one proves all. What iterations return may be owed:
+//               stacked, or added up where it is a sum. Of a manual region (ops/manual.h) that its operands
+//               and results lie as it says and that its body is, step by step, what was written: what that
+//               computes is its writer's to know
 //
 // In the end every output and every new value of a variable must be claimed to be that of the global program,
 // owing nothing. So a collective that is missing, doubled, over other axes or of another operation is found,

@@ -1,6 +1,8 @@
-// Pairs of loops and branches that are equal after clean-up (support/twins.h), in random programs on meshes and
-// layouts of every kind: compiled, proven, and run beside one device. And pairs that are not equal, of which the
-// checker takes none for the other.
+// Pairs of loops and branches that are equal after clean-up (support/twins.h), in random programs on meshes
+// and layouts of every kind: compiled, proven, and run beside one device. And pairs that are not equal, of
+// which the checker takes none for the other.
+#include "support/twins.h"
+
 #include <algorithm>
 #include <cmath>
 #include <random>
@@ -16,7 +18,6 @@
 #include "support/long_tests.h"
 #include "support/program_trial.h"
 #include "support/random_program.h"
-#include "support/twins.h"
 
 namespace meshwork {
 namespace {
@@ -28,9 +29,8 @@ int64_t CountLoops(const Graph& graph) {
   return std::count_if(graph.nodes().begin(), graph.nodes().end(), IsControl);
 }
 int64_t CountTwins(const Graph& graph) {
-  return std::count_if(graph.nodes().begin(), graph.nodes().end(), [](const Node& node) {
-    return IsControl(node) && node.location.file == "twin";
-  });
+  return std::count_if(graph.nodes().begin(), graph.nodes().end(),
+                       [](const Node& node) { return IsControl(node) && node.location.file == "twin"; });
 }
 
 TEST(TwinsTest, AreCompiledAndGiveTheOneDeviceResult) {
@@ -41,8 +41,7 @@ TEST(TwinsTest, AreCompiledAndGiveTheOneDeviceResult) {
     const RandomProgram random = programs.DrawTwins(seed);
     const Expected expected = ExpectedOf(random);
     if (!std::isfinite(expected.scale)) continue;
-    const Trial trial =
-        TryProgram(random, expected, pool, {.wrong_pass = WrongPass::kRefuse});
+    const Trial trial = TryProgram(random, expected, pool, {.wrong_pass = WrongPass::kRefuse});
     EXPECT_EQ(trial.error(), "") << "seed " << seed << "\n" << PrintGraph(random.graph);
     failed += !trial.error().empty();
     pairs += CountTwins(random.graph);
@@ -78,8 +77,8 @@ TEST(TwinsTest, WhatIsNotEqualIsToldApart) {
     // Where loops of the program became one, one of them stood for another.
     if (CountLoops(program->body) == CountLoops(graph) || program->body.mesh() != graph.mesh()) continue;
     const Graph other = WithOther(graph, engine);
-    EXPECT_FALSE(Verify(other, program->body).ok())
-        << "seed " << seed << "\n" << PrintGraph(other) << PrintGraph(program->body);
+    EXPECT_FALSE(Verify(other, program->body).ok()) << "seed " << seed << "\n"
+                                                    << PrintGraph(other) << PrintGraph(program->body);
     const absl::StatusOr<Program> compiled = Compile(other);
     EXPECT_TRUE(compiled.ok()) << compiled.status() << "\n" << PrintGraph(other);
     ++told;

@@ -111,18 +111,19 @@ std::string RunError(const Program& program) {
 }
 
 TEST(WrongPassTest, AnOptionalOneIsLeftOut) {
-  for (const char* pass : {"share_subexpressions", "drop_dead_code", "regroup_sums", "carry_summaries",
-                           "share_subexpressions_local", "drop_dead_code_local", "bucket_reductions",
-                           "place_gathers"}) {
+  for (const char* pass :
+       {"share_subexpressions", "drop_dead_code", "regroup_sums", "carry_summaries",
+        "share_subexpressions_local", "drop_dead_code_local", "bucket_reductions", "place_gathers"}) {
     SCOPED_TRACE(pass);
     const Compiled compiled = CompileWrong(WrongIn({pass}), {.wrong_pass = WrongPass::kLeaveOut});
     ASSERT_TRUE(compiled.program.ok()) << compiled.program.status();
     EXPECT_THAT(LeftOut(*compiled.program), ElementsAre(pass));
     EXPECT_EQ(RunError(*compiled.program), "");
     ASSERT_EQ(compiled.warnings.size(), 1u);
-    EXPECT_THAT(compiled.warnings[0], StartsWith(fmt::format("warning: Compile: \"step\" is compiled without {}, "
-                                                             "which made a wrong program of it.",
-                                                             pass)));
+    EXPECT_THAT(compiled.warnings[0],
+                StartsWith(fmt::format("warning: Compile: \"step\" is compiled without {}, "
+                                       "which made a wrong program of it.",
+                                       pass)));
     EXPECT_THAT(compiled.warnings[0], HasSubstr("Please report it: Verify: "));
     const Explanation explanation = Explain(*compiled.program);
     EXPECT_THAT(ToText(explanation), StartsWith(compiled.warnings[0] + "\n"));
@@ -179,11 +180,11 @@ TEST(WrongPassTest, RightProgramsLeaveNothingOutAndSayNothing) {
 TEST(WrongPassTest, ProgramsAreRightWithoutOptionalPasses) {
   std::vector<std::vector<std::string>> choices = {OptionalPasses()};
   for (const std::string& pass : OptionalPasses()) choices.push_back({pass});
-  EXPECT_THAT(OptionalPasses(),
-              ElementsAre("share_subexpressions", "drop_dead_code", "shard_weight_update", "regroup_sums",
-                          "cut_mesh", "carry_summaries", "keep_weights", "share_relayouts",
-                          "share_subexpressions_local", "drop_dead_code_local", "bucket_reductions",
-                          "place_gathers", "fit_memory"));
+  EXPECT_THAT(
+      OptionalPasses(),
+      ElementsAre("share_subexpressions", "drop_dead_code", "shard_weight_update", "regroup_sums", "cut_mesh",
+                  "carry_summaries", "keep_weights", "share_relayouts", "share_subexpressions_local",
+                  "drop_dead_code_local", "bucket_reductions", "place_gathers", "fit_memory"));
   for (const std::vector<std::string>& left_out : choices) {
     const absl::StatusOr<Program> program =
         CompileWith(TheProgram().graph, {.wrong_pass = WrongPass::kRefuse}, {.left_out = left_out});

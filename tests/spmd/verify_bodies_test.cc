@@ -21,7 +21,7 @@ Graph Pair(std::string_view kind, std::string_view first, std::string_view secon
     if (kind == "scan")
       loops += fmt::format(
           "%{0}, %{0}2, %{0}3 = scan %a, %b, %b, %w length=4 slices=1 (var %x: f32[4,4], var %y: f32[4,4], "
-          "%s: f32[4], %w: f32[4,4]) {{ {1} }}\n",
+          "%row: f32[4], %w: f32[4,4]) {{ {1} }}\n",
           name, body);
     else if (kind == "while")
       loops += fmt::format(
@@ -35,9 +35,10 @@ Graph Pair(std::string_view kind, std::string_view first, std::string_view secon
           name, body);
   }
   const char* const more = kind == "if" ? "" : ", p2=%p2, q2=%q2, p3=%p3, q3=%q3";
-  return ParseGraph(fmt::format("mesh [x=2]\nfunc f(%a: f32[4,4] {{x,_}}, %b: f32[4,4] {{x,_}}, %w: f32[4,4], "
-                                "%n: i32[], %c: bool[]) {{\n{}return p=%p, q=%q{}\n}}",
-                                loops, more))
+  return ParseGraph(
+             fmt::format("mesh [x=2]\nfunc f(%a: f32[4,4] {{x,_}}, %b: f32[4,4] {{x,_}}, %w: f32[4,4], "
+                         "%n: i32[], %c: bool[]) {{\n{}return p=%p, q=%q{}\n}}",
+                         loops, more))
       .value();
 }
 
@@ -62,7 +63,8 @@ TEST(VerifyBodiesTest, TakesBodiesThatGiveTheSameForOne) {
       // Code that nothing reads.
       {"scan", "%t = tanh %x update %x = %t return %y", "%d = exp %x %t = tanh %x update %x = %t return %y"},
       {"while", "%t = tanh %x update %x = %t", "%t = tanh %x %d = reduce_sum %t dims=[0] update %x = %t"},
-      {"if", "%t = tanh %x return %t", "%n = constant value=nan dtype=f32 shape=[] %d = mul %x, %n %t = tanh %x return %t"},
+      {"if", "%t = tanh %x return %t",
+       "%n = constant value=nan dtype=f32 shape=[] %d = mul %x, %n %t = tanh %x return %t"},
       // What is computed twice.
       {"scan", "%t = tanh %x %s = mul %t, %t update %x = %s return %t",
        "%t = tanh %x %u = tanh %x %s = mul %t, %u update %x = %s return %u"},
@@ -73,12 +75,13 @@ TEST(VerifyBodiesTest, TakesBodiesThatGiveTheSameForOne) {
       {"if", "%1 = sub %x, %y return %1", "%1 = sub %y, %x %2 = neg %1 return %2"},
       // Sizes, notes to the compiler, reshapes, pins.
       {"scan", "%f = constant value=4 dtype=f32 shape=[] %2 = mul %x, %f update %x = %2 return %2",
-       "%f = dimension_size %s dims=[0] dtype=f32 %2 = mul %x, %f update %x = %2 return %2"},
+       "%f = dimension_size %row dims=[0] dtype=f32 %2 = mul %x, %f update %x = %2 return %2"},
       {"if", "%1 = tanh %x return %1",
        "%0 = stop_gradient %x %2 = relayout %0 {_,x} %r = reshape %2 shape=[16] %s = reshape %r shape=[4,4] "
        "%1 = tanh %s : f32[4,4] {x,_} return %1"},
       // Carries that stay as they are.
-      {"scan", "%t = tanh %x update %x = %t return %y", "%t = tanh %x update %x = %t update %y = %y return %y"},
+      {"scan", "%t = tanh %x update %x = %t return %y",
+       "%t = tanh %x update %x = %t update %y = %y return %y"},
       // Numbers that are none.
       {"if", "%n = constant value=nan dtype=f32 shape=[] %1 = maximum %x, %n return %1",
        "%d = constant value=-inf dtype=f32 shape=[] %n = constant value=nan dtype=f32 shape=[] "
@@ -87,7 +90,8 @@ TEST(VerifyBodiesTest, TakesBodiesThatGiveTheSameForOne) {
       {"if", "%1 = scan %x length=2 (var %z: f32[4,4]) { %t = tanh %z update %z = %t } return %1",
        "%1 = scan %x length=2 (var %z: f32[4,4]) { %d = exp %z %t = tanh %z update %z = %t } return %1"},
       {"scan",
-       "%1 = scan %x length=2 (var %z: f32[4,4]) { %t = tanh %z update %z = %t } %2 = add %1, %1 update %x = %2 return %x",
+       "%1 = scan %x length=2 (var %z: f32[4,4]) { %t = tanh %z update %z = %t } %2 = add %1, %1 update %x = "
+       "%2 return %x",
        "%1 = scan %x length=2 (var %z: f32[4,4]) { %d = exp %z %t = tanh %z update %z = %t } "
        "%3 = scan %x length=2 (var %z: f32[4,4]) { %t = tanh %z update %z = %t } "
        "%2 = add %1, %3 update %x = %2 return %x"},
@@ -106,7 +110,8 @@ TEST(VerifyBodiesTest, TellsApartWhatGivesSomethingElse) {
       {"scan", "%t = tanh %x update %x = %t return %y", "%t = tanh %x update %x = %t return %t"},
       {"scan", "%t = tanh %x update %x = %t return %t", "%t = tanh %x update %x = %t return %x"},
       {"scan", "%t = tanh %x update %x = %t return %y", "%t = tanh %x return %y"},
-      {"scan", "%t = tanh %x update %x = %t return %y", "%t = tanh %x update %x = %t update %y = %t return %y"},
+      {"scan", "%t = tanh %x update %x = %t return %y",
+       "%t = tanh %x update %x = %t update %y = %t return %y"},
       {"while", "%t = tanh %x update %x = %t", "%t = tanh %x update %y = %t"},
       {"if", "%1 = sub %x, %y return %1", "%1 = sub %y, %x return %1"},
       {"if", "%1 = add %x, %y return %1", "%1 = add %x, %y %2 = add %1, %y return %2"},

@@ -64,8 +64,7 @@ class RowLoopsDrawer : RowsDrawer {
 
   // Both are read, now and then by one op.
   void AddTwin(int n) {
-    const int twin =
-        TryAddControl(graph(), TwinMaker(engine(), {}).TwinOf(graph().nodes()[n])).value();
+    const int twin = TryAddControl(graph(), TwinMaker(engine(), {}).TwinOf(graph().nodes()[n])).value();
     MarkResults(twin);
     const auto results = graph().nodes()[n].results, others = graph().nodes()[twin].results;
     for (size_t r = 0; r < results.size(); ++r) {

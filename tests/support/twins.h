@@ -4,9 +4,9 @@
 //   TryAddControl(graph, twins.TwinOf(node));   // gives what `node` gives
 //   TryAddControl(graph, twins.OtherThan(node)) // does not
 //
-// A twin has code that nothing reads, with numbers that are none among it; the same op twice; terms of a sum in
-// another order; a size in the place of a number; values that are taken elsewhere, reshaped and back; other
-// pins and no names; carries that are updated to themselves, or not at all.
+// A twin has code that nothing reads, with numbers that are none among it; the same op twice; terms of a sum
+// in another order; a size in the place of a number; values that are taken elsewhere, reshaped and back;
+// other pins and no names; carries that are updated to themselves, or not at all.
 #pragma once
 
 #include <algorithm>
@@ -109,8 +109,7 @@ class TwinMaker {
     }
     if (other) Differ(copy.to, updates, outputs);
     for (const auto& [argument, value] : updates) copy.to.AddUpdate({argument, value});
-    for (size_t o = 0; o < outputs.size(); ++o)
-      copy.to.AddOutput({from.outputs()[o].name, outputs[o]});
+    for (size_t o = 0; o < outputs.size(); ++o) copy.to.AddOutput({from.outputs()[o].name, outputs[o]});
   }
 
   void Differ(Graph& to, std::vector<std::pair<int, ValueId>>& updates, std::vector<ValueId>& outputs) {
@@ -135,7 +134,8 @@ class TwinMaker {
 
   // ---- Nodes.
 
-  ValueId Add(Graph& to, std::string_view op, std::initializer_list<ValueId> operands, const Attrs& attrs = {}) {
+  ValueId Add(Graph& to, std::string_view op, std::initializer_list<ValueId> operands,
+              const Attrs& attrs = {}) {
     const int node = to.TryAdd(GetOp(op), std::vector<ValueId>(operands), attrs, {"twin", 1}).value();
     return to.nodes()[node].results[0];
   }
