@@ -4,6 +4,7 @@
 
 #include "base/status.h"
 #include "ops/elementwise.h"
+#include "ops/gradients.h"
 #include "ops/registry.h"
 
 namespace meshwork {
@@ -266,7 +267,7 @@ std::vector<OpRow> UnaryRows() {
                if constexpr (std::is_integral_v<decltype(x)>) return x < 0 ? Negated(x) : x;
                else return std::fabs(x);
              }),
-      Number("sign", "-1, 0 or 1; NaN stays", SignRule, nullptr, [](auto x) { return Signum(x); }),
+      Number("sign", "-1, 0 or 1; NaN stays", SignRule, ZeroGradient, [](auto x) { return Signum(x); }),
       Number("square", "x²", SquareRule, UnaryGrad<decltype(square)>,
              [](auto x) { return Multiplied(x, x); }),
       RealRow("reciprocal", "1 / x", [](auto x) { return decltype(x)(1) / x; }, reciprocal,

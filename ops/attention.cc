@@ -1,10 +1,12 @@
 // The attention family: softmax(scale · q kᵀ) v by heads, and its gradients, in tiles
 // (ops/kernels/attention.h); with a mask, in terms of other rows.
 //
-// q: [b,s,h,d], k: [b,t,h,d], v: [b,t,h,e] as projections leave them. Sequences of queries may be sharded – a
-// causal kernel counts positions in the whole sequence –, that of keys is gathered, or goes round where that
-// is asked for (ops/ring_attention.h). Gradients are two rows: that of q is a sum over the keys, those of k
-// and v are sums over the queries, and either sequence may be sharded.
+// q: [b,s,h,d], k: [b,t,h,d], v: [b,t,h,e] as projections leave them; seen: [b,s], if it is there, says of each
+// query that it sees the first so many keys. Sequences of queries may be sharded – positions count in the
+// whole sequence –. That of keys is gathered, or stays where it is while its parts of the result are merged,
+// or goes round where that is asked for (ops/ring_attention.h). Gradients are two rows: that of q is a sum
+// over the keys, those of k and v are sums over the queries, and either sequence may be sharded. Their
+// gradients in turn are those of the same in terms of other rows.
 #include "ops/kernels/attention.h"
 
 #include <algorithm>
@@ -13,6 +15,7 @@
 
 #include "base/status.h"
 #include "ops/builder.h"
+#include "ops/gradients.h"
 #include "ops/hyperparameters.h"
 #include "ops/registry.h"
 #include "ops/ring_attention.h"
@@ -34,6 +37,16 @@ absl::Status CheckOperands(const OpView& view) {
   return CheckFinite("scale", view.attrs.Get<double>("scale"));
 }
 
+// How many keys each query sees, operand `at` if it is there.
+absl::Status CheckSeen(const OpView& view, size_t at) {
+  if (view.operands.size() <= at) return absl::OkStatus();
+  const Type& q = view.operands[0];
+  const Type seen{I32, {q.shape[0], q.shape[1]}};
+  if (view.operands[at] == seen) return absl::OkStatus();
+  return InvalidArgument("how many keys a query sees is {}; it must be {}, one per query.",
+                         view.operands[at].ToString(), seen.ToString());
+}
+
 // Of the result, [b,s,h,e].
 Type ResultType(const OpView& view) {
   Type type = view.operands[0];
@@ -49,6 +62,7 @@ Type RowType(const OpView& view) {
 
 absl::StatusOr<std::vector<Type>> InferAttention(const OpView& view) {
   RETURN_IF_ERROR(CheckOperands(view));
+  RETURN_IF_ERROR(CheckSeen(view, 3));
   return std::vector<Type>{ResultType(view), RowType(view)};
 }
 
@@ -56,7 +70,7 @@ absl::Status CheckGradOperands(const OpView& view) {
   RETURN_IF_ERROR(CheckOperands(view));
   const Type result = ResultType(view), row = RowType(view);
   if (view.operands[3] == result && view.operands[4] == row && view.operands[5] == row)
-    return absl::OkStatus();
+    return CheckSeen(view, 6);
   return InvalidArgument("the gradient is {}, log-sums are {}, shifts {}; they must be {}, {} and {}.",
                          view.operands[3].ToString(), view.operands[4].ToString(),
                          view.operands[5].ToString(), result.ToString(), row.ToString(), row.ToString());
@@ -72,18 +86,20 @@ absl::StatusOr<std::vector<Type>> InferGradKv(const OpView& view) {
   return std::vector<Type>{view.operands[1], view.operands[2]};
 }
 
-Rule AttentionRule(const OpView& view) {
-  return MakeRule("bshd!,bt!hd,bthe->bshe,bsh", view.operands, view.results);
+Rule SeenRule(const OpView& view, size_t seen, std::string_view operands, std::string_view results) {
+  return MakeRule(fmt::format("{}{}->{}", operands, view.operands.size() > seen ? ",bs" : "", results),
+                  view.operands, view.results);
 }
+Rule AttentionRule(const OpView& view) { return SeenRule(view, 3, "bshd!,bt!hd,bthe", "bshe,bsh"); }
 
 // With the log-sums of all keys known, what each pair of a query and a key adds depends on no other: keys are
 // summed over for q, queries for k and v.
-Rule GradQRule(const OpView& view) {
-  return MakeRule("bshd!,bthd,bthe!,bshe,bsh,bsh->bshd", view.operands, view.results);
-}
+Rule GradQRule(const OpView& view) { return SeenRule(view, 6, "bshd!,bthd,bthe!,bshe,bsh,bsh", "bshd"); }
 Rule GradKvRule(const OpView& view) {
-  return MakeRule("bshd!,bthd,bthe!,bshe,bsh,bsh->bthd,bthe", view.operands, view.results);
+  return SeenRule(view, 6, "bshd!,bthd,bthe!,bshe,bsh,bsh", "bthd,bthe");
 }
+
+Value InWide(const Value& x, DType dtype) { return x.dtype() == dtype ? x : Cast(x, dtype); }
 
 // The share p of a key is exp(score - log-sum). With g the gradient of the result and l that of the log-sum,
 // the gradient of the score is p (g·v - shift), shift = g·result - l (Dao et al., arXiv 2205.14135, appendix
@@ -93,17 +109,69 @@ std::vector<Value> AttentionGrad(const GradView& view) {
   const Value &out = view.results[0], &log_sums = view.results[1];
   Graph& graph = *q.graph();
   const DType dtype = log_sums.dtype();
-  auto wide = [&](const Value& x) { return x.dtype() == dtype ? x : Cast(x, dtype); };
   const Value g = view.result_grads[0].valid() ? view.result_grads[0] : Constant(graph, 0, Type(out.type()));
-  Value shift = ReduceSum(Mul(wide(g), wide(out)), {3});
+  Value shift = ReduceSum(Mul(InWide(g, dtype), InWide(out, dtype)), {3});
   if (view.result_grads[1].valid()) shift = Sub(shift, view.result_grads[1]);
-  const std::vector<Value> operands = {q, k, v, g, log_sums, shift};
+  std::vector<Value> operands = {q, k, v, g, log_sums, shift};
+  operands.insert(operands.end(), view.operands.begin() + 3, view.operands.end());
   const Value dq = graph.Add("attention_grad_q", operands, view.attrs, view.location)[0];
   const std::vector<Value> dkv = graph.Add("attention_grad_kv", operands, view.attrs, view.location);
-  return {dq, dkv[0], dkv[1]};
+  std::vector<Value> grads = {dq, dkv[0], dkv[1]};
+  grads.resize(view.operands.size());
+  return grads;
 }
 
-AttentionSizes SizesOf(const Type& q, const Type& k, const Type& v, const Attrs& attrs) {
+// Of each query which keys it sees, [b,1,s,t] or [1,1,s,t]; nothing if all.
+Value IsSeen(std::span<const Value> operands, size_t seen, bool causal) {
+  Graph& graph = *operands[0].graph();
+  const int64_t s = operands[0].shape()[1], t = operands[1].shape()[1];
+  const Value key = Iota(graph, {I32, {1, 1, 1, t}}, 3);
+  Value sees;
+  if (causal) sees = GreaterEqual(Iota(graph, {I32, {1, 1, s, 1}}, 2), key);
+  if (operands.size() <= seen) return sees;
+  const Value before = Less(key, ExpandDims(operands[seen], {1, 3}));
+  return sees.valid() ? And(sees, before) : before;
+}
+
+// The gradients' rows by scores in memory: operands q, k, v, the gradient of the result, log-sums, shifts ->
+// the gradients of q, k and v.
+std::vector<Value> GradForm(const std::vector<Value>& in, const Attrs& attrs) {
+  Graph& graph = *in[0].graph();
+  const DType dtype = in[4].dtype();
+  const Value q = InWide(in[0], dtype), k = InWide(in[1], dtype), v = InWide(in[2], dtype),
+              g = InWide(in[3], dtype);
+  const double scale = attrs.Get<double>("scale");
+  constexpr double kInf = std::numeric_limits<double>::infinity();
+  // [b,s,h] -> [b,h,s,1]
+  const auto per_query = [](const Value& x) { return ExpandDims(Transpose(x, {0, 2, 1}), {3}); };
+  const Value log_sums = Select(Equal(in[4], -kInf), kInf, in[4]);
+  Value score = Sub(Mul(Einsum("bshd,bthd->bhst", {q, k}), scale), per_query(log_sums));
+  Value slope = Sub(Einsum("bshe,bthe->bhst", {g, v}), per_query(in[5]));
+  if (const Value sees = IsSeen(in, 6, attrs.Get<bool>("causal")); sees.valid()) {
+    const Value all = BroadcastTo(sees, score.shape(), {0, 1, 2, 3});
+    score = Select(all, score, Constant(graph, -kInf, score.type()));
+    slope = Select(all, slope, Constant(graph, 0, slope.type()));
+  }
+  const Value share = Exp(score);
+  const Value of_score = Mul(Mul(share, slope), scale);
+  const auto as = [](const Value& x, const Value& like) { return InWide(x, like.dtype()); };
+  return {as(Einsum("bhst,bthd->bshd", {of_score, k}), in[0]),
+          as(Einsum("bhst,bshd->bthd", {of_score, q}), in[1]),
+          as(Einsum("bhst,bshe->bthe", {share, g}), in[2])};
+}
+std::vector<Value> GradQGrad(const GradView& view) {
+  return GradientOfForm(view, [&](const std::vector<Value>& operands) {
+    return std::vector<Value>{GradForm(operands, view.attrs)[0]};
+  });
+}
+std::vector<Value> GradKvGrad(const GradView& view) {
+  return GradientOfForm(view, [&](const std::vector<Value>& operands) {
+    const std::vector<Value> all = GradForm(operands, view.attrs);
+    return std::vector<Value>{all[1], all[2]};
+  });
+}
+
+AttentionSizes SizesOf(const Type& q, const Type& k, const Type& v, bool has_seen, const Attrs& attrs) {
   return {.b = q.shape[0],
           .s = q.shape[1],
           .t = k.shape[1],
@@ -111,16 +179,19 @@ AttentionSizes SizesOf(const Type& q, const Type& k, const Type& v, const Attrs&
           .d = q.shape[3],
           .e = v.shape[3],
           .causal = attrs.Get<bool>("causal"),
+          .has_seen = has_seen,
           .scale = attrs.Get<double>("scale")};
 }
 
-AttentionSizes SizesOf(const KernelSpec& spec) {
-  return SizesOf(spec.operands[0].local, spec.operands[1].local, spec.operands[2].local, spec.attrs);
+// `seen`: the operand that says how many keys each query sees, if there are so many.
+AttentionSizes SizesOf(const KernelSpec& spec, size_t seen) {
+  return SizesOf(spec.operands[0].local, spec.operands[1].local, spec.operands[2].local,
+                 spec.operands.size() > seen, spec.attrs);
 }
 
 // Of `with_d` products with d columns and `with_e` with e, for every query and key: half of these, if causal.
 double Flops(const OpView& view, double with_d, double with_e) {
-  const AttentionSizes z = SizesOf(view.operands[0], view.operands[1], view.operands[2], view.attrs);
+  const AttentionSizes z = SizesOf(view.operands[0], view.operands[1], view.operands[2], false, view.attrs);
   const double scores = static_cast<double>(z.b * z.h) * static_cast<double>(z.s) * static_cast<double>(z.t);
   const double each = 2 * (with_d * static_cast<double>(z.d) + with_e * static_cast<double>(z.e)) + 5;
   return scores * each * (z.causal ? 0.5 : 1.0);
@@ -152,25 +223,25 @@ Kernel OfReals(const KernelSpec& spec, Make&& make) {
 }
 
 Kernel AttentionCpu(const KernelSpec& spec) {
-  const AttentionSizes z = SizesOf(spec);
+  const AttentionSizes z = SizesOf(spec, 3);
   return OfReals(spec, [&](auto zero) {
-    return TiledKernel(z, z.s, kQueryTile, {true, false, false},
+    return TiledKernel(z, z.s, kQueryTile, {true, false, false, true},
                        OnThisCpu([z](const KernelArgs& args) { AttendQueries<decltype(zero)>(z, args); }));
   });
 }
 
 Kernel GradQCpu(const KernelSpec& spec) {
-  const AttentionSizes z = SizesOf(spec);
+  const AttentionSizes z = SizesOf(spec, 6);
   return OfReals(spec, [&](auto zero) {
-    return TiledKernel(z, z.s, kQueryTile, {true, false, false, true, true, true},
+    return TiledKernel(z, z.s, kQueryTile, {true, false, false, true, true, true, true},
                        OnThisCpu([z](const KernelArgs& args) { QueryGradients<decltype(zero)>(z, args); }));
   });
 }
 
 Kernel GradKvCpu(const KernelSpec& spec) {
-  const AttentionSizes z = SizesOf(spec);
+  const AttentionSizes z = SizesOf(spec, 6);
   return OfReals(spec, [&](auto zero) {
-    return TiledKernel(z, z.t, kKeyTile, {false, true, true, false, false, false},
+    return TiledKernel(z, z.t, kKeyTile, {false, true, true, false, false, false, false},
                        OnThisCpu([z](const KernelArgs& args) { KeyGradients<decltype(zero)>(z, args); }));
   });
 }
@@ -181,18 +252,21 @@ std::vector<AttrSpec> Attributes() {
 
 OpRow GradRow(std::string_view name, std::string_view doc, int num_results,
               absl::StatusOr<std::vector<Type>> (*infer)(const OpView&), Rule (*rule)(const OpView&),
-              std::vector<Value> (*blockwise)(const BlockwiseView&), double (*flops)(const OpView&),
+              std::vector<Value> (*blockwise)(const BlockwiseView&),
+              std::vector<Value> (*grad)(const GradView&), double (*flops)(const OpView&),
               KernelFactory cpu) {
   return {
       .name = name,
       .doc = doc,
       .num_operands = 6,
+      .optional_operands = 1,
       .num_results = num_results,
       .attrs = Attributes(),
       .infer = infer,
       .rule = rule,
       .blockwise = blockwise,
       .blockwise_at = RingDim,
+      .grad = grad,
       .flops = flops,
       .cpu = cpu,
       .is_product = true,
@@ -201,21 +275,27 @@ OpRow GradRow(std::string_view name, std::string_view doc, int num_results,
                   "f64[2,6,2,4], f64[2,6,2,4], f64[2,6,2,4], f64[2,6,2,4], f64[2,6,2], f64[2,6,2]; scale=0.5 "
                   "causal=true",
                   "bf16[2,4,2,4], bf16[2,6,2,4], bf16[2,6,2,4], bf16[2,4,2,4], f32[2,4,2], f32[2,4,2]; "
-                  "scale=0.5 causal=true"}};
+                  "scale=0.5 causal=true",
+                  "f64[2,4,2,2], f64[2,6,2,2], f64[2,6,2,3], f64[2,4,2,3], f64[2,4,2], f64[2,4,2], i32[2,4]; "
+                  "scale=0.5"},
+      .sample_int_low = 0,
+      .sample_int_high = 8};
 }
 
 const std::vector<OpRow>& Rows() {
   static const auto* rows = new std::vector<OpRow>{
       {.name = "attention",
        .doc = "softmax over t of scale q[b,s,h,:]·k[b,t,h,:], times v[b,t,h,e]; and the logarithm of its "
-              "denominator; causal: t up to s",
+              "denominator; causal: t up to s; a 4th operand i32[b,s]: the first so many t; 0 and -inf where "
+              "nothing is seen",
        .num_operands = 3,
+       .optional_operands = 1,
        .num_results = 2,
        .attrs = Attributes(),
        .infer = InferAttention,
        .rule = AttentionRule,
-       .blockwise = RingAttention,
-       .blockwise_at = RingDim,
+       .blockwise = AttentionBlockwise,
+       .blockwise_at = KeysDim,
        .grad = AttentionGrad,
        .flops = AttentionFlops,
        .cpu = AttentionCpu,
@@ -224,22 +304,31 @@ const std::vector<OpRow>& Rows() {
        .samples = {"f32[2,6,2,5], f32[2,4,2,5], f32[2,4,2,3]; scale=0.5",
                    "f64[2,6,2,4], f64[2,6,2,4], f64[2,6,2,4]; scale=0.5 causal=true",
                    "bf16[2,4,2,4], bf16[2,6,2,4], bf16[2,6,2,4]; scale=0.5 causal=true",
-                   "f64[2,6,2,4], f64[2,6,2,4], f64[2,6,2,3]; scale=0.5 causal=true ring=true"}},
+                   "f64[2,6,2,4], f64[2,6,2,4], f64[2,6,2,3]; scale=0.5 causal=true ring=true",
+                   "f64[2,4,2,2], f64[2,6,2,2], f64[2,6,2,3], i32[2,4]; scale=0.5"},
+       .sample_int_low = 0,
+       .sample_int_high = 8},
       GradRow("attention_grad_q",
-              "q, k, v, the gradient of the result, log-sums, shifts -> the gradient of q",
-              /*num_results=*/1, InferGradQ, GradQRule, RingGradQ, GradQFlops, GradQCpu),
+              "q, k, v, the gradient of the result, log-sums, shifts -> the gradient of q; a 7th operand as "
+              "attention's 4th",
+              /*num_results=*/1, InferGradQ, GradQRule, RingGradQ, GradQGrad, GradQFlops, GradQCpu),
       GradRow("attention_grad_kv",
-              "q, k, v, the gradient of the result, log-sums, shifts -> the gradients of k and v",
-              /*num_results=*/2, InferGradKv, GradKvRule, RingGradKv, GradKvFlops, GradKvCpu),
+              "q, k, v, the gradient of the result, log-sums, shifts -> the gradients of k and v; a 7th operand "
+              "as attention's 4th",
+              /*num_results=*/2, InferGradKv, GradKvRule, RingGradKv, GradKvGrad, GradKvFlops, GradKvCpu),
   };
   return *rows;
 }
 
 // Checks what rows that are put together would say of shapes of their own.
 bool CheckMasked(const ResolvedOperands& at, double scale, const Value& mask) {
-  const std::vector<Type> operands = {at.values[0].type(), at.values[1].type(), at.values[2].type()};
+  std::vector<Type> operands;
+  for (const Value& x : at.values) operands.push_back(x.type());
   const Attrs attrs = {{"scale", scale}};
-  if (const absl::Status status = CheckOperands({operands, {}, attrs}); !status.ok()) {
+  const OpView view{operands, {}, attrs};
+  absl::Status status = CheckOperands(view);
+  if (status.ok()) status = CheckSeen(view, 3);
+  if (!status.ok()) {
     RecordMistake(at, "attention", "{}", MessageOf(status));
     return false;
   }
@@ -259,6 +348,10 @@ Value MaskedAttention(const ResolvedOperands& at, double scale, const AttentionO
   Value scores = Mul(Einsum("bshd,bthd->bhst", {at.values[0], at.values[1]}), scale);
   const double unseen = -std::numeric_limits<double>::infinity();
   scores = Select(options.mask, scores, unseen);
+  if (options.seen.valid()) {
+    const Value key = Iota(graph, {I32, {1, 1, 1, scores.shape()[3]}}, 3);
+    scores = Select(Less(key, ExpandDims(options.seen, {1, 3})), scores, unseen);
+  }
   if (options.causal) {
     const int64_t s = scores.shape()[2], t = scores.shape()[3];
     const Value past = GreaterEqual(Iota(graph, {I64, {s, 1}}, 0), Iota(graph, {I64, {1, t}}, 1));
@@ -272,7 +365,9 @@ Value MaskedAttention(const ResolvedOperands& at, double scale, const AttentionO
 std::span<const OpRow> AttentionOps() { return Rows(); }
 
 Value Attention(const Operand& q, const Operand& k, const Operand& v, const AttentionOptions& options) {
-  const ResolvedOperands at = Resolve({q, k, v});
+  std::vector<Operand> operands = {q, k, v};
+  if (options.seen.valid()) operands.emplace_back(options.seen);
+  const ResolvedOperands at = Resolve(operands);
   if (at.graph == nullptr) return {};
   const LocationScope scope(*at.graph, at.location);
   const Type& type = at.values[0].type();

@@ -6,6 +6,7 @@
 
 #include "base/status.h"
 #include "ops/elementwise.h"
+#include "ops/gradients.h"
 #include "ops/registry.h"
 
 namespace meshwork {
@@ -96,6 +97,11 @@ Rule BitcastRule(const OpView& view) {
   return ElementwiseRule(view, view.operands[0].dtype == view.results[0].dtype ? MovesElements() : Passes());
 }
 
+// Bits read as those of another dtype follow no number.
+std::vector<Value> BitcastGrad(const GradView& view) {
+  return {view.operands[0].dtype() == view.results[0].dtype() ? view.result_grads[0] : Value()};
+}
+
 Kernel BitcastCpu(const KernelSpec& spec) {
   const int64_t size = DTypeSize(spec.results[0].local.dtype), units = spec.results[0].local.num_elements();
   return {.run =
@@ -136,6 +142,7 @@ const std::vector<OpRow>& Rows() {
        .attrs = {{"dtype", AttrKind::kDType}},
        .infer = InferBitcast,
        .rule = BitcastRule,
+       .grad = BitcastGrad,
        .cpu = BitcastCpu,
        .stack = StackBroadcast,
        .samples = {"f32[4,6]; dtype=i32", "i32[6]; dtype=f32", "f64[5]; dtype=i64", "i64[6]; dtype=f64",
@@ -145,6 +152,7 @@ const std::vector<OpRow>& Rows() {
        .kind = OpKind::kIdentity,
        .infer = InferSame<Domain::kAny>,
        .rule = MovingRule,
+       .grad = ZeroGradient,
        .cpu = CopyCpu,
        .stack = StackBroadcast,
        .samples = {"f32[4,6]"}},

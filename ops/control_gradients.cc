@@ -43,8 +43,6 @@ Value AddCotangent(Graph& copy, const Type& type) {
   return {&copy, id};
 }
 
-bool IsDifferentiable(const Node& node) { return node.row->grad != nullptr || IsControl(node); }
-
 Value Zeros(Graph& graph, const Type& type) { return Constant(graph, 0.0, type); }
 
 class ScanGradient {
@@ -143,7 +141,7 @@ class ScanGradient {
       std::vector<bool> depends(body_.values().size(), false);
       for (size_t a = 0; a < arguments_.size(); ++a) depends[arguments_[a]] = varied_[a];
       for (const Node& node : body_.nodes()) {
-        if (!IsDifferentiable(node)) continue;
+        if (!MayHaveSlope(body_, node)) continue;
         const bool any =
             std::any_of(node.operands.begin(), node.operands.end(), [&](ValueId id) { return depends[id]; });
         for (ValueId id : node.results) depends[id] = any;
@@ -170,7 +168,7 @@ class ScanGradient {
         const Node& node = body_.nodes()[n];
         const bool any =
             std::any_of(node.results.begin(), node.results.end(), [&](ValueId id) { return reaches[id]; });
-        if (!any || !IsDifferentiable(node)) continue;
+        if (!any || !MayHaveSlope(body_, node)) continue;
         for (ValueId id : node.operands) reaches[id] = true;
       }
       for (int c = 0; c < shape_.carries; ++c) {

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "ops/builder.h"
+#include "ops/gradients.h"
 #include "ops/kernels/elementwise.h"
 #include "ops/kernels/stack.h"
 #include "ops/row.h"
@@ -134,7 +135,8 @@ OpRow RealRow(std::string_view name, std::string_view doc, F f, Grad, RealRowOpt
             .samples = {"f32[4,6]", "f64[5]", "bf16[6]"},
             .sample_low = options.sample_low,
             .sample_high = options.sample_high};
-  if constexpr (!std::is_null_pointer_v<Grad>) row.grad = UnaryGrad<Grad>;
+  if constexpr (std::is_null_pointer_v<Grad>) row.grad = ZeroGradient;
+  else row.grad = UnaryGrad<Grad>;
   return row;
 }
 

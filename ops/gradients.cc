@@ -10,14 +10,23 @@
 namespace meshwork {
 namespace {
 
+bool IsReal(const Graph& graph, ValueId id) { return IsFloat(graph.value(id).type.dtype); }
+
+// Whether the node has real results that may depend on real operands, and no word on how.
+bool LacksGradient(const Graph& graph, const Node& node) {
+  const auto is_real = [&](ValueId id) { return IsReal(graph, id); };
+  return node.row->grad == nullptr && !IsControl(node) && std::any_of(node.results.begin(), node.results.end(), is_real);
+}
+
 // Which values depend on one of `wrt`; only their gradients are needed.
 std::vector<bool> DependsOn(const Graph& graph, std::span<const Value> wrt) {
   std::vector<bool> depends(graph.values().size(), false);
   for (const Value& value : wrt) depends[value.id()] = true;
   for (const Node& node : graph.nodes()) {
     bool any = false;
-    for (ValueId id : node.operands) any |= depends[id];
-    const bool passes = node.row->grad != nullptr || IsControl(node);
+    const bool lacks = LacksGradient(graph, node);
+    for (ValueId id : node.operands) any |= depends[id] && (!lacks || IsReal(graph, id));
+    const bool passes = MayHaveSlope(graph, node);
     for (ValueId id : node.results) depends[id] = depends[id] || (any && passes);
   }
   return depends;
@@ -43,6 +52,10 @@ absl::StatusOr<std::vector<Value>> GradientsOf(Graph& graph, int n, const std::v
     for (ValueId id : node.operands) needed.push_back(depends[id]);
     return ControlGradients(graph, n, result_grads, needed);
   }
+  if (node.row->grad == nullptr)
+    return InvalidArgument(
+        "it has no gradient, and the loss depends on what it is given; put stop_gradient (StopGradient) before "
+        "or behind it, or give its row a gradient (OpRow::grad), ZeroGradient if it is flat.");
   std::vector<Value> grads = node.row->grad({operands, results, result_grads, node.attrs, node.location});
   if (grads.size() != operands.size())
     return InvalidArgument(
@@ -67,12 +80,13 @@ std::vector<Value> PullBack(Graph& graph, std::span<const Value> values, std::sp
   for (size_t i = 0; i < values.size(); ++i) add(values[i], cotangents[i]);
   for (int i = nodes; i-- > 0;) {
     const Node node = graph.nodes()[i];  // a copy: gradients append nodes
-    if (node.row->grad == nullptr && !IsControl(node)) continue;
+    const bool lacks = LacksGradient(graph, node);
+    if (!MayHaveSlope(graph, node)) continue;
     std::vector<Value> operands, results, result_grads;
     bool reached = false, needed = false;
     for (ValueId id : node.operands) {
       operands.emplace_back(&graph, id);
-      needed |= depends[id];
+      needed |= depends[id] && (!lacks || IsReal(graph, id));
     }
     for (ValueId id : node.results) {
       results.emplace_back(&graph, id);
@@ -100,6 +114,37 @@ std::vector<Value> PullBack(Graph& graph, std::span<const Value> values, std::sp
   std::vector<Value> result;
   for (const Value& value : wrt) result.push_back(grads[value.id()]);
   return result;
+}
+
+std::vector<Value> ZeroGradient(const GradView& view) { return std::vector<Value>(view.operands.size()); }
+
+bool HasSlope(const OpRow& row) { return row.grad != nullptr && row.grad != ZeroGradient; }
+
+bool MayHaveSlope(const Graph& graph, const Node& node) {
+  return IsControl(node) || HasSlope(*node.row) || LacksGradient(graph, node);
+}
+
+std::vector<Value> GradientOfForm(
+    const GradView& view,
+    const std::function<std::vector<Value>(const std::vector<Value>& operands)>& form) {
+  Graph& graph = *view.operands[0].graph();
+  // Values of their own, so that the way back ends there: an operand may depend on another.
+  std::vector<Value> operands, wrt, values, cotangents;
+  for (const Value& x : view.operands) {
+    operands.push_back(IsFloat(x.dtype()) ? Reshape(x, x.shape()) : x);
+    if (IsFloat(x.dtype())) wrt.push_back(operands.back());
+  }
+  const std::vector<Value> results = form(operands);
+  for (size_t r = 0; r < results.size(); ++r) {
+    if (!view.result_grads[r].valid()) continue;
+    values.push_back(results[r]);
+    cotangents.push_back(view.result_grads[r]);
+  }
+  const std::vector<Value> found = PullBack(graph, values, cotangents, wrt);
+  std::vector<Value> grads;
+  size_t next = 0;
+  for (const Value& x : view.operands) grads.push_back(IsFloat(x.dtype()) ? found[next++] : Value());
+  return grads;
 }
 
 std::vector<Value> Gradients(const Value& loss, std::span<const Value> wrt, CallSite loc) {

@@ -4,6 +4,7 @@
 
 #include "base/status.h"
 #include "ops/builder.h"
+#include "ops/gradients.h"
 #include "ops/hyperparameters.h"
 #include "ops/kernels/elementwise.h"
 #include "ops/kernels/stack.h"
@@ -36,6 +37,31 @@ Rule AdamRule(const OpView& view) {
   std::string t;
   for (int d = 0; d < view.operands[0].rank(); ++d) t += static_cast<char>('a' + d);
   return MakeRule(fmt::format("{0},{0},{0},{0},->{0},{0},{0}", t), view.operands, view.results);
+}
+
+// The step in terms of other ops: what AdamKernel computes, element by element.
+std::vector<Value> AdamForm(const std::vector<Value>& in, const Attrs& attrs) {
+  const DType dtype = in[0].dtype() == F64 ? F64 : F32;
+  const auto wide = [&](const Value& x) { return x.dtype() == dtype ? x : Cast(x, dtype); };
+  const Value w = wide(in[0]), g = wide(in[1]);
+  auto attr = [&](std::string_view name) { return attrs.Get<double>(name); };
+  const double lr = attr("learning_rate"), b1 = attr("beta1"), b2 = attr("beta2");
+  Graph& graph = *w.graph();
+  const Value step = Cast(in[4], F64);
+  const auto missing = [&](double beta) { return Sub(1.0, Pow(Constant(graph, beta, {F64, {}}), step)); };
+  const Value rate = wide(Div(lr, missing(b1))), root = wide(Rsqrt(missing(b2)));
+  const Value m = Add(Mul(wide(in[2]), b1), Mul(g, 1 - b1));
+  const Value v = Add(Mul(wide(in[3]), b2), Mul(Mul(g, g), 1 - b2));
+  const Value moved = Div(Mul(rate, m), Add(Mul(Sqrt(v), root), attr("epsilon")));
+  const Value next = Sub(Mul(w, 1 - lr * attr("weight_decay")), moved);
+  std::vector<Value> results = {next, m, v};
+  for (Value& x : results)
+    if (x.dtype() != in[0].dtype()) x = Cast(x, in[0].dtype());
+  return results;
+}
+std::vector<Value> AdamGrad(const GradView& view) {
+  return GradientOfForm(view,
+                        [&](const std::vector<Value>& operands) { return AdamForm(operands, view.attrs); });
 }
 
 double AdamFlops(const OpView& view) { return 13.0 * static_cast<double>(view.operands[0].num_elements()); }
@@ -106,6 +132,7 @@ const std::vector<OpRow>& Rows() {
                  {"weight_decay", AttrKind::kFloat, 0.0}},
        .infer = InferAdam,
        .rule = AdamRule,
+       .grad = AdamGrad,
        .flops = AdamFlops,
        .cpu = AdamCpu,
        .stack = StackUpdate,

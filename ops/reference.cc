@@ -9,6 +9,7 @@
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "mesh/mesh.h"
+#include "ops/gradients.h"
 #include "ops/registry.h"
 #include "ops/sample.h"
 #include "ops/text.h"
@@ -104,8 +105,8 @@ Names DTypesOf(const OpRow& row) {
 }
 
 std::string GradientOf(const OpRow& row) {
-  if (row.grad != nullptr) return "yes";
-  return row.kind == OpKind::kCompute ? "zero" : "–";
+  if (HasSlope(row)) return "yes";
+  return row.grad != nullptr || row.kind == OpKind::kCompute ? "zero" : "–";
 }
 
 // ---- Rules.

@@ -1,6 +1,7 @@
 #include "ops/ring_attention.h"
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 #include <span>
 #include <string_view>
@@ -12,7 +13,8 @@
 namespace meshwork {
 namespace {
 
-constexpr int kBatch = 0, kSequence = 1;
+constexpr int kBatch = 0, kSequence = 1, kHeads = 2;
+constexpr double kInf = std::numeric_limits<double>::infinity();
 
 // Whether q, k and v lie so that each device has one block of each sequence.
 bool LieAlike(std::span<const Layout> layouts, int64_t batch) {
@@ -26,31 +28,41 @@ bool LieAlike(std::span<const Layout> layouts, int64_t batch) {
 
 bool CanGoRound(const BlockwiseView& view) {
   const Shape &q = view.operands[0].shape(), &k = view.operands[1].shape();
-  const int64_t s = q[kSequence], t = k[kSequence];
-  if (std::min({q[kBatch], s, t}) == 0 || s % view.count != 0 || t % view.count != 0) return false;
-  if (view.attrs.Get<bool>("causal") && s != t) return false;
+  if (std::min({q[kBatch], q[kSequence], k[kSequence]}) == 0) return false;
   return view.layouts.empty() || LieAlike(view.layouts, q[kBatch]);
 }
 
 // Tensors as [n·b,size,..], the blocks of their sequence, each on a device of its own: as many examples, of
-// block 0 first, to a row.
+// block 0 first, to a row. What is beyond the ends of the sequences is 0, and not seen.
 class Ring {
  public:
-  explicit Ring(const BlockwiseView& view) : view_(view), batch_(view.operands[0].shape()[kBatch]) {}
+  // `seen`: the operand that says how many keys each query sees, if there are so many.
+  Ring(const BlockwiseView& view, size_t seen)
+      : view_(view),
+        graph_(*view.operands[0].graph()),
+        batch_(view.operands[0].shape()[kBatch]),
+        s_(view.operands[0].shape()[kSequence]),
+        t_(view.operands[1].shape()[kSequence]),
+        query_size_(Blocks(view, view.operands[0], kSequence).size()),
+        key_size_(Blocks(view, view.operands[1], kSequence).size()),
+        has_seen_(view.operands.size() > seen) {}
 
-  bool is_causal() const { return view_.attrs.Get<bool>("causal"); }
   int64_t count() const { return view_.count; }
 
   // Each [b,s,..] -> [n·b,size,..].
   std::vector<Value> SplitOperands() const {
     std::vector<Value> blocks;
-    for (const Value& x : view_.operands)
-      blocks.push_back(Merged(Swapped(Blocks(view_, x, kSequence).Split(x, /*fill=*/0)), 0));
+    for (const Value& x : view_.operands) blocks.push_back(Split(x));
     return blocks;
   }
-  // The inverse, in `dtype`.
-  Value Join(const Value& x, DType dtype) const {
-    return Merged(Swapped(ByDevice(InDType(x, dtype))), kSequence);
+  Value Split(const Value& x) const {
+    return Merged(Swapped(Blocks(view_, x, kSequence).Split(x, /*fill=*/0)), 0);
+  }
+  // The inverse, in `dtype`, of a sequence of queries or of keys.
+  Value Join(const Value& x, DType dtype, bool of_keys = false) const {
+    const Value joined = Merged(Swapped(ByDevice(InDType(x, dtype))), kSequence);
+    const int64_t size = of_keys ? t_ : s_;
+    return joined.shape()[kSequence] == size ? joined : SliceDim(joined, kSequence, 0, size);
   }
 
   // Those of device i go to device i + 1.
@@ -69,23 +81,29 @@ class Ring {
     }
   }
 
-  // The row's results for each device's blocks by themselves.
-  std::vector<Value> Run(std::string_view row, const std::vector<Value>& blocks, bool causal) const {
-    const ResolvedOperands at = Resolve(std::vector<Operand>(blocks.begin(), blocks.end()));
-    return at.graph->Add(row, at.values, {{"scale", view_.attrs.Get<double>("scale")}, {"causal", causal}},
-                         at.location);
+  // The row's results for each device's blocks by themselves, of which device i has the queries of block
+  // i + `queries_from` and the keys of block i + `keys_from`, in the ring; `num_tensors` operands, and how many
+  // keys the queries see if the op is told.
+  std::vector<Value> Run(std::string_view row, const std::vector<Value>& blocks, size_t num_tensors,
+                         int64_t queries_from, int64_t keys_from) const {
+    std::vector<Operand> operands(blocks.begin(), blocks.begin() + static_cast<int64_t>(num_tensors));
+    if (IsPartlySeen() || s_ % count() != 0)
+      operands.emplace_back(Seen(has_seen_ ? blocks[num_tensors] : Value(), BlockFrom(queries_from),
+                                 BlockFrom(keys_from), query_size_));
+    const ResolvedOperands at = Resolve(operands);
+    return at.graph->Add(row, at.values, {{"scale", view_.attrs.Get<double>("scale")}}, at.location);
   }
 
-  // Per block whether its device comes before device `end`, to be broadcast to `rank` dims.
-  Value IsBefore(int64_t end, int rank) const {
-    Shape shape(static_cast<size_t>(rank), 1);
-    shape[0] = count() * batch_;
-    return Less(Iota(*view_.operands[0].graph(), {I64, shape}, 0), static_cast<double>(end * batch_));
+  // The row's results for every query and the keys of each device's block: [n·b,s,..].
+  std::vector<Value> RunWhole(std::string_view row) const {
+    std::vector<Operand> operands = {OnEach(view_.operands[0]), Split(view_.operands[1]),
+                                     Split(view_.operands[2])};
+    if (IsPartlySeen())
+      operands.emplace_back(Seen(has_seen_ ? OnEach(view_.operands[3]) : Value(), Value(), BlockFrom(0), s_));
+    const ResolvedOperands at = Resolve(operands);
+    return at.graph->Add(row, at.values, {{"scale", view_.attrs.Get<double>("scale")}}, at.location);
   }
 
-  static Value InDType(const Value& x, DType dtype) { return x.dtype() == dtype ? x : Cast(x, dtype); }
-
- private:
   // [n·b,size,..] -> [n,b,size,..].
   Value ByDevice(const Value& x) const {
     Shape shape = x.shape();
@@ -93,6 +111,50 @@ class Ring {
     shape.insert(shape.begin(), count());
     return Reshape(x, shape);
   }
+
+  static Value InDType(const Value& x, DType dtype) { return x.dtype() == dtype ? x : Cast(x, dtype); }
+
+ private:
+  // Whether some query sees some keys of a block and not all.
+  bool IsPartlySeen() const {
+    return view_.attrs.Get<bool>("causal") || has_seen_ || t_ % count() != 0;
+  }
+
+  // Per device the block `from` devices further on in the ring, as i32[n,1,1].
+  Value BlockFrom(int64_t from) const {
+    const Value device = Iota(graph_, {I32, {count(), 1, 1}}, 0);
+    const int64_t ahead = (from % count() + count()) % count();
+    if (ahead == 0) return device;
+    const auto moved = [&](int64_t by) { return Add(device, static_cast<double>(by)); };
+    return Select(Less(device, static_cast<double>(count() - ahead)), moved(ahead), moved(ahead - count()));
+  }
+
+  // How many keys of block `keys` each query sees, as i32[n·b,size], if it sees `seen` of the whole sequence,
+  // or all if that is invalid. The queries are those of block `queries`, none of what is beyond the end, or
+  // all of them if that is invalid; `size` of them.
+  Value Seen(const Value& seen, const Value& queries, const Value& keys, int64_t size) const {
+    Value limit = Constant(graph_, static_cast<double>(t_), {I32, {1, 1, 1}});
+    Value position = Iota(graph_, {I32, {1, 1, size}}, 2);
+    if (queries.valid()) position = Add(Mul(queries, static_cast<double>(size)), position);
+    if (view_.attrs.Get<bool>("causal")) limit = Minimum(Add(position, 1.0), limit);
+    if (queries.valid() && s_ % count() != 0)
+      limit = Select(Less(position, static_cast<double>(s_)), limit, 0.0);
+    if (seen.valid()) limit = Minimum(ByDevice(seen), limit);
+    limit = Sub(limit, Mul(keys, static_cast<double>(key_size_)));
+    return Merged(BroadcastTo(limit, {count(), batch_, size}, {0, 1, 2}), 0);
+  }
+
+  // [b,..], of each device the same: [n·b,..].
+  Value OnEach(const Value& x) const {
+    Shape shape = x.shape();
+    shape.insert(shape.begin(), count());
+    std::vector<int64_t> dims(static_cast<size_t>(x.rank()));
+    std::iota(dims.begin(), dims.end(), 1);
+    LayoutSpec spec(shape.size(), MATCH);
+    spec[0] = view_.cut;
+    return Merged(Relayout(BroadcastTo(x, shape, dims), spec), 0);
+  }
+
   // With dims `dim` and dim + 1 as one.
   static Value Merged(const Value& x, int dim) {
     Shape shape = x.shape();
@@ -109,7 +171,10 @@ class Ring {
   }
 
   const BlockwiseView& view_;
-  const int64_t batch_;
+  Graph& graph_;
+  const int64_t batch_, s_, t_;
+  const int64_t query_size_, key_size_;  // of blocks
+  const bool has_seen_;
 };
 
 // What attention leaves of some keys: o, a mean in shares, and l, the logarithm of the shares' denominator,
@@ -122,76 +187,132 @@ Shares SharesOf(const std::vector<Value>& results) {
   return {Ring::InDType(results[0], results[1].dtype()), ExpandDims(results[1], {results[1].rank()})};
 }
 
+// What weights are relative to: a maximum of -inf, of what has none, gives weights of 0.
+Value Reference(const Value& l) { return Select(Equal(l, -kInf), 0.0, l); }
+
 Shares MergedShares(const Shares& a, const Shares& b) {
-  const Value l = LogAddExp(a.l, b.l);
-  const Value of_b = Mul(b.o, Exp(Sub(b.l, l)));
-  return {Add(Mul(a.o, Exp(Sub(a.l, l))), of_b), l};
-}
-
-}  // namespace
-
-std::optional<OperandDim> RingDim(const Attrs& attrs) {
-  if (!attrs.Get<bool>("ring")) return std::nullopt;
-  return OperandDim{.operand = 1, .dim = kSequence};
+  const Value l = LogAddExp(a.l, b.l), reference = Reference(l);
+  const Value of_b = Mul(b.o, Exp(Sub(b.l, reference)));
+  return {Add(Mul(a.o, Exp(Sub(a.l, reference))), of_b), l};
 }
 
 std::vector<Value> RingAttention(const BlockwiseView& view) {
-  if (!CanGoRound(view)) return {};
-  const Ring ring(view);
+  const Ring ring(view, 3);
   std::vector<Value> in = ring.SplitOperands();
-  const std::span<Value> kv = std::span(in).subspan(1);
-  Shares sum = SharesOf(ring.Run("attention", in, ring.is_causal()));
+  const std::span<Value> kv = std::span(in).subspan(1, 2);
+  Shares sum = SharesOf(ring.Run("attention", in, 3, 0, 0));
   for (int64_t r = 1; r < ring.count(); ++r) {
     ring.Turn(kv);
-    Shares next = MergedShares(sum, SharesOf(ring.Run("attention", in, /*causal=*/false)));
-    if (ring.is_causal()) {
-      // Device i has the keys of block i - r: those of devices before r come after their queries.
-      const Value is_ahead = ring.IsBefore(r, sum.o.rank());
-      next = {Select(is_ahead, sum.o, next.o), Select(is_ahead, sum.l, next.l)};
-    }
-    sum = next;
+    sum = MergedShares(sum, SharesOf(ring.Run("attention", in, 3, 0, -r)));
   }
   const Value log_sums = Squeeze(sum.l, {sum.l.rank() - 1});
   return {ring.Join(sum.o, view.operands[0].dtype()), ring.Join(log_sums, log_sums.dtype())};
 }
 
+// Each device attends to its own keys; the results are added up, in weights that the log-sums say.
+std::vector<Value> MergedAttention(const BlockwiseView& view) {
+  const Ring ring(view, 3);
+  const std::vector<Value> results = ring.RunWhole("attention");
+  const DType wide = results[1].dtype();
+  const Value o = ring.ByDevice(Ring::InDType(results[0], wide)), l = ring.ByDevice(results[1]);
+  const Value reference = Reference(ReduceMax(l, {0}));
+  const Value weights = Exp(Sub(l, ExpandDims(reference, {0})));
+  const Value total = ReduceSum(weights, {0});
+  // Not owed any longer, though it might be: so it is added up in one collective with `total`.
+  const Value sum = Relayout(ReduceSum(Mul(o, ExpandDims(weights, {4})), {0}), LayoutSpec(4, MATCH));
+  const Value part = Select(Equal(total, 0.0), 0.0, Div(1.0, total));
+  return {Ring::InDType(Mul(sum, ExpandDims(part, {3})), view.operands[0].dtype()),
+          Add(reference, Log(total))};
+}
+
+// In how many parts the axes of these dims cut, other than those of `but`.
+int64_t NumParts(const Layout& layout, std::initializer_list<int> dims, AxisSet but) {
+  int64_t parts = 1;
+  for (int d : dims)
+    if (!layout.IsStrided(d) && !AxisSet(layout.dim(d)).Intersects(but)) parts *= layout.NumShards(d);
+  return parts;
+}
+
+// Whether to merge sends less than to bring the keys and values together, on every device or, an all-to-all
+// away, those of some examples or heads.
+bool MergingPays(const BlockwiseView& view) {
+  const Layout &q = view.layouts[0], &k = view.layouts[1], &v = view.layouts[2];
+  const AxisSet axes(k.dim(kSequence));
+  if (v.IsStrided(kSequence) || v.dim(kSequence) != k.dim(kSequence)) return false;
+  const Shape& shape = view.operands[0].shape();
+  for (const Layout* layout : {&q, &k, &v})
+    if (layout->IsStrided(kBatch) || shape[kBatch] % layout->NumShards(kBatch) != 0) return false;
+  const double n = static_cast<double>(view.count), away = (n - 1) / n;
+  const int64_t examples = std::max(NumParts(q, {kBatch}, axes), NumParts(k, {kBatch}, axes));
+  const int64_t heads = std::max(NumParts(q, {kHeads}, axes), NumParts(k, {kHeads}, axes));
+  const auto bytes = [](const Value& x, int64_t parts) {
+    return static_cast<double>(x.type().bytes()) / static_cast<double>(parts);
+  };
+  const double rows = static_cast<double>(shape[kBatch] * shape[kSequence] * shape[kHeads]);
+  const double results = rows * static_cast<double>((view.operands[2].shape()[3] + 2) *
+                                                    (view.operands[0].dtype() == F64 ? 8 : 4)) /
+                         static_cast<double>(examples * heads * NumParts(q, {kSequence}, axes));
+  const bool gathers_q = q.ShardedAxes().Intersects(axes);
+  const double merged =
+      away * (2 * results +
+              (gathers_q ? bytes(view.operands[0], NumParts(q, {kBatch, kSequence, kHeads}, axes)) : 0));
+  double keys = bytes(view.operands[1], NumParts(k, {kBatch, kHeads}, axes)) +
+                bytes(view.operands[2], NumParts(v, {kBatch, kHeads, 3}, axes));
+  if (shape[kBatch] >= view.count * examples || shape[kHeads] >= view.count * heads) keys /= n;
+  return merged < away * keys;
+}
+
+}  // namespace
+
+std::optional<OperandDim> KeysDim(const Attrs& /*attrs*/) {
+  return OperandDim{.operand = 1, .dim = kSequence};
+}
+std::optional<OperandDim> RingDim(const Attrs& attrs) {
+  if (!attrs.Get<bool>("ring")) return std::nullopt;
+  return KeysDim(attrs);
+}
+
+std::vector<Value> AttentionBlockwise(const BlockwiseView& view) {
+  const Shape &q = view.operands[0].shape(), &k = view.operands[1].shape();
+  if (std::min({q[kBatch], q[kSequence], k[kSequence]}) == 0) return {};
+  std::vector<Value> results;
+  if (view.attrs.Get<bool>("ring") && CanGoRound(view)) results = RingAttention(view);
+  if (view.layouts.empty() || (results.empty() && MergingPays(view))) {
+    const std::vector<Value> merged = MergedAttention(view);
+    results.insert(results.end(), merged.begin(), merged.end());
+  }
+  return results;
+}
+
 std::vector<Value> RingGradQ(const BlockwiseView& view) {
   if (!CanGoRound(view)) return {};
-  const Ring ring(view);
+  const Ring ring(view, 6);
   std::vector<Value> in = ring.SplitOperands();
   const std::span<Value> kv = std::span(in).subspan(1, 2);
   const DType wide = in[4].dtype();
-  Value sum = Ring::InDType(ring.Run("attention_grad_q", in, ring.is_causal())[0], wide);
+  Value sum = Ring::InDType(ring.Run("attention_grad_q", in, 6, 0, 0)[0], wide);
   for (int64_t r = 1; r < ring.count(); ++r) {
     ring.TurnBack(kv);
-    Value term = Ring::InDType(ring.Run("attention_grad_q", in, /*causal=*/false)[0], wide);
-    // Device i has the keys of block i + r, or i + r - n, which alone come before its queries.
-    if (ring.is_causal()) term = Select(ring.IsBefore(ring.count() - r, term.rank()), 0.0, term);
-    sum = Add(sum, term);
+    sum = Add(sum, Ring::InDType(ring.Run("attention_grad_q", in, 6, 0, r)[0], wide));
   }
   return {ring.Join(sum, view.operands[0].dtype())};
 }
 
 std::vector<Value> RingGradKv(const BlockwiseView& view) {
   if (!CanGoRound(view)) return {};
-  const Ring ring(view);
+  const Ring ring(view, 6);
   std::vector<Value> in = ring.SplitOperands();
   const DType wide = in[4].dtype();
   std::vector<Value> sums;
-  for (const Value& x : ring.Run("attention_grad_kv", in, ring.is_causal()))
-    sums.push_back(Ring::InDType(x, wide));
+  for (const Value& x : ring.Run("attention_grad_kv", in, 6, 0, 0)) sums.push_back(Ring::InDType(x, wide));
   for (int64_t r = 1; r < ring.count(); ++r) {
     ring.Turn(std::span(in).first(1));
     ring.Turn(std::span(in).subspan(3));
-    const std::vector<Value> terms = ring.Run("attention_grad_kv", in, /*causal=*/false);
-    for (size_t i = 0; i < sums.size(); ++i) {
-      Value term = Ring::InDType(terms[i], wide);
-      // Device i has the queries of block i - r, or i - r + n, which alone come after its keys.
-      if (ring.is_causal()) term = Select(ring.IsBefore(r, term.rank()), term, 0.0);
-      sums[i] = Add(sums[i], term);
-    }
+    const std::vector<Value> terms = ring.Run("attention_grad_kv", in, 6, -r, 0);
+    for (size_t i = 0; i < sums.size(); ++i) sums[i] = Add(sums[i], Ring::InDType(terms[i], wide));
   }
-  return {ring.Join(sums[0], view.operands[1].dtype()), ring.Join(sums[1], view.operands[2].dtype())};
+  return {ring.Join(sums[0], view.operands[1].dtype(), /*of_keys=*/true),
+          ring.Join(sums[1], view.operands[2].dtype(), /*of_keys=*/true)};
 }
 
 }  // namespace meshwork

@@ -38,7 +38,7 @@ struct BlockwiseView {
   const Attrs& attrs;
   int64_t count;
   DimSpec cut;
-  std::span<const Layout> layouts = {};  // of the operands; empty where any will do
+  std::span<const Layout> layouts = {};  // of the operands; empty: all forms that there are
 };
 
 // What a gradient sees of a node. Builder calls made with these values append to the graph.
@@ -91,8 +91,8 @@ struct OpRow {
   // along `dims`, or blocks that are all that is seen (WindowedDim::is_own). What lay beyond the ends is in
   // the windows.
   Attrs (*on_windows)(const Attrs& attrs, std::span<const WindowedDim> dims) = nullptr;
-  // Gradients of the operands, in order; invalid for "none". Null: not differentiable, which counts
-  // as a zero gradient (comparisons, integers).
+  // Gradients of the operands, in order; invalid for "none". ZeroGradient (ops/gradients.h): it is flat.
+  // Null: none; a loss that depends on real operands by real results of the op has no gradient, an error.
   std::vector<Value> (*grad)(const GradView& view) = nullptr;
   // Floating-point operations of the whole op; null: one per result element.
   double (*flops)(const OpView& view) = nullptr;

@@ -7,6 +7,7 @@
 #include "fmt/ranges.h"
 #include "layout/reshape.h"
 #include "ops/builder.h"
+#include "ops/gradients.h"
 #include "ops/kernels/copy.h"
 #include "ops/kernels/stack.h"
 #include "ops/registry.h"
@@ -344,6 +345,7 @@ const std::vector<OpRow>& Rows() {
        .attrs = {{"dims", AttrKind::kInts}, {"dtype", AttrKind::kDType, F32}},
        .infer = InferDimensionSize,
        .rule = DimensionSizeRule,
+       .grad = ZeroGradient,
        .cpu = DimensionSizeCpu,
        .samples = {"f32[4,6]; dims=[0]", "f32[4,6]; dims=[0,1] dtype=i32"}},
   };

@@ -87,7 +87,8 @@ std::optional<WithBlockwise> AppendBlockwise(const Graph& global, const Graph& l
     for (int64_t count : counts) {
       const std::vector<Value> results =
           AddBlockwise(node, ValuesOf(with.graph, node.operands), count, UNSHARDED);
-      for (size_t r = 0; r < results.size(); ++r) with.same.emplace_back(results[r].id(), node.results[r]);
+      for (size_t r = 0; r < results.size(); ++r)
+        with.same.emplace_back(results[r].id(), node.results[r % node.results.size()]);
       with.owners.resize(with.graph.values().size() - global.values().size(), node.results[0]);
     }
   }

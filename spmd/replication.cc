@@ -360,10 +360,20 @@ class Explainer {
     const bool is_variable =
         std::any_of(global_.arguments().begin(), global_.arguments().end(),
                     [&](const Argument& a) { return a.is_variable && a.value == gather_.value; });
+    // As a text may say it behind the value's name or op.
+    const ValueInfo& info = global_.value(gather_.value);
+    std::string annotation = info.type.ToString();
+    if (info.layout.has_value()) annotation += " " + LayoutPin{*info.layout, info.modes}.ToString();
     if (is_variable)
-      return "If it is meant, say so: gather=on_use of the variable (Gathering::kOnUse), or gather=allowed "
-             "(AllowGather).";
-    return "If it is meant, say so: gather=allowed (AllowGather), or a relayout.";
+      return fmt::format(
+          "If it is meant, say so: annotate {0} `{1} gather=on_use` (C++: Gathering::kOnUse), to gather it for each "
+          "op that reads it, or `{1} gather=allowed` (C++: AllowGather).",
+          NameOf(gather_.value), annotation);
+    return fmt::format(
+        "If it is meant, say so: annotate {} `{} gather=allowed` (C++: AllowGather), or relayout it to {} before it "
+        "is read (C++: Relayout).",
+        NameOf(gather_.value), annotation,
+        Layout::Replicated(global_.mesh(), info.type.rank()).ToString());
   }
 
   const Graph& global_;
@@ -393,7 +403,7 @@ bool Replication::Refuses(ValueId value, std::span<const ValueId> results, const
   if (pinned_ == nullptr || from.ShardedAxes().empty() || !to.ShardedAxes().empty()) return false;
   if (MayBeGathered(value)) return false;
   return std::none_of(results.begin(), results.end(), [&](ValueId id) {
-    return IsPinnedWhole(id) && pinned_->value(id).type.bytes() >= pinned_->value(value).type.bytes();
+    return (IsPinnedWhole(id) || pinned_->value(id).gather == Gathering::kAllowed) && pinned_->value(id).type.bytes() >= pinned_->value(value).type.bytes();
   });
 }
 

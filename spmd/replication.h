@@ -8,7 +8,7 @@
 //   - the layouts do not imply it: it is not that two letters of the op want one axis, as the rows of a batch
 //     and the columns of a weight do where a sequence is sharded. Of weights this does not hold: variables,
 //     and what is made of them alone, are gathered where that is said (see also keep_weights.h);
-//   - the value is not marked gather=allowed, nor a variable, or made of one, that is gathered on use.
+//   - neither it nor that result is marked gather=allowed, nor is it, or what it is made of, gathered on use.
 // Up to a budget of bytes it is done, and reported by Explain. Beyond it, where an op can run on its
 // operands as they lie, it does, even if that sends more, or else on what the layouts imply; if it cannot,
 // the compile is refused.

@@ -3,6 +3,10 @@
 //
 // Rows of a tile follow each other, whatever lies between them in memory. Products are the library's, of
 // float or double; everything is summed in the order of the tiles, which depends on the shape alone.
+//
+// A key that a query does not see adds nothing to it, also where it is infinite or NaN: the products of a
+// tile that some query sees only in part leave such elements out, and those that are seen are added one by
+// one (MultiplySeen).
 #pragma once
 
 #include <algorithm>
@@ -21,7 +25,8 @@ namespace meshwork {
 // q: [b,s,h,d], k: [b,t,h,d], v: [b,t,h,e], of one device.
 struct AttentionSizes {
   int64_t b, s, t, h, d, e;
-  bool causal;  // query i sees keys 0 to i, counted in the whole sequence
+  bool causal;    // query i sees keys 0 to i, counted in the whole sequence
+  bool has_seen;  // the last operand says how many keys each query sees
   double scale;
 };
 
@@ -39,6 +44,8 @@ struct Tiles {
   alignas(64) T key[kKeyTile * kHeadTile];           // of k or v
   alignas(64) T sums[2][kKeyTile * kHeadTile];       // of results
   alignas(64) T top[kQueryTile], total[kQueryTile];  // of the scores so far: the largest, the sum of exp
+  alignas(64) T special[kKeyTile * kHeadTile];       // what is not finite of `query` or `key`, else 0
+  int64_t limits[kQueryTile];  // per query how many keys it sees, counted in the whole sequence
 };
 template <typename T>
 Tiles<T>& ThreadTiles() {
@@ -108,32 +115,114 @@ void MultiplyHeads(const HeadRows<const E>& a, int64_t queries, const HeadRows<c
   } while (from < a.dims);
 }
 
-// How many of the keys from `first_key` on a query at `position` sees, both counted in the whole sequence.
-inline int64_t SeenKeys(const AttentionSizes& z, int64_t position, int64_t first_key, int64_t keys) {
-  return z.causal ? std::clamp<int64_t>(position + 1 - first_key, 0, keys) : keys;
+// Some rows of a sequence: where they are in the block, and in the whole.
+struct Rows {
+  int64_t first, count, position;
+};
+
+// How many keys each query of a batch sees.
+class Sight {
+ public:
+  // Operand `seen`, if the sizes say that it is there, has how many; the keys are those of operand 1.
+  Sight(const AttentionSizes& z, const KernelArgs& args, int seen)
+      : s_(z.s),
+        causal_(z.causal),
+        seen_(z.has_seen ? args.In<int32_t>(seen) : nullptr),
+        num_queries_(args.in_blocks[0][1].size),
+        end_(args.in_blocks[1][1].start + args.in_blocks[1][1].size) {}
+
+  // Sets tiles.limits of these queries; returns the largest. What is padding of a block sees nothing and is
+  // not seen.
+  template <typename T>
+  int64_t Look(int64_t b, const Rows& queries, Tiles<T>& tiles) const {
+    int64_t most = 0;
+    for (int64_t r = 0; r < queries.count; ++r) {
+      const int64_t query = queries.first + r;
+      int64_t limit = query < num_queries_ ? end_ : 0;
+      if (causal_) limit = std::min(limit, queries.position + r + 1);
+      if (seen_ != nullptr) limit = std::min<int64_t>(limit, seen_[b * s_ + query]);
+      tiles.limits[r] = limit;
+      most = std::max(most, limit);
+    }
+    return most;
+  }
+
+ private:
+  int64_t s_;
+  bool causal_;
+  const int32_t* seen_;
+  int64_t num_queries_, end_;
+};
+
+// How many of `keys` keys from position `first_key` on are before `limit`.
+inline int64_t SeenKeys(int64_t limit, int64_t first_key, int64_t keys) {
+  return std::clamp<int64_t>(limit - first_key, 0, keys);
+}
+
+// Moves what is not finite of `n` elements to `special`, leaving 0 behind; whether there is any.
+template <typename T>
+bool SetApart(T* elements, int64_t n, T* special) {
+  int any = 0;
+  for (int64_t i = 0; i < n; ++i) any |= static_cast<int>(!(elements[i] - elements[i] == 0));
+  if (any == 0) return false;
+  for (int64_t i = 0; i < n; ++i) {
+    const bool is_finite = elements[i] - elements[i] == 0;
+    special[i] = is_finite ? T(0) : elements[i];
+    if (!is_finite) elements[i] = 0;
+  }
+  return true;
+}
+
+// c (+)= weights · rows, or weightsᵀ · rows, where weights [queries, keys] are 0 for keys that a query does not
+// see: those add nothing, whatever the rows are. rows: n dims of each key, or, transposed, of each query;
+// changed on the way. The first key is at `first_key`.
+template <typename T>
+void MultiplySeen(bool transpose, int64_t queries, int64_t first_key, int64_t keys, int64_t n, bool adds,
+                  const T* weights, T* rows, Tiles<T>& tiles, T* c) {
+  bool is_hidden = false;
+  for (int64_t r = 0; r < queries; ++r) is_hidden |= SeenKeys(tiles.limits[r], first_key, keys) < keys;
+  const bool is_apart = is_hidden && SetApart(rows, (transpose ? queries : keys) * n, tiles.special);
+  MultiplyTile(transpose, false, transpose ? keys : queries, n, transpose ? queries : keys, adds, weights,
+               rows, c);
+  if (!is_apart) return;
+  for (int64_t r = 0; r < queries; ++r) {
+    const int64_t seen = SeenKeys(tiles.limits[r], first_key, keys);
+    for (int64_t j = 0; j < seen; ++j) {
+      const T* special = tiles.special + (transpose ? r : j) * n;
+      T* sums = c + (transpose ? j : r) * n;
+      for (int64_t i = 0; i < n; ++i)
+        if (special[i] != 0) sums[i] += weights[r * keys + j] * special[i];
+    }
+  }
 }
 
 // Takes the scores of one more tile of keys into account: they become shares of the sum so far, and what was
-// summed with a smaller maximum is scaled to the new one.
+// summed with a smaller maximum is scaled to the new one. A query that sees none of them, or whose scores
+// all are -inf, gives no share.
 template <typename T>
-void AddScores(const AttentionSizes& z, int64_t position, int64_t queries, int64_t first_key, int64_t keys,
-               int64_t dims, Tiles<T>& tiles) {
+void AddScores(const AttentionSizes& z, int64_t queries, int64_t first_key, int64_t keys, int64_t dims,
+               Tiles<T>& tiles) {
   const T scale = static_cast<T>(z.scale);
+  constexpr T kLowest = -std::numeric_limits<T>::infinity();
   for (int64_t r = 0; r < queries; ++r) {
     T* row = tiles.scores + r * keys;
-    const int64_t seen = SeenKeys(z, position + r, first_key, keys);
+    const int64_t seen = SeenKeys(tiles.limits[r], first_key, keys);
     MESHWORK_INDEPENDENT
     for (int64_t j = 0; j < seen; ++j) row[j] *= scale;
     // Whole rows are computed faster than parts of every length.
-    std::fill(row + seen, row + keys, -std::numeric_limits<T>::infinity());
-    const T top = std::max(tiles.top[r], FoldRun<T, MaxOf<T>>(row, keys));
+    std::fill(row + seen, row + keys, kLowest);
+    const T top = MaxOf<T>::Apply(tiles.top[r], FoldRun<T, MaxOf<T>>(row, keys));
+    // The difference to a maximum of -inf would be NaN.
+    const T shift = top == kLowest ? T(0) : top;
     MESHWORK_INDEPENDENT
-    for (int64_t j = 0; j < keys; ++j) row[j] = ExpOf(row[j] - top);
+    for (int64_t j = 0; j < keys; ++j) row[j] = ExpOf(row[j] - shift);
+    // Those of a maximum that is NaN are.
+    std::fill(row + seen, row + keys, T(0));
     const T sum = FoldRun<T, SumOf<T>>(row, keys);
     if (first_key == 0) {
       tiles.total[r] = sum;
     } else {
-      const T shrink = ExpOf(tiles.top[r] - top);
+      const T shrink = ExpOf(tiles.top[r] - shift);
       tiles.total[r] = tiles.total[r] * shrink + sum;
       T* sums = tiles.sums[0] + r * dims;
       MESHWORK_INDEPENDENT
@@ -143,21 +232,15 @@ void AddScores(const AttentionSizes& z, int64_t position, int64_t queries, int64
   }
 }
 
-// How many keys of a block, the first at `first_key`, some query of a tile, the first at `position`, sees.
-inline int64_t SeenByAny(const AttentionSizes& z, int64_t position, int64_t queries, int64_t first_key = 0) {
-  return SeenKeys(z, position + queries - 1, first_key, z.t);
-}
-
-// One head of some queries: dims [from, from + n) of the result, and where `from` is 0 the logarithm of the
-// sum of exp of the scores.
+// One head of some queries, the tile's limits of which are at most `all`: dims [from, from + n) of the result,
+// and where `from` is 0 the logarithm of the sum of exp of the scores.
 template <typename E, typename T>
-void AttendTile(const AttentionSizes& z, int64_t position, int64_t queries, int64_t from, int64_t n,
+void AttendTile(const AttentionSizes& z, int64_t all, int64_t queries, int64_t from, int64_t n,
                 const HeadRows<const E>& q, const HeadRows<const E>& k, const HeadRows<const E>& v,
                 const HeadRows<E>& out, T* log_sums) {
   Tiles<T>& tiles = ThreadTiles<T>();
   std::fill_n(tiles.top, queries, -std::numeric_limits<T>::infinity());
   std::fill_n(tiles.total, queries, T(0));
-  const int64_t all = SeenByAny(z, position, queries);
   T* sums = tiles.sums[0];
   if (all == 0) std::fill_n(sums, queries * n, T(0));
   for (int64_t first = 0; first < all; first += kKeyTile) {
@@ -166,12 +249,12 @@ void AttendTile(const AttentionSizes& z, int64_t position, int64_t queries, int6
     k_tile.first += first * k.stride;
     v_tile.first += first * v.stride;
     MultiplyHeads(q, queries, k_tile, keys, tiles, tiles.scores);
-    AddScores(z, position, queries, first, keys, n, tiles);
+    AddScores(z, queries, first, keys, n, tiles);
     LoadTile(v_tile, keys, from, n, tiles.key);
-    MultiplyTile(false, false, queries, n, keys, first > 0, tiles.scores, tiles.key, sums);
+    MultiplySeen(false, queries, first, keys, n, first > 0, tiles.scores, tiles.key, tiles, sums);
   }
   for (int64_t r = 0; r < queries; ++r) {
-    const T part = all == 0 ? T(0) : 1 / tiles.total[r];
+    const T part = tiles.total[r] == 0 ? T(0) : 1 / tiles.total[r];
     MESHWORK_INDEPENDENT
     for (int64_t i = 0; i < n; ++i) sums[r * n + i] *= part;
   }
@@ -196,11 +279,6 @@ struct GradOperands {
         shifts(args.In<Compute<E>>(5)) {}
 };
 
-// Some rows of a sequence: where they are in the block, and in the whole.
-struct Rows {
-  int64_t first, count, position;
-};
-
 // Shares of some keys of batch `b` for some queries, to tiles.scores, and the gradients of the scores, to
 // tiles.slopes.
 template <typename E, typename T = Compute<E>>
@@ -214,8 +292,10 @@ void SlopesOf(const AttentionSizes& z, const GradOperands<E>& in, int64_t b, int
   const T scale = static_cast<T>(z.scale);
   for (int64_t r = 0; r < queries.count; ++r) {
     T *share = tiles.scores + r * keys.count, *slope = tiles.slopes + r * keys.count;
-    const int64_t seen = SeenKeys(z, queries.position + r, keys.position, keys.count);
-    const T log_sum = in.log_sums[(query_row + r) * z.h + head];
+    const int64_t seen = SeenKeys(tiles.limits[r], keys.position, keys.count);
+    // Of a query without shares it is -inf; then no key has one.
+    T log_sum = in.log_sums[(query_row + r) * z.h + head];
+    if (log_sum == -std::numeric_limits<T>::infinity()) log_sum = -log_sum;
     const T shift = in.shifts[(query_row + r) * z.h + head];
     MESHWORK_INDEPENDENT
     for (int64_t j = 0; j < keys.count; ++j) {
@@ -256,12 +336,14 @@ void AttendQueries(const AttentionSizes& z, const KernelArgs& args) {
   using attention::HeadRows;
   using T = Compute<E>;
   const int64_t start = args.in_blocks[0][1].start;
+  const attention::Sight sight(z, args, 3);
   ForEachTile(args.begin, args.end, z.s, kQueryTile, [&](int64_t b, int64_t first, int64_t queries) {
     const int64_t row = b * z.s + first;
+    const int64_t all = sight.Look(b, {first, queries, start + first}, attention::ThreadTiles<T>());
     for (int64_t head = 0; head < z.h; ++head)
       ForEachHeadTile(z.e, [&](int64_t from, int64_t n) {
         attention::AttendTile<E, T>(
-            z, start + first, queries, from, n, HeadRows<const E>(args.In<E>(0), row, head, z.h, z.d),
+            z, all, queries, from, n, HeadRows<const E>(args.In<E>(0), row, head, z.h, z.d),
             HeadRows<const E>(args.In<E>(1), b * z.t, head, z.h, z.d),
             HeadRows<const E>(args.In<E>(2), b * z.t, head, z.h, z.e),
             HeadRows<E>(args.Out<E>(0), row, head, z.h, z.e), args.Out<T>(1) + row * z.h + head);
@@ -276,26 +358,27 @@ void QueryGradients(const AttentionSizes& z, const KernelArgs& args) {
   using T = Compute<E>;
   const attention::GradOperands<E> in(args);
   const int64_t start = args.in_blocks[0][1].start, key_start = args.in_blocks[1][1].start;
+  const attention::Sight sight(z, args, 6);
   attention::Tiles<T>& tiles = attention::ThreadTiles<T>();
-  auto tile = [&](int64_t b, const attention::Rows& queries, int64_t head, int64_t from, int64_t n) {
-    const int64_t seen = attention::SeenByAny(z, queries.position, queries.count, key_start);
+  auto tile = [&](int64_t b, const attention::Rows& queries, int64_t seen, int64_t head, int64_t from,
+                  int64_t n) {
     if (seen == 0) std::fill_n(tiles.sums[0], queries.count * n, T(0));
     for (int64_t key = 0; key < seen; key += kKeyTile) {
       const attention::Rows keys{key, std::min(kKeyTile, seen - key), key_start + key};
       attention::SlopesOf(z, in, b, head, queries, keys, tiles);
       attention::LoadTile(HeadRows<const E>(in.k, b * z.t + key, head, z.h, z.d), keys.count, from, n,
                           tiles.key);
-      attention::MultiplyTile(false, false, queries.count, n, keys.count, key > 0, tiles.slopes, tiles.key,
-                              tiles.sums[0]);
+      attention::MultiplySeen(false, queries.count, keys.position, keys.count, n, key > 0, tiles.slopes,
+                              tiles.key, tiles, tiles.sums[0]);
     }
     attention::StoreTile(tiles.sums[0], queries.count, from, n,
                          HeadRows<E>(args.Out<E>(0), b * z.s + queries.first, head, z.h, z.d));
   };
   ForEachTile(args.begin, args.end, z.s, kQueryTile, [&](int64_t b, int64_t first, int64_t count) {
+    const attention::Rows queries{first, count, start + first};
+    const int64_t seen = attention::SeenKeys(sight.Look(b, queries, tiles), key_start, z.t);
     for (int64_t head = 0; head < z.h; ++head)
-      ForEachHeadTile(z.d, [&](int64_t from, int64_t n) {
-        tile(b, {first, count, start + first}, head, from, n);
-      });
+      ForEachHeadTile(z.d, [&](int64_t from, int64_t n) { tile(b, queries, seen, head, from, n); });
   });
 }
 
@@ -307,12 +390,14 @@ void KeyGradients(const AttentionSizes& z, const KernelArgs& args) {
   const attention::GradOperands<E> in(args);
   const int64_t start = args.in_blocks[0][1].start, key_start = args.in_blocks[1][1].start;
   attention::Tiles<T>& tiles = attention::ThreadTiles<T>();
+  const attention::Sight sight(z, args, 6);
   // Dims [from, from + n) of the i-th gradient, summed over queries: sums[i] += sharesᵀ · rows.
-  auto add = [&](int i, const T* shares, const HeadRows<const E>& rows, int64_t queries, int64_t keys,
-                 int64_t from, int64_t n) {
+  auto add = [&](int i, const T* shares, const HeadRows<const E>& rows, int64_t queries,
+                 const attention::Rows& keys, int64_t from, int64_t n) {
     if (n <= 0) return;
     attention::LoadTile(rows, queries, from, n, tiles.query);
-    attention::MultiplyTile(true, false, keys, n, queries, true, shares, tiles.query, tiles.sums[i]);
+    attention::MultiplySeen(true, queries, keys.position, keys.count, n, true, shares, tiles.query, tiles,
+                            tiles.sums[i]);
   };
   auto store = [&](int i, int64_t key_row, int64_t keys, int64_t head, int64_t dims, int64_t from,
                    int64_t n) {
@@ -322,18 +407,15 @@ void KeyGradients(const AttentionSizes& z, const KernelArgs& args) {
   auto tile = [&](int64_t b, const attention::Rows& keys, int64_t head, int64_t from) {
     const int64_t of_k = std::min(kHeadTile, z.d - from), of_v = std::min(kHeadTile, z.e - from);
     for (T* sums : tiles.sums) std::fill_n(sums, keys.count * kHeadTile, T(0));
-    // Queries before the first key see none of these.
-    const int64_t blind = z.causal ? std::clamp<int64_t>(keys.position - start, 0, z.s) : 0;
-    for (int64_t query = blind / kQueryTile * kQueryTile; query < z.s; query += kQueryTile) {
+    for (int64_t query = 0; query < z.s; query += kQueryTile) {
       const attention::Rows queries{query, std::min(kQueryTile, z.s - query), start + query};
       attention::Rows seen = keys;
-      seen.count = attention::SeenKeys(z, queries.position + queries.count - 1, keys.position, keys.count);
+      seen.count = attention::SeenKeys(sight.Look(b, queries, tiles), keys.position, keys.count);
+      if (seen.count == 0) continue;
       attention::SlopesOf(z, in, b, head, queries, seen, tiles);
       const int64_t row = b * z.s + query;
-      add(0, tiles.slopes, HeadRows<const E>(in.q, row, head, z.h, z.d), queries.count, seen.count, from,
-          of_k);
-      add(1, tiles.scores, HeadRows<const E>(in.g, row, head, z.h, z.e), queries.count, seen.count, from,
-          of_v);
+      add(0, tiles.slopes, HeadRows<const E>(in.q, row, head, z.h, z.d), queries.count, seen, from, of_k);
+      add(1, tiles.scores, HeadRows<const E>(in.g, row, head, z.h, z.e), queries.count, seen, from, of_v);
     }
     const int64_t key_row = b * z.t + keys.first;
     store(0, key_row, keys.count, head, z.d, from, of_k);

@@ -6,6 +6,9 @@
 #include "check/check_op.h"
 #include "errors/errors.h"
 #include "gtest/gtest.h"
+#include "ops/control_flow.h"
+#include "ops/gradients.h"
+#include "ops/ops.h"
 #include "ops/row.h"
 #include "support/swiglu.h"
 
@@ -66,6 +69,27 @@ TEST(CustomOpErrors, WhatRegisterOpRefuses) {
                    ROW_MISTAKE(row.num_results = 2),
                    ROW_MISTAKE(row.rule = [](const OpView&) { return Rule(); }),
                });
+}
+
+// Not a gradient of zero: that is what ZeroGradient says.
+TEST(CustomOpErrors, GradientsThroughARowWithoutOne) {
+  OpRow row = SwigluRow("swiglu_without_gradient");
+  row.grad = nullptr;
+  ASSERT_TRUE(RegisterOp(row).ok());
+  const auto op = [](const Value& x) {
+    return x.graph()->Add("swiglu_without_gradient", {{x, x}}, {}, CallSite::Current())[0];
+  };
+  ExpectErrors("custom_op_gradient",
+               {GRAPH_MISTAKE(Value x = g.Input("x", F32, {4}, {UNSHARDED}); Gradients(ReduceSum(op(x), {0}), {{x}})),
+                GRAPH_MISTAKE(Value x = g.Input("x", F32, {4}, {UNSHARDED});
+                              Gradients(ReduceSum(Scan(g, {x}, {}, [&](Graph&, const auto& c, const auto&) {
+                                                    return ScanStep{.carries = {op(c[0])}};
+                                                  }, {.length = 3}).carries[0], {0}), {{x}}))});
+  Graph g{Mesh()};
+  const Value x = g.Input("x", F32, {4}, {UNSHARDED}), other = g.Input("y", F32, {4}, {UNSHARDED});
+  Gradients(ReduceSum(op(StopGradient(x)) * x, {0}), {{x}});
+  Gradients(ReduceSum(op(other) * x, {0}), {{x}});
+  EXPECT_TRUE(g.status().ok()) << g.status();
 }
 
 TEST(CustomOpErrors, WhatCheckOpFinds) {

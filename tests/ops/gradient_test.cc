@@ -1,5 +1,6 @@
 // Gradients against central finite differences in double precision, and the composites against
 // numbers computed another way.
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <map>
@@ -14,6 +15,7 @@
 #include "ops/gradient_check.h"
 #include "ops/gradients.h"
 #include "ops/ops.h"
+#include "ops/registry.h"
 #include "support/interpreter.h"
 
 namespace meshwork {
@@ -169,6 +171,22 @@ std::map<std::string, Function> Functions() {
           const std::vector<Value> both = x[0].graph()->Add("attention", x, {{"scale", 0.5}}, {});
           return Squeeze(both[0], {3}) * both[1];
         }}},
+      {"attention_grad_kv",
+       {{{1, 3, 1, 2}, {1, 4, 1, 2}, {1, 4, 1, 2}, {1, 3, 1, 2}, {1, 3, 1}, {1, 3, 1}},
+        [](const Xs& x) {
+          const std::vector<Value> both = x[0].graph()->Add("attention_grad_kv", x, {{"scale", 0.5}}, {});
+          return both[0] * 2.0 + both[1];
+        }}},
+      {"adam_update",
+       {{{3}, {3}, {3}, {3}},
+        [](const Xs& x) {
+          const AdamResult r = AdamUpdate(x[0], x[1], x[2], x[3], Constant(*x[0].graph(), 3, {I64, {}}), 0.1,
+                                          0.9, 0.99, 1e-3, 0.5);
+          return Concat({r.weight, r.first_moment, r.second_moment}, 0);
+        },
+        0.1,
+        1}},
+      {"bitcast", {{{3}}, [](const Xs& x) { return Bitcast(x[0], F64) * x[0]; }}},
       {"matmul", {{{3, 4}, {4, 5}}, [](const Xs& x) { return MatMul(x[0], x[1]); }}},
       {"matmul, a transposed", {{{4, 3}, {4, 5}}, [](const Xs& x) { return MatMul(x[0], x[1], true); }}},
       {"matmul, b transposed",
@@ -250,8 +268,9 @@ TEST(GradientTest, AgreesWithFiniteDifferencesForEveryDifferentiableRow) {
     covered.merge(ExpectGradientIsRight(function));
   }
   for (const OpRow* row : AllOps()) {
-    // Those of manual regions run on several devices: tests/programs/manual_test.cc.
-    if (row->grad == nullptr || row->kind == OpKind::kDevice) continue;
+    // Those of manual regions run on several devices: tests/programs/manual_test.cc. What stop_gradient stops
+    // has a slope.
+    if (row->grad == nullptr || row->kind == OpKind::kDevice || row->name == "stop_gradient") continue;
     for (const std::string_view text : row->samples) {
       const std::optional<Function> function = FunctionOfSample(*row, text);
       if (!function) continue;
@@ -261,6 +280,59 @@ TEST(GradientTest, AgreesWithFiniteDifferencesForEveryDifferentiableRow) {
     EXPECT_TRUE(covered.contains(std::string(row->name)))
         << row->name << " has a gradient and no function here";
   }
+}
+
+// A row without a word on its slope would have to be refused wherever a loss goes through it.
+TEST(GradientTest, EveryRowSaysWhetherItHasASlope) {
+  for (const OpRow* row : AllOps()) {
+    if (row->kind != OpKind::kCompute && row->kind != OpKind::kIdentity) continue;
+    for (const std::string_view text : row->samples) {
+      const Sample sample = ParseSample(*row, text).value();
+      const auto is_real = [](const Type& type) { return IsFloat(type.dtype); };
+      if (std::any_of(sample.operands.begin(), sample.operands.end(), is_real) &&
+          std::any_of(sample.results.begin(), sample.results.end(), is_real))
+        EXPECT_NE(row->grad, nullptr) << row->name << " " << text;
+    }
+  }
+}
+
+// Of the rows beyond the elementwise ones (elementwise_gradient_test.cc): gradients that are ops of their own
+// have gradients, too.
+TEST(GradientTest, OfEveryGradientAgreesWithFiniteDifferences) {
+  std::set<std::string_view> elementwise;
+  for (const auto& family : {ArithmeticOps(), CompareOps(), UnaryOps(), ActivationOps()})
+    for (const OpRow& row : family) elementwise.insert(row.name);
+  int functions = 0;
+  for (const OpRow* row : AllOps()) {
+    if (!HasSlope(*row) || row->kind == OpKind::kDevice || elementwise.contains(row->name)) continue;
+    // Matrices that are drawn are no definite ones; their functions are below.
+    if (row->name == "cholesky" || row->name == "triangular_solve") continue;
+    // Two samples do, those with the fewest elements: each is moved four times.
+    std::vector<std::pair<int64_t, Sample>> samples;
+    for (const std::string_view text : row->samples) {
+      if (text.find("f64") == std::string_view::npos) continue;  // all become f64
+      Sample sample = ParseSample(*row, text).value();
+      int64_t elements = 0;
+      for (const Type& type : sample.operands) elements += type.num_elements();
+      samples.emplace_back(elements, std::move(sample));
+    }
+    std::stable_sort(samples.begin(), samples.end(),
+                     [](const auto& a, const auto& b) { return a.first < b.first; });
+    for (size_t i = 0; i < std::min<size_t>(samples.size(), 2); ++i) {
+      const std::optional<Function> function = FunctionOfSample(samples[i].second);
+      if (!function) continue;
+      SCOPED_TRACE(samples[i].second.ToString());
+      ExpectGradientIsRight(GradientOf(*function));
+      ++functions;
+    }
+  }
+  EXPECT_GT(functions, 40);
+}
+
+TEST(GradientTest, OfAThirdOrderIsRight) {
+  const Function attention = {{{1, 2, 1, 2}, {1, 3, 1, 2}, {1, 3, 1, 1}},
+                              [](const Xs& x) { return Attention(x[0], x[1], x[2], {.causal = true}); }};
+  ExpectGradientIsRight(GradientOf(GradientOf(attention)));
 }
 
 TEST(GradientTest, OfAGradientAgreesWithFiniteDifferences) {
@@ -337,6 +409,14 @@ TEST(GradientTest, TheFirstOfTwoEqualOperandsTakesIt) {
 TEST(GradientTest, OfReluIsZeroAtZero) {
   EXPECT_THAT(GradientOfSum({F64, {3}}, {-1, 0, 2}, [](const Value& v) { return Relu(v); }),
               ElementsAre(0, 0, 1));
+}
+
+TEST(GradientTest, OfBitsAsTheyAreIsThatOfTheNumber) {
+  EXPECT_THAT(GradientOfSum({F64, {2}}, {3, 4}, [](const Value& v) { return Bitcast(v, F64) * v; }),
+              ElementsAre(6, 8));
+  EXPECT_THAT(
+      GradientOfSum({F64, {2}}, {3, 4}, [](const Value& v) { return Bitcast(Bitcast(v, I64), F64) + v; }),
+      ElementsAre(1, 1));
 }
 
 TEST(GradientTest, StopsAtStopGradientAndWholeNumbers) {

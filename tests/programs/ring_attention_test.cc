@@ -1,11 +1,14 @@
-// Attention whose blocks of keys and values go round, on meshes of several shapes, beside attention on one
-// device: results and gradients, what is sent, what is held, and that a program with a step missing is
-// refused.
+// Attention whose blocks of keys and values go round, or stay while results are merged, on meshes of several
+// shapes, beside attention on one device: results and gradients, what is sent, what is held, what is infinite
+// and not seen, and that a program with a step missing is refused.
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <limits>
 #include <map>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -35,18 +38,25 @@ struct Case {
   DType dtype = F64;
   int64_t b = 4, s = 12, t = 12, h = 2, d = 5, e = 3;
   bool causal = false, gradients = true;
+  bool seen = false;         // each query is told how many keys it sees: none, some, more than there are
+  bool cuts_queries = true;  // as the keys are
 };
 
 // q, k and v by the axes "batch", "seq" and "model", where the mesh has them.
 Graph GraphOf(const Mesh& mesh, const Case& z, bool ring) {
   Graph graph(mesh);
   auto by = [&](const char* axis) { return mesh.FindAxes(axis).ok() ? DimSpec(axis) : DimSpec(UNSHARDED); };
-  auto input = [&](const char* name, const Shape& shape) {
-    return graph.Input(name, z.dtype, shape, {by("batch"), by("seq"), by("model"), UNSHARDED});
+  auto input = [&](const char* name, const Shape& shape, bool is_cut = true) {
+    return graph.Input(name, z.dtype, shape,
+                       {by("batch"), is_cut ? by("seq") : DimSpec(UNSHARDED), by("model"), UNSHARDED});
   };
-  const Value q = input("q", {z.b, z.s, z.h, z.d}), k = input("k", {z.b, z.t, z.h, z.d});
+  const Value q = input("q", {z.b, z.s, z.h, z.d}, z.cuts_queries), k = input("k", {z.b, z.t, z.h, z.d});
   const Value v = input("v", {z.b, z.t, z.h, z.e});
-  const Value y = Attention(q, k, v, {.causal = z.causal, .ring = ring});
+  Value seen;
+  if (z.seen)  // (3 i + 5 j) mod (t + 4)
+    seen = Remainder(Iota(graph, {I32, {z.b, z.s}}, 0) * 3 + Iota(graph, {I32, {z.b, z.s}}, 1) * 5,
+                     static_cast<double>(z.t + 4));
+  const Value y = Attention(q, k, v, {.causal = z.causal, .seen = seen, .ring = ring});
   graph.Output("y", y);
   if (!z.gradients) return graph;
   // Each element has a weight of its own.
@@ -120,6 +130,17 @@ Graph Compiled(std::string_view mesh, const Case& z, bool ring) {
   return Compile(GraphOf(Mesh::Parse(mesh).value(), z, ring)).value().body;
 }
 
+// `local` with the operand for the result of node `n`.
+Graph Without(const Graph& local, int n) {
+  Rewriter rewriter(local);
+  for (int i = 0; i < static_cast<int>(local.nodes().size()); ++i) {
+    const Node& node = local.nodes()[i];
+    if (i == n) rewriter.Set(node.results[0], rewriter.Map(node.operands)[0]);
+    else rewriter.Copy(node);
+  }
+  return std::move(rewriter).Finish();
+}
+
 TEST(RingAttentionTest, GivesTheOneDeviceResult) {
   for (const char* mesh : {"seq=2", "seq=3", "seq=4", "seq=6", "batch=2,seq=2", "seq=3,batch=2",
                            "batch=2,seq=2,model=2", "model=2,seq=3"}) {
@@ -146,17 +167,205 @@ TEST(RingAttentionTest, NothingIsGathered) {
   }
 }
 
+// Short blocks, empty ones, blocks of the keys whose ends are not those of the queries', and none seen.
+TEST(RingAttentionTest, BlocksThatAreNotEqualGoRoundToo) {
+  for (const auto& [mesh, s, t] :
+       std::vector<std::tuple<const char*, int64_t, int64_t>>{{"seq=4", 10, 10},
+                                                              {"seq=4", 5, 5},
+                                                              {"seq=3", 1, 2},
+                                                              {"seq=5", 8, 8},
+                                                              {"batch=2,seq=2", 12, 24},
+                                                              {"seq=4", 11, 6},
+                                                              {"seq=2,model=2", 3, 7},
+                                                              {"seq=4", 12, 12}}) {
+    for (bool causal : {false, true}) {
+      for (bool seen : {false, true}) {
+        const Case z = {.s = s, .t = t, .causal = causal, .seen = seen};
+        SCOPED_TRACE(fmt::format("s {} t {} seen {}", s, t, seen));
+        const Graph local = Compiled(mesh, z, true);
+        EXPECT_GT(Count(local, "exchange"), 0);
+        EXPECT_EQ(Count(local, "all_gather"), 0);
+        ExpectAgrees(mesh, z);
+      }
+    }
+  }
+}
+
 TEST(RingAttentionTest, WhatDoesNotGoRoundIsGathered) {
-  const std::vector<std::pair<const char*, Case>> cases = {
-      {"seq=4", {.s = 10, .t = 10}},                  // blocks that are not equal
-      {"seq=4", {.s = 12, .t = 24, .causal = true}},  // blocks whose ends are not those of queries
-      {"batch=2,seq=2", {.b = 3}},                    // examples that are not cut evenly
-  };
-  for (const auto& [mesh, z] : cases) {
-    const Graph local = Compiled(mesh, z, true);
-    EXPECT_EQ(Count(local, "exchange"), 0) << mesh;
-    EXPECT_GT(Count(local, "all_gather"), 0) << mesh;
-    ExpectAgrees(mesh, z);
+  const Case z = {.b = 3};  // examples that are not cut evenly
+  const Graph local = Compiled("batch=2,seq=2", z, true);
+  EXPECT_EQ(Count(local, "exchange"), 0);
+  EXPECT_GT(Count(local, "all_gather"), 0);
+  ExpectAgrees("batch=2,seq=2", z);
+}
+
+// ---- Queries that are not cut as the keys are.
+
+TEST(MergedAttentionTest, GivesTheOneDeviceResult) {
+  for (const char* mesh : {"seq=2", "seq=3", "seq=8", "batch=2,seq=2", "seq=2,model=2", "batch=2,seq=2,model=2"}) {
+    for (int64_t s : {1, 3}) {
+      for (int64_t t : {48, 47, 50}) {
+        for (bool causal : {false, true}) {
+          for (bool seen : {false, true}) {
+            SCOPED_TRACE(fmt::format("s {} t {} seen {}", s, t, seen));
+            const Case z = {
+                .s = s, .t = t, .causal = causal, .gradients = t == 47, .seen = seen, .cuts_queries = false};
+            if (!z.gradients) {
+              const Graph local = Compiled(mesh, z, false);
+              EXPECT_EQ(Count(local, "all_reduce"), 2);  // a maximum, two sums together
+              EXPECT_EQ(Count(local, "all_gather") + Count(local, "all_to_all"), 0);
+              // What fills up a short block comes from nobody.
+              for (const CollectiveSummary& summary : SummarizeCollectives(local))
+                if (summary.type == "exchange") EXPECT_EQ(summary.bytes, 0);
+            }
+            ExpectAgrees(mesh, z);
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(MergedAttentionTest, OfOtherDtypesAndEmptyBlocks) {
+  const Case z = {.b = 1, .s = 1, .t = 9, .h = 1, .d = 4, .e = 2, .cuts_queries = false};
+  ExpectAgrees("seq=8", z);
+  for (DType dtype : {F32, BF16}) {
+    Case other = z;
+    other.dtype = dtype;
+    other.t = 64;
+    ExpectAgrees("seq=4", other, dtype == F32 ? 2e-5 : 3e-2);
+  }
+}
+
+// The size of the results: a maximum and a sum of [b,s,h], a sum of [b,s,h,e], reduced over 8 devices.
+TEST(MergedAttentionTest, SendsAMaximumAndTwoSums) {
+  const Case z = {.dtype = F32, .b = 8, .s = 1, .t = 256, .h = 8, .d = 64, .e = 64, .gradients = false,
+                  .cuts_queries = false};
+  EXPECT_EQ(Wire(Compiled("seq=8", z, false)), 2 * 7 * (8 * 8 * 64 + 2 * 8 * 8) * 4 / 8);
+}
+
+// As many queries as keys: to bring them together sends less than to add up results for all of them.
+TEST(MergedAttentionTest, IsLeftWhereGatheringSendsLess) {
+  const Case z = {.s = 48, .t = 48, .gradients = false};
+  EXPECT_EQ(Count(Compiled("seq=4", z, false), "all_reduce"), 0);
+  EXPECT_GT(Count(Compiled("seq=4", {.s = 2, .t = 96, .gradients = false}, false), "all_reduce"), 0);
+}
+
+TEST(MergedAttentionTest, AMergeThatIsWrongIsRefused) {
+  const Graph global = GraphOf(Mesh::Parse("seq=4").value(),
+                               {.s = 1, .t = 47, .causal = true, .gradients = false, .cuts_queries = false}, false);
+  const Graph local = Compile(global).value().body;
+  EXPECT_TRUE(Verify(global, local).ok());
+  int tried = 0;
+  for (int n = 0; n < static_cast<int>(local.nodes().size()); ++n) {
+    const Node& node = local.nodes()[n];
+    // What gives back an operand's type may be left out.
+    if (node.operands.empty() || node.results.size() != 1 ||
+        local.value(node.operands[0]).type != local.value(node.results[0]).type ||
+        local.value(node.operands[0]).layout != local.value(node.results[0]).layout)
+      continue;
+    EXPECT_FALSE(Verify(global, Without(local, n)).ok()) << n << "\n" << PrintGraph(local);
+    ++tried;
+  }
+  EXPECT_GT(tried, 3);
+}
+
+// ---- Infinities.
+
+constexpr double kInf = std::numeric_limits<double>::infinity();
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+
+// Of one example and one head, by definition: only what is seen is read.
+struct Plain {
+  int64_t s, t, d, e;
+  std::vector<double> q, k, v;
+
+  std::vector<double> Attend(const std::function<int64_t(int64_t query)>& seen) const {
+    std::vector<double> y(static_cast<size_t>(s * e), 0.0);
+    for (int64_t i = 0; i < s; ++i) {
+      std::vector<double> score;
+      for (int64_t j = 0; j < seen(i); ++j) {
+        double sum = 0;
+        for (int64_t c = 0; c < d; ++c) sum += q[i * d + c] * k[j * d + c];
+        score.push_back(sum / std::sqrt(static_cast<double>(d)));
+      }
+      double top = -kInf, total = 0;
+      for (double x : score) top = x > top || x != x ? x : top;
+      if (top == -kInf) continue;
+      for (double& x : score) total += x = std::exp(x - top);
+      for (size_t j = 0; j < score.size(); ++j)
+        for (int64_t c = 0; c < e; ++c) y[i * e + c] += score[j] / total * v[j * e + c];
+    }
+    return y;
+  }
+};
+
+void ExpectAlike(const std::vector<double>& have, const std::vector<double>& want, const std::string& what) {
+  ASSERT_EQ(have.size(), want.size());
+  for (size_t i = 0; i < have.size(); ++i) {
+    if (std::isfinite(want[i])) EXPECT_NEAR(have[i], want[i], 1e-9) << what << "[" << i << "]";
+    else if (std::isnan(want[i])) EXPECT_TRUE(std::isnan(have[i])) << what << "[" << i << "] " << have[i];
+    else EXPECT_EQ(have[i], want[i]) << what << "[" << i << "]";
+  }
+}
+
+// An infinity or NaN in each place of q, k or v in turn, on one device and on meshes, in tiles of one and of
+// several: a key that is not seen adds nothing, whatever it is; what is seen gives what the definition gives.
+TEST(HiddenKeysTest, AddNothingWhateverTheyAre) {
+  for (const int64_t t : {6, 150}) {
+    for (const char* mesh : {"model=1", "seq=2", "seq=4"}) {
+      for (const bool ring : {false, true}) {
+        for (const bool by_seen : {false, true}) {
+          const Case z = {.b = 1, .s = t, .t = t, .h = 1, .d = 2, .e = 2, .causal = !by_seen, .gradients = false,
+                          .seen = by_seen, .cuts_queries = t == 150};
+          const Graph graph = GraphOf(Mesh::Parse(mesh).value(), z, ring);
+          const Program program = Compile(graph).value();
+          Numbers numbers = NumbersFor(graph);
+          const auto seen = [&](int64_t i) { return by_seen ? std::min(5 * i % (t + 4), t) : i + 1; };
+          for (const char* name : {"k", "v", "q"}) {
+            for (const double bad : {kInf, -kInf, kNaN}) {
+              for (const int64_t row : {t - 1, t / 2}) {
+                Numbers changed = numbers;
+                changed[name][static_cast<size_t>(2 * row)] = bad;
+                const Plain plain = {t, t, 2, 2, changed["q"], changed["k"], changed["v"]};
+                ExpectAlike(RunOn(program, changed).at("y"), plain.Attend(seen),
+                            fmt::format("{} ring {} seen {}: {}[{}] = {}: y", mesh, ring, by_seen, name, row, bad));
+              }
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+// Of gradients: an infinite key that no query sees changes no gradient but its own, which is 0.
+TEST(HiddenKeysTest, AddNothingToGradients) {
+  for (const char* mesh : {"model=1", "seq=2", "seq=4"}) {
+    for (const bool ring : {false, true}) {
+      Graph graph(Mesh::Parse(mesh).value());
+      const DimSpec cut = graph.mesh().FindAxes("seq").ok() ? DimSpec("seq") : DimSpec(UNSHARDED);
+      std::vector<Value> in;
+      for (const char* name : {"q", "k", "v"})
+        in.push_back(graph.Input(name, F64, {1, 8, 1, 2}, {UNSHARDED, cut, UNSHARDED, UNSHARDED}));
+      // Queries see up to five keys, the last none.
+      const Value i = Iota(graph, {I32, {1, 8}}, 1);
+      const Value seen = Select(Less(i, 7.0), Remainder(i, 6), 0.0);
+      const Value y = Attention(in[0], in[1], in[2], {.seen = seen, .ring = ring});
+      graph.Output("y", y);
+      const std::vector<Value> grads = Gradients(ReduceSum(y * Sin(y), {0, 1, 2, 3}), in);
+      for (size_t g = 0; g < 3; ++g) graph.Output(fmt::format("grad{}", g), grads[g]);
+      const Program program = Compile(graph).value();
+      const Numbers numbers = NumbersFor(graph), want = RunOn(program, numbers);
+      for (const double bad : {kInf, kNaN}) {
+        for (const char* name : {"k", "v", "q"}) {
+          Numbers changed = numbers;
+          for (size_t at = name[0] == 'q' ? 14 : 12; at < 16; ++at) changed[name][at] = bad;
+          for (const auto& [output, values] : RunOn(program, changed))
+            ExpectAlike(values, want.at(output), fmt::format("{} {} {}: {}", mesh, name, bad, output));
+        }
+      }
+    }
   }
 }
 
@@ -197,17 +406,6 @@ TEST(RingAttentionTest, HoldsLessThanWhatIsGathered) {
 TEST(RingAttentionTest, CountsAsNothingThatIsGatheredUnasked) {
   const Graph graph = GraphOf(Mesh::Parse("seq=4").value(), {.dtype = F32, .s = 64, .t = 64, .d = 16}, true);
   EXPECT_TRUE(Compile(graph, {.replication_budget = 0}).ok());
-}
-
-// `local` with the operand for the result of node `n`.
-Graph Without(const Graph& local, int n) {
-  Rewriter rewriter(local);
-  for (int i = 0; i < static_cast<int>(local.nodes().size()); ++i) {
-    const Node& node = local.nodes()[i];
-    if (i == n) rewriter.Set(node.results[0], rewriter.Map(node.operands)[0]);
-    else rewriter.Copy(node);
-  }
-  return std::move(rewriter).Finish();
 }
 
 TEST(RingAttentionTest, AStepThatIsMissingIsRefused) {

@@ -45,6 +45,29 @@ TEST(ReplicationTest, IsOfValuesThatLieWholeOnEveryDevice) {
   EXPECT_EQ(Refusal("%a: f32[8,4] {_,x}, %b: f32[4,8] {x,_}", "%0 = matmul %a, %b return %0"), "");
 }
 
+// What a message offers is what compiles, written as it says.
+TEST(ReplicationTest, TheWayOutThatIsNamedIsOne) {
+  constexpr std::string_view kSort = "%0, %s = sort %a dim=0 : f32[8] {x}, i32[8] return %0";
+  const std::string message = Refusal("%a: f32[8] {x}", kSort);
+  EXPECT_THAT(message,
+              testing::HasSubstr("annotate %a `f32[8] {x} gather=allowed` (C++: AllowGather), or relayout it to "
+                                 "{_} before it is read (C++: Relayout)"));
+  EXPECT_EQ(Refusal("%a: f32[8] {x} gather=allowed", kSort), "");
+  EXPECT_EQ(
+      Refusal("%a: f32[8] {x}", "%b = relayout %a {_} %0, %s = sort %b dim=0 : f32[8] {x}, i32[8] return %0"), "");
+  // Or the op's result is marked.
+  EXPECT_EQ(
+      Refusal("%a: f32[8] {x}", "%0, %s = sort %a dim=0 : f32[8] {x} gather=allowed, i32[8] return %0"), "");
+  for (const int way : {0, 1, 2}) {
+    Graph g(Mesh::Parse("x=2").value());
+    Value x = g.Input("x", F32, {8}, {"x"});
+    if (way == 1) AllowGather(x);
+    if (way == 2) x = Relayout(x, {UNSHARDED});
+    g.Output("sorted", WithLayout(Sort(x, 0).values, {"x"}));
+    EXPECT_EQ(Compile(g, {.replication_budget = 0}).ok(), way != 0);
+  }
+}
+
 TEST(ReplicationTest, IsNotWhatTheUserAsksFor) {
   EXPECT_EQ(Refusal("%a: f32[8,4] {x,_}", "%0 = relayout %a {_,_} %1, %s = sort %0 dim=0 return %1"), "");
   EXPECT_EQ(Refusal("%a: f32[8,4] {x,_}", "%0 = exp %a : f32[8,4] {_,_} return %0"), "");

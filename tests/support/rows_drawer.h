@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "ops/gradients.h"
 #include "ops/graph.h"
 #include "ops/row.h"
 #include "support/program_drawer.h"
@@ -56,7 +57,7 @@ class RowsDrawer : protected ProgramDrawer {
       return std::all_of(sample.operands.begin(), sample.operands.end(), is) &&
              std::all_of(sample.results.begin(), sample.results.end(), is);
     };
-    return sample.row->grad != nullptr && !own_range && (all_of(F32) || all_of(F64));
+    return HasSlope(*sample.row) && !own_range && (all_of(F32) || all_of(F64));
   }
 
   std::vector<ValueId> ValuesOf(const Type& type) {

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "ops/gradients.h"
 #include "ops/row.h"
 #include "support/interpreter.h"
 #include "support/program_drawer.h"
@@ -46,7 +47,7 @@ class Disturbance {
   NodeObserver observer() {
     return
         [this](const Node& node, const std::vector<HostTensor>& operands, std::vector<HostTensor>& results) {
-          if (IsControl(node) || node.row->grad == nullptr) return;
+          if (IsControl(node) || !HasSlope(*node.row)) return;
           const bool reads_reals =
               std::any_of(operands.begin(), operands.end(),
                           [](const HostTensor& operand) { return operand.type().dtype == F64; });
