@@ -1,7 +1,7 @@
 // Ops that run along a sharded dim block by block: cumsum, argmax and top_k carry summaries between the
-// blocks, in attention blocks go round or are merged (ops/ring_attention.h). A row says how in terms of other rows
-// (OpRow::blockwise), on a dim of n elements that is cut in `count` blocks, as [count, size]; the blocks are
-// sharded as the dim was. Of summaries only one per block is gathered.
+// blocks, in attention blocks go round or are merged (ops/ring_attention.h). A row says how in terms of other
+// rows (OpRow::blockwise), on a dim of n elements that is cut in `count` blocks, as [count, size]; the blocks
+// are sharded as the dim was. Of summaries only one per block is gathered.
 //
 //   cumsum of [n]: c = cumsum of each block; t = the sum of each block, gathered; c + exclusive cumsum of t
 #pragma once
@@ -49,9 +49,9 @@ class Blocks {
 double LowestOf(DType dtype);
 double HighestOf(DType dtype);
 
-// Appends the blockwise form of `node` on these values, which lie as `layouts` say; the results that stand for
-// the node's. Empty if that would not send or hold less. Without `layouts`, the results of every form that it
-// may have, one form behind the other. REQUIRES: it has one.
+// Appends the blockwise form of `node` on these values, which lie as `layouts` say; the results that stand
+// for the node's. Empty if that would not send or hold less. Without `layouts`, the results of every form
+// that it may have, one form behind the other. REQUIRES: it has one.
 std::vector<Value> AddBlockwise(const Node& node, std::span<const Value> operands, int64_t count,
                                 const DimSpec& cut, std::span<const Layout> layouts = {});
 

@@ -15,7 +15,8 @@ bool IsReal(const Graph& graph, ValueId id) { return IsFloat(graph.value(id).typ
 // Whether the node has real results that may depend on real operands, and no word on how.
 bool LacksGradient(const Graph& graph, const Node& node) {
   const auto is_real = [&](ValueId id) { return IsReal(graph, id); };
-  return node.row->grad == nullptr && !IsControl(node) && std::any_of(node.results.begin(), node.results.end(), is_real);
+  return node.row->grad == nullptr && !IsControl(node) &&
+         std::any_of(node.results.begin(), node.results.end(), is_real);
 }
 
 // Which values depend on one of `wrt`; only their gradients are needed.
@@ -54,7 +55,8 @@ absl::StatusOr<std::vector<Value>> GradientsOf(Graph& graph, int n, const std::v
   }
   if (node.row->grad == nullptr)
     return InvalidArgument(
-        "it has no gradient, and the loss depends on what it is given; put stop_gradient (StopGradient) before "
+        "it has no gradient, and the loss depends on what it is given; put stop_gradient (StopGradient) "
+        "before "
         "or behind it, or give its row a gradient (OpRow::grad), ZeroGradient if it is flat.");
   std::vector<Value> grads = node.row->grad({operands, results, result_grads, node.attrs, node.location});
   if (grads.size() != operands.size())
@@ -125,8 +127,7 @@ bool MayHaveSlope(const Graph& graph, const Node& node) {
 }
 
 std::vector<Value> GradientOfForm(
-    const GradView& view,
-    const std::function<std::vector<Value>(const std::vector<Value>& operands)>& form) {
+    const GradView& view, const std::function<std::vector<Value>(const std::vector<Value>& operands)>& form) {
   Graph& graph = *view.operands[0].graph();
   // Values of their own, so that the way back ends there: an operand may depend on another.
   std::vector<Value> operands, wrt, values, cotangents;

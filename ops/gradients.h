@@ -30,8 +30,8 @@ using AdjustTerm = std::function<Value(const Value& target, const Value& term)>;
 std::vector<Value> PullBack(Graph& graph, std::span<const Value> values, std::span<const Value> cotangents,
                             std::span<const Value> wrt, const AdjustTerm& adjust = nullptr);
 
-// For OpRow::grad. Of a function that is flat wherever it has a slope, as floor and sign: no gradients, and the
-// loss does not depend on what it is given.
+// For OpRow::grad. Of a function that is flat wherever it has a slope, as floor and sign: no gradients, and
+// the loss does not depend on what it is given.
 std::vector<Value> ZeroGradient(const GradView& view);
 // Whether the row has a gradient other than that.
 bool HasSlope(const OpRow& row);
@@ -40,9 +40,9 @@ bool HasSlope(const OpRow& row);
 bool MayHaveSlope(const Graph& graph, const Node& node);
 
 // For OpRow::grad. The gradients of a node by those of the same results in terms of other ops, which `form`
-// appends, given the operands: for an op that has a kernel of its own and need not have a gradient of its own.
+// appends, given the operands: for an op that has a kernel of its own and need not have a gradient of its
+// own.
 std::vector<Value> GradientOfForm(
-    const GradView& view,
-    const std::function<std::vector<Value>(const std::vector<Value>& operands)>& form);
+    const GradView& view, const std::function<std::vector<Value>(const std::vector<Value>& operands)>& form);
 
 }  // namespace meshwork

@@ -82,8 +82,8 @@ class Ring {
   }
 
   // The row's results for each device's blocks by themselves, of which device i has the queries of block
-  // i + `queries_from` and the keys of block i + `keys_from`, in the ring; `num_tensors` operands, and how many
-  // keys the queries see if the op is told.
+  // i + `queries_from` and the keys of block i + `keys_from`, in the ring; `num_tensors` operands, and how
+  // many keys the queries see if the op is told.
   std::vector<Value> Run(std::string_view row, const std::vector<Value>& blocks, size_t num_tensors,
                          int64_t queries_from, int64_t keys_from) const {
     std::vector<Operand> operands(blocks.begin(), blocks.begin() + static_cast<int64_t>(num_tensors));
@@ -116,9 +116,7 @@ class Ring {
 
  private:
   // Whether some query sees some keys of a block and not all.
-  bool IsPartlySeen() const {
-    return view_.attrs.Get<bool>("causal") || has_seen_ || t_ % count() != 0;
-  }
+  bool IsPartlySeen() const { return view_.attrs.Get<bool>("causal") || has_seen_ || t_ % count() != 0; }
 
   // Per device the block `from` devices further on in the ring, as i32[n,1,1].
   Value BlockFrom(int64_t from) const {
@@ -249,9 +247,10 @@ bool MergingPays(const BlockwiseView& view) {
     return static_cast<double>(x.type().bytes()) / static_cast<double>(parts);
   };
   const double rows = static_cast<double>(shape[kBatch] * shape[kSequence] * shape[kHeads]);
-  const double results = rows * static_cast<double>((view.operands[2].shape()[3] + 2) *
-                                                    (view.operands[0].dtype() == F64 ? 8 : 4)) /
-                         static_cast<double>(examples * heads * NumParts(q, {kSequence}, axes));
+  const double results =
+      rows *
+      static_cast<double>((view.operands[2].shape()[3] + 2) * (view.operands[0].dtype() == F64 ? 8 : 4)) /
+      static_cast<double>(examples * heads * NumParts(q, {kSequence}, axes));
   const bool gathers_q = q.ShardedAxes().Intersects(axes);
   const double merged =
       away * (2 * results +

@@ -366,14 +366,15 @@ class Explainer {
     if (info.layout.has_value()) annotation += " " + LayoutPin{*info.layout, info.modes}.ToString();
     if (is_variable)
       return fmt::format(
-          "If it is meant, say so: annotate {0} `{1} gather=on_use` (C++: Gathering::kOnUse), to gather it for each "
+          "If it is meant, say so: annotate {0} `{1} gather=on_use` (C++: Gathering::kOnUse), to gather it "
+          "for each "
           "op that reads it, or `{1} gather=allowed` (C++: AllowGather).",
           NameOf(gather_.value), annotation);
     return fmt::format(
-        "If it is meant, say so: annotate {} `{} gather=allowed` (C++: AllowGather), or relayout it to {} before it "
+        "If it is meant, say so: annotate {} `{} gather=allowed` (C++: AllowGather), or relayout it to {} "
+        "before it "
         "is read (C++: Relayout).",
-        NameOf(gather_.value), annotation,
-        Layout::Replicated(global_.mesh(), info.type.rank()).ToString());
+        NameOf(gather_.value), annotation, Layout::Replicated(global_.mesh(), info.type.rank()).ToString());
   }
 
   const Graph& global_;
@@ -403,7 +404,8 @@ bool Replication::Refuses(ValueId value, std::span<const ValueId> results, const
   if (pinned_ == nullptr || from.ShardedAxes().empty() || !to.ShardedAxes().empty()) return false;
   if (MayBeGathered(value)) return false;
   return std::none_of(results.begin(), results.end(), [&](ValueId id) {
-    return (IsPinnedWhole(id) || pinned_->value(id).gather == Gathering::kAllowed) && pinned_->value(id).type.bytes() >= pinned_->value(value).type.bytes();
+    return (IsPinnedWhole(id) || pinned_->value(id).gather == Gathering::kAllowed) &&
+           pinned_->value(id).type.bytes() >= pinned_->value(value).type.bytes();
   });
 }
 

@@ -173,8 +173,8 @@ bool SetApart(T* elements, int64_t n, T* special) {
   return true;
 }
 
-// c (+)= weights · rows, or weightsᵀ · rows, where weights [queries, keys] are 0 for keys that a query does not
-// see: those add nothing, whatever the rows are. rows: n dims of each key, or, transposed, of each query;
+// c (+)= weights · rows, or weightsᵀ · rows, where weights [queries, keys] are 0 for keys that a query does
+// not see: those add nothing, whatever the rows are. rows: n dims of each key, or, transposed, of each query;
 // changed on the way. The first key is at `first_key`.
 template <typename T>
 void MultiplySeen(bool transpose, int64_t queries, int64_t first_key, int64_t keys, int64_t n, bool adds,
@@ -232,8 +232,8 @@ void AddScores(const AttentionSizes& z, int64_t queries, int64_t first_key, int6
   }
 }
 
-// One head of some queries, the tile's limits of which are at most `all`: dims [from, from + n) of the result,
-// and where `from` is 0 the logarithm of the sum of exp of the scores.
+// One head of some queries, the tile's limits of which are at most `all`: dims [from, from + n) of the
+// result, and where `from` is 0 the logarithm of the sum of exp of the scores.
 template <typename E, typename T>
 void AttendTile(const AttentionSizes& z, int64_t all, int64_t queries, int64_t from, int64_t n,
                 const HeadRows<const E>& q, const HeadRows<const E>& k, const HeadRows<const E>& v,

@@ -79,12 +79,18 @@ TEST(CustomOpErrors, GradientsThroughARowWithoutOne) {
   const auto op = [](const Value& x) {
     return x.graph()->Add("swiglu_without_gradient", {{x, x}}, {}, CallSite::Current())[0];
   };
-  ExpectErrors("custom_op_gradient",
-               {GRAPH_MISTAKE(Value x = g.Input("x", F32, {4}, {UNSHARDED}); Gradients(ReduceSum(op(x), {0}), {{x}})),
-                GRAPH_MISTAKE(Value x = g.Input("x", F32, {4}, {UNSHARDED});
-                              Gradients(ReduceSum(Scan(g, {x}, {}, [&](Graph&, const auto& c, const auto&) {
-                                                    return ScanStep{.carries = {op(c[0])}};
-                                                  }, {.length = 3}).carries[0], {0}), {{x}}))});
+  ExpectErrors("custom_op_gradient", {
+    GRAPH_MISTAKE(Value x = g.Input("x", F32, {4}, {UNSHARDED}); Gradients(ReduceSum(op(x), {0}), {{x}})),
+        GRAPH_MISTAKE(Value x = g.Input("x", F32, {4}, {UNSHARDED});
+                      Gradients(ReduceSum(Scan(g, {x}, {},
+                                               [&](Graph&, const auto& c, const auto&) {
+                                                 return ScanStep{.carries = {op(c[0])}};
+                                               },
+                                               {.length = 3})
+                                              .carries[0],
+                                          {0}),
+                                {{x}}))
+  });
   Graph g{Mesh()};
   const Value x = g.Input("x", F32, {4}, {UNSHARDED}), other = g.Input("y", F32, {4}, {UNSHARDED});
   Gradients(ReduceSum(op(StopGradient(x)) * x, {0}), {{x}});

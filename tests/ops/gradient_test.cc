@@ -499,6 +499,19 @@ Numbers ValueOf(const Value& y, const Feeds& feeds) {
   return Interpret(*y.graph(), feeds).outputs.at("y").Numbers();
 }
 
+TEST(CompositesTest, AttentionWithAMaskSeesWhatItIsToldTo) {
+  Numbers numbers;
+  for (int i = 0; i < 12; ++i) numbers.push_back(std::sin(i));
+  const auto attend = [&](bool masked) {
+    Graph g{Mesh()};
+    const Value q = In(g, "q", {2, 3, 1, 2});
+    const Value seen = Iota(g, {I32, {2, 3}}, 1) + 1.0;
+    const Value all = Constant(g, 1, {BOOL, {1, 1, 1, 1}});
+    return ValueOf(Attention(q, q, q, {.mask = masked ? all : Value(), .seen = seen}), {{"q", numbers}});
+  };
+  EXPECT_THAT(attend(true), Pointwise(DoubleNear(1e-12), attend(false)));
+}
+
 // x - log(sum(exp(x))) of each row, in extended precision without a shift.
 Numbers PlainLogSoftmax(const Numbers& x, size_t columns) {
   Numbers y;

@@ -202,7 +202,8 @@ TEST(RingAttentionTest, WhatDoesNotGoRoundIsGathered) {
 // ---- Queries that are not cut as the keys are.
 
 TEST(MergedAttentionTest, GivesTheOneDeviceResult) {
-  for (const char* mesh : {"seq=2", "seq=3", "seq=8", "batch=2,seq=2", "seq=2,model=2", "batch=2,seq=2,model=2"}) {
+  for (const char* mesh :
+       {"seq=2", "seq=3", "seq=8", "batch=2,seq=2", "seq=2,model=2", "batch=2,seq=2,model=2"}) {
     for (int64_t s : {1, 3}) {
       for (int64_t t : {48, 47, 50}) {
         for (bool causal : {false, true}) {
@@ -239,7 +240,14 @@ TEST(MergedAttentionTest, OfOtherDtypesAndEmptyBlocks) {
 
 // The size of the results: a maximum and a sum of [b,s,h], a sum of [b,s,h,e], reduced over 8 devices.
 TEST(MergedAttentionTest, SendsAMaximumAndTwoSums) {
-  const Case z = {.dtype = F32, .b = 8, .s = 1, .t = 256, .h = 8, .d = 64, .e = 64, .gradients = false,
+  const Case z = {.dtype = F32,
+                  .b = 8,
+                  .s = 1,
+                  .t = 256,
+                  .h = 8,
+                  .d = 64,
+                  .e = 64,
+                  .gradients = false,
                   .cuts_queries = false};
   EXPECT_EQ(Wire(Compiled("seq=8", z, false)), 2 * 7 * (8 * 8 * 64 + 2 * 8 * 8) * 4 / 8);
 }
@@ -252,8 +260,9 @@ TEST(MergedAttentionTest, IsLeftWhereGatheringSendsLess) {
 }
 
 TEST(MergedAttentionTest, AMergeThatIsWrongIsRefused) {
-  const Graph global = GraphOf(Mesh::Parse("seq=4").value(),
-                               {.s = 1, .t = 47, .causal = true, .gradients = false, .cuts_queries = false}, false);
+  const Graph global =
+      GraphOf(Mesh::Parse("seq=4").value(),
+              {.s = 1, .t = 47, .causal = true, .gradients = false, .cuts_queries = false}, false);
   const Graph local = Compile(global).value().body;
   EXPECT_TRUE(Verify(global, local).ok());
   int tried = 0;
@@ -316,8 +325,16 @@ TEST(HiddenKeysTest, AddNothingWhateverTheyAre) {
     for (const char* mesh : {"model=1", "seq=2", "seq=4"}) {
       for (const bool ring : {false, true}) {
         for (const bool by_seen : {false, true}) {
-          const Case z = {.b = 1, .s = t, .t = t, .h = 1, .d = 2, .e = 2, .causal = !by_seen, .gradients = false,
-                          .seen = by_seen, .cuts_queries = t == 150};
+          const Case z = {.b = 1,
+                          .s = t,
+                          .t = t,
+                          .h = 1,
+                          .d = 2,
+                          .e = 2,
+                          .causal = !by_seen,
+                          .gradients = false,
+                          .seen = by_seen,
+                          .cuts_queries = t == 150};
           const Graph graph = GraphOf(Mesh::Parse(mesh).value(), z, ring);
           const Program program = Compile(graph).value();
           Numbers numbers = NumbersFor(graph);
@@ -328,8 +345,9 @@ TEST(HiddenKeysTest, AddNothingWhateverTheyAre) {
                 Numbers changed = numbers;
                 changed[name][static_cast<size_t>(2 * row)] = bad;
                 const Plain plain = {t, t, 2, 2, changed["q"], changed["k"], changed["v"]};
-                ExpectAlike(RunOn(program, changed).at("y"), plain.Attend(seen),
-                            fmt::format("{} ring {} seen {}: {}[{}] = {}: y", mesh, ring, by_seen, name, row, bad));
+                ExpectAlike(
+                    RunOn(program, changed).at("y"), plain.Attend(seen),
+                    fmt::format("{} ring {} seen {}: {}[{}] = {}: y", mesh, ring, by_seen, name, row, bad));
               }
             }
           }

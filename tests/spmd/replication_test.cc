@@ -49,15 +49,16 @@ TEST(ReplicationTest, IsOfValuesThatLieWholeOnEveryDevice) {
 TEST(ReplicationTest, TheWayOutThatIsNamedIsOne) {
   constexpr std::string_view kSort = "%0, %s = sort %a dim=0 : f32[8] {x}, i32[8] return %0";
   const std::string message = Refusal("%a: f32[8] {x}", kSort);
-  EXPECT_THAT(message,
-              testing::HasSubstr("annotate %a `f32[8] {x} gather=allowed` (C++: AllowGather), or relayout it to "
-                                 "{_} before it is read (C++: Relayout)"));
+  EXPECT_THAT(message, testing::HasSubstr(
+                           "annotate %a `f32[8] {x} gather=allowed` (C++: AllowGather), or relayout it to "
+                           "{_} before it is read (C++: Relayout)"));
   EXPECT_EQ(Refusal("%a: f32[8] {x} gather=allowed", kSort), "");
   EXPECT_EQ(
-      Refusal("%a: f32[8] {x}", "%b = relayout %a {_} %0, %s = sort %b dim=0 : f32[8] {x}, i32[8] return %0"), "");
+      Refusal("%a: f32[8] {x}", "%b = relayout %a {_} %0, %s = sort %b dim=0 : f32[8] {x}, i32[8] return %0"),
+      "");
   // Or the op's result is marked.
-  EXPECT_EQ(
-      Refusal("%a: f32[8] {x}", "%0, %s = sort %a dim=0 : f32[8] {x} gather=allowed, i32[8] return %0"), "");
+  EXPECT_EQ(Refusal("%a: f32[8] {x}", "%0, %s = sort %a dim=0 : f32[8] {x} gather=allowed, i32[8] return %0"),
+            "");
   for (const int way : {0, 1, 2}) {
     Graph g(Mesh::Parse("x=2").value());
     Value x = g.Input("x", F32, {8}, {"x"});
