@@ -11,6 +11,7 @@
 #include "ops/indexing.h"
 #include "ops/kernels/columns.h"
 #include "ops/kernels/elementwise.h"
+#include "ops/kernels/identity.h"
 #include "ops/registry.h"
 
 namespace meshwork {
@@ -49,7 +50,7 @@ absl::StatusOr<std::vector<Type>> InferTakeAlongDim(const OpView& view) {
   return std::vector<Type>{{x.dtype, indices.shape}};
 }
 
-// A device that does not own an element gives zero for it.
+// A device that does not own an element gives what adds nothing for it.
 Rule TakeAlongDimRule(const OpView& view) {
   const int64_t dim = view.attrs.Get<int64_t>("dim");
   const std::string x = LettersOf(view.operands[0], dim, 'Z'), taken = LettersOf(view.operands[0], dim, 'Y');
@@ -75,10 +76,11 @@ Kernel TakeKernel(const KernelSpec& spec) {
                 const T* x = args.In<T>(0);
                 const Index* indices = args.In<Index>(1);
                 T* out = args.Out<T>(0);
+                const T missing = IdentityOf<T>(ReduceOp::kSum);
                 for (int64_t i = args.begin; i < args.end; ++i) {
                   const int64_t o = i / to.inner / to.n, c = i % to.inner;
                   const int64_t at = std::clamp<int64_t>(indices[i], 0, last) - own.start;
-                  out[i] = at >= 0 && at < own.size ? x[(o * from.n + at) * from.inner + c] : T{};
+                  out[i] = at >= 0 && at < own.size ? x[(o * from.n + at) * from.inner + c] : missing;
                 }
               },
           .units = spec.results[0].local.num_elements(),

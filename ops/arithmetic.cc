@@ -5,6 +5,7 @@
 #include "base/status.h"
 #include "ops/elementwise.h"
 #include "ops/gradients.h"
+#include "ops/kernels/reduce.h"
 #include "ops/registry.h"
 
 namespace meshwork {
@@ -244,10 +245,10 @@ std::vector<OpRow> BinaryRows() {
       Within(Pair("pow", "a to the b; whole a^-b is 1/a^b rounded towards zero, 0^-b is 0", OpaqueRule,
                   PowGrad, PairCpu([](auto a, auto b) { return Power(a, b); })),
              0.25, 2),
-      Pair("maximum", "the larger of a and b; NaN if either is", ExtremumRule<ReduceOp::kMax>, MaximumGrad,
-           PairCpu([](auto a, auto b) { return a > b || a != a ? a : b; })),
-      Pair("minimum", "the smaller of a and b; NaN if either is", ExtremumRule<ReduceOp::kMin>, MinimumGrad,
-           PairCpu([](auto a, auto b) { return a < b || a != a ? a : b; })),
+      Pair("maximum", "the larger of a and b; NaN if either is, 0 above -0", ExtremumRule<ReduceOp::kMax>,
+           MaximumGrad, PairCpu([](auto a, auto b) { return MaxOf<decltype(a)>::Apply(a, b); })),
+      Pair("minimum", "the smaller of a and b; NaN if either is, -0 below 0", ExtremumRule<ReduceOp::kMin>,
+           MinimumGrad, PairCpu([](auto a, auto b) { return MinOf<decltype(a)>::Apply(a, b); })),
       Pair("squared_difference", "(a - b)²", OpaqueRule, SquaredDifferenceGrad,
            PairCpu(Wraps([](auto a, auto b) { return static_cast<decltype(a)>((a - b) * (a - b)); }))),
       OfReals(Pair("atan2", "the angle of the point (b, a), in (-π, π]", OpaqueRule, Atan2Grad,

@@ -21,7 +21,8 @@ absl::StatusOr<std::vector<Type>> InferCast(const OpView& view) {
 // they all fit, and where they do not, sums and products modulo a power of two. A NaN becomes a 0, which is
 // not the largest.
 Passes CastPasses(DType from, DType to) {
-  if (from == to) return MovesElements();
+  // Who asks for bf16 has what is owed, which is carried in f32, rounded.
+  if (from == to && from != BF16) return MovesElements();
   if (IsFloat(from) && IsFloat(to)) return DTypeSize(from) < DTypeSize(to) ? MovesElements() : Increasing();
   if (from == I64 && to == I32) return Linear(Which::kAll) + Multiplicative();
   if (!IsFloat(from) && to != BOOL) return Grows(Which::kAll, from, to);
@@ -94,7 +95,9 @@ absl::StatusOr<std::vector<Type>> InferBitcast(const OpView& view) {
 }
 
 Rule BitcastRule(const OpView& view) {
-  return ElementwiseRule(view, view.operands[0].dtype == view.results[0].dtype ? MovesElements() : Passes());
+  return ElementwiseRule(view, view.operands[0].dtype == view.results[0].dtype
+                                   ? CastPasses(view.operands[0].dtype, view.results[0].dtype)
+                                   : Passes());
 }
 
 // Bits read as those of another dtype follow no number.

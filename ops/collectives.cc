@@ -12,13 +12,15 @@
 //                                                 slices, joins, halos (ops/exchange.h)
 //   shard_slice         {_} -> {x}                each device keeps its own part: no communication
 //   mask_padding        {x} -> {x}                padding becomes the identity of `op`
+//   widen, narrow       {x} -> {x}                bf16 as f32 while sums of it are owed, and rounded
 //
 // The runtime carries them out by the layouts of operand and result (see runtime/communicator.h).
 #include <algorithm>
-#include <limits>
 
 #include "base/status.h"
 #include "ops/builder.h"
+#include "ops/elementwise.h"
+#include "ops/kernels/identity.h"
 #include "ops/registry.h"
 
 namespace meshwork {
@@ -29,20 +31,6 @@ using Ints = std::vector<int64_t>;
 absl::StatusOr<std::vector<Type>> InferLocalOnly(const OpView&) {
   return InvalidArgument(
       "exists only in local programs; in a global program ask for a layout with relayout.");
-}
-
-template <typename T>
-T IdentityOf(ReduceOp op) {
-  using Limits = std::numeric_limits<Compute<T>>;
-  switch (op) {
-    case ReduceOp::kSum:
-    case ReduceOp::kOr: break;
-    case ReduceOp::kProd:
-    case ReduceOp::kAnd: return T(1);
-    case ReduceOp::kMax: return T(kIsReal<T> ? -Limits::infinity() : Limits::min());
-    case ReduceOp::kMin: return T(kIsReal<T> ? Limits::infinity() : Limits::max());
-  }
-  return T(0);
 }
 
 // Copies what is valid along the masked dims, fills the rest with the identity. A unit is a row. What is
@@ -109,6 +97,11 @@ Kernel ShardSliceCpu(const KernelSpec& spec) {
           .parts = {outer}};
 }
 
+template <typename From, typename To>
+Kernel RoundingCpu(const KernelSpec& spec) {
+  return UnaryKernel<From, To>(spec, [](Compute<From> x) { return x; });
+}
+
 const std::vector<OpRow>& Rows() {
   const AttrSpec axes{"axes", AttrKind::kAxes}, op{"op", AttrKind::kReduceOp}, dim{"dim", AttrKind::kInt};
   static const auto* rows = new std::vector<OpRow>{
@@ -173,6 +166,18 @@ const std::vector<OpRow>& Rows() {
        .cpu = MaskPaddingCpu,
        .reads_block = true,
        .in_place = {0}},
+      {.name = "widen",
+       .doc = "bf16 as f32, in which sums of it are owed",
+       .kind = OpKind::kLocal,
+       .infer = InferLocalOnly,
+       .cpu = RoundingCpu<BFloat16, float>,
+       .stack = StackBroadcast},
+      {.name = "narrow",
+       .doc = "what was summed in f32, rounded to bf16",
+       .kind = OpKind::kLocal,
+       .infer = InferLocalOnly,
+       .cpu = RoundingCpu<float, BFloat16>,
+       .stack = StackBroadcast},
   };
   return *rows;
 }

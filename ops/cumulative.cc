@@ -127,6 +127,8 @@ std::vector<Value> RecurrenceGrad(const GradView& view) {
 template <ReduceOp op>
 std::vector<Value> CumulativeBlockwise(const BlockwiseView& view) {
   const DType dtype = view.operands[0].dtype();
+  // The product of a block may be infinite where one of those before it is 0.
+  if (op == ReduceOp::kProd && IsFloat(dtype)) return {};
   const Value x = dtype == BF16 ? Cast(view.operands[0], F32) : view.operands[0];
   const int64_t dim = view.attrs.Get<int64_t>("dim");
   const bool exclusive = view.attrs.Get<bool>("exclusive"), reverse = view.attrs.Get<bool>("reverse");

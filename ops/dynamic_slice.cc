@@ -11,6 +11,7 @@
 #include "ops/builder.h"
 #include "ops/elementwise.h"
 #include "ops/indexing.h"
+#include "ops/kernels/identity.h"
 #include "ops/registry.h"
 
 namespace meshwork {
@@ -147,7 +148,7 @@ Kernel DynamicSliceKernel(const KernelSpec& spec) {
                 rows.ForEach(offsets, args.in_blocks[0], args.begin, args.end,
                              [&](int64_t row, int64_t first, int64_t count, int64_t at) {
                                T* out = args.Out<T>(0) + row * rows.to.back();
-                               std::fill_n(out, rows.to.back(), T{});
+                               std::fill_n(out, rows.to.back(), IdentityOf<T>(ReduceOp::kSum));
                                if (count > 0) std::copy_n(args.In<T>(0) + at, count, out + first);
                              });
               },

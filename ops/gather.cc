@@ -8,6 +8,7 @@
 #include "ops/builder.h"
 #include "ops/indexing.h"
 #include "ops/kernels/elementwise.h"
+#include "ops/kernels/identity.h"
 #include "ops/kernels/scatter.h"
 #include "ops/registry.h"
 
@@ -25,7 +26,7 @@ absl::StatusOr<std::vector<Type>> InferGather(const OpView& view) {
   return std::vector<Type>{{x.dtype, IndexedShape(x.shape, indices.shape, dim)}};
 }
 
-// A device that does not own a row gives zeros for it.
+// A device that does not own a row gives what adds nothing for it.
 Rule GatherRule(const OpView& view) {
   const IndexedTerms terms = TermsOf(view.operands[0], view.operands[1], view.attrs.Get<int64_t>("dim"));
   const ReduceOp reduce = view.operands[0].dtype == BOOL ? ReduceOp::kOr : ReduceOp::kSum;
@@ -51,7 +52,7 @@ void GatherRange(const IndexedSizes& s, int64_t last, const Extent& rows, const 
     const int64_t row = std::clamp<int64_t>(indices[i], 0, last) - rows.start;
     T* out = args.Out<T>(0) + to;
     if (row >= 0 && row < rows.size) std::copy_n(x + (a * s.n + row) * s.inner + at, n, out);
-    else std::fill_n(out, n, T{});
+    else std::fill_n(out, n, IdentityOf<T>(ReduceOp::kSum));
     to += n;
     at = 0;
     if (++i == s.count) i = 0, ++a;

@@ -9,6 +9,7 @@
 #include "ops/builder.h"
 #include "ops/indexing.h"
 #include "ops/kernels/elementwise.h"
+#include "ops/kernels/identity.h"
 #include "ops/kernels/scatter.h"
 #include "ops/registry.h"
 
@@ -143,7 +144,7 @@ Kernel GatherNdKernel(const KernelSpec& spec) {
                   const int64_t row = places.RowOf(args.In<Index>(1) + i * places.width(), args.in_blocks[0]);
                   const int64_t batch = i / places.count;
                   T* out = args.Out<T>(0) + i * rest;
-                  if (row < 0) std::fill_n(out, rest, T{});
+                  if (row < 0) std::fill_n(out, rest, IdentityOf<T>(ReduceOp::kSum));
                   else std::copy_n(args.In<T>(0) + (batch * places.rows + row) * rest, rest, out);
                 }
               },

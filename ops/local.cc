@@ -1,6 +1,7 @@
 #include "ops/local.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "base/status.h"
 #include "ops/control_flow.h"
@@ -133,6 +134,12 @@ absl::Status CheckPartials(const Layout& layout, const Type& type) {
   return absl::OkStatus();
 }
 
+DType CarriedDType(DType dtype, const PartialSet& owed) {
+  const bool rounds =
+      !owed.empty() && (owed.front().op == ReduceOp::kSum || owed.front().op == ReduceOp::kProd);
+  return dtype == BF16 && rounds ? F32 : dtype;
+}
+
 absl::StatusOr<Layout> ResultLayout(const OpRow& row, const Attrs& attrs, const Layout& layout) {
   auto axes = [&] { return attrs.Get<AxisList>("axes"); };
   if (layout.is_strided())
@@ -156,6 +163,29 @@ absl::StatusOr<Layout> ResultLayout(const OpRow& row, const Attrs& attrs, const 
   return layout;
 }
 
+namespace {
+
+// Of a `widen` or `narrow`: what it takes, and gives.
+struct Rounding {
+  DType from, to;
+};
+std::optional<Rounding> RoundingOf(const OpRow& row) {
+  if (row.name == "widen") return Rounding{BF16, F32};
+  if (row.name == "narrow") return Rounding{F32, BF16};
+  return std::nullopt;
+}
+
+absl::Status CheckRounding(const Rounding& rounding, const ValueInfo& from, const ValueInfo& to) {
+  if (from.type.dtype != rounding.from)
+    return InvalidArgument("takes {}, got {}.", DTypeName(rounding.from), from.type.ToString());
+  if (rounding.to == BF16 && from.layout->is_partial())
+    return InvalidArgument("the operand is {}; what is owed must be reduced before it is rounded.",
+                           from.layout->ToString());
+  return CheckResult(to, {rounding.to, from.global.shape}, *from.layout);
+}
+
+}  // namespace
+
 int AddLocalNode(Graph& graph, std::string_view op, std::span<const ValueId> operands, const Attrs& attrs,
                  const SourceLocation& location, std::string cause) {
   const OpRow& row = GetOp(op);
@@ -167,10 +197,13 @@ int AddLocalNode(Graph& graph, std::string_view op, std::span<const ValueId> ope
   std::vector<ValueInfo> results;
   for (ValueId id : operands) {
     const ValueInfo& operand = graph.value(id);
-    Layout layout = ResultLayout(row, node.attrs, *operand.layout).value();
-    Type local{operand.global.dtype, layout.LocalShape(operand.global.shape)};
+    const std::optional<Rounding> rounding = RoundingOf(row);
+    Layout layout =
+        rounding.has_value() ? *operand.layout : ResultLayout(row, node.attrs, *operand.layout).value();
+    Type global{rounding.has_value() ? rounding->to : operand.global.dtype, operand.global.shape};
+    Type local{global.dtype, layout.LocalShape(global.shape)};
     results.push_back({.type = std::move(local),
-                       .global = operand.global,
+                       .global = std::move(global),
                        .layout = std::move(layout),
                        .location = location});
   }
@@ -187,6 +220,8 @@ absl::Status CheckLocalNode(const Graph& graph, const Node& node) {
   if (node.row->name == "all_to_all_v")
     return CheckMoves(graph.value(node.operands[0]), graph.value(node.results[0]));
   if (node.row->name == "exchange") return CheckExchange(graph, node);
+  if (const std::optional<Rounding> rounding = RoundingOf(*node.row))
+    return CheckRounding(*rounding, graph.value(node.operands[0]), graph.value(node.results[0]));
   if (node.row->kind == OpKind::kCompute) {
     if (node.row->reads_block) {
       for (std::span<const ValueId> values :

@@ -16,6 +16,11 @@ absl::Status CheckReduction(ReduceOp op, const Type& type);
 // The same of everything that a value of this layout owes.
 absl::Status CheckPartials(const Layout& layout, const Type& type);
 
+// The dtype in which a device holds its part of a value that owes `owed`: f32 where bf16 are added or
+// multiplied, so that the whole is rounded once, as on one device. The ops `widen` and `narrow` take bf16
+// there and back.
+DType CarriedDType(DType dtype, const PartialSet& owed);
+
 // The layout of the result of a collective (not collective_permute) or kLocal op on an operand of
 // `layout`. Errors: axes the operand does not have there, an op that differs from the partial's.
 absl::StatusOr<Layout> ResultLayout(const OpRow& row, const Attrs& attrs, const Layout& layout);

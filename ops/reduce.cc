@@ -54,15 +54,22 @@ absl::StatusOr<std::vector<Type>> InferMean(const OpView& view) {
   return InferReduce(view);
 }
 
-// What is owed by the same reduction joins what the sharded dims leave owed.
+// What is owed by the same reduction joins what the sharded dims leave owed. Products of reals are made of
+// all factors at once: that of a block may be infinite where a factor elsewhere makes the whole 0.
 template <ReduceOp op>
 Rule ReduceRule(const OpView& view) {
   const Ints& dims = view.attrs.Get<Ints>("dims");
+  const bool is_whole = op == ReduceOp::kProd && IsFloat(view.operands[0].dtype);
   std::string from, to;
   for (int d = 0; d < view.operands[0].rank(); ++d) {
-    from += static_cast<char>('a' + d);
-    if (!Contains(dims, d)) to += from.back();
-    else if (view.attrs.Get<bool>("keep_dims")) to += '1';
+    const auto letter = static_cast<char>('a' + d);
+    from += letter;
+    if (!Contains(dims, d)) {
+      to += letter;
+      continue;
+    }
+    if (is_whole) from += '!';
+    if (view.attrs.Get<bool>("keep_dims")) to += '1';
   }
   return MakeRule(from + "->" + to, view.operands, view.results, {{Which::kAll, op, op}}, op);
 }
@@ -366,10 +373,12 @@ const std::vector<OpRow>& Rows() {
                 ReduceRule<ReduceOp::kSum>, SumGrad, ReduceCpu<SumOf>, StackReduce<ReduceOp::kSum>, numbers),
       Reduction("reduce_mean", "mean over dims; NaN over none", InferMean, ReduceRule<ReduceOp::kSum>,
                 MeanGrad, MeanCpu, StackReduce<ReduceOp::kSum>, reals),
-      Reduction("reduce_max", "maximum over dims; NaN if one is", InferReduce, ReduceRule<ReduceOp::kMax>,
-                ExtremumGrad, ReduceCpu<MaxOf>, StackReduce<ReduceOp::kMax>, numbers),
-      Reduction("reduce_min", "minimum over dims; NaN if one is", InferReduce, ReduceRule<ReduceOp::kMin>,
-                ExtremumGrad, ReduceCpu<MinOf>, StackReduce<ReduceOp::kMin>, numbers),
+      Reduction("reduce_max", "maximum over dims; NaN if one is, 0 above -0", InferReduce,
+                ReduceRule<ReduceOp::kMax>, ExtremumGrad, ReduceCpu<MaxOf>, StackReduce<ReduceOp::kMax>,
+                numbers),
+      Reduction("reduce_min", "minimum over dims; NaN if one is, -0 below 0", InferReduce,
+                ReduceRule<ReduceOp::kMin>, ExtremumGrad, ReduceCpu<MinOf>, StackReduce<ReduceOp::kMin>,
+                numbers),
       Reduction("reduce_prod", "product over dims; of bf16 in float, rounded once", InferReduce,
                 ReduceRule<ReduceOp::kProd>, ProdGrad, ReduceCpu<ProdOf>, StackReduce<ReduceOp::kProd>,
                 numbers, 0.75, 1.5),

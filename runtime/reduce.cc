@@ -8,6 +8,7 @@
 #include "base/bfloat16.h"
 #include "base/cpu_dispatch.h"
 #include "ops/kernels/elementwise.h"
+#include "ops/kernels/reduce.h"
 
 namespace meshwork {
 namespace {
@@ -29,9 +30,9 @@ T Combine(T a, T b) {
   } else if constexpr (op == ReduceOp::kProd) {
     return static_cast<T>(Arithmetic<T>(a) * Arithmetic<T>(b));
   } else if constexpr (op == ReduceOp::kMax) {
-    return a > b || a != a ? a : b;
+    return MaxOf<T>::Apply(a, b);
   } else {
-    return a < b || a != a ? a : b;
+    return MinOf<T>::Apply(a, b);
   }
 }
 

@@ -12,6 +12,8 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
+#include <cstdint>
 #include <limits>
 
 #include "absl/container/inlined_vector.h"
@@ -47,14 +49,24 @@ struct ProdOf {
     }
   }
 };
-// NaN if either is.
+// Whether the bit of the sign is set: of -0, too.
+template <typename T>
+bool HasSign(T x) {
+  if constexpr (sizeof(T) == sizeof(int32_t)) return std::bit_cast<int32_t>(x) < 0;
+  else return std::bit_cast<int64_t>(x) < 0;
+}
+
+// NaN if either is. 0 is above -0, so that no order of elements gives another maximum.
 template <typename T>
 struct MaxOf {
   static constexpr T Identity() {
     if constexpr (std::is_floating_point_v<T>) return -std::numeric_limits<T>::infinity();
     else return std::numeric_limits<T>::min();
   }
-  static T Apply(T a, T b) { return a > b || a != a ? a : b; }
+  static T Apply(T a, T b) {
+    if constexpr (std::is_floating_point_v<T>) return a > b || a != a || (a == b && !HasSign(a)) ? a : b;
+    else return a > b ? a : b;
+  }
 };
 template <typename T>
 struct MinOf {
@@ -62,7 +74,10 @@ struct MinOf {
     if constexpr (std::is_floating_point_v<T>) return std::numeric_limits<T>::infinity();
     else return std::numeric_limits<T>::max();
   }
-  static T Apply(T a, T b) { return a < b || a != a ? a : b; }
+  static T Apply(T a, T b) {
+    if constexpr (std::is_floating_point_v<T>) return a < b || a != a || (a == b && HasSign(a)) ? a : b;
+    else return a < b ? a : b;
+  }
 };
 // Bools, as the bytes they are stored in.
 template <typename T>
