@@ -277,6 +277,10 @@ The second says, of samples, how they may be sharded. A *rule* gives dims letter
 Of a reshape the rule says too little: wherever the layout has an equal in the other shape, strided ones among them,
 nothing is sent ([layouts](layouts.md)).
 
+Sums of bf16 are made in float and rounded once, over devices too: parts that are owed are carried and sent as f32. Where
+numbers are infinite or NaN, [limitations.md](limitations.md#numbers-that-depend-on-the-mesh) says what may differ between
+meshes.
+
 )";
 
 }  // namespace

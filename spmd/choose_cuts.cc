@@ -10,6 +10,7 @@
 #include "ops/loops.h"
 #include "ops/program.h"
 #include "ops/row.h"
+#include "spmd/may_wait.h"
 #include "spmd/move_seconds.h"
 #include "spmd/share_relayouts.h"
 #include "spmd/strided.h"
@@ -254,7 +255,8 @@ class LetterChooser {
     for (size_t i = 0; i < node_.results.size(); ++i) {
       const ValueId id = node_.results[i];
       const Layout lies = choice.results[i].WithPartials(choice.reduced);
-      costs.seconds += RelayoutSeconds(lies, LayoutOf(id), graph_.value(id).type, topology_);
+      costs.seconds +=
+          RelayoutSeconds(lies, LayoutOf(id), graph_.value(id).type, topology_, OnlyMoves(rule_));
       costs.sends_unasked |= refuse(id, lies, LayoutOf(id));
     }
     const auto shards = static_cast<double>(graph_.mesh().GroupSize(choice.sharded().ToList()));
@@ -411,7 +413,7 @@ class ScatterDelayer {
     Later later{now, {}, 0};
     if (!CutAsOwed(node, later.choice) || IsRefused(node, later.choice)) return std::nullopt;
     const std::optional<PartialSet> passed = now.rule.PassOn(sets, later.choice.sharded());
-    if (!passed.has_value()) return std::nullopt;
+    if (!passed.has_value() || !MayWait(graph_, node, now.rule, sets)) return std::nullopt;
     std::optional<PartialSet> all = Both(*passed, later.choice.reduced);
     if (!all.has_value()) return std::nullopt;
     later.owed = *std::move(all);

@@ -43,6 +43,10 @@ struct CompileOptions {
   // Cut axes of the mesh where a reshape then sends less (spmd/cut_mesh.h). Program::body is then on the mesh
   // so cut; programs that share variables must be on one.
   bool cut_mesh = true;
+  // Parts of sums of bf16 are rounded, sent and added in bf16. That is half of the bytes, and an error for
+  // each of them; otherwise they are carried in f32 and the whole is rounded once, as on one device. Layouts
+  // are chosen by the bytes of f32 either way.
+  bool narrow_sums = false;
   WrongPass wrong_pass = WrongPass::kByEnvironment;
   // Called with what a user should know of a program that compiles, a line each: passes that were left out.
   // Null: the line goes to standard error.

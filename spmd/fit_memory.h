@@ -25,6 +25,7 @@ struct LocalOptions {
   int64_t bucket_bytes = std::numeric_limits<int64_t>::max();  // see BucketReductions
   Topology topology = {};
   bool place_gathers = false;  // see PlaceGathers
+  bool narrow_sums = false;    // see CompileOptions
 };
 
 // A program that computes the same as `local` and needs at most `budget` bytes, or the least that was found.

@@ -9,6 +9,7 @@
 #include "ops/row.h"
 #include "spmd/choose_cuts.h"
 #include "spmd/gather_on_use.h"
+#include "spmd/may_wait.h"
 #include "spmd/move_seconds.h"
 #include "spmd/simplify.h"
 
@@ -118,6 +119,7 @@ class PartialFlow {
     absl::InlinedVector<PartialSet, 4> sets;
     for (ValueId id : graph_.nodes()[n].operands) sets.push_back(seen(id));
     std::optional<PartialSet> passed = choice.rule.PassOn(sets, choice.sharded());
+    if (passed.has_value() && !MayWait(graph_, graph_.nodes()[n], choice.rule, sets)) return std::nullopt;
     // Reductions of two kinds do not commute.
     if (passed.has_value() && !passed->empty() && !choice.reduced.empty() &&
         passed->front().op != choice.reduced.front().op)

@@ -15,6 +15,7 @@
 #include "ops/rewrite.h"
 #include "ops/row.h"
 #include "spmd/manual_body.h"
+#include "spmd/may_wait.h"
 
 namespace meshwork {
 namespace {
@@ -54,7 +55,11 @@ struct Move {
 class Localizer {
  public:
   Localizer(const Graph& graph, const LocalizeOptions& options)
-      : graph_(graph), options_(options), rewriter_(graph), to_(rewriter_.to()) {
+      : graph_(graph),
+        options_(options),
+        rewriter_(graph),
+        to_(rewriter_.to()),
+        picked_(graph.values().size(), false) {
     for (const Argument& argument : to_.arguments()) ToBlock(to_.mutable_value(argument.value));
   }
 
@@ -78,14 +83,63 @@ class Localizer {
   void Spell(const Node& node) {
     ValueId at = rewriter_.Map(node.operands[0]);
     const Layout& target = *graph_.value(node.results[0]).layout;
+    picked_[node.results[0]] = picked_[node.operands[0]];
+    if (MustBeWide(node.operands[0])) at = Widened(at, node);
     const ValueInfo& from = to_.value(at);
     // A limit below one element is as good as one of an element: nothing stays below.
     const int64_t elements = options_.relayout_bytes == 0
                                  ? 0
                                  : std::max<int64_t>(1, options_.relayout_bytes / DTypeSize(from.type.dtype));
     const RelayoutPlan plan = Move{from, target, options_.topology}.PlanWithin(elements);
-    for (const RelayoutStep& step : plan.steps) at = WriteStep(step, at, node);
+    for (const RelayoutStep& step : plan.steps) {
+      at = WriteStep(step, at, node);
+      // As soon as nothing is owed: what is gathered then is bf16 again.
+      if (IsWide(at, node.results[0]) && !to_.value(at).layout->is_partial())
+        at = WriteRounding("narrow", at, "the sum is whole", node);
+    }
     rewriter_.Set(node.results[0], at);
+  }
+
+  // ---- Sums of bf16.
+
+  // Whether the local value is f32 in the place of the global program's bf16.
+  bool IsWide(ValueId local, ValueId global) const {
+    return to_.value(local).global.dtype != graph_.value(global).global.dtype;
+  }
+
+  // Whether the value must be carried in f32.
+  bool MustBeWide(ValueId id) const {
+    const ValueInfo& info = graph_.value(id);
+    return !options_.narrow_sums && !picked_[id] &&
+           CarriedDType(info.type.dtype, info.layout->partials()) != info.type.dtype;
+  }
+
+  // Whether all that the op's result owes is picked, by the op or before (see OnlyMoves).
+  bool IsPicked(const Node& node, const Rule& rule) const {
+    return OnlyMoves(rule) && std::all_of(node.operands.begin(), node.operands.end(), [&](ValueId id) {
+             return picked_[id] || !graph_.value(id).layout->is_partial();
+           });
+  }
+
+  // Whether the op runs in f32 on operands of bf16.
+  bool RunsWide(const Node& node) const {
+    for (ValueId id : node.operands)
+      if (IsWide(rewriter_.Map(id), id)) return true;
+    return std::any_of(node.results.begin(), node.results.end(), [&](ValueId id) { return MustBeWide(id); });
+  }
+
+  ValueId WriteRounding(std::string_view op, ValueId id, std::string cause, const Node& node) {
+    const int added = AddLocalNode(to_, op, {{id}}, {}, node.location, std::move(cause));
+    return to_.nodes()[added].results[0];
+  }
+  ValueId Widened(ValueId id, const Node& node) {
+    if (to_.value(id).type.dtype != BF16) return id;
+    return WriteRounding("widen", id, "sums of bf16 are owed in f32", node);
+  }
+
+  // The result of an op that runs so.
+  static void ToWide(ValueInfo& info) {
+    if (info.type.dtype == BF16) info.type.dtype = info.global.dtype = F32;
   }
 
   ValueId WriteStep(const RelayoutStep& step, ValueId at, const Node& node) {
@@ -126,16 +180,21 @@ class Localizer {
     Node local = node;
     const Rule rule = RuleOf(graph_, node);
     const std::vector<WindowedDim> windows = CutWindows(rule, node);
-    if (!windows.empty() && node.row->exchange != nullptr) return WriteExchange(node);
+    for (ValueId id : node.results) picked_[id] = IsPicked(node, rule);
+    const bool is_wide = RunsWide(node);
+    if (!windows.empty() && node.row->exchange != nullptr) return WriteExchange(node, is_wide);
     for (size_t i = 0; i < node.operands.size(); ++i) {
       // What is exchanged has padding of its own along other dims.
-      const ValueId whole = WithWindows(rewriter_.Map(node.operands[i]), rule, windows, i, node);
+      // Padding is masked last: where a block is all padding, no other op runs.
+      ValueId whole = WithWindows(rewriter_.Map(node.operands[i]), rule, windows, i, node);
+      if (is_wide) whole = Widened(whole, node);
       local.operands[i] = Masked(whole, rule, i, node);
     }
     std::vector<ValueInfo> infos;
     for (ValueId id : node.results) {
       infos.push_back(graph_.value(id));
       ToBlock(infos.back());
+      if (is_wide) ToWide(infos.back());
     }
     const std::vector<Type> global = TypesOf(graph_, node.operands), results = TypesOf(graph_, node.results);
     local.attrs = ResizedAttrs(*node.row, {global, results, node.attrs}, TypesOf(to_, local.operands),
@@ -162,7 +221,7 @@ class Localizer {
   }
 
   // An op that only moves elements.
-  void WriteExchange(const Node& node) {
+  void WriteExchange(const Node& node, bool is_wide) {
     const std::vector<Type> operands = TypesOf(graph_, node.operands),
                             results = TypesOf(graph_, node.results);
     const Exchange exchange = node.row->exchange({operands, results, node.attrs});
@@ -171,6 +230,10 @@ class Localizer {
       from.push_back(rewriter_.Map(node.operands[MovedOperand(o, node.operands.size())]));
     ValueInfo info = graph_.value(node.results[0]);
     ToBlock(info);
+    if (is_wide) {
+      for (ValueId& id : from) id = Widened(id, node);
+      ToWide(info);
+    }
     const std::string cause =
         fmt::format("{} along a dim that is sharded", graph_.Describe(node.row->name, node.location));
     rewriter_.Set(node.results[0], AddExchange(from, exchange, std::move(info), cause, node));
@@ -225,9 +288,14 @@ class Localizer {
       region = std::make_shared<const Graph>(IsManual(node) ? ManualBody(*region)
                                                             : Localizer(*region, options_).Run());
     std::vector<ValueInfo> infos;
-    for (ValueId id : node.results) {
-      infos.push_back(graph_.value(id));
+    const size_t carries = node.results.size() - local.regions[0]->outputs().size();
+    for (size_t r = 0; r < node.results.size(); ++r) {
+      infos.push_back(graph_.value(node.results[r]));
       ToBlock(infos.back());
+      if (!infos.back().layout->is_partial()) continue;
+      // Owed as the body leaves it.
+      const Graph& body = *local.regions[0];
+      if (body.value(body.outputs()[r - carries].value).type.dtype == F32) ToWide(infos.back());
     }
     const int index = to_.AddNode(std::move(local), std::move(infos));
     for (size_t i = 0; i < node.results.size(); ++i)
@@ -282,6 +350,7 @@ class Localizer {
   const LocalizeOptions& options_;
   Rewriter rewriter_;
   Graph& to_;
+  std::vector<bool> picked_;  // per value of graph_
 };
 
 }  // namespace
@@ -290,7 +359,7 @@ Graph Localize(const Graph& graph, const LocalizeOptions& options) { return Loca
 
 std::vector<int64_t> RelayoutPeaks(const Graph& graph, const Node& relayout, const Topology& topology) {
   const ValueInfo& from = graph.value(relayout.operands[0]);
-  const int64_t size = DTypeSize(from.global.dtype);
+  const int64_t size = DTypeSize(CarriedDType(from.global.dtype, from.layout->partials()));
   const Move move{from, *graph.value(relayout.results[0]).layout, topology};
   RelayoutPlan plan = move.Plan();
   std::vector<int64_t> peaks = {plan.peak_elements * size};

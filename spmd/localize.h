@@ -1,5 +1,15 @@
 // Localize turns a global program with relayouts into the program each device runs: block shapes,
 // relayouts spelled out as slices and collectives, padding masked where a reduction would see it.
+//
+// What owes a sum (or product) of bf16 is carried in f32 until it is paid, and then rounded once:
+//
+//   %h = matmul %a, %b : bf16[8,4] {_,_ | sum:x}        %0 = widen %a : f32[8,2] of f32[8,4] {_,x}
+//   %r = relayout %h {_,_}                              %1 = widen %b : f32[2,4] of f32[4,4] {x,_}
+//                                                   ->  %h = matmul %0, %1 : f32[8,4] {_,_ | sum:x}
+//                                                       %2 = all_reduce %h axes=(x) op=sum : f32[8,4] {_,_}
+//                                                       %r = narrow %2 : bf16[8,4] {_,_}
+//
+// What is picked, by a gather from a sharded dim, is sent as it is: one device has it, the others nothing.
 #pragma once
 
 #include <cstdint>
@@ -16,6 +26,8 @@ struct LocalizeOptions {
   int64_t relayout_bytes = 0;
   // Unless it is assumed, relayouts take the least time by it.
   Topology topology = {};
+  // Parts of bf16 sums are bf16 themselves, not f32 (see CompileOptions::narrow_sums).
+  bool narrow_sums = false;
 };
 
 // `graph`: the result of InsertRelayouts. No device is singled out: what differs between devices is

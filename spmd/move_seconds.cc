@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "layout/relayout.h"
+#include "ops/local.h"
 #include "ops/loops.h"
 #include "ops/program.h"
 #include "ops/row.h"
@@ -48,16 +49,25 @@ double MoveSecondsWithin(int depth, const Graph& graph, ValueId id, const Layout
 
 }  // namespace
 
-double RelayoutSeconds(const Layout& from, const Layout& to, const Type& type, const Topology& topology) {
+double RelayoutSeconds(const Layout& from, const Layout& to, const Type& type, const Topology& topology,
+                       bool is_picked) {
   if (from == to) return 0;
-  RelayoutOptions options{.topology = topology, .element_bytes = DTypeSize(type.dtype)};
+  const int64_t size = DTypeSize(type.dtype);
+  const int64_t owed_size = is_picked ? size : DTypeSize(CarriedDType(type.dtype, from.partials()));
+  RelayoutOptions options{.topology = topology, .element_bytes = owed_size};
   if (!topology.is_assumed()) return PlanRelayout(from, to, type.shape, options).value().seconds;
   // What the greedy order sends: more than the plan that Localize writes, rarely. A cheaper plan of more
   // collectives is no reason to run an op otherwise, as long as nothing says what a collective costs.
   options.search = false;
   options.element_bytes = RelayoutOptions().element_bytes;  // one plan for all types
-  const int64_t elements = PlanRelayout(from, to, type.shape, options).value().wire_elements;
-  return static_cast<double>(elements * DTypeSize(type.dtype)) / Topology::kAssumedLink.bandwidth;
+  const RelayoutPlan plan = PlanRelayout(from, to, type.shape, options).value();
+  int64_t bytes = 0;
+  bool owes = from.is_partial();
+  for (const RelayoutStep& step : plan.steps) {
+    bytes += step.wire_elements * (owes ? owed_size : size);
+    owes = step.result.is_partial();
+  }
+  return static_cast<double>(bytes) / Topology::kAssumedLink.bandwidth;
 }
 
 std::optional<std::vector<Layout>> OperandsElsewhere(const Graph& graph, const Node& node, const Layout& to) {

@@ -18,8 +18,9 @@
 namespace meshwork {
 
 // What it takes to bring a value of this type from one layout to another, in seconds. Where the topology is
-// assumed, latencies do not count.
-double RelayoutSeconds(const Layout& from, const Layout& to, const Type& type, const Topology& topology);
+// assumed, latencies do not count. What owes a sum of bf16 is sent as f32, unless it is picked (OnlyMoves).
+double RelayoutSeconds(const Layout& from, const Layout& to, const Type& type, const Topology& topology,
+                       bool is_picked = false);
 
 // How the operands of `node` lie where its one result lies as `to`, if it may run elsewhere; else nothing.
 std::optional<std::vector<Layout>> OperandsElsewhere(const Graph& graph, const Node& node, const Layout& to);

@@ -58,7 +58,9 @@ class Compilation {
         control_(control),
         passed_{{.body = global}},
         pinned_(global.mesh()),
-        local_{.topology = options.topology, .place_gathers = GathersOnUse(global)} {}
+        local_{.topology = options.topology,
+               .place_gathers = GathersOnUse(global),
+               .narrow_sums = options.narrow_sums} {}
 
   Passed Run() && {
     for (const Pass& pass : AllPasses()) {
@@ -149,7 +151,9 @@ class Compilation {
   }
 
   Graph Localized(const Graph& graph) const {
-    return Localize(graph, {.relayout_bytes = local_.relayout_bytes, .topology = local_.topology});
+    return Localize(graph, {.relayout_bytes = local_.relayout_bytes,
+                            .topology = local_.topology,
+                            .narrow_sums = local_.narrow_sums});
   }
 
   Graph Fitted(const Graph& graph) {

@@ -20,7 +20,7 @@ namespace meshwork {
 namespace {
 
 constexpr std::string_view kLemmaNames[] = {"argument", "rule",    "sum",      "collective", "slice",
-                                            "mask",     "reshape", "exchange", "body"};
+                                            "mask",     "reshape", "exchange", "body",       "rounding"};
 
 // `graph` on `mesh`, if that is its mesh cut further.
 std::optional<Graph> CutTo(Graph graph, const Mesh& mesh) {
@@ -140,8 +140,17 @@ class Verifier {
     if (LayoutOf(have).is_partial() && !may_owe)
       return InvalidArgument("Verify: {} is {}; what is owed must be reduced first.", what,
                              LayoutOf(have).ToString());
+    if (IsWide(have) && !LayoutOf(have).is_partial())
+      return InvalidArgument("Verify: {} is {}; it must be rounded to {}.", what,
+                             local_.value(have).type.ToString(), DTypeName(TermDType(have)));
     return absl::OkStatus();
   }
+
+  // The dtype of the term that the value is part of, and whether it is carried in another.
+  DType TermDType(ValueId id) const {
+    return global_.value(terms_.GlobalSummands(term_of_[id])[0].value).type.dtype;
+  }
+  bool IsWide(ValueId id) const { return local_.value(id).type.dtype != TermDType(id); }
 
   absl::Status CheckUpdates() const {
     std::map<int, ValueId> want, have;
@@ -191,13 +200,14 @@ class Verifier {
 
   absl::Status CheckNode(const Node& node) {
     const std::string_view op = node.row->name;
-    const bool takes_windows = node.row->on_windows != nullptr || op == "mask_padding";
+    const bool takes_windows = node.row->on_windows != nullptr || op == "mask_padding" || op == "widen";
     for (ValueId id : node.operands)
       if (windows_[id].has_value() && !takes_windows)
         return InvalidArgument("an operand is windows of {}; this op reads the tensor.",
                                terms_.Describe(term_of_[id]));
     if (op == "exchange") return CheckExchanged(node);
     if (op == "reshape") return CheckReshape(node);
+    if (op == "widen" || op == "narrow") return CheckRounding(node);
     switch (node.row->kind) {
       case OpKind::kCompute: return CheckCompute(node);
       case OpKind::kControl: return CheckControl(node);
@@ -248,7 +258,8 @@ class Verifier {
       for (size_t n = fewest; n <= operands.size() && row->exchange != nullptr; ++n)
         terms_.ForEachNode(*row, std::span(operands.data(), n), node.attrs, [&](const Node& global) {
           if (!found.has_value() && IsMove(global_, global, exchange) && PassesOn(global, node) &&
-              global_.value(global.results[0]).type == local_.value(node.results[0]).global)
+              Carried(global_.value(global.results[0]).type, IsWide(node.operands[0])) ==
+                  local_.value(node.results[0]).global)
             found = terms_.Of(global.results[0]);
         });
     }
@@ -261,6 +272,50 @@ class Verifier {
     const absl::InlinedVector<PartialSet, 4> sets(global.operands.size(), from.partials());
     return RuleOf(global_, global).PassOn(sets, LayoutOf(exchange.results[0]).ShardedAxes()) ==
            LayoutOf(exchange.results[0]).partials();
+  }
+
+  // bf16 in f32, and back. The value is the same, rounded or not.
+  absl::Status CheckRounding(const Node& node) {
+    const ValueId from = node.operands[0], to = node.results[0];
+    const bool widens = node.row->name == "widen";
+    const ValueInfo &a = local_.value(from), &b = local_.value(to);
+    if (a.type.dtype != (widens ? BF16 : F32) || b.global != Type{widens ? F32 : BF16, a.global.shape} ||
+        *a.layout != *b.layout)
+      return InvalidArgument("it does not take {} {} to {} {}.", a.global.ToString(), a.layout->ToString(),
+                             b.global.ToString(), b.layout->ToString());
+    if (!widens && !IsWide(from))
+      return InvalidArgument("the global program has {} in f32; to round that is another value.",
+                             terms_.Describe(term_of_[from]));
+    if (!widens && b.layout->is_partial())
+      return InvalidArgument("the operand is {}; what is owed must be reduced before it is rounded.",
+                             a.layout->ToString());
+    Set(to, term_of_[from], Lemma::kRounding);
+    windows_[to] = windows_[from];
+    return absl::OkStatus();
+  }
+
+  // Whether the op runs on parts of bf16 that are carried in f32: all of them are, and the results owe.
+  absl::StatusOr<bool> RunsWide(const Node& node) const {
+    ValueId wide = kNoValue, narrow = kNoValue;
+    for (ValueId id : node.operands) {
+      if (IsWide(id)) wide = id;
+      else if (local_.value(id).type.dtype == BF16) narrow = id;
+    }
+    if (wide == kNoValue) return false;
+    if (narrow != kNoValue)
+      return InvalidArgument("of its operands, {} is carried in f32 and {} is not.",
+                             terms_.Describe(term_of_[wide]), terms_.Describe(term_of_[narrow]));
+    for (ValueId id : node.results)
+      if (!LayoutOf(id).is_partial())
+        return InvalidArgument(
+            "it reads {} in f32 and owes nothing; what is owed must be reduced and rounded.",
+            terms_.Describe(term_of_[wide]));
+    return true;
+  }
+
+  // The type of a local value, whole, that stands for one of `type`.
+  static Type Carried(const Type& type, bool is_wide) {
+    return {is_wide && type.dtype == BF16 ? F32 : type.dtype, type.shape};
   }
 
   // A collective, a slice or a mask: the result is the operand, laid out anew.
@@ -360,7 +415,12 @@ class Verifier {
   // induction over the iterations, for a carry lies alike before and after each.
   absl::Status CheckControl(const Node& node) {
     TermList operands;
-    for (ValueId id : node.operands) operands.push_back(term_of_[id]);
+    for (ValueId id : node.operands) {
+      if (IsWide(id))
+        return InvalidArgument("{} is carried in f32; it must be rounded first.",
+                               terms_.Describe(term_of_[id]));
+      operands.push_back(term_of_[id]);
+    }
     absl::Status status = InvalidArgument("the global program has no {} of these operands.", node.row->name);
     terms_.ForEachNode(*node.row, operands, node.attrs, [&](const Node& global) {
       if (status.ok() || global.attrs != node.attrs || global.results.size() != node.results.size()) return;
@@ -410,11 +470,13 @@ class Verifier {
   }
 
   absl::Status FitsTypes(const Node& global, const Node& local) const {
-    for (size_t r = 0; r < local.results.size(); ++r)
-      if (local_.value(local.results[r]).global != global_.value(global.results[r]).type)
-        return InvalidArgument("result {} is part of a {}, not of a {}.", r,
-                               local_.value(local.results[r]).global.ToString(),
-                               global_.value(global.results[r]).type.ToString());
+    for (size_t r = 0; r < local.results.size(); ++r) {
+      const Type &have = local_.value(local.results[r]).global, &want = global_.value(global.results[r]).type;
+      const bool may_be_wide = LayoutOf(local.results[r]).is_partial();
+      if (have != want && !(may_be_wide && have == Carried(want, /*is_wide=*/true)))
+        return InvalidArgument("result {} is part of a {}, not of a {}.", r, have.ToString(),
+                               want.ToString());
+    }
     return absl::OkStatus();
   }
 
@@ -443,9 +505,11 @@ class Verifier {
       const ValueId inside = r < carries ? body.arguments()[r].value : body.outputs()[r - carries].value;
       const bool is_stack = r >= carries && r - carries < stacked;
       const Layout& layout = *body.value(inside).layout;
-      if (!LiesAlike(LayoutOf(node.results[r]), layout, is_stack))
-        return InvalidArgument("result {} lies as {}; its body leaves {}.", r,
-                               LayoutOf(node.results[r]).ToString(), layout.ToString());
+      if (!LiesAlike(LayoutOf(node.results[r]), layout, is_stack) ||
+          local_.value(node.results[r]).type.dtype != body.value(inside).type.dtype)
+        return InvalidArgument(
+            "result {} is {} {}; its body leaves {} {}.", r, local_.value(node.results[r]).type.ToString(),
+            LayoutOf(node.results[r]).ToString(), body.value(inside).type.ToString(), layout.ToString());
     }
     return absl::OkStatus();
   }
@@ -471,6 +535,11 @@ class Verifier {
   absl::Status FitsSum(const Node& node) const {
     const std::vector<Type> operands = GlobalTypesOf(local_, node.operands);
     const std::vector<Type> results = GlobalTypesOf(local_, node.results);
+    RETURN_IF_ERROR(RunsWide(node).status());
+    for (ValueId id : node.operands)
+      if (TermDType(id) != TermDType(node.operands[0]))
+        return InvalidArgument("it adds {} and {}.", DTypeName(TermDType(node.operands[0])),
+                               DTypeName(TermDType(id)));
     ASSIGN_OR_RETURN(const std::vector<Type> whole, node.row->infer({operands, {}, node.attrs}));
     if (results != whole)
       return InvalidArgument("the result is part of a {}, not of a {}.", results[0].ToString(),
@@ -481,8 +550,9 @@ class Verifier {
   absl::Status FitsBlocks(const Node& global, const Node& local) {
     const std::vector<Type> operands = TypesOf(global_, global.operands);
     const std::vector<Type> results = TypesOf(global_, global.results);
+    ASSIGN_OR_RETURN(const bool is_wide, RunsWide(local));
     for (size_t r = 0; r < results.size(); ++r)
-      if (local_.value(local.results[r]).global != results[r])
+      if (local_.value(local.results[r]).global != Carried(results[r], is_wide))
         return InvalidArgument("result {} is part of a {}, not of a {}.", r,
                                local_.value(local.results[r]).global.ToString(), results[r].ToString());
     const Rule rule = RuleOf(global_, global);

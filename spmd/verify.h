@@ -16,6 +16,9 @@
 //   collective  the blocks of the result are put together from, or reduced over, those that a group holds
 //   slice       a device cuts its block out of one that it holds
 //   mask        padding becomes the identity
+//   rounding    what is bf16 in the global program may be carried in f32 while reductions of it are owed: an
+//   op
+//               on such parts is the op on bf16, not rounded. It is rounded when nothing is owed any more
 //   reshape     the elements that a device holds, in their order, are those of the result
 //   body        a loop or a branch of the global program, on the same values: each of its bodies is proven to
 //               compute what the body there does, its arguments lying as the operands, carries alike before
@@ -48,10 +51,21 @@
 
 namespace meshwork {
 
-enum class Lemma : uint8_t { kArgument, kRule, kSum, kCollective, kSlice, kMask, kReshape, kExchange, kBody };
-inline constexpr Lemma kAllLemmas[] = {Lemma::kArgument,   Lemma::kRule,     Lemma::kSum,
-                                       Lemma::kCollective, Lemma::kSlice,    Lemma::kMask,
-                                       Lemma::kReshape,    Lemma::kExchange, Lemma::kBody};
+enum class Lemma : uint8_t {
+  kArgument,
+  kRule,
+  kSum,
+  kCollective,
+  kSlice,
+  kMask,
+  kReshape,
+  kExchange,
+  kBody,
+  kRounding
+};
+inline constexpr Lemma kAllLemmas[] = {Lemma::kArgument, Lemma::kRule,    Lemma::kSum,     Lemma::kCollective,
+                                       Lemma::kSlice,    Lemma::kMask,    Lemma::kReshape, Lemma::kExchange,
+                                       Lemma::kBody,     Lemma::kRounding};
 std::string_view LemmaName(Lemma lemma);  // "argument", …
 
 struct SignedValue {

@@ -143,6 +143,7 @@ absl::Status Compile(Arguments args) {
   flags.Bytes("replication-budget", "what may be gathered whole on every device unasked",
               &options.replication_budget);
   flags.Switch("shard-weight-update", kShardWeightUpdateHelp, &options.shard_weight_update);
+  flags.Switch("narrow-sums", kNarrowSumsHelp, &options.narrow_sums);
   flags.Text("topology", kTopologyHelp, &topology);
   flags.Switch("passes", "prints the program after every pass instead", &passes);
   if (const auto done = Parse(flags, args)) return *done;
@@ -167,6 +168,7 @@ absl::Status Explain(Arguments args) {
       "the step cheaper. The same as meshwork compile --emit=explain.");
   flags.Positional("FILE", kFileHelp, &file);
   flags.Switch("shard-weight-update", kShardWeightUpdateHelp, &options.shard_weight_update);
+  flags.Switch("narrow-sums", kNarrowSumsHelp, &options.narrow_sums);
   flags.Text("topology", kTopologyHelp, &topology);
   flags.Switch("json", "prints one JSON object", &json);
   if (const auto done = Parse(flags, args)) return *done;

@@ -18,6 +18,9 @@ inline constexpr const char* kTopologyHelp =
 inline constexpr const char* kShardWeightUpdateHelp =
     "keeps optimizer state in blocks over the axes that gradients are summed over (ZeRO stage 1)";
 
+inline constexpr const char* kNarrowSumsHelp =
+    "sends parts of bf16 sums as bf16: half of the bytes, and a rounding for each device";
+
 // "step.mw", "standard input".
 std::string NameOf(const std::string& file);
 

@@ -132,6 +132,7 @@ absl::Status Run(Arguments args) {
   flags.Text("outputs", "writes the outputs as safetensors", &options.outputs);
   flags.Int("workers", "threads; 0: one per core", &options.workers, 0, kMostWorkers);
   flags.Switch("shard-weight-update", kShardWeightUpdateHelp, &options.compile.shard_weight_update);
+  flags.Switch("narrow-sums", kNarrowSumsHelp, &options.compile.narrow_sums);
   if (const auto done = Parse(flags, args)) return *done;
   ASSIGN_OR_RETURN(const Graph global, ReadProgram(options.file));
   NamedTensors tensors;

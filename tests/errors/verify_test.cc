@@ -135,6 +135,80 @@ absl::Status NodeChanged(int n, F&& change) {
   return Verify(Parse(kGlobal), copy).status();
 }
 
+// Parts of bf16 that are carried in f32.
+constexpr std::string_view kGlobalSum = R"(mesh [x=2]
+func step(%a: bf16[4,4], %f: f32[4,4]) {
+  %s = reduce_sum %a dims=[0]
+  %n = neg %s
+  %e = exp %n
+  %g = reduce_sum %f dims=[0]
+  return e=%e, g=%g
+})";
+constexpr std::string_view kLocalSum = R"(mesh [x=2]
+func step(%a: bf16[2,4] of bf16[4,4] {x,_}, %f: f32[2,4] of f32[4,4] {x,_}) {
+  %t = reduce_sum %f dims=[0] : f32[4] of f32[4] {_ | sum:x}
+  %g = all_reduce %t axes=(x) op=sum : f32[4] of f32[4] {_}
+  %w = widen %a : f32[2,4] of f32[4,4] {x,_}
+  %s = reduce_sum %w dims=[0] : f32[4] of f32[4] {_ | sum:x}
+  %n = neg %s : f32[4] of f32[4] {_ | sum:x}
+  %r = all_reduce %n axes=(x) op=sum : f32[4] of f32[4] {_}
+  %b = narrow %r : bf16[4] of bf16[4] {_}
+  %e = exp %b : bf16[4] of bf16[4] {_}
+  return e=%e, g=%g
+})";
+// The reader finds some of these.
+absl::Status WithSum(std::string_view text, std::string_view other) {
+  std::string local(kLocalSum);
+  local.replace(local.find(text), text.size(), other);
+  const absl::StatusOr<Graph> read = ParseGraph(local, "step.mw");
+  return read.ok() ? Verify(Parse(kGlobalSum), *read).status() : read.status();
+}
+TEST(VerifyErrors, Rounding) {
+  EXPECT_EQ(MessageOf(Of(kGlobalSum, kLocalSum)), "");
+  ExpectErrors(
+      "verify_rounding",
+      {
+          // Not rounded, or too early, or what is no bf16.
+          MISTAKE(WithSum("exp %b : bf16[4] of bf16[4] {_}", "exp %r : f32[4] of f32[4] {_}")),
+          MISTAKE(WithSum("e=%e", "e=%r")),
+          MISTAKE(
+              WithSum("narrow %r : bf16[4] of bf16[4] {_}", "narrow %n : bf16[4] of bf16[4] {_ | sum:x}")),
+          MISTAKE(WithSum("narrow %r", "narrow %g")),
+          MISTAKE(WithSum("neg %s", "add %s, %t")),
+          MISTAKE(WithSum("g=%g", "g=%r")),
+          // Another value in f32, and one that is not.
+          MISTAKE(WithSum("reduce_sum %w dims=[0]", "reduce_sum %f dims=[0]")),
+          MISTAKE(WithSum("widen %a : f32[2,4] of f32[4,4] {x,_}",
+                          "cast %a dtype=f32 : f32[2,4] of f32[4,4] {x,_}")),
+          MISTAKE(WithSum("widen %a : f32[2,4]", "widen %f : f32[2,4]")),
+          MISTAKE(Of("mesh [x=2] func f(%a: bf16[4,4], %b: bf16[4,4], %c: f32[4]) {"
+                     " %s = reduce_sum %a dims=[0] %t = reduce_sum %b dims=[0] %r = add %s, %t return r=%r }",
+                     "mesh [x=2] func f(%a: bf16[2,4] of bf16[4,4] {x,_}, %b: bf16[2,4] of bf16[4,4] {x,_},"
+                     " %c: f32[4] of f32[4] {_}) {"
+                     " %v = widen %a : f32[2,4] of f32[4,4] {x,_}"
+                     " %s = reduce_sum %v dims=[0] : f32[4] of f32[4] {_ | sum:x}"
+                     " %w = widen %b : f32[2,4] of f32[4,4] {x,_}"
+                     " %t = reduce_sum %w dims=[0] : f32[4] of f32[4] {_ | sum:x}"
+                     " %u = all_reduce %t axes=(x) op=sum : f32[4] of f32[4] {_}"
+                     " %q = all_reduce %s axes=(x) op=sum : f32[4] of f32[4] {_}"
+                     " %r = add %q, %u : f32[4] of f32[4] {_}"
+                     " %z = narrow %r : bf16[4] of bf16[4] {_} return r=%z }")),
+          // A sum that the global program does not have, of f32 and of what is carried in it.
+          MISTAKE(Of("mesh [x=2] func f(%a: bf16[4], %c: f32[4]) { %r = exp %a return r=%r }",
+                     "mesh [x=2] func f(%a: bf16[4] of bf16[4] {_}, %c: f32[4] of f32[4] {_}) {"
+                     " %w = widen %a : f32[4] of f32[4] {_} %r = add %w, %c : f32[4] of f32[4] {_}"
+                     " return r=%r }")),
+          MISTAKE(Of("mesh [x=2] func f(%a: bf16[4], %p: bool[]) {"
+                     " %r = if %p, %a (%x: bf16[4]) { return %x } else (%x: bf16[4]) { return %x }"
+                     " return r=%r }",
+                     "mesh [x=2] func f(%a: bf16[4] of bf16[4] {_}, %p: bool[] of bool[] {}) {"
+                     " %w = widen %a : f32[4] of f32[4] {_}"
+                     " %r = if %p, %w (%x: f32[4] of f32[4] {_}) { return %x }"
+                     " else (%x: f32[4] of f32[4] {_}) { return %x } : f32[4] of f32[4] {_}"
+                     " return r=%r }")),
+      });
+}
+
 TEST(VerifyErrors, CollectivesAndLocalOps) {
   ExpectErrors(
       "verify_moves",
