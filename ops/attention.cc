@@ -303,7 +303,9 @@ const std::vector<OpRow>& Rows() {
                    "f64[2,6,2,4], f64[2,6,2,4], f64[2,6,2,4]; scale=0.5 causal=true",
                    "bf16[2,4,2,4], bf16[2,6,2,4], bf16[2,6,2,4]; scale=0.5 causal=true",
                    "f64[2,6,2,4], f64[2,6,2,4], f64[2,6,2,3]; scale=0.5 causal=true ring=true",
-                   "f64[2,4,2,2], f64[2,6,2,2], f64[2,6,2,3], i32[2,4]; scale=0.5"},
+                   "f64[2,4,2,2], f64[2,6,2,2], f64[2,6,2,3], i32[2,4]; scale=0.5",
+                   // Its keys are merged.
+                   "f64[2,1,2,2], f64[2,9,2,2], f64[2,9,2,3], i32[2,1]; scale=0.5"},
        .sample_int_low = 0,
        .sample_int_high = 8},
       GradRow("attention_grad_q",
