@@ -290,8 +290,9 @@ TEST(GradientTest, EveryRowSaysWhetherItHasASlope) {
       const Sample sample = ParseSample(*row, text).value();
       const auto is_real = [](const Type& type) { return IsFloat(type.dtype); };
       if (std::any_of(sample.operands.begin(), sample.operands.end(), is_real) &&
-          std::any_of(sample.results.begin(), sample.results.end(), is_real))
+          std::any_of(sample.results.begin(), sample.results.end(), is_real)) {
         EXPECT_NE(row->grad, nullptr) << row->name << " " << text;
+      }
     }
   }
 }

@@ -216,8 +216,11 @@ TEST(MergedAttentionTest, GivesTheOneDeviceResult) {
               EXPECT_EQ(Count(local, "all_reduce"), 2);  // a maximum, two sums together
               EXPECT_EQ(Count(local, "all_gather") + Count(local, "all_to_all"), 0);
               // What fills up a short block comes from nobody.
-              for (const CollectiveSummary& summary : SummarizeCollectives(local))
-                if (summary.type == "exchange") EXPECT_EQ(summary.bytes, 0);
+              for (const CollectiveSummary& summary : SummarizeCollectives(local)) {
+                if (summary.type == "exchange") {
+                  EXPECT_EQ(summary.bytes, 0);
+                }
+              }
             }
             ExpectAgrees(mesh, z);
           }
@@ -312,9 +315,13 @@ struct Plain {
 void ExpectAlike(const std::vector<double>& have, const std::vector<double>& want, const std::string& what) {
   ASSERT_EQ(have.size(), want.size());
   for (size_t i = 0; i < have.size(); ++i) {
-    if (std::isfinite(want[i])) EXPECT_NEAR(have[i], want[i], 1e-9) << what << "[" << i << "]";
-    else if (std::isnan(want[i])) EXPECT_TRUE(std::isnan(have[i])) << what << "[" << i << "] " << have[i];
-    else EXPECT_EQ(have[i], want[i]) << what << "[" << i << "]";
+    if (std::isfinite(want[i])) {
+      EXPECT_NEAR(have[i], want[i], 1e-9) << what << "[" << i << "]";
+    } else if (std::isnan(want[i])) {
+      EXPECT_TRUE(std::isnan(have[i])) << what << "[" << i << "] " << have[i];
+    } else {
+      EXPECT_EQ(have[i], want[i]) << what << "[" << i << "]";
+    }
   }
 }
 
