@@ -50,8 +50,6 @@ inline constexpr Exception kMissingByDesign[] = {
     {"cast", kRounds, ReduceOp::kProd, ReduceOp::kProd},
     {"bitcast", kRounds, ReduceOp::kSum, ReduceOp::kSum},
     {"bitcast", kRounds, ReduceOp::kProd, ReduceOp::kProd},
-    {"bitcast", kRounds, ReduceOp::kAnd, ReduceOp::kAnd},
-    {"bitcast", kRounds, ReduceOp::kOr, ReduceOp::kOr},
     {"reduce_prod", kOverflows},
     {"exp", kOverflows, ReduceOp::kSum, ReduceOp::kProd},
     {"exp2", kOverflows, ReduceOp::kSum, ReduceOp::kProd},
