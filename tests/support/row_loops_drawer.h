@@ -92,7 +92,7 @@ class RowLoopsDrawer : RowsDrawer {
     std::vector<ValueId> small, made;
     for (size_t id = 0; id < graph().values().size(); ++id) {
       const ValueInfo& info = graph().values()[id];
-      if (info.type.num_elements() > kMostElements) continue;
+      if (info.type.num_elements() > kMostElements || !IsNumber(static_cast<ValueId>(id))) continue;
       small.push_back(static_cast<ValueId>(id));
       if (info.node >= 0) made.push_back(static_cast<ValueId>(id));
     }

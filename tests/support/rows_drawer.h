@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 #include <string>
 #include <vector>
@@ -62,10 +63,18 @@ class RowsDrawer : protected ProgramDrawer {
     return HasSlope(*sample.row) && !own_range && (all_of(F32) || all_of(F64));
   }
 
+  // Not an infinity, or NaN, that stands in the program.
+  bool IsNumber(ValueId id) {
+    const int node = graph().value(id).node;
+    if (node < 0 || graph().nodes()[node].row->name != "constant") return true;
+    return std::isfinite(graph().nodes()[node].attrs.Get<double>("value"));
+  }
+
   std::vector<ValueId> ValuesOf(const Type& type) {
     std::vector<ValueId> fitting;
     for (size_t id = 0; id < graph().values().size(); ++id)
-      if (graph().values()[id].type == type) fitting.push_back(static_cast<ValueId>(id));
+      if (graph().values()[id].type == type && IsNumber(static_cast<ValueId>(id)))
+        fitting.push_back(static_cast<ValueId>(id));
     return fitting;
   }
 
