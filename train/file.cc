@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cerrno>
 #include <cstdio>
+#include <filesystem>
 #include <system_error>
 #include <utility>
 
@@ -72,9 +73,28 @@ int WriteAll(int fd, std::string_view bytes) {
   return 0;
 }
 
-int WriteNewFile(const std::string& path, std::span<const std::string_view> pieces) {
-  Descriptor file(open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
+// Makes the file at `fd` look as the one that it replaces.
+int TakeOver(int fd, const struct stat& old) {
+  mode_t mode = old.st_mode & 07777;
+  struct stat info;
+  if (fstat(fd, &info) != 0) return errno;
+  if (info.st_gid != old.st_gid && fchown(fd, static_cast<uid_t>(-1), old.st_gid) != 0) {
+    const mode_t others = mode & 07;
+    mode = (mode & ~static_cast<mode_t>(02070)) | (mode & (others << 3));
+  }
+  // Only root gives files away. A file that runs as its owner must not run as another.
+  if (info.st_uid != old.st_uid && fchown(fd, old.st_uid, static_cast<gid_t>(-1)) != 0)
+    mode &= ~static_cast<mode_t>(04000);
+  return fchmod(fd, mode) == 0 ? 0 : errno;
+}
+
+// `old`: the file that it is to replace, null if there is none.
+int WriteNewFile(const std::string& path, std::span<const std::string_view> pieces, const struct stat* old) {
+  // Nobody else may read it before it has the permissions of the old one.
+  Descriptor file(open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, old == nullptr ? 0666 : 0600));
   if (file.get() < 0) return errno;
+  if (old != nullptr)
+    if (const int error = TakeOver(file.get(), *old); error != 0) return error;
   for (std::string_view piece : pieces) {
     if (const int error = WriteAll(file.get(), piece); error != 0) return error;
   }
@@ -114,20 +134,37 @@ absl::StatusOr<std::string> ReadFile(const std::string& path) {
 
 namespace {
 
-// A rename would put a file in the place of a device, of a pipe, or of what a link names.
-absl::Status CheckReplaceable(const std::string& path) {
-  struct stat info;
-  if (stat(path.c_str(), &info) != 0 || S_ISREG(info.st_mode)) return absl::OkStatus();
+// Where a write to `path` goes.
+struct Target {
+  std::string path;  // no link
+  bool exists = false;
+  struct stat info = {};
+};
+
+// Follows links, also to where there is nothing yet. Errors: a rename would put a file in the place of a
+// device, of a pipe or of a directory.
+absl::StatusOr<Target> FindTarget(const std::string& path) {
+  constexpr int kMostLinks = 40;  // as Linux follows
+  Target target{.path = path};
+  struct stat link;
+  for (int links = 0; lstat(target.path.c_str(), &link) == 0 && S_ISLNK(link.st_mode); ++links) {
+    std::error_code error;
+    const std::filesystem::path to = std::filesystem::read_symlink(target.path, error);
+    if (error || links == kMostLinks) return CannotWrite(path, error ? error.value() : ELOOP);
+    target.path = (std::filesystem::path(target.path).parent_path() / to).string();
+  }
+  target.exists = stat(target.path.c_str(), &target.info) == 0;
+  if (!target.exists || S_ISREG(target.info.st_mode)) return target;
   return InvalidArgument("{}: is {}; files are written whole and renamed, so give the path of a file.", path,
-                         S_ISDIR(info.st_mode) ? "a directory" : "a device or a pipe");
+                         S_ISDIR(target.info.st_mode) ? "a directory" : "a device or a pipe");
 }
 
 }  // namespace
 
 absl::Status CheckWritable(const std::string& path) {
-  RETURN_IF_ERROR(CheckReplaceable(path));
-  const std::string trial = fmt::format("{}.tmp-{}-try", path, getpid());
-  const int error = WriteNewFile(trial, {});
+  ASSIGN_OR_RETURN(const Target target, FindTarget(path));
+  const std::string trial = fmt::format("{}.tmp-{}-try", target.path, getpid());
+  const int error = WriteNewFile(trial, {}, nullptr);
   unlink(trial.c_str());
   return error == 0 ? absl::OkStatus() : CannotWrite(path, error);
 }
@@ -137,11 +174,11 @@ absl::Status WriteFileAtomically(const std::string& path, std::string_view conte
 }
 
 absl::Status WriteFileAtomically(const std::string& path, std::span<const std::string_view> pieces) {
-  RETURN_IF_ERROR(CheckReplaceable(path));
+  ASSIGN_OR_RETURN(const Target target, FindTarget(path));
   static std::atomic<int64_t> count = 0;
-  const std::string temporary = fmt::format("{}.tmp-{}-{}", path, getpid(), count++);
-  int error = WriteNewFile(temporary, pieces);
-  if (error == 0 && std::rename(temporary.c_str(), path.c_str()) != 0) error = errno;
+  const std::string temporary = fmt::format("{}.tmp-{}-{}", target.path, getpid(), count++);
+  int error = WriteNewFile(temporary, pieces, target.exists ? &target.info : nullptr);
+  if (error == 0 && std::rename(temporary.c_str(), target.path.c_str()) != 0) error = errno;
   if (error == 0) return absl::OkStatus();
   unlink(temporary.c_str());
   return CannotWrite(path, error);

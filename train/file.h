@@ -29,7 +29,11 @@ absl::Status CheckWritable(const std::string& path);
 
 // Writes PATH.tmp-<process>-<n>, flushes it to the disk and renames it to `path`, so that at every moment
 // `path` is the old file or the new one, whole. On error the temporary is removed. A symbolic link at
-// `path` is replaced, not followed. Errors: the directory does not exist or is not writable, no room, ….
+// `path` is followed: it stays, and the file that it names is replaced, or made where there is none.
+// A file that is replaced keeps its permissions, its group and, as far as the system lets this process give
+// files away, its owner. Where the group cannot be kept, the new group gets no more than everybody has. Hard
+// links, ACLs and extended attributes stay with the old file. A new file is as the umask says.
+// Errors: the directory does not exist or is not writable, no room, links that lead in a circle, ….
 absl::Status WriteFileAtomically(const std::string& path, std::string_view contents);
 // The same for contents that lie in pieces, to be written one after the other.
 absl::Status WriteFileAtomically(const std::string& path, std::span<const std::string_view> pieces);

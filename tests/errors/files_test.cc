@@ -58,6 +58,7 @@ TEST_F(FileErrors, Files) {
                       MISTAKE(WriteFileAtomically("", "x")),
                       MISTAKE(WriteFileAtomically(dir(), "x")),
                       MISTAKE(WriteFileAtomically(Path("pipe"), "x")),
+                      MISTAKE(WriteFileAtomically(Path("loop"), "x")),
                       MISTAKE(WriteFileAtomically("/dev/null", "x")),
                       MISTAKE(WriteWithoutRoom(Path("file"))),
                       MISTAKE(CheckWritable(Path("none/file"))),

@@ -1,7 +1,10 @@
 #include "train/file.h"
 
+#include <grp.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <array>
 #include <csignal>
@@ -50,6 +53,85 @@ TEST_F(FileTest, ReadsAPipe) {
   });
   EXPECT_EQ(ReadFile(Path("pipe")).value(), contents);
   writer.join();
+}
+
+struct stat StatOf(const std::string& path) {
+  struct stat info {};
+  EXPECT_EQ(lstat(path.c_str(), &info), 0) << path;
+  return info;
+}
+
+TEST_F(FileTest, AFileThatIsReplacedKeepsItsPermissions) {
+  for (mode_t mode : {0600, 0640, 0666, 0444, 0755, 02755, 04711}) {
+    File("f", "old");
+    ASSERT_EQ(chmod(Path("f").c_str(), mode), 0);
+    ASSERT_TRUE(WriteFileAtomically(Path("f"), "new").ok());
+    EXPECT_EQ(StatOf(Path("f")).st_mode & 07777, mode);
+    EXPECT_EQ(ReadFile(Path("f")).value(), "new");
+    std::filesystem::remove(Path("f"));
+  }
+}
+
+TEST_F(FileTest, ANewFileIsAsTheUmaskSays) {
+  const mode_t before = umask(027);
+  EXPECT_TRUE(WriteFileAtomically(Path("f"), "x").ok());
+  umask(before);
+  EXPECT_EQ(StatOf(Path("f")).st_mode & 07777, 0640u);
+}
+
+// Root gives files away; others change a file's group to another of theirs, if they have one.
+TEST_F(FileTest, AFileThatIsReplacedKeepsItsOwnerAndGroup) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root can make a file that is somebody else's";
+  File("f", "old");
+  ASSERT_EQ(chown(Path("f").c_str(), 1234, 4321), 0);
+  ASSERT_EQ(chmod(Path("f").c_str(), 06750), 0);
+  ASSERT_TRUE(WriteFileAtomically(Path("f"), "new").ok());
+  const struct stat info = StatOf(Path("f"));
+  EXPECT_EQ(info.st_uid, 1234u);
+  EXPECT_EQ(info.st_gid, 4321u);
+  EXPECT_EQ(info.st_mode & 07777, 06750u);
+}
+
+// Whoever cannot keep the group gives its rights to no other group.
+TEST_F(FileTest, AGroupThatCannotBeKeptPassesNoRightsOn) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root can become somebody who cannot";
+  File("f", "old");
+  ASSERT_EQ(chown(dir().c_str(), 1234, 4321), 0);
+  ASSERT_EQ(chown(Path("f").c_str(), 77, 88), 0);
+  ASSERT_EQ(chmod(Path("f").c_str(), 02764), 0);
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    const bool became = setgroups(0, nullptr) == 0 && setgid(4321) == 0 && setuid(1234) == 0;
+    _exit(became && WriteFileAtomically(Path("f"), "new").ok() ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  ASSERT_EQ(status, 0);
+  const struct stat info = StatOf(Path("f"));
+  EXPECT_EQ(info.st_uid, 1234u);
+  EXPECT_EQ(info.st_gid, 4321u);
+  EXPECT_EQ(info.st_mode & 07777, 0744u);
+}
+
+TEST_F(FileTest, FollowsLinks) {
+  std::filesystem::create_directory(Path("sub"));
+  File("sub/f", "old");
+  ASSERT_EQ(chmod(Path("sub/f").c_str(), 0600), 0);
+  // Relative to where the link lies, and over another link.
+  ASSERT_EQ(symlink("f", Path("sub/near").c_str()), 0);
+  ASSERT_EQ(symlink("sub/near", Path("far").c_str()), 0);
+  ASSERT_TRUE(CheckWritable(Path("far")).ok());
+  ASSERT_TRUE(WriteFileAtomically(Path("far"), "new").ok());
+  EXPECT_TRUE(S_ISLNK(StatOf(Path("far")).st_mode));
+  EXPECT_TRUE(S_ISLNK(StatOf(Path("sub/near")).st_mode));
+  EXPECT_EQ(ReadFile(Path("sub/f")).value(), "new");
+  EXPECT_EQ(StatOf(Path("sub/f")).st_mode & 07777, 0600u);
+  // To where there is nothing yet.
+  ASSERT_EQ(symlink(Path("sub/later").c_str(), Path("dangling").c_str()), 0);
+  ASSERT_TRUE(WriteFileAtomically(Path("dangling"), "first").ok());
+  EXPECT_EQ(ReadFile(Path("sub/later")).value(), "first");
+  EXPECT_TRUE(S_ISLNK(StatOf(Path("dangling")).st_mode));
 }
 
 TEST_F(FileTest, DoesNotReplaceADirectory) {
