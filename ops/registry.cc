@@ -10,8 +10,8 @@
 
 #include "absl/strings/ascii.h"
 #include "base/status.h"
-#include "base/suggest.h"
 #include "fmt/ranges.h"
+#include "ops/other_names.h"
 #include "ops/sample.h"
 
 namespace meshwork {
@@ -190,8 +190,7 @@ absl::StatusOr<const OpRow*> FindOp(std::string_view name) {
   if (it != rows.index.end()) return it->second;
   std::vector<std::string> names;
   for (const OpRow* row : rows.all) names.emplace_back(row->name);
-  std::string hint = DidYouMean(name, names);
-  return InvalidArgument("there is no op \"{}\"{}", name, hint.empty() ? "." : hint);
+  return InvalidArgument("there is no op \"{}\"{}", name, InsteadOfOp(name, names));
 }
 
 const OpRow& GetOp(std::string_view name) {

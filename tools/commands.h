@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "base/flags.h"
+#include "spmd/compile.h"
 
 namespace meshwork::tools {
 
@@ -24,6 +25,9 @@ absl::Status Run(Arguments args);
 absl::Status Relayout(Arguments args);
 absl::Status Ops(Arguments args);
 absl::Status Format(Arguments args);
+
+// The flags --memory-budget and --replication-budget, for all commands that compile.
+void AddBudgets(FlagTable& flags, CompileOptions& options);
 
 // Reads the arguments. What is returned ends the command: help was asked for and is printed, or an error.
 std::optional<absl::Status> Parse(FlagTable& flags, Arguments args);

@@ -121,6 +121,13 @@ absl::StatusOr<std::string> EmitPasses(const Graph& global, CompileOptions optio
 
 }  // namespace
 
+void AddBudgets(FlagTable& flags, CompileOptions& options) {
+  flags.Bytes("memory-budget", "what a device may hold, as 500000, 512KiB, 16MiB, 2GiB; 0: no limit",
+              &options.memory_budget);
+  flags.Bytes("replication-budget", "what may be gathered whole on every device unasked",
+              &options.replication_budget);
+}
+
 absl::Status Compile(Arguments args) {
   std::string file, topology, emit = "local";
   bool passes = false;
@@ -138,10 +145,7 @@ absl::Status Compile(Arguments args) {
   flags.Positional("FILE", kFileHelp, &file);
   flags.Choice("emit", "what to print", &emit,
                {"global", "propagated", "local", "stats", "memory", "explain", "certificate"});
-  flags.Bytes("memory-budget", "what a device may hold, as 500000, 512KiB, 16MiB, 2GiB; 0: no limit",
-              &options.memory_budget);
-  flags.Bytes("replication-budget", "what may be gathered whole on every device unasked",
-              &options.replication_budget);
+  AddBudgets(flags, options);
   flags.Switch("shard-weight-update", kShardWeightUpdateHelp, &options.shard_weight_update);
   flags.Switch("narrow-sums", kNarrowSumsHelp, &options.narrow_sums);
   flags.Text("topology", kTopologyHelp, &topology);
@@ -167,6 +171,7 @@ absl::Status Explain(Arguments args) {
       "which tensors disagree about their layouts; and which one layout, were it another, would make\n"
       "the step cheaper. The same as meshwork compile --emit=explain.");
   flags.Positional("FILE", kFileHelp, &file);
+  AddBudgets(flags, options);
   flags.Switch("shard-weight-update", kShardWeightUpdateHelp, &options.shard_weight_update);
   flags.Switch("narrow-sums", kNarrowSumsHelp, &options.narrow_sums);
   flags.Text("topology", kTopologyHelp, &topology);

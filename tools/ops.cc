@@ -2,6 +2,7 @@
 #include <string>
 
 #include "base/status.h"
+#include "ops/other_names.h"
 #include "ops/reference.h"
 #include "tools/commands.h"
 
@@ -13,14 +14,20 @@ absl::Status Ops(Arguments args) {
       "meshwork ops",
       "Says what ops there are, what they compute and take, and what sharding them costs: of all the\n"
       "page docs/ops.md, of one a few lines.");
-  flags.Text("op", "one op by its name, instead of all", &name);
+  flags.Text("op", "one op by its name, instead of all; also what C++ functions write in terms of ops",
+             &name);
   if (const auto done = Parse(flags, args)) return *done;
   if (name.empty()) {
     fmt::print("{}", OpsReference());
     return absl::OkStatus();
   }
-  ASSIGN_OR_RETURN(const OpRow* row, FindOp(name));
-  fmt::print("{}", Describe(*row));
+  const absl::StatusOr<const OpRow*> row = FindOp(name);
+  if (const Composite* composite = FindComposite(name); !row.ok() && composite != nullptr) {
+    fmt::print("{}", Describe(*composite));
+    return absl::OkStatus();
+  }
+  RETURN_IF_ERROR(row.status());
+  fmt::print("{}", Describe(**row));
   return absl::OkStatus();
 }
 

@@ -34,7 +34,14 @@ absl::StatusOr<std::string> ReadText(const std::string& file) {
 
 absl::StatusOr<Graph> ReadProgram(const std::string& file) {
   ASSIGN_OR_RETURN(const std::string text, ReadText(file));
-  return ParseGraph(text, NameOf(file));
+  absl::StatusOr<Graph> graph = ParseGraph(text, NameOf(file));
+  if (graph.ok() && graph->outputs().empty() && graph->updates().empty())
+    return InvalidArgument(
+        "{}: {} returns nothing and updates no variable, so that nothing of it is computed; end it with "
+        "return "
+        "%value, or update %variable = %value.",
+        NameOf(file), graph->name);
+  return graph;
 }
 
 absl::StatusOr<Topology> ReadTopology(const Mesh& mesh, const std::string& file) {

@@ -31,7 +31,7 @@ absl::Status BadInput(const absl::Status& status);
 // Errors: the file cannot be read.
 absl::StatusOr<std::string> ReadText(const std::string& file);
 
-// Errors: those of ReadText and of ParseGraph.
+// Errors: those of ReadText and of ParseGraph; a program that neither returns nor updates anything.
 absl::StatusOr<Graph> ReadProgram(const std::string& file);
 
 // The assumed one for an empty name. Errors: those of ReadText and of Topology::Parse.

@@ -40,19 +40,27 @@ std::string Show(const Tensor& tensor) {
   return out + (shown < tensor.num_elements() ? ", …" : "");
 }
 
-// Every tensor of the file is an input or a variable, and every input is in the file.
-absl::Status CheckNames(const std::string& path, const NamedTensors& tensors, const Graph& global) {
-  std::vector<std::string> arguments;
-  for (size_t a = 0; a < global.arguments().size(); ++a)
-    arguments.push_back(global.argument_name(static_cast<int>(a)));
+// Every input is in the file. A tensor of another name is left out, and said so, but where it may be meant
+// for an argument that has none.
+absl::Status CheckNames(const std::string& path, NamedTensors& tensors, const Graph& global) {
   std::set<std::string> given;
+  for (const auto& [name, tensor] : tensors) given.insert(name);
+  std::vector<std::string> missing;
+  for (size_t a = 0; a < global.arguments().size(); ++a)
+    if (const std::string& name = global.argument_name(static_cast<int>(a)); !given.contains(name))
+      missing.push_back(name);
+  NamedTensors used;
   for (const auto& [name, tensor] : tensors) {
-    given.insert(name);
-    if (global.FindArgument(name) >= 0) continue;
-    const std::string hint = DidYouMean(name, arguments);
-    return InvalidArgument("--inputs: {}: tensor \"{}\" is neither an input nor a variable of {}{}", path,
-                           name, global.name, hint.empty() ? "." : hint);
+    if (global.FindArgument(name) >= 0) {
+      used.emplace_back(name, tensor);
+      continue;
+    }
+    if (const std::string hint = DidYouMean(name, missing); !hint.empty())
+      return InvalidArgument("--inputs: {}: tensor \"{}\" is neither an input nor a variable of {}{}", path,
+                             name, global.name, hint);
+    fmt::print("{} of {} is not used: it is neither an input nor a variable\n", name, path);
   }
+  tensors = std::move(used);
   for (const Argument& argument : global.arguments()) {
     const ValueInfo& info = global.value(argument.value);
     if (argument.is_variable || given.contains(info.name)) continue;
@@ -62,6 +70,19 @@ absl::Status CheckNames(const std::string& path, const NamedTensors& tensors, co
     return InvalidArgument("--inputs: {} has no tensor \"{}\"; the input %{}: {} needs it.", path, info.name,
                            info.name, info.type.ToString());
   }
+  return absl::OkStatus();
+}
+
+// What is written has one name each.
+absl::Status CheckOutputs(const Graph& global) {
+  for (size_t o = 0; o < global.outputs().size(); ++o)
+    for (const VariableUpdate& update : global.updates())
+      if (const std::string name = OutputName(global, static_cast<int>(o));
+          name == global.argument_name(update.argument))
+        return InvalidArgument(
+            "--outputs: an output and an updated variable are both called \"{}\"; the file "
+            "has room for one. Rename the output.",
+            name);
   return absl::OkStatus();
 }
 
@@ -84,8 +105,13 @@ struct Options {
 
 // One step; prints the outputs and what the variables hold then.
 absl::Status RunOnce(const Graph& global, const NamedTensors& tensors, const Options& options) {
-  ASSIGN_OR_RETURN(Session session, Session::Create(global, {.workers = static_cast<int>(options.workers),
-                                                             .compile = options.compile}));
+  absl::StatusOr<Session> created =
+      Session::Create(global, {.workers = static_cast<int>(options.workers), .compile = options.compile});
+  // A budget that nothing fits is bad input.
+  if (created.status().code() == absl::StatusCode::kResourceExhausted && options.compile.memory_budget > 0)
+    return BadInput(created.status());
+  RETURN_IF_ERROR(created.status());
+  Session session = *std::move(created);
   Feeds feeds;
   std::vector<std::string> zeros = session.variable_names();
   for (const auto& [name, tensor] : tensors) {
@@ -112,8 +138,9 @@ absl::Status RunOnce(const Graph& global, const NamedTensors& tensors, const Opt
   for (const auto& [name, tensor] : outputs) fmt::print("{}: {}\n", name, Show(tensor));
   for (const VariableUpdate& update : global.updates()) {
     const std::string& name = global.argument_name(update.argument);
-    ASSIGN_OR_RETURN(const Tensor tensor, session.Get(name));
+    ASSIGN_OR_RETURN(Tensor tensor, session.Get(name));
     fmt::print("var {}: {}\n", name, Show(tensor));
+    outputs.emplace_back(name, std::move(tensor));
   }
   return options.outputs.empty() ? absl::OkStatus() : WriteSafetensors(options.outputs, outputs);
 }
@@ -126,10 +153,12 @@ absl::Status Run(Arguments args) {
       "meshwork run",
       "Compiles a program and runs one step of it on virtual CPU devices. Prints the outputs and the\n"
       "updated variables: name, type, first numbers. A variable starts as the tensor of its name in\n"
-      "--inputs; where there is none it starts at zero, and that is said.");
+      "--inputs; where there is none it starts at zero, and that is said. Tensors that the program does not\n"
+      "have are left out.");
   flags.Positional("FILE", kFileHelp, &options.file);
   flags.Text("inputs", "safetensors with a tensor for each input, and for variables", &options.inputs);
-  flags.Text("outputs", "writes the outputs as safetensors", &options.outputs);
+  flags.Text("outputs", "writes the outputs and the updated variables as safetensors", &options.outputs);
+  AddBudgets(flags, options.compile);
   flags.Int("workers", "threads; 0: one per core", &options.workers, 0, kMostWorkers);
   flags.Switch("shard-weight-update", kShardWeightUpdateHelp, &options.compile.shard_weight_update);
   flags.Switch("narrow-sums", kNarrowSumsHelp, &options.compile.narrow_sums);
@@ -143,6 +172,7 @@ absl::Status Run(Arguments args) {
   }
   RETURN_IF_ERROR(CheckNames(options.inputs, tensors, global));
   RETURN_IF_ERROR(CheckTypes(options.inputs, tensors, global));
+  if (!options.outputs.empty()) RETURN_IF_ERROR(CheckOutputs(global));
   if (!options.outputs.empty())
     RETURN_IF_ERROR(BadInput(Annotate(CheckWritable(options.outputs), "--outputs: ")));
   return RunOnce(global, tensors, options);

@@ -1,6 +1,8 @@
 // The program meshwork as a shell sees it: what it prints, writes and returns.
 #include "meshwork.h"
 
+#include <sys/stat.h>
+
 #include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
@@ -337,9 +339,9 @@ TEST_F(MeshworkTest, RunGivesWhatASessionGives) {
   ASSERT_TRUE(session.Set("w", w).ok());
   const StepResult result = session.Run({{"h", h}}).value();
   const auto written = ReadSafetensors(Path("out")).value();
-  ASSERT_EQ(written.size(), 2u);
+  ASSERT_EQ(written.size(), 3u);
   for (const auto& [name, tensor] : written) {
-    const Tensor expected = result.Get(name).value();
+    const Tensor expected = name == "w" ? session.Get(name).value() : result.Get(name).value();
     EXPECT_EQ(tensor.type(), expected.type());
     EXPECT_THAT(tensor.values<float>(), testing::ElementsAreArray(expected.values<float>())) << name;
   }
@@ -378,6 +380,90 @@ TEST_F(MeshworkTest, ShardsWeightUpdatesWhereAsked) {
                   .ok());
   EXPECT_EQ(Output({"run", file, flag, "--inputs", Path("in")}),
             Output({"run", file, "--inputs", Path("in")}));
+}
+
+TEST_F(MeshworkTest, RunLeavesOutTensorsThatTheProgramDoesNotHave) {
+  const Tensor h = Tensor::From({8, 12}, Ramp(96)), w = Tensor::From({12, 4}, Ramp(48));
+  ASSERT_TRUE(WriteSafetensors(Path("in"), {{"w", w}, {"h", h}}).ok());
+  ASSERT_TRUE(WriteSafetensors(Path("more"), {{"w", w}, {"h", h}, {"adam/step", h}, {"hh", h}}).ok());
+  EXPECT_EQ(Output({"run", Path("step.mw"), "--inputs", Path("more")}),
+            fmt::format("adam/step of {0} is not used: it is neither an input nor a variable\n"
+                        "hh of {0} is not used: it is neither an input nor a variable\n{1}",
+                        Path("more"), Output({"run", Path("step.mw"), "--inputs", Path("in")})));
+}
+
+TEST_F(MeshworkTest, RunWritesNoTwoTensorsOfOneName) {
+  const std::string program =
+      File("f.mw", "mesh []\nfunc f(var %w: f32[]) {\n  %v = neg %w\n  update %w = %v\n  return w=%v\n}\n");
+  EXPECT_EQ(Run({"run", program}).code, 0);
+  ExpectFails(
+      Run({"run", program, "--outputs", Path("out")}), 2,
+      "meshwork run: --outputs: an output and an updated variable are both called \"w\"; the file has "
+      "room for one. Rename the output.");
+}
+
+// Every command that compiles takes the budgets.
+TEST_F(MeshworkTest, RefusesBudgetsThatNothingFits) {
+  ASSERT_TRUE(WriteSafetensors(Path("in"), {{"h", Tensor::From({8, 12}, Ramp(96))}}).ok());
+  const std::string gathers = File("gathers.mw", R"(mesh [x=2]
+func f(%a: f32[8,8] {x,_}) {
+  %0 = cholesky %a : f32[8,8] {x,_}
+  return %0
+}
+)");
+  ASSERT_TRUE(WriteSafetensors(Path("a"), {{"a", Tensor::From({8, 8}, Ramp(64))}}).ok());
+  for (const char* command : {"compile", "explain", "run"}) {
+    std::vector<std::string> memory = {command, Path("step.mw"), "--memory-budget", "16"};
+    std::vector<std::string> replication = {command, gathers, "--replication-budget", "0"};
+    std::vector<std::string> enough = {command, gathers, "--replication-budget", "1KiB"};
+    if (command == std::string_view("run"))
+      for (auto* args : {&memory, &replication, &enough})
+        args->insert(args->end(), {"--inputs", Path(args == &memory ? "in" : "a")});
+    EXPECT_EQ(Run(memory).code, 2) << Run(memory).err;
+    EXPECT_THAT(Run(memory).err, HasSubstr("memory budget"));
+    EXPECT_EQ(Run(replication).code, 2) << Run(replication).err;
+    EXPECT_THAT(Run(replication).err, HasSubstr("would be gathered whole on every device"));
+    EXPECT_EQ(Run(enough).code, 0) << Run(enough).err;
+  }
+}
+
+TEST_F(MeshworkTest, RefusesProgramsThatComputeNothing) {
+  const std::string program = File("f.mw", "mesh []\nfunc f(%x: f32[4]) {\n  %0 = neg %x\n}\n");
+  for (const char* command : {"compile", "explain", "run"})
+    ExpectFails(
+        Run({command, program}), 2,
+        fmt::format("meshwork {}: $/f.mw: f returns nothing and updates no variable, so that nothing of it "
+                    "is computed; end it with return %value, or update %variable = %value.",
+                    command));
+  EXPECT_EQ(Run({"fmt", program}).code, 0);
+}
+
+TEST_F(MeshworkTest, OpsTellsOfCompositesToo) {
+  EXPECT_EQ(
+      Output({"ops", "--op", "softmax"}),
+      "softmax: no op of its own. In C++ Softmax(x, dim) (ops/ops.h) writes it; for %x: f32[4,6] that is\n"
+      "  %0 = reduce_max %x dims=[1] keep_dims=true : f32[4,1]\n"
+      "  %1 = stop_gradient %0 : f32[4,1]\n"
+      "  %2 = sub %x, %1 : f32[4,6]\n"
+      "  %3 = exp %2 : f32[4,6]\n"
+      "  %4 = reduce_sum %3 dims=[1] keep_dims=true : f32[4,1]\n"
+      "  %5 = div %3, %4 : f32[4,6]\n");
+  EXPECT_EQ(Output({"ops", "--op", "layernorm"}), Output({"ops", "--op", "layer_norm"}));
+}
+
+TEST_F(MeshworkTest, FilesThatAreReplacedKeepTheirPermissions) {
+  const std::string program = File("f.mw", "mesh []\nfunc f(%x: f32[]) { return %x }\n");
+  ASSERT_EQ(chmod(program.c_str(), 0600), 0);
+  EXPECT_EQ(Run({"fmt", "--in-place", program}).code, 0);
+  struct stat info {};
+  ASSERT_EQ(stat(program.c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 07777, 0600u);
+  ASSERT_TRUE(WriteSafetensors(Path("x"), {{"x", Tensor::From({}, std::vector<float>{1})}}).ok());
+  File("out", "old");
+  ASSERT_EQ(chmod(Path("out").c_str(), 0620), 0);
+  EXPECT_EQ(Run({"run", program, "--inputs", Path("x"), "--outputs", Path("out")}).code, 0);
+  ASSERT_EQ(stat(Path("out").c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 07777, 0620u);
 }
 
 TEST_F(MeshworkTest, RunSaysWhichVariablesStartAtZero) {
@@ -437,7 +523,7 @@ TEST_F(MeshworkTest, RunRefusesInputsThatDoNotFit) {
     args.insert(args.begin(), {"run", step});
     ExpectFails(Run(args), 2, "meshwork run: " + message);
   }
-  const std::string large = File("large.mw", "mesh [x=5000]\nfunc f() {\n}\n");
+  const std::string large = File("large.mw", "mesh [x=5000]\nfunc f(var %x: f32[]) {\n  return %x\n}\n");
   ExpectFails(Run({"run", large}), 2,
               "meshwork run: Executor: mesh [x=5000] has 5000 devices; one process runs at most 4096 virtual "
               "ones. Compile, verify and simulate the program instead, or run it on a smaller mesh.");

@@ -1,0 +1,36 @@
+// What to use for a name that is no op: composites, which C++ functions write in terms of ops, and what other
+// systems call the ops here.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ops/graph.h"
+
+namespace meshwork {
+
+// A function of ops/ops.h that has no row of its own.
+struct Composite {
+  std::string_view name;           // of the function, in the form of op names
+  std::string_view call;           // "Softmax(x, dim)"
+  Value (*example)(Graph& graph);  // applies it to inputs of the graph
+};
+const std::vector<Composite>& Composites();
+
+// What other systems call an op or a composite.
+struct OtherName {
+  std::string_view name, ours;
+};
+const std::vector<OtherName>& OtherNames();
+
+// The composite called `name`, here or elsewhere; null if there is none.
+const Composite* FindComposite(std::string_view name);
+
+// For a shell: the call, and the ops that it writes for an example.
+std::string Describe(const Composite& composite);
+
+// How an error about an op that there is not ends: what to use instead, or the nearest name, or ".".
+std::string InsteadOfOp(std::string_view name, const std::vector<std::string>& ops);
+
+}  // namespace meshwork
