@@ -1,6 +1,8 @@
 #include "runtime/sharing.h"
 
 #include <algorithm>
+#include <map>
+#include <utility>
 
 #include "base/status.h"
 #include "ops/control_flow.h"
@@ -52,9 +54,20 @@ void VisitCompute(const Graph& local, const Node& node, std::vector<AxisSet>& va
   for (ValueId result : node.results) varying[result] = axes;
 }
 
+// What is known of the loops of a body when it is looked at again. Arguments only ever gain axes, so that a
+// loop goes on from where it was: otherwise one in so many others would be looked at twice for each of them.
+struct LoopState {
+  std::vector<AxisSet> arguments;  // empty: not looked at yet
+  std::map<const Node*, LoopState> inner;
+};
+using LoopStates = std::map<const Node*, LoopState>;
+
+std::vector<AxisSet> Vary(const Graph& local, const std::vector<AxisSet>& arguments, bool share,
+                          LoopStates& loops);
+
 // A carry varies as what it is at the start and as what it becomes: bodies are looked at until nothing
 // changes.
-void VisitLoop(const Node& node, std::vector<AxisSet>& varying) {
+void VisitLoop(const Node& node, std::vector<AxisSet>& varying, LoopState& state) {
   const LoweredLoop lowered = LoweredLoopOf(node);
   const size_t results = node.results.size();
   std::vector<AxisSet> arguments(results);
@@ -62,10 +75,11 @@ void VisitLoop(const Node& node, std::vector<AxisSet>& varying) {
     if (lowered.initial[r] >= 0) arguments[r] = varying[node.operands[lowered.initial[r]]];
   for (size_t o = lowered.first_read; o < node.operands.size(); ++o)
     arguments.push_back(varying[node.operands[o]]);
+  for (size_t a = 0; a < state.arguments.size(); ++a) arguments[a] = arguments[a].Union(state.arguments[a]);
   for (bool changed = true; changed;) {
     changed = false;
     for (const auto& region : node.regions) {
-      const std::vector<AxisSet> inside = VaryingAxes(*region, arguments, /*share=*/true);
+      const std::vector<AxisSet> inside = Vary(*region, arguments, /*share=*/true, state.inner);
       for (const VariableUpdate& update : region->updates()) {
         const AxisSet axes = arguments[update.argument].Union(inside[update.value]);
         changed = changed || axes != arguments[update.argument];
@@ -74,6 +88,26 @@ void VisitLoop(const Node& node, std::vector<AxisSet>& varying) {
     }
   }
   for (size_t r = 0; r < results; ++r) varying[node.results[r]] = arguments[r];
+  state.arguments = std::move(arguments);
+}
+
+std::vector<AxisSet> Vary(const Graph& local, const std::vector<AxisSet>& arguments, bool share,
+                          LoopStates& loops) {
+  MESHWORK_CHECK(arguments.size() == local.arguments().size());
+  std::vector<AxisSet> varying(local.values().size());
+  for (size_t a = 0; a < arguments.size(); ++a) varying[local.arguments()[a].value] = arguments[a];
+  for (const Node& node : local.nodes()) {
+    if (!share) {
+      for (ValueId result : node.results) varying[result] = AllAxes(local.mesh());
+    } else if (IsControl(node)) {
+      VisitLoop(node, varying, loops[&node]);
+    } else if (node.row->kind == OpKind::kCollective) {
+      VisitCollective(local, node, varying);
+    } else {
+      VisitCompute(local, node, varying);
+    }
+  }
+  return varying;
 }
 
 AxisSet WithoutTrivialAxes(const Mesh& mesh, AxisSet axes) {
@@ -100,21 +134,8 @@ AxisSet AllAxes(const Mesh& mesh) {
 }
 
 std::vector<AxisSet> VaryingAxes(const Graph& local, const std::vector<AxisSet>& arguments, bool share) {
-  MESHWORK_CHECK(arguments.size() == local.arguments().size());
-  std::vector<AxisSet> varying(local.values().size());
-  for (size_t a = 0; a < arguments.size(); ++a) varying[local.arguments()[a].value] = arguments[a];
-  for (const Node& node : local.nodes()) {
-    if (!share) {
-      for (ValueId result : node.results) varying[result] = AllAxes(local.mesh());
-    } else if (IsControl(node)) {
-      VisitLoop(node, varying);
-    } else if (node.row->kind == OpKind::kCollective) {
-      VisitCollective(local, node, varying);
-    } else {
-      VisitCompute(local, node, varying);
-    }
-  }
-  return varying;
+  LoopStates loops;
+  return Vary(local, arguments, share, loops);
 }
 
 }  // namespace meshwork
