@@ -69,6 +69,13 @@ bool HasBlockwise(const Graph& graph) {
 
 std::vector<Value> AddBlockwise(const Node& node, std::span<const Value> operands, int64_t count,
                                 const DimSpec& cut, std::span<const Layout> layouts) {
+  // Blocks of one size may need padding beyond what a tensor may have.
+  for (const Value& x : operands)
+    for (size_t d = 0; d < x.shape().size(); ++d) {
+      Type padded = x.type();
+      padded.shape[d] = (padded.shape[d] + count - 1) / count * count;
+      if (!CheckSize(padded).ok()) return {};
+    }
   const LocationScope scope(*operands[0].graph(), node.location);
   return node.row->blockwise({operands, node.attrs, count, cut, layouts});
 }

@@ -9,6 +9,13 @@ namespace meshwork {
 BodyBuilder::BodyBuilder(Graph& graph, std::string_view op, SourceLocation location)
     : graph_(graph), body_(graph.AddBody()), op_(op), location_(std::move(location)) {}
 
+bool BodyBuilder::MayNest() {
+  if (body_.depth() <= kMaxNesting) return true;
+  Fail("it stands in {} bodies already, and they nest at most {} deep; write some of them as one.",
+       kMaxNesting, kMaxNesting);
+  return false;
+}
+
 Value BodyBuilder::Argument(std::string name, const Type& type, bool is_variable) {
   const ValueId id = body_.AddArgument(
       {.name = std::move(name), .type = type, .global = type, .location = location_}, is_variable);
@@ -53,6 +60,7 @@ std::vector<Value> AddNodeOf(Graph& graph, Node node) {
 
 bool ResolveOperands(Graph& graph, BodyBuilder& builder, std::string_view what,
                      const std::vector<Value>& values, std::vector<Value>& resolved) {
+  if (!builder.MayNest()) return false;
   for (size_t i = 0; i < values.size(); ++i) {
     if (!values[i].valid() && !graph.errors().empty()) return false;
     const Value here = values[i].valid() ? graph.Capture(values[i]) : Value();

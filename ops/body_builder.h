@@ -17,6 +17,9 @@ class BodyBuilder {
 
   Graph& body() { return body_; }
 
+  // Whether the body may be built; otherwise the mistake is recorded: it stands too deep in others.
+  bool MayNest();
+
   // An argument that is none of the values around it.
   Value Argument(std::string name, const Type& type, bool is_variable);
   // What the function returned, as the body sees it.
@@ -48,7 +51,8 @@ class BodyBuilder {
 // Adds the node and returns its results; none, and the mistake recorded, where something is wrong with it.
 std::vector<Value> AddNodeOf(Graph& graph, Node node);
 
-// Operands of a node with a body as `graph` sees them; false, and the mistake recorded, if one is none.
+// Operands of a node with a body as `graph` sees them; false, and the mistake recorded, if one is none, or if
+// the body may not be built.
 bool ResolveOperands(Graph& graph, BodyBuilder& builder, std::string_view what,
                      const std::vector<Value>& values, std::vector<Value>& resolved);
 

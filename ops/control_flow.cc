@@ -64,12 +64,14 @@ absl::StatusOr<std::vector<Type>> InferScan(const Node& node, const std::vector<
   const int64_t length = node.attrs.Get<int64_t>("length");
   const ControlShape shape = ShapeOfControl(node);
   if (length < 0) return InvalidArgument("length={}; the number of iterations is at least 0.", length);
-  if (shape.slices < 0 || shape.carries + shape.slices > static_cast<int>(body.arguments().size()))
-    return InvalidArgument("slices={}; its body has {} beside the carries.", shape.slices,
-                           Count(body.arguments().size() - shape.carries, "argument"));
-  if (shape.sums < 0 || shape.stacked < 0)
-    return InvalidArgument("sums={}; its body returns {}.", shape.sums,
-                           Count(body.outputs().size(), "value"));
+  // The shape has them as ints.
+  const int64_t slices = node.attrs.Get<int64_t>("slices"), sums = node.attrs.Get<int64_t>("sums");
+  const int64_t others = std::ssize(body.arguments()) - shape.carries;
+  if (slices < 0 || slices > others)
+    return InvalidArgument("slices={}; its body has {} beside the carries.", slices,
+                           Count(others, "argument"));
+  if (sums < 0 || sums > std::ssize(body.outputs()))
+    return InvalidArgument("sums={}; its body returns {}.", sums, Count(body.outputs().size(), "value"));
   RETURN_IF_ERROR(CheckArguments(body, shape, operands));
   std::vector<Type> results(operands.begin(), operands.begin() + shape.carries);
   for (int s = shape.carries; s < shape.carries + shape.slices; ++s)
@@ -545,6 +547,7 @@ std::vector<Value> If(const Value& predicate, const Branch& then, const Branch& 
   BodyBuilder builders[] = {{graph, "if", location}, {graph, "if", location}};
   size_t returned = 0;
   bool is_valid = true;
+  if (!builders[0].MayNest()) return {};
   const Branch* const branches[] = {&then, &otherwise};
   for (int b = 0; b < 2; ++b) {
     BodyBuilder& builder = builders[b];

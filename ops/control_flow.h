@@ -36,6 +36,9 @@
 
 namespace meshwork {
 
+// So deep do bodies nest at most, in texts and where they are built: passes call themselves for each.
+inline constexpr int kMaxNesting = 100;
+
 // ---- How a user writes them. Bodies may read any value of the program around them. A value that a body
 // makes is read inside it alone: return it. Mistakes are recorded, those in a body with their own lines.
 
@@ -60,7 +63,7 @@ struct ScanOptions {
 
 // Runs `body` for each slice of `xs` along their dim 0. xs: [length, ..] each; the body sees [..].
 // Errors: xs of different lengths, or none and no length; a negative length; carries of other number or types
-// than the initial ones; values of another program.
+// than the initial ones; values of another program; more than kMaxNesting bodies in each other.
 using ScanBody =
     std::function<ScanStep(Graph& body, const std::vector<Value>& carries, const std::vector<Value>& slices)>;
 ScanResult Scan(Graph& graph, const std::vector<Value>& carries, const std::vector<Value>& xs,

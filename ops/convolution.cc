@@ -333,9 +333,13 @@ std::span<const OpRow> ConvolutionOps() { return Rows(); }
 Value Conv(const Operand& x, const Operand& w, const ConvOptions& options) {
   const ResolvedOperands at = Resolve({x, w});
   if (at.graph == nullptr) return {};
-  Attrs attrs = AttrsOf(options.window, at.values[0].type(), FilterSizesOf(at.values[1].type()));
+  const LocationScope scope(*at.graph, at.location);
+  WindowOptions window = options.window;
+  const Operand cropped = WithoutCropped(at.values[0], window);
+  if (!cropped.value().valid()) return {};
+  Attrs attrs = AttrsOf(window, cropped.value().type(), FilterSizesOf(at.values[1].type()));
   attrs.Set("groups", options.groups);
-  return AddOp("conv", {x, w}, attrs);
+  return AddOp("conv", {cropped, at.values[1]}, attrs);
 }
 
 Value ConvTranspose(const Operand& x, const Operand& w, const ConvOptions& options) {

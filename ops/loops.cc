@@ -1,6 +1,8 @@
 #include "ops/loops.h"
 
 #include <algorithm>
+#include <array>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <string>
@@ -72,61 +74,75 @@ absl::StatusOr<std::vector<Type>> InferStack(const OpView& view) {
 }
 
 enum Mark { kEnter, kSlice, kLeave, kStack, kSum, kBranch, kManualEnter, kManualLeave };
+constexpr Mark kMarks[] = {kEnter, kSlice, kLeave, kStack, kSum, kBranch, kManualEnter, kManualLeave};
 
-const OpRow& RowOf(Mark mark) {
-  static const std::vector<AttrSpec> attrs = {{"loop", AttrKind::kInt},
-                                              {"region", AttrKind::kInt},
-                                              {"number", AttrKind::kInt},
-                                              {"length", AttrKind::kInt, AttrValue(int64_t{0})}};
-  static const auto* rows = new std::vector<OpRow>{
-      {.name = "enter",
-       .doc = "what a body is given",
-       .attrs = attrs,
-       .infer = InferAlike,
-       .rule = AlikeRule},
-      {.name = "enter_slice",
-       .doc = "a slice of what a body is given",
-       .attrs = attrs,
-       .infer = InferSlice,
-       .rule = SliceRule},
-      {.name = "leave",
-       .doc = "a carry after a loop",
-       .num_operands = 2,
-       .optional_operands = 1,
-       .attrs = attrs,
-       .infer = InferAlike,
-       .rule = AlikeRule},
-      {.name = "leave_stack",
-       .doc = "what all iterations return",
-       .attrs = attrs,
-       .infer = InferStack,
-       .rule = StackRule},
-      {.name = "leave_sum",
-       .doc = "what iterations return, added up",
-       .attrs = attrs,
-       .infer = InferAlike,
-       .rule = SumRule},
-      {.name = "leave_branch",
-       .doc = "what the chosen branch returns",
-       .num_operands = 3,
-       .attrs = attrs,
-       .infer = InferBranchMark,
-       .rule = AlikeRule},
-      {.name = "enter_manual",
-       .doc = "what a manual region is given",
-       .attrs = attrs,
-       .infer = InferAlike,
-       .rule = AlikeRule},
-      {.name = "leave_manual",
-       .doc = "what a manual region returns",
-       .num_operands = 0,
-       .attrs = attrs,
-       .rule = MadeRule},
-  };
-  return (*rows)[mark];
+OpRow MarkRow(Mark mark, std::string_view op) {
+  OpRow row{.name = op,
+            .attrs = {{"loop", AttrKind::kInt},
+                      {"region", AttrKind::kInt},
+                      {"number", AttrKind::kInt},
+                      {"length", AttrKind::kInt, AttrValue(int64_t{0})}},
+            .infer = InferAlike,
+            .rule = AlikeRule};
+  switch (mark) {
+    case kEnter: row.doc = "what a body is given"; break;
+    case kSlice:
+      row.doc = "a slice of what a body is given";
+      row.infer = InferSlice;
+      row.rule = SliceRule;
+      break;
+    case kLeave:
+      row.doc = "a carry after a loop";
+      row.num_operands = 2;
+      row.optional_operands = 1;
+      break;
+    case kStack:
+      row.doc = "what all iterations return";
+      row.infer = InferStack;
+      row.rule = StackRule;
+      break;
+    case kSum:
+      row.doc = "what iterations return, added up";
+      row.rule = SumRule;
+      break;
+    case kBranch:
+      row.doc = "what the chosen branch returns";
+      row.num_operands = 3;
+      row.infer = InferBranchMark;
+      break;
+    case kManualEnter: row.doc = "what a manual region is given"; break;
+    case kManualLeave:
+      row.doc = "what a manual region returns";
+      row.num_operands = 0;
+      row.infer = nullptr;
+      row.rule = MadeRule;
+      break;
+  }
+  return row;
 }
 
-bool Is(const Node& node, Mark mark) { return node.row == &RowOf(mark); }
+// The rows of a mark, one per op that is opened, by whose name messages call it: users know no marks.
+using MarkRows = std::array<OpRow, 4>;
+const MarkRows& RowsOf(Mark mark) {
+  static const auto* all = [] {
+    auto* rows = new std::vector<MarkRows>;
+    for (Mark m : kMarks)
+      rows->push_back({MarkRow(m, "scan"), MarkRow(m, "while"), MarkRow(m, "if"), MarkRow(m, kManualOp)});
+    return rows;
+  }();
+  return (*all)[mark];
+}
+
+const OpRow& RowOf(Mark mark, const Node& loop) {
+  const MarkRows& rows = RowsOf(mark);
+  return *std::find_if(rows.begin(), rows.end(),
+                       [&](const OpRow& row) { return row.name == loop.row->name; });
+}
+
+bool Is(const Node& node, Mark mark) {
+  const MarkRows& rows = RowsOf(mark);
+  return std::any_of(rows.begin(), rows.end(), [&](const OpRow& row) { return node.row == &row; });
+}
 bool Enters(const Node& node) { return Is(node, kEnter) || Is(node, kSlice) || Is(node, kManualEnter); }
 
 int64_t Number(const Node& mark, std::string_view name) { return mark.attrs.Get<int64_t>(name); }
@@ -164,7 +180,7 @@ class Opener {
   ValueId AddMark(Mark mark, int loop, int64_t region, size_t number, std::initializer_list<ValueId> operands,
                   ValueInfo info) {
     const OpenedLoop& opened = loops_[loop];
-    Node node{.row = &RowOf(mark),
+    Node node{.row = &RowOf(mark, opened.node),
               .attrs = {{"loop", static_cast<int64_t>(loop)},
                         {"region", region},
                         {"number", static_cast<int64_t>(number)},
@@ -352,10 +368,21 @@ class Closer {
 
   // `id` in the program that is written for a body; what depends on nothing is written there first.
   ValueId Read(ValueId id, int body, Graph& to) {
-    const auto found = maps_[body].find(id);
-    if (found != maps_[body].end()) return found->second;
-    Copy(from_.value(id).node, body, to);
-    return maps_[body].at(id);
+    const std::map<ValueId, ValueId>& map = maps_[body];
+    std::vector<ValueId> wanted = {id};  // the last one first: chains may be long
+    while (!wanted.empty()) {
+      const ValueId next = wanted.back();
+      const size_t before = wanted.size();
+      if (!map.contains(next)) {
+        const Node& node = from_.nodes()[from_.value(next).node];
+        for (size_t o = node.operands.size(); o-- > 0;)
+          if (!map.contains(node.operands[o])) wanted.push_back(node.operands[o]);
+        if (wanted.size() > before) continue;
+        Copy(from_.value(next).node, body, to);
+      }
+      wanted.pop_back();
+    }
+    return map.at(id);
   }
 
   void Copy(int n, int body, Graph& to) {
@@ -455,10 +482,10 @@ Graph CloseLoops(const Graph& graph, const std::vector<OpenedLoop>& loops) {
 }
 
 bool IsMark(const Node& node) {
-  for (Mark mark : {kEnter, kSlice, kLeave, kStack, kSum, kBranch, kManualEnter, kManualLeave})
-    if (Is(node, mark)) return true;
-  return false;
+  return std::any_of(std::begin(kMarks), std::end(kMarks), [&](Mark mark) { return Is(node, mark); });
 }
+
+bool LeavesCarry(const Node& node) { return Is(node, kLeave); }
 
 bool IsExactMark(const Node& node) { return Enters(node) || Is(node, kLeave) || Is(node, kBranch); }
 

@@ -38,8 +38,11 @@ OpenedGraph OpenLoops(const Graph& graph);
 // REQUIRES: `graph` is opened.graph, or what passes made of it that keep marks and do not join bodies.
 Graph CloseLoops(const Graph& graph, const std::vector<OpenedLoop>& loops);
 
-// Whether a node is a mark. Marks are in no registry and in no text.
+// Whether a node is a mark. Marks are in no registry and in no text; their rows are called as the op that was
+// opened.
 bool IsMark(const Node& node);
+// Whether it is a carry after a loop: operand 1 is the one that the body is given.
+bool LeavesCarry(const Node& node);
 // Whether its operands must lie as the results do, and whole.
 bool IsExactMark(const Node& node);
 // Marks of one loop live and die together: which one this is of. REQUIRES: IsMark.

@@ -2,6 +2,7 @@
 #include "ops/manual.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "base/status.h"
@@ -42,12 +43,18 @@ absl::StatusOr<int64_t> CountOf(const Attrs& attrs) {
   return count;
 }
 
+// size · count; what no tensor has, so that CheckSize refuses it, where 64 bits do not hold that.
+int64_t Times(int64_t size, int64_t count) {
+  constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+  return size > 0 && count > kMost / size ? kMost : size * count;
+}
+
 // The dim grows by the number of devices.
 absl::Status Gather(std::string_view attribute, const Attrs& attrs, Type& type) {
   const int64_t dim = attrs.Get<int64_t>(attribute);
   RETURN_IF_ERROR(CheckDim(attribute, dim, type));
   ASSIGN_OR_RETURN(const int64_t count, CountOf(attrs));
-  type.shape[dim] *= count;
+  type.shape[dim] = Times(type.shape[dim], count);
   return CheckSize(type);
 }
 
@@ -88,6 +95,9 @@ absl::StatusOr<std::vector<Type>> InferAllToAll(const OpView& view) {
 
 absl::StatusOr<std::vector<Type>> InferShift(const OpView& view) {
   RETURN_IF_ERROR(CountOf(view.attrs).status());
+  constexpr int64_t kMost = int64_t{1} << 40;
+  if (const int64_t by = view.attrs.Get<int64_t>("by"); by < -kMost || by > kMost)
+    return InvalidArgument("by={} is beyond 2^40, the most devices there can be.", by);
   return std::vector<Type>{view.operands[0]};
 }
 
@@ -227,7 +237,7 @@ std::span<const OpRow> ManualOps() {
   return *rows;
 }
 
-bool IsManual(const Node& node) { return node.row->name == kManualOp; }
+bool IsManual(const Node& node) { return node.row->name == kManualOp && !node.regions.empty(); }
 bool IsDeviceOp(const Node& node) { return node.row->kind == OpKind::kDevice; }
 
 // ---- What varies.
@@ -270,7 +280,7 @@ absl::StatusOr<Type> WholeOf(const LayoutPin& pin, const Type& block) {
     return InvalidArgument("layout {} has {}, {} has {}; give one entry per dim.", pin.ToString(),
                            Count(layout.rank(), "dim"), block.ToString(), block.rank());
   Type whole = block;
-  for (int d = 0; d < layout.rank(); ++d) whole.shape[d] *= layout.NumShards(d);
+  for (int d = 0; d < layout.rank(); ++d) whole.shape[d] = Times(whole.shape[d], layout.NumShards(d));
   RETURN_IF_ERROR(CheckSize(whole));
   return whole;
 }

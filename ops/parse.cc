@@ -429,6 +429,38 @@ class Parser {
     }
   }
 
+  // Behind an error of an op: an operand may be of a dtype that nobody wrote.
+  std::string HintOfDType(const std::vector<ValueId>& operands) const {
+    for (ValueId id : operands) {
+      const ValueInfo& info = graph_.value(id);
+      if (info.node < 0) continue;
+      const Node& made = graph_.nodes()[info.node];
+      const auto spec = std::find_if(made.row->attrs.begin(), made.row->attrs.end(),
+                                     [](const AttrSpec& s) { return s.name == "dtype"; });
+      if (!made.operands.empty() || spec == made.row->attrs.end() || !spec->fallback.has_value() ||
+          !SameAttr(*spec->fallback, *made.attrs.Find("dtype")))
+        continue;
+      for (ValueId other : operands)
+        if (const DType dtype = graph_.value(other).type.dtype; dtype != info.type.dtype)
+          return fmt::format(" {} makes {} where nothing is said; write dtype={} there (line {}).",
+                             made.row->name, DTypeName(info.type.dtype), DTypeName(dtype),
+                             made.location.line);
+    }
+    return "";
+  }
+
+  // Whether "%a, %b =" comes next.
+  bool StartsNode() {
+    const size_t start = at_;
+    do {
+      if (!TryTake('%')) break;
+      ReadWord("./-");
+    } while (TryTake(','));
+    const bool starts = Peek() == '=';
+    at_ = start;
+    return starts;
+  }
+
   absl::Status ParseNode() {
     SkipSpace();
     const size_t start = at_;
@@ -450,6 +482,7 @@ class Parser {
         ASSIGN_OR_RETURN(ValueId id, ValueUse());
         operands.push_back(id);
       } while (TryTake(','));
+      if (Peek() == '%' && !StartsNode()) return Fail("expected , between two operands");
     }
     ASSIGN_OR_RETURN(Attrs attrs, ParseAttrs(**row));
     const Mesh mesh = graph_.mesh();
@@ -474,7 +507,8 @@ class Parser {
         regions.empty()
             ? AddNode(**row, operands, attrs, annotations, names.size(), location)
             : AddControl(**row, operands, attrs, annotations, std::move(regions), names.size(), location);
-    if (!node.ok()) return FailAt(op_at, MessageOf(node.status()));
+    if (!node.ok())
+      return FailAt(op_at, fmt::format("{}{}", MessageOf(node.status()), HintOfDType(operands)));
     value_at_.resize(graph_.values().size(), op_at);
     for (size_t i = 0; i < names.size(); ++i) {
       const ValueId id = graph_.nodes()[*node].results[i];
@@ -486,6 +520,12 @@ class Parser {
 
   // A body: "(var %h: f32[4], %w: f32[6]) { … }". Its names are its own.
   absl::StatusOr<Graph> ParseRegion() {
+    if (open_regions_ == kMaxNesting)
+      return FailAt(at_,
+                    fmt::format("bodies nest at most {} deep, and this one stands in as many; write some of "
+                                "them as one.",
+                                kMaxNesting));
+    ++open_regions_;
     Graph outer = std::exchange(graph_, Graph(graph_.mesh()));
     graph_.name = "body";
     auto ids = std::exchange(ids_, {});
@@ -499,6 +539,7 @@ class Parser {
     updated_ = std::move(updated);
     value_at_ = std::move(value_at);
     update_at_ = std::move(update_at);
+    --open_regions_;
     return std::exchange(graph_, std::move(outer));
   }
 
@@ -691,6 +732,7 @@ class Parser {
   std::map<std::string, ValueId> ids_;
   std::set<int> updated_;  // arguments
   bool is_local_ = false;
+  int open_regions_ = 0;           // that the next statement stands in
   std::vector<size_t> value_at_;   // per value: where its op, or the argument, stands in the text
   std::vector<size_t> update_at_;  // per update: where the variable stands
 };

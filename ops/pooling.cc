@@ -466,16 +466,23 @@ std::span<const OpRow> PoolingOps() { return Rows(); }
 Value MaxPool(const Operand& x, const Ints& window, const WindowOptions& options) {
   const ResolvedOperands at = Resolve({x});
   if (at.graph == nullptr) return {};
-  return AddOp("max_pool", {x}, PoolAttrsOf(at.values[0].type(), window, options));
+  const LocationScope scope(*at.graph, at.location);
+  WindowOptions padded = options;
+  const Operand cropped = WithoutCropped(at.values[0], padded);
+  if (!cropped.value().valid()) return {};
+  return AddOp("max_pool", {cropped}, PoolAttrsOf(cropped.value().type(), window, padded));
 }
 
 Value AvgPool(const Operand& x, const Ints& window, const WindowOptions& options, bool count_padding) {
   const ResolvedOperands at = Resolve({x});
   if (at.graph == nullptr) return {};
   const LocationScope scope(*at.graph, at.location);
-  const Type type = at.values[0].type();
-  const Attrs attrs = PoolAttrsOf(type, window, options);
-  const Value sum = AddOp("sum_pool", {at.values[0]}, attrs);
+  WindowOptions padded = options;
+  const Operand cropped = WithoutCropped(at.values[0], padded);
+  if (!cropped.value().valid()) return {};
+  const Type type = cropped.value().type();
+  const Attrs attrs = PoolAttrsOf(type, window, padded);
+  const Value sum = AddOp("sum_pool", {cropped}, attrs);
   if (!sum.valid()) return {};
   double taps = 1;
   for (int64_t size : window) taps *= static_cast<double>(size);

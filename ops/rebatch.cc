@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "base/status.h"
+#include "ops/control_flow.h"
 #include "ops/loops.h"
 #include "ops/manual.h"
 #include "ops/row.h"
@@ -51,6 +52,41 @@ void JoinLetters(const Graph& graph, const Node& node, DimClasses& classes) {
   };
   for (size_t i = 0; i < node.operands.size(); ++i) visit(rule.operands[i], node.operands[i]);
   for (size_t i = 0; i < node.results.size(); ++i) visit(rule.results[i], node.results[i]);
+}
+
+// Texts may hold what no global program has: collectives, and ops of manual regions outside of one.
+absl::Status CheckRules(const Graph& graph) {
+  for (const Node& node : graph.nodes()) {
+    if (node.row->rule == nullptr && !IsControl(node))
+      return InvalidArgument("{}: it is no op of a global program, which alone can run with another batch.",
+                             graph.Describe(node.row->name, node.location));
+    if (IsManual(node)) continue;
+    for (const auto& region : node.regions) RETURN_IF_ERROR(CheckRules(*region));
+  }
+  return absl::OkStatus();
+}
+
+// Whether loops and branches are still what they must be: a length is no size that follows the batch.
+absl::Status CheckBodies(const Graph& graph, int64_t to) {
+  for (const Node& node : graph.nodes()) {
+    if (!IsControl(node)) continue;
+    const absl::StatusOr<std::vector<Type>> types = InferControl(node, TypesOf(graph, node.operands));
+    if (!types.ok() || *types != TypesOf(graph, node.results))
+      return InvalidArgument("{}: it cannot run with a batch of {}: {}",
+                             graph.Describe(node.row->name, node.location), to,
+                             types.ok() ? "its results are tied to the batch." : MessageOf(types.status()));
+    for (const auto& region : node.regions) {
+      for (const VariableUpdate& update : region->updates()) {
+        const ValueInfo& carry = region->value(region->arguments()[update.argument].value);
+        if (carry.type != region->value(update.value).type)
+          return InvalidArgument("{}: it cannot run with a batch of {}: %{} is {}, its next value {}.",
+                                 graph.Describe(node.row->name, node.location), to, carry.name,
+                                 carry.type.ToString(), region->value(update.value).type.ToString());
+      }
+      RETURN_IF_ERROR(CheckBodies(*region, to));
+    }
+  }
+  return absl::OkStatus();
 }
 
 // Without loops.
@@ -161,6 +197,7 @@ absl::StatusOr<Graph> RebatchOpened(const Graph& graph, int64_t from, int64_t to
 }  // namespace
 
 absl::StatusOr<Graph> Rebatch(const Graph& graph, int64_t from, int64_t to) {
+  RETURN_IF_ERROR(CheckRules(graph));
   if (!HasLoops(graph)) return RebatchOpened(graph, from, to);
   const OpenedGraph opened = OpenLoops(graph);
   for (const OpenedLoop& loop : opened.loops)
@@ -169,7 +206,9 @@ absl::StatusOr<Graph> Rebatch(const Graph& graph, int64_t from, int64_t to) {
           "{}: its blocks have the size that they were written for, so the program cannot run with {}.",
           graph.Describe(loop.node.row->name, loop.node.location), to);
   ASSIGN_OR_RETURN(const Graph resized, RebatchOpened(opened.graph, from, to));
-  return CloseLoops(resized, opened.loops);
+  Graph closed = CloseLoops(resized, opened.loops);
+  RETURN_IF_ERROR(CheckBodies(closed, to));
+  return closed;
 }
 
 }  // namespace meshwork

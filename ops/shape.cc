@@ -1,6 +1,7 @@
 // The shape family: broadcast_to, reshape, squeeze, expand_dims, transpose, relayout, dimension_size.
 #include <algorithm>
 #include <cstring>
+#include <limits>
 #include <numeric>
 
 #include "base/status.h"
@@ -159,12 +160,12 @@ absl::StatusOr<std::vector<Type>> InferExpandDims(const OpView& view) {
   Type result = view.operands[0];
   const int64_t rank = result.rank() + static_cast<int64_t>(dims.size());
   RETURN_IF_ERROR(CheckIncreasing(dims));
-  for (int64_t d : dims) {
+  for (int64_t d : dims)
     if (d < 0 || d >= rank)
       return InvalidArgument("dims=[{}] names dim {}; the result has {}, which count from 0.",
                              fmt::join(dims, ","), d, Count(rank, "dim"));
-    result.shape.insert(result.shape.begin() + d, 1);
-  }
+  // Dims that increase below the final rank are never beyond what is there already.
+  for (int64_t d : dims) result.shape.insert(result.shape.begin() + d, 1);
   return std::vector<Type>{result};
 }
 
@@ -260,7 +261,14 @@ absl::StatusOr<std::vector<Type>> InferDimensionSize(const OpView& view) {
     if (std::find(dims.begin(), d, *d) != d)
       return InvalidArgument("dims=[{}] names dim {} twice.", fmt::join(dims, ","), *d);
   }
-  return std::vector<Type>{{view.attrs.Get<DType>("dtype"), {}}};
+  const DType dtype = view.attrs.Get<DType>("dtype");
+  if (dtype == BOOL) return InvalidArgument("dtype=bool: a size is a number; give one of those.");
+  int64_t size = 1;
+  for (int64_t d : dims) size *= view.operands[0].shape[d];
+  if (dtype == I32 && size > std::numeric_limits<int32_t>::max())
+    return InvalidArgument("the size along dims=[{}] of {} is {}, which i32 cannot hold; give dtype=i64.",
+                           fmt::join(dims, ","), view.operands[0].ToString(), size);
+  return std::vector<Type>{{dtype, {}}};
 }
 
 Rule DimensionSizeRule(const OpView& view) {

@@ -65,6 +65,10 @@ Slidings SlidingsOf(const Attrs& attrs, size_t spatial_dims, const std::vector<i
 absl::Status CheckResults(const Slidings& dims, const Type& x, std::string_view x_name, const Type& results,
                           std::string_view results_name);
 
+// x without the elements that negative padding crops, which then is 0 in `options`. x itself where there is
+// none, or where inference is to refuse it.
+Operand WithoutCropped(const Operand& x, WindowOptions& options);
+
 // The attributes strides, low, high and dilation that say what a user asks for. What makes no sense is left
 // for inference to refuse.
 Attrs AttrsOf(const WindowOptions& options, const Type& x, const std::vector<int64_t>& filter);

@@ -10,6 +10,7 @@
 #include "ops/local.h"
 #include "ops/program.h"
 #include "ops/text.h"
+#include "spmd/check_global.h"
 
 namespace meshwork {
 namespace {
@@ -130,6 +131,7 @@ absl::Status CheckCertificate(const Graph& global, const Certificate& certificat
   if (IsLocal(global))
     return InvalidArgument("\"{}\" is a local program; a certificate is checked against the global one.",
                            global.name);
+  RETURN_IF_ERROR(CheckGlobal(global));
   if (const std::string fingerprint = Fingerprint(global); certificate.global != fingerprint)
     return InvalidArgument("the certificate is for the program {}; this one is {}.", certificate.global,
                            fingerprint);

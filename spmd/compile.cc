@@ -10,8 +10,7 @@
 #include <vector>
 
 #include "base/status.h"
-#include "ops/local.h"
-#include "ops/manual.h"
+#include "spmd/check_global.h"
 #include "spmd/passes.h"
 #include "spmd/shard_weight_update.h"
 #include "spmd/verify.h"
@@ -19,41 +18,6 @@
 namespace meshwork {
 
 namespace {
-
-std::string NameOf(const ValueInfo& info) {
-  return info.name.empty() ? info.type.ToString() : fmt::format("%{}: {}", info.name, info.type.ToString());
-}
-
-absl::Status CheckGlobal(const Graph& graph) {
-  if (IsLocal(graph))
-    return InvalidArgument("Compile: \"{}\" is a local program, compiled already; hand it to the executor.",
-                           graph.name);
-  for (const Node& node : graph.nodes()) {
-    if (IsDeviceOp(node))
-      return InvalidArgument(
-          "Compile: {}: exists only in a manual region; in a global program ask for a layout with relayout.",
-          graph.Describe(node.row->name, node.location));
-    if (IsManual(node)) {  // otherwise checked when it was built
-      if (absl::Status status = CheckManualIsGlobal(node); !status.ok())
-        return Annotate(status, fmt::format("Compile: {}: ", graph.Describe(node.row->name, node.location)));
-      continue;
-    }
-    for (const auto& region : node.regions) RETURN_IF_ERROR(CheckGlobal(*region));
-  }
-  for (const ValueInfo& info : graph.values()) {
-    if (info.layout.has_value() && info.layout->is_partial())
-      return InvalidArgument("Compile: {} is pinned as {}; only whole values can be asked for.",
-                             graph.Describe(NameOf(info), info.location), info.layout->ToString());
-  }
-  for (size_t n = 0; n < graph.nodes().size(); ++n) {
-    const Node& node = graph.nodes()[n];
-    if (node.row->name != "relayout" || !node.attrs.Get<LayoutPin>("layout").layout.is_partial()) continue;
-    return InvalidArgument("Compile: {}: layout {} is partial; only whole values can be asked for.",
-                           graph.Describe(static_cast<int>(n)),
-                           node.attrs.Get<LayoutPin>("layout").ToString());
-  }
-  return absl::OkStatus();
-}
 
 absl::Status CheckBudgets(const CompileOptions& options) {
   if (options.memory_budget < 0)
@@ -132,7 +96,7 @@ void Warn(const CompileOptions& options, const Program& program) {
 absl::StatusOr<Program> CompileWith(const Graph& global, const CompileOptions& options,
                                     const PassControl& control) {
   RETURN_IF_ERROR(global.status());
-  RETURN_IF_ERROR(CheckGlobal(global));
+  if (absl::Status status = CheckGlobal(global); !status.ok()) return Annotate(status, "Compile: ");
   RETURN_IF_ERROR(CheckBudgets(options));
   if (absl::Status status = options.topology.CheckDescribes(global.mesh()); !status.ok())
     return Annotate(status, "Compile: ");

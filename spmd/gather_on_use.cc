@@ -30,7 +30,7 @@ bool ReadsKeptAlone(const Graph& graph, const Node& node, const std::vector<bool
 std::vector<bool> CarriesOf(const Graph& graph) {
   std::vector<bool> carries(graph.values().size(), false);
   for (const Node& node : graph.nodes())
-    if (IsMark(node) && node.row->name == "leave") carries[node.operands[1]] = true;
+    if (LeavesCarry(node)) carries[node.operands[1]] = true;
   return carries;
 }
 

@@ -29,6 +29,39 @@ ScanStep Same(Graph&, const Values& c, const Values&) { return {c}; }
 Value Go(Graph&, const Values& c) { return Less(c[0], 3.0); }
 Values More(Graph&, const Values& c) { return {c[0] + 1.0}; }
 
+// A body in a body, and so on; the innermost adds 1.
+Value Nested(Graph& g, const Value& x, int depth) {
+  if (depth == 0) return x + 1.0;
+  return Scan(g, {x}, {},
+              [depth](Graph& body, const Values& c, const Values&) -> ScanStep {
+                return {{Nested(body, c[0], depth - 1)}};
+              },
+              {.length = 1})
+      .carries[0];
+}
+Value NestedIf(Graph& g, const Value& x, int depth) {
+  if (depth == 0) return x + 1.0;
+  const auto branch = [&](Graph& body) -> Values { return {NestedIf(body, x, depth - 1)}; };
+  const auto otherwise = [&](Graph&) -> Values { return {x}; };
+  const Values results = If(Less(Constant(g, 1, {F32, {}}), x), branch, otherwise);
+  return results.empty() ? Value() : results[0];
+}
+Value NestedWhile(Graph& g, const Value& x, int depth) {
+  if (depth == 0) return x + 1.0;
+  const auto body = [depth](Graph& inner, const Values& c) -> Values {
+    return {NestedWhile(inner, c[0], depth - 1)};
+  };
+  return While(g, {x}, Go, body)[0];
+}
+
+TEST(ControlFlowErrors, Nesting) {
+  ExpectErrors("control_nesting", {
+                                      GRAPH_MISTAKE(Nested(g, In(g, F32, {}), 101)),
+                                      GRAPH_MISTAKE(NestedIf(g, In(g, F32, {}), 101)),
+                                      GRAPH_MISTAKE(NestedWhile(g, In(g, F32, {}), 101)),
+                                  });
+}
+
 TEST(ControlFlowErrors, Scans) {
   ExpectErrors(
       "control_scan",

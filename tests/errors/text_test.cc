@@ -1,6 +1,10 @@
 // Programs in text. A mistake is called by the lines that hold it.
 #include "ops/text.h"
 
+#include <string>
+#include <tuple>
+#include <vector>
+
 #include "errors/errors.h"
 #include "gtest/gtest.h"
 
@@ -99,6 +103,17 @@ TEST(TextErrors, Nodes) {
                        "%0 = neg %x, %x",
                        "%0 = matmul %x, %w",
                        "%0 = reduce_sum %x",
+                       // A comma is missing.
+                       "%0 = add %x %w",
+                       "%0 = add %x\n    %w",
+                       "%0 = add %x %w, %bias",
+                       "%0 = concat %x, %w %bias dim=0",
+                       // What other systems call it; what only C++ has.
+                       "%0 = dot %x, %w",
+                       "%0 = ReLU %x",
+                       "%0 = softmax %x dim=0",
+                       "%0 = layernorm %x",
+                       "%0 = log_softmx %x",
                    },
                    "mesh [batch=2]\nfunc f(%x: f32[4], var %w: f32[4], %t: i64[], %bias: f32[4]) {\n  ",
                    "\n}\n");
@@ -136,8 +151,52 @@ TEST(TextErrors, Attributes) {
                        "all_reduce %x axes=(batch) op=smu",
                        "all_reduce %x axes=(batch) op=mean",
                        "all_reduce %x axes=(batch) op=(",
+                       // Numbers that no size has.
+                       "expand_dims %x dims=[1,3]",
+                       "expand_dims %x dims=[-1]",
+                       "expand_dims %x dims=[9223372036854775807]",
+                       "expand_dims %x dims=[0,0]",
+                       "dimension_size %x dims=[0] dtype=bool",
+                       "dimension_size %big dims=[0] dtype=i32",
+                       "device_all_gather %x axes=(batch) dim=0 count=4611686018427387904",
+                       "device_shift %x axes=(batch) by=-9223372036854775808 count=2",
+                       "device_all_to_all %x axes=(batch) from=0 to=1 count=-1",
+                       "scan %x length=2 slices=4294967296 (%h: f32[]) {\n  return %h\n  }",
+                       "scan %x length=2 sums=-9223372036854775808 (var %h: f32[4]) {\n  return %h\n  }",
                    },
-                   "mesh [batch=2]\nfunc f(%x: f32[4]) {\n  %0 = ", "\n}\n");
+                   "mesh [batch=2]\nfunc f(%x: f32[4], %big: f32[4294967296]) {\n  %0 = ", "\n}\n");
+}
+
+// An operand is of a dtype that nobody wrote.
+TEST(TextErrors, DTypesThatNobodyWrote) {
+  ExpectTextErrors("text_dtypes",
+                   {
+                       "%c = constant value=1 shape=[]\n  %0 = add %x, %c",
+                       "%c = iota dim=0 shape=[4]\n  %0 = mul %c, %x",
+                       "%c = constant value=1 shape=[] dtype=f32\n  %0 = add %x, %c",
+                       "%c = constant value=1 shape=[] dtype=i32\n  %0 = add %x, %c",
+                       "%c = constant value=1 shape=[5]\n  %0 = add %y, %c",
+                   },
+                   "mesh []\nfunc f(%x: f64[4], %y: f32[4]) {\n  ", "\n}\n");
+}
+
+// Bodies in bodies, of every op that has one.
+TEST(TextErrors, Nesting) {
+  const auto nested = [](int depth, const std::string& op, const std::string& end) {
+    std::string text = "mesh []\nfunc f(%c: f32[], %go: bool[]) {\n";
+    for (int i = 0; i < depth; ++i) text += op + "\n";
+    return text + end;
+  };
+  const std::string scan = "%p = scan %c, %go length=1 (var %c: f32[], %go: bool[]) {";
+  const std::string loop = "%p = while %c, %go (var %c: f32[], %go: bool[]) {";
+  const std::string branch = "%p = if %go, %c, %go (%c: f32[], %go: bool[]) {";
+  std::vector<Mistake> mistakes;
+  for (const auto& [name, depth, op] : {std::tuple("101 scans", 101, scan),
+                                        {"101 whiles", 101, loop},
+                                        {"101 branches", 101, branch},
+                                        {"20000 scans", 20000, scan}})
+    mistakes.push_back({name, [text = nested(depth, op, "")] { return ParseGraph(text, "p.mw"); }});
+  ExpectErrors("text_nesting", mistakes);
 }
 
 // What builders do not make.
@@ -155,6 +214,9 @@ TEST(TextErrors, Convolution) {
                        "%0 = max_pool_grad %y, %i shape=[2,4,4] window=[2]",
                        "%0 = max_pool_at %y, %i window=[2]",
                        "%0 = sum_pool %y",
+                       "%0 = sum_pool %y window=[2] low=[-1]",
+                       "%0 = conv %y, %w low=[0] high=[-2]",
+                       "%0 = conv %y, %w low=[-9223372036854775808]",
                    },
                    "mesh []\nfunc f(%y: f32[2,4,4], %w: f32[3,3,4], %i: i32[2,4,4]) {\n  ", "\n}\n");
 }
