@@ -3,13 +3,18 @@
 //
 //   random_programs --seconds=60 --findings=build/fuzz/programs/findings
 //   random_programs --again=loops:123 --findings=…
+//   random_programs --kind=attributes --seconds=60 --findings=build/fuzz/attributes/findings
 //
 // Kinds of programs: rows, of all ops; training, with a loss, gradients and updates; loops, of all ops, in
 // bodies of loops and branches too; loop_training. A finding is a program that is refused, computes something
 // else, does not read back from its text, crashes what handles it or does not end. Its text goes to the
 // folder of findings. Exit code 1 where there is one, 2 for wrong arguments.
 //
+// Programs of the kind attributes, which is tried where it is asked for, are texts with hostile attributes
+// (support/hostile_program.h). They may be refused, as long as the error blames the program.
+//
 // A child process tries the programs, so that one that crashes it or never ends is a finding like others.
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -31,12 +36,14 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/numbers.h"
 #include "base/status.h"
 #include "fmt/format.h"
 #include "ops/difference.h"
 #include "ops/text.h"
+#include "support/hostile_program.h"
 #include "support/program_trial.h"
 #include "support/random_program.h"
 #include "support/random_training.h"
@@ -59,6 +66,12 @@ struct Case {
 };
 
 constexpr std::string_view kKinds[] = {"rows", "training", "loops", "loop_training"};
+constexpr std::string_view kAttributes = "attributes";  // tried alone
+
+std::vector<std::string_view> KindsWith(std::string_view kind) {
+  if (kind == kAttributes) return {kAttributes};
+  return {std::begin(kKinds), std::end(kKinds)};
+}
 
 RandomProgram Draw(const Case& c) {
   static const auto* const programs = new RandomPrograms();
@@ -129,10 +142,37 @@ void Write(const std::filesystem::path& path, const Case& c, std::string_view er
   file << text;
 }
 
+// As TryOne, of a text; each that is read on the way is written before.
+std::string TryAttributes(const Case& c, const std::filesystem::path& path) {
+  const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  std::string last;
+  const Trying trying = [&](const std::string& text) {
+    last = fmt::format("// {}\n{}", c.ToString(), text);
+    const bool is_written = pwrite(file, last.data(), last.size(), 0) == static_cast<ssize_t>(last.size()) &&
+                            ftruncate(file, static_cast<off_t>(last.size())) == 0;
+    MESHWORK_CHECK(is_written, "{} cannot be written", path.string());
+  };
+  const HostileProgram program = DrawHostile(c.seed, trying);
+  std::string error = TryHostile(program, c.seed, trying);
+  close(file);
+  if (!error.empty())
+    std::ofstream(path) << fmt::format("// {}\n/*\n{}\n*/\n{}", c.ToString(), error, program.text);
+  return error;
+}
+
 // Whether there is something wrong.
 bool TryOne(const Case& c, const std::filesystem::path& file) {
   fmt::print("try {}\n", c.ToString());
   std::fflush(stdout);
+  if (c.kind == kAttributes) {
+    if (TryAttributes(c, file).empty()) {
+      std::filesystem::remove(file);
+      return false;
+    }
+    fmt::print("found {}\n", c.ToString());
+    std::fflush(stdout);
+    return true;
+  }
   // A program that is on its way is there if the process crashes.
   Write(file, c, "", "");
   const RandomProgram random = Draw(c);
@@ -155,11 +195,12 @@ std::filesystem::path FileOf(const std::filesystem::path& findings, const Case& 
 
 [[noreturn]] void RunChild(int to, const std::filesystem::path& findings, const Case& next) {
   dup2(to, STDOUT_FILENO);
+  const std::vector<std::string_view> kinds = KindsWith(next.kind);
   size_t kind = 0;
-  while (kKinds[kind] != next.kind) ++kind;
+  while (kinds[kind] != next.kind) ++kind;
   for (uint64_t seed = next.seed;; ++seed, kind = 0)
-    for (; kind < std::size(kKinds); ++kind) {
-      const Case c{std::string(kKinds[kind]), seed};
+    for (; kind < kinds.size(); ++kind) {
+      const Case c{std::string(kinds[kind]), seed};
       TryOne(c, FileOf(findings, c));
     }
 }
@@ -168,9 +209,9 @@ std::filesystem::path FileOf(const std::filesystem::path& findings, const Case& 
 
 class Fuzzer {
  public:
-  Fuzzer(std::filesystem::path findings, int64_t seconds)
+  Fuzzer(std::filesystem::path findings, std::string_view kind, int64_t seconds)
       : findings_(std::move(findings)), end_(Clock::now() + std::chrono::seconds(seconds)) {
-    next_ = {std::string(kKinds[0]), static_cast<uint64_t>(std::random_device()()) << 16};
+    next_ = {std::string(KindsWith(kind)[0]), static_cast<uint64_t>(std::random_device()()) << 16};
   }
 
   // The number of findings.
@@ -255,8 +296,8 @@ class Fuzzer {
 
   void Tell(const Case& c, const std::string& what) {
     ++found_;
-    fmt::print("FINDING: {}: {}\n  {}\n  again: ./dev fuzz programs --again={}\n", c.ToString(), what,
-               FileOf(findings_, c).string(), c.ToString());
+    fmt::print("FINDING: {}: {}\n  {}\n  again: ./dev fuzz {} --again={}\n", c.ToString(), what,
+               FileOf(findings_, c).string(), c.kind == kAttributes ? kAttributes : "programs", c.ToString());
     std::fflush(stdout);
   }
 
@@ -286,7 +327,7 @@ int Misuse(std::string_view message) {
 }
 
 int Main(int argc, char** argv) {
-  std::string findings, again;
+  std::string findings, again, kind;
   int64_t seconds = 0;
   for (int i = 1; i < argc; ++i) {
     const std::string_view argument = argv[i];
@@ -297,13 +338,15 @@ int Main(int argc, char** argv) {
       findings = value;
     } else if (name == "--again") {
       again = value;
+    } else if (name == "--kind" && value == kAttributes) {
+      kind = value;
     } else if (name == "--seconds") {
       if (!absl::SimpleAtoi(value, &seconds) || seconds <= 0)
         return Misuse(fmt::format("--seconds={}: it is a whole number above 0.", value));
     } else {
       return Misuse(
-          fmt::format("there is no argument {}; there are --seconds=N, --again=KIND:SEED and "
-                      "--findings=FOLDER.",
+          fmt::format("there is no argument {}; there are --seconds=N, --again=KIND:SEED, "
+                      "--kind=attributes and --findings=FOLDER.",
                       argument));
     }
   }
@@ -311,13 +354,15 @@ int Main(int argc, char** argv) {
   if (seconds == 0 && again.empty())
     return Misuse("--seconds=N says how long, or --again=KIND:SEED what to try.");
   std::filesystem::create_directories(findings);
-  if (again.empty()) return Fuzzer(findings, seconds).Run() == 0 ? 0 : 1;
+  if (again.empty()) return Fuzzer(findings, kind, seconds).Run() == 0 ? 0 : 1;
 
   Case c{again.substr(0, again.find(':')), 0};
-  if (std::find(std::begin(kKinds), std::end(kKinds), c.kind) == std::end(kKinds) ||
-      again.find(':') == std::string::npos || !absl::SimpleAtoi(again.substr(again.find(':') + 1), &c.seed))
+  const std::vector<std::string_view> kinds = KindsWith(c.kind);
+  if (std::find(kinds.begin(), kinds.end(), c.kind) == kinds.end() || again.find(':') == std::string::npos ||
+      !absl::SimpleAtoi(again.substr(again.find(':') + 1), &c.seed))
     return Misuse(fmt::format(
-        "--again={}: it is KIND:SEED, and KIND is rows, training, loops or loop_training.", again));
+        "--again={}: it is KIND:SEED, and KIND is rows, training, loops, loop_training or attributes.",
+        again));
   if (!TryOne(c, FileOf(findings, c))) {
     fmt::print("{} is right\n", c.ToString());
     return 0;
