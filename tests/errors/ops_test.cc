@@ -52,7 +52,7 @@ TEST(OpErrors, Elementwise) {
                });
 }
 
-const WindowPadding kNegative = WindowPadding::Explicit({-1}, {0});
+const WindowPadding kNegative = WindowPadding::Explicit({-9}, {0});  // of 5 elements
 
 TEST(OpErrors, Convolution) {
   const auto slides = [](WindowOptions window, int64_t groups = 1) {
