@@ -20,6 +20,7 @@
 #include "train/layers.h"
 #include "train/microbatches.h"
 #include "train/optimizers.h"
+#include "train/plot.h"
 #include "train/progress.h"
 #include "train/safetensors.h"
 #include "train/session.h"

@@ -4,7 +4,7 @@
 #   lib/libmeshwork_<room>.a
 #   bin/meshwork                                              where MESHWORK_BUILD_TOOLS is on
 #   lib/cmake/meshwork/, lib/pkgconfig/meshwork.pc
-#   share/doc/meshwork/LICENSE
+#   share/doc/meshwork/LICENSE, README.md, docs/, examples/
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
@@ -12,12 +12,14 @@ set(include_root ${CMAKE_INSTALL_INCLUDEDIR}/meshwork)
 set(cmake_dir ${CMAKE_INSTALL_LIBDIR}/cmake/meshwork)
 get_property(rooms GLOBAL PROPERTY MESHWORK_ROOMS)
 
-# The headers of a room; those of ops/kernels are its own, but for what a header of ops includes.
+# The headers of a room; those of ops/kernels are its own, but for what a header of ops includes and what
+# docs/extending.md gives to those who write kernels.
 foreach(room ${rooms})
   install(DIRECTORY ${PROJECT_SOURCE_DIR}/${room} DESTINATION ${include_root}
           FILES_MATCHING PATTERN "*.h" PATTERN kernels EXCLUDE)
 endforeach()
 install(FILES ${PROJECT_SOURCE_DIR}/ops/kernels/elementwise.h ${PROJECT_SOURCE_DIR}/ops/kernels/stack.h
+              ${PROJECT_SOURCE_DIR}/ops/kernels/vector_math.h
         DESTINATION ${include_root}/ops/kernels)
 install(FILES ${PROJECT_SOURCE_DIR}/meshwork.h DESTINATION ${include_root})
 
@@ -47,7 +49,11 @@ file(RELATIVE_PATH MESHWORK_PC_PREFIX ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${C
 configure_file(${CMAKE_CURRENT_LIST_DIR}/meshwork.pc.in ${PROJECT_BINARY_DIR}/install/meshwork.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/install/meshwork.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 
-install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
+# README.md and the pages refer to each other and to the examples by these paths.
+install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/README.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/docs ${PROJECT_SOURCE_DIR}/examples DESTINATION ${CMAKE_INSTALL_DOCDIR}
+        FILES_MATCHING PATTERN "*.md" PATTERN "*.svg" PATTERN "*.png" PATTERN "*.cc" PATTERN "*.h" PATTERN "*.mw"
+        PATTERN CMakeLists.txt)
 
 if(PROJECT_IS_TOP_LEVEL)
   include(${CMAKE_CURRENT_LIST_DIR}/package.cmake)

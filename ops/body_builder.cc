@@ -7,7 +7,10 @@
 namespace meshwork {
 
 BodyBuilder::BodyBuilder(Graph& graph, std::string_view op, SourceLocation location)
-    : graph_(graph), body_(graph.AddBody()), op_(op), location_(std::move(location)) {}
+    : graph_(graph),
+      body_(graph.AddBody(graph.Describe(op, location))),
+      op_(op),
+      location_(std::move(location)) {}
 
 bool BodyBuilder::MayNest() {
   if (body_.depth() <= kMaxNesting) return true;
@@ -61,18 +64,19 @@ std::vector<Value> AddNodeOf(Graph& graph, Node node) {
 bool ResolveOperands(Graph& graph, BodyBuilder& builder, std::string_view what,
                      const std::vector<Value>& values, std::vector<Value>& resolved) {
   if (!builder.MayNest()) return false;
+  bool all_valid = true;
   for (size_t i = 0; i < values.size(); ++i) {
-    if (!values[i].valid() && !graph.errors().empty()) return false;
     const Value here = values[i].valid() ? graph.Capture(values[i]) : Value();
-    if (!here.valid()) {
+    if (!here.valid() && (values[i].valid() || values[i].is_lost() || graph.errors().empty()))
       builder.Fail("{} {} {}", what, i,
                    values[i].valid() ? "belongs to another graph; a loop reads values of one."
-                                     : "has no value; it was default-constructed, or made of numbers alone.");
-      return false;
-    }
+                   : values[i].is_lost()
+                       ? "is a value whose graph is gone; keep it as long as its values."
+                       : "has no value; it was default-constructed, or made of numbers alone.");
+    all_valid &= here.valid();
     resolved.push_back(here);
   }
-  return true;
+  return all_valid;
 }
 
 }  // namespace meshwork

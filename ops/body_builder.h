@@ -51,8 +51,8 @@ class BodyBuilder {
 // Adds the node and returns its results; none, and the mistake recorded, where something is wrong with it.
 std::vector<Value> AddNodeOf(Graph& graph, Node node);
 
-// Operands of a node with a body as `graph` sees them; false, and the mistake recorded, if one is none, or if
-// the body may not be built.
+// Operands of a node with a body as `graph` sees them. False, and the mistake recorded, if some are invalid,
+// which stay so, or if the body may not be built.
 bool ResolveOperands(Graph& graph, BodyBuilder& builder, std::string_view what,
                      const std::vector<Value>& values, std::vector<Value>& resolved);
 

@@ -11,15 +11,20 @@ namespace meshwork {
 ResolvedOperands Resolve(const std::vector<Operand>& operands) {
   ResolvedOperands resolved{.location = operands[0].location()};
   const Value* first = nullptr;
+  bool is_valid = true, is_lost = false;
   for (const Operand& operand : operands) {
     if (operand.is_number()) continue;
-    if (!operand.value().valid()) return {.values = std::vector<Value>(operands.size())};
+    is_valid &= operand.value().valid();
+    is_lost |= operand.value().is_lost();
+    if (!operand.value().valid()) continue;
     if (first == nullptr) first = &operand.value();
     // In the body of a loop, values of the program around it may be read.
     Graph* const graph = operand.value().graph();
     if (resolved.graph == nullptr || graph->depth() > resolved.graph->depth()) resolved.graph = graph;
   }
-  if (first == nullptr) return {.values = std::vector<Value>(operands.size())};  // numbers alone: no graph
+  if (is_lost && first != nullptr) RecordMistake(resolved, "an op", "the graph of an operand is gone; keep it as long as its values.");
+  // Numbers alone have no graph.
+  if (!is_valid || first == nullptr) return {.values = std::vector<Value>(operands.size())};
   for (const Operand& operand : operands) {
     if (!operand.is_number()) {
       resolved.values.push_back(operand.value());

@@ -381,22 +381,26 @@ class ScanBuilder {
 
   ScanResult Build(const std::vector<Value>& carries, const std::vector<Value>& xs, const ScanBody& body) {
     ScanResult result{.carries = std::vector<Value>(carries.size())};
-    if (!ResolveOperands(graph_, builder_, "carry", carries, initial_) ||
-        !ResolveOperands(graph_, builder_, "xs", xs, xs_) || !FindLength())
-      return result;
+    const bool carries_known = ResolveOperands(graph_, builder_, "carry", carries, initial_);
+    const bool xs_known = ResolveOperands(graph_, builder_, "xs", xs, xs_);
+    const bool is_known = FindLength() && carries_known && xs_known;
     std::vector<Value> inner, slices;
     for (size_t c = 0; c < initial_.size(); ++c)
-      inner.push_back(builder_.Argument(fmt::format("carry{}", c), initial_[c].type(), true));
+      inner.push_back(initial_[c].valid()
+                          ? builder_.Argument(fmt::format("carry{}", c), initial_[c].type(), true)
+                          : Value());
     for (size_t s = 0; s < xs_.size(); ++s) {
       Type type = xs_[s].type();
-      type.shape.erase(type.shape.begin());
-      slices.push_back(builder_.Argument(fmt::format("slice{}", s), type, false));
+      const bool has_slices = xs_[s].valid() && type.rank() > 0;
+      if (has_slices) type.shape.erase(type.shape.begin());
+      slices.push_back(has_slices ? builder_.Argument(fmt::format("slice{}", s), type, false) : Value());
     }
+    // After a mistake, too: it says how many results there are, and its own mistakes are reported.
     const ScanStep step = body(builder_.body(), inner, slices);
     result.stacked.resize(step.stacked.size());
     result.sums.resize(step.sums.size());
-    Take(step);
-    if (builder_.Close()) Finish(result);
+    if (is_known) Take(step);
+    if (builder_.Close() && is_known) Finish(result);
     return result;
   }
 
@@ -408,6 +412,7 @@ class ScanBuilder {
       return false;
     }
     for (size_t s = 0; s < xs_.size(); ++s) {
+      if (!xs_[s].valid()) continue;
       const Type& type = xs_[s].type();
       if (type.rank() == 0) {
         builder_.Fail("xs {} is {}, which has no dim to be cut into slices.", s, type.ToString());
@@ -515,11 +520,17 @@ std::vector<Value> While(Graph& graph, const std::vector<Value>& carries, const 
   BodyBuilder builder(graph, "while", location);
   const std::vector<Value> invalid(carries.size());
   std::vector<Value> initial, inner;
-  if (!ResolveOperands(graph, builder, "carry", carries, initial)) return invalid;
+  const bool is_known = ResolveOperands(graph, builder, "carry", carries, initial);
   for (size_t c = 0; c < initial.size(); ++c)
-    inner.push_back(builder.Argument(fmt::format("carry{}", c), initial[c].type(), true));
+    inner.push_back(initial[c].valid()
+                        ? builder.Argument(fmt::format("carry{}", c), initial[c].type(), true)
+                        : Value());
   const Value go = condition(builder.body(), inner);
   const std::vector<Value> next = body(builder.body(), inner);
+  if (!is_known) {
+    builder.Close();
+    return invalid;
+  }
   if (next.size() != initial.size())
     builder.Fail("there are {}, and the body returns {}; give the next value of each.",
                  CountCarries(initial.size()), next.size());
@@ -541,7 +552,12 @@ std::vector<Value> While(Graph& graph, const std::vector<Value>& carries, const 
 }
 
 std::vector<Value> If(const Value& predicate, const Branch& then, const Branch& otherwise, CallSite loc) {
-  if (!predicate.valid()) return {};
+  if (!predicate.valid()) {
+    // How many results there are, the branches say; what they build goes nowhere.
+    Graph nowhere = Graph::Nowhere();
+    const size_t returned = then(nowhere).size();
+    return std::vector<Value>(std::max(returned, otherwise(nowhere).size()));
+  }
   Graph& graph = *predicate.graph();
   const SourceLocation location(loc);
   BodyBuilder builders[] = {{graph, "if", location}, {graph, "if", location}};

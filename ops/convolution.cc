@@ -35,9 +35,12 @@ absl::StatusOr<Slidings> CheckConv(const Attrs& attrs, const Type& x, const Type
   if (in % groups != 0 || out % groups != 0)
     return InvalidArgument("groups={} must divide the channels of x {} ({}) and of the filter {} ({}).",
                            groups, x.ToString(), in, w.ToString(), out);
-  if (w.shape.end()[-2] != in / groups)
-    return InvalidArgument("x is {} in {} group{} of {} channels, but the filter {} takes {}.", x.ToString(),
-                           groups, groups == 1 ? "" : "s", in / groups, w.ToString(), w.shape.end()[-2]);
+  if (const int64_t taken = w.shape.end()[-2]; taken != in / groups)
+    return InvalidArgument("x is {} in {} group{} of {} channels, but the filter {} takes {}{}", x.ToString(),
+                           groups, groups == 1 ? "" : "s", in / groups, w.ToString(), taken,
+                           x.shape[1] == taken * groups
+                               ? "; images are channels-last, [n, spatial…, c]: transpose x."
+                               : ".");
   return dims;
 }
 

@@ -148,19 +148,19 @@ std::vector<Value> GradientOfForm(
   return grads;
 }
 
-std::vector<Value> Gradients(const Value& loss, std::span<const Value> wrt, CallSite loc) {
-  std::vector<Value> result(wrt.size());
-  if (!loss.valid()) return result;
+std::optional<std::vector<Value>> ReachedGradients(const Value& loss, std::span<const Value> wrt,
+                                                   CallSite loc) {
+  if (!loss.valid()) return std::nullopt;
   Graph& graph = *loss.graph();
   auto fail = [&](std::string message) {
     graph.RecordError(fmt::format("Gradients ({}): {}", SourceLocation(loc).ToString(), message));
-    return result;
+    return std::nullopt;
   };
   if (loss.rank() != 0 || !IsFloat(loss.dtype()))
     return fail(
         fmt::format("the loss is {}; it must be a scalar f32[], f64[] or bf16[].", loss.type().ToString()));
   for (const Value& value : wrt) {
-    if (!value.valid()) return result;
+    if (!value.valid()) return std::nullopt;
     if (value.graph() != &graph)
       return fail("a value to differentiate by belongs to another graph; name values of this one.");
     if (!IsFloat(value.dtype()))
@@ -168,10 +168,18 @@ std::vector<Value> Gradients(const Value& loss, std::span<const Value> wrt, Call
                               value.type().ToString()));
   }
   const Value one = Constant(graph, 1.0, loss.type(), loc);
-  const std::vector<Value> grads = PullBack(graph, {&loss, 1}, {&one, 1}, wrt);
+  const size_t mistakes = graph.errors().size();
+  std::vector<Value> grads = PullBack(graph, {&loss, 1}, {&one, 1}, wrt);
+  if (graph.errors().size() > mistakes) return std::nullopt;
+  return grads;
+}
+
+std::vector<Value> Gradients(const Value& loss, std::span<const Value> wrt, CallSite loc) {
+  std::optional<std::vector<Value>> grads = ReachedGradients(loss, wrt, loc);
+  if (!grads.has_value()) return std::vector<Value>(wrt.size());
   for (size_t i = 0; i < wrt.size(); ++i)
-    result[i] = grads[i].valid() ? grads[i] : Constant(graph, 0.0, wrt[i].type(), loc);
-  return result;
+    if (!(*grads)[i].valid()) (*grads)[i] = Constant(*loss.graph(), 0.0, wrt[i].type(), loc);
+  return *std::move(grads);
 }
 
 }  // namespace meshwork

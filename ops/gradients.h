@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -21,6 +22,11 @@ struct OpRow;
 // unless StopGradient stands between them, too.
 std::vector<Value> Gradients(const Value& loss, std::span<const Value> wrt,
                              CallSite loc = CallSite::Current());
+
+// The same, invalid where no gradient reaches wrt[i]: the loss does not depend on it, or through StopGradient,
+// comparisons and whole numbers alone. Nothing after a mistake, which is recorded.
+std::optional<std::vector<Value>> ReachedGradients(const Value& loss, std::span<const Value> wrt,
+                                                   CallSite loc = CallSite::Current());
 
 // The gradients of the sum of all products of elements of values[i] and cotangents[i], by wrt: invalid where
 // it depends on none. What Gradients is for a cotangent of 1. Errors, recorded: a loop without a known number

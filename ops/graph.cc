@@ -37,6 +37,59 @@ bool IsArgumentName(std::string_view name) {
   return true;
 }
 
+// ---- Where a graph is.
+
+Graph& Graph::operator=(const Graph& other) {
+  if (this == &other) return *this;
+  DropHandles();
+  GraphParts::operator=(other);
+  return *this;
+}
+
+Graph::Graph(Graph&& other) noexcept : GraphParts(std::move(static_cast<GraphParts&>(other))) {
+  TakePlace(other);
+}
+
+Graph& Graph::operator=(Graph&& other) noexcept {
+  if (this == &other) return *this;
+  DropHandles();
+  GraphParts::operator=(std::move(static_cast<GraphParts&>(other)));
+  TakePlace(other);
+  return *this;
+}
+
+Graph::~Graph() { DropHandles(); }
+
+void Graph::DropHandles() {
+  if (anchor_ != nullptr) anchor_->graph = nullptr;
+  anchor_ = nullptr;
+  bodies_.clear();
+}
+
+void Graph::TakePlace(Graph& other) {
+  anchor_ = std::move(other.anchor_);
+  if (anchor_ != nullptr) anchor_->graph = this;
+  outer_ = other.outer_;
+  owner_ = std::move(other.owner_);
+  bodies_ = std::move(other.bodies_);
+  for (const std::shared_ptr<Graph>& body : bodies_) body->outer_ = this;
+  other.anchor_ = nullptr;
+  other.bodies_.clear();
+  static_cast<GraphParts&>(other) = GraphParts(mesh_);
+  other.is_moved_ = true;
+}
+
+Graph Graph::Nowhere() {
+  Graph graph{Mesh()};
+  graph.is_nowhere_ = true;
+  return graph;
+}
+
+const Type& internal::TypeOfNoValue() {
+  static const auto* type = new Type{F32, Shape(kMaxRank, 1)};
+  return *type;
+}
+
 absl::StatusOr<Attrs> Graph::CompleteAttrs(const OpRow& row, const Attrs& given) {
   std::vector<std::string> known;
   for (const AttrSpec& spec : row.attrs) known.emplace_back(spec.name);
@@ -76,7 +129,9 @@ SourceLocation::SourceLocation(CallSite site) : file(BaseName(site.file)), line(
 std::string SourceLocation::ToString() const { return file.empty() ? "" : fmt::format("{}:{}", file, line); }
 
 std::string Graph::Describe(std::string_view op, const SourceLocation& location) const {
-  return location.file.empty() ? std::string(op) : fmt::format("{} ({})", op, location.ToString());
+  const std::string name =
+      location.within == nullptr ? std::string(op) : fmt::format("{} of {}", op, location.within);
+  return location.file.empty() ? name : fmt::format("{} ({})", name, location.ToString());
 }
 
 std::string Graph::Describe(int node) const {
@@ -123,10 +178,9 @@ absl::StatusOr<LayoutPin> Graph::ResolvePin(const LayoutSpec& spec, const Type& 
 }
 
 void Graph::Pin(const Value& value, const LayoutSpec& layout, CallSite loc) {
-  if (!value.valid()) return;
   const std::string where = fmt::format("WithLayout ({})", SourceLocation(loc).ToString());
-  if (value.graph() != this)
-    return RecordError(where + ": the value belongs to another graph; name values of this one.");
+  if (!value.valid()) return RecordMissing(where, value);
+  if (value.graph() != this) return RecordError(where + ": " + WhyForeign(value, "the value"));
   absl::StatusOr<LayoutPin> pin = ResolvePin(layout, value.type());
   if (!pin.ok()) return RecordError(std::string(MessageOf(Annotate(pin.status(), where + ": "))));
   ValueInfo& info = values_[value.id()];
@@ -163,9 +217,10 @@ void Graph::CutMesh(const Mesh& finer) {
   mesh_ = finer;
 }
 
-Graph& Graph::AddBody() {
+Graph& Graph::AddBody(std::string owner) {
   bodies_.push_back(std::make_shared<Graph>(mesh_));
   bodies_.back()->outer_ = this;
+  bodies_.back()->owner_ = std::move(owner);
   return *bodies_.back();
 }
 
@@ -218,13 +273,16 @@ void Graph::Update(const Variable& variable, const Value& value, CallSite loc) {
   const SourceLocation location(loc);
   if (!variable.valid() || !value.valid()) {
     const bool is_known = variable.valid() && variable.graph() == this;
-    return RecordMissing(fmt::format(
-        "Update{} ({})", is_known ? fmt::format(" of \"{}\"", this->value(variable.id()).name) : "",
-        location.ToString()));
+    return RecordMissing(
+        fmt::format("Update{} ({})",
+                    is_known ? fmt::format(" of \"{}\"", this->value(variable.id()).name) : "",
+                    location.ToString()),
+        variable.valid() ? value : variable);
   }
   if (variable.graph() != this || value.graph() != this) {
-    return RecordError(fmt::format("Update ({}): the {} belongs to another graph; name values of this one.",
-                                   location.ToString(), variable.graph() != this ? "variable" : "new value"));
+    return RecordError(fmt::format("Update ({}): {}", location.ToString(),
+                                   variable.graph() != this ? WhyForeign(variable, "the variable")
+                                                            : WhyForeign(value, "the new value")));
   }
   const std::string& name = this->value(variable.id()).name;
   const auto found = std::lower_bound(arguments_.begin(), arguments_.end(), variable.id(),
@@ -240,33 +298,49 @@ void Graph::Update(const Variable& variable, const Value& value, CallSite loc) {
   }
   const auto argument = static_cast<size_t>(found - arguments_.begin());
   if (argument < is_updated_.size() && is_updated_[argument]) {
-    return RecordError(
-        fmt::format("Update of \"{}\" ({}): it is already updated; a step writes a variable once.", name,
-                    location.ToString()));
+    const auto first = std::find_if(
+        updates_.begin(), updates_.end(),
+        [&](const VariableUpdate& update) { return update.argument == static_cast<int>(argument); });
+    const std::string before = first == updates_.end() ? "" : first->location.ToString();
+    return RecordError(fmt::format(
+        "Update of \"{}\" ({}): it is already updated{}; a step writes a variable once, and Minimize writes "
+        "all that its loss depends on.",
+        name, location.ToString(), before.empty() ? "" : fmt::format(" ({})", before)));
   }
-  AddUpdate({static_cast<int>(argument), value.id()});
+  AddUpdate({static_cast<int>(argument), value.id(), location});
 }
 
 void Graph::Output(std::string_view name, const Value& value, CallSite loc) {
   const std::string where = fmt::format("Output \"{}\" ({})", name, SourceLocation(loc).ToString());
-  if (!value.valid()) return RecordMissing(where);
+  if (!value.valid()) return RecordMissing(where, value);
   if (!IsArgumentName(name)) {
     return RecordError(where + ": a name is a letter followed by letters, digits and any of _ . / -");
   }
-  if (value.graph() != this)
-    return RecordError(where + ": the value belongs to another graph; name values of this one.");
+  if (value.graph() != this) return RecordError(where + ": " + WhyForeign(value, "the value"));
   if (IsOutputTaken(std::string(name)))
     return RecordError(where + ": the name is already taken; output names must be unique.");
   outputs_.push_back({std::string(name), value.id()});
 }
 
 // An invalid value is silent where the mistake that made it is recorded, and one itself where none is.
-void Graph::RecordMissing(const std::string& where) {
+void Graph::RecordMissing(const std::string& where, const Value& value) {
+  if (value.is_lost()) return RecordError(where + ": the graph of the value is gone; keep it as long as its values.");
   if (errors_.empty())
-    RecordError(where + ": there is no value; it was default-constructed, or made of numbers alone.");
+    RecordError(where +
+                ": there is no value; it was default-constructed, or made of numbers alone, or of values whose "
+                "graph is gone.");
+}
+
+std::string Graph::WhyForeign(const Value& value, std::string_view what) const {
+  for (const Graph* around = value.graph(); around->outer_ != nullptr; around = around->outer_)
+    if (around->outer_ == this)
+      return fmt::format("{} was made in the body of {}; return it from there.", what, around->owner_);
+  return fmt::format("{} belongs to another graph; name values of this one.", what);
 }
 
 absl::Status Graph::status() const {
+  if (is_moved_)
+    return InvalidArgument("Graph: it was moved to another one; go on with that.");
   if (errors_.empty()) return absl::OkStatus();
   std::string all;
   for (const std::string& error : errors_) all += (all.empty() ? "" : "\n") + error;
@@ -283,13 +357,18 @@ std::vector<Value> Graph::Add(std::string_view op, std::span<const Value> operan
   }
   const OpRow& row = **found;
   std::vector<Value> invalid(row.num_results < 0 ? operands.size() : row.num_results);
+  if (is_nowhere_) return invalid;
   if (is_closed_) {
-    outer_->RecordError(fmt::format(
-        "{}: it reads a value of a body that is finished; return it from the body.", Describe(op, location)));
+    (outer_ == nullptr ? *this : *outer_)
+        .RecordError(fmt::format("{}: it reads a value that was made in the body of {}; return it from there.",
+                                 Describe(op, location), owner_));
     return invalid;
   }
   absl::InlinedVector<ValueId, 4> ids;
   for (const Value& given : operands) {
+    if (given.is_lost())
+      RecordError(fmt::format("{}: the graph of operand {} is gone; keep it as long as its values.",
+                              Describe(op, location), ids.size()));
     if (!given.valid()) return invalid;  // its mistake is recorded already
     const Value captured = Capture(given);
     const Value& operand = captured.valid() ? captured : given;

@@ -10,10 +10,12 @@
 //   g.Output("y", Relu(MatMul(x, w)));
 //
 // A builder mistake is recorded, its result is an invalid Value that later calls pass on silently,
-// and status() reports all mistakes at once. No builder call throws or aborts.
+// and status() reports all mistakes at once. No builder call aborts, and none throws, except for
+// std::bad_alloc where memory is out.
 //
-// Handles (Value, Variable) point into their graph, which must outlive them and must not move while
-// they are used. A Graph may be read from several threads, built from one.
+// Handles (Value, Variable) follow their graph: when it is moved, or returned from a function, they belong to
+// where it is now. A copy is a graph of its own, without handles. When a graph is destroyed, its handles
+// become invalid. A Graph may be read from several threads, built from one.
 #pragma once
 
 #include <cstdint>
@@ -44,6 +46,8 @@ struct OpRow;
 struct SourceLocation {
   std::string file;
   int line = 0;
+  // The function of ours that the user called there, where errors would name an op that it is made of; else null.
+  const char* within = nullptr;
 
   SourceLocation() = default;
   SourceLocation(CallSite site);  // NOLINT: implicit; keeps the file's base name
@@ -58,22 +62,35 @@ bool IsArgumentName(std::string_view name);
 using ValueId = int32_t;
 inline constexpr ValueId kNoValue = -1;
 
-// Handle to a value of a graph; cheap to copy. A default one is invalid.
+namespace internal {
+
+// Where a graph is, for the handles to its values. Null when the graph is gone.
+struct GraphAnchor {
+  Graph* graph = nullptr;
+};
+
+}  // namespace internal
+
+// Handle to a value of a graph; cheap to copy. A default one is invalid, and so is the result of a mistake.
 class Value {
  public:
   Value() = default;
-  Value(Graph* graph, ValueId id) : graph_(graph), id_(id) {}
-  bool valid() const { return graph_ != nullptr && id_ != kNoValue; }
-  Graph* graph() const { return graph_; }
+  Value(Graph* graph, ValueId id);
+  bool valid() const;
+  // Whether its graph has been destroyed, or assigned to; then it is invalid.
+  bool is_lost() const { return anchor_ != nullptr && anchor_->graph == nullptr; }
+  // Null if there is none.
+  Graph* graph() const { return anchor_ == nullptr ? nullptr : anchor_->graph; }
   ValueId id() const { return id_; }
-  // REQUIRES: valid(). Stays where it is while the graph grows.
+  // Stays where it is while the graph grows. Of an invalid value: f32 with kMaxRank dims of size 1, so that a
+  // model that reads sizes goes on, up to where the mistake is reported.
   const Type& type() const;
   const Shape& shape() const { return type().shape; }
   DType dtype() const { return type().dtype; }
   int rank() const { return type().rank(); }
 
  private:
-  Graph* graph_ = nullptr;
+  std::shared_ptr<const internal::GraphAnchor> anchor_;
   ValueId id_ = kNoValue;
 };
 
@@ -139,8 +156,9 @@ struct VarOptions {
 
 // What a variable holds after the step.
 struct VariableUpdate {
-  int argument;   // index into arguments()
-  ValueId value;  // what it holds after the step
+  int argument;                  // index into arguments()
+  ValueId value;                 // what it holds after the step
+  SourceLocation location = {};  // of Graph::Update
 };
 
 // A result of the step.
@@ -152,13 +170,52 @@ struct OutputInfo {
 // `attrs` of a node of a program on `from`, for the same program on `from` cut further.
 Attrs OnMesh(Attrs attrs, const Mesh& from, const Mesh& finer);
 
-class Graph {
+namespace internal {
+
+// What a graph is made of, but for what refers to its place in memory.
+struct GraphParts {
+  explicit GraphParts(Mesh mesh) : mesh_(std::move(mesh)) {}
+
+  std::string name = "step";
+  // Names that are taken, so that declaring does not look through all that is declared. `count` arguments or
+  // outputs are among them: others may have been added in another way since.
+  struct Names {
+    std::unordered_set<std::string> taken;
+    size_t count = 0;
+  };
+  Mesh mesh_;
+  std::vector<Node> nodes_;
+  std::deque<ValueInfo> values_;
+  std::vector<Argument> arguments_;
+  std::vector<VariableUpdate> updates_;
+  std::vector<OutputInfo> outputs_;
+  std::vector<bool> is_updated_;  // per argument, as far as one is updated
+  Names argument_names_, output_names_;
+  std::vector<std::string> errors_;
+  bool is_moved_ = false;  // to another graph
+  bool is_closed_ = false;
+  bool is_manual_ = false;
+  bool is_nowhere_ = false;
+  std::vector<std::pair<ValueId, ValueId>> captured_;
+};
+
+}  // namespace internal
+
+class Graph : private internal::GraphParts {
  public:
-  explicit Graph(Mesh mesh) : mesh_(std::move(mesh)) {}
+  explicit Graph(Mesh mesh) : GraphParts(std::move(mesh)) {}
+  // A graph of its own: handles to values of `other` stay with `other`.
+  Graph(const Graph& other) : GraphParts(other) {}
+  Graph& operator=(const Graph& other);
+  // Handles go along. `other` is left empty, and its status() says so; handles to values that this graph had
+  // become invalid.
+  Graph(Graph&& other) noexcept;
+  Graph& operator=(Graph&& other) noexcept;
+  ~Graph();
 
   // Cut as the sub-axes of the layouts that the program names want it.
   const Mesh& mesh() const { return mesh_; }
-  std::string name = "step";
+  using GraphParts::name;
 
   // ---- Building the global program. Mistakes are recorded (see status()).
 
@@ -190,14 +247,16 @@ class Graph {
   // ---- Bodies of loops and branches, while they are built (ops/control_flow.h).
 
   // A new body inside this graph, which keeps it: values of this graph that its nodes read become arguments
-  // of it. Nothing may be added to a body that is closed.
-  Graph& AddBody();
+  // of it. Nothing may be added to a body that is closed. `owner`: what it is the body of, for messages.
+  Graph& AddBody(std::string owner);
   void CloseBody() { is_closed_ = true; }
+  // A body whose nodes and mistakes are of no interest: all that is added to it gives invalid values, silently.
+  static Graph Nowhere();
   // Whether this is the body of a manual region (ops/manual.h).
   void SetManual() { is_manual_ = true; }
   bool is_manual() const { return is_manual_; }
   // How many graphs this one is a body inside of.
-  int depth() const { return outer_ == nullptr ? 0 : outer_->depth() + 1; }
+  int depth() const { return is_nowhere_ ? INT32_MAX / 2 : outer_ == nullptr ? 0 : outer_->depth() + 1; }
   // `value` as this graph sees it: itself, or the argument that stands for it, which is added where it is not
   // there yet. Invalid if it is of no graph that this one is inside of.
   Value Capture(const Value& value);
@@ -244,7 +303,7 @@ class Graph {
   // Index into arguments() of the argument with this name, or -1.
   int FindArgument(std::string_view name) const;
   const std::string& argument_name(int i) const { return values_[arguments_[i].value].name; }
-  // How errors name a node: "matmul %3 (model.cc:41)".
+  // How errors name a node: "matmul (model.cc:41)", "reshape of MeanOverMicrobatches (model.cc:41)".
   std::string Describe(int node) const;
   std::string Describe(std::string_view op, const SourceLocation& location) const;
 
@@ -255,31 +314,24 @@ class Graph {
 
   // The layout of a pin for a value of this type, which cuts the mesh where it must.
   absl::StatusOr<LayoutPin> ResolvePin(const LayoutSpec& spec, const Type& type);
-  void RecordMissing(const std::string& where);
+  void RecordMissing(const std::string& where, const Value& value);
 
-  // Names that are taken, so that declaring does not look through all that is declared. `count` arguments or
-  // outputs are among them: others may have been added in another way since.
-  struct Names {
-    std::unordered_set<std::string> taken;
-    size_t count = 0;
-  };
   bool IsArgumentTaken(const std::string& name);
   bool IsOutputTaken(const std::string& name);
+  // Why `value` cannot be read here: "the value was made in the body of scan (model.cc:4); return it from there."
+  std::string WhyForeign(const Value& value, std::string_view what) const;
 
-  Mesh mesh_;
-  std::vector<Node> nodes_;
-  std::deque<ValueInfo> values_;
-  std::vector<Argument> arguments_;
-  std::vector<VariableUpdate> updates_;
-  std::vector<OutputInfo> outputs_;
-  std::vector<bool> is_updated_;  // per argument, as far as one is updated
-  Names argument_names_, output_names_;
-  std::vector<std::string> errors_;
-  Graph* outer_ = nullptr;  // of a body that is being built
-  bool is_closed_ = false;
-  bool is_manual_ = false;
-  std::vector<std::pair<ValueId, ValueId>> captured_;
-  std::vector<std::shared_ptr<Graph>> bodies_;  // handles may still point into them
+  // Handles that were given out become invalid.
+  void DropHandles();
+  // Takes what refers to `other`'s place in memory, and leaves `other` empty.
+  void TakePlace(Graph& other);
+  const std::shared_ptr<internal::GraphAnchor>& anchor();
+  friend class Value;
+
+  std::shared_ptr<internal::GraphAnchor> anchor_;  // made for the first handle
+  Graph* outer_ = nullptr;                         // of a body that is being built
+  std::string owner_;                              // of a body: what it is the body of
+  std::vector<std::shared_ptr<Graph>> bodies_;     // handles may still point into them
   friend class LocationScope;
   const SourceLocation* location_override_ = nullptr;
 };
@@ -302,6 +354,24 @@ class LocationScope {
   const SourceLocation* outer_;
 };
 
-inline const Type& Value::type() const { return graph_->value(id_).type; }
+namespace internal {
+const Type& TypeOfNoValue();
+}
+
+inline const std::shared_ptr<internal::GraphAnchor>& Graph::anchor() {
+  if (anchor_ == nullptr) anchor_ = std::make_shared<internal::GraphAnchor>(internal::GraphAnchor{this});
+  return anchor_;
+}
+
+inline Value::Value(Graph* graph, ValueId id) : id_(id) {
+  if (graph != nullptr) anchor_ = graph->anchor();
+}
+inline bool Value::valid() const {
+  const Graph* const graph = this->graph();
+  return graph != nullptr && id_ >= 0 && static_cast<size_t>(id_) < graph->values().size();
+}
+inline const Type& Value::type() const {
+  return valid() ? graph()->value(id_).type : internal::TypeOfNoValue();
+}
 
 }  // namespace meshwork

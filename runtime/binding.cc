@@ -72,10 +72,7 @@ absl::Status CheckFeeds(const Graph& local, const std::map<std::string, Tensor>&
                              Signature(local));
     }
     const Type& type = it->second.type();
-    if (!it->second.valid()) {
-      return InvalidArgument("Run: feed \"{}\" is a Tensor without elements; the program takes {}.",
-                             info.name, info.global.ToString());
-    }
+    RETURN_IF_ERROR(Annotate(it->second.status(), fmt::format("Run: feed \"{}\": ", info.name)));
     if (type.shape != info.global.shape) {
       return InvalidArgument(
           "Run: feed \"{}\" is {}; the program takes {}, compile it for this shape or feed that one.",

@@ -58,8 +58,7 @@ DTensor::DTensor(Type global, Layout layout, bool share)
 
 absl::Status Pack(const Tensor& host, DTensor& to, bool poison_padding) {
   MESHWORK_CHECK(to.valid());
-  if (!host.valid())
-    return InvalidArgument("Pack: the tensor has no elements yet; a default-constructed Tensor is empty.");
+  RETURN_IF_ERROR(Annotate(host.status(), "Pack: "));
   if (host.type() != to.type()) {
     return InvalidArgument("Pack: a {} cannot fill a {} {}; dtype and shape must agree.",
                            host.type().ToString(), to.type().ToString(), to.layout().ToString());

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <exception>
+#include <new>
 #include <optional>
 #include <tuple>
 #include <utility>
@@ -95,6 +97,17 @@ absl::StatusOr<Executor::Plan> Executor::MakePlan(const Graph& graph, int worker
   return plan;
 }
 
+namespace {
+
+absl::Status KernelFailed(std::string_view where, const std::exception& error) {
+  if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr)
+    return absl::ResourceExhaustedError(fmt::format(
+        "Run: {}: there is not enough memory for what its kernel, or a library that it calls, works with.", where));
+  return absl::ResourceExhaustedError(fmt::format("Run: {}: a library failed: {}.", where, error.what()));
+}
+
+}  // namespace
+
 absl::Status Executor::Prepare(std::map<std::string, DTensor>& variables) {
   ASSIGN_OR_RETURN(Plan plan, MakePlan(graph_, pool_.num_workers(), options_, variables));
   schedule_ = std::move(plan.schedule);
@@ -123,9 +136,16 @@ absl::Status Executor::Prepare(std::map<std::string, DTensor>& variables) {
   workers_.resize(schedule_.num_workers);
   MakeRoom(schedule_);
   RETURN_IF_ERROR(PrepareLevel(root_));
-  pool_.Run([this](int worker) {  // where libraries have one thread
-    if (worker == 0) RunOnce(root_);
+  absl::Status once;
+  pool_.Run([this, &once](int worker) {  // where libraries have one thread
+    if (worker > 0) return;
+    try {
+      RunOnce(root_);
+    } catch (const std::exception& error) {
+      once = KernelFailed("what is computed once", error);
+    }
   });
+  RETURN_IF_ERROR(once);
   if (options_.profile || options_.trace_steps > 0)
     profiler_ = std::make_unique<Profiler>(graph_, schedule_, options_.trace_steps);
   for (size_t a = 0; a < variables_.size(); ++a)
@@ -335,7 +355,15 @@ void Executor::RunWorker(int worker) {
 bool Executor::RunInstruction(const Level& level, size_t i, int worker) {
   const Instruction& instruction = level.schedule->instructions[i];
   switch (instruction.kind) {
-    case Instruction::Kind::kKernel: RunKernels(level, i, worker); break;
+    case Instruction::Kind::kKernel:
+      try {
+        RunKernels(level, i, worker);
+      } catch (const std::exception& error) {
+        // Of a library that works on memory of its own. All go on to the end, for they meet at barriers.
+        if (workers_[worker].status.ok())
+          workers_[worker].status = KernelFailed(level.graph->Describe(instruction.node), error);
+      }
+      break;
     case Instruction::Kind::kCollective: RunCollective(level, i, worker); break;
     case Instruction::Kind::kCompare: Compare(i, worker); break;
     case Instruction::Kind::kLoop: RunLoop(level, i, worker); break;

@@ -38,6 +38,50 @@ std::vector<int> Cores() {
   return cores;
 }
 
+}  // namespace
+
+// All pools of the process, of which a fork finds none in the middle of a Run.
+class Forks {
+ public:
+  static void Enter(WorkerPool* pool) {
+    static const int registered = pthread_atfork(Prepare, InParent, InChild);
+    static_cast<void>(registered);
+    const std::lock_guard<std::mutex> lock(All().mutex);
+    All().pools.push_back(pool);
+  }
+  static void Leave(WorkerPool* pool) {
+    const std::lock_guard<std::mutex> lock(All().mutex);
+    std::erase(All().pools, pool);
+  }
+
+ private:
+  struct Pools {
+    std::mutex mutex;
+    std::vector<WorkerPool*> pools;
+  };
+  static Pools& All() {
+    static auto* const all = new Pools;  // for threads that outlive main
+    return *all;
+  }
+  static void Prepare() {
+    All().mutex.lock();
+    for (WorkerPool* pool : All().pools) pool->run_mutex_.lock();
+  }
+  static void InParent() {
+    for (WorkerPool* pool : All().pools) pool->run_mutex_.unlock();
+    All().mutex.unlock();
+  }
+  static void InChild() {
+    for (WorkerPool* pool : All().pools) {
+      pool->is_forked_ = true;
+      pool->run_mutex_.unlock();
+    }
+    All().mutex.unlock();
+  }
+};
+
+namespace {
+
 void BindTo(std::thread& thread, int core) {
   cpu_set_t set;
   CPU_ZERO(&set);
@@ -52,6 +96,11 @@ void Signal::Raise() {
   // or this thread sees the sleeper.
   value_.fetch_add(1, std::memory_order_seq_cst);
   if (sleepers_.load(std::memory_order_seq_cst) > 0) value_.notify_all();
+}
+
+void Signal::Reset() {
+  value_.store(0, std::memory_order_relaxed);
+  sleepers_.store(0, std::memory_order_relaxed);
 }
 
 bool Signal::Spin(uint32_t old) const {
@@ -74,6 +123,11 @@ void Signal::Sleep(uint32_t old) {
   sleepers_.fetch_sub(1, std::memory_order_relaxed);
 }
 
+void Barrier::Reset() {
+  arrived_.store(0, std::memory_order_relaxed);
+  passed_.Reset();
+}
+
 void Barrier::Wait() {
   const uint32_t before = passed_.value();
   // Each arrival also publishes what the thread wrote; the last one has seen all.
@@ -94,14 +148,19 @@ int WorkerPool::DefaultWorkers() {
 WorkerPool::WorkerPool(int workers, bool own_cores)
     : num_workers_(workers), cores_(DefaultWorkers()), barrier_(workers, cores_) {
   MESHWORK_CHECK(workers >= 1, "{} workers", workers);
+  Start(own_cores);
+  Forks::Enter(this);
+}
+
+void WorkerPool::Start(bool own_cores) {
   std::vector<int> cores = Cores();
   // The creator is likely to be the caller: it keeps its core.
   const auto mine = std::find(cores.begin(), cores.end(), sched_getcpu());
   if (mine != cores.end()) std::rotate(cores.begin(), mine, cores.end());
   try {
-    for (int worker = 1; worker < workers; ++worker) {
+    for (int worker = 1; worker < num_workers_; ++worker) {
       threads_.emplace_back([this, worker] { ThreadMain(worker); });
-      if (own_cores && cores.size() == static_cast<size_t>(workers)) BindTo(threads_.back(), cores[worker]);
+      if (own_cores && cores.size() == static_cast<size_t>(num_workers_)) BindTo(threads_.back(), cores[worker]);
     }
   } catch (...) {  // the system has no more threads: those that started must end before the error goes on
     Stop();
@@ -109,16 +168,34 @@ WorkerPool::WorkerPool(int workers, bool own_cores)
   }
 }
 
-WorkerPool::~WorkerPool() { Stop(); }
+WorkerPool::~WorkerPool() {
+  Forks::Leave(this);
+  if (is_forked_) new std::vector<std::thread>(std::move(threads_));  // as in Restart
+  else Stop();
+}
+
+void WorkerPool::Restart() {
+  // They are of the parent: neither to be joined nor to be detached here.
+  new std::vector<std::thread>(std::move(threads_));
+  threads_.clear();
+  started_.Reset();
+  finished_.Reset();
+  barrier_.Reset();
+  Start(/*own_cores=*/false);  // the parent's threads have them
+  is_forked_ = false;
+}
 
 void WorkerPool::Stop() {
   work_ = nullptr;
   started_.Raise();
   for (std::thread& thread : threads_) thread.join();
+  threads_.clear();
 }
 
 void WorkerPool::Run(const std::function<void(int)>& f) {
   const std::lock_guard<std::mutex> lock(run_mutex_);
+  if (is_forked_) [[unlikely]]
+    Restart();
   const SingleThreadedLibraries single;
   running_workers.fetch_add(num_workers_, std::memory_order_relaxed);
   if (last_pool.load(std::memory_order_relaxed) != this) last_pool.store(this, std::memory_order_relaxed);

@@ -14,6 +14,9 @@
 // caller's: it is never bound to a core. Of fewer workers none keeps a core: which ones are free, the
 // system knows better.
 //
+// A process that is forked has the forking thread alone. A fork waits until no pool is in a Run; the first Run of
+// the child then starts threads of its own.
+//
 // Libraries that bring threads of their own (OpenMP in oneDNN, OpenBLAS) are told to use one inside
 // workers; the caller's OpenMP setting is restored when Run returns.
 #pragma once
@@ -36,6 +39,8 @@ class Signal {
   Signal& operator=(const Signal&) = delete;
 
   uint32_t value() const { return value_.load(std::memory_order_acquire); }
+  // As constructed. REQUIRES: nobody else uses it.
+  void Reset();
   // Changes the number and wakes who waits. What the thread wrote before is seen by who then sees the change.
   void Raise();
   // Returns once the number is not `old`. Spins while may_spin(), else yields, both for tens of microseconds
@@ -66,6 +71,8 @@ class Barrier {
 
   // Returns once every thread has called it as often as this one.
   void Wait();
+  // As constructed. REQUIRES: nobody else uses it.
+  void Reset();
 
  private:
   const int threads_, cores_;
@@ -90,7 +97,8 @@ class WorkerPool {
 
   // Calls f(worker) once for each worker 0 … num_workers() - 1, each on its own thread, worker 0 on
   // the caller's; returns when all are done, and then sees all they wrote. Calls from several
-  // threads wait for each other. f must not throw and must not call Run.
+  // threads wait for each other. f must not throw, must not call Run and must not fork. In the child of a fork
+  // the first call throws std::system_error where the system refuses a thread.
   void Run(const std::function<void(int worker)>& f);
 
   // Where the workers of a Run meet; every one of them must come.
@@ -98,7 +106,11 @@ class WorkerPool {
 
  private:
   void ThreadMain(int worker);
+  void Start(bool own_cores);
   void Stop();
+  // After a fork, in the child: the threads of before are not in this process.
+  void Restart();
+  friend class Forks;
 
   const int num_workers_, cores_;
   Barrier barrier_;
@@ -107,6 +119,7 @@ class WorkerPool {
   Signal started_;                                  // counts Runs
   alignas(64) std::atomic<int> unfinished_{0};      // threads that are in the Run
   Signal finished_;                                 // raised by the last of them
+  bool is_forked_ = false;  // since its threads were started
   std::vector<std::thread> threads_;
 };
 

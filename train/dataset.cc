@@ -52,9 +52,7 @@ absl::StatusOr<Dataset> Dataset::Create(Columns columns) {
   if (columns.empty()) return InvalidArgument("Dataset: has no columns; give at least one.");
   for (size_t i = 0; i < columns.size(); ++i) {
     const auto& [name, tensor] = columns[i];
-    if (!tensor.valid()) {
-      return InvalidArgument("Dataset: column \"{}\" is a tensor without elements; fill it first.", name);
-    }
+    RETURN_IF_ERROR(Annotate(tensor.status(), fmt::format("Dataset: column \"{}\": ", name)));
     if (tensor.type().rank() == 0) {
       return InvalidArgument("Dataset: column \"{}\" is a scalar {}; a column has one row per example.", name,
                              tensor.type().ToString());
@@ -251,11 +249,12 @@ int64_t BatchRange::num_batches() const {
 }
 
 BatchIterator BatchRange::begin() const {
-  return BatchIterator(
-      std::make_shared<internal::BatchStream>(status().ok() ? dataset_ : Dataset(), options_));
+  if (absl::Status wrong = status(); !wrong.ok()) throw absl::BadStatusOrAccess(std::move(wrong));
+  return BatchIterator(std::make_shared<internal::BatchStream>(dataset_, options_));
 }
 
 std::vector<int64_t> ShuffledOrder(int64_t n, uint64_t seed, int64_t epoch) {
+  n = std::max<int64_t>(n, 0);
   std::vector<int64_t> order(static_cast<size_t>(n));
   std::iota(order.begin(), order.end(), 0);
   Random random(seed, static_cast<uint64_t>(epoch));
@@ -342,9 +341,9 @@ absl::StatusOr<MnistData> LoadMnist(const std::string& dir, DType dtype, const M
   }
   // Unpacking takes long, and one core per file.
   std::future<absl::StatusOr<Dataset>> test =
-      std::async([&] { return ReadMnistPart(dir, "t10k", dtype, keep.test); });
+      std::async([&] { return ReadMnistPart(dir, "t10k", dtype, std::max<int64_t>(keep.test, 0)); });
   MnistData mnist;
-  ASSIGN_OR_RETURN(mnist.train, ReadMnistPart(dir, "train", dtype, keep.train));
+  ASSIGN_OR_RETURN(mnist.train, ReadMnistPart(dir, "train", dtype, std::max<int64_t>(keep.train, 0)));
   ASSIGN_OR_RETURN(mnist.test, test.get());
   return mnist;
 }

@@ -79,7 +79,7 @@ class Dataset {
   // The first n examples, or all if there are fewer; none if n < 0. A view.
   Dataset Take(int64_t n) const;
 
-  // One epoch's batches. Where the options are wrong the range is empty and its status() says why.
+  // One epoch's batches. Where the options are wrong, the range's status() says why, and to walk it throws.
   BatchRange Batches(BatchOptions options) const;
 
  private:
@@ -123,7 +123,8 @@ class BatchRange {
   absl::Status status() const;
   // ⌈size / batch size⌉; 0 where status() is an error.
   int64_t num_batches() const;
-  // Starts a walk at the first batch; each call starts another.
+  // Starts a walk at the first batch; each call starts another. As StatusOr's value(), throws
+  // absl::BadStatusOrAccess where status() is an error.
   BatchIterator begin() const;
   std::default_sentinel_t end() const { return {}; }
 
@@ -132,7 +133,7 @@ class BatchRange {
   BatchOptions options_;
 };
 
-// A permutation of 0 to n - 1 for each (seed, epoch), by Fisher and Yates' shuffle. REQUIRES: n >= 0.
+// A permutation of 0 to n - 1 for each (seed, epoch), by Fisher and Yates' shuffle. None if n < 0.
 std::vector<int64_t> ShuffledOrder(int64_t n, uint64_t seed, int64_t epoch);
 
 // Columns "image": [n,784], row-major 28 x 28, ground 0 to ink 1; and "label": i32[n], 0 to 9.
@@ -141,7 +142,7 @@ struct MnistData {
   Dataset test;   // of MNIST: 10000
 };
 
-// The first so many examples. REQUIRES: none is negative.
+// The first so many examples; none where it is negative.
 struct MnistLimits {
   int64_t train = std::numeric_limits<int64_t>::max();
   int64_t test = std::numeric_limits<int64_t>::max();

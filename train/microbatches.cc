@@ -12,7 +12,9 @@ Value MeanOverMicrobatches(int64_t count, const std::vector<Value>& batch,
   for (const Value& value : batch)
     if (!value.valid()) return {};
   Graph& graph = *batch[0].graph();
-  const LocationScope scope(graph, loc);
+  SourceLocation here(loc);
+  here.within = "MeanOverMicrobatches";
+  const LocationScope scope(graph, std::move(here));
   auto fail = [&](std::string_view message) {
     graph.RecordError(graph.Describe("MeanOverMicrobatches", loc) + ": " + std::string(message));
     return Value();

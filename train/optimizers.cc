@@ -1,5 +1,6 @@
 #include "train/optimizers.h"
 
+#include <algorithm>
 #include <cctype>
 #include <numeric>
 
@@ -12,7 +13,7 @@
 namespace meshwork {
 namespace {
 
-// The float variables that `loss` depends on, in the order of declaration.
+// The float variables that `loss` depends on, by whatever ops, in the order of declaration.
 std::vector<Value> TrainableOf(const Value& loss) {
   Graph& graph = *loss.graph();
   std::vector<bool> reached(graph.values().size(), false);
@@ -52,11 +53,31 @@ void Optimizer::Minimize(const Value& loss, CallSite loc) const {
   absl::Status options = rule_.options;
   if (rule_.clip_norm.has_value()) options.Update(CheckPositive("clip_norm", *rule_.clip_norm));
   if (!options.ok()) return fail(MessageOf(options));
-  const std::vector<Value> weights = TrainableOf(loss);
-  if (weights.empty()) return fail("the loss depends on no float variable; there is nothing to minimize.");
-  std::vector<Value> gradients = Gradients(loss, weights, loc);
-  for (const Value& gradient : gradients)
-    if (!gradient.valid()) return;
+  const std::vector<Value> candidates = TrainableOf(loss);
+  if (candidates.empty())
+    return fail("the loss depends on no float variable; there is nothing to minimize.");
+  const std::optional<std::vector<Value>> reached = ReachedGradients(loss, candidates, loc);
+  if (!reached.has_value()) return;
+  // What no gradient reaches is frozen: it does not decay, and has no state.
+  std::vector<Value> weights, gradients;
+  for (size_t i = 0; i < candidates.size(); ++i) {
+    if (!(*reached)[i].valid()) continue;
+    weights.push_back(candidates[i]);
+    gradients.push_back((*reached)[i]);
+  }
+  if (weights.empty())
+    return fail(
+        "no gradient of the loss reaches a variable: all that it depends on is behind StopGradient, or an op "
+        "without a gradient.");
+  for (const VariableUpdate& update : graph.updates()) {
+    const ValueId updated = graph.arguments()[update.argument].value;
+    if (std::none_of(weights.begin(), weights.end(), [&](const Value& w) { return w.id() == updated; })) continue;
+    const std::string before = update.location.ToString();
+    return fail(fmt::format(
+        "\"{}\" is already updated{}; a step writes a variable once, and Minimize writes all that a gradient of its "
+        "loss reaches.",
+        graph.value(updated).name, before.empty() ? "" : fmt::format(" ({})", before)));
+  }
   if (rule_.clip_norm.has_value()) gradients = ClipByGlobalNorm(gradients, *rule_.clip_norm, loc);
 
   const LocationScope scope(graph, loc);
@@ -91,7 +112,7 @@ using Values = std::vector<Value>;
 
 Sgd::Sgd(Options o)
     : Optimizer({.name = "Sgd",
-                 .options = CheckFinite("learning_rate", o.learning_rate),
+                 .options = CheckNotNegative("learning_rate", o.learning_rate),
                  .clip_norm = o.clip_norm,
                  .formula = [o](const Operands& x) -> Values {
                    return {x.weight - x.gradient * o.learning_rate};
@@ -100,7 +121,7 @@ Sgd::Sgd(Options o)
 Momentum::Momentum(Options o)
     : Optimizer({.name = "Momentum",
                  .options = FirstError(
-                     {CheckFinite("learning_rate", o.learning_rate), CheckDecay("momentum", o.momentum)}),
+                     {CheckNotNegative("learning_rate", o.learning_rate), CheckDecay("momentum", o.momentum)}),
                  .clip_norm = o.clip_norm,
                  .slots = {{"m"}},
                  .formula = [o](const Operands& x) -> Values {
@@ -111,7 +132,7 @@ Momentum::Momentum(Options o)
 Nesterov::Nesterov(Options o)
     : Optimizer({.name = "Nesterov",
                  .options = FirstError(
-                     {CheckFinite("learning_rate", o.learning_rate), CheckDecay("momentum", o.momentum)}),
+                     {CheckNotNegative("learning_rate", o.learning_rate), CheckDecay("momentum", o.momentum)}),
                  .clip_norm = o.clip_norm,
                  .slots = {{"m"}},
                  .formula = [o](const Operands& x) -> Values {
@@ -121,7 +142,7 @@ Nesterov::Nesterov(Options o)
 
 Adagrad::Adagrad(Options o)
     : Optimizer({.name = "Adagrad",
-                 .options = FirstError({CheckFinite("learning_rate", o.learning_rate),
+                 .options = FirstError({CheckNotNegative("learning_rate", o.learning_rate),
                                         CheckNotNegative("initial_accumulator", o.initial_accumulator),
                                         CheckNotNegative("epsilon", o.epsilon)}),
                  .clip_norm = o.clip_norm,
@@ -160,7 +181,7 @@ Values RmsPropFormula(const RmsProp::Options& o, const Operands& x) {
 // Adam, or AdamW where weight_decay is not 0.
 UpdateRule AdamRule(std::string name, const Adam::Options& o, double weight_decay) {
   return {.name = std::move(name),
-          .options = FirstError({CheckFinite("learning_rate", o.learning_rate), CheckDecay("beta1", o.beta1),
+          .options = FirstError({CheckNotNegative("learning_rate", o.learning_rate), CheckDecay("beta1", o.beta1),
                                  CheckDecay("beta2", o.beta2), CheckNotNegative("epsilon", o.epsilon),
                                  CheckNotNegative("weight_decay", weight_decay)}),
           .clip_norm = o.clip_norm,
@@ -197,7 +218,7 @@ Values LambFormula(const Lamb::Options& o, const Operands& x) {
 RmsProp::RmsProp(Options o)
     : Optimizer({.name = "RmsProp",
                  .options =
-                     FirstError({CheckFinite("learning_rate", o.learning_rate), CheckDecay("rho", o.rho),
+                     FirstError({CheckNotNegative("learning_rate", o.learning_rate), CheckDecay("rho", o.rho),
                                  CheckDecay("momentum", o.momentum), CheckNotNegative("epsilon", o.epsilon)}),
                  .clip_norm = o.clip_norm,
                  .slots = RmsPropSlots(o),
@@ -217,7 +238,7 @@ AdamW::AdamW(Options o)
 Lamb::Lamb(Options o)
     : Optimizer(
           {.name = "Lamb",
-           .options = FirstError({CheckFinite("learning_rate", o.learning_rate), CheckDecay("beta1", o.beta1),
+           .options = FirstError({CheckNotNegative("learning_rate", o.learning_rate), CheckDecay("beta1", o.beta1),
                                   CheckDecay("beta2", o.beta2), CheckNotNegative("epsilon", o.epsilon),
                                   CheckNotNegative("weight_decay", o.weight_decay)}),
            .clip_norm = o.clip_norm,

@@ -61,9 +61,7 @@ absl::Status CheckNames(const std::string& path, const std::vector<NamedTensor>&
     if (!names.insert(name).second) {
       return InvalidArgument("{}: tensor \"{}\" is given twice; names must be unique.", path, name);
     }
-    if (!tensor.valid()) {
-      return InvalidArgument("{}: tensor \"{}\" has no elements yet; fill it first.", path, name);
-    }
+    RETURN_IF_ERROR(Annotate(tensor.status(), fmt::format("{}: tensor \"{}\": ", path, name)));
     bytes += name.size();
   }
   return CheckHeaderBytes(path, tensors.size(), bytes);

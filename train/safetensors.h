@@ -7,7 +7,7 @@
 // {"w1":{"dtype":"F32","shape":[784,700],"data_offsets":[0,2195200]}, …}, padded with spaces to a multiple
 // of 8 bytes; and the elements, little-endian and row-major, without holes. We list the tensors in the order
 // given and lay their elements out by size, widest first, so that each lies at a multiple of its size.
-// Equal tensors make equal files, byte for byte. Dtypes: F32, F64, I32, I64, BOOL.
+// Equal tensors make equal files, byte for byte. Dtypes: F32, F64, BF16, I32, I64, BOOL.
 //
 // Thread safety: as of the files themselves (train/file.h).
 #pragma once
@@ -23,7 +23,7 @@
 namespace meshwork {
 
 // Replaces the file in one step. Errors: a name is given twice, reserved ("__metadata__") or not UTF-8; a
-// tensor has no storage; the file cannot be written.
+// tensor that is invalid; the file cannot be written.
 absl::Status WriteSafetensors(const std::string& path,
                               const std::vector<std::pair<std::string, Tensor>>& tensors);
 

@@ -1,5 +1,8 @@
 #include "train/session.h"
 
+#include <algorithm>
+#include <new>
+#include <type_traits>
 #include <utility>
 
 #include "base/hash.h"
@@ -73,6 +76,23 @@ absl::Status CheckWorkers(int workers) {
                          kMostWorkers);
 }
 
+// A program without results, but for one that only declares variables.
+absl::Status CheckHasResults(const Graph& graph) {
+  if (!graph.outputs().empty() || !graph.updates().empty()) return absl::OkStatus();
+  const bool has_variables = std::any_of(graph.arguments().begin(), graph.arguments().end(),
+                                         [](const Argument& argument) { return argument.is_variable; });
+  if (has_variables && graph.nodes().empty()) return absl::OkStatus();
+  return InvalidArgument(
+      "Session: the program \"{}\" has {} and neither an output nor an update, so a step would compute nothing; "
+      "name results by Graph::Output, or call Minimize.",
+      graph.name, Count(std::ssize(graph.nodes()), "node"));
+}
+
+absl::Status CheckIsThere(const void* impl) {
+  if (impl != nullptr) return absl::OkStatus();
+  return absl::FailedPreconditionError("Session: it was moved to another one; go on with that.");
+}
+
 }  // namespace
 
 struct Session::Impl {
@@ -113,7 +133,7 @@ struct Session::Impl {
       const ValueInfo& info = graph.value(argument.value);
       if (argument.is_variable || info.type.shape.empty() || info.type.shape[0] != full) continue;
       const auto feed = feeds.find(info.name);
-      if (feed == feeds.end() || feed->second.type().rank() == 0) return full;
+      if (feed == feeds.end() || !feed->second.valid() || feed->second.type().rank() == 0) return full;
       const int64_t rows = feed->second.shape()[0];
       if (rows < 1 || rows > full || (fed != 0 && rows != fed)) return full;
       fed = rows;
@@ -172,8 +192,27 @@ Session::Session(Session&&) noexcept = default;
 Session& Session::operator=(Session&&) noexcept = default;
 Session::~Session() = default;
 
+namespace {
+
+// What f returns, or a status where there is not enough memory for it.
+template <typename F>
+std::invoke_result_t<F> WithinMemory(F&& f) {
+  try {
+    return f();
+  } catch (const std::bad_alloc&) {
+    return absl::ResourceExhaustedError("Session: there is not enough memory.");
+  }
+}
+
+}  // namespace
+
 absl::StatusOr<Session> Session::Create(const Graph& graph, SessionOptions options) {
+  return WithinMemory([&] { return TryCreate(graph, std::move(options)); });
+}
+
+absl::StatusOr<Session> Session::TryCreate(const Graph& graph, SessionOptions options) {
   RETURN_IF_ERROR(graph.status());
+  RETURN_IF_ERROR(CheckHasResults(graph));
   RETURN_IF_ERROR(CheckWorkers(options.workers));
   auto impl = std::make_unique<Impl>(graph, std::move(options));
   const int64_t full = impl->BatchSize();
@@ -195,23 +234,32 @@ absl::StatusOr<Session> Session::Create(const Graph& graph, SessionOptions optio
   return Session(std::move(impl));
 }
 
-absl::StatusOr<StepResult> Session::Run(const Feeds& feeds) { return impl_->Run(feeds, /*update=*/true); }
+absl::StatusOr<StepResult> Session::Run(const Feeds& feeds) {
+  RETURN_IF_ERROR(CheckIsThere(impl_.get()));
+  return WithinMemory([&] { return impl_->Run(feeds, /*update=*/true); });
+}
 absl::StatusOr<StepResult> Session::Evaluate(const Feeds& feeds) {
-  return impl_->Run(feeds, /*update=*/false);
+  RETURN_IF_ERROR(CheckIsThere(impl_.get()));
+  return WithinMemory([&] { return impl_->Run(feeds, /*update=*/false); });
 }
 
 absl::StatusOr<BoundStep> Session::Bind(const Feeds& feeds) {
-  ASSIGN_OR_RETURN(Executor* const executor, impl_->ExecutorFor(feeds, /*update=*/true));
-  return executor->Bind(feeds, executor->NewOutputs());
+  RETURN_IF_ERROR(CheckIsThere(impl_.get()));
+  return WithinMemory([&]() -> absl::StatusOr<BoundStep> {
+    ASSIGN_OR_RETURN(Executor* const executor, impl_->ExecutorFor(feeds, /*update=*/true));
+    return executor->Bind(feeds, executor->NewOutputs());
+  });
 }
 
 absl::StatusOr<Tensor> Session::Get(std::string_view variable) const {
+  RETURN_IF_ERROR(CheckIsThere(impl_.get()));
   const auto found = impl_->variables.find(std::string(variable));
   if (found == impl_->variables.end()) return NoSuch("variable", variable, impl_->variables);
   return Unpack(found->second, impl_->options.executor.check_replicas);
 }
 
 absl::Status Session::Set(std::string_view variable, const Tensor& value) {
+  RETURN_IF_ERROR(CheckIsThere(impl_.get()));
   const auto found = impl_->variables.find(std::string(variable));
   if (found == impl_->variables.end()) return NoSuch("variable", variable, impl_->variables);
   return Annotate(Pack(value, found->second, impl_->options.executor.poison_padding),
@@ -220,17 +268,25 @@ absl::Status Session::Set(std::string_view variable, const Tensor& value) {
 
 std::vector<std::string> Session::variable_names() const {
   std::vector<std::string> names;
+  if (impl_ == nullptr) return names;
   for (const Argument& argument : impl_->graph.arguments())
     if (argument.is_variable) names.push_back(impl_->graph.value(argument.value).name);
   return names;
 }
 
-const Program& Session::program() const { return impl_->ready.at({impl_->BatchSize(), true}).program; }
+const Program& Session::program() const {
+  static const auto* const none = new Program{.body = Graph(Mesh())};
+  if (impl_ == nullptr) return *none;
+  return impl_->ready.at({impl_->BatchSize(), true}).program;
+}
 const ExecutorMemory& Session::memory() const {
+  static const ExecutorMemory none;
+  if (impl_ == nullptr) return none;
   return impl_->ready.at({impl_->BatchSize(), true}).executor->memory();
 }
 
 std::string Session::Explain() const {
+  if (impl_ == nullptr) return std::string(MessageOf(CheckIsThere(nullptr))) + "\n";
   const CompileOptions& options = impl_->options.compile;
   Explanation explanation = meshwork::Explain(program(), options.topology);
   explanation.search = CheaperLayouts(impl_->asked, program(), options);
@@ -238,10 +294,12 @@ std::string Session::Explain() const {
 }
 
 meshwork::Profile Session::Profile() const {
+  if (impl_ == nullptr) return {};
   return impl_->ready.at({impl_->BatchSize(), true}).executor->Profile();
 }
 
 meshwork::Trace Session::Trace() const {
+  if (impl_ == nullptr) return {};
   return impl_->ready.at({impl_->BatchSize(), true}).executor->Trace();
 }
 

@@ -1,10 +1,13 @@
 #include "ops/kernels/dnnl_api.h"
 
+#include <new>
+
 #include "base/status.h"
 
 namespace meshwork {
 
 void CheckDnnl(dnnl_status_t status, const char* what) {
+  if (status == dnnl_out_of_memory) throw std::bad_alloc();  // the executor makes a status of it
   MESHWORK_CHECK(status == dnnl_success, "oneDNN: {} gives {}", what, static_cast<int>(status));
 }
 

@@ -34,6 +34,7 @@ using PrimitiveAttrs = Handle<dnnl_primitive_attr_t, dnnl_primitive_attr_destroy
 using PostOps = Handle<dnnl_post_ops_t, dnnl_post_ops_destroy>;
 
 dnnl_engine_t Engine() {
+  ReserveForOneDnn();
   static const dnnl_engine_t engine = [] {
     dnnl_engine_t made = nullptr;
     CheckDnnl(dnnl_engine_create(&made, dnnl_cpu, 0), "dnnl_engine_create");

@@ -4,8 +4,10 @@
 #include <dnnl.h>
 
 #include <algorithm>
+#include <new>
 
 #include "base/status.h"
+#include "ops/kernels/library_threads.h"
 
 namespace meshwork {
 namespace {
@@ -14,11 +16,14 @@ CBLAS_TRANSPOSE Op(bool transpose) { return transpose ? CblasTrans : CblasNoTran
 
 // c = beta c + op(a) · op(b). REQUIRES: no size is zero.
 void Multiply(const GemmShape& s, const float* a, const float* b, float beta, float* c) {
+  ReserveForOneDnn();
   const dnnl_status_t status = dnnl_sgemm(s.transpose_a ? 'T' : 'N', s.transpose_b ? 'T' : 'N', s.m, s.n, s.k,
                                           1.0f, a, s.lda, b, s.ldb, beta, c, s.ldc);
+  if (status == dnnl_out_of_memory) throw std::bad_alloc();  // the executor makes a status of it
   MESHWORK_CHECK(status == dnnl_success, "dnnl_sgemm [{},{},{}]", s.m, s.n, s.k);
 }
 void Multiply(const GemmShape& s, const double* a, const double* b, double beta, double* c) {
+  ReserveForOpenBlas();
   cblas_dgemm(CblasRowMajor, Op(s.transpose_a), Op(s.transpose_b), static_cast<blasint>(s.m),
               static_cast<blasint>(s.n), static_cast<blasint>(s.k), 1.0, a, static_cast<blasint>(s.lda), b,
               static_cast<blasint>(s.ldb), beta, c, static_cast<blasint>(s.ldc));

@@ -23,6 +23,7 @@ thread_local Scratch scratch;
 std::byte* ThreadScratch(int64_t bytes) {
   if (bytes > scratch.size) {
     scratch.bytes.reset();  // before the next is there
+    scratch.size = 0;       // should there be none
     scratch.bytes.reset(static_cast<std::byte*>(::operator new(static_cast<size_t>(bytes), kAlignment)));
     scratch.size = bytes;
   }

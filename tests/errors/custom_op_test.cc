@@ -1,5 +1,7 @@
 // What is refused of rows from outside of the library, and what is found wrong with them.
 #include <functional>
+#include <new>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -11,6 +13,7 @@
 #include "ops/ops.h"
 #include "ops/row.h"
 #include "support/swiglu.h"
+#include "train/session.h"
 
 namespace meshwork {
 namespace {
@@ -131,6 +134,31 @@ TEST(CustomOpErrors, WhatCheckOpFinds) {
                   }),
           OP_MISTAKE(row.grad = [](const GradView& view) { return std::vector<Value>{view.operands[0]}; }),
       });
+}
+
+// What kernels and the libraries that they call throw, where memory is out.
+TEST(CustomOpErrors, KernelsThatThrow) {
+  auto run = [](std::string_view name, KernelFactory cpu) -> absl::Status {
+    OpRow row = SwigluRow(name);
+    row.cpu = cpu;
+    EXPECT_TRUE(RegisterOp(row).ok());
+    Graph g{Mesh()};
+    const Value x = g.Input("x", F32, {4}, {UNSHARDED});
+    g.Output("y", g.Add(name, {{x, x}}, {}, {})[0]);
+    absl::StatusOr<Session> session = Session::Create(g, {.workers = 2});
+    RETURN_IF_ERROR(session.status());
+    return session->Run({{"x", Tensor::Zeros({F32, {4}})}}).status();
+  };
+  ExpectErrors("kernels", {
+                              MISTAKE(run("hungry", [](const KernelSpec&) {
+                                return Kernel{.run = [](const KernelArgs&) { throw std::bad_alloc(); }, .units = 4};
+                              })),
+                              MISTAKE(run("broken", [](const KernelSpec&) {
+                                return Kernel{.run = [](const KernelArgs&) { throw std::runtime_error("no such code"); },
+                                              .units = 4};
+                              })),
+                              MISTAKE(run("hungry_before", [](const KernelSpec&) -> Kernel { throw std::bad_alloc(); })),
+                          });
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include "errors/errors.h"
 #include "gtest/gtest.h"
+#include "ops/control_flow.h"
 #include "ops/gradients.h"
 #include "ops/ops.h"
 #include "ops/registry.h"
@@ -49,6 +50,10 @@ TEST(GraphErrors, UpdatesAndOutputs) {
   Graph other(Mesh::Parse("batch=2,model=4").value());
   const Value foreign = In(other, F32, {4});
   const Variable foreign_variable = NewVar(other, "v", {F32, {4}});
+  const Value lost = [] {
+    Graph gone{Mesh()};
+    return In(gone, F32, {4});
+  }();
   ExpectErrors("graph_results", {
     GRAPH_MISTAKE(Value x = In(g, F32, {4}); g.Update(Variable(&g, x.id()), x)),
         GRAPH_MISTAKE(g.Update(NewVar(g, "w", {F32, {4}}), In(g, F32, {4, 1}))),
@@ -63,6 +68,20 @@ TEST(GraphErrors, UpdatesAndOutputs) {
         GRAPH_MISTAKE(g.Update(NewVar(g, "w", {F32, {4}}), Add(1.0, 2.0))),
         GRAPH_MISTAKE(Concat({In(g, F32, {4}), foreign}, 0)),
         GRAPH_MISTAKE(Gradients(ReduceSum(In(g, F32, {4}), {0}), {{foreign}})),
+        GRAPH_MISTAKE(g.Output("y", lost)), GRAPH_MISTAKE(In(g, F32, {4}) + lost),
+        GRAPH_MISTAKE(Concat({In(g, F32, {4}), lost}, 0)),
+        GRAPH_MISTAKE(g.Update(NewVar(g, "w", {F32, {4}}), lost)),
+        GRAPH_MISTAKE(g.Pin(lost, {"batch"})), GRAPH_MISTAKE(Graph moved = std::move(g); moved.Output("y", lost)),
+        GRAPH_MISTAKE(Value inner; Scan(g, {}, {In(g, F32, {4, 2})}, [&](Graph&, const auto&, const auto& s) {
+          inner = s[0];
+          return ScanStep{};
+        }); g.Output("y", inner)),
+        GRAPH_MISTAKE(Value inner; Scan(g, {}, {In(g, F32, {4, 2})}, [&](Graph&, const auto&, const auto& s) {
+          inner = s[0];
+          return ScanStep{};
+        }); g.Output("y", inner * 2.0)),
+        GRAPH_MISTAKE(Scan(g, {lost}, {}, [&](Graph&, const auto& c, const auto&) { return ScanStep{c}; },
+                           {.length = 2})),
   });
 }
 

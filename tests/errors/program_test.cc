@@ -35,7 +35,14 @@ TEST(ProgramErrors, Rebatch) {
                           "  %0 = concat %a, %a dim=0\n"
                           "  %1 = slice %0 start=[0,0] limit=[8,3] }",
                           8, 12)),
-          MISTAKE(rebatch("mesh [] func f(%a: f32[8,3]) { %0 = reshape %a shape=[2,12] }")),
+          MISTAKE(rebatch("mesh [] func f(%a: f32[8,3]) { %0 = reshape %a shape=[2,12] }", 8, 3)),
+          MISTAKE(rebatch("mesh [] func f(%a: f32[8,3], %b: f32[4]) {\n"
+                          "  %0 = reshape %b shape=[4,1] %1 = reshape %a shape=[4,6] %2 = add %0, %1 }",
+                          8, 3)),
+          MISTAKE(rebatch("mesh [] func f(%a: f32[8,3], %b: f32[12,3]) {\n"
+                          "  %0 = pad %a low=[4,0] high=[0,0] %1 = add %0, %b }")),
+          MISTAKE(rebatch("mesh [] func f(%a: f32[8,3]) { %0 = iota shape=[8,3] dim=0 %1 = concat %0, %a dim=0 }")),
+          MISTAKE(rebatch("mesh [] func f(%a: i32[8,3]) { %0 = one_hot %a depth=8 }")),
           MISTAKE(rebatch("mesh [] func f(%a: f32[8]) { %0 = constant value=1 shape=[8] }")),
           MISTAKE(rebatch("mesh [x=2] func f(%a: f32[8] {4@x*2}) { %0 = exp %a }")),
           MISTAKE(rebatch("mesh [x=2] func f(%a: f32[8]) { %0 = exp %a : f32[8] {4@x*2} }")),
@@ -314,6 +321,24 @@ func step(%image: f32[2] of f32[3] {x}, var %n: f32[] {}) {
                            MISTAKE(Tensor({I32, {0}}).Scalar()),
                            MISTAKE(Tensor().Scalar()),
                        });
+  const Tensor six = Ramp({F32, {2, 3}});
+  auto over = [](uintptr_t address) {
+    return Tensor({F32, {2}}, std::shared_ptr<void>(reinterpret_cast<void*>(address), [](void*) {}));
+  };
+  ExpectErrors("tensors", {
+                              MISTAKE(Tensor().status()),
+                              MISTAKE(Tensor::From<float>({2, 3}, {1, 2}).status()),
+                              MISTAKE(Tensor::From<float>({-2}, {1, 2}).status()),
+                              MISTAKE(Tensor({F32, {1 << 20, 1 << 21}}).status()),
+                              MISTAKE(over(0).status()),
+                              MISTAKE(over(0x1002).status()),
+                              MISTAKE(six.Rows(1, 3).status()),
+                              MISTAKE(six.Reshaped({6}).Rows(-1, 1).status()),
+                              MISTAKE(Ramp({F32, {}}).Rows(0, 1).status()),
+                              MISTAKE(six.Reshaped({3, 3}).status()),
+                              MISTAKE(six.TryValues<int32_t>()),
+                              MISTAKE(six.Rows(1, 3).TryValues<float>()),
+                          });
 }
 
 TEST(ProgramErrors, StateOfAnotherProgram) {

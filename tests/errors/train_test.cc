@@ -5,6 +5,7 @@
 #include "gtest/gtest.h"
 #include "ops/ops.h"
 #include "runtime/programs.h"
+#include "train/digits.h"
 #include "train/initializers.h"
 #include "train/layers.h"
 #include "train/optimizers.h"
@@ -64,12 +65,19 @@ TEST(TrainErrors, Feeds) {
 TEST(TrainErrors, OutputsAndVariables) {
   Session session = Session::Create(Classifier("batch=2")).value();
   const StepResult result = session.Run(Examples(6)).value();
-  Session bare = Session::Create(Graph(Mesh())).value();
+  Graph reads_nothing{Mesh()};
+  reads_nothing.Output("one", Constant(reads_nothing, 1, {}));
+  const Session bare = Session::Create(reads_nothing).value();
+  Graph keeps_all{Mesh()};
+  keeps_all.Var("w", Zeros({2}), {UNSHARDED});
+  Session silent = Session::Create(keeps_all).value();
+  Session other = Session::Create(reads_nothing).value();
+  const Session moved = std::move(other);
   ExpectErrors("session", {
                               MISTAKE(result.scalar("los")),
                               MISTAKE(result.Get("gradient")),
                               MISTAKE(result.scalar("logits")),
-                              MISTAKE(bare.Run({})->Get("loss")),
+                              MISTAKE(silent.Run({})->Get("loss")),
                               MISTAKE(session.Get("dense/kernl")),
                               MISTAKE(session.Get("weights")),
                               MISTAKE(session.Get("")),
@@ -78,6 +86,7 @@ TEST(TrainErrors, OutputsAndVariables) {
                               MISTAKE(session.Set("dense/bias", Tensor::Zeros({F64, {4, 1}}))),
                               MISTAKE(session.Set("dense/bias", Tensor::Zeros({F32, {4}}))),
                               MISTAKE(session.Set("dense/bias", Tensor())),
+                              MISTAKE(other.Run({})),
                           });
 }
 
@@ -109,6 +118,8 @@ TEST(TrainErrors, Sessions) {
   };
   ExpectErrors("session_create", {
                                      MISTAKE(of_mistakes()),
+                                     MISTAKE(Session::Create(Graph(Mesh()))),
+                                     MISTAKE(create("mesh [] func f(%x: f32[2]) { %0 = exp %x }")),
                                      MISTAKE(Session::Create(Classifier("batch=1000000"))),
                                      MISTAKE(Session::Create(Classifier("batch=2"), {.workers = -1})),
                                      MISTAKE(Session::Create(Classifier("batch=2"), {.workers = 1000000000})),
@@ -118,6 +129,18 @@ TEST(TrainErrors, Sessions) {
                                      MISTAKE(initialized(built(Value()))),
                                      MISTAKE(initialized(Initializer{{F32, {2, 2}}, of_another_type})),
                                  });
+}
+
+TEST(TrainErrors, Digits) {
+  auto digits = [](int64_t train, int64_t test, DType dtype) -> absl::Status {
+    try {
+      SyntheticDigits(train, test, 0, dtype);
+    } catch (const absl::BadStatusOrAccess& error) {
+      return error.status();
+    }
+    return absl::OkStatus();
+  };
+  ExpectErrors("digits", {MISTAKE(digits(-1, 0, F32)), MISTAKE(digits(1, 1, BF16))});
 }
 
 TEST(TrainErrors, Layers) {
@@ -151,6 +174,7 @@ TEST(TrainErrors, Optimizers) {
                              }};
   ExpectErrors("optimizers", {
     GRAPH_MISTAKE(Sgd({.learning_rate = NAN}).Minimize(Parabola(g))),
+        GRAPH_MISTAKE(Sgd({.learning_rate = -1}).Minimize(Parabola(g))),
         GRAPH_MISTAKE(Sgd({.clip_norm = 0}).Minimize(Parabola(g))),
         GRAPH_MISTAKE(Sgd({.clip_norm = HUGE_VAL}).Minimize(Parabola(g))),
         GRAPH_MISTAKE(Momentum({.learning_rate = HUGE_VAL}).Minimize(Parabola(g))),
@@ -171,6 +195,8 @@ TEST(TrainErrors, Optimizers) {
         GRAPH_MISTAKE(Sgd({}).Minimize(g.Var("w", Zeros({3}), {UNSHARDED}))),
         GRAPH_MISTAKE(Value loss = Parabola(g); Sgd({}).Minimize(loss); Sgd({}).Minimize(loss)),
         GRAPH_MISTAKE(Value loss = Parabola(g); Adam({}).Minimize(loss); Adam({}).Minimize(loss)),
+        GRAPH_MISTAKE(Adam({}).Minimize(StopGradient(Parabola(g)))),
+        GRAPH_MISTAKE(Value loss = Parabola(g); Variable w = g.variables()[0]; Sgd({}).Minimize(loss); g.Update(w, w)),
         GRAPH_MISTAKE(Adam({}).Minimize(g.Input("x y", F32, {}, {}))),
         GRAPH_MISTAKE(Optimizer(forgetful).Minimize(Parabola(g))),
   });

@@ -73,6 +73,75 @@ TEST(GraphTest, KeepsWhatIsDeclared) {
   EXPECT_EQ(g.value(y.id()).node, 0);
 }
 
+// ---- Where a graph is.
+
+Graph Declared(std::vector<Value>* values) {
+  Graph g(TestMesh());
+  values->push_back(g.Input("x", F32, {4}, {UNSHARDED}));
+  values->push_back(NewVar(g, "w", {F32, {4}}));
+  return g;
+}
+
+TEST(GraphTest, HandlesFollowTheGraphThatIsMoved) {
+  std::vector<Value> values;
+  Graph returned = Declared(&values);
+  std::vector<Graph> elsewhere;
+  elsewhere.push_back(std::move(returned));
+  elsewhere.emplace_back(TestMesh());  // may move the first again
+  Graph assigned(TestMesh());
+  const Value before = assigned.Input("y", F32, {4}, {UNSHARDED});
+  assigned = std::move(elsewhere[0]);
+  EXPECT_TRUE(before.is_lost());
+  for (const Value& value : values) EXPECT_EQ(value.graph(), &assigned);
+  assigned.Output("sum", values[0] + values[1]);
+  EXPECT_EQ(StatusOf(assigned), "");
+  EXPECT_EQ(assigned.nodes().size(), 1u);
+  EXPECT_EQ(assigned.variables()[0].id(), values[1].id());
+  // What is left is empty, and says so until it is assigned to.
+  EXPECT_EQ(StatusOf(elsewhere[0]), "Graph: it was moved to another one; go on with that.");
+  EXPECT_TRUE(elsewhere[0].values().empty());
+  EXPECT_EQ(elsewhere[0].mesh(), TestMesh());
+  elsewhere[0] = Graph(TestMesh());
+  EXPECT_EQ(StatusOf(elsewhere[0]), "");
+}
+
+TEST(GraphTest, ACopyIsAGraphOfItsOwn) {
+  std::vector<Value> values;
+  const Graph g = Declared(&values);
+  Graph copy = g;
+  EXPECT_EQ(values[0].graph(), &g);
+  copy.Output("y", values[0]);
+  EXPECT_EQ(StatusOf(copy), "Output \"y\" (graph_test.cc:" + std::to_string(__LINE__ - 1) +
+                                "): the value belongs to another graph; name values of this one.");
+  Graph again(TestMesh());
+  const Value lost = again.Input("z", F32, {}, {});
+  again = g;
+  EXPECT_TRUE(lost.is_lost());
+  EXPECT_EQ(again.values().size(), g.values().size());
+  EXPECT_EQ(values[0].graph(), &g);
+}
+
+TEST(GraphTest, HandlesOutliveTheirGraphAsInvalidOnes) {
+  std::vector<Value> values;
+  { const Graph g = Declared(&values); }
+  EXPECT_TRUE(values[0].is_lost());
+  EXPECT_FALSE(values[0].valid());
+  EXPECT_EQ(values[0].graph(), nullptr);
+  EXPECT_EQ(values[0].rank(), kMaxRank);
+  EXPECT_FALSE((values[0] + 1.0).valid());
+  EXPECT_FALSE(Value().is_lost());
+}
+
+TEST(GraphTest, BodiesFollowTheGraphThatIsMoved) {
+  Graph outer(TestMesh());
+  const Value x = outer.Input("x", F32, {4}, {UNSHARDED});
+  Graph& body = outer.AddBody("scan");
+  Graph moved = std::move(outer);
+  EXPECT_EQ(body.depth(), 1);
+  EXPECT_EQ(body.Capture(x).graph(), &body);  // by way of the graph around it
+  EXPECT_EQ(body.captured()[0].first, x.id());
+}
+
 // However it came to be there: declared, or added by what builds graphs otherwise.
 TEST(GraphTest, WhatIsTakenIsTaken) {
   Graph g(TestMesh());

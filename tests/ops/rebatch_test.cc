@@ -111,6 +111,53 @@ func step(%a: f32[12,6] {x,_},
   EXPECT_EQ(Rebatched(kExpected, 12, 8), kProgram);
 }
 
+// Rows that are joined to the batch are none of it, whatever their number.
+TEST(RebatchTest, WhatIsJoinedToTheBatchKeepsItsSize) {
+  constexpr const char* kProgram = R"(mesh []
+func step(%a: f32[8,3],
+     %other: f32[16,3],
+     var %w: f32[8,3]) {
+  %0 = constant value=1 shape=[5,3] : f32[5,3]
+  %1 = concat %a, %0, %w dim=0 : f32[21,3]
+  %2 = iota dim=0 shape=[21,1] : f32[21,1]
+  %3 = mul %1, %2 : f32[21,3]
+  %4 = reshape %3 shape=[63] : f32[63]
+  %5 = pad %4 low=[2] high=[0] : f32[65]
+  %6 = constant value=2 shape=[65] : f32[65]
+  %7 = add %6, %5 : f32[65]
+  %8 = reshape %a shape=[4,6] : f32[4,6]
+  %9 = reshape %other shape=[8,6] : f32[8,6]
+  return %7, %8, %9
+}
+)";
+  constexpr const char* kExpected = R"(mesh []
+func step(%a: f32[6,3],
+     %other: f32[16,3],
+     var %w: f32[8,3]) {
+  %0 = constant value=1 shape=[5,3] : f32[5,3]
+  %1 = concat %a, %0, %w dim=0 : f32[19,3]
+  %2 = iota dim=0 shape=[19,1] : f32[19,1]
+  %3 = mul %1, %2 : f32[19,3]
+  %4 = reshape %3 shape=[57] : f32[57]
+  %5 = pad %4 low=[2] high=[0] : f32[59]
+  %6 = constant value=2 shape=[59] : f32[59]
+  %7 = add %6, %5 : f32[59]
+  %8 = reshape %a shape=[3,6] : f32[3,6]
+  %9 = reshape %other shape=[8,6] : f32[8,6]
+  return %7, %8, %9
+}
+)";
+  EXPECT_EQ(Rebatched(kProgram, 8, 6), kExpected);
+  EXPECT_EQ(Rebatched(kProgram, 8, 8), kProgram);
+}
+
+TEST(RebatchTest, InputsThatMeetTheBatchGrowAlike) {
+  EXPECT_EQ(Rebatched("mesh []\nfunc f(%a: f32[8,2], %b: f32[16]) { %0 = reshape %b shape=[8,2] %1 = add %0, %a return %1 }",
+                      8, 6),
+            "mesh []\nfunc f(%a: f32[6,2],\n     %b: f32[12]) {\n  %0 = reshape %b shape=[6,2] : f32[6,2]\n"
+            "  %1 = add %0, %a : f32[6,2]\n  return %1\n}\n");
+}
+
 TEST(RebatchTest, LeavesInputsOfOtherSizesAlone) {
   EXPECT_EQ(
       Rebatched("mesh []\nfunc f(%a: f32[8], %b: f32[4], %s: f32[]) { %0 = mul %a, %s return %0, %b }", 8, 0),

@@ -448,7 +448,7 @@ TEST(ExecutorTest, WrongFeedsAreFoundBeforeAnythingRuns) {
       {{{"image", Ramp({F64, {6, 2}})}, {"label", label}},
        "Run: feed \"image\" is f64[6,2]; the program takes f32[6,2], convert it or cast inside the program."},
       {{{"image", Tensor()}, {"label", label}},
-       "Run: feed \"image\" is a Tensor without elements; the program takes f32[6,2]."},
+       "Run: feed \"image\": Tensor: it has no elements yet; a default-constructed Tensor is empty."},
   };
   WorkerPool pool(2);
   std::map<std::string, DTensor> state;

@@ -4,11 +4,13 @@
 #include <string>
 #include <vector>
 
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "ops/gradients.h"
 #include "ops/memory_report.h"
 #include "ops/ops.h"
 #include "ops/program.h"
+#include "ops/rebatch.h"
 #include "ops/text.h"
 #include "runtime/executor.h"
 #include "spmd/compile.h"
@@ -48,6 +50,31 @@ std::map<std::string, std::vector<double>> Numbers(const Graph& graph) {
                                                           : random.Uniform(-1, 1));
   }
   return numbers;
+}
+
+// A last batch that is short: in as many parts, or refused with the name of what the user called.
+TEST(MicrobatchesTest, TakeShortBatchesThatFallIntoTheParts) {
+  for (const char* mesh : {"batch=1", "batch=2"}) {
+    const Graph full = Model(Mesh::Parse(mesh).value(), 4);
+    for (int64_t rows : {28, 16, 4}) {
+      SCOPED_TRACE(rows);
+      const Graph whole = Model(Mesh::Parse("batch=1").value(), 0, F64, rows);
+      const auto feeds = Numbers(whole);
+      const InterpretedStep want = Interpret(whole, feeds), got = Interpret(Rebatch(full, 32, rows).value(), feeds);
+      EXPECT_NEAR(got.outputs.at("loss").Numbers()[0], want.outputs.at("loss").Numbers()[0], 1e-13);
+      for (const char* name : {"w1", "w2"}) {
+        const std::vector<double> a = got.variables.at(name).Numbers(), b = want.variables.at(name).Numbers();
+        for (size_t i = 0; i < b.size(); ++i) EXPECT_NEAR(a[i], b[i], 1e-13);
+      }
+    }
+    for (int64_t rows : {6, 1}) {
+      const std::string message(MessageOf(Rebatch(full, 32, rows).status()));
+      EXPECT_THAT(message, ::testing::StartsWith("reshape of MeanOverMicrobatches (microbatches_test.cc:"));
+      EXPECT_THAT(message, ::testing::EndsWith(
+                               "dim 0 of f64[8,4,6] is tied to the batch of 32 and would be no whole number, so the "
+                               "program cannot run with " + std::to_string(rows) + "; it runs with multiples of 4."));
+    }
+  }
 }
 
 TEST(MicrobatchesTest, GiveTheStepOfTheWholeBatchOnOneDevice) {

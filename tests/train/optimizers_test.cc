@@ -1,11 +1,13 @@
 #include "train/optimizers.h"
 
 #include <cmath>
+#include <functional>
 #include <string>
 #include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "ops/control_flow.h"
 #include "ops/ops.h"
 #include "ops/program.h"
 #include "train/initializers.h"
@@ -185,6 +187,42 @@ TEST(OptimizersTest, UpdateTheFloatVariablesTheLossDependsOnAndNoOther) {
   EXPECT_THAT(Values(session, "offset"), ElementsAre(0.875));
   EXPECT_THAT(Values(session, "unused"), ElementsAre(7, 7, 7));
   EXPECT_EQ(session.Get("count")->Scalar().value(), 2);
+}
+
+// loss = sum((frozen · w)²), with `freeze` in front of the first.
+TEST(OptimizersTest, LeaveWhatNoGradientReaches) {
+  const std::vector<std::pair<std::string, Optimizer>> optimizers = {
+      {"sgd", Sgd({})},          {"momentum", Momentum({})}, {"nesterov", Nesterov({})},
+      {"adagrad", Adagrad({})},  {"rmsprop", RmsProp({})},   {"adam", Adam({})},
+      {"adamw", AdamW({.weight_decay = 0.1})},               {"lamb", Lamb({.weight_decay = 0.1})}};
+  const std::vector<std::function<Value(const Value&)>> freezes = {
+      [](const Value& x) { return StopGradient(x); },
+      [](const Value& x) { return Cast(Cast(x, I32), F64); },
+      [](const Value& x) { return Select(Greater(x, 0.5), Floor(x), 0.0); },
+      [](const Value& x) {  // in a loop
+        return Scan(*x.graph(), {StopGradient(x) * 0.0}, {},
+                    [&](Graph&, const auto& c, const auto&) {
+                      return ScanStep{.carries = {c[0] + StopGradient(x) / 2.0}};
+                    },
+                    {.length = 2})
+            .carries[0];
+      }};
+  for (const auto& [name, optimizer] : optimizers) {
+    for (size_t f = 0; f < freezes.size(); ++f) {
+      SCOPED_TRACE(name + " " + std::to_string(f));
+      Graph g = OnTwo();
+      const Variable frozen = g.Var("frozen", Filled(2, {3}, F64), {UNSHARDED});
+      const Variable w = g.Var("w", Filled(1, {3}, F64), {UNSHARDED});
+      const Value loss = ReduceSum(Square(freezes[f](frozen) * w), {0});
+      optimizer.Minimize(loss);
+      Session session = Session::Create(g).value();
+      for (int step = 0; step < 3; ++step) ASSERT_TRUE(session.Run({}).ok());
+      EXPECT_THAT(Values(session, "frozen"), ElementsAre(2, 2, 2));
+      EXPECT_NE(Values(session, "w")[0], 1);
+      for (const std::string& variable : session.variable_names())
+        EXPECT_THAT(variable, ::testing::Not(::testing::EndsWith("/frozen")));
+    }
+  }
 }
 
 TEST(OptimizersTest, AddNothingWhereTheOptionsAreRefused) {

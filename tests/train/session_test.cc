@@ -1,7 +1,13 @@
 #include "train/session.h"
 
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cmath>
+#include <fstream>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -170,7 +176,9 @@ TEST(SessionTest, RefusesFeedsThatDoNotFitAndKeepsItsState) {
             "Run: feed \"w\" is a variable; the program keeps its value; set it between steps (Session::Set, "
             "or Pack).");
   EXPECT_EQ(RunError(session, {{"x", Tensor()}, {"y", y}}),
-            "Run: feed \"x\" is a Tensor without elements; the program takes f64[6,3].");
+            "Run: feed \"x\": Tensor: it has no elements yet; a default-constructed Tensor is empty.");
+  EXPECT_EQ(RunError(session, {{"x", Tensor::From<double>({4, 3}, {1})}, {"y", y}}),
+            "Run: feed \"x\": Tensor: 1 value for a f64[4,3], which has 12 elements; give one for each.");
   // Longer than the program's batch, and two lengths.
   EXPECT_EQ(
       RunError(session, Examples(7)),
@@ -338,7 +346,7 @@ TEST(SessionTest, RefusesToSetWhatDoesNotFit) {
   EXPECT_EQ(MessageOf(session.Set("w", Tensor::Zeros({F32, {3, 4}}))),
             "variable \"w\": Pack: a f32[3,4] cannot fill a f64[3,4] {_,_}; dtype and shape must agree.");
   EXPECT_EQ(MessageOf(session.Set("w", Tensor())),
-            "variable \"w\": Pack: the tensor has no elements yet; a default-constructed Tensor is empty.");
+            "variable \"w\": Pack: Tensor: it has no elements yet; a default-constructed Tensor is empty.");
   EXPECT_EQ(MessageOf(session.Set("v", Tensor::Zeros({F64, {3, 4}}))),
             "Session: there is no variable \"v\"; the variables are b, w.");
   EXPECT_EQ(session.Set("v", Tensor()).code(), absl::StatusCode::kNotFound);
@@ -597,6 +605,167 @@ TEST(SessionTest, CrossEntropyOfAMaskedClassIsFinite) {
   const absl::StatusOr<StepResult> result =
       Session::Create(g)->Run({{"z", logits}, {"label", Tensor::From<int32_t>({1}, {0})}});
   EXPECT_NEAR(*result->scalar("loss"), std::log(1 + std::exp(1.0)), 1e-15);
+}
+
+TEST(SessionTest, OneThatWasMovedFromSaysSo) {
+  Session first = Session::Create(Classifier("batch=2", 6)).value();
+  const Session second = std::move(first);
+  const std::string_view message = "Session: it was moved to another one; go on with that.";
+  EXPECT_EQ(MessageOf(first.Run(Examples(6)).status()), message);
+  EXPECT_EQ(MessageOf(first.Evaluate(Examples(6)).status()), message);
+  EXPECT_EQ(MessageOf(first.Bind(Examples(6)).status()), message);
+  EXPECT_EQ(MessageOf(first.Get("w").status()), message);
+  EXPECT_EQ(MessageOf(first.Set("w", Tensor())), message);
+  EXPECT_THAT(first.Explain(), HasSubstr(message));
+  EXPECT_THAT(first.variable_names(), testing::IsEmpty());
+  EXPECT_TRUE(first.program().body.nodes().empty());
+  EXPECT_EQ(first.memory(), ExecutorMemory());
+  EXPECT_TRUE(first.Profile().rows.empty());
+  EXPECT_TRUE(first.Trace().events.empty());
+}
+
+TEST(SessionTest, RefusesAProgramThatComputesNothing) {
+  Graph g(Mesh::VirtualCpus("batch=2").value());
+  const std::string_view message =
+      " and neither an output nor an update, so a step would compute nothing; name results by Graph::Output, or "
+      "call Minimize.";
+  EXPECT_THAT(MessageOf(Session::Create(g).status()), EndsWith(message));
+  const Variable w = g.Var("w", Filled(3, {2}), {UNSHARDED});
+  EXPECT_EQ(Session::Create(g)->Get("w")->values<float>()[1], 3);  // to see what it starts with
+  Relu(w);
+  EXPECT_THAT(MessageOf(Session::Create(g).status()), EndsWith(message));
+  g.Output("y", w);
+  EXPECT_TRUE(Session::Create(g).ok());
+}
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+// The child has the forking thread alone, and everything else of a session.
+TEST(SessionTest, GoesOnInAForkedProcess) {
+  for (int workers : {1, 2, 3}) {
+    Session session = Session::Create(Classifier("batch=2", 6), {.workers = workers}).value();
+    ASSERT_TRUE(session.Run(Examples(6)).ok());
+    const pid_t child = fork();
+    if (child == 0) {
+      alarm(60);  // ends it where it hangs
+      const bool ran = session.Run(Examples(6)).ok() && session.Evaluate(Examples(5)).ok() &&
+                       session.Run(Examples(6)).ok();
+      const bool made = Session::Create(Classifier("batch=2", 6), {.workers = workers}).ok();
+      _exit(ran && made ? 0 : 1);
+    }
+    int status = -1;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+    EXPECT_TRUE(session.Run(Examples(6)).ok());  // the parent goes on, too
+  }
+}
+
+// Address space runs out in the child: whatever it is that fails, the session says so.
+TEST(SessionTest, OutOfMemoryIsAStatus) {
+  for (DType dtype : {F32, F64, BF16}) {
+    for (int64_t spare : {1, 4, 16, 48, 96, 160, 320}) {
+      SCOPED_TRACE(spare);
+      const pid_t child = fork();
+      if (child == 0) {
+        alarm(60);
+        Graph g{Mesh()};
+        const Value x = g.Input("x", dtype, {256, 256}, {UNSHARDED, UNSHARDED});
+        const Value image = g.Input("image", dtype, {2, 16, 16, 8}, LayoutSpec(4, UNSHARDED));
+        const Variable filter = g.Var("f", GlorotUniform({3, 3, 8, 8}, dtype), LayoutSpec(4, UNSHARDED));
+        g.Output("y", MatMul(x, x));
+        g.Output("z", Conv(image, filter));
+        std::ifstream statm("/proc/self/statm");
+        int64_t pages = 0;
+        statm >> pages;
+        const rlim_t limit = static_cast<rlim_t>(pages * sysconf(_SC_PAGESIZE) + (spare << 20));
+        const rlimit limits{limit, limit};
+        setrlimit(RLIMIT_AS, &limits);
+        absl::Status status;
+        try {
+          absl::StatusOr<Session> session = Session::Create(g, {.workers = 1});
+          status = session.ok() ? session->Run({{"x", Tensor::Zeros({dtype, {256, 256}})},
+                                                {"image", Tensor::Zeros({dtype, {2, 16, 16, 8}})}})
+                                      .status()
+                                : session.status();
+        } catch (const std::bad_alloc&) {  // of the tensors here
+          status = absl::ResourceExhaustedError("");
+        }
+        _exit(status.ok() || absl::IsResourceExhausted(status) ? 0 : 1);
+      }
+      int status = -1;
+      ASSERT_EQ(waitpid(child, &status, 0), child);
+      EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << DTypeName(dtype) << " " << status;
+    }
+  }
+}
+#endif
+
+// Sizes that are the batch's by accident: a program written for 6 rows, fed 4, is the one written for 4 rows, or
+// is refused. What it makes of 6 rows itself stays 6 rows.
+TEST(SessionTest, WhatIsNoBatchDoesNotShrinkWithIt) {
+  constexpr int64_t kRows = 6;
+  using Build = std::function<Value(Graph& g, const Value& x)>;
+  struct Case {
+    std::string_view name;
+    Build build;
+    bool is_refused = false;
+  };
+  auto constant = [](Graph& g, int64_t rows) { return Constant(g, 2, {F64, {rows, 3}}); };
+  std::vector<Case> cases;
+  for (int64_t rows : {1, 3, 4, 5, 7, 12, 18}) {
+    cases.push_back({"constant rows", [=](Graph& g, const Value& x) { return Concat({x, constant(g, rows)}, 0); }});
+    cases.push_back({"in front", [=](Graph& g, const Value& x) {
+                       return Concat({Iota(g, {F64, {rows, 3}}, 0), x, constant(g, 1)}, 0);
+                     }});
+    cases.push_back({"random rows", [=](Graph& g, const Value& x) {
+                       return Concat({Tanh(x), RandomNormal(g, {F64, {rows, 3}}, 1, 2, 0, 1)}, 0);
+                     }});
+    cases.push_back({"what meets the joined rows follows from them", [=](Graph& g, const Value& x) {
+                       const Value joined = Concat({x, constant(g, rows)}, 0);
+                       return joined * Iota(g, {F64, joined.shape()}, 0);
+                     }});
+  }
+  cases.push_back({"6 rows of ones", [=](Graph& g, const Value& x) { return Concat({x, constant(g, kRows)}, 0); }, true});
+  cases.push_back({"6 random rows",
+                   [=](Graph& g, const Value& x) {
+                     return Concat({x, RandomNormal(g, {F64, {kRows, 3}}, 1, 2, 0, 1)}, 0);
+                   },
+                   true});
+  cases.push_back({"6 rows of an iota", [=](Graph& g, const Value& x) { return Concat({Iota(g, {F64, {kRows, 3}}, 0), x}, 0); }, true});
+  cases.push_back({"an eye", [=](Graph& g, const Value& x) { return Concat({SliceDim(Eye(g, {F64, {kRows, kRows}}), 1, 0, 3), x}, 0); }, true});
+  cases.push_back({"a variable", [=](Graph& g, const Value& x) {
+                     return Concat({x, g.Var("v", NormalRandom({kRows, 3}, 0, 1, F64), {UNSHARDED, UNSHARDED})}, 0);
+                   }});
+  cases.push_back({"the batch twice", [=](Graph&, const Value& x) { return Concat({x, Tanh(x)}, 0); }});
+  cases.push_back({"an iota of the batch", [=](Graph& g, const Value& x) {
+                     return x * Iota(g, {F64, {x.shape()[0], 1}}, 0);
+                   }});
+  cases.push_back({"an iota of the batch, backwards", [=](Graph& g, const Value& x) {
+                     return Concat({x * Reverse(Iota(g, {F64, {x.shape()[0], 1}}, 0), {0}), constant(g, 5)}, 0);
+                   }});
+  cases.push_back({"padded", [=](Graph& g, const Value& x) {
+                     const Value padded = Pad(x, {2, 0}, {1, 0});
+                     return padded + Constant(g, 1, {F64, {padded.shape()[0], 1}});
+                   }});
+  for (const Case& c : cases) {
+    for (const char* mesh : {"batch=1", "batch=4"}) {
+      SCOPED_TRACE(c.name);
+      auto run = [&](int64_t rows) {
+        Graph g(Mesh::VirtualCpus(mesh).value());
+        const Value x = g.Input("x", F64, {rows, 3}, {"batch", UNSHARDED});
+        g.Output("y", c.build(g, x));
+        absl::StatusOr<Session> session = Session::Create(g);
+        return session.ok() ? session->Run({{"x", Rough(Type{F64, {12, 3}}).Rows(0, 4)}}) : session.status();
+      };
+      const absl::StatusOr<StepResult> got = run(kRows);
+      if (c.is_refused) {
+        EXPECT_THAT(MessageOf(got.status()), HasSubstr("cannot be told"));
+        continue;
+      }
+      const StepResult want = run(4).value();
+      ASSERT_TRUE(got.ok()) << got.status();
+      ExpectNear(got->Get("y").value(), want.Get("y").value());
+    }
+  }
 }
 
 TEST(SessionTest, MovesAndOutlivesItsGraph) {
