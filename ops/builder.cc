@@ -22,7 +22,8 @@ ResolvedOperands Resolve(const std::vector<Operand>& operands) {
     Graph* const graph = operand.value().graph();
     if (resolved.graph == nullptr || graph->depth() > resolved.graph->depth()) resolved.graph = graph;
   }
-  if (is_lost && first != nullptr) RecordMistake(resolved, "an op", "the graph of an operand is gone; keep it as long as its values.");
+  if (is_lost && first != nullptr)
+    RecordMistake(resolved, "an op", "the graph of an operand is gone; keep it as long as its values.");
   // Numbers alone have no graph.
   if (!is_valid || first == nullptr) return {.values = std::vector<Value>(operands.size())};
   for (const Operand& operand : operands) {

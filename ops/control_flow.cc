@@ -522,9 +522,8 @@ std::vector<Value> While(Graph& graph, const std::vector<Value>& carries, const 
   std::vector<Value> initial, inner;
   const bool is_known = ResolveOperands(graph, builder, "carry", carries, initial);
   for (size_t c = 0; c < initial.size(); ++c)
-    inner.push_back(initial[c].valid()
-                        ? builder.Argument(fmt::format("carry{}", c), initial[c].type(), true)
-                        : Value());
+    inner.push_back(initial[c].valid() ? builder.Argument(fmt::format("carry{}", c), initial[c].type(), true)
+                                       : Value());
   const Value go = condition(builder.body(), inner);
   const std::vector<Value> next = body(builder.body(), inner);
   if (!is_known) {

@@ -36,11 +36,10 @@ absl::StatusOr<Slidings> CheckConv(const Attrs& attrs, const Type& x, const Type
     return InvalidArgument("groups={} must divide the channels of x {} ({}) and of the filter {} ({}).",
                            groups, x.ToString(), in, w.ToString(), out);
   if (const int64_t taken = w.shape.end()[-2]; taken != in / groups)
-    return InvalidArgument("x is {} in {} group{} of {} channels, but the filter {} takes {}{}", x.ToString(),
-                           groups, groups == 1 ? "" : "s", in / groups, w.ToString(), taken,
-                           x.shape[1] == taken * groups
-                               ? "; images are channels-last, [n, spatial…, c]: transpose x."
-                               : ".");
+    return InvalidArgument(
+        "x is {} in {} group{} of {} channels, but the filter {} takes {}{}", x.ToString(), groups,
+        groups == 1 ? "" : "s", in / groups, w.ToString(), taken,
+        x.shape[1] == taken * groups ? "; images are channels-last, [n, spatial…, c]: transpose x." : ".");
   return dims;
 }
 

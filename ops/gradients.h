@@ -23,8 +23,8 @@ struct OpRow;
 std::vector<Value> Gradients(const Value& loss, std::span<const Value> wrt,
                              CallSite loc = CallSite::Current());
 
-// The same, invalid where no gradient reaches wrt[i]: the loss does not depend on it, or through StopGradient,
-// comparisons and whole numbers alone. Nothing after a mistake, which is recorded.
+// The same, invalid where no gradient reaches wrt[i]: the loss does not depend on it, or through
+// StopGradient, comparisons and whole numbers alone. Nothing after a mistake, which is recorded.
 std::optional<std::vector<Value>> ReachedGradients(const Value& loss, std::span<const Value> wrt,
                                                    CallSite loc = CallSite::Current());
 

@@ -298,9 +298,9 @@ void Graph::Update(const Variable& variable, const Value& value, CallSite loc) {
   }
   const auto argument = static_cast<size_t>(found - arguments_.begin());
   if (argument < is_updated_.size() && is_updated_[argument]) {
-    const auto first = std::find_if(
-        updates_.begin(), updates_.end(),
-        [&](const VariableUpdate& update) { return update.argument == static_cast<int>(argument); });
+    const auto first = std::find_if(updates_.begin(), updates_.end(), [&](const VariableUpdate& update) {
+      return update.argument == static_cast<int>(argument);
+    });
     const std::string before = first == updates_.end() ? "" : first->location.ToString();
     return RecordError(fmt::format(
         "Update of \"{}\" ({}): it is already updated{}; a step writes a variable once, and Minimize writes "
@@ -324,11 +324,13 @@ void Graph::Output(std::string_view name, const Value& value, CallSite loc) {
 
 // An invalid value is silent where the mistake that made it is recorded, and one itself where none is.
 void Graph::RecordMissing(const std::string& where, const Value& value) {
-  if (value.is_lost()) return RecordError(where + ": the graph of the value is gone; keep it as long as its values.");
+  if (value.is_lost())
+    return RecordError(where + ": the graph of the value is gone; keep it as long as its values.");
   if (errors_.empty())
-    RecordError(where +
-                ": there is no value; it was default-constructed, or made of numbers alone, or of values whose "
-                "graph is gone.");
+    RecordError(
+        where +
+        ": there is no value; it was default-constructed, or made of numbers alone, or of values whose "
+        "graph is gone.");
 }
 
 std::string Graph::WhyForeign(const Value& value, std::string_view what) const {
@@ -339,8 +341,7 @@ std::string Graph::WhyForeign(const Value& value, std::string_view what) const {
 }
 
 absl::Status Graph::status() const {
-  if (is_moved_)
-    return InvalidArgument("Graph: it was moved to another one; go on with that.");
+  if (is_moved_) return InvalidArgument("Graph: it was moved to another one; go on with that.");
   if (errors_.empty()) return absl::OkStatus();
   std::string all;
   for (const std::string& error : errors_) all += (all.empty() ? "" : "\n") + error;
@@ -360,8 +361,9 @@ std::vector<Value> Graph::Add(std::string_view op, std::span<const Value> operan
   if (is_nowhere_) return invalid;
   if (is_closed_) {
     (outer_ == nullptr ? *this : *outer_)
-        .RecordError(fmt::format("{}: it reads a value that was made in the body of {}; return it from there.",
-                                 Describe(op, location), owner_));
+        .RecordError(
+            fmt::format("{}: it reads a value that was made in the body of {}; return it from there.",
+                        Describe(op, location), owner_));
     return invalid;
   }
   absl::InlinedVector<ValueId, 4> ids;

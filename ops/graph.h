@@ -46,7 +46,8 @@ struct OpRow;
 struct SourceLocation {
   std::string file;
   int line = 0;
-  // The function of ours that the user called there, where errors would name an op that it is made of; else null.
+  // The function of ours that the user called there, where errors would name an op that it is made of; else
+  // null.
   const char* within = nullptr;
 
   SourceLocation() = default;
@@ -250,7 +251,8 @@ class Graph : private internal::GraphParts {
   // of it. Nothing may be added to a body that is closed. `owner`: what it is the body of, for messages.
   Graph& AddBody(std::string owner);
   void CloseBody() { is_closed_ = true; }
-  // A body whose nodes and mistakes are of no interest: all that is added to it gives invalid values, silently.
+  // A body whose nodes and mistakes are of no interest: all that is added to it gives invalid values,
+  // silently.
   static Graph Nowhere();
   // Whether this is the body of a manual region (ops/manual.h).
   void SetManual() { is_manual_ = true; }
@@ -318,7 +320,8 @@ class Graph : private internal::GraphParts {
 
   bool IsArgumentTaken(const std::string& name);
   bool IsOutputTaken(const std::string& name);
-  // Why `value` cannot be read here: "the value was made in the body of scan (model.cc:4); return it from there."
+  // Why `value` cannot be read here: "the value was made in the body of scan (model.cc:4); return it from
+  // there."
   std::string WhyForeign(const Value& value, std::string_view what) const;
 
   // Handles that were given out become invalid.

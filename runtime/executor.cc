@@ -102,7 +102,8 @@ namespace {
 absl::Status KernelFailed(std::string_view where, const std::exception& error) {
   if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr)
     return absl::ResourceExhaustedError(fmt::format(
-        "Run: {}: there is not enough memory for what its kernel, or a library that it calls, works with.", where));
+        "Run: {}: there is not enough memory for what its kernel, or a library that it calls, works with.",
+        where));
   return absl::ResourceExhaustedError(fmt::format("Run: {}: a library failed: {}.", where, error.what()));
 }
 
@@ -355,9 +356,7 @@ void Executor::RunWorker(int worker) {
 bool Executor::RunInstruction(const Level& level, size_t i, int worker) {
   const Instruction& instruction = level.schedule->instructions[i];
   switch (instruction.kind) {
-    case Instruction::Kind::kKernel:
-      try {
-        RunKernels(level, i, worker);
+    case Instruction::Kind::kKernel: try { RunKernels(level, i, worker);
       } catch (const std::exception& error) {
         // Of a library that works on memory of its own. All go on to the end, for they meet at barriers.
         if (workers_[worker].status.ok())

@@ -90,8 +90,8 @@ class Executor;
 class BoundStep {
  public:
   // One step, on what the fed tensors hold now. Allocates nothing unless it fails. Errors, after which the
-  // variables are undefined: one of the communicator; replicas that differ; no memory for a kernel or a library
-  // that it calls.
+  // variables are undefined: one of the communicator; replicas that differ; no memory for a kernel or a
+  // library that it calls.
   absl::Status Run();
   // By name; written anew by each step.
   const std::map<std::string, Tensor>& outputs() const { return outputs_; }

@@ -74,8 +74,9 @@ absl::Status Tensor::CheckCount(const Type& type, int64_t values) {
 absl::Status Tensor::CheckAccess(DType dtype) const {
   RETURN_IF_ERROR(status());
   if (dtype == type_.dtype) return absl::OkStatus();
-  return InvalidArgument("Tensor: elements of {} are asked for, of a {}; values<T>() takes the C++ type of its dtype.",
-                         DTypeName(dtype), type_.ToString());
+  return InvalidArgument(
+      "Tensor: elements of {} are asked for, of a {}; values<T>() takes the C++ type of its dtype.",
+      DTypeName(dtype), type_.ToString());
 }
 
 void Tensor::ThrowAccess(DType dtype) const { throw absl::BadStatusOrAccess(CheckAccess(dtype)); }
@@ -83,10 +84,11 @@ void Tensor::ThrowAccess(DType dtype) const { throw absl::BadStatusOrAccess(Chec
 Tensor Tensor::Rows(int64_t begin, int64_t end) const {
   if (!valid()) return *this;
   if (type_.rank() == 0)
-    return Invalid(type_, InvalidArgument("Tensor: rows {} to {} of a {}, which has no dims.", begin, end, type_.ToString()));
+    return Invalid(type_, InvalidArgument("Tensor: rows {} to {} of a {}, which has no dims.", begin, end,
+                                          type_.ToString()));
   if (begin < 0 || begin > end || end > type_.shape[0])
-    return Invalid(type_, InvalidArgument("Tensor: rows {} to {} of a {}, which has rows 0 to {}.", begin, end,
-                                          type_.ToString(), type_.shape[0]));
+    return Invalid(type_, InvalidArgument("Tensor: rows {} to {} of a {}, which has rows 0 to {}.", begin,
+                                          end, type_.ToString(), type_.shape[0]));
   Tensor rows = *this;
   if (type_.shape[0] > 0) rows.data_ += type_.bytes() / type_.shape[0] * begin;
   rows.type_.shape[0] = end - begin;
@@ -96,11 +98,12 @@ Tensor Tensor::Rows(int64_t begin, int64_t end) const {
 Tensor Tensor::Reshaped(const Shape& shape) const {
   if (!valid()) return *this;
   const Type type{type_.dtype, shape};
-  if (absl::Status size = Annotate(CheckSize(type), "Tensor: "); !size.ok()) return Invalid(type, std::move(size));
+  if (absl::Status size = Annotate(CheckSize(type), "Tensor: "); !size.ok())
+    return Invalid(type, std::move(size));
   if (type.num_elements() != num_elements())
-    return Invalid(type, InvalidArgument("Tensor: a {} reshaped to {}; {} are not {}.", type_.ToString(),
-                                         ShapeToString(shape), Count(num_elements(), "element"),
-                                         type.num_elements()));
+    return Invalid(
+        type, InvalidArgument("Tensor: a {} reshaped to {}; {} are not {}.", type_.ToString(),
+                              ShapeToString(shape), Count(num_elements(), "element"), type.num_elements()));
   Tensor reshaped = *this;
   reshaped.type_.shape = shape;
   return reshaped;

@@ -48,9 +48,9 @@ class Tensor {
 
   void* raw() { return data_; }
   const void* raw() const { return data_; }
-  // The elements in row-major order. T: float, double, BFloat16, int32_t, int64_t or bool, for f32, f64, bf16,
-  // i32, i64 and bool. As StatusOr's value(), throws absl::BadStatusOrAccess where T is another type or the
-  // tensor is invalid.
+  // The elements in row-major order. T: float, double, BFloat16, int32_t, int64_t or bool, for f32, f64,
+  // bf16, i32, i64 and bool. As StatusOr's value(), throws absl::BadStatusOrAccess where T is another type or
+  // the tensor is invalid.
   template <typename T>
   std::span<T> mutable_values();
   template <typename T>

@@ -160,7 +160,8 @@ void WorkerPool::Start(bool own_cores) {
   try {
     for (int worker = 1; worker < num_workers_; ++worker) {
       threads_.emplace_back([this, worker] { ThreadMain(worker); });
-      if (own_cores && cores.size() == static_cast<size_t>(num_workers_)) BindTo(threads_.back(), cores[worker]);
+      if (own_cores && cores.size() == static_cast<size_t>(num_workers_))
+        BindTo(threads_.back(), cores[worker]);
     }
   } catch (...) {  // the system has no more threads: those that started must end before the error goes on
     Stop();

@@ -14,8 +14,8 @@
 // caller's: it is never bound to a core. Of fewer workers none keeps a core: which ones are free, the
 // system knows better.
 //
-// A process that is forked has the forking thread alone. A fork waits until no pool is in a Run; the first Run of
-// the child then starts threads of its own.
+// A process that is forked has the forking thread alone. A fork waits until no pool is in a Run; the first
+// Run of the child then starts threads of its own.
 //
 // Libraries that bring threads of their own (OpenMP in oneDNN, OpenBLAS) are told to use one inside
 // workers; the caller's OpenMP setting is restored when Run returns.
@@ -97,8 +97,8 @@ class WorkerPool {
 
   // Calls f(worker) once for each worker 0 … num_workers() - 1, each on its own thread, worker 0 on
   // the caller's; returns when all are done, and then sees all they wrote. Calls from several
-  // threads wait for each other. f must not throw, must not call Run and must not fork. In the child of a fork
-  // the first call throws std::system_error where the system refuses a thread.
+  // threads wait for each other. f must not throw, must not call Run and must not fork. In the child of a
+  // fork the first call throws std::system_error where the system refuses a thread.
   void Run(const std::function<void(int worker)>& f);
 
   // Where the workers of a Run meet; every one of them must come.
@@ -119,7 +119,7 @@ class WorkerPool {
   Signal started_;                                  // counts Runs
   alignas(64) std::atomic<int> unfinished_{0};      // threads that are in the Run
   Signal finished_;                                 // raised by the last of them
-  bool is_forked_ = false;  // since its threads were started
+  bool is_forked_ = false;                          // since its threads were started
   std::vector<std::thread> threads_;
 };
 

@@ -19,7 +19,8 @@
 namespace meshwork {
 
 // image: [n,784] in [0,1], row-major 28 x 28, ink is 1; label: i32[n], 0..9. Thread-safe.
-// As StatusOr's value(), throws absl::BadStatusOrAccess where train or test is negative, or dtype not f32 or f64.
+// As StatusOr's value(), throws absl::BadStatusOrAccess where train or test is negative, or dtype not f32 or
+// f64.
 MnistData SyntheticDigits(int64_t train, int64_t test, uint64_t seed, DType dtype);
 
 }  // namespace meshwork

@@ -54,8 +54,7 @@ void Optimizer::Minimize(const Value& loss, CallSite loc) const {
   if (rule_.clip_norm.has_value()) options.Update(CheckPositive("clip_norm", *rule_.clip_norm));
   if (!options.ok()) return fail(MessageOf(options));
   const std::vector<Value> candidates = TrainableOf(loss);
-  if (candidates.empty())
-    return fail("the loss depends on no float variable; there is nothing to minimize.");
+  if (candidates.empty()) return fail("the loss depends on no float variable; there is nothing to minimize.");
   const std::optional<std::vector<Value>> reached = ReachedGradients(loss, candidates, loc);
   if (!reached.has_value()) return;
   // What no gradient reaches is frozen: it does not decay, and has no state.
@@ -71,12 +70,14 @@ void Optimizer::Minimize(const Value& loss, CallSite loc) const {
         "without a gradient.");
   for (const VariableUpdate& update : graph.updates()) {
     const ValueId updated = graph.arguments()[update.argument].value;
-    if (std::none_of(weights.begin(), weights.end(), [&](const Value& w) { return w.id() == updated; })) continue;
+    if (std::none_of(weights.begin(), weights.end(), [&](const Value& w) { return w.id() == updated; }))
+      continue;
     const std::string before = update.location.ToString();
-    return fail(fmt::format(
-        "\"{}\" is already updated{}; a step writes a variable once, and Minimize writes all that a gradient of its "
-        "loss reaches.",
-        graph.value(updated).name, before.empty() ? "" : fmt::format(" ({})", before)));
+    return fail(
+        fmt::format("\"{}\" is already updated{}; a step writes a variable once, and Minimize writes all "
+                    "that a gradient of its "
+                    "loss reaches.",
+                    graph.value(updated).name, before.empty() ? "" : fmt::format(" ({})", before)));
   }
   if (rule_.clip_norm.has_value()) gradients = ClipByGlobalNorm(gradients, *rule_.clip_norm, loc);
 
@@ -120,8 +121,8 @@ Sgd::Sgd(Options o)
 
 Momentum::Momentum(Options o)
     : Optimizer({.name = "Momentum",
-                 .options = FirstError(
-                     {CheckNotNegative("learning_rate", o.learning_rate), CheckDecay("momentum", o.momentum)}),
+                 .options = FirstError({CheckNotNegative("learning_rate", o.learning_rate),
+                                        CheckDecay("momentum", o.momentum)}),
                  .clip_norm = o.clip_norm,
                  .slots = {{"m"}},
                  .formula = [o](const Operands& x) -> Values {
@@ -131,8 +132,8 @@ Momentum::Momentum(Options o)
 
 Nesterov::Nesterov(Options o)
     : Optimizer({.name = "Nesterov",
-                 .options = FirstError(
-                     {CheckNotNegative("learning_rate", o.learning_rate), CheckDecay("momentum", o.momentum)}),
+                 .options = FirstError({CheckNotNegative("learning_rate", o.learning_rate),
+                                        CheckDecay("momentum", o.momentum)}),
                  .clip_norm = o.clip_norm,
                  .slots = {{"m"}},
                  .formula = [o](const Operands& x) -> Values {
@@ -180,18 +181,19 @@ Values RmsPropFormula(const RmsProp::Options& o, const Operands& x) {
 
 // Adam, or AdamW where weight_decay is not 0.
 UpdateRule AdamRule(std::string name, const Adam::Options& o, double weight_decay) {
-  return {.name = std::move(name),
-          .options = FirstError({CheckNotNegative("learning_rate", o.learning_rate), CheckDecay("beta1", o.beta1),
-                                 CheckDecay("beta2", o.beta2), CheckNotNegative("epsilon", o.epsilon),
-                                 CheckNotNegative("weight_decay", weight_decay)}),
-          .clip_norm = o.clip_norm,
-          .counts_steps = true,
-          .slots = {{"m"}, {"v"}},
-          .formula = [o, weight_decay](const Operands& x) -> Values {
-            const AdamResult next = AdamUpdate(x.weight, x.gradient, x.state[0], x.state[1], x.step,
-                                               o.learning_rate, o.beta1, o.beta2, o.epsilon, weight_decay);
-            return {next.weight, next.first_moment, next.second_moment};
-          }};
+  return {
+      .name = std::move(name),
+      .options = FirstError({CheckNotNegative("learning_rate", o.learning_rate), CheckDecay("beta1", o.beta1),
+                             CheckDecay("beta2", o.beta2), CheckNotNegative("epsilon", o.epsilon),
+                             CheckNotNegative("weight_decay", weight_decay)}),
+      .clip_norm = o.clip_norm,
+      .counts_steps = true,
+      .slots = {{"m"}, {"v"}},
+      .formula = [o, weight_decay](const Operands& x) -> Values {
+        const AdamResult next = AdamUpdate(x.weight, x.gradient, x.state[0], x.state[1], x.step,
+                                           o.learning_rate, o.beta1, o.beta2, o.epsilon, weight_decay);
+        return {next.weight, next.first_moment, next.second_moment};
+      }};
 }
 
 // 1 - beta^step in f64, whose digits it needs while the step is small, as `dtype`.
@@ -236,14 +238,14 @@ AdamW::AdamW(Options o)
                          o.weight_decay)) {}
 
 Lamb::Lamb(Options o)
-    : Optimizer(
-          {.name = "Lamb",
-           .options = FirstError({CheckNotNegative("learning_rate", o.learning_rate), CheckDecay("beta1", o.beta1),
-                                  CheckDecay("beta2", o.beta2), CheckNotNegative("epsilon", o.epsilon),
-                                  CheckNotNegative("weight_decay", o.weight_decay)}),
-           .clip_norm = o.clip_norm,
-           .counts_steps = true,
-           .slots = {{"m"}, {"v"}},
-           .formula = [o](const Operands& x) { return LambFormula(o, x); }}) {}
+    : Optimizer({.name = "Lamb",
+                 .options = FirstError({CheckNotNegative("learning_rate", o.learning_rate),
+                                        CheckDecay("beta1", o.beta1), CheckDecay("beta2", o.beta2),
+                                        CheckNotNegative("epsilon", o.epsilon),
+                                        CheckNotNegative("weight_decay", o.weight_decay)}),
+                 .clip_norm = o.clip_norm,
+                 .counts_steps = true,
+                 .slots = {{"m"}, {"v"}},
+                 .formula = [o](const Operands& x) { return LambFormula(o, x); }}) {}
 
 }  // namespace meshwork

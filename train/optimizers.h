@@ -52,10 +52,10 @@ struct UpdateRule {
 class Optimizer {
  public:
   explicit Optimizer(UpdateRule rule) : rule_(std::move(rule)) {}
-  // Updates every float variable that a gradient of the loss reaches. One behind StopGradient is frozen: it stays
-  // as it is, weight decay included, and has no state. Errors (recorded in the graph): options out of range, a
-  // negative learning rate among them; those of Gradients and Graph::Update; a loss whose gradient reaches no
-  // variable.
+  // Updates every float variable that a gradient of the loss reaches. One behind StopGradient is frozen: it
+  // stays as it is, weight decay included, and has no state. Errors (recorded in the graph): options out of
+  // range, a negative learning rate among them; those of Gradients and Graph::Update; a loss whose gradient
+  // reaches no variable.
   void Minimize(const Value& loss, CallSite loc = CallSite::Current()) const;
 
  private:

@@ -52,7 +52,8 @@ struct LineChart {
 
 // The mean of `window` points around each, of those that are finite; where a point is not, it stays as it is.
 // Near the start as many after a point as before it, so that the line starts where its points do; near the
-// end as many as there are. A window below 1 counts as 1. Laws: MovingMean(p, 1) == p; a constant stays constant.
+// end as many as there are. A window below 1 counts as 1. Laws: MovingMean(p, 1) == p; a constant stays
+// constant.
 std::vector<SvgPoint> MovingMean(std::span<const SvgPoint> points, int64_t window);
 
 // What an axis says, from its low end to its high end.

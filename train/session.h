@@ -7,8 +7,8 @@
 // Run takes a shorter leading batch than the program was written for: the program is compiled once
 // for each size that comes (see ops/rebatch.h) and kept.
 //
-// A session that was moved from gives errors, empty programs and no names. In a process that was forked, between
-// two steps of the parent, the child's session goes on with threads and memory of its own.
+// A session that was moved from gives errors, empty programs and no names. In a process that was forked,
+// between two steps of the parent, the child's session goes on with threads and memory of its own.
 //
 // A session is used by one thread at a time; its programs run on worker threads of its own.
 #pragma once
@@ -60,8 +60,8 @@ class Session {
  public:
   // Compiles `graph`, plans its memory and runs the initializers. `graph` need not outlive the session.
   // Errors: those of Compile; a program that computes something and neither gives an output nor updates a
-  // variable; more devices than one process runs, or more workers; not enough memory. Throws std::system_error where the system
-  // refuses a thread.
+  // variable; more devices than one process runs, or more workers; not enough memory. Throws
+  // std::system_error where the system refuses a thread.
   static absl::StatusOr<Session> Create(const Graph& graph, SessionOptions options = {});
   Session(Session&&) noexcept;
   Session& operator=(Session&&) noexcept;
@@ -70,8 +70,8 @@ class Session {
   // One step: computes the outputs and updates the variables. Errors, which leave the variables as
   // they were: a feed that is missing, unknown, or of another type or shape; those of Compile, where a
   // shorter batch comes for the first time and its program does not keep to the budgets of options.compile.
-  // Where memory runs out within a step, the status is ResourceExhausted, and the variables hold no values to go
-  // on with.
+  // Where memory runs out within a step, the status is ResourceExhausted, and the variables hold no values to
+  // go on with.
   absl::StatusOr<StepResult> Run(const Feeds& feeds);
   // The same without updates: only what the outputs need is computed. Errors: those of Run.
   absl::StatusOr<StepResult> Evaluate(const Feeds& feeds);

@@ -19,8 +19,8 @@ class SingleThreadedLibraries {
 
 // Kernel libraries take memory of their own when a thread first calls them, and do not say so where there is
 // none: OpenBLAS then tries for ever, and oneDNN writes to address 0. These are called before, and throw
-// std::bad_alloc instead. They cost a look at a flag but for a thread's first call. What another thread takes in
-// between may still be missing then, and what oneDNN takes in later calls is not looked after.
+// std::bad_alloc instead. They cost a look at a flag but for a thread's first call. What another thread takes
+// in between may still be missing then, and what oneDNN takes in later calls is not looked after.
 void ReserveForOneDnn();
 void ReserveForOpenBlas();
 

@@ -149,16 +149,21 @@ TEST(CustomOpErrors, KernelsThatThrow) {
     RETURN_IF_ERROR(session.status());
     return session->Run({{"x", Tensor::Zeros({F32, {4}})}}).status();
   };
-  ExpectErrors("kernels", {
-                              MISTAKE(run("hungry", [](const KernelSpec&) {
-                                return Kernel{.run = [](const KernelArgs&) { throw std::bad_alloc(); }, .units = 4};
-                              })),
-                              MISTAKE(run("broken", [](const KernelSpec&) {
-                                return Kernel{.run = [](const KernelArgs&) { throw std::runtime_error("no such code"); },
-                                              .units = 4};
-                              })),
-                              MISTAKE(run("hungry_before", [](const KernelSpec&) -> Kernel { throw std::bad_alloc(); })),
-                          });
+  ExpectErrors(
+      "kernels",
+      {
+          MISTAKE(run("hungry",
+                      [](const KernelSpec&) {
+                        return Kernel{.run = [](const KernelArgs&) { throw std::bad_alloc(); }, .units = 4};
+                      })),
+          MISTAKE(run("broken",
+                      [](const KernelSpec&) {
+                        return Kernel{
+                            .run = [](const KernelArgs&) { throw std::runtime_error("no such code"); },
+                            .units = 4};
+                      })),
+          MISTAKE(run("hungry_before", [](const KernelSpec&) -> Kernel { throw std::bad_alloc(); })),
+      });
 }
 
 }  // namespace

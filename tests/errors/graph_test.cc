@@ -70,16 +70,20 @@ TEST(GraphErrors, UpdatesAndOutputs) {
         GRAPH_MISTAKE(Gradients(ReduceSum(In(g, F32, {4}), {0}), {{foreign}})),
         GRAPH_MISTAKE(g.Output("y", lost)), GRAPH_MISTAKE(In(g, F32, {4}) + lost),
         GRAPH_MISTAKE(Concat({In(g, F32, {4}), lost}, 0)),
-        GRAPH_MISTAKE(g.Update(NewVar(g, "w", {F32, {4}}), lost)),
-        GRAPH_MISTAKE(g.Pin(lost, {"batch"})), GRAPH_MISTAKE(Graph moved = std::move(g); moved.Output("y", lost)),
-        GRAPH_MISTAKE(Value inner; Scan(g, {}, {In(g, F32, {4, 2})}, [&](Graph&, const auto&, const auto& s) {
-          inner = s[0];
-          return ScanStep{};
-        }); g.Output("y", inner)),
-        GRAPH_MISTAKE(Value inner; Scan(g, {}, {In(g, F32, {4, 2})}, [&](Graph&, const auto&, const auto& s) {
-          inner = s[0];
-          return ScanStep{};
-        }); g.Output("y", inner * 2.0)),
+        GRAPH_MISTAKE(g.Update(NewVar(g, "w", {F32, {4}}), lost)), GRAPH_MISTAKE(g.Pin(lost, {"batch"})),
+        GRAPH_MISTAKE(Graph moved = std::move(g); moved.Output("y", lost)),
+        GRAPH_MISTAKE(Value inner; Scan(g, {}, {In(g, F32, {4, 2})},
+                                        [&](Graph&, const auto&, const auto& s) {
+                                          inner = s[0];
+                                          return ScanStep{};
+                                        });
+                      g.Output("y", inner)),
+        GRAPH_MISTAKE(Value inner; Scan(g, {}, {In(g, F32, {4, 2})},
+                                        [&](Graph&, const auto&, const auto& s) {
+                                          inner = s[0];
+                                          return ScanStep{};
+                                        });
+                      g.Output("y", inner * 2.0)),
         GRAPH_MISTAKE(Scan(g, {lost}, {}, [&](Graph&, const auto& c, const auto&) { return ScanStep{c}; },
                            {.length = 2})),
   });

@@ -251,8 +251,7 @@ TEST(OpErrors, Transformers) {
                    GRAPH_MISTAKE(attend(g, x, x, {2, 3, 5}, {.mask = In(g, BOOL, {3, 3})})),
                    GRAPH_MISTAKE(attend(g, x, x, x, {.seen = In(g, I32, {2, 4})})),
                    GRAPH_MISTAKE(attend(g, x, x, x, {.seen = In(g, I64, {2, 3})})),
-                   GRAPH_MISTAKE(
-                       attend(g, x, x, x, {.mask = In(g, BOOL, {3, 3}), .seen = In(g, I32, {3})})),
+                   GRAPH_MISTAKE(attend(g, x, x, x, {.mask = In(g, BOOL, {3, 3}), .seen = In(g, I32, {3})})),
                    GRAPH_MISTAKE(g.Add("attention_grad_q",
                                        {{In(g, F32, x), In(g, F32, x), In(g, F32, x), In(g, F32, x),
                                          In(g, F32, x), In(g, F32, x)}},

@@ -41,7 +41,8 @@ TEST(ProgramErrors, Rebatch) {
                           8, 3)),
           MISTAKE(rebatch("mesh [] func f(%a: f32[8,3], %b: f32[12,3]) {\n"
                           "  %0 = pad %a low=[4,0] high=[0,0] %1 = add %0, %b }")),
-          MISTAKE(rebatch("mesh [] func f(%a: f32[8,3]) { %0 = iota shape=[8,3] dim=0 %1 = concat %0, %a dim=0 }")),
+          MISTAKE(rebatch(
+              "mesh [] func f(%a: f32[8,3]) { %0 = iota shape=[8,3] dim=0 %1 = concat %0, %a dim=0 }")),
           MISTAKE(rebatch("mesh [] func f(%a: i32[8,3]) { %0 = one_hot %a depth=8 }")),
           MISTAKE(rebatch("mesh [] func f(%a: f32[8]) { %0 = constant value=1 shape=[8] }")),
           MISTAKE(rebatch("mesh [x=2] func f(%a: f32[8] {4@x*2}) { %0 = exp %a }")),

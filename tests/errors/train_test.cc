@@ -196,7 +196,8 @@ TEST(TrainErrors, Optimizers) {
         GRAPH_MISTAKE(Value loss = Parabola(g); Sgd({}).Minimize(loss); Sgd({}).Minimize(loss)),
         GRAPH_MISTAKE(Value loss = Parabola(g); Adam({}).Minimize(loss); Adam({}).Minimize(loss)),
         GRAPH_MISTAKE(Adam({}).Minimize(StopGradient(Parabola(g)))),
-        GRAPH_MISTAKE(Value loss = Parabola(g); Variable w = g.variables()[0]; Sgd({}).Minimize(loss); g.Update(w, w)),
+        GRAPH_MISTAKE(Value loss = Parabola(g); Variable w = g.variables()[0]; Sgd({}).Minimize(loss);
+                      g.Update(w, w)),
         GRAPH_MISTAKE(Adam({}).Minimize(g.Input("x y", F32, {}, {}))),
         GRAPH_MISTAKE(Optimizer(forgetful).Minimize(Parabola(g))),
   });

@@ -152,7 +152,8 @@ func step(%a: f32[6,3],
 }
 
 TEST(RebatchTest, InputsThatMeetTheBatchGrowAlike) {
-  EXPECT_EQ(Rebatched("mesh []\nfunc f(%a: f32[8,2], %b: f32[16]) { %0 = reshape %b shape=[8,2] %1 = add %0, %a return %1 }",
+  EXPECT_EQ(Rebatched("mesh []\nfunc f(%a: f32[8,2], %b: f32[16]) { %0 = reshape %b shape=[8,2] %1 = add %0, "
+                      "%a return %1 }",
                       8, 6),
             "mesh []\nfunc f(%a: f32[6,2],\n     %b: f32[12]) {\n  %0 = reshape %b shape=[6,2] : f32[6,2]\n"
             "  %1 = add %0, %a : f32[6,2]\n  return %1\n}\n");

@@ -26,7 +26,8 @@ TEST(TensorTest, AMistakeIsAnInvalidTensorThatSaysWhy) {
   const Tensor few = Tensor::From<float>({2, 3}, {1});
   EXPECT_FALSE(few.valid());
   EXPECT_EQ(few.type(), t.type());
-  EXPECT_EQ(MessageOf(few.status()), "Tensor: 1 value for a f32[2,3], which has 6 elements; give one for each.");
+  EXPECT_EQ(MessageOf(few.status()),
+            "Tensor: 1 value for a f32[2,3], which has 6 elements; give one for each.");
   EXPECT_EQ(MessageOf(t.Rows(1, 3).status()), "Tensor: rows 1 to 3 of a f32[2,3], which has rows 0 to 2.");
   EXPECT_EQ(MessageOf(t.Rows(-1, 1).status()), "Tensor: rows -1 to 1 of a f32[2,3], which has rows 0 to 2.");
   EXPECT_EQ(MessageOf(t.Reshaped({}).Rows(0, 1).status()),
@@ -34,8 +35,9 @@ TEST(TensorTest, AMistakeIsAnInvalidTensorThatSaysWhy) {
   EXPECT_EQ(MessageOf(Tensor::Zeros({F32, {}}).Rows(0, 1).status()),
             "Tensor: rows 0 to 1 of a f32[], which has no dims.");
   EXPECT_EQ(MessageOf(t.Reshaped({4, -1}).status()), MessageOf(Tensor(Type{F32, {4, -1}}).status()));
-  EXPECT_EQ(MessageOf(t.TryValues<int32_t>().status()),
-            "Tensor: elements of i32 are asked for, of a f32[2,3]; values<T>() takes the C++ type of its dtype.");
+  EXPECT_EQ(
+      MessageOf(t.TryValues<int32_t>().status()),
+      "Tensor: elements of i32 are asked for, of a f32[2,3]; values<T>() takes the C++ type of its dtype.");
   EXPECT_THROW(t.values<int32_t>(), absl::BadStatusOrAccess);
   EXPECT_THROW(few.values<float>(), absl::BadStatusOrAccess);
   EXPECT_EQ(t.TryValues<float>()->size(), 6u);
@@ -50,8 +52,9 @@ TEST(TensorTest, LiesOverMemoryThatItsElementsFit) {
   };
   auto* const bytes = reinterpret_cast<std::byte*>(mine.data());
   EXPECT_EQ(over(bytes + 4).values<float>()[0], 5);
-  EXPECT_NE(MessageOf(over(bytes + 1).status()).find("elements lie at multiples of 4 bytes, so copy them there."),
-            std::string_view::npos);
+  EXPECT_NE(
+      MessageOf(over(bytes + 1).status()).find("elements lie at multiples of 4 bytes, so copy them there."),
+      std::string_view::npos);
   EXPECT_EQ(MessageOf(over(nullptr).status()), "Tensor: a f32[6] over no memory; give an address.");
 }
 

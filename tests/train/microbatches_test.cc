@@ -60,7 +60,8 @@ TEST(MicrobatchesTest, TakeShortBatchesThatFallIntoTheParts) {
       SCOPED_TRACE(rows);
       const Graph whole = Model(Mesh::Parse("batch=1").value(), 0, F64, rows);
       const auto feeds = Numbers(whole);
-      const InterpretedStep want = Interpret(whole, feeds), got = Interpret(Rebatch(full, 32, rows).value(), feeds);
+      const InterpretedStep want = Interpret(whole, feeds),
+                            got = Interpret(Rebatch(full, 32, rows).value(), feeds);
       EXPECT_NEAR(got.outputs.at("loss").Numbers()[0], want.outputs.at("loss").Numbers()[0], 1e-13);
       for (const char* name : {"w1", "w2"}) {
         const std::vector<double> a = got.variables.at(name).Numbers(), b = want.variables.at(name).Numbers();
@@ -70,9 +71,11 @@ TEST(MicrobatchesTest, TakeShortBatchesThatFallIntoTheParts) {
     for (int64_t rows : {6, 1}) {
       const std::string message(MessageOf(Rebatch(full, 32, rows).status()));
       EXPECT_THAT(message, ::testing::StartsWith("reshape of MeanOverMicrobatches (microbatches_test.cc:"));
-      EXPECT_THAT(message, ::testing::EndsWith(
-                               "dim 0 of f64[8,4,6] is tied to the batch of 32 and would be no whole number, so the "
-                               "program cannot run with " + std::to_string(rows) + "; it runs with multiples of 4."));
+      EXPECT_THAT(message,
+                  ::testing::EndsWith(
+                      "dim 0 of f64[8,4,6] is tied to the batch of 32 and would be no whole number, so the "
+                      "program cannot run with " +
+                      std::to_string(rows) + "; it runs with multiples of 4."));
     }
   }
 }

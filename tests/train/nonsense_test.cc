@@ -1,6 +1,6 @@
-// "No builder call aborts": every function of the headers that meshwork.h includes, called with what no program
-// means. A call may record mistakes, return a status or an invalid value, and throw the exceptions that its
-// header names; nothing else.
+// "No builder call aborts": every function of the headers that meshwork.h includes, called with what no
+// program means. A call may record mistakes, return a status or an invalid value, and throw the exceptions
+// that its header names; nothing else.
 #include <cmath>
 #include <cstdint>
 #include <functional>
@@ -39,9 +39,9 @@ struct Nonsense {
     values.emplace_back(&g, 12345);
     values.push_back(other.Input("foreign", F32, {4, 6}, Open(2)));
     int i = 0;
-    for (const Type& type : {Type{F32, {}}, Type{F32, {4, 6}}, Type{F64, {4, 6, 6}}, Type{BF16, {0, 3}},
-                             Type{I32, {4}}, Type{BOOL, {4, 6}}, Type{I64, {}}, Type{F32, {2, 5, 5, 3}},
-                             Type{F32, Shape(26, 1)}})
+    for (const Type& type :
+         {Type{F32, {}}, Type{F32, {4, 6}}, Type{F64, {4, 6, 6}}, Type{BF16, {0, 3}}, Type{I32, {4}},
+          Type{BOOL, {4, 6}}, Type{I64, {}}, Type{F32, {2, 5, 5, 3}}, Type{F32, Shape(26, 1)}})
       values.push_back(g.Input("v" + std::to_string(i++), type.dtype, type.shape, Open(type.shape.size())));
   }
 
@@ -69,28 +69,100 @@ struct Nonsense {
 TEST(NonsenseTest, ElementwiseFunctions) {
   Nonsense n;
   using Unary = Value (*)(const Operand&);
-  for (Unary f : {(Unary)Neg, (Unary)Abs, (Unary)Sign, (Unary)Square, (Unary)Reciprocal, (Unary)IsFinite,
-                  (Unary)IsInf, (Unary)IsNan, (Unary)Not, (Unary)Exp, (Unary)Expm1, (Unary)Log, (Unary)Log1p,
-                  (Unary)Sqrt, (Unary)Rsqrt, (Unary)Cbrt, (Unary)Erf, (Unary)Erfc, (Unary)Sin, (Unary)Cos,
-                  (Unary)Tan, (Unary)Asin, (Unary)Acos, (Unary)Atan, (Unary)Sinh, (Unary)Cosh, (Unary)Tanh,
-                  (Unary)Asinh, (Unary)Acosh, (Unary)Atanh, (Unary)Floor, (Unary)Ceil, (Unary)Round,
-                  (Unary)Trunc, (Unary)Exp2, (Unary)Log2, (Unary)Log10, (Unary)LogGamma, (Unary)Digamma,
-                  (Unary)ErfInv, (Unary)Sinc, (Unary)Popcount, (Unary)CountLeadingZeros, (Unary)Relu,
-                  (Unary)Relu6, (Unary)Selu, (Unary)Sigmoid, (Unary)Softplus, (Unary)Silu, (Unary)LogSigmoid,
-                  (Unary)Mish, (Unary)HardSigmoid, (Unary)HardSilu, (Unary)StopGradient, (Unary)Cholesky}) {
+  for (Unary f : {(Unary)Neg,
+                  (Unary)Abs,
+                  (Unary)Sign,
+                  (Unary)Square,
+                  (Unary)Reciprocal,
+                  (Unary)IsFinite,
+                  (Unary)IsInf,
+                  (Unary)IsNan,
+                  (Unary)Not,
+                  (Unary)Exp,
+                  (Unary)Expm1,
+                  (Unary)Log,
+                  (Unary)Log1p,
+                  (Unary)Sqrt,
+                  (Unary)Rsqrt,
+                  (Unary)Cbrt,
+                  (Unary)Erf,
+                  (Unary)Erfc,
+                  (Unary)Sin,
+                  (Unary)Cos,
+                  (Unary)Tan,
+                  (Unary)Asin,
+                  (Unary)Acos,
+                  (Unary)Atan,
+                  (Unary)Sinh,
+                  (Unary)Cosh,
+                  (Unary)Tanh,
+                  (Unary)Asinh,
+                  (Unary)Acosh,
+                  (Unary)Atanh,
+                  (Unary)Floor,
+                  (Unary)Ceil,
+                  (Unary)Round,
+                  (Unary)Trunc,
+                  (Unary)Exp2,
+                  (Unary)Log2,
+                  (Unary)Log10,
+                  (Unary)LogGamma,
+                  (Unary)Digamma,
+                  (Unary)ErfInv,
+                  (Unary)Sinc,
+                  (Unary)Popcount,
+                  (Unary)CountLeadingZeros,
+                  (Unary)Relu,
+                  (Unary)Relu6,
+                  (Unary)Selu,
+                  (Unary)Sigmoid,
+                  (Unary)Softplus,
+                  (Unary)Silu,
+                  (Unary)LogSigmoid,
+                  (Unary)Mish,
+                  (Unary)HardSigmoid,
+                  (Unary)HardSilu,
+                  (Unary)StopGradient,
+                  (Unary)Cholesky}) {
     n.Each([&](const Value& x) { n.Read(f(x)); });
     n.Read(f(1.5));
   }
   using Binary = Value (*)(const Operand&, const Operand&);
-  for (Binary f :
-       {(Binary)Add, (Binary)Sub, (Binary)Mul, (Binary)Div, (Binary)Remainder, (Binary)Pow, (Binary)Maximum,
-        (Binary)Minimum, (Binary)SquaredDifference, (Binary)Atan2, (Binary)Equal, (Binary)NotEqual,
-        (Binary)Less, (Binary)LessEqual, (Binary)Greater, (Binary)GreaterEqual, (Binary)And, (Binary)Or,
-        (Binary)Xor, (Binary)ShiftLeft, (Binary)ShiftRightArithmetic, (Binary)ShiftRightLogical,
-        (Binary)LogAddExp, (Binary)Hypot, (Binary)XLogY, (Binary)FloorDiv, (Binary)FloorMod,
-        (Binary)DivNoNan, (Binary)SparseSoftmaxCrossEntropy, (Binary)SoftmaxCrossEntropy,
-        (Binary)BinaryCrossEntropyWithLogits, (Binary)MeanSquaredError, (Binary)MeanAbsoluteError,
-        (Binary)HingeLoss, (Binary)KlDivergence}) {
+  for (Binary f : {(Binary)Add,
+                   (Binary)Sub,
+                   (Binary)Mul,
+                   (Binary)Div,
+                   (Binary)Remainder,
+                   (Binary)Pow,
+                   (Binary)Maximum,
+                   (Binary)Minimum,
+                   (Binary)SquaredDifference,
+                   (Binary)Atan2,
+                   (Binary)Equal,
+                   (Binary)NotEqual,
+                   (Binary)Less,
+                   (Binary)LessEqual,
+                   (Binary)Greater,
+                   (Binary)GreaterEqual,
+                   (Binary)And,
+                   (Binary)Or,
+                   (Binary)Xor,
+                   (Binary)ShiftLeft,
+                   (Binary)ShiftRightArithmetic,
+                   (Binary)ShiftRightLogical,
+                   (Binary)LogAddExp,
+                   (Binary)Hypot,
+                   (Binary)XLogY,
+                   (Binary)FloorDiv,
+                   (Binary)FloorMod,
+                   (Binary)DivNoNan,
+                   (Binary)SparseSoftmaxCrossEntropy,
+                   (Binary)SoftmaxCrossEntropy,
+                   (Binary)BinaryCrossEntropyWithLogits,
+                   (Binary)MeanSquaredError,
+                   (Binary)MeanAbsoluteError,
+                   (Binary)HingeLoss,
+                   (Binary)KlDivergence}) {
     n.Pairs([&](const Value& a, const Value& b) { n.Read(f(a, b)); });
     n.Each([&](const Value& a) {
       for (double number : kNumbers) n.Read({f(a, number), f(number, a)});
@@ -124,30 +196,52 @@ TEST(NonsenseTest, ShapesAndSlices) {
   n.Each([&](const Value& x) {
     for (const Ints& list : lists) {
       const Shape shape(list.begin(), list.end());
-      n.Read({BroadcastTo(x, shape, list), Reshape(x, shape), Squeeze(x, list), ExpandDims(x, list),
-              Transpose(x, list), DimensionSize(x, list, I32), Slice(x, list, list), Slice(x, {0, 0}, list, list),
-              Pad(x, list, list), Pad(x, {0, 0}, {0, 0}, NAN, list), Reverse(x, list), Tile(x, list),
-              ReduceSum(x, list), ReduceMean(x, list), ReduceMax(x, list, true), ReduceMin(x, list),
-              ReduceProd(x, list), ReduceAll(x, list), ReduceAny(x, list), SoftmaxOver(x, list),
-              LogSumExp(x, list), Variance(x, list, NAN), StandardDeviation(x, list), Norm(x, list, 3),
-              Standardize(x, list, -1), MaxPool(x, list), AvgPool(x, list, {.strides = list}),
+      n.Read({BroadcastTo(x, shape, list),
+              Reshape(x, shape),
+              Squeeze(x, list),
+              ExpandDims(x, list),
+              Transpose(x, list),
+              DimensionSize(x, list, I32),
+              Slice(x, list, list),
+              Slice(x, {0, 0}, list, list),
+              Pad(x, list, list),
+              Pad(x, {0, 0}, {0, 0}, NAN, list),
+              Reverse(x, list),
+              Tile(x, list),
+              ReduceSum(x, list),
+              ReduceMean(x, list),
+              ReduceMax(x, list, true),
+              ReduceMin(x, list),
+              ReduceProd(x, list),
+              ReduceAll(x, list),
+              ReduceAny(x, list),
+              SoftmaxOver(x, list),
+              LogSumExp(x, list),
+              Variance(x, list, NAN),
+              StandardDeviation(x, list),
+              Norm(x, list, 3),
+              Standardize(x, list, -1),
+              MaxPool(x, list),
+              AvgPool(x, list, {.strides = list}),
               MaxPool(x, {2}, {.padding = WindowPadding::Explicit(list, list), .dilation = list}),
               Resize(x, list, ResizeForm::kBilinear)});
       n.Read(SplitSizes(x, list, 0));
     }
     for (int64_t i : kInts) {
-      n.Read({Flatten(x, i), SliceDim(x, i, 0, 1), SliceDim(x, 0, i, kHigh, i), Roll(x, i, 0), Roll(x, 1, i),
-              Cumsum(x, i), Cumprod(x, i), Cummax(x, i, true), Cummin(x, i, true, true), Argmax(x, i),
-              Argmin(x, i), ArgSort(x, i), Bincount(x, i), OneHot(x, i, F32), Repeat(x, i, 0),
-              Repeat(x, 2, i), Softmax(x, i), LogSoftmax(x, i), Shuffle(x, i, i, i),
-              GroupNorm(x, x, x, i), Dropout(x, 0.5, i, i, x)});
+      n.Read({Flatten(x, i),       SliceDim(x, i, 0, 1),  SliceDim(x, 0, i, kHigh, i),
+              Roll(x, i, 0),       Roll(x, 1, i),         Cumsum(x, i),
+              Cumprod(x, i),       Cummax(x, i, true),    Cummin(x, i, true, true),
+              Argmax(x, i),        Argmin(x, i),          ArgSort(x, i),
+              Bincount(x, i),      OneHot(x, i, F32),     Repeat(x, i, 0),
+              Repeat(x, 2, i),     Softmax(x, i),         LogSoftmax(x, i),
+              Shuffle(x, i, i, i), GroupNorm(x, x, x, i), Dropout(x, 0.5, i, i, x)});
       n.Read({Sort(x, i).values, TopK(x, i, 0).indices, TopK(x, 1, i).values, UniqueCounts(x, i).counts,
               Qr(x).q, Fft(x, x, i).re});
       const Values parts = Split(x, i, 0);  // no more than there can be
       if (!parts.empty()) n.Read({parts.front(), parts.back()});
       n.Read(Split(x, 2, i));
-      n.Read({RouteToExperts(x, {.choices = i, .capacity = i}).balance, SegmentSum(x, x, i),
-              InTopK(x, x, i), LinearRecurrence(x, x, i)});
+      n.Read({RouteToExperts(x, {.choices = i, .capacity = i}).balance, SegmentSum(x, x, i), InTopK(x, x, i),
+              LinearRecurrence(x, x, i)});
     }
     n.Read({Concat({x, x}, -3), Stack({x, x}, kHigh), Einsum("ij,jk->ik", {x, x}), Einsum("ij->ii,", {x}),
             Einsum(std::string(1000, 'i'), {x}), Attention(x, x, x), Attention(x, x, x, {.mask = x}),
@@ -157,10 +251,10 @@ TEST(NonsenseTest, ShapesAndSlices) {
   n.Read({Concat({}, 0), Stack({}, 0), Einsum("", {}), GlobalNorm({})});
   n.Pairs([&](const Value& a, const Value& b) {
     for (int64_t i : kInts) {
-      n.Read({Gather(a, b, i), ScatterAdd(a, b, {i}, i), ScatterMax(a, b, {4, i}, 0), ScatterUpdate(a, a, b, i),
-              TakeAlongDim(a, b, i), ScatterAddAlongDim(a, b, {i, 6}, 0), GatherNd(a, b, i),
-              ScatterNdAdd(a, b, {i}, i), DynamicSlice(a, b, {i}, {i}), DynamicUpdateSlice(a, a, b, {i}),
-              UpdateSlice(a, b, {i, i}, {i})});
+      n.Read({Gather(a, b, i), ScatterAdd(a, b, {i}, i), ScatterMax(a, b, {4, i}, 0),
+              ScatterUpdate(a, a, b, i), TakeAlongDim(a, b, i), ScatterAddAlongDim(a, b, {i, 6}, 0),
+              GatherNd(a, b, i), ScatterNdAdd(a, b, {i}, i), DynamicSlice(a, b, {i}, {i}),
+              DynamicUpdateSlice(a, a, b, {i}), UpdateSlice(a, b, {i, i}, {i})});
     }
     n.Read({Concat({a, b}, 0), Conv(a, b, {.window = {.strides = {0}}, .groups = 0})});
   });
@@ -175,8 +269,8 @@ TEST(NonsenseTest, GeneratedValues) {
         const Type type{dtype, shape};
         n.Read({Constant(n.g, NAN, type), Iota(n.g, type, i), Linspace(n.g, NAN, 1, type), Eye(n.g, type, i),
                 RandomUniform(n.g, type, i, i, 1, 0), RandomNormal(n.g, type, i, i, NAN, -1),
-                RandomTruncatedNormal(n.g, type, i, i, 0, 1, n.values[7]), RandomBernoulli(n.g, type, 0, 0, 2),
-                RandomInt(n.g, type, 0, 0, i, i)});
+                RandomTruncatedNormal(n.g, type, i, i, 0, 1, n.values[7]),
+                RandomBernoulli(n.g, type, 0, 0, 2), RandomInt(n.g, type, 0, 0, i, i)});
         n.Read(n.g.Input("x", dtype, shape, {"batch"}));
         n.Read(n.g.Var("", GlorotUniform(shape, dtype), {"batch", "batch"}));
         n.Read(n.g.Var("w", Zeros(shape, dtype), {OPEN}));
@@ -224,12 +318,13 @@ TEST(NonsenseTest, LoopsAndRegionsGiveAsManyValuesAsAskedFor) {
   Nonsense n;
   n.Each([&](const Value& x) {
     n.Pairs([&](const Value& carry, const Value& slice) {
-      const ScanResult scan = Scan(n.g, {carry, x}, {slice}, [&](Graph& body, const Values& c, const Values& s) {
-        n.Read(c);
-        n.Read(s);
-        n.Read(Constant(body, 1, {F32, {2}}));
-        return ScanStep{.carries = {c[0], c[1]}, .stacked = {s[0], s[0]}, .sums = {s[0] + x}};
-      });
+      const ScanResult scan =
+          Scan(n.g, {carry, x}, {slice}, [&](Graph& body, const Values& c, const Values& s) {
+            n.Read(c);
+            n.Read(s);
+            n.Read(Constant(body, 1, {F32, {2}}));
+            return ScanStep{.carries = {c[0], c[1]}, .stacked = {s[0], s[0]}, .sums = {s[0] + x}};
+          });
       ASSERT_EQ(scan.carries.size(), 2u);
       ASSERT_EQ(scan.stacked.size(), 2u);
       ASSERT_EQ(scan.sums.size(), 1u);
@@ -239,22 +334,29 @@ TEST(NonsenseTest, LoopsAndRegionsGiveAsManyValuesAsAskedFor) {
     });
     const Values loop = While(
         n.g, {x, x}, [](Graph&, const Values& c) { return c[0]; },
-        [](Graph&, const Values& c) { return Values{c[1], c[0] + 1.0}; });
+        [](Graph&, const Values& c) {
+          return Values{c[1], c[0] + 1.0};
+        });
     ASSERT_EQ(loop.size(), 2u);
     n.Read(loop);
     const Values branch = If(
-        x, [&](Graph& body) { return Values{x * 2.0, Constant(body, 1, {F32, {2}}), x}; },
+        x,
+        [&](Graph& body) {
+          return Values{x * 2.0, Constant(body, 1, {F32, {2}}), x};
+        },
         [&](Graph&) { return Values{x}; });
     ASSERT_EQ(branch.size(), 3u);
     n.Read(branch);
-    const Values region = manual::Region(n.g, {x}, {{"batch"}}, {{"batch"}, {}}, [](Graph& body, const Values& b) {
-      return Values{manual::AllReduce(b[0], {"nowhere"}), manual::AxisIndex(body, {"model", "model"})};
-    });
+    const Values region =
+        manual::Region(n.g, {x}, {{"batch"}}, {{"batch"}, {}}, [](Graph& body, const Values& b) {
+          return Values{manual::AllReduce(b[0], {"nowhere"}), manual::AxisIndex(body, {"model", "model"})};
+        });
     ASSERT_EQ(region.size(), 2u);
     n.Read(region);
     for (int64_t i : kInts)
-      n.Read({manual::AllGather(x, i, {"batch"}), manual::ReduceScatter(x, i, {}), manual::Shift(x, i, {"batch"}),
-              manual::AllToAll(x, i, i, {"batch"}), manual::Vary(x, {"x"}), manual::AllReduce(x, {"batch"})});
+      n.Read({manual::AllGather(x, i, {"batch"}), manual::ReduceScatter(x, i, {}),
+              manual::Shift(x, i, {"batch"}), manual::AllToAll(x, i, i, {"batch"}), manual::Vary(x, {"x"}),
+              manual::AllReduce(x, {"batch"})});
   });
   for (int64_t i : kInts) {
     Graph g{Mesh()};
@@ -284,7 +386,8 @@ TEST(NonsenseTest, TensorsDataAndSessions) {
     EXPECT_LE(dataset.Take(i).size(), 4);
     EXPECT_EQ(dataset.Batches({.batch_size = i}).status().ok(), i >= 1);
   }
-  for (const char* text : {"", "batch", "batch=0", "=3", "a=2,a=2", "a=99999999999999999999", "a=2*1", "[", "a=2,"})
+  for (const char* text :
+       {"", "batch", "batch=0", "=3", "a=2,a=2", "a=99999999999999999999", "a=2*1", "[", "a=2,"})
     (void)Mesh::Parse(text).status();
   for (const char* text : {"", "mesh", "mesh [] func", "mesh [] func f() { %0 = nothing }", "\xff\xfe"})
     EXPECT_FALSE(ParseGraph(text, "p.mw").ok());
@@ -302,9 +405,9 @@ TEST(NonsenseTest, TensorsDataAndSessions) {
   g.Output("y", x * 2.0);
   EXPECT_FALSE(Session::Create(g, {.workers = -1}).ok());
   Session s = Session::Create(g, {.workers = 1}).value();
-  for (const Tensor& tensor : {Tensor(), Tensor::Zeros({F64, {4, 6}}), Tensor::Zeros({F32, {}}),
-                               Tensor::Zeros({F32, {0, 6}}), Tensor::Zeros({F32, {5, 6}}),
-                               Tensor::From<float>({3, 6}, {1})}) {
+  for (const Tensor& tensor :
+       {Tensor(), Tensor::Zeros({F64, {4, 6}}), Tensor::Zeros({F32, {}}), Tensor::Zeros({F32, {0, 6}}),
+        Tensor::Zeros({F32, {5, 6}}), Tensor::From<float>({3, 6}, {1})}) {
     EXPECT_FALSE(s.Run({{"x", tensor}}).ok());
     EXPECT_FALSE(s.Evaluate({{"x", tensor}, {"", tensor}}).ok());
     EXPECT_FALSE(s.Bind({{"x", tensor}}).ok());

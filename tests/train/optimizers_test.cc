@@ -191,13 +191,16 @@ TEST(OptimizersTest, UpdateTheFloatVariablesTheLossDependsOnAndNoOther) {
 
 // loss = sum((frozen · w)²), with `freeze` in front of the first.
 TEST(OptimizersTest, LeaveWhatNoGradientReaches) {
-  const std::vector<std::pair<std::string, Optimizer>> optimizers = {
-      {"sgd", Sgd({})},          {"momentum", Momentum({})}, {"nesterov", Nesterov({})},
-      {"adagrad", Adagrad({})},  {"rmsprop", RmsProp({})},   {"adam", Adam({})},
-      {"adamw", AdamW({.weight_decay = 0.1})},               {"lamb", Lamb({.weight_decay = 0.1})}};
+  const std::vector<std::pair<std::string, Optimizer>> optimizers = {{"sgd", Sgd({})},
+                                                                     {"momentum", Momentum({})},
+                                                                     {"nesterov", Nesterov({})},
+                                                                     {"adagrad", Adagrad({})},
+                                                                     {"rmsprop", RmsProp({})},
+                                                                     {"adam", Adam({})},
+                                                                     {"adamw", AdamW({.weight_decay = 0.1})},
+                                                                     {"lamb", Lamb({.weight_decay = 0.1})}};
   const std::vector<std::function<Value(const Value&)>> freezes = {
-      [](const Value& x) { return StopGradient(x); },
-      [](const Value& x) { return Cast(Cast(x, I32), F64); },
+      [](const Value& x) { return StopGradient(x); }, [](const Value& x) { return Cast(Cast(x, I32), F64); },
       [](const Value& x) { return Select(Greater(x, 0.5), Floor(x), 0.0); },
       [](const Value& x) {  // in a loop
         return Scan(*x.graph(), {StopGradient(x) * 0.0}, {},

@@ -627,7 +627,8 @@ TEST(SessionTest, OneThatWasMovedFromSaysSo) {
 TEST(SessionTest, RefusesAProgramThatComputesNothing) {
   Graph g(Mesh::VirtualCpus("batch=2").value());
   const std::string_view message =
-      " and neither an output nor an update, so a step would compute nothing; name results by Graph::Output, or "
+      " and neither an output nor an update, so a step would compute nothing; name results by Graph::Output, "
+      "or "
       "call Minimize.";
   EXPECT_THAT(MessageOf(Session::Create(g).status()), EndsWith(message));
   const Variable w = g.Var("w", Filled(3, {2}), {UNSHARDED});
@@ -682,8 +683,9 @@ TEST(SessionTest, OutOfMemoryIsAStatus) {
         absl::Status status;
         try {
           absl::StatusOr<Session> session = Session::Create(g, {.workers = 1});
-          status = session.ok() ? session->Run({{"x", Tensor::Zeros({dtype, {256, 256}})},
-                                                {"image", Tensor::Zeros({dtype, {2, 16, 16, 8}})}})
+          status = session.ok() ? session
+                                      ->Run({{"x", Tensor::Zeros({dtype, {256, 256}})},
+                                             {"image", Tensor::Zeros({dtype, {2, 16, 16, 8}})}})
                                       .status()
                                 : session.status();
         } catch (const std::bad_alloc&) {  // of the tensors here
@@ -699,11 +701,11 @@ TEST(SessionTest, OutOfMemoryIsAStatus) {
 }
 #endif
 
-// Sizes that are the batch's by accident: a program written for 6 rows, fed 4, is the one written for 4 rows, or
-// is refused. What it makes of 6 rows itself stays 6 rows.
+// Sizes that are the batch's by accident: a program written for 6 rows, fed 4, is the one written for 4 rows,
+// or is refused. What it makes of 6 rows itself stays 6 rows.
 TEST(SessionTest, WhatIsNoBatchDoesNotShrinkWithIt) {
   constexpr int64_t kRows = 6;
-  using Build = std::function<Value(Graph& g, const Value& x)>;
+  using Build = std::function<Value(Graph & g, const Value& x)>;
   struct Case {
     std::string_view name;
     Build build;
@@ -712,7 +714,9 @@ TEST(SessionTest, WhatIsNoBatchDoesNotShrinkWithIt) {
   auto constant = [](Graph& g, int64_t rows) { return Constant(g, 2, {F64, {rows, 3}}); };
   std::vector<Case> cases;
   for (int64_t rows : {1, 3, 4, 5, 7, 12, 18}) {
-    cases.push_back({"constant rows", [=](Graph& g, const Value& x) { return Concat({x, constant(g, rows)}, 0); }});
+    cases.push_back({"constant rows", [=](Graph& g, const Value& x) {
+                       return Concat({x, constant(g, rows)}, 0);
+                     }});
     cases.push_back({"in front", [=](Graph& g, const Value& x) {
                        return Concat({Iota(g, {F64, {rows, 3}}, 0), x, constant(g, 1)}, 0);
                      }});
@@ -724,24 +728,38 @@ TEST(SessionTest, WhatIsNoBatchDoesNotShrinkWithIt) {
                        return joined * Iota(g, {F64, joined.shape()}, 0);
                      }});
   }
-  cases.push_back({"6 rows of ones", [=](Graph& g, const Value& x) { return Concat({x, constant(g, kRows)}, 0); }, true});
+  cases.push_back({"6 rows of ones",
+                   [=](Graph& g, const Value& x) {
+                     return Concat({x, constant(g, kRows)}, 0);
+                   },
+                   true});
   cases.push_back({"6 random rows",
                    [=](Graph& g, const Value& x) {
                      return Concat({x, RandomNormal(g, {F64, {kRows, 3}}, 1, 2, 0, 1)}, 0);
                    },
                    true});
-  cases.push_back({"6 rows of an iota", [=](Graph& g, const Value& x) { return Concat({Iota(g, {F64, {kRows, 3}}, 0), x}, 0); }, true});
-  cases.push_back({"an eye", [=](Graph& g, const Value& x) { return Concat({SliceDim(Eye(g, {F64, {kRows, kRows}}), 1, 0, 3), x}, 0); }, true});
-  cases.push_back({"a variable", [=](Graph& g, const Value& x) {
-                     return Concat({x, g.Var("v", NormalRandom({kRows, 3}, 0, 1, F64), {UNSHARDED, UNSHARDED})}, 0);
-                   }});
+  cases.push_back({"6 rows of an iota",
+                   [=](Graph& g, const Value& x) {
+                     return Concat({Iota(g, {F64, {kRows, 3}}, 0), x}, 0);
+                   },
+                   true});
+  cases.push_back({"an eye",
+                   [=](Graph& g, const Value& x) {
+                     return Concat({SliceDim(Eye(g, {F64, {kRows, kRows}}), 1, 0, 3), x}, 0);
+                   },
+                   true});
+  cases.push_back(
+      {"a variable", [=](Graph& g, const Value& x) {
+         return Concat({x, g.Var("v", NormalRandom({kRows, 3}, 0, 1, F64), {UNSHARDED, UNSHARDED})}, 0);
+       }});
   cases.push_back({"the batch twice", [=](Graph&, const Value& x) { return Concat({x, Tanh(x)}, 0); }});
   cases.push_back({"an iota of the batch", [=](Graph& g, const Value& x) {
                      return x * Iota(g, {F64, {x.shape()[0], 1}}, 0);
                    }});
-  cases.push_back({"an iota of the batch, backwards", [=](Graph& g, const Value& x) {
-                     return Concat({x * Reverse(Iota(g, {F64, {x.shape()[0], 1}}, 0), {0}), constant(g, 5)}, 0);
-                   }});
+  cases.push_back(
+      {"an iota of the batch, backwards", [=](Graph& g, const Value& x) {
+         return Concat({x * Reverse(Iota(g, {F64, {x.shape()[0], 1}}, 0), {0}), constant(g, 5)}, 0);
+       }});
   cases.push_back({"padded", [=](Graph& g, const Value& x) {
                      const Value padded = Pad(x, {2, 0}, {1, 0});
                      return padded + Constant(g, 1, {F64, {padded.shape()[0], 1}});
