@@ -263,13 +263,16 @@ struct Terms {
   RelayoutCosts costs;
 };
 
-// One collective is not worth replacing by several that send a little less, unless it gathers what is cut
-// again.
-bool MayBeBeaten(const RelayoutCost& cost, const std::vector<RelayoutStep>& steps) {
+// Whether other steps than the greedy order's may cost less. A collective alone sends what it has to. Slices
+// around one may cut away what it sent: unless values are reduced, no plan sends less than some device lacks.
+bool MayBeBeaten(const Layout& from, const Layout& to, const Shape& shape, const RelayoutCost& cost,
+                 const std::vector<RelayoutStep>& steps) {
   if (cost.seconds > 0) return true;
   if (cost.wire_elements == 0) return false;
   if (cost.collectives > 1) return true;
-  return steps.size() > 1 && steps[0].kind == RelayoutKind::kAllGather;
+  if (steps.size() == 1) return false;
+  if (from.partials() != to.partials()) return steps.back().kind == RelayoutKind::kShardSlice;
+  return cost.wire_elements > AllToAllVTraffic(from.mesh(), from.dims(), to.dims(), shape).received;
 }
 
 // Between plain layouts: the greedy order, unless the search finds a cheaper one.
@@ -279,8 +282,12 @@ Steps PlanPlain(const Layout& from, const Layout& to, const Shape& shape, const 
   greedy.lower_bound = cost;
   const int64_t peak = terms.options.peak_elements;
   const bool fits = PeakOf(from, greedy.steps, shape) <= peak;
-  if (!terms.options.search || (fits && !MayBeBeaten(cost, greedy.steps))) return greedy;
-  if (!fits) cost = kNoCost;
+  if (!terms.options.search || (fits && !MayBeBeaten(from, to, shape, cost, greedy.steps))) return greedy;
+  if (!fits) {
+    cost = kNoCost;
+  } else if (cost.seconds == 0 && cost.collectives == 1) {
+    --cost.wire_elements;  // several in its place round down more often
+  }
   RelayoutSearch search = SearchRelayout(from, to, shape, terms.costs, cost, peak);
   if (search.steps.has_value()) return {*std::move(search.steps), search.lower_bound};
   if (!search.is_complete) greedy.lower_bound = std::min(greedy.lower_bound, search.lower_bound);

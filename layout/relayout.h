@@ -12,8 +12,13 @@
 //   {8@x*8} -> {8*8@x}    reshape to [8,8] {x,_}, all_to_all, reshape to [64]
 //
 // The order is greedy: what makes the tensor smaller comes first (slice, permute, all-to-all, reduce-scatter,
-// all-reduce), gathers last. Where that takes several collectives, or gathers what is cut again, a search
-// over layouts (relayout_search.h) finds the plan that sends least, the direct exchange among them. Where a
+// all-reduce), gathers last. Where that takes several collectives, or moves or reduces what is cut away
+// afterwards, a search over layouts (relayout_search.h) finds the plan that sends least, the direct exchange
+// among them:
+//
+//   {_,x} -> {(x,y),_}    all_to_all_v, not the all_to_all to {x,_} that a slice along y would follow
+//
+// Where a
 // topology is given, it finds the plan that takes the least time by it: over two hosts an all-reduce becomes
 // a reduce-scatter within each host, an all-reduce across, and an all-gather within. Plans are kept, per
 // thread.
@@ -52,7 +57,7 @@ struct RelayoutStep {
   ReduceOp op = ReduceOp::kSum;  // of a reduction
   Layout result;
   Shape shape;                // of the whole tensor that `result` lays out
-  int64_t wire_elements = 0;  // sent per device; blocks count, padding included, but see AllToAllVElements
+  int64_t wire_elements = 0;  // sent per device; blocks count, padding included, but see AllToAllVTraffic
 
   bool operator==(const RelayoutStep&) const = default;
 };
@@ -62,9 +67,9 @@ struct RelayoutPlan {
   std::vector<RelayoutStep> steps;  // empty if nothing has to happen
   int64_t wire_elements = 0;        // sum over the steps
   double seconds = 0;               // by the topology, be it assumed
-  // Where the greedy order takes several collectives: no plan of these steps within the memory sends less.
-  // Equal to wire_elements unless the search was cut short (meshes of many axes); 0 if dims are strided, or
-  // where time decides.
+  // No plan of these steps within the memory sends less, but for one element where the greedy order takes one
+  // collective: rounding makes such differences. Equal to wire_elements unless the search was cut short (meshes
+  // of many axes); 0 if dims are strided, or where time decides.
   int64_t lower_bound = 0;
   // Where time decides: no plan of these steps within the memory takes less. Equal to seconds unless the
   // search was cut short; 0 if dims are strided.

@@ -16,6 +16,10 @@ AxisList GroupOf(const Layout& from, const RelayoutStep& step) {
 // Groups up to this size are looked at device by device.
 constexpr int64_t kMaxCounted = 64;
 
+int64_t CommonSize(const Extent& a, const Extent& b) {
+  return std::max<int64_t>(0, std::min(a.start + a.size, b.start + b.size) - std::max(a.start, b.start));
+}
+
 // Who holds and who needs which part of the dims that change places, in one group.
 class ExchangeCounter {
  public:
@@ -39,7 +43,7 @@ class ExchangeCounter {
     }
   }
 
-  int64_t Most() const {
+  Traffic Most() const {
     std::vector<int64_t> sent(group_.size(), 0), received(group_.size(), 0);
     for (int64_t source = 0; source < group_.size(); ++source) {
       for (int64_t device = 0; device < group_.size(); ++device) {
@@ -49,8 +53,8 @@ class ExchangeCounter {
         received[device] += common;
       }
     }
-    const int64_t most = std::max(*std::max_element(sent.begin(), sent.end()),
-                                  *std::max_element(received.begin(), received.end()));
+    const Traffic most{*std::max_element(sent.begin(), sent.end()),
+                       *std::max_element(received.begin(), received.end())};
     return most * others_;
   }
 
@@ -58,10 +62,7 @@ class ExchangeCounter {
   int64_t Common(int64_t source, int64_t device) const {
     int64_t common = 1;
     for (size_t i = 0; i < changed_.size() && common > 0; ++i) {
-      const Extent& a = has_[source * changed_.size() + i];
-      const Extent& b = needs_[device * changed_.size() + i];
-      common *=
-          std::max<int64_t>(0, std::min(a.start + a.size, b.start + b.size) - std::max(a.start, b.start));
+      common *= CommonSize(has_[source * changed_.size() + i], needs_[device * changed_.size() + i]);
     }
     return common;
   }
@@ -72,6 +73,72 @@ class ExchangeCounter {
   std::vector<int64_t> likes_;       // per member
   std::vector<Extent> has_, needs_;  // per member and changed dim
 };
+
+// What one device takes of others, and what others take of it: dim by dim, so that nobody lists them.
+class DeviceTraffic {
+ public:
+  DeviceTraffic(const Mesh& mesh, std::span<const AxisList> from, std::span<const AxisList> to,
+                const Shape& shape)
+      : mesh_(mesh), from_(from), to_(to), shape_(shape) {
+    AxisSet cuts_to;
+    for (size_t d = 0; d < from.size(); ++d) {
+      asking_ = asking_.Union(AxisSet(from[d]));
+      cuts_to = cuts_to.Union(AxisSet(to[d]));
+    }
+    alike_ = mesh.GroupSize(asking_.Minus(cuts_to).ToList());
+  }
+
+  Traffic Of(int64_t device) const {
+    int64_t needed = 1, own = 1, asked = alike_;
+    for (size_t d = 0; d < from_.size(); ++d) {
+      const Extent has = ExtentOf(mesh_, from_[d], shape_[d], device);
+      const Extent needs = ExtentOf(mesh_, to_[d], shape_[d], device);
+      needed *= needs.size;
+      own *= CommonSize(has, needs);
+      asked *= Asked(d, device, has);
+    }
+    return {.sent = asked - own, .received = needed - own};
+  }
+
+ private:
+  // Positions of dim d that devices need which differ from `device` on axes that cut `from`, all of them
+  // together.
+  int64_t Asked(size_t d, int64_t device, const Extent& has) const {
+    AxisList varying;
+    for (int axis : to_[d])
+      if (asking_.Contains(axis)) varying.push_back(axis);
+    if (varying == to_[d]) return has.size;
+    const AxisGroup group(mesh_, varying);
+    if (group.size() > kMaxCounted)
+      return std::min(has.size, BlockSize(mesh_, to_[d], shape_[d])) * group.size();
+    int64_t asked = 0;
+    for (int64_t m = 0; m < group.size(); ++m)
+      asked += CommonSize(has, ExtentOf(mesh_, to_[d], shape_[d], group.Member(device, m)));
+    return asked;
+  }
+
+  const Mesh& mesh_;
+  std::span<const AxisList> from_, to_;
+  const Shape& shape_;
+  AxisSet asking_;     // the axes that cut `from`
+  int64_t alike_ = 1;  // devices on these axes that need the same
+};
+
+// Some of the devices that differ on the axes: of each axis the outer ones and the middle one.
+std::vector<int64_t> SomeOf(const Mesh& mesh, const AxisList& axes) {
+  std::vector<int64_t> devices = {0};
+  for (int axis : axes) {
+    std::vector<int64_t> more;
+    const int64_t last = mesh.axis(axis).size - 1;
+    for (int64_t device : devices) {
+      more.push_back(device);
+      more.push_back(device + last * mesh.stride(axis));
+      if (last > 1 && axes.size() <= 4) more.push_back(device + last / 2 * mesh.stride(axis));
+    }
+    devices = std::move(more);
+  }
+  return devices;
+}
 
 }  // namespace
 
@@ -113,18 +180,17 @@ AxisList MovedAxes(std::span<const AxisList> from, std::span<const AxisList> to)
   return moved.ToList();
 }
 
-int64_t AllToAllVElements(const Mesh& mesh, std::span<const AxisList> from, std::span<const AxisList> to,
-                          const Shape& shape) {
+Traffic AllToAllVTraffic(const Mesh& mesh, std::span<const AxisList> from, std::span<const AxisList> to,
+                         const Shape& shape) {
   const AxisList moved = MovedAxes(from, to);
   if (mesh.GroupSize(moved) <= kMaxCounted) return ExchangeCounter(mesh, from, to, shape, moved).Most();
-  int64_t has = 1, needs = 1;
-  AxisSet copied(moved);
-  for (size_t d = 0; d < from.size(); ++d) {
-    has *= BlockSize(mesh, from[d], shape[d]);
-    needs *= BlockSize(mesh, to[d], shape[d]);
-    copied = copied.Minus(AxisSet(to[d]));
+  const DeviceTraffic traffic(mesh, from, to, shape);
+  Traffic most;
+  for (int64_t device : SomeOf(mesh, moved)) {
+    const Traffic of = traffic.Of(device);
+    most = {std::max(most.sent, of.sent), std::max(most.received, of.received)};
   }
-  return std::max(needs, has * mesh.GroupSize(copied.ToList()));
+  return most;
 }
 
 RelayoutCosts::RelayoutCosts(const Mesh& mesh, const Topology& topology, int64_t element_bytes)

@@ -10,6 +10,7 @@
 
 #include "layout/layout.h"
 #include "layout/relayout.h"
+#include "layout/traffic.h"
 #include "mesh/topology.h"
 
 namespace meshwork {
@@ -52,12 +53,12 @@ constexpr bool MovesByLayouts(RelayoutKind kind) {
 // The axes along which blocks change places from one layout to another, given by the axes of their dims.
 AxisList MovedAxes(std::span<const AxisList> from, std::span<const AxisList> to);
 
-// What a device sends or receives at most in an all_to_all_v of a tensor of `shape`: each takes what it lacks
-// of its block from the device that holds it and shares its coordinates on all axes that do not cut `from`.
-// Padding is not sent. In groups of more than 64 devices, no less than that: a device is taken to have
-// nothing of what it needs.
-int64_t AllToAllVElements(const Mesh& mesh, std::span<const AxisList> from, std::span<const AxisList> to,
-                          const Shape& shape);
+// The elements of an all_to_all_v of a tensor of `shape`: each device takes what it lacks of its block from
+// the device that holds it and shares its coordinates on all axes that do not cut `from`. Padding is not
+// sent. In groups of more than 64 devices some are looked at, the outer ones and those in the middle of an
+// axis.
+Traffic AllToAllVTraffic(const Mesh& mesh, std::span<const AxisList> from, std::span<const AxisList> to,
+                         const Shape& shape);
 
 // Costs of steps on one mesh.
 class RelayoutCosts {

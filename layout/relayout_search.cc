@@ -115,7 +115,7 @@ class Search {
     if (before + after > peak_) return;
     const AxisList group = MovesByLayouts(kind) ? MovedAxes(states_[s].dims, dims) : move.axes;
     const int64_t wire = kind == RelayoutKind::kAllToAllV
-                             ? AllToAllVElements(mesh_, states_[s].dims, dims, shape_)
+                             ? AllToAllVTraffic(mesh_, states_[s].dims, dims, shape_).busiest()
                              : WireElementsOf(kind, before, after, mesh_.GroupSize(move.axes));
     move.kind = kind;
     const RelayoutCost cost = at + costs_.Of(kind, group, wire);

@@ -261,47 +261,157 @@ AxisList ExchangeAxes(const Graph& local, const Node& node) {
 
 namespace {
 
-// Elements of operand `o` that `device` needs and does not hold.
-int64_t ElementsLacking(const Graph& local, const Node& node, const Exchange& exchange, int o,
-                        int64_t device) {
-  const ValueInfo &from = local.value(node.operands[static_cast<size_t>(o)]),
-                  &to = local.value(node.results[0]);
-  const Block has = from.layout->BlockOf(from.global.shape, device);
-  int64_t needed = 1, held = 1;
-  for (int d = 0; d < to.layout->rank(); ++d) {
-    const ExchangeDim& dim = exchange.dims[static_cast<size_t>(d)];
-    const Extent block = ExchangedExtent(dim, *to.layout, to.global.shape, d, device);
-    needed *= RunOf(dim, o, block, {0, from.global.shape[static_cast<size_t>(d)]}).count;
-    held *= RunOf(dim, o, block, has[static_cast<size_t>(d)]).count;
+// Axes up to this size are looked at device by device.
+constexpr int64_t kShortAxis = 16;
+// So many blocks along a dim are looked at one by one.
+constexpr int64_t kMaxCounted = 64;
+
+class TrafficCounter {
+ public:
+  TrafficCounter(const Graph& local, const Node& node)
+      : mesh_(local.mesh()),
+        to_(local.value(node.results[0])),
+        exchange_(Exchange::Of(node.attrs, static_cast<int>(node.operands.size()))) {
+    for (ValueId id : node.operands) from_.push_back(&local.value(id));
   }
-  return needed - held;
-}
+
+  Traffic Count(const AxisList& axes) const {
+    Traffic most;
+    for (int64_t device : LookedAt(axes)) {
+      Traffic traffic;
+      for (int o = 0; o < static_cast<int>(from_.size()); ++o) {
+        const Traffic part = OfOperand(o, device);
+        traffic.sent += part.sent;
+        traffic.received += part.received;
+      }
+      most = {std::max(most.sent, traffic.sent), std::max(most.received, traffic.received)};
+    }
+    return most;
+  }
+
+ private:
+  Extent BlockOf(int d, int64_t device) const {
+    return ExchangedExtent(exchange_.dims[static_cast<size_t>(d)], *to_.layout, to_.global.shape, d, device);
+  }
+  int64_t TakenBy(int o, int d, int64_t device, const Extent& held) const {
+    return RunOf(exchange_.dims[static_cast<size_t>(d)], o, BlockOf(d, device), held).count;
+  }
+
+  // What of operand o `device` needs and others hold, and what others need that take it from `device`.
+  Traffic OfOperand(int o, int64_t device) const {
+    const ValueInfo& from = *from_[static_cast<size_t>(o)];
+    const Block has = from.layout->BlockOf(from.global.shape, device);
+    const AxisSet asking = from.layout->ShardedAxes();
+    int64_t needed = 1, own = 1, asked = mesh_.GroupSize(asking.Minus(to_.layout->ShardedAxes()).ToList());
+    for (int d = 0; d < to_.layout->rank(); ++d) {
+      const Extent& held = has[static_cast<size_t>(d)];
+      needed *= TakenBy(o, d, device, {0, from.global.shape[static_cast<size_t>(d)]});
+      own *= TakenBy(o, d, device, held);
+      asked *= Asked(o, d, device, held, asking);
+    }
+    return {.sent = asked - own, .received = needed - own};
+  }
+
+  // Positions `held` of dim d that devices need which differ from `device` on the asking axes alone, all of
+  // them together.
+  int64_t Asked(int o, int d, int64_t device, const Extent& held, AxisSet asking) const {
+    const ExchangeDim& dim = exchange_.dims[static_cast<size_t>(d)];
+    const AxisList& axes = to_.layout->dim(d);
+    AxisList varying;
+    for (int axis : axes)
+      if (asking.Contains(axis)) varying.push_back(axis);
+    const AxisGroup group(mesh_, varying);
+    int64_t begin = 0, end = group.size();
+    if (varying == axes) {
+      if (!dim.is_windows()) return RunOf(dim, o, {0, to_.global.shape[static_cast<size_t>(d)]}, held).count;
+      // The later a block, be it empty, the later begin and end the windows of its positions.
+      const Window window{dim.stride, dim.offsets[static_cast<size_t>(o)], dim.extent, dim.spacing};
+      const auto block = [&](int64_t m) { return BlockOf(d, group.Member(device, m)); };
+      const auto first = [&](const Extent& x) { return WindowOf(window, {x.start, 1}).start; };
+      const auto behind = [&](const Extent& x) {
+        const Extent last = WindowOf(window, {x.start + x.size - 1, 1});
+        return last.start + last.size;
+      };
+      begin = FirstOf(end, [&](int64_t m) { return behind(block(m)) > held.start; });
+      end = FirstOf(end, [&](int64_t m) { return first(block(m)) >= held.start + held.size; });
+    }
+    int64_t asked = 0;
+    if (end - begin <= kMaxCounted) {
+      for (int64_t m = begin; m < end; ++m) asked += TakenBy(o, d, group.Member(device, m), held);
+      return asked;
+    }
+    const int64_t block =
+        BlockSize(mesh_, axes, dim.is_windows() ? dim.size : to_.global.shape[static_cast<size_t>(d)]);
+    const int64_t each =
+        dim.is_windows() ? WindowSize({dim.stride, 0, dim.extent, dim.spacing}, block) : block;
+    return (end - begin) * std::min(each, held.size);
+  }
+
+  // The first number below `end` from which on f is true.
+  template <typename F>
+  static int64_t FirstOf(int64_t end, F&& f) {
+    int64_t begin = 0;
+    while (begin < end) {
+      const int64_t middle = begin + (end - begin) / 2;
+      if (f(middle)) end = middle;
+      else begin = middle + 1;
+    }
+    return begin;
+  }
+
+  std::vector<int64_t> LookedAt(const AxisList& axes) const {
+    std::vector<int64_t> devices = {0};
+    bool has_long_axis = false;
+    for (int axis : axes) {
+      const int64_t size = mesh_.axis(axis).size;
+      has_long_axis |= size > kShortAxis;
+      std::vector<int64_t> more;
+      for (int64_t device : devices)
+        for (int64_t c = 0; c < size; c = NextLookedAt(c, size))
+          more.push_back(device + c * mesh_.stride(axis));
+      devices = std::move(more);
+    }
+    for (int o = 0; has_long_axis && o < static_cast<int>(from_.size()); ++o) AddHolders(o, devices);
+    return devices;
+  }
+  static int64_t NextLookedAt(int64_t c, int64_t size) {
+    if (size <= kShortAxis || c == 0 || c >= size - 2) return c + 1;
+    return c < size / 2 ? size / 2 : size - 2;
+  }
+
+  // The devices that hold the first, the middle and the last position of operand o that the result takes, in
+  // every dim that is cut.
+  void AddHolders(int o, std::vector<int64_t>& devices) const {
+    const ValueInfo& from = *from_[static_cast<size_t>(o)];
+    std::vector<Shape> places = {Shape(from.global.shape.size(), 0)};
+    for (size_t d = 0; d < exchange_.dims.size(); ++d) {
+      const ExchangeDim& dim = exchange_.dims[d];
+      const Extent whole{0, dim.is_windows() ? dim.size : to_.global.shape[d]};
+      const ExchangeRun run = RunOf(dim, o, whole, {0, from.global.shape[d]});
+      if (run.count == 0) return;
+      if (from.layout->dim(static_cast<int>(d)).empty()) continue;
+      std::vector<Shape> more;
+      for (Shape& place : places) {
+        for (int64_t i : {int64_t{0}, run.count / 2, run.count - 1}) {
+          place[d] = run.from + i * run.from_step;
+          more.push_back(place);
+        }
+      }
+      places = std::move(more);
+    }
+    for (const Shape& place : places) devices.push_back(from.layout->Locate(from.global.shape, place).device);
+  }
+
+  const Mesh& mesh_;
+  const ValueInfo& to_;
+  const Exchange exchange_;
+  std::vector<const ValueInfo*> from_;
+};
 
 }  // namespace
 
-int64_t ExchangeElements(const Graph& local, const Node& node) {
-  const Exchange exchange = Exchange::Of(node.attrs, static_cast<int>(node.operands.size()));
-  const Mesh& mesh = local.mesh();
-  // Coordinates along an axis that are looked at: all of short ones, of long ones the outer ones and one
-  // within.
-  std::vector<int64_t> devices = {0};
-  for (int axis : ExchangeAxes(local, node)) {
-    const int64_t size = mesh.axis(axis).size;
-    std::vector<int64_t> more;
-    for (int64_t device : devices)
-      for (int64_t c = 0; c < size; ++c)
-        if (size <= 16 || c < 2 || c >= size - 2 || c == size / 2)
-          more.push_back(device + c * mesh.stride(axis));
-    devices = std::move(more);
-  }
-  int64_t most = 0;
-  for (int64_t device : devices) {
-    int64_t lacking = 0;
-    for (int o = 0; o < static_cast<int>(node.operands.size()); ++o)
-      lacking += ElementsLacking(local, node, exchange, o, device);
-    most = std::max(most, lacking);
-  }
-  return most;
+Traffic ExchangeTraffic(const Graph& local, const Node& node) {
+  return TrafficCounter(local, node).Count(ExchangeAxes(local, node));
 }
 
 }  // namespace meshwork

@@ -31,10 +31,12 @@ std::vector<std::string> SplitCauses(std::string_view causes) {
 
 ExplainedCollective ExplainNode(const Graph& local, const Node& node, const Topology& topology) {
   const AxisList axes = GroupAxes(local, node);
+  const Traffic traffic = WireTraffic(local, node);
   ExplainedCollective out{.op = std::string(node.row->name),
                           .axes = local.mesh().AxesToString(axes),
                           .group = local.mesh().GroupSize(axes),
-                          .bytes = WireBytes(local, node),
+                          .bytes = traffic.busiest(),
+                          .received = traffic.received,
                           .seconds = topology.is_assumed() ? 0 : CollectiveSeconds(local, node, topology)};
   const std::vector<std::string> causes = SplitCauses(node.cause);
   for (size_t i = 0; i < node.operands.size(); ++i) {
@@ -49,9 +51,10 @@ ExplainedCollective ExplainNode(const Graph& local, const Node& node, const Topo
   return out;
 }
 
-// "192000 B on the wire per device, 59 µs".
-std::string Sent(const Explanation& all, int64_t bytes, double seconds) {
+// "192000 B on the wire per device, 59 µs", "1792 B on the wire per device (256 B received)".
+std::string Sent(const Explanation& all, int64_t bytes, int64_t received, double seconds) {
   std::string out = fmt::format("{} B on the wire per device", bytes);
+  if (received != bytes) out += fmt::format(" ({} B received)", received);
   if (all.has_times) out += ", " + TimeToString(seconds);
   return out;
 }
@@ -74,8 +77,9 @@ std::string ToText(const Explanation& all, size_t index) {
   const ExplainedCollective& c = all.collectives[index];
   const std::string what = c.values.size() == 1 ? c.values[0].type + " " + c.values[0].from
                                                 : fmt::format("{} values", c.values.size());
-  std::string out = fmt::format("{:3}. {}{}: {}, {}\n", index + 1, c.op,
-                                c.axes == "()" ? "" : " over " + c.axes, what, Sent(all, c.bytes, c.seconds));
+  std::string out =
+      fmt::format("{:3}. {}{}: {}, {}\n", index + 1, c.op, c.axes == "()" ? "" : " over " + c.axes, what,
+                  Sent(all, c.bytes, c.received, c.seconds));
   size_t count = 0;
   for (const MovedValue& value : c.values) {
     if (value.cause.empty()) continue;
@@ -89,12 +93,13 @@ std::string ToText(const Explanation& all, const LayoutChange& change) {
   return fmt::format("  {} {} instead of {}{}: {}, {}, {} B of memory instead of {} B\n", change.value,
                      change.to, change.from, change.location.empty() ? "" : " (" + change.location + ")",
                      Count(change.cost.collectives, "collective"),
-                     Sent(all, change.cost.bytes, change.cost.seconds), change.cost.peak_bytes,
-                     all.cost.peak_bytes);
+                     Sent(all, change.cost.bytes, change.cost.received, change.cost.seconds),
+                     change.cost.peak_bytes, all.cost.peak_bytes);
 }
 
 Json ToJson(const StepCost& cost, bool has_times) {
   Json json = {{"collectives", cost.collectives}, {"wire_bytes_per_device", cost.bytes}};
+  if (cost.received != cost.bytes) json["received_bytes_per_device"] = cost.received;
   if (has_times) json["seconds"] = cost.seconds;
   json["peak_bytes"] = cost.peak_bytes;
   return json;
@@ -125,7 +130,9 @@ StepCost CostOf(const Graph& local, const Topology& topology) {
   StepCost cost{.peak_bytes = LogicalPeakBytes(local)};
   ForCollectives(local, 1, [&](const Graph& program, const Node& node, int64_t times) {
     cost.collectives += times;
-    cost.bytes += times * WireBytes(program, node);
+    const Traffic traffic = WireTraffic(program, node);
+    cost.bytes += times * traffic.busiest();
+    cost.received += times * traffic.received;
     if (!topology.is_assumed())
       cost.seconds += static_cast<double>(times) * CollectiveSeconds(program, node, topology);
   });
@@ -157,7 +164,8 @@ std::string ToText(const Explanation& all) {
     out += ": no collectives; no device needs what another holds.\n";
   } else {
     out += ", " + Count(all.cost.collectives, "collective");
-    if (all.collectives.size() > 1) out += ", " + Sent(all, all.cost.bytes, all.cost.seconds);
+    if (all.collectives.size() > 1)
+      out += ", " + Sent(all, all.cost.bytes, all.cost.received, all.cost.seconds);
     out += ":\n";
   }
   const std::vector<size_t> shown = Shown(all);
@@ -186,6 +194,7 @@ Json ToJson(const Explanation& all) {
   Json& collectives = json["list"] = Json::array();
   for (const ExplainedCollective& c : all.collectives) {
     Json item = {{"op", c.op}, {"axes", c.axes}, {"group", c.group}, {"wire_bytes_per_device", c.bytes}};
+    if (c.received != c.bytes) item["received_bytes_per_device"] = c.received;
     if (c.times != 1) item["times"] = c.times;
     if (all.has_times) item["seconds"] = c.seconds;
     Json& values = item["values"] = Json::array();

@@ -16,10 +16,11 @@
 
 namespace meshwork {
 
-// What a device sends and holds in one step.
+// What a device sends, receives and holds in one step.
 struct StepCost {
   int64_t collectives = 0;
-  int64_t bytes = 0;       // on the wire
+  int64_t bytes = 0;       // on the wire: WireBytes
+  int64_t received = 0;    // of these, what a device receives at most
   double seconds = 0;      // in collectives, by the topology; 0: it is not known
   int64_t peak_bytes = 0;  // LogicalPeakBytes
 };
@@ -33,12 +34,13 @@ struct MovedValue {
 };
 
 struct ExplainedCollective {
-  std::string op;      // "all_reduce"
-  std::string axes;    // "(batch)": along which data moves
-  int64_t group = 1;   // devices along them
-  int64_t bytes = 0;   // on the wire, per device
-  double seconds = 0;  // by the topology; 0: it is not known
-  int64_t times = 1;   // in a step: in the body of a loop as often as that runs; bytes and seconds are of one
+  std::string op;        // "all_reduce"
+  std::string axes;      // "(batch)": along which data moves
+  int64_t group = 1;     // devices along them
+  int64_t bytes = 0;     // on the wire, per device: WireBytes
+  int64_t received = 0;  // of these, what a device receives at most
+  double seconds = 0;    // by the topology; 0: it is not known
+  int64_t times = 1;     // in a step: in the body of a loop as often as that runs; bytes and seconds are of one
   std::vector<MovedValue> values;
 };
 

@@ -25,27 +25,31 @@ std::string LeftOutWarning(std::string_view program, const std::vector<LeftOutPa
 
 std::string Fingerprint(const Graph& graph) { return fmt::format("{:016x}", StableHash(PrintGraph(graph))); }
 
-int64_t WireBytes(const Graph& local, const Node& node) {
+Traffic WireTraffic(const Graph& local, const Node& node) {
   if (node.row->name == "exchange")
-    return ExchangeElements(local, node) * DTypeSize(local.value(node.results[0]).global.dtype);
+    return ExchangeTraffic(local, node) * DTypeSize(local.value(node.results[0]).global.dtype);
   const RelayoutKind kind = *RelayoutKindOf(node.row->name);
   if (kind == RelayoutKind::kAllToAllV) {
     const ValueInfo& from = local.value(node.operands[0]);
     const Layout& to = *local.value(node.results[0]).layout;
-    return AllToAllVElements(local.mesh(), from.layout->dims(), to.dims(), from.global.shape) *
+    return AllToAllVTraffic(local.mesh(), from.layout->dims(), to.dims(), from.global.shape) *
            DTypeSize(from.global.dtype);
   }
   int64_t operand_bytes = 0, result_bytes = 0;
   for (ValueId id : node.operands) operand_bytes += local.value(id).type.bytes();
   for (ValueId id : node.results) result_bytes += local.value(id).type.bytes();
   const bool has_group = node.attrs.Find("axes") != nullptr;
-  return WireElementsOf(kind, operand_bytes, result_bytes,
-                        has_group ? local.mesh().GroupSize(node.attrs.Get<AxisList>("axes")) : 1);
+  const int64_t bytes =
+      WireElementsOf(kind, operand_bytes, result_bytes,
+                     has_group ? local.mesh().GroupSize(node.attrs.Get<AxisList>("axes")) : 1);
+  return {bytes, bytes};
 }
+
+int64_t WireBytes(const Graph& local, const Node& node) { return WireTraffic(local, node).busiest(); }
 
 bool Communicates(const Graph& local, const Node& node) {
   if (node.row->kind != OpKind::kCollective) return false;
-  return node.row->name != "exchange" || ExchangeElements(local, node) > 0;
+  return node.row->name != "exchange" || ExchangeTraffic(local, node).received > 0;
 }
 
 AxisList GroupAxes(const Graph& local, const Node& node) {
@@ -82,7 +86,9 @@ void Summarize(const Graph& local, int64_t times, std::vector<CollectiveSummary>
     });
     if (it == all.end()) it = all.insert(all.end(), {std::string(node.row->name), axes});
     it->count += times;
-    it->bytes += times * WireBytes(local, node);
+    const Traffic traffic = WireTraffic(local, node);
+    it->bytes += times * traffic.busiest();
+    it->received += times * traffic.received;
   }
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "layout/layout.h"
+#include "layout/traffic.h"
 #include "mesh/topology.h"
 #include "ops/graph.h"
 
@@ -57,8 +58,9 @@ bool Communicates(const Graph& local, const Node& node);
 struct CollectiveSummary {
   std::string type;   // "all_reduce"
   std::string axes;   // "(batch)"
-  int64_t count = 0;  // per step
-  int64_t bytes = 0;  // on the wire, per device and step; see WireBytes
+  int64_t count = 0;     // per step
+  int64_t bytes = 0;     // on the wire, per device and step; see WireBytes
+  int64_t received = 0;  // of these, what a device receives at most
 };
 std::vector<CollectiveSummary> SummarizeCollectives(const Graph& local);
 
@@ -66,10 +68,13 @@ std::vector<CollectiveSummary> SummarizeCollectives(const Graph& local);
 // two branches each as if it were chosen. 1 for a node without regions.
 int64_t TimesOf(const Node& node);
 
-// Bytes a device sends for one collective: with B the bytes of the gathered or reduced buffer, l those of
-// the local operand and n the group's size: all-reduce 2(n-1)/n·B, reduce-scatter and all-gather
-// (n-1)/n·B, all-to-all (n-1)/n·l, collective-permute l. Blocks count, padding included. All-to-all-v: see
-// AllToAllVElements (layout/relayout_cost.h).
+// Bytes that devices send and receive for one collective: with B the bytes of the gathered or reduced buffer, l
+// those of the local operand and n the group's size: all-reduce 2(n-1)/n·B, reduce-scatter and all-gather
+// (n-1)/n·B, all-to-all (n-1)/n·l, collective-permute l, both ways. Blocks count, padding included. All-to-all-v
+// and exchange, of which one way may be the busier: see AllToAllVTraffic (layout/relayout_cost.h) and
+// ExchangeTraffic (ops/exchange.h).
+Traffic WireTraffic(const Graph& local, const Node& node);
+// What the busiest link carries of it in one direction.
 int64_t WireBytes(const Graph& local, const Node& node);
 
 // The axes along which a collective moves data: of its group, or those along which blocks change places.

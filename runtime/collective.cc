@@ -135,13 +135,19 @@ absl::Status PlanAllToAllV(const Filled& x, std::vector<Transfer>& transfers) {
 AxisList PartialAxes(const Layout& layout) { return layout.PartialAxes().ToList(); }
 
 // The device whose operand block is `device`'s result block: where the block's first element lies,
-// and, of a partial value, the term that has the same rank. Elsewhere the coordinates stay.
+// and, of a partial value, the term that has the same rank. Of devices that hold the same, each sends to one:
+// {x} -> {y} sends from (y,x) to (x,y). Elsewhere the coordinates stay.
 int64_t PermuteSource(const Filled& x, int64_t device, const Block& block) {
   Shape first(block.size());
   for (size_t d = 0; d < block.size(); ++d) first[d] = block[d].start;
   const int64_t holder = x.from.layout->Locate(x.global(), first).device;
   const AxisGroup terms(x.mesh(), PartialAxes(*x.from.layout));
-  int64_t source = terms.Member(device, AxisGroup(x.mesh(), PartialAxes(*x.to.layout)).RankOf(device));
+  const AxisSet before = x.from.layout->ShardedAxes().Union(x.from.layout->PartialAxes()),
+                after = x.to.layout->ShardedAxes().Union(x.to.layout->PartialAxes());
+  const AxisGroup alike(x.mesh(), after.Minus(before).ToList());
+  int64_t source =
+      alike.Member(device, AxisGroup(x.mesh(), before.Minus(after).ToList()).RankOf(device) % alike.size());
+  source = terms.Member(source, AxisGroup(x.mesh(), PartialAxes(*x.to.layout)).RankOf(device));
   for (int axis : x.from.layout->ShardedAxes().ToList()) {
     source +=
         (x.mesh().CoordinateOn(axis, holder) - x.mesh().CoordinateOn(axis, source)) * x.mesh().stride(axis);

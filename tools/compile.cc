@@ -60,9 +60,11 @@ std::string Stats(const Graph& global, const Program& program) {
                {"collectives", Json::array()},     {"flops", Flops(global)},
                {"flops_per_device", Flops(local)}, {"peak_bytes", memory.peak_bytes},
                {"peak", PeakOf(local, memory)},    {"ms", Json::object()}};
-  for (const CollectiveSummary& c : SummarizeCollectives(local))
+  for (const CollectiveSummary& c : SummarizeCollectives(local)) {
     json["collectives"].push_back(
         {{"type", c.type}, {"axes", c.axes}, {"count", c.count}, {"wire_bytes_per_device", c.bytes}});
+    if (c.received != c.bytes) json["collectives"].back()["received_bytes_per_device"] = c.received;
+  }
   for (const PassTiming& pass : program.passes) json["ms"][pass.pass] = Milliseconds(pass.seconds);
   json["ms"]["verify"] = Milliseconds(program.verify_seconds);
   return json.dump(2) + "\n";

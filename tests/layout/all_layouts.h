@@ -1,12 +1,14 @@
 // Lists what the laws of layouts are looped over.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <string>
 #include <vector>
 
 #include "layout/layout.h"
+#include "layout/traffic.h"
 #include "mesh/all_meshes.h"
 #include "support/long_tests.h"
 
@@ -135,28 +137,64 @@ inline std::vector<int64_t> HoldersFor(int64_t device, const Layout& layout) {
   return holders;
 }
 
-// The most elements that one device sends, or receives, if each takes what it lacks of its block by `to` from
-// its holders by `from`.
-inline int64_t Exchanged(const Layout& from, const Layout& to, const Shape& shape) {
+inline int64_t CommonElements(const Block& a, const Block& b) {
+  int64_t common = 1;
+  for (size_t d = 0; d < a.size(); ++d) {
+    const int64_t begin = std::max(a[d].start, b[d].start);
+    const int64_t end = std::min(a[d].start + a[d].size, b[d].start + b[d].size);
+    common *= std::max<int64_t>(0, end - begin);
+  }
+  return common;
+}
+
+// The most elements that one device sends, and receives, if each takes what it lacks of its block by `to`
+// from its holders by `from`.
+inline Traffic ExchangedTraffic(const Layout& from, const Layout& to, const Shape& shape) {
   const int64_t devices = from.mesh().num_devices();
   std::vector<int64_t> sent(devices), received(devices);
   for (int64_t device = 0; device < devices; ++device) {
     const Block needs = to.BlockOf(shape, device);
     for (int64_t other : HoldersFor(device, from)) {
       if (other == device) continue;
-      const Block has = from.BlockOf(shape, other);
-      int64_t common = 1;
-      for (size_t d = 0; d < has.size(); ++d) {
-        const int64_t begin = std::max(has[d].start, needs[d].start);
-        const int64_t end = std::min(has[d].start + has[d].size, needs[d].start + needs[d].size);
-        common *= std::max<int64_t>(0, end - begin);
-      }
+      const int64_t common = CommonElements(from.BlockOf(shape, other), needs);
       sent[other] += common;
       received[device] += common;
     }
   }
-  return std::max(*std::max_element(sent.begin(), sent.end()),
-                  *std::max_element(received.begin(), received.end()));
+  return {*std::max_element(sent.begin(), sent.end()), *std::max_element(received.begin(), received.end())};
+}
+inline int64_t Exchanged(const Layout& from, const Layout& to, const Shape& shape) {
+  return ExchangedTraffic(from, to, shape).busiest();
+}
+
+// What no way to move a whole tensor can do with less, be it in any steps: what some device lacks, and what
+// the devices that hold a block have to send of it, however they share that.
+inline int64_t LeastMoved(const Layout& from, const Layout& to, const Shape& shape) {
+  const int64_t devices = from.mesh().num_devices();
+  struct Held {
+    int64_t holders = 0, asked = 0;
+  };
+  const auto key_of = [](const Block& block) {
+    std::vector<int64_t> key;
+    for (const Extent& extent : block) key.insert(key.end(), {extent.start, extent.size});
+    return key;
+  };
+  std::map<std::vector<int64_t>, Held> blocks;
+  int64_t least = 0;
+  for (int64_t device = 0; device < devices; ++device) {
+    const Block has = from.BlockOf(shape, device), needs = to.BlockOf(shape, device);
+    least = std::max(least, CommonElements(needs, needs) - CommonElements(has, needs));
+    Held& held = blocks[key_of(has)];
+    ++held.holders;
+    for (int64_t other = 0; other < devices; ++other)
+      if (from.BlockOf(shape, other) != has) held.asked += CommonElements(has, to.BlockOf(shape, other));
+  }
+  // `asked` was counted once per holder.
+  for (const auto& [block, held] : blocks) {
+    const int64_t all_share = held.holders * held.holders;
+    least = std::max(least, (held.asked + all_share - 1) / all_share);
+  }
+  return least;
 }
 
 // The block that is the whole tensor.

@@ -1,7 +1,8 @@
-// Where the greedy order takes several collectives, plans send as little as any sequence of steps, and with a
+// Where the greedy order takes several steps, plans send as little as any sequence of steps, and with a
 // topology none takes less time: held against shortest paths over all layouts of a mesh, found without bounds
-// from a table of what leads to what, with an exchange as the last step or without. MESHWORK_LONG_TESTS=1
-// takes every pair; without it, every so many-th.
+// from a table of what leads to what, with an exchange as the last step or without. And whole tensors whose
+// dims are cut evenly move as little as any way of moving them: held against what devices lack and what
+// replicas have to send. MESHWORK_LONG_TESTS=1 takes every pair; without it, every so many-th of the first.
 #include <algorithm>
 #include <functional>
 #include <limits>
@@ -142,9 +143,23 @@ std::vector<double> Distances(const std::vector<std::vector<double>>& steps, siz
   return distance;
 }
 
+bool IsEven(const Layout& layout, const Shape& shape) {
+  for (int d = 0; d < layout.rank(); ++d)
+    if (layout.IsPadded(shape, d)) return false;
+  return true;
+}
+
 int64_t NumCollectives(const RelayoutPlan& plan) {
   return std::count_if(plan.steps.begin(), plan.steps.end(),
                        [](const RelayoutStep& step) { return step.kind != RelayoutKind::kShardSlice; });
+}
+
+// A collective alone sends what it has to, and one with slices around it if that is no more than a device
+// lacks.
+bool MayBeBeaten(const Layout& from, const Layout& to, const Shape& shape, const RelayoutPlan& greedy) {
+  if (NumCollectives(greedy) != 1) return NumCollectives(greedy) > 1;
+  if (from.partials() != to.partials()) return greedy.steps.back().kind == RelayoutKind::kShardSlice;
+  return greedy.steps.size() > 1 && greedy.wire_elements > ExchangedTraffic(from, to, shape).received;
 }
 
 struct Counts {
@@ -192,7 +207,7 @@ void ExpectLeast(const Mesh& mesh, const Shape& shape, const Topology& topology,
         continue;
       options.search = false;
       const RelayoutPlan greedy = PlanRelayout(layouts[s], layouts[t], shape, options).value();
-      if (by_time ? greedy.seconds == 0 : NumCollectives(greedy) < 2) continue;
+      if (by_time ? greedy.seconds == 0 : !MayBeBeaten(layouts[s], layouts[t], shape, greedy)) continue;
       if (by_steps.empty()) by_steps = Distances(steps, s);
       double least = by_steps[t];
       for (size_t m = 0; m < layouts.size(); ++m)
@@ -204,7 +219,9 @@ void ExpectLeast(const Mesh& mesh, const Shape& shape, const Topology& topology,
       };
       counts.better += least < cost(greedy) * (1 - 1e-9);
       counts.direct += plan.steps.back().kind == RelayoutKind::kAllToAllV;
-      ASSERT_NEAR(cost(plan), least, least * 1e-9)
+      // Several collectives do not take the place of one where they save an element, as they do by rounding.
+      const double slack = !by_time && NumCollectives(greedy) == 1 && NumCollectives(plan) == 1 ? 1 : 0;
+      ASSERT_NEAR(cost(plan), least, least * 1e-9 + slack)
           << layouts[s].ToString() << " -> " << layouts[t].ToString() << " of " << ShapeToString(shape)
           << " on " << mesh.ToString();
       ASSERT_EQ(by_time ? plan.seconds_lower_bound : static_cast<double>(plan.lower_bound), cost(plan));
@@ -251,6 +268,86 @@ TEST(RelayoutSearchTest, NoSequenceOfStepsTakesLessTime) {
   EXPECT_GT(counts.direct, 10) << "the exchange is never best";
 }
 
+// Every pair of layouts on every mesh of up to 8 devices. Where dims are cut evenly, all are at the least.
+TEST(RelayoutSearchTest, WholeTensorsMoveNoMoreThanTheyHaveTo) {
+  int64_t pairs = 0;
+  for (int64_t n = 2; n <= 8; ++n) {
+    for (const Mesh& mesh : AllMeshes(n)) {
+      for (const Shape& shape : {Shape{3360, 1920}, Shape{n * 4, n * 2, n}}) {
+        if (n == 8 && shape.size() == 3 && mesh.num_axes() > 2 && !LongTests()) continue;
+        const std::vector<Layout> layouts = AllWholeLayouts(mesh, static_cast<int>(shape.size()));
+        for (const Layout& from : layouts) {
+          for (const Layout& to : layouts) {
+            const bool is_even = IsEven(from, shape) && IsEven(to, shape);
+            if (!is_even) continue;
+            ++pairs;
+            const RelayoutPlan plan = PlanRelayout(from, to, shape, {.use_cache = false}).value();
+            ASSERT_EQ(plan.wire_elements, LeastMoved(from, to, shape))
+                << from.ToString() << " -> " << to.ToString() << " of " << ShapeToString(shape) << " on "
+                << mesh.ToString();
+          }
+        }
+      }
+    }
+  }
+  EXPECT_GT(pairs, 5000);
+}
+
+// Groups of more devices than are counted one by one: what is found of some is what all would give.
+TEST(RelayoutSearchTest, ExchangesOfLargeGroupsAreCountedAlike) {
+  int64_t pairs = 0;
+  for (const char* text : {"x=16,y=8", "x=9,y=8", "x=5,y=4,z=4"}) {
+    const Mesh mesh = Mesh::Parse(text).value();
+    const std::vector<Layout> layouts = AllWholeLayouts(mesh, 2);
+    const auto stride = static_cast<size_t>(mesh.num_axes() > 2 ? EverySo(11) : 1);
+    for (size_t pair = 0; pair < layouts.size() * layouts.size(); pair += stride) {
+      const Layout &from = layouts[pair / layouts.size()], &to = layouts[pair % layouts.size()];
+      const Shape shape = {1440, 11520};
+      if (!IsEven(from, shape) || !IsEven(to, shape) || mesh.GroupSize(Moved(from, to)) <= 64) continue;
+      ++pairs;
+      ASSERT_EQ(AllToAllVTraffic(mesh, from.dims(), to.dims(), shape), ExchangedTraffic(from, to, shape))
+          << from.ToString() << " -> " << to.ToString() << " on " << text;
+    }
+  }
+  EXPECT_GT(pairs, 100);
+}
+
+TEST(RelayoutSearchTest, SlicesCutAwayNothingThatWasSent) {
+  struct Case {
+    const char *mesh, *from, *to;
+    int64_t wire;  // of f32[1024,1024]
+  };
+  for (const Case& c : {
+           Case{"x=2,y=4", "{_,x}", "{(x,y),_}", 65536},
+           Case{"x=2,y=4", "{x,_}", "{_,(x,y)}", 65536},
+           Case{"x=4,y=2", "{_,y}", "{(y,x),_}", 65536},
+           Case{"x=2,y=4", "{y,_}", "{(x,y),_}", 131072},
+           Case{"x=2,y=4", "{y,_}", "{x,_}", 524288},
+       }) {
+    const Mesh mesh = Mesh::Parse(c.mesh).value();
+    const Layout from = Layout::Parse(mesh, c.from).value(), to = Layout::Parse(mesh, c.to).value();
+    EXPECT_EQ(PlanRelayout(from, to, {1024, 1024}).value().wire_elements, c.wire) << c.from << " -> " << c.to;
+    EXPECT_EQ(LeastMoved(from, to, {1024, 1024}), c.wire) << c.from << " -> " << c.to;
+  }
+  // Nor on meshes of more devices than are looked at.
+  const Mesh large = Mesh::Parse("x=16,y=8").value(), huge = Mesh::Parse("x=1048576,y=1048576").value();
+  const auto wire = [](const Mesh& mesh, const char* from, const char* to, const Shape& shape) {
+    return PlanRelayout(Layout::Parse(mesh, from).value(), Layout::Parse(mesh, to).value(), shape)
+        .value()
+        .wire_elements;
+  };
+  EXPECT_EQ(wire(large, "{_,x}", "{(x,y),_}", {1024, 1024}), 8 * 1024 * 15 / 16);
+  EXPECT_EQ(wire(large, "{y,_}", "{(x,y),_}", {1024, 1024}), 8 * 1024);
+  EXPECT_EQ(wire(huge, "{_,x}", "{(x,y),_}", {int64_t{1} << 40, 1 << 20}), (1 << 20) - 1);
+  // A sum is not added up where it is cut away.
+  const Mesh mesh = Mesh::Parse("x=3,y=3").value();
+  EXPECT_EQ(
+      PlanRelayout(Layout::Parse(mesh, "{_ | sum:x}").value(), Layout::Parse(mesh, "{(x,y)}").value(), {81})
+          .value()
+          .wire_elements,
+      27);  // 18 for parts of a third, 9 to change places; not 54 for parts of the whole
+}
+
 TEST(RelayoutSearchTest, ReducesWithinTheHostsFirst) {
   const Mesh mesh = Mesh::Parse("host=4,device=8").value();
   const Topology topology = Topology::Create(mesh, {{"host", {1e9, 1e-5}}, {"device", {1e11, 1e-6}}}).value();
@@ -281,7 +378,7 @@ TEST(RelayoutSearchTest, GoesStraightWhereStepsSendMore) {
   EXPECT_EQ(plan.wire_elements, 8);
   EXPECT_EQ(plan.lower_bound, 8);
   EXPECT_EQ(plan.peak_elements, 16);
-  // On meshes of more devices nobody is asked what it has already, and the plan is the same.
+  // On meshes of more devices some are looked at, and the plan is the same.
   const Mesh large = Mesh::Parse("x=4096,y=2048").value();
   const RelayoutPlan other =
       PlanRelayout(Layout::Parse(large, "{x,y}").value(), Layout::Parse(large, "{y,x}").value(), {8192, 8192})

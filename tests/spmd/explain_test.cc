@@ -62,6 +62,31 @@ TEST(ExplainTest, HasTimesOnlyWhereATopologyIsKnown) {
   EXPECT_EQ(ToJson(all)["wire_bytes_per_device"], 2048);
 }
 
+// One device has all rows that are kept, and sends seven; each of the others receives one.
+TEST(ExplainTest, CountsTheBusiestLink) {
+  const Explanation all = Explain(Compile(Parse(R"(mesh [x=8]
+func step(%x: f32[64,64] {x,_}, %z: f32[8,64] {_,x}) {
+  %y = slice %x start=[0,0] limit=[8,64] : f32[8,64] {x,_}
+  %t = relayout %z {_,_}
+  return y=%y, t=%t
+}
+)"))
+                                      .value());
+  ASSERT_EQ(all.collectives.size(), 2);
+  const bool is_first = all.collectives[0].op == "exchange";
+  const ExplainedCollective& exchange = all.collectives[is_first ? 0 : 1];
+  EXPECT_EQ(exchange.bytes, 7 * 64 * 4);
+  EXPECT_EQ(exchange.received, 64 * 4);
+  EXPECT_THAT(ToText(all), HasSubstr("f32[64,64] {x,_}, 1792 B on the wire per device (256 B received)\n"));
+  EXPECT_THAT(ToText(all), HasSubstr("f32[8,64] {_,x}, 1792 B on the wire per device\n"));
+  EXPECT_THAT(ToText(all), HasSubstr("2 collectives, 3584 B on the wire per device (2048 B received):\n"));
+  const nlohmann::ordered_json json = ToJson(all);
+  EXPECT_EQ(json["wire_bytes_per_device"], 3584);
+  EXPECT_EQ(json["received_bytes_per_device"], 2048);
+  EXPECT_EQ(json["list"][is_first ? 0 : 1]["received_bytes_per_device"], 256);
+  EXPECT_FALSE(json["list"][is_first ? 1 : 0].contains("received_bytes_per_device")) << "it is the same";
+}
+
 // What is promised of another layout is what compiling with it gives.
 TEST(ExplainTest, CheaperLayoutsCostWhatIsSaid) {
   const Graph global = Parse(kStep);
