@@ -1,6 +1,7 @@
 // CarrySummaries writes ops that run along a sharded dim in their blockwise form (ops/blockwise.h): a cumsum,
 // an argmax or a top_k gathers one summary per block, not the dim; attention that is asked to passes blocks
-// on.
+// on. Where the result of an argmax or a top_k lies in blocks over the same axes, a device gets the summaries
+// of its own block alone: an all-to-all in the place of an all-gather.
 //
 //   %0 = cumsum %a dim=0                 of %a: f32[64] {x}, on [x=8], becomes
 //   %0 = reshape %a shape=[8,8]          {x,_}
