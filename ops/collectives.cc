@@ -13,6 +13,9 @@
 //   shard_slice         {_} -> {x}                each device keeps its own part: no communication
 //   mask_padding        {x} -> {x}                padding becomes the identity of `op`
 //   widen, narrow       {x} -> {x}                bf16 as f32 while sums of it are owed, and rounded
+//   keep_first          {_} -> {_ | sum:x}        the first device along x keeps its block, the others
+//                                                 have -0, which adds nothing: no communication. What a
+//                                                 loop adds to begins so (ops/control_flow.h)
 //
 // The runtime carries them out by the layouts of operand and result (see runtime/communicator.h).
 #include <algorithm>
@@ -178,6 +181,12 @@ const std::vector<OpRow>& Rows() {
        .infer = InferLocalOnly,
        .cpu = RoundingCpu<float, BFloat16>,
        .stack = StackBroadcast},
+      // Without a kernel: the runtime writes it as a choice by the device's index (runtime/loop.h).
+      {.name = "keep_first",
+       .doc = "the first device along axes keeps its block, the others have -0: a sum that is owed",
+       .kind = OpKind::kLocal,
+       .attrs = {axes},
+       .infer = InferLocalOnly},
   };
   return *rows;
 }

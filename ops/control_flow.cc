@@ -242,11 +242,11 @@ Layout StackedLayout(const Layout& slice) {
 
 absl::Status CheckLocalControl(const Graph& local, const Node& node) {
   RETURN_IF_ERROR(InferControl(node, TypesOf(local, node.operands)).status());
-  for (size_t o = 0; o < node.operands.size(); ++o)
-    if (local.value(node.operands[o]).layout->is_partial())
-      return InvalidArgument("operand {} is {}; it must be reduced first.", o,
-                             local.value(node.operands[o]).layout->ToString());
   const ControlShape shape = ShapeOfControl(node);
+  for (size_t o = 0; o < node.operands.size(); ++o)
+    if (const Layout& layout = *local.value(node.operands[o]).layout;
+        layout.is_partial() && !(static_cast<int>(o) < shape.carries && CarryMayOwe(node, layout.partials())))
+      return InvalidArgument("operand {} is {}; it must be reduced first.", o, layout.ToString());
   for (const auto& region : node.regions) {
     RETURN_IF_ERROR(CheckLocalRegion(local, node, *region));
     for (size_t r = 0; r < node.results.size(); ++r)
@@ -255,6 +255,10 @@ absl::Status CheckLocalControl(const Graph& local, const Node& node) {
                                 local.value(node.results[r])));
   }
   return absl::OkStatus();
+}
+
+bool CarryMayOwe(const Node& node, const PartialSet& owed) {
+  return owed.empty() || (node.row->name == "scan" && owed[0].op == ReduceOp::kSum);
 }
 
 bool SameRegions(const Node& a, const Node& b) {

@@ -19,7 +19,8 @@
 //          the region that is chosen returns.
 //
 // What a scan adds up may be owed while it runs: the sum over devices is made once, after the loop. A carry
-// that an iteration only adds to is such a sum (Scan writes it so).
+// that an iteration only adds to is such a sum (Scan writes it so). So is any carry that is linear in itself
+// and in sums that are owed: it owes the same sum before, in and after every iteration.
 //
 // The compiler lays each carry out in one way throughout; predicates are whole and proven to be the same on
 // all devices, so that every device runs the same collectives.
@@ -106,9 +107,12 @@ Layout SliceLayout(const Layout& stacked);
 Layout StackedLayout(const Layout& slice);
 
 // Checks a node of a local program, and its regions: that arguments lie as operands do, carries alike
-// throughout, and results as they are left; that nothing but what is stacked or added up is owed, and
-// predicates are whole.
+// throughout, and results as they are left; that nothing is owed but by what is stacked or added up and by
+// carries of a scan (CarryMayOwe), and that predicates are whole.
 absl::Status CheckLocalControl(const Graph& local, const Node& node);
+
+// Whether carries of the node may owe this, from before the first iteration until after the last.
+bool CarryMayOwe(const Node& node, const PartialSet& owed);
 
 // Whether the regions of two nodes are the same, name by name.
 bool SameRegions(const Node& a, const Node& b);

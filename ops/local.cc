@@ -44,6 +44,21 @@ absl::StatusOr<Layout> DropPartials(const Layout& layout, const AxisList& axes, 
   return layout.WithPartials(rest);
 }
 
+// Every device has the value, and one of them shall count.
+absl::StatusOr<Layout> OweSum(const Layout& layout, const AxisList& axes) {
+  PartialSet owed = layout.partials();
+  for (int axis : axes) owed.push_back({axis, ReduceOp::kSum});
+  std::sort(owed.begin(), owed.end(), [](const Partial& a, const Partial& b) { return a.axis < b.axis; });
+  const AxisSet used = layout.ShardedAxes().Union(layout.PartialAxes());
+  if (used.Intersects(AxisSet(axes)) || AxisSet(axes).ToList().size() != axes.size())
+    return InvalidArgument("axes {} are not all new in {}; it owes a sum over axes that nothing else names.",
+                           layout.mesh().AxesToString(axes), layout.ToString());
+  if (layout.is_partial() && layout.partials()[0].op != ReduceOp::kSum)
+    return InvalidArgument("the operand is {}, and {} and sum do not commute; reduce it first.",
+                           layout.ToString(), ReduceOpName(layout.partials()[0].op));
+  return layout.WithPartials(owed);
+}
+
 bool HasLayouts(const Graph& graph, std::span<const ValueId> values) {
   return std::all_of(values.begin(), values.end(),
                      [&](ValueId id) { return graph.value(id).layout.has_value(); });
@@ -142,6 +157,7 @@ DType CarriedDType(DType dtype, const PartialSet& owed) {
 
 absl::StatusOr<Layout> ResultLayout(const OpRow& row, const Attrs& attrs, const Layout& layout) {
   auto axes = [&] { return attrs.Get<AxisList>("axes"); };
+  if (row.name == "keep_first") return OweSum(layout, axes());
   if (layout.is_strided())
     return InvalidArgument(
         "the operand is {}; this op works on plain dims, so reshape it to its factors first.",
@@ -242,6 +258,8 @@ absl::Status CheckLocalNode(const Graph& graph, const Node& node) {
     return absl::OkStatus();
   }
   const AttrValue* op = node.attrs.Find("op");
+  if (node.row->name == "keep_first")
+    RETURN_IF_ERROR(CheckReduction(ReduceOp::kSum, graph.value(node.operands[0]).type));
   for (size_t i = 0; i < node.operands.size(); ++i) {
     const ValueInfo& operand = graph.value(node.operands[i]);
     if (op != nullptr) RETURN_IF_ERROR(CheckReduction(std::get<ReduceOp>(*op), operand.type));

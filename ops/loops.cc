@@ -481,6 +481,21 @@ Graph CloseLoops(const Graph& graph, const std::vector<OpenedLoop>& loops) {
   return Closer(graph, loops).Run();
 }
 
+std::vector<ScanCarry> ScanCarries(const Graph& opened) {
+  std::vector<ScanCarry> carries;
+  for (size_t n = 0; n < opened.nodes().size(); ++n) {
+    const Node& node = opened.nodes()[n];
+    if (!Is(node, kLeave) || node.operands.size() != 2)
+      continue;  // a third operand: the condition of a while
+    carries.push_back({.enter = opened.value(node.operands[1]).node,
+                       .leave = static_cast<int>(n),
+                       .value = node.operands[1],
+                       .next = node.operands[0],
+                       .length = Number(node, "length")});
+  }
+  return carries;
+}
+
 bool IsMark(const Node& node) {
   return std::any_of(std::begin(kMarks), std::end(kMarks), [&](Mark mark) { return Is(node, mark); });
 }

@@ -38,6 +38,14 @@ OpenedGraph OpenLoops(const Graph& graph);
 // REQUIRES: `graph` is opened.graph, or what passes made of it that keep marks and do not join bodies.
 Graph CloseLoops(const Graph& graph, const std::vector<OpenedLoop>& loops);
 
+// A carry of a scan in an opened program. One that is linear in itself may stay owed through the loop.
+struct ScanCarry {
+  int enter, leave;     // its marks
+  ValueId value, next;  // in an iteration, and for the next one
+  int64_t length;       // iterations
+};
+std::vector<ScanCarry> ScanCarries(const Graph& opened);
+
 // Whether a node is a mark. Marks are in no registry and in no text; their rows are called as the op that was
 // opened.
 bool IsMark(const Node& node);

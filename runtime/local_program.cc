@@ -54,7 +54,7 @@ absl::Status CheckNode(const Graph& local, int n) {
     }
     return Annotate(CheckLocalControl(local, node), fmt::format("Executor: {}: ", local.Describe(n)));
   }
-  if (row.kind != OpKind::kCollective && row.cpu == nullptr) {
+  if (row.kind == OpKind::kCompute && row.cpu == nullptr) {
     return InvalidArgument("Executor: {} has no CPU kernel; give its row one.", local.Describe(n));
   }
   return absl::OkStatus();

@@ -135,7 +135,8 @@ class Lowerer {
 
   Graph Run() && {
     for (const Node& node : from_.nodes()) {
-      if (!IsControl(node)) rewriter_.Copy(node);
+      if (node.row->name == "keep_first") WriteKeepFirst(node);
+      else if (!IsControl(node)) rewriter_.Copy(node);
       else if (node.row->name == "scan") WriteScan(node);
       else if (node.row->name == "while") WriteWhile(node);
       else if (IsManual(node)) WriteOpenly(node);
@@ -156,6 +157,41 @@ class Lowerer {
     const int index = to.AddNode(std::move(node), std::move(more));
     for (size_t r = 0; r < old.results.size(); ++r)
       rewriter_.Set(old.results[r], to.nodes()[index].results[added + r]);
+  }
+
+  ValueId AddNode(const OpRow& row, std::initializer_list<ValueId> operands, Attrs attrs, ValueInfo info) {
+    Node node{.row = &row, .attrs = Graph::CompleteAttrs(row, attrs).value(), .location = info.location};
+    node.operands.assign(operands.begin(), operands.end());
+    info.name.clear();
+    Graph& to = rewriter_.to();
+    return to.nodes()[to.AddNode(std::move(node), {std::move(info)})].results[0];
+  }
+
+  // The device's element of 0, 1, 2, … along the axes says which device is the first.
+  void WriteKeepFirst(const Node& node) {
+    const AxisList& axes = node.attrs.Get<AxisList>("axes");
+    const Mesh& mesh = from_.mesh();
+    const ValueInfo& info = from_.value(node.results[0]);
+    const ValueInfo numbers{.type = {I64, {1}},
+                            .global = {I64, {mesh.GroupSize(axes)}},
+                            .layout = Layout(mesh, {axes}),
+                            .location = node.location};
+    ValueInfo own = ScalarInfo(mesh, I64, node.location);
+    own.layout = own.layout->WithPartials(info.layout->partials());
+    ValueInfo is_first = ScalarInfo(mesh, BOOL, node.location);
+    PartialSet any;
+    for (int axis : AxisSet(axes).ToList()) any.push_back({axis, ReduceOp::kOr});
+    is_first.layout = is_first.layout->WithPartials(any);
+    const ValueInfo scalar = ScalarInfo(mesh, info.type.dtype, node.location);
+    const ValueId index =
+        AddNode(GetOp("iota"), {}, {{"dim", int64_t{0}}, {"dtype", I64}, {"shape", std::vector<int64_t>{1}}},
+                numbers);
+    const ValueId mine = AddNode(GetOp("reshape"), {index}, {{"shape", std::vector<int64_t>{}}}, own);
+    const ValueId zero = AddConstant(rewriter_.to(), 0, ScalarInfo(mesh, I64, node.location));
+    const ValueId first = AddNode(GetOp("equal"), {mine, zero}, {}, is_first);
+    const ValueId nothing = AddConstant(rewriter_.to(), -0.0, scalar);
+    rewriter_.Set(node.results[0],
+                  AddNode(GetOp("select"), {first, rewriter_.Map(node.operands[0]), nothing}, {}, info));
   }
 
   void WriteScan(const Node& node) {

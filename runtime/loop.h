@@ -13,7 +13,8 @@
 //                                                  update %t, %c, %ys, %s = %t + 1, %next, %ys1, %s1
 //
 // So carries are written in place where variables would be, and slices are an op like others. A while has
-// two bodies: one writes what its condition says, the other the carries. Pure functions, thread-safe.
+// two bodies: one writes what its condition says, the other the carries. keep_first, with which a carry
+// begins to owe a sum, becomes a select by the device's index. Pure functions, thread-safe.
 #pragma once
 
 #include <cstdint>

@@ -122,6 +122,13 @@ bool Moves(const Node& node, const Layout& a, const Layout& b, const Shape& shap
     const auto rest = Paid(a.partials(), axes, node.attrs.Get<ReduceOp>("op"));
     return rest.has_value() && b == a.WithPartials(*rest);
   }
+  if (op == "keep_first") {
+    const bool sums = std::all_of(b.partials().begin(), b.partials().end(),
+                                  [](const Partial& p) { return p.op == ReduceOp::kSum; });
+    const auto rest = Paid(b.partials(), axes, ReduceOp::kSum);
+    return sums && rest.has_value() && a == b.WithPartials(*rest) &&
+           !a.ShardedAxes().Intersects(AxisSet(axes));
+  }
   auto dim = [&](std::string_view name) {
     const int64_t d = node.attrs.Get<int64_t>(name);
     return d >= 0 && d < a.rank() ? static_cast<int>(d) : -1;

@@ -9,8 +9,8 @@
 #include "ops/row.h"
 #include "spmd/choose_cuts.h"
 #include "spmd/gather_on_use.h"
-#include "spmd/may_wait.h"
 #include "spmd/move_seconds.h"
+#include "spmd/partial_flow.h"
 #include "spmd/simplify.h"
 
 namespace meshwork {
@@ -22,116 +22,6 @@ bool Owes(const Layout& need, const PartialSet& owed) {
     return std::find(owed.begin(), owed.end(), partial) != owed.end();
   });
 }
-
-// Decides which values stay partial: starts from "all that can be" and takes back what some reader
-// cannot accept, or what would be paid for when it has grown, until nothing changes.
-class PartialFlow {
- public:
-  PartialFlow(const Graph& graph, const std::vector<std::optional<Choice>>& choices)
-      : graph_(graph), choices_(choices), owed_(graph.values().size()), kept_(graph.values().size(), true) {
-    for (const VariableUpdate& update : graph.updates()) kept_[update.value] = false;
-    for (const OutputInfo& output : graph.outputs()) kept_[output.value] = false;
-    do {
-      Forward();
-    } while (TakeBack() || TakeBackGrowth());
-  }
-
-  // What the value owes when its op has run.
-  const PartialSet& owed(ValueId id) const { return owed_[id]; }
-  // What its readers see: the same if it stays partial, else nothing.
-  PartialSet seen(ValueId id) const { return kept_[id] ? owed_[id] : PartialSet(); }
-
- private:
-  void Forward() {
-    for (size_t n = 0; n < graph_.nodes().size(); ++n) {
-      const Node& node = graph_.nodes()[n];
-      if (!choices_[n].has_value()) continue;  // relayout: whole in, whole out
-      PartialSet owed = choices_[n]->reduced;
-      if (const std::optional<PartialSet> passed = PassedOn(n))
-        owed.insert(owed.end(), passed->begin(), passed->end());
-      std::sort(owed.begin(), owed.end(), [](const Partial& a, const Partial& b) { return a.axis < b.axis; });
-      for (ValueId id : node.results) owed_[id] = owed;
-    }
-  }
-
-  bool TakeBack() {
-    bool changed = false;
-    for (size_t n = 0; n < graph_.nodes().size(); ++n) {
-      if (choices_[n].has_value() && PassedOn(n).has_value()) continue;
-      for (ValueId id : graph_.nodes()[n].operands) {
-        if (seen(id).empty()) continue;
-        kept_[id] = false;
-        changed = true;
-      }
-    }
-    return changed;
-  }
-
-  // A sum is paid before an op that makes it larger, unless it then meets one that is owed in any case:
-  // in xW + (xA)B the sum of xA waits for that of xW.
-  bool TakeBackGrowth() {
-    const std::vector<bool> absorbed = Absorbed(RestOnGrowth());
-    bool changed = false;
-    for (const Node& node : graph_.nodes()) {
-      for (ValueId id : node.operands) {
-        if (seen(id).empty() || !Grows(node, id) || absorbed[node.results[0]]) continue;
-        kept_[id] = false;
-        changed = true;
-      }
-    }
-    return changed;
-  }
-
-  bool Grows(const Node& node, ValueId operand) const {
-    return graph_.value(node.results[0]).type.bytes() > graph_.value(operand).type.bytes();
-  }
-
-  // Per value: whether it owes only what was owed before it grew.
-  std::vector<bool> RestOnGrowth() const {
-    std::vector<bool> rests(graph_.values().size(), false);
-    for (size_t n = 0; n < graph_.nodes().size(); ++n) {
-      const Node& node = graph_.nodes()[n];
-      bool all = choices_[n].has_value() && choices_[n]->reduced.empty();
-      for (ValueId id : node.operands) all = all && (seen(id).empty() || rests[id] || Grows(node, id));
-      for (ValueId id : node.results) rests[id] = all;
-    }
-    return rests;
-  }
-
-  // Per value: whether every reader adds it to something that owes the same without having grown.
-  std::vector<bool> Absorbed(const std::vector<bool>& rests) const {
-    std::vector<bool> absorbed = kept_;
-    for (size_t n = graph_.nodes().size(); n-- > 0;) {
-      const Node& node = graph_.nodes()[n];
-      for (ValueId id : node.operands) {
-        const bool joins = std::any_of(node.operands.begin(), node.operands.end(), [&](ValueId other) {
-          return other != id && !seen(other).empty() && !rests[other];
-        });
-        absorbed[id] = absorbed[id] && (joins || absorbed[node.results[0]]);
-      }
-    }
-    return absorbed;
-  }
-
-  // What the op's results owe for its operands as they are seen; nothing if it cannot run on them.
-  std::optional<PartialSet> PassedOn(size_t n) const {
-    const Choice& choice = *choices_[n];
-    absl::InlinedVector<PartialSet, 4> sets;
-    for (ValueId id : graph_.nodes()[n].operands) sets.push_back(seen(id));
-    std::optional<PartialSet> passed = choice.rule.PassOn(sets, choice.sharded());
-    if (passed.has_value() && !MayWait(graph_, graph_.nodes()[n], choice.rule, sets)) return std::nullopt;
-    // Reductions of two kinds do not commute.
-    if (passed.has_value() && !passed->empty() && !choice.reduced.empty() &&
-        passed->front().op != choice.reduced.front().op)
-      return std::nullopt;
-    return passed;
-  }
-
-  const Graph& graph_;
-  const std::vector<std::optional<Choice>>& choices_;
-  std::vector<PartialSet> owed_;
-  std::vector<bool> kept_;
-};
 
 // What a value is brought into another layout for: an op, or a variable that is to hold it.
 struct Reader {
@@ -260,19 +150,22 @@ class Inserter {
     const Layout& want = *graph_.value(id).layout;
     const std::string cause =
         node.cause.empty() ? fmt::format("{} asks for {}", Where(node), want.ToString()) : node.cause;
-    rewriter_.Set(id, MoveKept(id, node.operands[0], want, cause));
+    const ValueId kept = rewriter_.Map(node.operands[0]);
+    const ValueId moved = MoveKept(id, node.operands[0], want, cause);
+    forms_[id].push_back(kept);
+    if (moved != kept) forms_[id].push_back(moved);
+    rewriter_.Set(id, moved);
   }
 
-  // `from`, kept in blocks, as the value `id` of layout `want`; or what it is computed of, and that once
-  // more.
+  // `from`, kept in blocks, brought to `want` for the use `id`; or what it is computed of, and that once
+  // more. Nothing that is made on the way is a form of a value that others read: a use is moved for itself.
   ValueId MoveKept(ValueId id, ValueId from, const Layout& want, const std::string& cause) {
     const ValueId kept = rewriter_.Map(from);
-    forms_[id].push_back(kept);
     const ValueInfo& info = graph_.value(from);
     if (*rewriter_.to().value(kept).layout == want) return kept;
     const auto elsewhere = ElsewhereSeconds(graph_, from, want, topology_);
     if (!elsewhere.has_value() || *elsewhere >= RelayoutSeconds(*info.layout, want, info.type, topology_))
-      return Relay(id, kept, want, std::nullopt, cause);
+      return AddRelayout(id, kept, want, std::nullopt, cause);
     return RunElsewhere(from, want, std::nullopt, [&](ValueId operand, const Layout& layout) {
       return kept_[operand] ? MoveKept(id, operand, layout, cause)
                             : As(operand, layout, std::nullopt, [&] { return cause; });
@@ -307,6 +200,10 @@ class Inserter {
       best_seconds = seconds;
     }
     if (best_seconds > 0) {
+      if (const ValueId moved = UseOnceMore(source_[id], need, best_seconds, cause); moved != kNoValue) {
+        NoteRefused(id, *to.value(best).layout, need, reader, moved);
+        return forms_[source_[id]].emplace_back(moved);
+      }
       const auto seconds = ElsewhereSeconds(graph_, source_[id], need, topology_);
       if (seconds.has_value() && *seconds < best_seconds && NothingOwedBefore(source_[id]))
         return forms_[source_[id]].emplace_back(RunElsewhere(
@@ -314,6 +211,17 @@ class Inserter {
             [&](ValueId operand, const Layout& layout) { return As(operand, layout, std::nullopt, cause); }));
     }
     return Relay(id, best, need, reader, cause());
+  }
+
+  // Of a use, which one op reads in two ways: what is kept, brought to `need` by computing it once more, if
+  // that takes less than `seconds`. kNoValue: it is no use, or that takes more.
+  template <typename Cause>
+  ValueId UseOnceMore(ValueId id, const Layout& need, double seconds, Cause&& cause) {
+    const int n = graph_.value(id).node;
+    if (n < 0 || choices_[n].has_value() || !MovesKept(graph_.nodes()[n], kept_)) return kNoValue;
+    const ValueId from = graph_.nodes()[n].operands[0];
+    const auto elsewhere = ElsewhereSeconds(graph_, from, need, topology_);
+    return elsewhere.has_value() && *elsewhere < seconds ? MoveKept(id, from, need, cause()) : kNoValue;
   }
 
   bool NothingOwedBefore(ValueId id) const {
@@ -349,6 +257,14 @@ class Inserter {
 
   // A new form of the old value `id`, made of the form `from`.
   ValueId Relay(ValueId id, ValueId from, const Layout& to, std::optional<Reader> reader, std::string cause) {
+    const ValueId form = AddRelayout(id, from, to, reader, std::move(cause));
+    forms_[source_[id]].push_back(form);
+    return form;
+  }
+
+  // `from` in the layout `to`, for the old value `id`.
+  ValueId AddRelayout(ValueId id, ValueId from, const Layout& to, std::optional<Reader> reader,
+                      std::string cause) {
     Graph& graph = rewriter_.to();
     ValueInfo info = graph.value(from);
     const Layout blocks = *info.layout;
@@ -361,7 +277,6 @@ class Inserter {
     info.layout = to;
     info.gather = Gathering::kWithinBudget;
     const ValueId form = graph.nodes()[graph.AddNode(std::move(node), {std::move(info)})].results[0];
-    forms_[source_[id]].push_back(form);
     moved_.emplace_back(
         InsertedRelayouts::Moved{id, reader.has_value() ? reader->node : graph_.value(id).node,
                                  RelayoutSeconds(blocks, to, graph.value(form).type, topology_)},

@@ -260,8 +260,8 @@ class Localizer {
         .type = have.type, .global = have.global, .layout = have.layout, .location = node.location};
     bool lacks = false;
     for (const WindowedDim& w : windows) {
-      if (w.operand != static_cast<int8_t>(i) || w.is_own) continue;
-      const auto d = static_cast<size_t>(int{w.dim});
+      if (static_cast<size_t>(w.operand) != i || w.is_own) continue;
+      const auto d = static_cast<size_t>(w.dim);
       const Letter& letter = rule.letters[rule.operands[i][d]];
       const AxisList& axes = have.layout->dim(w.dim);
       exchange.dims[d] = {.stride = w.window.stride,
@@ -284,6 +284,7 @@ class Localizer {
   void WriteControl(const Node& node) {
     Node local = node;
     local.operands = rewriter_.Map(node.operands);
+    if (node.row->name == "scan") BeginToOwe(local);
     for (std::shared_ptr<const Graph>& region : local.regions)
       region = std::make_shared<const Graph>(IsManual(node) ? ManualBody(*region)
                                                             : Localizer(*region, options_).Run());
@@ -292,7 +293,7 @@ class Localizer {
     for (size_t r = 0; r < node.results.size(); ++r) {
       infos.push_back(graph_.value(node.results[r]));
       ToBlock(infos.back());
-      if (!infos.back().layout->is_partial()) continue;
+      if (!infos.back().layout->is_partial() || r < carries) continue;
       // Owed as the body leaves it.
       const Graph& body = *local.regions[0];
       if (body.value(body.outputs()[r - carries].value).type.dtype == F32) ToWide(infos.back());
@@ -300,6 +301,21 @@ class Localizer {
     const int index = to_.AddNode(std::move(local), std::move(infos));
     for (size_t i = 0; i < node.results.size(); ++i)
       rewriter_.Set(node.results[i], to_.nodes()[index].results[i]);
+  }
+
+  // A carry that owes a sum throughout may begin whole: then it counts once.
+  void BeginToOwe(Node& scan) {
+    const Graph& body = *scan.regions[0];
+    for (size_t c = 0; c < body.arguments().size() && body.arguments()[c].is_variable; ++c) {
+      AxisList axes;
+      for (const Partial& partial : body.value(body.arguments()[c].value).layout->partials())
+        axes.push_back(partial.axis);
+      if (axes.empty() || to_.value(scan.operands[c]).layout->is_partial()) continue;
+      const int first = AddLocalNode(
+          to_, "keep_first", {{scan.operands[c]}}, {{"axes", axes}}, scan.location,
+          fmt::format("{} reduces a carry after its last iteration", graph_.Describe("scan", scan.location)));
+      scan.operands[c] = to_.nodes()[first].results[0];
+    }
   }
 
   // An operand whose padding a reduction would read gets the reduction's identity there.

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/status.h"
+#include "ops/control_flow.h"
 #include "ops/difference.h"
 #include "ops/manual.h"
 #include "ops/row.h"
@@ -41,7 +42,8 @@ using Padding = absl::InlinedVector<int8_t, 4>;
 class Verifier {
  public:
   // `may_owe`: of the body of a loop, per output whether it may be owed when the iteration is over, and by
-  // what. Where the arguments of a body lie is not pinned.
+  // what; kCarry: whether a carry may. Where the arguments of a body lie is not pinned.
+  static constexpr size_t kCarry = static_cast<size_t>(-1);
   using MayOwe = std::function<bool(size_t output, const PartialSet& owed)>;
   Verifier(const Graph& global, const Graph& local, MayOwe may_owe = nullptr)
       : with_(AppendBlockwise(global, local)),
@@ -108,7 +110,10 @@ class Verifier {
           want.type != have.global)
         return InvalidArgument("Verify: argument {} is %{}: {}, the local program's is %{}: {}.", a,
                                want.name, want.type.ToString(), have.name, have.global.ToString());
-      if (have.layout->is_partial())
+      // A carry that owes the same before and after each iteration is the sum of what the devices hold,
+      // always.
+      if (have.layout->is_partial() &&
+          !(local_.arguments()[a].is_variable && MayCarry(have.layout->partials())))
         return InvalidArgument("Verify: %{}: an argument lies whole, not as {}.", have.name,
                                have.layout->ToString());
       if (want.layout.has_value() && may_owe_ == nullptr)
@@ -117,6 +122,8 @@ class Verifier {
     }
     return absl::OkStatus();
   }
+
+  bool MayCarry(const PartialSet& owed) const { return may_owe_ != nullptr && may_owe_(kCarry, owed); }
 
   static absl::Status CheckPin(const LayoutPin& pin, const ValueInfo& have) {
     const Layout pinned = pin.layout.WithoutTrivialAxes(), lies = have.layout->WithoutTrivialAxes();
@@ -164,7 +171,7 @@ class Verifier {
       if (found == want.end())
         return InvalidArgument("Verify: %{} is updated; the global program keeps it.",
                                local_.argument_name(argument));
-      RETURN_IF_ERROR(CheckResult(what, found->second, value));
+      RETURN_IF_ERROR(CheckResult(what, found->second, value, MayCarry(LayoutOf(value).partials())));
       const Layout& lies = LayoutOf(local_.arguments()[argument].value);
       if (LayoutOf(value).WithoutTrivialAxes() != lies.WithoutTrivialAxes())
         return InvalidArgument("Verify: {} is {}, the variable lies as {}.", what, LayoutOf(value).ToString(),
@@ -448,6 +455,7 @@ class Verifier {
           is_scan ? body.outputs().size() - static_cast<size_t>(local.attrs.Get<int64_t>("sums")) : 0;
       // Iterations are added up alike on every device: a sum of what is owed owes the same sum.
       const auto may_owe = [&](size_t output, const PartialSet& owed) {
+        if (output == kCarry) return CarryMayOwe(local, owed);
         return owed.empty() || (is_scan && (output < stacked || owed[0].op == ReduceOp::kSum));
       };
       if (absl::Status status = Verifier(*global.regions[r], body, may_owe).Run().status(); !status.ok())
@@ -608,7 +616,7 @@ class Verifier {
   }
 
   // Dims of one letter are cut alike, different letters by different axes.
-  absl::Status FitsLetter(const Rule& rule, int8_t l, const FactorList& factors,
+  absl::Status FitsLetter(const Rule& rule, int l, const FactorList& factors,
                           std::vector<std::optional<FactorList>>& cut, AxisSet& sharded) const {
     const Letter& letter = rule.letters[l];
     const Mesh& mesh = local_.mesh();
@@ -662,8 +670,7 @@ class Verifier {
 
   absl::Status IsMasked(const Rule& rule, size_t operand, size_t letter, ValueId id) const {
     for (int d = 0; d < static_cast<int>(rule.operands[operand].size()); ++d) {
-      if (rule.operands[operand][d] != static_cast<int8_t>(letter) ||
-          !LayoutOf(id).IsPadded(GlobalShape(id), d))
+      if (rule.operands[operand][d] != static_cast<int>(letter) || !LayoutOf(id).IsPadded(GlobalShape(id), d))
         continue;
       if (padding_[id][d] != static_cast<int8_t>(rule.reduce))
         return InvalidArgument(

@@ -227,7 +227,7 @@ TEST(ControlFlowErrors, LocalTexts) {
   };
   const std::string block = "f32[2] of f32[4] {x}", whole = "f32[4] {_}",
                     half = "f32[2] of f32[4] {x | sum:x}";
-  const std::string owed = "f32[4] {_ | sum:x}";
+  const std::string owed = "f32[4] {_ | max:x}", sum = "f32[4] {_ | sum:x}";
   std::vector<Mistake> mistakes;
   for (const std::string& text :
        {local(block, "f32[2] of f32[2] {_}", "update %c = %c", block),
@@ -237,6 +237,7 @@ TEST(ControlFlowErrors, LocalTexts) {
               "f32[2] {_}\n    update %c = %m",
               block),
         local(owed + ", %z: " + block, owed, "update %c = %c", owed),
+        local(whole + ", %z: " + block, sum, "update %c = %c", sum),
         local(block, block, "%n = all_reduce %c axes=(x) op=sum : f32[2] of f32[4] {x}\n    update %c = %n",
               block)})
     mistakes.push_back({text, [text] { return ParseGraph(text, "p.mw"); }});

@@ -287,6 +287,11 @@ TEST(TextErrors, LocalPrograms) {
           "%0 = reduce_scatter %p axes=(x) dim=3 op=sum : f32[2,6] of f32[4,6] {x,_}",
           "%0 = all_to_all %h axes=(y) from=0 to=1 : f32[4,2] of f32[4,6] {_,y}",
           "%0 = mask_padding %h dims=[2] op=sum : f32[2,6] of f32[4,6] {x,_}",
+          "%0 = keep_first %h axes=(x) : f32[2,6] of f32[4,6] {x,_}",
+          "%0 = keep_first %p axes=(x) : f32[4,6] {_,_ | sum:x}",
+          "%0 = keep_first %v axes=(y,y) : f32[4,6] {_,_ | sum:y}",
+          "%0 = keep_first %b axes=(y) : bool[4] {_ | or:x}",
+          "%0 = keep_first %m axes=(y) : f32[4] {_ | max:x}",
           "%0 = collective_permute %h : f32[4,3] of f32[4,6] {_,x}",
           "%0 = collective_permute %h : f32[2,6] of f32[4,6] {y,_}",
           "%0 = all_to_all_v %h : f32[4,2] of f32[4,6] {_,y | sum:z}",
@@ -300,7 +305,8 @@ TEST(TextErrors, LocalPrograms) {
       },
       "mesh [x=2, y=3, z=2*2]\nfunc f(%h: f32[2,6] of f32[4,6] {x,_}, %p: f32[4,6] {_,_ | sum:x}, %b: "
       "bool[4] "
-      "{_ | or:x},\n%s: f32[8] of f32[16] {4@x*4}, %n: f32[3] of f32[5] {z:(1)2}, var %v: f32[4,6]) {\n  ",
+      "{_ | or:x}, %m: f32[4] {_ | max:x},\n%s: f32[8] of f32[16] {4@x*4}, %n: f32[3] of f32[5] {z:(1)2}, "
+      "var %v: f32[4,6]) {\n  ",
       "\n}\n");
 }
 

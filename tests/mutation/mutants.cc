@@ -272,7 +272,8 @@ class MutantMaker {
 
   // The dim of the result that a node cuts, or -1.
   static int CutDim(const Node& node) {
-    if (node.row->name == "all_reduce" || node.row->name == "all_gather") return -1;
+    if (node.attrs.Find("dim") == nullptr && node.attrs.Find("to") == nullptr) return -1;
+    if (node.row->name == "all_gather") return -1;
     return static_cast<int>(node.attrs.Get<int64_t>(node.row->name == "all_to_all" ? "to" : "dim"));
   }
 

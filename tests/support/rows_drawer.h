@@ -9,6 +9,7 @@
 
 #include "ops/gradients.h"
 #include "ops/graph.h"
+#include "ops/ops.h"
 #include "ops/row.h"
 #include "support/program_drawer.h"
 #include "support/sample.h"
@@ -21,6 +22,7 @@ class RowsDrawer : protected ProgramDrawer {
 
   RandomProgram Draw() && {
     for (uint64_t nodes = 1 + Below(8); nodes > 0; --nodes) AddNode();
+    if (Chance(12)) AddWidened();
     AddUpdates();
     AddOutputs();
     return TakeProgram();
@@ -123,6 +125,34 @@ class RowsDrawer : protected ProgramDrawer {
                                  : fmt::format("body{}.{}/h-{}", depth(), node, id);
     }
   }
+
+  // A weight that is gathered on use, made larger by an op that may run where its result is wanted, and read
+  // more than once by the next op.
+  void AddWidened() {
+    const bool is_mask = Chance(50);
+    const OpRow& row = GetOp("cast");
+    const Type type{is_mask ? BOOL : BF16, {DrawSize(), DrawSize()}};
+    const std::string name = fmt::format("a{}", root().arguments().size());
+    ValueInfo info{.name = name, .type = type, .global = type};
+    SetPin(info);
+    info.gather = Gathering::kOnUse;
+    for (int64_t i = 0; i < type.num_elements(); ++i) feeds()[name].push_back(DrawNumber(type.dtype, row));
+    const Value kept(&root(), root().AddArgument(std::move(info), true));
+    Value wide =
+        is_mask && Chance(50) ? Select(kept, Constant(root(), 0.5, {F32, {}}), -0.25) : Cast(kept, F32);
+    if (Chance(30)) wide = Cast(wide, F64);
+    MarkResults(root().value(wide.id()).node);
+    Value result;
+    switch (Below(5)) {
+      case 0: result = MatMul(wide, wide, false, true); break;
+      case 1: result = MatMul(wide, wide, true, false); break;
+      case 2: result = wide * Transpose(Transpose(wide, {1, 0}), {1, 0}); break;
+      case 3: result = Concat({wide, wide, wide}, static_cast<int64_t>(Below(2))); break;
+      default: result = Select(kept.dtype() == BOOL ? kept : Less(kept, 0.0), wide, wide * 2.0);
+    }
+    MarkResults(root().value(result.id()).node);
+  }
+  int64_t DrawSize() { return 1 + static_cast<int64_t>(Below(8)); }
 
   void AddUpdates() {
     for (size_t i = 0; i < graph().arguments().size(); ++i) {

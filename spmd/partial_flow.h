@@ -1,0 +1,67 @@
+// Which values of a program stay partial, and over which axes, where each op runs as it was chosen to.
+//
+//   %p = matmul %a, %b     owes sum:x; %r = mul %p, %half owes it, too; tanh %r needs the whole
+//
+// PartialFlow starts from "all that can be" and takes back what some reader cannot accept, or what would be
+// paid for when it has grown, until nothing changes. A carry of a scan may owe a sum from before the first
+// iteration until after the last, if its next value then owes the same: that is guessed, and the guess is
+// dropped where it does not hold. What the carry begins with may be whole (Localize then lets it count once).
+//
+// Costs are near-linear in the nodes, for each guess that is dropped once more. Thread-safe once it is made.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "ops/graph.h"
+#include "ops/loops.h"
+#include "spmd/choose_cuts.h"
+
+namespace meshwork {
+
+class PartialFlow {
+ public:
+  // REQUIRES: both outlive this; `graph` is global, its loops opened; a choice per node, none for relayouts.
+  PartialFlow(const Graph& graph, const std::vector<std::optional<Choice>>& choices);
+
+  // What the value owes when its op has run.
+  const PartialSet& owed(ValueId id) const { return owed_[id]; }
+  // What its readers see: the same if it stays partial, else nothing.
+  PartialSet seen(ValueId id) const { return kept_[id] ? owed_[id] : PartialSet(); }
+
+ private:
+  // What a value may owe, while carries are guessed.
+  struct Guess {
+    PartialSet owed;
+    bool owes_any = false;  // linear in carries that nothing is known of
+  };
+
+  void GuessCarries();
+  std::vector<Guess> GuessValues() const;
+  Guess GuessOf(size_t n, const std::vector<Guess>& guesses) const;
+  bool DropGuesses();
+  // What the carry owes throughout, if node n is a mark of one.
+  PartialSet CarriedAt(size_t n) const;
+  PartialSet CarriedBy(const ScanCarry& carry) const;
+  bool Enters(size_t n) const;
+
+  void Settle();
+  void Forward();
+  bool TakeBack();
+  bool TakeBackGrowth();
+  bool Grows(const Node& node, ValueId operand) const;
+  std::vector<bool> RestOnGrowth() const;
+  std::vector<bool> Absorbed(const std::vector<bool>& rests) const;
+  std::optional<PartialSet> PassedOn(size_t n) const;
+
+  const Graph& graph_;
+  const std::vector<std::optional<Choice>>& choices_;
+  std::vector<PartialSet> owed_;
+  std::vector<bool> kept_;
+  const std::vector<ScanCarry> carries_;
+  std::map<size_t, const ScanCarry*> carry_of_;  // by mark
+  std::map<ValueId, PartialSet> guess_;          // per carry that owes something throughout
+};
+
+}  // namespace meshwork
