@@ -1,7 +1,9 @@
 #include "ops/exchange.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -53,31 +55,73 @@ absl::Status CheckAmounts(const ExchangeDim& dim, size_t d, int64_t size) {
   return InvalidArgument("dim {}: positions of the operand lie beyond 2^60.", d);
 }
 
-// Several operands are joined along one dim, each at its own places.
+// Whether operands begin at different places along dim d, or have different sizes.
+bool JoinsAlong(const Graph& local, const Node& node, const Exchange& exchange, size_t d) {
+  const ExchangeDim& dim = exchange.dims[d];
+  auto size = [&](size_t o) { return local.value(node.operands[o]).global.shape[d]; };
+  for (size_t o = 1; o < node.operands.size(); ++o)
+    if (dim.offsets[o] != dim.offsets[0] || size(o) != size(0)) return true;
+  return false;
+}
+
+// Several operands are joined along one dim, each at its own places. Those that are empty have none.
 absl::Status CheckJoin(const Graph& local, const Node& node, const Exchange& exchange) {
-  int joined = -1;
+  const int joined = JoinedDim(local, node, exchange);
   for (size_t d = 0; d < exchange.dims.size(); ++d) {
     const ExchangeDim& dim = exchange.dims[d];
-    if (std::all_of(dim.offsets.begin(), dim.offsets.end(), [&](int64_t x) { return x == dim.offsets[0]; }))
-      continue;
-    if (joined >= 0 || dim.stride != 1 || dim.spacing != 1 || dim.is_windows())
+    if (!JoinsAlong(local, node, exchange, d)) continue;
+    if (static_cast<int>(d) != joined || dim.stride != 1 || dim.spacing != 1 || dim.is_windows())
       return InvalidArgument("dim {}: operands are joined along one dim, element by element.", d);
-    joined = static_cast<int>(d);
   }
-  if (node.operands.size() == 1) return absl::OkStatus();
-  if (joined < 0)
-    return InvalidArgument("{} operands are filled in at the same places.", node.operands.size());
   std::vector<Extent> places;
   for (size_t o = 0; o < node.operands.size(); ++o) {
     const Shape& shape = local.value(node.operands[o]).global.shape;
-    places.push_back(
-        {-exchange.dims[static_cast<size_t>(joined)].offsets[o], shape[static_cast<size_t>(joined)]});
+    if (NumElements(shape) == 0) continue;
+    const auto d = static_cast<size_t>(joined);
+    if (joined < 0) places.push_back({0, 1});
+    else places.push_back({-exchange.dims[d].offsets[o], shape[d]});
   }
   std::sort(places.begin(), places.end(), [](const Extent& a, const Extent& b) { return a.start < b.start; });
+  if (joined < 0 && places.size() > 1)
+    return InvalidArgument("{} operands are filled in at the same places.", node.operands.size());
   for (size_t o = 1; o < places.size(); ++o)
     if (places[o - 1].start + places[o - 1].size > places[o].start)
       return InvalidArgument("dim {}: two operands are filled in at place {}.", joined, places[o].start);
   return absl::OkStatus();
+}
+
+// x with a * x = 1 modulo m. REQUIRES: a and m have no common divisor; 0 <= a < m.
+int64_t InverseModulo(int64_t a, int64_t m) {
+  // Euclid's algorithm, which keeps remainder = factor * a modulo m.
+  int64_t remainder = m, next_remainder = a, factor = 0, next_factor = 1;
+  while (next_remainder != 0) {
+    const int64_t quotient = remainder / next_remainder;
+    remainder = std::exchange(next_remainder, remainder - quotient * next_remainder);
+    factor = std::exchange(next_factor, factor - quotient * next_factor);
+  }
+  return factor < 0 ? factor + m : factor;
+}
+
+// a * b modulo m, without overflow. REQUIRES: 0 <= a, b < m <= 2^62.
+int64_t MultiplyModulo(int64_t a, int64_t b, int64_t m) {
+  int64_t product = 0;
+  for (; b > 0; b /= 2) {
+    if (b % 2 != 0) product = (product + a) % m;
+    a = 2 * a % m;
+  }
+  return product;
+}
+
+int64_t Modulo(int64_t a, int64_t m) { return a % m < 0 ? a % m + m : a % m; }
+
+// The first position from `start` on whose source is a whole position: i * stride + offset is a multiple of
+// `spacing`. Nothing if there is none.
+std::optional<int64_t> FirstWhole(int64_t start, int64_t stride, int64_t offset, int64_t spacing) {
+  const int64_t common = std::gcd(stride, spacing), step = spacing / common;
+  if (offset % common != 0) return std::nullopt;
+  const int64_t inverse = InverseModulo(Modulo(stride / common, step), step);
+  const int64_t first = MultiplyModulo(Modulo(-(offset / common), step), inverse, step);
+  return start + Modulo(first - start, step);
 }
 
 }  // namespace
@@ -123,16 +167,33 @@ Attrs Exchange::ToAttrs() const {
           {"value", value}};
 }
 
+bool ReducesToItself(double value, ReduceOp op) {
+  switch (op) {
+    case ReduceOp::kSum: return value == 0;
+    case ReduceOp::kProd: return value == 1 || (value == 0 && !std::signbit(value));  // -0 is 0 twice
+    case ReduceOp::kMax:
+    case ReduceOp::kMin:
+    case ReduceOp::kAnd:
+    case ReduceOp::kOr: return true;
+  }
+  return false;
+}
+
+int JoinedDim(const Graph& local, const Node& node, const Exchange& exchange) {
+  for (size_t d = 0; d < exchange.dims.size(); ++d)
+    if (JoinsAlong(local, node, exchange, d)) return static_cast<int>(d);
+  return -1;
+}
+
 ExchangeRun RunOf(const ExchangeDim& dim, int operand, const Extent& block, const Extent& held) {
   if (block.size == 0 || held.size == 0) return {};
   if (dim.is_windows()) return WindowRun(dim, operand, block, held);
   // Every `step`th position has a whole source, from the first one on that has.
   const int64_t common = std::gcd(dim.stride, dim.spacing), step = dim.spacing / common;
-  int64_t first = block.start;
   const int64_t offset = dim.offsets[operand];
-  const int64_t last = block.start + std::min(step, block.size);
-  while (first < last && (first * dim.stride + offset) % dim.spacing != 0) ++first;
-  if (first == last) return {};
+  const std::optional<int64_t> whole = FirstWhole(block.start, dim.stride, offset, dim.spacing);
+  if (!whole.has_value() || *whole >= block.start + block.size) return {};
+  const int64_t first = *whole;
   const int64_t from = (first * dim.stride + offset) / dim.spacing, from_step = dim.stride / common;
   const int64_t count = (block.start + block.size - first + step - 1) / step;
   const auto [begin, end] = Within(from, from_step, count, held);

@@ -54,14 +54,21 @@ struct Exchange {
 
   static Exchange Of(const Attrs& attrs, int num_operands);
   Attrs ToAttrs() const;
-  bool operator==(const Exchange&) const = default;
+  bool operator==(const Exchange& other) const {
+    return dims == other.dims && SameAttr(value, other.value);
+  }
 };
+
+// Whether a reduction of so many of `value` gives it again, whatever their number.
+bool ReducesToItself(double value, ReduceOp op);
 
 // Local positions of a result and the positions of an operand that they are filled from.
 struct ExchangeRun {
   int64_t count = 0;  // 0: nothing
   int64_t to = 0, to_step = 1;
   int64_t from = 0, from_step = 1;  // global positions
+
+  bool operator==(const ExchangeRun&) const = default;
 };
 
 // What the device with `block` of the result, or of the letter for windows, takes of elements `held` of
@@ -86,6 +93,10 @@ inline size_t MovedOperand(size_t o, size_t num_operands) { return o < num_opera
 // Whether the windows along a letter of `size` positions, cut by `axes`, are what the devices hold anyhow of
 // a dim of `held` positions that is cut by the same axes.
 bool AreBlocks(const Window& window, const Mesh& mesh, const AxisList& axes, int64_t size, int64_t held);
+
+// The dim along which operands are joined: in which they begin at different places, or have different sizes.
+// -1: there is none. REQUIRES: CheckExchange.
+int JoinedDim(const Graph& local, const Node& node, const Exchange& exchange);
 
 // Errors: attributes that are no exchange of these operands; results that do not fit it. Layouts are there.
 absl::Status CheckExchange(const Graph& local, const Node& node);

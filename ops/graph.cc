@@ -1,6 +1,8 @@
 #include "ops/graph.h"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <cctype>
 
 #include "base/status.h"
@@ -110,6 +112,9 @@ absl::StatusOr<Attrs> Graph::CompleteAttrs(const OpRow& row, const Attrs& given)
     if (spec.kind == AttrKind::kFloat && std::holds_alternative<int64_t>(converted)) {
       converted = static_cast<double>(std::get<int64_t>(converted));
     }
+    // One NaN of the many there are, so that equal bits mean equal attributes, and texts carry them.
+    if (const auto* real = std::get_if<double>(&converted); real != nullptr && std::isnan(*real))
+      converted = std::numeric_limits<double>::quiet_NaN();
     if (converted.index() != static_cast<size_t>(spec.kind)) {
       return InvalidArgument("attribute \"{}\" is {}; it must be {}.", spec.name,
                              kKindNames[converted.index()], kKindNames[static_cast<int>(spec.kind)]);

@@ -64,7 +64,8 @@ Exchange SliceExchange(const OpView& view) {
   Exchange exchange;
   for (size_t d = 0; d < view.operands[0].shape.size(); ++d) {
     const Cut cut = CutOf(view.attrs, d);
-    exchange.dims.push_back({.stride = cut.stride, .offsets = {cut.start}});
+    // One element has no step: strides may be as large as there are numbers.
+    exchange.dims.push_back({.stride = cut.count() > 1 ? cut.stride : 1, .offsets = {cut.start}});
   }
   return exchange;
 }
@@ -97,7 +98,7 @@ std::vector<Value> SliceGrad(const GradView& view) {
     const Cut cut = CutOf(view.attrs, d);
     const int64_t count = cut.count();
     low.push_back(cut.start);
-    interior.push_back(cut.stride - 1);
+    interior.push_back(count > 1 ? cut.stride - 1 : 0);
     high.push_back(from[d] - (count == 0 ? cut.start : cut.start + (count - 1) * cut.stride + 1));
   }
   return {Pad(view.result_grads[0], low, high, 0, interior)};
@@ -158,15 +159,11 @@ absl::StatusOr<std::vector<Type>> InferPad(const OpView& view) {
   return std::vector<Type>{result};
 }
 
-// n equal elements are their own maximum; their sum is the padding again if they are 0, their product if
-// they are 0 or 1.
+// What is laid around the terms of a reduction is reduced, too.
 Passes PadPasses(double value) {
   Passes passes;
-  for (const PartialPass& pass : MovesElements()) {
-    if (pass.in == ReduceOp::kSum && value != 0) continue;
-    if (pass.in == ReduceOp::kProd && value != 0 && value != 1) continue;
-    passes.push_back(pass);
-  }
+  for (const PartialPass& pass : MovesElements())
+    if (ReducesToItself(value, pass.in)) passes.push_back(pass);
   return passes;
 }
 

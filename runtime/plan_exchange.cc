@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <functional>
 
 #include "base/status.h"
 #include "ops/exchange.h"
@@ -103,17 +102,16 @@ class Planner {
     return rest;
   }
 
-  // What no operand fills. Operands differ in one dim at most, which comes first: the others' places are
-  // those of any operand.
+  // What no operand fills. Operands are joined along one dim at most, which comes first: the others' places
+  // are those of any operand.
   void AddFills(int64_t device) {
     const size_t rank = exchange_.dims.size();
+    const int joined = JoinedDim(local_, node_, exchange_);
     Filling filling{.filled = std::vector<PlacesList>(rank)};
     Steps steps;
     for (size_t d = 0; d < rank; ++d) {
-      const auto& offsets = exchange_.dims[d].offsets;
-      const bool joins =
-          std::adjacent_find(offsets.begin(), offsets.end(), std::not_equal_to<>()) != offsets.end();
-      for (size_t o = 0; o < (joins ? offsets.size() : 1); ++o)
+      const bool joins = static_cast<int>(d) == joined;
+      for (size_t o = 0; o < (joins ? node_.operands.size() : 1); ++o)
         filling.filled[d].push_back(Filled(d, static_cast<int>(o), device));
       filling.order.insert(joins ? filling.order.begin() : filling.order.end(), d);
       steps.push_back({.count = Wanted(d, device)});

@@ -11,6 +11,7 @@
 #include "ops/control_flow.h"
 #include "ops/manual.h"
 #include "ops/rewrite.h"
+#include "spmd/windows.h"
 
 namespace meshwork {
 namespace {
@@ -188,7 +189,11 @@ void GlobalTerms::AddOp(const Node& node) {
     if (!SameRegions(*known, node)) nodes_.emplace(HashOf(*node.row, operands, node.attrs), &node);
     return;
   }
-  if (const auto summands = SummandsOf(*node.row, operands); summands.has_value()) {
+  if (node.row->exchange != nullptr) {
+    AddMove(node);
+  } else if (const Node* twin = FindTwin(node); twin != nullptr) {
+    for (size_t r = 0; r < node.results.size(); ++r) term_of_[node.results[r]] = Of(twin->results[r]);
+  } else if (const auto summands = SummandsOf(*node.row, operands); summands.has_value()) {
     const ValueId result = node.results[0];
     Form form = FormOf(*summands);
     const std::optional<TermId> sum = FindSum(form, graph_.value(result).type.shape);
@@ -198,6 +203,59 @@ void GlobalTerms::AddOp(const Node& node) {
     for (ValueId result : node.results) term_of_[result] = Fresh(result);
   }
   nodes_.emplace(HashOf(*node.row, operands, node.attrs), &node);
+}
+
+// A node that computes the same of what it sees through windows. Both are kept: on blocks along some of these
+// dims their attributes may differ.
+const Node* GlobalTerms::FindTwin(const Node& node) const {
+  const Node* twin = nullptr;
+  if (node.row->on_windows == nullptr) return twin;
+  ForEachNode(*node.row, Of(node.operands), node.attrs, [&](const Node& other) {
+    if (twin == nullptr && SeeAlike(graph_, other, node)) twin = &other;
+  });
+  return twin;
+}
+
+// ---- Moves.
+
+Movement GlobalTerms::MovementOfTerms(const Exchange& exchange, std::span<const TermId> operands,
+                                      std::span<const Type> types, const Type& result) const {
+  return Composed(MovementOf(exchange, types, operands, result), [this](int32_t source) {
+    const auto found = movements_.find(source);
+    return found == movements_.end() ? nullptr : &found->second;
+  });
+}
+
+std::optional<TermId> GlobalTerms::FindMovement(const Movement& movement) const {
+  if (const auto found = moved_.find(movement.Key()); found != moved_.end()) return Of(found->second);
+  if (movement.parts.size() == 1) {
+    const TermId source = movement.parts[0].source;
+    if (movement.IsIdentity({movement.type.dtype, terms_[source].shape})) return source;
+  }
+  return std::nullopt;
+}
+
+std::optional<TermId> GlobalTerms::Moved(const Exchange& exchange, std::span<const TermId> operands,
+                                         std::span<const Type> types, const Type& result) const {
+  return FindMovement(MovementOfTerms(exchange, operands, types, result));
+}
+
+void GlobalTerms::AddMove(const Node& node) {
+  const ValueId result = node.results[0];
+  const std::vector<Type> given = TypesOf(graph_, node.operands), results = TypesOf(graph_, node.results);
+  const Exchange exchange = node.row->exchange({given, results, node.attrs});
+  std::vector<Type> types;
+  TermList operands;
+  const size_t count = exchange.dims.empty() ? given.size() : exchange.dims[0].offsets.size();
+  for (size_t o = 0; o < count; ++o) {
+    types.push_back(given[MovedOperand(o, given.size())]);
+    operands.push_back(Of(node.operands[MovedOperand(o, given.size())]));
+  }
+  Movement movement = MovementOfTerms(exchange, operands, types, results[0]);
+  const std::optional<TermId> known = FindMovement(movement);
+  term_of_[result] = known.has_value() ? *known : Fresh(result);
+  moved_.try_emplace(movement.Key(), result);
+  if (!known.has_value()) movements_.emplace(term_of_[result], std::move(movement));
 }
 
 TermId GlobalTerms::Intern(Term term) {

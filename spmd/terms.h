@@ -10,6 +10,12 @@
 // program of both bodies, what they give are the same terms. So code that is dead, or there twice, makes no
 // difference, nor do the names of values and the layouts that they are pinned to.
 //
+// What ops only move is told apart by which element of which term each element is (ops/movement.h), whatever
+// op moves it and how its attributes are written, in chains too; ops that see windows of their operands by
+// those windows (SeeAlike in spmd/windows.h):
+//
+//   x[0:8:2]  and  x[0:7:2]  of f32[8] are one term; so are  roll(roll(x, 1), -1)  and  x
+//
 // Sums are found by a hash of that multiset, which an op makes of those of its operands, and believed only
 // when they are expanded, the latest terms first, until the two sides have the same left: what both share is
 // never looked into. So a chain of residuals costs as much as its nodes.
@@ -25,7 +31,9 @@
 #include <vector>
 
 #include "absl/container/inlined_vector.h"
+#include "ops/exchange.h"
 #include "ops/graph.h"
+#include "ops/movement.h"
 #include "ops/row.h"
 #include "spmd/verify.h"
 
@@ -75,6 +83,11 @@ class GlobalTerms {
   // The values of the global program that a term is the sum of; itself, if it is one.
   SignedValueList GlobalSummands(TermId id) const;
 
+  // The term that `exchange`, which takes no windows, makes of operands of these types; nothing if the global
+  // program has none. REQUIRES: CheckExchange accepts it.
+  std::optional<TermId> Moved(const Exchange& exchange, std::span<const TermId> operands,
+                              std::span<const Type> types, const Type& result) const;
+
   // The nodes of this row on these operands, each standing for all that compute the same; of loops and
   // branches those with other bodies, too.
   template <typename F>
@@ -102,7 +115,13 @@ class GlobalTerms {
   void Add(int n);
   Node SizeOf(const Node& node) const;
   void AddOp(const Node& node);
+  void AddMove(const Node& node);
+  const Node* FindTwin(const Node& node) const;
   bool IsNew(ValueId root) const { return root >= static_cast<ValueId>(graph_.values().size()); }
+
+  Movement MovementOfTerms(const Exchange& exchange, std::span<const TermId> operands,
+                           std::span<const Type> types, const Type& result) const;
+  std::optional<TermId> FindMovement(const Movement& movement) const;
 
   Form FormOf(const SummandList& summands) const;
   std::optional<TermId> FindSum(const Form& form, const Shape& shape) const;
@@ -119,6 +138,8 @@ class GlobalTerms {
   std::vector<TermId> term_of_;
   std::deque<Node> constants_;  // in the place of what asks for a size
   std::unordered_multimap<uint64_t, const Node*> nodes_;
+  std::map<TermId, Movement> movements_;                // of terms that are moved of others
+  std::map<std::vector<int64_t>, ValueId> moved_;       // by key: the first value that moves so
   std::unordered_multimap<uint64_t, TermId> sums_;
   std::vector<std::pair<TermId, SignedValueList>> new_sums_;  // per root beyond the global program's values
 };

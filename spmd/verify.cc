@@ -248,37 +248,26 @@ class Verifier {
       windows_[to] = exchange;
       return absl::OkStatus();
     }
-    const std::optional<TermId> moved = FindMove(node, operands, exchange);
+    // Of what is carried in f32 the terms are bf16.
+    const std::optional<TermId> moved = terms_.Moved(exchange, operands, GlobalTypesOf(local_, node.operands),
+                                                     {TermDType(node.operands[0]), GlobalShape(to)});
     if (!moved.has_value())
       return InvalidArgument("the global program moves no elements of {} so.", terms_.Describe(operands[0]));
+    RETURN_IF_ERROR(FitsFill(exchange, operands, node));
     Set(to, *moved, Lemma::kExchange);
     return absl::OkStatus();
   }
 
-  // The result of an op of the global program that is this exchange.
-  std::optional<TermId> FindMove(const Node& node, const TermList& operands, const Exchange& exchange) const {
-    // What an exchange takes again and again at the end the op has once.
-    size_t fewest = operands.size();
-    while (fewest > 1 && operands[fewest - 2] == operands.back()) --fewest;
-    std::optional<TermId> found;
-    for (const OpRow* row : AllOps()) {
-      for (size_t n = fewest; n <= operands.size() && row->exchange != nullptr; ++n)
-        terms_.ForEachNode(*row, std::span(operands.data(), n), node.attrs, [&](const Node& global) {
-          if (!found.has_value() && IsMove(global_, global, exchange) && PassesOn(global, node) &&
-              Carried(global_.value(global.results[0]).type, IsWide(node.operands[0])) ==
-                  local_.value(node.results[0]).global)
-            found = terms_.Of(global.results[0]);
-        });
-    }
-    return found;
-  }
-
-  // Whether an op passes on what all operands of its exchange owe.
-  bool PassesOn(const Node& global, const Node& exchange) const {
-    const Layout& from = LayoutOf(exchange.operands[0]);
-    const absl::InlinedVector<PartialSet, 4> sets(global.operands.size(), from.partials());
-    return RuleOf(global_, global).PassOn(sets, LayoutOf(exchange.results[0]).ShardedAxes()) ==
-           LayoutOf(exchange.results[0]).partials();
+  // Where it is filled in, the result owes a reduction of as many fill values as there are terms.
+  absl::Status FitsFill(const Exchange& exchange, const TermList& operands, const Node& node) const {
+    const ValueInfo& to = local_.value(node.results[0]);
+    const bool fills =
+        MovementOf(exchange, GlobalTypesOf(local_, node.operands), operands, to.global).fill.has_value();
+    for (const Partial& partial : to.layout->partials())
+      if (fills && !ReducesToItself(exchange.value, partial.op))
+        return InvalidArgument("what it fills in, {}, is not the {} of as many.", exchange.value,
+                               ReduceOpName(partial.op));
+    return absl::OkStatus();
   }
 
   // bf16 in f32, and back. The value is the same, rounded or not.

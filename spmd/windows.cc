@@ -7,9 +7,24 @@
 
 namespace meshwork {
 
-bool IsMove(const Graph& global, const Node& node, const Exchange& exchange) {
-  const std::vector<Type> operands = TypesOf(global, node.operands), results = TypesOf(global, node.results);
-  return node.row->exchange({operands, results, node.attrs}) == exchange;
+namespace {
+
+bool SameWindow(const Window& a, const Window& b) {
+  return a.stride == b.stride && a.offset == b.offset && a.extent == b.extent && a.spacing == b.spacing &&
+         SameAttr(a.fill, b.fill);
+}
+
+}  // namespace
+
+bool SeeAlike(const Graph& global, const Node& a, const Node& b) {
+  if (a.row != b.row || a.row->on_windows == nullptr) return false;
+  if (TypesOf(global, a.results) != TypesOf(global, b.results)) return false;
+  const std::vector<WindowedDim> seen = RuleOf(global, a).windows, others = RuleOf(global, b).windows;
+  const bool same = std::equal(seen.begin(), seen.end(), others.begin(), others.end(),
+                               [](const WindowedDim& x, const WindowedDim& y) {
+                                 return x.operand == y.operand && x.dim == y.dim && SameWindow(x.window, y.window);
+                               });
+  return same && a.row->on_windows(a.attrs, seen) == b.row->on_windows(b.attrs, others);
 }
 
 std::vector<WindowedDim> WindowsOn(const Graph& local, const Node& node, const Rule& rule,
@@ -48,7 +63,7 @@ absl::Status HoldsWindows(const Graph& local, const Node& node, const Rule& rule
                            .offsets = {window.offset},
                            .size = rule.letters[rule.operands[o][d]].size,
                            .extent = window.extent};
-    if (have != need || exchanged->value != window.fill)
+    if (have != need || !SameAttr(exchanged->value, window.fill))
       return InvalidArgument("dim {} of operand {} holds other windows than {} reads.", d, o,
                              rule.ToString());
   }

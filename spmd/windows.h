@@ -1,4 +1,4 @@
-// Exchanges, for Verify: which op of the global program one is, and which windows an op needs.
+// Windows, for Verify: which ones an op needs, and whether two ops see the same.
 #pragma once
 
 #include <optional>
@@ -12,9 +12,9 @@
 
 namespace meshwork {
 
-// Whether `node`, of a global program, moves elements as the exchange `local`, of blocks of its operands,
-// does.
-bool IsMove(const Graph& global, const Node& node, const Exchange& exchange);
+// Whether two nodes of a global program, of one row and on the same operands, see these through the same
+// windows, and do the same on them: as two poolings of which one has padding that no window reaches.
+bool SeeAlike(const Graph& global, const Node& a, const Node& b);
 
 // The windows of an op by its rule along dims that the operands of `node`, the op on blocks, are cut in.
 // `operands`: of which types the whole tensors are.
