@@ -68,7 +68,8 @@ class Comparison {
       const auto& [other_name, other] = b.entries()[k];
       Expect(fmt::format("{}: attribute {}", where, k), name, other_name);
       const std::string of = fmt::format("{}: attribute \"{}\"", where, name);
-      const bool names_axes = std::holds_alternative<AxisList>(value) || std::holds_alternative<LayoutPin>(value);
+      const bool names_axes =
+          std::holds_alternative<AxisList>(value) || std::holds_alternative<LayoutPin>(value);
       if ((!names_axes || a_.mesh() == b_.mesh()) && SameAttr(value, other)) continue;
       // As texts, for the meshes may be cut differently.
       Expect(of + ": the kind", value.index(), other.index());

@@ -54,9 +54,7 @@ struct Exchange {
 
   static Exchange Of(const Attrs& attrs, int num_operands);
   Attrs ToAttrs() const;
-  bool operator==(const Exchange& other) const {
-    return dims == other.dims && SameAttr(value, other.value);
-  }
+  bool operator==(const Exchange& other) const { return dims == other.dims && SameAttr(value, other.value); }
 };
 
 // Whether a reduction of so many of `value` gives it again, whatever their number.

@@ -1,9 +1,9 @@
 #include "ops/graph.h"
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <limits>
-#include <cctype>
 
 #include "base/status.h"
 #include "base/suggest.h"

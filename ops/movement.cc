@@ -16,7 +16,8 @@ void SetCount(ExchangeRun& run, int64_t count) {
 }
 
 bool IsEmpty(const MovedPart& part) {
-  return std::any_of(part.runs.begin(), part.runs.end(), [](const ExchangeRun& run) { return run.count == 0; });
+  return std::any_of(part.runs.begin(), part.runs.end(),
+                     [](const ExchangeRun& run) { return run.count == 0; });
 }
 
 int64_t CoveredBy(const std::vector<MovedPart>& parts) {
@@ -43,7 +44,8 @@ int64_t Extend(ExchangeRun& run, const ExchangeRun& next) {
     longer.to_step = next.to - run.to;
     longer.from_step = next.from - run.from;
     if (longer.to_step <= 0 || longer.from_step == 0) return 0;
-  } else if (next.to != run.to + run.count * run.to_step || next.from != run.from + run.count * run.from_step) {
+  } else if (next.to != run.to + run.count * run.to_step ||
+             next.from != run.from + run.count * run.from_step) {
     return 0;
   }
   const bool goes_on = next.to_step == longer.to_step && next.from_step == longer.from_step;
@@ -151,8 +153,8 @@ Movement MovementOf(const Exchange& exchange, std::span<const Type> operands,
   for (size_t o = 0; o < operands.size(); ++o) {
     MovedPart part{.source = sources[o]};
     for (size_t d = 0; d < exchange.dims.size(); ++d)
-      part.runs.push_back(RunOf(exchange.dims[d], static_cast<int>(o), {0, result.shape[d]},
-                                {0, operands[o].shape[d]}));
+      part.runs.push_back(
+          RunOf(exchange.dims[d], static_cast<int>(o), {0, result.shape[d]}, {0, operands[o].shape[d]}));
     movement.parts.push_back(std::move(part));
   }
   return Normalized(std::move(movement));

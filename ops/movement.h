@@ -6,8 +6,8 @@
 //   x[1:7], and pad by low=-1 high=-1        positions 0..5 are 1..6 of x
 //   pad by low=1, value -0                   position 0 is -0, which is not 0
 //
-// Law: tensors of equal movements of equal sources are equal bit by bit. Of single ops the converse holds, too:
-// ops that move alike have equal movements. Chains may be written in ways that are not told to be equal.
+// Law: tensors of equal movements of equal sources are equal bit by bit. Of single ops the converse holds,
+// too: ops that move alike have equal movements. Chains may be written in ways that are not told to be equal.
 //
 // Verify tells ops that move elements apart by this form alone.
 #pragma once

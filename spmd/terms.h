@@ -138,8 +138,8 @@ class GlobalTerms {
   std::vector<TermId> term_of_;
   std::deque<Node> constants_;  // in the place of what asks for a size
   std::unordered_multimap<uint64_t, const Node*> nodes_;
-  std::map<TermId, Movement> movements_;                // of terms that are moved of others
-  std::map<std::vector<int64_t>, ValueId> moved_;       // by key: the first value that moves so
+  std::map<TermId, Movement> movements_;           // of terms that are moved of others
+  std::map<std::vector<int64_t>, ValueId> moved_;  // by key: the first value that moves so
   std::unordered_multimap<uint64_t, TermId> sums_;
   std::vector<std::pair<TermId, SignedValueList>> new_sums_;  // per root beyond the global program's values
 };

@@ -20,6 +20,9 @@
 //   op
 //               on such parts is the op on bf16, not rounded. It is rounded when nothing is owed any more
 //   reshape     the elements that a device holds, in their order, are those of the result
+//   exchange    which element of which tensor each element is (ops/movement.h) is so of a value of the global
+//               program, too, whichever ops move it there and however their attributes are written; or it is
+//               the windows of a tensor that the op behind it reads
 //   body        a loop or a branch of the global program, on the same values: each of its bodies is proven to
 //               compute what the body there does, its arguments lying as the operands, carries alike before
 //               and after an iteration, predicates whole and so the same on all devices. Of loops whose
@@ -34,6 +37,7 @@
 //
 // Per op it trusts what its row states (the rule, which partial operands pass, how attributes follow sizes),
 // which the contract test tries on every placement; per layout the laws of Layout, which tests loop over.
+// Attributes are equal if their bits are: 0 is not -0, and of NaNs there is one (Graph::CompleteAttrs).
 // Nothing here is shared with the passes but how manual regions and blockwise forms are spelled. Time is
 // linear in the two programs, as long as few loops have the same operands, and does not depend on the number
 // of devices.

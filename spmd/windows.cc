@@ -20,10 +20,10 @@ bool SeeAlike(const Graph& global, const Node& a, const Node& b) {
   if (a.row != b.row || a.row->on_windows == nullptr) return false;
   if (TypesOf(global, a.results) != TypesOf(global, b.results)) return false;
   const std::vector<WindowedDim> seen = RuleOf(global, a).windows, others = RuleOf(global, b).windows;
-  const bool same = std::equal(seen.begin(), seen.end(), others.begin(), others.end(),
-                               [](const WindowedDim& x, const WindowedDim& y) {
-                                 return x.operand == y.operand && x.dim == y.dim && SameWindow(x.window, y.window);
-                               });
+  const bool same = std::equal(
+      seen.begin(), seen.end(), others.begin(), others.end(), [](const WindowedDim& x, const WindowedDim& y) {
+        return x.operand == y.operand && x.dim == y.dim && SameWindow(x.window, y.window);
+      });
   return same && a.row->on_windows(a.attrs, seen) == b.row->on_windows(b.attrs, others);
 }
 

@@ -6,9 +6,10 @@
 //   random_programs --kind=attributes --seconds=60 --findings=build/fuzz/attributes/findings
 //
 // Kinds of programs: rows, of all ops; training, with a loss, gradients and updates; loops, of all ops, in
-// bodies of loops and branches too; loop_training. A finding is a program that is refused, computes something
-// else, does not read back from its text, crashes what handles it or does not end. Its text goes to the
-// folder of findings. Exit code 1 where there is one, 2 for wrong arguments.
+// bodies of loops and branches too; loop_training; moves, of moves of elements that mean the same and are
+// written differently, which give the same bits on every mesh. A finding is a program that is refused,
+// computes something else, does not read back from its text, crashes what handles it or does not end. Its
+// text goes to the folder of findings. Exit code 1 where there is one, 2 for wrong arguments.
 //
 // Programs of the kind attributes, which is tried where it is asked for, are texts with hostile attributes
 // (support/hostile_program.h). They may be refused, as long as the error blames the program.
@@ -65,7 +66,7 @@ struct Case {
   std::string ToString() const { return fmt::format("{}:{}", kind, seed); }
 };
 
-constexpr std::string_view kKinds[] = {"rows", "training", "loops", "loop_training"};
+constexpr std::string_view kKinds[] = {"rows", "training", "loops", "loop_training", "moves"};
 constexpr std::string_view kAttributes = "attributes";  // tried alone
 
 std::vector<std::string_view> KindsWith(std::string_view kind) {
@@ -77,6 +78,7 @@ RandomProgram Draw(const Case& c) {
   static const auto* const programs = new RandomPrograms();
   if (c.kind == "rows") return programs->Draw(c.seed);
   if (c.kind == "loops") return programs->DrawLoops(c.seed);
+  if (c.kind == "moves") return RandomPrograms::DrawMoves(c.seed);
   return c.kind == "training" ? DrawTraining(c.seed) : DrawLoopTraining(c.seed);
 }
 
@@ -113,10 +115,11 @@ std::string ReadBackError(const Graph& graph) {
 }
 
 // What is wrong with the program, or "".
-std::string Try(const RandomProgram& random, const Ways& ways) {
+std::string Try(const RandomProgram& random, const Ways& ways, bool is_exact) {
   if (std::string error = ReadBackError(random.graph); !error.empty()) return error;
-  const Expected expected = ExpectedOf(random);
-  if (!std::isfinite(expected.scale)) return "";
+  Expected expected = ExpectedOf(random);
+  expected.is_exact = is_exact;
+  if (!is_exact && !std::isfinite(expected.scale)) return "";
   static std::map<int, WorkerPool> pools;
   WorkerPool& pool = pools.try_emplace(ways.workers, ways.workers).first->second;
   std::string error = TryProgram(random, expected, pool, ways.compile, ways.run).error();
@@ -178,7 +181,7 @@ bool TryOne(const Case& c, const std::filesystem::path& file) {
   const RandomProgram random = Draw(c);
   const std::string text = PrintGraph(random.graph);
   Write(file, c, "", text);
-  const std::string error = Try(random, WaysOf(c));
+  const std::string error = Try(random, WaysOf(c), c.kind == "moves");
   if (error.empty()) {
     std::filesystem::remove(file);
     return false;

@@ -1,7 +1,9 @@
 #include "mutation/mutants.h"
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -15,6 +17,8 @@
 
 namespace meshwork {
 namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 bool IsSum(const Node& node) { return node.row->name == "add" || node.row->name == "sub"; }
 
@@ -46,6 +50,8 @@ class MutantMaker {
       Relabel(node);
       OtherOperands(node);
       OtherAttributes(node);
+      if (node.row->exchange != nullptr || node.row->name == "exchange") OtherMoves(node);
+      OtherFills(node);
       if (node.row->name == "if") OtherBranch(node);
       for (size_t r = 0; r < node.regions.size(); ++r) InBody(node, r);
     }
@@ -406,6 +412,69 @@ class MutantMaker {
       const absl::StatusOr<std::vector<Type>> types = InferredWith(node, attrs);
       if (types.ok() && *types == TypesOf(local_, node.results)) AddChanged("attribute", node, attrs);
     }
+  }
+
+  // Elements from beside the right ones: an amount of a move more or less, or of two lists, so that the
+  // result keeps its size.
+  void OtherMoves(const Node& node) {
+    using Ints = std::vector<int64_t>;
+    const auto moved = [&](std::string_view name, size_t d, int64_t by, std::string_view other = "",
+                           int64_t other_by = 0) {
+      Attrs attrs = node.attrs;
+      for (const auto& [list, amount] : {std::pair(name, by), std::pair(other, other_by)}) {
+        if (list.empty()) continue;
+        Ints entries = attrs.Get<Ints>(list);
+        if (entries.size() <= d) return;
+        entries[d] += amount;
+        attrs.Set(list, std::move(entries));
+      }
+      AddIfItFits("move", node, attrs);
+    };
+    for (const int64_t by : {-1, 1}) {
+      for (size_t d = 0; d < static_cast<size_t>(local_.value(node.operands[0]).type.rank()); ++d) {
+        if (node.row->name == "slice") moved("start", d, by, "limit", by);
+        if (node.row->name == "slice") moved("stride", d, by);
+        if (node.row->name == "pad") moved("low", d, by, "high", -by);
+        if (node.row->name != "exchange") continue;
+        moved("stride", d, by);
+        moved("spacing", d, by);
+      }
+      if (node.row->name == "exchange")
+        for (size_t i = 0; i < node.attrs.Get<Ints>("offset").size(); ++i) moved("offset", i, by);
+    }
+    if (node.row->name == "reverse") {
+      Ints dims = node.attrs.Get<Ints>("dims");
+      if (!dims.empty()) dims.pop_back();
+      else if (local_.value(node.results[0]).type.rank() > 0) dims.push_back(0);
+      Attrs attrs = node.attrs;
+      attrs.Set("dims", std::move(dims));
+      AddIfItFits("move", node, attrs);
+    }
+  }
+
+  // Other values where a move fills in, and wherever else a real is an attribute of what is computed.
+  void OtherFills(const Node& node) {
+    if (node.row->kind != OpKind::kCompute && node.row->name != "exchange") return;
+    for (const auto& [name, value] : node.attrs.entries()) {
+      const auto* real = std::get_if<double>(&value);
+      if (real == nullptr) continue;
+      constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+      for (const double other : {-*real, std::isnan(*real) ? 0 : kNan, kInfinity}) {
+        if (SameAttr(other, value) || (std::isnan(other) && std::isnan(*real))) continue;
+        Attrs attrs = node.attrs;
+        attrs.Set(name, other);
+        AddIfItFits("fill", node, attrs);
+      }
+    }
+  }
+
+  void AddIfItFits(std::string_view kind, const Node& node, const Attrs& attrs) {
+    if (attrs == node.attrs) return;
+    if (node.row->name != "exchange") {
+      const absl::StatusOr<std::vector<Type>> types = InferredWith(node, attrs);
+      if (!types.ok() || *types != TypesOf(local_, node.results)) return;
+    }
+    AddChanged(std::string(kind), node, attrs);
   }
 
   absl::StatusOr<std::vector<Type>> InferredWith(const Node& node, const Attrs& attrs) const {

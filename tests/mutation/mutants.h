@@ -6,10 +6,11 @@
 // another order, or from another dim; a sum dropped that a gradient needs; a slice of another block; a mask
 // dropped, along fewer dims, or with the wrong identity; a value said to lie as it does not: axes in another
 // order, on another dim, another axis, a reduction owed that is not or not owed that is; a value read in the
-// place of another, operands swapped, an op left out, other attributes; an output or an update of another
-// value; the wrong branch; terms of a sum added with another sign, twice, or in another order, or the sum
-// twice; a read of a variable moved behind its update; the old value read where the new one is meant; an
-// update dropped. In bodies of loops and branches the same, where carries are the variables.
+// place of another, operands swapped, an op left out, other attributes; a move that takes elements from one
+// place beside the right ones, a fill that is -0, NaN or infinity in the place of another; an output or an
+// update of another value; the wrong branch; terms of a sum added with another sign, twice, or in another
+// order, or the sum twice; a read of a variable moved behind its update; the old value read where the new one
+// is meant; an update dropped. In bodies of loops and branches the same, where carries are the variables.
 #pragma once
 
 #include <cstdint>

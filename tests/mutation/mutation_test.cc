@@ -141,6 +141,8 @@ std::vector<Case> RandomCases() {
   const RandomPrograms programs;
   for (uint64_t seed = 0; seed < (LongTests() ? 2000 : 150); ++seed)
     cases.push_back(CaseOf(fmt::format("random program {}", seed), programs.Draw(seed)));
+  for (uint64_t seed = 0; seed < (LongTests() ? 1000 : 60); ++seed)
+    cases.push_back(CaseOf(fmt::format("random moves {}", seed), RandomPrograms::DrawMoves(seed)));
   for (uint64_t seed = 0; seed < (LongTests() ? 500 : 40); ++seed)
     cases.push_back(CaseOf(fmt::format("random training {}", seed), DrawTraining(seed)));
   for (uint64_t seed = 0; seed < (LongTests() ? 500 : 30); ++seed)
@@ -228,10 +230,10 @@ func f(%a: f64[2] {x}, %one: f64[]) {
 
 // Every kind of mistake that mutants.h names.
 constexpr std::string_view kKinds[] = {
-    "attribute",    "axes",  "block",      "branch",    "coefficient", "double",    "drop",
-    "gradient sum", "group", "identity",   "mask",      "moved read",  "no update", "operand",
-    "operation",    "order", "output",     "regrouped", "relabel",     "sign",      "skip",
-    "stale value",  "swap",  "term twice", "update"};
+    "attribute", "axes",    "block",        "branch", "coefficient", "double",    "drop",
+    "fill",      "move",    "gradient sum", "group",  "identity",    "mask",      "moved read",
+    "no update", "operand", "operation",    "order",  "output",      "regrouped", "relabel",
+    "sign",      "skip",    "stale value",  "swap",   "term twice",  "update"};
 
 TEST(MutationTest, VerifyRejectsEveryMutantWhoseNumbersDiffer) {
   std::vector<Case> cases = GoldenCases();

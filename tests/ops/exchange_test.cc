@@ -1,6 +1,7 @@
 // What exchanges take, by loops over every position; what CheckExchange refuses.
 #include "ops/exchange.h"
 
+#include <limits>
 #include <map>
 #include <random>
 #include <string>
@@ -123,6 +124,18 @@ TEST(ExchangeTest, WindowsThatAreBlocksNeedNothingOfOthers) {
   EXPECT_GT(spaced, 100);
 }
 
+TEST(ExchangeTest, KnowsWhatReducesToItself) {
+  EXPECT_TRUE(ReducesToItself(0.0, ReduceOp::kSum));
+  EXPECT_TRUE(ReducesToItself(-0.0, ReduceOp::kSum));
+  EXPECT_FALSE(ReducesToItself(1.0, ReduceOp::kSum));
+  EXPECT_FALSE(ReducesToItself(std::numeric_limits<double>::quiet_NaN(), ReduceOp::kSum));
+  EXPECT_TRUE(ReducesToItself(0.0, ReduceOp::kProd));
+  EXPECT_TRUE(ReducesToItself(1.0, ReduceOp::kProd));
+  EXPECT_FALSE(ReducesToItself(-0.0, ReduceOp::kProd));
+  EXPECT_FALSE(ReducesToItself(-1.0, ReduceOp::kProd));
+  EXPECT_TRUE(ReducesToItself(-2.0, ReduceOp::kMax));
+}
+
 std::string Error(std::string_view operands, std::string_view exchange) {
   const absl::StatusOr<Graph> graph = ParseGraph(
       fmt::format("mesh [x=2]\nfunc f({}) {{\n  %r = exchange {}\n  return %r\n}}\n", operands, exchange));
@@ -134,6 +147,14 @@ TEST(ExchangeTest, RefusesWhatIsNoExchange) {
   constexpr std::string_view kX = "%x: f32[2] of f32[4] {x}";
   EXPECT_EQ(Error(kX, "%x offset=[1] : f32[2] of f32[3] {x}"), "");
   EXPECT_EQ(Error(kX, "%x offset=[-1] size=[4] extent=[3] : f32[4] of f32[8] {x}"), "");
+  // Operands that are empty lie nowhere.
+  constexpr std::string_view kEmpty = "%x: f32[2] of f32[4] {x}, %e: f32[0] of f32[0] {x}";
+  EXPECT_EQ(Error(kEmpty, "%e, %x offset=[0,0] : f32[2] of f32[4] {x}"), "");
+  EXPECT_EQ(Error(kEmpty, "%x, %e, %e offset=[0,-4,-4] : f32[2] of f32[4] {x}"), "");
+  EXPECT_EQ(Error(kEmpty, "%e, %e offset=[0,0] : f32[0] of f32[0] {x}"), "");
+  EXPECT_THAT(Error("%x: f32[2,2] of f32[4,2] {x,_}, %y: f32[2,3] of f32[4,3] {x,_}",
+                    "%x, %y offset=[0,0,-4,0] : f32[4,3] of f32[8,3] {x,_}"),
+              HasSubstr("along one dim"));
   EXPECT_THAT(Error(kX, "%x offset=[1,2] : f32[2] of f32[3] {x}"), HasSubstr("offset has 2 entries"));
   EXPECT_THAT(Error(kX, "%x offset=[1] stride=[0] : f32[2] of f32[3] {x}"), HasSubstr("strides are not 0"));
   EXPECT_THAT(Error(kX, "%x offset=[1] spacing=[0] : f32[2] of f32[3] {x}"), HasSubstr("at least 1"));

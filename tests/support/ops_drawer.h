@@ -12,6 +12,7 @@
 
 #include "ops/ops.h"
 #include "support/models_drawer.h"
+#include "support/twin_moves.h"
 
 namespace meshwork {
 
@@ -97,7 +98,7 @@ class OpsDrawer : protected ModelsDrawer {
         &OpsDrawer::Arranged,    &OpsDrawer::AlongDim,    &OpsDrawer::AtPlaces,  &OpsDrawer::Overwritten,
         &OpsDrawer::MovedWindow, &OpsDrawer::Repetition,  &OpsDrawer::Statistic, &OpsDrawer::Solved,
         &OpsDrawer::Choice,      &OpsDrawer::Choice,      &OpsDrawer::Pooled,    &OpsDrawer::Pooled,
-        &OpsDrawer::Counted};
+        &OpsDrawer::Counted,     &OpsDrawer::Twinned};
     const Value result = (this->*Pick(kMoves))();
     if (!result.valid() || result.dtype() != F64) return;
     const double largest = Largest(NumbersOf(result));
@@ -317,6 +318,17 @@ class OpsDrawer : protected ModelsDrawer {
       }
     }
     return Concat(parts, d);
+  }
+
+  // Two that mean the same and are written differently, each read by another op.
+  Value Twinned() {
+    const Value x = Tensor();
+    if (x.type().num_elements() == 0 || 2 * x.type().num_elements() > kMostElements || x.rank() > 3)
+      return {};
+    static constexpr double kFills[] = {0.0, -0.0, 0.75};
+    const TwinMoves twins = DrawTwinMoves(x, [this](uint64_t n) { return Below(n); },
+                                          {.fill = Pick(kFills), .may_be_empty = false});
+    return Sin(twins.a) * Cos(twins.b);
   }
 
   Value LookedUp() {

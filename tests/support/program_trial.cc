@@ -17,15 +17,19 @@ namespace meshwork {
 namespace {
 
 // What differs beyond rounding, or "".
-std::string Differs(const std::string& name, const Tensor& found, const HostTensor& expected, double scale) {
+std::string Differs(const std::string& name, const Tensor& found, const HostTensor& expected,
+                    const Expected& all) {
   if (found.type() != expected.type())
     return fmt::format("{} is {}, not {}", name, found.type().ToString(), expected.type().ToString());
   const DType dtype = found.type().dtype;
   const double epsilon = dtype == F64 ? 1e-12 : dtype == F32 ? 1e-5 : dtype == BF16 ? 2e-2 : 0;
   const std::vector<double> a = NumbersOf(found), b = expected.Numbers();
+  const auto agree = [&](double x, double y) {
+    if (!all.is_exact) return std::abs(x - y) <= epsilon * all.scale;
+    return std::isnan(x) ? std::isnan(y) : x == y && std::signbit(x) == std::signbit(y);
+  };
   for (size_t i = 0; i < a.size(); ++i)
-    if (!(std::abs(a[i] - b[i]) <= epsilon * scale))
-      return fmt::format("{}[{}] is {}, not {}", name, i, a[i], b[i]);
+    if (!agree(a[i], b[i])) return fmt::format("{}[{}] is {}, not {}", name, i, a[i], b[i]);
   return "";
 }
 
@@ -48,11 +52,11 @@ std::string Compare(const Expected& expected, const std::map<std::string, Tensor
                     const std::map<std::string, DTensor>& state) {
   std::string error;
   for (const auto& [name, value] : expected.step.outputs)
-    if (error.empty()) error = Differs(name, outputs.at(name), value, expected.scale);
+    if (error.empty()) error = Differs(name, outputs.at(name), value, expected);
   for (const auto& [name, value] : expected.step.variables) {
     const absl::StatusOr<Tensor> found = Unpack(state.at(name), /*check_replicas=*/true);
     if (!found.ok()) return std::string(MessageOf(found.status()));
-    if (error.empty()) error = Differs(name, *found, value, expected.scale);
+    if (error.empty()) error = Differs(name, *found, value, expected);
   }
   return error;
 }

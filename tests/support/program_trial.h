@@ -22,6 +22,8 @@ struct Expected {
   // The largest number of any value, in bodies of loops too: what rounding errors are measured by. At least
   // 1; infinity if one is no number, and then the program is of no use.
   double scale = 1;
+  // Whether every bit counts, but those of NaNs; then `scale` may be anything.
+  bool is_exact = false;
 };
 Expected ExpectedOf(const RandomProgram& random);
 

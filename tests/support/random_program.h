@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "ops/row.h"
+#include "support/moves_drawer.h"
 #include "support/row_loops_drawer.h"
 #include "support/rows_drawer.h"
 #include "support/sample.h"
@@ -41,6 +42,8 @@ class RandomPrograms {
   RandomProgram DrawLoops(uint64_t seed) const { return RowLoopsDrawer(pool_, seed).Draw(); }
   // As DrawLoops; each loop has a twin.
   RandomProgram DrawTwins(uint64_t seed) const { return RowLoopsDrawer(pool_, seed, /*twins=*/100).Draw(); }
+  // Of moves of elements, and of twins that are written differently. Every device gives the same bits.
+  static RandomProgram DrawMoves(uint64_t seed) { return MovesDrawer(seed).Draw(); }
 
  private:
   std::vector<Sample> pool_;
