@@ -48,7 +48,8 @@ class MovesDrawer : protected ProgramDrawer {
     const std::string name = fmt::format("a{}", graph().arguments().size());
     ValueInfo info{.name = name, .type = type, .global = type};
     if (Chance(85)) SetPin(info);
-    for (int64_t i = 0; i < type.num_elements(); ++i) feeds()[name].push_back(Number());
+    std::vector<double>& numbers = feeds()[name];
+    for (int64_t i = 0; i < type.num_elements(); ++i) numbers.push_back(Number());
     values_.emplace_back(&graph(), graph().AddArgument(std::move(info), false));
   }
 
