@@ -97,8 +97,8 @@ class OpsDrawer : protected ModelsDrawer {
         &OpsDrawer::Convolved,   &OpsDrawer::Pooled,      &OpsDrawer::Attended,  &OpsDrawer::Accumulated,
         &OpsDrawer::Arranged,    &OpsDrawer::AlongDim,    &OpsDrawer::AtPlaces,  &OpsDrawer::Overwritten,
         &OpsDrawer::MovedWindow, &OpsDrawer::Repetition,  &OpsDrawer::Statistic, &OpsDrawer::Solved,
-        &OpsDrawer::Choice,      &OpsDrawer::Choice,      &OpsDrawer::Pooled,    &OpsDrawer::Pooled,
-        &OpsDrawer::Counted,     &OpsDrawer::Twinned};
+        &OpsDrawer::Choice,      &OpsDrawer::Twinned,     &OpsDrawer::Pooled,    &OpsDrawer::Pooled,
+        &OpsDrawer::Counted};
     const Value result = (this->*Pick(kMoves))();
     if (!result.valid() || result.dtype() != F64) return;
     const double largest = Largest(NumbersOf(result));
