@@ -99,28 +99,28 @@ TEST(VerifyMovesTest, RejectsOtherElements) {
 
 // A sum that is owed may pass where n times the fill is the fill.
 TEST(VerifyMovesTest, FillsWhatIsOwedWithWhatReducesToItself) {
-  const auto verified = [](std::string_view value, std::string_view reduce, std::string_view op) {
+  const auto verified = [](std::string_view value, std::string_view reduce, std::string_view op,
+                           std::string_view dtype = "f32") {
     const std::string global = fmt::format(
-        "mesh [x=2,y=2] func f(%x: f32[4,8] {{x,y}}) {{ %s = {} %x dims=[0] %y = pad %s low=[1] high=[1] "
-        "value={} "
-        "return y=%y }}",
-        reduce, value);
+        "mesh [x=2,y=2] func f(%x: {2}[4,8] {{x,y}}) {{ %s = {0} %x dims=[0] %y = pad %s low=[1] high=[1] "
+        "value={1} return y=%y }}",
+        reduce, value, dtype);
     const std::string local = fmt::format(
-        "mesh [x=2,y=2] func f(%x: f32[2,4] of f32[4,8] {{x,y}}) {{ %s = {0} %x dims=[0] : f32[4] of f32[8] "
-        "{{y | "
-        "{2}:x}} %p = exchange %s offset=[-1] value={1} : f32[5] of f32[10] {{y | {2}:x}} %y = all_reduce %p "
-        "axes=(x) op={2} : f32[5] of f32[10] {{y}} return y=%y }}",
-        reduce, value, op);
+        "mesh [x=2,y=2] func f(%x: {3}[2,4] of {3}[4,8] {{x,y}}) {{ %s = {0} %x dims=[0] : {3}[4] of {3}[8] "
+        "{{y "
+        "| {2}:x}} %p = exchange %s offset=[-1] value={1} : {3}[5] of {3}[10] {{y | {2}:x}} %y = all_reduce "
+        "%p "
+        "axes=(x) op={2} : {3}[5] of {3}[10] {{y}} return y=%y }}",
+        reduce, value, op, dtype);
     return std::string(MessageOf(Verify(ParseGraph(global).value(), ParseGraph(local).value()).status()));
   };
   EXPECT_EQ(verified("0", "reduce_sum", "sum"), "");
   EXPECT_EQ(verified("-0", "reduce_sum", "sum"), "");
   EXPECT_NE(verified("0.75", "reduce_sum", "sum"), "");
   EXPECT_NE(verified("nan", "reduce_sum", "sum"), "");
-  EXPECT_EQ(verified("0", "reduce_prod", "prod"), "");
-  EXPECT_EQ(verified("1", "reduce_prod", "prod"), "");
-  EXPECT_NE(verified("-0", "reduce_prod", "prod"), "");  // -0 * -0 is 0
-  EXPECT_NE(verified("2", "reduce_prod", "prod"), "");
+  EXPECT_EQ(verified("0", "reduce_prod", "prod", "i32"), "");
+  EXPECT_EQ(verified("1", "reduce_prod", "prod", "i32"), "");
+  EXPECT_NE(verified("2", "reduce_prod", "prod", "i32"), "");
   EXPECT_EQ(verified("0.75", "reduce_max", "max"), "");
 }
 
