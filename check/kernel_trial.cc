@@ -26,7 +26,7 @@ class RuleBook {
       for (const Layout& layout : operands) owed.push_back(layout.partials());
       return rule_.PassOn(owed, AxisSet()).has_value();
     }
-    for (int8_t l = kNoLetter; l < static_cast<int8_t>(rule_.letters.size()); ++l) {
+    for (int l = kNoLetter; l < static_cast<int>(rule_.letters.size()); ++l) {
       bool fits = l == kNoLetter || MayBeCut(rule_.letters[l]);
       for (size_t i = 0; fits && i < operands.size(); ++i) fits = LiesOn(l, rule_.operands[i], operands[i]);
       if (fits) return true;
@@ -47,7 +47,7 @@ class RuleBook {
       if (layout.is_partial()) return AcceptsPartial(placement);
     if (AcceptsLetter(placement, kNoLetter)) return true;
     for (size_t l = 0; l < rule_.letters.size(); ++l)
-      if (MayBeCut(rule_.letters[l]) && AcceptsLetter(placement, static_cast<int8_t>(l))) return true;
+      if (MayBeCut(rule_.letters[l]) && AcceptsLetter(placement, static_cast<int>(l))) return true;
     return false;
   }
 
@@ -58,7 +58,7 @@ class RuleBook {
   }
 
   // Whether exactly the dims of the letter are sharded; none for kNoLetter.
-  static bool LiesOn(int8_t letter, const LetterList& letters, const Layout& layout) {
+  static bool LiesOn(int letter, const LetterList& letters, const Layout& layout) {
     for (size_t d = 0; d < letters.size(); ++d) {
       const bool wanted = letter != kNoLetter && letters[d] == letter;
       if (wanted == layout.dim(static_cast<int>(d)).empty()) return false;
@@ -66,7 +66,7 @@ class RuleBook {
     return true;
   }
 
-  bool AcceptsLetter(const OpPlacement& placement, int8_t letter) const {
+  bool AcceptsLetter(const OpPlacement& placement, int letter) const {
     for (size_t i = 0; i < placement.operands.size(); ++i)
       if (!LiesOn(letter, rule_.operands[i], placement.operands[i])) return false;
     PartialSet owed;

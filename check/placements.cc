@@ -36,7 +36,7 @@ std::vector<LetterAxes> AllLetterAxes(const Mesh& mesh, size_t letters) {
 OpPlacement PlacementOf(const Rule& rule, const LetterAxes& axes, const Mesh& mesh) {
   auto layout = [&](const LetterList& letters) {
     std::vector<AxisList> dims;
-    for (int8_t letter : letters) dims.push_back(letter == kNoLetter ? AxisList() : axes[letter]);
+    for (int letter : letters) dims.push_back(letter == kNoLetter ? AxisList() : axes[letter]);
     return Layout(mesh, std::move(dims));
   };
   OpPlacement placement;

@@ -104,7 +104,7 @@ bool IsGrouped(const OpView& view) { return view.attrs.Get<int64_t>("groups") > 
 // Groups are channels that stay together: the last dims of all three are cut into as many pieces.
 Rule WithGroups(Rule rule, const OpView& view) {
   if (!IsGrouped(view)) return rule;
-  const auto letter = static_cast<int8_t>(rule.letters.size());
+  const auto letter = static_cast<int>(rule.letters.size());
   rule.letters.push_back({.name = 'g', .size = view.attrs.Get<int64_t>("groups"), .must_divide = true});
   for (LetterList& letters : rule.operands) letters.back() = letter;
   rule.results[0].back() = letter;

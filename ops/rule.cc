@@ -24,11 +24,11 @@ struct TermReader {
         list.push_back(kNoLetter);
         continue;
       }
-      int8_t found = kNoLetter;
+      int found = kNoLetter;
       for (size_t l = 0; l < rule.letters.size(); ++l)
-        if (rule.letters[l].name == name) found = static_cast<int8_t>(l);
+        if (rule.letters[l].name == name) found = static_cast<int>(l);
       if (found == kNoLetter) {
-        found = static_cast<int8_t>(rule.letters.size());
+        found = static_cast<int>(rule.letters.size());
         rule.letters.push_back({.name = name, .size = size, .reduced = true});
       }
       MESHWORK_CHECK(rule.letters[found].size == size, "letter {} of term {}", name, text);
@@ -57,7 +57,7 @@ std::string Join(const Rule& rule, const std::vector<LetterList>& lists, bool ar
   for (size_t i = 0; i < lists.size(); ++i) {
     if (i > 0) out += ',';
     for (size_t d = 0; d < lists[i].size(); ++d) {
-      const int8_t letter = lists[i][d];
+      const int letter = lists[i][d];
       if (letter == kNoLetter) {
         out += '1';
         continue;
@@ -146,7 +146,7 @@ Rule MakeRule(std::string_view text, const std::vector<Type>& operands, const st
     rule.operands.push_back(TermReader{sources[i], rule}.Read(operands[i]));
   for (size_t i = 0; i < targets.size(); ++i) {
     rule.results.push_back(TermReader{targets[i], rule}.Read(results[i]));
-    for (int8_t letter : rule.results.back())
+    for (int letter : rule.results.back())
       if (letter != kNoLetter) rule.letters[letter].reduced = false;
   }
   return rule;
@@ -158,13 +158,13 @@ void Rule::AddWindow(int operand, int dim, char letter, const Window& window) {
       std::find_if(letters.begin(), letters.end(), [&](const Letter& l) { return l.name == letter; });
   MESHWORK_CHECK(found != letters.end(), "no letter {}", letter);
   found->windowed = true;
-  operands[operand][dim] = static_cast<int8_t>(found - letters.begin());
-  windows.push_back({static_cast<int8_t>(operand), static_cast<int8_t>(dim), window});
+  operands[operand][dim] = static_cast<int>(found - letters.begin());
+  windows.push_back({operand, dim, window});
 }
 
 const Window* Rule::FindWindow(size_t operand, size_t dim) const {
   for (const WindowedDim& w : windows)
-    if (w.operand == static_cast<int8_t>(operand) && w.dim == static_cast<int8_t>(dim)) return &w.window;
+    if (static_cast<size_t>(w.operand) == operand && static_cast<size_t>(w.dim) == dim) return &w.window;
   return nullptr;
 }
 

@@ -59,8 +59,8 @@ struct Letter {
   bool windowed = false;     // an operand has windows along it: cut plainly, block by block
 };
 
-inline constexpr int8_t kNoLetter = -1;  // a dim that is cut, or broadcasts: never sharded
-using LetterList = absl::InlinedVector<int8_t, 4>;
+inline constexpr int kNoLetter = -1;  // a dim that is cut, or broadcasts: never sharded
+using LetterList = absl::InlinedVector<int, 4>;
 
 // The positions along an operand's dim that positions of a letter need: position i those from
 // i * stride + offset on, `extent` of them, in units of 1 / spacing of the operand's. So positions [s, s + m)
@@ -83,7 +83,7 @@ struct Window {
 
 // Dim `dim` of operand `operand` is seen through windows along its letter, whose size may be another.
 struct WindowedDim {
-  int8_t operand, dim;
+  int operand, dim;
   Window window;
   bool is_own =
       false;  // of the dims that OpRow::on_windows is told: each device's own block holds its windows

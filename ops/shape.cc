@@ -103,7 +103,7 @@ Rule ReshapeRule(const OpView& view) {
             .passes = MovesElements()};
   if (NumElements(from) == 0) return rule;
   for (const ReshapeGroup& group : ReshapeGroups(from, to)) {
-    const auto letter = static_cast<int8_t>(rule.letters.size());
+    const auto letter = static_cast<int>(rule.letters.size());
     rule.letters.push_back({.name = static_cast<char>('a' + letter),
                             .size = std::gcd(from[group.from], to[group.to]),
                             .must_divide = !group.is_single()});

@@ -90,7 +90,7 @@ class LetterChooser {
   void Collect(const std::vector<LetterList>& lists, std::span<const ValueId> values) {
     for (size_t i = 0; i < lists.size(); ++i) {
       for (size_t d = 0; d < lists[i].size(); ++d) {
-        const int8_t l = lists[i][d];
+        const int l = lists[i][d];
         if (l == kNoLetter) continue;
         Cut cut = LayoutOf(values[i]).Factors(static_cast<int>(d), 1);
         if (AxesOf(cut).empty() || !MayBeCut(graph_.mesh(), *node_.row, rule_.letters[l], cut)) continue;
@@ -135,7 +135,7 @@ class LetterChooser {
       for (size_t i = 0; i < lists.size(); ++i) {
         for (size_t d = 0; d < lists[i].size(); ++d) {
           const Cut have = LayoutOf(values[i]).Factors(static_cast<int>(d), 1);
-          const int8_t l = lists[i][d];
+          const int l = lists[i][d];
           if (l == kNoLetter || seen[l]) {
             if (have != (l == kNoLetter ? Whole() : cuts[l])) return false;
             continue;
@@ -442,7 +442,7 @@ class ScatterDelayer {
       if (owed_[node.operands[i]].empty()) continue;
       const Layout& lies = LiesOwing(node.operands[i]);
       for (size_t d = 0; d < rule.operands[i].size(); ++d) {
-        const int8_t l = rule.operands[i][d];
+        const int l = rule.operands[i][d];
         const Cut cut = lies.Factors(static_cast<int>(d), 1);
         if (l == kNoLetter || rule.letters[l].whole ||
             (cut.size() > 1 && !MayBeStrided(*node.row, rule.letters[l]))) {

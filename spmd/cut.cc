@@ -24,7 +24,7 @@ bool AreExchangeable(const Rule& rule, const LetterCuts& cuts) {
 
 Layout LayoutOf(const Mesh& mesh, const LetterList& letters, const LetterCuts& cuts) {
   std::vector<FactorList> dims;
-  for (int8_t letter : letters) dims.push_back(letter == kNoLetter ? Whole() : cuts[letter]);
+  for (int letter : letters) dims.push_back(letter == kNoLetter ? Whole() : cuts[letter]);
   return Layout::Strided(mesh, dims);
 }
 

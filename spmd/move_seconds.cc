@@ -79,7 +79,7 @@ std::optional<std::vector<Layout>> OperandsElsewhere(const Graph& graph, const N
   for (size_t d = 0; d < rule.results[0].size(); ++d) {
     Cut cut = to.Factors(static_cast<int>(d), 1);
     if (cut == Whole()) continue;
-    const int8_t l = rule.results[0][d];
+    const int l = rule.results[0][d];
     if (l == kNoLetter || !MayBeCut(graph.mesh(), *node.row, rule.letters[l], cut)) return std::nullopt;
     cuts[l] = std::move(cut);
   }

@@ -194,7 +194,7 @@ class Explainer {
   }
 
   // "so does letter m, dim 0 of %h f32[4,6] {x,_} (mlp.cc:12)".
-  std::string Clash(const Rule& rule, int8_t letter, const AxisList& axes) const {
+  std::string Clash(const Rule& rule, int letter, const AxisList& axes) const {
     auto find = [&](const std::vector<LetterList>& lists, std::span<const ValueId> values) -> std::string {
       for (size_t i = 0; i < lists.size(); ++i) {
         if (values[i] == gather_.value) continue;
@@ -283,7 +283,7 @@ class Explainer {
       for (size_t i = 0; i < Reader().operands.size(); ++i) {
         for (int d = 0; d < static_cast<int>(rule.operands[i].size()); ++d) {
           const AxisList has = AxesOf(LayoutOf(Reader().operands[i]), d);
-          const int8_t other = rule.operands[i][d];
+          const int other = rule.operands[i][d];
           if (other == kNoLetter || rule.letters[other].whole || !cut[other].empty() ||
               used.Intersects(AxisSet(has)))
             continue;
@@ -301,7 +301,7 @@ class Explainer {
     for (size_t i = 0; i < Reader().operands.size(); ++i) {
       const ValueId id = Reader().operands[i];
       std::vector<AxisList> dims;
-      for (int8_t letter : rule.operands[i]) dims.push_back(letter == kNoLetter ? AxisList() : cut[letter]);
+      for (int letter : rule.operands[i]) dims.push_back(letter == kNoLetter ? AxisList() : cut[letter]);
       Layout layout(global_.mesh(), std::move(dims));
       if (layout == LayoutOf(id)) continue;
       const bool gathers = layout.ShardedAxes().empty() && !LayoutOf(id).ShardedAxes().empty();
@@ -425,7 +425,7 @@ bool Replication::IsImplied(ValueId value, int node, const Layout& from) const {
     for (int d = 0; d < from.rank(); ++d) {
       const AxisList axes = AxesOf(from, d);
       if (axes.empty()) continue;
-      const int8_t l = rule.operands[i][d];
+      const int l = rule.operands[i][d];
       if (l == kNoLetter || rule.letters[l].whole) return false;
       if (from.IsStrided(d) && !MayBeStrided(*reader.row, rule.letters[l])) return false;
       if (rule.letters[l].must_divide && rule.letters[l].size % pinned_->mesh().GroupSize(axes) != 0)

@@ -26,7 +26,7 @@ bool IsElementwise(const Node& node, const Rule& rule, size_t i) {
   if (node.row->kind != OpKind::kCompute) return false;
   for (const LetterList& result : rule.results)
     if (result != rule.operands[i]) return false;
-  return std::all_of(rule.operands[i].begin(), rule.operands[i].end(), [&](int8_t l) {
+  return std::all_of(rule.operands[i].begin(), rule.operands[i].end(), [&](int l) {
     return l != kNoLetter && !rule.letters[l].whole && !rule.letters[l].must_divide;
   });
 }

@@ -46,7 +46,7 @@ absl::Status HoldsWindows(const Graph& local, const Node& node, const Rule& rule
   const Layout& layout = *local.value(node.operands[o]).layout;
   for (int d = 0; d < layout.rank(); ++d) {
     const auto seen = std::find_if(windows.begin(), windows.end(), [&](const WindowedDim& w) {
-      return w.operand == static_cast<int8_t>(o) && w.dim == static_cast<int8_t>(d);
+      return static_cast<size_t>(w.operand) == o && w.dim == d;
     });
     const ExchangeDim none{.offsets = {0}};
     const ExchangeDim& have = exchanged.has_value() ? exchanged->dims[d] : none;

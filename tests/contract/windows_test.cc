@@ -78,7 +78,7 @@ class BlockTrial {
   DoubleTensor Operand(const Cut& cut, size_t o, std::vector<WindowedDim>& windows) const {
     DoubleTensor part = operands_[o];
     for (size_t d = 0; d < part.type.shape.size(); ++d) {
-      const int8_t letter = rule_.operands[o][d];
+      const int letter = rule_.operands[o][d];
       if (letter == kNoLetter || cut.size[letter] == 0) continue;
       const int64_t start = cut.start[letter], size = cut.size[letter];
       const Window* w = rule_.FindWindow(o, d);
@@ -88,7 +88,7 @@ class BlockTrial {
       }
       const int64_t count = FloorDiv((size - 1) * w->stride + w->extent - 1, w->spacing) + 1;
       part = Along(part, d, CeilDiv(start * w->stride + w->offset, w->spacing), count, w->fill);
-      windows.push_back({static_cast<int8_t>(o), static_cast<int8_t>(d), *w});
+      windows.push_back({static_cast<int>(o), static_cast<int>(d), *w});
     }
     return part;
   }
@@ -107,7 +107,7 @@ class BlockTrial {
       call.out.push_back(sample_.results[r]);
       held.push_back(WholeBlock(sample_.results[r].shape));
       for (size_t d = 0; d < held[r].size(); ++d) {
-        const int8_t letter = rule_.results[r][d];
+        const int letter = rule_.results[r][d];
         if (letter == kNoLetter || cut.size[letter] == 0) continue;
         call.out[r].shape[d] = cut.size[letter];
         held[r][d] = {cut.start[letter], std::min(cut.size[letter], held[r][d].size - cut.start[letter])};
