@@ -6,11 +6,9 @@
 #include <map>
 #include <queue>
 #include <string_view>
-#include <tuple>
 #include <utility>
 #include <vector>
 
-#include "absl/container/inlined_vector.h"
 #include "base/status.h"
 #include "ops/row.h"
 #include "spmd/gather_on_use.h"
@@ -30,33 +28,6 @@ std::vector<int> DepthFromEnd(const Graph& graph) {
   return depth;
 }
 
-// What waits for a value: bit 0 is the change of variables, the others are the outputs.
-using Bits = absl::InlinedVector<uint64_t, 1>;
-constexpr uint64_t kState = 1;
-
-void AddTo(Bits& a, const Bits& b) {
-  for (size_t i = 0; i < a.size(); ++i) a[i] |= b[i];
-}
-bool IsWithin(const Bits& a, const Bits& b) {
-  for (size_t i = 0; i < a.size(); ++i)
-    if ((a[i] & ~b[i]) != 0) return false;
-  return true;
-}
-
-// Per node.
-std::vector<Bits> WhatWaits(const Graph& graph) {
-  const Bits none((graph.outputs().size() + 64) / 64, 0);
-  std::vector<Bits> value(graph.values().size(), none), waits(graph.nodes().size(), none);
-  for (const VariableUpdate& update : graph.updates()) value[update.value][0] |= kState;
-  for (size_t o = 0; o < graph.outputs().size(); ++o)
-    value[graph.outputs()[o].value][(o + 1) / 64] |= uint64_t{1} << (o + 1) % 64;
-  for (size_t i = graph.nodes().size(); i-- > 0;) {
-    for (ValueId id : graph.nodes()[i].results) AddTo(waits[i], value[id]);
-    for (ValueId id : graph.nodes()[i].operands) AddTo(value[id], waits[i]);
-  }
-  return waits;
-}
-
 // Nodes that are written as one, in the order of the program.
 using Unit = std::vector<int>;
 
@@ -73,7 +44,6 @@ struct Kind {
 
 struct Bucket {
   int level;
-  Bits waits;
   Unit nodes;
 };
 
@@ -83,7 +53,7 @@ struct Bucket {
 class Buckets {
  public:
   explicit Buckets(const Graph& graph)
-      : graph_(graph), waits_(WhatWaits(graph)), level_(DepthFromEnd(graph)), earliest_(level_.size(), 0) {
+      : graph_(graph), level_(DepthFromEnd(graph)), earliest_(level_.size(), 0) {
     // Gathers that others follow are left alone: joined, they would hold what is gathered for longer. So are
     // those of a program that gathers on use, and its scatters: no two weights, or their gradients, shall be
     // whole at a time.
@@ -94,13 +64,12 @@ class Buckets {
                        (op == "all_gather" && level_[n] == 0));
     }
     for (int& level : level_) level = -level;
-    std::map<std::tuple<Kind, int, bool>, size_t> open;
+    std::map<std::pair<Kind, int>, size_t> open;
     for (int n = 0; n < static_cast<int>(graph.nodes().size()); ++n) {
       if (!joins_[n]) continue;
       std::vector<Bucket>& buckets = buckets_[KindOf(n)];
-      const auto [it, is_new] =
-          open.try_emplace({KindOf(n), level_[n], ChangesState(waits_[n])}, buckets.size());
-      if (is_new) buckets.push_back({level_[n], Bits(waits_[n].size(), 0), {}});
+      const auto [it, is_new] = open.try_emplace({KindOf(n), level_[n]}, buckets.size());
+      if (is_new) buckets.push_back({level_[n], {}});
       Put(n, buckets[it->second]);
     }
     for (auto& [kind, buckets] : buckets_)
@@ -154,11 +123,8 @@ class Buckets {
     return std::max(in, out);
   }
 
-  static bool ChangesState(const Bits& waits) { return (waits[0] & kState) != 0; }
-
   void Put(int n, Bucket& bucket) {
     level_[n] = bucket.level;
-    AddTo(bucket.waits, waits_[n]);
     bucket.nodes.push_back(n);
   }
 
@@ -195,8 +161,7 @@ class Buckets {
     return any;
   }
 
-  // The last other bucket that node n of bucket `own` could run in, or -1. What only leaves the step is not
-  // held back by what changes its state, unless it waits for that anyway.
+  // The last other bucket that node n of bucket `own` could run in, or -1.
   int HostOf(int n, size_t own, const std::vector<Bucket>& buckets) const {
     const auto later =
         std::upper_bound(buckets.begin() + static_cast<int64_t>(own), buckets.end(), buckets[own].level,
@@ -204,15 +169,12 @@ class Buckets {
     for (auto b = static_cast<size_t>(later - buckets.begin()); b-- > 0;) {
       const Bucket& bucket = buckets[b];
       if (b == own || bucket.nodes.empty()) continue;
-      if (bucket.level < earliest_[n]) return -1;
-      if (ChangesState(waits_[n]) == ChangesState(bucket.waits) || IsWithin(waits_[n], bucket.waits))
-        return static_cast<int>(b);
+      return bucket.level < earliest_[n] ? -1 : static_cast<int>(b);
     }
     return -1;
   }
 
   const Graph& graph_;
-  const std::vector<Bits> waits_;  // per node
   std::vector<bool> joins_;        // per node: it may share a bucket
   std::vector<int> level_;         // per node; it matters for collectives
   std::vector<int> earliest_;
