@@ -68,8 +68,8 @@ struct RelayoutPlan {
   int64_t wire_elements = 0;        // sum over the steps
   double seconds = 0;               // by the topology, be it assumed
   // No plan of these steps within the memory sends less, but for one element where the greedy order takes one
-  // collective: rounding makes such differences. Equal to wire_elements unless the search was cut short (meshes
-  // of many axes); 0 if dims are strided, or where time decides.
+  // collective: rounding makes such differences. Equal to wire_elements unless the search was cut short
+  // (meshes of many axes); 0 if dims are strided, or where time decides.
   int64_t lower_bound = 0;
   // Where time decides: no plan of these steps within the memory takes less. Equal to seconds unless the
   // search was cut short; 0 if dims are strided.

@@ -40,7 +40,7 @@ struct ExplainedCollective {
   int64_t bytes = 0;     // on the wire, per device: WireBytes
   int64_t received = 0;  // of these, what a device receives at most
   double seconds = 0;    // by the topology; 0: it is not known
-  int64_t times = 1;     // in a step: in the body of a loop as often as that runs; bytes and seconds are of one
+  int64_t times = 1;  // in a step: in the body of a loop as often as that runs; bytes and seconds are of one
   std::vector<MovedValue> values;
 };
 

@@ -358,6 +358,7 @@ struct WindowPadding {
   static WindowPadding Valid() { return {}; }  // none
   // As much as makes ceil(size / stride) results; where it is odd, one more at the high end.
   static WindowPadding Same() { return {Kind::kSame, {}, {}}; }
+  // Negative numbers crop: the elements at the ends are left out by a Slice.
   static WindowPadding Explicit(std::vector<int64_t> low, std::vector<int64_t> high) {
     return {Kind::kExplicit, std::move(low), std::move(high)};
   }
@@ -376,12 +377,12 @@ struct ConvOptions {
 };
 // x: [n, spatial…, c], w: [filter…, c / groups, o] -> [n, spatial…, o]. Sharded along a spatial dim, devices
 // exchange the rows that windows of both need. Errors: sizes that do not fit, strides and dilations below 1,
-// negative padding, a filter that does not fit into an image and its padding.
+// a filter that does not fit into an image and its padding.
 Value Conv(const Operand& x, const Operand& w, const ConvOptions& options = {});
 // The transpose of Conv with the same w and options, x: [n, spatial…, o] -> [n, spatial…, c]: (size - 1)
 // stride
 // + (filter - 1) dilation + 1 - low - high results along each spatial dim, with WindowPadding::Same() size ·
-// stride.
+// stride. Error beside those of Conv: negative padding.
 Value ConvTranspose(const Operand& x, const Operand& w, const ConvOptions& options = {});
 
 // ---- Pooling of x: [n, spatial…, c] over windows of `window`: [size per spatial dim]. Without strides,

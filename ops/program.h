@@ -56,8 +56,8 @@ bool Communicates(const Graph& local, const Node& node);
 
 // The collectives of a local graph, merged by type and axes, in order of first use.
 struct CollectiveSummary {
-  std::string type;   // "all_reduce"
-  std::string axes;   // "(batch)"
+  std::string type;      // "all_reduce"
+  std::string axes;      // "(batch)"
   int64_t count = 0;     // per step
   int64_t bytes = 0;     // on the wire, per device and step; see WireBytes
   int64_t received = 0;  // of these, what a device receives at most
@@ -68,11 +68,11 @@ std::vector<CollectiveSummary> SummarizeCollectives(const Graph& local);
 // two branches each as if it were chosen. 1 for a node without regions.
 int64_t TimesOf(const Node& node);
 
-// Bytes that devices send and receive for one collective: with B the bytes of the gathered or reduced buffer, l
-// those of the local operand and n the group's size: all-reduce 2(n-1)/n·B, reduce-scatter and all-gather
-// (n-1)/n·B, all-to-all (n-1)/n·l, collective-permute l, both ways. Blocks count, padding included. All-to-all-v
-// and exchange, of which one way may be the busier: see AllToAllVTraffic (layout/relayout_cost.h) and
-// ExchangeTraffic (ops/exchange.h).
+// Bytes that devices send and receive for one collective: with B the bytes of the gathered or reduced buffer,
+// l those of the local operand and n the group's size: all-reduce 2(n-1)/n·B, reduce-scatter and all-gather
+// (n-1)/n·B, all-to-all (n-1)/n·l, collective-permute l, both ways. Blocks count, padding included.
+// All-to-all-v and exchange, of which one way may be the busier: see AllToAllVTraffic
+// (layout/relayout_cost.h) and ExchangeTraffic (ops/exchange.h).
 Traffic WireTraffic(const Graph& local, const Node& node);
 // What the busiest link carries of it in one direction.
 int64_t WireBytes(const Graph& local, const Node& node);

@@ -175,8 +175,8 @@ class Buckets {
   }
 
   const Graph& graph_;
-  std::vector<bool> joins_;        // per node: it may share a bucket
-  std::vector<int> level_;         // per node; it matters for collectives
+  std::vector<bool> joins_;  // per node: it may share a bucket
+  std::vector<int> level_;   // per node; it matters for collectives
   std::vector<int> earliest_;
   std::map<Kind, std::vector<Bucket>> buckets_;  // by level
 };

@@ -3,8 +3,8 @@
 //
 // Two of them can if they have the same axes, dim, reduction and dtype and neither needs the other's
 // result, directly or through other collectives. They go together as late as they can, but what could go
-// with earlier ones does not make a collective of its own. What only leaves the step (loss, metrics) goes with
-// the gradients: nothing in the step waits for it.
+// with earlier ones does not make a collective of its own. What only leaves the step (loss, metrics) goes
+// with the gradients: nothing in the step waits for it.
 //
 // Joining always pays in the α–β model as long as nothing else runs beside a collective: one latency instead
 // of many. But it holds more at a time, so in programs that gather on use (gather_on_use.h) only all-reduces
