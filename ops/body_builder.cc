@@ -63,7 +63,6 @@ std::vector<Value> AddNodeOf(Graph& graph, Node node) {
 
 bool ResolveOperands(Graph& graph, BodyBuilder& builder, std::string_view what,
                      const std::vector<Value>& values, std::vector<Value>& resolved) {
-  if (!builder.MayNest()) return false;
   bool all_valid = true;
   for (size_t i = 0; i < values.size(); ++i) {
     const Value here = values[i].valid() ? graph.Capture(values[i]) : Value();

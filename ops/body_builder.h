@@ -52,7 +52,7 @@ class BodyBuilder {
 std::vector<Value> AddNodeOf(Graph& graph, Node node);
 
 // Operands of a node with a body as `graph` sees them. False, and the mistake recorded, if some are invalid,
-// which stay so, or if the body may not be built.
+// which stay so.
 bool ResolveOperands(Graph& graph, BodyBuilder& builder, std::string_view what,
                      const std::vector<Value>& values, std::vector<Value>& resolved);
 

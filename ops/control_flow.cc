@@ -385,6 +385,13 @@ class ScanBuilder {
 
   ScanResult Build(const std::vector<Value>& carries, const std::vector<Value>& xs, const ScanBody& body) {
     ScanResult result{.carries = std::vector<Value>(carries.size())};
+    if (!builder_.MayNest()) {
+      Graph nowhere = Graph::Nowhere();
+      const ScanStep step = body(nowhere, result.carries, std::vector<Value>(xs.size()));
+      result.stacked.resize(step.stacked.size());
+      result.sums.resize(step.sums.size());
+      return result;
+    }
     const bool carries_known = ResolveOperands(graph_, builder_, "carry", carries, initial_);
     const bool xs_known = ResolveOperands(graph_, builder_, "xs", xs, xs_);
     const bool is_known = FindLength() && carries_known && xs_known;
@@ -523,6 +530,7 @@ std::vector<Value> While(Graph& graph, const std::vector<Value>& carries, const 
   const SourceLocation location(loc);
   BodyBuilder builder(graph, "while", location);
   const std::vector<Value> invalid(carries.size());
+  if (!builder.MayNest()) return invalid;
   std::vector<Value> initial, inner;
   const bool is_known = ResolveOperands(graph, builder, "carry", carries, initial);
   for (size_t c = 0; c < initial.size(); ++c)
@@ -554,19 +562,25 @@ std::vector<Value> While(Graph& graph, const std::vector<Value>& carries, const 
   return results.size() == initial.size() ? results : invalid;
 }
 
+namespace {
+
+// The branches say how many results there are. What they add to the graph that they are given goes nowhere.
+std::vector<Value> InvalidResults(const Branch& then, const Branch& otherwise) {
+  Graph nowhere = Graph::Nowhere();
+  const size_t returned = then(nowhere).size();
+  return std::vector<Value>(std::max(returned, otherwise(nowhere).size()));
+}
+
+}  // namespace
+
 std::vector<Value> If(const Value& predicate, const Branch& then, const Branch& otherwise, CallSite loc) {
-  if (!predicate.valid()) {
-    // How many results there are, the branches say; what they build goes nowhere.
-    Graph nowhere = Graph::Nowhere();
-    const size_t returned = then(nowhere).size();
-    return std::vector<Value>(std::max(returned, otherwise(nowhere).size()));
-  }
+  if (!predicate.valid()) return InvalidResults(then, otherwise);
   Graph& graph = *predicate.graph();
   const SourceLocation location(loc);
   BodyBuilder builders[] = {{graph, "if", location}, {graph, "if", location}};
   size_t returned = 0;
   bool is_valid = true;
-  if (!builders[0].MayNest()) return {};
+  if (!builders[0].MayNest()) return InvalidResults(then, otherwise);
   const Branch* const branches[] = {&then, &otherwise};
   for (int b = 0; b < 2; ++b) {
     BodyBuilder& builder = builders[b];

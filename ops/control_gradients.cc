@@ -90,25 +90,31 @@ class ScanGradient {
 
   absl::StatusOr<std::vector<Value>> AddToForward(int sum) {
     std::vector<Value> by;
-    std::vector<int> slices, captured;  // arguments
+    std::vector<int> by_arguments;
     RegionParts parts;
     for (size_t a = 0; a < arguments_.size(); ++a) {
       parts.arguments.push_back({.value = arguments_[a], .type = TypeOf(arguments_[a])});
       if (!needed_[a] || !IsFloat(TypeOf(arguments_[a]).dtype)) continue;
       by.emplace_back(&body_, arguments_[a]);
-      (IsSlice(static_cast<int>(a)) ? slices : captured).push_back(static_cast<int>(a));
+      by_arguments.push_back(static_cast<int>(a));
     }
     const Value of(&body_, outputs_[sum]), one = Constant(body_, 1.0, of.type());
-    std::vector<Value> found = PullBack(body_, {&of, 1}, {&one, 1}, by);
+    const std::vector<Value> found = PullBack(body_, {&of, 1}, {&one, 1}, by);
     if (!body_.errors().empty()) return absl::InvalidArgumentError(body_.errors()[0]);
-    for (size_t i = 0; i < found.size(); ++i)
-      if (!found[i].valid()) found[i] = Zeros(body_, by[i].type());
-    // Slices come before captured values among the arguments, as stacks before sums among the results.
-    const auto first_sum = found.begin() + static_cast<int64_t>(slices.size());
+    std::vector<Value> grads(node_.operands.size());
+    std::vector<int> slices, captured;  // arguments that a gradient reaches
+    std::vector<ValueId> of_slices, of_captured;
+    for (size_t i = 0; i < found.size(); ++i) {
+      if (!found[i].valid()) continue;
+      const bool is_slice = IsSlice(by_arguments[i]);
+      (is_slice ? slices : captured).push_back(by_arguments[i]);
+      (is_slice ? of_slices : of_captured).push_back(found[i].id());
+    }
+    if (slices.empty() && captured.empty()) return grads;
     parts.outputs.assign(outputs_.begin(), outputs_.begin() + shape_.stacked);
-    for (auto grad = found.begin(); grad != first_sum; ++grad) parts.outputs.push_back(grad->id());
+    parts.outputs.insert(parts.outputs.end(), of_slices.begin(), of_slices.end());
     parts.outputs.insert(parts.outputs.end(), outputs_.begin() + shape_.stacked, outputs_.end());
-    for (auto grad = first_sum; grad != found.end(); ++grad) parts.outputs.push_back(grad->id());
+    parts.outputs.insert(parts.outputs.end(), of_captured.begin(), of_captured.end());
     Node& node = graph_.mutable_node(n_);
     node.regions[0] = std::make_shared<const Graph>(MakeRegion(body_, parts));
     node.attrs.Set("sums", static_cast<int64_t>(shape_.sums + captured.size()));
@@ -124,7 +130,6 @@ class ScanGradient {
     const std::vector<ValueId> first =
         graph_.InsertResults(n_, static_cast<size_t>(shape_.stacked), std::move(stacks));
     added.insert(added.begin(), first.begin(), first.end());
-    std::vector<Value> grads(node_.operands.size());
     size_t r = 0;
     for (const auto* list : {&slices, &captured})
       for (int a : *list) grads[a] = Mul(result_grads_[sum], Value(&graph_, added[r++]));
@@ -183,6 +188,7 @@ class ScanGradient {
   // The gradients of one iteration, behind it.
   void BuildGradients() {
     std::vector<Value> values, cotangents, wrt;
+    std::vector<int> arguments;  // of wrt
     for (int c = 0; c < shape_.carries; ++c) {
       if (!HasCotangent(c)) continue;
       carries_.push_back(c);
@@ -202,11 +208,15 @@ class ScanGradient {
       const bool is_carry = static_cast<int>(a) < shape_.carries;
       if (!varied_[a] || (is_carry && !useful_[a])) continue;
       wrt.emplace_back(&body_, arguments_[a]);
-      wrt_.push_back(static_cast<int>(a));
+      arguments.push_back(static_cast<int>(a));
     }
-    for (const Value& grad : PullBack(body_, values, cotangents, wrt)) gradients_.push_back(grad);
-    for (size_t w = 0; w < gradients_.size(); ++w)
-      if (!gradients_[w].valid()) gradients_[w] = Zeros(body_, TypeOf(arguments_[wrt_[w]]));
+    const std::vector<Value> found = PullBack(body_, values, cotangents, wrt);
+    for (size_t w = 0; w < found.size(); ++w) {
+      // A carry's gradient goes on to the iteration before, so there is always one.
+      if (!found[w].valid() && arguments[w] >= shape_.carries) continue;
+      wrt_.push_back(arguments[w]);
+      gradients_.push_back(found[w].valid() ? found[w] : Zeros(body_, wrt[w].type()));
+    }
   }
 
   // Per value of the body whether it differs from iteration to iteration.
@@ -376,9 +386,15 @@ absl::StatusOr<std::vector<Value>> IfGradients(Graph& graph, int n, const std::v
     with_grads.push_back(static_cast<int>(r));
     back.operands.push_back(result_grads[r].id());
   }
-  for (const auto& region : node.regions) {
-    Graph body = CopyOf(*region);
+  struct Branch {
+    Graph body;
     RegionParts parts;
+    std::vector<Value> found;  // of wrt
+  };
+  std::vector<Branch> branches;
+  branches.reserve(node.regions.size());
+  for (const auto& region : node.regions) {
+    auto& [body, parts, found] = branches.emplace_back(Branch{.body = CopyOf(*region)});
     std::vector<Value> values, cotangents, by;
     for (const Argument& argument : body.arguments())
       parts.arguments.push_back({.value = argument.value, .type = body.value(argument.value).type});
@@ -388,14 +404,25 @@ absl::StatusOr<std::vector<Value>> IfGradients(Graph& graph, int n, const std::v
       cotangents.push_back(AddCotangent(body, values.back().type()));
       parts.arguments.push_back({.value = cotangents.back().id(), .type = values.back().type()});
     }
-    const std::vector<Value> found = PullBack(body, values, cotangents, by);
+    found = PullBack(body, values, cotangents, by);
     if (!body.errors().empty()) return absl::InvalidArgumentError(body.errors()[0]);
-    for (size_t i = 0; i < found.size(); ++i)
-      parts.outputs.push_back((found[i].valid() ? found[i] : Zeros(body, by[i].type())).id());
-    back.regions.push_back(std::make_shared<const Graph>(MakeRegion(body, parts)));
   }
+  // What is reached in one branch has the gradient 0 in the other.
+  std::vector<int> reached;
+  for (size_t i = 0; i < wrt.size(); ++i) {
+    if (std::none_of(branches.begin(), branches.end(), [&](const Branch& b) { return b.found[i].valid(); }))
+      continue;
+    reached.push_back(wrt[i]);
+    for (auto& [body, parts, found] : branches) {
+      const Type& type = graph.value(node.operands[wrt[i]]).type;
+      parts.outputs.push_back((found[i].valid() ? found[i] : Zeros(body, type)).id());
+    }
+  }
+  if (reached.empty()) return grads;
+  for (const auto& [body, parts, found] : branches)
+    back.regions.push_back(std::make_shared<const Graph>(MakeRegion(body, parts)));
   const int added = TryAddControl(graph, std::move(back)).value();
-  for (size_t i = 0; i < wrt.size(); ++i) grads[wrt[i]] = {&graph, graph.nodes()[added].results[i]};
+  for (size_t i = 0; i < reached.size(); ++i) grads[reached[i]] = {&graph, graph.nodes()[added].results[i]};
   return grads;
 }
 
@@ -410,8 +437,7 @@ absl::StatusOr<std::vector<Value>> ControlGradients(Graph& graph, int node,
   if (op == kManualOp) return ManualGradients(graph, node, result_grads, needed);
   return InvalidArgument(
       "a loop whose number of iterations is not known has no gradient; use a scan, or stop the gradient "
-      "before "
-      "it.");
+      "before it.");
 }
 
 }  // namespace meshwork

@@ -49,7 +49,8 @@ ExchangeRun WindowRun(const ExchangeDim& dim, int operand, const Extent& block, 
 absl::Status CheckAmounts(const ExchangeDim& dim, size_t d, int64_t size) {
   constexpr int64_t kMost = int64_t{1} << 60;
   const int64_t positions = std::max<int64_t>({size, dim.size, 1});
-  bool fits = std::abs(dim.stride) <= kMost / positions && dim.spacing <= kMost && dim.extent <= kMost;
+  const int64_t stride = kMost / positions;
+  bool fits = dim.stride >= -stride && dim.stride <= stride && dim.spacing <= kMost && dim.extent <= kMost;
   for (int64_t offset : dim.offsets) fits = fits && offset >= -kMost && offset <= kMost;
   if (fits) return absl::OkStatus();
   return InvalidArgument("dim {}: positions of the operand lie beyond 2^60.", d);

@@ -105,9 +105,11 @@ ExchangeRun Through(const ExchangeRun& outer, const ExchangeRun& inner) {
       .stride = outer.from_step, .spacing = inner.to_step, .offsets = {outer.from - inner.to}};
   ExchangeRun run = RunOf(counts, 0, {0, outer.count}, {0, inner.count});
   run.to = outer.to + run.to * outer.to_step;
-  run.to_step *= outer.to_step;
   run.from = inner.from + run.from * inner.from_step;
-  run.from_step *= inner.from_step;
+  if (run.count > 1) {  // else they may overflow, and mean nothing
+    run.to_step *= outer.to_step;
+    run.from_step *= inner.from_step;
+  }
   return run;
 }
 

@@ -181,12 +181,11 @@ class Rebatcher {
           std::optional<Growth>& growth = GrowthOf(value, d);
           if (growth.has_value() || (alone && IsComputed(value, d))) continue;
           const Node& node = graph_.nodes()[n];
-          if (graph_.value(value).type.shape[d] == from_ && from_ != 1 && to_ != from_)
+          if (HasSize(value, d, from_) && from_ != 1 && to_ != from_)
             return InvalidArgument(
                 "{}: dim {} of {} has the size of the batch and meets no input, so whether it is the batch "
                 "cannot be told and the program cannot run with {}; derive it from an input, or take sizes "
-                "by "
-                "dimension_size.",
+                "by dimension_size.",
                 graph_.Describe(node.row->name, node.location), d, graph_.value(value).type.ToString(), to_);
           growth = Growth();
           settled = true;
@@ -196,6 +195,18 @@ class Rebatcher {
       Follow();
     }
     return absl::OkStatus();
+  }
+
+  // Whether a dim of the class has this size; a reshape joins dims of different sizes.
+  bool HasSize(ValueId value, int d, int64_t size) {
+    const int wanted = classes_.Find(value, d);
+    for (size_t id = 0; id < graph_.values().size(); ++id) {
+      const Shape& shape = graph_.value(static_cast<ValueId>(id)).type.shape;
+      for (size_t i = 0; i < shape.size(); ++i)
+        if (shape[i] == size && classes_.Find(static_cast<ValueId>(id), static_cast<int>(i)) == wanted)
+          return true;
+    }
+    return false;
   }
 
   // The dims of a node's results whose sizes its attributes give.

@@ -137,7 +137,7 @@ class Ring {
     if (view_.attrs.Get<bool>("causal")) limit = Minimum(Add(position, 1.0), limit);
     if (queries.valid() && s_ % count() != 0)
       limit = Select(Less(position, static_cast<double>(s_)), limit, 0.0);
-    if (seen.valid()) limit = Minimum(ByDevice(seen), limit);
+    if (seen.valid()) limit = Minimum(Maximum(ByDevice(seen), 0.0), limit);
     limit = Sub(limit, Mul(keys, static_cast<double>(key_size_)));
     return Merged(BroadcastTo(limit, {count(), batch_, size}, {0, 1, 2}), 0);
   }

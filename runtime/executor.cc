@@ -104,7 +104,7 @@ absl::Status KernelFailed(std::string_view where, const std::exception& error) {
     return absl::ResourceExhaustedError(fmt::format(
         "Run: {}: there is not enough memory for what its kernel, or a library that it calls, works with.",
         where));
-  return absl::ResourceExhaustedError(fmt::format("Run: {}: a library failed: {}.", where, error.what()));
+  return absl::InternalError(fmt::format("Run: {}: a library failed: {}.", where, error.what()));
 }
 
 }  // namespace
@@ -356,13 +356,7 @@ void Executor::RunWorker(int worker) {
 bool Executor::RunInstruction(const Level& level, size_t i, int worker) {
   const Instruction& instruction = level.schedule->instructions[i];
   switch (instruction.kind) {
-    case Instruction::Kind::kKernel: try { RunKernels(level, i, worker);
-      } catch (const std::exception& error) {
-        // Of a library that works on memory of its own. All go on to the end, for they meet at barriers.
-        if (workers_[worker].status.ok())
-          workers_[worker].status = KernelFailed(level.graph->Describe(instruction.node), error);
-      }
-      break;
+    case Instruction::Kind::kKernel: RunKernelsOrFail(level, i, worker); break;
     case Instruction::Kind::kCollective: RunCollective(level, i, worker); break;
     case Instruction::Kind::kCompare: Compare(i, worker); break;
     case Instruction::Kind::kLoop: RunLoop(level, i, worker); break;
@@ -376,6 +370,23 @@ bool Executor::RunInstruction(const Level& level, size_t i, int worker) {
       break;
   }
   return true;
+}
+
+// Kernels throw where a library that they call has no memory. All workers go on to the end, for they meet at
+// barriers.
+void Executor::RunKernelsOrFail(const Level& level, size_t i, int worker) {
+  try {
+    RunKernels(level, i, worker);
+  } catch (const std::exception& error) {
+    if (workers_[worker].status.ok())
+      workers_[worker].status =
+          KernelFailed(level.graph->Describe(level.schedule->instructions[i].node), error);
+  }
+}
+
+bool Executor::AnyFailed() const {
+  return std::any_of(workers_.begin(), workers_.end(),
+                     [](const WorkerState& state) { return !state.status.ok(); });
 }
 
 void Executor::RunCollective(const Level& level, size_t i, int worker) {
@@ -410,7 +421,11 @@ void Executor::RunLoop(const Level& level, size_t i, int worker) {
       for (;;) {
         RunBody(*bodies[0], worker);
         pool_.barrier().Wait();
-        if (!is_true()) return;
+        // A predicate of values that a kernel did not write may stay true for ever. All workers leave at the
+        // same time, for they meet at barriers.
+        if (worker == 0) leaves_ = AnyFailed();
+        pool_.barrier().Wait();
+        if (leaves_ || !is_true()) return;
         RunBody(*bodies[1], worker);
         pool_.barrier().Wait();
       }

@@ -194,6 +194,8 @@ class Executor {
   void RunStep(const Level& level, const Instruction& instruction, const KernelStep& step, int64_t begin,
                int64_t end, int64_t strip, int worker);
   void RunCollective(const Level& level, size_t i, int worker);
+  void RunKernelsOrFail(const Level& level, size_t i, int worker);
+  bool AnyFailed() const;  // REQUIRES: no worker runs
   void RunLoop(const Level& level, size_t i, int worker);
   void RunBody(const Level& body, int worker);
   void Compare(size_t i, int worker);
@@ -212,6 +214,7 @@ class Executor {
   std::vector<BufferId> output_buffers_;             // per output
   std::unique_ptr<Communicator> communicator_;
   std::vector<WorkerState> workers_;
+  bool leaves_ = false;                 // the loop that runs: written by worker 0, read behind a barrier
   std::unique_ptr<Profiler> profiler_;  // null unless options.profile or trace_steps
 };
 

@@ -7,6 +7,7 @@
 #include "base/status.h"
 #include "ops/control_flow.h"
 #include "ops/local.h"
+#include "ops/manual.h"
 #include "ops/row.h"
 
 namespace meshwork {
@@ -37,7 +38,8 @@ absl::Status CheckValue(const Graph& local, ValueId id) {
   return Annotate(CheckPartials(*info.layout, info.type), fmt::format("Executor: {}: ", NameOf(local, id)));
 }
 
-absl::Status CheckNode(const Graph& local, int n) {
+// `as_written`: in a manual region, whose nodes run as they are.
+absl::Status CheckNode(const Graph& local, int n, bool as_written = false) {
   const OpRow& row = *local.nodes()[n].row;
   if (row.kind == OpKind::kIdentity) {
     return InvalidArgument(
@@ -50,11 +52,12 @@ absl::Status CheckNode(const Graph& local, int n) {
       for (size_t v = 0; v < region->values().size(); ++v)
         RETURN_IF_ERROR(CheckValue(*region, static_cast<ValueId>(v)));
       for (size_t i = 0; i < region->nodes().size(); ++i)
-        RETURN_IF_ERROR(CheckNode(*region, static_cast<int>(i)));
+        RETURN_IF_ERROR(CheckNode(*region, static_cast<int>(i), as_written || IsManual(node)));
     }
     return Annotate(CheckLocalControl(local, node), fmt::format("Executor: {}: ", local.Describe(n)));
   }
-  if (row.kind == OpKind::kCompute && row.cpu == nullptr) {
+  const bool runs = row.kind == OpKind::kCompute || (as_written && row.kind != OpKind::kCollective);
+  if (runs && row.cpu == nullptr) {
     return InvalidArgument("Executor: {} has no CPU kernel; give its row one.", local.Describe(n));
   }
   return absl::OkStatus();

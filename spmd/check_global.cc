@@ -45,8 +45,8 @@ absl::Status CheckGlobal(const Graph& graph) {
     if (node.row->name != "relayout" || !node.attrs.Get<LayoutPin>("layout").layout.is_partial()) continue;
     return InvalidArgument(
         "{}: layout {} is partial; only whole values can be asked for. Leave the relayout out: what is owed "
-        "stays so "
-        "as long as the ops that read it allow.",
+        "stays "
+        "so as long as the ops that read it allow.",
         graph.Describe(static_cast<int>(n)), node.attrs.Get<LayoutPin>("layout").ToString());
   }
   return absl::OkStatus();

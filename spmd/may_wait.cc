@@ -5,7 +5,10 @@
 #include <iterator>
 #include <limits>
 #include <optional>
+#include <vector>
 
+#include "ops/exchange.h"
+#include "ops/movement.h"
 #include "ops/row.h"
 
 namespace meshwork {
@@ -19,21 +22,38 @@ struct Magnitude {
   double least, most;
 };
 
+// What a node that moves elements lays around or between them; nothing if it lays nothing.
+std::optional<double> FillOf(const Graph& graph, const Node& node) {
+  if (node.row->on_windows != nullptr) return 0;  // windows may leave gaps
+  if (node.row->exchange == nullptr) return std::nullopt;
+  const std::vector<Type> operands = TypesOf(graph, node.operands), results = TypesOf(graph, node.results);
+  const Exchange exchange = node.row->exchange({operands, results, node.attrs});
+  const int32_t source = 0;
+  if (!MovementOf(exchange, operands, {&source, 1}, results[0]).fill.has_value()) return std::nullopt;
+  return std::abs(exchange.value);
+}
+
 std::optional<Magnitude> MagnitudeOf(const Graph& graph, ValueId id) {
+  Magnitude filled{.least = std::numeric_limits<double>::infinity(), .most = 0};
+  const auto with_filled = [&](double least, double most) {
+    return Magnitude{std::min(filled.least, least), std::max(filled.most, most)};
+  };
   for (int depth = 0; depth < kMaxDepth && graph.value(id).node >= 0; ++depth) {
     const Node& node = graph.nodes()[graph.value(id).node];
     if (node.row->name == "constant") {
       const double value = std::abs(node.attrs.Get<double>("value"));
-      return Magnitude{value, value};
+      return with_filled(value, value);
     }
     if (node.row->name == "iota") {
       const int64_t size = graph.value(id).type.shape[node.attrs.Get<int64_t>("dim")];
-      return Magnitude{0, static_cast<double>(std::max<int64_t>(size - 1, 0))};
+      return with_filled(0, static_cast<double>(std::max<int64_t>(size - 1, 0)));
     }
     const bool moves =
         node.operands.size() == 1 && (node.row->kind == OpKind::kIdentity ||
                                       (node.row->rule != nullptr && OnlyMoves(RuleOf(graph, node))));
     if (!moves) return std::nullopt;
+    if (const std::optional<double> fill = FillOf(graph, node); fill.has_value())
+      filled = with_filled(*fill, *fill);
     id = node.operands[0];
   }
   return std::nullopt;

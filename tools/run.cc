@@ -78,7 +78,7 @@ absl::Status CheckOutputs(const Graph& global) {
   for (size_t o = 0; o < global.outputs().size(); ++o)
     for (const VariableUpdate& update : global.updates())
       if (const std::string name = OutputName(global, static_cast<int>(o));
-          name == global.argument_name(update.argument))
+          name == global.argument_name(update.argument) && global.outputs()[o].value != update.value)
         return InvalidArgument(
             "--outputs: an output and an updated variable are both called \"{}\"; the file "
             "has room for one. Rename the output.",
@@ -140,7 +140,10 @@ absl::Status RunOnce(const Graph& global, const NamedTensors& tensors, const Opt
     const std::string& name = global.argument_name(update.argument);
     ASSIGN_OR_RETURN(Tensor tensor, session.Get(name));
     fmt::print("var {}: {}\n", name, Show(tensor));
-    outputs.emplace_back(name, std::move(tensor));
+    // An output of the same name is the new value, see CheckOutputs.
+    const auto same_name = [&](const auto& output) { return output.first == name; };
+    if (std::none_of(outputs.begin(), outputs.end(), same_name))
+      outputs.emplace_back(name, std::move(tensor));
   }
   return options.outputs.empty() ? absl::OkStatus() : WriteSafetensors(options.outputs, outputs);
 }

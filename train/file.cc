@@ -88,11 +88,25 @@ int TakeOver(int fd, const struct stat& old) {
   return fchmod(fd, mode) == 0 ? 0 : errno;
 }
 
-// `old`: the file that it is to replace, null if there is none.
-int WriteNewFile(const std::string& path, std::span<const std::string_view> pieces, const struct stat* old) {
-  // Nobody else may read it before it has the permissions of the old one.
-  Descriptor file(open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, old == nullptr ? 0666 : 0600));
-  if (file.get() < 0) return errno;
+// Writes a file beside `path` and says which; none where it could not be made. `old`: the file that it is to
+// replace, null if there is none.
+int WriteNewFile(const std::string& path, std::span<const std::string_view> pieces, const struct stat* old,
+                 std::optional<std::string>& written) {
+  static std::atomic<int64_t> count = 0;
+  constexpr int kTries = 100;
+  int fd = -1;
+  for (int i = 0; i < kTries && fd < 0 && (i == 0 || errno == EEXIST); ++i) {
+    written = fmt::format("{}.tmp-{}-{}", path, getpid(), count++);
+    // Never a file that is there, nor one that a link leads to. Nobody else may read it before it has the
+    // permissions of the old one.
+    fd = open(written->c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
+              old == nullptr ? 0666 : 0600);
+  }
+  if (fd < 0) {
+    written.reset();
+    return errno;
+  }
+  Descriptor file(fd);
   if (old != nullptr)
     if (const int error = TakeOver(file.get(), *old); error != 0) return error;
   for (std::string_view piece : pieces) {
@@ -163,9 +177,9 @@ absl::StatusOr<Target> FindTarget(const std::string& path) {
 
 absl::Status CheckWritable(const std::string& path) {
   ASSIGN_OR_RETURN(const Target target, FindTarget(path));
-  const std::string trial = fmt::format("{}.tmp-{}-try", target.path, getpid());
-  const int error = WriteNewFile(trial, {}, nullptr);
-  unlink(trial.c_str());
+  std::optional<std::string> trial;
+  const int error = WriteNewFile(target.path, {}, nullptr, trial);
+  if (trial.has_value()) unlink(trial->c_str());
   return error == 0 ? absl::OkStatus() : CannotWrite(path, error);
 }
 
@@ -175,12 +189,11 @@ absl::Status WriteFileAtomically(const std::string& path, std::string_view conte
 
 absl::Status WriteFileAtomically(const std::string& path, std::span<const std::string_view> pieces) {
   ASSIGN_OR_RETURN(const Target target, FindTarget(path));
-  static std::atomic<int64_t> count = 0;
-  const std::string temporary = fmt::format("{}.tmp-{}-{}", target.path, getpid(), count++);
-  int error = WriteNewFile(temporary, pieces, target.exists ? &target.info : nullptr);
-  if (error == 0 && std::rename(temporary.c_str(), target.path.c_str()) != 0) error = errno;
+  std::optional<std::string> temporary;
+  int error = WriteNewFile(target.path, pieces, target.exists ? &target.info : nullptr, temporary);
+  if (error == 0 && std::rename(temporary->c_str(), target.path.c_str()) != 0) error = errno;
   if (error == 0) return absl::OkStatus();
-  unlink(temporary.c_str());
+  if (temporary.has_value()) unlink(temporary->c_str());
   return CannotWrite(path, error);
 }
 

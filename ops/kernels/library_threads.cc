@@ -43,33 +43,59 @@ void CheckCanMap(size_t bytes) {
   munmap(probe, bytes);
 }
 
-// Threads call OpenBLAS at the same time, and each works in one of its buffers, which it keeps once they are
-// mapped. So there must be as many as threads that call it.
-void MapOpenBlasBuffers() {
-  constexpr size_t kBuffer = size_t{128} << 20;  // BUFFER_SIZE of its builds for x86-64 and arm64
-  static auto* const take = FindFunction<void*(int)>("blas_memory_alloc");
-  static auto* const give = FindFunction<void(void*)>("blas_memory_free");
-  if (take == nullptr || give == nullptr) return;
-  static std::mutex mutex;
-  static size_t threads = 0;
-  const std::lock_guard<std::mutex> lock(mutex);
-  std::vector<void*> buffers;
-  const auto give_all = [&] {
-    for (void* buffer : buffers) give(buffer);
-  };
-  try {
-    buffers.reserve(threads + 1);
-    while (buffers.size() < threads + 1) {
-      CheckCanMap(kBuffer);
-      buffers.push_back(take(0));
+// The thread that makes it calls OpenBLAS from then on until it ends. Threads call at the same time, each in
+// a buffer of OpenBLAS's, which keeps those that it mapped: there must be as many as threads that call.
+class OpenBlasCaller {
+ public:
+  // Throws std::bad_alloc where there is no memory for one more buffer.
+  OpenBlasCaller() {
+    const std::lock_guard<std::mutex> lock(Mutex());
+    if (threads_ == mapped_) {
+      Map(mapped_ + 1);
+      ++mapped_;
     }
-  } catch (const std::bad_alloc&) {
-    give_all();
-    throw;
+    ++threads_;
   }
-  give_all();
-  ++threads;
-}
+  ~OpenBlasCaller() {
+    const std::lock_guard<std::mutex> lock(Mutex());
+    --threads_;
+  }
+
+ private:
+  static std::mutex& Mutex() {
+    static auto* const mutex = new std::mutex;  // threads may end after statics are gone
+    return *mutex;
+  }
+
+  static void Map(size_t count) {
+    constexpr size_t kBuffer = size_t{128} << 20;  // BUFFER_SIZE of its builds for x86-64 and arm64
+    static auto* const take = FindFunction<void*(int)>("blas_memory_alloc");
+    static auto* const give = FindFunction<void(void*)>("blas_memory_free");
+    if (take == nullptr || give == nullptr) return;
+    std::vector<void*> buffers;
+    buffers.reserve(count);
+    const auto give_all = [&] {
+      for (void* buffer : buffers) give(buffer);
+    };
+    try {
+      while (buffers.size() < count) {
+        CheckCanMap(kBuffer);
+        void* const buffer = take(0);
+        if (buffer == nullptr) throw std::bad_alloc();  // it has room for some hundred
+        buffers.push_back(buffer);
+      }
+    } catch (const std::bad_alloc&) {
+      give_all();
+      throw;
+    }
+    give_all();
+  }
+
+  static size_t threads_, mapped_;  // that live; the most that ever lived at once
+};
+
+size_t OpenBlasCaller::threads_ = 0;
+size_t OpenBlasCaller::mapped_ = 0;
 
 }  // namespace
 
@@ -81,12 +107,7 @@ void ReserveForOneDnn() {
   is_reserved = true;
 }
 
-void ReserveForOpenBlas() {
-  thread_local bool is_reserved = false;
-  if (is_reserved) return;
-  MapOpenBlasBuffers();
-  is_reserved = true;
-}
+void ReserveForOpenBlas() { thread_local const OpenBlasCaller caller; }
 
 SingleThreadedLibraries::SingleThreadedLibraries() : before_(OpenMpThreads()) {
   if (before_ != 1) SetOpenMpThreads(1);

@@ -359,7 +359,7 @@ TEST_F(MlpMnistTest, SaysWhatItDoes) {
       finished.out,
       MatchesRegex(
           "mnist: 28 training and 12 test images, mesh \\[batch=8\\] of 8 devices, 905010 parameters\n"
-          "  each step: 2 all_reduce over \\(batch\\), [0-9]+ B on the wire per device\n"
+          "  each step: 1 all_reduce over \\(batch\\), [0-9]+ B on the wire per device\n"
           "epoch 1/1  2 steps  [0-9.]+ ms/step  loss [0-9.]+  accuracy [0-9.]+ %  test loss [0-9.]+  "
           "test accuracy [0-9.]+ %\n"));
 }
@@ -436,7 +436,7 @@ TEST_F(MlpMnistTest, DrawsWhatIsLeftOfATrainingThatDiverges) {
 TEST_F(MlpMnistTest, ExplainsEveryCollective) {
   const Finished finished = Train({"--epochs", "0", "--mesh", "batch=4,model=2", "--explain"});
   ASSERT_EQ(finished.code, 0) << finished.err;
-  EXPECT_THAT(finished.out, HasSubstr("\nstep on mesh [batch=4, model=2], 3 collectives, 2739572 B on the "
+  EXPECT_THAT(finished.out, HasSubstr("\nstep on mesh [batch=4, model=2], 2 collectives, 2739572 B on the "
                                       "wire per device:\n  1. all_reduce over (model): "));
   EXPECT_THAT(finished.out, HasSubstr("\n       matmul (mlp.cc:"));
   EXPECT_THAT(finished.out, HasSubstr("\nmemory: "));

@@ -43,8 +43,7 @@ Value NestedIf(Graph& g, const Value& x, int depth) {
   if (depth == 0) return x + 1.0;
   const auto branch = [&](Graph& body) -> Values { return {NestedIf(body, x, depth - 1)}; };
   const auto otherwise = [&](Graph&) -> Values { return {x}; };
-  const Values results = If(Less(Constant(g, 1, {F32, {}}), x), branch, otherwise);
-  return results.empty() ? Value() : results[0];
+  return If(Less(Constant(g, 1, {F32, {}}), x), branch, otherwise)[0];
 }
 Value NestedWhile(Graph& g, const Value& x, int depth) {
   if (depth == 0) return x + 1.0;

@@ -166,5 +166,28 @@ TEST(CustomOpErrors, KernelsThatThrow) {
       });
 }
 
+// The predicate stays true.
+TEST(CustomOpErrors, KernelsThatThrowInALoopEndIt) {
+  OpRow row = SwigluRow("hungry_loop");
+  row.cpu = [](const KernelSpec&) {
+    return Kernel{.run = [](const KernelArgs&) { throw std::bad_alloc(); }, .units = 4};
+  };
+  ASSERT_TRUE(RegisterOp(row).ok());
+  Graph g{Mesh()};
+  const Value x = g.Input("x", F32, {4}, {UNSHARDED});
+  using Values = std::vector<Value>;
+  g.Output("y", While(
+                    g, {x}, [&](Graph&, const Values&) { return Less(ReduceSum(x, {0}), 1.0); },
+                    [](Graph& body, const Values& c) -> Values {
+                      return {body.Add("hungry_loop", {{c[0], c[0]}}, {}, {})[0]};
+                    })[0]);
+  for (int workers : {1, 2}) {
+    absl::StatusOr<Session> session = Session::Create(g, {.workers = workers});
+    ASSERT_TRUE(session.ok()) << session.status();
+    EXPECT_EQ(session->Run({{"x", Tensor::Zeros({F32, {4}})}}).status().code(),
+              absl::StatusCode::kResourceExhausted);
+  }
+}
+
 }  // namespace
 }  // namespace meshwork

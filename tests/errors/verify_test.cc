@@ -269,6 +269,7 @@ TEST(VerifyErrors, Exchanges) {
                    MISTAKE(Exchanged("%a offset=[1,1] : f32[2] of f32[3] {x}")),
                    MISTAKE(Exchanged("%a offset=[1] stride=[1,1] : f32[2] of f32[3] {x}")),
                    MISTAKE(Exchanged("%a offset=[1] stride=[0] : f32[2] of f32[3] {x}")),
+                   MISTAKE(Exchanged("%a offset=[0] stride=[-9223372036854775808] : f32[2] of f32[3] {x}")),
                    MISTAKE(Exchanged("%a offset=[4611686018427387904] : f32[2] of f32[3] {x}")),
                    MISTAKE(Exchanged("%a offset=[1] : i32[2] of i32[3] {x}")),
                    MISTAKE(Exchanged("%a offset=[0] : f32[2] of f32[4] {2*2@x}")),

@@ -15,7 +15,9 @@ std::string CompileError(std::string_view text) {
 
 TEST(CompileTest, RefusesAPinThatIsPartial) {
   EXPECT_EQ(CompileError("mesh [x=2]\nfunc f(%a: f32[4] {_ | sum:x}) {\n  %0 = tanh %a\n  return y=%0\n}\n"),
-            "Compile: %a: f32[4] (program:2) is pinned as {_ | sum:x}; only whole values can be asked for.");
+            "Compile: %a: f32[4] (program:2) is pinned as {_ | sum:x}; only whole values can be asked for. "
+            "Leave the "
+            "layout out: what is owed stays so as long as the ops that read it allow.");
 }
 
 std::vector<std::string> Collectives(const Graph& local) {

@@ -73,7 +73,8 @@ class TrainingDrawer : LoopsDrawer {
     return depends[y.id()];
   }
 
-  Value Loss(const Value& wanted) {
+  // `reaches`: a gradient reaches `wanted`, which may else be behind an op without slope.
+  Value Loss(const Value& wanted, bool reaches = false) {
     Value loss;
     for (uint64_t terms = 1 + Below(3); terms > 0;) {
       const Value term = LossTerm();
@@ -81,7 +82,7 @@ class TrainingDrawer : LoopsDrawer {
       loss = loss.valid() ? loss + term : term;
       --terms;
     }
-    if (!DependsOn(loss, wanted)) loss = loss + ReduceMean(Square(wanted), AllDimsOf(wanted));
+    if (reaches || !DependsOn(loss, wanted)) loss = loss + ReduceMean(Square(wanted), AllDimsOf(wanted));
     Evaluate();
     return loss;
   }
@@ -126,7 +127,7 @@ class TrainingDrawer : LoopsDrawer {
   }
 
   void Train() {
-    const Value loss = Loss(Pick(Variables()));
+    const Value loss = Loss(Pick(Variables()), /*reaches=*/true);
     graph().Output("loss", loss);
     DrawOptimizer().Minimize(loss);
     MESHWORK_CHECK(graph().status().ok(), "{}", MessageOf(graph().status()));

@@ -200,7 +200,8 @@ TEST(OptimizersTest, LeaveWhatNoGradientReaches) {
                                                                      {"adamw", AdamW({.weight_decay = 0.1})},
                                                                      {"lamb", Lamb({.weight_decay = 0.1})}};
   const std::vector<std::function<Value(const Value&)>> freezes = {
-      [](const Value& x) { return StopGradient(x); }, [](const Value& x) { return Cast(Cast(x, I32), F64); },
+      [](const Value& x) { return StopGradient(x); },
+      [](const Value& x) { return Cast(Cast(x, I32), F64); },
       [](const Value& x) { return Select(Greater(x, 0.5), Floor(x), 0.0); },
       [](const Value& x) {  // in a loop
         return Scan(*x.graph(), {StopGradient(x) * 0.0}, {},
@@ -209,6 +210,28 @@ TEST(OptimizersTest, LeaveWhatNoGradientReaches) {
                     },
                     {.length = 2})
             .carries[0];
+      },
+      [](const Value& x) {  // in a body, of what differs from one iteration to the next
+        const Value slices = Constant(*x.graph(), 1.0, {F64, {2, 3}});
+        return Scan(*x.graph(), {}, {slices},
+                    [&](Graph&, const auto&, const auto& s) {
+                      return ScanStep{.sums = {StopGradient(s[0] * x)}};
+                    })
+            .sums[0];
+      },
+      [](const Value& x) {  // a loop whose sum is a number
+        const Value slices = Constant(*x.graph(), 1.0, {F64, {2, 3}});
+        return Scan(*x.graph(), {}, {slices},
+                    [&](Graph&, const auto&, const auto& s) {
+                      return ScanStep{.sums = {ReduceSum(StopGradient(s[0] * x), {0})}};
+                    })
+            .sums[0];
+      },
+      [](const Value& x) {  // in both branches
+        return If(
+            Greater(ReduceSum(x, {0}), 0.0),
+            [&](Graph&) { return std::vector<Value>{StopGradient(x * 2.0)}; },
+            [&](Graph&) { return std::vector<Value>{StopGradient(x)}; })[0];
       }};
   for (const auto& [name, optimizer] : optimizers) {
     for (size_t f = 0; f < freezes.size(); ++f) {
