@@ -40,7 +40,7 @@ class DimClasses {
 };
 
 // Whether a dim that is seen through windows has the size of the result's dim, for every size.
-bool KeepsSize(const Rule& rule, const Window& window, int64_t size, int8_t letter) {
+bool KeepsSize(const Rule& rule, const Window& window, int64_t size, int letter) {
   const auto along = std::count_if(rule.windows.begin(), rule.windows.end(), [&](const WindowedDim& dim) {
     return rule.operands[dim.operand][dim.dim] == letter;
   });
@@ -56,13 +56,13 @@ void JoinLetters(const Graph& graph, const Node& node, const Rule& rule, DimClas
     int dim;
   };
   std::vector<std::optional<Use>> seen(rule.letters.size());
-  auto visit = [&](ValueId value, size_t d, int8_t letter) {
+  auto visit = [&](ValueId value, size_t d, int letter) {
     if (auto& use = seen[letter]) classes.Join(value, static_cast<int>(d), use->value, use->dim);
     else use = Use{value, static_cast<int>(d)};
   };
   for (size_t i = 0; i < node.operands.size(); ++i) {
     for (size_t d = 0; d < rule.operands[i].size(); ++d) {
-      const int8_t letter = rule.operands[i][d];
+      const int letter = rule.operands[i][d];
       if (letter == kNoLetter) continue;
       const Window* const window = rule.FindWindow(i, d);
       if (window == nullptr || KeepsSize(rule, *window, graph.value(node.operands[i]).type.shape[d], letter))
@@ -86,25 +86,16 @@ absl::Status CheckRules(const Graph& graph) {
   return absl::OkStatus();
 }
 
-// Whether loops and branches are still what they must be: a length is no size that follows the batch.
+// A loop's length is no size that follows the batch, so its operands may not fit it any more.
 absl::Status CheckBodies(const Graph& graph, int64_t to) {
   for (const Node& node : graph.nodes()) {
     if (!IsControl(node)) continue;
     const absl::StatusOr<std::vector<Type>> types = InferControl(node, TypesOf(graph, node.operands));
-    if (!types.ok() || *types != TypesOf(graph, node.results))
+    if (!types.ok())
       return InvalidArgument("{}: it cannot run with a batch of {}: {}",
-                             graph.Describe(node.row->name, node.location), to,
-                             types.ok() ? "its results are tied to the batch." : MessageOf(types.status()));
-    for (const auto& region : node.regions) {
-      for (const VariableUpdate& update : region->updates()) {
-        const ValueInfo& carry = region->value(region->arguments()[update.argument].value);
-        if (carry.type != region->value(update.value).type)
-          return InvalidArgument("{}: it cannot run with a batch of {}: %{} is {}, its next value {}.",
-                                 graph.Describe(node.row->name, node.location), to, carry.name,
-                                 carry.type.ToString(), region->value(update.value).type.ToString());
-      }
-      RETURN_IF_ERROR(CheckBodies(*region, to));
-    }
+                             graph.Describe(node.row->name, node.location), to, MessageOf(types.status()));
+    MESHWORK_CHECK(*types == TypesOf(graph, node.results), "a loop whose results were resized otherwise");
+    for (const auto& region : node.regions) RETURN_IF_ERROR(CheckBodies(*region, to));
   }
   return absl::OkStatus();
 }
@@ -281,7 +272,7 @@ class Rebatcher {
     bool changed = false;
     for (const auto& [value, d] : Given(n)) {
       std::optional<Growth>& growth = GrowthOf(value, d);
-      const int8_t letter = rules_[n].results[0][d];
+      const int letter = rules_[n].results[0][d];
       if (growth.has_value() || letter == kNoLetter) continue;
       bool any = false, stays = true;
       for (const WindowedDim& dim : rules_[n].windows) {

@@ -393,13 +393,22 @@ TEST_F(MeshworkTest, RunLeavesOutTensorsThatTheProgramDoesNotHave) {
 }
 
 TEST_F(MeshworkTest, RunWritesNoTwoTensorsOfOneName) {
-  const std::string program =
-      File("f.mw", "mesh []\nfunc f(var %w: f32[]) {\n  %v = neg %w\n  update %w = %v\n  return w=%v\n}\n");
-  EXPECT_EQ(Run({"run", program}).code, 0);
+  const auto program = [&](std::string_view returned) {
+    return File("f.mw", fmt::format("mesh []\nfunc f(var %w: f32[]) {{\n  %v = cos %w\n  %n = neg %v\n"
+                                    "  update %w = %v\n  return w=%{}\n}}\n",
+                                    returned));
+  };
+  EXPECT_EQ(Run({"run", program("n")}).code, 0);
   ExpectFails(
-      Run({"run", program, "--outputs", Path("out")}), 2,
+      Run({"run", program("n"), "--outputs", Path("out")}), 2,
       "meshwork run: --outputs: an output and an updated variable are both called \"w\"; the file has "
       "room for one. Rename the output.");
+  // The new value of the variable, once.
+  ASSERT_EQ(Run({"run", program("v"), "--outputs", Path("out")}).code, 0);
+  const auto written = ReadSafetensors(Path("out"));
+  ASSERT_TRUE(written.ok()) << written.status();
+  ASSERT_EQ(written->size(), 1u);
+  EXPECT_EQ(written->begin()->first, "w");
 }
 
 // Every command that compiles takes the budgets.

@@ -46,6 +46,19 @@ TEST(ProgramErrors, Rebatch) {
           MISTAKE(rebatch("mesh [] func f(%a: i32[8,3]) { %0 = one_hot %a depth=8 }")),
           MISTAKE(rebatch("mesh [] func f(%a: f32[8]) { %0 = constant value=1 shape=[8] }")),
           MISTAKE(rebatch("mesh [x=2] func f(%a: f32[8] {4@x*2}) { %0 = exp %a }")),
+          MISTAKE(rebatch("mesh [x=2] func f(%a: f32[8] {_}) {\n"
+                          "  %0 = shard_slice %a axes=(x) dim=0 : f32[4] of f32[8] {x} }")),
+          MISTAKE(rebatch("mesh [] func f(%a: f32[8,3], %c: f32[3]) {\n"
+                          "  %r = scan %c, %a length=8 slices=1 (var %s: f32[3], %x: f32[3]) {\n"
+                          "    %t = add %s, %x update %s = %t } }")),
+          MISTAKE(rebatch("mesh [] func f(%a: f32[8,3], %c: f32[3]) {\n"
+                          "  %r, %y = scan %c length=8 (var %s: f32[3]) {\n"
+                          "    %t = tanh %s update %s = %t return %t }\n"
+                          "  %z = add %y, %a }")),
+          MISTAKE(rebatch(
+              "mesh [] func f(%a: f32[8,8], %c: f32[3]) {\n"
+              "  %r = scan %c, %a length=2 (var %s: f32[3], %x: f32[8,8]) {\n"
+              "    %u = slice %x start=[0,0] limit=[1,3] %t = reshape %u shape=[3] update %s = %t } }")),
           MISTAKE(rebatch("mesh [x=2] func f(%a: f32[8]) { %0 = exp %a : f32[8] {4@x*2} }")),
       });
 }

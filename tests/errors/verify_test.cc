@@ -163,6 +163,19 @@ absl::Status WithSum(std::string_view text, std::string_view other) {
   const absl::StatusOr<Graph> read = ParseGraph(local, "step.mw");
   return read.ok() ? Verify(Parse(kGlobalSum), *read).status() : read.status();
 }
+// What no text gives: the reader finds it.
+template <typename F>
+absl::Status SumChanged(std::string_view op, F&& change) {
+  Graph local = Parse(kLocalSum);
+  for (size_t n = 0; n < local.nodes().size(); ++n)
+    if (local.nodes()[n].row->name == op) change(local, local.mutable_node(static_cast<int>(n)));
+  return Verify(Parse(kGlobalSum), local).status();
+}
+ValueId ResultOf(const Graph& graph, std::string_view name) {
+  for (size_t v = 0; v < graph.values().size(); ++v)
+    if (graph.values()[v].name == name) return static_cast<ValueId>(v);
+  return kNoValue;
+}
 TEST(VerifyErrors, Rounding) {
   EXPECT_EQ(MessageOf(Of(kGlobalSum, kLocalSum)), "");
   ExpectErrors(
@@ -176,6 +189,38 @@ TEST(VerifyErrors, Rounding) {
           MISTAKE(WithSum("narrow %r", "narrow %g")),
           MISTAKE(WithSum("neg %s", "add %s, %t")),
           MISTAKE(WithSum("g=%g", "g=%r")),
+          MISTAKE(SumChanged("narrow",
+                             [](Graph& local, const Node& node) {
+                               ValueInfo& info = local.mutable_value(node.results[0]);
+                               info.type.dtype = info.global.dtype = F64;
+                             })),
+          MISTAKE(SumChanged("narrow",
+                             [](Graph& local, Node& node) {
+                               node.operands[0] = ResultOf(local, "n");
+                               local.mutable_value(node.results[0]).layout =
+                                   local.value(node.operands[0]).layout;
+                             })),
+          MISTAKE(Of("mesh [x=2] func f(%a: bf16[4,4]) { %s = reduce_sum %a dims=[0] return s=%s }",
+                     "mesh [x=2] func f(%a: bf16[2,4] of bf16[4,4] {x,_}) {"
+                     " %w = widen %a : f32[2,4] of f32[4,4] {x,_}"
+                     " %s = reduce_sum %w dims=[0] : f32[4] of f32[4] {_ | sum:x}"
+                     " %r = all_reduce %s axes=(x) op=sum : f32[4] of f32[4] {_}"
+                     " return s=%r }")),
+          MISTAKE([] {
+            const std::string_view global =
+                "mesh [x=2] func f(%a: bf16[4,4], %c: bf16[4]) {"
+                " %s = reduce_sum %a dims=[0] %m = mul %s, %c return m=%m }";
+            Graph local = Parse(
+                "mesh [x=2] func f(%a: bf16[2,4] of bf16[4,4] {x,_}, %c: bf16[4] of bf16[4] {_}) {"
+                " %w = widen %a : f32[2,4] of f32[4,4] {x,_}"
+                " %s = reduce_sum %w dims=[0] : f32[4] of f32[4] {_ | sum:x}"
+                " %d = widen %c : f32[4] of f32[4] {_}"
+                " %m = mul %s, %d : f32[4] of f32[4] {_ | sum:x}"
+                " %r = all_reduce %m axes=(x) op=sum : f32[4] of f32[4] {_}"
+                " %b = narrow %r : bf16[4] of bf16[4] {_} return m=%b }");
+            local.mutable_node(3).operands[1] = ResultOf(local, "c");
+            return Verify(Parse(global), local).status();
+          }()),
           // Another value in f32, and one that is not.
           MISTAKE(WithSum("reduce_sum %w dims=[0]", "reduce_sum %f dims=[0]")),
           MISTAKE(WithSum("widen %a : f32[2,4] of f32[4,4] {x,_}",
@@ -263,37 +308,44 @@ TEST(VerifyErrors, Exchanges) {
   constexpr std::string_view kWindows =
       "%h = exchange %a offset=[0,-1,0] size=[-1,4,-1] extent=[1,3,1] : f32[1,4,1] of f32[1,8,1] {_,x,_}";
   auto after = [&](std::string_view rest) { return Convolved(fmt::format("{} {}", kWindows, rest)); };
-  ExpectErrors("verify_exchanges",
-               {
-                   MISTAKE(Exchanged("%a offset=[2] : f32[2] of f32[3] {x}")),
-                   MISTAKE(Exchanged("%a offset=[1,1] : f32[2] of f32[3] {x}")),
-                   MISTAKE(Exchanged("%a offset=[1] stride=[1,1] : f32[2] of f32[3] {x}")),
-                   MISTAKE(Exchanged("%a offset=[1] stride=[0] : f32[2] of f32[3] {x}")),
-                   MISTAKE(Exchanged("%a offset=[0] stride=[-9223372036854775808] : f32[2] of f32[3] {x}")),
-                   MISTAKE(Exchanged("%a offset=[4611686018427387904] : f32[2] of f32[3] {x}")),
-                   MISTAKE(Exchanged("%a offset=[1] : i32[2] of i32[3] {x}")),
-                   MISTAKE(Exchanged("%a offset=[0] : f32[2] of f32[4] {2*2@x}")),
-                   MISTAKE(Exchanged("%a, %a offset=[0,0] : f32[2] of f32[4] {x}")),
-                   MISTAKE(Exchanged("%a, %a offset=[0,-3] : f32[4] of f32[8] {x}")),
-                   MISTAKE(Exchanged("%a, %a offset=[0,-4] stride=[2] : f32[4] of f32[8] {x}")),
-                   MISTAKE(Exchanged("%a offset=[-1] size=[4] extent=[3] : f32[3] of f32[6] {x}")),
-                   MISTAKE(Exchanged("%a offset=[-1] size=[4] extent=[3] : f32[4] of f32[8] {x}")),
-                   MISTAKE(Convolved("%h = exchange %a offset=[0,-1,0] size=[-1,4,-1] extent=[1,3,1]"
-                                     " : f32[2,4,1] of f32[2,8,1] {_,x,_}"
-                                     " %r = conv %h, %w : f32[2,2,1] of f32[2,4,1] {_,x,_}")),
-                   MISTAKE(after("%r = exp %h : f32[1,4,1] of f32[1,8,1] {_,x,_}")),
-                   MISTAKE(after("%r = conv %h, %w low=[1] high=[1] : f32[1,4,1] of f32[1,8,1] {_,x,_}")),
-                   MISTAKE(Convolved("%r = conv %a, %w low=[1] high=[1] : f32[1,2,1] of f32[1,4,1] {_,x,_}")),
-                   MISTAKE(Convolved("%h = exchange %a offset=[0,0,0] size=[-1,4,-1] extent=[1,3,1]"
-                                     " : f32[1,4,1] of f32[1,8,1] {_,x,_}"
-                                     " %r = conv %h, %w : f32[1,2,1] of f32[1,4,1] {_,x,_}")),
-                   MISTAKE(Convolved("%h = exchange %a offset=[0,-1,0] size=[1,4,-1] extent=[1,3,1]"
-                                     " : f32[1,4,1] of f32[1,8,1] {_,x,_}"
-                                     " %r = conv %h, %w : f32[1,2,1] of f32[1,4,1] {_,x,_}")),
-                   MISTAKE(Of("mesh [x=2] func f(%a: f32[4] {x}) { %r = reverse %a dims=[0] return r=%r }",
-                              "mesh [x=2] func f(%a: f32[2] of f32[4] {x}) {"
-                              " %r = reverse %a dims=[0] : f32[2] of f32[4] {x} return r=%r }")),
-               });
+  ExpectErrors(
+      "verify_exchanges",
+      {
+          MISTAKE(Exchanged("%a offset=[2] : f32[2] of f32[3] {x}")),
+          MISTAKE(Exchanged("%a offset=[1,1] : f32[2] of f32[3] {x}")),
+          MISTAKE(Exchanged("%a offset=[1] stride=[1,1] : f32[2] of f32[3] {x}")),
+          MISTAKE(Exchanged("%a offset=[1] stride=[0] : f32[2] of f32[3] {x}")),
+          MISTAKE(Exchanged("%a offset=[0] stride=[-9223372036854775808] : f32[2] of f32[3] {x}")),
+          MISTAKE(Exchanged("%a offset=[4611686018427387904] : f32[2] of f32[3] {x}")),
+          MISTAKE(Of("mesh [x=2] func f(%a: f32[4,4]) {"
+                     " %s = reduce_sum %a dims=[0] %p = pad %s low=[1] high=[0] value=1 return p=%p }",
+                     "mesh [x=2] func f(%a: f32[2,4] of f32[4,4] {x,_}) {"
+                     " %s = reduce_sum %a dims=[0] : f32[4] of f32[4] {_ | sum:x}"
+                     " %e = exchange %s offset=[-1] value=1 : f32[5] of f32[5] {_ | sum:x}"
+                     " %p = all_reduce %e axes=(x) op=sum : f32[5] of f32[5] {_} return p=%p }")),
+          MISTAKE(Exchanged("%a offset=[1] : i32[2] of i32[3] {x}")),
+          MISTAKE(Exchanged("%a offset=[0] : f32[2] of f32[4] {2*2@x}")),
+          MISTAKE(Exchanged("%a, %a offset=[0,0] : f32[2] of f32[4] {x}")),
+          MISTAKE(Exchanged("%a, %a offset=[0,-3] : f32[4] of f32[8] {x}")),
+          MISTAKE(Exchanged("%a, %a offset=[0,-4] stride=[2] : f32[4] of f32[8] {x}")),
+          MISTAKE(Exchanged("%a offset=[-1] size=[4] extent=[3] : f32[3] of f32[6] {x}")),
+          MISTAKE(Exchanged("%a offset=[-1] size=[4] extent=[3] : f32[4] of f32[8] {x}")),
+          MISTAKE(Convolved("%h = exchange %a offset=[0,-1,0] size=[-1,4,-1] extent=[1,3,1]"
+                            " : f32[2,4,1] of f32[2,8,1] {_,x,_}"
+                            " %r = conv %h, %w : f32[2,2,1] of f32[2,4,1] {_,x,_}")),
+          MISTAKE(after("%r = exp %h : f32[1,4,1] of f32[1,8,1] {_,x,_}")),
+          MISTAKE(after("%r = conv %h, %w low=[1] high=[1] : f32[1,4,1] of f32[1,8,1] {_,x,_}")),
+          MISTAKE(Convolved("%r = conv %a, %w low=[1] high=[1] : f32[1,2,1] of f32[1,4,1] {_,x,_}")),
+          MISTAKE(Convolved("%h = exchange %a offset=[0,0,0] size=[-1,4,-1] extent=[1,3,1]"
+                            " : f32[1,4,1] of f32[1,8,1] {_,x,_}"
+                            " %r = conv %h, %w : f32[1,2,1] of f32[1,4,1] {_,x,_}")),
+          MISTAKE(Convolved("%h = exchange %a offset=[0,-1,0] size=[1,4,-1] extent=[1,3,1]"
+                            " : f32[1,4,1] of f32[1,8,1] {_,x,_}"
+                            " %r = conv %h, %w : f32[1,2,1] of f32[1,4,1] {_,x,_}")),
+          MISTAKE(Of("mesh [x=2] func f(%a: f32[4] {x}) { %r = reverse %a dims=[0] return r=%r }",
+                     "mesh [x=2] func f(%a: f32[2] of f32[4] {x}) {"
+                     " %r = reverse %a dims=[0] : f32[2] of f32[4] {x} return r=%r }")),
+      });
 }
 
 TEST(VerifyErrors, ACompilerThatErrs) {
