@@ -87,9 +87,10 @@ class Ring {
   std::vector<Value> Run(std::string_view row, const std::vector<Value>& blocks, size_t num_tensors,
                          int64_t queries_from, int64_t keys_from) const {
     std::vector<Operand> operands(blocks.begin(), blocks.begin() + static_cast<int64_t>(num_tensors));
-    if (IsPartlySeen() || s_ % count() != 0)
-      operands.emplace_back(Seen(has_seen_ ? blocks[num_tensors] : Value(), BlockFrom(queries_from),
-                                 BlockFrom(keys_from), query_size_));
+    if (IsPartlySeen() || s_ % count() != 0) {
+      const Value keys = BlockFrom(keys_from), queries = BlockFrom(queries_from);
+      operands.emplace_back(Seen(has_seen_ ? blocks[num_tensors] : Value(), queries, keys, query_size_));
+    }
     const ResolvedOperands at = Resolve(operands);
     return at.graph->Add(row, at.values, {{"scale", view_.attrs.Get<double>("scale")}}, at.location);
   }
@@ -98,8 +99,11 @@ class Ring {
   std::vector<Value> RunWhole(std::string_view row) const {
     std::vector<Operand> operands = {OnEach(view_.operands[0]), Split(view_.operands[1]),
                                      Split(view_.operands[2])};
-    if (IsPartlySeen())
-      operands.emplace_back(Seen(has_seen_ ? OnEach(view_.operands[3]) : Value(), Value(), BlockFrom(0), s_));
+    if (IsPartlySeen()) {
+      const Value keys = BlockFrom(0);
+      const Value seen = has_seen_ ? OnEach(view_.operands[3]) : Value();
+      operands.emplace_back(Seen(seen, Value(), keys, s_));
+    }
     const ResolvedOperands at = Resolve(operands);
     return at.graph->Add(row, at.values, {{"scale", view_.attrs.Get<double>("scale")}}, at.location);
   }
@@ -124,7 +128,8 @@ class Ring {
     const int64_t ahead = (from % count() + count()) % count();
     if (ahead == 0) return device;
     const auto moved = [&](int64_t by) { return Add(device, static_cast<double>(by)); };
-    return Select(Less(device, static_cast<double>(count() - ahead)), moved(ahead), moved(ahead - count()));
+    const Value beyond = moved(ahead - count()), within = moved(ahead);
+    return Select(Less(device, static_cast<double>(count() - ahead)), within, beyond);
   }
 
   // How many keys of block `keys` each query sees, as i32[n·b,size], if it sees `seen` of the whole sequence,
@@ -218,7 +223,8 @@ std::vector<Value> MergedAttention(const BlockwiseView& view) {
   const Value total = ReduceSum(weights, {0});
   // Not owed any longer, though it might be: so it is added up in one collective with `total`.
   const Value sum = Relayout(ReduceSum(Mul(o, ExpandDims(weights, {4})), {0}), LayoutSpec(4, MATCH));
-  const Value part = Select(Equal(total, 0.0), 0.0, Div(1.0, total));
+  const Value share = Div(1.0, total);
+  const Value part = Select(Equal(total, 0.0), 0.0, share);
   return {Ring::InDType(Mul(sum, ExpandDims(part, {3})), view.operands[0].dtype()),
           Add(reference, Log(total))};
 }

@@ -139,10 +139,12 @@ UniqueResult UniqueCounts(const Operand& x, int64_t size) {
   const ResolvedOperands at = Resolve({x});
   if (at.graph == nullptr) return {};
   const Type type = at.values[0].type();
-  if (type.dtype == BOOL || type.rank() != 1 || type.shape[0] == 0 || size < 1) {
-    RecordMistake(at, "unique_counts",
-                  "x is {}, size={}; x must be a vector of numbers that is not empty, size at least 1.",
-                  type.ToString(), size);
+  if (type.dtype == BOOL || type.rank() != 1 || type.shape[0] == 0 || size < 1 || size >= int64_t{1} << 40) {
+    RecordMistake(
+        at, "unique_counts",
+        "x is {}, size={}; x must be a vector of numbers that is not empty, size at least 1 and below "
+        "2^40.",
+        type.ToString(), size);
     return {};
   }
   const LocationScope scope(*at.graph, at.location);
