@@ -18,10 +18,9 @@
 //
 //   {_,x} -> {(x,y),_}    all_to_all_v, not the all_to_all to {x,_} that a slice along y would follow
 //
-// Where a
-// topology is given, it finds the plan that takes the least time by it: over two hosts an all-reduce becomes
-// a reduce-scatter within each host, an all-reduce across, and an all-gather within. Plans are kept, per
-// thread.
+// Where a topology is given, the search finds the plan that takes the least time by it: over two hosts an
+// all-reduce becomes a reduce-scatter within each host, an all-reduce across, and an all-gather within. Plans
+// are kept, per thread.
 #pragma once
 
 #include <cstdint>

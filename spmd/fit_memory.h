@@ -29,8 +29,7 @@ struct LocalOptions {
 };
 
 // A program that computes the same as `local` and needs at most `budget` bytes, or the least that was found.
-// `placed`: the result of InsertRelayouts; `make_local` makes it local, with
-// `options` as `local`.
+// `placed`: the result of InsertRelayouts. `make_local` makes it local; `local` was made so, with `options`.
 // REQUIRES: budget > 0.
 Graph FitMemory(const Graph& placed, const Graph& local, const LocalOptions& options, int64_t budget,
                 const std::function<Graph(const Graph& placed, const LocalOptions& options)>& make_local);
