@@ -2,7 +2,6 @@
 // what oneDNN computes of the same sizes in layouts of its own choice – blocked ones –, where nothing has to
 // be reordered. Counters: gflops, and of_blocked, oneDNN's time by ours.
 #include <dnnl.hpp>
-#include <map>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -11,6 +10,7 @@
 #include "benchmarks/machine.h"
 #include "benchmarks/measure.h"
 #include "meshwork.h"
+#include "ops/kernels/dnnl_api.h"
 #include "ops/kernels/library_threads.h"
 #include "ops/row.h"
 
@@ -93,47 +93,62 @@ class Ours {
 class Blocked {
  public:
   Blocked(const Sizes& s, What what) : engine_(dnnl::engine::kind::cpu, 0), stream_(engine_) {
-    using Memory = dnnl::memory;
-    const auto any = [](const Memory::dims& dims) {
-      return Memory::desc(dims, Memory::data_type::f32, Memory::format_tag::any);
-    };
-    const auto x = any({s.images, s.in, s.side, s.side}), w = any({s.out, s.in, s.filter, s.filter});
-    const auto y = any({s.images, s.out, s.result(), s.result()});
-    const Memory::dims strides(2, s.stride), padding(2, s.padding);
-    const auto direct = dnnl::algorithm::convolution_direct;
-    const dnnl::convolution_forward::primitive_desc forward(
-        {dnnl::prop_kind::forward_training, direct, x, w, y, strides, padding, padding}, engine_);
+    const DnnlMemoryDesc x = Any({s.images, s.in, s.side, s.side}),
+                         w = Any({s.out, s.in, s.filter, s.filter});
+    const DnnlMemoryDesc y = Any({s.images, s.out, s.result(), s.result()});
+    const dnnl_dims_t strides = {s.stride, s.stride}, padding = {s.padding, s.padding}, dilations = {0, 0};
+    const DnnlConvolutionDesc desc{x.get(), w.get(), y.get(), strides, dilations, padding, padding};
+    const Description forward = Describe(dnnl_forward_training, desc, nullptr);
     if (what == What::kForward) {
-      primitive_ = dnnl::convolution_forward(forward);
-      Give(DNNL_ARG_SRC, forward.src_desc());
-      Give(DNNL_ARG_WEIGHTS, forward.weights_desc());
-      Give(DNNL_ARG_DST, forward.dst_desc());
+      Prepare(forward, {{DNNL_ARG_SRC, dnnl_query_src_md},
+                        {DNNL_ARG_WEIGHTS, dnnl_query_weights_md},
+                        {DNNL_ARG_DST, dnnl_query_dst_md}});
     } else if (what == What::kInputGrad) {
-      const dnnl::convolution_backward_data::primitive_desc backward(
-          {direct, x, w, y, strides, padding, padding}, engine_, forward);
-      primitive_ = dnnl::convolution_backward_data(backward);
-      Give(DNNL_ARG_DIFF_DST, backward.diff_dst_desc());
-      Give(DNNL_ARG_WEIGHTS, backward.weights_desc());
-      Give(DNNL_ARG_DIFF_SRC, backward.diff_src_desc());
+      Prepare(Describe(dnnl_backward_data, desc, forward.get()),
+              {{DNNL_ARG_DIFF_DST, dnnl_query_diff_dst_md},
+               {DNNL_ARG_WEIGHTS, dnnl_query_weights_md},
+               {DNNL_ARG_DIFF_SRC, dnnl_query_diff_src_md}});
     } else {
-      const dnnl::convolution_backward_weights::primitive_desc backward(
-          {direct, x, w, y, strides, padding, padding}, engine_, forward);
-      primitive_ = dnnl::convolution_backward_weights(backward);
-      Give(DNNL_ARG_SRC, backward.src_desc());
-      Give(DNNL_ARG_DIFF_DST, backward.diff_dst_desc());
-      Give(DNNL_ARG_DIFF_WEIGHTS, backward.diff_weights_desc());
+      Prepare(Describe(dnnl_backward_weights, desc, forward.get()),
+              {{DNNL_ARG_SRC, dnnl_query_src_md},
+               {DNNL_ARG_DIFF_DST, dnnl_query_diff_dst_md},
+               {DNNL_ARG_DIFF_WEIGHTS, dnnl_query_diff_weights_md}});
     }
   }
 
   void Run() { primitive_.execute(stream_, arguments_); }
 
  private:
-  void Give(int name, const dnnl::memory::desc& description) {
-    const dnnl::memory memory(description, engine_);
+  using Description = dnnl::handle<dnnl_primitive_desc_t>;
+  struct Argument {
+    int name;
+    dnnl_query_t query;
+  };
+
+  // In a layout of oneDNN's choice.
+  static DnnlMemoryDesc Any(const std::vector<dnnl_dim_t>& sizes) {
+    return DnnlMemoryDesc::Tagged(sizes, dnnl_format_tag_any);
+  }
+  Description Describe(dnnl_prop_kind_t kind, const DnnlConvolutionDesc& desc,
+                       const_dnnl_primitive_desc_t forward) const {
+    dnnl_primitive_desc_t created = nullptr;
+    CheckDnnl(CreateConvolution(kind, desc, forward, nullptr, engine_.get(), &created), "CreateConvolution");
+    return Description(created);
+  }
+
+  void Prepare(const Description& description, const std::vector<Argument>& arguments) {
+    primitive_ = dnnl::primitive(description.get());
+    for (const Argument& argument : arguments) Give(argument, description);
+  }
+  void Give(const Argument& argument, const Description& description) {
+    const DnnlMemoryDescPtr desc = dnnl_primitive_desc_query_md(description.get(), argument.query, 0);
+    dnnl_memory_t created = nullptr;
+    CheckDnnl(dnnl_memory_create(&created, desc, engine_.get(), DNNL_MEMORY_ALLOCATE), "dnnl_memory_create");
+    const dnnl::memory memory(created);
     auto* values = static_cast<float*>(memory.get_data_handle());
-    for (size_t i = 0; i < description.get_size() / sizeof(float); ++i)
+    for (size_t i = 0; i < dnnl_memory_desc_get_size(desc) / sizeof(float); ++i)
       values[i] = 0.25f + static_cast<float>(i * 37 % 101) / 50;
-    arguments_[name] = memory;
+    arguments_[argument.name] = memory;
   }
 
   dnnl::engine engine_;

@@ -15,6 +15,8 @@ AxisList GroupOf(const Layout& from, const RelayoutStep& step) {
 
 // Groups up to this size are looked at device by device.
 constexpr int64_t kMaxCounted = 64;
+// Of larger ones, so many devices.
+constexpr int64_t kMostLookedAt = 256;
 
 int64_t CommonSize(const Extent& a, const Extent& b) {
   return std::max<int64_t>(0, std::min(a.start + a.size, b.start + b.size) - std::max(a.start, b.start));
@@ -124,22 +126,6 @@ class DeviceTraffic {
   int64_t alike_ = 1;  // devices on these axes that need the same
 };
 
-// Some of the devices that differ on the axes: of each axis the outer ones and the middle one.
-std::vector<int64_t> SomeOf(const Mesh& mesh, const AxisList& axes) {
-  std::vector<int64_t> devices = {0};
-  for (int axis : axes) {
-    std::vector<int64_t> more;
-    const int64_t last = mesh.axis(axis).size - 1;
-    for (int64_t device : devices) {
-      more.push_back(device);
-      more.push_back(device + last * mesh.stride(axis));
-      if (last > 1 && axes.size() <= 4) more.push_back(device + last / 2 * mesh.stride(axis));
-    }
-    devices = std::move(more);
-  }
-  return devices;
-}
-
 }  // namespace
 
 int64_t WireElementsOf(RelayoutKind kind, int64_t before, int64_t after, int64_t n) {
@@ -186,7 +172,7 @@ Traffic AllToAllVTraffic(const Mesh& mesh, std::span<const AxisList> from, std::
   if (mesh.GroupSize(moved) <= kMaxCounted) return ExchangeCounter(mesh, from, to, shape, moved).Most();
   const DeviceTraffic traffic(mesh, from, to, shape);
   Traffic most;
-  for (int64_t device : SomeOf(mesh, moved)) {
+  for (int64_t device : SomeDevices(mesh, moved, kMostLookedAt)) {
     const Traffic of = traffic.Of(device);
     most = {std::max(most.sent, of.sent), std::max(most.received, of.received)};
   }

@@ -7,6 +7,9 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <vector>
+
+#include "mesh/mesh.h"
 
 namespace meshwork {
 
@@ -20,5 +23,10 @@ struct Traffic {
   constexpr Traffic operator*(int64_t times) const { return {sent * times, received * times}; }
   bool operator==(const Traffic&) const = default;
 };
+
+// The devices among which the busiest one is sought: of those that differ on `axes`, all if they are no more
+// than `most`, and at most so many. Of longer axes those that lie at the ends, beside them and in the middle;
+// the ends alone where that is too many.
+std::vector<int64_t> SomeDevices(const Mesh& mesh, const AxisList& axes, int64_t most);
 
 }  // namespace meshwork

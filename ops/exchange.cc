@@ -323,8 +323,8 @@ AxisList ExchangeAxes(const Graph& local, const Node& node) {
 
 namespace {
 
-// Axes up to this size are looked at device by device.
-constexpr int64_t kShortAxis = 16;
+// So many devices are looked at.
+constexpr int64_t kMostLookedAt = 1024;
 // So many blocks along a dim are looked at one by one.
 constexpr int64_t kMaxCounted = 64;
 
@@ -422,23 +422,10 @@ class TrafficCounter {
   }
 
   std::vector<int64_t> LookedAt(const AxisList& axes) const {
-    std::vector<int64_t> devices = {0};
-    bool has_long_axis = false;
-    for (int axis : axes) {
-      const int64_t size = mesh_.axis(axis).size;
-      has_long_axis |= size > kShortAxis;
-      std::vector<int64_t> more;
-      for (int64_t device : devices)
-        for (int64_t c = 0; c < size; c = NextLookedAt(c, size))
-          more.push_back(device + c * mesh_.stride(axis));
-      devices = std::move(more);
-    }
-    for (int o = 0; has_long_axis && o < static_cast<int>(from_.size()); ++o) AddHolders(o, devices);
+    std::vector<int64_t> devices = SomeDevices(mesh_, axes, kMostLookedAt);
+    if (static_cast<int64_t>(devices.size()) < mesh_.GroupSize(axes))
+      for (int o = 0; o < static_cast<int>(from_.size()); ++o) AddHolders(o, devices);
     return devices;
-  }
-  static int64_t NextLookedAt(int64_t c, int64_t size) {
-    if (size <= kShortAxis || c == 0 || c >= size - 2) return c + 1;
-    return c < size / 2 ? size / 2 : size - 2;
   }
 
   // The devices that hold the first, the middle and the last position of operand o that the result takes, in

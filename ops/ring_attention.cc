@@ -15,6 +15,8 @@ namespace {
 
 constexpr int kBatch = 0, kSequence = 1, kHeads = 2;
 constexpr double kInf = std::numeric_limits<double>::infinity();
+// A ring is written out turn by turn, some 20 nodes each.
+constexpr int64_t kMaxRing = 1024;
 
 // Whether q, k and v lie so that each device has one block of each sequence.
 bool LieAlike(std::span<const Layout> layouts, int64_t batch) {
@@ -27,6 +29,7 @@ bool LieAlike(std::span<const Layout> layouts, int64_t batch) {
 }
 
 bool CanGoRound(const BlockwiseView& view) {
+  if (view.count > kMaxRing) return false;
   const Shape &q = view.operands[0].shape(), &k = view.operands[1].shape();
   if (std::min({q[kBatch], q[kSequence], k[kSequence]}) == 0) return false;
   return view.layouts.empty() || LieAlike(view.layouts, q[kBatch]);

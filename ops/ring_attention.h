@@ -29,8 +29,8 @@ std::optional<OperandDim> KeysDim(const Attrs& attrs);
 std::optional<OperandDim> RingDim(const Attrs& attrs);
 
 // Form of attention (OpRow::blockwise): the ring, where that is asked for and the sequences of q, k and v are
-// cut alike; else the merge, where that sends less than the keys and values. Empty, so that these are
-// gathered, otherwise and where the batch is not cut evenly.
+// cut alike, in at most 1024 blocks; else the merge, where that sends less than the keys and values. Empty,
+// so that these are gathered, otherwise and where the batch is not cut evenly.
 std::vector<Value> AttentionBlockwise(const BlockwiseView& view);
 // Forms of attention_grad_q and attention_grad_kv: the ring.
 std::vector<Value> RingGradQ(const BlockwiseView& view);

@@ -187,7 +187,8 @@ void CheckOutput(const Block& block) {
 // ---- The checks.
 
 void CheckStatements(const Block& block) {
-  const Finished& finished = RunOnce(block.page, "statements.cc");
+  const std::string file = "statements.cc";
+  const Finished& finished = RunOnce(block.page, file);
   EXPECT_EQ(finished.code, 0) << finished.out << finished.err;
   if (!block.Is("cpp", "values")) return;
   std::string said;
@@ -200,7 +201,8 @@ void CheckStatements(const Block& block) {
 
 void CheckProgram(const Block& block) {
   if (!block.File().ends_with(".cc")) return;  // a header; programs include it
-  const Finished& finished = RunOnce(block.page, block.File());
+  const std::string file = block.File();
+  const Finished& finished = RunOnce(block.page, file);
   EXPECT_EQ(finished.code, 0) << finished.out << finished.err;
 }
 

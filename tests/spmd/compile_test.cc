@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/status.h"
+#include "ops/program.h"
 #include "ops/row.h"
 #include "ops/text.h"
 
@@ -61,6 +62,38 @@ TEST(CompileTest, ReducesHostByHostWhereThatIsFaster) {
 }
 
 // To multiply what is owed takes each device eight times as long, and sends a sixteenth.
+// A ring has a turn per block: over a thousand devices it is written out, over a million it is not.
+TEST(CompileTest, RingsThatAreTooLongGather) {
+  for (int64_t devices : {64, 1 << 20}) {
+    const std::string text = fmt::format(
+        "mesh [x={0}]\nfunc f(%q: f32[1,{1},2,4] {{_,x,_,_}} gather=allowed) {{\n"
+        "  %o, %l = attention %q, %q, %q scale=1 ring=true\n  return o=%o\n}}\n",
+        devices, 2 * devices);
+    const Graph local = Compile(ParseGraph(text).value())->body;
+    int64_t turns = 0, gathers = 0;
+    for (const Node& node : local.nodes()) {
+      turns += node.row->name == "exchange" ? 1 : 0;
+      gathers += node.row->name == "all_gather" ? 1 : 0;
+    }
+    EXPECT_EQ(turns > 0, devices == 64);
+    EXPECT_EQ(gathers > 0, devices != 64);
+  }
+}
+
+// What devices of 14 axes exchange is counted on some of them.
+TEST(CompileTest, CountsWhatTrillionsOfDevicesExchange) {
+  const Graph global = ParseGraph(R"(mesh [a=8,b=8,c=8,d=8,e=8,f=8,g=8,h=8,i=8,j=8,k=8,l=8,m=8,n=2]
+func f(%a: f32[1048576,1048576] {(a,b,c,d,e,f,g),(h,i,j,k,l,m,n)}) {
+  %b = roll %a shift=3 dim=0
+  return b=%b
+}
+)")
+                           .value();
+  const Graph local = Compile(global)->body;
+  ASSERT_EQ(local.nodes().size(), 1);
+  EXPECT_EQ(WireBytes(local, local.nodes()[0]), 2 * 4);  // a device holds one row of two
+}
+
 TEST(CompileTest, SumsArePassedOnWhereDevicesComputeFast) {
   const Graph global = ParseGraph(R"(mesh [x=8]
 func f(%a: f32[64,128] {_,x}, %w: f32[128,512] {x,_}, %v: f32[512,32] {_,_}) {

@@ -64,7 +64,7 @@ constexpr std::string_view kReals[] = {"0",    "-0",   "1",    "-1",    "0.5",  
                                        "-3"};
 constexpr std::string_view kMeshes[] = {"[]",         "[x=2]",           "[x=3]", "[x=2, y=2]",
                                         "[x=4, y=2]", "[x=2, y=3, z=1]", "[x=5]", "[x=6]"};
-constexpr std::string_view kLargeMeshes[] = {"[x=64, y=4]", "[x=100]"};
+constexpr std::string_view kLargeMeshes[] = {"[x=64, y=4]", "[x=100]", "[x=8192]", "[x=1048576, y=1048576]"};
 
 class Chance {
  public:
@@ -119,7 +119,7 @@ class Drawer {
   Drawer(uint64_t seed, const Trying& trying) : chance_(seed), trying_(trying) {}
 
   HostileProgram Draw() {
-    mesh_ = chance_.Percent(4) ? chance_.Of(kLargeMeshes) : chance_.Of(kMeshes);
+    mesh_ = chance_.Percent(8) ? chance_.Of(kLargeMeshes) : chance_.Of(kMeshes);
     for (char axis : {'x', 'y', 'z'})
       if (mesh_.find(fmt::format("{}=", axis)) != std::string::npos) axes_.emplace_back(1, axis);
     Body body;
