@@ -23,22 +23,10 @@ namespace {
 // So many limits are tried for buckets, and for relayouts.
 constexpr size_t kTries = 16;
 
-// The numbers from the largest to the smallest; of many, the largest and the smallest kept.
-std::vector<int64_t> SomeOf(const std::set<int64_t>& numbers) {
-  std::vector<int64_t> some(numbers.rbegin(), numbers.rend());
-  if (some.size() > kTries) some.erase(some.begin() + kTries - 1, some.end() - 1);
-  return some;
-}
-
-// The limits of relayouts that make another program than no limit does.
-std::vector<int64_t> RelayoutLimits(const Graph& placed, const Topology& topology) {
-  std::set<int64_t> peaks;
-  for (const Node& node : placed.nodes()) {
-    if (node.row->name != "relayout") continue;
-    const std::vector<int64_t> more = RelayoutPeaks(placed, node, topology);
-    peaks.insert(more.begin() + 1, more.end());
-  }
-  return SomeOf(peaks);
+// Of numbers that descend, if they are many, the first ones and the last.
+std::vector<int64_t> SomeOf(std::vector<int64_t> numbers) {
+  if (numbers.size() > kTries) numbers.erase(numbers.begin() + kTries - 1, numbers.end() - 1);
+  return numbers;
 }
 
 // Halves of the largest bucket, down to no more than the smallest value in one; of operands or results, as
@@ -60,7 +48,7 @@ std::vector<int64_t> BucketLimits(const Graph& local) {
   std::set<int64_t> limits;
   for (int64_t limit = bucket / 2; limit > 0 && limit >= smallest; limit /= 2) limits.insert(limit);
   if (bucket > 0) limits.insert(1);
-  return SomeOf(limits);
+  return SomeOf({limits.rbegin(), limits.rend()});
 }
 
 using MakeLocal = std::function<Graph(const Graph& placed, const LocalOptions& options)>;
@@ -79,7 +67,8 @@ class Fitter {
   Graph Run() && {
     Keep(Reorder(best_));
     Try(BucketLimits(best_), &LocalOptions::bucket_bytes);
-    Try(RelayoutLimits(placed_, options_.topology), &LocalOptions::relayout_bytes);
+    Try(SomeOf(RelayoutLimits(placed_, {.topology = options_.topology, .narrow_sums = options_.narrow_sums})),
+        &LocalOptions::relayout_bytes);
     if (!Fits()) Keep(Recompute(best_, budget_));
     return std::move(best_);
   }

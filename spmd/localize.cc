@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <memory>
 #include <optional>
+#include <set>
+#include <span>
 #include <utility>
+#include <vector>
 
 #include "base/status.h"
 #include "layout/relayout.h"
@@ -52,14 +55,50 @@ struct Move {
   }
 };
 
+// Of each value, whether all that it owes is picked, by its op or before (see OnlyMoves).
+std::vector<bool> PickedValues(const Graph& graph) {
+  std::vector<bool> picked(graph.values().size(), false);
+  const auto adds_nothing = [&](ValueId id) { return picked[id] || !graph.value(id).layout->is_partial(); };
+  for (const Node& node : graph.nodes()) {
+    if (IsControl(node)) continue;
+    const bool is_picked = node.row->name == "relayout"
+                               ? picked[node.operands[0]]
+                               : OnlyMoves(RuleOf(graph, node)) &&
+                                     std::all_of(node.operands.begin(), node.operands.end(), adds_nothing);
+    for (ValueId id : node.results) picked[id] = is_picked;
+  }
+  return picked;
+}
+
+// Which values of bf16 are carried in f32, for sums of theirs are owed.
+class WideSums {
+ public:
+  WideSums(const Graph& graph, const LocalizeOptions& options)
+      : graph_(graph), narrow_(options.narrow_sums), picked_(PickedValues(graph)) {}
+
+  bool Contains(ValueId id) const { return !picked_[id] && IsWideUnlessPicked(id); }
+  // Whether it would be if it were added to others.
+  bool IsWideUnlessPicked(ValueId id) const {
+    const ValueInfo& info = graph_.value(id);
+    return !narrow_ && CarriedDType(info.type.dtype, info.layout->partials()) != info.type.dtype;
+  }
+
+ private:
+  const Graph& graph_;
+  const bool narrow_;
+  const std::vector<bool> picked_;  // per value
+};
+
 class Localizer {
  public:
-  Localizer(const Graph& graph, const LocalizeOptions& options)
+  // The last `num_sums` outputs of the graph, which is a loop's body, are added up over the iterations.
+  Localizer(const Graph& graph, const LocalizeOptions& options, size_t num_sums = 0)
       : graph_(graph),
         options_(options),
+        num_sums_(num_sums),
         rewriter_(graph),
         to_(rewriter_.to()),
-        picked_(graph.values().size(), false) {
+        wide_(graph, options) {
     for (const Argument& argument : to_.arguments()) ToBlock(to_.mutable_value(argument.value));
   }
 
@@ -69,6 +108,7 @@ class Localizer {
       else if (IsControl(node)) WriteControl(node);
       else Write(node);
     }
+    for (const OutputInfo& output : std::span(graph_.outputs()).last(num_sums_)) WidenSum(output.value);
     return std::move(rewriter_).Finish();
   }
 
@@ -83,8 +123,7 @@ class Localizer {
   void Spell(const Node& node) {
     ValueId at = rewriter_.Map(node.operands[0]);
     const Layout& target = *graph_.value(node.results[0]).layout;
-    picked_[node.results[0]] = picked_[node.operands[0]];
-    if (MustBeWide(node.operands[0])) at = Widened(at, node);
+    if (wide_.Contains(node.operands[0])) at = Widened(at, node);
     const ValueInfo& from = to_.value(at);
     // A limit below one element is as good as one of an element: nothing stays below.
     const int64_t elements = options_.relayout_bytes == 0
@@ -107,25 +146,12 @@ class Localizer {
     return to_.value(local).global.dtype != graph_.value(global).global.dtype;
   }
 
-  // Whether the value must be carried in f32.
-  bool MustBeWide(ValueId id) const {
-    const ValueInfo& info = graph_.value(id);
-    return !options_.narrow_sums && !picked_[id] &&
-           CarriedDType(info.type.dtype, info.layout->partials()) != info.type.dtype;
-  }
-
-  // Whether all that the op's result owes is picked, by the op or before (see OnlyMoves).
-  bool IsPicked(const Node& node, const Rule& rule) const {
-    return OnlyMoves(rule) && std::all_of(node.operands.begin(), node.operands.end(), [&](ValueId id) {
-             return picked_[id] || !graph_.value(id).layout->is_partial();
-           });
-  }
-
   // Whether the op runs in f32 on operands of bf16.
   bool RunsWide(const Node& node) const {
     for (ValueId id : node.operands)
       if (IsWide(rewriter_.Map(id), id)) return true;
-    return std::any_of(node.results.begin(), node.results.end(), [&](ValueId id) { return MustBeWide(id); });
+    return std::any_of(node.results.begin(), node.results.end(),
+                       [&](ValueId id) { return wide_.Contains(id); });
   }
 
   ValueId WriteRounding(std::string_view op, ValueId id, std::string cause, const Node& node) {
@@ -135,6 +161,12 @@ class Localizer {
   ValueId Widened(ValueId id, const Node& node) {
     if (to_.value(id).type.dtype != BF16) return id;
     return WriteRounding("widen", id, "sums of bf16 are owed in f32", node);
+  }
+  // Rows that are picked one by one are no longer once they are added up.
+  void WidenSum(ValueId output) {
+    const int producer = graph_.value(output).node;
+    if (producer >= 0 && wide_.IsWideUnlessPicked(output))
+      rewriter_.Set(output, Widened(rewriter_.Map(output), graph_.nodes()[producer]));
   }
 
   // The result of an op that runs so.
@@ -180,7 +212,6 @@ class Localizer {
     Node local = node;
     const Rule rule = RuleOf(graph_, node);
     const std::vector<WindowedDim> windows = CutWindows(rule, node);
-    for (ValueId id : node.results) picked_[id] = IsPicked(node, rule);
     const bool is_wide = RunsWide(node);
     if (!windows.empty() && node.row->exchange != nullptr) return WriteExchange(node, is_wide);
     for (size_t i = 0; i < node.operands.size(); ++i) {
@@ -284,10 +315,14 @@ class Localizer {
   void WriteControl(const Node& node) {
     Node local = node;
     local.operands = rewriter_.Map(node.operands);
-    if (node.row->name == "scan") BeginToOwe(local);
+    size_t sums = 0;
+    if (node.row->name == "scan") {
+      BeginToOwe(local);
+      sums = static_cast<size_t>(ShapeOfControl(node).sums);
+    }
     for (std::shared_ptr<const Graph>& region : local.regions)
       region = std::make_shared<const Graph>(IsManual(node) ? ManualBody(*region)
-                                                            : Localizer(*region, options_).Run());
+                                                            : Localizer(*region, options_, sums).Run());
     std::vector<ValueInfo> infos;
     const size_t carries = node.results.size() - local.regions[0]->outputs().size();
     for (size_t r = 0; r < node.results.size(); ++r) {
@@ -364,26 +399,39 @@ class Localizer {
 
   const Graph& graph_;
   const LocalizeOptions& options_;
+  const size_t num_sums_;
   Rewriter rewriter_;
   Graph& to_;
-  std::vector<bool> picked_;  // per value of graph_
+  const WideSums wide_;
 };
 
 }  // namespace
 
 Graph Localize(const Graph& graph, const LocalizeOptions& options) { return Localizer(graph, options).Run(); }
 
-std::vector<int64_t> RelayoutPeaks(const Graph& graph, const Node& relayout, const Topology& topology) {
-  const ValueInfo& from = graph.value(relayout.operands[0]);
-  const int64_t size = DTypeSize(CarriedDType(from.global.dtype, from.layout->partials()));
-  const Move move{from, *graph.value(relayout.results[0]).layout, topology};
-  RelayoutPlan plan = move.Plan();
-  std::vector<int64_t> peaks = {plan.peak_elements * size};
-  while (auto smaller = move.SmallerThan(plan)) {
-    plan = *std::move(smaller);
-    peaks.push_back(plan.peak_elements * size);
+namespace {
+
+void AddRelayoutLimits(const Graph& graph, const LocalizeOptions& options, std::set<int64_t>& limits) {
+  const WideSums wide(graph, options);
+  for (const Node& node : graph.nodes()) {
+    if (!IsManual(node))
+      for (const std::shared_ptr<const Graph>& region : node.regions)
+        AddRelayoutLimits(*region, options, limits);
+    if (node.row->name != "relayout") continue;
+    const ValueInfo& from = graph.value(node.operands[0]);
+    const int64_t size = DTypeSize(wide.Contains(node.operands[0]) ? F32 : from.global.dtype);
+    const Move move{from, *graph.value(node.results[0]).layout, options.topology};
+    std::optional<RelayoutPlan> plan = move.SmallerThan(move.Plan());
+    for (; plan.has_value(); plan = move.SmallerThan(*plan)) limits.insert(plan->peak_elements * size);
   }
-  return peaks;
+}
+
+}  // namespace
+
+std::vector<int64_t> RelayoutLimits(const Graph& graph, const LocalizeOptions& options) {
+  std::set<int64_t> limits;
+  AddRelayoutLimits(graph, options, limits);
+  return {limits.rbegin(), limits.rend()};
 }
 
 }  // namespace meshwork

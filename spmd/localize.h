@@ -34,8 +34,8 @@ struct LocalizeOptions {
 // a function of the coordinate inside the ops.
 Graph Localize(const Graph& graph, const LocalizeOptions& options = {});
 
-// What the steps of a relayout node may be made to take, in bytes, by the plan that sends least and by those
-// that take less and less: the values of relayout_bytes at which Localize writes another plan. Descending.
-std::vector<int64_t> RelayoutPeaks(const Graph& graph, const Node& relayout, const Topology& topology = {});
+// The values of relayout_bytes at which Localize writes another program: what the steps of relayouts take
+// that send more and hold less. Descending.
+std::vector<int64_t> RelayoutLimits(const Graph& graph, const LocalizeOptions& options = {});
 
 }  // namespace meshwork

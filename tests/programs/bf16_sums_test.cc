@@ -75,6 +75,13 @@ constexpr SummingProgram kPrograms[] = {
        }
        return s=%s })",
      true},
+    {"loop_of_lookups", R"(func f(%t: bf16[64,4] {x,_}) {
+       %i = iota dim=0 dtype=i32 shape=[8,6] %eight = constant value=8 dtype=i32 shape=[] %j = mul %i, %eight
+       %s = scan %j, %t length=8 slices=1 sums=1 (%k: i32[6], %w: bf16[64,4]) {
+         %g = gather %w, %k dim=0 return %g
+       }
+       return s=%s })",
+     true},
 };
 
 // Small numbers over 8.

@@ -22,10 +22,10 @@ namespace meshwork {
 namespace {
 
 // Ones, made of the one that is fed and laid out as `from`, that are taken to `to`, before Localize.
-Graph PlacedProgram(const Layout& from, const Layout& to, const Shape& shape) {
+Graph PlacedProgram(const Layout& from, const Layout& to, const Shape& shape, DType dtype = F32) {
   Graph graph(from.mesh());
-  const Type type{F32, shape};
-  const Type scalar{F32, {}};
+  const Type type{dtype, shape};
+  const Type scalar{dtype, {}};
   const ValueId one = graph.AddArgument(
       {.name = "one", .type = scalar, .global = scalar, .layout = Layout::Replicated(from.mesh(), 0)},
       /*is_variable=*/false);
@@ -81,14 +81,15 @@ class Trial {
 
   void Run() {
     const RelayoutPlan plan = PlanRelayout(from_, to_, shape_).value();
-    const std::vector<int64_t> peaks = RelayoutPeaks(placed_, placed_.nodes()[1]);
-    ASSERT_EQ(peaks[0], plan.peak_elements * size_);
-    RunWithin(0, peaks[0]);
-    for (size_t i = 1; i < peaks.size(); ++i) {
-      ASSERT_LT(peaks[i], peaks[i - 1]);
-      RunWithin(peaks[i], peaks[i]);
+    int64_t peak = plan.peak_elements * size_;
+    RunWithin(0, peak);
+    const std::vector<int64_t> limits = RelayoutLimits(placed_);
+    for (int64_t limit : limits) {
+      ASSERT_LT(limit, peak);
+      peak = limit;
+      RunWithin(limit, peak);
     }
-    tally.smaller += peaks.size() > 1;
+    tally.smaller += limits.empty() ? 0 : 1;
   }
 
   Tally tally;
@@ -165,6 +166,29 @@ TEST(RelayoutMemoryTest, StridedDimsAndWideTensors) {
   }
   // Beyond RelayoutOptions::kAlwaysFits.
   ExpectPeaks(AllWholeLayouts(Mesh::Parse("x=4,y=2").value(), 2), {256, 256}, EverySo(7), tally);
+}
+
+// What is sent in bf16 – here each device has ones of its own, which are not widened – is limited in bf16.
+TEST(RelayoutMemoryTest, LimitsAreOfWhatIsSent) {
+  int64_t smaller = 0;
+  const Mesh mesh = Mesh::Parse("a=2,b=2").value();
+  const Shape shape = {10, 7};
+  for (const Layout& whole : AllWholeLayouts(mesh, 2)) {
+    for (const Layout& from : WithAllPartials(whole, {ReduceOp::kSum})) {
+      for (const Layout& to : AllWholeLayouts(mesh, 2)) {
+        const Graph wide = PlacedProgram(from, to, shape), narrow = PlacedProgram(from, to, shape, BF16);
+        std::vector<int64_t> twice = RelayoutLimits(narrow);
+        for (int64_t limit : twice) {
+          const Graph local = Localize(narrow, {.relayout_bytes = limit});
+          EXPECT_EQ(LogicalPeakBytes(local), std::max(limit, 2 + NumElements(from.LocalShape(shape)) * 2));
+          ++smaller;
+        }
+        for (int64_t& limit : twice) limit *= 2;
+        EXPECT_EQ(twice, RelayoutLimits(wide)) << from.ToString() << " -> " << to.ToString();
+      }
+    }
+  }
+  EXPECT_GT(smaller, 10);
 }
 
 }  // namespace
