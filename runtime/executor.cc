@@ -99,12 +99,22 @@ absl::StatusOr<Executor::Plan> Executor::MakePlan(const Graph& graph, int worker
 
 namespace {
 
-absl::Status KernelFailed(std::string_view where, const std::exception& error) {
-  if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr)
+// REQUIRES: called where an exception is caught, that one.
+absl::Status KernelFailed(std::string_view where) {
+  const auto failed = [&](std::string_view what) {
+    return absl::InternalError(fmt::format("Run: {}: a library failed: {}.", where, what));
+  };
+  try {
+    throw;
+  } catch (const std::bad_alloc&) {
     return absl::ResourceExhaustedError(fmt::format(
         "Run: {}: there is not enough memory for what its kernel, or a library that it calls, works with.",
         where));
-  return absl::InternalError(fmt::format("Run: {}: a library failed: {}.", where, error.what()));
+  } catch (const std::exception& error) {
+    return failed(error.what());
+  } catch (...) {
+    return failed("it threw what is no std::exception");
+  }
 }
 
 }  // namespace
@@ -142,8 +152,8 @@ absl::Status Executor::Prepare(std::map<std::string, DTensor>& variables) {
     if (worker > 0) return;
     try {
       RunOnce(root_);
-    } catch (const std::exception& error) {
-      once = KernelFailed("what is computed once", error);
+    } catch (...) {
+      once = KernelFailed("what is computed once");
     }
   });
   RETURN_IF_ERROR(once);
@@ -377,10 +387,9 @@ bool Executor::RunInstruction(const Level& level, size_t i, int worker) {
 void Executor::RunKernelsOrFail(const Level& level, size_t i, int worker) {
   try {
     RunKernels(level, i, worker);
-  } catch (const std::exception& error) {
+  } catch (...) {
     if (workers_[worker].status.ok())
-      workers_[worker].status =
-          KernelFailed(level.graph->Describe(level.schedule->instructions[i].node), error);
+      workers_[worker].status = KernelFailed(level.graph->Describe(level.schedule->instructions[i].node));
   }
 }
 

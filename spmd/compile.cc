@@ -67,8 +67,8 @@ bool Refuses(WrongPass wrong_pass) {
 #endif
 }
 
-// The passes without which the program verifies: one of `wrong`'s optional ones, or else all of them. Empty
-// if it does not even then.
+// The passes without which the program verifies: one of `wrong`'s optional ones, or else all of them, but the
+// one that the memory budget needs if that may stay. Empty if it does not even then.
 std::vector<std::string> ToLeaveOut(const Graph& global, const CompileOptions& options,
                                     const PassControl& control, const Attempt& wrong) {
   CompileOptions quiet = options;
@@ -81,7 +81,10 @@ std::vector<std::string> ToLeaveOut(const Graph& global, const CompileOptions& o
   const std::vector<std::string>& all = wrong.passed.optional;
   for (const std::string& pass : all)
     if (verifies({&pass, 1})) return {pass};
-  if (all.size() > 1 && verifies(all)) return all;
+  std::vector<std::string> but_memory = all;
+  std::erase(but_memory, "fit_memory");
+  for (const std::vector<std::string>& most : {but_memory, all})
+    if (most.size() > 1 && verifies(most)) return most;
   return {};
 }
 

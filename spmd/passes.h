@@ -36,7 +36,7 @@ struct Passed {
   Program program;
   // Errors: a gather that is refused, too little memory.
   absl::Status status = absl::OkStatus();
-  std::vector<std::string> optional = {};  // the optional passes and steps that changed something
+  std::vector<std::string> optional = {};  // the optional passes that ran, steps that did something
 };
 
 // Runs the passes, without a proof. REQUIRES: `global` and `options` are as Compile wants them.

@@ -156,6 +156,10 @@ TEST(CustomOpErrors, KernelsThatThrow) {
                             .run = [](const KernelArgs&) { throw std::runtime_error("no such code"); },
                             .units = 4};
                       })),
+          MISTAKE(run("odd",
+                      [](const KernelSpec&) {
+                        return Kernel{.run = [](const KernelArgs&) { throw 1; }, .units = 4};
+                      })),
           MISTAKE(run("hungry_before", [](const KernelSpec&) -> Kernel { throw std::bad_alloc(); })),
       });
 }

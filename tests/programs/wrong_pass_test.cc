@@ -13,6 +13,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "ops/explain.h"
+#include "ops/memory_report.h"
 #include "ops/rewrite.h"
 #include "ops/row.h"
 #include "ops/text.h"
@@ -56,8 +57,21 @@ func step(%a: f64[8,6] {x,_}, %b: f64[8,6] {x,_}, var %w: f64[6,6] {x,_} gather=
 }
 )";
 
-RandomProgram TheProgram() {
-  RandomProgram random{ParseGraph(kProgram, "step.mw").value(), {}};
+// One that holds less in another order.
+constexpr std::string_view kLateReaders = R"(mesh [x=4]
+func step(%a: f64[512,6] {x,_}) {
+  %b = tanh %a
+  %c = exp %a
+  %d = cos %a
+  %sb = reduce_sum %b dims=[0]
+  %sc = reduce_sum %c dims=[0]
+  %sd = reduce_sum %d dims=[0]
+  return sb=%sb, sc=%sc, sd=%sd
+}
+)";
+
+RandomProgram TheProgram(std::string_view text = kProgram) {
+  RandomProgram random{ParseGraph(text, "step.mw").value(), {}};
   double next = 0;
   for (const Argument& argument : random.graph.arguments()) {
     const ValueInfo& info = random.graph.value(argument.value);
@@ -91,10 +105,10 @@ struct Compiled {
   std::vector<std::string> warnings;
 };
 
-Compiled CompileWrong(const PassControl& control, CompileOptions options) {
+Compiled CompileWrong(const PassControl& control, CompileOptions options, std::string_view text = kProgram) {
   Compiled compiled{absl::InternalError(""), {}};
   options.warn = [&](std::string_view line) { compiled.warnings.emplace_back(line); };
-  compiled.program = CompileWith(TheProgram().graph, options, control);
+  compiled.program = CompileWith(TheProgram(text).graph, options, control);
   return compiled;
 }
 
@@ -104,8 +118,8 @@ std::vector<std::string> LeftOut(const Program& program) {
   return passes;
 }
 
-std::string RunError(const Program& program) {
-  const RandomProgram random = TheProgram();
+std::string RunError(const Program& program, std::string_view text = kProgram) {
+  const RandomProgram random = TheProgram(text);
   WorkerPool pool(2);
   return TryCompiled(random, ExpectedOf(random), pool, program, {}).error();
 }
@@ -158,6 +172,26 @@ TEST(WrongPassTest, AllAreLeftOutWhereTwoAreWrong) {
   EXPECT_THAT(LeftOut(*compiled.program), testing::IsSupersetOf({"regroup_sums", "bucket_reductions"}));
   EXPECT_EQ(RunError(*compiled.program), "");
   EXPECT_EQ(compiled.warnings.size(), 1u);
+}
+
+// A program that does not fit is no way out.
+TEST(WrongPassTest, WhatMakesItFitStays) {
+  const auto compile = [](std::vector<std::string> left_out, int64_t budget) {
+    return CompileWith(TheProgram(kLateReaders).graph, {.memory_budget = budget},
+                       {.left_out = std::move(left_out)});
+  };
+  std::vector<std::string> others = OptionalPasses();
+  std::erase(others, "fit_memory");
+  int64_t budget = LogicalPeakBytes(compile(others, 0)->body);
+  while (compile(others, budget - 8).ok()) budget -= 8;
+  ASSERT_FALSE(compile(OptionalPasses(), budget).ok()) << "it fits by itself";
+  const Compiled compiled =
+      CompileWrong(WrongIn({"share_subexpressions", "drop_dead_code"}),
+                   {.memory_budget = budget, .wrong_pass = WrongPass::kLeaveOut}, kLateReaders);
+  ASSERT_TRUE(compiled.program.ok()) << compiled.program.status();
+  EXPECT_THAT(LeftOut(*compiled.program), testing::Not(testing::Contains("fit_memory")));
+  EXPECT_LE(LogicalPeakBytes(compiled.program->body), budget);
+  EXPECT_EQ(RunError(*compiled.program, kLateReaders), "");
 }
 
 TEST(WrongPassTest, TheEnvironmentSaysWhatIsDone) {
