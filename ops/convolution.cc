@@ -282,6 +282,7 @@ const std::vector<OpRow>& Rows() {
                    "f32[2,6,4,6], f32[3,2,2,6]; low=[1,0] high=[1,1] groups=3",
                    "f64[2,6,4], f64[3,1,4]; low=[2] dilation=[1] groups=4",
                    "bf16[2,6,4], bf16[3,4,2]; low=[1] high=[1]",
+                   "f32[2,8,6,3], f32[3,2,3,4]; low=[-1,1] high=[2,-2]",
                    "f64[1,4,3,4,2], f64[2,3,2,2,3]; strides=[2,1,1] low=[0,1,0] high=[0,1,1]"}},
       {.name = "conv_input_grad",
        .doc = "the transpose of conv along x: dx[n, r strides - low + k dilation, c] += y[n,r,o] w[k,c,o]",
@@ -302,6 +303,7 @@ const std::vector<OpRow>& Rows() {
                    "f64[2,2,6,3], f64[2,4,2,3]; shape=[2,4,6,2] strides=[2,1] low=[1,2] high=[0,1]",
                    "f32[2,6,4,6], f32[3,2,2,6]; shape=[2,6,4,6] low=[1,0] high=[1,1] groups=3",
                    "f32[2,3,4], f32[2,2,4]; shape=[2,8,2] strides=[3]",
+                   "f32[2,7,4,4], f32[3,2,3,4]; shape=[2,8,6,3] low=[-1,1] high=[2,-2]",
                    "bf16[2,6,2], bf16[3,4,2]; shape=[2,6,4] low=[1] high=[1]"}},
       {.name = "conv_filter_grad",
        .doc = "the transpose of conv along w: dw[k,c,o] = sum over n, r of x[n, r strides - low + k "
@@ -323,6 +325,7 @@ const std::vector<OpRow>& Rows() {
                    "f32[4,7,4], f32[4,6,6]; shape=[2,4,6] dilation=[2] high=[1]",
                    "f64[2,5,6,2], f64[2,3,6,3]; shape=[2,4,2,3] strides=[2,1] low=[1,2] high=[0,1]",
                    "f32[2,6,4,6], f32[2,6,4,6]; shape=[3,2,2,6] low=[1,0] high=[1,1] groups=3",
+                   "f32[2,8,6,3], f32[2,7,4,4]; shape=[3,2,3,4] low=[-1,1] high=[2,-2]",
                    "bf16[2,6,4], bf16[2,6,2]; shape=[3,4,2] low=[1] high=[1]"}},
   };
   return *rows;
@@ -335,13 +338,9 @@ std::span<const OpRow> ConvolutionOps() { return Rows(); }
 Value Conv(const Operand& x, const Operand& w, const ConvOptions& options) {
   const ResolvedOperands at = Resolve({x, w});
   if (at.graph == nullptr) return {};
-  const LocationScope scope(*at.graph, at.location);
-  WindowOptions window = options.window;
-  const Operand cropped = WithoutCropped(at.values[0], window);
-  if (!cropped.value().valid()) return {};
-  Attrs attrs = AttrsOf(window, cropped.value().type(), FilterSizesOf(at.values[1].type()));
+  Attrs attrs = AttrsOf(options.window, at.values[0].type(), FilterSizesOf(at.values[1].type()));
   attrs.Set("groups", options.groups);
-  return AddOp("conv", {cropped, at.values[1]}, attrs);
+  return AddOp("conv", {x, w}, attrs);
 }
 
 Value ConvTranspose(const Operand& x, const Operand& w, const ConvOptions& options) {

@@ -358,7 +358,7 @@ struct WindowPadding {
   static WindowPadding Valid() { return {}; }  // none
   // As much as makes ceil(size / stride) results; where it is odd, one more at the high end.
   static WindowPadding Same() { return {Kind::kSame, {}, {}}; }
-  // Negative numbers crop: the elements at the ends are left out by a Slice.
+  // Negative numbers crop: windows do not see so many elements at the ends.
   static WindowPadding Explicit(std::vector<int64_t> low, std::vector<int64_t> high) {
     return {Kind::kExplicit, std::move(low), std::move(high)};
   }
@@ -379,10 +379,9 @@ struct ConvOptions {
 // exchange the rows that windows of both need. Errors: sizes that do not fit, strides and dilations below 1,
 // a filter that does not fit into an image and its padding.
 Value Conv(const Operand& x, const Operand& w, const ConvOptions& options = {});
-// The transpose of Conv with the same w and options, x: [n, spatial…, o] -> [n, spatial…, c]: (size - 1)
-// stride
-// + (filter - 1) dilation + 1 - low - high results along each spatial dim, with WindowPadding::Same() size ·
-// stride. Error beside those of Conv: negative padding.
+// The transpose of Conv with the same w and options, x: [n, spatial…, o] -> [n, spatial…, c]. Along each
+// spatial dim it has (size - 1) stride + (filter - 1) dilation + 1 - low - high results, with
+// WindowPadding::Same() size · stride. Errors: as Conv's.
 Value ConvTranspose(const Operand& x, const Operand& w, const ConvOptions& options = {});
 
 // ---- Pooling of x: [n, spatial…, c] over windows of `window`: [size per spatial dim]. Without strides,

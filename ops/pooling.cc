@@ -377,7 +377,9 @@ const std::vector<OpRow>& Rows() {
        .stack = StackPool,
        .samples = {"f32[2,6,4,3]; window=[2,2] strides=[2,2]",
                    "f64[2,7,2]; window=[3] strides=[2] low=[1] high=[1]",
-                   "f32[2,6,4,2]; window=[3,2] low=[1,0] high=[1,1]", "bf16[2,6,2]; window=[2] dilation=[2]",
+                   "f32[2,6,4,2]; window=[3,2] low=[1,0] high=[1,1]",
+                   "f64[2,9,2]; window=[3] strides=[2] low=[-2] high=[1]",
+                   "bf16[2,6,2]; window=[2] dilation=[2]",
                    "f64[1,4,3,4,2]; window=[2,3,1] strides=[2,1,2] low=[0,1,0]"}},
       {.name = "max_pool_grad",
        .doc = "the transpose of max_pool_at: adds each gradient to the element at its index, of the same "
@@ -394,6 +396,7 @@ const std::vector<OpRow>& Rows() {
        .samples = {"f32[2,3,2,3], i32[2,3,2,3]; shape=[2,6,4,3] window=[2,2] strides=[2,2]",
                    "f64[2,4,2], i32[2,4,2]; shape=[2,7,2] window=[3] strides=[2] low=[1] high=[1]",
                    "f32[2,6,4,2], i32[2,6,4,2]; shape=[2,6,4,2] window=[3,2] low=[1,0] high=[1,1]",
+                   "f64[2,3,2], i32[2,3,2]; shape=[2,9,2] window=[3] strides=[2] low=[-2] high=[1]",
                    "bf16[2,4,2], i32[2,4,2]; shape=[2,6,2] window=[2] dilation=[2]"},
        .sample_int_low = -1,
        .sample_int_high = 4},
@@ -409,6 +412,7 @@ const std::vector<OpRow>& Rows() {
        .stack = StackPool,
        .samples = {"f32[2,6,4,3], i32[2,3,2,3]; window=[2,2] strides=[2,2]",
                    "f64[2,7,2], i32[2,4,2]; window=[3] strides=[2] low=[1] high=[1]",
+                   "f64[2,9,2], i32[2,3,2]; window=[3] strides=[2] low=[-2] high=[1]",
                    "bf16[2,6,2], i32[2,4,2]; window=[2] dilation=[2]"},
        .sample_int_low = -1,
        .sample_int_high = 4},
@@ -425,6 +429,7 @@ const std::vector<OpRow>& Rows() {
        .samples = {"f32[2,6,4,3]; window=[2,2] strides=[2,2]",
                    "f64[2,7,2]; window=[3] strides=[2] low=[1] high=[1]",
                    "f32[2,6,4,2]; window=[3,2] low=[1,0] high=[1,1]",
+                   "f64[2,9,2]; window=[3] strides=[2] low=[-2] high=[1]",
                    "bf16[2,6,2]; window=[2] dilation=[2]"}},
       {.name = "sum_pool_grad",
        .doc = "the transpose of sum_pool: adds each gradient to all elements of its window",
@@ -439,6 +444,7 @@ const std::vector<OpRow>& Rows() {
        .samples = {"f32[2,3,2,3]; shape=[2,6,4,3] window=[2,2] strides=[2,2]",
                    "f64[2,4,2]; shape=[2,7,2] window=[3] strides=[2] low=[1] high=[1]",
                    "f32[2,6,4,2]; shape=[2,6,4,2] window=[3,2] low=[1,0] high=[1,1]",
+                   "f64[2,3,2]; shape=[2,9,2] window=[3] strides=[2] low=[-2] high=[1]",
                    "bf16[2,4,2]; shape=[2,6,2] window=[2] dilation=[2]"}},
   };
   return *rows;
@@ -466,23 +472,16 @@ std::span<const OpRow> PoolingOps() { return Rows(); }
 Value MaxPool(const Operand& x, const Ints& window, const WindowOptions& options) {
   const ResolvedOperands at = Resolve({x});
   if (at.graph == nullptr) return {};
-  const LocationScope scope(*at.graph, at.location);
-  WindowOptions padded = options;
-  const Operand cropped = WithoutCropped(at.values[0], padded);
-  if (!cropped.value().valid()) return {};
-  return AddOp("max_pool", {cropped}, PoolAttrsOf(cropped.value().type(), window, padded));
+  return AddOp("max_pool", {x}, PoolAttrsOf(at.values[0].type(), window, options));
 }
 
 Value AvgPool(const Operand& x, const Ints& window, const WindowOptions& options, bool count_padding) {
   const ResolvedOperands at = Resolve({x});
   if (at.graph == nullptr) return {};
   const LocationScope scope(*at.graph, at.location);
-  WindowOptions padded = options;
-  const Operand cropped = WithoutCropped(at.values[0], padded);
-  if (!cropped.value().valid()) return {};
-  const Type type = cropped.value().type();
-  const Attrs attrs = PoolAttrsOf(type, window, padded);
-  const Value sum = AddOp("sum_pool", {cropped}, attrs);
+  const Type type = at.values[0].type();
+  const Attrs attrs = PoolAttrsOf(type, window, options);
+  const Value sum = AddOp("sum_pool", {x}, attrs);
   if (!sum.valid()) return {};
   double taps = 1;
   for (int64_t size : window) taps *= static_cast<double>(size);

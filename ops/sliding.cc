@@ -22,15 +22,10 @@ absl::Status CheckList(std::string_view name, const Ints& list, int64_t least, c
     return InvalidArgument("{}=[{}] has {} entr{}; {} is {}, which has {} spatial dim{}.", name,
                            fmt::join(list, ","), list.size(), list.size() == 1 ? "y" : "ies", x_name,
                            x.ToString(), dims, dims == 1 ? "" : "s");
-  // Padding is from 0 on: what a window must not see is no padding.
-  for (int64_t entry : list)
-    if (least == 0 && entry < 0 && entry >= -kMost)
-      return InvalidArgument(
-          "{}=[{}]: padding is at least 0; take {} without the elements at its ends, by a slice.", name,
-          fmt::join(list, ","), x_name);
   for (int64_t entry : list)
     if (entry < least || entry > kMost)
-      return InvalidArgument("{}=[{}]: entries go from {} to 2^30.", name, fmt::join(list, ","), least);
+      return InvalidArgument("{}=[{}]: entries go from {} to 2^30.", name, fmt::join(list, ","),
+                             least < 0 ? "-2^30" : fmt::to_string(least));
   return absl::OkStatus();
 }
 
@@ -64,8 +59,8 @@ absl::StatusOr<Slidings> ReadSlidings(const Attrs& attrs, const Type& x, std::st
                            x_name, x.ToString());
   RETURN_IF_ERROR(CheckList("window", filter, 1, x, x_name));
   RETURN_IF_ERROR(CheckList("strides", attrs.Get<Ints>("strides"), 1, x, x_name));
-  RETURN_IF_ERROR(CheckList("low", attrs.Get<Ints>("low"), 0, x, x_name));
-  RETURN_IF_ERROR(CheckList("high", attrs.Get<Ints>("high"), 0, x, x_name));
+  RETURN_IF_ERROR(CheckList("low", attrs.Get<Ints>("low"), -kMost, x, x_name));
+  RETURN_IF_ERROR(CheckList("high", attrs.Get<Ints>("high"), -kMost, x, x_name));
   RETURN_IF_ERROR(CheckList("dilation", attrs.Get<Ints>("dilation"), 1, x, x_name));
   RETURN_IF_ERROR(CheckWindowed(attrs, x, x_name));
   Slidings dims = SlidingsOf(attrs, x.shape.size() - 2, filter);
@@ -136,30 +131,6 @@ bool MakesSense(const Attrs& attrs, const Type& x, const Ints& filter) {
 }
 
 }  // namespace
-
-Operand WithoutCropped(const Operand& x, WindowOptions& options) {
-  Ints &low = options.padding.low, &high = options.padding.high;
-  const auto crops = [](const Ints& list) {
-    return std::any_of(list.begin(), list.end(), [](int64_t entry) { return entry < 0 && entry >= -kMost; });
-  };
-  if (!x.value().valid() || (!crops(low) && !crops(high))) return x;
-  const Shape& shape = x.value().shape();
-  const size_t dims = shape.size() < 2 ? 0 : shape.size() - 2;
-  Ints start(shape.size(), 0), limit(shape.begin(), shape.end());
-  for (const Ints* list : {&low, &high}) {
-    if (!list->empty() && list->size() != dims) return x;  // inference says so
-    for (int64_t entry : *list)
-      if (entry < -kMost || entry > kMost) return x;
-  }
-  for (size_t d = 0; d < dims; ++d) {
-    if (!low.empty()) start[1 + d] = std::max<int64_t>(-low[d], 0);
-    if (!high.empty()) limit[1 + d] += std::min<int64_t>(high[d], 0);
-    if (start[1 + d] > limit[1 + d]) return x;
-  }
-  for (Ints* list : {&low, &high})
-    for (int64_t& entry : *list) entry = std::max<int64_t>(entry, 0);
-  return Operand(Slice(x, start, limit));
-}
 
 Attrs AttrsOf(const WindowOptions& options, const Type& x, const Ints& filter) {
   Attrs attrs = PlainAttrs(options);

@@ -3,8 +3,9 @@
 //
 //   x: [n, 7, c], filter 3, stride 2, low 1, high 1  ->  4 results: x[-1..1], x[1..3], x[3..5], x[5..7]
 //
-// x[-1] and x[7] are padding. The attributes strides, low, high and dilation have one entry per spatial dim;
-// an empty list is all ones (padding: zeros).
+// x[-1] and x[7] are padding. Negative padding crops: with low -1 the first window begins at x[1]. The
+// attributes strides, low, high and dilation have one entry per spatial dim; an empty list is all ones
+// (padding: zeros).
 #pragma once
 
 #include <cstdint>
@@ -53,7 +54,7 @@ std::vector<AttrSpec> SlidingAttrs(std::vector<AttrSpec> more);
 
 // Reads them for x: [n,…,c] and filters of these sizes; "windowed" where the row has it. Errors: x that has
 // no or more than three spatial dims, lists that are not one entry per dim, strides, dilations and filters
-// below 1, negative padding, numbers above 2^30, a filter that does not fit the padded x. `x_name`: "x", as
+// below 1, numbers beyond 2^30, a filter that does not fit the padded x. `x_name`: "x", as
 // messages call it.
 absl::StatusOr<Slidings> ReadSlidings(const Attrs& attrs, const Type& x, std::string_view x_name,
                                       const std::vector<int64_t>& filter);
@@ -64,10 +65,6 @@ Slidings SlidingsOf(const Attrs& attrs, size_t spatial_dims, const std::vector<i
 // a window has.
 absl::Status CheckResults(const Slidings& dims, const Type& x, std::string_view x_name, const Type& results,
                           std::string_view results_name);
-
-// x without the elements that negative padding crops, which then is 0 in `options`. x itself where there is
-// none, or where inference is to refuse it.
-Operand WithoutCropped(const Operand& x, WindowOptions& options);
 
 // The attributes strides, low, high and dilation that say what a user asks for. What makes no sense is left
 // for inference to refuse.

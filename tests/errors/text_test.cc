@@ -214,7 +214,7 @@ TEST(TextErrors, Convolution) {
                        "%0 = max_pool_grad %y, %i shape=[2,4,4] window=[2]",
                        "%0 = max_pool_at %y, %i window=[2]",
                        "%0 = sum_pool %y",
-                       "%0 = sum_pool %y window=[2] low=[-1]",
+                       "%0 = sum_pool %y window=[2] low=[-3]",
                        "%0 = conv %y, %w low=[0] high=[-2]",
                        "%0 = conv %y, %w low=[-9223372036854775808]",
                    },
