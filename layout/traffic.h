@@ -25,8 +25,9 @@ struct Traffic {
 };
 
 // The devices among which the busiest one is sought: of those that differ on `axes`, all if they are no more
-// than `most`, and at most so many. Of longer axes those that lie at the ends, beside them and in the middle;
-// the ends alone where that is too many.
+// than `most`, and at most so many. Else those with some coordinates on every axis: all of short axes, of
+// others the ends, what lies beside them and the middle. Where that is too many, fewer: the ends at last, and
+// those of the first axes alone.
 std::vector<int64_t> SomeDevices(const Mesh& mesh, const AxisList& axes, int64_t most);
 
 }  // namespace meshwork

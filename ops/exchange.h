@@ -102,9 +102,9 @@ absl::Status CheckExchange(const Graph& local, const Node& node);
 // The axes along which its data moves.
 AxisList ExchangeAxes(const Graph& local, const Node& node);
 // The elements that devices send to others and receive from them: each takes what it lacks from the device
-// that holds it and shares its coordinates on all axes that do not cut the operand. Of axes of more than 16
-// devices some are looked at: the first and the last ones, one within, and those that hold the first, the
-// middle and the last of what the result takes. Where one of them sends to more than 64 along a dim, no less
+// that holds it and shares its coordinates on all axes that do not cut the operand. Of more than 1024 devices
+// some are looked at: those of SomeDevices (layout/traffic.h), and those that hold the first, the middle and
+// the last of what the result takes. Where one of them sends to more than 64 along a dim, no less
 // than it sends.
 Traffic ExchangeTraffic(const Graph& local, const Node& node);
 

@@ -508,7 +508,7 @@ struct AttentionOptions {
   // gathered, whole blocks where the last ones are short. For gradients k and v go round once more, and q
   // with the result's gradient; gathered k and v would be kept from the forward pass, and held all the while.
   // Of n devices one sees all blocks, so that a causal mask saves no time. A batch that its axes do not
-  // divide, and more than 1024 devices, gather as without it; with a mask it does nothing.
+  // divide, and more than 1024 blocks, gather as without it; with a mask it does nothing.
   bool ring = false;
 };
 // q: [b,s,h,d], k: [b,t,h,d], v: [b,t,h,e] -> [b,s,h,e]: of each query the mean of v over the keys, in shares

@@ -461,7 +461,7 @@ Attrs PoolAttrsOf(const Type& x, const Ints& window, WindowOptions options) {
 bool HasPadding(const Attrs& attrs) {
   for (std::string_view name : {"low", "high"})
     for (int64_t entry : attrs.Get<Ints>(name))
-      if (entry != 0) return true;
+      if (entry > 0) return true;
   return false;
 }
 

@@ -52,8 +52,9 @@ std::vector<AttrSpec> SlidingAttrs(std::vector<AttrSpec> more) {
   return more;
 }
 
-absl::StatusOr<Slidings> ReadSlidings(const Attrs& attrs, const Type& x, std::string_view x_name,
-                                      const Ints& filter) {
+namespace {
+
+absl::Status CheckLists(const Attrs& attrs, const Type& x, std::string_view x_name, const Ints& filter) {
   if (x.rank() < 3 || x.rank() > 2 + kMaxSpatialDims)
     return InvalidArgument("{} is {}; it has a batch dim, one to three spatial dims, and a channel dim.",
                            x_name, x.ToString());
@@ -61,7 +62,14 @@ absl::StatusOr<Slidings> ReadSlidings(const Attrs& attrs, const Type& x, std::st
   RETURN_IF_ERROR(CheckList("strides", attrs.Get<Ints>("strides"), 1, x, x_name));
   RETURN_IF_ERROR(CheckList("low", attrs.Get<Ints>("low"), -kMost, x, x_name));
   RETURN_IF_ERROR(CheckList("high", attrs.Get<Ints>("high"), -kMost, x, x_name));
-  RETURN_IF_ERROR(CheckList("dilation", attrs.Get<Ints>("dilation"), 1, x, x_name));
+  return CheckList("dilation", attrs.Get<Ints>("dilation"), 1, x, x_name);
+}
+
+}  // namespace
+
+absl::StatusOr<Slidings> ReadSlidings(const Attrs& attrs, const Type& x, std::string_view x_name,
+                                      const Ints& filter) {
+  RETURN_IF_ERROR(CheckLists(attrs, x, x_name, filter));
   RETURN_IF_ERROR(CheckWindowed(attrs, x, x_name));
   Slidings dims = SlidingsOf(attrs, x.shape.size() - 2, filter);
   for (size_t d = 0; d < dims.size(); ++d) {
@@ -123,11 +131,8 @@ void SetPadding(const Ints& total, Attrs& attrs) {
 
 // Whether every list has an entry for each spatial dim, and none is out of range.
 bool MakesSense(const Attrs& attrs, const Type& x, const Ints& filter) {
-  return ReadSlidings(attrs, x, "x", filter).ok() || [&] {
-    Attrs padded = attrs;  // what does not fit may once it is padded
-    padded.Set("high", Ints(static_cast<size_t>(std::max(x.rank() - 2, 0)), kMost));
-    return ReadSlidings(padded, x, "x", filter).ok();
-  }();
+  return CheckLists(attrs, x, "x", filter).ok() &&
+         std::all_of(x.shape.begin(), x.shape.end(), [](int64_t size) { return size <= kMost; });
 }
 
 }  // namespace
@@ -168,14 +173,20 @@ std::string_view SpatialLetters(size_t dims) {
   return std::string_view("dhw").substr(kMaxSpatialDims - dims);
 }
 
+namespace {
+
+// The entries of these dims become 0.
+Ints Without(Ints list, std::span<const WindowedDim> dims) {
+  for (const WindowedDim& w : dims)
+    if (!list.empty()) list[static_cast<size_t>(w.dim) - 1] = 0;
+  return list;
+}
+
+}  // namespace
+
 Attrs WithoutPadding(const Attrs& attrs, std::span<const WindowedDim> dims) {
   Attrs padded = attrs;
-  for (std::string_view name : {"low", "high"}) {
-    Ints list = attrs.Get<Ints>(name);
-    for (const WindowedDim& w : dims)
-      if (!list.empty()) list[static_cast<size_t>(w.dim) - 1] = 0;
-    padded.Set(name, std::move(list));
-  }
+  for (std::string_view name : {"low", "high"}) padded.Set(name, Without(attrs.Get<Ints>(name), dims));
   return padded;
 }
 
@@ -186,7 +197,9 @@ Attrs WithWindowedDims(const Attrs& attrs, std::span<const WindowedDim> dims) {
     if (w.is_own) own.push_back(w);
     else if (w.operand == 0) windowed.push_back(w.dim - 1);
   }
-  Attrs set = WithoutPadding(attrs, own);
+  // Windows that crop begin behind the beginning of their block as they do behind that of the whole.
+  Attrs set = attrs;
+  if (!own.empty()) set.Set("high", Without(attrs.Get<Ints>("high"), own));
   set.Set("windowed", std::move(windowed));
   return set;
 }

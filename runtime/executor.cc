@@ -2,12 +2,11 @@
 
 #include <algorithm>
 #include <cstring>
-#include <exception>
-#include <new>
 #include <optional>
 #include <tuple>
 #include <utility>
 
+#include "base/exceptions.h"
 #include "base/status.h"
 #include "ops/control_flow.h"
 #include "runtime/arrange.h"
@@ -99,22 +98,11 @@ absl::StatusOr<Executor::Plan> Executor::MakePlan(const Graph& graph, int worker
 
 namespace {
 
-// REQUIRES: called where an exception is caught, that one.
+// The status of a kernel that threw. REQUIRES: called in a catch clause.
 absl::Status KernelFailed(std::string_view where) {
-  const auto failed = [&](std::string_view what) {
-    return absl::InternalError(fmt::format("Run: {}: a library failed: {}.", where, what));
-  };
-  try {
-    throw;
-  } catch (const std::bad_alloc&) {
-    return absl::ResourceExhaustedError(fmt::format(
-        "Run: {}: there is not enough memory for what its kernel, or a library that it calls, works with.",
-        where));
-  } catch (const std::exception& error) {
-    return failed(error.what());
-  } catch (...) {
-    return failed("it threw what is no std::exception");
-  }
+  return CaughtStatus(
+      fmt::format("Run: {}", where),
+      "there is not enough memory for what its kernel, or a library that it calls, works with");
 }
 
 }  // namespace

@@ -83,8 +83,8 @@ std::vector<std::string> ToLeaveOut(const Graph& global, const CompileOptions& o
     if (verifies({&pass, 1})) return {pass};
   std::vector<std::string> but_memory = all;
   std::erase(but_memory, "fit_memory");
-  for (const std::vector<std::string>& most : {but_memory, all})
-    if (most.size() > 1 && verifies(most)) return most;
+  if (but_memory.size() > 1 && verifies(but_memory)) return but_memory;
+  if (all.size() > but_memory.size() && verifies(all)) return all;
   return {};
 }
 

@@ -73,10 +73,14 @@ std::vector<bool> PickedValues(const Graph& graph) {
 // Which values of bf16 are carried in f32, for sums of theirs are owed.
 class WideSums {
  public:
-  WideSums(const Graph& graph, const LocalizeOptions& options)
-      : graph_(graph), narrow_(options.narrow_sums), picked_(PickedValues(graph)) {}
+  WideSums(const Graph& graph, const LocalizeOptions& options) : graph_(graph), narrow_(options.narrow_sums) {
+    const auto num_values = static_cast<ValueId>(graph.values().size());
+    bool any = false;
+    for (ValueId id = 0; id < num_values && !any; ++id) any = IsWideUnlessPicked(id);
+    if (any) picked_ = PickedValues(graph);
+  }
 
-  bool Contains(ValueId id) const { return !picked_[id] && IsWideUnlessPicked(id); }
+  bool Contains(ValueId id) const { return IsWideUnlessPicked(id) && !picked_[id]; }
   // Whether it would be if it were added to others.
   bool IsWideUnlessPicked(ValueId id) const {
     const ValueInfo& info = graph_.value(id);
@@ -86,7 +90,7 @@ class WideSums {
  private:
   const Graph& graph_;
   const bool narrow_;
-  const std::vector<bool> picked_;  // per value
+  std::vector<bool> picked_;  // per value; empty if none is wide
 };
 
 class Localizer {

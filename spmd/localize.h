@@ -34,8 +34,8 @@ struct LocalizeOptions {
 // a function of the coordinate inside the ops.
 Graph Localize(const Graph& graph, const LocalizeOptions& options = {});
 
-// The values of relayout_bytes at which Localize writes another program: what the steps of relayouts take
-// that send more and hold less. Descending.
+// The values of relayout_bytes at which Localize writes another program: the peaks, in bytes, of the plans of
+// relayouts that send more and hold less. Descending.
 std::vector<int64_t> RelayoutLimits(const Graph& graph, const LocalizeOptions& options = {});
 
 }  // namespace meshwork

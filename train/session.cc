@@ -1,10 +1,10 @@
 #include "train/session.h"
 
 #include <algorithm>
-#include <new>
 #include <type_traits>
 #include <utility>
 
+#include "base/exceptions.h"
 #include "base/hash.h"
 #include "base/status.h"
 #include "base/suggest.h"
@@ -195,20 +195,21 @@ Session::~Session() = default;
 
 namespace {
 
-// What f returns, or a status where there is not enough memory for it.
+// What f returns, or a status where it throws: there is not enough memory, or a user's op threw while its
+// kernel was made.
 template <typename F>
-std::invoke_result_t<F> WithinMemory(F&& f) {
+std::invoke_result_t<F> WithoutExceptions(F&& f) {
   try {
     return f();
-  } catch (const std::bad_alloc&) {
-    return absl::ResourceExhaustedError("Session: there is not enough memory.");
+  } catch (...) {
+    return CaughtStatus("Session", "there is not enough memory");
   }
 }
 
 }  // namespace
 
 absl::StatusOr<Session> Session::Create(const Graph& graph, SessionOptions options) {
-  return WithinMemory([&] { return TryCreate(graph, std::move(options)); });
+  return WithoutExceptions([&] { return TryCreate(graph, std::move(options)); });
 }
 
 absl::StatusOr<Session> Session::TryCreate(const Graph& graph, SessionOptions options) {
@@ -237,16 +238,16 @@ absl::StatusOr<Session> Session::TryCreate(const Graph& graph, SessionOptions op
 
 absl::StatusOr<StepResult> Session::Run(const Feeds& feeds) {
   RETURN_IF_ERROR(CheckIsThere(impl_.get()));
-  return WithinMemory([&] { return impl_->Run(feeds, /*update=*/true); });
+  return WithoutExceptions([&] { return impl_->Run(feeds, /*update=*/true); });
 }
 absl::StatusOr<StepResult> Session::Evaluate(const Feeds& feeds) {
   RETURN_IF_ERROR(CheckIsThere(impl_.get()));
-  return WithinMemory([&] { return impl_->Run(feeds, /*update=*/false); });
+  return WithoutExceptions([&] { return impl_->Run(feeds, /*update=*/false); });
 }
 
 absl::StatusOr<BoundStep> Session::Bind(const Feeds& feeds) {
   RETURN_IF_ERROR(CheckIsThere(impl_.get()));
-  return WithinMemory([&]() -> absl::StatusOr<BoundStep> {
+  return WithoutExceptions([&]() -> absl::StatusOr<BoundStep> {
     ASSIGN_OR_RETURN(Executor* const executor, impl_->ExecutorFor(feeds, /*update=*/true));
     return executor->Bind(feeds, executor->NewOutputs());
   });

@@ -1,4 +1,5 @@
-// Convolutions of channels-last blocks on one thread: oneDNN's in f32, by loops of our own in f64.
+// Convolutions of channels-last blocks on one thread: oneDNN's in f32, by loops of our own in f64 and
+// where negative padding crops.
 //
 //   x: [n, in…, ci]   w: [filter…, ci / groups, co]   y: [n, out…, co]
 //   y[r] = Σ_k x[r * stride - low + k * dilation] w[k], where x beyond its ends is 0

@@ -8,6 +8,8 @@
 #include "check/run_kernel.h"
 #include "contract/row_test.h"
 #include "gtest/gtest.h"
+#include "layout/layout.h"
+#include "ops/exchange.h"
 #include "runtime/box.h"
 #include "support/sample.h"
 
@@ -21,6 +23,14 @@ int64_t CeilDiv(int64_t a, int64_t b) { return -FloorDiv(-a, b); }
 struct Cut {
   std::vector<int64_t> start, size;  // per letter; size 0: the letter is whole
 };
+
+// How large the blocks of what a dim of size `held` holds are, if they are the windows of blocks of so many
+// of `size` positions; 0 if they are not.
+int64_t OwnBlock(const Window& window, int64_t block, int64_t size, int64_t held) {
+  const Mesh mesh = Mesh::Create({{"x", (size + block - 1) / block}}).value();
+  if (BlockSize(mesh, {0}, size) != block || !AreBlocks(window, mesh, {0}, size, held)) return 0;
+  return BlockSize(mesh, {0}, held);
+}
 
 // [first, first + size) of `whole` along `dim`, `fill` where that is beyond its ends.
 DoubleTensor Along(const DoubleTensor& whole, size_t dim, int64_t first, int64_t size, double fill) {
@@ -48,9 +58,12 @@ class BlockTrial {
   }
 
   const Rule& rule() const { return rule_; }
+  int num_own() const { return num_own_; }
 
-  // All blocks of so many positions of each windowed letter that `taken` names.
-  void Try(int64_t block, const std::vector<bool>& taken) {
+  // All blocks of so many positions of each windowed letter that `taken` names. `own`: where its windows are
+  // blocks themselves, these are what it is given.
+  void Try(int64_t block, const std::vector<bool>& taken, bool own) {
+    own_ = own;
     Cut cut{std::vector<int64_t>(rule_.letters.size(), 0), std::vector<int64_t>(rule_.letters.size(), 0)};
     bool reduces = false;
     for (size_t l = 0; l < rule_.letters.size(); ++l) {
@@ -75,7 +88,7 @@ class BlockTrial {
     }
   }
 
-  DoubleTensor Operand(const Cut& cut, size_t o, std::vector<WindowedDim>& windows) const {
+  DoubleTensor Operand(const Cut& cut, size_t o, std::vector<WindowedDim>& windows) {
     DoubleTensor part = operands_[o];
     for (size_t d = 0; d < part.type.shape.size(); ++d) {
       const int letter = rule_.operands[o][d];
@@ -84,6 +97,15 @@ class BlockTrial {
       const Window* w = rule_.FindWindow(o, d);
       if (w == nullptr) {
         part = Along(part, d, start, size, 0);
+        continue;
+      }
+      const int64_t held = own_ && !rule_.letters[letter].reduced
+                               ? OwnBlock(*w, size, rule_.letters[letter].size, part.type.shape[d])
+                               : 0;
+      if (held > 0) {
+        part = Along(part, d, start / size * held, held, 0);
+        windows.push_back({static_cast<int>(o), static_cast<int>(d), *w, /*is_own=*/true});
+        ++num_own_;
         continue;
       }
       const int64_t count = FloorDiv((size - 1) * w->stride + w->extent - 1, w->spacing) + 1;
@@ -139,9 +161,12 @@ class BlockTrial {
   const Sample& sample_;
   const Rule rule_;
   std::vector<DoubleTensor> operands_, expected_;
+  bool own_ = false;
+  int num_own_ = 0;
 };
 
-void TryBlocks(const Sample& sample) {
+// Returns how often blocks were their own windows.
+int TryBlocks(const Sample& sample) {
   BlockTrial trial(sample);
   const std::vector<Letter>& letters = trial.rule().letters;
   for (int64_t block = 1; block <= 5; ++block) {
@@ -151,10 +176,11 @@ void TryBlocks(const Sample& sample) {
       all[l] = true;
       std::vector<bool> one(letters.size(), false);
       one[l] = true;
-      trial.Try(block, one);
+      for (bool own : {false, true}) trial.Try(block, one, own);
     }
-    trial.Try(block, all);
+    for (bool own : {false, true}) trial.Try(block, all, own);
   }
+  return trial.num_own();
 }
 
 class WindowsTest : public RowTest {};
@@ -175,10 +201,10 @@ INSTANTIATE_TEST_SUITE_P(Rows, WindowsTest, testing::ValuesIn(RowsWithWindows())
 
 // One spatial dim in all its forms: in f64, and by oneDNN.
 TEST(WindowsOfAllForms, GiveTheBlocksOfTheWhole) {
-  int tried = 0;
+  int tried = 0, own = 0, own_cropped = 0;
   const auto try_all = [&](std::string_view real, int64_t size, int64_t filter, int64_t stride,
                            int64_t dilation, int64_t low) {
-    const int64_t extent = (filter - 1) * dilation + 1, high = low / 2;
+    const int64_t extent = (filter - 1) * dilation + 1, high = low < 0 ? 0 : low / 2;
     if (extent > size + low + high) return;  // more is cropped than leaves a window
     const int64_t count = (size + low + high - extent) / stride + 1;
     const std::string slide =
@@ -200,18 +226,22 @@ TEST(WindowsOfAllForms, GiveTheBlocksOfTheWhole) {
     for (const auto& [op, text] : samples) {
       const absl::StatusOr<Sample> sample = ParseSample(GetOp(op), text);
       ASSERT_TRUE(sample.ok()) << sample.status();
-      TryBlocks(*sample);
+      const int of_own = TryBlocks(*sample);
+      own += of_own;
+      own_cropped += low < 0 ? of_own : 0;
       ++tried;
     }
   };
   for (int64_t filter : {1, 2, 3})
     for (int64_t stride : {1, 2, 3})
       for (int64_t dilation : {1, 2})
-        for (int64_t low : {-2, 0, 1, 3}) {
+        for (int64_t low : {-2, -1, 0, 1, 3}) {
           try_all("f64", 9, filter, stride, dilation, low);
           if (dilation == 1 || filter > 1) try_all("f32", 6, filter, stride, dilation, low);
         }
   EXPECT_GT(tried, 500);
+  EXPECT_GT(own, 1000);
+  EXPECT_GT(own_cropped, 100);
 }
 
 }  // namespace

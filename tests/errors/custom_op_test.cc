@@ -160,6 +160,8 @@ TEST(CustomOpErrors, KernelsThatThrow) {
                       [](const KernelSpec&) {
                         return Kernel{.run = [](const KernelArgs&) { throw 1; }, .units = 4};
                       })),
+          MISTAKE(
+              run("broken_before", [](const KernelSpec&) -> Kernel { throw std::runtime_error("no code"); })),
           MISTAKE(run("hungry_before", [](const KernelSpec&) -> Kernel { throw std::bad_alloc(); })),
       });
 }

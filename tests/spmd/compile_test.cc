@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/status.h"
+#include "ops/blockwise.h"
 #include "ops/program.h"
 #include "ops/row.h"
 #include "ops/text.h"
@@ -61,8 +62,7 @@ TEST(CompileTest, ReducesHostByHostWhereThatIsFaster) {
             std::vector<std::string>{"all_reduce of 2 over (host,device)"});
 }
 
-// To multiply what is owed takes each device eight times as long, and sends a sixteenth.
-// A ring has a turn per block: over a thousand devices it is written out, over a million it is not.
+// A ring has a turn per block: over 64 devices it is written out, over a million it is not.
 TEST(CompileTest, RingsThatAreTooLongGather) {
   for (int64_t devices : {64, 1 << 20}) {
     const std::string text = fmt::format(
@@ -80,6 +80,23 @@ TEST(CompileTest, RingsThatAreTooLongGather) {
   }
 }
 
+// The forms of attention are the ring, up to a number of blocks, and the merge.
+TEST(CompileTest, RingsHaveAtMost1024Blocks) {
+  for (int64_t blocks : {1024, 1025}) {
+    Graph graph = ParseGraph(R"(mesh [x=2]
+func f(%q: f32[1,3000,1,2] {_,_,_,_}) {
+  %o, %l = attention %q, %q, %q scale=1 ring=true
+  return o=%o
+}
+)")
+                      .value();
+    const Node attention = graph.nodes()[0];
+    const Value q(&graph, graph.arguments()[0].value);
+    EXPECT_EQ(AddBlockwise(attention, std::vector<Value>(3, q), blocks, UNSHARDED).size(),
+              blocks == 1024 ? 4u : 2u);
+  }
+}
+
 // What devices of 14 axes exchange is counted on some of them.
 TEST(CompileTest, CountsWhatTrillionsOfDevicesExchange) {
   const Graph global = ParseGraph(R"(mesh [a=8,b=8,c=8,d=8,e=8,f=8,g=8,h=8,i=8,j=8,k=8,l=8,m=8,n=2]
@@ -94,6 +111,7 @@ func f(%a: f32[1048576,1048576] {(a,b,c,d,e,f,g),(h,i,j,k,l,m,n)}) {
   EXPECT_EQ(WireBytes(local, local.nodes()[0]), 2 * 4);  // a device holds one row of two
 }
 
+// To multiply what is owed takes each device eight times as long, and sends a sixteenth.
 TEST(CompileTest, SumsArePassedOnWhereDevicesComputeFast) {
   const Graph global = ParseGraph(R"(mesh [x=8]
 func f(%a: f32[64,128] {_,x}, %w: f32[128,512] {x,_}, %v: f32[512,32] {_,_}) {

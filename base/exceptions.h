@@ -1,0 +1,15 @@
+// Exceptions of libraries and of users' kernels as statuses. Nothing in meshwork throws by itself.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+
+namespace meshwork {
+
+// The status of the exception that is being handled: RESOURCE_EXHAUSTED, "<where>: <no_memory>.", for
+// std::bad_alloc, else INTERNAL, "<where>: a library failed: …". REQUIRES: called in a catch clause.
+absl::Status CaughtStatus(std::string_view where, std::string_view no_memory);
+
+}  // namespace meshwork
