@@ -1,7 +1,6 @@
 // Exceptions of libraries and of users' kernels as statuses. Nothing in meshwork throws by itself.
 #pragma once
 
-#include <string>
 #include <string_view>
 
 #include "absl/status/status.h"

@@ -439,10 +439,10 @@ class TrafficCounter {
       const ExchangeRun run = RunOf(dim, o, whole, {0, from.global.shape[d]});
       if (run.count == 0) return;
       if (from.layout->dim(static_cast<int>(d)).empty()) continue;
-      // Of so many dims that this would be too many, the first positions along the last ones.
-      const bool few = static_cast<int64_t>(places.size()) * 3 > kMostLookedAt;
+      // Along the last of many dims the first position alone.
       std::vector<int64_t> some = {0};
-      if (!few) some = {0, run.count / 2, run.count - 1};
+      if (static_cast<int64_t>(places.size()) * 3 <= kMostLookedAt)
+        some.insert(some.end(), {run.count / 2, run.count - 1});
       std::vector<Shape> more;
       for (Shape& place : places) {
         for (int64_t i : some) {

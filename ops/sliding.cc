@@ -29,6 +29,17 @@ absl::Status CheckList(std::string_view name, const Ints& list, int64_t least, c
   return absl::OkStatus();
 }
 
+absl::Status CheckLists(const Attrs& attrs, const Type& x, std::string_view x_name, const Ints& filter) {
+  if (x.rank() < 3 || x.rank() > 2 + kMaxSpatialDims)
+    return InvalidArgument("{} is {}; it has a batch dim, one to three spatial dims, and a channel dim.",
+                           x_name, x.ToString());
+  RETURN_IF_ERROR(CheckList("window", filter, 1, x, x_name));
+  RETURN_IF_ERROR(CheckList("strides", attrs.Get<Ints>("strides"), 1, x, x_name));
+  RETURN_IF_ERROR(CheckList("low", attrs.Get<Ints>("low"), -kMost, x, x_name));
+  RETURN_IF_ERROR(CheckList("high", attrs.Get<Ints>("high"), -kMost, x, x_name));
+  return CheckList("dilation", attrs.Get<Ints>("dilation"), 1, x, x_name);
+}
+
 // What the compiler sets; texts may say anything.
 absl::Status CheckWindowed(const Attrs& attrs, const Type& x, std::string_view x_name) {
   if (attrs.Find("windowed") == nullptr) return absl::OkStatus();
@@ -37,6 +48,13 @@ absl::Status CheckWindowed(const Attrs& attrs, const Type& x, std::string_view x
       return InvalidArgument("windowed names spatial dim {}; those of {} {} count from 0 to {}.", d, x_name,
                              x.ToString(), x.rank() - 3);
   return absl::OkStatus();
+}
+
+// The entries of these dims become 0.
+Ints Without(Ints list, std::span<const WindowedDim> dims) {
+  for (const WindowedDim& w : dims)
+    if (!list.empty()) list[static_cast<size_t>(w.dim) - 1] = 0;
+  return list;
 }
 
 // Rounded up, also of negative numbers.
@@ -51,21 +69,6 @@ std::vector<AttrSpec> SlidingAttrs(std::vector<AttrSpec> more) {
     more.push_back({name, AttrKind::kInts, Ints{}});
   return more;
 }
-
-namespace {
-
-absl::Status CheckLists(const Attrs& attrs, const Type& x, std::string_view x_name, const Ints& filter) {
-  if (x.rank() < 3 || x.rank() > 2 + kMaxSpatialDims)
-    return InvalidArgument("{} is {}; it has a batch dim, one to three spatial dims, and a channel dim.",
-                           x_name, x.ToString());
-  RETURN_IF_ERROR(CheckList("window", filter, 1, x, x_name));
-  RETURN_IF_ERROR(CheckList("strides", attrs.Get<Ints>("strides"), 1, x, x_name));
-  RETURN_IF_ERROR(CheckList("low", attrs.Get<Ints>("low"), -kMost, x, x_name));
-  RETURN_IF_ERROR(CheckList("high", attrs.Get<Ints>("high"), -kMost, x, x_name));
-  return CheckList("dilation", attrs.Get<Ints>("dilation"), 1, x, x_name);
-}
-
-}  // namespace
 
 absl::StatusOr<Slidings> ReadSlidings(const Attrs& attrs, const Type& x, std::string_view x_name,
                                       const Ints& filter) {
@@ -129,7 +132,7 @@ void SetPadding(const Ints& total, Attrs& attrs) {
   attrs.Set("high", std::move(high));
 }
 
-// Whether every list has an entry for each spatial dim, and none is out of range.
+// Whether every list has an entry for each spatial dim, and no number is so large that sums overflow.
 bool MakesSense(const Attrs& attrs, const Type& x, const Ints& filter) {
   return CheckLists(attrs, x, "x", filter).ok() &&
          std::all_of(x.shape.begin(), x.shape.end(), [](int64_t size) { return size <= kMost; });
@@ -173,17 +176,6 @@ std::string_view SpatialLetters(size_t dims) {
   return std::string_view("dhw").substr(kMaxSpatialDims - dims);
 }
 
-namespace {
-
-// The entries of these dims become 0.
-Ints Without(Ints list, std::span<const WindowedDim> dims) {
-  for (const WindowedDim& w : dims)
-    if (!list.empty()) list[static_cast<size_t>(w.dim) - 1] = 0;
-  return list;
-}
-
-}  // namespace
-
 Attrs WithoutPadding(const Attrs& attrs, std::span<const WindowedDim> dims) {
   Attrs padded = attrs;
   for (std::string_view name : {"low", "high"}) padded.Set(name, Without(attrs.Get<Ints>(name), dims));
@@ -197,7 +189,7 @@ Attrs WithWindowedDims(const Attrs& attrs, std::span<const WindowedDim> dims) {
     if (w.is_own) own.push_back(w);
     else if (w.operand == 0) windowed.push_back(w.dim - 1);
   }
-  // Windows that crop begin behind the beginning of their block as they do behind that of the whole.
+  // `low` stays: the first window of a block crops as much as the first one of the whole.
   Attrs set = attrs;
   if (!own.empty()) set.Set("high", Without(attrs.Get<Ints>("high"), own));
   set.Set("windowed", std::move(windowed));

@@ -67,8 +67,10 @@ class Fitter {
   Graph Run() && {
     Keep(Reorder(best_));
     Try(BucketLimits(best_), &LocalOptions::bucket_bytes);
-    Try(SomeOf(RelayoutLimits(placed_, {.topology = options_.topology, .narrow_sums = options_.narrow_sums})),
-        &LocalOptions::relayout_bytes);
+    if (!Fits())
+      Try(SomeOf(
+              RelayoutLimits(placed_, {.topology = options_.topology, .narrow_sums = options_.narrow_sums})),
+          &LocalOptions::relayout_bytes);
     if (!Fits()) Keep(Recompute(best_, budget_));
     return std::move(best_);
   }

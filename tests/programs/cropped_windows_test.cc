@@ -42,19 +42,6 @@ func f(%x: {1} {{_,x,_}}, %g: {2} {{_,x,_}}, %w: f64[{3},2,2] {{_,_,_}}) {{
                      mesh, x, y, w.filter, slide, shape);
 }
 
-RandomProgram Program(const std::string& text) {
-  RandomProgram random{ParseGraph(text).value(), {}};
-  double next = 0;
-  for (const Argument& argument : random.graph.arguments()) {
-    const ValueInfo& info = random.graph.value(argument.value);
-    for (int64_t i = 0; i < info.type.num_elements(); ++i) {
-      next = next > 0.9 ? next - 1.73 : next + 0.37;
-      random.feeds[info.name].push_back(next);
-    }
-  }
-  return random;
-}
-
 TEST(CroppedWindowsTest, AreThoseOfOneDevice) {
   WorkerPool pool(2);
   int tried = 0, own = 0;
@@ -67,7 +54,7 @@ TEST(CroppedWindowsTest, AreThoseOfOneDevice) {
             // Windows of padding alone give -inf.
             if (low >= filter || high >= filter || size + low + high < filter) continue;
             for (std::string_view mesh : {"[x=2]", "[x=3]"}) {
-              const RandomProgram random = Program(ProgramOf(w, mesh));
+              const RandomProgram random = WithFeeds(ParseGraph(ProgramOf(w, mesh)).value());
               const Trial trial = TryProgram(random, ExpectedOf(random), pool);
               ASSERT_EQ(trial.error(), "") << ProgramOf(w, mesh);
               const Window of_elements{

@@ -71,16 +71,7 @@ func step(%a: f64[512,6] {x,_}) {
 )";
 
 RandomProgram TheProgram(std::string_view text = kProgram) {
-  RandomProgram random{ParseGraph(text, "step.mw").value(), {}};
-  double next = 0;
-  for (const Argument& argument : random.graph.arguments()) {
-    const ValueInfo& info = random.graph.value(argument.value);
-    for (int64_t i = 0; i < info.type.num_elements(); ++i) {
-      next = next > 0.9 ? next - 1.7 : next + 0.37;
-      random.feeds[info.name].push_back(next);
-    }
-  }
-  return random;
+  return WithFeeds(ParseGraph(text, "step.mw").value());
 }
 
 // tanh becomes sin.

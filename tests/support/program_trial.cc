@@ -63,6 +63,19 @@ std::string Compare(const Expected& expected, const std::map<std::string, Tensor
 
 }  // namespace
 
+RandomProgram WithFeeds(Graph graph) {
+  RandomProgram random{std::move(graph), {}};
+  double next = 0;
+  for (const Argument& argument : random.graph.arguments()) {
+    const ValueInfo& info = random.graph.value(argument.value);
+    for (int64_t i = 0; i < info.type.num_elements(); ++i) {
+      next = next > 0.9 ? next - 1.7 : next + 0.37;
+      random.feeds[info.name].push_back(next);
+    }
+  }
+  return random;
+}
+
 Expected ExpectedOf(const RandomProgram& random) {
   LargestNumber largest;
   for (const Argument& argument : random.graph.arguments()) {

@@ -16,6 +16,9 @@
 
 namespace meshwork {
 
+// A program with a number in [-1, 1.3) for every element of its arguments. REQUIRES: these are real.
+RandomProgram WithFeeds(Graph graph);
+
 // A step on one device.
 struct Expected {
   InterpretedStep step;
