@@ -416,12 +416,6 @@ std::string_view RelayoutKindName(RelayoutKind kind) {
   return kNames[static_cast<int>(kind)];
 }
 
-std::optional<RelayoutKind> RelayoutKindOf(std::string_view op) {
-  for (int kind = 0; kind <= static_cast<int>(RelayoutKind::kReshape); ++kind)
-    if (RelayoutKindName(static_cast<RelayoutKind>(kind)) == op) return static_cast<RelayoutKind>(kind);
-  return std::nullopt;
-}
-
 absl::StatusOr<RelayoutPlan> PlanRelayout(const Layout& from, const Layout& to, const Shape& shape,
                                           const RelayoutOptions& options) {
   MESHWORK_CHECK(from.mesh() == to.mesh() && from.Fits(shape).ok() && to.Fits(shape).ok(), "{} -> {} for {}",

@@ -44,8 +44,7 @@ enum class RelayoutKind {
   kAllGather,
   kReshape  // the same bytes, read as a tensor of RelayoutStep::shape
 };
-std::string_view RelayoutKindName(RelayoutKind kind);             // the op's name: "shard_slice", …
-std::optional<RelayoutKind> RelayoutKindOf(std::string_view op);  // the inverse; nothing for other ops
+std::string_view RelayoutKindName(RelayoutKind kind);  // the op's name: "shard_slice", …
 
 // A slice, a collective or a reshape, and what it leaves.
 struct RelayoutStep {

@@ -123,13 +123,13 @@ absl::StatusOr<std::vector<Type>> InferIf(const Node& node, const std::vector<Ty
 
 ControlShape ShapeOfControl(const Node& node) {
   ControlShape shape;
-  if (node.row->name == "if") {
+  if (node.row->control == ControlKind::kIf) {
     shape.first_argument = 1;
     return shape;
   }
   const Graph& body = *node.regions[0];
   for (const Argument& argument : body.arguments()) shape.carries += argument.is_variable;
-  if (node.row->name != "scan") return shape;
+  if (node.row->control != ControlKind::kScan) return shape;
   shape.slices = static_cast<int>(node.attrs.Get<int64_t>("slices"));
   shape.sums = static_cast<int>(node.attrs.Get<int64_t>("sums"));
   shape.stacked = static_cast<int>(body.outputs().size()) - shape.sums;
@@ -140,8 +140,8 @@ absl::StatusOr<std::vector<Type>> InferControl(const Node& node, const std::vect
   MESHWORK_CHECK(static_cast<int>(node.regions.size()) == node.row->num_regions, "{} of {}",
                  node.regions.size(), node.row->name);
   if (IsManual(node)) return InferManual(node, operands);
-  if (node.row->name == "scan") return InferScan(node, operands);
-  return node.row->name == "while" ? InferWhile(node, operands) : InferIf(node, operands);
+  if (node.row->control == ControlKind::kScan) return InferScan(node, operands);
+  return node.row->control == ControlKind::kWhile ? InferWhile(node, operands) : InferIf(node, operands);
 }
 
 absl::StatusOr<int> TryAddControl(Graph& graph, Node node) {
@@ -217,7 +217,7 @@ absl::Status CheckLocalRegion(const Graph& local, const Node& node, const Graph&
     const Layout& layout = *region.value(region.outputs()[o].value).layout;
     const bool is_sum = static_cast<int>(o) >= shape.stacked;
     if (layout.is_partial() &&
-        (node.row->name != "scan" || (is_sum && layout.partials()[0].op != ReduceOp::kSum)))
+        (node.row->control != ControlKind::kScan || (is_sum && layout.partials()[0].op != ReduceOp::kSum)))
       return InvalidArgument("output {} of its body is {}; it must be reduced first.", o, layout.ToString());
   }
   for (const Node& inner : region.nodes())
@@ -258,7 +258,7 @@ absl::Status CheckLocalControl(const Graph& local, const Node& node) {
 }
 
 bool CarryMayOwe(const Node& node, const PartialSet& owed) {
-  return owed.empty() || (node.row->name == "scan" && owed[0].op == ReduceOp::kSum);
+  return owed.empty() || (node.row->control == ControlKind::kScan && owed[0].op == ReduceOp::kSum);
 }
 
 bool SameRegions(const Node& a, const Node& b) {
@@ -631,6 +631,7 @@ std::span<const OpRow> ControlOps() {
        .num_operands = -1,
        .num_results = -1,
        .kind = OpKind::kControl,
+       .control = ControlKind::kScan,
        .num_regions = 1,
        .attrs = {{"length", AttrKind::kInt},
                  {"slices", AttrKind::kInt, AttrValue(int64_t{0})},
@@ -643,6 +644,7 @@ std::span<const OpRow> ControlOps() {
        .num_operands = -1,
        .num_results = -1,
        .kind = OpKind::kControl,
+       .control = ControlKind::kWhile,
        .num_regions = 1,
        .infer = InferNothing},
       {.name = "if",
@@ -650,6 +652,7 @@ std::span<const OpRow> ControlOps() {
        .num_operands = -1,
        .num_results = -1,
        .kind = OpKind::kControl,
+       .control = ControlKind::kIf,
        .num_regions = 2,
        .infer = InferNothing},
   };

@@ -431,10 +431,13 @@ absl::StatusOr<std::vector<Value>> IfGradients(Graph& graph, int n, const std::v
 absl::StatusOr<std::vector<Value>> ControlGradients(Graph& graph, int node,
                                                     const std::vector<Value>& result_grads,
                                                     const std::vector<bool>& needed) {
-  const std::string_view op = graph.nodes()[node].row->name;
-  if (op == "scan") return ScanGradient(graph, node, result_grads, needed).Run();
-  if (op == "if") return IfGradients(graph, node, result_grads, needed);
-  if (op == kManualOp) return ManualGradients(graph, node, result_grads, needed);
+  switch (graph.nodes()[node].row->control) {
+    case ControlKind::kScan: return ScanGradient(graph, node, result_grads, needed).Run();
+    case ControlKind::kIf: return IfGradients(graph, node, result_grads, needed);
+    case ControlKind::kManual: return ManualGradients(graph, node, result_grads, needed);
+    case ControlKind::kWhile:
+    case ControlKind::kNone: break;
+  }
   return InvalidArgument(
       "a loop whose number of iterations is not known has no gradient; use a scan, or stop the gradient "
       "before it.");

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "base/status.h"
+#include "ops/collective_spec.h"
 #include "ops/control_flow.h"
 #include "ops/exchange.h"
 
@@ -156,22 +157,26 @@ DType CarriedDType(DType dtype, const PartialSet& owed) {
 }
 
 absl::StatusOr<Layout> ResultLayout(const OpRow& row, const Attrs& attrs, const Layout& layout) {
-  auto axes = [&] { return attrs.Get<AxisList>("axes"); };
-  if (row.name == "keep_first") return OweSum(layout, axes());
+  if (row.name == "keep_first") return OweSum(layout, attrs.Get<AxisList>("axes"));
   if (layout.is_strided())
     return InvalidArgument(
         "the operand is {}; this op works on plain dims, so reshape it to its factors first.",
         layout.ToString());
-  if (row.name == "all_reduce") return DropPartials(layout, axes(), attrs.Get<ReduceOp>("op"));
-  if (row.name == "reduce_scatter") {
-    ASSIGN_OR_RETURN(Layout whole, DropPartials(layout, axes(), attrs.Get<ReduceOp>("op")));
-    return AddMinor(whole, attrs.Get<int64_t>("dim"), axes());
-  }
-  if (row.name == "all_gather") return DropMinor(layout, attrs.Get<int64_t>("dim"), axes());
-  if (row.name == "shard_slice") return AddMinor(layout, attrs.Get<int64_t>("dim"), axes());
-  if (row.name == "all_to_all") {
-    ASSIGN_OR_RETURN(Layout gathered, DropMinor(layout, attrs.Get<int64_t>("from"), axes()));
-    return AddMinor(gathered, attrs.Get<int64_t>("to"), axes());
+  if (row.name == "shard_slice")
+    return AddMinor(layout, attrs.Get<int64_t>("dim"), attrs.Get<AxisList>("axes"));
+  const CollectiveSpec collective = CollectiveOf(row, attrs);
+  switch (collective.kind) {
+    case CollectiveKind::kAllReduce: return DropPartials(layout, collective.axes, collective.op);
+    case CollectiveKind::kReduceScatter: {
+      ASSIGN_OR_RETURN(Layout whole, DropPartials(layout, collective.axes, collective.op));
+      return AddMinor(whole, collective.dim, collective.axes);
+    }
+    case CollectiveKind::kAllGather: return DropMinor(layout, collective.dim, collective.axes);
+    case CollectiveKind::kAllToAll: {
+      ASSIGN_OR_RETURN(Layout gathered, DropMinor(layout, collective.dim, collective.axes));
+      return AddMinor(gathered, collective.to_dim, collective.axes);
+    }
+    default: break;
   }
   MESHWORK_CHECK(row.name == "mask_padding", "{}", row.name);
   for (int64_t d : attrs.Get<std::vector<int64_t>>("dims"))
@@ -231,11 +236,14 @@ absl::Status CheckLocalNode(const Graph& graph, const Node& node) {
   if (node.row->kind == OpKind::kIdentity)
     return InvalidArgument("has no meaning in a local program; write the collectives instead.");
   if (node.row->kind == OpKind::kControl) return CheckLocalControl(graph, node);
-  if (node.row->name == "collective_permute")
-    return CheckPermute(graph.value(node.operands[0]), graph.value(node.results[0]));
-  if (node.row->name == "all_to_all_v")
-    return CheckMoves(graph.value(node.operands[0]), graph.value(node.results[0]));
-  if (node.row->name == "exchange") return CheckExchange(graph, node);
+  switch (node.row->collective) {
+    case CollectiveKind::kPermute:
+      return CheckPermute(graph.value(node.operands[0]), graph.value(node.results[0]));
+    case CollectiveKind::kAllToAllV:
+      return CheckMoves(graph.value(node.operands[0]), graph.value(node.results[0]));
+    case CollectiveKind::kExchange: return CheckExchange(graph, node);
+    default: break;
+  }
   if (const std::optional<Rounding> rounding = RoundingOf(*node.row))
     return CheckRounding(*rounding, graph.value(node.operands[0]), graph.value(node.results[0]));
   if (node.row->kind == OpKind::kCompute) {

@@ -276,7 +276,7 @@ class Opener {
                 const std::vector<std::vector<ValueId>>& inner, const std::vector<ValueId>& map) {
     const Node node = loops_[loop].node;
     const Graph& body = *node.regions[0];
-    if (node.row->name == "if") {
+    if (node.row->control == ControlKind::kIf) {
       return AddUnpinned(info, [&](ValueInfo open) {
         return AddMark(kBranch, loop, 0, r,
                        {map[node.operands[0]], inner[0][body.outputs()[r].value],
@@ -295,7 +295,8 @@ class Opener {
     for (const VariableUpdate& update : body.updates())
       if (update.argument == carry) next = inner[0][update.value];
     return AddUnpinned(info, [&](ValueInfo open) {
-      if (node.row->name == "scan") return AddMark(kLeave, loop, 0, r, {next, old}, std::move(open));
+      if (node.row->control == ControlKind::kScan)
+        return AddMark(kLeave, loop, 0, r, {next, old}, std::move(open));
       return AddMark(kLeave, loop, 0, r, {next, old, inner[0][body.outputs()[0].value]}, std::move(open));
     });
   }
@@ -452,8 +453,8 @@ class Closer {
     for (size_t o = 0; o < old.outputs().size(); ++o) {
       ValueId id = kNoValue;
       const Node& row = loops_[loop].node;
-      if (row.row->name == "if") id = from_.nodes()[leaves_[loop][o]].operands[1 + r];
-      else if (row.row->name == "while") id = from_.nodes()[leaves_[loop][0]].operands[2];
+      if (row.row->control == ControlKind::kIf) id = from_.nodes()[leaves_[loop][o]].operands[1 + r];
+      else if (row.row->control == ControlKind::kWhile) id = from_.nodes()[leaves_[loop][0]].operands[2];
       else id = from_.nodes()[leaves_[loop][shape.carries + o]].operands[0];
       region.AddOutput({old.outputs()[o].name, Read(id, body, region)});
     }

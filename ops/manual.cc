@@ -183,6 +183,7 @@ std::span<const OpRow> ManualOps() {
        .num_operands = -1,
        .num_results = -1,
        .kind = OpKind::kControl,
+       .control = ControlKind::kManual,
        .num_regions = 1,
        .infer = InferNothing},
       {.name = "device_index",
@@ -194,24 +195,28 @@ std::span<const OpRow> ManualOps() {
       {.name = "device_all_reduce",
        .doc = "x combined over the devices of axes",
        .kind = OpKind::kDevice,
+       .collective = CollectiveKind::kAllReduce,
        .attrs = {axes, op},
        .infer = InferAllReduce,
        .grad = AllReduceGrad},
       {.name = "device_all_gather",
        .doc = "the blocks of the devices of axes, one after the other along dim",
        .kind = OpKind::kDevice,
+       .collective = CollectiveKind::kAllGather,
        .attrs = {axes, dim, count},
        .infer = InferAllGather,
        .grad = AllGatherGrad},
       {.name = "device_reduce_scatter",
        .doc = "the device's block along dim of x combined over the devices of axes",
        .kind = OpKind::kDevice,
+       .collective = CollectiveKind::kReduceScatter,
        .attrs = {axes, dim, op, count},
        .infer = InferReduceScatter,
        .grad = ReduceScatterGrad},
       {.name = "device_all_to_all",
        .doc = "blocks along dim `to` go to the devices of axes, those that come lie along dim `from`",
        .kind = OpKind::kDevice,
+       .collective = CollectiveKind::kAllToAll,
        .attrs = {axes, {"from", AttrKind::kInt}, {"to", AttrKind::kInt}, count},
        .infer = InferAllToAll,
        .grad = AllToAllGrad},
@@ -237,7 +242,7 @@ std::span<const OpRow> ManualOps() {
   return *rows;
 }
 
-bool IsManual(const Node& node) { return node.row->name == kManualOp && !node.regions.empty(); }
+bool IsManual(const Node& node) { return node.row->control == ControlKind::kManual; }
 bool IsDeviceOp(const Node& node) { return node.row->kind == OpKind::kDevice; }
 
 // ---- What varies.

@@ -6,6 +6,7 @@
 #include "base/status.h"
 #include "fmt/ranges.h"
 #include "layout/relayout_cost.h"
+#include "ops/collective_spec.h"
 #include "ops/exchange.h"
 #include "ops/row.h"
 #include "ops/text.h"
@@ -26,9 +27,10 @@ std::string LeftOutWarning(std::string_view program, const std::vector<LeftOutPa
 std::string Fingerprint(const Graph& graph) { return fmt::format("{:016x}", StableHash(PrintGraph(graph))); }
 
 Traffic WireTraffic(const Graph& local, const Node& node) {
-  if (node.row->name == "exchange")
+  const CollectiveSpec collective = CollectiveOf(node);
+  if (collective.kind == CollectiveKind::kExchange)
     return ExchangeTraffic(local, node) * DTypeSize(local.value(node.results[0]).global.dtype);
-  const RelayoutKind kind = *RelayoutKindOf(node.row->name);
+  const RelayoutKind kind = *RelayoutKindOf(collective.kind);
   if (kind == RelayoutKind::kAllToAllV) {
     const ValueInfo& from = local.value(node.operands[0]);
     const Layout& to = *local.value(node.results[0]).layout;
@@ -38,10 +40,8 @@ Traffic WireTraffic(const Graph& local, const Node& node) {
   int64_t operand_bytes = 0, result_bytes = 0;
   for (ValueId id : node.operands) operand_bytes += local.value(id).type.bytes();
   for (ValueId id : node.results) result_bytes += local.value(id).type.bytes();
-  const bool has_group = node.attrs.Find("axes") != nullptr;
   const int64_t bytes =
-      WireElementsOf(kind, operand_bytes, result_bytes,
-                     has_group ? local.mesh().GroupSize(node.attrs.Get<AxisList>("axes")) : 1);
+      WireElementsOf(kind, operand_bytes, result_bytes, local.mesh().GroupSize(collective.axes));
   return {bytes, bytes};
 }
 
@@ -49,12 +49,13 @@ int64_t WireBytes(const Graph& local, const Node& node) { return WireTraffic(loc
 
 bool Communicates(const Graph& local, const Node& node) {
   if (node.row->kind != OpKind::kCollective) return false;
-  return node.row->name != "exchange" || ExchangeTraffic(local, node).received > 0;
+  return node.row->collective != CollectiveKind::kExchange || ExchangeTraffic(local, node).received > 0;
 }
 
 AxisList GroupAxes(const Graph& local, const Node& node) {
-  if (node.attrs.Find("axes") != nullptr) return node.attrs.Get<AxisList>("axes");
-  if (node.row->name == "exchange") return ExchangeAxes(local, node);
+  const CollectiveSpec collective = CollectiveOf(node);
+  if (collective.has_axes()) return collective.axes;
+  if (collective.kind == CollectiveKind::kExchange) return ExchangeAxes(local, node);
   const Layout& from = *local.value(node.operands[0]).layout;
   const Layout& to = *local.value(node.results[0]).layout;
   if (from.is_strided() || to.is_strided()) return from.ShardedAxes().Union(to.ShardedAxes()).ToList();
@@ -63,8 +64,8 @@ AxisList GroupAxes(const Graph& local, const Node& node) {
 
 double CollectiveSeconds(const Graph& local, const Node& node, const Topology& topology) {
   return RelayoutCosts(local.mesh(), topology, /*element_bytes=*/1)
-      .Seconds(RelayoutKindOf(node.row->name).value_or(RelayoutKind::kAllToAllV), GroupAxes(local, node),
-               WireBytes(local, node));
+      .Seconds(RelayoutKindOf(node.row->collective).value_or(RelayoutKind::kAllToAllV),
+               GroupAxes(local, node), WireBytes(local, node));
 }
 
 int64_t TimesOf(const Node& node) {
@@ -78,9 +79,8 @@ void Summarize(const Graph& local, int64_t times, std::vector<CollectiveSummary>
   for (const Node& node : local.nodes()) {
     for (const auto& region : node.regions) Summarize(*region, times * TimesOf(node), all);
     if (!Communicates(local, node)) continue;
-    const std::string axes = node.attrs.Find("axes") == nullptr
-                                 ? std::string("()")
-                                 : local.mesh().AxesToString(node.attrs.Get<AxisList>("axes"));
+    const CollectiveSpec collective = CollectiveOf(node);
+    const std::string axes = local.mesh().AxesToString(collective.axes);
     auto it = std::find_if(all.begin(), all.end(), [&](const CollectiveSummary& s) {
       return s.type == node.row->name && s.axes == axes;
     });

@@ -59,6 +59,21 @@ enum class OpKind {
   kDevice,      // exchanges blocks in a manual region; only there (ops/manual.h)
 };
 
+// What a collective exchanges; ops/collective_spec.h reads the rest off a node.
+enum class CollectiveKind : uint8_t {
+  kNone,           // the op is no collective
+  kAllGather,      // puts blocks together along a dim
+  kAllReduce,      // combines; every device gets the whole
+  kAllToAll,       // puts blocks together along one dim and cuts another
+  kAllToAllV,      // moves from one layout to another, in parts
+  kPermute,        // moves whole blocks from one layout to another
+  kExchange,       // puts blocks together of slices, joins, windows of neighbours (ops/exchange.h)
+  kReduceScatter,  // combines; every device gets its block
+};
+
+// What the regions of an op mean (ops/control_flow.h, ops/manual.h).
+enum class ControlKind : uint8_t { kNone, kScan, kWhile, kIf, kManual };
+
 // Everything meshwork knows about an op.
 struct OpRow {
   std::string_view name;
@@ -67,7 +82,9 @@ struct OpRow {
   int optional_operands = 0;  // so many more may follow
   int num_results = 1;
   OpKind kind = OpKind::kCompute;
-  int num_regions = 0;  // of kControl
+  CollectiveKind collective = CollectiveKind::kNone;  // of kCollective, and of kDevice
+  ControlKind control = ControlKind::kNone;           // of kControl
+  int num_regions = 0;                                // of kControl
   std::vector<AttrSpec> attrs = {};
 
   // Result types from operand types and attributes. Errors read "k differs: a is …, b is …"; the

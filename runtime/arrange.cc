@@ -126,7 +126,7 @@ class Arranger {
 
   bool IsCheap(int p) const {
     const OpRow& row = *NodeOf(p).row;
-    return !row.is_product && (row.stack != nullptr || row.name == "all_reduce");
+    return !row.is_product && (row.stack != nullptr || row.collective == CollectiveKind::kAllReduce);
   }
 
   // Appends what must be emitted before `p`, in order; false if it may not be moved for p's sake. `waiting`:

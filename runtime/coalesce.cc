@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/status.h"
+#include "ops/collective_spec.h"
 #include "ops/row.h"
 #include "runtime/box.h"
 
@@ -169,10 +170,10 @@ NodeKernel MakeNodeKernel(const Graph& local, int n, const std::vector<ValueBuff
 std::optional<NodeKernel> MakeReducingKernel(const Graph& local, int n, int reduce,
                                              const std::vector<ValueBuffers>& values) {
   const Node &node = local.nodes()[n], &collective = local.nodes()[reduce];
-  if (collective.row->name != "all_reduce" || collective.operands.size() != 1 || node.results.size() != 1 ||
-      collective.operands[0] != node.results[0])
+  if (collective.row->collective != CollectiveKind::kAllReduce || collective.operands.size() != 1 ||
+      node.results.size() != 1 || collective.operands[0] != node.results[0])
     return std::nullopt;
-  const AxisSet axes = AxesOf(node, values), group(collective.attrs.Get<AxisList>("axes"));
+  const AxisSet axes = AxesOf(node, values), group(CollectiveOf(collective).axes);
   if (!CanStack(local, node, axes)) return std::nullopt;
   const AxisSet result = values[collective.results[0]].instances.axes();
   // Each instance counts once, and the sums vary over what is left.

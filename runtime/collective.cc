@@ -3,6 +3,7 @@
 #include <string>
 
 #include "base/status.h"
+#include "ops/collective_spec.h"
 #include "ops/program.h"
 #include "ops/row.h"
 #include "runtime/box.h"
@@ -23,8 +24,8 @@ struct Filled {
 
   const Mesh& mesh() const { return local.mesh(); }
   const Shape& global() const { return to.global.shape; }
-  AxisList axes() const { return node.attrs.Get<AxisList>("axes"); }
-  ReduceOp op() const { return node.attrs.Get<ReduceOp>("op"); }
+  AxisList axes() const { return CollectiveOf(node).axes; }
+  ReduceOp op() const { return CollectiveOf(node).op; }
   std::string where() const { return local.Describe(node_index); }
   Transfer NewTransfer(int64_t device) const {
     Transfer transfer;
@@ -173,20 +174,27 @@ absl::Status PlanPermute(const Filled& x, std::vector<Transfer>& transfers) {
   return absl::OkStatus();
 }
 
-struct Planner {
-  std::string_view op;
-  absl::Status (*plan)(const Filled& x, std::vector<Transfer>& transfers);
-};
-constexpr Planner kPlanners[] = {{"all_reduce", PlanAllReduce},         {"all_gather", PlanMove},
-                                 {"reduce_scatter", PlanReduceScatter}, {"all_to_all", PlanMove},
-                                 {"all_to_all_v", PlanAllToAllV},       {"collective_permute", PlanPermute}};
+absl::Status PlanMoved(const Filled& x, std::vector<Transfer>& transfers) {
+  switch (x.node.row->collective) {
+    case CollectiveKind::kAllReduce: return PlanAllReduce(x, transfers);
+    case CollectiveKind::kReduceScatter: return PlanReduceScatter(x, transfers);
+    case CollectiveKind::kAllGather:
+    case CollectiveKind::kAllToAll: return PlanMove(x, transfers);
+    case CollectiveKind::kAllToAllV: return PlanAllToAllV(x, transfers);
+    case CollectiveKind::kPermute: return PlanPermute(x, transfers);
+    case CollectiveKind::kExchange:
+    case CollectiveKind::kNone: break;
+  }
+  MESHWORK_CHECK(false, "collective {} has no planner", x.node.row->name);
+  return absl::OkStatus();
+}
 
 }  // namespace
 
 absl::StatusOr<std::vector<Transfer>> PlanCollective(const Graph& local, int node_index, int r,
                                                      const std::vector<ValueBuffers>& buffers) {
   const Node& node = local.nodes()[node_index];
-  if (node.row->name == "exchange") return PlanExchange(local, node_index, buffers);
+  if (node.row->collective == CollectiveKind::kExchange) return PlanExchange(local, node_index, buffers);
   const Filled x{local,
                  node_index,
                  node,
@@ -199,14 +207,9 @@ absl::StatusOr<std::vector<Transfer>> PlanCollective(const Graph& local, int nod
         "{}: the operand is part of a {}, the result of a {}; collectives move one tensor.", x.where(),
         x.from.global.ToString(), x.to.global.ToString());
   }
-  for (const Planner& planner : kPlanners) {
-    if (planner.op != node.row->name) continue;
-    std::vector<Transfer> transfers;
-    RETURN_IF_ERROR(planner.plan(x, transfers));
-    return transfers;
-  }
-  MESHWORK_CHECK(false, "collective {} has no planner", node.row->name);
-  return std::vector<Transfer>();
+  std::vector<Transfer> transfers;
+  RETURN_IF_ERROR(PlanMoved(x, transfers));
+  return transfers;
 }
 
 }  // namespace meshwork

@@ -481,7 +481,7 @@ void Executor::RunKernels(const Level& level, size_t i, int worker) {
   for (size_t s = 0; s < slices.size(); ++s) {
     const auto [item, begin, end] = slices[s];
     size_t first = 0;
-    if (instruction.tile > 0 && instruction.steps[0].is_product())
+    if (instruction.tile > 0 && instruction.steps[0].is_sliced())
       RunStep(level, instruction, instruction.steps[first++], begin, end, begin, worker);
     const int64_t tile = instruction.tile > 0 ? instruction.tile : end - begin;
     for (int64_t row = begin; row < end; row += tile)

@@ -24,11 +24,11 @@ bool Group::Add(KernelStep& step, const std::vector<Buffer>& buffers) {
     added.push_back({buffers[at.buffer].storage, at.bytes, at.parts, step.kernel.units, at.is_result});
   int64_t rows = step.kernel.units;
   if (!empty()) {
-    if (!step.kernel.by_rows || !steps_[0].kernel.by_rows || step.is_product() || rows == 0 || rows_ == 0 ||
+    if (!step.kernel.by_rows || !steps_[0].kernel.by_rows || step.is_sliced() || rows == 0 || rows_ == 0 ||
         steps_.size() >= kMostSteps)
       return false;
     rows = std::gcd(rows, rows_);
-    if (steps_[0].is_product() && rows != rows_) return false;
+    if (steps_[0].is_sliced() && rows != rows_) return false;
     if (!IsWorthIt(added, step.kernel.units, rows)) return false;
     std::vector<Access> all = accesses_;
     all.insert(all.end(), added.begin(), added.end());
@@ -69,7 +69,7 @@ bool Group::IsWorthIt(const std::vector<Access>& added, int64_t units, int64_t r
     return access.parts % rows == 0 && access.units > rows && access.bytes / rows > kLongRow;
   };
   // The rows of a product are what they are, and what Arrange put behind it is for its epilogue.
-  if (steps_[0].is_product()) return true;
+  if (steps_[0].is_sliced()) return true;
   return shares && std::none_of(added.begin(), added.end(), is_long) &&
          std::none_of(accesses_.begin(), accesses_.end(), is_long);
 }
@@ -115,7 +115,7 @@ class Tiler {
     for (const KernelStep& step : instruction.steps) {
       for (const StepBuffer& at : step.buffers) {
         Touch(StorageOf(at.buffer), i, instruction.rows == 0 || at.parts % instruction.rows != 0);
-        uses_[StorageOf(at.buffer)].by_product |= step.is_product();
+        uses_[StorageOf(at.buffer)].by_product |= step.is_sliced();
       }
     }
   }
@@ -157,7 +157,7 @@ class Tiler {
     std::vector<int> counted;
     int64_t row_bytes = 0, smallest = kLine;
     for (const KernelStep& step : instruction.steps) {
-      if (step.is_product()) continue;
+      if (step.is_sliced()) continue;
       for (const StepBuffer& at : step.buffers) {
         const int storage = StorageOf(at.buffer);
         if (at.parts % instruction.rows != 0 ||

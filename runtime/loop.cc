@@ -137,8 +137,8 @@ class Lowerer {
     for (const Node& node : from_.nodes()) {
       if (node.row->name == "keep_first") WriteKeepFirst(node);
       else if (!IsControl(node)) rewriter_.Copy(node);
-      else if (node.row->name == "scan") WriteScan(node);
-      else if (node.row->name == "while") WriteWhile(node);
+      else if (node.row->control == ControlKind::kScan) WriteScan(node);
+      else if (node.row->control == ControlKind::kWhile) WriteWhile(node);
       else if (IsManual(node)) WriteOpenly(node);
       else WriteIf(node);
     }

@@ -37,7 +37,7 @@ class Mover {
   std::vector<int> Passed(int n) const {
     const Node& reduce = local_.nodes()[n];
     std::vector<int> passed;
-    if (reduce.row->name != "all_reduce" || reduce.operands.size() != 1) return passed;
+    if (reduce.row->collective != CollectiveKind::kAllReduce || reduce.operands.size() != 1) return passed;
     for (ValueId owed = reduce.operands[0];;) {
       const int maker = local_.value(owed).node;
       if (maker < 0 || readers_[owed] != 1) break;

@@ -345,9 +345,9 @@ class ScheduleBuilder {
     std::vector<ValueId> arguments(node.results.begin(), node.results.end());
     arguments.insert(arguments.end(), node.operands.begin() + lowered.first_read, node.operands.end());
     auto plan = std::make_shared<LoopPlan>();
-    plan->kind = node.row->name == "scan"    ? LoopPlan::Kind::kRepeat
-                 : node.row->name == "while" ? LoopPlan::Kind::kWhile
-                                             : LoopPlan::Kind::kBranch;
+    plan->kind = node.row->control == ControlKind::kScan    ? LoopPlan::Kind::kRepeat
+                 : node.row->control == ControlKind::kWhile ? LoopPlan::Kind::kWhile
+                                                            : LoopPlan::Kind::kBranch;
     if (plan->kind == LoopPlan::Kind::kRepeat) plan->length = node.attrs.Get<int64_t>("length");
     if (plan->kind == LoopPlan::Kind::kWhile) plan->predicate = values_[node.results[0]].first;
     if (plan->kind == LoopPlan::Kind::kBranch) plan->predicate = values_[node.operands[0]].first;

@@ -96,8 +96,9 @@ struct KernelStep {
   double needed_part() const {
     return kernel.units == 0 ? 1 : static_cast<double>(needed) / static_cast<double>(kernel.units);
   }
-  // A library computes it, slice by slice.
-  bool is_product() const { return !kernel.bounds.empty(); }
+  // A library computes it in slices that its kernel cuts (Kernel::bounds), a product (OpRow::is_product) or
+  // not.
+  bool is_sliced() const { return !kernel.bounds.empty(); }
 };
 
 struct LoopPlan;

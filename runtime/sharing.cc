@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/status.h"
+#include "ops/collective_spec.h"
 #include "ops/control_flow.h"
 #include "ops/row.h"
 #include "runtime/loop.h"
@@ -22,8 +23,8 @@ AxisSet LayoutAxes(const Graph& local, ValueId value) {
 // The devices that exchange data differ on these axes. A permute's group is every axis that its
 // layouts name.
 AxisSet GroupAxes(const Graph& local, const Node& node) {
-  if (const AttrValue* axes = node.attrs.Find("axes"); axes != nullptr)
-    return AxisSet(std::get<AxisList>(*axes));
+  if (const CollectiveSpec collective = CollectiveOf(node); collective.has_axes())
+    return AxisSet(collective.axes);
   return LayoutAxes(local, node.operands[0]).Union(LayoutAxes(local, node.results[0]));
 }
 
@@ -36,7 +37,7 @@ void VisitExchange(const Graph& local, const Node& node, std::vector<AxisSet>& v
 }
 
 void VisitCollective(const Graph& local, const Node& node, std::vector<AxisSet>& varying) {
-  if (node.row->name == "exchange") return VisitExchange(local, node, varying);
+  if (node.row->collective == CollectiveKind::kExchange) return VisitExchange(local, node, varying);
   const AxisSet group = GroupAxes(local, node);
   for (size_t r = 0; r < node.results.size(); ++r) {
     varying[node.results[r]] =

@@ -7,6 +7,7 @@
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "nlohmann/json.hpp"
+#include "ops/collective_spec.h"
 #include "ops/row.h"
 #include "runtime/profile.h"
 
@@ -159,9 +160,8 @@ class TraceReader {
       const Node& node = local_.nodes()[instruction.node];
       add("operands", Describe(local_, node.operands));
       add("result", Describe(local_, node.results));
-      if (const AttrValue* axes = node.attrs.Find("axes");
-          instruction.kind == Instruction::Kind::kCollective && axes != nullptr)
-        add("axes", local_.mesh().AxesToString(std::get<AxisList>(*axes)));
+      if (const CollectiveSpec collective = CollectiveOf(node); collective.has_axes())
+        add("axes", local_.mesh().AxesToString(collective.axes));
     }
     add("cause", row.cause);
     return label;

@@ -117,7 +117,7 @@ RowCuts::Cut RowCuts::Even(const Instruction& instruction, double cost) const {
   Cut rows(workers_ + 1, instruction.needed);
   rows[0] = 0;
   const KernelStep& first = instruction.steps[0];
-  const int64_t pieces = first.is_product() ? std::ssize(first.kernel.bounds) - 1 : instruction.rows;
+  const int64_t pieces = first.is_sliced() ? std::ssize(first.kernel.bounds) - 1 : instruction.rows;
   if (pieces > 1 && (cost >= kWorthCutting || instruction.one_by_one))
     for (int w = 1; w < workers_; ++w) rows[w] = RowAt(instruction, static_cast<double>(w) / workers_);
   return rows;
@@ -137,7 +137,7 @@ void RowCuts::Assign(const Schedule& schedule, double cost, Instruction& instruc
     }
   }
   if (!cut.has_value()) cut = Even(instruction, cost);
-  const bool has_product = instruction.steps[0].is_product() && instruction.steps.size() > 1;
+  const bool has_product = instruction.steps[0].is_sliced() && instruction.steps.size() > 1;
   for (int w = 0; w < workers_; ++w) {
     for (int64_t begin = (*cut)[w]; begin < (*cut)[w + 1];) {
       int64_t end = (*cut)[w + 1];

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "ops/collective_spec.h"
 #include "ops/row.h"
 
 namespace meshwork {
@@ -113,38 +114,36 @@ bool Permutes(const Layout& a, const Layout& b, const Shape& shape) {
 }  // namespace
 
 bool Moves(const Node& node, const Layout& a, const Layout& b, const Shape& shape) {
-  const std::string_view op = node.row->name;
-  if (op == "collective_permute") return Permutes(a, b, shape);
-  if (op == "all_to_all_v") return OnlyMoves(a, b);
+  const CollectiveSpec collective = CollectiveOf(node);
+  if (collective.kind == CollectiveKind::kPermute) return Permutes(a, b, shape);
+  if (collective.kind == CollectiveKind::kAllToAllV) return OnlyMoves(a, b);
   const AxisList& axes = node.attrs.Get<AxisList>("axes");
   if (AxisSet(axes).ToList().size() != axes.size()) return false;  // an axis named twice
-  if (op == "all_reduce") {
-    const auto rest = Paid(a.partials(), axes, node.attrs.Get<ReduceOp>("op"));
+  if (collective.kind == CollectiveKind::kAllReduce) {
+    const auto rest = Paid(a.partials(), axes, collective.op);
     return rest.has_value() && b == a.WithPartials(*rest);
   }
-  if (op == "keep_first") {
+  if (node.row->name == "keep_first") {
     const bool sums = std::all_of(b.partials().begin(), b.partials().end(),
                                   [](const Partial& p) { return p.op == ReduceOp::kSum; });
     const auto rest = Paid(b.partials(), axes, ReduceOp::kSum);
     return sums && rest.has_value() && a == b.WithPartials(*rest) &&
            !a.ShardedAxes().Intersects(AxisSet(axes));
   }
-  auto dim = [&](std::string_view name) {
-    const int64_t d = node.attrs.Get<int64_t>(name);
-    return d >= 0 && d < a.rank() ? static_cast<int>(d) : -1;
-  };
-  if (op == "all_to_all") {
-    const int from = dim("from"), to = dim("to");
+  const auto dim = [&](int64_t d) { return d >= 0 && d < a.rank() ? static_cast<int>(d) : -1; };
+  if (collective.kind == CollectiveKind::kAllToAll) {
+    const int from = dim(collective.dim), to = dim(collective.to_dim);
     return from >= 0 && to >= 0 && from != to && AgreeBut(a, b, {from, to}) && a.partials() == b.partials() &&
            Refines(a, b, from, axes, shape) && Refines(b, a, to, axes, shape);
   }
-  const int d = dim("dim");
+  const int d = dim(node.attrs.Get<int64_t>("dim"));
   if (d < 0 || !AgreeBut(a, b, {d})) return false;
-  if (op == "all_gather") return a.partials() == b.partials() && Refines(a, b, d, axes, shape);
+  if (collective.kind == CollectiveKind::kAllGather)
+    return a.partials() == b.partials() && Refines(a, b, d, axes, shape);
   if (!Refines(b, a, d, axes, shape)) return false;
-  if (op == "shard_slice") return a.partials() == b.partials();
-  MESHWORK_CHECK(op == "reduce_scatter", "{} has no lemma", op);
-  const auto rest = Paid(a.partials(), axes, node.attrs.Get<ReduceOp>("op"));
+  if (node.row->name == "shard_slice") return a.partials() == b.partials();
+  MESHWORK_CHECK(collective.kind == CollectiveKind::kReduceScatter, "{} has no lemma", node.row->name);
+  const auto rest = Paid(a.partials(), axes, collective.op);
   return rest.has_value() && b.partials() == *rest;
 }
 

@@ -5,11 +5,11 @@
 #include <cstdint>
 #include <map>
 #include <queue>
-#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "base/status.h"
+#include "ops/collective_spec.h"
 #include "ops/row.h"
 #include "spmd/gather_on_use.h"
 
@@ -33,7 +33,7 @@ using Unit = std::vector<int>;
 
 // What collectives have in common that can be written as one.
 struct Kind {
-  std::string_view op;
+  CollectiveKind op;
   DType dtype;
   std::vector<int> axes;
   int64_t dim;         // -1 if the op has none
@@ -59,9 +59,10 @@ class Buckets {
     // whole at a time.
     const bool on_use = GathersOnUse(graph);
     for (size_t n = 0; n < graph.nodes().size(); ++n) {
-      const std::string_view op = on_use ? std::string_view("") : graph.nodes()[n].row->name;
-      joins_.push_back(graph.nodes()[n].row->name == "all_reduce" || op == "reduce_scatter" ||
-                       (op == "all_gather" && level_[n] == 0));
+      const CollectiveKind kind = graph.nodes()[n].row->collective;
+      joins_.push_back(kind == CollectiveKind::kAllReduce ||
+                       (kind == CollectiveKind::kReduceScatter && !on_use) ||
+                       (kind == CollectiveKind::kAllGather && !on_use && level_[n] == 0));
     }
     for (int& level : level_) level = -level;
     std::map<std::pair<Kind, int>, size_t> open;
@@ -105,14 +106,12 @@ class Buckets {
  private:
   Kind KindOf(int n) const {
     const Node& node = graph_.nodes()[n];
-    const AxisList& axes = node.attrs.Get<AxisList>("axes");
-    const AttrValue* dim = node.attrs.Find("dim");
-    const AttrValue* reduction = node.attrs.Find("op");
-    return {.op = node.row->name,
+    const CollectiveSpec collective = CollectiveOf(node);
+    return {.op = collective.kind,
             .dtype = graph_.value(node.operands[0]).type.dtype,
-            .axes = {axes.begin(), axes.end()},
-            .dim = dim == nullptr ? -1 : std::get<int64_t>(*dim),
-            .reduction = reduction == nullptr ? ReduceOp::kSum : std::get<ReduceOp>(*reduction)};
+            .axes = {collective.axes.begin(), collective.axes.end()},
+            .dim = collective.dim,
+            .reduction = collective.op};
   }
 
   // Of operands or results, whichever are larger.

@@ -51,8 +51,8 @@ struct CompileOptions {
   // Called with what a user should know of a program that compiles, a line each: passes that were left out.
   // Null: the line goes to standard error.
   std::function<void(std::string_view line)> warn = nullptr;
-  // Called with the program after each pass. Where a pass is left out: of the compile that was refused, and
-  // then of the one that is returned.
+  // Called with the program after each pass that changes it. Where a pass is left out: of the compile that
+  // was refused, and then of the one that is returned.
   std::function<void(std::string_view pass, const Graph& graph)> dump = nullptr;
 };
 

@@ -98,7 +98,8 @@ class Placer {
     for (size_t n = 0; n < waits_.size(); ++n) {
       const Node& node = local.nodes()[n];
       waits_[n] = MovesKept(node, kept) || ContinuesMove(node);
-      if (node.row->name == "reduce_scatter") sums_[node.operands[0]] = static_cast<int>(n);
+      if (node.row->collective == CollectiveKind::kReduceScatter)
+        sums_[node.operands[0]] = static_cast<int>(n);
     }
   }
 

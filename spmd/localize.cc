@@ -10,7 +10,9 @@
 
 #include "base/status.h"
 #include "layout/relayout.h"
+#include "layout/relayout_cost.h"
 #include "ops/builder.h"
+#include "ops/collective_spec.h"
 #include "ops/control_flow.h"
 #include "ops/exchange.h"
 #include "ops/local.h"
@@ -179,22 +181,13 @@ class Localizer {
   }
 
   ValueId WriteStep(const RelayoutStep& step, ValueId at, const Node& node) {
-    const std::string_view op = RelayoutKindName(step.kind);
-    const auto dim = static_cast<int64_t>(step.dim);
-    Attrs attrs;
-    switch (step.kind) {
-      case RelayoutKind::kReshape:
-      case RelayoutKind::kCollectivePermute:
-      case RelayoutKind::kAllToAllV: return WriteAs(step, at, node);
-      case RelayoutKind::kShardSlice:
-      case RelayoutKind::kAllGather: attrs = {{"axes", step.axes}, {"dim", dim}}; break;
-      case RelayoutKind::kReduceScatter: attrs = {{"axes", step.axes}, {"dim", dim}, {"op", step.op}}; break;
-      case RelayoutKind::kAllReduce: attrs = {{"axes", step.axes}, {"op", step.op}}; break;
-      case RelayoutKind::kAllToAll:
-        attrs = {{"axes", step.axes}, {"from", dim}, {"to", static_cast<int64_t>(step.to_dim)}};
-        break;
-    }
-    const int added = AddLocalNode(to_, op, {{at}}, attrs, node.location, node.cause);
+    if (MovesByLayouts(step.kind) || step.kind == RelayoutKind::kReshape) return WriteAs(step, at, node);
+    const std::optional<CollectiveSpec> collective = CollectiveOf(step);
+    const Attrs attrs = collective.has_value()
+                            ? AttrsOf(*collective)
+                            : Attrs{{"axes", step.axes}, {"dim", static_cast<int64_t>(step.dim)}};
+    const int added =
+        AddLocalNode(to_, RelayoutKindName(step.kind), {{at}}, attrs, node.location, node.cause);
     return to_.nodes()[added].results[0];
   }
 
@@ -320,7 +313,7 @@ class Localizer {
     Node local = node;
     local.operands = rewriter_.Map(node.operands);
     size_t sums = 0;
-    if (node.row->name == "scan") {
+    if (node.row->control == ControlKind::kScan) {
       BeginToOwe(local);
       sums = static_cast<size_t>(ShapeOfControl(node).sums);
     }

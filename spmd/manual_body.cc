@@ -6,6 +6,7 @@
 
 #include "base/status.h"
 #include "ops/builder.h"
+#include "ops/collective_spec.h"
 #include "ops/exchange.h"
 #include "ops/local.h"
 #include "ops/manual.h"
@@ -138,27 +139,14 @@ class BodyWriter {
   }
 
   ValueId WriteCollective(const Node& node, ValueId x, const AxisList& axes) {
-    const std::string_view op = node.row->name;
+    CollectiveSpec collective = CollectiveOf(node);
+    collective.axes = axes;
     const Type type = to_.value(x).type;
-    auto block = [&](int dim, ReduceOp reduce) {
-      return Say(x, BlockInfo(type, axes, dim, reduce, node.location));
-    };
-    auto number = [&](std::string_view name) { return node.attrs.Get<int64_t>(name); };
-    if (op == "device_all_reduce") {
-      const auto reduce = node.attrs.Get<ReduceOp>("op");
-      return AddCollective("all_reduce", block(-1, reduce), {{"axes", axes}, {"op", reduce}}, node);
-    }
-    if (op == "device_reduce_scatter") {
-      const auto reduce = node.attrs.Get<ReduceOp>("op");
-      return AddCollective("reduce_scatter", block(-1, reduce),
-                           {{"axes", axes}, {"dim", number("dim")}, {"op", reduce}}, node);
-    }
-    if (op == "device_all_gather")
-      return AddCollective("all_gather", block(static_cast<int>(number("dim")), OpOf(type)),
-                           {{"axes", axes}, {"dim", number("dim")}}, node);
-    MESHWORK_CHECK(op == "device_all_to_all", "{}", op);
-    return AddCollective("all_to_all", block(static_cast<int>(number("from")), OpOf(type)),
-                         {{"axes", axes}, {"from", number("from")}, {"to", number("to")}}, node);
+    // What is reduced is whole and owed, what is gathered is cut along the dim.
+    const int dim = collective.reduces() ? -1 : static_cast<int>(collective.dim);
+    const ReduceOp reduce = collective.reduces() ? collective.op : OpOf(type);
+    const ValueId block = Say(x, BlockInfo(type, axes, dim, reduce, node.location));
+    return AddCollective(CollectiveOp(collective.kind), block, AttrsOf(collective), node);
   }
 
   // A roll of the tensor that the blocks of the ring are, one behind the other.

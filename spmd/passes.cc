@@ -38,26 +38,28 @@ void Append(std::vector<std::string>& to, const std::vector<std::string>& more) 
   to.insert(to.end(), more.begin(), more.end());
 }
 
-class Compilation;
+class CompileState;
 
 struct Pass {
   std::string_view name;
-  Graph (*make)(Compilation& compilation, const Graph& graph);
-  bool (*applies)(const Compilation& compilation) = nullptr;  // null: to every program
+  // What it makes of the program; nothing if it leaves it as it is.
+  std::optional<Graph> (*make)(CompileState& state, const Graph& graph);
+  bool (*applies)(const CompileState& state) = nullptr;  // null: to every program
   bool is_optional = false;
-  bool is_local = false;                     // makes the program local, or works on a local one
-  std::vector<std::string_view> steps = {};  // that are optional
+  bool is_local = false;  // makes the program local, or works on a local one
 };
 const std::vector<Pass>& AllPasses();
 
-// One program on its way through the passes.
-class Compilation {
+// One program on its way through the passes, and what they say of it for each other.
+class CompileState {
  public:
-  Compilation(const Graph& global, const CompileOptions& options, const PassControl& control)
+  CompileState(const Graph& global, const CompileOptions& options, const PassControl& control)
       : options_(options),
         control_(control),
         passed_{{.body = global}},
         pinned_(global.mesh()),
+        propagated_{.graph = pinned_},
+        inserted_{.graph = pinned_},
         local_{.topology = options.topology,
                .place_gathers = GathersOnUse(global),
                .narrow_sums = options.narrow_sums} {}
@@ -65,11 +67,8 @@ class Compilation {
   Passed Run() && {
     for (const Pass& pass : AllPasses()) {
       if (!Runs(pass)) continue;
-      if (pass.is_local && has_memory_budget() && !placed_.has_value()) placed_ = body();
+      if (pass.is_local && !Begins()) return std::move(passed_);
       RunPass(pass);
-      if (!refused_.empty())
-        passed_.status = ReplicationError(pinned_, refused_, options_.topology, options_.replication_budget);
-      if (!passed_.status.ok()) return std::move(passed_);
     }
     if (has_memory_budget()) passed_.status = CheckMemory(body(), options_.memory_budget);
     return std::move(passed_);
@@ -98,56 +97,56 @@ class Compilation {
     ShardedWeightUpdate result = ShardWeightUpdate(
         graph, {.topology = options_.topology, .replication_budget = options_.replication_budget});
     passed_.program.sharded_state = std::move(result.state);
+    Append(stated_, StateDecisions(passed_.program.sharded_state));
     return std::move(result.graph);
+  }
+
+  std::optional<Graph> WithCutMesh(const Graph& graph) {
+    std::optional<Graph> cut =
+        CutMesh(graph, Propagation(graph).graph, options_.topology, options_.replication_budget);
+    if (cut.has_value())
+      stated_.push_back(fmt::format("mesh = {}: reshapes send less", cut->mesh().ToString()));
+    return cut;
+  }
+
+  std::optional<Graph> WithSummaries(const Graph& graph) {
+    std::optional<CarriedSummaries> carried = CarrySummaries(graph, Propagation(graph).graph);
+    if (!carried.has_value()) return std::nullopt;
+    Append(stated_, carried->decisions);
+    return std::move(carried->graph);
   }
 
   Graph Propagated(const Graph& graph) {
-    Program& program = passed_.program;
     pinned_ = graph;
-    PropagateResult result = Propagate(graph);
-    program.decisions = StateDecisions(program.sharded_state);
-    if (options_.cut_mesh && Runs("cut_mesh")) {
-      if (auto cut = CutMesh(pinned_, result.graph, options_.topology, options_.replication_budget)) {
-        pinned_ = Made("cut_mesh", *std::move(cut));
-        result = Propagate(pinned_);
-        program.decisions.push_back(fmt::format("mesh = {}: reshapes send less", pinned_.mesh().ToString()));
-      }
-    }
-    if (Runs("carry_summaries")) {
-      if (std::optional<CarriedSummaries> carried = CarrySummaries(pinned_, result.graph)) {
-        pinned_ = Made("carry_summaries", std::move(carried->graph));
-        result = Propagate(pinned_);
-        Append(program.decisions, carried->decisions);
-      }
-    }
-    if (Runs("keep_weights")) {
-      const std::vector<std::string> kept =
-          KeepWeights(pinned_, result, options_.topology, options_.replication_budget);
-      if (!kept.empty()) result.graph = Made("keep_weights", std::move(result.graph));
-      Append(program.decisions, kept);
-    }
-    stated_ = program.decisions.size();
-    Append(program.decisions, result.decisions);
-    program.conflicts = std::move(result.conflicts);
-    return std::move(result.graph);
+    propagated_ = Propagation(graph);
+    Decide();
+    return propagated_.graph;
+  }
+
+  std::optional<Graph> WithKeptWeights() {
+    const std::vector<std::string> kept =
+        KeepWeights(pinned_, propagated_, options_.topology, options_.replication_budget);
+    Append(stated_, kept);
+    Decide();
+    if (kept.empty()) return std::nullopt;
+    return propagated_.graph;
   }
 
   Graph Placed(const Graph& graph) {
-    Program& program = passed_.program;
-    const Replication replication(pinned_, options_.replication_budget);
-    InsertedRelayouts result = InsertRelayouts(graph, options_.topology, replication);
-    if (Runs("share_relayouts")) {
-      if (std::optional<SharedProgram> shared =
-              CheaperByShared(pinned_, graph, result, options_.topology, replication)) {
-        program.decisions.resize(stated_);
-        Append(program.decisions, shared->propagated.decisions);
-        program.conflicts = std::move(shared->propagated.conflicts);
-        result = std::move(shared->inserted);
-        result.graph = Made("share_relayouts", std::move(result.graph));
-      }
-    }
-    refused_ = std::move(result.refused);
-    return std::move(result.graph);
+    propagated_.graph = graph;
+    inserted_ = InsertRelayouts(graph, options_.topology, Replication(pinned_, options_.replication_budget));
+    return inserted_.graph;
+  }
+
+  std::optional<Graph> WithSharedRelayouts() {
+    std::optional<SharedProgram> shared =
+        CheaperByShared(pinned_, propagated_.graph, inserted_, options_.topology,
+                        Replication(pinned_, options_.replication_budget));
+    if (!shared.has_value()) return std::nullopt;
+    propagated_ = std::move(shared->propagated);
+    inserted_ = std::move(shared->inserted);
+    Decide();
+    return inserted_.graph;
   }
 
   Graph Localized(const Graph& graph) const {
@@ -162,7 +161,7 @@ class Compilation {
       local_ = options;
       Graph made = placed;
       for (const Pass& pass : AllPasses())
-        if (pass.is_local && Runs(pass)) made = pass.make(*this, made);
+        if (pass.is_local && Runs(pass)) made = pass.make(*this, made).value_or(std::move(made));
       return made;
     };
     Graph fitted = FitMemory(*placed_, graph, before, options_.memory_budget, make_local);
@@ -178,100 +177,130 @@ class Compilation {
     return (pass.applies == nullptr || pass.applies(*this)) && (!pass.is_optional || Runs(pass.name));
   }
 
-  Graph Tampered(std::string_view pass, Graph made) const {
-    return control_.tamper ? control_.tamper(pass, std::move(made)) : made;
+  // What Propagate makes of the program as it is now.
+  const PropagateResult& Propagation(const Graph& graph) {
+    if (!propagation_.has_value()) propagation_ = Propagate(graph);
+    return *propagation_;
   }
-  Graph Made(std::string_view step, Graph made) {
-    passed_.optional.emplace_back(step);
-    return Tampered(step, std::move(made));
+
+  // Writes down how the program was laid out, and why.
+  void Decide() {
+    passed_.program.decisions = stated_;
+    Append(passed_.program.decisions, propagated_.decisions);
+    passed_.program.conflicts = propagated_.conflicts;
+  }
+
+  // Before the first local pass: what is refused is refused here. Keeps what has to be made local again if it
+  // does not fit.
+  bool Begins() {
+    if (!inserted_.refused.empty())
+      passed_.status =
+          ReplicationError(pinned_, inserted_.refused, options_.topology, options_.replication_budget);
+    if (has_memory_budget() && !placed_.has_value()) placed_ = body();
+    return passed_.status.ok();
   }
 
   void RunPass(const Pass& pass) {
     Program& program = passed_.program;
     const auto start = std::chrono::steady_clock::now();
-    program.body = Tampered(pass.name, pass.make(*this, program.body));
+    std::optional<Graph> made = pass.make(*this, program.body);
+    if (made.has_value()) {
+      program.body = control_.tamper ? control_.tamper(pass.name, *std::move(made)) : *std::move(made);
+      propagation_.reset();
+      if (pass.is_optional) passed_.optional.emplace_back(pass.name);
+    }
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
     program.passes.push_back({std::string(pass.name), seconds.count()});
-    if (pass.is_optional) passed_.optional.emplace_back(pass.name);
-    if (options_.dump && is_open_) options_.dump(pass.name, CloseLoops(program.body, loops_));
-    else if (options_.dump) options_.dump(pass.name, program.body);
+    if (!made.has_value() || options_.dump == nullptr) return;
+    if (is_open_) options_.dump(pass.name, CloseLoops(program.body, loops_));
+    else options_.dump(pass.name, program.body);
   }
 
   const CompileOptions& options_;
   const PassControl& control_;
   Passed passed_;
   std::vector<OpenedLoop> loops_;
-  bool is_open_ = false;         // the bodies of loops stand in the program, see ops/loops.h
-  Graph pinned_;                 // what was propagated
+  bool is_open_ = false;                        // the bodies of loops stand in the program, see ops/loops.h
+  std::optional<PropagateResult> propagation_;  // of the program, while no pass changes it
+  std::vector<std::string> stated_;             // decisions that are not of Propagate
+  Graph pinned_;                                // what was propagated
+  PropagateResult propagated_;
+  InsertedRelayouts inserted_;
   std::optional<Graph> placed_;  // what was made local, where there is a memory budget
   LocalOptions local_;
-  size_t stated_ = 0;  // decisions that are not of Propagate
-  std::vector<RefusedGather> refused_;
 };
 
 const std::vector<Pass>& AllPasses() {
-  using C = Compilation;
+  using C = CompileState;
+  using Made = std::optional<Graph>;
   static const auto* const passes = new std::vector<Pass>{
       // Global program.
-      {.name = "fold_sizes", .make = [](C&, const Graph& graph) { return FoldSizes(graph); }},
+      {.name = "fold_sizes", .make = [](C&, const Graph& graph) -> Made { return FoldSizes(graph); }},
       {.name = "share_subexpressions",
-       .make = [](C&, const Graph& graph) { return ShareSubexpressions(graph); },
+       .make = [](C&, const Graph& graph) -> Made { return ShareSubexpressions(graph); },
        .is_optional = true},
       {.name = "drop_dead_code",
-       .make = [](C&, const Graph& graph) { return DropDeadCode(graph); },
+       .make = [](C&, const Graph& graph) -> Made { return DropDeadCode(graph); },
        .is_optional = true},
       {.name = "open_loops",
-       .make = [](C& c, const Graph& graph) { return c.Opened(graph); },
+       .make = [](C& c, const Graph& graph) -> Made { return c.Opened(graph); },
        .applies = [](const C& c) { return HasLoops(c.body()); }},
       {.name = "mark_uses",
-       .make = [](C&, const Graph& graph) { return MarkUses(graph); },
+       .make = [](C&, const Graph& graph) -> Made { return MarkUses(graph); },
        .applies = [](const C& c) { return c.gathers_on_use(); }},
       {.name = "shard_weight_update",
-       .make = [](C& c, const Graph& graph) { return c.WithShardedUpdate(graph); },
+       .make = [](C& c, const Graph& graph) -> Made { return c.WithShardedUpdate(graph); },
        .applies = [](const C& c) { return c.options().shard_weight_update; },
        .is_optional = true},
       {.name = "regroup_sums",
-       .make =
-           [](C& c, const Graph& graph) {
-             return RegroupSums(graph, c.options().topology, c.options().replication_budget);
-           },
+       .make = [](C& c, const Graph& graph) -> Made {
+         return RegroupSums(graph, c.options().topology, c.options().replication_budget);
+       },
        .is_optional = true},
-      {.name = "propagate",
-       .make = [](C& c, const Graph& graph) { return c.Propagated(graph); },
-       .steps = {"cut_mesh", "carry_summaries", "keep_weights"}},
-      {.name = "insert_relayouts",
-       .make = [](C& c, const Graph& graph) { return c.Placed(graph); },
-       .steps = {"share_relayouts"}},
+      {.name = "cut_mesh",
+       .make = [](C& c, const Graph& graph) -> Made { return c.WithCutMesh(graph); },
+       .applies = [](const C& c) { return c.options().cut_mesh; },
+       .is_optional = true},
+      {.name = "carry_summaries",
+       .make = [](C& c, const Graph& graph) -> Made { return c.WithSummaries(graph); },
+       .is_optional = true},
+      {.name = "propagate", .make = [](C& c, const Graph& graph) -> Made { return c.Propagated(graph); }},
+      {.name = "keep_weights",
+       .make = [](C& c, const Graph&) -> Made { return c.WithKeptWeights(); },
+       .is_optional = true},
+      {.name = "insert_relayouts", .make = [](C& c, const Graph& graph) -> Made { return c.Placed(graph); }},
+      {.name = "share_relayouts",
+       .make = [](C& c, const Graph&) -> Made { return c.WithSharedRelayouts(); },
+       .is_optional = true},
       {.name = "close_loops",
-       .make = [](C& c, const Graph& graph) { return c.Closed(graph); },
+       .make = [](C& c, const Graph& graph) -> Made { return c.Closed(graph); },
        .applies = [](const C& c) { return c.is_open(); }},
       // Local program.
       {.name = "localize",
-       .make = [](C& c, const Graph& graph) { return c.Localized(graph); },
+       .make = [](C& c, const Graph& graph) -> Made { return c.Localized(graph); },
        .is_local = true},
       {.name = "share_subexpressions_local",
-       .make = [](C&, const Graph& graph) { return ShareSubexpressions(graph); },
+       .make = [](C&, const Graph& graph) -> Made { return ShareSubexpressions(graph); },
        .is_optional = true,
        .is_local = true},
       {.name = "drop_dead_code_local",
-       .make = [](C&, const Graph& graph) { return DropDeadCode(graph); },
+       .make = [](C&, const Graph& graph) -> Made { return DropDeadCode(graph); },
        .is_optional = true,
        .is_local = true},
       {.name = "bucket_reductions",
-       .make =
-           [](C& c, const Graph& graph) {
-             const int64_t most = c.local_options().bucket_bytes;
-             return WithRegions(graph, [&](const Graph& body) { return BucketReductions(body, most); });
-           },
+       .make = [](C& c, const Graph& graph) -> Made {
+         const int64_t most = c.local_options().bucket_bytes;
+         return WithRegions(graph, [&](const Graph& body) { return BucketReductions(body, most); });
+       },
        .is_optional = true,
        .is_local = true},
       {.name = "place_gathers",
-       .make = [](C&, const Graph& graph) { return PlaceGathers(graph); },
+       .make = [](C&, const Graph& graph) -> Made { return PlaceGathers(graph); },
        .applies = [](const C& c) { return c.gathers_on_use(); },
        .is_optional = true,
        .is_local = true},
       {.name = "fit_memory",
-       .make = [](C& c, const Graph& graph) { return c.Fitted(graph); },
+       .make = [](C& c, const Graph& graph) -> Made { return c.Fitted(graph); },
        .applies =
            [](const C& c) {
              return c.has_memory_budget() && !CheckMemory(c.body(), c.options().memory_budget).ok();
@@ -283,17 +312,21 @@ const std::vector<Pass>& AllPasses() {
 
 }  // namespace
 
+std::vector<std::string> PassNames() {
+  std::vector<std::string> names;
+  for (const Pass& pass : AllPasses()) names.emplace_back(pass.name);
+  return names;
+}
+
 std::vector<std::string> OptionalPasses() {
   std::vector<std::string> names;
-  for (const Pass& pass : AllPasses()) {
+  for (const Pass& pass : AllPasses())
     if (pass.is_optional) names.emplace_back(pass.name);
-    for (std::string_view step : pass.steps) names.emplace_back(step);
-  }
   return names;
 }
 
 Passed RunPasses(const Graph& global, const CompileOptions& options, const PassControl& control) {
-  return Compilation(global, options, control).Run();
+  return CompileState(global, options, control).Run();
 }
 
 }  // namespace meshwork

@@ -212,7 +212,7 @@ class Verifier {
       if (windows_[id].has_value() && !takes_windows)
         return InvalidArgument("an operand is windows of {}; this op reads the tensor.",
                                terms_.Describe(term_of_[id]));
-    if (op == "exchange") return CheckExchanged(node);
+    if (node.row->collective == CollectiveKind::kExchange) return CheckExchanged(node);
     if (op == "reshape") return CheckReshape(node);
     if (op == "widen" || op == "narrow") return CheckRounding(node);
     switch (node.row->kind) {
@@ -429,9 +429,9 @@ class Verifier {
   }
 
   absl::Status FitsControl(const Node& global, const Node& local) const {
-    const std::string_view op = local.row->name;
-    const bool is_scan = op == "scan";
-    if (op == "if" && LayoutOf(local.operands[0]).is_partial())
+    const bool is_scan = local.row->control == ControlKind::kScan;
+    const bool is_if = local.row->control == ControlKind::kIf;
+    if (is_if && LayoutOf(local.operands[0]).is_partial())
       return InvalidArgument("its predicate is {}; what is owed must be reduced first.",
                              LayoutOf(local.operands[0]).ToString());
     if (IsManual(local)) {
@@ -449,7 +449,7 @@ class Verifier {
       };
       if (absl::Status status = Verifier(*global.regions[r], body, may_owe).Run().status(); !status.ok())
         return Annotate(status, "its body: ");
-      RETURN_IF_ERROR(FitsArguments(local, body, op == "if" ? 1 : 0));
+      RETURN_IF_ERROR(FitsArguments(local, body, is_if ? 1 : 0));
       RETURN_IF_ERROR(FitsResults(local, body, stacked));
     }
     return FitsTypes(global, local);
@@ -482,7 +482,8 @@ class Verifier {
   absl::Status FitsArguments(const Node& node, const Graph& body, size_t first) const {
     size_t carries = 0;
     for (const Argument& argument : body.arguments()) carries += argument.is_variable ? 1 : 0;
-    const auto slices = node.row->name == "scan" ? static_cast<size_t>(node.attrs.Get<int64_t>("slices")) : 0;
+    const auto slices =
+        node.row->control == ControlKind::kScan ? static_cast<size_t>(node.attrs.Get<int64_t>("slices")) : 0;
     for (size_t a = 0; a < body.arguments().size(); ++a) {
       const Layout& argument = *body.value(body.arguments()[a].value).layout;
       const Layout& operand = LayoutOf(node.operands[a + first]);

@@ -24,6 +24,7 @@ using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
+using ::testing::IsSupersetOf;
 
 // Axes the mesh does not have shard nothing.
 DimSpec AxisOrWhole(const Mesh& mesh, const char* name) {
@@ -415,7 +416,7 @@ TEST(SessionTest, DumpSeesTheProgramAfterEveryPass) {
                                   "drop_dead_code_local", "bucket_reductions"));
   std::vector<std::string> timed;
   for (const PassTiming& timing : session.program().passes) timed.push_back(timing.pass);
-  EXPECT_EQ(timed, passes);
+  EXPECT_THAT(timed, IsSupersetOf(passes)) << "a pass that changes nothing takes time, too";
   EXPECT_EQ(texts.back(), PrintGraph(session.program().body));
   for (const std::string& text : texts) EXPECT_THAT(text, HasSubstr("update %w ="));
 
