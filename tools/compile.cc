@@ -152,7 +152,7 @@ absl::Status Compile(Arguments args) {
   flags.Switch("shard-weight-update", kShardWeightUpdateHelp, &options.shard_weight_update);
   flags.Switch("narrow-sums", kNarrowSumsHelp, &options.narrow_sums);
   flags.Text("topology", kTopologyHelp, &topology);
-  flags.Switch("passes", "prints the program after every pass instead", &passes);
+  flags.Switch("passes", "prints the program after every pass that changes it instead", &passes);
   if (const auto done = Parse(flags, args)) return *done;
   if (passes && emit != "local")
     return InvalidArgument("--passes prints programs, not --emit={}; leave one of them out.", emit);
