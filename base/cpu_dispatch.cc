@@ -1,8 +1,8 @@
-#include "base/cpu_dispatch.h"
+#include "meshwork/base/cpu_dispatch.h"
 
 #include <atomic>
 
-#include "base/status.h"
+#include "meshwork/base/status.h"
 
 namespace meshwork {
 namespace {

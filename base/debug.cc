@@ -1,4 +1,4 @@
-#include "base/debug.h"
+#include "meshwork/base/debug.h"
 
 namespace meshwork {
 

@@ -1,4 +1,4 @@
-#include "base/exceptions.h"
+#include "meshwork/base/exceptions.h"
 
 #include <exception>
 #include <new>

@@ -1,13 +1,13 @@
-#include "base/flags.h"
+#include "meshwork/base/flags.h"
 
 #include <charconv>
 #include <cmath>
 #include <optional>
 #include <utility>
 
-#include "base/status.h"
-#include "base/suggest.h"
 #include "fmt/ranges.h"
+#include "meshwork/base/status.h"
+#include "meshwork/base/suggest.h"
 
 namespace meshwork {
 namespace {

@@ -1,13 +1,13 @@
-#include "base/json.h"
+#include "meshwork/base/json.h"
 
 #include <algorithm>
 #include <limits>
 #include <set>
 #include <utility>
 
-#include "base/suggest.h"
-#include "base/text_error.h"
 #include "fmt/ranges.h"
+#include "meshwork/base/suggest.h"
+#include "meshwork/base/text_error.h"
 #include "nlohmann/json.hpp"
 
 namespace meshwork {

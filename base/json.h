@@ -17,7 +17,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "base/status.h"
+#include "meshwork/base/status.h"
 #include "nlohmann/json_fwd.hpp"
 
 namespace meshwork {

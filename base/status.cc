@@ -1,4 +1,4 @@
-#include "base/status.h"
+#include "meshwork/base/status.h"
 
 #include <cstdio>
 #include <cstdlib>

@@ -1,9 +1,9 @@
-#include "base/svg.h"
+#include "meshwork/base/svg.h"
 
 #include <algorithm>
 #include <cmath>
 
-#include "base/status.h"
+#include "meshwork/base/status.h"
 
 namespace meshwork {
 namespace {

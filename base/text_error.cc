@@ -1,8 +1,8 @@
-#include "base/text_error.h"
+#include "meshwork/base/text_error.h"
 
 #include <algorithm>
 
-#include "base/status.h"
+#include "meshwork/base/status.h"
 
 namespace meshwork {
 namespace {

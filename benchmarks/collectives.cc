@@ -23,10 +23,10 @@
 //   collective,
 //                 barriers, the start and the end; of all_reduce and reduce_scatter the kernels copy 8n
 //   barrier_us    what a worker waits at the barriers of a step
-#include "base/status.h"
 #include "benchmarks/machine.h"
 #include "benchmarks/measure.h"
 #include "meshwork.h"
+#include "meshwork/base/status.h"
 
 namespace meshwork {
 namespace {

@@ -9,11 +9,11 @@
 #include <string>
 #include <vector>
 
-#include "base/status.h"
 #include "benchmarks/layered_mlp.h"
 #include "benchmarks/machine.h"
 #include "benchmarks/measure.h"
-#include "spmd/verify.h"
+#include "meshwork/base/status.h"
+#include "meshwork/verify/verify.h"
 
 namespace meshwork {
 namespace {

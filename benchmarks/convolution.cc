@@ -6,13 +6,14 @@
 #include <unordered_map>
 #include <vector>
 
-#include "base/status.h"
 #include "benchmarks/machine.h"
 #include "benchmarks/measure.h"
 #include "meshwork.h"
-#include "ops/kernels/dnnl_api.h"
-#include "ops/kernels/library_threads.h"
-#include "ops/row.h"
+#include "meshwork/base/status.h"
+#include "meshwork/ir/row.h"
+#include "meshwork/kernels/blas/cpu_kernels.h"
+#include "meshwork/kernels/blas/dnnl_api.h"
+#include "meshwork/kernels/blas/library_threads.h"
 
 namespace meshwork {
 namespace {
@@ -59,7 +60,7 @@ class Ours {
       if (i + 1 < tensors_.size()) in_.push_back(tensors_[i].raw());
       else out_.push_back(tensors_[i].raw());
     }
-    kernel_ = row.cpu(spec);
+    kernel_ = CpuKernelOf(row)(spec);
   }
 
   void Run() const {

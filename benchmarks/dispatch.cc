@@ -15,10 +15,10 @@
 #include <utility>
 #include <vector>
 
-#include "base/status.h"
 #include "benchmarks/machine.h"
 #include "benchmarks/measure.h"
 #include "meshwork.h"
+#include "meshwork/base/status.h"
 
 namespace meshwork {
 namespace {

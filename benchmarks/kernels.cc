@@ -7,12 +7,13 @@
 #include <string>
 #include <vector>
 
-#include "base/cpu_dispatch.h"
-#include "base/status.h"
 #include "benchmarks/measure.h"
 #include "meshwork.h"
-#include "ops/ops.h"
-#include "ops/row.h"
+#include "meshwork/base/cpu_dispatch.h"
+#include "meshwork/base/status.h"
+#include "meshwork/ir/row.h"
+#include "meshwork/kernels/blas/cpu_kernels.h"
+#include "meshwork/ops/ops.h"
 
 namespace meshwork {
 namespace {
@@ -127,7 +128,7 @@ Step MakeStep(const Node& node, std::vector<Tensor> operands, std::vector<Tensor
     step.out.push_back(result.raw());
     step.out_blocks.push_back(whole(result.type()));
   }
-  step.kernel = node.row->cpu(spec);
+  step.kernel = CpuKernelOf(*node.row)(spec);
   step.operands = std::move(operands), step.results = std::move(results);
   return step;
 }

@@ -5,10 +5,10 @@
 #include <utility>
 #include <vector>
 
-#include "base/status.h"
 #include "benchmarks/machine.h"
 #include "fmt/format.h"
-#include "runtime/tensor.h"
+#include "meshwork/base/status.h"
+#include "meshwork/runtime/tensor.h"
 
 namespace meshwork {
 

@@ -1,10 +1,10 @@
 // plan/<from>-><to>/log2_devices:<n>: planning one relayout on a mesh of three axes, not known from before.
-#include "layout/relayout.h"
+#include "meshwork/layout/relayout.h"
 
 #include <benchmark/benchmark.h>
 
-#include "base/status.h"
 #include "meshwork.h"
+#include "meshwork/base/status.h"
 
 namespace meshwork {
 namespace {

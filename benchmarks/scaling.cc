@@ -16,18 +16,18 @@
 #include <string>
 #include <vector>
 
-#include "base/status.h"
 #include "benchmarks/layered_mlp.h"
 #include "benchmarks/layered_transformer.h"
 #include "benchmarks/machine.h"
 #include "benchmarks/measure.h"
+#include "meshwork/base/status.h"
+#include "meshwork/ir/text.h"
+#include "meshwork/plan/explain.h"
+#include "meshwork/plan/memory_report.h"
+#include "meshwork/spmd/cheaper_layouts.h"
+#include "meshwork/verify/certificate.h"
+#include "meshwork/verify/verify.h"
 #include "nlohmann/json.hpp"
-#include "ops/explain.h"
-#include "ops/memory_report.h"
-#include "ops/text.h"
-#include "spmd/certificate.h"
-#include "spmd/cheaper_layouts.h"
-#include "spmd/verify.h"
 
 namespace meshwork {
 namespace {

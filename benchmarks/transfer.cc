@@ -2,10 +2,10 @@
 // put together again, beside memcpy of as many bytes by one thread (counter of_memcpy: achieved bytes per
 // second by its). Unpack makes a new tensor, whose pages the system gives it as it writes; memcpy finds them
 // there.
-#include "base/status.h"
 #include "benchmarks/machine.h"
 #include "benchmarks/measure.h"
 #include "meshwork.h"
+#include "meshwork/base/status.h"
 
 namespace meshwork {
 namespace {

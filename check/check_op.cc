@@ -1,4 +1,4 @@
-#include "check/check_op.h"
+#include "meshwork/check/check_op.h"
 
 #include <algorithm>
 #include <iterator>
@@ -8,16 +8,17 @@
 #include <set>
 #include <utility>
 
-#include "base/status.h"
-#include "check/double_tensor.h"
-#include "check/kernel_trial.h"
-#include "check/program_trial.h"
 #include "fmt/ranges.h"
-#include "ops/central_differences.h"
-#include "ops/registry.h"
-#include "ops/sample.h"
-#include "runtime/executor.h"
-#include "spmd/compile.h"
+#include "meshwork/base/status.h"
+#include "meshwork/check/central_differences.h"
+#include "meshwork/check/double_tensor.h"
+#include "meshwork/check/kernel_trial.h"
+#include "meshwork/check/program_trial.h"
+#include "meshwork/ir/registry.h"
+#include "meshwork/ir/sample.h"
+#include "meshwork/kernels/blas/cpu_kernels.h"
+#include "meshwork/runtime/executor.h"
+#include "meshwork/spmd/compile.h"
 
 namespace meshwork {
 namespace {
@@ -109,7 +110,9 @@ std::string OpReport::ToString() const {
 }
 
 absl::StatusOr<OpReport> CheckOp(const OpRow& row) {
-  absl::StatusOr<OpReport> report = TryAll(row);
+  OpRow tried = row;
+  tried.cpu = CpuKernelOf(row);  // a row of the library may have its kernel elsewhere
+  absl::StatusOr<OpReport> report = TryAll(row.cpu == nullptr ? tried : row);
   if (!report.ok()) return Annotate(report.status(), fmt::format("CheckOp \"{}\": ", row.name));
   return report;
 }

@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "ops/row.h"
+#include "meshwork/ir/row.h"
 
 namespace meshwork {
 

@@ -1,4 +1,4 @@
-#include "check/double_tensor.h"
+#include "meshwork/check/double_tensor.h"
 
 #include <algorithm>
 #include <cmath>

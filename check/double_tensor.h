@@ -7,9 +7,9 @@
 #include <span>
 #include <vector>
 
-#include "layout/layout.h"
-#include "ops/row.h"
-#include "ops/type.h"
+#include "meshwork/ir/row.h"
+#include "meshwork/ir/type.h"
+#include "meshwork/layout/layout.h"
 
 namespace meshwork {
 

@@ -1,12 +1,12 @@
-#include "check/kernel_trial.h"
+#include "meshwork/check/kernel_trial.h"
 
 #include <algorithm>
 #include <map>
 
-#include "base/status.h"
-#include "check/owed.h"
-#include "check/placements.h"
-#include "check/run_kernel.h"
+#include "meshwork/base/status.h"
+#include "meshwork/check/owed.h"
+#include "meshwork/check/placements.h"
+#include "meshwork/check/run_kernel.h"
 
 namespace meshwork {
 namespace {

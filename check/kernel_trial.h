@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "ops/sample.h"
+#include "meshwork/ir/sample.h"
 
 namespace meshwork {
 

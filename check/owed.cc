@@ -1,4 +1,4 @@
-#include "check/owed.h"
+#include "meshwork/check/owed.h"
 
 #include <algorithm>
 #include <cmath>

@@ -8,8 +8,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "check/double_tensor.h"
-#include "ops/row.h"
+#include "meshwork/check/double_tensor.h"
+#include "meshwork/ir/row.h"
 
 namespace meshwork {
 

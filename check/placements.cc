@@ -1,9 +1,9 @@
-#include "check/placements.h"
+#include "meshwork/check/placements.h"
 
 #include <algorithm>
 #include <iterator>
 
-#include "check/owed.h"
+#include "meshwork/check/owed.h"
 
 namespace meshwork {
 

@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "layout/layout.h"
-#include "mesh/mesh.h"
-#include "ops/rule.h"
-#include "ops/sample.h"
+#include "meshwork/ir/rule.h"
+#include "meshwork/ir/sample.h"
+#include "meshwork/layout/layout.h"
+#include "meshwork/mesh/mesh.h"
 
 namespace meshwork {
 

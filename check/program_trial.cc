@@ -1,4 +1,4 @@
-#include "check/program_trial.h"
+#include "meshwork/check/program_trial.h"
 
 #include <algorithm>
 #include <cstring>
@@ -7,13 +7,13 @@
 #include <optional>
 #include <random>
 
-#include "base/status.h"
-#include "check/owed.h"
-#include "check/placements.h"
-#include "check/run_kernel.h"
-#include "ops/text.h"
-#include "runtime/executor.h"
-#include "spmd/compile.h"
+#include "meshwork/base/status.h"
+#include "meshwork/check/owed.h"
+#include "meshwork/check/placements.h"
+#include "meshwork/check/run_kernel.h"
+#include "meshwork/ir/text.h"
+#include "meshwork/runtime/executor.h"
+#include "meshwork/spmd/compile.h"
 
 namespace meshwork {
 namespace {

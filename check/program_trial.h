@@ -10,8 +10,8 @@
 #include <string_view>
 #include <vector>
 
-#include "ops/program.h"
-#include "ops/sample.h"
+#include "meshwork/ir/program.h"
+#include "meshwork/ir/sample.h"
 
 namespace meshwork {
 

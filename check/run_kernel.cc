@@ -1,9 +1,10 @@
-#include "check/run_kernel.h"
+#include "meshwork/check/run_kernel.h"
 
 #include <algorithm>
 
-#include "base/status.h"
-#include "runtime/box.h"
+#include "meshwork/base/status.h"
+#include "meshwork/kernels/blas/cpu_kernels.h"
+#include "meshwork/runtime/box.h"
 
 namespace meshwork {
 namespace {
@@ -43,7 +44,7 @@ absl::StatusOr<std::vector<DoubleTensor>> RunKernel(const KernelCall& call, int6
     out.emplace_back(static_cast<size_t>(call.out[i].bytes()) + GuardOf(global), fill);
     out_data.push_back(out.back().data());
   }
-  const Kernel kernel = call.sample->row->cpu(spec);
+  const Kernel kernel = CpuKernelOf(*call.sample->row)(spec);
   if (kernel.run == nullptr)
     return InvalidArgument("the row makes no kernel for {}.", call.sample->ToString());
   // The c-th of `cuts` places, or the one before it where the kernel may be cut.

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "check/double_tensor.h"
-#include "layout/layout.h"
-#include "ops/sample.h"
+#include "meshwork/check/double_tensor.h"
+#include "meshwork/ir/sample.h"
+#include "meshwork/layout/layout.h"
 
 namespace meshwork {
 

@@ -1,6 +1,6 @@
 # What cmake --install puts where, and the packages that cpack makes of it.
 #
-#   include/meshwork/<room>/*.h, include/meshwork/meshwork.h   include/meshwork is the root of all includes
+#   include/meshwork/<room>/*.h, include/meshwork.h            include is the root of all includes
 #   lib/libmeshwork_<room>.a
 #   bin/meshwork                                              where MESHWORK_BUILD_TOOLS is on
 #   lib/cmake/meshwork/, lib/pkgconfig/meshwork.pc
@@ -8,22 +8,25 @@
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
-set(include_root ${CMAKE_INSTALL_INCLUDEDIR}/meshwork)
+set(include_root ${CMAKE_INSTALL_INCLUDEDIR})
 set(cmake_dir ${CMAKE_INSTALL_LIBDIR}/cmake/meshwork)
 get_property(rooms GLOBAL PROPERTY MESHWORK_ROOMS)
 
-# The headers of a room; those of ops/kernels are its own, but for what a header of ops includes and what
-# docs/extending.md gives to those who write kernels.
+# The headers of a room; those of the kernels are their own, but for what a header of another room includes, what
+# docs/extending.md gives to those who write kernels, and what finds the kernel of a row.
 foreach(room ${rooms})
-  install(DIRECTORY ${PROJECT_SOURCE_DIR}/${room} DESTINATION ${include_root}
-          FILES_MATCHING PATTERN "*.h" PATTERN kernels EXCLUDE)
+  file(GLOB headers CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${room}/*.h)
+  if(room STREQUAL kernels)
+    list(FILTER headers INCLUDE REGEX "/(elementwise|stack|vector_math)\\.h$")
+  elseif(room STREQUAL kernels/blas)
+    list(FILTER headers INCLUDE REGEX "/cpu_kernels\\.h$")
+  endif()
+  install(FILES ${headers} DESTINATION ${include_root}/meshwork/${room})
 endforeach()
-install(FILES ${PROJECT_SOURCE_DIR}/ops/kernels/elementwise.h ${PROJECT_SOURCE_DIR}/ops/kernels/stack.h
-              ${PROJECT_SOURCE_DIR}/ops/kernels/vector_math.h
-        DESTINATION ${include_root}/ops/kernels)
 install(FILES ${PROJECT_SOURCE_DIR}/meshwork.h DESTINATION ${include_root})
 
-list(TRANSFORM rooms PREPEND meshwork_ OUTPUT_VARIABLE archives)
+list(TRANSFORM rooms REPLACE "/" "_" OUTPUT_VARIABLE archives)
+list(TRANSFORM archives PREPEND meshwork_)
 install(TARGETS meshwork ${archives} EXPORT meshworkTargets
         ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} INCLUDES DESTINATION ${include_root})
 if(TARGET meshwork_tool)
@@ -41,10 +44,13 @@ install(FILES ${PROJECT_BINARY_DIR}/install/meshworkConfig.cmake
               ${CMAKE_CURRENT_LIST_DIR}/dependencies.cmake
         DESTINATION ${cmake_dir})
 
-# The linker reads archives once, left to right: users before what they use.
+# The linker reads archives once, left to right: users before what they use. Those of a group it reads until nothing new
+# is found: ir and control refer to each other (CMakeLists.txt).
 list(REVERSE archives)
 list(TRANSFORM archives PREPEND -l)
 list(JOIN archives " " MESHWORK_PC_LIBS)
+string(PREPEND MESHWORK_PC_LIBS "-Wl,--start-group ")
+string(APPEND MESHWORK_PC_LIBS " -Wl,--end-group")
 file(RELATIVE_PATH MESHWORK_PC_PREFIX ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
 configure_file(${CMAKE_CURRENT_LIST_DIR}/meshwork.pc.in ${PROJECT_BINARY_DIR}/install/meshwork.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/install/meshwork.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)

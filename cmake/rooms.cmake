@@ -1,7 +1,8 @@
 # Each folder of the house is one library target that exposes only the include roots it may use.
 #
-# The build stages one root per folder, <build>/stage/<room>/<room> -> <source>/<room>, and a target
-# sees its own root and those of the rooms it depends on. A wrong-way include does not compile.
+# The build stages one root per room, whose headers are links, <build>/stage/<room>/meshwork/<room>/x.h ->
+# <source>/<room>/x.h, and a target sees its own root and those of the rooms it depends on. So a wrong-way include does
+# not compile; tests/house says the same of the sources.
 
 # Designated initializers leave fields at their defaults on purpose. g++ 12 misfires with -Wrestrict on
 # std::string (GCC bug 105651) and with -Wmaybe-uninitialized on std::optional of inline storage (80635).
@@ -36,29 +37,54 @@ function(meshwork_precompile name)
   target_precompile_headers(meshwork_${name} PRIVATE ${PROJECT_SOURCE_DIR}/cmake/${name}.h)
 endfunction()
 
-function(meshwork_stage room)
-  set(root ${PROJECT_BINARY_DIR}/stage/${room})
+# A folder that is no room, as a whole: <build>/stage/<folder>/<folder> -> <source>/<folder>.
+function(meshwork_stage folder)
+  set(root ${PROJECT_BINARY_DIR}/stage/${folder})
   file(MAKE_DIRECTORY ${root})
-  if(NOT EXISTS ${root}/${room})
-    file(CREATE_LINK ${PROJECT_SOURCE_DIR}/${room} ${root}/${room} SYMBOLIC)
+  if(NOT EXISTS ${root}/${folder})
+    file(CREATE_LINK ${PROJECT_SOURCE_DIR}/${folder} ${root}/${folder} SYMBOLIC)
   endif()
 endfunction()
 
-# meshwork_room(name [ROOMS room...] [DEPENDS target...] [PRIVATE_DEPENDS target...])
-function(meshwork_room room)
-  cmake_parse_arguments(ARG "" "" "ROOMS;DEPENDS;PRIVATE_DEPENDS" ${ARGN})
-  meshwork_stage(${room})
-  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${room}/*.cc
-       ${PROJECT_SOURCE_DIR}/${room}/kernels/*.cc)
+# The headers one by one: a room within a room, as kernels/blas, is seen by those alone who name it.
+function(meshwork_stage_room room root)
+  file(GLOB headers RELATIVE ${PROJECT_SOURCE_DIR}/${room} CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${room}/*.h)
+  file(REMOVE_RECURSE ${root})
+  file(MAKE_DIRECTORY ${root}/meshwork/${room})
+  foreach(header ${headers})
+    file(CREATE_LINK ${PROJECT_SOURCE_DIR}/${room}/${header} ${root}/meshwork/${room}/${header} SYMBOLIC)
+  endforeach()
+endfunction()
+
+# meshwork_room(folder [ROOMS room...] [PRIVATE_ROOMS room...] [LINKS_BACK room...]
+#               [DEPENDS target...] [PRIVATE_DEPENDS target...])
+#
+# The target of the folder kernels/blas is meshwork_kernels_blas. Who names a room sees its ROOMS, too, and not its
+# PRIVATE_ROOMS. LINKS_BACK: rooms above this one, whose headers it does
+# not see and some of whose functions it calls.
+function(meshwork_room folder)
+  cmake_parse_arguments(ARG "" "" "ROOMS;PRIVATE_ROOMS;LINKS_BACK;DEPENDS;PRIVATE_DEPENDS" ${ARGN})
+  string(REPLACE "/" "_" room ${folder})
+  set(root ${PROJECT_BINARY_DIR}/stage/${room})
+  meshwork_stage_room(${folder} ${root})
+  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${folder}/*.cc)
   add_library(meshwork_${room} STATIC ${sources})
   add_library(meshwork::${room} ALIAS meshwork_${room})
   set_target_properties(meshwork_${room} PROPERTIES EXPORT_NAME ${room})
-  set_property(GLOBAL APPEND PROPERTY MESHWORK_ROOMS ${room})
-  target_include_directories(meshwork_${room} PUBLIC
-                             $<BUILD_INTERFACE:${PROJECT_BINARY_DIR}/stage/${room}>)
+  set_property(GLOBAL APPEND PROPERTY MESHWORK_ROOMS ${folder})
+  target_include_directories(meshwork_${room} PUBLIC $<BUILD_INTERFACE:${root}>)
   target_compile_features(meshwork_${room} PUBLIC cxx_std_20)
-  list(TRANSFORM ARG_ROOMS PREPEND meshwork_)
-  target_link_libraries(meshwork_${room} PUBLIC ${ARG_ROOMS} ${ARG_DEPENDS} PRIVATE ${ARG_PRIVATE_DEPENDS})
+  foreach(list ROOMS PRIVATE_ROOMS)
+    list(TRANSFORM ARG_${list} REPLACE "/" "_")
+    list(TRANSFORM ARG_${list} PREPEND meshwork_)
+  endforeach()
+  target_link_libraries(meshwork_${room} PUBLIC ${ARG_ROOMS} ${ARG_DEPENDS}
+                        PRIVATE ${ARG_PRIVATE_ROOMS} ${ARG_PRIVATE_DEPENDS})
+  # Archives may refer to each other: CMake names them on the linker's line as often as that takes. LINK_ONLY passes on
+  # no include root.
+  foreach(above ${ARG_LINKS_BACK})
+    target_link_libraries(meshwork_${room} INTERFACE $<LINK_ONLY:meshwork_${above}>)
+  endforeach()
   target_compile_options(meshwork_${room} PRIVATE ${MESHWORK_WARNINGS} ${MESHWORK_NUMERICS})
   if(MESHWORK_PRECOMPILE)
     if(NOT TARGET meshwork_precompiled)

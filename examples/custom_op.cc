@@ -2,9 +2,9 @@
 // checked, registered, and trained through on 4 virtual devices and on one.
 #include <cmath>
 
-#include "check/check_op.h"
 #include "meshwork.h"
-#include "ops/elementwise.h"
+#include "meshwork/check/check_op.h"
+#include "meshwork/ops/elementwise.h"
 
 namespace mw = meshwork;
 

@@ -1,12 +1,12 @@
-#include "layout/json.h"
+#include "meshwork/layout/json.h"
 
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "base/json.h"
-#include "base/status.h"
-#include "layout/spelled.h"
+#include "meshwork/base/json.h"
+#include "meshwork/base/status.h"
+#include "meshwork/layout/spelled.h"
 #include "nlohmann/json.hpp"
 
 namespace meshwork {

@@ -10,7 +10,7 @@
 #pragma once
 
 #include "absl/status/statusor.h"
-#include "layout/layout.h"
+#include "meshwork/layout/layout.h"
 #include "nlohmann/json_fwd.hpp"
 
 namespace meshwork {

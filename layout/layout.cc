@@ -1,11 +1,11 @@
-#include "layout/layout.h"
+#include "meshwork/layout/layout.h"
 
 #include <algorithm>
 
-#include "base/status.h"
-#include "base/suggest.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
+#include "meshwork/base/status.h"
+#include "meshwork/base/suggest.h"
 
 namespace meshwork {
 namespace {

@@ -32,7 +32,7 @@
 #include "absl/container/inlined_vector.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "mesh/mesh.h"
+#include "meshwork/mesh/mesh.h"
 
 namespace meshwork {
 

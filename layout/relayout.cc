@@ -1,13 +1,13 @@
-#include "layout/relayout.h"
+#include "meshwork/layout/relayout.h"
 
 #include <algorithm>
 #include <optional>
 #include <unordered_map>
 #include <utility>
 
-#include "base/status.h"
-#include "layout/relayout_cost.h"
-#include "layout/relayout_search.h"
+#include "meshwork/base/status.h"
+#include "meshwork/layout/relayout_cost.h"
+#include "meshwork/layout/relayout_search.h"
 
 namespace meshwork {
 namespace {

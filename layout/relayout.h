@@ -29,8 +29,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "layout/layout.h"
-#include "mesh/topology.h"
+#include "meshwork/layout/layout.h"
+#include "meshwork/mesh/topology.h"
 
 namespace meshwork {
 

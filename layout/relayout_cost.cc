@@ -1,9 +1,9 @@
-#include "layout/relayout_cost.h"
+#include "meshwork/layout/relayout_cost.h"
 
 #include <algorithm>
 #include <bit>
 
-#include "base/status.h"
+#include "meshwork/base/status.h"
 
 namespace meshwork {
 namespace {

@@ -8,10 +8,10 @@
 #include <string_view>
 #include <vector>
 
-#include "layout/layout.h"
-#include "layout/relayout.h"
-#include "layout/traffic.h"
-#include "mesh/topology.h"
+#include "meshwork/layout/layout.h"
+#include "meshwork/layout/relayout.h"
+#include "meshwork/layout/traffic.h"
+#include "meshwork/mesh/topology.h"
 
 namespace meshwork {
 

@@ -1,4 +1,4 @@
-#include "layout/relayout_search.h"
+#include "meshwork/layout/relayout_search.h"
 
 #include <algorithm>
 #include <queue>
@@ -6,7 +6,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include "base/status.h"
+#include "meshwork/base/status.h"
 
 namespace meshwork {
 namespace {

@@ -12,9 +12,9 @@
 #include <optional>
 #include <vector>
 
-#include "layout/layout.h"
-#include "layout/relayout.h"
-#include "layout/relayout_cost.h"
+#include "meshwork/layout/layout.h"
+#include "meshwork/layout/relayout.h"
+#include "meshwork/layout/relayout_cost.h"
 
 namespace meshwork {
 

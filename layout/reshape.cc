@@ -1,9 +1,9 @@
-#include "layout/reshape.h"
+#include "meshwork/layout/reshape.h"
 
 #include <numeric>
 #include <utility>
 
-#include "base/status.h"
+#include "meshwork/base/status.h"
 
 namespace meshwork {
 namespace {

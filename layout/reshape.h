@@ -9,7 +9,7 @@
 #include <span>
 #include <vector>
 
-#include "layout/layout.h"
+#include "meshwork/layout/layout.h"
 
 namespace meshwork {
 

@@ -1,9 +1,9 @@
-#include "layout/spelled.h"
+#include "meshwork/layout/spelled.h"
 
 #include <algorithm>
 
-#include "base/status.h"
 #include "fmt/format.h"
+#include "meshwork/base/status.h"
 
 namespace meshwork {
 namespace {

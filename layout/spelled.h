@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "layout/layout.h"
+#include "meshwork/layout/layout.h"
 
 namespace meshwork {
 

@@ -2,10 +2,10 @@
 #include <cctype>
 #include <charconv>
 
-#include "base/status.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
-#include "layout/spelled.h"
+#include "meshwork/base/status.h"
+#include "meshwork/layout/spelled.h"
 
 namespace meshwork {
 namespace {

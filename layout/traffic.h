@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "mesh/mesh.h"
+#include "meshwork/mesh/mesh.h"
 
 namespace meshwork {
 

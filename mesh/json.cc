@@ -1,11 +1,11 @@
-#include "mesh/json.h"
+#include "meshwork/mesh/json.h"
 
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "base/json.h"
-#include "base/status.h"
+#include "meshwork/base/json.h"
+#include "meshwork/base/status.h"
 #include "nlohmann/json.hpp"
 
 namespace meshwork {

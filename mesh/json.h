@@ -5,7 +5,7 @@
 #pragma once
 
 #include "absl/status/statusor.h"
-#include "mesh/mesh.h"
+#include "meshwork/mesh/mesh.h"
 #include "nlohmann/json_fwd.hpp"
 
 namespace meshwork {

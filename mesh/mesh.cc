@@ -1,13 +1,13 @@
-#include "mesh/mesh.h"
+#include "meshwork/mesh/mesh.h"
 
 #include <algorithm>
 #include <cctype>
 #include <charconv>
 
-#include "base/status.h"
-#include "base/suggest.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
+#include "meshwork/base/status.h"
+#include "meshwork/base/suggest.h"
 
 namespace meshwork {
 namespace {

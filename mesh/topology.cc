@@ -1,4 +1,4 @@
-#include "mesh/topology.h"
+#include "meshwork/mesh/topology.h"
 
 #include <algorithm>
 #include <cmath>
@@ -6,8 +6,8 @@
 #include <optional>
 #include <utility>
 
-#include "base/json.h"
-#include "base/status.h"
+#include "meshwork/base/json.h"
+#include "meshwork/base/status.h"
 #include "nlohmann/json.hpp"
 
 namespace meshwork {

@@ -20,7 +20,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "mesh/mesh.h"
+#include "meshwork/mesh/mesh.h"
 #include "nlohmann/json_fwd.hpp"
 
 namespace meshwork {

@@ -3,10 +3,10 @@
 #include <cmath>
 #include <numbers>
 
-#include "base/status.h"
-#include "ops/elementwise.h"
-#include "ops/kernels/vector_math.h"
-#include "ops/registry.h"
+#include "meshwork/base/status.h"
+#include "meshwork/kernels/vector_math.h"
+#include "meshwork/ops/elementwise.h"
+#include "meshwork/ops/families.h"
 
 namespace meshwork {
 namespace {

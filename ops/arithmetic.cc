@@ -2,11 +2,11 @@
 #include <cmath>
 #include <limits>
 
-#include "base/status.h"
-#include "ops/elementwise.h"
-#include "ops/gradients.h"
-#include "ops/kernels/reduce.h"
-#include "ops/registry.h"
+#include "meshwork/base/status.h"
+#include "meshwork/ir/gradients.h"
+#include "meshwork/kernels/reduce.h"
+#include "meshwork/ops/elementwise.h"
+#include "meshwork/ops/families.h"
 
 namespace meshwork {
 namespace {

@@ -1,5 +1,5 @@
 // The attention family: softmax(scale · q kᵀ) v by heads, and its gradients, in tiles
-// (ops/kernels/attention.h); with a mask, in terms of other rows.
+// (kernels/blas/attention.h); with a mask, in terms of other rows.
 //
 // q: [b,s,h,d], k: [b,t,h,d], v: [b,t,h,e] as projections leave them; seen: [b,s], if it is there, says of
 // each query that it sees the first so many keys. Sequences of queries may be sharded – positions count in
@@ -7,18 +7,18 @@
 // merged, or goes round where that is asked for (ops/ring_attention.h). Gradients are two rows: that of q is
 // a sum over the keys, those of k and v are sums over the queries, and either sequence may be sharded. Their
 // gradients in turn are those of the same in terms of other rows.
-#include "ops/kernels/attention.h"
-
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
-#include "base/status.h"
-#include "ops/builder.h"
-#include "ops/gradients.h"
-#include "ops/hyperparameters.h"
-#include "ops/registry.h"
-#include "ops/ring_attention.h"
+#include "meshwork/base/status.h"
+#include "meshwork/ir/builder.h"
+#include "meshwork/ir/gradients.h"
+#include "meshwork/ops/attention_sizes.h"
+#include "meshwork/ops/families.h"
+#include "meshwork/ops/hyperparameters.h"
+#include "meshwork/ops/ops.h"
+#include "meshwork/ops/ring_attention.h"
 
 namespace meshwork {
 namespace {
@@ -171,27 +171,10 @@ std::vector<Value> GradKvGrad(const GradView& view) {
   });
 }
 
-AttentionSizes SizesOf(const Type& q, const Type& k, const Type& v, bool has_seen, const Attrs& attrs) {
-  return {.b = q.shape[0],
-          .s = q.shape[1],
-          .t = k.shape[1],
-          .h = q.shape[2],
-          .d = q.shape[3],
-          .e = v.shape[3],
-          .causal = attrs.Get<bool>("causal"),
-          .has_seen = has_seen,
-          .scale = attrs.Get<double>("scale")};
-}
-
-// `seen`: the operand that says how many keys each query sees, if there are so many.
-AttentionSizes SizesOf(const KernelSpec& spec, size_t seen) {
-  return SizesOf(spec.operands[0].local, spec.operands[1].local, spec.operands[2].local,
-                 spec.operands.size() > seen, spec.attrs);
-}
-
 // Of `with_d` products with d columns and `with_e` with e, for every query and key: half of these, if causal.
 double Flops(const OpView& view, double with_d, double with_e) {
-  const AttentionSizes z = SizesOf(view.operands[0], view.operands[1], view.operands[2], false, view.attrs);
+  const AttentionSizes z =
+      AttentionSizesOf(view.operands[0], view.operands[1], view.operands[2], false, view.attrs);
   const double scores = static_cast<double>(z.b * z.h) * static_cast<double>(z.s) * static_cast<double>(z.t);
   const double each = 2 * (with_d * static_cast<double>(z.d) + with_e * static_cast<double>(z.e)) + 5;
   return scores * each * (z.causal ? 0.5 : 1.0);
@@ -201,51 +184,6 @@ double AttentionFlops(const OpView& view) { return Flops(view, 1, 1); }
 double GradQFlops(const OpView& view) { return Flops(view, 2, 1); }
 double GradKvFlops(const OpView& view) { return Flops(view, 2, 2); }
 
-// A kernel whose units are `rows` rows of each of z.b batches, cut between tiles. `by_rows` operands have
-// them, too; the others have batches.
-Kernel TiledKernel(const AttentionSizes& z, int64_t rows, int64_t tile, std::vector<bool> by_rows,
-                   std::function<void(const KernelArgs&)> run) {
-  Kernel kernel{.run = std::move(run), .units = z.b * rows, .by_rows = true};
-  for (int64_t b = 0; b < z.b; ++b)
-    for (int64_t first = 0; first < rows; first += tile) kernel.bounds.push_back(b * rows + first);
-  kernel.bounds.push_back(kernel.units);
-  for (bool has_rows : by_rows) kernel.parts.push_back(has_rows ? kernel.units : z.b);
-  return kernel;
-}
-
-// make(zero of the element type)
-template <typename Make>
-Kernel OfReals(const KernelSpec& spec, Make&& make) {
-  return Dispatch(spec.operands[0].local.dtype, [&](auto zero) -> Kernel {
-    if constexpr (kIsReal<decltype(zero)>) return make(zero);
-    else return {};
-  });
-}
-
-Kernel AttentionCpu(const KernelSpec& spec) {
-  const AttentionSizes z = SizesOf(spec, 3);
-  return OfReals(spec, [&](auto zero) {
-    return TiledKernel(z, z.s, kQueryTile, {true, false, false, true},
-                       OnThisCpu([z](const KernelArgs& args) { AttendQueries<decltype(zero)>(z, args); }));
-  });
-}
-
-Kernel GradQCpu(const KernelSpec& spec) {
-  const AttentionSizes z = SizesOf(spec, 6);
-  return OfReals(spec, [&](auto zero) {
-    return TiledKernel(z, z.s, kQueryTile, {true, false, false, true, true, true, true},
-                       OnThisCpu([z](const KernelArgs& args) { QueryGradients<decltype(zero)>(z, args); }));
-  });
-}
-
-Kernel GradKvCpu(const KernelSpec& spec) {
-  const AttentionSizes z = SizesOf(spec, 6);
-  return OfReals(spec, [&](auto zero) {
-    return TiledKernel(z, z.t, kKeyTile, {false, true, true, false, false, false, false},
-                       OnThisCpu([z](const KernelArgs& args) { KeyGradients<decltype(zero)>(z, args); }));
-  });
-}
-
 std::vector<AttrSpec> Attributes() {
   return {{"scale", AttrKind::kFloat}, {"causal", AttrKind::kBool, false}, {"ring", AttrKind::kBool, false}};
 }
@@ -253,8 +191,7 @@ std::vector<AttrSpec> Attributes() {
 OpRow GradRow(std::string_view name, std::string_view doc, int num_results,
               absl::StatusOr<std::vector<Type>> (*infer)(const OpView&), Rule (*rule)(const OpView&),
               std::vector<Value> (*blockwise)(const BlockwiseView&),
-              std::vector<Value> (*grad)(const GradView&), double (*flops)(const OpView&),
-              KernelFactory cpu) {
+              std::vector<Value> (*grad)(const GradView&), double (*flops)(const OpView&)) {
   return {
       .name = name,
       .doc = doc,
@@ -268,7 +205,6 @@ OpRow GradRow(std::string_view name, std::string_view doc, int num_results,
       .blockwise_at = RingDim,
       .grad = grad,
       .flops = flops,
-      .cpu = cpu,
       .is_product = true,
       .reads_block = true,
       .samples = {"f32[2,6,2,5], f32[2,4,2,5], f32[2,4,2,3], f32[2,6,2,3], f32[2,6,2], f32[2,6,2]; scale=0.5",
@@ -296,7 +232,6 @@ const std::vector<OpRow>& Rows() {
        .blockwise_at = KeysDim,
        .grad = AttentionGrad,
        .flops = AttentionFlops,
-       .cpu = AttentionCpu,
        .is_product = true,
        .reads_block = true,
        .samples = {"f32[2,6,2,5], f32[2,4,2,5], f32[2,4,2,3]; scale=0.5",
@@ -311,12 +246,12 @@ const std::vector<OpRow>& Rows() {
       GradRow("attention_grad_q",
               "q, k, v, the gradient of the result, log-sums, shifts -> the gradient of q; a 7th operand as "
               "attention's 4th",
-              /*num_results=*/1, InferGradQ, GradQRule, RingGradQ, GradQGrad, GradQFlops, GradQCpu),
+              /*num_results=*/1, InferGradQ, GradQRule, RingGradQ, GradQGrad, GradQFlops),
       GradRow(
           "attention_grad_kv",
           "q, k, v, the gradient of the result, log-sums, shifts -> the gradients of k and v; a 7th operand "
           "as attention's 4th",
-          /*num_results=*/2, InferGradKv, GradKvRule, RingGradKv, GradKvGrad, GradKvFlops, GradKvCpu),
+          /*num_results=*/2, InferGradKv, GradKvRule, RingGradKv, GradKvGrad, GradKvFlops),
   };
   return *rows;
 }
@@ -362,6 +297,19 @@ Value MaskedAttention(const ResolvedOperands& at, double scale, const AttentionO
 }
 
 }  // namespace
+
+AttentionSizes AttentionSizesOf(const Type& q, const Type& k, const Type& v, bool has_seen,
+                                const Attrs& attrs) {
+  return {.b = q.shape[0],
+          .s = q.shape[1],
+          .t = k.shape[1],
+          .h = q.shape[2],
+          .d = q.shape[3],
+          .e = v.shape[3],
+          .causal = attrs.Get<bool>("causal"),
+          .has_seen = has_seen,
+          .scale = attrs.Get<double>("scale")};
+}
 
 std::span<const OpRow> AttentionOps() { return Rows(); }
 

@@ -1,9 +1,9 @@
-#include "ops/blockwise.h"
+#include "meshwork/ops/blockwise.h"
 
 #include <algorithm>
 #include <limits>
 
-#include "base/status.h"
+#include "meshwork/base/status.h"
 
 namespace meshwork {
 

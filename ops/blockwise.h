@@ -10,8 +10,8 @@
 #include <span>
 #include <vector>
 
-#include "ops/builder.h"
-#include "ops/row.h"
+#include "meshwork/ir/row.h"
+#include "meshwork/ops/ops.h"
 
 namespace meshwork {
 

@@ -4,10 +4,10 @@
 #include <cstring>
 #include <limits>
 
-#include "base/status.h"
-#include "ops/elementwise.h"
-#include "ops/gradients.h"
-#include "ops/registry.h"
+#include "meshwork/base/status.h"
+#include "meshwork/ir/gradients.h"
+#include "meshwork/ops/elementwise.h"
+#include "meshwork/ops/families.h"
 
 namespace meshwork {
 namespace {

@@ -9,22 +9,23 @@
 //                                                 are needed, so many elements as there are
 //   collective_permute  {(x,y)} -> {(y,x)}        blocks move whole
 //   exchange            {x} -> {x}                each device receives what its block is put together of:
-//                                                 slices, joins, halos (ops/exchange.h)
+//                                                 slices, joins, halos (ir/exchange.h)
 //   shard_slice         {_} -> {x}                each device keeps its own part: no communication
 //   mask_padding        {x} -> {x}                padding becomes the identity of `op`
 //   widen, narrow       {x} -> {x}                bf16 as f32 while sums of it are owed, and rounded
 //   keep_first          {_} -> {_ | sum:x}        the first device along x keeps its block, the others
 //                                                 have -0, which adds nothing: no communication. What a
-//                                                 loop adds to begins so (ops/control_flow.h)
+//                                                 loop adds to begins so (control/control_flow.h)
 //
 // The runtime carries them out by the layouts of operand and result (see runtime/communicator.h).
 #include <algorithm>
 
-#include "base/status.h"
-#include "ops/builder.h"
-#include "ops/elementwise.h"
-#include "ops/kernels/identity.h"
-#include "ops/registry.h"
+#include "meshwork/base/status.h"
+#include "meshwork/ir/builder.h"
+#include "meshwork/kernels/identity.h"
+#include "meshwork/ops/elementwise.h"
+#include "meshwork/ops/families.h"
+#include "meshwork/ops/ops.h"
 
 namespace meshwork {
 namespace {

@@ -1,9 +1,9 @@
 // The family of bools and bits: comparisons, tests of reals, and / or / xor / not, shifts, select.
 #include <cmath>
 
-#include "base/status.h"
-#include "ops/elementwise.h"
-#include "ops/registry.h"
+#include "meshwork/base/status.h"
+#include "meshwork/ops/elementwise.h"
+#include "meshwork/ops/families.h"
 
 namespace meshwork {
 namespace {

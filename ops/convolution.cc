@@ -2,23 +2,22 @@
 //
 // Tensors are channels-last: images [n, spatial…, c], filters [spatial…, c / groups, o]. oneDNN computes on
 // these as fast as on its own blocked layouts, so nothing is reordered between ops; and rows of an image,
-// which devices exchange where they share one, are contiguous.
-#include "ops/kernels/convolution.h"
-
+// which devices exchange where they share one, are contiguous. The kernels are in kernels/blas/convolution.h.
 #include <algorithm>
 
-#include "base/status.h"
-#include "ops/builder.h"
-#include "ops/kernels/stack.h"
-#include "ops/registry.h"
-#include "ops/sliding.h"
+#include "meshwork/base/status.h"
+#include "meshwork/ir/builder.h"
+#include "meshwork/ir/sliding.h"
+#include "meshwork/kernels/stack.h"
+#include "meshwork/ops/conv_shape.h"
+#include "meshwork/ops/families.h"
+#include "meshwork/ops/ops.h"
 
 namespace meshwork {
 namespace {
 
 using Ints = std::vector<int64_t>;
 
-Ints FilterSizes(const Shape& w) { return {w.begin(), w.end() - 2}; }
 // As far as it is one.
 Ints FilterSizesOf(const Type& w) { return w.rank() > 2 ? FilterSizes(w.shape) : Ints{}; }
 
@@ -185,18 +184,7 @@ std::vector<Value> FilterGradGrad(const GradView& view) {
   return {InputGradLike(view, y, g, x.shape()), ConvLike(view, x, g)};
 }
 
-// ---- Kernels.
-
-ConvShape ConvShapeOf(const Attrs& attrs, const Shape& x, const Shape& w, const Shape& y) {
-  ConvShape shape{.batch = x[0],
-                  .groups = attrs.Get<int64_t>("groups"),
-                  .in_channels = x.back(),
-                  .out_channels = y.back(),
-                  .dims = {}};
-  const Slidings slidings = SlidingsOf(attrs, w.size() - 2, FilterSizes(w));
-  for (size_t d = 0; d < slidings.size(); ++d) shape.dims.push_back({x[1 + d], y[1 + d], slidings[d]});
-  return shape;
-}
+// ---- Cost.
 
 double FlopsOf(const ConvShape& s) {
   return 2.0 * static_cast<double>(s.batch * s.out_positions()) * static_cast<double>(s.w_size());
@@ -210,19 +198,6 @@ double InputGradFlops(const OpView& v) {
 }
 double FilterGradFlops(const OpView& v) {
   return FlopsOf(ConvShapeOf(v.attrs, v.operands[0].shape, v.results[0].shape, v.operands[1].shape));
-}
-
-Kernel ConvCpu(const KernelSpec& spec) {
-  const Type &x = spec.operands[0].local, &w = spec.operands[1].local, &y = spec.results[0].local;
-  return ConvKernel(x.dtype, ConvShapeOf(spec.attrs, x.shape, w.shape, y.shape));
-}
-Kernel InputGradCpu(const KernelSpec& spec) {
-  const Type &y = spec.operands[0].local, &w = spec.operands[1].local, &x = spec.results[0].local;
-  return ConvInputGradKernel(x.dtype, ConvShapeOf(spec.attrs, x.shape, w.shape, y.shape));
-}
-Kernel FilterGradCpu(const KernelSpec& spec) {
-  const Type &x = spec.operands[0].local, &y = spec.operands[1].local, &w = spec.results[0].local;
-  return ConvFilterGradKernel(x.dtype, ConvShapeOf(spec.attrs, x.shape, w.shape, y.shape));
 }
 
 // ---- The instances of coalesced devices are more images, where they share the filter, or sum its gradients.
@@ -272,7 +247,6 @@ const std::vector<OpRow>& Rows() {
        .on_windows = WithoutPadding,
        .grad = ConvGrad,
        .flops = ConvFlops,
-       .cpu = ConvCpu,
        .stack = StackConv,
        .is_product = true,
        .samples = {"f32[2,6,4,3], f32[3,3,3,4]; low=[1,1] high=[1,1]",
@@ -294,7 +268,6 @@ const std::vector<OpRow>& Rows() {
        .on_windows = WithWindowedDims,
        .grad = InputGradGrad,
        .flops = InputGradFlops,
-       .cpu = InputGradCpu,
        .is_product = true,
        .reads_block = true,
        .samples = {"f32[2,6,4,4], f32[3,3,3,4]; shape=[2,6,4,3] low=[1,1] high=[1,1]",
@@ -317,7 +290,6 @@ const std::vector<OpRow>& Rows() {
        .on_windows = WithoutPadding,
        .grad = FilterGradGrad,
        .flops = FilterGradFlops,
-       .cpu = FilterGradCpu,
        .stack = StackFilterGrad,
        .is_product = true,
        .samples = {"f32[2,6,4,3], f32[2,6,4,4]; shape=[3,3,3,4] low=[1,1] high=[1,1]",

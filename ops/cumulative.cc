@@ -7,12 +7,13 @@
 #include <algorithm>
 #include <array>
 
-#include "base/status.h"
-#include "ops/blockwise.h"
-#include "ops/builder.h"
-#include "ops/kernels/columns.h"
-#include "ops/kernels/reduce.h"
-#include "ops/registry.h"
+#include "meshwork/base/status.h"
+#include "meshwork/ir/builder.h"
+#include "meshwork/kernels/columns.h"
+#include "meshwork/kernels/reduce.h"
+#include "meshwork/ops/blockwise.h"
+#include "meshwork/ops/families.h"
+#include "meshwork/ops/ops.h"
 
 namespace meshwork {
 namespace {

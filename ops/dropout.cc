@@ -1,6 +1,7 @@
 // Dropout, in terms of random_bernoulli.
-#include "base/status.h"
-#include "ops/builder.h"
+#include "meshwork/base/status.h"
+#include "meshwork/ir/builder.h"
+#include "meshwork/ops/ops.h"
 
 namespace meshwork {
 

@@ -6,13 +6,14 @@
 #include <algorithm>
 #include <array>
 
-#include "base/status.h"
 #include "fmt/ranges.h"
-#include "ops/builder.h"
-#include "ops/elementwise.h"
-#include "ops/indexing.h"
-#include "ops/kernels/identity.h"
-#include "ops/registry.h"
+#include "meshwork/base/status.h"
+#include "meshwork/ir/builder.h"
+#include "meshwork/kernels/identity.h"
+#include "meshwork/ops/elementwise.h"
+#include "meshwork/ops/families.h"
+#include "meshwork/ops/indexing.h"
+#include "meshwork/ops/ops.h"
 
 namespace meshwork {
 namespace {

@@ -8,9 +8,10 @@
 #include <string>
 #include <utility>
 
-#include "base/status.h"
 #include "fmt/ranges.h"
-#include "ops/builder.h"
+#include "meshwork/base/status.h"
+#include "meshwork/ir/builder.h"
+#include "meshwork/ops/ops.h"
 
 namespace meshwork {
 namespace {

@@ -1,6 +1,6 @@
-#include "ops/elementwise.h"
+#include "meshwork/ops/elementwise.h"
 
-#include "base/status.h"
+#include "meshwork/base/status.h"
 
 namespace meshwork {
 

@@ -12,15 +12,16 @@
 #include <utility>
 #include <vector>
 
-#include "ops/builder.h"
-#include "ops/gradients.h"
-#include "ops/kernels/elementwise.h"
-#include "ops/kernels/stack.h"
-#include "ops/row.h"
+#include "meshwork/ir/builder.h"
+#include "meshwork/ir/gradients.h"
+#include "meshwork/ir/row.h"
+#include "meshwork/kernels/elementwise.h"
+#include "meshwork/kernels/stack.h"
+#include "meshwork/ops/ops.h"
 
 namespace meshwork {
 
-// ---- Inference.
+// Inference.
 
 // What a row takes: numbers are whole or real, bits are bools or whole numbers.
 enum class Domain { kAny, kNumber, kReal, kBits, kWhole };

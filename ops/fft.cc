@@ -9,8 +9,9 @@
 #include <numbers>
 #include <optional>
 
-#include "base/status.h"
-#include "ops/builder.h"
+#include "meshwork/base/status.h"
+#include "meshwork/ir/builder.h"
+#include "meshwork/ops/ops.h"
 
 namespace meshwork {
 namespace {

@@ -4,13 +4,14 @@
 // rows it owns, so that gather's result is a sum over the devices and scatter_add's result is sharded.
 #include <algorithm>
 
-#include "base/status.h"
-#include "ops/builder.h"
-#include "ops/indexing.h"
-#include "ops/kernels/elementwise.h"
-#include "ops/kernels/identity.h"
-#include "ops/kernels/scatter.h"
-#include "ops/registry.h"
+#include "meshwork/base/status.h"
+#include "meshwork/ir/builder.h"
+#include "meshwork/kernels/elementwise.h"
+#include "meshwork/kernels/identity.h"
+#include "meshwork/kernels/scatter.h"
+#include "meshwork/ops/families.h"
+#include "meshwork/ops/indexing.h"
+#include "meshwork/ops/ops.h"
 
 namespace meshwork {
 namespace {

@@ -5,13 +5,14 @@
 #include <algorithm>
 #include <array>
 
-#include "base/status.h"
-#include "ops/builder.h"
-#include "ops/indexing.h"
-#include "ops/kernels/elementwise.h"
-#include "ops/kernels/identity.h"
-#include "ops/kernels/scatter.h"
-#include "ops/registry.h"
+#include "meshwork/base/status.h"
+#include "meshwork/ir/builder.h"
+#include "meshwork/kernels/elementwise.h"
+#include "meshwork/kernels/identity.h"
+#include "meshwork/kernels/scatter.h"
+#include "meshwork/ops/families.h"
+#include "meshwork/ops/indexing.h"
+#include "meshwork/ops/ops.h"
 
 namespace meshwork {
 namespace {

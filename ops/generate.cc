@@ -2,10 +2,11 @@
 // layout is free. Random ones are in random.cc.
 #include <cmath>
 
-#include "base/status.h"
-#include "ops/builder.h"
-#include "ops/kernels/block_rows.h"
-#include "ops/registry.h"
+#include "meshwork/base/status.h"
+#include "meshwork/ir/builder.h"
+#include "meshwork/kernels/block_rows.h"
+#include "meshwork/ops/families.h"
+#include "meshwork/ops/ops.h"
 
 namespace meshwork {
 namespace {

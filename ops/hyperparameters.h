@@ -4,7 +4,7 @@
 #include <cmath>
 #include <string_view>
 
-#include "base/status.h"
+#include "meshwork/base/status.h"
 
 namespace meshwork {
 

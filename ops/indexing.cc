@@ -1,7 +1,8 @@
-#include "ops/indexing.h"
+#include "meshwork/ops/indexing.h"
 
-#include "base/status.h"
-#include "ops/builder.h"
+#include "meshwork/base/status.h"
+#include "meshwork/ir/builder.h"
+#include "meshwork/ops/ops.h"
 
 namespace meshwork {
 

@@ -4,13 +4,11 @@
 // the dim that they index: x: [a,n,b] at dim 1 by indices: [i,j] is [a,i,j,b].
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <string>
-#include <type_traits>
 
 #include "absl/status/status.h"
-#include "ops/type.h"
+#include "meshwork/ir/type.h"
 
 namespace meshwork {
 
@@ -36,17 +34,6 @@ IndexedTerms TermsOf(const Type& x, const Type& indices, int64_t dim);
 template <typename F>
 auto DispatchIndex(DType dtype, F&& f) {
   return dtype == I64 ? f(int64_t{}) : f(int32_t{});
-}
-
-// Whole numbers wrap around.
-template <typename T>
-T WrappingSum(T a, T b) {
-  if constexpr (std::is_integral_v<T>) {
-    using U = std::make_unsigned_t<T>;
-    return static_cast<T>(static_cast<U>(a) + static_cast<U>(b));
-  } else {
-    return a + b;
-  }
 }
 
 }  // namespace meshwork

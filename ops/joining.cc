@@ -4,12 +4,13 @@
 #include <cstring>
 #include <numeric>
 
-#include "base/status.h"
 #include "fmt/ranges.h"
-#include "ops/builder.h"
-#include "ops/exchange.h"
-#include "ops/kernels/copy.h"
-#include "ops/registry.h"
+#include "meshwork/base/status.h"
+#include "meshwork/ir/builder.h"
+#include "meshwork/ir/exchange.h"
+#include "meshwork/kernels/copy.h"
+#include "meshwork/ops/families.h"
+#include "meshwork/ops/ops.h"
 
 namespace meshwork {
 namespace {

@@ -8,10 +8,11 @@
 #include <cmath>
 #include <limits>
 
-#include "base/status.h"
-#include "ops/builder.h"
-#include "ops/kernels/elementwise.h"
-#include "ops/registry.h"
+#include "meshwork/base/status.h"
+#include "meshwork/ir/builder.h"
+#include "meshwork/kernels/elementwise.h"
+#include "meshwork/ops/families.h"
+#include "meshwork/ops/ops.h"
 
 namespace meshwork {
 namespace {

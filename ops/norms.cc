@@ -3,9 +3,10 @@
 #include <numeric>
 #include <optional>
 
-#include "base/status.h"
-#include "ops/builder.h"
-#include "ops/hyperparameters.h"
+#include "meshwork/base/status.h"
+#include "meshwork/ir/builder.h"
+#include "meshwork/ops/hyperparameters.h"
+#include "meshwork/ops/ops.h"
 
 namespace meshwork {
 namespace {

@@ -2,13 +2,14 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/status.h"
-#include "ops/builder.h"
-#include "ops/gradients.h"
-#include "ops/hyperparameters.h"
-#include "ops/kernels/elementwise.h"
-#include "ops/kernels/stack.h"
-#include "ops/registry.h"
+#include "meshwork/base/status.h"
+#include "meshwork/ir/builder.h"
+#include "meshwork/ir/gradients.h"
+#include "meshwork/kernels/elementwise.h"
+#include "meshwork/kernels/stack.h"
+#include "meshwork/ops/families.h"
+#include "meshwork/ops/hyperparameters.h"
+#include "meshwork/ops/ops.h"
 
 namespace meshwork {
 namespace {

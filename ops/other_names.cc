@@ -1,13 +1,14 @@
-#include "ops/other_names.h"
+#include "meshwork/ops/other_names.h"
 
 #include <algorithm>
 
-#include "base/status.h"
-#include "base/suggest.h"
 #include "fmt/ranges.h"
-#include "ops/ops.h"
-#include "ops/row.h"
-#include "ops/text.h"
+#include "meshwork/base/status.h"
+#include "meshwork/base/suggest.h"
+#include "meshwork/ir/registry.h"
+#include "meshwork/ir/row.h"
+#include "meshwork/ir/text.h"
+#include "meshwork/ops/ops.h"
 
 namespace meshwork {
 namespace {

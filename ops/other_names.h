@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "ops/graph.h"
+#include "meshwork/ir/graph.h"
 
 namespace meshwork {
 
@@ -29,8 +29,5 @@ const Composite* FindComposite(std::string_view name);
 
 // For a shell: the call, and the ops that it writes for an example.
 std::string Describe(const Composite& composite);
-
-// How an error about an op that there is not ends: what to use instead, or the nearest name, or ".".
-std::string InsteadOfOp(std::string_view name, const std::vector<std::string>& ops);
 
 }  // namespace meshwork

@@ -1,18 +1,19 @@
 // Pooling: max_pool and sum_pool over windows of channels-last images, their gradients, and composites of
 // them.
-#include "ops/kernels/pooling.h"
+#include "meshwork/kernels/pooling.h"
 
 #include <limits>
 #include <memory>
 #include <span>
 #include <type_traits>
 
-#include "base/status.h"
-#include "ops/builder.h"
-#include "ops/kernels/elementwise.h"
-#include "ops/kernels/thread_scratch.h"
-#include "ops/registry.h"
-#include "ops/sliding.h"
+#include "meshwork/base/status.h"
+#include "meshwork/ir/builder.h"
+#include "meshwork/ir/sliding.h"
+#include "meshwork/kernels/elementwise.h"
+#include "meshwork/kernels/thread_scratch.h"
+#include "meshwork/ops/families.h"
+#include "meshwork/ops/ops.h"
 
 namespace meshwork {
 namespace {

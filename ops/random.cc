@@ -9,13 +9,14 @@
 #include <initializer_list>
 #include <limits>
 
-#include "base/status.h"
-#include "ops/builder.h"
-#include "ops/indexing.h"
-#include "ops/kernels/block_rows.h"
-#include "ops/kernels/elementwise.h"
-#include "ops/kernels/philox.h"
-#include "ops/registry.h"
+#include "meshwork/base/status.h"
+#include "meshwork/ir/builder.h"
+#include "meshwork/kernels/block_rows.h"
+#include "meshwork/kernels/elementwise.h"
+#include "meshwork/kernels/philox.h"
+#include "meshwork/ops/families.h"
+#include "meshwork/ops/indexing.h"
+#include "meshwork/ops/ops.h"
 
 namespace meshwork {
 namespace {

@@ -2,9 +2,10 @@
 #include <numbers>
 #include <vector>
 
-#include "base/status.h"
 #include "fmt/ranges.h"
-#include "ops/builder.h"
+#include "meshwork/base/status.h"
+#include "meshwork/ir/builder.h"
+#include "meshwork/ops/ops.h"
 
 namespace meshwork {
 namespace {

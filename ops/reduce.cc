@@ -1,15 +1,16 @@
 // The reduction family: sum, mean, max, min, prod, all, any over dims, argmax and argmin along one.
-#include "ops/kernels/reduce.h"
+#include "meshwork/kernels/reduce.h"
 
 #include <algorithm>
 #include <array>
 
-#include "base/status.h"
 #include "fmt/ranges.h"
-#include "ops/blockwise.h"
-#include "ops/builder.h"
-#include "ops/kernels/stack.h"
-#include "ops/registry.h"
+#include "meshwork/base/status.h"
+#include "meshwork/ir/builder.h"
+#include "meshwork/kernels/stack.h"
+#include "meshwork/ops/blockwise.h"
+#include "meshwork/ops/families.h"
+#include "meshwork/ops/ops.h"
 
 namespace meshwork {
 namespace {

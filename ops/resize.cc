@@ -1,7 +1,8 @@
 // Images of other sizes, as sums of gathered rows: their partitioning and gradients follow from gather's.
-#include "base/status.h"
 #include "fmt/ranges.h"
-#include "ops/builder.h"
+#include "meshwork/base/status.h"
+#include "meshwork/ir/builder.h"
+#include "meshwork/ops/ops.h"
 
 namespace meshwork {
 namespace {

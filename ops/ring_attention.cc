@@ -1,4 +1,4 @@
-#include "ops/ring_attention.h"
+#include "meshwork/ops/ring_attention.h"
 
 #include <algorithm>
 #include <limits>
@@ -7,8 +7,9 @@
 #include <string_view>
 #include <utility>
 
-#include "ops/blockwise.h"
-#include "ops/builder.h"
+#include "meshwork/ir/builder.h"
+#include "meshwork/ops/blockwise.h"
+#include "meshwork/ops/ops.h"
 
 namespace meshwork {
 namespace {

@@ -20,7 +20,7 @@
 #include <optional>
 #include <vector>
 
-#include "ops/row.h"
+#include "meshwork/ir/row.h"
 
 namespace meshwork {
 

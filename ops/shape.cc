@@ -4,14 +4,16 @@
 #include <limits>
 #include <numeric>
 
-#include "base/status.h"
 #include "fmt/ranges.h"
-#include "layout/reshape.h"
-#include "ops/builder.h"
-#include "ops/gradients.h"
-#include "ops/kernels/copy.h"
-#include "ops/kernels/stack.h"
-#include "ops/registry.h"
+#include "meshwork/base/status.h"
+#include "meshwork/ir/builder.h"
+#include "meshwork/ir/gradients.h"
+#include "meshwork/ir/values.h"
+#include "meshwork/kernels/copy.h"
+#include "meshwork/kernels/stack.h"
+#include "meshwork/layout/reshape.h"
+#include "meshwork/ops/families.h"
+#include "meshwork/ops/ops.h"
 
 namespace meshwork {
 namespace {
@@ -397,9 +399,7 @@ Value WithLayout(const Value& x, const LayoutSpec& layout, CallSite loc) {
 }
 
 Value AllowGather(const Value& x) {
-  if (!x.valid()) return x;
-  Gathering& gather = x.graph()->mutable_value(x.id()).gather;
-  if (gather == Gathering::kWithinBudget) gather = Gathering::kAllowed;
+  MayBeGathered(x);
   return x;
 }
 

@@ -7,9 +7,9 @@
 #include <numbers>
 #include <vector>
 
-#include "base/status.h"
-#include "ops/elementwise.h"
-#include "ops/registry.h"
+#include "meshwork/base/status.h"
+#include "meshwork/ops/elementwise.h"
+#include "meshwork/ops/families.h"
 
 namespace meshwork {
 namespace {

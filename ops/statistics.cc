@@ -5,8 +5,9 @@
 #include <utility>
 #include <vector>
 
-#include "base/status.h"
-#include "ops/builder.h"
+#include "meshwork/base/status.h"
+#include "meshwork/ir/builder.h"
+#include "meshwork/ops/ops.h"
 
 namespace meshwork {
 namespace {

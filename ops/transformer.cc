@@ -2,9 +2,10 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/status.h"
-#include "ops/builder.h"
-#include "ops/hyperparameters.h"
+#include "meshwork/base/status.h"
+#include "meshwork/ir/builder.h"
+#include "meshwork/ops/hyperparameters.h"
+#include "meshwork/ops/ops.h"
 
 namespace meshwork {
 namespace {

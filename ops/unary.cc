@@ -3,9 +3,9 @@
 #include <cmath>
 #include <numbers>
 
-#include "ops/elementwise.h"
-#include "ops/kernels/vector_math.h"
-#include "ops/registry.h"
+#include "meshwork/kernels/vector_math.h"
+#include "meshwork/ops/elementwise.h"
+#include "meshwork/ops/families.h"
 
 namespace meshwork {
 namespace {

@@ -1,4 +1,4 @@
-#include "runtime/arrange.h"
+#include "meshwork/runtime/arrange.h"
 
 #include <algorithm>
 #include <span>
@@ -6,10 +6,10 @@
 #include <string_view>
 #include <vector>
 
-#include "ops/control_flow.h"
-#include "ops/rewrite.h"
-#include "ops/row.h"
-#include "ops/storage.h"
+#include "meshwork/ir/regions.h"
+#include "meshwork/ir/rewrite.h"
+#include "meshwork/ir/row.h"
+#include "meshwork/plan/storage.h"
 
 namespace meshwork {
 namespace {

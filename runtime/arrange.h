@@ -13,7 +13,7 @@
 // Pure function, thread-safe.
 #pragma once
 
-#include "ops/graph.h"
+#include "meshwork/ir/graph.h"
 
 namespace meshwork {
 

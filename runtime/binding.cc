@@ -1,13 +1,13 @@
-#include "runtime/binding.h"
+#include "meshwork/runtime/binding.h"
 
 #include <functional>
 #include <string_view>
 #include <vector>
 
-#include "base/status.h"
-#include "base/suggest.h"
 #include "fmt/ranges.h"
-#include "runtime/local_program.h"
+#include "meshwork/base/status.h"
+#include "meshwork/base/suggest.h"
+#include "meshwork/runtime/local_program.h"
 
 namespace meshwork {
 namespace {

@@ -7,8 +7,8 @@
 #include <string>
 
 #include "absl/status/status.h"
-#include "ops/graph.h"
-#include "runtime/tensor.h"
+#include "meshwork/ir/graph.h"
+#include "meshwork/runtime/tensor.h"
 
 namespace meshwork {
 

@@ -1,9 +1,9 @@
-#include "runtime/box.h"
+#include "meshwork/runtime/box.h"
 
 #include <cstring>
 
-#include "base/status.h"
 #include "fmt/ranges.h"
+#include "meshwork/base/status.h"
 
 namespace meshwork {
 namespace {

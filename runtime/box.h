@@ -15,7 +15,7 @@
 #include <span>
 
 #include "absl/container/inlined_vector.h"
-#include "layout/layout.h"
+#include "meshwork/layout/layout.h"
 
 namespace meshwork {
 

@@ -1,12 +1,13 @@
-#include "runtime/coalesce.h"
+#include "meshwork/runtime/coalesce.h"
 
 #include <algorithm>
 #include <utility>
 
-#include "base/status.h"
-#include "ops/collective_spec.h"
-#include "ops/row.h"
-#include "runtime/box.h"
+#include "meshwork/base/status.h"
+#include "meshwork/ir/collective_spec.h"
+#include "meshwork/ir/row.h"
+#include "meshwork/kernels/blas/cpu_kernels.h"
+#include "meshwork/runtime/box.h"
 
 namespace meshwork {
 namespace {
@@ -97,7 +98,7 @@ int64_t OuterInstances(const Mesh& mesh, AxisSet axes, const InstanceMap& items)
 
 Kernel OneByOneKernel(const Graph& local, const Node& node, const std::vector<ValueBuffers>& values,
                       const InstanceMap& items) {
-  Kernel one = node.row->cpu(SpecOf(local, node));
+  Kernel one = CpuKernelOf(*node.row)(SpecOf(local, node));
   std::vector<OneInstance> each(static_cast<size_t>(items.count()));
   for (int64_t i = 0; i < items.count(); ++i) {
     const int64_t device = items.Representative(i);
@@ -149,7 +150,7 @@ NodeKernel MakeNodeKernel(const Graph& local, int n, const std::vector<ValueBuff
       .kernel = {}, .items = values[node.results[0]].instances, .blocks = WholeBlocks(local, node)};
   // A device reads its own block, but where one holds for all.
   if (made.items.count() == 1 && !node.row->reads_block) {
-    made.kernel = node.row->cpu(SpecOf(local, node));
+    made.kernel = CpuKernelOf(*node.row)(SpecOf(local, node));
     return made;
   }
   // Where a result has more instances than the operands (sharing is off), each is computed by itself.
@@ -158,7 +159,7 @@ NodeKernel MakeNodeKernel(const Graph& local, int n, const std::vector<ValueBuff
   if (can_stack) {
     const StackDims dims = DimsOf(local, node, values, made.items.axes(), {}, ReduceOp::kSum);
     if (const std::optional<KernelSpec> spec = node.row->stack(SpecOf(local, node), dims)) {
-      made.kernel = node.row->cpu(*spec);
+      made.kernel = CpuKernelOf(*node.row)(*spec);
       return made;
     }
   }
@@ -183,7 +184,7 @@ std::optional<NodeKernel> MakeReducingKernel(const Graph& local, int n, int redu
   const StackDims dims = DimsOf(local, node, values, axes, group, collective.attrs.Get<ReduceOp>("op"));
   const std::optional<KernelSpec> spec = node.row->stack(SpecOf(local, node), dims);
   if (!spec.has_value()) return std::nullopt;
-  return NodeKernel{.kernel = node.row->cpu(*spec),
+  return NodeKernel{.kernel = CpuKernelOf(*node.row)(*spec),
                     .items = values[collective.results[0]].instances,
                     .blocks = WholeBlocks(local, node)};
 }

@@ -12,10 +12,10 @@
 #include <optional>
 #include <vector>
 
-#include "ops/graph.h"
-#include "ops/kernel.h"
-#include "runtime/collective.h"
-#include "runtime/sharing.h"
+#include "meshwork/ir/graph.h"
+#include "meshwork/ir/kernel.h"
+#include "meshwork/runtime/collective.h"
+#include "meshwork/runtime/sharing.h"
 
 namespace meshwork {
 

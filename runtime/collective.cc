@@ -1,13 +1,13 @@
-#include "runtime/collective.h"
+#include "meshwork/runtime/collective.h"
 
 #include <string>
 
-#include "base/status.h"
-#include "ops/collective_spec.h"
-#include "ops/program.h"
-#include "ops/row.h"
-#include "runtime/box.h"
-#include "runtime/plan_exchange.h"
+#include "meshwork/base/status.h"
+#include "meshwork/ir/collective_spec.h"
+#include "meshwork/ir/program.h"
+#include "meshwork/ir/row.h"
+#include "meshwork/runtime/box.h"
+#include "meshwork/runtime/plan_exchange.h"
 
 namespace meshwork {
 namespace {

@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "ops/graph.h"
-#include "runtime/sharing.h"
-#include "runtime/transfer.h"
+#include "meshwork/ir/graph.h"
+#include "meshwork/runtime/sharing.h"
+#include "meshwork/runtime/transfer.h"
 
 namespace meshwork {
 

@@ -1,10 +1,10 @@
-#include "runtime/communicator.h"
+#include "meshwork/runtime/communicator.h"
 
 #include <atomic>
 #include <mutex>
 #include <utility>
 
-#include "base/status.h"
+#include "meshwork/base/status.h"
 
 namespace meshwork {
 namespace {

@@ -29,7 +29,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "runtime/transfer.h"
+#include "meshwork/runtime/transfer.h"
 
 namespace meshwork {
 

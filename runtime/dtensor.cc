@@ -1,10 +1,10 @@
-#include "runtime/dtensor.h"
+#include "meshwork/runtime/dtensor.h"
 
 #include <cstring>
 #include <optional>
 
-#include "base/status.h"
-#include "runtime/replicas.h"
+#include "meshwork/base/status.h"
+#include "meshwork/runtime/replicas.h"
 
 namespace meshwork {
 namespace {

@@ -21,12 +21,12 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "base/debug.h"
-#include "layout/layout.h"
-#include "ops/type.h"
-#include "runtime/box.h"
-#include "runtime/sharing.h"
-#include "runtime/tensor.h"
+#include "meshwork/base/debug.h"
+#include "meshwork/ir/type.h"
+#include "meshwork/layout/layout.h"
+#include "meshwork/runtime/box.h"
+#include "meshwork/runtime/sharing.h"
+#include "meshwork/runtime/tensor.h"
 
 namespace meshwork {
 

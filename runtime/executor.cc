@@ -1,4 +1,4 @@
-#include "runtime/executor.h"
+#include "meshwork/runtime/executor.h"
 
 #include <algorithm>
 #include <cstring>
@@ -6,14 +6,14 @@
 #include <tuple>
 #include <utility>
 
-#include "base/exceptions.h"
-#include "base/status.h"
-#include "ops/control_flow.h"
-#include "runtime/arrange.h"
-#include "runtime/binding.h"
-#include "runtime/local_program.h"
-#include "runtime/loop.h"
-#include "runtime/reduce_early.h"
+#include "meshwork/base/exceptions.h"
+#include "meshwork/base/status.h"
+#include "meshwork/ir/regions.h"
+#include "meshwork/runtime/arrange.h"
+#include "meshwork/runtime/binding.h"
+#include "meshwork/runtime/local_program.h"
+#include "meshwork/runtime/loop.h"
+#include "meshwork/runtime/reduce_early.h"
 
 namespace meshwork {
 namespace {

@@ -34,16 +34,16 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "base/debug.h"
-#include "ops/program.h"
-#include "runtime/communicator.h"
-#include "runtime/dtensor.h"
-#include "runtime/profile.h"
-#include "runtime/replicas.h"
-#include "runtime/schedule.h"
-#include "runtime/tensor.h"
-#include "runtime/trace.h"
-#include "runtime/worker_pool.h"
+#include "meshwork/base/debug.h"
+#include "meshwork/ir/program.h"
+#include "meshwork/runtime/communicator.h"
+#include "meshwork/runtime/dtensor.h"
+#include "meshwork/runtime/profile.h"
+#include "meshwork/runtime/replicas.h"
+#include "meshwork/runtime/schedule.h"
+#include "meshwork/runtime/tensor.h"
+#include "meshwork/runtime/trace.h"
+#include "meshwork/runtime/worker_pool.h"
 
 namespace meshwork {
 

@@ -1,4 +1,4 @@
-#include "runtime/fusion.h"
+#include "meshwork/runtime/fusion.h"
 
 #include <algorithm>
 #include <numeric>

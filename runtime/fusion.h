@@ -16,7 +16,7 @@
 
 #include <vector>
 
-#include "runtime/schedule.h"
+#include "meshwork/runtime/schedule.h"
 
 namespace meshwork {
 

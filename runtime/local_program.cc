@@ -1,14 +1,14 @@
-#include "runtime/local_program.h"
+#include "meshwork/runtime/local_program.h"
 
 #include <set>
 #include <string>
 #include <vector>
 
-#include "base/status.h"
-#include "ops/control_flow.h"
-#include "ops/local.h"
-#include "ops/manual.h"
-#include "ops/row.h"
+#include "meshwork/base/status.h"
+#include "meshwork/ir/local.h"
+#include "meshwork/ir/regions.h"
+#include "meshwork/ir/row.h"
+#include "meshwork/kernels/blas/cpu_kernels.h"
 
 namespace meshwork {
 namespace {
@@ -57,7 +57,7 @@ absl::Status CheckNode(const Graph& local, int n, bool as_written = false) {
     return Annotate(CheckLocalControl(local, node), fmt::format("Executor: {}: ", local.Describe(n)));
   }
   const bool runs = row.kind == OpKind::kCompute || (as_written && row.kind != OpKind::kCollective);
-  if (runs && row.cpu == nullptr) {
+  if (runs && CpuKernelOf(row) == nullptr) {
     return InvalidArgument("Executor: {} has no CPU kernel; give its row one.", local.Describe(n));
   }
   return absl::OkStatus();

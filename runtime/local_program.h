@@ -3,7 +3,7 @@
 #pragma once
 
 #include "absl/status/status.h"
-#include "ops/graph.h"
+#include "meshwork/ir/graph.h"
 
 namespace meshwork {
 

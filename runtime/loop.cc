@@ -1,17 +1,16 @@
-#include "runtime/loop.h"
+#include "meshwork/runtime/loop.h"
 
 #include <cstring>
 #include <map>
 #include <memory>
 #include <utility>
 
-#include "base/status.h"
-#include "ops/builder.h"
-#include "ops/control_flow.h"
-#include "ops/kernel.h"
-#include "ops/manual.h"
-#include "ops/rewrite.h"
-#include "ops/row.h"
+#include "meshwork/base/status.h"
+#include "meshwork/ir/builder.h"
+#include "meshwork/ir/kernel.h"
+#include "meshwork/ir/regions.h"
+#include "meshwork/ir/rewrite.h"
+#include "meshwork/ir/row.h"
 
 namespace meshwork {
 namespace {

@@ -20,7 +20,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "ops/graph.h"
+#include "meshwork/ir/graph.h"
 
 namespace meshwork {
 

@@ -1,11 +1,11 @@
-#include "runtime/placement.h"
+#include "meshwork/runtime/placement.h"
 
 #include <algorithm>
 #include <map>
 #include <utility>
 
-#include "base/status.h"
-#include "ops/memory_plan.h"
+#include "meshwork/base/status.h"
+#include "meshwork/plan/memory_plan.h"
 
 namespace meshwork {
 namespace {

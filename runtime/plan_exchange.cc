@@ -1,13 +1,13 @@
-#include "runtime/plan_exchange.h"
+#include "meshwork/runtime/plan_exchange.h"
 
 #include <algorithm>
 #include <cstring>
 
-#include "base/status.h"
-#include "ops/exchange.h"
-#include "ops/kernels/elementwise.h"
-#include "ops/row.h"
-#include "runtime/box.h"
+#include "meshwork/base/status.h"
+#include "meshwork/ir/exchange.h"
+#include "meshwork/ir/row.h"
+#include "meshwork/kernels/elementwise.h"
+#include "meshwork/runtime/box.h"
 
 namespace meshwork {
 namespace {

@@ -1,4 +1,4 @@
-// What an exchange (ops/exchange.h) moves between the devices of one process.
+// What an exchange (ir/exchange.h) moves between the devices of one process.
 //
 // A result block is filled, dim by dim, by runs of what the devices hold that differ from its own on the axes
 // that cut the operand; what no operand has is filled with the exchange's value.
@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "ops/graph.h"
-#include "runtime/collective.h"
-#include "runtime/transfer.h"
+#include "meshwork/ir/graph.h"
+#include "meshwork/runtime/collective.h"
+#include "meshwork/runtime/transfer.h"
 
 namespace meshwork {
 

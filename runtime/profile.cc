@@ -1,14 +1,14 @@
-#include "runtime/profile.h"
+#include "meshwork/runtime/profile.h"
 
 #include <algorithm>
 #include <numeric>
 #include <string_view>
 
-#include "base/status.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
-#include "ops/program.h"
-#include "ops/row.h"
+#include "meshwork/base/status.h"
+#include "meshwork/ir/program.h"
+#include "meshwork/ir/row.h"
 
 namespace meshwork {
 namespace {

@@ -30,9 +30,9 @@
 #include <string>
 #include <vector>
 
-#include "ops/graph.h"
-#include "runtime/schedule.h"
-#include "runtime/trace.h"
+#include "meshwork/ir/graph.h"
+#include "meshwork/runtime/schedule.h"
+#include "meshwork/runtime/trace.h"
 
 namespace meshwork {
 

@@ -1,14 +1,14 @@
-#include "runtime/reduce.h"
+#include "meshwork/runtime/reduce.h"
 
 #include <algorithm>
 #include <cstring>
 #include <type_traits>
 #include <utility>
 
-#include "base/bfloat16.h"
-#include "base/cpu_dispatch.h"
-#include "ops/kernels/elementwise.h"
-#include "ops/kernels/reduce.h"
+#include "meshwork/base/bfloat16.h"
+#include "meshwork/base/cpu_dispatch.h"
+#include "meshwork/kernels/elementwise.h"
+#include "meshwork/kernels/reduce.h"
 
 namespace meshwork {
 namespace {

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <span>
 
-#include "ops/type.h"
+#include "meshwork/ir/type.h"
 
 namespace meshwork {
 

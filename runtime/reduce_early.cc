@@ -1,13 +1,13 @@
-#include "runtime/reduce_early.h"
+#include "meshwork/runtime/reduce_early.h"
 
 #include <algorithm>
 #include <optional>
 #include <utility>
 #include <vector>
 
-#include "ops/program.h"
-#include "ops/rewrite.h"
-#include "ops/row.h"
+#include "meshwork/ir/program.h"
+#include "meshwork/ir/rewrite.h"
+#include "meshwork/ir/row.h"
 
 namespace meshwork {
 namespace {

@@ -11,12 +11,12 @@
 // Pure function, thread-safe.
 #pragma once
 
-#include "ops/graph.h"
+#include "meshwork/ir/graph.h"
 
 namespace meshwork {
 
 // `local` with every all_reduce of one value moved before the ops that its operand passed while it was owed:
-// elementwise ones of a single operand that owes it, which let it pass (ops/rule.h) and which nobody else
+// elementwise ones of a single operand that owes it, which let it pass (ir/rule.h) and which nobody else
 // reads. The same results, but for rounding. REQUIRES: CheckLocalProgram(local).
 Graph ReduceEarly(const Graph& local);
 

@@ -1,12 +1,12 @@
-#include "runtime/replicas.h"
+#include "meshwork/runtime/replicas.h"
 
 #include <cstring>
 #include <string>
 #include <type_traits>
 #include <vector>
 
-#include "base/status.h"
 #include "fmt/ranges.h"
+#include "meshwork/base/status.h"
 
 namespace meshwork {
 namespace {

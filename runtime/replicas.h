@@ -14,9 +14,9 @@
 #include <string_view>
 
 #include "absl/status/status.h"
-#include "layout/layout.h"
-#include "ops/type.h"
-#include "runtime/box.h"
+#include "meshwork/ir/type.h"
+#include "meshwork/layout/layout.h"
+#include "meshwork/runtime/box.h"
 
 namespace meshwork {
 

@@ -1,20 +1,20 @@
-#include "runtime/schedule.h"
+#include "meshwork/runtime/schedule.h"
 
 #include <algorithm>
 #include <optional>
 #include <set>
 #include <utility>
 
-#include "base/status.h"
-#include "ops/control_flow.h"
-#include "ops/program.h"
-#include "ops/row.h"
-#include "ops/storage.h"
-#include "runtime/coalesce.h"
-#include "runtime/fusion.h"
-#include "runtime/local_program.h"
-#include "runtime/loop.h"
-#include "runtime/placement.h"
+#include "meshwork/base/status.h"
+#include "meshwork/ir/program.h"
+#include "meshwork/ir/regions.h"
+#include "meshwork/ir/row.h"
+#include "meshwork/plan/storage.h"
+#include "meshwork/runtime/coalesce.h"
+#include "meshwork/runtime/fusion.h"
+#include "meshwork/runtime/local_program.h"
+#include "meshwork/runtime/loop.h"
+#include "meshwork/runtime/placement.h"
 
 namespace meshwork {
 namespace {

@@ -30,11 +30,11 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "ops/graph.h"
-#include "ops/kernel.h"
-#include "runtime/collective.h"
-#include "runtime/sharing.h"
-#include "runtime/transfer.h"
+#include "meshwork/ir/graph.h"
+#include "meshwork/ir/kernel.h"
+#include "meshwork/runtime/collective.h"
+#include "meshwork/runtime/sharing.h"
+#include "meshwork/runtime/transfer.h"
 
 namespace meshwork {
 

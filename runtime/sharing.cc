@@ -1,14 +1,14 @@
-#include "runtime/sharing.h"
+#include "meshwork/runtime/sharing.h"
 
 #include <algorithm>
 #include <map>
 #include <utility>
 
-#include "base/status.h"
-#include "ops/collective_spec.h"
-#include "ops/control_flow.h"
-#include "ops/row.h"
-#include "runtime/loop.h"
+#include "meshwork/base/status.h"
+#include "meshwork/ir/collective_spec.h"
+#include "meshwork/ir/regions.h"
+#include "meshwork/ir/row.h"
+#include "meshwork/runtime/loop.h"
 
 namespace meshwork {
 namespace {

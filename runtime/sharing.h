@@ -17,8 +17,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "mesh/mesh.h"
-#include "ops/graph.h"
+#include "meshwork/ir/graph.h"
+#include "meshwork/mesh/mesh.h"
 
 namespace meshwork {
 

@@ -1,4 +1,4 @@
-#include "runtime/stream_copy.h"
+#include "meshwork/runtime/stream_copy.h"
 
 #include <unistd.h>
 

@@ -1,4 +1,4 @@
-#include "runtime/tensor.h"
+#include "meshwork/runtime/tensor.h"
 
 #include <sys/mman.h>
 

@@ -18,8 +18,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "base/status.h"
-#include "ops/type.h"
+#include "meshwork/base/status.h"
+#include "meshwork/ir/type.h"
 
 namespace meshwork {
 

@@ -1,15 +1,15 @@
-#include "runtime/trace.h"
+#include "meshwork/runtime/trace.h"
 
 #include <algorithm>
 #include <string_view>
 
-#include "base/status.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
+#include "meshwork/base/status.h"
+#include "meshwork/ir/collective_spec.h"
+#include "meshwork/ir/row.h"
+#include "meshwork/runtime/profile.h"
 #include "nlohmann/json.hpp"
-#include "ops/collective_spec.h"
-#include "ops/row.h"
-#include "runtime/profile.h"
 
 namespace meshwork {
 namespace {

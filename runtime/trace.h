@@ -32,8 +32,8 @@
 #include <utility>
 #include <vector>
 
-#include "ops/graph.h"
-#include "runtime/schedule.h"
+#include "meshwork/ir/graph.h"
+#include "meshwork/runtime/schedule.h"
 
 namespace meshwork {
 

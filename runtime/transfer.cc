@@ -1,11 +1,11 @@
-#include "runtime/transfer.h"
+#include "meshwork/runtime/transfer.h"
 
 #include <algorithm>
 #include <cstring>
 #include <tuple>
 
-#include "runtime/reduce.h"
-#include "runtime/stream_copy.h"
+#include "meshwork/runtime/reduce.h"
+#include "meshwork/runtime/stream_copy.h"
 
 namespace meshwork {
 namespace {

@@ -18,9 +18,9 @@
 #include <vector>
 
 #include "absl/container/inlined_vector.h"
-#include "layout/layout.h"
-#include "ops/type.h"
-#include "runtime/box.h"
+#include "meshwork/ir/type.h"
+#include "meshwork/layout/layout.h"
+#include "meshwork/runtime/box.h"
 
 namespace meshwork {
 

@@ -6,8 +6,8 @@
 #include <optional>
 #include <vector>
 
-#include "base/status.h"
-#include "runtime/schedule.h"
+#include "meshwork/base/status.h"
+#include "meshwork/runtime/schedule.h"
 
 namespace meshwork {
 namespace {

@@ -1,4 +1,4 @@
-#include "runtime/worker_pool.h"
+#include "meshwork/runtime/worker_pool.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <chrono>
 
-#include "base/status.h"
-#include "ops/kernels/library_threads.h"
+#include "meshwork/base/status.h"
+#include "meshwork/kernels/blas/library_threads.h"
 
 namespace meshwork {
 namespace {

@@ -1,4 +1,4 @@
-#include "spmd/bucket.h"
+#include "meshwork/spmd/bucket.h"
 
 #include <algorithm>
 #include <compare>
@@ -8,10 +8,10 @@
 #include <utility>
 #include <vector>
 
-#include "base/status.h"
-#include "ops/collective_spec.h"
-#include "ops/row.h"
-#include "spmd/gather_on_use.h"
+#include "meshwork/base/status.h"
+#include "meshwork/ir/collective_spec.h"
+#include "meshwork/ir/row.h"
+#include "meshwork/spmd/gather_on_use.h"
 
 namespace meshwork {
 namespace {

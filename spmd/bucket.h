@@ -14,7 +14,7 @@
 #include <cstdint>
 #include <limits>
 
-#include "ops/graph.h"
+#include "meshwork/ir/graph.h"
 
 namespace meshwork {
 

@@ -1,21 +1,15 @@
-#include "spmd/carry_summaries.h"
+#include "meshwork/spmd/carry_summaries.h"
 
 #include <optional>
-#include <set>
 
 #include "fmt/format.h"
-#include "ops/blockwise.h"
-#include "ops/rewrite.h"
-#include "ops/row.h"
+#include "meshwork/ir/rewrite.h"
+#include "meshwork/ir/row.h"
+#include "meshwork/ir/values.h"
+#include "meshwork/ops/blockwise.h"
 
 namespace meshwork {
 namespace {
-
-std::vector<Value> ValuesOf(Graph& graph, std::span<const ValueId> ids) {
-  std::vector<Value> values;
-  for (ValueId id : ids) values.emplace_back(&graph, id);
-  return values;
-}
 
 // Whether the dim of a tensor of `operand` is one of `result`, too.
 bool HasDim(const Shape& result, const Shape& operand, int dim) {
@@ -80,16 +74,6 @@ void Stand(const ValueInfo& for_result, ValueInfo& value) {
   value.gather = for_result.gather;
 }
 
-// The numbers of blocks that dims of a local program are cut into.
-std::set<int64_t> BlockCounts(const Graph& local) {
-  std::set<int64_t> counts;
-  for (const ValueInfo& info : local.values())
-    for (int d = 0; info.layout.has_value() && d < info.layout->rank(); ++d)
-      if (!info.layout->IsStrided(d)) counts.insert(info.layout->NumShards(d));
-  counts.erase(1);
-  return counts;
-}
-
 }  // namespace
 
 std::optional<CarriedSummaries> CarrySummaries(const Graph& pinned, const Graph& propagated) {
@@ -111,23 +95,6 @@ std::optional<CarriedSummaries> CarrySummaries(const Graph& pinned, const Graph&
   }
   if (decisions.empty()) return std::nullopt;
   return CarriedSummaries{std::move(rewriter).Finish(), std::move(decisions)};
-}
-
-std::optional<WithBlockwise> AppendBlockwise(const Graph& global, const Graph& local) {
-  if (!HasBlockwise(global)) return std::nullopt;
-  WithBlockwise with{global, {}, {}};
-  const std::set<int64_t> counts = BlockCounts(local);
-  for (const Node& node : global.nodes()) {
-    if (!BlockwiseAt(global, node).has_value()) continue;
-    for (int64_t count : counts) {
-      const std::vector<Value> results =
-          AddBlockwise(node, ValuesOf(with.graph, node.operands), count, UNSHARDED);
-      for (size_t r = 0; r < results.size(); ++r)
-        with.same.emplace_back(results[r].id(), node.results[r % node.results.size()]);
-      with.owners.resize(with.graph.values().size() - global.values().size(), node.results[0]);
-    }
-  }
-  return with;
 }
 
 }  // namespace meshwork

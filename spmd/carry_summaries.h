@@ -10,10 +10,9 @@
 
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
-#include "ops/graph.h"
+#include "meshwork/ir/graph.h"
 
 namespace meshwork {
 
@@ -26,14 +25,5 @@ struct CarriedSummaries {
 // `pinned` with the ops whose dim `propagated`, Propagate's result for it, finds sharded in that form;
 // nothing if there are none.
 std::optional<CarriedSummaries> CarrySummaries(const Graph& pinned, const Graph& propagated);
-
-// For Verify. `global`, a program, to which the blockwise forms of its ops are appended for every number of
-// blocks that dims of `local` are cut into; nothing if none of its ops has one.
-struct WithBlockwise {
-  Graph graph;
-  std::vector<std::pair<ValueId, ValueId>> same;  // a result of a form, and that of the op
-  std::vector<ValueId> owners;                    // per value that was appended: a result of the op
-};
-std::optional<WithBlockwise> AppendBlockwise(const Graph& global, const Graph& local);
 
 }  // namespace meshwork

@@ -1,4 +1,4 @@
-#include "spmd/cheaper_layouts.h"
+#include "meshwork/spmd/cheaper_layouts.h"
 
 #include <algorithm>
 #include <limits>
@@ -9,8 +9,8 @@
 #include <unordered_map>
 #include <utility>
 
-#include "base/status.h"
-#include "ops/row.h"
+#include "meshwork/base/status.h"
+#include "meshwork/ir/row.h"
 
 namespace meshwork {
 namespace {

@@ -3,8 +3,8 @@
 
 #include <cstdint>
 
-#include "ops/explain.h"
-#include "spmd/compile.h"
+#include "meshwork/plan/explain.h"
+#include "meshwork/spmd/compile.h"
 
 namespace meshwork {
 

@@ -1,19 +1,19 @@
-#include "spmd/choose_cuts.h"
+#include "meshwork/spmd/choose_cuts.h"
 
 #include <algorithm>
 #include <span>
 #include <string>
 #include <utility>
 
-#include "base/status.h"
-#include "layout/reshape.h"
-#include "ops/loops.h"
-#include "ops/program.h"
-#include "ops/row.h"
-#include "spmd/may_wait.h"
-#include "spmd/move_seconds.h"
-#include "spmd/share_relayouts.h"
-#include "spmd/strided.h"
+#include "meshwork/base/status.h"
+#include "meshwork/control/loops.h"
+#include "meshwork/ir/program.h"
+#include "meshwork/ir/row.h"
+#include "meshwork/layout/reshape.h"
+#include "meshwork/spmd/may_wait.h"
+#include "meshwork/spmd/move_seconds.h"
+#include "meshwork/spmd/share_relayouts.h"
+#include "meshwork/spmd/strided.h"
 
 namespace meshwork {
 namespace {

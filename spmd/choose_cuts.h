@@ -11,11 +11,11 @@
 #include <optional>
 #include <vector>
 
-#include "mesh/topology.h"
-#include "ops/graph.h"
-#include "ops/rule.h"
-#include "spmd/cut.h"
-#include "spmd/replication.h"
+#include "meshwork/ir/graph.h"
+#include "meshwork/ir/rule.h"
+#include "meshwork/mesh/topology.h"
+#include "meshwork/spmd/cut.h"
+#include "meshwork/spmd/replication.h"
 
 namespace meshwork {
 

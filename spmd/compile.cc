@@ -1,4 +1,4 @@
-#include "spmd/compile.h"
+#include "meshwork/spmd/compile.h"
 
 #include <chrono>
 #include <cstdio>
@@ -9,11 +9,11 @@
 #include <utility>
 #include <vector>
 
-#include "base/status.h"
-#include "spmd/check_global.h"
-#include "spmd/passes.h"
-#include "spmd/shard_weight_update.h"
-#include "spmd/verify.h"
+#include "meshwork/base/status.h"
+#include "meshwork/spmd/passes.h"
+#include "meshwork/spmd/shard_weight_update.h"
+#include "meshwork/verify/check_global.h"
+#include "meshwork/verify/verify.h"
 
 namespace meshwork {
 

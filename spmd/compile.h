@@ -11,8 +11,8 @@
 #include <string_view>
 
 #include "absl/status/statusor.h"
-#include "mesh/topology.h"
-#include "ops/program.h"
+#include "meshwork/ir/program.h"
+#include "meshwork/mesh/topology.h"
 
 namespace meshwork {
 
@@ -27,12 +27,12 @@ enum class WrongPass : uint8_t {
 };
 
 struct CompileOptions {
-  // Prove that what comes out computes what went in (spmd/verify.h); its time is Program::verify_seconds.
+  // Prove that what comes out computes what went in (verify/verify.h); its time is Program::verify_seconds.
   bool verify = true;
   // What sending and computing take. Where it is assumed, the least is sent; one that is known is of the
   // program's mesh, and the least time by it is taken.
   Topology topology = {};
-  // Bytes that a device has for arguments and values, as ReportMemory counts them (ops/memory_report.h). A
+  // Bytes that a device has for arguments and values, as ReportMemory counts them (plan/memory_report.h). A
   // program that needs more is planned again (spmd/fit_memory.h). 0: no limit.
   int64_t memory_budget = 0;
   // The most bytes that are gathered whole on every device without being asked for (spmd/replication.h).

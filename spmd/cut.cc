@@ -1,4 +1,4 @@
-#include "spmd/cut.h"
+#include "meshwork/spmd/cut.h"
 
 namespace meshwork {
 

@@ -3,8 +3,8 @@
 
 #include <vector>
 
-#include "layout/layout.h"
-#include "ops/rule.h"
+#include "meshwork/ir/rule.h"
+#include "meshwork/layout/layout.h"
 
 namespace meshwork {
 

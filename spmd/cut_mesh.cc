@@ -1,4 +1,4 @@
-#include "spmd/cut_mesh.h"
+#include "meshwork/spmd/cut_mesh.h"
 
 #include <algorithm>
 #include <span>
@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "fmt/format.h"
-#include "layout/reshape.h"
-#include "ops/row.h"
-#include "spmd/plan_step.h"
-#include "spmd/propagate.h"
+#include "meshwork/ir/row.h"
+#include "meshwork/layout/reshape.h"
+#include "meshwork/spmd/plan_step.h"
+#include "meshwork/spmd/propagate.h"
 
 namespace meshwork {
 namespace {

@@ -14,8 +14,8 @@
 #include <cstdint>
 #include <optional>
 
-#include "mesh/topology.h"
-#include "ops/graph.h"
+#include "meshwork/ir/graph.h"
+#include "meshwork/mesh/topology.h"
 
 namespace meshwork {
 

@@ -1,4 +1,4 @@
-#include "spmd/fit_memory.h"
+#include "meshwork/spmd/fit_memory.h"
 
 #include <algorithm>
 #include <functional>
@@ -9,13 +9,13 @@
 #include <utility>
 #include <vector>
 
-#include "base/status.h"
-#include "ops/memory_report.h"
-#include "ops/row.h"
-#include "ops/text.h"
-#include "spmd/localize.h"
-#include "spmd/recompute.h"
-#include "spmd/reorder.h"
+#include "meshwork/base/status.h"
+#include "meshwork/ir/row.h"
+#include "meshwork/ir/text.h"
+#include "meshwork/plan/memory_report.h"
+#include "meshwork/spmd/localize.h"
+#include "meshwork/spmd/recompute.h"
+#include "meshwork/spmd/reorder.h"
 
 namespace meshwork {
 namespace {

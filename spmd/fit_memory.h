@@ -1,6 +1,6 @@
 // FitMemory plans a local program again that needs more memory than there is on a device.
 //
-// What it tries, until the peak (ops/memory_report.h) is within the budget, in order of what it costs; each
+// What it tries, until the peak (plan/memory_report.h) is within the budget, in order of what it costs; each
 // is kept if it lowers the peak:
 //
 //   order       nodes run in another order (spmd/reorder.h), which costs nothing
@@ -14,8 +14,8 @@
 #include <limits>
 
 #include "absl/status/status.h"
-#include "mesh/topology.h"
-#include "ops/graph.h"
+#include "meshwork/ir/graph.h"
+#include "meshwork/mesh/topology.h"
 
 namespace meshwork {
 

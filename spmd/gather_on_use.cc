@@ -1,13 +1,13 @@
-#include "spmd/gather_on_use.h"
+#include "meshwork/spmd/gather_on_use.h"
 
 #include <algorithm>
 #include <map>
 #include <utility>
 
-#include "base/status.h"
-#include "ops/loops.h"
-#include "ops/rewrite.h"
-#include "ops/row.h"
+#include "meshwork/base/status.h"
+#include "meshwork/control/loops.h"
+#include "meshwork/ir/rewrite.h"
+#include "meshwork/ir/row.h"
 
 namespace meshwork {
 namespace {

@@ -16,7 +16,7 @@
 
 #include <vector>
 
-#include "ops/graph.h"
+#include "meshwork/ir/graph.h"
 
 namespace meshwork {
 

@@ -1,17 +1,17 @@
-#include "spmd/insert_relayouts.h"
+#include "meshwork/spmd/insert_relayouts.h"
 
 #include <algorithm>
 #include <optional>
 #include <utility>
 
-#include "base/status.h"
-#include "ops/rewrite.h"
-#include "ops/row.h"
-#include "spmd/choose_cuts.h"
-#include "spmd/gather_on_use.h"
-#include "spmd/move_seconds.h"
-#include "spmd/partial_flow.h"
-#include "spmd/simplify.h"
+#include "meshwork/base/status.h"
+#include "meshwork/ir/rewrite.h"
+#include "meshwork/ir/row.h"
+#include "meshwork/spmd/choose_cuts.h"
+#include "meshwork/spmd/gather_on_use.h"
+#include "meshwork/spmd/move_seconds.h"
+#include "meshwork/spmd/partial_flow.h"
+#include "meshwork/spmd/simplify.h"
 
 namespace meshwork {
 namespace {

@@ -10,10 +10,10 @@
 #include <optional>
 #include <vector>
 
-#include "mesh/topology.h"
-#include "ops/graph.h"
-#include "spmd/choose_cuts.h"
-#include "spmd/replication.h"
+#include "meshwork/ir/graph.h"
+#include "meshwork/mesh/topology.h"
+#include "meshwork/spmd/choose_cuts.h"
+#include "meshwork/spmd/replication.h"
 
 namespace meshwork {
 

@@ -1,13 +1,13 @@
-#include "spmd/keep_weights.h"
+#include "meshwork/spmd/keep_weights.h"
 
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "fmt/format.h"
-#include "ops/row.h"
-#include "spmd/plan_step.h"
-#include "spmd/replication.h"
+#include "meshwork/ir/row.h"
+#include "meshwork/spmd/plan_step.h"
+#include "meshwork/spmd/replication.h"
 
 namespace meshwork {
 namespace {

@@ -10,9 +10,9 @@
 #include <string>
 #include <vector>
 
-#include "mesh/topology.h"
-#include "ops/graph.h"
-#include "spmd/propagate.h"
+#include "meshwork/ir/graph.h"
+#include "meshwork/mesh/topology.h"
+#include "meshwork/spmd/propagate.h"
 
 namespace meshwork {
 

@@ -1,4 +1,4 @@
-#include "spmd/localize.h"
+#include "meshwork/spmd/localize.h"
 
 #include <algorithm>
 #include <memory>
@@ -8,19 +8,18 @@
 #include <utility>
 #include <vector>
 
-#include "base/status.h"
-#include "layout/relayout.h"
-#include "layout/relayout_cost.h"
-#include "ops/builder.h"
-#include "ops/collective_spec.h"
-#include "ops/control_flow.h"
-#include "ops/exchange.h"
-#include "ops/local.h"
-#include "ops/manual.h"
-#include "ops/rewrite.h"
-#include "ops/row.h"
-#include "spmd/manual_body.h"
-#include "spmd/may_wait.h"
+#include "meshwork/base/status.h"
+#include "meshwork/control/manual_body.h"
+#include "meshwork/ir/builder.h"
+#include "meshwork/ir/collective_spec.h"
+#include "meshwork/ir/exchange.h"
+#include "meshwork/ir/local.h"
+#include "meshwork/ir/regions.h"
+#include "meshwork/ir/rewrite.h"
+#include "meshwork/ir/row.h"
+#include "meshwork/layout/relayout.h"
+#include "meshwork/layout/relayout_cost.h"
+#include "meshwork/spmd/may_wait.h"
 
 namespace meshwork {
 namespace {

@@ -15,8 +15,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "mesh/topology.h"
-#include "ops/graph.h"
+#include "meshwork/ir/graph.h"
+#include "meshwork/mesh/topology.h"
 
 namespace meshwork {
 

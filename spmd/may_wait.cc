@@ -1,4 +1,4 @@
-#include "spmd/may_wait.h"
+#include "meshwork/spmd/may_wait.h"
 
 #include <algorithm>
 #include <cmath>
@@ -7,9 +7,9 @@
 #include <optional>
 #include <vector>
 
-#include "ops/exchange.h"
-#include "ops/movement.h"
-#include "ops/row.h"
+#include "meshwork/ir/exchange.h"
+#include "meshwork/ir/movement.h"
+#include "meshwork/ir/row.h"
 
 namespace meshwork {
 namespace {

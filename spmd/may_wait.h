@@ -11,9 +11,9 @@
 
 #include <span>
 
-#include "layout/layout.h"
-#include "ops/graph.h"
-#include "ops/rule.h"
+#include "meshwork/ir/graph.h"
+#include "meshwork/ir/rule.h"
+#include "meshwork/layout/layout.h"
 
 namespace meshwork {
 

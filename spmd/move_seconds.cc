@@ -1,15 +1,15 @@
-#include "spmd/move_seconds.h"
+#include "meshwork/spmd/move_seconds.h"
 
 #include <algorithm>
 #include <utility>
 
-#include "layout/relayout.h"
-#include "ops/local.h"
-#include "ops/loops.h"
-#include "ops/program.h"
-#include "ops/row.h"
-#include "spmd/cut.h"
-#include "spmd/strided.h"
+#include "meshwork/control/loops.h"
+#include "meshwork/ir/local.h"
+#include "meshwork/ir/program.h"
+#include "meshwork/ir/row.h"
+#include "meshwork/layout/relayout.h"
+#include "meshwork/spmd/cut.h"
+#include "meshwork/spmd/strided.h"
 
 namespace meshwork {
 namespace {

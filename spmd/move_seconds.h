@@ -12,8 +12,8 @@
 #include <optional>
 #include <vector>
 
-#include "mesh/topology.h"
-#include "ops/graph.h"
+#include "meshwork/ir/graph.h"
+#include "meshwork/mesh/topology.h"
 
 namespace meshwork {
 

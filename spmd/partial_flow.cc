@@ -1,9 +1,9 @@
-#include "spmd/partial_flow.h"
+#include "meshwork/spmd/partial_flow.h"
 
 #include <algorithm>
 
-#include "ops/local.h"
-#include "spmd/may_wait.h"
+#include "meshwork/ir/local.h"
+#include "meshwork/spmd/may_wait.h"
 
 namespace meshwork {
 namespace {

@@ -14,9 +14,9 @@
 #include <optional>
 #include <vector>
 
-#include "ops/graph.h"
-#include "ops/loops.h"
-#include "spmd/choose_cuts.h"
+#include "meshwork/control/loops.h"
+#include "meshwork/ir/graph.h"
+#include "meshwork/spmd/choose_cuts.h"
 
 namespace meshwork {
 

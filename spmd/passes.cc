@@ -1,27 +1,27 @@
-#include "spmd/passes.h"
+#include "meshwork/spmd/passes.h"
 
 #include <algorithm>
 #include <chrono>
 #include <optional>
 #include <utility>
 
-#include "base/status.h"
-#include "ops/control_flow.h"
-#include "ops/loops.h"
-#include "spmd/bucket.h"
-#include "spmd/carry_summaries.h"
-#include "spmd/cut_mesh.h"
-#include "spmd/fit_memory.h"
-#include "spmd/gather_on_use.h"
-#include "spmd/insert_relayouts.h"
-#include "spmd/keep_weights.h"
-#include "spmd/localize.h"
-#include "spmd/propagate.h"
-#include "spmd/regroup_sums.h"
-#include "spmd/replication.h"
-#include "spmd/shard_weight_update.h"
-#include "spmd/simplify.h"
-#include "spmd/try_sharing.h"
+#include "meshwork/base/status.h"
+#include "meshwork/control/loops.h"
+#include "meshwork/ir/regions.h"
+#include "meshwork/spmd/bucket.h"
+#include "meshwork/spmd/carry_summaries.h"
+#include "meshwork/spmd/cut_mesh.h"
+#include "meshwork/spmd/fit_memory.h"
+#include "meshwork/spmd/gather_on_use.h"
+#include "meshwork/spmd/insert_relayouts.h"
+#include "meshwork/spmd/keep_weights.h"
+#include "meshwork/spmd/localize.h"
+#include "meshwork/spmd/propagate.h"
+#include "meshwork/spmd/regroup_sums.h"
+#include "meshwork/spmd/replication.h"
+#include "meshwork/spmd/shard_weight_update.h"
+#include "meshwork/spmd/simplify.h"
+#include "meshwork/spmd/try_sharing.h"
 
 namespace meshwork {
 namespace {
@@ -220,7 +220,7 @@ class CompileState {
   const PassControl& control_;
   Passed passed_;
   std::vector<OpenedLoop> loops_;
-  bool is_open_ = false;                        // the bodies of loops stand in the program, see ops/loops.h
+  bool is_open_ = false;  // the bodies of loops stand in the program, see control/loops.h
   std::optional<PropagateResult> propagation_;  // of the program, while no pass changes it
   std::vector<std::string> stated_;             // decisions that are not of Propagate
   Graph pinned_;                                // what was propagated

@@ -13,8 +13,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "ops/program.h"
-#include "spmd/compile.h"
+#include "meshwork/ir/program.h"
+#include "meshwork/spmd/compile.h"
 
 namespace meshwork {
 

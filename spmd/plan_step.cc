@@ -1,13 +1,13 @@
-#include "spmd/plan_step.h"
+#include "meshwork/spmd/plan_step.h"
 
 #include <utility>
 
-#include "ops/explain.h"
-#include "spmd/insert_relayouts.h"
-#include "spmd/localize.h"
-#include "spmd/replication.h"
-#include "spmd/simplify.h"
-#include "spmd/try_sharing.h"
+#include "meshwork/plan/explain.h"
+#include "meshwork/spmd/insert_relayouts.h"
+#include "meshwork/spmd/localize.h"
+#include "meshwork/spmd/replication.h"
+#include "meshwork/spmd/simplify.h"
+#include "meshwork/spmd/try_sharing.h"
 
 namespace meshwork {
 

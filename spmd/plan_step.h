@@ -5,8 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "mesh/topology.h"
-#include "ops/graph.h"
+#include "meshwork/ir/graph.h"
+#include "meshwork/mesh/topology.h"
 
 namespace meshwork {
 

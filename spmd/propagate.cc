@@ -1,18 +1,18 @@
-#include "spmd/propagate.h"
+#include "meshwork/spmd/propagate.h"
 
 #include <algorithm>
 #include <optional>
 #include <span>
 #include <utility>
 
-#include "base/status.h"
 #include "fmt/ranges.h"
-#include "layout/reshape.h"
-#include "ops/loops.h"
-#include "ops/row.h"
-#include "spmd/cut.h"
-#include "spmd/gather_on_use.h"
-#include "spmd/strided.h"
+#include "meshwork/base/status.h"
+#include "meshwork/control/loops.h"
+#include "meshwork/ir/row.h"
+#include "meshwork/layout/reshape.h"
+#include "meshwork/spmd/cut.h"
+#include "meshwork/spmd/gather_on_use.h"
+#include "meshwork/spmd/strided.h"
 
 namespace meshwork {
 namespace {

@@ -17,7 +17,7 @@
 #include <string>
 #include <vector>
 
-#include "ops/graph.h"
+#include "meshwork/ir/graph.h"
 
 namespace meshwork {
 

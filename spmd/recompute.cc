@@ -1,4 +1,4 @@
-#include "spmd/recompute.h"
+#include "meshwork/spmd/recompute.h"
 
 #include <algorithm>
 #include <limits>
@@ -6,11 +6,11 @@
 #include <utility>
 #include <vector>
 
-#include "base/status.h"
-#include "ops/memory_report.h"
-#include "ops/rewrite.h"
-#include "ops/row.h"
-#include "ops/storage.h"
+#include "meshwork/base/status.h"
+#include "meshwork/ir/rewrite.h"
+#include "meshwork/ir/row.h"
+#include "meshwork/plan/memory_report.h"
+#include "meshwork/plan/storage.h"
 
 namespace meshwork {
 namespace {

@@ -17,11 +17,11 @@
 
 #include <cstdint>
 
-#include "ops/graph.h"
+#include "meshwork/ir/graph.h"
 
 namespace meshwork {
 
-// Computes values again until the peak (ops/memory_report.h) is at most `budget` bytes or nothing helps;
+// Computes values again until the peak (plan/memory_report.h) is at most `budget` bytes or nothing helps;
 // `local` itself, unless that lowers its peak. The result computes the same, bit by bit.
 Graph Recompute(const Graph& local, int64_t budget);
 

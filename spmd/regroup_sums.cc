@@ -1,4 +1,4 @@
-#include "spmd/regroup_sums.h"
+#include "meshwork/spmd/regroup_sums.h"
 
 #include <algorithm>
 #include <optional>
@@ -6,14 +6,14 @@
 #include <utility>
 #include <vector>
 
-#include "ops/explain.h"
-#include "ops/rewrite.h"
-#include "ops/row.h"
-#include "spmd/bucket.h"
-#include "spmd/choose_cuts.h"
-#include "spmd/plan_step.h"
-#include "spmd/propagate.h"
-#include "spmd/replication.h"
+#include "meshwork/ir/rewrite.h"
+#include "meshwork/ir/row.h"
+#include "meshwork/plan/explain.h"
+#include "meshwork/spmd/bucket.h"
+#include "meshwork/spmd/choose_cuts.h"
+#include "meshwork/spmd/plan_step.h"
+#include "meshwork/spmd/propagate.h"
+#include "meshwork/spmd/replication.h"
 
 namespace meshwork {
 namespace {

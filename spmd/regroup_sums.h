@@ -14,8 +14,8 @@
 #include <cstdint>
 #include <limits>
 
-#include "mesh/topology.h"
-#include "ops/graph.h"
+#include "meshwork/ir/graph.h"
+#include "meshwork/mesh/topology.h"
 
 namespace meshwork {
 

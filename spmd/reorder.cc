@@ -1,14 +1,14 @@
-#include "spmd/reorder.h"
+#include "meshwork/spmd/reorder.h"
 
 #include <algorithm>
 #include <set>
 #include <tuple>
 #include <vector>
 
-#include "base/status.h"
-#include "ops/memory_report.h"
-#include "ops/rewrite.h"
-#include "ops/row.h"
+#include "meshwork/base/status.h"
+#include "meshwork/ir/rewrite.h"
+#include "meshwork/ir/row.h"
+#include "meshwork/plan/memory_report.h"
 
 namespace meshwork {
 namespace {
@@ -102,7 +102,7 @@ class Scheduler {
   // Whether the node is all that has still to read the value.
   bool ReadsLast(int n, ValueId id) const { return values_[id].readers == 1 && values_[id].reader_sum == n; }
 
-  // Whether result r of node n takes no memory of its own, were n next: as ops/storage.h says of the whole,
+  // Whether result r of node n takes no memory of its own, were n next: as plan/storage.h says of the whole,
   // but for views of what is read later.
   bool IsInPlace(int n, size_t r) const {
     const Node& node = graph_.nodes()[n];

@@ -10,11 +10,12 @@
 // the program but for a logarithm.
 #pragma once
 
-#include "ops/graph.h"
+#include "meshwork/ir/graph.h"
 
 namespace meshwork {
 
-// `local` itself, unless the order found lowers its peak (ops/memory_report.h). The result computes the same.
+// `local` itself, unless the order found lowers its peak (plan/memory_report.h). The result computes the
+// same.
 Graph Reorder(const Graph& local);
 
 }  // namespace meshwork

@@ -1,4 +1,4 @@
-#include "spmd/replication.h"
+#include "meshwork/spmd/replication.h"
 
 #include <algorithm>
 #include <optional>
@@ -6,14 +6,14 @@
 #include <string>
 #include <utility>
 
-#include "base/status.h"
-#include "ops/rewrite.h"
-#include "ops/row.h"
-#include "spmd/gather_on_use.h"
-#include "spmd/keep_weights.h"
-#include "spmd/plan_step.h"
-#include "spmd/propagate.h"
-#include "spmd/strided.h"
+#include "meshwork/base/status.h"
+#include "meshwork/ir/rewrite.h"
+#include "meshwork/ir/row.h"
+#include "meshwork/spmd/gather_on_use.h"
+#include "meshwork/spmd/keep_weights.h"
+#include "meshwork/spmd/plan_step.h"
+#include "meshwork/spmd/propagate.h"
+#include "meshwork/spmd/strided.h"
 
 namespace meshwork {
 namespace {

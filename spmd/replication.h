@@ -20,8 +20,8 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "mesh/topology.h"
-#include "ops/graph.h"
+#include "meshwork/ir/graph.h"
+#include "meshwork/mesh/topology.h"
 
 namespace meshwork {
 

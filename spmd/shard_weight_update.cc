@@ -1,4 +1,4 @@
-#include "spmd/shard_weight_update.h"
+#include "meshwork/spmd/shard_weight_update.h"
 
 #include <algorithm>
 #include <map>
@@ -11,11 +11,11 @@
 
 #include "absl/status/statusor.h"
 #include "fmt/format.h"
-#include "layout/layout.h"
-#include "mesh/mesh.h"
-#include "ops/row.h"
-#include "spmd/plan_step.h"
-#include "spmd/propagate.h"
+#include "meshwork/ir/row.h"
+#include "meshwork/layout/layout.h"
+#include "meshwork/mesh/mesh.h"
+#include "meshwork/spmd/plan_step.h"
+#include "meshwork/spmd/propagate.h"
 
 namespace meshwork {
 namespace {

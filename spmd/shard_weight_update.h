@@ -30,9 +30,9 @@
 #include <limits>
 #include <vector>
 
-#include "mesh/topology.h"
-#include "ops/graph.h"
-#include "ops/program.h"
+#include "meshwork/ir/graph.h"
+#include "meshwork/ir/program.h"
+#include "meshwork/mesh/topology.h"
 
 namespace meshwork {
 

@@ -1,11 +1,11 @@
-#include "spmd/share_relayouts.h"
+#include "meshwork/spmd/share_relayouts.h"
 
 #include <algorithm>
 #include <utility>
 
-#include "ops/program.h"
-#include "ops/row.h"
-#include "spmd/move_seconds.h"
+#include "meshwork/ir/program.h"
+#include "meshwork/ir/row.h"
+#include "meshwork/spmd/move_seconds.h"
 
 namespace meshwork {
 namespace {

@@ -1,4 +1,4 @@
-#include "spmd/simplify.h"
+#include "meshwork/spmd/simplify.h"
 
 #include <algorithm>
 #include <bit>
@@ -6,14 +6,13 @@
 #include <string>
 #include <unordered_map>
 
-#include "base/status.h"
-#include "ops/control_flow.h"
-#include "ops/loops.h"
-#include "ops/manual.h"
-#include "ops/rewrite.h"
-#include "ops/row.h"
-#include "ops/text.h"
-#include "spmd/gather_on_use.h"
+#include "meshwork/base/status.h"
+#include "meshwork/control/loops.h"
+#include "meshwork/ir/regions.h"
+#include "meshwork/ir/rewrite.h"
+#include "meshwork/ir/row.h"
+#include "meshwork/ir/text.h"
+#include "meshwork/spmd/gather_on_use.h"
 
 namespace meshwork {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "ops/graph.h"
+#include "meshwork/ir/graph.h"
 
 namespace meshwork {
 

@@ -1,8 +1,8 @@
 // Which ops run on strided dims (layout/layout.h), and on blocks of a dim.
 #pragma once
 
-#include "ops/row.h"
-#include "spmd/cut.h"
+#include "meshwork/ir/row.h"
+#include "meshwork/spmd/cut.h"
 
 namespace meshwork {
 

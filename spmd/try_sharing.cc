@@ -1,11 +1,11 @@
-#include "spmd/try_sharing.h"
+#include "meshwork/spmd/try_sharing.h"
 
 #include <algorithm>
 #include <utility>
 #include <vector>
 
-#include "ops/program.h"
-#include "spmd/share_relayouts.h"
+#include "meshwork/ir/program.h"
+#include "meshwork/spmd/share_relayouts.h"
 
 namespace meshwork {
 namespace {

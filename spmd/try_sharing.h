@@ -9,11 +9,11 @@
 
 #include <optional>
 
-#include "mesh/topology.h"
-#include "ops/graph.h"
-#include "spmd/insert_relayouts.h"
-#include "spmd/propagate.h"
-#include "spmd/replication.h"
+#include "meshwork/ir/graph.h"
+#include "meshwork/mesh/topology.h"
+#include "meshwork/spmd/insert_relayouts.h"
+#include "meshwork/spmd/propagate.h"
+#include "meshwork/spmd/replication.h"
 
 namespace meshwork {
 

@@ -8,8 +8,8 @@
 #include <optional>
 
 #include "absl/status/status.h"
-#include "base/flags.h"
-#include "spmd/compile.h"
+#include "meshwork/base/flags.h"
+#include "meshwork/spmd/compile.h"
 
 namespace meshwork::tools {
 

@@ -1,22 +1,22 @@
 // meshwork compile, meshwork explain.
-#include "spmd/compile.h"
+#include "meshwork/spmd/compile.h"
 
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
 
-#include "base/status.h"
 #include "fmt/ranges.h"
-#include "ops/explain.h"
-#include "ops/memory_report.h"
-#include "ops/program.h"
-#include "ops/row.h"
-#include "ops/text.h"
-#include "spmd/certificate.h"
-#include "spmd/cheaper_layouts.h"
-#include "spmd/shard_weight_update.h"
-#include "spmd/verify.h"
+#include "meshwork/base/status.h"
+#include "meshwork/ir/program.h"
+#include "meshwork/ir/row.h"
+#include "meshwork/ir/text.h"
+#include "meshwork/plan/explain.h"
+#include "meshwork/plan/memory_report.h"
+#include "meshwork/spmd/cheaper_layouts.h"
+#include "meshwork/spmd/shard_weight_update.h"
+#include "meshwork/verify/certificate.h"
+#include "meshwork/verify/verify.h"
 #include "tools/commands.h"
 #include "tools/program_file.h"
 

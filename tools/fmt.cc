@@ -2,11 +2,11 @@
 #include <string>
 #include <string_view>
 
-#include "base/status.h"
-#include "ops/text.h"
+#include "meshwork/base/status.h"
+#include "meshwork/ir/text.h"
+#include "meshwork/train/file.h"
 #include "tools/commands.h"
 #include "tools/program_file.h"
-#include "train/file.h"
 
 namespace meshwork::tools {
 namespace {

@@ -11,9 +11,9 @@
 #include <system_error>
 #include <vector>
 
-#include "base/status.h"
-#include "base/suggest.h"
-#include "base/version.h"
+#include "meshwork/base/status.h"
+#include "meshwork/base/suggest.h"
+#include "meshwork/base/version.h"
 #include "tools/commands.h"
 
 namespace meshwork::tools {

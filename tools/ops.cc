@@ -1,9 +1,9 @@
 // meshwork ops.
 #include <string>
 
-#include "base/status.h"
-#include "ops/other_names.h"
-#include "ops/reference.h"
+#include "meshwork/base/status.h"
+#include "meshwork/ir/reference.h"
+#include "meshwork/ops/other_names.h"
 #include "tools/commands.h"
 
 namespace meshwork::tools {

@@ -2,9 +2,9 @@
 
 #include <cstdio>
 
-#include "base/status.h"
-#include "ops/text.h"
-#include "train/file.h"
+#include "meshwork/base/status.h"
+#include "meshwork/ir/text.h"
+#include "meshwork/train/file.h"
 
 namespace meshwork::tools {
 namespace {

@@ -4,8 +4,8 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "mesh/topology.h"
-#include "ops/graph.h"
+#include "meshwork/ir/graph.h"
+#include "meshwork/mesh/topology.h"
 
 namespace meshwork::tools {
 

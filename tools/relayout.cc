@@ -1,15 +1,15 @@
 // meshwork relayout.
-#include "layout/relayout.h"
+#include "meshwork/layout/relayout.h"
 
 #include <charconv>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
-#include "base/status.h"
-#include "ops/explain.h"
-#include "ops/local.h"
-#include "ops/type.h"
+#include "meshwork/base/status.h"
+#include "meshwork/ir/local.h"
+#include "meshwork/ir/type.h"
+#include "meshwork/plan/explain.h"
 #include "tools/commands.h"
 #include "tools/program_file.h"
 

@@ -6,16 +6,16 @@
 #include <utility>
 #include <vector>
 
-#include "base/status.h"
-#include "base/suggest.h"
 #include "fmt/ranges.h"
-#include "runtime/local_program.h"
-#include "spmd/compile.h"
+#include "meshwork/base/status.h"
+#include "meshwork/base/suggest.h"
+#include "meshwork/runtime/local_program.h"
+#include "meshwork/spmd/compile.h"
+#include "meshwork/train/file.h"
+#include "meshwork/train/safetensors.h"
+#include "meshwork/train/session.h"
 #include "tools/commands.h"
 #include "tools/program_file.h"
-#include "train/file.h"
-#include "train/safetensors.h"
-#include "train/session.h"
 
 namespace meshwork::tools {
 namespace {

@@ -2,9 +2,9 @@
 #include <map>
 #include <string>
 
-#include "base/status.h"
 #include "fmt/ranges.h"
-#include "spmd/certificate.h"
+#include "meshwork/base/status.h"
+#include "meshwork/verify/certificate.h"
 #include "tools/commands.h"
 #include "tools/program_file.h"
 

@@ -1,4 +1,4 @@
-#include "train/dataset.h"
+#include "meshwork/train/dataset.h"
 
 #include <algorithm>
 #include <condition_variable>
@@ -12,12 +12,12 @@
 #include <system_error>
 #include <thread>
 
-#include "base/status.h"
-#include "base/suggest.h"
 #include "fmt/ranges.h"
-#include "runtime/worker_pool.h"
-#include "train/idx.h"
-#include "train/random.h"
+#include "meshwork/base/status.h"
+#include "meshwork/base/suggest.h"
+#include "meshwork/runtime/worker_pool.h"
+#include "meshwork/train/idx.h"
+#include "meshwork/train/random.h"
 
 namespace meshwork {
 namespace {

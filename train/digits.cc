@@ -1,12 +1,12 @@
-#include "train/digits.h"
+#include "meshwork/train/digits.h"
 
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <vector>
 
-#include "base/status.h"
-#include "train/random.h"
+#include "meshwork/base/status.h"
+#include "meshwork/train/random.h"
 
 namespace meshwork {
 namespace {

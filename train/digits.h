@@ -14,7 +14,7 @@
 
 #include <cstdint>
 
-#include "train/dataset.h"
+#include "meshwork/train/dataset.h"
 
 namespace meshwork {
 

@@ -1,4 +1,4 @@
-#include "train/file.h"
+#include "meshwork/train/file.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -13,7 +13,7 @@
 #include <system_error>
 #include <utility>
 
-#include "base/status.h"
+#include "meshwork/base/status.h"
 
 namespace meshwork {
 namespace {

@@ -1,4 +1,4 @@
-#include "train/idx.h"
+#include "meshwork/train/idx.h"
 
 #include <zlib.h>
 
@@ -9,10 +9,10 @@
 #include <string_view>
 #include <utility>
 
-#include "base/status.h"
 #include "fmt/ranges.h"
-#include "runtime/tensor.h"
-#include "train/file.h"
+#include "meshwork/base/status.h"
+#include "meshwork/runtime/tensor.h"
+#include "meshwork/train/file.h"
 
 namespace meshwork {
 namespace {

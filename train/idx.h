@@ -15,7 +15,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "layout/layout.h"
+#include "meshwork/layout/layout.h"
 
 namespace meshwork {
 

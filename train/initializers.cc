@@ -1,8 +1,8 @@
-#include "train/initializers.h"
+#include "meshwork/train/initializers.h"
 
 #include <cmath>
 
-#include "ops/ops.h"
+#include "meshwork/ops/ops.h"
 
 namespace meshwork {
 namespace {

@@ -2,7 +2,7 @@
 // index): bitwise the same on every mesh and in every layout.
 #pragma once
 
-#include "ops/graph.h"
+#include "meshwork/ir/graph.h"
 
 namespace meshwork {
 

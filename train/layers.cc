@@ -1,6 +1,6 @@
-#include "train/layers.h"
+#include "meshwork/train/layers.h"
 
-#include "ops/ops.h"
+#include "meshwork/ops/ops.h"
 
 namespace meshwork {
 

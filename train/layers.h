@@ -4,9 +4,9 @@
 #include <optional>
 #include <string>
 
-#include "ops/graph.h"
-#include "ops/ops.h"
-#include "train/initializers.h"
+#include "meshwork/ir/graph.h"
+#include "meshwork/ops/ops.h"
+#include "meshwork/train/initializers.h"
 
 namespace meshwork {
 

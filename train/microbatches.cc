@@ -1,8 +1,8 @@
-#include "train/microbatches.h"
+#include "meshwork/train/microbatches.h"
 
-#include "base/status.h"
-#include "ops/control_flow.h"
-#include "ops/ops.h"
+#include "meshwork/base/status.h"
+#include "meshwork/control/control_flow.h"
+#include "meshwork/ops/ops.h"
 
 namespace meshwork {
 

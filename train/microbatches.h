@@ -11,7 +11,7 @@
 #include <functional>
 #include <vector>
 
-#include "ops/graph.h"
+#include "meshwork/ir/graph.h"
 
 namespace meshwork {
 

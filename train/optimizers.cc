@@ -1,14 +1,14 @@
-#include "train/optimizers.h"
+#include "meshwork/train/optimizers.h"
 
 #include <algorithm>
 #include <cctype>
 #include <numeric>
 
-#include "base/status.h"
-#include "ops/gradients.h"
-#include "ops/hyperparameters.h"
-#include "ops/ops.h"
-#include "train/initializers.h"
+#include "meshwork/base/status.h"
+#include "meshwork/ir/gradients.h"
+#include "meshwork/ops/hyperparameters.h"
+#include "meshwork/ops/ops.h"
+#include "meshwork/train/initializers.h"
 
 namespace meshwork {
 namespace {

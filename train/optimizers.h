@@ -19,7 +19,7 @@
 #include <string>
 #include <vector>
 
-#include "ops/graph.h"
+#include "meshwork/ir/graph.h"
 
 namespace meshwork {
 

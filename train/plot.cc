@@ -1,4 +1,4 @@
-#include "train/plot.h"
+#include "meshwork/train/plot.h"
 
 #include <algorithm>
 #include <cmath>
@@ -6,7 +6,7 @@
 #include <map>
 #include <numeric>
 
-#include "base/status.h"
+#include "meshwork/base/status.h"
 
 namespace meshwork {
 namespace {

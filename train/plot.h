@@ -18,7 +18,7 @@
 #include <string>
 #include <vector>
 
-#include "base/svg.h"
+#include "meshwork/base/svg.h"
 
 namespace meshwork {
 

@@ -1,4 +1,4 @@
-#include "train/safetensors.h"
+#include "meshwork/train/safetensors.h"
 
 #include <algorithm>
 #include <bit>
@@ -9,11 +9,11 @@
 #include <span>
 #include <string_view>
 
-#include "base/json.h"
-#include "base/status.h"
 #include "fmt/ranges.h"
+#include "meshwork/base/json.h"
+#include "meshwork/base/status.h"
+#include "meshwork/train/file.h"
 #include "nlohmann/json.hpp"
-#include "train/file.h"
 
 namespace meshwork {
 namespace {

@@ -1,16 +1,16 @@
-#include "train/session.h"
+#include "meshwork/train/session.h"
 
 #include <algorithm>
 #include <type_traits>
 #include <utility>
 
-#include "base/exceptions.h"
-#include "base/hash.h"
-#include "base/status.h"
-#include "base/suggest.h"
-#include "ops/explain.h"
-#include "ops/rebatch.h"
-#include "spmd/cheaper_layouts.h"
+#include "meshwork/base/exceptions.h"
+#include "meshwork/base/hash.h"
+#include "meshwork/base/status.h"
+#include "meshwork/base/suggest.h"
+#include "meshwork/control/rebatch.h"
+#include "meshwork/plan/explain.h"
+#include "meshwork/spmd/cheaper_layouts.h"
 
 namespace meshwork {
 namespace {

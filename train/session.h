@@ -5,7 +5,7 @@
 //   double loss = session.Run({{"x", images}, {"y", labels}})->scalar("loss").value();
 //
 // Run takes a shorter leading batch than the program was written for: the program is compiled once
-// for each size that comes (see ops/rebatch.h) and kept.
+// for each size that comes (see control/rebatch.h) and kept.
 //
 // A session that was moved from gives errors, empty programs and no names. In a process that was forked,
 // between two steps of the parent, the child's session goes on with threads and memory of its own.
@@ -22,13 +22,13 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "ops/graph.h"
-#include "ops/program.h"
-#include "runtime/executor.h"
-#include "runtime/profile.h"
-#include "runtime/tensor.h"
-#include "runtime/trace.h"
-#include "spmd/compile.h"
+#include "meshwork/ir/graph.h"
+#include "meshwork/ir/program.h"
+#include "meshwork/runtime/executor.h"
+#include "meshwork/runtime/profile.h"
+#include "meshwork/runtime/tensor.h"
+#include "meshwork/runtime/trace.h"
+#include "meshwork/spmd/compile.h"
 
 namespace meshwork {
 

@@ -1,7 +1,7 @@
-#include "train/transformer_layers.h"
+#include "meshwork/train/transformer_layers.h"
 
 #include "fmt/format.h"
-#include "ops/ops.h"
+#include "meshwork/ops/ops.h"
 
 namespace meshwork {
 

@@ -5,9 +5,9 @@
 #include <optional>
 #include <string>
 
-#include "ops/graph.h"
-#include "train/initializers.h"
-#include "train/layers.h"
+#include "meshwork/ir/graph.h"
+#include "meshwork/train/initializers.h"
+#include "meshwork/train/layers.h"
 
 namespace meshwork {
 

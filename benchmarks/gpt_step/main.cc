@@ -10,15 +10,15 @@
 #include <sstream>
 #include <thread>
 
-#include "base/flags.h"
-#include "base/status.h"
 #include "benchmarks/machine.h"
 #include "examples/support/gpt.h"
 #include "meshwork.h"
-#include "ops/program.h"
-#include "runtime/worker_pool.h"
-#include "train/file.h"
-#include "train/random.h"
+#include "meshwork/base/flags.h"
+#include "meshwork/base/status.h"
+#include "meshwork/ir/program.h"
+#include "meshwork/runtime/worker_pool.h"
+#include "meshwork/train/file.h"
+#include "meshwork/train/random.h"
 
 namespace meshwork {
 namespace {

@@ -8,9 +8,9 @@
 #include <cerrno>
 #include <vector>
 
-#include "base/json.h"
-#include "base/status.h"
 #include "benchmarks/step/step.h"
+#include "meshwork/base/json.h"
+#include "meshwork/base/status.h"
 #include "nlohmann/json.hpp"
 
 namespace meshwork {

@@ -4,9 +4,9 @@
 #include <charconv>
 #include <string_view>
 
-#include "base/flags.h"
-#include "base/status.h"
 #include "benchmarks/step/step.h"
+#include "meshwork/base/flags.h"
+#include "meshwork/base/status.h"
 
 namespace meshwork {
 namespace {

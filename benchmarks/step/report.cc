@@ -2,8 +2,8 @@
 
 #include <optional>
 
-#include "base/status.h"
 #include "fmt/format.h"
+#include "meshwork/base/status.h"
 #include "nlohmann/json.hpp"
 
 namespace meshwork {

@@ -7,10 +7,10 @@
 #include <thread>
 #include <utility>
 
-#include "base/status.h"
 #include "benchmarks/machine.h"
 #include "benchmarks/step/step.h"
 #include "meshwork.h"
+#include "meshwork/base/status.h"
 
 namespace meshwork {
 namespace {

@@ -3,14 +3,14 @@
 
 #include <utility>
 
-#include "base/status.h"
 #include "benchmarks/machine.h"
 #include "benchmarks/step/memory.h"
 #include "benchmarks/step/options.h"
 #include "benchmarks/step/report.h"
 #include "benchmarks/step/rounds.h"
-#include "runtime/worker_pool.h"
-#include "train/file.h"
+#include "meshwork/base/status.h"
+#include "meshwork/runtime/worker_pool.h"
+#include "meshwork/train/file.h"
 
 namespace meshwork {
 namespace {

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "benchmarks/step/trainee.h"
-#include "mesh/mesh.h"
-#include "ops/graph.h"
+#include "meshwork/ir/graph.h"
+#include "meshwork/mesh/mesh.h"
 
 namespace meshwork {
 

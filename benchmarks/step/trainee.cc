@@ -6,10 +6,10 @@
 #include <string_view>
 #include <utility>
 
-#include "base/status.h"
 #include "benchmarks/step/options.h"
 #include "benchmarks/step/step.h"
 #include "meshwork.h"
+#include "meshwork/base/status.h"
 
 namespace meshwork {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "runtime/tensor.h"
+#include "meshwork/runtime/tensor.h"
 
 namespace meshwork {
 

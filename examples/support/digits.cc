@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "base/status.h"
 #include "examples/support/digits_options.h"
 #include "examples/support/digits_report.h"
 #include "examples/support/digits_training.h"
 #include "examples/support/digits_weights.h"
 #include "meshwork.h"
+#include "meshwork/base/status.h"
 
 namespace meshwork {
 namespace {

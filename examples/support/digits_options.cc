@@ -1,7 +1,7 @@
 #include "examples/support/digits_options.h"
 
-#include "base/flags.h"
-#include "base/status.h"
+#include "meshwork/base/flags.h"
+#include "meshwork/base/status.h"
 
 namespace meshwork {
 namespace {

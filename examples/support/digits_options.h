@@ -6,8 +6,8 @@
 #include "absl/status/statusor.h"
 #include "examples/support/digits.h"
 #include "examples/support/training_run.h"
-#include "mesh/mesh.h"
-#include "ops/type.h"
+#include "meshwork/ir/type.h"
+#include "meshwork/mesh/mesh.h"
 
 namespace meshwork {
 

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "base/status.h"
 #include "examples/support/digits_weights.h"
-#include "train/file.h"
-#include "train/plot.h"
+#include "meshwork/base/status.h"
+#include "meshwork/train/file.h"
+#include "meshwork/train/plot.h"
 
 namespace meshwork {
 namespace {

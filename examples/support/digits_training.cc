@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "base/status.h"
+#include "meshwork/base/status.h"
 
 namespace meshwork {
 namespace {

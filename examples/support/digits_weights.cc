@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "base/status.h"
-#include "base/suggest.h"
 #include "fmt/ranges.h"
+#include "meshwork/base/status.h"
+#include "meshwork/base/suggest.h"
 
 namespace meshwork {
 

@@ -2,8 +2,8 @@
 
 #include <cmath>
 
-#include "base/status.h"
 #include "fmt/format.h"
+#include "meshwork/base/status.h"
 
 namespace meshwork {
 namespace {

@@ -4,12 +4,12 @@
 #include <chrono>
 #include <cmath>
 
-#include "base/status.h"
 #include "examples/support/gpt.h"
 #include "examples/support/text.h"
 #include "examples/support/training_run.h"
-#include "train/file.h"
-#include "train/random.h"
+#include "meshwork/base/status.h"
+#include "meshwork/train/file.h"
+#include "meshwork/train/random.h"
 
 namespace meshwork {
 namespace {

@@ -4,7 +4,7 @@
 #include <iterator>
 #include <string_view>
 
-#include "train/random.h"
+#include "meshwork/train/random.h"
 
 namespace meshwork {
 namespace {

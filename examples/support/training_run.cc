@@ -13,9 +13,9 @@
 #include <sstream>
 #include <system_error>
 
-#include "base/status.h"
-#include "ops/memory_report.h"
-#include "train/file.h"
+#include "meshwork/base/status.h"
+#include "meshwork/plan/memory_report.h"
+#include "meshwork/train/file.h"
 
 namespace meshwork {
 namespace {

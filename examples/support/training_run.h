@@ -8,9 +8,9 @@
 #include <utility>
 #include <vector>
 
-#include "base/flags.h"
 #include "meshwork.h"
-#include "train/plot.h"
+#include "meshwork/base/flags.h"
+#include "meshwork/train/plot.h"
 
 namespace meshwork {
 

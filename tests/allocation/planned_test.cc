@@ -11,8 +11,8 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "meshwork.h"
-#include "ops/memory_report.h"
-#include "runtime/executor.h"
+#include "meshwork/plan/memory_report.h"
+#include "meshwork/runtime/executor.h"
 #include "support/golden.h"
 
 namespace meshwork {

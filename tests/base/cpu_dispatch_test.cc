@@ -1,4 +1,4 @@
-#include "base/cpu_dispatch.h"
+#include "meshwork/base/cpu_dispatch.h"
 
 #include <bit>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "base/debug.h"
+#include "meshwork/base/debug.h"
 
 #include "gtest/gtest.h"
 

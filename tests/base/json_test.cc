@@ -1,4 +1,4 @@
-#include "base/json.h"
+#include "meshwork/base/json.h"
 
 #include <string>
 #include <vector>

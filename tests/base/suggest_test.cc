@@ -1,4 +1,4 @@
-#include "base/suggest.h"
+#include "meshwork/base/suggest.h"
 
 #include <string>
 #include <vector>

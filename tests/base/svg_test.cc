@@ -1,4 +1,4 @@
-#include "base/svg.h"
+#include "meshwork/base/svg.h"
 
 #include <cmath>
 #include <limits>

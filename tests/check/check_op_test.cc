@@ -1,5 +1,5 @@
 // CheckOp accepts a row that is right and names what is wrong with one that is not.
-#include "check/check_op.h"
+#include "meshwork/check/check_op.h"
 
 #include <algorithm>
 #include <string>
@@ -7,7 +7,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "ops/registry.h"
+#include "meshwork/ir/registry.h"
 #include "support/swiglu.h"
 
 namespace meshwork {

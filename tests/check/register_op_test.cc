@@ -8,12 +8,12 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "ops/registry.h"
-#include "ops/row.h"
-#include "ops/sample.h"
-#include "ops/text.h"
-#include "runtime/executor.h"
-#include "spmd/compile.h"
+#include "meshwork/ir/registry.h"
+#include "meshwork/ir/row.h"
+#include "meshwork/ir/sample.h"
+#include "meshwork/ir/text.h"
+#include "meshwork/runtime/executor.h"
+#include "meshwork/spmd/compile.h"
 #include "support/read_back.h"
 #include "support/swiglu.h"
 

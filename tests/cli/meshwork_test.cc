@@ -8,14 +8,14 @@
 #include <utility>
 #include <vector>
 
-#include "base/status.h"
 #include "cli/process.h"
 #include "fmt/ranges.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "ops/memory_report.h"
-#include "ops/text.h"
-#include "spmd/cheaper_layouts.h"
+#include "meshwork/base/status.h"
+#include "meshwork/ir/text.h"
+#include "meshwork/plan/memory_report.h"
+#include "meshwork/spmd/cheaper_layouts.h"
 #include "support/golden.h"
 #include "train/temp_dir.h"
 

@@ -12,9 +12,9 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "meshwork.h"
-#include "ops/text.h"
+#include "meshwork/ir/text.h"
+#include "meshwork/train/random.h"
 #include "support/golden.h"
-#include "train/random.h"
 #include "train/temp_dir.h"
 
 namespace meshwork {

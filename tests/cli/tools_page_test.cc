@@ -9,9 +9,9 @@
 #include <utility>
 #include <vector>
 
-#include "base/status.h"
 #include "cli/process.h"
 #include "gtest/gtest.h"
+#include "meshwork/base/status.h"
 #include "support/golden.h"
 #include "train/temp_dir.h"
 

@@ -4,10 +4,10 @@
 #include <string_view>
 #include <vector>
 
-#include "check/program_trial.h"
 #include "contract/row_test.h"
 #include "contract/tally.h"
 #include "gmock/gmock.h"
+#include "meshwork/check/program_trial.h"
 #include "support/long_tests.h"
 #include "support/read_back.h"
 

@@ -4,13 +4,14 @@
 #include <string>
 #include <vector>
 
-#include "check/kernel_trial.h"
-#include "check/run_kernel.h"
 #include "contract/exceptions.h"
 #include "contract/row_test.h"
 #include "contract/tally.h"
 #include "gmock/gmock.h"
-#include "ops/text.h"
+#include "meshwork/check/kernel_trial.h"
+#include "meshwork/check/run_kernel.h"
+#include "meshwork/ir/text.h"
+#include "meshwork/kernels/blas/cpu_kernels.h"
 #include "support/read_back.h"
 #include "support/sample.h"
 
@@ -27,7 +28,7 @@ TEST_P(ContractTest, HasSamplesThatParse) {
     const absl::StatusOr<Sample> sample = ParseSample(row(), text);
     EXPECT_TRUE(sample.ok()) << sample.status();
   }
-  EXPECT_NE(row().cpu, nullptr);
+  EXPECT_NE(CpuKernelOf(row()), nullptr);
   EXPECT_NE(row().rule, nullptr);
 }
 

@@ -6,8 +6,8 @@
 #include <optional>
 #include <string_view>
 
-#include "check/kernel_trial.h"
-#include "ops/row.h"
+#include "meshwork/check/kernel_trial.h"
+#include "meshwork/ir/row.h"
 
 namespace meshwork {
 

@@ -1,4 +1,4 @@
-// The laws of a kernel that fusion and coalescing rest on (ops/kernel.h), for every row and sample: units
+// The laws of a kernel that fusion and coalescing rest on (ir/kernel.h), for every row and sample: units
 // write their rows of the results and nothing else; these rows need of an operand the same part alone; and
 // the kernel of stacked instances computes what the instances compute one by one.
 #include <algorithm>
@@ -10,11 +10,12 @@
 #include <utility>
 #include <vector>
 
-#include "check/double_tensor.h"
-#include "check/owed.h"
 #include "contract/row_test.h"
 #include "gmock/gmock.h"
-#include "runtime/box.h"
+#include "meshwork/check/double_tensor.h"
+#include "meshwork/check/owed.h"
+#include "meshwork/kernels/blas/cpu_kernels.h"
+#include "meshwork/runtime/box.h"
 #include "support/sample.h"
 
 namespace meshwork {
@@ -62,7 +63,7 @@ KernelSpec SpecOf(const Sample& sample) {
 
 Trial MakeTrial(const Sample& sample, const KernelSpec& spec, std::vector<Bytes> in, std::string_view how) {
   Trial trial{.name = fmt::format("{}{}", sample.ToString(), how),
-              .kernel = sample.row->cpu(spec),
+              .kernel = CpuKernelOf(*sample.row)(spec),
               .in = std::move(in),
               .out_bytes = {},
               .in_blocks = {},

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "ops/row.h"
+#include "meshwork/ir/row.h"
 #include "support/sample.h"
 
 namespace meshwork {

@@ -4,13 +4,13 @@
 #include <string>
 #include <vector>
 
-#include "check/double_tensor.h"
-#include "check/run_kernel.h"
 #include "contract/row_test.h"
 #include "gtest/gtest.h"
-#include "layout/layout.h"
-#include "ops/exchange.h"
-#include "runtime/box.h"
+#include "meshwork/check/double_tensor.h"
+#include "meshwork/check/run_kernel.h"
+#include "meshwork/ir/exchange.h"
+#include "meshwork/layout/layout.h"
+#include "meshwork/runtime/box.h"
 #include "support/sample.h"
 
 namespace meshwork {

@@ -14,7 +14,6 @@
 #include <string_view>
 #include <vector>
 
-#include "base/status.h"
 #include "cli/process.h"
 #include "docs/commands.h"
 #include "docs/layouts.h"
@@ -23,9 +22,10 @@
 #include "docs/say.h"
 #include "fmt/ranges.h"
 #include "gtest/gtest.h"
+#include "meshwork/base/status.h"
+#include "meshwork/ir/text.h"
+#include "meshwork/spmd/compile.h"
 #include "nlohmann/json.hpp"
-#include "ops/text.h"
-#include "spmd/compile.h"
 #include "support/golden.h"
 
 namespace meshwork::docs {

@@ -8,12 +8,12 @@
 #include <string_view>
 #include <vector>
 
-#include "base/status.h"
 #include "docs/page.h"
 #include "docs/pages.h"
 #include "gtest/gtest.h"
-#include "ops/row.h"
-#include "ops/text.h"
+#include "meshwork/base/status.h"
+#include "meshwork/ir/row.h"
+#include "meshwork/ir/text.h"
 #include "support/golden.h"
 
 namespace meshwork {

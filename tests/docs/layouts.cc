@@ -4,10 +4,10 @@
 
 #include "docs/page.h"
 #include "fmt/format.h"
-#include "layout/json.h"
-#include "layout/layout.h"
-#include "layout/relayout.h"
-#include "mesh/json.h"
+#include "meshwork/layout/json.h"
+#include "meshwork/layout/layout.h"
+#include "meshwork/layout/relayout.h"
+#include "meshwork/mesh/json.h"
 #include "nlohmann/json.hpp"
 
 namespace meshwork::docs {

@@ -4,15 +4,15 @@
 #include <string_view>
 #include <vector>
 
-#include "base/svg.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
-#include "layout/layout.h"
-#include "layout/relayout.h"
-#include "mesh/mesh.h"
-#include "ops/row.h"
-#include "ops/text.h"
-#include "spmd/compile.h"
+#include "meshwork/base/svg.h"
+#include "meshwork/ir/row.h"
+#include "meshwork/ir/text.h"
+#include "meshwork/layout/layout.h"
+#include "meshwork/layout/relayout.h"
+#include "meshwork/mesh/mesh.h"
+#include "meshwork/spmd/compile.h"
 
 namespace meshwork::docs {
 namespace {

@@ -7,9 +7,9 @@
 
 #include "absl/container/inlined_vector.h"
 #include "absl/status/statusor.h"
-#include "base/status.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
+#include "meshwork/base/status.h"
 
 namespace meshwork::docs {
 

@@ -1,5 +1,5 @@
 // What is refused of certificates.
-#include "spmd/certificate.h"
+#include "meshwork/verify/certificate.h"
 
 #include <functional>
 #include <string>
@@ -7,8 +7,8 @@
 
 #include "errors/errors.h"
 #include "gtest/gtest.h"
-#include "ops/text.h"
-#include "spmd/compile.h"
+#include "meshwork/ir/text.h"
+#include "meshwork/spmd/compile.h"
 
 namespace meshwork {
 namespace {

@@ -1,5 +1,5 @@
 // What loops and branches refuse, built and read.
-#include "ops/control_flow.h"
+#include "meshwork/control/control_flow.h"
 
 #include <functional>
 #include <memory>
@@ -9,11 +9,11 @@
 
 #include "errors/errors.h"
 #include "gtest/gtest.h"
-#include "ops/gradients.h"
-#include "ops/ops.h"
-#include "ops/text.h"
-#include "spmd/verify.h"
-#include "train/microbatches.h"
+#include "meshwork/ir/gradients.h"
+#include "meshwork/ir/text.h"
+#include "meshwork/ops/ops.h"
+#include "meshwork/train/microbatches.h"
+#include "meshwork/verify/verify.h"
 
 namespace meshwork {
 namespace {

@@ -5,15 +5,15 @@
 #include <string>
 #include <vector>
 
-#include "check/check_op.h"
 #include "errors/errors.h"
 #include "gtest/gtest.h"
-#include "ops/control_flow.h"
-#include "ops/gradients.h"
-#include "ops/ops.h"
-#include "ops/row.h"
+#include "meshwork/check/check_op.h"
+#include "meshwork/control/control_flow.h"
+#include "meshwork/ir/gradients.h"
+#include "meshwork/ir/row.h"
+#include "meshwork/ops/ops.h"
+#include "meshwork/train/session.h"
 #include "support/swiglu.h"
-#include "train/session.h"
 
 namespace meshwork {
 namespace {

@@ -18,9 +18,9 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "base/call_site.h"
-#include "base/status.h"
-#include "ops/graph.h"
+#include "meshwork/base/call_site.h"
+#include "meshwork/base/status.h"
+#include "meshwork/ir/graph.h"
 
 namespace meshwork {
 

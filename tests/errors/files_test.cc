@@ -8,10 +8,10 @@
 
 #include "errors/errors.h"
 #include "gtest/gtest.h"
-#include "train/dataset.h"
-#include "train/file.h"
-#include "train/idx.h"
-#include "train/safetensors.h"
+#include "meshwork/train/dataset.h"
+#include "meshwork/train/file.h"
+#include "meshwork/train/idx.h"
+#include "meshwork/train/safetensors.h"
 #include "train/temp_dir.h"
 
 namespace meshwork {

@@ -1,5 +1,5 @@
 // What is refused of command-line flags.
-#include "base/flags.h"
+#include "meshwork/base/flags.h"
 
 #include <string>
 #include <vector>

@@ -1,15 +1,15 @@
 // What a graph refuses of declarations, and of nodes that are added by name.
-#include "ops/graph.h"
+#include "meshwork/ir/graph.h"
 
 #include <string>
 
 #include "errors/errors.h"
 #include "gtest/gtest.h"
-#include "ops/control_flow.h"
-#include "ops/gradients.h"
-#include "ops/ops.h"
-#include "ops/registry.h"
-#include "ops/row.h"
+#include "meshwork/control/control_flow.h"
+#include "meshwork/ir/gradients.h"
+#include "meshwork/ir/registry.h"
+#include "meshwork/ir/row.h"
+#include "meshwork/ops/ops.h"
 
 namespace meshwork {
 namespace {

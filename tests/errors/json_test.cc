@@ -1,10 +1,10 @@
-#include "base/json.h"
+#include "meshwork/base/json.h"
 
 #include "errors/errors.h"
 #include "gtest/gtest.h"
-#include "layout/json.h"
-#include "mesh/json.h"
-#include "mesh/topology.h"
+#include "meshwork/layout/json.h"
+#include "meshwork/mesh/json.h"
+#include "meshwork/mesh/topology.h"
 #include "nlohmann/json.hpp"
 
 namespace meshwork {

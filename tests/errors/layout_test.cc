@@ -1,8 +1,8 @@
-#include "layout/layout.h"
+#include "meshwork/layout/layout.h"
 
 #include "errors/errors.h"
 #include "gtest/gtest.h"
-#include "layout/relayout.h"
+#include "meshwork/layout/relayout.h"
 
 namespace meshwork {
 namespace {

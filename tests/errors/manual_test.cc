@@ -1,18 +1,18 @@
 // What manual regions refuse, built, read and verified.
-#include "ops/manual.h"
+#include "meshwork/control/manual.h"
 
 #include <string>
 #include <vector>
 
 #include "errors/errors.h"
 #include "gtest/gtest.h"
-#include "ops/control_flow.h"
-#include "ops/gradients.h"
-#include "ops/ops.h"
-#include "ops/rebatch.h"
-#include "ops/text.h"
-#include "spmd/compile.h"
-#include "spmd/verify.h"
+#include "meshwork/control/control_flow.h"
+#include "meshwork/control/rebatch.h"
+#include "meshwork/ir/gradients.h"
+#include "meshwork/ir/text.h"
+#include "meshwork/ops/ops.h"
+#include "meshwork/spmd/compile.h"
+#include "meshwork/verify/verify.h"
 
 namespace meshwork {
 namespace {

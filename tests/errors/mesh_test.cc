@@ -1,4 +1,4 @@
-#include "mesh/mesh.h"
+#include "meshwork/mesh/mesh.h"
 
 #include "errors/errors.h"
 #include "gtest/gtest.h"

@@ -3,7 +3,7 @@
 
 #include "errors/errors.h"
 #include "gtest/gtest.h"
-#include "ops/ops.h"
+#include "meshwork/ops/ops.h"
 
 namespace meshwork {
 namespace {

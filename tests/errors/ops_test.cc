@@ -1,12 +1,12 @@
 // What ops and composites refuse. Most mistakes are one line, which is where the message must stand.
-#include "ops/ops.h"
+#include "meshwork/ops/ops.h"
 
 #include <cmath>
 #include <string>
 
 #include "errors/errors.h"
 #include "gtest/gtest.h"
-#include "ops/gradients.h"
+#include "meshwork/ir/gradients.h"
 
 namespace meshwork {
 namespace {

@@ -2,17 +2,17 @@
 // parser has seen.
 #include "errors/errors.h"
 #include "gtest/gtest.h"
-#include "ops/rebatch.h"
-#include "ops/row.h"
-#include "ops/text.h"
-#include "runtime/binding.h"
-#include "runtime/communicator.h"
-#include "runtime/local_program.h"
-#include "runtime/placement.h"
+#include "meshwork/control/rebatch.h"
+#include "meshwork/ir/row.h"
+#include "meshwork/ir/text.h"
+#include "meshwork/runtime/binding.h"
+#include "meshwork/runtime/communicator.h"
+#include "meshwork/runtime/local_program.h"
+#include "meshwork/runtime/placement.h"
+#include "meshwork/runtime/replicas.h"
+#include "meshwork/runtime/schedule.h"
+#include "meshwork/spmd/compile.h"
 #include "runtime/programs.h"
-#include "runtime/replicas.h"
-#include "runtime/schedule.h"
-#include "spmd/compile.h"
 
 namespace meshwork {
 namespace {

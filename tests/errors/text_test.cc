@@ -1,5 +1,5 @@
 // Programs in text. A mistake is called by the lines that hold it.
-#include "ops/text.h"
+#include "meshwork/ir/text.h"
 
 #include <string>
 #include <tuple>

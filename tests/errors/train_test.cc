@@ -3,14 +3,14 @@
 
 #include "errors/errors.h"
 #include "gtest/gtest.h"
-#include "ops/ops.h"
+#include "meshwork/ops/ops.h"
+#include "meshwork/train/digits.h"
+#include "meshwork/train/initializers.h"
+#include "meshwork/train/layers.h"
+#include "meshwork/train/optimizers.h"
+#include "meshwork/train/session.h"
+#include "meshwork/train/transformer_layers.h"
 #include "runtime/programs.h"
-#include "train/digits.h"
-#include "train/initializers.h"
-#include "train/layers.h"
-#include "train/optimizers.h"
-#include "train/session.h"
-#include "train/transformer_layers.h"
 
 namespace meshwork {
 namespace {

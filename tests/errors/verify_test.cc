@@ -1,11 +1,11 @@
 // What Verify says of local programs that do not compute the global one.
-#include "spmd/verify.h"
+#include "meshwork/verify/verify.h"
 
 #include "errors/errors.h"
 #include "gtest/gtest.h"
-#include "ops/row.h"
-#include "ops/text.h"
-#include "spmd/compile.h"
+#include "meshwork/ir/row.h"
+#include "meshwork/ir/text.h"
+#include "meshwork/spmd/compile.h"
 
 namespace meshwork {
 namespace {

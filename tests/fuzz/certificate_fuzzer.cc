@@ -8,12 +8,12 @@
 #include <string>
 #include <string_view>
 
-#include "base/status.h"
 #include "fuzz/fuzzer.h"
-#include "ops/program.h"
-#include "ops/text.h"
-#include "spmd/certificate.h"
-#include "spmd/compile.h"
+#include "meshwork/base/status.h"
+#include "meshwork/ir/program.h"
+#include "meshwork/ir/text.h"
+#include "meshwork/spmd/compile.h"
+#include "meshwork/verify/certificate.h"
 
 namespace meshwork {
 namespace {

@@ -40,10 +40,10 @@
 #include <vector>
 
 #include "absl/strings/numbers.h"
-#include "base/status.h"
 #include "fmt/format.h"
-#include "ops/difference.h"
-#include "ops/text.h"
+#include "meshwork/base/status.h"
+#include "meshwork/ir/difference.h"
+#include "meshwork/ir/text.h"
 #include "support/hostile_program.h"
 #include "support/program_trial.h"
 #include "support/random_program.h"

@@ -11,11 +11,11 @@
 #include <string>
 #include <string_view>
 
-#include "base/status.h"
 #include "fuzz/fuzzer.h"
-#include "ops/difference.h"
-#include "ops/row.h"
-#include "ops/text.h"
+#include "meshwork/base/status.h"
+#include "meshwork/ir/difference.h"
+#include "meshwork/ir/row.h"
+#include "meshwork/ir/text.h"
 #include "support/sample.h"
 
 namespace meshwork {

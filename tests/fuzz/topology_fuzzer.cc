@@ -8,9 +8,9 @@
 #include <string>
 #include <string_view>
 
-#include "base/status.h"
 #include "fuzz/fuzzer.h"
-#include "mesh/topology.h"
+#include "meshwork/base/status.h"
+#include "meshwork/mesh/topology.h"
 
 namespace meshwork {
 namespace {

@@ -5,19 +5,20 @@
 #include <string>
 #include <vector>
 
-#include "base/status.h"
 #include "gtest/gtest.h"
-#include "ops/control_flow.h"
-#include "ops/difference.h"
-#include "ops/ops.h"
-#include "ops/program.h"
-#include "ops/row.h"
-#include "ops/text.h"
-#include "spmd/certificate.h"
-#include "spmd/compile.h"
+#include "meshwork/base/status.h"
+#include "meshwork/control/control_flow.h"
+#include "meshwork/ir/difference.h"
+#include "meshwork/ir/program.h"
+#include "meshwork/ir/regions.h"
+#include "meshwork/ir/row.h"
+#include "meshwork/ir/text.h"
+#include "meshwork/ops/ops.h"
+#include "meshwork/spmd/compile.h"
+#include "meshwork/train/session.h"
+#include "meshwork/verify/certificate.h"
 #include "support/hostile_program.h"
 #include "support/long_tests.h"
-#include "train/session.h"
 
 namespace meshwork {
 namespace {

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "layout/layout.h"
-#include "layout/traffic.h"
 #include "mesh/all_meshes.h"
+#include "meshwork/layout/layout.h"
+#include "meshwork/layout/traffic.h"
 #include "support/long_tests.h"
 
 namespace meshwork {

@@ -1,10 +1,10 @@
-#include "layout/json.h"
+#include "meshwork/layout/json.h"
 
 #include <string>
 
-#include "base/status.h"
 #include "gtest/gtest.h"
-#include "layout/layout.h"
+#include "meshwork/base/status.h"
+#include "meshwork/layout/layout.h"
 #include "nlohmann/json.hpp"
 
 namespace meshwork {

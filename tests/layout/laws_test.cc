@@ -8,9 +8,9 @@
 
 #include "gtest/gtest.h"
 #include "layout/all_layouts.h"
-#include "layout/json.h"
-#include "layout/layout.h"
 #include "mesh/all_meshes.h"
+#include "meshwork/layout/json.h"
+#include "meshwork/layout/layout.h"
 #include "nlohmann/json.hpp"
 
 namespace meshwork {

@@ -1,13 +1,13 @@
-#include "layout/layout.h"
+#include "meshwork/layout/layout.h"
 
 #include <algorithm>
 #include <string>
 #include <vector>
 
-#include "base/status.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "layout/all_layouts.h"
+#include "meshwork/base/status.h"
 
 namespace meshwork {
 namespace {

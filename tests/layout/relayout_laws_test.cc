@@ -6,10 +6,10 @@
 #include <string_view>
 #include <vector>
 
-#include "base/status.h"
 #include "gtest/gtest.h"
 #include "layout/all_layouts.h"
-#include "layout/relayout.h"
+#include "meshwork/base/status.h"
+#include "meshwork/layout/relayout.h"
 
 namespace meshwork {
 namespace {

@@ -9,11 +9,11 @@
 #include <queue>
 #include <vector>
 
-#include "base/status.h"
 #include "gtest/gtest.h"
 #include "layout/all_layouts.h"
-#include "layout/relayout.h"
-#include "layout/relayout_cost.h"
+#include "meshwork/base/status.h"
+#include "meshwork/layout/relayout.h"
+#include "meshwork/layout/relayout_cost.h"
 
 namespace meshwork {
 namespace {

@@ -1,12 +1,12 @@
-#include "layout/relayout.h"
+#include "meshwork/layout/relayout.h"
 
 #include <map>
 #include <string>
 #include <vector>
 
-#include "base/status.h"
 #include "gtest/gtest.h"
 #include "layout/all_layouts.h"
+#include "meshwork/base/status.h"
 
 namespace meshwork {
 namespace {

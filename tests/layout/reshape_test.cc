@@ -1,15 +1,15 @@
 // Layouts of tensors that are read under another shape.
-#include "layout/reshape.h"
+#include "meshwork/layout/reshape.h"
 
 #include <algorithm>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "base/status.h"
 #include "fmt/format.h"
 #include "gtest/gtest.h"
 #include "layout/all_layouts.h"
+#include "meshwork/base/status.h"
 #include "support/long_tests.h"
 
 namespace meshwork {

@@ -2,10 +2,10 @@
 #include <string>
 #include <vector>
 
-#include "base/status.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "layout/layout.h"
+#include "meshwork/base/status.h"
+#include "meshwork/layout/layout.h"
 
 namespace meshwork {
 namespace {

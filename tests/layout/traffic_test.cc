@@ -1,4 +1,4 @@
-#include "layout/traffic.h"
+#include "meshwork/layout/traffic.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -6,7 +6,7 @@
 
 #include "fmt/format.h"
 #include "fmt/ranges.h"
-#include "mesh/mesh.h"
+#include "meshwork/mesh/mesh.h"
 
 namespace meshwork {
 

@@ -6,11 +6,11 @@
 #include <string>
 #include <vector>
 
-#include "base/status.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "mesh/all_meshes.h"
-#include "mesh/mesh.h"
+#include "meshwork/base/status.h"
+#include "meshwork/mesh/mesh.h"
 
 namespace meshwork {
 namespace {

@@ -1,10 +1,10 @@
-#include "mesh/json.h"
+#include "meshwork/mesh/json.h"
 
 #include <string>
 
-#include "base/status.h"
 #include "gtest/gtest.h"
 #include "mesh/all_meshes.h"
+#include "meshwork/base/status.h"
 #include "nlohmann/json.hpp"
 
 namespace meshwork {

@@ -1,4 +1,4 @@
-#include "mesh/mesh.h"
+#include "meshwork/mesh/mesh.h"
 
 #include <algorithm>
 #include <numeric>
@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "base/status.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "mesh/all_meshes.h"
+#include "meshwork/base/status.h"
 
 namespace meshwork {
 namespace {

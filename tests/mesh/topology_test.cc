@@ -1,8 +1,8 @@
-#include "mesh/topology.h"
+#include "meshwork/mesh/topology.h"
 
-#include "base/status.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "meshwork/base/status.h"
 
 namespace meshwork {
 namespace {

@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "base/status.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "train/random.h"
+#include "meshwork/base/status.h"
+#include "meshwork/train/random.h"
 
 namespace meshwork {
 namespace {

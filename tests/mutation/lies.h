@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "layout/layout.h"
+#include "meshwork/layout/layout.h"
 
 namespace meshwork {
 

@@ -1,9 +1,9 @@
 #include <utility>
 
+#include "meshwork/ir/regions.h"
+#include "meshwork/ir/rewrite.h"
+#include "meshwork/ir/row.h"
 #include "mutation/mutants.h"
-#include "ops/control_flow.h"
-#include "ops/rewrite.h"
-#include "ops/row.h"
 
 namespace meshwork {
 namespace {

@@ -8,12 +8,12 @@
 #include <optional>
 #include <utility>
 
-#include "base/status.h"
+#include "meshwork/base/status.h"
+#include "meshwork/ir/local.h"
+#include "meshwork/ir/regions.h"
+#include "meshwork/ir/rewrite.h"
+#include "meshwork/ir/row.h"
 #include "mutation/lies.h"
-#include "ops/control_flow.h"
-#include "ops/local.h"
-#include "ops/rewrite.h"
-#include "ops/row.h"
 
 namespace meshwork {
 namespace {

@@ -17,7 +17,7 @@
 #include <functional>
 #include <string>
 
-#include "ops/graph.h"
+#include "meshwork/ir/graph.h"
 
 namespace meshwork {
 

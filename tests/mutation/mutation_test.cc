@@ -13,13 +13,13 @@
 #include <string_view>
 #include <vector>
 
-#include "base/status.h"
 #include "gtest/gtest.h"
+#include "meshwork/base/status.h"
+#include "meshwork/ir/text.h"
+#include "meshwork/runtime/executor.h"
+#include "meshwork/spmd/compile.h"
+#include "meshwork/verify/verify.h"
 #include "mutation/mutants.h"
-#include "ops/text.h"
-#include "runtime/executor.h"
-#include "spmd/compile.h"
-#include "spmd/verify.h"
 #include "support/golden.h"
 #include "support/long_tests.h"
 #include "support/random_program.h"

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "ops/row.h"
+#include "meshwork/ir/row.h"
 #include "support/interpreter.h"
 
 namespace meshwork {

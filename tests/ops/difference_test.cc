@@ -1,4 +1,4 @@
-#include "ops/difference.h"
+#include "meshwork/ir/difference.h"
 
 #include <limits>
 #include <string>
@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "ops/attrs.h"
-#include "ops/row.h"
-#include "ops/text.h"
+#include "meshwork/ir/attrs.h"
+#include "meshwork/ir/row.h"
+#include "meshwork/ir/text.h"
 
 namespace meshwork {
 namespace {

@@ -8,9 +8,9 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "meshwork/ops/families.h"
+#include "meshwork/ops/ops.h"
 #include "ops/gradient_check.h"
-#include "ops/ops.h"
-#include "ops/registry.h"
 
 namespace meshwork {
 namespace {

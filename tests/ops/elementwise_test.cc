@@ -12,11 +12,11 @@
 #include <string>
 #include <vector>
 
-#include "base/status.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "ops/ops.h"
-#include "ops/registry.h"
+#include "meshwork/base/status.h"
+#include "meshwork/ops/families.h"
+#include "meshwork/ops/ops.h"
 #include "support/interpreter.h"
 #include "support/sample.h"
 

@@ -1,16 +1,16 @@
 // What exchanges take, by loops over every position; what CheckExchange refuses.
-#include "ops/exchange.h"
+#include "meshwork/ir/exchange.h"
 
 #include <limits>
 #include <map>
 #include <random>
 #include <string>
 
-#include "base/status.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "ops/local.h"
-#include "ops/text.h"
+#include "meshwork/base/status.h"
+#include "meshwork/ir/local.h"
+#include "meshwork/ir/text.h"
 
 namespace meshwork {
 namespace {

@@ -9,13 +9,13 @@
 #include <string>
 #include <vector>
 
-#include "base/status.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "meshwork/base/status.h"
+#include "meshwork/ir/gradients.h"
+#include "meshwork/ops/families.h"
+#include "meshwork/ops/ops.h"
 #include "ops/gradient_check.h"
-#include "ops/gradients.h"
-#include "ops/ops.h"
-#include "ops/registry.h"
 #include "support/interpreter.h"
 
 namespace meshwork {

@@ -1,16 +1,16 @@
-#include "ops/graph.h"
+#include "meshwork/ir/graph.h"
 
 #include <algorithm>
 #include <cmath>
 #include <string>
 #include <vector>
 
-#include "base/status.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "ops/gradients.h"
-#include "ops/ops.h"
-#include "ops/row.h"
+#include "meshwork/base/status.h"
+#include "meshwork/ir/gradients.h"
+#include "meshwork/ir/row.h"
+#include "meshwork/ops/ops.h"
 
 namespace meshwork {
 namespace {

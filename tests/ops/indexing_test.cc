@@ -9,11 +9,11 @@
 #include <string>
 #include <vector>
 
-#include "base/status.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "meshwork/base/status.h"
+#include "meshwork/ops/ops.h"
 #include "ops/apply.h"
-#include "ops/ops.h"
 #include "support/interpreter.h"
 
 namespace meshwork {

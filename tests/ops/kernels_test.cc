@@ -8,13 +8,13 @@
 #include <string>
 #include <vector>
 
-#include "base/status.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "meshwork/base/status.h"
+#include "meshwork/ir/text.h"
+#include "meshwork/kernels/blas/gemm.h"
+#include "meshwork/ops/ops.h"
 #include "ops/apply.h"
-#include "ops/kernels/gemm.h"
-#include "ops/ops.h"
-#include "ops/text.h"
 #include "support/interpreter.h"
 
 namespace meshwork {

@@ -5,10 +5,10 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "ops/gradients.h"
-#include "ops/kernels/gemm.h"
-#include "ops/ops.h"
-#include "ops/text.h"
+#include "meshwork/ir/gradients.h"
+#include "meshwork/ir/text.h"
+#include "meshwork/kernels/blas/gemm.h"
+#include "meshwork/ops/ops.h"
 #include "support/interpreter.h"
 
 namespace meshwork {

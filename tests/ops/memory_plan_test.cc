@@ -1,4 +1,4 @@
-#include "ops/memory_plan.h"
+#include "meshwork/plan/memory_plan.h"
 
 #include <random>
 

@@ -1,9 +1,9 @@
-#include "ops/memory_report.h"
+#include "meshwork/plan/memory_report.h"
 
-#include "base/status.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "ops/text.h"
+#include "meshwork/base/status.h"
+#include "meshwork/ir/text.h"
 
 namespace meshwork {
 namespace {

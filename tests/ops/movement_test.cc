@@ -1,5 +1,5 @@
 // Movements, by what they do to tensors whose elements are all different, element by element.
-#include "ops/movement.h"
+#include "meshwork/ir/movement.h"
 
 #include <bit>
 #include <limits>

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "base/status.h"
-#include "ops/gradients.h"
-#include "ops/ops.h"
+#include "meshwork/base/status.h"
+#include "meshwork/ir/gradients.h"
+#include "meshwork/ops/ops.h"
 #include "support/interpreter.h"
 
 namespace meshwork {

@@ -1,12 +1,13 @@
-#include "ops/other_names.h"
+#include "meshwork/ops/other_names.h"
 
 #include <cctype>
 #include <set>
 #include <string>
 
-#include "base/status.h"
 #include "gtest/gtest.h"
-#include "ops/row.h"
+#include "meshwork/base/status.h"
+#include "meshwork/ir/registry.h"
+#include "meshwork/ir/row.h"
 
 namespace meshwork {
 namespace {

@@ -1,4 +1,4 @@
-#include "ops/kernels/philox.h"
+#include "meshwork/kernels/philox.h"
 
 #include <algorithm>
 #include <bit>

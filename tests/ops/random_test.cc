@@ -9,9 +9,9 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "ops/gradients.h"
-#include "ops/kernels/philox.h"
-#include "ops/ops.h"
+#include "meshwork/ir/gradients.h"
+#include "meshwork/kernels/philox.h"
+#include "meshwork/ops/ops.h"
 #include "support/interpreter.h"
 
 namespace meshwork {

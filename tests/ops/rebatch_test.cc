@@ -1,15 +1,15 @@
-#include "ops/rebatch.h"
+#include "meshwork/control/rebatch.h"
 
 #include <map>
 #include <string>
 #include <vector>
 
-#include "base/status.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "ops/gradients.h"
-#include "ops/ops.h"
-#include "ops/text.h"
+#include "meshwork/base/status.h"
+#include "meshwork/ir/gradients.h"
+#include "meshwork/ir/text.h"
+#include "meshwork/ops/ops.h"
 #include "support/interpreter.h"
 
 namespace meshwork {

@@ -9,7 +9,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "ops/ops.h"
+#include "meshwork/ops/ops.h"
 #include "support/interpreter.h"
 
 namespace meshwork {

@@ -1,5 +1,5 @@
 // docs/ops.md is what the rows say. UPDATE_GOLDEN=1 rewrites it; read the diff before you commit it.
-#include "ops/reference.h"
+#include "meshwork/ir/reference.h"
 
 #include <filesystem>
 #include <fstream>

@@ -1,12 +1,12 @@
-#include "ops/rewrite.h"
+#include "meshwork/ir/rewrite.h"
 
 #include <string>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "ops/ops.h"
-#include "ops/row.h"
-#include "ops/text.h"
+#include "meshwork/ir/row.h"
+#include "meshwork/ir/text.h"
+#include "meshwork/ops/ops.h"
 
 namespace meshwork {
 namespace {

@@ -1,11 +1,11 @@
-#include "ops/storage.h"
+#include "meshwork/plan/storage.h"
 
 #include <map>
 #include <string>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "ops/text.h"
+#include "meshwork/ir/text.h"
 
 namespace meshwork {
 namespace {

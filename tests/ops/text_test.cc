@@ -1,4 +1,4 @@
-#include "ops/text.h"
+#include "meshwork/ir/text.h"
 
 #include <algorithm>
 #include <cmath>
@@ -10,10 +10,10 @@
 #include <string_view>
 #include <vector>
 
-#include "base/status.h"
 #include "gtest/gtest.h"
-#include "ops/ops.h"
-#include "ops/row.h"
+#include "meshwork/base/status.h"
+#include "meshwork/ir/row.h"
+#include "meshwork/ops/ops.h"
 #include "support/sample.h"
 
 namespace meshwork {

@@ -1,6 +1,6 @@
-// The rows that ops/kernels/vector_math.h computes in float, against the C library's functions of double;
+// The rows that kernels/vector_math.h computes in float, against the C library's functions of double;
 // that all levels of the CPU agree bit by bit is asserted by RunKernel.
-#include "ops/kernels/vector_math.h"
+#include "meshwork/kernels/vector_math.h"
 
 #include <algorithm>
 #include <bit>

@@ -9,10 +9,10 @@
 #include <string>
 #include <vector>
 
-#include "base/flags.h"
 #include "examples/support/mlp.h"
 #include "meshwork.h"
-#include "train/file.h"
+#include "meshwork/base/flags.h"
+#include "meshwork/train/file.h"
 
 namespace meshwork {
 namespace {

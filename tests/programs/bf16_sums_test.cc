@@ -10,12 +10,11 @@
 
 #include "fmt/format.h"
 #include "gtest/gtest.h"
-#include "ops/control_flow.h"
-#include "ops/program.h"
-#include "ops/text.h"
-#include "runtime/executor.h"
-#include "spmd/compile.h"
-#include "spmd/verify.h"
+#include "meshwork/ir/program.h"
+#include "meshwork/ir/text.h"
+#include "meshwork/runtime/executor.h"
+#include "meshwork/spmd/compile.h"
+#include "meshwork/verify/verify.h"
 #include "support/interpreter.h"
 #include "support/tensors.h"
 

@@ -3,12 +3,12 @@
 #include <string>
 #include <string_view>
 
-#include "base/status.h"
 #include "fmt/format.h"
 #include "gtest/gtest.h"
-#include "ops/exchange.h"
-#include "ops/ops.h"
-#include "ops/text.h"
+#include "meshwork/base/status.h"
+#include "meshwork/ir/exchange.h"
+#include "meshwork/ir/text.h"
+#include "meshwork/ops/ops.h"
 #include "support/program_trial.h"
 
 namespace meshwork {

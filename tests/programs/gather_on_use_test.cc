@@ -6,16 +6,16 @@
 #include <utility>
 #include <vector>
 
-#include "base/status.h"
 #include "fmt/format.h"
 #include "gtest/gtest.h"
-#include "ops/program.h"
-#include "ops/text.h"
-#include "runtime/executor.h"
-#include "spmd/compile.h"
+#include "meshwork/base/status.h"
+#include "meshwork/ir/program.h"
+#include "meshwork/ir/text.h"
+#include "meshwork/runtime/executor.h"
+#include "meshwork/spmd/compile.h"
+#include "meshwork/train/random.h"
 #include "support/interpreter.h"
 #include "support/tensors.h"
-#include "train/random.h"
 
 namespace meshwork {
 namespace {

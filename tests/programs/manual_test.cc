@@ -1,7 +1,7 @@
 // Manual regions on meshes of several shapes give what a global program gives that is written without them,
 // on one device, in f64; and so do their gradients. Padding and what devices should have in common are
 // checked as they run.
-#include "ops/manual.h"
+#include "meshwork/control/manual.h"
 
 #include <functional>
 #include <map>
@@ -10,17 +10,17 @@
 
 #include "fmt/format.h"
 #include "gtest/gtest.h"
-#include "ops/control_flow.h"
-#include "ops/difference.h"
-#include "ops/gradients.h"
-#include "ops/ops.h"
-#include "ops/program.h"
-#include "ops/text.h"
-#include "runtime/executor.h"
-#include "spmd/compile.h"
+#include "meshwork/control/control_flow.h"
+#include "meshwork/ir/difference.h"
+#include "meshwork/ir/gradients.h"
+#include "meshwork/ir/program.h"
+#include "meshwork/ir/text.h"
+#include "meshwork/ops/ops.h"
+#include "meshwork/runtime/executor.h"
+#include "meshwork/spmd/compile.h"
+#include "meshwork/train/random.h"
 #include "support/interpreter.h"
 #include "support/tensors.h"
-#include "train/random.h"
 
 namespace meshwork {
 namespace {

@@ -8,12 +8,12 @@
 
 #include "fmt/format.h"
 #include "gtest/gtest.h"
-#include "ops/control_flow.h"
-#include "ops/gradients.h"
-#include "ops/manual.h"
-#include "ops/ops.h"
-#include "ops/text.h"
-#include "spmd/compile.h"
+#include "meshwork/control/control_flow.h"
+#include "meshwork/control/manual.h"
+#include "meshwork/ir/gradients.h"
+#include "meshwork/ir/text.h"
+#include "meshwork/ops/ops.h"
+#include "meshwork/spmd/compile.h"
 #include "support/program_trial.h"
 
 namespace meshwork {

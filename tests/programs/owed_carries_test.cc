@@ -8,11 +8,11 @@
 
 #include "fmt/format.h"
 #include "gtest/gtest.h"
-#include "ops/control_flow.h"
-#include "ops/row.h"
-#include "ops/text.h"
-#include "spmd/compile.h"
-#include "spmd/verify.h"
+#include "meshwork/ir/regions.h"
+#include "meshwork/ir/row.h"
+#include "meshwork/ir/text.h"
+#include "meshwork/spmd/compile.h"
+#include "meshwork/verify/verify.h"
 #include "support/program_trial.h"
 
 namespace meshwork {

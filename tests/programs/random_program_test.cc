@@ -14,22 +14,22 @@
 #include <utility>
 #include <vector>
 
-#include "base/status.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "ops/control_flow.h"
-#include "ops/memory_report.h"
-#include "ops/ops.h"
-#include "ops/program.h"
-#include "ops/row.h"
-#include "ops/text.h"
-#include "spmd/compile.h"
+#include "meshwork/base/status.h"
+#include "meshwork/ir/program.h"
+#include "meshwork/ir/regions.h"
+#include "meshwork/ir/row.h"
+#include "meshwork/ir/text.h"
+#include "meshwork/ops/ops.h"
+#include "meshwork/plan/memory_report.h"
+#include "meshwork/spmd/compile.h"
+#include "meshwork/train/initializers.h"
+#include "meshwork/train/optimizers.h"
 #include "support/long_tests.h"
 #include "support/program_trial.h"
 #include "support/random_training.h"
 #include "support/read_back.h"
-#include "train/initializers.h"
-#include "train/optimizers.h"
 
 namespace meshwork {
 namespace {

@@ -10,14 +10,14 @@
 #include <utility>
 #include <vector>
 
-#include "base/status.h"
 #include "gtest/gtest.h"
-#include "ops/explain.h"
-#include "ops/ops.h"
-#include "ops/program.h"
-#include "ops/text.h"
-#include "runtime/executor.h"
-#include "spmd/compile.h"
+#include "meshwork/base/status.h"
+#include "meshwork/ir/program.h"
+#include "meshwork/ir/text.h"
+#include "meshwork/ops/ops.h"
+#include "meshwork/plan/explain.h"
+#include "meshwork/runtime/executor.h"
+#include "meshwork/spmd/compile.h"
 #include "support/interpreter.h"
 #include "support/long_tests.h"
 #include "support/tensors.h"

@@ -1,5 +1,5 @@
 // What RegroupSums makes of the programs of its golden files computes what they do.
-#include "spmd/regroup_sums.h"
+#include "meshwork/spmd/regroup_sums.h"
 
 #include <algorithm>
 #include <array>
@@ -12,9 +12,9 @@
 
 #include "fmt/format.h"
 #include "gtest/gtest.h"
-#include "ops/program.h"
-#include "ops/text.h"
-#include "spmd/compile.h"
+#include "meshwork/ir/program.h"
+#include "meshwork/ir/text.h"
+#include "meshwork/spmd/compile.h"
 #include "support/golden.h"
 #include "support/interpreter.h"
 #include "support/long_tests.h"

@@ -7,16 +7,16 @@
 #include <string_view>
 #include <vector>
 
-#include "base/status.h"
 #include "gtest/gtest.h"
 #include "layout/all_layouts.h"
-#include "layout/relayout.h"
-#include "ops/builder.h"
-#include "ops/memory_plan.h"
-#include "ops/memory_report.h"
-#include "ops/row.h"
-#include "runtime/executor.h"
-#include "spmd/localize.h"
+#include "meshwork/base/status.h"
+#include "meshwork/ir/builder.h"
+#include "meshwork/ir/row.h"
+#include "meshwork/layout/relayout.h"
+#include "meshwork/plan/memory_plan.h"
+#include "meshwork/plan/memory_report.h"
+#include "meshwork/runtime/executor.h"
+#include "meshwork/spmd/localize.h"
 
 namespace meshwork {
 namespace {

@@ -8,9 +8,9 @@
 
 #include "gmock/gmock.h"
 #include "layout/all_layouts.h"
-#include "ops/ops.h"
-#include "runtime/executor.h"
-#include "spmd/compile.h"
+#include "meshwork/ops/ops.h"
+#include "meshwork/runtime/executor.h"
+#include "meshwork/spmd/compile.h"
 #include "support/long_tests.h"
 
 namespace meshwork {

@@ -12,22 +12,22 @@
 #include <utility>
 #include <vector>
 
-#include "base/status.h"
 #include "fmt/format.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "ops/gradients.h"
-#include "ops/memory_report.h"
-#include "ops/ops.h"
-#include "ops/program.h"
-#include "ops/rewrite.h"
-#include "ops/text.h"
-#include "runtime/executor.h"
-#include "spmd/compile.h"
-#include "spmd/verify.h"
+#include "meshwork/base/status.h"
+#include "meshwork/ir/gradients.h"
+#include "meshwork/ir/program.h"
+#include "meshwork/ir/rewrite.h"
+#include "meshwork/ir/text.h"
+#include "meshwork/ops/ops.h"
+#include "meshwork/plan/memory_report.h"
+#include "meshwork/runtime/executor.h"
+#include "meshwork/spmd/compile.h"
+#include "meshwork/train/random.h"
+#include "meshwork/verify/verify.h"
 #include "support/interpreter.h"
 #include "support/tensors.h"
-#include "train/random.h"
 
 namespace meshwork {
 namespace {

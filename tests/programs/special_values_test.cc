@@ -12,14 +12,14 @@
 #include <utility>
 #include <vector>
 
-#include "base/status.h"
 #include "fmt/ranges.h"
 #include "gtest/gtest.h"
-#include "ops/program.h"
-#include "ops/text.h"
-#include "runtime/executor.h"
-#include "spmd/compile.h"
-#include "spmd/may_wait.h"
+#include "meshwork/base/status.h"
+#include "meshwork/ir/program.h"
+#include "meshwork/ir/text.h"
+#include "meshwork/runtime/executor.h"
+#include "meshwork/spmd/compile.h"
+#include "meshwork/spmd/may_wait.h"
 #include "support/interpreter.h"
 #include "support/long_tests.h"
 #include "support/random_program.h"

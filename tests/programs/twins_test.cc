@@ -8,13 +8,13 @@
 #include <random>
 #include <string>
 
-#include "base/status.h"
 #include "gtest/gtest.h"
-#include "ops/control_flow.h"
-#include "ops/rewrite.h"
-#include "ops/text.h"
-#include "spmd/compile.h"
-#include "spmd/verify.h"
+#include "meshwork/base/status.h"
+#include "meshwork/ir/regions.h"
+#include "meshwork/ir/rewrite.h"
+#include "meshwork/ir/text.h"
+#include "meshwork/spmd/compile.h"
+#include "meshwork/verify/verify.h"
 #include "support/long_tests.h"
 #include "support/program_trial.h"
 #include "support/random_program.h"

@@ -9,15 +9,15 @@
 #include <utility>
 #include <vector>
 
-#include "base/status.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "ops/explain.h"
-#include "ops/memory_report.h"
-#include "ops/rewrite.h"
-#include "ops/row.h"
-#include "ops/text.h"
-#include "spmd/passes.h"
+#include "meshwork/base/status.h"
+#include "meshwork/ir/rewrite.h"
+#include "meshwork/ir/row.h"
+#include "meshwork/ir/text.h"
+#include "meshwork/plan/explain.h"
+#include "meshwork/plan/memory_report.h"
+#include "meshwork/spmd/passes.h"
 #include "support/golden.h"
 #include "support/program_trial.h"
 

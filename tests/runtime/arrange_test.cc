@@ -1,4 +1,4 @@
-#include "runtime/arrange.h"
+#include "meshwork/runtime/arrange.h"
 
 #include <algorithm>
 #include <random>
@@ -8,10 +8,10 @@
 #include "absl/strings/str_replace.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "ops/rewrite.h"
-#include "ops/row.h"
-#include "ops/text.h"
-#include "runtime/local_program.h"
+#include "meshwork/ir/rewrite.h"
+#include "meshwork/ir/row.h"
+#include "meshwork/ir/text.h"
+#include "meshwork/runtime/local_program.h"
 #include "runtime/programs.h"
 #include "runtime/random_program.h"
 

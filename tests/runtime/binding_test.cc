@@ -1,4 +1,4 @@
-#include "runtime/binding.h"
+#include "meshwork/runtime/binding.h"
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

@@ -1,4 +1,4 @@
-#include "runtime/box.h"
+#include "meshwork/runtime/box.h"
 
 #include <cstring>
 #include <numeric>

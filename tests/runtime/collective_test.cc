@@ -1,12 +1,12 @@
 // Every collective against a direct computation, for every layout of a rank-2 tensor on a few meshes,
 // with even, uneven and empty shards, in every run mode.
-#include "runtime/collective.h"
+#include "meshwork/runtime/collective.h"
 
 #include <functional>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "ops/local.h"
+#include "meshwork/ir/local.h"
 #include "runtime/programs.h"
 
 namespace meshwork {

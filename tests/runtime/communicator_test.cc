@@ -1,9 +1,9 @@
-#include "runtime/communicator.h"
+#include "meshwork/runtime/communicator.h"
 
-#include "base/status.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "runtime/worker_pool.h"
+#include "meshwork/base/status.h"
+#include "meshwork/runtime/worker_pool.h"
 
 namespace meshwork {
 namespace {

@@ -1,4 +1,4 @@
-#include "runtime/dtensor.h"
+#include "meshwork/runtime/dtensor.h"
 
 #include <cstring>
 

@@ -1,11 +1,11 @@
-#include "runtime/executor.h"
+#include "meshwork/runtime/executor.h"
 
 #include <cmath>
 #include <random>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "ops/row.h"
+#include "meshwork/ir/row.h"
 #include "runtime/programs.h"
 #include "runtime/random_program.h"
 #include "support/long_tests.h"

@@ -1,4 +1,4 @@
-#include "runtime/fusion.h"
+#include "meshwork/runtime/fusion.h"
 
 #include <map>
 #include <set>
@@ -7,7 +7,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "runtime/placement.h"
+#include "meshwork/runtime/placement.h"
 #include "runtime/programs.h"
 #include "runtime/schedules.h"
 

@@ -1,10 +1,10 @@
-#include "runtime/local_program.h"
+#include "meshwork/runtime/local_program.h"
 
-#include "base/status.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "ops/row.h"
-#include "ops/text.h"
+#include "meshwork/base/status.h"
+#include "meshwork/ir/row.h"
+#include "meshwork/ir/text.h"
 
 namespace meshwork {
 namespace {

@@ -1,4 +1,4 @@
-#include "runtime/profile.h"
+#include "meshwork/runtime/profile.h"
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

@@ -9,8 +9,8 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "ops/text.h"
-#include "runtime/executor.h"
+#include "meshwork/ir/text.h"
+#include "meshwork/runtime/executor.h"
 
 namespace meshwork {
 

@@ -1,8 +1,8 @@
-#include "runtime/reduce_early.h"
+#include "meshwork/runtime/reduce_early.h"
 
 #include "gtest/gtest.h"
-#include "ops/row.h"
-#include "ops/text.h"
+#include "meshwork/ir/row.h"
+#include "meshwork/ir/text.h"
 #include "runtime/programs.h"
 
 namespace meshwork {

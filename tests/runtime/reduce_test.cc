@@ -1,4 +1,4 @@
-#include "runtime/reduce.h"
+#include "meshwork/runtime/reduce.h"
 
 #include <cmath>
 #include <cstring>
@@ -6,10 +6,10 @@
 #include <random>
 #include <vector>
 
-#include "base/bfloat16.h"
-#include "base/cpu_dispatch.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "meshwork/base/bfloat16.h"
+#include "meshwork/base/cpu_dispatch.h"
 
 namespace meshwork {
 namespace {

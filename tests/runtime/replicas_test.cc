@@ -1,4 +1,4 @@
-#include "runtime/replicas.h"
+#include "meshwork/runtime/replicas.h"
 
 #include <cmath>
 #include <limits>

@@ -1,11 +1,11 @@
-#include "runtime/schedule.h"
+#include "meshwork/runtime/schedule.h"
 
 #include <random>
 
-#include "base/status.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "runtime/placement.h"
+#include "meshwork/base/status.h"
+#include "meshwork/runtime/placement.h"
 #include "runtime/schedules.h"
 
 namespace meshwork {

@@ -5,11 +5,11 @@
 #include <string_view>
 #include <vector>
 
-#include "base/status.h"
 #include "fmt/format.h"
-#include "ops/row.h"
-#include "ops/text.h"
-#include "runtime/schedule.h"
+#include "meshwork/base/status.h"
+#include "meshwork/ir/row.h"
+#include "meshwork/ir/text.h"
+#include "meshwork/runtime/schedule.h"
 
 namespace meshwork {
 

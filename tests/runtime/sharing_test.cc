@@ -1,8 +1,8 @@
-#include "runtime/sharing.h"
+#include "meshwork/runtime/sharing.h"
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "ops/text.h"
+#include "meshwork/ir/text.h"
 
 namespace meshwork {
 namespace {

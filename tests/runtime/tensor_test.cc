@@ -1,4 +1,4 @@
-#include "runtime/tensor.h"
+#include "meshwork/runtime/tensor.h"
 
 #include <cstdint>
 #include <cstring>

@@ -1,4 +1,4 @@
-#include "runtime/trace.h"
+#include "meshwork/runtime/trace.h"
 
 #include <map>
 #include <nlohmann/json.hpp>

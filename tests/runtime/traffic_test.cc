@@ -6,11 +6,11 @@
 
 #include "gtest/gtest.h"
 #include "layout/all_layouts.h"
-#include "ops/exchange.h"
-#include "ops/local.h"
-#include "ops/program.h"
-#include "ops/text.h"
-#include "runtime/collective.h"
+#include "meshwork/ir/exchange.h"
+#include "meshwork/ir/local.h"
+#include "meshwork/ir/program.h"
+#include "meshwork/ir/text.h"
+#include "meshwork/runtime/collective.h"
 
 namespace meshwork {
 namespace {

@@ -1,4 +1,4 @@
-#include "runtime/transfer.h"
+#include "meshwork/runtime/transfer.h"
 
 #include <cmath>
 #include <cstring>
@@ -7,7 +7,7 @@
 #include "fmt/format.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "runtime/stream_copy.h"
+#include "meshwork/runtime/stream_copy.h"
 
 namespace meshwork {
 namespace {

@@ -1,4 +1,4 @@
-#include "runtime/worker_pool.h"
+#include "meshwork/runtime/worker_pool.h"
 
 #include <sched.h>
 

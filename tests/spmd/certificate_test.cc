@@ -1,15 +1,15 @@
-#include "spmd/certificate.h"
+#include "meshwork/verify/certificate.h"
 
 #include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "base/status.h"
 #include "gtest/gtest.h"
-#include "ops/program.h"
-#include "ops/text.h"
-#include "spmd/compile.h"
+#include "meshwork/base/status.h"
+#include "meshwork/ir/program.h"
+#include "meshwork/ir/text.h"
+#include "meshwork/spmd/compile.h"
 #include "support/golden.h"
 
 namespace meshwork {

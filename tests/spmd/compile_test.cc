@@ -1,12 +1,12 @@
-#include "spmd/compile.h"
+#include "meshwork/spmd/compile.h"
 
 #include <gtest/gtest.h>
 
-#include "base/status.h"
-#include "ops/blockwise.h"
-#include "ops/program.h"
-#include "ops/row.h"
-#include "ops/text.h"
+#include "meshwork/base/status.h"
+#include "meshwork/ir/program.h"
+#include "meshwork/ir/row.h"
+#include "meshwork/ir/text.h"
+#include "meshwork/ops/blockwise.h"
 
 namespace meshwork {
 namespace {

@@ -3,12 +3,12 @@
 #include <string>
 #include <vector>
 
-#include "base/status.h"
 #include "gtest/gtest.h"
-#include "ops/gradients.h"
-#include "ops/ops.h"
-#include "ops/program.h"
-#include "spmd/compile.h"
+#include "meshwork/base/status.h"
+#include "meshwork/ir/gradients.h"
+#include "meshwork/ir/program.h"
+#include "meshwork/ops/ops.h"
+#include "meshwork/spmd/compile.h"
 
 namespace meshwork {
 namespace {

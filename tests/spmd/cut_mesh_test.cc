@@ -1,19 +1,19 @@
 // Axes that the compiler cuts by itself. What it makes of the programs is in cases/28_*.
-#include "spmd/cut_mesh.h"
+#include "meshwork/spmd/cut_mesh.h"
 
 #include <cstdint>
 #include <string>
 #include <string_view>
 
-#include "base/status.h"
 #include "gtest/gtest.h"
-#include "mesh/topology.h"
-#include "ops/explain.h"
-#include "ops/program.h"
-#include "ops/text.h"
-#include "spmd/certificate.h"
-#include "spmd/compile.h"
-#include "spmd/verify.h"
+#include "meshwork/base/status.h"
+#include "meshwork/ir/program.h"
+#include "meshwork/ir/text.h"
+#include "meshwork/mesh/topology.h"
+#include "meshwork/plan/explain.h"
+#include "meshwork/spmd/compile.h"
+#include "meshwork/verify/certificate.h"
+#include "meshwork/verify/verify.h"
 #include "support/golden.h"
 
 namespace meshwork {

@@ -1,13 +1,13 @@
-#include "ops/explain.h"
+#include "meshwork/plan/explain.h"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "base/status.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "ops/text.h"
-#include "spmd/cheaper_layouts.h"
+#include "meshwork/base/status.h"
+#include "meshwork/ir/text.h"
+#include "meshwork/spmd/cheaper_layouts.h"
 
 namespace meshwork {
 namespace {

@@ -1,22 +1,22 @@
 // Variables that are gathered on use: what is live, and that nothing else changes.
-#include "spmd/gather_on_use.h"
+#include "meshwork/spmd/gather_on_use.h"
 
 #include <algorithm>
 #include <map>
 #include <string>
 #include <vector>
 
-#include "base/status.h"
 #include "fmt/format.h"
 #include "gmock/gmock.h"
-#include "ops/gradients.h"
-#include "ops/memory_plan.h"
-#include "ops/memory_report.h"
-#include "ops/ops.h"
-#include "ops/program.h"
-#include "ops/row.h"
-#include "ops/text.h"
-#include "spmd/compile.h"
+#include "meshwork/base/status.h"
+#include "meshwork/ir/gradients.h"
+#include "meshwork/ir/program.h"
+#include "meshwork/ir/row.h"
+#include "meshwork/ir/text.h"
+#include "meshwork/ops/ops.h"
+#include "meshwork/plan/memory_plan.h"
+#include "meshwork/plan/memory_report.h"
+#include "meshwork/spmd/compile.h"
 
 namespace meshwork {
 namespace {

@@ -2,7 +2,7 @@
 // text that the pass makes of it; UPDATE_GOLDEN=1 rewrites what follows the line.
 //
 // The files of cases/ are the rows of the design's table of hard partitionings. Each states, as
-// "// wire: N", the bytes that one device puts on the wire, by the formulas of ops/program.h. Those of
+// "// wire: N", the bytes that one device puts on the wire, by the formulas of ir/program.h. Those of
 // sharded_update_cases/ are compiled with shard_weight_update.
 #include "support/golden.h"
 
@@ -12,21 +12,21 @@
 #include <set>
 
 #include "gmock/gmock.h"
-#include "ops/memory_report.h"
-#include "ops/text.h"
-#include "spmd/bucket.h"
-#include "spmd/compile.h"
-#include "spmd/gather_on_use.h"
-#include "spmd/insert_relayouts.h"
-#include "spmd/localize.h"
-#include "spmd/passes.h"
-#include "spmd/propagate.h"
-#include "spmd/recompute.h"
-#include "spmd/regroup_sums.h"
-#include "spmd/reorder.h"
-#include "spmd/shard_weight_update.h"
-#include "spmd/simplify.h"
-#include "spmd/verify.h"
+#include "meshwork/ir/text.h"
+#include "meshwork/plan/memory_report.h"
+#include "meshwork/spmd/bucket.h"
+#include "meshwork/spmd/compile.h"
+#include "meshwork/spmd/gather_on_use.h"
+#include "meshwork/spmd/insert_relayouts.h"
+#include "meshwork/spmd/localize.h"
+#include "meshwork/spmd/passes.h"
+#include "meshwork/spmd/propagate.h"
+#include "meshwork/spmd/recompute.h"
+#include "meshwork/spmd/regroup_sums.h"
+#include "meshwork/spmd/reorder.h"
+#include "meshwork/spmd/shard_weight_update.h"
+#include "meshwork/spmd/simplify.h"
+#include "meshwork/verify/verify.h"
 
 namespace meshwork {
 namespace {

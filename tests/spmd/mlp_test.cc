@@ -4,13 +4,13 @@
 
 #include "fmt/format.h"
 #include "gmock/gmock.h"
-#include "ops/gradients.h"
-#include "ops/memory_report.h"
-#include "ops/ops.h"
-#include "ops/program.h"
-#include "ops/row.h"
-#include "ops/text.h"
-#include "spmd/compile.h"
+#include "meshwork/ir/gradients.h"
+#include "meshwork/ir/program.h"
+#include "meshwork/ir/row.h"
+#include "meshwork/ir/text.h"
+#include "meshwork/ops/ops.h"
+#include "meshwork/plan/memory_report.h"
+#include "meshwork/spmd/compile.h"
 #include "support/golden.h"
 
 namespace meshwork {

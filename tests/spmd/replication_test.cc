@@ -1,18 +1,18 @@
 // Which gathers of whole values are refused. The messages are in tests/errors/replication.txt.
-#include "spmd/replication.h"
+#include "meshwork/spmd/replication.h"
 
 #include <map>
 #include <string>
 #include <string_view>
 
-#include "base/status.h"
 #include "fmt/format.h"
 #include "gmock/gmock.h"
-#include "ops/gradients.h"
-#include "ops/ops.h"
-#include "ops/program.h"
-#include "ops/text.h"
-#include "spmd/compile.h"
+#include "meshwork/base/status.h"
+#include "meshwork/ir/gradients.h"
+#include "meshwork/ir/program.h"
+#include "meshwork/ir/text.h"
+#include "meshwork/ops/ops.h"
+#include "meshwork/spmd/compile.h"
 
 namespace meshwork {
 namespace {

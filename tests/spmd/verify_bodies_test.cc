@@ -3,13 +3,13 @@
 #include <string_view>
 #include <vector>
 
-#include "base/status.h"
 #include "fmt/format.h"
 #include "gtest/gtest.h"
-#include "ops/control_flow.h"
-#include "ops/text.h"
-#include "spmd/compile.h"
-#include "spmd/verify.h"
+#include "meshwork/base/status.h"
+#include "meshwork/ir/regions.h"
+#include "meshwork/ir/text.h"
+#include "meshwork/spmd/compile.h"
+#include "meshwork/verify/verify.h"
 
 namespace meshwork {
 namespace {

@@ -4,14 +4,14 @@
 #include <string_view>
 #include <vector>
 
-#include "base/status.h"
 #include "fmt/format.h"
 #include "gtest/gtest.h"
-#include "ops/ops.h"
-#include "ops/row.h"
-#include "ops/text.h"
-#include "spmd/compile.h"
-#include "spmd/verify.h"
+#include "meshwork/base/status.h"
+#include "meshwork/ir/row.h"
+#include "meshwork/ir/text.h"
+#include "meshwork/ops/ops.h"
+#include "meshwork/spmd/compile.h"
+#include "meshwork/verify/verify.h"
 
 namespace meshwork {
 namespace {

@@ -4,11 +4,11 @@
 #include <utility>
 #include <vector>
 
-#include "base/status.h"
 #include "fmt/format.h"
 #include "gtest/gtest.h"
-#include "ops/text.h"
-#include "spmd/verify.h"
+#include "meshwork/base/status.h"
+#include "meshwork/ir/text.h"
+#include "meshwork/verify/verify.h"
 
 namespace meshwork {
 namespace {

@@ -14,9 +14,9 @@
 #include <utility>
 #include <vector>
 
-#include "ops/builder.h"
-#include "ops/control_flow.h"
-#include "ops/ops.h"
+#include "meshwork/ir/builder.h"
+#include "meshwork/ir/regions.h"
+#include "meshwork/ops/ops.h"
 #include "support/interpreter.h"
 #include "support/program_drawer.h"
 

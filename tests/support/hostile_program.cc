@@ -12,10 +12,10 @@
 #include <variant>
 #include <vector>
 
-#include "base/status.h"
 #include "fmt/ranges.h"
-#include "ops/sample.h"
-#include "ops/text.h"
+#include "meshwork/base/status.h"
+#include "meshwork/ir/sample.h"
+#include "meshwork/ir/text.h"
 
 namespace meshwork {
 namespace {

@@ -10,20 +10,19 @@
 #include <utility>
 #include <vector>
 
-#include "base/status.h"
-#include "ops/control_flow.h"
-#include "ops/difference.h"
-#include "ops/gradients.h"
-#include "ops/ops.h"
-#include "ops/program.h"
-#include "ops/rebatch.h"
-#include "ops/row.h"
-#include "ops/text.h"
-#include "runtime/executor.h"
-#include "runtime/local_program.h"
-#include "spmd/certificate.h"
-#include "spmd/compile.h"
-#include "spmd/verify.h"
+#include "meshwork/base/status.h"
+#include "meshwork/control/rebatch.h"
+#include "meshwork/ir/difference.h"
+#include "meshwork/ir/gradients.h"
+#include "meshwork/ir/program.h"
+#include "meshwork/ir/row.h"
+#include "meshwork/ir/text.h"
+#include "meshwork/ops/ops.h"
+#include "meshwork/runtime/executor.h"
+#include "meshwork/runtime/local_program.h"
+#include "meshwork/spmd/compile.h"
+#include "meshwork/verify/certificate.h"
+#include "meshwork/verify/verify.h"
 #include "support/hostile_program.h"
 
 namespace meshwork {

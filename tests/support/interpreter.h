@@ -17,13 +17,14 @@
 #include <utility>
 #include <vector>
 
-#include "base/cpu_dispatch.h"
-#include "base/status.h"
-#include "ops/control_flow.h"
-#include "ops/graph.h"
-#include "ops/kernel.h"
-#include "ops/row.h"
-#include "ops/type.h"
+#include "meshwork/base/cpu_dispatch.h"
+#include "meshwork/base/status.h"
+#include "meshwork/ir/graph.h"
+#include "meshwork/ir/kernel.h"
+#include "meshwork/ir/regions.h"
+#include "meshwork/ir/row.h"
+#include "meshwork/ir/type.h"
+#include "meshwork/kernels/blas/cpu_kernels.h"
 
 namespace meshwork {
 
@@ -115,7 +116,8 @@ inline bool SameBits(const HostTensor& a, const HostTensor& b) {
 // the row has a kernel.
 inline void RunKernel(const OpRow& row, const Attrs& attrs, const std::vector<TensorPart>& operands,
                       std::vector<TensorPart>& results, const std::vector<int64_t>& cuts = {}) {
-  MESHWORK_CHECK(row.cpu != nullptr, "{} has no kernel", row.name);
+  const KernelFactory cpu = CpuKernelOf(row);
+  MESHWORK_CHECK(cpu != nullptr, "{} has no kernel", row.name);
   KernelSpec spec{.attrs = attrs};
   std::vector<const void*> in;
   std::vector<void*> out;
@@ -131,7 +133,7 @@ inline void RunKernel(const OpRow& row, const Attrs& attrs, const std::vector<Te
     out.push_back(part.local.data<char>());
     out_blocks.push_back(part.block);
   }
-  const Kernel kernel = row.cpu(spec);
+  const Kernel kernel = cpu(spec);
   auto run = [&] {
     int64_t begin = 0;
     auto run_to = [&](int64_t end) {

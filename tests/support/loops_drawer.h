@@ -8,7 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "ops/control_flow.h"
+#include "meshwork/control/control_flow.h"
+#include "meshwork/ir/regions.h"
 #include "support/ops_drawer.h"
 #include "support/twins.h"
 

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "ops/ops.h"
+#include "meshwork/ops/ops.h"
 #include "support/program_drawer.h"
 #include "support/twin_moves.h"
 

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "ops/ops.h"
+#include "meshwork/ops/ops.h"
 #include "support/models_drawer.h"
 #include "support/twin_moves.h"
 

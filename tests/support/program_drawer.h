@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "fmt/format.h"
-#include "ops/graph.h"
+#include "meshwork/ir/graph.h"
 
 namespace meshwork {
 

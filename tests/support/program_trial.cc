@@ -7,9 +7,9 @@
 #include <utility>
 #include <vector>
 
-#include "base/status.h"
-#include "ops/text.h"
-#include "spmd/simplify.h"
+#include "meshwork/base/status.h"
+#include "meshwork/ir/text.h"
+#include "meshwork/spmd/simplify.h"
 #include "support/stability.h"
 #include "support/tensors.h"
 

@@ -9,8 +9,8 @@
 
 #include <string>
 
-#include "runtime/executor.h"
-#include "spmd/compile.h"
+#include "meshwork/runtime/executor.h"
+#include "meshwork/spmd/compile.h"
 #include "support/interpreter.h"
 #include "support/program_drawer.h"
 

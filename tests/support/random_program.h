@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-#include "ops/row.h"
+#include "meshwork/ir/row.h"
 #include "support/moves_drawer.h"
 #include "support/row_loops_drawer.h"
 #include "support/rows_drawer.h"

@@ -7,13 +7,13 @@
 #include <utility>
 #include <vector>
 
-#include "base/status.h"
-#include "ops/builder.h"
-#include "ops/gradients.h"
-#include "ops/ops.h"
+#include "meshwork/base/status.h"
+#include "meshwork/ir/builder.h"
+#include "meshwork/ir/gradients.h"
+#include "meshwork/ops/ops.h"
+#include "meshwork/train/optimizers.h"
 #include "support/loops_drawer.h"
 #include "support/stability.h"
-#include "train/optimizers.h"
 
 namespace meshwork {
 namespace {

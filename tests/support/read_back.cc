@@ -2,10 +2,10 @@
 // --wrap, in tests/CMakeLists.txt), which check the programs that pass through.
 #include "support/read_back.h"
 
-#include "base/status.h"
 #include "gtest/gtest.h"
-#include "ops/difference.h"
-#include "ops/text.h"
+#include "meshwork/base/status.h"
+#include "meshwork/ir/difference.h"
+#include "meshwork/ir/text.h"
 
 // NOLINTBEGIN(bugprone-reserved-identifier): the names are the linker's.
 #define MESHWORK_PARSE "_ZN8meshwork10ParseGraphESt17basic_string_viewIcSt11char_traitsIcEES3_"

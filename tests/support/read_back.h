@@ -6,7 +6,7 @@
 
 #include <string>
 
-#include "ops/graph.h"
+#include "meshwork/ir/graph.h"
 
 namespace meshwork {
 

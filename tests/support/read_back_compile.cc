@@ -1,7 +1,7 @@
 // As support/read_back.cc, for Compile: its input, and what each pass makes of it.
 #include "gtest/gtest.h"
-#include "ops/text.h"
-#include "spmd/compile.h"
+#include "meshwork/ir/text.h"
+#include "meshwork/spmd/compile.h"
 #include "support/read_back.h"
 
 // NOLINTBEGIN(bugprone-reserved-identifier): the names are the linker's.

@@ -9,8 +9,9 @@
 #include <utility>
 #include <vector>
 
-#include "ops/control_flow.h"
-#include "ops/ops.h"
+#include "meshwork/control/control_flow.h"
+#include "meshwork/ir/regions.h"
+#include "meshwork/ops/ops.h"
 #include "support/rows_drawer.h"
 #include "support/twins.h"
 

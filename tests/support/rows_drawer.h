@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "ops/gradients.h"
-#include "ops/graph.h"
-#include "ops/ops.h"
-#include "ops/row.h"
+#include "meshwork/ir/gradients.h"
+#include "meshwork/ir/graph.h"
+#include "meshwork/ir/row.h"
+#include "meshwork/ops/ops.h"
 #include "support/program_drawer.h"
 #include "support/sample.h"
 

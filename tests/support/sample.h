@@ -3,8 +3,8 @@
 
 #include <vector>
 
-#include "ops/row.h"
-#include "ops/sample.h"
+#include "meshwork/ir/row.h"
+#include "meshwork/ir/sample.h"
 
 namespace meshwork {
 

@@ -11,8 +11,9 @@
 #include <string>
 #include <vector>
 
-#include "ops/gradients.h"
-#include "ops/row.h"
+#include "meshwork/ir/gradients.h"
+#include "meshwork/ir/regions.h"
+#include "meshwork/ir/row.h"
 #include "support/interpreter.h"
 #include "support/program_drawer.h"
 

@@ -5,10 +5,10 @@
 #include <string_view>
 #include <vector>
 
-#include "base/status.h"
-#include "ops/elementwise.h"
-#include "ops/ops.h"
-#include "ops/row.h"
+#include "meshwork/base/status.h"
+#include "meshwork/ir/row.h"
+#include "meshwork/ops/elementwise.h"
+#include "meshwork/ops/ops.h"
 
 namespace meshwork {
 

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "ops/ops.h"
+#include "meshwork/ops/ops.h"
 
 namespace meshwork {
 

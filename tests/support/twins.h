@@ -18,10 +18,9 @@
 #include <utility>
 #include <vector>
 
-#include "ops/control_flow.h"
-#include "ops/graph.h"
-#include "ops/manual.h"
-#include "ops/row.h"
+#include "meshwork/ir/graph.h"
+#include "meshwork/ir/regions.h"
+#include "meshwork/ir/row.h"
 
 namespace meshwork {
 

@@ -1,4 +1,4 @@
-#include "train/dataset.h"
+#include "meshwork/train/dataset.h"
 
 #include <algorithm>
 #include <iterator>

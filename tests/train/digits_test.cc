@@ -1,4 +1,4 @@
-#include "train/digits.h"
+#include "meshwork/train/digits.h"
 
 #include <array>
 #include <cmath>

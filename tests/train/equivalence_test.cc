@@ -8,8 +8,8 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "meshwork.h"
+#include "meshwork/train/random.h"
 #include "runtime/programs.h"
-#include "train/random.h"
 
 namespace meshwork {
 namespace {

@@ -1,4 +1,4 @@
-#include "train/file.h"
+#include "meshwork/train/file.h"
 
 #include <grp.h>
 #include <sys/resource.h>

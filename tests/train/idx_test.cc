@@ -1,4 +1,4 @@
-#include "train/idx.h"
+#include "meshwork/train/idx.h"
 
 #include <zlib.h>
 

@@ -1,11 +1,11 @@
-#include "train/initializers.h"
+#include "meshwork/train/initializers.h"
 
 #include <algorithm>
 #include <cmath>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "train/session.h"
+#include "meshwork/train/session.h"
 
 namespace meshwork {
 namespace {

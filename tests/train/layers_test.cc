@@ -1,4 +1,4 @@
-#include "train/layers.h"
+#include "meshwork/train/layers.h"
 
 #include <algorithm>
 #include <string>
@@ -6,9 +6,9 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "ops/ops.h"
-#include "train/optimizers.h"
-#include "train/session.h"
+#include "meshwork/ops/ops.h"
+#include "meshwork/train/optimizers.h"
+#include "meshwork/train/session.h"
 
 namespace meshwork {
 namespace {

@@ -1,4 +1,4 @@
-#include "train/microbatches.h"
+#include "meshwork/train/microbatches.h"
 
 #include <map>
 #include <string>
@@ -6,19 +6,19 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "ops/gradients.h"
-#include "ops/memory_report.h"
-#include "ops/ops.h"
-#include "ops/program.h"
-#include "ops/rebatch.h"
-#include "ops/text.h"
-#include "runtime/executor.h"
-#include "spmd/compile.h"
+#include "meshwork/control/rebatch.h"
+#include "meshwork/ir/gradients.h"
+#include "meshwork/ir/program.h"
+#include "meshwork/ir/text.h"
+#include "meshwork/ops/ops.h"
+#include "meshwork/plan/memory_report.h"
+#include "meshwork/runtime/executor.h"
+#include "meshwork/spmd/compile.h"
+#include "meshwork/train/initializers.h"
+#include "meshwork/train/optimizers.h"
+#include "meshwork/train/random.h"
 #include "support/interpreter.h"
 #include "support/tensors.h"
-#include "train/initializers.h"
-#include "train/optimizers.h"
-#include "train/random.h"
 
 namespace meshwork {
 namespace {

@@ -1,4 +1,4 @@
-#include "train/optimizers.h"
+#include "meshwork/train/optimizers.h"
 
 #include <cmath>
 #include <functional>
@@ -7,12 +7,12 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "ops/control_flow.h"
-#include "ops/ops.h"
-#include "ops/program.h"
-#include "train/initializers.h"
-#include "train/layers.h"
-#include "train/session.h"
+#include "meshwork/control/control_flow.h"
+#include "meshwork/ir/program.h"
+#include "meshwork/ops/ops.h"
+#include "meshwork/train/initializers.h"
+#include "meshwork/train/layers.h"
+#include "meshwork/train/session.h"
 
 namespace meshwork {
 namespace {

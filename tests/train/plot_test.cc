@@ -1,4 +1,4 @@
-#include "train/plot.h"
+#include "meshwork/train/plot.h"
 
 #include <cmath>
 #include <limits>
@@ -7,8 +7,8 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "meshwork/train/random.h"
 #include "support/golden.h"
-#include "train/random.h"
 
 namespace meshwork {
 namespace {

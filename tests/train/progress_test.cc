@@ -1,4 +1,4 @@
-#include "train/progress.h"
+#include "meshwork/train/progress.h"
 
 #include <fcntl.h>
 #include <sys/ioctl.h>

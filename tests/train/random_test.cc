@@ -1,4 +1,4 @@
-#include "train/random.h"
+#include "meshwork/train/random.h"
 
 #include <vector>
 

@@ -1,9 +1,9 @@
-#include "train/safetensors.h"
+#include "meshwork/train/safetensors.h"
 
 #include <cstring>
 #include <filesystem>
 
-#include "train/file.h"
+#include "meshwork/train/file.h"
 #include "train/temp_dir.h"
 
 namespace meshwork {

@@ -1,4 +1,4 @@
-#include "train/session.h"
+#include "meshwork/train/session.h"
 
 #include <sys/resource.h>
 #include <sys/wait.h>

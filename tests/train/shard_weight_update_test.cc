@@ -1,6 +1,6 @@
 // Training with weight-update sharding: the numbers of one device, in doubles, with less memory per device
 // and no more on the wire.
-#include "spmd/shard_weight_update.h"
+#include "meshwork/spmd/shard_weight_update.h"
 
 #include <algorithm>
 #include <cmath>
@@ -13,12 +13,12 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "meshwork.h"
+#include "meshwork/ir/row.h"
+#include "meshwork/plan/memory_report.h"
+#include "meshwork/train/random.h"
+#include "meshwork/verify/verify.h"
 #include "nlohmann/json.hpp"
-#include "ops/memory_report.h"
-#include "ops/row.h"
 #include "runtime/programs.h"
-#include "spmd/verify.h"
-#include "train/random.h"
 #include "train/temp_dir.h"
 
 namespace meshwork {

@@ -9,8 +9,8 @@
 #include <string_view>
 #include <system_error>
 
-#include "base/status.h"
 #include "gtest/gtest.h"
+#include "meshwork/base/status.h"
 
 namespace meshwork {
 

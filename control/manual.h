@@ -1,0 +1,118 @@
+// Manual regions: code that is written for each device by itself, with its own collectives, inside a global
+// program.
+//
+//   // y = relu(x w1) w2, the hidden dim over "model": the one sum over devices is written by hand.
+//   Value y = manual::Region(g, {x, w1, w2},
+//                            {{"batch", UNSHARDED}, {UNSHARDED, "model"}, {"model", UNSHARDED}},
+//                            {{"batch", UNSHARDED}},
+//                            [](Graph&, const std::vector<Value>& block) -> std::vector<Value> {
+//                              const Value h = Relu(MatMul(block[0], block[1]));
+//                              return {manual::AllReduce(MatMul(h, block[2]), {"model"})};
+//                            })[0];
+//
+// The body sees the blocks that the layouts of the operands cut, as tensors of their own: f32[8,4] of an
+// f32[32,8] on four devices. It is built by the same functions as everything else, and by those below, which
+// exchange blocks. What it returns are the blocks of the results, as their layouts cut them. Blocks are
+// whole: a layout must divide what it cuts. Values of the program around that a body reads are whole on each
+// device.
+//
+// Checked when it is built: of each value in the body, on which axes the devices may hold different ones
+// (Variation). A result must not vary over an axis that does not cut it, so that each device that holds a
+// block of it holds the same. A gradient through a region is a region: what was the same on all devices of an
+// axis has its gradients added up over it.
+//
+// In the text:
+//
+//   %y = manual %x, %w (%a: f32[8,4] {batch,model}, %b: f32[4,6] {model,_}) {
+//     %0 = matmul %a, %b : f32[8,6]
+//     %1 = device_all_reduce %0 axes=(model) op=sum : f32[8,6]
+//     %2 = device_block %1 {batch,_} : f32[8,6]
+//     return %2
+//   } : f32[32,6]
+//
+// As shard_map of JAX (docs.jax.dev, "Manual parallelism with shard_map"), with its types of what varies.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "meshwork/ir/graph.h"
+
+namespace meshwork {
+namespace manual {
+
+using Axes = std::vector<std::string>;
+using Body = std::function<std::vector<Value>(Graph& body, const std::vector<Value>& blocks)>;
+
+// Runs `body` on each device. `graph`: the program, or the body of a loop in it. operands[i]: any shape, cut
+// as layouts[i] says; result r: the blocks that the body returns, put together as result_layouts[r] says.
+// Errors, recorded: not as many layouts as values; layouts of another rank, with OPEN or MATCH, with strided
+// dims, or that do not divide their dims; loops, branches, pins and relayouts in the body; a result that
+// varies over an axis that does not cut it.
+std::vector<Value> Region(Graph& graph, const std::vector<Value>& operands,
+                          const std::vector<LayoutSpec>& layouts,
+                          const std::vector<LayoutSpec>& result_layouts, const Body& body,
+                          CallSite loc = CallSite::Current());
+
+// ---- In a body. `axes`: the devices that differ on these axes alone exchange blocks; n of them, counted in
+// row-major order of the axes. Errors: an axis that the mesh does not have or that is named twice; a dim that
+// is none; what each says.
+
+// The number of a device among those of `axes`: i64[], in [0, n).
+Value AxisIndex(Graph& body, const Axes& axes, CallSite loc = CallSite::Current());
+// x: any shape -> the same, combined over the devices; all have it. Has a gradient as a sum, a maximum, a
+// minimum. Error: x does not vary over one of the axes, where a sum would count it n times.
+Value AllReduce(const Value& x, const Axes& axes, ReduceOp op = ReduceOp::kSum,
+                CallSite loc = CallSite::Current());
+// x: [a,m,b] at dim -> [a,n·m,b], the blocks of the devices one after the other; all have it.
+Value AllGather(const Value& x, int64_t dim, const Axes& axes, CallSite loc = CallSite::Current());
+// x: [a,m,b] at dim -> [a,m/n,b]: of the sum over the devices, each has its block. Errors: as AllReduce; n
+// does not divide m.
+Value ReduceScatter(const Value& x, int64_t dim, const Axes& axes, ReduceOp op = ReduceOp::kSum,
+                    CallSite loc = CallSite::Current());
+// Each device cuts its block into n along dim `to` and gives one to each device, which puts those that it
+// gets together along dim `from`: [m,k] -> [n·m,k/n]. Errors: n does not divide k; from and to are one.
+Value AllToAll(const Value& x, int64_t from, int64_t to, const Axes& axes,
+               CallSite loc = CallSite::Current());
+// Each device gives its block to the one `by` further on, in a ring: device i gets that of device i - by.
+Value Shift(const Value& x, int64_t by, const Axes& axes, CallSite loc = CallSite::Current());
+// x itself, as a value that may differ between the devices of these axes: its gradients are not added up over
+// them before they have passed here.
+Value Vary(const Value& x, const Axes& axes, CallSite loc = CallSite::Current());
+
+}  // namespace manual
+
+// ---- What regions are made of.
+
+inline constexpr std::string_view kManualOp = "manual";
+
+// The axes on which the devices may hold different values, per value of a body; follows nodes as they are
+// added.
+class Variation {
+ public:
+  // REQUIRES: `body` outlives this, and is a body of a manual region.
+  explicit Variation(const Graph& body) : body_(body) {}
+  AxisSet Of(ValueId id);
+
+ private:
+  const Graph& body_;
+  size_t nodes_ = 0;
+  std::vector<AxisSet> axes_;
+};
+
+// The types of the results of a manual node. Errors: everything that it must be and is not.
+absl::StatusOr<std::vector<Type>> InferManual(const Node& node, const std::vector<Type>& operands);
+
+// Whether the body is one of a global program: blocks that say how they lie, nothing of local programs.
+// InferManual takes both kinds. The error says what it lacks.
+absl::Status CheckManualIsGlobal(const Node& node);
+
+// The gradients of the operands of a manual node; see OpRow::grad_regions.
+absl::StatusOr<std::vector<Value>> ManualGradients(Graph& graph, int node,
+                                                   const std::vector<Value>& result_grads,
+                                                   const std::vector<bool>& needed);
+
+}  // namespace meshwork

@@ -1,0 +1,426 @@
+#include "meshwork/control/rebatch.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <numeric>
+#include <optional>
+#include <utility>
+
+#include "meshwork/base/status.h"
+#include "meshwork/control/loops.h"
+#include "meshwork/ir/regions.h"
+#include "meshwork/ir/row.h"
+
+namespace meshwork {
+namespace {
+
+// Union-find over all dims of all values; classes are dims that are one dim of the program.
+class DimClasses {
+ public:
+  explicit DimClasses(const Graph& graph) : first_(graph.values().size()) {
+    int next = 0;
+    for (size_t i = 0; i < graph.values().size(); ++i) {
+      first_[i] = next;
+      next += graph.values()[i].type.rank();
+    }
+    parent_.resize(next);
+    std::iota(parent_.begin(), parent_.end(), 0);
+  }
+  size_t size() const { return parent_.size(); }
+  int Find(ValueId value, int dim) { return Root(first_[value] + dim); }
+  void Join(ValueId a, int i, ValueId b, int j) { parent_[Find(a, i)] = Find(b, j); }
+
+ private:
+  int Root(int x) {
+    while (parent_[x] != x) x = parent_[x] = parent_[parent_[x]];
+    return x;
+  }
+  std::vector<int> first_, parent_;
+};
+
+// Whether a dim that is seen through windows has the size of the result's dim, for every size.
+bool KeepsSize(const Rule& rule, const Window& window, int64_t size, int letter) {
+  const auto along = std::count_if(rule.windows.begin(), rule.windows.end(), [&](const WindowedDim& dim) {
+    return rule.operands[dim.operand][dim.dim] == letter;
+  });
+  return along == 1 && size > 1 && size == rule.letters[letter].size && std::abs(window.stride) == 1 &&
+         window.spacing == 1;
+}
+
+// Dims under one letter are one dim of the program. Of different sizes (a reshape's) they grow together. A
+// dim that an op cuts, pads or joins to others has a size of its own.
+void JoinLetters(const Graph& graph, const Node& node, const Rule& rule, DimClasses& classes) {
+  struct Use {
+    ValueId value;
+    int dim;
+  };
+  std::vector<std::optional<Use>> seen(rule.letters.size());
+  auto visit = [&](ValueId value, size_t d, int letter) {
+    if (auto& use = seen[letter]) classes.Join(value, static_cast<int>(d), use->value, use->dim);
+    else use = Use{value, static_cast<int>(d)};
+  };
+  for (size_t i = 0; i < node.operands.size(); ++i) {
+    for (size_t d = 0; d < rule.operands[i].size(); ++d) {
+      const int letter = rule.operands[i][d];
+      if (letter == kNoLetter) continue;
+      const Window* const window = rule.FindWindow(i, d);
+      if (window == nullptr || KeepsSize(rule, *window, graph.value(node.operands[i]).type.shape[d], letter))
+        visit(node.operands[i], d, letter);
+    }
+  }
+  for (size_t i = 0; i < node.results.size(); ++i)
+    for (size_t d = 0; d < rule.results[i].size(); ++d)
+      if (rule.results[i][d] != kNoLetter) visit(node.results[i], d, rule.results[i][d]);
+}
+
+// Texts may hold what no global program has: collectives, and ops of manual regions outside of one.
+absl::Status CheckRules(const Graph& graph) {
+  for (const Node& node : graph.nodes()) {
+    if (node.row->rule == nullptr && !IsControl(node))
+      return InvalidArgument("{}: it is no op of a global program, which alone can run with another batch.",
+                             graph.Describe(node.row->name, node.location));
+    if (IsManual(node)) continue;
+    for (const auto& region : node.regions) RETURN_IF_ERROR(CheckRules(*region));
+  }
+  return absl::OkStatus();
+}
+
+// A loop's length is no size that follows the batch, so its operands may not fit it any more.
+absl::Status CheckBodies(const Graph& graph, int64_t to) {
+  for (const Node& node : graph.nodes()) {
+    if (!IsControl(node)) continue;
+    const absl::StatusOr<std::vector<Type>> types = InferControl(node, TypesOf(graph, node.operands));
+    if (!types.ok())
+      return InvalidArgument("{}: it cannot run with a batch of {}: {}",
+                             graph.Describe(node.row->name, node.location), to, MessageOf(types.status()));
+    MESHWORK_CHECK(*types == TypesOf(graph, node.results), "a loop whose results were resized otherwise");
+    for (const auto& region : node.regions) RETURN_IF_ERROR(CheckBodies(*region, to));
+  }
+  return absl::OkStatus();
+}
+
+// By how much the dims of a class grow: new / old, in lowest terms.
+struct Growth {
+  int64_t to = 1, from = 1;
+
+  static Growth Of(int64_t from, int64_t to) {
+    const int64_t divisor = std::max<int64_t>(std::gcd(from, to), 1);
+    return from == 0 ? Growth() : Growth{to / divisor, from / divisor};
+  }
+  bool operator==(const Growth&) const = default;
+};
+
+// Makes the same program for another batch. First every class of dims gets its growth: those of arguments
+// have one, those of results follow from operands, as far as these are known. What a generator (constant,
+// iota) makes out of nothing has the growth of the dims that it meets. Where it meets none it stays, unless
+// it could be the batch.
+class Rebatcher {
+ public:
+  Rebatcher(const Graph& graph, int64_t from, int64_t to)
+      : graph_(graph), from_(from), to_(to), classes_(graph) {}
+
+  absl::StatusOr<Graph> Make() {
+    for (const Node& node : graph_.nodes()) {
+      rules_.push_back(RuleOf(graph_, node));
+      JoinLetters(graph_, node, rules_.back(), classes_);
+    }
+    for (const VariableUpdate& update : graph_.updates()) {
+      const ValueId variable = graph_.arguments()[update.argument].value;
+      for (int d = 0; d < graph_.value(variable).type.rank(); ++d)
+        classes_.Join(variable, d, update.value, d);
+    }
+    growth_.resize(classes_.size());
+    RETURN_IF_ERROR(GrowArguments());
+    RETURN_IF_ERROR(Settle());
+    return Build();
+  }
+
+ private:
+  std::optional<Growth>& GrowthOf(ValueId value, int d) { return growth_[classes_.Find(value, d)]; }
+
+  // Errors: a variable that would grow; an input with a dim that has no such size.
+  absl::Status GrowArguments() {
+    for (const Argument& argument : graph_.arguments()) {
+      const Shape& shape = graph_.value(argument.value).type.shape;
+      if (!argument.is_variable && !shape.empty() && shape[0] == from_)
+        GrowthOf(argument.value, 0) = Growth::Of(from_, to_);
+    }
+    for (const Argument& argument : graph_.arguments()) {
+      const ValueInfo& info = graph_.value(argument.value);
+      for (int d = 0; d < info.type.rank(); ++d) {
+        std::optional<Growth>& growth = GrowthOf(argument.value, d);
+        if (!growth.has_value()) growth = Growth();
+        if (argument.is_variable && *growth != Growth())
+          return InvalidArgument(
+              "variable \"{}\" is {}; its dim {} is tied to the batch of {}, so the program "
+              "cannot run with {}.",
+              info.name, info.type.ToString(), d, from_, to_);
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  // Gives every class its growth. Error: one that cannot be told.
+  absl::Status Settle() {
+    Follow();
+    // What meets nothing: first classes of nothing else, for others may yet follow from these.
+    for (bool alone : {true, false}) {
+      for (size_t n = 0; n < graph_.nodes().size(); ++n) {
+        bool settled = false;
+        for (const auto& [value, d] : Given(n)) {
+          std::optional<Growth>& growth = GrowthOf(value, d);
+          if (growth.has_value() || (alone && IsComputed(value, d))) continue;
+          const Node& node = graph_.nodes()[n];
+          if (HasSize(value, d, from_) && from_ != 1 && to_ != from_)
+            return InvalidArgument(
+                "{}: dim {} of {} has the size of the batch and meets no input, so whether it is the batch "
+                "cannot be told and the program cannot run with {}; derive it from an input, or take sizes "
+                "by dimension_size.",
+                graph_.Describe(node.row->name, node.location), d, graph_.value(value).type.ToString(), to_);
+          growth = Growth();
+          settled = true;
+        }
+        if (settled && !alone) Follow();
+      }
+      Follow();
+    }
+    return absl::OkStatus();
+  }
+
+  // Whether a dim of the class has this size; a reshape joins dims of different sizes.
+  bool HasSize(ValueId value, int d, int64_t size) {
+    const int wanted = classes_.Find(value, d);
+    for (size_t id = 0; id < graph_.values().size(); ++id) {
+      const Shape& shape = graph_.value(static_cast<ValueId>(id)).type.shape;
+      for (size_t i = 0; i < shape.size(); ++i)
+        if (shape[i] == size && classes_.Find(static_cast<ValueId>(id), static_cast<int>(i)) == wanted)
+          return true;
+    }
+    return false;
+  }
+
+  // The dims of a node's results whose sizes its attributes give.
+  std::vector<std::pair<ValueId, int>> Given(size_t n) const {
+    const Node& node = graph_.nodes()[n];
+    std::vector<std::pair<ValueId, int>> dims;
+    for (const AttrSpec& spec : node.row->attrs) {
+      if (!spec.is_result_shape) continue;
+      const int rank = graph_.value(node.results[0]).type.rank();
+      for (int d = spec.kind == AttrKind::kInt ? rank - 1 : 0; d < rank; ++d)
+        dims.emplace_back(node.results[0], d);
+    }
+    return dims;
+  }
+
+  // Whether a class has a dim that is no attribute's, which follows from others.
+  bool IsComputed(ValueId value, int d) {
+    if (computed_.empty()) {
+      computed_.resize(growth_.size(), false);
+      for (size_t n = 0; n < graph_.nodes().size(); ++n) {
+        const auto given = Given(n);
+        for (ValueId result : graph_.nodes()[n].results)
+          for (int i = 0; i < graph_.value(result).type.rank(); ++i)
+            if (std::find(given.begin(), given.end(), std::pair(result, i)) == given.end())
+              computed_[classes_.Find(result, i)] = true;
+      }
+    }
+    return computed_[classes_.Find(value, d)];
+  }
+
+  // Until nothing more follows: the results of nodes whose operands are known.
+  void Follow() {
+    for (bool changed = true; changed;) {
+      changed = false;
+      for (size_t n = 0; n < graph_.nodes().size(); ++n) changed |= FollowNode(n);
+    }
+  }
+
+  bool FollowNode(size_t n) {
+    const Node& node = graph_.nodes()[n];
+    if (node.operands.empty()) return false;
+    bool changed = FollowWindows(n);
+    if (std::all_of(node.results.begin(), node.results.end(), [&](ValueId id) { return IsKnown(id); }))
+      return changed;
+    std::vector<Type> operands;
+    for (ValueId id : node.operands) {
+      const std::optional<Type> type = NewType(id);
+      if (!type.has_value()) return changed;
+      operands.push_back(*type);
+    }
+    for (const auto& [value, d] : Given(n))
+      if (!GrowthOf(value, d).has_value()) return changed;
+    const absl::StatusOr<Attrs> attrs = NewAttrs(n, operands);
+    if (!attrs.ok()) return changed;  // Build says why
+    const absl::StatusOr<std::vector<Type>> results = node.row->infer({operands, {}, *attrs});
+    if (!results.ok() || results->size() != node.results.size()) return changed;
+    for (size_t r = 0; r < results->size(); ++r) {
+      const Shape& before = graph_.value(node.results[r]).type.shape;
+      for (size_t d = 0; d < before.size() && d < (*results)[r].shape.size(); ++d) {
+        std::optional<Growth>& growth = GrowthOf(node.results[r], static_cast<int>(d));
+        if (growth.has_value()) continue;
+        growth = Growth::Of(before[d], (*results)[r].shape[d]);
+        changed = true;
+      }
+    }
+    return changed;
+  }
+
+  // A dim that an attribute gives and that windows of operands tell stays, if these do.
+  bool FollowWindows(size_t n) {
+    const Node& node = graph_.nodes()[n];
+    bool changed = false;
+    for (const auto& [value, d] : Given(n)) {
+      std::optional<Growth>& growth = GrowthOf(value, d);
+      const int letter = rules_[n].results[0][d];
+      if (growth.has_value() || letter == kNoLetter) continue;
+      bool any = false, stays = true;
+      for (const WindowedDim& dim : rules_[n].windows) {
+        if (rules_[n].operands[dim.operand][dim.dim] != letter) continue;
+        any = true;
+        stays &= GrowthOf(node.operands[dim.operand], dim.dim) == Growth();
+      }
+      if (!any || !stays) continue;
+      growth = Growth();
+      changed = true;
+    }
+    return changed;
+  }
+
+  bool IsKnown(ValueId id) {
+    for (int d = 0; d < graph_.value(id).type.rank(); ++d)
+      if (!GrowthOf(id, d).has_value()) return false;
+    return true;
+  }
+
+  // Nothing where a dim is not known, or would be no whole number.
+  std::optional<Type> NewType(ValueId id) {
+    Type type = graph_.value(id).type;
+    for (int d = 0; d < type.rank(); ++d) {
+      const std::optional<Growth>& growth = GrowthOf(id, d);
+      if (!growth.has_value() || type.shape[d] % growth->from != 0) return std::nullopt;
+      type.shape[d] = type.shape[d] / growth->from * growth->to;
+    }
+    return type;
+  }
+
+  // `what`: "argument "x"", or a node. Error: a dim would be no whole number.
+  absl::Status CheckDivides(ValueId id, const std::string& what) {
+    const Type& type = graph_.value(id).type;
+    for (int d = 0; d < type.rank(); ++d) {
+      const std::optional<Growth>& growth = GrowthOf(id, d);
+      if (!growth.has_value() || type.shape[d] % growth->from == 0) continue;
+      // Of a batch of `from`, this dim has shape[d] / from.
+      const int64_t step = from_ / std::gcd(from_, type.shape[d]);
+      return InvalidArgument(
+          "{}: dim {} of {} is tied to the batch of {} and would be no whole number, so the program cannot "
+          "run "
+          "with {}{}.",
+          what, d, type.ToString(), from_, to_,
+          step < from_ && *growth == Growth::Of(from_, to_)
+              ? fmt::format("; it runs with multiples of {}", step)
+              : "");
+    }
+    return absl::OkStatus();
+  }
+
+  // Of node n for operands of these types.
+  absl::StatusOr<Attrs> NewAttrs(size_t n, const std::vector<Type>& operands) {
+    const Node& node = graph_.nodes()[n];
+    Attrs attrs = node.attrs;
+    if (!Given(n).empty()) {
+      Shape shape = graph_.value(node.results[0]).type.shape;
+      for (size_t d = 0; d < shape.size(); ++d)
+        if (const auto& growth = GrowthOf(node.results[0], static_cast<int>(d)); growth.has_value())
+          shape[d] = shape[d] / growth->from * growth->to;
+      attrs = WithResultShape(*node.row, std::move(attrs), shape);
+    }
+    if (node.row->resize == nullptr) return attrs;
+    const std::vector<Type> old = TypesOf(graph_, node.operands), results = TypesOf(graph_, node.results);
+    return node.row->resize({old, results, attrs}, operands);
+  }
+
+  absl::StatusOr<Graph> Build() {
+    Graph copy(graph_.mesh());
+    copy.name = graph_.name;
+    std::vector<ValueId> map(graph_.values().size(), kNoValue);
+    for (const Argument& argument : graph_.arguments()) {
+      ValueInfo info = graph_.value(argument.value);
+      const std::string what = fmt::format("argument \"{}\"", info.name);
+      RETURN_IF_ERROR(CheckDivides(argument.value, what));
+      info.type = *NewType(argument.value);
+      info.global = info.type;
+      if (info.layout.has_value()) RETURN_IF_ERROR(Annotate(info.layout->Fits(info.type.shape), what + ": "));
+      map[argument.value] = copy.AddArgument(std::move(info), argument.is_variable, argument.initializer);
+    }
+    for (size_t n = 0; n < graph_.nodes().size(); ++n) RETURN_IF_ERROR(BuildNode(n, copy, map));
+    for (const VariableUpdate& update : graph_.updates())
+      copy.AddUpdate({update.argument, map[update.value], update.location});
+    for (const OutputInfo& output : graph_.outputs()) copy.AddOutput({output.name, map[output.value]});
+    return copy;
+  }
+
+  absl::Status BuildNode(size_t n, Graph& copy, std::vector<ValueId>& map) {
+    const Node& node = graph_.nodes()[n];
+    const std::string what = graph_.Describe(node.row->name, node.location);
+    for (ValueId id : node.results) RETURN_IF_ERROR(CheckDivides(id, what));
+    absl::InlinedVector<ValueId, 4> operands;
+    for (ValueId id : node.operands) operands.push_back(map[id]);
+    const absl::StatusOr<Attrs> attrs = NewAttrs(n, TypesOf(copy, operands));
+    if (!attrs.ok()) return Annotate(attrs.status(), what + ": ");
+    ASSIGN_OR_RETURN(int added, copy.TryAdd(*node.row, operands, *attrs, node.location));
+    for (size_t i = 0; i < node.results.size(); ++i) {
+      const ValueInfo& info = graph_.value(node.results[i]);
+      const ValueId result = copy.nodes()[added].results[i];
+      const Type& made = copy.value(result).type;
+      if (const std::optional<Type> want = NewType(node.results[i]); want.has_value() && *want != made)
+        return InvalidArgument(
+            "{}: with a batch of {} its result is {}, and what it meets takes {}, so the "
+            "program cannot run with {}.",
+            what, to_, made.ToString(), want->ToString(), to_);
+      if (info.layout.has_value()) RETURN_IF_ERROR(Annotate(info.layout->Fits(made.shape), what + ": "));
+      ValueInfo& copied = copy.mutable_value(result);
+      copied.name = info.name;
+      copied.layout = info.layout;
+      copied.modes = info.modes;
+      copied.gather = info.gather;
+      map[node.results[i]] = result;
+    }
+    return absl::OkStatus();
+  }
+
+  const Graph& graph_;
+  const int64_t from_, to_;
+  DimClasses classes_;
+  std::vector<Rule> rules_;                    // per node
+  std::vector<std::optional<Growth>> growth_;  // per class, at its root
+  std::vector<bool> computed_;                 // the same
+};
+
+// Without loops.
+absl::StatusOr<Graph> RebatchOpened(const Graph& graph, int64_t from, int64_t to) {
+  if (from < 1 || to < 0)
+    return InvalidArgument(
+        "Rebatch: a batch of {} cannot become one of {}; the first is at least 1, the second at "
+        "least 0.",
+        from, to);
+  return Rebatcher(graph, from, to).Make();
+}
+
+}  // namespace
+
+absl::StatusOr<Graph> Rebatch(const Graph& graph, int64_t from, int64_t to) {
+  RETURN_IF_ERROR(CheckRules(graph));
+  if (!HasLoops(graph)) return RebatchOpened(graph, from, to);
+  const OpenedGraph opened = OpenLoops(graph);
+  for (const OpenedLoop& loop : opened.loops)
+    if (IsManual(loop.node))
+      return InvalidArgument(
+          "{}: its blocks have the size that they were written for, so the program cannot run with {}.",
+          graph.Describe(loop.node.row->name, loop.node.location), to);
+  ASSIGN_OR_RETURN(const Graph resized, RebatchOpened(opened.graph, from, to));
+  Graph closed = CloseLoops(resized, opened.loops);
+  RETURN_IF_ERROR(CheckBodies(closed, to));
+  return closed;
+}
+
+}  // namespace meshwork

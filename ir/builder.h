@@ -1,0 +1,61 @@
+// Shared by the families' builder functions and gradients.
+#pragma once
+
+#include <optional>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "fmt/format.h"
+#include "meshwork/ir/attrs.h"
+#include "meshwork/ir/graph.h"
+#include "meshwork/ir/operand.h"
+
+namespace meshwork {
+
+// The operands of one op as Values: numbers become scalar constants of the dtype of the first
+// operand that is a Value. The location is that of the first operand. All invalid if one is.
+struct ResolvedOperands {
+  Graph* graph = nullptr;  // null if an operand is invalid
+  std::vector<Value> values;
+  SourceLocation location;
+};
+ResolvedOperands Resolve(const std::vector<Operand>& operands);
+
+// Records "op (model.cc:41): …" against the operands' graph.
+template <typename... Args>
+void RecordMistake(const ResolvedOperands& at, std::string_view op, fmt::format_string<Args...> format,
+                   Args&&... args) {
+  at.graph->RecordError(at.graph->Describe(op, at.location) + ": " +
+                        fmt::format(format, std::forward<Args>(args)...));
+}
+
+// Resolves the operands and appends one node; returns its first result.
+Value AddOp(std::string_view op, const std::vector<Operand>& operands, const Attrs& attrs = {});
+
+// `dim` of the first operand counted from 0, where negative numbers count from the end; nothing after
+// recording a mistake.
+std::optional<int64_t> CountDim(const ResolvedOperands& at, std::string_view op, int64_t dim);
+// The same of several; a mistake is one that stands twice, too.
+std::optional<std::vector<int64_t>> CountDims(const ResolvedOperands& at, std::string_view op,
+                                              const std::vector<int64_t>& dims);
+
+// Sums `grad` over the dims along which a tensor of `type` was broadcast to grad's shape.
+Value SumToType(const Value& grad, const Type& type);
+
+// The shape that operands broadcast to, right-aligned. Error: dims that are neither equal nor 1.
+absl::StatusOr<Shape> BroadcastShapes(const std::vector<Type>& operands);
+
+// Shapes as attributes hold them, and back.
+inline Shape ToShape(const std::vector<int64_t>& list) { return Shape(list.begin(), list.end()); }
+inline std::vector<int64_t> ToInts(const Shape& shape) { return {shape.begin(), shape.end()}; }
+
+// Checks that the attribute `value` is an element of `dtype`: a whole number where it holds those; what a
+// double rounds away is not noticed.
+absl::Status CheckElement(double value, DType dtype);
+
+// Checks the value of dim `d` for a tensor of `rank` dims.
+absl::Status CheckDim(std::string_view attribute, int64_t d, const Type& type);
+
+}  // namespace meshwork

@@ -1,0 +1,21 @@
+// Whether two programs are the same program.
+//
+//   FirstDifference(g, ParseGraph(PrintGraph(g)).value())   -> "": a text says all there is to say
+//   FirstDifference(a, b)                                   -> "node 3 (matmul): operand 1 is %w, not %b"
+//
+// Compared are the meshes, the names of programs, arguments and outputs, the names that values were given,
+// types, global types, layouts, ops, attributes (numbers bit by bit, NaN being NaN), updates and outputs, in
+// their order. Not compared is what a text does not carry: how values are numbered, where nodes come from,
+// why the compiler put them there, how variables are initialized.
+#pragma once
+
+#include <string>
+
+#include "meshwork/ir/graph.h"
+
+namespace meshwork {
+
+// The first difference as "where: a's, not b's", or "" where there is none.
+std::string FirstDifference(const Graph& a, const Graph& b);
+
+}  // namespace meshwork

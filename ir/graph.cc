@@ -1,0 +1,544 @@
+#include "meshwork/ir/graph.h"
+
+#include <algorithm>
+#include <cctype>
+#include <cmath>
+#include <limits>
+
+#include "meshwork/base/status.h"
+#include "meshwork/base/suggest.h"
+#include "meshwork/ir/row.h"
+
+namespace meshwork {
+namespace {
+
+std::string BaseName(std::string_view path) {
+  const size_t slash = path.rfind('/');
+  return std::string(slash == std::string_view::npos ? path : path.substr(slash + 1));
+}
+
+constexpr std::string_view kKindNames[] = {"true or false", "a whole number",    "a number",
+                                           "a dtype",       "a list like [0,1]", "axes like (batch)",
+                                           "a reduction",   "a layout"};
+
+}  // namespace
+
+std::string_view GatheringName(Gathering gather) {
+  MESHWORK_CHECK(gather != Gathering::kWithinBudget, "texts say nothing of what is not asked for");
+  return gather == Gathering::kAllowed ? "allowed" : "on_use";
+}
+
+bool IsArgumentName(std::string_view name) {
+  if (name.find("//") != std::string_view::npos) return false;
+  if (name.empty() || !(std::isalpha(static_cast<unsigned char>(name[0])) || name[0] == '_')) return false;
+  for (char c : name) {
+    if (!std::isalnum(static_cast<unsigned char>(c)) &&
+        std::string_view("_./-").find(c) == std::string_view::npos)
+      return false;
+  }
+  return true;
+}
+
+// ---- Where a graph is.
+
+Graph& Graph::operator=(const Graph& other) {
+  if (this == &other) return *this;
+  DropHandles();
+  GraphParts::operator=(other);
+  return *this;
+}
+
+Graph::Graph(Graph&& other) noexcept : GraphParts(std::move(static_cast<GraphParts&>(other))) {
+  TakePlace(other);
+}
+
+Graph& Graph::operator=(Graph&& other) noexcept {
+  if (this == &other) return *this;
+  DropHandles();
+  GraphParts::operator=(std::move(static_cast<GraphParts&>(other)));
+  TakePlace(other);
+  return *this;
+}
+
+Graph::~Graph() { DropHandles(); }
+
+void Graph::DropHandles() {
+  if (anchor_ != nullptr) anchor_->graph = nullptr;
+  anchor_ = nullptr;
+  bodies_.clear();
+}
+
+void Graph::TakePlace(Graph& other) {
+  anchor_ = std::move(other.anchor_);
+  if (anchor_ != nullptr) anchor_->graph = this;
+  outer_ = other.outer_;
+  owner_ = std::move(other.owner_);
+  bodies_ = std::move(other.bodies_);
+  for (const std::shared_ptr<Graph>& body : bodies_) body->outer_ = this;
+  other.anchor_ = nullptr;
+  other.bodies_.clear();
+  static_cast<GraphParts&>(other) = GraphParts(mesh_);
+  other.is_moved_ = true;
+}
+
+Graph Graph::Nowhere() {
+  Graph graph{Mesh()};
+  graph.is_nowhere_ = true;
+  return graph;
+}
+
+const Type& internal::TypeOfNoValue() {
+  static const auto* type = new Type{F32, Shape(kMaxRank, 1)};
+  return *type;
+}
+
+absl::StatusOr<Attrs> Graph::CompleteAttrs(const OpRow& row, const Attrs& given) {
+  std::vector<std::string> known;
+  for (const AttrSpec& spec : row.attrs) known.emplace_back(spec.name);
+  for (const auto& [name, value] : given.entries()) {
+    if (std::find(known.begin(), known.end(), name) == known.end())
+      return InvalidArgument("there is no attribute \"{}\"{}", name,
+                             DidYouMeanOneOf(name, known, "attributes"));
+  }
+  Attrs complete;
+  for (const AttrSpec& spec : row.attrs) {
+    const AttrValue* value = given.Find(spec.name);
+    if (value == nullptr) {
+      if (!spec.fallback.has_value()) return InvalidArgument("attribute \"{}\" is missing.", spec.name);
+      complete.Set(spec.name, *spec.fallback);
+      continue;
+    }
+    AttrValue converted = *value;
+    if (spec.kind == AttrKind::kFloat && std::holds_alternative<int64_t>(converted)) {
+      converted = static_cast<double>(std::get<int64_t>(converted));
+    }
+    // One NaN of the many there are, so that equal bits mean equal attributes, and texts carry them.
+    if (const auto* real = std::get_if<double>(&converted); real != nullptr && std::isnan(*real))
+      converted = std::numeric_limits<double>::quiet_NaN();
+    if (converted.index() != static_cast<size_t>(spec.kind)) {
+      return InvalidArgument("attribute \"{}\" is {}; it must be {}.", spec.name,
+                             kKindNames[converted.index()], kKindNames[static_cast<int>(spec.kind)]);
+    }
+    if (spec.is_result_shape && spec.kind == AttrKind::kInts) {
+      for (int64_t size : std::get<std::vector<int64_t>>(converted))
+        if (size < 0)
+          return InvalidArgument("attribute \"{}\" has the size {}; sizes are at least 0.", spec.name, size);
+    }
+    complete.Set(spec.name, std::move(converted));
+  }
+  return complete;
+}
+
+SourceLocation::SourceLocation(CallSite site) : file(BaseName(site.file)), line(site.line) {}
+
+std::string SourceLocation::ToString() const { return file.empty() ? "" : fmt::format("{}:{}", file, line); }
+
+std::string Graph::Describe(std::string_view op, const SourceLocation& location) const {
+  const std::string name =
+      location.within == nullptr ? std::string(op) : fmt::format("{} of {}", op, location.within);
+  return location.file.empty() ? name : fmt::format("{} ({})", name, location.ToString());
+}
+
+std::string Graph::Describe(int node) const {
+  return Describe(nodes_[node].row->name, nodes_[node].location);
+}
+
+absl::StatusOr<Value> Graph::TryArgument(std::string_view kind, std::string_view name, const Type& type,
+                                         const LayoutSpec& spec, bool is_variable,
+                                         std::optional<Initializer> initializer,
+                                         const SourceLocation& location) {
+  const std::string where = fmt::format(
+      "{} \"{}\"{}", kind, name, location.file.empty() ? "" : fmt::format(" ({})", location.ToString()));
+  if (!IsArgumentName(name)) {
+    return InvalidArgument("{}: a name is a letter followed by letters, digits and any of _ . / -", where);
+  }
+  if (IsArgumentTaken(std::string(name))) {
+    return InvalidArgument("{}: the name is already taken; names of inputs and variables must be unique.",
+                           where);
+  }
+  if (absl::Status status = CheckSize(type); !status.ok()) return Annotate(status, where + ": ");
+  absl::StatusOr<LayoutPin> pin = ResolvePin(spec, type);
+  if (!pin.ok()) return Annotate(pin.status(), where + ": ");
+  return Value(this, AddArgument({.name = std::string(name),
+                                  .type = type,
+                                  .global = type,
+                                  .layout = std::move(pin->layout),
+                                  .modes = std::move(pin->modes),
+                                  .location = location},
+                                 is_variable, std::move(initializer)));
+}
+
+absl::StatusOr<LayoutPin> Graph::ResolvePin(const LayoutSpec& spec, const Type& type) {
+  ASSIGN_OR_RETURN(LayoutPin pin, LayoutPin::Create(mesh_, spec));
+  if (pin.layout.rank() != type.rank())
+    return InvalidArgument("layout {} has {}, {} has {}; give one entry per dim.", pin.ToString(),
+                           Count(pin.layout.rank(), "dim"), type.ToString(), type.rank());
+  RETURN_IF_ERROR(pin.layout.Fits(type.shape));
+  if (pin.Has(DimMode::kMatch))
+    return InvalidArgument(
+        "layout {}: MATCH keeps a dim of what a relayout reads; here there is nothing to match.",
+        pin.ToString());
+  CutMesh(pin.layout.mesh());
+  return pin;
+}
+
+void Graph::Pin(const Value& value, const LayoutSpec& layout, CallSite loc) {
+  const std::string where = fmt::format("WithLayout ({})", SourceLocation(loc).ToString());
+  if (!value.valid()) return RecordMissing(where, value);
+  if (value.graph() != this) return RecordError(where + ": " + WhyForeign(value, "the value"));
+  absl::StatusOr<LayoutPin> pin = ResolvePin(layout, value.type());
+  if (!pin.ok()) return RecordError(std::string(MessageOf(Annotate(pin.status(), where + ": "))));
+  ValueInfo& info = values_[value.id()];
+  if (info.layout.has_value())
+    return RecordError(fmt::format("{}: the value is pinned as {} already; relayout takes it elsewhere.",
+                                   where, LayoutPin{*info.layout, info.modes}.ToString()));
+  info.layout = std::move(pin->layout);
+  info.modes = std::move(pin->modes);
+}
+
+Attrs OnMesh(Attrs attrs, const Mesh& from, const Mesh& finer) {
+  if (from == finer) return attrs;
+  const Attrs before = attrs;
+  for (const auto& [name, value] : before.entries()) {
+    if (const auto* axes = std::get_if<AxisList>(&value)) attrs.Set(name, from.On(finer, *axes));
+    if (const auto* pin = std::get_if<LayoutPin>(&value))
+      attrs.Set(name, LayoutPin{pin->layout.On(finer), pin->modes});
+  }
+  return attrs;
+}
+
+void Graph::CutMesh(const Mesh& finer) {
+  if (mesh_ == finer) return;
+  for (ValueInfo& info : values_)
+    if (info.layout.has_value()) info.layout = info.layout->On(finer);
+  for (Node& node : nodes_) {
+    node.attrs = OnMesh(std::move(node.attrs), mesh_, finer);
+    for (std::shared_ptr<const Graph>& region : node.regions) {
+      Graph cut = *region;
+      cut.CutMesh(finer);
+      region = std::make_shared<const Graph>(std::move(cut));
+    }
+  }
+  mesh_ = finer;
+}
+
+Graph& Graph::AddBody(std::string owner) {
+  bodies_.push_back(std::make_shared<Graph>(mesh_));
+  bodies_.back()->outer_ = this;
+  bodies_.back()->owner_ = std::move(owner);
+  return *bodies_.back();
+}
+
+Value Graph::Capture(const Value& value) {
+  if (value.graph() == this) return value;
+  if (outer_ == nullptr) return {};
+  const Value outer = outer_->Capture(value);
+  if (!outer.valid()) return {};
+  for (const auto& [known, inner] : captured_)
+    if (known == outer.id()) return {this, inner};
+  const ValueInfo& info = outer.graph()->value(outer.id());
+  std::string name = info.name;
+  if (!IsArgumentName(name) || IsArgumentTaken(name)) name = fmt::format("outer{}", captured_.size());
+  for (size_t i = captured_.size() + 1; IsArgumentTaken(name); ++i) name = fmt::format("outer{}", i);
+  const ValueId inner = AddArgument(
+      {.name = std::move(name),
+       .type = info.type,
+       .global = info.type,
+       .gather = info.gather == Gathering::kAllowed ? Gathering::kAllowed : Gathering::kWithinBudget,
+       .location = info.location},
+      /*is_variable=*/false);
+  captured_.emplace_back(outer.id(), inner);
+  return {this, inner};
+}
+
+Value Graph::Input(std::string_view name, DType dtype, const Shape& shape, const LayoutSpec& layout,
+                   CallSite loc) {
+  absl::StatusOr<Value> value = TryArgument("Input", name, {dtype, shape}, layout, false, {}, loc);
+  if (value.ok()) return *value;
+  RecordError(std::string(MessageOf(value.status())));
+  return {};
+}
+
+Variable Graph::Var(std::string_view name, Initializer initializer, const LayoutSpec& layout, CallSite loc) {
+  const Type type = initializer.type;
+  absl::StatusOr<Value> value = TryArgument("Var", name, type, layout, true, std::move(initializer), loc);
+  if (value.ok()) return Variable(this, value->id());
+  RecordError(std::string(MessageOf(value.status())));
+  return {};
+}
+
+Variable Graph::Var(std::string_view name, Initializer initializer, const LayoutSpec& layout,
+                    const VarOptions& options, CallSite loc) {
+  const Variable variable = Var(name, std::move(initializer), layout, loc);
+  if (variable.valid()) values_[variable.id()].gather = options.gather;
+  return variable;
+}
+
+void Graph::Update(const Variable& variable, const Value& value, CallSite loc) {
+  const SourceLocation location(loc);
+  if (!variable.valid() || !value.valid()) {
+    const bool is_known = variable.valid() && variable.graph() == this;
+    return RecordMissing(
+        fmt::format("Update{} ({})",
+                    is_known ? fmt::format(" of \"{}\"", this->value(variable.id()).name) : "",
+                    location.ToString()),
+        variable.valid() ? value : variable);
+  }
+  if (variable.graph() != this || value.graph() != this) {
+    return RecordError(fmt::format("Update ({}): {}", location.ToString(),
+                                   variable.graph() != this ? WhyForeign(variable, "the variable")
+                                                            : WhyForeign(value, "the new value")));
+  }
+  const std::string& name = this->value(variable.id()).name;
+  const auto found = std::lower_bound(arguments_.begin(), arguments_.end(), variable.id(),
+                                      [](const Argument& a, ValueId id) { return a.value < id; });
+  if (found == arguments_.end() || found->value != variable.id() || !found->is_variable) {
+    return RecordError(fmt::format("Update ({}): \"{}\" is not a variable; only variables keep values.",
+                                   location.ToString(), name));
+  }
+  if (variable.type() != value.type()) {
+    return RecordError(
+        fmt::format("Update of \"{}\" ({}): the variable is {}, the new value {}; they must agree.", name,
+                    location.ToString(), variable.type().ToString(), value.type().ToString()));
+  }
+  const auto argument = static_cast<size_t>(found - arguments_.begin());
+  if (argument < is_updated_.size() && is_updated_[argument]) {
+    const auto first = std::find_if(updates_.begin(), updates_.end(), [&](const VariableUpdate& update) {
+      return update.argument == static_cast<int>(argument);
+    });
+    const std::string before = first == updates_.end() ? "" : first->location.ToString();
+    return RecordError(fmt::format(
+        "Update of \"{}\" ({}): it is already updated{}; a step writes a variable once, and Minimize writes "
+        "all that its loss depends on.",
+        name, location.ToString(), before.empty() ? "" : fmt::format(" ({})", before)));
+  }
+  AddUpdate({static_cast<int>(argument), value.id(), location});
+}
+
+void Graph::Output(std::string_view name, const Value& value, CallSite loc) {
+  const std::string where = fmt::format("Output \"{}\" ({})", name, SourceLocation(loc).ToString());
+  if (!value.valid()) return RecordMissing(where, value);
+  if (!IsArgumentName(name)) {
+    return RecordError(where + ": a name is a letter followed by letters, digits and any of _ . / -");
+  }
+  if (value.graph() != this) return RecordError(where + ": " + WhyForeign(value, "the value"));
+  if (IsOutputTaken(std::string(name)))
+    return RecordError(where + ": the name is already taken; output names must be unique.");
+  outputs_.push_back({std::string(name), value.id()});
+}
+
+// An invalid value is silent where the mistake that made it is recorded, and one itself where none is.
+void Graph::RecordMissing(const std::string& where, const Value& value) {
+  if (value.is_lost())
+    return RecordError(where + ": the graph of the value is gone; keep it as long as its values.");
+  if (errors_.empty())
+    RecordError(
+        where +
+        ": there is no value; it was default-constructed, or made of numbers alone, or of values whose "
+        "graph is gone.");
+}
+
+std::string Graph::WhyForeign(const Value& value, std::string_view what) const {
+  for (const Graph* around = value.graph(); around->outer_ != nullptr; around = around->outer_)
+    if (around->outer_ == this)
+      return fmt::format("{} was made in the body of {}; return it from there.", what, around->owner_);
+  return fmt::format("{} belongs to another graph; name values of this one.", what);
+}
+
+absl::Status Graph::status() const {
+  if (is_moved_) return InvalidArgument("Graph: it was moved to another one; go on with that.");
+  if (errors_.empty()) return absl::OkStatus();
+  std::string all;
+  for (const std::string& error : errors_) all += (all.empty() ? "" : "\n") + error;
+  return absl::InvalidArgumentError(all);
+}
+
+std::vector<Value> Graph::Add(std::string_view op, std::span<const Value> operands, const Attrs& attrs,
+                              SourceLocation location) {
+  if (location_override_ != nullptr) location = *location_override_;
+  const absl::StatusOr<const OpRow*> found = FindOp(op);
+  if (!found.ok()) {
+    RecordError(fmt::format("{}: {}", Describe(op, location), MessageOf(found.status())));
+    return {Value()};
+  }
+  const OpRow& row = **found;
+  std::vector<Value> invalid(row.num_results < 0 ? operands.size() : row.num_results);
+  if (is_nowhere_) return invalid;
+  if (is_closed_) {
+    (outer_ == nullptr ? *this : *outer_)
+        .RecordError(
+            fmt::format("{}: it reads a value that was made in the body of {}; return it from there.",
+                        Describe(op, location), owner_));
+    return invalid;
+  }
+  absl::InlinedVector<ValueId, 4> ids;
+  for (const Value& given : operands) {
+    if (given.is_lost())
+      RecordError(fmt::format("{}: the graph of operand {} is gone; keep it as long as its values.",
+                              Describe(op, location), ids.size()));
+    if (!given.valid()) return invalid;  // its mistake is recorded already
+    const Value captured = Capture(given);
+    const Value& operand = captured.valid() ? captured : given;
+    if (operand.graph() != this) {
+      const std::string mistake =
+          fmt::format("{}: operand {} belongs to another graph; an op reads values of one.",
+                      Describe(op, location), ids.size());
+      RecordError(mistake);
+      operand.graph()->RecordError(mistake);
+      return invalid;
+    }
+    ids.push_back(operand.id());
+  }
+  absl::StatusOr<int> node = TryAdd(row, ids, attrs, location);
+  if (!node.ok()) {
+    RecordError(std::string(MessageOf(node.status())));
+    return invalid;
+  }
+  std::vector<Value> results;
+  for (ValueId id : nodes_[*node].results) results.emplace_back(this, id);
+  return results;
+}
+
+absl::StatusOr<int> Graph::TryAdd(const OpRow& row, std::span<const ValueId> operands, const Attrs& attrs,
+                                  SourceLocation location) {
+  auto fail = [&](const absl::Status& status) {
+    return Annotate(status, Describe(row.name, location) + ": ");
+  };
+  if (absl::Status status = CheckOperandCount(row, operands.size()); !status.ok()) return fail(status);
+  absl::StatusOr<Attrs> complete = CompleteAttrs(row, attrs);
+  if (!complete.ok()) return fail(complete.status());
+  const std::vector<Type> types = TypesOf(*this, operands);
+  absl::StatusOr<std::vector<Type>> results = row.infer({types, {}, *complete});
+  if (!results.ok()) return fail(results.status());
+  if (row.num_results >= 0 && std::ssize(*results) != row.num_results)
+    return fail(InvalidArgument("its row infers {} and says that there are {}.",
+                                Count(std::ssize(*results), "result"), row.num_results));
+  Node node{.row = &row, .attrs = *std::move(complete), .location = location};
+  node.operands.assign(operands.begin(), operands.end());
+  for (const Type& type : *results)
+    if (absl::Status status = CheckSize(type); !status.ok()) return fail(status);
+  std::vector<ValueInfo> infos;
+  for (Type& type : *results) infos.push_back({.type = type, .global = type, .location = location});
+  return AddNode(std::move(node), std::move(infos));
+}
+
+int Graph::AddNode(Node node, std::vector<ValueInfo> results) {
+  const int index = static_cast<int>(nodes_.size());
+  node.results.clear();
+  for (ValueInfo& info : results) {
+    info.node = index;
+    node.results.push_back(static_cast<ValueId>(values_.size()));
+    values_.push_back(std::move(info));
+  }
+  nodes_.push_back(std::move(node));
+  return index;
+}
+
+std::vector<ValueId> Graph::InsertResults(int node, size_t at, std::vector<ValueInfo> results) {
+  std::vector<ValueId> ids;
+  for (ValueInfo& info : results) {
+    info.node = node;
+    ids.push_back(static_cast<ValueId>(values_.size()));
+    values_.push_back(std::move(info));
+  }
+  auto& all = nodes_[node].results;
+  all.insert(all.begin() + static_cast<int64_t>(at), ids.begin(), ids.end());
+  return ids;
+}
+
+ValueId Graph::AddArgument(ValueInfo info, bool is_variable, std::optional<Initializer> initializer) {
+  const auto id = static_cast<ValueId>(values_.size());
+  info.node = -1;
+  values_.push_back(std::move(info));
+  arguments_.push_back({id, is_variable, std::move(initializer)});
+  return id;
+}
+
+void Graph::AddUpdate(VariableUpdate update) {
+  const auto argument = static_cast<size_t>(update.argument);
+  if (is_updated_.size() <= argument) is_updated_.resize(argument + 1, false);
+  is_updated_[argument] = true;
+  updates_.push_back(update);
+}
+
+void Graph::ClearUpdates() {
+  updates_.clear();
+  is_updated_.clear();
+}
+
+void Graph::ClearOutputs() {
+  outputs_.clear();
+  output_names_ = {};
+}
+
+bool Graph::IsArgumentTaken(const std::string& name) {
+  for (size_t& i = argument_names_.count; i < arguments_.size(); ++i)
+    argument_names_.taken.insert(argument_name(static_cast<int>(i)));
+  return argument_names_.taken.contains(name);
+}
+
+bool Graph::IsOutputTaken(const std::string& name) {
+  for (size_t& i = output_names_.count; i < outputs_.size(); ++i)
+    output_names_.taken.insert(outputs_[i].name);
+  return output_names_.taken.contains(name);
+}
+
+std::vector<Variable> Graph::variables() {
+  std::vector<Variable> variables;
+  for (const Argument& argument : arguments_)
+    if (argument.is_variable) variables.emplace_back(this, argument.value);
+  return variables;
+}
+
+int Graph::FindArgument(std::string_view name) const {
+  for (size_t i = 0; i < arguments_.size(); ++i)
+    if (values_[arguments_[i].value].name == name) return static_cast<int>(i);
+  return -1;
+}
+
+Attrs WithResultShape(const OpRow& row, Attrs attrs, const Shape& shape) {
+  for (const AttrSpec& spec : row.attrs) {
+    if (!spec.is_result_shape) continue;
+    if (spec.kind == AttrKind::kInt) attrs.Set(spec.name, shape.back());
+    else attrs.Set(spec.name, std::vector<int64_t>(shape.begin(), shape.end()));
+  }
+  return attrs;
+}
+
+absl::StatusOr<Attrs> ResizedAttrs(const OpRow& row, const OpView& view, const std::vector<Type>& operands,
+                                   const Shape& shape) {
+  if (row.resize == nullptr) return WithResultShape(row, view.attrs, shape);
+  ASSIGN_OR_RETURN(Attrs attrs, row.resize(view, operands));
+  return WithResultShape(row, std::move(attrs), shape);
+}
+
+absl::Status CheckOperandCount(const OpRow& row, size_t given) {
+  const auto least = static_cast<size_t>(std::max(row.num_operands, 0));
+  const size_t most = least + static_cast<size_t>(row.optional_operands);
+  if (row.num_operands < 0)
+    return given > 0 ? absl::OkStatus() : InvalidArgument("takes at least one operand, got none.");
+  if (given >= least && given <= most) return absl::OkStatus();
+  return InvalidArgument("takes {}{}, got {}.", most > least ? "at most " : "", Count(most, "operand"),
+                         given);
+}
+
+std::vector<Type> TypesOf(const Graph& graph, std::span<const ValueId> values) {
+  std::vector<Type> types;
+  for (ValueId id : values) types.push_back(graph.value(id).type);
+  return types;
+}
+
+std::vector<Type> GlobalTypesOf(const Graph& graph, std::span<const ValueId> values) {
+  std::vector<Type> types;
+  for (ValueId id : values) types.push_back(graph.value(id).global);
+  return types;
+}
+
+Rule RuleOf(const Graph& graph, const Node& node) {
+  MESHWORK_CHECK(node.row->rule != nullptr, "{} has no rule", node.row->name);
+  const std::vector<Type> operands = TypesOf(graph, node.operands);
+  const std::vector<Type> results = TypesOf(graph, node.results);
+  return node.row->rule({operands, results, node.attrs});
+}
+
+}  // namespace meshwork

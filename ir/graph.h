@@ -1,0 +1,380 @@
+// A Graph is a tensor program: arguments (inputs and variables), nodes, updates, outputs.
+//
+// The same class holds the *global* program a user builds (types are whole tensors; layouts are
+// pins, present only where the user cares) and the *local* program each device runs (types are
+// block shapes, each value with the global type and layout it is a part of).
+//
+//   Graph g(mesh);
+//   Value x = g.Input("x", F32, {128, 784}, {"batch", UNSHARDED});
+//   Variable w = g.Var("w", GlorotUniform({784, 10}), {UNSHARDED, UNSHARDED});
+//   g.Output("y", Relu(MatMul(x, w)));
+//
+// A builder mistake is recorded, its result is an invalid Value that later calls pass on silently,
+// and status() reports all mistakes at once. No builder call aborts, and none throws, except for
+// std::bad_alloc where memory is out.
+//
+// Handles (Value, Variable) follow their graph: when it is moved, or returned from a function, they belong to
+// where it is now. A copy is a graph of its own, without handles. When a graph is destroyed, its handles
+// become invalid. A Graph may be read from several threads, built from one.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_set>
+#include <vector>
+
+#include "absl/container/inlined_vector.h"
+#include "absl/status/status.h"
+#include "meshwork/base/call_site.h"
+#include "meshwork/ir/attrs.h"
+#include "meshwork/ir/type.h"
+#include "meshwork/layout/layout.h"
+#include "meshwork/mesh/mesh.h"
+
+namespace meshwork {
+
+class Graph;
+struct OpRow;
+
+// Where a node comes from: the user's C++ line, or a line of program text.
+struct SourceLocation {
+  std::string file;
+  int line = 0;
+  // The function of ours that the user called there, where errors would name an op that it is made of; else
+  // null.
+  const char* within = nullptr;
+
+  SourceLocation() = default;
+  SourceLocation(CallSite site);  // NOLINT: implicit; keeps the file's base name
+  SourceLocation(std::string file, int line) : file(std::move(file)), line(line) {}
+  std::string ToString() const;  // "model.cc:41", or "" where unknown
+};
+
+// Whether an input, a variable or an output may be called this: a letter or _ followed by letters, digits
+// and any of _ . / -, without the // that opens a comment.
+bool IsArgumentName(std::string_view name);
+
+using ValueId = int32_t;
+inline constexpr ValueId kNoValue = -1;
+
+namespace internal {
+
+// Where a graph is, for the handles to its values. Null when the graph is gone.
+struct GraphAnchor {
+  Graph* graph = nullptr;
+};
+
+}  // namespace internal
+
+// Handle to a value of a graph; cheap to copy. A default one is invalid, and so is the result of a mistake.
+class Value {
+ public:
+  Value() = default;
+  Value(Graph* graph, ValueId id);
+  bool valid() const;
+  // Whether its graph has been destroyed, or assigned to; then it is invalid.
+  bool is_lost() const { return anchor_ != nullptr && anchor_->graph == nullptr; }
+  // Null if there is none.
+  Graph* graph() const { return anchor_ == nullptr ? nullptr : anchor_->graph; }
+  ValueId id() const { return id_; }
+  // Stays where it is while the graph grows. Of an invalid value: f32 with kMaxRank dims of size 1, so that a
+  // model that reads sizes goes on, up to where the mistake is reported.
+  const Type& type() const;
+  const Shape& shape() const { return type().shape; }
+  DType dtype() const { return type().dtype; }
+  int rank() const { return type().rank(); }
+
+ private:
+  std::shared_ptr<const internal::GraphAnchor> anchor_;
+  ValueId id_ = kNoValue;
+};
+
+// A value that outlives the step; reads see the old value (see Graph::Update).
+class Variable : public Value {
+ public:
+  using Value::Value;
+};
+
+// What a variable holds at the start: a type, and the nodes that compute it in a graph of its own.
+struct Initializer {
+  Type type;
+  // `seed` is the run's; `stream` differs per variable, so that equal shapes do not get equal random numbers.
+  std::function<Value(Graph& graph, const Type& type, int64_t seed, int64_t stream)> build;
+};
+
+// Whether the compiler may gather a value whole on every device, where an op cannot run on its blocks.
+enum class Gathering : uint8_t {
+  kWithinBudget,  // up to CompileOptions::replication_budget; beyond it the compile is refused
+  kAllowed,       // of any size
+  // Of a variable: its layout says where it is kept. Each op that cannot run on its blocks gathers it just
+  // before, for itself alone; what is computed of it alone is kept as it is (spmd/gather_on_use.h).
+  kOnUse,
+};
+// As texts write it: "gather=allowed". REQUIRES: not kWithinBudget, of which they say nothing.
+std::string_view GatheringName(Gathering gather);  // "allowed", "on_use"
+
+// What a graph knows about one of its values.
+struct ValueInfo {
+  std::string name;                       // "x" of %x; empty: the printer numbers it
+  Type type;                              // in a local program: the block each device holds
+  Type global;                            // the value it is part of; == type in a global program
+  std::optional<Layout> layout;           // a pin in the user's program; always there once propagated
+  absl::InlinedVector<DimMode, 4> modes;  // of a pin with open dims, see LayoutPin; else empty
+  Gathering gather = Gathering::kWithinBudget;
+  int node = -1;  // defining node, -1 for an argument
+  SourceLocation location;
+};
+
+// One op of a program, with its operands and results.
+struct Node {
+  const OpRow* row = nullptr;
+  absl::InlinedVector<ValueId, 4> operands;
+  absl::InlinedVector<ValueId, 2> results;
+  Attrs attrs;
+  SourceLocation location;
+  std::string cause;  // why the compiler put it here; empty for the user's own
+  // The bodies of a loop or a branch: programs of their own, of which nothing is changed in place
+  // (control/control_flow.h).
+  std::vector<std::shared_ptr<const Graph>> regions = {};
+};
+
+// An input or a variable of a program.
+struct Argument {
+  ValueId value = kNoValue;
+  bool is_variable = false;
+  std::optional<Initializer> initializer;
+};
+
+struct VarOptions {
+  Gathering gather = Gathering::kWithinBudget;
+};
+
+// What a variable holds after the step.
+struct VariableUpdate {
+  int argument;                  // index into arguments()
+  ValueId value;                 // what it holds after the step
+  SourceLocation location = {};  // of Graph::Update
+};
+
+// A result of the step.
+struct OutputInfo {
+  std::string name;  // may be empty in text programs
+  ValueId value;
+};
+
+// `attrs` of a node of a program on `from`, for the same program on `from` cut further.
+Attrs OnMesh(Attrs attrs, const Mesh& from, const Mesh& finer);
+
+namespace internal {
+
+// What a graph is made of, but for what refers to its place in memory.
+struct GraphParts {
+  explicit GraphParts(Mesh mesh) : mesh_(std::move(mesh)) {}
+
+  std::string name = "step";
+  // Names that are taken, so that declaring does not look through all that is declared. `count` arguments or
+  // outputs are among them: others may have been added in another way since.
+  struct Names {
+    std::unordered_set<std::string> taken;
+    size_t count = 0;
+  };
+  Mesh mesh_;
+  std::vector<Node> nodes_;
+  std::deque<ValueInfo> values_;
+  std::vector<Argument> arguments_;
+  std::vector<VariableUpdate> updates_;
+  std::vector<OutputInfo> outputs_;
+  std::vector<bool> is_updated_;  // per argument, as far as one is updated
+  Names argument_names_, output_names_;
+  std::vector<std::string> errors_;
+  bool is_moved_ = false;  // to another graph
+  bool is_closed_ = false;
+  bool is_manual_ = false;
+  bool is_nowhere_ = false;
+  std::vector<std::pair<ValueId, ValueId>> captured_;
+};
+
+}  // namespace internal
+
+class Graph : private internal::GraphParts {
+ public:
+  explicit Graph(Mesh mesh) : GraphParts(std::move(mesh)) {}
+  // A graph of its own: handles to values of `other` stay with `other`.
+  Graph(const Graph& other) : GraphParts(other) {}
+  Graph& operator=(const Graph& other);
+  // Handles go along. `other` is left empty, and its status() says so; handles to values that this graph had
+  // become invalid.
+  Graph(Graph&& other) noexcept;
+  Graph& operator=(Graph&& other) noexcept;
+  ~Graph();
+
+  // Cut as the sub-axes of the layouts that the program names want it.
+  const Mesh& mesh() const { return mesh_; }
+  using GraphParts::name;
+
+  // ---- Building the global program. Mistakes are recorded (see status()).
+
+  // Declares a tensor fed at every step. Errors: a repeated or malformed name, a negative size,
+  // a layout of other rank or with unknown axes.
+  Value Input(std::string_view name, DType dtype, const Shape& shape, const LayoutSpec& layout,
+              CallSite loc = CallSite::Current());
+  // Declares state. Errors as Input's.
+  Variable Var(std::string_view name, Initializer initializer, const LayoutSpec& layout,
+               CallSite loc = CallSite::Current());
+  Variable Var(std::string_view name, Initializer initializer, const LayoutSpec& layout,
+               const VarOptions& options, CallSite loc = CallSite::Current());
+  // Pins the layout of a value: the op that computes it leaves it so. A Relayout (ops.h) instead is a step of
+  // the program, before which the value may lie otherwise. Errors: a value that is pinned already, as Input's
+  // for the layout.
+  void Pin(const Value& value, const LayoutSpec& layout, CallSite loc = CallSite::Current());
+  // `variable` holds `value` after the step. Every read in the program sees the old value; whoever
+  // wants the new one reads `value`. Errors: types differ, a second update of one variable, handles of
+  // another graph.
+  void Update(const Variable& variable, const Value& value, CallSite loc = CallSite::Current());
+  // Names a result of the step. Errors: a repeated or malformed name, a value of another graph.
+  void Output(std::string_view name, const Value& value, CallSite loc = CallSite::Current());
+
+  // All recorded mistakes as one InvalidArgument, one per line; OK if there are none.
+  absl::Status status() const;
+  void RecordError(std::string message) { errors_.push_back(std::move(message)); }
+  const std::vector<std::string>& errors() const { return errors_; }
+
+  // ---- Bodies of loops and branches, while they are built (control/control_flow.h).
+
+  // A new body inside this graph, which keeps it: values of this graph that its nodes read become arguments
+  // of it. Nothing may be added to a body that is closed. `owner`: what it is the body of, for messages.
+  Graph& AddBody(std::string owner);
+  void CloseBody() { is_closed_ = true; }
+  // A body whose nodes and mistakes are of no interest: all that is added to it gives invalid values,
+  // silently.
+  static Graph Nowhere();
+  // Whether this is the body of a manual region (control/manual.h).
+  void SetManual() { is_manual_ = true; }
+  bool is_manual() const { return is_manual_; }
+  // How many graphs this one is a body inside of.
+  int depth() const { return is_nowhere_ ? INT32_MAX / 2 : outer_ == nullptr ? 0 : outer_->depth() + 1; }
+  // `value` as this graph sees it: itself, or the argument that stands for it, which is added where it is not
+  // there yet. Invalid if it is of no graph that this one is inside of.
+  Value Capture(const Value& value);
+  // The values of the graph around it that arguments stand for: (outer, inner), in the order of the
+  // arguments.
+  const std::vector<std::pair<ValueId, ValueId>>& captured() const { return captured_; }
+
+  // ---- Adding nodes, for op builders, the parser and passes.
+
+  // Appends a node of a global program: fills attribute defaults, infers the result types. On an
+  // error records it and returns invalid values; silently so if an operand is invalid.
+  std::vector<Value> Add(std::string_view op, std::span<const Value> operands, const Attrs& attrs,
+                         SourceLocation location);
+  // As Add, returning the error instead.
+  absl::StatusOr<int> TryAdd(const OpRow& row, std::span<const ValueId> operands, const Attrs& attrs,
+                             SourceLocation location);
+  // `given` checked against the row, in its order, with its defaults. Errors: unknown, missing or mistyped
+  // attributes.
+  static absl::StatusOr<Attrs> CompleteAttrs(const OpRow& row, const Attrs& given);
+  // Puts the program on its mesh, cut further. REQUIRES: `finer` is mesh(), cut further or not at all.
+  void CutMesh(const Mesh& finer);
+  // Appends a node whose result infos are known: local programs and copies.
+  int AddNode(Node node, std::vector<ValueInfo> results);
+  // Gives a node further results, in front of its result `at`.
+  std::vector<ValueId> InsertResults(int node, size_t at, std::vector<ValueInfo> results);
+  ValueId AddArgument(ValueInfo info, bool is_variable, std::optional<Initializer> initializer = {});
+  void AddUpdate(VariableUpdate update);
+  void ClearUpdates();
+  void ClearOutputs();
+  void AddOutput(OutputInfo output) { outputs_.push_back(std::move(output)); }
+
+  // ---- Reading.
+
+  const std::vector<Node>& nodes() const { return nodes_; }
+  // Those that there are stay where they are when values are added.
+  const std::deque<ValueInfo>& values() const { return values_; }
+  const ValueInfo& value(ValueId id) const { return values_[id]; }
+  ValueInfo& mutable_value(ValueId id) { return values_[id]; }
+  Node& mutable_node(int i) { return nodes_[i]; }
+  const std::vector<Argument>& arguments() const { return arguments_; }
+  const std::vector<VariableUpdate>& updates() const { return updates_; }
+  const std::vector<OutputInfo>& outputs() const { return outputs_; }
+  std::vector<Variable> variables();
+  // Index into arguments() of the argument with this name, or -1.
+  int FindArgument(std::string_view name) const;
+  const std::string& argument_name(int i) const { return values_[arguments_[i].value].name; }
+  // How errors name a node: "matmul (model.cc:41)", "reshape of MeanOverMicrobatches (model.cc:41)".
+  std::string Describe(int node) const;
+  std::string Describe(std::string_view op, const SourceLocation& location) const;
+
+ private:
+  absl::StatusOr<Value> TryArgument(std::string_view kind, std::string_view name, const Type& type,
+                                    const LayoutSpec& spec, bool is_variable,
+                                    std::optional<Initializer> initializer, const SourceLocation& location);
+
+  // The layout of a pin for a value of this type, which cuts the mesh where it must.
+  absl::StatusOr<LayoutPin> ResolvePin(const LayoutSpec& spec, const Type& type);
+  void RecordMissing(const std::string& where, const Value& value);
+
+  bool IsArgumentTaken(const std::string& name);
+  bool IsOutputTaken(const std::string& name);
+  // Why `value` cannot be read here: "the value was made in the body of scan (model.cc:4); return it from
+  // there."
+  std::string WhyForeign(const Value& value, std::string_view what) const;
+
+  // Handles that were given out become invalid.
+  void DropHandles();
+  // Takes what refers to `other`'s place in memory, and leaves `other` empty.
+  void TakePlace(Graph& other);
+  const std::shared_ptr<internal::GraphAnchor>& anchor();
+  friend class Value;
+
+  std::shared_ptr<internal::GraphAnchor> anchor_;  // made for the first handle
+  Graph* outer_ = nullptr;                         // of a body that is being built
+  std::string owner_;                              // of a body: what it is the body of
+  std::vector<std::shared_ptr<Graph>> bodies_;     // handles may still point into them
+  friend class LocationScope;
+  const SourceLocation* location_override_ = nullptr;
+};
+
+// While it lives, nodes added through Add stand at `location`: composites stand where the user
+// called them, gradients where the forward op stands. The outermost scope wins.
+class LocationScope {
+ public:
+  LocationScope(Graph& graph, SourceLocation location)
+      : graph_(graph), location_(std::move(location)), outer_(graph.location_override_) {
+    if (outer_ == nullptr) graph_.location_override_ = &location_;
+  }
+  ~LocationScope() { graph_.location_override_ = outer_; }
+  LocationScope(const LocationScope&) = delete;
+  LocationScope& operator=(const LocationScope&) = delete;
+
+ private:
+  Graph& graph_;
+  SourceLocation location_;
+  const SourceLocation* outer_;
+};
+
+namespace internal {
+const Type& TypeOfNoValue();
+}
+
+inline const std::shared_ptr<internal::GraphAnchor>& Graph::anchor() {
+  if (anchor_ == nullptr) anchor_ = std::make_shared<internal::GraphAnchor>(internal::GraphAnchor{this});
+  return anchor_;
+}
+
+inline Value::Value(Graph* graph, ValueId id) : id_(id) {
+  if (graph != nullptr) anchor_ = graph->anchor();
+}
+inline bool Value::valid() const {
+  const Graph* const graph = this->graph();
+  return graph != nullptr && id_ >= 0 && static_cast<size_t>(id_) < graph->values().size();
+}
+inline const Type& Value::type() const {
+  return valid() ? graph()->value(id_).type : internal::TypeOfNoValue();
+}
+
+}  // namespace meshwork

@@ -1,0 +1,99 @@
+// How a row computes on a CPU.
+//
+// A row's `cpu` factory is called once per node when a program is prepared; it reads types and
+// attributes, chooses a loop or a library call, and returns a closure that runs on pointers. The
+// closure allocates nothing, keeps no state and may run on several threads at once.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "meshwork/ir/attrs.h"
+#include "meshwork/ir/type.h"
+#include "meshwork/layout/layout.h"
+
+namespace meshwork {
+
+// One operand or result: what a device holds of it, and the whole it is part of.
+struct TensorSpec {
+  Type local;   // block shape; buffers are dense and row-major; of ours the first instance is 64-byte aligned
+  Type global;  // == local on one device
+};
+
+// What a kernel is made for.
+struct KernelSpec {
+  std::vector<TensorSpec> operands;
+  std::vector<TensorSpec> results;
+  Attrs attrs;
+  // Of a spec that OpRow::stack made: the dims that lead those of every operand, and whether each is reduced
+  // over. What is reduced over is no dim of the results.
+  std::vector<bool> reduced = {};
+};
+
+// The instances of one op, those that the devices of a process hold, lie one behind the other. A kernel for
+// all of them is the op with more leading dims: eight [16,784] are an [8,16,784].
+struct StackDim {
+  int64_t size = 1;
+  std::vector<bool> varies = {};  // per operand: it has so many instances along this dim, or one for all
+  std::optional<ReduceOp> reduced =
+      {};  // the results are reduced over it, as an all_reduce after the op would
+};
+using StackDims = std::vector<StackDim>;  // outer to inner
+
+// What a kernel is run on.
+struct KernelArgs {
+  std::span<const void* const> in;
+  std::span<void* const> out;
+  // Where each operand and result lies in its global value, for this device. Elements of a buffer
+  // beyond the extent are padding: read as anything, written freely.
+  std::span<const Block> in_blocks;
+  std::span<const Block> out_blocks;
+  // The part of the work to do: units [begin, end) of Kernel::units.
+  int64_t begin = 0;
+  int64_t end = 1;
+
+  template <typename T>
+  const T* In(int i) const {
+    return static_cast<const T*>(in[i]);
+  }
+  template <typename T>
+  T* Out(int i) const {
+    return static_cast<T*>(out[i]);
+  }
+};
+
+// What computes an op, on as many threads as there are units.
+//
+//   matmul [128,784] x [784,700]   units 128, rows, cut at bounds {0, 64, 128}; parts {128, 1}
+//   add    [128,700] + [700]       units 89600, elements; parts {89600, 1}
+//   sub    [128,10] - [128,1]      units 1280; parts {1280, 128}: row i of the results needs row i of both
+//   reduce_sum [128,700], dims=[0] units 700; parts {1}
+//
+// Rows and parts are what fusion needs to run a chain of ops a few rows at a time (docs/kernels.md).
+struct Kernel {
+  std::function<void(const KernelArgs&)> run;
+  // The work can be cut into this many independent units (elements, rows); 1: not at all. The
+  // result does not depend on the cut.
+  int64_t units = 1;
+  // Unit u computes the u-th of `units` equal parts of every result, and nothing else.
+  bool by_rows = false;
+  // Where the work may be cut, ascending from 0 to units; empty: between any two units. What a library
+  // computes may depend on how much it is given at once, so it is given the same whoever runs it.
+  std::vector<int64_t> bounds = {};
+  // With by_rows, per operand: into how many equal parts it and the results fall so that each part of the
+  // results needs only the same part of the operand. 1: all of it; so are those that are not named.
+  std::vector<int64_t> parts = {};
+
+  bool MayCutAt(int64_t unit) const {
+    return bounds.empty() || std::binary_search(bounds.begin(), bounds.end(), unit);
+  }
+  int64_t PartsOf(size_t operand) const { return operand < parts.size() ? parts[operand] : 1; }
+};
+
+using KernelFactory = Kernel (*)(const KernelSpec& spec);
+
+}  // namespace meshwork

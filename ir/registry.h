@@ -1,0 +1,44 @@
+// The families of rows. Static-initializer registration is dropped by the linker from static
+// archives, so each family exports its rows and control/families.cc lists the families. Rows from outside of
+// the library come by RegisterOp (ir/row.h) and are of no family.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "meshwork/ir/row.h"
+
+namespace meshwork {
+
+// Rows that belong together, with a title for documents.
+struct OpFamily {
+  std::string_view title;
+  std::span<const OpRow> rows;
+};
+// All families of the library. Defined in control/families.cc, above all rooms that have rows, so that
+// archives of the rooms ir and control refer to each other when they are linked (cmake/rooms.cmake).
+const std::vector<OpFamily>& OpFamilies();
+
+// How an error about an op that there is not ends: what to use instead, or the nearest name, or ".". Defined
+// in ops/other_names.cc, which knows composites by their functions.
+std::string InsteadOfOp(std::string_view name, const std::vector<std::string>& ops);
+
+// While it lives, this thread finds `row` by its name, in place of any other, so that a row can be tried that
+// is not registered. Nothing for a row that is found anyway. They end in the opposite order. `row` must
+// outlive it, as must what FindOp, GetOp and AllOps gave meanwhile not.
+class TrialRow {
+ public:
+  explicit TrialRow(const OpRow& row);
+  ~TrialRow();
+  TrialRow(const TrialRow&) = delete;
+  TrialRow& operator=(const TrialRow&) = delete;
+
+ private:
+  struct View;
+  std::unique_ptr<View> view_;
+};
+
+}  // namespace meshwork

@@ -1,0 +1,50 @@
+#include "meshwork/ir/rewrite.h"
+
+#include "meshwork/base/status.h"
+
+namespace meshwork {
+
+Rewriter::Rewriter(const Graph& from) : from_(from), to_(from.mesh()), map_(from.values().size(), kNoValue) {
+  to_.name = from.name;
+  for (const Argument& argument : from.arguments())
+    map_[argument.value] =
+        to_.AddArgument(from.value(argument.value), argument.is_variable, argument.initializer);
+}
+
+ValueId Rewriter::Map(ValueId from) const {
+  MESHWORK_CHECK(map_[from] != kNoValue, "value {} is read before it is defined", from);
+  return map_[from];
+}
+
+absl::InlinedVector<ValueId, 4> Rewriter::Map(std::span<const ValueId> from) const {
+  absl::InlinedVector<ValueId, 4> to;
+  for (ValueId id : from) to.push_back(Map(id));
+  return to;
+}
+
+int Rewriter::Copy(const Node& node) {
+  Node copy = node;
+  copy.operands = Map(node.operands);
+  std::vector<ValueInfo> infos;
+  for (ValueId id : node.results) infos.push_back(from_.value(id));
+  const int index = to_.AddNode(std::move(copy), std::move(infos));
+  for (size_t i = 0; i < node.results.size(); ++i) map_[node.results[i]] = to_.nodes()[index].results[i];
+  return index;
+}
+
+Graph Rewriter::Finish() && {
+  for (const VariableUpdate& update : from_.updates()) to_.AddUpdate({update.argument, Map(update.value)});
+  for (const OutputInfo& output : from_.outputs()) to_.AddOutput({output.name, Map(output.value)});
+  return std::move(to_);
+}
+
+void CopyNode(const Graph& from, const Node& node, Graph& to, std::vector<ValueId>& map) {
+  Node copy = node;
+  for (ValueId& id : copy.operands) id = map[id];
+  std::vector<ValueInfo> infos;
+  for (ValueId id : node.results) infos.push_back(from.value(id));
+  const int index = to.AddNode(std::move(copy), std::move(infos));
+  for (size_t r = 0; r < node.results.size(); ++r) map[node.results[r]] = to.nodes()[index].results[r];
+}
+
+}  // namespace meshwork

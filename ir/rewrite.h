@@ -1,0 +1,45 @@
+// Copying a graph while changing it: how passes are written.
+//
+//   Rewriter r(graph);
+//   for (const Node& node : graph.nodes()) {
+//     if (IsDead(node)) continue;
+//     r.Copy(node);
+//   }
+//   return r.Finish();
+//
+// Arguments are copied at the start, updates and outputs by Finish, each through the map from old
+// values to new ones.
+#pragma once
+
+#include <vector>
+
+#include "meshwork/ir/graph.h"
+
+namespace meshwork {
+
+// A copy of a graph in the making.
+class Rewriter {
+ public:
+  explicit Rewriter(const Graph& from);
+
+  Graph& to() { return to_; }
+  // REQUIRES: the value's definition has been copied, or Set.
+  ValueId Map(ValueId from) const;
+  absl::InlinedVector<ValueId, 4> Map(std::span<const ValueId> from) const;
+  // Uses of `from` read `to` from now on.
+  void Set(ValueId from, ValueId to) { map_[from] = to; }
+  // Copies the node with mapped operands and its results' infos; returns its index.
+  int Copy(const Node& node);
+  Graph Finish() &&;
+
+ private:
+  const Graph& from_;
+  Graph to_;
+  std::vector<ValueId> map_;
+};
+
+// Appends a node of one program to another, with its results' infos. map: per value of `from` what it is in
+// `to`; that of the results is filled in. REQUIRES: that of the operands is there.
+void CopyNode(const Graph& from, const Node& node, Graph& to, std::vector<ValueId>& map);
+
+}  // namespace meshwork

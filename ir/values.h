@@ -1,0 +1,17 @@
+// Small questions about values of a graph.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "meshwork/ir/graph.h"
+
+namespace meshwork {
+
+// The values of these numbers.
+std::vector<Value> ValuesOf(Graph& graph, std::span<const ValueId> ids);
+
+// From now on the compiler may gather x whole on every device. Nothing if x is invalid, or says more already.
+void MayBeGathered(const Value& x);
+
+}  // namespace meshwork

@@ -1,0 +1,449 @@
+#include "meshwork/kernels/blas/convolution.h"
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "meshwork/base/cpu_dispatch.h"
+#include "meshwork/kernels/blas/direct_convolution.h"
+#include "meshwork/kernels/blas/dnnl_convolution.h"
+#include "meshwork/kernels/blas/factories.h"
+#include "meshwork/kernels/elementwise.h"
+#include "meshwork/kernels/thread_scratch.h"
+
+namespace meshwork {
+
+namespace {
+
+using Kind = DnnlConvolution::Kind;
+
+int64_t FloatBytes(int64_t count) {
+  return ScratchPieces::Padded(count * static_cast<int64_t>(sizeof(float)));
+}
+
+// f32 as it is; bf16 into a buffer of the thread's.
+inline const float* AsFloats(const float* from, int64_t, float*) { return from; }
+inline const float* AsFloats(const BFloat16* from, int64_t count, float* buffer) {
+  RunOnThisCpu([=] {
+    for (int64_t i = 0; i < count; ++i) buffer[i] = static_cast<float>(from[i]);
+  });
+  return buffer;
+}
+// Where to write, and what was written there as the result wants it.
+inline float* Target(float* to, float*) { return to; }
+inline float* Target(BFloat16*, float* buffer) { return buffer; }
+inline void Store(const float*, int64_t, float*) {}
+inline void Store(const float* from, int64_t count, BFloat16* to) {
+  RunOnThisCpu([=] {
+    for (int64_t i = 0; i < count; ++i) to[i] = BFloat16(from[i]);
+  });
+}
+
+// ---- The convolution and its gradient by x, which compute images.
+
+// A filter is taken to oneDNN's layout once per call, and a call may be for one chunk of images: so many
+// that it does not matter beside them.
+constexpr int64_t kChunkPositions = 1024;
+
+// A divisor of the batch: where none is near, one that leaves work for several threads.
+int64_t ImagesOfChunk(const ConvShape& shape) {
+  const int64_t positions = std::max<int64_t>(shape.out_positions(), 1);
+  const int64_t wanted = std::max<int64_t>(kChunkPositions / positions, 1);
+  int64_t below = 1;
+  for (int64_t images = 1; images < shape.batch; ++images) {
+    if (shape.batch % images != 0) continue;
+    if (images >= wanted) return images;
+    below = images;
+  }
+  return shape.batch > 2 * wanted ? below : shape.batch;
+}
+
+// Chunks of images, of f32.
+class ChunkConv {
+ public:
+  ChunkConv(Kind kind, const ConvShape& shape) : kind_(kind), shape_(shape), own_(shape) {
+    shape_.batch = ImagesOfChunk(shape);
+    dnnl_ = DnnlConvolution::Make(kind, shape_, shape.out_channels);
+  }
+
+  int64_t images() const { return shape_.batch; }
+  int64_t scratch_bytes() const {
+    return dnnl_ == nullptr
+               ? 0
+               : ScratchPieces::Padded(dnnl_->packed_bytes()) + ScratchPieces::Padded(dnnl_->scratch_bytes());
+  }
+
+  // Computes chunk after chunk with one filter.
+  class Call {
+   public:
+    Call(const ChunkConv& conv, const float* w, ScratchPieces& pieces) : conv_(conv), w_(w) {
+      if (conv.dnnl_ == nullptr) return;
+      packed_ = pieces.Take<std::byte>(conv.dnnl_->packed_bytes());
+      scratch_ = pieces.Take<std::byte>(conv.dnnl_->scratch_bytes());
+      conv.dnnl_->Pack(w, packed_, scratch_);
+    }
+    void Run(const float* from, float* to) const {
+      if (conv_.dnnl_ != nullptr) return conv_.dnnl_->Run(from, packed_, to, scratch_);
+      RunOnThisCpu([&] {
+        if (conv_.kind_ == Kind::kForward) conv_.own_.Forward(conv_.shape_.batch, from, w_, to);
+        else conv_.own_.InputGrad(conv_.shape_.batch, from, w_, to);
+      });
+    }
+
+   private:
+    const ChunkConv& conv_;
+    const float* w_;
+    std::byte* packed_ = nullptr;
+    std::byte* scratch_ = nullptr;
+  };
+
+ private:
+  const Kind kind_;
+  ConvShape shape_;
+  DirectConv own_;
+  std::shared_ptr<const DnnlConvolution> dnnl_;
+};
+
+Kernel ImageKernel(const ConvShape& shape, int64_t chunk) {
+  Kernel kernel{.run = {}, .units = shape.batch, .by_rows = true, .parts = {shape.batch, 1}};
+  for (int64_t n = 0; n < shape.batch; n += chunk) kernel.bounds.push_back(n);
+  kernel.bounds.push_back(shape.batch);
+  return kernel;
+}
+
+// One element of `block` is one of `frame`, shifted.
+class FrameCopy {
+ public:
+  FrameCopy(const ConvShape& frame, const ConvShape& block) : frame_(frame), block_(block) {}
+
+  template <typename T>
+  void Run(const std::array<int64_t, 3>& shifts, const float* from, T* to) const {
+    const int64_t row = block_.dims[2].in * block_.x_row();
+    for (int64_t a = 0; a < block_.dims[0].in; ++a) {
+      for (int64_t b = 0; b < block_.dims[1].in; ++b, to += row) {
+        const int64_t at =
+            ((a + shifts[0]) * frame_.dims[1].in + b + shifts[1]) * frame_.dims[2].in + shifts[2];
+        const float* source = from + at * frame_.x_row();
+        for (int64_t i = 0; i < row; ++i) to[i] = static_cast<T>(source[i]);
+      }
+    }
+  }
+
+ private:
+  const DirectConv frame_, block_;
+};
+
+// `shape` as the library computes it: a block of x that begins anywhere between two windows of the results
+// is a part of a frame that begins where a window does.
+ConvShape FrameOf(const ConvShape& shape) {
+  ConvShape frame = shape;
+  for (ConvShape::Dim& d : frame.dims) {
+    Sliding& s = d.sliding;
+    if (!s.windowed) continue;
+    s.windowed = false;
+    s.low = s.extent() - s.stride;
+    d.in += s.stride - 1;
+  }
+  return frame;
+}
+
+// How far behind the beginning of its frame a block of x begins.
+std::array<int64_t, 3> ShiftsOf(const ConvShape& shape, const Block& block) {
+  std::array<int64_t, 3> shifts = {};
+  for (size_t d = 0; d < shape.dims.size(); ++d) {
+    const Sliding& s = shape.dims[d].sliding;
+    if (s.windowed)
+      shifts[kMaxSpatialDims - shape.dims.size() + d] =
+          s.LowAt(block[block.size() - shape.dims.size() - 1 + d].start) - (s.extent() - s.stride);
+  }
+  return shifts;
+}
+
+// `shape` for a block of x that begins at `block`.
+ConvShape AtBlock(ConvShape shape, const Block& block) {
+  for (size_t d = 0; d < shape.dims.size(); ++d) {
+    Sliding& s = shape.dims[d].sliding;
+    s.low = s.LowAt(block[block.size() - shape.dims.size() - 1 + d].start);
+    s.windowed = false;
+  }
+  return shape;
+}
+
+template <typename T>
+Kernel ForwardOf(const ConvShape& shape) {
+  auto conv = std::make_shared<const ChunkConv>(Kind::kForward, shape);
+  const int64_t chunk = conv->images(), x_chunk = chunk * shape.x_image(), y_chunk = chunk * shape.y_image();
+  constexpr bool kConverts = !std::is_same_v<T, float>;
+  const int64_t bytes =
+      conv->scratch_bytes() +
+      (kConverts ? FloatBytes(x_chunk) + FloatBytes(y_chunk) + FloatBytes(shape.w_size()) : 0);
+  Kernel kernel = ImageKernel(shape, chunk);
+  kernel.run = [=, w_size = shape.w_size()](const KernelArgs& args) {
+    ScratchPieces pieces(bytes);
+    float* buffers[3] = {};
+    if (kConverts)
+      for (int i = 0; i < 3; ++i)
+        buffers[i] = pieces.Take<float>(i == 0 ? x_chunk : i == 1 ? y_chunk : w_size);
+    const ChunkConv::Call call(*conv, AsFloats(args.In<T>(1), w_size, buffers[2]), pieces);
+    for (int64_t c = args.begin / chunk; c < args.end / chunk; ++c) {
+      T* y = args.Out<T>(0) + c * y_chunk;
+      float* to = Target(y, buffers[1]);
+      call.Run(AsFloats(args.In<T>(0) + c * x_chunk, x_chunk, buffers[0]), to);
+      Store(to, y_chunk, y);
+    }
+  };
+  return kernel;
+}
+
+template <typename T>
+Kernel InputGradOf(const ConvShape& shape) {
+  const ConvShape frame = FrameOf(shape);
+  auto conv = std::make_shared<const ChunkConv>(Kind::kInputGrad, frame);
+  const int64_t chunk = conv->images(), y_chunk = chunk * shape.y_image(), w_size = shape.w_size();
+  const bool is_frame = frame.in_positions() != shape.in_positions();
+  constexpr bool kConverts = !std::is_same_v<T, float>;
+  const bool has_buffer = is_frame || kConverts;  // of x
+  const int64_t bytes = conv->scratch_bytes() + (has_buffer ? FloatBytes(chunk * frame.x_image()) : 0) +
+                        (kConverts ? FloatBytes(y_chunk) + FloatBytes(w_size) : 0);
+  Kernel kernel = ImageKernel(shape, chunk);
+  kernel.run = [=, copy = FrameCopy(frame, shape)](const KernelArgs& args) {
+    ScratchPieces pieces(bytes);
+    float* x_buffer = has_buffer ? pieces.Take<float>(chunk * frame.x_image()) : nullptr;
+    float* y_buffer = kConverts ? pieces.Take<float>(y_chunk) : nullptr;
+    float* w_buffer = kConverts ? pieces.Take<float>(w_size) : nullptr;
+    const ChunkConv::Call call(*conv, AsFloats(args.In<T>(1), w_size, w_buffer), pieces);
+    for (int64_t c = args.begin / chunk; c < args.end / chunk; ++c) {
+      T* x = args.Out<T>(0) + c * chunk * shape.x_image();
+      float* to = is_frame ? x_buffer : Target(x, x_buffer);
+      call.Run(AsFloats(args.In<T>(0) + c * y_chunk, y_chunk, y_buffer), to);
+      if (is_frame) {
+        const std::array<int64_t, 3> shifts = ShiftsOf(shape, args.out_blocks[0]);
+        for (int64_t n = 0; n < chunk; ++n)
+          copy.Run(shifts, to + n * frame.x_image(), x + n * shape.x_image());
+      } else {
+        Store(to, chunk * shape.x_image(), x);
+      }
+    }
+  };
+  return kernel;
+}
+
+// ---- The gradient by the filter, which computes slices of the output channels over all images.
+
+constexpr int64_t kSlices = 8, kChannels = 16;  // at most so many slices, of a multiple of so many channels
+constexpr double kWorthCutting = 1 << 20;       // floating-point operations of a slice
+constexpr int64_t kChunkElements = 128 * 1024;  // of the results, that are copied at once
+
+// Channels [first, first + count) of the results, and of x if there are groups.
+struct ChannelSlice {
+  int64_t first, count;        // of the results
+  int64_t first_in, count_in;  // of x
+};
+
+std::vector<ChannelSlice> SlicesOf(const ConvShape& s) {
+  const int64_t in = s.in_channels / s.groups, out = s.out_channels / s.groups;
+  const double flops = 2.0 * static_cast<double>(s.batch * s.out_positions()) *
+                       static_cast<double>(s.taps() * in * s.out_channels);
+  const auto wanted = std::clamp<int64_t>(static_cast<int64_t>(flops / kWorthCutting), 1, kSlices);
+  // Pieces that are not cut: groups, or the channels of a vector.
+  const bool by_groups = s.groups > 1;
+  const int64_t unit = by_groups ? out : 1;
+  const int64_t units = s.out_channels / unit;
+  const int64_t multiple = std::max<int64_t>(kChannels / unit, 1);
+  const int64_t each = std::max<int64_t>((units / wanted + multiple - 1) / multiple * multiple, multiple);
+  std::vector<ChannelSlice> slices;
+  for (int64_t at = 0; at < units; at += each) {
+    const int64_t count = std::min(each, units - at);
+    slices.push_back(
+        {at * unit, count * unit, by_groups ? at * in : 0, by_groups ? count * in : s.in_channels});
+  }
+  return slices;
+}
+
+// Channels [first, first + count) of `positions` rows of `row`, as floats.
+template <typename T>
+const float* ChannelsOf(const T* from, int64_t positions, int64_t row, int64_t first, int64_t count,
+                        float* buffer) {
+  if (count == row) return AsFloats(from, positions * row, buffer);
+  RunOnThisCpu([=] {
+    for (int64_t p = 0; p < positions; ++p) {
+      const T* source = from + p * row + first;
+      float* to = buffer + p * count;
+      for (int64_t c = 0; c < count; ++c) to[c] = static_cast<float>(source[c]);
+    }
+  });
+  return buffer;
+}
+
+// One slice: its images chunk by chunk, the last one smaller.
+class SliceGrad {
+ public:
+  // `copies`: operands are copied on their way to the library, so chunks are small.
+  SliceGrad(const ConvShape& shape, const ChannelSlice& slice, bool copies) : shape_(shape), slice_(slice) {
+    ConvShape part = shape;
+    part.out_channels = slice.count;
+    part.in_channels = slice.count_in;
+    if (shape.groups > 1) part.groups = slice.count_in / (shape.in_channels / shape.groups);
+    const int64_t image = std::max<int64_t>(1, part.y_image());
+    chunk_ = copies ? std::clamp<int64_t>(kChunkElements / image, 1, std::max<int64_t>(shape.batch, 1))
+                    : std::max<int64_t>(shape.batch, 1);
+    for (int64_t batch : {chunk_, shape.batch % chunk_}) {
+      part.batch = batch;
+      parts_.push_back(part);
+      dnnl_.push_back(DnnlConvolution::Make(Kind::kFilterGrad, part, shape.out_channels));
+      const bool is_used = batch > 0;
+      has_dnnl_ &= !is_used || dnnl_.back() != nullptr;
+    }
+  }
+
+  bool has_dnnl() const { return has_dnnl_; }
+  const ChannelSlice& channels() const { return slice_; }
+  int64_t scratch_bytes() const {
+    int64_t bytes = 0;
+    for (const auto& dnnl : dnnl_)
+      if (dnnl != nullptr)
+        bytes = std::max(bytes, ScratchPieces::Padded(dnnl->packed_bytes()) +
+                                    ScratchPieces::Padded(dnnl->scratch_bytes()));
+    return bytes + FloatBytes(parts_[0].batch * parts_[0].x_image()) +
+           FloatBytes(parts_[0].batch * parts_[0].y_image());
+  }
+
+  // w: [taps · ci, out_channels], of which the slice's columns are written.
+  template <typename T>
+  void Run(const T* x, const T* y, float* w, ScratchPieces& pieces) const {
+    float* x_buffer = pieces.Take<float>(parts_[0].batch * parts_[0].x_image());
+    float* y_buffer = pieces.Take<float>(parts_[0].batch * parts_[0].y_image());
+    std::byte* rest = pieces.Take<std::byte>(0);
+    for (int64_t n = 0; n < shape_.batch; n += chunk_) {
+      const size_t which = n + chunk_ <= shape_.batch ? 0 : 1;
+      const DnnlConvolution& dnnl = *dnnl_[which];
+      std::byte* scratch = rest + ScratchPieces::Padded(dnnl.packed_bytes());
+      const int64_t images = parts_[which].batch;
+      const float* from_x = ChannelsOf(x + n * shape_.x_image(), images * shape_.in_positions(),
+                                       shape_.in_channels, slice_.first_in, slice_.count_in, x_buffer);
+      const float* from_y = ChannelsOf(y + n * shape_.y_image(), images * shape_.out_positions(),
+                                       shape_.out_channels, slice_.first, slice_.count, y_buffer);
+      dnnl.Run(from_x, from_y, rest, scratch);
+      dnnl.Unpack(rest, /*add=*/n > 0, w + slice_.first, scratch);
+    }
+  }
+
+ private:
+  const ConvShape shape_;
+  const ChannelSlice slice_;
+  int64_t chunk_ = 1;
+  bool has_dnnl_ = true;
+  std::vector<ConvShape> parts_;                              // a chunk, the last chunk
+  std::vector<std::shared_ptr<const DnnlConvolution>> dnnl_;  // of these
+};
+
+template <typename T>
+Kernel FilterGradBySlices(const ConvShape& shape, std::vector<SliceGrad> slices) {
+  constexpr bool kConverts = !std::is_same_v<T, float>;
+  const int64_t w_size = shape.w_size(), columns = shape.out_channels;
+  int64_t bytes = 0;
+  for (const SliceGrad& slice : slices) bytes = std::max(bytes, slice.scratch_bytes());
+  if (kConverts) bytes += FloatBytes(w_size);
+  Kernel kernel{.run = {}, .units = std::ssize(slices)};
+  kernel.run = [=, slices = std::move(slices)](const KernelArgs& args) {
+    for (int64_t i = args.begin; i < args.end; ++i) {
+      ScratchPieces pieces(bytes);
+      T* w = args.Out<T>(0);
+      float* to = Target(w, kConverts ? pieces.Take<float>(w_size) : nullptr);
+      slices[i].Run(args.In<T>(0), args.In<T>(1), to, pieces);
+      const ChannelSlice& own = slices[i].channels();
+      for (int64_t at = own.first; kConverts && at < w_size; at += columns) Store(to + at, own.count, w + at);
+    }
+  };
+  return kernel;
+}
+
+// Rows of the filter, by loops.
+template <typename T>
+Kernel FilterGradByLoops(const ConvShape& shape) {
+  const DirectConv own(shape);
+  Kernel kernel{.run = {}, .units = shape.taps() * (shape.in_channels / shape.groups), .by_rows = true};
+  if constexpr (std::is_same_v<T, Compute<T>>) {
+    kernel.run = OnThisCpu([own, images = shape.batch](const KernelArgs& args) {
+      own.FilterGrad(images, args.begin, args.end, args.In<T>(0), args.In<T>(1), args.Out<T>(0));
+    });
+  } else {
+    const int64_t x_size = shape.batch * shape.x_image(), y_size = shape.batch * shape.y_image();
+    kernel.run = [=, images = shape.batch, w_size = shape.w_size()](const KernelArgs& args) {
+      ScratchPieces pieces(FloatBytes(x_size) + FloatBytes(y_size) + FloatBytes(w_size));
+      const float* x = AsFloats(args.In<T>(0), x_size, pieces.Take<float>(x_size));
+      const float* y = AsFloats(args.In<T>(1), y_size, pieces.Take<float>(y_size));
+      float* w = pieces.Take<float>(w_size);
+      own.FilterGrad(images, args.begin, args.end, x, y, w);
+      const int64_t first = args.begin * own.y_row();
+      Store(w + first, (args.end - args.begin) * own.y_row(), args.Out<T>(0) + first);
+    };
+  }
+  return kernel;
+}
+
+template <typename T>
+Kernel FilterGradOf(const ConvShape& shape) {
+  const std::vector<ChannelSlice> channels = SlicesOf(shape);
+  std::vector<SliceGrad> slices;
+  const bool copies = channels.size() > 1 || !std::is_same_v<T, float>;
+  bool has_dnnl = true;
+  for (const ChannelSlice& slice : channels) {
+    slices.emplace_back(shape, slice, copies);
+    has_dnnl &= slices.back().has_dnnl();
+  }
+  if (has_dnnl && !slices.empty()) return FilterGradBySlices<T>(shape, std::move(slices));
+  return FilterGradByLoops<T>(shape);
+}
+
+// ---- f64.
+
+Kernel DirectForward(const ConvShape& shape) {
+  Kernel kernel{.run = {}, .units = shape.batch, .by_rows = true, .parts = {shape.batch, 1}};
+  kernel.run = OnThisCpu([own = DirectConv(shape), shape](const KernelArgs& args) {
+    own.Forward(args.end - args.begin, args.In<double>(0) + args.begin * shape.x_image(), args.In<double>(1),
+                args.Out<double>(0) + args.begin * shape.y_image());
+  });
+  return kernel;
+}
+
+Kernel DirectInputGrad(const ConvShape& shape) {
+  Kernel kernel{.run = {}, .units = shape.batch, .by_rows = true, .parts = {shape.batch, 1}};
+  kernel.run = OnThisCpu([shape](const KernelArgs& args) {
+    const DirectConv own(AtBlock(shape, args.out_blocks[0]));
+    own.InputGrad(args.end - args.begin, args.In<double>(0) + args.begin * shape.y_image(),
+                  args.In<double>(1), args.Out<double>(0) + args.begin * shape.x_image());
+  });
+  return kernel;
+}
+
+}  // namespace
+
+Kernel ConvKernel(DType dtype, const ConvShape& shape) {
+  if (dtype == F64) return DirectForward(shape);
+  return dtype == F32 ? ForwardOf<float>(shape) : ForwardOf<BFloat16>(shape);
+}
+Kernel ConvInputGradKernel(DType dtype, const ConvShape& shape) {
+  if (dtype == F64) return DirectInputGrad(shape);
+  return dtype == F32 ? InputGradOf<float>(shape) : InputGradOf<BFloat16>(shape);
+}
+Kernel ConvFilterGradKernel(DType dtype, const ConvShape& shape) {
+  if (dtype == F64) return FilterGradByLoops<double>(shape);
+  return dtype == F32 ? FilterGradOf<float>(shape) : FilterGradOf<BFloat16>(shape);
+}
+
+Kernel ConvCpu(const KernelSpec& spec) {
+  const Type &x = spec.operands[0].local, &w = spec.operands[1].local, &y = spec.results[0].local;
+  return ConvKernel(x.dtype, ConvShapeOf(spec.attrs, x.shape, w.shape, y.shape));
+}
+Kernel ConvInputGradCpu(const KernelSpec& spec) {
+  const Type &y = spec.operands[0].local, &w = spec.operands[1].local, &x = spec.results[0].local;
+  return ConvInputGradKernel(x.dtype, ConvShapeOf(spec.attrs, x.shape, w.shape, y.shape));
+}
+Kernel ConvFilterGradCpu(const KernelSpec& spec) {
+  const Type &x = spec.operands[0].local, &y = spec.operands[1].local, &w = spec.results[0].local;
+  return ConvFilterGradKernel(x.dtype, ConvShapeOf(spec.attrs, x.shape, w.shape, y.shape));
+}
+
+}  // namespace meshwork

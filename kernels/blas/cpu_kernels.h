@@ -1,0 +1,26 @@
+// Which kernel computes a row on a CPU.
+//
+// Nearly every row has one of its own (OpRow::cpu), which is a loop. Rows whose kernels call oneDNN or
+// OpenBLAS have none: their kernels are in this room, found by the row's name, so that what parses, prints or
+// compiles programs links no such library. Whoever runs a row asks CpuKernelOf.
+#pragma once
+
+#include <span>
+#include <string_view>
+
+#include "meshwork/ir/kernel.h"
+#include "meshwork/ir/row.h"
+
+namespace meshwork {
+
+struct LibraryKernel {
+  std::string_view op;  // the row's name
+  KernelFactory cpu;
+};
+// Those of this room.
+std::span<const LibraryKernel> LibraryKernels();
+
+// The row's own kernel, else that of this room for a row of its name; null if there is none. Thread-safe.
+KernelFactory CpuKernelOf(const OpRow& row);
+
+}  // namespace meshwork

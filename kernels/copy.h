@@ -1,0 +1,52 @@
+// Kernels that move elements without looking at them: broadcasts, transposes, slices.
+//
+// A result element lies in the operand at a fixed offset plus its index times a stride per dim; the dims
+// are merged as for elementwise rows, so that what is contiguous on both sides is copied in one piece.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "meshwork/kernels/elementwise.h"
+
+namespace meshwork {
+
+// The strides, in elements, of a dense row-major tensor.
+inline Shape DenseStrides(const Shape& shape) {
+  Shape strides(shape.size(), 1);
+  for (size_t d = shape.size(); d-- > 1;) strides[d - 1] = strides[d] * shape[d];
+  return strides;
+}
+
+// out[i] = a[offset + walk(i)].
+template <typename T>
+Kernel StridedCopyKernel(BroadcastWalk<1> walk, int64_t offset, int64_t elements) {
+  return {.run = OnThisCpu([walk = std::move(walk), offset](const KernelArgs& args) {
+            const int64_t stride = walk.dims.back().strides[0];
+            ForEachRun(walk, args.begin, args.end,
+                       [&](int64_t to, const std::array<int64_t, 1>& from, int64_t n) {
+                         const T* a = args.In<T>(0) + offset + from[0];
+                         T* out = args.Out<T>(0) + to;
+                         if (stride == 1) std::copy_n(a, n, out);
+                         else if (stride == 0) std::fill_n(out, n, *a);
+                         else
+                           for (int64_t i = 0; i < n; ++i) out[i] = a[i * stride];
+                       });
+          }),
+          .units = elements,
+          .by_rows = true};
+}
+
+// The copy of operand 0 to result 0 whose index takes a step of strides[d] elements per step along dim d.
+inline Kernel StridedCopy(const KernelSpec& spec, const Shape& strides, int64_t offset = 0) {
+  const Type& result = spec.results[0].local;
+  const BroadcastWalk<1> walk = MergeDims<1>(result.shape, {strides});
+  Kernel kernel = Dispatch(result.dtype, [&](auto zero) {
+    return StridedCopyKernel<Stored<decltype(zero)>>(walk, offset, result.num_elements());
+  });
+  if (offset == 0) kernel.parts = {PartsOf(walk, 0, spec.operands[0].local.num_elements())};
+  return kernel;
+}
+
+}  // namespace meshwork

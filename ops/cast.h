@@ -1,0 +1,18 @@
+// Other dtypes, and constants to gradients. Part of ops/ops.h, which says what holds of all.
+#pragma once
+
+#include "meshwork/ir/graph.h"
+#include "meshwork/ir/operand.h"
+
+namespace meshwork {
+
+// The bits of x as those of another dtype of the same size: f32 and i32, f64 and i64.
+Value Bitcast(const Operand& x, DType dtype);
+
+// x as another dtype, rounded once, to the nearest. Real to whole: towards zero, clamped to the range, NaN is
+// 0. Between whole numbers high bits are dropped. To bool: x != 0. The gradient passes between reals.
+Value Cast(const Operand& x, DType dtype);
+// The same value, a constant to gradients.
+Value StopGradient(const Operand& x);
+
+}  // namespace meshwork

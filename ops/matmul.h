@@ -1,0 +1,26 @@
+// Products of matrices, and Einstein's sums. Part of ops/ops.h, which says what holds of all.
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "meshwork/ir/graph.h"
+#include "meshwork/ir/operand.h"
+
+namespace meshwork {
+
+// Matrix product: a: […,m,k] ([…,k,m] if transpose_a), b: […,k,n] ([…,n,k] if transpose_b) -> […,m,n].
+// The dims before the last two are a batch of matrices and broadcast, right-aligned: [8,1,m,k] and [4,k,n]
+// give [8,4,m,n]. bf16 is multiplied and summed in float and rounded once. Errors: a vector, sizes that
+// differ.
+Value MatMul(const Operand& a, const Operand& b, bool transpose_a = false, bool transpose_b = false);
+// Einstein's sums, as NumPy writes them: each dim of an operand has a letter (a to z, A to Z), the result is
+// the sum over all letters that it does not name of the product of the operands. "bij,bjk->bik" are products
+// of matrices, "ii->i" a diagonal, "...i->..." sums; what "..." stands for broadcasts. Without an arrow, the
+// result has "..." and the letters that are there once, capitals first. A composite: sums and one MatMul (or
+// Mul) per pair of operands, in the order that takes the fewest multiplications. Errors: a malformed
+// equation, letters or sizes that do not fit, dtypes that are not floats, all alike. No operands, no value.
+Value Einsum(std::string_view equation, const std::vector<Value>& operands,
+             CallSite loc = CallSite::Current());
+
+}  // namespace meshwork

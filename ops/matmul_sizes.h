@@ -1,0 +1,20 @@
+// What a product of matrices is made of, for its row and its kernel.
+#pragma once
+
+#include <cstdint>
+
+#include "meshwork/ir/attrs.h"
+#include "meshwork/ir/type.h"
+
+namespace meshwork {
+
+// op(a): [m,k], op(b): [k,n], behind their batch dims.
+struct MatmulSizes {
+  bool transpose_a, transpose_b, sum_batch;
+  int64_t m, n, k;
+};
+
+// Of a matmul with these attributes. REQUIRES: a and b have two dims at least.
+MatmulSizes MatmulSizesOf(const Attrs& attrs, const Shape& a, const Shape& b);
+
+}  // namespace meshwork

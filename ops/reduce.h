@@ -1,0 +1,30 @@
+// Reductions. Part of ops/ops.h, which says what holds of all.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "meshwork/ir/graph.h"
+#include "meshwork/ir/operand.h"
+
+namespace meshwork {
+
+// Reductions over `dims`; keep_dims leaves them with size 1. Over no element: the identity, a mean is
+// NaN. bf16 is summed and multiplied in float and rounded once; whole numbers wrap around.
+Value ReduceSum(const Operand& x, const std::vector<int64_t>& dims, bool keep_dims = false);
+Value ReduceMean(const Operand& x, const std::vector<int64_t>& dims, bool keep_dims = false);
+// NaN if one is. Elements equal to the extremum share its gradient equally.
+Value ReduceMax(const Operand& x, const std::vector<int64_t>& dims, bool keep_dims = false);
+Value ReduceMin(const Operand& x, const std::vector<int64_t>& dims, bool keep_dims = false);
+// The gradient of a factor is the product of the others, also if some are 0; it is NaN or 0 where the product
+// of the factors other than 0 over- or underflows. A gradient of the gradient takes zeros for constants.
+Value ReduceProd(const Operand& x, const std::vector<int64_t>& dims, bool keep_dims = false);
+// Of bools.
+Value ReduceAll(const Operand& x, const std::vector<int64_t>& dims, bool keep_dims = false);
+Value ReduceAny(const Operand& x, const std::vector<int64_t>& dims, bool keep_dims = false);
+// Index (i32) of the largest (smallest) element along `dim`; ties go to the lowest index, the first NaN wins.
+// Error: no element, or more than an i32 counts.
+Value Argmax(const Operand& x, int64_t dim);
+Value Argmin(const Operand& x, int64_t dim);
+
+}  // namespace meshwork

@@ -1,0 +1,38 @@
+// Slices, paddings, joins, reversals, rolls. Part of ops/ops.h, which says what holds of all.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "meshwork/ir/graph.h"
+#include "meshwork/ir/operand.h"
+
+namespace meshwork {
+
+// Slices. Every dim may stay sharded: along one that is cut, padded or joined the devices exchange what
+// their blocks of the result are put together of, and nothing else.
+// x[start:limit:stride] per dim; stride defaults to 1. Errors: lists that are not one entry per dim, a
+// start above its limit, a limit above the size, a stride below 1.
+Value Slice(const Operand& x, const std::vector<int64_t>& start, const std::vector<int64_t>& limit,
+            const std::vector<int64_t>& stride = {});
+// The same along one dim; the others are left as they are.
+Value SliceDim(const Operand& x, int64_t dim, int64_t start, int64_t limit, int64_t stride = 1);
+// x with low[d] elements of `value` before it along dim d, high[d] after it and interior[d] between each
+// two of its own; interior defaults to 0. A negative low or high crops instead, after the interior is laid.
+// Errors: lists that are not one entry per dim, more cropped than there is, a value that the dtype lacks.
+Value Pad(const Operand& x, const std::vector<int64_t>& low, const std::vector<int64_t>& high,
+          double value = 0, const std::vector<int64_t>& interior = {});
+// xs one after the other along `dim`; their other dims are equal.
+Value Concat(const std::vector<Value>& xs, int64_t dim, CallSite loc = CallSite::Current());
+// x backwards along each of `dims`.
+Value Reverse(const Operand& x, const std::vector<int64_t>& dims);
+// x with element i along `dim` moved to i + shift; what leaves at one end comes in at the other.
+Value Roll(const Operand& x, int64_t shift, int64_t dim);
+// xs along a new dim: n of [a,b], stacked at dim 1, are [a,n,b].
+Value Stack(const std::vector<Value>& xs, int64_t dim, CallSite loc = CallSite::Current());
+// `parts` slices of equal size along `dim`. Error: the size is no multiple of parts.
+std::vector<Value> Split(const Operand& x, int64_t parts, int64_t dim);
+// Slices of these sizes along `dim`. Error: they do not add up to its size.
+std::vector<Value> SplitSizes(const Operand& x, const std::vector<int64_t>& sizes, int64_t dim);
+
+}  // namespace meshwork
