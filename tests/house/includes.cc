@@ -1,0 +1,73 @@
+#include "house/includes.h"
+
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+#include <regex>
+
+#include "fmt/format.h"
+
+namespace meshwork {
+
+std::vector<SourceFile> SourcesOf(const std::filesystem::path& root, std::string_view room) {
+  std::vector<SourceFile> files;
+  for (const auto& entry : std::filesystem::directory_iterator(root / room)) {
+    const std::string extension = entry.path().extension().string();
+    if (extension != ".h" && extension != ".cc") continue;
+    std::ifstream file(entry.path(), std::ios::binary);
+    files.push_back({fmt::format("{}/{}", room, entry.path().filename().string()),
+                     {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()}});
+  }
+  std::sort(files.begin(), files.end(), [](const auto& a, const auto& b) { return a.path < b.path; });
+  return files;
+}
+
+Arrows ArrowsOf(const std::vector<SourceFile>& files, std::vector<std::string>& findings) {
+  static const std::regex* const quoted = new std::regex("#include \"([^\"]*)\"");
+  // Libraries whose headers are quoted, too.
+  static const std::regex* const other = new std::regex("(absl|fmt|nlohmann)/.*");
+  static const std::regex* const house = new std::regex("meshwork/(.+)/[a-z0-9_]+\\.h");
+  Arrows arrows;
+  for (const SourceFile& file : files) {
+    const std::string room = file.path.substr(0, file.path.rfind('/'));
+    arrows[room];
+    for (auto it = std::sregex_iterator(file.text.begin(), file.text.end(), *quoted);
+         it != std::sregex_iterator(); ++it) {
+      const std::string header = (*it)[1].str();
+      std::smatch match;
+      if (std::regex_match(header, *other)) continue;
+      if (!std::regex_match(header, match, *house)) {
+        findings.push_back(fmt::format(
+            "{} includes \"{}\", which is not spelled \"meshwork/<room>/<file>.h\"", file.path, header));
+      } else if (match[1].str() != room) {
+        arrows[room].try_emplace(match[1].str(), file.path);
+      }
+    }
+  }
+  return arrows;
+}
+
+std::vector<std::string> Differences(const std::vector<Room>& house, const Arrows& arrows) {
+  std::vector<std::string> differences;
+  std::set<std::string> below;
+  for (const Room& room : house) {
+    for (const std::string& included : room.includes)
+      if (!below.contains(included))
+        differences.push_back(fmt::format("{} -> {}: is not below it", room.name, included));
+    const auto found = arrows.find(std::string(room.name));
+    if (found == arrows.end()) {
+      differences.push_back(fmt::format("{}: there is no such room", room.name));
+      continue;
+    }
+    for (const auto& [included, file] : found->second)
+      if (!room.includes.contains(included))
+        differences.push_back(fmt::format("{} -> {}: {} includes a header of it", room.name, included, file));
+    for (const std::string& included : room.includes)
+      if (!found->second.contains(included))
+        differences.push_back(fmt::format("{} -> {}: no file needs it", room.name, included));
+    below.emplace(room.name);
+  }
+  return differences;
+}
+
+}  // namespace meshwork

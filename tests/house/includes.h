@@ -1,0 +1,39 @@
+// Which room includes which, read off sources.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace meshwork {
+
+// The rooms that each room includes headers of, itself left out, and for each pair the first file that does.
+using Arrows = std::map<std::string, std::map<std::string, std::string>>;
+
+// A file of a room: "ir/graph.cc", and what it says.
+struct SourceFile {
+  std::string path;
+  std::string text;
+};
+
+// The headers and sources in the folder `room` of the repository, those of rooms within it left out.
+std::vector<SourceFile> SourcesOf(const std::filesystem::path& root, std::string_view room);
+
+// What the files include. `findings`: quoted includes of the house that are not spelled
+// "meshwork/<room>/<file>.h".
+Arrows ArrowsOf(const std::vector<SourceFile>& files, std::vector<std::string>& findings);
+
+// The house: a room, and the rooms that its files include. From the lowest to the topmost.
+struct Room {
+  std::string_view name;
+  std::set<std::string> includes;
+};
+
+// What differs between the table and the arrows: arrows that the table does not allow, those of the table
+// that no file needs, rooms that include one that is not below them.
+std::vector<std::string> Differences(const std::vector<Room>& house, const Arrows& arrows);
+
+}  // namespace meshwork

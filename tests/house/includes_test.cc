@@ -1,0 +1,90 @@
+// The arrows between the rooms. The build sees to it that none runs back (cmake/rooms.cmake); this says which
+// there are.
+#include "house/includes.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace meshwork {
+namespace {
+
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::Not;
+
+// From the lowest room to the topmost. A new arrow is a line here, and a reason in the review: the fewer, the
+// better.
+const std::vector<Room>& House() {
+  static const auto* house = new std::vector<Room>{
+      {"base", {}},
+      {"mesh", {"base"}},
+      {"layout", {"base", "mesh"}},
+      {"ir", {"base", "mesh", "layout"}},
+      {"kernels", {"base", "layout", "ir"}},
+      {"ops", {"base", "layout", "ir", "kernels"}},
+      {"kernels/blas", {"base", "ir", "kernels", "ops"}},
+      {"control", {"base", "ir", "ops"}},
+      {"plan", {"base", "mesh", "ir"}},
+      {"verify", {"base", "layout", "ir", "control"}},
+      {"spmd", {"base", "mesh", "layout", "ir", "ops", "control", "plan", "verify"}},
+      {"runtime", {"base", "mesh", "layout", "ir", "kernels", "kernels/blas", "plan"}},
+      {"check", {"base", "mesh", "layout", "ir", "kernels/blas", "ops", "spmd", "runtime"}},
+      {"train", {"base", "layout", "ir", "ops", "control", "plan", "spmd", "runtime"}},
+  };
+  return *house;
+}
+
+std::vector<SourceFile> AllSources() {
+  const std::filesystem::path root = std::filesystem::path(MESHWORK_TEST_DIR).parent_path();
+  std::vector<SourceFile> files;
+  for (const Room& room : House())
+    for (SourceFile& file : SourcesOf(root, room.name)) files.push_back(std::move(file));
+  return files;
+}
+
+TEST(IncludesTest, AreTheArrowsOfTheHouseAndNoOthers) {
+  std::vector<std::string> findings;
+  const Arrows arrows = ArrowsOf(AllSources(), findings);
+  EXPECT_THAT(findings, IsEmpty());
+  EXPECT_THAT(Differences(House(), arrows), IsEmpty());
+}
+
+// What proves a program shares nothing with what made it.
+TEST(IncludesTest, TheCheckerSeesNoPass) {
+  std::vector<std::string> findings;
+  std::vector<std::string> seen = {"verify"};  // rooms that verify includes, and what these include
+  const Arrows arrows = ArrowsOf(AllSources(), findings);
+  for (size_t i = 0; i < seen.size(); ++i)
+    for (const auto& entry : arrows.at(std::string(seen[i])))
+      if (std::find(seen.begin(), seen.end(), entry.first) == seen.end()) seen.push_back(entry.first);
+  EXPECT_THAT(seen, Contains("ir"));
+  for (const char* room : {"plan", "spmd", "runtime", "kernels/blas"}) EXPECT_THAT(seen, Not(Contains(room)));
+}
+
+// The tests above are of no use if this does not hold.
+TEST(IncludesTest, AnotherArrowIsFound) {
+  std::vector<SourceFile> files = AllSources();
+  files.push_back({"verify/new.cc", "#include \"meshwork/spmd/compile.h\"\n"});
+  files.push_back({"mesh/new.h", "#include <vector>\n\n#include \"meshwork/layout/layout.h\"\n"});
+  std::vector<std::string> findings;
+  EXPECT_THAT(Differences(House(), ArrowsOf(files, findings)),
+              ElementsAre("mesh -> layout: mesh/new.h includes a header of it",
+                          "verify -> spmd: verify/new.cc includes a header of it"));
+}
+
+TEST(IncludesTest, WhatTheTableHasTooMuchIsFound) {
+  const std::vector<SourceFile> files = {
+      {"a/a.h", "#include \"meshwork/a/b.h\""},
+      {"b/b.cc", "#include \"a/a.h\"\n#include \"absl/status/status.h\"\n"}};
+  std::vector<std::string> findings;
+  const Arrows arrows = ArrowsOf(files, findings);
+  EXPECT_THAT(findings,
+              ElementsAre("b/b.cc includes \"a/a.h\", which is not spelled \"meshwork/<room>/<file>.h\""));
+  EXPECT_THAT(Differences({{"a", {"b"}}, {"b", {"a"}}, {"c", {}}}, arrows),
+              ElementsAre("a -> b: is not below it", "a -> b: no file needs it", "b -> a: no file needs it",
+                          "c: there is no such room"));
+}
+
+}  // namespace
+}  // namespace meshwork
