@@ -1,7 +1,7 @@
 // A program that needs meshwork's layouts and nothing else of it.
 #include "fmt/format.h"
-#include "layout/layout.h"
-#include "mesh/mesh.h"
+#include "meshwork/layout/layout.h"
+#include "meshwork/mesh/mesh.h"
 
 int main() {
   const meshwork::Mesh mesh = meshwork::Mesh::VirtualCpus("batch=4,model=2").value();

@@ -6,9 +6,9 @@
 #include <string_view>
 
 #include "fmt/format.h"
-#include "mesh/mesh.h"
 #include "meshwork.h"
-#include "ops/registry.h"
+#include "meshwork/ir/registry.h"
+#include "meshwork/mesh/mesh.h"
 
 namespace mw = meshwork;
 using mw::UNSHARDED;
