@@ -59,9 +59,9 @@ endfunction()
 # meshwork_room(folder [ROOMS room...] [PRIVATE_ROOMS room...] [LINKS_BACK room...]
 #               [DEPENDS target...] [PRIVATE_DEPENDS target...])
 #
-# The target of the folder kernels/blas is meshwork_kernels_blas. Who names a room sees its ROOMS, too, and not its
-# PRIVATE_ROOMS. LINKS_BACK: rooms above this one, whose headers it does
-# not see and some of whose functions it calls.
+# The target of the folder kernels/blas is meshwork_kernels_blas. A room that names another one sees that one's ROOMS,
+# too, but not its PRIVATE_ROOMS. LINKS_BACK: rooms above this one. It calls some of their functions, and sees none of
+# their headers.
 function(meshwork_room folder)
   cmake_parse_arguments(ARG "" "" "ROOMS;PRIVATE_ROOMS;LINKS_BACK;DEPENDS;PRIVATE_DEPENDS" ${ARGN})
   string(REPLACE "/" "_" room ${folder})

@@ -27,8 +27,9 @@ const std::vector<OpFamily>& OpFamilies();
 std::string InsteadOfOp(std::string_view name, const std::vector<std::string>& ops);
 
 // While it lives, this thread finds `row` by its name, in place of any other, so that a row can be tried that
-// is not registered. Nothing for a row that is found anyway. They end in the opposite order. `row` must
-// outlive it, as must what FindOp, GetOp and AllOps gave meanwhile not.
+// is not registered. Does nothing for a row that is found anyway. Objects of a thread end in the opposite
+// order of their making. Keeps pointers into `row` until destroyed. Rows returned by FindOp, GetOp and AllOps
+// in the meantime become invalid.
 class TrialRow {
  public:
   explicit TrialRow(const OpRow& row);
