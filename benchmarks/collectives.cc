@@ -27,6 +27,9 @@
 #include "benchmarks/measure.h"
 #include "meshwork.h"
 #include "meshwork/base/status.h"
+#include "meshwork/runtime/cpu/cpu_backend.h"
+#include "meshwork/runtime/dtensor.h"
+#include "meshwork/runtime/executor.h"
 
 namespace meshwork {
 namespace {
@@ -77,22 +80,22 @@ absl::Status Measure(benchmark::State& state, const Case& c, int64_t bytes) {
   const std::string text = fmt::format(fmt::runtime(c.program), fmt::arg("n", bytes / DTypeSize(F32)));
   ASSIGN_OR_RETURN(const Graph graph, ParseGraph(text));
   ASSIGN_OR_RETURN(const Program program, Compile(graph));
-  WorkerPool pool;
+  CpuBackend backend;
   std::map<std::string, DTensor> variables;
   const ExecutorOptions options{.share = c.share, .poison_padding = false, .check_replicas = false};
   ExecutorOptions profiled = options;
   profiled.profile = true;
   ASSIGN_OR_RETURN(const std::unique_ptr<Executor> executor,
-                   Executor::Create(program, pool, options, &variables));
+                   Executor::Create(program, backend, options, &variables));
   ASSIGN_OR_RETURN(const std::unique_ptr<Executor> timed,
-                   Executor::Create(program, pool, profiled, &variables));
+                   Executor::Create(program, backend, profiled, &variables));
   ASSIGN_OR_RETURN(BoundStep step, executor->Bind({}, {}));
   ASSIGN_OR_RETURN(BoundStep timed_step, timed->Bind({}, {}));
   std::vector<double> steps, waits;
   RETURN_IF_ERROR(timed_step.Run());
   timed->ClearProfile();
-  RETURN_IF_ERROR(
-      MeasureBesideMemcpy(state, pool, bytes * (c.read + c.written), [&]() -> absl::StatusOr<double> {
+  RETURN_IF_ERROR(MeasureBesideMemcpy(
+      state, backend.pool(), bytes * (c.read + c.written), [&]() -> absl::StatusOr<double> {
         absl::Status status;
         steps.push_back(Seconds([&] { status = step.Run(); }));
         RETURN_IF_ERROR(status);

@@ -19,6 +19,9 @@
 #include "benchmarks/measure.h"
 #include "meshwork.h"
 #include "meshwork/base/status.h"
+#include "meshwork/runtime/cpu/cpu_backend.h"
+#include "meshwork/runtime/dtensor.h"
+#include "meshwork/runtime/executor.h"
 
 namespace meshwork {
 namespace {
@@ -67,10 +70,10 @@ absl::Status Measure(benchmark::State& state, const Case& c, int workers) {
   ASSIGN_OR_RETURN(const Program program, Compile(graph));
   const int64_t ops = std::ssize(program.body.nodes());
   if (ops < kOps) return absl::InternalError(fmt::format("the compiled program has only {} ops.", ops));
-  WorkerPool pool(workers);
+  CpuBackend backend(workers);
   std::map<std::string, DTensor> variables;
   ASSIGN_OR_RETURN(std::unique_ptr<Executor> executor,
-                   Executor::Create(program, pool, {.poison_padding = false}, &variables));
+                   Executor::Create(program, backend, {.poison_padding = false}, &variables));
   ASSIGN_OR_RETURN(BoundStep step, executor->Bind({}, {}));
   std::vector<double> times;
   for (auto _ : state) {

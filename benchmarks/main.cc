@@ -4,7 +4,7 @@
 
 #include "benchmarks/machine.h"
 #include "fmt/format.h"
-#include "meshwork/runtime/worker_pool.h"
+#include "meshwork/runtime/cpu/worker_pool.h"
 
 int main(int argc, char** argv) {
   benchmark::AddCustomContext("cpu", meshwork::CpuName());

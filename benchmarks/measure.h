@@ -9,7 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "meshwork/runtime/worker_pool.h"
+#include "meshwork/runtime/cpu/worker_pool.h"
 
 namespace meshwork {
 

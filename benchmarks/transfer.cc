@@ -6,6 +6,9 @@
 #include "benchmarks/measure.h"
 #include "meshwork.h"
 #include "meshwork/base/status.h"
+#include "meshwork/runtime/cpu/cpu_memory.h"
+#include "meshwork/runtime/cpu/worker_pool.h"
+#include "meshwork/runtime/dtensor.h"
 
 namespace meshwork {
 namespace {
@@ -26,7 +29,7 @@ absl::Status Move(benchmark::State& state, const Case& c, int64_t bytes, bool pa
   const Type type{F32, {kRows + c.extra_rows, bytes / kRows / DTypeSize(F32)}};
   ASSIGN_OR_RETURN(const Mesh mesh, Mesh::Parse(c.mesh));
   ASSIGN_OR_RETURN(const Layout layout, Layout::Parse(mesh, c.layout));
-  DTensor blocks(type, layout);
+  DTensor blocks(CpuMemory(), type, layout);
   Tensor host = Tensor::Zeros(type);
   RETURN_IF_ERROR(Pack(host, blocks));
   WorkerPool one(1);

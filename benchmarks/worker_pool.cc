@@ -8,7 +8,7 @@
 //
 // Each with (/own_cores) and without a core for each thread. The time of barriers is that of 1,000 meetings,
 // a Run included; median_us is that of one meeting or Run.
-#include "meshwork/runtime/worker_pool.h"
+#include "meshwork/runtime/cpu/worker_pool.h"
 
 #include <barrier>
 #include <chrono>

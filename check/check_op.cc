@@ -17,6 +17,7 @@
 #include "meshwork/ir/registry.h"
 #include "meshwork/ir/sample.h"
 #include "meshwork/kernels/blas/cpu_kernels.h"
+#include "meshwork/runtime/cpu/cpu_backend.h"
 #include "meshwork/runtime/executor.h"
 #include "meshwork/spmd/compile.h"
 
@@ -38,10 +39,10 @@ absl::Status Report(const Lines& findings) {
 // A program with its executor, on one worker.
 absl::StatusOr<RunOnce> OnExecutor(const Graph& graph) {
   ASSIGN_OR_RETURN(const Program program, Compile(graph, {.wrong_pass = WrongPass::kRefuse}));
-  auto pool = std::make_shared<WorkerPool>(1);
+  auto backend = std::make_shared<CpuBackend>(1);
   std::map<std::string, DTensor> variables;
-  ASSIGN_OR_RETURN(std::shared_ptr<Executor> executor, Executor::Create(program, *pool, {}, &variables));
-  return RunOnce([&graph, pool, executor](const NamedNumbers& feeds) -> absl::StatusOr<NamedNumbers> {
+  ASSIGN_OR_RETURN(std::shared_ptr<Executor> executor, Executor::Create(program, *backend, {}, &variables));
+  return RunOnce([&graph, backend, executor](const NamedNumbers& feeds) -> absl::StatusOr<NamedNumbers> {
     std::map<std::string, Tensor> inputs, outputs;
     for (const Argument& argument : graph.arguments()) {
       const ValueInfo& info = graph.value(argument.value);

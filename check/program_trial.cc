@@ -12,6 +12,7 @@
 #include "meshwork/check/placements.h"
 #include "meshwork/check/run_kernel.h"
 #include "meshwork/ir/text.h"
+#include "meshwork/runtime/cpu/cpu_backend.h"
 #include "meshwork/runtime/executor.h"
 #include "meshwork/spmd/compile.h"
 
@@ -47,8 +48,8 @@ class ProgramTrial {
 
   // Error: the kernel fails on one device.
   static absl::StatusOr<ProgramTrial> Create(const Sample& sample, const ProgramTrialOptions& options,
-                                             WorkerPool& pool) {
-    ProgramTrial trial(sample, options, pool);
+                                             Backend& backend) {
+    ProgramTrial trial(sample, options, backend);
     ASSIGN_OR_RETURN(trial.expected_, RunKernel(WholeCall(sample, trial.operands_)));
     return trial;
   }
@@ -86,8 +87,8 @@ class ProgramTrial {
   int64_t programs() const { return programs_; }
 
  private:
-  ProgramTrial(const Sample& sample, const ProgramTrialOptions& options, WorkerPool& pool)
-      : sample_(sample), options_(options), pool_(pool) {
+  ProgramTrial(const Sample& sample, const ProgramTrialOptions& options, Backend& backend)
+      : sample_(sample), options_(options), backend_(backend) {
     Sampler sampler(11);
     for (const Type& type : sample.operands) operands_.push_back(sampler.Draw(type, *sample.row));
     for (size_t i = 0; i < operands_.size(); ++i) feeds_[fmt::format("a{}", i)] = ToTensor(operands_[i]);
@@ -132,7 +133,7 @@ class ProgramTrial {
     if (options_.inspect != nullptr)
       if (std::string error = options_.inspect(*program); !error.empty()) return error;
     std::map<std::string, DTensor> variables;
-    auto executor = Executor::Create(*program, pool_, {.poison_padding = true}, &variables);
+    auto executor = Executor::Create(*program, backend_, {.poison_padding = true}, &variables);
     if (!executor.ok()) return fmt::format("{}\n{}", MessageOf(executor.status()), PrintGraph(program->body));
     std::map<std::string, Tensor> outputs;
     if (absl::Status status = (*executor)->Run(feeds, &outputs); !status.ok())
@@ -153,7 +154,7 @@ class ProgramTrial {
 
   const Sample& sample_;
   const ProgramTrialOptions& options_;
-  WorkerPool& pool_;
+  Backend& backend_;
   int64_t programs_ = 0;
   std::vector<DoubleTensor> operands_, expected_;
   Feeds feeds_;
@@ -170,11 +171,11 @@ int64_t TryPrograms(const Sample& sample, const ProgramTrialOptions& options,
     if (auto resized = Resized(sample, std::vector<int64_t>(letters, size)))
       samples.push_back(*std::move(resized));
   }
-  WorkerPool pool(1);
+  CpuBackend backend(1);
   std::mt19937_64 engine(5);
   int64_t count = 0, programs = 0;
   for (const Sample& sized : samples) {
-    absl::StatusOr<ProgramTrial> trial = ProgramTrial::Create(sized, options, pool);
+    absl::StatusOr<ProgramTrial> trial = ProgramTrial::Create(sized, options, backend);
     if (!trial.ok()) {
       findings.emplace_back(MessageOf(trial.status()));
       continue;

@@ -17,7 +17,7 @@
 //                                                 have -0, which adds nothing: no communication. What a
 //                                                 loop adds to begins so (control/control_flow.h)
 //
-// The runtime carries them out by the layouts of operand and result (see runtime/communicator.h).
+// The runtime carries them out by the layouts of operand and result (see runtime/collective.h).
 #include <algorithm>
 
 #include "meshwork/base/status.h"

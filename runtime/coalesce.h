@@ -1,4 +1,4 @@
-// One kernel for what all devices of a process do at a node.
+// One kernel for what all devices of a domain do at a node.
 //
 // The instances of a value (runtime/sharing.h) lie one behind the other, so eight devices' f32[16,700] are
 // one f32[8,16,700]. A row that can (OpRow::stack) computes it as such: eight products with the same weights
@@ -13,26 +13,18 @@
 #include <vector>
 
 #include "meshwork/ir/graph.h"
-#include "meshwork/ir/kernel.h"
-#include "meshwork/runtime/collective.h"
-#include "meshwork/runtime/sharing.h"
+#include "meshwork/runtime/step_plan.h"
 
 namespace meshwork {
 
-struct NodeKernel {
-  Kernel kernel;              // on the first instance of each operand and result, the others behind it
-  InstanceMap items;          // the instances that it computes; of the sums where it sums
-  std::vector<Block> blocks;  // of its operands, then its results, for KernelArgs
-  bool one_by_one = false;    // it runs instance by instance: units / items.count() units are one of them
-};
+// How compute or local node `n` runs: spec, items and blocks; without buffers. `values`: per value of the
+// program, of which only the instances are read. With coalesce=false instance by instance.
+ComputeStep MakeComputeStep(const Graph& local, int n, const std::vector<ValueBuffers>& values,
+                            bool coalesce);
 
-// The kernel of compute or local node `n`. `values`: per value of the program, of which only the instances
-// are read. With coalesce=false instance by instance.
-NodeKernel MakeNodeKernel(const Graph& local, int n, const std::vector<ValueBuffers>& values, bool coalesce);
-
-// The kernel of node `n` that leaves what the all_reduce `reduce` of its result leaves, if its row can and
-// the all_reduce is all that reads the result.
-std::optional<NodeKernel> MakeReducingKernel(const Graph& local, int n, int reduce,
-                                             const std::vector<ValueBuffers>& values);
+// The same for node `n` if it leaves what the all_reduce `reduce` of its result leaves; nullopt unless its
+// row can and the all_reduce is all that reads the result.
+std::optional<ComputeStep> MakeReducingStep(const Graph& local, int n, int reduce,
+                                            const std::vector<ValueBuffers>& values);
 
 }  // namespace meshwork

@@ -1,4 +1,4 @@
-// What a collective of a local program moves between the devices of one process.
+// What a collective of a local program moves between the devices of one domain.
 //
 // A result block is filled from the members of its device's group. The moving ones (all_gather,
 // all_to_all, all_to_all_v, collective_permute) copy what the result block has in common with each member's
@@ -11,18 +11,10 @@
 
 #include "absl/status/statusor.h"
 #include "meshwork/ir/graph.h"
-#include "meshwork/runtime/sharing.h"
+#include "meshwork/runtime/buffers.h"
 #include "meshwork/runtime/transfer.h"
 
 namespace meshwork {
-
-// Where the instances of a value lie: instance i in buffer first + i.
-struct ValueBuffers {
-  InstanceMap instances;
-  BufferId first = -1;
-
-  BufferId Of(int64_t device) const { return first + static_cast<BufferId>(instances.Of(device)); }
-};
 
 // The transfers that fill result `r` of collective `node` from operand r: grouped by result
 // instance, ascending. `buffers` is indexed by ValueId.

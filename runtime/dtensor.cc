@@ -21,20 +21,40 @@ int64_t FirstReplica(const DTensor& tensor, int64_t i) {
   return tensor.instances().Of(blocks.Representative(blocks.Of(tensor.instances().Representative(i))));
 }
 
-// The elements of instance i's buffer that are its block.
-BoxCopy BlockElements(const DTensor& tensor, int64_t i) {
-  const BoxBuffer buffer = BufferOf(tensor, i);
-  return BoxCopy(tensor.block(i), buffer, buffer);
+// The whole buffer of an instance.
+absl::StatusOr<Tensor> DownloadInstance(const DTensor& tensor, int64_t i) {
+  Tensor host(tensor.local_type());
+  RETURN_IF_ERROR(tensor.memory().Download(BoxCopy::Linear(host.num_elements()), DTypeSize(host.dtype()),
+                                           tensor.instance(i), static_cast<std::byte*>(host.raw())));
+  return host;
 }
 
 absl::Status CheckReplica(const DTensor& tensor, int64_t first, int64_t i) {
-  const BoxCopy block = BlockElements(tensor, i);
-  const std::optional<Difference> difference = FindDifference(
-      block, 0, block.elements(), DTypeSize(tensor.type().dtype), tensor.instance(first), tensor.instance(i));
+  ASSIGN_OR_RETURN(const Tensor a, DownloadInstance(tensor, first));
+  ASSIGN_OR_RETURN(const Tensor b, DownloadInstance(tensor, i));
+  const BoxBuffer buffer = BufferOf(tensor, i);
+  const BoxCopy block(tensor.block(i), buffer, buffer);
+  const std::optional<Difference> difference =
+      FindDifference(block, 0, block.elements(), DTypeSize(tensor.type().dtype),
+                     static_cast<const std::byte*>(a.raw()), static_cast<const std::byte*>(b.raw()));
   if (!difference.has_value()) return absl::OkStatus();
   return DifferenceError("Unpack: the tensor", tensor.type(), tensor.layout(),
                          tensor.instances().Representative(first), tensor.instances().Representative(i),
                          *difference);
+}
+
+// Uploads the elements of instance i. With poison_padding all others of its buffer are bytes 0xFF.
+absl::Status UploadInstance(const Tensor& host, DTensor& to, int64_t i, bool poison_padding) {
+  constexpr int kNan = 0xFF;
+  const auto* from = static_cast<const std::byte*>(host.raw());
+  const BoxCopy box(to.block(i), BoxBuffer::Whole(to.layout().FactorShape(to.type().shape)), BufferOf(to, i));
+  const int64_t size = DTypeSize(host.dtype());
+  if (!poison_padding) return to.memory().Upload(box, size, from, to.instance(i));
+  Tensor poisoned(to.local_type());
+  std::memset(poisoned.raw(), kNan, static_cast<size_t>(poisoned.bytes()));
+  box.Copy(from, static_cast<std::byte*>(poisoned.raw()), size, 0, box.elements());
+  return to.memory().Upload(BoxCopy::Linear(poisoned.num_elements()), size,
+                            static_cast<const std::byte*>(poisoned.raw()), to.instance(i));
 }
 
 }  // namespace
@@ -47,13 +67,12 @@ int64_t BytesOfDTensor(const Type& global, const Layout& layout, bool share) {
   return Type{global.dtype, layout.LocalShape(global.shape)}.bytes() * InstancesOf(layout, share).count();
 }
 
-DTensor::DTensor(Type global, Layout layout, bool share)
-    : type_(std::move(global)), layout_(std::move(layout)) {
+DTensor::DTensor(std::shared_ptr<Memory> memory, Type global, Layout layout, bool share)
+    : type_(std::move(global)), layout_(std::move(layout)), memory_(std::move(memory)) {
   MESHWORK_CHECK(!layout_.is_partial(), "{} {}", type_.ToString(), layout_.ToString());
   instances_ = InstancesOf(layout_, share);
   stride_ = local_type().bytes();
-  storage_ = AllocateAligned(bytes());
-  std::memset(storage_.get(), 0, static_cast<size_t>(bytes()));
+  storage_ = memory_->Allocate(bytes());
 }
 
 absl::Status Pack(const Tensor& host, DTensor& to, bool poison_padding) {
@@ -63,13 +82,8 @@ absl::Status Pack(const Tensor& host, DTensor& to, bool poison_padding) {
     return InvalidArgument("Pack: a {} cannot fill a {} {}; dtype and shape must agree.",
                            host.type().ToString(), to.type().ToString(), to.layout().ToString());
   }
-  for (int64_t i = 0; i < to.instances().count(); ++i) {
-    const BoxCopy box(to.block(i), BoxBuffer::Whole(to.layout().FactorShape(to.type().shape)),
-                      BufferOf(to, i));
-    box.Copy(static_cast<const std::byte*>(host.raw()), to.instance(i), DTypeSize(host.dtype()), 0,
-             box.elements());
-  }
-  if (poison_padding) Padding(to).Poison(to);
+  for (int64_t i = 0; i < to.instances().count(); ++i)
+    RETURN_IF_ERROR(UploadInstance(host, to, i, poison_padding));
   return absl::OkStatus();
 }
 
@@ -83,29 +97,10 @@ absl::StatusOr<Tensor> Unpack(const DTensor& from, bool check_replicas) {
     }
     const BoxCopy box(from.block(i), BufferOf(from, i),
                       BoxBuffer::Whole(from.layout().FactorShape(from.type().shape)));
-    box.Copy(from.instance(i), static_cast<std::byte*>(host.raw()), DTypeSize(host.dtype()), 0,
-             box.elements());
+    RETURN_IF_ERROR(from.memory().Download(box, DTypeSize(host.dtype()), from.instance(i),
+                                           static_cast<std::byte*>(host.raw())));
   }
   return host;
-}
-
-Padding::Padding(const DTensor& tensor) : elements_(tensor.local_type().num_elements()) {
-  for (int64_t i = 0; i < tensor.instances().count(); ++i) blocks_.push_back(BlockElements(tensor, i));
-}
-
-void Padding::Poison(DTensor& tensor) const {
-  constexpr int kNan = 0xFF;
-  const int64_t size = DTypeSize(tensor.type().dtype);
-  for (size_t i = 0; i < blocks_.size(); ++i) {
-    if (blocks_[i].elements() == elements_) continue;
-    std::byte* buffer = tensor.instance(static_cast<int64_t>(i));
-    int64_t next = 0;
-    blocks_[i].ForRuns(0, blocks_[i].elements(), [&](int64_t offset, int64_t, int64_t count) {
-      std::memset(buffer + next * size, kNan, static_cast<size_t>((offset - next) * size));
-      next = offset + count;
-    });
-    std::memset(buffer + next * size, kNan, static_cast<size_t>((elements_ - next) * size));
-  }
 }
 
 }  // namespace meshwork

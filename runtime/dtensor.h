@@ -1,6 +1,7 @@
-// DTensor: a tensor that lies on a mesh by a layout, in the memory of this process.
+// DTensor: a tensor that lies on a mesh by a layout, in the memory of one domain (runtime/memory.h).
 //
-//   DTensor w(Type{F32, {10, 7}}, Layout::Parse(mesh, "{batch,_}").value());   // zeros
+//   const Layout layout = Layout::Parse(mesh, "{batch,_}").value();
+//   DTensor w(CpuMemory(), Type{F32, {10, 7}}, layout);   // zeros
 //   RETURN_IF_ERROR(Pack(host, w));                    // host: f32[10,7]
 //   ASSIGN_OR_RETURN(Tensor back, Unpack(w));          // law: back equals host, bit for bit
 //
@@ -17,14 +18,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "meshwork/base/debug.h"
 #include "meshwork/ir/type.h"
 #include "meshwork/layout/layout.h"
-#include "meshwork/runtime/box.h"
+#include "meshwork/runtime/memory.h"
 #include "meshwork/runtime/sharing.h"
 #include "meshwork/runtime/tensor.h"
 
@@ -32,23 +32,27 @@ namespace meshwork {
 
 // How many buffers a tensor of this layout has here, and which devices share them: with share=false one each.
 InstanceMap InstancesOf(const Layout& layout, bool share);
-// What a DTensor allocates, known before it is made: DTensor(global, layout, share).bytes().
+// What a DTensor allocates, known before it is made: DTensor(memory, global, layout, share).bytes().
 int64_t BytesOfDTensor(const Type& global, const Layout& layout, bool share);
 
 class DTensor {
  public:
   DTensor() = default;  // a scalar f32 without storage; valid() is false
-  // Zeros. REQUIRES: layout has the type's rank and no partials.
-  DTensor(Type global, Layout layout, bool share = true);
+  // Zeros. Throws std::bad_alloc where there is not so much memory. REQUIRES: layout has the type's rank and
+  // no partials.
+  DTensor(std::shared_ptr<Memory> memory, Type global, Layout layout, bool share = true);
 
   bool valid() const { return storage_ != nullptr; }
   const Type& type() const { return type_; }
   const Layout& layout() const { return layout_; }
   Type local_type() const { return {type_.dtype, layout_.LocalShape(type_.shape)}; }
 
+  // REQUIRES: valid().
+  Memory& memory() const { return *memory_; }
   // Which devices share a buffer.
   const InstanceMap& instances() const { return instances_; }
-  // REQUIRES: 0 <= i < instances().count(). local_type().bytes() long; instance 0 is 64-byte aligned.
+  // An address in its memory, which the host can read where that is the process's. REQUIRES: 0 <= i <
+  // instances().count(). local_type().bytes() long; instance 0 is 64-byte aligned.
   // Law: instance(i) == instance(0) + i * local_type().bytes().
   std::byte* instance(int64_t i) { return static_cast<std::byte*>(storage_.get()) + i * stride_; }
   const std::byte* instance(int64_t i) const {
@@ -64,27 +68,16 @@ class DTensor {
   Layout layout_;
   InstanceMap instances_;
   int64_t stride_ = 0;  // bytes of an instance
+  std::shared_ptr<Memory> memory_;
   std::shared_ptr<void> storage_;
 };
 
-// Cuts `host` into the blocks of `to`, and fills their padding if asked to. Error: its type is another.
+// Cuts `host` into the blocks of `to`, and fills their padding if asked to. Errors: its type is another; one
+// of the memory.
 absl::Status Pack(const Tensor& host, DTensor& to, bool poison_padding = kDebugBuild);
 
-// The whole tensor. With check_replicas, error: two instances of one block differ in a bit.
+// The whole tensor. Errors: with check_replicas, two instances of one block differ in a bit; one of the
+// memory.
 absl::StatusOr<Tensor> Unpack(const DTensor& from, bool check_replicas = kDebugBuild);
-
-// What lies in no block of a DTensor's buffers, found once; filling it allocates nothing.
-class Padding {
- public:
-  Padding() = default;  // of a tensor without buffers
-  explicit Padding(const DTensor& tensor);
-  // Writes bytes 0xFF: NaN, -1. REQUIRES: the tensor it was found for, or one of the same type, layout and
-  // instances.
-  void Poison(DTensor& tensor) const;
-
- private:
-  std::vector<BoxCopy> blocks_;  // per instance: the elements that are no padding
-  int64_t elements_ = 0;         // of each buffer
-};
 
 }  // namespace meshwork

@@ -8,7 +8,7 @@
 #include "meshwork/ir/local.h"
 #include "meshwork/ir/regions.h"
 #include "meshwork/ir/row.h"
-#include "meshwork/kernels/blas/cpu_kernels.h"
+#include "meshwork/runtime/backend.h"
 
 namespace meshwork {
 namespace {
@@ -39,7 +39,7 @@ absl::Status CheckValue(const Graph& local, ValueId id) {
 }
 
 // `as_written`: in a manual region, whose nodes run as they are.
-absl::Status CheckNode(const Graph& local, int n, bool as_written = false) {
+absl::Status CheckNode(const Graph& local, int n, const Backend& backend, bool as_written = false) {
   const OpRow& row = *local.nodes()[n].row;
   if (row.kind == OpKind::kIdentity) {
     return InvalidArgument(
@@ -52,13 +52,14 @@ absl::Status CheckNode(const Graph& local, int n, bool as_written = false) {
       for (size_t v = 0; v < region->values().size(); ++v)
         RETURN_IF_ERROR(CheckValue(*region, static_cast<ValueId>(v)));
       for (size_t i = 0; i < region->nodes().size(); ++i)
-        RETURN_IF_ERROR(CheckNode(*region, static_cast<int>(i), as_written || IsManual(node)));
+        RETURN_IF_ERROR(CheckNode(*region, static_cast<int>(i), backend, as_written || IsManual(node)));
     }
     return Annotate(CheckLocalControl(local, node), fmt::format("Executor: {}: ", local.Describe(n)));
   }
   const bool runs = row.kind == OpKind::kCompute || (as_written && row.kind != OpKind::kCollective);
-  if (runs && CpuKernelOf(row) == nullptr) {
-    return InvalidArgument("Executor: {} has no CPU kernel; give its row one.", local.Describe(n));
+  if (runs && !backend.Has(row)) {
+    return InvalidArgument("Executor: {} has no {} kernel; give its row one.", local.Describe(n),
+                           backend.name());
   }
   return absl::OkStatus();
 }
@@ -114,7 +115,7 @@ std::string OutputName(const Graph& local, int output) {
   return name.empty() ? fmt::format("{}", output) : name;
 }
 
-absl::Status CheckLocalProgram(const Graph& local) {
+absl::Status CheckLocalProgram(const Graph& local, const Backend& backend) {
   if (local.mesh().num_devices() > kMaxVirtualDevices) {
     return InvalidArgument(
         "Executor: mesh {} has {} devices; one process runs at most {} virtual ones. Compile, verify "
@@ -123,7 +124,8 @@ absl::Status CheckLocalProgram(const Graph& local) {
   }
   for (size_t v = 0; v < local.values().size(); ++v)
     RETURN_IF_ERROR(CheckValue(local, static_cast<ValueId>(v)));
-  for (size_t n = 0; n < local.nodes().size(); ++n) RETURN_IF_ERROR(CheckNode(local, static_cast<int>(n)));
+  for (size_t n = 0; n < local.nodes().size(); ++n)
+    RETURN_IF_ERROR(CheckNode(local, static_cast<int>(n), backend));
   for (size_t a = 0; a < local.arguments().size(); ++a) {
     const Argument& argument = local.arguments()[a];
     RETURN_IF_ERROR(CheckWhole(local, argument.is_variable ? "variable" : "input",

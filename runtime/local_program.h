@@ -7,13 +7,15 @@
 
 namespace meshwork {
 
+class Backend;
+
 // The most virtual devices one process drives.
 inline constexpr int64_t kMaxVirtualDevices = 4096;
 
 // Errors: too many devices; a value without layout or whose block is not its layout's; an op that is
-// no part of a local program or has no kernel; an input, variable or output that is partial; an
-// update of another type or layout than its variable, or a second one; an output name used twice.
-absl::Status CheckLocalProgram(const Graph& local);
+// no part of a local program or of which the backend has no kernel; an input, variable or output that is
+// partial; an update of another type or layout than its variable, or a second one; an output name used twice.
+absl::Status CheckLocalProgram(const Graph& local, const Backend& backend);
 
 // Outputs without a name are called by their position, "0", "1", ….
 std::string OutputName(const Graph& local, int output);

@@ -1,5 +1,4 @@
-// Loops and branches in a process: their bodies are programs with schedules of their own, which all workers
-// run together.
+// Loops and branches in a domain: their bodies are programs with step plans of their own.
 //
 // LowerLoops writes a node so that its bodies read and write the memory of the program around them: every
 // result of the node is a variable of each body, and every operand that a body reads is an argument.

@@ -15,7 +15,7 @@
 #include "fmt/ranges.h"
 #include "meshwork/base/status.h"
 #include "meshwork/base/suggest.h"
-#include "meshwork/runtime/worker_pool.h"
+#include "meshwork/runtime/cpu/worker_pool.h"
 #include "meshwork/train/idx.h"
 #include "meshwork/train/random.h"
 

@@ -10,6 +10,8 @@
 #include "meshwork/base/suggest.h"
 #include "meshwork/control/rebatch.h"
 #include "meshwork/plan/explain.h"
+#include "meshwork/runtime/cpu/cpu_backend.h"
+#include "meshwork/runtime/executor.h"
 #include "meshwork/spmd/cheaper_layouts.h"
 
 namespace meshwork {
@@ -101,7 +103,7 @@ struct Session::Impl {
       : asked(g),
         graph(g),
         options(std::move(o)),
-        pool(options.workers > 0 ? options.workers : WorkerPool::DefaultWorkers(), options.own_cores) {}
+        backend(options.workers > 0 ? options.workers : WorkerPool::DefaultWorkers(), options.own_cores) {}
 
   // One compiled program, ready to run.
   struct Ready {
@@ -112,7 +114,7 @@ struct Session::Impl {
   absl::StatusOr<Ready> Prepare(const Graph& global, const CompileOptions& compile) {
     ASSIGN_OR_RETURN(Program program, Compile(global, compile));
     ASSIGN_OR_RETURN(std::unique_ptr<Executor> executor,
-                     Executor::Create(program, pool, options.executor, &variables));
+                     Executor::Create(program, backend, options.executor, &variables));
     return Ready{std::move(program), std::move(executor)};
   }
 
@@ -183,7 +185,7 @@ struct Session::Impl {
   const Graph asked;  // as the user wrote it
   Graph graph;        // its open variables as they lie
   SessionOptions options;
-  WorkerPool pool;
+  CpuBackend backend;
   std::map<std::string, DTensor> variables;
   std::map<std::pair<int64_t, bool>, Ready> ready;  // by leading size, and whether it updates
 };

@@ -24,7 +24,8 @@
 #include "absl/status/statusor.h"
 #include "meshwork/ir/graph.h"
 #include "meshwork/ir/program.h"
-#include "meshwork/runtime/executor.h"
+#include "meshwork/runtime/bound_step.h"
+#include "meshwork/runtime/executor_options.h"
 #include "meshwork/runtime/profile.h"
 #include "meshwork/runtime/tensor.h"
 #include "meshwork/runtime/trace.h"
@@ -34,7 +35,7 @@ namespace meshwork {
 
 struct SessionOptions {
   int workers = 0;  // threads, at most 1024; 0: one per core this process may use
-  // As many workers as cores: each keeps a core, but for the caller (see runtime/worker_pool.h).
+  // As many workers as cores: each keeps a core, but for the caller (see runtime/cpu/worker_pool.h).
   bool own_cores = true;
   int64_t seed = 0;  // of the initializers
   CompileOptions compile = {};

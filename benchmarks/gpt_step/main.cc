@@ -16,7 +16,7 @@
 #include "meshwork/base/flags.h"
 #include "meshwork/base/status.h"
 #include "meshwork/ir/program.h"
-#include "meshwork/runtime/worker_pool.h"
+#include "meshwork/runtime/cpu/worker_pool.h"
 #include "meshwork/train/file.h"
 #include "meshwork/train/random.h"
 

@@ -11,6 +11,7 @@
 #include "benchmarks/step/step.h"
 #include "meshwork.h"
 #include "meshwork/base/status.h"
+#include "meshwork/runtime/cpu/worker_pool.h"
 
 namespace meshwork {
 namespace {

@@ -9,7 +9,7 @@
 #include "benchmarks/step/report.h"
 #include "benchmarks/step/rounds.h"
 #include "meshwork/base/status.h"
-#include "meshwork/runtime/worker_pool.h"
+#include "meshwork/runtime/cpu/worker_pool.h"
 #include "meshwork/train/file.h"
 
 namespace meshwork {

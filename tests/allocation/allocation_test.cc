@@ -10,6 +10,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "meshwork.h"
+#include "meshwork/runtime/cpu/cpu_backend.h"
 #include "runtime/programs.h"
 
 namespace meshwork {
@@ -203,9 +204,9 @@ func step(%i: f32[3,300] of f32[10,300] {x,_}, var %w: f32[300] {_}, var %v: f32
   return g=%g, m=%m
 })");
   for (int workers : {1, 3}) {
-    WorkerPool pool(workers);
+    CpuBackend backend(workers);
     std::map<std::string, DTensor> state;
-    auto executor = Executor::Create(program, pool, {.profile = true}, &state).value();
+    auto executor = Executor::Create(program, backend, {.profile = true}, &state).value();
     BoundStep step = executor->Bind({{"i", Rough({F32, {10, 300}})}}, executor->NewOutputs()).value();
     ASSERT_TRUE(step.Run().ok());
     bool ok = true;

@@ -12,6 +12,8 @@
 #include "gtest/gtest.h"
 #include "meshwork.h"
 #include "meshwork/plan/memory_report.h"
+#include "meshwork/runtime/cpu/cpu_backend.h"
+#include "meshwork/runtime/cpu/cpu_memory.h"
 #include "meshwork/runtime/executor.h"
 #include "support/golden.h"
 
@@ -38,20 +40,20 @@ namespace {
 // In every way that an executor plans a program.
 void ExpectAllocatesWhatIsPlanned(const Program& program) {
   for (const int workers : {1, 2, 3}) {
-    WorkerPool pool(workers);
+    CpuBackend backend(workers);
     for (const bool share : {true, false}) {
       SCOPED_TRACE(fmt::format("workers={} share={}", workers, share));
       const ExecutorOptions options{.share = share};
       allocated = 0;
-      const ExecutorMemory planned = Executor::PlanMemory(program, workers, options).value();
+      const ExecutorMemory planned = Executor::PlanMemory(program, backend, options).value();
       EXPECT_EQ(allocated, 0) << "planning allocates";
       std::map<std::string, DTensor> state;
-      const auto executor = Executor::Create(program, pool, options, &state).value();
+      const auto executor = Executor::Create(program, backend, options, &state).value();
       EXPECT_EQ(allocated, planned.total_bytes());
       EXPECT_EQ(executor->memory(), planned);
       // The variables are there now.
       allocated = 0;
-      const auto other = Executor::Create(program, pool, options, &state).value();
+      const auto other = Executor::Create(program, backend, options, &state).value();
       EXPECT_EQ(allocated, planned.total_bytes() - planned.variable_bytes);
       EXPECT_EQ(other->memory(), planned);
     }
@@ -60,7 +62,7 @@ void ExpectAllocatesWhatIsPlanned(const Program& program) {
 
 TEST(PlannedMemoryTest, TheCounterCounts) {
   allocated = 0;
-  DTensor tensor(Type{F32, {10, 7}}, Layout::Parse(Mesh::Parse("x=4").value(), "{x,_}").value());
+  DTensor tensor(CpuMemory(), Type{F32, {10, 7}}, Layout::Parse(Mesh::Parse("x=4").value(), "{x,_}").value());
   EXPECT_EQ(allocated, 4 * 84);  // blocks of 3 rows of 7
 }
 

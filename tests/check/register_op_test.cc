@@ -12,6 +12,7 @@
 #include "meshwork/ir/row.h"
 #include "meshwork/ir/sample.h"
 #include "meshwork/ir/text.h"
+#include "meshwork/runtime/cpu/cpu_backend.h"
 #include "meshwork/runtime/executor.h"
 #include "meshwork/spmd/compile.h"
 #include "support/read_back.h"
@@ -84,11 +85,11 @@ Tensor Counting(const Shape& shape) {
 
 std::map<std::string, Tensor> RunProgram(const Graph& graph, const std::map<std::string, Tensor>& feeds) {
   const Program program = Compile(graph).value();
-  WorkerPool pool(2);
+  CpuBackend backend(2);
   std::map<std::string, DTensor> variables;
   std::map<std::string, Tensor> outputs;
   const absl::Status status =
-      Executor::Create(program, pool, {.poison_padding = true}, &variables).value()->Run(feeds, &outputs);
+      Executor::Create(program, backend, {.poison_padding = true}, &variables).value()->Run(feeds, &outputs);
   EXPECT_TRUE(status.ok()) << status;
   return outputs;
 }

@@ -6,11 +6,12 @@
 #include "meshwork/ir/row.h"
 #include "meshwork/ir/text.h"
 #include "meshwork/runtime/binding.h"
-#include "meshwork/runtime/communicator.h"
+#include "meshwork/runtime/cpu/cpu_backend.h"
+#include "meshwork/runtime/cpu/cpu_memory.h"
+#include "meshwork/runtime/cpu/placement.h"
+#include "meshwork/runtime/cpu/schedule.h"
 #include "meshwork/runtime/local_program.h"
-#include "meshwork/runtime/placement.h"
 #include "meshwork/runtime/replicas.h"
-#include "meshwork/runtime/schedule.h"
 #include "meshwork/spmd/compile.h"
 #include "runtime/programs.h"
 
@@ -178,16 +179,16 @@ template <typename F>
 absl::Status Check(F&& change) {
   Graph graph = Parse(kGood);
   change(graph);
-  return CheckLocalProgram(graph);
+  return CheckLocalProgram(graph, CpuBackend(1));
 }
 
 TEST(ProgramErrors, LocalPrograms) {
-  auto check = [](std::string_view text) { return CheckLocalProgram(Parse(text)); };
+  auto check = [](std::string_view text) { return CheckLocalProgram(Parse(text), CpuBackend(1)); };
   static const OpRow no_kernel = {.name = "dream"};
   ExpectErrors(
       "local_program",
       {
-          MISTAKE(CheckLocalProgram(Graph(Mesh::Parse("a=128,b=64").value()))),
+          MISTAKE(CheckLocalProgram(Graph(Mesh::Parse("a=128,b=64").value()), CpuBackend(1))),
           MISTAKE(check("mesh [x=2]\nfunc step(%a: f32[4] {x}) {\n  %b = neg %a\n  return %b\n}")),
           MISTAKE(check("mesh [x=2]\nfunc step(%a: f32[4] {_}) {\n  %0 = neg %a\n  return %0\n}")),
           MISTAKE(check("mesh [x=2]\nfunc step(%a: f32[4]) {}")),
@@ -254,9 +255,9 @@ absl::Status Prepare(std::string_view op, Attrs attrs, std::string_view from, st
   Node node{.row = &GetOp(op), .attrs = std::move(attrs), .location = {"step.mw", 7}};
   node.operands = {x};
   program.body.AddNode(node, {info(result, to)});
-  WorkerPool pool(1);
+  CpuBackend backend(1);
   std::map<std::string, DTensor> state;
-  const absl::Status status = Executor::Create(program, pool, {}, &state).status();
+  const absl::Status status = Executor::Create(program, backend, {}, &state).status();
   EXPECT_TRUE(state.empty());
   return status;
 }
@@ -278,14 +279,6 @@ TEST(ProgramErrors, Collectives) {
                               });
 }
 
-TEST(ProgramErrors, AnAbortedCollective) {
-  std::vector<std::byte*> addresses;
-  auto communicator = MakeThreadCommunicator();
-  auto collective = communicator->Prepare({"all_reduce (model.cc:41)", {}, {{}}}, addresses).value();
-  communicator->Abort(absl::CancelledError("the user pressed ctrl-C"));
-  ExpectErrors("communicator", {MISTAKE(collective->Wait(0))});
-}
-
 // ---- Binding: twice = 2 a.
 
 TEST(ProgramErrors, FeedsAndOutputs) {
@@ -297,11 +290,11 @@ func step(%image: f32[2] of f32[3] {x}, var %n: f32[] {}) {
   return twice=%twice, total=%n1, again=%twice
 })");
   const Program silent = ParseProgram("mesh [x=2]\nfunc quiet() {}");
-  WorkerPool pool(1);
+  CpuBackend backend(1);
   std::map<std::string, DTensor> state;
   const Tensor image = Ramp({F32, {3}}), both = Ramp({F32, {4}}), out({F32, {3}});
   auto bind = [&](const Tensors& feeds, const Tensors& outputs = {}) {
-    return Executor::Create(program, pool, {}, &state).value()->Bind(feeds, outputs);
+    return Executor::Create(program, backend, {}, &state).value()->Bind(feeds, outputs);
   };
   ExpectErrors(
       "binding",
@@ -322,11 +315,11 @@ func step(%image: f32[2] of f32[3] {x}, var %n: f32[] {}) {
           MISTAKE(bind({{"image", image}}, {{"twice", image}})),
           MISTAKE(bind({{"image", both.Rows(0, 3)}}, {{"twice", both.Rows(1, 4)}})),
           MISTAKE(bind({{"image", image}}, {{"twice", both.Rows(0, 3)}, {"again", both.Rows(1, 4)}})),
-          MISTAKE(Executor::Create(silent, pool, {}, &state).value()->Bind({}, {{"loss", out}})),
-          MISTAKE(Executor::Create(silent, pool, {}, &state).value()->Bind({{"x", out}}, {})),
+          MISTAKE(Executor::Create(silent, backend, {}, &state).value()->Bind({}, {{"loss", out}})),
+          MISTAKE(Executor::Create(silent, backend, {}, &state).value()->Bind({{"x", out}}, {})),
       });
-  DTensor packed({F32, {3, 2}}, Layout::Parse(Mesh::Parse("x=2").value(), "{x,_}").value());
-  DTensor scalar({F32, {}}, Layout::Replicated(Mesh(), 0));
+  DTensor packed(CpuMemory(), {F32, {3, 2}}, Layout::Parse(Mesh::Parse("x=2").value(), "{x,_}").value());
+  DTensor scalar(CpuMemory(), {F32, {}}, Layout::Replicated(Mesh(), 0));
   ExpectErrors("pack", {
                            MISTAKE(Pack(Ramp({F32, {2, 3}}), packed)),
                            MISTAKE(Pack(Ramp({F64, {3, 2}}), packed)),
@@ -356,12 +349,12 @@ func step(%image: f32[2] of f32[3] {x}, var %n: f32[] {}) {
 }
 
 TEST(ProgramErrors, StateOfAnotherProgram) {
-  WorkerPool pool(1);
+  CpuBackend backend(1);
   std::map<std::string, DTensor> state;
   auto create = [&](std::string_view layout) {
     return Executor::Create(ParseProgram(fmt::format("mesh [x=2]\nfunc f(var %w: f32[{}] of f32[4] {}) {{}}",
                                                      layout == "{x}" ? 2 : 4, layout)),
-                            pool, {}, &state);
+                            backend, {}, &state);
   };
   ASSERT_TRUE(create("{x}").ok());
   ExpectErrors("state", {MISTAKE(create("{_}"))});
@@ -372,13 +365,14 @@ TEST(ProgramErrors, StateOfAnotherProgram) {
 
 TEST(ProgramErrors, Replicas) {
   auto run = [](std::string_view text) {
-    WorkerPool pool(2);
+    CpuBackend backend(2);
     std::map<std::string, DTensor> state;
-    auto executor = Executor::Create(ParseProgram(text), pool, {.check_replicas = true}, &state).value();
+    auto executor = Executor::Create(ParseProgram(text), backend, {.check_replicas = true}, &state).value();
     Tensors outputs;
     return executor->Run({{"a", Ramp({F32, {4, 2}})}}, &outputs);
   };
-  DTensor tensor({F32, {3}}, Layout::Parse(Mesh::Parse("x=2").value(), "{_}").value(), /*share=*/false);
+  DTensor tensor(CpuMemory(), {F32, {3}}, Layout::Parse(Mesh::Parse("x=2").value(), "{_}").value(),
+                 /*share=*/false);
   reinterpret_cast<float*>(tensor.instance(1))[1] = 2.5;
   Difference truths{0};
   truths.first[0] = std::byte{1}, truths.second[0] = std::byte{3};
@@ -397,16 +391,17 @@ TEST(ProgramErrors, Replicas) {
 // ---- Schedules, which only a bug breaks: CheckSchedule looks for it.
 
 TEST(ProgramErrors, Schedules) {
-  const Graph local = Parse(R"(mesh [x=2]
+  StepPlan plan = BuildStepPlan(std::make_shared<const Graph>(Parse(R"(mesh [x=2]
 func step(%x: f32[2] of f32[4] {x}) {
   %a = neg %x : f32[2] of f32[4] {x}
   %b = exp %a : f32[2] of f32[4] {x}
   %c = add %a, %b : f32[2] of f32[4] {x}
   %g = all_gather %c axes=(x) dim=0 : f32[4] of f32[4] {_}
   return y=%g
-})");
-  const Schedule good =
-      MakeSchedule(local, std::vector<InstanceMap>(1), 2, {.coalesce = false, .fuse = false}).value();
+})")),
+                                std::vector<InstanceMap>(1), {.coalesce = false})
+                      .value();
+  const Schedule good = MakeSchedule(std::move(plan), /*workers=*/2, /*fuse=*/false);
   ASSERT_TRUE(CheckSchedule(good).ok());
   auto check = [&](auto&& damage) {
     Schedule bad = good;

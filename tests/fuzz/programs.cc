@@ -44,6 +44,7 @@
 #include "meshwork/base/status.h"
 #include "meshwork/ir/difference.h"
 #include "meshwork/ir/text.h"
+#include "meshwork/runtime/cpu/cpu_backend.h"
 #include "support/hostile_program.h"
 #include "support/program_trial.h"
 #include "support/random_program.h"
@@ -120,9 +121,9 @@ std::string Try(const RandomProgram& random, const Ways& ways, bool is_exact) {
   Expected expected = ExpectedOf(random);
   expected.is_exact = is_exact;
   if (!is_exact && !std::isfinite(expected.scale)) return "";
-  static std::map<int, WorkerPool> pools;
-  WorkerPool& pool = pools.try_emplace(ways.workers, ways.workers).first->second;
-  std::string error = TryProgram(random, expected, pool, ways.compile, ways.run).error();
+  static std::map<int, CpuBackend> backends;
+  CpuBackend& backend = backends.try_emplace(ways.workers, ways.workers).first->second;
+  std::string error = TryProgram(random, expected, backend, ways.compile, ways.run).error();
   // Where nothing may be gathered unasked, programs may be refused for that.
   if (ways.compile.replication_budget == 0 &&
       error.find("would be gathered whole on every device") != std::string::npos)

@@ -16,6 +16,7 @@
 #include "gtest/gtest.h"
 #include "meshwork/base/status.h"
 #include "meshwork/ir/text.h"
+#include "meshwork/runtime/cpu/cpu_backend.h"
 #include "meshwork/runtime/executor.h"
 #include "meshwork/spmd/compile.h"
 #include "meshwork/verify/verify.h"
@@ -41,10 +42,11 @@ struct Case {
 
 // Every number of a step: outputs, then variables.
 absl::StatusOr<std::vector<double>> RunStep(const Program& program, const Tensors& arguments,
-                                            WorkerPool& pool) {
+                                            CpuBackend& backend) {
   std::map<std::string, DTensor> state;
-  ASSIGN_OR_RETURN(std::unique_ptr<Executor> executor,
-                   Executor::Create(program, pool, {.poison_padding = true, .check_replicas = true}, &state));
+  ASSIGN_OR_RETURN(
+      std::unique_ptr<Executor> executor,
+      Executor::Create(program, backend, {.poison_padding = true, .check_replicas = true}, &state));
   Tensors feeds, outputs;
   for (const Argument& argument : program.body.arguments()) {
     const std::string& name = program.body.value(argument.value).name;
@@ -166,10 +168,10 @@ struct Tally {
 // A program may be one that does not end, and a mutant of one that does may be, too: both are tried so far.
 constexpr int64_t kMostIterations = 8;
 
-void Try(const Case& c, WorkerPool& pool, std::map<std::string, Tally>& tallies, Tally& in_bodies) {
+void Try(const Case& c, CpuBackend& backend, std::map<std::string, Tally>& tallies, Tally& in_bodies) {
   ASSERT_EQ(MessageOf(Verify(c.global, c.program.body).status()), "") << c.name;
   const absl::StatusOr<std::vector<double>> right =
-      RunStep({.body = WithLimits(c.program.body, kMostIterations)}, c.arguments, pool);
+      RunStep({.body = WithLimits(c.program.body, kMostIterations)}, c.arguments, backend);
   ASSERT_TRUE(right.ok()) << c.name << ": " << MessageOf(right.status());
   ForEachMutant(c.program.body, [&](Mutant mutant) {
     Tally& tally = tallies[mutant.kind];
@@ -182,7 +184,7 @@ void Try(const Case& c, WorkerPool& pool, std::map<std::string, Tally>& tallies,
     ++tally.run;
     in_bodies.run += mutant.in_body;
     const Program program{.body = WithLimits(mutant.graph, kMostIterations)};
-    const absl::StatusOr<std::vector<double>> numbers = RunStep(program, c.arguments, pool);
+    const absl::StatusOr<std::vector<double>> numbers = RunStep(program, c.arguments, backend);
     // What the executor does not begin, or finds to differ between replicas, gives no wrong number.
     tally.refused += !numbers.ok();
     const bool different = numbers.ok() && !Agree(*numbers, *right, ToleranceOf(c.global));
@@ -220,11 +222,11 @@ func f(%a: f64[2] {x}, %one: f64[]) {
   Case c = CaseOf("limits", graph);
   c.arguments.emplace("a", ToTensor(HostTensor({F64, {2}}, {1, 3})));
   c.arguments.emplace("one", ToTensor(HostTensor({F64, {}}, {1})));
-  WorkerPool pool(2);
+  CpuBackend backend(2);
   // By name: count, endless, thrice.
-  EXPECT_EQ(RunStep({.body = WithLimits(c.program.body, 5)}, c.arguments, pool).value(),
+  EXPECT_EQ(RunStep({.body = WithLimits(c.program.body, 5)}, c.arguments, backend).value(),
             (std::vector<double>{4, 32, 96, 8, 24}));
-  EXPECT_EQ(RunStep({.body = WithLimits(c.program.body, 2)}, c.arguments, pool).value(),
+  EXPECT_EQ(RunStep({.body = WithLimits(c.program.body, 2)}, c.arguments, backend).value(),
             (std::vector<double>{3, 4, 12, 4, 12}));
 }
 
@@ -238,11 +240,11 @@ constexpr std::string_view kKinds[] = {
 TEST(MutationTest, VerifyRejectsEveryMutantWhoseNumbersDiffer) {
   std::vector<Case> cases = GoldenCases();
   for (Case& c : RandomCases()) cases.push_back(std::move(c));
-  WorkerPool pool(2);
+  CpuBackend backend(2);
   std::map<std::string, Tally> tallies;
   Tally in_bodies;
   for (const Case& c : cases) {
-    Try(c, pool, tallies, in_bodies);
+    Try(c, backend, tallies, in_bodies);
     if (HasFailure()) break;
   }
   for (const std::string_view kind : kKinds)

@@ -12,6 +12,7 @@
 #include "gtest/gtest.h"
 #include "meshwork/ir/program.h"
 #include "meshwork/ir/text.h"
+#include "meshwork/runtime/cpu/cpu_backend.h"
 #include "meshwork/runtime/executor.h"
 #include "meshwork/spmd/compile.h"
 #include "meshwork/verify/verify.h"
@@ -98,11 +99,11 @@ std::map<std::string, std::vector<double>> FeedsOf(const Graph& graph) {
 }
 
 std::vector<double> OutputOf(const Graph& graph, const Program& program, bool share) {
-  WorkerPool pool(2);
+  CpuBackend backend(2);
   std::map<std::string, DTensor> state;
   ExecutorOptions options{.poison_padding = true, .check_replicas = true};
   options.share = share;
-  const std::unique_ptr<Executor> executor = Executor::Create(program, pool, options, &state).value();
+  const std::unique_ptr<Executor> executor = Executor::Create(program, backend, options, &state).value();
   std::map<std::string, Tensor> feeds, outputs;
   for (const auto& [name, numbers] : FeedsOf(graph)) {
     const Type& type = graph.value(graph.arguments()[graph.FindArgument(name)].value).type;

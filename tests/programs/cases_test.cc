@@ -16,8 +16,9 @@
 #include "meshwork/ir/program.h"
 #include "meshwork/ir/text.h"
 #include "meshwork/ops/ops.h"
+#include "meshwork/runtime/cpu/cpu_backend.h"
+#include "meshwork/runtime/cpu/schedule.h"
 #include "meshwork/runtime/executor.h"
-#include "meshwork/runtime/schedule.h"
 #include "meshwork/spmd/compile.h"
 #include "support/golden.h"
 #include "support/interpreter.h"
@@ -58,9 +59,9 @@ struct Step {
 
 absl::StatusOr<Step> RunStep(const Graph& graph, const std::map<std::string, std::vector<double>>& numbers) {
   ASSIGN_OR_RETURN(const Program program, Compile(graph));
-  WorkerPool pool(1);
+  CpuBackend backend(1);
   std::map<std::string, DTensor> state;
-  ASSIGN_OR_RETURN(auto executor, Executor::Create(program, pool, {.poison_padding = true}, &state));
+  ASSIGN_OR_RETURN(auto executor, Executor::Create(program, backend, {.poison_padding = true}, &state));
   std::map<std::string, Tensor> feeds;
   for (const Argument& argument : graph.arguments()) {
     const ValueInfo& info = graph.value(argument.value);

@@ -9,6 +9,7 @@
 #include "meshwork/ir/exchange.h"
 #include "meshwork/ir/text.h"
 #include "meshwork/ops/ops.h"
+#include "meshwork/runtime/cpu/cpu_backend.h"
 #include "support/program_trial.h"
 
 namespace meshwork {
@@ -43,7 +44,7 @@ func f(%x: {1} {{_,x,_}}, %g: {2} {{_,x,_}}, %w: f64[{3},2,2] {{_,_,_}}) {{
 }
 
 TEST(CroppedWindowsTest, AreThoseOfOneDevice) {
-  WorkerPool pool(2);
+  CpuBackend backend(2);
   int tried = 0, own = 0;
   for (int64_t size : {8, 12, 13}) {
     for (int64_t filter : {1, 2, 3}) {
@@ -55,7 +56,7 @@ TEST(CroppedWindowsTest, AreThoseOfOneDevice) {
             if (low >= filter || high >= filter || size + low + high < filter) continue;
             for (std::string_view mesh : {"[x=2]", "[x=3]"}) {
               const RandomProgram random = WithFeeds(ParseGraph(ProgramOf(w, mesh)).value());
-              const Trial trial = TryProgram(random, ExpectedOf(random), pool);
+              const Trial trial = TryProgram(random, ExpectedOf(random), backend);
               ASSERT_EQ(trial.error(), "") << ProgramOf(w, mesh);
               const Window of_elements{
                   .stride = 1, .offset = low - (filter - 1), .extent = filter, .spacing = stride};
@@ -73,7 +74,7 @@ TEST(CroppedWindowsTest, AreThoseOfOneDevice) {
 
 // The transpose of a convolution that crops has more results than one that does not: nothing reaches some.
 TEST(CroppedWindowsTest, TransposedOnes) {
-  WorkerPool pool(2);
+  CpuBackend backend(2);
   for (std::string_view mesh : {"x=2", "x=4"}) {
     for (int64_t low : {-2, -1, 0}) {
       for (int64_t high : {-2, -1, 0}) {
@@ -87,7 +88,7 @@ TEST(CroppedWindowsTest, TransposedOnes) {
         random.graph.Output("y", WithLayout(y, {UNSHARDED, "x", UNSHARDED}));
         for (int64_t i = 0; i < 16; ++i) random.feeds["x"].push_back(static_cast<double>(i % 7) - 3);
         for (int64_t i = 0; i < 12; ++i) random.feeds["w"].push_back(static_cast<double>(i % 5) - 2);
-        EXPECT_EQ(TryProgram(random, ExpectedOf(random), pool).error(), "") << low << " " << high;
+        EXPECT_EQ(TryProgram(random, ExpectedOf(random), backend).error(), "") << low << " " << high;
       }
     }
   }

@@ -11,6 +11,7 @@
 #include "meshwork/base/status.h"
 #include "meshwork/ir/program.h"
 #include "meshwork/ir/text.h"
+#include "meshwork/runtime/cpu/cpu_backend.h"
 #include "meshwork/runtime/executor.h"
 #include "meshwork/spmd/compile.h"
 #include "meshwork/train/random.h"
@@ -147,10 +148,10 @@ TEST_P(GatherOnUseProgramTest, GivesTheOneDeviceResult) {
     for (int64_t i = 0; i < info.type.num_elements(); ++i)
       numbers[info.name].push_back(info.type.dtype == I64 ? 3 : random.Uniform(0.1, 1));
   }
-  WorkerPool pool(2);
+  CpuBackend backend(2);
   std::map<std::string, DTensor> state;
   const auto executor =
-      Executor::Create(program, pool, {.poison_padding = true, .check_replicas = true}, &state).value();
+      Executor::Create(program, backend, {.poison_padding = true, .check_replicas = true}, &state).value();
   std::map<std::string, Tensor> feeds, outputs;
   for (const Argument& argument : graph.arguments()) {
     const ValueInfo& info = graph.value(argument.value);

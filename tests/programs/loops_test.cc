@@ -18,6 +18,7 @@
 #include "meshwork/ir/text.h"
 #include "meshwork/ops/ops.h"
 #include "meshwork/plan/memory_report.h"
+#include "meshwork/runtime/cpu/cpu_backend.h"
 #include "meshwork/runtime/executor.h"
 #include "meshwork/spmd/compile.h"
 #include "meshwork/train/random.h"
@@ -59,9 +60,9 @@ void ExpectGives(const Graph& graph, const Numbers& numbers,
   options.poison_padding = options.check_replicas = true;
   const absl::StatusOr<Program> program = Compile(graph, compile);
   ASSERT_TRUE(program.ok()) << program.status() << "\n" << PrintGraph(graph);
-  WorkerPool pool(workers);
+  CpuBackend backend(workers);
   std::map<std::string, DTensor> state;
-  const auto executor = Executor::Create(*program, pool, options, &state);
+  const auto executor = Executor::Create(*program, backend, options, &state);
   ASSERT_TRUE(executor.ok()) << executor.status();
   std::map<std::string, Tensor> feeds, outputs;
   for (const Argument& argument : graph.arguments()) {
@@ -412,9 +413,9 @@ func f(%a: f64[6,7] {x,_}, var %w: f64[7,7] {x,_} gather=on_use) {
   const Graph graph = ParseGraph(text).value();
   const Numbers numbers = RandomNumbers(graph, /*seed=*/7);
   const Program program = Compile(graph, {.replication_budget = 0}).value();
-  WorkerPool pool(2);
+  CpuBackend backend(2);
   std::map<std::string, DTensor> state;
-  const auto executor = Executor::Create(program, pool, {.poison_padding = true}, &state).value();
+  const auto executor = Executor::Create(program, backend, {.poison_padding = true}, &state).value();
   std::map<std::string, Tensor> outputs;
   ASSERT_TRUE(Pack(ToTensor(HostTensor({F64, {7, 7}}, numbers.at("w"))), state.at("w")).ok());
   ASSERT_TRUE(executor->Run({{"a", ToTensor(HostTensor({F64, {6, 7}}, numbers.at("a")))}}, &outputs).ok());
@@ -490,9 +491,10 @@ func f(%a: f64[6,4] {x,_}) {
 })")
                           .value();
   const Program program = Compile(graph).value();
-  WorkerPool pool(2);
+  CpuBackend backend(2);
   std::map<std::string, DTensor> state;
-  const auto executor = Executor::Create(program, pool, {.profile = true, .trace_steps = 2}, &state).value();
+  const auto executor =
+      Executor::Create(program, backend, {.profile = true, .trace_steps = 2}, &state).value();
   const Numbers numbers = RandomNumbers(graph, /*seed=*/7);
   std::map<std::string, Tensor> outputs;
   ASSERT_TRUE(executor->Run({{"a", ToTensor(HostTensor({F64, {6, 4}}, numbers.at("a")))}}, &outputs).ok());

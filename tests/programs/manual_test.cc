@@ -16,6 +16,7 @@
 #include "meshwork/ir/program.h"
 #include "meshwork/ir/text.h"
 #include "meshwork/ops/ops.h"
+#include "meshwork/runtime/cpu/cpu_backend.h"
 #include "meshwork/runtime/executor.h"
 #include "meshwork/spmd/compile.h"
 #include "meshwork/train/random.h"
@@ -83,10 +84,10 @@ void ExpectGives(const Graph& graph, const Numbers& numbers,
   const absl::StatusOr<Graph> read = ParseGraph(PrintGraph(program->body));
   ASSERT_TRUE(read.ok()) << read.status() << "\n" << PrintGraph(program->body);
   EXPECT_EQ(FirstDifference(program->body, *read), "");
-  WorkerPool pool(2);
+  CpuBackend backend(2);
   std::map<std::string, DTensor> state;
   const auto executor = Executor::Create(
-      *program, pool, {.share = share, .poison_padding = true, .check_replicas = true}, &state);
+      *program, backend, {.share = share, .poison_padding = true, .check_replicas = true}, &state);
   ASSERT_TRUE(executor.ok()) << executor.status() << "\n" << PrintGraph(program->body);
   std::map<std::string, Tensor> feeds, outputs;
   for (const Argument& argument : graph.arguments()) {

@@ -13,6 +13,7 @@
 #include "meshwork/ir/gradients.h"
 #include "meshwork/ir/text.h"
 #include "meshwork/ops/ops.h"
+#include "meshwork/runtime/cpu/cpu_backend.h"
 #include "meshwork/spmd/compile.h"
 #include "support/program_trial.h"
 
@@ -216,8 +217,8 @@ TEST_P(ManyOperandsTest, GiveTheOneDeviceResult) {
   }
   const Expected expected =
       ExpectedOf({c.reference == nullptr ? random.graph : Built("", c.reference), random.feeds});
-  WorkerPool pool(2);
-  EXPECT_EQ(TryProgram(random, expected, pool).error(), "");
+  CpuBackend backend(2);
+  EXPECT_EQ(TryProgram(random, expected, backend).error(), "");
 }
 
 INSTANTIATE_TEST_SUITE_P(Nodes, ManyOperandsTest, testing::ValuesIn(Cases()),

@@ -15,6 +15,7 @@
 #include "meshwork/base/status.h"
 #include "meshwork/ir/row.h"
 #include "meshwork/ir/text.h"
+#include "meshwork/runtime/cpu/cpu_backend.h"
 #include "meshwork/spmd/compile.h"
 #include "meshwork/verify/verify.h"
 #include "support/long_tests.h"
@@ -151,14 +152,14 @@ RandomProgram Fed(Graph graph) {
   return random;
 }
 
-std::string Tried(RandomProgram random, WorkerPool& pool) {
+std::string Tried(RandomProgram random, CpuBackend& backend) {
   Expected expected = ExpectedOf(random);
   expected.is_exact = true;
-  return TryProgram(random, expected, pool).error();
+  return TryProgram(random, expected, backend).error();
 }
 
 TEST(TwinMovesTest, AreAcceptedAndRight) {
-  WorkerPool pool(2);
+  CpuBackend backend(2);
   for (const Place& place : kPlaces)
     for (const Twins& twins : kTwins) {
       const std::string both = Renamed(twins.a, '1') + " " + Renamed(twins.b, '2');
@@ -166,7 +167,7 @@ TEST(TwinMovesTest, AreAcceptedAndRight) {
            {"%c = reciprocal %y1 %d = neg %y2 return c=%c, d=%d",
             "%c = maximum %y1, %y2 %d = sub %y2, %y1 return c=%c, d=%d", "return c=%y1, d=%y2"}) {
         const Graph graph = ProgramOf(place, fmt::format("{} {}", both, readers));
-        EXPECT_EQ(Tried(Fed(graph), pool), "") << twins.name << " on " << place.mesh;
+        EXPECT_EQ(Tried(Fed(graph), backend), "") << twins.name << " on " << place.mesh;
       }
     }
   EXPECT_GE(std::size(kTwins), 26u);
@@ -192,7 +193,7 @@ TEST(TwinMovesTest, AreEachOthersLocalPrograms) {
 }
 
 TEST(OtherMovesTest, AreNoTwins) {
-  WorkerPool pool(2);
+  CpuBackend backend(2);
   for (const Place& place : kPlaces)
     for (const Twins& twins : kOthers) {
       const Graph a = ProgramOf(place, std::string(twins.a) + " return y=%y"),
@@ -202,17 +203,17 @@ TEST(OtherMovesTest, AreNoTwins) {
       const Graph both =
           ProgramOf(place, fmt::format("{} {} %c = reciprocal %y1 %d = reciprocal %y2 return c=%c, d=%d",
                                        Renamed(twins.a, '1'), Renamed(twins.b, '2')));
-      EXPECT_EQ(Tried(Fed(both), pool), "") << twins.name << " on " << place.mesh;
+      EXPECT_EQ(Tried(Fed(both), backend), "") << twins.name << " on " << place.mesh;
     }
 }
 
 TEST(RandomMovesTest, GiveTheBitsOfOneDevice) {
-  WorkerPool pool(2);
+  CpuBackend backend(2);
   uint64_t failed = 0, exchanges = 0;
   const uint64_t programs = LongTests() ? 20000 : 600;
   for (uint64_t seed = 0; seed < programs && failed < 10; ++seed) {
     const RandomProgram random = RandomPrograms::DrawMoves(seed);
-    const std::string error = Tried(random, pool);
+    const std::string error = Tried(random, backend);
     failed += !error.empty();
     EXPECT_EQ(error, "") << "seed " << seed << "\n" << PrintGraph(random.graph);
     if (seed % 10 != 0 || !error.empty()) continue;

@@ -11,6 +11,7 @@
 #include "meshwork/ir/regions.h"
 #include "meshwork/ir/row.h"
 #include "meshwork/ir/text.h"
+#include "meshwork/runtime/cpu/cpu_backend.h"
 #include "meshwork/spmd/compile.h"
 #include "meshwork/verify/verify.h"
 #include "support/program_trial.h"
@@ -96,13 +97,13 @@ class OwedCarriesTest : public testing::TestWithParam<Case> {};
 
 TEST_P(OwedCarriesTest, GiveTheOneDeviceResultAndWaitWhereTheyCan) {
   const Case& c = GetParam();
-  WorkerPool pool(2);
+  CpuBackend backend(2);
   for (const auto& [mesh, x] : std::vector<std::pair<std::string_view, std::string_view>>{
            {"x=4", "{_,x,_}"}, {"x=2,y=2", "{_,x,_}"}, {"x=2,y=3", "{_,(x,y),_}"}, {"x=8", "{_,x,_}"}}) {
     const std::string text = TextOf(c, mesh, x);
     const RandomProgram random = ProgramOf(text);
-    EXPECT_EQ(TryProgram(random, ExpectedOf(random), pool).error(), "") << text;
-    EXPECT_EQ(TryProgram(random, ExpectedOf(random), pool, {}, {.share = false}).error(), "") << text;
+    EXPECT_EQ(TryProgram(random, ExpectedOf(random), backend).error(), "") << text;
+    EXPECT_EQ(TryProgram(random, ExpectedOf(random), backend, {}, {.share = false}).error(), "") << text;
     const Program program = Compile(random.graph).value();
     for (const Node& node : program.body.nodes()) {
       if (!IsControl(node)) continue;

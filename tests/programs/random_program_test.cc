@@ -23,6 +23,7 @@
 #include "meshwork/ir/text.h"
 #include "meshwork/ops/ops.h"
 #include "meshwork/plan/memory_report.h"
+#include "meshwork/runtime/cpu/cpu_backend.h"
 #include "meshwork/spmd/compile.h"
 #include "meshwork/train/initializers.h"
 #include "meshwork/train/optimizers.h"
@@ -82,7 +83,7 @@ class Tally {
 
 TEST(RandomProgramTest, GivesTheOneDeviceResult) {
   const RandomPrograms programs;
-  WorkerPool pool(2);
+  CpuBackend backend(2);
   uint64_t wild = 0;
   std::set<std::string_view> ops;
   Tally tally;
@@ -94,7 +95,7 @@ TEST(RandomProgramTest, GivesTheOneDeviceResult) {
       ++wild;
       continue;
     }
-    tally.Add(random, TryProgram(random, expected, pool), seed);
+    tally.Add(random, TryProgram(random, expected, backend), seed);
   }
   tally.Print();
   EXPECT_LT(wild, NumPrograms() / 10) << "too many programs are left out for numbers that are none";
@@ -120,7 +121,7 @@ int64_t LeastBudget(const Graph& graph) {
 
 TEST(RandomProgramTest, GivesTheOneDeviceResultInAsLittleMemoryAsItCan) {
   const RandomPrograms programs;
-  WorkerPool pool(2);
+  CpuBackend backend(2);
   int lowered = 0;
   for (uint64_t seed = 0; seed < NumPrograms(); ++seed) {
     const RandomProgram random = programs.Draw(seed);
@@ -129,7 +130,7 @@ TEST(RandomProgramTest, GivesTheOneDeviceResultInAsLittleMemoryAsItCan) {
     const int64_t budget = LeastBudget(random.graph);
     if (budget == 0) continue;
     ++lowered;
-    const Trial trial = TryProgram(random, expected, pool, {.memory_budget = budget});
+    const Trial trial = TryProgram(random, expected, backend, {.memory_budget = budget});
     EXPECT_EQ(trial.error(), "") << "seed " << seed << "\n" << PrintGraph(random.graph);
     if (HasFailure()) break;
   }
@@ -140,14 +141,14 @@ TEST(RandomProgramTest, GivesTheOneDeviceResultInAsLittleMemoryAsItCan) {
 // Where nothing may be gathered unasked, programs are refused for that, or compiled right.
 TEST(RandomProgramTest, IsRefusedOrRightWithoutReplication) {
   const RandomPrograms programs;
-  WorkerPool pool(2);
+  CpuBackend backend(2);
   const uint64_t programs_tried = NumPrograms() / 4;  // a refusal looks for a way out, and takes longer
   uint64_t refused = 0, made = 0;
   for (uint64_t seed = 0; seed < programs_tried; ++seed) {
     const RandomProgram random = programs.Draw(seed);
     const Expected expected = ExpectedOf(random);
     if (!std::isfinite(expected.scale)) continue;
-    const std::string error = TryProgram(random, expected, pool, {.replication_budget = 0}).error();
+    const std::string error = TryProgram(random, expected, backend, {.replication_budget = 0}).error();
     const bool is_refusal = error.find("would be gathered whole on every device") != std::string::npos;
     EXPECT_TRUE(error.empty() || is_refusal) << error << "\nseed " << seed << "\n"
                                              << PrintGraph(random.graph);
@@ -166,7 +167,7 @@ TEST(RandomProgramTest, ReadsBackFromItsText) {
 
 TEST(RandomLoopsTest, GiveTheOneDeviceResult) {
   const RandomPrograms programs;
-  WorkerPool pool(2);
+  CpuBackend backend(2);
   uint64_t wild = 0;
   std::set<std::string_view> ops;
   std::map<std::string_view, uint64_t> loops;
@@ -182,7 +183,7 @@ TEST(RandomLoopsTest, GiveTheOneDeviceResult) {
       ++wild;
       continue;
     }
-    tally.Add(random, TryProgram(random, expected, pool), seed);
+    tally.Add(random, TryProgram(random, expected, backend), seed);
   }
   tally.Print();
   EXPECT_LT(wild, NumLoopPrograms() / 8) << "too many programs are left out for numbers that are none";
@@ -197,11 +198,11 @@ TEST(RandomLoopsTest, ReadBackFromTheirTexts) {
 }
 
 TEST(RandomTrainingTest, GivesTheOneDeviceLossGradientsAndUpdates) {
-  WorkerPool pool(2);
+  CpuBackend backend(2);
   Tally tally;
   for (uint64_t seed = 0; seed < NumTrainingPrograms() && !tally.IsEnough(); ++seed) {
     const RandomProgram random = DrawTraining(seed);
-    tally.Add(random, TryProgram(random, ExpectedOf(random), pool), seed);
+    tally.Add(random, TryProgram(random, ExpectedOf(random), backend), seed);
   }
   tally.Print();
 }
@@ -312,7 +313,7 @@ int64_t NumCollectives(const Graph& local) {
 }
 
 TEST(ShardedUpdateTest, GivesTheOneDeviceResultAndSendsNoMore) {
-  WorkerPool pool(2);
+  CpuBackend backend(2);
   uint64_t sharded = 0, in_parts = 0;
   Tally tally;
   for (uint64_t seed = 0; seed < NumShardedPrograms() && !tally.IsEnough(); ++seed) {
@@ -326,7 +327,7 @@ TEST(ShardedUpdateTest, GivesTheOneDeviceResultAndSendsNoMore) {
     const absl::StatusOr<Program> plain = Compile(random.graph, options);
     options.shard_weight_update = true;
     const absl::StatusOr<Program> program = Compile(random.graph, options);
-    tally.Add(random, TryProgram(random, ExpectedOf(random), pool, options), seed);
+    tally.Add(random, TryProgram(random, ExpectedOf(random), backend, options), seed);
     if (!plain.ok() || !program.ok()) continue;
     sharded += !program->sharded_state.empty();
     in_parts += program->body.mesh() != mesh;
@@ -341,22 +342,22 @@ TEST(ShardedUpdateTest, GivesTheOneDeviceResultAndSendsNoMore) {
 }
 
 TEST(RandomTrainingTest, GivesTheOneDeviceResultWithShardedUpdates) {
-  WorkerPool pool(2);
+  CpuBackend backend(2);
   Tally tally;
   for (uint64_t seed = 0; seed < NumTrainingPrograms() && !tally.IsEnough(); seed += 3) {
     const RandomProgram random = DrawTraining(seed);
-    tally.Add(random, TryProgram(random, ExpectedOf(random), pool, {.shard_weight_update = true}), seed);
+    tally.Add(random, TryProgram(random, ExpectedOf(random), backend, {.shard_weight_update = true}), seed);
   }
   tally.Print();
 }
 
 TEST(RandomLoopTrainingTest, GivesTheOneDeviceLossGradientsAndUpdates) {
-  WorkerPool pool(2);
+  CpuBackend backend(2);
   Tally tally;
   for (uint64_t seed = 0; seed < NumLoopTrainingPrograms() && !tally.IsEnough(); ++seed) {
     const RandomProgram random = DrawLoopTraining(seed);
     const CompileOptions options{.shard_weight_update = seed % 4 == 3};
-    tally.Add(random, TryProgram(random, ExpectedOf(random), pool, options), seed);
+    tally.Add(random, TryProgram(random, ExpectedOf(random), backend, options), seed);
   }
   tally.Print();
 }

@@ -16,6 +16,7 @@
 #include "meshwork/ir/text.h"
 #include "meshwork/ops/ops.h"
 #include "meshwork/plan/explain.h"
+#include "meshwork/runtime/cpu/cpu_backend.h"
 #include "meshwork/runtime/executor.h"
 #include "meshwork/spmd/compile.h"
 #include "support/interpreter.h"
@@ -94,9 +95,9 @@ class ReshapeDrawer {
 };
 
 absl::StatusOr<Tensor> RunStep(const Program& program, const Numbers& feeds) {
-  WorkerPool pool(1);
+  CpuBackend backend(1);
   std::map<std::string, DTensor> state;
-  ASSIGN_OR_RETURN(auto executor, Executor::Create(program, pool, {.poison_padding = true}, &state));
+  ASSIGN_OR_RETURN(auto executor, Executor::Create(program, backend, {.poison_padding = true}, &state));
   const Type type = program.body.value(program.body.arguments()[0].value).global;
   std::map<std::string, Tensor> outputs;
   RETURN_IF_ERROR(executor->Run({{"x", ToTensor(HostTensor(type, feeds.at("x")))}}, &outputs));

@@ -15,8 +15,10 @@
 #include "meshwork/layout/relayout.h"
 #include "meshwork/plan/memory_plan.h"
 #include "meshwork/plan/memory_report.h"
+#include "meshwork/runtime/cpu/cpu_backend.h"
 #include "meshwork/runtime/executor.h"
 #include "meshwork/spmd/localize.h"
+#include "runtime/schedules.h"
 
 namespace meshwork {
 namespace {
@@ -76,8 +78,8 @@ struct Tally {
 
 class Trial {
  public:
-  Trial(const Layout& from, const Layout& to, const Shape& shape, WorkerPool& pool)
-      : placed_(PlacedProgram(from, to, shape)), from_(from), to_(to), shape_(shape), pool_(pool) {}
+  Trial(const Layout& from, const Layout& to, const Shape& shape, CpuBackend& backend)
+      : placed_(PlacedProgram(from, to, shape)), from_(from), to_(to), shape_(shape), backend_(backend) {}
 
   void Run() {
     const RelayoutPlan plan = PlanRelayout(from_, to_, shape_).value();
@@ -102,10 +104,10 @@ class Trial {
     EXPECT_EQ(LogicalPeakBytes(program.body), std::max(peak, made));
     std::map<std::string, DTensor> state;
     const auto executor =
-        Executor::Create(program, pool_,
+        Executor::Create(program, backend_,
                          {.share = false, .coalesce = false, .fuse = false, .poison_padding = true}, &state)
             .value();
-    const int64_t devices = from_.mesh().num_devices(), measured = MeasuredPeak(executor->schedule());
+    const int64_t devices = from_.mesh().num_devices(), measured = MeasuredPeak(ScheduleOf(*executor));
     if (EveryBufferCounts(program.body)) {
       EXPECT_GE(measured, devices * peak);
       ++tally.exact;
@@ -122,18 +124,18 @@ class Trial {
   const Layout& from_;
   const Layout& to_;
   const Shape& shape_;
-  WorkerPool& pool_;
+  CpuBackend& backend_;
   const int64_t size_ = DTypeSize(F32);
 };
 
 void ExpectPeaks(const std::vector<Layout>& wholes, const Shape& shape, int64_t stride, Tally& tally) {
-  WorkerPool pool(1);
+  CpuBackend backend(1);
   int64_t pair = 0;
   for (const Layout& whole : wholes) {
     for (const Layout& from : WithAllPartials(whole, {ReduceOp::kSum})) {
       for (const Layout& to : wholes) {
         if (from == to || pair++ % stride != 0) continue;
-        Trial trial(from, to, shape, pool);
+        Trial trial(from, to, shape, backend);
         trial.Run();
         tally.smaller += trial.tally.smaller;
         tally.exact += trial.tally.exact;

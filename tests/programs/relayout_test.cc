@@ -9,6 +9,7 @@
 #include "gmock/gmock.h"
 #include "layout/all_layouts.h"
 #include "meshwork/ops/ops.h"
+#include "meshwork/runtime/cpu/cpu_backend.h"
 #include "meshwork/runtime/executor.h"
 #include "meshwork/spmd/compile.h"
 #include "support/long_tests.h"
@@ -51,7 +52,7 @@ class Runner {
     if (!program.ok()) return program.status();
     std::map<std::string, DTensor> variables;
     auto executor =
-        Executor::Create(*program, pool_, {.poison_padding = true, .check_replicas = true}, &variables);
+        Executor::Create(*program, backend_, {.poison_padding = true, .check_replicas = true}, &variables);
     if (!executor.ok()) return executor.status();
     std::map<std::string, Tensor> outputs;
     if (absl::Status status = (*executor)->Run({{"x", x}}, &outputs); !status.ok()) return status;
@@ -60,7 +61,7 @@ class Runner {
   }
 
  private:
-  WorkerPool pool_{1};
+  CpuBackend backend_{1};
 };
 
 // x, laid out as `from`, taken to `to`. With an `owed` axis x has its terms along a first dim on that axis.

@@ -22,6 +22,7 @@
 #include "meshwork/ir/text.h"
 #include "meshwork/ops/ops.h"
 #include "meshwork/plan/memory_report.h"
+#include "meshwork/runtime/cpu/cpu_backend.h"
 #include "meshwork/runtime/executor.h"
 #include "meshwork/spmd/compile.h"
 #include "meshwork/train/random.h"
@@ -84,10 +85,10 @@ Numbers NumbersFor(const Graph& graph) {
 
 // What the program gives on its mesh; padding is full of NaN.
 Numbers RunOn(const Program& program, const Numbers& numbers) {
-  WorkerPool pool(2);
+  CpuBackend backend(2);
   std::map<std::string, DTensor> state;
   const auto executor =
-      Executor::Create(program, pool, {.poison_padding = true, .check_replicas = true}, &state);
+      Executor::Create(program, backend, {.poison_padding = true, .check_replicas = true}, &state);
   EXPECT_TRUE(executor.ok()) << executor.status();
   std::map<std::string, Tensor> feeds, outputs;
   for (const Argument& argument : program.body.arguments()) {

@@ -17,6 +17,7 @@
 #include "meshwork/base/status.h"
 #include "meshwork/ir/program.h"
 #include "meshwork/ir/text.h"
+#include "meshwork/runtime/cpu/cpu_backend.h"
 #include "meshwork/runtime/executor.h"
 #include "meshwork/spmd/compile.h"
 #include "meshwork/spmd/may_wait.h"
@@ -144,12 +145,12 @@ std::set<std::string> Differences(const std::vector<double>& found, const std::v
   return kinds;
 }
 
-std::set<std::string> DifferencesOf(const RandomProgram& random, WorkerPool& pool, bool with_largest) {
+std::set<std::string> DifferencesOf(const RandomProgram& random, CpuBackend& backend, bool with_largest) {
   const absl::StatusOr<Program> program = Compile(random.graph, {.replication_budget = int64_t{1} << 40});
   if (!program.ok()) return {std::string(MessageOf(program.status()))};
   std::map<std::string, DTensor> state;
   const std::unique_ptr<Executor> executor =
-      Executor::Create(*program, pool, {.poison_padding = true, .check_replicas = true}, &state).value();
+      Executor::Create(*program, backend, {.poison_padding = true, .check_replicas = true}, &state).value();
   std::map<std::string, Tensor> feeds, outputs;
   for (const Argument& argument : random.graph.arguments()) {
     const ValueInfo& info = random.graph.value(argument.value);
@@ -177,12 +178,12 @@ void ExpectAsOnOneDevice(bool with_largest) {
   std::vector<Sample> samples;
   for (const OpRow* row : RowsUnderContract())
     for (std::string_view text : row->samples) samples.push_back(ParseSample(*row, text).value());
-  WorkerPool pool(2);
+  CpuBackend backend(2);
   uint64_t seed = 0;
   for (const Sample& sample : samples) {
     for (int i = 0; i < (LongTests() ? 400 : 20) && !testing::Test::HasFailure(); ++i, ++seed) {
       const RandomProgram random = SpecialsDrawer(samples, seed, with_largest).Draw(sample);
-      EXPECT_EQ(fmt::format("{}", fmt::join(DifferencesOf(random, pool, with_largest), ", ")), "")
+      EXPECT_EQ(fmt::format("{}", fmt::join(DifferencesOf(random, backend, with_largest), ", ")), "")
           << "seed " << seed << "\n"
           << PrintGraph(random.graph);
     }
@@ -230,8 +231,8 @@ TEST(SpecialValuesTest, WhatIsPickedKeepsItsBits) {
     EXPECT_TRUE(std::any_of(local.values().begin(), local.values().end(), [](const ValueInfo& info) {
       return info.layout->is_partial();
     })) << PrintGraph(local);
-    WorkerPool pool(2);
-    EXPECT_EQ(DifferencesOf(random, pool, false), std::set<std::string>());
+    CpuBackend backend(2);
+    EXPECT_EQ(DifferencesOf(random, backend, false), std::set<std::string>());
   }
 }
 
@@ -245,8 +246,8 @@ TEST(SpecialValuesTest, ProductsThatOverflowAreThoseOfOneDevice) {
             fmt::format("mesh [x=2]\nfunc f(%a: f32[4,2] {{x,_}}) {{\n  %r = {}\n  return r=%r\n}}", op))
             .value(),
         {{"a", {0, 1e30, 1, 1e30, 1e30, 0, 1e30, 1}}}};
-    WorkerPool pool(2);
-    EXPECT_EQ(DifferencesOf(random, pool, false), std::set<std::string>());
+    CpuBackend backend(2);
+    EXPECT_EQ(DifferencesOf(random, backend, false), std::set<std::string>());
   }
 }
 

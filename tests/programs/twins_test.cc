@@ -13,6 +13,7 @@
 #include "meshwork/ir/regions.h"
 #include "meshwork/ir/rewrite.h"
 #include "meshwork/ir/text.h"
+#include "meshwork/runtime/cpu/cpu_backend.h"
 #include "meshwork/spmd/compile.h"
 #include "meshwork/verify/verify.h"
 #include "support/long_tests.h"
@@ -35,13 +36,13 @@ int64_t CountTwins(const Graph& graph) {
 
 TEST(TwinsTest, AreCompiledAndGiveTheOneDeviceResult) {
   const RandomPrograms programs;
-  WorkerPool pool(2);
+  CpuBackend backend(2);
   int64_t pairs = 0, merged = 0, failed = 0;
   for (uint64_t seed = 0; pairs < NumPairs() && failed < 10; ++seed) {
     const RandomProgram random = programs.DrawTwins(seed);
     const Expected expected = ExpectedOf(random);
     if (!std::isfinite(expected.scale)) continue;
-    const Trial trial = TryProgram(random, expected, pool, {.wrong_pass = WrongPass::kRefuse});
+    const Trial trial = TryProgram(random, expected, backend, {.wrong_pass = WrongPass::kRefuse});
     EXPECT_EQ(trial.error(), "") << "seed " << seed << "\n" << PrintGraph(random.graph);
     failed += !trial.error().empty();
     pairs += CountTwins(random.graph);

@@ -17,6 +17,7 @@
 #include "meshwork/ir/text.h"
 #include "meshwork/plan/explain.h"
 #include "meshwork/plan/memory_report.h"
+#include "meshwork/runtime/cpu/cpu_backend.h"
 #include "meshwork/spmd/passes.h"
 #include "support/golden.h"
 #include "support/program_trial.h"
@@ -111,8 +112,8 @@ std::vector<std::string> LeftOut(const Program& program) {
 
 std::string RunError(const Program& program, std::string_view text = kProgram) {
   const RandomProgram random = TheProgram(text);
-  WorkerPool pool(2);
-  return TryCompiled(random, ExpectedOf(random), pool, program, {}).error();
+  CpuBackend backend(2);
+  return TryCompiled(random, ExpectedOf(random), backend, program, {}).error();
 }
 
 TEST(WrongPassTest, AnOptionalOneIsLeftOut) {

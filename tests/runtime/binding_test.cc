@@ -2,6 +2,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "meshwork/runtime/cpu/cpu_backend.h"
 #include "runtime/programs.h"
 
 namespace meshwork {
@@ -24,10 +25,10 @@ func step(%a: f32[2] of f32[3] {x}, var %n: f32[] {}) {
 class BindingTest : public testing::Test {
  protected:
   std::unique_ptr<Executor> Make(const ExecutorOptions& options = {}) {
-    return Executor::Create(ParseProgram(kProgram), pool_, options, &state_).value();
+    return Executor::Create(ParseProgram(kProgram), backend_, options, &state_).value();
   }
 
-  WorkerPool pool_{2};
+  CpuBackend backend_{2};
   std::map<std::string, DTensor> state_;
 };
 
@@ -94,7 +95,7 @@ func step(%a: f32[2] of f32[2] {_}) {
   %n = neg %a : f32[2] of f32[2] {_}
   return n=%n, m=%n
 })");
-  auto executor = Executor::Create(program, pool_, {}, &state_).value();
+  auto executor = Executor::Create(program, backend_, {}, &state_).value();
   const Tensor out({F32, {4}});
   const Tensors feeds = {{"a", Ramp({F32, {2}})}};
   EXPECT_EQ(MessageOf(executor->Bind(feeds, {{"n", out.Rows(0, 2)}, {"m", out.Rows(1, 3)}}).status()),

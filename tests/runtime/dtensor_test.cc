@@ -4,6 +4,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "meshwork/runtime/cpu/cpu_memory.h"
 #include "runtime/programs.h"
 
 namespace meshwork {
@@ -25,7 +26,7 @@ TEST(DTensorTest, UnpackUndoesPack) {
         for (DType dtype : kAllDTypes) {
           for (bool share : {true, false}) {
             SCOPED_TRACE(fmt::format("{} {} {} share={}", mesh_text, text, ShapeToString(shape), share));
-            DTensor tensor({dtype, shape}, ParseLayout(mesh, text), share);
+            DTensor tensor(CpuMemory(), {dtype, shape}, ParseLayout(mesh, text), share);
             if (!share) {
               EXPECT_EQ(tensor.instances().count(), mesh.num_devices());
             }
@@ -41,7 +42,7 @@ TEST(DTensorTest, UnpackUndoesPack) {
 
 TEST(DTensorTest, BuffersHoldTheirBlocks) {
   const Mesh mesh = Mesh::Parse("x=2,y=2").value();
-  DTensor tensor({I32, {3, 2}}, ParseLayout(mesh, "{y,_}"));
+  DTensor tensor(CpuMemory(), {I32, {3, 2}}, ParseLayout(mesh, "{y,_}"));
   ASSERT_TRUE(Pack(Tensor::From<int32_t>({3, 2}, {1, 2, 3, 4, 5, 6}), tensor).ok());
   ASSERT_EQ(tensor.instances().count(), 2);  // the devices that differ on x share a buffer
   EXPECT_EQ(tensor.local_type().ToString(), "i32[2,2]");
@@ -62,7 +63,7 @@ TEST(DTensorTest, InstancesLieOneBehindTheOther) {
       for (bool share : {true, false}) {
         const Type type{dtype, {n}};
         const Layout layout = ParseLayout(mesh, "{x}");
-        const DTensor tensor(type, layout, share);
+        const DTensor tensor(CpuMemory(), type, layout, share);
         EXPECT_EQ(reinterpret_cast<uintptr_t>(tensor.instance(0)) % 64, 0u);
         for (int64_t i = 0; i < tensor.instances().count(); ++i)
           EXPECT_EQ(tensor.instance(i) - tensor.instance(0), i * DTypeSize(dtype) * ((n + 3) / 4));
@@ -75,7 +76,7 @@ TEST(DTensorTest, InstancesLieOneBehindTheOther) {
 
 TEST(DTensorTest, StartsAsZerosAndCopiesShare) {
   const Mesh mesh = Mesh::Parse("x=2").value();
-  DTensor tensor({F32, {3}}, ParseLayout(mesh, "{x}"));
+  DTensor tensor(CpuMemory(), {F32, {3}}, ParseLayout(mesh, "{x}"));
   DTensor copy = tensor;
   EXPECT_EQ(Unpack(tensor).value().values<float>()[2], 0);
   ASSERT_TRUE(Pack(Tensor::From<float>({3}, {1, 2, 3}), copy).ok());
@@ -84,7 +85,7 @@ TEST(DTensorTest, StartsAsZerosAndCopiesShare) {
 
 TEST(DTensorTest, ReplicasThatDisagreeAreFound) {
   const Mesh mesh = Mesh::Parse("x=2,y=2").value();
-  DTensor tensor({F32, {3}}, ParseLayout(mesh, "{x}"), /*share=*/false);
+  DTensor tensor(CpuMemory(), {F32, {3}}, ParseLayout(mesh, "{x}"), /*share=*/false);
   ASSERT_TRUE(Pack(Tensor::From<float>({3}, {1, 2, 3}), tensor).ok());
   const auto of_device = [&](int64_t d) {
     return reinterpret_cast<float*>(tensor.instance(tensor.instances().Of(d)));
@@ -114,7 +115,7 @@ TEST(DTensorTest, PackFillsPaddingAndNothingElse) {
       for (DType dtype : kAllDTypes) {
         for (bool share : {true, false}) {
           SCOPED_TRACE(fmt::format("{} {} {}", text, Type{dtype, shape}.ToString(), share));
-          DTensor tensor({dtype, shape}, ParseLayout(mesh, text), share);
+          DTensor tensor(CpuMemory(), {dtype, shape}, ParseLayout(mesh, text), share);
           const Tensor host = Ramp(tensor.type());
           ASSERT_TRUE(Pack(host, tensor, /*poison_padding=*/true).ok());
           ASSERT_TRUE(BitwiseEqual(Unpack(tensor, /*check_replicas=*/true).value(), host));
@@ -135,14 +136,14 @@ TEST(DTensorTest, PackFillsPaddingAndNothingElse) {
 
 // Ten elements as [5,2], the five cut into 3 and 2: device 1 holds 6 … 9, and two elements of padding.
 TEST(DTensorTest, PackFillsThePaddingOfStridedDims) {
-  DTensor tensor({I32, {10}}, ParseLayout(Mesh::Parse("x=2").value(), "{5@x*2}"));
+  DTensor tensor(CpuMemory(), {I32, {10}}, ParseLayout(Mesh::Parse("x=2").value(), "{5@x*2}"));
   ASSERT_TRUE(Pack(Ramp({I32, {10}}), tensor, /*poison_padding=*/true).ok());
   const auto* second = reinterpret_cast<const int32_t*>(tensor.instance(1));
   EXPECT_THAT(std::vector<int32_t>(second, second + 6), testing::ElementsAre(7, 8, 9, 10, -1, -1));
 }
 
 TEST(DTensorTest, PackLeavesPaddingAloneUnlessAskedTo) {
-  DTensor tensor({F32, {3}}, ParseLayout(Mesh::Parse("x=2").value(), "{x}"));
+  DTensor tensor(CpuMemory(), {F32, {3}}, ParseLayout(Mesh::Parse("x=2").value(), "{x}"));
   ASSERT_TRUE(Pack(Tensor::From<float>({3}, {1, 2, 3}), tensor, /*poison_padding=*/false).ok());
   EXPECT_EQ(BytesAt(tensor, 1, 1), std::vector<uint8_t>(4, 0));
 }

@@ -6,8 +6,11 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "meshwork/ir/row.h"
+#include "meshwork/runtime/cpu/cpu_backend.h"
+#include "meshwork/runtime/cpu/cpu_memory.h"
 #include "runtime/programs.h"
 #include "runtime/random_program.h"
+#include "runtime/schedules.h"
 #include "support/long_tests.h"
 
 namespace meshwork {
@@ -147,17 +150,18 @@ TEST(ExecutorTest, LargeStepsAreCutWithoutChangingABit) {
 
 TEST(ExecutorTest, SharingComputesOnceWhatIsTheSame) {
   const Program program = ParseProgram(kTraining);
-  WorkerPool pool(1);
+  CpuBackend backend(1);
   for (bool share : {true, false}) {
     std::map<std::string, DTensor> state;
     auto executor =
-        Executor::Create(program, pool, {.share = share, .coalesce = false, .fuse = false}, &state).value();
+        Executor::Create(program, backend, {.share = share, .coalesce = false, .fuse = false}, &state)
+            .value();
     const int64_t copies = share ? 1 : 4;
     // w, m, v are 120 bytes, n is 8.
     EXPECT_EQ(executor->memory().variable_bytes, copies * (3 * 120 + 8));
     EXPECT_EQ(executor->memory().num_barriers, 0);  // a single worker waits for nobody
     EXPECT_EQ(executor->memory().shared_bytes, 0);
-    for (const Instruction& instruction : executor->schedule().instructions) {
+    for (const Instruction& instruction : ScheduleOf(*executor).instructions) {
       if (instruction.node < 0) continue;
       const std::string_view op = program.body.nodes()[instruction.node].row->name;
       if (op == "adam_update") {
@@ -368,10 +372,10 @@ func step(var %w: f32[2] of f32[4] {x}, var %k: f32[2] of f32[4] {x}) {
   update %w = %n
   return %n, k=%k
 })");
-  WorkerPool pool(2);
+  CpuBackend backend(2);
   std::map<std::string, DTensor> state;
-  auto first = Executor::Create(init, pool, {}, &state).value();
-  auto second = Executor::Create(step, pool, {}, &state).value();
+  auto first = Executor::Create(init, backend, {}, &state).value();
+  auto second = Executor::Create(step, backend, {}, &state).value();
   EXPECT_EQ(state.size(), 2u);
   Tensors outputs;
   ASSERT_TRUE(first->Run({}, nullptr).ok());
@@ -392,11 +396,11 @@ func step(var %w: f32[2] of f32[3] {x}) {
 })");
   for (bool state_shares : {true, false}) {
     for (bool share : {true, false}) {
-      WorkerPool pool(2);
+      CpuBackend backend(2);
       std::map<std::string, DTensor> state;
-      state["w"] = DTensor({F32, {3}}, *program.body.value(0).layout, state_shares);
+      state["w"] = DTensor(CpuMemory(), {F32, {3}}, *program.body.value(0).layout, state_shares);
       ASSERT_TRUE(Pack(Tensor::From<float>({3}, {1, 2, 3}), state["w"]).ok());
-      auto executor = Executor::Create(program, pool, {.share = share}, &state).value();
+      auto executor = Executor::Create(program, backend, {.share = share}, &state).value();
       ASSERT_TRUE(executor->Run({}, nullptr).ok());
       EXPECT_THAT(Unpack(state.at("w"), /*check_replicas=*/true).value().values<float>(),
                   ElementsAre(2, 4, 6));
@@ -409,11 +413,11 @@ TEST(ExecutorTest, VariablesMustBeDeclaredAlike) {
 func step(var %fresh: f32[] {}, var %w: f32[2] of f32[4] {x}) {
   return w=%w, f=%fresh
 })");
-  WorkerPool pool(1);
+  CpuBackend backend(1);
   std::map<std::string, DTensor> state;
-  state["w"] = DTensor({F32, {4}}, Layout::Replicated(program.body.mesh(), 1));
+  state["w"] = DTensor(CpuMemory(), {F32, {4}}, Layout::Replicated(program.body.mesh(), 1));
   EXPECT_EQ(
-      MessageOf(Executor::Create(program, pool, {}, &state).status()),
+      MessageOf(Executor::Create(program, backend, {}, &state).status()),
       "Executor: variable \"w\" is f32[4] {x} on [x=2] in the program and f32[4] {_} on [x=2] in the state; "
       "programs that share a variable must declare it alike.");
   EXPECT_EQ(state.count("fresh"), 0u);
@@ -450,9 +454,9 @@ TEST(ExecutorTest, WrongFeedsAreFoundBeforeAnythingRuns) {
       {{{"image", Tensor()}, {"label", label}},
        "Run: feed \"image\": Tensor: it has no elements yet; a default-constructed Tensor is empty."},
   };
-  WorkerPool pool(2);
+  CpuBackend backend(2);
   std::map<std::string, DTensor> state;
-  auto executor = Executor::Create(ParseProgram(kFeeds), pool, {}, &state).value();
+  auto executor = Executor::Create(ParseProgram(kFeeds), backend, {}, &state).value();
   for (const auto& [feeds, message] : cases) {
     Tensors outputs = {{"before", image}};
     EXPECT_EQ(MessageOf(executor->Run(feeds, &outputs)), message);
@@ -472,9 +476,9 @@ func step(%a: i32[3,2] of i32[5,2] {x,_}, %b: i32[5,1] of i32[5,2] {_,x}) {
   return c=%c, b=%b
 })");
   for (const RunMode& mode : AllRunModes()) {
-    WorkerPool pool(mode.workers);
+    CpuBackend backend(mode.workers);
     std::map<std::string, DTensor> state;
-    auto executor = Executor::Create(program, pool,
+    auto executor = Executor::Create(program, backend,
                                      {.share = mode.share,
                                       .coalesce = mode.coalesce,
                                       .fuse = mode.fuse,
@@ -559,9 +563,9 @@ func step(var %w: i32[2] of i32[3] {x}, var %v: i32[2] of i32[3] {x}) {
   %c = constant value=5 dtype=i32 shape=[2] : i32[2] of i32[3] {x}
   update %v = %c
 })");
-  WorkerPool pool(1);
+  CpuBackend backend(1);
   std::map<std::string, DTensor> state;
-  auto executor = Executor::Create(program, pool, {.poison_padding = true}, &state).value();
+  auto executor = Executor::Create(program, backend, {.poison_padding = true}, &state).value();
   const auto padding = [&](const char* name) {
     return reinterpret_cast<const int32_t*>(state.at(name).instance(1))[1];
   };

@@ -1,4 +1,4 @@
-#include "meshwork/runtime/fusion.h"
+#include "meshwork/runtime/cpu/fusion.h"
 
 #include <map>
 #include <set>
@@ -7,7 +7,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "meshwork/runtime/placement.h"
+#include "meshwork/runtime/cpu/placement.h"
 #include "runtime/programs.h"
 #include "runtime/schedules.h"
 
@@ -183,7 +183,7 @@ std::string Chain(int links) {
 
 TEST(FusionTest, AChainNeedsNoMemoryButForItsOutput) {
   const auto needs = [](int links, int workers, bool fuse) {
-    return Executor::PlanMemory(ParseProgram(Chain(links)), workers, {.fuse = fuse}).value();
+    return Executor::PlanMemory(ParseProgram(Chain(links)), CpuBackend(workers), {.fuse = fuse}).value();
   };
   constexpr int64_t kValue = int64_t{4096} * 1024 * 4, kL1 = 32 << 10;
   for (int workers : {1, 2, 8}) {

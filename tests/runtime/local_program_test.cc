@@ -5,11 +5,14 @@
 #include "meshwork/base/status.h"
 #include "meshwork/ir/row.h"
 #include "meshwork/ir/text.h"
+#include "meshwork/runtime/cpu/cpu_backend.h"
 
 namespace meshwork {
 namespace {
 
-std::string ErrorOf(const Graph& graph) { return std::string(MessageOf(CheckLocalProgram(graph))); }
+std::string ErrorOf(const Graph& graph) {
+  return std::string(MessageOf(CheckLocalProgram(graph, CpuBackend(1))));
+}
 Graph Parse(std::string_view text) { return ParseGraph(text, "step.mw").value(); }
 
 constexpr std::string_view kGood = R"(mesh [x=2, y=1]

@@ -2,6 +2,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "meshwork/runtime/cpu/cpu_backend.h"
 #include "runtime/programs.h"
 
 namespace meshwork {
@@ -113,10 +114,10 @@ std::vector<Counts> CountsOf(const Profile& profile) {
 
 TEST(ProfileTest, CallsAndWorkAreCountedExactly) {
   for (int workers : {1, 2, 3, 8}) {
-    WorkerPool pool(workers);
+    CpuBackend backend(workers);
     std::map<std::string, DTensor> state;
     auto executor =
-        Executor::Create(ParseProgram(kProgram), pool,
+        Executor::Create(ParseProgram(kProgram), backend,
                          {.coalesce = false, .fuse = false, .check_replicas = false, .profile = true}, &state)
             .value();
     Tensors outputs;
@@ -139,10 +140,10 @@ TEST(ProfileTest, CallsAndWorkAreCountedExactly) {
 }
 
 TEST(ProfileTest, WhatRunsTogetherIsCountedTogether) {
-  WorkerPool pool(2);
+  CpuBackend backend(2);
   std::map<std::string, DTensor> state;
   auto executor =
-      Executor::Create(ParseProgram(kProgram), pool, {.check_replicas = false, .profile = true}, &state)
+      Executor::Create(ParseProgram(kProgram), backend, {.check_replicas = false, .profile = true}, &state)
           .value();
   Tensors outputs;
   ASSERT_TRUE(executor->Run(ProgramFeeds(), &outputs).ok());
@@ -158,10 +159,10 @@ TEST(ProfileTest, WhatRunsTogetherIsCountedTogether) {
 
 TEST(ProfileTest, TimesAddUpToWhatTheWorkersHad) {
   for (int workers : {1, 2, 3, 8}) {
-    WorkerPool pool(workers);
+    CpuBackend backend(workers);
     std::map<std::string, DTensor> state;
     auto executor =
-        Executor::Create(ParseProgram(kProgram), pool, {.share = false, .profile = true}, &state).value();
+        Executor::Create(ParseProgram(kProgram), backend, {.share = false, .profile = true}, &state).value();
     for (int step = 0; step < 20; ++step) ASSERT_TRUE(executor->Run(ProgramFeeds(), nullptr).ok());
     const Profile profile = executor->Profile();
     EXPECT_EQ(profile.total_ns(), workers * profile.wall_ns);
@@ -183,9 +184,9 @@ TEST(ProfileTest, TimesAddUpToWhatTheWorkersHad) {
 }
 
 TEST(ProfileTest, ClearedProfilesStartAnew) {
-  WorkerPool pool(2);
+  CpuBackend backend(2);
   std::map<std::string, DTensor> state;
-  auto executor = Executor::Create(ParseProgram(kProgram), pool, {.profile = true}, &state).value();
+  auto executor = Executor::Create(ParseProgram(kProgram), backend, {.profile = true}, &state).value();
   ASSERT_TRUE(executor->Run(ProgramFeeds(), nullptr).ok());
   executor->ClearProfile();
   EXPECT_EQ(executor->Profile().steps, 0);
@@ -196,9 +197,9 @@ TEST(ProfileTest, ClearedProfilesStartAnew) {
 }
 
 TEST(ProfileTest, IsEmptyUnlessAskedFor) {
-  WorkerPool pool(1);
+  CpuBackend backend(1);
   std::map<std::string, DTensor> state;
-  auto executor = Executor::Create(ParseProgram(kProgram), pool, {}, &state).value();
+  auto executor = Executor::Create(ParseProgram(kProgram), backend, {}, &state).value();
   ASSERT_TRUE(executor->Run(ProgramFeeds(), nullptr).ok());
   executor->ClearProfile();
   EXPECT_EQ(executor->Profile().steps, 0);

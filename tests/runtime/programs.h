@@ -10,6 +10,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "meshwork/ir/text.h"
+#include "meshwork/runtime/cpu/cpu_backend.h"
 #include "meshwork/runtime/executor.h"
 
 namespace meshwork {
@@ -56,10 +57,10 @@ struct RunResult {
 inline RunResult RunProgram(const Program& program, const Tensors& feeds, const Tensors& initial,
                             const RunMode& mode, int steps = 1) {
   SCOPED_TRACE(mode.ToString());
-  WorkerPool pool(mode.workers);
+  CpuBackend backend(mode.workers);
   std::map<std::string, DTensor> state;
   RunResult result;
-  auto executor = Executor::Create(program, pool,
+  auto executor = Executor::Create(program, backend,
                                    {.share = mode.share,
                                     .coalesce = mode.coalesce,
                                     .fuse = mode.fuse,

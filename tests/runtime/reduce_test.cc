@@ -1,4 +1,4 @@
-#include "meshwork/runtime/reduce.h"
+#include "meshwork/runtime/cpu/reduce.h"
 
 #include <cmath>
 #include <cstring>

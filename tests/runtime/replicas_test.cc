@@ -5,7 +5,9 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "meshwork/runtime/cpu/cpu_backend.h"
 #include "runtime/programs.h"
+#include "runtime/schedules.h"
 
 namespace meshwork {
 namespace {
@@ -17,9 +19,9 @@ constexpr std::string_view kRule =
 // What a step says, or "OK".
 std::string RunError(const Program& program, const Tensors& feeds, const ExecutorOptions& options,
                      int workers = 1) {
-  WorkerPool pool(workers);
+  CpuBackend backend(workers);
   std::map<std::string, DTensor> state;
-  auto executor = Executor::Create(program, pool, options, &state);
+  auto executor = Executor::Create(program, backend, options, &state);
   if (!executor.ok()) return std::string(MessageOf(executor.status()));
   Tensors outputs;
   const absl::Status status = (*executor)->Run(feeds, &outputs);
@@ -89,11 +91,12 @@ func step(%a: f32[2,3] of f32[4,5] {x,y}, var %w: f32[3] of f32[5] {y}) {
   return s=%s
 })");
   for (bool share : {true, false}) {
-    WorkerPool pool(2);
+    CpuBackend backend(2);
     std::map<std::string, DTensor> state;
-    auto executor = Executor::Create(program, pool, {.share = share, .check_replicas = true}, &state).value();
+    auto executor =
+        Executor::Create(program, backend, {.share = share, .check_replicas = true}, &state).value();
     int comparisons = 0;
-    for (const Instruction& i : executor->schedule().instructions)
+    for (const Instruction& i : ScheduleOf(*executor).instructions)
       comparisons += i.kind == Instruction::Kind::kCompare;
     EXPECT_EQ(comparisons, share ? 0 : 1);
     Tensors outputs;

@@ -1,11 +1,11 @@
-#include "meshwork/runtime/schedule.h"
+#include "meshwork/runtime/cpu/schedule.h"
 
 #include <random>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "meshwork/base/status.h"
-#include "meshwork/runtime/placement.h"
+#include "meshwork/runtime/cpu/placement.h"
 #include "runtime/schedules.h"
 
 namespace meshwork {

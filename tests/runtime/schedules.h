@@ -9,18 +9,36 @@
 #include "meshwork/base/status.h"
 #include "meshwork/ir/row.h"
 #include "meshwork/ir/text.h"
-#include "meshwork/runtime/schedule.h"
+#include "meshwork/runtime/cpu/cpu_step.h"
+#include "meshwork/runtime/cpu/schedule.h"
+#include "meshwork/runtime/executor.h"
 
 namespace meshwork {
 
+struct ScheduleOptions {
+  bool share = true;
+  bool coalesce = true;
+  bool fuse = true;
+};
 inline constexpr ScheduleOptions kPlain{.coalesce = false, .fuse = false};
 
-inline Schedule Make(std::string_view text, int workers, const ScheduleOptions& options = kPlain) {
-  const Graph graph = ParseGraph(text).value();
+// Of a program whose variables lie by their layouts.
+inline StepPlan MakePlan(std::string_view text, const StepPlanOptions& options = {}) {
+  auto graph = std::make_shared<const Graph>(ParseGraph(text).value());
   std::vector<InstanceMap> variables;
-  for (const Argument& argument : graph.arguments())
-    variables.emplace_back(graph.mesh(), graph.value(argument.value).layout->ShardedAxes());
-  return MakeSchedule(graph, variables, workers, options).value();
+  for (const Argument& argument : graph->arguments())
+    variables.emplace_back(graph->mesh(), graph->value(argument.value).layout->ShardedAxes());
+  return BuildStepPlan(std::move(graph), variables, options).value();
+}
+
+inline Schedule Make(std::string_view text, int workers, const ScheduleOptions& options = kPlain) {
+  return MakeSchedule(MakePlan(text, {.share = options.share, .coalesce = options.coalesce}), workers,
+                      options.fuse);
+}
+
+// What a CpuBackend has made of a program.
+inline const Schedule& ScheduleOf(const Executor& executor) {
+  return dynamic_cast<const CpuStep&>(executor.step()).schedule();
 }
 
 // What an instruction is: "pack", "all_reduce", "matmul+all_reduce+sub".

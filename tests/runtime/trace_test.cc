@@ -5,6 +5,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "meshwork/runtime/cpu/cpu_backend.h"
 #include "runtime/programs.h"
 #include "support/golden.h"
 
@@ -41,9 +42,9 @@ struct Traced {
 // Device by device and op by op, unless `together`.
 Traced RunTraced(int workers, bool share, int steps, int kept, bool all_outputs = true,
                  bool together = false) {
-  WorkerPool pool(workers);
+  CpuBackend backend(workers);
   std::map<std::string, DTensor> state;
-  auto executor = Executor::Create(ParseProgram(kProgram), pool,
+  auto executor = Executor::Create(ParseProgram(kProgram), backend,
                                    {.share = share,
                                     .coalesce = together,
                                     .fuse = together,
@@ -260,9 +261,9 @@ TEST(TraceTest, OutputsThatNobodyAsksForDoNotShow) {
 }
 
 TEST(TraceTest, ClearedTracesStartAnewAndThereIsNoneUnlessAskedFor) {
-  WorkerPool pool(2);
+  CpuBackend backend(2);
   std::map<std::string, DTensor> state;
-  auto executor = Executor::Create(ParseProgram(kProgram), pool, {.trace_steps = 4}, &state).value();
+  auto executor = Executor::Create(ParseProgram(kProgram), backend, {.trace_steps = 4}, &state).value();
   for (int step = 0; step < 3; ++step) ASSERT_TRUE(executor->Run(ProgramFeeds(), nullptr).ok());
   EXPECT_EQ(executor->Profile().steps, 3);
   executor->ClearProfile();
@@ -272,7 +273,7 @@ TEST(TraceTest, ClearedTracesStartAnewAndThereIsNoneUnlessAskedFor) {
   ASSERT_EQ(EventsOf(trace, 0).size(), 1u);
   EXPECT_EQ(LabelOf(trace, EventsOf(trace, 0)[0]).name, "step 0");
 
-  auto plain = Executor::Create(ParseProgram(kProgram), pool, {.profile = true}, &state).value();
+  auto plain = Executor::Create(ParseProgram(kProgram), backend, {.profile = true}, &state).value();
   ASSERT_TRUE(plain->Run(ProgramFeeds(), nullptr).ok());
   EXPECT_TRUE(plain->Trace().tracks.empty());
   EXPECT_TRUE(plain->Trace().events.empty());

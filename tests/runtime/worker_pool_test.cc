@@ -1,4 +1,4 @@
-#include "meshwork/runtime/worker_pool.h"
+#include "meshwork/runtime/cpu/worker_pool.h"
 
 #include <sched.h>
 

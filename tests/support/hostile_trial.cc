@@ -18,6 +18,7 @@
 #include "meshwork/ir/row.h"
 #include "meshwork/ir/text.h"
 #include "meshwork/ops/ops.h"
+#include "meshwork/runtime/cpu/cpu_backend.h"
 #include "meshwork/runtime/executor.h"
 #include "meshwork/runtime/local_program.h"
 #include "meshwork/spmd/compile.h"
@@ -90,9 +91,9 @@ Tensor FeedOf(const Type& type, std::mt19937_64& engine) {
   return tensor;
 }
 
-WorkerPool& PoolOf(int workers) {
-  static std::map<int, WorkerPool> pools;
-  return pools.try_emplace(workers, workers, /*own_cores=*/false).first->second;
+CpuBackend& BackendOf(int workers) {
+  static std::map<int, CpuBackend> backends;
+  return backends.try_emplace(workers, workers, /*own_cores=*/false).first->second;
 }
 
 class Tried {
@@ -154,13 +155,13 @@ class Tried {
   std::string RunProgram(const Program& program, const std::string& what) {
     if (!program_.ends || WorkOf(program.body) > kMostWork) return "";
     const ExecutorOptions options{.share = !Percent(20), .coalesce = !Percent(20), .fuse = !Percent(20)};
-    WorkerPool& pool = PoolOf(Percent(10) ? 2 : 1);
-    const absl::StatusOr<ExecutorMemory> memory = Executor::PlanMemory(program, pool.num_workers(), options);
+    CpuBackend& backend = BackendOf(Percent(10) ? 2 : 1);
+    const absl::StatusOr<ExecutorMemory> memory = Executor::PlanMemory(program, backend, options);
     if (!memory.ok()) return CheckRefusal(what + "PlanMemory", memory.status());
     if (memory->total_bytes() > kMostBytes) return "";
     std::map<std::string, DTensor> state;
     const absl::StatusOr<std::unique_ptr<Executor>> executor =
-        Executor::Create(program, pool, options, &state);
+        Executor::Create(program, backend, options, &state);
     if (!executor.ok()) return CheckRefusal(what + "Executor::Create", executor.status());
     std::map<std::string, Tensor> feeds, outputs;
     for (const Argument& argument : program.body.arguments()) {
@@ -196,7 +197,7 @@ class Tried {
         return fmt::format("a certificate of what is proven does not hold: {}\n{}", status.ToString(),
                            mutant);
       }
-      if (HasWhile(*local) || !CheckLocalProgram(*local).ok()) continue;
+      if (HasWhile(*local) || !CheckLocalProgram(*local, BackendOf(1)).ok()) continue;
       if (std::string error = RunMutant(*local); !error.empty()) return error;
     }
     return "";
@@ -205,7 +206,7 @@ class Tried {
   std::string RunMutant(const Graph& local) {
     const Program program{.body = local};
     if (WorkOf(local) > kMostWork) return "";
-    const absl::StatusOr<ExecutorMemory> memory = Executor::PlanMemory(program, 1, {});
+    const absl::StatusOr<ExecutorMemory> memory = Executor::PlanMemory(program, BackendOf(1), {});
     if (!memory.ok() || memory->total_bytes() > kMostBytes) return "";
     return RunProgram(program, "changed local program: ");
   }

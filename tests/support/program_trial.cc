@@ -9,6 +9,7 @@
 
 #include "meshwork/base/status.h"
 #include "meshwork/ir/text.h"
+#include "meshwork/runtime/cpu/cpu_backend.h"
 #include "meshwork/spmd/simplify.h"
 #include "support/stability.h"
 #include "support/tensors.h"
@@ -33,11 +34,11 @@ std::string Differs(const std::string& name, const Tensor& found, const HostTens
   return "";
 }
 
-absl::Status RunStep(const RandomProgram& random, const Program& program, WorkerPool& pool,
+absl::Status RunStep(const RandomProgram& random, const Program& program, Backend& backend,
                      const ExecutorOptions& options, std::map<std::string, DTensor>& state,
                      std::map<std::string, Tensor>& outputs) {
   ASSIGN_OR_RETURN(const std::unique_ptr<Executor> executor,
-                   Executor::Create(program, pool, options, &state));
+                   Executor::Create(program, backend, options, &state));
   std::map<std::string, Tensor> feeds;
   for (const Argument& argument : random.graph.arguments()) {
     const ValueInfo& info = random.graph.value(argument.value);
@@ -94,19 +95,19 @@ Expected ExpectedOf(const RandomProgram& random) {
   return expected;
 }
 
-Trial TryProgram(const RandomProgram& random, const Expected& expected, WorkerPool& pool,
+Trial TryProgram(const RandomProgram& random, const Expected& expected, Backend& backend,
                  const CompileOptions& options, ExecutorOptions executor_options) {
   const absl::StatusOr<Program> program = Compile(random.graph, options);
   if (!program.ok()) return {.rejected = std::string(MessageOf(program.status()))};
-  return TryCompiled(random, expected, pool, *program, executor_options);
+  return TryCompiled(random, expected, backend, *program, executor_options);
 }
 
-Trial TryCompiled(const RandomProgram& random, const Expected& expected, WorkerPool& pool,
+Trial TryCompiled(const RandomProgram& random, const Expected& expected, Backend& backend,
                   const Program& program, ExecutorOptions executor_options) {
   executor_options.poison_padding = executor_options.check_replicas = true;
   std::map<std::string, DTensor> state;
   std::map<std::string, Tensor> outputs;
-  if (absl::Status status = RunStep(random, program, pool, executor_options, state, outputs); !status.ok())
+  if (absl::Status status = RunStep(random, program, backend, executor_options, state, outputs); !status.ok())
     return {.rejected = fmt::format("{}\n{}", MessageOf(status), PrintGraph(program.body))};
   const std::string error = Compare(expected, outputs, state);
   return {.wrong = error.empty() ? "" : error + "\n" + PrintGraph(program.body)};

@@ -3,12 +3,13 @@
 //
 //   const RandomProgram random = …;
 //   const Expected expected = ExpectedOf(random);
-//   WorkerPool pool(2);
-//   const Trial trial = TryProgram(random, expected, pool);   // trial.error() is "" if all is right
+//   CpuBackend backend(2);
+//   const Trial trial = TryProgram(random, expected, backend);   // trial.error() is "" if all is right
 #pragma once
 
 #include <string>
 
+#include "meshwork/runtime/cpu/cpu_backend.h"
 #include "meshwork/runtime/executor.h"
 #include "meshwork/spmd/compile.h"
 #include "support/interpreter.h"
@@ -39,11 +40,11 @@ struct Trial {
 };
 
 // Runs what the compiler has made of it.
-Trial TryCompiled(const RandomProgram& random, const Expected& expected, WorkerPool& pool,
+Trial TryCompiled(const RandomProgram& random, const Expected& expected, Backend& backend,
                   const Program& program, ExecutorOptions executor_options = {});
 
 // How the executor runs it; padding and replicas are checked in any case.
-Trial TryProgram(const RandomProgram& random, const Expected& expected, WorkerPool& pool,
+Trial TryProgram(const RandomProgram& random, const Expected& expected, Backend& backend,
                  const CompileOptions& options = {}, ExecutorOptions executor_options = {});
 
 }  // namespace meshwork

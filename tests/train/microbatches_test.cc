@@ -12,6 +12,7 @@
 #include "meshwork/ir/text.h"
 #include "meshwork/ops/ops.h"
 #include "meshwork/plan/memory_report.h"
+#include "meshwork/runtime/cpu/cpu_backend.h"
 #include "meshwork/runtime/executor.h"
 #include "meshwork/spmd/compile.h"
 #include "meshwork/train/initializers.h"
@@ -89,9 +90,9 @@ TEST(MicrobatchesTest, GiveTheStepOfTheWholeBatchOnOneDevice) {
       ASSERT_TRUE(graph.status().ok()) << graph.status();
       const Program program = Compile(graph).value();
       const auto numbers = Numbers(graph);
-      WorkerPool pool(2);
+      CpuBackend backend(2);
       std::map<std::string, DTensor> state;
-      const auto executor = Executor::Create(program, pool, {}, &state).value();
+      const auto executor = Executor::Create(program, backend, {}, &state).value();
       std::map<std::string, Tensor> feeds, outputs;
       for (const Argument& argument : graph.arguments()) {
         const ValueInfo& info = graph.value(argument.value);

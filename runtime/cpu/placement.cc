@@ -1,4 +1,4 @@
-#include "meshwork/runtime/placement.h"
+#include "meshwork/runtime/cpu/placement.h"
 
 #include <algorithm>
 #include <map>

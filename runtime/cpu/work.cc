@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "meshwork/base/status.h"
-#include "meshwork/runtime/schedule.h"
+#include "meshwork/runtime/cpu/schedule.h"
 
 namespace meshwork {
 namespace {

@@ -11,7 +11,7 @@
 #pragma once
 
 #include "absl/status/status.h"
-#include "meshwork/runtime/schedule.h"
+#include "meshwork/runtime/cpu/schedule.h"
 
 namespace meshwork {
 

@@ -1,4 +1,4 @@
-#include "meshwork/runtime/transfer.h"
+#include "meshwork/runtime/cpu/run_transfers.h"
 
 #include <cmath>
 #include <cstring>
@@ -7,15 +7,17 @@
 #include "fmt/format.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "meshwork/runtime/stream_copy.h"
+#include "meshwork/runtime/cpu/stream_copy.h"
+#include "meshwork/runtime/cpu/worker_pool.h"
 
 namespace meshwork {
 namespace {
 
+using ::testing::Each;
 using ::testing::ElementsAre;
 
 // Sums of floats depend on their order; it must be that of the sources, for any number of them.
-TEST(TransferTest, ReducesInTheOrderOfTheSources) {
+TEST(RunTransfersTest, ReducesInTheOrderOfTheSources) {
   for (int n : {1, 2, 3, 4, 5, 6, 7, 8, 9, 63, 64, 65, 130, 200}) {
     constexpr int kElements = 5000;
     std::vector<std::vector<float>> values(n, std::vector<float>(kElements));
@@ -42,7 +44,7 @@ TEST(TransferTest, ReducesInTheOrderOfTheSources) {
   }
 }
 
-TEST(TransferTest, ReducesABoxIntoAnother) {
+TEST(RunTransfersTest, ReducesABoxIntoAnother) {
   // Column 1 of two [3,2] buffers, summed into column 0 of a [3,3] one.
   const std::vector<int32_t> a = {1, 2, 3, 4, 5, 6}, b = {10, 20, 30, 40, 50, 60};
   std::vector<int32_t> to(9, 0);
@@ -57,6 +59,29 @@ TEST(TransferTest, ReducesABoxIntoAnother) {
   const std::vector<WorkSlice> slices = {{0, 0, 3}};
   RunTransfers({&transfer, 1}, slices, addresses);
   EXPECT_THAT(to, ElementsAre(22, 0, 0, 44, 0, 0, 66, 0, 0));
+}
+
+// sum = a + b over 100 elements, worker 0 doing 64 of them and worker 1 the rest. Addresses may change
+// between steps.
+TEST(RunTransfersTest, EachWorkerDoesItsSlices) {
+  Transfer transfer;
+  transfer.box = BoxCopy::Linear(100);
+  transfer.to = 0;
+  transfer.from = {1, 2};
+  const std::vector<WorkSlice> slices[] = {{{0, 0, 64}}, {{0, 64, 100}}};
+  std::vector<float> sum(100, 0), a(100), b(100, 2), other(100, 40);
+  const auto pointer = [](std::vector<float>& v) { return reinterpret_cast<std::byte*>(v.data()); };
+  std::vector<std::byte*> addresses = {pointer(sum), pointer(a), pointer(b)};
+  WorkerPool pool(2);
+  const auto run = [&](int worker) { RunTransfers({&transfer, 1}, slices[worker], addresses); };
+  for (int step = 0; step < 3; ++step) {
+    a.assign(100, static_cast<float>(step));
+    pool.Run(run);
+    EXPECT_THAT(sum, Each(2.0f + static_cast<float>(step)));
+  }
+  addresses[1] = pointer(other);
+  pool.Run(run);
+  EXPECT_THAT(sum, Each(42.0f));
 }
 
 // A program of one collective on buffers of its own, for comparison with a plain loop.
@@ -77,7 +102,7 @@ struct Buffers {
 
 // Each of several targets gets the same, whether it is done with the others or alone, of sizes that are
 // written past the caches and of such that are not, at any address.
-TEST(TransferTest, WhatReadsTheSameIsDoneTogether) {
+TEST(RunTransfersTest, WhatReadsTheSameIsDoneTogether) {
   const int64_t large = StreamingThreshold() / 3 / 4 + 1001;
   for (const int64_t elements : {int64_t{1}, int64_t{1000}, int64_t{50001}, large}) {
     for (const int num_sources : {1, 3}) {
@@ -121,7 +146,7 @@ TEST(TransferTest, WhatReadsTheSameIsDoneTogether) {
 }
 
 // The same source, but another part of it, or to another place: not together.
-TEST(TransferTest, WhatReadsOtherPartsIsNotDoneTogether) {
+TEST(RunTransfersTest, WhatReadsOtherPartsIsNotDoneTogether) {
   std::vector<int32_t> from = {1, 2, 3, 4, 5, 6}, to(6, 0), other(6, 0);
   std::vector<Transfer> transfers(3);
   for (Transfer& transfer : transfers) transfer.dtype = I32, transfer.from = {0}, transfer.to = 1;

@@ -1,4 +1,4 @@
-#include "meshwork/runtime/fusion.h"
+#include "meshwork/runtime/cpu/fusion.h"
 
 #include <algorithm>
 #include <numeric>

@@ -16,7 +16,7 @@
 
 #include <vector>
 
-#include "meshwork/runtime/schedule.h"
+#include "meshwork/runtime/cpu/schedule.h"
 
 namespace meshwork {
 

@@ -1,21 +1,15 @@
-// A Schedule is what the workers of one process do in a step: instructions, the memory they touch,
-// who does which part, where all workers meet, and where everything lies.
+// A Schedule is who runs which rows of a step plan: instructions, the memory they touch, what each worker
+// does of them, where all workers meet, and where everything lies.
 //
-//   Program ──Arrange──▶ order ──VaryingAxes──▶ instances ──BuildSchedule──▶ instructions ──PlanTiles──▶
-//   tiles
-//           ──PlaceBarriers──▶ epochs ──PlaceStorages──▶ offsets ──CheckSchedule──▶ proof that no thread can
-//           see another's leftovers
+//   StepPlan ──MakeSchedule──▶ instructions ──PlanTiles──▶ tiles ──PlaceBarriers──▶ epochs
+//            ──PlaceStorages──▶ offsets ──CheckSchedule──▶ proof that no thread can see another's leftovers
 //
-// Every worker walks the same list of instructions and does its slices of each. A node is run once for all
-// instances of its results (runtime/coalesce.h), and several nodes in a row are one instruction where each
-// needs of the ones before only the rows that it works on itself (runtime/fusion.h): a worker takes its rows
-// through all of them, a few at a time. Rows are cut between workers as those that they are made of were, so
-// that nobody waits for anybody. Nothing here changes a number: products are cut at places that depend on the
-// program alone.
-//
-// A step is: inputs that cannot be viewed are packed; the nodes run; replicas are compared, if asked for;
-// outputs are unpacked; variables that could not be written in place are written. What depends on no input
-// and no variable is computed once, before the first step. Plain data, independent of where memory is.
+// Every worker walks the same list of instructions and does its slices of each. A compute step of the plan is
+// one kernel for all instances (runtime/cpu/kernels.h), and several in a row are one instruction where each
+// needs of the ones before only the rows that it works on itself (runtime/cpu/fusion.h): a worker takes its
+// rows through all of them, a few at a time. Rows are cut between workers as those that they are made of
+// were, so that nobody waits for anybody. Nothing here changes a number: products are cut at places that
+// depend on the program alone. Plain data, independent of where memory is.
 #pragma once
 
 #include <algorithm>
@@ -29,11 +23,11 @@
 #include <utility>
 #include <vector>
 
-#include "absl/status/statusor.h"
 #include "meshwork/ir/graph.h"
 #include "meshwork/ir/kernel.h"
-#include "meshwork/runtime/collective.h"
-#include "meshwork/runtime/sharing.h"
+#include "meshwork/runtime/buffers.h"
+#include "meshwork/runtime/cpu/run_transfers.h"
+#include "meshwork/runtime/step_plan.h"
 #include "meshwork/runtime/transfer.h"
 
 namespace meshwork {
@@ -54,18 +48,10 @@ struct Place {
   int64_t offset = 0;  // bytes
 };
 
-// What is placed in one piece: the instances of a value one behind the other, or of several values in turn
-// where one is written over the other; a host tensor; a worker's tile of rows.
-struct Storage {
+// A storage of the step plan, a worker's tile of rows, or an arena of a nested schedule.
+struct PlacedStorage {
   int64_t bytes = 0;
   Place place;
-};
-
-// A part of a storage: one instance of a value, or a host tensor.
-struct Buffer {
-  int64_t bytes = 0;
-  int storage = -1;
-  int64_t offset = 0;  // bytes into the storage
 };
 
 // An operand or a result of a step: all instances, from the first one's buffer on.
@@ -92,6 +78,7 @@ struct KernelStep {
   int64_t instances = 1;                 // of its node that it computes
   int64_t needed = 0;  // units from the first on; the others compute blocks that are padding alone
   int reduces = -1;    // the all_reduce of its results that it does away with; -1: there is none
+  double cost = 1;     // floating-point operations, and elements read, of all instances
 
   double needed_part() const {
     return kernel.units == 0 ? 1 : static_cast<double>(needed) / static_cast<double>(kernel.units);
@@ -139,8 +126,9 @@ struct Instruction {
 };
 
 struct Schedule {
+  std::shared_ptr<const Graph> graph;  // the program; nodes and values of the instructions are its
   int num_workers = 1;
-  std::vector<Storage> storages;
+  std::vector<PlacedStorage> storages;
   std::vector<Buffer> buffers;
   std::vector<Instruction> once;  // by worker 0, before the first step
   std::vector<Instruction> instructions;
@@ -155,42 +143,25 @@ struct Schedule {
   }
 };
 
-// What a loop or a branch runs (runtime/loop.h): bodies, each with a schedule of its own, whose variables are
-// values of the program around it and whose arenas lie in that one's. Between iterations all workers meet.
+// What a nested step runs: bodies, each with a schedule of its own, whose arguments are values of the program
+// around it and whose arenas lie in that one's. Between iterations all workers meet.
 struct LoopPlan {
-  enum class Kind { kRepeat, kWhile, kBranch };
   struct Body {
-    std::shared_ptr<const Graph> graph;
     Schedule schedule;
-    std::vector<BufferId> arguments;  // per argument: where its first instance lies
     // Buffers of the program around it that are its arenas.
     std::vector<BufferId> private_arenas;  // per worker
     BufferId shared_arena = -1, constants = -1;
   };
-  Kind kind = Kind::kRepeat;
-  int64_t length = 0;       // kRepeat
-  BufferId predicate = -1;  // kWhile: what the first body writes; kBranch
-  std::vector<Body> bodies;
+  NestedStep::Kind kind = NestedStep::Kind::kRepeat;
+  int64_t length = 0;                    // see NestedStep
+  BufferId predicate = -1;               // the same
+  std::vector<BufferId> arguments = {};  // the same
+  std::vector<Body> bodies = {};
 };
 
-struct ScheduleOptions {
-  bool share = true;     // see ExecutorOptions
-  bool coalesce = true;  // the same
-  bool fuse = true;      // the same
-  // Compare what outputs and variables get wherever a layout says that it is the same and it is stored more
-  // than once.
-  bool check_replicas = false;
-  // The memory of inputs is given as that of variables is (`variables` of MakeSchedule has their instances):
-  // of the body of a loop.
-  bool arguments_are_bound = false;
-
-  bool coalesces() const { return coalesce && share; }  // what is not shared is computed device by device
-};
-
-// The whole of planning, checked. `variables`: per argument, the instances of its state; ignored for
-// inputs. Errors: a collective that does not fit its layouts. REQUIRES: CheckLocalProgram(local).
-absl::StatusOr<Schedule> MakeSchedule(const Graph& local, const std::vector<InstanceMap>& variables,
-                                      int workers, const ScheduleOptions& options);
+// The whole of a CPU's planning, checked. With fuse=false every kernel is an instruction of its own.
+// REQUIRES: workers >= 1.
+Schedule MakeSchedule(StepPlan plan, int workers, bool fuse);
 
 // One piece of work for AssignWork: who does it unless it is cut, how far it can be cut, how long it
 // takes (in floating-point operations, roughly), and what a cut must be a multiple of.

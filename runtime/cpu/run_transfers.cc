@@ -1,11 +1,11 @@
-#include "meshwork/runtime/transfer.h"
+#include "meshwork/runtime/cpu/run_transfers.h"
 
 #include <algorithm>
 #include <cstring>
 #include <tuple>
 
-#include "meshwork/runtime/reduce.h"
-#include "meshwork/runtime/stream_copy.h"
+#include "meshwork/runtime/cpu/reduce.h"
+#include "meshwork/runtime/cpu/stream_copy.h"
 
 namespace meshwork {
 namespace {

@@ -1,4 +1,4 @@
-#include "meshwork/runtime/stream_copy.h"
+#include "meshwork/runtime/cpu/stream_copy.h"
 
 #include <unistd.h>
 

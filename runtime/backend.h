@@ -1,0 +1,78 @@
+// Backend: what computes in a domain. It prepares step plans (runtime/step_plan.h) for its kind of machine.
+//
+//   CpuBackend backend;                                      // runtime/cpu/cpu_backend.h
+//   ASSIGN_OR_RETURN(auto step, backend.Prepare(std::move(plan), variables, {}));
+//   RETURN_IF_ERROR(step->Run(feeds, outputs));              // as often as wanted
+//
+// Executor (runtime/executor.h) drives one; users name a backend and leave the rest to it.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "meshwork/ir/row.h"
+#include "meshwork/runtime/dtensor.h"
+#include "meshwork/runtime/executor_options.h"
+#include "meshwork/runtime/memory.h"
+#include "meshwork/runtime/profile.h"
+#include "meshwork/runtime/step_plan.h"
+#include "meshwork/runtime/trace.h"
+
+namespace meshwork {
+
+// What Backend::Prepare is asked for; see ExecutorOptions.
+struct PrepareOptions {
+  bool fuse = true;
+  bool poison_padding = false;
+  bool profile = false;
+  int trace_steps = 0;
+};
+
+// A step that can be run. One thread at a time uses it.
+class PreparedStep {
+ public:
+  virtual ~PreparedStep() = default;
+
+  // Runs the step once. `feeds`: per argument of the program the host tensor's elements, which are only read;
+  // null for variables. `outputs`: per output where its elements go; null where it is not wanted. Allocates
+  // nothing unless it fails. Errors, after which the variables are undefined: replicas that differ; no memory
+  // for a kernel or a library that it calls.
+  virtual absl::Status Run(std::span<const std::byte* const> feeds, std::span<std::byte* const> outputs) = 0;
+
+  // What it has allocated, but for the variables: variable_bytes is 0.
+  virtual ExecutorMemory memory() const = 0;
+
+  // What the steps took since Prepare or ClearProfile; without steps unless it was asked for.
+  virtual meshwork::Profile Profile() const = 0;
+  virtual meshwork::Trace Trace() const = 0;
+  virtual void ClearProfile() = 0;
+};
+
+// Thread-safe. It must outlive the steps that it has prepared; DTensors in its memory may outlive it.
+class Backend {
+ public:
+  virtual ~Backend() = default;
+
+  // As messages call it: "CPU".
+  virtual std::string_view name() const = 0;
+  // Whether it has a kernel for this op.
+  virtual bool Has(const OpRow& row) const = 0;
+  // Where the variables of its steps lie. Several backends may share it.
+  virtual std::shared_ptr<Memory> memory() const = 0;
+
+  // memory() of the step that Prepare would make. Allocates no memory for values and runs nothing.
+  virtual ExecutorMemory PlanMemory(StepPlan plan, const PrepareOptions& options) const = 0;
+  // Makes kernels, allocates all memory but that of variables, and computes what is computed once.
+  // `variables`: per argument its DTensor, whose instances are those that the plan was built for; invalid for
+  // inputs. The step shares their elements. Errors: no memory for a kernel or a library that it calls. Throws
+  // std::bad_alloc where there is not enough memory. REQUIRES: it has every op of the plan.
+  virtual absl::StatusOr<std::unique_ptr<PreparedStep>> Prepare(StepPlan plan, std::vector<DTensor> variables,
+                                                                const PrepareOptions& options) = 0;
+};
+
+}  // namespace meshwork

@@ -1,0 +1,36 @@
+// BoundStep: a step with the memory that it reads and writes, run again and again (runtime/executor.h).
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "meshwork/runtime/tensor.h"
+
+namespace meshwork {
+
+class PreparedStep;
+
+// Keeps its tensors alive. Made by Executor::Bind; the executor must outlive it. One step of an executor runs
+// at a time, bound or not.
+class BoundStep {
+ public:
+  // One step, on what the fed tensors hold now. Allocates nothing unless it fails. Errors, after which the
+  // variables are undefined: replicas that differ; no memory for a kernel or a library that it calls.
+  absl::Status Run();
+  // By name; written anew by each step.
+  const std::map<std::string, Tensor>& outputs() const { return outputs_; }
+
+ private:
+  friend class Executor;
+  explicit BoundStep(PreparedStep& step) : step_(&step) {}
+
+  PreparedStep* step_;
+  std::map<std::string, Tensor> feeds_, outputs_;
+  std::vector<const std::byte*> feed_addresses_;  // per argument; null for variables
+  std::vector<std::byte*> output_addresses_;      // per output; null where it is not asked for
+};
+
+}  // namespace meshwork

@@ -1,0 +1,46 @@
+// Where the values of a step lie: storages, the buffers in them, and the buffers of each value.
+//
+// A *storage* is memory in one piece. A *buffer* is a part of a storage: one instance of a value
+// (runtime/sharing.h), or a host tensor. The instances of a value lie one behind the other in one storage.
+// Buffers have numbers; their addresses are a backend's affair. Plain data.
+#pragma once
+
+#include <cstdint>
+
+#include "meshwork/runtime/sharing.h"
+
+namespace meshwork {
+
+using BufferId = int32_t;
+
+// What is placed in one piece: the instances of a value one behind the other, or of several values in turn
+// where one is written over the other; a host tensor.
+struct Storage {
+  enum class Kind : uint8_t {
+    kTemporary,  // of a step
+    kConstant,   // of what is computed once
+    kVariable,   // the state of argument `index`
+    kFeed,       // the host tensor fed for argument `index`
+    kOutput,     // the host tensor of output `index`
+  };
+  int64_t bytes = 0;
+  Kind kind = Kind::kTemporary;
+  int index = 0;
+};
+
+// A part of a storage.
+struct Buffer {
+  int64_t bytes = 0;
+  int storage = -1;
+  int64_t offset = 0;  // bytes into the storage
+};
+
+// Where the instances of a value lie: instance i in buffer first + i.
+struct ValueBuffers {
+  InstanceMap instances;
+  BufferId first = -1;
+
+  BufferId Of(int64_t device) const { return first + static_cast<BufferId>(instances.Of(device)); }
+};
+
+}  // namespace meshwork

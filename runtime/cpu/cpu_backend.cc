@@ -1,0 +1,28 @@
+#include "meshwork/runtime/cpu/cpu_backend.h"
+
+#include <utility>
+
+#include "meshwork/runtime/cpu/cpu_memory.h"
+#include "meshwork/runtime/cpu/cpu_step.h"
+#include "meshwork/runtime/cpu/schedule.h"
+
+namespace meshwork {
+
+CpuBackend::CpuBackend(int workers, bool own_cores)
+    : own_(std::make_unique<WorkerPool>(workers, own_cores)), pool_(*own_) {}
+
+CpuBackend::CpuBackend(WorkerPool& pool) : pool_(pool) {}
+
+std::shared_ptr<Memory> CpuBackend::memory() const { return CpuMemory(); }
+
+ExecutorMemory CpuBackend::PlanMemory(StepPlan plan, const PrepareOptions& options) const {
+  return MemoryOf(MakeSchedule(std::move(plan), num_workers(), options.fuse));
+}
+
+absl::StatusOr<std::unique_ptr<PreparedStep>> CpuBackend::Prepare(StepPlan plan,
+                                                                  std::vector<DTensor> variables,
+                                                                  const PrepareOptions& options) {
+  return CpuStep::Create(std::move(plan), std::move(variables), pool_, options);
+}
+
+}  // namespace meshwork

@@ -1,0 +1,46 @@
+// CpuBackend: the cores of this process and its memory.
+//
+//   CpuBackend backend;                        // a worker per core
+//   CpuBackend two(2);
+//   WorkerPool pool(4);
+//   CpuBackend shared(pool);                   // on threads that others use as well
+//
+// A step is cut between workers by rows (runtime/cpu/schedule.h), which walk through it in lockstep. Steps of
+// backends that share a pool wait for each other.
+#pragma once
+
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "meshwork/kernels/blas/cpu_kernels.h"
+#include "meshwork/runtime/backend.h"
+#include "meshwork/runtime/cpu/worker_pool.h"
+
+namespace meshwork {
+
+class CpuBackend : public Backend {
+ public:
+  // On a WorkerPool(workers, own_cores) of its own, which see.
+  explicit CpuBackend(int workers = WorkerPool::DefaultWorkers(), bool own_cores = true);
+  // `pool` must outlive it.
+  explicit CpuBackend(WorkerPool& pool);
+  CpuBackend(const CpuBackend&) = delete;
+  CpuBackend& operator=(const CpuBackend&) = delete;
+
+  WorkerPool& pool() { return pool_; }
+  int num_workers() const { return pool_.num_workers(); }
+
+  std::string_view name() const override { return "CPU"; }
+  bool Has(const OpRow& row) const override { return CpuKernelOf(row) != nullptr; }
+  std::shared_ptr<Memory> memory() const override;
+  ExecutorMemory PlanMemory(StepPlan plan, const PrepareOptions& options) const override;
+  absl::StatusOr<std::unique_ptr<PreparedStep>> Prepare(StepPlan plan, std::vector<DTensor> variables,
+                                                        const PrepareOptions& options) override;
+
+ private:
+  const std::unique_ptr<WorkerPool> own_;  // null where the pool is another's
+  WorkerPool& pool_;
+};
+
+}  // namespace meshwork

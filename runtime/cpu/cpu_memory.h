@@ -1,0 +1,13 @@
+// The memory of this process, in which host tensors lie as well: uploads are copies.
+#pragma once
+
+#include <memory>
+
+#include "meshwork/runtime/memory.h"
+
+namespace meshwork {
+
+// The same one for all CPU backends of the process, so that they can share variables. Thread-safe.
+std::shared_ptr<Memory> CpuMemory();
+
+}  // namespace meshwork

@@ -1,0 +1,331 @@
+#include "meshwork/runtime/cpu/cpu_step.h"
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+#include <tuple>
+#include <utility>
+
+#include "meshwork/base/exceptions.h"
+#include "meshwork/base/status.h"
+#include "meshwork/runtime/cpu/run_transfers.h"
+
+namespace meshwork {
+namespace {
+
+// The status of a kernel that threw. REQUIRES: called in a catch clause.
+absl::Status KernelFailed(std::string_view where) {
+  return CaughtStatus(
+      fmt::format("Run: {}", where),
+      "there is not enough memory for what its kernel, or a library that it calls, works with");
+}
+
+}  // namespace
+
+ExecutorMemory MemoryOf(const Schedule& schedule) {
+  ExecutorMemory memory{.shared_bytes = schedule.shared_bytes,
+                        .constant_bytes = schedule.constant_bytes,
+                        .num_barriers = schedule.num_barriers,
+                        .num_instructions = static_cast<int>(schedule.instructions.size())};
+  for (int64_t bytes : schedule.private_bytes) memory.private_bytes += bytes;
+  return memory;
+}
+
+absl::StatusOr<std::unique_ptr<PreparedStep>> CpuStep::Create(StepPlan plan, std::vector<DTensor> variables,
+                                                              WorkerPool& pool,
+                                                              const PrepareOptions& options) {
+  Schedule schedule = MakeSchedule(std::move(plan), pool.num_workers(), options.fuse);
+  std::unique_ptr<CpuStep> step(new CpuStep(std::move(schedule), std::move(variables), pool, options));
+  RETURN_IF_ERROR(step->RunOnce());
+  if (options.profile || options.trace_steps > 0)
+    step->profiler_ = std::make_unique<Profiler>(step->schedule_, options.trace_steps);
+  return step;
+}
+
+CpuStep::CpuStep(Schedule schedule, std::vector<DTensor> variables, WorkerPool& pool,
+                 const PrepareOptions& options)
+    : pool_(pool),
+      options_(options),
+      schedule_(std::move(schedule)),
+      variables_(std::move(variables)),
+      root_(schedule_),
+      workers_(schedule_.num_workers) {
+  for (const DTensor& variable : variables_)
+    paddings_.push_back(variable.valid() ? Padding(variable) : Padding());
+  FindHostBuffers();
+  AllocateArenas();
+  MakeRoom(schedule_);
+  root_.AddBodies();
+}
+
+void CpuStep::FindHostBuffers() {
+  feed_buffers_.resize(schedule_.graph->arguments().size());
+  output_buffers_.resize(schedule_.graph->outputs().size());
+  for (size_t b = 0; b < schedule_.buffers.size(); ++b) {
+    const Place& place = schedule_.storages[schedule_.buffers[b].storage].place;
+    if (place.kind == Place::Kind::kFeed) feed_buffers_[place.index].push_back(static_cast<BufferId>(b));
+    if (place.kind == Place::Kind::kOutput) output_buffers_[place.index] = static_cast<BufferId>(b);
+  }
+}
+
+void CpuStep::AllocateArenas() {
+  for (int64_t bytes : schedule_.private_bytes) arenas_.push_back(AllocateAligned(bytes));
+  arenas_.push_back(AllocateAligned(schedule_.shared_bytes));
+  arenas_.push_back(AllocateAligned(schedule_.constant_bytes));
+  // Pages go to the memory of the core that touches them first.
+  pool_.Run([this](int w) {
+    std::memset(arenas_[w].get(), 0, static_cast<size_t>(schedule_.private_bytes[w]));
+    if (w > 0) return;
+    std::memset(arenas_[schedule_.num_workers].get(), 0, static_cast<size_t>(schedule_.shared_bytes));
+    std::memset(arenas_.back().get(), 0, static_cast<size_t>(schedule_.constant_bytes));
+  });
+  for (size_t b = 0; b < root_.addresses.size(); ++b) {
+    const Buffer& buffer = schedule_.buffers[b];
+    const Place& place = schedule_.storages[buffer.storage].place;
+    std::byte* base = nullptr;
+    if (place.kind == Place::Kind::kPrivate) base = static_cast<std::byte*>(arenas_[place.index].get());
+    if (place.kind == Place::Kind::kShared)
+      base = static_cast<std::byte*>(arenas_[schedule_.num_workers].get());
+    if (place.kind == Place::Kind::kConstant) base = static_cast<std::byte*>(arenas_.back().get());
+    if (place.kind == Place::Kind::kVariable) base = variables_[place.index].instance(0);
+    if (base != nullptr) root_.addresses[b] = base + place.offset + buffer.offset;
+  }
+}
+
+void CpuStep::MakeRoom(const Schedule& schedule) {
+  for (const auto* instructions : {&schedule.once, &schedule.instructions}) {
+    for (const Instruction& instruction : *instructions) {
+      if (instruction.loop != nullptr)
+        for (const LoopPlan::Body& body : instruction.loop->bodies) MakeRoom(body.schedule);
+      for (const KernelStep& step : instruction.steps) {
+        const size_t num_in = static_cast<size_t>(step.num_in), num_out = step.buffers.size() - num_in;
+        for (WorkerState& worker : workers_) {
+          worker.in.resize(std::max(worker.in.size(), num_in));
+          worker.out.resize(std::max(worker.out.size(), num_out));
+        }
+      }
+    }
+  }
+}
+
+absl::Status CpuStep::RunOnce() {
+  absl::Status once;
+  pool_.Run([this, &once](int worker) {  // where libraries have one thread
+    if (worker > 0) return;
+    try {
+      RunOnce(root_);
+    } catch (...) {
+      once = KernelFailed("what is computed once");
+    }
+  });
+  return once;
+}
+
+// What depends on nothing.
+void CpuStep::RunOnce(const Level& level) {
+  for (const Instruction& instruction : level.schedule->once)
+    for (const KernelStep& step : instruction.steps)
+      if (instruction.rows > 0) RunStep(level, instruction, step, 0, instruction.rows, 0, 0);
+  for (const auto& bodies : level.bodies)
+    for (const std::unique_ptr<Level>& body : bodies) RunOnce(*body);
+}
+
+absl::Status CpuStep::Run(std::span<const std::byte* const> feeds, std::span<std::byte* const> outputs) {
+  // Feeds are read, never written: no instruction has one of these buffers as its target.
+  for (size_t a = 0; a < feed_buffers_.size(); ++a)
+    for (BufferId b : feed_buffers_[a])
+      root_.addresses[b] = const_cast<std::byte*>(feeds[a]) + schedule_.buffers[b].offset;
+  for (size_t o = 0; o < output_buffers_.size(); ++o) root_.addresses[output_buffers_[o]] = outputs[o];
+  root_.FollowFeeds();
+  if (options_.poison_padding) Poison();
+  for (WorkerState& worker : workers_) {
+    worker.status = absl::OkStatus();
+    worker.instruction = worker.item = -1;
+  }
+  const Profiler::Clock::time_point start =
+      profiler_ == nullptr ? Profiler::Clock::time_point() : Profiler::Clock::now();
+  pool_.Run([this](int worker) { RunWorker(worker); });
+  if (profiler_ != nullptr) profiler_->EndStep(start);
+  return StepStatus();
+}
+
+void CpuStep::Poison() {
+  constexpr int kNan = 0xFF;
+  for (int w = 0; w < schedule_.num_workers; ++w)
+    std::memset(arenas_[w].get(), kNan, static_cast<size_t>(schedule_.private_bytes[w]));
+  std::memset(arenas_[schedule_.num_workers].get(), kNan, static_cast<size_t>(schedule_.shared_bytes));
+  for (size_t a = 0; a < variables_.size(); ++a) paddings_[a].Poison(variables_[a]);
+}
+
+void CpuStep::RunWorker(int worker) {
+  Profiler::Lane* const lane = profiler_ == nullptr ? nullptr : &profiler_->lane(worker);
+  if (lane != nullptr) lane->Start();
+  for (size_t i = 0; i < schedule_.instructions.size(); ++i) {
+    if (schedule_.instructions[i].barrier) {
+      pool_.barrier().Wait();
+      if (lane != nullptr) lane->Waited(i);
+    }
+    const bool ran = RunInstruction(root_, i, worker);
+    if (lane != nullptr && ran) lane->Ran(i);
+  }
+}
+
+bool CpuStep::RunInstruction(const Level& level, size_t i, int worker) {
+  const Instruction& instruction = level.schedule->instructions[i];
+  switch (instruction.kind) {
+    case Instruction::Kind::kKernel: RunKernelsOrFail(level, i, worker); break;
+    case Instruction::Kind::kCompare: Compare(i, worker); break;
+    case Instruction::Kind::kLoop: RunLoop(level, i, worker); break;
+    case Instruction::Kind::kUnpack:
+      if (!instruction.transfers.empty() && level.addresses[instruction.transfers[0].to] == nullptr)
+        return false;
+      [[fallthrough]];
+    case Instruction::Kind::kPack:
+    case Instruction::Kind::kCollective:
+    case Instruction::Kind::kAssign:
+      RunTransfers(instruction.transfers, instruction.slices[worker], level.addresses);
+      break;
+  }
+  return true;
+}
+
+// Kernels throw where a library that they call has no memory. All workers go on to the end, for they meet at
+// barriers.
+void CpuStep::RunKernelsOrFail(const Level& level, size_t i, int worker) {
+  try {
+    RunKernels(level, i, worker);
+  } catch (...) {
+    if (workers_[worker].status.ok())
+      workers_[worker].status =
+          KernelFailed(level.schedule->graph->Describe(level.schedule->instructions[i].node));
+  }
+}
+
+bool CpuStep::AnyFailed() const {
+  return std::any_of(workers_.begin(), workers_.end(),
+                     [](const WorkerState& state) { return !state.status.ok(); });
+}
+
+void CpuStep::RunBody(const Level& body, int worker) {
+  for (size_t i = 0; i < body.schedule->instructions.size(); ++i) {
+    if (body.schedule->instructions[i].barrier) pool_.barrier().Wait();
+    RunInstruction(body, i, worker);
+  }
+}
+
+// All workers read the same predicate, written before they last met, and go the same way.
+void CpuStep::RunLoop(const Level& level, size_t i, int worker) {
+  const LoopPlan& plan = *level.schedule->instructions[i].loop;
+  const auto& bodies = level.bodies[i];
+  const auto is_true = [&] { return *reinterpret_cast<const bool*>(level.addresses[plan.predicate]); };
+  switch (plan.kind) {
+    case NestedStep::Kind::kRepeat:
+      for (int64_t t = 0; t < plan.length; ++t) {
+        if (t > 0) pool_.barrier().Wait();
+        RunBody(*bodies[0], worker);
+      }
+      return;
+    case NestedStep::Kind::kWhile:
+      for (;;) {
+        RunBody(*bodies[0], worker);
+        pool_.barrier().Wait();
+        // A predicate of values that a kernel did not write may stay true for ever. All workers leave at the
+        // same time, for they meet at barriers.
+        if (worker == 0) leaves_ = AnyFailed();
+        pool_.barrier().Wait();
+        if (leaves_ || !is_true()) return;
+        RunBody(*bodies[1], worker);
+        pool_.barrier().Wait();
+      }
+    case NestedStep::Kind::kBranch: RunBody(*bodies[is_true() ? 0 : 1], worker); return;
+  }
+}
+
+void CpuStep::Compare(size_t i, int worker) {
+  WorkerState& state = workers_[worker];
+  const Instruction& instruction = schedule_.instructions[i];
+  for (const WorkSlice& slice : instruction.slices[worker]) {
+    if (state.instruction >= 0) return;
+    const Transfer& transfer = instruction.transfers[slice.item];
+    const std::optional<Difference> difference =
+        FindDifference(transfer.box, slice.begin, slice.end, DTypeSize(transfer.dtype),
+                       root_.addresses[transfer.from[0]], root_.addresses[transfer.from[1]]);
+    if (!difference.has_value()) continue;
+    state.instruction = static_cast<int>(i);
+    state.item = slice.item;
+    state.difference = *difference;
+  }
+}
+
+// The error of the step that has run: that of a kernel, or the first difference in program order.
+absl::Status CpuStep::StepStatus() const {
+  const WorkerState* first = nullptr;
+  const auto place = [](const WorkerState& w) {
+    return std::tuple(w.instruction, w.item, w.difference.offset);
+  };
+  for (const WorkerState& worker : workers_) {
+    RETURN_IF_ERROR(worker.status);
+    if (worker.instruction >= 0 && (first == nullptr || place(worker) < place(*first))) first = &worker;
+  }
+  if (first == nullptr) return absl::OkStatus();
+  const Instruction& instruction = schedule_.instructions[first->instruction];
+  const ValueInfo& info = schedule_.graph->value(instruction.value);
+  const auto [a, b] = instruction.replicas[first->item];
+  return DifferenceError("Run: " + instruction.subject, info.global, *info.layout, a, b, first->difference);
+}
+
+meshwork::Profile CpuStep::Profile() const {
+  return profiler_ == nullptr ? meshwork::Profile() : profiler_->Read();
+}
+
+meshwork::Trace CpuStep::Trace() const {
+  return profiler_ == nullptr ? meshwork::Trace() : profiler_->ReadTrace();
+}
+
+void CpuStep::ClearProfile() {
+  if (profiler_ != nullptr) profiler_->Clear();
+}
+
+void CpuStep::RunKernels(const Level& level, size_t i, int worker) {
+  const Instruction& instruction = level.schedule->instructions[i];
+  const std::vector<WorkSlice>& slices = instruction.slices[worker];
+  for (size_t s = 0; s < slices.size(); ++s) {
+    const auto [item, begin, end] = slices[s];
+    size_t first = 0;
+    if (instruction.tile > 0 && instruction.steps[0].is_sliced())
+      RunStep(level, instruction, instruction.steps[first++], begin, end, begin, worker);
+    const int64_t tile = instruction.tile > 0 ? instruction.tile : end - begin;
+    for (int64_t row = begin; row < end; row += tile)
+      for (size_t k = first; k < instruction.steps.size(); ++k)
+        RunStep(level, instruction, instruction.steps[k], row, std::min(row + tile, end), begin, worker);
+    if (profiler_ != nullptr && &level == &root_) profiler_->lane(worker).RanSlice(i, s);
+  }
+}
+
+// The rows [begin, end) of a strip. A buffer that holds only the rows of a tile or a strip is given to the
+// kernel as if the rows before lay in front of it, so that a kernel finds row r at r rows from the start
+// either way (as Halide's buffers do). Those rows are never touched.
+void CpuStep::RunStep(const Level& level, const Instruction& instruction, const KernelStep& step,
+                      int64_t begin, int64_t end, int64_t strip, int worker) {
+  WorkerState& call = workers_[worker];
+  const auto address = [&](const StepBuffer& at) {
+    if (at.rows == StepBuffer::Rows::kAll) return level.addresses[at.buffer];
+    const int64_t before =
+        (at.rows == StepBuffer::Rows::kTile ? begin : strip) * (at.bytes / instruction.rows);
+    const auto start = reinterpret_cast<uintptr_t>(level.addresses[at.buffer + worker]);
+    return reinterpret_cast<std::byte*>(start - static_cast<uintptr_t>(before));
+  };
+  const size_t num_in = static_cast<size_t>(step.num_in), num_out = step.buffers.size() - num_in;
+  for (size_t k = 0; k < num_in; ++k) call.in[k] = address(step.buffers[k]);
+  for (size_t k = 0; k < num_out; ++k) call.out[k] = address(step.buffers[num_in + k]);
+  const std::span<const Block> blocks = step.blocks;
+  const int64_t units = step.kernel.units / instruction.rows;
+  step.kernel.run({.in = {call.in.data(), num_in},
+                   .out = {call.out.data(), num_out},
+                   .in_blocks = blocks.first(num_in),
+                   .out_blocks = blocks.subspan(num_in),
+                   .begin = begin * units,
+                   .end = end * units});
+}
+
+}  // namespace meshwork

@@ -1,0 +1,91 @@
+// CpuStep: a schedule (runtime/cpu/schedule.h) with memory, run by the workers of a pool in lockstep.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "meshwork/runtime/backend.h"
+#include "meshwork/runtime/cpu/level.h"
+#include "meshwork/runtime/cpu/padding.h"
+#include "meshwork/runtime/cpu/profiler.h"
+#include "meshwork/runtime/cpu/schedule.h"
+#include "meshwork/runtime/cpu/worker_pool.h"
+#include "meshwork/runtime/replicas.h"
+
+namespace meshwork {
+
+// What a schedule needs, but for variables.
+ExecutorMemory MemoryOf(const Schedule& schedule);
+
+class CpuStep : public PreparedStep {
+ public:
+  // As Backend::Prepare. `pool` must outlive the step.
+  static absl::StatusOr<std::unique_ptr<PreparedStep>> Create(StepPlan plan, std::vector<DTensor> variables,
+                                                              WorkerPool& pool,
+                                                              const PrepareOptions& options);
+  CpuStep(const CpuStep&) = delete;
+  CpuStep& operator=(const CpuStep&) = delete;
+
+  absl::Status Run(std::span<const std::byte* const> feeds, std::span<std::byte* const> outputs) override;
+  ExecutorMemory memory() const override { return MemoryOf(schedule_); }
+  meshwork::Profile Profile() const override;
+  meshwork::Trace Trace() const override;
+  void ClearProfile() override;
+
+  const Schedule& schedule() const { return schedule_; }
+
+ private:
+  // What a worker needs of its own during a step.
+  struct alignas(64) WorkerState {
+    std::vector<const void*> in;  // room for one kernel call's pointers
+    std::vector<void*> out;
+    absl::Status status;  // of the first kernel that failed
+    // The first replicas found to differ: instruction, item, and where; -1: none.
+    int instruction = -1, item = -1;
+    Difference difference;
+  };
+
+  CpuStep(Schedule schedule, std::vector<DTensor> variables, WorkerPool& pool, const PrepareOptions& options);
+
+  // ---- Before the first step.
+  void FindHostBuffers();
+  void AllocateArenas();
+  void MakeRoom(const Schedule& schedule);
+  absl::Status RunOnce();
+  void RunOnce(const Level& level);
+
+  // ---- A step.
+  void Poison();
+  void RunWorker(int worker);
+  // False if there is nothing to do: the output is not asked for.
+  bool RunInstruction(const Level& level, size_t i, int worker);
+  void RunKernels(const Level& level, size_t i, int worker);
+  void RunStep(const Level& level, const Instruction& instruction, const KernelStep& step, int64_t begin,
+               int64_t end, int64_t strip, int worker);
+  void RunKernelsOrFail(const Level& level, size_t i, int worker);
+  bool AnyFailed() const;  // REQUIRES: no worker runs
+  void RunLoop(const Level& level, size_t i, int worker);
+  void RunBody(const Level& body, int worker);
+  void Compare(size_t i, int worker);
+  absl::Status StepStatus() const;
+
+  WorkerPool& pool_;
+  const PrepareOptions options_;
+  const Schedule schedule_;
+  std::vector<DTensor> variables_;             // per argument; invalid for inputs
+  std::vector<Padding> paddings_;              // of the variables
+  std::vector<std::shared_ptr<void>> arenas_;  // per worker, then the shared one and that of constants
+  Level root_;
+  std::vector<std::vector<BufferId>> feed_buffers_;  // per argument: those that follow its host tensor
+  std::vector<BufferId> output_buffers_;             // per output
+  std::vector<WorkerState> workers_;
+  bool leaves_ = false;                 // the loop that runs: written by worker 0, read behind a barrier
+  std::unique_ptr<Profiler> profiler_;  // null unless options.profile or trace_steps
+};
+
+}  // namespace meshwork

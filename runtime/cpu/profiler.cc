@@ -1,0 +1,120 @@
+#include "meshwork/runtime/cpu/profiler.h"
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+
+#include "fmt/format.h"
+#include "fmt/ranges.h"
+#include "meshwork/ir/program.h"
+#include "meshwork/ir/row.h"
+
+namespace meshwork {
+namespace {
+
+std::string_view KindName(Instruction::Kind kind) {
+  switch (kind) {
+    case Instruction::Kind::kKernel: return "kernel";
+    case Instruction::Kind::kCollective: return "collective";
+    case Instruction::Kind::kPack: return "pack";
+    case Instruction::Kind::kUnpack: return "unpack";
+    case Instruction::Kind::kAssign: return "assign";
+    case Instruction::Kind::kCompare: return "compare";
+    case Instruction::Kind::kLoop: return "loop";
+  }
+  return "";
+}
+
+// All that a step does away with is in its row: an all_reduce whose sum it computes at once.
+void DescribeSteps(const Graph& local, const Instruction& instruction, ProfileRow& row) {
+  constexpr size_t kNamed = 4;
+  std::vector<std::string_view> ops, causes;
+  for (const KernelStep& step : instruction.steps) {
+    const Node& node = local.nodes()[step.node];
+    ops.push_back(node.row->name);
+    if (step.reduces >= 0) ops.push_back(local.nodes()[step.reduces].row->name);
+    if (step.reduces >= 0 && !local.nodes()[step.reduces].cause.empty())
+      causes.push_back(local.nodes()[step.reduces].cause);
+    row.flops += FlopsOf(local, node) * static_cast<double>(step.instances) * step.needed_part();
+  }
+  const size_t named = ops.size() > kNamed ? kNamed - 1 : ops.size();
+  row.op = fmt::format("{}", fmt::join(ops.begin(), ops.begin() + static_cast<int64_t>(named), "+"));
+  if (named < ops.size()) row.op += fmt::format("+{} more", ops.size() - named);
+  if (row.cause.empty()) row.cause = fmt::format("{}", fmt::join(causes, "; "));
+}
+
+// Of one call.
+ProfileRow RowOf(const Graph& local, const Instruction& instruction) {
+  ProfileRow row{.op = std::string(KindName(instruction.kind)), .where = instruction.subject, .calls = 1};
+  if (instruction.node >= 0) {
+    const Node& node = local.nodes()[instruction.node];
+    row.op = node.row->name;
+    row.where = node.location.ToString();
+    row.cause = node.cause;
+    row.result = node.results.size() == 1 ? local.value(node.results[0]).global.ToString()
+                                          : fmt::format("{} values", node.results.size());
+  }
+  if (instruction.loop != nullptr)
+    row.flops =
+        FlopsOf(local, local.nodes()[instruction.node]) * static_cast<double>(local.mesh().num_devices());
+  if (!instruction.steps.empty()) DescribeSteps(local, instruction, row);
+  for (const Transfer& transfer : instruction.transfers) {
+    const auto buffers = static_cast<int64_t>(transfer.from.size()) + (transfer.to >= 0 ? 1 : 0);
+    row.bytes += transfer.box.elements() * DTypeSize(transfer.dtype) * buffers;
+  }
+  return row;
+}
+
+}  // namespace
+
+Profiler::Profiler(const Schedule& schedule, int trace_steps)
+    : lanes_(static_cast<size_t>(schedule.num_workers)) {
+  for (const Instruction& instruction : schedule.instructions)
+    rows_.push_back(RowOf(*schedule.graph, instruction));
+  if (trace_steps > 0) {
+    trace_ = std::make_unique<TraceRecorder>(schedule, trace_steps);
+    for (size_t w = 0; w < lanes_.size(); ++w) lanes_[w].trace_ = &trace_->lane(static_cast<int>(w));
+  }
+  Clear();
+}
+
+void Profiler::Clear() {
+  for (Lane& lane : lanes_) {
+    lane.ns_.assign(rows_.size(), 0);
+    lane.calls_.assign(rows_.size(), 0);
+    lane.wait_ns_ = 0;
+  }
+  steps_ = wall_ns_ = 0;
+  if (trace_ != nullptr) trace_->Clear();
+}
+
+void Profiler::EndStep(Clock::time_point start) {
+  const Clock::time_point end = Clock::now();
+  wall_ns_ += std::chrono::duration_cast<std::chrono::nanoseconds>(end - start).count();
+  ++steps_;
+  if (trace_ != nullptr) trace_->EndStep(start, end);
+}
+
+Trace Profiler::ReadTrace() const { return trace_ == nullptr ? Trace() : trace_->Read(rows_); }
+
+Profile Profiler::Read() const {
+  Profile profile{.workers = static_cast<int>(lanes_.size()),
+                  .steps = steps_,
+                  .wall_ns = wall_ns_,
+                  .wait_ns = 0,
+                  .rows = rows_};
+  for (const Lane& lane : lanes_) profile.wait_ns += lane.wait_ns_;
+  for (size_t i = 0; i < profile.rows.size(); ++i) {
+    ProfileRow& row = profile.rows[i];
+    row.calls = lanes_.front().calls_[i];  // every worker passes every instruction
+    row.flops *= static_cast<double>(row.calls);
+    row.bytes *= row.calls;
+    for (const Lane& lane : lanes_) {
+      row.ns += lane.ns_[i];
+      row.max_ns = std::max(row.max_ns, lane.ns_[i]);
+    }
+  }
+  return profile;
+}
+
+}  // namespace meshwork

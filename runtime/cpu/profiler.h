@@ -1,0 +1,77 @@
+// Measures what each worker spends on each instruction of a schedule: the numbers of a Profile
+// (runtime/profile.h) and, if asked for, the times of a Trace (runtime/trace.h).
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "meshwork/runtime/cpu/schedule.h"
+#include "meshwork/runtime/cpu/trace_recorder.h"
+#include "meshwork/runtime/profile.h"
+
+namespace meshwork {
+
+// Measures the steps of one schedule. Everything is allocated when it is made. Each worker uses its own
+// lane; the other functions are for one thread, between steps.
+class Profiler {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  // Also records a trace of the last `trace_steps` steps, unless that is 0. REQUIRES: `schedule` outlives
+  // the profiler.
+  explicit Profiler(const Schedule& schedule, int trace_steps = 0);
+
+  // What one worker measures: each call ends a lap that began with the one before.
+  class alignas(64) Lane {
+   public:
+    void Start() {
+      last_ = Clock::now();
+      if (trace_ != nullptr) trace_->Start(last_);
+    }
+    // Before this instruction, at a barrier.
+    void Waited(size_t instruction) {
+      wait_ns_ += Lap();
+      if (trace_ != nullptr) trace_->Waited(instruction, last_);
+    }
+    void Ran(size_t instruction) {
+      ns_[instruction] += Lap();
+      ++calls_[instruction];
+      if (trace_ != nullptr) trace_->Ran(instruction, last_);
+    }
+    // A slice of a kernel, before the call of Ran; only a trace needs it.
+    void RanSlice(size_t instruction, size_t slice) {
+      if (trace_ != nullptr) trace_->RanSlice(instruction, slice);
+    }
+
+   private:
+    friend class Profiler;
+    int64_t Lap() {
+      const Clock::time_point now = Clock::now();
+      const auto lap = std::chrono::duration_cast<std::chrono::nanoseconds>(now - last_);
+      last_ = now;
+      return lap.count();
+    }
+    Clock::time_point last_;
+    TraceRecorder::Lane* trace_ = nullptr;
+    int64_t wait_ns_ = 0;
+    std::vector<int64_t> ns_, calls_;  // per instruction
+  };
+  Lane& lane(int worker) { return lanes_[static_cast<size_t>(worker)]; }
+  void EndStep(Clock::time_point start);
+
+  Profile Read() const;
+  Trace ReadTrace() const;  // empty without trace_steps
+  // Forgets what was measured.
+  void Clear();
+
+ private:
+  std::vector<ProfileRow> rows_;          // of one call each, without times
+  std::vector<Lane> lanes_;               // per worker
+  std::unique_ptr<TraceRecorder> trace_;  // null without trace_steps
+  int64_t steps_ = 0;
+  int64_t wall_ns_ = 0;
+};
+
+}  // namespace meshwork

@@ -1,0 +1,403 @@
+#include "meshwork/runtime/step_plan.h"
+
+#include <algorithm>
+#include <optional>
+#include <set>
+#include <span>
+
+#include "meshwork/base/status.h"
+#include "meshwork/ir/program.h"
+#include "meshwork/ir/regions.h"
+#include "meshwork/ir/row.h"
+#include "meshwork/plan/storage.h"
+#include "meshwork/runtime/coalesce.h"
+#include "meshwork/runtime/collective.h"
+#include "meshwork/runtime/local_program.h"
+#include "meshwork/runtime/loop.h"
+
+namespace meshwork {
+namespace {
+
+// Values that depend on nothing are kept from step to step, as long as they are small.
+constexpr int64_t kMostConstant = 64 << 10, kMostConstants = 1 << 20;  // bytes of one, of all
+
+// Per value: it depends on no argument, and is small.
+std::vector<bool> FindConstants(const Graph& local) {
+  std::vector<bool> constant(local.values().size(), false);
+  int64_t all = 0;  // bytes
+  for (const Node& node : local.nodes()) {
+    bool is_constant = node.row->kind != OpKind::kCollective && !IsControl(node);
+    for (ValueId operand : node.operands) is_constant &= constant[operand];
+    int64_t bytes = 0;
+    for (ValueId result : node.results)
+      bytes += local.value(result).type.bytes() * local.mesh().num_devices();
+    is_constant &= bytes <= kMostConstant && all + bytes <= kMostConstants;
+    if (is_constant) all += bytes;
+    for (ValueId result : node.results) constant[result] = is_constant;
+  }
+  return constant;
+}
+
+class Planner {
+ public:
+  Planner(std::shared_ptr<const Graph> local, const std::vector<InstanceMap>& variables,
+          const StepPlanOptions& options)
+      : local_(*local), options_(options), constant_(FindConstants(*local)), values_(local->values().size()) {
+    plan_.graph = std::move(local);
+    FindInstances(variables);
+    storages_ = PlanStorages(local_, [this](ValueId a, ValueId b) {
+      return values_[a].instances.axes() == values_[b].instances.axes() && !constant_[a] && !constant_[b];
+    });
+  }
+
+  absl::StatusOr<StepPlan> Build() && {
+    for (size_t a = 0; a < local_.arguments().size(); ++a) AddArgument(static_cast<int>(a));
+    for (int n = 0; n < static_cast<int>(local_.nodes().size()); ++n) RETURN_IF_ERROR(AddNode(n));
+    for (size_t o = 0; o < local_.outputs().size(); ++o) AddOutput(static_cast<int>(o));
+    AddAssignments();
+    return std::move(plan_);
+  }
+
+ private:
+  void FindInstances(const std::vector<InstanceMap>& variables) {
+    std::vector<AxisSet> arguments;  // what is fed is shared anyway
+    for (size_t a = 0; a < local_.arguments().size(); ++a)
+      arguments.push_back(local_.arguments()[a].is_variable || options_.arguments_are_bound
+                              ? variables[a].axes()
+                              : local_.value(local_.arguments()[a].value).layout->ShardedAxes());
+    const std::vector<AxisSet> varying = VaryingAxes(local_, arguments, options_.share);
+    for (size_t v = 0; v < varying.size(); ++v) values_[v].instances = InstanceMap(local_.mesh(), varying[v]);
+  }
+
+  // ---- Storages.
+
+  int NewStorage(const Storage& storage) {
+    plan_.storages.push_back(storage);
+    return static_cast<int>(plan_.storages.size()) - 1;
+  }
+
+  // Buffers of `bytes` each, one behind the other in a storage.
+  BufferId NewBuffers(int64_t count, int64_t bytes, int storage) {
+    const auto first = static_cast<BufferId>(plan_.buffers.size());
+    for (int64_t i = 0; i < count; ++i) plan_.buffers.push_back({bytes, storage, i * bytes});
+    return first;
+  }
+
+  // A storage of its own for all instances of a value.
+  BufferId NewValue(ValueId id, Storage::Kind kind = Storage::Kind::kTemporary, int index = 0) {
+    const int64_t count = values_[id].instances.count(), bytes = local_.value(id).type.bytes();
+    return NewBuffers(count, bytes, NewStorage({count * bytes, kind, index}));
+  }
+
+  // Gives a result its buffers: those of the value it is written over, or new ones.
+  void PlaceResult(ValueId result) {
+    const ValueId first = storages_[result];
+    if (first != result) values_[result].first = values_[first].first;
+    else
+      values_[result].first =
+          NewValue(result, constant_[result] ? Storage::Kind::kConstant : Storage::Kind::kTemporary);
+  }
+
+  // ---- Blocks.
+
+  BoxBuffer BoxOf(ValueId value, int64_t device) const {
+    return BoxBuffer::OfDevice(*local_.value(value).layout, local_.value(value).global.shape, device);
+  }
+  BoxBuffer HostBox(ValueId value) const {
+    const ValueInfo& info = local_.value(value);
+    return BoxBuffer::Whole(info.layout->FactorShape(info.global.shape));
+  }
+  Block BlockOf(ValueId value, int64_t device) const {
+    return local_.value(value).layout->BlockOf(local_.value(value).global.shape, device);
+  }
+
+  // ---- Arguments.
+
+  void AddArgument(int a) {
+    const Argument& argument = local_.arguments()[a];
+    if (argument.is_variable || options_.arguments_are_bound)
+      values_[argument.value].first = NewValue(argument.value, Storage::Kind::kVariable, a);
+    else AddFeed(a);
+  }
+
+  // What lies in the host tensor as it should, block behind block, is viewed; otherwise it is packed.
+  void AddFeed(int a) {
+    const ValueId id = local_.arguments()[a].value;
+    const ValueInfo& info = local_.value(id);
+    ValueBuffers& value = values_[id];
+    const int64_t count = value.instances.count(), bytes = info.type.bytes();
+    const int host_storage = NewStorage({info.global.bytes(), Storage::Kind::kFeed, a});
+    bool is_viewed = true;
+    for (int64_t i = 0; i < count && is_viewed; ++i)
+      is_viewed = ViewOffset(id, value.instances.Representative(i)) == i * bytes;
+    if (is_viewed) {
+      value.first = NewBuffers(count, bytes, host_storage);
+      return;
+    }
+    value.first = NewValue(id);
+    const BufferId host = NewBuffers(1, info.global.bytes(), host_storage);
+    CopyStep pack{.kind = CopyStep::Kind::kPack, .subject = fmt::format("input \"{}\"", info.name)};
+    for (int64_t i = 0; i < count; ++i) {
+      const int64_t device = value.instances.Representative(i);
+      Transfer transfer;
+      transfer.box = BoxCopy(BlockOf(id, device), HostBox(id), BoxOf(id, device));
+      transfer.dtype = info.type.dtype;
+      transfer.from.push_back(host);
+      transfer.to = static_cast<BufferId>(value.first + i);
+      AddTransfer(std::move(transfer), device, pack);
+    }
+    if (!pack.transfers.empty()) plan_.steps.emplace_back(std::move(pack));
+  }
+
+  // Unless it moves nothing.
+  static void AddTransfer(Transfer transfer, int64_t device, CopyStep& copies) {
+    if (transfer.box.elements() == 0) return;
+    copies.transfers.push_back(std::move(transfer));
+    copies.devices.push_back(device);
+  }
+
+  // Bytes into the host tensor at which `device`'s block lies, if it is full and contiguous there.
+  std::optional<int64_t> ViewOffset(ValueId id, int64_t device) const {
+    const ValueInfo& info = local_.value(id);
+    const Shape global = info.layout->FactorShape(info.global.shape);
+    const Block block = BlockOf(id, device);
+    const BoxBuffer box = BoxOf(id, device);
+    int64_t stride = DTypeSize(info.type.dtype), offset = 0;
+    bool whole_below = true;  // every dim below this one is whole in the block
+    for (size_t d = global.size(); d-- > 0;) {
+      if (block[d].size != box.shape[d]) return std::nullopt;
+      if (!whole_below && block[d].size != 1) return std::nullopt;
+      whole_below &= block[d].size == global[d];
+      offset += block[d].start * stride;
+      stride *= global[d];
+    }
+    return NumElements(block) == 0 ? 0 : offset;
+  }
+
+  // ---- Nodes.
+
+  absl::Status AddNode(int n) {
+    const Node& node = local_.nodes()[n];
+    if (n == reduced_) return absl::OkStatus();
+    if (IsControl(node)) return AddNested(n);
+    if (node.row->kind == OpKind::kCollective) return AddCollective(n);
+    AddCompute(n);
+    return absl::OkStatus();
+  }
+
+  absl::Status AddCollective(int n) {
+    const Node& node = local_.nodes()[n];
+    for (ValueId result : node.results) PlaceResult(result);
+    CopyStep copies{.kind = CopyStep::Kind::kCollective, .node = n};
+    for (size_t r = 0; r < node.results.size(); ++r) {
+      ASSIGN_OR_RETURN(std::vector<Transfer> more, PlanCollective(local_, n, static_cast<int>(r), values_));
+      const ValueBuffers& result = values_[node.results[r]];
+      for (Transfer& transfer : more) {
+        copies.devices.push_back(result.instances.Representative(transfer.to - result.first));
+        copies.transfers.push_back(std::move(transfer));
+      }
+    }
+    plan_.steps.emplace_back(std::move(copies));
+    return absl::OkStatus();
+  }
+
+  // Whether its result is the operand's memory already.
+  bool IsView(const Node& node) const {
+    return node.row->is_view && storages_[node.results[0]] == storages_[node.operands[0]];
+  }
+
+  void AddCompute(int n) {
+    const Node& node = local_.nodes()[n];
+    if (IsView(node)) return PlaceResult(node.results[0]);
+    std::optional<ComputeStep> reducing = MakeReducing(n);
+    ComputeStep step = reducing.has_value() ? *std::move(reducing)
+                                            : MakeComputeStep(local_, n, values_, options_.coalesces());
+    if (step.reduces >= 0) reduced_ = step.reduces;
+    const std::span<const ValueId> results =
+        step.reduces >= 0 ? std::span<const ValueId>(local_.nodes()[step.reduces].results) : node.results;
+    for (ValueId result : results) PlaceResult(result);
+    for (ValueId operand : node.operands) step.in.push_back(values_[operand]);
+    for (ValueId result : results) step.out.push_back(values_[result]);
+    step.needed = NeededItems(step);
+    step.once = step.reduces < 0 && constant_[node.results[0]];
+    plan_.steps.emplace_back(std::move(step));
+  }
+
+  // Devices whose blocks are empty compute nothing, if they are the last ones: what a reduction reads of
+  // their padding is what mask_padding leaves there, or a reshape of that.
+  int64_t NeededItems(const ComputeStep& step) const {
+    const Node& node = local_.nodes()[step.node];
+    int64_t count = step.items.count();
+    if (step.reduces >= 0 || node.row->is_view || node.row->name == "mask_padding") return count;
+    const auto is_empty = [&](int64_t item) {
+      return std::all_of(node.results.begin(), node.results.end(), [&](ValueId result) {
+        return NumElements(BlockOf(result, step.items.Representative(item))) == 0;
+      });
+    };
+    while (count > 0 && is_empty(count - 1)) --count;
+    return count;
+  }
+
+  // Computes the sums that the next node would make of the results, if the next node is an all_reduce, and
+  // the memory of the sums is not that of an operand.
+  std::optional<ComputeStep> MakeReducing(int n) const {
+    if (!options_.coalesces() || n + 1 >= static_cast<int>(local_.nodes().size())) return std::nullopt;
+    const Node &node = local_.nodes()[n], &next = local_.nodes()[n + 1];
+    if (node.results.size() != 1 || readers_[node.results[0]] != 1) return std::nullopt;
+    for (ValueId operand : node.operands)
+      if (!next.results.empty() && storages_[operand] == storages_[next.results[0]]) return std::nullopt;
+    return MakeReducingStep(local_, n, n + 1, values_);
+  }
+
+  // ---- Loops and branches.
+
+  absl::Status AddNested(int n) {
+    const Node& node = local_.nodes()[n];
+    const LoweredLoop lowered = LoweredLoopOf(node);
+    for (ValueId result : node.results) PlaceResult(result);
+    for (size_t r = 0; r < node.results.size(); ++r) {
+      if (lowered.initial[r] < 0) continue;
+      const ValueId operand = node.operands[lowered.initial[r]];
+      const ValueBuffers &from = values_[operand], &to = values_[node.results[r]];
+      if (from.first != to.first) AddCopy(local_.Describe(n), operand, from, to);
+    }
+    NestedStep nested{.node = n};
+    if (node.row->control == ControlKind::kScan) {
+      nested.kind = NestedStep::Kind::kRepeat;
+      nested.length = node.attrs.Get<int64_t>("length");
+    } else if (node.row->control == ControlKind::kWhile) {
+      nested.kind = NestedStep::Kind::kWhile;
+      nested.predicate = values_[node.results[0]].first;
+    } else {
+      nested.kind = NestedStep::Kind::kBranch;
+      nested.predicate = values_[node.operands[0]].first;
+    }
+    for (ValueId id : node.operands) nested.in.push_back(values_[id]);
+    for (ValueId id : node.results) nested.out.push_back(values_[id]);
+    // Every argument lies in memory that is there, as variables do.
+    std::vector<ValueBuffers> arguments = nested.out;
+    arguments.insert(arguments.end(), nested.in.begin() + lowered.first_read, nested.in.end());
+    for (const ValueBuffers& argument : arguments) nested.arguments.push_back(argument.first);
+    for (const auto& region : node.regions) {
+      ASSIGN_OR_RETURN(StepPlan body, PlanBody(region, arguments));
+      nested.bodies.push_back(std::move(body));
+    }
+    plan_.steps.emplace_back(std::move(nested));
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<StepPlan> PlanBody(std::shared_ptr<const Graph> region,
+                                    const std::vector<ValueBuffers>& arguments) const {
+    std::vector<InstanceMap> instances;
+    for (const ValueBuffers& argument : arguments) instances.push_back(argument.instances);
+    StepPlanOptions options = options_;
+    options.check_replicas = false;
+    options.arguments_are_bound = true;
+    return BuildStepPlan(std::move(region), instances, options);
+  }
+
+  // ---- The end of the step.
+
+  // Compares the instances of a value that its layout says are the same, at most once.
+  void AddComparison(std::string subject, ValueId id) {
+    if (!options_.check_replicas || !compared_.insert(id).second) return;
+    const ValueBuffers& value = values_[id];
+    const AxisSet sharded = local_.value(id).layout->ShardedAxes();
+    const InstanceMap blocks(local_.mesh(), sharded),
+        all(local_.mesh(), sharded.Union(value.instances.axes()));
+    CopyStep compare{.kind = CopyStep::Kind::kCompare, .subject = std::move(subject), .value = id};
+    for (int64_t i = 0; i < all.count(); ++i) {
+      const int64_t device = all.Representative(i), first = blocks.Representative(blocks.Of(device));
+      if (value.Of(first) == value.Of(device)) continue;
+      Transfer transfer;
+      transfer.box = BoxCopy(BlockOf(id, device), BoxOf(id, device), BoxOf(id, device));
+      transfer.dtype = local_.value(id).type.dtype;
+      transfer.from = {value.Of(first), value.Of(device)};
+      if (transfer.box.elements() > 0) compare.replicas.emplace_back(first, device);
+      AddTransfer(std::move(transfer), device, compare);
+    }
+    if (!compare.transfers.empty()) plan_.steps.emplace_back(std::move(compare));
+  }
+
+  void AddOutput(int o) {
+    const ValueId id = local_.outputs()[o].value;
+    const std::string subject = fmt::format("output \"{}\"", OutputName(local_, o));
+    AddComparison(subject, id);
+    const ValueInfo& info = local_.value(id);
+    const int64_t bytes = info.global.bytes();
+    const BufferId host = NewBuffers(1, bytes, NewStorage({bytes, Storage::Kind::kOutput, o}));
+    CopyStep unpack{.kind = CopyStep::Kind::kUnpack, .subject = subject};
+    const InstanceMap blocks(local_.mesh(), info.layout->ShardedAxes());
+    for (int64_t i = 0; i < blocks.count(); ++i) {
+      const int64_t device = blocks.Representative(i);
+      Transfer transfer;
+      transfer.box = BoxCopy(BlockOf(id, device), BoxOf(id, device), HostBox(id));
+      transfer.dtype = info.type.dtype;
+      transfer.from.push_back(values_[id].Of(device));
+      transfer.to = host;
+      AddTransfer(std::move(transfer), device, unpack);
+    }
+    plan_.steps.emplace_back(std::move(unpack));
+  }
+
+  // Copies one value's buffers to another's, instance by instance of the target.
+  void AddCopy(std::string subject, ValueId from_id, const ValueBuffers& from, const ValueBuffers& to) {
+    CopyStep copies{.kind = CopyStep::Kind::kAssign, .subject = std::move(subject)};
+    for (int64_t i = 0; i < to.instances.count(); ++i) {
+      const int64_t device = to.instances.Representative(i);
+      Transfer transfer;
+      transfer.box = BoxCopy::Linear(local_.value(from_id).type.num_elements());
+      transfer.dtype = local_.value(from_id).type.dtype;
+      transfer.from.push_back(from.Of(device));
+      transfer.to = to.Of(device);
+      copies.transfers.push_back(std::move(transfer));
+      copies.devices.push_back(device);
+    }
+    plan_.steps.emplace_back(std::move(copies));
+  }
+
+  std::string SubjectOf(const VariableUpdate& update) const {
+    return fmt::format("variable \"{}\"", local_.argument_name(update.argument));
+  }
+
+  // Updates that were not written in place. What one of them overwrites and another still needs (two
+  // variables that swap) is set aside first.
+  void AddAssignments() {
+    for (const VariableUpdate& update : local_.updates()) AddComparison(SubjectOf(update), update.value);
+    std::vector<std::pair<ValueId, ValueBuffers>> sources;  // per update
+    const std::vector<bool> is_set_aside = SetAside(local_);
+    for (const VariableUpdate& update : local_.updates()) {
+      sources.emplace_back(update.value, values_[update.value]);
+      if (!is_set_aside[sources.size() - 1]) continue;
+      ValueBuffers aside = values_[update.value];
+      aside.first = NewValue(update.value);
+      AddCopy(SubjectOf(update), update.value, values_[update.value], aside);
+      sources.back().second = aside;
+    }
+    for (size_t u = 0; u < sources.size(); ++u) {
+      const ValueBuffers& target = values_[local_.arguments()[local_.updates()[u].argument].value];
+      const bool in_place = sources[u].second.first == target.first;
+      if (!in_place) AddCopy(SubjectOf(local_.updates()[u]), sources[u].first, sources[u].second, target);
+    }
+  }
+
+  const Graph& local_;  // the plan's
+  const StepPlanOptions options_;
+  const std::vector<bool> constant_;  // per value
+  const std::vector<int> readers_ = CountReaders(local_);
+  std::set<ValueId> compared_;
+  std::vector<ValueBuffers> values_;  // per value
+  std::vector<ValueId> storages_;     // per value the first that lies in its memory
+  int reduced_ = -1;                  // the last all_reduce that a compute step before it did
+  StepPlan plan_;
+};
+
+}  // namespace
+
+absl::StatusOr<StepPlan> BuildStepPlan(std::shared_ptr<const Graph> local,
+                                       const std::vector<InstanceMap>& variables,
+                                       const StepPlanOptions& options) {
+  return Planner(std::move(local), variables, options).Build();
+}
+
+}  // namespace meshwork

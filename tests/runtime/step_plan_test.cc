@@ -1,0 +1,240 @@
+#include "meshwork/runtime/step_plan.h"
+
+#include <random>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "meshwork/runtime/loop.h"
+#include "runtime/random_program.h"
+#include "runtime/schedules.h"
+
+namespace meshwork {
+namespace {
+
+using ::testing::HasSubstr;
+
+// A step of data parallelism: three layers in a loop, and a gradient that is summed over the devices, of
+// which the last one has a row less.
+constexpr std::string_view kStep = R"(mesh [batch=4]
+func step(%x: f32[3,2] of f32[11,2] {batch,_}, %b: f32[2] {_}, var %w: f32[2,2] {_,_}) {
+  %rate = constant value=0.5 shape=[] : f32[] {}
+  %xm = mask_padding %x dims=[0] op=sum : f32[3,2] of f32[11,2] {batch,_}
+  %y = scan %xm, %w, %b length=3
+      (var %c: f32[3,2] of f32[11,2] {batch,_}, %a: f32[2,2] {_,_}, %b: f32[2] {_}) {
+    %d = matmul %c, %a : f32[3,2] of f32[11,2] {batch,_}
+    %e = add %d, %b : f32[3,2] of f32[11,2] {batch,_}
+    update %c = %e
+  } : f32[3,2] of f32[11,2] {batch,_}
+  %g = matmul %xm, %y transpose_a=true : f32[2,2] {_,_ | sum:batch}
+  %G = all_reduce %g axes=(batch) op=sum : f32[2,2] {_,_}
+  %u = mul %G, %rate : f32[2,2] {_,_}
+  %w1 = sub %w, %u : f32[2,2] {_,_}
+  update %w = %w1
+  return y=%y
+})";
+
+StepPlan PlanOf(std::string_view text, const StepPlanOptions& options) {
+  auto graph = std::make_shared<const Graph>(LowerLoops(ParseGraph(text).value()));
+  std::vector<InstanceMap> variables;
+  for (const Argument& argument : graph->arguments())
+    variables.emplace_back(graph->mesh(), options.share ? graph->value(argument.value).layout->ShardedAxes()
+                                                        : AllAxes(graph->mesh()));
+  return BuildStepPlan(std::move(graph), variables, options).value();
+}
+
+// The rows of all devices are one product; the gradients are summed where they are computed; the loop writes
+// its result over and over.
+TEST(StepPlanTest, SaysWhatRunsInWhichStorage) {
+  EXPECT_EQ(ToString(PlanOf(kStep, {})), R"(s0: feed x, 88 bytes
+s1: temporary, 96 bytes
+s2: feed b, 8 bytes
+s3: variable w, 16 bytes
+s4: constant, 4 bytes
+s5: temporary, 96 bytes
+s6: constant, 8 bytes
+s7: temporary, 8 bytes
+s8: temporary, 96 bytes
+s9: temporary, 16 bytes
+s10: output y, 88 bytes
+pack input "x", 4 transfers of 22 elements: s0 -> s1
+once constant -> f32[]: -> s4
+mask_padding each f32[3,2] -> f32[3,2]: s1*4 -> s5*4
+once constant -> i64[]: -> s6
+assign scan (program:5), 1 transfer of 1 element: s6 -> s7
+assign scan (program:5), 4 transfers of 24 elements: s5 -> s8
+repeat 3 times: s6 s5*4 s3 s2 -> s7 s8*4
+  body r0=s7 r1=s8 o2=s3 o3=s2
+    s0: variable r0, 8 bytes
+    s1: variable r1, 96 bytes
+    s2: variable o2, 16 bytes
+    s3: variable o3, 8 bytes
+    s4: temporary, 96 bytes
+    s5: constant, 8 bytes
+    matmul f32[4,3,2] f32[1,2,2] -> f32[4,3,2]: s1*4 s2 -> s4*4
+    add f32[4,3,2] f32[1,1,2] -> f32[4,3,2]: s4*4 s3 -> s1*4
+    once constant -> i64[]: -> s5
+    add i64[] i64[] -> i64[]: s0 s5 -> s0
+matmul+all_reduce f32[4,3,2] f32[4,3,2] -> f32[2,2]: s5*4 s8*4 -> s9
+mul f32[2,2] f32[] -> f32[2,2]: s9 s4 -> s9
+sub f32[2,2] f32[2,2] -> f32[2,2]: s3 s9 -> s3
+unpack output "y", 4 transfers of 22 elements: s8 -> s10
+)");
+}
+
+TEST(StepPlanTest, DeviceByDeviceSumsAreCopies) {
+  EXPECT_THAT(ToString(PlanOf(kStep, {.coalesce = false})), HasSubstr(R"(
+matmul each f32[3,2] f32[3,2] -> f32[2,2]: s5*4 s8*4 -> s9*4
+all_reduce, 1 transfer of 4 elements: s9 -> s10
+mul f32[2,2] f32[] -> f32[2,2]: s10 s4 -> s10
+)"));
+}
+
+TEST(StepPlanTest, WhatDevicesHoldForThemselvesIsCompared) {
+  EXPECT_THAT(ToString(PlanOf(kStep, {.share = false, .check_replicas = true})), HasSubstr(R"(
+sub each f32[2,2] f32[2,2] -> f32[2,2]: s3*4 s10*4 -> s3*4
+unpack output "y", 4 transfers of 22 elements: s8 -> s11
+compare variable "w", 3 transfers of 12 elements: s3
+)"));
+}
+
+// ---- Laws.
+
+void ExpectLiesIn(const StepPlan& plan, const ValueBuffers& value) {
+  ASSERT_GE(value.first, 0);
+  ASSERT_LE(value.first + value.instances.count(), std::ssize(plan.buffers));
+  const Buffer& first = plan.buffers[value.first];
+  EXPECT_LE(first.offset + plan.BytesOf(value), plan.storages[first.storage].bytes);
+  for (int64_t i = 0; i < value.instances.count(); ++i) {
+    const Buffer& buffer = plan.buffers[value.first + i];
+    EXPECT_EQ(buffer.storage, first.storage);
+    EXPECT_EQ(buffer.offset, first.offset + i * first.bytes);
+  }
+}
+
+// What the specs say that a kernel touches is what lies there.
+void ExpectCovers(const StepPlan& plan, const ComputeStep& step) {
+  const Node& node = plan.graph->nodes()[step.node];
+  ASSERT_EQ(step.in.size(), node.operands.size());
+  ASSERT_EQ(step.out.size(), node.results.size());
+  ASSERT_TRUE(step.blocks.size() == 1 || step.blocks.size() == static_cast<size_t>(step.items.count()));
+  for (const auto& blocks : step.blocks) EXPECT_EQ(blocks.size(), step.in.size() + step.out.size());
+  EXPECT_LE(step.needed, step.items.count());
+  const auto bytes = [&](const ValueBuffers& value) {
+    return step.one_by_one ? plan.buffers[value.first].bytes : plan.BytesOf(value);
+  };
+  for (size_t o = 0; o < step.in.size(); ++o) {
+    EXPECT_EQ(step.spec.operands[o].local.bytes(), bytes(step.in[o])) << node.row->name;
+    if (step.reduces < 0) {
+      EXPECT_EQ(step.in[o].instances.axes().Minus(step.items.axes()), AxisSet());
+    }
+  }
+  for (size_t r = 0; r < step.out.size(); ++r) {
+    EXPECT_EQ(step.spec.results[r].local.bytes(), bytes(step.out[r])) << node.row->name;
+    EXPECT_EQ(step.out[r].instances.axes(), step.items.axes());
+  }
+}
+
+// Follows what is written, storage by storage.
+class Laws {
+ public:
+  explicit Laws(const StepPlan& plan) : plan_(plan) {
+    for (size_t s = 0; s < plan.storages.size(); ++s) {
+      const Storage& storage = plan.storages[s];
+      if (storage.kind == Storage::Kind::kVariable || storage.kind == Storage::Kind::kFeed)
+        written_.insert(static_cast<int>(s));
+      if (storage.kind == Storage::Kind::kOutput) outputs_[static_cast<int>(s)].resize(storage.bytes / 4);
+    }
+  }
+
+  void Check() {
+    for (const Buffer& buffer : plan_.buffers) {
+      ASSERT_TRUE(buffer.storage >= 0 && buffer.storage < std::ssize(plan_.storages));
+      EXPECT_LE(buffer.offset + buffer.bytes, plan_.storages[buffer.storage].bytes);
+    }
+    for (const Step& step : plan_.steps) std::visit([this](const auto& kind) { Visit(kind); }, step);
+    for (const auto& [storage, elements] : outputs_) EXPECT_THAT(elements, ::testing::Each(1)) << storage;
+  }
+
+ private:
+  void Read(BufferId buffer) {
+    EXPECT_TRUE(written_.contains(plan_.buffers[buffer].storage)) << ToString(plan_);
+  }
+  void Write(BufferId buffer) {
+    const int storage = plan_.buffers[buffer].storage;
+    EXPECT_NE(plan_.storages[storage].kind, Storage::Kind::kFeed);
+    written_.insert(storage);
+  }
+
+  void Visit(const ComputeStep& step) {
+    ExpectCovers(plan_, step);
+    for (const ValueBuffers& value : step.in) ExpectLiesIn(plan_, value), Read(value.first);
+    for (const ValueBuffers& value : step.out) ExpectLiesIn(plan_, value), Write(value.first);
+    for (const ValueBuffers& value : step.out) {
+      const bool constant =
+          plan_.storages[plan_.buffers[value.first].storage].kind == Storage::Kind::kConstant;
+      EXPECT_EQ(step.once, constant);
+    }
+  }
+
+  void Visit(const CopyStep& step) {
+    ASSERT_EQ(step.devices.size(), step.transfers.size());
+    const bool compares = step.kind == CopyStep::Kind::kCompare;
+    ASSERT_EQ(step.replicas.size(), compares ? step.transfers.size() : 0);
+    for (const Transfer& transfer : step.transfers) {
+      for (BufferId from : transfer.from) Read(from);
+      ASSERT_EQ(transfer.to < 0, compares);
+      if (transfer.to < 0) continue;
+      Write(transfer.to);
+      const auto output = outputs_.find(plan_.buffers[transfer.to].storage);
+      if (output == outputs_.end()) continue;
+      transfer.box.ForRuns(0, transfer.box.elements(), [&](int64_t, int64_t to, int64_t count) {
+        for (int64_t i = 0; i < count; ++i) ++output->second.at(to + i);
+      });
+    }
+  }
+
+  void Visit(const NestedStep& step) {
+    for (const ValueBuffers& value : step.in) ExpectLiesIn(plan_, value), Read(value.first);
+    for (const ValueBuffers& value : step.out) ExpectLiesIn(plan_, value), Write(value.first);
+    for (const StepPlan& body : step.bodies) {
+      ASSERT_EQ(body.graph->arguments().size(), step.arguments.size());
+      for (const Storage& storage : body.storages) {
+        EXPECT_NE(storage.kind, Storage::Kind::kFeed);
+        EXPECT_NE(storage.kind, Storage::Kind::kOutput);
+        if (storage.kind != Storage::Kind::kVariable) continue;
+        const Buffer& around = plan_.buffers[step.arguments[storage.index]];
+        EXPECT_LE(around.offset + storage.bytes, plan_.storages[around.storage].bytes);
+      }
+      Laws(body).Check();
+    }
+  }
+
+  const StepPlan& plan_;
+  std::set<int> written_;
+  std::map<int, std::vector<int>> outputs_;  // per storage: how often each element is written
+};
+
+TEST(StepPlanTest, LawsHoldForRandomPrograms) {
+  std::mt19937 random(3);
+  for (int round = 0; round < 200; ++round) {
+    const std::string text = ProgramDraw(random).Make().text;
+    for (bool share : {true, false})
+      for (bool coalesce : {true, false})
+        for (bool check : {true, false}) {
+          SCOPED_TRACE(fmt::format("share={} coalesce={} check={}\n{}", share, coalesce, check, text));
+          Laws(PlanOf(text, {.share = share, .coalesce = coalesce, .check_replicas = check})).Check();
+          if (HasFailure()) return;
+        }
+  }
+}
+
+TEST(StepPlanTest, LawsHoldForALoop) {
+  for (bool share : {true, false})
+    for (bool coalesce : {true, false}) Laws(PlanOf(kStep, {.share = share, .coalesce = coalesce})).Check();
+}
+
+}  // namespace
+}  // namespace meshwork
