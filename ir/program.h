@@ -33,6 +33,7 @@ struct LeftOutPass {
 
 struct Program {
   Graph body;                               // local types, each with its global type and layout
+  int64_t num_domains = 1;                  // over which its devices are spread (mesh/placement.h)
   std::vector<PassTiming> passes = {};      // what the compile spent, in order
   double verify_seconds = 0;                // and what proving the result took; 0: it was not asked for
   std::vector<std::string> decisions = {};  // "%h dim 1 = (model): letter n of matmul (model.cc:12)"

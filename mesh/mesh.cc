@@ -259,6 +259,11 @@ absl::StatusOr<Mesh> Mesh::Cut(std::string_view name) const {
   return Create(rep_->declared, std::move(cuts));
 }
 
+absl::StatusOr<Mesh> Mesh::CutAxis(int i, int64_t major) const {
+  const Part& part = rep_->parts[i];
+  return Cut(NameOf({part.axis, part.before, major}));
+}
+
 AxisList Mesh::On(const Mesh& finer, const AxisList& axes) const {
   AxisList result;
   for (int a : axes) {

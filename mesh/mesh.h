@@ -106,6 +106,9 @@ class Mesh {
   // Errors: there is no such axis; its size is not divisible so; a cut that fits none of those that are
   // there (2 and 3 of 6); more than kMaxParts parts.
   absl::StatusOr<Mesh> Cut(std::string_view name) const;
+  // This mesh with axis i cut once more, in a part of size `major` and the rest. Errors: Cut's.
+  // REQUIRES: 1 < major < axis(i).size, which it divides.
+  absl::StatusOr<Mesh> CutAxis(int i, int64_t major) const;
   // Whether axis i is the part that follows axis i-1 of the same cut axis.
   bool Continues(int i) const { return rep_->parts[i].before > 1; }
   // `axes` of this mesh as those of `finer`. REQUIRES: `finer` is this mesh, cut further or not at all.

@@ -10,6 +10,7 @@
 #include "meshwork/ir/rewrite.h"
 #include "meshwork/ir/row.h"
 #include "meshwork/plan/storage.h"
+#include "meshwork/runtime/sharing.h"
 
 namespace meshwork {
 namespace {
@@ -34,8 +35,9 @@ std::string CauseOf(std::string_view causes, int part) {
 
 class Arranger {
  public:
-  explicit Arranger(const Graph& local)
+  Arranger(const Graph& local, AxisSet across)
       : local_(local),
+        across_(across),
         rewriter_(local),
         readers_(local.values().size()),
         memory_readers_(local.values().size()),
@@ -71,7 +73,8 @@ class Arranger {
 
   void AddPieces(int n, const std::vector<ValueId>& contents) {
     const Node& node = local_.nodes()[n];
-    const bool split = node.row->kind == OpKind::kCollective && node.results.size() > 1;
+    const bool split =
+        node.row->kind == OpKind::kCollective && node.results.size() > 1 && !MovesOver(local_, node, across_);
     for (int part = 0; part < (split ? static_cast<int>(node.results.size()) : 1); ++part) {
       const auto p = static_cast<int>(pieces_.size());
       pieces_.push_back({n, split ? part : -1});
@@ -126,7 +129,8 @@ class Arranger {
 
   bool IsCheap(int p) const {
     const OpRow& row = *NodeOf(p).row;
-    return !row.is_product && (row.stack != nullptr || row.collective == CollectiveKind::kAllReduce);
+    return !row.is_product && (row.stack != nullptr || (row.collective == CollectiveKind::kAllReduce &&
+                                                        !MovesOver(local_, NodeOf(p), across_)));
   }
 
   // Appends what must be emitted before `p`, in order; false if it may not be moved for p's sake. `waiting`:
@@ -158,6 +162,7 @@ class Arranger {
   }
 
   const Graph& local_;
+  const AxisSet across_;
   Rewriter rewriter_;
   std::vector<Piece> pieces_;
   std::vector<std::vector<int>> readers_;         // per value: pieces
@@ -170,6 +175,6 @@ class Arranger {
 
 }  // namespace
 
-Graph Arrange(const Graph& local) { return Arranger(local).Run(); }
+Graph Arrange(const Graph& local, AxisSet across) { return Arranger(local, across).Run(); }
 
 }  // namespace meshwork

@@ -20,7 +20,8 @@ namespace meshwork {
 // `local` with every collective of several values as one of each, and every op that is cheap (no product)
 // moved up behind what computes its operand, if nobody else reads that, all its other operands can be had by
 // then, and no variable that it is the new value of is still read. Otherwise in the order of `local`; the
-// same values. REQUIRES: CheckLocalProgram(local).
-Graph Arrange(const Graph& local);
+// same values. What is moved over the axes `across` leaves the domain: that stays one collective, where it
+// is. REQUIRES: CheckLocalProgram(local).
+Graph Arrange(const Graph& local, AxisSet across = {});
 
 }  // namespace meshwork

@@ -22,6 +22,7 @@
 #include "meshwork/runtime/profile.h"
 #include "meshwork/runtime/step_plan.h"
 #include "meshwork/runtime/trace.h"
+#include "meshwork/runtime/transport.h"
 
 namespace meshwork {
 
@@ -31,6 +32,8 @@ struct PrepareOptions {
   bool poison_padding = false;
   bool profile = false;
   int trace_steps = 0;
+  // Carries what crosses to other domains; null where there are none. It must outlive the step.
+  Transport* transport = nullptr;
 };
 
 // A step that can be run. One thread at a time uses it.
@@ -38,10 +41,11 @@ class PreparedStep {
  public:
   virtual ~PreparedStep() = default;
 
-  // Runs the step once. `feeds`: per argument of the program the host tensor's elements, which are only read;
-  // null for variables. `outputs`: per output where its elements go; null where it is not wanted. Allocates
-  // nothing unless it fails. Errors, after which the variables are undefined: replicas that differ; no memory
-  // for a kernel or a library that it calls.
+  // Runs the step once. `feeds`: per argument of the program the elements of the host tensor, or of the
+  // DTensor if the plan says so (StepPlanOptions::distributed), which are only read; null for variables.
+  // `outputs`: per output where its elements go; null where it is not wanted, if it is no DTensor. Allocates
+  // nothing unless it fails. Errors, after which the variables are undefined, and with which the transport is
+  // aborted: replicas that differ; no memory for a kernel or a library that it calls; one of the transport.
   virtual absl::Status Run(std::span<const std::byte* const> feeds, std::span<std::byte* const> outputs) = 0;
 
   // What it has allocated, but for the variables: variable_bytes is 0.
@@ -69,7 +73,8 @@ class Backend {
   virtual ExecutorMemory PlanMemory(StepPlan plan, const PrepareOptions& options) const = 0;
   // Makes kernels, allocates all memory but that of variables, and computes what is computed once.
   // `variables`: per argument its DTensor, whose instances are those that the plan was built for; invalid for
-  // inputs. The step shares their elements. Errors: no memory for a kernel or a library that it calls. Throws
+  // inputs. The step shares their elements. Errors: no memory for a kernel or a library that it calls; one of
+  // the transport. Throws
   // std::bad_alloc where there is not enough memory. REQUIRES: it has every op of the plan.
   virtual absl::StatusOr<std::unique_ptr<PreparedStep>> Prepare(StepPlan plan, std::vector<DTensor> variables,
                                                                 const PrepareOptions& options) = 0;

@@ -1,6 +1,8 @@
 #include "meshwork/runtime/binding.h"
 
 #include <functional>
+#include <map>
+#include <set>
 #include <string_view>
 #include <vector>
 
@@ -33,6 +35,61 @@ absl::Status CheckApart(std::string_view output, const Tensor& tensor, std::stri
   return absl::OkStatus();
 }
 
+absl::Status NoSuch(std::string_view kind, std::string_view name, const std::vector<std::string>& names,
+                    const Graph& local) {
+  const std::string hint = DidYouMean(name, names);
+  return InvalidArgument("Run: \"{}\" is no {} of {}{}", name, kind, local.name, hint.empty() ? "." : hint);
+}
+
+// Each is given as what it is.
+absl::Status CheckGivenAs(std::string_view kind, const std::set<std::string>& distributed,
+                          const std::map<std::string, Tensor>& whole,
+                          const std::map<std::string, DTensor>& parts) {
+  for (const auto& [name, tensor] : whole)
+    if (distributed.contains(name))
+      return InvalidArgument(
+          "Run: {} \"{}\" is distributed (ExecutorOptions::distributed) and is given as a host tensor; bind "
+          "a "
+          "DTensor (Executor::NewFeed and NewOutput make them).",
+          kind, name);
+  for (const auto& [name, tensor] : parts)
+    if (!distributed.contains(name))
+      return InvalidArgument(
+          "Run: {} \"{}\" is given as a DTensor and is not distributed; name it in "
+          "ExecutorOptions::distributed, "
+          "or bind a host tensor.",
+          kind, name);
+  return absl::OkStatus();
+}
+
+absl::Status CheckDTensor(const Graph& local, const Domain& domain, std::string_view kind,
+                          const std::string& name, const DTensor& tensor) {
+  ASSIGN_OR_RETURN(const ValueId id, kind == "feed" ? FindInput(local, name) : FindOutput(local, name));
+  const ValueInfo& info = local.value(id);
+  if (!tensor.valid())
+    return InvalidArgument(
+        "Run: {} \"{}\" is a DTensor without elements; the program takes {} {} (Executor::NewFeed and "
+        "NewOutput "
+        "make them).",
+        kind, name, info.global.ToString(), info.layout->ToString());
+  if (tensor.type() != info.global || tensor.layout() != *info.layout)
+    return InvalidArgument("Run: {} \"{}\" is {} {} on {}; the program takes {} {} on {}.", kind, name,
+                           tensor.type().ToString(), tensor.layout().ToString(),
+                           tensor.layout().mesh().ToString(), info.global.ToString(), info.layout->ToString(),
+                           local.mesh().ToString());
+  if (tensor.domain() != domain ||
+      tensor.instances().count() != InstancesOf(domain, *info.layout, true).count())
+    return InvalidArgument(
+        "Run: {} \"{}\" has {} of domain {} of {}; the step has {} of domain {} of {} (Executor::NewDTensor "
+        "makes "
+        "one).",
+        kind, name, Count(tensor.instances().count(), "instance"), tensor.domain().index(),
+        tensor.domain().placement().ToString(),
+        Count(InstancesOf(domain, *info.layout, true).count(), "instance"), domain.index(),
+        domain.placement().ToString());
+  return absl::OkStatus();
+}
+
 // "step(x: f32[128,784], y: i32[128])", the inputs.
 std::string Signature(const Graph& local) {
   std::vector<std::string> inputs;
@@ -46,7 +103,10 @@ std::string Signature(const Graph& local) {
 
 }  // namespace
 
-absl::Status CheckFeeds(const Graph& local, const std::map<std::string, Tensor>& feeds) {
+absl::Status CheckFeeds(const Graph& local, const std::set<std::string>& distributed,
+                        const StepMemory& memory) {
+  RETURN_IF_ERROR(CheckGivenAs("feed", distributed, memory.feeds, memory.distributed_feeds));
+  const std::map<std::string, Tensor>& feeds = memory.feeds;
   for (const auto& [name, tensor] : feeds) {
     const int a = local.FindArgument(name);
     if (a >= 0 && !local.arguments()[a].is_variable) continue;
@@ -66,6 +126,7 @@ absl::Status CheckFeeds(const Graph& local, const std::map<std::string, Tensor>&
   for (const Argument& argument : local.arguments()) {
     if (argument.is_variable) continue;
     const ValueInfo& info = local.value(argument.value);
+    if (memory.distributed_feeds.contains(info.name)) continue;
     const auto it = feeds.find(info.name);
     if (it == feeds.end()) {
       return InvalidArgument("Run: feed \"{}\" is missing; {} takes every input at every step.", info.name,
@@ -87,8 +148,10 @@ absl::Status CheckFeeds(const Graph& local, const std::map<std::string, Tensor>&
   return absl::OkStatus();
 }
 
-absl::Status CheckOutputs(const Graph& local, const std::map<std::string, Tensor>& feeds,
-                          const std::map<std::string, Tensor>& outputs) {
+absl::Status CheckOutputs(const Graph& local, const std::set<std::string>& distributed,
+                          const StepMemory& memory) {
+  RETURN_IF_ERROR(CheckGivenAs("output", distributed, memory.outputs, memory.distributed_outputs));
+  const auto& [feeds, outputs, distributed_feeds, distributed_outputs] = memory;
   std::map<std::string, Type> types;
   std::vector<std::string> names;
   for (size_t o = 0; o < local.outputs().size(); ++o) {
@@ -114,6 +177,44 @@ absl::Status CheckOutputs(const Graph& local, const std::map<std::string, Tensor
     RETURN_IF_ERROR(CheckApart(name, tensor, "output", outputs));
   }
   return absl::OkStatus();
+}
+
+absl::Status CheckDTensors(const Graph& local, const Domain& domain, const StepMemory& memory) {
+  for (const auto& [name, tensor] : memory.distributed_feeds)
+    RETURN_IF_ERROR(CheckDTensor(local, domain, "feed", name, tensor));
+  std::map<const std::byte*, std::string> seen;
+  for (const auto& [name, tensor] : memory.distributed_feeds)
+    if (tensor.bytes() > 0) seen.emplace(tensor.instance(0), fmt::format("feed \"{}\"", name));
+  for (const auto& [name, tensor] : memory.distributed_outputs) {
+    RETURN_IF_ERROR(CheckDTensor(local, domain, "output", name, tensor));
+    const auto [other, is_new] = seen.emplace(tensor.instance(0), fmt::format("output \"{}\"", name));
+    if (!is_new && tensor.bytes() > 0)
+      return InvalidArgument(
+          "Run: output \"{}\" lies in the memory of {}; outputs are written while others are read or "
+          "written, so "
+          "bind memory of its own.",
+          name, other->second);
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<ValueId> FindInput(const Graph& local, std::string_view name) {
+  std::vector<std::string> names;
+  for (const Argument& argument : local.arguments()) {
+    if (argument.is_variable) continue;
+    names.push_back(local.value(argument.value).name);
+    if (names.back() == name) return argument.value;
+  }
+  return NoSuch("input", name, names, local);
+}
+
+absl::StatusOr<ValueId> FindOutput(const Graph& local, std::string_view name) {
+  std::vector<std::string> names;
+  for (size_t o = 0; o < local.outputs().size(); ++o) {
+    names.push_back(OutputName(local, static_cast<int>(o)));
+    if (names.back() == name) return local.outputs()[o].value;
+  }
+  return NoSuch("output", name, names, local);
 }
 
 }  // namespace meshwork

@@ -63,6 +63,17 @@ BoxCopy BoxCopy::Linear(int64_t elements) {
   return copy;
 }
 
+BoxCopy BoxCopy::Runs(int64_t count, int64_t size, int64_t from, int64_t from_step, int64_t to,
+                      int64_t to_step) {
+  BoxCopy copy = Linear(count * size);
+  copy.from_offset_ = from;
+  copy.to_offset_ = to;
+  if (count <= 1 || (from_step == size && to_step == size)) return copy;
+  copy.run_ = size;
+  copy.outer_ = {{count, from_step, to_step}};
+  return copy;
+}
+
 BoxCopy::BoxCopy(const Block& region, const BoxBuffer& from, const BoxBuffer& to) {
   absl::InlinedVector<BoxSteps, 4> dims;
   for (size_t d = 0; d < region.size(); ++d)

@@ -52,6 +52,10 @@ class BoxCopy {
   // The elements that every dim's steps name, of dense buffers of these shapes.
   // REQUIRES: they lie in both buffers.
   BoxCopy(std::span<const BoxSteps> dims, const Shape& from, const Shape& to);
+  // `count` runs of `size` elements, every from_step-th element from `from` on, to every to_step-th from `to`
+  // on.
+  static BoxCopy Runs(int64_t count, int64_t size, int64_t from, int64_t from_step, int64_t to,
+                      int64_t to_step);
   // The first `elements` of a buffer to the same place of another.
   static BoxCopy Linear(int64_t elements);
 

@@ -17,7 +17,7 @@ BoxBuffer BufferOf(const DTensor& tensor, int64_t instance) {
 // The buffer that devices holding the same block as instance i are compared with: that of the
 // lowest one.
 int64_t FirstReplica(const DTensor& tensor, int64_t i) {
-  const InstanceMap blocks(tensor.layout().mesh(), tensor.layout().ShardedAxes());
+  const InstanceMap blocks(tensor.domain(), tensor.layout().ShardedAxes());
   return tensor.instances().Of(blocks.Representative(blocks.Of(tensor.instances().Representative(i))));
 }
 
@@ -59,18 +59,24 @@ absl::Status UploadInstance(const Tensor& host, DTensor& to, int64_t i, bool poi
 
 }  // namespace
 
-InstanceMap InstancesOf(const Layout& layout, bool share) {
-  return InstanceMap(layout.mesh(), share ? layout.ShardedAxes() : AllAxes(layout.mesh()));
+InstanceMap InstancesOf(const Domain& domain, const Layout& layout, bool share) {
+  return InstanceMap(domain, share ? layout.ShardedAxes() : AllAxes(layout.mesh()));
 }
 
-int64_t BytesOfDTensor(const Type& global, const Layout& layout, bool share) {
-  return Type{global.dtype, layout.LocalShape(global.shape)}.bytes() * InstancesOf(layout, share).count();
+int64_t BytesOfDTensor(const Domain& domain, const Type& global, const Layout& layout, bool share) {
+  return Type{global.dtype, layout.LocalShape(global.shape)}.bytes() *
+         InstancesOf(domain, layout, share).count();
 }
 
 DTensor::DTensor(std::shared_ptr<Memory> memory, Type global, Layout layout, bool share)
-    : type_(std::move(global)), layout_(std::move(layout)), memory_(std::move(memory)) {
+    : DTensor(Domain(layout.mesh()), std::move(memory), std::move(global), layout, share) {}
+
+DTensor::DTensor(const Domain& domain, std::shared_ptr<Memory> memory, Type global, Layout layout, bool share)
+    : type_(std::move(global)), layout_(std::move(layout)), domain_(domain), memory_(std::move(memory)) {
   MESHWORK_CHECK(!layout_.is_partial(), "{} {}", type_.ToString(), layout_.ToString());
-  instances_ = InstancesOf(layout_, share);
+  MESHWORK_CHECK(domain.mesh() == layout_.mesh(), "{} on {}", domain.placement().ToString(),
+                 layout_.mesh().ToString());
+  instances_ = InstancesOf(domain_, layout_, share);
   stride_ = local_type().bytes();
   storage_ = memory_->Allocate(bytes());
 }
@@ -89,6 +95,12 @@ absl::Status Pack(const Tensor& host, DTensor& to, bool poison_padding) {
 
 absl::StatusOr<Tensor> Unpack(const DTensor& from, bool check_replicas) {
   MESHWORK_CHECK(from.valid());
+  if (from.layout().ShardedAxes().Intersects(from.domain().placement().across()))
+    return absl::FailedPreconditionError(fmt::format(
+        "Unpack: the tensor {} {} lies in {}, of which this is domain {}; let a program gather it "
+        "(relayout), or read the blocks that are here.",
+        from.type().ToString(), from.layout().ToString(), from.domain().placement().ToString(),
+        from.domain().index()));
   Tensor host(from.type());
   for (int64_t i = 0; i < from.instances().count(); ++i) {
     if (const int64_t first = FirstReplica(from, i); first != i) {

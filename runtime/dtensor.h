@@ -24,16 +24,18 @@
 #include "meshwork/base/debug.h"
 #include "meshwork/ir/type.h"
 #include "meshwork/layout/layout.h"
+#include "meshwork/mesh/placement.h"
 #include "meshwork/runtime/memory.h"
 #include "meshwork/runtime/sharing.h"
 #include "meshwork/runtime/tensor.h"
 
 namespace meshwork {
 
-// How many buffers a tensor of this layout has here, and which devices share them: with share=false one each.
-InstanceMap InstancesOf(const Layout& layout, bool share);
-// What a DTensor allocates, known before it is made: DTensor(memory, global, layout, share).bytes().
-int64_t BytesOfDTensor(const Type& global, const Layout& layout, bool share);
+// How many buffers a tensor of this layout has in a domain, and which devices share them: with share=false
+// one each.
+InstanceMap InstancesOf(const Domain& domain, const Layout& layout, bool share);
+// What a DTensor allocates, known before it is made: DTensor(memory, global, layout, share, domain).bytes().
+int64_t BytesOfDTensor(const Domain& domain, const Type& global, const Layout& layout, bool share);
 
 class DTensor {
  public:
@@ -41,6 +43,9 @@ class DTensor {
   // Zeros. Throws std::bad_alloc where there is not so much memory. REQUIRES: layout has the type's rank and
   // no partials.
   DTensor(std::shared_ptr<Memory> memory, Type global, Layout layout, bool share = true);
+  // What the devices of one domain hold of it. REQUIRES, besides: `domain` is on the layout's mesh.
+  DTensor(const Domain& domain, std::shared_ptr<Memory> memory, Type global, Layout layout,
+          bool share = true);
 
   bool valid() const { return storage_ != nullptr; }
   const Type& type() const { return type_; }
@@ -49,7 +54,9 @@ class DTensor {
 
   // REQUIRES: valid().
   Memory& memory() const { return *memory_; }
-  // Which devices share a buffer.
+  // The devices whose blocks are here.
+  const Domain& domain() const { return domain_; }
+  // Which of them share a buffer.
   const InstanceMap& instances() const { return instances_; }
   // An address in its memory, which the host can read where that is the process's. REQUIRES: 0 <= i <
   // instances().count(). local_type().bytes() long; instance 0 is 64-byte aligned.
@@ -66,18 +73,19 @@ class DTensor {
  private:
   Type type_;
   Layout layout_;
+  Domain domain_;
   InstanceMap instances_;
   int64_t stride_ = 0;  // bytes of an instance
   std::shared_ptr<Memory> memory_;
   std::shared_ptr<void> storage_;
 };
 
-// Cuts `host` into the blocks of `to`, and fills their padding if asked to. Errors: its type is another; one
-// of the memory.
+// Cuts `host` into the blocks of `to`, those of its domain, and fills their padding if asked to. Errors: its
+// type is another; one of the memory.
 absl::Status Pack(const Tensor& host, DTensor& to, bool poison_padding = kDebugBuild);
 
-// The whole tensor. Errors: with check_replicas, two instances of one block differ in a bit; one of the
-// memory.
+// The whole tensor. Errors: some of its blocks are in other domains; with check_replicas, two instances of
+// one block differ in a bit; one of the memory.
 absl::StatusOr<Tensor> Unpack(const DTensor& from, bool check_replicas = kDebugBuild);
 
 }  // namespace meshwork

@@ -1,11 +1,14 @@
 #include "meshwork/runtime/executor.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <utility>
 #include <vector>
 
 #include "meshwork/base/status.h"
+#include "meshwork/base/suggest.h"
 #include "meshwork/ir/regions.h"
+#include "meshwork/mesh/placement.h"
 #include "meshwork/runtime/arrange.h"
 #include "meshwork/runtime/backend.h"
 #include "meshwork/runtime/binding.h"
@@ -13,19 +16,28 @@
 #include "meshwork/runtime/loop.h"
 #include "meshwork/runtime/reduce_early.h"
 #include "meshwork/runtime/step_plan.h"
+#include "meshwork/runtime/transport.h"
 
 namespace meshwork {
 namespace {
 
 // The DTensor that argument `a` of the program is bound to; null if there is none yet.
-absl::StatusOr<const DTensor*> FindVariable(const Graph& graph, int a,
+absl::StatusOr<const DTensor*> FindVariable(const Graph& graph, int a, const Domain& domain,
                                             const std::map<std::string, DTensor>& variables) {
   const std::string& name = graph.argument_name(a);
   const ValueInfo& info = graph.value(graph.arguments()[a].value);
   const auto it = variables.find(name);
   if (it == variables.end()) return nullptr;
   const DTensor& state = it->second;
-  if (state.valid() && state.type() == info.global && state.layout() == *info.layout) return &state;
+  if (state.valid() && state.type() == info.global && state.layout() == *info.layout) {
+    if (state.domain() == domain) return &state;
+    return InvalidArgument(
+        "Executor: variable \"{}\" lies in domain {} of {} in the program and in domain {} of {} in the "
+        "state; a "
+        "variable stays where it was made.",
+        name, domain.index(), domain.placement().ToString(), state.domain().index(),
+        state.domain().placement().ToString());
+  }
   return InvalidArgument(
       "Executor: variable \"{}\" is {} {} on {} in the program and {} {} on {} in the state; programs that "
       "share a variable must declare it alike.",
@@ -33,27 +45,78 @@ absl::StatusOr<const DTensor*> FindVariable(const Graph& graph, int a,
       state.layout().ToString(), state.layout().mesh().ToString());
 }
 
-StepPlanOptions PlanOptions(const ExecutorOptions& options) {
-  return {.share = options.share, .coalesce = options.coalesce, .check_replicas = options.check_replicas};
+StepPlanOptions PlanOptions(const ExecutorOptions& options, const Domain& domain) {
+  return {.domain = domain,
+          .distributed = options.distributed,
+          .share = options.share,
+          .coalesce = options.coalesce,
+          .check_replicas = options.check_replicas};
 }
 
-Graph OrderOf(const Graph& local, const ExecutorOptions& options) {
-  const bool coalesces = PlanOptions(options).coalesces();
+Graph OrderOf(const Graph& local, const ExecutorOptions& options, AxisSet across) {
+  const bool coalesces = options.coalesce && options.share;
   return WithRegions(LowerLoops(local), [&](const Graph& program) {
     if (!coalesces && !options.fuse) return program;
-    return coalesces ? ReduceEarly(Arrange(program)) : Arrange(program);
+    Graph arranged = Arrange(program, across);
+    return coalesces ? ReduceEarly(arranged, across) : arranged;
   });
+}
+
+// The domain whose step is planned: the transport's.
+absl::StatusOr<Domain> DomainOf(const Program& program, const Transport* transport) {
+  const int64_t domains = transport == nullptr ? 1 : transport->num_domains();
+  if (domains != program.num_domains)
+    return InvalidArgument(
+        "Executor: the program {} is for {} and {}; compile it with CompileOptions::num_domains={}.",
+        program.body.name, Count(program.num_domains, "domain"),
+        transport == nullptr ? "there is no transport, so there is one"
+                             : fmt::format("the transport is between {}", domains),
+        domains);
+  ASSIGN_OR_RETURN(Placement placement, Placement::Create(program.body.mesh(), domains));
+  if (!(placement.mesh() == program.body.mesh()))
+    return InvalidArgument("Executor: the program {} is on {}; {} are on a mesh cut where they end, {}.",
+                           program.body.name, program.body.mesh().ToString(), Count(domains, "domain"),
+                           placement.mesh().ToString());
+  return Domain(std::move(placement), transport == nullptr ? 0 : transport->domain());
+}
+
+absl::Status CheckDistributed(const Graph& local, const Domain& domain,
+                              const std::set<std::string>& distributed) {
+  std::vector<std::string> names;
+  for (const Argument& argument : local.arguments())
+    if (!argument.is_variable) names.push_back(local.value(argument.value).name);
+  for (size_t o = 0; o < local.outputs().size(); ++o) {
+    names.push_back(OutputName(local, static_cast<int>(o)));
+    const ValueInfo& info = local.value(local.outputs()[o].value);
+    if (distributed.contains(names.back()) ||
+        !info.layout->ShardedAxes().Intersects(domain.placement().across()))
+      continue;
+    return InvalidArgument(
+        "Executor: output \"{}\" is {} {}, whose blocks lie in {}; name it in ExecutorOptions::distributed, "
+        "or "
+        "let the program gather it (relayout).",
+        names.back(), info.global.ToString(), info.layout->ToString(), domain.placement().ToString());
+  }
+  for (const std::string& name : distributed) {
+    if (std::find(names.begin(), names.end(), name) != names.end()) continue;
+    const std::string hint = DidYouMean(name, names);
+    return InvalidArgument("Executor: distributed \"{}\" is no input or output of {}{}", name, local.name,
+                           hint.empty() ? "." : hint);
+  }
+  return absl::OkStatus();
 }
 
 PrepareOptions PreparationOptions(const ExecutorOptions& options) {
   return {.fuse = options.fuse,
           .poison_padding = options.poison_padding,
           .profile = options.profile,
-          .trace_steps = options.trace_steps};
+          .trace_steps = options.trace_steps,
+          .transport = options.transport};
 }
 
 // All that is decided before a backend sees the program.
 struct Planned {
+  Domain domain;
   StepPlan plan;
   int64_t variable_bytes = 0;
 };
@@ -61,26 +124,36 @@ struct Planned {
 absl::StatusOr<Planned> Plan(const Program& program, const Backend& backend, const ExecutorOptions& options,
                              const std::map<std::string, DTensor>& variables) {
   RETURN_IF_ERROR(CheckLocalProgram(program.body, backend));
-  auto graph = std::make_shared<const Graph>(OrderOf(program.body, options));
   Planned planned;
+  ASSIGN_OR_RETURN(planned.domain, DomainOf(program, options.transport));
+  const Domain& domain = planned.domain;
+  RETURN_IF_ERROR(CheckDistributed(program.body, domain, options.distributed));
+  auto graph = std::make_shared<const Graph>(OrderOf(program.body, options, domain.placement().across()));
   std::vector<InstanceMap> instances(graph->arguments().size());
   for (size_t a = 0; a < instances.size(); ++a) {
     if (!graph->arguments()[a].is_variable) continue;
     const ValueInfo& info = graph->value(graph->arguments()[a].value);
-    ASSIGN_OR_RETURN(const DTensor* const bound, FindVariable(*graph, static_cast<int>(a), variables));
-    instances[a] = bound != nullptr ? bound->instances() : InstancesOf(*info.layout, options.share);
+    ASSIGN_OR_RETURN(const DTensor* const bound,
+                     FindVariable(*graph, static_cast<int>(a), domain, variables));
+    instances[a] = bound != nullptr ? bound->instances() : InstancesOf(domain, *info.layout, options.share);
     planned.variable_bytes +=
-        bound != nullptr ? bound->bytes() : BytesOfDTensor(info.global, *info.layout, options.share);
+        bound != nullptr ? bound->bytes() : BytesOfDTensor(domain, info.global, *info.layout, options.share);
   }
-  ASSIGN_OR_RETURN(planned.plan, BuildStepPlan(std::move(graph), instances, PlanOptions(options)));
+  ASSIGN_OR_RETURN(planned.plan, BuildStepPlan(std::move(graph), instances, PlanOptions(options, domain)));
   return planned;
 }
 
 }  // namespace
 
-Executor::Executor(std::shared_ptr<const Graph> graph, const ExecutorMemory& memory,
+Executor::Executor(std::shared_ptr<const Graph> graph, const Domain& domain, const Backend& backend,
+                   std::set<std::string> distributed, const ExecutorMemory& memory,
                    std::unique_ptr<PreparedStep> step)
-    : graph_(std::move(graph)), memory_(memory), step_(std::move(step)) {}
+    : graph_(std::move(graph)),
+      domain_(domain),
+      backend_(backend),
+      distributed_(std::move(distributed)),
+      memory_(memory),
+      step_(std::move(step)) {}
 
 Executor::~Executor() = default;
 
@@ -89,6 +162,8 @@ absl::StatusOr<std::unique_ptr<Executor>> Executor::Create(const Program& progra
                                                            std::map<std::string, DTensor>* variables) {
   MESHWORK_CHECK(variables != nullptr);
   ASSIGN_OR_RETURN(Planned planned, Plan(program, backend, options, *variables));
+  if (options.transport != nullptr)
+    RETURN_IF_ERROR(options.transport->Agree("the program", Fingerprint(program.body)));
   const std::shared_ptr<const Graph> graph = planned.plan.graph;
   std::vector<DTensor> state(graph->arguments().size());  // per argument; invalid for inputs
   for (size_t a = 0; a < state.size(); ++a) {
@@ -97,7 +172,7 @@ absl::StatusOr<std::unique_ptr<Executor>> Executor::Create(const Program& progra
     const auto bound = variables->find(info.name);
     state[a] = bound != variables->end()
                    ? bound->second
-                   : DTensor(backend.memory(), info.global, *info.layout, options.share);
+                   : DTensor(planned.domain, backend.memory(), info.global, *info.layout, options.share);
   }
   ASSIGN_OR_RETURN(std::unique_ptr<PreparedStep> step,
                    backend.Prepare(std::move(planned.plan), state, PreparationOptions(options)));
@@ -105,7 +180,8 @@ absl::StatusOr<std::unique_ptr<Executor>> Executor::Create(const Program& progra
     if (state[a].valid()) variables->emplace(graph->argument_name(static_cast<int>(a)), state[a]);
   ExecutorMemory memory = step->memory();
   memory.variable_bytes = planned.variable_bytes;
-  return std::unique_ptr<Executor>(new Executor(graph, memory, std::move(step)));
+  return std::unique_ptr<Executor>(
+      new Executor(graph, planned.domain, backend, options.distributed, memory, std::move(step)));
 }
 
 absl::StatusOr<ExecutorMemory> Executor::PlanMemory(const Program& program, const Backend& backend,
@@ -118,32 +194,63 @@ absl::StatusOr<ExecutorMemory> Executor::PlanMemory(const Program& program, cons
 
 absl::StatusOr<BoundStep> Executor::Bind(std::map<std::string, Tensor> feeds,
                                          std::map<std::string, Tensor> outputs) {
-  RETURN_IF_ERROR(CheckFeeds(*graph_, feeds));
-  RETURN_IF_ERROR(CheckOutputs(*graph_, feeds, outputs));
+  return Bind(StepMemory{.feeds = std::move(feeds), .outputs = std::move(outputs)});
+}
+
+absl::StatusOr<BoundStep> Executor::Bind(StepMemory memory) {
+  RETURN_IF_ERROR(CheckFeeds(*graph_, distributed_, memory));
+  RETURN_IF_ERROR(CheckOutputs(*graph_, distributed_, memory));
+  RETURN_IF_ERROR(CheckDTensors(*graph_, domain_, memory));
+  for (size_t o = 0; o < graph_->outputs().size(); ++o) {
+    const std::string name = OutputName(*graph_, static_cast<int>(o));
+    if (!distributed_.contains(name) || memory.distributed_outputs.contains(name)) continue;
+    memory.distributed_outputs[name] = NewDTensor(graph_->outputs()[o].value);
+  }
   BoundStep bound(*step_);
-  bound.feeds_ = std::move(feeds);
-  bound.outputs_ = std::move(outputs);
+  bound.memory_ = std::move(memory);
   bound.feed_addresses_.resize(graph_->arguments().size(), nullptr);
   bound.output_addresses_.resize(graph_->outputs().size(), nullptr);
   for (size_t a = 0; a < bound.feed_addresses_.size(); ++a) {
     if (graph_->arguments()[a].is_variable) continue;
-    const Tensor& feed = bound.feeds_.at(graph_->argument_name(static_cast<int>(a)));
-    bound.feed_addresses_[a] = static_cast<const std::byte*>(feed.raw());
+    const std::string& name = graph_->argument_name(static_cast<int>(a));
+    if (distributed_.contains(name))
+      bound.feed_addresses_[a] = bound.memory_.distributed_feeds.at(name).instance(0);
+    else bound.feed_addresses_[a] = static_cast<const std::byte*>(bound.memory_.feeds.at(name).raw());
   }
   for (size_t o = 0; o < bound.output_addresses_.size(); ++o) {
-    const auto output = bound.outputs_.find(OutputName(*graph_, static_cast<int>(o)));
-    if (output == bound.outputs_.end()) continue;
-    bound.output_addresses_[o] = static_cast<std::byte*>(output->second.raw());
+    const std::string name = OutputName(*graph_, static_cast<int>(o));
+    const auto host = bound.memory_.outputs.find(name);
+    if (distributed_.contains(name))
+      bound.output_addresses_[o] = bound.memory_.distributed_outputs.at(name).instance(0);
+    else if (host != bound.memory_.outputs.end())
+      bound.output_addresses_[o] = static_cast<std::byte*>(host->second.raw());
   }
   return bound;
 }
 
 std::map<std::string, Tensor> Executor::NewOutputs() const {
   std::map<std::string, Tensor> outputs;
-  for (size_t o = 0; o < graph_->outputs().size(); ++o)
-    outputs[OutputName(*graph_, static_cast<int>(o))] =
-        Tensor(graph_->value(graph_->outputs()[o].value).global);
+  for (size_t o = 0; o < graph_->outputs().size(); ++o) {
+    const std::string name = OutputName(*graph_, static_cast<int>(o));
+    if (!distributed_.contains(name))
+      outputs[name] = Tensor(graph_->value(graph_->outputs()[o].value).global);
+  }
   return outputs;
+}
+
+DTensor Executor::NewDTensor(ValueId id) const {
+  const ValueInfo& info = graph_->value(id);
+  return DTensor(domain_, backend_.memory(), info.global, *info.layout);
+}
+
+absl::StatusOr<DTensor> Executor::NewFeed(std::string_view name) const {
+  ASSIGN_OR_RETURN(const ValueId id, FindInput(*graph_, name));
+  return NewDTensor(id);
+}
+
+absl::StatusOr<DTensor> Executor::NewOutput(std::string_view name) const {
+  ASSIGN_OR_RETURN(const ValueId id, FindOutput(*graph_, name));
+  return NewDTensor(id);
 }
 
 absl::Status Executor::Run(const std::map<std::string, Tensor>& feeds,

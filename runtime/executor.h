@@ -29,7 +29,9 @@
 
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
+#include <string_view>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -50,8 +52,9 @@ class Executor {
  public:
   // Plans the program and binds its variables to the DTensors of the same names, adding the missing
   // ones as zeros. Errors, which leave `variables` as it was: those of CheckLocalProgram; a variable
-  // whose type or layout differs from the DTensor's; a collective that does not fit its layouts; no memory
-  // for a kernel that is run once.
+  // whose type, layout or domain differs from the DTensor's; a collective that does not fit its layouts; no
+  // memory for a kernel that is run once; a program for another number of domains than the transport's, or
+  // another one than theirs; an output that is in several domains and not distributed.
   static absl::StatusOr<std::unique_ptr<Executor>> Create(const Program& program, Backend& backend,
                                                           const ExecutorOptions& options,
                                                           std::map<std::string, DTensor>* variables);
@@ -69,8 +72,16 @@ class Executor {
   // Errors: a feed that is missing, unknown, or of another type; an output that is unknown, of another type,
   // or not apart.
   absl::StatusOr<BoundStep> Bind(std::map<std::string, Tensor> feeds, std::map<std::string, Tensor> outputs);
-  // A fresh tensor per output.
+  // The same where some inputs and outputs are distributed: DTensors as NewFeed and NewOutput make them.
+  // State that a step gives and the next one takes need not be copied: what is an output of one step is bound
+  // as the input of the next. A distributed output that is missing gets new memory. Errors, besides: a
+  // DTensor of another type, layout or domain; one that is given for what is not distributed.
+  absl::StatusOr<BoundStep> Bind(StepMemory memory);
+  // A fresh tensor per output that is not distributed.
   std::map<std::string, Tensor> NewOutputs() const;
+  // Zeros, for the distributed input, or output, of this name. Error: there is none.
+  absl::StatusOr<DTensor> NewFeed(std::string_view name) const;
+  absl::StatusOr<DTensor> NewOutput(std::string_view name) const;
 
   // One step, bound to these feeds and, if `outputs` is not null, to NewOutputs(), which replace what is in
   // it. Errors: those of Bind, found before anything runs, and of BoundStep::Run.
@@ -87,10 +98,15 @@ class Executor {
   const PreparedStep& step() const { return *step_; }
 
  private:
-  Executor(std::shared_ptr<const Graph> graph, const ExecutorMemory& memory,
+  DTensor NewDTensor(ValueId id) const;
+  Executor(std::shared_ptr<const Graph> graph, const Domain& domain, const Backend& backend,
+           std::set<std::string> distributed, const ExecutorMemory& memory,
            std::unique_ptr<PreparedStep> step);
 
   const std::shared_ptr<const Graph> graph_;  // in the order in which it runs
+  const Domain domain_;
+  const Backend& backend_;
+  const std::set<std::string> distributed_;
   const ExecutorMemory memory_;
   const std::unique_ptr<PreparedStep> step_;
 };

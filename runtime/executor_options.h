@@ -2,10 +2,14 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
+#include <string>
 
 #include "meshwork/base/debug.h"
 
 namespace meshwork {
+
+class Transport;
 
 struct ExecutorOptions {
   // One instance of what is the same on several devices; otherwise one per device, for comparison.
@@ -27,6 +31,12 @@ struct ExecutorOptions {
   bool profile = false;
   // Record when each instruction of the last so many steps ran; see Trace(). Measures for a profile, too.
   int trace_steps = 0;
+  // Carries what crosses to other domains, of a program for several (CompileOptions::num_domains); it says
+  // which one is this. It must outlive the executor. Null: there is one domain.
+  Transport* transport = nullptr;
+  // The inputs and outputs that steps are bound to as DTensors, by name: what this domain holds of them.
+  // Others are whole host tensors. An output whose blocks lie in several domains has to be one of them.
+  std::set<std::string> distributed = {};
 };
 
 // What a program needs here, all devices together. Inputs and outputs, which are host tensors, do not count,

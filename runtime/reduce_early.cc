@@ -8,13 +8,15 @@
 #include "meshwork/ir/program.h"
 #include "meshwork/ir/rewrite.h"
 #include "meshwork/ir/row.h"
+#include "meshwork/runtime/sharing.h"
 
 namespace meshwork {
 namespace {
 
 class Mover {
  public:
-  explicit Mover(const Graph& local) : local_(local), rewriter_(local), readers_(CountReaders(local)) {}
+  Mover(const Graph& local, AxisSet across)
+      : local_(local), across_(across), rewriter_(local), readers_(CountReaders(local)) {}
 
   Graph Run() && {
     const auto nodes = static_cast<int>(local_.nodes().size());
@@ -37,7 +39,9 @@ class Mover {
   std::vector<int> Passed(int n) const {
     const Node& reduce = local_.nodes()[n];
     std::vector<int> passed;
-    if (reduce.row->collective != CollectiveKind::kAllReduce || reduce.operands.size() != 1) return passed;
+    if (reduce.row->collective != CollectiveKind::kAllReduce || reduce.operands.size() != 1 ||
+        MovesOver(local_, reduce, across_))
+      return passed;
     for (ValueId owed = reduce.operands[0];;) {
       const int maker = local_.value(owed).node;
       if (maker < 0 || readers_[owed] != 1) break;
@@ -110,12 +114,13 @@ class Mover {
   }
 
   const Graph& local_;
+  const AxisSet across_;
   Rewriter rewriter_;
   const std::vector<int> readers_;
 };
 
 }  // namespace
 
-Graph ReduceEarly(const Graph& local) { return Mover(local).Run(); }
+Graph ReduceEarly(const Graph& local, AxisSet across) { return Mover(local, across).Run(); }
 
 }  // namespace meshwork

@@ -17,7 +17,8 @@ namespace meshwork {
 
 // `local` with every all_reduce of one value moved before the ops that its operand passed while it was owed:
 // elementwise ones of a single operand that owes it, which let it pass (ir/rule.h) and which nobody else
-// reads. The same results, but for rounding. REQUIRES: CheckLocalProgram(local).
-Graph ReduceEarly(const Graph& local);
+// reads. The same results, but for rounding. Not those over axes
+// `across`, which leave the domain. REQUIRES: CheckLocalProgram(local).
+Graph ReduceEarly(const Graph& local, AxisSet across = {});
 
 }  // namespace meshwork

@@ -125,13 +125,24 @@ AxisList InstanceOrder(AxisSet axes) {
   return order;
 }
 
-InstanceMap::InstanceMap(const Mesh& mesh, AxisSet axes)
-    : axes_(WithoutTrivialAxes(mesh, axes)), group_(mesh, InstanceOrder(axes_)) {}
+InstanceMap::InstanceMap(const Domain& domain, AxisSet axes)
+    : varying_(WithoutTrivialAxes(domain.mesh(), axes)),
+      axes_(varying_.Minus(domain.placement().across())),
+      group_(domain.mesh(), InstanceOrder(axes_)),
+      first_(domain.first_device()) {}
 
 AxisSet AllAxes(const Mesh& mesh) {
   AxisSet all;
   for (int axis = 0; axis < mesh.num_axes(); ++axis) all.Add(axis);
   return all;
+}
+
+bool MovesOver(const Graph& local, const Node& collective, AxisSet axes) {
+  if (axes.empty()) return false;
+  AxisSet moved = GroupAxes(local, collective);
+  for (ValueId operand : collective.operands)
+    if (!CollectiveOf(collective).has_axes()) moved = moved.Union(LayoutAxes(local, operand));
+  return moved.Intersects(axes);
 }
 
 std::vector<AxisSet> VaryingAxes(const Graph& local, const std::vector<AxisSet>& arguments, bool share) {

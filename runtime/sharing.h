@@ -19,6 +19,7 @@
 
 #include "meshwork/ir/graph.h"
 #include "meshwork/mesh/mesh.h"
+#include "meshwork/mesh/placement.h"
 
 namespace meshwork {
 
@@ -32,21 +33,29 @@ AxisList InstanceOrder(AxisSet axes);
 class InstanceMap {
  public:
   InstanceMap() : InstanceMap(Mesh(), {}) {}
-  InstanceMap(const Mesh& mesh, AxisSet axes);
+  InstanceMap(const Mesh& mesh, AxisSet axes) : InstanceMap(Domain(mesh), axes) {}
+  // Those that the devices of one domain hold: one per coordinate on the axes within it.
+  InstanceMap(const Domain& domain, AxisSet axes);
 
-  AxisSet axes() const { return axes_; }  // without those of size 1, over which nothing varies
+  AxisSet axes() const { return axes_; }  // those within the domain; without those of size 1
+  // Those that the value varies over, in the domain and across.
+  AxisSet varying() const { return varying_; }
   int64_t count() const { return group_.size(); }
-  // The instance that `device` holds.
+  // The instance that `device` holds. REQUIRES: it is of the domain.
   int64_t Of(int64_t device) const { return group_.RankOf(device); }
   // The lowest device that holds it.
-  int64_t Representative(int64_t instance) const { return group_.Member(0, instance); }
+  int64_t Representative(int64_t instance) const { return group_.Member(first_, instance); }
 
  private:
-  AxisSet axes_;
+  AxisSet varying_, axes_;
   AxisGroup group_;
+  int64_t first_;  // device of the domain
 };
 
 AxisSet AllAxes(const Mesh& mesh);
+
+// Whether devices that differ on some of `axes` may exchange data in a collective.
+bool MovesOver(const Graph& local, const Node& collective, AxisSet axes);
 
 // Per value, the axes it varies over. `arguments`: those of each argument, in order. With
 // share=false every node's results vary over all axes, which changes no number.

@@ -12,6 +12,7 @@
 #include "meshwork/plan/storage.h"
 #include "meshwork/runtime/coalesce.h"
 #include "meshwork/runtime/collective.h"
+#include "meshwork/runtime/crossing.h"
 #include "meshwork/runtime/local_program.h"
 #include "meshwork/runtime/loop.h"
 
@@ -22,15 +23,14 @@ namespace {
 constexpr int64_t kMostConstant = 64 << 10, kMostConstants = 1 << 20;  // bytes of one, of all
 
 // Per value: it depends on no argument, and is small.
-std::vector<bool> FindConstants(const Graph& local) {
+std::vector<bool> FindConstants(const Graph& local, const Domain& domain) {
   std::vector<bool> constant(local.values().size(), false);
   int64_t all = 0;  // bytes
   for (const Node& node : local.nodes()) {
     bool is_constant = node.row->kind != OpKind::kCollective && !IsControl(node);
     for (ValueId operand : node.operands) is_constant &= constant[operand];
     int64_t bytes = 0;
-    for (ValueId result : node.results)
-      bytes += local.value(result).type.bytes() * local.mesh().num_devices();
+    for (ValueId result : node.results) bytes += local.value(result).type.bytes() * domain.num_devices();
     is_constant &= bytes <= kMostConstant && all + bytes <= kMostConstants;
     if (is_constant) all += bytes;
     for (ValueId result : node.results) constant[result] = is_constant;
@@ -42,8 +42,13 @@ class Planner {
  public:
   Planner(std::shared_ptr<const Graph> local, const std::vector<InstanceMap>& variables,
           const StepPlanOptions& options)
-      : local_(*local), options_(options), constant_(FindConstants(*local)), values_(local->values().size()) {
+      : local_(*local),
+        options_(options),
+        domain_(options.domain.value_or(Domain(local->mesh()))),
+        constant_(FindConstants(*local, domain_)),
+        values_(local->values().size()) {
     plan_.graph = std::move(local);
+    plan_.domain = domain_;
     FindInstances(variables);
     storages_ = PlanStorages(local_, [this](ValueId a, ValueId b) {
       return values_[a].instances.axes() == values_[b].instances.axes() && !constant_[a] && !constant_[b];
@@ -63,10 +68,11 @@ class Planner {
     std::vector<AxisSet> arguments;  // what is fed is shared anyway
     for (size_t a = 0; a < local_.arguments().size(); ++a)
       arguments.push_back(local_.arguments()[a].is_variable || options_.arguments_are_bound
-                              ? variables[a].axes()
+                              ? variables[a].varying()
                               : local_.value(local_.arguments()[a].value).layout->ShardedAxes());
     const std::vector<AxisSet> varying = VaryingAxes(local_, arguments, options_.share);
-    for (size_t v = 0; v < varying.size(); ++v) values_[v].instances = InstanceMap(local_.mesh(), varying[v]);
+    for (size_t v = 0; v < varying.size(); ++v) values_[v].instances = InstanceMap(domain_, varying[v]);
+    if (!domain_.is_only()) crossings_.emplace(local_, domain_, varying);
   }
 
   // ---- Storages.
@@ -117,6 +123,8 @@ class Planner {
     const Argument& argument = local_.arguments()[a];
     if (argument.is_variable || options_.arguments_are_bound)
       values_[argument.value].first = NewValue(argument.value, Storage::Kind::kVariable, a);
+    else if (options_.distributed.contains(local_.value(argument.value).name))
+      values_[argument.value].first = NewValue(argument.value, Storage::Kind::kFeed, a);
     else AddFeed(a);
   }
 
@@ -185,9 +193,13 @@ class Planner {
     return absl::OkStatus();
   }
 
+  // Whether devices of several domains are in one group of a collective.
+  bool Crosses(const Node& node) const { return MovesOver(local_, node, domain_.placement().across()); }
+
   absl::Status AddCollective(int n) {
     const Node& node = local_.nodes()[n];
     for (ValueId result : node.results) PlaceResult(result);
+    if (Crosses(node)) return AddCrossing(n);
     CopyStep copies{.kind = CopyStep::Kind::kCollective, .node = n};
     for (size_t r = 0; r < node.results.size(); ++r) {
       ASSIGN_OR_RETURN(std::vector<Transfer> more, PlanCollective(local_, n, static_cast<int>(r), values_));
@@ -199,6 +211,91 @@ class Planner {
     }
     plan_.steps.emplace_back(std::move(copies));
     return absl::OkStatus();
+  }
+
+  // ---- Collectives across domains.
+
+  absl::Status AddCrossing(int n) {
+    ASSIGN_OR_RETURN(Crossing crossing, crossings_->Plan(n, values_));
+    CopyStep send{.kind = CopyStep::Kind::kSend, .node = n},
+        receive{.kind = CopyStep::Kind::kReceive, .node = n};
+    RemoteStep remote{.node = n};
+    std::vector<BufferId> ghosts;
+    for (const Crossed& crossed : crossing.received) ghosts.push_back(NewGhost(crossed));
+    const std::vector<Crossed>& sent = crossing.sent;
+    for (size_t begin = 0, end; begin < sent.size(); begin = end) {
+      end = EndOfMessage(sent, begin, &Crossed::to_domain);
+      const auto from = [&](size_t k) { return values_[sent[k].value].Of(sent[k].device); };
+      remote.sends.push_back(
+          {sent[begin].to_domain, AddMessage(sent, begin, end, from, /*packs=*/true, send)});
+    }
+    const std::vector<Crossed>& received = crossing.received;
+    for (size_t begin = 0, end; begin < received.size(); begin = end) {
+      end = EndOfMessage(received, begin, &Crossed::from_domain);
+      const auto to = [&](size_t k) { return ghosts[k]; };
+      remote.receives.push_back(
+          {received[begin].from_domain, AddMessage(received, begin, end, to, /*packs=*/false, receive)});
+    }
+    CopyStep copies{.kind = CopyStep::Kind::kCollective, .node = n};
+    for (Transfer& transfer : crossing.transfers)
+      for (BufferId& from : transfer.from)
+        if (from < 0) from = ghosts[static_cast<size_t>(-1 - from)];
+    copies.transfers = std::move(crossing.transfers);
+    copies.devices = std::move(crossing.devices);
+    if (!send.transfers.empty()) plan_.steps.emplace_back(std::move(send));
+    plan_.steps.emplace_back(std::move(remote));
+    if (!receive.transfers.empty()) plan_.steps.emplace_back(std::move(receive));
+    plan_.steps.emplace_back(std::move(copies));
+    return absl::OkStatus();
+  }
+
+  static size_t EndOfMessage(const std::vector<Crossed>& all, size_t begin, int64_t Crossed::*domain) {
+    size_t end = begin;
+    while (end < all.size() && all[end].*domain == all[begin].*domain) ++end;
+    return end;
+  }
+
+  BufferId NewGhost(const Crossed& crossed) {
+    const int64_t bytes = local_.value(crossed.value).type.bytes();
+    return NewBuffers(1, bytes, NewStorage({bytes}));
+  }
+
+  // The buffer in which elements [begin, end) of `all` cross to or from one domain, one behind the other.
+  // What is one range of one buffer crosses where it lies.
+  template <typename BufferOf>
+  BufferId AddMessage(const std::vector<Crossed>& all, size_t begin, size_t end, const BufferOf& buffer_of,
+                      bool packs, CopyStep& copies) {
+    const auto size_of = [&](size_t k) { return DTypeSize(local_.value(all[k].value).type.dtype); };
+    if (end == begin + 1 && all[begin].elements.size() == 1) {
+      const auto [first, last] = all[begin].elements[0];
+      const Buffer lies = plan_.buffers[buffer_of(begin)];
+      plan_.buffers.push_back(
+          {(last - first) * size_of(begin), lies.storage, lies.offset + first * size_of(begin)});
+      return static_cast<BufferId>(plan_.buffers.size()) - 1;
+    }
+    int64_t bytes = 0;
+    for (size_t k = begin; k < end; ++k) bytes += all[k].num_elements() * size_of(k);
+    const int storage = NewStorage({bytes});
+    int64_t offset = 0;
+    for (size_t k = begin; k < end; ++k) {
+      // All of one instance lie in a buffer of their own in the message, in their order.
+      const int64_t count = all[k].num_elements();
+      plan_.buffers.push_back({count * size_of(k), storage, offset});
+      const auto part = static_cast<BufferId>(plan_.buffers.size()) - 1;
+      offset += count * size_of(k);
+      int64_t at = 0;
+      for (const ElementRuns& runs : RunsOf(all[k].elements)) {
+        Transfer transfer;
+        transfer.dtype = local_.value(all[k].value).type.dtype;
+        transfer.box = packs ? BoxCopy::Runs(runs.count, runs.size, runs.begin, runs.step, at, runs.size)
+                             : BoxCopy::Runs(runs.count, runs.size, at, runs.size, runs.begin, runs.step);
+        transfer.from.push_back(packs ? buffer_of(k) : part);
+        transfer.to = packs ? part : buffer_of(k);
+        at += runs.count * runs.size;
+        AddTransfer(std::move(transfer), domain_.first_device(), copies);
+      }
+    }
+    return NewBuffers(1, bytes, storage);
   }
 
   // Whether its result is the operand's memory already.
@@ -243,6 +340,7 @@ class Planner {
   std::optional<ComputeStep> MakeReducing(int n) const {
     if (!options_.coalesces() || n + 1 >= static_cast<int>(local_.nodes().size())) return std::nullopt;
     const Node &node = local_.nodes()[n], &next = local_.nodes()[n + 1];
+    if (next.row->collective == CollectiveKind::kNone || Crosses(next)) return std::nullopt;
     if (node.results.size() != 1 || readers_[node.results[0]] != 1) return std::nullopt;
     for (ValueId operand : node.operands)
       if (!next.results.empty() && storages_[operand] == storages_[next.results[0]]) return std::nullopt;
@@ -303,8 +401,7 @@ class Planner {
     if (!options_.check_replicas || !compared_.insert(id).second) return;
     const ValueBuffers& value = values_[id];
     const AxisSet sharded = local_.value(id).layout->ShardedAxes();
-    const InstanceMap blocks(local_.mesh(), sharded),
-        all(local_.mesh(), sharded.Union(value.instances.axes()));
+    const InstanceMap blocks(domain_, sharded), all(domain_, sharded.Union(value.instances.axes()));
     CopyStep compare{.kind = CopyStep::Kind::kCompare, .subject = std::move(subject), .value = id};
     for (int64_t i = 0; i < all.count(); ++i) {
       const int64_t device = all.Representative(i), first = blocks.Representative(blocks.Of(device));
@@ -324,10 +421,11 @@ class Planner {
     const std::string subject = fmt::format("output \"{}\"", OutputName(local_, o));
     AddComparison(subject, id);
     const ValueInfo& info = local_.value(id);
+    if (options_.distributed.contains(OutputName(local_, o))) return AddDistributed(o, subject);
     const int64_t bytes = info.global.bytes();
     const BufferId host = NewBuffers(1, bytes, NewStorage({bytes, Storage::Kind::kOutput, o}));
     CopyStep unpack{.kind = CopyStep::Kind::kUnpack, .subject = subject};
-    const InstanceMap blocks(local_.mesh(), info.layout->ShardedAxes());
+    const InstanceMap blocks(domain_, info.layout->ShardedAxes());
     for (int64_t i = 0; i < blocks.count(); ++i) {
       const int64_t device = blocks.Representative(i);
       Transfer transfer;
@@ -338,6 +436,23 @@ class Planner {
       AddTransfer(std::move(transfer), device, unpack);
     }
     plan_.steps.emplace_back(std::move(unpack));
+  }
+
+  // An output that is a DTensor. What lies in memory of its own, as the DTensor does, is computed there;
+  // otherwise it is copied.
+  void AddDistributed(int o, const std::string& subject) {
+    const ValueId id = local_.outputs()[o].value;
+    ValueBuffers target{InstanceMap(domain_, local_.value(id).layout->ShardedAxes())};
+    Storage& lies = plan_.storages[plan_.buffers[values_[id].first].storage];
+    if (lies.kind == Storage::Kind::kTemporary && target.instances.axes() == values_[id].instances.axes() &&
+        lies.bytes == plan_.BytesOf(values_[id])) {
+      lies.kind = Storage::Kind::kOutput;
+      lies.index = o;
+      return;
+    }
+    const int64_t count = target.instances.count(), bytes = local_.value(id).type.bytes();
+    target.first = NewBuffers(count, bytes, NewStorage({count * bytes, Storage::Kind::kOutput, o}));
+    AddCopy(subject, id, values_[id], target);
   }
 
   // Copies one value's buffers to another's, instance by instance of the target.
@@ -383,12 +498,14 @@ class Planner {
 
   const Graph& local_;  // the plan's
   const StepPlanOptions options_;
+  const Domain domain_;
   const std::vector<bool> constant_;  // per value
   const std::vector<int> readers_ = CountReaders(local_);
   std::set<ValueId> compared_;
-  std::vector<ValueBuffers> values_;  // per value
-  std::vector<ValueId> storages_;     // per value the first that lies in its memory
-  int reduced_ = -1;                  // the last all_reduce that a compute step before it did
+  std::vector<ValueBuffers> values_;          // per value
+  std::vector<ValueId> storages_;             // per value the first that lies in its memory
+  std::optional<CrossingPlanner> crossings_;  // unless there is one domain
+  int reduced_ = -1;                          // the last all_reduce that a compute step before it did
   StepPlan plan_;
 };
 

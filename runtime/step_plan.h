@@ -23,6 +23,8 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <variant>
@@ -57,17 +59,29 @@ struct ComputeStep {
 
 // Data moves within the domain.
 struct CopyStep {
-  // kCompare writes nothing.
-  enum class Kind : uint8_t { kPack, kCollective, kUnpack, kAssign, kCompare };
+  // kSend and kReceive: between what a collective reads, or ghosts, and what crosses. kCompare writes
+  // nothing.
+  enum class Kind : uint8_t { kPack, kCollective, kSend, kReceive, kUnpack, kAssign, kCompare };
 
   Kind kind = Kind::kCollective;
-  int node = -1;             // kCollective; otherwise -1
+  int node = -1;             // of a collective; otherwise -1
   std::string subject = {};  // what it is for without a node: input "x", output "loss", variable "w"
   std::vector<Transfer> transfers = {};
   std::vector<int64_t> devices = {};  // per transfer: the device that it is for
   // kCompare: transfer i reads the two replicas of `value` that the devices replicas[i] hold.
   ValueId value = kNoValue;
   std::vector<std::pair<int64_t, int64_t>> replicas = {};
+};
+
+// Data moves to other domains and from them (runtime/transport.h). What is sent has been packed before, and
+// what is received lies in ghosts, or is unpacked into these, afterwards (runtime/crossing.h).
+struct RemoteStep {
+  struct Part {
+    int64_t domain = 0;    // the other one
+    BufferId buffer = -1;  // all of it
+  };
+  int node = -1;
+  std::vector<Part> sends = {}, receives = {};  // each ascending by domain
 };
 
 struct StepPlan;
@@ -85,10 +99,11 @@ struct NestedStep {
   std::vector<StepPlan> bodies = {};            // kBranch: bodies[0] if the predicate is true, else bodies[1]
 };
 
-using Step = std::variant<ComputeStep, CopyStep, NestedStep>;
+using Step = std::variant<ComputeStep, CopyStep, RemoteStep, NestedStep>;
 
 struct StepPlan {
   std::shared_ptr<const Graph> graph;  // the program; nodes and values of the steps are its
+  Domain domain;                       // whose step it is
   std::vector<Storage> storages;
   std::vector<Buffer> buffers;
   std::vector<Step> steps;
@@ -100,6 +115,10 @@ struct StepPlan {
 };
 
 struct StepPlanOptions {
+  // Whose step is planned, on the mesh of the program; nothing: that of a domain with all devices.
+  std::optional<Domain> domain = {};
+  // The inputs and outputs that are DTensors of this domain, by name. Others are whole host tensors.
+  std::set<std::string> distributed = {};
   bool share = true;     // see ExecutorOptions
   bool coalesce = true;  // the same
   // Compare what outputs and variables get wherever a layout says that it is the same and it is stored more

@@ -46,6 +46,8 @@ class Printer {
     switch (kind) {
       case CopyStep::Kind::kPack: return "pack";
       case CopyStep::Kind::kCollective: return "collective";
+      case CopyStep::Kind::kSend: return "send";
+      case CopyStep::Kind::kReceive: return "receive";
       case CopyStep::Kind::kUnpack: return "unpack";
       case CopyStep::Kind::kAssign: return "assign";
       case CopyStep::Kind::kCompare: return "compare";
@@ -97,14 +99,32 @@ class Printer {
       if (transfer.to >= 0) add(transfer.to, to);
       elements += transfer.box.elements();
     }
-    const std::string name = step.node >= 0 ? std::string(plan_.graph->nodes()[step.node].row->name)
-                                            : fmt::format("{} {}", NameOf(step.kind), step.subject);
+    std::string name(NameOf(step.kind));
+    if (step.kind == CopyStep::Kind::kCollective) name = plan_.graph->nodes()[step.node].row->name;
+    else if (step.node >= 0) name += fmt::format(" of {}", plan_.graph->nodes()[step.node].row->name);
+    else name += fmt::format(" {}", step.subject);
     std::string text = fmt::format("{}, {} of {}:", name, Count(std::ssize(step.transfers), "transfer"),
                                    Count(elements, "element"));
     for (int storage : from) text += fmt::format(" s{}", storage);
     if (!to.empty()) text += " ->";
     for (int storage : to) text += fmt::format(" s{}", storage);
     Line(text);
+  }
+
+  // "all_reduce across domains: 16 bytes of s4 to 1, 16 bytes of s5 from 1"
+  void Add(const RemoteStep& step) {
+    std::vector<std::string> parts;
+    const auto add = [&](std::string_view way, const std::vector<RemoteStep::Part>& all) {
+      for (const RemoteStep::Part& part : all) {
+        const Buffer& buffer = plan_.buffers[part.buffer];
+        parts.push_back(
+            fmt::format("{} of s{} {} {}", Count(buffer.bytes, "byte"), buffer.storage, way, part.domain));
+      }
+    };
+    add("to", step.sends);
+    add("from", step.receives);
+    Line(fmt::format("{} across domains: {}", plan_.graph->nodes()[step.node].row->name,
+                     parts.empty() ? "nothing" : fmt::format("{}", fmt::join(parts, ", "))));
   }
 
   // "repeat 3 times: s2 s3 -> s4", then where the arguments of each body lie, and its plan.

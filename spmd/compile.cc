@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "meshwork/base/status.h"
+#include "meshwork/mesh/placement.h"
 #include "meshwork/spmd/passes.h"
 #include "meshwork/spmd/shard_weight_update.h"
 #include "meshwork/verify/check_global.h"
@@ -19,13 +20,15 @@ namespace meshwork {
 
 namespace {
 
-absl::Status CheckBudgets(const CompileOptions& options) {
+absl::Status CheckOptions(const Graph& global, const CompileOptions& options) {
   if (options.memory_budget < 0)
     return InvalidArgument("Compile: memory_budget={}; give bytes per device, or 0 for no limit.",
                            options.memory_budget);
   if (options.replication_budget < 0)
     return InvalidArgument("Compile: replication_budget={}; give bytes, 0 to gather nothing unasked.",
                            options.replication_budget);
+  if (absl::Status status = Placement::Create(global.mesh(), options.num_domains).status(); !status.ok())
+    return Annotate(status, "Compile: ");
   return absl::OkStatus();
 }
 
@@ -100,7 +103,7 @@ absl::StatusOr<Program> CompileWith(const Graph& global, const CompileOptions& o
                                     const PassControl& control) {
   RETURN_IF_ERROR(global.status());
   if (absl::Status status = CheckGlobal(global); !status.ok()) return Annotate(status, "Compile: ");
-  RETURN_IF_ERROR(CheckBudgets(options));
+  RETURN_IF_ERROR(CheckOptions(global, options));
   if (absl::Status status = options.topology.CheckDescribes(global.mesh()); !status.ok())
     return Annotate(status, "Compile: ");
   Attempt attempt = Try(global, options, control);

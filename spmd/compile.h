@@ -40,6 +40,10 @@ struct CompileOptions {
   // Lays optimizer state out in blocks over the data-parallel axes, where that sends no more: ZeRO stage 1
   // (spmd/shard_weight_update.h).
   bool shard_weight_update = false;
+  // Over how many domains (mesh/placement.h) the devices are spread: memories between which as little as
+  // possible is sent (spmd/split_at_domains.h). Program::body is then on Placement::mesh(), or that cut
+  // further.
+  int64_t num_domains = 1;
   // Cut axes of the mesh where a reshape then sends less (spmd/cut_mesh.h). Program::body is then on the mesh
   // so cut; programs that share variables must be on one.
   bool cut_mesh = true;
@@ -59,7 +63,8 @@ struct CompileOptions {
 // Errors: RESOURCE_EXHAUSTED, it needs more than the memory budget; INTERNAL, a program that does not verify,
 // which is a bug of the compiler, unless an optional pass is to blame and is left out; the mistakes recorded
 // in `global`, all of them; a program that is local already; a partial pin; the topology of another mesh; a
-// negative budget; a gather that nobody asked for, of more than options.replication_budget.
+// negative budget; a number of domains that Placement refuses; a gather that nobody asked for, of more than
+// options.replication_budget.
 absl::StatusOr<Program> Compile(const Graph& global, const CompileOptions& options = {});
 
 }  // namespace meshwork

@@ -8,6 +8,7 @@
 #include "meshwork/base/status.h"
 #include "meshwork/control/loops.h"
 #include "meshwork/ir/regions.h"
+#include "meshwork/mesh/placement.h"
 #include "meshwork/spmd/bucket.h"
 #include "meshwork/spmd/carry_summaries.h"
 #include "meshwork/spmd/cut_mesh.h"
@@ -21,6 +22,7 @@
 #include "meshwork/spmd/replication.h"
 #include "meshwork/spmd/shard_weight_update.h"
 #include "meshwork/spmd/simplify.h"
+#include "meshwork/spmd/split_at_domains.h"
 #include "meshwork/spmd/try_sharing.h"
 
 namespace meshwork {
@@ -56,7 +58,8 @@ class CompileState {
   CompileState(const Graph& global, const CompileOptions& options, const PassControl& control)
       : options_(options),
         control_(control),
-        passed_{{.body = global}},
+        placement_(Placement::Create(global.mesh(), options.num_domains).value()),
+        passed_{{.body = global, .num_domains = options.num_domains}},
         pinned_(global.mesh()),
         propagated_{.graph = pinned_},
         inserted_{.graph = pinned_},
@@ -77,9 +80,15 @@ class CompileState {
   const CompileOptions& options() const { return options_; }
   const Graph& body() const { return passed_.program.body; }
   bool gathers_on_use() const { return local_.place_gathers; }
+  const Placement& placement() const { return placement_; }
   bool has_memory_budget() const { return options_.memory_budget > 0; }
   bool is_open() const { return is_open_; }
   const LocalOptions& local_options() const { return local_; }
+
+  Graph CutAtDomains(Graph graph) const {
+    graph.CutMesh(placement_.mesh());
+    return graph;
+  }
 
   Graph Opened(const Graph& graph) {
     OpenedGraph opened = OpenLoops(graph);
@@ -218,6 +227,7 @@ class CompileState {
 
   const CompileOptions& options_;
   const PassControl& control_;
+  const Placement placement_;
   Passed passed_;
   std::vector<OpenedLoop> loops_;
   bool is_open_ = false;  // the bodies of loops stand in the program, see control/loops.h
@@ -235,6 +245,9 @@ const std::vector<Pass>& AllPasses() {
   using Made = std::optional<Graph>;
   static const auto* const passes = new std::vector<Pass>{
       // Global program.
+      {.name = "cut_at_domains",
+       .make = [](C& c, const Graph& graph) -> Made { return c.CutAtDomains(graph); },
+       .applies = [](const C& c) { return !(c.placement().mesh() == c.body().mesh()); }},
       {.name = "fold_sizes", .make = [](C&, const Graph& graph) -> Made { return FoldSizes(graph); }},
       {.name = "share_subexpressions",
        .make = [](C&, const Graph& graph) -> Made { return ShareSubexpressions(graph); },
@@ -298,6 +311,10 @@ const std::vector<Pass>& AllPasses() {
        .make = [](C&, const Graph& graph) -> Made { return PlaceGathers(graph); },
        .applies = [](const C& c) { return c.gathers_on_use(); },
        .is_optional = true,
+       .is_local = true},
+      {.name = "split_at_domains",
+       .make = [](C& c, const Graph& graph) -> Made { return SplitAtDomains(graph, c.placement()); },
+       .applies = [](const C& c) { return c.placement().num_domains() > 1; },
        .is_local = true},
       {.name = "fit_memory",
        .make = [](C& c, const Graph& graph) -> Made { return c.Fitted(graph); },

@@ -36,6 +36,7 @@ absl::StatusOr<std::unique_ptr<PreparedStep>> CpuStep::Create(StepPlan plan, std
                                                               const PrepareOptions& options) {
   Schedule schedule = MakeSchedule(std::move(plan), pool.num_workers(), options.fuse);
   std::unique_ptr<CpuStep> step(new CpuStep(std::move(schedule), std::move(variables), pool, options));
+  RETURN_IF_ERROR(step->PrepareRemotes(step->root_));
   RETURN_IF_ERROR(step->RunOnce());
   if (options.profile || options.trace_steps > 0)
     step->profiler_ = std::make_unique<Profiler>(step->schedule_, options.trace_steps);
@@ -64,7 +65,7 @@ void CpuStep::FindHostBuffers() {
   for (size_t b = 0; b < schedule_.buffers.size(); ++b) {
     const Place& place = schedule_.storages[schedule_.buffers[b].storage].place;
     if (place.kind == Place::Kind::kFeed) feed_buffers_[place.index].push_back(static_cast<BufferId>(b));
-    if (place.kind == Place::Kind::kOutput) output_buffers_[place.index] = static_cast<BufferId>(b);
+    if (place.kind == Place::Kind::kOutput) output_buffers_[place.index].push_back(static_cast<BufferId>(b));
   }
 }
 
@@ -97,6 +98,8 @@ void CpuStep::MakeRoom(const Schedule& schedule) {
     for (const Instruction& instruction : *instructions) {
       if (instruction.loop != nullptr)
         for (const LoopPlan::Body& body : instruction.loop->bodies) MakeRoom(body.schedule);
+      workers_[0].sends.resize(std::max(workers_[0].sends.size(), instruction.sends.size()));
+      workers_[0].receives.resize(std::max(workers_[0].receives.size(), instruction.receives.size()));
       for (const KernelStep& step : instruction.steps) {
         const size_t num_in = static_cast<size_t>(step.num_in), num_out = step.buffers.size() - num_in;
         for (WorkerState& worker : workers_) {
@@ -106,6 +109,25 @@ void CpuStep::MakeRoom(const Schedule& schedule) {
       }
     }
   }
+}
+
+// In the order of the program, which all domains have in common.
+absl::Status CpuStep::PrepareRemotes(Level& level) {
+  level.remotes.resize(level.schedule->instructions.size());
+  for (size_t i = 0; i < level.remotes.size(); ++i) {
+    const Instruction& instruction = level.schedule->instructions[i];
+    if (instruction.kind == Instruction::Kind::kRemote) {
+      RemoteSpec spec{.where = level.schedule->graph->Describe(instruction.node)};
+      const auto part_of = [&](const RemoteStep::Part& part) {
+        return RemotePart{part.domain, level.schedule->buffers[part.buffer].bytes};
+      };
+      for (const RemoteStep::Part& part : instruction.sends) spec.sends.push_back(part_of(part));
+      for (const RemoteStep::Part& part : instruction.receives) spec.receives.push_back(part_of(part));
+      ASSIGN_OR_RETURN(level.remotes[i], options_.transport->Prepare(std::move(spec)));
+    }
+    for (const std::unique_ptr<Level>& body : level.bodies[i]) RETURN_IF_ERROR(PrepareRemotes(*body));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status CpuStep::RunOnce() {
@@ -135,7 +157,9 @@ absl::Status CpuStep::Run(std::span<const std::byte* const> feeds, std::span<std
   for (size_t a = 0; a < feed_buffers_.size(); ++a)
     for (BufferId b : feed_buffers_[a])
       root_.addresses[b] = const_cast<std::byte*>(feeds[a]) + schedule_.buffers[b].offset;
-  for (size_t o = 0; o < output_buffers_.size(); ++o) root_.addresses[output_buffers_[o]] = outputs[o];
+  for (size_t o = 0; o < output_buffers_.size(); ++o)
+    for (BufferId b : output_buffers_[o])
+      root_.addresses[b] = outputs[o] == nullptr ? nullptr : outputs[o] + schedule_.buffers[b].offset;
   root_.FollowFeeds();
   if (options_.poison_padding) Poison();
   for (WorkerState& worker : workers_) {
@@ -146,7 +170,9 @@ absl::Status CpuStep::Run(std::span<const std::byte* const> feeds, std::span<std
       profiler_ == nullptr ? Profiler::Clock::time_point() : Profiler::Clock::now();
   pool_.Run([this](int worker) { RunWorker(worker); });
   if (profiler_ != nullptr) profiler_->EndStep(start);
-  return StepStatus();
+  absl::Status status = StepStatus();
+  if (!status.ok() && options_.transport != nullptr) options_.transport->Abort(status);
+  return status;
 }
 
 void CpuStep::Poison() {
@@ -176,12 +202,15 @@ bool CpuStep::RunInstruction(const Level& level, size_t i, int worker) {
     case Instruction::Kind::kKernel: RunKernelsOrFail(level, i, worker); break;
     case Instruction::Kind::kCompare: Compare(i, worker); break;
     case Instruction::Kind::kLoop: RunLoop(level, i, worker); break;
+    case Instruction::Kind::kRemote: RunRemote(level, i, worker); break;
     case Instruction::Kind::kUnpack:
       if (!instruction.transfers.empty() && level.addresses[instruction.transfers[0].to] == nullptr)
         return false;
       [[fallthrough]];
     case Instruction::Kind::kPack:
     case Instruction::Kind::kCollective:
+    case Instruction::Kind::kSend:
+    case Instruction::Kind::kReceive:
     case Instruction::Kind::kAssign:
       RunTransfers(instruction.transfers, instruction.slices[worker], level.addresses);
       break;
@@ -195,10 +224,25 @@ void CpuStep::RunKernelsOrFail(const Level& level, size_t i, int worker) {
   try {
     RunKernels(level, i, worker);
   } catch (...) {
-    if (workers_[worker].status.ok())
-      workers_[worker].status =
-          KernelFailed(level.schedule->graph->Describe(level.schedule->instructions[i].node));
+    const absl::Status status =
+        KernelFailed(level.schedule->graph->Describe(level.schedule->instructions[i].node));
+    if (workers_[worker].status.ok()) workers_[worker].status = status;
+    // Nobody shall go on with what this step leaves.
+    if (options_.transport != nullptr) options_.transport->Abort(status);
   }
+}
+
+void CpuStep::RunRemote(const Level& level, size_t i, int worker) {
+  if (worker > 0) return;
+  WorkerState& state = workers_[0];
+  const Instruction& instruction = level.schedule->instructions[i];
+  const size_t sends = instruction.sends.size(), receives = instruction.receives.size();
+  for (size_t k = 0; k < sends; ++k) state.sends[k] = level.addresses[instruction.sends[k].buffer];
+  for (size_t k = 0; k < receives; ++k) state.receives[k] = level.addresses[instruction.receives[k].buffer];
+  const absl::Status status =
+      level.remotes[i]->Run(std::span<const std::byte* const>(state.sends).first(sends),
+                            std::span<std::byte* const>(state.receives).first(receives));
+  if (state.status.ok()) state.status = status;
 }
 
 bool CpuStep::AnyFailed() const {

@@ -44,7 +44,9 @@ class CpuStep : public PreparedStep {
   struct alignas(64) WorkerState {
     std::vector<const void*> in;  // room for one kernel call's pointers
     std::vector<void*> out;
-    absl::Status status;  // of the first kernel that failed
+    std::vector<const std::byte*> sends;  // and for those of what crosses to other domains
+    std::vector<std::byte*> receives;
+    absl::Status status;  // of the first kernel, or the transport, that failed
     // The first replicas found to differ: instruction, item, and where; -1: none.
     int instruction = -1, item = -1;
     Difference difference;
@@ -56,6 +58,7 @@ class CpuStep : public PreparedStep {
   void FindHostBuffers();
   void AllocateArenas();
   void MakeRoom(const Schedule& schedule);
+  absl::Status PrepareRemotes(Level& level);
   absl::Status RunOnce();
   void RunOnce(const Level& level);
 
@@ -67,6 +70,7 @@ class CpuStep : public PreparedStep {
   void RunKernels(const Level& level, size_t i, int worker);
   void RunStep(const Level& level, const Instruction& instruction, const KernelStep& step, int64_t begin,
                int64_t end, int64_t strip, int worker);
+  void RunRemote(const Level& level, size_t i, int worker);
   void RunKernelsOrFail(const Level& level, size_t i, int worker);
   bool AnyFailed() const;  // REQUIRES: no worker runs
   void RunLoop(const Level& level, size_t i, int worker);
@@ -81,8 +85,8 @@ class CpuStep : public PreparedStep {
   std::vector<Padding> paddings_;              // of the variables
   std::vector<std::shared_ptr<void>> arenas_;  // per worker, then the shared one and that of constants
   Level root_;
-  std::vector<std::vector<BufferId>> feed_buffers_;  // per argument: those that follow its host tensor
-  std::vector<BufferId> output_buffers_;             // per output
+  std::vector<std::vector<BufferId>> feed_buffers_;    // per argument: those that follow its host tensor
+  std::vector<std::vector<BufferId>> output_buffers_;  // per output, the same
   std::vector<WorkerState> workers_;
   bool leaves_ = false;                 // the loop that runs: written by worker 0, read behind a barrier
   std::unique_ptr<Profiler> profiler_;  // null unless options.profile or trace_steps

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "meshwork/runtime/cpu/schedule.h"
+#include "meshwork/runtime/transport.h"
 
 namespace meshwork {
 
@@ -22,6 +23,7 @@ struct Level {
   const Schedule* schedule;
   std::vector<std::byte*> addresses;                        // per buffer
   std::vector<std::vector<std::unique_ptr<Level>>> bodies;  // per instruction, of loops
+  std::vector<std::unique_ptr<RemoteOp>> remotes;           // per instruction, of those across domains
   // Of a body: where it comes from, and whether an argument of it, or of a body in it, lies in a feed.
   const LoopPlan* loop = nullptr;
   const LoopPlan::Body* body = nullptr;

@@ -16,6 +16,9 @@ std::string_view KindName(Instruction::Kind kind) {
   switch (kind) {
     case Instruction::Kind::kKernel: return "kernel";
     case Instruction::Kind::kCollective: return "collective";
+    case Instruction::Kind::kSend: return "send";
+    case Instruction::Kind::kReceive: return "receive";
+    case Instruction::Kind::kRemote: return "remote";
     case Instruction::Kind::kPack: return "pack";
     case Instruction::Kind::kUnpack: return "unpack";
     case Instruction::Kind::kAssign: return "assign";

@@ -33,6 +33,8 @@ Instruction::Kind KindOf(CopyStep::Kind kind) {
   switch (kind) {
     case CopyStep::Kind::kPack: return Instruction::Kind::kPack;
     case CopyStep::Kind::kCollective: return Instruction::Kind::kCollective;
+    case CopyStep::Kind::kSend: return Instruction::Kind::kSend;
+    case CopyStep::Kind::kReceive: return Instruction::Kind::kReceive;
     case CopyStep::Kind::kUnpack: return Instruction::Kind::kUnpack;
     case CopyStep::Kind::kAssign: return Instruction::Kind::kAssign;
     case CopyStep::Kind::kCompare: return Instruction::Kind::kCompare;
@@ -46,6 +48,7 @@ class ScheduleBuilder {
   ScheduleBuilder(StepPlan plan, int workers, bool fuse)
       : plan_(std::move(plan)), local_(*plan_.graph), fuse_(fuse), rows_(workers) {
     schedule_.graph = plan_.graph;
+    schedule_.domain = plan_.domain;
     schedule_.num_workers = workers;
     schedule_.buffers = plan_.buffers;
     TakeStorages();
@@ -100,6 +103,11 @@ class ScheduleBuilder {
   }
   size_t EndOfWritten(const ComputeStep& step) const { return EndOfWritten(step.out); }
   size_t EndOfWritten(const NestedStep& step) const { return EndOfWritten(step.out); }
+  size_t EndOfWritten(const RemoteStep& step) const {
+    size_t end = 0;
+    for (const RemoteStep::Part& part : step.receives) end = std::max(end, EndOfWritten(part.buffer));
+    return end;
+  }
   size_t EndOfWritten(const CopyStep& step) const {
     size_t end = 0;
     for (const Transfer& transfer : step.transfers) end = std::max(end, EndOfWritten(transfer.to));
@@ -115,7 +123,7 @@ class ScheduleBuilder {
       const Transfer& transfer = copies.transfers[i];
       const auto cost =
           static_cast<double>(transfer.box.elements()) * static_cast<double>(transfer.from.size());
-      items.push_back({schedule_.OwnerOf(copies.devices[i], local_.mesh()), transfer.box.elements(), cost,
+      items.push_back({schedule_.OwnerOf(copies.devices[i]), transfer.box.elements(), cost,
                        kAlignment / DTypeSize(transfer.dtype)});
     }
     Instruction instruction{.kind = KindOf(copies.kind),
@@ -130,6 +138,27 @@ class ScheduleBuilder {
         SortByWhatIsRead(instruction.transfers, slices);
     for (const Transfer& transfer : instruction.transfers)
       if (transfer.to >= 0) rows_.Forget(schedule_.buffers[transfer.to].storage);
+    schedule_.instructions.push_back(std::move(instruction));
+  }
+
+  // One worker does it: what it sends is ready before, what it receives is read afterwards.
+  void Add(RemoteStep& remote) {
+    EndGroup();
+    Instruction instruction{.kind = Instruction::Kind::kRemote, .node = remote.node};
+    const auto add = [&](const std::vector<RemoteStep::Part>& parts, bool is_write) {
+      for (const RemoteStep::Part& part : parts) {
+        const Buffer& buffer = schedule_.buffers[part.buffer];
+        instruction.accesses.push_back(
+            {0, buffer.storage, buffer.offset, buffer.offset + buffer.bytes, is_write});
+        if (is_write) rows_.Forget(buffer.storage);
+      }
+    };
+    add(remote.sends, false);
+    add(remote.receives, true);
+    instruction.sends = std::move(remote.sends);
+    instruction.receives = std::move(remote.receives);
+    instruction.slices.resize(schedule_.num_workers);
+    instruction.slices[0].push_back({0, 0, 1});
     schedule_.instructions.push_back(std::move(instruction));
   }
 

@@ -90,7 +90,7 @@ struct KernelStep {
 
 struct LoopPlan;
 
-// A range of a storage that an instruction with bodies touches.
+// A range of a storage that an instruction with bodies, or one across domains, touches.
 struct LoopAccess {
   int worker = -1;  // -1: every worker
   int storage = -1;
@@ -99,7 +99,18 @@ struct LoopAccess {
 };
 
 struct Instruction {
-  enum class Kind { kKernel, kCollective, kPack, kUnpack, kAssign, kCompare, kLoop };
+  enum class Kind {
+    kKernel,
+    kCollective,
+    kPack,
+    kUnpack,
+    kAssign,
+    kCompare,
+    kLoop,
+    kSend,
+    kReceive,
+    kRemote
+  };
   Kind kind = Kind::kKernel;
   int node = -1;         // index into the graph's nodes, of the first step; or -1
   bool barrier = false;  // all workers meet before it
@@ -118,15 +129,18 @@ struct Instruction {
   std::vector<Transfer> transfers = {};
   ValueId value = kNoValue;
   std::vector<std::pair<int64_t, int64_t>> replicas = {};
-  // kLoop: what it runs, all workers together, and what that touches.
+  // kRemote: what worker 0 has carried to other domains and from them.
+  std::vector<RemoteStep::Part> sends = {}, receives = {};
+  // kLoop: what it runs, all workers together.
   std::shared_ptr<const LoopPlan> loop = nullptr;
-  std::vector<LoopAccess> accesses = {};
+  std::vector<LoopAccess> accesses = {};  // what kRemote and kLoop touch
   // Per worker: of kernels, rows.
   std::vector<std::vector<WorkSlice>> slices = {};
 };
 
 struct Schedule {
   std::shared_ptr<const Graph> graph;  // the program; nodes and values of the instructions are its
+  Domain domain;                       // whose step it is
   int num_workers = 1;
   std::vector<PlacedStorage> storages;
   std::vector<Buffer> buffers;
@@ -137,9 +151,9 @@ struct Schedule {
   int64_t shared_bytes = 0;
   int64_t constant_bytes = 0;
 
-  // The worker that drives `device` of `mesh`.
-  int OwnerOf(int64_t device, const Mesh& mesh) const {
-    return static_cast<int>(device * num_workers / mesh.num_devices());
+  // The worker that drives `device`. REQUIRES: it is of the domain.
+  int OwnerOf(int64_t device) const {
+    return static_cast<int>((device - domain.first_device()) * num_workers / domain.num_devices());
   }
 };
 
@@ -202,7 +216,7 @@ template <typename F>
 void ForAccesses(const Schedule& schedule, const Instruction& instruction, F&& f) {
   for (int worker = 0; worker < static_cast<int>(instruction.slices.size()); ++worker) {
     for (const WorkSlice& slice : instruction.slices[worker]) {
-      if (instruction.kind == Instruction::Kind::kLoop) {
+      if (instruction.kind == Instruction::Kind::kLoop || instruction.kind == Instruction::Kind::kRemote) {
         for (const LoopAccess& access : instruction.accesses)
           if (access.worker < 0 || access.worker == worker)
             f(worker, access.storage, access.begin, access.end, access.is_write);

@@ -51,6 +51,9 @@ std::string_view CategoryOf(Instruction::Kind kind) {
   switch (kind) {
     case Instruction::Kind::kKernel: return "kernel";
     case Instruction::Kind::kCollective: return "collective";
+    case Instruction::Kind::kSend: return "send";
+    case Instruction::Kind::kReceive: return "receive";
+    case Instruction::Kind::kRemote: return "remote";
     case Instruction::Kind::kPack: return "pack";
     case Instruction::Kind::kUnpack: return "unpack";
     case Instruction::Kind::kAssign: return "assign";
@@ -102,8 +105,9 @@ class TraceReader {
 
   std::vector<int64_t> DevicesOf(int worker) const {
     std::vector<int64_t> devices;
-    for (int64_t d = 0; d < local_.mesh().num_devices(); ++d)
-      if (schedule_.OwnerOf(d, local_.mesh()) == worker) devices.push_back(d);
+    const Domain& domain = schedule_.domain;
+    for (int64_t d = domain.first_device(); domain.Holds(d); ++d)
+      if (schedule_.OwnerOf(d) == worker) devices.push_back(d);
     return devices;
   }
 
@@ -208,7 +212,9 @@ class TraceReader {
   std::vector<Shown> ShowSlices(size_t i, int worker) {
     const Instruction& instruction = schedule_.instructions[i];
     std::vector<std::vector<int64_t>> holders(static_cast<size_t>(instruction.items.count()));
-    for (int64_t d = 0; d < local_.mesh().num_devices(); ++d) holders[instruction.items.Of(d)].push_back(d);
+    const Domain& domain = schedule_.domain;
+    for (int64_t d = domain.first_device(); domain.Holds(d); ++d)
+      holders[instruction.items.Of(d)].push_back(d);
     std::vector<Shown> shown;
     for (const WorkSlice& slice : instruction.slices[worker]) {
       const Items items = ItemsOf(instruction, slice);
@@ -219,7 +225,7 @@ class TraceReader {
       Shown& one = shown.emplace_back();
       one.label = AddLabel(SliceLabel(i, slice, items, devices));
       for (const int64_t d : devices)
-        if (schedule_.OwnerOf(d, local_.mesh()) == worker) one.tracks.push_back(DeviceTrack(d));
+        if (schedule_.OwnerOf(d) == worker) one.tracks.push_back(DeviceTrack(d));
     }
     return shown;
   }

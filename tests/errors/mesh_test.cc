@@ -2,6 +2,7 @@
 
 #include "errors/errors.h"
 #include "gtest/gtest.h"
+#include "meshwork/mesh/placement.h"
 
 namespace meshwork {
 namespace {
@@ -47,6 +48,17 @@ TEST(MeshErrors, Axes) {
                            MISTAKE(Mesh::Parse("n=1048576,m=2048*1024")),
                            {"more than 32 parts", [&] { return Mesh::Parse("m=" + parts + ",b=4"); }},
                        });
+}
+
+TEST(MeshErrors, Placements) {
+  ExpectErrors("placement", {
+                                MISTAKE(Placement::Create(Read("batch=4,model=2"), 0)),
+                                MISTAKE(Placement::Create(Read("batch=4,model=2"), -2)),
+                                MISTAKE(Placement::Create(Read("batch=4,model=2"), 3)),
+                                MISTAKE(Placement::Create(Read("batch=4,model=2"), 16)),
+                                MISTAKE(Placement::Create(Read("x=3,y=6"), 2)),
+                                MISTAKE(Placement::Create(Read("x=2*6"), 3)),
+                            });
 }
 
 TEST(MeshErrors, Names) {

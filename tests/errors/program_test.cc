@@ -78,6 +78,7 @@ TEST(ProgramErrors, Compile) {
           MISTAKE(Compile(Parse("mesh [x=2] func f(%a: f32[4]) { return y=%a }"), {.topology = other})),
           MISTAKE(
               Compile(Parse("mesh [x=2] func f(%a: f32[4]) { return y=%a }"), {.replication_budget = -1})),
+          MISTAKE(Compile(Parse("mesh [x=2] func f(%a: f32[4]) { return y=%a }"), {.num_domains = 3})),
           MISTAKE(Compile(Parse("mesh [x=4, y=2] func f(%a: f32[4]) { return y=%a }"), {.topology = other})),
           MISTAKE(compile("mesh [x=2] func f(%a: f32[4]) { %0 = relayout %a {_ | sum:x} return y=%0 }")),
       });

@@ -16,6 +16,7 @@
 #include "gtest/gtest.h"
 #include "meshwork/base/status.h"
 #include "meshwork/ir/text.h"
+#include "meshwork/mesh/placement.h"
 #include "meshwork/runtime/cpu/cpu_backend.h"
 #include "meshwork/runtime/executor.h"
 #include "meshwork/spmd/compile.h"
@@ -103,22 +104,29 @@ int64_t ElementsOf(const Graph& graph) {
   return elements;
 }
 
-Case CaseOf(std::string name, const Graph& global) {
-  Program program = Compile(global).value();
+Case CaseOf(std::string name, const Graph& global, int64_t num_domains = 1) {
+  Program program = Compile(global, {.num_domains = num_domains}).value();
   return {std::move(name), global, std::move(program), {}};
+}
+
+// A number of domains over which the mesh can be spread, more than one; 1 if there is none.
+int64_t SomeDomains(const Mesh& mesh) {
+  for (int64_t count : {2, 3, 4})
+    if (Placement::Create(mesh, count).ok()) return count;
+  return 1;
 }
 
 std::vector<Case> GoldenCases() {
   std::vector<Case> cases;
   for (const std::string_view folder : {"spmd/cases", "spmd/regroup_sums", "spmd/compile", "spmd/propagate",
-                                        "spmd/insert_relayouts", "spmd/localize"}) {
+                                        "spmd/insert_relayouts", "spmd/localize", "spmd/split_at_domains"}) {
     for (const std::string& file : GoldenFiles(folder)) {
       const std::string text = ReadGolden(file);
       absl::StatusOr<Graph> graph = ParseGraph(text.substr(0, text.find("----\n")));
       EXPECT_TRUE(graph.ok()) << file << ": " << MessageOf(graph.status());
       if (!graph.ok() || (!LongTests() && ElementsOf(*graph) > 100000)) continue;
       std::mt19937_64 engine(cases.size());
-      Case c = CaseOf(file, *graph);
+      Case c = CaseOf(file, *graph, folder == "spmd/split_at_domains" ? 2 : 1);
       for (const Argument& argument : graph->arguments()) {
         const ValueInfo& info = graph->value(argument.value);
         c.arguments.emplace(info.name, RandomTensor(info.type, engine));
@@ -129,8 +137,8 @@ std::vector<Case> GoldenCases() {
   return cases;
 }
 
-Case CaseOf(std::string name, const RandomProgram& random) {
-  Case c = CaseOf(std::move(name), random.graph);
+Case CaseOf(std::string name, const RandomProgram& random, int64_t num_domains = 1) {
+  Case c = CaseOf(std::move(name), random.graph, num_domains);
   for (const Argument& argument : random.graph.arguments()) {
     const ValueInfo& info = random.graph.value(argument.value);
     c.arguments.emplace(info.name, ToTensor(HostTensor(info.type, random.feeds.at(info.name))));
@@ -154,6 +162,23 @@ std::vector<Case> RandomCases() {
     cases.push_back(CaseOf(fmt::format("random twins {}", seed), programs.DrawTwins(seed)));
   for (uint64_t seed = 0; seed < (LongTests() ? 200 : 2); ++seed)
     cases.push_back(CaseOf(fmt::format("random training with loops {}", seed), DrawLoopTraining(seed)));
+  return cases;
+}
+
+// Programs for several domains: sums within them, then across.
+std::vector<Case> SplitCases() {
+  std::vector<Case> cases;
+  const RandomPrograms programs;
+  const auto add = [&](std::string name, const RandomProgram& random) {
+    const int64_t domains = SomeDomains(random.graph.mesh());
+    if (domains > 1) cases.push_back(CaseOf(fmt::format("{} on {} domains", name, domains), random, domains));
+  };
+  for (uint64_t seed = 5000; seed < (LongTests() ? 5500 : 5040); ++seed)
+    add(fmt::format("random program {}", seed), programs.Draw(seed));
+  for (uint64_t seed = 5000; seed < (LongTests() ? 5200 : 5016); ++seed)
+    add(fmt::format("random training {}", seed), DrawTraining(seed));
+  for (uint64_t seed = 5000; seed < (LongTests() ? 5200 : 5016); ++seed)
+    add(fmt::format("random loops {}", seed), programs.DrawLoops(seed));
   return cases;
 }
 
@@ -240,6 +265,9 @@ constexpr std::string_view kKinds[] = {
 TEST(MutationTest, VerifyRejectsEveryMutantWhoseNumbersDiffer) {
   std::vector<Case> cases = GoldenCases();
   for (Case& c : RandomCases()) cases.push_back(std::move(c));
+  std::vector<Case> split = SplitCases();
+  EXPECT_GE(split.size(), 40u);
+  for (Case& c : split) cases.push_back(std::move(c));
   CpuBackend backend(2);
   std::map<std::string, Tally> tallies;
   Tally in_bodies;

@@ -68,7 +68,7 @@ TEST(DTensorTest, InstancesLieOneBehindTheOther) {
         for (int64_t i = 0; i < tensor.instances().count(); ++i)
           EXPECT_EQ(tensor.instance(i) - tensor.instance(0), i * DTypeSize(dtype) * ((n + 3) / 4));
         EXPECT_EQ(tensor.bytes(), 4 * DTypeSize(dtype) * ((n + 3) / 4));
-        EXPECT_EQ(tensor.bytes(), BytesOfDTensor(type, layout, share));
+        EXPECT_EQ(tensor.bytes(), BytesOfDTensor(Domain(layout.mesh()), type, layout, share));
       }
     }
   }

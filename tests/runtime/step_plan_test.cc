@@ -196,6 +196,11 @@ class Laws {
     }
   }
 
+  void Visit(const RemoteStep& step) {
+    for (const RemoteStep::Part& part : step.sends) Read(part.buffer);
+    for (const RemoteStep::Part& part : step.receives) Write(part.buffer);
+  }
+
   void Visit(const NestedStep& step) {
     for (const ValueBuffers& value : step.in) ExpectLiesIn(plan_, value), Read(value.first);
     for (const ValueBuffers& value : step.out) ExpectLiesIn(plan_, value), Write(value.first);

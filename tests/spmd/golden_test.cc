@@ -40,10 +40,9 @@ struct Pass {
 };
 
 // The program as Compile has it after the pass of that name, which must change it.
-std::function<std::string(const Graph&)> After(std::string_view name) {
-  return [name](const Graph& graph) {
+std::function<std::string(const Graph&)> After(std::string_view name, CompileOptions options = {}) {
+  return [name, options = std::move(options)](const Graph& graph) mutable {
     std::string text;
-    CompileOptions options;
     options.dump = [&](std::string_view pass, const Graph& made) {
       if (pass == name) text = PrintGraph(made);
     };
@@ -99,6 +98,8 @@ std::string FitText(const Graph& global) {
 // recompute read local programs.
 const Pass kPasses[] = {
     {"spmd/open_loops", After("open_loops")},
+    {"spmd/cut_at_domains", After("cut_at_domains", {.num_domains = 2})},
+    {"spmd/split_at_domains", After("split_at_domains", {.num_domains = 2})},
     {"spmd/cut_mesh", After("cut_mesh")},
     {"spmd/carry_summaries", After("carry_summaries")},
     {"spmd/keep_weights", After("keep_weights")},

@@ -4,12 +4,17 @@
 #include <cmath>
 #include <map>
 #include <memory>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include "meshwork/base/status.h"
 #include "meshwork/ir/text.h"
+#include "meshwork/mesh/placement.h"
 #include "meshwork/runtime/cpu/cpu_backend.h"
+#include "meshwork/runtime/local_program.h"
+#include "meshwork/runtime/replicas.h"
+#include "meshwork/runtime/transport/loopback.h"
 #include "meshwork/spmd/simplify.h"
 #include "support/stability.h"
 #include "support/tensors.h"
@@ -49,17 +54,90 @@ absl::Status RunStep(const RandomProgram& random, const Program& program, Backen
   return executor->Run(feeds, &outputs);
 }
 
-std::string Compare(const Expected& expected, const std::map<std::string, Tensor>& outputs,
-                    const std::map<std::string, DTensor>& state) {
+using Tensors = std::map<std::string, Tensor>;
+using DTensors = std::map<std::string, DTensor>;
+
+std::string Compare(const Expected& expected, const Tensors& outputs, const Tensors& state) {
   std::string error;
   for (const auto& [name, value] : expected.step.outputs)
     if (error.empty()) error = Differs(name, outputs.at(name), value, expected);
+  for (const auto& [name, value] : expected.step.variables)
+    if (error.empty()) error = Differs(name, state.at(name), value, expected);
+  return error;
+}
+
+std::string Compare(const Expected& expected, const Tensors& outputs, const DTensors& state) {
+  Tensors whole;
   for (const auto& [name, value] : expected.step.variables) {
     const absl::StatusOr<Tensor> found = Unpack(state.at(name), /*check_replicas=*/true);
     if (!found.ok()) return std::string(MessageOf(found.status()));
-    if (error.empty()) error = Differs(name, *found, value, expected);
+    whole.emplace(name, *found);
   }
-  return error;
+  return Compare(expected, outputs, whole);
+}
+
+// ---- Several domains.
+
+// What one of them has after a step.
+struct InDomain {
+  absl::Status status;
+  DTensors outputs, state;
+};
+
+absl::Status RunInDomain(const RandomProgram& random, const Program& program, Transport& transport,
+                         int workers, const std::set<std::string>& distributed, InDomain& there) {
+  CpuBackend backend(workers, /*own_cores=*/false);
+  ExecutorOptions options{
+      .poison_padding = true, .check_replicas = true, .transport = &transport, .distributed = distributed};
+  for (size_t o = 0; o < program.body.outputs().size(); ++o)
+    options.distributed.insert(OutputName(program.body, static_cast<int>(o)));
+  ASSIGN_OR_RETURN(const std::unique_ptr<Executor> executor,
+                   Executor::Create(program, backend, options, &there.state));
+  StepMemory memory;
+  for (const Argument& argument : random.graph.arguments()) {
+    const ValueInfo& info = random.graph.value(argument.value);
+    const Tensor tensor = ToTensor(HostTensor(info.type, random.feeds.at(info.name)));
+    if (argument.is_variable) {
+      RETURN_IF_ERROR(Pack(tensor, there.state.at(info.name)));
+    } else if (options.distributed.contains(info.name)) {
+      ASSIGN_OR_RETURN(DTensor feed, executor->NewFeed(info.name));
+      RETURN_IF_ERROR(Pack(tensor, feed, /*poison_padding=*/true));
+      memory.distributed_feeds.emplace(info.name, feed);
+    } else {
+      memory.feeds.emplace(info.name, tensor);
+    }
+  }
+  ASSIGN_OR_RETURN(BoundStep step, executor->Bind(std::move(memory)));
+  RETURN_IF_ERROR(step.Run());
+  there.outputs = step.distributed_outputs();
+  return absl::OkStatus();
+}
+
+// Puts the blocks of all domains together. Error: two have not the same of a block.
+absl::Status PutTogether(const std::vector<InDomain>& domains, DTensors InDomain::*of, Tensors& whole) {
+  for (const InDomain& domain : domains) {
+    for (const auto& [name, tensor] : domain.*of) {
+      const bool is_first = whole.try_emplace(name, Tensor(tensor.type())).second;
+      auto* const host = static_cast<std::byte*>(whole.at(name).raw());
+      const Shape shape = tensor.type().shape;
+      const int64_t size = DTypeSize(tensor.type().dtype);
+      for (int64_t i = 0; i < tensor.instances().count(); ++i) {
+        const int64_t device = tensor.instances().Representative(i);
+        const BoxBuffer all = BoxBuffer::Whole(tensor.layout().FactorShape(shape));
+        const BoxCopy box(tensor.block(i), BoxBuffer::OfDevice(tensor.layout(), shape, device), all);
+        if (!is_first && !tensor.layout().ShardedAxes().Intersects(tensor.domain().placement().across())) {
+          Tensor other(tensor.type());
+          box.Copy(tensor.instance(i), static_cast<std::byte*>(other.raw()), size, 0, box.elements());
+          const BoxCopy same(tensor.block(i), all, all);
+          if (FindDifference(same, 0, same.elements(), size, host,
+                             static_cast<const std::byte*>(other.raw())))
+            return absl::InternalError(fmt::format("{} differs between domains", name));
+        }
+        box.Copy(tensor.instance(i), host, size, 0, box.elements());
+      }
+    }
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -100,6 +178,35 @@ Trial TryProgram(const RandomProgram& random, const Expected& expected, Backend&
   const absl::StatusOr<Program> program = Compile(random.graph, options);
   if (!program.ok()) return {.rejected = std::string(MessageOf(program.status()))};
   return TryCompiled(random, expected, backend, *program, executor_options);
+}
+
+Trial TryOnDomains(const RandomProgram& random, const Expected& expected, int64_t num_domains, int workers,
+                   const std::set<std::string>& distributed) {
+  const absl::StatusOr<Program> program = Compile(random.graph, {.num_domains = num_domains});
+  if (!program.ok()) return {.rejected = std::string(MessageOf(program.status()))};
+  std::vector<std::unique_ptr<Transport>> ends =
+      MakeLoopback(num_domains, {.deadline = std::chrono::minutes(2)});
+  std::vector<InDomain> domains(ends.size());
+  std::vector<std::thread> threads;
+  for (size_t d = 0; d < ends.size(); ++d) {
+    threads.emplace_back([&, d] {
+      domains[d].status = RunInDomain(random, *program, *ends[d], workers, distributed, domains[d]);
+      if (!domains[d].status.ok()) ends[d]->Abort(domains[d].status);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  const auto failed = [&](const absl::Status& status) {
+    return fmt::format("on {}: {}\n{}", Count(num_domains, "domain"), MessageOf(status),
+                       PrintGraph(program->body));
+  };
+  for (const InDomain& domain : domains)
+    if (!domain.status.ok()) return {.rejected = failed(domain.status)};
+  Tensors outputs, state;
+  for (const absl::Status& status :
+       {PutTogether(domains, &InDomain::outputs, outputs), PutTogether(domains, &InDomain::state, state)})
+    if (!status.ok()) return {.wrong = failed(status)};
+  const std::string error = Compare(expected, outputs, state);
+  return {.wrong = error.empty() ? "" : failed(absl::InternalError(error))};
 }
 
 Trial TryCompiled(const RandomProgram& random, const Expected& expected, Backend& backend,

@@ -7,6 +7,7 @@
 //   const Trial trial = TryProgram(random, expected, backend);   // trial.error() is "" if all is right
 #pragma once
 
+#include <set>
 #include <string>
 
 #include "meshwork/runtime/cpu/cpu_backend.h"
@@ -42,6 +43,11 @@ struct Trial {
 // Runs what the compiler has made of it.
 Trial TryCompiled(const RandomProgram& random, const Expected& expected, Backend& backend,
                   const Program& program, ExecutorOptions executor_options = {});
+
+// The same on several domains of this process (mesh/placement.h), each with `workers` threads. `distributed`:
+// as ExecutorOptions::distributed, besides all outputs.
+Trial TryOnDomains(const RandomProgram& random, const Expected& expected, int64_t num_domains,
+                   int workers = 1, const std::set<std::string>& distributed = {});
 
 // How the executor runs it; padding and replicas are checked in any case.
 Trial TryProgram(const RandomProgram& random, const Expected& expected, Backend& backend,

@@ -1,0 +1,80 @@
+// A Transport carries what crosses between the domains of a program (mesh/placement.h): between processes,
+// hosts, or memories of one process.
+//
+//   std::vector<std::unique_ptr<Transport>> ends = MakeLoopback(2);         // runtime/transport/loopback.h
+//
+//   // in each domain, with its own end:
+//   RETURN_IF_ERROR(end->Agree("the program", Fingerprint(program.body)));   // who differs is named
+//   ASSIGN_OR_RETURN(auto sum, end->Prepare({.where = "all_reduce (model.cc:41)", .sends = …, .receives =
+//   …})); RETURN_IF_ERROR(sum->Run(addresses of what is sent, addresses of what is received));   // every
+//   step
+//
+// A remote operation moves bytes between domains, and computes nothing: what is reduced is reduced by who
+// receives it, in the order of the domains, so that the sum does not depend on who was first.
+//
+// The domains of a program call Agree and Prepare in the same order, and run the operations of a step in the
+// order in which they were prepared. A domain that sends waits for nobody but the receivers of what it sends,
+// so domains that do this never dead-lock. One that fails, or that waits in vain, aborts all others: nobody
+// goes on with a step that somebody did not make.
+//
+// The end of a domain is used by one thread at a time; Abort may be called by any thread at any time.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace meshwork {
+
+// What goes to another domain, or comes from it, in one operation.
+struct RemotePart {
+  int64_t domain = 0;
+  int64_t bytes = 0;
+};
+
+// One operation as one domain sees it. Law: domain a sends b as many bytes as b receives from a.
+struct RemoteSpec {
+  std::string where;  // "all_reduce (model.cc:41)", for errors
+  // Each ascending by domain, which is another one than this; a domain that is not named has no part.
+  std::vector<RemotePart> sends, receives;
+};
+
+// An operation that was prepared.
+class RemoteOp {
+ public:
+  virtual ~RemoteOp() = default;
+  // Sends and receives, once per step. sends[i] and receives[i]: where spec.sends[i] and spec.receives[i]
+  // lie, all apart from each other. On return everything is received, and nothing that was sent is read any
+  // more. Errors, with which the whole transport is aborted: a domain that does not come within the deadline,
+  // or sends another number of bytes; the reason of an abort.
+  virtual absl::Status Run(std::span<const std::byte* const> sends, std::span<std::byte* const> receives) = 0;
+};
+
+// One domain's end of it.
+class Transport {
+ public:
+  virtual ~Transport() = default;
+
+  virtual int64_t domain() const = 0;
+  virtual int64_t num_domains() const = 0;
+
+  // Whether all domains say the same of `what`; all of them ask. Errors, in all of them: two differ; one does
+  // not come within the deadline; the reason of an abort.
+  virtual absl::Status Agree(std::string_view what, std::string_view value) = 0;
+
+  // The operation must not outlive the transport. Errors: the reason of an abort.
+  virtual absl::StatusOr<std::unique_ptr<RemoteOp>> Prepare(RemoteSpec spec) = 0;
+
+  // Whatever waits here or in another domain, and whatever is asked for from now on, fails with `reason`. The
+  // first reason stays. REQUIRES: !reason.ok().
+  virtual void Abort(absl::Status reason) = 0;
+};
+
+}  // namespace meshwork

@@ -1,0 +1,222 @@
+#include "meshwork/runtime/transport/loopback.h"
+
+#include <algorithm>
+#include <condition_variable>
+#include <cstring>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <utility>
+
+#include "fmt/ranges.h"
+#include "meshwork/base/status.h"
+
+namespace meshwork {
+namespace {
+
+// What one domain lays out for another in one run of an operation.
+struct Offer {
+  const std::byte* data = nullptr;
+  int64_t bytes = 0;
+  int64_t made = 0;   // how often something was offered
+  int64_t taken = 0;  // and copied
+};
+
+// What all ends share.
+class Hub {
+ public:
+  Hub(int64_t num_domains, const LoopbackOptions& options) : num_domains_(num_domains), options_(options) {}
+
+  int64_t num_domains() const { return num_domains_; }
+
+  void Abort(absl::Status reason) {
+    MESHWORK_CHECK(!reason.ok());
+    const std::lock_guard lock(mutex_);
+    AbortLocked(std::move(reason));
+  }
+
+  absl::Status status() {
+    const std::lock_guard lock(mutex_);
+    return aborted_;
+  }
+
+  // The `turn`th question that `domain` asks.
+  absl::Status Agree(int64_t domain, int64_t turn, std::string_view what, std::string_view value) {
+    std::unique_lock lock(mutex_);
+    Question& question = questions_[turn];
+    question.values.resize(static_cast<size_t>(num_domains_));
+    question.values[static_cast<size_t>(domain)] = fmt::format("{} {}", what, value);
+    changed_.notify_all();
+    const auto missing = [&] {
+      std::vector<int64_t> domains;
+      for (int64_t d = 0; d < num_domains_; ++d)
+        if (!question.values[static_cast<size_t>(d)].has_value()) domains.push_back(d);
+      return domains;
+    };
+    RETURN_IF_ERROR(Await(lock, fmt::format("Agree on {}", what), domain, missing));
+    const std::string differ = Differ(question.values);
+    if (!differ.empty()) AbortLocked(InvalidArgument("Transport: the domains differ: {}.", differ));
+    RETURN_IF_ERROR(aborted_);
+    if (++question.answered == num_domains_) questions_.erase(turn);
+    return absl::OkStatus();
+  }
+
+  // Run number `turn`, from 1 on, of operation `op` by `domain`.
+  absl::Status Exchange(int64_t domain, int64_t op, int64_t turn, const RemoteSpec& spec,
+                        std::span<const std::byte* const> sends, std::span<std::byte* const> receives) {
+    std::unique_lock lock(mutex_);
+    RETURN_IF_ERROR(aborted_);
+    for (size_t i = 0; i < spec.sends.size(); ++i) {
+      Offer& offer = OfferOf(op, domain, spec.sends[i].domain);
+      offer.data = sends[i];
+      offer.bytes = spec.sends[i].bytes;
+      offer.made = turn;
+    }
+    changed_.notify_all();
+    RETURN_IF_ERROR(Await(lock, spec.where, domain, [&] {
+      std::vector<int64_t> domains;
+      for (const RemotePart& part : spec.receives)
+        if (OfferOf(op, part.domain, domain).made < turn) domains.push_back(part.domain);
+      return domains;
+    }));
+    for (size_t i = 0; i < spec.receives.size(); ++i) {
+      const RemotePart& part = spec.receives[i];
+      Offer& offer = OfferOf(op, part.domain, domain);
+      if (offer.bytes != part.bytes) {
+        AbortLocked(
+            absl::InternalError(fmt::format("{}: domain {} sends {} bytes and domain {} expects {}.",
+                                            spec.where, part.domain, offer.bytes, domain, part.bytes)));
+        return Aborted(lock);
+      }
+      // Copied without the lock: the sender waits until it is taken. An abort lets it go, so from then on
+      // nothing is copied.
+      ++copying_;
+      lock.unlock();
+      if (part.bytes > 0) std::memcpy(receives[i], offer.data, static_cast<size_t>(part.bytes));
+      lock.lock();
+      --copying_;
+      offer.taken = turn;
+      changed_.notify_all();
+      if (!aborted_.ok()) return Aborted(lock);
+    }
+    return Await(lock, spec.where, domain, [&] {
+      std::vector<int64_t> domains;
+      for (const RemotePart& part : spec.sends)
+        if (OfferOf(op, domain, part.domain).taken < turn) domains.push_back(part.domain);
+      return domains;
+    });
+  }
+
+ private:
+  struct Question {
+    std::vector<std::optional<std::string>> values;  // per domain
+    int64_t answered = 0;
+  };
+
+  Offer& OfferOf(int64_t op, int64_t from, int64_t to) { return offers_[{op, from, to}]; }
+
+  void AbortLocked(absl::Status reason) {
+    if (aborted_.ok()) aborted_ = std::move(reason);
+    changed_.notify_all();
+  }
+
+  // Returns once nobody is missing. Errors: an abort, after which nobody copies any more; the deadline.
+  absl::Status Await(std::unique_lock<std::mutex>& lock, std::string_view where, int64_t domain,
+                     const std::function<std::vector<int64_t>()>& missing) {
+    const auto end = std::chrono::steady_clock::now() + options_.deadline;
+    const bool came = changed_.wait_until(lock, end, [&] { return !aborted_.ok() || missing().empty(); });
+    if (!came)
+      AbortLocked(absl::DeadlineExceededError(fmt::format(
+          "{}: {} did not come within {} ms; domain {} waits. Check that all run the same program.", where,
+          Names(missing()), options_.deadline.count(), domain)));
+    return aborted_.ok() ? absl::OkStatus() : Aborted(lock);
+  }
+
+  // The reason, once nobody copies from anybody any more.
+  absl::Status Aborted(std::unique_lock<std::mutex>& lock) {
+    changed_.wait(lock, [&] { return copying_ == 0; });
+    return aborted_;
+  }
+
+  static std::string Names(const std::vector<int64_t>& domains) {
+    return fmt::format("{} {}", domains.size() == 1 ? "domain" : "domains", fmt::join(domains, ", "));
+  }
+
+  // "domains 0, 2: the program 9f2c; domain 1: the program 77aa"; "" if all are the same.
+  static std::string Differ(const std::vector<std::optional<std::string>>& values) {
+    std::map<std::string, std::vector<int64_t>> who;
+    for (size_t d = 0; d < values.size(); ++d) who[*values[d]].push_back(static_cast<int64_t>(d));
+    if (who.size() == 1) return "";
+    std::vector<std::pair<std::vector<int64_t>, std::string>> sorted;
+    for (auto& [value, domains] : who) sorted.emplace_back(domains, value);
+    std::sort(sorted.begin(), sorted.end());
+    std::vector<std::string> texts;
+    for (const auto& [domains, value] : sorted) texts.push_back(fmt::format("{}: {}", Names(domains), value));
+    return fmt::format("{}", fmt::join(texts, "; "));
+  }
+
+  const int64_t num_domains_;
+  const LoopbackOptions options_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  absl::Status aborted_;
+  int copying_ = 0;  // threads that copy right now
+  std::map<int64_t, Question> questions_;
+  std::map<std::tuple<int64_t, int64_t, int64_t>, Offer> offers_;  // by operation, sender, receiver
+};
+
+class LoopbackOp : public RemoteOp {
+ public:
+  LoopbackOp(std::shared_ptr<Hub> hub, int64_t domain, int64_t number, RemoteSpec spec)
+      : hub_(std::move(hub)), domain_(domain), number_(number), spec_(std::move(spec)) {}
+
+  absl::Status Run(std::span<const std::byte* const> sends, std::span<std::byte* const> receives) override {
+    MESHWORK_CHECK(sends.size() == spec_.sends.size() && receives.size() == spec_.receives.size());
+    return hub_->Exchange(domain_, number_, ++turn_, spec_, sends, receives);
+  }
+
+ private:
+  const std::shared_ptr<Hub> hub_;
+  const int64_t domain_, number_;
+  const RemoteSpec spec_;
+  int64_t turn_ = 0;
+};
+
+class Loopback : public Transport {
+ public:
+  Loopback(std::shared_ptr<Hub> hub, int64_t domain) : hub_(std::move(hub)), domain_(domain) {}
+
+  int64_t domain() const override { return domain_; }
+  int64_t num_domains() const override { return hub_->num_domains(); }
+
+  absl::Status Agree(std::string_view what, std::string_view value) override {
+    return hub_->Agree(domain_, asked_++, what, value);
+  }
+
+  absl::StatusOr<std::unique_ptr<RemoteOp>> Prepare(RemoteSpec spec) override {
+    RETURN_IF_ERROR(hub_->status());
+    return std::make_unique<LoopbackOp>(hub_, domain_, prepared_++, std::move(spec));
+  }
+
+  void Abort(absl::Status reason) override { hub_->Abort(std::move(reason)); }
+
+ private:
+  const std::shared_ptr<Hub> hub_;
+  const int64_t domain_;
+  int64_t asked_ = 0, prepared_ = 0;
+};
+
+}  // namespace
+
+std::vector<std::unique_ptr<Transport>> MakeLoopback(int64_t num_domains, const LoopbackOptions& options) {
+  MESHWORK_CHECK(num_domains >= 1);
+  const auto hub = std::make_shared<Hub>(num_domains, options);
+  std::vector<std::unique_ptr<Transport>> ends;
+  for (int64_t d = 0; d < num_domains; ++d) ends.push_back(std::make_unique<Loopback>(hub, d));
+  return ends;
+}
+
+}  // namespace meshwork

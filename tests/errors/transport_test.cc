@@ -1,0 +1,60 @@
+// What transports say when domains do not do the same.
+#include "meshwork/runtime/transport.h"
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "errors/errors.h"
+#include "gtest/gtest.h"
+#include "meshwork/runtime/transport/loopback.h"
+
+namespace meshwork {
+namespace {
+
+using Play = std::function<absl::Status(Transport&)>;
+
+// What is said in domain 0, of two that play this. A domain that does not come is waited for 20 ms.
+absl::Status InDomain0(const Play& play) {
+  std::vector<std::unique_ptr<Transport>> ends = MakeLoopback(2, {.deadline = std::chrono::milliseconds(20)});
+  std::thread other([&] { play(*ends[1]).IgnoreError(); });
+  absl::Status status = play(*ends[0]);
+  other.join();
+  return status;
+}
+
+// Domain 0 sends domain 1 so many bytes, which expects others.
+absl::Status Send(Transport& end, int64_t sent, int64_t expected) {
+  RemoteSpec spec{.where = "all_gather %7 (model.cc:41)"};
+  std::vector<std::byte> bytes(100);
+  const std::byte* const send = bytes.data();
+  std::byte* const receive = bytes.data();
+  if (end.domain() == 0) spec.sends = {{1, sent}};
+  else spec.receives = {{0, expected}};
+  const std::unique_ptr<RemoteOp> op = end.Prepare(spec).value();
+  if (end.domain() == 0) return op->Run({&send, 1}, {});
+  return op->Run({}, {&receive, 1});
+}
+
+TEST(TransportErrors, Loopback) {
+  auto runs = [](Transport& end, std::string_view program) { return end.Agree("the program", program); };
+  const Play differ = [&](Transport& end) { return runs(end, end.domain() == 0 ? "9f2c" : "77aa"); };
+  const Play asks_alone = [&](Transport& end) {
+    return end.domain() == 0 ? runs(end, "9f2c") : absl::OkStatus();
+  };
+  const Play sends_alone = [](Transport& end) {
+    return end.domain() == 0 ? Send(end, 24, 24) : absl::OkStatus();
+  };
+  const Play expects_less = [](Transport& end) { return Send(end, 24, 16); };
+  ExpectErrors("transport", {
+                                MISTAKE(InDomain0(differ)),
+                                MISTAKE(InDomain0(asks_alone)),
+                                MISTAKE(InDomain0(sends_alone)),
+                                MISTAKE(InDomain0(expects_less)),
+                            });
+}
+
+}  // namespace
+}  // namespace meshwork

@@ -1,0 +1,172 @@
+#include "meshwork/runtime/crossing.h"
+
+#include <map>
+#include <set>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "fmt/format.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "meshwork/base/status.h"
+#include "meshwork/ir/program.h"
+#include "meshwork/ir/text.h"
+#include "meshwork/runtime/sharing.h"
+
+namespace meshwork {
+namespace {
+
+// What each domain plans for the last node of a local program whose other nodes move nothing.
+std::vector<Crossing> PlanAll(const Graph& local, int64_t num_domains) {
+  const Placement placement = Placement::Create(local.mesh(), num_domains).value();
+  EXPECT_EQ(placement.mesh(), local.mesh()) << "cut the mesh of the program";
+  std::vector<AxisSet> arguments;
+  for (const Argument& argument : local.arguments())
+    arguments.push_back(local.value(argument.value).layout->ShardedAxes());
+  const std::vector<AxisSet> axes = VaryingAxes(local, arguments, /*share=*/true);
+  std::vector<Crossing> crossings;
+  for (int64_t d = 0; d < num_domains; ++d) {
+    const Domain domain(placement, d);
+    std::vector<ValueBuffers> values;
+    BufferId first = 0;
+    for (AxisSet varying : axes) {
+      values.push_back({InstanceMap(domain, varying), first});
+      first += static_cast<BufferId>(values.back().instances.count());
+    }
+    const auto last = static_cast<int>(local.nodes().size()) - 1;
+    crossings.push_back(CrossingPlanner(local, domain, axes).Plan(last, values).value());
+  }
+  return crossings;
+}
+
+// "0->1 48, 1->0 48": elements.
+std::string Traffic(const std::vector<Crossing>& crossings) {
+  std::string text;
+  for (const Crossing& crossing : crossings) {
+    std::map<int64_t, int64_t> elements;
+    for (const Crossed& crossed : crossing.sent) elements[crossed.to_domain] += crossed.num_elements();
+    for (const auto& [to, count] : elements)
+      text += fmt::format("{}{}->{} {}", text.empty() ? "" : ", ", crossing.sent[0].from_domain, to, count);
+  }
+  return text;
+}
+
+void ExpectLaws(const Graph& local, const std::vector<Crossing>& crossings) {
+  using Key = std::tuple<int64_t, int64_t, ValueId, int64_t>;
+  const auto key = [](const Crossed& c) { return Key(c.from_domain, c.to_domain, c.value, c.device); };
+  std::map<Key, std::vector<ElementRange>> sent, received;
+  for (size_t d = 0; d < crossings.size(); ++d) {
+    const auto self = static_cast<int64_t>(d);
+    for (const Crossed& c : crossings[d].sent) {
+      EXPECT_EQ(c.from_domain, self);
+      EXPECT_NE(c.to_domain, self);
+      EXPECT_TRUE(sent.emplace(key(c), c.elements).second) << "an instance goes to a domain twice";
+      int64_t end = -1;
+      for (const ElementRange& range : c.elements) {
+        EXPECT_GT(range.begin, end) << "an element goes to a domain twice";
+        EXPECT_GT(range.end, range.begin);
+        end = range.end;
+      }
+      EXPECT_LE(end, local.value(c.value).type.num_elements());
+    }
+    for (const Crossed& c : crossings[d].received) {
+      EXPECT_EQ(c.to_domain, self);
+      received.emplace(key(c), c.elements);
+    }
+    for (const Transfer& transfer : crossings[d].transfers)
+      for (BufferId from : transfer.from) EXPECT_GE(from, -std::ssize(crossings[d].received));
+  }
+  EXPECT_EQ(sent, received) << "what is sent is what is waited for";
+}
+
+std::string TrafficOf(const std::string& text, int64_t num_domains) {
+  const Graph local = ParseGraph(text).value();
+  const std::vector<Crossing> crossings = PlanAll(local, num_domains);
+  ExpectLaws(local, crossings);
+  return Traffic(crossings);
+}
+
+TEST(CrossingTest, AGatherSendsEachBlockToEachDomainOnce) {
+  EXPECT_EQ(TrafficOf("mesh [x=2*2]\nfunc f(%a: f32[2,6] of f32[8,6] {x,_}) {\n"
+                      "  %b = all_gather %a axes=(x) dim=0 : f32[8,6] {_,_}\n}",
+                      2),
+            "0->1 24, 1->0 24");
+  EXPECT_EQ(
+      TrafficOf("mesh [x=4]\nfunc f(%a: f32[2,6] of f32[8,6] {x,_}) {\n"
+                "  %b = all_gather %a axes=(x) dim=0 : f32[8,6] {_,_}\n}",
+                4),
+      "0->1 12, 0->2 12, 0->3 12, 1->0 12, 1->2 12, 1->3 12, 2->0 12, 2->1 12, 2->3 12, 3->0 12, 3->1 12, "
+      "3->2 12");
+  // 5 rows in blocks of 2, 2, 1 and 0: what is padding does not cross.
+  EXPECT_EQ(TrafficOf("mesh [x=2*2]\nfunc f(%a: f32[2,6] of f32[5,6] {x,_}) {\n"
+                      "  %b = all_gather %a axes=(x) dim=0 : f32[5,6] {_,_}\n}",
+                      2),
+            "0->1 24, 1->0 6");
+}
+
+TEST(CrossingTest, ASumCrossesOnce) {
+  EXPECT_EQ(TrafficOf("mesh [x=2, y=3]\nfunc f(%a: f32[4] {_ | sum:x}) {\n"
+                      "  %b = all_reduce %a axes=(x) op=sum : f32[4] {_}\n}",
+                      2),
+            "");
+  EXPECT_EQ(TrafficOf("mesh [x=2, y=3]\nfunc f(%a: f32[4,2] of f32[4,6] {_,y}, %c: f32[1] of f32[2] {x}) {\n"
+                      "  %s = reduce_sum %c dims=[0] : f32[] {| sum:x}\n"
+                      "  %b = all_reduce %s axes=(x) op=sum : f32[] {}\n}",
+                      2),
+            "0->1 1, 1->0 1");
+}
+
+TEST(CrossingTest, AScatteredSumSendsTheBlocksOfOthers) {
+  EXPECT_EQ(TrafficOf("mesh [x=2]\nfunc f(%a: f32[4] of f32[8] {x}) {\n"
+                      "  %p = mul %a, %a : f32[4] of f32[8] {x}\n"
+                      "  %b = all_to_all_v %p : f32[4] of f32[8] {x}\n}",
+                      2),
+            "");
+  EXPECT_EQ(TrafficOf("mesh [x=2]\nfunc f(%a: f32[8,2] of f32[8,4] {_,x}) {\n"
+                      "  %p = reduce_sum %a dims=[1] : f32[8] {_ | sum:x}\n"
+                      "  %b = reduce_scatter %p axes=(x) dim=0 op=sum : f32[4] of f32[8] {x}\n}",
+                      2),
+            "0->1 4, 1->0 4");
+}
+
+TEST(CrossingTest, AnExchangeSendsEdges) {
+  // A halo of one row: each domain has one neighbour.
+  const std::string halo =
+      "mesh [x=2*2]\nfunc f(%a: f32[2,5] of f32[8,5] {x,_}) {\n"
+      "  %b = exchange %a offset=[-1,0] size=[8,-1] extent=[3,1] : f32[4,5] of f32[16,5] {x,_}\n}";
+  EXPECT_EQ(TrafficOf(halo, 2), "0->1 5, 1->0 5");
+}
+
+TEST(CrossingTest, BlocksOfAColumnCrossInRuns) {
+  // all_to_all: device pairs exchange columns of rows.
+  const std::string text =
+      "mesh [x=2]\nfunc f(%a: f32[4,6] of f32[8,6] {x,_}) {\n"
+      "  %b = all_to_all %a axes=(x) from=0 to=1 : f32[8,3] of f32[8,6] {_,x}\n}";
+  EXPECT_EQ(TrafficOf(text, 2), "0->1 12, 1->0 12");
+  const std::vector<Crossing> crossings = PlanAll(ParseGraph(text).value(), 2);
+  ASSERT_EQ(crossings[0].sent.size(), 1u);
+  const std::vector<ElementRuns> runs = RunsOf(crossings[0].sent[0].elements);
+  ASSERT_EQ(runs.size(), 1u);
+  EXPECT_EQ(std::tuple(runs[0].begin, runs[0].size, runs[0].count, runs[0].step), std::tuple(3, 3, 4, 6));
+}
+
+TEST(CrossingTest, RunsHaveTheElementsOfTheRanges) {
+  for (int pattern = 0; pattern < 1 << 10; ++pattern) {
+    std::vector<ElementRange> ranges;
+    std::vector<int64_t> expected, found;
+    for (int64_t i = 0; i < 10; ++i) {
+      if ((pattern >> i & 1) == 0) continue;
+      expected.push_back(i);
+      if (!ranges.empty() && ranges.back().end == i) ++ranges.back().end;
+      else ranges.push_back({i, i + 1});
+    }
+    for (const ElementRuns& runs : RunsOf(ranges))
+      for (int64_t r = 0; r < runs.count; ++r)
+        for (int64_t i = 0; i < runs.size; ++i) found.push_back(runs.begin + r * runs.step + i);
+    EXPECT_EQ(found, expected);
+  }
+}
+
+}  // namespace
+}  // namespace meshwork

@@ -1,0 +1,251 @@
+// The contract of transports: what every implementation has to do, tried on each.
+#include "meshwork/runtime/transport.h"
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <ostream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "meshwork/base/status.h"
+#include "meshwork/runtime/transport/loopback.h"
+
+namespace meshwork {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::Each;
+using ::testing::HasSubstr;
+
+using Ends = std::vector<std::unique_ptr<Transport>>;
+
+struct Implementation {
+  std::string name;
+  Ends (*make)(int64_t num_domains, std::chrono::milliseconds deadline);
+};
+void PrintTo(const Implementation& implementation, std::ostream* out) { *out << implementation.name; }
+
+Ends Loopback(int64_t num_domains, std::chrono::milliseconds deadline) {
+  return MakeLoopback(num_domains, {.deadline = deadline});
+}
+
+constexpr std::chrono::milliseconds kPatient = std::chrono::minutes(2), kImpatient{50};
+
+// What `play` says in each domain, each on a thread of its own.
+std::vector<absl::Status> Play(Ends& ends, const std::function<absl::Status(Transport&)>& play) {
+  std::vector<absl::Status> statuses(ends.size());
+  std::vector<std::thread> threads;
+  for (size_t d = 0; d < ends.size(); ++d) threads.emplace_back([&, d] { statuses[d] = play(*ends[d]); });
+  for (std::thread& thread : threads) thread.join();
+  return statuses;
+}
+
+std::vector<std::string> Messages(const std::vector<absl::Status>& statuses) {
+  std::vector<std::string> messages;
+  for (const absl::Status& status : statuses) messages.emplace_back(MessageOf(status));
+  return messages;
+}
+
+// One operation between all domains, in which `from` sends Bytes(from, to) bytes to `to`: buffers, and what
+// is in them in step `step`.
+class Traffic {
+ public:
+  using BytesOf = std::function<int64_t(int64_t from, int64_t to)>;
+
+  Traffic(int64_t domain, int64_t num_domains, int number, const BytesOf& bytes_of)
+      : domain_(domain), number_(number) {
+    spec_.where = fmt::format("operation {}", number);
+    for (int64_t d = 0; d < num_domains; ++d) {
+      if (d == domain || bytes_of(domain, d) < 0) continue;
+      spec_.sends.push_back({d, bytes_of(domain, d)});
+      out_.emplace_back(static_cast<size_t>(bytes_of(domain, d)));
+    }
+    for (int64_t d = 0; d < num_domains; ++d) {
+      if (d == domain || bytes_of(d, domain) < 0) continue;
+      spec_.receives.push_back({d, bytes_of(d, domain)});
+      in_.emplace_back(static_cast<size_t>(bytes_of(d, domain)));
+    }
+  }
+
+  absl::Status Prepare(Transport& end) {
+    ASSIGN_OR_RETURN(op_, end.Prepare(spec_));
+    return absl::OkStatus();
+  }
+
+  absl::Status Run(int step) {
+    std::vector<const std::byte*> sends;
+    std::vector<std::byte*> receives;
+    for (size_t i = 0; i < out_.size(); ++i) {
+      for (size_t b = 0; b < out_[i].size(); ++b)
+        out_[i][b] = ByteOf(domain_, spec_.sends[i].domain, step, b);
+      sends.push_back(out_[i].data());
+    }
+    for (std::vector<std::byte>& in : in_) {
+      std::fill(in.begin(), in.end(), std::byte{0xEE});
+      receives.push_back(in.data());
+    }
+    RETURN_IF_ERROR(op_->Run(sends, receives));
+    // What was sent is the sender's again.
+    for (std::vector<std::byte>& out : out_) std::fill(out.begin(), out.end(), std::byte{0xDD});
+    for (size_t i = 0; i < in_.size(); ++i)
+      for (size_t b = 0; b < in_[i].size(); ++b)
+        if (in_[i][b] != ByteOf(spec_.receives[i].domain, domain_, step, b))
+          return absl::InternalError(fmt::format("{} step {}: byte {} from domain {} is wrong", spec_.where,
+                                                 step, b, spec_.receives[i].domain));
+    return absl::OkStatus();
+  }
+
+ private:
+  std::byte ByteOf(int64_t from, int64_t to, int step, size_t b) const {
+    return static_cast<std::byte>((from * 31 + to * 17 + number_ * 7 + step * 3 + static_cast<int64_t>(b)) %
+                                  251);
+  }
+
+  const int64_t domain_;
+  const int number_;
+  RemoteSpec spec_;
+  std::vector<std::vector<std::byte>> out_, in_;
+  std::unique_ptr<RemoteOp> op_;
+};
+
+class TransportTest : public testing::TestWithParam<Implementation> {};
+
+TEST_P(TransportTest, KnowsWhoItIs) {
+  for (int64_t domains : {1, 2, 3}) {
+    Ends ends = GetParam().make(domains, kPatient);
+    ASSERT_EQ(std::ssize(ends), domains);
+    for (int64_t d = 0; d < domains; ++d) {
+      EXPECT_EQ(ends[static_cast<size_t>(d)]->domain(), d);
+      EXPECT_EQ(ends[static_cast<size_t>(d)]->num_domains(), domains);
+    }
+  }
+}
+
+// Uneven parts, empty ones, domains that have none, and large ones; several operations in turn, for many
+// steps.
+TEST_P(TransportTest, EachReceivesWhatWasSent) {
+  const std::vector<Traffic::BytesOf> patterns = {
+      [](int64_t, int64_t) { return 64; },
+      [](int64_t from, int64_t to) { return from * 13 + to; },
+      [](int64_t from, int64_t to) { return from < to ? 100 : -1; },          // one way
+      [](int64_t from, int64_t to) { return (from + to) % 2 == 0 ? 8 : 0; },  // of no bytes
+      [](int64_t from, int64_t to) { return to == from + 1 ? 7 : -1; },       // a chain
+      [](int64_t, int64_t) { return int64_t{1} << 17; },
+      [](int64_t, int64_t) { return -1; },  // nobody
+  };
+  for (int64_t domains : {1, 2, 3, 4}) {
+    Ends ends = GetParam().make(domains, kPatient);
+    const std::vector<absl::Status> statuses = Play(ends, [&](Transport& end) -> absl::Status {
+      std::vector<Traffic> operations;
+      for (const Traffic::BytesOf& bytes : patterns)
+        operations.emplace_back(end.domain(), domains, static_cast<int>(operations.size()), bytes);
+      for (Traffic& operation : operations) RETURN_IF_ERROR(operation.Prepare(end));
+      for (int step = 0; step < 8; ++step)
+        for (Traffic& operation : operations) RETURN_IF_ERROR(operation.Run(step));
+      return absl::OkStatus();
+    });
+    for (const absl::Status& status : statuses) EXPECT_TRUE(status.ok()) << status;
+  }
+}
+
+// Domains may be many steps ahead of one that only sends to them, and programs are prepared between steps.
+TEST_P(TransportTest, ProgramsArePreparedBetweenSteps) {
+  Ends ends = GetParam().make(3, kPatient);
+  const std::vector<absl::Status> statuses = Play(ends, [&](Transport& end) -> absl::Status {
+    std::vector<Traffic> operations;
+    for (int number = 0; number < 5; ++number) {
+      operations.emplace_back(end.domain(), 3, number, [](int64_t from, int64_t to) { return from + to; });
+      RETURN_IF_ERROR(operations.back().Prepare(end));
+      for (int step = 0; step < 5; ++step)
+        for (Traffic& operation : operations) RETURN_IF_ERROR(operation.Run(step));
+    }
+    return absl::OkStatus();
+  });
+  for (const absl::Status& status : statuses) EXPECT_TRUE(status.ok()) << status;
+}
+
+TEST_P(TransportTest, DomainsAgree) {
+  Ends ends = GetParam().make(3, kPatient);
+  const std::vector<absl::Status> statuses = Play(ends, [&](Transport& end) -> absl::Status {
+    for (const char* fingerprint : {"9f2c", "77aa", ""})
+      RETURN_IF_ERROR(end.Agree("the program", fingerprint));
+    return absl::OkStatus();
+  });
+  for (const absl::Status& status : statuses) EXPECT_TRUE(status.ok()) << status;
+}
+
+TEST_P(TransportTest, WhoDiffersIsNamed) {
+  Ends ends = GetParam().make(4, kPatient);
+  const std::vector<absl::Status> statuses = Play(ends, [&](Transport& end) -> absl::Status {
+    RETURN_IF_ERROR(end.Agree("the mesh", "[x=4]"));
+    return end.Agree("the program", end.domain() == 2 ? "77aa" : "9f2c");
+  });
+  EXPECT_THAT(
+      Messages(statuses),
+      Each("Transport: the domains differ: domains 0, 1, 3: the program 9f2c; domain 2: the program 77aa."));
+}
+
+// One gives up while the others wait for it; so do later operations.
+TEST_P(TransportTest, AnAbortReachesAll) {
+  Ends ends = GetParam().make(3, kPatient);
+  const std::vector<absl::Status> statuses = Play(ends, [&](Transport& end) -> absl::Status {
+    Traffic first(end.domain(), 3, 0, [](int64_t, int64_t) { return 100; });
+    RETURN_IF_ERROR(first.Prepare(end));
+    RETURN_IF_ERROR(first.Run(0));
+    if (end.domain() == 1) end.Abort(absl::UnavailableError("domain 1 has no memory."));
+    EXPECT_EQ(MessageOf(first.Run(1)), "domain 1 has no memory.");
+    end.Abort(absl::UnavailableError("domain 0 gives up, too."));
+    EXPECT_EQ(MessageOf(end.Agree("the program", "9f2c")), "domain 1 has no memory.");
+    EXPECT_EQ(MessageOf(first.Prepare(end)), "domain 1 has no memory.");
+    return first.Run(2);
+  });
+  EXPECT_THAT(Messages(statuses), Each("domain 1 has no memory."));
+  for (const absl::Status& status : statuses) EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
+}
+
+TEST_P(TransportTest, WhoDoesNotComeIsNamed) {
+  Ends ends = GetParam().make(3, kImpatient);
+  const std::vector<absl::Status> statuses = Play(ends, [&](Transport& end) -> absl::Status {
+    Traffic operation(end.domain(), 3, 0, [](int64_t, int64_t) { return 100; });
+    RETURN_IF_ERROR(operation.Prepare(end));
+    return end.domain() == 2 ? absl::OkStatus() : operation.Run(0);
+  });
+  EXPECT_TRUE(statuses[2].ok());
+  for (size_t d : {0, 1}) {
+    EXPECT_EQ(statuses[d].code(), absl::StatusCode::kDeadlineExceeded);
+    EXPECT_THAT(MessageOf(statuses[d]),
+                AllOf(HasSubstr("operation 0: "), HasSubstr("domain 2 did not come")));
+  }
+  EXPECT_EQ(MessageOf(ends[2]->Prepare({}).status()), MessageOf(statuses[0])) << "all are aborted";
+}
+
+TEST_P(TransportTest, WhoDoesNotAgreeInTimeIsNamed) {
+  Ends ends = GetParam().make(2, kImpatient);
+  const std::vector<absl::Status> statuses = Play(ends, [&](Transport& end) {
+    return end.domain() == 0 ? end.Agree("the program", "9f2c") : absl::OkStatus();
+  });
+  EXPECT_EQ(statuses[0].code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_THAT(MessageOf(statuses[0]), HasSubstr("domain 1 did not come within 50 ms; domain 0 waits."));
+}
+
+TEST_P(TransportTest, OtherSizesAreAnError) {
+  Ends ends = GetParam().make(2, kPatient);
+  const std::vector<absl::Status> statuses = Play(ends, [&](Transport& end) -> absl::Status {
+    Traffic operation(end.domain(), 2, 0,
+                      [&](int64_t from, int64_t) { return from == 0 && end.domain() == 0 ? 100 : 99; });
+    RETURN_IF_ERROR(operation.Prepare(end));
+    return operation.Run(0);
+  });
+  EXPECT_THAT(Messages(statuses), Each("operation 0: domain 0 sends 100 bytes and domain 1 expects 99."));
+}
+
+INSTANTIATE_TEST_SUITE_P(Implementations, TransportTest,
+                         testing::Values(Implementation{"Loopback", Loopback}),
+                         [](const auto& info) { return info.param.name; });
+
+}  // namespace
+}  // namespace meshwork
