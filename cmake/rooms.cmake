@@ -83,6 +83,8 @@ function(meshwork_room folder)
   # Archives may refer to each other: CMake names them on the linker's line as often as that takes. LINK_ONLY passes on
   # no include root.
   foreach(above ${ARG_LINKS_BACK})
+    # Four rooms refer to each other: twice, as by default, is not enough for every order.
+    set_target_properties(meshwork_${room} PROPERTIES LINK_INTERFACE_MULTIPLICITY 4)
     target_link_libraries(meshwork_${room} INTERFACE $<LINK_ONLY:meshwork_${above}>)
   endforeach()
   target_compile_options(meshwork_${room} PRIVATE ${MESHWORK_WARNINGS} ${MESHWORK_NUMERICS})

@@ -94,7 +94,7 @@ std::vector<Value> GeluGrad(const GradView& v) {
 absl::StatusOr<std::vector<Type>> InferAlpha(const OpView& view) {
   const double alpha = view.attrs.Get<double>("alpha");
   if (!std::isfinite(alpha)) return InvalidArgument("alpha={} is not finite.", alpha);
-  return InferBroadcast(Domain::kReal, view);
+  return InferBroadcast(Elements::kReal, view);
 }
 Rule AlphaRule(const OpView& view) {
   return view.attrs.Get<double>("alpha") >= 0 ? GrowingRule(view) : OpaqueRule(view);
@@ -185,7 +185,7 @@ std::vector<OpRow> GateRows() {
       {.name = "gelu",
        .doc = "x times the share of a standard normal below x; tanh: the approximation by tanh",
        .attrs = {{"tanh", AttrKind::kBool, false}},
-       .infer = InferSame<Domain::kReal>,
+       .infer = InferSame<Elements::kReal>,
        .rule = OpaqueRule,
        .grad = GeluGrad,
        .cpu = GeluCpu,

@@ -171,7 +171,7 @@ absl::StatusOr<std::vector<Type>> InferClip(const OpView& view) {
       return InvalidArgument("the bound {} is not a whole number, and the operand is {}.", bound,
                              view.operands[0].ToString());
   }
-  return InferBroadcast(Domain::kNumber, view);
+  return InferBroadcast(Elements::kNumber, view);
 }
 
 Kernel ClipCpu(const KernelSpec& spec) {
@@ -190,7 +190,7 @@ OpRow Pair(std::string_view name, std::string_view doc, Rule (*rule)(const OpVie
   return {.name = name,
           .doc = doc,
           .num_operands = 2,
-          .infer = InferSame<Domain::kNumber>,
+          .infer = InferSame<Elements::kNumber>,
           .rule = rule,
           .grad = grad,
           .cpu = cpu,
@@ -205,7 +205,7 @@ OpRow Number(std::string_view name, std::string_view doc, Rule (*rule)(const OpV
              std::vector<Value> (*grad)(const GradView&), F f) {
   return {.name = name,
           .doc = doc,
-          .infer = InferSame<Domain::kNumber>,
+          .infer = InferSame<Elements::kNumber>,
           .rule = rule,
           .grad = grad,
           .cpu = ForNumbers(f),
@@ -222,14 +222,14 @@ OpRow Within(OpRow row, double low, double high) {
   return row;
 }
 OpRow OfReals(OpRow row) {
-  row.infer = InferSame<Domain::kReal>;
+  row.infer = InferSame<Elements::kReal>;
   row.samples.pop_back();
   return row;
 }
 
 template <typename F>
 KernelFactory PairCpu(F f) {
-  return ForPairs<Domain::kNumber>(f);
+  return ForPairs<Elements::kNumber>(f);
 }
 
 std::vector<OpRow> BinaryRows() {
@@ -252,7 +252,7 @@ std::vector<OpRow> BinaryRows() {
       Pair("squared_difference", "(a - b)²", OpaqueRule, SquaredDifferenceGrad,
            PairCpu(Wraps([](auto a, auto b) { return static_cast<decltype(a)>((a - b) * (a - b)); }))),
       OfReals(Pair("atan2", "the angle of the point (b, a), in (-π, π]", OpaqueRule, Atan2Grad,
-                   ForPairs<Domain::kReal>([](auto a, auto b) { return std::atan2(a, b); }))),
+                   ForPairs<Elements::kReal>([](auto a, auto b) { return std::atan2(a, b); }))),
   };
 }
 

@@ -153,7 +153,7 @@ const std::vector<OpRow>& Rows() {
       {.name = "stop_gradient",
        .doc = "x, a constant to gradients",
        .kind = OpKind::kIdentity,
-       .infer = InferSame<Domain::kAny>,
+       .infer = InferSame<Elements::kAny>,
        .rule = MovingRule,
        .grad = ZeroGradient,
        .cpu = CopyCpu,

@@ -4,27 +4,27 @@
 
 namespace meshwork {
 
-absl::Status CheckDomain(Domain domain, const Type& type) {
+absl::Status CheckElements(Elements elements, const Type& type) {
   const DType dtype = type.dtype;
-  switch (domain) {
-    case Domain::kAny: return absl::OkStatus();
-    case Domain::kNumber:
+  switch (elements) {
+    case Elements::kAny: return absl::OkStatus();
+    case Elements::kNumber:
       if (dtype == BOOL) return InvalidArgument("takes numbers, got {}.", type.ToString());
       return absl::OkStatus();
-    case Domain::kReal:
+    case Elements::kReal:
       if (!IsFloat(dtype)) return InvalidArgument("takes f32, f64 or bf16, got {}.", type.ToString());
       return absl::OkStatus();
-    case Domain::kBits:
+    case Elements::kBits:
       if (IsFloat(dtype)) return InvalidArgument("takes bools or whole numbers, got {}.", type.ToString());
       return absl::OkStatus();
-    case Domain::kWhole: break;
+    case Elements::kWhole: break;
   }
   if (!IsInteger(dtype)) return InvalidArgument("takes whole numbers, got {}.", type.ToString());
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::vector<Type>> InferBroadcast(Domain domain, const OpView& view) {
-  RETURN_IF_ERROR(CheckDomain(domain, view.operands[0]));
+absl::StatusOr<std::vector<Type>> InferBroadcast(Elements elements, const OpView& view) {
+  RETURN_IF_ERROR(CheckElements(elements, view.operands[0]));
   for (const Type& type : view.operands) {
     if (type.dtype != view.operands[0].dtype) {
       return InvalidArgument("dtypes differ: {} and {}; cast one of them.", view.operands[0].ToString(),

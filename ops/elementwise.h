@@ -24,20 +24,20 @@ namespace meshwork {
 // Inference.
 
 // What a row takes: numbers are whole or real, bits are bools or whole numbers.
-enum class Domain { kAny, kNumber, kReal, kBits, kWhole };
+enum class Elements { kAny, kNumber, kReal, kBits, kWhole };
 
-absl::Status CheckDomain(Domain domain, const Type& type);
+absl::Status CheckElements(Elements elements, const Type& type);
 // Operands of one dtype, broadcast; the result has that dtype.
-absl::StatusOr<std::vector<Type>> InferBroadcast(Domain domain, const OpView& view);
+absl::StatusOr<std::vector<Type>> InferBroadcast(Elements elements, const OpView& view);
 
-template <Domain domain>
+template <Elements elements>
 absl::StatusOr<std::vector<Type>> InferSame(const OpView& view) {
-  return InferBroadcast(domain, view);
+  return InferBroadcast(elements, view);
 }
 // As InferSame, but the result is bool.
-template <Domain domain>
+template <Elements elements>
 absl::StatusOr<std::vector<Type>> InferBool(const OpView& view) {
-  ASSIGN_OR_RETURN(std::vector<Type> types, InferBroadcast(domain, view));
+  ASSIGN_OR_RETURN(std::vector<Type> types, InferBroadcast(elements, view));
   types[0].dtype = BOOL;
   return types;
 }
@@ -100,16 +100,16 @@ KernelFactory ForNumbers(F) {
   return [](const KernelSpec& spec) { return NumberKernel(spec, F{}); };
 }
 
-// Two operands of a dtype of the domain.
-template <Domain domain, typename F>
+// Two operands of a dtype of these.
+template <Elements elements, typename F>
 KernelFactory ForPairs(F) {
   return [](const KernelSpec& spec) {
     return Dispatch(spec.operands[0].local.dtype, [&](auto zero) -> Kernel {
       using T = decltype(zero);
       constexpr bool kTakes =
-          domain == Domain::kAny || (domain == Domain::kNumber && !std::is_same_v<T, bool>) ||
-          (domain == Domain::kReal && kIsReal<T>) || (domain == Domain::kBits && !kIsReal<T>) ||
-          (domain == Domain::kWhole && !kIsReal<T> && !std::is_same_v<T, bool>);
+          elements == Elements::kAny || (elements == Elements::kNumber && !std::is_same_v<T, bool>) ||
+          (elements == Elements::kReal && kIsReal<T>) || (elements == Elements::kBits && !kIsReal<T>) ||
+          (elements == Elements::kWhole && !kIsReal<T> && !std::is_same_v<T, bool>);
       if constexpr (kTakes) return BinaryKernel<T, T>(spec, F{});
       else return {};
     });
@@ -128,7 +128,7 @@ template <typename F, typename Grad>
 OpRow RealRow(std::string_view name, std::string_view doc, F f, Grad, RealRowOptions options = {}) {
   OpRow row{.name = name,
             .doc = doc,
-            .infer = InferSame<Domain::kReal>,
+            .infer = InferSame<Elements::kReal>,
             .rule = options.rule,
             .cpu = ForReals(f),
             .stack = StackBroadcast,

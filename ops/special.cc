@@ -98,7 +98,7 @@ absl::StatusOr<std::vector<Type>> InferPolygamma(const OpView& view) {
   const int64_t order = view.attrs.Get<int64_t>("order");
   if (order < 0 || order > kMostOrder)
     return InvalidArgument("order={}; it goes from 0 to {}.", order, kMostOrder);
-  return InferSame<Domain::kReal>(view);
+  return InferSame<Elements::kReal>(view);
 }
 
 std::vector<Value> PolygammaGrad(const GradView& view) {
@@ -178,10 +178,10 @@ OpRow RealPair(std::string_view name, std::string_view doc, Rule (*rule)(const O
   return {.name = name,
           .doc = doc,
           .num_operands = 2,
-          .infer = InferSame<Domain::kReal>,
+          .infer = InferSame<Elements::kReal>,
           .rule = rule,
           .grad = grad,
-          .cpu = ForPairs<Domain::kReal>(f),
+          .cpu = ForPairs<Elements::kReal>(f),
           .stack = StackBroadcast,
           .in_place = {0},
           .samples = {"f32[4,6], f32[4,6]", "f64[4,6], f64[6]", "f32[4,1], f32[6]", "bf16[5], bf16[]"}};
@@ -193,7 +193,7 @@ template <typename F>
 OpRow BitCount(std::string_view name, std::string_view doc, F) {
   return {.name = name,
           .doc = doc,
-          .infer = InferSame<Domain::kWhole>,
+          .infer = InferSame<Elements::kWhole>,
           .rule = OpaqueRule,
           .cpu =
               [](const KernelSpec& spec) {

@@ -28,9 +28,11 @@ const std::vector<Room>& House() {
       {"plan", {"base", "mesh", "ir"}},
       {"verify", {"base", "layout", "ir", "control"}},
       {"spmd", {"base", "mesh", "layout", "ir", "ops", "control", "plan", "verify"}},
-      {"runtime", {"base", "mesh", "layout", "ir", "kernels", "kernels/blas", "plan"}},
-      {"check", {"base", "mesh", "layout", "ir", "kernels/blas", "ops", "spmd", "runtime"}},
-      {"train", {"base", "layout", "ir", "ops", "control", "plan", "spmd", "runtime"}},
+      {"runtime", {"base", "mesh", "layout", "ir", "kernels", "plan"}},
+      {"runtime/transport", {"base", "runtime"}},
+      {"runtime/cpu", {"base", "ir", "kernels", "kernels/blas", "plan", "runtime"}},
+      {"check", {"base", "mesh", "layout", "ir", "kernels/blas", "ops", "spmd", "runtime", "runtime/cpu"}},
+      {"train", {"base", "layout", "ir", "ops", "control", "plan", "spmd", "runtime", "runtime/cpu"}},
   };
   return *house;
 }

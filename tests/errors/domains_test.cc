@@ -1,0 +1,94 @@
+// What is said of programs on several domains, and of DTensors that are bound to a step.
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "errors/errors.h"
+#include "gtest/gtest.h"
+#include "meshwork/runtime/cpu/cpu_backend.h"
+#include "meshwork/runtime/cpu/cpu_memory.h"
+#include "meshwork/runtime/executor.h"
+#include "meshwork/runtime/transport/loopback.h"
+#include "runtime/programs.h"
+
+namespace meshwork {
+namespace {
+
+constexpr std::string_view kStep = R"(mesh [x=2]
+func step(%a: f32[2] of f32[4] {x}, var %w: f32[] {}) {
+  %b = add %a, %a : f32[2] of f32[4] {x}
+  %n = add %w, %w : f32[] of f32[] {}
+  update %w = %n
+  return b=%b, n=%n
+})";
+
+Program OnDomains(Program program, int64_t num_domains) {
+  program.num_domains = num_domains;
+  return program;
+}
+
+TEST(DomainErrors, Programs) {
+  const Program one = ParseProgram(kStep), two = OnDomains(one, 2);
+  const Program uncut =
+      OnDomains(ParseProgram("mesh [x=4]\nfunc step(%a: f32[1] of f32[4] {x}) { return b=%a }"), 2);
+  CpuBackend backend(1);
+  std::map<std::string, DTensor> state, elsewhere;
+  const auto ends = MakeLoopback(2), three = MakeLoopback(3);
+  const Domain second(Placement::Create(one.body.mesh(), 2).value(), 1);
+  elsewhere.emplace("w",
+                    DTensor(second, CpuMemory(), {F32, {}}, Layout::Parse(one.body.mesh(), "{}").value()));
+  auto create = [&](const Program& program, Transport* transport, const std::set<std::string>& distributed,
+                    std::map<std::string, DTensor>* variables = nullptr) {
+    return Executor::Create(program, backend, {.transport = transport, .distributed = distributed},
+                            variables != nullptr ? variables : &state);
+  };
+  ExpectErrors("domains", {
+                              MISTAKE(create(two, nullptr, {"b"})),
+                              MISTAKE(create(one, ends[0].get(), {"b"})),
+                              MISTAKE(create(two, three[0].get(), {"b"})),
+                              MISTAKE(create(uncut, ends[0].get(), {"b"})),
+                              MISTAKE(create(two, ends[0].get(), {})),
+                              MISTAKE(create(one, nullptr, {"c"})),
+                              MISTAKE(create(one, nullptr, {"step"})),
+                              MISTAKE(create(two, ends[0].get(), {"b"}, &elsewhere)),
+                          });
+}
+
+TEST(DomainErrors, DTensors) {
+  const Program program = ParseProgram(kStep);
+  const Mesh& mesh = program.body.mesh();
+  CpuBackend backend(1);
+  std::map<std::string, DTensor> state;
+  const auto given = Executor::Create(program, backend, {.distributed = {"a", "b"}}, &state).value();
+  const auto whole = Executor::Create(program, backend, {}, &state).value();
+  const Tensor host({F32, {4}});
+  const DTensor feed = given->NewFeed("a").value(), none;
+  const DTensor replicated(CpuMemory(), {F32, {4}}, Layout::Parse(mesh, "{_}").value());
+  const DTensor half(Domain(Placement::Create(mesh, 2).value(), 1), CpuMemory(), {F32, {4}},
+                     Layout::Parse(mesh, "{x}").value());
+  using Parts = std::map<std::string, DTensor>;
+  using Wholes = std::map<std::string, Tensor>;
+  auto bind = [&](const Parts& feeds, const Parts& outputs = {}, const Wholes& hosts = {}) {
+    return given->Bind({.feeds = hosts, .distributed_feeds = feeds, .distributed_outputs = outputs});
+  };
+  auto bind_outputs = [&](const Wholes& outputs) {
+    return given->Bind({.outputs = outputs, .distributed_feeds = {{"a", feed}}});
+  };
+  ExpectErrors("domains_dtensors", {
+                                       MISTAKE(bind({})),
+                                       MISTAKE(bind({}, {}, {{"a", host}})),
+                                       MISTAKE(bind_outputs({{"b", host}})),
+                                       MISTAKE(whole->Bind({.distributed_feeds = {{"a", feed}}})),
+                                       MISTAKE(bind({{"a", none}})),
+                                       MISTAKE(bind({{"a", replicated}})),
+                                       MISTAKE(bind({{"a", half}})),
+                                       MISTAKE(bind({{"a", feed}}, {{"b", feed}})),
+                                       MISTAKE(given->NewFeed("b")),
+                                       MISTAKE(given->NewOutput("c")),
+                                       MISTAKE(Unpack(half)),
+                                   });
+}
+
+}  // namespace
+}  // namespace meshwork
