@@ -69,24 +69,23 @@ absl::Status CheckDTensor(const Graph& local, const Domain& domain, std::string_
   if (!tensor.valid())
     return InvalidArgument(
         "Run: {} \"{}\" is a DTensor without elements; the program takes {} {} (Executor::NewFeed and "
-        "NewOutput "
-        "make them).",
+        "NewOutput make them).",
         kind, name, info.global.ToString(), info.layout->ToString());
   if (tensor.type() != info.global || tensor.layout() != *info.layout)
     return InvalidArgument("Run: {} \"{}\" is {} {} on {}; the program takes {} {} on {}.", kind, name,
                            tensor.type().ToString(), tensor.layout().ToString(),
                            tensor.layout().mesh().ToString(), info.global.ToString(), info.layout->ToString(),
                            local.mesh().ToString());
-  if (tensor.domain() != domain ||
-      tensor.instances().count() != InstancesOf(domain, *info.layout, true).count())
+  const int64_t instances = InstancesOf(domain, *info.layout, true).count();
+  if (tensor.domain() != domain || tensor.instances().count() != instances) {
+    const auto place = [](int64_t count, const Domain& of) {
+      return fmt::format("{} of domain {} of {}", Count(count, "instance"), of.index(),
+                         of.placement().ToString());
+    };
     return InvalidArgument(
-        "Run: {} \"{}\" has {} of domain {} of {}; the step has {} of domain {} of {} (Executor::NewDTensor "
-        "makes "
-        "one).",
-        kind, name, Count(tensor.instances().count(), "instance"), tensor.domain().index(),
-        tensor.domain().placement().ToString(),
-        Count(InstancesOf(domain, *info.layout, true).count(), "instance"), domain.index(),
-        domain.placement().ToString());
+        "Run: {} \"{}\" has {}; the step has {} (Executor::NewFeed and NewOutput make them).", kind, name,
+        place(tensor.instances().count(), tensor.domain()), place(instances, domain));
+  }
   return absl::OkStatus();
 }
 

@@ -5,6 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include "fmt/ranges.h"
+#include "meshwork/base/exceptions.h"
 #include "meshwork/base/status.h"
 #include "meshwork/base/suggest.h"
 #include "meshwork/ir/regions.h"
@@ -33,8 +35,7 @@ absl::StatusOr<const DTensor*> FindVariable(const Graph& graph, int a, const Dom
     if (state.domain() == domain) return &state;
     return InvalidArgument(
         "Executor: variable \"{}\" lies in domain {} of {} in the program and in domain {} of {} in the "
-        "state; a "
-        "variable stays where it was made.",
+        "state; a variable stays where it was made.",
         name, domain.index(), domain.placement().ToString(), state.domain().index(),
         state.domain().placement().ToString());
   }
@@ -143,6 +144,33 @@ absl::StatusOr<Planned> Plan(const Program& program, const Backend& backend, con
   return planned;
 }
 
+// Per argument of the program: its DTensor, new if `variables` has none; invalid for inputs.
+std::vector<DTensor> StateOf(const Planned& planned, const Backend& backend, const ExecutorOptions& options,
+                             const std::map<std::string, DTensor>& variables) {
+  const Graph& graph = *planned.plan.graph;
+  std::vector<DTensor> state(graph.arguments().size());
+  for (size_t a = 0; a < state.size(); ++a) {
+    if (!graph.arguments()[a].is_variable) continue;
+    const ValueInfo& info = graph.value(graph.arguments()[a].value);
+    const auto bound = variables.find(info.name);
+    state[a] = bound != variables.end()
+                   ? bound->second
+                   : DTensor(planned.domain, backend.memory(), info.global, *info.layout, options.share);
+  }
+  return state;
+}
+
+// Whether this domain and all others can go on with the same program, planned in the same way.
+absl::Status AgreeOn(std::string_view what, const absl::Status& mine, const Program& program,
+                     const ExecutorOptions& options) {
+  if (options.transport == nullptr) return mine;
+  if (!mine.ok()) return Agree(*options.transport, what, mine);
+  return Agree(*options.transport, what,
+               fmt::format("{} (share={} coalesce={} check_replicas={} distributed=[{}])",
+                           Fingerprint(program.body), options.share, options.coalesce, options.check_replicas,
+                           fmt::join(options.distributed, ", ")));
+}
+
 }  // namespace
 
 Executor::Executor(std::shared_ptr<const Graph> graph, const Domain& domain, const Backend& backend,
@@ -161,27 +189,26 @@ absl::StatusOr<std::unique_ptr<Executor>> Executor::Create(const Program& progra
                                                            const ExecutorOptions& options,
                                                            std::map<std::string, DTensor>* variables) {
   MESHWORK_CHECK(variables != nullptr);
-  ASSIGN_OR_RETURN(Planned planned, Plan(program, backend, options, *variables));
-  if (options.transport != nullptr)
-    RETURN_IF_ERROR(options.transport->Agree("the program", Fingerprint(program.body)));
-  const std::shared_ptr<const Graph> graph = planned.plan.graph;
-  std::vector<DTensor> state(graph->arguments().size());  // per argument; invalid for inputs
-  for (size_t a = 0; a < state.size(); ++a) {
-    if (!graph->arguments()[a].is_variable) continue;
-    const ValueInfo& info = graph->value(graph->arguments()[a].value);
-    const auto bound = variables->find(info.name);
-    state[a] = bound != variables->end()
-                   ? bound->second
-                   : DTensor(planned.domain, backend.memory(), info.global, *info.layout, options.share);
+  try {
+    // All domains have an executor, or none has.
+    absl::StatusOr<Planned> planned = Plan(program, backend, options, *variables);
+    RETURN_IF_ERROR(AgreeOn("the program", planned.status(), program, options));
+    const std::shared_ptr<const Graph> graph = planned->plan.graph;
+    const std::vector<DTensor> state = StateOf(*planned, backend, options, *variables);
+    absl::StatusOr<std::unique_ptr<PreparedStep>> step =
+        backend.Prepare(std::move(planned->plan), state, PreparationOptions(options));
+    RETURN_IF_ERROR(AgreeOn("what it needs", step.status(), program, options));
+    for (size_t a = 0; a < state.size(); ++a)
+      if (state[a].valid()) variables->emplace(graph->argument_name(static_cast<int>(a)), state[a]);
+    ExecutorMemory memory = (*step)->memory();
+    memory.variable_bytes = planned->variable_bytes;
+    return std::unique_ptr<Executor>(
+        new Executor(graph, planned->domain, backend, options.distributed, memory, *std::move(step)));
+  } catch (...) {
+    if (options.transport != nullptr)
+      options.transport->Abort(CaughtStatus("Executor", "there is not enough memory"));
+    throw;
   }
-  ASSIGN_OR_RETURN(std::unique_ptr<PreparedStep> step,
-                   backend.Prepare(std::move(planned.plan), state, PreparationOptions(options)));
-  for (size_t a = 0; a < state.size(); ++a)
-    if (state[a].valid()) variables->emplace(graph->argument_name(static_cast<int>(a)), state[a]);
-  ExecutorMemory memory = step->memory();
-  memory.variable_bytes = planned.variable_bytes;
-  return std::unique_ptr<Executor>(
-      new Executor(graph, planned.domain, backend, options.distributed, memory, std::move(step)));
 }
 
 absl::StatusOr<ExecutorMemory> Executor::PlanMemory(const Program& program, const Backend& backend,

@@ -4,18 +4,18 @@
 //   std::vector<std::unique_ptr<Transport>> ends = MakeLoopback(2);         // runtime/transport/loopback.h
 //
 //   // in each domain, with its own end:
-//   RETURN_IF_ERROR(end->Agree("the program", Fingerprint(program.body)));   // who differs is named
-//   ASSIGN_OR_RETURN(auto sum, end->Prepare({.where = "all_reduce (model.cc:41)", .sends = …, .receives =
-//   …})); RETURN_IF_ERROR(sum->Run(addresses of what is sent, addresses of what is received));   // every
-//   step
+//   RETURN_IF_ERROR(Agree(*end, "the program", Fingerprint(program.body)));   // who differs is named
+//   ASSIGN_OR_RETURN(auto sum, end->Prepare({.where = "all_reduce (model.cc:41)",
+//                                            .sends = …, .receives = …}));
+//   RETURN_IF_ERROR(sum->Run(where lies what is sent, where goes what is received));   // every step
 //
 // A remote operation moves bytes between domains, and computes nothing: what is reduced is reduced by who
 // receives it, in the order of the domains, so that the sum does not depend on who was first.
 //
-// The domains of a program call Agree and Prepare in the same order, and run the operations of a step in the
-// order in which they were prepared. A domain that sends waits for nobody but the receivers of what it sends,
-// so domains that do this never dead-lock. One that fails, or that waits in vain, aborts all others: nobody
-// goes on with a step that somebody did not make.
+// The domains of a program call AllGather and Prepare in the same order, and run the operations of a step in
+// the order in which they were prepared. A domain that sends waits for nobody but the receivers of what it
+// sends, so domains that do this never dead-lock. One that fails, or that waits in vain, aborts all others:
+// nobody goes on with a step that somebody did not make.
 //
 // The end of a domain is used by one thread at a time; Abort may be called by any thread at any time.
 #pragma once
@@ -65,9 +65,11 @@ class Transport {
   virtual int64_t domain() const = 0;
   virtual int64_t num_domains() const = 0;
 
-  // Whether all domains say the same of `what`; all of them ask. Errors, in all of them: two differ; one does
-  // not come within the deadline; the reason of an abort.
-  virtual absl::Status Agree(std::string_view what, std::string_view value) = 0;
+  // What every domain says of `what`, by domain; all of them ask. It is short: a transport need not be fast
+  // at it. Errors: one does not come within the deadline, with which the transport is aborted; the reason of
+  // an abort.
+  virtual absl::StatusOr<std::vector<std::string>> AllGather(std::string_view what,
+                                                             std::string_view text) = 0;
 
   // The operation must not outlive the transport. Errors: the reason of an abort.
   virtual absl::StatusOr<std::unique_ptr<RemoteOp>> Prepare(RemoteSpec spec) = 0;
@@ -76,5 +78,13 @@ class Transport {
   // first reason stays. REQUIRES: !reason.ok().
   virtual void Abort(absl::Status reason) = 0;
 };
+
+// Whether all domains can go on, and say the same of `what`; all of them ask. `mine`: what this one says, or
+// why it cannot go on. So all go on or none does, and the transport is as it was. Errors, in all of them:
+// mine; another one's, with who it is; who differs, and in what. Those of AllGather.
+absl::Status Agree(Transport& transport, std::string_view what, const absl::StatusOr<std::string>& mine);
+
+// "domain 2", "domains 0, 1", for messages.
+std::string NamesOf(const std::vector<int64_t>& domains);
 
 }  // namespace meshwork

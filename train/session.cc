@@ -9,9 +9,11 @@
 #include "meshwork/base/status.h"
 #include "meshwork/base/suggest.h"
 #include "meshwork/control/rebatch.h"
+#include "meshwork/ops/shape.h"
 #include "meshwork/plan/explain.h"
 #include "meshwork/runtime/cpu/cpu_backend.h"
 #include "meshwork/runtime/executor.h"
+#include "meshwork/runtime/transport.h"
 #include "meshwork/spmd/cheaper_layouts.h"
 
 namespace meshwork {
@@ -35,6 +37,18 @@ Graph InitializerGraph(const Graph& graph, int64_t seed) {
     init.Update(variable, argument.initializer->build(init, info.type, seed, StreamOf(info.name)), site);
   }
   return init;
+}
+
+// The program that gives a variable whole.
+Graph GatherGraph(const Graph& graph, const std::string& name) {
+  Graph gather(graph.mesh());
+  gather.name = "get";
+  const ValueInfo& info = graph.value(graph.arguments()[graph.FindArgument(name)].value);
+  const LocationScope scope(gather, info.location);
+  const CallSite site{info.location.file.c_str(), info.location.line};
+  const Variable variable = gather.Var(name, Initializer{.type = info.type}, SpecOf(*info.layout), site);
+  gather.Output(name, Relayout(variable, LayoutSpec(info.type.shape.size(), UNSHARDED)), site);
+  return gather;
 }
 
 // `graph` without its updates.
@@ -103,6 +117,7 @@ struct Session::Impl {
       : asked(g),
         graph(g),
         options(std::move(o)),
+        transport(options.executor.transport),
         backend(options.workers > 0 ? options.workers : WorkerPool::DefaultWorkers(), options.own_cores) {}
 
   // One compiled program, ready to run.
@@ -111,11 +126,20 @@ struct Session::Impl {
     std::unique_ptr<Executor> executor;
   };
 
-  absl::StatusOr<Ready> Prepare(const Graph& global, const CompileOptions& compile) {
-    ASSIGN_OR_RETURN(Program program, Compile(global, compile));
+  absl::StatusOr<Ready> Prepare(const Graph& global, const CompileOptions& compile,
+                                const ExecutorOptions& executor_options) {
+    absl::StatusOr<Program> program = Compile(global, compile);
+    RETURN_IF_ERROR(AllGoOn("the compile", program.status(), "done"));
     ASSIGN_OR_RETURN(std::unique_ptr<Executor> executor,
-                     Executor::Create(program, backend, options.executor, &variables));
-    return Ready{std::move(program), std::move(executor)};
+                     Executor::Create(*program, backend, executor_options, &variables));
+    return Ready{*std::move(program), std::move(executor)};
+  }
+
+  // Whether this domain and all others can go on with the same thing.
+  absl::Status AllGoOn(std::string_view what, const absl::Status& mine, std::string_view value) const {
+    if (transport == nullptr) return mine;
+    if (!mine.ok()) return Agree(*transport, what, mine);
+    return Agree(*transport, what, std::string(value));
   }
 
   // Dim 0 of the inputs: the first input's that has dims; 0 if none has.
@@ -144,23 +168,46 @@ struct Session::Impl {
     return fed == 0 ? full : fed;
   }
 
-  // The executor for feeds of this size, compiled when they first come.
-  absl::StatusOr<Executor*> ExecutorFor(const Feeds& feeds, bool update) {
-    const int64_t full = BatchSize(), rows = FedBatch(feeds);
-    auto entry = ready.find({rows, update});
-    if (entry == ready.end()) {
+  // A step on this memory, for the rows that are fed, with all outputs. Its program is compiled when so many
+  // rows first come. In all domains or in none.
+  absl::StatusOr<BoundStep> Bind(StepMemory memory, bool update) {
+    const int64_t full = BatchSize(), rows = FedBatch(memory.feeds);
+    const std::string step = fmt::format("{} of {}", update ? "a step" : "an evaluation", Count(rows, "row"));
+    auto found = ready.find({rows, update});
+    if (found == ready.end()) {
+      RETURN_IF_ERROR(AllGoOn("the step", absl::OkStatus(), step));
       ASSIGN_OR_RETURN(Ready made, Make(full, rows, update));
-      entry = ready.emplace(std::pair(rows, update), std::move(made)).first;
+      found = ready.emplace(std::pair(rows, update), std::move(made)).first;
     }
-    return entry->second.executor.get();
+    Executor& executor = *found->second.executor;
+    memory.outputs.merge(executor.NewOutputs());
+    absl::StatusOr<BoundStep> bound = executor.Bind(std::move(memory));
+    RETURN_IF_ERROR(AllGoOn("the step", bound.status(), step));
+    return bound;
   }
 
   absl::StatusOr<StepResult> Run(const Feeds& feeds, bool update) {
-    ASSIGN_OR_RETURN(Executor* const executor, ExecutorFor(feeds, update));
-    std::map<std::string, Tensor> outputs;
-    RETURN_IF_ERROR(executor->Run(feeds, &outputs));
-    return StepResult(std::move(outputs));
+    ASSIGN_OR_RETURN(BoundStep step, Bind({.feeds = feeds}, update));
+    RETURN_IF_ERROR(step.Run());
+    return StepResult(step.outputs(), step.distributed_outputs());
   }
+
+  // A variable whose blocks lie in several domains, whole, by a program of its own.
+  absl::StatusOr<Tensor> Gather(const std::string& name) {
+    RETURN_IF_ERROR(AllGoOn("the variable", absl::OkStatus(), name));
+    auto found = gathers.find(name);
+    if (found == gathers.end()) {
+      CompileOptions compile = ForOthers();
+      compile.memory_budget = 0;
+      ASSIGN_OR_RETURN(Ready made, Prepare(GatherGraph(graph, name), compile, Whole()));
+      found = gathers.emplace(name, std::move(made)).first;
+    }
+    std::map<std::string, Tensor> outputs;
+    RETURN_IF_ERROR(found->second.executor->Run({}, &outputs));
+    return std::move(outputs.begin()->second);
+  }
+
+  const Ready& full() const { return ready.at({BatchSize(), true}); }
 
   absl::StatusOr<Ready> Make(int64_t full, int64_t rows, bool update) {
     Graph global = update ? graph : WithoutUpdates(graph);
@@ -169,7 +216,7 @@ struct Session::Impl {
       if (!rebatched.ok()) return Annotate(rebatched.status(), "Session: ");
       global = *std::move(rebatched);
     }
-    return Prepare(global, rows == full && update ? options.compile : ForOthers());
+    return Prepare(global, rows == full && update ? options.compile : ForOthers(), options.executor);
   }
 
   // For what is compiled beside the full step, which alone is dumped, and says how the mesh is
@@ -182,12 +229,21 @@ struct Session::Impl {
     return compile;
   }
 
+  // For programs without the inputs and outputs of the step.
+  ExecutorOptions Whole() const {
+    ExecutorOptions executor = options.executor;
+    executor.distributed.clear();
+    return executor;
+  }
+
   const Graph asked;  // as the user wrote it
   Graph graph;        // its open variables as they lie
   SessionOptions options;
+  Transport* const transport;  // null: there is one domain
   CpuBackend backend;
   std::map<std::string, DTensor> variables;
   std::map<std::pair<int64_t, bool>, Ready> ready;  // by leading size, and whether it updates
+  std::map<std::string, Ready> gathers;             // by variable
 };
 
 Session::Session(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -198,26 +254,30 @@ Session::~Session() = default;
 namespace {
 
 // What f returns, or a status where it throws: there is not enough memory, or a user's op threw while its
-// kernel was made.
+// kernel was made. Other domains do not wait for this one then.
 template <typename F>
-std::invoke_result_t<F> WithoutExceptions(F&& f) {
+std::invoke_result_t<F> WithoutExceptions(Transport* transport, F&& f) {
   try {
     return f();
   } catch (...) {
-    return CaughtStatus("Session", "there is not enough memory");
+    absl::Status status = CaughtStatus("Session", "there is not enough memory");
+    if (transport != nullptr) transport->Abort(status);
+    return status;
   }
 }
 
 }  // namespace
 
 absl::StatusOr<Session> Session::Create(const Graph& graph, SessionOptions options) {
-  return WithoutExceptions([&] { return TryCreate(graph, std::move(options)); });
+  return WithoutExceptions(options.executor.transport, [&] { return TryCreate(graph, std::move(options)); });
 }
 
 absl::StatusOr<Session> Session::TryCreate(const Graph& graph, SessionOptions options) {
   RETURN_IF_ERROR(graph.status());
   RETURN_IF_ERROR(CheckHasResults(graph));
   RETURN_IF_ERROR(CheckWorkers(options.workers));
+  if (options.executor.transport != nullptr)
+    options.compile.num_domains = options.executor.transport->num_domains();
   auto impl = std::make_unique<Impl>(graph, std::move(options));
   const int64_t full = impl->BatchSize();
   ASSIGN_OR_RETURN(Impl::Ready step, impl->Make(full, full, /*update=*/true));
@@ -232,34 +292,46 @@ absl::StatusOr<Session> Session::TryCreate(const Graph& graph, SessionOptions op
     info.modes.clear();
   }
   impl->ready.emplace(std::pair(full, true), std::move(step));
-  ASSIGN_OR_RETURN(Impl::Ready init,
-                   impl->Prepare(InitializerGraph(impl->graph, impl->options.seed), impl->ForOthers()));
+  ASSIGN_OR_RETURN(Impl::Ready init, impl->Prepare(InitializerGraph(impl->graph, impl->options.seed),
+                                                   impl->ForOthers(), impl->Whole()));
   RETURN_IF_ERROR(init.executor->Run({}, nullptr));
   return Session(std::move(impl));
 }
 
 absl::StatusOr<StepResult> Session::Run(const Feeds& feeds) {
   RETURN_IF_ERROR(CheckIsThere(impl_.get()));
-  return WithoutExceptions([&] { return impl_->Run(feeds, /*update=*/true); });
+  return WithoutExceptions(impl_->transport, [&] { return impl_->Run(feeds, /*update=*/true); });
 }
 absl::StatusOr<StepResult> Session::Evaluate(const Feeds& feeds) {
   RETURN_IF_ERROR(CheckIsThere(impl_.get()));
-  return WithoutExceptions([&] { return impl_->Run(feeds, /*update=*/false); });
+  return WithoutExceptions(impl_->transport, [&] { return impl_->Run(feeds, /*update=*/false); });
 }
 
-absl::StatusOr<BoundStep> Session::Bind(const Feeds& feeds) {
+absl::StatusOr<BoundStep> Session::Bind(const Feeds& feeds) { return Bind(StepMemory{.feeds = feeds}); }
+
+absl::StatusOr<BoundStep> Session::Bind(StepMemory memory) {
   RETURN_IF_ERROR(CheckIsThere(impl_.get()));
-  return WithoutExceptions([&]() -> absl::StatusOr<BoundStep> {
-    ASSIGN_OR_RETURN(Executor* const executor, impl_->ExecutorFor(feeds, /*update=*/true));
-    return executor->Bind(feeds, executor->NewOutputs());
-  });
+  return WithoutExceptions(impl_->transport, [&] { return impl_->Bind(std::move(memory), /*update=*/true); });
+}
+
+absl::StatusOr<DTensor> Session::NewFeed(std::string_view name) const {
+  RETURN_IF_ERROR(CheckIsThere(impl_.get()));
+  return WithoutExceptions(nullptr, [&] { return impl_->full().executor->NewFeed(name); });
+}
+
+absl::StatusOr<DTensor> Session::NewOutput(std::string_view name) const {
+  RETURN_IF_ERROR(CheckIsThere(impl_.get()));
+  return WithoutExceptions(nullptr, [&] { return impl_->full().executor->NewOutput(name); });
 }
 
 absl::StatusOr<Tensor> Session::Get(std::string_view variable) const {
   RETURN_IF_ERROR(CheckIsThere(impl_.get()));
   const auto found = impl_->variables.find(std::string(variable));
   if (found == impl_->variables.end()) return NoSuch("variable", variable, impl_->variables);
-  return Unpack(found->second, impl_->options.executor.check_replicas);
+  const DTensor& tensor = found->second;
+  if (tensor.layout().ShardedAxes().Intersects(tensor.domain().placement().across()))
+    return WithoutExceptions(impl_->transport, [&] { return impl_->Gather(found->first); });
+  return Unpack(tensor, impl_->options.executor.check_replicas);
 }
 
 absl::Status Session::Set(std::string_view variable, const Tensor& value) {
@@ -281,12 +353,12 @@ std::vector<std::string> Session::variable_names() const {
 const Program& Session::program() const {
   static const auto* const none = new Program{.body = Graph(Mesh())};
   if (impl_ == nullptr) return *none;
-  return impl_->ready.at({impl_->BatchSize(), true}).program;
+  return impl_->full().program;
 }
 const ExecutorMemory& Session::memory() const {
   static const ExecutorMemory none;
   if (impl_ == nullptr) return none;
-  return impl_->ready.at({impl_->BatchSize(), true}).executor->memory();
+  return impl_->full().executor->memory();
 }
 
 std::string Session::Explain() const {
@@ -299,12 +371,12 @@ std::string Session::Explain() const {
 
 meshwork::Profile Session::Profile() const {
   if (impl_ == nullptr) return {};
-  return impl_->ready.at({impl_->BatchSize(), true}).executor->Profile();
+  return impl_->full().executor->Profile();
 }
 
 meshwork::Trace Session::Trace() const {
   if (impl_ == nullptr) return {};
-  return impl_->ready.at({impl_->BatchSize(), true}).executor->Trace();
+  return impl_->full().executor->Trace();
 }
 
 }  // namespace meshwork

@@ -7,6 +7,13 @@
 // Run takes a shorter leading batch than the program was written for: the program is compiled once
 // for each size that comes (see control/rebatch.h) and kept.
 //
+// Where the devices lie in several domains (SessionOptions::executor.transport), each has a session of its
+// own, made of the same graph and options. All call Create, Run, Evaluate, Bind, and Get of a variable whose
+// blocks lie in several domains, in the same order, with tensors of the same shapes; of a whole feed each
+// domain reads the rows that its devices take. Where one cannot go on, as with a feed that it lacks, or where
+// two mean different batches, the call fails in all of them and may be made again. Set is each one's own
+// affair.
+//
 // A session that was moved from gives errors, empty programs and no names. In a process that was forked,
 // between two steps of the parent, the child's session goes on with threads and memory of its own.
 //
@@ -25,6 +32,7 @@
 #include "meshwork/ir/graph.h"
 #include "meshwork/ir/program.h"
 #include "meshwork/runtime/bound_step.h"
+#include "meshwork/runtime/dtensor.h"
 #include "meshwork/runtime/executor_options.h"
 #include "meshwork/runtime/profile.h"
 #include "meshwork/runtime/tensor.h"
@@ -47,14 +55,19 @@ using Feeds = std::map<std::string, Tensor>;
 // The outputs of a step.
 class StepResult {
  public:
-  explicit StepResult(std::map<std::string, Tensor> outputs) : outputs_(std::move(outputs)) {}
+  explicit StepResult(std::map<std::string, Tensor> outputs,
+                      std::map<std::string, DTensor> distributed_outputs = {})
+      : outputs_(std::move(outputs)), distributed_outputs_(std::move(distributed_outputs)) {}
   // Errors: there is no such output (with the nearest name); scalar: it has more than one element.
   absl::StatusOr<Tensor> Get(std::string_view name) const;
   absl::StatusOr<double> scalar(std::string_view name) const;
   const std::map<std::string, Tensor>& outputs() const { return outputs_; }
+  // Those that options.executor.distributed names: what this domain holds of them.
+  const std::map<std::string, DTensor>& distributed_outputs() const { return distributed_outputs_; }
 
  private:
   std::map<std::string, Tensor> outputs_;
+  std::map<std::string, DTensor> distributed_outputs_;
 };
 
 class Session {
@@ -80,8 +93,16 @@ class Session {
   // The same as Run, bound to this memory: as often as it is run, on what the feeds hold then, it allocates
   // nothing. The session must outlive it. Errors: those of Run.
   absl::StatusOr<BoundStep> Bind(const Feeds& feeds);
+  // The same, bound to DTensors, too: those inputs and outputs that options.executor.distributed names.
+  // Missing outputs get new memory. An output of one step may be the input of the next, which is not copied
+  // then. Errors: those of Executor::Bind.
+  absl::StatusOr<BoundStep> Bind(StepMemory memory);
+  // Zeros, for the distributed input, or output, of this name, of a full step. Error: there is none.
+  absl::StatusOr<DTensor> NewFeed(std::string_view name) const;
+  absl::StatusOr<DTensor> NewOutput(std::string_view name) const;
 
-  // The value of a variable, whole, from whatever layout. Error: there is no such variable.
+  // The value of a variable, whole, from whatever layout. Errors: there is no such variable; where others
+  // hold parts of it, those of Run.
   absl::StatusOr<Tensor> Get(std::string_view variable) const;
   // Errors: there is no such variable; another type or shape.
   absl::Status Set(std::string_view variable, const Tensor& value);

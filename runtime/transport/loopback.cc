@@ -11,7 +11,6 @@
 #include <tuple>
 #include <utility>
 
-#include "fmt/ranges.h"
 #include "meshwork/base/status.h"
 
 namespace meshwork {
@@ -44,24 +43,24 @@ class Hub {
   }
 
   // The `turn`th question that `domain` asks.
-  absl::Status Agree(int64_t domain, int64_t turn, std::string_view what, std::string_view value) {
+  absl::StatusOr<std::vector<std::string>> AllGather(int64_t domain, int64_t turn, std::string_view what,
+                                                     std::string_view text) {
     std::unique_lock lock(mutex_);
+    RETURN_IF_ERROR(aborted_);
     Question& question = questions_[turn];
-    question.values.resize(static_cast<size_t>(num_domains_));
-    question.values[static_cast<size_t>(domain)] = fmt::format("{} {}", what, value);
+    question.texts.resize(static_cast<size_t>(num_domains_));
+    question.texts[static_cast<size_t>(domain)] = std::string(text);
     changed_.notify_all();
-    const auto missing = [&] {
+    RETURN_IF_ERROR(Await(lock, fmt::format("Agree on {}", what), domain, [&] {
       std::vector<int64_t> domains;
       for (int64_t d = 0; d < num_domains_; ++d)
-        if (!question.values[static_cast<size_t>(d)].has_value()) domains.push_back(d);
+        if (!question.texts[static_cast<size_t>(d)].has_value()) domains.push_back(d);
       return domains;
-    };
-    RETURN_IF_ERROR(Await(lock, fmt::format("Agree on {}", what), domain, missing));
-    const std::string differ = Differ(question.values);
-    if (!differ.empty()) AbortLocked(InvalidArgument("Transport: the domains differ: {}.", differ));
-    RETURN_IF_ERROR(aborted_);
+    }));
+    std::vector<std::string> texts;
+    for (const std::optional<std::string>& said : question.texts) texts.push_back(*said);
     if (++question.answered == num_domains_) questions_.erase(turn);
-    return absl::OkStatus();
+    return texts;
   }
 
   // Run number `turn`, from 1 on, of operation `op` by `domain`.
@@ -112,7 +111,7 @@ class Hub {
 
  private:
   struct Question {
-    std::vector<std::optional<std::string>> values;  // per domain
+    std::vector<std::optional<std::string>> texts;  // per domain
     int64_t answered = 0;
   };
 
@@ -131,7 +130,7 @@ class Hub {
     if (!came)
       AbortLocked(absl::DeadlineExceededError(fmt::format(
           "{}: {} did not come within {} ms; domain {} waits. Check that all run the same program.", where,
-          Names(missing()), options_.deadline.count(), domain)));
+          NamesOf(missing()), options_.deadline.count(), domain)));
     return aborted_.ok() ? absl::OkStatus() : Aborted(lock);
   }
 
@@ -139,23 +138,6 @@ class Hub {
   absl::Status Aborted(std::unique_lock<std::mutex>& lock) {
     changed_.wait(lock, [&] { return copying_ == 0; });
     return aborted_;
-  }
-
-  static std::string Names(const std::vector<int64_t>& domains) {
-    return fmt::format("{} {}", domains.size() == 1 ? "domain" : "domains", fmt::join(domains, ", "));
-  }
-
-  // "domains 0, 2: the program 9f2c; domain 1: the program 77aa"; "" if all are the same.
-  static std::string Differ(const std::vector<std::optional<std::string>>& values) {
-    std::map<std::string, std::vector<int64_t>> who;
-    for (size_t d = 0; d < values.size(); ++d) who[*values[d]].push_back(static_cast<int64_t>(d));
-    if (who.size() == 1) return "";
-    std::vector<std::pair<std::vector<int64_t>, std::string>> sorted;
-    for (auto& [value, domains] : who) sorted.emplace_back(domains, value);
-    std::sort(sorted.begin(), sorted.end());
-    std::vector<std::string> texts;
-    for (const auto& [domains, value] : sorted) texts.push_back(fmt::format("{}: {}", Names(domains), value));
-    return fmt::format("{}", fmt::join(texts, "; "));
   }
 
   const int64_t num_domains_;
@@ -192,8 +174,8 @@ class Loopback : public Transport {
   int64_t domain() const override { return domain_; }
   int64_t num_domains() const override { return hub_->num_domains(); }
 
-  absl::Status Agree(std::string_view what, std::string_view value) override {
-    return hub_->Agree(domain_, asked_++, what, value);
+  absl::StatusOr<std::vector<std::string>> AllGather(std::string_view what, std::string_view text) override {
+    return hub_->AllGather(domain_, asked_++, what, text);
   }
 
   absl::StatusOr<std::unique_ptr<RemoteOp>> Prepare(RemoteSpec spec) override {

@@ -34,7 +34,9 @@ TEST(DomainErrors, Programs) {
       OnDomains(ParseProgram("mesh [x=4]\nfunc step(%a: f32[1] of f32[4] {x}) { return b=%a }"), 2);
   CpuBackend backend(1);
   std::map<std::string, DTensor> state, elsewhere;
-  const auto ends = MakeLoopback(2), three = MakeLoopback(3);
+  // The other domains are not there; they are not waited for long.
+  const LoopbackOptions alone{.deadline = std::chrono::milliseconds(1)};
+  const auto ends = MakeLoopback(2, alone), three = MakeLoopback(3, alone);
   const Domain second(Placement::Create(one.body.mesh(), 2).value(), 1);
   elsewhere.emplace("w",
                     DTensor(second, CpuMemory(), {F32, {}}, Layout::Parse(one.body.mesh(), "{}").value()));

@@ -39,8 +39,15 @@ absl::Status Send(Transport& end, int64_t sent, int64_t expected) {
 }
 
 TEST(TransportErrors, Loopback) {
-  auto runs = [](Transport& end, std::string_view program) { return end.Agree("the program", program); };
+  auto runs = [](Transport& end, std::string_view program) {
+    return Agree(end, "the program", std::string(program));
+  };
   const Play differ = [&](Transport& end) { return runs(end, end.domain() == 0 ? "9f2c" : "77aa"); };
+  const Play lacks_memory = [](Transport& end) {
+    const absl::StatusOr<std::string> mine =
+        absl::ResourceExhaustedError("Executor: there is not enough memory.");
+    return Agree(end, "what it needs", end.domain() == 0 ? "" : mine);
+  };
   const Play asks_alone = [&](Transport& end) {
     return end.domain() == 0 ? runs(end, "9f2c") : absl::OkStatus();
   };
@@ -50,6 +57,7 @@ TEST(TransportErrors, Loopback) {
   const Play expects_less = [](Transport& end) { return Send(end, 24, 16); };
   ExpectErrors("transport", {
                                 MISTAKE(InDomain0(differ)),
+                                MISTAKE(InDomain0(lacks_memory)),
                                 MISTAKE(InDomain0(asks_alone)),
                                 MISTAKE(InDomain0(sends_alone)),
                                 MISTAKE(InDomain0(expects_less)),

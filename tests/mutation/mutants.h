@@ -32,8 +32,4 @@ struct Mutant {
 // original, so that kernels stay within their buffers.
 void ForEachMutant(const Graph& local, const std::function<void(Mutant)>& use);
 
-// `local` with loops that are over after `limit` iterations, if they were not before: a mutant of a while may
-// never end.
-Graph WithLimits(const Graph& local, int64_t limit);
-
 }  // namespace meshwork

@@ -23,6 +23,7 @@
 #include "meshwork/verify/verify.h"
 #include "mutation/mutants.h"
 #include "support/golden.h"
+#include "support/limits.h"
 #include "support/long_tests.h"
 #include "support/random_program.h"
 #include "support/random_training.h"

@@ -172,7 +172,7 @@ TEST_P(TransportTest, DomainsAgree) {
   Ends ends = GetParam().make(3, kPatient);
   const std::vector<absl::Status> statuses = Play(ends, [&](Transport& end) -> absl::Status {
     for (const char* fingerprint : {"9f2c", "77aa", ""})
-      RETURN_IF_ERROR(end.Agree("the program", fingerprint));
+      RETURN_IF_ERROR(Agree(end, "the program", std::string(fingerprint)));
     return absl::OkStatus();
   });
   for (const absl::Status& status : statuses) EXPECT_TRUE(status.ok()) << status;
@@ -181,12 +181,45 @@ TEST_P(TransportTest, DomainsAgree) {
 TEST_P(TransportTest, WhoDiffersIsNamed) {
   Ends ends = GetParam().make(4, kPatient);
   const std::vector<absl::Status> statuses = Play(ends, [&](Transport& end) -> absl::Status {
-    RETURN_IF_ERROR(end.Agree("the mesh", "[x=4]"));
-    return end.Agree("the program", end.domain() == 2 ? "77aa" : "9f2c");
+    RETURN_IF_ERROR(Agree(end, "the mesh", "[x=4]"));
+    return Agree(end, "the program", std::string(end.domain() == 2 ? "77aa" : "9f2c"));
   });
   EXPECT_THAT(
       Messages(statuses),
       Each("Transport: the domains differ: domains 0, 1, 3: the program 9f2c; domain 2: the program 77aa."));
+}
+
+// All learn of it, and go on.
+TEST_P(TransportTest, WhoCannotGoOnIsNamed) {
+  Ends ends = GetParam().make(3, kPatient);
+  const std::vector<absl::Status> statuses = Play(ends, [&](Transport& end) -> absl::Status {
+    const absl::StatusOr<std::string> mine =
+        end.domain() == 1 ? absl::StatusOr<std::string>(absl::NotFoundError("there is no feed \"x\"."))
+                          : "a step of 5 rows";
+    const absl::Status status = Agree(end, "the step", mine);
+    EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
+    EXPECT_EQ(MessageOf(status), fmt::format("{}there is no feed \"x\".",
+                                             end.domain() == 1 ? "" : "Transport: domain 1 failed: "));
+    EXPECT_FALSE(Agree(end, "the step", std::string(end.domain() == 0 ? "a" : "b")).ok());
+    return Agree(end, "the step", std::string("of many words\nand lines"));
+  });
+  for (const absl::Status& status : statuses) EXPECT_TRUE(status.ok()) << status;
+}
+
+TEST_P(TransportTest, WhatEachSaysReachesAll) {
+  Ends ends = GetParam().make(3, kPatient);
+  Play(ends, [&](Transport& end) -> absl::Status {
+    const std::string long_text(100000, 'x');
+    for (int turn = 0; turn < 50; ++turn) {
+      const std::vector<std::string> all =
+          end.AllGather("all", fmt::format("{} {}", end.domain(), turn)).value();
+      EXPECT_EQ(all, (std::vector<std::string>{fmt::format("0 {}", turn), fmt::format("1 {}", turn),
+                                               fmt::format("2 {}", turn)}));
+    }
+    const std::vector<std::string> mixed = end.AllGather("all", end.domain() == 1 ? long_text : "").value();
+    EXPECT_EQ(mixed, (std::vector<std::string>{"", long_text, ""}));
+    return absl::OkStatus();
+  });
 }
 
 // One gives up while the others wait for it; so do later operations.
@@ -199,7 +232,7 @@ TEST_P(TransportTest, AnAbortReachesAll) {
     if (end.domain() == 1) end.Abort(absl::UnavailableError("domain 1 has no memory."));
     EXPECT_EQ(MessageOf(first.Run(1)), "domain 1 has no memory.");
     end.Abort(absl::UnavailableError("domain 0 gives up, too."));
-    EXPECT_EQ(MessageOf(end.Agree("the program", "9f2c")), "domain 1 has no memory.");
+    EXPECT_EQ(MessageOf(Agree(end, "the program", std::string("9f2c"))), "domain 1 has no memory.");
     EXPECT_EQ(MessageOf(first.Prepare(end)), "domain 1 has no memory.");
     return first.Run(2);
   });
@@ -226,7 +259,7 @@ TEST_P(TransportTest, WhoDoesNotComeIsNamed) {
 TEST_P(TransportTest, WhoDoesNotAgreeInTimeIsNamed) {
   Ends ends = GetParam().make(2, kImpatient);
   const std::vector<absl::Status> statuses = Play(ends, [&](Transport& end) {
-    return end.domain() == 0 ? end.Agree("the program", "9f2c") : absl::OkStatus();
+    return end.domain() == 0 ? Agree(end, "the program", std::string("9f2c")) : absl::OkStatus();
   });
   EXPECT_EQ(statuses[0].code(), absl::StatusCode::kDeadlineExceeded);
   EXPECT_THAT(MessageOf(statuses[0]), HasSubstr("domain 1 did not come within 50 ms; domain 0 waits."));

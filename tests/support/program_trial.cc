@@ -173,6 +173,26 @@ Expected ExpectedOf(const RandomProgram& random) {
   return expected;
 }
 
+Expected ExpectedOnOneDomain(const RandomProgram& random) {
+  CpuBackend backend(1);
+  DTensors state;
+  Tensors outputs;
+  const absl::StatusOr<Program> program = Compile(random.graph);
+  MESHWORK_CHECK(program.ok(), "{}", MessageOf(program.status()));
+  const absl::Status status = RunStep(random, *program, backend, {.poison_padding = true}, state, outputs);
+  MESHWORK_CHECK(status.ok(), "{}", MessageOf(status));
+  Expected expected;
+  const auto to_host = [&](const Tensor& tensor) {
+    const std::vector<double> numbers = NumbersOf(tensor);
+    for (double number : numbers) expected.scale = std::max(expected.scale, std::abs(number));
+    return HostTensor(tensor.type(), numbers);
+  };
+  for (const auto& [name, tensor] : outputs) expected.step.outputs[name] = to_host(tensor);
+  for (const auto& [name, tensor] : state)
+    expected.step.variables[name] = to_host(Unpack(tensor, /*check_replicas=*/true).value());
+  return expected;
+}
+
 Trial TryProgram(const RandomProgram& random, const Expected& expected, Backend& backend,
                  const CompileOptions& options, ExecutorOptions executor_options) {
   const absl::StatusOr<Program> program = Compile(random.graph, options);

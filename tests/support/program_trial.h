@@ -31,6 +31,9 @@ struct Expected {
   bool is_exact = false;
 };
 Expected ExpectedOf(const RandomProgram& random);
+// A step on the virtual devices of one domain, for what one device cannot run: manual regions. REQUIRES: it
+// compiles and runs.
+Expected ExpectedOnOneDomain(const RandomProgram& random);
 
 // What is wrong with a program, or "": the compiler or the executor refuses it, or it computes something
 // else.

@@ -1,9 +1,10 @@
+#include "support/limits.h"
+
 #include <utility>
 
 #include "meshwork/ir/regions.h"
 #include "meshwork/ir/rewrite.h"
 #include "meshwork/ir/row.h"
-#include "mutation/mutants.h"
 
 namespace meshwork {
 namespace {
@@ -49,8 +50,8 @@ Graph Counting(Graph body, int64_t limit) {
 
 }  // namespace
 
-Graph WithLimits(const Graph& local, int64_t limit) {
-  return WithRegions(local, [&](const Graph& graph) {
+Graph WithLimits(const Graph& program, int64_t limit) {
+  return WithRegions(program, [&](const Graph& graph) {
     Rewriter rewriter(graph);
     for (const Node& node : graph.nodes()) {
       if (node.row->name != "while") {

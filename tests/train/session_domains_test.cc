@@ -1,0 +1,176 @@
+// Sessions on several domains of this process beside one session with all devices.
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "meshwork.h"
+#include "meshwork/runtime/transport/loopback.h"
+#include "runtime/programs.h"
+#include "support/tensors.h"
+
+namespace meshwork {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+constexpr int64_t kBatch = 12;
+
+// x: f64[b,6], y: i32[b] -> loss, logits: f64[b,4]. The hidden layer lies over `model`; `is_split` leaves the
+// logits in blocks.
+Graph Network(const std::string& mesh, bool is_split = false) {
+  Graph g(Mesh::VirtualCpus(mesh).value());
+  Value x = g.Input("x", F64, {kBatch, 6}, {"batch", UNSHARDED});
+  Value y = g.Input("y", I32, {kBatch}, {"batch"});
+  Variable w = g.Var("w", GlorotUniform({6, 7}, F64), {UNSHARDED, "model"});
+  Variable v = g.Var("v", GlorotUniform({7, 4}, F64), {"model", UNSHARDED});
+  Value logits = MatMul(Relu(MatMul(x, w)), v);
+  Value loss = SparseSoftmaxCrossEntropy(logits, y);
+  Adam({.learning_rate = 0.05}).Minimize(loss);
+  g.Output("loss", loss);
+  g.Output("logits",
+           Relayout(logits, is_split ? LayoutSpec{"batch", UNSHARDED} : LayoutSpec{UNSHARDED, UNSHARDED}));
+  return g;
+}
+
+Feeds Examples(int64_t rows) {
+  static const Tensor x = Rough(Type{F64, {kBatch, 6}});
+  static const Tensor y = Tensor::From<int32_t>({kBatch}, {0, 3, 1, 2, 2, 0, 1, 3, 3, 0, 2, 1});
+  return {{"x", x.Rows(0, rows)}, {"y", y.Rows(0, rows)}};
+}
+
+SessionOptions OnTransport(Transport* transport) {
+  SessionOptions options{.workers = 1, .own_cores = false};
+  options.executor.poison_padding = options.executor.check_replicas = true;
+  options.executor.transport = transport;
+  return options;
+}
+
+// Plays `play` in each domain, on a thread of its own. What is still waited for after 10 s has failed.
+void InDomains(int64_t num_domains, const std::function<void(Transport&)>& play) {
+  const std::vector<std::unique_ptr<Transport>> ends =
+      MakeLoopback(num_domains, {.deadline = std::chrono::seconds(10)});
+  std::vector<std::thread> threads;
+  for (const std::unique_ptr<Transport>& end : ends) threads.emplace_back([&] { play(*end); });
+  for (std::thread& thread : threads) thread.join();
+}
+
+// Numbers of a few steps – whole and short batches, with and without updates – and what is remembered then.
+std::vector<double> Train(Session& session) {
+  std::vector<double> numbers;
+  auto append = [&](const Tensor& tensor) {
+    for (double number : NumbersOf(tensor)) numbers.push_back(number);
+  };
+  for (int64_t rows : {kBatch, int64_t{5}, kBatch, int64_t{1}, int64_t{5}, kBatch}) {
+    const absl::StatusOr<StepResult> step = session.Run(Examples(rows));
+    EXPECT_TRUE(step.ok()) << step.status();
+    const absl::StatusOr<StepResult> evaluated = session.Evaluate(Examples(rows));
+    EXPECT_TRUE(evaluated.ok()) << evaluated.status();
+    if (!step.ok() || !evaluated.ok()) return numbers;
+    for (const StepResult* result : {&*step, &*evaluated})
+      for (const auto& [name, tensor] : result->outputs()) append(tensor);
+  }
+  for (const std::string& name : session.variable_names()) {
+    const absl::StatusOr<Tensor> value = session.Get(name);
+    EXPECT_TRUE(value.ok()) << name << ": " << value.status();
+    if (value.ok()) append(*value);
+  }
+  return numbers;
+}
+
+TEST(SessionDomainsTest, TrainsAsOneSessionDoes) {
+  for (const std::string mesh :
+       {"batch=4,model=2", "batch=2,model=2", "model=4,batch=1", "batch=6,model=1"}) {
+    Session whole = Session::Create(Network(mesh), OnTransport(nullptr)).value();
+    const std::vector<double> expected = Train(whole);
+    ASSERT_GT(expected.size(), 100u);
+    for (int64_t domains : {2, 3, 4}) {
+      if (!Placement::Create(whole.program().body.mesh(), domains).ok()) continue;
+      InDomains(domains, [&](Transport& end) {
+        absl::StatusOr<Session> session = Session::Create(Network(mesh), OnTransport(&end));
+        ASSERT_TRUE(session.ok()) << session.status();
+        const std::vector<double> found = Train(*session);
+        ASSERT_EQ(found.size(), expected.size());
+        for (size_t i = 0; i < found.size(); ++i)
+          ASSERT_NEAR(found[i], expected[i], 1e-9)
+              << mesh << ", domain " << end.domain() << " of " << domains << ", number " << i;
+      });
+    }
+  }
+}
+
+TEST(SessionDomainsTest, AVariableIsSetFromItsWhole) {
+  InDomains(2, [](Transport& end) {
+    Session session = Session::Create(Network("model=2,batch=2"), OnTransport(&end)).value();
+    const Tensor value = Rough(Type{F64, {6, 7}});
+    ASSERT_TRUE(session.Set("w", value).ok());
+    EXPECT_EQ(NumbersOf(session.Get("w").value()), NumbersOf(value));
+    EXPECT_EQ(NumbersOf(session.Get("w").value()), NumbersOf(value)) << "the program is kept";
+  });
+}
+
+// Domain 1 is given another batch than the others, or one that does not fit: no domain makes the step, and
+// all go on.
+TEST(SessionDomainsTest, AllMakeAStepOrNone) {
+  Session whole = Session::Create(Network("batch=6,model=1"), OnTransport(nullptr)).value();
+  const std::vector<double> expected = Train(whole);
+  InDomains(3, [&](Transport& end) {
+    Session session = Session::Create(Network("batch=6,model=1"), OnTransport(&end)).value();
+    const bool is_other = end.domain() == 1;
+    for (int64_t rows : {int64_t{5}, int64_t{1}}) {
+      const absl::Status differ = session.Run(Examples(is_other ? rows : kBatch)).status();
+      EXPECT_EQ(differ.code(), absl::StatusCode::kInvalidArgument);
+      EXPECT_THAT(MessageOf(differ),
+                  AllOf(HasSubstr("domains 0, 2: the step a step of 12 rows"),
+                        HasSubstr(fmt::format("domain 1: the step a step of {} row", rows))));
+    }
+    Feeds feeds = Examples(kBatch);
+    if (is_other) feeds.erase("y");
+    const absl::Status missing = session.Run(feeds).status();
+    EXPECT_THAT(MessageOf(missing), HasSubstr("Run: feed \"y\" is missing"));
+    EXPECT_EQ(MessageOf(missing).starts_with("Transport: domain 1 failed: "), !is_other) << missing;
+    const absl::Status which = (is_other ? session.Evaluate(feeds) : session.Run(feeds)).status();
+    EXPECT_FALSE(which.ok());
+    EXPECT_EQ(Train(session).size(), expected.size());
+  });
+}
+
+TEST(SessionDomainsTest, OutputsInSeveralDomainsAreNamed) {
+  InDomains(2, [](Transport& end) {
+    const absl::Status refused =
+        Session::Create(Network("batch=4,model=1", true), OnTransport(&end)).status();
+    EXPECT_THAT(MessageOf(refused), HasSubstr("output \"logits\""));
+    SessionOptions options = OnTransport(&end);
+    options.executor.distributed = {"logits", "x"};
+    Session session = Session::Create(Network("batch=4,model=1", true), options).value();
+    Feeds feeds = Examples(kBatch);
+    DTensor x = session.NewFeed("x").value();
+    ASSERT_TRUE(Pack(feeds.at("x"), x).ok());
+    BoundStep step = session.Bind({.feeds = {{"y", feeds.at("y")}}, .distributed_feeds = {{"x", x}}}).value();
+    ASSERT_TRUE(step.Run().ok());
+    const DTensor& logits = step.distributed_outputs().at("logits");
+    EXPECT_EQ(logits.type(), (Type{F64, {kBatch, 4}}));
+    EXPECT_EQ(logits.instances().count(), 2) << "half of four blocks";
+    EXPECT_GT(step.outputs().at("loss").Scalar().value(), 0);
+  });
+}
+
+// Where one domain's initializer does what the others' do not, none has a session.
+TEST(SessionDomainsTest, OtherProgramsAreRefusedByAll) {
+  InDomains(2, [](Transport& end) {
+    SessionOptions options = OnTransport(&end);
+    options.seed = end.domain();
+    const absl::Status status = Session::Create(Network("batch=4,model=1"), options).status();
+    EXPECT_THAT(MessageOf(status), HasSubstr("Transport: the domains differ: domain 0: the program "));
+    // The transport is as it was.
+    options.seed = 3;
+    EXPECT_TRUE(Session::Create(Network("batch=4,model=1"), options).ok());
+  });
+}
+
+}  // namespace
+}  // namespace meshwork
