@@ -41,11 +41,12 @@ class PreparedStep {
  public:
   virtual ~PreparedStep() = default;
 
-  // Runs the step once. `feeds`: per argument of the program the elements of the host tensor, or of the
-  // DTensor if the plan says so (StepPlanOptions::distributed), which are only read; null for variables.
-  // `outputs`: per output where its elements go; null where it is not wanted, if it is no DTensor. Allocates
-  // nothing unless it fails. Errors, after which the variables are undefined, and with which the transport is
-  // aborted: replicas that differ; no memory for a kernel or a library that it calls; one of the transport.
+  // Runs the step once. `feeds`: per argument of the program the elements of the host tensor or of the
+  // DTensor, as its storage says (Storage::Kind), which are only read; null for variables. A variable for
+  // which Prepare got no DTensor is fed, too, and written. `outputs`: per output where its elements go; null
+  // where it is not wanted, if it is no DTensor. Allocates nothing unless it fails. Errors, after which the
+  // variables are undefined, and with which the transport is aborted: replicas that differ; no memory for a
+  // kernel or a library that it calls; one of the transport.
   virtual absl::Status Run(std::span<const std::byte* const> feeds, std::span<std::byte* const> outputs) = 0;
 
   // What it has allocated, but for the variables: variable_bytes is 0.
@@ -73,9 +74,9 @@ class Backend {
   virtual ExecutorMemory PlanMemory(StepPlan plan, const PrepareOptions& options) const = 0;
   // Makes kernels, allocates all memory but that of variables, and computes what is computed once.
   // `variables`: per argument its DTensor, whose instances are those that the plan was built for; invalid for
-  // inputs. The step shares their elements. Errors: no memory for a kernel or a library that it calls; one of
-  // the transport. Throws
-  // std::bad_alloc where there is not enough memory. REQUIRES: it has every op of the plan.
+  // inputs, and for a variable whose memory each step is given. The step shares their elements. Errors: no
+  // memory for a kernel or a library that it calls; one of the transport. Throws std::bad_alloc where there
+  // is not enough memory. REQUIRES: it has every op of the plan.
   virtual absl::StatusOr<std::unique_ptr<PreparedStep>> Prepare(StepPlan plan, std::vector<DTensor> variables,
                                                                 const PrepareOptions& options) = 0;
 };

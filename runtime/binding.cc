@@ -14,23 +14,39 @@
 namespace meshwork {
 namespace {
 
-bool Overlap(const Tensor& a, const Tensor& b) {
-  const auto* a_begin = static_cast<const std::byte*>(a.raw());
-  const auto* b_begin = static_cast<const std::byte*>(b.raw());
+// Memory that is bound to a step.
+struct Region {
+  const std::byte* begin = nullptr;
+  int64_t bytes = 0;
+  std::string what;  // "feed \"x\""
+};
+
+bool Overlap(const Region& a, const Region& b) {
   const std::less<> before;
-  if (a.bytes() == 0 || b.bytes() == 0) return false;
-  return before(a_begin, b_begin + b.bytes()) && before(b_begin, a_begin + a.bytes());
+  return a.bytes > 0 && b.bytes > 0 && before(a.begin, b.begin + b.bytes) &&
+         before(b.begin, a.begin + a.bytes);
 }
 
-absl::Status CheckApart(std::string_view output, const Tensor& tensor, std::string_view kind,
-                        const std::map<std::string, Tensor>& others) {
-  for (const auto& [name, other] : others) {
-    if (name == output && kind == "output") continue;
-    if (!Overlap(tensor, other)) continue;
-    return InvalidArgument(
-        "Run: output \"{}\" lies in the memory of {} \"{}\"; outputs are written while others are read or "
-        "written, so bind memory of its own.",
-        output, kind, name);
+Region RegionOf(std::string_view kind, const std::string& name, const Tensor& tensor) {
+  return {static_cast<const std::byte*>(tensor.raw()), tensor.bytes(), fmt::format("{} \"{}\"", kind, name)};
+}
+Region RegionOf(std::string_view kind, const std::string& name, const DTensor& tensor) {
+  return {tensor.instance(0), tensor.bytes(), fmt::format("{} \"{}\"", kind, name)};
+}
+
+// What is written lies apart from all else.
+absl::Status CheckApart(const std::vector<Region>& written, const std::vector<Region>& read) {
+  for (size_t w = 0; w < written.size(); ++w) {
+    const auto check = [&](const Region& other) -> absl::Status {
+      if (!Overlap(written[w], other)) return absl::OkStatus();
+      return InvalidArgument(
+          "Run: {} lies in the memory of {}; it is written while others are read or written, so bind memory "
+          "of "
+          "its own.",
+          written[w].what, other.what);
+    };
+    for (const Region& other : read) RETURN_IF_ERROR(check(other));
+    for (size_t o = 0; o < w; ++o) RETURN_IF_ERROR(check(written[o]));
   }
   return absl::OkStatus();
 }
@@ -56,13 +72,12 @@ absl::Status CheckGivenAs(std::string_view kind, const std::set<std::string>& di
     if (!distributed.contains(name))
       return InvalidArgument(
           "Run: {} \"{}\" is given as a DTensor and is not distributed; name it in "
-          "ExecutorOptions::distributed, "
-          "or bind a host tensor.",
+          "ExecutorOptions::distributed, or bind a host tensor.",
           kind, name);
   return absl::OkStatus();
 }
 
-absl::Status CheckDTensor(const Graph& local, const Domain& domain, std::string_view kind,
+absl::Status CheckDTensor(const Graph& local, const Domain& domain, const Memory& lies, std::string_view kind,
                           const std::string& name, const DTensor& tensor) {
   ASSIGN_OR_RETURN(const ValueId id, kind == "feed" ? FindInput(local, name) : FindOutput(local, name));
   const ValueInfo& info = local.value(id);
@@ -76,6 +91,9 @@ absl::Status CheckDTensor(const Graph& local, const Domain& domain, std::string_
                            tensor.type().ToString(), tensor.layout().ToString(),
                            tensor.layout().mesh().ToString(), info.global.ToString(), info.layout->ToString(),
                            local.mesh().ToString());
+  if (&tensor.memory() != &lies)
+    return InvalidArgument("Run: {} \"{}\" lies in {}; the step's backend works in {}.", kind, name,
+                           tensor.memory().name(), lies.name());
   const int64_t instances = InstancesOf(domain, *info.layout, true).count();
   if (tensor.domain() != domain || tensor.instances().count() != instances) {
     const auto place = [](int64_t count, const Domain& of) {
@@ -150,14 +168,13 @@ absl::Status CheckFeeds(const Graph& local, const std::set<std::string>& distrib
 absl::Status CheckOutputs(const Graph& local, const std::set<std::string>& distributed,
                           const StepMemory& memory) {
   RETURN_IF_ERROR(CheckGivenAs("output", distributed, memory.outputs, memory.distributed_outputs));
-  const auto& [feeds, outputs, distributed_feeds, distributed_outputs] = memory;
   std::map<std::string, Type> types;
   std::vector<std::string> names;
   for (size_t o = 0; o < local.outputs().size(); ++o) {
     names.push_back(OutputName(local, static_cast<int>(o)));
     types[names.back()] = local.value(local.outputs()[o].value).global;
   }
-  for (const auto& [name, tensor] : outputs) {
+  for (const auto& [name, tensor] : memory.outputs) {
     const auto type = types.find(name);
     if (type == types.end()) {
       const std::string hint = DidYouMean(name, names);
@@ -172,29 +189,34 @@ absl::Status CheckOutputs(const Graph& local, const std::set<std::string>& distr
           name, tensor.valid() ? tensor.type().ToString() : "a Tensor without elements",
           type->second.ToString());
     }
-    RETURN_IF_ERROR(CheckApart(name, tensor, "feed", feeds));
-    RETURN_IF_ERROR(CheckApart(name, tensor, "output", outputs));
   }
   return absl::OkStatus();
 }
 
-absl::Status CheckDTensors(const Graph& local, const Domain& domain, const StepMemory& memory) {
+absl::Status CheckDTensors(const Graph& local, const Domain& domain, const Memory& lies,
+                           const StepMemory& memory) {
   for (const auto& [name, tensor] : memory.distributed_feeds)
-    RETURN_IF_ERROR(CheckDTensor(local, domain, "feed", name, tensor));
-  std::map<const std::byte*, std::string> seen;
-  for (const auto& [name, tensor] : memory.distributed_feeds)
-    if (tensor.bytes() > 0) seen.emplace(tensor.instance(0), fmt::format("feed \"{}\"", name));
-  for (const auto& [name, tensor] : memory.distributed_outputs) {
-    RETURN_IF_ERROR(CheckDTensor(local, domain, "output", name, tensor));
-    const auto [other, is_new] = seen.emplace(tensor.instance(0), fmt::format("output \"{}\"", name));
-    if (!is_new && tensor.bytes() > 0)
-      return InvalidArgument(
-          "Run: output \"{}\" lies in the memory of {}; outputs are written while others are read or "
-          "written, so "
-          "bind memory of its own.",
-          name, other->second);
-  }
+    RETURN_IF_ERROR(CheckDTensor(local, domain, lies, "feed", name, tensor));
+  for (const auto& [name, tensor] : memory.distributed_outputs)
+    RETURN_IF_ERROR(CheckDTensor(local, domain, lies, "output", name, tensor));
   return absl::OkStatus();
+}
+
+absl::Status CheckApart(const Graph& local, const InPlace& in_place,
+                        const std::map<std::string, DTensor>& state, const StepMemory& memory) {
+  std::set<std::string> written_feeds, updated;
+  for (const auto& [output, input] : in_place) written_feeds.insert(input);
+  for (const VariableUpdate& update : local.updates()) updated.insert(local.argument_name(update.argument));
+  std::vector<Region> written, read;
+  for (const auto& [name, tensor] : memory.feeds) read.push_back(RegionOf("feed", name, tensor));
+  for (const auto& [name, tensor] : state)
+    (updated.contains(name) ? written : read).push_back(RegionOf("variable", name, tensor));
+  for (const auto& [name, tensor] : memory.distributed_feeds)
+    (written_feeds.contains(name) ? written : read).push_back(RegionOf("feed", name, tensor));
+  for (const auto& [name, tensor] : memory.outputs) written.push_back(RegionOf("output", name, tensor));
+  for (const auto& [name, tensor] : memory.distributed_outputs)
+    if (!in_place.contains(name)) written.push_back(RegionOf("output", name, tensor));
+  return CheckApart(written, read);
 }
 
 absl::StatusOr<ValueId> FindInput(const Graph& local, std::string_view name) {

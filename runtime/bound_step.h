@@ -3,7 +3,9 @@
 
 #include <cstddef>
 #include <map>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -21,13 +23,13 @@ struct StepMemory {
   std::map<std::string, DTensor> distributed_feeds = {}, distributed_outputs = {};
 };
 
-// Keeps its tensors alive. Made by Executor::Bind; the executor must outlive it. One step of an executor runs
-// at a time, bound or not.
+// Keeps its tensors alive, and what the backend prepared. Made by Executor::Bind; the backend must outlive
+// it. One step of an executor runs at a time, bound or not.
 class BoundStep {
  public:
   // One step, on what the fed tensors hold now. Allocates nothing unless it fails. Errors, after which the
   // variables are undefined: replicas that differ; no memory for a kernel or a library that it calls; one of
-  // the transport, whose other domains then fail, too.
+  // the transport, whose other domains then fail, too. Error besides: it was moved to another one.
   absl::Status Run();
   // By name; written anew by each step.
   const std::map<std::string, Tensor>& outputs() const { return memory_.outputs; }
@@ -35,9 +37,9 @@ class BoundStep {
 
  private:
   friend class Executor;
-  explicit BoundStep(PreparedStep& step) : step_(&step) {}
+  explicit BoundStep(std::shared_ptr<PreparedStep> step) : step_(std::move(step)) {}
 
-  PreparedStep* step_;
+  std::shared_ptr<PreparedStep> step_;  // null once it was moved from
   StepMemory memory_;
   std::vector<const std::byte*> feed_addresses_;  // per argument; null for variables
   std::vector<std::byte*> output_addresses_;      // per output; null where it is not asked for

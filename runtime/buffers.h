@@ -14,14 +14,16 @@ namespace meshwork {
 using BufferId = int32_t;
 
 // What is placed in one piece: the instances of a value one behind the other, or of several values in turn
-// where one is written over the other; a host tensor.
+// where one is written over the other; the instances of a DTensor; a host tensor.
 struct Storage {
   enum class Kind : uint8_t {
-    kTemporary,  // of a step
-    kConstant,   // of what is computed once
-    kVariable,   // the state of argument `index`
-    kFeed,       // the host tensor fed for argument `index`
-    kOutput,     // the host tensor of output `index`
+    kTemporary,   // of a step
+    kConstant,    // of what is computed once
+    kVariable,    // the state of argument `index`
+    kFeed,        // the DTensor fed for argument `index`
+    kHostFeed,    // the host tensor fed for it
+    kOutput,      // the DTensor of output `index`
+    kHostOutput,  // its host tensor
   };
   int64_t bytes = 0;
   Kind kind = Kind::kTemporary;

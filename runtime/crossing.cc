@@ -88,13 +88,17 @@ int64_t CrossingPlanner::HolderIn(int64_t domain, ValueId value, int64_t device)
 
 std::vector<Crossed> CrossingPlanner::MovedTo(int64_t domain, int node,
                                               const std::vector<Transfer>& transfers) const {
-  std::map<std::tuple<int64_t, ValueId, int64_t>, std::vector<ElementRange>> ranges;
+  // By domain, operand and device, which all domains number alike.
+  std::map<std::tuple<int64_t, size_t, int64_t>, std::vector<ElementRange>> ranges;
+  const auto& operands = local_.nodes()[node].operands;
   for (const Transfer& transfer : transfers) {
     for (BufferId from : transfer.from) {
       const Source source = SourceOf(node, from);
       const int64_t device = everywhere_[source.value].instances.Representative(source.instance);
       if (HolderIn(domain, source.value, device) >= 0) continue;
-      std::vector<ElementRange>& read = ranges[{domain_.placement().DomainOf(device), source.value, device}];
+      const auto operand = std::find(operands.begin(), operands.end(), source.value) - operands.begin();
+      std::vector<ElementRange>& read =
+          ranges[{domain_.placement().DomainOf(device), static_cast<size_t>(operand), device}];
       transfer.box.ForRuns(0, transfer.box.elements(), [&](int64_t begin, int64_t /*to*/, int64_t count) {
         if (!read.empty() && read.back().end == begin) read.back().end += count;
         else read.push_back({begin, begin + count});
@@ -103,8 +107,8 @@ std::vector<Crossed> CrossingPlanner::MovedTo(int64_t domain, int node,
   }
   std::vector<Crossed> moved;
   for (auto& [key, read] : ranges) {
-    const auto& [from, value, device] = key;
-    moved.push_back({from, domain, value, device, Merged(std::move(read))});
+    const auto& [from, operand, device] = key;
+    moved.push_back({from, domain, operands[operand], device, Merged(std::move(read))});
   }
   return moved;
 }

@@ -81,11 +81,11 @@ class DTensor {
 };
 
 // Cuts `host` into the blocks of `to`, those of its domain, and fills their padding if asked to. Errors: its
-// type is another; one of the memory.
+// type is another; one of the memory. REQUIRES: to.valid().
 absl::Status Pack(const Tensor& host, DTensor& to, bool poison_padding = kDebugBuild);
 
 // The whole tensor. Errors: some of its blocks are in other domains; with check_replicas, two instances of
-// one block differ in a bit; one of the memory.
+// one block differ in a bit; one of the memory. REQUIRES: from.valid().
 absl::StatusOr<Tensor> Unpack(const DTensor& from, bool check_replicas = kDebugBuild);
 
 }  // namespace meshwork

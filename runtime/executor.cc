@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <utility>
 #include <vector>
 
@@ -10,6 +11,7 @@
 #include "meshwork/base/status.h"
 #include "meshwork/base/suggest.h"
 #include "meshwork/ir/regions.h"
+#include "meshwork/ir/rewrite.h"
 #include "meshwork/mesh/placement.h"
 #include "meshwork/runtime/arrange.h"
 #include "meshwork/runtime/backend.h"
@@ -25,6 +27,7 @@ namespace {
 
 // The DTensor that argument `a` of the program is bound to; null if there is none yet.
 absl::StatusOr<const DTensor*> FindVariable(const Graph& graph, int a, const Domain& domain,
+                                            const Memory& memory,
                                             const std::map<std::string, DTensor>& variables) {
   const std::string& name = graph.argument_name(a);
   const ValueInfo& info = graph.value(graph.arguments()[a].value);
@@ -32,6 +35,9 @@ absl::StatusOr<const DTensor*> FindVariable(const Graph& graph, int a, const Dom
   if (it == variables.end()) return nullptr;
   const DTensor& state = it->second;
   if (state.valid() && state.type() == info.global && state.layout() == *info.layout) {
+    if (&state.memory() != &memory)
+      return InvalidArgument("Executor: variable \"{}\" lies in {}; the backend works in {}.", name,
+                             state.memory().name(), memory.name());
     if (state.domain() == domain) return &state;
     return InvalidArgument(
         "Executor: variable \"{}\" lies in domain {} of {} in the program and in domain {} of {} in the "
@@ -46,9 +52,13 @@ absl::StatusOr<const DTensor*> FindVariable(const Graph& graph, int a, const Dom
       state.layout().ToString(), state.layout().mesh().ToString());
 }
 
-StepPlanOptions PlanOptions(const ExecutorOptions& options, const Domain& domain) {
+StepPlanOptions PlanOptions(const ExecutorOptions& options, const Domain& domain, const Memory& memory) {
+  std::set<std::string> kept;
+  for (const auto& [output, input] : options.in_place) kept.insert(output);
   return {.domain = domain,
           .distributed = options.distributed,
+          .host_is_read = memory.is_host(),
+          .kept = std::move(kept),
           .share = options.share,
           .coalesce = options.coalesce,
           .check_replicas = options.check_replicas};
@@ -107,6 +117,52 @@ absl::Status CheckDistributed(const Graph& local, const Domain& domain,
   return absl::OkStatus();
 }
 
+absl::Status CheckInPlace(const Graph& local, const ExecutorOptions& options) {
+  std::map<std::string, std::string> seen;  // outputs by input
+  for (const auto& [output, input] : options.in_place) {
+    ASSIGN_OR_RETURN(const ValueId to, FindOutput(local, output));
+    ASSIGN_OR_RETURN(const ValueId from, FindInput(local, input));
+    for (const std::string& name : {input, output})
+      if (!options.distributed.contains(name))
+        return InvalidArgument(
+            "Executor: output \"{}\" takes the place of input \"{}\", and \"{}\" is not distributed; name it "
+            "in "
+            "ExecutorOptions::distributed.",
+            output, input, name);
+    const ValueInfo &a = local.value(from), &b = local.value(to);
+    if (a.global != b.global || a.layout->WithoutTrivialAxes() != b.layout->WithoutTrivialAxes())
+      return InvalidArgument(
+          "Executor: output \"{}\" is {} {} and takes the place of input \"{}\", {} {}; they must agree.",
+          output, b.global.ToString(), b.layout->ToString(), input, a.global.ToString(),
+          a.layout->ToString());
+    const auto [other, is_new] = seen.emplace(input, output);
+    if (!is_new)
+      return InvalidArgument("Executor: outputs \"{}\" and \"{}\" take the place of one input, \"{}\".",
+                             other->second, output, input);
+  }
+  return absl::OkStatus();
+}
+
+// The program in which an input that an output replaces is a variable, and the output its new value.
+Graph WithInPlace(const Graph& local, const InPlace& in_place) {
+  std::set<std::string> replaced;
+  for (const auto& [output, input] : in_place) replaced.insert(input);
+  Graph to(local.mesh());
+  to.name = local.name;
+  std::vector<ValueId> map(local.values().size(), kNoValue);
+  for (const Argument& argument : local.arguments()) {
+    const ValueInfo& info = local.value(argument.value);
+    map[argument.value] = to.AddArgument(info, argument.is_variable || replaced.contains(info.name));
+  }
+  for (const Node& node : local.nodes()) CopyNode(local, node, to, map);
+  for (const OutputInfo& output : local.outputs()) to.AddOutput({output.name, map[output.value]});
+  for (const VariableUpdate& update : local.updates()) to.AddUpdate({update.argument, map[update.value]});
+  for (size_t o = 0; o < local.outputs().size(); ++o)
+    if (const auto input = in_place.find(OutputName(local, static_cast<int>(o))); input != in_place.end())
+      to.AddUpdate({local.FindArgument(input->second), map[local.outputs()[o].value]});
+  return to;
+}
+
 PrepareOptions PreparationOptions(const ExecutorOptions& options) {
   return {.fuse = options.fuse,
           .poison_padding = options.poison_padding,
@@ -120,27 +176,43 @@ struct Planned {
   Domain domain;
   StepPlan plan;
   int64_t variable_bytes = 0;
+  std::vector<std::string>
+      unshared;  // variables whose DTensors, which were there, are shared otherwise than options say
 };
 
 absl::StatusOr<Planned> Plan(const Program& program, const Backend& backend, const ExecutorOptions& options,
                              const std::map<std::string, DTensor>& variables) {
-  RETURN_IF_ERROR(CheckLocalProgram(program.body, backend));
   Planned planned;
   ASSIGN_OR_RETURN(planned.domain, DomainOf(program, options.transport));
+  RETURN_IF_ERROR(CheckLocalProgram(program.body, program.num_domains));
   const Domain& domain = planned.domain;
   RETURN_IF_ERROR(CheckDistributed(program.body, domain, options.distributed));
-  auto graph = std::make_shared<const Graph>(OrderOf(program.body, options, domain.placement().across()));
+  RETURN_IF_ERROR(CheckInPlace(program.body, options));
+  auto graph = std::make_shared<const Graph>(
+      OrderOf(options.in_place.empty() ? program.body : WithInPlace(program.body, options.in_place), options,
+              domain.placement().across()));
+  RETURN_IF_ERROR(CheckKernels(*graph, backend));
+  const std::shared_ptr<Memory> memory = backend.memory();
   std::vector<InstanceMap> instances(graph->arguments().size());
   for (size_t a = 0; a < instances.size(); ++a) {
     if (!graph->arguments()[a].is_variable) continue;
     const ValueInfo& info = graph->value(graph->arguments()[a].value);
+    if (options.distributed.contains(info.name)) {  // and replaced
+      instances[a] = InstancesOf(domain, *info.layout, /*share=*/true);
+      continue;
+    }
     ASSIGN_OR_RETURN(const DTensor* const bound,
-                     FindVariable(*graph, static_cast<int>(a), domain, variables));
-    instances[a] = bound != nullptr ? bound->instances() : InstancesOf(domain, *info.layout, options.share);
+                     FindVariable(*graph, static_cast<int>(a), domain, *memory, variables));
+    instances[a] = InstancesOf(domain, *info.layout, options.share);
+    if (bound != nullptr && bound->instances().varying() != instances[a].varying()) {
+      instances[a] = bound->instances();
+      planned.unshared.push_back(info.name);
+    }
     planned.variable_bytes +=
         bound != nullptr ? bound->bytes() : BytesOfDTensor(domain, info.global, *info.layout, options.share);
   }
-  ASSIGN_OR_RETURN(planned.plan, BuildStepPlan(std::move(graph), instances, PlanOptions(options, domain)));
+  ASSIGN_OR_RETURN(planned.plan,
+                   BuildStepPlan(std::move(graph), instances, PlanOptions(options, domain, *memory)));
   return planned;
 }
 
@@ -150,8 +222,8 @@ std::vector<DTensor> StateOf(const Planned& planned, const Backend& backend, con
   const Graph& graph = *planned.plan.graph;
   std::vector<DTensor> state(graph.arguments().size());
   for (size_t a = 0; a < state.size(); ++a) {
-    if (!graph.arguments()[a].is_variable) continue;
     const ValueInfo& info = graph.value(graph.arguments()[a].value);
+    if (!graph.arguments()[a].is_variable || options.distributed.contains(info.name)) continue;
     const auto bound = variables.find(info.name);
     state[a] = bound != variables.end()
                    ? bound->second
@@ -160,27 +232,38 @@ std::vector<DTensor> StateOf(const Planned& planned, const Backend& backend, con
   return state;
 }
 
-// Whether this domain and all others can go on with the same program, planned in the same way.
-absl::Status AgreeOn(std::string_view what, const absl::Status& mine, const Program& program,
-                     const ExecutorOptions& options) {
-  if (options.transport == nullptr) return mine;
-  if (!mine.ok()) return Agree(*options.transport, what, mine);
-  return Agree(*options.transport, what,
-               fmt::format("{} (share={} coalesce={} check_replicas={} distributed=[{}])",
-                           Fingerprint(program.body), options.share, options.coalesce, options.check_replicas,
-                           fmt::join(options.distributed, ", ")));
+// What all domains have to have in common: what is sent follows from it.
+std::string TextOf(const Program& program, const ExecutorOptions& options, const Planned& planned) {
+  return fmt::format(
+      "{} (share={} coalesce={} fuse={} check_replicas={} distributed=[{}] in_place={} unshared=[{}])",
+      Fingerprint(program.body), options.share, options.coalesce, options.fuse, options.check_replicas,
+      fmt::join(options.distributed, ", "), options.in_place, fmt::join(planned.unshared, ", "));
+}
+
+// Whether this domain and all others can go on with the same thing, of which `text` says what it is.
+absl::Status AllGoOn(Transport* transport, std::string_view what, const absl::Status& mine,
+                     const std::function<std::string()>& text) {
+  if (transport == nullptr) return mine;
+  return Agree(*transport, what, mine.ok() ? absl::StatusOr<std::string>(text()) : mine);
+}
+
+absl::Status CheckIsDistributed(std::string_view name, const std::set<std::string>& distributed) {
+  if (distributed.contains(std::string(name))) return absl::OkStatus();
+  return InvalidArgument("Executor: \"{}\" is not distributed, so a host tensor is bound to it.", name);
 }
 
 }  // namespace
 
 Executor::Executor(std::shared_ptr<const Graph> graph, const Domain& domain, const Backend& backend,
-                   std::set<std::string> distributed, const ExecutorMemory& memory,
-                   std::unique_ptr<PreparedStep> step)
+                   const ExecutorOptions& options, const ExecutorMemory& memory,
+                   std::map<std::string, DTensor> state, std::shared_ptr<PreparedStep> step)
     : graph_(std::move(graph)),
       domain_(domain),
       backend_(backend),
-      distributed_(std::move(distributed)),
+      distributed_(options.distributed),
+      in_place_(options.in_place),
       memory_(memory),
+      state_(std::move(state)),
       step_(std::move(step)) {}
 
 Executor::~Executor() = default;
@@ -192,18 +275,22 @@ absl::StatusOr<std::unique_ptr<Executor>> Executor::Create(const Program& progra
   try {
     // All domains have an executor, or none has.
     absl::StatusOr<Planned> planned = Plan(program, backend, options, *variables);
-    RETURN_IF_ERROR(AgreeOn("the program", planned.status(), program, options));
+    RETURN_IF_ERROR(AllGoOn(options.transport, "the program", planned.status(),
+                            [&] { return TextOf(program, options, *planned); }));
     const std::shared_ptr<const Graph> graph = planned->plan.graph;
     const std::vector<DTensor> state = StateOf(*planned, backend, options, *variables);
     absl::StatusOr<std::unique_ptr<PreparedStep>> step =
         backend.Prepare(std::move(planned->plan), state, PreparationOptions(options));
-    RETURN_IF_ERROR(AgreeOn("what it needs", step.status(), program, options));
+    RETURN_IF_ERROR(AllGoOn(options.transport, "what it needs", step.status(), [] { return "there"; }));
+    std::map<std::string, DTensor> bound;
     for (size_t a = 0; a < state.size(); ++a)
-      if (state[a].valid()) variables->emplace(graph->argument_name(static_cast<int>(a)), state[a]);
+      if (state[a].valid()) bound.emplace(graph->argument_name(static_cast<int>(a)), state[a]);
+    variables->insert(bound.begin(), bound.end());
     ExecutorMemory memory = (*step)->memory();
     memory.variable_bytes = planned->variable_bytes;
-    return std::unique_ptr<Executor>(
-        new Executor(graph, planned->domain, backend, options.distributed, memory, *std::move(step)));
+    auto given = std::make_shared<const Graph>(program.body);
+    return std::unique_ptr<Executor>(new Executor(std::move(given), planned->domain, backend, options, memory,
+                                                  std::move(bound), *std::move(step)));
   } catch (...) {
     if (options.transport != nullptr)
       options.transport->Abort(CaughtStatus("Executor", "there is not enough memory"));
@@ -227,13 +314,25 @@ absl::StatusOr<BoundStep> Executor::Bind(std::map<std::string, Tensor> feeds,
 absl::StatusOr<BoundStep> Executor::Bind(StepMemory memory) {
   RETURN_IF_ERROR(CheckFeeds(*graph_, distributed_, memory));
   RETURN_IF_ERROR(CheckOutputs(*graph_, distributed_, memory));
-  RETURN_IF_ERROR(CheckDTensors(*graph_, domain_, memory));
+  for (const auto& [output, input] : in_place_) {
+    if (memory.distributed_outputs.contains(output))
+      return InvalidArgument(
+          "Run: output \"{}\" takes the place of feed \"{}\" (ExecutorOptions::in_place), and is bound to "
+          "memory of "
+          "its own; bind the feed alone.",
+          output, input);
+  }
+  RETURN_IF_ERROR(CheckDTensors(*graph_, domain_, *backend_.memory(), memory));
   for (size_t o = 0; o < graph_->outputs().size(); ++o) {
     const std::string name = OutputName(*graph_, static_cast<int>(o));
     if (!distributed_.contains(name) || memory.distributed_outputs.contains(name)) continue;
-    memory.distributed_outputs[name] = NewDTensor(graph_->outputs()[o].value);
+    const auto replaced = in_place_.find(name);
+    memory.distributed_outputs[name] = replaced == in_place_.end()
+                                           ? NewDTensor(graph_->outputs()[o].value)
+                                           : memory.distributed_feeds.at(replaced->second);
   }
-  BoundStep bound(*step_);
+  RETURN_IF_ERROR(CheckApart(*graph_, in_place_, state_, memory));
+  BoundStep bound(step_);
   bound.memory_ = std::move(memory);
   bound.feed_addresses_.resize(graph_->arguments().size(), nullptr);
   bound.output_addresses_.resize(graph_->outputs().size(), nullptr);
@@ -272,11 +371,13 @@ DTensor Executor::NewDTensor(ValueId id) const {
 
 absl::StatusOr<DTensor> Executor::NewFeed(std::string_view name) const {
   ASSIGN_OR_RETURN(const ValueId id, FindInput(*graph_, name));
+  RETURN_IF_ERROR(CheckIsDistributed(name, distributed_));
   return NewDTensor(id);
 }
 
 absl::StatusOr<DTensor> Executor::NewOutput(std::string_view name) const {
   ASSIGN_OR_RETURN(const ValueId id, FindOutput(*graph_, name));
+  RETURN_IF_ERROR(CheckIsDistributed(name, distributed_));
   return NewDTensor(id);
 }
 
@@ -290,7 +391,11 @@ absl::Status Executor::Run(const std::map<std::string, Tensor>& feeds,
   return absl::OkStatus();
 }
 
-absl::Status BoundStep::Run() { return step_->Run(feed_addresses_, output_addresses_); }
+absl::Status BoundStep::Run() {
+  if (step_ == nullptr)
+    return absl::FailedPreconditionError("BoundStep: it was moved to another one; go on with that.");
+  return step_->Run(feed_addresses_, output_addresses_);
+}
 
 meshwork::Profile Executor::Profile() const { return step_->Profile(); }
 meshwork::Trace Executor::Trace() const { return step_->Trace(); }

@@ -22,6 +22,11 @@
 // stored and computed once. The numbers depend on the program, its mesh and whether devices are coalesced,
 // never on the number of workers, on sharing or on fusion.
 //
+// Where there are several domains (ExecutorOptions::transport), all create, bind and run alike. Create
+// succeeds in all of them or in none; but a domain that does not come to run a step, because its Bind failed,
+// is waited for until the transport's deadline, which ends the transport. Session (train/session.h) asks
+// first.
+//
 // Programs that share variables (init, step, one per batch size) are bound to one map of DTensors; they
 // must not run at the same time. An executor runs one step at a time; the backend must outlive it, the
 // map need not.
@@ -68,18 +73,18 @@ class Executor {
   Executor& operator=(const Executor&) = delete;
 
   // A step on this memory. `feeds`: a tensor per input; they are only read, and only during steps.
-  // `outputs`: those that are wanted, all apart from each other and from the feeds.
+  // `outputs`: those that are wanted, all apart from each other, from the feeds and from the variables.
   // Errors: a feed that is missing, unknown, or of another type; an output that is unknown, of another type,
   // or not apart.
   absl::StatusOr<BoundStep> Bind(std::map<std::string, Tensor> feeds, std::map<std::string, Tensor> outputs);
   // The same where some inputs and outputs are distributed: DTensors as NewFeed and NewOutput make them.
-  // State that a step gives and the next one takes need not be copied: what is an output of one step is bound
-  // as the input of the next. A distributed output that is missing gets new memory. Errors, besides: a
-  // DTensor of another type, layout or domain; one that is given for what is not distributed.
+  // A distributed output that is missing gets new memory, or that of the feed that it replaces
+  // (ExecutorOptions::in_place), which then is written. Errors, besides: a DTensor of another type, layout or
+  // domain, or in another memory; one that is given for what is not distributed.
   absl::StatusOr<BoundStep> Bind(StepMemory memory);
   // A fresh tensor per output that is not distributed.
   std::map<std::string, Tensor> NewOutputs() const;
-  // Zeros, for the distributed input, or output, of this name. Error: there is none.
+  // Zeros, for the distributed input, or output, of this name. Errors: there is none; it is not distributed.
   absl::StatusOr<DTensor> NewFeed(std::string_view name) const;
   absl::StatusOr<DTensor> NewOutput(std::string_view name) const;
 
@@ -100,15 +105,17 @@ class Executor {
  private:
   DTensor NewDTensor(ValueId id) const;
   Executor(std::shared_ptr<const Graph> graph, const Domain& domain, const Backend& backend,
-           std::set<std::string> distributed, const ExecutorMemory& memory,
-           std::unique_ptr<PreparedStep> step);
+           const ExecutorOptions& options, const ExecutorMemory& memory, std::map<std::string, DTensor> state,
+           std::shared_ptr<PreparedStep> step);
 
-  const std::shared_ptr<const Graph> graph_;  // in the order in which it runs
+  const std::shared_ptr<const Graph> graph_;  // as it was given
   const Domain domain_;
   const Backend& backend_;
   const std::set<std::string> distributed_;
+  const InPlace in_place_;
   const ExecutorMemory memory_;
-  const std::unique_ptr<PreparedStep> step_;
+  const std::map<std::string, DTensor> state_;  // the variables
+  const std::shared_ptr<PreparedStep> step_;
 };
 
 }  // namespace meshwork

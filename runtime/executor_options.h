@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <set>
 #include <string>
 
@@ -10,6 +11,8 @@
 namespace meshwork {
 
 class Transport;
+
+using InPlace = std::map<std::string, std::string>;  // an input, by the output that replaces it
 
 struct ExecutorOptions {
   // One instance of what is the same on several devices; otherwise one per device, for comparison.
@@ -20,12 +23,12 @@ struct ExecutorOptions {
   bool coalesce = true;
   // Chains of ops run a few rows at a time (runtime/cpu/fusion.h); otherwise op by op, for comparison.
   bool fuse = true;
-  // Fill all temporary memory, and the padding of variables, with NaN (bytes 0xFF) before each step: what is
-  // in padding, or left over from another value, then shows if anything reads it.
+  // Fill all temporary memory, outputs, and the padding of variables with NaN (bytes 0xFF) before each step:
+  // what is in padding, or left over from another value, then shows if anything reads it.
   bool poison_padding = kDebugBuild;
   // Compare what becomes an output or a variable's new value wherever its layout says that devices hold the
   // same and each has its own (see runtime/replicas.h). With share=true that is only what the program does
-  // not prove to be the same.
+  // not prove to be the same. Within this domain; what others hold is not compared.
   bool check_replicas = kDebugBuild;
   // Measure every instruction of every step; see Profile().
   bool profile = false;
@@ -35,8 +38,13 @@ struct ExecutorOptions {
   // which one is this. It must outlive the executor. Null: there is one domain.
   Transport* transport = nullptr;
   // The inputs and outputs that steps are bound to as DTensors, by name: what this domain holds of them.
-  // Others are whole host tensors. An output whose blocks lie in several domains has to be one of them.
+  // Others are whole host tensors, which are the same in all domains. An output whose blocks lie in several
+  // domains has to be one of them.
   std::set<std::string> distributed = {};
+  // Outputs that take the memory of an input, and its place: of caches, and of recurrent state, that a step
+  // reads and gives anew. Both are distributed, of one type and layout. A step writes the output over what is
+  // fed, in place where variables would be, so that state goes from step to step without a copy.
+  InPlace in_place = {};
 };
 
 // What a program needs here, all devices together. Inputs and outputs, which are host tensors, do not count,

@@ -38,8 +38,7 @@ absl::Status CheckValue(const Graph& local, ValueId id) {
   return Annotate(CheckPartials(*info.layout, info.type), fmt::format("Executor: {}: ", NameOf(local, id)));
 }
 
-// `as_written`: in a manual region, whose nodes run as they are.
-absl::Status CheckNode(const Graph& local, int n, const Backend& backend, bool as_written = false) {
+absl::Status CheckNode(const Graph& local, int n) {
   const OpRow& row = *local.nodes()[n].row;
   if (row.kind == OpKind::kIdentity) {
     return InvalidArgument(
@@ -52,14 +51,9 @@ absl::Status CheckNode(const Graph& local, int n, const Backend& backend, bool a
       for (size_t v = 0; v < region->values().size(); ++v)
         RETURN_IF_ERROR(CheckValue(*region, static_cast<ValueId>(v)));
       for (size_t i = 0; i < region->nodes().size(); ++i)
-        RETURN_IF_ERROR(CheckNode(*region, static_cast<int>(i), backend, as_written || IsManual(node)));
+        RETURN_IF_ERROR(CheckNode(*region, static_cast<int>(i)));
     }
     return Annotate(CheckLocalControl(local, node), fmt::format("Executor: {}: ", local.Describe(n)));
-  }
-  const bool runs = row.kind == OpKind::kCompute || (as_written && row.kind != OpKind::kCollective);
-  if (runs && !backend.Has(row)) {
-    return InvalidArgument("Executor: {} has no {} kernel; give its row one.", local.Describe(n),
-                           backend.name());
   }
   return absl::OkStatus();
 }
@@ -115,17 +109,30 @@ std::string OutputName(const Graph& local, int output) {
   return name.empty() ? fmt::format("{}", output) : name;
 }
 
-absl::Status CheckLocalProgram(const Graph& local, const Backend& backend) {
-  if (local.mesh().num_devices() > kMaxVirtualDevices) {
+absl::Status CheckKernels(const Graph& ordered, const Backend& backend) {
+  for (size_t n = 0; n < ordered.nodes().size(); ++n) {
+    const Node& node = ordered.nodes()[n];
+    for (const auto& region : node.regions) RETURN_IF_ERROR(CheckKernels(*region, backend));
+    const bool is_computed = node.row->kind != OpKind::kCollective && node.row->kind != OpKind::kControl;
+    if (is_computed && !backend.Has(*node.row))
+      return InvalidArgument("Executor: {} has no {} kernel; give its row one.",
+                             ordered.Describe(static_cast<int>(n)), backend.name());
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckLocalProgram(const Graph& local, int64_t num_domains) {
+  if (const int64_t here = local.mesh().num_devices() / num_domains; here > kMaxVirtualDevices) {
     return InvalidArgument(
-        "Executor: mesh {} has {} devices; one process runs at most {} virtual ones. Compile, verify "
+        "Executor: mesh {} has {} devices{}; one process runs at most {} virtual ones. Compile, verify "
         "and simulate the program instead, or run it on a smaller mesh.",
-        local.mesh().ToString(), local.mesh().num_devices(), kMaxVirtualDevices);
+        local.mesh().ToString(), local.mesh().num_devices(),
+        num_domains == 1 ? "" : fmt::format(", {} in each of {} domains", here, num_domains),
+        kMaxVirtualDevices);
   }
   for (size_t v = 0; v < local.values().size(); ++v)
     RETURN_IF_ERROR(CheckValue(local, static_cast<ValueId>(v)));
-  for (size_t n = 0; n < local.nodes().size(); ++n)
-    RETURN_IF_ERROR(CheckNode(local, static_cast<int>(n), backend));
+  for (size_t n = 0; n < local.nodes().size(); ++n) RETURN_IF_ERROR(CheckNode(local, static_cast<int>(n)));
   for (size_t a = 0; a < local.arguments().size(); ++a) {
     const Argument& argument = local.arguments()[a];
     RETURN_IF_ERROR(CheckWhole(local, argument.is_variable ? "variable" : "input",

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string_view>
 
 #include "absl/status/status.h"
 #include "meshwork/runtime/box.h"
@@ -20,6 +21,11 @@ class Memory {
   // Zeros, 64-byte aligned, freed with the last reference; they may outlive this object. `bytes` may be 0.
   // Throws std::bad_alloc where there is not so much memory.
   virtual std::shared_ptr<void> Allocate(int64_t bytes) = 0;
+
+  // What it is, as messages call it: "the memory of this process".
+  virtual std::string_view name() const = 0;
+  // Whether it is the process's: kernels of its domain read host tensors where they lie.
+  virtual bool is_host() const = 0;
 
   // Copies the elements of `box`, of `size` bytes each, from host memory into an allocation of this memory,
   // or from there to host memory; on return they are there. Error: the device failed.

@@ -128,14 +128,15 @@ class Planner {
     else AddFeed(a);
   }
 
-  // What lies in the host tensor as it should, block behind block, is viewed; otherwise it is packed.
+  // What lies in the host tensor as it should, block behind block, is viewed, if kernels read it there;
+  // otherwise it is packed.
   void AddFeed(int a) {
     const ValueId id = local_.arguments()[a].value;
     const ValueInfo& info = local_.value(id);
     ValueBuffers& value = values_[id];
     const int64_t count = value.instances.count(), bytes = info.type.bytes();
-    const int host_storage = NewStorage({info.global.bytes(), Storage::Kind::kFeed, a});
-    bool is_viewed = true;
+    const int host_storage = NewStorage({info.global.bytes(), Storage::Kind::kHostFeed, a});
+    bool is_viewed = options_.host_is_read;
     for (int64_t i = 0; i < count && is_viewed; ++i)
       is_viewed = ViewOffset(id, value.instances.Representative(i)) == i * bytes;
     if (is_viewed) {
@@ -420,10 +421,11 @@ class Planner {
     const ValueId id = local_.outputs()[o].value;
     const std::string subject = fmt::format("output \"{}\"", OutputName(local_, o));
     AddComparison(subject, id);
+    if (options_.kept.contains(OutputName(local_, o))) return;
     const ValueInfo& info = local_.value(id);
     if (options_.distributed.contains(OutputName(local_, o))) return AddDistributed(o, subject);
     const int64_t bytes = info.global.bytes();
-    const BufferId host = NewBuffers(1, bytes, NewStorage({bytes, Storage::Kind::kOutput, o}));
+    const BufferId host = NewBuffers(1, bytes, NewStorage({bytes, Storage::Kind::kHostOutput, o}));
     CopyStep unpack{.kind = CopyStep::Kind::kUnpack, .subject = subject};
     const InstanceMap blocks(domain_, info.layout->ShardedAxes());
     for (int64_t i = 0; i < blocks.count(); ++i) {

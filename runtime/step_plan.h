@@ -4,13 +4,9 @@
 //   Program ──Arrange──▶ order ──VaryingAxes──▶ instances ──BuildStepPlan──▶ steps in storages
 //           ──Backend::Prepare──▶ a step that can be run
 //
-//   func step(%x: f32[4] of f32[8] {x}, var %w: f32[4] {_}) {      storages
-//     %g = mul %x, %w : f32[4] {_ | sum:x}                            s0   feed 0         32 bytes
-//     %s = all_reduce %g axes=(x) op=sum : f32[4] {_}                 s1   variable 1     16 bytes
-//     %n = sub %w, %s : f32[4] {_}                                    s2   temporary      32 bytes
-//     update %w = %n                                               steps
-//   }                                                                 mul x2: s0/2 s1 -> s2/2
-//                                                                     all_reduce: s2/2 -> s3  …
+//   func step(%x: f32[4] of f32[8] {x}, var %w: f32[4] {_}) {
+//     %g = mul %x, %w : f32[4] {_ | sum:x}
+//     …
 //
 // A plan knows no worker, no address and no kernel; a backend (runtime/backend.h) decides these. Decided here
 // is what needs only the program and its layouts: how many instances a value has, which values share a
@@ -67,14 +63,16 @@ struct CopyStep {
   int node = -1;             // of a collective; otherwise -1
   std::string subject = {};  // what it is for without a node: input "x", output "loss", variable "w"
   std::vector<Transfer> transfers = {};
-  std::vector<int64_t> devices = {};  // per transfer: the device that it is for
+  // Per transfer the device that it is for; the first of the domain where it is for a message.
+  std::vector<int64_t> devices = {};
   // kCompare: transfer i reads the two replicas of `value` that the devices replicas[i] hold.
   ValueId value = kNoValue;
   std::vector<std::pair<int64_t, int64_t>> replicas = {};
 };
 
 // Data moves to other domains and from them (runtime/transport.h). What is sent has been packed before, and
-// what is received lies in ghosts, or is unpacked into these, afterwards (runtime/crossing.h).
+// what is received lies in ghosts, or is unpacked into these, afterwards (runtime/crossing.h). In bodies it
+// happens as often as these run.
 struct RemoteStep {
   struct Part {
     int64_t domain = 0;    // the other one
@@ -119,23 +117,26 @@ struct StepPlanOptions {
   std::optional<Domain> domain = {};
   // The inputs and outputs that are DTensors of this domain, by name. Others are whole host tensors.
   std::set<std::string> distributed = {};
+  // Whether kernels read host tensors where they lie (Memory::is_host).
+  bool host_is_read = true;
+  // Outputs that the program keeps in a variable that it updates, which are not written anywhere else.
+  std::set<std::string> kept = {};
   bool share = true;     // see ExecutorOptions
   bool coalesce = true;  // the same
   // Compare what outputs and variables get wherever a layout says that it is the same and it is stored more
   // than once.
   bool check_replicas = false;
-  // The memory of inputs is given as that of variables is (`variables` of BuildStepPlan has their instances):
-  // of the body of a loop.
+  // The memory of inputs is given as that of variables is (`variables` of BuildStepPlan has their
+  // instances): of the body of a loop.
   bool arguments_are_bound = false;
 
   bool coalesces() const { return coalesce && share; }  // what is not shared is computed device by device
 };
 
-// The plan of a program in the order in which it runs, loops lowered (LowerLoops). `variables`: per argument,
-// the instances of its state; ignored for inputs. Errors: a collective that does not fit its layouts.
-// REQUIRES: CheckLocalProgram(*local).
-// Laws: each buffer lies in its storage; every output is written once per element; what a step reads was
-// written before it, or lies in an argument.
+// The plan of a program in the order in which it runs, loops lowered (LowerLoops). `variables`: per
+// argument, the instances of its state; ignored for inputs. Errors: a collective that does not fit its
+// layouts. REQUIRES: CheckLocalProgram(*local). Laws: each buffer lies in its storage; every element of an
+// output is written; what a step reads was written before it, or lies in an argument.
 absl::StatusOr<StepPlan> BuildStepPlan(std::shared_ptr<const Graph> local,
                                        const std::vector<InstanceMap>& variables,
                                        const StepPlanOptions& options);

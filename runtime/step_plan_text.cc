@@ -37,7 +37,9 @@ class Printer {
       case Storage::Kind::kConstant: return "constant";
       case Storage::Kind::kVariable: return "variable " + plan_.graph->argument_name(storage.index);
       case Storage::Kind::kFeed: return "feed " + plan_.graph->argument_name(storage.index);
+      case Storage::Kind::kHostFeed: return "host feed " + plan_.graph->argument_name(storage.index);
       case Storage::Kind::kOutput: return "output " + OutputName(*plan_.graph, storage.index);
+      case Storage::Kind::kHostOutput: return "host output " + OutputName(*plan_.graph, storage.index);
     }
     return "";
   }

@@ -12,10 +12,14 @@
 // A remote operation moves bytes between domains, and computes nothing: what is reduced is reduced by who
 // receives it, in the order of the domains, so that the sum does not depend on who was first.
 //
-// The domains of a program call AllGather and Prepare in the same order, and run the operations of a step in
-// the order in which they were prepared. A domain that sends waits for nobody but the receivers of what it
-// sends, so domains that do this never dead-lock. One that fails, or that waits in vain, aborts all others:
-// nobody goes on with a step that somebody did not make.
+// The domains of a program call AllGather and Prepare in the same order, and run operations in the same
+// order, each as often: those in a loop or a branch follow a predicate that is the same in all of them. After
+// an AllGather all are as one again, even where one of them failed to prepare what others did. A domain that
+// sends waits for nobody but the receivers of what it sends, so domains that do this never dead-lock. One
+// that fails, or that waits in vain, aborts all others: nobody goes on with a step that somebody did not
+// make.
+//
+// Addresses are of host memory; a backend whose memory is another one stages what crosses.
 //
 // The end of a domain is used by one thread at a time; Abort may be called by any thread at any time.
 #pragma once
@@ -50,7 +54,7 @@ struct RemoteSpec {
 class RemoteOp {
  public:
   virtual ~RemoteOp() = default;
-  // Sends and receives, once per step. sends[i] and receives[i]: where spec.sends[i] and spec.receives[i]
+  // Sends and receives, once. sends[i] and receives[i]: where spec.sends[i] and spec.receives[i]
   // lie, all apart from each other. On return everything is received, and nothing that was sent is read any
   // more. Errors, with which the whole transport is aborted: a domain that does not come within the deadline,
   // or sends another number of bytes; the reason of an abort.
@@ -71,7 +75,8 @@ class Transport {
   virtual absl::StatusOr<std::vector<std::string>> AllGather(std::string_view what,
                                                              std::string_view text) = 0;
 
-  // The operation must not outlive the transport. Errors: the reason of an abort.
+  // The operation must not outlive the transport. Errors: the reason of an abort. REQUIRES: parts are of
+  // other domains.
   virtual absl::StatusOr<std::unique_ptr<RemoteOp>> Prepare(RemoteSpec spec) = 0;
 
   // Whatever waits here or in another domain, and whatever is asked for from now on, fails with `reason`. The

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "meshwork/base/status.h"
 #include "meshwork/runtime/cpu/cpu_memory.h"
 #include "meshwork/runtime/cpu/cpu_step.h"
 #include "meshwork/runtime/cpu/schedule.h"
@@ -22,7 +23,17 @@ ExecutorMemory CpuBackend::PlanMemory(StepPlan plan, const PrepareOptions& optio
 absl::StatusOr<std::unique_ptr<PreparedStep>> CpuBackend::Prepare(StepPlan plan,
                                                                   std::vector<DTensor> variables,
                                                                   const PrepareOptions& options) {
-  return CpuStep::Create(std::move(plan), std::move(variables), pool_, options);
+  std::shared_ptr<const void> kept;
+  if (options.transport != nullptr) {
+    kept = pool_.KeepFor(options.transport);
+    if (kept == nullptr)
+      return absl::FailedPreconditionError(
+          fmt::format("CpuBackend: its threads work for another domain than {}; give each domain a backend "
+                      "and threads of its "
+                      "own, or one would wait for the other.",
+                      options.transport->domain()));
+  }
+  return CpuStep::Create(std::move(plan), std::move(variables), pool_, std::move(kept), options);
 }
 
 }  // namespace meshwork

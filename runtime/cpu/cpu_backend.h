@@ -6,7 +6,8 @@
 //   CpuBackend shared(pool);                   // on threads that others use as well
 //
 // A step is cut between workers by rows (runtime/cpu/schedule.h), which walk through it in lockstep. Steps of
-// backends that share a pool wait for each other.
+// backends that share a pool wait for each other; so each domain of a process has a pool of its own, or one
+// would wait for another that waits for it.
 #pragma once
 
 #include <memory>

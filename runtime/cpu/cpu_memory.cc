@@ -14,6 +14,8 @@ class ProcessMemory : public Memory {
     std::memset(zeros.get(), 0, static_cast<size_t>(bytes));
     return zeros;
   }
+  std::string_view name() const override { return "the memory of this process"; }
+  bool is_host() const override { return true; }
   absl::Status Upload(const BoxCopy& box, int64_t size, const std::byte* host, std::byte* to) override {
     box.Copy(host, to, size, 0, box.elements());
     return absl::OkStatus();

@@ -33,9 +33,11 @@ ExecutorMemory MemoryOf(const Schedule& schedule) {
 
 absl::StatusOr<std::unique_ptr<PreparedStep>> CpuStep::Create(StepPlan plan, std::vector<DTensor> variables,
                                                               WorkerPool& pool,
+                                                              std::shared_ptr<const void> kept,
                                                               const PrepareOptions& options) {
   Schedule schedule = MakeSchedule(std::move(plan), pool.num_workers(), options.fuse);
   std::unique_ptr<CpuStep> step(new CpuStep(std::move(schedule), std::move(variables), pool, options));
+  step->kept_ = std::move(kept);
   RETURN_IF_ERROR(step->PrepareRemotes(step->root_));
   RETURN_IF_ERROR(step->RunOnce());
   if (options.profile || options.trace_steps > 0)
@@ -64,7 +66,9 @@ void CpuStep::FindHostBuffers() {
   output_buffers_.resize(schedule_.graph->outputs().size());
   for (size_t b = 0; b < schedule_.buffers.size(); ++b) {
     const Place& place = schedule_.storages[schedule_.buffers[b].storage].place;
-    if (place.kind == Place::Kind::kFeed) feed_buffers_[place.index].push_back(static_cast<BufferId>(b));
+    const bool is_replaced = place.kind == Place::Kind::kVariable && !variables_[place.index].valid();
+    if (place.kind == Place::Kind::kFeed || is_replaced)
+      feed_buffers_[place.index].push_back(static_cast<BufferId>(b));
     if (place.kind == Place::Kind::kOutput) output_buffers_[place.index].push_back(static_cast<BufferId>(b));
   }
 }
@@ -88,7 +92,8 @@ void CpuStep::AllocateArenas() {
     if (place.kind == Place::Kind::kShared)
       base = static_cast<std::byte*>(arenas_[schedule_.num_workers].get());
     if (place.kind == Place::Kind::kConstant) base = static_cast<std::byte*>(arenas_.back().get());
-    if (place.kind == Place::Kind::kVariable) base = variables_[place.index].instance(0);
+    if (place.kind == Place::Kind::kVariable && variables_[place.index].valid())
+      base = variables_[place.index].instance(0);
     if (base != nullptr) root_.addresses[b] = base + place.offset + buffer.offset;
   }
 }
@@ -153,15 +158,16 @@ void CpuStep::RunOnce(const Level& level) {
 }
 
 absl::Status CpuStep::Run(std::span<const std::byte* const> feeds, std::span<std::byte* const> outputs) {
-  // Feeds are read, never written: no instruction has one of these buffers as its target.
+  // No instruction has a feed as its target, unless an output replaces it.
   for (size_t a = 0; a < feed_buffers_.size(); ++a)
     for (BufferId b : feed_buffers_[a])
       root_.addresses[b] = const_cast<std::byte*>(feeds[a]) + schedule_.buffers[b].offset;
   for (size_t o = 0; o < output_buffers_.size(); ++o)
     for (BufferId b : output_buffers_[o])
       root_.addresses[b] = outputs[o] == nullptr ? nullptr : outputs[o] + schedule_.buffers[b].offset;
-  root_.FollowFeeds();
+  root_.FollowBindings();
   if (options_.poison_padding) Poison();
+  has_failed_.store(false, std::memory_order_relaxed);
   for (WorkerState& worker : workers_) {
     worker.status = absl::OkStatus();
     worker.instruction = worker.item = -1;
@@ -181,6 +187,10 @@ void CpuStep::Poison() {
     std::memset(arenas_[w].get(), kNan, static_cast<size_t>(schedule_.private_bytes[w]));
   std::memset(arenas_[schedule_.num_workers].get(), kNan, static_cast<size_t>(schedule_.shared_bytes));
   for (size_t a = 0; a < variables_.size(); ++a) paddings_[a].Poison(variables_[a]);
+  for (const std::vector<BufferId>& buffers : output_buffers_)
+    for (BufferId b : buffers)
+      if (root_.addresses[b] != nullptr)
+        std::memset(root_.addresses[b], kNan, static_cast<size_t>(schedule_.buffers[b].bytes));
 }
 
 void CpuStep::RunWorker(int worker) {
@@ -224,12 +234,15 @@ void CpuStep::RunKernelsOrFail(const Level& level, size_t i, int worker) {
   try {
     RunKernels(level, i, worker);
   } catch (...) {
-    const absl::Status status =
-        KernelFailed(level.schedule->graph->Describe(level.schedule->instructions[i].node));
-    if (workers_[worker].status.ok()) workers_[worker].status = status;
-    // Nobody shall go on with what this step leaves.
-    if (options_.transport != nullptr) options_.transport->Abort(status);
+    Fail(worker, KernelFailed(level.schedule->graph->Describe(level.schedule->instructions[i].node)));
   }
+}
+
+// Nobody shall go on with what this step leaves.
+void CpuStep::Fail(int worker, absl::Status status) {
+  if (options_.transport != nullptr) options_.transport->Abort(status);
+  if (workers_[worker].status.ok()) workers_[worker].status = std::move(status);
+  has_failed_.store(true, std::memory_order_relaxed);
 }
 
 void CpuStep::RunRemote(const Level& level, size_t i, int worker) {
@@ -239,15 +252,13 @@ void CpuStep::RunRemote(const Level& level, size_t i, int worker) {
   const size_t sends = instruction.sends.size(), receives = instruction.receives.size();
   for (size_t k = 0; k < sends; ++k) state.sends[k] = level.addresses[instruction.sends[k].buffer];
   for (size_t k = 0; k < receives; ++k) state.receives[k] = level.addresses[instruction.receives[k].buffer];
-  const absl::Status status =
-      level.remotes[i]->Run(std::span<const std::byte* const>(state.sends).first(sends),
-                            std::span<std::byte* const>(state.receives).first(receives));
-  if (state.status.ok()) state.status = status;
-}
-
-bool CpuStep::AnyFailed() const {
-  return std::any_of(workers_.begin(), workers_.end(),
-                     [](const WorkerState& state) { return !state.status.ok(); });
+  try {
+    absl::Status status = level.remotes[i]->Run(std::span<const std::byte* const>(state.sends).first(sends),
+                                                std::span<std::byte* const>(state.receives).first(receives));
+    if (!status.ok()) Fail(worker, std::move(status));
+  } catch (...) {
+    Fail(worker, KernelFailed(level.schedule->graph->Describe(instruction.node)));
+  }
 }
 
 void CpuStep::RunBody(const Level& body, int worker) {
@@ -257,29 +268,37 @@ void CpuStep::RunBody(const Level& body, int worker) {
   }
 }
 
-// All workers read the same predicate, written before they last met, and go the same way.
+// All workers read the same predicate, written before they last met, and go the same way. A step that failed
+// leaves its loops: a predicate of values that were not written may stay true for ever. All workers leave at
+// the same time, for they meet at barriers.
 void CpuStep::RunLoop(const Level& level, size_t i, int worker) {
   const LoopPlan& plan = *level.schedule->instructions[i].loop;
   const auto& bodies = level.bodies[i];
-  const auto is_true = [&] { return *reinterpret_cast<const bool*>(level.addresses[plan.predicate]); };
+  // Not as a bool: what was not written may hold any byte.
+  const auto is_true = [&] { return level.addresses[plan.predicate][0] != std::byte{0}; };
+  // Worker 0 says before they meet what all read after it, in turns: it says the next before the others have
+  // read, and the one after that not before they met again.
+  bool(&leaves)[2] = bodies[0]->leaves;
+  int turn = 0;
+  const auto meet = [&] {
+    turn = 1 - turn;
+    if (worker == 0) leaves[turn] = has_failed_.load(std::memory_order_relaxed);
+    pool_.barrier().Wait();
+    return !leaves[turn];
+  };
   switch (plan.kind) {
     case NestedStep::Kind::kRepeat:
       for (int64_t t = 0; t < plan.length; ++t) {
-        if (t > 0) pool_.barrier().Wait();
+        if (t > 0 && !meet()) return;
         RunBody(*bodies[0], worker);
       }
       return;
     case NestedStep::Kind::kWhile:
       for (;;) {
         RunBody(*bodies[0], worker);
-        pool_.barrier().Wait();
-        // A predicate of values that a kernel did not write may stay true for ever. All workers leave at the
-        // same time, for they meet at barriers.
-        if (worker == 0) leaves_ = AnyFailed();
-        pool_.barrier().Wait();
-        if (leaves_ || !is_true()) return;
+        if (!meet() || !is_true()) return;
         RunBody(*bodies[1], worker);
-        pool_.barrier().Wait();
+        if (!meet()) return;
       }
     case NestedStep::Kind::kBranch: RunBody(*bodies[is_true() ? 0 : 1], worker); return;
   }

@@ -1,6 +1,7 @@
 // CpuStep: a schedule (runtime/cpu/schedule.h) with memory, run by the workers of a pool in lockstep.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -24,9 +25,10 @@ ExecutorMemory MemoryOf(const Schedule& schedule);
 
 class CpuStep : public PreparedStep {
  public:
-  // As Backend::Prepare. `pool` must outlive the step.
+  // As Backend::Prepare. `pool` must outlive the step, which holds `kept` as long as it lives.
   static absl::StatusOr<std::unique_ptr<PreparedStep>> Create(StepPlan plan, std::vector<DTensor> variables,
                                                               WorkerPool& pool,
+                                                              std::shared_ptr<const void> kept,
                                                               const PrepareOptions& options);
   CpuStep(const CpuStep&) = delete;
   CpuStep& operator=(const CpuStep&) = delete;
@@ -72,7 +74,7 @@ class CpuStep : public PreparedStep {
                int64_t end, int64_t strip, int worker);
   void RunRemote(const Level& level, size_t i, int worker);
   void RunKernelsOrFail(const Level& level, size_t i, int worker);
-  bool AnyFailed() const;  // REQUIRES: no worker runs
+  void Fail(int worker, absl::Status status);
   void RunLoop(const Level& level, size_t i, int worker);
   void RunBody(const Level& body, int worker);
   void Compare(size_t i, int worker);
@@ -81,15 +83,16 @@ class CpuStep : public PreparedStep {
   WorkerPool& pool_;
   const PrepareOptions options_;
   const Schedule schedule_;
-  std::vector<DTensor> variables_;             // per argument; invalid for inputs
+  std::shared_ptr<const void> kept_;
+  std::vector<DTensor> variables_;             // per argument; invalid for inputs and what is replaced
   std::vector<Padding> paddings_;              // of the variables
   std::vector<std::shared_ptr<void>> arenas_;  // per worker, then the shared one and that of constants
   Level root_;
-  std::vector<std::vector<BufferId>> feed_buffers_;    // per argument: those that follow its host tensor
+  std::vector<std::vector<BufferId>> feed_buffers_;    // per argument: those that follow what is fed
   std::vector<std::vector<BufferId>> output_buffers_;  // per output, the same
   std::vector<WorkerState> workers_;
-  bool leaves_ = false;                 // the loop that runs: written by worker 0, read behind a barrier
-  std::unique_ptr<Profiler> profiler_;  // null unless options.profile or trace_steps
+  std::atomic<bool> has_failed_{false};  // this step, in any worker
+  std::unique_ptr<Profiler> profiler_;   // null unless options.profile or trace_steps
 };
 
 }  // namespace meshwork

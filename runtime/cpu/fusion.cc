@@ -111,7 +111,7 @@ class Tiler {
       for (BufferId from : transfer.from) Touch(StorageOf(from), i, /*whole=*/true);
       if (transfer.to >= 0) Touch(StorageOf(transfer.to), i, /*whole=*/true);
     }
-    for (const LoopAccess& access : instruction.accesses) Touch(access.storage, i, /*whole=*/true);
+    for (const Access& access : instruction.accesses) Touch(access.storage, i, /*whole=*/true);
     for (const KernelStep& step : instruction.steps) {
       for (const StepBuffer& at : step.buffers) {
         Touch(StorageOf(at.buffer), i, instruction.rows == 0 || at.parts % instruction.rows != 0);

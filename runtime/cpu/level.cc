@@ -21,9 +21,9 @@ void PlaceBody(Level& level, const Level& around) {
       case Place::Kind::kOutput: break;
     }
     if (lies < 0) continue;  // nothing touches it
-    // A feed lies elsewhere at each step, and nowhere yet.
+    // A feed or an output lies elsewhere at each step, and nowhere yet.
     std::byte* const base = around.addresses[lies];
-    if (base == nullptr) level.follows_feeds = true;
+    if (base == nullptr) level.follows_bindings = true;
     else level.addresses[b] = base + place.offset + buffer.offset;
   }
 }
@@ -42,16 +42,16 @@ void Level::AddBodies() {
       PlaceBody(*inner, *this);
       inner->AddBodies();
       for (const auto& deeper : inner->bodies)
-        for (const std::unique_ptr<Level>& level : deeper) inner->follows_feeds |= level->follows_feeds;
+        for (const std::unique_ptr<Level>& level : deeper) inner->follows_bindings |= level->follows_bindings;
       bodies[i].push_back(std::move(inner));
     }
   }
 }
 
-void Level::FollowFeeds() {
+void Level::FollowBindings() {
   for (auto& of_loop : bodies) {
     for (const std::unique_ptr<Level>& inner : of_loop) {
-      if (!inner->follows_feeds) continue;
+      if (!inner->follows_bindings) continue;
       for (size_t b = 0; b < inner->addresses.size(); ++b) {
         const Buffer& buffer = inner->schedule->buffers[b];
         const Place& place = inner->schedule->storages[buffer.storage].place;
@@ -59,7 +59,7 @@ void Level::FollowFeeds() {
         std::byte* const base = addresses[inner->loop->arguments[place.index]];
         inner->addresses[b] = base + place.offset + buffer.offset;
       }
-      inner->FollowFeeds();
+      inner->FollowBindings();
     }
   }
 }

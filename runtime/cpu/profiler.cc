@@ -12,22 +12,6 @@
 namespace meshwork {
 namespace {
 
-std::string_view KindName(Instruction::Kind kind) {
-  switch (kind) {
-    case Instruction::Kind::kKernel: return "kernel";
-    case Instruction::Kind::kCollective: return "collective";
-    case Instruction::Kind::kSend: return "send";
-    case Instruction::Kind::kReceive: return "receive";
-    case Instruction::Kind::kRemote: return "remote";
-    case Instruction::Kind::kPack: return "pack";
-    case Instruction::Kind::kUnpack: return "unpack";
-    case Instruction::Kind::kAssign: return "assign";
-    case Instruction::Kind::kCompare: return "compare";
-    case Instruction::Kind::kLoop: return "loop";
-  }
-  return "";
-}
-
 // All that a step does away with is in its row: an all_reduce whose sum it computes at once.
 void DescribeSteps(const Graph& local, const Instruction& instruction, ProfileRow& row) {
   constexpr size_t kNamed = 4;
@@ -47,8 +31,9 @@ void DescribeSteps(const Graph& local, const Instruction& instruction, ProfileRo
 }
 
 // Of one call.
-ProfileRow RowOf(const Graph& local, const Instruction& instruction) {
-  ProfileRow row{.op = std::string(KindName(instruction.kind)), .where = instruction.subject, .calls = 1};
+ProfileRow RowOf(const Schedule& schedule, const Instruction& instruction) {
+  const Graph& local = *schedule.graph;
+  ProfileRow row{.op = std::string(NameOf(instruction.kind)), .where = instruction.subject, .calls = 1};
   if (instruction.node >= 0) {
     const Node& node = local.nodes()[instruction.node];
     row.op = node.row->name;
@@ -59,7 +44,7 @@ ProfileRow RowOf(const Graph& local, const Instruction& instruction) {
   }
   if (instruction.loop != nullptr)
     row.flops =
-        FlopsOf(local, local.nodes()[instruction.node]) * static_cast<double>(local.mesh().num_devices());
+        FlopsOf(local, local.nodes()[instruction.node]) * static_cast<double>(schedule.domain.num_devices());
   if (!instruction.steps.empty()) DescribeSteps(local, instruction, row);
   for (const Transfer& transfer : instruction.transfers) {
     const auto buffers = static_cast<int64_t>(transfer.from.size()) + (transfer.to >= 0 ? 1 : 0);
@@ -72,8 +57,7 @@ ProfileRow RowOf(const Graph& local, const Instruction& instruction) {
 
 Profiler::Profiler(const Schedule& schedule, int trace_steps)
     : lanes_(static_cast<size_t>(schedule.num_workers)) {
-  for (const Instruction& instruction : schedule.instructions)
-    rows_.push_back(RowOf(*schedule.graph, instruction));
+  for (const Instruction& instruction : schedule.instructions) rows_.push_back(RowOf(schedule, instruction));
   if (trace_steps > 0) {
     trace_ = std::make_unique<TraceRecorder>(schedule, trace_steps);
     for (size_t w = 0; w < lanes_.size(); ++w) lanes_[w].trace_ = &trace_->lane(static_cast<int>(w));

@@ -23,8 +23,10 @@ Place PlaceOf(const Storage& storage) {
     case Storage::Kind::kTemporary: return {};
     case Storage::Kind::kConstant: return {Place::Kind::kConstant};
     case Storage::Kind::kVariable: return {Place::Kind::kVariable, storage.index};
-    case Storage::Kind::kFeed: return {Place::Kind::kFeed, storage.index};
-    case Storage::Kind::kOutput: return {Place::Kind::kOutput, storage.index};
+    case Storage::Kind::kFeed:
+    case Storage::Kind::kHostFeed: return {Place::Kind::kFeed, storage.index};
+    case Storage::Kind::kOutput:
+    case Storage::Kind::kHostOutput: return {Place::Kind::kOutput, storage.index};
   }
   return {};
 }
@@ -248,7 +250,7 @@ class ScheduleBuilder {
                             .loop = loop,
                             .accesses = AccessesOf(nested, *loop)};
     instruction.slices.assign(schedule_.num_workers, {WorkSlice{0, 0, 1}});
-    for (const LoopAccess& access : instruction.accesses)
+    for (const Access& access : instruction.accesses)
       if (access.is_write) rows_.Forget(access.storage);
     schedule_.instructions.push_back(std::move(instruction));
   }
@@ -277,8 +279,8 @@ class ScheduleBuilder {
   }
 
   // All workers may touch all of the values, and of the arenas what is theirs.
-  std::vector<LoopAccess> AccessesOf(const NestedStep& nested, const LoopPlan& loop) const {
-    std::vector<LoopAccess> accesses;
+  std::vector<Access> AccessesOf(const NestedStep& nested, const LoopPlan& loop) const {
+    std::vector<Access> accesses;
     const auto add = [&](const ValueBuffers& value, bool is_write) {
       const Buffer& first = schedule_.buffers[value.first];
       accesses.push_back({-1, first.storage, first.offset, first.offset + plan_.BytesOf(value), is_write});
@@ -309,6 +311,22 @@ class ScheduleBuilder {
 };
 
 }  // namespace
+
+std::string_view NameOf(Instruction::Kind kind) {
+  switch (kind) {
+    case Instruction::Kind::kKernel: return "kernel";
+    case Instruction::Kind::kCollective: return "collective";
+    case Instruction::Kind::kSend: return "send";
+    case Instruction::Kind::kReceive: return "receive";
+    case Instruction::Kind::kRemote: return "remote";
+    case Instruction::Kind::kPack: return "pack";
+    case Instruction::Kind::kUnpack: return "unpack";
+    case Instruction::Kind::kAssign: return "assign";
+    case Instruction::Kind::kCompare: return "compare";
+    case Instruction::Kind::kLoop: return "loop";
+  }
+  return "";
+}
 
 Schedule MakeSchedule(StepPlan plan, int workers, bool fuse) {
   Schedule schedule = ScheduleBuilder(std::move(plan), workers, fuse).Build();

@@ -20,6 +20,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -40,8 +41,8 @@ struct Place {
     kShared,    // the arena all workers share; index 0
     kConstant,  // the arena of what is computed once; index 0
     kVariable,  // the buffers of argument `index`
-    kFeed,      // the host tensor fed for argument `index`
-    kOutput,    // the host tensor of output `index`
+    kFeed,      // what is fed for argument `index`: a host tensor or a DTensor, all the same here
+    kOutput,    // where output `index` goes
   };
   Kind kind = Kind::kUnplaced;
   int index = 0;
@@ -91,7 +92,7 @@ struct KernelStep {
 struct LoopPlan;
 
 // A range of a storage that an instruction with bodies, or one across domains, touches.
-struct LoopAccess {
+struct Access {
   int worker = -1;  // -1: every worker
   int storage = -1;
   int64_t begin = 0, end = 0;
@@ -133,10 +134,13 @@ struct Instruction {
   std::vector<RemoteStep::Part> sends = {}, receives = {};
   // kLoop: what it runs, all workers together.
   std::shared_ptr<const LoopPlan> loop = nullptr;
-  std::vector<LoopAccess> accesses = {};  // what kRemote and kLoop touch
+  std::vector<Access> accesses = {};  // what kRemote and kLoop touch
   // Per worker: of kernels, rows.
   std::vector<std::vector<WorkSlice>> slices = {};
 };
+
+// "kernel", "collective", …, as profiles and traces call it.
+std::string_view NameOf(Instruction::Kind kind);
 
 struct Schedule {
   std::shared_ptr<const Graph> graph;  // the program; nodes and values of the instructions are its
@@ -217,7 +221,7 @@ void ForAccesses(const Schedule& schedule, const Instruction& instruction, F&& f
   for (int worker = 0; worker < static_cast<int>(instruction.slices.size()); ++worker) {
     for (const WorkSlice& slice : instruction.slices[worker]) {
       if (instruction.kind == Instruction::Kind::kLoop || instruction.kind == Instruction::Kind::kRemote) {
-        for (const LoopAccess& access : instruction.accesses)
+        for (const Access& access : instruction.accesses)
           if (access.worker < 0 || access.worker == worker)
             f(worker, access.storage, access.begin, access.end, access.is_write);
         continue;

@@ -47,22 +47,6 @@ std::string Describe(const Graph& local, const Ids& values) {
   return fmt::format("{}", fmt::join(texts, "; "));
 }
 
-std::string_view CategoryOf(Instruction::Kind kind) {
-  switch (kind) {
-    case Instruction::Kind::kKernel: return "kernel";
-    case Instruction::Kind::kCollective: return "collective";
-    case Instruction::Kind::kSend: return "send";
-    case Instruction::Kind::kReceive: return "receive";
-    case Instruction::Kind::kRemote: return "remote";
-    case Instruction::Kind::kPack: return "pack";
-    case Instruction::Kind::kUnpack: return "unpack";
-    case Instruction::Kind::kAssign: return "assign";
-    case Instruction::Kind::kCompare: return "compare";
-    case Instruction::Kind::kLoop: return "loop";
-  }
-  return "";
-}
-
 int64_t Units(const std::vector<WorkSlice>& slices) {
   int64_t units = 0;
   for (const WorkSlice& slice : slices) units += slice.end - slice.begin;
@@ -82,6 +66,7 @@ class TraceReader {
       : recorder_(recorder),
         local_(*recorder.schedule_.graph),
         schedule_(recorder.schedule_),
+        domain_(schedule_.domain),
         rows_(rows),
         kept_(std::min<int64_t>(recorder.steps_, static_cast<int64_t>(recorder.bounds_.size()))) {}
 
@@ -89,7 +74,7 @@ class TraceReader {
     const Mesh& mesh = local_.mesh();
     trace_.name = fmt::format("{} on mesh {}", local_.name, mesh.ToString());
     trace_.tracks.push_back({TraceTrack::Kind::kSteps, 0, "steps"});
-    for (int64_t d = 0; d < mesh.num_devices(); ++d)
+    for (int64_t d = domain_.first_device(); domain_.Holds(d); ++d)
       trace_.tracks.push_back({TraceTrack::Kind::kDevice, d, DeviceName(mesh, d)});
     for (int w = 0; w < schedule_.num_workers; ++w) AddWorkerTrack(w);
     AddStepEvents();
@@ -100,13 +85,12 @@ class TraceReader {
   }
 
  private:
-  static int DeviceTrack(int64_t device) { return 1 + static_cast<int>(device); }
-  int WorkerTrack(int worker) const { return DeviceTrack(local_.mesh().num_devices()) + worker; }
+  int DeviceTrack(int64_t device) const { return 1 + static_cast<int>(device - domain_.first_device()); }
+  int WorkerTrack(int worker) const { return 1 + static_cast<int>(domain_.num_devices()) + worker; }
 
   std::vector<int64_t> DevicesOf(int worker) const {
     std::vector<int64_t> devices;
-    const Domain& domain = schedule_.domain;
-    for (int64_t d = domain.first_device(); domain.Holds(d); ++d)
+    for (int64_t d = domain_.first_device(); domain_.Holds(d); ++d)
       if (schedule_.OwnerOf(d) == worker) devices.push_back(d);
     return devices;
   }
@@ -154,7 +138,7 @@ class TraceReader {
   TraceLabel LabelOf(size_t i) const {
     const Instruction& instruction = schedule_.instructions[i];
     const ProfileRow& row = rows_[i];
-    TraceLabel label{row.op, std::string(CategoryOf(instruction.kind))};
+    TraceLabel label{row.op, std::string(NameOf(instruction.kind))};
     auto add = [&](std::string_view name, std::string text) {
       if (!text.empty()) label.texts.emplace_back(name, std::move(text));
     };
@@ -278,6 +262,7 @@ class TraceReader {
   const TraceRecorder& recorder_;
   const Graph& local_;
   const Schedule& schedule_;
+  const Domain& domain_;
   const std::vector<ProfileRow>& rows_;
   const int64_t kept_;  // steps
   Trace trace_;

@@ -193,6 +193,17 @@ void WorkerPool::Stop() {
   threads_.clear();
 }
 
+std::shared_ptr<const void> WorkerPool::KeepFor(const void* whom) {
+  const std::lock_guard lock(keep_mutex_);
+  std::shared_ptr<const void> keeps = keeps_.lock();
+  if (keeps == nullptr) {
+    keeps = std::make_shared<char>();
+    keeps_ = keeps;
+    kept_for_ = whom;
+  }
+  return kept_for_ == whom ? keeps : nullptr;
+}
+
 void WorkerPool::Run(const std::function<void(int)>& f) {
   const std::lock_guard<std::mutex> lock(run_mutex_);
   if (is_forked_) [[unlikely]]

@@ -25,6 +25,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -101,6 +102,10 @@ class WorkerPool {
   // fork the first call throws std::system_error where the system refuses a thread.
   void Run(const std::function<void(int worker)>& f);
 
+  // Keeps the pool for whom waits in a Run for others, who must not wait for the pool meanwhile: until the
+  // result, and all others for the same one, are destroyed. Null: it is kept for another one. Thread-safe.
+  std::shared_ptr<const void> KeepFor(const void* whom);
+
   // Where the workers of a Run meet; every one of them must come.
   Barrier& barrier() { return barrier_; }
 
@@ -120,6 +125,9 @@ class WorkerPool {
   alignas(64) std::atomic<int> unfinished_{0};      // threads that are in the Run
   Signal finished_;                                 // raised by the last of them
   bool is_forked_ = false;                          // since its threads were started
+  std::mutex keep_mutex_;
+  const void* kept_for_ = nullptr;  // as long as somebody holds keeps_
+  std::weak_ptr<const void> keeps_;
   std::vector<std::thread> threads_;
 };
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <condition_variable>
 #include <cstring>
-#include <functional>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -15,6 +14,9 @@
 
 namespace meshwork {
 namespace {
+
+// The how-manieth AllGather was before, and the how-manieth operation it is since then.
+using OpNumber = std::pair<int64_t, int64_t>;
 
 // What one domain lays out for another in one run of an operation.
 struct Offer {
@@ -51,11 +53,10 @@ class Hub {
     question.texts.resize(static_cast<size_t>(num_domains_));
     question.texts[static_cast<size_t>(domain)] = std::string(text);
     changed_.notify_all();
-    RETURN_IF_ERROR(Await(lock, fmt::format("Agree on {}", what), domain, [&] {
-      std::vector<int64_t> domains;
-      for (int64_t d = 0; d < num_domains_; ++d)
-        if (!question.texts[static_cast<size_t>(d)].has_value()) domains.push_back(d);
-      return domains;
+    std::vector<RemotePart> all;
+    for (int64_t d = 0; d < num_domains_; ++d) all.push_back({d});
+    RETURN_IF_ERROR(Await(lock, fmt::format("Agree on {}", what), domain, all, [&](const RemotePart& asked) {
+      return !question.texts[static_cast<size_t>(asked.domain)].has_value();
     }));
     std::vector<std::string> texts;
     for (const std::optional<std::string>& said : question.texts) texts.push_back(*said);
@@ -64,7 +65,7 @@ class Hub {
   }
 
   // Run number `turn`, from 1 on, of operation `op` by `domain`.
-  absl::Status Exchange(int64_t domain, int64_t op, int64_t turn, const RemoteSpec& spec,
+  absl::Status Exchange(int64_t domain, OpNumber op, int64_t turn, const RemoteSpec& spec,
                         std::span<const std::byte* const> sends, std::span<std::byte* const> receives) {
     std::unique_lock lock(mutex_);
     RETURN_IF_ERROR(aborted_);
@@ -75,11 +76,8 @@ class Hub {
       offer.made = turn;
     }
     changed_.notify_all();
-    RETURN_IF_ERROR(Await(lock, spec.where, domain, [&] {
-      std::vector<int64_t> domains;
-      for (const RemotePart& part : spec.receives)
-        if (OfferOf(op, part.domain, domain).made < turn) domains.push_back(part.domain);
-      return domains;
+    RETURN_IF_ERROR(Await(lock, spec.where, domain, spec.receives, [&](const RemotePart& part) {
+      return OfferOf(op, part.domain, domain).made < turn;
     }));
     for (size_t i = 0; i < spec.receives.size(); ++i) {
       const RemotePart& part = spec.receives[i];
@@ -101,12 +99,14 @@ class Hub {
       changed_.notify_all();
       if (!aborted_.ok()) return Aborted(lock);
     }
-    return Await(lock, spec.where, domain, [&] {
-      std::vector<int64_t> domains;
-      for (const RemotePart& part : spec.sends)
-        if (OfferOf(op, domain, part.domain).taken < turn) domains.push_back(part.domain);
-      return domains;
-    });
+    return Await(lock, spec.where, domain, spec.sends,
+                 [&](const RemotePart& part) { return OfferOf(op, domain, part.domain).taken < turn; });
+  }
+
+  // `domain` does not run it any more.
+  void Forget(int64_t domain, OpNumber op, const RemoteSpec& spec) {
+    const std::lock_guard lock(mutex_);
+    for (const RemotePart& part : spec.sends) offers_.erase({op, domain, part.domain});
   }
 
  private:
@@ -115,23 +115,37 @@ class Hub {
     int64_t answered = 0;
   };
 
-  Offer& OfferOf(int64_t op, int64_t from, int64_t to) { return offers_[{op, from, to}]; }
+  Offer& OfferOf(OpNumber op, int64_t from, int64_t to) { return offers_[{op, from, to}]; }
 
   void AbortLocked(absl::Status reason) {
     if (aborted_.ok()) aborted_ = std::move(reason);
     changed_.notify_all();
   }
 
-  // Returns once nobody is missing. Errors: an abort, after which nobody copies any more; the deadline.
+  // Returns once `is_missing` says of none of `domains` that it is. Allocates nothing unless it fails.
+  // Errors: an abort, after which nobody copies any more; the deadline.
+  template <typename IsMissing>
   absl::Status Await(std::unique_lock<std::mutex>& lock, std::string_view where, int64_t domain,
-                     const std::function<std::vector<int64_t>()>& missing) {
-    const auto end = std::chrono::steady_clock::now() + options_.deadline;
-    const bool came = changed_.wait_until(lock, end, [&] { return !aborted_.ok() || missing().empty(); });
-    if (!came)
+                     const std::vector<RemotePart>& domains, const IsMissing& is_missing) {
+    const auto came = [&] {
+      return !aborted_.ok() || std::none_of(domains.begin(), domains.end(), is_missing);
+    };
+    if (!changed_.wait_until(lock, End(), came)) {
+      std::vector<int64_t> missing;
+      for (const RemotePart& part : domains)
+        if (is_missing(part)) missing.push_back(part.domain);
       AbortLocked(absl::DeadlineExceededError(fmt::format(
           "{}: {} did not come within {} ms; domain {} waits. Check that all run the same program.", where,
-          NamesOf(missing()), options_.deadline.count(), domain)));
+          NamesOf(missing), options_.deadline.count(), domain)));
+    }
     return aborted_.ok() ? absl::OkStatus() : Aborted(lock);
+  }
+
+  std::chrono::steady_clock::time_point End() const {
+    using Clock = std::chrono::steady_clock;
+    const auto now = Clock::now();
+    return options_.deadline < Clock::time_point::max() - now ? now + options_.deadline
+                                                              : Clock::time_point::max();
   }
 
   // The reason, once nobody copies from anybody any more.
@@ -147,13 +161,15 @@ class Hub {
   absl::Status aborted_;
   int copying_ = 0;  // threads that copy right now
   std::map<int64_t, Question> questions_;
-  std::map<std::tuple<int64_t, int64_t, int64_t>, Offer> offers_;  // by operation, sender, receiver
+  std::map<std::tuple<OpNumber, int64_t, int64_t>, Offer> offers_;  // by operation, sender, receiver
 };
 
 class LoopbackOp : public RemoteOp {
  public:
-  LoopbackOp(std::shared_ptr<Hub> hub, int64_t domain, int64_t number, RemoteSpec spec)
+  LoopbackOp(std::shared_ptr<Hub> hub, int64_t domain, OpNumber number, RemoteSpec spec)
       : hub_(std::move(hub)), domain_(domain), number_(number), spec_(std::move(spec)) {}
+
+  ~LoopbackOp() override { hub_->Forget(domain_, number_, spec_); }
 
   absl::Status Run(std::span<const std::byte* const> sends, std::span<std::byte* const> receives) override {
     MESHWORK_CHECK(sends.size() == spec_.sends.size() && receives.size() == spec_.receives.size());
@@ -162,7 +178,8 @@ class LoopbackOp : public RemoteOp {
 
  private:
   const std::shared_ptr<Hub> hub_;
-  const int64_t domain_, number_;
+  const int64_t domain_;
+  const OpNumber number_;
   const RemoteSpec spec_;
   int64_t turn_ = 0;
 };
@@ -175,12 +192,13 @@ class Loopback : public Transport {
   int64_t num_domains() const override { return hub_->num_domains(); }
 
   absl::StatusOr<std::vector<std::string>> AllGather(std::string_view what, std::string_view text) override {
+    prepared_ = 0;
     return hub_->AllGather(domain_, asked_++, what, text);
   }
 
   absl::StatusOr<std::unique_ptr<RemoteOp>> Prepare(RemoteSpec spec) override {
     RETURN_IF_ERROR(hub_->status());
-    return std::make_unique<LoopbackOp>(hub_, domain_, prepared_++, std::move(spec));
+    return std::make_unique<LoopbackOp>(hub_, domain_, OpNumber(asked_, prepared_++), std::move(spec));
   }
 
   void Abort(absl::Status reason) override { hub_->Abort(std::move(reason)); }

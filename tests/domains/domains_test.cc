@@ -2,25 +2,38 @@
 // programs on one device. Padding is full of NaN, and what domains have in common is compared bit by bit.
 // MESHWORK_LONG_TESTS=1 tries many more.
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <new>
+#include <random>
 #include <set>
 #include <string>
+#include <thread>
 #include <vector>
 
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "meshwork/base/status.h"
 #include "meshwork/control/control_flow.h"
 #include "meshwork/ir/regions.h"
+#include "meshwork/ir/row.h"
 #include "meshwork/ir/text.h"
 #include "meshwork/mesh/placement.h"
+#include "meshwork/runtime/executor.h"
 #include "meshwork/runtime/local_program.h"
+#include "meshwork/runtime/transport/loopback.h"
+#include "meshwork/spmd/compile.h"
 #include "support/golden.h"
 #include "support/limits.h"
 #include "support/long_tests.h"
 #include "support/program_trial.h"
 #include "support/random_program.h"
 #include "support/random_training.h"
+#include "support/swiglu.h"
 
 namespace meshwork {
 namespace {
@@ -64,8 +77,12 @@ void Try(const std::string& name, const RandomProgram& random, Tally& tally) {
   ++tally.programs;
   for (int64_t domains : counts) {
     ++tally.runs;
-    const Trial trial =
-        TryOnDomains(random, expected, domains, /*workers=*/1 + tally.runs % 2, SomeInputs(random.graph));
+    const int way = tally.runs % 8;  // mostly as users run them
+    const ExecutorOptions options{.share = way != 1,
+                                  .coalesce = way != 1 && way != 2,
+                                  .fuse = way != 3,
+                                  .distributed = SomeInputs(random.graph)};
+    const Trial trial = TryOnDomains(random, expected, domains, /*workers=*/1 + tally.runs % 2, options);
     ASSERT_EQ(trial.error(), "") << name << "\n" << PrintGraph(random.graph);
   }
 }
@@ -88,6 +105,106 @@ TEST(DomainsTest, CasesAreThoseOfOneDevice) {
   }
   EXPECT_GE(tally.programs, 50);
   EXPECT_GE(tally.runs, 100);
+}
+
+// ---- What fails in the midst of a step.
+
+// A loop and a branch whose predicate comes from all domains, and sums in both. `fragile` throws where it
+// reads this number.
+constexpr float kBreaks = 54321;
+
+constexpr std::string_view kFragile = R"(mesh [x=4]
+func step(%a: f32[8] {x}, var %w: f32[8] {x}) {
+  %zero = constant value=0 dtype=f32 shape=[]
+  %sum = reduce_sum %a dims=[0]
+  %more = greater %sum, %zero
+  %c = scan %w, %a length=200 (var %c: f32[8], %a: f32[8]) {
+    %b = fragile %c, %a
+    %s = reduce_sum %b dims=[0]
+    %d = mul %c, %s
+    update %c = %d
+  }
+  %e = if %more, %c, %a (%c: f32[8], %a: f32[8]) {
+    %s = reduce_sum %c dims=[0]
+    %m = mul %a, %s
+    return %m
+  } else (%c: f32[8], %a: f32[8]) {
+    return %c
+  }
+  update %w = %e
+})";
+
+Program FragileProgram() {
+  static const bool is_registered = [] {
+    OpRow row = SwigluRow("fragile");
+    row.cpu = [](const KernelSpec& spec) {
+      Kernel kernel = SwigluRow().cpu(spec);
+      if (spec.results[0].local.dtype != F32) return kernel;
+      kernel.run = [run = kernel.run](const KernelArgs& args) {
+        for (int64_t i = args.begin; i < args.end; ++i)
+          if (args.In<float>(1)[i] == kBreaks) throw std::bad_alloc();
+        run(args);
+      };
+      return kernel;
+    };
+    return RegisterOp(row).ok();
+  }();
+  EXPECT_TRUE(is_registered);
+  return Compile(ParseGraph(kFragile).value(), {.num_domains = 2}).value();
+}
+
+// Steps of both domains, one after the other until one fails; what each says then. `meanwhile` is called when
+// both run.
+std::vector<absl::Status> RunUntilFailure(const Program& program, bool second_breaks, int workers,
+                                          const std::function<void(Transport&)>& meanwhile) {
+  const auto ends = MakeLoopback(2, {.deadline = std::chrono::minutes(2)});
+  std::vector<absl::Status> statuses(2);
+  std::atomic<int> running{0};
+  std::vector<std::thread> threads;
+  for (size_t d = 0; d < 2; ++d) {
+    threads.emplace_back([&, d] {
+      CpuBackend backend(workers, /*own_cores=*/false);
+      std::map<std::string, DTensor> state;
+      const auto executor =
+          Executor::Create(program, backend, {.poison_padding = true, .transport = ends[d].get()}, &state)
+              .value();
+      std::vector<float> a(8, 1);
+      if (second_breaks && d == 1) a[7] = kBreaks;
+      BoundStep step = executor->Bind({{"a", Tensor::From<float>({8}, a)}}, {}).value();
+      ++running;
+      while (statuses[d].ok()) statuses[d] = step.Run();
+    });
+  }
+  while (running < 2) std::this_thread::yield();
+  meanwhile(*ends[0]);
+  for (std::thread& thread : threads) thread.join();
+  return statuses;
+}
+
+TEST(DomainsTest, AnAbortEndsTheStepOfAllDomains) {
+  const Program program = FragileProgram();
+  std::mt19937 random(5);
+  for (int round = 0; round < 40; ++round) {
+    const auto pause = std::chrono::microseconds(random() % 2000);
+    const std::vector<absl::Status> statuses =
+        RunUntilFailure(program, false, 1 + round % 2, [&](Transport& end) {
+          std::this_thread::sleep_for(pause);
+          end.Abort(absl::UnavailableError("the power is off."));
+        });
+    for (const absl::Status& status : statuses)
+      EXPECT_EQ(status, absl::UnavailableError("the power is off."));
+  }
+}
+
+TEST(DomainsTest, AKernelThatFailsEndsTheStepOfAllDomains) {
+  const Program program = FragileProgram();
+  for (int workers : {1, 2}) {
+    const std::vector<absl::Status> statuses = RunUntilFailure(program, true, workers, [](Transport&) {});
+    for (const absl::Status& status : statuses) {
+      EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+      EXPECT_THAT(MessageOf(status), testing::HasSubstr("fragile"));
+    }
+  }
 }
 
 TEST(DomainsTest, RandomProgramsAreThoseOfOneDevice) {

@@ -23,6 +23,20 @@ func step(%a: f32[2] of f32[4] {x}, var %w: f32[] {}) {
   return b=%b, n=%n
 })";
 
+// Not that of the process, or said not to be.
+class OtherMemory : public Memory {
+ public:
+  std::shared_ptr<void> Allocate(int64_t bytes) override { return CpuMemory()->Allocate(bytes); }
+  std::string_view name() const override { return "the memory of a GPU"; }
+  bool is_host() const override { return false; }
+  absl::Status Upload(const BoxCopy& box, int64_t size, const std::byte* host, std::byte* to) override {
+    return CpuMemory()->Upload(box, size, host, to);
+  }
+  absl::Status Download(const BoxCopy& box, int64_t size, const std::byte* from, std::byte* host) override {
+    return CpuMemory()->Download(box, size, from, host);
+  }
+};
+
 Program OnDomains(Program program, int64_t num_domains) {
   program.num_domains = num_domains;
   return program;
@@ -40,6 +54,9 @@ TEST(DomainErrors, Programs) {
   const Domain second(Placement::Create(one.body.mesh(), 2).value(), 1);
   elsewhere.emplace("w",
                     DTensor(second, CpuMemory(), {F32, {}}, Layout::Parse(one.body.mesh(), "{}").value()));
+  std::map<std::string, DTensor> on_gpu;
+  on_gpu.emplace(
+      "w", DTensor(std::make_shared<OtherMemory>(), {F32, {}}, Layout::Parse(one.body.mesh(), "{}").value()));
   auto create = [&](const Program& program, Transport* transport, const std::set<std::string>& distributed,
                     std::map<std::string, DTensor>* variables = nullptr) {
     return Executor::Create(program, backend, {.transport = transport, .distributed = distributed},
@@ -54,7 +71,57 @@ TEST(DomainErrors, Programs) {
                               MISTAKE(create(one, nullptr, {"c"})),
                               MISTAKE(create(one, nullptr, {"step"})),
                               MISTAKE(create(two, ends[0].get(), {"b"}, &elsewhere)),
+                              MISTAKE(create(one, nullptr, {}, &on_gpu)),
                           });
+}
+
+// Threads that work for two domains.
+TEST(DomainErrors, Backends) {
+  const Program program = ParseProgram(kStep);
+  WorkerPool pool(1);
+  CpuBackend first(pool), second(pool);
+  const auto here = MakeLoopback(1), there = MakeLoopback(1);
+  std::map<std::string, DTensor> state, other;
+  const auto executor = Executor::Create(program, first, {.transport = here[0].get()}, &state).value();
+  ExpectErrors("domains_backends",
+               {
+                   MISTAKE(Executor::Create(program, second, {.transport = there[0].get()}, &other)),
+               });
+  // Of one domain there may be many.
+  EXPECT_TRUE(Executor::Create(program, second, {.transport = here[0].get()}, &state).ok());
+}
+
+TEST(DomainErrors, InPlace) {
+  const Program program = ParseProgram(R"(mesh [x=2]
+func step(%a: f32[2] of f32[4] {x}, %c: f32[4] of f32[4] {_}) {
+  %b = add %a, %a : f32[2] of f32[4] {x}
+  return b=%b, d=%b
+})");
+  CpuBackend backend(1);
+  std::map<std::string, DTensor> state;
+  const std::set<std::string> all = {"a", "b", "c", "d"};
+  auto create = [&](const InPlace& in_place, const std::set<std::string>& distributed) {
+    return Executor::Create(program, backend, {.distributed = distributed, .in_place = in_place}, &state);
+  };
+  const auto executor = create({{"b", "a"}}, all).value();
+  const DTensor a = executor->NewFeed("a").value(), b = executor->NewOutput("b").value();
+  const DTensor c = executor->NewFeed("c").value();
+  using Parts = std::map<std::string, DTensor>;
+  auto bind = [&](const Parts& outputs) {
+    return executor->Bind({.distributed_feeds = {{"a", a}, {"c", c}}, .distributed_outputs = outputs});
+  };
+  BoundStep step = bind({}).value();
+  const BoundStep taken = std::move(step);
+  ExpectErrors("domains_in_place", {
+                                       MISTAKE(create({{"b", "w"}}, all)),
+                                       MISTAKE(create({{"e", "a"}}, all)),
+                                       MISTAKE(create({{"b", "a"}}, {"a"})),
+                                       MISTAKE(create({{"b", "c"}}, all)),
+                                       MISTAKE(create({{"b", "a"}, {"d", "a"}}, all)),
+                                       MISTAKE(bind({{"b", b}})),
+                                       MISTAKE(bind({{"d", a}})),
+                                       MISTAKE(step.Run()),
+                                   });
 }
 
 TEST(DomainErrors, DTensors) {
@@ -69,6 +136,7 @@ TEST(DomainErrors, DTensors) {
   const DTensor replicated(CpuMemory(), {F32, {4}}, Layout::Parse(mesh, "{_}").value());
   const DTensor half(Domain(Placement::Create(mesh, 2).value(), 1), CpuMemory(), {F32, {4}},
                      Layout::Parse(mesh, "{x}").value());
+  const DTensor on_gpu(std::make_shared<OtherMemory>(), {F32, {4}}, Layout::Parse(mesh, "{x}").value());
   using Parts = std::map<std::string, DTensor>;
   using Wholes = std::map<std::string, Tensor>;
   auto bind = [&](const Parts& feeds, const Parts& outputs = {}, const Wholes& hosts = {}) {
@@ -85,9 +153,11 @@ TEST(DomainErrors, DTensors) {
                                        MISTAKE(bind({{"a", none}})),
                                        MISTAKE(bind({{"a", replicated}})),
                                        MISTAKE(bind({{"a", half}})),
+                                       MISTAKE(bind({{"a", on_gpu}})),
                                        MISTAKE(bind({{"a", feed}}, {{"b", feed}})),
                                        MISTAKE(given->NewFeed("b")),
                                        MISTAKE(given->NewOutput("c")),
+                                       MISTAKE(whole->NewFeed("a")),
                                        MISTAKE(Unpack(half)),
                                    });
 }

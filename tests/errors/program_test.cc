@@ -180,16 +180,18 @@ template <typename F>
 absl::Status Check(F&& change) {
   Graph graph = Parse(kGood);
   change(graph);
-  return CheckLocalProgram(graph, CpuBackend(1));
+  RETURN_IF_ERROR(CheckLocalProgram(graph));
+  return CheckKernels(graph, CpuBackend(1));
 }
 
 TEST(ProgramErrors, LocalPrograms) {
-  auto check = [](std::string_view text) { return CheckLocalProgram(Parse(text), CpuBackend(1)); };
+  auto check = [](std::string_view text) { return CheckLocalProgram(Parse(text)); };
   static const OpRow no_kernel = {.name = "dream"};
   ExpectErrors(
       "local_program",
       {
-          MISTAKE(CheckLocalProgram(Graph(Mesh::Parse("a=128,b=64").value()), CpuBackend(1))),
+          MISTAKE(CheckLocalProgram(Graph(Mesh::Parse("a=128,b=64").value()))),
+          MISTAKE(CheckLocalProgram(Graph(Mesh::Parse("a=256,b=64").value()), 2)),
           MISTAKE(check("mesh [x=2]\nfunc step(%a: f32[4] {x}) {\n  %b = neg %a\n  return %b\n}")),
           MISTAKE(check("mesh [x=2]\nfunc step(%a: f32[4] {_}) {\n  %0 = neg %a\n  return %0\n}")),
           MISTAKE(check("mesh [x=2]\nfunc step(%a: f32[4]) {}")),

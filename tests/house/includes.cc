@@ -13,7 +13,7 @@ std::vector<SourceFile> SourcesOf(const std::filesystem::path& root, std::string
   std::vector<SourceFile> files;
   for (const auto& entry : std::filesystem::directory_iterator(root / room)) {
     const std::string extension = entry.path().extension().string();
-    if (extension != ".h" && extension != ".cc") continue;
+    if (extension != ".h" && extension != ".cc" && extension != ".cu") continue;
     std::ifstream file(entry.path(), std::ios::binary);
     files.push_back({fmt::format("{}/{}", room, entry.path().filename().string()),
                      {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()}});

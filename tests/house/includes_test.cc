@@ -5,6 +5,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <regex>
+
 namespace meshwork {
 namespace {
 
@@ -12,6 +17,7 @@ using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::Not;
+using ::testing::UnorderedElementsAreArray;
 
 // From the lowest room to the topmost. A new arrow is a line here, and a reason in the review: the fewer, the
 // better.
@@ -50,6 +56,19 @@ TEST(IncludesTest, AreTheArrowsOfTheHouseAndNoOthers) {
   const Arrows arrows = ArrowsOf(AllSources(), findings);
   EXPECT_THAT(findings, IsEmpty());
   EXPECT_THAT(Differences(House(), arrows), IsEmpty());
+}
+
+// A room that the build has and the table has not would be seen by nobody.
+TEST(IncludesTest, EveryRoomIsInTheTable) {
+  const std::filesystem::path root = std::filesystem::path(MESHWORK_TEST_DIR).parent_path();
+  std::ifstream file(root / "CMakeLists.txt");
+  const std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  static const auto* const room = new std::regex("meshwork_room\\(([a-z/]+)");
+  std::vector<std::string> built, listed;
+  for (auto it = std::sregex_iterator(text.begin(), text.end(), *room); it != std::sregex_iterator(); ++it)
+    built.push_back((*it)[1].str());
+  for (const Room& known : House()) listed.emplace_back(known.name);
+  EXPECT_THAT(built, UnorderedElementsAreArray(listed));
 }
 
 // What proves a program shares nothing with what made it.

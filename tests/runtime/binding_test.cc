@@ -98,9 +98,10 @@ func step(%a: f32[2] of f32[2] {_}) {
   auto executor = Executor::Create(program, backend_, {}, &state_).value();
   const Tensor out({F32, {4}});
   const Tensors feeds = {{"a", Ramp({F32, {2}})}};
-  EXPECT_EQ(MessageOf(executor->Bind(feeds, {{"n", out.Rows(0, 2)}, {"m", out.Rows(1, 3)}}).status()),
-            "Run: output \"m\" lies in the memory of output \"n\"; outputs are written while others are read "
-            "or written, so bind memory of its own.");
+  EXPECT_EQ(
+      MessageOf(executor->Bind(feeds, {{"n", out.Rows(0, 2)}, {"m", out.Rows(1, 3)}}).status()),
+      "Run: output \"n\" lies in the memory of output \"m\"; it is written while others are read or written, "
+      "so bind memory of its own.");
   EXPECT_EQ(MessageOf(executor->Bind(feeds, {{"n", out.Rows(0, 2)}, {"m", out.Rows(2, 4)}}).status()), "");
 }
 

@@ -10,9 +10,7 @@
 namespace meshwork {
 namespace {
 
-std::string ErrorOf(const Graph& graph) {
-  return std::string(MessageOf(CheckLocalProgram(graph, CpuBackend(1))));
-}
+std::string ErrorOf(const Graph& graph) { return std::string(MessageOf(CheckLocalProgram(graph))); }
 Graph Parse(std::string_view text) { return ParseGraph(text, "step.mw").value(); }
 
 constexpr std::string_view kGood = R"(mesh [x=2, y=1]

@@ -15,6 +15,7 @@ namespace meshwork {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 // A step of data parallelism: three layers in a loop, and a gradient that is summed over the devices, of
 // which the last one has a row less.
@@ -39,18 +40,19 @@ func step(%x: f32[3,2] of f32[11,2] {batch,_}, %b: f32[2] {_}, var %w: f32[2,2] 
 StepPlan PlanOf(std::string_view text, const StepPlanOptions& options) {
   auto graph = std::make_shared<const Graph>(LowerLoops(ParseGraph(text).value()));
   std::vector<InstanceMap> variables;
+  const Domain domain = options.domain.value_or(Domain(graph->mesh()));
   for (const Argument& argument : graph->arguments())
-    variables.emplace_back(graph->mesh(), options.share ? graph->value(argument.value).layout->ShardedAxes()
-                                                        : AllAxes(graph->mesh()));
+    variables.emplace_back(
+        domain, options.share ? graph->value(argument.value).layout->ShardedAxes() : AllAxes(graph->mesh()));
   return BuildStepPlan(std::move(graph), variables, options).value();
 }
 
 // The rows of all devices are one product; the gradients are summed where they are computed; the loop writes
 // its result over and over.
 TEST(StepPlanTest, SaysWhatRunsInWhichStorage) {
-  EXPECT_EQ(ToString(PlanOf(kStep, {})), R"(s0: feed x, 88 bytes
+  EXPECT_EQ(ToString(PlanOf(kStep, {})), R"(s0: host feed x, 88 bytes
 s1: temporary, 96 bytes
-s2: feed b, 8 bytes
+s2: host feed b, 8 bytes
 s3: variable w, 16 bytes
 s4: constant, 4 bytes
 s5: temporary, 96 bytes
@@ -58,7 +60,7 @@ s6: constant, 8 bytes
 s7: temporary, 8 bytes
 s8: temporary, 96 bytes
 s9: temporary, 16 bytes
-s10: output y, 88 bytes
+s10: host output y, 88 bytes
 pack input "x", 4 transfers of 22 elements: s0 -> s1
 once constant -> f32[]: -> s4
 mask_padding each f32[3,2] -> f32[3,2]: s1*4 -> s5*4
@@ -143,9 +145,10 @@ class Laws {
   explicit Laws(const StepPlan& plan) : plan_(plan) {
     for (size_t s = 0; s < plan.storages.size(); ++s) {
       const Storage& storage = plan.storages[s];
-      if (storage.kind == Storage::Kind::kVariable || storage.kind == Storage::Kind::kFeed)
+      if (storage.kind == Storage::Kind::kVariable || storage.kind == Storage::Kind::kHostFeed ||
+          storage.kind == Storage::Kind::kFeed)
         written_.insert(static_cast<int>(s));
-      if (storage.kind == Storage::Kind::kOutput) outputs_[static_cast<int>(s)].resize(storage.bytes / 4);
+      if (storage.kind == Storage::Kind::kHostOutput) outputs_[static_cast<int>(s)].resize(storage.bytes / 4);
     }
   }
 
@@ -164,7 +167,7 @@ class Laws {
   }
   void Write(BufferId buffer) {
     const int storage = plan_.buffers[buffer].storage;
-    EXPECT_NE(plan_.storages[storage].kind, Storage::Kind::kFeed);
+    EXPECT_NE(plan_.storages[storage].kind, Storage::Kind::kHostFeed);
     written_.insert(storage);
   }
 
@@ -179,14 +182,44 @@ class Laws {
     }
   }
 
+  // Of what is received in part only what is there is read.
+  void ReadElements(const Transfer& transfer) {
+    for (BufferId from : transfer.from) {
+      Read(from);
+      const Buffer& buffer = plan_.buffers[from];
+      const auto part = parts_.find(buffer.storage);
+      if (part == parts_.end()) continue;
+      const int64_t size = DTypeSize(transfer.dtype);
+      transfer.box.ForRuns(0, transfer.box.elements(), [&](int64_t begin, int64_t, int64_t count) {
+        for (int64_t i = begin * size; i < (begin + count) * size; ++i)
+          ASSERT_TRUE(part->second.at(static_cast<size_t>(buffer.offset + i)))
+              << "byte " << i << " of buffer " << from << "\n"
+              << ToString(plan_);
+      });
+    }
+  }
+  void Receive(BufferId id, int64_t begin, int64_t end) {
+    const Buffer& buffer = plan_.buffers[id];
+    std::vector<bool>& bytes = parts_[buffer.storage];
+    bytes.resize(static_cast<size_t>(plan_.storages[buffer.storage].bytes));
+    for (int64_t i = begin; i < end; ++i) bytes.at(static_cast<size_t>(buffer.offset + i)) = true;
+    Write(id);
+  }
+
   void Visit(const CopyStep& step) {
     ASSERT_EQ(step.devices.size(), step.transfers.size());
     const bool compares = step.kind == CopyStep::Kind::kCompare;
     ASSERT_EQ(step.replicas.size(), compares ? step.transfers.size() : 0);
     for (const Transfer& transfer : step.transfers) {
-      for (BufferId from : transfer.from) Read(from);
+      ReadElements(transfer);
       ASSERT_EQ(transfer.to < 0, compares);
       if (transfer.to < 0) continue;
+      if (step.kind == CopyStep::Kind::kReceive) {
+        const int64_t size = DTypeSize(transfer.dtype);
+        transfer.box.ForRuns(0, transfer.box.elements(), [&](int64_t, int64_t to, int64_t count) {
+          Receive(transfer.to, to * size, (to + count) * size);
+        });
+      }
       Write(transfer.to);
       const auto output = outputs_.find(plan_.buffers[transfer.to].storage);
       if (output == outputs_.end()) continue;
@@ -198,7 +231,8 @@ class Laws {
 
   void Visit(const RemoteStep& step) {
     for (const RemoteStep::Part& part : step.sends) Read(part.buffer);
-    for (const RemoteStep::Part& part : step.receives) Write(part.buffer);
+    for (const RemoteStep::Part& part : step.receives)
+      Receive(part.buffer, 0, plan_.buffers[part.buffer].bytes);
   }
 
   void Visit(const NestedStep& step) {
@@ -207,8 +241,8 @@ class Laws {
     for (const StepPlan& body : step.bodies) {
       ASSERT_EQ(body.graph->arguments().size(), step.arguments.size());
       for (const Storage& storage : body.storages) {
-        EXPECT_NE(storage.kind, Storage::Kind::kFeed);
-        EXPECT_NE(storage.kind, Storage::Kind::kOutput);
+        EXPECT_NE(storage.kind, Storage::Kind::kHostFeed);
+        EXPECT_NE(storage.kind, Storage::Kind::kHostOutput);
         if (storage.kind != Storage::Kind::kVariable) continue;
         const Buffer& around = plan_.buffers[step.arguments[storage.index]];
         EXPECT_LE(around.offset + storage.bytes, plan_.storages[around.storage].bytes);
@@ -219,6 +253,7 @@ class Laws {
 
   const StepPlan& plan_;
   std::set<int> written_;
+  std::map<int, std::vector<bool>> parts_;   // per storage that is received: which bytes are there
   std::map<int, std::vector<int>> outputs_;  // per storage: how often each element is written
 };
 
@@ -234,6 +269,41 @@ TEST(StepPlanTest, LawsHoldForRandomPrograms) {
           if (HasFailure()) return;
         }
   }
+}
+
+// In each of several domains.
+TEST(StepPlanTest, LawsHoldInEachDomain) {
+  std::mt19937 random(4);
+  int remote = 0;
+  for (int round = 0; round < 100; ++round) {
+    const std::string text = ProgramDraw(random).Make().text;
+    const Mesh mesh = ParseGraph(text).value().mesh();
+    for (int64_t domains : {2, 4})
+      for (int64_t d = 0; d < domains; ++d)
+        for (bool share : {true, false})
+          for (bool coalesce : {true, false}) {
+            SCOPED_TRACE(
+                fmt::format("share={} coalesce={} domain={} of {}\n{}", share, coalesce, d, domains, text));
+            const Domain domain(Placement::Create(mesh, domains).value(), d);
+            const StepPlan plan = PlanOf(
+                text, {.domain = domain, .distributed = {"y", "z"}, .share = share, .coalesce = coalesce});
+            for (const Step& step : plan.steps) remote += std::holds_alternative<RemoteStep>(step);
+            Laws(plan).Check();
+            if (HasFailure()) return;
+          }
+  }
+  EXPECT_GT(remote, 500);
+}
+
+// Where kernels do not read what the host has, it is packed.
+TEST(StepPlanTest, FeedsAreViewedInHostMemoryAlone) {
+  constexpr std::string_view kWhole =
+      "mesh [x=2]\nfunc f(%a: f32[3] of f32[3] {_}) {\n"
+      "  %b = neg %a : f32[3] of f32[3] {_}\n  return b=%b\n}";
+  EXPECT_THAT(ToString(PlanOf(kWhole, {})), Not(HasSubstr("pack input")));
+  EXPECT_THAT(ToString(PlanOf(kWhole, {.host_is_read = false})), HasSubstr(R"(
+pack input "a", 1 transfer of 3 elements: s0 -> s1
+)"));
 }
 
 TEST(StepPlanTest, LawsHoldForALoop) {

@@ -197,7 +197,7 @@ class Tried {
         return fmt::format("a certificate of what is proven does not hold: {}\n{}", status.ToString(),
                            mutant);
       }
-      if (HasWhile(*local) || !CheckLocalProgram(*local, BackendOf(1)).ok()) continue;
+      if (HasWhile(*local) || !CheckLocalProgram(*local).ok()) continue;
       if (std::string error = RunMutant(*local); !error.empty()) return error;
     }
     return "";

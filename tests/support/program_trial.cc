@@ -85,30 +85,37 @@ struct InDomain {
 };
 
 absl::Status RunInDomain(const RandomProgram& random, const Program& program, Transport& transport,
-                         int workers, const std::set<std::string>& distributed, InDomain& there) {
+                         int workers, ExecutorOptions options, InDomain& there) {
   CpuBackend backend(workers, /*own_cores=*/false);
-  ExecutorOptions options{
-      .poison_padding = true, .check_replicas = true, .transport = &transport, .distributed = distributed};
+  options.poison_padding = options.check_replicas = true;
+  options.transport = &transport;
   for (size_t o = 0; o < program.body.outputs().size(); ++o)
     options.distributed.insert(OutputName(program.body, static_cast<int>(o)));
   ASSIGN_OR_RETURN(const std::unique_ptr<Executor> executor,
                    Executor::Create(program, backend, options, &there.state));
+  const auto tensor_of = [&](const ValueInfo& info) {
+    return ToTensor(HostTensor(info.type, random.feeds.at(info.name)));
+  };
   StepMemory memory;
   for (const Argument& argument : random.graph.arguments()) {
     const ValueInfo& info = random.graph.value(argument.value);
-    const Tensor tensor = ToTensor(HostTensor(info.type, random.feeds.at(info.name)));
-    if (argument.is_variable) {
-      RETURN_IF_ERROR(Pack(tensor, there.state.at(info.name)));
-    } else if (options.distributed.contains(info.name)) {
+    if (argument.is_variable) continue;
+    if (options.distributed.contains(info.name)) {
       ASSIGN_OR_RETURN(DTensor feed, executor->NewFeed(info.name));
-      RETURN_IF_ERROR(Pack(tensor, feed, /*poison_padding=*/true));
+      RETURN_IF_ERROR(Pack(tensor_of(info), feed, /*poison_padding=*/true));
       memory.distributed_feeds.emplace(info.name, feed);
     } else {
-      memory.feeds.emplace(info.name, tensor);
+      memory.feeds.emplace(info.name, tensor_of(info));
     }
   }
   ASSIGN_OR_RETURN(BoundStep step, executor->Bind(std::move(memory)));
-  RETURN_IF_ERROR(step.Run());
+  for (int round = 0; round < 2; ++round) {
+    for (const Argument& argument : random.graph.arguments()) {
+      const ValueInfo& info = random.graph.value(argument.value);
+      if (argument.is_variable) RETURN_IF_ERROR(Pack(tensor_of(info), there.state.at(info.name)));
+    }
+    RETURN_IF_ERROR(step.Run());
+  }
   there.outputs = step.distributed_outputs();
   return absl::OkStatus();
 }
@@ -201,7 +208,7 @@ Trial TryProgram(const RandomProgram& random, const Expected& expected, Backend&
 }
 
 Trial TryOnDomains(const RandomProgram& random, const Expected& expected, int64_t num_domains, int workers,
-                   const std::set<std::string>& distributed) {
+                   const ExecutorOptions& options) {
   const absl::StatusOr<Program> program = Compile(random.graph, {.num_domains = num_domains});
   if (!program.ok()) return {.rejected = std::string(MessageOf(program.status()))};
   std::vector<std::unique_ptr<Transport>> ends =
@@ -210,7 +217,7 @@ Trial TryOnDomains(const RandomProgram& random, const Expected& expected, int64_
   std::vector<std::thread> threads;
   for (size_t d = 0; d < ends.size(); ++d) {
     threads.emplace_back([&, d] {
-      domains[d].status = RunInDomain(random, *program, *ends[d], workers, distributed, domains[d]);
+      domains[d].status = RunInDomain(random, *program, *ends[d], workers, options, domains[d]);
       if (!domains[d].status.ok()) ends[d]->Abort(domains[d].status);
     });
   }

@@ -47,10 +47,10 @@ struct Trial {
 Trial TryCompiled(const RandomProgram& random, const Expected& expected, Backend& backend,
                   const Program& program, ExecutorOptions executor_options = {});
 
-// The same on several domains of this process (mesh/placement.h), each with `workers` threads. `distributed`:
-// as ExecutorOptions::distributed, besides all outputs.
+// The same on several domains of this process (mesh/placement.h), each with `workers` threads; two steps from
+// the same start. All outputs are distributed, besides what options say.
 Trial TryOnDomains(const RandomProgram& random, const Expected& expected, int64_t num_domains,
-                   int workers = 1, const std::set<std::string>& distributed = {});
+                   int workers = 1, const ExecutorOptions& options = {});
 
 // How the executor runs it; padding and replicas are checked in any case.
 Trial TryProgram(const RandomProgram& random, const Expected& expected, Backend& backend,
