@@ -1,9 +1,9 @@
-// <collective>[/own]/<size>: one collective among the 8 virtual devices of this process, of n bytes in each
-// device's operand. The time is that of the worker who spends most in the collective, or in the kernel that
-// does away with it (runtime/coalesce.h): an all_reduce of a sum over one row is a sum over eight.
+// <collective>[/own]/<size>: one collective among the 8 virtual devices of this process, with n bytes in each
+// device's operand. The time is that of the worker that spends most in the collective, or in the kernel that
+// replaces it (runtime/coalesce.h): an all_reduce of a sum over one row is a sum over eight rows.
 //
-// What must move. Memory is shared, so a result that all devices hold is written once and no operand is sent
-// twice: each byte of an operand that is needed is read once, each byte of a result is written once.
+// Bytes that must move: memory is shared, so a result that all devices hold is written once and no operand is
+// sent twice. Each byte of an operand that is needed is read once, each byte of a result is written once.
 //
 //                        read  written
 //   all_gather            8n      8n     one result of 8n
@@ -14,15 +14,14 @@
 //   all_reduce/own        8n      8n     share=false
 //   reduce_scatter        8n       n
 //
-// The machine's bandwidth is that of memcpy by the same workers, in turn with the collective: it reads half
-// as many bytes as the collective moves, and writes as many, so both move the same number in all; in memory
-// of the same kind (AllocateAligned), each worker its half of one contiguous block. Counters:
-//   of_memcpy     achieved bytes per second by memcpy's: medians, 1 is as fast
+// The machine's bandwidth is that of memcpy by the same workers, in turn with the collective. memcpy reads
+// half as many bytes as the collective moves, and writes as many as it reads, so both move the same number.
+// It uses memory of the same kind (AllocateAligned), one contiguous block split over the workers. Counters:
+//   of_memcpy       bytes per second of the collective, divided by memcpy's: medians, 1 is as fast
 //   instruction_us  median of the time above
-//   step_us       median wall time of a whole step without a profile: all devices' kernels before the
-//   collective,
-//                 barriers, the start and the end; of all_reduce and reduce_scatter the kernels copy 8n
-//   barrier_us    what a worker waits at the barriers of a step
+//   step_us         median wall time of a whole step without a profile: start, end, barriers, and all
+//                   devices' kernels before the collective, which copy 8n for all_reduce and reduce_scatter
+//   barrier_us      the time that a worker waits at the barriers of a step
 #include "benchmarks/machine.h"
 #include "benchmarks/measure.h"
 #include "meshwork.h"

@@ -1,8 +1,8 @@
 // compare FILE: the results of ./dev bench as a Markdown table. compare BEFORE AFTER: both side by side, and
-// how many times BEFORE each AFTER is.
+// the ratio of AFTER to BEFORE.
 //
-// Machines differ from day to day: what compares between two runs is a benchmark's ratio to the reference
-// that it was measured with (of_memcpy), so the table shows that beside the time.
+// Machines differ from day to day. Two runs can be compared by a benchmark's ratio to the reference that it
+// was measured with (of_memcpy), so the table shows this ratio beside the time.
 #include <cmath>
 #include <fstream>
 #include <map>
@@ -34,7 +34,7 @@ struct Run {
   }
 };
 
-// Without what Google Benchmark adds to say which clock it went by.
+// The name without the suffix by which Google Benchmark tells the clock.
 std::string NameOf(std::string name) {
   for (const std::string_view clock : {"/manual_time", "/real_time"}) {
     const size_t at = name.find(clock);

@@ -1,7 +1,7 @@
-// compile/<optimizer>/L:<layers>/log2_devices:<n>: from the global program of a training step of an L-layer
-// MLP to the program of each device. Counters: medians of each pass, of the proof and of all but the proof
-// (ms_verify, ms_rest) in ms; nodes of both programs; time per layer; MB_verify, memory that the proof adds
-// while it runs, and MB_peak, that of the process meanwhile.
+// compile/<optimizer>/L:<layers>/log2_devices:<n>: compiles a training step of an L-layer MLP, from the
+// global program to that of each device. Counters: medians in ms of each pass, of the proof (ms_verify) and
+// of all but the proof (ms_rest); nodes of both programs; time per layer; MB_verify, the memory that the
+// proof adds while it runs; MB_peak, the memory of the process meanwhile.
 #include <benchmark/benchmark.h>
 #include <malloc.h>
 

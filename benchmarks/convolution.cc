@@ -1,6 +1,6 @@
 // convolution/<sizes>/<what>: the rows conv, conv_input_grad and conv_filter_grad on one core, in turn with
-// what oneDNN computes of the same sizes in layouts of its own choice – blocked ones –, where nothing has to
-// be reordered. Counters: gflops, and of_blocked, oneDNN's time by ours.
+// oneDNN on the same sizes. oneDNN uses the (blocked) layouts that it prefers, so that nothing has to be
+// reordered. Counters: gflops, and of_blocked, oneDNN's time divided by ours.
 #include <dnnl.hpp>
 #include <string>
 #include <unordered_map>

@@ -11,7 +11,7 @@
 #include <cstdlib>
 #include <thread>
 
-// Loops are compiled for several CPUs and chosen when the program starts.
+// Loops are compiled for several CPUs; the program chooses one version when it starts.
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
 #define MESHWORK_CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
 #else
@@ -32,7 +32,7 @@ void Check(bool condition, const char* what) {
   std::abort();
 }
 
-// oneDNN brings an OpenMP library along; its number of threads is a setting of each thread.
+// oneDNN comes with an OpenMP library, whose number of threads is set per thread.
 void UseOneOpenMpThread() {
   if (auto* set = reinterpret_cast<void (*)(int)>(dlsym(RTLD_DEFAULT, "omp_set_num_threads"))) set(1);
 }
@@ -57,7 +57,7 @@ class Buffer {
   std::unique_ptr<float, Free> data_;
 };
 
-// Everyone waits for everyone: spinning, since the wait is short, then giving way.
+// A barrier of all threads: a thread spins first, because the wait is short, and then yields.
 class Barrier {
  public:
   explicit Barrier(int threads) : threads_(threads) {}
@@ -104,7 +104,7 @@ MESHWORK_CLONES void AddBiasAndRelu(float* __restrict h, const float* __restrict
     for (int c = 0; c < columns; ++c) h[c] = std::max(h[c] + bias[c], 0.0f);
 }
 
-// The gradient passes where h, the result of the ReLU, is positive.
+// The gradient passes only where h, the result of the ReLU, is positive.
 MESHWORK_CLONES void ReluGradient(float* __restrict gradient, const float* __restrict h, int n) {
   for (int i = 0; i < n; ++i) gradient[i] = h[i] > 0 ? gradient[i] : 0.0f;
 }
@@ -252,7 +252,7 @@ struct HandWrittenMlp::Impl {
     Forward(examples);
     losses[size_t(t) * 8] = Loss(examples);
     Backward(examples);
-    barrier.Wait();  // gradients need all examples, and nobody reads the old weights any more
+    barrier.Wait();  // gradients need all examples, and the old weights are no longer read
     Update(t);
     barrier.Wait();
   }

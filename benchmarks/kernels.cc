@@ -1,6 +1,6 @@
-// kernels/<what>/<level>: one core in its L1 cache, for each level of the CPU (base/cpu_dispatch.h) that this
-// one has; elements per second, of the largest operand. What is a row of the table of ops or several of them,
-// run one after the other as the nodes of a program are.
+// kernels/<what>/<level>: one core in its L1 cache, for each level (base/cpu_dispatch.h) that this CPU has;
+// elements per second, of the largest operand. <what> is a row of the table of ops, or several rows that run
+// one after the other, like the nodes of a program.
 #include <algorithm>
 #include <functional>
 #include <map>
@@ -92,7 +92,7 @@ const Case kCases[] = {
        return AdamUpdate(w, g, m, v, Cast(Add(d("t", {}), 1.0), I64), 1e-3, 0.9, 0.999, 1e-8).weight;
      }}};
 
-// A kernel and its operands, which live as long.
+// A kernel and its operands, which live as long as the kernel.
 struct Step {
   Kernel kernel;
   std::vector<Tensor> operands, results;
@@ -133,7 +133,7 @@ Step MakeStep(const Node& node, std::vector<Tensor> operands, std::vector<Tensor
   return step;
 }
 
-// Results take the memory of values of their type that nobody reads any more.
+// Results reuse the memory of values of their type that are no longer read.
 std::vector<Step> MakeSteps(const Graph& graph, std::map<ValueId, Tensor> values) {
   std::map<ValueId, size_t> last_read;  // of values that are results
   for (size_t i = 0; i < graph.nodes().size(); ++i)

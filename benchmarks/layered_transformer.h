@@ -10,8 +10,8 @@ namespace meshwork {
 
 struct LayeredTransformerOptions {
   int layers = 4;
-  // Of each device: sequences, tokens of each, heads; units of a head. So few that 2^20 devices have no
-  // tensor of more than 2^40 elements.
+  // Per device: sequences, tokens of a sequence, heads; and units of a head. They are so few that no tensor
+  // has more than 2^40 elements on 2^20 devices.
   int64_t local_sequences = 1, local_tokens = 1, local_heads = 1, head_units = 16;
 };
 

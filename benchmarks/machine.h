@@ -1,4 +1,4 @@
-// What a benchmark asks of the clock, of the machine and of its own process.
+// Time, the machine and this process, for benchmarks.
 #pragma once
 
 #include <chrono>
@@ -7,15 +7,15 @@
 
 namespace meshwork {
 
-// "Intel(R) Xeon(R) …", as Linux calls the CPU; "unknown" where it does not.
+// "Intel(R) Xeon(R) …", Linux's name of the CPU; "unknown" if Linux gives none.
 std::string CpuName();
 
-// What Linux says of this process, in MB: "VmRSS", its memory, "VmHWM", the most it had.
+// A field of this process's status in Linux, in MB: "VmRSS", its memory; "VmHWM", its peak memory.
 double MegabytesOf(const std::string& field);
-// "VmHWM" counts from now on; where Linux does not let us, it stays an upper bound.
+// Restarts "VmHWM". If Linux does not allow this, "VmHWM" stays an upper bound.
 void ForgetPeak();
 
-// REQUIRES: there is a value.
+// REQUIRES: at least one value.
 double Median(std::vector<double> values);
 
 // Seconds that f() took.

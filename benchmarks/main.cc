@@ -16,7 +16,7 @@ int main(int argc, char** argv) {
 #endif
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
-  // A misspelt filter measures nothing.
+  // A misspelt filter would measure nothing.
   const size_t ran = benchmark::RunSpecifiedBenchmarks();
   benchmark::Shutdown();
   return ran > 0 ? 0 : 2;

@@ -38,7 +38,7 @@ absl::Status MeasureBesideMemcpy(benchmark::State& state, WorkerPool& pool, int6
     memcpys.push_back(for_slices(copy));
     return absl::OkStatus();
   };
-  RETURN_IF_ERROR(turn());  // pages and caches are found
+  RETURN_IF_ERROR(turn());  // warms up pages and caches
   ours.clear(), memcpys.clear();
   for (auto _ : state) {
     RETURN_IF_ERROR(turn());

@@ -1,4 +1,4 @@
-// What a benchmark of moving bytes is held against: memcpy, in the same run.
+// Benchmarks of moving bytes, each compared with memcpy in the same run.
 #pragma once
 
 #include <benchmark/benchmark.h>
@@ -13,16 +13,18 @@
 
 namespace meshwork {
 
-// Runs `f`, which says how many seconds it took to move so many bytes, read and written ones together, in
-// turn with memcpy that moves as many: from one block of half as many into another, split evenly over the
-// workers of the pool, of whom the slowest counts. So noise meets both. memcpy runs twice and the second time
-// counts, as what `f` moves was there before: both find in the caches what these can hold. The time of an
-// iteration is that of `f`. Counters: instruction_us, its median, and of_memcpy, memcpy's median by it. At
-// least 7 turns. REQUIRES: the benchmark uses manual time. Errors: those of `f`.
+// Runs `f` in turn with memcpy, so that noise meets both. `f` returns the seconds that it took to move
+// `moved` bytes, read and written bytes together. memcpy moves as many: it copies a block of half as many
+// bytes into another, split evenly over the workers of the pool; the slowest worker counts. memcpy runs twice
+// and only the second run counts, because the data of `f` was there before, too: both find in the caches what
+// these can hold. The time of an iteration is that of `f`. Counters: instruction_us, the median of `f`;
+// of_memcpy, the median of memcpy divided by it. At least 7 turns. REQUIRES: the benchmark uses manual time.
+// Errors: those of `f`.
 absl::Status MeasureBesideMemcpy(benchmark::State& state, WorkerPool& pool, int64_t moved,
                                  const std::function<absl::StatusOr<double>()>& f);
 
-// The benchmark `name`, which fails with the message of `f`'s error; manual time, shown in `unit`.
+// Registers `f` as the benchmark `name`, in manual time, shown in `unit`. The benchmark fails with the
+// message of `f`'s error.
 void RegisterMeasurement(const std::string& name, benchmark::TimeUnit unit,
                          const std::function<absl::Status(benchmark::State&)>& f);
 

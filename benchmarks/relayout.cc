@@ -1,4 +1,4 @@
-// plan/<from>-><to>/log2_devices:<n>: planning one relayout on a mesh of three axes, not known from before.
+// plan/<from>-><to>/log2_devices:<n>: planning one relayout on a mesh of three axes, without cached plans.
 #include "meshwork/layout/relayout.h"
 
 #include <benchmark/benchmark.h>

@@ -1,12 +1,12 @@
-// scaling/<program>/L:<layers>/log2_devices:<n>: everything of the compiler that takes a program, on programs
-// of L layers. A time of an iteration is that of all of it; counters are medians of each part's processor
-// time per layer, in µs (us_compile, us_verify, …), so that what is linear stays the same from row to row;
-// the same of each pass, by the clock (us_propagate, …); and MB_peak, the most memory that the process had.
+// scaling/<program>/L:<layers>/log2_devices:<n>: all parts of the compiler that take a program, on programs
+// of L layers. The time of an iteration is that of all parts. Counters: medians of each part's processor time
+// per layer, in µs (us_compile, us_verify, …), so that a linear part has the same number in every row; the
+// same for each pass, in wall time (us_propagate, …); and MB_peak, the peak memory of the process.
 //
-// The same counters of the parts that compile a program several times:
-//   scaling_memory/…   for a memory budget a tenth below what it needs, and for one that nothing meets
-//   scaling_cheaper/…  for cheaper layouts; `tried`, how many of them are compiled
-//   scaling_refused/…  for a way out where a gather is refused
+// The same counters for the parts that compile a program several times:
+//   scaling_memory/…   with a memory budget a tenth below the need, and with a budget that cannot be met
+//   scaling_cheaper/…  cheaper layouts; `tried` is the number of layouts that are compiled
+//   scaling_refused/…  the search for a way out where a gather is refused
 #include <benchmark/benchmark.h>
 #include <malloc.h>
 
@@ -39,7 +39,7 @@ void BuildMlp(Graph& graph, int layers) {
   BuildLayeredMlp(graph, {.layers = layers, .local_examples = 1, .weights = weights, .gather = gather});
 }
 
-// Each layer is a recurrence along the only dim of what lies along it, for which it would be gathered.
+// Each layer is a recurrence along the only dim, which is sharded and would be gathered for the recurrence.
 void BuildRecurrences(Graph& graph, int layers) {
   const LayoutSpec by_rows = {DimSpec{"batch", "model"}};
   Value h = graph.Input("x", F32, {16 * graph.mesh().num_devices()}, by_rows);

@@ -1,7 +1,7 @@
-// pack/<layout>/<size> and unpack/…: a host tensor of that many bytes, cut into the blocks of 8 devices and
-// put together again, beside memcpy of as many bytes by one thread (counter of_memcpy: achieved bytes per
-// second by its). Unpack makes a new tensor, whose pages the system gives it as it writes; memcpy finds them
-// there.
+// pack/<layout>/<size> and unpack/…: a host tensor of this size is cut into the blocks of 8 devices, and put
+// together again, beside memcpy of as many bytes by one thread (counter of_memcpy: bytes per second, divided
+// by memcpy's). Unpack makes a new tensor, and the system allocates its pages during the write; memcpy writes
+// to pages that are there already.
 #include "benchmarks/machine.h"
 #include "benchmarks/measure.h"
 #include "meshwork.h"
@@ -15,7 +15,7 @@ namespace {
 
 struct Case {
   std::string_view name, mesh, layout;
-  int64_t extra_rows = 0;  // beyond those that the axis divides
+  int64_t extra_rows = 0;  // more rows than the axis divides evenly
 };
 constexpr int64_t kSizes[] = {4 << 10, 64 << 10, 1 << 20, 16 << 20, 64 << 20};
 constexpr Case kCases[] = {{"rows", "x=8", "{x,_}"},

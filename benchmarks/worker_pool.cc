@@ -1,13 +1,13 @@
-// What it costs that workers meet, in a pool of one worker per core.
+// The cost of a barrier of all workers, and of an empty Run, in a pool of one worker per core.
 //
-//   barrier             one meeting of all workers at WorkerPool::barrier
-//   std_barrier         the same threads at a std::barrier
+//   barrier             one WorkerPool::barrier of all workers
+//   std_barrier         one std::barrier of the same threads
 //   run                 an empty Run, one after the other
-//   run_rested          an empty Run after a millisecond in which nobody ran: threads are woken up
-//   run_beside_another  an empty Run in turn with one of another pool, whose threads then wait for their next
+//   run_rested          an empty Run after an idle millisecond: threads have to be woken up
+//   run_beside_another  an empty Run in turn with a Run of another pool, whose threads then wait
 //
-// Each with (/own_cores) and without a core for each thread. The time of barriers is that of 1,000 meetings,
-// a Run included; median_us is that of one meeting or Run.
+// Each runs with (/own_cores) and without a core for each thread. The time of barriers is that of 1,000
+// barriers and one Run; median_us is that of one barrier or Run.
 #include "meshwork/runtime/cpu/worker_pool.h"
 
 #include <barrier>
@@ -20,7 +20,7 @@
 namespace meshwork {
 namespace {
 
-// Many meetings of all workers, each by calling meet().
+// Many barriers of all workers: each worker calls meet().
 template <typename F>
 absl::Status MeasureMeetings(benchmark::State& state, WorkerPool& pool, F&& meet) {
   constexpr int kMeetings = 1000;
@@ -47,7 +47,7 @@ absl::Status MeasureStdBarrier(benchmark::State& state, WorkerPool& pool) {
   return MeasureMeetings(state, pool, [&] { barrier.arrive_and_wait(); });
 }
 
-// An empty Run, each after `between`.
+// Empty Runs, each after a call of `between`.
 template <typename F>
 absl::Status MeasureRun(benchmark::State& state, WorkerPool& pool, F&& between) {
   std::vector<double> runs;

@@ -1,5 +1,5 @@
-// An op of one's own: swiglu(a, b) = a sigmoid(a) b, with its kernel, sharding rule and gradient. It is
-// checked, registered, and trained through on 4 virtual devices and on one.
+// An op of one's own: swiglu(a, b) = a sigmoid(a) b, with its kernel, sharding rule and gradient. The program
+// checks the op, registers it, and trains a model that uses it on 4 virtual devices and on one.
 #include <cmath>
 
 #include "meshwork.h"
@@ -19,7 +19,7 @@ void Run(const mw::KernelArgs& args) {
   const T *a = args.In<T>(0), *b = args.In<T>(1);
   for (int64_t i = args.begin; i < args.end; ++i) args.Out<T>(0)[i] = a[i] / (1 + std::exp(-a[i])) * b[i];
 }
-mw::Kernel Cpu(const mw::KernelSpec& spec) {  // for a block of the result, element by element
+mw::Kernel Cpu(const mw::KernelSpec& spec) {  // computes a block of the result, element by element
   const mw::Type& block = spec.results[0].local;
   return {.run = block.dtype == mw::F32 ? Run<float> : Run<double>, .units = block.num_elements()};
 }

@@ -1,6 +1,6 @@
-// Code for each device by itself inside a global program: attention over a sequence that is cut, whose keys
-// and values go round in a ring. Compared with the op that knows nothing of devices, and so are its
-// gradients.
+// Code for each device by itself inside a global program: attention over a sharded sequence, in which blocks
+// of keys and values go round a ring of devices. The result and its gradients are compared with those of the
+// op Attention on whole tensors.
 #include "meshwork.h"
 
 namespace mw = meshwork;
@@ -9,8 +9,8 @@ using Values = std::vector<Value>;
 
 const mw::LayoutSpec kLayout = {"batch", "seq", UNSHARDED, UNSHARDED};
 
-// q, k, v: blocks [b,s,h,d]. The softmax is over all keys, of which a device sees a block at a time: what it
-// has added up so far is scaled by exp(-most), and rescaled where a new block has a larger score.
+// q, k, v: blocks [b,s,h,d]. The softmax is over all keys, but a device sees one block of keys at a time. Its
+// sums so far are scaled by exp(-most), and rescaled when a new block has a larger score.
 Values Ring(mw::Graph& body, const Values& qkv) {
   const int64_t devices = body.mesh().axis(1).size;
   const Value q = qkv[0] / std::sqrt(static_cast<double>(qkv[0].shape()[3]));

@@ -1,8 +1,8 @@
 // The commands of the program meshwork, one file each: tools/<name>.cc.
 //
-// A command reads its arguments from args.argv[1..], prints what it was asked for to standard output and
-// returns what went wrong. FAILED_PRECONDITION is an answer, "it does not hold", and INTERNAL a bug: exit
-// code 1. All other errors are bad input: exit code 2.
+// A command reads its arguments from args.argv[1..], prints its results to standard output and returns its
+// error. FAILED_PRECONDITION is the answer "it does not hold", INTERNAL is a bug; both give exit code 1. All
+// other errors are bad input: exit code 2.
 #pragma once
 
 #include <optional>
@@ -26,10 +26,10 @@ absl::Status Relayout(Arguments args);
 absl::Status Ops(Arguments args);
 absl::Status Format(Arguments args);
 
-// The flags --memory-budget and --replication-budget, for all commands that compile.
+// Adds the flags --memory-budget and --replication-budget, for all commands that compile.
 void AddBudgets(FlagTable& flags, CompileOptions& options);
 
-// Reads the arguments. What is returned ends the command: help was asked for and is printed, or an error.
+// Reads the arguments. A status that is returned ends the command: OK after --help is printed, or an error.
 std::optional<absl::Status> Parse(FlagTable& flags, Arguments args);
 
 }  // namespace meshwork::tools

@@ -25,7 +25,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// A count in full, as long as it is one.
+// A count as a whole number, where it is one.
 Json Flops(const Graph& graph) {
   const double flops = CountFlops(graph);
   if (flops < 9e18) return static_cast<int64_t>(flops);
@@ -35,7 +35,7 @@ Json Flops(const Graph& graph) {
 // Milliseconds, to the microsecond.
 double Milliseconds(double seconds) { return std::round(seconds * 1e6) / 1e3; }
 
-// Where a device holds most, and the largest values there.
+// The place where a device holds most, and the largest values there.
 Json PeakOf(const Graph& local, const MemoryReport& report) {
   const std::vector<std::string> names = ValueNames(local);
   Json json = {{"at", DescribePoint(local, report)}, {"values", report.num_live}, {"largest", Json::array()}};
@@ -70,7 +70,7 @@ std::string Stats(const Graph& global, const Program& program) {
   return json.dump(2) + "\n";
 }
 
-// The program after propagate, below its decisions.
+// The program after propagate, below the decisions of the pass.
 std::string Propagated(const Program& program, const std::string& text) {
   std::string out;
   for (const std::string& decision : program.decisions) out += fmt::format("// {}\n", decision);
@@ -84,7 +84,7 @@ Explanation ExplainAll(const Graph& global, const Program& program, const Compil
   return explanation;
 }
 
-// A budget that nothing fits is bad input.
+// A budget that cannot be met is bad input.
 absl::StatusOr<Program> CompileWithin(const Graph& global, const CompileOptions& options) {
   absl::StatusOr<Program> program = meshwork::Compile(global, options);
   if (program.status().code() == absl::StatusCode::kResourceExhausted) return BadInput(program.status());

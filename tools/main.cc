@@ -1,7 +1,7 @@
 // meshwork: what the library does with programs in their text form, from a shell. See --help.
 //
-// Exit code 0: done. 1: the answer is no (a certificate that does not hold, a text that is not formatted), or
-// something failed on the way. 2: the input is wrong. Messages go to standard error, results to standard
+// Exit code 0: success. 1: the answer is no (a certificate that does not hold, a text that is not formatted),
+// or something failed on the way. 2: the input is wrong. Messages go to standard error, results to standard
 // output.
 #include <cerrno>
 #include <cstdio>
@@ -67,7 +67,7 @@ absl::Status RunCommand(int argc, char** argv) {
                          hint.empty() ? "." : hint);
 }
 
-// What was printed is all there, or it is an error.
+// An error if standard output could not be written completely.
 absl::Status Flush() {
   if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return absl::OkStatus();
   return absl::ResourceExhaustedError(fmt::format("meshwork: standard output: {}.", std::strerror(errno)));

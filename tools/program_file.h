@@ -1,4 +1,4 @@
-// Program texts as the commands are given them: the name of a file, or "-" for standard input.
+// Reads the program texts of the commands: from a named file, or from standard input for "-".
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace meshwork::tools {
 
-// What is told of FILE in each command's help.
+// The description of FILE in each command's help.
 inline constexpr const char* kFileHelp = "a program as text (docs/text-format.md); - reads standard input";
 
 inline constexpr const char* kTopologyHelp =
@@ -21,11 +21,11 @@ inline constexpr const char* kShardWeightUpdateHelp =
 inline constexpr const char* kNarrowSumsHelp =
     "sends parts of bf16 sums as bf16: half of the bytes, and a rounding for each device";
 
-// "step.mw", "standard input".
+// The name in messages: "step.mw", "standard input".
 std::string NameOf(const std::string& file);
 
-// The message as INVALID_ARGUMENT: a file that cannot be read or written is bad input, whatever the system's
-// reason.
+// The message of `status` as INVALID_ARGUMENT: a file that cannot be read or written is bad input, whatever
+// the system's reason.
 absl::Status BadInput(const absl::Status& status);
 
 // Errors: the file cannot be read.
@@ -34,7 +34,7 @@ absl::StatusOr<std::string> ReadText(const std::string& file);
 // Errors: those of ReadText and of ParseGraph; a program that neither returns nor updates anything.
 absl::StatusOr<Graph> ReadProgram(const std::string& file);
 
-// The assumed one for an empty name. Errors: those of ReadText and of Topology::Parse.
+// The assumed topology for an empty name. Errors: those of ReadText and of Topology::Parse.
 absl::StatusOr<Topology> ReadTopology(const Mesh& mesh, const std::string& file);
 
 }  // namespace meshwork::tools

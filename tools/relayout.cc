@@ -44,7 +44,7 @@ absl::StatusOr<Shape> ParseShape(std::string_view text) {
   return shape;
 }
 
-// The layouts are on one mesh, cut as both want it.
+// Both layouts of the result are on one mesh, which is cut as both need it.
 absl::StatusOr<Question> ReadQuestion(const std::string& mesh_text, const std::string& shape,
                                       const std::string& dtype, const std::string& from,
                                       const std::string& to) {

@@ -40,8 +40,8 @@ std::string Show(const Tensor& tensor) {
   return out + (shown < tensor.num_elements() ? ", …" : "");
 }
 
-// Every input is in the file. A tensor of another name is left out, and said so, but where it may be meant
-// for an argument that has none.
+// Checks that every input is in the file. Drops and reports tensors of other names. Error: such a name may be
+// a misspelt name of an argument that has no tensor.
 absl::Status CheckNames(const std::string& path, NamedTensors& tensors, const Graph& global) {
   std::set<std::string> given;
   for (const auto& [name, tensor] : tensors) given.insert(name);
@@ -73,7 +73,7 @@ absl::Status CheckNames(const std::string& path, NamedTensors& tensors, const Gr
   return absl::OkStatus();
 }
 
-// What is written has one name each.
+// Checks that no two different values would be written under one name.
 absl::Status CheckOutputs(const Graph& global) {
   for (size_t o = 0; o < global.outputs().size(); ++o)
     for (const VariableUpdate& update : global.updates())
@@ -103,11 +103,11 @@ struct Options {
   CompileOptions compile;
 };
 
-// One step; prints the outputs and what the variables hold then.
+// Runs one step; prints the outputs and the new values of variables.
 absl::Status RunOnce(const Graph& global, const NamedTensors& tensors, const Options& options) {
   absl::StatusOr<Session> created =
       Session::Create(global, {.workers = static_cast<int>(options.workers), .compile = options.compile});
-  // A budget that nothing fits is bad input.
+  // A budget that cannot be met is bad input.
   if (created.status().code() == absl::StatusCode::kResourceExhausted && options.compile.memory_budget > 0)
     return BadInput(created.status());
   RETURN_IF_ERROR(created.status());

@@ -1,8 +1,7 @@
 // gpt_step: one training step of a transformer on meshes of virtual CPU devices, in one process and in turns.
-// See
-// --help.
+// See --help.
 //
-// Exit code 2: something about the input is wrong; 1: a step failed or computed something else.
+// Exit code 2: the input is wrong; 1: a step failed or computed another loss.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -23,10 +22,10 @@
 namespace meshwork {
 namespace {
 
-constexpr int64_t kBatches = 8;  // of the data, which all steps walk over again and again
+constexpr int64_t kBatches = 8;  // of the data, over which all steps cycle
 constexpr int64_t kWarmUp = 3;
 constexpr double kLossTolerance = 1e-3;
-constexpr std::chrono::milliseconds kPause{2};  // for threads that wait to fall asleep
+constexpr std::chrono::milliseconds kPause{2};  // time in which waiting threads fall asleep
 constexpr int64_t kMost = 1 << 20;
 
 struct Options {

@@ -19,7 +19,7 @@ namespace {
 constexpr int kTries = 30;
 constexpr int kSide = 512;  // of a matrix: three are 3 MB
 
-// Of one call of f on each worker.
+// The shortest time of one call of f on each worker.
 double FastestSeconds(WorkerPool& pool, const std::function<void(int)>& f) {
   double fastest = 1e300;
   for (int i = 0; i < kTries; ++i) fastest = std::min(fastest, Seconds([&] { pool.Run(f); }));
@@ -39,7 +39,7 @@ double SecondsPerGflop(WorkerPool& pool) {
   return seconds / (1e-9 * 2 * kSide * kSide * kSide * pool.num_workers());
 }
 
-// What is read and written counts.
+// Counts the bytes that are read and written.
 double SecondsToMove(WorkerPool& pool, double megabytes) {
   const auto bytes = static_cast<size_t>(1e6 * megabytes / 2);
   const std::vector<char> from(bytes, 1);

@@ -16,7 +16,7 @@
 namespace meshwork {
 namespace {
 
-// What this program prints to standard output when it is run with these arguments.
+// The standard output of this program when it is run with these arguments.
 absl::StatusOr<std::string> RunMyself(const std::vector<std::string>& args) {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) return absl::ErrnoToStatus(errno, "pipe2");

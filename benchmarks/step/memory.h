@@ -1,4 +1,4 @@
-// The memory that one variant takes.
+// The memory of one variant.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,8 @@
 
 namespace meshwork {
 
-// MB, the most that a process has which runs this variant alone, by this program's --only. Errors: the
-// process cannot be started or fails.
+// Peak memory, in MB, of a process that runs only this variant (--only of this program). Errors: the process
+// cannot be started or fails.
 absl::StatusOr<double> PeakMegabytesAlone(const std::string& variant, int64_t batch);
 
 }  // namespace meshwork

@@ -12,7 +12,7 @@ namespace meshwork {
 namespace {
 
 constexpr int64_t kMostExamples = 1'000'000, kMostSteps = 1'000'000;
-// Of a round, where --steps leaves it open.
+// Steps of a round, if --steps does not give them.
 constexpr int64_t kExamplesPerRound = 2560, kFewestSteps = 3;
 
 std::vector<std::string> Split(std::string_view text, char separator) {

@@ -1,4 +1,4 @@
-// What a step program is asked to measure.
+// The flags of a step program.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ inline constexpr std::string_view kUnshared = "/unshared";
 
 struct StepOptions {
   std::vector<int64_t> batches;
-  std::vector<std::string> variants;  // kByHand first where there is one, but for --only
+  std::vector<std::string> variants;  // kByHand first if there is one, except with --only
   int64_t repeats = 9;
   int64_t steps = 0;
   bool is_alone = false;  // one variant, as --only asks
@@ -27,8 +27,8 @@ struct StepOptions {
   int64_t StepsOf(int64_t batch) const;
 };
 
-// Errors: those of FlagTable; a list without entries or with a wrong one. Whether a mesh is one is found when
-// it is made.
+// Errors: those of FlagTable; a list that is empty or has a wrong entry. A wrong mesh is found when the mesh
+// is made.
 absl::StatusOr<StepOptions> ParseStepOptions(int argc, const char* const* argv);
 
 }  // namespace meshwork

@@ -32,7 +32,7 @@ std::string Table(const BatchResult& b) {
   return text;
 }
 
-// Nothing where one of the two was not measured.
+// Nothing if one of the two was not measured.
 std::optional<double> MemoryOf8Over1(const BatchResult& b) {
   const VariantResult *one = b.Find("batch=1"), *eight = b.Find("batch=8");
   if (one == nullptr || eight == nullptr || !one->peak_mb.has_value() || !eight->peak_mb.has_value())

@@ -19,7 +19,7 @@ struct StepReport {
   //  "products_ms": …, "memory_ms": …,
   //  "variants": [{"variant": "by_hand", "ms": …, "min_ms": …, "ratio": 1, …}, …], "idle_cores": …,
   //  "rss_8_over_1": …}]};
-  // what was not measured is left out.
+  // Numbers that were not measured are left out.
   std::string ToJson() const;
 };
 

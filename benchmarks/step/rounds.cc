@@ -15,11 +15,11 @@
 namespace meshwork {
 namespace {
 
-// Of the data, which all steps walk over again and again.
+// Batches of the data, over which all steps cycle.
 constexpr int64_t kBatches = 8;
 constexpr int64_t kWarmUp = 5;
 constexpr double kLargestDistance = 0.1;
-// For threads that wait to fall asleep.
+// Time in which waiting threads fall asleep.
 constexpr std::chrono::milliseconds kPause{2};
 
 struct Runner {
@@ -63,7 +63,7 @@ class Rounds {
     return absl::OkStatus();
   }
 
-  // The cores that threads keep busy while all should sleep.
+  // The number of cores that threads keep busy while all threads should sleep.
   double IdleCores() const { return burnt_seconds_ / idle_seconds_; }
 
  private:
@@ -72,7 +72,7 @@ class Rounds {
   double idle_seconds_ = 0, burnt_seconds_ = 0;
 };
 
-// After the same steps on the same data.
+// REQUIRES: all runners made the same steps on the same data.
 absl::Status CompareWeights(std::vector<Runner>& runners) {
   ASSIGN_OR_RETURN(const Weights expected, runners.front().trainee->CurrentWeights());
   for (Runner& runner : runners) {

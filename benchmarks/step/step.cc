@@ -1,4 +1,4 @@
-// Exit code 2: something about the input is wrong; 1: a step failed or computed something else.
+// Exit code 2: the input is wrong; 1: a step failed or computed other weights.
 #include "benchmarks/step/step.h"
 
 #include <utility>

@@ -1,4 +1,4 @@
-// What trains a model step by step: meshwork on a mesh, or the step written by hand.
+// A trainer of a model, step by step: meshwork on a mesh, or the step written by hand.
 #pragma once
 
 #include <cstdint>
@@ -12,10 +12,10 @@
 
 namespace meshwork {
 
-// Of StepModel::weights in turn.
+// The values of StepModel::weights, in the same order.
 using Weights = std::vector<std::vector<float>>;
 
-// Used by the thread that made it.
+// Is used only by the thread that made it.
 class Trainee {
  public:
   virtual ~Trainee() = default;
@@ -24,13 +24,14 @@ class Trainee {
   virtual absl::StatusOr<Weights> CurrentWeights() const = 0;
 };
 
-// All start from the same weights. `variant` as in StepOptions. Errors: it is no mesh, or one that the
-// program does not fit.
+// All trainees start from the same weights. `variant`: as in StepOptions. Errors: `variant` is not a mesh, or
+// a mesh that does not fit the program.
 absl::StatusOr<std::unique_ptr<Trainee>> MakeTrainee(const std::string& variant, int64_t batch, int workers);
 
-// How far a weight of `a` is from that of `b`, in learning rates, about which Adam moves it in a step: the
-// mean over a tensor, the largest of all tensors. The largest of all weights would say nothing: rounding
-// decides whether a ReLU that is at 0 lets a gradient pass, and with it where the weights of a unit go.
+// The distance between the weights of `a` and `b`, in learning rates: Adam moves a weight by about one
+// learning rate in a step. It is the mean over a tensor, and the largest of these means. The largest distance
+// of a single weight would be meaningless: rounding decides whether a ReLU at 0 lets a gradient pass, and
+// thereby where the weights of a unit go.
 double Distance(const Weights& a, const Weights& b);
 
 }  // namespace meshwork

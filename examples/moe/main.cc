@@ -1,5 +1,5 @@
-// The transformer of examples/gpt with a mixture of experts in each layer, two on each device along "batch":
-// bytes go to the devices that have their experts, and come back, by an all-to-all each. See --help.
+// The transformer of examples/gpt with a mixture of experts in each layer, two experts on each device along
+// "batch". One all-to-all brings each token to the device of its expert, another brings it back. See --help.
 #include "examples/support/gpt_program.h"
 
 int main(int argc, char** argv) {

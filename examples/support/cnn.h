@@ -8,12 +8,12 @@
 
 namespace meshwork {
 
-// images: f[b,28,28,1], labels: i32[b] -> outputs "loss" and "accuracy", scalars of `dtype`: 32 filters of
-// 3×3, ReLU, the largest of each 2×2, Dense of 64, ReLU, Dense of 10. An axis "batch" of the mesh shards the
-// examples, an axis "height" the rows of each image. Mistakes are recorded in the graph.
+// images: f[b,28,28,1], labels: i32[b] -> outputs "loss" and "accuracy", scalars of `dtype`. The layers: 32
+// filters of 3×3, ReLU, max-pool of 2×2, Dense of 64, ReLU, Dense of 10. An axis "batch" of the mesh shards
+// the examples, an axis "height" the rows of each image. Mistakes are recorded in the graph.
 void BuildCnn(Graph& graph, int64_t batch_size, DType dtype, const Optimizer& optimizer);
 
-// The variables that are the model, not the optimizer: "conv1/kernel", "conv1/bias", "dense1/kernel", …
+// The names of the model's variables, without the optimizer's: "conv1/kernel", "conv1/bias", …
 std::vector<std::string> CnnWeights();
 
 }  // namespace meshwork

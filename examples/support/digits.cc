@@ -69,7 +69,7 @@ absl::Status Main(const DigitsModel& model, const DigitsOptions& options) {
   PrintHead(data, *mesh, parameters);
   PrintStep(session, options.run);
 
-  // Otherwise only where it is of interest: testing takes time.
+  // Testing takes time, so the model is tested before training only if that is of interest.
   const bool test_before = options.epochs == 0 || !options.load.empty() || !options.run.plot.empty();
   ASSIGN_OR_RETURN(const TrainLog log, Train(model, session, data, options, test_before));
   return WriteResults(model, session, data, options, log);

@@ -6,7 +6,7 @@
 namespace meshwork {
 namespace {
 
-// Far beyond what is of use, and within what a machine can do.
+// Larger than any useful value, small enough for any machine.
 constexpr int64_t kMostExamples = 1'000'000;
 
 }  // namespace

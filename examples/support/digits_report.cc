@@ -21,7 +21,7 @@ Panel PanelOf(std::string title, const TrainLog& log, double (*measure)(const Me
   for (size_t s = 0; s < log.steps.size(); ++s)
     train.points.push_back({static_cast<double>(s + 1), measure(log.steps[s])});
 
-  // Batches differ; their mean shows where it goes.
+  // Batches differ; the moving mean shows the trend.
   Panel panel{std::move(title), WithMovingMean(std::move(train))};
   panel.series.push_back(std::move(test));
   return panel;

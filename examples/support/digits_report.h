@@ -1,4 +1,4 @@
-// What a program that trains on digits writes about a run.
+// The report that a program that trains on digits writes about a run.
 #pragma once
 
 #include "absl/status/status.h"
@@ -8,11 +8,11 @@
 
 namespace meshwork {
 
-// To options.json.
+// Writes the report as JSON to options.json.
 absl::Status WriteJson(const DigitsModel& model, const Session& session, const Data& data,
                        const DigitsOptions& options, const TrainLog& log);
 
-// Loss and accuracy over the steps, to options.plot.
+// Writes a picture of loss and accuracy over the steps to options.plot.
 absl::Status WritePlot(const DigitsModel& model, const Session& session, const Data& data,
                        const DigitsOptions& options, const TrainLog& log);
 

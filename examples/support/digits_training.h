@@ -1,4 +1,4 @@
-// What a program does with its digits: train, and test as it goes.
+// Training on digits, with tests in between.
 #pragma once
 
 #include <optional>
@@ -24,20 +24,20 @@ struct Measures {
 struct TrainLog {
   struct Epoch {
     Measures train, test;
-    double seconds = 0;  // the test included
+    double seconds = 0;  // including the test
     int64_t steps = 0;   // since training began
   };
-  // From the start of the process to that of the first step, to a hundredth; where there was a step and Linux
-  // says it.
+  // Seconds from the start of the process to the start of the first step, to a hundredth. Nothing if there
+  // was no step, or if Linux does not report the start.
   std::optional<double> startup_seconds;
-  std::optional<Measures> before;    // on the test images, before the first step; if it was asked for
+  std::optional<Measures> before;    // on the test images, before the first step; if asked for
   std::vector<Measures> steps;       // on each step's batch
-  std::vector<double> step_seconds;  // of those with a full batch
+  std::vector<double> step_seconds;  // of the steps with a full batch
   std::vector<Epoch> epochs;
 };
 
-// Trains as the options say, and tests after each epoch; before the first only if `test_before`. Prints how
-// it goes.
+// Trains as the options say, and tests after each epoch; before the first epoch only if `test_before`. Prints
+// its progress.
 absl::StatusOr<TrainLog> Train(const DigitsModel& model, Session& session, const Data& data,
                                const DigitsOptions& options, bool test_before);
 

@@ -1,4 +1,4 @@
-// The model's weights, to a file and from one.
+// Writes the model's weights to a file, and reads them from a file.
 #pragma once
 
 #include <cstdint>
@@ -15,12 +15,12 @@ namespace meshwork {
 
 absl::StatusOr<int64_t> CountParameters(const DigitsModel& model, const Session& session);
 
-// Writes the model's weights as safetensors; the optimizer's state is not among it.
+// Writes the model's weights as safetensors, without the optimizer's state.
 absl::Status SaveWeights(const DigitsModel& model, const Session& session, const std::string& path);
 
 using Weights = std::vector<std::pair<std::string, Tensor>>;
-// Reads them for the model in `graph`. Errors: the file cannot be read; a weight is missing, or of another
-// type or shape than the model's; a tensor is no weight.
+// Reads weights for the model in `graph`. Errors: the file cannot be read; a weight is missing, or its type
+// or shape differs from the model's; a tensor is not a weight.
 absl::StatusOr<Weights> ReadWeights(const DigitsModel& model, const std::string& path, const Graph& graph);
 
 }  // namespace meshwork

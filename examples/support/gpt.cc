@@ -42,7 +42,7 @@ class Gpt {
     return graph_.Input(name, I32, {batch, model_.sequence}, {batch_, seq_});
   }
 
-  // What is added to the loss; invalid where nothing is.
+  // The term that is added to the loss; invalid if there is none.
   const Value& balance() const { return balance_; }
 
  private:
@@ -57,10 +57,10 @@ class Gpt {
     return LayerNormLayer(graph_, name, model_.dim, {.dtype = model_.dtype});
   }
 
-  // Residuals lie by examples and positions.
+  // Residuals are cut by examples and positions.
   Value Placed(const Value& x) const { return WithLayout(x, {batch_, seq_, UNSHARDED}); }
 
-  // Of each block's two residuals: their sum grows with the number of blocks.
+  // For the two residuals of each block, whose sum grows with the number of blocks.
   Initializer OutInitializer(int64_t inputs) const {
     const double deviation =
         std::sqrt(1.0 / static_cast<double>(inputs * 2 * std::max<int64_t>(model_.layers, 1)));
@@ -88,8 +88,8 @@ class Gpt {
     return Placed(h + network(normed));
   }
 
-  // A mixture of experts, each example a group. Tokens go to the devices that have their experts and back;
-  // the first relayout moves nothing, and its gradient brings theirs back, too.
+  // A mixture of experts; each example is a group. Tokens go to the devices of their experts and back. The
+  // first relayout moves nothing, but its gradient brings the gradients of the tokens back, too.
   Value Experts(const Value& x, const std::string& name) {
     const int64_t e = model_.experts, hidden = 4 * model_.dim;
     const int64_t capacity = (2 * model_.sequence + e - 1) / e;

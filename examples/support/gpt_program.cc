@@ -17,7 +17,7 @@ namespace {
 constexpr int64_t kMost = 1 << 20;
 constexpr int64_t kTextBytes = 120'000;
 
-// Of GptProgram, and what it starts from.
+// The flags of GptProgram, and their defaults.
 struct GptOptions {
   RunOptions run;
   GptModel model{.layers = 2, .dim = 64, .heads = 4, .sequence = 64};
@@ -76,7 +76,7 @@ absl::StatusOr<std::string> LoadText(const GptOptions& o) {
   return text;
 }
 
-// Passages of the text that begin anywhere, and the same one byte later.
+// Passages that begin at random places of the text, and the same passages one byte later.
 Feeds DrawExamples(const std::string& text, const GptOptions& o, int64_t step) {
   Random random(static_cast<uint64_t>(o.run.seed), static_cast<uint64_t>(step));
   const int64_t s = o.model.sequence;
@@ -115,7 +115,7 @@ absl::StatusOr<TrainLog> Train(Session& session, const std::string& text, const 
   return log;
 }
 
-// The byte that a number in [0, 1) names, whose chances are a softmax of these logits.
+// Draws a byte, with probabilities from a softmax of these logits, by a number in [0, 1).
 int32_t Choose(std::span<const double> logits, double temperature, double at) {
   const double top = *std::max_element(logits.begin(), logits.end());
   std::vector<double> chances;
@@ -136,8 +136,8 @@ std::vector<double> RowOf(const Tensor& logits, int64_t row) {
   return logits.dtype() == F64 ? copy(logits.values<double>()) : copy(logits.values<float>());
 }
 
-// Continues the beginning of the text by so many bytes, each read off the last `sequence` ones, on one
-// device.
+// Continues the beginning of the text, on one device. Each new byte is predicted from the last `sequence`
+// bytes.
 absl::StatusOr<std::string> WriteSample(const Session& trained, const std::string& text,
                                         const GptOptions& o) {
   Graph graph{Mesh()};
@@ -153,7 +153,7 @@ absl::StatusOr<std::string> WriteSample(const Session& trained, const std::strin
   for (int64_t i = 0; i < o.sample_bytes; ++i) {
     const int64_t seen = std::min(std::ssize(all), s);
     std::vector<int32_t> window(all.end() - seen, all.end());
-    window.resize(static_cast<size_t>(s));  // what follows is not seen
+    window.resize(static_cast<size_t>(s));  // attention is causal: later bytes are not seen
     ASSIGN_OR_RETURN(const StepResult result,
                      session.Evaluate({{"tokens", Tensor::From<int32_t>({1, s}, window)}}));
     ASSIGN_OR_RETURN(const Tensor logits, result.Get("logits"));
@@ -180,7 +180,7 @@ absl::Status WriteResults(const Session& session, int64_t parameters, const std:
     json.update(DescribeRun(session, parameters, log.startup_seconds, log.step_seconds));
     json["step_losses"] = log.losses;
     json["sample"] = sample;
-    const auto replace = nlohmann::ordered_json::error_handler_t::replace;  // bytes that are no UTF-8
+    const auto replace = nlohmann::ordered_json::error_handler_t::replace;  // bytes that are not UTF-8
     RETURN_IF_ERROR(WriteFileAtomically(o.run.json, json.dump(2, ' ', false, replace) + "\n"));
   }
   if (o.run.plot.empty()) return absl::OkStatus();

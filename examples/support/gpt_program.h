@@ -7,12 +7,12 @@
 namespace meshwork {
 
 struct GptProgram {
-  std::string name, about;         // as --help says them
-  int64_t experts_per_device = 0;  // unless flags say otherwise
+  std::string name, about;         // as --help shows them
+  int64_t experts_per_device = 0;  // a default, which flags override
 };
 
-// Reads flags, trains, writes. Returns the exit code: 2, after one line on standard error and with no file
-// touched, where something about the input is wrong.
+// Reads flags, trains, writes a text. Returns the exit code. If the input is wrong, it writes one line to
+// standard error, touches no file, and returns 2.
 int RunGptProgram(const GptProgram& program, int argc, const char* const* argv);
 
 }  // namespace meshwork

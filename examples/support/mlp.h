@@ -13,7 +13,7 @@ namespace meshwork {
 // Mistakes are recorded in the graph.
 void BuildMlp(Graph& graph, int64_t batch_size, DType dtype, const Optimizer& optimizer);
 
-// The variables that are the model, not the optimizer: "dense1/kernel", "dense1/bias", …
+// The names of the model's variables, without the optimizer's: "dense1/kernel", "dense1/bias", …
 std::vector<std::string> MlpWeights();
 
 }  // namespace meshwork

@@ -1,4 +1,4 @@
-// A text to train on, made by a small grammar: nobody's, and the same on every machine.
+// A text to train on, made by a small grammar: owned by nobody, and the same on every machine.
 #pragma once
 
 #include <cstdint>
@@ -6,8 +6,8 @@
 
 namespace meshwork {
 
-// So many bytes of short English sentences in paragraphs. They have something to learn at every distance:
-// letters make words, words sentences, and who a paragraph is about stays the same.
+// This many bytes of short English sentences in paragraphs. There is something to learn at every distance:
+// letters make words, words make sentences, and a paragraph is about one person.
 std::string SyntheticText(int64_t bytes, uint64_t seed);
 
 }  // namespace meshwork

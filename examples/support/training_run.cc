@@ -44,12 +44,12 @@ class Dumper {
   absl::Status status_;
 };
 
-// A trace has an event per device and instruction; many devices fill a file with few steps.
+// A trace has an event per device and instruction: with many devices, few steps already make a large file.
 int TraceSteps(const Mesh& mesh) {
   return static_cast<int>(std::clamp<int64_t>(kTracedDeviceSteps / mesh.num_devices(), 1, kTracedSteps));
 }
 
-// Makes the folder of --dump.
+// Creates the folder of --dump.
 absl::Status MakeDumpFolder(const RunOptions& options) {
   if (options.dump.empty()) return absl::OkStatus();
   std::error_code error;
@@ -134,7 +134,7 @@ absl::Status WriteProfile(const Session& session, const RunOptions& options) {
   return file.empty() ? absl::OkStatus() : WriteFileAtomically(file, session.Trace().ToJson());
 }
 
-// Field 22 of proc(5)'s stat; the name in field 2 may hold anything, blanks and brackets too.
+// Field 22 of proc(5)'s stat. The name in field 2 may contain anything, even blanks and brackets.
 std::optional<double> SecondsSinceProcessStart() {
   constexpr int kStartTime = 22, kAfterName = 3;
   std::ifstream file("/proc/self/stat");
@@ -193,7 +193,7 @@ absl::Status WriteLossPlot(const std::string& path, std::string title, std::stri
 }
 
 int RunMain(std::string_view program, const std::function<absl::Status()>& run) {
-  std::signal(SIGPIPE, SIG_IGN);  // training goes on when nobody reads its report any more
+  std::signal(SIGPIPE, SIG_IGN);  // training goes on when its report is no longer read
   absl::Status status;
   try {
     status = run();
