@@ -139,11 +139,11 @@ absl::Status FlagTable::Parse(int argc, const char* const* argv) {
     }
     if (found->is_switch) {
       if (equals != std::string::npos) return InvalidArgument("--{} takes no value.", name);
-      RETURN_IF_ERROR(found->set(""));
+      MESHWORK_RETURN_IF_ERROR(found->set(""));
     } else if (equals != std::string::npos) {
-      RETURN_IF_ERROR(found->set(argument.substr(equals + 1)));
+      MESHWORK_RETURN_IF_ERROR(found->set(argument.substr(equals + 1)));
     } else if (i + 1 < argc) {
-      RETURN_IF_ERROR(found->set(argv[++i]));
+      MESHWORK_RETURN_IF_ERROR(found->set(argv[++i]));
     } else {
       return InvalidArgument("--{} needs a value.", name);
     }

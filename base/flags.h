@@ -17,7 +17,7 @@ namespace meshwork {
 //
 //   FlagTable flags("mlp_mnist", "Trains …");
 //   flags.Int("epochs", "passes over the training data", &options.epochs, /*at_least=*/0);
-//   RETURN_IF_ERROR(flags.Parse(argc, argv));
+//   MESHWORK_RETURN_IF_ERROR(flags.Parse(argc, argv));
 class FlagTable {
  public:
   FlagTable(std::string program, std::string about)

@@ -153,10 +153,10 @@ absl::StatusOr<std::string> JsonReader::String() const {
 }
 
 absl::StatusOr<std::vector<std::string>> JsonReader::Strings() const {
-  ASSIGN_OR_RETURN(const std::vector<JsonReader> items, Items());
+  MESHWORK_ASSIGN_OR_RETURN(const std::vector<JsonReader> items, Items());
   std::vector<std::string> strings;
   for (const JsonReader& item : items) {
-    ASSIGN_OR_RETURN(strings.emplace_back(), item.String());
+    MESHWORK_ASSIGN_OR_RETURN(strings.emplace_back(), item.String());
   }
   return strings;
 }

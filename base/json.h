@@ -1,9 +1,9 @@
 // Reads values out of parsed JSON, with errors that say where they are.
 //
 //   const JsonReader mesh(json, "mesh JSON");
-//   RETURN_IF_ERROR(mesh.ExpectKeys({"axes"}));
-//   ASSIGN_OR_RETURN(const JsonReader axes, mesh.Get("axes"));
-//   ASSIGN_OR_RETURN(const std::vector<JsonReader> items, axes.Items());
+//   MESHWORK_RETURN_IF_ERROR(mesh.ExpectKeys({"axes"}));
+//   MESHWORK_ASSIGN_OR_RETURN(const JsonReader axes, mesh.Get("axes"));
+//   MESHWORK_ASSIGN_OR_RETURN(const std::vector<JsonReader> items, axes.Items());
 //   items[1].Integer()   // mesh JSON: axes[1] is "two"; it must be a whole number.
 //
 // A JsonReader points into the document, which must outlive it.

@@ -45,17 +45,17 @@ namespace internal {
 #define MESHWORK_CONCAT_INNER(a, b) a##b
 #define MESHWORK_CONCAT(a, b) MESHWORK_CONCAT_INNER(a, b)
 
-#define RETURN_IF_ERROR(expr)                            \
+#define MESHWORK_RETURN_IF_ERROR(expr)                   \
   do {                                                   \
     absl::Status meshwork_status_ = (expr);              \
     if (!meshwork_status_.ok()) return meshwork_status_; \
   } while (false)
 
-#define ASSIGN_OR_RETURN(lhs, expr) \
-  MESHWORK_ASSIGN_OR_RETURN(MESHWORK_CONCAT(meshwork_or_, __LINE__), lhs, expr)
-#define MESHWORK_ASSIGN_OR_RETURN(tmp, lhs, expr) \
-  auto tmp = (expr);                              \
-  if (!tmp.ok()) return tmp.status();             \
+#define MESHWORK_ASSIGN_OR_RETURN(lhs, expr) \
+  MESHWORK_ASSIGN_OR_RETURN_INNER(MESHWORK_CONCAT(meshwork_or_, __LINE__), lhs, expr)
+#define MESHWORK_ASSIGN_OR_RETURN_INNER(tmp, lhs, expr) \
+  auto tmp = (expr);                                    \
+  if (!tmp.ok()) return tmp.status();                   \
   lhs = std::move(tmp).value()
 
 // Aborts with the condition and an optional fmt message; only for bugs in meshwork itself.

@@ -77,28 +77,28 @@ constexpr int64_t kMostMoved = int64_t{2} << 30;
 
 absl::Status Measure(benchmark::State& state, const Case& c, int64_t bytes) {
   const std::string text = fmt::format(fmt::runtime(c.program), fmt::arg("n", bytes / DTypeSize(F32)));
-  ASSIGN_OR_RETURN(const Graph graph, ParseGraph(text));
-  ASSIGN_OR_RETURN(const Program program, Compile(graph));
+  MESHWORK_ASSIGN_OR_RETURN(const Graph graph, ParseGraph(text));
+  MESHWORK_ASSIGN_OR_RETURN(const Program program, Compile(graph));
   CpuBackend backend;
   std::map<std::string, DTensor> variables;
   const ExecutorOptions options{.share = c.share, .poison_padding = false, .check_replicas = false};
   ExecutorOptions profiled = options;
   profiled.profile = true;
-  ASSIGN_OR_RETURN(const std::unique_ptr<Executor> executor,
-                   Executor::Create(program, backend, options, &variables));
-  ASSIGN_OR_RETURN(const std::unique_ptr<Executor> timed,
-                   Executor::Create(program, backend, profiled, &variables));
-  ASSIGN_OR_RETURN(BoundStep step, executor->Bind({}, {}));
-  ASSIGN_OR_RETURN(BoundStep timed_step, timed->Bind({}, {}));
+  MESHWORK_ASSIGN_OR_RETURN(const std::unique_ptr<Executor> executor,
+                            Executor::Create(program, backend, options, &variables));
+  MESHWORK_ASSIGN_OR_RETURN(const std::unique_ptr<Executor> timed,
+                            Executor::Create(program, backend, profiled, &variables));
+  MESHWORK_ASSIGN_OR_RETURN(BoundStep step, executor->Bind({}, {}));
+  MESHWORK_ASSIGN_OR_RETURN(BoundStep timed_step, timed->Bind({}, {}));
   std::vector<double> steps, waits;
-  RETURN_IF_ERROR(timed_step.Run());
+  MESHWORK_RETURN_IF_ERROR(timed_step.Run());
   timed->ClearProfile();
-  RETURN_IF_ERROR(MeasureBesideMemcpy(
+  MESHWORK_RETURN_IF_ERROR(MeasureBesideMemcpy(
       state, backend.pool(), bytes * (c.read + c.written), [&]() -> absl::StatusOr<double> {
         absl::Status status;
         steps.push_back(Seconds([&] { status = step.Run(); }));
-        RETURN_IF_ERROR(status);
-        RETURN_IF_ERROR(timed_step.Run());
+        MESHWORK_RETURN_IF_ERROR(status);
+        MESHWORK_RETURN_IF_ERROR(timed_step.Run());
         const Profile profile = timed->Profile();
         timed->ClearProfile();
         waits.push_back(static_cast<double>(profile.wait_ns) / profile.workers);

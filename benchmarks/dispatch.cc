@@ -66,20 +66,20 @@ std::string TextOf(const Case& c) {
 }
 
 absl::Status Measure(benchmark::State& state, const Case& c, int workers) {
-  ASSIGN_OR_RETURN(const Graph graph, ParseGraph(TextOf(c)));
-  ASSIGN_OR_RETURN(const Program program, Compile(graph));
+  MESHWORK_ASSIGN_OR_RETURN(const Graph graph, ParseGraph(TextOf(c)));
+  MESHWORK_ASSIGN_OR_RETURN(const Program program, Compile(graph));
   const int64_t ops = std::ssize(program.body.nodes());
   if (ops < kOps) return absl::InternalError(fmt::format("the compiled program has only {} ops.", ops));
   CpuBackend backend(workers);
   std::map<std::string, DTensor> variables;
-  ASSIGN_OR_RETURN(std::unique_ptr<Executor> executor,
-                   Executor::Create(program, backend, {.poison_padding = false}, &variables));
-  ASSIGN_OR_RETURN(BoundStep step, executor->Bind({}, {}));
+  MESHWORK_ASSIGN_OR_RETURN(std::unique_ptr<Executor> executor,
+                            Executor::Create(program, backend, {.poison_padding = false}, &variables));
+  MESHWORK_ASSIGN_OR_RETURN(BoundStep step, executor->Bind({}, {}));
   std::vector<double> times;
   for (auto _ : state) {
     absl::Status status;
     const double seconds = Seconds([&] { status = step.Run(); });
-    RETURN_IF_ERROR(status);
+    MESHWORK_RETURN_IF_ERROR(status);
     state.SetIterationTime(seconds);
     times.push_back(seconds);
   }

@@ -160,13 +160,13 @@ std::vector<Step> MakeSteps(const Graph& graph, std::map<ValueId, Tensor> values
 }
 
 absl::Status Measure(benchmark::State& state, const Case& c, CpuLevel level) {
-  ASSIGN_OR_RETURN(const Mesh mesh, Mesh::Parse(""));
+  MESHWORK_ASSIGN_OR_RETURN(const Mesh mesh, Mesh::Parse(""));
   Graph graph(mesh);
   const Value result = c.build([&](const char* name, const Shape& shape) {
     return graph.Input(name, F32, shape, std::vector<DimSpec>(shape.size(), UNSHARDED));
   });
   graph.Output("result", result);
-  RETURN_IF_ERROR(graph.status());
+  MESHWORK_RETURN_IF_ERROR(graph.status());
 
   std::map<ValueId, Tensor> values;
   int64_t elements = 0;

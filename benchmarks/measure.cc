@@ -31,21 +31,21 @@ absl::Status MeasureBesideMemcpy(benchmark::State& state, WorkerPool& pool, int6
   for_slices([](std::byte* a, std::byte* b, size_t n) { std::memset(a, 1, n), std::memset(b, 2, n); });
   std::vector<double> ours, memcpys;
   const auto turn = [&]() -> absl::Status {
-    ASSIGN_OR_RETURN(const double took, f());
+    MESHWORK_ASSIGN_OR_RETURN(const double took, f());
     ours.push_back(took);
     const auto copy = [](std::byte* a, std::byte* b, size_t n) { std::memcpy(a, b, n); };
     for_slices(copy);
     memcpys.push_back(for_slices(copy));
     return absl::OkStatus();
   };
-  RETURN_IF_ERROR(turn());  // warms up pages and caches
+  MESHWORK_RETURN_IF_ERROR(turn());  // warms up pages and caches
   ours.clear(), memcpys.clear();
   for (auto _ : state) {
-    RETURN_IF_ERROR(turn());
+    MESHWORK_RETURN_IF_ERROR(turn());
     state.SetIterationTime(ours.back());
   }
   state.SetBytesProcessed(static_cast<int64_t>(ours.size()) * moved);
-  while (ours.size() < 7) RETURN_IF_ERROR(turn());
+  while (ours.size() < 7) MESHWORK_RETURN_IF_ERROR(turn());
   const double median = Median(std::move(ours));
   state.counters["instruction_us"] = 1e6 * median;
   state.counters["of_memcpy"] = Median(std::move(memcpys)) / median;

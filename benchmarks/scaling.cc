@@ -104,19 +104,20 @@ absl::Status RunAll(const MeasuredProgram& measured, const Mesh& mesh, int layer
     return 0;
   });
   const CompileOptions options = OptionsOf(measured, mesh);
-  ASSIGN_OR_RETURN(const Program program, parts.Time("compile", [&] { return Compile(graph, options); }));
+  MESHWORK_ASSIGN_OR_RETURN(const Program program,
+                            parts.Time("compile", [&] { return Compile(graph, options); }));
   const Graph& local = program.body;
-  ASSIGN_OR_RETURN(const Proof proof, parts.Time("verify", [&] { return Verify(graph, local); }));
+  MESHWORK_ASSIGN_OR_RETURN(const Proof proof, parts.Time("verify", [&] { return Verify(graph, local); }));
   parts.Time("memory", [&] { return PrintMemoryReport(local, ReportMemory(local)); });
   const std::string text = parts.Time("print", [&] { return PrintGraph(graph); });
-  RETURN_IF_ERROR(parts.Time("parse", [&] { return ParseGraph(text); }).status());
+  MESHWORK_RETURN_IF_ERROR(parts.Time("parse", [&] { return ParseGraph(text); }).status());
   const Explanation explanation = parts.Time("explain", [&] { return Explain(program, options.topology); });
   parts.Time("text", [&] { return ToText(explanation); });
   parts.Time("json", [&] { return ToJson(explanation).dump(2); });
   const std::string certificate =
       parts.Time("certificate", [&] { return CertificateToJson(MakeCertificate(graph, local, proof)); });
-  RETURN_IF_ERROR(parts.Time("check", [&]() -> absl::Status {
-    ASSIGN_OR_RETURN(const Certificate read, CertificateFromJson(certificate));
+  MESHWORK_RETURN_IF_ERROR(parts.Time("check", [&]() -> absl::Status {
+    MESHWORK_ASSIGN_OR_RETURN(const Certificate read, CertificateFromJson(certificate));
     return CheckCertificate(graph, read);
   }));
   for (const PassTiming& pass : program.passes) parts.Add(pass.pass, pass.seconds);
@@ -135,11 +136,12 @@ absl::Status RunMemory(const MeasuredProgram& measured, const Mesh& mesh, int la
   Graph graph(mesh);
   measured.build(graph, layers);
   CompileOptions options = OptionsOf(measured, mesh);
-  ASSIGN_OR_RETURN(const Program program, Compile(graph, options));
+  MESHWORK_ASSIGN_OR_RETURN(const Program program, Compile(graph, options));
   const int64_t peak = LogicalPeakBytes(program.body);
   options.memory_budget = peak - peak / 10;
-  RETURN_IF_ERROR(Expect(parts.Time("a_tenth_less", [&] { return Compile(graph, options); }).status(),
-                         absl::StatusCode::kResourceExhausted));
+  MESHWORK_RETURN_IF_ERROR(
+      Expect(parts.Time("a_tenth_less", [&] { return Compile(graph, options); }).status(),
+             absl::StatusCode::kResourceExhausted));
   options.memory_budget = 1;
   return Expect(parts.Time("no_memory", [&] { return Compile(graph, options); }).status(),
                 absl::StatusCode::kResourceExhausted);
@@ -150,7 +152,7 @@ absl::Status RunCheaper(const MeasuredProgram& measured, const Mesh& mesh, int l
   Graph graph(mesh);
   measured.build(graph, layers);
   const CompileOptions options = OptionsOf(measured, mesh);
-  ASSIGN_OR_RETURN(const Program program, Compile(graph, options));
+  MESHWORK_ASSIGN_OR_RETURN(const Program program, Compile(graph, options));
   const LayoutSearch search = parts.Time("cheaper", [&] { return CheaperLayouts(graph, program, options); });
   state.counters["tried"] = static_cast<double>(search.tried);
   return absl::OkStatus();

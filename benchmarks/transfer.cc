@@ -27,11 +27,11 @@ constexpr Case kCases[] = {{"rows", "x=8", "{x,_}"},
 absl::Status Move(benchmark::State& state, const Case& c, int64_t bytes, bool pack) {
   constexpr int64_t kRows = 32;
   const Type type{F32, {kRows + c.extra_rows, bytes / kRows / DTypeSize(F32)}};
-  ASSIGN_OR_RETURN(const Mesh mesh, Mesh::Parse(c.mesh));
-  ASSIGN_OR_RETURN(const Layout layout, Layout::Parse(mesh, c.layout));
+  MESHWORK_ASSIGN_OR_RETURN(const Mesh mesh, Mesh::Parse(c.mesh));
+  MESHWORK_ASSIGN_OR_RETURN(const Layout layout, Layout::Parse(mesh, c.layout));
   DTensor blocks(CpuMemory(), type, layout);
   Tensor host = Tensor::Zeros(type);
-  RETURN_IF_ERROR(Pack(host, blocks));
+  MESHWORK_RETURN_IF_ERROR(Pack(host, blocks));
   WorkerPool one(1);
   return MeasureBesideMemcpy(state, one, 2 * type.bytes(), [&]() -> absl::StatusOr<double> {
     absl::Status status;
@@ -44,7 +44,7 @@ absl::Status Move(benchmark::State& state, const Case& c, int64_t bytes, bool pa
         benchmark::DoNotOptimize(whole);
       }
     });
-    RETURN_IF_ERROR(status);
+    MESHWORK_RETURN_IF_ERROR(status);
     return seconds;
   });
 }

@@ -87,12 +87,12 @@ absl::StatusOr<int64_t> TryGradient(const RealFunction& function, const OneDevic
   }
   const Value loss = WeightedSum(function.build(inputs));
   g.Output("loss", loss);
-  RETURN_IF_ERROR(g.status());
+  MESHWORK_RETURN_IF_ERROR(g.status());
   const std::vector<Value> grads = Gradients(loss, inputs);
   for (size_t i = 0; i < grads.size(); ++i) g.Output(fmt::format("g{}", i), grads[i]);
-  RETURN_IF_ERROR(g.status());
-  ASSIGN_OR_RETURN(const RunOnce run, device(g));
-  ASSIGN_OR_RETURN(const NamedNumbers values, run(feeds));
+  MESHWORK_RETURN_IF_ERROR(g.status());
+  MESHWORK_ASSIGN_OR_RETURN(const RunOnce run, device(g));
+  MESHWORK_ASSIGN_OR_RETURN(const NamedNumbers values, run(feeds));
   int64_t compared = 0;
   for (size_t i = 0; i < inputs.size(); ++i) {
     const std::vector<double>& got = values.at(fmt::format("g{}", i));
@@ -110,7 +110,7 @@ absl::StatusOr<int64_t> TryGradient(const RealFunction& function, const OneDevic
         for (int end : {0, 1}) {
           NamedNumbers moved = feeds;
           moved[name][e] += (end == 0 ? -steps : steps) * kStep;
-          ASSIGN_OR_RETURN(const NamedNumbers there, run(moved));
+          MESHWORK_ASSIGN_OR_RETURN(const NamedNumbers there, run(moved));
           ends[end] = there.at("loss")[0];
         }
         slopes[steps - 1] = (ends[1] - ends[0]) / (2 * steps * kStep);

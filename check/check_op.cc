@@ -38,17 +38,18 @@ absl::Status Report(const Lines& findings) {
 
 // A program with its executor, on one worker.
 absl::StatusOr<RunOnce> OnExecutor(const Graph& graph) {
-  ASSIGN_OR_RETURN(const Program program, Compile(graph, {.wrong_pass = WrongPass::kRefuse}));
+  MESHWORK_ASSIGN_OR_RETURN(const Program program, Compile(graph, {.wrong_pass = WrongPass::kRefuse}));
   auto backend = std::make_shared<CpuBackend>(1);
   std::map<std::string, DTensor> variables;
-  ASSIGN_OR_RETURN(std::shared_ptr<Executor> executor, Executor::Create(program, *backend, {}, &variables));
+  MESHWORK_ASSIGN_OR_RETURN(std::shared_ptr<Executor> executor,
+                            Executor::Create(program, *backend, {}, &variables));
   return RunOnce([&graph, backend, executor](const NamedNumbers& feeds) -> absl::StatusOr<NamedNumbers> {
     std::map<std::string, Tensor> inputs, outputs;
     for (const Argument& argument : graph.arguments()) {
       const ValueInfo& info = graph.value(argument.value);
       inputs[info.name] = Tensor::From(info.type.shape, feeds.at(info.name));
     }
-    RETURN_IF_ERROR(executor->Run(inputs, &outputs));
+    MESHWORK_RETURN_IF_ERROR(executor->Run(inputs, &outputs));
     NamedNumbers numbers;
     for (const auto& [name, tensor] : outputs) numbers[name] = FromBytes(tensor.type(), tensor.raw()).values;
     return numbers;
@@ -58,7 +59,7 @@ absl::StatusOr<RunOnce> OnExecutor(const Graph& graph) {
 absl::Status TryKernels(const std::vector<Sample>& samples, OpReport& report) {
   Lines wrong;
   for (const Sample& sample : samples) {
-    RETURN_IF_ERROR(TryWholeKernel(sample));
+    MESHWORK_RETURN_IF_ERROR(TryWholeKernel(sample));
     std::set<std::pair<bool, std::string>> seen;  // once, not for every number of devices
     for (int64_t devices : {2, 3}) {
       std::vector<KernelFinding> findings;
@@ -78,7 +79,7 @@ absl::Status TryGradients(const OpRow& row, const std::vector<Sample>& samples, 
     const std::optional<RealFunction> function = FunctionOfSample(sample);
     if (!function.has_value()) continue;
     Lines findings;
-    ASSIGN_OR_RETURN(const int64_t slopes, TryGradient(*function, OnExecutor, findings));
+    MESHWORK_ASSIGN_OR_RETURN(const int64_t slopes, TryGradient(*function, OnExecutor, findings));
     report.slopes += slopes;
     for (const std::string& finding : findings)
       wrong.push_back(fmt::format("{} in f64: {}", sample.ToString(), finding));
@@ -88,16 +89,16 @@ absl::Status TryGradients(const OpRow& row, const std::vector<Sample>& samples, 
 }
 
 absl::StatusOr<OpReport> TryAll(const OpRow& row) {
-  RETURN_IF_ERROR(CheckRow(row));
+  MESHWORK_RETURN_IF_ERROR(CheckRow(row));
   const TrialRow trial(row);
   OpReport report{.op = std::string(row.name)};
   std::vector<Sample> samples;
   for (std::string_view text : row.samples) samples.push_back(ParseSample(row, text).value());
-  RETURN_IF_ERROR(TryKernels(samples, report));
+  MESHWORK_RETURN_IF_ERROR(TryKernels(samples, report));
   Lines wrong;
   for (const Sample& sample : samples) report.programs += TryPrograms(sample, {}, wrong);
-  RETURN_IF_ERROR(Report(wrong));
-  RETURN_IF_ERROR(TryGradients(row, samples, report));
+  MESHWORK_RETURN_IF_ERROR(Report(wrong));
+  MESHWORK_RETURN_IF_ERROR(TryGradients(row, samples, report));
   return report;
 }
 

@@ -176,7 +176,7 @@ class KernelTrial {
       wholes.push_back(std::move(value.whole));
       draw.shards.push_back(std::move(value.parts));
     }
-    ASSIGN_OR_RETURN(draw.expected, RunKernel(WholeCall(sample_, wholes)));
+    MESHWORK_ASSIGN_OR_RETURN(draw.expected, RunKernel(WholeCall(sample_, wholes)));
     return draw;
   }
 
@@ -291,7 +291,7 @@ class KernelTrial {
     if (!inferred.ok() || *inferred != local) return false;
     for (size_t i = 0; i < count; ++i) {
       if (i == trial.draws.size()) {
-        ASSIGN_OR_RETURN(Draw made, MakeDraw(placement.operands, i));
+        MESHWORK_ASSIGN_OR_RETURN(Draw made, MakeDraw(placement.operands, i));
         trial.draws.push_back(std::move(made));
       }
       const Draw& draw = trial.draws[i];
@@ -299,7 +299,7 @@ class KernelTrial {
       for (const Layout& result : placement.results) key += result.WithoutPartials().ToString();
       auto it = trial.outputs.find(key);
       if (it == trial.outputs.end()) {
-        ASSIGN_OR_RETURN(auto outputs, RunDevices(placement, draw, *attrs, local));
+        MESHWORK_ASSIGN_OR_RETURN(auto outputs, RunDevices(placement, draw, *attrs, local));
         it = trial.outputs.emplace(key, std::move(outputs)).first;
       }
       if (!Matches(placement.results, it->second, draw.expected)) return false;
@@ -321,7 +321,7 @@ class KernelTrial {
       }
       for (size_t i = 0; i < placement.results.size(); ++i)
         call.out_blocks.push_back(placement.results[i].BlockOf(sample_.results[i].shape, device));
-      ASSIGN_OR_RETURN(std::vector<DoubleTensor> result, RunKernel(call));
+      MESHWORK_ASSIGN_OR_RETURN(std::vector<DoubleTensor> result, RunKernel(call));
       results.push_back(std::move(result));
     }
     return results;
@@ -361,8 +361,9 @@ absl::Status TryWholeKernel(const Sample& sample) {
   std::vector<DoubleTensor> in;
   for (const Type& type : sample.operands) in.push_back(sampler.Draw(type, *sample.row));
   const KernelCall call = WholeCall(sample, in);
-  ASSIGN_OR_RETURN(const std::vector<DoubleTensor> whole, RunKernel(call));
-  ASSIGN_OR_RETURN(const std::vector<DoubleTensor> cut, RunKernel(call, /*cuts=*/3, std::byte{0x5a}));
+  MESHWORK_ASSIGN_OR_RETURN(const std::vector<DoubleTensor> whole, RunKernel(call));
+  MESHWORK_ASSIGN_OR_RETURN(const std::vector<DoubleTensor> cut,
+                            RunKernel(call, /*cuts=*/3, std::byte{0x5a}));
   for (size_t i = 0; i < whole.size(); ++i)
     if (ToBytes(whole[i]) != ToBytes(cut[i]))  // NaN, too
       return InvalidArgument(

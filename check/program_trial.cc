@@ -50,7 +50,7 @@ class ProgramTrial {
   static absl::StatusOr<ProgramTrial> Create(const Sample& sample, const ProgramTrialOptions& options,
                                              Backend& backend) {
     ProgramTrial trial(sample, options, backend);
-    ASSIGN_OR_RETURN(trial.expected_, RunKernel(WholeCall(sample, trial.operands_)));
+    MESHWORK_ASSIGN_OR_RETURN(trial.expected_, RunKernel(WholeCall(sample, trial.operands_)));
     return trial;
   }
 

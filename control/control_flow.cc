@@ -42,16 +42,16 @@ absl::Status CheckArguments(const Graph& region, const ControlShape& shape,
       return InvalidArgument("{} is {}; the arguments of a body are its carries (var), then the others.",
                              NameOf(region, a), is_carry ? "no carry" : "a carry");
     if (is_carry) {
-      RETURN_IF_ERROR(CheckArgument(region, a, "carry", operand));
+      MESHWORK_RETURN_IF_ERROR(CheckArgument(region, a, "carry", operand));
     } else if (a < shape.carries + shape.slices) {
       if (operand.rank() == 0)
         return InvalidArgument("{} is a slice of {}, which has no dims.", NameOf(region, a),
                                operand.ToString());
       Type slice = operand;
       slice.shape.erase(slice.shape.begin());
-      RETURN_IF_ERROR(CheckArgument(region, a, "slice", slice));
+      MESHWORK_RETURN_IF_ERROR(CheckArgument(region, a, "slice", slice));
     } else {
-      RETURN_IF_ERROR(CheckArgument(region, a, "argument", operand));
+      MESHWORK_RETURN_IF_ERROR(CheckArgument(region, a, "argument", operand));
     }
   }
   return absl::OkStatus();
@@ -70,7 +70,7 @@ absl::StatusOr<std::vector<Type>> InferScan(const Node& node, const std::vector<
                            Count(others, "argument"));
   if (sums < 0 || sums > std::ssize(body.outputs()))
     return InvalidArgument("sums={}; its body returns {}.", sums, Count(body.outputs().size(), "value"));
-  RETURN_IF_ERROR(CheckArguments(body, shape, operands));
+  MESHWORK_RETURN_IF_ERROR(CheckArguments(body, shape, operands));
   std::vector<Type> results(operands.begin(), operands.begin() + shape.carries);
   for (int s = shape.carries; s < shape.carries + shape.slices; ++s)
     if (operands[s].shape[0] != length)
@@ -89,7 +89,7 @@ absl::StatusOr<std::vector<Type>> InferScan(const Node& node, const std::vector<
 absl::StatusOr<std::vector<Type>> InferWhile(const Node& node, const std::vector<Type>& operands) {
   const Graph& body = *node.regions[0];
   const ControlShape shape = ShapeOfControl(node);
-  RETURN_IF_ERROR(CheckArguments(body, shape, operands));
+  MESHWORK_RETURN_IF_ERROR(CheckArguments(body, shape, operands));
   const Type* go = body.outputs().size() == 1 ? &body.value(body.outputs()[0].value).type : nullptr;
   if (go == nullptr || *go != Type{BOOL, {}})
     return InvalidArgument("its condition is {}; it must be one bool[].",
@@ -103,7 +103,7 @@ absl::StatusOr<std::vector<Type>> InferIf(const Node& node, const std::vector<Ty
     return InvalidArgument("the predicate is {}; it must be a bool[].", operands[0].ToString());
   std::vector<std::vector<Type>> returned;
   for (const auto& region : node.regions) {
-    RETURN_IF_ERROR(CheckArguments(*region, ShapeOfControl(node), operands));
+    MESHWORK_RETURN_IF_ERROR(CheckArguments(*region, ShapeOfControl(node), operands));
     std::vector<Type>& types = returned.emplace_back();
     for (const OutputInfo& output : region->outputs()) types.push_back(region->value(output.value).type);
   }

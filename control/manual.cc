@@ -34,7 +34,7 @@ absl::StatusOr<std::vector<Type>> InferSame(const OpView& view) {
 }
 
 absl::StatusOr<std::vector<Type>> InferAllReduce(const OpView& view) {
-  RETURN_IF_ERROR(CheckReduction(view.attrs.Get<ReduceOp>("op"), view.operands[0]));
+  MESHWORK_RETURN_IF_ERROR(CheckReduction(view.attrs.Get<ReduceOp>("op"), view.operands[0]));
   return std::vector<Type>{view.operands[0]};
 }
 
@@ -53,8 +53,8 @@ int64_t Times(int64_t size, int64_t count) {
 // The dim grows by the number of devices.
 absl::Status Gather(std::string_view attribute, const Attrs& attrs, Type& type) {
   const int64_t dim = attrs.Get<int64_t>(attribute);
-  RETURN_IF_ERROR(CheckDim(attribute, dim, type));
-  ASSIGN_OR_RETURN(const int64_t count, CountOf(attrs));
+  MESHWORK_RETURN_IF_ERROR(CheckDim(attribute, dim, type));
+  MESHWORK_ASSIGN_OR_RETURN(const int64_t count, CountOf(attrs));
   type.shape[dim] = Times(type.shape[dim], count);
   return CheckSize(type);
 }
@@ -62,8 +62,8 @@ absl::Status Gather(std::string_view attribute, const Attrs& attrs, Type& type) 
 // The dim is cut into one block per device.
 absl::Status Cut(std::string_view attribute, const Attrs& attrs, Type& type) {
   const int64_t dim = attrs.Get<int64_t>(attribute);
-  RETURN_IF_ERROR(CheckDim(attribute, dim, type));
-  ASSIGN_OR_RETURN(const int64_t count, CountOf(attrs));
+  MESHWORK_RETURN_IF_ERROR(CheckDim(attribute, dim, type));
+  MESHWORK_ASSIGN_OR_RETURN(const int64_t count, CountOf(attrs));
   if (type.shape[dim] % count != 0)
     return InvalidArgument("{}={} of {}: {} devices do not divide {}.", attribute, dim, type.ToString(),
                            count, type.shape[dim]);
@@ -73,14 +73,14 @@ absl::Status Cut(std::string_view attribute, const Attrs& attrs, Type& type) {
 
 absl::StatusOr<std::vector<Type>> InferAllGather(const OpView& view) {
   Type type = view.operands[0];
-  RETURN_IF_ERROR(Gather("dim", view.attrs, type));
+  MESHWORK_RETURN_IF_ERROR(Gather("dim", view.attrs, type));
   return std::vector<Type>{type};
 }
 
 absl::StatusOr<std::vector<Type>> InferReduceScatter(const OpView& view) {
   Type type = view.operands[0];
-  RETURN_IF_ERROR(CheckReduction(view.attrs.Get<ReduceOp>("op"), type));
-  RETURN_IF_ERROR(Cut("dim", view.attrs, type));
+  MESHWORK_RETURN_IF_ERROR(CheckReduction(view.attrs.Get<ReduceOp>("op"), type));
+  MESHWORK_RETURN_IF_ERROR(Cut("dim", view.attrs, type));
   return std::vector<Type>{type};
 }
 
@@ -89,13 +89,13 @@ absl::StatusOr<std::vector<Type>> InferAllToAll(const OpView& view) {
   if (view.attrs.Get<int64_t>("from") == view.attrs.Get<int64_t>("to"))
     return InvalidArgument("from and to are both {}; blocks move from one dim to another.",
                            view.attrs.Get<int64_t>("from"));
-  RETURN_IF_ERROR(Cut("to", view.attrs, type));
-  RETURN_IF_ERROR(Gather("from", view.attrs, type));
+  MESHWORK_RETURN_IF_ERROR(Cut("to", view.attrs, type));
+  MESHWORK_RETURN_IF_ERROR(Gather("from", view.attrs, type));
   return std::vector<Type>{type};
 }
 
 absl::StatusOr<std::vector<Type>> InferShift(const OpView& view) {
-  RETURN_IF_ERROR(CountOf(view.attrs).status());
+  MESHWORK_RETURN_IF_ERROR(CountOf(view.attrs).status());
   constexpr int64_t kMost = int64_t{1} << 40;
   if (const int64_t by = view.attrs.Get<int64_t>("by"); by < -kMost || by > kMost)
     return InvalidArgument("by={} is beyond 2^40, the most devices there can be.", by);
@@ -286,7 +286,7 @@ absl::StatusOr<Type> WholeOf(const LayoutPin& pin, const Type& block) {
                            Count(layout.rank(), "dim"), block.ToString(), block.rank());
   Type whole = block;
   for (int d = 0; d < layout.rank(); ++d) whole.shape[d] = Times(whole.shape[d], layout.NumShards(d));
-  RETURN_IF_ERROR(CheckSize(whole));
+  MESHWORK_RETURN_IF_ERROR(CheckSize(whole));
   return whole;
 }
 
@@ -404,7 +404,7 @@ absl::StatusOr<std::vector<Type>> InferManual(const Node& node, const std::vecto
     if (!whole.ok()) return Annotate(whole.status(), fmt::format("result {}: ", o));
     results.push_back(*std::move(whole));
   }
-  RETURN_IF_ERROR(CheckBody(body));
+  MESHWORK_RETURN_IF_ERROR(CheckBody(body));
   return results;
 }
 
@@ -505,7 +505,7 @@ absl::StatusOr<std::vector<Value>> ManualGradients(Graph& graph, int n,
   }
   DropUnread(body, parts, back);
   back.regions.push_back(std::make_shared<const Graph>(MakeRegion(body, parts)));
-  ASSIGN_OR_RETURN(const int added, TryAddControl(graph, std::move(back)));
+  MESHWORK_ASSIGN_OR_RETURN(const int added, TryAddControl(graph, std::move(back)));
   for (size_t i = 0; i < wrt.size(); ++i) grads[wrt[i]] = {&graph, graph.nodes()[added].results[i]};
   return grads;
 }

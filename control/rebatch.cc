@@ -80,7 +80,7 @@ absl::Status CheckRules(const Graph& graph) {
       return InvalidArgument("{}: it is no op of a global program, which alone can run with another batch.",
                              graph.Describe(node.row->name, node.location));
     if (IsManual(node)) continue;
-    for (const auto& region : node.regions) RETURN_IF_ERROR(CheckRules(*region));
+    for (const auto& region : node.regions) MESHWORK_RETURN_IF_ERROR(CheckRules(*region));
   }
   return absl::OkStatus();
 }
@@ -94,7 +94,7 @@ absl::Status CheckBodies(const Graph& graph, int64_t to) {
       return InvalidArgument("{}: it cannot run with a batch of {}: {}",
                              graph.Describe(node.row->name, node.location), to, MessageOf(types.status()));
     MESHWORK_CHECK(*types == TypesOf(graph, node.results), "a loop whose results were resized otherwise");
-    for (const auto& region : node.regions) RETURN_IF_ERROR(CheckBodies(*region, to));
+    for (const auto& region : node.regions) MESHWORK_RETURN_IF_ERROR(CheckBodies(*region, to));
   }
   return absl::OkStatus();
 }
@@ -130,8 +130,8 @@ class Rebatcher {
         classes_.Join(variable, d, update.value, d);
     }
     growth_.resize(classes_.size());
-    RETURN_IF_ERROR(GrowArguments());
-    RETURN_IF_ERROR(Settle());
+    MESHWORK_RETURN_IF_ERROR(GrowArguments());
+    MESHWORK_RETURN_IF_ERROR(Settle());
     return Build();
   }
 
@@ -346,13 +346,14 @@ class Rebatcher {
     for (const Argument& argument : graph_.arguments()) {
       ValueInfo info = graph_.value(argument.value);
       const std::string what = fmt::format("argument \"{}\"", info.name);
-      RETURN_IF_ERROR(CheckDivides(argument.value, what));
+      MESHWORK_RETURN_IF_ERROR(CheckDivides(argument.value, what));
       info.type = *NewType(argument.value);
       info.global = info.type;
-      if (info.layout.has_value()) RETURN_IF_ERROR(Annotate(info.layout->Fits(info.type.shape), what + ": "));
+      if (info.layout.has_value())
+        MESHWORK_RETURN_IF_ERROR(Annotate(info.layout->Fits(info.type.shape), what + ": "));
       map[argument.value] = copy.AddArgument(std::move(info), argument.is_variable, argument.initializer);
     }
-    for (size_t n = 0; n < graph_.nodes().size(); ++n) RETURN_IF_ERROR(BuildNode(n, copy, map));
+    for (size_t n = 0; n < graph_.nodes().size(); ++n) MESHWORK_RETURN_IF_ERROR(BuildNode(n, copy, map));
     for (const VariableUpdate& update : graph_.updates())
       copy.AddUpdate({update.argument, map[update.value], update.location});
     for (const OutputInfo& output : graph_.outputs()) copy.AddOutput({output.name, map[output.value]});
@@ -362,12 +363,12 @@ class Rebatcher {
   absl::Status BuildNode(size_t n, Graph& copy, std::vector<ValueId>& map) {
     const Node& node = graph_.nodes()[n];
     const std::string what = graph_.Describe(node.row->name, node.location);
-    for (ValueId id : node.results) RETURN_IF_ERROR(CheckDivides(id, what));
+    for (ValueId id : node.results) MESHWORK_RETURN_IF_ERROR(CheckDivides(id, what));
     absl::InlinedVector<ValueId, 4> operands;
     for (ValueId id : node.operands) operands.push_back(map[id]);
     const absl::StatusOr<Attrs> attrs = NewAttrs(n, TypesOf(copy, operands));
     if (!attrs.ok()) return Annotate(attrs.status(), what + ": ");
-    ASSIGN_OR_RETURN(int added, copy.TryAdd(*node.row, operands, *attrs, node.location));
+    MESHWORK_ASSIGN_OR_RETURN(int added, copy.TryAdd(*node.row, operands, *attrs, node.location));
     for (size_t i = 0; i < node.results.size(); ++i) {
       const ValueInfo& info = graph_.value(node.results[i]);
       const ValueId result = copy.nodes()[added].results[i];
@@ -377,7 +378,8 @@ class Rebatcher {
             "{}: with a batch of {} its result is {}, and what it meets takes {}, so the "
             "program cannot run with {}.",
             what, to_, made.ToString(), want->ToString(), to_);
-      if (info.layout.has_value()) RETURN_IF_ERROR(Annotate(info.layout->Fits(made.shape), what + ": "));
+      if (info.layout.has_value())
+        MESHWORK_RETURN_IF_ERROR(Annotate(info.layout->Fits(made.shape), what + ": "));
       ValueInfo& copied = copy.mutable_value(result);
       copied.name = info.name;
       copied.layout = info.layout;
@@ -409,7 +411,7 @@ absl::StatusOr<Graph> RebatchOpened(const Graph& graph, int64_t from, int64_t to
 }  // namespace
 
 absl::StatusOr<Graph> Rebatch(const Graph& graph, int64_t from, int64_t to) {
-  RETURN_IF_ERROR(CheckRules(graph));
+  MESHWORK_RETURN_IF_ERROR(CheckRules(graph));
   if (!HasLoops(graph)) return RebatchOpened(graph, from, to);
   const OpenedGraph opened = OpenLoops(graph);
   for (const OpenedLoop& loop : opened.loops)
@@ -417,9 +419,9 @@ absl::StatusOr<Graph> Rebatch(const Graph& graph, int64_t from, int64_t to) {
       return InvalidArgument(
           "{}: its blocks have the size that they were written for, so the program cannot run with {}.",
           graph.Describe(loop.node.row->name, loop.node.location), to);
-  ASSIGN_OR_RETURN(const Graph resized, RebatchOpened(opened.graph, from, to));
+  MESHWORK_ASSIGN_OR_RETURN(const Graph resized, RebatchOpened(opened.graph, from, to));
   Graph closed = CloseLoops(resized, opened.loops);
-  RETURN_IF_ERROR(CheckBodies(closed, to));
+  MESHWORK_RETURN_IF_ERROR(CheckBodies(closed, to));
   return closed;
 }
 

@@ -291,7 +291,7 @@ absl::Status CheckExchange(const Graph& local, const Node& node) {
           "dim {}: stride={} spacing={} extent={}; strides are not 0, and of windows above it, the others at "
           "least 1.",
           d, dim.stride, dim.spacing, dim.extent);
-    RETURN_IF_ERROR(CheckAmounts(dim, d, to.global.shape[d]));
+    MESHWORK_RETURN_IF_ERROR(CheckAmounts(dim, d, to.global.shape[d]));
     if (!dim.is_windows()) continue;
     const AxisList& axes = to.layout->dim(static_cast<int>(d));
     const int64_t blocks = local.mesh().GroupSize(axes);

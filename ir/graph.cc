@@ -169,11 +169,11 @@ absl::StatusOr<Value> Graph::TryArgument(std::string_view kind, std::string_view
 }
 
 absl::StatusOr<LayoutPin> Graph::ResolvePin(const LayoutSpec& spec, const Type& type) {
-  ASSIGN_OR_RETURN(LayoutPin pin, LayoutPin::Create(mesh_, spec));
+  MESHWORK_ASSIGN_OR_RETURN(LayoutPin pin, LayoutPin::Create(mesh_, spec));
   if (pin.layout.rank() != type.rank())
     return InvalidArgument("layout {} has {}, {} has {}; give one entry per dim.", pin.ToString(),
                            Count(pin.layout.rank(), "dim"), type.ToString(), type.rank());
-  RETURN_IF_ERROR(pin.layout.Fits(type.shape));
+  MESHWORK_RETURN_IF_ERROR(pin.layout.Fits(type.shape));
   if (pin.Has(DimMode::kMatch))
     return InvalidArgument(
         "layout {}: MATCH keeps a dim of what a relayout reads; here there is nothing to match.",
@@ -508,7 +508,7 @@ Attrs WithResultShape(const OpRow& row, Attrs attrs, const Shape& shape) {
 absl::StatusOr<Attrs> ResizedAttrs(const OpRow& row, const OpView& view, const std::vector<Type>& operands,
                                    const Shape& shape) {
   if (row.resize == nullptr) return WithResultShape(row, view.attrs, shape);
-  ASSIGN_OR_RETURN(Attrs attrs, row.resize(view, operands));
+  MESHWORK_ASSIGN_OR_RETURN(Attrs attrs, row.resize(view, operands));
   return WithResultShape(row, std::move(attrs), shape);
 }
 

@@ -107,7 +107,7 @@ absl::Status CheckMoves(const ValueInfo& from, const ValueInfo& to) {
 
 // A permute moves whole blocks: every block of the result must be one of the operand.
 absl::Status CheckPermute(const ValueInfo& from, const ValueInfo& to) {
-  RETURN_IF_ERROR(CheckMoves(from, to));
+  MESHWORK_RETURN_IF_ERROR(CheckMoves(from, to));
   for (int d = 0; d < from.layout->rank(); ++d) {
     if (from.layout->dim(d) == to.layout->dim(d)) continue;
     if (from.layout->IsPadded(from.global.shape, d) || to.layout->IsPadded(to.global.shape, d) ||
@@ -168,12 +168,12 @@ absl::StatusOr<Layout> ResultLayout(const OpRow& row, const Attrs& attrs, const 
   switch (collective.kind) {
     case CollectiveKind::kAllReduce: return DropPartials(layout, collective.axes, collective.op);
     case CollectiveKind::kReduceScatter: {
-      ASSIGN_OR_RETURN(Layout whole, DropPartials(layout, collective.axes, collective.op));
+      MESHWORK_ASSIGN_OR_RETURN(Layout whole, DropPartials(layout, collective.axes, collective.op));
       return AddMinor(whole, collective.dim, collective.axes);
     }
     case CollectiveKind::kAllGather: return DropMinor(layout, collective.dim, collective.axes);
     case CollectiveKind::kAllToAll: {
-      ASSIGN_OR_RETURN(Layout gathered, DropMinor(layout, collective.dim, collective.axes));
+      MESHWORK_ASSIGN_OR_RETURN(Layout gathered, DropMinor(layout, collective.dim, collective.axes));
       return AddMinor(gathered, collective.to_dim, collective.axes);
     }
     default: break;
@@ -257,7 +257,7 @@ absl::Status CheckLocalNode(const Graph& graph, const Node& node) {
                 graph.value(id).layout->ToString());
     }
     const std::vector<Type> operands = TypesOf(graph, node.operands);
-    ASSIGN_OR_RETURN(std::vector<Type> results, node.row->infer({operands, {}, node.attrs}));
+    MESHWORK_ASSIGN_OR_RETURN(std::vector<Type> results, node.row->infer({operands, {}, node.attrs}));
     for (size_t i = 0; i < results.size(); ++i) {
       if (results[i] != graph.value(node.results[i]).type)
         return InvalidArgument("on blocks the result is {}, not {}.", results[i].ToString(),
@@ -267,13 +267,13 @@ absl::Status CheckLocalNode(const Graph& graph, const Node& node) {
   }
   const AttrValue* op = node.attrs.Find("op");
   if (node.row->name == "keep_first")
-    RETURN_IF_ERROR(CheckReduction(ReduceOp::kSum, graph.value(node.operands[0]).type));
+    MESHWORK_RETURN_IF_ERROR(CheckReduction(ReduceOp::kSum, graph.value(node.operands[0]).type));
   for (size_t i = 0; i < node.operands.size(); ++i) {
     const ValueInfo& operand = graph.value(node.operands[i]);
-    if (op != nullptr) RETURN_IF_ERROR(CheckReduction(std::get<ReduceOp>(*op), operand.type));
-    ASSIGN_OR_RETURN(Layout layout, ResultLayout(*node.row, node.attrs, *operand.layout));
-    RETURN_IF_ERROR(CheckNests(*operand.layout, layout, operand.global.shape));
-    RETURN_IF_ERROR(CheckResult(graph.value(node.results[i]), operand.global, layout));
+    if (op != nullptr) MESHWORK_RETURN_IF_ERROR(CheckReduction(std::get<ReduceOp>(*op), operand.type));
+    MESHWORK_ASSIGN_OR_RETURN(Layout layout, ResultLayout(*node.row, node.attrs, *operand.layout));
+    MESHWORK_RETURN_IF_ERROR(CheckNests(*operand.layout, layout, operand.global.shape));
+    MESHWORK_RETURN_IF_ERROR(CheckResult(graph.value(node.results[i]), operand.global, layout));
   }
   return absl::OkStatus();
 }

@@ -35,34 +35,34 @@ class Parser {
   Parser(std::string_view text, std::string_view file) : text_(text), file_(file), graph_(Mesh()) {}
 
   absl::StatusOr<Graph> Parse() {
-    RETURN_IF_ERROR(ParseMesh());
-    RETURN_IF_ERROR(Keyword("func"));
-    ASSIGN_OR_RETURN(graph_.name, Word("a function name"));
-    RETURN_IF_ERROR(ParseArguments());
-    RETURN_IF_ERROR(ParseStatements());
+    MESHWORK_RETURN_IF_ERROR(ParseMesh());
+    MESHWORK_RETURN_IF_ERROR(Keyword("func"));
+    MESHWORK_ASSIGN_OR_RETURN(graph_.name, Word("a function name"));
+    MESHWORK_RETURN_IF_ERROR(ParseArguments());
+    MESHWORK_RETURN_IF_ERROR(ParseStatements());
     SkipSpace();
     if (at_ < text_.size()) return Fail("expected the end of the program");
-    RETURN_IF_ERROR(FinishLocal());
+    MESHWORK_RETURN_IF_ERROR(FinishLocal());
     return std::move(graph_);
   }
 
  private:
   // What stands between braces.
   absl::Status ParseStatements() {
-    RETURN_IF_ERROR(Take('{'));
+    MESHWORK_RETURN_IF_ERROR(Take('{'));
     bool returned = false;
     while (!TryTake('}')) {
       if (Peek() == '%') {
         if (returned) return Fail("expected }: nothing follows the return");
-        RETURN_IF_ERROR(ParseNode());
+        MESHWORK_RETURN_IF_ERROR(ParseNode());
         continue;
       }
       const size_t start = at_;
-      ASSIGN_OR_RETURN(std::string word, Word("%, update, return or }"));
+      MESHWORK_ASSIGN_OR_RETURN(std::string word, Word("%, update, return or }"));
       if (word == "update" && !returned) {
-        RETURN_IF_ERROR(ParseUpdate());
+        MESHWORK_RETURN_IF_ERROR(ParseUpdate());
       } else if (word == "return" && !returned) {
-        RETURN_IF_ERROR(ParseReturn());
+        MESHWORK_RETURN_IF_ERROR(ParseReturn());
         returned = true;
       } else {
         at_ = start;
@@ -158,10 +158,10 @@ class Parser {
   }
 
   absl::Status ParseMesh() {
-    RETURN_IF_ERROR(Keyword("mesh"));
+    MESHWORK_RETURN_IF_ERROR(Keyword("mesh"));
     SkipSpace();
     const size_t start = at_;
-    ASSIGN_OR_RETURN(std::string_view inside, Bracketed('[', ']'));
+    MESHWORK_ASSIGN_OR_RETURN(std::string_view inside, Bracketed('[', ']'));
     absl::StatusOr<Mesh> mesh = Mesh::Parse(inside);
     if (!mesh.ok()) return FailAt(start, MessageOf(mesh.status()));
     graph_ = Graph(*std::move(mesh));
@@ -178,24 +178,24 @@ class Parser {
     return value;
   }
   absl::StatusOr<std::vector<int64_t>> Ints() {
-    RETURN_IF_ERROR(Take('['));
+    MESHWORK_RETURN_IF_ERROR(Take('['));
     std::vector<int64_t> list;
     if (TryTake(']')) return list;
     do {
-      ASSIGN_OR_RETURN(int64_t value, Int());
+      MESHWORK_ASSIGN_OR_RETURN(int64_t value, Int());
       list.push_back(value);
     } while (TryTake(','));
-    RETURN_IF_ERROR(Take(']'));
+    MESHWORK_RETURN_IF_ERROR(Take(']'));
     return list;
   }
 
   absl::StatusOr<Type> ParseType() {
     SkipSpace();
     const size_t start = at_;
-    ASSIGN_OR_RETURN(std::string name, Word("a type like f32[4,6]"));
+    MESHWORK_ASSIGN_OR_RETURN(std::string name, Word("a type like f32[4,6]"));
     absl::StatusOr<DType> dtype = DTypeFromName(name);
     if (!dtype.ok()) return FailAt(start, MessageOf(dtype.status()));
-    ASSIGN_OR_RETURN(std::vector<int64_t> sizes, Ints());
+    MESHWORK_ASSIGN_OR_RETURN(std::vector<int64_t> sizes, Ints());
     Type type{*dtype, Shape(sizes.begin(), sizes.end())};
     if (absl::Status status = CheckSize(type); !status.ok()) return FailAt(start, MessageOf(status));
     return type;
@@ -205,7 +205,7 @@ class Parser {
   absl::StatusOr<LayoutPin> ParseLayout() {
     SkipSpace();
     const size_t start = at_;
-    ASSIGN_OR_RETURN(std::string_view inside, Bracketed('{', '}'));
+    MESHWORK_ASSIGN_OR_RETURN(std::string_view inside, Bracketed('{', '}'));
     absl::StatusOr<LayoutPin> pin = LayoutPin::Parse(graph_.mesh(), inside);
     if (!pin.ok()) return FailAt(start, MessageOf(pin.status()));
     graph_.CutMesh(pin->layout.mesh());
@@ -216,13 +216,13 @@ class Parser {
     SkipSpace();
     const size_t start = at_;
     Annotation annotation;
-    ASSIGN_OR_RETURN(annotation.type, ParseType());
+    MESHWORK_ASSIGN_OR_RETURN(annotation.type, ParseType());
     if (TryWord("of")) {
       is_local_ = true;
-      ASSIGN_OR_RETURN(annotation.global, ParseType());
+      MESHWORK_ASSIGN_OR_RETURN(annotation.global, ParseType());
     }
     if (Peek() == '{') {
-      ASSIGN_OR_RETURN(annotation.pin, ParseLayout());
+      MESHWORK_ASSIGN_OR_RETURN(annotation.pin, ParseLayout());
       const Layout& layout = annotation.pin->layout;
       if (layout.rank() != annotation.type.rank()) {
         return FailAt(start, fmt::format("layout {} has {}, {} has {}; give one entry per dim.",
@@ -242,13 +242,13 @@ class Parser {
       return Fail("a block needs its layout: expected {");
     }
     if (TryWord("gather")) {
-      ASSIGN_OR_RETURN(annotation.gather, ParseGather(is_variable));
+      MESHWORK_ASSIGN_OR_RETURN(annotation.gather, ParseGather(is_variable));
     }
     return annotation;
   }
 
   absl::StatusOr<Gathering> ParseGather(bool is_variable) {
-    RETURN_IF_ERROR(Take('='));
+    MESHWORK_RETURN_IF_ERROR(Take('='));
     SkipSpace();
     const size_t start = at_;
     if (TryWord(GatheringName(Gathering::kAllowed))) return Gathering::kAllowed;
@@ -261,7 +261,7 @@ class Parser {
   }
 
   absl::StatusOr<std::string> ValueName() {
-    RETURN_IF_ERROR(Take('%'));
+    MESHWORK_RETURN_IF_ERROR(Take('%'));
     const size_t start = at_;
     absl::StatusOr<std::string> name = Word("a value name", "./-");
     if (name.ok() && at_ - start != name->size())
@@ -271,7 +271,7 @@ class Parser {
   absl::StatusOr<ValueId> ValueUse() {
     SkipSpace();
     const size_t start = at_;
-    ASSIGN_OR_RETURN(std::string name, ValueName());
+    MESHWORK_ASSIGN_OR_RETURN(std::string name, ValueName());
     const auto found = ids_.find(name);
     if (found != ids_.end()) return found->second;
     std::vector<std::string> known;
@@ -291,15 +291,15 @@ class Parser {
   // ---- Statements.
 
   absl::Status ParseArguments() {
-    RETURN_IF_ERROR(Take('('));
+    MESHWORK_RETURN_IF_ERROR(Take('('));
     if (TryTake(')')) return absl::OkStatus();
     do {
       const bool is_variable = TryWord("var");
       SkipSpace();
       const size_t start = at_;
-      ASSIGN_OR_RETURN(std::string name, ValueName());
-      RETURN_IF_ERROR(Take(':'));
-      ASSIGN_OR_RETURN(Annotation a, ParseAnnotation(is_variable));
+      MESHWORK_ASSIGN_OR_RETURN(std::string name, ValueName());
+      MESHWORK_RETURN_IF_ERROR(Take(':'));
+      MESHWORK_ASSIGN_OR_RETURN(Annotation a, ParseAnnotation(is_variable));
       if (IsNumbered(name))
         return FailAt(start, fmt::format("argument %{} needs a name, not a number.", name));
       if (!IsArgumentName(name)) return FailAt(start, fmt::format("argument %{}: {}", name, kNameRule));
@@ -312,7 +312,7 @@ class Parser {
                                              .location = {std::string(file_), LineAt(start)}},
                                             is_variable);
       value_at_.push_back(start);
-      RETURN_IF_ERROR(Define(start, name, id));
+      MESHWORK_RETURN_IF_ERROR(Define(start, name, id));
     } while (TryTake(','));
     return Take(')');
   }
@@ -326,22 +326,22 @@ class Parser {
         if (TryWord("false")) return AttrValue(false);
         return Fail("expected true or false", {"true", "false"});
       case AttrKind::kInt: {
-        ASSIGN_OR_RETURN(int64_t value, Int());
+        MESHWORK_ASSIGN_OR_RETURN(int64_t value, Int());
         return AttrValue(value);
       }
       case AttrKind::kFloat: return ParseFloat();
       case AttrKind::kInts: {
-        ASSIGN_OR_RETURN(std::vector<int64_t> list, Ints());
+        MESHWORK_ASSIGN_OR_RETURN(std::vector<int64_t> list, Ints());
         return AttrValue(std::move(list));
       }
       case AttrKind::kDType: {
-        ASSIGN_OR_RETURN(std::string word, Word("a dtype"));
+        MESHWORK_ASSIGN_OR_RETURN(std::string word, Word("a dtype"));
         absl::StatusOr<DType> dtype = DTypeFromName(word);
         if (!dtype.ok()) return FailAt(start, MessageOf(dtype.status()));
         return AttrValue(*dtype);
       }
       case AttrKind::kReduceOp: {
-        ASSIGN_OR_RETURN(std::string word, Word("a reduction"));
+        MESHWORK_ASSIGN_OR_RETURN(std::string word, Word("a reduction"));
         absl::StatusOr<ReduceOp> op = ReduceOpFromName(word);
         if (!op.ok()) return FailAt(start, MessageOf(op.status()));
         return AttrValue(*op);
@@ -349,7 +349,7 @@ class Parser {
       case AttrKind::kAxes: return ParseAxes();
       case AttrKind::kLayout: break;
     }
-    ASSIGN_OR_RETURN(LayoutPin pin, ParseLayout());
+    MESHWORK_ASSIGN_OR_RETURN(LayoutPin pin, ParseLayout());
     return AttrValue(std::move(pin));
   }
 
@@ -364,18 +364,18 @@ class Parser {
   }
 
   absl::StatusOr<AttrValue> ParseAxes() {
-    RETURN_IF_ERROR(Take('('));
+    MESHWORK_RETURN_IF_ERROR(Take('('));
     AxisList axes;
     AxisSet seen;
     do {
       SkipSpace();
       const size_t start = at_;
-      ASSIGN_OR_RETURN(std::string name, Word("an axis name"));
+      MESHWORK_ASSIGN_OR_RETURN(std::string name, Word("an axis name"));
       if (TryTake(':')) {  // model:(2)4
-        RETURN_IF_ERROR(Take('('));
-        ASSIGN_OR_RETURN(const int64_t before, Int());
-        RETURN_IF_ERROR(Take(')'));
-        ASSIGN_OR_RETURN(const int64_t size, Int());
+        MESHWORK_RETURN_IF_ERROR(Take('('));
+        MESHWORK_ASSIGN_OR_RETURN(const int64_t before, Int());
+        MESHWORK_RETURN_IF_ERROR(Take(')'));
+        MESHWORK_ASSIGN_OR_RETURN(const int64_t size, Int());
         name += fmt::format(":({}){}", before, size);
       }
       const absl::StatusOr<AxisList> found = graph_.mesh().FindAxes(name);
@@ -387,7 +387,7 @@ class Parser {
         axes.push_back(axis);
       }
     } while (TryTake(','));
-    RETURN_IF_ERROR(Take(')'));
+    MESHWORK_RETURN_IF_ERROR(Take(')'));
     return AttrValue(std::move(axes));
   }
 
@@ -401,7 +401,7 @@ class Parser {
         if (spec == row.attrs.end()) return Fail(fmt::format("{} takes no layout here", row.name));
         if (attrs.Find(spec->name) != nullptr)
           return FailAt(at_, fmt::format("attribute \"{}\" is given twice.", spec->name));
-        ASSIGN_OR_RETURN(LayoutPin pin, ParseLayout());
+        MESHWORK_ASSIGN_OR_RETURN(LayoutPin pin, ParseLayout());
         attrs.Set(spec->name, std::move(pin));
         continue;
       }
@@ -424,7 +424,7 @@ class Parser {
       }
       if (attrs.Find(name) != nullptr)
         return FailAt(start, fmt::format("attribute \"{}\" is given twice.", name));
-      ASSIGN_OR_RETURN(AttrValue value, ParseAttr(*spec));
+      MESHWORK_ASSIGN_OR_RETURN(AttrValue value, ParseAttr(*spec));
       attrs.Set(name, std::move(value));
     }
   }
@@ -466,36 +466,36 @@ class Parser {
     const size_t start = at_;
     std::vector<std::string> names;
     do {
-      ASSIGN_OR_RETURN(std::string name, ValueName());
+      MESHWORK_ASSIGN_OR_RETURN(std::string name, ValueName());
       names.push_back(std::move(name));
     } while (TryTake(','));
-    RETURN_IF_ERROR(Take('='));
+    MESHWORK_RETURN_IF_ERROR(Take('='));
     SkipSpace();
     const size_t op_at = at_;
-    ASSIGN_OR_RETURN(std::string op, Word("an op"));
+    MESHWORK_ASSIGN_OR_RETURN(std::string op, Word("an op"));
     absl::StatusOr<const OpRow*> row = FindOp(op);
     if (!row.ok()) return FailAt(op_at, MessageOf(row.status()));
     const SourceLocation location{std::string(file_), LineAt(op_at)};
     std::vector<ValueId> operands;
     if (Peek() == '%') {
       do {
-        ASSIGN_OR_RETURN(ValueId id, ValueUse());
+        MESHWORK_ASSIGN_OR_RETURN(ValueId id, ValueUse());
         operands.push_back(id);
       } while (TryTake(','));
       if (Peek() == '%' && !StartsNode()) return Fail("expected , between two operands");
     }
-    ASSIGN_OR_RETURN(Attrs attrs, ParseAttrs(**row));
+    MESHWORK_ASSIGN_OR_RETURN(Attrs attrs, ParseAttrs(**row));
     const Mesh mesh = graph_.mesh();
     std::vector<std::shared_ptr<const Graph>> regions;
     for (int r = 0; r < (*row)->num_regions; ++r) {
-      if (r > 0) RETURN_IF_ERROR(Keyword("else"));
-      ASSIGN_OR_RETURN(Graph region, ParseRegion());
+      if (r > 0) MESHWORK_RETURN_IF_ERROR(Keyword("else"));
+      MESHWORK_ASSIGN_OR_RETURN(Graph region, ParseRegion());
       regions.push_back(std::make_shared<const Graph>(std::move(region)));
     }
     std::vector<Annotation> annotations;
     if (TryTake(':')) {
       do {
-        ASSIGN_OR_RETURN(Annotation annotation, ParseAnnotation());
+        MESHWORK_ASSIGN_OR_RETURN(Annotation annotation, ParseAnnotation());
         annotations.push_back(std::move(annotation));
       } while (TryTake(','));
     }
@@ -513,7 +513,7 @@ class Parser {
     for (size_t i = 0; i < names.size(); ++i) {
       const ValueId id = graph_.nodes()[*node].results[i];
       if (!IsNumbered(names[i])) graph_.mutable_value(id).name = names[i];
-      RETURN_IF_ERROR(Define(start, names[i], id));
+      MESHWORK_RETURN_IF_ERROR(Define(start, names[i], id));
     }
     return absl::OkStatus();
   }
@@ -532,8 +532,8 @@ class Parser {
     auto updated = std::exchange(updated_, {});
     auto value_at = std::exchange(value_at_, {});
     auto update_at = std::exchange(update_at_, {});
-    RETURN_IF_ERROR(ParseArguments());
-    RETURN_IF_ERROR(ParseStatements());
+    MESHWORK_RETURN_IF_ERROR(ParseArguments());
+    MESHWORK_RETURN_IF_ERROR(ParseStatements());
     outer.CutMesh(graph_.mesh());
     ids_ = std::move(ids);
     updated_ = std::move(updated);
@@ -593,7 +593,7 @@ class Parser {
       return graph_.value(id).type != graph_.value(id).global;
     });
     if (!local_op && !has_blocks && !(reads_blocks && annotations.empty())) {
-      ASSIGN_OR_RETURN(int node, graph_.TryAdd(row, operands, attrs, location));
+      MESHWORK_ASSIGN_OR_RETURN(int node, graph_.TryAdd(row, operands, attrs, location));
       for (size_t i = 0; i < annotations.size(); ++i) {
         ValueInfo& info = graph_.mutable_value(graph_.nodes()[node].results[i]);
         if (annotations[i].type != info.type)
@@ -627,10 +627,10 @@ class Parser {
   absl::Status ParseUpdate() {
     SkipSpace();
     const size_t start = at_;
-    ASSIGN_OR_RETURN(ValueId variable, ValueUse());
+    MESHWORK_ASSIGN_OR_RETURN(ValueId variable, ValueUse());
     const std::string_view name = text_.substr(start, at_ - start);
-    RETURN_IF_ERROR(Take('='));
-    ASSIGN_OR_RETURN(ValueId value, ValueUse());
+    MESHWORK_RETURN_IF_ERROR(Take('='));
+    MESHWORK_ASSIGN_OR_RETURN(ValueId value, ValueUse());
     const ValueInfo& old_info = graph_.value(variable);
     // In a text the arguments are the first values.
     const int argument = variable;
@@ -658,11 +658,11 @@ class Parser {
       const size_t start = at_;
       std::string name;
       if (Peek() != '%') {
-        ASSIGN_OR_RETURN(name, Word("%value or name=%value", "./-"));
+        MESHWORK_ASSIGN_OR_RETURN(name, Word("%value or name=%value", "./-"));
         if (!IsArgumentName(name)) return FailAt(start, fmt::format("output \"{}\": {}", name, kNameRule));
-        RETURN_IF_ERROR(Take('='));
+        MESHWORK_RETURN_IF_ERROR(Take('='));
       }
-      ASSIGN_OR_RETURN(ValueId value, ValueUse());
+      MESHWORK_ASSIGN_OR_RETURN(ValueId value, ValueUse());
       if (!name.empty() && !names.insert(name).second)
         return FailAt(start, fmt::format("output \"{}\" is returned twice.", name));
       graph_.AddOutput({name, value});

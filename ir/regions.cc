@@ -99,12 +99,12 @@ absl::Status CheckLocalRegion(const Graph& local, const Node& node, const Graph&
       lies.global.shape.insert(lies.global.shape.begin(), node.attrs.Get<int64_t>("length"));
       lies.layout = StackedLayout(lies.layout);
     }
-    RETURN_IF_ERROR(CheckLies("argument " + NameOf(region, a), lies, operand));
+    MESHWORK_RETURN_IF_ERROR(CheckLies("argument " + NameOf(region, a), lies, operand));
   }
   for (const VariableUpdate& update : region.updates()) {
     const ValueInfo& carry = region.value(region.arguments()[update.argument].value);
-    RETURN_IF_ERROR(CheckLies("the next value of " + NameOf(region, update.argument),
-                              {carry.global, *carry.layout}, region.value(update.value)));
+    MESHWORK_RETURN_IF_ERROR(CheckLies("the next value of " + NameOf(region, update.argument),
+                                       {carry.global, *carry.layout}, region.value(update.value)));
   }
   for (size_t o = 0; o < region.outputs().size(); ++o) {
     const Layout& layout = *region.value(region.outputs()[o].value).layout;
@@ -134,18 +134,18 @@ Layout StackedLayout(const Layout& slice) {
 }
 
 absl::Status CheckLocalControl(const Graph& local, const Node& node) {
-  RETURN_IF_ERROR(InferControl(node, TypesOf(local, node.operands)).status());
+  MESHWORK_RETURN_IF_ERROR(InferControl(node, TypesOf(local, node.operands)).status());
   const ControlShape shape = ShapeOfControl(node);
   for (size_t o = 0; o < node.operands.size(); ++o)
     if (const Layout& layout = *local.value(node.operands[o]).layout;
         layout.is_partial() && !(static_cast<int>(o) < shape.carries && CarryMayOwe(node, layout.partials())))
       return InvalidArgument("operand {} is {}; it must be reduced first.", o, layout.ToString());
   for (const auto& region : node.regions) {
-    RETURN_IF_ERROR(CheckLocalRegion(local, node, *region));
+    MESHWORK_RETURN_IF_ERROR(CheckLocalRegion(local, node, *region));
     for (size_t r = 0; r < node.results.size(); ++r)
-      RETURN_IF_ERROR(CheckLies(fmt::format("result {}", r),
-                                WhereResultLies(node, *region, shape, static_cast<int>(r)),
-                                local.value(node.results[r])));
+      MESHWORK_RETURN_IF_ERROR(CheckLies(fmt::format("result {}", r),
+                                         WhereResultLies(node, *region, shape, static_cast<int>(r)),
+                                         local.value(node.results[r])));
   }
   return absl::OkStatus();
 }

@@ -185,9 +185,9 @@ TrialRow::~TrialRow() {
 absl::Status CheckRow(const OpRow& row) {
   if (!IsWord(row.name))
     return InvalidArgument("an op's name is a letter followed by letters, digits and _.");
-  RETURN_IF_ERROR(CheckParts(row));
-  RETURN_IF_ERROR(CheckCounts(row));
-  RETURN_IF_ERROR(CheckAttrs(row));
+  MESHWORK_RETURN_IF_ERROR(CheckParts(row));
+  MESHWORK_RETURN_IF_ERROR(CheckCounts(row));
+  MESHWORK_RETURN_IF_ERROR(CheckAttrs(row));
   for (std::string_view text : row.samples) {
     const absl::StatusOr<Sample> sample = ParseSample(row, text);
     const absl::Status status = sample.ok() ? CheckRule(*sample) : sample.status();

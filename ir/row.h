@@ -129,6 +129,10 @@ struct OpRow {
   // What `cpu` makes one kernel of for all instances of the op, see StackDim: `spec` with leading dims.
   // Null, and nullopt: there is none; the instances run one by one.
   std::optional<KernelSpec> (*stack)(const KernelSpec& spec, const StackDims& dims) = nullptr;
+  // Works a few operations per element that it reads or writes, so that it costs little where these are in the
+  // cache: the order of a program is chosen for that (runtime/arrange.h), and a sum may be made before such ops
+  // (runtime/reduce_early.h). Of rows that stack.
+  bool is_light = false;
   // A product over letters (matmul, convolution), which costs far more than to move its operands.
   bool is_product = false;
   // The kernel's result depends on where the block lies (iota, random, padding masks).
@@ -172,7 +176,7 @@ const std::vector<const OpRow*>& AllOps();
 
 // Makes an op of a row from outside of the library:
 //
-//   RETURN_IF_ERROR(RegisterOp({.name = "swiglu", .doc = "a sigmoid(a) b", .num_operands = 2, …}));
+//   MESHWORK_RETURN_IF_ERROR(RegisterOp({.name = "swiglu", .doc = "a sigmoid(a) b", .num_operands = 2, …}));
 //   graph.Add("swiglu", {{a, b}}, {}, CallSite::Current());    // or AddOp (ir/builder.h), or in a text
 //
 // From then on FindOp, GetOp and AllOps know it, and all that goes by them: Graph::Add, the text form, the

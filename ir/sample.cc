@@ -51,7 +51,7 @@ std::string ProgramText(const OpRow& row, std::string_view sample) {
 
 absl::StatusOr<Sample> ParseSample(const OpRow& row, std::string_view text) {
   const TrialRow trial(row);
-  ASSIGN_OR_RETURN(Graph graph, ParseGraph(ProgramText(row, text), "sample"));
+  MESHWORK_ASSIGN_OR_RETURN(Graph graph, ParseGraph(ProgramText(row, text), "sample"));
   const Node& node = graph.nodes()[0];
   return Sample{&row, std::string(text), TypesOf(graph, node.operands), TypesOf(graph, node.results),
                 node.attrs};

@@ -33,10 +33,10 @@ absl::Status CheckLists(const Attrs& attrs, const Type& x, std::string_view x_na
   if (x.rank() < 3 || x.rank() > 2 + kMaxSpatialDims)
     return InvalidArgument("{} is {}; it has a batch dim, one to three spatial dims, and a channel dim.",
                            x_name, x.ToString());
-  RETURN_IF_ERROR(CheckList("window", filter, 1, x, x_name));
-  RETURN_IF_ERROR(CheckList("strides", attrs.Get<Ints>("strides"), 1, x, x_name));
-  RETURN_IF_ERROR(CheckList("low", attrs.Get<Ints>("low"), -kMost, x, x_name));
-  RETURN_IF_ERROR(CheckList("high", attrs.Get<Ints>("high"), -kMost, x, x_name));
+  MESHWORK_RETURN_IF_ERROR(CheckList("window", filter, 1, x, x_name));
+  MESHWORK_RETURN_IF_ERROR(CheckList("strides", attrs.Get<Ints>("strides"), 1, x, x_name));
+  MESHWORK_RETURN_IF_ERROR(CheckList("low", attrs.Get<Ints>("low"), -kMost, x, x_name));
+  MESHWORK_RETURN_IF_ERROR(CheckList("high", attrs.Get<Ints>("high"), -kMost, x, x_name));
   return CheckList("dilation", attrs.Get<Ints>("dilation"), 1, x, x_name);
 }
 
@@ -72,8 +72,8 @@ std::vector<AttrSpec> SlidingAttrs(std::vector<AttrSpec> more) {
 
 absl::StatusOr<Slidings> ReadSlidings(const Attrs& attrs, const Type& x, std::string_view x_name,
                                       const Ints& filter) {
-  RETURN_IF_ERROR(CheckLists(attrs, x, x_name, filter));
-  RETURN_IF_ERROR(CheckWindowed(attrs, x, x_name));
+  MESHWORK_RETURN_IF_ERROR(CheckLists(attrs, x, x_name, filter));
+  MESHWORK_RETURN_IF_ERROR(CheckWindowed(attrs, x, x_name));
   Slidings dims = SlidingsOf(attrs, x.shape.size() - 2, filter);
   for (size_t d = 0; d < dims.size(); ++d) {
     const Sliding& s = dims[d];

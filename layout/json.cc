@@ -25,40 +25,40 @@ nlohmann::json DimToJson(const DimSpec& dim) {
 absl::StatusOr<DimSpec> ReadFactors(const std::vector<JsonReader>& items) {
   std::vector<FactorSpec> factors;
   for (const JsonReader& item : items) {
-    RETURN_IF_ERROR(item.ExpectKeys({"size", "axes"}));
-    ASSIGN_OR_RETURN(const JsonReader size, item.Get("size"));
+    MESHWORK_RETURN_IF_ERROR(item.ExpectKeys({"size", "axes"}));
+    MESHWORK_ASSIGN_OR_RETURN(const JsonReader size, item.Get("size"));
     FactorSpec& factor = factors.emplace_back();
-    ASSIGN_OR_RETURN(factor.size, size.Integer());
+    MESHWORK_ASSIGN_OR_RETURN(factor.size, size.Integer());
     if (!item.Has("axes")) continue;
-    ASSIGN_OR_RETURN(const JsonReader axes, item.Get("axes"));
-    ASSIGN_OR_RETURN(factor.axes, axes.Strings());
+    MESHWORK_ASSIGN_OR_RETURN(const JsonReader axes, item.Get("axes"));
+    MESHWORK_ASSIGN_OR_RETURN(factor.axes, axes.Strings());
   }
   return DimSpec::Factors(std::move(factors));
 }
 
 absl::StatusOr<DimSpec> ReadDim(const JsonReader& dim) {
   if (dim.IsString()) {
-    ASSIGN_OR_RETURN(const std::string mode, dim.String());
+    MESHWORK_ASSIGN_OR_RETURN(const std::string mode, dim.String());
     if (mode == "?") return DimSpec(OPEN);
     if (mode == "MATCH") return DimSpec(MATCH);
   }
   if (!dim.IsList()) return dim.Expected("a list of axes or factors, \"?\" or \"MATCH\"");
-  ASSIGN_OR_RETURN(const std::vector<JsonReader> items, dim.Items());
+  MESHWORK_ASSIGN_OR_RETURN(const std::vector<JsonReader> items, dim.Items());
   if (!items.empty() && items[0].IsObject()) return ReadFactors(items);
-  ASSIGN_OR_RETURN(std::vector<std::string> axes, dim.Strings());
+  MESHWORK_ASSIGN_OR_RETURN(std::vector<std::string> axes, dim.Strings());
   return DimSpec(std::move(axes));
 }
 
 absl::StatusOr<PartialSpec> ReadPartial(const JsonReader& partial) {
-  RETURN_IF_ERROR(partial.ExpectKeys({"op", "axes"}));
-  ASSIGN_OR_RETURN(const JsonReader op, partial.Get("op"));
-  ASSIGN_OR_RETURN(const JsonReader axes, partial.Get("axes"));
+  MESHWORK_RETURN_IF_ERROR(partial.ExpectKeys({"op", "axes"}));
+  MESHWORK_ASSIGN_OR_RETURN(const JsonReader op, partial.Get("op"));
+  MESHWORK_ASSIGN_OR_RETURN(const JsonReader axes, partial.Get("axes"));
   PartialSpec spec;
-  ASSIGN_OR_RETURN(const std::string name, op.String());
+  MESHWORK_ASSIGN_OR_RETURN(const std::string name, op.String());
   absl::StatusOr<ReduceOp> read = ReduceOpFromName(name);
   if (!read.ok()) return Annotate(read.status(), "layout JSON: partial.op: ");
   spec.op = *read;
-  ASSIGN_OR_RETURN(spec.axes, axes.Strings());
+  MESHWORK_ASSIGN_OR_RETURN(spec.axes, axes.Strings());
   if (spec.axes.empty()) return axes.Expected("a list of one axis or more");
   return spec;
 }
@@ -79,17 +79,17 @@ nlohmann::json ToJson(const Layout& layout) { return ToJson(LayoutPin{layout}); 
 
 absl::StatusOr<LayoutPin> LayoutPinFromJson(const Mesh& mesh, const nlohmann::json& json) {
   const JsonReader document(json, "layout JSON");
-  RETURN_IF_ERROR(document.ExpectKeys({"dims", "partial"}));
-  ASSIGN_OR_RETURN(const JsonReader list, document.Get("dims"));
-  ASSIGN_OR_RETURN(const std::vector<JsonReader> items, list.Items());
+  MESHWORK_RETURN_IF_ERROR(document.ExpectKeys({"dims", "partial"}));
+  MESHWORK_ASSIGN_OR_RETURN(const JsonReader list, document.Get("dims"));
+  MESHWORK_ASSIGN_OR_RETURN(const std::vector<JsonReader> items, list.Items());
   SpelledLayout spelled;
   for (const JsonReader& item : items) {
-    ASSIGN_OR_RETURN(DimSpec dim, ReadDim(item));
+    MESHWORK_ASSIGN_OR_RETURN(DimSpec dim, ReadDim(item));
     spelled.dims.push_back(std::move(dim));
   }
   if (document.Has("partial")) {
-    ASSIGN_OR_RETURN(const JsonReader partial, document.Get("partial"));
-    ASSIGN_OR_RETURN(PartialSpec owed, ReadPartial(partial));
+    MESHWORK_ASSIGN_OR_RETURN(const JsonReader partial, document.Get("partial"));
+    MESHWORK_ASSIGN_OR_RETURN(PartialSpec owed, ReadPartial(partial));
     spelled.owed.push_back(std::move(owed));
   }
   return Resolve(mesh, spelled, ToString(spelled));

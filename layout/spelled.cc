@@ -14,11 +14,11 @@ class Resolver {
   Resolver(const Mesh& mesh, const std::string& where) : mesh_(mesh), where_(where) {}
 
   absl::StatusOr<LayoutPin> Resolve(const SpelledLayout& spelled) {
-    RETURN_IF_ERROR(CutMesh(spelled));
+    MESHWORK_RETURN_IF_ERROR(CutMesh(spelled));
     LayoutPin pin;
     std::vector<FactorList> dims;
     for (const DimSpec& dim : spelled.dims) {
-      ASSIGN_OR_RETURN(FactorList factors, ResolveDim(dim));
+      MESHWORK_ASSIGN_OR_RETURN(FactorList factors, ResolveDim(dim));
       dims.push_back(std::move(factors));
       pin.modes.push_back(dim.mode());
     }
@@ -27,7 +27,7 @@ class Resolver {
       if (partial.op != spelled.owed[0].op)
         return Error("owes {} and {}; a value owes reductions of one kind, because two do not commute.",
                      ReduceOpName(spelled.owed[0].op), ReduceOpName(partial.op));
-      ASSIGN_OR_RETURN(AxisList axes, Find(partial.axes));
+      MESHWORK_ASSIGN_OR_RETURN(AxisList axes, Find(partial.axes));
       for (int axis : axes) partials.push_back({axis, partial.op});
     }
     pin.layout = Layout::Strided(mesh_, dims, std::move(partials));
@@ -52,17 +52,17 @@ class Resolver {
   // All cuts come before the first axis is looked up: they move positions.
   absl::Status CutMesh(const SpelledLayout& spelled) {
     for (const DimSpec& dim : spelled.dims) {
-      RETURN_IF_ERROR(CutFor(dim.axes()));
-      for (const FactorSpec& factor : dim.factors()) RETURN_IF_ERROR(CutFor(factor.axes));
+      MESHWORK_RETURN_IF_ERROR(CutFor(dim.axes()));
+      for (const FactorSpec& factor : dim.factors()) MESHWORK_RETURN_IF_ERROR(CutFor(factor.axes));
     }
-    for (const PartialSpec& partial : spelled.owed) RETURN_IF_ERROR(CutFor(partial.axes));
+    for (const PartialSpec& partial : spelled.owed) MESHWORK_RETURN_IF_ERROR(CutFor(partial.axes));
     return absl::OkStatus();
   }
 
   absl::StatusOr<FactorList> ResolveDim(const DimSpec& dim) {
     FactorList factors;
     if (dim.factors().empty()) {
-      ASSIGN_OR_RETURN(AxisList axes, Find(dim.axes()));
+      MESHWORK_ASSIGN_OR_RETURN(AxisList axes, Find(dim.axes()));
       factors.push_back({1, std::move(axes)});
       return factors;
     }
@@ -76,7 +76,7 @@ class Resolver {
       if (factor.size > kMaxElements / elements)
         return Error("the factors {} make more than 2^40 elements.", LayoutSpecToString({dim}));
       elements *= factor.size;
-      ASSIGN_OR_RETURN(AxisList axes, Find(factor.axes));
+      MESHWORK_ASSIGN_OR_RETURN(AxisList axes, Find(factor.axes));
       factors.push_back({factor.size, std::move(axes)});
     }
     return factors;
@@ -136,7 +136,7 @@ SpelledLayout Spell(const LayoutPin& pin) {
 }
 
 absl::StatusOr<Layout> Locked(absl::StatusOr<LayoutPin> pin) {
-  RETURN_IF_ERROR(pin.status());
+  MESHWORK_RETURN_IF_ERROR(pin.status());
   if (!pin->is_locked())
     return InvalidArgument(
         "Layout {}: ? and MATCH leave a dim to the compiler; here every dim has to be said.",

@@ -38,7 +38,7 @@ class LayoutReader {
     SpelledLayout spelled;
     if (Peek() != '}' && Peek() != '|') {
       do {
-        ASSIGN_OR_RETURN(DimSpec dim, ReadDim());
+        MESHWORK_ASSIGN_OR_RETURN(DimSpec dim, ReadDim());
         spelled.dims.push_back(std::move(dim));
       } while (Take(','));
     }
@@ -48,7 +48,7 @@ class LayoutReader {
         absl::StatusOr<ReduceOp> op = ReduceOpFromName(op_name);
         if (!op.ok()) return Annotate(op.status(), fmt::format("Layout {}: ", text_));
         if (!Take(':')) return Expected(":");
-        ASSIGN_OR_RETURN(std::vector<std::string> axes, ReadAxes());
+        MESHWORK_ASSIGN_OR_RETURN(std::vector<std::string> axes, ReadAxes());
         spelled.owed.push_back({*op, std::move(axes)});
       } while (Take(','));
     }
@@ -94,17 +94,17 @@ class LayoutReader {
     if (name == "_") return DimSpec(UNSHARDED);
     if (name == "MATCH") return DimSpec(MATCH);
     at_ = start;
-    ASSIGN_OR_RETURN(std::vector<std::string> axes, ReadAxes());
+    MESHWORK_ASSIGN_OR_RETURN(std::vector<std::string> axes, ReadAxes());
     return DimSpec(std::move(axes));
   }
 
   absl::StatusOr<DimSpec> ReadFactors() {
     std::vector<FactorSpec> factors;
     do {
-      ASSIGN_OR_RETURN(const int64_t size, ReadNumber());
+      MESHWORK_ASSIGN_OR_RETURN(const int64_t size, ReadNumber());
       factors.push_back({size});
       if (Take('@')) {
-        ASSIGN_OR_RETURN(factors.back().axes, ReadAxes());
+        MESHWORK_ASSIGN_OR_RETURN(factors.back().axes, ReadAxes());
       }
     } while (Take('*'));
     return DimSpec::Factors(std::move(factors));
@@ -118,9 +118,9 @@ class LayoutReader {
       if (name.empty() || name == "_") return Expected("an axis name");
       if (Take(':')) {  // model:(2)4
         if (!Take('(')) return Expected("(");
-        ASSIGN_OR_RETURN(const int64_t before, ReadNumber());
+        MESHWORK_ASSIGN_OR_RETURN(const int64_t before, ReadNumber());
         if (!Take(')')) return Expected(")");
-        ASSIGN_OR_RETURN(const int64_t size, ReadNumber());
+        MESHWORK_ASSIGN_OR_RETURN(const int64_t size, ReadNumber());
         name += fmt::format(":({}){}", before, size);
       }
       names.push_back(std::move(name));

@@ -15,13 +15,13 @@ namespace {
 absl::StatusOr<std::vector<int64_t>> ReadSizes(const JsonReader& size) {
   std::vector<int64_t> sizes;
   if (!size.IsList()) {
-    ASSIGN_OR_RETURN(sizes.emplace_back(), size.Integer());
+    MESHWORK_ASSIGN_OR_RETURN(sizes.emplace_back(), size.Integer());
     return sizes;
   }
-  ASSIGN_OR_RETURN(const std::vector<JsonReader> parts, size.Items());
+  MESHWORK_ASSIGN_OR_RETURN(const std::vector<JsonReader> parts, size.Items());
   if (parts.size() < 2) return size.Expected("a whole number, or a list of two or more");
   for (const JsonReader& part : parts) {
-    ASSIGN_OR_RETURN(sizes.emplace_back(), part.Integer());
+    MESHWORK_ASSIGN_OR_RETURN(sizes.emplace_back(), part.Integer());
     if (sizes.back() < 2) return part.Expected("at least 2, a part of an axis");
   }
   return sizes;
@@ -45,18 +45,18 @@ nlohmann::json ToJson(const Mesh& mesh) {
 
 absl::StatusOr<Mesh> MeshFromJson(const nlohmann::json& json) {
   const JsonReader document(json, "mesh JSON");
-  RETURN_IF_ERROR(document.ExpectKeys({"axes"}));
-  ASSIGN_OR_RETURN(const JsonReader list, document.Get("axes"));
-  ASSIGN_OR_RETURN(const std::vector<JsonReader> items, list.Items());
+  MESHWORK_RETURN_IF_ERROR(document.ExpectKeys({"axes"}));
+  MESHWORK_ASSIGN_OR_RETURN(const JsonReader list, document.Get("axes"));
+  MESHWORK_ASSIGN_OR_RETURN(const std::vector<JsonReader> items, list.Items());
   std::vector<Axis> axes;
   std::vector<std::string> parts;  // to cut out, by name
   for (const JsonReader& item : items) {
-    RETURN_IF_ERROR(item.ExpectKeys({"name", "size"}));
-    ASSIGN_OR_RETURN(const JsonReader name, item.Get("name"));
-    ASSIGN_OR_RETURN(const JsonReader size, item.Get("size"));
+    MESHWORK_RETURN_IF_ERROR(item.ExpectKeys({"name", "size"}));
+    MESHWORK_ASSIGN_OR_RETURN(const JsonReader name, item.Get("name"));
+    MESHWORK_ASSIGN_OR_RETURN(const JsonReader size, item.Get("size"));
     axes.push_back({.size = 1});
-    ASSIGN_OR_RETURN(axes.back().name, name.String());
-    ASSIGN_OR_RETURN(const std::vector<int64_t> sizes, ReadSizes(size));
+    MESHWORK_ASSIGN_OR_RETURN(axes.back().name, name.String());
+    MESHWORK_ASSIGN_OR_RETURN(const std::vector<int64_t> sizes, ReadSizes(size));
     for (int64_t part : sizes) {
       if (sizes.size() > 1)
         parts.push_back(fmt::format("{}:({}){}", axes.back().name, axes.back().size, part));
@@ -64,9 +64,9 @@ absl::StatusOr<Mesh> MeshFromJson(const nlohmann::json& json) {
         return size.Expected("below 2^40 devices");
     }
   }
-  ASSIGN_OR_RETURN(Mesh mesh, Mesh::Create(std::move(axes)));
+  MESHWORK_ASSIGN_OR_RETURN(Mesh mesh, Mesh::Create(std::move(axes)));
   for (const std::string& part : parts) {
-    ASSIGN_OR_RETURN(mesh, mesh.Cut(part));
+    MESHWORK_ASSIGN_OR_RETURN(mesh, mesh.Cut(part));
   }
   return mesh;
 }

@@ -105,7 +105,7 @@ absl::StatusOr<Mesh> Mesh::Create(std::vector<Axis> axes) {
 }
 
 absl::StatusOr<Mesh> Mesh::Create(std::vector<Axis> axes, std::vector<Cuts> cuts) {
-  ASSIGN_OR_RETURN(const int64_t num_devices, CountDevices(axes));
+  MESHWORK_ASSIGN_OR_RETURN(const int64_t num_devices, CountDevices(axes));
   auto rep = std::make_shared<Rep>();
   rep->num_devices = num_devices;
   rep->declared = std::move(axes);
@@ -155,7 +155,7 @@ absl::StatusOr<Mesh> Mesh::Parse(std::string_view text) {
     }
     const std::string_view name = Trim(item.substr(0, equals));
     Cuts cut;
-    ASSIGN_OR_RETURN(const int64_t size, ReadSize(item.substr(equals + 1), name, text, cut));
+    MESHWORK_ASSIGN_OR_RETURN(const int64_t size, ReadSize(item.substr(equals + 1), name, text, cut));
     axes.push_back({std::string(name), size});
     cuts.push_back(std::move(cut));
     if (comma == std::string_view::npos) break;
@@ -206,7 +206,7 @@ absl::StatusOr<Mesh::SubAxis> Mesh::ReadName(std::string_view name) const {
 }
 
 absl::StatusOr<AxisList> Mesh::FindAxes(std::string_view name) const {
-  ASSIGN_OR_RETURN(const SubAxis sub, ReadName(name));
+  MESHWORK_ASSIGN_OR_RETURN(const SubAxis sub, ReadName(name));
   const int64_t end = sub.before * sub.size;
   AxisList found;
   int64_t at = sub.before;
@@ -241,7 +241,7 @@ std::vector<std::string> Mesh::NamesOf(const AxisList& axes) const {
 }
 
 absl::StatusOr<Mesh> Mesh::Cut(std::string_view name) const {
-  ASSIGN_OR_RETURN(const SubAxis sub, ReadName(name));
+  MESHWORK_ASSIGN_OR_RETURN(const SubAxis sub, ReadName(name));
   std::vector<Cuts> cuts = rep_->cuts;
   Cuts& own = cuts[sub.axis];
   const Axis& axis = rep_->declared[sub.axis];

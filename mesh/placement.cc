@@ -46,7 +46,7 @@ absl::StatusOr<Placement> Placement::Create(const Mesh& mesh, int64_t num_domain
         "one on, and at most a part of one more.",
         Count(num_domains, "domain"), mesh.ToString(), Count(devices / num_domains, "device"));
   if (end->axis < 0) return Placement(mesh, num_domains);
-  ASSIGN_OR_RETURN(Mesh cut, mesh.CutAxis(end->axis, end->major));
+  MESHWORK_ASSIGN_OR_RETURN(Mesh cut, mesh.CutAxis(end->axis, end->major));
   return Placement(std::move(cut), num_domains);
 }
 

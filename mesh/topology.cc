@@ -50,7 +50,7 @@ absl::StatusOr<Topology> Topology::Create(const Mesh& mesh, const std::vector<Ax
     absl::StatusOr<Mesh> cut = rep.mesh.Cut(entry.axis);
     if (!cut.ok()) return Annotate(cut.status(), "topology: ");
     rep.mesh = *std::move(cut);
-    RETURN_IF_ERROR(CheckLink(entry.axis, entry.link));
+    MESHWORK_RETURN_IF_ERROR(CheckLink(entry.axis, entry.link));
   }
   std::vector<const AxisLink*> owner(rep.mesh.num_axes(), nullptr);
   for (const AxisLink& entry : links) {
@@ -75,29 +75,29 @@ absl::StatusOr<Topology> Topology::Create(const Mesh& mesh, const std::vector<Ax
 
 absl::StatusOr<Topology> Topology::FromJson(const Mesh& mesh, const nlohmann::json& json) {
   const JsonReader document(json, "topology");
-  RETURN_IF_ERROR(document.ExpectKeys({"axes", "flops"}));
-  ASSIGN_OR_RETURN(const JsonReader axes, document.Get("axes"));
-  ASSIGN_OR_RETURN(const std::vector<std::string> names, axes.Keys());
+  MESHWORK_RETURN_IF_ERROR(document.ExpectKeys({"axes", "flops"}));
+  MESHWORK_ASSIGN_OR_RETURN(const JsonReader axes, document.Get("axes"));
+  MESHWORK_ASSIGN_OR_RETURN(const std::vector<std::string> names, axes.Keys());
   std::vector<AxisLink> links;
   for (const std::string& name : names) {
-    ASSIGN_OR_RETURN(const JsonReader item, axes.Get(name));
-    RETURN_IF_ERROR(item.ExpectKeys({"bandwidth", "latency"}));
+    MESHWORK_ASSIGN_OR_RETURN(const JsonReader item, axes.Get(name));
+    MESHWORK_RETURN_IF_ERROR(item.ExpectKeys({"bandwidth", "latency"}));
     links.push_back({.axis = name});
-    ASSIGN_OR_RETURN(const JsonReader bandwidth, item.Get("bandwidth"));
-    ASSIGN_OR_RETURN(links.back().link.bandwidth, bandwidth.Real());
-    ASSIGN_OR_RETURN(const JsonReader latency, item.Get("latency"));
-    ASSIGN_OR_RETURN(links.back().link.latency, latency.Real());
+    MESHWORK_ASSIGN_OR_RETURN(const JsonReader bandwidth, item.Get("bandwidth"));
+    MESHWORK_ASSIGN_OR_RETURN(links.back().link.bandwidth, bandwidth.Real());
+    MESHWORK_ASSIGN_OR_RETURN(const JsonReader latency, item.Get("latency"));
+    MESHWORK_ASSIGN_OR_RETURN(links.back().link.latency, latency.Real());
   }
   double flops = kAssumedFlops;
   if (document.Has("flops")) {
-    ASSIGN_OR_RETURN(const JsonReader item, document.Get("flops"));
-    ASSIGN_OR_RETURN(flops, item.Real());
+    MESHWORK_ASSIGN_OR_RETURN(const JsonReader item, document.Get("flops"));
+    MESHWORK_ASSIGN_OR_RETURN(flops, item.Real());
   }
   return Create(mesh, links, flops);
 }
 
 absl::StatusOr<Topology> Topology::Parse(const Mesh& mesh, std::string_view text) {
-  ASSIGN_OR_RETURN(const nlohmann::json json, ParseJson(text, "topology"));
+  MESHWORK_ASSIGN_OR_RETURN(const nlohmann::json json, ParseJson(text, "topology"));
   return FromJson(mesh, json);
 }
 

@@ -24,7 +24,7 @@ using Ints = std::vector<int64_t>;
 absl::Status CheckAlong(const Type& indices, const Type& type, int64_t dim) {
   if (!IsInteger(indices.dtype))
     return InvalidArgument("the indices are {}; they must be i32 or i64.", indices.ToString());
-  RETURN_IF_ERROR(CheckDim("dim", dim, type));
+  MESHWORK_RETURN_IF_ERROR(CheckDim("dim", dim, type));
   Shape expected = type.shape;
   if (indices.rank() == type.rank()) expected[dim] = indices.shape[dim];
   if (indices.shape != expected)
@@ -47,7 +47,7 @@ std::string LettersOf(const Type& type, int64_t dim, char other) {
 
 absl::StatusOr<std::vector<Type>> InferTakeAlongDim(const OpView& view) {
   const Type &x = view.operands[0], &indices = view.operands[1];
-  RETURN_IF_ERROR(CheckAlong(indices, x, view.attrs.Get<int64_t>("dim")));
+  MESHWORK_RETURN_IF_ERROR(CheckAlong(indices, x, view.attrs.Get<int64_t>("dim")));
   return std::vector<Type>{{x.dtype, indices.shape}};
 }
 
@@ -103,8 +103,8 @@ absl::StatusOr<std::vector<Type>> InferScatterAddAlongDim(const OpView& view) {
   const Type &updates = view.operands[0], &indices = view.operands[1];
   const Type result{updates.dtype, ToShape(view.attrs.Get<Ints>("shape"))};
   if (updates.dtype == BOOL) return InvalidArgument("adds numbers, got {}.", updates.ToString());
-  RETURN_IF_ERROR(CheckSize(result));
-  RETURN_IF_ERROR(CheckAlong(indices, result, view.attrs.Get<int64_t>("dim")));
+  MESHWORK_RETURN_IF_ERROR(CheckSize(result));
+  MESHWORK_RETURN_IF_ERROR(CheckAlong(indices, result, view.attrs.Get<int64_t>("dim")));
   if (updates.shape != indices.shape)
     return InvalidArgument("the updates are {}, the indices {}; there is an index for each update.",
                            updates.ToString(), indices.ToString());

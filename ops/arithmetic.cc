@@ -195,6 +195,7 @@ OpRow Pair(std::string_view name, std::string_view doc, Rule (*rule)(const OpVie
           .grad = grad,
           .cpu = cpu,
           .stack = StackBroadcast,
+          .is_light = true,
           .in_place = {0},
           .samples = {"f32[4,6], f32[4,6]", "f32[4,6], f32[6]", "f64[4,1], f64[4,6]", "f32[5,3], f32[]",
                       "bf16[4,6], bf16[6]", "i32[4,6], i32[6]"}};
@@ -210,6 +211,7 @@ OpRow Number(std::string_view name, std::string_view doc, Rule (*rule)(const OpV
           .grad = grad,
           .cpu = ForNumbers(f),
           .stack = StackBroadcast,
+          .is_light = true,
           .in_place = {0},
           .samples = {"f32[4,6]", "f64[5]", "bf16[6]", "i32[5]"},
           .sample_low = -2,
@@ -281,6 +283,7 @@ std::vector<OpRow> UnaryRows() {
        .grad = ClipGrad,
        .cpu = ClipCpu,
        .stack = StackBroadcast,
+       .is_light = true,
        .in_place = {0},
        .samples = {"f32[4,6]; low=-0.5 high=0.75", "f64[5]; low=0 high=inf", "bf16[6]; low=0 high=1",
                    "i32[5]; low=2 high=4"}},

@@ -61,13 +61,13 @@ Type RowType(const OpView& view) {
 }
 
 absl::StatusOr<std::vector<Type>> InferAttention(const OpView& view) {
-  RETURN_IF_ERROR(CheckOperands(view));
-  RETURN_IF_ERROR(CheckSeen(view, 3));
+  MESHWORK_RETURN_IF_ERROR(CheckOperands(view));
+  MESHWORK_RETURN_IF_ERROR(CheckSeen(view, 3));
   return std::vector<Type>{ResultType(view), RowType(view)};
 }
 
 absl::Status CheckGradOperands(const OpView& view) {
-  RETURN_IF_ERROR(CheckOperands(view));
+  MESHWORK_RETURN_IF_ERROR(CheckOperands(view));
   const Type result = ResultType(view), row = RowType(view);
   if (view.operands[3] == result && view.operands[4] == row && view.operands[5] == row)
     return CheckSeen(view, 6);
@@ -77,12 +77,12 @@ absl::Status CheckGradOperands(const OpView& view) {
 }
 
 absl::StatusOr<std::vector<Type>> InferGradQ(const OpView& view) {
-  RETURN_IF_ERROR(CheckGradOperands(view));
+  MESHWORK_RETURN_IF_ERROR(CheckGradOperands(view));
   return std::vector<Type>{view.operands[0]};
 }
 
 absl::StatusOr<std::vector<Type>> InferGradKv(const OpView& view) {
-  RETURN_IF_ERROR(CheckGradOperands(view));
+  MESHWORK_RETURN_IF_ERROR(CheckGradOperands(view));
   return std::vector<Type>{view.operands[1], view.operands[2]};
 }
 

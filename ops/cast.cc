@@ -135,6 +135,7 @@ const std::vector<OpRow>& Rows() {
        .grad = CastGrad,
        .cpu = CastCpu,
        .stack = StackBroadcast,
+       .is_light = true,
        .samples = {"f32[4,6]; dtype=f64", "f64[4,6]; dtype=bf16", "bf16[6]; dtype=f32", "f32[4,6]; dtype=i32",
                    "f32[4,6]; dtype=bool", "bool[5]; dtype=f32", "bool[6]; dtype=i32", "i64[5]; dtype=i32",
                    "i32[6]; dtype=i64", "i32[6]; dtype=f32", "i32[6]; dtype=bool"},
@@ -148,6 +149,7 @@ const std::vector<OpRow>& Rows() {
        .grad = BitcastGrad,
        .cpu = BitcastCpu,
        .stack = StackBroadcast,
+       .is_light = true,
        .samples = {"f32[4,6]; dtype=i32", "i32[6]; dtype=f32", "f64[5]; dtype=i64", "i64[6]; dtype=f64",
                    "bf16[6]; dtype=bf16"}},
       {.name = "stop_gradient",
@@ -158,6 +160,7 @@ const std::vector<OpRow>& Rows() {
        .grad = ZeroGradient,
        .cpu = CopyCpu,
        .stack = StackBroadcast,
+       .is_light = true,
        .samples = {"f32[4,6]"}},
   };
   return *rows;

@@ -57,7 +57,7 @@ absl::StatusOr<std::vector<Type>> InferSelect(const OpView& view) {
     return InvalidArgument("dtypes differ: {} and {}; cast one of them.", view.operands[1].ToString(),
                            view.operands[2].ToString());
   }
-  ASSIGN_OR_RETURN(Shape shape, BroadcastShapes(view.operands));
+  MESHWORK_ASSIGN_OR_RETURN(Shape shape, BroadcastShapes(view.operands));
   return std::vector<Type>{{view.operands[1].dtype, shape}};
 }
 
@@ -130,6 +130,7 @@ OpRow Compare(std::string_view name, std::string_view doc, Rule (*rule)(const Op
           .rule = rule,
           .cpu = CompareCpu(f),
           .stack = StackBroadcast,
+          .is_light = true,
           .samples = {"f32[4,6], f32[4,6]", "i32[4,6], i32[6]", "i64[5], i64[]", "bf16[4,1], bf16[6]",
                       "bool[4,6], bool[6]"}};
 }
@@ -142,6 +143,7 @@ OpRow Test(std::string_view name, std::string_view doc, Rule (*rule)(const OpVie
           .rule = rule,
           .cpu = TestCpu(f),
           .stack = StackBroadcast,
+          .is_light = true,
           .samples = {"f32[4,6]", "f64[5]", "bf16[6]"}};
 }
 
@@ -154,6 +156,7 @@ OpRow Bits(std::string_view name, std::string_view doc, Rule (*rule)(const OpVie
           .rule = rule,
           .cpu = ForPairs<Elements::kBits>(f),
           .stack = StackBroadcast,
+          .is_light = true,
           .in_place = {0},
           .samples = {"bool[4,6], bool[4,6]", "bool[4,1], bool[6]", "i32[4,6], i32[6]", "i64[5], i64[]"}};
 }
@@ -167,6 +170,7 @@ OpRow Shift(std::string_view name, std::string_view doc, Rule (*rule)(const OpVi
           .rule = rule,
           .cpu = ForPairs<Elements::kWhole>(f),
           .stack = StackBroadcast,
+          .is_light = true,
           .in_place = {0},
           .samples = {"i32[4,6], i32[4,6]", "i32[4,6], i32[6]", "i64[5], i64[]"}};
 }
@@ -194,6 +198,7 @@ const std::vector<OpRow>& Rows() {
        .rule = NotRule,
        .cpu = NotCpu,
        .stack = StackBroadcast,
+       .is_light = true,
        .in_place = {0},
        .samples = {"bool[4,6]", "i32[4,6]", "i64[5]"}},
       Shift("shift_left", "a 2^b, overflow dropped; 0 if b is not in [0, width)", ShiftLeftRule,
@@ -210,6 +215,7 @@ const std::vector<OpRow>& Rows() {
        .grad = SelectGrad,
        .cpu = SelectCpu,
        .stack = StackBroadcast,
+       .is_light = true,
        .in_place = {1},
        .samples = {"bool[4,6], f32[4,6], f32[4,6]", "bool[4,6], f32[4,6], f32[]", "bool[6], i32[], i32[4,6]",
                    "bool[4,1], bf16[4,6], bf16[6]", "bool[6], bool[6], bool[6]"}},

@@ -28,7 +28,7 @@ absl::StatusOr<Slidings> CheckConv(const Attrs& attrs, const Type& x, const Type
   if (w.rank() != x.rank())
     return InvalidArgument("x is {}, the filter {}; x is [n, spatial…, c], the filter [spatial…, c, o].",
                            x.ToString(), w.ToString());
-  ASSIGN_OR_RETURN(Slidings dims, ReadSlidings(attrs, x, "x", FilterSizesOf(w)));
+  MESHWORK_ASSIGN_OR_RETURN(Slidings dims, ReadSlidings(attrs, x, "x", FilterSizesOf(w)));
   const int64_t groups = attrs.Get<int64_t>("groups"), in = x.shape.back(), out = w.shape.back();
   if (groups < 1) return InvalidArgument("groups={}; there is at least one.", groups);
   if (in % groups != 0 || out % groups != 0)
@@ -59,7 +59,7 @@ Type ResultOf(const Attrs& attrs, const Type& operand) {
 
 absl::StatusOr<std::vector<Type>> InferConv(const OpView& view) {
   const Type &x = view.operands[0], &w = view.operands[1];
-  ASSIGN_OR_RETURN(const Slidings dims, CheckConv(view.attrs, x, w));
+  MESHWORK_ASSIGN_OR_RETURN(const Slidings dims, CheckConv(view.attrs, x, w));
   Type y{x.dtype, {x.shape[0]}};
   for (size_t d = 0; d < dims.size(); ++d) y.shape.push_back(dims[d].Count(x.shape[1 + d]));
   y.shape.push_back(w.shape.back());
@@ -68,17 +68,17 @@ absl::StatusOr<std::vector<Type>> InferConv(const OpView& view) {
 
 absl::StatusOr<std::vector<Type>> InferInputGrad(const OpView& view) {
   const Type x = ResultOf(view.attrs, view.operands[0]);
-  RETURN_IF_ERROR(CheckSize(x));
-  ASSIGN_OR_RETURN(const Slidings dims, CheckConv(view.attrs, x, view.operands[1]));
-  RETURN_IF_ERROR(CheckY(dims, x, view.operands[1], view.operands[0]));
+  MESHWORK_RETURN_IF_ERROR(CheckSize(x));
+  MESHWORK_ASSIGN_OR_RETURN(const Slidings dims, CheckConv(view.attrs, x, view.operands[1]));
+  MESHWORK_RETURN_IF_ERROR(CheckY(dims, x, view.operands[1], view.operands[0]));
   return std::vector<Type>{x};
 }
 
 absl::StatusOr<std::vector<Type>> InferFilterGrad(const OpView& view) {
   const Type w = ResultOf(view.attrs, view.operands[0]);
-  RETURN_IF_ERROR(CheckSize(w));
-  ASSIGN_OR_RETURN(const Slidings dims, CheckConv(view.attrs, view.operands[0], w));
-  RETURN_IF_ERROR(CheckY(dims, view.operands[0], w, view.operands[1]));
+  MESHWORK_RETURN_IF_ERROR(CheckSize(w));
+  MESHWORK_ASSIGN_OR_RETURN(const Slidings dims, CheckConv(view.attrs, view.operands[0], w));
+  MESHWORK_RETURN_IF_ERROR(CheckY(dims, view.operands[0], w, view.operands[1]));
   return std::vector<Type>{w};
 }
 

@@ -25,7 +25,7 @@ using Ints = std::vector<int64_t>;
 absl::StatusOr<std::vector<Type>> InferCumulative(const OpView& view) {
   const Type& x = view.operands[0];
   if (x.dtype == BOOL) return InvalidArgument("takes numbers, got {}.", x.ToString());
-  RETURN_IF_ERROR(CheckDim("dim", view.attrs.Get<int64_t>("dim"), x));
+  MESHWORK_RETURN_IF_ERROR(CheckDim("dim", view.attrs.Get<int64_t>("dim"), x));
   return std::vector<Type>{x};
 }
 
@@ -33,7 +33,7 @@ absl::StatusOr<std::vector<Type>> InferRecurrence(const OpView& view) {
   const Type &a = view.operands[0], &b = view.operands[1];
   if (!IsFloat(a.dtype)) return InvalidArgument("takes f32, f64 or bf16, got {}.", a.ToString());
   if (a != b) return InvalidArgument("a is {}, b {}; they must be equal.", a.ToString(), b.ToString());
-  RETURN_IF_ERROR(CheckDim("dim", view.attrs.Get<int64_t>("dim"), a));
+  MESHWORK_RETURN_IF_ERROR(CheckDim("dim", view.attrs.Get<int64_t>("dim"), a));
   return std::vector<Type>{a};
 }
 
@@ -279,6 +279,7 @@ OpRow CumulativeRow(std::string_view name, std::string_view doc, std::vector<Val
           .grad = grad,
           .cpu = cpu,
           .stack = StackAlongDim,
+          .is_light = true,
           .samples = {"f32[4,6]; dim=1", "f64[4,3]; dim=0", "f32[2,4,3]; dim=1 exclusive=true",
                       "f64[4,6]; dim=1 reverse=true", "bf16[4,6]; dim=1 exclusive=true reverse=true",
                       "i32[4,6]; dim=0 exclusive=true", "i64[5]; dim=0"},
@@ -308,6 +309,7 @@ const std::vector<OpRow>& Rows() {
        .flops = RecurrenceFlops,
        .cpu = RecurrenceCpu,
        .stack = StackAlongDim,
+       .is_light = true,
        .samples = {"f32[4,6], f32[4,6]; dim=1", "f64[4,3], f64[4,3]; dim=0",
                    "f64[2,4,3], f64[2,4,3]; dim=1 reverse=true", "bf16[5], bf16[5]; dim=0"}},
   };

@@ -24,7 +24,7 @@ bool IsCut(const Ints& dims, int64_t d) { return std::find(dims.begin(), dims.en
 
 absl::Status CheckStart(const Type& start, const Ints& dims, const Type& x) {
   for (size_t i = 0; i < dims.size(); ++i) {
-    RETURN_IF_ERROR(CheckDim("dims", dims[i], x));
+    MESHWORK_RETURN_IF_ERROR(CheckDim("dims", dims[i], x));
     if (i > 0 && dims[i] <= dims[i - 1])
       return InvalidArgument("dims=[{}] must increase.", fmt::join(dims, ","));
   }
@@ -47,7 +47,7 @@ std::string TermOf(const Type& x, const Ints& dims, bool is_window) {
 absl::StatusOr<std::vector<Type>> InferDynamicSlice(const OpView& view) {
   const Type& x = view.operands[0];
   const Ints &dims = view.attrs.Get<Ints>("dims"), &sizes = view.attrs.Get<Ints>("sizes");
-  RETURN_IF_ERROR(CheckStart(view.operands[1], dims, x));
+  MESHWORK_RETURN_IF_ERROR(CheckStart(view.operands[1], dims, x));
   if (sizes.size() != dims.size())
     return InvalidArgument("sizes=[{}] dims=[{}]; give one size per dim.", fmt::join(sizes, ","),
                            fmt::join(dims, ","));
@@ -56,7 +56,7 @@ absl::StatusOr<std::vector<Type>> InferDynamicSlice(const OpView& view) {
     if (sizes[i] < 0) return InvalidArgument("sizes=[{}]; no size is negative.", fmt::join(sizes, ","));
     result.shape[dims[i]] = sizes[i];
   }
-  RETURN_IF_ERROR(CheckSize(result));
+  MESHWORK_RETURN_IF_ERROR(CheckSize(result));
   return std::vector<Type>{result};
 }
 
@@ -170,7 +170,7 @@ Kernel DynamicSliceCpu(const KernelSpec& spec) {
 absl::StatusOr<std::vector<Type>> InferDynamicUpdateSlice(const OpView& view) {
   const Type &x = view.operands[1], &update = view.operands[2];
   const Ints& dims = view.attrs.Get<Ints>("dims");
-  RETURN_IF_ERROR(CheckStart(view.operands[0], dims, x));
+  MESHWORK_RETURN_IF_ERROR(CheckStart(view.operands[0], dims, x));
   Type expected = x;
   if (update.rank() == x.rank())
     for (int64_t d : dims) expected.shape[d] = update.shape[d];

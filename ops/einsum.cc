@@ -74,12 +74,12 @@ absl::StatusOr<Equation> ParseEquation(std::string_view text, size_t operands) {
   Equation equation;
   std::string_view rest = dense;
   if (const size_t arrow = rest.find("->"); arrow != std::string_view::npos) {
-    ASSIGN_OR_RETURN(equation.result, ParseSubscripts(rest.substr(arrow + 2)));
+    MESHWORK_ASSIGN_OR_RETURN(equation.result, ParseSubscripts(rest.substr(arrow + 2)));
     rest = rest.substr(0, arrow);
   }
   for (size_t comma = 0; comma != std::string_view::npos;) {
     comma = rest.find(',');
-    ASSIGN_OR_RETURN(Subscripts subscripts, ParseSubscripts(rest.substr(0, comma)));
+    MESHWORK_ASSIGN_OR_RETURN(Subscripts subscripts, ParseSubscripts(rest.substr(0, comma)));
     equation.operands.push_back(std::move(subscripts));
     if (comma != std::string_view::npos) rest.remove_prefix(comma + 1);
   }
@@ -105,10 +105,10 @@ class Einsummer {
   // Reads the equation. Errors: it is malformed or does not fit the operands.
   static absl::StatusOr<Einsummer> Create(std::string_view text, const std::vector<Value>& operands) {
     Einsummer made;
-    ASSIGN_OR_RETURN(const Equation equation, ParseEquation(text, operands.size()));
+    MESHWORK_ASSIGN_OR_RETURN(const Equation equation, ParseEquation(text, operands.size()));
     for (size_t i = 0; i < operands.size(); ++i)
-      RETURN_IF_ERROR(made.AddOperand(equation.operands[i], operands[i], i));
-    if (equation.result.has_value()) RETURN_IF_ERROR(made.SetResult(*equation.result));
+      MESHWORK_RETURN_IF_ERROR(made.AddOperand(equation.operands[i], operands[i], i));
+    if (equation.result.has_value()) MESHWORK_RETURN_IF_ERROR(made.SetResult(*equation.result));
     else made.ImplyResult();
     return made;
   }
@@ -141,7 +141,7 @@ class Einsummer {
     has_ellipsis_ = has_ellipsis_ || subscripts.has_ellipsis;
     factor.labels.insert(factor.labels.end(), subscripts.behind.begin(), subscripts.behind.end());
     for (size_t d = 0; d < factor.labels.size(); ++d)
-      RETURN_IF_ERROR(AddSize(factor.labels[d], value.shape()[d], i, value));
+      MESHWORK_RETURN_IF_ERROR(AddSize(factor.labels[d], value.shape()[d], i, value));
     factors_.push_back(std::move(factor));
     return absl::OkStatus();
   }

@@ -24,14 +24,14 @@ absl::Status CheckElements(Elements elements, const Type& type) {
 }
 
 absl::StatusOr<std::vector<Type>> InferBroadcast(Elements elements, const OpView& view) {
-  RETURN_IF_ERROR(CheckElements(elements, view.operands[0]));
+  MESHWORK_RETURN_IF_ERROR(CheckElements(elements, view.operands[0]));
   for (const Type& type : view.operands) {
     if (type.dtype != view.operands[0].dtype) {
       return InvalidArgument("dtypes differ: {} and {}; cast one of them.", view.operands[0].ToString(),
                              type.ToString());
     }
   }
-  ASSIGN_OR_RETURN(Shape shape, BroadcastShapes(view.operands));
+  MESHWORK_ASSIGN_OR_RETURN(Shape shape, BroadcastShapes(view.operands));
   return std::vector<Type>{{view.operands[0].dtype, shape}};
 }
 

@@ -37,7 +37,7 @@ absl::StatusOr<std::vector<Type>> InferSame(const OpView& view) {
 // As InferSame, but the result is bool.
 template <Elements elements>
 absl::StatusOr<std::vector<Type>> InferBool(const OpView& view) {
-  ASSIGN_OR_RETURN(std::vector<Type> types, InferBroadcast(elements, view));
+  MESHWORK_ASSIGN_OR_RETURN(std::vector<Type> types, InferBroadcast(elements, view));
   types[0].dtype = BOOL;
   return types;
 }
@@ -132,6 +132,7 @@ OpRow RealRow(std::string_view name, std::string_view doc, F f, Grad, RealRowOpt
             .rule = options.rule,
             .cpu = ForReals(f),
             .stack = StackBroadcast,
+            .is_light = true,
             .in_place = {0},
             .samples = {"f32[4,6]", "f64[5]", "bf16[6]"},
             .sample_low = options.sample_low,

@@ -23,7 +23,7 @@ using Ints = std::vector<int64_t>;
 absl::StatusOr<std::vector<Type>> InferGather(const OpView& view) {
   const Type &x = view.operands[0], &indices = view.operands[1];
   const int64_t dim = view.attrs.Get<int64_t>("dim");
-  RETURN_IF_ERROR(CheckIndices(indices, x, dim));
+  MESHWORK_RETURN_IF_ERROR(CheckIndices(indices, x, dim));
   return std::vector<Type>{{x.dtype, IndexedShape(x.shape, indices.shape, dim)}};
 }
 
@@ -84,8 +84,8 @@ absl::StatusOr<std::vector<Type>> InferScatterAdd(const OpView& view) {
   const int64_t dim = view.attrs.Get<int64_t>("dim");
   const Type result{updates.dtype, ToShape(view.attrs.Get<Ints>("shape"))};
   if (updates.dtype == BOOL) return InvalidArgument("adds numbers, got {}.", updates.ToString());
-  RETURN_IF_ERROR(CheckSize(result));
-  RETURN_IF_ERROR(CheckIndices(indices, result, dim));
+  MESHWORK_RETURN_IF_ERROR(CheckSize(result));
+  MESHWORK_RETURN_IF_ERROR(CheckIndices(indices, result, dim));
   const Type expected{updates.dtype, IndexedShape(result.shape, indices.shape, dim)};
   if (updates != expected)
     return InvalidArgument("the updates are {}; for indices {} along dim {} of {} they must be {}.",

@@ -115,7 +115,7 @@ class Places {
 
 absl::StatusOr<std::vector<Type>> InferGatherNd(const OpView& view) {
   const Type &x = view.operands[0], &indices = view.operands[1];
-  ASSIGN_OR_RETURN(const Groups groups, GroupsOf(x, indices, view.attrs.Get<int64_t>("batch_dims")));
+  MESHWORK_ASSIGN_OR_RETURN(const Groups groups, GroupsOf(x, indices, view.attrs.Get<int64_t>("batch_dims")));
   return std::vector<Type>{{x.dtype, PlacedShape(groups, x, indices)}};
 }
 
@@ -168,8 +168,9 @@ absl::StatusOr<std::vector<Type>> InferScatterNdAdd(const OpView& view) {
   const Type &updates = view.operands[0], &indices = view.operands[1];
   const Type result{updates.dtype, ToShape(view.attrs.Get<Ints>("shape"))};
   if (updates.dtype == BOOL) return InvalidArgument("adds numbers, got {}.", updates.ToString());
-  RETURN_IF_ERROR(CheckSize(result));
-  ASSIGN_OR_RETURN(const Groups groups, GroupsOf(result, indices, view.attrs.Get<int64_t>("batch_dims")));
+  MESHWORK_RETURN_IF_ERROR(CheckSize(result));
+  MESHWORK_ASSIGN_OR_RETURN(const Groups groups,
+                            GroupsOf(result, indices, view.attrs.Get<int64_t>("batch_dims")));
   const Type expected{updates.dtype, PlacedShape(groups, result, indices)};
   if (updates != expected)
     return InvalidArgument("the updates are {}; for indices {} of {} they must be {}.", updates.ToString(),

@@ -21,20 +21,20 @@ absl::StatusOr<std::vector<Type>> InferGenerated(const OpView& view) {
 }
 
 absl::StatusOr<std::vector<Type>> InferConstant(const OpView& view) {
-  RETURN_IF_ERROR(CheckElement(view.attrs.Get<double>("value"), view.attrs.Get<DType>("dtype")));
+  MESHWORK_RETURN_IF_ERROR(CheckElement(view.attrs.Get<double>("value"), view.attrs.Get<DType>("dtype")));
   return InferGenerated(view);
 }
 
 absl::StatusOr<std::vector<Type>> InferIota(const OpView& view) {
-  ASSIGN_OR_RETURN(std::vector<Type> types, InferGenerated(view));
-  RETURN_IF_ERROR(CheckDim("dim", view.attrs.Get<int64_t>("dim"), types[0]));
+  MESHWORK_ASSIGN_OR_RETURN(std::vector<Type> types, InferGenerated(view));
+  MESHWORK_RETURN_IF_ERROR(CheckDim("dim", view.attrs.Get<int64_t>("dim"), types[0]));
   if (types[0].dtype == BOOL) return InvalidArgument("makes numbers; dtype=bool is not one.");
   return types;
 }
 
 absl::StatusOr<std::vector<Type>> InferLinspace(const OpView& view) {
   const double start = view.attrs.Get<double>("start"), stop = view.attrs.Get<double>("stop");
-  ASSIGN_OR_RETURN(std::vector<Type> types, InferGenerated(view));
+  MESHWORK_ASSIGN_OR_RETURN(std::vector<Type> types, InferGenerated(view));
   if (!IsFloat(types[0].dtype) || types[0].rank() != 1)
     return InvalidArgument("makes a vector of f32, f64 or bf16, not {}.", types[0].ToString());
   if (!std::isfinite(start) || !std::isfinite(stop))
@@ -43,7 +43,7 @@ absl::StatusOr<std::vector<Type>> InferLinspace(const OpView& view) {
 }
 
 absl::StatusOr<std::vector<Type>> InferEye(const OpView& view) {
-  ASSIGN_OR_RETURN(std::vector<Type> types, InferGenerated(view));
+  MESHWORK_ASSIGN_OR_RETURN(std::vector<Type> types, InferGenerated(view));
   if (types[0].rank() < 2)
     return InvalidArgument("makes matrices, not {}; give shape at least two dims.", types[0].ToString());
   constexpr int64_t kFarthest = int64_t{1} << 40;  // no tensor reaches farther

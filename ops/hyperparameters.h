@@ -20,13 +20,13 @@ inline absl::Status CheckDecay(std::string_view name, double value) {
 }
 
 inline absl::Status CheckNotNegative(std::string_view name, double value) {
-  RETURN_IF_ERROR(CheckFinite(name, value));
+  MESHWORK_RETURN_IF_ERROR(CheckFinite(name, value));
   if (value >= 0) return absl::OkStatus();
   return InvalidArgument("{}={} is negative.", name, value);
 }
 
 inline absl::Status CheckPositive(std::string_view name, double value) {
-  RETURN_IF_ERROR(CheckFinite(name, value));
+  MESHWORK_RETURN_IF_ERROR(CheckFinite(name, value));
   if (value > 0) return absl::OkStatus();
   return InvalidArgument("{}={} is not above 0.", name, value);
 }

@@ -22,7 +22,7 @@ using Ints = std::vector<int64_t>;
 absl::StatusOr<std::vector<Type>> InferConcat(const OpView& view) {
   const int64_t dim = view.attrs.Get<int64_t>("dim");
   Type result = view.operands[0];
-  RETURN_IF_ERROR(CheckDim("dim", dim, result));
+  MESHWORK_RETURN_IF_ERROR(CheckDim("dim", dim, result));
   result.shape[dim] = 0;
   for (size_t i = 0; i < view.operands.size(); ++i) {
     Type other = view.operands[i];
@@ -106,7 +106,7 @@ Kernel ConcatCpu(const KernelSpec& spec) {
 absl::StatusOr<std::vector<Type>> InferReverse(const OpView& view) {
   const Ints& dims = view.attrs.Get<Ints>("dims");
   for (auto d = dims.begin(); d != dims.end(); ++d) {
-    RETURN_IF_ERROR(CheckDim("dims", *d, view.operands[0]));
+    MESHWORK_RETURN_IF_ERROR(CheckDim("dims", *d, view.operands[0]));
     if (std::find(dims.begin(), d, *d) != d)
       return InvalidArgument("dims=[{}] names dim {} twice.", fmt::join(dims, ","), *d);
   }
@@ -144,7 +144,7 @@ Kernel ReverseCpu(const KernelSpec& spec) {
 
 absl::StatusOr<std::vector<Type>> InferRoll(const OpView& view) {
   constexpr int64_t kMost = int64_t{1} << 40;
-  RETURN_IF_ERROR(CheckDim("dim", view.attrs.Get<int64_t>("dim"), view.operands[0]));
+  MESHWORK_RETURN_IF_ERROR(CheckDim("dim", view.attrs.Get<int64_t>("dim"), view.operands[0]));
   const int64_t shift = view.attrs.Get<int64_t>("shift");
   if (shift < -kMost || shift > kMost)
     return InvalidArgument("shift={} is beyond 2^40, the most elements there can be.", shift);

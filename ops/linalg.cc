@@ -28,7 +28,7 @@ int64_t RowsOf(const Type& x) { return x.shape[x.shape.size() - 2]; }
 int64_t ColumnsOf(const Type& x) { return x.shape.back(); }
 
 absl::Status CheckSquare(const Type& x) {
-  RETURN_IF_ERROR(CheckMatrices(x));
+  MESHWORK_RETURN_IF_ERROR(CheckMatrices(x));
   if (RowsOf(x) == ColumnsOf(x)) return absl::OkStatus();
   return InvalidArgument("takes square matrices, got {}.", x.ToString());
 }
@@ -41,14 +41,14 @@ Type WithMatrix(Type x, int64_t rows, int64_t columns) {
 }
 
 absl::StatusOr<std::vector<Type>> InferCholesky(const OpView& view) {
-  RETURN_IF_ERROR(CheckSquare(view.operands[0]));
+  MESHWORK_RETURN_IF_ERROR(CheckSquare(view.operands[0]));
   return std::vector<Type>{view.operands[0]};
 }
 
 absl::StatusOr<std::vector<Type>> InferTriangularSolve(const OpView& view) {
   const Type &a = view.operands[0], &b = view.operands[1];
-  RETURN_IF_ERROR(CheckSquare(a));
-  RETURN_IF_ERROR(CheckMatrices(b));
+  MESHWORK_RETURN_IF_ERROR(CheckSquare(a));
+  MESHWORK_RETURN_IF_ERROR(CheckMatrices(b));
   if (a.dtype != b.dtype || a.rank() != b.rank() || a != WithMatrix(b, RowsOf(a), ColumnsOf(a)) ||
       RowsOf(b) != RowsOf(a))
     return InvalidArgument("a is {}, b {}; b must be as a but for its columns.", a.ToString(), b.ToString());
@@ -57,7 +57,7 @@ absl::StatusOr<std::vector<Type>> InferTriangularSolve(const OpView& view) {
 
 absl::StatusOr<std::vector<Type>> InferQr(const OpView& view) {
   const Type& x = view.operands[0];
-  RETURN_IF_ERROR(CheckMatrices(x));
+  MESHWORK_RETURN_IF_ERROR(CheckMatrices(x));
   const int64_t m = RowsOf(x), n = ColumnsOf(x), k = std::min(m, n);
   return std::vector<Type>{WithMatrix(x, m, k), WithMatrix(x, k, n)};
 }

@@ -19,10 +19,10 @@ absl::StatusOr<std::vector<Type>> InferAdam(const OpView& view) {
   if (!IsFloat(weight.dtype))
     return InvalidArgument("the weight must be f32, f64 or bf16, got {}.", weight.ToString());
   auto attr = [&](std::string_view name) { return view.attrs.Get<double>(name); };
-  RETURN_IF_ERROR(CheckFinite("learning_rate", attr("learning_rate")));
-  for (std::string_view beta : {"beta1", "beta2"}) RETURN_IF_ERROR(CheckDecay(beta, attr(beta)));
+  MESHWORK_RETURN_IF_ERROR(CheckFinite("learning_rate", attr("learning_rate")));
+  for (std::string_view beta : {"beta1", "beta2"}) MESHWORK_RETURN_IF_ERROR(CheckDecay(beta, attr(beta)));
   for (std::string_view name : {"epsilon", "weight_decay"})
-    RETURN_IF_ERROR(CheckNotNegative(name, attr(name)));
+    MESHWORK_RETURN_IF_ERROR(CheckNotNegative(name, attr(name)));
   constexpr std::string_view kNames[] = {"weight", "gradient", "first moment", "second moment"};
   for (int i = 1; i < 4; ++i) {
     if (view.operands[i] != weight)
@@ -137,6 +137,7 @@ const std::vector<OpRow>& Rows() {
        .flops = AdamFlops,
        .cpu = AdamCpu,
        .stack = StackUpdate,
+       .is_light = true,
        .in_place = {0, 2, 3},
        .samples = {"f32[4,6], f32[4,6], f32[4,6], f32[4,6], i64[]; learning_rate=0.001",
                    "f64[5], f64[5], f64[5], f64[5], i64[]; learning_rate=0.1 epsilon=1e-5",

@@ -25,7 +25,7 @@ absl::Status CheckOrdered(const OpView& view) {
   const Type& x = view.operands[0];
   const int64_t dim = view.attrs.Get<int64_t>("dim");
   if (x.dtype == BOOL) return InvalidArgument("takes numbers, got {}.", x.ToString());
-  RETURN_IF_ERROR(CheckDim("dim", dim, x));
+  MESHWORK_RETURN_IF_ERROR(CheckDim("dim", dim, x));
   if (x.shape[dim] > int64_t{1} << 31)
     return InvalidArgument("dim {} of {} has more than 2^31 elements, which an i32 index cannot count.", dim,
                            x.ToString());
@@ -33,12 +33,12 @@ absl::Status CheckOrdered(const OpView& view) {
 }
 
 absl::StatusOr<std::vector<Type>> InferSort(const OpView& view) {
-  RETURN_IF_ERROR(CheckOrdered(view));
+  MESHWORK_RETURN_IF_ERROR(CheckOrdered(view));
   return std::vector<Type>{view.operands[0], {I32, view.operands[0].shape}};
 }
 
 absl::StatusOr<std::vector<Type>> InferTopK(const OpView& view) {
-  RETURN_IF_ERROR(CheckOrdered(view));
+  MESHWORK_RETURN_IF_ERROR(CheckOrdered(view));
   Type values = view.operands[0];
   const int64_t dim = view.attrs.Get<int64_t>("dim"), k = view.attrs.Get<int64_t>("k");
   if (k < 0 || k > values.shape[dim])
@@ -207,6 +207,7 @@ const std::vector<OpRow>& Rows() {
        .flops = OrderFlops,
        .cpu = SortCpu,
        .stack = StackAlongDim,
+       .is_light = true,
        .samples = {"f32[4,6]; dim=1", "f64[4,3]; dim=0", "f32[2,4,3]; dim=1 descending=true",
                    "bf16[4,6]; dim=1 descending=true", "i32[6,2]; dim=0", "i64[5]; dim=0"}},
       {.name = "top_k",
@@ -221,6 +222,7 @@ const std::vector<OpRow>& Rows() {
        .flops = OrderFlops,
        .cpu = TopKCpu,
        .stack = StackAlongDim,
+       .is_light = true,
        .samples = {"f32[4,6]; dim=1 k=3", "f64[4,3]; dim=0 k=1", "f32[2,4,3]; dim=1 k=2",
                    "bf16[4,6]; dim=1 k=6", "i32[6,2]; dim=0 k=4", "i64[5]; dim=0 k=2"}},
   };

@@ -38,12 +38,12 @@ Type PooledType(const Slidings& dims, const Type& x) {
 }
 
 absl::StatusOr<std::vector<Type>> InferSumPool(const OpView& view) {
-  ASSIGN_OR_RETURN(const Slidings dims, CheckPool(view.attrs, view.operands[0]));
+  MESHWORK_ASSIGN_OR_RETURN(const Slidings dims, CheckPool(view.attrs, view.operands[0]));
   return std::vector<Type>{PooledType(dims, view.operands[0])};
 }
 
 absl::StatusOr<std::vector<Type>> InferMaxPool(const OpView& view) {
-  ASSIGN_OR_RETURN(const Slidings dims, CheckPool(view.attrs, view.operands[0]));
+  MESHWORK_ASSIGN_OR_RETURN(const Slidings dims, CheckPool(view.attrs, view.operands[0]));
   const Type y = PooledType(dims, view.operands[0]);
   return std::vector<Type>{y, {I32, y.shape}};
 }
@@ -58,20 +58,20 @@ absl::Status CheckIndex(const Type& index, const Type& pooled) {
 absl::StatusOr<std::vector<Type>> InferPoolGrad(const OpView& view) {
   const Type& y = view.operands[0];
   const Type x{y.dtype, ToShape(view.attrs.Get<Ints>("shape"))};
-  RETURN_IF_ERROR(CheckSize(x));
-  ASSIGN_OR_RETURN(const Slidings dims, CheckPool(view.attrs, x));
+  MESHWORK_RETURN_IF_ERROR(CheckSize(x));
+  MESHWORK_ASSIGN_OR_RETURN(const Slidings dims, CheckPool(view.attrs, x));
   if (y.rank() != x.rank() || y.shape[0] != x.shape[0] || y.shape.back() != x.shape.back())
     return InvalidArgument("the gradient is {}; that of x {} has {} images of {} channels.", y.ToString(),
                            x.ToString(), x.shape[0], x.shape.back());
-  RETURN_IF_ERROR(CheckResults(dims, x, "x", y, "the gradient"));
-  if (view.operands.size() > 1) RETURN_IF_ERROR(CheckIndex(view.operands[1], y));
+  MESHWORK_RETURN_IF_ERROR(CheckResults(dims, x, "x", y, "the gradient"));
+  if (view.operands.size() > 1) MESHWORK_RETURN_IF_ERROR(CheckIndex(view.operands[1], y));
   return std::vector<Type>{x};
 }
 
 absl::StatusOr<std::vector<Type>> InferMaxPoolAt(const OpView& view) {
-  ASSIGN_OR_RETURN(const Slidings dims, CheckPool(view.attrs, view.operands[0]));
+  MESHWORK_ASSIGN_OR_RETURN(const Slidings dims, CheckPool(view.attrs, view.operands[0]));
   const Type y = PooledType(dims, view.operands[0]);
-  RETURN_IF_ERROR(CheckIndex(view.operands[1], y));
+  MESHWORK_RETURN_IF_ERROR(CheckIndex(view.operands[1], y));
   return std::vector<Type>{y};
 }
 
@@ -376,6 +376,7 @@ const std::vector<OpRow>& Rows() {
        .flops = PoolFlops,
        .cpu = MaxPoolCpu,
        .stack = StackPool,
+       .is_light = true,
        .samples = {"f32[2,6,4,3]; window=[2,2] strides=[2,2]",
                    "f64[2,7,2]; window=[3] strides=[2] low=[1] high=[1]",
                    "f32[2,6,4,2]; window=[3,2] low=[1,0] high=[1,1]",
@@ -411,6 +412,7 @@ const std::vector<OpRow>& Rows() {
        .grad = MaxPoolAtGrad,
        .cpu = MaxPoolAtCpu,
        .stack = StackPool,
+       .is_light = true,
        .samples = {"f32[2,6,4,3], i32[2,3,2,3]; window=[2,2] strides=[2,2]",
                    "f64[2,7,2], i32[2,4,2]; window=[3] strides=[2] low=[1] high=[1]",
                    "f64[2,9,2], i32[2,3,2]; window=[3] strides=[2] low=[-2] high=[1]",
@@ -427,6 +429,7 @@ const std::vector<OpRow>& Rows() {
        .flops = PoolFlops,
        .cpu = SumPoolCpu,
        .stack = StackPool,
+       .is_light = true,
        .samples = {"f32[2,6,4,3]; window=[2,2] strides=[2,2]",
                    "f64[2,7,2]; window=[3] strides=[2] low=[1] high=[1]",
                    "f32[2,6,4,2]; window=[3,2] low=[1,0] high=[1,1]",

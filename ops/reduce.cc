@@ -25,7 +25,7 @@ absl::StatusOr<std::vector<Type>> InferOverDims(const OpView& view) {
   const Type& x = view.operands[0];
   const Ints& dims = view.attrs.Get<Ints>("dims");
   for (size_t i = 0; i < dims.size(); ++i) {
-    RETURN_IF_ERROR(CheckDim("dims", dims[i], x));
+    MESHWORK_RETURN_IF_ERROR(CheckDim("dims", dims[i], x));
     if (Contains(Ints(dims.begin(), dims.begin() + static_cast<int64_t>(i)), dims[i]))
       return InvalidArgument("dims=[{}] names dim {} twice.", fmt::join(dims, ","), dims[i]);
   }
@@ -122,7 +122,7 @@ absl::StatusOr<std::vector<Type>> InferArgmax(const OpView& view) {
   const Type& x = view.operands[0];
   const int64_t dim = view.attrs.Get<int64_t>("dim");
   if (x.dtype == BOOL) return InvalidArgument("takes numbers, got {}.", x.ToString());
-  RETURN_IF_ERROR(CheckDim("dim", dim, x));
+  MESHWORK_RETURN_IF_ERROR(CheckDim("dim", dim, x));
   if (x.shape[dim] == 0)
     return InvalidArgument("dim {} of {} is empty; it has no largest and no smallest element.", dim,
                            x.ToString());
@@ -327,6 +327,7 @@ OpRow Reduction(std::string_view name, std::string_view doc,
           .grad = grad,
           .cpu = cpu,
           .stack = stack,
+          .is_light = true,
           .samples = std::move(samples),
           .sample_low = sample_low,
           .sample_high = sample_high};
@@ -358,6 +359,7 @@ OpRow ArgReduction(std::string_view name, std::string_view doc,
           .blockwise = blockwise,
           .cpu = cpu,
           .stack = StackArg,
+          .is_light = true,
           .samples = {"f32[4,6]; dim=1", "f64[4,6]; dim=0", "i32[5,3]; dim=1", "bf16[2,3,4]; dim=1"}};
 }
 

@@ -35,9 +35,9 @@ absl::StatusOr<std::vector<Type>> InferScatterExtremum(const OpView& view) {
   const int64_t dim = view.attrs.Get<int64_t>("dim");
   const Type result{updates.dtype, ToShape(view.attrs.Get<Ints>("shape"))};
   if (updates.dtype == BOOL) return InvalidArgument("takes numbers, got {}.", updates.ToString());
-  RETURN_IF_ERROR(CheckSize(result));
-  RETURN_IF_ERROR(CheckIndices(indices, result, dim));
-  RETURN_IF_ERROR(CheckUpdates(updates, indices, result, dim));
+  MESHWORK_RETURN_IF_ERROR(CheckSize(result));
+  MESHWORK_RETURN_IF_ERROR(CheckIndices(indices, result, dim));
+  MESHWORK_RETURN_IF_ERROR(CheckUpdates(updates, indices, result, dim));
   return std::vector<Type>{result};
 }
 
@@ -102,8 +102,8 @@ Kernel ScatterExtremumCpu(const KernelSpec& spec) {
 absl::StatusOr<std::vector<Type>> InferScatterUpdate(const OpView& view) {
   const Type &indices = view.operands[0], &x = view.operands[1], &updates = view.operands[2];
   const int64_t dim = view.attrs.Get<int64_t>("dim");
-  RETURN_IF_ERROR(CheckIndices(indices, x, dim));
-  RETURN_IF_ERROR(CheckUpdates(updates, indices, x, dim));
+  MESHWORK_RETURN_IF_ERROR(CheckIndices(indices, x, dim));
+  MESHWORK_RETURN_IF_ERROR(CheckUpdates(updates, indices, x, dim));
   return std::vector<Type>{x};
 }
 

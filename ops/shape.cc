@@ -32,7 +32,7 @@ absl::StatusOr<std::vector<Type>> InferBroadcastTo(const OpView& view) {
                            fmt::join(dims, ","), Count(static_cast<int64_t>(dims.size()), "dim"),
                            x.ToString());
   for (size_t i = 0; i < dims.size(); ++i) {
-    RETURN_IF_ERROR(CheckDim("dims", dims[i], result));
+    MESHWORK_RETURN_IF_ERROR(CheckDim("dims", dims[i], result));
     if (i > 0 && dims[i] <= dims[i - 1])
       return InvalidArgument("dims=[{}] must increase.", fmt::join(dims, ","));
     if (x.shape[i] != 1 && x.shape[i] != shape[dims[i]])
@@ -87,7 +87,7 @@ std::optional<KernelSpec> StackBroadcastTo(const KernelSpec& spec, const StackDi
 absl::StatusOr<std::vector<Type>> InferReshape(const OpView& view) {
   const Type& x = view.operands[0];
   const Type result{x.dtype, ToShape(view.attrs.Get<Ints>("shape"))};
-  RETURN_IF_ERROR(CheckSize(result));
+  MESHWORK_RETURN_IF_ERROR(CheckSize(result));
   if (result.num_elements() != x.num_elements())
     return InvalidArgument("{} has {}, {} has {}; they must be equal.", x.ToString(),
                            Count(x.num_elements(), "element"), result.ToString(), result.num_elements());
@@ -146,9 +146,9 @@ absl::Status CheckIncreasing(const Ints& dims) {
 absl::StatusOr<std::vector<Type>> InferSqueeze(const OpView& view) {
   const Ints& dims = view.attrs.Get<Ints>("dims");
   Type result = view.operands[0];
-  RETURN_IF_ERROR(CheckIncreasing(dims));
+  MESHWORK_RETURN_IF_ERROR(CheckIncreasing(dims));
   for (size_t i = dims.size(); i-- > 0;) {
-    RETURN_IF_ERROR(CheckDim("dims", dims[i], view.operands[0]));
+    MESHWORK_RETURN_IF_ERROR(CheckDim("dims", dims[i], view.operands[0]));
     if (result.shape[dims[i]] != 1)
       return InvalidArgument("dim {} of {} has size {}; only dims of size 1 can be left out.", dims[i],
                              view.operands[0].ToString(), result.shape[dims[i]]);
@@ -161,7 +161,7 @@ absl::StatusOr<std::vector<Type>> InferExpandDims(const OpView& view) {
   const Ints& dims = view.attrs.Get<Ints>("dims");
   Type result = view.operands[0];
   const int64_t rank = result.rank() + static_cast<int64_t>(dims.size());
-  RETURN_IF_ERROR(CheckIncreasing(dims));
+  MESHWORK_RETURN_IF_ERROR(CheckIncreasing(dims));
   for (int64_t d : dims)
     if (d < 0 || d >= rank)
       return InvalidArgument("dims=[{}] names dim {}; the result has {}, which count from 0.",
@@ -240,7 +240,7 @@ absl::StatusOr<std::vector<Type>> InferRelayout(const OpView& view) {
   if (layout.rank() != view.operands[0].rank())
     return InvalidArgument("layout {} has {}, the operand {} has {}; give one entry per dim.", pin.ToString(),
                            Count(layout.rank(), "dim"), view.operands[0].ToString(), view.operands[0].rank());
-  RETURN_IF_ERROR(layout.Fits(view.operands[0].shape));
+  MESHWORK_RETURN_IF_ERROR(layout.Fits(view.operands[0].shape));
   return std::vector<Type>{view.operands[0]};
 }
 
@@ -259,7 +259,7 @@ Rule SameRule(const OpView& view) {
 absl::StatusOr<std::vector<Type>> InferDimensionSize(const OpView& view) {
   const Ints& dims = view.attrs.Get<Ints>("dims");
   for (auto d = dims.begin(); d != dims.end(); ++d) {
-    RETURN_IF_ERROR(CheckDim("dims", *d, view.operands[0]));
+    MESHWORK_RETURN_IF_ERROR(CheckDim("dims", *d, view.operands[0]));
     if (std::find(dims.begin(), d, *d) != d)
       return InvalidArgument("dims=[{}] names dim {} twice.", fmt::join(dims, ","), *d);
   }
@@ -297,6 +297,7 @@ const std::vector<OpRow>& Rows() {
        .grad = BroadcastToGrad,
        .cpu = BroadcastToCpu,
        .stack = StackBroadcastTo,
+       .is_light = true,
        .samples = {"f32[6]; shape=[4,6] dims=[1]", "f64[4]; shape=[4,6] dims=[0]", "f32[]; shape=[5] dims=[]",
                    "i32[4,1]; shape=[4,6] dims=[0,1]"}},
       {.name = "reshape",
@@ -307,6 +308,7 @@ const std::vector<OpRow>& Rows() {
        .grad = ReshapeGrad,
        .cpu = ReshapeCpu,
        .stack = StackReshape,
+       .is_light = true,
        .is_view = true,
        .samples = {"f32[4,6]; shape=[24]", "f32[24]; shape=[6,4]", "f64[4,6]; shape=[4,3,2]",
                    "f32[4,6]; shape=[4,1,6]", "i32[6,4]; shape=[12,2]"}},
@@ -318,6 +320,7 @@ const std::vector<OpRow>& Rows() {
        .grad = SqueezeGrad,
        .cpu = ReshapeCpu,
        .stack = StackReshape,
+       .is_light = true,
        .is_view = true,
        .samples = {"f32[4,1,6]; dims=[1]", "bf16[1,4,1]; dims=[0,2]", "bool[4,1]; dims=[1]",
                    "i64[4]; dims=[]"}},
@@ -329,6 +332,7 @@ const std::vector<OpRow>& Rows() {
        .grad = ExpandDimsGrad,
        .cpu = ReshapeCpu,
        .stack = StackReshape,
+       .is_light = true,
        .is_view = true,
        .samples = {"f32[4,6]; dims=[1]", "bf16[4]; dims=[0,2]", "bool[4]; dims=[1]", "i32[]; dims=[0]"}},
       {.name = "transpose",
@@ -348,6 +352,7 @@ const std::vector<OpRow>& Rows() {
        .grad = RelayoutGrad,
        .cpu = ReshapeCpu,
        .stack = StackReshape,
+       .is_light = true,
        .is_view = true,
        .samples = {"f32[4,6]; layout={_,_}"}},
       {.name = "dimension_size",

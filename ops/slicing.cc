@@ -43,9 +43,9 @@ Cut CutOf(const Attrs& attrs, size_t d) {
 
 absl::StatusOr<std::vector<Type>> InferSlice(const OpView& view) {
   const Type& x = view.operands[0];
-  RETURN_IF_ERROR(CheckEntries("start", view.attrs.Get<Ints>("start"), x));
-  RETURN_IF_ERROR(CheckEntries("limit", view.attrs.Get<Ints>("limit"), x));
-  RETURN_IF_ERROR(CheckEntries("stride", view.attrs.Get<Ints>("stride"), x, /*may_be_empty=*/true));
+  MESHWORK_RETURN_IF_ERROR(CheckEntries("start", view.attrs.Get<Ints>("start"), x));
+  MESHWORK_RETURN_IF_ERROR(CheckEntries("limit", view.attrs.Get<Ints>("limit"), x));
+  MESHWORK_RETURN_IF_ERROR(CheckEntries("stride", view.attrs.Get<Ints>("stride"), x, /*may_be_empty=*/true));
   Type result{x.dtype, {}};
   for (size_t d = 0; d < x.shape.size(); ++d) {
     const Cut cut = CutOf(view.attrs, d);
@@ -138,10 +138,11 @@ bool IsAmount(const Padding& p, int64_t size) {
 
 absl::StatusOr<std::vector<Type>> InferPad(const OpView& view) {
   const Type& x = view.operands[0];
-  RETURN_IF_ERROR(CheckEntries("low", view.attrs.Get<Ints>("low"), x));
-  RETURN_IF_ERROR(CheckEntries("high", view.attrs.Get<Ints>("high"), x));
-  RETURN_IF_ERROR(CheckEntries("interior", view.attrs.Get<Ints>("interior"), x, /*may_be_empty=*/true));
-  RETURN_IF_ERROR(CheckElement(view.attrs.Get<double>("value"), x.dtype));
+  MESHWORK_RETURN_IF_ERROR(CheckEntries("low", view.attrs.Get<Ints>("low"), x));
+  MESHWORK_RETURN_IF_ERROR(CheckEntries("high", view.attrs.Get<Ints>("high"), x));
+  MESHWORK_RETURN_IF_ERROR(
+      CheckEntries("interior", view.attrs.Get<Ints>("interior"), x, /*may_be_empty=*/true));
+  MESHWORK_RETURN_IF_ERROR(CheckElement(view.attrs.Get<double>("value"), x.dtype));
   Type result{x.dtype, {}};
   for (size_t d = 0; d < x.shape.size(); ++d) {
     const Padding p = PaddingOf(view.attrs, d);

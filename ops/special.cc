@@ -183,6 +183,7 @@ OpRow RealPair(std::string_view name, std::string_view doc, Rule (*rule)(const O
           .grad = grad,
           .cpu = ForPairs<Elements::kReal>(f),
           .stack = StackBroadcast,
+          .is_light = true,
           .in_place = {0},
           .samples = {"f32[4,6], f32[4,6]", "f64[4,6], f64[6]", "f32[4,1], f32[6]", "bf16[5], bf16[]"}};
 }
@@ -207,6 +208,7 @@ OpRow BitCount(std::string_view name, std::string_view doc, F) {
                 });
               },
           .stack = StackBroadcast,
+          .is_light = true,
           .in_place = {0},
           .samples = {"i32[4,6]", "i64[5]"}};
 }
@@ -242,6 +244,7 @@ const std::vector<OpRow>& Rows() {
        .grad = PolygammaGrad,
        .cpu = PolygammaCpu,
        .stack = StackBroadcast,
+       .is_light = true,
        .in_place = {0},
        .samples = {"f32[4,6]", "f64[5]; order=1", "bf16[6]; order=2"},
        .sample_low = 0.25,

@@ -129,8 +129,8 @@ class Arranger {
 
   bool IsCheap(int p) const {
     const OpRow& row = *NodeOf(p).row;
-    return !row.is_product && (row.stack != nullptr || (row.collective == CollectiveKind::kAllReduce &&
-                                                        !MovesOver(local_, NodeOf(p), across_)));
+    return row.is_light ||
+           (row.collective == CollectiveKind::kAllReduce && !MovesOver(local_, NodeOf(p), across_));
   }
 
   // Appends what must be emitted before `p`, in order; false if it may not be moved for p's sake. `waiting`:

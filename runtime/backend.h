@@ -1,8 +1,8 @@
 // Backend: what computes in a domain. It prepares step plans (runtime/step_plan.h) for its kind of machine.
 //
 //   CpuBackend backend;                                      // runtime/cpu/cpu_backend.h
-//   ASSIGN_OR_RETURN(auto step, backend.Prepare(std::move(plan), variables, {}));
-//   RETURN_IF_ERROR(step->Run(feeds, outputs));              // as often as wanted
+//   MESHWORK_ASSIGN_OR_RETURN(auto step, backend.Prepare(std::move(plan), variables, {}));
+//   MESHWORK_RETURN_IF_ERROR(step->Run(feeds, outputs));              // as often as wanted
 //
 // Executor (runtime/executor.h) drives one; users name a backend and leave the rest to it.
 #pragma once

@@ -45,8 +45,8 @@ absl::Status CheckApart(const std::vector<Region>& written, const std::vector<Re
           "its own.",
           written[w].what, other.what);
     };
-    for (const Region& other : read) RETURN_IF_ERROR(check(other));
-    for (size_t o = 0; o < w; ++o) RETURN_IF_ERROR(check(written[o]));
+    for (const Region& other : read) MESHWORK_RETURN_IF_ERROR(check(other));
+    for (size_t o = 0; o < w; ++o) MESHWORK_RETURN_IF_ERROR(check(written[o]));
   }
   return absl::OkStatus();
 }
@@ -79,7 +79,8 @@ absl::Status CheckGivenAs(std::string_view kind, const std::set<std::string>& di
 
 absl::Status CheckDTensor(const Graph& local, const Domain& domain, const Memory& lies, std::string_view kind,
                           const std::string& name, const DTensor& tensor) {
-  ASSIGN_OR_RETURN(const ValueId id, kind == "feed" ? FindInput(local, name) : FindOutput(local, name));
+  MESHWORK_ASSIGN_OR_RETURN(const ValueId id,
+                            kind == "feed" ? FindInput(local, name) : FindOutput(local, name));
   const ValueInfo& info = local.value(id);
   if (!tensor.valid())
     return InvalidArgument(
@@ -122,7 +123,7 @@ std::string Signature(const Graph& local) {
 
 absl::Status CheckFeeds(const Graph& local, const std::set<std::string>& distributed,
                         const StepMemory& memory) {
-  RETURN_IF_ERROR(CheckGivenAs("feed", distributed, memory.feeds, memory.distributed_feeds));
+  MESHWORK_RETURN_IF_ERROR(CheckGivenAs("feed", distributed, memory.feeds, memory.distributed_feeds));
   const std::map<std::string, Tensor>& feeds = memory.feeds;
   for (const auto& [name, tensor] : feeds) {
     const int a = local.FindArgument(name);
@@ -150,7 +151,7 @@ absl::Status CheckFeeds(const Graph& local, const std::set<std::string>& distrib
                              Signature(local));
     }
     const Type& type = it->second.type();
-    RETURN_IF_ERROR(Annotate(it->second.status(), fmt::format("Run: feed \"{}\": ", info.name)));
+    MESHWORK_RETURN_IF_ERROR(Annotate(it->second.status(), fmt::format("Run: feed \"{}\": ", info.name)));
     if (type.shape != info.global.shape) {
       return InvalidArgument(
           "Run: feed \"{}\" is {}; the program takes {}, compile it for this shape or feed that one.",
@@ -167,7 +168,7 @@ absl::Status CheckFeeds(const Graph& local, const std::set<std::string>& distrib
 
 absl::Status CheckOutputs(const Graph& local, const std::set<std::string>& distributed,
                           const StepMemory& memory) {
-  RETURN_IF_ERROR(CheckGivenAs("output", distributed, memory.outputs, memory.distributed_outputs));
+  MESHWORK_RETURN_IF_ERROR(CheckGivenAs("output", distributed, memory.outputs, memory.distributed_outputs));
   std::map<std::string, Type> types;
   std::vector<std::string> names;
   for (size_t o = 0; o < local.outputs().size(); ++o) {
@@ -196,9 +197,9 @@ absl::Status CheckOutputs(const Graph& local, const std::set<std::string>& distr
 absl::Status CheckDTensors(const Graph& local, const Domain& domain, const Memory& lies,
                            const StepMemory& memory) {
   for (const auto& [name, tensor] : memory.distributed_feeds)
-    RETURN_IF_ERROR(CheckDTensor(local, domain, lies, "feed", name, tensor));
+    MESHWORK_RETURN_IF_ERROR(CheckDTensor(local, domain, lies, "feed", name, tensor));
   for (const auto& [name, tensor] : memory.distributed_outputs)
-    RETURN_IF_ERROR(CheckDTensor(local, domain, lies, "output", name, tensor));
+    MESHWORK_RETURN_IF_ERROR(CheckDTensor(local, domain, lies, "output", name, tensor));
   return absl::OkStatus();
 }
 

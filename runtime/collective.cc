@@ -51,7 +51,7 @@ absl::Status CheckReducible(const Filled& x) {
 }
 
 absl::Status PlanAllReduce(const Filled& x, std::vector<Transfer>& transfers) {
-  RETURN_IF_ERROR(CheckReducible(x));
+  MESHWORK_RETURN_IF_ERROR(CheckReducible(x));
   if (x.from.type != x.to.type || x.from.layout->dims() != x.to.layout->dims()) {
     return InvalidArgument("{}: the operand is {} {} and the result {} {}; all_reduce keeps type and place.",
                            x.where(), x.from.type.ToString(), x.from.layout->ToString(), x.to.type.ToString(),
@@ -71,7 +71,7 @@ absl::Status PlanAllReduce(const Filled& x, std::vector<Transfer>& transfers) {
 }
 
 absl::Status PlanReduceScatter(const Filled& x, std::vector<Transfer>& transfers) {
-  RETURN_IF_ERROR(CheckReducible(x));
+  MESHWORK_RETURN_IF_ERROR(CheckReducible(x));
   const AxisGroup group(x.mesh(), x.axes());
   for (int64_t i = 0; i < x.to_buffers.instances.count(); ++i) {
     const int64_t device = x.to_buffers.instances.Representative(i);
@@ -208,7 +208,7 @@ absl::StatusOr<std::vector<Transfer>> PlanCollective(const Graph& local, int nod
         x.from.global.ToString(), x.to.global.ToString());
   }
   std::vector<Transfer> transfers;
-  RETURN_IF_ERROR(PlanMoved(x, transfers));
+  MESHWORK_RETURN_IF_ERROR(PlanMoved(x, transfers));
   return transfers;
 }
 

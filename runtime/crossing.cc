@@ -119,7 +119,8 @@ absl::StatusOr<Crossing> CrossingPlanner::Plan(int node, const std::vector<Value
   for (int64_t domain = 0; domain < domain_.placement().num_domains(); ++domain) {
     std::vector<Transfer> all;
     for (size_t r = 0; r < collective.results.size(); ++r) {
-      ASSIGN_OR_RETURN(const std::vector<Transfer> transfers, PlanFor(domain, node, static_cast<int>(r)));
+      MESHWORK_ASSIGN_OR_RETURN(const std::vector<Transfer> transfers,
+                                PlanFor(domain, node, static_cast<int>(r)));
       all.insert(all.end(), transfers.begin(), transfers.end());
       if (domain != domain_.index()) continue;
       const ValueBuffers& result = values[collective.results[r]];

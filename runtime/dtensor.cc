@@ -24,14 +24,15 @@ int64_t FirstReplica(const DTensor& tensor, int64_t i) {
 // The whole buffer of an instance.
 absl::StatusOr<Tensor> DownloadInstance(const DTensor& tensor, int64_t i) {
   Tensor host(tensor.local_type());
-  RETURN_IF_ERROR(tensor.memory().Download(BoxCopy::Linear(host.num_elements()), DTypeSize(host.dtype()),
-                                           tensor.instance(i), static_cast<std::byte*>(host.raw())));
+  MESHWORK_RETURN_IF_ERROR(tensor.memory().Download(BoxCopy::Linear(host.num_elements()),
+                                                    DTypeSize(host.dtype()), tensor.instance(i),
+                                                    static_cast<std::byte*>(host.raw())));
   return host;
 }
 
 absl::Status CheckReplica(const DTensor& tensor, int64_t first, int64_t i) {
-  ASSIGN_OR_RETURN(const Tensor a, DownloadInstance(tensor, first));
-  ASSIGN_OR_RETURN(const Tensor b, DownloadInstance(tensor, i));
+  MESHWORK_ASSIGN_OR_RETURN(const Tensor a, DownloadInstance(tensor, first));
+  MESHWORK_ASSIGN_OR_RETURN(const Tensor b, DownloadInstance(tensor, i));
   const BoxBuffer buffer = BufferOf(tensor, i);
   const BoxCopy block(tensor.block(i), buffer, buffer);
   const std::optional<Difference> difference =
@@ -83,13 +84,13 @@ DTensor::DTensor(const Domain& domain, std::shared_ptr<Memory> memory, Type glob
 
 absl::Status Pack(const Tensor& host, DTensor& to, bool poison_padding) {
   MESHWORK_CHECK(to.valid());
-  RETURN_IF_ERROR(Annotate(host.status(), "Pack: "));
+  MESHWORK_RETURN_IF_ERROR(Annotate(host.status(), "Pack: "));
   if (host.type() != to.type()) {
     return InvalidArgument("Pack: a {} cannot fill a {} {}; dtype and shape must agree.",
                            host.type().ToString(), to.type().ToString(), to.layout().ToString());
   }
   for (int64_t i = 0; i < to.instances().count(); ++i)
-    RETURN_IF_ERROR(UploadInstance(host, to, i, poison_padding));
+    MESHWORK_RETURN_IF_ERROR(UploadInstance(host, to, i, poison_padding));
   return absl::OkStatus();
 }
 
@@ -104,13 +105,13 @@ absl::StatusOr<Tensor> Unpack(const DTensor& from, bool check_replicas) {
   Tensor host(from.type());
   for (int64_t i = 0; i < from.instances().count(); ++i) {
     if (const int64_t first = FirstReplica(from, i); first != i) {
-      if (check_replicas) RETURN_IF_ERROR(CheckReplica(from, first, i));
+      if (check_replicas) MESHWORK_RETURN_IF_ERROR(CheckReplica(from, first, i));
       continue;
     }
     const BoxCopy box(from.block(i), BufferOf(from, i),
                       BoxBuffer::Whole(from.layout().FactorShape(from.type().shape)));
-    RETURN_IF_ERROR(from.memory().Download(box, DTypeSize(host.dtype()), from.instance(i),
-                                           static_cast<std::byte*>(host.raw())));
+    MESHWORK_RETURN_IF_ERROR(from.memory().Download(box, DTypeSize(host.dtype()), from.instance(i),
+                                                    static_cast<std::byte*>(host.raw())));
   }
   return host;
 }

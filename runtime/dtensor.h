@@ -2,8 +2,8 @@
 //
 //   const Layout layout = Layout::Parse(mesh, "{batch,_}").value();
 //   DTensor w(CpuMemory(), Type{F32, {10, 7}}, layout);   // zeros
-//   RETURN_IF_ERROR(Pack(host, w));                    // host: f32[10,7]
-//   ASSIGN_OR_RETURN(Tensor back, Unpack(w));          // law: back equals host, bit for bit
+//   MESHWORK_RETURN_IF_ERROR(Pack(host, w));                    // host: f32[10,7]
+//   MESHWORK_ASSIGN_OR_RETURN(Tensor back, Unpack(w));          // law: back equals host, bit for bit
 //
 // There is one dense buffer of block shape per *instance*: per distinct coordinate on the axes that
 // shard the tensor, or per device if it was made with share=false. They lie one behind the other, nothing

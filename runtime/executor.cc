@@ -83,7 +83,7 @@ absl::StatusOr<Domain> DomainOf(const Program& program, const Transport* transpo
         transport == nullptr ? "there is no transport, so there is one"
                              : fmt::format("the transport is between {}", domains),
         domains);
-  ASSIGN_OR_RETURN(Placement placement, Placement::Create(program.body.mesh(), domains));
+  MESHWORK_ASSIGN_OR_RETURN(Placement placement, Placement::Create(program.body.mesh(), domains));
   if (!(placement.mesh() == program.body.mesh()))
     return InvalidArgument("Executor: the program {} is on {}; {} are on a mesh cut where they end, {}.",
                            program.body.name, program.body.mesh().ToString(), Count(domains, "domain"),
@@ -120,8 +120,8 @@ absl::Status CheckDistributed(const Graph& local, const Domain& domain,
 absl::Status CheckInPlace(const Graph& local, const ExecutorOptions& options) {
   std::map<std::string, std::string> seen;  // outputs by input
   for (const auto& [output, input] : options.in_place) {
-    ASSIGN_OR_RETURN(const ValueId to, FindOutput(local, output));
-    ASSIGN_OR_RETURN(const ValueId from, FindInput(local, input));
+    MESHWORK_ASSIGN_OR_RETURN(const ValueId to, FindOutput(local, output));
+    MESHWORK_ASSIGN_OR_RETURN(const ValueId from, FindInput(local, input));
     for (const std::string& name : {input, output})
       if (!options.distributed.contains(name))
         return InvalidArgument(
@@ -183,15 +183,15 @@ struct Planned {
 absl::StatusOr<Planned> Plan(const Program& program, const Backend& backend, const ExecutorOptions& options,
                              const std::map<std::string, DTensor>& variables) {
   Planned planned;
-  ASSIGN_OR_RETURN(planned.domain, DomainOf(program, options.transport));
-  RETURN_IF_ERROR(CheckLocalProgram(program.body, program.num_domains));
+  MESHWORK_ASSIGN_OR_RETURN(planned.domain, DomainOf(program, options.transport));
+  MESHWORK_RETURN_IF_ERROR(CheckLocalProgram(program.body, program.num_domains));
   const Domain& domain = planned.domain;
-  RETURN_IF_ERROR(CheckDistributed(program.body, domain, options.distributed));
-  RETURN_IF_ERROR(CheckInPlace(program.body, options));
+  MESHWORK_RETURN_IF_ERROR(CheckDistributed(program.body, domain, options.distributed));
+  MESHWORK_RETURN_IF_ERROR(CheckInPlace(program.body, options));
   auto graph = std::make_shared<const Graph>(
       OrderOf(options.in_place.empty() ? program.body : WithInPlace(program.body, options.in_place), options,
               domain.placement().across()));
-  RETURN_IF_ERROR(CheckKernels(*graph, backend));
+  MESHWORK_RETURN_IF_ERROR(CheckKernels(*graph, backend));
   const std::shared_ptr<Memory> memory = backend.memory();
   std::vector<InstanceMap> instances(graph->arguments().size());
   for (size_t a = 0; a < instances.size(); ++a) {
@@ -201,8 +201,8 @@ absl::StatusOr<Planned> Plan(const Program& program, const Backend& backend, con
       instances[a] = InstancesOf(domain, *info.layout, /*share=*/true);
       continue;
     }
-    ASSIGN_OR_RETURN(const DTensor* const bound,
-                     FindVariable(*graph, static_cast<int>(a), domain, *memory, variables));
+    MESHWORK_ASSIGN_OR_RETURN(const DTensor* const bound,
+                              FindVariable(*graph, static_cast<int>(a), domain, *memory, variables));
     instances[a] = InstancesOf(domain, *info.layout, options.share);
     if (bound != nullptr && bound->instances().varying() != instances[a].varying()) {
       instances[a] = bound->instances();
@@ -211,8 +211,8 @@ absl::StatusOr<Planned> Plan(const Program& program, const Backend& backend, con
     planned.variable_bytes +=
         bound != nullptr ? bound->bytes() : BytesOfDTensor(domain, info.global, *info.layout, options.share);
   }
-  ASSIGN_OR_RETURN(planned.plan,
-                   BuildStepPlan(std::move(graph), instances, PlanOptions(options, domain, *memory)));
+  MESHWORK_ASSIGN_OR_RETURN(
+      planned.plan, BuildStepPlan(std::move(graph), instances, PlanOptions(options, domain, *memory)));
   return planned;
 }
 
@@ -275,13 +275,14 @@ absl::StatusOr<std::unique_ptr<Executor>> Executor::Create(const Program& progra
   try {
     // All domains have an executor, or none has.
     absl::StatusOr<Planned> planned = Plan(program, backend, options, *variables);
-    RETURN_IF_ERROR(AllGoOn(options.transport, "the program", planned.status(),
-                            [&] { return TextOf(program, options, *planned); }));
+    MESHWORK_RETURN_IF_ERROR(AllGoOn(options.transport, "the program", planned.status(),
+                                     [&] { return TextOf(program, options, *planned); }));
     const std::shared_ptr<const Graph> graph = planned->plan.graph;
     const std::vector<DTensor> state = StateOf(*planned, backend, options, *variables);
     absl::StatusOr<std::unique_ptr<PreparedStep>> step =
         backend.Prepare(std::move(planned->plan), state, PreparationOptions(options));
-    RETURN_IF_ERROR(AllGoOn(options.transport, "what it needs", step.status(), [] { return "there"; }));
+    MESHWORK_RETURN_IF_ERROR(
+        AllGoOn(options.transport, "what it needs", step.status(), [] { return "there"; }));
     std::map<std::string, DTensor> bound;
     for (size_t a = 0; a < state.size(); ++a)
       if (state[a].valid()) bound.emplace(graph->argument_name(static_cast<int>(a)), state[a]);
@@ -300,7 +301,7 @@ absl::StatusOr<std::unique_ptr<Executor>> Executor::Create(const Program& progra
 
 absl::StatusOr<ExecutorMemory> Executor::PlanMemory(const Program& program, const Backend& backend,
                                                     const ExecutorOptions& options) {
-  ASSIGN_OR_RETURN(Planned planned, Plan(program, backend, options, {}));
+  MESHWORK_ASSIGN_OR_RETURN(Planned planned, Plan(program, backend, options, {}));
   ExecutorMemory memory = backend.PlanMemory(std::move(planned.plan), PreparationOptions(options));
   memory.variable_bytes = planned.variable_bytes;
   return memory;
@@ -312,8 +313,8 @@ absl::StatusOr<BoundStep> Executor::Bind(std::map<std::string, Tensor> feeds,
 }
 
 absl::StatusOr<BoundStep> Executor::Bind(StepMemory memory) {
-  RETURN_IF_ERROR(CheckFeeds(*graph_, distributed_, memory));
-  RETURN_IF_ERROR(CheckOutputs(*graph_, distributed_, memory));
+  MESHWORK_RETURN_IF_ERROR(CheckFeeds(*graph_, distributed_, memory));
+  MESHWORK_RETURN_IF_ERROR(CheckOutputs(*graph_, distributed_, memory));
   for (const auto& [output, input] : in_place_) {
     if (memory.distributed_outputs.contains(output))
       return InvalidArgument(
@@ -322,7 +323,7 @@ absl::StatusOr<BoundStep> Executor::Bind(StepMemory memory) {
           "its own; bind the feed alone.",
           output, input);
   }
-  RETURN_IF_ERROR(CheckDTensors(*graph_, domain_, *backend_.memory(), memory));
+  MESHWORK_RETURN_IF_ERROR(CheckDTensors(*graph_, domain_, *backend_.memory(), memory));
   for (size_t o = 0; o < graph_->outputs().size(); ++o) {
     const std::string name = OutputName(*graph_, static_cast<int>(o));
     if (!distributed_.contains(name) || memory.distributed_outputs.contains(name)) continue;
@@ -331,7 +332,7 @@ absl::StatusOr<BoundStep> Executor::Bind(StepMemory memory) {
                                            ? NewDTensor(graph_->outputs()[o].value)
                                            : memory.distributed_feeds.at(replaced->second);
   }
-  RETURN_IF_ERROR(CheckApart(*graph_, in_place_, state_, memory));
+  MESHWORK_RETURN_IF_ERROR(CheckApart(*graph_, in_place_, state_, memory));
   BoundStep bound(step_);
   bound.memory_ = std::move(memory);
   bound.feed_addresses_.resize(graph_->arguments().size(), nullptr);
@@ -370,14 +371,14 @@ DTensor Executor::NewDTensor(ValueId id) const {
 }
 
 absl::StatusOr<DTensor> Executor::NewFeed(std::string_view name) const {
-  ASSIGN_OR_RETURN(const ValueId id, FindInput(*graph_, name));
-  RETURN_IF_ERROR(CheckIsDistributed(name, distributed_));
+  MESHWORK_ASSIGN_OR_RETURN(const ValueId id, FindInput(*graph_, name));
+  MESHWORK_RETURN_IF_ERROR(CheckIsDistributed(name, distributed_));
   return NewDTensor(id);
 }
 
 absl::StatusOr<DTensor> Executor::NewOutput(std::string_view name) const {
-  ASSIGN_OR_RETURN(const ValueId id, FindOutput(*graph_, name));
-  RETURN_IF_ERROR(CheckIsDistributed(name, distributed_));
+  MESHWORK_ASSIGN_OR_RETURN(const ValueId id, FindOutput(*graph_, name));
+  MESHWORK_RETURN_IF_ERROR(CheckIsDistributed(name, distributed_));
   return NewDTensor(id);
 }
 
@@ -385,8 +386,8 @@ absl::Status Executor::Run(const std::map<std::string, Tensor>& feeds,
                            std::map<std::string, Tensor>* outputs) {
   std::map<std::string, Tensor> results;
   if (outputs != nullptr) results = NewOutputs();
-  ASSIGN_OR_RETURN(BoundStep bound, Bind(feeds, results));
-  RETURN_IF_ERROR(bound.Run());
+  MESHWORK_ASSIGN_OR_RETURN(BoundStep bound, Bind(feeds, results));
+  MESHWORK_RETURN_IF_ERROR(bound.Run());
   if (outputs != nullptr) *outputs = std::move(results);
   return absl::OkStatus();
 }

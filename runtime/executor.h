@@ -2,18 +2,18 @@
 //
 //   CpuBackend backend;                                 // a worker per core (runtime/cpu/cpu_backend.h)
 //   std::map<std::string, DTensor> state;               // variables, by name
-//   ASSIGN_OR_RETURN(auto init, Executor::Create(init_program, backend, {}, &state));
-//   ASSIGN_OR_RETURN(auto step, Executor::Create(step_program, backend, {}, &state));
-//   RETURN_IF_ERROR(init->Run({}, nullptr));
+//   MESHWORK_ASSIGN_OR_RETURN(auto init, Executor::Create(init_program, backend, {}, &state));
+//   MESHWORK_ASSIGN_OR_RETURN(auto step, Executor::Create(step_program, backend, {}, &state));
+//   MESHWORK_RETURN_IF_ERROR(init->Run({}, nullptr));
 //   std::map<std::string, Tensor> outputs;
-//   RETURN_IF_ERROR(step->Run({{"x", images}, {"y", labels}}, &outputs));   // outputs.at("loss")
+//   MESHWORK_RETURN_IF_ERROR(step->Run({{"x", images}, {"y", labels}}, &outputs));   // outputs.at("loss")
 //
 // Where the same memory is fed again and again, a step is bound to it once, and then allocates nothing:
 //
-//   ASSIGN_OR_RETURN(BoundStep bound, step->Bind({{"x", images}, {"y", labels}}, step->NewOutputs()));
+//   MESHWORK_ASSIGN_OR_RETURN(BoundStep bound, step->Bind({{"x", images}, {"y", labels}}, step->NewOutputs()));
 //   for (…) {
 //     …write the next batch into images and labels…
-//     RETURN_IF_ERROR(bound.Run());                     // bound.outputs().at("loss")
+//     MESHWORK_RETURN_IF_ERROR(bound.Run());                     // bound.outputs().at("loss")
 //   }
 //
 // All planning is done by Create: the order in which the program runs, and what runs in which storage

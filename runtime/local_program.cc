@@ -49,9 +49,9 @@ absl::Status CheckNode(const Graph& local, int n) {
     const Node& node = local.nodes()[n];
     for (const auto& region : node.regions) {
       for (size_t v = 0; v < region->values().size(); ++v)
-        RETURN_IF_ERROR(CheckValue(*region, static_cast<ValueId>(v)));
+        MESHWORK_RETURN_IF_ERROR(CheckValue(*region, static_cast<ValueId>(v)));
       for (size_t i = 0; i < region->nodes().size(); ++i)
-        RETURN_IF_ERROR(CheckNode(*region, static_cast<int>(i)));
+        MESHWORK_RETURN_IF_ERROR(CheckNode(*region, static_cast<int>(i)));
     }
     return Annotate(CheckLocalControl(local, node), fmt::format("Executor: {}: ", local.Describe(n)));
   }
@@ -97,7 +97,7 @@ absl::Status CheckOutputs(const Graph& local) {
     if (!names.insert(name).second) {
       return InvalidArgument("Executor: output \"{}\" appears twice; output names must be unique.", name);
     }
-    RETURN_IF_ERROR(CheckWhole(local, "output", name, local.outputs()[o].value));
+    MESHWORK_RETURN_IF_ERROR(CheckWhole(local, "output", name, local.outputs()[o].value));
   }
   return absl::OkStatus();
 }
@@ -112,7 +112,7 @@ std::string OutputName(const Graph& local, int output) {
 absl::Status CheckKernels(const Graph& ordered, const Backend& backend) {
   for (size_t n = 0; n < ordered.nodes().size(); ++n) {
     const Node& node = ordered.nodes()[n];
-    for (const auto& region : node.regions) RETURN_IF_ERROR(CheckKernels(*region, backend));
+    for (const auto& region : node.regions) MESHWORK_RETURN_IF_ERROR(CheckKernels(*region, backend));
     const bool is_computed = node.row->kind != OpKind::kCollective && node.row->kind != OpKind::kControl;
     if (is_computed && !backend.Has(*node.row))
       return InvalidArgument("Executor: {} has no {} kernel; give its row one.",
@@ -131,14 +131,15 @@ absl::Status CheckLocalProgram(const Graph& local, int64_t num_domains) {
         kMaxVirtualDevices);
   }
   for (size_t v = 0; v < local.values().size(); ++v)
-    RETURN_IF_ERROR(CheckValue(local, static_cast<ValueId>(v)));
-  for (size_t n = 0; n < local.nodes().size(); ++n) RETURN_IF_ERROR(CheckNode(local, static_cast<int>(n)));
+    MESHWORK_RETURN_IF_ERROR(CheckValue(local, static_cast<ValueId>(v)));
+  for (size_t n = 0; n < local.nodes().size(); ++n)
+    MESHWORK_RETURN_IF_ERROR(CheckNode(local, static_cast<int>(n)));
   for (size_t a = 0; a < local.arguments().size(); ++a) {
     const Argument& argument = local.arguments()[a];
-    RETURN_IF_ERROR(CheckWhole(local, argument.is_variable ? "variable" : "input",
-                               local.argument_name(static_cast<int>(a)), argument.value));
+    MESHWORK_RETURN_IF_ERROR(CheckWhole(local, argument.is_variable ? "variable" : "input",
+                                        local.argument_name(static_cast<int>(a)), argument.value));
   }
-  RETURN_IF_ERROR(CheckUpdates(local));
+  MESHWORK_RETURN_IF_ERROR(CheckUpdates(local));
   return CheckOutputs(local);
 }
 

@@ -57,9 +57,7 @@ class Mover {
   // The operand whose sum `node` let pass, as its rule says: the only one that owes, exactly what its result
   // owes, and of its type.
   ValueId OwedOperand(const Node& node, ValueId result) const {
-    if (node.row->rule == nullptr || node.row->is_product || node.row->stack == nullptr ||
-        node.results.size() != 1)
-      return kNoValue;
+    if (node.row->rule == nullptr || !node.row->is_light || node.results.size() != 1) return kNoValue;
     const ValueInfo& info = local_.value(result);
     ValueId owed = kNoValue;
     for (ValueId operand : node.operands) {

@@ -57,7 +57,7 @@ class Planner {
 
   absl::StatusOr<StepPlan> Build() && {
     for (size_t a = 0; a < local_.arguments().size(); ++a) AddArgument(static_cast<int>(a));
-    for (int n = 0; n < static_cast<int>(local_.nodes().size()); ++n) RETURN_IF_ERROR(AddNode(n));
+    for (int n = 0; n < static_cast<int>(local_.nodes().size()); ++n) MESHWORK_RETURN_IF_ERROR(AddNode(n));
     for (size_t o = 0; o < local_.outputs().size(); ++o) AddOutput(static_cast<int>(o));
     AddAssignments();
     return std::move(plan_);
@@ -203,7 +203,8 @@ class Planner {
     if (Crosses(node)) return AddCrossing(n);
     CopyStep copies{.kind = CopyStep::Kind::kCollective, .node = n};
     for (size_t r = 0; r < node.results.size(); ++r) {
-      ASSIGN_OR_RETURN(std::vector<Transfer> more, PlanCollective(local_, n, static_cast<int>(r), values_));
+      MESHWORK_ASSIGN_OR_RETURN(std::vector<Transfer> more,
+                                PlanCollective(local_, n, static_cast<int>(r), values_));
       const ValueBuffers& result = values_[node.results[r]];
       for (Transfer& transfer : more) {
         copies.devices.push_back(result.instances.Representative(transfer.to - result.first));
@@ -217,7 +218,7 @@ class Planner {
   // ---- Collectives across domains.
 
   absl::Status AddCrossing(int n) {
-    ASSIGN_OR_RETURN(Crossing crossing, crossings_->Plan(n, values_));
+    MESHWORK_ASSIGN_OR_RETURN(Crossing crossing, crossings_->Plan(n, values_));
     CopyStep send{.kind = CopyStep::Kind::kSend, .node = n},
         receive{.kind = CopyStep::Kind::kReceive, .node = n};
     RemoteStep remote{.node = n};
@@ -378,7 +379,7 @@ class Planner {
     arguments.insert(arguments.end(), nested.in.begin() + lowered.first_read, nested.in.end());
     for (const ValueBuffers& argument : arguments) nested.arguments.push_back(argument.first);
     for (const auto& region : node.regions) {
-      ASSIGN_OR_RETURN(StepPlan body, PlanBody(region, arguments));
+      MESHWORK_ASSIGN_OR_RETURN(StepPlan body, PlanBody(region, arguments));
       nested.bodies.push_back(std::move(body));
     }
     plan_.steps.emplace_back(std::move(nested));

@@ -65,14 +65,14 @@ absl::Status Tensor::status() const {
 }
 
 absl::Status Tensor::CheckCount(const Type& type, int64_t values) {
-  RETURN_IF_ERROR(Annotate(CheckSize(type), "Tensor: "));
+  MESHWORK_RETURN_IF_ERROR(Annotate(CheckSize(type), "Tensor: "));
   if (values == type.num_elements()) return absl::OkStatus();
   return InvalidArgument("Tensor: {} for a {}, which has {}; give one for each.", Count(values, "value"),
                          type.ToString(), Count(type.num_elements(), "element"));
 }
 
 absl::Status Tensor::CheckAccess(DType dtype) const {
-  RETURN_IF_ERROR(status());
+  MESHWORK_RETURN_IF_ERROR(status());
   if (dtype == type_.dtype) return absl::OkStatus();
   return InvalidArgument(
       "Tensor: elements of {} are asked for, of a {}; values<T>() takes the C++ type of its dtype.",
@@ -110,7 +110,7 @@ Tensor Tensor::Reshaped(const Shape& shape) const {
 }
 
 absl::StatusOr<double> Tensor::Scalar() const {
-  RETURN_IF_ERROR(status());
+  MESHWORK_RETURN_IF_ERROR(status());
   if (num_elements() != 1) {
     return InvalidArgument("Tensor: a {} has {}; Scalar() reads tensors of one.", type_.ToString(),
                            Count(num_elements(), "element"));

@@ -100,13 +100,13 @@ std::span<const T> Tensor::values() const {
 
 template <typename T>
 absl::StatusOr<std::span<T>> Tensor::TryMutableValues() {
-  RETURN_IF_ERROR(CheckAccess(DTypeOf<T>()));
+  MESHWORK_RETURN_IF_ERROR(CheckAccess(DTypeOf<T>()));
   return mutable_values<T>();
 }
 
 template <typename T>
 absl::StatusOr<std::span<const T>> Tensor::TryValues() const {
-  RETURN_IF_ERROR(CheckAccess(DTypeOf<T>()));
+  MESHWORK_RETURN_IF_ERROR(CheckAccess(DTypeOf<T>()));
   return values<T>();
 }
 

@@ -48,8 +48,8 @@ absl::Status Agree(Transport& transport, std::string_view what, const absl::Stat
   const absl::StatusOr<std::string> text =
       mine.ok() ? absl::StatusOr<std::string>(fmt::format("{} {}", what, *mine)) : mine.status();
   const absl::StatusOr<std::vector<std::string>> texts = transport.AllGather(what, Encode(text));
-  RETURN_IF_ERROR(mine.status());
-  RETURN_IF_ERROR(texts.status());
+  MESHWORK_RETURN_IF_ERROR(mine.status());
+  MESHWORK_RETURN_IF_ERROR(texts.status());
   std::vector<std::string> values;
   for (size_t d = 0; d < texts->size(); ++d) {
     absl::StatusOr<std::string> said = Decode((*texts)[d]);

@@ -4,10 +4,10 @@
 //   std::vector<std::unique_ptr<Transport>> ends = MakeLoopback(2);         // runtime/transport/loopback.h
 //
 //   // in each domain, with its own end:
-//   RETURN_IF_ERROR(Agree(*end, "the program", Fingerprint(program.body)));   // who differs is named
-//   ASSIGN_OR_RETURN(auto sum, end->Prepare({.where = "all_reduce (model.cc:41)",
+//   MESHWORK_RETURN_IF_ERROR(Agree(*end, "the program", Fingerprint(program.body)));   // who differs is named
+//   MESHWORK_ASSIGN_OR_RETURN(auto sum, end->Prepare({.where = "all_reduce (model.cc:41)",
 //                                            .sends = …, .receives = …}));
-//   RETURN_IF_ERROR(sum->Run(where lies what is sent, where goes what is received));   // every step
+//   MESHWORK_RETURN_IF_ERROR(sum->Run(where lies what is sent, where goes what is received));   // every step
 //
 // A remote operation moves bytes between domains, and computes nothing: what is reduced is reduced by who
 // receives it, in the order of the domains, so that the sum does not depend on who was first.

@@ -101,9 +101,9 @@ void Warn(const CompileOptions& options, const Program& program) {
 
 absl::StatusOr<Program> CompileWith(const Graph& global, const CompileOptions& options,
                                     const PassControl& control) {
-  RETURN_IF_ERROR(global.status());
+  MESHWORK_RETURN_IF_ERROR(global.status());
   if (absl::Status status = CheckGlobal(global); !status.ok()) return Annotate(status, "Compile: ");
-  RETURN_IF_ERROR(CheckOptions(global, options));
+  MESHWORK_RETURN_IF_ERROR(CheckOptions(global, options));
   if (absl::Status status = options.topology.CheckDescribes(global.mesh()); !status.ok())
     return Annotate(status, "Compile: ");
   Attempt attempt = Try(global, options, control);

@@ -97,7 +97,7 @@ absl::StatusOr<std::string> Emit(const std::string& emit, const Graph& global, C
     const bool lays_out = pass == "propagate" || pass == "keep_weights";
     if (lays_out && emit == "propagated") propagated = PrintGraph(graph);
   };
-  ASSIGN_OR_RETURN(const Program program, CompileWithin(global, options));
+  MESHWORK_ASSIGN_OR_RETURN(const Program program, CompileWithin(global, options));
   if (emit == "global") return PrintGraph(WithShardedState(global, program));
   if (emit == "propagated") return Propagated(program, propagated);
   if (emit == "stats") return Stats(global, program);
@@ -106,7 +106,7 @@ absl::StatusOr<std::string> Emit(const std::string& emit, const Graph& global, C
   if (emit == "explain-json") return ToJson(ExplainAll(global, program, options)).dump(2) + "\n";
   if (emit == "certificate") {
     const Graph asked = WithShardedState(global, program);
-    ASSIGN_OR_RETURN(const Proof proof, meshwork::Verify(asked, program.body));
+    MESHWORK_ASSIGN_OR_RETURN(const Proof proof, meshwork::Verify(asked, program.body));
     return CertificateToJson(MakeCertificate(asked, program.body, proof));
   }
   return PrintGraph(program.body);
@@ -118,7 +118,7 @@ absl::StatusOr<std::string> EmitPasses(const Graph& global, CompileOptions optio
   options.dump = [&](std::string_view pass, const Graph& graph) {
     out += fmt::format("{}// {}\n{}", out.empty() ? "" : "\n", pass, PrintGraph(graph));
   };
-  RETURN_IF_ERROR(CompileWithin(global, options).status());
+  MESHWORK_RETURN_IF_ERROR(CompileWithin(global, options).status());
   return out;
 }
 
@@ -156,10 +156,10 @@ absl::Status Compile(Arguments args) {
   if (const auto done = Parse(flags, args)) return *done;
   if (passes && emit != "local")
     return InvalidArgument("--passes prints programs, not --emit={}; leave one of them out.", emit);
-  ASSIGN_OR_RETURN(const Graph global, ReadProgram(file));
-  ASSIGN_OR_RETURN(options.topology, ReadTopology(global.mesh(), topology));
-  ASSIGN_OR_RETURN(const std::string text,
-                   passes ? EmitPasses(global, options) : Emit(emit, global, options));
+  MESHWORK_ASSIGN_OR_RETURN(const Graph global, ReadProgram(file));
+  MESHWORK_ASSIGN_OR_RETURN(options.topology, ReadTopology(global.mesh(), topology));
+  MESHWORK_ASSIGN_OR_RETURN(const std::string text,
+                            passes ? EmitPasses(global, options) : Emit(emit, global, options));
   fmt::print("{}", text);
   return absl::OkStatus();
 }
@@ -180,9 +180,9 @@ absl::Status Explain(Arguments args) {
   flags.Text("topology", kTopologyHelp, &topology);
   flags.Switch("json", "prints one JSON object", &json);
   if (const auto done = Parse(flags, args)) return *done;
-  ASSIGN_OR_RETURN(const Graph global, ReadProgram(file));
-  ASSIGN_OR_RETURN(options.topology, ReadTopology(global.mesh(), topology));
-  ASSIGN_OR_RETURN(const std::string text, Emit(json ? "explain-json" : "explain", global, options));
+  MESHWORK_ASSIGN_OR_RETURN(const Graph global, ReadProgram(file));
+  MESHWORK_ASSIGN_OR_RETURN(options.topology, ReadTopology(global.mesh(), topology));
+  MESHWORK_ASSIGN_OR_RETURN(const std::string text, Emit(json ? "explain-json" : "explain", global, options));
   fmt::print("{}", text);
   return absl::OkStatus();
 }

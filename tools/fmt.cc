@@ -56,8 +56,8 @@ absl::Status Format(Arguments args) {
   if (const auto done = Parse(flags, args)) return *done;
   if (check && in_place) return InvalidArgument("--check changes nothing; leave it or --in-place out.");
   if (in_place && file == "-") return InvalidArgument("--in-place needs a file; standard input is none.");
-  ASSIGN_OR_RETURN(const std::string text, ReadText(file));
-  ASSIGN_OR_RETURN(const Graph graph, ParseGraph(text, NameOf(file)));
+  MESHWORK_ASSIGN_OR_RETURN(const std::string text, ReadText(file));
+  MESHWORK_ASSIGN_OR_RETURN(const Graph graph, ParseGraph(text, NameOf(file)));
   const std::string canonical = PrintGraph(graph);
   const Stripped stripped = WithoutComments(text);
   const bool is_canonical = stripped.text == canonical;

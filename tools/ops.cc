@@ -26,7 +26,7 @@ absl::Status Ops(Arguments args) {
     fmt::print("{}", Describe(*composite));
     return absl::OkStatus();
   }
-  RETURN_IF_ERROR(row.status());
+  MESHWORK_RETURN_IF_ERROR(row.status());
   fmt::print("{}", Describe(**row));
   return absl::OkStatus();
 }

@@ -33,7 +33,7 @@ absl::StatusOr<std::string> ReadText(const std::string& file) {
 }
 
 absl::StatusOr<Graph> ReadProgram(const std::string& file) {
-  ASSIGN_OR_RETURN(const std::string text, ReadText(file));
+  MESHWORK_ASSIGN_OR_RETURN(const std::string text, ReadText(file));
   absl::StatusOr<Graph> graph = ParseGraph(text, NameOf(file));
   if (graph.ok() && graph->outputs().empty() && graph->updates().empty())
     return InvalidArgument(
@@ -46,7 +46,7 @@ absl::StatusOr<Graph> ReadProgram(const std::string& file) {
 
 absl::StatusOr<Topology> ReadTopology(const Mesh& mesh, const std::string& file) {
   if (file.empty()) return Topology();
-  ASSIGN_OR_RETURN(const std::string text, ReadText(file));
+  MESHWORK_ASSIGN_OR_RETURN(const std::string text, ReadText(file));
   absl::StatusOr<Topology> topology = Topology::Parse(mesh, text);
   if (!topology.ok()) return Annotate(topology.status(), NameOf(file) + ": ");
   return topology;

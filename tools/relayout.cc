@@ -51,8 +51,8 @@ absl::StatusOr<Question> ReadQuestion(const std::string& mesh_text, const std::s
   absl::StatusOr<Mesh> mesh = Mesh::Parse(mesh_text);
   if (!mesh.ok()) return Annotate(mesh.status(), "--mesh: ");
   Question question;
-  ASSIGN_OR_RETURN(question.type.shape, ParseShape(shape));
-  ASSIGN_OR_RETURN(question.type.dtype, DTypeFromName(dtype));
+  MESHWORK_ASSIGN_OR_RETURN(question.type.shape, ParseShape(shape));
+  MESHWORK_ASSIGN_OR_RETURN(question.type.dtype, DTypeFromName(dtype));
   if (absl::Status status = CheckSize(question.type); !status.ok()) return Annotate(status, "--shape: ");
   auto read = [&](std::string_view flag, const std::string& text, Layout* layout) {
     absl::StatusOr<Layout> parsed = Layout::Parse(*mesh, text);
@@ -63,8 +63,8 @@ absl::StatusOr<Question> ReadQuestion(const std::string& mesh_text, const std::s
     *mesh = layout->mesh();
     return absl::OkStatus();
   };
-  RETURN_IF_ERROR(read("from", from, &question.from));
-  RETURN_IF_ERROR(read("to", to, &question.to));
+  MESHWORK_RETURN_IF_ERROR(read("from", from, &question.from));
+  MESHWORK_RETURN_IF_ERROR(read("to", to, &question.to));
   question.from = question.from.On(*mesh);
   return question;
 }
@@ -139,12 +139,12 @@ absl::Status Relayout(Arguments args) {
   for (const auto& [name, value] :
        {std::pair("mesh", &mesh), {"shape", &shape}, {"from", &from}, {"to", &to}})
     if (value->empty()) return InvalidArgument("--{} is missing. See --help.", name);
-  ASSIGN_OR_RETURN(const Question question, ReadQuestion(mesh, shape, dtype, from, to));
+  MESHWORK_ASSIGN_OR_RETURN(const Question question, ReadQuestion(mesh, shape, dtype, from, to));
   RelayoutOptions options{.element_bytes = DTypeSize(question.type.dtype)};
-  ASSIGN_OR_RETURN(options.topology, ReadTopology(question.to.mesh(), topology));
-  ASSIGN_OR_RETURN(const RelayoutPlan plan,
-                   PlanRelayout(question.from.WithoutTrivialAxes(), question.to.WithoutTrivialAxes(),
-                                question.type.shape, options));
+  MESHWORK_ASSIGN_OR_RETURN(options.topology, ReadTopology(question.to.mesh(), topology));
+  MESHWORK_ASSIGN_OR_RETURN(const RelayoutPlan plan,
+                            PlanRelayout(question.from.WithoutTrivialAxes(), question.to.WithoutTrivialAxes(),
+                                         question.type.shape, options));
   const bool has_times = !topology.empty();
   fmt::print("{}", json ? AsJson(question, plan, has_times) : AsText(question, plan, has_times));
   return absl::OkStatus();

@@ -110,7 +110,7 @@ absl::Status RunOnce(const Graph& global, const NamedTensors& tensors, const Opt
   // A budget that cannot be met is bad input.
   if (created.status().code() == absl::StatusCode::kResourceExhausted && options.compile.memory_budget > 0)
     return BadInput(created.status());
-  RETURN_IF_ERROR(created.status());
+  MESHWORK_RETURN_IF_ERROR(created.status());
   Session session = *std::move(created);
   Feeds feeds;
   std::vector<std::string> zeros = session.variable_names();
@@ -120,15 +120,15 @@ absl::Status RunOnce(const Graph& global, const NamedTensors& tensors, const Opt
       feeds.emplace(name, tensor);
       continue;
     }
-    RETURN_IF_ERROR(session.Set(name, tensor));
+    MESHWORK_RETURN_IF_ERROR(session.Set(name, tensor));
     zeros.erase(variable);
   }
-  ASSIGN_OR_RETURN(const StepResult result, session.Run(feeds));
+  MESHWORK_ASSIGN_OR_RETURN(const StepResult result, session.Run(feeds));
 
   NamedTensors outputs;
   for (size_t o = 0; o < global.outputs().size(); ++o) {
     const std::string name = OutputName(global, static_cast<int>(o));
-    ASSIGN_OR_RETURN(Tensor tensor, result.Get(name));
+    MESHWORK_ASSIGN_OR_RETURN(Tensor tensor, result.Get(name));
     outputs.emplace_back(name, std::move(tensor));
   }
   const int64_t devices = global.mesh().num_devices();
@@ -138,7 +138,7 @@ absl::Status RunOnce(const Graph& global, const NamedTensors& tensors, const Opt
   for (const auto& [name, tensor] : outputs) fmt::print("{}: {}\n", name, Show(tensor));
   for (const VariableUpdate& update : global.updates()) {
     const std::string& name = global.argument_name(update.argument);
-    ASSIGN_OR_RETURN(Tensor tensor, session.Get(name));
+    MESHWORK_ASSIGN_OR_RETURN(Tensor tensor, session.Get(name));
     fmt::print("var {}: {}\n", name, Show(tensor));
     // An output of the same name is the new value, see CheckOutputs.
     const auto same_name = [&](const auto& output) { return output.first == name; };
@@ -166,18 +166,18 @@ absl::Status Run(Arguments args) {
   flags.Switch("shard-weight-update", kShardWeightUpdateHelp, &options.compile.shard_weight_update);
   flags.Switch("narrow-sums", kNarrowSumsHelp, &options.compile.narrow_sums);
   if (const auto done = Parse(flags, args)) return *done;
-  ASSIGN_OR_RETURN(const Graph global, ReadProgram(options.file));
+  MESHWORK_ASSIGN_OR_RETURN(const Graph global, ReadProgram(options.file));
   NamedTensors tensors;
   if (!options.inputs.empty()) {
     absl::StatusOr<NamedTensors> read = ReadSafetensors(options.inputs);
     if (!read.ok()) return BadInput(Annotate(read.status(), "--inputs: "));
     tensors = *std::move(read);
   }
-  RETURN_IF_ERROR(CheckNames(options.inputs, tensors, global));
-  RETURN_IF_ERROR(CheckTypes(options.inputs, tensors, global));
-  if (!options.outputs.empty()) RETURN_IF_ERROR(CheckOutputs(global));
+  MESHWORK_RETURN_IF_ERROR(CheckNames(options.inputs, tensors, global));
+  MESHWORK_RETURN_IF_ERROR(CheckTypes(options.inputs, tensors, global));
+  if (!options.outputs.empty()) MESHWORK_RETURN_IF_ERROR(CheckOutputs(global));
   if (!options.outputs.empty())
-    RETURN_IF_ERROR(BadInput(Annotate(CheckWritable(options.outputs), "--outputs: ")));
+    MESHWORK_RETURN_IF_ERROR(BadInput(Annotate(CheckWritable(options.outputs), "--outputs: ")));
   return RunOnce(global, tensors, options);
 }
 

@@ -33,10 +33,10 @@ absl::Status Verify(Arguments args) {
   if (const auto done = Parse(flags, args)) return *done;
   if (file == "-" && certificate_file == "-")
     return InvalidArgument("only one of FILE and CERT can be standard input.");
-  ASSIGN_OR_RETURN(const Graph global, ReadProgram(file));
-  ASSIGN_OR_RETURN(const std::string text, ReadText(certificate_file));
+  MESHWORK_ASSIGN_OR_RETURN(const Graph global, ReadProgram(file));
+  MESHWORK_ASSIGN_OR_RETURN(const std::string text, ReadText(certificate_file));
   const std::string name = NameOf(certificate_file);
-  ASSIGN_OR_RETURN(const Certificate certificate, CertificateFromJson(text, name));
+  MESHWORK_ASSIGN_OR_RETURN(const Certificate certificate, CertificateFromJson(text, name));
   if (absl::Status status = CheckCertificate(global, certificate); !status.ok())
     return Annotate(status, name + ": ");
   fmt::print("{}: the local program {} computes {} on mesh {}; {} claims hold: {}.\n", name,

@@ -52,7 +52,7 @@ absl::StatusOr<Dataset> Dataset::Create(Columns columns) {
   if (columns.empty()) return InvalidArgument("Dataset: has no columns; give at least one.");
   for (size_t i = 0; i < columns.size(); ++i) {
     const auto& [name, tensor] = columns[i];
-    RETURN_IF_ERROR(Annotate(tensor.status(), fmt::format("Dataset: column \"{}\": ", name)));
+    MESHWORK_RETURN_IF_ERROR(Annotate(tensor.status(), fmt::format("Dataset: column \"{}\": ", name)));
     if (tensor.type().rank() == 0) {
       return InvalidArgument("Dataset: column \"{}\" is a scalar {}; a column has one row per example.", name,
                              tensor.type().ToString());
@@ -302,13 +302,15 @@ Tensor ScalePixels(const IdxData& pixels, int64_t n) {
 
 absl::StatusOr<Dataset> ReadMnistPart(const std::string& dir, std::string_view part, DType dtype,
                                       int64_t most) {
-  ASSIGN_OR_RETURN(const NamedIdx images, ReadMnistFile(dir, fmt::format("{}-images-idx3-ubyte", part)));
+  MESHWORK_ASSIGN_OR_RETURN(const NamedIdx images,
+                            ReadMnistFile(dir, fmt::format("{}-images-idx3-ubyte", part)));
   const Shape& shape = images.data.shape;
   if (shape.size() != 3 || shape[1] != kSide || shape[2] != kSide) {
     return InvalidArgument("LoadMnist: {}: its shape is {}; MNIST images are [n,28,28].", images.path,
                            ShapeToString(shape));
   }
-  ASSIGN_OR_RETURN(const NamedIdx labels, ReadMnistFile(dir, fmt::format("{}-labels-idx1-ubyte", part)));
+  MESHWORK_ASSIGN_OR_RETURN(const NamedIdx labels,
+                            ReadMnistFile(dir, fmt::format("{}-labels-idx1-ubyte", part)));
   if (labels.data.shape.size() != 1) {
     return InvalidArgument("LoadMnist: {}: its shape is {}; MNIST labels are [n].", labels.path,
                            ShapeToString(labels.data.shape));
@@ -343,8 +345,9 @@ absl::StatusOr<MnistData> LoadMnist(const std::string& dir, DType dtype, const M
   std::future<absl::StatusOr<Dataset>> test =
       std::async([&] { return ReadMnistPart(dir, "t10k", dtype, std::max<int64_t>(keep.test, 0)); });
   MnistData mnist;
-  ASSIGN_OR_RETURN(mnist.train, ReadMnistPart(dir, "train", dtype, std::max<int64_t>(keep.train, 0)));
-  ASSIGN_OR_RETURN(mnist.test, test.get());
+  MESHWORK_ASSIGN_OR_RETURN(mnist.train,
+                            ReadMnistPart(dir, "train", dtype, std::max<int64_t>(keep.train, 0)));
+  MESHWORK_ASSIGN_OR_RETURN(mnist.test, test.get());
   return mnist;
 }
 

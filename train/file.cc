@@ -177,7 +177,7 @@ absl::StatusOr<Target> FindTarget(const std::string& path) {
 }  // namespace
 
 absl::Status CheckWritable(const std::string& path) {
-  ASSIGN_OR_RETURN(const Target target, FindTarget(path));
+  MESHWORK_ASSIGN_OR_RETURN(const Target target, FindTarget(path));
   std::optional<std::string> trial;
   const int error = WriteNewFile(target.path, {}, nullptr, trial);
   if (trial.has_value()) unlink(trial->c_str());
@@ -189,7 +189,7 @@ absl::Status WriteFileAtomically(const std::string& path, std::string_view conte
 }
 
 absl::Status WriteFileAtomically(const std::string& path, std::span<const std::string_view> pieces) {
-  ASSIGN_OR_RETURN(const Target target, FindTarget(path));
+  MESHWORK_ASSIGN_OR_RETURN(const Target target, FindTarget(path));
   std::optional<std::string> temporary;
   int error = WriteNewFile(target.path, pieces, target.exists ? &target.info : nullptr, temporary);
   if (error == 0 && std::rename(temporary->c_str(), target.path.c_str()) != 0) error = errno;

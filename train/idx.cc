@@ -61,7 +61,7 @@ class Unpacker {
       filled += wanted - stream_.avail_out;
       unpacked_ += wanted - stream_.avail_out;
       if (result == Z_STREAM_END) {
-        RETURN_IF_ERROR(EndMember());
+        MESHWORK_RETURN_IF_ERROR(EndMember());
       } else if (result == Z_BUF_ERROR || (result == Z_OK && rest_.empty() && stream_.avail_out > 0)) {
         return InvalidArgument(
             "{}: the gzip data is cut off after {} unpacked bytes; the file is incomplete, fetch it again.",
@@ -109,7 +109,7 @@ std::string_view ElementTypeName(uint8_t type) {
 
 absl::StatusOr<Shape> ReadHeader(const std::string& path, Unpacker& in) {
   uint8_t magic[4];
-  ASSIGN_OR_RETURN(const size_t n, in.Read(magic));
+  MESHWORK_ASSIGN_OR_RETURN(const size_t n, in.Read(magic));
   if (n == 0) return InvalidArgument("{}: is empty; an IDX file starts with 00 00 08 and its rank.", path);
   if (n < sizeof(magic) || magic[0] != 0 || magic[1] != 0) {
     return InvalidArgument("{}: starts with {:02x}; an IDX file starts with 00 00 08 and its rank.", path,
@@ -125,7 +125,7 @@ absl::StatusOr<Shape> ReadHeader(const std::string& path, Unpacker& in) {
   int64_t elements = 1;
   for (int d = 0; d < magic[3]; ++d) {
     uint8_t size[4];
-    ASSIGN_OR_RETURN(const size_t read, in.Read(size));
+    MESHWORK_ASSIGN_OR_RETURN(const size_t read, in.Read(size));
     if (read < sizeof(size)) {
       return InvalidArgument(
           "{}: ends inside its header, in dim {} of {}; the file is incomplete, fetch it again.", path, d,
@@ -167,17 +167,17 @@ class ByteBuffer {
 }  // namespace
 
 absl::StatusOr<IdxData> ReadIdx(const std::string& path) {
-  ASSIGN_OR_RETURN(const std::string file, ReadFile(path));
+  MESHWORK_ASSIGN_OR_RETURN(const std::string file, ReadFile(path));
   Unpacker in(path, file);
   IdxData data;
-  ASSIGN_OR_RETURN(data.shape, ReadHeader(path, in));
+  MESHWORK_ASSIGN_OR_RETURN(data.shape, ReadHeader(path, in));
 
   const size_t elements = static_cast<size_t>(NumElements(data.shape));
   // Grow with what has been read, so that a wild header costs nothing.
   ByteBuffer bytes(std::min(elements, std::max(kPortion, kUsualRatio * file.size())));
   while (bytes.size() < elements) {
     if (bytes.size() == bytes.capacity()) bytes.Reserve(std::min(elements, 2 * bytes.size()));
-    ASSIGN_OR_RETURN(const size_t n, in.Read(bytes.free()));
+    MESHWORK_ASSIGN_OR_RETURN(const size_t n, in.Read(bytes.free()));
     bytes.Take(n);
     if (bytes.size() < bytes.capacity()) {
       return InvalidArgument("{}: {} says {} but the file holds {}; it is incomplete, fetch it again.", path,
@@ -188,7 +188,7 @@ absl::StatusOr<IdxData> ReadIdx(const std::string& path) {
   data.storage = bytes.storage();
   data.bytes = {static_cast<const uint8_t*>(data.storage.get()), elements};
   uint8_t extra;
-  ASSIGN_OR_RETURN(const size_t more, in.Read(std::span(&extra, 1)));
+  MESHWORK_ASSIGN_OR_RETURN(const size_t more, in.Read(std::span(&extra, 1)));
   if (more > 0) {
     return InvalidArgument("{}: {} says {} but the file holds more; it is damaged, fetch it again.", path,
                            ShapeToString(data.shape), Count(static_cast<int64_t>(elements), "element"));

@@ -38,7 +38,7 @@ std::string InSmallLetters(std::string name) {
 
 // The first of `checks` that failed.
 absl::Status FirstError(std::initializer_list<absl::Status> checks) {
-  for (const absl::Status& check : checks) RETURN_IF_ERROR(check);
+  for (const absl::Status& check : checks) MESHWORK_RETURN_IF_ERROR(check);
   return absl::OkStatus();
 }
 

@@ -5,7 +5,7 @@
 //                           .series = {{.name = "train", .points = losses, .style = LineStyle::kFaint},
 //                                      {.name = "train, mean of 25", .points = MovingMean(losses, 25)},
 //                                      {.name = "test", .points = tests, .style = LineStyle::kMarked}}});
-//   RETURN_IF_ERROR(WriteFileAtomically("loss.svg", chart.ToSvg()));
+//   MESHWORK_RETURN_IF_ERROR(WriteFileAtomically("loss.svg", chart.ToSvg()));
 //
 // Panels stand side by side and share the x axis. Beside each line, but the faint ones, stands its last
 // value. A value that is not finite, or beyond 10^300, is a gap in its line, and the panel says how many

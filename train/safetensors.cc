@@ -61,7 +61,7 @@ absl::Status CheckNames(const std::string& path, const std::vector<NamedTensor>&
     if (!names.insert(name).second) {
       return InvalidArgument("{}: tensor \"{}\" is given twice; names must be unique.", path, name);
     }
-    RETURN_IF_ERROR(Annotate(tensor.status(), fmt::format("{}: tensor \"{}\": ", path, name)));
+    MESHWORK_RETURN_IF_ERROR(Annotate(tensor.status(), fmt::format("{}: tensor \"{}\": ", path, name)));
     bytes += name.size();
   }
   return CheckHeaderBytes(path, tensors.size(), bytes);
@@ -250,7 +250,7 @@ absl::StatusOr<std::string> ReadHeaderText(const InputFile& file) {
                            file.path(), Count(file.size(), "byte"));
   }
   uint64_t length;
-  RETURN_IF_ERROR(file.ReadAt(0, std::as_writable_bytes(std::span(&length, 1))));
+  MESHWORK_RETURN_IF_ERROR(file.ReadAt(0, std::as_writable_bytes(std::span(&length, 1))));
   if (length > kMaxHeader) {
     return InvalidArgument(
         "{}: its header would have {} bytes; at most {} are allowed, so this is not a "
@@ -263,7 +263,7 @@ absl::StatusOr<std::string> ReadHeaderText(const InputFile& file) {
         length, file.size());
   }
   std::string text(length, '\0');
-  RETURN_IF_ERROR(file.ReadAt(kLengthBytes, std::as_writable_bytes(std::span(text))));
+  MESHWORK_RETURN_IF_ERROR(file.ReadAt(kLengthBytes, std::as_writable_bytes(std::span(text))));
   return text;
 }
 
@@ -273,13 +273,14 @@ absl::StatusOr<std::vector<Entry>> ReadEntries(const std::string& path, const He
   for (const std::string& name : header.names) {
     const Json& value = header.json[name];
     if (name == kMetadata) {
-      RETURN_IF_ERROR(CheckMetadata(path, value));
+      MESHWORK_RETURN_IF_ERROR(CheckMetadata(path, value));
       continue;
     }
-    ASSIGN_OR_RETURN(Entry entry, ReadEntry(fmt::format("{}: tensor {}", path, Show(name)), name, value));
+    MESHWORK_ASSIGN_OR_RETURN(Entry entry,
+                              ReadEntry(fmt::format("{}: tensor {}", path, Show(name)), name, value));
     entries.push_back(std::move(entry));
   }
-  RETURN_IF_ERROR(CheckCover(path, entries, data_bytes));
+  MESHWORK_RETURN_IF_ERROR(CheckCover(path, entries, data_bytes));
   return entries;
 }
 
@@ -298,10 +299,10 @@ absl::Status CheckBools(const std::string& path, const std::string& name, const 
 }  // namespace
 
 absl::Status WriteSafetensors(const std::string& path, const std::vector<NamedTensor>& tensors) {
-  RETURN_IF_ERROR(CheckNames(path, tensors));
+  MESHWORK_RETURN_IF_ERROR(CheckNames(path, tensors));
   const std::vector<size_t> order = DataOrder(tensors);
-  ASSIGN_OR_RETURN(const std::string header, EncodeHeader(path, tensors, order));
-  RETURN_IF_ERROR(CheckHeaderBytes(path, tensors.size(), header.size() - kLengthBytes));
+  MESHWORK_ASSIGN_OR_RETURN(const std::string header, EncodeHeader(path, tensors, order));
+  MESHWORK_RETURN_IF_ERROR(CheckHeaderBytes(path, tensors.size(), header.size() - kLengthBytes));
   std::vector<std::string_view> pieces = {header};
   for (size_t i : order) {
     const Tensor& tensor = tensors[i].second;
@@ -311,18 +312,19 @@ absl::Status WriteSafetensors(const std::string& path, const std::vector<NamedTe
 }
 
 absl::StatusOr<std::vector<NamedTensor>> ReadSafetensors(const std::string& path) {
-  ASSIGN_OR_RETURN(const InputFile file, InputFile::Open(path));
-  ASSIGN_OR_RETURN(const std::string text, ReadHeaderText(file));
-  ASSIGN_OR_RETURN(const Header header, ParseHeader(path, text));
+  MESHWORK_ASSIGN_OR_RETURN(const InputFile file, InputFile::Open(path));
+  MESHWORK_ASSIGN_OR_RETURN(const std::string text, ReadHeaderText(file));
+  MESHWORK_ASSIGN_OR_RETURN(const Header header, ParseHeader(path, text));
   const int64_t data_begin = kLengthBytes + static_cast<int64_t>(text.size());
-  ASSIGN_OR_RETURN(const std::vector<Entry> entries, ReadEntries(path, header, file.size() - data_begin));
+  MESHWORK_ASSIGN_OR_RETURN(const std::vector<Entry> entries,
+                            ReadEntries(path, header, file.size() - data_begin));
 
   std::vector<NamedTensor> tensors;
   for (const Entry& entry : entries) {
     Tensor tensor(entry.type);
     const std::span bytes(static_cast<std::byte*>(tensor.raw()), static_cast<size_t>(tensor.bytes()));
-    RETURN_IF_ERROR(file.ReadAt(data_begin + entry.begin, bytes));
-    if (entry.type.dtype == BOOL) RETURN_IF_ERROR(CheckBools(path, entry.name, tensor));
+    MESHWORK_RETURN_IF_ERROR(file.ReadAt(data_begin + entry.begin, bytes));
+    if (entry.type.dtype == BOOL) MESHWORK_RETURN_IF_ERROR(CheckBools(path, entry.name, tensor));
     tensors.emplace_back(entry.name, std::move(tensor));
   }
   return tensors;

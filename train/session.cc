@@ -76,7 +76,7 @@ absl::StatusOr<Tensor> StepResult::Get(std::string_view name) const {
 }
 
 absl::StatusOr<double> StepResult::scalar(std::string_view name) const {
-  ASSIGN_OR_RETURN(Tensor tensor, Get(name));
+  MESHWORK_ASSIGN_OR_RETURN(Tensor tensor, Get(name));
   absl::StatusOr<double> value = tensor.Scalar();
   return value.ok() ? value : Annotate(value.status(), fmt::format("output \"{}\": ", name));
 }
@@ -129,9 +129,9 @@ struct Session::Impl {
   absl::StatusOr<Ready> Prepare(const Graph& global, const CompileOptions& compile,
                                 const ExecutorOptions& executor_options) {
     absl::StatusOr<Program> program = Compile(global, compile);
-    RETURN_IF_ERROR(AllGoOn("the compile", program.status(), "done"));
-    ASSIGN_OR_RETURN(std::unique_ptr<Executor> executor,
-                     Executor::Create(*program, backend, executor_options, &variables));
+    MESHWORK_RETURN_IF_ERROR(AllGoOn("the compile", program.status(), "done"));
+    MESHWORK_ASSIGN_OR_RETURN(std::unique_ptr<Executor> executor,
+                              Executor::Create(*program, backend, executor_options, &variables));
     return Ready{*std::move(program), std::move(executor)};
   }
 
@@ -175,35 +175,35 @@ struct Session::Impl {
     const std::string step = fmt::format("{} of {}", update ? "a step" : "an evaluation", Count(rows, "row"));
     auto found = ready.find({rows, update});
     if (found == ready.end()) {
-      RETURN_IF_ERROR(AllGoOn("the step", absl::OkStatus(), step));
-      ASSIGN_OR_RETURN(Ready made, Make(full, rows, update));
+      MESHWORK_RETURN_IF_ERROR(AllGoOn("the step", absl::OkStatus(), step));
+      MESHWORK_ASSIGN_OR_RETURN(Ready made, Make(full, rows, update));
       found = ready.emplace(std::pair(rows, update), std::move(made)).first;
     }
     Executor& executor = *found->second.executor;
     memory.outputs.merge(executor.NewOutputs());
     absl::StatusOr<BoundStep> bound = executor.Bind(std::move(memory));
-    RETURN_IF_ERROR(AllGoOn("the step", bound.status(), step));
+    MESHWORK_RETURN_IF_ERROR(AllGoOn("the step", bound.status(), step));
     return bound;
   }
 
   absl::StatusOr<StepResult> Run(const Feeds& feeds, bool update) {
-    ASSIGN_OR_RETURN(BoundStep step, Bind({.feeds = feeds}, update));
-    RETURN_IF_ERROR(step.Run());
+    MESHWORK_ASSIGN_OR_RETURN(BoundStep step, Bind({.feeds = feeds}, update));
+    MESHWORK_RETURN_IF_ERROR(step.Run());
     return StepResult(step.outputs(), step.distributed_outputs());
   }
 
   // A variable whose blocks lie in several domains, whole, by a program of its own.
   absl::StatusOr<Tensor> Gather(const std::string& name) {
-    RETURN_IF_ERROR(AllGoOn("the variable", absl::OkStatus(), name));
+    MESHWORK_RETURN_IF_ERROR(AllGoOn("the variable", absl::OkStatus(), name));
     auto found = gathers.find(name);
     if (found == gathers.end()) {
       CompileOptions compile = ForOthers();
       compile.memory_budget = 0;
-      ASSIGN_OR_RETURN(Ready made, Prepare(GatherGraph(graph, name), compile, Whole()));
+      MESHWORK_ASSIGN_OR_RETURN(Ready made, Prepare(GatherGraph(graph, name), compile, Whole()));
       found = gathers.emplace(name, std::move(made)).first;
     }
     std::map<std::string, Tensor> outputs;
-    RETURN_IF_ERROR(found->second.executor->Run({}, &outputs));
+    MESHWORK_RETURN_IF_ERROR(found->second.executor->Run({}, &outputs));
     return std::move(outputs.begin()->second);
   }
 
@@ -273,14 +273,14 @@ absl::StatusOr<Session> Session::Create(const Graph& graph, SessionOptions optio
 }
 
 absl::StatusOr<Session> Session::TryCreate(const Graph& graph, SessionOptions options) {
-  RETURN_IF_ERROR(graph.status());
-  RETURN_IF_ERROR(CheckHasResults(graph));
-  RETURN_IF_ERROR(CheckWorkers(options.workers));
+  MESHWORK_RETURN_IF_ERROR(graph.status());
+  MESHWORK_RETURN_IF_ERROR(CheckHasResults(graph));
+  MESHWORK_RETURN_IF_ERROR(CheckWorkers(options.workers));
   if (options.executor.transport != nullptr)
     options.compile.num_domains = options.executor.transport->num_domains();
   auto impl = std::make_unique<Impl>(graph, std::move(options));
   const int64_t full = impl->BatchSize();
-  ASSIGN_OR_RETURN(Impl::Ready step, impl->Make(full, full, /*update=*/true));
+  MESHWORK_ASSIGN_OR_RETURN(Impl::Ready step, impl->Make(full, full, /*update=*/true));
   // A variable that the program did not pin, or left open, lies where the step put it, for all programs; so
   // does state that the step shards.
   const Graph& local = step.program.body;
@@ -292,40 +292,40 @@ absl::StatusOr<Session> Session::TryCreate(const Graph& graph, SessionOptions op
     info.modes.clear();
   }
   impl->ready.emplace(std::pair(full, true), std::move(step));
-  ASSIGN_OR_RETURN(Impl::Ready init, impl->Prepare(InitializerGraph(impl->graph, impl->options.seed),
-                                                   impl->ForOthers(), impl->Whole()));
-  RETURN_IF_ERROR(init.executor->Run({}, nullptr));
+  MESHWORK_ASSIGN_OR_RETURN(Impl::Ready init, impl->Prepare(InitializerGraph(impl->graph, impl->options.seed),
+                                                            impl->ForOthers(), impl->Whole()));
+  MESHWORK_RETURN_IF_ERROR(init.executor->Run({}, nullptr));
   return Session(std::move(impl));
 }
 
 absl::StatusOr<StepResult> Session::Run(const Feeds& feeds) {
-  RETURN_IF_ERROR(CheckIsThere(impl_.get()));
+  MESHWORK_RETURN_IF_ERROR(CheckIsThere(impl_.get()));
   return WithoutExceptions(impl_->transport, [&] { return impl_->Run(feeds, /*update=*/true); });
 }
 absl::StatusOr<StepResult> Session::Evaluate(const Feeds& feeds) {
-  RETURN_IF_ERROR(CheckIsThere(impl_.get()));
+  MESHWORK_RETURN_IF_ERROR(CheckIsThere(impl_.get()));
   return WithoutExceptions(impl_->transport, [&] { return impl_->Run(feeds, /*update=*/false); });
 }
 
 absl::StatusOr<BoundStep> Session::Bind(const Feeds& feeds) { return Bind(StepMemory{.feeds = feeds}); }
 
 absl::StatusOr<BoundStep> Session::Bind(StepMemory memory) {
-  RETURN_IF_ERROR(CheckIsThere(impl_.get()));
+  MESHWORK_RETURN_IF_ERROR(CheckIsThere(impl_.get()));
   return WithoutExceptions(impl_->transport, [&] { return impl_->Bind(std::move(memory), /*update=*/true); });
 }
 
 absl::StatusOr<DTensor> Session::NewFeed(std::string_view name) const {
-  RETURN_IF_ERROR(CheckIsThere(impl_.get()));
+  MESHWORK_RETURN_IF_ERROR(CheckIsThere(impl_.get()));
   return WithoutExceptions(nullptr, [&] { return impl_->full().executor->NewFeed(name); });
 }
 
 absl::StatusOr<DTensor> Session::NewOutput(std::string_view name) const {
-  RETURN_IF_ERROR(CheckIsThere(impl_.get()));
+  MESHWORK_RETURN_IF_ERROR(CheckIsThere(impl_.get()));
   return WithoutExceptions(nullptr, [&] { return impl_->full().executor->NewOutput(name); });
 }
 
 absl::StatusOr<Tensor> Session::Get(std::string_view variable) const {
-  RETURN_IF_ERROR(CheckIsThere(impl_.get()));
+  MESHWORK_RETURN_IF_ERROR(CheckIsThere(impl_.get()));
   const auto found = impl_->variables.find(std::string(variable));
   if (found == impl_->variables.end()) return NoSuch("variable", variable, impl_->variables);
   const DTensor& tensor = found->second;
@@ -335,7 +335,7 @@ absl::StatusOr<Tensor> Session::Get(std::string_view variable) const {
 }
 
 absl::Status Session::Set(std::string_view variable, const Tensor& value) {
-  RETURN_IF_ERROR(CheckIsThere(impl_.get()));
+  MESHWORK_RETURN_IF_ERROR(CheckIsThere(impl_.get()));
   const auto found = impl_->variables.find(std::string(variable));
   if (found == impl_->variables.end()) return NoSuch("variable", variable, impl_->variables);
   return Annotate(Pack(value, found->second, impl_->options.executor.poison_padding),

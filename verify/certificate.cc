@@ -18,7 +18,7 @@ namespace {
 using Json = nlohmann::json;
 
 absl::StatusOr<Lemma> ReadLemma(const JsonReader& json) {
-  ASSIGN_OR_RETURN(const std::string name, json.String());
+  MESHWORK_ASSIGN_OR_RETURN(const std::string name, json.String());
   std::vector<std::string> names;
   for (Lemma lemma : kAllLemmas) {
     if (name == LemmaName(lemma)) return lemma;
@@ -28,19 +28,19 @@ absl::StatusOr<Lemma> ReadLemma(const JsonReader& json) {
 }
 
 absl::Status ReadString(const JsonReader& json, const std::string& key, std::string* target) {
-  ASSIGN_OR_RETURN(const JsonReader value, json.Get(key));
-  ASSIGN_OR_RETURN(*target, value.String());
+  MESHWORK_ASSIGN_OR_RETURN(const JsonReader value, json.Get(key));
+  MESHWORK_ASSIGN_OR_RETURN(*target, value.String());
   return absl::OkStatus();
 }
 
 absl::StatusOr<WrittenClaim> ReadClaim(const JsonReader& json) {
   WrittenClaim claim;
-  RETURN_IF_ERROR(json.ExpectKeys({"value", "layout", "of", "lemma"}));
-  RETURN_IF_ERROR(ReadString(json, "value", &claim.value));
-  RETURN_IF_ERROR(ReadString(json, "layout", &claim.layout));
-  RETURN_IF_ERROR(ReadString(json, "of", &claim.of));
-  ASSIGN_OR_RETURN(const JsonReader lemma, json.Get("lemma"));
-  ASSIGN_OR_RETURN(claim.lemma, ReadLemma(lemma));
+  MESHWORK_RETURN_IF_ERROR(json.ExpectKeys({"value", "layout", "of", "lemma"}));
+  MESHWORK_RETURN_IF_ERROR(ReadString(json, "value", &claim.value));
+  MESHWORK_RETURN_IF_ERROR(ReadString(json, "layout", &claim.layout));
+  MESHWORK_RETURN_IF_ERROR(ReadString(json, "of", &claim.of));
+  MESHWORK_ASSIGN_OR_RETURN(const JsonReader lemma, json.Get("lemma"));
+  MESHWORK_ASSIGN_OR_RETURN(claim.lemma, ReadLemma(lemma));
   return claim;
 }
 
@@ -110,32 +110,32 @@ std::string CertificateToJson(const Certificate& certificate) {
 }
 
 absl::StatusOr<Certificate> CertificateFromJson(std::string_view text, std::string_view file_name) {
-  ASSIGN_OR_RETURN(const Json document, ParseJson(text, file_name));
+  MESHWORK_ASSIGN_OR_RETURN(const Json document, ParseJson(text, file_name));
   const JsonReader json(document, std::string(file_name));
   Certificate certificate;
-  RETURN_IF_ERROR(json.ExpectKeys({"program", "global", "mesh", "local", "claims"}));
-  RETURN_IF_ERROR(ReadString(json, "program", &certificate.program));
-  RETURN_IF_ERROR(ReadString(json, "global", &certificate.global));
-  RETURN_IF_ERROR(ReadString(json, "mesh", &certificate.mesh));
-  RETURN_IF_ERROR(ReadString(json, "local", &certificate.local));
-  ASSIGN_OR_RETURN(const JsonReader claims, json.Get("claims"));
-  ASSIGN_OR_RETURN(const std::vector<JsonReader> items, claims.Items());
+  MESHWORK_RETURN_IF_ERROR(json.ExpectKeys({"program", "global", "mesh", "local", "claims"}));
+  MESHWORK_RETURN_IF_ERROR(ReadString(json, "program", &certificate.program));
+  MESHWORK_RETURN_IF_ERROR(ReadString(json, "global", &certificate.global));
+  MESHWORK_RETURN_IF_ERROR(ReadString(json, "mesh", &certificate.mesh));
+  MESHWORK_RETURN_IF_ERROR(ReadString(json, "local", &certificate.local));
+  MESHWORK_ASSIGN_OR_RETURN(const JsonReader claims, json.Get("claims"));
+  MESHWORK_ASSIGN_OR_RETURN(const std::vector<JsonReader> items, claims.Items());
   for (const JsonReader& item : items) {
-    ASSIGN_OR_RETURN(certificate.claims.emplace_back(), ReadClaim(item));
+    MESHWORK_ASSIGN_OR_RETURN(certificate.claims.emplace_back(), ReadClaim(item));
   }
   return certificate;
 }
 
 absl::Status CheckCertificate(const Graph& global, const Certificate& certificate) {
-  RETURN_IF_ERROR(global.status());
+  MESHWORK_RETURN_IF_ERROR(global.status());
   if (IsLocal(global))
     return InvalidArgument("\"{}\" is a local program; a certificate is checked against the global one.",
                            global.name);
-  RETURN_IF_ERROR(CheckGlobal(global));
+  MESHWORK_RETURN_IF_ERROR(CheckGlobal(global));
   if (const std::string fingerprint = Fingerprint(global); certificate.global != fingerprint)
     return InvalidArgument("the certificate is for the program {}; this one is {}.", certificate.global,
                            fingerprint);
-  ASSIGN_OR_RETURN(const Graph local, ParseGraph(certificate.local, "local"));
+  MESHWORK_ASSIGN_OR_RETURN(const Graph local, ParseGraph(certificate.local, "local"));
   const absl::StatusOr<Proof> proof = Verify(global, local);
   if (!proof.ok()) return DoesNotHold("{}", MessageOf(proof.status()));
   return Compare(certificate, MakeCertificate(global, local, *proof));

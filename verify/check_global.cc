@@ -31,7 +31,7 @@ absl::Status CheckGlobal(const Graph& graph) {
         return Annotate(status, fmt::format("{}: ", graph.Describe(node.row->name, node.location)));
       continue;
     }
-    for (const auto& region : node.regions) RETURN_IF_ERROR(CheckGlobal(*region));
+    for (const auto& region : node.regions) MESHWORK_RETURN_IF_ERROR(CheckGlobal(*region));
   }
   for (const ValueInfo& info : graph.values()) {
     if (info.layout.has_value() && info.layout->is_partial())

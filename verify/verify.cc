@@ -59,15 +59,16 @@ class Verifier {
   }
 
   absl::StatusOr<Proof> Run() {
-    for (size_t v = 0; v < local_.values().size(); ++v) RETURN_IF_ERROR(CheckBlock(static_cast<ValueId>(v)));
-    RETURN_IF_ERROR(CheckArguments());
+    for (size_t v = 0; v < local_.values().size(); ++v)
+      MESHWORK_RETURN_IF_ERROR(CheckBlock(static_cast<ValueId>(v)));
+    MESHWORK_RETURN_IF_ERROR(CheckArguments());
     for (size_t n = 0; n < local_.nodes().size(); ++n) {
       const Node& node = local_.nodes()[n];
       if (absl::Status status = CheckNode(node); !status.ok())
         return Annotate(status, fmt::format("Verify: {}: ", local_.Describe(static_cast<int>(n))));
     }
-    RETURN_IF_ERROR(CheckUpdates());
-    RETURN_IF_ERROR(CheckOutputs());
+    MESHWORK_RETURN_IF_ERROR(CheckUpdates());
+    MESHWORK_RETURN_IF_ERROR(CheckOutputs());
     return std::move(proof_);
   }
 
@@ -117,7 +118,7 @@ class Verifier {
         return InvalidArgument("Verify: %{}: an argument lies whole, not as {}.", have.name,
                                have.layout->ToString());
       if (want.layout.has_value() && may_owe_ == nullptr)
-        RETURN_IF_ERROR(CheckPin({*want.layout, want.modes}, have));
+        MESHWORK_RETURN_IF_ERROR(CheckPin({*want.layout, want.modes}, have));
       Set(local_.arguments()[a].value, terms_.Of(global_.arguments()[a].value), Lemma::kArgument);
     }
     return absl::OkStatus();
@@ -171,7 +172,7 @@ class Verifier {
       if (found == want.end())
         return InvalidArgument("Verify: %{} is updated; the global program keeps it.",
                                local_.argument_name(argument));
-      RETURN_IF_ERROR(CheckResult(what, found->second, value, MayCarry(LayoutOf(value).partials())));
+      MESHWORK_RETURN_IF_ERROR(CheckResult(what, found->second, value, MayCarry(LayoutOf(value).partials())));
       const Layout& lies = LayoutOf(local_.arguments()[argument].value);
       if (LayoutOf(value).WithoutTrivialAxes() != lies.WithoutTrivialAxes())
         return InvalidArgument("Verify: {} is {}, the variable lies as {}.", what, LayoutOf(value).ToString(),
@@ -198,7 +199,7 @@ class Verifier {
                                    ? fmt::format("output {}", o)
                                    : fmt::format("output \"{}\"", have.name);
       const bool may_owe = may_owe_ != nullptr && may_owe_(o, LayoutOf(have.value).partials());
-      RETURN_IF_ERROR(CheckResult(what, want.value, have.value, may_owe));
+      MESHWORK_RETURN_IF_ERROR(CheckResult(what, want.value, have.value, may_owe));
     }
     return absl::OkStatus();
   }
@@ -226,14 +227,14 @@ class Verifier {
     if (node.operands.size() != node.results.size())
       return InvalidArgument("it has {} operands and {} results.", node.operands.size(), node.results.size());
     for (size_t i = 0; i < node.operands.size(); ++i)
-      RETURN_IF_ERROR(CheckMove(node, node.operands[i], node.results[i]));
+      MESHWORK_RETURN_IF_ERROR(CheckMove(node, node.operands[i], node.results[i]));
     return absl::OkStatus();
   }
 
   // A block that is put together of what several devices hold: an op that moves elements, or the windows of
   // a tensor that an op reads.
   absl::Status CheckExchanged(const Node& node) {
-    RETURN_IF_ERROR(CheckExchange(local_, node));
+    MESHWORK_RETURN_IF_ERROR(CheckExchange(local_, node));
     const Exchange exchange = Exchange::Of(node.attrs, static_cast<int>(node.operands.size()));
     const ValueId to = node.results[0];
     TermList operands;
@@ -253,7 +254,7 @@ class Verifier {
                                                      {TermDType(node.operands[0]), GlobalShape(to)});
     if (!moved.has_value())
       return InvalidArgument("the global program moves no elements of {} so.", terms_.Describe(operands[0]));
-    RETURN_IF_ERROR(FitsFill(exchange, operands, node));
+    MESHWORK_RETURN_IF_ERROR(FitsFill(exchange, operands, node));
     Set(to, *moved, Lemma::kExchange);
     return absl::OkStatus();
   }
@@ -396,7 +397,7 @@ class Verifier {
     if (is_found) return absl::OkStatus();
     if (is_there) return status;
     if (const std::optional<TermId> sum = SumOf(node, operands); sum.has_value()) {
-      RETURN_IF_ERROR(FitsSum(node));
+      MESHWORK_RETURN_IF_ERROR(FitsSum(node));
       Set(node.results[0], *sum, Lemma::kSum);
       return absl::OkStatus();
     }
@@ -435,7 +436,7 @@ class Verifier {
       return InvalidArgument("its predicate is {}; what is owed must be reduced first.",
                              LayoutOf(local.operands[0]).ToString());
     if (IsManual(local)) {
-      RETURN_IF_ERROR(FitsManual(global, local));
+      MESHWORK_RETURN_IF_ERROR(FitsManual(global, local));
       return FitsTypes(global, local);
     }
     for (size_t r = 0; r < local.regions.size(); ++r) {
@@ -449,8 +450,8 @@ class Verifier {
       };
       if (absl::Status status = Verifier(*global.regions[r], body, may_owe).Run().status(); !status.ok())
         return Annotate(status, "its body: ");
-      RETURN_IF_ERROR(FitsArguments(local, body, is_if ? 1 : 0));
-      RETURN_IF_ERROR(FitsResults(local, body, stacked));
+      MESHWORK_RETURN_IF_ERROR(FitsArguments(local, body, is_if ? 1 : 0));
+      MESHWORK_RETURN_IF_ERROR(FitsResults(local, body, stacked));
     }
     return FitsTypes(global, local);
   }
@@ -458,9 +459,9 @@ class Verifier {
   // What a user wrote for each device is there as it was written, and is given the blocks that it wants.
   absl::Status FitsManual(const Node& global, const Node& local) const {
     const Graph& body = *local.regions[0];
-    RETURN_IF_ERROR(CheckManualIsGlobal(global));
-    RETURN_IF_ERROR(FitsArguments(local, body, 0));
-    RETURN_IF_ERROR(FitsResults(local, body, /*stacked=*/0));
+    MESHWORK_RETURN_IF_ERROR(CheckManualIsGlobal(global));
+    MESHWORK_RETURN_IF_ERROR(FitsArguments(local, body, 0));
+    MESHWORK_RETURN_IF_ERROR(FitsResults(local, body, /*stacked=*/0));
     const std::string difference = FirstDifference(ManualBody(*global.regions[0]), body);
     if (!difference.empty()) return InvalidArgument("its body is not what was written: {}", difference);
     return absl::OkStatus();
@@ -533,12 +534,12 @@ class Verifier {
   absl::Status FitsSum(const Node& node) const {
     const std::vector<Type> operands = GlobalTypesOf(local_, node.operands);
     const std::vector<Type> results = GlobalTypesOf(local_, node.results);
-    RETURN_IF_ERROR(RunsWide(node).status());
+    MESHWORK_RETURN_IF_ERROR(RunsWide(node).status());
     for (ValueId id : node.operands)
       if (TermDType(id) != TermDType(node.operands[0]))
         return InvalidArgument("it adds {} and {}.", DTypeName(TermDType(node.operands[0])),
                                DTypeName(TermDType(id)));
-    ASSIGN_OR_RETURN(const std::vector<Type> whole, node.row->infer({operands, {}, node.attrs}));
+    MESHWORK_ASSIGN_OR_RETURN(const std::vector<Type> whole, node.row->infer({operands, {}, node.attrs}));
     if (results != whole)
       return InvalidArgument("the result is part of a {}, not of a {}.", results[0].ToString(),
                              whole[0].ToString());
@@ -548,7 +549,7 @@ class Verifier {
   absl::Status FitsBlocks(const Node& global, const Node& local) {
     const std::vector<Type> operands = TypesOf(global_, global.operands);
     const std::vector<Type> results = TypesOf(global_, global.results);
-    ASSIGN_OR_RETURN(const bool is_wide, RunsWide(local));
+    MESHWORK_ASSIGN_OR_RETURN(const bool is_wide, RunsWide(local));
     for (size_t r = 0; r < results.size(); ++r)
       if (local_.value(local.results[r]).global != Carried(results[r], is_wide))
         return InvalidArgument("result {} is part of a {}, not of a {}.", r,
@@ -557,11 +558,11 @@ class Verifier {
     const std::vector<WindowedDim> windows = WindowsOn(local_, local, rule, operands);
     if (!windows.empty() && local.row->on_windows == nullptr)
       return InvalidArgument("it moves elements of a dim that is sharded; that is an exchange.");
-    ASSIGN_OR_RETURN(Attrs attrs, ResizedAttrs(*local.row, {operands, results, global.attrs},
-                                               TypesOf(local_, local.operands),
-                                               local_.value(local.results[0]).type.shape));
+    MESHWORK_ASSIGN_OR_RETURN(Attrs attrs, ResizedAttrs(*local.row, {operands, results, global.attrs},
+                                                        TypesOf(local_, local.operands),
+                                                        local_.value(local.results[0]).type.shape));
     for (size_t o = 0; o < operands.size(); ++o)
-      RETURN_IF_ERROR(HoldsWindows(local_, local, rule, o, windows_[local.operands[o]], windows));
+      MESHWORK_RETURN_IF_ERROR(HoldsWindows(local_, local, rule, o, windows_[local.operands[o]], windows));
     if (!windows.empty()) attrs = local.row->on_windows(attrs, windows);
     if (attrs != local.attrs) return InvalidArgument("its attributes are not those of the op on blocks.");
     return FitsRule(rule, local);
@@ -590,7 +591,7 @@ class Verifier {
     };
     fit(rule.operands, node.operands);
     fit(rule.results, node.results);
-    RETURN_IF_ERROR(status);
+    MESHWORK_RETURN_IF_ERROR(status);
     return FitsReductions(rule, cut, sharded, node);
   }
 
@@ -642,7 +643,7 @@ class Verifier {
       if (!rule.letters[l].reduced || !cut[l].has_value()) continue;
       for (int axis : AxesOf(*cut[l])) owed.push_back({axis, rule.reduce});
       for (size_t i = 0; i < node.operands.size(); ++i)
-        RETURN_IF_ERROR(IsMasked(rule, i, l, node.operands[i]));
+        MESHWORK_RETURN_IF_ERROR(IsMasked(rule, i, l, node.operands[i]));
     }
     for (const Partial& partial : owed)
       if (partial.op != owed.front().op)

@@ -54,7 +54,7 @@ absl::StatusOr<Options> ParseOptions(int argc, const char* const* argv) {
   flags.Choice("profile", "prints where the time of each mesh's steps went", &o.profile, {"on", "off"});
   flags.Text("json", "writes what was measured as JSON into this file; -: to standard output, and no table",
              &o.json);
-  RETURN_IF_ERROR(flags.Parse(argc, argv));
+  MESHWORK_RETURN_IF_ERROR(flags.Parse(argc, argv));
   o.help = flags.help_asked();
   o.help_text = flags.Help();
   if (!o.only.empty()) o.meshes = o.only;
@@ -84,9 +84,9 @@ struct Runner {
     const Feeds& feeds = data[static_cast<size_t>(steps++ % kBatches)];
     absl::StatusOr<StepResult> result = absl::UnknownError("");
     const double seconds = Seconds([&] { result = session.Run(feeds); });
-    RETURN_IF_ERROR(result.status());
+    MESHWORK_RETURN_IF_ERROR(result.status());
     if (steps == kWarmUp) {
-      ASSIGN_OR_RETURN(loss, result->scalar("loss"));
+      MESHWORK_ASSIGN_OR_RETURN(loss, result->scalar("loss"));
     }
     fastest = std::min(fastest, seconds);
     return seconds;
@@ -94,10 +94,10 @@ struct Runner {
 
   absl::Status Round(const std::vector<Feeds>& data, int64_t count) {
     std::this_thread::sleep_for(kPause);
-    RETURN_IF_ERROR(Step(data).status());
+    MESHWORK_RETURN_IF_ERROR(Step(data).status());
     std::vector<double> seconds;
     for (int64_t step = 0; step < count; ++step) {
-      ASSIGN_OR_RETURN(seconds.emplace_back(), Step(data));
+      MESHWORK_ASSIGN_OR_RETURN(seconds.emplace_back(), Step(data));
     }
     rounds.push_back(Median(std::move(seconds)));
     return absl::OkStatus();
@@ -113,7 +113,7 @@ absl::StatusOr<Runner> MakeRunner(const Options& o, const std::string& text) {
   for (const Node& node : graph.nodes()) flops += FlopsOf(graph, node);
   SessionOptions options;
   options.executor.profile = o.profile == "on";
-  ASSIGN_OR_RETURN(Session session, Session::Create(graph, std::move(options)));
+  MESHWORK_ASSIGN_OR_RETURN(Session session, Session::Create(graph, std::move(options)));
   return Runner{.mesh = text, .session = std::move(session), .gflop = 1e-9 * flops};
 }
 
@@ -124,9 +124,10 @@ absl::StatusOr<std::vector<Runner>> Measure(const Options& o) {
   std::vector<Runner> runners;
   std::istringstream meshes(o.meshes);
   for (std::string mesh; meshes >> mesh;) {
-    ASSIGN_OR_RETURN(Runner made, MakeRunner(o, mesh));
+    MESHWORK_ASSIGN_OR_RETURN(Runner made, MakeRunner(o, mesh));
     runners.push_back(std::move(made));
-    for (int64_t step = 0; step < kWarmUp; ++step) RETURN_IF_ERROR(runners.back().Step(data).status());
+    for (int64_t step = 0; step < kWarmUp; ++step)
+      MESHWORK_RETURN_IF_ERROR(runners.back().Step(data).status());
     const double loss = runners.back().loss, expected = runners.front().loss;
     if (!(std::abs(loss - expected) <= kLossTolerance * std::abs(expected)))
       return absl::InternalError(fmt::format("{}: after {} steps the loss is {}, on {} it is {}.", mesh,
@@ -137,7 +138,7 @@ absl::StatusOr<std::vector<Runner>> Measure(const Options& o) {
   for (int64_t repeat = 0; repeat < o.repeats; ++repeat) {
     for (size_t i = 0; i < runners.size(); ++i) {
       Runner& runner = runners[repeat % 2 == 0 ? i : runners.size() - 1 - i];
-      RETURN_IF_ERROR(runner.Round(data, o.steps));
+      MESHWORK_RETURN_IF_ERROR(runner.Round(data, o.steps));
     }
     for (Runner& runner : runners) runner.ratios.push_back(runner.rounds.back() / runners[0].rounds.back());
   }
@@ -170,9 +171,9 @@ std::string ToTable(const Options& o, const std::vector<Runner>& runners) {
 
 absl::Status Main(const Options& o) {
   const bool writes_file = !o.json.empty() && o.json != "-";
-  if (writes_file) RETURN_IF_ERROR(CheckWritable(o.json));
-  ASSIGN_OR_RETURN(const std::vector<Runner> runners, Measure(o));
-  if (writes_file) RETURN_IF_ERROR(WriteFileAtomically(o.json, ToJson(o, runners)));
+  if (writes_file) MESHWORK_RETURN_IF_ERROR(CheckWritable(o.json));
+  MESHWORK_ASSIGN_OR_RETURN(const std::vector<Runner> runners, Measure(o));
+  if (writes_file) MESHWORK_RETURN_IF_ERROR(WriteFileAtomically(o.json, ToJson(o, runners)));
   fmt::print("{}", o.json == "-" ? ToJson(o, runners) : ToTable(o, runners));
   for (const Runner& runner : runners)
     if (o.profile == "on")

@@ -53,7 +53,7 @@ double SecondsToMove(WorkerPool& pool, double megabytes) {
 }  // namespace
 
 absl::StatusOr<Floors> MeasureFloors(int64_t batch, int workers) {
-  ASSIGN_OR_RETURN(const Program program, Compile(TheStepModel().graph(Mesh(), batch)));
+  MESHWORK_ASSIGN_OR_RETURN(const Program program, Compile(TheStepModel().graph(Mesh(), batch)));
   const Graph& graph = program.body;
   int64_t bytes = 0;
   for (const Argument& argument : graph.arguments())

@@ -52,7 +52,7 @@ absl::StatusOr<double> PeakMegabytesAlone(const std::string& variant, int64_t ba
   const absl::StatusOr<std::string> out = RunMyself(
       {"--only", variant, "--batch", fmt::format("{}", batch), "--repeats=1", "--steps=1", "--json=-"});
   if (!out.ok()) return Annotate(out.status(), fmt::format("{} alone: ", variant));
-  ASSIGN_OR_RETURN(const nlohmann::json json, ParseJson(*out, variant));
+  MESHWORK_ASSIGN_OR_RETURN(const nlohmann::json json, ParseJson(*out, variant));
   return json.at("batches").at(0).at("variants").at(0).at("peak_mb").get<double>();
 }
 

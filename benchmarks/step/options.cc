@@ -66,10 +66,10 @@ absl::StatusOr<StepOptions> ParseStepOptions(int argc, const char* const* argv) 
                {"on", "off"});
   flags.Text("json", "writes what was measured as JSON into this file; -: to standard output, and no table",
              &o.json);
-  RETURN_IF_ERROR(flags.Parse(argc, argv));
+  MESHWORK_RETURN_IF_ERROR(flags.Parse(argc, argv));
   o.help = flags.help_asked();
   o.help_text = flags.Help();
-  ASSIGN_OR_RETURN(o.batches, ParseBatches(batches));
+  MESHWORK_ASSIGN_OR_RETURN(o.batches, ParseBatches(batches));
   o.is_alone = !only.empty();
   o.measures_memory = memory == "on" && !o.is_alone;
   if (o.is_alone) {

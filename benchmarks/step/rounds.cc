@@ -44,7 +44,7 @@ class Rounds {
     const Tensor images = images_.Rows(first, first + batch_), labels = labels_.Rows(first, first + batch_);
     absl::Status status;
     const double seconds = Seconds([&] { status = runner.trainee->Step(images, labels); });
-    RETURN_IF_ERROR(status);
+    MESHWORK_RETURN_IF_ERROR(status);
     return seconds;
   }
 
@@ -53,10 +53,10 @@ class Rounds {
     const double before = ProcessorSeconds();
     idle_seconds_ += Seconds([] { std::this_thread::sleep_for(kPause); });
     burnt_seconds_ += ProcessorSeconds() - before;
-    RETURN_IF_ERROR(Step(runner).status());
+    MESHWORK_RETURN_IF_ERROR(Step(runner).status());
     std::vector<double> seconds;
     for (int64_t step = 0; step < steps; ++step) {
-      ASSIGN_OR_RETURN(seconds.emplace_back(), Step(runner));
+      MESHWORK_ASSIGN_OR_RETURN(seconds.emplace_back(), Step(runner));
       runner.min_seconds = std::min(runner.min_seconds, seconds.back());
     }
     runner.rounds.push_back(Median(std::move(seconds)));
@@ -74,9 +74,9 @@ class Rounds {
 
 // REQUIRES: all runners made the same steps on the same data.
 absl::Status CompareWeights(std::vector<Runner>& runners) {
-  ASSIGN_OR_RETURN(const Weights expected, runners.front().trainee->CurrentWeights());
+  MESHWORK_ASSIGN_OR_RETURN(const Weights expected, runners.front().trainee->CurrentWeights());
   for (Runner& runner : runners) {
-    ASSIGN_OR_RETURN(const Weights weights, runner.trainee->CurrentWeights());
+    MESHWORK_ASSIGN_OR_RETURN(const Weights weights, runner.trainee->CurrentWeights());
     runner.distance = Distance(weights, expected);
     if (!(*runner.distance <= kLargestDistance))
       return absl::InternalError(
@@ -109,11 +109,11 @@ const VariantResult* BatchResult::Find(std::string_view variant) const {
 
 absl::StatusOr<BatchResult> RunRounds(const StepOptions& options, int64_t batch, int workers) {
   const Dataset digits = SyntheticDigits(kBatches * batch, 0, /*seed=*/1, F32).train;
-  ASSIGN_OR_RETURN(Tensor images, digits.column("image"));
+  MESHWORK_ASSIGN_OR_RETURN(Tensor images, digits.column("image"));
   Shape shape = TheStepModel().image;
   shape.insert(shape.begin(), kBatches * batch);
   images = images.Reshaped(shape);
-  ASSIGN_OR_RETURN(Tensor labels, digits.column("label"));
+  MESHWORK_ASSIGN_OR_RETURN(Tensor labels, digits.column("label"));
   Rounds rounds(batch, std::move(images), std::move(labels));
 
   std::vector<Runner> runners;
@@ -121,18 +121,19 @@ absl::StatusOr<BatchResult> RunRounds(const StepOptions& options, int64_t batch,
     absl::StatusOr<std::unique_ptr<Trainee>> trainee = MakeTrainee(variant, batch, workers);
     if (!trainee.ok()) return Annotate(trainee.status(), fmt::format("\"{}\": ", variant));
     runners.push_back({variant, *std::move(trainee)});
-    for (int64_t step = 0; step < kWarmUp; ++step) RETURN_IF_ERROR(rounds.Step(runners.back()).status());
+    for (int64_t step = 0; step < kWarmUp; ++step)
+      MESHWORK_RETURN_IF_ERROR(rounds.Step(runners.back()).status());
   }
 
   BatchResult result{.batch = batch, .steps = options.StepsOf(batch)};
   if (!options.is_alone) {
-    RETURN_IF_ERROR(CompareWeights(runners));
-    ASSIGN_OR_RETURN(result.floors, MeasureFloors(batch, workers));
+    MESHWORK_RETURN_IF_ERROR(CompareWeights(runners));
+    MESHWORK_ASSIGN_OR_RETURN(result.floors, MeasureFloors(batch, workers));
   }
   for (int64_t repeat = 0; repeat < options.repeats; ++repeat) {
     for (size_t i = 0; i < runners.size(); ++i) {
       Runner& runner = runners[repeat % 2 == 0 ? i : runners.size() - 1 - i];
-      RETURN_IF_ERROR(rounds.Round(runner, result.steps));
+      MESHWORK_RETURN_IF_ERROR(rounds.Round(runner, result.steps));
     }
   }
   for (const Runner& runner : runners)

@@ -18,22 +18,22 @@ namespace {
 absl::Status MeasureMemory(BatchResult& result) {
   for (VariantResult& variant : result.variants) {
     if (variant.variant == kByHand) continue;
-    ASSIGN_OR_RETURN(variant.peak_mb, PeakMegabytesAlone(variant.variant, result.batch));
+    MESHWORK_ASSIGN_OR_RETURN(variant.peak_mb, PeakMegabytesAlone(variant.variant, result.batch));
   }
   return absl::OkStatus();
 }
 
 absl::Status Main(const StepOptions& options) {
   const bool writes_file = !options.json.empty() && options.json != "-";
-  if (writes_file) RETURN_IF_ERROR(CheckWritable(options.json));
+  if (writes_file) MESHWORK_RETURN_IF_ERROR(CheckWritable(options.json));
   StepReport report{CpuName(), WorkerPool::DefaultWorkers(), options.repeats, {}};
   for (const int64_t batch : options.batches) {
-    ASSIGN_OR_RETURN(BatchResult result, RunRounds(options, batch, report.workers));
+    MESHWORK_ASSIGN_OR_RETURN(BatchResult result, RunRounds(options, batch, report.workers));
     if (options.is_alone) result.variants.front().peak_mb = MegabytesOf("VmHWM");
-    if (options.measures_memory) RETURN_IF_ERROR(MeasureMemory(result));
+    if (options.measures_memory) MESHWORK_RETURN_IF_ERROR(MeasureMemory(result));
     report.batches.push_back(std::move(result));
   }
-  if (writes_file) RETURN_IF_ERROR(WriteFileAtomically(options.json, report.ToJson()));
+  if (writes_file) MESHWORK_RETURN_IF_ERROR(WriteFileAtomically(options.json, report.ToJson()));
   fmt::print("{}", options.json == "-" ? report.ToJson() : report.ToTable());
   return absl::OkStatus();
 }

@@ -17,7 +17,7 @@ namespace {
 absl::StatusOr<Weights> WeightsOf(const Session& session) {
   Weights weights;
   for (const std::string& name : TheStepModel().weights) {
-    ASSIGN_OR_RETURN(const Tensor tensor, session.Get(name));
+    MESHWORK_ASSIGN_OR_RETURN(const Tensor tensor, session.Get(name));
     const std::span<const float> values = tensor.values<float>();
     weights.emplace_back(values.begin(), values.end());
   }
@@ -47,10 +47,10 @@ absl::StatusOr<std::unique_ptr<Trainee>> MakeTrainee(const std::string& variant,
     mesh_text.remove_suffix(kUnshared.size());
     options.executor.share = false;
   }
-  ASSIGN_OR_RETURN(const Mesh mesh, Mesh::VirtualCpus(mesh_text));
-  ASSIGN_OR_RETURN(Session session, Session::Create(TheStepModel().graph(mesh, batch), options));
+  MESHWORK_ASSIGN_OR_RETURN(const Mesh mesh, Mesh::VirtualCpus(mesh_text));
+  MESHWORK_ASSIGN_OR_RETURN(Session session, Session::Create(TheStepModel().graph(mesh, batch), options));
   if (!is_by_hand) return std::make_unique<MeshTrainee>(std::move(session));
-  ASSIGN_OR_RETURN(const Weights start, WeightsOf(session));
+  MESHWORK_ASSIGN_OR_RETURN(const Weights start, WeightsOf(session));
   return TheStepModel().by_hand(batch, workers, start);
 }
 

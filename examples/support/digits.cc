@@ -24,7 +24,8 @@ absl::StatusOr<Data> LoadData(const DigitsOptions& options, DType dtype) {
     data = {"synthetic", SyntheticDigits(options.train_examples, options.test_examples,
                                          static_cast<uint64_t>(options.run.seed), dtype)};
   } else {
-    ASSIGN_OR_RETURN(data.digits, LoadMnist(dir, dtype, {options.train_examples, options.test_examples}));
+    MESHWORK_ASSIGN_OR_RETURN(data.digits,
+                              LoadMnist(dir, dtype, {options.train_examples, options.test_examples}));
   }
   if (data.digits.train.size() == 0 || data.digits.test.size() == 0)
     return InvalidArgument("{}: there are {} training and {} test images; at least one of each is needed.",
@@ -40,19 +41,19 @@ void PrintHead(const Data& data, const Mesh& mesh, int64_t parameters) {
 
 absl::Status WriteResults(const DigitsModel& model, const Session& session, const Data& data,
                           const DigitsOptions& options, const TrainLog& log) {
-  RETURN_IF_ERROR(WriteProfile(session, options.run));
-  if (!options.save.empty()) RETURN_IF_ERROR(SaveWeights(model, session, options.save));
-  if (!options.run.json.empty()) RETURN_IF_ERROR(WriteJson(model, session, data, options, log));
-  if (!options.run.plot.empty()) RETURN_IF_ERROR(WritePlot(model, session, data, options, log));
+  MESHWORK_RETURN_IF_ERROR(WriteProfile(session, options.run));
+  if (!options.save.empty()) MESHWORK_RETURN_IF_ERROR(SaveWeights(model, session, options.save));
+  if (!options.run.json.empty()) MESHWORK_RETURN_IF_ERROR(WriteJson(model, session, data, options, log));
+  if (!options.run.plot.empty()) MESHWORK_RETURN_IF_ERROR(WritePlot(model, session, data, options, log));
   return absl::OkStatus();
 }
 
 absl::Status Main(const DigitsModel& model, const DigitsOptions& options) {
   absl::StatusOr<Mesh> mesh = Mesh::VirtualCpus(options.run.mesh);
   if (!mesh.ok()) return Annotate(mesh.status(), "--mesh: ");
-  RETURN_IF_ERROR(CheckOutputs(options.run, {{"--save", options.save}}));
-  ASSIGN_OR_RETURN(const DType dtype, DTypeFromName(options.dtype));
-  ASSIGN_OR_RETURN(const Data data, LoadData(options, dtype));
+  MESHWORK_RETURN_IF_ERROR(CheckOutputs(options.run, {{"--save", options.save}}));
+  MESHWORK_ASSIGN_OR_RETURN(const DType dtype, DTypeFromName(options.dtype));
+  MESHWORK_ASSIGN_OR_RETURN(const Data data, LoadData(options, dtype));
 
   Graph graph(*mesh);
   model.build(graph, std::min(options.batch_size, data.digits.train.size()), dtype,
@@ -63,15 +64,15 @@ absl::Status Main(const DigitsModel& model, const DigitsOptions& options) {
     if (!read.ok()) return Annotate(read.status(), "--load: ");
     weights = *std::move(read);
   }
-  ASSIGN_OR_RETURN(Session session, CreateSession(graph, options.run));
-  for (const auto& [name, tensor] : weights) RETURN_IF_ERROR(session.Set(name, tensor));
-  ASSIGN_OR_RETURN(const int64_t parameters, CountParameters(model, session));
+  MESHWORK_ASSIGN_OR_RETURN(Session session, CreateSession(graph, options.run));
+  for (const auto& [name, tensor] : weights) MESHWORK_RETURN_IF_ERROR(session.Set(name, tensor));
+  MESHWORK_ASSIGN_OR_RETURN(const int64_t parameters, CountParameters(model, session));
   PrintHead(data, *mesh, parameters);
   PrintStep(session, options.run);
 
   // Testing takes time, so the model is tested before training only if that is of interest.
   const bool test_before = options.epochs == 0 || !options.load.empty() || !options.run.plot.empty();
-  ASSIGN_OR_RETURN(const TrainLog log, Train(model, session, data, options, test_before));
+  MESHWORK_ASSIGN_OR_RETURN(const TrainLog log, Train(model, session, data, options, test_before));
   return WriteResults(model, session, data, options, log);
 }
 
@@ -107,7 +108,7 @@ Optimizer MakeOptimizer(std::string_view name, double learning_rate) {
 
 int RunDigits(const DigitsModel& model, int argc, char** argv) {
   return RunMain(model.program, [&]() -> absl::Status {
-    ASSIGN_OR_RETURN(const DigitsOptions options, ParseDigitsOptions(model, argc, argv));
+    MESHWORK_ASSIGN_OR_RETURN(const DigitsOptions options, ParseDigitsOptions(model, argc, argv));
     if (!options.help) return Main(model, options);
     fmt::print("{}", options.help_text);
     return absl::OkStatus();

@@ -36,7 +36,7 @@ absl::StatusOr<DigitsOptions> ParseDigitsOptions(const DigitsModel& model, int a
              &o.data_dir);
   flags.Text("load", "starts with the weights that --save wrote, on this mesh or another", &o.load);
   flags.Text("save", "writes the weights as safetensors; the optimizer's state is not among them", &o.save);
-  RETURN_IF_ERROR(flags.Parse(argc, argv));
+  MESHWORK_RETURN_IF_ERROR(flags.Parse(argc, argv));
   if (o.run.profile.empty()) o.run.profile = "off";
   o.help = flags.help_asked();
   o.help_text = flags.Help();

@@ -31,8 +31,8 @@ class Averages {
 
 absl::StatusOr<Measures> MeasuresOf(const StepResult& result) {
   Measures measures;
-  ASSIGN_OR_RETURN(measures.loss, result.scalar("loss"));
-  ASSIGN_OR_RETURN(measures.accuracy, result.scalar("accuracy"));
+  MESHWORK_ASSIGN_OR_RETURN(measures.loss, result.scalar("loss"));
+  MESHWORK_ASSIGN_OR_RETURN(measures.accuracy, result.scalar("accuracy"));
   return measures;
 }
 
@@ -47,8 +47,8 @@ absl::StatusOr<Measures> EvaluateOn(const DigitsModel& model, Session& session, 
                                     int64_t batch_size) {
   Averages averages;
   for (const Batch& batch : data.Batches({.batch_size = batch_size})) {
-    ASSIGN_OR_RETURN(const StepResult result, session.Evaluate(FeedsOf(model, batch)));
-    ASSIGN_OR_RETURN(const Measures measures, MeasuresOf(result));
+    MESHWORK_ASSIGN_OR_RETURN(const StepResult result, session.Evaluate(FeedsOf(model, batch)));
+    MESHWORK_ASSIGN_OR_RETURN(const Measures measures, MeasuresOf(result));
     averages.Add(measures, batch.rows());
   }
   return averages.mean();
@@ -64,7 +64,7 @@ absl::StatusOr<TrainLog> Train(const DigitsModel& model, Session& session, const
                                const DigitsOptions& options, bool test_before) {
   TrainLog log;
   if (test_before) {
-    ASSIGN_OR_RETURN(log.before, EvaluateOn(model, session, data.digits.test, options.batch_size));
+    MESHWORK_ASSIGN_OR_RETURN(log.before, EvaluateOn(model, session, data.digits.test, options.batch_size));
     fmt::print("at the start  {}\n", Describe(*log.before));
   }
   BatchOptions batches{.batch_size = options.batch_size};
@@ -80,15 +80,16 @@ absl::StatusOr<TrainLog> Train(const DigitsModel& model, Session& session, const
     for (const Batch& batch : data.digits.train.Batches(batches)) {
       if (log.steps.empty()) log.startup_seconds = SecondsSinceProcessStart();
       const Clock::time_point step_start = Clock::now();
-      ASSIGN_OR_RETURN(const StepResult result, session.Run(FeedsOf(model, batch)));
+      MESHWORK_ASSIGN_OR_RETURN(const StepResult result, session.Run(FeedsOf(model, batch)));
       if (batch.rows() == options.batch_size) log.step_seconds.push_back(SecondsSince(step_start));
-      ASSIGN_OR_RETURN(const Measures measures, MeasuresOf(result));
+      MESHWORK_ASSIGN_OR_RETURN(const Measures measures, MeasuresOf(result));
       train.Add(measures, batch.rows());
       log.steps.push_back(measures);
       progress.Step(batch.rows(), measures.loss, measures.accuracy);
       if (done()) break;
     }
-    ASSIGN_OR_RETURN(const Measures test, EvaluateOn(model, session, data.digits.test, options.batch_size));
+    MESHWORK_ASSIGN_OR_RETURN(const Measures test,
+                              EvaluateOn(model, session, data.digits.test, options.batch_size));
     progress.EndEpoch(Describe(test));
     log.epochs.push_back({train.mean(), test, SecondsSince(start), std::ssize(log.steps)});
   }

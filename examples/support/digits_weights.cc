@@ -11,7 +11,7 @@ namespace meshwork {
 absl::StatusOr<int64_t> CountParameters(const DigitsModel& model, const Session& session) {
   int64_t count = 0;
   for (const std::string& name : model.weights) {
-    ASSIGN_OR_RETURN(const Tensor tensor, session.Get(name));
+    MESHWORK_ASSIGN_OR_RETURN(const Tensor tensor, session.Get(name));
     count += tensor.num_elements();
   }
   return count;
@@ -20,7 +20,7 @@ absl::StatusOr<int64_t> CountParameters(const DigitsModel& model, const Session&
 absl::Status SaveWeights(const DigitsModel& model, const Session& session, const std::string& path) {
   Weights weights;
   for (const std::string& name : model.weights) {
-    ASSIGN_OR_RETURN(Tensor tensor, session.Get(name));
+    MESHWORK_ASSIGN_OR_RETURN(Tensor tensor, session.Get(name));
     weights.emplace_back(name, std::move(tensor));
   }
   return WriteSafetensors(path, weights);
@@ -49,8 +49,8 @@ absl::Status CheckNames(const DigitsModel& model, const std::string& path, const
 }  // namespace
 
 absl::StatusOr<Weights> ReadWeights(const DigitsModel& model, const std::string& path, const Graph& graph) {
-  ASSIGN_OR_RETURN(Weights weights, ReadSafetensors(path));
-  RETURN_IF_ERROR(CheckNames(model, path, weights));
+  MESHWORK_ASSIGN_OR_RETURN(Weights weights, ReadSafetensors(path));
+  MESHWORK_RETURN_IF_ERROR(CheckNames(model, path, weights));
   for (const auto& [name, tensor] : weights) {
     const Type& type = graph.value(graph.arguments()[graph.FindArgument(name)].value).type;
     if (tensor.type() == type) continue;

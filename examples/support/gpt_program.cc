@@ -57,7 +57,7 @@ absl::StatusOr<GptOptions> ParseOptions(const GptProgram& program, int argc, con
   flags.Int("sample-bytes", "so many are written at the end", &o.sample_bytes, 0, kMost);
   flags.Real("temperature", "how freely: the chance of a byte grows with exp(logit / temperature)",
              &o.temperature, 0);
-  RETURN_IF_ERROR(flags.Parse(argc, argv));
+  MESHWORK_RETURN_IF_ERROR(flags.Parse(argc, argv));
   if (o.run.profile.empty()) o.run.profile = "off";
   o.model.rotary = o.positions == "rotary";
   o.help = flags.help_asked();
@@ -68,7 +68,7 @@ absl::StatusOr<GptOptions> ParseOptions(const GptProgram& program, int argc, con
 absl::StatusOr<std::string> LoadText(const GptOptions& o) {
   std::string text = SyntheticText(kTextBytes, /*seed=*/1);
   if (!o.text.empty()) {
-    ASSIGN_OR_RETURN(text, ReadFile(o.text));
+    MESHWORK_ASSIGN_OR_RETURN(text, ReadFile(o.text));
   }
   if (static_cast<int64_t>(text.size()) < o.model.sequence + 1)
     return InvalidArgument("--text: {} has {} bytes; examples of {} and the byte that follows need {}.",
@@ -106,9 +106,9 @@ absl::StatusOr<TrainLog> Train(Session& session, const std::string& text, const 
     const Feeds feeds = DrawExamples(text, o, step);
     if (step == 0) log.startup_seconds = SecondsSinceProcessStart();
     const Clock::time_point start = Clock::now();
-    ASSIGN_OR_RETURN(const StepResult result, session.Run(feeds));
+    MESHWORK_ASSIGN_OR_RETURN(const StepResult result, session.Run(feeds));
     log.step_seconds.push_back(std::chrono::duration<double>(Clock::now() - start).count());
-    ASSIGN_OR_RETURN(log.losses.emplace_back(), result.scalar("loss"));
+    MESHWORK_ASSIGN_OR_RETURN(log.losses.emplace_back(), result.scalar("loss"));
     progress.Step(o.batch, log.losses.back());
   }
   if (o.steps > 0) progress.EndEpoch(fmt::format("last loss {:.4f}", log.losses.back()));
@@ -142,10 +142,11 @@ absl::StatusOr<std::string> WriteSample(const Session& trained, const std::strin
                                         const GptOptions& o) {
   Graph graph{Mesh()};
   BuildGptSampler(graph, o.model);
-  ASSIGN_OR_RETURN(Session session, Session::Create(graph, {.workers = static_cast<int>(o.run.workers)}));
+  MESHWORK_ASSIGN_OR_RETURN(Session session,
+                            Session::Create(graph, {.workers = static_cast<int>(o.run.workers)}));
   for (const std::string& name : GptWeights(graph)) {
-    ASSIGN_OR_RETURN(const Tensor weight, trained.Get(name));
-    RETURN_IF_ERROR(session.Set(name, weight));
+    MESHWORK_ASSIGN_OR_RETURN(const Tensor weight, trained.Get(name));
+    MESHWORK_RETURN_IF_ERROR(session.Set(name, weight));
   }
   const int64_t s = o.model.sequence;
   std::vector<int32_t> all(1, static_cast<unsigned char>(text[0]));
@@ -154,9 +155,9 @@ absl::StatusOr<std::string> WriteSample(const Session& trained, const std::strin
     const int64_t seen = std::min(std::ssize(all), s);
     std::vector<int32_t> window(all.end() - seen, all.end());
     window.resize(static_cast<size_t>(s));  // attention is causal: later bytes are not seen
-    ASSIGN_OR_RETURN(const StepResult result,
-                     session.Evaluate({{"tokens", Tensor::From<int32_t>({1, s}, window)}}));
-    ASSIGN_OR_RETURN(const Tensor logits, result.Get("logits"));
+    MESHWORK_ASSIGN_OR_RETURN(const StepResult result,
+                              session.Evaluate({{"tokens", Tensor::From<int32_t>({1, s}, window)}}));
+    MESHWORK_ASSIGN_OR_RETURN(const Tensor logits, result.Get("logits"));
     all.push_back(Choose(RowOf(logits, seen - 1), o.temperature, random.Uniform()));
   }
   return std::string(all.begin(), all.end());
@@ -165,7 +166,7 @@ absl::StatusOr<std::string> WriteSample(const Session& trained, const std::strin
 absl::StatusOr<int64_t> CountParameters(const Session& session, const Graph& graph) {
   int64_t count = 0;
   for (const std::string& name : GptWeights(graph)) {
-    ASSIGN_OR_RETURN(const Tensor weight, session.Get(name));
+    MESHWORK_ASSIGN_OR_RETURN(const Tensor weight, session.Get(name));
     count += weight.num_elements();
   }
   return count;
@@ -173,7 +174,7 @@ absl::StatusOr<int64_t> CountParameters(const Session& session, const Graph& gra
 
 absl::Status WriteResults(const Session& session, int64_t parameters, const std::string& sample,
                           const GptOptions& o, const TrainLog& log) {
-  RETURN_IF_ERROR(WriteProfile(session, o.run));
+  MESHWORK_RETURN_IF_ERROR(WriteProfile(session, o.run));
   const std::string source = o.text.empty() ? "synthetic" : o.text;
   if (!o.run.json.empty()) {
     nlohmann::ordered_json json = {{"data", source}};
@@ -181,7 +182,7 @@ absl::Status WriteResults(const Session& session, int64_t parameters, const std:
     json["step_losses"] = log.losses;
     json["sample"] = sample;
     const auto replace = nlohmann::ordered_json::error_handler_t::replace;  // bytes that are not UTF-8
-    RETURN_IF_ERROR(WriteFileAtomically(o.run.json, json.dump(2, ' ', false, replace) + "\n"));
+    MESHWORK_RETURN_IF_ERROR(WriteFileAtomically(o.run.json, json.dump(2, ' ', false, replace) + "\n"));
   }
   if (o.run.plot.empty()) return absl::OkStatus();
   const std::string note =
@@ -197,23 +198,23 @@ absl::Status Main(const GptOptions& o) {
   GptModel model = o.model;
   const auto batch_axes = mesh->FindAxes("batch");
   model.experts = o.experts_per_device * (batch_axes.ok() ? mesh->GroupSize(*batch_axes) : 1);
-  ASSIGN_OR_RETURN(model.dtype, DTypeFromName(o.dtype));
+  MESHWORK_ASSIGN_OR_RETURN(model.dtype, DTypeFromName(o.dtype));
   GptOptions with_model = o;
   with_model.model = model;
-  ASSIGN_OR_RETURN(const std::string text, LoadText(o));
+  MESHWORK_ASSIGN_OR_RETURN(const std::string text, LoadText(o));
   Graph graph(*mesh);
   BuildGpt(graph, model, o.batch, Adam({.learning_rate = o.learning_rate}));
-  RETURN_IF_ERROR(graph.status());
-  RETURN_IF_ERROR(CheckOutputs(o.run));
-  ASSIGN_OR_RETURN(Session session, CreateSession(graph, o.run));
-  ASSIGN_OR_RETURN(const int64_t parameters, CountParameters(session, graph));
+  MESHWORK_RETURN_IF_ERROR(graph.status());
+  MESHWORK_RETURN_IF_ERROR(CheckOutputs(o.run));
+  MESHWORK_ASSIGN_OR_RETURN(Session session, CreateSession(graph, o.run));
+  MESHWORK_ASSIGN_OR_RETURN(const int64_t parameters, CountParameters(session, graph));
   fmt::print("{}: {} bytes, mesh {} of {} devices, {} parameters\n", o.text.empty() ? "synthetic" : o.text,
              text.size(), mesh->ToString(), mesh->num_devices(), parameters);
   PrintStep(session, o.run);
-  ASSIGN_OR_RETURN(const TrainLog log, Train(session, text, o));
+  MESHWORK_ASSIGN_OR_RETURN(const TrainLog log, Train(session, text, o));
   std::string sample;
   if (o.sample_bytes > 0) {
-    ASSIGN_OR_RETURN(sample, WriteSample(session, text, with_model));
+    MESHWORK_ASSIGN_OR_RETURN(sample, WriteSample(session, text, with_model));
     fmt::print("\n{}\n", sample);
   }
   return WriteResults(session, parameters, sample, o, log);

@@ -102,20 +102,20 @@ absl::Status CheckOutputs(const RunOptions& options, const NamedFiles& others) {
                              flag, path);
   }
   for (const auto& [flag, path] : files)
-    if (!path.empty()) RETURN_IF_ERROR(CheckWritable(path));
+    if (!path.empty()) MESHWORK_RETURN_IF_ERROR(CheckWritable(path));
   return absl::OkStatus();
 }
 
 absl::StatusOr<Session> CreateSession(const Graph& graph, const RunOptions& options) {
-  RETURN_IF_ERROR(MakeDumpFolder(options));
+  MESHWORK_RETURN_IF_ERROR(MakeDumpFolder(options));
   Dumper dumper(options.dump);
   SessionOptions session_options{.workers = static_cast<int>(options.workers), .seed = options.seed};
   session_options.compile.shard_weight_update = options.shard_weight_update;
   if (!options.dump.empty()) session_options.compile.dump = std::ref(dumper);
   session_options.executor.profile = options.profile != "off";
   session_options.executor.trace_steps = TraceFile(options).empty() ? 0 : TraceSteps(graph.mesh());
-  ASSIGN_OR_RETURN(Session session, Session::Create(graph, std::move(session_options)));
-  RETURN_IF_ERROR(dumper.status());
+  MESHWORK_ASSIGN_OR_RETURN(Session session, Session::Create(graph, std::move(session_options)));
+  MESHWORK_RETURN_IF_ERROR(dumper.status());
   return session;
 }
 

@@ -38,8 +38,8 @@ absl::StatusOr<std::unique_ptr<PreparedStep>> CpuStep::Create(StepPlan plan, std
   Schedule schedule = MakeSchedule(std::move(plan), pool.num_workers(), options.fuse);
   std::unique_ptr<CpuStep> step(new CpuStep(std::move(schedule), std::move(variables), pool, options));
   step->kept_ = std::move(kept);
-  RETURN_IF_ERROR(step->PrepareRemotes(step->root_));
-  RETURN_IF_ERROR(step->RunOnce());
+  MESHWORK_RETURN_IF_ERROR(step->PrepareRemotes(step->root_));
+  MESHWORK_RETURN_IF_ERROR(step->RunOnce());
   if (options.profile || options.trace_steps > 0)
     step->profiler_ = std::make_unique<Profiler>(step->schedule_, options.trace_steps);
   return step;
@@ -128,9 +128,10 @@ absl::Status CpuStep::PrepareRemotes(Level& level) {
       };
       for (const RemoteStep::Part& part : instruction.sends) spec.sends.push_back(part_of(part));
       for (const RemoteStep::Part& part : instruction.receives) spec.receives.push_back(part_of(part));
-      ASSIGN_OR_RETURN(level.remotes[i], options_.transport->Prepare(std::move(spec)));
+      MESHWORK_ASSIGN_OR_RETURN(level.remotes[i], options_.transport->Prepare(std::move(spec)));
     }
-    for (const std::unique_ptr<Level>& body : level.bodies[i]) RETURN_IF_ERROR(PrepareRemotes(*body));
+    for (const std::unique_ptr<Level>& body : level.bodies[i])
+      MESHWORK_RETURN_IF_ERROR(PrepareRemotes(*body));
   }
   return absl::OkStatus();
 }
@@ -327,7 +328,7 @@ absl::Status CpuStep::StepStatus() const {
     return std::tuple(w.instruction, w.item, w.difference.offset);
   };
   for (const WorkerState& worker : workers_) {
-    RETURN_IF_ERROR(worker.status);
+    MESHWORK_RETURN_IF_ERROR(worker.status);
     if (worker.instruction >= 0 && (first == nullptr || place(worker) < place(*first))) first = &worker;
   }
   if (first == nullptr) return absl::OkStatus();

@@ -304,8 +304,9 @@ absl::Status CheckArenas(const Schedule& schedule, const std::vector<int>& epoch
     if (!is_private) tenant.first = epochs[tenant.first], tenant.last = epochs[tenant.last];
     (is_private ? per_worker[place.index] : shared).push_back(tenant);
   }
-  for (std::vector<Tenant>& tenants : per_worker) RETURN_IF_ERROR(CheckTenants(schedule, std::move(tenants)));
-  RETURN_IF_ERROR(CheckConstants(schedule));
+  for (std::vector<Tenant>& tenants : per_worker)
+    MESHWORK_RETURN_IF_ERROR(CheckTenants(schedule, std::move(tenants)));
+  MESHWORK_RETURN_IF_ERROR(CheckConstants(schedule));
   return CheckTenants(schedule, std::move(shared));
 }
 
@@ -358,7 +359,7 @@ void PlaceStorages(Schedule& schedule) {
 
 absl::Status CheckSchedule(const Schedule& schedule) {
   const std::vector<int> epochs = EpochsOf(schedule);
-  RETURN_IF_ERROR(CheckRaces(schedule, epochs));
+  MESHWORK_RETURN_IF_ERROR(CheckRaces(schedule, epochs));
   return CheckArenas(schedule, epochs);
 }
 

@@ -48,16 +48,17 @@ class Hub {
   absl::StatusOr<std::vector<std::string>> AllGather(int64_t domain, int64_t turn, std::string_view what,
                                                      std::string_view text) {
     std::unique_lock lock(mutex_);
-    RETURN_IF_ERROR(aborted_);
+    MESHWORK_RETURN_IF_ERROR(aborted_);
     Question& question = questions_[turn];
     question.texts.resize(static_cast<size_t>(num_domains_));
     question.texts[static_cast<size_t>(domain)] = std::string(text);
     changed_.notify_all();
     std::vector<RemotePart> all;
     for (int64_t d = 0; d < num_domains_; ++d) all.push_back({d});
-    RETURN_IF_ERROR(Await(lock, fmt::format("Agree on {}", what), domain, all, [&](const RemotePart& asked) {
-      return !question.texts[static_cast<size_t>(asked.domain)].has_value();
-    }));
+    MESHWORK_RETURN_IF_ERROR(
+        Await(lock, fmt::format("Agree on {}", what), domain, all, [&](const RemotePart& asked) {
+          return !question.texts[static_cast<size_t>(asked.domain)].has_value();
+        }));
     std::vector<std::string> texts;
     for (const std::optional<std::string>& said : question.texts) texts.push_back(*said);
     if (++question.answered == num_domains_) questions_.erase(turn);
@@ -68,7 +69,7 @@ class Hub {
   absl::Status Exchange(int64_t domain, OpNumber op, int64_t turn, const RemoteSpec& spec,
                         std::span<const std::byte* const> sends, std::span<std::byte* const> receives) {
     std::unique_lock lock(mutex_);
-    RETURN_IF_ERROR(aborted_);
+    MESHWORK_RETURN_IF_ERROR(aborted_);
     for (size_t i = 0; i < spec.sends.size(); ++i) {
       Offer& offer = OfferOf(op, domain, spec.sends[i].domain);
       offer.data = sends[i];
@@ -76,7 +77,7 @@ class Hub {
       offer.made = turn;
     }
     changed_.notify_all();
-    RETURN_IF_ERROR(Await(lock, spec.where, domain, spec.receives, [&](const RemotePart& part) {
+    MESHWORK_RETURN_IF_ERROR(Await(lock, spec.where, domain, spec.receives, [&](const RemotePart& part) {
       return OfferOf(op, part.domain, domain).made < turn;
     }));
     for (size_t i = 0; i < spec.receives.size(); ++i) {
@@ -197,7 +198,7 @@ class Loopback : public Transport {
   }
 
   absl::StatusOr<std::unique_ptr<RemoteOp>> Prepare(RemoteSpec spec) override {
-    RETURN_IF_ERROR(hub_->status());
+    MESHWORK_RETURN_IF_ERROR(hub_->status());
     return std::make_unique<LoopbackOp>(hub_, domain_, OpNumber(asked_, prepared_++), std::move(spec));
   }
 

@@ -140,7 +140,7 @@ TEST(CustomOpErrors, KernelsThatThrow) {
     const Value x = g.Input("x", F32, {4}, {UNSHARDED});
     g.Output("y", g.Add(name, {{x, x}}, {}, {})[0]);
     absl::StatusOr<Session> session = Session::Create(g, {.workers = 2});
-    RETURN_IF_ERROR(session.status());
+    MESHWORK_RETURN_IF_ERROR(session.status());
     return session->Run({{"x", Tensor::Zeros({F32, {4}})}}).status();
   };
   ExpectErrors(

@@ -180,7 +180,7 @@ template <typename F>
 absl::Status Check(F&& change) {
   Graph graph = Parse(kGood);
   change(graph);
-  RETURN_IF_ERROR(CheckLocalProgram(graph));
+  MESHWORK_RETURN_IF_ERROR(CheckLocalProgram(graph));
   return CheckKernels(graph, CpuBackend(1));
 }
 

@@ -33,12 +33,13 @@ absl::StatusOr<Session> MakeSession(const GptModel& model, const std::string& me
 
 // Of so many steps from the same weights on the same data.
 absl::StatusOr<std::vector<double>> Losses(const GptModel& model, const std::string& mesh, int64_t steps) {
-  ASSIGN_OR_RETURN(Session session, MakeSession(model, mesh));
+  MESHWORK_ASSIGN_OR_RETURN(Session session, MakeSession(model, mesh));
   std::vector<double> losses;
   for (int64_t step = 0; step < steps; ++step) {
-    ASSIGN_OR_RETURN(const StepResult result, session.Run({{"tokens", Tokens(model, 2 * (step % 3))},
-                                                           {"targets", Tokens(model, 2 * (step % 3) + 1)}}));
-    ASSIGN_OR_RETURN(losses.emplace_back(), result.scalar("loss"));
+    MESHWORK_ASSIGN_OR_RETURN(const StepResult result,
+                              session.Run({{"tokens", Tokens(model, 2 * (step % 3))},
+                                           {"targets", Tokens(model, 2 * (step % 3) + 1)}}));
+    MESHWORK_ASSIGN_OR_RETURN(losses.emplace_back(), result.scalar("loss"));
   }
   return losses;
 }

@@ -46,16 +46,16 @@ struct Case {
 absl::StatusOr<std::vector<double>> RunStep(const Program& program, const Tensors& arguments,
                                             CpuBackend& backend) {
   std::map<std::string, DTensor> state;
-  ASSIGN_OR_RETURN(
+  MESHWORK_ASSIGN_OR_RETURN(
       std::unique_ptr<Executor> executor,
       Executor::Create(program, backend, {.poison_padding = true, .check_replicas = true}, &state));
   Tensors feeds, outputs;
   for (const Argument& argument : program.body.arguments()) {
     const std::string& name = program.body.value(argument.value).name;
-    if (argument.is_variable) RETURN_IF_ERROR(Pack(arguments.at(name), state.at(name)));
+    if (argument.is_variable) MESHWORK_RETURN_IF_ERROR(Pack(arguments.at(name), state.at(name)));
     else feeds.emplace(name, arguments.at(name));
   }
-  RETURN_IF_ERROR(executor->Run(feeds, &outputs));
+  MESHWORK_RETURN_IF_ERROR(executor->Run(feeds, &outputs));
   std::vector<double> numbers;
   auto append = [&](const Tensor& tensor) {
     const std::vector<double> more = NumbersOf(tensor);
@@ -63,7 +63,7 @@ absl::StatusOr<std::vector<double>> RunStep(const Program& program, const Tensor
   };
   for (const auto& [name, tensor] : outputs) append(tensor);
   for (const auto& [name, variable] : state) {
-    ASSIGN_OR_RETURN(const Tensor whole, Unpack(variable, /*check_replicas=*/true));
+    MESHWORK_ASSIGN_OR_RETURN(const Tensor whole, Unpack(variable, /*check_replicas=*/true));
     append(whole);
   }
   return numbers;

@@ -38,16 +38,16 @@ absl::StatusOr<std::vector<double>> Doubles(const Tensor& tensor) {
 }
 
 absl::StatusOr<State> ReadState(const std::string& path) {
-  ASSIGN_OR_RETURN(const auto tensors, ReadSafetensors(path));
+  MESHWORK_ASSIGN_OR_RETURN(const auto tensors, ReadSafetensors(path));
   State state;
   for (const auto& [name, tensor] : tensors) {
-    ASSIGN_OR_RETURN(state[OurName(name)], Doubles(tensor));
+    MESHWORK_ASSIGN_OR_RETURN(state[OurName(name)], Doubles(tensor));
   }
   return state;
 }
 
 absl::StatusOr<std::vector<double>> ReadLosses(const std::string& path, int64_t steps) {
-  ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
+  MESHWORK_ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
   const nlohmann::json json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!json.is_array() || static_cast<int64_t>(json.size()) < steps)
     return InvalidArgument("{}: is not a JSON list of at least {} losses.", path, steps);
@@ -62,7 +62,7 @@ absl::Status SetState(Session& session, const State& state) {
   for (const std::string& name : names) {
     if (!state.contains(name)) return InvalidArgument("the state has no {}.", name);
     const std::vector<double>& from = state.at(name);
-    ASSIGN_OR_RETURN(Tensor tensor, session.Get(name));
+    MESHWORK_ASSIGN_OR_RETURN(Tensor tensor, session.Get(name));
     if (tensor.num_elements() != static_cast<int64_t>(from.size()))
       return InvalidArgument("the state's {} has {} elements, the session's {}.", name, from.size(),
                              tensor.num_elements());
@@ -71,7 +71,7 @@ absl::Status SetState(Session& session, const State& state) {
       std::transform(from.begin(), from.end(), tensor.mutable_values<T>().begin(),
                      [](double x) { return static_cast<T>(x); });
     });
-    RETURN_IF_ERROR(session.Set(name, tensor));
+    MESHWORK_RETURN_IF_ERROR(session.Set(name, tensor));
   }
   return absl::OkStatus();
 }
@@ -97,27 +97,27 @@ struct Worst {
 };
 
 absl::StatusOr<Worst> Compare(const Options& options) {
-  ASSIGN_OR_RETURN(const Mesh mesh, Mesh::VirtualCpus(options.mesh));
-  ASSIGN_OR_RETURN(const MnistData mnist, LoadMnist(options.data_dir, F32));
-  ASSIGN_OR_RETURN(const std::vector<double> losses, ReadLosses(options.losses, options.steps));
+  MESHWORK_ASSIGN_OR_RETURN(const Mesh mesh, Mesh::VirtualCpus(options.mesh));
+  MESHWORK_ASSIGN_OR_RETURN(const MnistData mnist, LoadMnist(options.data_dir, F32));
+  MESHWORK_ASSIGN_OR_RETURN(const std::vector<double> losses, ReadLosses(options.losses, options.steps));
   Graph graph(mesh);
   BuildMlp(graph, options.batch_size, F32, Adam({.learning_rate = options.learning_rate}));
-  ASSIGN_OR_RETURN(Session session, Session::Create(graph));
+  MESHWORK_ASSIGN_OR_RETURN(Session session, Session::Create(graph));
   Worst worst;
   int64_t step = 0;
   for (const Batch& batch : mnist.train.Batches({.batch_size = options.batch_size})) {
     if (step == options.steps) break;
     auto path = [&](int64_t n) { return fmt::format("{}/{}.safetensors", options.states, n); };
-    ASSIGN_OR_RETURN(const State before, ReadState(path(step)));
-    ASSIGN_OR_RETURN(const State after, ReadState(path(step + 1)));
-    RETURN_IF_ERROR(SetState(session, before));
-    ASSIGN_OR_RETURN(const StepResult result,
-                     session.Run({{"images", batch["image"]}, {"labels", batch["label"]}}));
-    ASSIGN_OR_RETURN(const double loss, result.scalar("loss"));
+    MESHWORK_ASSIGN_OR_RETURN(const State before, ReadState(path(step)));
+    MESHWORK_ASSIGN_OR_RETURN(const State after, ReadState(path(step + 1)));
+    MESHWORK_RETURN_IF_ERROR(SetState(session, before));
+    MESHWORK_ASSIGN_OR_RETURN(const StepResult result,
+                              session.Run({{"images", batch["image"]}, {"labels", batch["label"]}}));
+    MESHWORK_ASSIGN_OR_RETURN(const double loss, result.scalar("loss"));
     worst.Add(Distance({loss}, {losses[step]}), "loss", step);
     for (const auto& [name, expected] : after) {
-      ASSIGN_OR_RETURN(const Tensor tensor, session.Get(name));
-      ASSIGN_OR_RETURN(const std::vector<double> actual, Doubles(tensor));
+      MESHWORK_ASSIGN_OR_RETURN(const Tensor tensor, session.Get(name));
+      MESHWORK_ASSIGN_OR_RETURN(const std::vector<double> actual, Doubles(tensor));
       worst.Add(Distance(actual, expected), name, step);
     }
     ++step;

@@ -58,21 +58,22 @@ struct Step {
 };
 
 absl::StatusOr<Step> RunStep(const Graph& graph, const std::map<std::string, std::vector<double>>& numbers) {
-  ASSIGN_OR_RETURN(const Program program, Compile(graph));
+  MESHWORK_ASSIGN_OR_RETURN(const Program program, Compile(graph));
   CpuBackend backend(1);
   std::map<std::string, DTensor> state;
-  ASSIGN_OR_RETURN(auto executor, Executor::Create(program, backend, {.poison_padding = true}, &state));
+  MESHWORK_ASSIGN_OR_RETURN(auto executor,
+                            Executor::Create(program, backend, {.poison_padding = true}, &state));
   std::map<std::string, Tensor> feeds;
   for (const Argument& argument : graph.arguments()) {
     const ValueInfo& info = graph.value(argument.value);
     const Tensor tensor = ToTensor(HostTensor(info.type, numbers.at(info.name)));
     if (!argument.is_variable) feeds.emplace(info.name, tensor);
-    else RETURN_IF_ERROR(Pack(tensor, state.at(info.name)));
+    else MESHWORK_RETURN_IF_ERROR(Pack(tensor, state.at(info.name)));
   }
   Step step;
-  RETURN_IF_ERROR(executor->Run(feeds, &step.outputs));
+  MESHWORK_RETURN_IF_ERROR(executor->Run(feeds, &step.outputs));
   for (const auto& [name, value] : state) {
-    ASSIGN_OR_RETURN(Tensor tensor, Unpack(value, /*check_replicas=*/true));
+    MESHWORK_ASSIGN_OR_RETURN(Tensor tensor, Unpack(value, /*check_replicas=*/true));
     step.variables.emplace(name, std::move(tensor));
   }
   return step;

@@ -97,10 +97,11 @@ class ReshapeDrawer {
 absl::StatusOr<Tensor> RunStep(const Program& program, const Numbers& feeds) {
   CpuBackend backend(1);
   std::map<std::string, DTensor> state;
-  ASSIGN_OR_RETURN(auto executor, Executor::Create(program, backend, {.poison_padding = true}, &state));
+  MESHWORK_ASSIGN_OR_RETURN(auto executor,
+                            Executor::Create(program, backend, {.poison_padding = true}, &state));
   const Type type = program.body.value(program.body.arguments()[0].value).global;
   std::map<std::string, Tensor> outputs;
-  RETURN_IF_ERROR(executor->Run({{"x", ToTensor(HostTensor(type, feeds.at("x")))}}, &outputs));
+  MESHWORK_RETURN_IF_ERROR(executor->Run({{"x", ToTensor(HostTensor(type, feeds.at("x")))}}, &outputs));
   return outputs.at("y");
 }
 

@@ -72,7 +72,7 @@ class Traffic {
   }
 
   absl::Status Prepare(Transport& end) {
-    ASSIGN_OR_RETURN(op_, end.Prepare(spec_));
+    MESHWORK_ASSIGN_OR_RETURN(op_, end.Prepare(spec_));
     return absl::OkStatus();
   }
 
@@ -88,7 +88,7 @@ class Traffic {
       std::fill(in.begin(), in.end(), std::byte{0xEE});
       receives.push_back(in.data());
     }
-    RETURN_IF_ERROR(op_->Run(sends, receives));
+    MESHWORK_RETURN_IF_ERROR(op_->Run(sends, receives));
     // What was sent is the sender's again.
     for (std::vector<std::byte>& out : out_) std::fill(out.begin(), out.end(), std::byte{0xDD});
     for (size_t i = 0; i < in_.size(); ++i)
@@ -143,9 +143,9 @@ TEST_P(TransportTest, EachReceivesWhatWasSent) {
       std::vector<Traffic> operations;
       for (const Traffic::BytesOf& bytes : patterns)
         operations.emplace_back(end.domain(), domains, static_cast<int>(operations.size()), bytes);
-      for (Traffic& operation : operations) RETURN_IF_ERROR(operation.Prepare(end));
+      for (Traffic& operation : operations) MESHWORK_RETURN_IF_ERROR(operation.Prepare(end));
       for (int step = 0; step < 8; ++step)
-        for (Traffic& operation : operations) RETURN_IF_ERROR(operation.Run(step));
+        for (Traffic& operation : operations) MESHWORK_RETURN_IF_ERROR(operation.Run(step));
       return absl::OkStatus();
     });
     for (const absl::Status& status : statuses) EXPECT_TRUE(status.ok()) << status;
@@ -159,9 +159,9 @@ TEST_P(TransportTest, ProgramsArePreparedBetweenSteps) {
     std::vector<Traffic> operations;
     for (int number = 0; number < 5; ++number) {
       operations.emplace_back(end.domain(), 3, number, [](int64_t from, int64_t to) { return from + to; });
-      RETURN_IF_ERROR(operations.back().Prepare(end));
+      MESHWORK_RETURN_IF_ERROR(operations.back().Prepare(end));
       for (int step = 0; step < 5; ++step)
-        for (Traffic& operation : operations) RETURN_IF_ERROR(operation.Run(step));
+        for (Traffic& operation : operations) MESHWORK_RETURN_IF_ERROR(operation.Run(step));
     }
     return absl::OkStatus();
   });
@@ -172,7 +172,7 @@ TEST_P(TransportTest, DomainsAgree) {
   Ends ends = GetParam().make(3, kPatient);
   const std::vector<absl::Status> statuses = Play(ends, [&](Transport& end) -> absl::Status {
     for (const char* fingerprint : {"9f2c", "77aa", ""})
-      RETURN_IF_ERROR(Agree(end, "the program", std::string(fingerprint)));
+      MESHWORK_RETURN_IF_ERROR(Agree(end, "the program", std::string(fingerprint)));
     return absl::OkStatus();
   });
   for (const absl::Status& status : statuses) EXPECT_TRUE(status.ok()) << status;
@@ -181,7 +181,7 @@ TEST_P(TransportTest, DomainsAgree) {
 TEST_P(TransportTest, WhoDiffersIsNamed) {
   Ends ends = GetParam().make(4, kPatient);
   const std::vector<absl::Status> statuses = Play(ends, [&](Transport& end) -> absl::Status {
-    RETURN_IF_ERROR(Agree(end, "the mesh", "[x=4]"));
+    MESHWORK_RETURN_IF_ERROR(Agree(end, "the mesh", "[x=4]"));
     return Agree(end, "the program", std::string(end.domain() == 2 ? "77aa" : "9f2c"));
   });
   EXPECT_THAT(
@@ -227,8 +227,8 @@ TEST_P(TransportTest, AnAbortReachesAll) {
   Ends ends = GetParam().make(3, kPatient);
   const std::vector<absl::Status> statuses = Play(ends, [&](Transport& end) -> absl::Status {
     Traffic first(end.domain(), 3, 0, [](int64_t, int64_t) { return 100; });
-    RETURN_IF_ERROR(first.Prepare(end));
-    RETURN_IF_ERROR(first.Run(0));
+    MESHWORK_RETURN_IF_ERROR(first.Prepare(end));
+    MESHWORK_RETURN_IF_ERROR(first.Run(0));
     if (end.domain() == 1) end.Abort(absl::UnavailableError("domain 1 has no memory."));
     EXPECT_EQ(MessageOf(first.Run(1)), "domain 1 has no memory.");
     end.Abort(absl::UnavailableError("domain 0 gives up, too."));
@@ -244,7 +244,7 @@ TEST_P(TransportTest, WhoDoesNotComeIsNamed) {
   Ends ends = GetParam().make(3, kImpatient);
   const std::vector<absl::Status> statuses = Play(ends, [&](Transport& end) -> absl::Status {
     Traffic operation(end.domain(), 3, 0, [](int64_t, int64_t) { return 100; });
-    RETURN_IF_ERROR(operation.Prepare(end));
+    MESHWORK_RETURN_IF_ERROR(operation.Prepare(end));
     return end.domain() == 2 ? absl::OkStatus() : operation.Run(0);
   });
   EXPECT_TRUE(statuses[2].ok());
@@ -270,7 +270,7 @@ TEST_P(TransportTest, OtherSizesAreAnError) {
   const std::vector<absl::Status> statuses = Play(ends, [&](Transport& end) -> absl::Status {
     Traffic operation(end.domain(), 2, 0,
                       [&](int64_t from, int64_t) { return from == 0 && end.domain() == 0 ? 100 : 99; });
-    RETURN_IF_ERROR(operation.Prepare(end));
+    MESHWORK_RETURN_IF_ERROR(operation.Prepare(end));
     return operation.Run(0);
   });
   EXPECT_THAT(Messages(statuses), Each("operation 0: domain 0 sends 100 bytes and domain 1 expects 99."));

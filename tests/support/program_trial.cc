@@ -42,13 +42,13 @@ std::string Differs(const std::string& name, const Tensor& found, const HostTens
 absl::Status RunStep(const RandomProgram& random, const Program& program, Backend& backend,
                      const ExecutorOptions& options, std::map<std::string, DTensor>& state,
                      std::map<std::string, Tensor>& outputs) {
-  ASSIGN_OR_RETURN(const std::unique_ptr<Executor> executor,
-                   Executor::Create(program, backend, options, &state));
+  MESHWORK_ASSIGN_OR_RETURN(const std::unique_ptr<Executor> executor,
+                            Executor::Create(program, backend, options, &state));
   std::map<std::string, Tensor> feeds;
   for (const Argument& argument : random.graph.arguments()) {
     const ValueInfo& info = random.graph.value(argument.value);
     const Tensor tensor = ToTensor(HostTensor(info.type, random.feeds.at(info.name)));
-    if (argument.is_variable) RETURN_IF_ERROR(Pack(tensor, state.at(info.name)));
+    if (argument.is_variable) MESHWORK_RETURN_IF_ERROR(Pack(tensor, state.at(info.name)));
     else feeds.emplace(info.name, tensor);
   }
   return executor->Run(feeds, &outputs);
@@ -91,8 +91,8 @@ absl::Status RunInDomain(const RandomProgram& random, const Program& program, Tr
   options.transport = &transport;
   for (size_t o = 0; o < program.body.outputs().size(); ++o)
     options.distributed.insert(OutputName(program.body, static_cast<int>(o)));
-  ASSIGN_OR_RETURN(const std::unique_ptr<Executor> executor,
-                   Executor::Create(program, backend, options, &there.state));
+  MESHWORK_ASSIGN_OR_RETURN(const std::unique_ptr<Executor> executor,
+                            Executor::Create(program, backend, options, &there.state));
   const auto tensor_of = [&](const ValueInfo& info) {
     return ToTensor(HostTensor(info.type, random.feeds.at(info.name)));
   };
@@ -101,20 +101,20 @@ absl::Status RunInDomain(const RandomProgram& random, const Program& program, Tr
     const ValueInfo& info = random.graph.value(argument.value);
     if (argument.is_variable) continue;
     if (options.distributed.contains(info.name)) {
-      ASSIGN_OR_RETURN(DTensor feed, executor->NewFeed(info.name));
-      RETURN_IF_ERROR(Pack(tensor_of(info), feed, /*poison_padding=*/true));
+      MESHWORK_ASSIGN_OR_RETURN(DTensor feed, executor->NewFeed(info.name));
+      MESHWORK_RETURN_IF_ERROR(Pack(tensor_of(info), feed, /*poison_padding=*/true));
       memory.distributed_feeds.emplace(info.name, feed);
     } else {
       memory.feeds.emplace(info.name, tensor_of(info));
     }
   }
-  ASSIGN_OR_RETURN(BoundStep step, executor->Bind(std::move(memory)));
+  MESHWORK_ASSIGN_OR_RETURN(BoundStep step, executor->Bind(std::move(memory)));
   for (int round = 0; round < 2; ++round) {
     for (const Argument& argument : random.graph.arguments()) {
       const ValueInfo& info = random.graph.value(argument.value);
-      if (argument.is_variable) RETURN_IF_ERROR(Pack(tensor_of(info), there.state.at(info.name)));
+      if (argument.is_variable) MESHWORK_RETURN_IF_ERROR(Pack(tensor_of(info), there.state.at(info.name)));
     }
-    RETURN_IF_ERROR(step.Run());
+    MESHWORK_RETURN_IF_ERROR(step.Run());
   }
   there.outputs = step.distributed_outputs();
   return absl::OkStatus();
