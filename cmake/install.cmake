@@ -4,7 +4,7 @@
 #   lib/libmeshwork_<room>.a
 #   bin/meshwork                                              where MESHWORK_BUILD_TOOLS is on
 #   lib/cmake/meshwork/, lib/pkgconfig/meshwork.pc
-#   share/doc/meshwork/LICENSE, README.md, docs/, examples/
+#   share/doc/meshwork/LICENSE, *.md, docs/, examples/
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
@@ -13,11 +13,11 @@ set(cmake_dir ${CMAKE_INSTALL_LIBDIR}/cmake/meshwork)
 get_property(rooms GLOBAL PROPERTY MESHWORK_ROOMS)
 
 # The headers of a room; those of the kernels are their own, but for what a header of another room includes, what
-# docs/extending.md gives to those who write kernels, and what finds the kernel of a row.
+# pages name to those who write kernels, and what finds the kernel of a row.
 foreach(room ${rooms})
   file(GLOB headers CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${room}/*.h)
   if(room STREQUAL kernels)
-    list(FILTER headers INCLUDE REGEX "/(elementwise|stack|vector_math)\\.h$")
+    list(FILTER headers INCLUDE REGEX "/(elementwise|identity|reduce|stack|vector_math)\\.h$")
   elseif(room STREQUAL kernels/blas)
     list(FILTER headers INCLUDE REGEX "/cpu_kernels\\.h$")
   endif()
@@ -55,8 +55,9 @@ file(RELATIVE_PATH MESHWORK_PC_PREFIX ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${C
 configure_file(${CMAKE_CURRENT_LIST_DIR}/meshwork.pc.in ${PROJECT_BINARY_DIR}/install/meshwork.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/install/meshwork.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 
-# README.md and the pages refer to each other and to the examples by these paths.
-install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/README.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
+# The pages refer to each other and to the examples by these paths; tests/install/check follows them.
+install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/README.md ${PROJECT_SOURCE_DIR}/CHANGELOG.md
+              ${PROJECT_SOURCE_DIR}/CONTRIBUTING.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/docs ${PROJECT_SOURCE_DIR}/examples DESTINATION ${CMAKE_INSTALL_DOCDIR}
         FILES_MATCHING PATTERN "*.md" PATTERN "*.svg" PATTERN "*.png" PATTERN "*.cc" PATTERN "*.h" PATTERN "*.mw"
         PATTERN CMakeLists.txt)

@@ -256,30 +256,33 @@ std::string ShardingTable(std::span<const OpRow> rows) {
 
 constexpr std::string_view kIntroduction = R"(# Ops
 
-Every op that a program may have, family by family, as its row in `ops/` says it; `meshwork ops` prints this page, and
-`meshwork ops --op NAME` one op. Composites – softmax, norms, losses, optimizers and more – are functions of
-[ops/ops.h](../ops/ops.h) and `train/optimizers.h` that are made of these, so what holds of their parts holds of them.
+All ops that a program may contain, by family, made from their rows in `ops/` (`ir/row.h`). `meshwork ops` prints this
+page, `meshwork ops --op NAME` describes one op. Composite functions – softmax, norms, losses, optimizers and more – are
+built from these ops (`ops/ops.h`, `train/optimizers.h`), so they are sharded as their parts are.
 
-Two tables per family. The first says what an op computes, its attributes with what they are where they are left out,
-the dtypes that it takes, and whether it has a gradient: *zero* is that of a step or of whole numbers.
+Each family has two tables. The first states what an op computes, its attributes with their defaults, the dtypes that it
+takes, and whether it has a gradient. *zero* means that the gradient is zero: the op is a step function or gives whole
+numbers.
 
-The second says, of samples, how they may be sharded. A *rule* gives dims letters: dims of one letter are sharded alike,
-`!` follows one that is whole, `~` one that is seen through windows, and `1` is a dim that is cut or stretched.
+The second table states how an op may be sharded, for sample operands. A *rule* gives each dim a letter, and dims with
+the same letter are sharded alike. A mark behind a letter says more: `!` the dim stays whole; `^` the dim stays whole, or
+the op runs block by block and passes a summary from device to device; `~` the op reads the dim through windows. `1`
+stands for a dim that is cut or stretched. The other columns list the letters by what it costs to shard them:
 
-| column | what sharding such a dim costs |
+| column | cost of sharding these dims |
 |---|---|
 | stays sharded | nothing |
-| owes | each device has a part of every result: an all-reduce, or a reduce-scatter where the result is sharded again; or nothing yet, where the next op may wait |
-| halo | the edges of the neighbours' blocks, sent before the op |
+| owes | each device holds one term of every result: an all-reduce, or a reduce-scatter where the result is sharded again; or nothing yet, if the next op may wait |
+| halo | the edges of the neighbours' blocks are sent before the op |
 | whole | a gather before the op |
-| may wait | what operands owe that the result may owe instead, so that it is paid later, or once for several ops; of several operands, which owe |
+| may wait | reductions that an operand may owe and the result then owes instead, so that they are paid later, or once for several ops; with several operands, which of them may owe |
 
-Of a reshape the rule says too little: wherever the layout has an equal in the other shape, strided ones among them,
+A reshape can do more than its rule says: wherever the layout has an equal in the other shape, strided layouts included,
 nothing is sent ([layouts](layouts.md)).
 
-Sums of bf16 are made in float and rounded once, over devices too: parts that are owed are carried and sent as f32. Where
-numbers are infinite or NaN, [limitations.md](limitations.md#numbers-that-depend-on-the-mesh) says what may differ between
-meshes.
+Sums of bf16 are made in float and rounded once, over devices too: terms that are owed are kept and sent as f32. What may
+differ between meshes where numbers are infinite or NaN is said in
+[limitations.md](limitations.md#numbers-that-depend-on-the-mesh).
 
 )";
 
