@@ -4,13 +4,13 @@
 #include <limits>
 #include <set>
 #include <string>
-#include <string_view>
 #include <tuple>
 #include <unordered_map>
 #include <utility>
 
 #include "meshwork/base/status.h"
 #include "meshwork/ir/row.h"
+#include "meshwork/spmd/optimizer_state.h"
 
 namespace meshwork {
 namespace {
@@ -64,27 +64,18 @@ std::vector<Layout> Neighbours(const Layout& layout) {
   return all;
 }
 
-// Which variables hold something per element of a value: "adam/m/dense/kernel" of "dense/kernel".
-class Slots {
+// The state of weights, whose layout is the weight's and changes with it.
+class States {
  public:
-  explicit Slots(const Graph& graph) : is_of_weight_(graph.values().size(), false) {
-    std::unordered_map<std::string_view, ValueId> named;
-    for (ValueId id = 0; id < static_cast<ValueId>(graph.values().size()); ++id)
-      if (!graph.value(id).name.empty()) named.emplace(graph.value(id).name, id);
-    std::vector<bool> is_variable(graph.values().size(), false);
-    for (const Argument& argument : graph.arguments()) is_variable[argument.value] = argument.is_variable;
-    for (const Argument& argument : graph.arguments()) {
-      if (!argument.is_variable) continue;
-      const ValueInfo& slot = graph.value(argument.value);
-      const std::string_view name = slot.name;
-      for (size_t slash = name.find('/'); slash != std::string_view::npos;
-           slash = name.find('/', slash + 1)) {
-        const auto it = named.find(name.substr(slash + 1));
-        if (it == named.end()) continue;
-        const ValueInfo& whole = graph.value(it->second);
-        if (slot.type.shape != whole.type.shape || slot.layout != whole.layout) continue;
-        of_[it->second].push_back(argument.value);
-        if (is_variable[it->second]) is_of_weight_[argument.value] = true;
+  explicit States(const Graph& graph) : is_of_weight_(graph.values().size(), false) {
+    for (const WeightState& found : FindWeightStates(graph)) {
+      const ValueId weight = graph.arguments()[found.weight].value;
+      for (int argument : found.state) {
+        const ValueId state = graph.arguments()[argument].value;
+        const ValueInfo &a = graph.value(weight), &b = graph.value(state);
+        if (a.type.shape != b.type.shape || a.layout != b.layout) continue;
+        of_[weight].push_back(state);
+        is_of_weight_[state] = true;
       }
     }
   }
@@ -102,11 +93,11 @@ class Slots {
 };
 
 // Those of the largest values first.
-std::vector<Candidate> Candidates(const Graph& global, const Slots& slots) {
+std::vector<Candidate> Candidates(const Graph& global, const States& states) {
   std::vector<Candidate> all;
   for (ValueId id = 0; id < static_cast<ValueId>(global.values().size()); ++id) {
     const ValueInfo& info = global.value(id);
-    if (!info.layout.has_value() || info.layout->is_strided() || !info.modes.empty() || slots.IsOfWeight(id))
+    if (!info.layout.has_value() || info.layout->is_strided() || !info.modes.empty() || states.IsOfWeight(id))
       continue;
     for (Layout& layout : Neighbours(*info.layout)) all.push_back({id, std::move(layout)});
   }
@@ -116,10 +107,10 @@ std::vector<Candidate> Candidates(const Graph& global, const Slots& slots) {
   return all;
 }
 
-Graph WithLayout(const Graph& global, const Slots& slots, const Candidate& candidate) {
+Graph WithLayout(const Graph& global, const States& states, const Candidate& candidate) {
   Graph changed = global;
   changed.mutable_value(candidate.value).layout = candidate.layout;
-  for (ValueId id : slots.Of(candidate.value)) changed.mutable_value(id).layout = candidate.layout;
+  for (ValueId id : states.Of(candidate.value)) changed.mutable_value(id).layout = candidate.layout;
   return changed;
 }
 
@@ -148,15 +139,15 @@ LayoutSearch CheaperLayouts(const Graph& global, const Program& program, const C
     LayoutChange change;
     Candidate candidate;
   };
-  const Slots slots(global);
-  std::vector<Candidate> candidates = Candidates(global, slots);
+  const States states(global);
+  std::vector<Candidate> candidates = Candidates(global, states);
   LayoutSearch search{.layouts = static_cast<int64_t>(candidates.size())};
   const int64_t nodes = std::max<int64_t>(1, static_cast<int64_t>(global.nodes().size()));
   search.tried = std::min({search.layouts, kMostTried, std::max<int64_t>(1, most_nodes / nodes)});
   candidates.erase(candidates.begin() + search.tried, candidates.end());
   std::vector<Found> all;
   for (const Candidate& candidate : candidates) {
-    const absl::StatusOr<Program> other = Compile(WithLayout(global, slots, candidate), quick);
+    const absl::StatusOr<Program> other = Compile(WithLayout(global, states, candidate), quick);
     if (!other.ok() || WorkOf(other->body) > work * kSameWork) continue;
     const StepCost cost = CostOf(other->body, options.topology);
     if (weight(cost) >= weight(now)) continue;
@@ -178,7 +169,7 @@ LayoutSearch CheaperLayouts(const Graph& global, const Program& program, const C
     if (changes.size() == static_cast<size_t>(most) || refused > most) break;
     if (seen.contains({found.change.value, found.change.location})) continue;
     const absl::StatusOr<Program> allowed_program =
-        Compile(WithLayout(global, slots, found.candidate), allowed);
+        Compile(WithLayout(global, states, found.candidate), allowed);
     if (!allowed_program.ok()) {
       ++refused;
       continue;
