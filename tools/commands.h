@@ -1,8 +1,8 @@
 // The commands of the program meshwork, one file each: tools/<name>.cc.
 //
 // A command reads its arguments from args.argv[1..], prints its results to standard output and returns its
-// error. FAILED_PRECONDITION is the answer "it does not hold", INTERNAL is a bug; both give exit code 1. All
-// other errors are bad input: exit code 2.
+// error. FAILED_PRECONDITION is the answer "it does not hold", RESOURCE_EXHAUSTED that something is above a budget
+// or the memory, and INTERNAL is a bug: these give exit code 1. All other errors are bad input: exit code 2.
 #pragma once
 
 #include <optional>
