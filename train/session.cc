@@ -233,6 +233,7 @@ struct Session::Impl {
   ExecutorOptions Whole() const {
     ExecutorOptions executor = options.executor;
     executor.distributed.clear();
+    executor.in_place.clear();
     return executor;
   }
 
