@@ -1,83 +1,28 @@
 // Loops and branches as the compiler lays them out and the runtime runs them: on meshes and layouts of every
-// kind they give what the same program gives that is written out iteration by iteration, on one device, in
-// f64. Padding is full of NaN.
-#include <cmath>
+// kind they give what the same program, written out iteration by iteration, gives on one device in f64.
+#include <algorithm>
+#include <cstdint>
 #include <functional>
-#include <map>
+#include <iterator>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "fmt/format.h"
 #include "gtest/gtest.h"
 #include "layout/all_layouts.h"
-#include "meshwork/base/status.h"
 #include "meshwork/control/control_flow.h"
 #include "meshwork/ir/gradients.h"
-#include "meshwork/ir/program.h"
-#include "meshwork/ir/text.h"
 #include "meshwork/ops/ops.h"
-#include "meshwork/plan/memory_report.h"
-#include "meshwork/runtime/cpu/cpu_backend.h"
-#include "meshwork/runtime/executor.h"
-#include "meshwork/spmd/compile.h"
-#include "meshwork/train/random.h"
-#include "meshwork/verify/verify.h"
+#include "programs/expect_gives.h"
 #include "support/interpreter.h"
 #include "support/long_tests.h"
-#include "support/tensors.h"
 
 namespace meshwork {
 namespace {
 
 constexpr std::string_view kMeshes[] = {"x=2", "x=3", "x=4", "x=2,y=2", "x=2,y=3"};
-
-using Numbers = std::map<std::string, std::vector<double>>;
-
-Numbers RandomNumbers(const Graph& graph, uint64_t seed) {
-  Numbers numbers;
-  Random random(seed);
-  for (const Argument& argument : graph.arguments()) {
-    const ValueInfo& info = graph.value(argument.value);
-    std::vector<double>& list = numbers[info.name];
-    for (int64_t i = 0; i < info.type.num_elements(); ++i)
-      list.push_back(IsFloat(info.type.dtype) ? random.Uniform(-1, 1) : 1);
-  }
-  return numbers;
-}
-
-void ExpectClose(const std::string& name, const std::vector<double>& a, const std::vector<double>& b) {
-  ASSERT_EQ(a.size(), b.size()) << name;
-  double largest = 1;
-  for (double x : b) largest = std::max(largest, std::abs(x));
-  for (size_t i = 0; i < a.size(); ++i) ASSERT_NEAR(a[i], b[i], 1e-10 * largest) << name << "[" << i << "]";
-}
-
-// Runs the program on its mesh and compares its outputs with those of `expected`.
-void ExpectGives(const Graph& graph, const Numbers& numbers,
-                 const std::map<std::string, HostTensor>& expected, ExecutorOptions options = {},
-                 int workers = 2, const CompileOptions& compile = {}) {
-  options.poison_padding = options.check_replicas = true;
-  const absl::StatusOr<Program> program = Compile(graph, compile);
-  ASSERT_TRUE(program.ok()) << program.status() << "\n" << PrintGraph(graph);
-  CpuBackend backend(workers);
-  std::map<std::string, DTensor> state;
-  const auto executor = Executor::Create(*program, backend, options, &state);
-  ASSERT_TRUE(executor.ok()) << executor.status();
-  std::map<std::string, Tensor> feeds, outputs;
-  for (const Argument& argument : graph.arguments()) {
-    const ValueInfo& info = graph.value(argument.value);
-    const Tensor tensor = ToTensor(HostTensor(info.type, numbers.at(info.name)));
-    if (argument.is_variable) ASSERT_TRUE(Pack(tensor, state.at(info.name)).ok());
-    else feeds.emplace(info.name, tensor);
-  }
-  for (int step = 0; step < 2; ++step) {
-    ASSERT_TRUE((*executor)->Run(feeds, &outputs).ok());
-    for (const auto& [name, value] : expected)
-      ExpectClose(name, NumbersOf(outputs.at(name)), value.Numbers());
-    if (testing::Test::HasFatalFailure()) FAIL() << PrintGraph(program->body);
-  }
-}
 
 // A program that is written in two ways: with loops, and written out.
 struct Case {
@@ -364,146 +309,6 @@ INSTANTIATE_TEST_SUITE_P(Programs, LoopsTest, testing::ValuesIn(Cases()), [](con
     if (c == ' ') c = '_';
   return name;
 });
-
-// ---- What the cases above do not reach.
-
-// A small program in text, run on its mesh and by the interpreter.
-void ExpectRunsAsWritten(const std::string& text, const CompileOptions& options = {}) {
-  const Graph graph = ParseGraph(text).value();
-  const Numbers numbers = RandomNumbers(graph, /*seed=*/7);
-  ExpectGives(graph, numbers, Interpret(graph, numbers).outputs, {}, 2, options);
-}
-
-TEST(LoopProgramTest, LoopsOfNoIterationGiveWhatTheyAreGiven) {
-  ExpectRunsAsWritten(R"(mesh [x=2]
-func f(%a: f64[5,3] {x,_}, %xs: f64[0,5,3]) {
-  %c, %ys, %s = scan %a, %xs, %a length=0 slices=1 sums=1 (var %c: f64[5,3], %x: f64[5,3], %a: f64[5,3]) {
-    %n = add %c, %x
-    %t = reduce_sum %n dims=[0]
-    update %c = %n
-    return %n, %t
-  }
-  %w = while %c (var %c: f64[5,3]) {
-    %no = constant value=0 dtype=bool shape=[]
-    %n = neg %c
-    update %c = %n
-    return %no
-  }
-  return c=%c, ys=%ys, s=%s, w=%w
-})");
-}
-
-// Kept in blocks, gathered inside the loop or before it.
-TEST(LoopProgramTest, CapturedWeightsMayBeGatheredOnUse) {
-  const std::string text = R"(mesh [x=3]
-func f(%a: f64[6,7] {x,_}, var %w: f64[7,7] {x,_} gather=on_use) {
-  %c, %s = scan %a, %w length=4 sums=1 (var %c: f64[6,7], %w: f64[7,7]) {
-    %p = matmul %c, %w
-    %n = tanh %p
-    %g = matmul %c, %n transpose_a=true
-    update %c = %n
-    return %g
-  }
-  %k = constant value=0.125 dtype=f64 shape=[]
-  %u = mul %k, %s
-  %v = sub %w, %u
-  update %w = %v
-  return c=%c
-})";
-  const Graph graph = ParseGraph(text).value();
-  const Numbers numbers = RandomNumbers(graph, /*seed=*/7);
-  const Program program = Compile(graph, {.replication_budget = 0}).value();
-  CpuBackend backend(2);
-  std::map<std::string, DTensor> state;
-  const auto executor = Executor::Create(program, backend, {.poison_padding = true}, &state).value();
-  std::map<std::string, Tensor> outputs;
-  ASSERT_TRUE(Pack(ToTensor(HostTensor({F64, {7, 7}}, numbers.at("w"))), state.at("w")).ok());
-  ASSERT_TRUE(executor->Run({{"a", ToTensor(HostTensor({F64, {6, 7}}, numbers.at("a")))}}, &outputs).ok());
-  const InterpretedStep expected = Interpret(graph, numbers);
-  ExpectClose("c", NumbersOf(outputs.at("c")), expected.outputs.at("c").Numbers());
-  ExpectClose("w", NumbersOf(Unpack(state.at("w"), true).value()), expected.variables.at("w").Numbers());
-}
-
-// A carry is such a variable before the first iteration, and no longer: it may lie otherwise.
-TEST(LoopProgramTest, CarriesMayBeginAsWeightsThatAreGatheredOnUse) {
-  for (const std::string_view loop : {"scan %w, %a length=3", "scan %w, %a length=0"})
-    ExpectRunsAsWritten(fmt::format(R"(mesh [x=2, y=2]
-func f(%a: f64[5,7] {{_,y}}, var %w: f64[5,7] {{x,_}} gather=on_use) {{
-  %c = {} (var %c: f64[5,7], %a: f64[5,7]) {{
-    %n = add %c, %a : f64[5,7] {{x,y}}
-    %m = tanh %n
-    update %c = %m
-  }}
-  %d = scan %w, %a length=2 (var %c: f64[5,7], %a: f64[5,7]) {{
-    %n = sin %a : f64[5,7] {{y,x}}
-    update %c = %n
-  }}
-  return c=%c, d=%d
-}})",
-                                    loop));
-}
-
-TEST(LoopProgramTest, PinsInBodiesAndOfResultsHold) {
-  ExpectRunsAsWritten(R"(mesh [x=2, y=2]
-func f(%a: f64[6,4] {x,_}, %p: bool[]) {
-  %c = scan %a length=2 (var %c: f64[6,4] {_,y}) {
-    %n = tanh %c : f64[6,4] {x,y}
-    update %c = %n
-  } : f64[6,4] {y,x}
-  %d = if %p, %a, %c (%a: f64[6,4] {y,_}, %c: f64[6,4]) {
-    return %a
-  } else (%a: f64[6,4] {_,x}, %c: f64[6,4] {_,_}) {
-    %s = add %a, %c
-    return %s
-  } : f64[6,4] {_,(x,y)}
-  return c=%c, d=%d
-})");
-}
-
-// A plan for a budget that nothing fits still computes the same, and what is refused says so.
-TEST(LoopProgramTest, AMemoryBudgetIsKept) {
-  const std::string text = R"(mesh [x=2]
-func f(%a: f64[64,8] {x,_}, %w: f64[8,8]) {
-  %c = scan %a, %w length=3 (var %c: f64[64,8], %w: f64[8,8]) {
-    %p = matmul %c, %w
-    %q = tanh %p
-    %r = exp %p
-    %n = add %q, %r
-    update %c = %n
-  }
-  %d = tanh %c
-  return d=%d
-})";
-  const Graph graph = ParseGraph(text).value();
-  const int64_t peak = LogicalPeakBytes(Compile(graph).value().body);
-  ExpectRunsAsWritten(text, {.memory_budget = peak});
-  EXPECT_EQ(Compile(graph, {.memory_budget = 64}).status().code(), absl::StatusCode::kResourceExhausted);
-}
-
-TEST(LoopProgramTest, AProfileAndATraceShowALoopAsOneRow) {
-  const Graph graph = ParseGraph(R"(mesh [x=2]
-func f(%a: f64[6,4] {x,_}) {
-  %c = scan %a length=5 (var %c: f64[6,4]) {
-    %n = tanh %c
-    update %c = %n
-  }
-  return c=%c
-})")
-                          .value();
-  const Program program = Compile(graph).value();
-  CpuBackend backend(2);
-  std::map<std::string, DTensor> state;
-  const auto executor =
-      Executor::Create(program, backend, {.profile = true, .trace_steps = 2}, &state).value();
-  const Numbers numbers = RandomNumbers(graph, /*seed=*/7);
-  std::map<std::string, Tensor> outputs;
-  ASSERT_TRUE(executor->Run({{"a", ToTensor(HostTensor({F64, {6, 4}}, numbers.at("a")))}}, &outputs).ok());
-  int rows = 0;
-  const Profile profile = executor->Profile();
-  for (const ProfileRow& row : profile.rows) rows += row.op == "scan";
-  EXPECT_EQ(rows, 1);
-  EXPECT_FALSE(executor->Trace().events.empty());
-}
 
 }  // namespace
 }  // namespace meshwork

@@ -1,13 +1,20 @@
+// The executor gives the numbers of one device, and the same bits however many workers run the program and
+// whatever they share, coalesce or fuse.
 #include "meshwork/runtime/executor.h"
 
 #include <cmath>
+#include <cstdint>
+#include <map>
 #include <random>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
-#include "gmock/gmock.h"
+#include "fmt/format.h"
 #include "gtest/gtest.h"
 #include "meshwork/ir/row.h"
 #include "meshwork/runtime/cpu/cpu_backend.h"
-#include "meshwork/runtime/cpu/cpu_memory.h"
 #include "runtime/programs.h"
 #include "runtime/random_program.h"
 #include "runtime/schedules.h"
@@ -15,8 +22,6 @@
 
 namespace meshwork {
 namespace {
-
-using ::testing::ElementsAre;
 
 // y = x w, loss = sum (y - t)^2, Adam on w; 10 rows on 4 devices: blocks of 3, 3, 3 and 1.
 constexpr std::string_view kTraining = R"(mesh [batch=4]
@@ -174,118 +179,6 @@ TEST(ExecutorTest, SharingComputesOnceWhatIsTheSame) {
   }
 }
 
-// ---- Variables.
-
-RunResult RunUpdates(std::string_view updates, const RunMode& mode) {
-  const Program program = ParseProgram(fmt::format(R"(mesh [x=2, y=2]
-func step(%i: f32[2] of f32[3] {{x}}, var %a: f32[2] of f32[3] {{x}}, var %b: f32[2] of f32[3] {{x}},
-          var %c: f32[2] of f32[3] {{x}}) {{
-  {}
-}})",
-                                                   updates));
-  return RunProgram(program, {{"i", Tensor::From<float>({3}, {7, 8, 9})}},
-                    {{"a", Tensor::From<float>({3}, {1, 2, 3})},
-                     {"b", Tensor::From<float>({3}, {10, 20, 30})},
-                     {"c", Tensor::From<float>({3}, {100, 200, 300})}},
-                    mode);
-}
-
-struct UpdateCase {
-  std::string_view text;
-  std::vector<float> a, b, c;  // after the step
-  std::vector<float> output = {};
-};
-
-TEST(ExecutorTest, ReadsSeeTheOldValueUnlessTheyReadTheNewOne) {
-  const UpdateCase cases[] = {
-      {"update %a = %b\n update %b = %a", {10, 20, 30}, {1, 2, 3}, {100, 200, 300}},
-      {"update %a = %b\n update %b = %c\n update %c = %a", {10, 20, 30}, {100, 200, 300}, {1, 2, 3}},
-      {"update %a = %a\n update %b = %a", {1, 2, 3}, {1, 2, 3}, {100, 200, 300}},
-      {"update %a = %b\n update %c = %b", {10, 20, 30}, {10, 20, 30}, {10, 20, 30}},
-      {"update %a = %i\n update %c = %a", {7, 8, 9}, {10, 20, 30}, {1, 2, 3}},
-      // In place.
-      {"%n = add %a, %b : f32[2] of f32[3] {x}\n update %a = %n\n return y=%n",
-       {11, 22, 33},
-       {10, 20, 30},
-       {100, 200, 300},
-       {11, 22, 33}},
-      // The old value is read after the new one is known.
-      {"%n = neg %a : f32[2] of f32[3] {x}\n %m = add %a, %n : f32[2] of f32[3] {x}\n update %a = %n\n "
-       "return y=%m",
-       {-1, -2, -3},
-       {10, 20, 30},
-       {100, 200, 300},
-       {0, 0, 0}},
-      // The old value is an output, and another variable's new value.
-      {"%n = neg %a : f32[2] of f32[3] {x}\n update %a = %n\n return y=%a",
-       {-1, -2, -3},
-       {10, 20, 30},
-       {100, 200, 300},
-       {1, 2, 3}},
-      {"%n = neg %a : f32[2] of f32[3] {x}\n update %a = %n\n update %b = %a",
-       {-1, -2, -3},
-       {1, 2, 3},
-       {100, 200, 300}},
-      // One new value for two variables, and a second one made of it.
-      {"%n = add %a, %i : f32[2] of f32[3] {x}\n %m = add %n, %c : f32[2] of f32[3] {x}\n"
-       "update %a = %n\n update %b = %n\n update %c = %m",
-       {8, 10, 12},
-       {8, 10, 12},
-       {108, 210, 312}},
-      // A chain whose links could each be written over the last.
-      {"%n = neg %a : f32[2] of f32[3] {x}\n %m = neg %n : f32[2] of f32[3] {x}\n"
-       "%o = add %m, %b : f32[2] of f32[3] {x}\n update %a = %o\n update %b = %m",
-       {11, 22, 33},
-       {1, 2, 3},
-       {100, 200, 300}},
-      // The new value does not depend on the old one.
-      {"%n = neg %i : f32[2] of f32[3] {x}\n update %a = %n", {-7, -8, -9}, {10, 20, 30}, {100, 200, 300}},
-      // An input is never written over, though nobody needs it any more.
-      {"%n = neg %i : f32[2] of f32[3] {x}\n return y=%n",
-       {1, 2, 3},
-       {10, 20, 30},
-       {100, 200, 300},
-       {-7, -8, -9}},
-  };
-  for (const UpdateCase& c : cases) {
-    for (const RunMode& mode : AllRunModes()) {
-      SCOPED_TRACE(fmt::format("{}\n{}", c.text, mode.ToString()));
-      const RunResult run = RunUpdates(c.text, mode);
-      EXPECT_TRUE(BitwiseEqual(run.variables.at("a"), Tensor::From<float>({3}, c.a)));
-      EXPECT_TRUE(BitwiseEqual(run.variables.at("b"), Tensor::From<float>({3}, c.b)));
-      EXPECT_TRUE(BitwiseEqual(run.variables.at("c"), Tensor::From<float>({3}, c.c)));
-      if (!c.output.empty()) {
-        EXPECT_TRUE(BitwiseEqual(run.outputs.at("y"), Tensor::From<float>({3}, c.output)));
-      }
-    }
-  }
-}
-
-// Ops that read other elements than the one they write cannot work in the variable's own buffer.
-TEST(ExecutorTest, NewValuesThatMixElementsAreWrittenAside) {
-  const Program program = ParseProgram(R"(mesh [x=2]
-func step(var %a: f32[2,2] {_,_}, var %b: i32[2,4] of i32[4,4] {x,_}, var %c: i32[4] of i32[4] {_}) {
-  %a1 = transpose %a permutation=[1,0] : f32[2,2] of f32[2,2] {_,_}
-  %t = transpose %b permutation=[1,0] : i32[4,2] of i32[4,4] {_,x}
-  %b1 = all_to_all %t axes=(x) from=1 to=0 : i32[2,4] of i32[4,4] {x,_}
-  %p = shard_slice %c axes=(x) dim=0 : i32[2] of i32[4] {x}
-  %c1 = all_gather %p axes=(x) dim=0 : i32[4] of i32[4] {_}
-  update %a = %a1
-  update %b = %b1
-  update %c = %c1
-})");
-  const Tensors initial = {
-      {"a", Tensor::From<float>({2, 2}, {1, 2, 3, 4})}, {"b", Ramp({I32, {4, 4}})}, {"c", Ramp({I32, {4}})}};
-  for (const RunMode& mode : AllRunModes()) {
-    SCOPED_TRACE(mode.ToString());
-    const RunResult run = RunProgram(program, {}, initial, mode);
-    EXPECT_THAT(run.variables.at("a").values<float>(), ElementsAre(1, 3, 2, 4));
-    EXPECT_THAT(run.variables.at("b").values<int32_t>(),
-                ElementsAre(1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15, 4, 8, 12, 16));
-    EXPECT_TRUE(BitwiseEqual(run.variables.at("c"), initial.at("c")));
-  }
-}
-
 // Random elementwise programs against a direct evaluation: what is written over what must never show.
 TEST(ExecutorTest, RandomProgramsAgreeWithDirectEvaluation) {
   std::mt19937 random(1);
@@ -358,224 +251,6 @@ TEST(ExecutorTest, RandomProgramsAreBitwiseTheSameOnAnyNumberOfWorkers) {
     SCOPED_TRACE(drawn.text);
     ExpectBitwiseTheSameHoweverItRuns(ParseProgram(drawn.text), rough(drawn.feeds), rough(drawn.initial));
   }
-}
-
-TEST(ExecutorTest, ProgramsShareVariablesByName) {
-  const Program init = ParseProgram(R"(mesh [x=2]
-func init(var %w: f32[2] of f32[4] {x}) {
-  %n = iota dim=0 shape=[2] : f32[2] of f32[4] {x}
-  update %w = %n
-})");
-  const Program step = ParseProgram(R"(mesh [x=2]
-func step(var %w: f32[2] of f32[4] {x}, var %k: f32[2] of f32[4] {x}) {
-  %n = add %w, %w : f32[2] of f32[4] {x}
-  update %w = %n
-  return %n, k=%k
-})");
-  CpuBackend backend(2);
-  std::map<std::string, DTensor> state;
-  auto first = Executor::Create(init, backend, {}, &state).value();
-  auto second = Executor::Create(step, backend, {}, &state).value();
-  EXPECT_EQ(state.size(), 2u);
-  Tensors outputs;
-  ASSERT_TRUE(first->Run({}, nullptr).ok());
-  ASSERT_TRUE(second->Run({}, nullptr).ok());
-  ASSERT_TRUE(second->Run({}, &outputs).ok());
-  EXPECT_THAT(outputs.at("0").values<float>(),
-              ElementsAre(0, 4, 8, 12));  // outputs without a name have a number
-  EXPECT_THAT(outputs.at("k").values<float>(), ElementsAre(0, 0, 0, 0));
-  EXPECT_THAT(Unpack(state.at("w")).value().values<float>(), ElementsAre(0, 4, 8, 12));
-}
-
-TEST(ExecutorTest, SharedAndPerDeviceStateMix) {
-  const Program program = ParseProgram(R"(mesh [x=2, y=2]
-func step(var %w: f32[2] of f32[3] {x}) {
-  %n = add %w, %w : f32[2] of f32[3] {x}
-  update %w = %n
-  return y=%n
-})");
-  for (bool state_shares : {true, false}) {
-    for (bool share : {true, false}) {
-      CpuBackend backend(2);
-      std::map<std::string, DTensor> state;
-      state["w"] = DTensor(CpuMemory(), {F32, {3}}, *program.body.value(0).layout, state_shares);
-      ASSERT_TRUE(Pack(Tensor::From<float>({3}, {1, 2, 3}), state["w"]).ok());
-      auto executor = Executor::Create(program, backend, {.share = share}, &state).value();
-      ASSERT_TRUE(executor->Run({}, nullptr).ok());
-      EXPECT_THAT(Unpack(state.at("w"), /*check_replicas=*/true).value().values<float>(),
-                  ElementsAre(2, 4, 6));
-    }
-  }
-}
-
-TEST(ExecutorTest, VariablesMustBeDeclaredAlike) {
-  const Program program = ParseProgram(R"(mesh [x=2]
-func step(var %fresh: f32[] {}, var %w: f32[2] of f32[4] {x}) {
-  return w=%w, f=%fresh
-})");
-  CpuBackend backend(1);
-  std::map<std::string, DTensor> state;
-  state["w"] = DTensor(CpuMemory(), {F32, {4}}, Layout::Replicated(program.body.mesh(), 1));
-  EXPECT_EQ(
-      MessageOf(Executor::Create(program, backend, {}, &state).status()),
-      "Executor: variable \"w\" is f32[4] {x} on [x=2] in the program and f32[4] {_} on [x=2] in the state; "
-      "programs that share a variable must declare it alike.");
-  EXPECT_EQ(state.count("fresh"), 0u);
-}
-
-// ---- Feeds.
-
-constexpr std::string_view kFeeds = R"(mesh [x=2]
-func step(%image: f32[3,2] of f32[6,2] {x,_}, %label: i32[3] of i32[6] {x}, var %count: f32[] {}) {
-  %one = constant value=1 shape=[] : f32[] of f32[] {}
-  %n = add %count, %one : f32[] of f32[] {}
-  update %count = %n
-  return image=%image, label=%label
-})";
-
-TEST(ExecutorTest, WrongFeedsAreFoundBeforeAnythingRuns) {
-  const Tensor image = Ramp({F32, {6, 2}}), label = Ramp({I32, {6}});
-  const std::pair<Tensors, std::string> cases[] = {
-      {{{"image", image}},
-       "Run: feed \"label\" is missing; step(image: f32[6,2], label: i32[6]) takes every input at every "
-       "step."},
-      {{{"imgae", image}, {"label", label}},
-       "Run: feed \"imgae\" is no input of step(image: f32[6,2], label: i32[6]); did you mean \"image\"?"},
-      {{{"image", image}, {"label", label}, {"weights", image}},
-       "Run: feed \"weights\" is no input of step(image: f32[6,2], label: i32[6])."},
-      {{{"image", image}, {"label", label}, {"count", image}},
-       "Run: feed \"count\" is a variable; the program keeps its value; set it between steps (Session::Set, "
-       "or Pack)."},
-      {{{"image", Ramp({F32, {5, 2}})}, {"label", label}},
-       "Run: feed \"image\" is f32[5,2]; the program takes f32[6,2], compile it for this shape or feed that "
-       "one."},
-      {{{"image", Ramp({F64, {6, 2}})}, {"label", label}},
-       "Run: feed \"image\" is f64[6,2]; the program takes f32[6,2], convert it or cast inside the program."},
-      {{{"image", Tensor()}, {"label", label}},
-       "Run: feed \"image\": Tensor: it has no elements yet; a default-constructed Tensor is empty."},
-  };
-  CpuBackend backend(2);
-  std::map<std::string, DTensor> state;
-  auto executor = Executor::Create(ParseProgram(kFeeds), backend, {}, &state).value();
-  for (const auto& [feeds, message] : cases) {
-    Tensors outputs = {{"before", image}};
-    EXPECT_EQ(MessageOf(executor->Run(feeds, &outputs)), message);
-    EXPECT_EQ(outputs.size(), 1u);
-  }
-  EXPECT_EQ(Unpack(state.at("count")).value().Scalar().value(), 0);
-  Tensors outputs;
-  EXPECT_EQ(MessageOf(executor->Run({{"image", image}, {"label", label}}, &outputs)), "");
-  EXPECT_TRUE(BitwiseEqual(outputs.at("image"), image));
-  EXPECT_EQ(Unpack(state.at("count")).value().Scalar().value(), 1);
-}
-
-TEST(ExecutorTest, FeedsMayBeViewsAndChangeBetweenSteps) {
-  const Program program = ParseProgram(R"(mesh [x=2]
-func step(%a: i32[3,2] of i32[5,2] {x,_}, %b: i32[5,1] of i32[5,2] {_,x}) {
-  %c = neg %a : i32[3,2] of i32[5,2] {x,_}
-  return c=%c, b=%b
-})");
-  for (const RunMode& mode : AllRunModes()) {
-    CpuBackend backend(mode.workers);
-    std::map<std::string, DTensor> state;
-    auto executor = Executor::Create(program, backend,
-                                     {.share = mode.share,
-                                      .coalesce = mode.coalesce,
-                                      .fuse = mode.fuse,
-                                      .poison_padding = mode.poison},
-                                     &state)
-                        .value();
-    const Tensor data = Ramp({I32, {20, 2}});
-    const Tensor before = Ramp({I32, {20, 2}});
-    Tensors outputs;
-    for (int64_t batch = 0; batch < 4; ++batch) {
-      const Tensor rows = data.Rows(5 * batch, 5 * batch + 5);
-      ASSERT_EQ(MessageOf(executor->Run({{"a", rows}, {"b", rows}}, &outputs)), "");
-      for (int64_t i = 0; i < 10; ++i) {
-        EXPECT_EQ(outputs.at("c").values<int32_t>()[i], -(10 * batch + i + 1));
-        EXPECT_EQ(outputs.at("b").values<int32_t>()[i], 10 * batch + i + 1);
-      }
-    }
-    EXPECT_TRUE(BitwiseEqual(data, before)) << "feeds are only read";
-  }
-}
-
-// The block of the second device begins behind two rows of factors, not behind two elements.
-TEST(ExecutorTest, FeedsOfStridedDimsAreViewedWhereTheirBlocksLie) {
-  const Program program = ParseProgram(R"(mesh [x=2]
-func f(%a: f32[4] of f32[8] {4@x*2}) {
-  %0 = neg %a : f32[4] of f32[8] {4@x*2}
-  return y=%0
-})");
-  for (const RunMode& mode : AllRunModes()) {
-    const Tensor y = RunProgram(program, {{"a", Ramp({F32, {8}})}}, {}, mode).outputs.at("y");
-    EXPECT_THAT(y.values<float>(), ElementsAre(-1, -2, -3, -4, -5, -6, -7, -8)) << mode.ToString();
-  }
-}
-
-TEST(ExecutorTest, EmptyAndScalarTensorsPass) {
-  const Program program = ParseProgram(R"(mesh [x=4]
-func step(%e: f32[0,2] of f32[0,2] {x,_}, %s: f64[] {}, %o: f32[1] of f32[2] {x}) {
-  %n = neg %e : f32[0,2] of f32[0,2] {x,_}
-  %t = neg %s : f64[] of f64[] {}
-  %g = all_gather %o axes=(x) dim=0 : f32[2] of f32[2] {_}
-  return n=%n, t=%t, g=%g
-})");
-  const Tensors feeds = {{"e", Tensor({F32, {0, 2}})},
-                         {"s", Tensor::From<double>({}, {2.5})},
-                         {"o", Tensor::From<float>({2}, {1, 2})}};
-  for (const RunMode& mode : AllRunModes()) {
-    const RunResult run = RunProgram(program, feeds, {}, mode);
-    EXPECT_EQ(run.outputs.at("n").shape(), (Shape{0, 2}));
-    EXPECT_EQ(run.outputs.at("t").Scalar().value(), -2.5);
-    EXPECT_TRUE(BitwiseEqual(run.outputs.at("g"), feeds.at("o")));
-  }
-}
-
-// ---- Poison.
-
-TEST(ExecutorTest, PoisonAndComparisonsAreOnInDebugBuildsOnly) {
-  EXPECT_EQ(ExecutorOptions().poison_padding, kDebugBuild);
-  EXPECT_EQ(ExecutorOptions().check_replicas, kDebugBuild);
-  EXPECT_FALSE(ExecutorOptions().profile);
-}
-
-// Sums over a padded dim without a mask: of an input, and of a variable that was never packed.
-TEST(ExecutorTest, PoisonShowsThatPaddingIsRead) {
-  const Program program = ParseProgram(R"(mesh [x=4]
-func step(%a: f32[3] of f32[10] {x}, var %w: f32[3] of f32[10] {x}) {
-  %p = reduce_sum %a dims=[0] : f32[] of f32[] {| sum:x}
-  %s = all_reduce %p axes=(x) op=sum : f32[] of f32[] {}
-  %q = reduce_sum %w dims=[0] : f32[] of f32[] {| sum:x}
-  %t = all_reduce %q axes=(x) op=sum : f32[] of f32[] {}
-  return s=%s, t=%t
-})");
-  for (bool share : {true, false}) {
-    const RunResult poisoned = RunProgram(program, {{"a", Ramp({F32, {10}})}}, {}, {2, share, true});
-    EXPECT_TRUE(std::isnan(poisoned.outputs.at("s").Scalar().value()));
-    EXPECT_TRUE(std::isnan(poisoned.outputs.at("t").Scalar().value()));
-  }
-}
-
-TEST(ExecutorTest, PoisonFillsThePaddingOfVariablesBeforeEachStep) {
-  const Program program = ParseProgram(R"(mesh [x=2]
-func step(var %w: i32[2] of i32[3] {x}, var %v: i32[2] of i32[3] {x}) {
-  %c = constant value=5 dtype=i32 shape=[2] : i32[2] of i32[3] {x}
-  update %v = %c
-})");
-  CpuBackend backend(1);
-  std::map<std::string, DTensor> state;
-  auto executor = Executor::Create(program, backend, {.poison_padding = true}, &state).value();
-  const auto padding = [&](const char* name) {
-    return reinterpret_cast<const int32_t*>(state.at(name).instance(1))[1];
-  };
-  ASSERT_TRUE(executor->Run({}, nullptr).ok());
-  EXPECT_EQ(padding("w"), -1);
-  reinterpret_cast<int32_t*>(state.at("w").instance(1))[1] = 7;
-  ASSERT_TRUE(executor->Run({}, nullptr).ok());
-  EXPECT_EQ(padding("w"), -1);
-  EXPECT_THAT(Unpack(state.at("w")).value().values<int32_t>(), ElementsAre(0, 0, 0));
-  EXPECT_THAT(Unpack(state.at("v")).value().values<int32_t>(), ElementsAre(5, 5, 5));
 }
 
 TEST(ExecutorTest, ManyVirtualDevicesRun) {
