@@ -328,10 +328,13 @@ class Planner {
     const Node& node = local_.nodes()[step.node];
     int64_t count = step.items.count();
     if (step.reduces >= 0 || node.row->is_view || node.row->name == "mask_padding") return count;
+    // Another domain may have a block of what is the same here, where all blocks are empty; what reads it reads
+    // that block here. The first device of the mesh that holds it has the largest.
+    const InstanceMap everywhere(Domain(local_.mesh()), step.items.varying());
     const auto is_empty = [&](int64_t item) {
-      return std::all_of(node.results.begin(), node.results.end(), [&](ValueId result) {
-        return NumElements(BlockOf(result, step.items.Representative(item))) == 0;
-      });
+      const int64_t device = everywhere.Representative(everywhere.Of(step.items.Representative(item)));
+      return std::all_of(node.results.begin(), node.results.end(),
+                         [&](ValueId result) { return NumElements(BlockOf(result, device)) == 0; });
     };
     while (count > 0 && is_empty(count - 1)) --count;
     return count;

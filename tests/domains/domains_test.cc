@@ -107,6 +107,23 @@ TEST(DomainsTest, CasesAreThoseOfOneDevice) {
   EXPECT_GE(tally.runs, 100);
 }
 
+// A value that is the same on all devices is stored once in each domain. The last domain, whose own blocks are
+// empty, gathers the blocks of others from what it has itself.
+TEST(DomainsTest, WhatIsTheSameEverywhereIsComputedWhereBlocksAreEmpty) {
+  const Graph graph = ParseGraph(R"(mesh [x=4]
+func f(%a: f32[], %b: f32[5] {x}) {
+  %c = broadcast_to %a shape=[5] dims=[] : f32[5] {x}
+  %d = tanh %c : f32[5] {x}
+  %e = relayout %d {_}
+  %g = add %d, %b
+  return e=%e, g=%g
+})")
+                          .value();
+  Tally tally;
+  Try("broadcast", WithFeeds(graph), tally);
+  EXPECT_EQ(tally.runs, 2);
+}
+
 // ---- What fails in the midst of a step.
 
 // A loop and a branch whose predicate comes from all domains, and sums in both. `fragile` throws where it

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "fmt/ranges.h"
 #include "meshwork/base/status.h"
 #include "meshwork/ir/text.h"
 #include "meshwork/mesh/placement.h"
@@ -138,7 +139,9 @@ absl::Status PutTogether(const std::vector<InDomain>& domains, DTensors InDomain
           const BoxCopy same(tensor.block(i), all, all);
           if (FindDifference(same, 0, same.elements(), size, host,
                              static_cast<const std::byte*>(other.raw())))
-            return absl::InternalError(fmt::format("{} differs between domains", name));
+            return absl::InternalError(fmt::format("{} of device {} differs: {} before, now {}", name, device,
+                                                   fmt::join(NumbersOf(whole.at(name)), " "),
+                                                   fmt::join(NumbersOf(other), " ")));
         }
         box.Copy(tensor.instance(i), host, size, 0, box.elements());
       }
