@@ -1,151 +1,19 @@
 #include "meshwork/control/loops.h"
 
 #include <algorithm>
-#include <array>
 #include <iterator>
 #include <map>
 #include <memory>
-#include <string>
 #include <utility>
 
 #include "meshwork/base/status.h"
-#include "meshwork/control/manual.h"
+#include "meshwork/control/marks.h"
 #include "meshwork/ir/program.h"
 #include "meshwork/ir/regions.h"
 #include "meshwork/ir/rewrite.h"
 
 namespace meshwork {
 namespace {
-
-// ---- Marks.
-
-std::string LettersOf(int rank) {
-  std::string letters;
-  for (int d = 0; d < rank; ++d) letters += static_cast<char>('a' + d);
-  return letters;
-}
-
-Rule AlikeRule(const OpView& view) {
-  std::string text;
-  for (size_t i = 0; i < view.operands.size(); ++i)
-    text += (i > 0 ? "," : "") + LettersOf(view.operands[i].rank());
-  return MakeRule(text + "->" + LettersOf(view.results[0].rank()), view.operands, view.results);
-}
-
-Rule SliceRule(const OpView& view) {
-  const std::string slice = LettersOf(view.results[0].rank());
-  return MakeRule("1" + slice + "->" + slice, view.operands, view.results);
-}
-
-Rule StackRule(const OpView& view) {
-  const std::string slice = LettersOf(view.operands[0].rank());
-  return MakeRule(slice + "->1" + slice, view.operands, view.results, MovesElements());
-}
-
-// A sum over iterations of what is owed owes the same sum.
-Rule SumRule(const OpView& view) {
-  const std::string letters = LettersOf(view.operands[0].rank());
-  return MakeRule(letters + "->" + letters, view.operands, view.results, Linear(Which::kAll));
-}
-
-// What a manual region returns lies as it says, whatever its operands do.
-Rule MadeRule(const OpView& view) {
-  return MakeRule("->" + LettersOf(view.results[0].rank()), view.operands, view.results);
-}
-
-absl::StatusOr<std::vector<Type>> InferAlike(const OpView& view) {
-  return std::vector<Type>{view.operands[0]};
-}
-
-absl::StatusOr<std::vector<Type>> InferBranchMark(const OpView& view) {
-  return std::vector<Type>{view.operands[1]};
-}
-
-absl::StatusOr<std::vector<Type>> InferSlice(const OpView& view) {
-  Type type = view.operands[0];
-  type.shape.erase(type.shape.begin());
-  return std::vector<Type>{type};
-}
-
-absl::StatusOr<std::vector<Type>> InferStack(const OpView& view) {
-  Type type = view.operands[0];
-  type.shape.insert(type.shape.begin(), view.attrs.Get<int64_t>("length"));
-  return std::vector<Type>{type};
-}
-
-enum Mark { kEnter, kSlice, kLeave, kStack, kSum, kBranch, kManualEnter, kManualLeave };
-constexpr Mark kMarks[] = {kEnter, kSlice, kLeave, kStack, kSum, kBranch, kManualEnter, kManualLeave};
-
-OpRow MarkRow(Mark mark, std::string_view op) {
-  OpRow row{.name = op,
-            .attrs = {{"loop", AttrKind::kInt},
-                      {"region", AttrKind::kInt},
-                      {"number", AttrKind::kInt},
-                      {"length", AttrKind::kInt, AttrValue(int64_t{0})}},
-            .infer = InferAlike,
-            .rule = AlikeRule};
-  switch (mark) {
-    case kEnter: row.doc = "what a body is given"; break;
-    case kSlice:
-      row.doc = "a slice of what a body is given";
-      row.infer = InferSlice;
-      row.rule = SliceRule;
-      break;
-    case kLeave:
-      row.doc = "a carry after a loop";
-      row.num_operands = 2;
-      row.optional_operands = 1;
-      break;
-    case kStack:
-      row.doc = "what all iterations return";
-      row.infer = InferStack;
-      row.rule = StackRule;
-      break;
-    case kSum:
-      row.doc = "what iterations return, added up";
-      row.rule = SumRule;
-      break;
-    case kBranch:
-      row.doc = "what the chosen branch returns";
-      row.num_operands = 3;
-      row.infer = InferBranchMark;
-      break;
-    case kManualEnter: row.doc = "what a manual region is given"; break;
-    case kManualLeave:
-      row.doc = "what a manual region returns";
-      row.num_operands = 0;
-      row.infer = nullptr;
-      row.rule = MadeRule;
-      break;
-  }
-  return row;
-}
-
-// The rows of a mark, one per op that is opened, by whose name messages call it: users know no marks.
-using MarkRows = std::array<OpRow, 4>;
-const MarkRows& RowsOf(Mark mark) {
-  static const auto* all = [] {
-    auto* rows = new std::vector<MarkRows>;
-    for (Mark m : kMarks)
-      rows->push_back({MarkRow(m, "scan"), MarkRow(m, "while"), MarkRow(m, "if"), MarkRow(m, kManualOp)});
-    return rows;
-  }();
-  return (*all)[mark];
-}
-
-const OpRow& RowOf(Mark mark, const Node& loop) {
-  const MarkRows& rows = RowsOf(mark);
-  return *std::find_if(rows.begin(), rows.end(),
-                       [&](const OpRow& row) { return row.name == loop.row->name; });
-}
-
-bool Is(const Node& node, Mark mark) {
-  const MarkRows& rows = RowsOf(mark);
-  return std::any_of(rows.begin(), rows.end(), [&](const OpRow& row) { return node.row == &row; });
-}
-bool Enters(const Node& node) { return Is(node, kEnter) || Is(node, kSlice) || Is(node, kManualEnter); }
-
-int64_t Number(const Node& mark, std::string_view name) { return mark.attrs.Get<int64_t>(name); }
 
 // ---- Opening.
 
@@ -180,7 +48,7 @@ class Opener {
   ValueId AddMark(Mark mark, int loop, int64_t region, size_t number, std::initializer_list<ValueId> operands,
                   ValueInfo info) {
     const OpenedLoop& opened = loops_[loop];
-    Node node{.row = &RowOf(mark, opened.node),
+    Node node{.row = &MarkRowOf(mark, opened.node),
               .attrs = {{"loop", static_cast<int64_t>(loop)},
                         {"region", region},
                         {"number", static_cast<int64_t>(number)},
@@ -218,7 +86,7 @@ class Opener {
         const auto number = static_cast<int>(a);
         const bool is_slice = number >= shape.carries && number < shape.carries + shape.slices;
         const auto add = [&](ValueInfo info) {
-          return AddMark(is_slice ? kSlice : kEnter, loop, static_cast<int64_t>(r), a,
+          return AddMark(is_slice ? Mark::kSlice : Mark::kEnter, loop, static_cast<int64_t>(r), a,
                          {map[node.operands[a + shape.first_argument]]}, std::move(info));
         };
         // Arguments get their names back when the body is closed.
@@ -252,7 +120,7 @@ class Opener {
           .type = to_.value(operand).type, .global = to_.value(operand).type, .location = node.location};
       const ValueId brought = AddRelayout(operand, {*argument.layout}, info);
       info.layout = argument.layout;
-      AddMark(kManualEnter, loop, 0, a, {brought}, std::move(info));
+      AddMark(Mark::kManualEnter, loop, 0, a, {brought}, std::move(info));
     }
     for (size_t r = 0; r < node.results.size(); ++r) {
       const ValueInfo& user = graph.value(node.results[r]);
@@ -263,11 +131,11 @@ class Opener {
       info.layout = lies;
       info.modes.clear();
       if (!user.layout.has_value()) {
-        map[node.results[r]] = AddMark(kManualLeave, loop, 0, r, {}, std::move(info));
+        map[node.results[r]] = AddMark(Mark::kManualLeave, loop, 0, r, {}, std::move(info));
         continue;
       }
       info.name.clear();
-      const ValueId made = AddMark(kManualLeave, loop, 0, r, {}, std::move(info));
+      const ValueId made = AddMark(Mark::kManualLeave, loop, 0, r, {}, std::move(info));
       map[node.results[r]] = AddRelayout(made, {*user.layout, user.modes}, user);
     }
   }
@@ -278,7 +146,7 @@ class Opener {
     const Graph& body = *node.regions[0];
     if (node.row->control == ControlKind::kIf) {
       return AddUnpinned(info, [&](ValueInfo open) {
-        return AddMark(kBranch, loop, 0, r,
+        return AddMark(Mark::kBranch, loop, 0, r,
                        {map[node.operands[0]], inner[0][body.outputs()[r].value],
                         inner[1][node.regions[1]->outputs()[r].value]},
                        std::move(open));
@@ -287,7 +155,7 @@ class Opener {
     const auto carry = static_cast<int>(r);
     if (carry >= shape.carries) {
       const int output = carry - shape.carries;
-      return AddMark(output < shape.stacked ? kStack : kSum, loop, 0, r,
+      return AddMark(output < shape.stacked ? Mark::kStack : Mark::kSum, loop, 0, r,
                      {inner[0][body.outputs()[output].value]}, info);
     }
     const ValueId old = inner[0][body.arguments()[r].value];
@@ -296,8 +164,9 @@ class Opener {
       if (update.argument == carry) next = inner[0][update.value];
     return AddUnpinned(info, [&](ValueInfo open) {
       if (node.row->control == ControlKind::kScan)
-        return AddMark(kLeave, loop, 0, r, {next, old}, std::move(open));
-      return AddMark(kLeave, loop, 0, r, {next, old, inner[0][body.outputs()[0].value]}, std::move(open));
+        return AddMark(Mark::kLeave, loop, 0, r, {next, old}, std::move(open));
+      return AddMark(Mark::kLeave, loop, 0, r, {next, old, inner[0][body.outputs()[0].value]},
+                     std::move(open));
     });
   }
 
@@ -341,7 +210,7 @@ class Closer {
 
  private:
   int BodyOf(const Node& mark) const {
-    return first_body_[LoopOf(mark)] + static_cast<int>(Number(mark, "region"));
+    return first_body_[LoopOf(mark)] + static_cast<int>(MarkNumber(mark, "region"));
   }
 
   // Which body every node stands in: the one whose values it reads.
@@ -353,7 +222,7 @@ class Closer {
       int at = kNowhere;
       if (IsMark(node)) {
         at = loops_[LoopOf(node)].around;
-        if (Enters(node)) enters_[BodyOf(node)].push_back(static_cast<int>(n));
+        if (EntersBody(node)) enters_[BodyOf(node)].push_back(static_cast<int>(n));
         else leaves_[LoopOf(node)].push_back(static_cast<int>(n));
       } else {
         for (ValueId id : node.operands) {
@@ -363,7 +232,7 @@ class Closer {
         }
       }
       if (at != kNowhere) nodes_[at].push_back(static_cast<int>(n));
-      for (ValueId id : node.results) body[id] = Enters(node) ? BodyOf(node) : at;
+      for (ValueId id : node.results) body[id] = EntersBody(node) ? BodyOf(node) : at;
     }
   }
 
@@ -403,7 +272,7 @@ class Closer {
     for (int n : nodes_[body]) {
       const Node& node = from_.nodes()[n];
       if (!IsMark(node)) Copy(n, body, to);
-      else if (!Enters(node) && n == leaves_[LoopOf(node)][0]) WriteLoop(LoopOf(node), body, to);
+      else if (!EntersBody(node) && n == leaves_[LoopOf(node)][0]) WriteLoop(LoopOf(node), body, to);
     }
   }
 
@@ -412,7 +281,7 @@ class Closer {
     Node node = loops_[loop].node;
     const ControlShape shape = ShapeOfControl(node);
     std::sort(leaves_[loop].begin(), leaves_[loop].end(), [&](int a, int b) {
-      return Number(from_.nodes()[a], "number") < Number(from_.nodes()[b], "number");
+      return MarkNumber(from_.nodes()[a], "number") < MarkNumber(from_.nodes()[b], "number");
     });
     MESHWORK_CHECK(leaves_[loop].size() == node.results.size(), "a mark of {} is gone", node.row->name);
     node.operands.clear();
@@ -486,35 +355,38 @@ std::vector<ScanCarry> ScanCarries(const Graph& opened) {
   std::vector<ScanCarry> carries;
   for (size_t n = 0; n < opened.nodes().size(); ++n) {
     const Node& node = opened.nodes()[n];
-    if (!Is(node, kLeave) || node.operands.size() != 2)
+    if (!IsMark(node, Mark::kLeave) || node.operands.size() != 2)
       continue;  // a third operand: the condition of a while
     carries.push_back({.enter = opened.value(node.operands[1]).node,
                        .leave = static_cast<int>(n),
                        .value = node.operands[1],
                        .next = node.operands[0],
-                       .length = Number(node, "length")});
+                       .length = MarkNumber(node, "length")});
   }
   return carries;
 }
 
 bool IsMark(const Node& node) {
-  return std::any_of(std::begin(kMarks), std::end(kMarks), [&](Mark mark) { return Is(node, mark); });
+  return std::any_of(std::begin(kAllMarks), std::end(kAllMarks),
+                     [&](Mark mark) { return IsMark(node, mark); });
 }
 
-bool LeavesCarry(const Node& node) { return Is(node, kLeave); }
+bool LeavesCarry(const Node& node) { return IsMark(node, Mark::kLeave); }
 
-bool IsExactMark(const Node& node) { return Enters(node) || Is(node, kLeave) || Is(node, kBranch); }
+bool IsExactMark(const Node& node) {
+  return EntersBody(node) || IsMark(node, Mark::kLeave) || IsMark(node, Mark::kBranch);
+}
 
-int LoopOf(const Node& mark) { return static_cast<int>(Number(mark, "loop")); }
+int LoopOf(const Node& mark) { return static_cast<int>(MarkNumber(mark, "loop")); }
 
 void AgreeAtMarks(Graph& graph) {
   std::map<std::pair<int64_t, int64_t>, ValueId> entered;  // by loop and argument, in the first region
   for (const Node& node : graph.nodes()) {
-    if (Is(node, kLeave)) {
+    if (IsMark(node, Mark::kLeave)) {
       graph.mutable_value(node.results[0]).layout = graph.value(node.operands[1]).layout;
-    } else if (Enters(node)) {
+    } else if (EntersBody(node)) {
       const auto [it, is_first] =
-          entered.try_emplace({Number(node, "loop"), Number(node, "number")}, node.results[0]);
+          entered.try_emplace({MarkNumber(node, "loop"), MarkNumber(node, "number")}, node.results[0]);
       if (!is_first) graph.mutable_value(node.results[0]).layout = graph.value(it->second).layout;
     }
   }

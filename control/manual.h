@@ -17,9 +17,9 @@
 // device.
 //
 // Checked when it is built: of each value in the body, on which axes the devices may hold different ones
-// (Variation). A result must not vary over an axis that does not cut it, so that each device that holds a
-// block of it holds the same. A gradient through a region is a region: what was the same on all devices of an
-// axis has its gradients added up over it.
+// (control/variation.h). A result must not vary over an axis that does not cut it, so that each device that
+// holds a block of it holds the same. A gradient through a region is a region: what was the same on all
+// devices of an axis has its gradients added up over it.
 //
 // In the text:
 //
@@ -34,11 +34,9 @@
 #pragma once
 
 #include <functional>
-#include <optional>
 #include <string>
 #include <vector>
 
-#include "absl/status/statusor.h"
 #include "meshwork/ir/graph.h"
 
 namespace meshwork {
@@ -84,35 +82,4 @@ Value Shift(const Value& x, int64_t by, const Axes& axes, CallSite loc = CallSit
 Value Vary(const Value& x, const Axes& axes, CallSite loc = CallSite::Current());
 
 }  // namespace manual
-
-// ---- What regions are made of.
-
-inline constexpr std::string_view kManualOp = "manual";
-
-// The axes on which the devices may hold different values, per value of a body; follows nodes as they are
-// added.
-class Variation {
- public:
-  // REQUIRES: `body` outlives this, and is a body of a manual region.
-  explicit Variation(const Graph& body) : body_(body) {}
-  AxisSet Of(ValueId id);
-
- private:
-  const Graph& body_;
-  size_t nodes_ = 0;
-  std::vector<AxisSet> axes_;
-};
-
-// The types of the results of a manual node. Errors: everything that it must be and is not.
-absl::StatusOr<std::vector<Type>> InferManual(const Node& node, const std::vector<Type>& operands);
-
-// Whether the body is one of a global program: blocks that say how they lie, nothing of local programs.
-// InferManual takes both kinds. The error says what it lacks.
-absl::Status CheckManualIsGlobal(const Node& node);
-
-// The gradients of the operands of a manual node; see OpRow::grad_regions.
-absl::StatusOr<std::vector<Value>> ManualGradients(Graph& graph, int node,
-                                                   const std::vector<Value>& result_grads,
-                                                   const std::vector<bool>& needed);
-
 }  // namespace meshwork

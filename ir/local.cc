@@ -49,7 +49,6 @@ absl::StatusOr<Layout> DropPartials(const Layout& layout, const AxisList& axes, 
 absl::StatusOr<Layout> OweSum(const Layout& layout, const AxisList& axes) {
   PartialSet owed = layout.partials();
   for (int axis : axes) owed.push_back({axis, ReduceOp::kSum});
-  std::sort(owed.begin(), owed.end(), [](const Partial& a, const Partial& b) { return a.axis < b.axis; });
   const AxisSet used = layout.ShardedAxes().Union(layout.PartialAxes());
   if (used.Intersects(AxisSet(axes)) || AxisSet(axes).ToList().size() != axes.size())
     return InvalidArgument("axes {} are not all new in {}; it owes a sum over axes that nothing else names.",

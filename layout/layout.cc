@@ -77,6 +77,12 @@ absl::StatusOr<ReduceOp> ReduceOpFromName(std::string_view name) {
   return InvalidArgument("unknown reduction \"{}\"{}", name, DidYouMeanOneOf(name, names, "reductions"));
 }
 
+PartialSet UnionOf(PartialSet a, const PartialSet& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  std::sort(a.begin(), a.end(), [](const Partial& x, const Partial& y) { return x.axis < y.axis; });
+  return a;
+}
+
 Layout::Layout(Mesh mesh, std::vector<AxisList> dims, PartialSet partials)
     : mesh_(std::move(mesh)), axes_(std::move(dims)), partials_(std::move(partials)) {
   std::sort(partials_.begin(), partials_.end(),

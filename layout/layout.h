@@ -96,6 +96,8 @@ struct Partial {
   bool operator==(const Partial&) const = default;
 };
 using PartialSet = absl::InlinedVector<Partial, 2>;  // sorted by axis, each axis once
+// What is owed in a and in b. REQUIRES: no axis is in both.
+PartialSet UnionOf(PartialSet a, const PartialSet& b);
 
 // What a device holds of each dim: elements [start, start + size) of the global dim.
 struct Extent {

@@ -99,8 +99,6 @@ Rule GradKvRule(const OpView& view) {
   return SeenRule(view, 6, "bshd!,bthd,bthe!,bshe,bsh,bsh", "bthd,bthe");
 }
 
-Value InWide(const Value& x, DType dtype) { return x.dtype() == dtype ? x : Cast(x, dtype); }
-
 // The share p of a key is exp(score - log-sum). With g the gradient of the result and l that of the log-sum,
 // the gradient of the score is p (g·v - shift), shift = g·result - l (Dao et al., arXiv 2205.14135, appendix
 // B.4).
@@ -110,7 +108,7 @@ std::vector<Value> AttentionGrad(const GradView& view) {
   Graph& graph = *q.graph();
   const DType dtype = log_sums.dtype();
   const Value g = view.result_grads[0].valid() ? view.result_grads[0] : Constant(graph, 0, Type(out.type()));
-  Value shift = ReduceSum(Mul(InWide(g, dtype), InWide(out, dtype)), {3});
+  Value shift = ReduceSum(Mul(InDType(g, dtype), InDType(out, dtype)), {3});
   if (view.result_grads[1].valid()) shift = Sub(shift, view.result_grads[1]);
   std::vector<Value> operands = {q, k, v, g, log_sums, shift};
   operands.insert(operands.end(), view.operands.begin() + 3, view.operands.end());
@@ -121,8 +119,10 @@ std::vector<Value> AttentionGrad(const GradView& view) {
   return grads;
 }
 
-// Of each query which keys it sees, [b,1,s,t] or [1,1,s,t]; nothing if all.
+// Of each query which keys it sees, [b,1,s,t] or [1,1,s,t]; nothing if all. operands[seen], if there is one,
+// says how many.
 Value IsSeen(std::span<const Value> operands, size_t seen, bool causal) {
+  if (!causal && operands.size() <= seen) return {};
   Graph& graph = *operands[0].graph();
   const int64_t s = operands[0].shape()[1], t = operands[1].shape()[1];
   const Value key = Iota(graph, {I32, {1, 1, 1, t}}, 3);
@@ -138,8 +138,8 @@ Value IsSeen(std::span<const Value> operands, size_t seen, bool causal) {
 std::vector<Value> GradForm(const std::vector<Value>& in, const Attrs& attrs) {
   Graph& graph = *in[0].graph();
   const DType dtype = in[4].dtype();
-  const Value q = InWide(in[0], dtype), k = InWide(in[1], dtype), v = InWide(in[2], dtype),
-              g = InWide(in[3], dtype);
+  const Value q = InDType(in[0], dtype), k = InDType(in[1], dtype), v = InDType(in[2], dtype),
+              g = InDType(in[3], dtype);
   const double scale = attrs.Get<double>("scale");
   constexpr double kInf = std::numeric_limits<double>::infinity();
   // [b,s,h] -> [b,h,s,1]
@@ -154,7 +154,7 @@ std::vector<Value> GradForm(const std::vector<Value>& in, const Attrs& attrs) {
   }
   const Value share = Exp(score);
   const Value of_score = Mul(Mul(share, slope), scale);
-  const auto as = [](const Value& x, const Value& like) { return InWide(x, like.dtype()); };
+  const auto as = [](const Value& x, const Value& like) { return InDType(x, like.dtype()); };
   return {as(Einsum("bhst,bthd->bshd", {of_score, k}), in[0]),
           as(Einsum("bhst,bshd->bthd", {of_score, q}), in[1]),
           as(Einsum("bhst,bshe->bthe", {share, g}), in[2])};
@@ -280,19 +280,11 @@ bool CheckMasked(const ResolvedOperands& at, double scale, const Value& mask) {
 // By scores in memory.
 Value MaskedAttention(const ResolvedOperands& at, double scale, const AttentionOptions& options) {
   if (!CheckMasked(at, scale, options.mask)) return {};
-  Graph& graph = *at.graph;
   Value scores = Mul(Einsum("bshd,bthd->bhst", {at.values[0], at.values[1]}), scale);
   const double unseen = -std::numeric_limits<double>::infinity();
   scores = Select(options.mask, scores, unseen);
-  if (options.seen.valid()) {
-    const Value key = Iota(graph, {I32, {1, 1, 1, scores.shape()[3]}}, 3);
-    scores = Select(Less(key, ExpandDims(options.seen, {1, 3})), scores, unseen);
-  }
-  if (options.causal) {
-    const int64_t s = scores.shape()[2], t = scores.shape()[3];
-    const Value past = GreaterEqual(Iota(graph, {I64, {s, 1}}, 0), Iota(graph, {I64, {1, t}}, 1));
-    scores = Select(past, scores, unseen);
-  }
+  if (const Value sees = IsSeen(at.values, 3, options.causal); sees.valid())
+    scores = Select(sees, scores, unseen);
   return Einsum("bhst,bthe->bshe", {Softmax(scores), at.values[2]});
 }
 

@@ -171,6 +171,7 @@ const std::vector<OpRow>& Rows() {
 std::span<const OpRow> CastOps() { return Rows(); }
 
 Value Cast(const Operand& x, DType dtype) { return AddOp("cast", {x}, {{"dtype", dtype}}); }
+Value InDType(const Value& x, DType dtype) { return !x.valid() || x.dtype() == dtype ? x : Cast(x, dtype); }
 Value Bitcast(const Operand& x, DType dtype) { return AddOp("bitcast", {x}, {{"dtype", dtype}}); }
 Value StopGradient(const Operand& x) { return AddOp("stop_gradient", {x}); }
 

@@ -12,6 +12,8 @@ Value Bitcast(const Operand& x, DType dtype);
 // x as another dtype, rounded once, to the nearest. Real to whole: towards zero, clamped to the range, NaN is
 // 0. Between whole numbers high bits are dropped. To bool: x != 0. The gradient passes between reals.
 Value Cast(const Operand& x, DType dtype);
+// The same, x itself where it has the dtype or is invalid.
+Value InDType(const Value& x, DType dtype);
 // The same value, a constant to gradients.
 Value StopGradient(const Operand& x);
 

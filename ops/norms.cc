@@ -167,7 +167,7 @@ Value GlobalNorm(std::span<const Value> tensors, CallSite loc) {
   const LocationScope scope(*tensors[0].graph(), loc);
   Value sum;
   for (const Value& tensor : tensors) {
-    const Value x = tensor.dtype() == dtype ? tensor : Cast(tensor, dtype);
+    const Value x = InDType(tensor, dtype);
     std::vector<int64_t> dims(tensor.rank());
     std::iota(dims.begin(), dims.end(), 0);
     const Value square = ReduceSum(Square(x), dims);
@@ -191,9 +191,7 @@ std::vector<Value> ClipByGlobalNorm(std::span<const Value> gradients, double cli
   // of zeros and NaN.
   const Value factor = Add(Div(clip_norm, Maximum(norm, clip_norm)), Mul(norm, 0.0));
   std::vector<Value> clipped;
-  for (const Value& gradient : gradients)
-    clipped.push_back(
-        Mul(gradient, gradient.dtype() == factor.dtype() ? factor : Cast(factor, gradient.dtype())));
+  for (const Value& gradient : gradients) clipped.push_back(Mul(gradient, InDType(factor, gradient.dtype())));
   return clipped;
 }
 

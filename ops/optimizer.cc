@@ -43,7 +43,7 @@ Rule AdamRule(const OpView& view) {
 // The step in terms of other ops: what AdamKernel computes, element by element.
 std::vector<Value> AdamForm(const std::vector<Value>& in, const Attrs& attrs) {
   const DType dtype = in[0].dtype() == F64 ? F64 : F32;
-  const auto wide = [&](const Value& x) { return x.dtype() == dtype ? x : Cast(x, dtype); };
+  const auto wide = [&](const Value& x) { return InDType(x, dtype); };
   const Value w = wide(in[0]), g = wide(in[1]);
   auto attr = [&](std::string_view name) { return attrs.Get<double>(name); };
   const double lr = attr("learning_rate"), b1 = attr("beta1"), b2 = attr("beta2");
@@ -56,8 +56,7 @@ std::vector<Value> AdamForm(const std::vector<Value>& in, const Attrs& attrs) {
   const Value moved = Div(Mul(rate, m), Add(Mul(Sqrt(v), root), attr("epsilon")));
   const Value next = Sub(Mul(w, 1 - lr * attr("weight_decay")), moved);
   std::vector<Value> results = {next, m, v};
-  for (Value& x : results)
-    if (x.dtype() != in[0].dtype()) x = Cast(x, in[0].dtype());
+  for (Value& x : results) x = InDType(x, in[0].dtype());
   return results;
 }
 std::vector<Value> AdamGrad(const GradView& view) {

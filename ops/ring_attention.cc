@@ -120,8 +120,6 @@ class Ring {
     return Reshape(x, shape);
   }
 
-  static Value InDType(const Value& x, DType dtype) { return x.dtype() == dtype ? x : Cast(x, dtype); }
-
  private:
   // Whether some query sees some keys of a block and not all.
   bool IsPartlySeen() const { return view_.attrs.Get<bool>("causal") || has_seen_ || t_ % count() != 0; }
@@ -191,7 +189,7 @@ struct Shares {
 };
 
 Shares SharesOf(const std::vector<Value>& results) {
-  return {Ring::InDType(results[0], results[1].dtype()), ExpandDims(results[1], {results[1].rank()})};
+  return {InDType(results[0], results[1].dtype()), ExpandDims(results[1], {results[1].rank()})};
 }
 
 // What weights are relative to: a maximum of -inf, of what has none, gives weights of 0.
@@ -221,7 +219,7 @@ std::vector<Value> MergedAttention(const BlockwiseView& view) {
   const Ring ring(view, 3);
   const std::vector<Value> results = ring.RunWhole("attention");
   const DType wide = results[1].dtype();
-  const Value o = ring.ByDevice(Ring::InDType(results[0], wide)), l = ring.ByDevice(results[1]);
+  const Value o = ring.ByDevice(InDType(results[0], wide)), l = ring.ByDevice(results[1]);
   const Value reference = Reference(ReduceMax(l, {0}));
   const Value weights = Exp(Sub(l, ExpandDims(reference, {0})));
   const Value total = ReduceSum(weights, {0});
@@ -229,8 +227,7 @@ std::vector<Value> MergedAttention(const BlockwiseView& view) {
   const Value sum = Relayout(ReduceSum(Mul(o, ExpandDims(weights, {4})), {0}), LayoutSpec(4, MATCH));
   const Value share = Div(1.0, total);
   const Value part = Select(Equal(total, 0.0), 0.0, share);
-  return {Ring::InDType(Mul(sum, ExpandDims(part, {3})), view.operands[0].dtype()),
-          Add(reference, Log(total))};
+  return {InDType(Mul(sum, ExpandDims(part, {3})), view.operands[0].dtype()), Add(reference, Log(total))};
 }
 
 // In how many parts the axes of these dims cut, other than those of `but`.
@@ -299,10 +296,10 @@ std::vector<Value> RingGradQ(const BlockwiseView& view) {
   std::vector<Value> in = ring.SplitOperands();
   const std::span<Value> kv = std::span(in).subspan(1, 2);
   const DType wide = in[4].dtype();
-  Value sum = Ring::InDType(ring.Run("attention_grad_q", in, 6, 0, 0)[0], wide);
+  Value sum = InDType(ring.Run("attention_grad_q", in, 6, 0, 0)[0], wide);
   for (int64_t r = 1; r < ring.count(); ++r) {
     ring.TurnBack(kv);
-    sum = Add(sum, Ring::InDType(ring.Run("attention_grad_q", in, 6, 0, r)[0], wide));
+    sum = Add(sum, InDType(ring.Run("attention_grad_q", in, 6, 0, r)[0], wide));
   }
   return {ring.Join(sum, view.operands[0].dtype())};
 }
@@ -313,12 +310,12 @@ std::vector<Value> RingGradKv(const BlockwiseView& view) {
   std::vector<Value> in = ring.SplitOperands();
   const DType wide = in[4].dtype();
   std::vector<Value> sums;
-  for (const Value& x : ring.Run("attention_grad_kv", in, 6, 0, 0)) sums.push_back(Ring::InDType(x, wide));
+  for (const Value& x : ring.Run("attention_grad_kv", in, 6, 0, 0)) sums.push_back(InDType(x, wide));
   for (int64_t r = 1; r < ring.count(); ++r) {
     ring.Turn(std::span(in).first(1));
     ring.Turn(std::span(in).subspan(3));
     const std::vector<Value> terms = ring.Run("attention_grad_kv", in, 6, -r, 0);
-    for (size_t i = 0; i < sums.size(); ++i) sums[i] = Add(sums[i], Ring::InDType(terms[i], wide));
+    for (size_t i = 0; i < sums.size(); ++i) sums[i] = Add(sums[i], InDType(terms[i], wide));
   }
   return {ring.Join(sums[0], view.operands[1].dtype(), /*of_keys=*/true),
           ring.Join(sums[1], view.operands[2].dtype(), /*of_keys=*/true)};

@@ -13,8 +13,6 @@ namespace {
 // What is counted in: exact for as many tokens as f32 has whole numbers.
 DType CountsOf(DType dtype) { return dtype == BF16 ? F32 : dtype; }
 
-Value As(const Value& x, DType dtype) { return !x.valid() || x.dtype() == dtype ? x : Cast(x, dtype); }
-
 // hot: [g,s,e] -> [g,s,e], how many of the tokens before each go to the expert.
 Value CountBefore(const Value& hot) { return Cumsum(hot, 1, /*exclusive=*/true); }
 
@@ -26,14 +24,14 @@ struct Choice {
 
 Choice Choose(const Value& gates, const Value& among) {
   const Value hot = OneHot(Argmax(among, 2), gates.shape()[2], CountsOf(gates.dtype()));
-  return {hot, ReduceSum(Mul(gates, As(hot, gates.dtype())), {2})};
+  return {hot, ReduceSum(Mul(gates, InDType(hot, gates.dtype())), {2})};
 }
 
 // `before`: [g,s,e], the places of each expert that are taken -> [g,s,e,c]; all 0 for what finds no place.
 Value Places(const Choice& choice, const Value& before, int64_t capacity, DType dtype) {
   const Value place = Cast(ReduceSum(Mul(before, choice.hot), {2}), I32);
   const Value at = OneHot(place, capacity, dtype);
-  return Mul(ExpandDims(As(choice.hot, dtype), {3}), ExpandDims(at, {2}));
+  return Mul(ExpandDims(InDType(choice.hot, dtype), {3}), ExpandDims(at, {2}));
 }
 
 Value Weighted(const Value& places, const Value& gate) { return Mul(places, ExpandDims(gate, {2, 3})); }
@@ -77,7 +75,7 @@ Value RotaryPositions(const Operand& x, double base) {
   const Value pair = Iota(graph, {dtype, {1, 1, d / 2}}, 2);
   const Value speed = Exp(Mul(pair, -2 * std::log(base) / static_cast<double>(std::max<int64_t>(d, 1))));
   const Value angle = Mul(Iota(graph, {dtype, {s, 1, 1}}, 0), speed);
-  const Value cosine = As(Cos(angle), v.dtype()), sine = As(Sin(angle), v.dtype());
+  const Value cosine = InDType(Cos(angle), v.dtype()), sine = InDType(Sin(angle), v.dtype());
   const Value a = SliceDim(v, rank - 1, 0, d / 2), b = SliceDim(v, rank - 1, d / 2, d);
   return Concat({Sub(Mul(a, cosine), Mul(b, sine)), Add(Mul(b, cosine), Mul(a, sine))}, rank - 1);
 }
@@ -91,7 +89,7 @@ Routing RouteToExperts(const Operand& gates, const RoutingOptions& options) {
   const auto experts = static_cast<double>(shares.shape()[2]);
   const Choice first = Choose(shares, shares);
   const Value places = Places(first, CountBefore(first.hot), options.capacity, dtype);
-  const Value share_of_tokens = As(ReduceMean(first.hot, {1}), dtype);
+  const Value share_of_tokens = InDType(ReduceMean(first.hot, {1}), dtype);
   const Value together = ReduceSum(Mul(share_of_tokens, ReduceMean(shares, {1})), {1});
   Routing routing{.balance = Mul(ReduceMean(together, {0}), experts)};
   if (options.choices == 1) {

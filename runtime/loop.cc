@@ -66,6 +66,23 @@ const OpRow& StoreRow() {
   return row;
 }
 
+// ---- Nodes.
+
+// Adds a node with one result, which is laid out as `info` says and has no name.
+ValueId AddOneResult(Graph& graph, const OpRow& row, std::initializer_list<ValueId> operands,
+                     const Attrs& attrs, ValueInfo info) {
+  Node node{.row = &row, .attrs = Graph::CompleteAttrs(row, attrs).value(), .location = info.location};
+  node.operands.assign(operands.begin(), operands.end());
+  info.name.clear();
+  info.gather = Gathering::kWithinBudget;
+  return graph.nodes()[graph.AddNode(std::move(node), {std::move(info)})].results[0];
+}
+
+ValueId AddConstant(Graph& graph, double value, ValueInfo info) {
+  const Attrs attrs = {{"value", value}, {"dtype", info.type.dtype}, {"shape", ToInts(info.type.shape)}};
+  return AddOneResult(graph, GetOp("constant"), {}, attrs, std::move(info));
+}
+
 // ---- Bodies.
 
 // Writes a body as a program whose variables are the results of its node.
@@ -87,12 +104,8 @@ class BodyWriter {
     for (const Node& node : body_.nodes()) CopyNode(body_, node, to_, map_);
   }
 
-  ValueId Add(const OpRow& row, std::initializer_list<ValueId> operands, Attrs attrs, ValueInfo info) {
-    Node node{.row = &row, .attrs = std::move(attrs), .location = info.location};
-    node.operands.assign(operands.begin(), operands.end());
-    info.name.clear();
-    info.gather = Gathering::kWithinBudget;
-    return to_.nodes()[to_.AddNode(std::move(node), {std::move(info)})].results[0];
+  ValueId Add(const OpRow& row, std::initializer_list<ValueId> operands, const Attrs& attrs, ValueInfo info) {
+    return AddOneResult(to_, row, operands, attrs, std::move(info));
   }
 
   void Update(size_t argument, ValueId value) { to_.AddUpdate({static_cast<int>(argument), value}); }
@@ -116,15 +129,6 @@ ValueInfo ScalarInfo(const Mesh& mesh, DType dtype, const SourceLocation& locati
           .global = {dtype, {}},
           .layout = Layout::Replicated(mesh, 0),
           .location = location};
-}
-
-ValueId AddConstant(Graph& graph, double value, ValueInfo info) {
-  Node node{.row = &GetOp("constant"),
-            .attrs = {{"value", value}, {"dtype", info.type.dtype}, {"shape", ToInts(info.type.shape)}},
-            .location = info.location};
-  info.name.clear();
-  info.gather = Gathering::kWithinBudget;
-  return graph.nodes()[graph.AddNode(std::move(node), {std::move(info)})].results[0];
 }
 
 // Rewrites the nodes of one program; the regions that they have are done already.
@@ -158,12 +162,9 @@ class Lowerer {
       rewriter_.Set(old.results[r], to.nodes()[index].results[added + r]);
   }
 
-  ValueId AddNode(const OpRow& row, std::initializer_list<ValueId> operands, Attrs attrs, ValueInfo info) {
-    Node node{.row = &row, .attrs = Graph::CompleteAttrs(row, attrs).value(), .location = info.location};
-    node.operands.assign(operands.begin(), operands.end());
-    info.name.clear();
-    Graph& to = rewriter_.to();
-    return to.nodes()[to.AddNode(std::move(node), {std::move(info)})].results[0];
+  ValueId AddNode(const OpRow& row, std::initializer_list<ValueId> operands, const Attrs& attrs,
+                  ValueInfo info) {
+    return AddOneResult(rewriter_.to(), row, operands, attrs, std::move(info));
   }
 
   // The device's element of 0, 1, 2, … along the axes says which device is the first.

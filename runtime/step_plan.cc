@@ -15,6 +15,7 @@
 #include "meshwork/runtime/crossing.h"
 #include "meshwork/runtime/local_program.h"
 #include "meshwork/runtime/loop.h"
+#include "meshwork/runtime/messages.h"
 
 namespace meshwork {
 namespace {
@@ -77,22 +78,10 @@ class Planner {
 
   // ---- Storages.
 
-  int NewStorage(const Storage& storage) {
-    plan_.storages.push_back(storage);
-    return static_cast<int>(plan_.storages.size()) - 1;
-  }
-
-  // Buffers of `bytes` each, one behind the other in a storage.
-  BufferId NewBuffers(int64_t count, int64_t bytes, int storage) {
-    const auto first = static_cast<BufferId>(plan_.buffers.size());
-    for (int64_t i = 0; i < count; ++i) plan_.buffers.push_back({bytes, storage, i * bytes});
-    return first;
-  }
-
   // A storage of its own for all instances of a value.
   BufferId NewValue(ValueId id, Storage::Kind kind = Storage::Kind::kTemporary, int index = 0) {
     const int64_t count = values_[id].instances.count(), bytes = local_.value(id).type.bytes();
-    return NewBuffers(count, bytes, NewStorage({count * bytes, kind, index}));
+    return plan_.AddBuffers(count, bytes, plan_.AddStorage({count * bytes, kind, index}));
   }
 
   // Gives a result its buffers: those of the value it is written over, or new ones.
@@ -135,16 +124,16 @@ class Planner {
     const ValueInfo& info = local_.value(id);
     ValueBuffers& value = values_[id];
     const int64_t count = value.instances.count(), bytes = info.type.bytes();
-    const int host_storage = NewStorage({info.global.bytes(), Storage::Kind::kHostFeed, a});
+    const int host_storage = plan_.AddStorage({info.global.bytes(), Storage::Kind::kHostFeed, a});
     bool is_viewed = options_.host_is_read;
     for (int64_t i = 0; i < count && is_viewed; ++i)
       is_viewed = ViewOffset(id, value.instances.Representative(i)) == i * bytes;
     if (is_viewed) {
-      value.first = NewBuffers(count, bytes, host_storage);
+      value.first = plan_.AddBuffers(count, bytes, host_storage);
       return;
     }
     value.first = NewValue(id);
-    const BufferId host = NewBuffers(1, info.global.bytes(), host_storage);
+    const BufferId host = plan_.AddBuffers(1, info.global.bytes(), host_storage);
     CopyStep pack{.kind = CopyStep::Kind::kPack, .subject = fmt::format("input \"{}\"", info.name)};
     for (int64_t i = 0; i < count; ++i) {
       const int64_t device = value.instances.Representative(i);
@@ -153,16 +142,9 @@ class Planner {
       transfer.dtype = info.type.dtype;
       transfer.from.push_back(host);
       transfer.to = static_cast<BufferId>(value.first + i);
-      AddTransfer(std::move(transfer), device, pack);
+      pack.Add(std::move(transfer), device);
     }
     if (!pack.transfers.empty()) plan_.steps.emplace_back(std::move(pack));
-  }
-
-  // Unless it moves nothing.
-  static void AddTransfer(Transfer transfer, int64_t device, CopyStep& copies) {
-    if (transfer.box.elements() == 0) return;
-    copies.transfers.push_back(std::move(transfer));
-    copies.devices.push_back(device);
   }
 
   // Bytes into the host tensor at which `device`'s block lies, if it is full and contiguous there.
@@ -200,7 +182,11 @@ class Planner {
   absl::Status AddCollective(int n) {
     const Node& node = local_.nodes()[n];
     for (ValueId result : node.results) PlaceResult(result);
-    if (Crosses(node)) return AddCrossing(n);
+    if (Crosses(node)) {
+      MESHWORK_ASSIGN_OR_RETURN(Crossing crossing, crossings_->Plan(n, values_));
+      AddCrossing(n, std::move(crossing), values_, plan_);
+      return absl::OkStatus();
+    }
     CopyStep copies{.kind = CopyStep::Kind::kCollective, .node = n};
     for (size_t r = 0; r < node.results.size(); ++r) {
       MESHWORK_ASSIGN_OR_RETURN(std::vector<Transfer> more,
@@ -213,91 +199,6 @@ class Planner {
     }
     plan_.steps.emplace_back(std::move(copies));
     return absl::OkStatus();
-  }
-
-  // ---- Collectives across domains.
-
-  absl::Status AddCrossing(int n) {
-    MESHWORK_ASSIGN_OR_RETURN(Crossing crossing, crossings_->Plan(n, values_));
-    CopyStep send{.kind = CopyStep::Kind::kSend, .node = n},
-        receive{.kind = CopyStep::Kind::kReceive, .node = n};
-    RemoteStep remote{.node = n};
-    std::vector<BufferId> ghosts;
-    for (const Crossed& crossed : crossing.received) ghosts.push_back(NewGhost(crossed));
-    const std::vector<Crossed>& sent = crossing.sent;
-    for (size_t begin = 0, end; begin < sent.size(); begin = end) {
-      end = EndOfMessage(sent, begin, &Crossed::to_domain);
-      const auto from = [&](size_t k) { return values_[sent[k].value].Of(sent[k].device); };
-      remote.sends.push_back(
-          {sent[begin].to_domain, AddMessage(sent, begin, end, from, /*packs=*/true, send)});
-    }
-    const std::vector<Crossed>& received = crossing.received;
-    for (size_t begin = 0, end; begin < received.size(); begin = end) {
-      end = EndOfMessage(received, begin, &Crossed::from_domain);
-      const auto to = [&](size_t k) { return ghosts[k]; };
-      remote.receives.push_back(
-          {received[begin].from_domain, AddMessage(received, begin, end, to, /*packs=*/false, receive)});
-    }
-    CopyStep copies{.kind = CopyStep::Kind::kCollective, .node = n};
-    for (Transfer& transfer : crossing.transfers)
-      for (BufferId& from : transfer.from)
-        if (from < 0) from = ghosts[static_cast<size_t>(-1 - from)];
-    copies.transfers = std::move(crossing.transfers);
-    copies.devices = std::move(crossing.devices);
-    if (!send.transfers.empty()) plan_.steps.emplace_back(std::move(send));
-    plan_.steps.emplace_back(std::move(remote));
-    if (!receive.transfers.empty()) plan_.steps.emplace_back(std::move(receive));
-    plan_.steps.emplace_back(std::move(copies));
-    return absl::OkStatus();
-  }
-
-  static size_t EndOfMessage(const std::vector<Crossed>& all, size_t begin, int64_t Crossed::*domain) {
-    size_t end = begin;
-    while (end < all.size() && all[end].*domain == all[begin].*domain) ++end;
-    return end;
-  }
-
-  BufferId NewGhost(const Crossed& crossed) {
-    const int64_t bytes = local_.value(crossed.value).type.bytes();
-    return NewBuffers(1, bytes, NewStorage({bytes}));
-  }
-
-  // The buffer in which elements [begin, end) of `all` cross to or from one domain, one behind the other.
-  // What is one range of one buffer crosses where it lies.
-  template <typename BufferOf>
-  BufferId AddMessage(const std::vector<Crossed>& all, size_t begin, size_t end, const BufferOf& buffer_of,
-                      bool packs, CopyStep& copies) {
-    const auto size_of = [&](size_t k) { return DTypeSize(local_.value(all[k].value).type.dtype); };
-    if (end == begin + 1 && all[begin].elements.size() == 1) {
-      const auto [first, last] = all[begin].elements[0];
-      const Buffer lies = plan_.buffers[buffer_of(begin)];
-      plan_.buffers.push_back(
-          {(last - first) * size_of(begin), lies.storage, lies.offset + first * size_of(begin)});
-      return static_cast<BufferId>(plan_.buffers.size()) - 1;
-    }
-    int64_t bytes = 0;
-    for (size_t k = begin; k < end; ++k) bytes += all[k].num_elements() * size_of(k);
-    const int storage = NewStorage({bytes});
-    int64_t offset = 0;
-    for (size_t k = begin; k < end; ++k) {
-      // All of one instance lie in a buffer of their own in the message, in their order.
-      const int64_t count = all[k].num_elements();
-      plan_.buffers.push_back({count * size_of(k), storage, offset});
-      const auto part = static_cast<BufferId>(plan_.buffers.size()) - 1;
-      offset += count * size_of(k);
-      int64_t at = 0;
-      for (const ElementRuns& runs : RunsOf(all[k].elements)) {
-        Transfer transfer;
-        transfer.dtype = local_.value(all[k].value).type.dtype;
-        transfer.box = packs ? BoxCopy::Runs(runs.count, runs.size, runs.begin, runs.step, at, runs.size)
-                             : BoxCopy::Runs(runs.count, runs.size, at, runs.size, runs.begin, runs.step);
-        transfer.from.push_back(packs ? buffer_of(k) : part);
-        transfer.to = packs ? part : buffer_of(k);
-        at += runs.count * runs.size;
-        AddTransfer(std::move(transfer), domain_.first_device(), copies);
-      }
-    }
-    return NewBuffers(1, bytes, storage);
   }
 
   // Whether its result is the operand's memory already.
@@ -416,7 +317,7 @@ class Planner {
       transfer.dtype = local_.value(id).type.dtype;
       transfer.from = {value.Of(first), value.Of(device)};
       if (transfer.box.elements() > 0) compare.replicas.emplace_back(first, device);
-      AddTransfer(std::move(transfer), device, compare);
+      compare.Add(std::move(transfer), device);
     }
     if (!compare.transfers.empty()) plan_.steps.emplace_back(std::move(compare));
   }
@@ -429,7 +330,8 @@ class Planner {
     const ValueInfo& info = local_.value(id);
     if (options_.distributed.contains(OutputName(local_, o))) return AddDistributed(o, subject);
     const int64_t bytes = info.global.bytes();
-    const BufferId host = NewBuffers(1, bytes, NewStorage({bytes, Storage::Kind::kHostOutput, o}));
+    const BufferId host =
+        plan_.AddBuffers(1, bytes, plan_.AddStorage({bytes, Storage::Kind::kHostOutput, o}));
     CopyStep unpack{.kind = CopyStep::Kind::kUnpack, .subject = subject};
     const InstanceMap blocks(domain_, info.layout->ShardedAxes());
     for (int64_t i = 0; i < blocks.count(); ++i) {
@@ -439,7 +341,7 @@ class Planner {
       transfer.dtype = info.type.dtype;
       transfer.from.push_back(values_[id].Of(device));
       transfer.to = host;
-      AddTransfer(std::move(transfer), device, unpack);
+      unpack.Add(std::move(transfer), device);
     }
     plan_.steps.emplace_back(std::move(unpack));
   }
@@ -457,7 +359,8 @@ class Planner {
       return;
     }
     const int64_t count = target.instances.count(), bytes = local_.value(id).type.bytes();
-    target.first = NewBuffers(count, bytes, NewStorage({count * bytes, Storage::Kind::kOutput, o}));
+    target.first =
+        plan_.AddBuffers(count, bytes, plan_.AddStorage({count * bytes, Storage::Kind::kOutput, o}));
     AddCopy(subject, id, values_[id], target);
   }
 
@@ -516,6 +419,23 @@ class Planner {
 };
 
 }  // namespace
+
+void CopyStep::Add(Transfer transfer, int64_t device) {
+  if (transfer.box.elements() == 0) return;
+  transfers.push_back(std::move(transfer));
+  devices.push_back(device);
+}
+
+int StepPlan::AddStorage(const Storage& storage) {
+  storages.push_back(storage);
+  return static_cast<int>(storages.size()) - 1;
+}
+
+BufferId StepPlan::AddBuffers(int64_t count, int64_t bytes, int storage) {
+  const auto first = static_cast<BufferId>(buffers.size());
+  for (int64_t i = 0; i < count; ++i) buffers.push_back({bytes, storage, i * bytes});
+  return first;
+}
 
 absl::StatusOr<StepPlan> BuildStepPlan(std::shared_ptr<const Graph> local,
                                        const std::vector<InstanceMap>& variables,

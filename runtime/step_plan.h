@@ -68,6 +68,9 @@ struct CopyStep {
   // kCompare: transfer i reads the two replicas of `value` that the devices replicas[i] hold.
   ValueId value = kNoValue;
   std::vector<std::pair<int64_t, int64_t>> replicas = {};
+
+  // Adds a transfer that is for `device`, unless it moves nothing.
+  void Add(Transfer transfer, int64_t device);
 };
 
 // Data moves to other domains and from them (runtime/transport.h). What is sent has been packed before, and
@@ -105,6 +108,11 @@ struct StepPlan {
   std::vector<Storage> storages;
   std::vector<Buffer> buffers;
   std::vector<Step> steps;
+
+  // Returns its number.
+  int AddStorage(const Storage& storage);
+  // Adds buffers of `bytes` each, one behind the other from the start of a storage; returns the first.
+  BufferId AddBuffers(int64_t count, int64_t bytes, int storage);
 
   // What the instances of a value take, one behind the other.
   int64_t BytesOf(const ValueBuffers& value) const {

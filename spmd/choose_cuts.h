@@ -4,7 +4,7 @@
 // they offer, counting communication and arithmetic. A reshape that moves nothing (layout/reshape.h)
 // needs no letters. Where operands of an op owe a sum and it would be cut by the axes of that, it runs on the
 // sums as they are owed, if that is cheaper: what is scattered is then one sum, not each, or less than an
-// operand.
+// operand (delay_scatters.h).
 #pragma once
 
 #include <cstdint>

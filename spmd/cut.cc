@@ -22,6 +22,14 @@ bool AreExchangeable(const Rule& rule, const LetterCuts& cuts) {
   return !is_exchanged || !is_strided;
 }
 
+PartialSet ReducedBy(const Rule& rule, const LetterCuts& cuts) {
+  PartialSet partials;
+  for (size_t l = 0; l < rule.letters.size(); ++l)
+    if (rule.letters[l].reduced)
+      for (int axis : AxesOf(cuts[l]).ToList()) partials.push_back({axis, rule.reduce});
+  return partials;
+}
+
 Layout LayoutOf(const Mesh& mesh, const LetterList& letters, const LetterCuts& cuts) {
   std::vector<FactorList> dims;
   for (int letter : letters) dims.push_back(letter == kNoLetter ? Whole() : cuts[letter]);

@@ -18,6 +18,9 @@ AxisSet AxesOf(const Cut& cut);
 // What is exchanged along one dim lies plainly in all others.
 bool AreExchangeable(const Rule& rule, const LetterCuts& cuts);
 
+// What the reduced letters leave owed.
+PartialSet ReducedBy(const Rule& rule, const LetterCuts& cuts);
+
 // How a tensor of these letters lies; a dim without a letter is whole.
 Layout LayoutOf(const Mesh& mesh, const LetterList& letters, const LetterCuts& cuts);
 

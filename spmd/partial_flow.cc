@@ -6,15 +6,6 @@
 #include "meshwork/spmd/may_wait.h"
 
 namespace meshwork {
-namespace {
-
-PartialSet Joined(PartialSet a, const PartialSet& b) {
-  a.insert(a.end(), b.begin(), b.end());
-  std::sort(a.begin(), a.end(), [](const Partial& x, const Partial& y) { return x.axis < y.axis; });
-  return a;
-}
-
-}  // namespace
 
 PartialFlow::PartialFlow(const Graph& graph, const std::vector<std::optional<Choice>>& choices)
     : graph_(graph), choices_(choices), carries_(ScanCarries(graph)) {
@@ -98,7 +89,7 @@ PartialFlow::Guess PartialFlow::GuessOf(size_t n, const std::vector<Guess>& gues
     sets.push_back(!guesses[id].owes_any ? guesses[id].owed : is_open ? any : *owed);
   const auto passed = choice.rule.PassOn(sets, is_open ? AxisSet() : choice.sharded());
   if (!passed.has_value() || is_open) return {choice.reduced, passed == any};
-  return {Joined(*passed, choice.reduced)};
+  return {UnionOf(*passed, choice.reduced)};
 }
 
 bool PartialFlow::DropGuesses() {
@@ -126,7 +117,7 @@ void PartialFlow::Forward() {
   for (size_t n = 0; n < graph_.nodes().size(); ++n) {
     if (!choices_[n].has_value()) continue;  // relayout: whole in, whole out
     PartialSet owed = CarriedAt(n);
-    if (owed.empty()) owed = Joined(PassedOn(n).value_or(PartialSet()), choices_[n]->reduced);
+    if (owed.empty()) owed = UnionOf(PassedOn(n).value_or(PartialSet()), choices_[n]->reduced);
     for (ValueId id : graph_.nodes()[n].results) owed_[id] = owed;
   }
 }

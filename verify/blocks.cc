@@ -97,13 +97,13 @@ std::vector<Digit> DigitsOf(const Layout& layout, const Shape& shape) {
 
 // The devices that share a coordinate on every axis that does not cut a hold, between them, each element
 // once, and of what is owed the same term: b's axes that a owes over cut nothing.
-bool OnlyMoves(const Layout& a, const Layout& b) {
+bool ArePlainAndOweAlike(const Layout& a, const Layout& b) {
   return !a.is_strided() && !b.is_strided() && a.partials() == b.partials();
 }
 
 // Every block of b is a block of a, whole: dims lie alike, or are cut evenly into as many.
 bool Permutes(const Layout& a, const Layout& b, const Shape& shape) {
-  if (!OnlyMoves(a, b)) return false;
+  if (!ArePlainAndOweAlike(a, b)) return false;
   for (int d = 0; d < a.rank(); ++d) {
     if (a.dim(d) == b.dim(d)) continue;
     if (a.NumShards(d) != b.NumShards(d) || a.IsPadded(shape, d) || b.IsPadded(shape, d)) return false;
@@ -116,7 +116,7 @@ bool Permutes(const Layout& a, const Layout& b, const Shape& shape) {
 bool Moves(const Node& node, const Layout& a, const Layout& b, const Shape& shape) {
   const CollectiveSpec collective = CollectiveOf(node);
   if (collective.kind == CollectiveKind::kPermute) return Permutes(a, b, shape);
-  if (collective.kind == CollectiveKind::kAllToAllV) return OnlyMoves(a, b);
+  if (collective.kind == CollectiveKind::kAllToAllV) return ArePlainAndOweAlike(a, b);
   const AxisList& axes = node.attrs.Get<AxisList>("axes");
   if (AxisSet(axes).ToList().size() != axes.size()) return false;  // an axis named twice
   if (collective.kind == CollectiveKind::kAllReduce) {

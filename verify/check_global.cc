@@ -3,7 +3,7 @@
 #include <string>
 
 #include "meshwork/base/status.h"
-#include "meshwork/control/manual.h"
+#include "meshwork/control/check_manual.h"
 #include "meshwork/ir/local.h"
 #include "meshwork/ir/regions.h"
 #include "meshwork/ir/row.h"

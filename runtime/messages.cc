@@ -1,0 +1,97 @@
+#include "meshwork/runtime/messages.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+#include "meshwork/runtime/box.h"
+#include "meshwork/runtime/transfer.h"
+
+namespace meshwork {
+namespace {
+
+size_t EndOfMessage(const std::vector<Crossed>& all, size_t begin, int64_t Crossed::*domain) {
+  size_t end = begin;
+  while (end < all.size() && all[end].*domain == all[begin].*domain) ++end;
+  return end;
+}
+
+BufferId AddGhost(const Crossed& crossed, StepPlan& plan) {
+  const int64_t bytes = plan.graph->value(crossed.value).type.bytes();
+  return plan.AddBuffers(1, bytes, plan.AddStorage({bytes}));
+}
+
+// The buffer in which elements [begin, end) of `all` cross to or from one domain, one behind the other.
+// What is one range of one buffer crosses where it lies.
+template <typename BufferOf>
+BufferId AddMessage(const std::vector<Crossed>& all, size_t begin, size_t end, const BufferOf& buffer_of,
+                    bool packs, CopyStep& copies, StepPlan& plan) {
+  const Graph& local = *plan.graph;
+  const auto size_of = [&](size_t k) { return DTypeSize(local.value(all[k].value).type.dtype); };
+  if (end == begin + 1 && all[begin].elements.size() == 1) {
+    const auto [first, last] = all[begin].elements[0];
+    const Buffer lies = plan.buffers[buffer_of(begin)];
+    plan.buffers.push_back(
+        {(last - first) * size_of(begin), lies.storage, lies.offset + first * size_of(begin)});
+    return static_cast<BufferId>(plan.buffers.size()) - 1;
+  }
+  int64_t bytes = 0;
+  for (size_t k = begin; k < end; ++k) bytes += all[k].num_elements() * size_of(k);
+  const int storage = plan.AddStorage({bytes});
+  int64_t offset = 0;
+  for (size_t k = begin; k < end; ++k) {
+    // All of one instance lie in a buffer of their own in the message, in their order.
+    const int64_t count = all[k].num_elements();
+    plan.buffers.push_back({count * size_of(k), storage, offset});
+    const auto part = static_cast<BufferId>(plan.buffers.size()) - 1;
+    offset += count * size_of(k);
+    int64_t at = 0;
+    for (const ElementRuns& runs : RunsOf(all[k].elements)) {
+      Transfer transfer;
+      transfer.dtype = local.value(all[k].value).type.dtype;
+      transfer.box = packs ? BoxCopy::Runs(runs.count, runs.size, runs.begin, runs.step, at, runs.size)
+                           : BoxCopy::Runs(runs.count, runs.size, at, runs.size, runs.begin, runs.step);
+      transfer.from.push_back(packs ? buffer_of(k) : part);
+      transfer.to = packs ? part : buffer_of(k);
+      at += runs.count * runs.size;
+      copies.Add(std::move(transfer), plan.domain.first_device());
+    }
+  }
+  return plan.AddBuffers(1, bytes, storage);
+}
+
+}  // namespace
+
+void AddCrossing(int node, Crossing crossing, const std::vector<ValueBuffers>& values, StepPlan& plan) {
+  CopyStep send{.kind = CopyStep::Kind::kSend, .node = node},
+      receive{.kind = CopyStep::Kind::kReceive, .node = node};
+  RemoteStep remote{.node = node};
+  std::vector<BufferId> ghosts;
+  for (const Crossed& crossed : crossing.received) ghosts.push_back(AddGhost(crossed, plan));
+  const std::vector<Crossed>& sent = crossing.sent;
+  for (size_t begin = 0, end; begin < sent.size(); begin = end) {
+    end = EndOfMessage(sent, begin, &Crossed::to_domain);
+    const auto from = [&](size_t k) { return values[sent[k].value].Of(sent[k].device); };
+    remote.sends.push_back(
+        {sent[begin].to_domain, AddMessage(sent, begin, end, from, /*packs=*/true, send, plan)});
+  }
+  const std::vector<Crossed>& received = crossing.received;
+  for (size_t begin = 0, end; begin < received.size(); begin = end) {
+    end = EndOfMessage(received, begin, &Crossed::from_domain);
+    const auto to = [&](size_t k) { return ghosts[k]; };
+    remote.receives.push_back(
+        {received[begin].from_domain, AddMessage(received, begin, end, to, /*packs=*/false, receive, plan)});
+  }
+  CopyStep copies{.kind = CopyStep::Kind::kCollective, .node = node};
+  for (Transfer& transfer : crossing.transfers)
+    for (BufferId& from : transfer.from)
+      if (from < 0) from = ghosts[static_cast<size_t>(-1 - from)];
+  copies.transfers = std::move(crossing.transfers);
+  copies.devices = std::move(crossing.devices);
+  if (!send.transfers.empty()) plan.steps.emplace_back(std::move(send));
+  plan.steps.emplace_back(std::move(remote));
+  if (!receive.transfers.empty()) plan.steps.emplace_back(std::move(receive));
+  plan.steps.emplace_back(std::move(copies));
+}
+
+}  // namespace meshwork

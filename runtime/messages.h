@@ -1,0 +1,26 @@
+// How what a collective moves between domains (runtime/crossing.h) is put into messages: at most one to each
+// other domain, and one from it.
+//
+//   all_gather on [x=2*2], 2 domains, of f32[2] of f32[8] {x}, in domain 0:
+//     send      the instances of devices 0 and 1 into a buffer of 16 bytes
+//     remote    that buffer to domain 1; a buffer of 16 bytes from domain 1
+//     receive   that one into the ghosts of the instances of devices 2 and 3
+//     copies    the result, of the own instances and the ghosts
+//
+// What is one range of one buffer crosses where it lies, and is neither packed nor unpacked. Pure functions;
+// thread-safe for different plans.
+#pragma once
+
+#include <vector>
+
+#include "meshwork/runtime/buffers.h"
+#include "meshwork/runtime/crossing.h"
+#include "meshwork/runtime/step_plan.h"
+
+namespace meshwork {
+
+// Appends the steps of collective `node` to `plan`, with their ghosts and messages. `crossing`: as the domain
+// of the plan sees it (CrossingPlanner::Plan). `values`: where the instances lie, per value.
+void AddCrossing(int node, Crossing crossing, const std::vector<ValueBuffers>& values, StepPlan& plan);
+
+}  // namespace meshwork
