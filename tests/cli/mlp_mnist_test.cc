@@ -1,21 +1,17 @@
-// examples/mlp_mnist as a shell sees it: what it prints, writes and returns.
-#include <zlib.h>
+// examples/mlp_mnist as a shell sees it: what it prints, draws and measures.
+#include "cli/mlp_mnist.h"
 
-#include <algorithm>
-#include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
-#include "cli/process.h"
+#include "fmt/format.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "meshwork.h"
+#include "meshwork/base/status.h"
 #include "meshwork/ir/text.h"
-#include "meshwork/train/random.h"
 #include "support/golden.h"
-#include "train/temp_dir.h"
 
 namespace meshwork {
 namespace {
@@ -26,103 +22,11 @@ using ::testing::HasSubstr;
 using ::testing::MatchesRegex;
 using ::testing::StartsWith;
 
-constexpr int64_t kTrain = 28, kTest = 12;  // with batches of 16, the last one is short
-
-// An IDX file of unsigned bytes.
-std::string Idx(const Shape& shape, std::string_view bytes) {
-  std::string file = {0, 0, 8, static_cast<char>(shape.size())};
-  for (int64_t size : shape)
-    for (int shift : {24, 16, 8, 0}) file += static_cast<char>(size >> shift & 0xff);
-  return file.append(bytes);
-}
-
-std::string Gzip(const std::string& text) {
-  z_stream stream = {};
-  EXPECT_EQ(deflateInit2(&stream, 6, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY), Z_OK);
-  std::string packed(deflateBound(&stream, text.size()), '\0');
-  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(text.data()));
-  stream.avail_in = static_cast<uInt>(text.size());
-  stream.next_out = reinterpret_cast<Bytef*>(packed.data());
-  stream.avail_out = static_cast<uInt>(packed.size());
-  EXPECT_EQ(deflate(&stream, Z_FINISH), Z_STREAM_END);
-  packed.resize(stream.total_out);
-  deflateEnd(&stream);
-  return packed;
-}
-
-std::string Images(int64_t n) {
-  Random random(/*seed=*/1, static_cast<uint64_t>(n));
-  std::string pixels;
-  for (int64_t i = 0; i < n * 28 * 28; ++i)
-    pixels += static_cast<char>(random.Below(4) == 0 ? random.Below(256) : 0);
-  return Idx({n, 28, 28}, pixels);
-}
-
-std::string Labels(int64_t n) {
-  std::string labels;
-  for (int64_t i = 0; i < n; ++i) labels += static_cast<char>(i * 7 % 10);
-  return Idx({n}, labels);
-}
-
-// Each test has a folder with a subfolder data/ of four IDX files.
-class MlpMnistTest : public TempDirTest {
- protected:
-  MlpMnistTest() {
-    std::filesystem::create_directory(data());
-    File("data/train-images-idx3-ubyte", Images(kTrain));
-    File("data/train-labels-idx1-ubyte", Labels(kTrain));
-    File("data/t10k-images-idx3-ubyte", Images(kTest));
-    File("data/t10k-labels-idx1-ubyte", Labels(kTest));
-  }
-
-  std::string data() const { return Path("data"); }
-
-  static Finished Run(const std::vector<std::string>& args, const std::vector<std::string>& settings = {}) {
-    const testing::TestInfo& test = *testing::UnitTest::GetInstance()->current_test_info();
-    return RunProcess(MLP_MNIST, args, fmt::format("{}cli-{}-{}", testing::TempDir(), test.name(), getpid()),
-                      settings);
-  }
-
-  // On the four files, one epoch in batches of 16.
-  Finished Train(std::vector<std::string> args) const {
-    args.insert(args.begin(), {"--data-dir", data(), "--epochs", "1", "--batch-size", "16"});
-    return Run(args);
-  }
-
-  // Wrong input: exit code 2, this line on stderr where $ stands for the test's folder, nothing on stdout,
-  // and no file made.
-  void ExpectRejected(const Finished& finished, std::string_view message) const {
-    std::string expected = "mlp_mnist: ";
-    for (char c : message) {
-      if (c == '$') expected += dir();
-      else expected += c;
-    }
-    EXPECT_EQ(finished.err, expected + "\n");
-    EXPECT_EQ(finished.out, "");
-    EXPECT_EQ(finished.code, 2);
-  }
-
-  // Paths below the test's folder, sorted, without data/.
-  std::vector<std::string> Written() const {
-    std::vector<std::string> names;
-    for (const auto& entry : std::filesystem::recursive_directory_iterator(dir())) {
-      const std::string name = std::filesystem::relative(entry.path(), dir()).string();
-      if (!name.starts_with("data")) names.push_back(name);
-    }
-    std::sort(names.begin(), names.end());
-    return names;
-  }
-
-  json ReadJson(std::string_view name) const { return json::parse(Contents(Path(name))); }
-};
-
 std::vector<std::string> KeysOf(const json& object) {
   std::vector<std::string> keys;
   for (const auto& [key, value] : object.items()) keys.push_back(key);
   return keys;
 }
-
-// ---- The command line.
 
 TEST_F(MlpMnistTest, HelpListsTheFlags) {
   for (const std::vector<std::string>& args :
@@ -134,222 +38,7 @@ TEST_F(MlpMnistTest, HelpListsTheFlags) {
   }
 }
 
-TEST_F(MlpMnistTest, RefusesFlagsThatAreWrong) {
-  const std::string workers_rule = "is not a whole number from 0 to 1024.";
-  const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
-      {{"--epoch", "1"}, "there is no flag --epoch; did you mean \"epochs\"? See --help."},
-      {{"--mehs=batch=8"}, "there is no flag --mehs; did you mean \"mesh\"? See --help."},
-      {{"--gpus", "1"}, "there is no flag --gpus. See --help."},
-      {{"--help=yes"}, "--help takes no value."},
-      {{"train"}, "\"train\" is not a flag; write --name value."},
-      {{"-e", "1"}, "\"-e\" is not a flag; write --name value."},
-      {{"--"}, "\"--\" is not a flag; write --name value."},
-      {{""}, "\"\" is not a flag; write --name value."},
-      {{"--seed", "1", "--epochs"}, "--epochs needs a value."},
-      {{"--epochs", "two"}, "--epochs: \"two\" is not a whole number of at least 0."},
-      {{"--epochs", "-1"}, "--epochs: \"-1\" is not a whole number of at least 0."},
-      {{"--epochs", "1.5"}, "--epochs: \"1.5\" is not a whole number of at least 0."},
-      {{"--epochs="}, "--epochs: \"\" is not a whole number of at least 0."},
-      {{"--steps", "99999999999999999999"},
-       "--steps: \"99999999999999999999\" is not a whole number of at least 0."},
-      {{"--batch-size", "0"}, "--batch-size: \"0\" is not a whole number from 1 to 1000000."},
-      {{"--batch-size", "1000001"}, "--batch-size: \"1000001\" is not a whole number from 1 to 1000000."},
-      {{"--train-examples", "0"}, "--train-examples: \"0\" is not a whole number from 1 to 1000000."},
-      {{"--test-examples", "1e3"}, "--test-examples: \"1e3\" is not a whole number from 1 to 1000000."},
-      {{"--workers", "100000000000"}, "--workers: \"100000000000\" " + workers_rule},
-      {{"--workers", "-1"}, "--workers: \"-1\" " + workers_rule},
-      {{"--lr", "0"}, "--lr: \"0\" is not a number above 0."},
-      {{"--lr", "-0.1"}, "--lr: \"-0.1\" is not a number above 0."},
-      {{"--lr", "fast"}, "--lr: \"fast\" is not a number above 0."},
-      {{"--lr", "nan"}, "--lr: \"nan\" is not a number above 0."},
-      {{"--lr", "inf"}, "--lr: \"inf\" is not a number above 0."},
-      {{"--dtype", "f16"}, "--dtype: \"f16\" is not one of f32, f64."},
-      {{"--optimizer", "Adam"},
-       "--optimizer: \"Adam\" is not one of sgd, momentum, nesterov, adagrad, rmsprop, adam, adamw; did you "
-       "mean "
-       "\"adam\"?"},
-      {{"--optimizer", "lbfgs"},
-       "--optimizer: \"lbfgs\" is not one of sgd, momentum, nesterov, adagrad, rmsprop, adam, adamw."},
-      {{"--shuffle", "yes"}, "--shuffle: \"yes\" is not one of on, off."},
-      {{"--profile"}, "--profile needs a value."},
-      {{"--plot"}, "--plot needs a value."},
-      {{"--load"}, "--load needs a value."},
-      {{"--explain=yes"}, "--explain takes no value."},
-      {{"--explain", "yes"}, "\"yes\" is not a flag; write --name value."},
-  };
-  for (const auto& [args, message] : cases) {
-    SCOPED_TRACE(testing::PrintToString(args));
-    ExpectRejected(Run(args), message);
-  }
-}
-
-TEST_F(MlpMnistTest, RefusesMeshesThatAreNone) {
-  const std::vector<std::pair<std::string, std::string>> cases = {
-      {"nonsense",
-       "--mesh: Mesh: \"nonsense\" in \"nonsense\" is not name=size; write for example batch=4,model=2."},
-      {"batch=", "--mesh: Mesh: size \"\" of axis \"batch\" in \"batch=\" is not a whole number below 2^63."},
-      {"batch=4,", "--mesh: Mesh: \"batch=4,\" ends with a comma; write for example batch=4,model=2."},
-      {"batch=0", "--mesh: Mesh: axis \"batch\" has size 0 in [batch=0]; sizes are at least 1."},
-      {"batch=-8", "--mesh: Mesh: axis \"batch\" has size -8 in [batch=-8]; sizes are at least 1."},
-      {"batch=2,model=4,batch=2",
-       "--mesh: Mesh: axis \"batch\" appears twice in [batch=2, model=4, batch=2]; axis names must be "
-       "unique."},
-      {"8", "--mesh: Mesh: \"8\" in \"8\" is not name=size; write for example batch=4,model=2."},
-      {"[batch=8", "--mesh: Mesh: \"[batch=8\" opens with [ and does not close with ]."},
-      {"batch=5000",
-       "Executor: mesh [batch=5000] has 5000 devices; one process runs at most 4096 virtual ones. Compile, "
-       "verify and "
-       "simulate the program instead, or run it on a smaller mesh."},
-  };
-  for (const auto& [mesh, message] : cases) ExpectRejected(Train({"--mesh", mesh}), message);
-}
-
-TEST_F(MlpMnistTest, RefusesOneFileForTwoResultsAndDevices) {
-  ExpectRejected(Train({"--save", Path("out"), "--json", Path("out")}),
-                 "--save and --json are the same file, $/out; one would overwrite the other.");
-  ExpectRejected(Train({"--plot", Path("data/../out"), "--profile", Path("out")}),
-                 "--plot and --profile are the same file, $/out; one would overwrite the other.");
-  ExpectRejected(
-      Train({"--json", "/dev/null"}),
-      "/dev/null: is a device or a pipe; files are written whole and renamed, so give the path of a file.");
-  EXPECT_TRUE(std::filesystem::is_character_file("/dev/null"));
-}
-
-TEST_F(MlpMnistTest, RefusesDataWithoutImages) {
-  File("data/t10k-images-idx3-ubyte", Images(0));
-  File("data/t10k-labels-idx1-ubyte", Labels(0));
-  ExpectRejected(Train({}),
-                 "$/data: there are 28 training and 0 test images; at least one of each is needed.");
-}
-
-// ---- Data files.
-
-TEST_F(MlpMnistTest, RefusesAFolderWithoutData) {
-  ExpectRejected(
-      Run({"--data-dir", Path("nowhere")}),
-      "LoadMnist: \"$/nowhere\" has neither train-images-idx3-ubyte nor train-images-idx3-ubyte.gz; give the "
-      "directory that holds the four MNIST files.");
-  ExpectRejected(
-      Run({}, {"MNIST_DIR=" + Path("nowhere")}),
-      "LoadMnist: \"$/nowhere\" has neither train-images-idx3-ubyte nor train-images-idx3-ubyte.gz; give the "
-      "directory that holds the four MNIST files.");
-  std::filesystem::remove(Path("data/t10k-labels-idx1-ubyte"));
-  ExpectRejected(
-      Train({}),
-      "LoadMnist: \"$/data\" has neither t10k-labels-idx1-ubyte nor t10k-labels-idx1-ubyte.gz; give the "
-      "directory that holds the four MNIST files.");
-}
-
-TEST_F(MlpMnistTest, RefusesDamagedData) {
-  const std::string path = "data/train-images-idx3-ubyte";
-  File(path, Images(kTrain).substr(0, 10000));
-  ExpectRejected(
-      Train({}),
-      "LoadMnist: $/data/train-images-idx3-ubyte: [28,28,28] says 21952 elements but the file holds 9984; it "
-      "is incomplete, fetch it again.");
-  File(path, Images(kTrain).substr(0, 7));
-  ExpectRejected(
-      Train({}),
-      "LoadMnist: $/data/train-images-idx3-ubyte: ends inside its header, in dim 0 of 3; the file is "
-      "incomplete, fetch it again.");
-  File(path, "<html>404</html>");
-  ExpectRejected(
-      Train({}),
-      "LoadMnist: $/data/train-images-idx3-ubyte: starts with 3c 68 74 6d; an IDX file starts with 00 00 08 "
-      "and its rank.");
-  File(path, Images(kTrain - 1));
-  ExpectRejected(
-      Train({}),
-      "LoadMnist: $/data/train-images-idx3-ubyte holds 27 images but $/data/train-labels-idx1-ubyte holds 28 "
-      "labels; every image has one label. Do both files come from the same data set?");
-  File(path, Idx({kTrain, 14, 56}, std::string(kTrain * 784, '\0')));
-  ExpectRejected(
-      Train({}),
-      "LoadMnist: $/data/train-images-idx3-ubyte: its shape is [28,14,56]; MNIST images are [n,28,28].");
-
-  // The same bytes, gzipped and then cut off or damaged: an empty file's header, and a block of no known
-  // type.
-  std::filesystem::remove(Path(path));
-  const std::string header("\x1f\x8b\x08\0\0\0\0\0\0\x03", 10);
-  File(path + ".gz", header);
-  ExpectRejected(
-      Train({}),
-      "LoadMnist: $/data/train-images-idx3-ubyte.gz: the gzip data is cut off after 0 unpacked bytes; the "
-      "file is incomplete, fetch it again.");
-  File(path + ".gz", header + "\x07");
-  ExpectRejected(
-      Train({}),
-      "LoadMnist: $/data/train-images-idx3-ubyte.gz: the gzip data is damaged after 0 unpacked bytes "
-      "(invalid block type); fetch the file again.");
-  File(path + ".gz", Gzip(Images(kTrain)));
-  EXPECT_EQ(Train({"--epochs", "0"}).code, 0);
-
-  std::string labels = Labels(kTrain);
-  labels[8 + 5] = 10;
-  File("data/train-labels-idx1-ubyte", labels);
-  ExpectRejected(Train({}), "LoadMnist: $/data/train-labels-idx1-ubyte: label 5 is 10; labels are 0 to 9.");
-}
-
-// ---- Outputs that cannot be written: found out before training, and nothing is left behind.
-
-TEST_F(MlpMnistTest, RefusesOutputsThatCannotBeWritten) {
-  File("file", "");
-  for (const char* flag : {"--save", "--json", "--plot", "--profile"}) {
-    ExpectRejected(
-        Train({flag, Path("no/such/folder")}),
-        "$/no/such/folder: cannot be written: No such file or directory; its directory must exist, be "
-        "writable and have room. Nothing was changed.");
-    ExpectRejected(
-        Train({flag, Path("file/below")}),
-        "$/file/below: cannot be written: Not a directory; its directory must exist, be writable and have "
-        "room. Nothing was changed.");
-    ExpectRejected(
-        Train({flag, data()}),
-        "$/data: is a directory; files are written whole and renamed, so give the path of a file.");
-  }
-  ExpectRejected(Train({"--dump", Path("file/below")}),
-                 "--dump: cannot make the folder $/file/below: Not a directory.");
-  EXPECT_THAT(Written(), ElementsAre("file"));
-}
-
-TEST_F(MlpMnistTest, LeavesNothingBehindWhereAnotherInputIsWrong) {
-  const std::vector<std::string> outputs = {"--save",    Path("weights"), "--json", Path("json"),
-                                            "--dump",    Path("dump"),    "--plot", Path("plot"),
-                                            "--profile", Path("trace")};
-  auto with = [&](std::vector<std::string> args) {
-    args.insert(args.end(), outputs.begin(), outputs.end());
-    return args;
-  };
-  EXPECT_EQ(Run(with({"--data-dir", Path("nowhere")})).code, 2);
-  EXPECT_EQ(Train(with({"--mesh", "nonsense"})).code, 2);
-  EXPECT_EQ(Train(with({"--load", Path("nowhere")})).code, 2);
-  EXPECT_EQ(Train({"--dump", Path("dump"), "--json", Path("no/such/folder")}).code, 2);
-  EXPECT_THAT(Written(), ElementsAre());
-}
-
-TEST_F(MlpMnistTest, KeepsEarlierResultsWhereTheNewOnesCannotBeMade) {
-  File("weights", "earlier");
-  EXPECT_EQ(Train({"--save", Path("weights"), "--mesh", "nonsense"}).code, 2);
-  EXPECT_EQ(Train({"--save", Path("weights"), "--json", Path("no/such/folder")}).code, 2);
-  EXPECT_EQ(Contents(Path("weights")), "earlier");
-  EXPECT_EQ(Train({"--save", Path("weights"), "--epochs", "0"}).code, 0);
-  EXPECT_EQ(ReadSafetensors(Path("weights"))->size(), 6u);
-  EXPECT_THAT(Written(), ElementsAre("weights"));
-}
-
 // ---- Runs.
-
-TEST_F(MlpMnistTest, TakesTheOptimizerItIsTold) {
-  std::map<std::string, std::string> by_weights;  // after two steps, which are enough to tell all apart
-  for (const char* name : {"sgd", "momentum", "nesterov", "adagrad", "rmsprop", "adam", "adamw"}) {
-    SCOPED_TRACE(name);
-    ASSERT_EQ(Train({"--optimizer", name, "--steps", "2", "--save", Path("weights")}).code, 0);
-    const auto [at, is_new] = by_weights.emplace(Contents(Path("weights")), name);
-    EXPECT_TRUE(is_new) << "as " << at->second;
-  }
-  ASSERT_EQ(Train({"--steps", "2", "--save", Path("weights")}).code, 0);
-  EXPECT_EQ(by_weights[Contents(Path("weights"))], "adam");
-}
 
 TEST_F(MlpMnistTest, SaysWhatItDoes) {
   const Finished finished = Train({});
@@ -455,87 +144,6 @@ TEST_F(MlpMnistTest, ShardsTheOptimizersStateWhereAsked) {
                                       "{batch,model} instead of {_,model}\n"));
 }
 
-// ---- Weights from a file.
-
-TEST_F(MlpMnistTest, StartsFromSavedWeightsOnEveryMesh) {
-  const auto before = [&] { return ReadJson("json").at("before"); };
-  for (const char* dtype : {"f32", "f64"}) {
-    ASSERT_EQ(Train({"--mesh", "batch=4,model=2", "--dtype", dtype, "--save", Path("weights"), "--json",
-                     Path("json")})
-                  .code,
-              0);
-    const std::string saved = Contents(Path("weights"));
-    const json trained = ReadJson("json").at("epochs")[0];
-    for (const char* mesh : {"batch=1", "batch=4,model=2", "model=3,other=2"}) {
-      SCOPED_TRACE(mesh);
-      const Finished finished = Train({"--mesh", mesh, "--dtype", dtype, "--epochs", "0", "--load",
-                                       Path("weights"), "--save", Path("again"), "--json", Path("json")});
-      ASSERT_EQ(finished.code, 0) << finished.err;
-      EXPECT_TRUE(Contents(Path("again")) == saved);
-      const double loss = trained.at("test_loss");
-      EXPECT_NEAR(before().at("test_loss").get<double>(), loss, 1e-5 * loss);
-      EXPECT_EQ(before().at("test_accuracy"), trained.at("test_accuracy"));
-      EXPECT_THAT(finished.out, HasSubstr(fmt::format("at the start  test loss {:.4f}", loss)));
-    }
-  }
-  // Training goes on from them, and may write over the file that it started from.
-  ASSERT_EQ(Train({"--dtype", "f64", "--load", Path("weights"), "--save", Path("weights")}).code, 0);
-  EXPECT_FALSE(Contents(Path("weights")) == Contents(Path("again")));
-}
-
-TEST_F(MlpMnistTest, RefusesWeightsOfAnotherModel) {
-  const std::string all =
-      "dense1/kernel, dense1/bias, dense2/kernel, dense2/bias, dense3/kernel, dense3/bias.";
-  const auto load = [&] { return Train({"--load", Path("weights")}); };
-  ExpectRejected(load(), "--load: $/weights: cannot be read: No such file or directory; check the path.");
-  ExpectRejected(Train({"--load", data()}),
-                 "--load: $/data: is not a regular file; directories, pipes and devices are not read here.");
-  File("weights", "{}");
-  ExpectRejected(load(),
-                 "--load: $/weights: has 2 bytes; a safetensors file starts with 8 bytes of header length.");
-
-  ASSERT_EQ(Train({"--epochs", "0", "--save", Path("weights")}).code, 0);
-  const std::string whole = Contents(Path("weights"));
-  File("weights", whole.substr(0, whole.size() - 1));
-  const Finished cut = load();
-  EXPECT_EQ(cut.code, 2);
-  EXPECT_THAT(cut.err, HasSubstr("after its header; it is incomplete, fetch it again.\n"));
-  File("weights", whole);
-  ExpectRejected(
-      Train({"--load", Path("weights"), "--dtype", "f64"}),
-      "--load: $/weights: tensor \"dense1/kernel\" is f32[784,700] but the model's is f64[784,700]; "
-      "weights are not converted, give --dtype f32.");
-
-  auto tensors = ReadSafetensors(Path("weights")).value();
-  const auto write = [&](const auto& changed) {
-    EXPECT_TRUE(WriteSafetensors(Path("weights"), changed).ok());
-  };
-  auto changed = tensors;
-  changed.pop_back();
-  write(changed);
-  ExpectRejected(
-      load(), "--load: $/weights: there is no tensor \"dense3/bias\"; the weights of the model are " + all);
-  changed = tensors;
-  changed[5].first = "dense3/bais";
-  write(changed);
-  ExpectRejected(load(),
-                 "--load: $/weights: tensor \"dense3/bais\" is no weight of the model; did you mean "
-                 "\"dense3/bias\"? The weights are " +
-                     all);
-  changed = tensors;
-  changed.emplace_back("optimizer/step", Tensor({F32, {}}));
-  write(changed);
-  ExpectRejected(
-      load(),
-      "--load: $/weights: tensor \"optimizer/step\" is no weight of the model. The weights are " + all);
-  changed = tensors;
-  changed[4].second = Tensor({F32, {10, 500}});
-  write(changed);
-  ExpectRejected(load(),
-                 "--load: $/weights: tensor \"dense3/kernel\" is f32[10,500] but the model's is f32[500,10]; "
-                 "weights are not converted.");
-}
-
 // ---- Data and measures.
 
 TEST_F(MlpMnistTest, TakesTheDataFromTheEnvironment) {
@@ -610,39 +218,6 @@ TEST_F(MlpMnistTest, OneDeviceNeedsNoCollectives) {
   EXPECT_EQ(report["step_ms"], nullptr);
 }
 
-TEST_F(MlpMnistTest, SavesTheSameInitialWeightsOnEveryMesh) {
-  for (const char* dtype : {"f32", "f64"}) {
-    const std::vector<std::string> common = {"--epochs", "0", "--dtype", dtype, "--save", Path("weights")};
-    std::string first;
-    for (const char* mesh :
-         {"batch=1", "batch=8", "batch=3", "batch=7", "batch=4,model=2", "model=3,other=2"}) {
-      SCOPED_TRACE(fmt::format("{} {}", mesh, dtype));
-      std::vector<std::string> args = common;
-      args.insert(args.end(), {"--mesh", mesh});
-      const Finished finished = Train(args);
-      ASSERT_EQ(finished.code, 0) << finished.err;
-      const std::string weights = Contents(Path("weights"));
-      if (first.empty()) first = weights;
-      EXPECT_TRUE(weights == first);
-    }
-    const auto tensors = ReadSafetensors(Path("weights")).value();
-    std::vector<std::string> types;
-    for (const auto& [name, tensor] : tensors)
-      types.push_back(fmt::format("{} {}", name, tensor.type().ToString()));
-    auto of = [&](std::string_view name, std::string_view shape) {
-      return fmt::format("{} {}{}", name, dtype, shape);
-    };
-    EXPECT_THAT(types, ElementsAre(of("dense1/kernel", "[784,700]"), of("dense1/bias", "[700]"),
-                                   of("dense2/kernel", "[700,500]"), of("dense2/bias", "[500]"),
-                                   of("dense3/kernel", "[500,10]"), of("dense3/bias", "[10]")));
-
-    std::vector<std::string> args = common;
-    args.insert(args.end(), {"--seed", "1"});
-    ASSERT_EQ(Train(args).code, 0);
-    EXPECT_FALSE(Contents(Path("weights")) == first);
-  }
-}
-
 TEST_F(MlpMnistTest, TrainsTheSameOnEveryMeshInDoubles) {
   auto losses = [&](const std::string& mesh, bool shards = false) {
     std::vector<std::string> args = {"--mesh", mesh,      "--dtype", "f64",    "--epochs",
@@ -661,16 +236,6 @@ TEST_F(MlpMnistTest, TrainsTheSameOnEveryMeshInDoubles) {
       ASSERT_EQ(actual.size(), 3u);
       for (int i = 0; i < 3; ++i) EXPECT_NEAR(actual[i], expected[i], 1e-9 * expected[i]) << shards;
     }
-  }
-}
-
-TEST_F(MlpMnistTest, WeightsDoNotDependOnTheNumberOfWorkers) {
-  std::string first;
-  for (const char* workers : {"1", "2", "3"}) {
-    ASSERT_EQ(Train({"--workers", workers, "--save", Path("weights")}).code, 0);
-    const std::string weights = Contents(Path("weights"));
-    if (first.empty()) first = weights;
-    EXPECT_TRUE(weights == first) << workers;
   }
 }
 

@@ -1,0 +1,54 @@
+#include "meshwork/ir/row.h"
+
+#include <algorithm>
+
+#include "meshwork/base/status.h"
+
+namespace meshwork {
+
+Attrs WithResultShape(const OpRow& row, Attrs attrs, const Shape& shape) {
+  for (const AttrSpec& spec : row.attrs) {
+    if (!spec.is_result_shape) continue;
+    if (spec.kind == AttrKind::kInt) attrs.Set(spec.name, shape.back());
+    else attrs.Set(spec.name, std::vector<int64_t>(shape.begin(), shape.end()));
+  }
+  return attrs;
+}
+
+absl::StatusOr<Attrs> ResizedAttrs(const OpRow& row, const OpView& view, const std::vector<Type>& operands,
+                                   const Shape& shape) {
+  if (row.resize == nullptr) return WithResultShape(row, view.attrs, shape);
+  MESHWORK_ASSIGN_OR_RETURN(Attrs attrs, row.resize(view, operands));
+  return WithResultShape(row, std::move(attrs), shape);
+}
+
+absl::Status CheckOperandCount(const OpRow& row, size_t given) {
+  const auto least = static_cast<size_t>(std::max(row.num_operands, 0));
+  const size_t most = least + static_cast<size_t>(row.optional_operands);
+  if (row.num_operands < 0)
+    return given > 0 ? absl::OkStatus() : InvalidArgument("takes at least one operand, got none.");
+  if (given >= least && given <= most) return absl::OkStatus();
+  return InvalidArgument("takes {}{}, got {}.", most > least ? "at most " : "", Count(most, "operand"),
+                         given);
+}
+
+std::vector<Type> TypesOf(const Graph& graph, std::span<const ValueId> values) {
+  std::vector<Type> types;
+  for (ValueId id : values) types.push_back(graph.value(id).type);
+  return types;
+}
+
+std::vector<Type> GlobalTypesOf(const Graph& graph, std::span<const ValueId> values) {
+  std::vector<Type> types;
+  for (ValueId id : values) types.push_back(graph.value(id).global);
+  return types;
+}
+
+Rule RuleOf(const Graph& graph, const Node& node) {
+  MESHWORK_CHECK(node.row->rule != nullptr, "{} has no rule", node.row->name);
+  const std::vector<Type> operands = TypesOf(graph, node.operands);
+  const std::vector<Type> results = TypesOf(graph, node.results);
+  return node.row->rule({operands, results, node.attrs});
+}
+
+}  // namespace meshwork

@@ -1,0 +1,137 @@
+// The command run of the program meshwork.
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "cli/meshwork_tool.h"
+#include "fmt/format.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "meshwork/ir/text.h"
+#include "meshwork/runtime/tensor.h"
+#include "meshwork/train/safetensors.h"
+#include "meshwork/train/session.h"
+
+namespace meshwork {
+namespace {
+
+TEST_F(MeshworkTest, RunGivesWhatASessionGives) {
+  const Tensor h = Tensor::From({8, 12}, Ramp(96)), w = Tensor::From({12, 4}, Ramp(48));
+  ASSERT_TRUE(WriteSafetensors(Path("in"), {{"w", w}, {"h", h}}).ok());
+  const Finished finished =
+      Run({"run", Path("step.mw"), "--inputs", Path("in"), "--outputs", Path("out"), "--workers", "2"});
+  EXPECT_EQ(finished.err, "");
+  EXPECT_EQ(finished.out,
+            "step on mesh [batch=2, model=4], 8 devices\n"
+            "y: f32[8,4] 44, 50, 51, 42, 62, 42, 27, 52, …\n"
+            "loss: f32[] 1484\n"
+            "var w: f32[12,4] 0, 2, 4, 6, 8, 0, 2, 4, …\n");
+
+  Session session = Session::Create(ParseGraph(kStep).value()).value();
+  ASSERT_TRUE(session.Set("w", w).ok());
+  const StepResult result = session.Run({{"h", h}}).value();
+  const auto written = ReadSafetensors(Path("out")).value();
+  ASSERT_EQ(written.size(), 3u);
+  for (const auto& [name, tensor] : written) {
+    const Tensor expected = name == "w" ? session.Get(name).value() : result.Get(name).value();
+    EXPECT_EQ(tensor.type(), expected.type());
+    EXPECT_THAT(tensor.values<float>(), testing::ElementsAreArray(expected.values<float>())) << name;
+  }
+}
+
+TEST_F(MeshworkTest, RunLeavesOutTensorsThatTheProgramDoesNotHave) {
+  const Tensor h = Tensor::From({8, 12}, Ramp(96)), w = Tensor::From({12, 4}, Ramp(48));
+  ASSERT_TRUE(WriteSafetensors(Path("in"), {{"w", w}, {"h", h}}).ok());
+  ASSERT_TRUE(WriteSafetensors(Path("more"), {{"w", w}, {"h", h}, {"adam/step", h}, {"hh", h}}).ok());
+  EXPECT_EQ(Output({"run", Path("step.mw"), "--inputs", Path("more")}),
+            fmt::format("adam/step of {0} is not used: it is neither an input nor a variable\n"
+                        "hh of {0} is not used: it is neither an input nor a variable\n{1}",
+                        Path("more"), Output({"run", Path("step.mw"), "--inputs", Path("in")})));
+}
+
+TEST_F(MeshworkTest, RunWritesNoTwoTensorsOfOneName) {
+  const auto program = [&](std::string_view returned) {
+    return File("f.mw", fmt::format("mesh []\nfunc f(var %w: f32[]) {{\n  %v = cos %w\n  %n = neg %v\n"
+                                    "  update %w = %v\n  return w=%{}\n}}\n",
+                                    returned));
+  };
+  EXPECT_EQ(Run({"run", program("n")}).code, 0);
+  ExpectFails(
+      Run({"run", program("n"), "--outputs", Path("out")}), 2,
+      "meshwork run: --outputs: an output and an updated variable are both called \"w\"; the file has "
+      "room for one. Rename the output.");
+  // The new value of the variable, once.
+  ASSERT_EQ(Run({"run", program("v"), "--outputs", Path("out")}).code, 0);
+  const auto written = ReadSafetensors(Path("out"));
+  ASSERT_TRUE(written.ok()) << written.status();
+  ASSERT_EQ(written->size(), 1u);
+  EXPECT_EQ(written->begin()->first, "w");
+}
+
+TEST_F(MeshworkTest, RunSaysWhichVariablesStartAtZero) {
+  ASSERT_TRUE(WriteSafetensors(Path("in"), {{"h", Tensor::From({8, 12}, Ramp(96))}}).ok());
+  EXPECT_EQ(Output({"run", Path("step.mw"), "--inputs", Path("in")}),
+            "step on mesh [batch=2, model=4], 8 devices\n"
+            "var w was zero, for no tensor is given\n"
+            "y: f32[8,4] 0, 0, 0, 0, 0, 0, 0, 0, …\n"
+            "loss: f32[] 0\n"
+            "var w: f32[12,4] 0, 0, 0, 0, 0, 0, 0, 0, …\n");
+}
+
+TEST_F(MeshworkTest, RunNamesOutputsByPositionAndReadsEveryDtype) {
+  const std::string program = File("f.mw", R"(mesh []
+func f(%a: bool[2], %b: i64[]) {
+  %c = constant value=1.5 dtype=bf16 shape=[3]
+  %d = constant value=0.1 dtype=f64 shape=[]
+  return %c, %d, %a, b=%b
+}
+)");
+  Tensor a(Type{BOOL, {2}});
+  a.mutable_values<bool>()[0] = true;
+  a.mutable_values<bool>()[1] = false;
+  ASSERT_TRUE(
+      WriteSafetensors(Path("in"), {{"a", a}, {"b", Tensor::From({}, std::vector<int64_t>{-7})}}).ok());
+  EXPECT_EQ(Output({"run", program, "--inputs", Path("in")}),
+            "f on mesh [], 1 device\n0: bf16[3] 1.5, 1.5, 1.5\n1: f64[] 0.1\n2: bool[2] true, false\nb: "
+            "i64[] -7\n");
+}
+
+TEST_F(MeshworkTest, RunRefusesInputsThatDoNotFit) {
+  const std::string step = Path("step.mw");
+  const Tensor h = Tensor::From({8, 12}, Ramp(96));
+  ASSERT_TRUE(WriteSafetensors(Path("good"), {{"h", h}}).ok());
+  ASSERT_TRUE(WriteSafetensors(Path("none"), {{"w", Tensor::From({12, 4}, Ramp(48))}}).ok());
+  ASSERT_TRUE(WriteSafetensors(Path("long"), {{"h", h}, {"ww", h}}).ok());
+  ASSERT_TRUE(WriteSafetensors(Path("shape"), {{"h", Tensor::From({12, 8}, Ramp(96))}}).ok());
+  const int64_t files = NumFiles();
+  const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
+      {{}, "--inputs is missing; the input %h: f32[8,12] needs a tensor."},
+      {{"--inputs", Path("no")},
+       "--inputs: $/no: cannot be read: No such file or directory; check the path."},
+      {{"--inputs", step},
+       "--inputs: $/step.mw: its header would have 7017271364146128237 bytes; at most "
+       "100000000 are allowed, so this is not a safetensors file."},
+      {{"--inputs", Path("none")}, "--inputs: $/none has no tensor \"h\"; the input %h: f32[8,12] needs it."},
+      {{"--inputs", Path("long")},
+       "--inputs: $/long: tensor \"ww\" is neither an input nor a variable of step; did you mean \"w\"?"},
+      {{"--inputs", Path("shape")},
+       "--inputs: $/shape: tensor \"h\" is f32[12,8]; the program's is "
+       "f32[8,12]."},
+      {{"--inputs", Path("good"), "--outputs", Path("no/out")},
+       "--outputs: $/no/out: cannot be written: No such file or directory; its directory must exist, be "
+       "writable and have room. Nothing was changed."},
+  };
+  for (auto [args, message] : cases) {
+    args.insert(args.begin(), {"run", step});
+    ExpectFails(Run(args), 2, "meshwork run: " + message);
+  }
+  const std::string large = File("large.mw", "mesh [x=5000]\nfunc f(var %x: f32[]) {\n  return %x\n}\n");
+  ExpectFails(Run({"run", large}), 2,
+              "meshwork run: Executor: mesh [x=5000] has 5000 devices; one process runs at most 4096 virtual "
+              "ones. Compile, verify and simulate the program instead, or run it on a smaller mesh.");
+  EXPECT_EQ(NumFiles(), files + 1);
+}
+
+}  // namespace
+}  // namespace meshwork
