@@ -2,7 +2,7 @@
 //
 //   Value Relu(const Value& x, CallSite site = CallSite::Current());   // site: where Relu is called
 //
-// What CallSite does, which clang 14 lacks.
+// Does what std::source_location does, which clang 14 lacks.
 #pragma once
 
 namespace meshwork {

@@ -1,4 +1,4 @@
-// Loops compiled for several kinds of CPU, the best of which this CPU has being chosen as the program runs.
+// Compiles a loop for several kinds of CPU and chooses, as the program runs, the best version for this CPU.
 //
 //   RunOnThisCpu([&] {
 //     for (int64_t i = 0; i < n; ++i) out[i] = a[i] * b[i];
@@ -6,25 +6,25 @@
 //
 // The loop is compiled for plain x86-64, with the vectors of 32 bytes of x86-64-v3 and with those of 64 bytes
 // of x86-64-v4; on other CPUs, and with MESHWORK_ONE_CPU_LEVEL (as under sanitizers), once, as it is.
-// Everything it calls is inlined into each, where the compiler sees its body.
+// The functions that it calls are inlined into each version, if the compiler sees their bodies.
 //
-// All of them give the same bits, because each operation of IEEE 754 (+, -, *, /, sqrt, comparisons,
+// All versions give the same bits, because each operation of IEEE 754 (+, -, *, /, sqrt, comparisons,
 // conversions) is rounded the same in vectors of any width and in the remainder of a loop, and meshwork is
-// compiled with -ffp-contract=off, so that none are fused. What a loop must not do is to sum in an order that
-// depends on the width: compilers do not without being told, and no one tells them. Functions of the C
-// library are calls, one element at a time, and may round differently from machine to machine;
-// kernels/vector_math.h has functions that are loops' own operations.
+// compiled with -ffp-contract=off, so that none are fused. A loop must not sum in an order that depends on
+// the width; compilers do not reorder sums unless an option allows it, and meshwork sets no such option.
+// Functions of the C library are calls, one element at a time, and may round differently from machine to
+// machine; the functions of kernels/vector_math.h are inlined as operations of the loop.
 #pragma once
 
 #include <cstdint>
 
 namespace meshwork {
 
-// Each has what the ones before it have.
+// Each level has the instructions of the levels before it.
 enum class CpuLevel : uint8_t { kBaseline, kV3, kV4 };
 
-CpuLevel BestCpuLevel();  // of this CPU and what the compiler could make
-CpuLevel UsedCpuLevel();  // the best, until told otherwise
+CpuLevel BestCpuLevel();  // that this CPU has and that the compiler could make
+CpuLevel UsedCpuLevel();  // the best, unless UseCpuLevel has set another
 
 // For tests and benchmarks: loops that start from now on run as for `level`. REQUIRES: not above the best.
 void UseCpuLevel(CpuLevel level);

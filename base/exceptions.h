@@ -1,4 +1,4 @@
-// Exceptions of libraries and of users' kernels as statuses. Nothing in meshwork throws by itself.
+// Turns exceptions of libraries and of users' kernels into statuses. Nothing in meshwork throws by itself.
 #pragma once
 
 #include <string_view>

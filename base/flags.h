@@ -1,5 +1,5 @@
-// Command-line flags of the programs: --name value or --name=value, switches: --name, and what has its place
-// instead of a name.
+// Command-line arguments of the programs: flags (--name value or --name=value), switches (--name), and
+// positional arguments, which have a place instead of a name.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace meshwork {
 
-// A table of flags; each writes one field, as does each place.
+// A table of flags and positional arguments; each of them writes one field.
 //
 //   FlagTable flags("mlp_mnist", "Trains …");
 //   flags.Int("epochs", "passes over the training data", &options.epochs, /*at_least=*/0);
@@ -34,10 +34,10 @@ class FlagTable {
   void Choice(const std::string& name, const std::string& help, std::string* target,
               std::vector<std::string> choices);
 
-  // --name alone, without a value, sets the target. REQUIRES: it is false.
+  // --name alone, without a value, sets the target to true. REQUIRES: the target is false.
   void Switch(std::string name, std::string help, bool* target);
 
-  // The next argument that is no flag; "-" is none. It must be given.
+  // The next argument that is not a flag; "-" is not a flag. The argument must be given.
   void Positional(std::string name, std::string help, std::string* target);
 
   // Reads argv[1..]. Errors: an unknown flag (with the nearest name), a value that is missing or wrong,

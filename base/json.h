@@ -22,17 +22,18 @@
 
 namespace meshwork {
 
-// Reads a text; `document` names it in errors. Errors: it is no JSON, with line, column and a caret; a number
-// beyond those of double precision; a key that is given twice; brackets that nest more than 16 deep.
+// Reads a text; `document` names it in errors. Errors: the text is no JSON (with line, column and a caret); a
+// number beyond those of double precision; a key that is given twice; brackets that nest more than 16 deep.
 absl::StatusOr<nlohmann::json> ParseJson(std::string_view text, std::string_view document);
 
-// What the JSON library lets pass and no file of ours may hold.
+// Mistakes that the JSON library lets pass and that no file of meshwork may hold.
 struct JsonOddities {
   std::optional<std::string> repeated;  // a key that is given twice in one object, the last of them
   bool too_deep = false;                // brackets nest more than kMaxJsonDepth deep
   std::vector<std::string> keys;        // of the outermost object, in the text's order
 };
-// What is read here nests 3 deep; what nests far deeper would overflow the stack when it is shown.
+// The files that are read here nest 3 deep; JSON that nests far deeper would overflow the stack when it is
+// printed.
 inline constexpr int kMaxJsonDepth = 16;
 
 // Parses a text into `json`. Throws what nlohmann::json::parse does.
@@ -40,7 +41,7 @@ JsonOddities ParseJsonWatched(std::string_view text, nlohmann::json* json);
 
 class JsonReader {
  public:
-  // `document` names the whole in errors.
+  // `document` names the whole document in errors.
   JsonReader(const nlohmann::json& json, std::string document)
       : json_(&json), document_(std::move(document)) {}
 

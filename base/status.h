@@ -1,5 +1,5 @@
-// Status plumbing shared by every room: propagation macros for what a user can cause, and CHECK
-// for what only a bug in meshwork can cause.
+// Status plumbing shared by every room: propagation macros for errors that a user can cause, and CHECK for
+// those that only a bug in meshwork can cause.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +30,7 @@ inline std::string_view MessageOf(const absl::Status& status) {
   return {status.message().data(), status.message().size()};
 }
 
-// The same status with "prefix" in front of its message.
+// The same status with `prefix` in front of its message.
 inline absl::Status Annotate(const absl::Status& status, std::string_view prefix) {
   if (status.ok()) return status;
   return absl::Status(status.code(), fmt::format("{}{}", prefix, MessageOf(status)));

@@ -9,14 +9,15 @@
 //   });
 //   svg.ToString()   // the file
 //
-// Colours are named by their part in the picture, not by their value: each has one for light pages and one
-// for dark ones, and the viewer takes what prefers-color-scheme says, also where the file is embedded with
-// <img>. Viewers that know no such queries show the light ones. The page is painted, so that nothing depends
-// on what lies behind the picture.
+// Colours are named by their part in the picture, not by their value. Each colour has one value for light
+// pages and one for dark pages; the viewer chooses by prefers-color-scheme, also where the file is embedded
+// with <img>. Viewers without such queries show the light values. The page is painted, so that nothing
+// depends on what lies behind the picture.
 //
 // x grows to the right, y down; lengths are pixels at the picture's natural size. Coordinates are printed
-// with at most two decimals. The same calls give the same bytes on every machine and in every locale. What is
-// drawn later lies above. Text may be any bytes: it is escaped, and what XML cannot hold becomes U+FFFD.
+// with at most two decimals. The same calls give the same bytes on every machine and in every locale. Later
+// shapes cover earlier ones. Text may be any bytes: it is escaped, and bytes that XML cannot hold become
+// U+FFFD.
 #pragma once
 
 #include <cstdint>
@@ -40,17 +41,17 @@ struct SvgBox {
 // What a colour is for.
 enum class Paint : uint8_t {
   kNone,    // nothing is painted
-  kPage,    // what the picture stands on
+  kPage,    // the background of the picture
   kInk,     // text, outlines
   kMuted,   // text and lines of less weight: axes, units, notes
   kGrid,    // lines that only guide the eye
-  kSeries,  // the first of kNumSeries colours that are told apart, also by the colour-blind; see SeriesPaint
+  kSeries,  // the first of kNumSeries colours that also the colour-blind can tell apart; see SeriesPaint
 };
 
 constexpr int kNumSeries = 8;
-// The colour of series, device or axis i; they repeat. REQUIRES: i >= 0.
+// The colour of series, device or axis i; colours repeat. REQUIRES: i >= 0.
 Paint SeriesPaint(int i);
-// Its value as "#rrggbb". REQUIRES: it is not kNone.
+// The value of `paint` as "#rrggbb". REQUIRES: `paint` is not kNone.
 std::string_view HexOf(Paint paint, bool dark);
 
 struct SvgStyle {
@@ -65,7 +66,7 @@ struct SvgStyle {
 enum class Anchor : uint8_t { kStart, kMiddle, kEnd };
 
 struct SvgFont {
-  Anchor anchor = Anchor::kStart;  // where in the text its point is
+  Anchor anchor = Anchor::kStart;  // which place of the text lies at its point
   double size = 12;
   bool bold = false;
   bool mono = false;  // for code
@@ -96,7 +97,7 @@ class Svg {
   // The baseline runs through `at`. Spaces are kept.
   void Text(SvgPoint at, std::string_view text, const SvgFont& font = {});
 
-  // What `draw` draws, moved by `offset`. A title, unless it is empty, is its tooltip.
+  // The shapes that `draw` draws, moved by `offset`. `title`, unless it is empty, is their tooltip.
   void Group(std::string_view title, SvgPoint offset, const std::function<void()>& draw);
 
   // The whole file.

@@ -4,8 +4,8 @@
 //     %0 = matmull %x, %w
 //          ^
 //
-// Lines and columns count from 1, columns in bytes. What is shown is one printable line, whatever the text
-// holds: long lines are cut around the place, control characters and broken UTF-8 become '?'.
+// Lines and columns count from 1, columns in bytes. The line shown is printable, whatever the text holds:
+// long lines are cut around the place, control characters and broken UTF-8 become '?'.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +20,7 @@ namespace meshwork {
 // text.
 absl::Status ErrorAt(std::string_view text, std::string_view file, size_t at, std::string_view message);
 
-// What stands at byte `at`, for messages: "'x'", "'é'", "byte 0x00", "the end".
+// The character at byte `at`, for messages: "'x'", "'é'", "byte 0x00", "the end".
 std::string CharacterAt(std::string_view text, size_t at);
 
 }  // namespace meshwork

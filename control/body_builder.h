@@ -10,17 +10,17 @@
 
 namespace meshwork {
 
-// A body while a user's function builds it.
+// Holds a body while a user's function builds it.
 class BodyBuilder {
  public:
   BodyBuilder(Graph& graph, std::string_view op, SourceLocation location);
 
   Graph& body() { return body_; }
 
-  // Whether the body may be built; otherwise the mistake is recorded: it stands too deep in others.
+  // Whether the body may be built; if it nests too deep in other bodies, records the mistake.
   bool MayNest();
 
-  // An argument that is none of the values around it.
+  // A new argument, which does not stand for a value around the body.
   Value Argument(std::string name, const Type& type, bool is_variable);
   // What the function returned, as the body sees it.
   ValueId Returned(const Value& value, std::string_view what, size_t index);
@@ -32,8 +32,8 @@ class BodyBuilder {
                        fmt::format(format, std::forward<Args>(args)...));
   }
 
-  // Nothing is added to the body any more; what it captured becomes arguments. True if nothing is wrong with
-  // it.
+  // Ends the body: nothing may be added any more, and captured values become arguments. True if the body has
+  // no mistakes.
   bool Close();
 
   RegionParts& parts() { return parts_; }
@@ -48,11 +48,11 @@ class BodyBuilder {
   bool is_valid_ = true;
 };
 
-// Adds the node and returns its results; none, and the mistake recorded, where something is wrong with it.
+// Adds the node and returns its results. If the node is wrong, records the mistake and returns none.
 std::vector<Value> AddNodeOf(Graph& graph, Node node);
 
-// Operands of a node with a body as `graph` sees them. False, and the mistake recorded, if some are invalid,
-// which stay so.
+// Writes the operands of a node with a body, as `graph` sees them, to `resolved`. If some are invalid,
+// records the mistake and returns false; these stay invalid.
 bool ResolveOperands(Graph& graph, BodyBuilder& builder, std::string_view what,
                      const std::vector<Value>& values, std::vector<Value>& resolved);
 

@@ -1,7 +1,7 @@
 // Loops and branches over global values: scan, while, if.
 //
-// Each is a node with regions. A region is a program of its own: its variables are what is carried from one
-// iteration to the next, its step is one iteration, and what it returns is what the iteration gives.
+// Each is a node with regions. A region is a program of its own: its variables are the values carried from
+// one iteration to the next, its step is one iteration, and its outputs are the results of the iteration.
 //
 //   %h1, %all = scan %h0, %xs, %w length=8 slices=1 (var %h: f32[4,6], %x: f32[4,6], %w: f32[6,6]) {
 //     %0 = matmul %h, %w : f32[4,6]
@@ -10,20 +10,20 @@
 //     return %1
 //   } : f32[4,6], f32[8,4,6]
 //
-//   scan   arguments: carries (variables), slices of the operands before which `slices` says how many there
-//          are, captured values. Results: the carries after the last iteration; what is returned, stacked;
-//          the last `sums` of it added up over the iterations instead.
+//   scan   arguments: carries (variables), then slices of `slices` operands, then captured values. Results:
+//          the carries after the last iteration; the region's outputs, stacked over the iterations; the last
+//          `sums` outputs are added up over the iterations instead.
 //   while  arguments: carries, captured values. Returns whether the iteration is to run: if not, the carries
 //          stay as they are. Results: the carries.
-//   if     operands: the predicate, captured values, which are the arguments of both regions. Results: what
-//          the region that is chosen returns.
+//   if     operands: the predicate, and captured values, which are the arguments of both regions. Results:
+//          the outputs of the chosen region.
 //
-// What a scan adds up may be owed while it runs: the sum over devices is made once, after the loop. A carry
-// that an iteration only adds to is such a sum (Scan writes it so). So is any carry that is linear in itself
-// and in sums that are owed: it owes the same sum before, in and after every iteration.
+// The sums of a scan may be partial while it runs: the sum over devices is made once, after the loop. A carry
+// that an iteration only adds to is such a sum (Scan writes it in this way). So is any carry that is linear
+// in itself and in partial sums: it owes the same sum before, in and after every iteration.
 //
-// The compiler lays each carry out in one way throughout; predicates are whole and proven to be the same on
-// all devices, so that every device runs the same collectives.
+// The compiler gives each carry one layout throughout; predicates are whole and proven to be the same on all
+// devices, so that every device runs the same collectives.
 #pragma once
 
 #include <functional>
@@ -37,12 +37,13 @@
 
 namespace meshwork {
 
-// ---- How a user writes them. Bodies may read any value of the program around them. A value that a body
-// makes is read inside it alone: return it. Mistakes are recorded, those in a body with their own lines.
+// ---- How a user writes loops and branches. Bodies may read any value of the program around them. A value
+// that a body makes can be read only inside the body; to use it outside, return it. Mistakes are recorded,
+// those in a body with their own lines.
 
 struct ScanStep {
   std::vector<Value> carries;       // for the next iteration
-  std::vector<Value> stacked = {};  // one slice of each is kept of every iteration
+  std::vector<Value> stacked = {};  // every iteration gives one slice of the result
   std::vector<Value> sums = {};     // added up over the iterations
 };
 
@@ -55,7 +56,7 @@ struct ScanResult {
 struct ScanOptions {
   int64_t length = -1;   // iterations; -1: as many as xs have slices
   bool reverse = false;  // the last slice first
-  // The gradient keeps only the carries and slices of each iteration, and computes the rest of it again.
+  // The gradient keeps only the carries and slices of each iteration, and computes all other values again.
   bool recompute = false;
 };
 
@@ -67,14 +68,14 @@ using ScanBody =
 ScanResult Scan(Graph& graph, const std::vector<Value>& carries, const std::vector<Value>& xs,
                 const ScanBody& body, const ScanOptions& options = {}, CallSite loc = CallSite::Current());
 
-// Runs `body` on the carries as long as `condition` of them, a bool[], is true. Has no gradient.
+// Runs `body` on the carries as long as `condition` of the carries, a bool[], is true. Has no gradient.
 using WhileCondition = std::function<Value(Graph& body, const std::vector<Value>& carries)>;
 using WhileBody = std::function<std::vector<Value>(Graph& body, const std::vector<Value>& carries)>;
 std::vector<Value> While(Graph& graph, const std::vector<Value>& carries, const WhileCondition& condition,
                          const WhileBody& body, CallSite loc = CallSite::Current());
 
-// What `then` returns where `predicate`, a bool[], is true, else what `otherwise` does: values of the same
-// types. Only the chosen one is computed.
+// The results of `then` if `predicate`, a bool[], is true, else those of `otherwise`, which have the same
+// types. Only the chosen branch is computed.
 using Branch = std::function<std::vector<Value>(Graph& body)>;
 std::vector<Value> If(const Value& predicate, const Branch& then, const Branch& otherwise,
                       CallSite loc = CallSite::Current());

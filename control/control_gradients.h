@@ -1,10 +1,11 @@
-// The gradient of a scan is a scan the other way; that of a branch is a branch.
+// The gradient of a scan is a scan in the opposite direction; the gradient of a branch is a branch.
 //
-// The body of a scan is copied, and its gradients are built behind it as those of any program. What they read
-// of the iteration becomes a further result of the forward loop, stacked, which the backward loop gets slice
-// by slice; with recompute=true only the carries do, and the backward loop computes the rest again. What an
-// iteration computes of captured values alone is computed again in any case: it would be stacked length
-// times. Gradients of captured values are sums over the iterations, so they are reduced once, after the loop.
+// The body of a scan is copied, and its gradients are built behind it as for any program. Values of the
+// iteration that the gradients read become further results of the forward loop, stacked; the backward loop
+// gets them slice by slice. With recompute=true only the carries are stacked, and the backward loop computes
+// the rest again. Values that an iteration computes from captured values alone are always computed again,
+// because otherwise equal values would be stacked `length` times. Gradients of captured values are sums over
+// the iterations, so they are reduced once, after the loop.
 //
 // OpRow::grad_regions of the rows scan, while and if.
 #pragma once
@@ -16,13 +17,13 @@
 
 namespace meshwork {
 
-// The gradients of the operands of node `n`, per operand; invalid for none. Appends to the graph; may add
-// results to the node.
+// The gradient of each operand of node `n`; invalid for "none". Appends to the graph; may add results to the
+// node.
 absl::StatusOr<std::vector<Value>> ScanGradients(Graph& graph, int n, const std::vector<Value>& result_grads,
                                                  const std::vector<bool>& needed);
 absl::StatusOr<std::vector<Value>> IfGradients(Graph& graph, int n, const std::vector<Value>& result_grads,
                                                const std::vector<bool>& needed);
-// Error: a while has none.
+// Error: a while has no gradient.
 absl::StatusOr<std::vector<Value>> WhileGradients(Graph& graph, int n, const std::vector<Value>& result_grads,
                                                   const std::vector<bool>& needed);
 

@@ -1,4 +1,4 @@
-// The rows of each family in this room; families.cc lists those of all rooms.
+// The rows of each family in this room; families.cc lists the families of all rooms.
 #pragma once
 
 #include <span>

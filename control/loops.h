@@ -1,4 +1,4 @@
-// A program with loops and branches, opened: the bodies stand among the other nodes, once, between marks.
+// Opens the loops and branches of a program: each body stands once among the other nodes, between marks.
 //
 //   %h1, %s = scan %h0, %w length=8 sums=1 (var %h, %v) {     %h  = enter %h0
 //     %a = matmul %h, %v                                       %v  = enter %w
@@ -6,10 +6,10 @@
 //     return %a                                                %h1 = leave %a, %h
 //   }                                                          %s  = leave_sum %a
 //
-// So layouts spread through bodies as through everything else, operands of loops are brought where their
-// bodies want them, and what a body leaves owed passes out of it. The marks' rules say which dims lie alike;
-// what the letters cannot promise (a carry lies alike before, within and after the loop) AgreeAtMarks does.
-// No value of one body is read in another, so that the bodies can be told apart again.
+// So layouts spread through bodies as through all other nodes, operands of loops get the layouts that the
+// bodies want, and reductions that a body leaves owed pass out of it. The marks' rules say which dims are
+// sharded alike; AgreeAtMarks enforces what letters cannot express: a carry has one layout before, within and
+// after the loop. No value of one body is read in another, so that the bodies can be separated again.
 //
 // Pure functions, thread-safe.
 #pragma once
@@ -21,7 +21,7 @@
 
 namespace meshwork {
 
-// A loop or a branch that has been opened; its marks say by their attribute "loop" which.
+// A loop or a branch that has been opened. The attribute "loop" of a mark is its number.
 struct OpenedLoop {
   Node node;       // as it was; its operands and results mean nothing any more
   int around = 0;  // the body that it stands in, see BodyOf; 0: none
@@ -35,29 +35,29 @@ struct OpenedGraph {
 bool HasLoops(const Graph& graph);
 
 OpenedGraph OpenLoops(const Graph& graph);
-// REQUIRES: `graph` is opened.graph, or what passes made of it that keep marks and do not join bodies.
+// REQUIRES: `graph` is opened.graph, or made from it by passes that keep marks and do not join bodies.
 Graph CloseLoops(const Graph& graph, const std::vector<OpenedLoop>& loops);
 
-// A carry of a scan in an opened program. One that is linear in itself may stay owed through the loop.
+// A carry of a scan in an opened program. A carry that is linear in itself may stay partial through the loop.
 struct ScanCarry {
   int enter, leave;     // its marks
-  ValueId value, next;  // in an iteration, and for the next one
+  ValueId value, next;  // in an iteration, and for the next iteration
   int64_t length;       // iterations
 };
 std::vector<ScanCarry> ScanCarries(const Graph& opened);
 
-// Whether a node is a mark. Marks are in no registry and in no text; their rows are called as the op that was
-// opened.
+// Whether a node is a mark. Marks are in no registry and in no text; their rows have the name of the op that
+// was opened.
 bool IsMark(const Node& node);
-// Whether it is a carry after a loop: operand 1 is the one that the body is given.
+// Whether the node is the mark of a carry after its loop: operand 1 is the carry that the body gets.
 bool LeavesCarry(const Node& node);
-// Whether its operands must lie as the results do, and whole.
+// Whether the node's operands must have the layouts of the results, and be whole.
 bool IsExactMark(const Node& node);
-// Marks of one loop live and die together: which one this is of. REQUIRES: IsMark.
+// The number of the loop that the mark belongs to; marks of one loop live and die together. REQUIRES: IsMark.
 int LoopOf(const Node& mark);
 
-// Lays out alike what is one value: a carry where it leaves its loop as where it enters it, an argument of
-// both branches. REQUIRES: every value has a layout.
+// Gives one layout to values that are one: a carry where it enters and where it leaves its loop, an argument
+// of both branches. REQUIRES: every value has a layout.
 void AgreeAtMarks(Graph& graph);
 
 }  // namespace meshwork

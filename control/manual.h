@@ -12,14 +12,14 @@
 //
 // The body sees the blocks that the layouts of the operands cut, as tensors of their own: f32[8,4] of an
 // f32[32,8] on four devices. It is built by the same functions as everything else, and by those below, which
-// exchange blocks. What it returns are the blocks of the results, as their layouts cut them. Blocks are
-// whole: a layout must divide what it cuts. Values of the program around that a body reads are whole on each
-// device.
+// exchange blocks. It returns the blocks of the results, as the results' layouts cut them. Blocks are never
+// padded: a layout must divide the dims that it cuts. Values of the surrounding program that a body reads are
+// whole on each device.
 //
-// Checked when it is built: of each value in the body, on which axes the devices may hold different ones
-// (control/variation.h). A result must not vary over an axis that does not cut it, so that each device that
-// holds a block of it holds the same. A gradient through a region is a region: what was the same on all
-// devices of an axis has its gradients added up over it.
+// While the region is built, it is tracked on which axes the devices may hold different values of each value
+// in the body (control/variation.h). A result must not vary over an axis that does not cut it, so that all
+// devices that hold a block of it hold the same block. A gradient through a region is a region: if a value is
+// the same on all devices of an axis, its gradients are added up over the axis.
 //
 // In the text:
 //
@@ -30,7 +30,8 @@
 //     return %2
 //   } : f32[32,6]
 //
-// As shard_map of JAX (docs.jax.dev, "Manual parallelism with shard_map"), with its types of what varies.
+// Like JAX's shard_map (docs.jax.dev, "Manual parallelism with shard_map"), including its tracking of varying
+// axes.
 #pragma once
 
 #include <functional>
@@ -46,7 +47,7 @@ using Axes = std::vector<std::string>;
 using Body = std::function<std::vector<Value>(Graph& body, const std::vector<Value>& blocks)>;
 
 // Runs `body` on each device. `graph`: the program, or the body of a loop in it. operands[i]: any shape, cut
-// as layouts[i] says; result r: the blocks that the body returns, put together as result_layouts[r] says.
+// by layouts[i]; result r: the blocks that the body returns, put together by result_layouts[r].
 // Errors, recorded: not as many layouts as values; layouts of another rank, with OPEN or MATCH, with strided
 // dims, or that do not divide their dims; loops, branches, pins and relayouts in the body; a result that
 // varies over an axis that does not cut it.
@@ -55,30 +56,33 @@ std::vector<Value> Region(Graph& graph, const std::vector<Value>& operands,
                           const std::vector<LayoutSpec>& result_layouts, const Body& body,
                           CallSite loc = CallSite::Current());
 
-// ---- In a body. `axes`: the devices that differ on these axes alone exchange blocks; n of them, counted in
-// row-major order of the axes. Errors: an axis that the mesh does not have or that is named twice; a dim that
-// is none; what each says.
+// ---- In a body. `axes`: the devices that differ on these axes alone exchange blocks; there are n such
+// devices, counted in row-major order of the axes. Errors: an axis that the mesh does not have or that is
+// named twice; a dim that does not exist; the errors of each function.
 
 // The number of a device among those of `axes`: i64[], in [0, n).
 Value AxisIndex(Graph& body, const Axes& axes, CallSite loc = CallSite::Current());
-// x: any shape -> the same, combined over the devices; all have it. Has a gradient as a sum, a maximum, a
-// minimum. Error: x does not vary over one of the axes, where a sum would count it n times.
+// x: any shape -> the same shape, combined over the devices; all devices have the result. Has a gradient if
+// `op` is a sum, a maximum or a minimum. Error: x does not vary over one of the axes, so that a sum would
+// count it n times.
 Value AllReduce(const Value& x, const Axes& axes, ReduceOp op = ReduceOp::kSum,
                 CallSite loc = CallSite::Current());
-// x: [a,m,b] at dim -> [a,n·m,b], the blocks of the devices one after the other; all have it.
+// x: [a,m,b] at dim -> [a,n·m,b], the blocks of the devices one after the other; all devices have the result.
 Value AllGather(const Value& x, int64_t dim, const Axes& axes, CallSite loc = CallSite::Current());
-// x: [a,m,b] at dim -> [a,m/n,b]: of the sum over the devices, each has its block. Errors: as AllReduce; n
-// does not divide m.
+// x: [a,m,b] at dim -> [a,m/n,b]: each device has its block of the sum over the devices. Errors: AllReduce's;
+// n does not divide m.
 Value ReduceScatter(const Value& x, int64_t dim, const Axes& axes, ReduceOp op = ReduceOp::kSum,
                     CallSite loc = CallSite::Current());
-// Each device cuts its block into n along dim `to` and gives one to each device, which puts those that it
-// gets together along dim `from`: [m,k] -> [n·m,k/n]. Errors: n does not divide k; from and to are one.
+// Each device cuts its block into n pieces along dim `to` and gives one piece to each device; each device
+// puts the pieces that it gets together along dim `from`: [m,k] -> [n·m,k/n]. Errors: n does not divide k;
+// from == to.
 Value AllToAll(const Value& x, int64_t from, int64_t to, const Axes& axes,
                CallSite loc = CallSite::Current());
-// Each device gives its block to the one `by` further on, in a ring: device i gets that of device i - by.
+// Each device gives its block to the device `by` places further on, in a ring: device i gets that of device i
+// - by.
 Value Shift(const Value& x, int64_t by, const Axes& axes, CallSite loc = CallSite::Current());
-// x itself, as a value that may differ between the devices of these axes: its gradients are not added up over
-// them before they have passed here.
+// x itself, as a value that may differ between the devices of these axes: its gradients are added up over the
+// axes only after they have passed here.
 Value Vary(const Value& x, const Axes& axes, CallSite loc = CallSite::Current());
 
 }  // namespace manual

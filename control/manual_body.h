@@ -5,17 +5,18 @@
 //                                                      %2 = exchange %1, %1 …
 //                                                      %3 = reshape %2 : f32[8,6] {_,_ | sum:x}
 //
-// A value of the body is a tensor of each device's own. In a local program such a value owes a sum over all
-// axes, for it is that of no other device; bools owe an `or`. Before a collective it is said to be the block,
-// or the term, that the collective takes it for, and afterwards a value of the device's own again: by
-// reshapes that change what is said of it and no element.
+// In the body, each device has its own tensor for a value. In a local program such a value owes a sum over
+// all axes, because no other device has the same value; bools owe an `or`. Before a collective, a reshape
+// declares the value to be the block, or the term, that the collective expects; after it, another reshape
+// declares the result to be each device's own again. These reshapes change types and layouts, but no element.
 #pragma once
 
 #include "meshwork/ir/graph.h"
 
 namespace meshwork {
 
-// `body`: that of a manual node of a global program. Its arguments and results lie as it says.
+// `body`: the body of a manual node of a global program. The result's arguments and outputs have the layouts
+// that `body` states.
 Graph ManualBody(const Graph& body);
 
 }  // namespace meshwork

@@ -313,8 +313,7 @@ class Rebatcher {
       const int64_t step = from_ / std::gcd(from_, type.shape[d]);
       return InvalidArgument(
           "{}: dim {} of {} is tied to the batch of {} and would be no whole number, so the program cannot "
-          "run "
-          "with {}{}.",
+          "run with {}{}.",
           what, d, type.ToString(), from_, to_,
           step < from_ && *growth == Growth::Of(from_, to_)
               ? fmt::format("; it runs with multiples of {}", step)

@@ -16,8 +16,7 @@
 
 namespace meshwork {
 
-// bool, whole number, real number, dtype, list of whole numbers (dims, shapes), mesh axes, reduction, the pin
-// of a layout.
+// bool, whole number, real number, dtype, list of whole numbers (dims, shapes), mesh axes, reduction, pin.
 using AttrValue =
     std::variant<bool, int64_t, double, DType, std::vector<int64_t>, AxisList, ReduceOp, LayoutPin>;
 
@@ -27,7 +26,7 @@ enum class AttrKind { kBool, kInt, kFloat, kDType, kInts, kAxes, kReduceOp, kLay
 // Equal, numbers bit by bit: 0 is not -0, while NaN is NaN.
 bool SameAttr(const AttrValue& a, const AttrValue& b);
 
-// Declares one attribute of a row. Without a default it must be given.
+// Declares one attribute of a row. An attribute without a default must be given.
 struct AttrSpec {
   std::string_view name;
   AttrKind kind;

@@ -15,7 +15,7 @@
 namespace meshwork {
 
 // The operands of one op as Values: numbers become scalar constants of the dtype of the first
-// operand that is a Value. The location is that of the first operand. All invalid if one is.
+// operand that is a Value. The location is that of the first operand. If one operand is invalid, all are.
 struct ResolvedOperands {
   Graph* graph = nullptr;  // null if an operand is invalid
   std::vector<Value> values;
@@ -34,10 +34,10 @@ void RecordMistake(const ResolvedOperands& at, std::string_view op, fmt::format_
 // Resolves the operands and appends one node; returns its first result.
 Value AddOp(std::string_view op, const std::vector<Operand>& operands, const Attrs& attrs = {});
 
-// `dim` of the first operand counted from 0, where negative numbers count from the end; nothing after
-// recording a mistake.
+// `dim` of the first operand, counted from 0; a negative `dim` counts from the end. If there is no such dim,
+// records a mistake and returns nothing.
 std::optional<int64_t> CountDim(const ResolvedOperands& at, std::string_view op, int64_t dim);
-// The same of several; a mistake is one that stands twice, too.
+// The same for several dims; a dim that is given twice is a mistake, too.
 std::optional<std::vector<int64_t>> CountDims(const ResolvedOperands& at, std::string_view op,
                                               const std::vector<int64_t>& dims);
 
@@ -51,8 +51,8 @@ absl::StatusOr<Shape> BroadcastShapes(const std::vector<Type>& operands);
 inline Shape ToShape(const std::vector<int64_t>& list) { return Shape(list.begin(), list.end()); }
 inline std::vector<int64_t> ToInts(const Shape& shape) { return {shape.begin(), shape.end()}; }
 
-// Checks that the attribute `value` is an element of `dtype`: a whole number where it holds those; what a
-// double rounds away is not noticed.
+// Checks that the attribute `value` is an element of `dtype`: a whole number if `dtype` holds whole numbers.
+// Digits that a double rounds away are not noticed.
 absl::Status CheckElement(double value, DType dtype);
 
 // Checks the value of dim `d` for a tensor of `rank` dims.

@@ -1,4 +1,4 @@
-// Collectives as data: what a collective exchanges, whatever its op is called.
+// Collectives as data: what a collective exchanges, whatever the name of its op.
 //
 // The ops of local programs (`all_reduce`) and those of manual regions (`device_all_reduce`,
 // control/manual.h) say their kind in their row (OpRow::collective) and the rest in their attributes. Code
@@ -22,12 +22,12 @@ struct CollectiveSpec {
   // follow from the layouts of operand and result (GroupAxes, ir/program.h).
   AxisList axes = {};
   // kAllGather: the dim whose blocks are put together. kReduceScatter: the dim that is cut. kAllToAll: the
-  // dim whose blocks are put together, and the one that is cut. Otherwise -1. As the program says it, which
-  // may be no dim of the operand.
+  // dim whose blocks are put together, and the dim that is cut. Otherwise -1. Taken from the program
+  // unchecked: the operand may have no such dim.
   int64_t dim = -1, to_dim = -1;
   ReduceOp op = ReduceOp::kSum;  // of kAllReduce and kReduceScatter
 
-  // Whether `axes` say the group.
+  // Whether `axes` give the group.
   bool has_axes() const {
     return kind == CollectiveKind::kAllReduce || kind == CollectiveKind::kReduceScatter ||
            kind == CollectiveKind::kAllGather || kind == CollectiveKind::kAllToAll;
@@ -37,7 +37,7 @@ struct CollectiveSpec {
   }
 };
 
-// The collective that a node is, or a row with these attributes. Of other ops `kind` is kNone.
+// The collective that a node is, or a row with these attributes. For other ops `kind` is kNone.
 CollectiveSpec CollectiveOf(const OpRow& row, const Attrs& attrs);
 CollectiveSpec CollectiveOf(const Node& node);
 
@@ -46,8 +46,8 @@ CollectiveSpec CollectiveOf(const Node& node);
 std::string_view CollectiveOp(CollectiveKind kind);
 Attrs AttrsOf(const CollectiveSpec& collective);
 
-// The step of a relayout that a collective is, and the collective that a step is; nothing for kExchange, and
-// for slices and reshapes, which send nothing.
+// The relayout step for a collective, and the collective for a relayout step. Nothing for kExchange, nor for
+// slices and reshapes, which send nothing.
 std::optional<RelayoutKind> RelayoutKindOf(CollectiveKind kind);
 std::optional<CollectiveSpec> CollectiveOf(const RelayoutStep& step);
 

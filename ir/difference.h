@@ -1,12 +1,12 @@
 // Whether two programs are the same program.
 //
-//   FirstDifference(g, ParseGraph(PrintGraph(g)).value())   -> "": a text says all there is to say
+//   FirstDifference(g, ParseGraph(PrintGraph(g)).value())   -> "": a text holds the whole program
 //   FirstDifference(a, b)                                   -> "node 3 (matmul): operand 1 is %w, not %b"
 //
-// Compared are the meshes, the names of programs, arguments and outputs, the names that values were given,
+// It compares the meshes, the names of programs, arguments and outputs, the names that values were given,
 // types, global types, layouts, ops, attributes (numbers bit by bit, NaN being NaN), updates and outputs, in
-// their order. Not compared is what a text does not carry: how values are numbered, where nodes come from,
-// why the compiler put them there, how variables are initialized.
+// their order. It does not compare what a text does not carry: how values are numbered, where nodes come
+// from, why the compiler put them there, how variables are initialized.
 #pragma once
 
 #include <string>

@@ -1,9 +1,9 @@
-// An exchange: how a block is put together of what several devices hold, dim by dim.
+// An exchange: how a block is put together from pieces that several devices hold, dim by dim.
 //
-// Slices, paddings, joins, reversals and rolls of a sharded dim are exchanges, and so is what a convolution
-// needs of its neighbours before it runs on a block (its halo). Per dim, element i of the result is element
-// (i * stride + offset) / spacing of an operand, where that is a whole number and lies in the operand; where
-// no operand has it, it is `value`.
+// Slices, paddings, joins, reversals and rolls of a sharded dim are exchanges. So are the edges of
+// neighbouring blocks that a convolution needs before it runs on a block (its halo). Per dim, element i of
+// the result is element (i * stride + offset) / spacing of an operand, if that is a whole number and lies in
+// the operand. If no operand has this element, the result's element is `value`.
 //
 //   x[8:]                   offset 8
 //   x[::2]                  stride 2
@@ -12,9 +12,9 @@
 //   roll by 1 of 64         of x and x: offsets -1 and 63
 //   concat of 10 and 6      of x and y: offsets 0 and -10
 //
-// A dim may instead take the windows along a letter of `size` positions (ir/rule.h): each device gets what
-// the block of the letter that the result's axes give it needs, from its first needed position on. These
-// blocks overlap; the result's global dim is all of them side by side.
+// A dim may instead take the windows along a letter of `size` positions (ir/rule.h). The result's axes give
+// each device a block of the letter; the device gets the positions of the operand that this block needs, from
+// the first one on. These pieces overlap; the result's global dim is all of them side by side.
 //
 //   convolution, 3 wide, padding 1, height 8, on 4 devices: offset -1, extent 3, size 8
 //   x: f32[8] {x}, result: f32[16] {x}, of which device 1 has rows 1..4 of x
@@ -57,10 +57,10 @@ struct Exchange {
   bool operator==(const Exchange& other) const { return dims == other.dims && SameAttr(value, other.value); }
 };
 
-// Whether a reduction of so many of `value` gives it again, whatever their number.
+// Whether a reduction of any number of elements `value` gives `value` again.
 bool ReducesToItself(double value, ReduceOp op);
 
-// Local positions of a result and the positions of an operand that they are filled from.
+// Local positions of a result, and the positions of an operand from which they are filled.
 struct ExchangeRun {
   int64_t count = 0;  // 0: nothing
   int64_t to = 0, to_step = 1;
@@ -69,43 +69,45 @@ struct ExchangeRun {
   bool operator==(const ExchangeRun&) const = default;
 };
 
-// What the device with `block` of the result, or of the letter for windows, takes of elements `held` of
-// operand `operand`.
+// The elements that a device takes from the elements `held` of operand `operand`. `block`: the device's block
+// of the result or, for windows, of the letter.
 ExchangeRun RunOf(const ExchangeDim& dim, int operand, const Extent& block, const Extent& held);
 
-// The positions that positions `block` of a letter need through a window; size 0 if block is empty.
+// The positions of an operand's dim that positions `block` of a letter need; size 0 if `block` is empty.
 Extent WindowOf(const Window& window, const Extent& block);
-// The most that a block of `block` positions needs.
+// The most positions that a block of `block` positions needs.
 int64_t WindowSize(const Window& window, int64_t block);
 
-// The extent of dim `d` that RunOf is asked for: that of the result's block, or of its letter.
+// `block` for RunOf along dim `d`: the extent of the device's block of the result, or of the letter.
 Extent ExchangedExtent(const ExchangeDim& dim, const Layout& to, const Shape& to_shape, int d,
                        int64_t device);
 
-// The rule of an op that is this exchange: a dim along which elements stay where they are has one letter, of
-// the others the operand's is seen through windows.
+// The rule of an op that is this exchange. A dim along which elements stay in place has one letter for
+// operand and result; along other dims, the operand is seen through windows.
 Rule MoveRule(const OpView& view, const Exchange& exchange, Passes passes);
-// The operand of the op that is operand `o` of its exchange.
+// The op's operand that operand `o` of its exchange is (OpRow::exchange).
 inline size_t MovedOperand(size_t o, size_t num_operands) { return o < num_operands ? o : num_operands - 1; }
 
-// Whether the windows along a letter of `size` positions, cut by `axes`, are what the devices hold anyhow of
-// a dim of `held` positions that is cut by the same axes.
+// A letter of `size` positions and a dim of `held` positions are cut by the same `axes`. Whether each
+// device's block of the dim holds the windows along its block of the letter, so that nothing need be
+// exchanged.
 bool AreBlocks(const Window& window, const Mesh& mesh, const AxisList& axes, int64_t size, int64_t held);
 
-// The dim along which operands are joined: in which they begin at different places, or have different sizes.
-// -1: there is none. REQUIRES: CheckExchange.
+// The dim along which operands are joined: the operands begin at different places, or have different sizes,
+// there. -1: there is none. REQUIRES: CheckExchange.
 int JoinedDim(const Graph& local, const Node& node, const Exchange& exchange);
 
-// Errors: attributes that are no exchange of these operands; results that do not fit it. Layouts are there.
+// Errors: attributes that are no exchange of these operands; results that do not fit the exchange. REQUIRES:
+// all values have layouts.
 absl::Status CheckExchange(const Graph& local, const Node& node);
 
-// The axes along which its data moves.
+// The axes along which the exchange moves data.
 AxisList ExchangeAxes(const Graph& local, const Node& node);
-// The elements that devices send to others and receive from them: each takes what it lacks from the device
-// that holds it and shares its coordinates on all axes that do not cut the operand. Of more than 1024 devices
-// some are looked at: those of SomeDevices (layout/traffic.h), and those that hold the first, the middle and
-// the last of what the result takes. Where one of them sends to more than 64 along a dim, no less
-// than it sends.
+// The elements that devices send to others and receive from them. Each device takes the elements that it
+// lacks from the device that holds them and has the same coordinates on all axes that do not cut the operand.
+// Of more than 1024 devices only some are looked at: those of SomeDevices (layout/traffic.h), and those that
+// hold the first, the middle and the last of the elements that the result takes. For a device that sends to
+// more than 64 others along a dim, the count is an upper bound.
 Traffic ExchangeTraffic(const Graph& local, const Node& node);
 
 }  // namespace meshwork

@@ -64,8 +64,7 @@ absl::StatusOr<std::vector<Value>> GradientsOf(Graph& graph, int n, const std::v
   if (node.row->grad == nullptr)
     return InvalidArgument(
         "it has no gradient, and the loss depends on what it is given; put stop_gradient (StopGradient) "
-        "before "
-        "or behind it, or give its row a gradient (OpRow::grad), ZeroGradient if it is flat.");
+        "before or behind it, or give its row a gradient (OpRow::grad), ZeroGradient if it is flat.");
   std::vector<Value> grads = node.row->grad({operands, results, result_grads, node.attrs, node.location});
   if (grads.size() != operands.size())
     return InvalidArgument(

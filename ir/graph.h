@@ -9,13 +9,13 @@
 //   Variable w = g.Var("w", GlorotUniform({784, 10}), {UNSHARDED, UNSHARDED});
 //   g.Output("y", Relu(MatMul(x, w)));
 //
-// A builder mistake is recorded, its result is an invalid Value that later calls pass on silently,
-// and status() reports all mistakes at once. No builder call aborts, and none throws, except for
-// std::bad_alloc where memory is out.
+// A builder mistake is recorded; the result is an invalid Value that later calls pass on silently, and
+// status() reports all mistakes at once. No builder call aborts, and none throws, except std::bad_alloc when
+// memory runs out.
 //
-// Handles (Value, Variable) follow their graph: when it is moved, or returned from a function, they belong to
-// where it is now. A copy is a graph of its own, without handles. When a graph is destroyed, its handles
-// become invalid. A Graph may be read from several threads, built from one.
+// Handles (Value, Variable) follow their graph when it is moved or returned from a function. A copy is a
+// graph of its own, without handles. When a graph is destroyed, its handles become invalid. A Graph may be
+// read from several threads, but built from only one.
 #pragma once
 
 #include <cstdint>
@@ -46,8 +46,8 @@ struct OpRow;
 struct SourceLocation {
   std::string file;
   int line = 0;
-  // The function of ours that the user called there, where errors would name an op that it is made of; else
-  // null.
+  // The meshwork function that the user called there, if errors would otherwise name an op that the function
+  // is made of; else null.
   const char* within = nullptr;
 
   SourceLocation() = default;
@@ -72,19 +72,19 @@ struct GraphAnchor {
 
 }  // namespace internal
 
-// Handle to a value of a graph; cheap to copy. A default one is invalid, and so is the result of a mistake.
+// Handle to a value of a graph; cheap to copy. A default Value is invalid, and so is the result of a mistake.
 class Value {
  public:
   Value() = default;
   Value(Graph* graph, ValueId id);
   bool valid() const;
-  // Whether its graph has been destroyed, or assigned to; then it is invalid.
+  // Whether its graph has been destroyed or assigned to; then the value is invalid.
   bool is_lost() const { return anchor_ != nullptr && anchor_->graph == nullptr; }
-  // Null if there is none.
+  // Null if there is no graph.
   Graph* graph() const { return anchor_ == nullptr ? nullptr : anchor_->graph; }
   ValueId id() const { return id_; }
-  // Stays where it is while the graph grows. Of an invalid value: f32 with kMaxRank dims of size 1, so that a
-  // model that reads sizes goes on, up to where the mistake is reported.
+  // The reference stays valid while the graph grows. The type of an invalid value is f32 with kMaxRank dims
+  // of size 1, so that code that reads sizes goes on until the mistake is reported.
   const Type& type() const;
   const Shape& shape() const { return type().shape; }
   DType dtype() const { return type().dtype; }
@@ -101,7 +101,8 @@ class Variable : public Value {
   using Value::Value;
 };
 
-// What a variable holds at the start: a type, and the nodes that compute it in a graph of its own.
+// What a variable holds at the start: its type, and the nodes that compute the value, in a graph of their
+// own.
 struct Initializer {
   Type type;
   // `seed` is the run's; `stream` differs per variable, so that equal shapes do not get equal random numbers.
@@ -112,11 +113,12 @@ struct Initializer {
 enum class Gathering : uint8_t {
   kWithinBudget,  // up to CompileOptions::replication_budget; beyond it the compile is refused
   kAllowed,       // of any size
-  // Of a variable: its layout says where it is kept. Each op that cannot run on its blocks gathers it just
-  // before, for itself alone; what is computed of it alone is kept as it is (spmd/gather_on_use.h).
+  // For a variable: its layout says only where it is kept. Each op that cannot run on its blocks gathers it
+  // just before, for itself alone; values that are computed from it alone are kept in blocks, too
+  // (spmd/gather_on_use.h).
   kOnUse,
 };
-// As texts write it: "gather=allowed". REQUIRES: not kWithinBudget, of which they say nothing.
+// As texts write it: "gather=allowed". REQUIRES: not kWithinBudget, which texts leave out.
 std::string_view GatheringName(Gathering gather);  // "allowed", "on_use"
 
 // What a graph knows about one of its values.
@@ -139,8 +141,7 @@ struct Node {
   Attrs attrs;
   SourceLocation location;
   std::string cause;  // why the compiler put it here; empty for the user's own
-  // The bodies of a loop or a branch: programs of their own, of which nothing is changed in place
-  // (control/control_flow.h).
+  // The bodies of a loop or a branch: programs of their own, never changed in place (control/control_flow.h).
   std::vector<std::shared_ptr<const Graph>> regions = {};
 };
 
@@ -173,13 +174,13 @@ Attrs OnMesh(Attrs attrs, const Mesh& from, const Mesh& finer);
 
 namespace internal {
 
-// What a graph is made of, but for what refers to its place in memory.
+// The members of a graph, except those that refer to its place in memory.
 struct GraphParts {
   explicit GraphParts(Mesh mesh) : mesh_(std::move(mesh)) {}
 
   std::string name = "step";
-  // Names that are taken, so that declaring does not look through all that is declared. `count` arguments or
-  // outputs are among them: others may have been added in another way since.
+  // Names that are taken, so that a declaration need not look through all others. They include the first
+  // `count` arguments or outputs; more may have been added in another way since.
   struct Names {
     std::unordered_set<std::string> taken;
     size_t count = 0;
@@ -214,7 +215,7 @@ class Graph : private internal::GraphParts {
   Graph& operator=(Graph&& other) noexcept;
   ~Graph();
 
-  // Cut as the sub-axes of the layouts that the program names want it.
+  // The mesh, cut where sub-axes in the program's layouts begin and end.
   const Mesh& mesh() const { return mesh_; }
   using GraphParts::name;
 
@@ -229,13 +230,12 @@ class Graph : private internal::GraphParts {
                CallSite loc = CallSite::Current());
   Variable Var(std::string_view name, Initializer initializer, const LayoutSpec& layout,
                const VarOptions& options, CallSite loc = CallSite::Current());
-  // Pins the layout of a value: the op that computes it leaves it so. A Relayout (ops.h) instead is a step of
-  // the program, before which the value may lie otherwise. Errors: a value that is pinned already, as Input's
-  // for the layout.
+  // Pins the layout of a value: the op that computes the value leaves it in this layout. A Relayout (ops.h)
+  // is a step of the program instead; before it, the value may have another layout. Errors: a value that is
+  // pinned already; for the layout, Input's.
   void Pin(const Value& value, const LayoutSpec& layout, CallSite loc = CallSite::Current());
-  // `variable` holds `value` after the step. Every read in the program sees the old value; whoever
-  // wants the new one reads `value`. Errors: types differ, a second update of one variable, handles of
-  // another graph.
+  // `variable` holds `value` after the step. Every read in the program sees the old value; to use the new
+  // value, read `value`. Errors: types differ, a second update of one variable, handles of another graph.
   void Update(const Variable& variable, const Value& value, CallSite loc = CallSite::Current());
   // Names a result of the step. Errors: a repeated or malformed name, a value of another graph.
   void Output(std::string_view name, const Value& value, CallSite loc = CallSite::Current());
@@ -247,22 +247,22 @@ class Graph : private internal::GraphParts {
 
   // ---- Bodies of loops and branches, while they are built (control/control_flow.h).
 
-  // A new body inside this graph, which keeps it: values of this graph that its nodes read become arguments
-  // of it. Nothing may be added to a body that is closed. `owner`: what it is the body of, for messages.
+  // A new body inside this graph, which owns it. Values of this graph that nodes of the body read become
+  // arguments of the body. Nothing may be added to a closed body. `owner`: what it is the body of, for
+  // messages.
   Graph& AddBody(std::string owner);
   void CloseBody() { is_closed_ = true; }
-  // A body whose nodes and mistakes are of no interest: all that is added to it gives invalid values,
-  // silently.
+  // A body whose nodes and mistakes do not matter: every node added to it silently gives invalid values.
   static Graph Nowhere();
   // Whether this is the body of a manual region (control/manual.h).
   void SetManual() { is_manual_ = true; }
   bool is_manual() const { return is_manual_; }
-  // How many graphs this one is a body inside of.
+  // How many graphs enclose this one.
   int depth() const { return is_nowhere_ ? INT32_MAX / 2 : outer_ == nullptr ? 0 : outer_->depth() + 1; }
-  // `value` as this graph sees it: itself, or the argument that stands for it, which is added where it is not
-  // there yet. Invalid if it is of no graph that this one is inside of.
+  // `value` as this graph sees it: itself, or the argument that stands for it; adds the argument if it is not
+  // there yet. Invalid if `value` belongs neither to this graph nor to one that encloses it.
   Value Capture(const Value& value);
-  // The values of the graph around it that arguments stand for: (outer, inner), in the order of the
+  // The values of the enclosing graph that arguments stand for: (outer, inner), in the order of the
   // arguments.
   const std::vector<std::pair<ValueId, ValueId>>& captured() const { return captured_; }
 
@@ -275,14 +275,14 @@ class Graph : private internal::GraphParts {
   // As Add, returning the error instead.
   absl::StatusOr<int> TryAdd(const OpRow& row, std::span<const ValueId> operands, const Attrs& attrs,
                              SourceLocation location);
-  // `given` checked against the row, in its order, with its defaults. Errors: unknown, missing or mistyped
-  // attributes.
+  // `given`, checked against the row, in the row's order and with its defaults. Errors: unknown, missing or
+  // mistyped attributes.
   static absl::StatusOr<Attrs> CompleteAttrs(const OpRow& row, const Attrs& given);
-  // Puts the program on its mesh, cut further. REQUIRES: `finer` is mesh(), cut further or not at all.
+  // Puts the program on `finer`. REQUIRES: `finer` is mesh(), cut further or not at all.
   void CutMesh(const Mesh& finer);
   // Appends a node whose result infos are known: local programs and copies.
   int AddNode(Node node, std::vector<ValueInfo> results);
-  // Gives a node further results, in front of its result `at`.
+  // Gives a node more results, in front of its result `at`.
   std::vector<ValueId> InsertResults(int node, size_t at, std::vector<ValueInfo> results);
   ValueId AddArgument(ValueInfo info, bool is_variable, std::optional<Initializer> initializer = {});
   void AddUpdate(VariableUpdate update);
@@ -293,7 +293,7 @@ class Graph : private internal::GraphParts {
   // ---- Reading.
 
   const std::vector<Node>& nodes() const { return nodes_; }
-  // Those that there are stay where they are when values are added.
+  // References to values stay valid when values are added.
   const std::deque<ValueInfo>& values() const { return values_; }
   const ValueInfo& value(ValueId id) const { return values_[id]; }
   ValueInfo& mutable_value(ValueId id) { return values_[id]; }
@@ -314,7 +314,7 @@ class Graph : private internal::GraphParts {
                                     const LayoutSpec& spec, bool is_variable,
                                     std::optional<Initializer> initializer, const SourceLocation& location);
 
-  // The layout of a pin for a value of this type, which cuts the mesh where it must.
+  // The pin for a value of this type; cuts the mesh where the spec needs it.
   absl::StatusOr<LayoutPin> ResolvePin(const LayoutSpec& spec, const Type& type);
   void RecordMissing(const std::string& where, const Value& value);
 
@@ -324,9 +324,9 @@ class Graph : private internal::GraphParts {
   // there."
   std::string WhyForeign(const Value& value, std::string_view what) const;
 
-  // Handles that were given out become invalid.
+  // Makes all handles that were given out invalid.
   void DropHandles();
-  // Takes what refers to `other`'s place in memory, and leaves `other` empty.
+  // Takes the members that refer to `other`'s place in memory, and leaves `other` empty.
   void TakePlace(Graph& other);
   const std::shared_ptr<internal::GraphAnchor>& anchor();
   friend class Value;
@@ -339,8 +339,8 @@ class Graph : private internal::GraphParts {
   const SourceLocation* location_override_ = nullptr;
 };
 
-// While it lives, nodes added through Add stand at `location`: composites stand where the user
-// called them, gradients where the forward op stands. The outermost scope wins.
+// While it lives, nodes added through Add get the source location `location`: a composite's nodes the line
+// where the user called it, a gradient's nodes the line of the forward op. The outermost scope wins.
 class LocationScope {
  public:
   LocationScope(Graph& graph, SourceLocation location)

@@ -18,9 +18,9 @@
 
 namespace meshwork {
 
-// One operand or result: what a device holds of it, and the whole it is part of.
+// One operand or result: the block that a device holds, and the whole tensor.
 struct TensorSpec {
-  Type local;   // block shape; buffers are dense and row-major; of ours the first instance is 64-byte aligned
+  Type local;   // block shape; buffers are dense, row-major; meshwork aligns the first instance to 64 bytes
   Type global;  // == local on one device
 };
 
@@ -29,18 +29,18 @@ struct KernelSpec {
   std::vector<TensorSpec> operands;
   std::vector<TensorSpec> results;
   Attrs attrs;
-  // Of a spec that OpRow::stack made: the dims that lead those of every operand, and whether each is reduced
-  // over. What is reduced over is no dim of the results.
+  // In a spec made by OpRow::stack: for each leading dim of the operands, whether it is reduced over. The
+  // results do not have the dims that are reduced over.
   std::vector<bool> reduced = {};
 };
 
-// The instances of one op, those that the devices of a process hold, lie one behind the other. A kernel for
-// all of them is the op with more leading dims: eight [16,784] are an [8,16,784].
+// The instances of one value in a process lie one behind the other. A kernel for all instances of an op is
+// the op with more leading dims: eight [16,784] are one [8,16,784].
 struct StackDim {
   int64_t size = 1;
-  std::vector<bool> varies = {};  // per operand: it has so many instances along this dim, or one for all
+  std::vector<bool> varies = {};  // per operand: true: `size` instances along this dim; false: one for all
   std::optional<ReduceOp> reduced =
-      {};  // the results are reduced over it, as an all_reduce after the op would
+      {};  // the results are reduced over this dim, as by an all_reduce after the op
 };
 using StackDims = std::vector<StackDim>;  // outer to inner
 
@@ -66,7 +66,7 @@ struct KernelArgs {
   }
 };
 
-// What computes an op, on as many threads as there are units.
+// Computes an op, on up to as many threads as there are units.
 //
 //   matmul [128,784] x [784,700]   units 128, rows, cut at bounds {0, 64, 128}; parts {128, 1}
 //   add    [128,700] + [700]       units 89600, elements; parts {89600, 1}
@@ -76,16 +76,18 @@ struct KernelArgs {
 // Rows and parts are what fusion needs to run a chain of ops a few rows at a time (docs/kernels.md).
 struct Kernel {
   std::function<void(const KernelArgs&)> run;
-  // The work can be cut into this many independent units (elements, rows); 1: not at all. The
-  // result does not depend on the cut.
+  // The work can be cut into this many independent units (elements, rows); 1: it cannot be cut. The result
+  // does not depend on the cut.
   int64_t units = 1;
   // Unit u computes the u-th of `units` equal parts of every result, and nothing else.
   bool by_rows = false;
-  // Where the work may be cut, ascending from 0 to units; empty: between any two units. What a library
-  // computes may depend on how much it is given at once, so it is given the same whoever runs it.
+  // Where the work may be cut, ascending from 0 to units; empty: between any two units. The result of a
+  // library call may depend on how much work one call gets, so the calls are the same on any number of
+  // threads.
   std::vector<int64_t> bounds = {};
-  // With by_rows, per operand: into how many equal parts it and the results fall so that each part of the
-  // results needs only the same part of the operand. 1: all of it; so are those that are not named.
+  // With by_rows, per operand: a number n such that part i of n equal parts of the results needs only part i
+  // of n equal parts of the operand. 1: the results need the whole operand; also for operands beyond the
+  // list.
   std::vector<int64_t> parts = {};
 
   bool MayCutAt(int64_t unit) const {

@@ -8,7 +8,7 @@
 namespace meshwork {
 
 // An operand of an elementwise op: a Value, or a number that becomes a scalar of the other
-// operand's dtype. Converting keeps the caller's line, so that even `a + b` knows where it stands.
+// operand's dtype. Converting keeps the caller's line, so that even `a + b` knows its source location.
 class Operand {
  public:
   Operand(const Value& value, CallSite loc = CallSite::Current())  // NOLINT

@@ -19,8 +19,7 @@ std::string LeftOutWarning(std::string_view program, const std::vector<LeftOutPa
   for (const LeftOutPass& pass : left_out) passes.push_back(pass.pass);
   return fmt::format(
       "warning: Compile: \"{}\" is compiled without {}, which made a wrong program of it. What is compiled "
-      "is "
-      "right, and may send, compute or hold more. Please report it: {}",
+      "is right, and may send, compute or hold more. Please report it: {}",
       program, fmt::join(passes, ", "), left_out[0].error);
 }
 

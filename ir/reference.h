@@ -1,5 +1,5 @@
-// What docs/ops.md says of every op, made of the rows: what it computes and takes, how it may be sharded and
-// what that costs.
+// docs/ops.md, generated from the rows: what each op computes and takes, how it may be sharded and what that
+// costs.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@ namespace meshwork {
 // The page, as Markdown.
 std::string OpsReference();
 
-// One op for a shell: "gather: x[:, indices, :] along dim …", a line per thing to know.
+// The page of one op for a shell, a line per fact: "gather: x[:, indices, :] along dim …".
 std::string Describe(const OpRow& row);
 
 }  // namespace meshwork

@@ -1,6 +1,6 @@
-// Nodes with regions – loops, branches, manual regions –, as far as their structure goes: what passes, texts
-// and checks ask of them. What each kind means, and how one is built and differentiated, says the room
-// control (control/control_flow.h, control/manual.h).
+// The structure of nodes with regions – loops, branches, manual regions –, as passes, texts and checks need
+// it. The room control says what each kind means, and how it is built and differentiated
+// (control/control_flow.h, control/manual.h).
 //
 // Pure functions, thread-safe.
 #pragma once
@@ -14,53 +14,53 @@
 
 namespace meshwork {
 
-// So deep do bodies nest at most, in texts and where they are built: passes call themselves for each.
+// The most that bodies may nest, in texts and where they are built; passes call themselves for each body.
 inline constexpr int kMaxNesting = 100;
 
 inline bool IsControl(const Node& node) { return !node.regions.empty(); }
 bool IsManual(const Node& node);
-// Whether it exchanges blocks, or says how they lie: an op that only a manual region has.
+// Whether the op exchanges blocks or states their layout; only manual regions have such ops.
 bool IsDeviceOp(const Node& node);
 
 // What the numbers of operands, results and attributes of a node mean.
 struct ControlShape {
   int first_argument = 0;     // operand i is argument i - first_argument of every region
   int carries = 0;            // arguments, from the first on; as many results
-  int slices = 0;             // arguments after those
+  int slices = 0;             // arguments after the carries
   int stacked = 0, sums = 0;  // outputs of a scan's region, and results after the carries
 };
 ControlShape ShapeOfControl(const Node& node);
 
-// The types of the results. `regions`: as the row wants them, on one mesh. Errors: everything that the node
-// must be and is not; the graph puts the op and its line in front.
+// The types of the results. REQUIRES: the regions are on one mesh, as many as the row has. Errors: every
+// requirement that the node does not meet; the graph puts the op and its line in front.
 absl::StatusOr<std::vector<Type>> InferControl(const Node& node, const std::vector<Type>& operands);
 
 // Appends a node with regions to a global program. Errors: InferControl's.
 absl::StatusOr<int> TryAddControl(Graph& graph, Node node);
 
-// How a slice of a tensor lies, and a tensor of such slices. REQUIRES: a slice is whole on a device.
+// The layout of a slice of a tensor, and of a tensor of such slices. REQUIRES: a slice is whole on a device.
 Layout SliceLayout(const Layout& stacked);
 Layout StackedLayout(const Layout& slice);
 
-// Checks a node of a local program, and its regions: that arguments lie as operands do, carries alike
-// throughout, and results as they are left; that nothing is owed but by what is stacked or added up and by
-// carries of a scan (CarryMayOwe), and that predicates are whole.
+// Checks a node of a local program, and its regions: arguments have the layouts of the operands, a carry has
+// one layout throughout, and results have the layouts that the regions leave; only values that are stacked or
+// added up, and carries of a scan (CarryMayOwe), are partial; predicates are whole.
 absl::Status CheckLocalControl(const Graph& local, const Node& node);
 
-// Whether carries of the node may owe this, from before the first iteration until after the last.
+// Whether carries of the node may owe `owed`, from before the first iteration until after the last.
 bool CarryMayOwe(const Node& node, const PartialSet& owed);
 
 // Whether the regions of two nodes are the same, name by name.
 bool SameRegions(const Node& a, const Node& b);
 
-// `graph` with `pass` run on every region, inner ones first, and then on itself. What a user wrote for each
-// device (control/manual.h) stays as it is.
+// `graph` with `pass` run on every region, inner ones first, and then on `graph` itself. Manual regions
+// (control/manual.h) stay as they are.
 Graph WithRegions(const Graph& graph, const std::function<Graph(const Graph&)>& pass);
 
 // What a region is made of: values of the body that was built.
 struct RegionParts {
   struct Part {
-    // An argument of the body, or a result in it that is given from now on; kNoValue: nothing reads it.
+    // An argument of the body, or a result in it that becomes an argument; kNoValue: nothing reads it.
     ValueId value = kNoValue;
     Type type;
     bool is_variable = false;

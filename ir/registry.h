@@ -1,6 +1,6 @@
 // The families of rows. Static-initializer registration is dropped by the linker from static
 // archives, so each family exports its rows and control/families.cc lists the families. Rows from outside of
-// the library come by RegisterOp (ir/row.h) and are of no family.
+// the library are added by RegisterOp (ir/row.h) and belong to no family.
 #pragma once
 
 #include <memory>
@@ -22,14 +22,14 @@ struct OpFamily {
 // archives of the rooms ir and control refer to each other when they are linked (cmake/rooms.cmake).
 const std::vector<OpFamily>& OpFamilies();
 
-// How an error about an op that there is not ends: what to use instead, or the nearest name, or ".". Defined
-// in ops/other_names.cc, which knows composites by their functions.
+// How an error about an unknown op ends: what to use instead, or the nearest name, or ".". Defined in
+// ops/other_names.cc, which knows the functions that build composites.
 std::string InsteadOfOp(std::string_view name, const std::vector<std::string>& ops);
 
-// While it lives, this thread finds `row` by its name, in place of any other, so that a row can be tried that
-// is not registered. Does nothing for a row that is found anyway. Objects of a thread end in the opposite
-// order of their making. Keeps pointers into `row` until destroyed. Rows returned by FindOp, GetOp and AllOps
-// in the meantime become invalid.
+// While it lives, this thread finds `row` by its name, in place of any other row, so that an unregistered row
+// can be tried. Does nothing for a row that is found anyway. Objects of one thread must be destroyed in the
+// opposite order of their construction. Keeps pointers into `row` until destroyed. Rows returned by FindOp,
+// GetOp and AllOps in the meantime become invalid.
 class TrialRow {
  public:
   explicit TrialRow(const OpRow& row);

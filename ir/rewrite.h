@@ -38,8 +38,8 @@ class Rewriter {
   std::vector<ValueId> map_;
 };
 
-// Appends a node of one program to another, with its results' infos. map: per value of `from` what it is in
-// `to`; that of the results is filled in. REQUIRES: that of the operands is there.
+// Appends a node of one program to another, with its results' infos. `map`: per value of `from`, its value in
+// `to`; the entries of the results are filled in. REQUIRES: the entries of the operands are there.
 void CopyNode(const Graph& from, const Node& node, Graph& to, std::vector<ValueId>& map);
 
 }  // namespace meshwork

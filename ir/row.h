@@ -1,8 +1,8 @@
 // One op = one row: everything meshwork knows about it, in one place.
 //
 // Rows of the library are written in ops/<family>.cc and listed explicitly in control/families.cc; a program
-// adds its own by RegisterOp. The contract test (tests/contract) walks the library's: a row without samples
-// does not pass. CheckOp (check/check_op.h) tries one row as that test does.
+// adds its own rows by RegisterOp. The contract test (tests/contract) walks the library's rows: a row without
+// samples does not pass. CheckOp (check/check_op.h) tries one row in the same way.
 #pragma once
 
 #include <optional>
@@ -20,7 +20,7 @@ namespace meshwork {
 
 struct Exchange;
 
-// What inference and rules see of a node. `results` is empty during inference.
+// The view of a node that inference and rules get. `results` is empty during inference.
 struct OpView {
   const std::vector<Type>& operands;
   const std::vector<Type>& results;
@@ -31,17 +31,17 @@ struct OperandDim {
   int operand, dim;
 };
 
-// What a blockwise form sees of a node: the dim along which it has the form is cut in `count` blocks, which
-// lie as `cut` says.
+// The view of a node that a blockwise form gets. The dim along which the op has the form is cut into `count`
+// blocks, with the sharding `cut`.
 struct BlockwiseView {
   std::span<const Value> operands;
   const Attrs& attrs;
   int64_t count;
   DimSpec cut;
-  std::span<const Layout> layouts = {};  // of the operands; empty: all forms that there are
+  std::span<const Layout> layouts = {};  // of the operands; empty: any form will do
 };
 
-// What a gradient sees of a node. Builder calls made with these values append to the graph.
+// The view of a node that a gradient gets. Builder calls made with these values append to the graph.
 struct GradView {
   std::span<const Value> operands;
   std::span<const Value> results;
@@ -91,56 +91,57 @@ struct OpRow {
   // graph puts the op and its source line in front.
   absl::StatusOr<std::vector<Type>> (*infer)(const OpView& view) = nullptr;
   // Of kControl, in place of `infer`: result types of a node from its regions (InferControl, ir/regions.h).
-  // Errors: everything that the node must be and is not.
+  // Errors: every requirement that the node does not meet.
   absl::StatusOr<std::vector<Type>> (*infer_regions)(const Node& node,
                                                      const std::vector<Type>& operands) = nullptr;
   // The sharding rule; kCompute rows have one.
   Rule (*rule)(const OpView& view) = nullptr;
-  // The attributes of the same op on operands of other sizes: blocks, another batch. Null: only what is
-  // the result's shape follows (AttrSpec::is_result_shape). Error: a dim that has no other size.
+  // The attributes of the same op on operands of other sizes: blocks, another batch. Null: only attributes
+  // that are the result's shape change (AttrSpec::is_result_shape). Error: a dim that can have no other size.
   absl::StatusOr<Attrs> (*resize)(const OpView& view, const std::vector<Type>& operands) = nullptr;
-  // Of an op that only moves elements: the exchange that it is. Operands that an exchange has more of than
-  // the op are its last one. Along sharded dims this is how the op runs.
+  // Of an op that only moves elements: the exchange that it is. If the exchange has more operands than the
+  // op, the extra ones repeat the op's last operand. Along sharded dims the op runs as this exchange.
   Exchange (*exchange)(const OpView& view) = nullptr;
-  // The op in terms of others, on blocks of a dim (ops/blockwise.h). Empty if so many blocks are better
-  // gathered.
+  // The op in terms of others, on blocks of a dim (ops/blockwise.h). Empty if it is better to gather this
+  // number of blocks.
   std::vector<Value> (*blockwise)(const BlockwiseView& view) = nullptr;
-  // That dim, or nothing if it has no such form with these attributes. Null: the dim of the first operand
-  // whose letter is carried (ir/rule.h).
+  // The dim of the blockwise form, or nothing if the op has no such form with these attributes. Null: the dim
+  // of the first operand whose letter is carried (ir/rule.h).
   std::optional<OperandDim> (*blockwise_at)(const Attrs& attrs) = nullptr;
-  // Of another op whose rule has windows: `attrs`, those of the op on blocks, for operands that are windows
-  // along `dims`, or blocks that are all that is seen (WindowedDim::is_own). What lay beyond the ends is in
-  // the windows.
+  // Of an op without `exchange` whose rule has windows: the attributes for operands that hold, along `dims`,
+  // their windows, or blocks that need nothing beyond themselves (WindowedDim::is_own). `attrs`: those of the
+  // op on blocks. The windows contain the fill beyond the ends of the tensor.
   Attrs (*on_windows)(const Attrs& attrs, std::span<const WindowedDim> dims) = nullptr;
-  // Gradients of the operands, in order; invalid for "none". ZeroGradient (ir/gradients.h): it is flat.
-  // Null: none; a loss that depends on real operands by real results of the op has no gradient, an error.
+  // Gradients of the operands, in order; invalid for "none". ZeroGradient (ir/gradients.h): the op is flat.
+  // Null: the op has no gradient; a loss that depends on real operands through real results of the op is an
+  // error.
   std::vector<Value> (*grad)(const GradView& view) = nullptr;
-  // Of kControl, in place of `grad`: the gradients of the operands of node `n`, per operand; invalid for
-  // none. Appends to the graph; may add results to the node. `needed`: per operand. Errors: it has none.
+  // Of kControl, in place of `grad`: the gradient of each operand of node `n`; invalid for "none". Appends to
+  // the graph; may add results to the node. `needed`: per operand. Errors: the node has no gradient.
   absl::StatusOr<std::vector<Value>> (*grad_regions)(Graph& graph, int n,
                                                      const std::vector<Value>& result_grads,
                                                      const std::vector<bool>& needed) = nullptr;
   // Floating-point operations of the whole op; null: one per result element.
   double (*flops)(const OpView& view) = nullptr;
-  // Null of rows of the library whose kernels call oneDNN or OpenBLAS: these are in a room of their own, so
-  // that what only parses or compiles needs no such library. CpuKernelOf (kernels/blas/cpu_kernels.h) has
-  // both.
+  // The kernel. Null in rows of the library whose kernels call oneDNN or OpenBLAS: these kernels are in a
+  // room of their own, so that programs that only parse or compile need no such library. CpuKernelOf
+  // (kernels/blas/cpu_kernels.h) finds both.
   KernelFactory cpu = nullptr;
-  // What `cpu` makes one kernel of for all instances of the op, see StackDim: `spec` with leading dims.
-  // Null, and nullopt: there is none; the instances run one by one.
+  // The spec from which `cpu` makes one kernel for all instances of the op: `spec` with leading dims
+  // (StackDim). Null or nullopt: there is no such kernel; the instances run one by one.
   std::optional<KernelSpec> (*stack)(const KernelSpec& spec, const StackDims& dims) = nullptr;
-  // Works a few operations per element that it reads or writes, so that it costs little where these are in the
-  // cache: the order of a program is chosen for that (runtime/arrange.h), and a sum may be made before such ops
-  // (runtime/reduce_early.h). Of rows that stack.
+  // The op does only a few operations per element that it reads or writes, so that it costs little if the
+  // elements are in the cache. The order of a program is chosen for this (runtime/arrange.h), and a sum may
+  // be made before such ops (runtime/reduce_early.h). Only for rows with `stack`.
   bool is_light = false;
-  // A product over letters (matmul, convolution), which costs far more than to move its operands.
+  // A product over letters (matmul, convolution): it costs far more than moving its operands.
   bool is_product = false;
   // The kernel's result depends on where the block lies (iota, random, padding masks).
   bool reads_block = false;
   // Result r may be written over operand in_place[r] (same type, element by element); -1: never.
   std::vector<int> in_place = {};
-  // The only result is the only operand's elements in the same order. Where it may, it lies in the operand's
-  // memory, and the kernel does not run.
+  // The only result has the elements of the only operand, in the same order. Where possible, the result
+  // shares the operand's memory, and the kernel does not run.
   bool is_view = false;
   // For the contract test and CheckOp: "f32[4,6], f32[6,8]", attributes after a ';': "f32[4,6]; dims=[1]".
   std::vector<std::string_view> samples = {};
@@ -168,10 +169,10 @@ Rule RuleOf(const Graph& graph, const Node& node);
 
 // The row called `name`. Error: there is none (with the nearest name).
 absl::StatusOr<const OpRow*> FindOp(std::string_view name);
-// As FindOp for names the code itself writes. REQUIRES: the row exists.
+// As FindOp, for names written in the code itself. REQUIRES: the row exists.
 const OpRow& GetOp(std::string_view name);
-// Every row there is at the moment: those of the library in the order of the families, then what was
-// registered, in that order. The list stays as it is when more are registered.
+// Every row at the moment: those of the library in the order of the families, then the registered ones in the
+// order of registration. The returned list does not change when more rows are registered.
 const std::vector<const OpRow*>& AllOps();
 
 // Makes an op of a row from outside of the library:
@@ -179,14 +180,14 @@ const std::vector<const OpRow*>& AllOps();
 //   MESHWORK_RETURN_IF_ERROR(RegisterOp({.name = "swiglu", .doc = "a sigmoid(a) b", .num_operands = 2, …}));
 //   graph.Add("swiglu", {{a, b}}, {}, CallSite::Current());    // or AddOp (ir/builder.h), or in a text
 //
-// From then on FindOp, GetOp and AllOps know it, and all that goes by them: Graph::Add, the text form, the
-// compiler, Verify. A copy of the row is kept for the life of the process, with what its string_views name.
-// Any thread may call it, and the others above, at any time. Errors, which leave things as they were: a name
-// that is taken, and those of CheckRow.
+// From then on FindOp, GetOp and AllOps know the op, and so does everything that uses them: Graph::Add, the
+// text form, the compiler, Verify. A copy of the row, including the text that its string_views point to, is
+// kept for the life of the process. Any thread may call RegisterOp and the functions above at any time.
+// Errors, after which nothing has changed: a name that is taken, and those of CheckRow.
 absl::Status RegisterOp(OpRow row);
-// What RegisterOp asks of a row by itself. Errors: a name that the parser would not read as one; no doc,
-// infer, rule, cpu or samples; a kind other than kCompute, or regions; counts of operands and results that
-// cannot be; an attribute that the parser could not read; a sample that is no application of the row.
+// Checks what RegisterOp requires of a row. Errors: a name that the parser would not read as one; no doc,
+// infer, rule, cpu or samples; a kind other than kCompute, or regions; impossible counts of operands and
+// results; an attribute that the parser could not read; a sample that is no application of the row.
 absl::Status CheckRow(const OpRow& row);
 
 }  // namespace meshwork

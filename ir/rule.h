@@ -18,14 +18,14 @@
 
 namespace meshwork {
 
-// Which operands are partial where an op passes partial values on; the others are whole.
+// Which operands are partial when an op passes partial values on; the others are whole.
 enum class Which {
   kAll,          // all alike: sums through add and concat, anything through an op of one operand
   kOne,          // exactly one: sums through mul, and through matmul by a whole value
   kFirst,        // the first: sums through div by a whole value
   kAllButFirst,  // all but the first, alike: through select
   kOneButFirst,  // exactly one, not the first: a maximum through one branch of select
-  kAny,          // one or more: maxima through concat, for a whole value is its own maximum
+  kAny,          // one or more: maxima through concat, because a whole value is its own maximum
 };
 
 // An op on operands that owe `in` gives a result that owes `out`: op(reduce_in(a_i)) = reduce_out(op(a_i)).
@@ -48,24 +48,25 @@ Passes Decreasing();
 // a, then b's.
 Passes operator+(Passes a, const Passes& b);
 
-// A name of dims that are sharded alike.
+// The name of dims that are sharded alike.
 struct Letter {
   char name;
   int64_t size = 0;
   bool whole = false;        // never sharded
-  bool carried = false;      // nor this, but the op has a form for blocks of it (OpRow::blockwise)
+  bool carried = false;      // never sharded either, but the op has a form for its blocks (OpRow::blockwise)
   bool must_divide = false;  // sharded only by axes whose product divides `size` (reshapes)
   bool reduced = false;      // absent from every result
-  bool windowed = false;     // an operand has windows along it: cut plainly, block by block
+  bool windowed = false;     // an operand has windows along it: never strided, cut block by block
 };
 
 inline constexpr int kNoLetter = -1;  // a dim that is cut, or broadcasts: never sharded
 using LetterList = absl::InlinedVector<int, 4>;
 
-// The positions along an operand's dim that positions of a letter need: position i those from
-// i * stride + offset on, `extent` of them, in units of 1 / spacing of the operand's. So positions [s, s + m)
-// of the letter need those from ceil((s * stride + offset) / spacing) to
-// floor(((s + m - 1) * stride + offset + extent - 1) / spacing); `fill` stands for what lies beyond the ends.
+// The positions of an operand's dim that positions of a letter need. Position i needs `extent` positions from
+// i * stride + offset on, in units of 1 / spacing of the operand's positions. So positions [s, s + m) of the
+// letter need those from ceil((s * stride + offset) / spacing) to
+// floor(((s + m - 1) * stride + offset + extent - 1) / spacing). Positions beyond the ends have the value
+// `fill`.
 //
 //   convolution, stride 2, padding 1, 3 wide    {2, -1, 3}
 //   its gradient by the operand                 {1, 1 - 2, 3, 2}  of the result's gradient
@@ -81,12 +82,13 @@ struct Window {
   bool operator==(const Window&) const = default;
 };
 
-// Dim `dim` of operand `operand` is seen through windows along its letter, whose size may be another.
+// Dim `dim` of operand `operand` is seen through windows along its letter, whose size may differ from the
+// dim's.
 struct WindowedDim {
   int operand, dim;
   Window window;
   bool is_own =
-      false;  // of the dims that OpRow::on_windows is told: each device's own block holds its windows
+      false;  // for OpRow::on_windows: each device's own block holds all windows that it needs
 
   bool operator==(const WindowedDim&) const = default;
 };
@@ -100,14 +102,14 @@ struct Rule {
   ReduceOp reduce = ReduceOp::kSum;  // what reduced letters are combined by
   std::vector<WindowedDim> windows;
 
-  // Dim `dim` of operand `operand`, a '1' in the text, is seen through windows along `letter`, which another
-  // tensor has.
+  // States that dim `dim` of operand `operand`, a '1' in the text, is seen through windows along `letter`,
+  // which is a letter of another tensor.
   void AddWindow(int operand, int dim, char letter, const Window& window);
   // The windows of an operand's dim, or nullptr.
   const Window* FindWindow(size_t operand, size_t dim) const;
 
-  // What the result owes if the operands owe these, or nothing if the op cannot run so. Empty sets are
-  // whole operands. `sharded`: the axes of the op's letters, over which nothing may be owed.
+  // What the result owes if the operands owe `operands`; nothing if the op cannot run on such operands. An
+  // empty set is a whole operand. `sharded`: the axes of the op's letters, over which nothing may be owed.
   std::optional<PartialSet> PassOn(std::span<const PartialSet> operands, AxisSet sharded) const;
 
   std::string ToString() const;  // "mk,kn->mn"; whole letters are followed by '!', carried ones by '^',

@@ -31,18 +31,18 @@ std::vector<std::string> SplitTypes(std::string_view text);
 // The sample as a program that the parser reads.
 std::string ProgramText(const OpRow& row, std::string_view sample);
 
-// Of a row that need not be registered. Error: that of the parser.
+// The sample `text` of a row, which need not be registered. Error: the parser's.
 absl::StatusOr<Sample> ParseSample(const OpRow& row, std::string_view text);
 
-// The same op with letter l of its rule of size sizes[l], but for those that windows lie along; nothing if it
-// cannot be had so.
+// The same op with size sizes[l] for each letter l of its rule, except letters with windows; nothing if the
+// op cannot have these sizes.
 std::optional<Sample> Resized(const Sample& sample, const std::vector<int64_t>& sizes);
 
 // Appends the op to a graph; its results are pinned to `results` and returned as r0, r1, ….
 void AddSample(Graph& graph, const Sample& sample, const std::vector<ValueId>& operands,
                const std::vector<Layout>& results);
 
-// The op on arguments %a0, … that lie as `operands` say, its results pinned to `results`.
+// The op on arguments %a0, … with the layouts `operands`; its results are pinned to `results`.
 Graph BuildGraph(const Sample& sample, const std::vector<Layout>& operands,
                  const std::vector<Layout>& results, const Mesh& mesh);
 

@@ -1,5 +1,4 @@
-// Windows that slide over the spatial dims of channels-last tensors [n,…,c]: what convolution and pooling
-// share.
+// Windows that slide over the spatial dims of channels-last tensors [n,…,c], for convolution and pooling.
 //
 //   x: [n, 7, c], filter 3, stride 2, low 1, high 1  ->  4 results: x[-1..1], x[1..3], x[3..5], x[5..7]
 //
@@ -31,20 +30,21 @@ struct Sliding {
   int64_t stride = 1;
   int64_t low = 0, high = 0;
   int64_t dilation = 1;
-  // The result's counterpart of x (a gradient) is a window: it begins at WindowStart of the block.
+  // In a gradient: the operand of y's shape is a window of it, which begins at WindowStart of the block of x.
   bool windowed = false;
 
   int64_t extent() const { return (filter - 1) * dilation + 1; }
-  // How many results x of so many elements has. REQUIRES: extent() <= size + low + high.
+  // How many results an x of `size` elements has. REQUIRES: extent() <= size + low + high.
   int64_t Count(int64_t size) const { return (size + low + high - extent()) / stride + 1; }
 
-  // What results need of x, and what elements of x need of the results.
+  // The elements of x that results need, and the results that elements of x need.
   Window OfResults(double fill) const { return {stride, -low, extent(), 1, fill}; }
   Window OfElements() const { return {1, low - (extent() - 1), extent(), stride, 0}; }
-  // How many results a block of so many elements of x sees, and the first, of a block that begins at `start`.
+  // How many results a block of `block` elements of x sees; and the first result that a block of x beginning
+  // at `start` sees.
   int64_t WindowCount(int64_t block) const { return (block - 1 + extent() - 1) / stride + 1; }
   int64_t WindowStart(int64_t start) const;
-  // `low` of such a block beside the window of results that it sees.
+  // `low` for a block that begins at `start`, counted in the window of results that it sees.
   int64_t LowAt(int64_t start) const { return windowed ? start + low - WindowStart(start) * stride : low; }
 };
 using Slidings = absl::InlinedVector<Sliding, kMaxSpatialDims>;
@@ -52,10 +52,10 @@ using Slidings = absl::InlinedVector<Sliding, kMaxSpatialDims>;
 // The attributes that AttrSpecs of such rows have: strides, low, high, dilation.
 std::vector<AttrSpec> SlidingAttrs(std::vector<AttrSpec> more);
 
-// Reads them for x: [n,…,c] and filters of these sizes; "windowed" where the row has it. Errors: x that has
-// no or more than three spatial dims, lists that are not one entry per dim, strides, dilations and filters
-// below 1, numbers beyond 2^30, a filter that does not fit the padded x. `x_name`: "x", as
-// messages call it.
+// Reads these attributes for x: [n,…,c] and filters of these sizes; also "windowed" if the row has it.
+// Errors: x with no or more than three spatial dims, lists without one entry per dim, strides, dilations and
+// filters below 1, numbers beyond 2^30, a filter that does not fit the padded x. `x_name`: the name of x in
+// messages.
 absl::StatusOr<Slidings> ReadSlidings(const Attrs& attrs, const Type& x, std::string_view x_name,
                                       const std::vector<int64_t>& filter);
 // The same for attributes that inference has accepted.
@@ -66,10 +66,11 @@ Slidings SlidingsOf(const Attrs& attrs, size_t spatial_dims, const std::vector<i
 absl::Status CheckResults(const Slidings& dims, const Type& x, std::string_view x_name, const Type& results,
                           std::string_view results_name);
 
-// The attributes strides, low, high and dilation that say what a user asks for. What makes no sense is left
+// The attributes strides, low, high and dilation for the user's options. Options that make no sense are left
 // for inference to refuse.
 Attrs AttrsOf(const WindowOptions& options, const Type& x, const std::vector<int64_t>& filter);
-// Those of the op whose transpose takes `results`: [n,…,c], and the sizes of the spatial dims that it gives.
+// For a transposed op on `results`: [n,…,c]: the attributes of the op that it transposes, and the sizes of
+// the spatial dims of its result.
 struct TransposedWindows {
   Attrs attrs;
   std::vector<int64_t> sizes;
@@ -80,10 +81,10 @@ TransposedWindows TransposedAttrsOf(const WindowOptions& options, const Type& re
 // "dhw", "hw", "w": the letters of so many spatial dims.
 std::string_view SpatialLetters(size_t dims);
 
-// OpRow::on_windows of rows whose operand 0 is x: what lay beyond its ends is in the window.
+// OpRow::on_windows of rows whose operand 0 is x: the windows contain the padding.
 Attrs WithoutPadding(const Attrs& attrs, std::span<const WindowedDim> dims);
-// OpRow::on_windows of rows that have windows over the results: sets "windowed", but where a block's windows
-// are its own block, and no padding is seen.
+// OpRow::on_windows of rows with windows over the results: sets "windowed" for `dims`, except those where a
+// block's windows lie in its own block; there no padding is seen.
 Attrs WithWindowedDims(const Attrs& attrs, std::span<const WindowedDim> dims);
 
 // Adds the windows of an operand's spatial dims to a rule.

@@ -9,7 +9,7 @@
 //   }
 //
 // In a global program result types and layouts may be left out (types are inferred, layouts are
-// pins). A local program says of each value the block, the whole and the layout:
+// pins). A local program gives for each value the block, the whole and the layout:
 // `f32[64,175] of f32[128,700] {batch,model}`. docs/text-format.md has the grammar.
 #pragma once
 
@@ -23,24 +23,24 @@
 
 namespace meshwork {
 
-// Law: FirstDifference(g, ParseGraph(PrintGraph(g))) is "" for every graph without recorded mistakes, whose
-// name is a word.
+// Law: FirstDifference(g, ParseGraph(PrintGraph(g))) is "" for every graph that has no recorded mistakes and
+// whose name is a word.
 std::string PrintGraph(const Graph& graph);
 
-// What PrintGraph calls each value: "%x", "%0".
+// The name that PrintGraph gives each value: "%x", "%0".
 std::vector<std::string> ValueNames(const Graph& graph);
 
 // One node as PrintGraph writes it, without indent.
 std::string PrintNode(const Graph& graph, int node);
 
-// What PrintGraph says of a value behind its name: "f32[64,175] of f32[128,700] {batch,model}".
+// The text that PrintGraph writes after a value's name: "f32[64,175] of f32[128,700] {batch,model}".
 std::string PrintType(const ValueInfo& info);
 
 // An attribute as PrintGraph writes it: "true", "0.001", "[0,1]", "(batch,model)", "{_,model}".
 std::string PrintAttr(const Mesh& mesh, const AttrValue& value);
 
 // Errors are "name:line:column: what; what to do", the line of text and a caret under the place.
-// Source locations of the nodes are `file_name` and the line.
+// The source location of each node is `file_name` and its line.
 absl::StatusOr<Graph> ParseGraph(std::string_view text, std::string_view file_name = "program");
 
 }  // namespace meshwork

@@ -40,7 +40,8 @@ constexpr DType DTypeOf() {
   }
 }
 
-// Real numbers as stored, and what they are computed with: bf16 with float, every other type with itself.
+// kIsReal: whether T is a type of real numbers. Compute<T>: the type to compute with: float for bf16, T
+// itself for every other T.
 template <typename T>
 inline constexpr bool kIsReal = std::is_floating_point_v<T> || std::is_same_v<T, BFloat16>;
 template <typename T>

@@ -8,10 +8,11 @@
 
 namespace meshwork {
 
-// The values of these numbers.
+// The values with these ids.
 std::vector<Value> ValuesOf(Graph& graph, std::span<const ValueId> ids);
 
-// From now on the compiler may gather x whole on every device. Nothing if x is invalid, or says more already.
+// From now on the compiler may gather x whole on every device. Does nothing if x is invalid or is marked
+// already.
 void MayBeGathered(const Value& x);
 
 }  // namespace meshwork

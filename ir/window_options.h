@@ -1,4 +1,4 @@
-// How a user says which windows slide over an image: Conv, MaxPool and their like (ops/convolution.h).
+// How a user says which windows slide over an image, for Conv, MaxPool and the like (ops/convolution.h).
 #pragma once
 
 #include <cstdint>
@@ -7,16 +7,16 @@
 
 namespace meshwork {
 
-// What lies around an image: zeros (of max_pool, what is below every number).
+// What lies around an image: zeros (for max_pool, a value below every number).
 struct WindowPadding {
   enum class Kind { kValid, kSame, kExplicit };
   Kind kind = Kind::kValid;
   std::vector<int64_t> low = {}, high = {};  // of kExplicit, per spatial dim
 
   static WindowPadding Valid() { return {}; }  // none
-  // As much as makes ceil(size / stride) results; where it is odd, one more at the high end.
+  // The padding that gives ceil(size / stride) results; if it is odd, the extra element is at the high end.
   static WindowPadding Same() { return {Kind::kSame, {}, {}}; }
-  // Negative numbers crop: windows do not see so many elements at the ends.
+  // Negative numbers crop: windows do not see that many elements at the ends.
   static WindowPadding Explicit(std::vector<int64_t> low, std::vector<int64_t> high) {
     return {Kind::kExplicit, std::move(low), std::move(high)};
   }
@@ -25,7 +25,7 @@ struct WindowPadding {
 struct WindowOptions {
   std::vector<int64_t> strides = {};
   WindowPadding padding = {};
-  std::vector<int64_t> dilation = {};  // how far apart neighbours in a window lie
+  std::vector<int64_t> dilation = {};  // the distance between neighbours in a window
 };
 
 }  // namespace meshwork

@@ -1,5 +1,5 @@
 // Kernels that work along one dim: a tensor is [outer, n, inner], and each of its outer * inner columns of n
-// elements is worked on by itself.
+// elements is processed by itself.
 //
 //   f32[8,3,5] along dim 1   outer 8, n 3, inner 5: a column's elements are 5 apart
 //   f32[8,3,5] along dim 2   outer 24, n 5, inner 1: columns are rows, and so are the units
@@ -34,8 +34,8 @@ void ForEachSlab(const ColumnSizes& sizes, int64_t begin, int64_t end, F&& f) {
   }
 }
 
-// A kernel whose units are the columns of the results. All results, and the `operands` that fall into parts
-// with them, are [outer, any, inner] with the outer and inner of `sizes`.
+// A kernel whose units are the columns of the results. All results, and the first `operands` operands, which
+// fall into parts with them, are [outer, any, inner] with the outer and inner of `sizes`.
 template <typename Run>
 Kernel ColumnKernel(const ColumnSizes& sizes, size_t operands, Run run) {
   Kernel kernel{.run = std::move(run), .units = sizes.columns(), .by_rows = sizes.inner == 1};
@@ -43,7 +43,7 @@ Kernel ColumnKernel(const ColumnSizes& sizes, size_t operands, Run run) {
   return kernel;
 }
 
-// OpRow::stack of rows with an attribute `dim`, whose operands are all as the results but along it.
+// OpRow::stack of rows with an attribute `dim` whose operands have the results' shape, except along this dim.
 inline std::optional<KernelSpec> StackAlongDim(const KernelSpec& spec, const StackDims& dims) {
   if (IsReduced(dims)) return std::nullopt;
   // An operand that all instances share would have to be read over and over.

@@ -1,7 +1,7 @@
 // Kernels that move elements without looking at them: broadcasts, transposes, slices.
 //
 // A result element lies in the operand at a fixed offset plus its index times a stride per dim; the dims
-// are merged as for elementwise rows, so that what is contiguous on both sides is copied in one piece.
+// are merged as for elementwise rows, so that elements contiguous on both sides are copied in one piece.
 #pragma once
 
 #include <algorithm>
@@ -38,7 +38,7 @@ Kernel StridedCopyKernel(BroadcastWalk<1> walk, int64_t offset, int64_t elements
           .by_rows = true};
 }
 
-// The copy of operand 0 to result 0 whose index takes a step of strides[d] elements per step along dim d.
+// The copy of operand 0 to result 0: a step along dim d of the result is strides[d] elements in the operand.
 inline Kernel StridedCopy(const KernelSpec& spec, const Shape& strides, int64_t offset = 0) {
   const Type& result = spec.results[0].local;
   const BroadcastWalk<1> walk = MergeDims<1>(result.shape, {strides});

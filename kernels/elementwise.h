@@ -76,8 +76,8 @@ BroadcastWalk<N> MakeWalk(const KernelSpec& spec) {
   return MergeDims<N>(shape, strides);
 }
 
-// Kernel::parts of operand o, which has so many elements: they fall into parts along the major dims, as far
-// as the operand is walked densely along them.
+// Kernel::parts of operand o with `elements` elements: it falls into parts along the major dims, as far as it
+// is walked densely along them.
 template <int N>
 int64_t PartsOf(const BroadcastWalk<N>& walk, int o, int64_t elements) {
   int64_t parts = 1;
@@ -89,7 +89,7 @@ int64_t PartsOf(const BroadcastWalk<N>& walk, int o, int64_t elements) {
   return parts;
 }
 
-// What the loops over a broadcast walk have in common.
+// The kernel of a loop over a broadcast walk, with its units and parts.
 template <int N>
 Kernel BroadcastKernel(const KernelSpec& spec, const BroadcastWalk<N>& walk,
                        std::function<void(const KernelArgs&)> run) {
@@ -130,17 +130,18 @@ void ForEachRun(const BroadcastWalk<N>& walk, int64_t begin, int64_t end, Row&& 
   }
 }
 
-// How an element lies in memory. Padding may hold any byte, which read as a bool would be undefined.
+// The type of an element in memory. Padding may hold any byte; to read such a byte as a bool would be
+// undefined.
 template <typename T>
 using Stored = std::conditional_t<std::is_same_v<T, bool>, uint8_t, T>;
 
-// An element as it is computed with.
+// An element in the type that it is computed with.
 template <typename T>
 Compute<T> Load(Stored<T> x) {
   return static_cast<Compute<T>>(x);
 }
 
-// What runs `body` as it is compiled for this CPU (base/cpu_dispatch.h).
+// A function that runs `body` as compiled for this CPU (base/cpu_dispatch.h).
 template <typename Body>
 auto OnThisCpu(Body body) {
   return [body = std::move(body)](const KernelArgs& args) { RunOnThisCpu(body, args); };

@@ -1,5 +1,5 @@
-// What changes nothing where a reduction meets it: what stands in padding, and on devices that have no part
-// of a result.
+// The identity of a reduction: the value that changes nothing. It stands in padding, and on devices that have
+// no part of a result.
 #pragma once
 
 #include <limits>
@@ -9,8 +9,8 @@
 
 namespace meshwork {
 
-// The identity of `op` among elements of dtype T. Law: Reduce(op) of it and x is x, bit by bit but for NaNs.
-// That of a sum of reals is -0, for -0 + 0 is 0.
+// The identity of `op` for elements of type T. Law: Reduce(op) of the identity and x is x, bit by bit except
+// for NaNs. For sums of reals it is -0, because 0 + -0 would turn -0 into 0.
 template <typename T>
 T IdentityOf(ReduceOp op) {
   using Limits = std::numeric_limits<Compute<T>>;

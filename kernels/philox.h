@@ -37,7 +37,7 @@ using PhiloxKey = std::array<uint32_t, 2>;
 PhiloxCounter Philox4x32(PhiloxCounter counter, PhiloxKey key);
 
 // A seed for each value of a counter: the first two words of the block at (seed, stream 2^64 - 1, step). The
-// streams of one step do not overlap; those of two steps are as good as unrelated, for they have other keys.
+// streams of one step do not overlap; those of two steps are as good as unrelated, because their keys differ.
 uint64_t SeedOfStep(uint64_t seed, uint64_t step);
 
 // The block of element `index`.

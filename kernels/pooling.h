@@ -1,8 +1,8 @@
 // Pooling of channels-last blocks: windows of rows of channels.
 //
-// All four kernels walk alike: for each row of channels of the result, the rows of an operand that it sees,
-// each by a tap (a place in a window). Of y = pool(x) these are the rows of a window; of its gradient those
-// of the results whose windows hold the row.
+// All four kernels walk alike: for each row of channels of the result, they visit the rows of an operand that
+// it sees, each by a tap (a place in a window). For y = pool(x) these are the rows of a window; for its
+// gradient, the results whose windows hold the row.
 #pragma once
 
 #include <array>
@@ -15,7 +15,7 @@
 
 namespace meshwork {
 
-// The rows that rows of the result see.
+// For each row of the result, the rows of an operand that it sees.
 class PoolWalk {
  public:
   struct Dim {
@@ -28,18 +28,18 @@ class PoolWalk {
   int64_t seen_rows() const { return seen_[0] * seen_[1] * seen_[2]; }  // of one image
   int64_t rows() const { return own_[0] * own_[1] * own_[2]; }
 
-  // Which of the ways a block can lie to the windows; see Sliding::LowAt. `block`: of the result.
+  // How a block of the result lies relative to the windows, per dim; see Sliding::LowAt.
   using Phases = std::array<int, kMaxSpatialDims>;
   Phases PhasesOf(const Block& block) const;
 
-  // A row that is seen, by a tap.
+  // A row that is seen, and the tap that sees it.
   struct Seen {
     int64_t row;
     int32_t tap;
   };
   int64_t taps() const { return filter_[0] * filter_[1] * filter_[2]; }
-  // Calls f(row, what it sees in the order of the taps) for rows [first, last) of all images. `seen`: room
-  // for taps() of them.
+  // Calls f(row, the rows that it sees, in the order of the taps) for rows [first, last) of all images.
+  // `seen`: room for taps() elements.
   template <typename F>
   void ForEach(int64_t first, int64_t last, const Phases& phases, Seen* seen, F&& f) const;
 
@@ -47,7 +47,7 @@ class PoolWalk {
   struct Entry {
     int32_t tap, at;
   };
-  // Of one dim: what each of its positions sees.
+  // Along one dim: what each position sees.
   struct Sight {
     std::vector<int32_t> first;  // per position, and one more
     std::vector<Entry> entries;

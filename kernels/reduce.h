@@ -22,7 +22,7 @@
 
 namespace meshwork {
 
-// ---- What is folded by: the identity and the operation, on elements as they are computed with.
+// ---- The identity and the operation of each reduction, on elements in the type they are computed with.
 
 // Whole numbers wrap around.
 template <typename T>
@@ -167,7 +167,7 @@ Compute<T> FoldLanes(const T* a, int64_t n) {
   return lanes[0];
 }
 
-// As many lanes as pay for being put together.
+// FoldLanes with as many lanes as are worth combining at the end.
 template <typename T, typename F>
 Compute<T> FoldRun(const T* a, int64_t n) {
   if (n >= 128) return FoldLanes<32, T, F>(a, n);

@@ -13,7 +13,8 @@ struct ScatterTile {
   int64_t first_row, rows, first_column, columns;
 };
 
-// Adds to `sums` [tile.rows, tile.columns] those of `count` updates [count, inner] that fall into the tile.
+// Sets `sums` [tile.rows, tile.columns] to the sums of the updates, of `count` updates [count, inner], that
+// fall into the tile.
 template <typename T, typename RowOf>
 void AddTile(int64_t count, int64_t inner, const ScatterTile& tile, const T* updates, const RowOf& row_of,
              Compute<T>* sums) {
@@ -28,8 +29,9 @@ void AddTile(int64_t count, int64_t inner, const ScatterTile& tile, const T* upd
   }
 }
 
-// Sets rows [begin, end) of a slab. `row_of(i)`: the row of update i; one beyond the slab is left out. What
-// is not stored as it is computed is summed tile by tile beside the result, so that it is rounded once.
+// Sets rows [begin, end) of a slab. `row_of(i)`: the row of update i; a row beyond the slab is left out. If
+// the elements are computed in another type than they are stored in, they are summed tile by tile outside of
+// the result, so that each is rounded once.
 template <typename T, typename RowOf>
 void AddRows(int64_t count, int64_t inner, int64_t begin, int64_t end, const T* updates, const RowOf& row_of,
              T* out) {

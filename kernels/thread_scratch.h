@@ -1,4 +1,4 @@
-// Memory of a thread that kernels work in beside their results.
+// Memory of a thread, in which kernels work besides their results.
 #pragma once
 
 #include <cstddef>
@@ -6,16 +6,16 @@
 
 namespace meshwork {
 
-// At least so many bytes, 64-byte aligned, the calling thread's until it asks again. It grows to the largest
-// that any kernel asks for, in the first step, and is kept.
+// At least `bytes` bytes, 64-byte aligned, which belong to the calling thread until its next call. The memory
+// grows, in the first step, to the largest size that a kernel asks for, and is kept.
 std::byte* ThreadScratch(int64_t bytes);
 
-// Several pieces of it, each 64-byte aligned.
+// Several pieces of ThreadScratch, each 64-byte aligned.
 class ScratchPieces {
  public:
   static int64_t Padded(int64_t bytes) { return (bytes + 63) / 64 * 64; }
 
-  // REQUIRES: no more is taken than `bytes`, where each piece counts padded.
+  // REQUIRES: the Padded sizes of all pieces taken add up to at most `bytes`.
   explicit ScratchPieces(int64_t bytes) : next_(ThreadScratch(bytes)) {}
   template <typename T>
   T* Take(int64_t count) {

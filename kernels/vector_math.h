@@ -118,7 +118,7 @@ inline float ErfOfSmall(float x) {
 
 }  // namespace vector_math
 
-// -0 because it is what added to any x gives x, and so costs nothing.
+// -0, because x + -0 is x for every x, and so costs nothing.
 inline float ExpOf(float x) { return vector_math::ExpOfSum(x, -0.0f); }
 
 // exp(x) - 1, exact near 0.

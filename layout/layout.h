@@ -5,20 +5,21 @@
 //   l.LocalShape({10, 7})          -> {3, 7}       blocks of ceil(10/4) rows
 //   l.BlockOf({10, 7}, 6)          -> start {9, 0}, size {1, 7}: the last block is short
 //
-// Per dim, an ordered list of axes (major to minor), empty where the dim is UNSHARDED; beside them
-// the axes on which the value is *partial*: a reduction over them is still owed, so the value is
-// the sum (max, …) of what the devices of such a group hold. A value owes reductions of one kind.
+// A layout has, for each dim, an ordered list of axes (major to minor), empty if the dim is UNSHARDED. It
+// also has the axes on which the value is *partial*: a reduction over them is still owed, so the value is the
+// sum (max, …) of what the devices of a group along these axes hold. A value owes reductions of one kind
+// only.
 //
 // Axes on a dim nest: with sizes k1, k2 and n elements, b1 = ⌈n/k1⌉, b2 = ⌈b1/k2⌉, device (i,j)
 // owns [i·b1 + j·b2, min(i·b1 + (j+1)·b2, (i+1)·b1, n)). So gathering the minor axis of
-// {(batch,model)} gives exactly {batch}. Parts of one cut axis that follow each other cut a dim as the one
-// axis that they are, so that a layout means the same on a mesh that is cut further; see Nests. Local buffers
-// have block shape; a short block's tail is padding, whose content is arbitrary.
+// {(batch,model)} gives exactly {batch}. Consecutive parts of one cut axis cut a dim as a single axis of
+// their joint size would, so that a layout means the same on a mesh that is cut further; see Nests. Local
+// buffers have block shape; a short block's tail is padding, whose content is arbitrary.
 //
 // A *strided* dim is written as factors, major to minor: element i of a dim {8@x*4} is element
-// (i / 4, i % 4) of an 8 by 4 array, whose dims are cut each for itself. It is what a reshape leaves without
-// communication: [8,8] {x,y} read as [64] is {8@x*8@y}. A device's part of it is no interval but still a box,
-// in the space of factors (FactorShape, Flat).
+// (i / 4, i % 4) of an 8 by 4 array, whose dims are cut separately. Strided dims come from reshapes without
+// communication: [8,8] {x,y} read as [64] is {8@x*8@y}. A device's part of a strided dim is not an interval
+// but still a box, in the space of factors (FactorShape, Flat).
 //
 // Layout is an immutable value; all functions are const and thread-safe.
 #pragma once
@@ -50,7 +51,8 @@ absl::StatusOr<ReduceOp> ReduceOpFromName(std::string_view name);  // error: unk
 // The type of UNSHARDED: the dim is whole.
 struct Unsharded {};
 inline constexpr Unsharded UNSHARDED;
-// Of a pin (see LayoutPin): the compiler chooses; the dim keeps the axes that the operand has.
+// Only in pins (see LayoutPin). OPEN: the compiler chooses. MATCH: the dim keeps the axes that the operand
+// has.
 struct Open {};
 inline constexpr Open OPEN;
 struct Match {};
@@ -62,7 +64,7 @@ struct FactorSpec {
   std::vector<std::string> axes = {};
 };
 
-// Whether a pin fixes a dim, leaves it to the compiler, or keeps what is there.
+// Whether a pin fixes a dim, leaves it to the compiler, or keeps the axes that are there.
 enum class DimMode : uint8_t { kLocked, kOpen, kMatch };
 
 // How a user names the sharding of one dim: UNSHARDED, "batch", {"batch", "model"}, a part "model:(2)4" of
@@ -99,7 +101,7 @@ using PartialSet = absl::InlinedVector<Partial, 2>;  // sorted by axis, each axi
 // What is owed in a and in b. REQUIRES: no axis is in both.
 PartialSet UnionOf(PartialSet a, const PartialSet& b);
 
-// What a device holds of each dim: elements [start, start + size) of the global dim.
+// The part of a dim that a device holds: elements [start, start + size) of the global dim.
 struct Extent {
   int64_t start = 0;
   int64_t size = 0;  // 0 for an empty shard
@@ -107,7 +109,7 @@ struct Extent {
 };
 using Block = absl::InlinedVector<Extent, 4>;
 
-// One factor of a dim: so many elements, cut by these axes.
+// One factor of a dim: its size, and the axes that cut it.
 struct Factor {
   int64_t size;
   AxisList axes;
@@ -123,12 +125,12 @@ class Layout {
   // REQUIRES: axes are positions in `mesh`, each used at most once over dims and partials; partials are of
   // one kind.
   Layout(Mesh mesh, std::vector<AxisList> dims, PartialSet partials = {});
-  // As above with factors; a dim of one factor is a plain one. REQUIRES: sizes are at least 1.
+  // As above with factors; a dim of one factor is a plain dim. REQUIRES: sizes are at least 1.
   static Layout Strided(Mesh mesh, const std::vector<FactorList>& dims, PartialSet partials = {});
 
-  // The layout is on `mesh`, cut as the sub-axes of the spec want it.
-  // Errors: an axis the mesh does not have (with the nearest name), an axis used twice, a sub-axis that is
-  // none, OPEN or MATCH.
+  // The layout is on `mesh`, cut where the sub-axes of the spec begin and end.
+  // Errors: an axis the mesh does not have (with the nearest name), an axis used twice, a sub-axis that
+  // cannot be cut, OPEN or MATCH.
   static absl::StatusOr<Layout> Create(const Mesh& mesh, const LayoutSpec& spec);
   // Everything on every device.
   static Layout Replicated(const Mesh& mesh, int rank);
@@ -153,13 +155,13 @@ class Layout {
   bool IsStrided(int d) const { return is_strided() && !factors_[d].empty(); }
   // The factors of dim d of `size` elements: one, unless it is strided.
   FactorList Factors(int d, int64_t size) const;
-  // The layout with each factor a dim; itself if nothing is strided. It is that of the tensor reshaped to
-  // FactorShape, in which each device holds a box.
+  // The layout in which each factor is a dim; this layout itself if no dim is strided. It lays out the tensor
+  // reshaped to FactorShape, of which each device holds a box.
   Layout Flat() const { return Layout(mesh_, axes_, partials_); }
   Shape FactorShape(const Shape& global) const;
 
-  // Whether a tensor of this shape can be laid out so. Errors: another rank; factors whose product is not the
-  // size of their dim.
+  // Whether a tensor of this shape can have this layout. Errors: another rank; factors whose product is not
+  // the size of their dim.
   absl::Status Fits(const Shape& global) const;
 
   // The same layout on this mesh cut further. REQUIRES: `finer` is mesh(), cut further or not at all.
@@ -176,15 +178,16 @@ class Layout {
   int64_t NumShards(int d) const { return mesh_.GroupSize(dim(d)); }
   // Block shape: what every device allocates. REQUIRES: Fits(global).
   Shape LocalShape(const Shape& global) const;
-  // What `device` holds, a box in FactorShape(global). Law: the blocks of the devices with equal coordinates
-  // on the axes that shard nothing are the same; over the others they partition the tensor.
+  // The block of `device`, a box in FactorShape(global). Law: devices with equal coordinates on the axes that
+  // shard have the same block; the blocks of the devices with equal coordinates on all other axes partition
+  // the tensor.
   Block BlockOf(const Shape& global, int64_t device) const;
   // True if some device's block is shorter than LocalShape on dim d.
   bool IsPadded(const Shape& global, int d) const;
 
   // (device, local index) -> global index. REQUIRES: IsHeld(global, device, local).
   Shape GlobalIndex(const Shape& global, int64_t device, const Shape& local) const;
-  // Whether the element of the device's buffer is one of the tensor; padding otherwise.
+  // Whether this element of the device's buffer is an element of the tensor; otherwise it is padding.
   bool IsHeld(const Shape& global, int64_t device, const Shape& local) const;
   // The inverse: the lowest device that holds `index`, and where. REQUIRES: `index` lies in `global`.
   // Law: GlobalIndex(g, Locate(g, i).device, Locate(g, i).local) == i.
@@ -198,26 +201,26 @@ class Layout {
   bool operator==(const Layout&) const = default;
 
  private:
-  // Position in axes_; that of dim rank() is the end.
+  // Position in axes_ of the first factor of dim d; for d == rank(), the end.
   int FirstFactor(int d) const;
-  // An index per dim as one per factor, whose sizes are given, and back.
+  // Turn an index per dim into an index per factor, and back. `sizes`: of the factors.
   Shape Split(const Shape& sizes, const Shape& index) const;
   Shape Join(const Shape& sizes, const Shape& index) const;
 
   Mesh mesh_;
   std::vector<AxisList> axes_;  // per factor
-  // Per dim the sizes of its factors, none for a plain one; empty if all are plain.
+  // Per dim the sizes of its factors, none for a plain dim; empty if all dims are plain.
   std::vector<Shape> factors_;
   PartialSet partials_;
 };
 
-// What a user asks of a value's layout: locked dims, dims that the compiler chooses (OPEN, "?"), and dims
-// that a relayout takes as they are (MATCH).
+// A pin: the layout that a user asks for. It has locked dims, dims that the compiler chooses (OPEN, "?"), and
+// dims that a relayout takes as they are (MATCH).
 struct LayoutPin {
   Layout layout;                            // whole along dims that are not locked
   absl::InlinedVector<DimMode, 4> modes{};  // per dim; empty if all are locked
 
-  // Errors: as Layout::Create and Layout::Parse, but for OPEN and MATCH.
+  // Errors: those of Layout::Create and Layout::Parse, except that OPEN and MATCH are allowed.
   static absl::StatusOr<LayoutPin> Create(const Mesh& mesh, const LayoutSpec& spec);
   static absl::StatusOr<LayoutPin> Parse(const Mesh& mesh, std::string_view text);
 
@@ -228,11 +231,12 @@ struct LayoutPin {
   bool operator==(const LayoutPin&) const = default;
 };
 
-// The spec that Layout::Create makes this whole layout of.
+// The spec from which Layout::Create makes `layout` (whose partials, if any, are left out).
 LayoutSpec SpecOf(const Layout& layout);
 
-// Whether the blocks that `axes` cut a dim of `size` elements into are those of its first `count` axes, cut
-// further: always, unless position `count` lies between parts of one mesh axis and the dim is uneven there.
+// `axes` cut a dim of `size` elements into blocks. Whether each of these lies in one block of the first
+// `count` axes alone: always, unless position `count` lies between parts of one mesh axis and the dim is
+// uneven there.
 bool Nests(const Mesh& mesh, const AxisList& axes, size_t count, int64_t size);
 
 // Extent of a dim of `size` elements for `device`, by the nesting rule.

@@ -17,10 +17,10 @@ namespace meshwork {
 
 // What a plan costs; compared in this order.
 struct RelayoutCost {
-  double seconds = 0;  // stays 0 where the topology is assumed: then what is sent decides
+  double seconds = 0;  // stays 0 if the topology is assumed: then the elements sent decide
   int64_t wire_elements = 0;
   int collectives = 0;
-  int exchanges = 0;  // all_to_all_v among them: others are taken where they cost the same
+  int exchanges = 0;  // the all_to_all_v among the collectives; at equal cost, others are preferred
   int steps = 0;
 
   auto operator<=>(const RelayoutCost&) const = default;  // NOLINT(modernize-use-nullptr): it misreads <=>
@@ -36,8 +36,8 @@ inline constexpr RelayoutCost kNoCost = {.seconds = std::numeric_limits<double>:
 // (n-1)/n of `amount`, rounded down, without overflow: what a device of a group of n sends in a ring.
 constexpr int64_t ShareOfOthers(int64_t amount, int64_t n) { return amount - (amount + n - 1) / n; }
 
-// What a device sends in one step from a layout whose block has `before` elements to one with `after`, in
-// groups of n. Not of an all_to_all_v.
+// The elements that a device sends in one step from a layout whose block has `before` elements to one with
+// `after`, in groups of n. Not for all_to_all_v.
 int64_t WireElementsOf(RelayoutKind kind, int64_t before, int64_t after, int64_t n);
 
 // How many messages a device sends one after the other in groups of n: trees for reductions and gathers
@@ -45,18 +45,18 @@ int64_t WireElementsOf(RelayoutKind kind, int64_t before, int64_t after, int64_t
 // message to every other device for all_to_all and, at most, all_to_all_v.
 int64_t MessagesOf(RelayoutKind kind, int64_t n);
 
-// Whether a step's group follows from the layouts before and after: it differs on their MovedAxes.
+// Whether a step's group follows from the layouts before and after: its devices differ on the MovedAxes.
 constexpr bool MovesByLayouts(RelayoutKind kind) {
   return kind == RelayoutKind::kCollectivePermute || kind == RelayoutKind::kAllToAllV;
 }
 
-// The axes along which blocks change places from one layout to another, given by the axes of their dims.
+// The axes along which blocks change places from one layout to another. `from`, `to`: the axes of each dim.
 AxisList MovedAxes(std::span<const AxisList> from, std::span<const AxisList> to);
 
-// The elements of an all_to_all_v of a tensor of `shape`: each device takes what it lacks of its block from
-// the device that holds it and shares its coordinates on all axes that do not cut `from`. Padding is not
-// sent. In groups of more than 64 devices some are looked at, the outer ones and those in the middle of an
-// axis.
+// The elements that an all_to_all_v of a tensor of `shape` moves. Each device takes the elements that its
+// block lacks from the device that holds them and has the same coordinates as itself on all axes that do not
+// cut `from`. Padding is not sent. In groups of more than 64 devices only some devices are looked at: the
+// outer ones and those in the middle of an axis.
 Traffic AllToAllVTraffic(const Mesh& mesh, std::span<const AxisList> from, std::span<const AxisList> to,
                          const Shape& shape);
 
@@ -65,11 +65,11 @@ class RelayoutCosts {
  public:
   RelayoutCosts(const Mesh& mesh, const Topology& topology, int64_t element_bytes);
 
-  // Of one step. `axes`: of the group.
+  // The cost of one step. `axes`: of the group.
   RelayoutCost Of(RelayoutKind kind, const AxisList& axes, int64_t wire_elements) const;
-  // Of all steps, the first of which begins at `from`.
+  // The cost of all steps, the first of which begins at `from`.
   RelayoutCost Of(const Layout& from, const std::vector<RelayoutStep>& steps) const;
-  // By the topology, be it assumed.
+  // By the topology, even an assumed one.
   double Seconds(RelayoutKind kind, const AxisList& axes, int64_t wire_elements) const;
   double Seconds(const Layout& from, const std::vector<RelayoutStep>& steps) const;
 
@@ -80,7 +80,7 @@ class RelayoutCosts {
   bool by_time_;
 };
 
-// Elements that a device holds while a step runs, of operand and result: the most over the steps.
+// The most elements that a device holds while one of the steps runs, operand and result together.
 int64_t PeakOf(const Layout& from, const std::vector<RelayoutStep>& steps, const Shape& shape);
 
 }  // namespace meshwork

@@ -3,8 +3,8 @@
 //
 // Dijkstra's algorithm over layouts, that is over (axes of each dim, owed reductions): a step leads from one
 // to another and costs its time where a topology is given, then what a device sends, then one collective,
-// then one step. What costs no less than the best plan known, or needs more memory than allowed, is not
-// followed. From every layout that owes what the target does, an all_to_all_v leads there, and nowhere else.
+// then one step. Paths that cost no less than the best known plan, or that need more memory than allowed, are
+// not followed. An all_to_all_v leads only to the target, from every layout that owes the same reductions.
 // Compare the redistribution search of Rink et al., "Memory-efficient array redistribution through portable
 // collective communication", arXiv 2112.01075.
 #pragma once
@@ -19,10 +19,10 @@
 namespace meshwork {
 
 struct RelayoutSearch {
-  // Empty if nothing cheaper than the given cost is within the memory.
+  // Empty if no plan within the memory is cheaper than the given cost.
   std::optional<std::vector<RelayoutStep>> steps;
-  // Nothing cheaper exists than `steps`, or than the given cost if there are none; otherwise the search was
-  // cut short: `steps` may be beaten, but no plan costs less than `lower_bound`.
+  // True: no plan is cheaper than `steps`, or than the given cost if there are no steps. False: the search
+  // was cut short; there may be a plan cheaper than `steps`, but none that costs less than `lower_bound`.
   bool is_complete = true;
   RelayoutCost lower_bound = {};
 };

@@ -24,7 +24,7 @@ struct SpelledLayout {
   std::vector<PartialSpec> owed = {};
 };
 
-// Binds the names to the axes of `mesh`, which is cut where they are parts of axes.
+// Binds the names to the axes of `mesh`, which is cut where names stand for parts of axes.
 // Errors: an axis the mesh does not have (with the nearest name) or that is cut otherwise; an axis used
 // twice; a factor below 1; a dim of one factor, or of more than 2^40 elements; reductions of two kinds.
 absl::StatusOr<LayoutPin> Resolve(const Mesh& mesh, const SpelledLayout& layout, const std::string& where);
@@ -35,7 +35,7 @@ SpelledLayout Spell(const LayoutPin& pin);
 // The text form: "{batch,?,8@x*8 | sum:model}".
 std::string ToString(const SpelledLayout& layout);
 
-// The pin's layout. Errors: it leaves a dim open.
+// The pin's layout. Errors: the pin leaves a dim open.
 absl::StatusOr<Layout> Locked(absl::StatusOr<LayoutPin> pin);
 
 }  // namespace meshwork

@@ -1,4 +1,4 @@
-// The JSON form of meshes: the axes in order, a cut one with the sizes of its parts.
+// The JSON form of meshes: the axes in order; a cut axis has the sizes of its parts.
 //
 //   [batch=4, model=2*4]
 //   {"axes": [{"name": "batch", "size": 4}, {"name": "model", "size": [2, 4]}]}

@@ -5,8 +5,8 @@
 //   AxisGroup(mesh, {0}).Member(5, 3) -> 7                // device 5's peers along "batch": 1 3 5 7
 //
 // An axis may be *cut* into sub-axes, major to minor: "model=2*4" is an axis of 8 devices whose coordinate i
-// is read as (i / 4, i % 4). The parts are axes like any other; "model:(2)4" names the one of size 4 that
-// follows the first 2, "model" all of them in a row. Cutting changes no device's number.
+// is read as (i / 4, i % 4). The parts are axes like any other; "model:(2)4" names the part of size 4 that
+// follows the first 2, "model" all parts in a row. Cutting changes no device's number.
 //
 //   Mesh cut = mesh.Cut("model:(1)2").value();
 //
@@ -80,10 +80,10 @@ class Mesh {
   // Errors: those of Create; text of another form; a cut axis with a part below 2.
   static absl::StatusOr<Mesh> Parse(std::string_view text);
 
-  // The mesh as Parse reads it, its devices being threads' shares of this process's cores.
+  // As Parse. The devices are shares of this process's cores.
   static absl::StatusOr<Mesh> VirtualCpus(std::string_view text) { return Parse(text); }
 
-  // The axes, cut ones as their parts.
+  // The axes; of a cut axis, its parts.
   const std::vector<Axis>& axes() const { return rep_->axes; }
   int num_axes() const { return static_cast<int>(rep_->axes.size()); }
   const Axis& axis(int i) const { return rep_->axes[i]; }
@@ -94,24 +94,25 @@ class Mesh {
   int64_t GroupSize(const AxisList& axes) const;
 
   // Positions of the axis called `name`: several for the whole or a longer part of a cut axis.
-  // Errors: there is none (with the nearest name); the axis is not cut so.
+  // Errors: there is no such axis (with the nearest name); the axis is not cut there.
   absl::StatusOr<AxisList> FindAxes(std::string_view name) const;
-  // The names of `axes`, major to minor; parts in a row are named as one. Law: FindAxes of each, one after
-  // the other, gives `axes`.
+  // The names of `axes`, major to minor; parts in a row are named as one. Law: FindAxes of each name, one
+  // after the other, gives `axes`.
   std::vector<std::string> NamesOf(const AxisList& axes) const;
 
   // ---- Sub-axes.
 
-  // This mesh, cut where `name` ("model:(2)4") begins and ends; itself for the name of an axis.
-  // Errors: there is no such axis; its size is not divisible so; a cut that fits none of those that are
-  // there (2 and 3 of 6); more than kMaxParts parts.
+  // This mesh, cut where the part `name` ("model:(2)4") begins and ends; this mesh itself if `name` is an
+  // axis. Errors: there is no such axis; the axis's size cannot be divided so; a cut that does not fit the
+  // cuts that are there (2 and 3 of 6); more than kMaxParts parts.
   absl::StatusOr<Mesh> Cut(std::string_view name) const;
   // This mesh with axis i cut once more, in a part of size `major` and the rest. Errors: Cut's.
-  // REQUIRES: 1 < major < axis(i).size, which it divides.
+  // REQUIRES: 1 < major < axis(i).size; `major` divides axis(i).size.
   absl::StatusOr<Mesh> CutAxis(int i, int64_t major) const;
   // Whether axis i is the part that follows axis i-1 of the same cut axis.
   bool Continues(int i) const { return rep_->parts[i].before > 1; }
-  // `axes` of this mesh as those of `finer`. REQUIRES: `finer` is this mesh, cut further or not at all.
+  // The axes of `finer` that `axes` of this mesh are there. REQUIRES: `finer` is this mesh, cut further or
+  // not at all.
   AxisList On(const Mesh& finer, const AxisList& axes) const;
 
   // REQUIRES: 0 <= device < num_devices(). Law: DeviceAt(Coordinate(d)) == d.
@@ -135,7 +136,7 @@ class Mesh {
   struct Rep {
     std::vector<Axis> declared;
     std::vector<Cuts> cuts;   // per declared axis
-    std::vector<Axis> axes;   // the parts of all
+    std::vector<Axis> axes;   // the parts of all declared axes
     std::vector<Part> parts;  // per entry of `axes`
     std::vector<int64_t> strides;
     int64_t num_devices = 1;

@@ -42,8 +42,7 @@ absl::StatusOr<Placement> Placement::Create(const Mesh& mesh, int64_t num_domain
   if (!end.has_value())
     return InvalidArgument(
         "Placement: {} on {} hold {} each, which is no box of the mesh; a domain holds whole axes, from the "
-        "last "
-        "one on, and at most a part of one more.",
+        "last one on, and at most a part of one more.",
         Count(num_domains, "domain"), mesh.ToString(), Count(devices / num_domains, "device"));
   if (end->axis < 0) return Placement(mesh, num_domains);
   MESHWORK_ASSIGN_OR_RETURN(Mesh cut, mesh.CutAxis(end->axis, end->major));

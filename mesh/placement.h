@@ -1,8 +1,8 @@
 // A Placement says which domain holds which devices of a mesh.
 //
-// A *domain* is one memory and what computes on it: the CPUs of a process, or one GPU. The domains of a
-// placement hold equally many devices each, with consecutive numbers: a box of the mesh. Where a domain ends
-// inside an axis, the mesh is cut there. Then every axis lies *within* domains or *across* them:
+// A *domain* is one memory and the processors that use it: the CPUs of a process, or one GPU. The domains of
+// a placement hold equally many devices each, with consecutive numbers: a box of the mesh. Where a domain
+// ends inside an axis, the mesh is cut there. Then every axis lies *within* domains or *across* them:
 //
 //   Mesh mesh = Mesh::Parse("batch=4,model=2").value();
 //   Placement halves = Placement::Create(mesh, 2).value();   // devices 0 to 3 and 4 to 7
@@ -26,15 +26,15 @@ class Placement {
   // One domain, which holds all devices.
   explicit Placement(Mesh mesh = Mesh()) : mesh_(std::move(mesh)) { FindAcross(); }
 
-  // `num_domains` domains, in the order of the devices. Errors: there are fewer than one; a domain would be
-  // no box of devices; the mesh is cut in a way that does not fit; Mesh::Cut's.
+  // `num_domains` domains, in the order of the devices. Errors: `num_domains` is below 1; a domain would not
+  // be a box of devices; the mesh is cut in a way that does not fit; Mesh::Cut's.
   static absl::StatusOr<Placement> Create(const Mesh& mesh, int64_t num_domains);
 
-  // Cut where domains end inside an axis.
+  // The mesh, cut where domains end inside an axis.
   const Mesh& mesh() const { return mesh_; }
   int64_t num_domains() const { return num_domains_; }
   int64_t devices_per_domain() const { return mesh_.num_devices() / num_domains_; }
-  // The axes over which the domain changes. Axes of size 1 are of neither set.
+  // across(): the axes along which the domain changes. within(): the others. Axes of size 1 are in neither.
   AxisSet across() const { return across_; }
   AxisSet within() const { return within_; }
 
@@ -64,7 +64,7 @@ class Placement {
 // One domain of a placement: which devices are here.
 class Domain {
  public:
-  // The only one, with all devices of the mesh.
+  // The only domain, with all devices of the mesh.
   explicit Domain(const Mesh& mesh = Mesh()) : Domain(Placement(mesh), 0) {}
   // REQUIRES: 0 <= index < placement.num_domains().
   Domain(Placement placement, int64_t index) : placement_(std::move(placement)), index_(index) {}

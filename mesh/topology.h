@@ -1,5 +1,5 @@
-// How fast the devices of a mesh reach each other, and compute: what the cost model of the compiler knows of
-// the machine.
+// How fast the devices of a mesh compute and reach each other. This is all that the compiler's cost model
+// knows about the machine.
 //
 //   {"axes": {"host":   {"bandwidth": 12.5e9, "latency": 2e-5},
 //             "device": {"bandwidth": 150e9,  "latency": 3e-6}},
@@ -7,8 +7,8 @@
 //
 // The α–β model (Hockney, "The communication challenge for MPP", Parallel Computing 20, 1994): a message of b
 // bytes takes latency + b / bandwidth. A collective over several axes is as slow as the slowest of them,
-// since its ring or tree passes over all. An axis may be described by its parts instead: "x:(1)2" and
-// "x:(2)4" for an axis of 8 that two hosts of four devices make.
+// since its ring or tree passes over all of them. An axis may be described by its parts instead: "x:(1)2" and
+// "x:(2)4" for an axis of 8 that consists of two hosts of four devices.
 //
 // A Topology is an immutable value, cheap to copy and safe to share between threads.
 #pragma once
@@ -35,7 +35,7 @@ struct Link {
   bool operator==(const Link&) const = default;
 };
 
-// The least bandwidth and the longest latency of both.
+// The smaller bandwidth and the longer latency of the two.
 Link Slowest(const Link& a, const Link& b);
 
 class Topology {
@@ -48,26 +48,27 @@ class Topology {
     Link link;
   };
 
-  // Every axis of every mesh alike: 10 GB/s, 10 µs, 100 GFLOP/s. Assumed, not measured: its times compare
-  // programs and predict nothing.
+  // The assumed topology: 10 GB/s and 10 µs on every axis of every mesh, 100 GFLOP/s. Nothing is measured:
+  // its times compare programs and predict nothing.
   Topology() = default;
 
   // The links of `mesh`, by axes or by all parts of an axis. Errors: an axis or part that the mesh does not
-  // have; one named twice; devices that differ only in what no link names; a bandwidth or `flops` that is not
-  // positive, a latency that is negative, or any of them not finite.
+  // have, or that is named twice; devices that differ only along an axis or part that no link names; a
+  // bandwidth or `flops` that is not positive, a latency that is negative, or any of them not finite.
   static absl::StatusOr<Topology> Create(const Mesh& mesh, const std::vector<AxisLink>& links,
                                          double flops = kAssumedFlops);
 
   // Reads the form above; "flops" may be left out. Errors: those of Create; JSON of another form, with the
   // place.
   static absl::StatusOr<Topology> FromJson(const Mesh& mesh, const nlohmann::json& json);
-  // The same of a text. Errors: the text is no JSON.
+  // As FromJson, for a text. Errors: also, the text is no JSON.
   static absl::StatusOr<Topology> Parse(const Mesh& mesh, std::string_view text);
 
   // Errors: this is the topology of another mesh.
   absl::Status CheckDescribes(const Mesh& mesh) const;
 
-  // Per axis of `mesh`. REQUIRES: the mesh given to Create, cut in any way (CheckDescribes).
+  // The link of each axis of `mesh`. REQUIRES: `mesh` is the mesh given to Create, cut in any way
+  // (CheckDescribes).
   std::vector<Link> LinksOf(const Mesh& mesh) const;
 
   double flops() const { return rep_ == nullptr ? kAssumedFlops : rep_->flops; }  // of one device, per second
@@ -81,7 +82,7 @@ class Topology {
     std::vector<Link> links;  // per axis
     double flops;
   };
-  std::shared_ptr<const Rep> rep_;  // none: all is as assumed
+  std::shared_ptr<const Rep> rep_;  // null: the assumed topology
 };
 
 }  // namespace meshwork

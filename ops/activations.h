@@ -1,5 +1,4 @@
-// Activations, element by element. Part of ops/ops.h; what holds of all such ops says
-// ops/arithmetic.h.
+// Activations, element by element. Part of ops/ops.h; ops/arithmetic.h says what holds for all such ops.
 #pragma once
 
 #include "meshwork/ir/graph.h"
@@ -9,7 +8,7 @@ namespace meshwork {
 
 enum class GeluForm { kErf, kTanh };  // exact; approximated by tanh
 
-// ---- Activations, of reals. At ±infinity they and their gradients have their limits.
+// ---- Activations, of reals. At ±infinity, they and their gradients take their limits.
 Value Relu(const Operand& x);                            // gradient 0 at 0
 Value Relu6(const Operand& x);                           // min(max(x, 0), 6); gradient 0 at 0 and 6
 Value LeakyRelu(const Operand& x, double alpha = 0.01);  // x > 0 ? x : alpha x; gradient alpha at 0

@@ -12,11 +12,11 @@ namespace meshwork {
 struct AttentionSizes {
   int64_t b, s, t, h, d, e;
   bool causal;    // query i sees keys 0 to i, counted in the whole sequence
-  bool has_seen;  // the last operand says how many keys each query sees
+  bool has_seen;  // the last operand holds how many keys each query sees
   double scale;
 };
 
-// Of blocks q: [b,s,h,d], k: [b,t,h,d], v: [b,t,h,e].
+// The sizes for blocks q: [b,s,h,d], k: [b,t,h,d], v: [b,t,h,e].
 AttentionSizes AttentionSizesOf(const Type& q, const Type& k, const Type& v, bool has_seen,
                                 const Attrs& attrs);
 

@@ -1,7 +1,7 @@
 // Ops that run along a sharded dim block by block: cumsum, argmax and top_k carry summaries between the
-// blocks, in attention blocks go round or are merged (ops/ring_attention.h). A row says how in terms of other
-// rows (OpRow::blockwise), on a dim of n elements that is cut in `count` blocks, as [count, size]; the blocks
-// are sharded as the dim was. Of summaries only one per block is gathered.
+// blocks; in attention, blocks go round or results are merged (ops/ring_attention.h). A row writes this form
+// in terms of other rows (OpRow::blockwise): a dim of n elements that is cut into `count` blocks becomes
+// [count, size], and the blocks are sharded as the dim was. Only one summary per block is gathered.
 //
 //   cumsum of [n]: c = cumsum of each block; t = the sum of each block, gathered; c + exclusive cumsum of t
 #pragma once
@@ -15,7 +15,7 @@
 
 namespace meshwork {
 
-// The dim of an op that is cut, its blocks, and how these lie.
+// The dim of an op that is cut, its blocks, and their sharding.
 class Blocks {
  public:
   // x: [a,n,b] at dim -> blocks of it.
@@ -23,12 +23,12 @@ class Blocks {
 
   int64_t count() const { return count_; }
   int64_t size() const { return size_; }  // ⌈n / count⌉
-  // Whether Split can fill what is beyond n with the least or the largest element of `dtype`: the largest i64
-  // is no attribute.
+  // Whether Split can fill the elements beyond n with the least or the largest element of `dtype`: the
+  // largest i64 has no exact double, and so no attribute.
   bool CanFill(DType dtype, bool largest) const { return dtype != I64 || !largest || count_ * size_ == n_; }
-  // x: [a,n,b] -> [a,count,size,b], sharded along count; what is beyond n is `fill`.
+  // x: [a,n,b] -> [a,count,size,b], sharded along count; the elements beyond n are `fill`.
   Value Split(const Value& x, double fill) const;
-  // The inverse, without what is beyond n.
+  // The inverse, without the elements beyond n.
   Value Join(const Value& x) const;
   // summaries: [a,count,..] -> the same, whole on every device.
   Value Gathered(const Value& summaries) const;
@@ -49,9 +49,10 @@ class Blocks {
 double LowestOf(DType dtype);
 double HighestOf(DType dtype);
 
-// Appends the blockwise form of `node` on these values, which lie as `layouts` say; the results that stand
-// for the node's. Empty if that would not send or hold less. Without `layouts`, the results of every form
-// that it may have, one form behind the other. REQUIRES: it has one.
+// Appends the blockwise form of `node` on these values, which have the layouts `layouts`; returns the values
+// that stand for the node's results. Empty if the form would not send or hold less. Without `layouts`,
+// appends every form that the node may have, and returns their results one form after the other. REQUIRES:
+// the node has a blockwise form.
 std::vector<Value> AddBlockwise(const Node& node, std::span<const Value> operands, int64_t count,
                                 const DimSpec& cut, std::span<const Layout> layouts = {});
 

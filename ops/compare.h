@@ -1,5 +1,5 @@
-// Comparisons, logic and bits, element by element. Part of ops/ops.h; what holds of all such ops says
-// ops/arithmetic.h.
+// Comparisons, logic and bits, element by element. Part of ops/ops.h; ops/arithmetic.h says what holds for
+// all such ops.
 #pragma once
 
 #include "meshwork/ir/graph.h"
@@ -25,8 +25,8 @@ Value And(const Operand& a, const Operand& b);
 Value Or(const Operand& a, const Operand& b);
 Value Xor(const Operand& a, const Operand& b);
 Value Not(const Operand& x);
-// Whole numbers. An amount that is negative or not below the width shifts all bits out: what is left is 0, or
-// -1 where a negative number is shifted right arithmetically.
+// Whole numbers. An amount that is negative or not below the width shifts all bits out: the result is 0, or
+// -1 if a negative number is shifted right arithmetically.
 Value ShiftLeft(const Operand& a, const Operand& b);
 Value ShiftRightArithmetic(const Operand& a, const Operand& b);
 Value ShiftRightLogical(const Operand& a, const Operand& b);
@@ -36,6 +36,6 @@ Value Select(const Value& condition, const Operand& a, const Operand& b);
 
 // ---- Bits.
 Value Popcount(const Operand& x);           // whole: how many bits are set
-Value CountLeadingZeros(const Operand& x);  // whole: how many bits are 0 before the first that is set
+Value CountLeadingZeros(const Operand& x);  // whole: how many bits are 0 before the first set bit
 
 }  // namespace meshwork

@@ -29,11 +29,11 @@ struct ConvShape {
   int64_t w_size() const { return taps() * (in_channels / groups) * out_channels; }
 };
 
-// Of a filter w: [filter…, c / groups, o], the sizes that slide.
+// The spatial sizes of a filter w: [filter…, c / groups, o].
 std::vector<int64_t> FilterSizes(const Shape& w);
 
-// Of conv, and of its gradients, with these attributes: x: [n, in…, ci], w: [filter…, ci / groups, co],
-// y: [n, out…, co].
+// The sizes of a conv or of its gradients with these attributes. x: [n, in…, ci], w: [filter…, ci / groups,
+// co], y: [n, out…, co].
 ConvShape ConvShapeOf(const Attrs& attrs, const Shape& x, const Shape& w, const Shape& y);
 
 }  // namespace meshwork

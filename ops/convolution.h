@@ -1,4 +1,4 @@
-// Convolutions. Part of ops/ops.h, which says what holds of all.
+// Convolutions. Part of ops/ops.h, which says what holds for all ops.
 #pragma once
 
 #include <cstdint>
@@ -15,13 +15,13 @@ namespace meshwork {
 
 struct ConvOptions {
   WindowOptions window = {};
-  // The channels of x and of the result are cut into so many groups, each of which sees its own alone. As
-  // many as c: depthwise.
+  // The channels of x and of the result are cut into this many groups; a group of the result sees only its
+  // own group of x. c groups: depthwise.
   int64_t groups = 1;
 };
-// x: [n, spatial…, c], w: [filter…, c / groups, o] -> [n, spatial…, o]. Sharded along a spatial dim, devices
-// exchange the rows that windows of both need. Errors: sizes that do not fit, strides and dilations below 1,
-// a filter that does not fit into an image and its padding.
+// x: [n, spatial…, c], w: [filter…, c / groups, o] -> [n, spatial…, o]. If x is sharded along a spatial dim,
+// devices exchange the rows that windows of several devices need. Errors: sizes that do not fit, strides and
+// dilations below 1, a filter that does not fit into an image and its padding.
 Value Conv(const Operand& x, const Operand& w, const ConvOptions& options = {});
 // The transpose of Conv with the same w and options, x: [n, spatial…, o] -> [n, spatial…, c]. Along each
 // spatial dim it has (size - 1) stride + (filter - 1) dilation + 1 - low - high results, with

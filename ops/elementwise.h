@@ -1,7 +1,7 @@
 // Shared by the elementwise families (arithmetic, compare, unary, activations, cast): one result element per
 // index, operands broadcast right-aligned.
 //
-// A row of one real operand is its function, its gradient and how partial operands pass:
+// A row of one real operand consists of its function, its gradient and how partial operands pass:
 //
 //   RealRow("exp", "e to the x", [](auto x) { return ExpOf(x); },
 //           [](const Value& g, const Value&, const Value& y) { return g * y; }, {.rule = GrowingRule})
@@ -23,7 +23,7 @@ namespace meshwork {
 
 // Inference.
 
-// What a row takes: numbers are whole or real, bits are bools or whole numbers.
+// The elements that a row takes: numbers are whole or real, bits are bools or whole numbers.
 enum class Elements { kAny, kNumber, kReal, kBits, kWhole };
 
 absl::Status CheckElements(Elements elements, const Type& type);
@@ -46,9 +46,9 @@ absl::StatusOr<std::vector<Type>> InferBool(const OpView& view) {
 
 inline constexpr Which kSecond = Which::kOneButFirst;  // of two operands
 
-// A function that grows (falls) with one of its operands, whatever the others are, as the dtypes of the
-// operand and the result are ordered: the largest bool is owed by `or`, the least by `and`. NaN must stay
-// NaN: the largest of a NaN and a number is NaN.
+// A function that grows (falls) with one of its operands, whatever the others are, in the order of the
+// operand's and the result's dtypes: for bools, a maximum is an `or`, a minimum an `and`. NaN must stay NaN:
+// the maximum of a NaN and a number is NaN.
 Passes Grows(Which which, DType from, DType to);
 Passes Falls(Which which, DType from, DType to);
 // f(ab) = f(a)f(b): products pass.
@@ -65,13 +65,13 @@ Rule MovingRule(const OpView& view);   // MovesElements()
 // Each gradient summed over the dims along which its operand was broadcast.
 std::vector<Value> Fit(const GradView& view, std::vector<Value> grads);
 
-// The gradient of a function of one operand from F(g, x, y): what is owed to y = f(x), times f'(x).
+// The gradient of a function y = f(x) of one operand, by F(g, x, y): g, the gradient of y, times f'(x).
 template <typename F>
 std::vector<Value> UnaryGrad(const GradView& view) {
   return {F{}(view.result_grads[0], view.operands[0], view.results[0])};
 }
 
-// ---- Kernels. f computes with Compute<T>; For… make the factory of an f without attributes.
+// ---- Kernels. f computes in Compute<T>; the functions For… make the factory for an f without attributes.
 
 template <typename F>
 Kernel RealKernel(const KernelSpec& spec, F f) {
@@ -100,7 +100,7 @@ KernelFactory ForNumbers(F) {
   return [](const KernelSpec& spec) { return NumberKernel(spec, F{}); };
 }
 
-// Two operands of a dtype of these.
+// For two operands of one dtype, which `elements` allows.
 template <Elements elements, typename F>
 KernelFactory ForPairs(F) {
   return [](const KernelSpec& spec) {

@@ -1,4 +1,4 @@
-// Mixtures of experts. Part of ops/ops.h, which says what holds of all.
+// Mixtures of experts. Part of ops/ops.h, which says what holds for all ops.
 #pragma once
 
 #include <cstdint>
@@ -21,11 +21,12 @@ struct Routing {
 };
 // gates: [g,s,e], for each token of each group its shares of the experts, a Softmax. Takes each token to the
 // experts with its largest gates; first choices before second ones, each in the order of the tokens (Lepikhin
-// et al., arXiv 2006.16668, algorithm 1, without chance). With two choices their weights add up to 1.
+// et al., arXiv 2006.16668, algorithm 1, without its random choice). With two choices their weights add up to
+// 1.
 //
 //   Routing r = RouteToExperts(gates, {.choices = 1, .capacity = 2 * s / e});
-//   Value inputs = Einsum("gsec,gsm->egcm", {r.dispatch, x});        // an all-to-all, if e and g share an
-//   axis Value y = Einsum("gsec,egcm->gsm", {r.combine, Experts(inputs)});
+//   Value inputs = Einsum("gsec,gsm->egcm", {r.dispatch, x});   // an all-to-all, if e and g share an axis
+//   Value y = Einsum("gsec,egcm->gsm", {r.combine, Experts(inputs)});
 //
 // Errors: gates that are not floats [g,s,e]; choices other than 1 and 2 or more than e; capacity below 1.
 Routing RouteToExperts(const Operand& gates, const RoutingOptions& options);

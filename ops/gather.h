@@ -1,4 +1,4 @@
-// Elements and slices at places that are values. Part of ops/ops.h, which says what holds of all.
+// Elements and slices at places that are values. Part of ops/ops.h, which says what holds for all ops.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace meshwork {
 
-// Elements by index. indices: i32 or i64, of any shape; one below 0 counts as 0, one beyond the end as
+// Elements by index. indices: i32 or i64, of any shape; an index below 0 counts as 0, one beyond the end as
 // the last.
 // x: [a,n,b] at dim 1, indices: [i,j] -> [a,i,j,b], that is x[:, indices, :]. Sharded along n, each device
 // looks up the indices it owns, and the result is their sum.
@@ -18,20 +18,21 @@ Value Gather(const Operand& x, const Operand& indices, int64_t dim);
 // updates[:, i, j, :] is added at [:, indices[i,j], :], in the order of the indices. Numbers only.
 Value ScatterAdd(const Operand& updates, const Operand& indices, const Shape& shape, int64_t dim);
 
-// The largest (least) of the updates at each place; where there is none -∞ (∞), or the least (largest) whole
-// number. Equal ones share the gradient equally.
+// The largest (least) of the updates at each place; at a place without updates -∞ (∞), or the least (largest)
+// whole number. Equal updates share the gradient equally.
 Value ScatterMax(const Operand& updates, const Operand& indices, const Shape& shape, int64_t dim);
 Value ScatterMin(const Operand& updates, const Operand& indices, const Shape& shape, int64_t dim);
-// x: [a,n,b], updates: [a,i,j,b], indices: [i,j] -> x, whose [:, indices[i,j], :] is updates[:, i, j, :]. Of
-// two updates of one place the last in the order of the indices stays; it alone has a gradient.
+// x: [a,n,b], updates: [a,i,j,b], indices: [i,j] -> x with [:, indices[i,j], :] replaced by updates[:, i, j,
+// :]. Of several updates of one place the last in the order of the indices stays; only this one has a
+// gradient.
 Value ScatterUpdate(const Operand& x, const Operand& updates, const Operand& indices, int64_t dim);
 // x: [a,n,b], indices: [a,m,b] -> [a,m,b], that is x[a, indices[a,i,b], b] (NumPy's take_along_axis).
 Value TakeAlongDim(const Operand& x, const Operand& indices, int64_t dim);
 // The transpose of TakeAlongDim: zeros of `shape` [a,n,b] to which updates[a,i,b] is added at
 // [a, indices[a,i,b], b], in the order of i.
 Value ScatterAddAlongDim(const Operand& updates, const Operand& indices, const Shape& shape, int64_t dim);
-// x: [batch.., n1,..,nk, rest..], indices: [batch.., places.., k] -> [batch.., places.., rest..]: what lies
-// where an index for each of the k dims behind the batch_dims says. Errors: more indices than dims.
+// x: [batch.., n1,..,nk, rest..], indices: [batch.., places.., k] -> [batch.., places.., rest..]: the slices
+// of x at k indices, one for each of the k dims after the batch_dims. Errors: more indices than dims.
 Value GatherNd(const Operand& x, const Operand& indices, int64_t batch_dims = 0);
 // The transpose of GatherNd: zeros of `shape`, to which the updates are added at the places, in their order.
 Value ScatterNdAdd(const Operand& updates, const Operand& indices, const Shape& shape,
@@ -40,7 +41,7 @@ Value ScatterNdAdd(const Operand& updates, const Operand& indices, const Shape& 
 // clamped so that all of the window lies in x (StableHLO's dynamic_slice). Error: a window larger than x.
 Value DynamicSlice(const Operand& x, const Operand& start, const std::vector<int64_t>& dims,
                    const std::vector<int64_t>& sizes);
-// x, whose window of the update's shape from `start` on is the update. Errors: as DynamicSlice's.
+// x with the window of the update's shape from `start` on replaced by the update. Errors: DynamicSlice's.
 Value DynamicUpdateSlice(const Operand& x, const Operand& update, const Operand& start,
                          const std::vector<int64_t>& dims);
 

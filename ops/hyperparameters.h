@@ -13,7 +13,7 @@ inline absl::Status CheckFinite(std::string_view name, double value) {
   return InvalidArgument("{}={} is not finite.", name, value);
 }
 
-// Of moving averages.
+// For moving averages.
 inline absl::Status CheckDecay(std::string_view name, double value) {
   if (value >= 0 && value < 1) return absl::OkStatus();
   return InvalidArgument("{}={} is not in [0, 1).", name, value);

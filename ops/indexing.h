@@ -1,7 +1,7 @@
 // Shared by the families that read and write elements by index (gather, scatter, along_dim).
 //
-// Indices are i32 or i64 and clamped to the dim. They are a tensor of any shape, whose dims take the place of
-// the dim that they index: x: [a,n,b] at dim 1 by indices: [i,j] is [a,i,j,b].
+// Indices are i32 or i64 and clamped to the dim. They form a tensor of any shape, whose dims take the place
+// of the dim that they index: x: [a,n,b] at dim 1 by indices: [i,j] is [a,i,j,b].
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace meshwork {
 
-// x: [outer, n, inner] along `dim`, and what takes n's place there for `count` indices.
+// The sizes of x: [outer, n, inner] around `dim`; `count` indices take n's place.
 struct IndexedSizes {
   int64_t outer, n, inner, count;
 };
@@ -21,10 +21,11 @@ IndexedSizes SizesOf(const Shape& x, const Shape& indices, int64_t dim);
 // The shape of x with the indices' dims in the place of `dim`.
 Shape IndexedShape(const Shape& x, const Shape& indices, int64_t dim);
 
-// Errors: indices that are no whole numbers, a dim that there is not, or that is empty while indices are not.
+// Errors: indices that are not whole numbers, a dim that does not exist, or that is empty while indices are
+// not.
 absl::Status CheckIndices(const Type& indices, const Type& x, int64_t dim);
 
-// Letters of x: "anb", of the indices "AB", of x with these in n's place "aABb".
+// The letters of x, "anb", of the indices, "AB", and of x with the indices' letters in n's place, "aABb".
 struct IndexedTerms {
   std::string x, indices, indexed;
 };

@@ -1,4 +1,4 @@
-// Linear algebra, and Fourier transforms. Part of ops/ops.h, which says what holds of all.
+// Linear algebra, and Fourier transforms. Part of ops/ops.h, which says what holds for all ops.
 #pragma once
 
 #include <cstdint>
@@ -9,13 +9,13 @@
 namespace meshwork {
 
 // Linear algebra, of batches of f32 or f64 matrices […,m,n], each of which is whole on a device.
-// The lower triangle l of x = l lᵀ; x: […,n,n], of which the lower triangle is read, to which the gradient
-// belongs alone. NaN where x is not positive definite.
+// The lower triangle l of x = l lᵀ; x: […,n,n]. Only the lower triangle of x is read, and only it has a
+// gradient. NaN where x is not positive definite.
 Value Cholesky(const Operand& x);
 struct TriangularOptions {
   bool lower = true;           // which triangle of a is meant; the other one is not read
   bool transpose_a = false;    // op(a) is aᵀ
-  bool unit_diagonal = false;  // the diagonal is 1 and not read, either
+  bool unit_diagonal = false;  // the diagonal counts as 1 and is not read
 };
 // op(a)⁻¹ b; a: […,n,n], b: […,n,k]. A 0 on the diagonal gives infinities and NaN.
 Value TriangularSolve(const Operand& a, const Operand& b, const TriangularOptions& options = {});
@@ -26,8 +26,8 @@ struct QrResult {
 };
 QrResult Qr(const Operand& x);
 // The discrete Fourier transform along dim of re + i im, reals of one type: sum over j of x[j] exp(-2πi jk /
-// n). `inverse`: with the other sign, divided by n. There is no complex dtype, so that parts are values of
-// their own.
+// n). `inverse`: with the other sign, divided by n. There is no complex dtype, so the two parts are separate
+// values.
 struct Complex {
   Value re, im;
 };

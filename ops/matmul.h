@@ -1,4 +1,4 @@
-// Products of matrices, and Einstein's sums. Part of ops/ops.h, which says what holds of all.
+// Products of matrices, and Einstein's sums. Part of ops/ops.h, which says what holds for all ops.
 #pragma once
 
 #include <string_view>
@@ -14,12 +14,13 @@ namespace meshwork {
 // give [8,4,m,n]. bf16 is multiplied and summed in float and rounded once. Errors: a vector, sizes that
 // differ.
 Value MatMul(const Operand& a, const Operand& b, bool transpose_a = false, bool transpose_b = false);
-// Einstein's sums, as NumPy writes them: each dim of an operand has a letter (a to z, A to Z), the result is
-// the sum over all letters that it does not name of the product of the operands. "bij,bjk->bik" are products
-// of matrices, "ii->i" a diagonal, "...i->..." sums; what "..." stands for broadcasts. Without an arrow, the
-// result has "..." and the letters that are there once, capitals first. A composite: sums and one MatMul (or
+// Einstein's sums, as NumPy writes them: each dim of an operand has a letter (a to z, A to Z). The result is
+// the product of the operands, summed over all letters that the result does not name. "bij,bjk->bik" are
+// products of matrices, "ii->i" a diagonal, "...i->..." sums; the dims of "..." broadcast. Without an arrow,
+// the result has "..." and the letters that occur once, capitals first. A composite: sums and one MatMul (or
 // Mul) per pair of operands, in the order that takes the fewest multiplications. Errors: a malformed
-// equation, letters or sizes that do not fit, dtypes that are not floats, all alike. No operands, no value.
+// equation, letters or sizes that do not fit, dtypes that are not floats or not all equal. Without operands
+// the result is invalid.
 Value Einsum(std::string_view equation, const std::vector<Value>& operands,
              CallSite loc = CallSite::Current());
 

@@ -1,4 +1,4 @@
-// What a product of matrices is made of, for its row and its kernel.
+// The sizes of a product of matrices, for its row and its kernel.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ struct MatmulSizes {
   int64_t m, n, k;
 };
 
-// Of a matmul with these attributes. REQUIRES: a and b have two dims at least.
+// The sizes of a matmul with these attributes. REQUIRES: a and b have at least two dims.
 MatmulSizes MatmulSizesOf(const Attrs& attrs, const Shape& a, const Shape& b);
 
 }  // namespace meshwork

@@ -1,4 +1,4 @@
-// C++ operators of values: a + b is Add(a, b). Part of ops/ops.h, which says what holds of all.
+// C++ operators of values: a + b is Add(a, b). Part of ops/ops.h, which says what holds for all ops.
 #pragma once
 
 #include "meshwork/ir/operand.h"

@@ -1,4 +1,4 @@
-// Update rules of optimizers. Part of ops/ops.h, which says what holds of all.
+// Update rules of optimizers. Part of ops/ops.h, which says what holds for all ops.
 #pragma once
 
 #include "meshwork/ir/graph.h"
@@ -6,12 +6,12 @@
 
 namespace meshwork {
 
-// Optimizers: the update rules that are rows; train/optimizers.h has them all.
+// Optimizers: the update rules that are rows; train/optimizers.h has all optimizers.
 struct AdamResult {
   Value weight, first_moment, second_moment;
 };
-// w' = w - learning_rate (m̂ / (sqrt(v̂) + epsilon) + weight_decay w), see Adam and AdamW there.
-// step: i64 scalar, 1 at the first update.
+// w' = w - learning_rate (m̂ / (sqrt(v̂) + epsilon) + weight_decay w), see Adam and AdamW in
+// train/optimizers.h. step: i64 scalar, 1 at the first update.
 AdamResult AdamUpdate(const Value& weight, const Value& gradient, const Value& first_moment,
                       const Value& second_moment, const Value& step, double learning_rate, double beta1,
                       double beta2, double epsilon, double weight_decay = 0,

@@ -1,5 +1,5 @@
-// What to use for a name that is no op: composites, which C++ functions write in terms of ops, and what other
-// systems call the ops here.
+// What to use for a name that is no op: composites, which C++ functions write in terms of ops, and the names
+// that other systems have for meshwork's ops.
 #pragma once
 
 #include <string>
@@ -18,13 +18,13 @@ struct Composite {
 };
 const std::vector<Composite>& Composites();
 
-// What other systems call an op or a composite.
+// The name of an op or a composite in other systems.
 struct OtherName {
   std::string_view name, ours;
 };
 const std::vector<OtherName>& OtherNames();
 
-// The composite called `name`, here or elsewhere; null if there is none.
+// The composite called `name`, in meshwork or in other systems; null if there is none.
 const Composite* FindComposite(std::string_view name);
 
 // For a shell: the call, and the ops that it writes for an example.

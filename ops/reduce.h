@@ -1,4 +1,4 @@
-// Reductions. Part of ops/ops.h, which says what holds of all.
+// Reductions. Part of ops/ops.h, which says what holds for all ops.
 #pragma once
 
 #include <cstdint>
@@ -9,17 +9,18 @@
 
 namespace meshwork {
 
-// Reductions over `dims`; keep_dims leaves them with size 1. Over no element: the identity, a mean is
-// NaN. bf16 is summed and multiplied in float and rounded once; whole numbers wrap around.
+// Reductions over `dims`; keep_dims leaves them with size 1. A reduction of no elements is the identity; a
+// mean of no elements is NaN. bf16 is summed and multiplied in float and rounded once; whole numbers wrap
+// around.
 Value ReduceSum(const Operand& x, const std::vector<int64_t>& dims, bool keep_dims = false);
 Value ReduceMean(const Operand& x, const std::vector<int64_t>& dims, bool keep_dims = false);
-// NaN if one is. Elements equal to the extremum share its gradient equally.
+// NaN if an element is NaN. Elements equal to the extremum share its gradient equally.
 Value ReduceMax(const Operand& x, const std::vector<int64_t>& dims, bool keep_dims = false);
 Value ReduceMin(const Operand& x, const std::vector<int64_t>& dims, bool keep_dims = false);
-// The gradient of a factor is the product of the others, also if some are 0; it is NaN or 0 where the product
-// of the factors other than 0 over- or underflows. A gradient of the gradient takes zeros for constants.
+// The gradient of a factor is the product of the others, even if some are 0; it is NaN or 0 where the product
+// of the nonzero factors over- or underflows. A gradient of the gradient treats zeros as constants.
 Value ReduceProd(const Operand& x, const std::vector<int64_t>& dims, bool keep_dims = false);
-// Of bools.
+// x: bools.
 Value ReduceAll(const Operand& x, const std::vector<int64_t>& dims, bool keep_dims = false);
 Value ReduceAny(const Operand& x, const std::vector<int64_t>& dims, bool keep_dims = false);
 // Index (i32) of the largest (smallest) element along `dim`; ties go to the lowest index, the first NaN wins.

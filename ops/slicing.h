@@ -1,4 +1,4 @@
-// Slices, paddings, joins, reversals, rolls. Part of ops/ops.h, which says what holds of all.
+// Slices, paddings, joins, reversals, rolls. Part of ops/ops.h, which says what holds for all ops.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,8 @@
 
 namespace meshwork {
 
-// Slices. Every dim may stay sharded: along one that is cut, padded or joined the devices exchange what
-// their blocks of the result are put together of, and nothing else.
+// Slices. Every dim may stay sharded: along a sharded dim that is cut, padded or joined, devices exchange
+// only the elements that their blocks of the result consist of.
 // x[start:limit:stride] per dim; stride defaults to 1. Errors: lists that are not one entry per dim, a
 // start above its limit, a limit above the size, a stride below 1.
 Value Slice(const Operand& x, const std::vector<int64_t>& start, const std::vector<int64_t>& limit,

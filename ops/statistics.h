@@ -1,5 +1,5 @@
-// Softmax, variances, norms of vectors: written in terms of rows. Part of ops/ops.h, which says what holds of
-// all.
+// Softmax, variances, norms of vectors: written in terms of rows. Part of ops/ops.h, which says what holds
+// for all ops.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ namespace meshwork {
 // of -inf has share 0 (a mask); NaN where all are -inf or one is +inf or NaN. Sharded along `dim`: two
 // all-reduces of one element per row, and one for the gradient. Errors: no such dim.
 Value Softmax(const Operand& x, int64_t dim = -1);
-// log(Softmax(x, dim)), without computing the share first: exact where that is 0.
+// log(Softmax(x, dim)), without computing the share first: exact even where the share is 0.
 Value LogSoftmax(const Operand& x, int64_t dim = -1);
 // Softmax over several dims at once: all elements of a slice along them add up to 1.
 Value SoftmaxOver(const Operand& x, const std::vector<int64_t>& dims);

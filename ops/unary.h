@@ -1,5 +1,5 @@
-// Functions of one real, element by element. Part of ops/ops.h; what holds of all such ops says
-// ops/arithmetic.h.
+// Functions of one real, element by element. Part of ops/ops.h; ops/arithmetic.h says what holds for all such
+// ops.
 #pragma once
 
 #include "meshwork/ir/graph.h"
@@ -29,7 +29,7 @@ Value Tanh(const Operand& x);
 Value Asinh(const Operand& x);
 Value Acosh(const Operand& x);
 Value Atanh(const Operand& x);
-Value Floor(const Operand& x);  // of these four the gradient is 0
+Value Floor(const Operand& x);  // the gradient of Floor, Ceil, Round and Trunc is 0
 Value Ceil(const Operand& x);
 Value Round(const Operand& x);  // to the nearest, halves to the even one
 Value Trunc(const Operand& x);  // towards zero

@@ -3,7 +3,7 @@
 //   const Explanation explanation = Explain(program, topology);
 //   fmt::print("{}", ToText(explanation));
 //
-// Times are by the topology, where one is known; without it there are none.
+// Times are by the topology; without a topology there are no times.
 #pragma once
 
 #include <cstdint>
@@ -20,8 +20,8 @@ namespace meshwork {
 struct StepCost {
   int64_t collectives = 0;
   int64_t bytes = 0;       // on the wire: WireBytes
-  int64_t received = 0;    // of these, what a device receives at most
-  double seconds = 0;      // in collectives, by the topology; 0: it is not known
+  int64_t received = 0;    // the most of these bytes that a device receives
+  double seconds = 0;      // in collectives, by the topology; 0: unknown
   int64_t peak_bytes = 0;  // LogicalPeakBytes
 };
 
@@ -29,33 +29,33 @@ struct StepCost {
 struct MovedValue {
   std::string type;      // "f32[128,500]", whole
   std::string from, to;  // layouts
-  std::string location;  // the user's line, "step.mw:4"; empty if it is not known
+  std::string location;  // the user's line, "step.mw:4"; empty if unknown
   std::string cause;     // why it has to move
 };
 
 struct ExplainedCollective {
   std::string op;        // "all_reduce"
   std::string axes;      // "(batch)": along which data moves
-  int64_t group = 1;     // devices along them
+  int64_t group = 1;     // the number of devices along these axes
   int64_t bytes = 0;     // on the wire, per device: WireBytes
-  int64_t received = 0;  // of these, what a device receives at most
-  double seconds = 0;    // by the topology; 0: it is not known
-  int64_t times = 1;  // in a step: in the body of a loop as often as that runs; bytes and seconds are of one
+  int64_t received = 0;  // the most of these bytes that a device receives
+  double seconds = 0;    // by the topology; 0: unknown
+  int64_t times = 1;     // how often it runs in a step (see TimesOf); bytes and seconds are for one run
   std::vector<MovedValue> values;
 };
 
-// Another layout for something that the user laid out, and what the step costs with it.
+// Another layout for a value that the user laid out, and the cost of the step with this layout.
 struct LayoutChange {
   std::string value;     // "%w1"
   std::string from, to;  // layouts
-  std::string location;  // where it is laid out
+  std::string location;  // where the user laid it out
   StepCost cost;
 };
 
 struct LayoutSearch {
   std::vector<LayoutChange> changes;  // cheaper layouts, the cheapest first
-  int64_t layouts = 0;                // all that differ in one step from what the user laid out
-  int64_t tried = 0;                  // of these, those of the largest values
+  int64_t layouts = 0;                // all layouts that differ in one step from the user's
+  int64_t tried = 0;                  // how many of these were tried: those of the largest values
 };
 
 struct Explanation {
@@ -75,8 +75,8 @@ std::string TimeToString(double seconds);
 StepCost CostOf(const Graph& local, const Topology& topology);
 Explanation Explain(const Program& program, const Topology& topology = {});
 
-// For one screen: the causes of a bucket and the collectives of a long program beyond the first are counted,
-// those that cost least.
+// The explanation as text for one screen. Of the causes of a bucket and of the collectives of a long program
+// only the first are shown; the rest, those that cost least, are counted.
 std::string ToText(const Explanation& all);
 nlohmann::ordered_json ToJson(const Explanation& all);
 

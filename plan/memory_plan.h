@@ -3,7 +3,7 @@
 //   PlanBuffers({{100, 0, 1}, {100, 1, 2}, {100, 2, 3}})  ->  offsets {0, 128, 0}, peak 228
 //
 // A buffer is live over an inclusive range of ticks: instructions, or whole epochs between barriers
-// where several threads share the arena. Buffers whose ranges meet never overlap in memory.
+// where several threads share the arena. Buffers with a common tick never overlap in memory.
 //
 // Greedy by decreasing size, each in the tightest gap that fits (Pisarchyk and Lee, "Efficient Memory
 // Management for Deep Neural Net Inference", arXiv 2001.03288, section 5): within a few percent of
@@ -19,7 +19,7 @@ namespace meshwork {
 struct BufferRequest {
   int64_t bytes = 0;  // 0 takes no room and lies at offset 0
   int begin = 0;      // first tick at which it is live
-  int end = 0;        // last one; REQUIRES: begin <= end
+  int end = 0;        // last tick at which it is live; REQUIRES: begin <= end
 };
 
 struct MemoryPlan {

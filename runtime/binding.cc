@@ -41,8 +41,7 @@ absl::Status CheckApart(const std::vector<Region>& written, const std::vector<Re
       if (!Overlap(written[w], other)) return absl::OkStatus();
       return InvalidArgument(
           "Run: {} lies in the memory of {}; it is written while others are read or written, so bind memory "
-          "of "
-          "its own.",
+          "of its own.",
           written[w].what, other.what);
     };
     for (const Region& other : read) MESHWORK_RETURN_IF_ERROR(check(other));
@@ -65,8 +64,7 @@ absl::Status CheckGivenAs(std::string_view kind, const std::set<std::string>& di
     if (distributed.contains(name))
       return InvalidArgument(
           "Run: {} \"{}\" is distributed (ExecutorOptions::distributed) and is given as a host tensor; bind "
-          "a "
-          "DTensor (Executor::NewFeed and NewOutput make them).",
+          "a DTensor (Executor::NewFeed and NewOutput make them).",
           kind, name);
   for (const auto& [name, tensor] : parts)
     if (!distributed.contains(name))

@@ -104,8 +104,7 @@ absl::Status CheckDistributed(const Graph& local, const Domain& domain,
       continue;
     return InvalidArgument(
         "Executor: output \"{}\" is {} {}, whose blocks lie in {}; name it in ExecutorOptions::distributed, "
-        "or "
-        "let the program gather it (relayout).",
+        "or let the program gather it (relayout).",
         names.back(), info.global.ToString(), info.layout->ToString(), domain.placement().ToString());
   }
   for (const std::string& name : distributed) {
@@ -126,8 +125,7 @@ absl::Status CheckInPlace(const Graph& local, const ExecutorOptions& options) {
       if (!options.distributed.contains(name))
         return InvalidArgument(
             "Executor: output \"{}\" takes the place of input \"{}\", and \"{}\" is not distributed; name it "
-            "in "
-            "ExecutorOptions::distributed.",
+            "in ExecutorOptions::distributed.",
             output, input, name);
     const ValueInfo &a = local.value(from), &b = local.value(to);
     if (a.global != b.global || a.layout->WithoutTrivialAxes() != b.layout->WithoutTrivialAxes())
@@ -319,8 +317,7 @@ absl::StatusOr<BoundStep> Executor::Bind(StepMemory memory) {
     if (memory.distributed_outputs.contains(output))
       return InvalidArgument(
           "Run: output \"{}\" takes the place of feed \"{}\" (ExecutorOptions::in_place), and is bound to "
-          "memory of "
-          "its own; bind the feed alone.",
+          "memory of its own; bind the feed alone.",
           output, input);
   }
   MESHWORK_RETURN_IF_ERROR(CheckDTensors(*graph_, domain_, *backend_.memory(), memory));

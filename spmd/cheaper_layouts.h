@@ -1,4 +1,4 @@
-// Which one layout of the user's, if it were another, would make a step cheaper.
+// Finds layouts of the user's that, each changed by itself, would make a step cheaper.
 #pragma once
 
 #include <cstdint>
@@ -8,12 +8,12 @@
 
 namespace meshwork {
 
-// Tries other layouts for what is pinned in `global` – an axis of a dim dropped, moved to another dim, or a
-// free one added –, each by compiling with it, and returns the best for each value, at most `most`, the
-// cheapest first: those by which the step sends less (takes less time, where options.topology is known)
-// without a device computing more. The slots of an optimizer change with their weight. At most some 64
-// layouts are tried, those of the largest values, and of a large program fewer: no more than together have
-// `most_nodes` nodes, but one at least. REQUIRES: `program` is what Compile made of `global` with these
+// Tries other layouts for the values pinned in `global` – an axis of a dim dropped, moved to another dim, or
+// a free axis added –, each by compiling with it. Returns the best layout for each value, at most `most`, the
+// cheapest first: those with which the step sends less (or takes less time, if options.topology is known)
+// without a device computing more. An optimizer's state changes with its weight. At most about 64 layouts are
+// tried, those of the largest values; fewer for a large program, so that the compiles together have at most
+// `most_nodes` nodes, but at least one. REQUIRES: `program` is the result of Compile for `global` with these
 // options.
 LayoutSearch CheaperLayouts(const Graph& global, const Program& program, const CompileOptions& options = {},
                             int most = 3, int64_t most_nodes = int64_t{1} << 18);

@@ -1,10 +1,10 @@
-// ChooseCuts says by which axes every op of a program runs.
+// ChooseCuts chooses the axes along which every op of a program runs.
 //
-// For each op, how each letter of its rule is cut: as operands and results agree, else the cheapest of what
-// they offer, counting communication and arithmetic. A reshape that moves nothing (layout/reshape.h)
-// needs no letters. Where operands of an op owe a sum and it would be cut by the axes of that, it runs on the
-// sums as they are owed, if that is cheaper: what is scattered is then one sum, not each, or less than an
-// operand (delay_scatters.h).
+// For each op it chooses how each letter of its rule is cut: as operands and results agree, else the cheapest
+// of the cuts that they offer, counting communication and arithmetic. A reshape that moves nothing
+// (layout/reshape.h) needs no letters. If operands of an op owe a sum, and the op would be cut by the axes of
+// this sum, the op runs on the partial operands if that is cheaper: then one sum is scattered instead of each
+// operand's, or a result smaller than an operand (delay_scatters.h).
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@
 
 namespace meshwork {
 
-// How one op will be run: its operands and results, but for what they owe.
+// How one op will be run: the layouts of its operands and results, except for what they owe.
 struct Choice {
   Rule rule;
   LetterCuts cuts;
@@ -29,14 +29,14 @@ struct Choice {
   AxisSet sharded() const;  // the axes of its operands and results
 };
 
-// Per node of a global program whose values all have whole layouts; nothing for a relayout, which runs as it
-// says. Where the cheapest way gathers what `replication` refuses, an op runs on its operands as they lie, if
-// it can, else the cheapest way that gathers only what the layouts imply. Each op is costed alone, unless
-// `share`: then see share_relayouts.h.
+// The choice for each node of a global program whose values all have whole layouts; nothing for a relayout,
+// whose layouts are given. If the cheapest way gathers a value that `replication` refuses, the op runs on its
+// operands as they lie, if it can, else in the cheapest way that gathers only what the layouts imply. Each op
+// is costed alone, unless `share` is set (see share_relayouts.h).
 std::vector<std::optional<Choice>> ChooseCuts(const Graph& graph, const Topology& topology,
                                               const Replication& replication, bool share = false);
 
-// Every way to run one op that ChooseCuts weighs. REQUIRES: `node`, of `graph`, is no relayout.
+// Every way to run one op that ChooseCuts compares. REQUIRES: `node`, of `graph`, is no relayout.
 std::vector<Choice> AllChoices(const Graph& graph, const Node& node, const Topology& topology,
                                const Replication& replication);
 

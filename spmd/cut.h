@@ -8,20 +8,21 @@
 
 namespace meshwork {
 
-// As Layout::Factors(d, 1) says it of a dim.
+// The factors that cut a letter, as Layout::Factors(d, 1) gives them for a dim.
 using Cut = FactorList;
 using LetterCuts = std::vector<Cut>;  // per letter of a rule
 
-const Cut& Whole();  // by nothing
+const Cut& Whole();  // not cut
 AxisSet AxesOf(const Cut& cut);
 
-// What is exchanged along one dim lies plainly in all others.
+// Whether an exchange can bring the windows of the rule: a tensor exchanged along one dim is strided in no
+// dim.
 bool AreExchangeable(const Rule& rule, const LetterCuts& cuts);
 
-// What the reduced letters leave owed.
+// The reductions that the reduced letters leave owed.
 PartialSet ReducedBy(const Rule& rule, const LetterCuts& cuts);
 
-// How a tensor of these letters lies; a dim without a letter is whole.
+// The layout of a tensor with these letters; a dim without a letter is whole.
 Layout LayoutOf(const Mesh& mesh, const LetterList& letters, const LetterCuts& cuts);
 
 }  // namespace meshwork

@@ -1,7 +1,7 @@
-// FitMemory plans a local program again that needs more memory than there is on a device.
+// FitMemory plans a local program again if it needs more memory than a device has.
 //
-// What it tries, until the peak (plan/memory_report.h) is within the budget, in order of what it costs; each
-// is kept if it lowers the peak:
+// It tries the following, the cheapest first, until the peak (plan/memory_report.h) is within the budget.
+// Each change is kept if it lowers the peak:
 //
 //   order       nodes run in another order (spmd/reorder.h), which costs nothing
 //   buckets     collectives are joined in smaller buckets (spmd/bucket.h): more of them, no more bytes
@@ -19,7 +19,7 @@
 
 namespace meshwork {
 
-// What the passes that make a program local are held to.
+// Limits and options of the passes that make a program local.
 struct LocalOptions {
   int64_t relayout_bytes = 0;                                  // see LocalizeOptions; 0: no limit
   int64_t bucket_bytes = std::numeric_limits<int64_t>::max();  // see BucketReductions
@@ -28,14 +28,14 @@ struct LocalOptions {
   bool narrow_sums = false;    // see CompileOptions
 };
 
-// A program that computes the same as `local` and needs at most `budget` bytes, or the least that was found.
-// `placed`: the result of InsertRelayouts. `make_local` makes it local; `local` was made so, with `options`.
+// A program that computes the same as `local` and needs at most `budget` bytes, or as few as possible.
+// `placed`: the result of InsertRelayouts. `local` is make_local(placed, options).
 // REQUIRES: budget > 0.
 Graph FitMemory(const Graph& placed, const Graph& local, const LocalOptions& options, int64_t budget,
                 const std::function<Graph(const Graph& placed, const LocalOptions& options)>& make_local);
 
 // Error: RESOURCE_EXHAUSTED, `local` needs more than `budget`; says where, for which values, and which of
-// them could be cut by an axis that they are whole along.
+// these values could be cut by an axis that does not cut them now.
 absl::Status CheckMemory(const Graph& local, int64_t budget);
 
 }  // namespace meshwork

@@ -5,13 +5,13 @@
 //                                                   backward   all_gather %w, matmul; reduce_scatter of dw
 //                                                   update     on blocks
 //
-// The layout of such a variable says where it is kept, and nothing of how ops run. MarkUses gives each op
-// that reads it a value of its own, a relayout that is open in all dims: a *use*. Propagate lays it out as
-// the op's other tensors want it: an axis that cuts them is gathered, another stays (tensor parallelism).
-// What is computed of kept values alone, element by element, is kept, too, and gathered in its turn: a cast
-// to bf16 sends half the bytes. No pass makes one of two uses, so nothing is held from the forward to the
-// backward pass; PlaceGathers puts each gather right before its op, and each reduce_scatter right behind what
-// it sums.
+// The layout of such a variable says where it is kept, and nothing about how ops run. MarkUses gives each op
+// that reads the variable a value of its own, a relayout that is open in all dims: a *use*. Propagate lays a
+// use out as the op's other tensors want it: an axis that cuts them is gathered, another axis stays (tensor
+// parallelism). A value that is computed from kept values alone, element by element, is kept, too, and
+// gathered instead: a cast to bf16 halves the bytes sent. No pass merges two uses, so nothing is held from
+// the forward to the backward pass; PlaceGathers puts each gather right before its op, and each
+// reduce_scatter right after the op that it sums.
 #pragma once
 
 #include <vector>
@@ -20,17 +20,17 @@
 
 namespace meshwork {
 
-// Per value: whether it is kept in blocks: a variable that is gathered on use, or as many elements computed
-// of such values and scalars alone. Of global and local programs.
+// Per value, whether it is kept in blocks: it is a variable that is gathered on use, or has as many elements
+// and is computed from such values and scalars alone. For global and local programs.
 std::vector<bool> KeptValues(const Graph& graph);
 
-// Whether the node takes a kept value elsewhere: a use, a step of one, or a relayout that the user asks for.
+// Whether the node moves a kept value: a use, a step of a use, or a relayout that the user asks for.
 bool MovesKept(const Node& node, const std::vector<bool>& kept);
 
 // Whether the node is a use: a relayout of a kept value that is open in all dims.
 bool IsUse(const Node& node, const std::vector<bool>& kept);
 
-// Whether the program has variables that are gathered on use; else the passes below have nothing to do.
+// Whether the program has variables that are gathered on use; if not, the passes below do nothing.
 bool GathersOnUse(const Graph& graph);
 
 // `graph`: global, before Propagate.

@@ -1,9 +1,9 @@
 // InsertRelayouts makes every op's operands meet its rule.
 //
-// It puts `relayout` nodes where a value lies otherwise than an op reads it or a user wants it (choose_cuts.h
-// says how each op runs). A sharded letter that is reduced leaves the result *partial*; a partial value
+// It puts `relayout` nodes where a value has another layout than an op reads or a user wants (choose_cuts.h
+// says how each op runs). A sharded letter that is reduced leaves the result *partial*. A partial value
 // passes through linear ops as long as every reader can take it and it does not grow (unless it meets a sum
-// that is owed anyway), and is summed where something needs the whole. So a sum of sums is one sum, and a
+// that is owed anyway), and is summed where an op needs the whole. So a sum of sums is one sum, and a
 // gradient is summed once.
 #pragma once
 
@@ -17,28 +17,28 @@
 
 namespace meshwork {
 
-// `graph`: a global program whose values all have whole layouts (see Propagate). In the result a
-// value's layout is what its op yields, partial sets included, and every op's operands fit its rule.
+// `graph`: a global program whose values all have whole layouts (see Propagate). In the result a value's
+// layout is the one that its op yields, including partials, and every op's operands fit its rule.
 Graph InsertRelayouts(const Graph& graph, const Topology& topology = {});
 
 struct InsertedRelayouts {
-  // A relayout that something in the result depends on.
+  // A relayout that is not dead code.
   struct Moved {
     ValueId value = kNoValue;  // of the global program
-    int node = -1;             // of the global program: the op that needs or gives it; -1: none
+    int node = -1;             // of the global program: the op that needs or gives the value; -1: none
     double seconds = 0;        // see RelayoutSeconds
   };
 
   Graph graph;
-  std::vector<RefusedGather> refused;  // what it gathers that it must not
+  std::vector<RefusedGather> refused;  // gathers in the result that are not allowed
   std::vector<std::optional<Choice>> choices;
   std::vector<Moved> moved;
 };
-// As above. Where the cheapest way to run an op gathers what `replication` refuses, the op runs on its
-// operands as they lie, if it can; what then is still refused is told.
+// As above. If the cheapest way to run an op gathers a value that `replication` refuses, the op runs on its
+// operands as they lie, if it can; gathers that are still refused then are returned.
 InsertedRelayouts InsertRelayouts(const Graph& graph, const Topology& topology,
                                   const Replication& replication);
-// As above, with ops that run as `choices` say (see ChooseCuts).
+// As above; ops run as `choices` say (see ChooseCuts).
 InsertedRelayouts InsertRelayouts(const Graph& graph, const Topology& topology,
                                   const Replication& replication, std::vector<std::optional<Choice>> choices);
 

@@ -1,9 +1,9 @@
 // KeepWeights lays activations out along weights that must not be gathered.
 //
-// Where the rows of an activation and the columns of a weight want one axis, the result takes that of the
-// larger (spmd/propagate.h), and the other is gathered. A weight beyond the budget is not
-// (spmd/replication.h), an activation is: the layouts imply it. So the result lies along the weight, and what
-// follows it as well.
+// If the rows of an activation and the columns of a weight want one axis, the result takes it from the larger
+// of the two (spmd/propagate.h), and the other is gathered. A weight beyond the budget must not be gathered
+// (spmd/replication.h), but an activation may be, because the layouts imply it. So the result is laid out
+// along the weight, and the values after it follow.
 #pragma once
 
 #include <cstdint>
@@ -16,9 +16,9 @@
 
 namespace meshwork {
 
-// `result`: what Propagate makes of `pinned`. If less is gathered that `budget` refuses, or the step costs
-// less, with results pinned along such weights, `pinned` gets these pins and `result` follows them; returns
-// what was decided, a line each.
+// `result`: Propagate's result for `pinned`. If, with results pinned along such weights, less is gathered
+// that `budget` refuses, or the step costs less, `pinned` gets these pins and `result` follows them. Returns
+// the decisions, a line each.
 std::vector<std::string> KeepWeights(Graph& pinned, PropagateResult& result, const Topology& topology,
                                      int64_t budget);
 

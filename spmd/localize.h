@@ -1,7 +1,8 @@
 // Localize turns a global program with relayouts into the program each device runs: block shapes,
 // relayouts spelled out as slices and collectives, padding masked where a reduction would see it.
 //
-// What owes a sum (or product) of bf16 is carried in f32 until it is paid, and then rounded once:
+// A bf16 value that owes a sum (or product) is carried in f32 until the reduction is made, and then rounded
+// once:
 //
 //   %h = matmul %a, %b : bf16[8,4] {_,_ | sum:x}        %0 = widen %a : f32[8,2] of f32[8,4] {_,x}
 //   %r = relayout %h {_,_}                              %1 = widen %b : f32[2,4] of f32[4,4] {x,_}
@@ -9,7 +10,8 @@
 //                                                       %2 = all_reduce %h axes=(x) op=sum : f32[8,4] {_,_}
 //                                                       %r = narrow %2 : bf16[8,4] {_,_}
 //
-// What is picked, by a gather from a sharded dim, is sent as it is: one device has it, the others nothing.
+// Elements picked by a gather from a sharded dim are sent in bf16: one device has the element, the others
+// zeros.
 #pragma once
 
 #include <cstdint>
@@ -21,21 +23,22 @@
 namespace meshwork {
 
 struct LocalizeOptions {
-  // What operand and result of one step of a relayout may take on a device. Where no plan stays below, the
-  // one that takes least is written. 0: what PlanRelayout allows by itself, which sends least.
+  // The most bytes that operand and result of one step of a relayout may take on a device. If no plan stays
+  // within this limit, the plan that takes the fewest is used. 0: PlanRelayout's own limit, which sends
+  // least.
   int64_t relayout_bytes = 0;
-  // Unless it is assumed, relayouts take the least time by it.
+  // Unless it is the assumed topology, relayouts take the least time by it.
   Topology topology = {};
-  // Parts of bf16 sums are bf16 themselves, not f32 (see CompileOptions::narrow_sums).
+  // Terms of bf16 sums are bf16 themselves, not f32 (see CompileOptions::narrow_sums).
   bool narrow_sums = false;
 };
 
-// `graph`: the result of InsertRelayouts. No device is singled out: what differs between devices is
-// a function of the coordinate inside the ops.
+// `graph`: the result of InsertRelayouts. The program is the same for all devices: ops compute from the
+// device's coordinate whatever differs between devices.
 Graph Localize(const Graph& graph, const LocalizeOptions& options = {});
 
-// The values of relayout_bytes at which Localize writes another program: the peaks, in bytes, of the plans of
-// relayouts that send more and hold less. Descending.
+// The values of relayout_bytes at which Localize writes another program: the peaks, in bytes, of relayout
+// plans that send more and hold less. Descending.
 std::vector<int64_t> RelayoutLimits(const Graph& graph, const LocalizeOptions& options = {});
 
 }  // namespace meshwork

@@ -1,12 +1,12 @@
-// Whether a sum may wait past an op, as far as the constants that it meets tell.
+// Whether a sum may wait past an op, judged by the constants that it meets.
 //
 //   %e = mul %c, %inf      %c: {_ | sum:x}, %inf: a constant ∞
 //
-// In real arithmetic the sum may always be made later. In floating-point numbers parts may be infinite, or
-// vanish, where the whole does not: parts 2 and -1 times ∞ add up to NaN, their sum times ∞ is ∞. What is
-// known when a program is compiled is kept from that: a sum is paid before it is multiplied by a constant
-// that is infinite or larger than the dtype's precision (2^24 of f32), or divided by one that may be 0 or is
-// as small. What only a step knows is not (docs/limitations.md).
+// In real arithmetic the sum may always be made later. In floating-point arithmetic terms may be infinite, or
+// vanish, where the whole does not: the terms 2 and -1 times ∞ add up to NaN, but their sum times ∞ is ∞. The
+// compiler prevents this for constants that it knows: a sum is made before it is multiplied by a constant
+// that is infinite or larger than the dtype's precision (2^24 for f32), or divided by one that may be 0 or is
+// as small. It cannot prevent it for values that only a step knows (docs/limitations.md).
 #pragma once
 
 #include <span>
@@ -19,11 +19,11 @@ namespace meshwork {
 
 // Whether the op moves elements without looking at them, so that every reduction may wait. If it reduces a
 // letter nevertheless, as a gather from a sharded dim does, it picks: one device has the element, the others
-// what adds nothing to it, and the sum is exact in any dtype.
+// have values that add nothing to it, and the sum is exact in any dtype.
 bool OnlyMoves(const Rule& rule);
 
-// `owed`: what each operand of `node` owes, which `rule` passes on. Time: that of looking at the operands,
-// and behind what only moves their elements.
+// `owed`: what each operand of `node` owes, which `rule` passes on. Takes the time to look at the operands,
+// and at the values behind ops that only move elements.
 bool MayWait(const Graph& graph, const Node& node, const Rule& rule, std::span<const PartialSet> owed);
 
 }  // namespace meshwork

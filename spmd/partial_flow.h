@@ -1,13 +1,15 @@
-// Which values of a program stay partial, and over which axes, where each op runs as it was chosen to.
+// Which values of a program stay partial, and over which axes, if each op runs as chosen (choose_cuts.h).
 //
 //   %p = matmul %a, %b     owes sum:x; %r = mul %p, %half owes it, too; tanh %r needs the whole
 //
-// PartialFlow starts from "all that can be" and takes back what some reader cannot accept, or what would be
-// paid for when it has grown, until nothing changes. A carry of a scan may owe a sum from before the first
-// iteration until after the last, if its next value then owes the same: that is guessed, and the guess is
-// dropped where it does not hold. What the carry begins with may be whole (Localize then lets it count once).
+// PartialFlow starts with every value partial that can be, and takes this back where some reader cannot
+// accept it, or where the sum would be made of a larger value, until nothing changes. A carry of a scan may
+// owe a sum from before the first iteration until after the last, if its next value then owes the same sum:
+// PartialFlow guesses this, and drops guesses that do not hold. The initial value of the carry may be whole
+// (Localize then lets it count once).
 //
-// Costs are near-linear in the nodes, for each guess that is dropped once more. Thread-safe once it is made.
+// Takes time near-linear in the nodes, and the same again for each dropped guess. Thread-safe once it is
+// made.
 #pragma once
 
 #include <map>
@@ -22,26 +24,27 @@ namespace meshwork {
 
 class PartialFlow {
  public:
-  // REQUIRES: both outlive this; `graph` is global, its loops opened; a choice per node, none for relayouts.
+  // REQUIRES: both arguments outlive this; `graph` is global, with its loops opened; `choices` has a choice
+  // per node, nothing for relayouts.
   PartialFlow(const Graph& graph, const std::vector<std::optional<Choice>>& choices);
 
   // What the value owes when its op has run.
   const PartialSet& owed(ValueId id) const { return owed_[id]; }
-  // What its readers see: the same if it stays partial, else nothing.
+  // What the value owes when it is read: owed(id) if it stays partial, else nothing.
   PartialSet seen(ValueId id) const { return kept_[id] ? owed_[id] : PartialSet(); }
 
  private:
   // What a value may owe, while carries are guessed.
   struct Guess {
     PartialSet owed;
-    bool owes_any = false;  // linear in carries that nothing is known of
+    bool owes_any = false;  // linear in carries about which nothing is known yet
   };
 
   void GuessCarries();
   std::vector<Guess> GuessValues() const;
   Guess GuessOf(size_t n, const std::vector<Guess>& guesses) const;
   bool DropGuesses();
-  // What the carry owes throughout, if node n is a mark of one.
+  // What a carry owes throughout, if node n is a mark of this carry.
   PartialSet CarriedAt(size_t n) const;
   PartialSet CarriedBy(const ScanCarry& carry) const;
   bool Enters(size_t n) const;

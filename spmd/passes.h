@@ -1,9 +1,9 @@
 // The passes of Compile, in their order.
 //
-// A pass is *optional* if the program is right without it: it saves bytes, time or memory, or merges what is
-// the same. One whose result does not verify can be left out (CompileOptions::wrong_pass).
+// A pass is *optional* if the program is right without it: it saves bytes, time or memory, or merges equal
+// nodes. An optional pass whose result does not verify can be left out (CompileOptions::wrong_pass).
 //
-// For Compile and for the tests of it.
+// For Compile and its tests.
 #pragma once
 
 #include <functional>
@@ -18,12 +18,12 @@
 
 namespace meshwork {
 
-// What is done otherwise than Compile would.
+// What RunPasses does differently from Compile.
 struct PassControl {
   // Optional passes that do not run.
   std::vector<std::string> left_out = {};
-  // Called with what a pass made; the compile goes on with what it returns. So a test puts a wrong
-  // pass in the place of a right one.
+  // Called with the result of each pass; the compile goes on with the graph that it returns. With it, a test
+  // can replace a right pass by a wrong one.
   std::function<Graph(std::string_view pass, Graph made)> tamper = nullptr;
 };
 
@@ -31,15 +31,15 @@ struct PassControl {
 std::vector<std::string> PassNames();
 std::vector<std::string> OptionalPasses();
 
-// What one run of the passes gives.
+// The result of one run of the passes.
 struct Passed {
   Program program;
   // Errors: a gather that is refused, too little memory.
   absl::Status status = absl::OkStatus();
-  std::vector<std::string> optional = {};  // the optional passes that made something of it
+  std::vector<std::string> optional = {};  // the optional passes that changed the program
 };
 
-// Runs the passes, without a proof. REQUIRES: `global` and `options` are as Compile wants them.
+// Runs the passes, without a proof. REQUIRES: `global` and `options` are ones that Compile accepts.
 Passed RunPasses(const Graph& global, const CompileOptions& options, const PassControl& control);
 
 // Compile, with passes that are controlled.

@@ -1,4 +1,4 @@
-// A step of a program, made far enough to see what it sends, for passes that compare layouts.
+// A step of a program, compiled far enough to see what it sends, for passes that compare layouts.
 #pragma once
 
 #include <compare>
@@ -16,7 +16,7 @@ struct PlannedStep {
   Graph local;         // before collectives are put together (bucket.h)
 };
 
-// `share`: gathers are shared as Compile shares them (try_sharing.h), which plans the step some more times.
+// `share`: gathers are shared as in Compile (try_sharing.h), which plans the step several more times.
 // REQUIRES: `propagated` is Propagate's result for `pinned`.
 PlannedStep PlanStep(const Graph& pinned, const Graph& propagated, const Topology& topology,
                      int64_t replication_budget, bool share = false);
@@ -30,7 +30,7 @@ struct PlannedCost {
   auto operator<=>(const PlannedCost&) const = default;  // NOLINT(modernize-use-nullptr): it misreads <=>
 };
 
-// Of PlanStep's, nothing shared.
+// The cost of PlanStep's result without sharing.
 PlannedCost PlanCost(const Graph& pinned, const Graph& propagated, const Topology& topology,
                      int64_t replication_budget);
 

@@ -1,14 +1,14 @@
 // Propagate gives every value of a global program a layout.
 //
-// The user's layouts are locks, but for the dims that a pin leaves open. From them axes flow along the
-// letters of the ops' rules, forward and backward, elementwise ops first; where a letter meets two layouts,
-// or two letters of an op want one axis, the larger tensor's wins. A dim that nothing reaches stays whole.
-// The order is fixed, so the result is deterministic, and each decision remembers the op that caused it.
-// Tensors that in the end disagree about a letter are reported as conflicts: one of them will move. A strided
-// dim flows like a plain one, but along letters of which a device must hold one block (spmd/strided.h); dims
-// that a reshape merges or splits lie so that no element moves (layout/reshape.h), if that can be. Uses of
-// variables that are gathered on use (gather_on_use.h) follow what their op's other tensors want, and only
-// then the variable.
+// The user's layouts are fixed, except for the dims that a pin leaves open. From them axes flow along the
+// letters of the ops' rules, forward and backward, elementwise ops first. If a letter meets two layouts, or
+// two letters of an op want one axis, the layout of the larger tensor wins. A dim that nothing reaches stays
+// whole. The order is fixed, so the result is deterministic, and each decision remembers the op that caused
+// it. Tensors that disagree about a letter in the end are reported as conflicts: one of them will move. A
+// strided dim flows like a plain dim, except along letters of which a device must hold one block
+// (spmd/strided.h). Dims that a reshape merges or splits get layouts in which no element moves
+// (layout/reshape.h), if possible. Uses of variables that are gathered on use (gather_on_use.h) follow first
+// the op's other tensors, and then the variable.
 //
 // Follows the factor propagation of Shardy (openxla/shardy, "sharding propagation") and GSPMD
 // (arXiv 2105.04663, section 3.5).
@@ -21,7 +21,7 @@
 
 namespace meshwork {
 
-// Where the axes of a dim come from. Where the user has locked them that is the dim itself.
+// The dim from which the axes of a dim come; the dim itself if the user has fixed them.
 struct Origin {
   ValueId value = kNoValue;  // none: nothing reached the dim, it is whole
   int dim = 0;

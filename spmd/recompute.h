@@ -6,10 +6,10 @@
 //   %b = select %m, …            %n = greater %h, %0
 //                                %b = select %n, …
 //
-// Only what is cheap is computed again: ops that make each element of the result of few elements, elementwise
-// ones, broadcasts, slices, masks, generated and random numbers, which are functions of their seed. Never a
-// collective, a reduction or a product. What such an op needs and is not there any more is computed again,
-// too, if it is cheap.
+// Only cheap ops are computed again: those that compute each element of the result from few elements:
+// elementwise ops, broadcasts, slices, masks, generated and random numbers, which are functions of their
+// seed. Never a collective, a reduction or a product. If an operand of such an op is gone, it is computed
+// again, too, if it is cheap.
 //
 // After Chen et al., "Training Deep Nets with Sublinear Memory Cost", arXiv 1604.06174, with values chosen
 // where the peak is.
@@ -21,8 +21,8 @@
 
 namespace meshwork {
 
-// Computes values again until the peak (plan/memory_report.h) is at most `budget` bytes or nothing helps;
-// `local` itself, unless that lowers its peak. The result computes the same, bit by bit.
+// Computes values again until the peak (plan/memory_report.h) is at most `budget` bytes or nothing more
+// helps; `local` itself if this does not lower its peak. The result computes the same, bit by bit.
 Graph Recompute(const Graph& local, int64_t budget);
 
 }  // namespace meshwork

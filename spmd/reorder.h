@@ -5,16 +5,16 @@
 //   %p = reduce_sum %a    ->     %b = tanh %x          // %a is free by now
 //   %q = reduce_sum %b           %q = reduce_sum %b
 //
-// Greedy list scheduling: of the nodes whose operands are there, the one after which least is live comes
-// next; of equals the one that came first. Collectives keep their order, which all devices share. Linear in
-// the program but for a logarithm.
+// Greedy list scheduling: of the nodes whose operands are there, the one after which the fewest bytes are
+// live comes next; among equals the one that came first before. Collectives keep their order, which all
+// devices share. Takes time linear in the program, up to a logarithm.
 #pragma once
 
 #include "meshwork/ir/graph.h"
 
 namespace meshwork {
 
-// `local` itself, unless the order found lowers its peak (plan/memory_report.h). The result computes the
+// `local` itself if the order found does not lower its peak (plan/memory_report.h). The result computes the
 // same.
 Graph Reorder(const Graph& local);
 

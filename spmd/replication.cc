@@ -367,13 +367,11 @@ class Explainer {
     if (is_variable)
       return fmt::format(
           "If it is meant, say so: annotate {0} `{1} gather=on_use` (C++: Gathering::kOnUse), to gather it "
-          "for each "
-          "op that reads it, or `{1} gather=allowed` (C++: AllowGather).",
+          "for each op that reads it, or `{1} gather=allowed` (C++: AllowGather).",
           NameOf(gather_.value), annotation);
     return fmt::format(
         "If it is meant, say so: annotate {} `{} gather=allowed` (C++: AllowGather), or relayout it to {} "
-        "before it "
-        "is read (C++: Relayout).",
+        "before it is read (C++: Relayout).",
         NameOf(gather_.value), annotation, Layout::Replicated(global_.mesh(), info.type.rank()).ToString());
   }
 

@@ -1,17 +1,19 @@
 // No involuntary replication: which gathers of whole values the compiler must not put into a program unasked,
-// and what is said of one that it cannot do without.
+// and the error if it needs such a gather.
 //
 // A gather is involuntary if a value whose blocks lie on several devices would lie whole on every device, and
-// nobody asked for that:
+// nobody asked for it:
 //   - no `Relayout` asks for it, and no pin of the value itself;
-//   - the op that needs it whole does not give a result, of as many bytes at least, that is pinned whole;
-//   - the layouts do not imply it: it is not that two letters of the op want one axis, as the rows of a batch
-//     and the columns of a weight do where a sequence is sharded. Of weights this does not hold: variables,
-//     and what is made of them alone, are gathered where that is said (see also keep_weights.h);
-//   - neither it nor that result is marked gather=allowed, nor is it, or what it is made of, gathered on use.
-// Up to a budget of bytes it is done, and reported by Explain. Beyond it, where an op can run on its
-// operands as they lie, it does, even if that sends more, or else on what the layouts imply; if it cannot,
-// the compile is refused.
+//   - the op that needs the value whole has no result, of at least as many bytes, that is pinned whole;
+//   - the layouts do not imply the gather: it does not come from two letters of the op that want one axis, as
+//     the rows of a batch and the columns of a weight do where a sequence is sharded. For weights (variables,
+//     and values made from variables alone) layouts imply no gather; somebody must ask for it (see also
+//     keep_weights.h);
+//   - neither the value nor that result is marked gather=allowed; neither the value nor a value that it is
+//     made from is gathered on use.
+// Up to a budget of bytes, an involuntary gather is done and reported by Explain. Beyond the budget, an op
+// runs on its operands as they lie, even if that sends more, or else with gathers that the layouts imply; if
+// neither is possible, the compile is refused.
 #pragma once
 
 #include <cstdint>
@@ -29,17 +31,18 @@ class Replication {
  public:
   // Refuses nothing.
   Replication() = default;
-  // `pinned`: the program before Propagate, which must outlive this; its values keep their numbers.
+  // `pinned`: the program before Propagate; it must outlive this, and later programs must keep its values'
+  // ids.
   Replication(const Graph& pinned, int64_t budget);
 
   // Whether taking `value` from one layout to another is an involuntary gather beyond the budget. `results`:
-  // what it is needed for, the results of an op or the variable that is to hold it.
+  // the results of the op that needs the value, or the variable that is to hold it.
   bool Refuses(ValueId value, std::span<const ValueId> results, const Layout& from, const Layout& to) const;
-  // Of one that is refused: whether the layouts imply it, where there is no other way. `node`, which needs
-  // it, could run on the value as it is cut, were it not for the axes of its other letters.
+  // Whether the layouts imply a refused gather, which is then done if there is no other way: `node`, which
+  // needs the value, could run on the value as it is cut, were it not for the axes of its other letters.
   bool IsImplied(ValueId value, int node, const Layout& from) const;
-  // A weight – a variable, or made of variables and scalars alone – beyond the budget that nobody allows to
-  // be gathered. REQUIRES: this is made of a program.
+  // Whether `value` is a weight – a variable, or made from variables and scalars alone – beyond the budget
+  // that nobody allows to be gathered. REQUIRES: this was made from a program.
   bool IsBoundWeight(ValueId value) const { return is_weight_[value] && !MayBeGathered(value); }
 
  private:
@@ -56,13 +59,13 @@ class Replication {
 struct RefusedGather {
   ValueId value = kNoValue;
   Layout from;                  // its blocks
-  int node = -1;                // the op that it is needed for, or that gives it; -1: an update
-  ValueId variable = kNoValue;  // of an update: what is to hold it
+  int node = -1;                // the op that needs or gives the value; -1: an update
+  ValueId variable = kNoValue;  // of an update: the variable that is to hold the value
 };
 
-// What a user is told: the largest of `refused`, the layouts in conflict with their lines, and the layout
-// that avoids it with the fewest bytes on the wire, found by trying. `global`: before Propagate. REQUIRES:
-// `refused` is what InsertRelayouts gives for it on this topology, not empty.
+// The error for the user: the largest of `refused`, the layouts in conflict with their lines, and the layout
+// that avoids the gather with the fewest bytes on the wire, found by trying. `global`: before Propagate.
+// REQUIRES: `refused` is InsertRelayouts' for `global` on this topology, and not empty.
 absl::Status ReplicationError(const Graph& global, const std::vector<RefusedGather>& refused,
                               const Topology& topology, int64_t budget);
 

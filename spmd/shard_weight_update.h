@@ -7,23 +7,24 @@
 //                                                                            update on blocks,
 //                                                                            all_gather of the new weight
 //
-// Both send the same; a device holds and updates its block of the state alone. The weight lies as before.
+// Both send the same number of bytes; a device holds and updates only its block of the state. The weight
+// keeps its layout.
 //
-// What counts as *state* of a weight: variables of its shape that lie as it does and are read only to
-// compute, element by element, new values of themselves, of each other and of the weight. An average of a
-// weight is state, too; so is the master copy of one that is kept in bf16. A weight without state is left as
-// it is, for there would be no memory to save. The axes are those over which the gradient is summed and that
-// do not cut the weight. State that lies otherwise than its weight is where the user wants it, and weights
-// that are gathered on use are cut already: both are left alone.
+// The *state* of a weight are variables with its shape and layout that are read only to compute, element by
+// element, new values of themselves, of each other and of the weight. An average of a weight is state, too;
+// so is the master copy of a weight that is kept in bf16. A weight without state is left as it is, because
+// there would be no memory to save. The axes are those over which the gradient is summed and that do not cut
+// the weight. State with another layout than its weight lies where the user wants it, and weights that are
+// gathered on use are cut already: both are left alone.
 //
-// The state is cut further along the first dim that the axes divide evenly, behind the axes that cut it
-// already; else, of a weight that is large, axes or parts of them go to the first dims that these divide:
-// [700,500] over 8 devices is {batch:(1)4,batch:(4)2}, and what divides nothing leaves copies. A small one,
-// which takes less time to be sent than a message to arrive, is not worth collectives of its own. Blocks are
-// never padded, as that would be sent.
+// The state is cut further along the first dim that the axes divide evenly, after the axes that cut it
+// already. If there is no such dim and the weight is large, axes or parts of axes go to the first dims that
+// they divide: [700,500] over 8 devices is {batch:(1)4,batch:(4)2}; along parts that divide no dim there are
+// copies. A small weight, which takes less time to send than a message takes to arrive, is not worth
+// collectives of its own. Blocks are never padded, because padding would be sent.
 //
-// Nothing is sharded if the step then sends more bytes, scalars not counted: the norm that gradients are
-// clipped to is a sum of one number more. So gradients that are wanted whole by others are summed as before.
+// Nothing is sharded if the step then sends more bytes, not counting scalars: the norm to which gradients are
+// clipped is a sum of one more number. So gradients that others need whole are summed as before.
 #pragma once
 
 #include <cstdint>
@@ -44,13 +45,14 @@ struct ShardWeightUpdateOptions {
 struct ShardedWeightUpdate {
   // The same nodes and values; pins of variables and of new weights differ, and the mesh may be cut further.
   Graph graph;
-  std::vector<ShardedState> state;  // what lies otherwise, in the order of the arguments
+  std::vector<ShardedState> state;  // the state with new layouts, in the order of the arguments
 };
 
 // `graph`: global, before Propagate.
 ShardedWeightUpdate ShardWeightUpdate(const Graph& graph, const ShardWeightUpdateOptions& options = {});
 
-// `global` with its state where program.sharded_state says: what `program` computes, for Verify.
+// `global` with its state laid out as program.sharded_state says: the program that `program` computes, for
+// Verify.
 Graph WithShardedState(const Graph& global, const Program& program);
 
 }  // namespace meshwork

@@ -4,11 +4,12 @@
 //     %c = matmul %a, %w          each product alone gathers its weight, which costs as much as %a;
 //     %d = matmul %a, %v          both together gather %a once
 //
-// ChooseCuts costs each op alone. ShareRelayouts counts a layout that several readers of a value bring it to
-// once, and a sum of terms that are owed alike as one, and has ops run so where that costs less in all.
+// ChooseCuts costs each op alone. ShareRelayouts counts a relayout that several readers of a value need only
+// once, and the sums of several terms that owe the same as one sum; it changes how ops run if that costs less
+// in all.
 //
-// How results are wanted was guessed by Propagate, and taking them there may cost what is saved:
-// try_sharing.h.
+// Propagate guessed the layouts of results; bringing results into these layouts may cost what sharing saves,
+// see try_sharing.h.
 #pragma once
 
 #include <optional>
@@ -25,22 +26,23 @@ namespace meshwork {
 // How ops run, per node; nothing for a relayout.
 using Choices = std::vector<std::optional<Choice>>;
 
-// Whether anything can be shared: two ops that move something read one value, or add up.
+// Whether anything can be shared: two ops that move data read one value, or their results are added up.
 bool MayShare(const Graph& graph, const Choices& choices);
 
-// Changes `choices`, of a graph that Propagate has laid out, to what costs less if relayouts are shared. What
-// `replication` refuses is not gathered, unless the layouts imply it.
+// Changes `choices`, of a graph that Propagate has laid out, to choices that cost less if relayouts are
+// shared. A value whose gather `replication` refuses is not gathered, unless the layouts imply it.
 void ShareRelayouts(const Graph& graph, const Topology& topology, const Replication& replication,
                     Choices& choices);
 
 // A layout of a value on which several ops could run while their other operands stay where they lie.
 struct Shareable {
-  std::vector<std::pair<ValueId, Layout>> results;  // that are not locked, as the ops would leave them
-  double gain = 0;                                  // seconds, if they may lie so
+  std::vector<std::pair<ValueId, Layout>> results;  // that are not locked, with the layouts the ops would leave
+  double gain = 0;                                  // seconds saved if the results may have these layouts
 };
 
-// What could be shared if results that are not `locked`, per value, lay as their ops leave them; at most one
-// layout per value, of which one result at least would lie otherwise than it is wanted.
+// What could be shared if results kept the layouts that their ops leave. `locked`: per value, whether its
+// layout must stay. At most one layout per value, with which at least one result would not have the layout
+// wanted now.
 std::vector<Shareable> Shareables(const Graph& graph, const Topology& topology,
                                   const Replication& replication, Choices choices,
                                   const std::vector<bool>& locked);

@@ -7,12 +7,12 @@
 
 namespace meshwork {
 
-// Replaces dimension_size by the constant it is, and stop_gradient by its operand, or by a relayout where it
+// Replaces dimension_size by its constant, and stop_gradient by its operand, or by a relayout if its result
 // is pinned.
 Graph FoldSizes(const Graph& graph);
 
 // Common subexpressions: nodes with the same op, operands, attributes and result layouts become one.
-// Not so the uses of a variable that is gathered on use (gather_on_use.h).
+// The uses of a variable that is gathered on use (gather_on_use.h) stay separate.
 Graph ShareSubexpressions(const Graph& graph);
 
 // Per value: whether an update or an output depends on it.

@@ -1,5 +1,5 @@
-// SplitAtDomains makes each reduction over devices of several domains (mesh/placement.h) one within every
-// domain and one across them.
+// SplitAtDomains splits each reduction over devices of several domains (mesh/placement.h) into one within
+// every domain and one across domains.
 //
 //   mesh [batch=2*4, model=2], 2 domains: batch:(1)2 crosses them
 //
@@ -10,13 +10,13 @@
 //                                                     %1 = reduce_scatter %0 axes=(batch:(1)2) dim=0 op=sum
 //                                                     %s = shard_slice %1 axes=(batch:(2)4) dim=0
 //
-// What the devices of a domain have in common is stored there once, so a sum crosses to another domain once,
-// not once per device. Where the dim of a reduce_scatter is uneven, such that the blocks of its parts do not
-// nest, the sum is made whole and then cut. Collectives that only move elements stay as they are: the runtime
-// sends each element to a domain once, whatever the collective is called.
+// Values that the devices of a domain have in common are stored there once, so a sum is sent to another
+// domain once, not once per device. If the dim of a reduce_scatter is uneven, such that the blocks of its
+// parts do not nest, the sum is made whole and then cut. Collectives that only move elements stay as they
+// are: the runtime sends each element to a domain once, whatever the collective.
 //
-// Sums within a domain and across add up in another order than one sum over all does; which one follows from
-// the program and the number of domains. Pure function; thread-safe.
+// Two sums, within domains and across them, add up in another order than one sum over all devices; the order
+// follows from the program and the number of domains. Pure function; thread-safe.
 #pragma once
 
 #include "meshwork/ir/graph.h"

@@ -6,13 +6,13 @@
 
 namespace meshwork {
 
-// Whether an op of this row computes each element along the letter alike, wherever it lies, so that a device
-// may hold any elements of it, and not one block.
+// Whether an op of this row computes each element along the letter in the same way, wherever the element
+// lies, so that a device may hold any elements along it, not only one block.
 inline bool MayBeStrided(const OpRow& row, const Letter& letter) {
   return !row.reads_block && !letter.whole && !letter.must_divide && !letter.windowed;
 }
 
-// Whether an op of this row can be cut so along the letter.
+// Whether an op of this row can run with `cut` along the letter.
 inline bool MayBeCut(const Mesh& mesh, const OpRow& row, const Letter& letter, const Cut& cut) {
   if (letter.whole) return false;
   if (cut.size() > 1) return MayBeStrided(row, letter);

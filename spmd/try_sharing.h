@@ -1,10 +1,10 @@
 // Whole programs in which more is shared (share_relayouts.h).
 //
-// How results are wanted was guessed by Propagate from where the value lay, and taking them there may cost
-// what is saved. So CheaperByShared lays results that nobody has pinned out as their ops would leave them,
-// propagates anew, and keeps of these programs the one that costs least. It tries all such values at once,
-// then those whose part of the program has become cheaper; and looks once more in what comes of it. So a
-// program is planned five times more at most, and not once where nothing can be shared.
+// Propagate guessed the layouts of results from where the value lay; bringing results into these layouts may
+// cost what sharing saves. So CheaperByShared gives unpinned results the layouts that their ops would leave,
+// propagates again, and keeps the program that costs least. It tries all such values at once, then those
+// whose part of the program has become cheaper, and searches once more in the result. So a program is planned
+// at most five more times, and not once more if nothing can be shared.
 #pragma once
 
 #include <optional>
@@ -22,9 +22,9 @@ struct SharedProgram {
   InsertedRelayouts inserted;
 };
 
-// `pinned`: a global program; `propagated` what Propagate makes of it, `now` what InsertRelayouts makes of
-// that. Another program that takes less time for communication and in all, or `now` gathers what is refused
-// and it does not; nothing if none is found. Law: values that are pinned lie as they are pinned.
+// `pinned`: a global program; `propagated`: Propagate's result for it; `now`: InsertRelayouts' result for
+// that. Returns another program that takes less time, both for communication and in all, or that gathers
+// nothing refused while `now` does; nothing if none is found. Law: pinned values keep their pinned layouts.
 std::optional<SharedProgram> CheaperByShared(const Graph& pinned, const Graph& propagated,
                                              const InsertedRelayouts& now, const Topology& topology,
                                              const Replication& replication);

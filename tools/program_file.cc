@@ -38,8 +38,7 @@ absl::StatusOr<Graph> ReadProgram(const std::string& file) {
   if (graph.ok() && graph->outputs().empty() && graph->updates().empty())
     return InvalidArgument(
         "{}: {} returns nothing and updates no variable, so that nothing of it is computed; end it with "
-        "return "
-        "%value, or update %variable = %value.",
+        "return %value, or update %variable = %value.",
         NameOf(file), graph->name);
   return graph;
 }

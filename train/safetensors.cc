@@ -45,8 +45,7 @@ absl::Status CheckHeaderBytes(const std::string& path, size_t num_tensors, size_
   if (bytes <= kMaxHeader) return absl::OkStatus();
   return InvalidArgument(
       "{}: the names and shapes of {} take more than the {} bytes of a header; give shorter names, or "
-      "several "
-      "files.",
+      "several files.",
       path, Count(static_cast<int64_t>(num_tensors), "tensor"), kMaxHeader);
 }
 
@@ -231,8 +230,7 @@ absl::Status CheckCover(const std::string& path, const std::vector<Entry>& entri
     if (entry->begin != covered) {
       return InvalidArgument(
           "{}: tensor {} begins at byte {} but the tensors before it end at {}; there must be no holes and "
-          "no "
-          "overlaps.",
+          "no overlaps.",
           path, Show(entry->name), entry->begin, covered);
     }
     covered = entry->end;

@@ -100,8 +100,7 @@ absl::Status CheckHasResults(const Graph& graph) {
   if (has_variables && graph.nodes().empty()) return absl::OkStatus();
   return InvalidArgument(
       "Session: the program \"{}\" has {} and neither an output nor an update, so a step would compute "
-      "nothing; "
-      "name results by Graph::Output, or call Minimize.",
+      "nothing; name results by Graph::Output, or call Minimize.",
       graph.name, Count(std::ssize(graph.nodes()), "node"));
 }
 

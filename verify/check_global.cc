@@ -37,8 +37,7 @@ absl::Status CheckGlobal(const Graph& graph) {
     if (info.layout.has_value() && info.layout->is_partial())
       return InvalidArgument(
           "{} is pinned as {}; only whole values can be asked for. Leave the layout out: what is owed stays "
-          "so as long "
-          "as the ops that read it allow.",
+          "so as long as the ops that read it allow.",
           graph.Describe(NameOf(info), info.location), info.layout->ToString());
   }
   for (size_t n = 0; n < graph.nodes().size(); ++n) {
@@ -46,8 +45,7 @@ absl::Status CheckGlobal(const Graph& graph) {
     if (node.row->name != "relayout" || !node.attrs.Get<LayoutPin>("layout").layout.is_partial()) continue;
     return InvalidArgument(
         "{}: layout {} is partial; only whole values can be asked for. Leave the relayout out: what is owed "
-        "stays "
-        "so as long as the ops that read it allow.",
+        "stays so as long as the ops that read it allow.",
         graph.Describe(static_cast<int>(n)), node.attrs.Get<LayoutPin>("layout").ToString());
   }
   return absl::OkStatus();

@@ -1,4 +1,4 @@
-// What a global program must be for Compile and Verify to take it.
+// The conditions under which Compile and Verify accept a global program.
 #pragma once
 
 #include "absl/status/status.h"
@@ -6,8 +6,8 @@
 
 namespace meshwork {
 
-// Errors: a local program; an op of a manual region outside of one; a manual region without a device_block; a
-// value or a relayout that is to stay partial.
+// Errors: a local program; an op of manual regions outside of a manual region; a manual region without a
+// device_block; a value or a relayout that is to stay partial.
 absl::Status CheckGlobal(const Graph& graph);
 
 }  // namespace meshwork

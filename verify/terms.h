@@ -1,24 +1,24 @@
 // The terms that a global program computes, for Verify: values that are computed alike are one term.
 //
-// Terms are told apart by congruence, an op on the same operands being the same, and, where ops add, by what
-// they add up: the multiset of signed terms that add, sub and neg reach, each broadcast to the shape of the
-// sum. Nothing cancels: p - p + r is not r, which infinities would tell apart.
+// Two values are the same term by congruence: the same op on the same operands gives the same term. Sums are
+// compared by what they add up: the multiset of signed terms that add, sub and neg reach, each broadcast to
+// the shape of the sum. Nothing cancels: p - p + r is not r, because they differ if p is infinite.
 //
-//   (p + r) + q  and  (p + q) + r  are one term; p + q is one that no value of the program need be
+//   (p + r) + q  and  (p + q) + r  are one term; p + q is a term, even if no value of the program is p + q
 //
-// Two loops or branches are one term if their bodies give the same from the same arguments: if, in one
-// program of both bodies, what they give are the same terms. So code that is dead, or there twice, makes no
+// Two loops or branches are one term if their bodies give the same results from the same arguments: if, in
+// one program of both bodies, their results are the same terms. So dead or duplicate code makes no
 // difference, nor do the names of values and the layouts that they are pinned to.
 //
-// What ops only move is told apart by which element of which term each element is (ir/movement.h), whatever
-// op moves it and how its attributes are written, in chains too; ops that see windows of their operands by
-// those windows (SeeAlike in verify/windows.h):
+// Values that ops only move are compared by which element of which term each element is (ir/movement.h),
+// whatever op moves it and however its attributes are written, in chains, too. Ops that see windows of their
+// operands are compared by those windows (SeeAlike in verify/windows.h):
 //
 //   x[0:8:2]  and  x[0:7:2]  of f32[8] are one term; so are  roll(roll(x, 1), -1)  and  x
 //
-// Sums are found by a hash of that multiset, which an op makes of those of its operands, and believed only
-// when they are expanded, the latest terms first, until the two sides have the same left: what both share is
-// never looked into. So a chain of residuals costs as much as its nodes.
+// Sums are found by a hash of the multiset, which an op computes from its operands' hashes. Two sums count as
+// equal only after both are expanded, the latest terms first, until the same terms are left on both sides;
+// terms that both share are never expanded. So a chain of residuals costs time linear in its nodes.
 #pragma once
 
 #include <deque>
@@ -42,9 +42,9 @@ namespace meshwork {
 using TermId = int32_t;
 using TermList = absl::InlinedVector<TermId, 4>;
 
-// A value of the global program: `root` is the first one that computes it, as a tensor of `shape`. So
-// reshapes of a value are told apart by their shapes alone. Sums that are no value of it have roots beyond
-// its values.
+// A term: `root`, the first value of the global program that computes it, as a tensor of `shape`. So reshapes
+// of a value differ in their shapes alone. Sums that are no value of the global program have roots beyond its
+// values.
 struct Term {
   ValueId root;
   Shape shape;
@@ -60,16 +60,16 @@ struct Summand {
 };
 using SummandList = absl::InlinedVector<Summand, 2>;
 
-// What an op adds up; nothing if it does not add.
+// The terms that an op adds up; nothing if it does not add.
 std::optional<SummandList> SummandsOf(const OpRow& row, std::span<const TermId> operands);
 
 class GlobalTerms {
  public:
-  // The most values of the global program that a sum is of which is none of them.
+  // The most values that a sum may have if it is itself no value of the global program.
   static constexpr size_t kMostSummands = 64;
 
   // REQUIRES: `graph` outlives this.
-  // `same`: values that are known to be equal, each behind the one that it equals.
+  // `same`: pairs of a value and an earlier value that it is known to equal.
   explicit GlobalTerms(const Graph& graph, std::span<const std::pair<ValueId, ValueId>> same = {});
 
   TermId Of(ValueId value) const { return term_of_[value]; }
@@ -77,19 +77,21 @@ class GlobalTerms {
   const Term& term(TermId id) const { return terms_[id]; }
   TermId Reshaped(TermId id, const Shape& shape) { return Intern({terms_[id].root, shape}); }
 
-  // The term that adds these up, as a tensor of `shape`: one that is known, or a new one. Nothing if that
-  // would be a sum of more than kMostSummands values, or of a part of such a sum read as another shape.
+  // The term that is the sum of `summands`, as a tensor of `shape`: a known term, or a new one. Nothing if a
+  // new one would be a sum of more than kMostSummands values, or of a part of such a sum read as another
+  // shape.
   std::optional<TermId> Sum(const SummandList& summands, const Shape& shape);
-  // The values of the global program that a term is the sum of; itself, if it is one.
+  // The values of the global program whose sum the term is; the term's own value, if it has one.
   SignedValueList GlobalSummands(TermId id) const;
 
-  // The term that `exchange`, which takes no windows, makes of operands of these types; nothing if the global
-  // program has none. REQUIRES: CheckExchange accepts it.
+  // The term that `exchange` makes from operands of these types; nothing if the global program has no such
+  // term.
+  // REQUIRES: the exchange takes no windows, and CheckExchange accepts it.
   std::optional<TermId> Moved(const Exchange& exchange, std::span<const TermId> operands,
                               std::span<const Type> types, const Type& result) const;
 
-  // The nodes of this row on these operands, each standing for all that compute the same; of loops and
-  // branches those with other bodies, too.
+  // Calls f for the nodes of this row on these operands; one node stands for all that compute the same. For
+  // loops and branches also those with other bodies.
   template <typename F>
   void ForEachNode(const OpRow& row, std::span<const TermId> operands, const Attrs& attrs, F&& f) const {
     const auto [begin, end] = nodes_.equal_range(HashOf(row, operands, attrs));
@@ -100,11 +102,12 @@ class GlobalTerms {
     }
   }
 
-  // "%x", "matmul (mlp.cc:12)", "the sum %x + matmul (mlp.cc:12)"; with its shape if it is read as another.
+  // "%x", "matmul (mlp.cc:12)", "the sum %x + matmul (mlp.cc:12)"; with the shape if it is not the value's
+  // own.
   std::string Describe(TermId id) const;
 
  private:
-  // What a term adds up; no summands: only itself.
+  // The terms that a term adds up; no summands: only itself.
   struct Form {
     SummandList summands;
     uint64_t plus = 0, minus = 0;  // sums of the hashes of the terms that are added and subtracted
@@ -136,9 +139,9 @@ class GlobalTerms {
   std::vector<Form> forms_;  // per term
   std::map<Term, TermId> ids_;
   std::vector<TermId> term_of_;
-  std::deque<Node> constants_;  // in the place of what asks for a size
+  std::deque<Node> constants_;  // in place of nodes that ask for a size
   std::unordered_multimap<uint64_t, const Node*> nodes_;
-  std::map<TermId, Movement> movements_;           // of terms that are moved of others
+  std::map<TermId, Movement> movements_;           // of terms that are moved from other terms
   std::map<std::vector<int64_t>, ValueId> moved_;  // by key: the first value that moves so
   std::unordered_multimap<uint64_t, TermId> sums_;
   std::vector<std::pair<TermId, SignedValueList>> new_sums_;  // per root beyond the global program's values

@@ -1,4 +1,4 @@
-// Windows, for Verify: which ones an op needs, and whether two ops see the same.
+// Windows, for Verify: which windows an op needs, and whether two ops see the same windows.
 #pragma once
 
 #include <optional>
@@ -12,17 +12,18 @@
 
 namespace meshwork {
 
-// Whether two nodes of a global program, of one row and on the same operands, see these through the same
-// windows, and do the same on them: as two poolings of which one has padding that no window reaches.
+// Whether two nodes of a global program, of one row and on the same operands, see the operands through the
+// same windows and compute the same from them. Example: two poolings, one of which has padding that no window
+// reaches.
 bool SeeAlike(const Graph& global, const Node& a, const Node& b);
 
-// The windows of an op by its rule along dims that the operands of `node`, the op on blocks, are cut in.
-// `operands`: of which types the whole tensors are.
+// `node` runs on blocks; `rule` is the rule of the global op it came from. The windows of the rule along
+// those dims in which the operands of `node` are cut. `operands`: the types of the whole operands.
 std::vector<WindowedDim> WindowsOn(const Graph& local, const Node& node, const Rule& rule,
                                    std::span<const Type> operands);
 
-// Whether operand `o` of `node`, the op on blocks of what `rule` is of, holds what `windows`, those of
-// WindowsOn, need. `exchanged`: the exchange that it comes from, if that takes windows.
+// Whether operand `o` of `node` holds the elements that `windows` (from WindowsOn) need. `node` and `rule`:
+// as for WindowsOn. `exchanged`: the exchange that the operand comes from, if it takes windows.
 absl::Status HoldsWindows(const Graph& local, const Node& node, const Rule& rule, size_t o,
                           const std::optional<Exchange>& exchanged, std::span<const WindowedDim> windows);
 

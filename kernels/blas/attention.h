@@ -1,12 +1,12 @@
 // The loops of attention and its gradients, in tiles that stay in the L2 cache: the scores of some queries
 // and some keys at a time, never all of them (Dao et al., arXiv 2205.14135).
 //
-// Rows of a tile follow each other, whatever lies between them in memory. Products are the library's, of
+// Rows of a tile follow each other, whatever lies between them in the tensor. Products are the library's, of
 // float or double; everything is summed in the order of the tiles, which depends on the shape alone.
 //
-// A key that a query does not see adds nothing to it, also where it is infinite or NaN: the products of a
-// tile that some query sees only in part leave such elements out, and those that are seen are added one by
-// one (MultiplySeen).
+// A key that a query does not see adds nothing to the query's result, even if the key is infinite or NaN: the
+// products of a tile that some query sees only in part leave out infinite and NaN elements, and those of them
+// that are seen are added one by one (MultiplySeen).
 #pragma once
 
 #include <algorithm>
@@ -28,7 +28,7 @@ inline constexpr int64_t kQueryTile = 64, kKeyTile = 128, kHeadTile = 128;
 
 namespace attention {
 
-// What a thread has of the tiles it works on, computed with T.
+// The tiles that a thread works on, computed in T.
 template <typename T>
 struct Tiles {
   alignas(64) T scores[kQueryTile * kKeyTile];       // then shares of the keys
@@ -37,7 +37,7 @@ struct Tiles {
   alignas(64) T key[kKeyTile * kHeadTile];           // of k or v
   alignas(64) T sums[2][kKeyTile * kHeadTile];       // of results
   alignas(64) T top[kQueryTile], total[kQueryTile];  // of the scores so far: the largest, the sum of exp
-  alignas(64) T special[kKeyTile * kHeadTile];       // what is not finite of `query` or `key`, else 0
+  alignas(64) T special[kKeyTile * kHeadTile];       // infinite or NaN elements of `query` or `key`, else 0
   int64_t limits[kQueryTile];  // per query how many keys it sees, counted in the whole sequence
 };
 template <typename T>
@@ -56,7 +56,7 @@ struct HeadRows {
       : first(data + (row * heads + head) * dims), stride(heads * dims), dims(dims) {}
 };
 
-// Dims [from, from + n) of some rows, as they are computed with.
+// Dims [from, from + n) of some rows, in the type they are computed in.
 template <typename E, typename T>
 void LoadTile(const HeadRows<const E>& rows, int64_t count, int64_t from, int64_t n, T* tile) {
   for (int64_t r = 0; r < count; ++r) {
@@ -116,7 +116,8 @@ struct Rows {
 // How many keys each query of a batch sees.
 class Sight {
  public:
-  // Operand `seen`, if the sizes say that it is there, has how many; the keys are those of operand 1.
+  // The operand with index `seen`, if the sizes say that there is one, has these numbers; operand 1 has the
+  // keys.
   Sight(const AttentionSizes& z, const KernelArgs& args, int seen)
       : s_(z.s),
         causal_(z.causal),
@@ -124,8 +125,7 @@ class Sight {
         num_queries_(args.in_blocks[0][1].size),
         end_(args.in_blocks[1][1].start + args.in_blocks[1][1].size) {}
 
-  // Sets tiles.limits of these queries; returns the largest. What is padding of a block sees nothing and is
-  // not seen.
+  // Sets tiles.limits of these queries; returns the largest. Padding of a block sees nothing and is not seen.
   template <typename T>
   int64_t Look(int64_t b, const Rows& queries, Tiles<T>& tiles) const {
     int64_t most = 0;
@@ -152,7 +152,8 @@ inline int64_t SeenKeys(int64_t limit, int64_t first_key, int64_t keys) {
   return std::clamp<int64_t>(limit - first_key, 0, keys);
 }
 
-// Moves what is not finite of `n` elements to `special`, leaving 0 behind; whether there is any.
+// Moves those of `n` elements that are not finite to `special`, leaving 0 behind; returns whether there are
+// any.
 template <typename T>
 bool SetApart(T* elements, int64_t n, T* special) {
   int any = 0;
@@ -189,9 +190,9 @@ void MultiplySeen(bool transpose, int64_t queries, int64_t first_key, int64_t ke
   }
 }
 
-// Takes the scores of one more tile of keys into account: they become shares of the sum so far, and what was
-// summed with a smaller maximum is scaled to the new one. A query that sees none of them, or whose scores
-// all are -inf, gives no share.
+// Takes the scores of one more tile of keys into account: they become shares of the sum so far, and earlier
+// sums with a smaller maximum are scaled to the new maximum. A query that sees none of the keys, or whose
+// scores are all -inf, gives no share.
 template <typename T>
 void AddScores(const AttentionSizes& z, int64_t queries, int64_t first_key, int64_t keys, int64_t dims,
                Tiles<T>& tiles) {
@@ -209,7 +210,7 @@ void AddScores(const AttentionSizes& z, int64_t queries, int64_t first_key, int6
     const T shift = top == kLowest ? T(0) : top;
     MESHWORK_INDEPENDENT
     for (int64_t j = 0; j < keys; ++j) row[j] = ExpOf(row[j] - shift);
-    // Those of a maximum that is NaN are.
+    // If the maximum is NaN, these have become NaN.
     std::fill(row + seen, row + keys, T(0));
     const T sum = FoldRun<T, SumOf<T>>(row, keys);
     if (first_key == 0) {
@@ -225,8 +226,8 @@ void AddScores(const AttentionSizes& z, int64_t queries, int64_t first_key, int6
   }
 }
 
-// One head of some queries, the tile's limits of which are at most `all`: dims [from, from + n) of the
-// result, and where `from` is 0 the logarithm of the sum of exp of the scores.
+// One head of some queries whose limits in the tile are at most `all`: computes dims [from, from + n) of the
+// result and, if `from` is 0, the logarithm of the sum of exp of the scores.
 template <typename E, typename T>
 void AttendTile(const AttentionSizes& z, int64_t all, int64_t queries, int64_t from, int64_t n,
                 const HeadRows<const E>& q, const HeadRows<const E>& k, const HeadRows<const E>& v,
@@ -256,8 +257,8 @@ void AttendTile(const AttentionSizes& z, int64_t all, int64_t queries, int64_t f
   for (int64_t r = 0; r < queries; ++r) log_sums[r * z.h] = tiles.top[r] + LogOf(tiles.total[r]);
 }
 
-// Operands of the gradients: q, k, v, the result's gradient, and per query and head the log-sum and what is
-// subtracted from the gradient of each share.
+// Operands of the gradients: q, k, v, the result's gradient, and per query and head the log-sum and the
+// number that is subtracted from the gradient of each share.
 template <typename E>
 struct GradOperands {
   const E *q, *k, *v, *g;
@@ -272,8 +273,8 @@ struct GradOperands {
         shifts(args.In<Compute<E>>(5)) {}
 };
 
-// Shares of some keys of batch `b` for some queries, to tiles.scores, and the gradients of the scores, to
-// tiles.slopes.
+// Writes the shares of some keys of batch `b` for some queries to tiles.scores, and the gradients of the
+// scores to tiles.slopes.
 template <typename E, typename T = Compute<E>>
 void SlopesOf(const AttentionSizes& z, const GradOperands<E>& in, int64_t b, int64_t head,
               const Rows& queries, const Rows& keys, Tiles<T>& tiles) {
@@ -286,7 +287,7 @@ void SlopesOf(const AttentionSizes& z, const GradOperands<E>& in, int64_t b, int
   for (int64_t r = 0; r < queries.count; ++r) {
     T *share = tiles.scores + r * keys.count, *slope = tiles.slopes + r * keys.count;
     const int64_t seen = SeenKeys(tiles.limits[r], keys.position, keys.count);
-    // Of a query without shares it is -inf; then no key has one.
+    // -inf for a query without shares; then no key gets a share.
     T log_sum = in.log_sums[(query_row + r) * z.h + head];
     if (log_sum == -std::numeric_limits<T>::infinity()) log_sum = -log_sum;
     const T shift = in.shifts[(query_row + r) * z.h + head];
@@ -302,7 +303,7 @@ void SlopesOf(const AttentionSizes& z, const GradOperands<E>& in, int64_t b, int
 
 }  // namespace attention
 
-// Calls f(b, first, count) for the tiles of `tile` rows of [batch, rows] that rows [begin, end) are.
+// Calls f(b, first, count) for tiles of at most `tile` rows of [batch, rows] that make up rows [begin, end).
 template <typename F>
 void ForEachTile(int64_t begin, int64_t end, int64_t rows, int64_t tile, F&& f) {
   for (int64_t at = begin; at < end;) {
@@ -312,7 +313,7 @@ void ForEachTile(int64_t begin, int64_t end, int64_t rows, int64_t tile, F&& f) 
   }
 }
 
-// Calls f(from, n) for the parts of so many dims of a head; once if there are none.
+// Calls f(from, n) for the parts of the `dims` dims of a head; once if there are no dims.
 template <typename F>
 void ForEachHeadTile(int64_t dims, F&& f) {
   int64_t from = 0;
@@ -344,7 +345,7 @@ void AttendQueries(const AttentionSizes& z, const KernelArgs& args) {
   });
 }
 
-// Queries [begin, end) of the batch: the gradient of q, as far as the keys here make it.
+// Queries [begin, end) of the batch: the part of q's gradient that comes from the keys here.
 template <typename E>
 void QueryGradients(const AttentionSizes& z, const KernelArgs& args) {
   using attention::HeadRows;

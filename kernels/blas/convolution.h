@@ -1,12 +1,12 @@
-// Convolutions of channels-last blocks on one thread: oneDNN's in f32, by loops of our own in f64 and
+// Convolutions of channels-last blocks on one thread: by oneDNN in f32, by meshwork's own loops in f64 and
 // where negative padding crops.
 //
 //   x: [n, in…, ci]   w: [filter…, ci / groups, co]   y: [n, out…, co]
 //   y[r] = Σ_k x[r * stride - low + k * dilation] w[k], where x beyond its ends is 0
 //
-// oneDNN computes on channels-last tensors as fast as on its own blocked ones; only filters are taken to its
-// layout, once per call, into memory of the thread. bf16 is taken to f32 a few images at a time, and rounded
-// once.
+// oneDNN computes on channels-last tensors as fast as on its own blocked ones; only filters are converted to
+// its layout, once per call, in memory of the thread. bf16 is converted to f32 a few images at a time, and
+// rounded once.
 #pragma once
 
 #include "meshwork/ir/kernel.h"

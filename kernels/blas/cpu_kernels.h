@@ -1,8 +1,8 @@
 // Which kernel computes a row on a CPU.
 //
-// Nearly every row has one of its own (OpRow::cpu), which is a loop. Rows whose kernels call oneDNN or
-// OpenBLAS have none: their kernels are in this room, found by the row's name, so that what parses, prints or
-// compiles programs links no such library. Whoever runs a row asks CpuKernelOf.
+// Nearly every row has a kernel of its own (OpRow::cpu), which is a loop. Rows whose kernels call oneDNN or
+// OpenBLAS have none: their kernels are in this room, found by the row's name, so that code that only parses,
+// prints or compiles programs links no such library. To run a row, call CpuKernelOf.
 #pragma once
 
 #include <span>
@@ -17,10 +17,10 @@ struct LibraryKernel {
   std::string_view op;  // the row's name
   KernelFactory cpu;
 };
-// Those of this room.
+// The kernels of this room.
 std::span<const LibraryKernel> LibraryKernels();
 
-// The row's own kernel, else that of this room for a row of its name; null if there is none. Thread-safe.
+// The row's own kernel, else this room's kernel for a row of its name; null if there is none. Thread-safe.
 KernelFactory CpuKernelOf(const OpRow& row);
 
 }  // namespace meshwork

@@ -1,4 +1,4 @@
-// Convolutions by plain loops: of every size, of f64, and of whatever oneDNN does not have.
+// Convolutions by plain loops: of every size, in f64, and for cases that oneDNN does not have.
 //
 // Every element is summed in an order that depends on the shape alone.
 #pragma once
@@ -47,7 +47,7 @@ void ForEachPosition(const std::array<int64_t, 3>& n, F&& f) {
       for (int64_t c = 0; c < n[2]; ++c) f(std::array<int64_t, 3>{a, b, c});
 }
 
-// Where the tap of a result lies in x, or -1 where that is padding.
+// The position of a result's tap in x, or -1 if it is padding.
 inline int64_t PositionOfTap(const std::array<ConvShape::Dim, 3>& dims, const std::array<int64_t, 3>& result,
                              const std::array<int64_t, 3>& tap) {
   int64_t position = 0;
@@ -60,7 +60,7 @@ inline int64_t PositionOfTap(const std::array<ConvShape::Dim, 3>& dims, const st
   return position;
 }
 
-// Which result sees x at `at` by this tap, or -1.
+// The result that sees x at `at` by this tap, or -1.
 inline int64_t ResultOfTap(const std::array<ConvShape::Dim, 3>& dims, const std::array<int64_t, 3>& at,
                            const std::array<int64_t, 3>& tap) {
   int64_t position = 0;
@@ -107,7 +107,7 @@ void DirectConv::Forward(int64_t images, const T* x, const T* w, T* y) const {
   }
 }
 
-// In eight sums, so that it vectorises.
+// In eight sums, so that the loop vectorises.
 template <typename T>
 T DotProduct(const T* a, const T* b, int64_t n) {
   constexpr int kLanes = 8;

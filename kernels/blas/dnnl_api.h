@@ -1,6 +1,6 @@
-// What differs between the C interfaces of oneDNN 2 and 3, and nothing else: how memory descriptors are
-// owned, and that a convolution of oneDNN 2 is described before a primitive is asked for. All else is called
-// as oneDNN names it.
+// The differences between the C interfaces of oneDNN 2 and 3, and nothing else: how memory descriptors are
+// owned, and that in oneDNN 2 a convolution is described before its primitive. Everything else is called by
+// oneDNN's own names.
 #pragma once
 
 #include <dnnl.h>
@@ -54,10 +54,10 @@ dnnl_status_t CreateConvolution(dnnl_prop_kind_t kind, const DnnlConvolutionDesc
                                 const_dnnl_primitive_desc_t hint, const_dnnl_primitive_attr_t attr,
                                 dnnl_engine_t engine, dnnl_primitive_desc_t* created);
 
-// The primitive adds to an f32 result that is there.
+// Makes the primitive add to the f32 values that the result already holds.
 dnnl_status_t AppendSum(dnnl_post_ops_t post_ops);
 
-// oneDNN's status is a success; `what` names the call.
+// CHECKs that oneDNN's status is a success; `what` names the call.
 void CheckDnnl(dnnl_status_t status, const char* what);
 
 }  // namespace meshwork

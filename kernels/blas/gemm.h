@@ -14,7 +14,7 @@ struct GemmShape {
   bool transpose_a = false, transpose_b = false;
   int64_t m, n, k;
   int64_t lda, ldb, ldc;
-  bool accumulate = false;  // c is added to what is there
+  bool accumulate = false;  // the sum is added to what c holds
 };
 
 // Where a term of the sum has its operands, in elements.
@@ -28,8 +28,8 @@ struct GemmTerm {
 void Gemm(const GemmShape& shape, std::span<const GemmTerm> terms, const float* a, const float* b, float* c);
 void Gemm(const GemmShape& shape, std::span<const GemmTerm> terms, const double* a, const double* b,
           double* c);
-// In float, a tile at a time in buffers of the thread; every element is rounded once. The same values on
-// every CPU that Gemm of float has them on. REQUIRES: it does not accumulate.
+// Computed in float, a tile at a time in buffers of the thread; every element is rounded once. The values are
+// the same on all CPUs on which those of Gemm of float are the same. REQUIRES: !shape.accumulate.
 void Gemm(const GemmShape& shape, std::span<const GemmTerm> terms, const BFloat16* a, const BFloat16* b,
           BFloat16* c);
 

@@ -1,11 +1,11 @@
-// Kernel libraries on one thread: meshwork's own threads run them side by side.
+// Makes kernel libraries use one thread each: meshwork's own threads call them side by side.
 #pragma once
 
 namespace meshwork {
 
-// While one lives, oneDNN works on the calling thread alone, and what it prepares is for one thread; OpenBLAS
-// does so from the first one on. OpenMP's thread count is a setting of each thread; the caller gets its own
-// back.
+// While an object lives, oneDNN works on the calling thread alone and prepares its work for one thread.
+// OpenBLAS does so from the first object on. OpenMP's thread count is a setting of each thread; the
+// destructor restores the caller's.
 class SingleThreadedLibraries {
  public:
   SingleThreadedLibraries();
@@ -17,10 +17,10 @@ class SingleThreadedLibraries {
   const int before_;
 };
 
-// Kernel libraries take memory of their own when a thread first calls them, and do not say so where there is
-// none: OpenBLAS then tries for ever, and oneDNN writes to address 0. These are called before, and throw
-// std::bad_alloc instead. They cost a look at a flag but for a thread's first call. What another thread takes
-// in between may still be missing then, and what oneDNN takes in later calls is not looked after.
+// Kernel libraries allocate memory of their own when a thread first calls them, and do not report failure:
+// OpenBLAS then tries for ever, and oneDNN writes to address 0. These functions are called before, and throw
+// std::bad_alloc instead. Except for a thread's first call they only read a flag. They do not help if another
+// thread takes the memory in between, nor for memory that oneDNN allocates in later calls.
 void ReserveForOneDnn();
 void ReserveForOpenBlas();
 
