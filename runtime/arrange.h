@@ -1,7 +1,7 @@
 // The local program in the order in which one process runs it.
 //
-// A compiler orders a program for devices that are apart: gradients first, then one all_reduce of many, then
-// the updates. Within a process there is nothing to send, so each value goes to the only op that reads it
+// A compiler orders a program for devices that do not share memory: gradients first, then one all_reduce of
+// many, then the updates. Within a process nothing is sent, so each value goes to the only op that reads it
 // while it is still in the cache:
 //
 //   %g1 = matmul …                                  %g1 = matmul …
@@ -17,11 +17,12 @@
 
 namespace meshwork {
 
-// `local` with every collective of several values as one of each, and every op that is cheap (no product)
-// moved up behind what computes its operand, if nobody else reads that, all its other operands can be had by
-// then, and no variable that it is the new value of is still read. Otherwise in the order of `local`; the
-// same values. What is moved over the axes `across` leaves the domain: that stays one collective, where it
-// is. REQUIRES: CheckLocalProgram(local).
+// `local` with every collective of several values split into one for each value. Every cheap op (no product)
+// is moved up behind the op that computes its operand, if the operand has no other reader, all its other
+// operands are available there, and no variable of which it gives the new value is read later. All other
+// nodes stay in order; the values are the same. A collective over the axes `across` leaves the domain: it is
+// not split and stays where it is.
+// REQUIRES: CheckLocalProgram(local).
 Graph Arrange(const Graph& local, AxisSet across = {});
 
 }  // namespace meshwork

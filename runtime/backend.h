@@ -1,10 +1,10 @@
-// Backend: what computes in a domain. It prepares step plans (runtime/step_plan.h) for its kind of machine.
+// A Backend computes in a domain. It prepares step plans (runtime/step_plan.h) for its kind of machine.
 //
 //   CpuBackend backend;                                      // runtime/cpu/cpu_backend.h
 //   MESHWORK_ASSIGN_OR_RETURN(auto step, backend.Prepare(std::move(plan), variables, {}));
 //   MESHWORK_RETURN_IF_ERROR(step->Run(feeds, outputs));              // as often as wanted
 //
-// Executor (runtime/executor.h) drives one; users name a backend and leave the rest to it.
+// Executor (runtime/executor.h) drives a backend; users only name the backend.
 #pragma once
 
 #include <cstddef>
@@ -26,57 +26,57 @@
 
 namespace meshwork {
 
-// What Backend::Prepare is asked for; see ExecutorOptions.
+// Options of Backend::Prepare; see ExecutorOptions.
 struct PrepareOptions {
   bool fuse = true;
   bool poison_padding = false;
   bool profile = false;
   int trace_steps = 0;
-  // Carries what crosses to other domains; null where there are none. It must outlive the step.
+  // Carries data to and from other domains; null if there are no others. It must outlive the step.
   Transport* transport = nullptr;
 };
 
-// A step that can be run. One thread at a time uses it.
+// A step that can be run. Only one thread at a time may use it.
 class PreparedStep {
  public:
   virtual ~PreparedStep() = default;
 
   // Runs the step once. `feeds`: per argument of the program the elements of the host tensor or of the
   // DTensor, as its storage says (Storage::Kind), which are only read; null for variables. A variable for
-  // which Prepare got no DTensor is fed, too, and written. `outputs`: per output where its elements go; null
-  // where it is not wanted, if it is no DTensor. Allocates nothing unless it fails. Errors, after which the
-  // variables are undefined, and with which the transport is aborted: replicas that differ; no memory for a
-  // kernel or a library that it calls; one of the transport.
+  // which Prepare got no DTensor is fed, too, and written. `outputs`: per output, the place for its elements;
+  // null if the output is not wanted and is no DTensor. Allocates nothing unless it fails. Errors, which
+  // leave the variables undefined and abort the transport: replicas that differ; no memory for a kernel or
+  // for a library that it calls; an error of the transport.
   virtual absl::Status Run(std::span<const std::byte* const> feeds, std::span<std::byte* const> outputs) = 0;
 
-  // What it has allocated, but for the variables: variable_bytes is 0.
+  // The memory that the step has allocated, without the variables: variable_bytes is 0.
   virtual ExecutorMemory memory() const = 0;
 
-  // What the steps took since Prepare or ClearProfile; without steps unless it was asked for.
+  // Measurements of the steps since Prepare or ClearProfile; without steps unless profiling was asked for.
   virtual meshwork::Profile Profile() const = 0;
   virtual meshwork::Trace Trace() const = 0;
   virtual void ClearProfile() = 0;
 };
 
-// Thread-safe. It must outlive the steps that it has prepared; DTensors in its memory may outlive it.
+// Thread-safe. A backend must outlive the steps that it has prepared; DTensors in its memory may outlive it.
 class Backend {
  public:
   virtual ~Backend() = default;
 
-  // As messages call it: "CPU".
+  // Its name in messages: "CPU".
   virtual std::string_view name() const = 0;
   // Whether it has a kernel for this op.
   virtual bool Has(const OpRow& row) const = 0;
-  // Where the variables of its steps lie. Several backends may share it.
+  // The memory that holds the variables of its steps. Several backends may share one.
   virtual std::shared_ptr<Memory> memory() const = 0;
 
   // memory() of the step that Prepare would make. Allocates no memory for values and runs nothing.
   virtual ExecutorMemory PlanMemory(StepPlan plan, const PrepareOptions& options) const = 0;
-  // Makes kernels, allocates all memory but that of variables, and computes what is computed once.
-  // `variables`: per argument its DTensor, whose instances are those that the plan was built for; invalid for
-  // inputs, and for a variable whose memory each step is given. The step shares their elements. Errors: no
-  // memory for a kernel or a library that it calls; one of the transport. Throws std::bad_alloc where there
-  // is not enough memory. REQUIRES: it has every op of the plan.
+  // Makes kernels, allocates all memory except that of variables, and runs the nodes that are computed once.
+  // `variables`: per argument its DTensor, with the instances that the plan was built for; invalid for
+  // inputs, and for a variable whose memory is given to each step. The step shares their elements. Errors: no
+  // memory for a kernel or for a library that it calls; an error of the transport. Throws std::bad_alloc if
+  // there is not enough memory. REQUIRES: the backend has every op of the plan.
   virtual absl::StatusOr<std::unique_ptr<PreparedStep>> Prepare(StepPlan plan, std::vector<DTensor> variables,
                                                                 const PrepareOptions& options) = 0;
 };

@@ -1,5 +1,5 @@
-// What may be bound to a program: a tensor per input, and tensors for its outputs, all apart: host tensors,
-// or DTensors where they are `distributed` (ExecutorOptions::distributed).
+// Checks of the tensors that are bound to a program: one per input, and one for each wanted output, none of
+// them overlapping. They are host tensors, or DTensors if `distributed` (ExecutorOptions::distributed).
 //
 // Errors name the tensor, what it is, and what the program takes. Pure functions; thread-safe.
 #pragma once
@@ -18,27 +18,27 @@
 
 namespace meshwork {
 
-// Errors: a feed that is missing, unknown, a variable, empty, or of another type; one that is distributed and
-// is given as a host tensor, or the reverse.
+// Errors: a feed that is missing, unknown, a variable, empty, or of another type; a distributed input that is
+// given as a host tensor, or the reverse.
 absl::Status CheckFeeds(const Graph& local, const std::set<std::string>& distributed,
                         const StepMemory& memory);
 
-// Some of the outputs, or all. Errors: one that is unknown, empty, or of another type; one that is
-// distributed and is given as a host tensor, or the reverse.
+// For all or some of the outputs. Errors: an output that is unknown, empty, or of another type; a distributed
+// output that is given as a host tensor, or the reverse.
 absl::Status CheckOutputs(const Graph& local, const std::set<std::string>& distributed,
                           const StepMemory& memory);
 
-// The DTensors among them. Errors: another type, layout or domain; one that lies in another memory than
+// Checks the DTensors among feeds and outputs. Errors: another type, layout or domain; another memory than
 // `lies`.
 absl::Status CheckDTensors(const Graph& local, const Domain& domain, const Memory& lies,
                            const StepMemory& memory);
 
-// Error: what is written – an output, a variable, a feed that an output replaces – lies where something else
-// lies that is bound. `state`: the variables of the program.
+// Error: memory that is written – an output, a variable, a feed that an output replaces – overlaps other
+// bound memory. `state`: the variables of the program.
 absl::Status CheckApart(const Graph& local, const InPlace& in_place,
                         const std::map<std::string, DTensor>& state, const StepMemory& memory);
 
-// The input, or the output, called `name`. Error: there is none.
+// The input, or the output, called `name`. Error: there is no such input or output.
 absl::StatusOr<ValueId> FindInput(const Graph& local, std::string_view name);
 absl::StatusOr<ValueId> FindOutput(const Graph& local, std::string_view name);
 

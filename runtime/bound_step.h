@@ -16,22 +16,23 @@ namespace meshwork {
 
 class PreparedStep;
 
-// What a step reads and writes, by name: a host tensor for each input, and for the outputs that are wanted; a
-// DTensor for each of those that are distributed (ExecutorOptions::distributed).
+// What a step reads and writes, by name: a host tensor for each input and each wanted output, or a DTensor if
+// it is distributed (ExecutorOptions::distributed).
 struct StepMemory {
   std::map<std::string, Tensor> feeds = {}, outputs = {};
   std::map<std::string, DTensor> distributed_feeds = {}, distributed_outputs = {};
 };
 
-// Keeps its tensors alive, and what the backend prepared. Made by Executor::Bind; the backend must outlive
-// it. One step of an executor runs at a time, bound or not.
+// Keeps its tensors and the prepared step alive. Made by Executor::Bind; the backend must outlive it. Only
+// one step of an executor may run at a time, bound or not.
 class BoundStep {
  public:
-  // One step, on what the fed tensors hold now. Allocates nothing unless it fails. Errors, after which the
-  // variables are undefined: replicas that differ; no memory for a kernel or a library that it calls; one of
-  // the transport, whose other domains then fail, too. Error besides: it was moved to another one.
+  // Runs one step, on what the fed tensors hold now. Allocates nothing unless it fails. Errors, after which
+  // the variables are undefined: replicas that differ; no memory for a kernel or for a library that it calls;
+  // an error of the transport, with which the other domains fail, too. Another error: this BoundStep was
+  // moved from.
   absl::Status Run();
-  // By name; written anew by each step.
+  // By name; each step overwrites them.
   const std::map<std::string, Tensor>& outputs() const { return memory_.outputs; }
   const std::map<std::string, DTensor>& distributed_outputs() const { return memory_.distributed_outputs; }
 

@@ -4,9 +4,9 @@
 //   BoxCopy copy({{2, 2}, {0, 6}}, /*from=*/{{0, 0}, {4, 6}}, /*to=*/{{2, 0}, {3, 6}});
 //   copy.Copy(whole, part, sizeof(float), 0, copy.elements());
 //
-// What packing, unpacking and every collective that moves data come down to: a relayout is the list
-// of the intersections of source and target blocks. A BoxCopy is an immutable value, found once when
-// a program is prepared; running it allocates nothing.
+// Packing, unpacking and every collective that moves data are made of such copies: a relayout is the list of
+// the intersections of source and target blocks. A BoxCopy is an immutable value, made once when a program is
+// prepared; running it allocates nothing.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +19,7 @@
 
 namespace meshwork {
 
-// The elements two blocks have in common; some extent has size 0 if there are none.
+// The elements that two blocks have in common; if there are none, some extent has size 0.
 Block Intersect(const Block& a, const Block& b);
 int64_t NumElements(const Block& block);
 // The block that is the whole tensor.
@@ -31,13 +31,14 @@ struct BoxBuffer {
   Shape start;
   Shape shape;
 
-  // What a device allocates for its block of a tensor: block-shaped, even where the block is short.
+  // The buffer that a device allocates for its block of a tensor: it has the full block shape, even if the
+  // block is short.
   static BoxBuffer OfDevice(const Layout& layout, const Shape& global, int64_t device);
   static BoxBuffer Whole(const Shape& global) { return {Shape(global.size(), 0), global}; }
 };
 
-// Elements of one dim of two buffers: `count` of them, every to_step-th from `to` on, and every from_step-th
-// from `from` on. Steps may be negative, that of the target is at least 1.
+// `count` elements along one dim of two buffers: in the target every to_step-th from `to` on, in the source
+// every from_step-th from `from` on. from_step may be negative; to_step is at least 1.
 struct BoxSteps {
   int64_t count = 0;
   int64_t from = 0, from_step = 1;
@@ -49,14 +50,14 @@ class BoxCopy {
   BoxCopy() = default;
   // REQUIRES: region lies in both buffers. An empty region copies nothing.
   BoxCopy(const Block& region, const BoxBuffer& from, const BoxBuffer& to);
-  // The elements that every dim's steps name, of dense buffers of these shapes.
-  // REQUIRES: they lie in both buffers.
+  // The elements that the steps of all dims select, between dense buffers of these shapes.
+  // REQUIRES: the elements lie in both buffers.
   BoxCopy(std::span<const BoxSteps> dims, const Shape& from, const Shape& to);
   // `count` runs of `size` elements, every from_step-th element from `from` on, to every to_step-th from `to`
   // on.
   static BoxCopy Runs(int64_t count, int64_t size, int64_t from, int64_t from_step, int64_t to,
                       int64_t to_step);
-  // The first `elements` of a buffer to the same place of another.
+  // The first `elements` elements of a buffer to the same place in another buffer.
   static BoxCopy Linear(int64_t elements);
 
   bool operator==(const BoxCopy&) const = default;

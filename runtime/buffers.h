@@ -2,7 +2,7 @@
 //
 // A *storage* is memory in one piece. A *buffer* is a part of a storage: one instance of a value
 // (runtime/sharing.h), or a host tensor. The instances of a value lie one behind the other in one storage.
-// Buffers have numbers; their addresses are a backend's affair. Plain data.
+// Buffers have numbers; the backend decides their addresses. Plain data.
 #pragma once
 
 #include <cstdint>
@@ -13,17 +13,17 @@ namespace meshwork {
 
 using BufferId = int32_t;
 
-// What is placed in one piece: the instances of a value one behind the other, or of several values in turn
-// where one is written over the other; the instances of a DTensor; a host tensor.
+// Memory that is placed in one piece: for the instances of a value, one behind the other (or of several
+// values in turn, if one is written over the other), for the instances of a DTensor, or for a host tensor.
 struct Storage {
   enum class Kind : uint8_t {
     kTemporary,   // of a step
-    kConstant,    // of what is computed once
+    kConstant,    // for values that are computed once
     kVariable,    // the state of argument `index`
     kFeed,        // the DTensor fed for argument `index`
-    kHostFeed,    // the host tensor fed for it
+    kHostFeed,    // the host tensor fed for argument `index`
     kOutput,      // the DTensor of output `index`
-    kHostOutput,  // its host tensor
+    kHostOutput,  // the host tensor of output `index`
   };
   int64_t bytes = 0;
   Kind kind = Kind::kTemporary;

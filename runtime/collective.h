@@ -1,10 +1,10 @@
-// What a collective of a local program moves between the devices of one domain.
+// The transfers of a collective of a local program between the devices of one domain.
 //
-// A result block is filled from the members of its device's group. The moving ones (all_gather,
-// all_to_all, all_to_all_v, collective_permute) copy what the result block has in common with each member's
-// operand block, by global index, so uneven sizes and empty shards need no cases; reduce_scatter reduces that
-// part over the members, all_reduce whole buffers, both in the order of the members' ranks. exchange: see
-// plan_exchange.h.
+// A result block is filled from the members of its device's group. Collectives that only move data
+// (all_gather, all_to_all, all_to_all_v, collective_permute) copy the intersection of the result block and
+// each member's operand block, by global index, so uneven sizes and empty shards need no special cases;
+// reduce_scatter reduces that part over the members, all_reduce whole buffers, both in the order of the
+// members' ranks. exchange: see plan_exchange.h.
 #pragma once
 
 #include <vector>

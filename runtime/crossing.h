@@ -1,14 +1,14 @@
-// What a collective moves between domains (mesh/placement.h).
+// The data that a collective moves between domains (mesh/placement.h).
 //
-// Every domain plans what each domain fills, so that sender and receiver know alike what is in a message, and
-// nobody asks. An element of an instance (runtime/sharing.h) goes to another domain at most once, however
+// Every domain plans the transfers of all domains, so that sender and receiver know what is in a message
+// without asking. An element of an instance (runtime/sharing.h) goes to another domain at most once, however
 // many devices there read it, and for however many results.
 //
 //   all_gather on [x=2*2], 2 domains, of f32[2] of f32[8] {x}:
 //   domain 0 receives the instances of devices 2 and 3, whole; its result reads these and its own two
 //
-// What a domain receives lies in *ghosts*: copies of instances that devices elsewhere hold, of which only
-// what was asked for is there. Pure functions of the program; thread-safe.
+// Received data lies in *ghosts*: copies of instances that devices of other domains hold, with only the
+// elements that are needed. Pure functions of the program; thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -28,14 +28,14 @@ struct ElementRange {
   bool operator==(const ElementRange&) const = default;
 };
 
-// `count` ranges of `size` elements, the next one `step` elements further.
+// `count` ranges of `size` elements, each `step` elements after the one before.
 struct ElementRuns {
   int64_t begin = 0, size = 0, count = 0, step = 0;
 };
 // The ranges, in order, as few runs. Law: they have the same elements in the same order.
 std::vector<ElementRuns> RunsOf(const std::vector<ElementRange>& ranges);
 
-// What one domain sends another of one instance of a value.
+// The elements of one instance of a value that one domain sends to another.
 struct Crossed {
   int64_t from_domain = 0, to_domain = 0;
   ValueId value = kNoValue;
@@ -47,7 +47,7 @@ struct Crossed {
 
 // One collective, as one domain sees it.
 struct Crossing {
-  // What fills the results here. A source of -1 - k is the ghost of received[k].
+  // The transfers that fill the results here. A source of -1 - k is the ghost of received[k].
   std::vector<Transfer> transfers;
   std::vector<int64_t> devices;         // per transfer: the device that it is for
   std::vector<Crossed> received, sent;  // by the other domain, ascending; then in an order that both know
@@ -55,11 +55,11 @@ struct Crossing {
 
 class CrossingPlanner {
  public:
-  // `axes`: per value, those that it varies over (VaryingAxes).
+  // `axes`: per value, the axes that it varies over (VaryingAxes).
   CrossingPlanner(const Graph& local, const Domain& domain, std::vector<AxisSet> axes);
 
-  // Collective `node`; `values`: where the instances lie that are here. Errors: those of PlanCollective, of
-  // all domains alike.
+  // Plans collective `node`. `values`: where the instances of this domain lie. Errors: those of
+  // PlanCollective; every domain gets the same error.
   absl::StatusOr<Crossing> Plan(int node, const std::vector<ValueBuffers>& values);
 
  private:
@@ -68,14 +68,14 @@ class CrossingPlanner {
     int64_t instance;  // of all domains
   };
 
-  // What fills result r of `node` in a domain; sources are numbered as in everywhere_.
+  // The transfers that fill result r of `node` in a domain; sources are numbered as in everywhere_.
   absl::StatusOr<std::vector<Transfer>> PlanFor(int64_t domain, int node, int r);
-  // What of it comes from other domains.
+  // The data of `transfers` that comes from other domains.
   std::vector<Crossed> MovedTo(int64_t domain, int node, const std::vector<Transfer>& transfers) const;
   Source SourceOf(int node, BufferId id) const;
-  // The device of `domain` that holds what `device` holds, if one does; else -1.
+  // The device of `domain` that holds the same instance as `device`; -1 if there is none.
   int64_t HolderIn(int64_t domain, ValueId value, int64_t device) const;
-  // The buffer of it here, or that of its ghost.
+  // The buffer of `source` in this domain, or that of its ghost.
   BufferId Here(const Source& source, const std::vector<ValueBuffers>& values,
                 const std::vector<Crossed>& received) const;
 

@@ -1,4 +1,4 @@
-// DTensor: a tensor that lies on a mesh by a layout, in the memory of one domain (runtime/memory.h).
+// DTensor: a tensor that lies on a mesh under a layout, in the memory of one domain (runtime/memory.h).
 //
 //   const Layout layout = Layout::Parse(mesh, "{batch,_}").value();
 //   DTensor w(CpuMemory(), Type{F32, {10, 7}}, layout);   // zeros
@@ -6,13 +6,13 @@
 //   MESHWORK_ASSIGN_OR_RETURN(Tensor back, Unpack(w));          // law: back equals host, bit for bit
 //
 // There is one dense buffer of block shape per *instance*: per distinct coordinate on the axes that
-// shard the tensor, or per device if it was made with share=false. They lie one behind the other, nothing
-// between them, so that what works on all of them sees one array. A short block's tail is padding, whose
-// content is arbitrary and never seen by Unpack. In debug builds it is made to be seen by whoever
-// reads it by mistake: bytes 0xFF, which are NaN.
+// shard the tensor, or per device if it was made with share=false. Instances lie one behind the other without
+// gaps, so that code that works on all of them sees one array. A short block's tail is padding, whose content
+// is arbitrary and never read by Unpack. In debug builds padding is filled with bytes 0xFF, which are NaN, so
+// that reading it by mistake shows.
 //
-// Copies share the elements, as those of Tensor do. Concurrent reads are safe; a writer needs the
-// tensor, and any executor bound to it, to itself.
+// Copies share the elements, like copies of a Tensor. Concurrent reads are safe; a writer needs exclusive use
+// of the tensor and of any executor bound to it.
 #pragma once
 
 #include <cstddef>
@@ -31,19 +31,20 @@
 
 namespace meshwork {
 
-// How many buffers a tensor of this layout has in a domain, and which devices share them: with share=false
-// one each.
+// How many buffers a tensor of this layout has in a domain, and which devices share them; with share=false,
+// each device has its own.
 InstanceMap InstancesOf(const Domain& domain, const Layout& layout, bool share);
-// What a DTensor allocates, known before it is made: DTensor(memory, global, layout, share, domain).bytes().
+// The bytes that a DTensor would allocate: DTensor(domain, memory, global, layout, share).bytes().
 int64_t BytesOfDTensor(const Domain& domain, const Type& global, const Layout& layout, bool share);
 
 class DTensor {
  public:
   DTensor() = default;  // a scalar f32 without storage; valid() is false
-  // Zeros. Throws std::bad_alloc where there is not so much memory. REQUIRES: layout has the type's rank and
-  // no partials.
+  // Zeros. Throws std::bad_alloc if there is not enough memory. REQUIRES: layout has the type's rank and no
+  // partials.
   DTensor(std::shared_ptr<Memory> memory, Type global, Layout layout, bool share = true);
-  // What the devices of one domain hold of it. REQUIRES, besides: `domain` is on the layout's mesh.
+  // The part of a tensor that the devices of one domain hold. REQUIRES, besides: `domain` is on the layout's
+  // mesh.
   DTensor(const Domain& domain, std::shared_ptr<Memory> memory, Type global, Layout layout,
           bool share = true);
 
@@ -56,10 +57,10 @@ class DTensor {
   Memory& memory() const { return *memory_; }
   // The devices whose blocks are here.
   const Domain& domain() const { return domain_; }
-  // Which of them share a buffer.
+  // Which of these devices share a buffer.
   const InstanceMap& instances() const { return instances_; }
-  // An address in its memory, which the host can read where that is the process's. REQUIRES: 0 <= i <
-  // instances().count(). local_type().bytes() long; instance 0 is 64-byte aligned.
+  // The address of instance i in memory(); the host can read it if memory().is_host(). local_type().bytes()
+  // long; instance 0 is 64-byte aligned. REQUIRES: 0 <= i < instances().count().
   // Law: instance(i) == instance(0) + i * local_type().bytes().
   std::byte* instance(int64_t i) { return static_cast<std::byte*>(storage_.get()) + i * stride_; }
   const std::byte* instance(int64_t i) const {
@@ -80,12 +81,12 @@ class DTensor {
   std::shared_ptr<void> storage_;
 };
 
-// Cuts `host` into the blocks of `to`, those of its domain, and fills their padding if asked to. Errors: its
-// type is another; one of the memory. REQUIRES: to.valid().
+// Cuts `host` into the blocks of `to`, those of its domain, and fills their padding if asked to. Errors:
+// `host` has another type; an error of the memory. REQUIRES: to.valid().
 absl::Status Pack(const Tensor& host, DTensor& to, bool poison_padding = kDebugBuild);
 
 // The whole tensor. Errors: some of its blocks are in other domains; with check_replicas, two instances of
-// one block differ in a bit; one of the memory. REQUIRES: from.valid().
+// one block differ in a bit; an error of the memory. REQUIRES: from.valid().
 absl::StatusOr<Tensor> Unpack(const DTensor& from, bool check_replicas = kDebugBuild);
 
 }  // namespace meshwork

@@ -8,27 +8,27 @@
 //   std::map<std::string, Tensor> outputs;
 //   MESHWORK_RETURN_IF_ERROR(step->Run({{"x", images}, {"y", labels}}, &outputs));   // outputs.at("loss")
 //
-// Where the same memory is fed again and again, a step is bound to it once, and then allocates nothing:
+// If the same memory is fed again and again, bind a step to it once; the step then allocates nothing:
 //
-//   MESHWORK_ASSIGN_OR_RETURN(BoundStep bound, step->Bind({{"x", images}, {"y", labels}}, step->NewOutputs()));
-//   for (…) {
+//   MESHWORK_ASSIGN_OR_RETURN(BoundStep bound, step->Bind({{"x", images}, {"y", labels}},
+//   step->NewOutputs())); for (…) {
 //     …write the next batch into images and labels…
 //     MESHWORK_RETURN_IF_ERROR(bound.Run());                     // bound.outputs().at("loss")
 //   }
 //
-// All planning is done by Create: the order in which the program runs, and what runs in which storage
-// (runtime/step_plan.h), are the executor's; how that runs is the backend's. What a kernel library allocates
-// inside a kernel is its own affair. Devices are driven in lockstep; what is the same on several devices is
-// stored and computed once. The numbers depend on the program, its mesh and whether devices are coalesced,
-// never on the number of workers, on sharing or on fusion.
+// All planning is done by Create. The executor decides the order in which the program runs, and what runs in
+// which storage (runtime/step_plan.h); the backend decides how it runs. Memory that a kernel library
+// allocates inside a kernel is not planned. Devices are driven in lockstep; values that are the same on
+// several devices are stored and computed once. The numbers depend on the program, its mesh and whether
+// devices are coalesced, never on the number of workers, on sharing or on fusion.
 //
-// Where there are several domains (ExecutorOptions::transport), all create, bind and run alike. Create
-// succeeds in all of them or in none; but a domain that does not come to run a step, because its Bind failed,
-// is waited for until the transport's deadline, which ends the transport. Session (train/session.h) asks
-// first.
+// If there are several domains (ExecutorOptions::transport), all of them create, bind and run alike. Create
+// succeeds in all of them or in none. But if a domain does not run a step, because its Bind failed, the
+// others wait for it until the transport's deadline, which ends the transport. Session (train/session.h)
+// makes the domains agree first.
 //
-// Programs that share variables (init, step, one per batch size) are bound to one map of DTensors; they
-// must not run at the same time. An executor runs one step at a time; the backend must outlive it, the
+// Programs that share variables (init, step, one per batch size) are bound to one map of DTensors; they must
+// not run at the same time. An executor runs one step at a time; the backend must outlive the executor, the
 // map need not.
 #pragma once
 
@@ -56,15 +56,15 @@ class PreparedStep;
 class Executor {
  public:
   // Plans the program and binds its variables to the DTensors of the same names, adding the missing
-  // ones as zeros. Errors, which leave `variables` as it was: those of CheckLocalProgram; a variable
-  // whose type, layout or domain differs from the DTensor's; a collective that does not fit its layouts; no
-  // memory for a kernel that is run once; a program for another number of domains than the transport's, or
-  // another one than theirs; an output that is in several domains and not distributed.
+  // ones as zeros. Errors, which leave `variables` as it was: those of CheckLocalProgram; a variable whose
+  // type, layout or domain differs from the DTensor's; a collective that does not fit its layouts; no memory
+  // for a kernel that is run once; a program for another number of domains than the transport's, or another
+  // program than the other domains'; an output that is in several domains and not distributed.
   static absl::StatusOr<std::unique_ptr<Executor>> Create(const Program& program, Backend& backend,
                                                           const ExecutorOptions& options,
                                                           std::map<std::string, DTensor>* variables);
-  // What Create would allocate for the program, where its variables are new: memory() of the executor, by the
-  // plan that it allocates by. Allocates no tensor and runs nothing. Errors: those of CheckLocalProgram; a
+  // The memory that Create would allocate for the program if its variables were new: memory() of the
+  // executor, from the same plan. Allocates no tensor and runs nothing. Errors: those of CheckLocalProgram; a
   // collective that does not fit its layouts.
   static absl::StatusOr<ExecutorMemory> PlanMemory(const Program& program, const Backend& backend,
                                                    const ExecutorOptions& options);
@@ -72,34 +72,36 @@ class Executor {
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;
 
-  // A step on this memory. `feeds`: a tensor per input; they are only read, and only during steps.
-  // `outputs`: those that are wanted, all apart from each other, from the feeds and from the variables.
-  // Errors: a feed that is missing, unknown, or of another type; an output that is unknown, of another type,
-  // or not apart.
+  // A step on this memory. `feeds`: a tensor per input; they are only read, and only during steps. `outputs`:
+  // the wanted outputs, which must not overlap each other, the feeds or the variables. Errors: a feed that is
+  // missing, unknown, or of another type; an output that is unknown, of another type, or overlaps other
+  // memory.
   absl::StatusOr<BoundStep> Bind(std::map<std::string, Tensor> feeds, std::map<std::string, Tensor> outputs);
-  // The same where some inputs and outputs are distributed: DTensors as NewFeed and NewOutput make them.
-  // A distributed output that is missing gets new memory, or that of the feed that it replaces
-  // (ExecutorOptions::in_place), which then is written. Errors, besides: a DTensor of another type, layout or
-  // domain, or in another memory; one that is given for what is not distributed.
+  // The same if some inputs and outputs are distributed: DTensors as NewFeed and NewOutput make them. A
+  // distributed output that is missing gets new memory, or the memory of the feed that it replaces
+  // (ExecutorOptions::in_place), which is then written. Errors, besides: a DTensor of another type, layout or
+  // domain, or in another memory; a DTensor for an input or output that is not distributed.
   absl::StatusOr<BoundStep> Bind(StepMemory memory);
   // A fresh tensor per output that is not distributed.
   std::map<std::string, Tensor> NewOutputs() const;
-  // Zeros, for the distributed input, or output, of this name. Errors: there is none; it is not distributed.
+  // Zeros, for the distributed input, or output, of this name. Errors: there is no such one; it is not
+  // distributed.
   absl::StatusOr<DTensor> NewFeed(std::string_view name) const;
   absl::StatusOr<DTensor> NewOutput(std::string_view name) const;
 
-  // One step, bound to these feeds and, if `outputs` is not null, to NewOutputs(), which replace what is in
-  // it. Errors: those of Bind, found before anything runs, and of BoundStep::Run.
+  // One step, bound to these feeds and, if `outputs` is not null, to NewOutputs(), which replace the contents
+  // of `outputs`. Errors: those of Bind, found before anything runs, and of BoundStep::Run.
   absl::Status Run(const std::map<std::string, Tensor>& feeds, std::map<std::string, Tensor>* outputs);
 
-  // What the steps took since Create or ClearProfile; without steps unless options.profile or trace_steps.
+  // Measurements of the steps since Create or ClearProfile; without steps unless options.profile or
+  // trace_steps.
   meshwork::Profile Profile() const;
-  // When what ran in the last steps since then; empty unless options.trace_steps.
+  // When each instruction of the last steps since then ran; empty unless options.trace_steps.
   meshwork::Trace Trace() const;
   void ClearProfile();
 
   const ExecutorMemory& memory() const { return memory_; }
-  // What the backend has made of the program.
+  // The step that the backend has prepared.
   const PreparedStep& step() const { return *step_; }
 
  private:

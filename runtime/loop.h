@@ -11,9 +11,9 @@
 //   }                                              %s1 = add %s, %z
 //                                                  update %t, %c, %ys, %s = %t + 1, %next, %ys1, %s1
 //
-// So carries are written in place where variables would be, and slices are an op like others. A while has
-// two bodies: one writes what its condition says, the other the carries. keep_first, with which a carry
-// begins to owe a sum, becomes a select by the device's index. Pure functions, thread-safe.
+// So carries are written in place where variables would be, and taking a slice is an op like others. A while
+// has two bodies: one writes the condition, the other the carries. keep_first, with which a carry begins to
+// owe a sum, becomes a select by the device's index. Pure functions, thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -23,12 +23,12 @@
 
 namespace meshwork {
 
-// `local` with all its loops and branches so written.
+// `local` with all its loops and branches written in this way.
 Graph LowerLoops(const Graph& local);
 
-// Of a node that LowerLoops wrote.
+// How the operands of a node that LowerLoops wrote are used.
 struct LoweredLoop {
-  // Per result the operand that it holds at the start; -1: nothing.
+  // Per result, the operand that it holds at the start; -1: none.
   std::vector<int64_t> initial;
   // Operands from here on are arguments of the bodies, after the results.
   int first_read = 0;

@@ -1,7 +1,7 @@
-// What an exchange (ir/exchange.h) moves between the devices of one process.
+// The transfers of an exchange (ir/exchange.h) between the devices of one process.
 //
-// A result block is filled, dim by dim, by runs of what the devices hold that differ from its own on the axes
-// that cut the operand; what no operand has is filled with the exchange's value.
+// A result block is filled, dim by dim, by runs of elements from the devices that differ from its own device
+// on the axes that cut the operand. Elements that no operand has get the exchange's value.
 #pragma once
 
 #include <vector>

@@ -15,13 +15,13 @@
 //   100 steps, 3.957 ms each
 //
 // An instruction runs once per step for all devices of the process, each worker doing its part. Its time is
-// counted on every worker: *total* is their sum, *max* that of the worker who spent most. The rate is what
-// all workers did together, by the time of that worker. All times add up to what the workers had: the wall
-// time of the steps, times the workers.
+// counted on every worker: *total* is the sum over the workers, *max* the time of the worker that spent most.
+// The rate is the work of all workers together, divided by *max*. All times add up to the wall time of the
+// steps times the number of workers.
 //
-// What is counted as work: of a kernel, the floating-point operations its row states for the blocks, padding
-// included, where it states none one per result element; of everything else, the bytes read and written in
-// the memory of this process.
+// The work of a kernel is the floating-point operations that its row states for the blocks, padding included,
+// or, if it states none, one per result element; the work of all other instructions is the bytes read and
+// written in the memory of this process.
 #pragma once
 
 #include <cstdint>
@@ -31,9 +31,9 @@
 namespace meshwork {
 
 struct ProfileRow {
-  std::string op;  // "matmul"; "pack", "unpack", "assign", "compare" for what belongs to no node
+  std::string op;  // "matmul"; "pack", "unpack", "assign", "compare" for instructions without a node
   std::string where =
-      {};  // the user's line, "mlp.cc:23"; for what belongs to no node, the tensor, `input "x"`
+      {};  // the user's line, "mlp.cc:23"; for instructions without a node, the tensor, `input "x"`
   std::string result = {};  // the whole value, "f32[784,700]", or "6 values"
   std::string cause = {};   // why the compiler put a collective there
   int64_t calls = 0;
@@ -50,13 +50,15 @@ struct Profile {
   int64_t wait_ns = 0;           // at barriers, on all workers
   std::vector<ProfileRow> rows;  // in program order
 
-  // What the workers had: wall_ns on each.
+  // The time of all workers: wall_ns on each.
   int64_t total_ns() const { return workers * wall_ns; }
-  // Between the instructions: from the start of the step to a worker's first, from its last to the end.
+  // The time outside of instructions: from the start of the step to a worker's first instruction, and from
+  // its last one to the end.
   int64_t other_ns() const;
-  // One row per op, in order of their first; `where` says how many instructions. max_ns is the sum of theirs.
+  // One row per op, in order of first use; `where` says how many instructions, and max_ns is the sum of
+  // theirs.
   Profile ByOp() const;
-  // The table above, the longest first; one line that says so where no step was profiled.
+  // The table above, the longest rows first; if no step was profiled, one line that says so.
   std::string ToString() const;
 };
 

@@ -1,12 +1,12 @@
-// Sums before what they pass through, where devices share a process.
+// Makes sums before the ops that they have passed, if devices share a process.
 //
 //   %g = matmul %x, %d transpose_a=true : … {_,_ | sum:batch}      %g = matmul …
 //   %h = mul %g, %rate                  : … {_,_ | sum:batch}  ->  %s = all_reduce %g axes=(batch) op=sum
 //   %s = all_reduce %h axes=(batch) op=sum                         %h = mul %s, %rate
 //
-// A compiler lets sums wait: that costs nothing between devices that are apart. Here a sum costs nothing
-// where it is computed (runtime/coalesce.h), and what follows is then computed once instead of once per
-// device.
+// A compiler lets sums wait, which costs nothing if devices do not share memory. Within a process, a sum
+// costs nothing if the kernel that computes the terms makes it (runtime/coalesce.h), and the ops after it are
+// then computed once instead of once per device.
 //
 // Pure function, thread-safe.
 #pragma once
@@ -15,10 +15,11 @@
 
 namespace meshwork {
 
-// `local` with every all_reduce of one value moved before the ops that its operand passed while it was owed:
-// elementwise ones of a single operand that owes it, which let it pass (ir/rule.h) and which nobody else
-// reads. The same results, but for rounding. Not those over axes
-// `across`, which leave the domain. REQUIRES: CheckLocalProgram(local).
+// `local` with every all_reduce of one value moved before the ops that the partial value has passed through:
+// elementwise ops with a single partial operand that let the sum pass (ir/rule.h) and whose result has no
+// other reader. The results are the same, up to rounding. An all_reduce over axes `across`, which leaves the
+// domain, stays.
+// REQUIRES: CheckLocalProgram(local).
 Graph ReduceEarly(const Graph& local, AxisSet across = {});
 
 }  // namespace meshwork

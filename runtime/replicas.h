@@ -1,10 +1,10 @@
-// Replicas: devices that a layout gives the same block hold the same bits. Do they?
+// Replicas: checks that devices to which a layout gives the same block hold the same bits.
 //
 //   Run: output "y" is f32[3] {x} on [x=2, y=2], but its replicas differ: element [1] is 2 on device 0
 //   (x=0, y=0) and 2.5 on device 1 (x=0, y=1); …
 //
-// Compared are the elements of the block, bit by bit: a NaN agrees with itself, padding may differ. What is
-// stored once for several devices cannot differ and costs nothing to check.
+// The elements of the block are compared bit by bit: a NaN agrees with itself, padding may differ. A block
+// that is stored once for several devices cannot differ and costs nothing to check.
 #pragma once
 
 #include <array>
@@ -20,7 +20,7 @@
 
 namespace meshwork {
 
-// Where two buffers of one block differ first, and what they hold there.
+// The first place where two buffers of one block differ, and what they hold there.
 struct Difference {
   int64_t offset = 0;  // elements from the start of the buffers
   std::array<std::byte, 8> first = {}, second = {};
@@ -31,8 +31,8 @@ struct Difference {
 std::optional<Difference> FindDifference(const BoxCopy& region, int64_t begin, int64_t end, int64_t size,
                                          const std::byte* first, const std::byte* second);
 
-// The error that reports it: Internal. `subject`: "Run: output \"y\"". `global` and `layout` are the
-// value's; the devices are those that hold the two buffers.
+// The error that reports a difference: Internal. `subject`: "Run: output \"y\"". `global` and `layout` are
+// the value's; the devices are those that hold the two buffers.
 absl::Status DifferenceError(std::string_view subject, const Type& global, const Layout& layout,
                              int64_t first_device, int64_t second_device, const Difference& difference);
 

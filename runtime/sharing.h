@@ -1,4 +1,4 @@
-// One copy of what is the same: which devices of a process hold equal values, found statically.
+// Equal values are stored once: which devices of a process hold equal values, found statically.
 //
 // A value *varies* over a set of mesh axes; devices that agree on those coordinates hold the same
 // bits. On [batch=4, model=2] a weight {_,model} varies over model: 2 instances instead of 8. After
@@ -6,10 +6,10 @@
 // step, not eight times.
 //
 //   argument              the axes that shard it
-//   compute, local rows   those of the operands; with reads_block also the axes that shard its
+//   compute, local rows   the axes of the operands; with reads_block also the axes that shard the
 //                         operands and results
-//   collectives           those of the operand without the group's, and those that shard the result or
-//                         on which it is partial
+//   collectives           the axes of the operand without the group's, and the axes that shard the result
+//                         or on which it is partial
 //
 // Pure functions of the program; thread-safe.
 #pragma once
@@ -23,27 +23,28 @@
 
 namespace meshwork {
 
-// The axes in the order in which instances are numbered, major to minor: the last of the mesh first. The
+// The axes in the order in which instances are numbered, major to minor: the last axis of the mesh first. The
 // first axes of a mesh mostly shard batches, so the blocks of a batch follow each other: on [batch=4,
 // model=2] a value that varies over both is [model, batch, …] in memory.
 AxisList InstanceOrder(AxisSet axes);
 
-// The instances of a value that varies over `axes`: one per coordinate on them, numbered in InstanceOrder.
+// The instances of a value that varies over `axes`: one per coordinate on these axes, numbered in
+// InstanceOrder.
 // Laws: Of(Representative(i)) == i; Representative(Of(d)) <= d.
 class InstanceMap {
  public:
   InstanceMap() : InstanceMap(Mesh(), {}) {}
   InstanceMap(const Mesh& mesh, AxisSet axes) : InstanceMap(Domain(mesh), axes) {}
-  // Those that the devices of one domain hold: one per coordinate on the axes within it.
+  // The instances that the devices of one domain hold: one per coordinate on the axes within the domain.
   InstanceMap(const Domain& domain, AxisSet axes);
 
-  AxisSet axes() const { return axes_; }  // those within the domain; without those of size 1
-  // Those that the value varies over, in the domain and across.
+  AxisSet axes() const { return axes_; }  // the axes within the domain, except those of size 1
+  // The axes that the value varies over, within the domain and across.
   AxisSet varying() const { return varying_; }
   int64_t count() const { return group_.size(); }
-  // The instance that `device` holds. REQUIRES: it is of the domain.
+  // The instance that `device` holds. REQUIRES: the domain holds `device`.
   int64_t Of(int64_t device) const { return group_.RankOf(device); }
-  // The lowest device that holds it.
+  // The lowest device that holds the instance.
   int64_t Representative(int64_t instance) const { return group_.Member(first_, instance); }
 
  private:
@@ -57,7 +58,7 @@ AxisSet AllAxes(const Mesh& mesh);
 // Whether devices that differ on some of `axes` may exchange data in a collective.
 bool MovesOver(const Graph& local, const Node& collective, AxisSet axes);
 
-// Per value, the axes it varies over. `arguments`: those of each argument, in order. With
+// Per value, the axes that it varies over. `arguments`: the axes of each argument, in order. With
 // share=false every node's results vary over all axes, which changes no number.
 // REQUIRES: every value has a layout.
 std::vector<AxisSet> VaryingAxes(const Graph& local, const std::vector<AxisSet>& arguments, bool share);

@@ -1,17 +1,19 @@
 // A StepPlan is what one domain does in a step: what runs, for which instances, in which storage. A *domain*
-// is one memory and what computes on it.
+// is one memory and the processors that use it.
 //
 //   Program ──Arrange──▶ order ──VaryingAxes──▶ instances ──BuildStepPlan──▶ steps in storages
 //           ──Backend::Prepare──▶ a step that can be run
 //
-//   func step(%x: f32[4] of f32[8] {x}, var %w: f32[4] {_}) {
-//     %g = mul %x, %w : f32[4] {_ | sum:x}
-//     …
+// The end of a data-parallel step as ToString prints it; s3 is the storage of the variable:
 //
-// A plan knows no worker, no address and no kernel; a backend (runtime/backend.h) decides these. Decided here
-// is what needs only the program and its layouts: how many instances a value has, which values share a
-// storage, which feeds can be viewed, which sums are made where their terms are computed, what is computed
-// once, what is compared and what is set aside.
+//   matmul+all_reduce f32[4,3,2] f32[4,3,2] -> f32[2,2]: s5*4 s8*4 -> s9    four devices' products, as one sum
+//   mul f32[2,2] f32[] -> f32[2,2]: s9 s4 -> s9
+//   sub f32[2,2] f32[2,2] -> f32[2,2]: s3 s9 -> s3                          in place
+//
+// A plan contains no worker, no address and no kernel; a backend (runtime/backend.h) decides these. A plan
+// decides what follows from the program and its layouts alone: how many instances a value has, which values
+// share a storage, which feeds can be viewed, which sums are made by the kernel that computes their terms,
+// what is computed once, what is compared and what is set aside.
 //
 // The steps, in order: feeds that cannot be viewed are packed; the nodes run; replicas are compared, if asked
 // for; outputs are unpacked; variables that could not be written in place are written. Plain data.
@@ -37,16 +39,16 @@ namespace meshwork {
 // A node is computed, for all instances of its results.
 struct ComputeStep {
   int node = -1;
-  // What a kernel is made for: all items in one, as OpRow::stack wrote it (runtime/coalesce.h), or, with
-  // one_by_one, each of them.
+  // The spec of the kernel: for all items in one, as OpRow::stack wrote it (runtime/coalesce.h), or, with
+  // one_by_one, for each item.
   KernelSpec spec;
   InstanceMap items;  // item i is for the devices that hold instance i of the results
   bool one_by_one = false;
-  int64_t instances = 1;  // of the node; as many as items, unless it reduces them
-  // Items from the first on that are computed; the others are blocks that are padding alone.
+  int64_t instances = 1;  // of the node; as many as items, unless the step reduces them
+  // How many items are computed, from the first on; the others are blocks of padding alone.
   int64_t needed = 0;
-  int reduces = -1;  // the all_reduce of its result that it does away with; -1: there is none
-  // It depends on no argument: it is computed before the first step, and kept.
+  int reduces = -1;  // the all_reduce of the node's result that the step makes unnecessary; -1: none
+  // The node depends on no argument: it is computed before the first step, and kept.
   bool once = false;
   // For KernelArgs: of the operands, then of the results. One list for all items, or one for each.
   std::vector<std::vector<Block>> blocks = {};
@@ -55,15 +57,15 @@ struct ComputeStep {
 
 // Data moves within the domain.
 struct CopyStep {
-  // kSend and kReceive: between what a collective reads, or ghosts, and what crosses. kCompare writes
+  // kSend: from a collective's operands to messages. kReceive: from messages to ghosts. kCompare writes
   // nothing.
   enum class Kind : uint8_t { kPack, kCollective, kSend, kReceive, kUnpack, kAssign, kCompare };
 
   Kind kind = Kind::kCollective;
   int node = -1;             // of a collective; otherwise -1
-  std::string subject = {};  // what it is for without a node: input "x", output "loss", variable "w"
+  std::string subject = {};  // without a node, what the step is for: input "x", output "loss", variable "w"
   std::vector<Transfer> transfers = {};
-  // Per transfer the device that it is for; the first of the domain where it is for a message.
+  // Per transfer, the device that it is for; for a message, the first device of the domain.
   std::vector<int64_t> devices = {};
   // kCompare: transfer i reads the two replicas of `value` that the devices replicas[i] hold.
   ValueId value = kNoValue;
@@ -73,13 +75,13 @@ struct CopyStep {
   void Add(Transfer transfer, int64_t device);
 };
 
-// Data moves to other domains and from them (runtime/transport.h). What is sent has been packed before, and
-// what is received lies in ghosts, or is unpacked into these, afterwards (runtime/crossing.h). In bodies it
-// happens as often as these run.
+// Data moves to other domains and from them (runtime/transport.h). Sent data is packed before; received data
+// lies in ghosts, or is unpacked into them afterwards (runtime/crossing.h). In a body, this happens as often
+// as the body runs.
 struct RemoteStep {
   struct Part {
-    int64_t domain = 0;    // the other one
-    BufferId buffer = -1;  // all of it
+    int64_t domain = 0;    // the other domain
+    BufferId buffer = -1;  // is sent or received as a whole
   };
   int node = -1;
   std::vector<Part> sends = {}, receives = {};  // each ascending by domain
@@ -87,7 +89,7 @@ struct RemoteStep {
 
 struct StepPlan;
 
-// A loop or a branch (runtime/loop.h): its bodies are plans whose arguments lie in storages of this one.
+// A loop or a branch (runtime/loop.h): its bodies are plans whose arguments lie in storages of this plan.
 struct NestedStep {
   enum class Kind : uint8_t { kRepeat, kWhile, kBranch };
 
@@ -95,7 +97,7 @@ struct NestedStep {
   int node = -1;
   int64_t length = 0;       // kRepeat: how often the body runs
   BufferId predicate = -1;  // a bool. kWhile: bodies[0] writes it, bodies[1] runs while it is true
-  std::vector<ValueBuffers> in = {}, out = {};  // what the bodies may read, and what they write
+  std::vector<ValueBuffers> in = {}, out = {};  // values that the bodies may read, and values that they write
   std::vector<BufferId> arguments = {};         // per argument of every body: where its first instance lies
   std::vector<StepPlan> bodies = {};            // kBranch: bodies[0] if the predicate is true, else bodies[1]
 };
@@ -114,42 +116,42 @@ struct StepPlan {
   // Adds buffers of `bytes` each, one behind the other from the start of a storage; returns the first.
   BufferId AddBuffers(int64_t count, int64_t bytes, int storage);
 
-  // What the instances of a value take, one behind the other.
+  // The bytes of all instances of a value together.
   int64_t BytesOf(const ValueBuffers& value) const {
     return value.instances.count() * buffers[value.first].bytes;
   }
 };
 
 struct StepPlanOptions {
-  // Whose step is planned, on the mesh of the program; nothing: that of a domain with all devices.
+  // The domain whose step is planned, on the mesh of the program; nothing: one domain with all devices.
   std::optional<Domain> domain = {};
   // The inputs and outputs that are DTensors of this domain, by name. Others are whole host tensors.
   std::set<std::string> distributed = {};
-  // Whether kernels read host tensors where they lie (Memory::is_host).
+  // Whether kernels read host tensors in place (Memory::is_host).
   bool host_is_read = true;
-  // Outputs that the program keeps in a variable that it updates, which are not written anywhere else.
+  // Outputs that are new values of variables, and that are not written anywhere else.
   std::set<std::string> kept = {};
   bool share = true;     // see ExecutorOptions
   bool coalesce = true;  // the same
-  // Compare what outputs and variables get wherever a layout says that it is the same and it is stored more
-  // than once.
+  // Compare the new values of outputs and variables wherever a layout says that devices hold the same block
+  // and the block is stored more than once.
   bool check_replicas = false;
-  // The memory of inputs is given as that of variables is (`variables` of BuildStepPlan has their
-  // instances): of the body of a loop.
+  // For the body of a loop: the memory of inputs is given in the same way as that of variables (`variables`
+  // of BuildStepPlan has their instances).
   bool arguments_are_bound = false;
 
-  bool coalesces() const { return coalesce && share; }  // what is not shared is computed device by device
+  bool coalesces() const { return coalesce && share; }  // without sharing, ops run device by device
 };
 
 // The plan of a program in the order in which it runs, loops lowered (LowerLoops). `variables`: per
 // argument, the instances of its state; ignored for inputs. Errors: a collective that does not fit its
 // layouts. REQUIRES: CheckLocalProgram(*local). Laws: each buffer lies in its storage; every element of an
-// output is written; what a step reads was written before it, or lies in an argument.
+// output is written; data that a step reads was written before it, or lies in an argument.
 absl::StatusOr<StepPlan> BuildStepPlan(std::shared_ptr<const Graph> local,
                                        const std::vector<InstanceMap>& variables,
                                        const StepPlanOptions& options);
 
-// The storages and the steps, those of bodies indented, one per line; for tests and for reading.
+// The storages and the steps, one per line, those of bodies indented; for tests and for reading.
 std::string ToString(const StepPlan& plan);
 
 }  // namespace meshwork

@@ -1,4 +1,4 @@
-// Tensor: a dense, row-major array in host memory; what goes into and comes out of a program.
+// Tensor: a dense, row-major array in host memory. Inputs and outputs of programs are Tensors.
 //
 //   Tensor x = Tensor::From<float>({2, 3}, {1, 2, 3, 4, 5, 6});
 //   float first = x.values<float>()[0];
@@ -7,7 +7,7 @@
 // safe; a writer needs the tensor to itself.
 //
 // A mistake (From with too few values, Rows beyond the end) gives an invalid tensor, whose status() says what
-// is wrong; whatever is given such a tensor (a session, a file) reports it.
+// is wrong; functions that get such a tensor (of a session, a file) report the mistake.
 #pragma once
 
 #include <algorithm>
@@ -27,7 +27,7 @@ class Tensor {
  public:
   Tensor() = default;  // a scalar f32 without storage; valid() is false
   // Uninitialised elements, 64-byte aligned. Invalid: negative sizes, more than 2^40 elements. Throws
-  // std::bad_alloc where there is not so much memory.
+  // std::bad_alloc if there is not enough memory.
   explicit Tensor(Type type);
   // Over memory of at least type.bytes(), released with the last copy. Invalid: no memory; an address that is
   // no multiple of the element's size; a type as above.
@@ -37,7 +37,7 @@ class Tensor {
   template <typename T>
   static Tensor From(const Shape& shape, const std::vector<T>& values);
 
-  // Why it is invalid; OK if it is not.
+  // Why the tensor is invalid; OK if it is valid.
   absl::Status status() const;
   bool valid() const { return storage_ != nullptr; }
   const Type& type() const { return type_; }
@@ -49,7 +49,7 @@ class Tensor {
   void* raw() { return data_; }
   const void* raw() const { return data_; }
   // The elements in row-major order. T: float, double, BFloat16, int32_t, int64_t or bool, for f32, f64,
-  // bf16, i32, i64 and bool. As StatusOr's value(), throws absl::BadStatusOrAccess where T is another type or
+  // bf16, i32, i64 and bool. Like StatusOr's value(), throws absl::BadStatusOrAccess if T is another type or
   // the tensor is invalid.
   template <typename T>
   std::span<T> mutable_values();
@@ -63,7 +63,7 @@ class Tensor {
 
   // Rows [begin, end) of dim 0, sharing the elements. Invalid: no dims, begin < 0, begin > end, end > rows.
   Tensor Rows(int64_t begin, int64_t end) const;
-  // The same elements in another shape. Invalid: it has not as many.
+  // The same elements in another shape. Invalid: the shape has another number of elements.
   Tensor Reshaped(const Shape& shape) const;
   // The only element, as double. Errors: status(); no element or more than one.
   absl::StatusOr<double> Scalar() const;
@@ -80,8 +80,8 @@ class Tensor {
   std::byte* data_ = nullptr;
 };
 
-// 64-byte aligned, freed with the last reference. `bytes` may be 0. Of 4 MiB or more what fills huge pages (2
-// MiB) lies in them, where the system has them to give: it is found faster.
+// 64-byte aligned, freed with the last reference. `bytes` may be 0. From 4 MiB on, the part that fills huge
+// pages (2 MiB) lies in huge pages if the system has them, which makes access faster.
 std::shared_ptr<void> AllocateAligned(int64_t bytes);
 
 template <typename T>

@@ -9,20 +9,21 @@
 //   device 1 (batch=0, model=1)           |matmul| |waiting|all_reduce|neg|
 //   worker 0 (devices 0-1)         |matmul         |waiting|all_reduce|neg|
 //
-// What ran are the workers, and their tracks show everything: each instruction of each step once, and before
-// it the waiting at a barrier where there is one. Instructions of a worker follow each other, so nothing on a
-// track overlaps.
+// The tracks of the workers show everything that ran: each instruction of each step once, and before it the
+// waiting at a barrier, if there is one. Instructions of a worker follow each other, so nothing on a track
+// overlaps.
 //
 // A device's track shows what its worker did for it:
 //   - a kernel, from its begin to its end for this device: a worker runs its devices' blocks one after
-//     the other. A value that several devices share is computed once, and shown on all those that the worker
-//     drives; `devices` lists who shares it. What another worker did for this device is on that one's track;
-//   - a collective, always, and packing, unpacking, comparing and assigning where the worker had a part: for
-//     the time that they took the worker, on each of its devices alike;
+//     the other. A value that several devices share is computed once, and shown on all of these devices that
+//     the worker drives; `devices` lists who shares it. Work of another worker for this device is on that
+//     worker's track;
+//   - a collective, always, and packing, unpacking, comparing and assigning if the worker had a part: for the
+//     time that they took the worker, on each of its devices alike;
 //   - waiting at barriers, on each of the worker's devices alike.
-// Where a track is empty between events the worker was busy with its other devices.
+// Where a track is empty between events, the worker was busy with its other devices.
 //
-// Times are of the steady clock, in nanoseconds since the first traced step began.
+// Times are by the steady clock, in nanoseconds since the first traced step began.
 #pragma once
 
 #include <cstdint>

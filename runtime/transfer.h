@@ -2,8 +2,8 @@
 //
 // Everything a step does besides running kernels is a list of transfers: cutting a host tensor into blocks,
 // the parts of collectives that stay within a domain, writing outputs and variables. A transfer fills one
-// region of one buffer, from one source (a copy), from several that are reduced in the order given, or from
-// none with one element over and over. It names buffers by number. Plain data.
+// region of one buffer: from one source (a copy), from several sources that are reduced in the order given,
+// or without a source by repeating one element. It names buffers by number. Plain data.
 #pragma once
 
 #include <array>
@@ -17,7 +17,7 @@
 namespace meshwork {
 
 struct Transfer {
-  BoxCopy box;  // from every source alike: they hold the same block
+  BoxCopy box;  // the same from every source: all sources hold the same block
   DType dtype = F32;
   ReduceOp op = ReduceOp::kSum;  // with more than one source
   BufferId to = -1;

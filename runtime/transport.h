@@ -1,27 +1,27 @@
-// A Transport carries what crosses between the domains of a program (mesh/placement.h): between processes,
-// hosts, or memories of one process.
+// A Transport carries data between the domains of a program (mesh/placement.h): between processes, hosts, or
+// memories of one process.
 //
 //   std::vector<std::unique_ptr<Transport>> ends = MakeLoopback(2);         // runtime/transport/loopback.h
 //
-//   // in each domain, with its own end:
-//   MESHWORK_RETURN_IF_ERROR(Agree(*end, "the program", Fingerprint(program.body)));   // who differs is named
+//   // In each domain, with its own end:
+//   MESHWORK_RETURN_IF_ERROR(Agree(*end, "the program", Fingerprint(program.body)));   // or who differs
 //   MESHWORK_ASSIGN_OR_RETURN(auto sum, end->Prepare({.where = "all_reduce (model.cc:41)",
-//                                            .sends = …, .receives = …}));
-//   MESHWORK_RETURN_IF_ERROR(sum->Run(where lies what is sent, where goes what is received));   // every step
+//                                                     .sends = …, .receives = …}));
+//   MESHWORK_RETURN_IF_ERROR(sum->Run(sent, received));   // addresses; in every step
 //
-// A remote operation moves bytes between domains, and computes nothing: what is reduced is reduced by who
-// receives it, in the order of the domains, so that the sum does not depend on who was first.
+// A remote operation moves bytes between domains, and computes nothing: receivers make the reductions, in the
+// order of the domains, so that a sum does not depend on who was first.
 //
-// The domains of a program call AllGather and Prepare in the same order, and run operations in the same
-// order, each as often: those in a loop or a branch follow a predicate that is the same in all of them. After
-// an AllGather all are as one again, even where one of them failed to prepare what others did. A domain that
-// sends waits for nobody but the receivers of what it sends, so domains that do this never dead-lock. One
-// that fails, or that waits in vain, aborts all others: nobody goes on with a step that somebody did not
-// make.
+// The domains of a program call AllGather and Prepare in the same order, and run the same operations in the
+// same order, equally often: operations in a loop or a branch follow a predicate that is the same in all
+// domains. After an AllGather all domains are in step again, even if one of them failed to prepare an
+// operation that others prepared. A domain that sends waits only for the receivers of its data, so domains
+// that follow these rules never deadlock. A domain that fails, or that waits in vain, aborts all others: no
+// domain goes on with a step that another domain did not make.
 //
-// Addresses are of host memory; a backend whose memory is another one stages what crosses.
+// Addresses are of host memory; a backend with another memory stages the data.
 //
-// The end of a domain is used by one thread at a time; Abort may be called by any thread at any time.
+// The end of a domain may be used by one thread at a time; Abort may be called by any thread at any time.
 #pragma once
 
 #include <cstddef>
@@ -37,16 +37,16 @@
 
 namespace meshwork {
 
-// What goes to another domain, or comes from it, in one operation.
+// The bytes that go to another domain, or come from it, in one operation.
 struct RemotePart {
   int64_t domain = 0;
   int64_t bytes = 0;
 };
 
-// One operation as one domain sees it. Law: domain a sends b as many bytes as b receives from a.
+// One operation as one domain sees it. Law: domain a sends b as many bytes as b expects from a.
 struct RemoteSpec {
   std::string where;  // "all_reduce (model.cc:41)", for errors
-  // Each ascending by domain, which is another one than this; a domain that is not named has no part.
+  // Each ascending by domain, without this domain; a domain that is not listed takes no part.
   std::vector<RemotePart> sends, receives;
 };
 
@@ -54,14 +54,14 @@ struct RemoteSpec {
 class RemoteOp {
  public:
   virtual ~RemoteOp() = default;
-  // Sends and receives, once. sends[i] and receives[i]: where spec.sends[i] and spec.receives[i]
-  // lie, all apart from each other. On return everything is received, and nothing that was sent is read any
-  // more. Errors, with which the whole transport is aborted: a domain that does not come within the deadline,
-  // or sends another number of bytes; the reason of an abort.
+  // Sends and receives, once. sends[i] and receives[i]: the addresses for spec.sends[i] and spec.receives[i];
+  // none overlap. On return everything has been received, and the sent memory is not read any more. Errors,
+  // which abort the whole transport: a domain that does not come within the deadline, or sends another number
+  // of bytes; the reason of an abort.
   virtual absl::Status Run(std::span<const std::byte* const> sends, std::span<std::byte* const> receives) = 0;
 };
 
-// One domain's end of it.
+// One domain's end of a transport.
 class Transport {
  public:
   virtual ~Transport() = default;
@@ -69,24 +69,25 @@ class Transport {
   virtual int64_t domain() const = 0;
   virtual int64_t num_domains() const = 0;
 
-  // What every domain says of `what`, by domain; all of them ask. It is short: a transport need not be fast
-  // at it. Errors: one does not come within the deadline, with which the transport is aborted; the reason of
-  // an abort.
+  // Exchanges a short text about `what`: returns the texts of all domains, by domain. All domains must call
+  // it; it need not be fast. Errors: a domain does not come within the deadline, which aborts the transport;
+  // the reason of an abort.
   virtual absl::StatusOr<std::vector<std::string>> AllGather(std::string_view what,
                                                              std::string_view text) = 0;
 
-  // The operation must not outlive the transport. Errors: the reason of an abort. REQUIRES: parts are of
-  // other domains.
+  // Prepares an operation, which must not outlive the transport. Errors: the reason of an abort. REQUIRES:
+  // parts are of other domains.
   virtual absl::StatusOr<std::unique_ptr<RemoteOp>> Prepare(RemoteSpec spec) = 0;
 
-  // Whatever waits here or in another domain, and whatever is asked for from now on, fails with `reason`. The
-  // first reason stays. REQUIRES: !reason.ok().
+  // Every call that waits, here or in another domain, and every later call fails with `reason`. The first
+  // reason stays. REQUIRES: !reason.ok().
   virtual void Abort(absl::Status reason) = 0;
 };
 
-// Whether all domains can go on, and say the same of `what`; all of them ask. `mine`: what this one says, or
-// why it cannot go on. So all go on or none does, and the transport is as it was. Errors, in all of them:
-// mine; another one's, with who it is; who differs, and in what. Those of AllGather.
+// Whether all domains can go on and agree on `what`; all domains must call it. `mine`: this domain's text, or
+// why it cannot go on. So all domains go on or none does; the transport can be used in either case. Errors,
+// in all domains: the error in `mine`; another domain's error, with the domain's name; which domains differ,
+// and in what; those of AllGather.
 absl::Status Agree(Transport& transport, std::string_view what, const absl::StatusOr<std::string>& mine);
 
 // "domain 2", "domains 0, 1", for messages.
