@@ -3,7 +3,7 @@
 //   std::vector<std::string> findings;
 //   TryGradient({{{3, 4}, {4}}, [](const std::vector<Value>& x) { return x[0] * x[1]; }}, device, findings);
 //
-// What runs the programs is the caller's: this room runs none.
+// The caller says how programs run: this room runs none.
 #pragma once
 
 #include <cstdint>
@@ -26,23 +26,24 @@ struct RealFunction {
   double low = -1, high = 1;  // inputs are drawn from [low, high)
 };
 
-// The row as a function of the operands of a sample that are real, in f64; the others are drawn. Of several
-// results it is the WeightedSum of those that are real. Nothing if the op takes no f64, or gives none.
+// The row as a function of those operands of a sample that are real, in f64; the others are drawn. If there
+// are several results, the function is the WeightedSum of the real ones. Nothing if the op takes no f64, or
+// gives none.
 std::optional<RealFunction> FunctionOfSample(const Sample& sample);
 
-// The sum of all elements of `y` times different weights, so that no element's gradient is like another's.
-// Infinite ones, which are what is left of nothing, are no part of it.
+// The sum of all elements of `y` times different weights, so that no two elements have the same gradient.
+// Infinite elements, such as a maximum of no elements, are left out.
 Value WeightedSum(const Value& y);
 
 // Elements by the name of an input or output, as doubles.
 using NamedNumbers = std::map<std::string, std::vector<double>>;
-// A program on one device: what its outputs are for these inputs.
+// Runs a program on one device: its outputs for these inputs.
 using RunOnce = std::function<absl::StatusOr<NamedNumbers>(const NamedNumbers& feeds)>;
-// What makes a program run; the graph outlives what it returns.
+// Prepares a program to be run; the graph outlives the returned function.
 using OneDevice = std::function<absl::StatusOr<RunOnce>(const Graph& graph)>;
 
 // Compares d WeightedSum(f) / d input with central differences, for every element of every input, and adds a
-// line to `findings` for each that differs. Returns how many there are. Errors: those of the builders, of
+// line to `findings` for each that differs. Returns the number of elements. Errors: those of the builders, of
 // Gradients and of `device`.
 absl::StatusOr<int64_t> TryGradient(const RealFunction& function, const OneDevice& device,
                                     std::vector<std::string>& findings);

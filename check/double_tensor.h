@@ -20,17 +20,17 @@ struct DoubleTensor {
 };
 
 std::vector<std::byte> ToBytes(const DoubleTensor& tensor);
-// `bytes`: those of a tensor of the type.
+// `bytes`: the elements of a tensor of this type.
 DoubleTensor FromBytes(const Type& type, const void* bytes);
 
-// The block, of the shape that its extents have.
+// The block of `whole`, with the shape of its extents.
 DoubleTensor PartOf(const DoubleTensor& whole, const Block& block);
 
 // Random values of samples, the same on every machine.
 //
-// There are three kinds of draws, by the seed. Where many elements are folded into one, values of few levels
-// fold to the same everywhere, and so do coins: the second kind has many levels, the last two nearly equal
-// coins.
+// There are three kinds of draws, by the seed. If many elements are folded into one, values of few levels
+// fold to the same result everywhere, and so do fair coins. So the second kind has many levels, and the last
+// two kinds have coins that are nearly all equal.
 class Sampler {
  public:
   explicit Sampler(uint64_t seed) : engine_(seed), kind_(seed % 3) {}
@@ -41,7 +41,7 @@ class Sampler {
   uint64_t Below(uint64_t n) { return engine_() % n; }
 
  private:
-  // Fair ones, or all true (false) but for two.
+  // Fair coins, or all true (false) except two.
   void DrawCoins(std::vector<double>& coins);
 
   std::mt19937_64 engine_;

@@ -1,8 +1,8 @@
-// Values that are partial: a whole, and parts on the devices whose reduction it is.
+// Partial values: a whole, and parts on the devices whose reduction is the whole.
 //
-// The parts differ between devices, lie in no order, and leave the domain that the whole is drawn from, so
-// that a pass which only holds for ordered, alike or positive parts is found wrong: a maximum may be owed by
-// parts of -∞, a sum of whole numbers may be owed by parts that wrap around.
+// The parts differ between devices, are in no order, and leave the range from which the whole is drawn, so
+// that a pass that holds only for ordered, equal or positive parts is found wrong: the parts of a maximum may
+// be -∞, the parts of a sum of whole numbers may wrap around.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,8 @@ namespace meshwork {
 // Whether a value of the dtype may owe this reduction.
 bool MayOwe(DType dtype, ReduceOp op);
 
-// a and b combined as the devices' parts are; NaN is the largest and the least. REQUIRES: MayOwe.
+// a and b combined as the parts of devices are combined; NaN is both the largest and the least. REQUIRES:
+// MayOwe.
 double Reduced(DType dtype, ReduceOp op, double a, double b);
 
 // What a partial operand is.
@@ -25,8 +26,9 @@ struct Owed {
   std::vector<DoubleTensor> parts;  // per device
 };
 
-// A value that owes `op` over so many devices. `draw`: 0, 1, …; the odd ones have extreme elements, which
-// move. REQUIRES: MayOwe.
+// A value that owes `op` over `devices` devices. `draw`: 0, 1, …; odd draws have extreme elements, at
+// changing places.
+// REQUIRES: MayOwe.
 Owed DrawOwed(Sampler& sampler, const OpRow& row, const Type& type, ReduceOp op, int64_t devices,
               uint64_t draw);
 

@@ -1,4 +1,4 @@
-// How the operands and results of one op may lie, to be tried.
+// Placements of one op to be tried: layouts of its operands and results.
 #pragma once
 
 #include <optional>
@@ -20,7 +20,7 @@ struct OpPlacement {
   std::string ToString() const;  // "{x,_}, {_} -> {x,_}"
 };
 
-// What some operands owe over one axis.
+// A reduction that some operands owe over one axis.
 struct Debt {
   int axis;
   ReduceOp op;
@@ -30,18 +30,18 @@ struct Debt {
 // The axes that each letter of a rule is cut by.
 using LetterAxes = std::vector<AxisList>;
 
-// Every way to put each axis of the mesh on a letter or on none; two axes on one letter in both orders.
+// Every way to put each axis of the mesh on a letter or on no letter; two axes on one letter in both orders.
 std::vector<LetterAxes> AllLetterAxes(const Mesh& mesh, size_t letters);
 OpPlacement PlacementOf(const Rule& rule, const LetterAxes& axes, const Mesh& mesh);
 
-// Letters cut in two factors where they can be, of which each axis cuts one, or none.
+// Letters are split into two factors if possible; each axis cuts one factor, or none.
 OpPlacement StridedPlacement(const Sample& sample, const Rule& rule, const Mesh& mesh,
                              std::mt19937_64& engine);
-// Each axis on any dim or none, whatever the rule says.
+// Each axis on any dim or on no dim, whatever the rule says.
 OpPlacement RandomPlacement(const Sample& sample, const Mesh& mesh, std::mt19937_64& engine);
 
-// A reduction over an axis that no letter lies on, owed by some operands: as a pass of the rule has it, or
-// any. Nothing where no axis is free or no operand may owe.
+// A reduction over an axis that cuts no letter, owed by some operands: by a pass of the rule, or any. Nothing
+// if no axis is free or no operand may owe.
 std::optional<Debt> RandomDebt(const Sample& sample, const Rule& rule, const LetterAxes& axes,
                                const Mesh& mesh, std::mt19937_64& engine);
 

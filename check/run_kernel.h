@@ -12,7 +12,8 @@
 
 namespace meshwork {
 
-// What one device gets: its operands, where they and the results lie, and the wholes.
+// The input of one device: its operands, the blocks of operands and results, and the sample with the whole
+// types.
 struct KernelCall {
   const Sample* sample;
   Attrs attrs;  // with the local result shape
@@ -25,9 +26,9 @@ struct KernelCall {
 // One device alone. REQUIRES: `in` are of the sample's types; the sample outlives the call.
 KernelCall WholeCall(const Sample& sample, const std::vector<DoubleTensor>& in);
 
-// The results of the row's kernel, its work cut into `cuts` parts, in memory that was full of `fill` bytes.
-// Operands and results have room behind them for what a kernel would touch that took the whole for the block.
-// Error: it writes there.
+// The results of the row's kernel, with its work cut into `cuts` parts, in memory that was filled with `fill`
+// bytes. There is room behind operands and results, in case a kernel takes the whole tensor for the block.
+// Error: the kernel writes there.
 absl::StatusOr<std::vector<DoubleTensor>> RunKernel(const KernelCall& call, int64_t cuts = 1,
                                                     std::byte fill = {});
 

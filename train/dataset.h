@@ -5,15 +5,15 @@
 //     for (const Batch& b : mnist.train.Batches({.batch_size = 128, .shuffle_seed = 7, .epoch = epoch}))
 //       session.Run({{"x", b["image"]}, {"y", b["label"]}});     // f32[128,784], i32[128]
 //
-// Every example comes exactly once per epoch; where the batch size does not divide the number of examples,
-// the last batch is short, never dropped. The order depends on (size, seed, epoch) alone, on every platform.
+// Every example comes exactly once per epoch; if the batch size does not divide the number of examples, the
+// last batch is short, never dropped. The order depends on (size, seed, epoch) alone, on every platform.
 //
-// Without a seed, batches are views of the columns and cost nothing. With one, a thread of the walk's own
-// gathers the next two batches while the caller works on the current one; it ends with the walk, also when
-// the loop is left early.
+// Without a seed, batches are views of the columns and cost nothing. With a seed, each walk has a thread that
+// gathers the next two batches while the caller works on the current one; the thread ends with the walk, also
+// if the loop is left early.
 //
 // Thread safety: Dataset and Batch are immutable values, cheap to copy (copies share the elements) and safe
-// to share. One walk belongs to one thread; any number of walks may be under way. A batch, or a tensor of
+// to share. One walk belongs to one thread; any number of walks may exist at a time. A batch, or a tensor of
 // it, stays valid and unchanged for as long as the caller keeps a copy.
 #pragma once
 
@@ -34,7 +34,7 @@
 
 namespace meshwork {
 
-// Names in the order given, each once.
+// Column names and tensors, in the order given; each name once.
 using Columns = std::vector<std::pair<std::string, Tensor>>;
 
 // Some rows of every column.
@@ -44,7 +44,7 @@ class Batch {
   // REQUIRES: what Dataset::Create requires.
   explicit Batch(Columns columns) : columns_(std::move(columns)) {}
 
-  // [rows, …]. A tensor that is not valid() where there is no such column; Get says what went wrong.
+  // [rows, …]. If there is no such column, a tensor that is not valid(); Get then gives the error.
   const Tensor& operator[](std::string_view name) const;
   // Error: there is no such column (with the nearest name).
   absl::StatusOr<Tensor> Get(std::string_view name) const;
@@ -79,7 +79,7 @@ class Dataset {
   // The first n examples, or all if there are fewer; none if n < 0. A view.
   Dataset Take(int64_t n) const;
 
-  // One epoch's batches. Where the options are wrong, the range's status() says why, and to walk it throws.
+  // One epoch's batches. If the options are wrong, the range's status() says why, and walking it throws.
   BatchRange Batches(BatchOptions options) const;
 
  private:
@@ -102,7 +102,8 @@ class BatchIterator {
 
   const Batch& operator*() const;
   const Batch* operator->() const { return &**this; }
-  // Waits for the next batch. The reference that * returned ends here; copies of the batch live on.
+  // Waits for the next batch. References that operator* returned become invalid; copies of the batch stay
+  // valid.
   BatchIterator& operator++();
   void operator++(int) { ++*this; }
   bool operator==(std::default_sentinel_t) const;
@@ -111,7 +112,7 @@ class BatchIterator {
   friend class BatchRange;
   explicit BatchIterator(std::shared_ptr<internal::BatchStream> stream) : stream_(std::move(stream)) {}
 
-  std::shared_ptr<internal::BatchStream> stream_;  // the last one stops the thread
+  std::shared_ptr<internal::BatchStream> stream_;  // the last copy stops the thread
 };
 
 // The batches of one epoch; see Dataset::Batches.
@@ -121,10 +122,10 @@ class BatchRange {
 
   // Error: the batch size is not positive.
   absl::Status status() const;
-  // ⌈size / batch size⌉; 0 where status() is an error.
+  // ⌈size / batch size⌉; 0 if status() is an error.
   int64_t num_batches() const;
-  // Starts a walk at the first batch; each call starts another. As StatusOr's value(), throws
-  // absl::BadStatusOrAccess where status() is an error.
+  // Starts a walk at the first batch; each call starts another walk. Like StatusOr's value(), throws
+  // absl::BadStatusOrAccess if status() is an error.
   BatchIterator begin() const;
   std::default_sentinel_t end() const { return {}; }
 
@@ -142,17 +143,17 @@ struct MnistData {
   Dataset test;   // of MNIST: 10000
 };
 
-// The first so many examples; none where it is negative.
+// How many examples to read, the first ones; none if negative.
 struct MnistLimits {
   int64_t train = std::numeric_limits<int64_t>::max();
   int64_t test = std::numeric_limits<int64_t>::max();
 };
 
 // Reads {train,t10k}-{images-idx3,labels-idx1}-ubyte from `dir`, each plain or, if that is missing, .gz.
-// Images of `dtype` f32 or f64 are pixel / 255; memory is taken for those that are kept. Any file with this
-// format will do (Fashion-MNIST, subsets). Errors: another dtype; a file is missing or damaged (see ReadIdx),
-// has another shape, labels beyond 9, or not as many labels as images; also in what is not kept. Throws
-// std::system_error where the system refuses a thread.
+// Images of `dtype` f32 or f64 are pixel / 255; memory is allocated only for the images that are kept. Any
+// file with this format will do (Fashion-MNIST, subsets). Errors: another dtype; a file is missing or damaged
+// (see ReadIdx), has another shape, labels beyond 9, or not as many labels as images; these are also found in
+// examples that are not kept. Throws std::system_error if the system refuses a thread.
 absl::StatusOr<MnistData> LoadMnist(const std::string& dir, DType dtype, const MnistLimits& keep = {});
 
 }  // namespace meshwork

@@ -1,11 +1,11 @@
 // Whole files: read, and replaced in one step.
 //
-//   MESHWORK_RETURN_IF_ERROR(WriteFileAtomically("run/loss.csv", text));      // all of it, or nothing changes
-//   MESHWORK_ASSIGN_OR_RETURN(std::string text, ReadFile("run/loss.csv"));
+//   MESHWORK_RETURN_IF_ERROR(WriteFileAtomically("run/loss.csv", text));      // all of it, or nothing
+//   changes MESHWORK_ASSIGN_OR_RETURN(std::string text, ReadFile("run/loss.csv"));
 //
 // Thread safety: every function may be called from any thread; of several concurrent writers of one
 // path, the last to finish wins, and readers see one of the versions, never a mixture.
-// Errors carry the path, what the system said, and a code that fits (NotFound, PermissionDenied, …).
+// Errors carry the path, the system's message, and a code that fits (NotFound, PermissionDenied, …).
 #pragma once
 
 #include <cstdint>
@@ -22,17 +22,18 @@ namespace meshwork {
 // pipe or a device and gives more than 256 MiB, ….
 absl::StatusOr<std::string> ReadFile(const std::string& path);
 
-// Whether WriteFileAtomically could write `path` now: tries it with an empty file beside, which it
-// removes. For finding out before long work what would be lost after it. Errors: those of
+// Whether WriteFileAtomically could write `path` now: tries with an empty file in the same directory, which
+// it removes. Call it before long work whose result would be lost otherwise. Errors: those of
 // WriteFileAtomically; `path` is a directory.
 absl::Status CheckWritable(const std::string& path);
 
 // Writes PATH.tmp-<process>-<n>, flushes it to the disk and renames it to `path`, so that at every moment
 // `path` is the old file or the new one, whole. On error the temporary is removed. A symbolic link at
 // `path` is followed: it stays, and the file that it names is replaced, or made where there is none.
-// A file that is replaced keeps its permissions, its group and, as far as the system lets this process give
-// files away, its owner. Where the group cannot be kept, the new group gets no more than everybody has. Hard
-// links, ACLs and extended attributes stay with the old file. A new file is as the umask says.
+// The new file has the permissions of the replaced file, its group and, as far as the system lets this
+// process change owners, its owner. If the group cannot be kept, the new group gets no more permissions than
+// everybody has. Hard links, ACLs and extended attributes stay with the old file. If no file is replaced, the
+// umask sets the permissions.
 // Errors: the directory does not exist or is not writable, no room, links that lead in a circle, ….
 absl::Status WriteFileAtomically(const std::string& path, std::string_view contents);
 // The same for contents that lie in pieces, to be written one after the other.
@@ -41,7 +42,7 @@ absl::Status WriteFileAtomically(const std::string& path, std::span<const std::s
 // A file open for reading at any position. Const functions may be called concurrently.
 class InputFile {
  public:
-  // Errors: it does not exist, may not be read, is a directory, a pipe or a device.
+  // Errors: the file does not exist, may not be read, or is a directory, a pipe or a device.
   static absl::StatusOr<InputFile> Open(const std::string& path);
   InputFile(InputFile&& other) noexcept;
   InputFile& operator=(InputFile&& other) noexcept;
@@ -49,7 +50,7 @@ class InputFile {
 
   const std::string& path() const { return path_; }
   int64_t size() const { return size_; }  // bytes, when it was opened
-  // Fills `bytes` from `offset` on. Errors: the file ends before that, the disk fails.
+  // Fills `bytes` from `offset` on. Errors: the file ends before `bytes` is full; the disk fails.
   absl::Status ReadAt(int64_t offset, std::span<std::byte> bytes) const;
 
  private:

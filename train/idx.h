@@ -25,10 +25,10 @@ struct IdxData {
   std::shared_ptr<void> storage;
 };
 
-// Whether the file is gzipped is seen from its content, not its name. Memory grows with what the file
-// holds, never with what its header claims. Errors: the file cannot be read; it is not IDX; its elements are
-// not unsigned bytes; it holds fewer or more elements than its dims say; the gzip data is damaged or cut.
-// Thread-safe.
+// The content of the file, not its name, decides whether it is gzipped. Memory grows with the actual content,
+// never with the sizes that the header claims. Errors: the file cannot be read; it is not IDX; its elements
+// are not unsigned bytes; it holds fewer or more elements than its dims say; the gzip data is damaged or cut
+// short. Thread-safe.
 absl::StatusOr<IdxData> ReadIdx(const std::string& path);
 
 }  // namespace meshwork

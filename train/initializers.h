@@ -1,5 +1,5 @@
-// What variables hold at the start. Random ones are keyed by (seed, variable name, global element
-// index): bitwise the same on every mesh and in every layout.
+// Initial values of variables. Random values are keyed by (seed, variable name, global element index):
+// bitwise the same on every mesh and in every layout.
 #pragma once
 
 #include "meshwork/ir/graph.h"

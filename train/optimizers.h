@@ -1,14 +1,14 @@
-// Optimizers: gradients of a loss and the updates of the variables it depends on.
+// Optimizers: gradients of a loss, and the updates of the variables that it depends on.
 //
 //   Adam({.learning_rate = 1e-3}).Minimize(loss);
 //   Momentum({.learning_rate = 0.1, .clip_norm = 1}).Minimize(loss);
 //
-// An optimizer's state is variables of the graph, called OPTIMIZER/SLOT/WEIGHT ("adam/m/dense1/kernel"),
-// laid out like the weight they belong to. In the formulas below g is the gradient, 0 starts every
-// state unless said otherwise, and ' marks what holds after the step; every formula reads the new state.
+// An optimizer's state consists of variables of the graph, named OPTIMIZER/SLOT/WEIGHT
+// ("adam/m/dense1/kernel") and laid out like their weight. In the formulas below g is the gradient, all state
+// starts at 0 unless stated otherwise, and ' marks values after the step; every formula reads the new state.
 //
-// All options have clip_norm: gradients are first clipped to this global norm (see ClipByGlobalNorm);
-// without it they are not. Mistakes in options are recorded by Minimize.
+// All options have clip_norm: if it is set, gradients are first clipped to this global norm (see
+// ClipByGlobalNorm). Mistakes in options are recorded by Minimize.
 //
 // Thread safety: Minimize writes the graph, not the optimizer.
 #pragma once
@@ -27,10 +27,10 @@ namespace meshwork {
 struct UpdateRule {
   struct Slot {
     std::string name;    // "m"
-    double initial = 0;  // what each element holds at the start
+    double initial = 0;  // the initial value of each element
   };
-  // One weight, its gradient, its state in the order of the slots, and the number of this step, from 1
-  // (i64 scalar; invalid unless counts_steps).
+  // One weight, its gradient, its state in the order of the slots, and the number of this step, counted from
+  // 1 (i64 scalar; invalid unless counts_steps).
   struct Operands {
     Value weight, gradient;
     std::span<const Value> state;
@@ -46,16 +46,16 @@ struct UpdateRule {
   std::function<std::vector<Value>(const Operands&)> formula;
 };
 
-// Any optimizer; the classes below only make its rule. Cheap to copy.
+// Any optimizer; the classes below only make its UpdateRule. Cheap to copy.
 //
 //   Optimizer optimizer = small ? Optimizer(Sgd({})) : Adam({});
 class Optimizer {
  public:
   explicit Optimizer(UpdateRule rule) : rule_(std::move(rule)) {}
-  // Updates every float variable that a gradient of the loss reaches. One behind StopGradient is frozen: it
-  // stays as it is, weight decay included, and has no state. Errors (recorded in the graph): options out of
-  // range, a negative learning rate among them; those of Gradients and Graph::Update; a loss whose gradient
-  // reaches no variable.
+  // Updates every float variable that a gradient of the loss reaches. A variable behind StopGradient is
+  // frozen: it does not change, not even by weight decay, and has no state. Errors (recorded in the graph):
+  // options out of range, such as a negative learning rate; those of Gradients and Graph::Update; a loss
+  // whose gradient reaches no variable.
   void Minimize(const Value& loss, CallSite loc = CallSite::Current()) const;
 
  private:
@@ -108,7 +108,7 @@ class Adagrad : public Optimizer {
 // v' = rho v + (1 - rho) g²; m' = momentum m + learning_rate g / sqrt(v' + epsilon); w' = w - m'
 // (Tieleman and Hinton, Neural Networks for Machine Learning, lecture 6.5, 2012). Centered: also
 // a' = rho a + (1 - rho) g, and v' - a'² instead of v' in the root (Graves, arXiv 1308.0850, equations 38
-// to 45), where rounding does not take it below 0. State "rmsprop/v/NAME"; "rmsprop/a/NAME" if centered,
+// to 45), but at least 0 despite rounding. State "rmsprop/v/NAME"; "rmsprop/a/NAME" if centered,
 // "rmsprop/m/NAME" if there is momentum.
 class RmsProp : public Optimizer {
  public:
@@ -138,9 +138,9 @@ class Adam : public Optimizer {
   explicit Adam(Options options);
 };
 
-// Adam with w' less by another learning_rate · weight_decay · w (Loshchilov and Hutter, arXiv 1711.05101,
-// Algorithm 2; its λ is our product, as its rate and schedule are one here). Every weight decays, biases
-// too. State as Adam's, under "adamw/".
+// Adam with w' smaller by another learning_rate · weight_decay · w (Loshchilov and Hutter, arXiv 1711.05101,
+// Algorithm 2; its λ is this product, because its rate and schedule are one number here). Every weight
+// decays, biases too. State as Adam's, under "adamw/".
 class AdamW : public Optimizer {
  public:
   struct Options {
@@ -154,10 +154,10 @@ class AdamW : public Optimizer {
   explicit AdamW(Options options);
 };
 
-// AdamW whose move of a weight, u, is as long as the weight: w' = w - learning_rate |w| / |u| u, with the
-// factor 1 where one of the lengths is 0 (You et al., arXiv 1904.00962, Algorithm 2, with the identity for
-// φ). The lengths are those of whole weights, so that a sharded one costs an all-reduce of two numbers. State
-// as Adam's, under "lamb/".
+// AdamW whose update u of a weight is scaled to the length of the weight: w' = w - learning_rate |w| / |u| u,
+// with factor 1 instead of |w| / |u| if one of the lengths is 0 (You et al., arXiv 1904.00962, Algorithm 2,
+// with the identity for φ). The lengths are those of whole weights, so that a sharded weight costs an
+// all-reduce of two numbers. State as Adam's, under "lamb/".
 class Lamb : public Optimizer {
  public:
   using Options = AdamW::Options;

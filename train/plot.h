@@ -1,4 +1,4 @@
-// LineChart: how numbers went, as one SVG file that reads well on light and on dark pages (base/svg.h).
+// LineChart draws series of numbers as one SVG file that reads well on light and on dark pages (base/svg.h).
 //
 //   LineChart chart{.title = "MLP on MNIST", .x_label = "step"};
 //   chart.panels.push_back({.title = "Loss",
@@ -7,10 +7,10 @@
 //                                      {.name = "test", .points = tests, .style = LineStyle::kMarked}}});
 //   MESHWORK_RETURN_IF_ERROR(WriteFileAtomically("loss.svg", chart.ToSvg()));
 //
-// Panels stand side by side and share the x axis. Beside each line, but the faint ones, stands its last
-// value. A value that is not finite, or beyond 10^300, is a gap in its line, and the panel says how many
-// there were; a panel without any value says so. However many points there are, the file stays small: of
-// those that share a pixel only the extremes are drawn.
+// Panels stand side by side and share the x axis. Each line except the faint ones has its last value written
+// beside it. A value that is not finite, or beyond 10^300, is a gap in its line, and the panel says how many
+// such values there were; a panel without any value says so. The file stays small however many points there
+// are: of the points that share a pixel only the extremes are drawn.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ namespace meshwork {
 enum class LineStyle : uint8_t {
   kLine,
   kFaint,   // thin and pale: raw values behind their mean
-  kMarked,  // dots at the points, and dashes between them, where nothing is known
+  kMarked,  // dots at the points, and dashes in between, where no values are known
 };
 
 struct Series {
@@ -38,7 +38,7 @@ struct Series {
 struct Panel {
   std::string title;
   std::vector<Series> series;
-  bool log = false;  // the y axis; values that are not positive are gaps then
+  bool log = false;  // the y axis is logarithmic; values that are not positive are gaps then
 };
 
 struct LineChart {
@@ -50,15 +50,15 @@ struct LineChart {
   std::string ToSvg() const;
 };
 
-// The mean of `window` points around each, of those that are finite; where a point is not, it stays as it is.
-// Near the start as many after a point as before it, so that the line starts where its points do; near the
-// end as many as there are. A window below 1 counts as 1. Laws: MovingMean(p, 1) == p; a constant stays
-// constant.
+// For each point the mean of the finite ones among `window` points around it; a point that is not finite
+// stays as it is. Near the start the window has as many points after a point as before it, so that the line
+// starts where its points do; near the end it has as many as there are. A window below 1 counts as 1. Laws:
+// MovingMean(p, 1) == p; a constant stays constant.
 std::vector<SvgPoint> MovingMean(std::span<const SvgPoint> points, int64_t window);
 
-// What an axis says, from its low end to its high end.
+// The ticks and labels of an axis, from its low end to its high end.
 struct Ticks {
-  std::vector<double> values;  // ascending, two at least
+  std::vector<double> values;  // ascending, at least two
   std::vector<std::string> labels;
   bool log = false;
 

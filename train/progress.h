@@ -1,4 +1,4 @@
-// ProgressReporter tells how training goes: a live line on a terminal, a line per epoch in a file.
+// ProgressReporter shows the progress of training: a live line on a terminal, a line per epoch in a file.
 //
 //   ProgressReporter progress = ProgressReporter::For(stdout, /*epochs=*/5, /*steps_per_epoch=*/469);
 //   for (int64_t epoch = 0; epoch < 5; ++epoch) {
@@ -12,9 +12,9 @@
 // On a terminal, drawn over in place up to ten times a second until the epoch ends with the line above:
 //   epoch 1/5 [==>    ] 158/469  3.12 ms/step  loss 0.4731  accuracy 87.25 %  ETA 0:07
 //
-// Loss and accuracy are means over the examples of the epoch so far, so that a short last batch weighs
-// what it should. ms/step is the mean of the epoch, without what follows its last step. The ETA is that of
-// the whole training.
+// Loss and accuracy are means over the examples of the epoch so far, so that a short last batch has the right
+// weight. ms/step is the mean of the epoch, without the time after its last step. The ETA is that of the
+// whole training.
 //
 // Thread safety: one thread at a time. Failures to write (a closed pipe, a full disk) are ignored: training
 // goes on without its report.
@@ -35,13 +35,13 @@ class ProgressReporter {
     bool is_tty = false;
     int columns = 80;  // of the terminal; the bar shrinks, and then the live line is cut, to fit
     int64_t epochs = 1;
-    int64_t steps_per_epoch = 0;           // 0: not known; then there is no bar and no ETA
+    int64_t steps_per_epoch = 0;           // 0: unknown; then there is no bar and no ETA
     std::function<double()> seconds = {};  // a clock; empty: the steady clock
   };
 
   // `out` must outlive the reporter, which does not close it.
   ProgressReporter(FILE* out, Options options);
-  // Finds out whether `out` is a terminal, and how wide.
+  // Finds out whether `out` is a terminal, and how wide it is.
   static ProgressReporter For(FILE* out, int64_t epochs, int64_t steps_per_epoch);
   ProgressReporter(const ProgressReporter&) = delete;
   ProgressReporter& operator=(const ProgressReporter&) = delete;
@@ -52,14 +52,14 @@ class ProgressReporter {
   void BeginEpoch(int64_t epoch);
   // After each step: how many examples it saw, and their mean loss and accuracy (of 0 to 1).
   void Step(int64_t examples, double loss, std::optional<double> accuracy = std::nullopt);
-  // `note` is added to the line: what an evaluation found, say.
+  // `note` is added to the line, for example the result of an evaluation.
   void EndEpoch(std::string_view note = "");
 
  private:
   std::string Head() const;             // "epoch 1/5"
   std::string Bar(int64_t room) const;  // " [==>     ] 158/469", at most `room` long if that can be
   std::string Measures() const;         // "  3.12 ms/step  loss 0.4731  accuracy 87.25 %"
-  std::string Eta() const;              // "  ETA 0:07", or "" where it cannot be told
+  std::string Eta() const;              // "  ETA 0:07", or "" if it is unknown
   void DrawLiveLine(double now);
   void Print(std::string_view text);
 

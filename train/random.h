@@ -6,7 +6,7 @@
 //
 // SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014,
 // section 5), started at a point that depends on the seed and the stream. For shuffling and synthetic data;
-// not for secrets. A writer needs the object to itself.
+// not for secrets. Not thread-safe: each thread needs an object of its own.
 #pragma once
 
 #include <cstdint>

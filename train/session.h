@@ -4,18 +4,18 @@
 //   fmt::print("{}", session.Explain());                   // every collective, and why it is there
 //   double loss = session.Run({{"x", images}, {"y", labels}})->scalar("loss").value();
 //
-// Run takes a shorter leading batch than the program was written for: the program is compiled once
-// for each size that comes (see control/rebatch.h) and kept.
+// Run accepts a shorter leading batch than the program was written for: the program is compiled once for each
+// batch size (see control/rebatch.h) and kept.
 //
-// Where the devices lie in several domains (SessionOptions::executor.transport), each has a session of its
-// own, made of the same graph and options. All call Create, Run, Evaluate, Bind, and Get of a variable whose
-// blocks lie in several domains, in the same order, with tensors of the same shapes; of a whole feed each
-// domain reads the rows that its devices take. Where one cannot go on, as with a feed that it lacks, or where
-// two mean different batches, the call fails in all of them and may be made again. Set is each one's own
-// affair.
+// If the devices lie in several domains (SessionOptions::executor.transport), each domain has a session of
+// its own, made from the same graph and options. All of them call Create, Run, Evaluate, Bind, and Get of a
+// variable whose blocks lie in several domains, in the same order, with tensors of the same shapes; each
+// domain reads from a whole feed the rows that its devices take. If one domain cannot go on, for example
+// because a feed is missing, or if two domains give different batch sizes, the call fails in all of them and
+// may be made again. Set acts on one domain only.
 //
-// A session that was moved from gives errors, empty programs and no names. In a process that was forked,
-// between two steps of the parent, the child's session goes on with threads and memory of its own.
+// A session that was moved from gives errors, empty programs and no names. If a process forks between two
+// steps, the child's session goes on with threads and memory of its own.
 //
 // A session is used by one thread at a time; its programs run on worker threads of its own.
 #pragma once
@@ -43,7 +43,8 @@ namespace meshwork {
 
 struct SessionOptions {
   int workers = 0;  // threads, at most 1024; 0: one per core this process may use
-  // As many workers as cores: each keeps a core, but for the caller (see runtime/cpu/worker_pool.h).
+  // If there are as many workers as cores, each worker except the caller is bound to a core of its own
+  // (see runtime/cpu/worker_pool.h).
   bool own_cores = true;
   int64_t seed = 0;  // of the initializers
   CompileOptions compile = {};
@@ -62,7 +63,7 @@ class StepResult {
   absl::StatusOr<Tensor> Get(std::string_view name) const;
   absl::StatusOr<double> scalar(std::string_view name) const;
   const std::map<std::string, Tensor>& outputs() const { return outputs_; }
-  // Those that options.executor.distributed names: what this domain holds of them.
+  // The outputs that options.executor.distributed names: this domain's blocks of them.
   const std::map<std::string, DTensor>& distributed_outputs() const { return distributed_outputs_; }
 
  private:
@@ -73,51 +74,51 @@ class StepResult {
 class Session {
  public:
   // Compiles `graph`, plans its memory and runs the initializers. `graph` need not outlive the session.
-  // Errors: those of Compile; a program that computes something and neither gives an output nor updates a
-  // variable; more devices than one process runs, or more workers; not enough memory. Throws
-  // std::system_error where the system refuses a thread.
+  // Errors: those of Compile; a program that has nodes but neither gives an output nor updates a variable;
+  // too many devices or workers for one process; not enough memory. Throws std::system_error if the system
+  // refuses a thread.
   static absl::StatusOr<Session> Create(const Graph& graph, SessionOptions options = {});
   Session(Session&&) noexcept;
   Session& operator=(Session&&) noexcept;
   ~Session();
 
-  // One step: computes the outputs and updates the variables. Errors, which leave the variables as
-  // they were: a feed that is missing, unknown, or of another type or shape; those of Compile, where a
-  // shorter batch comes for the first time and its program does not keep to the budgets of options.compile.
-  // Where memory runs out within a step, the status is ResourceExhausted, and the variables hold no values to
-  // go on with.
+  // One step: computes the outputs and updates the variables. Errors, which leave the variables as they were:
+  // a feed that is missing, unknown, or of another type or shape; those of Compile, if a shorter batch comes
+  // for the first time and its program exceeds the budgets of options.compile. If memory runs out within a
+  // step, the status is ResourceExhausted, and the variables hold no usable values.
   absl::StatusOr<StepResult> Run(const Feeds& feeds);
   // The same without updates: only what the outputs need is computed. Errors: those of Run.
   absl::StatusOr<StepResult> Evaluate(const Feeds& feeds);
 
-  // The same as Run, bound to this memory: as often as it is run, on what the feeds hold then, it allocates
-  // nothing. The session must outlive it. Errors: those of Run.
+  // The same as Run, bound to this memory: the step may be run many times, on what the feeds hold then, and
+  // allocates nothing. The session must outlive it. Errors: those of Run.
   absl::StatusOr<BoundStep> Bind(const Feeds& feeds);
-  // The same, bound to DTensors, too: those inputs and outputs that options.executor.distributed names.
-  // Missing outputs get new memory. An output of one step may be the input of the next, which is not copied
-  // then. Errors: those of Executor::Bind.
+  // The same, bound also to DTensors: the inputs and outputs that options.executor.distributed names. Missing
+  // outputs get new memory. An output of one step may be the input of the next, without a copy. Errors: those
+  // of Executor::Bind.
   absl::StatusOr<BoundStep> Bind(StepMemory memory);
-  // Zeros, for the distributed input, or output, of this name, of a full step. Error: there is none.
+  // Zeros, for the distributed input, or output, of this name, of a full step. Error: there is no such one.
   absl::StatusOr<DTensor> NewFeed(std::string_view name) const;
   absl::StatusOr<DTensor> NewOutput(std::string_view name) const;
 
-  // The value of a variable, whole, from whatever layout. Errors: there is no such variable; where others
-  // hold parts of it, those of Run.
+  // The whole value of a variable, whatever its layout. Errors: there is no such variable; those of Run, if
+  // other domains hold blocks of it.
   absl::StatusOr<Tensor> Get(std::string_view variable) const;
   // Errors: there is no such variable; another type or shape.
   absl::Status Set(std::string_view variable, const Tensor& value);
   std::vector<std::string> variable_names() const;
 
-  // The local program of a full step, and what it asks of the machine.
+  // The local program of a full step, and the memory that it needs.
   const Program& program() const;
   const ExecutorMemory& memory() const;
-  // Every collective of a full step: the user's line, why it is there, bytes; and the ops whose tensors
-  // disagree about a layout; and which one layout, were it another, would make the step cheaper, for which it
-  // compiles some 64 others. Which op gave each tensor its layout is in program().decisions.
+  // Every collective of a full step: the user's line, why it is there, bytes; the ops whose tensors disagree
+  // about a layout; and single changes of a layout that would make the step cheaper, for which it compiles
+  // about 64 other programs. program().decisions says which op gave each tensor its layout.
   std::string Explain() const;
   // Where the time of the full steps went (runtime/profile.h), if options.executor.profile asks for it.
   meshwork::Profile Profile() const;
-  // When what ran in the last full steps (runtime/trace.h), as many as options.executor.trace_steps asks for.
+  // When each instruction ran in the last full steps (runtime/trace.h), as many as
+  // options.executor.trace_steps.
   meshwork::Trace Trace() const;
 
  private:

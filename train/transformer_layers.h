@@ -1,4 +1,4 @@
-// Layers of transformers. As those of layers.h: variables with a name, and the ops that use them.
+// Layers of transformers. Like those of layers.h, they are variables with a name, and the ops that use them.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ struct EmbeddingOptions {
                        UNSHARDED};  // of [tokens, units]; cut along tokens, devices look up their own
   DType dtype = F32;
   Gathering gather = Gathering::kWithinBudget;
-  std::optional<Initializer> initializer = {};  // normal, of deviation 0.02
+  std::optional<Initializer> initializer = {};  // normal, with standard deviation 0.02
 };
 
 // y = the rows of a table that x names; x: integers [..] in [0, tokens) -> y: [.., units]. Variable
@@ -59,13 +59,13 @@ class RmsNormLayer {
 
 struct MultiHeadAttentionOptions {
   bool causal = true;
-  bool rotary = false;                           // queries and keys by their positions (RotaryPositions)
-  DimSpec heads = UNSHARDED;                     // by what the heads are cut: those of kernels and result
+  bool rotary = false;                           // turn queries and keys by position (RotaryPositions)
+  DimSpec heads = UNSHARDED;                     // the sharding of the heads, in kernels and result
   std::optional<LayoutSpec> attend_layout = {};  // of q, k and v, [b,s,heads,head], where they meet
   bool ring = false;                             // AttentionOptions::ring
   DType dtype = F32;
   Gathering gather = Gathering::kWithinBudget;      // of the kernels
-  std::optional<Initializer> out_initializer = {};  // of the last kernel; Glorot uniform, as are the others
+  std::optional<Initializer> out_initializer = {};  // of the last kernel; Glorot uniform, like the others
 };
 
 // y = Attention(x·query, x·key, x·value) · out, head by head; x: [b,s,units] -> y: [b,s,units]. Variables
@@ -90,14 +90,14 @@ class MultiHeadAttention {
 };
 
 struct FeedForwardOptions {
-  DimSpec hidden = UNSHARDED;  // by what the hidden units are cut
+  DimSpec hidden = UNSHARDED;  // the sharding of the hidden units
   DType dtype = F32;
   Gathering gather = Gathering::kWithinBudget;
   std::optional<Initializer> out_initializer = {};  // of the second kernel
 };
 
-// y = Gelu(x · in + bias) · out + bias; x: [.., units] -> y: [.., units], by so many hidden units; GELU as
-// tanh approximates it. Variables "name/in/kernel", "name/in/bias", "name/out/kernel" and "name/out/bias".
+// y = Gelu(x · in + bias) · out + bias; x: [.., units] -> y: [.., units], with `hidden` hidden units and the
+// tanh form of GELU. Variables "name/in/kernel", "name/in/bias", "name/out/kernel" and "name/out/bias".
 class FeedForward {
  public:
   FeedForward(Graph& graph, const std::string& name, int64_t units, int64_t hidden,

@@ -5,9 +5,9 @@
 //   WorkerPool pool(4);
 //   CpuBackend shared(pool);                   // on threads that others use as well
 //
-// A step is cut between workers by rows (runtime/cpu/schedule.h), which walk through it in lockstep. Steps of
-// backends that share a pool wait for each other; so each domain of a process has a pool of its own, or one
-// would wait for another that waits for it.
+// The rows of a step are divided between workers (runtime/cpu/schedule.h), which walk through the step in
+// lockstep. Steps of backends that share a pool wait for each other, so each domain of a process needs a pool
+// of its own; otherwise two domains would wait for each other.
 #pragma once
 
 #include <memory>
@@ -22,9 +22,9 @@ namespace meshwork {
 
 class CpuBackend : public Backend {
  public:
-  // On a WorkerPool(workers, own_cores) of its own, which see.
+  // On a pool of its own, WorkerPool(workers, own_cores).
   explicit CpuBackend(int workers = WorkerPool::DefaultWorkers(), bool own_cores = true);
-  // `pool` must outlive it.
+  // `pool` must outlive the backend.
   explicit CpuBackend(WorkerPool& pool);
   CpuBackend(const CpuBackend&) = delete;
   CpuBackend& operator=(const CpuBackend&) = delete;
@@ -40,7 +40,7 @@ class CpuBackend : public Backend {
                                                         const PrepareOptions& options) override;
 
  private:
-  const std::unique_ptr<WorkerPool> own_;  // null where the pool is another's
+  const std::unique_ptr<WorkerPool> own_;  // null if the pool was given
   WorkerPool& pool_;
 };
 

@@ -1,4 +1,4 @@
-// The memory of this process, in which host tensors lie as well: uploads are copies.
+// The memory of this process, which also holds host tensors: uploads are copies.
 #pragma once
 
 #include <memory>
@@ -7,7 +7,7 @@
 
 namespace meshwork {
 
-// The same one for all CPU backends of the process, so that they can share variables. Thread-safe.
+// The same object for all CPU backends of the process, so that they can share variables. Thread-safe.
 std::shared_ptr<Memory> CpuMemory();
 
 }  // namespace meshwork

@@ -20,12 +20,12 @@
 
 namespace meshwork {
 
-// What a schedule needs, but for variables.
+// The memory that a schedule needs, without variables.
 ExecutorMemory MemoryOf(const Schedule& schedule);
 
 class CpuStep : public PreparedStep {
  public:
-  // As Backend::Prepare. `pool` must outlive the step, which holds `kept` as long as it lives.
+  // As Backend::Prepare. `pool` must outlive the step. The step holds `kept` as long as it lives.
   static absl::StatusOr<std::unique_ptr<PreparedStep>> Create(StepPlan plan, std::vector<DTensor> variables,
                                                               WorkerPool& pool,
                                                               std::shared_ptr<const void> kept,
@@ -42,13 +42,13 @@ class CpuStep : public PreparedStep {
   const Schedule& schedule() const { return schedule_; }
 
  private:
-  // What a worker needs of its own during a step.
+  // The data that each worker needs for itself during a step.
   struct alignas(64) WorkerState {
     std::vector<const void*> in;  // room for one kernel call's pointers
     std::vector<void*> out;
-    std::vector<const std::byte*> sends;  // and for those of what crosses to other domains
+    std::vector<const std::byte*> sends;  // room for the pointers of one operation across domains
     std::vector<std::byte*> receives;
-    absl::Status status;  // of the first kernel, or the transport, that failed
+    absl::Status status;  // the first error of a kernel or of the transport
     // The first replicas found to differ: instruction, item, and where; -1: none.
     int instruction = -1, item = -1;
     Difference difference;
@@ -84,14 +84,14 @@ class CpuStep : public PreparedStep {
   const PrepareOptions options_;
   const Schedule schedule_;
   std::shared_ptr<const void> kept_;
-  std::vector<DTensor> variables_;             // per argument; invalid for inputs and what is replaced
+  std::vector<DTensor> variables_;             // per argument; invalid for inputs and replaced variables
   std::vector<Padding> paddings_;              // of the variables
-  std::vector<std::shared_ptr<void>> arenas_;  // per worker, then the shared one and that of constants
+  std::vector<std::shared_ptr<void>> arenas_;  // per worker, then the shared arena and the constants' arena
   Level root_;
-  std::vector<std::vector<BufferId>> feed_buffers_;    // per argument: those that follow what is fed
+  std::vector<std::vector<BufferId>> feed_buffers_;    // per argument: the buffers in the fed tensor
   std::vector<std::vector<BufferId>> output_buffers_;  // per output, the same
   std::vector<WorkerState> workers_;
-  std::atomic<bool> has_failed_{false};  // this step, in any worker
+  std::atomic<bool> has_failed_{false};  // whether this step has failed in any worker
   std::unique_ptr<Profiler> profiler_;   // null unless options.profile or trace_steps
 };
 

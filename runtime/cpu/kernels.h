@@ -6,8 +6,9 @@
 
 namespace meshwork {
 
-// The kernel of a compute step of `plan`, on the first instance of each operand and result, the others behind
-// it. With one_by_one, units / items.count() of its units are one instance. It keeps nothing of the plan.
+// The kernel of a compute step of `plan`. Its pointers are to the first instance of each operand and result;
+// the other instances follow. With one_by_one, units / items.count() units are one instance. The kernel keeps
+// no pointers into the plan.
 Kernel MakeKernel(const StepPlan& plan, const ComputeStep& compute);
 
 }  // namespace meshwork

@@ -1,4 +1,4 @@
-// A Level is a schedule with addresses: that of a step, or that of the body of a loop in one.
+// A Level is a schedule with addresses: the schedule of a step, or of the body of a loop in a step.
 #pragma once
 
 #include <cstddef>
@@ -11,24 +11,26 @@
 namespace meshwork {
 
 struct Level {
-  // Without addresses. `of` must outlive it.
+  // Without addresses. `of` must outlive the level.
   explicit Level(const Schedule& of) : schedule(&of), addresses(of.buffers.size(), nullptr) {}
 
-  // Makes the levels of the bodies of its loops. Their arguments lie where this level says, all else in the
-  // arenas that this level has for them. REQUIRES: all buffers have addresses, but for feeds and outputs.
+  // Makes the levels of the bodies of its loops. Their arguments lie in this level's buffers, all else in the
+  // arenas that this level has for them. REQUIRES: all buffers have addresses, except those of feeds and
+  // outputs.
   void AddBodies();
-  // Finds the values in bodies that lie in feeds or outputs. To be called when these have new addresses.
+  // Finds the values in bodies that lie in feeds or outputs. Call it when feeds or outputs have new
+  // addresses.
   void FollowBindings();
 
   const Schedule* schedule;
   std::vector<std::byte*> addresses;                        // per buffer
   std::vector<std::vector<std::unique_ptr<Level>>> bodies;  // per instruction, of loops
-  std::vector<std::unique_ptr<RemoteOp>> remotes;           // per instruction, of those across domains
-  // Of a body: where it comes from, and whether an argument of it, or of a body in it, lies in a feed or an
-  // output.
+  std::vector<std::unique_ptr<RemoteOp>> remotes;           // per instruction; null unless it crosses domains
+  // For a body: its loop and its plan; and (follows_bindings) whether an argument of it, or of a body in it,
+  // lies in a feed or an output.
   const LoopPlan* loop = nullptr;
   const LoopPlan::Body* body = nullptr;
-  // Of the first body of a loop: whether all workers leave it.
+  // For the first body of a loop: whether all workers leave the loop.
   bool leaves[2] = {false, false};
   bool follows_bindings = false;
 };

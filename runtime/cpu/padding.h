@@ -9,17 +9,18 @@
 
 namespace meshwork {
 
-// What lies in no block of a DTensor's buffers, found once; filling it allocates nothing.
+// The elements of a DTensor's buffers that lie in no block. They are found once; filling them allocates
+// nothing.
 class Padding {
  public:
-  Padding() = default;  // of a tensor without buffers
+  Padding() = default;  // for a tensor without buffers
   explicit Padding(const DTensor& tensor);
-  // Writes bytes 0xFF: NaN, -1. REQUIRES: the tensor it was found for, or one of the same type, layout and
+  // Writes bytes 0xFF: NaN, -1. REQUIRES: `tensor` is the constructor's, or has the same type, layout and
   // instances.
   void Poison(DTensor& tensor) const;
 
  private:
-  std::vector<BoxCopy> blocks_;  // per instance: the elements that are no padding
+  std::vector<BoxCopy> blocks_;  // per instance: the elements that are not padding
   int64_t elements_ = 0;         // of each buffer
 };
 

@@ -1,13 +1,13 @@
-// The two halves of a schedule that make it safe and small: where workers meet, and where storages lie.
+// The two parts of a schedule that make it safe and small: where workers meet, and where storages lie.
 //
-// A barrier stands before an instruction if a worker reads or writes in it bytes that another wrote,
-// or writes what another read, since the last barrier. The instructions between two barriers are an
-// *epoch*.
+// An instruction has a barrier before it if, since the last barrier, another worker wrote bytes that a worker
+// reads or writes in it, or read bytes that a worker writes in it. The instructions between two barriers are
+// an *epoch*.
 //
-// A storage that one worker alone touches is private to it and its memory is reused from instruction to
-// instruction. Everything else lies in an arena shared by all workers, where memory is reused only
-// in an epoch after the last one that touches it: within an epoch workers are not in step. So there is a
-// barrier also where much memory waits to be used anew.
+// A storage that only one worker touches is private to this worker, and its memory is reused from instruction
+// to instruction. All other storages lie in an arena shared by all workers, where memory is reused only in an
+// epoch after the last one that touches it, because workers are not in step within an epoch. So there are
+// also barriers where much memory could be reused.
 #pragma once
 
 #include "absl/status/status.h"
@@ -22,9 +22,9 @@ void PlaceBarriers(Schedule& schedule);
 // PlaceBarriers ran.
 void PlaceStorages(Schedule& schedule);
 
-// Proves, from addresses and barriers alone, that (1) whatever two workers touch without a barrier
-// in between, neither writes, unless both move their parts in one instruction; (2) storages that share memory
-// are in use at different times, seen by every worker; (3) no storage reaches out of its arena.
+// Proves, from addresses and barriers alone, that (1) neither worker writes memory that two workers touch
+// without a barrier in between, unless both move their parts in one instruction; (2) storages that share
+// memory are in use at different times, as every worker sees it; (3) no storage reaches beyond its arena.
 // Error: Internal, naming the first violation; it means a bug in planning.
 absl::Status CheckSchedule(const Schedule& schedule);
 

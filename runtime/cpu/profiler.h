@@ -13,8 +13,8 @@
 
 namespace meshwork {
 
-// Measures the steps of one schedule. Everything is allocated when it is made. Each worker uses its own
-// lane; the other functions are for one thread, between steps.
+// Measures the steps of one schedule. The constructor allocates everything. Each worker uses its own lane;
+// the other functions are for one thread, between steps.
 class Profiler {
  public:
   using Clock = std::chrono::steady_clock;
@@ -23,14 +23,14 @@ class Profiler {
   // the profiler.
   explicit Profiler(const Schedule& schedule, int trace_steps = 0);
 
-  // What one worker measures: each call ends a lap that began with the one before.
+  // The measurements of one worker: each call ends a lap that began with the call before.
   class alignas(64) Lane {
    public:
     void Start() {
       last_ = Clock::now();
       if (trace_ != nullptr) trace_->Start(last_);
     }
-    // Before this instruction, at a barrier.
+    // After waiting at the barrier before this instruction.
     void Waited(size_t instruction) {
       wait_ns_ += Lap();
       if (trace_ != nullptr) trace_->Waited(instruction, last_);
@@ -63,11 +63,11 @@ class Profiler {
 
   Profile Read() const;
   Trace ReadTrace() const;  // empty without trace_steps
-  // Forgets what was measured.
+  // Forgets all measurements.
   void Clear();
 
  private:
-  std::vector<ProfileRow> rows_;          // of one call each, without times
+  std::vector<ProfileRow> rows_;          // for one call each, without times
   std::vector<Lane> lanes_;               // per worker
   std::unique_ptr<TraceRecorder> trace_;  // null without trace_steps
   int64_t steps_ = 0;

@@ -21,13 +21,13 @@ struct WorkSlice {
   int64_t begin, end;
 };
 
-// Does the given slices. `addresses` is indexed by BufferId. Slices that follow each other and read the same
-// are done together, part by part. What is far larger than the caches is written past them.
+// Does the given slices. `addresses` is indexed by BufferId. Consecutive slices that read the same memory are
+// done together, part by part. Data far larger than the caches is written past them.
 void RunTransfers(std::span<const Transfer> transfers, std::span<const WorkSlice> slices,
                   std::span<std::byte* const> addresses);
 
-// An order in which RunTransfers does slices that read the same, one of them for each of several devices,
-// side by side, and so reads it once. Changes nothing else.
+// Sorts slices so that those that read the same memory, for several devices, follow each other; RunTransfers
+// then reads this memory once. Changes nothing else.
 void SortByWhatIsRead(std::span<const Transfer> transfers, std::vector<WorkSlice>& slices);
 
 }  // namespace meshwork

@@ -1,15 +1,15 @@
-// A Schedule is who runs which rows of a step plan: instructions, the memory they touch, what each worker
-// does of them, where all workers meet, and where everything lies.
+// A Schedule says which worker runs which rows of a step plan: instructions, the memory that they touch, each
+// worker's share of them, where all workers meet, and where everything lies.
 //
 //   StepPlan ──MakeSchedule──▶ instructions ──PlanTiles──▶ tiles ──PlaceBarriers──▶ epochs
 //            ──PlaceStorages──▶ offsets ──CheckSchedule──▶ proof that no thread can see another's leftovers
 //
 // Every worker walks the same list of instructions and does its slices of each. A compute step of the plan is
-// one kernel for all instances (runtime/cpu/kernels.h), and several in a row are one instruction where each
-// needs of the ones before only the rows that it works on itself (runtime/cpu/fusion.h): a worker takes its
-// rows through all of them, a few at a time. Rows are cut between workers as those that they are made of
-// were, so that nobody waits for anybody. Nothing here changes a number: products are cut at places that
-// depend on the program alone. Plain data, independent of where memory is.
+// one kernel for all instances (runtime/cpu/kernels.h). Several kernels in a row are one instruction if each
+// needs from the kernels before it only the rows that it works on itself (runtime/cpu/fusion.h): a worker
+// takes its rows through all of them, a few at a time. Rows are divided between workers as the rows that they
+// are computed from were, so that no worker waits for another. Nothing here changes a number: products are
+// cut at places that depend on the program alone. Plain data, independent of where memory is.
 #pragma once
 
 #include <algorithm>
@@ -36,13 +36,13 @@ namespace meshwork {
 // Where a storage lies.
 struct Place {
   enum class Kind : uint8_t {
-    kUnplaced,  // PlaceStorages will say
-    kPrivate,   // arena of worker `index`: one worker alone ever touches it
-    kShared,    // the arena all workers share; index 0
-    kConstant,  // the arena of what is computed once; index 0
+    kUnplaced,  // until PlaceStorages runs
+    kPrivate,   // in the arena of worker `index`: no other worker ever touches it
+    kShared,    // in the arena that all workers share; index 0
+    kConstant,  // in the arena of values that are computed once; index 0
     kVariable,  // the buffers of argument `index`
-    kFeed,      // what is fed for argument `index`: a host tensor or a DTensor, all the same here
-    kOutput,    // where output `index` goes
+    kFeed,      // the tensor fed for argument `index`, a host tensor or a DTensor
+    kOutput,    // the tensor for output `index`
   };
   Kind kind = Kind::kUnplaced;
   int index = 0;
@@ -57,13 +57,13 @@ struct PlacedStorage {
 
 // An operand or a result of a step: all instances, from the first one's buffer on.
 struct StepBuffer {
-  // Rows of it that are in use, for values that no other instruction sees: those of a tile or of a strip.
-  // Worker w has them in buffer + w.
+  // Which rows of the value are stored: all, or, for a value that no other instruction sees, those of a tile
+  // or of a strip, which worker w has in buffer + w.
   enum class Rows : uint8_t { kAll, kStrip, kTile };
 
   BufferId buffer = -1;
   int64_t bytes = 0;  // of all rows
-  // Into how many equal parts it falls that go with those of the results, see Kernel::parts.
+  // The number of equal parts that go with the parts of the results, see Kernel::parts.
   int64_t parts = 1;
   bool is_result = false;
   Rows rows = Rows::kAll;
@@ -76,16 +76,16 @@ struct KernelStep {
   int num_in = 0;
   std::vector<StepBuffer> buffers = {};  // operands, then results
   std::vector<Block> blocks = {};        // the same
-  int64_t instances = 1;                 // of its node that it computes
-  int64_t needed = 0;  // units from the first on; the others compute blocks that are padding alone
-  int reduces = -1;    // the all_reduce of its results that it does away with; -1: there is none
+  int64_t instances = 1;                 // how many instances of its node it computes
+  int64_t needed = 0;  // how many units are needed, from the first on; the others compute padding alone
+  int reduces = -1;    // the all_reduce of its results that it makes unnecessary; -1: none
   double cost = 1;     // floating-point operations, and elements read, of all instances
 
   double needed_part() const {
     return kernel.units == 0 ? 1 : static_cast<double>(needed) / static_cast<double>(kernel.units);
   }
-  // A library computes it in slices that its kernel cuts (Kernel::bounds), a product (OpRow::is_product) or
-  // not.
+  // Whether a library computes it, in slices that its kernel defines (Kernel::bounds); it need not be a
+  // product (OpRow::is_product).
   bool is_sliced() const { return !kernel.bounds.empty(); }
 };
 
@@ -113,33 +113,33 @@ struct Instruction {
     kRemote
   };
   Kind kind = Kind::kKernel;
-  int node = -1;         // index into the graph's nodes, of the first step; or -1
+  int node = -1;         // the node of the first step, an index into the graph's nodes; or -1
   bool barrier = false;  // all workers meet before it
-  // What an instruction without a node works for: input "x", output "loss", variable "w".
+  // What an instruction without a node is for: input "x", output "loss", variable "w".
   std::string subject = {};
   // kKernel: the steps, one after the other for each tile of rows; a product for a whole slice. A row is
   // kernel.units / rows units of each step.
   std::vector<KernelStep> steps = {};
   int64_t rows = 0;
-  int64_t needed = 0;       // rows from the first on that are computed, those of the steps' units
+  int64_t needed = 0;       // how many rows are computed, from the first on (KernelStep::needed)
   int64_t tile = 0;         // rows; 0: as many as a slice has
   InstanceMap items = {};   // of the first step: item i is for the devices that hold instance i
-  bool one_by_one = false;  // instance by instance; slices end where items do, if rows are theirs
+  bool one_by_one = false;  // instance by instance; slices end where items end, if items consist of rows
   // Other kinds: item i is transfers[i]. kCompare writes nothing: it reads the two buffers `from` of replicas
   // of `value`, which the two devices replicas[i] hold.
   std::vector<Transfer> transfers = {};
   ValueId value = kNoValue;
   std::vector<std::pair<int64_t, int64_t>> replicas = {};
-  // kRemote: what worker 0 has carried to other domains and from them.
+  // kRemote: the parts that worker 0 sends to other domains and receives from them.
   std::vector<RemoteStep::Part> sends = {}, receives = {};
-  // kLoop: what it runs, all workers together.
+  // kLoop: the loop, which all workers run together.
   std::shared_ptr<const LoopPlan> loop = nullptr;
-  std::vector<Access> accesses = {};  // what kRemote and kLoop touch
-  // Per worker: of kernels, rows.
+  std::vector<Access> accesses = {};  // the memory that kRemote and kLoop touch
+  // Per worker; the units of a kernel's slices are rows.
   std::vector<std::vector<WorkSlice>> slices = {};
 };
 
-// "kernel", "collective", …, as profiles and traces call it.
+// The name in profiles and traces: "kernel", "collective", ….
 std::string_view NameOf(Instruction::Kind kind);
 
 struct Schedule {
@@ -148,25 +148,25 @@ struct Schedule {
   int num_workers = 1;
   std::vector<PlacedStorage> storages;
   std::vector<Buffer> buffers;
-  std::vector<Instruction> once;  // by worker 0, before the first step
+  std::vector<Instruction> once;  // run by worker 0, before the first step
   std::vector<Instruction> instructions;
   int num_barriers = 0;                // per step
   std::vector<int64_t> private_bytes;  // size of each worker's arena
   int64_t shared_bytes = 0;
   int64_t constant_bytes = 0;
 
-  // The worker that drives `device`. REQUIRES: it is of the domain.
+  // The worker that drives `device`. REQUIRES: the domain holds `device`.
   int OwnerOf(int64_t device) const {
     return static_cast<int>((device - domain.first_device()) * num_workers / domain.num_devices());
   }
 };
 
-// What a nested step runs: bodies, each with a schedule of its own, whose arguments are values of the program
-// around it and whose arenas lie in that one's. Between iterations all workers meet.
+// The bodies that a nested step runs, each with a schedule of its own. Their arguments are values of the
+// surrounding program, and their arenas lie in that program's storages. Between iterations all workers meet.
 struct LoopPlan {
   struct Body {
     Schedule schedule;
-    // Buffers of the program around it that are its arenas.
+    // The buffers of the surrounding program that are the body's arenas.
     std::vector<BufferId> private_arenas;  // per worker
     BufferId shared_arena = -1, constants = -1;
   };
@@ -177,12 +177,13 @@ struct LoopPlan {
   std::vector<Body> bodies = {};
 };
 
-// The whole of a CPU's planning, checked. With fuse=false every kernel is an instruction of its own.
+// Does all planning for CPUs, and checks the result. With fuse=false every kernel is an instruction of its
+// own.
 // REQUIRES: workers >= 1.
 Schedule MakeSchedule(StepPlan plan, int workers, bool fuse);
 
-// One piece of work for AssignWork: who does it unless it is cut, how far it can be cut, how long it
-// takes (in floating-point operations, roughly), and what a cut must be a multiple of.
+// One piece of work for AssignWork: the worker that does it unless it is cut, into how many units it can be
+// cut, its cost (in floating-point operations, roughly), and the number of which cuts must be multiples.
 struct WorkItem {
   int owner = 0;
   int64_t units = 1;
@@ -193,21 +194,22 @@ struct WorkItem {
 // Slices per worker. Law: each item with units > 0 is covered once.
 std::vector<std::vector<WorkSlice>> AssignWork(std::span<const WorkItem> items, int workers);
 
-// Cuts the needed rows of kernels between workers: as those of an operand were cut, so that every worker goes
-// on with what it made itself; where there is none, evenly, or not at all where that is not worth it.
+// Divides the needed rows of kernels between workers: as the rows of an operand were divided, so that every
+// worker continues with the rows that it computed itself; if there is no such operand, evenly, or not at all
+// if that is not worth it.
 class RowCuts {
  public:
   explicit RowCuts(int workers) : workers_(workers) {}
 
-  // Fills in the slices. `cost`: of the whole instruction, as of a WorkItem.
+  // Fills in the slices. `cost`: of the whole instruction, as WorkItem::cost.
   void Assign(const Schedule& schedule, double cost, Instruction& instruction);
-  // What a worker did of this storage is no longer known.
+  // Forgets which worker wrote which rows of this storage.
   void Forget(int storage) { cuts_.erase(storage); }
 
  private:
   using Cut = std::vector<int64_t>;  // worker w has [cut[w], cut[w + 1])
 
-  // The rows that fit the bytes, if there are such.
+  // The cut in rows that matches this cut in bytes, if there is one.
   std::optional<Cut> RowsOf(const Cut& bytes, const StepBuffer& at, const Instruction& instruction) const;
   Cut Even(const Instruction& instruction, double cost) const;
 

@@ -1,9 +1,9 @@
-// Copies of what is larger than the caches, past them: memory is written without being read first, and what
-// the caches hold stays there.
+// Copies of data larger than the caches, past the caches: memory is written without being read first, and the
+// contents of the caches stay there.
 //
-// The C library's memcpy does so for single copies of about the size of the shared cache, which a virtual
-// machine may overstate tenfold, and which the copies of a collective, one per pair of devices, seldom reach
-// alone.
+// The C library's memcpy does this for single copies of about the size of the shared cache or more. But a
+// virtual machine may overstate this size tenfold, and the copies of a collective, one per pair of devices,
+// seldom reach it by themselves.
 #pragma once
 
 #include <cstddef>
@@ -11,11 +11,11 @@
 
 namespace meshwork {
 
-// From so many bytes on that one thread writes in turn, StreamCopy costs less than memcpy, even if they are
-// read right afterwards: some times the cache of a core.
+// If one thread writes at least this many bytes in succession, StreamCopy costs less than memcpy, even if the
+// bytes are read right afterwards: a few times the cache of a core.
 int64_t StreamingThreshold();
 
-// memcpy(to, from, bytes), past the caches where the CPU can. Other threads see it in the order of other
+// memcpy(to, from, bytes), past the caches if the CPU can. Other threads see these stores in order with other
 // stores.
 void StreamCopy(std::byte* to, const std::byte* from, int64_t bytes);
 

@@ -14,7 +14,7 @@
 
 namespace meshwork {
 
-// Records when the instructions of the last steps ended. Everything is allocated when it is made. Each worker
+// Records when the instructions of the last steps ended. The constructor allocates everything. Each worker
 // uses its own lane; the other functions are for one thread, between steps.
 class TraceRecorder {
  public:
@@ -23,9 +23,9 @@ class TraceRecorder {
   // Keeps the last `steps` steps. REQUIRES: steps >= 1; `schedule` outlives the recorder.
   TraceRecorder(const Schedule& schedule, int steps);
 
-  // A row of times per step, overwritten after so many steps: the worker's start; then, from first[i] on, for
-  // instruction i: the end of its waiting, its own end, and the end of each slice of a kernel. 0: there was
-  // none.
+  // A row of times per step, overwritten after `steps` steps: the worker's start; then, from first[i] on, for
+  // instruction i: the end of its waiting, its own end, and the end of each slice of a kernel. 0: it did not
+  // happen.
   class alignas(64) Lane {
    public:
     void Start(Time now) {
@@ -51,9 +51,9 @@ class TraceRecorder {
   Lane& lane(int worker) { return lanes_[static_cast<size_t>(worker)]; }
   void EndStep(Time start, Time end);
 
-  // `rows`: what a profile says of each instruction, for one call.
+  // `rows`: a profile's row for each instruction, for one call.
   Trace Read(const std::vector<ProfileRow>& rows) const;
-  // Forgets what was recorded.
+  // Forgets all recorded times.
   void Clear();
 
  private:
@@ -65,7 +65,7 @@ class TraceRecorder {
   const Schedule& schedule_;
   std::vector<Lane> lanes_;                          // per worker
   std::vector<std::pair<int64_t, int64_t>> bounds_;  // of the last steps: start and end
-  int64_t steps_ = 0;                                // that ended
+  int64_t steps_ = 0;                                // steps that have ended
 };
 
 }  // namespace meshwork

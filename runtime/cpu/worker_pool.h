@@ -4,18 +4,19 @@
 //   pool.Run([&](int worker) { …; pool.barrier().Wait(); …; });   // the caller is worker 0
 //
 // Waiting spins for tens of microseconds, then yields, then sleeps in the kernel, so that a step on as many
-// cores as workers does not pay for a wake-up at every barrier, and an idle pool does not burn the machine. A
-// thread that spins keeps the one it waits for from running where there are not cores for both. So nobody
-// spins while the pools of the process that run have more workers than it has cores, and the threads of an
-// idle pool only until another pool runs. A wake-up is asked of the kernel only where somebody sleeps.
+// cores as workers does not pay for a wake-up at every barrier, and an idle pool does not burn the machine.
+// If there are not enough cores, a thread that spins keeps the thread that it waits for from running. So no
+// thread spins while the running pools of the process have more workers than the process has cores, and
+// threads of an idle pool spin only until another pool runs. The kernel is asked for a wake-up only if a
+// thread sleeps.
 //
-// A pool of as many workers as cores keeps each of its threads on a core of its own, those that the creating
-// thread is not on; the system then need not find out that they belong apart. The caller's thread is the
-// caller's: it is never bound to a core. Of fewer workers none keeps a core: which ones are free, the
-// system knows better.
+// A pool with as many workers as cores binds each of its threads to a core of its own, other than the
+// creating thread's core; the system then need not find out that they belong on different cores. The caller's
+// thread is never bound to a core. With fewer workers no thread is bound, because the system knows better
+// which cores are free.
 //
-// A process that is forked has the forking thread alone. A fork waits until no pool is in a Run; the first
-// Run of the child then starts threads of its own.
+// In the child of a fork only the forking thread exists. A fork waits until no pool is in a Run; the first
+// Run in the child then starts new threads.
 //
 // Libraries that bring threads of their own (OpenMP in oneDNN, OpenBLAS) are told to use one inside
 // workers; the caller's OpenMP setting is restored when Run returns.
@@ -42,7 +43,8 @@ class Signal {
   uint32_t value() const { return value_.load(std::memory_order_acquire); }
   // As constructed. REQUIRES: nobody else uses it.
   void Reset();
-  // Changes the number and wakes who waits. What the thread wrote before is seen by who then sees the change.
+  // Changes the number and wakes all waiting threads. A thread that sees the change also sees everything that
+  // this thread wrote before.
   void Raise();
   // Returns once the number is not `old`. Spins while may_spin(), else yields, both for tens of microseconds
   // at most; then sleeps.
@@ -61,11 +63,11 @@ class Signal {
   std::atomic<uint32_t> sleepers_{0};
 };
 
-// A meeting point for a fixed number of threads, used again and again. What any of them wrote before
-// Wait is seen by all after it. Thread-safe.
+// A meeting point for a fixed number of threads, used again and again. After Wait, all threads see what any
+// of them wrote before it. Thread-safe.
 class Barrier {
  public:
-  // REQUIRES: threads >= 1. `cores`: those that they and all others of this process have.
+  // REQUIRES: threads >= 1. `cores`: the number of cores for all threads of this process.
   Barrier(int threads, int cores) : threads_(threads), cores_(cores) {}
   Barrier(const Barrier&) = delete;
   Barrier& operator=(const Barrier&) = delete;
@@ -83,9 +85,10 @@ class Barrier {
 
 class WorkerPool {
  public:
-  // Starts workers - 1 threads; they live as long as the pool. With own_cores=false they run on any core of
-  // the process, however many they are. REQUIRES: workers >= 1. Throws std::system_error where the system
-  // refuses a thread; a core that it refuses is gone without.
+  // Starts workers - 1 threads; they live as long as the pool. With own_cores=false they are never bound to
+  // cores.
+  // REQUIRES: workers >= 1. Throws std::system_error if the system refuses a thread; if it refuses a core,
+  // the thread runs unbound.
   explicit WorkerPool(int workers = DefaultWorkers(), bool own_cores = true);
   ~WorkerPool();
   WorkerPool(const WorkerPool&) = delete;
@@ -97,13 +100,14 @@ class WorkerPool {
   int num_workers() const { return num_workers_; }
 
   // Calls f(worker) once for each worker 0 … num_workers() - 1, each on its own thread, worker 0 on
-  // the caller's; returns when all are done, and then sees all they wrote. Calls from several
-  // threads wait for each other. f must not throw, must not call Run and must not fork. In the child of a
-  // fork the first call throws std::system_error where the system refuses a thread.
+  // the caller's; returns when all are done, and the caller then sees everything that they wrote. Calls from
+  // several threads wait for each other. f must not throw, must not call Run and must not fork. In the child
+  // of a fork the first call throws std::system_error if the system refuses a thread.
   void Run(const std::function<void(int worker)>& f);
 
-  // Keeps the pool for whom waits in a Run for others, who must not wait for the pool meanwhile: until the
-  // result, and all others for the same one, are destroyed. Null: it is kept for another one. Thread-safe.
+  // Reserves the pool for `whom`, whose Runs wait for others; these must not need the same pool, or they
+  // would wait for each other. The reservation lasts until the result, and all other results for the same
+  // `whom`, are destroyed. Null: the pool is reserved for another one. Thread-safe.
   std::shared_ptr<const void> KeepFor(const void* whom);
 
   // Where the workers of a Run meet; every one of them must come.
@@ -113,7 +117,7 @@ class WorkerPool {
   void ThreadMain(int worker);
   void Start(bool own_cores);
   void Stop();
-  // After a fork, in the child: the threads of before are not in this process.
+  // After a fork, in the child: the parent's threads are not in this process.
   void Restart();
   friend class Forks;
 
@@ -133,8 +137,8 @@ class WorkerPool {
 
 template <typename F>
 void Signal::Await(uint32_t old, F&& may_spin) {
-  // By the clock: how long a turn takes differs tenfold between processors, and to yield may take
-  // milliseconds where other processes want the core.
+  // By the clock: the time of a turn differs tenfold between processors, and a yield may take milliseconds if
+  // other processes want the core.
   constexpr std::chrono::microseconds kPatience(50);
   Clock::time_point end = Clock::time_point::max();
   for (;;) {

@@ -1,7 +1,7 @@
 // Loopback: a transport between several domains of one process, each with memory and threads of its own.
 //
-// For tests, and for several devices of one process that do not share memory. What is sent is copied by the
-// receiver straight from where it lies.
+// For tests, and for several devices of one process that do not share memory. The receiver copies data
+// straight from the sender's memory.
 #pragma once
 
 #include <chrono>
@@ -14,7 +14,7 @@
 namespace meshwork {
 
 struct LoopbackOptions {
-  // How long a domain waits for another one before it gives all up.
+  // How long a domain waits for another one before it aborts the transport.
   std::chrono::milliseconds deadline = std::chrono::seconds(30);
 };
 
