@@ -10,8 +10,9 @@
 //
 // If the same memory is fed again and again, bind a step to it once; the step then allocates nothing:
 //
-//   MESHWORK_ASSIGN_OR_RETURN(BoundStep bound, step->Bind({{"x", images}, {"y", labels}},
-//   step->NewOutputs())); for (…) {
+//   MESHWORK_ASSIGN_OR_RETURN(BoundStep bound,
+//                             step->Bind({{"x", images}, {"y", labels}}, step->NewOutputs()));
+//   for (…) {
 //     …write the next batch into images and labels…
 //     MESHWORK_RETURN_IF_ERROR(bound.Run());                     // bound.outputs().at("loss")
 //   }

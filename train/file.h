@@ -1,7 +1,7 @@
 // Whole files: read, and replaced in one step.
 //
-//   MESHWORK_RETURN_IF_ERROR(WriteFileAtomically("run/loss.csv", text));      // all of it, or nothing
-//   changes MESHWORK_ASSIGN_OR_RETURN(std::string text, ReadFile("run/loss.csv"));
+//   MESHWORK_RETURN_IF_ERROR(WriteFileAtomically("run/loss.csv", text));   // all of it, or nothing changes
+//   MESHWORK_ASSIGN_OR_RETURN(std::string text, ReadFile("run/loss.csv"));
 //
 // Thread safety: every function may be called from any thread; of several concurrent writers of one
 // path, the last to finish wins, and readers see one of the versions, never a mixture.

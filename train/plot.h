@@ -66,15 +66,16 @@ struct Ticks {
   double high() const { return values.back(); }
 };
 
-// Multiples of 1, 2 or 5 times a power of ten, in the finest steps of which at most `most` cover [low, high];
-// where low == high, about it. Steps are at least `finest`: 1, say, for what is counted.
-// REQUIRES: low <= high, both at most 2·10^300 in size; most >= 2. Laws, but for
-// the rounding of numbers: they are evenly spaced; low() <= low and high <= high(), and the second and the
-// last but one are not enough for that unless low == high.
+// Ticks at multiples of a step that is 1, 2 or 5 times a power of ten: the smallest such step of which at
+// most `most` cover [low, high] and which is at least `finest` (for example 1, for counts). If low == high,
+// ticks around it.
+// REQUIRES: low <= high, both at most 2·10^300 in size; most >= 2. Laws, up to rounding: ticks are evenly
+// spaced; low() <= low and high <= high(); without its first or its last tick the axis would be too short,
+// unless low == high.
 Ticks RoundTicks(double low, double high, int most, double finest = 0);
 
-// The same for a logarithmic axis: 1, 2 and 5 times each power of ten; where that makes more than `most`
-// steps, powers of ten, or every second, …, of them. REQUIRES: 0 < low <= high <= 2·10^300; most >= 3.
+// The same for a logarithmic axis: 1, 2 and 5 times each power of ten; if that makes more than `most` steps,
+// powers of ten, or every second, third, … of them. REQUIRES: 0 < low <= high <= 2·10^300; most >= 3.
 Ticks LogTicks(double low, double high, int most);
 
 }  // namespace meshwork

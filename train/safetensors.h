@@ -1,8 +1,7 @@
 // Tensors in a file, in the safetensors format (https://github.com/huggingface/safetensors).
 //
 //   MESHWORK_RETURN_IF_ERROR(WriteSafetensors("model.safetensors", {{"w1", w1}, {"b1", b1}}));
-//   MESHWORK_ASSIGN_OR_RETURN(auto tensors, ReadSafetensors("model.safetensors"));   // {{"w1", …}, {"b1",
-//   …}}
+//   MESHWORK_ASSIGN_OR_RETURN(auto tensors, ReadSafetensors("model.safetensors"));  // {{"w1", …}, {"b1", …}}
 //
 // The file is the length of its header as a little-endian 64-bit number; the header, a JSON object
 // {"w1":{"dtype":"F32","shape":[784,700],"data_offsets":[0,2195200]}, …}, padded with spaces to a multiple
