@@ -87,8 +87,7 @@ struct Window {
 struct WindowedDim {
   int operand, dim;
   Window window;
-  bool is_own =
-      false;  // for OpRow::on_windows: each device's own block holds all windows that it needs
+  bool is_own = false;  // for OpRow::on_windows: each device's own block holds all windows that it needs
 
   bool operator==(const WindowedDim&) const = default;
 };

@@ -36,8 +36,9 @@ void ShareRelayouts(const Graph& graph, const Topology& topology, const Replicat
 
 // A layout of a value on which several ops could run while their other operands stay where they lie.
 struct Shareable {
-  std::vector<std::pair<ValueId, Layout>> results;  // that are not locked, with the layouts the ops would leave
-  double gain = 0;                                  // seconds saved if the results may have these layouts
+  // Results that are not locked, with the layouts that the ops would leave.
+  std::vector<std::pair<ValueId, Layout>> results;
+  double gain = 0;  // seconds saved if the results may have these layouts
 };
 
 // What could be shared if results kept the layouts that their ops leave. `locked`: per value, whether its

@@ -14,7 +14,7 @@ struct DenseOptions {
   LayoutSpec kernel_layout = {UNSHARDED, UNSHARDED};  // of [inputs, units]
   LayoutSpec bias_layout = {UNSHARDED};               // of [units]
   DType dtype = F32;
-  Gathering gather = Gathering::kWithinBudget;  // of kernel and bias; kOnUse gathers them for each use
+  Gathering gather = Gathering::kWithinBudget;         // of kernel and bias; kOnUse gathers them for each use
   std::optional<Initializer> kernel_initializer = {};  // Glorot uniform; the bias starts at zero
 };
 
