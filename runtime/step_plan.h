@@ -99,7 +99,7 @@ struct NestedStep {
   BufferId predicate = -1;  // a bool. kWhile: bodies[0] writes it, bodies[1] runs while it is true
   std::vector<ValueBuffers> in = {}, out = {};  // values that the bodies may read, and values that they write
   std::vector<BufferId> arguments = {};         // per argument of every body: where its first instance lies
-  std::vector<StepPlan> bodies = {};            // kBranch: bodies[0] if the predicate is true, else bodies[1]
+  std::vector<StepPlan> bodies;                 // kBranch: bodies[0] if the predicate is true, else bodies[1]
 };
 
 using Step = std::variant<ComputeStep, CopyStep, RemoteStep, NestedStep>;
