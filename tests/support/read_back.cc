@@ -2,6 +2,8 @@
 // --wrap, in tests/CMakeLists.txt), which check the programs that pass through.
 #include "support/read_back.h"
 
+#include <atomic>
+
 #include "gtest/gtest.h"
 #include "meshwork/base/status.h"
 #include "meshwork/ir/difference.h"
@@ -25,7 +27,7 @@ absl::Status ObservedStatus(const Graph* graph) asm("__wrap_" MESHWORK_STATUS);
 
 namespace {
 
-int checked = 0;
+std::atomic<int> checked = 0;  // tests compile on several threads
 thread_local bool checking = false;
 
 }  // namespace

@@ -1,4 +1,6 @@
 // As support/read_back.cc, for Compile: its input, and what each pass makes of it.
+#include <atomic>
+
 #include "gtest/gtest.h"
 #include "meshwork/ir/text.h"
 #include "meshwork/spmd/compile.h"
@@ -17,7 +19,7 @@ absl::StatusOr<Program> ObservedCompile(const Graph& global,
 
 namespace {
 
-int passes_seen = 0;
+std::atomic<int> passes_seen = 0;  // tests compile on several threads
 
 }  // namespace
 
