@@ -192,7 +192,9 @@ Kernel ScatterAddAlongDimCpu(const KernelSpec& spec) {
 
 // ---- Rows.
 
-const std::vector<OpRow>& Rows() {
+}  // namespace
+
+std::span<const OpRow> AlongDimOps() {
   static const auto* rows = new std::vector<OpRow>{
       {.name = "take_along_dim",
        .doc = "y[a,i,b] = x[a,indices[a,i,b],b], i along dim; an index out of range counts as the nearest",
@@ -225,10 +227,6 @@ const std::vector<OpRow>& Rows() {
   };
   return *rows;
 }
-
-}  // namespace
-
-std::span<const OpRow> AlongDimOps() { return Rows(); }
 
 Value TakeAlongDim(const Operand& x, const Operand& indices, int64_t dim) {
   return AddOp("take_along_dim", {x, indices}, {{"dim", dim}});

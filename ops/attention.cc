@@ -216,7 +216,22 @@ OpRow GradRow(std::string_view name, std::string_view doc, int num_results,
       .sample_int_high = 8};
 }
 
-const std::vector<OpRow>& Rows() {
+}  // namespace
+
+AttentionSizes AttentionSizesOf(const Type& q, const Type& k, const Type& v, bool has_seen,
+                                const Attrs& attrs) {
+  return {.b = q.shape[0],
+          .s = q.shape[1],
+          .t = k.shape[1],
+          .h = q.shape[2],
+          .d = q.shape[3],
+          .e = v.shape[3],
+          .causal = attrs.Get<bool>("causal"),
+          .has_seen = has_seen,
+          .scale = attrs.Get<double>("scale")};
+}
+
+std::span<const OpRow> AttentionOps() {
   static const auto* rows = new std::vector<OpRow>{
       {.name = "attention",
        .doc = "softmax over t of scale q[b,s,h,:]·k[b,t,h,:], times v[b,t,h,e]; and the logarithm of its "
@@ -287,23 +302,6 @@ Value MaskedAttention(const ResolvedOperands& at, double scale, const AttentionO
     scores = Select(sees, scores, unseen);
   return Einsum("bhst,bthe->bshe", {Softmax(scores), at.values[2]});
 }
-
-}  // namespace
-
-AttentionSizes AttentionSizesOf(const Type& q, const Type& k, const Type& v, bool has_seen,
-                                const Attrs& attrs) {
-  return {.b = q.shape[0],
-          .s = q.shape[1],
-          .t = k.shape[1],
-          .h = q.shape[2],
-          .d = q.shape[3],
-          .e = v.shape[3],
-          .causal = attrs.Get<bool>("causal"),
-          .has_seen = has_seen,
-          .scale = attrs.Get<double>("scale")};
-}
-
-std::span<const OpRow> AttentionOps() { return Rows(); }
 
 Value Attention(const Operand& q, const Operand& k, const Operand& v, const AttentionOptions& options) {
   std::vector<Operand> operands = {q, k, v};

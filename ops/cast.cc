@@ -124,7 +124,9 @@ Kernel CopyCpu(const KernelSpec& spec) {
   });
 }
 
-const std::vector<OpRow>& Rows() {
+}  // namespace
+
+std::span<const OpRow> CastOps() {
   static const auto* rows = new std::vector<OpRow>{
       {.name = "cast",
        .doc = "x as another dtype, rounded once to the nearest; real to whole rounds towards zero and "
@@ -165,10 +167,6 @@ const std::vector<OpRow>& Rows() {
   };
   return *rows;
 }
-
-}  // namespace
-
-std::span<const OpRow> CastOps() { return Rows(); }
 
 Value Cast(const Operand& x, DType dtype) { return AddOp("cast", {x}, {{"dtype", dtype}}); }
 Value InDType(const Value& x, DType dtype) { return !x.valid() || x.dtype() == dtype ? x : Cast(x, dtype); }

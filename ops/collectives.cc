@@ -106,7 +106,9 @@ Kernel RoundingCpu(const KernelSpec& spec) {
   return UnaryKernel<From, To>(spec, [](Compute<From> x) { return x; });
 }
 
-const std::vector<OpRow>& Rows() {
+}  // namespace
+
+std::span<const OpRow> CollectiveOps() {
   const AttrSpec axes{"axes", AttrKind::kAxes}, op{"op", AttrKind::kReduceOp}, dim{"dim", AttrKind::kInt};
   static const auto* rows = new std::vector<OpRow>{
       {.name = "all_reduce",
@@ -200,9 +202,5 @@ const std::vector<OpRow>& Rows() {
   };
   return *rows;
 }
-
-}  // namespace
-
-std::span<const OpRow> CollectiveOps() { return Rows(); }
 
 }  // namespace meshwork

@@ -175,7 +175,9 @@ OpRow Shift(std::string_view name, std::string_view doc, Rule (*rule)(const OpVi
           .samples = {"i32[4,6], i32[4,6]", "i32[4,6], i32[6]", "i64[5], i64[]"}};
 }
 
-const std::vector<OpRow>& Rows() {
+}  // namespace
+
+std::span<const OpRow> CompareOps() {
   static const auto* rows = new std::vector<OpRow>{
       Compare("equal", "a == b", OpaqueRule, [](auto a, auto b) { return a == b; }),
       Compare("not_equal", "a != b", OpaqueRule, [](auto a, auto b) { return a != b; }),
@@ -222,10 +224,6 @@ const std::vector<OpRow>& Rows() {
   };
   return *rows;
 }
-
-}  // namespace
-
-std::span<const OpRow> CompareOps() { return Rows(); }
 
 Value Equal(const Operand& a, const Operand& b) { return AddOp("equal", {a, b}); }
 Value NotEqual(const Operand& a, const Operand& b) { return AddOp("not_equal", {a, b}); }

@@ -234,7 +234,9 @@ std::vector<AttrSpec> ConvAttrs(std::vector<AttrSpec> more = {}) {
 }
 AttrSpec ShapeAttr() { return {"shape", AttrKind::kInts, std::nullopt, /*is_result_shape=*/true}; }
 
-const std::vector<OpRow>& Rows() {
+}  // namespace
+
+std::span<const OpRow> ConvolutionOps() {
   static const auto* rows = new std::vector<OpRow>{
       {.name = "conv",
        .doc = "y[n,r,o] = sum over k, c of x[n, r strides - low + k dilation, c] w[k,c,o]; beyond its ends x "
@@ -302,10 +304,6 @@ const std::vector<OpRow>& Rows() {
   };
   return *rows;
 }
-
-}  // namespace
-
-std::span<const OpRow> ConvolutionOps() { return Rows(); }
 
 Value Conv(const Operand& x, const Operand& w, const ConvOptions& options) {
   const ResolvedOperands at = Resolve({x, w});

@@ -287,7 +287,9 @@ OpRow CumulativeRow(std::string_view name, std::string_view doc, std::vector<Val
           .sample_high = sample_high};
 }
 
-const std::vector<OpRow>& Rows() {
+}  // namespace
+
+std::span<const OpRow> CumulativeOps() {
   static const auto* rows = new std::vector<OpRow>{
       CumulativeRow<ReduceOp::kSum>("cumsum", "sums of the elements up to each along dim", CumsumGrad,
                                     CumulativeCpu<SumOf>),
@@ -319,10 +321,6 @@ const std::vector<OpRow>& Rows() {
 Value AddCumulative(std::string_view op, const Operand& x, int64_t dim, bool exclusive, bool reverse) {
   return AddOp(op, {x}, {{"dim", dim}, {"exclusive", exclusive}, {"reverse", reverse}});
 }
-
-}  // namespace
-
-std::span<const OpRow> CumulativeOps() { return Rows(); }
 
 Value Cumsum(const Operand& x, int64_t dim, bool exclusive, bool reverse) {
   return AddCumulative("cumsum", x, dim, exclusive, reverse);

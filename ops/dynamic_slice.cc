@@ -230,7 +230,9 @@ Kernel DynamicUpdateSliceCpu(const KernelSpec& spec) {
 
 // ---- Rows.
 
-const std::vector<OpRow>& Rows() {
+}  // namespace
+
+std::span<const OpRow> DynamicSliceOps() {
   static const auto* rows = new std::vector<OpRow>{
       {.name = "dynamic_slice",
        .doc = "x from start on along dims, of these sizes; the start is clamped so that the window lies in x",
@@ -276,10 +278,6 @@ bool CheckWindow(const ResolvedOperands& at, std::string_view op, const Type& x,
   }
   return true;
 }
-
-}  // namespace
-
-std::span<const OpRow> DynamicSliceOps() { return Rows(); }
 
 Value DynamicSlice(const Operand& x, const Operand& start, const Ints& dims, const Ints& sizes) {
   const ResolvedOperands at = Resolve({x, start});

@@ -137,7 +137,9 @@ Kernel ScatterAddCpu(const KernelSpec& spec) {
 
 // ---- Rows.
 
-const std::vector<OpRow>& Rows() {
+}  // namespace
+
+std::span<const OpRow> GatherOps() {
   static const auto* rows = new std::vector<OpRow>{
       {.name = "gather",
        .doc = "x[:, indices, :] along dim; an index out of range counts as the nearest",
@@ -171,10 +173,6 @@ const std::vector<OpRow>& Rows() {
   };
   return *rows;
 }
-
-}  // namespace
-
-std::span<const OpRow> GatherOps() { return Rows(); }
 
 Value Gather(const Operand& x, const Operand& indices, int64_t dim) {
   return AddOp("gather", {x, indices}, {{"dim", dim}});

@@ -223,7 +223,9 @@ Kernel ScatterNdAddCpu(const KernelSpec& spec) {
 
 // ---- Rows.
 
-const std::vector<OpRow>& Rows() {
+}  // namespace
+
+std::span<const OpRow> GatherNdOps() {
   static const auto* rows = new std::vector<OpRow>{
       {.name = "gather_nd",
        .doc =
@@ -259,10 +261,6 @@ const std::vector<OpRow>& Rows() {
   };
   return *rows;
 }
-
-}  // namespace
-
-std::span<const OpRow> GatherNdOps() { return Rows(); }
 
 Value GatherNd(const Operand& x, const Operand& indices, int64_t batch_dims) {
   return AddOp("gather_nd", {x, indices}, {{"batch_dims", batch_dims}});

@@ -172,7 +172,9 @@ Kernel OneHotCpu(const KernelSpec& spec) {
   });
 }
 
-const std::vector<OpRow>& Rows() {
+}  // namespace
+
+std::span<const OpRow> GenerateOps() {
   static const auto* rows = new std::vector<OpRow>{
       {.name = "constant",
        .doc = "every element is value",
@@ -224,10 +226,6 @@ const std::vector<OpRow>& Rows() {
   };
   return *rows;
 }
-
-}  // namespace
-
-std::span<const OpRow> GenerateOps() { return Rows(); }
 
 Value Constant(Graph& graph, double value, const Type& type, CallSite loc) {
   return graph.Add("constant", {}, {{"value", value}, {"dtype", type.dtype}, {"shape", ToInts(type.shape)}},

@@ -199,7 +199,9 @@ Kernel RollCpu(const KernelSpec& spec) {
 
 // ---- Rows.
 
-const std::vector<OpRow>& Rows() {
+}  // namespace
+
+std::span<const OpRow> JoiningOps() {
   static const auto* rows = new std::vector<OpRow>{
       {.name = "concat",
        .doc = "the operands one after the other along dim",
@@ -237,10 +239,6 @@ const std::vector<OpRow>& Rows() {
   };
   return *rows;
 }
-
-}  // namespace
-
-std::span<const OpRow> JoiningOps() { return Rows(); }
 
 Value Concat(const std::vector<Value>& xs, int64_t dim, CallSite loc) {
   if (xs.empty() || !xs[0].valid()) return {};

@@ -352,7 +352,9 @@ Kernel QrCpu(const KernelSpec& spec) {
 
 // ---- Rows.
 
-const std::vector<OpRow>& Rows() {
+}  // namespace
+
+std::span<const OpRow> LinalgOps() {
   static const auto* rows = new std::vector<OpRow>{
       {.name = "cholesky",
        .doc = "the lower triangle l of x = l lᵀ, of each matrix; the lower triangle of x is read; NaN where "
@@ -394,10 +396,6 @@ const std::vector<OpRow>& Rows() {
   };
   return *rows;
 }
-
-}  // namespace
-
-std::span<const OpRow> LinalgOps() { return Rows(); }
 
 Value Cholesky(const Operand& x) { return AddOp("cholesky", {x}); }
 Value TriangularSolve(const Operand& a, const Operand& b, const TriangularOptions& options) {

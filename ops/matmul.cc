@@ -96,7 +96,16 @@ std::optional<KernelSpec> StackMatmul(const KernelSpec& spec, const StackDims& d
                  std::max(spec.operands[0].local.shape.size(), spec.operands[1].local.shape.size()));
 }
 
-const std::vector<OpRow>& Rows() {
+}  // namespace
+
+MatmulSizes MatmulSizesOf(const Attrs& attrs, const Shape& a, const Shape& b) {
+  const bool ta = attrs.Get<bool>("transpose_a"), tb = attrs.Get<bool>("transpose_b");
+  const size_t ra = a.size(), rb = b.size();
+  return {
+      ta, tb, attrs.Get<bool>("sum_batch"), a[ra - (ta ? 1 : 2)], b[rb - (tb ? 2 : 1)], a[ra - (ta ? 2 : 1)]};
+}
+
+std::span<const OpRow> MatmulOps() {
   static const auto* rows = new std::vector<OpRow>{
       {.name = "matmul",
        .doc = "C[…,m,n] = sum_k A[…,m,k] B[…,k,n]; transposed operands are stored the other way; batch dims "
@@ -121,17 +130,6 @@ const std::vector<OpRow>& Rows() {
   };
   return *rows;
 }
-
-}  // namespace
-
-MatmulSizes MatmulSizesOf(const Attrs& attrs, const Shape& a, const Shape& b) {
-  const bool ta = attrs.Get<bool>("transpose_a"), tb = attrs.Get<bool>("transpose_b");
-  const size_t ra = a.size(), rb = b.size();
-  return {
-      ta, tb, attrs.Get<bool>("sum_batch"), a[ra - (ta ? 1 : 2)], b[rb - (tb ? 2 : 1)], a[ra - (ta ? 2 : 1)]};
-}
-
-std::span<const OpRow> MatmulOps() { return Rows(); }
 
 Value MatMul(const Operand& a, const Operand& b, bool transpose_a, bool transpose_b) {
   return AddOp("matmul", {a, b}, {{"transpose_a", transpose_a}, {"transpose_b", transpose_b}});

@@ -119,7 +119,9 @@ std::optional<KernelSpec> StackUpdate(const KernelSpec& spec, const StackDims& d
   return StackBroadcast(spec, dims);
 }
 
-const std::vector<OpRow>& Rows() {
+}  // namespace
+
+std::span<const OpRow> OptimizerOps() {
   static const auto* rows = new std::vector<OpRow>{
       {.name = "adam_update",
        .doc = "weight, gradient, first and second moment, step (from 1) -> new weight and moments",
@@ -146,10 +148,6 @@ const std::vector<OpRow>& Rows() {
   };
   return *rows;
 }
-
-}  // namespace
-
-std::span<const OpRow> OptimizerOps() { return Rows(); }
 
 AdamResult AdamUpdate(const Value& weight, const Value& gradient, const Value& first_moment,
                       const Value& second_moment, const Value& step, double learning_rate, double beta1,

@@ -195,7 +195,9 @@ Kernel TopKCpu(const KernelSpec& spec) { return OrderCpu(spec, /*descending=*/tr
 
 // ---- Rows.
 
-const std::vector<OpRow>& Rows() {
+}  // namespace
+
+std::span<const OpRow> OrderOps() {
   static const auto* rows = new std::vector<OpRow>{
       {.name = "sort",
        .doc = "x in order along dim, and the indices that the elements had; stable, NaN is the largest",
@@ -235,10 +237,6 @@ Ordered AddOrdered(std::string_view op, const Operand& x, const Attrs& attrs) {
   const std::vector<Value> results = at.graph->Add(op, at.values, attrs, at.location);
   return {results[0], results[1]};
 }
-
-}  // namespace
-
-std::span<const OpRow> OrderOps() { return Rows(); }
 
 Ordered Sort(const Operand& x, int64_t dim, bool descending) {
   return AddOrdered("sort", x, {{"dim", dim}, {"descending", descending}});

@@ -361,7 +361,9 @@ std::vector<AttrSpec> PoolGradAttrs() {
                        {"windowed", AttrKind::kInts, Ints{}}});
 }
 
-const std::vector<OpRow>& Rows() {
+}  // namespace
+
+std::span<const OpRow> PoolingOps() {
   static const auto* rows = new std::vector<OpRow>{
       {.name = "max_pool",
        .doc =
@@ -468,10 +470,6 @@ bool HasPadding(const Attrs& attrs) {
       if (entry > 0) return true;
   return false;
 }
-
-}  // namespace
-
-std::span<const OpRow> PoolingOps() { return Rows(); }
 
 Value MaxPool(const Operand& x, const Ints& window, const WindowOptions& options) {
   const ResolvedOperands at = Resolve({x});

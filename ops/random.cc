@@ -214,7 +214,9 @@ OpRow RandomRow(std::string_view name, std::string_view doc, std::vector<AttrSpe
   return row;
 }
 
-const std::vector<OpRow>& Rows() {
+}  // namespace
+
+std::span<const OpRow> RandomOps() {
   const AttrSpec mean{"mean", AttrKind::kFloat, 0.0}, stddev{"stddev", AttrKind::kFloat, 1.0};
   static const auto* rows = new std::vector<OpRow>{
       RandomRow("random_uniform", "uniform in [low, high), Philox4x32-10 by (seed, stream, global index)",
@@ -254,10 +256,6 @@ Value AddRandom(Graph& graph, std::string_view op, const Type& type, int64_t see
   const std::vector<Value> operands(step.valid() ? 1 : 0, step);
   return graph.Add(op, operands, attrs, loc)[0];
 }
-
-}  // namespace
-
-std::span<const OpRow> RandomOps() { return Rows(); }
 
 Value RandomUniform(Graph& graph, const Type& type, int64_t seed, int64_t stream, double low, double high,
                     const Value& step, CallSite loc) {

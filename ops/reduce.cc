@@ -363,7 +363,9 @@ OpRow ArgReduction(std::string_view name, std::string_view doc,
           .samples = {"f32[4,6]; dim=1", "f64[4,6]; dim=0", "i32[5,3]; dim=1", "bf16[2,3,4]; dim=1"}};
 }
 
-const std::vector<OpRow>& Rows() {
+}  // namespace
+
+std::span<const OpRow> ReduceOps() {
   const std::vector<std::string_view> reals = {"f32[4,6]; dims=[0]",   "f32[4,6]; dims=[1]",
                                                "f64[4,6]; dims=[0,1]", "f32[2,3,4]; dims=[1] keep_dims=true",
                                                "bf16[2,3]; dims=[0]",  "bf16[3,2,1]; dims=[1,2]"};
@@ -398,10 +400,6 @@ const std::vector<OpRow>& Rows() {
   };
   return *rows;
 }
-
-}  // namespace
-
-std::span<const OpRow> ReduceOps() { return Rows(); }
 
 namespace {
 

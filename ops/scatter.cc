@@ -194,7 +194,9 @@ OpRow ScatterExtremumRow(std::string_view name, std::string_view doc, Rule (*rul
       .sample_int_high = 9};
 }
 
-const std::vector<OpRow>& Rows() {
+}  // namespace
+
+std::span<const OpRow> ScatterOps() {
   static const auto* rows = new std::vector<OpRow>{
       ScatterExtremumRow(
           "scatter_max",
@@ -225,10 +227,6 @@ const std::vector<OpRow>& Rows() {
   };
   return *rows;
 }
-
-}  // namespace
-
-std::span<const OpRow> ScatterOps() { return Rows(); }
 
 Value ScatterMax(const Operand& updates, const Operand& indices, const Shape& shape, int64_t dim) {
   return AddOp("scatter_max", {updates, indices}, {{"shape", ToInts(shape)}, {"dim", dim}});

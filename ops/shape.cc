@@ -287,7 +287,9 @@ Kernel DimensionSizeCpu(const KernelSpec& spec) {
   });
 }
 
-const std::vector<OpRow>& Rows() {
+}  // namespace
+
+std::span<const OpRow> ShapeOps() {
   static const auto* rows = new std::vector<OpRow>{
       {.name = "broadcast_to",
        .doc = "result dim dims[i] takes operand dim i (or repeats it, if of size 1)",
@@ -366,10 +368,6 @@ const std::vector<OpRow>& Rows() {
   };
   return *rows;
 }
-
-}  // namespace
-
-std::span<const OpRow> ShapeOps() { return Rows(); }
 
 Value BroadcastTo(const Operand& x, const Shape& shape, const Ints& dims) {
   return AddOp("broadcast_to", {x}, {{"shape", ToInts(shape)}, {"dims", dims}});

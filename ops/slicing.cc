@@ -286,7 +286,9 @@ Kernel PadCpu(const KernelSpec& spec) {
 
 // ---- Rows.
 
-const std::vector<OpRow>& Rows() {
+}  // namespace
+
+std::span<const OpRow> SlicingOps() {
   static const auto* rows = new std::vector<OpRow>{
       {.name = "slice",
        .doc = "x[start:limit:stride] per dim; no stride is 1 everywhere",
@@ -347,10 +349,6 @@ std::vector<Value> SplitAt(const Operand& x, const Ints& sizes, int64_t dim) {
   }
   return parts;
 }
-
-}  // namespace
-
-std::span<const OpRow> SlicingOps() { return Rows(); }
 
 Value Slice(const Operand& x, const Ints& start, const Ints& limit, const Ints& stride) {
   return AddOp("slice", {x}, {{"start", start}, {"limit", limit}, {"stride", stride}});

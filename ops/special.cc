@@ -219,7 +219,9 @@ Rule GrowingUpwardsRule(const OpView& view) {
   return ElementwiseRule(view, {{Which::kAll, ReduceOp::kMin, ReduceOp::kMin}});
 }
 
-const std::vector<OpRow>& Rows() {
+}  // namespace
+
+std::span<const OpRow> SpecialOps() {
   static const auto* rows = new std::vector<OpRow>{
       RealRow(
           "exp2", "2 to the x", [](auto x) { return std::exp2(x); },
@@ -265,10 +267,6 @@ const std::vector<OpRow>& Rows() {
   };
   return *rows;
 }
-
-}  // namespace
-
-std::span<const OpRow> SpecialOps() { return Rows(); }
 
 Value Exp2(const Operand& x) { return AddOp("exp2", {x}); }
 Value Log2(const Operand& x) { return AddOp("log2", {x}); }

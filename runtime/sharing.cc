@@ -22,7 +22,7 @@ AxisSet LayoutAxes(const Graph& local, ValueId value) {
 
 // The devices that exchange data differ on these axes. A permute's group is every axis that its
 // layouts name.
-AxisSet GroupAxes(const Graph& local, const Node& node) {
+AxisSet AxesOfGroup(const Graph& local, const Node& node) {
   if (const CollectiveSpec collective = CollectiveOf(node); collective.has_axes())
     return AxisSet(collective.axes);
   return LayoutAxes(local, node.operands[0]).Union(LayoutAxes(local, node.results[0]));
@@ -38,7 +38,7 @@ void VisitExchange(const Graph& local, const Node& node, std::vector<AxisSet>& v
 
 void VisitCollective(const Graph& local, const Node& node, std::vector<AxisSet>& varying) {
   if (node.row->collective == CollectiveKind::kExchange) return VisitExchange(local, node, varying);
-  const AxisSet group = GroupAxes(local, node);
+  const AxisSet group = AxesOfGroup(local, node);
   for (size_t r = 0; r < node.results.size(); ++r) {
     varying[node.results[r]] =
         varying[node.operands[r]].Minus(group).Union(LayoutAxes(local, node.results[r]));
@@ -139,7 +139,7 @@ AxisSet AllAxes(const Mesh& mesh) {
 
 bool MovesOver(const Graph& local, const Node& collective, AxisSet axes) {
   if (axes.empty()) return false;
-  AxisSet moved = GroupAxes(local, collective);
+  AxisSet moved = AxesOfGroup(local, collective);
   for (ValueId operand : collective.operands)
     if (!CollectiveOf(collective).has_axes()) moved = moved.Union(LayoutAxes(local, operand));
   return moved.Intersects(axes);

@@ -109,16 +109,16 @@ class Fitter {
 // ---- What to say.
 
 // A layout that cuts the value by one more axis, and its bytes then.
-struct Cut {
+struct FurtherCut {
   Layout layout;
   int64_t bytes;
 };
 
 // By the first axis that the value is whole along and that makes it smallest.
-std::optional<Cut> CutFurther(const ValueInfo& info) {
+std::optional<FurtherCut> CutFurther(const ValueInfo& info) {
   const Layout& layout = *info.layout;
   if (layout.is_strided()) return std::nullopt;
-  std::optional<Cut> best;
+  std::optional<FurtherCut> best;
   const AxisSet used = layout.ShardedAxes().Union(layout.PartialAxes());
   for (int axis = 0; axis < layout.mesh().num_axes(); ++axis) {
     if (layout.mesh().axis(axis).size == 1) continue;
@@ -131,7 +131,8 @@ std::optional<Cut> CutFurther(const ValueInfo& info) {
         axes.insert(axes.end(), run.begin(), run.end());
         Layout cut = layout.WithDim(d, axes);
         const int64_t bytes = Type{info.global.dtype, cut.LocalShape(info.global.shape)}.bytes();
-        if (bytes < (best.has_value() ? best->bytes : info.type.bytes())) best = Cut{std::move(cut), bytes};
+        if (bytes < (best.has_value() ? best->bytes : info.type.bytes()))
+          best = FurtherCut{std::move(cut), bytes};
       }
     }
   }
@@ -141,7 +142,7 @@ std::optional<Cut> CutFurther(const ValueInfo& info) {
 std::string Advice(const Graph& local, const MemoryReport& report) {
   for (const LiveValue& live : report.largest) {
     const ValueInfo& info = local.value(live.value);
-    const std::optional<Cut> cut = CutFurther(info);
+    const std::optional<FurtherCut> cut = CutFurther(info);
     if (!cut.has_value()) continue;
     return fmt::format("Shard {} more, as {} instead of {}: it takes {} B then.",
                        ValueNames(local)[live.value], cut->layout.ToString(), info.layout->ToString(),

@@ -15,7 +15,7 @@ namespace meshwork {
 namespace {
 
 // A constant that was reshaped and broadcast, and the like, is found through so many ops.
-constexpr int kMaxDepth = 8;
+constexpr int kMaxOps = 8;
 
 // Between which numbers, without their signs, all elements lie.
 struct Magnitude {
@@ -38,7 +38,7 @@ std::optional<Magnitude> MagnitudeOf(const Graph& graph, ValueId id) {
   const auto with_filled = [&](double least, double most) {
     return Magnitude{std::min(filled.least, least), std::max(filled.most, most)};
   };
-  for (int depth = 0; depth < kMaxDepth && graph.value(id).node >= 0; ++depth) {
+  for (int depth = 0; depth < kMaxOps && graph.value(id).node >= 0; ++depth) {
     const Node& node = graph.nodes()[graph.value(id).node];
     if (node.row->name == "constant") {
       const double value = std::abs(node.attrs.Get<double>("value"));

@@ -16,6 +16,9 @@
 
 namespace meshwork {
 
+// A time is less than another one if it is less than so much of it: sums in another order differ by less.
+inline constexpr double kLess = 1 - 1e-9;
+
 // The time to bring a value of this type from one layout to another, in seconds. With the assumed topology,
 // latencies do not count. A bf16 value that owes a sum is sent as f32, unless it is picked (OnlyMoves).
 double RelayoutSeconds(const Layout& from, const Layout& to, const Type& type, const Topology& topology,

@@ -10,9 +10,6 @@
 namespace meshwork {
 namespace {
 
-// Sums of times in another order differ by less.
-constexpr double kLess = 1 - 1e-9;
-
 bool MovesOperand(const Graph& graph, const Node& node, const Choice& choice) {
   for (size_t i = 0; i < node.operands.size(); ++i)
     if (choice.operands[i] != *graph.value(node.operands[i]).layout) return true;

@@ -5,13 +5,11 @@
 #include <vector>
 
 #include "meshwork/ir/program.h"
+#include "meshwork/spmd/move_seconds.h"
 #include "meshwork/spmd/share_relayouts.h"
 
 namespace meshwork {
 namespace {
-
-// Sums of times in another order differ by less.
-constexpr double kLess = 1 - 1e-9;
 
 // What a program takes for communication, and in all.
 struct Seconds {

@@ -264,7 +264,7 @@ std::vector<int64_t> ShuffledOrder(int64_t n, uint64_t seed, int64_t epoch) {
 
 namespace {
 
-constexpr int64_t kSide = 28;
+constexpr int64_t kMnistSide = 28;
 
 struct NamedIdx {
   std::string path;
@@ -288,8 +288,8 @@ absl::StatusOr<NamedIdx> ReadMnistFile(const std::string& dir, std::string_view 
 // Most of the time goes into pages of memory that are new, which all cores do better than one.
 template <typename T>
 Tensor ScalePixels(const IdxData& pixels, int64_t n) {
-  Tensor image(Type{DTypeOf<T>(), {n, kSide * kSide}});
-  const std::span<const uint8_t> from = pixels.bytes.first(n * kSide * kSide);
+  Tensor image(Type{DTypeOf<T>(), {n, kMnistSide * kMnistSide}});
+  const std::span<const uint8_t> from = pixels.bytes.first(n * kMnistSide * kMnistSide);
   const std::span<T> to = image.mutable_values<T>();
   WorkerPool pool;
   pool.Run([&](int worker) {
@@ -305,7 +305,7 @@ absl::StatusOr<Dataset> ReadMnistPart(const std::string& dir, std::string_view p
   MESHWORK_ASSIGN_OR_RETURN(const NamedIdx images,
                             ReadMnistFile(dir, fmt::format("{}-images-idx3-ubyte", part)));
   const Shape& shape = images.data.shape;
-  if (shape.size() != 3 || shape[1] != kSide || shape[2] != kSide) {
+  if (shape.size() != 3 || shape[1] != kMnistSide || shape[2] != kMnistSide) {
     return InvalidArgument("LoadMnist: {}: its shape is {}; MNIST images are [n,28,28].", images.path,
                            ShapeToString(shape));
   }

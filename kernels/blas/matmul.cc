@@ -87,17 +87,17 @@ std::vector<GemmTerm> PlacesOf(const LeadingDims& dims) {
 
 // Libraries run at nearly full speed from some 64 rows on, and large products want more: each slice of a
 // product reads all of b.
-constexpr int64_t kRows = 64, kMostRows = 256, kSlices = 8;
-constexpr int64_t kRowMultiple = 8;        // of the libraries' inner loops
-constexpr double kWorthCutting = 1 << 18;  // floating-point operations of a slice
+constexpr int64_t kRows = 64, kMostRows = 256, kFewSlices = 8;
+constexpr int64_t kRowMultiple = 8;       // of the libraries' inner loops
+constexpr double kWorthASlice = 1 << 18;  // floating-point operations of a slice
 
 // The rows at which one product may be cut, from the shape alone: a power of two of even slices.
 std::vector<int64_t> CutRows(const GemmShape& s, size_t terms) {
   const double flops = 2.0 * static_cast<double>(s.m) * static_cast<double>(s.n) * static_cast<double>(s.k) *
                        static_cast<double>(terms);
-  const int64_t wanted = std::max(std::min(s.m / kRows, kSlices), s.m / kMostRows);
+  const int64_t wanted = std::max(std::min(s.m / kRows, kFewSlices), s.m / kMostRows);
   int64_t slices = 1;
-  while (2 * slices <= wanted && flops >= static_cast<double>(2 * slices) * kWorthCutting) slices *= 2;
+  while (2 * slices <= wanted && flops >= static_cast<double>(2 * slices) * kWorthASlice) slices *= 2;
   std::vector<int64_t> rows;
   for (int64_t i = 0; i < slices; ++i) rows.push_back(s.m * i / slices / kRowMultiple * kRowMultiple);
   return rows;

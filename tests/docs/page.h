@@ -2,11 +2,13 @@
 //
 // What stands behind the opening fence says what a block is and how a test checks it:
 //
-//   cpp FILE           a piece of the program or header FILE of this page: pieces of one file follow each
-//   other cpp                statements; those of a page follow each other in one function cpp values the
-//   same; what stands behind `// ` at the end of a statement is its value cpp from PATH      lines of a file
-//   of the repository, word by word; so are any language's `LANGUAGE from PATH` text               what the
-//   program or the statements above print text about         the same; numbers with a point may be 2 % off
+//   cpp FILE           a piece of the program or header FILE of this page: pieces of one file follow each other
+//   cpp                statements; those of a page follow each other in one function
+//   cpp values         the same; what stands behind `// ` at the end of a statement is its value
+//   cpp from PATH      lines of a file of the repository, word by word; so are any language's
+//                      `LANGUAGE from PATH`
+//   text               what the program or the statements above print
+//   text about         the same; numbers with a point may be 2 % off
 //   text like          some of its lines, in any order, whose numbers may be any
 //   mw                 a program in text form
 //   mw compiled        what each device runs of the last `mw` program

@@ -1,0 +1,61 @@
+// CMakePresets.json names tests that there are: what a sanitizer leaves out under an old name, it runs.
+#include <algorithm>
+#include <filesystem>
+#include <regex>
+#include <set>
+#include <sstream>
+#include <string>
+
+#include "docs/page.h"
+#include "docs/pages.h"
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+
+namespace meshwork::docs {
+namespace {
+
+namespace fs = std::filesystem;
+
+// "MeshTest.RejectsDuplicateAxisNames", of all test programs. Those with parameters, too.
+std::set<std::string> NamesOfTests() {
+  static const std::regex test(R"(\nTEST(_F|_P)?\((\w+),\s*(\w+)\))");
+  std::set<std::string> names;
+  for (const fs::directory_entry& entry : fs::recursive_directory_iterator(Root() / "tests")) {
+    if (entry.path().extension() != ".cc") continue;
+    const std::string text = Contents(entry.path());
+    for (auto at = std::sregex_iterator(text.begin(), text.end(), test); at != std::sregex_iterator(); ++at)
+      names.insert((*at)[2].str() + "." + (*at)[3].str());
+  }
+  return names;
+}
+
+// A pattern of --gtest_filter. A test with parameters has their names before and behind its own, which "*"
+// stands for.
+bool IsNameOfOne(const std::set<std::string>& names, const std::string& pattern) {
+  std::string text;
+  for (char c : pattern)
+    text += c == '*' ? std::string(".*") : c == '.' ? std::string("\\.") : std::string(1, c);
+  const std::regex regex(text);
+  return std::any_of(names.begin(), names.end(),
+                     [&](const std::string& name) { return std::regex_match(name, regex); });
+}
+
+TEST(PresetsTest, LeaveOutTestsThatThereAre) {
+  const std::set<std::string> names = NamesOfTests();
+  ASSERT_TRUE(names.contains("PresetsTest.LeaveOutTestsThatThereAre"));
+  EXPECT_FALSE(IsNameOfOne(names, "PresetsTest.LeaveOut"));
+  int patterns = 0;
+  const nlohmann::json presets = nlohmann::json::parse(Contents(Root() / "CMakePresets.json"));
+  for (const nlohmann::json& preset : presets.at("testPresets")) {
+    if (!preset.contains("environment")) continue;
+    const std::string filter = preset.at("environment").at("GTEST_FILTER");
+    ASSERT_TRUE(filter.starts_with("-")) << filter;
+    std::istringstream left_out(filter.substr(1));
+    for (std::string pattern; std::getline(left_out, pattern, ':'); ++patterns)
+      EXPECT_TRUE(IsNameOfOne(names, pattern)) << preset.at("name") << ": " << pattern;
+  }
+  EXPECT_GE(patterns, 5);
+}
+
+}  // namespace
+}  // namespace meshwork::docs
