@@ -1,8 +1,10 @@
 #include "meshwork/mesh/placement.h"
 
+#include <algorithm>
 #include <optional>
 
 #include "meshwork/base/status.h"
+#include "meshwork/mesh/cluster.h"
 
 namespace meshwork {
 namespace {
@@ -47,6 +49,19 @@ absl::StatusOr<Placement> Placement::Create(const Mesh& mesh, int64_t num_domain
   if (end->axis < 0) return Placement(mesh, num_domains);
   MESHWORK_ASSIGN_OR_RETURN(Mesh cut, mesh.CutAxis(end->axis, end->major));
   return Placement(std::move(cut), num_domains);
+}
+
+absl::StatusOr<Placement> Placement::Create(const Mesh& mesh, const Cluster& cluster) {
+  const int64_t processes = cluster.num_processes(), devices = mesh.num_devices();
+  if (devices % processes != 0) {
+    int64_t fewer = std::min(processes, devices);
+    while (devices % fewer != 0) --fewer;
+    return InvalidArgument(
+        "Placement: {} processes on {} of {}; each process holds equally many devices: start {}, or declare another "
+        "mesh.",
+        processes, mesh.ToString(), Count(devices, "device"), fewer);
+  }
+  return Create(mesh, processes);
 }
 
 void Placement::FindAcross() {

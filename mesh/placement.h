@@ -21,6 +21,8 @@
 
 namespace meshwork {
 
+class Cluster;
+
 class Placement {
  public:
   // One domain, which holds all devices.
@@ -29,6 +31,9 @@ class Placement {
   // `num_domains` domains, in the order of the devices. Errors: `num_domains` is below 1; a domain would not
   // be a box of devices; the mesh is cut in a way that does not fit; Mesh::Cut's.
   static absl::StatusOr<Placement> Create(const Mesh& mesh, int64_t num_domains);
+  // One domain per process that holds devices (mesh/cluster.h): process p has domain p. Errors: the processes cannot
+  // share the devices evenly; else as above.
+  static absl::StatusOr<Placement> Create(const Mesh& mesh, const Cluster& cluster);
 
   // The mesh, cut where domains end inside an axis.
   const Mesh& mesh() const { return mesh_; }
