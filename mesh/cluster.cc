@@ -212,13 +212,9 @@ absl::StatusOr<Cluster> Cluster::FromJsonText(std::string_view text, std::string
   const Task& own = cluster.task_;
   if (own == Task{Role::kEvaluator, 0} && cluster.count(Role::kEvaluator) == 0)
     cluster.counts_[static_cast<int>(Role::kEvaluator)] = 1;
-  const int64_t others = cluster.count(own.role);
-  if (others == 0)
-    return InvalidArgument("{}: this process is {}, and the cluster has no \"{}\".", document, own.ToString(),
-                           NameOf(own.role));
-  if (own.index < 0 || own.index >= others)
-    return InvalidArgument("{}: this process is {}, and the cluster has {} 0 to {}.", document,
-                           own.ToString(), NameOf(own.role), others - 1);
+  if (own.index < 0 || own.index >= cluster.count(own.role))
+    return InvalidArgument("{}: this process is {}, and the cluster has {} of that role, counted from 0.",
+                           document, own.ToString(), cluster.count(own.role));
   return cluster;
 }
 
