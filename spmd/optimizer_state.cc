@@ -23,8 +23,9 @@ class Groups {
         sources_(graph.arguments().size()) {
     std::iota(root_.begin(), root_.end(), 0);
     for (size_t n = 0; n < graph.nodes().size(); ++n) {
-      rules_.push_back(RuleOf(graph, graph.nodes()[n]));
-      for (ValueId id : graph.nodes()[n].operands) readers_[id].push_back(static_cast<int>(n));
+      const Node& node = graph.nodes()[n];
+      rules_.push_back(node.row->kind == OpKind::kCompute ? RuleOf(graph, node) : Rule());
+      for (ValueId id : node.operands) readers_[id].push_back(static_cast<int>(n));
     }
     for (const VariableUpdate& update : graph.updates()) {
       variables_[update.value].push_back(update.argument);
@@ -131,7 +132,7 @@ class Groups {
   }
 
   const Graph& graph_;
-  std::vector<Rule> rules_;                  // per node
+  std::vector<Rule> rules_;                  // per node; empty unless it computes
   std::vector<std::vector<int>> readers_;    // per value: nodes
   std::vector<std::vector<int>> variables_;  // per value: updated variables that hold it, before or after
   std::vector<bool> is_output_;              // per value

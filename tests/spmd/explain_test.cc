@@ -8,6 +8,8 @@
 #include "meshwork/base/status.h"
 #include "meshwork/ir/text.h"
 #include "meshwork/spmd/cheaper_layouts.h"
+#include "meshwork/spmd/compile.h"
+#include "support/golden.h"
 
 namespace meshwork {
 namespace {
@@ -115,6 +117,25 @@ TEST(ExplainTest, CheaperLayoutsCostWhatIsSaid) {
 TEST(ExplainTest, NothingIsCheaperThanNothing) {
   const Graph global = Parse("mesh [x=2]\nfunc f(%a: f32[4] {x}) {\n  %0 = tanh %a\n  return y=%0\n}\n");
   EXPECT_THAT(CheaperLayouts(global, Compile(global).value()).changes, IsEmpty());
+}
+
+// Loops, branches and manual regions, too, which have no rule.
+TEST(ExplainTest, EveryProgramIsSearched) {
+  int programs = 0;
+  for (const std::string_view folder : {"spmd/cases", "spmd/compile"}) {
+    for (const std::string& file : GoldenFiles(folder)) {
+      SCOPED_TRACE(file);
+      const std::string text = ReadGolden(file);
+      const absl::StatusOr<Graph> global = ParseGraph(text.substr(0, text.find("----\n")));
+      if (!global.ok()) continue;
+      const absl::StatusOr<Program> program = Compile(*global);
+      if (!program.ok()) continue;
+      const LayoutSearch search = CheaperLayouts(*global, *program, {}, 100, /*most_nodes=*/1);
+      EXPECT_LE(search.tried, search.layouts);
+      ++programs;
+    }
+  }
+  EXPECT_GE(programs, 100);
 }
 
 // Of a large program so many as together are no larger than asked for, the largest values first; it is said.
