@@ -90,7 +90,7 @@ function(meshwork_room folder)
   target_compile_options(meshwork_${room} PRIVATE ${MESHWORK_WARNINGS} ${MESHWORK_NUMERICS})
   if(MESHWORK_UNITY)
     set_target_properties(meshwork_${room} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
-    # In a file that includes the sources, g++ takes them for headers, which others could include, too.
+    # g++ takes a source that another file includes for a header, and warns of anonymous namespaces in it.
     target_compile_options(meshwork_${room} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
   endif()
   if(MESHWORK_PRECOMPILE)

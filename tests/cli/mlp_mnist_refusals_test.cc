@@ -1,6 +1,4 @@
 // What examples/mlp_mnist refuses: flags, meshes, data files, and outputs that cannot be written.
-#include <zlib.h>
-
 #include <filesystem>
 #include <string>
 #include <utility>
@@ -10,6 +8,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "meshwork/train/safetensors.h"
+#include "support/idx_file.h"
 
 namespace meshwork {
 namespace {
@@ -100,20 +99,6 @@ TEST_F(MlpMnistTest, RefusesOneFileForTwoResultsAndDevices) {
 }
 
 // ---- Data files.
-
-std::string Gzip(const std::string& text) {
-  z_stream stream = {};
-  EXPECT_EQ(deflateInit2(&stream, 6, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY), Z_OK);
-  std::string packed(deflateBound(&stream, text.size()), '\0');
-  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(text.data()));
-  stream.avail_in = static_cast<uInt>(text.size());
-  stream.next_out = reinterpret_cast<Bytef*>(packed.data());
-  stream.avail_out = static_cast<uInt>(packed.size());
-  EXPECT_EQ(deflate(&stream, Z_FINISH), Z_STREAM_END);
-  packed.resize(stream.total_out);
-  deflateEnd(&stream);
-  return packed;
-}
 
 TEST_F(MlpMnistTest, RefusesAFolderWithoutData) {
   ExpectRejected(

@@ -119,7 +119,7 @@ TEST(ExplainTest, NothingIsCheaperThanNothing) {
   EXPECT_THAT(CheaperLayouts(global, Compile(global).value()).changes, IsEmpty());
 }
 
-// Loops, branches and manual regions, too, which have no rule.
+// Programs with loops, branches and manual regions, too. A manual region has no rule.
 TEST(ExplainTest, EveryProgramIsSearched) {
   int programs = 0;
   for (const std::string_view folder : {"spmd/cases", "spmd/compile"}) {
