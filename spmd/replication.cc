@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "meshwork/base/status.h"
+#include "meshwork/control/loops.h"
 #include "meshwork/ir/rewrite.h"
 #include "meshwork/ir/row.h"
 #include "meshwork/spmd/gather_on_use.h"
@@ -304,6 +305,8 @@ class Explainer {
       for (int letter : rule.operands[i]) dims.push_back(letter == kNoLetter ? AxisList() : cut[letter]);
       Layout layout(global_.mesh(), std::move(dims));
       if (layout == LayoutOf(id)) continue;
+      // A carry is no operand of which the user could move a copy.
+      if (LeavesCarry(Reader()) && i == 1) return;
       const bool gathers = layout.ShardedAxes().empty() && !LayoutOf(id).ShardedAxes().empty();
       if (gathers && BytesOf(id) > budget_) return;
       change.layouts.emplace_back(id, std::move(layout));

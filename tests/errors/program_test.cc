@@ -156,6 +156,17 @@ TEST(ProgramErrors, Replication) {
                           "  %1, %3 = sort %z dim=0\n"
                           "  return a=%0, b=%1 }");
                     }},
+                   {"what a loop carries, of which no copy can be moved",
+                    [&] {
+                      return Compile(Parse("mesh [x=4]\n"
+                                           "func f(var %a: f32[12,12] {x,_}) {\n"
+                                           "  %s = scan %a length=3 (var %h: f32[12,12] {_,_}) {\n"
+                                           "    %m = mul %h, %h : f32[12,12]\n"
+                                           "    update %h = %m\n"
+                                           "  } : f32[12,12] {_,x}\n"
+                                           "  return y=%s }"),
+                                     small);
+                    }},
                    {"a vector, which has no other dim",
                     [&] {
                       return Compile(
