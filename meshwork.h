@@ -21,6 +21,7 @@
 #include "meshwork/train/microbatches.h"
 #include "meshwork/train/optimizers.h"
 #include "meshwork/train/plot.h"
+#include "meshwork/train/processes.h"
 #include "meshwork/train/progress.h"
 #include "meshwork/train/safetensors.h"
 #include "meshwork/train/session.h"

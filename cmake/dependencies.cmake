@@ -40,3 +40,38 @@ if(NOT OpenCL_FOUND)
   message(STATUS "meshwork: there is no OpenCL. If oneDNN asks for it next: apt-get install ocl-icd-opencl-dev")
 endif()
 meshwork_find(dnnl "oneDNN: matrix products" libdnnl-dev)
+
+# Sets MESHWORK_HAS_MPI.
+set(MESHWORK_HAS_MPI FALSE)
+if(NOT MESHWORK_MPI STREQUAL "OFF")
+  set(MPI_CXX_SKIP_MPICXX TRUE)
+  find_package(MPI QUIET COMPONENTS CXX)
+  set(MESHWORK_HAS_MPI ${MPI_CXX_FOUND})
+  if(MESHWORK_MPI STREQUAL "ON" AND NOT MESHWORK_HAS_MPI)
+    string(APPEND meshwork_missing "\n  MPI (data between processes); on Debian and Ubuntu: apt-get install libopenmpi-dev")
+  endif()
+endif()
+
+# Sets MESHWORK_HAS_GLOO. gRPC by hand: Debian's CMake files of it stop the configuration unless its compiler of .proto
+# files is installed, too.
+set(MESHWORK_HAS_GLOO FALSE)
+if(NOT MESHWORK_GLOO STREQUAL "OFF")
+  find_package(Gloo QUIET)
+  find_path(MESHWORK_GRPC_INCLUDE grpcpp/generic/generic_stub.h)
+  find_library(MESHWORK_GRPC_LIBRARY grpc++)
+  find_library(MESHWORK_GRPC_CORE_LIBRARY grpc)
+  find_library(MESHWORK_GPR_LIBRARY gpr)
+  mark_as_advanced(MESHWORK_GRPC_INCLUDE MESHWORK_GRPC_LIBRARY MESHWORK_GRPC_CORE_LIBRARY MESHWORK_GPR_LIBRARY)
+  if(Gloo_FOUND AND MESHWORK_GRPC_INCLUDE AND MESHWORK_GRPC_LIBRARY AND MESHWORK_GRPC_CORE_LIBRARY AND MESHWORK_GPR_LIBRARY)
+    set(MESHWORK_HAS_GLOO TRUE)
+    if(NOT TARGET gRPC::grpc++)
+      add_library(gRPC::grpc++ INTERFACE IMPORTED)
+      target_include_directories(gRPC::grpc++ INTERFACE ${MESHWORK_GRPC_INCLUDE})
+      target_link_libraries(gRPC::grpc++ INTERFACE ${MESHWORK_GRPC_LIBRARY} ${MESHWORK_GRPC_CORE_LIBRARY}
+                            ${MESHWORK_GPR_LIBRARY} absl::synchronization)
+    endif()
+  elseif(MESHWORK_GLOO STREQUAL "ON")
+    string(APPEND meshwork_missing
+           "\n  Gloo and gRPC (data between processes); on Debian and Ubuntu: apt-get install libgloo-dev libgrpc++-dev")
+  endif()
+endif()

@@ -33,6 +33,16 @@ if(TARGET meshwork_tool)
   install(TARGETS meshwork_tool RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endif()
 install(EXPORT meshworkTargets NAMESPACE meshwork:: DESTINATION ${cmake_dir})
+if(MESHWORK_HAS_MPI)
+  set(MESHWORK_MPI_BUILT ON)
+else()
+  set(MESHWORK_MPI_BUILT OFF)
+endif()
+if(MESHWORK_HAS_GLOO)
+  set(MESHWORK_GLOO_BUILT ON)
+else()
+  set(MESHWORK_GLOO_BUILT OFF)
+endif()
 configure_package_config_file(${CMAKE_CURRENT_LIST_DIR}/meshworkConfig.cmake.in
                               ${PROJECT_BINARY_DIR}/install/meshworkConfig.cmake
                               INSTALL_DESTINATION ${cmake_dir} NO_SET_AND_CHECK_MACRO)
@@ -51,6 +61,14 @@ list(TRANSFORM archives PREPEND -l)
 list(JOIN archives " " MESHWORK_PC_LIBS)
 string(PREPEND MESHWORK_PC_LIBS "-Wl,--start-group ")
 string(APPEND MESHWORK_PC_LIBS " -Wl,--end-group")
+set(MESHWORK_PC_TRANSPORTS)
+if(MESHWORK_HAS_MPI)
+  list(APPEND MESHWORK_PC_TRANSPORTS ${MPI_CXX_LIBRARIES})
+endif()
+if(MESHWORK_HAS_GLOO)
+  list(APPEND MESHWORK_PC_TRANSPORTS -lgloo -lgrpc++ -lgrpc -lgpr -labsl_synchronization)
+endif()
+list(JOIN MESHWORK_PC_TRANSPORTS " " MESHWORK_PC_TRANSPORTS)
 file(RELATIVE_PATH MESHWORK_PC_PREFIX ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
 configure_file(${CMAKE_CURRENT_LIST_DIR}/meshwork.pc.in ${PROJECT_BINARY_DIR}/install/meshwork.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/install/meshwork.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
@@ -59,8 +77,9 @@ install(FILES ${PROJECT_BINARY_DIR}/install/meshwork.pc DESTINATION ${CMAKE_INST
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/README.md ${PROJECT_SOURCE_DIR}/CHANGELOG.md
               ${PROJECT_SOURCE_DIR}/CONTRIBUTING.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/docs ${PROJECT_SOURCE_DIR}/examples DESTINATION ${CMAKE_INSTALL_DOCDIR}
+        USE_SOURCE_PERMISSIONS
         FILES_MATCHING PATTERN "*.md" PATTERN "*.svg" PATTERN "*.png" PATTERN "*.cc" PATTERN "*.h" PATTERN "*.mw"
-        PATTERN CMakeLists.txt)
+        PATTERN CMakeLists.txt PATTERN "multi_worker/*")
 
 if(PROJECT_IS_TOP_LEVEL)
   include(${CMAKE_CURRENT_LIST_DIR}/package.cmake)

@@ -36,6 +36,16 @@ meshwork_debian_range(fmt libfmt-dev ${fmt_VERSION} 1)
 meshwork_debian_range(json nlohmann-json3-dev ${nlohmann_json_VERSION} 3)
 set(CPACK_DEBIAN_PACKAGE_DEPENDS "${absl}, ${fmt}, ${json}, zlib1g-dev, libdnnl-dev, ocl-icd-opencl-dev")
 string(APPEND CPACK_DEBIAN_PACKAGE_DEPENDS ", libopenblas-pthread-dev | libopenblas-dev")
+if(MESHWORK_HAS_MPI)
+  if(MPI_CXX_LIBRARIES MATCHES "mpich")
+    string(APPEND CPACK_DEBIAN_PACKAGE_DEPENDS ", libmpich-dev")
+  else()
+    string(APPEND CPACK_DEBIAN_PACKAGE_DEPENDS ", libopenmpi-dev")
+  endif()
+endif()
+if(MESHWORK_HAS_GLOO)
+  string(APPEND CPACK_DEBIAN_PACKAGE_DEPENDS ", libgloo-dev, libgrpc++-dev")
+endif()
 
 # Debian looks for the license of a package here.
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DATAROOTDIR}/doc/libmeshwork-dev

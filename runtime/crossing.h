@@ -8,7 +8,13 @@
 //   domain 0 receives the instances of devices 2 and 3, whole; its result reads these and its own two
 //
 // Received data lies in *ghosts*: copies of instances that devices of other domains hold, with only the
-// elements that are needed. Pure functions of the program; thread-safe.
+// elements that are needed.
+//
+// An all_reduce of one term from each of D >= 3 domains is made in two rounds, unless it is small: each domain adds up
+// one D-th of it, and sends that to the others. A domain then sends 2 (D - 1) / D of a term instead of D - 1 (Thakur,
+// Rabenseifner and Gropp, "Optimization of Collective Communication Operations in MPICH", 2005, section 4.5). Each
+// element is added up in one place, in the order of the devices: the bits are those of one round. Pure functions of the
+// program; thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -39,7 +45,7 @@ std::vector<ElementRuns> RunsOf(const std::vector<ElementRange>& ranges);
 struct Crossed {
   int64_t from_domain = 0, to_domain = 0;
   ValueId value = kNoValue;
-  int64_t device = 0;                  // the lowest one that holds the instance; from_domain holds it
+  int64_t device = 0;                  // holds the instance; of an operand the lowest one
   std::vector<ElementRange> elements;  // ascending, apart from each other
 
   int64_t num_elements() const;
@@ -51,12 +57,16 @@ struct Crossing {
   std::vector<Transfer> transfers;
   std::vector<int64_t> devices;         // per transfer: the device that it is for
   std::vector<Crossed> received, sent;  // by the other domain, ascending; then in an order that both know
+  // A sum in two rounds. In the second, parts of results cross, in the same order; `device` is one of this domain.
+  // Every domain takes part in both rounds, even if nothing crosses to it or from it.
+  bool takes_two_rounds = false;
+  std::vector<Crossed> received_parts, sent_parts;
 };
 
 class CrossingPlanner {
  public:
-  // `axes`: per value, the axes that it varies over (VaryingAxes).
-  CrossingPlanner(const Graph& local, const Domain& domain, std::vector<AxisSet> axes);
+  // `axes`: per value, the axes that it varies over (VaryingAxes). `latency_bytes`: of the transport.
+  CrossingPlanner(const Graph& local, const Domain& domain, std::vector<AxisSet> axes, int64_t latency_bytes);
 
   // Plans collective `node`. `values`: where the instances of this domain lie. Errors: those of
   // PlanCollective; every domain gets the same error.
@@ -68,11 +78,32 @@ class CrossingPlanner {
     int64_t instance;  // of all domains
   };
 
-  // The transfers that fill result r of `node` in a domain; sources are numbered as in everywhere_.
+  // A transfer that fills an instance of result r; sources are numbered as in everywhere_.
+  struct Filling {
+    int r = 0;
+    Transfer transfer;
+  };
+  using Fillings = std::vector<Filling>;
+
+  // The transfers that fill result r of `node` in a domain.
   absl::StatusOr<std::vector<Transfer>> PlanFor(int64_t domain, int node, int r);
-  // The data of `transfers` that comes from other domains.
-  std::vector<Crossed> MovedTo(int64_t domain, int node, const std::vector<Transfer>& transfers) const;
+  // The data of `fillings` that comes from other domains.
+  std::vector<Crossed> MovedTo(int64_t domain, int node, const Fillings& fillings) const;
+  // The sum fillings[i] as another domain makes it; nothing if it is made of other terms there.
+  static const Filling* SameIn(const Fillings& other, const Fillings& fillings, size_t i);
+  // The domain whose source it is.
+  int64_t MakerOf(int node, BufferId from) const;
+  // Which source of the filling the domain holds, if it holds a single one; otherwise -1.
+  int64_t OwnSource(int64_t domain, int node, const Filling& filling) const;
+  // Whether the sums of `node` are made in two rounds. `fillings`: per domain.
+  bool TakesTwoRounds(int node, const std::vector<Fillings>& fillings) const;
+  // Adds the second round.
+  void PlanParts(int node, const std::vector<Fillings>& fillings, const std::vector<ValueBuffers>& values,
+                 Crossing& crossing) const;
+  // The domain's part of each of its sums.
+  Fillings PartsOf(int64_t domain, int node, const Fillings& fillings) const;
   Source SourceOf(int node, BufferId id) const;
+  int64_t DeviceOf(const Source& source) const;  // the lowest that holds it
   // The device of `domain` that holds the same instance as `device`; -1 if there is none.
   int64_t HolderIn(int64_t domain, ValueId value, int64_t device) const;
   // The buffer of `source` in this domain, or that of its ghost.
@@ -82,6 +113,7 @@ class CrossingPlanner {
   const Graph& local_;
   const Domain domain_;
   const std::vector<AxisSet> axes_;
+  const int64_t latency_bytes_;
   std::vector<ValueBuffers> everywhere_;  // per value: all its instances, numbered through
 };
 

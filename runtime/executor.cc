@@ -12,6 +12,7 @@
 #include "meshwork/base/suggest.h"
 #include "meshwork/ir/regions.h"
 #include "meshwork/ir/rewrite.h"
+#include "meshwork/ir/text.h"
 #include "meshwork/mesh/placement.h"
 #include "meshwork/runtime/arrange.h"
 #include "meshwork/runtime/backend.h"
@@ -58,6 +59,7 @@ StepPlanOptions PlanOptions(const ExecutorOptions& options, const Domain& domain
   return {.domain = domain,
           .distributed = options.distributed,
           .host_is_read = memory.is_host(),
+          .latency_bytes = options.transport == nullptr ? 0 : options.transport->latency_bytes(),
           .kept = std::move(kept),
           .share = options.share,
           .coalesce = options.coalesce,
@@ -104,7 +106,7 @@ absl::Status CheckDistributed(const Graph& local, const Domain& domain,
       continue;
     return InvalidArgument(
         "Executor: output \"{}\" is {} {}, whose blocks lie in {}; name it in ExecutorOptions::distributed, "
-        "or let the program gather it (relayout).",
+        "or let the program gather it (relayout, or SessionOptions::gather_outputs).",
         names.back(), info.global.ToString(), info.layout->ToString(), domain.placement().ToString());
   }
   for (const std::string& name : distributed) {
@@ -233,16 +235,18 @@ std::vector<DTensor> StateOf(const Planned& planned, const Backend& backend, con
 // What all domains have to have in common: what is sent follows from it.
 std::string TextOf(const Program& program, const ExecutorOptions& options, const Planned& planned) {
   return fmt::format(
-      "{} (share={} coalesce={} fuse={} check_replicas={} distributed=[{}] in_place={} unshared=[{}])",
+      "{} (share={} coalesce={} fuse={} check_replicas={} distributed=[{}] in_place={} unshared=[{}] latency={})",
       Fingerprint(program.body), options.share, options.coalesce, options.fuse, options.check_replicas,
-      fmt::join(options.distributed, ", "), options.in_place, fmt::join(planned.unshared, ", "));
+      fmt::join(options.distributed, ", "), options.in_place, fmt::join(planned.unshared, ", "),
+      options.transport == nullptr ? 0 : options.transport->latency_bytes());
 }
 
-// Whether this domain and all others can go on with the same thing, of which `text` says what it is.
+// Whether this domain and all others can go on with the same thing, of which `value` says what it is.
 absl::Status AllGoOn(Transport* transport, std::string_view what, const absl::Status& mine,
-                     const std::function<std::string()>& text) {
+                     const std::function<std::string()>& value,
+                     const std::function<std::string()>& text = nullptr) {
   if (transport == nullptr) return mine;
-  return Agree(*transport, what, mine.ok() ? absl::StatusOr<std::string>(text()) : mine);
+  return Agree(*transport, what, mine.ok() ? absl::StatusOr<std::string>(value()) : mine, text);
 }
 
 absl::Status CheckIsDistributed(std::string_view name, const std::set<std::string>& distributed) {
@@ -273,8 +277,9 @@ absl::StatusOr<std::unique_ptr<Executor>> Executor::Create(const Program& progra
   try {
     // All domains have an executor, or none has.
     absl::StatusOr<Planned> planned = Plan(program, backend, options, *variables);
-    MESHWORK_RETURN_IF_ERROR(AllGoOn(options.transport, "the program", planned.status(),
-                                     [&] { return TextOf(program, options, *planned); }));
+    MESHWORK_RETURN_IF_ERROR(AllGoOn(
+        options.transport, "the program", planned.status(),
+        [&] { return TextOf(program, options, *planned); }, [&] { return PrintGraph(program.body); }));
     const std::shared_ptr<const Graph> graph = planned->plan.graph;
     const std::vector<DTensor> state = StateOf(*planned, backend, options, *variables);
     absl::StatusOr<std::unique_ptr<PreparedStep>> step =

@@ -1,11 +1,13 @@
-// How what a collective moves between domains (runtime/crossing.h) is put into messages: at most one to each
-// other domain, and one from it.
+// How what a collective moves between domains (runtime/crossing.h) is put into messages: in each round at
+// most one to each other domain, and one from it.
 //
 //   all_gather on [x=2*2], 2 domains, of f32[2] of f32[8] {x}, in domain 0:
 //     send      the instances of devices 0 and 1 into a buffer of 16 bytes
 //     remote    that buffer to domain 1; a buffer of 16 bytes from domain 1
 //     receive   that one into the ghosts of the instances of devices 2 and 3
 //     copies    the result, of the own instances and the ghosts
+//
+// The parts of a sum in two rounds come second: from the result to the others, and from them into the result.
 //
 // What is one range of one buffer crosses where it lies, and is neither packed nor unpacked. Pure functions;
 // thread-safe for different plans.

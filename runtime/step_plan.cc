@@ -73,7 +73,7 @@ class Planner {
                               : local_.value(local_.arguments()[a].value).layout->ShardedAxes());
     const std::vector<AxisSet> varying = VaryingAxes(local_, arguments, options_.share);
     for (size_t v = 0; v < varying.size(); ++v) values_[v].instances = InstanceMap(domain_, varying[v]);
-    if (!domain_.is_only()) crossings_.emplace(local_, domain_, varying);
+    if (!domain_.is_only()) crossings_.emplace(local_, domain_, varying, options_.latency_bytes);
   }
 
   // ---- Storages.

@@ -57,8 +57,8 @@ struct ComputeStep {
 
 // Data moves within the domain.
 struct CopyStep {
-  // kSend: from a collective's operands to messages. kReceive: from messages to ghosts. kCompare writes
-  // nothing.
+  // kSend: from a collective's operands to messages; kReceive: from messages to ghosts. In the second round of a sum,
+  // both are parts of results. kCompare writes nothing.
   enum class Kind : uint8_t { kPack, kCollective, kSend, kReceive, kUnpack, kAssign, kCompare };
 
   Kind kind = Kind::kCollective;
@@ -76,8 +76,8 @@ struct CopyStep {
 };
 
 // Data moves to other domains and from them (runtime/transport.h). Sent data is packed before; received data
-// lies in ghosts, or is unpacked into them afterwards (runtime/crossing.h). In a body, this happens as often
-// as the body runs.
+// lies in ghosts or results, or is unpacked into them afterwards (runtime/crossing.h). In a body, this happens
+// as often as the body runs.
 struct RemoteStep {
   struct Part {
     int64_t domain = 0;    // the other domain
@@ -129,6 +129,8 @@ struct StepPlanOptions {
   std::set<std::string> distributed = {};
   // Whether kernels read host tensors in place (Memory::is_host).
   bool host_is_read = true;
+  // Of the transport (Transport::latency_bytes).
+  int64_t latency_bytes = 0;
   // Outputs that are new values of variables, and that are not written anywhere else.
   std::set<std::string> kept = {};
   bool share = true;     // see ExecutorOptions

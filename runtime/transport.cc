@@ -11,6 +11,8 @@
 namespace meshwork {
 namespace {
 
+constexpr size_t kMostTextBytes = size_t{1} << 20;
+
 // What a domain says: the code of a status, a space, and the value or the message.
 std::string Encode(const absl::StatusOr<std::string>& said) {
   return fmt::format("{} {}", static_cast<int>(said.status().code()),
@@ -38,27 +40,75 @@ std::string Difference(const std::vector<std::string>& values) {
   return fmt::format("{}", fmt::join(texts, "; "));
 }
 
+// "\n  In line 3, domain 0 has `%1 = neg %a`, and domain 2 `%1 = exp %a`."; "" if there is none.
+std::string FirstOtherLine(const std::vector<std::string>& texts) {
+  for (size_t d = 1; d < texts.size(); ++d) {
+    std::string_view a = texts[0], b = texts[d];
+    const auto next = [](std::string_view& text) {
+      const std::string_view line = text.substr(0, text.find('\n'));
+      text.remove_prefix(std::min(text.size(), line.size() + 1));
+      return line;
+    };
+    for (int64_t number = 1; !a.empty() || !b.empty(); ++number) {
+      const std::string_view ours = next(a), theirs = next(b);
+      if (ours != theirs)
+        return fmt::format("\n  In line {}, domain 0 has `{}`, and domain {} `{}`.", number, ours, d, theirs);
+    }
+  }
+  return "";
+}
+
 }  // namespace
 
 std::string NamesOf(const std::vector<int64_t>& domains) {
   return fmt::format("{} {}", domains.size() == 1 ? "domain" : "domains", fmt::join(domains, ", "));
 }
 
-absl::Status Agree(Transport& transport, std::string_view what, const absl::StatusOr<std::string>& mine) {
-  const absl::StatusOr<std::string> text =
+std::string EncodeReason(const absl::Status& reason) { return Encode(reason); }
+
+absl::Status DecodeReason(std::string_view text) {
+  const absl::StatusOr<std::string> said = Decode(text);
+  return said.ok() ? absl::UnknownError(*said) : said.status();
+}
+
+absl::Status LateError(std::string_view where, const std::vector<int64_t>& missing,
+                       std::chrono::milliseconds deadline, int64_t waits) {
+  return absl::DeadlineExceededError(
+      fmt::format("{}: {} did not come within {} ms; domain {} waits. Check that all run the same program.",
+                  where, NamesOf(missing), deadline.count(), waits));
+}
+
+absl::Status SizeError(std::string_view where, const RemotePart& sent, int64_t to, int64_t expected) {
+  return absl::InternalError(fmt::format("{}: domain {} sends {} bytes and domain {} expects {}.", where,
+                                         sent.domain, sent.bytes, to, expected));
+}
+
+absl::Status Agree(Transport& transport, std::string_view what, const absl::StatusOr<std::string>& mine,
+                   const std::function<std::string()>& text) {
+  const absl::StatusOr<std::string> said =
       mine.ok() ? absl::StatusOr<std::string>(fmt::format("{} {}", what, *mine)) : mine.status();
-  const absl::StatusOr<std::vector<std::string>> texts = transport.AllGather(what, Encode(text));
+  const absl::StatusOr<std::vector<std::string>> all = transport.AllGather(what, Encode(said));
   MESHWORK_RETURN_IF_ERROR(mine.status());
-  MESHWORK_RETURN_IF_ERROR(texts.status());
+  MESHWORK_RETURN_IF_ERROR(all.status());
   std::vector<std::string> values;
-  for (size_t d = 0; d < texts->size(); ++d) {
-    absl::StatusOr<std::string> said = Decode((*texts)[d]);
-    if (!said.ok()) return Annotate(said.status(), fmt::format("Transport: domain {} failed: ", d));
-    values.push_back(*std::move(said));
+  for (size_t d = 0; d < all->size(); ++d) {
+    absl::StatusOr<std::string> value = Decode((*all)[d]);
+    if (!value.ok()) return Annotate(value.status(), fmt::format("Transport: domain {} failed: ", d));
+    values.push_back(*std::move(value));
   }
   const std::string difference = Difference(values);
   if (difference.empty()) return absl::OkStatus();
-  return InvalidArgument("Transport: the domains differ: {}.", difference);
+  std::string line;
+  // Where another domain is asked about something else, it does not send a text now.
+  const bool is_same_question = std::all_of(values.begin(), values.end(), [&](const std::string& value) {
+    return value.starts_with(fmt::format("{} ", what));
+  });
+  if (text != nullptr && is_same_question) {
+    MESHWORK_ASSIGN_OR_RETURN(const std::vector<std::string> texts,
+                              transport.AllGather(what, text().substr(0, kMostTextBytes)));
+    line = FirstOtherLine(texts);
+  }
+  return InvalidArgument("Transport: the domains differ: {}.{}", difference, line);
 }
 
 }  // namespace meshwork

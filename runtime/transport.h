@@ -24,8 +24,10 @@
 // The end of a domain may be used by one thread at a time; Abort may be called by any thread at any time.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -69,6 +71,10 @@ class Transport {
   virtual int64_t domain() const = 0;
   virtual int64_t num_domains() const = 0;
 
+  // As many bytes as cross while a message of one byte does: more messages of fewer bytes pay above that. The same in
+  // all domains.
+  virtual int64_t latency_bytes() const { return 0; }
+
   // Exchanges a short text about `what`: returns the texts of all domains, by domain. All domains must call
   // it; it need not be fast. Errors: a domain does not come within the deadline, which aborts the transport;
   // the reason of an abort.
@@ -88,9 +94,25 @@ class Transport {
 // why it cannot go on. So all domains go on or none does; the transport can be used in either case. Errors,
 // in all domains: the error in `mine`; another domain's error, with the domain's name; which domains differ,
 // and in what; those of AllGather.
-absl::Status Agree(Transport& transport, std::string_view what, const absl::StatusOr<std::string>& mine);
+// `text`, if given: what `mine` stands for, such as a program for its fingerprint; where domains differ, the
+// first line in which they do is named.
+absl::Status Agree(Transport& transport, std::string_view what, const absl::StatusOr<std::string>& mine,
+                   const std::function<std::string()>& text = nullptr);
 
 // "domain 2", "domains 0, 1", for messages.
 std::string NamesOf(const std::vector<int64_t>& domains);
+
+// ---- What implementations say.
+
+// The reason of an abort, as one domain tells it to another. Law: DecodeReason(EncodeReason(reason)) == reason.
+// REQUIRES: !reason.ok().
+std::string EncodeReason(const absl::Status& reason);
+absl::Status DecodeReason(std::string_view text);
+
+// `missing` did not come to the operation `where` in time. `waits`: the domain that says so.
+absl::Status LateError(std::string_view where, const std::vector<int64_t>& missing,
+                       std::chrono::milliseconds deadline, int64_t waits);
+// Another domain sends other than the bytes that `to` expects from it.
+absl::Status SizeError(std::string_view where, const RemotePart& sent, int64_t to, int64_t expected);
 
 }  // namespace meshwork

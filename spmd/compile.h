@@ -46,6 +46,10 @@ struct CompileOptions {
   // between domains (spmd/split_at_domains.h). Program::body is then on Placement::mesh(), or on this mesh
   // cut further.
   int64_t num_domains = 1;
+  // The numbers do not depend on num_domains: domains exchange every term of a sum, and each adds them in the
+  // order of the devices, which sends more. Session runs such a program with the devices one by one
+  // (ExecutorOptions::coalesce), as kernels may round otherwise for other numbers of rows.
+  bool deterministic = false;
   // Cut axes of the mesh where a reshape then sends less (spmd/cut_mesh.h). Program::body is then on the cut
   // mesh; programs that share variables must be on one mesh.
   bool cut_mesh = true;

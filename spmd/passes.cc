@@ -314,7 +314,7 @@ const std::vector<Pass>& AllPasses() {
        .is_local = true},
       {.name = "split_at_domains",
        .make = [](C& c, const Graph& graph) -> Made { return SplitAtDomains(graph, c.placement()); },
-       .applies = [](const C& c) { return c.placement().num_domains() > 1; },
+       .applies = [](const C& c) { return c.placement().num_domains() > 1 && !c.options().deterministic; },
        .is_local = true},
       {.name = "fit_memory",
        .make = [](C& c, const Graph& graph) -> Made { return c.Fitted(graph); },

@@ -25,6 +25,7 @@ absl::Status Run(Arguments args);
 absl::Status Relayout(Arguments args);
 absl::Status Ops(Arguments args);
 absl::Status Format(Arguments args);
+absl::Status ServeRendezvous(Arguments args);
 
 // Adds the flags --memory-budget and --replication-budget, for all commands that compile.
 void AddBudgets(FlagTable& flags, CompileOptions& options);

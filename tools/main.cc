@@ -33,6 +33,7 @@ constexpr Command kCommands[] = {
     {"relayout", "plan how a tensor changes its layout", Relayout},
     {"ops", "say what ops there are, and what sharding them costs", Ops},
     {"fmt", "write a program in its canonical form", Format},
+    {"rendezvous", "serve the place where the processes of a job find each other", ServeRendezvous},
 };
 
 std::string Help() {

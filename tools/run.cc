@@ -12,6 +12,7 @@
 #include "meshwork/runtime/local_program.h"
 #include "meshwork/spmd/compile.h"
 #include "meshwork/train/file.h"
+#include "meshwork/train/processes.h"
 #include "meshwork/train/safetensors.h"
 #include "meshwork/train/session.h"
 #include "tools/commands.h"
@@ -40,9 +41,9 @@ std::string Show(const Tensor& tensor) {
   return out + (shown < tensor.num_elements() ? ", …" : "");
 }
 
-// Checks that every input is in the file. Drops and reports tensors of other names. Error: such a name may be
+// Checks that every input is in the file. Drops tensors of other names, and may report them. Error: such a name may be
 // a misspelt name of an argument that has no tensor.
-absl::Status CheckNames(const std::string& path, NamedTensors& tensors, const Graph& global) {
+absl::Status CheckNames(const std::string& path, NamedTensors& tensors, const Graph& global, bool reports) {
   std::set<std::string> given;
   for (const auto& [name, tensor] : tensors) given.insert(name);
   std::vector<std::string> missing;
@@ -58,7 +59,7 @@ absl::Status CheckNames(const std::string& path, NamedTensors& tensors, const Gr
     if (const std::string hint = DidYouMean(name, missing); !hint.empty())
       return InvalidArgument("--inputs: {}: tensor \"{}\" is neither an input nor a variable of {}{}", path,
                              name, global.name, hint);
-    fmt::print("{} of {} is not used: it is neither an input nor a variable\n", name, path);
+    if (reports) fmt::print("{} of {} is not used: it is neither an input nor a variable\n", name, path);
   }
   tensors = std::move(used);
   for (const Argument& argument : global.arguments()) {
@@ -101,51 +102,90 @@ struct Options {
   std::string file, inputs, outputs;
   int64_t workers = 0;
   CompileOptions compile;
+  JoinOptions join;
 };
 
-// Runs one step; prints the outputs and the new values of variables.
-absl::Status RunOnce(const Graph& global, const NamedTensors& tensors, const Options& options) {
-  absl::StatusOr<Session> created =
-      Session::Create(global, {.workers = static_cast<int>(options.workers), .compile = options.compile});
+// What a step has computed.
+struct Computed {
+  NamedTensors outputs, variables;  // those that it updates
+  std::vector<std::string> zeros;   // variables that began as zeros
+};
+
+absl::StatusOr<Computed> RunStep(const Graph& global, const NamedTensors& tensors, const Options& options,
+                                 const Processes& processes) {
+  SessionOptions session_options{
+      .workers = static_cast<int>(options.workers), .gather_outputs = true, .compile = options.compile};
+  processes.Use(session_options);
+  absl::StatusOr<Session> created = Session::Create(global, session_options);
   // A budget that cannot be met is bad input.
   if (created.status().code() == absl::StatusCode::kResourceExhausted && options.compile.memory_budget > 0)
     return BadInput(created.status());
   MESHWORK_RETURN_IF_ERROR(created.status());
   Session session = *std::move(created);
+  Computed computed{.zeros = session.variable_names()};
   Feeds feeds;
-  std::vector<std::string> zeros = session.variable_names();
   for (const auto& [name, tensor] : tensors) {
-    const auto variable = std::find(zeros.begin(), zeros.end(), name);
-    if (variable == zeros.end()) {
+    const auto variable = std::find(computed.zeros.begin(), computed.zeros.end(), name);
+    if (variable == computed.zeros.end()) {
       feeds.emplace(name, tensor);
       continue;
     }
     MESHWORK_RETURN_IF_ERROR(session.Set(name, tensor));
-    zeros.erase(variable);
+    computed.zeros.erase(variable);
   }
   MESHWORK_ASSIGN_OR_RETURN(const StepResult result, session.Run(feeds));
-
-  NamedTensors outputs;
   for (size_t o = 0; o < global.outputs().size(); ++o) {
     const std::string name = OutputName(global, static_cast<int>(o));
     MESHWORK_ASSIGN_OR_RETURN(Tensor tensor, result.Get(name));
-    outputs.emplace_back(name, std::move(tensor));
+    computed.outputs.emplace_back(name, std::move(tensor));
   }
-  const int64_t devices = global.mesh().num_devices();
-  fmt::print("{} on mesh {}, {} device{}\n", global.name, global.mesh().ToString(), devices,
-             devices == 1 ? "" : "s");
-  for (const std::string& name : zeros) fmt::print("var {} was zero, for no tensor is given\n", name);
-  for (const auto& [name, tensor] : outputs) fmt::print("{}: {}\n", name, Show(tensor));
   for (const VariableUpdate& update : global.updates()) {
     const std::string& name = global.argument_name(update.argument);
     MESHWORK_ASSIGN_OR_RETURN(Tensor tensor, session.Get(name));
-    fmt::print("var {}: {}\n", name, Show(tensor));
-    // An output of the same name is the new value, see CheckOutputs.
-    const auto same_name = [&](const auto& output) { return output.first == name; };
-    if (std::none_of(outputs.begin(), outputs.end(), same_name))
-      outputs.emplace_back(name, std::move(tensor));
+    computed.variables.emplace_back(name, std::move(tensor));
   }
-  return options.outputs.empty() ? absl::OkStatus() : WriteSafetensors(options.outputs, outputs);
+  return computed;
+}
+
+// Prints the outputs and the new values of variables, and writes them if that is asked for.
+absl::Status Report(const Graph& global, const Computed& computed, const Processes& processes,
+                    const Options& options) {
+  const int64_t num_processes = processes.cluster().num_processes();
+  fmt::print("{} on mesh {}, {}{}\n", global.name, global.mesh().ToString(),
+             Count(global.mesh().num_devices(), "device"),
+             num_processes == 1 ? "" : fmt::format(" of {} processes", num_processes));
+  for (const std::string& name : computed.zeros)
+    fmt::print("var {} was zero, for no tensor is given\n", name);
+  for (const auto& [name, tensor] : computed.outputs) fmt::print("{}: {}\n", name, Show(tensor));
+  for (const auto& [name, tensor] : computed.variables) fmt::print("var {}: {}\n", name, Show(tensor));
+  if (options.outputs.empty()) return absl::OkStatus();
+  NamedTensors all = computed.outputs;
+  for (const auto& variable : computed.variables) {
+    // An output of the same name is the new value, see CheckOutputs.
+    const auto same_name = [&](const auto& output) { return output.first == variable.first; };
+    if (std::none_of(all.begin(), all.end(), same_name)) all.push_back(variable);
+  }
+  return WriteSafetensors(options.outputs, all);
+}
+
+// Runs one step; the chief reports.
+absl::Status RunOnce(const Options& options, const Processes& processes) {
+  MESHWORK_ASSIGN_OR_RETURN(const Graph global, ReadProgram(options.file));
+  NamedTensors tensors;
+  if (!options.inputs.empty()) {
+    absl::StatusOr<NamedTensors> read = ReadSafetensors(options.inputs);
+    if (!read.ok()) return BadInput(Annotate(read.status(), "--inputs: "));
+    tensors = *std::move(read);
+  }
+  MESHWORK_RETURN_IF_ERROR(CheckNames(options.inputs, tensors, global, processes.is_chief()));
+  MESHWORK_RETURN_IF_ERROR(CheckTypes(options.inputs, tensors, global));
+  const bool writes = processes.is_chief() && !options.outputs.empty();
+  if (writes) {
+    MESHWORK_RETURN_IF_ERROR(CheckOutputs(global));
+    MESHWORK_RETURN_IF_ERROR(BadInput(Annotate(CheckWritable(options.outputs), "--outputs: ")));
+  }
+  MESHWORK_ASSIGN_OR_RETURN(const Computed computed, RunStep(global, tensors, options, processes));
+  return processes.is_chief() ? Report(global, computed, processes, options) : absl::OkStatus();
 }
 
 }  // namespace
@@ -165,20 +205,12 @@ absl::Status Run(Arguments args) {
   flags.Int("workers", "threads; 0: one per core", &options.workers, 0, kMostWorkers);
   flags.Switch("shard-weight-update", kShardWeightUpdateHelp, &options.compile.shard_weight_update);
   flags.Switch("narrow-sums", kNarrowSumsHelp, &options.compile.narrow_sums);
+  AddJoinFlags(flags, &options.join);
+  flags.Switch("deterministic", "the same bits on however many processes, for more bytes between them",
+               &options.compile.deterministic);
   if (const auto done = Parse(flags, args)) return *done;
-  MESHWORK_ASSIGN_OR_RETURN(const Graph global, ReadProgram(options.file));
-  NamedTensors tensors;
-  if (!options.inputs.empty()) {
-    absl::StatusOr<NamedTensors> read = ReadSafetensors(options.inputs);
-    if (!read.ok()) return BadInput(Annotate(read.status(), "--inputs: "));
-    tensors = *std::move(read);
-  }
-  MESHWORK_RETURN_IF_ERROR(CheckNames(options.inputs, tensors, global));
-  MESHWORK_RETURN_IF_ERROR(CheckTypes(options.inputs, tensors, global));
-  if (!options.outputs.empty()) MESHWORK_RETURN_IF_ERROR(CheckOutputs(global));
-  if (!options.outputs.empty())
-    MESHWORK_RETURN_IF_ERROR(BadInput(Annotate(CheckWritable(options.outputs), "--outputs: ")));
-  return RunOnce(global, tensors, options);
+  MESHWORK_ASSIGN_OR_RETURN(const Processes processes, Processes::Join(options.join));
+  return processes.Run([&] { return RunOnce(options, processes); });
 }
 
 }  // namespace meshwork::tools

@@ -51,6 +51,29 @@ Graph GatherGraph(const Graph& graph, const std::string& name) {
   return gather;
 }
 
+// `graph` with a relayout before each output whose blocks lie in several domains in `local`, which was made of
+// `graph`: along `across`, they are gathered.
+Graph WithGatheredOutputs(Graph graph, const Graph& local, AxisSet across,
+                          const std::set<std::string>& distributed) {
+  graph.CutMesh(local.mesh());
+  std::vector<OutputInfo> outputs = graph.outputs();
+  graph.ClearOutputs();
+  for (size_t o = 0; o < outputs.size(); ++o) {
+    Layout layout = *local.value(local.outputs()[o].value).layout;
+    if (layout.ShardedAxes().Intersects(across) && !distributed.contains(outputs[o].name)) {
+      for (int d = 0; d < layout.rank(); ++d)
+        if (layout.IsStrided(d) || AxisSet(layout.dim(d)).Intersects(across)) layout = layout.WithDim(d, {});
+      const int gather = graph
+                             .TryAdd(GetOp("relayout"), {{outputs[o].value}}, {{"layout", LayoutPin{layout}}},
+                                     graph.value(outputs[o].value).location)
+                             .value();
+      outputs[o].value = graph.nodes()[gather].results[0];
+    }
+    graph.AddOutput(std::move(outputs[o]));
+  }
+  return graph;
+}
+
 // `graph` without its updates.
 Graph WithoutUpdates(const Graph& graph) {
   Graph copy = graph;
@@ -191,6 +214,21 @@ struct Session::Impl {
     return StepResult(step.outputs(), step.distributed_outputs());
   }
 
+  // Lets the program gather the outputs that lie in several domains.
+  absl::Status GatherOutputs() {
+    if (transport == nullptr) return absl::OkStatus();
+    CompileOptions compile = options.compile;
+    compile.dump = nullptr;
+    compile.warn = [](std::string_view) {};
+    const absl::StatusOr<Program> program = Compile(graph, compile);
+    MESHWORK_RETURN_IF_ERROR(AllGoOn("the compile", program.status(), "done"));
+    const Graph& local = program->body;
+    MESHWORK_ASSIGN_OR_RETURN(const Placement placement,
+                              Placement::Create(local.mesh(), transport->num_domains()));
+    graph = WithGatheredOutputs(graph, local, placement.across(), options.executor.distributed);
+    return absl::OkStatus();
+  }
+
   // A variable whose blocks lie in several domains, whole, by a program of its own.
   absl::StatusOr<Tensor> Gather(const std::string& name) {
     MESHWORK_RETURN_IF_ERROR(AllGoOn("the variable", absl::OkStatus(), name));
@@ -278,7 +316,10 @@ absl::StatusOr<Session> Session::TryCreate(const Graph& graph, SessionOptions op
   MESHWORK_RETURN_IF_ERROR(CheckWorkers(options.workers));
   if (options.executor.transport != nullptr)
     options.compile.num_domains = options.executor.transport->num_domains();
+  if (options.compile.deterministic) options.executor.coalesce = false;
   auto impl = std::make_unique<Impl>(graph, std::move(options));
+  MESHWORK_RETURN_IF_ERROR(impl->AllGoOn("the mesh", absl::OkStatus(), graph.mesh().ToString()));
+  if (impl->options.gather_outputs) MESHWORK_RETURN_IF_ERROR(impl->GatherOutputs());
   const int64_t full = impl->BatchSize();
   MESHWORK_ASSIGN_OR_RETURN(Impl::Ready step, impl->Make(full, full, /*update=*/true));
   // A variable that the program did not pin, or left open, lies where the step put it, for all programs; so

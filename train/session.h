@@ -47,6 +47,9 @@ struct SessionOptions {
   // (see runtime/cpu/worker_pool.h).
   bool own_cores = true;
   int64_t seed = 0;  // of the initializers
+  // If there are several domains: outputs that lie in several of them, and that executor.distributed does not
+  // name, are gathered. Otherwise a program with such outputs is refused.
+  bool gather_outputs = false;
   CompileOptions compile = {};
   ExecutorOptions executor = {};
 };

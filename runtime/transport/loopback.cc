@@ -84,9 +84,7 @@ class Hub {
       const RemotePart& part = spec.receives[i];
       Offer& offer = OfferOf(op, part.domain, domain);
       if (offer.bytes != part.bytes) {
-        AbortLocked(
-            absl::InternalError(fmt::format("{}: domain {} sends {} bytes and domain {} expects {}.",
-                                            spec.where, part.domain, offer.bytes, domain, part.bytes)));
+        AbortLocked(SizeError(spec.where, {part.domain, offer.bytes}, domain, part.bytes));
         return Aborted(lock);
       }
       // Copied without the lock: the sender waits until it is taken. An abort lets it go, so from then on
@@ -135,9 +133,7 @@ class Hub {
       std::vector<int64_t> missing;
       for (const RemotePart& part : domains)
         if (is_missing(part)) missing.push_back(part.domain);
-      AbortLocked(absl::DeadlineExceededError(fmt::format(
-          "{}: {} did not come within {} ms; domain {} waits. Check that all run the same program.", where,
-          NamesOf(missing), options_.deadline.count(), domain)));
+      AbortLocked(LateError(where, missing, options_.deadline, domain));
     }
     return aborted_.ok() ? absl::OkStatus() : Aborted(lock);
   }

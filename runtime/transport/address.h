@@ -1,0 +1,31 @@
+// Addresses of sockets, as a cluster names them: "host-a:4444", "[::1]:4444".
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace meshwork {
+
+struct SocketAddress {
+  std::string ip;  // "127.0.0.1", "::1"
+  int port = 0;
+
+  std::string ToString() const;  // "127.0.0.1:4444", "[::1]:4444"
+  bool operator==(const SocketAddress&) const = default;
+};
+
+// The address of a host and port. Of a host with several addresses the first one of IP version 4, if it has one.
+// Errors: `text` is not host:port; the host has no address.
+absl::StatusOr<SocketAddress> Resolve(std::string_view text);
+
+// Whether this process could listen there. `text`: the address as the user knows it, for errors. Errors: another
+// process listens there; it is not an address of this host; what the system says.
+absl::Status CanListen(const SocketAddress& address, std::string_view text);
+
+// The IP address of this host from which `address` is reached. Errors: what the system says.
+absl::StatusOr<std::string> LocalIpTowards(const SocketAddress& address);
+
+}  // namespace meshwork

@@ -1,0 +1,248 @@
+#include "meshwork/runtime/transport/gloo_link.h"
+
+#ifdef MESHWORK_HAVE_GLOO
+#include <gloo/rendezvous/context.h>
+#include <gloo/rendezvous/store.h>
+#include <gloo/transport/tcp/device.h>
+#include <gloo/transport/unbound_buffer.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <map>
+#include <random>
+#include <utility>
+
+#include "fmt/ranges.h"
+#include "meshwork/base/status.h"
+#include "meshwork/base/version.h"
+
+namespace meshwork {
+namespace {
+
+using SteadyClock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+constexpr milliseconds kSlice(100);  // of a wait: after each it is seen whether the link is aborted
+
+milliseconds Until(SteadyClock::time_point end) {
+  return std::max(milliseconds(1), std::chrono::ceil<milliseconds>(end - SteadyClock::now()));
+}
+
+// ---- What lives as long as this process.
+
+// The rendezvous that this process serves, by address. Each stays, as others may already be at the next transport.
+struct Servers {
+  std::mutex mutex;
+  std::map<std::string, std::unique_ptr<RendezvousServer>> by_address;
+};
+Servers& AllServers() {
+  static auto* const servers = new Servers;
+  return *servers;
+}
+
+absl::Status Serve(const std::string& address, const std::string& token) {
+  Servers& servers = AllServers();
+  const std::lock_guard lock(servers.mutex);
+  if (servers.by_address.contains(address)) return absl::OkStatus();
+  MESHWORK_ASSIGN_OR_RETURN(std::unique_ptr<RendezvousServer> server,
+                            RendezvousServer::Start(address, token));
+  if (servers.by_address.empty()) {
+    std::atexit([] {
+      const std::lock_guard last(AllServers().mutex);
+      AllServers().by_address.clear();
+    });
+  }
+  servers.by_address[address] = std::move(server);
+  return absl::OkStatus();
+}
+
+// How many transports `process` has made by this rendezvous before.
+int64_t NextNumber(const std::string& rendezvous, int64_t process) {
+  static auto* const mutex = new std::mutex;
+  static auto* const numbers = new std::map<std::pair<std::string, int64_t>, int64_t>;
+  const std::lock_guard lock(*mutex);
+  return (*numbers)[{rendezvous, process}]++;
+}
+
+// ---- What processes tell each other.
+
+// What all processes must say alike when they check in: the first line. The second is random.
+std::string HelloIn(const std::string& said) { return said.substr(0, said.find('\n')); }
+
+// By which Gloo's processes tell each other their ports.
+class PortStore : public gloo::rendezvous::Store {
+ public:
+  // Once `is_aborted`, nothing is waited for.
+  PortStore(Rendezvous& rendezvous, std::string prefix, SteadyClock::time_point end,
+            const std::atomic<bool>& is_aborted)
+      : rendezvous_(rendezvous), prefix_(std::move(prefix)), end_(end), is_aborted_(is_aborted) {}
+
+  void set(const std::string& key, const std::vector<char>& data) override {
+    Expect(rendezvous_.Set(prefix_ + key, std::string(data.begin(), data.end()), Until(end_)));
+  }
+  std::vector<char> get(const std::string& key) override {
+    while (true) {
+      const absl::StatusOr<std::string> value = rendezvous_.Get(prefix_ + key, std::min(kSlice, Until(end_)));
+      if (value.ok()) return {value->begin(), value->end()};
+      if (!is_aborted_ && SteadyClock::now() < end_) continue;
+      missing_ = std::atoi(key.c_str());
+      Expect(value.status());
+    }
+  }
+  void wait(const std::vector<std::string>&) override {}  // get waits
+  void wait(const std::vector<std::string>&, const milliseconds&) override {}
+
+  const absl::Status& status() const { return status_; }
+  int64_t missing() const { return missing_; }  // the process that has said nothing; -1: none
+
+ private:
+  void Expect(const absl::Status& status) {
+    if (status.ok()) return;
+    status_ = status;
+    throw gloo::IoException(std::string(MessageOf(status)));
+  }
+
+  Rendezvous& rendezvous_;
+  const std::string prefix_;
+  const SteadyClock::time_point end_;
+  const std::atomic<bool>& is_aborted_;
+  absl::Status status_;
+  int64_t missing_ = -1;
+};
+
+}  // namespace
+
+absl::Status GlooLink::Join() {
+  const SteadyClock::time_point end = EndOf(join_deadline_);
+  if (cluster_.num_processes() == 1) return absl::OkStatus();
+  MESHWORK_RETURN_IF_ERROR(FindRendezvous());
+  MESHWORK_RETURN_IF_ERROR(CheckIn(end));
+  if (domain_ >= num_domains_)
+    return absl::NotFoundError(
+        fmt::format("Gloo: process {} has no domain; the first {} have.", domain_, num_domains_));
+  MESHWORK_RETURN_IF_ERROR(MeetAll(end));
+  return num_domains_ == 1 ? absl::OkStatus() : ConnectPeers(end);
+}
+
+absl::Status GlooLink::FindRendezvous() {
+  std::string address = options_.rendezvous;
+  if (address.empty()) {
+    address = cluster_.AddressOf(cluster_.TaskOf(0));
+    if (address.empty())
+      return absl::FailedPreconditionError(
+          "Gloo: the cluster does not say the address of process 0; give that of a rendezvous.");
+    if (domain_ == 0) MESHWORK_RETURN_IF_ERROR(Serve(address, options_.token));
+  }
+  absl::StatusOr<std::unique_ptr<Rendezvous>> rendezvous =
+      Rendezvous::Connect(address, options_.token, join_deadline_);
+  if (rendezvous.status().code() == absl::StatusCode::kUnavailable && options_.rendezvous.empty())
+    return DidNotCome({NameOf(0)});
+  MESHWORK_ASSIGN_OR_RETURN(rendezvous_, std::move(rendezvous));
+  MESHWORK_ASSIGN_OR_RETURN(rendezvous_address_, Resolve(address));
+  prefix_ = fmt::format("{}/", NextNumber(address, domain_));
+  WatchReason();
+  return absl::OkStatus();
+}
+
+absl::Status GlooLink::CheckIn(SteadyClock::time_point end) {
+  hello_ = fmt::format(
+      "meshwork {}, {}, {}, deadline {} ms", MESHWORK_VERSION,
+      cluster_.num_processes() == 1 ? "1 process" : fmt::format("{} processes", cluster_.num_processes()),
+      Count(num_domains_, "domain"), options_.deadline.count());
+  std::random_device random;
+  const std::string said = fmt::format("{}\n{:08x}{:08x}{:08x}", hello_, random(), random(), random());
+  MESHWORK_ASSIGN_OR_RETURN(const std::string first,
+                            rendezvous_->SetFirst(HelloKey(domain_), said, Until(end)));
+  if (first == said) return absl::OkStatus();
+  return absl::AlreadyExistsError(fmt::format(
+      "Gloo: another process has joined as {}. Each process has a task of its own, and a rendezvous serves "
+      "one run of a job: start it again for the next one.",
+      NameOf(domain_)));
+}
+
+std::string GlooLink::HelloKey(int64_t process) const { return fmt::format("{}hello {}", prefix_, process); }
+
+absl::Status GlooLink::MeetAll(SteadyClock::time_point end) {
+  for (int64_t process = 0; process < cluster_.num_processes(); ++process) {
+    while (true) {
+      const absl::StatusOr<std::string> said =
+          rendezvous_->Get(HelloKey(process), std::min(kSlice, Until(end)));
+      if (is_aborted_) return status();
+      if (said.ok() && HelloIn(*said) == hello_) break;
+      if (said.ok()) return Fail(Differ());
+      if (SteadyClock::now() < end) continue;
+      if (said.status().code() != absl::StatusCode::kDeadlineExceeded) return said.status();
+      return Fail(Missing());
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status GlooLink::Differ() {
+  std::map<std::string, std::vector<std::string>> who;
+  for (int64_t process = 0; process < cluster_.num_processes(); ++process) {
+    const absl::StatusOr<std::string> said = rendezvous_->Find(HelloKey(process), kAnswer);
+    if (said.ok()) who[HelloIn(*said)].push_back(cluster_.TaskOf(process).ToString());
+  }
+  std::vector<std::string> texts;
+  for (const auto& [hello, names] : who)
+    texts.push_back(fmt::format("{}: {}", fmt::join(names, ", "), hello));
+  std::sort(texts.begin(), texts.end());
+  return InvalidArgument("Gloo: the processes differ: {}. Start all with the same.", fmt::join(texts, "; "));
+}
+
+absl::Status GlooLink::Missing() {
+  std::vector<std::string> missing;
+  for (int64_t process = 0; process < cluster_.num_processes(); ++process)
+    if (!rendezvous_->Find(HelloKey(process), kAnswer).ok()) missing.push_back(NameOf(process));
+  return DidNotCome(missing);
+}
+
+absl::Status GlooLink::DidNotCome(const std::vector<std::string>& missing) const {
+  return absl::DeadlineExceededError(fmt::format(
+      "Gloo: {} did not come within {} ms; {} waits. Check that all processes are started, with the "
+      "same cluster.",
+      fmt::join(missing, ", "), join_deadline_.count(), NameOf(domain_)));
+}
+
+absl::StatusOr<SocketAddress> GlooLink::OwnAddress() const {
+  const std::string& own = cluster_.AddressOf(cluster_.task());
+  SocketAddress address;
+  if (own.empty()) {
+    MESHWORK_ASSIGN_OR_RETURN(address.ip, LocalIpTowards(rendezvous_address_));
+  } else {
+    MESHWORK_ASSIGN_OR_RETURN(address, Resolve(own));
+  }
+  address.port = 0;
+  MESHWORK_RETURN_IF_ERROR(CanListen(address, own.empty() ? address.ip : own));
+  return address;
+}
+
+absl::Status GlooLink::ConnectPeers(SteadyClock::time_point end) {
+  const absl::StatusOr<SocketAddress> own = OwnAddress();
+  if (!own.ok()) return Fail(Annotate(own.status(), "Gloo: "));
+  PortStore store(*rendezvous_, prefix_, end, is_aborted_);
+  const NoSigpipe guard;  // Gloo's thread and the watcher have none, either
+  try {
+    gloo::transport::tcp::attr attributes;
+    attributes.hostname = own->ip;
+    std::shared_ptr<gloo::transport::Device> device = gloo::transport::tcp::CreateDevice(attributes);
+    auto context = std::make_shared<gloo::rendezvous::Context>(static_cast<int>(domain_),
+                                                               static_cast<int>(num_domains_));
+    context->setTimeout(std::max(kAnswer, Until(end) / 5));  // five times that to connect
+    context->connectFullMesh(store, device);
+    context_ = std::move(context);
+    AwaitByes();
+  } catch (const std::exception& error) {
+    if (is_aborted_) return status();
+    if (store.missing() >= 0) return Fail(DidNotCome({NameOf(store.missing())}));
+    if (!store.status().ok()) return Fail(store.status());
+    return Fail(absl::UnavailableError(fmt::format("Gloo: {}", error.what())));
+  }
+  watcher_ = std::thread([this] { Watch(); });
+  return absl::OkStatus();
+}
+
+}  // namespace meshwork
+
+#endif

@@ -1,0 +1,467 @@
+#include "meshwork/runtime/transport/mpi.h"
+
+#include "meshwork/base/status.h"
+
+#ifdef MESHWORK_HAVE_MPI
+#include <mpi.h>
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <cstdlib>
+#include <functional>
+#include <future>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+#endif
+
+namespace meshwork {
+
+#ifndef MESHWORK_HAVE_MPI
+
+bool HasMpi() { return false; }
+
+absl::StatusOr<std::unique_ptr<Transport>> MakeMpi(const MpiOptions&) {
+  return absl::UnimplementedError(
+      "MPI: this build of meshwork has none; install an MPI (libopenmpi-dev on Debian) and build again.");
+}
+
+#else
+
+namespace {
+
+// Tags of messages. Operations and texts are in the same order in all domains, and messages with one tag
+// between two processes do not overtake each other (MPI 3.1, section 3.5).
+constexpr int kDataTag = 1, kAbortTag = 2;
+constexpr int64_t kMostBytes = int64_t{1} << 30;  // of one message: MPI counts in int
+constexpr auto kWatch = std::chrono::milliseconds(20);
+constexpr auto kPatience = std::chrono::seconds(5);  // with others, after an abort
+
+std::atomic<bool> any_aborted{false};
+
+absl::Status Check(int code, std::string_view what) {
+  if (code == MPI_SUCCESS) return absl::OkStatus();
+  char text[MPI_MAX_ERROR_STRING];
+  int length = 0;
+  MPI_Error_string(code, text, &length);
+  return absl::InternalError(
+      fmt::format("{}: MPI reports {}.", what, std::string_view(text, static_cast<size_t>(length))));
+}
+
+// At the end of the process. MPI waits there for all others, which may hang where a transport was aborted: so the
+// launcher ends the job after a while.
+void Finalize() {
+  int done = 0;
+  MPI_Finalized(&done);
+  if (done != 0) return;
+  if (!any_aborted) {
+    MPI_Finalize();
+    return;
+  }
+  static auto* const finalized = new std::promise<void>;  // the thread may outlive this function
+  std::thread([] {
+    MPI_Finalize();
+    finalized->set_value();
+  }).detach();
+  finalized->get_future().wait_for(kPatience);
+}
+
+// call(), which needs all processes, on a thread that is left alone if they do not come: MPI waits for ever.
+absl::Status Within(std::chrono::milliseconds deadline, std::function<absl::Status()> call) {
+  auto result = std::make_shared<std::promise<absl::Status>>();
+  std::future<absl::Status> done = result->get_future();
+  std::thread thread([result, call = std::move(call)] { result->set_value(call()); });
+  if (done.wait_for(deadline) == std::future_status::ready) {
+    thread.join();
+    return done.get();
+  }
+  thread.detach();
+  any_aborted = true;
+  return absl::DeadlineExceededError(fmt::format(
+      "MPI: not all of the launched processes came within {} ms. Check that all run the same program; MPI does "
+      "not say which are missing.",
+      deadline.count()));
+}
+
+// MPI is initialised, by this or by the program.
+absl::Status Initialize(std::chrono::milliseconds deadline) {
+  int finalized = 0, initialized = 0, level = 0;
+  MPI_Finalized(&finalized);
+  if (finalized != 0)
+    return absl::FailedPreconditionError("MPI: this process has finalised MPI; make the transport before.");
+  MPI_Initialized(&initialized);
+  if (initialized != 0) {
+    MESHWORK_RETURN_IF_ERROR(Check(MPI_Query_thread(&level), "MPI_Query_thread"));
+    if (level >= MPI_THREAD_SERIALIZED) return absl::OkStatus();
+    return absl::FailedPreconditionError(
+        "MPI: the program has initialised MPI for one thread; call MPI_Init_thread with at least "
+        "MPI_THREAD_SERIALIZED, or leave it to meshwork.");
+  }
+  MESHWORK_RETURN_IF_ERROR(Within(deadline, [] {
+    int given = 0;
+    return Check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &given), "MPI_Init_thread");
+  }));
+  std::atexit(Finalize);
+  MESHWORK_RETURN_IF_ERROR(Check(MPI_Query_thread(&level), "MPI_Query_thread"));
+  if (level < MPI_THREAD_SERIALIZED)
+    return absl::FailedPreconditionError("MPI: this MPI is built for programs of one thread.");
+  return absl::OkStatus();
+}
+
+// A message's bytes.
+struct Message {
+  int64_t domain;
+  std::byte* data;  // not written where it is sent
+  int64_t bytes;
+};
+
+// What the operations of one end share. One thread at a time calls MPI: it holds `mpi_`.
+class Link {
+ public:
+  Link(MPI_Comm comm, std::chrono::milliseconds deadline) : comm_(comm), deadline_(deadline) {
+    MPI_Comm_rank(comm_, &rank_);
+    MPI_Comm_size(comm_, &size_);
+    watcher_ = std::thread([this] { Watch(); });
+  }
+
+  ~Link() {
+    {
+      const std::lock_guard lock(state_);
+      stop_ = true;
+    }
+    changed_.notify_all();
+    watcher_.join();
+    const std::lock_guard mpi(mpi_);
+    Tell();
+    if (status().ok()) MPI_Comm_free(&comm_);
+    else any_aborted = true;
+  }
+
+  int64_t domain() const { return rank_; }
+  int64_t num_domains() const { return size_; }
+
+  absl::Status status() {
+    const std::lock_guard lock(state_);
+    return aborted_;
+  }
+
+  void Abort(absl::Status reason) {
+    MESHWORK_CHECK(!reason.ok());
+    {
+      const std::lock_guard lock(state_);
+      if (!aborted_.ok()) return;
+      aborted_ = std::move(reason);
+      must_tell_ = true;
+      is_aborted_ = true;
+    }
+    changed_.notify_all();
+  }
+
+  // Sends and receives all messages. `requests`: memory to use.
+  absl::Status Exchange(std::string_view where, const std::vector<Message>& sends,
+                        const std::vector<Message>& receives, std::vector<MPI_Request>& requests) {
+    const std::lock_guard mpi(mpi_);
+    if (is_aborted_) return Aborted();
+    requests.clear();
+    // Where nothing comes back, only a matched message says that the other domain is there.
+    const auto answers = [&](int64_t domain) {
+      return std::any_of(receives.begin(), receives.end(),
+                         [&](const Message& receive) { return receive.domain == domain; });
+    };
+    absl::Status posted;
+    for (const Message& receive : receives)
+      posted.Update(InPieces(where, receive, requests, [&](std::byte* data, int bytes, MPI_Request* request) {
+        return MPI_Irecv(data, bytes, MPI_BYTE, static_cast<int>(receive.domain), kDataTag, comm_, request);
+      }));
+    for (const Message& send : sends)
+      posted.Update(InPieces(where, send, requests, [&](std::byte* data, int bytes, MPI_Request* request) {
+        const auto post = answers(send.domain) ? MPI_Isend : MPI_Issend;
+        return post(data, bytes, MPI_BYTE, static_cast<int>(send.domain), kDataTag, comm_, request);
+      }));
+    if (!posted.ok()) return Fail(posted, requests);
+    return Wait(where, sends, receives, requests);
+  }
+
+  // Not by the loops that wait.
+  absl::Status Fail(absl::Status reason, std::vector<MPI_Request>& requests) {
+    Abort(std::move(reason));
+    return Leave(requests);
+  }
+
+ private:
+  template <typename Post>
+  static absl::Status InPieces(std::string_view where, const Message& message,
+                               std::vector<MPI_Request>& requests, const Post& post) {
+    int64_t done = 0;
+    do {
+      const int64_t bytes = std::min(message.bytes - done, kMostBytes);
+      MPI_Request request = MPI_REQUEST_NULL;
+      MESHWORK_RETURN_IF_ERROR(Check(post(message.data + done, static_cast<int>(bytes), &request), where));
+      requests.push_back(request);
+      done += bytes;
+    } while (done < message.bytes);
+    return absl::OkStatus();
+  }
+
+  absl::Status Wait(std::string_view where, const std::vector<Message>& sends,
+                    const std::vector<Message>& receives, std::vector<MPI_Request>& requests) {
+    const auto start = std::chrono::steady_clock::now();
+    for (int64_t turn = 1;; ++turn) {
+      int done = 0;
+      const int code =
+          MPI_Testall(static_cast<int>(requests.size()), requests.data(), &done, MPI_STATUSES_IGNORE);
+      if (code != MPI_SUCCESS) return Fail(Check(code, where), requests);
+      if (done != 0) return absl::OkStatus();
+      if (turn % 16 != 0) continue;
+      Listen();
+      if (is_aborted_) return Leave(requests);
+      if (std::chrono::steady_clock::now() - start > deadline_) return Late(where, sends, receives, requests);
+      if (turn % 256 == 0) std::this_thread::yield();
+    }
+  }
+
+  absl::Status Late(std::string_view where, const std::vector<Message>& sends,
+                    const std::vector<Message>& receives, std::vector<MPI_Request>& requests) {
+    std::vector<int64_t> missing;
+    size_t next = 0;
+    for (const std::vector<Message>* messages : {&receives, &sends}) {
+      for (const Message& message : *messages) {
+        bool is_here = true;
+        for (int64_t piece = 0; piece * kMostBytes < std::max<int64_t>(message.bytes, 1); ++piece) {
+          int done = 0;
+          MPI_Request_get_status(requests[next++], &done, MPI_STATUS_IGNORE);
+          is_here &= done != 0;
+        }
+        if (!is_here && std::find(missing.begin(), missing.end(), message.domain) == missing.end())
+          missing.push_back(message.domain);
+      }
+    }
+    std::sort(missing.begin(), missing.end());
+    return Fail(LateError(where, missing, deadline_, rank_), requests);
+  }
+
+  // Gives the messages up: none is read or written any more. Nobody waits for them in an aborted transport, so those
+  // that have not met yet never will.
+  absl::Status Leave(std::vector<MPI_Request>& requests) {
+    Tell();
+    for (MPI_Request& request : requests) {
+      int done = 0;
+      if (request == MPI_REQUEST_NULL) continue;
+      MPI_Test(&request, &done, MPI_STATUS_IGNORE);
+      if (done != 0) continue;
+      MPI_Cancel(&request);
+      const auto start = std::chrono::steady_clock::now();
+      while (done == 0 && std::chrono::steady_clock::now() - start < kWatch)
+        MPI_Test(&request, &done, MPI_STATUS_IGNORE);
+      if (done == 0) MPI_Request_free(&request);
+    }
+    requests.clear();
+    return Aborted();
+  }
+
+  absl::Status Aborted() {
+    Tell();
+    return status();
+  }
+
+  // Tells the others why this domain has aborted, once.
+  void Tell() {
+    {
+      const std::lock_guard lock(state_);
+      if (!must_tell_) return;
+      must_tell_ = false;
+      told_ = EncodeReason(aborted_);
+    }
+    for (int other = 0; other < size_; ++other) {
+      if (other == rank_) continue;
+      MPI_Request request;
+      if (MPI_Isend(told_.data(), static_cast<int>(told_.size()), MPI_BYTE, other, kAbortTag, comm_,
+                    &request) == MPI_SUCCESS)
+        MPI_Request_free(&request);
+    }
+  }
+
+  // Hears of another domain's abort.
+  void Listen() {
+    int there = 0;
+    MPI_Status probed;
+    if (MPI_Iprobe(MPI_ANY_SOURCE, kAbortTag, comm_, &there, &probed) != MPI_SUCCESS || there == 0) return;
+    int bytes = 0;
+    MPI_Get_count(&probed, MPI_BYTE, &bytes);
+    std::string text(static_cast<size_t>(std::max(bytes, 0)), '\0');
+    MPI_Recv(text.data(), bytes, MPI_BYTE, probed.MPI_SOURCE, kAbortTag, comm_, MPI_STATUS_IGNORE);
+    const std::lock_guard lock(state_);
+    if (!aborted_.ok()) return;
+    aborted_ = DecodeReason(text);
+    is_aborted_ = true;
+  }
+
+  // While no operation runs, this thread hears of aborts and tells of them.
+  void Watch() {
+    std::unique_lock lock(state_);
+    while (!stop_) {
+      changed_.wait_for(lock, kWatch, [&] { return stop_ || must_tell_; });
+      lock.unlock();
+      if (const std::unique_lock mpi(mpi_, std::try_to_lock); mpi.owns_lock()) {
+        Tell();
+        if (!is_aborted_) Listen();
+      } else {
+        std::this_thread::yield();  // whoever has it listens
+      }
+      lock.lock();
+    }
+  }
+
+  MPI_Comm comm_;
+  const std::chrono::milliseconds deadline_;
+  int rank_ = 0, size_ = 1;
+  std::mutex mpi_;  // before state_, where both are held
+  std::mutex state_;
+  std::condition_variable changed_;
+  std::atomic<bool> is_aborted_{false};
+  absl::Status aborted_;
+  bool must_tell_ = false, stop_ = false;
+  std::string told_;
+  std::thread watcher_;
+};
+
+class MpiOp : public RemoteOp {
+ public:
+  MpiOp(std::shared_ptr<Link> link, RemoteSpec spec) : link_(std::move(link)), spec_(std::move(spec)) {
+    for (const RemotePart& part : spec_.sends) sends_.push_back({part.domain, nullptr, part.bytes});
+    for (const RemotePart& part : spec_.receives) receives_.push_back({part.domain, nullptr, part.bytes});
+  }
+
+  absl::Status Run(std::span<const std::byte* const> sends, std::span<std::byte* const> receives) override {
+    MESHWORK_CHECK(sends.size() == sends_.size() && receives.size() == receives_.size());
+    if (!is_checked_) {
+      MESHWORK_RETURN_IF_ERROR(CheckSizes());
+      is_checked_ = true;
+    }
+    for (size_t i = 0; i < sends.size(); ++i) sends_[i].data = const_cast<std::byte*>(sends[i]);
+    for (size_t i = 0; i < receives.size(); ++i) receives_[i].data = receives[i];
+    return link_->Exchange(spec_.where, sends_, receives_, requests_);
+  }
+
+ private:
+  // Before the first run, as MPI does not say how long a message was that did not fit.
+  absl::Status CheckSizes() {
+    std::vector<int64_t> sent, received(spec_.receives.size());
+    for (const RemotePart& part : spec_.sends) sent.push_back(part.bytes);
+    std::vector<Message> out, in;
+    for (size_t i = 0; i < sent.size(); ++i)
+      out.push_back({spec_.sends[i].domain, reinterpret_cast<std::byte*>(&sent[i]), sizeof(int64_t)});
+    for (size_t i = 0; i < received.size(); ++i)
+      in.push_back({spec_.receives[i].domain, reinterpret_cast<std::byte*>(&received[i]), sizeof(int64_t)});
+    MESHWORK_RETURN_IF_ERROR(link_->Exchange(spec_.where, out, in, requests_));
+    for (size_t i = 0; i < received.size(); ++i) {
+      const RemotePart& part = spec_.receives[i];
+      if (received[i] == part.bytes) continue;
+      link_->Abort(SizeError(spec_.where, {part.domain, received[i]}, link_->domain(), part.bytes));
+      return link_->status();
+    }
+    return absl::OkStatus();
+  }
+
+  const std::shared_ptr<Link> link_;
+  const RemoteSpec spec_;
+  std::vector<Message> sends_, receives_;
+  std::vector<MPI_Request> requests_;
+  bool is_checked_ = false;
+};
+
+class Mpi : public Transport {
+ public:
+  explicit Mpi(std::shared_ptr<Link> link) : link_(std::move(link)) {}
+
+  int64_t domain() const override { return link_->domain(); }
+  int64_t num_domains() const override { return link_->num_domains(); }
+
+  int64_t latency_bytes() const override { return int64_t{32} << 10; }
+
+  absl::StatusOr<std::vector<std::string>> AllGather(std::string_view what, std::string_view text) override {
+    const std::string where = fmt::format("Agree on {}", what);
+    std::string mine(text);
+    int64_t size = std::ssize(mine);
+    std::vector<int64_t> sizes(static_cast<size_t>(num_domains()), size);
+    MESHWORK_RETURN_IF_ERROR(Exchange(
+        where,
+        [&](size_t) -> Message {
+          return {0, reinterpret_cast<std::byte*>(&size), sizeof(int64_t)};
+        },
+        [&](size_t d) -> Message {
+          return {0, reinterpret_cast<std::byte*>(&sizes[d]), sizeof(int64_t)};
+        }));
+    std::vector<std::string> texts(sizes.size());
+    for (size_t d = 0; d < sizes.size(); ++d) texts[d].resize(static_cast<size_t>(sizes[d]));
+    MESHWORK_RETURN_IF_ERROR(Exchange(
+        where,
+        [&](size_t) -> Message {
+          return {0, reinterpret_cast<std::byte*>(mine.data()), size};
+        },
+        [&](size_t d) -> Message {
+          return {0, reinterpret_cast<std::byte*>(texts[d].data()), sizes[d]};
+        }));
+    texts[static_cast<size_t>(domain())] = std::move(mine);
+    return texts;
+  }
+
+  absl::StatusOr<std::unique_ptr<RemoteOp>> Prepare(RemoteSpec spec) override {
+    MESHWORK_RETURN_IF_ERROR(link_->status());
+    return std::make_unique<MpiOp>(link_, std::move(spec));
+  }
+
+  void Abort(absl::Status reason) override { link_->Abort(std::move(reason)); }
+
+ private:
+  // One message to and from each other domain.
+  template <typename Send, typename Receive>
+  absl::Status Exchange(std::string_view where, const Send& send, const Receive& receive) {
+    std::vector<Message> sends, receives;
+    for (int64_t other = 0; other < num_domains(); ++other) {
+      if (other == domain()) continue;
+      sends.push_back(send(static_cast<size_t>(other)));
+      receives.push_back(receive(static_cast<size_t>(other)));
+      sends.back().domain = receives.back().domain = other;
+    }
+    std::vector<MPI_Request> requests;
+    return link_->Exchange(where, sends, receives, requests);
+  }
+
+  const std::shared_ptr<Link> link_;
+};
+
+}  // namespace
+
+bool HasMpi() { return true; }
+
+absl::StatusOr<std::unique_ptr<Transport>> MakeMpi(const MpiOptions& options) {
+  const std::chrono::milliseconds join_deadline =
+      options.join_deadline.count() == 0 ? options.deadline : options.join_deadline;
+  MESHWORK_RETURN_IF_ERROR(Initialize(join_deadline));
+  int rank = 0, size = 0;
+  MESHWORK_RETURN_IF_ERROR(Check(MPI_Comm_rank(MPI_COMM_WORLD, &rank), "MPI_Comm_rank"));
+  MESHWORK_RETURN_IF_ERROR(Check(MPI_Comm_size(MPI_COMM_WORLD, &size), "MPI_Comm_size"));
+  const int64_t domains = options.num_domains == 0 ? size : options.num_domains;
+  if (domains < 1 || domains > size)
+    return InvalidArgument("MPI: {} among the {} launched processes; start as many.",
+                           Count(domains, "domain"), size);
+  const auto made = std::make_shared<MPI_Comm>(MPI_COMM_NULL);
+  const int color = rank < domains ? 0 : MPI_UNDEFINED;
+  MESHWORK_RETURN_IF_ERROR(Within(join_deadline, [made, color, rank] {
+    return Check(MPI_Comm_split(MPI_COMM_WORLD, color, rank, made.get()), "MPI_Comm_split");
+  }));
+  const MPI_Comm comm = *made;
+  if (comm == MPI_COMM_NULL)
+    return absl::NotFoundError(
+        fmt::format("MPI: process {} has no domain; the transport has {}.", rank, Count(domains, "domain")));
+  MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+  return std::make_unique<Mpi>(std::make_shared<Link>(comm, options.deadline));
+}
+
+#endif
+
+}  // namespace meshwork

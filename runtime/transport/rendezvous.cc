@@ -1,0 +1,459 @@
+#include "meshwork/runtime/transport/rendezvous.h"
+
+#include "meshwork/base/status.h"
+
+#ifdef MESHWORK_HAVE_GLOO
+#include <grpcpp/generic/async_generic_service.h>
+#include <grpcpp/generic/generic_stub.h>
+#include <grpcpp/grpcpp.h>
+
+#include <algorithm>
+#include <condition_variable>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string_view>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "meshwork/runtime/transport/address.h"
+#endif
+
+namespace meshwork {
+
+#ifndef MESHWORK_HAVE_GLOO
+
+namespace {
+
+absl::Status NoRendezvous() {
+  return absl::UnimplementedError(
+      "Rendezvous: this build of meshwork has none; install gRPC and Gloo (libgrpc++-dev and libgloo-dev on Debian) "
+      "and build again.");
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<RendezvousServer>> RendezvousServer::Start(const std::string&,
+                                                                          const std::string&) {
+  return NoRendezvous();
+}
+
+absl::StatusOr<std::unique_ptr<Rendezvous>> Rendezvous::Connect(const std::string&, const std::string&,
+                                                                std::chrono::milliseconds) {
+  return NoRendezvous();
+}
+
+#else
+
+namespace {
+
+using SystemClock = std::chrono::system_clock;  // gRPC's
+
+constexpr const char* kSet = "/meshwork.Rendezvous/Set";
+constexpr const char* kSetFirst = "/meshwork.Rendezvous/SetFirst";
+constexpr const char* kGet = "/meshwork.Rendezvous/Get";  // waits
+constexpr const char* kFind =
+    "/meshwork.Rendezvous/Find";  // does not; without a key it asks whether the server is there
+
+constexpr int kMaxMessageBytes = static_cast<int>(Rendezvous::kMaxValueBytes) + (1 << 16);
+constexpr int64_t kMaxBytes = int64_t{256} << 20;
+constexpr size_t kMaxKeys = 1 << 20, kMaxWaits = 1 << 18;
+constexpr auto kFarewell = std::chrono::seconds(1);  // for answers under way when the server ends
+
+// ---- Messages: fields, each with its length in front, in four bytes, the lowest first.
+
+grpc::ByteBuffer Encoded(const std::vector<std::string_view>& fields) {
+  std::string text;
+  for (std::string_view field : fields) {
+    for (int byte = 0; byte < 4; ++byte) text += static_cast<char>(field.size() >> (8 * byte) & 0xFF);
+    text += field;
+  }
+  const grpc::Slice slice(text);
+  return grpc::ByteBuffer(&slice, 1);
+}
+
+// Nothing unless the message is `count` fields.
+std::optional<std::vector<std::string>> Decoded(const grpc::ByteBuffer& message, size_t count) {
+  std::vector<grpc::Slice> slices;
+  if (!message.Dump(&slices).ok()) return std::nullopt;
+  std::string text;
+  for (const grpc::Slice& slice : slices)
+    text.append(reinterpret_cast<const char*>(slice.begin()), slice.size());
+  std::string_view rest = text;
+  std::vector<std::string> fields;
+  while (fields.size() < count) {
+    if (rest.size() < 4) return std::nullopt;
+    size_t size = 0;
+    for (size_t byte = 0; byte < 4; ++byte)
+      size |= static_cast<size_t>(static_cast<unsigned char>(rest[byte])) << (8 * byte);
+    rest.remove_prefix(4);
+    if (rest.size() < size) return std::nullopt;
+    fields.emplace_back(rest.substr(0, size));
+    rest.remove_prefix(size);
+  }
+  if (!rest.empty()) return std::nullopt;
+  return fields;
+}
+
+// ---- The server.
+
+// What the server keeps, and the calls that wait for it.
+class Values : public grpc::CallbackGenericService {
+ public:
+  explicit Values(std::string token) : token_(std::move(token)) {}
+
+  grpc::ServerGenericBidiReactor* CreateReactor(grpc::GenericCallbackServerContext* context) override {
+    return new Call(this, context->method());
+  }
+
+  // Lets go those who wait.
+  void End() {
+    const std::lock_guard lock(mutex_);
+    ended_ = true;
+    for (auto& [key, calls] : waits_)
+      for (Call* call : calls) call->Finish({grpc::StatusCode::UNAVAILABLE, "ends"});
+    waits_.clear();
+    num_waits_ = 0;
+  }
+
+ private:
+  // Deletes itself once it is done.
+  class Call : public grpc::ServerGenericBidiReactor {
+   public:
+    Call(Values* values, std::string method) : values_(values), method_(std::move(method)) {
+      StartRead(&message_);
+    }
+    void OnReadDone(bool ok) override {
+      if (ok) values_->Handle(this);
+      else Finish({grpc::StatusCode::INVALID_ARGUMENT, "no message"});
+    }
+    void OnCancel() override { values_->Forget(this); }
+    void OnDone() override { delete this; }
+
+    void Answer(std::string_view value) {
+      message_ = Encoded({value});
+      StartWriteAndFinish(&message_, grpc::WriteOptions(), grpc::Status::OK);
+    }
+
+   private:
+    friend class Values;
+    Values* const values_;
+    const std::string method_;
+    grpc::ByteBuffer message_;
+    std::string key_;            // that it waits for
+    bool is_cancelled_ = false;  // by Values::mutex_, as is key_
+  };
+
+  void Handle(Call* call) {
+    const grpc::Status status = TryHandle(call);
+    if (!status.ok()) call->Finish(status);
+  }
+
+  // Answers the call, or lets it wait; or returns why it is refused.
+  grpc::Status TryHandle(Call* call) {
+    using grpc::StatusCode;
+    const std::optional<std::vector<std::string>> fields = Decoded(call->message_, 3);
+    if (!fields.has_value()) return {StatusCode::INVALID_ARGUMENT, "malformed"};
+    const std::string &token = (*fields)[0], &key = (*fields)[1], &value = (*fields)[2];
+    if (!IsToken(token)) return {StatusCode::PERMISSION_DENIED, "token"};
+    if (std::ssize(key) > Rendezvous::kMaxKeyBytes || std::ssize(value) > Rendezvous::kMaxValueBytes)
+      return {StatusCode::INVALID_ARGUMENT, "too long"};
+    const std::lock_guard lock(mutex_);
+    if (ended_) return {StatusCode::UNAVAILABLE, "ends"};
+    const auto found = values_.find(key);
+    const bool is_there = found != values_.end();
+    if (call->method_ == kFind) {
+      if (!is_there && !key.empty()) return {StatusCode::NOT_FOUND, "no value"};
+      call->Answer(is_there ? found->second : "");
+    } else if (call->method_ == kGet) {
+      if (is_there) call->Answer(found->second);
+      else return Wait(call, key);
+    } else if (call->method_ == kSet || call->method_ == kSetFirst) {
+      if (is_there && call->method_ == kSetFirst) {
+        call->Answer(found->second);
+        return grpc::Status::OK;
+      }
+      return SetLocked(call, key, value);
+    } else {
+      return {StatusCode::UNIMPLEMENTED, "method"};
+    }
+    return grpc::Status::OK;
+  }
+
+  grpc::Status Wait(Call* call, const std::string& key) {
+    if (call->is_cancelled_) return grpc::Status::CANCELLED;
+    if (num_waits_ == kMaxWaits) return {grpc::StatusCode::RESOURCE_EXHAUSTED, "full"};
+    call->key_ = key;
+    waits_[key].insert(call);
+    ++num_waits_;
+    return grpc::Status::OK;
+  }
+
+  grpc::Status SetLocked(Call* call, const std::string& key, const std::string& value) {
+    const auto found = values_.find(key);
+    const int64_t more = found == values_.end() ? std::ssize(key) + std::ssize(value)
+                                                : std::ssize(value) - std::ssize(found->second);
+    if (bytes_ + more > kMaxBytes || (found == values_.end() && values_.size() == kMaxKeys))
+      return {grpc::StatusCode::RESOURCE_EXHAUSTED, "full"};
+    bytes_ += more;
+    values_[key] = value;
+    call->Answer(value);
+    const auto waits = waits_.find(key);
+    if (waits == waits_.end()) return grpc::Status::OK;
+    for (Call* waiting : waits->second) waiting->Answer(value);
+    num_waits_ -= waits->second.size();
+    waits_.erase(waits);
+    return grpc::Status::OK;
+  }
+
+  // The client does not wait any more.
+  void Forget(Call* call) {
+    const std::lock_guard lock(mutex_);
+    call->is_cancelled_ = true;
+    const auto waits = waits_.find(call->key_);
+    if (waits == waits_.end() || waits->second.erase(call) == 0) return;
+    --num_waits_;
+    if (waits->second.empty()) waits_.erase(waits);
+    call->Finish(grpc::Status::CANCELLED);
+  }
+
+  // Takes as long whichever byte differs.
+  bool IsToken(std::string_view token) const {
+    if (token.size() != token_.size()) return false;
+    unsigned char differ = 0;
+    for (size_t i = 0; i < token.size(); ++i) differ |= static_cast<unsigned char>(token[i] ^ token_[i]);
+    return differ == 0;
+  }
+
+  const std::string token_;
+  std::mutex mutex_;
+  bool ended_ = false;
+  int64_t bytes_ = 0;
+  std::map<std::string, std::string> values_;
+  size_t num_waits_ = 0;
+  std::map<std::string, std::set<Call*>> waits_;
+};
+
+class GrpcServer : public RendezvousServer {
+ public:
+  explicit GrpcServer(const std::string& token) : values_(token) {}
+
+  ~GrpcServer() override {
+    values_.End();
+    if (server_ != nullptr) server_->Shutdown(SystemClock::now() + kFarewell);
+  }
+
+  bool Listen(const SocketAddress& address) {
+    grpc::ServerBuilder builder;
+    builder.AddListeningPort(address.ToString(), grpc::InsecureServerCredentials(), &port_);
+    builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+    builder.SetMaxReceiveMessageSize(kMaxMessageBytes);
+    builder.RegisterCallbackGenericService(&values_);
+    server_ = builder.BuildAndStart();
+    return server_ != nullptr && port_ != 0;
+  }
+
+  int port() const override { return port_; }
+
+ private:
+  Values values_;
+  int port_ = 0;
+  std::unique_ptr<grpc::Server> server_;
+};
+
+// ---- The client.
+
+// One call; calls `done` when it has ended.
+struct Request {
+  grpc::ClientContext context;
+  grpc::ByteBuffer sent, received;
+};
+
+class GrpcWatch : public Rendezvous::Watch {
+ public:
+  GrpcWatch(grpc::GenericStub& stub, const grpc::ByteBuffer& request,
+            std::function<void(const grpc::Status&, const grpc::ByteBuffer&)> told)
+      : told_(std::move(told)) {
+    request_.sent = request;
+    request_.context.set_wait_for_ready(true);
+    stub.UnaryCall(&request_.context, kGet, grpc::StubOptions(), &request_.sent, &request_.received,
+                   [this](const grpc::Status& status) { End(status); });
+  }
+
+  ~GrpcWatch() override {
+    std::unique_lock lock(mutex_);
+    stop_ = true;
+    lock.unlock();
+    request_.context.TryCancel();
+    lock.lock();
+    ended_.wait(lock, [&] { return is_ended_; });
+  }
+
+ private:
+  void End(const grpc::Status& status) {
+    std::unique_lock lock(mutex_);
+    if (!stop_) {
+      lock.unlock();
+      told_(status, request_.received);
+      lock.lock();
+    }
+    is_ended_ = true;
+    ended_.notify_all();
+  }
+
+  const std::function<void(const grpc::Status&, const grpc::ByteBuffer&)> told_;
+  Request request_;
+  std::mutex mutex_;
+  std::condition_variable ended_;
+  bool stop_ = false, is_ended_ = false;
+};
+
+class GrpcRendezvous : public Rendezvous {
+ public:
+  GrpcRendezvous(std::string address, const SocketAddress& resolved, std::string token)
+      : address_(std::move(address)),
+        token_(std::move(token)),
+        channel_(ChannelTo(resolved)),
+        stub_(channel_) {}
+
+  // Waits until the server is there.
+  absl::Status Meet(std::chrono::milliseconds deadline) {
+    return Ask(kFind, "", "", deadline, /*patient=*/true).status();
+  }
+
+  absl::Status Set(const std::string& key, const std::string& value,
+                   std::chrono::milliseconds deadline) override {
+    return Ask(kSet, key, value, deadline, /*patient=*/false).status();
+  }
+
+  absl::StatusOr<std::string> SetFirst(const std::string& key, const std::string& value,
+                                       std::chrono::milliseconds deadline) override {
+    return Ask(kSetFirst, key, value, deadline, /*patient=*/false);
+  }
+
+  absl::StatusOr<std::string> Get(const std::string& key, std::chrono::milliseconds deadline) override {
+    return Ask(kGet, key, "", deadline, /*patient=*/true);
+  }
+
+  absl::StatusOr<std::string> Find(const std::string& key, std::chrono::milliseconds deadline) override {
+    return Ask(kFind, key, "", deadline, /*patient=*/false);
+  }
+
+  std::unique_ptr<Watch> WatchKey(const std::string& key,
+                                  std::function<void(absl::StatusOr<std::string>)> told) override {
+    return std::make_unique<GrpcWatch>(
+        stub_, Encoded({token_, key, ""}),
+        [this, key, told = std::move(told)](const grpc::Status& status, const grpc::ByteBuffer& received) {
+          told(Answer(status, received, key, std::chrono::milliseconds(0)));
+        });
+  }
+
+ private:
+  static std::shared_ptr<grpc::Channel> ChannelTo(const SocketAddress& address) {
+    grpc::ChannelArguments arguments;
+    arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+    arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+    arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 50);
+    arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 500);
+    arguments.SetMaxReceiveMessageSize(kMaxMessageBytes);
+    const bool is_v6 = address.ip.find(':') != std::string::npos;
+    return grpc::CreateCustomChannel((is_v6 ? "ipv6:" : "ipv4:") + address.ToString(),
+                                     grpc::InsecureChannelCredentials(), arguments);
+  }
+
+  // A server that ends cancels new calls.
+  static bool IsAway(const grpc::Status& status) {
+    return status.error_code() == grpc::StatusCode::UNAVAILABLE ||
+           status.error_code() == grpc::StatusCode::CANCELLED;
+  }
+
+  // `patient`: a server that is not there, or goes away, may come until the deadline.
+  absl::StatusOr<std::string> Ask(const char* method, const std::string& key, const std::string& value,
+                                  std::chrono::milliseconds deadline, bool patient) {
+    MESHWORK_CHECK(std::ssize(key) <= kMaxKeyBytes && std::ssize(value) <= kMaxValueBytes, "{}", key);
+    const SystemClock::time_point now = SystemClock::now();
+    const SystemClock::time_point end =
+        deadline < std::chrono::hours(10000) ? now + deadline : now + std::chrono::hours(10000);
+    while (true) {
+      Request request;
+      request.sent = Encoded({token_, key, value});
+      request.context.set_deadline(end);
+      request.context.set_wait_for_ready(patient);
+      const grpc::Status status = CallAndWait(method, request);
+      if (!IsAway(status) || !patient || SystemClock::now() >= end)
+        return Answer(status, request.received, key, deadline);
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+  }
+
+  grpc::Status CallAndWait(const char* method, Request& request) {
+    std::mutex mutex;
+    std::condition_variable ended;
+    std::optional<grpc::Status> result;
+    stub_.UnaryCall(&request.context, method, grpc::StubOptions(), &request.sent, &request.received,
+                    [&](const grpc::Status& status) {
+                      const std::lock_guard lock(mutex);
+                      result = status;
+                      ended.notify_all();
+                    });
+    std::unique_lock lock(mutex);
+    ended.wait(lock, [&] { return result.has_value(); });
+    return *result;
+  }
+
+  absl::StatusOr<std::string> Answer(const grpc::Status& status, const grpc::ByteBuffer& received,
+                                     const std::string& key, std::chrono::milliseconds deadline) {
+    if (status.ok()) {
+      std::optional<std::vector<std::string>> fields = Decoded(received, 1);
+      if (fields.has_value()) return std::move((*fields)[0]);
+    }
+    const bool is_late = status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED;
+    if (is_late && !key.empty() && channel_->GetState(false) == GRPC_CHANNEL_READY)
+      return absl::DeadlineExceededError(
+          fmt::format("Rendezvous {}: nobody has set \"{}\" within {} ms.", address_, key, deadline.count()));
+    if (is_late || IsAway(status))
+      return absl::UnavailableError(fmt::format(
+          "Rendezvous {}: there is no answer; check the address, and that the server runs.", address_));
+    if (status.error_code() == grpc::StatusCode::PERMISSION_DENIED)
+      return absl::PermissionDeniedError(fmt::format(
+          "Rendezvous {}: it serves a job with another token; give all processes of a job the same.",
+          address_));
+    return absl::Status(static_cast<absl::StatusCode>(status.error_code()),
+                        fmt::format("Rendezvous {}: {}", address_, status.error_message()));
+  }
+
+  const std::string address_, token_;
+  const std::shared_ptr<grpc::Channel> channel_;
+  grpc::GenericStub stub_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<RendezvousServer>> RendezvousServer::Start(const std::string& address,
+                                                                          const std::string& token) {
+  const absl::StatusOr<SocketAddress> resolved = Resolve(address);
+  MESHWORK_RETURN_IF_ERROR(Annotate(resolved.status(), "Rendezvous: "));
+  // gRPC would only log why it cannot.
+  MESHWORK_RETURN_IF_ERROR(Annotate(CanListen(*resolved, address), "Rendezvous: "));
+  auto server = std::make_unique<GrpcServer>(token);
+  if (server->Listen(*resolved)) return server;
+  // Another process was quicker.
+  MESHWORK_RETURN_IF_ERROR(Annotate(CanListen(*resolved, address), "Rendezvous: "));
+  return absl::UnavailableError(address);
+}
+
+absl::StatusOr<std::unique_ptr<Rendezvous>> Rendezvous::Connect(const std::string& address,
+                                                                const std::string& token,
+                                                                std::chrono::milliseconds deadline) {
+  const absl::StatusOr<SocketAddress> resolved = Resolve(address);
+  MESHWORK_RETURN_IF_ERROR(Annotate(resolved.status(), "Rendezvous: "));
+  auto rendezvous = std::make_unique<GrpcRendezvous>(address, *resolved, token);
+  MESHWORK_RETURN_IF_ERROR(rendezvous->Meet(deadline));
+  return rendezvous;
+}
+
+#endif
+
+}  // namespace meshwork

@@ -1,0 +1,128 @@
+#include "meshwork/train/processes.h"
+
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <exception>
+#include <utility>
+
+#include "fmt/ranges.h"
+#include "meshwork/base/status.h"
+#include "meshwork/runtime/cpu/worker_pool.h"
+#include "meshwork/runtime/transport/connect.h"
+#include "meshwork/train/file.h"
+
+namespace meshwork {
+namespace {
+
+constexpr Engine kEngines[] = {Engine::kAuto, Engine::kMpi, Engine::kGloo};
+constexpr int64_t kMostSeconds = 24 * 60 * 60;
+
+std::vector<std::string> EngineNames() {
+  std::vector<std::string> names;
+  for (Engine engine : kEngines) names.emplace_back(NameOf(engine));
+  return names;
+}
+
+absl::StatusOr<Engine> EngineOf(std::string_view name) {
+  for (Engine engine : kEngines)
+    if (NameOf(engine) == name) return engine;
+  return InvalidArgument("Join: there is no transport \"{}\"; there are {}.", name,
+                         fmt::join(EngineNames(), ", "));
+}
+
+absl::StatusOr<Cluster> FindCluster(const std::string& from, const Environment& environment) {
+  if (from == "off") return Cluster();
+  if (from == "auto") return Cluster::FromEnvironment(environment);
+  if (from == "mpi") return Cluster::FromLauncher(environment);
+  if (from == "tf_config") {
+    if (const std::optional<std::string> text = environment("TF_CONFIG")) return Cluster::FromTfConfig(*text);
+    return InvalidArgument("TF_CONFIG is not set.");
+  }
+  MESHWORK_ASSIGN_OR_RETURN(const std::string text, ReadFile(from));
+  return Cluster::FromFile(text, from, environment);
+}
+
+std::string HostName() {
+  char name[256] = {};
+  return gethostname(name, sizeof(name) - 1) == 0 ? name : "";
+}
+
+// The host and the cores that this process may use: "host-a 0,1,2,3".
+std::string Cores() {
+  cpu_set_t allowed;
+  CPU_ZERO(&allowed);
+  std::vector<int> cores;
+  if (sched_getaffinity(0, sizeof(allowed), &allowed) == 0)
+    for (int core = 0; core < CPU_SETSIZE; ++core)
+      if (CPU_ISSET(core, &allowed)) cores.push_back(core);
+  return fmt::format("{} {}", HostName(), fmt::join(cores, ","));
+}
+
+}  // namespace
+
+void AddJoinFlags(FlagTable& flags, JoinOptions* options) {
+  flags.Text("cluster",
+             "the processes that share the mesh: auto, as mpirun, srun or TF_CONFIG say; mpi; tf_config;\n"
+             "                     off; or a JSON file (docs/distributed.md)",
+             &options->cluster);
+  flags.Choice("transport", "what carries data between processes", &options->transport, EngineNames());
+  flags.Int("deadline", "seconds that a process waits for another one", &options->deadline_seconds, 1,
+            kMostSeconds);
+}
+
+absl::StatusOr<Processes> Processes::Join(const JoinOptions& options, const Environment& environment) {
+  Processes joined;
+  absl::StatusOr<Cluster> cluster = FindCluster(options.cluster, environment);
+  if (!cluster.ok()) return Annotate(cluster.status(), "--cluster: ");
+  joined.cluster_ = *std::move(cluster);
+  MESHWORK_ASSIGN_OR_RETURN(const Engine engine, EngineOf(options.transport));
+  MESHWORK_ASSIGN_OR_RETURN(
+      joined.transport_,
+      Connect(joined.cluster_, {.engine = engine,
+                                .deadline = std::chrono::seconds(options.deadline_seconds),
+                                .rendezvous = environment("MESHWORK_RENDEZVOUS").value_or(""),
+                                .token = environment("MESHWORK_TOKEN").value_or("")}));
+  MESHWORK_RETURN_IF_ERROR(joined.CountSharers());
+  return joined;
+}
+
+absl::Status Processes::CountSharers() {
+  if (transport_ == nullptr) return absl::OkStatus();
+  const std::string mine = Cores();
+  MESHWORK_ASSIGN_OR_RETURN(const std::vector<std::string> all, transport_->AllGather("cores", mine));
+  sharers_ = static_cast<int>(std::count(all.begin(), all.end(), mine));
+  return absl::OkStatus();
+}
+
+void Processes::Use(SessionOptions& options) const {
+  options.executor.transport = transport_.get();
+  if (sharers_ == 1) return;
+  options.own_cores = false;
+  if (options.workers == 0) options.workers = std::max(1, WorkerPool::DefaultWorkers() / sharers_);
+}
+
+absl::Status Processes::Run(const std::function<absl::Status()>& body) const {
+  if (transport_ == nullptr) return body();
+  try {
+    const absl::Status status = body();
+    return status.ok() ? status : Tell(status);
+  } catch (const std::exception& error) {
+    Tell(absl::InternalError(fmt::format("it ends by an exception: {}.", error.what()))).IgnoreError();
+    throw;
+  }
+}
+
+absl::Status Processes::Tell(const absl::Status& error) const {
+  const absl::Status named = Annotate(error, fmt::format("{}: ", Name()));
+  transport_->Abort(named);
+  return named;
+}
+
+std::string Processes::Name() const {
+  return fmt::format("{} on {}", cluster_.task().ToString(), HostName());
+}
+
+}  // namespace meshwork

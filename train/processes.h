@@ -1,0 +1,75 @@
+// Processes: this process among those that run a program together, and the data between them.
+//
+//   JoinOptions join;                                    // or as flags say: AddJoinFlags(flags, &join)
+//   MESHWORK_ASSIGN_OR_RETURN(const Processes processes, Processes::Join(join));
+//   return processes.Run([&]() -> absl::Status {
+//     SessionOptions options;
+//     processes.Use(options);                            // its session is one of all processes
+//     …
+//     if (processes.is_chief()) …                        // writes reports, and what is saved
+//   });
+//
+// Every process runs the same program on the same data: it computes the rows and columns that its devices
+// hold. A process that cannot go on tells the others why, so that none waits for it.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "meshwork/base/flags.h"
+#include "meshwork/mesh/cluster.h"
+#include "meshwork/runtime/transport.h"
+#include "meshwork/train/session.h"
+
+namespace meshwork {
+
+struct JoinOptions {
+  // "auto": what a launcher or TF_CONFIG says (Cluster::FromEnvironment); "tf_config"; "mpi": what mpirun or
+  // srun says; else the name of a file in TF_CONFIG's form (Cluster::FromFile). "off": this process is alone.
+  std::string cluster = "auto";
+  std::string transport = "auto";  // NameOf(Engine)
+  int64_t deadline_seconds = 60;   // how long a process waits for another one
+};
+
+// Adds --cluster, --transport and --deadline.
+void AddJoinFlags(FlagTable& flags, JoinOptions* options);
+
+class Processes {
+ public:
+  // This process alone.
+  Processes() = default;
+
+  // Finds the others and connects with them; all of them must call it. For Gloo, MESHWORK_RENDEZVOUS and
+  // MESHWORK_TOKEN say GlooOptions::rendezvous and token. Errors: TF_CONFIG is missing; the file
+  // cannot be read; those of the functions of Cluster; an unknown transport; those of Connect.
+  static absl::StatusOr<Processes> Join(const JoinOptions& options,
+                                        const Environment& environment = ProcessEnvironment());
+
+  const Cluster& cluster() const { return cluster_; }
+  bool is_chief() const { return cluster_.is_chief(); }
+  bool is_alone() const { return cluster_.is_alone(); }
+  Transport* transport() const { return transport_.get(); }  // null if this process is alone
+
+  // The session's data goes to and from the others, and its workers, unless their number is given, take this
+  // process's part of the cores.
+  void Use(SessionOptions& options) const;
+
+  // body(), which all processes run. Returns its status, with this process's name before an error. Of an error, or
+  // an exception, the others are told: every call of theirs that waits fails with it.
+  absl::Status Run(const std::function<absl::Status()>& body) const;
+
+  // "worker 1 on host-b", for messages.
+  std::string Name() const;
+
+ private:
+  absl::Status CountSharers();
+  absl::Status Tell(const absl::Status& error) const;
+
+  Cluster cluster_;
+  std::unique_ptr<Transport> transport_;
+  int sharers_ = 1;  // processes on this host that may use the same cores, with this one
+};
+
+}  // namespace meshwork
