@@ -8,9 +8,11 @@
 
 #include "cli/meshwork_tool.h"
 #include "fmt/ranges.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "meshwork/base/version.h"
 #include "meshwork/runtime/tensor.h"
+#include "meshwork/runtime/transport/gloo.h"
 #include "meshwork/train/safetensors.h"
 #include "support/golden.h"
 
@@ -23,7 +25,8 @@ using nlohmann::json;
 
 TEST_F(MeshworkTest, HelpListsCommandsAndFlags) {
   std::string all;
-  for (const char* command : {"", "compile", "explain", "verify", "run", "relayout", "ops", "fmt"}) {
+  for (const char* command :
+       {"", "compile", "explain", "verify", "run", "relayout", "ops", "fmt", "rendezvous"}) {
     std::vector<std::string> args = {"--help"};
     if (*command != '\0') args.insert(args.begin(), command);
     all += fmt::format("$ meshwork {}\n{}\n", fmt::join(args, " "), Output(args));
@@ -55,6 +58,7 @@ TEST_F(MeshworkTest, RefusesArgumentsThatAreWrong) {
       {{"fmt", "--check", "--in-place", step},
        "meshwork fmt: --check changes nothing; leave it or --in-place out."},
       {{"fmt", "--in-place", "-"}, "meshwork fmt: --in-place needs a file; standard input is none."},
+      {{"rendezvous"}, "meshwork rendezvous: --address is missing. See --help."},
   };
   for (const auto& [args, message] : cases) ExpectFails(Run(args), 2, message);
 }
@@ -119,6 +123,25 @@ TEST_F(MeshworkTest, OpsTellsOfCompositesToo) {
       "  %4 = reduce_sum %3 dims=[1] keep_dims=true : f32[4,1]\n"
       "  %5 = div %3, %4 : f32[4,6]\n");
   EXPECT_EQ(Output({"ops", "--op", "layernorm"}), Output({"ops", "--op", "layer_norm"}));
+}
+
+// ---- rendezvous.
+
+TEST_F(MeshworkTest, ServesUntilItIsEnded) {
+  if (!HasGloo()) GTEST_SKIP() << "this build has no gRPC";
+  // Says where it listens; a second one there is refused; SIGTERM and SIGINT end both cleanly.
+  for (const char* signal : {"TERM", "INT"}) {
+    const std::string command = fmt::format(
+        "true; MESHWORK_TOKEN=secret env --default-signal=INT $0 rendezvous --address 127.0.0.1:0 > said & id=$!; "
+        "while ! grep -q listens said; do sleep 0.01; done; "
+        "port=$(sed 's/.*://' said); $0 rendezvous --address 127.0.0.1:$port; echo refused $?; "
+        "kill -{} $id; wait $id; echo ended $?; sed \"s/$port/PORT/\" said",
+        signal);
+    const Finished finished = Shell(command);
+    EXPECT_EQ(finished.out, "refused 2\nended 0\nmeshwork rendezvous: listens at 127.0.0.1:PORT\n");
+    EXPECT_THAT(finished.err,
+                testing::ContainsRegex("meshwork rendezvous: Rendezvous: the address .* is taken; "));
+  }
 }
 
 // ---- relayout.

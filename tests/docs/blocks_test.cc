@@ -24,6 +24,7 @@
 #include "gtest/gtest.h"
 #include "meshwork/base/status.h"
 #include "meshwork/ir/text.h"
+#include "meshwork/mesh/placement.h"
 #include "meshwork/spmd/compile.h"
 #include "nlohmann/json.hpp"
 #include "support/golden.h"
@@ -266,6 +267,47 @@ void CheckMistake(const Block& block) {
   ExpectText(block, fmt::format("{}{}{}\n", text, kLine, MessageOf(status)));
 }
 
+// The devices of each process as rows of the mesh's second axis. REQUIRES: the mesh has two axes; a process holds whole
+// rows.
+std::string Draw(const Mesh& mesh, const Placement& placement) {
+  const auto cell = [](const std::string& name, int64_t number) {
+    return fmt::format("  {:>8}", fmt::format("{} {}", name, number));
+  };
+  const int64_t columns = mesh.axis(1).size, devices = placement.devices_per_domain();
+  std::string head(9, ' ');
+  for (int64_t c = 0; c < columns; ++c) head += cell(mesh.axis(1).name, c);
+  const auto row = [&](std::string text) {
+    text.resize(head.size(), ' ');
+    return fmt::format("|  {}  |\n", text);
+  };
+  const std::string edge = fmt::format("+{}+\n", std::string(head.size() + 4, '-'));
+  std::string drawing;
+  for (int64_t process = 0; process < placement.num_domains(); ++process) {
+    const int64_t first = placement.FirstDevice(process);
+    drawing += edge + row(fmt::format("process {}", process)) + row(head);
+    for (int64_t device = first; device < first + devices; device += columns) {
+      std::string text = fmt::format("{:<9}", fmt::format("{} {}", mesh.axis(0).name, device / columns));
+      for (int64_t c = 0; c < columns; ++c) text += cell("device", device + c);
+      drawing += row(text);
+    }
+  }
+  return drawing + edge;
+}
+
+void CheckPlacement(const Block& block) {
+  static const std::regex form("(\\S+) on ([0-9]+) processes");
+  const std::string first = block.text.substr(0, block.text.find('\n'));
+  std::smatch match;
+  ASSERT_TRUE(std::regex_match(first, match, form)) << first;
+  const absl::StatusOr<Mesh> mesh = Mesh::Parse(match[1].str());
+  ASSERT_TRUE(mesh.ok()) << mesh.status();
+  const absl::StatusOr<Placement> placement = Placement::Create(*mesh, std::stoll(match[2].str()));
+  ASSERT_TRUE(placement.ok()) << placement.status();
+  ASSERT_EQ(mesh->num_axes(), 2);
+  ASSERT_EQ(placement->devices_per_domain() % mesh->axis(1).size, 0);
+  ExpectText(block, first + "\n" + Draw(*mesh, *placement));
+}
+
 // "base/         status macros": the first word of a line, and its columns beyond, are paths.
 void CheckTree(const Block& block) {
   for (const std::string& line : Lines(block.text)) {
@@ -303,6 +345,7 @@ void Check(const Block& block) {
   if (block.Is("mw", "compiled") || block.Is("mw", "after")) return CheckCompiled(block);
   if (block.Is("mw-error")) return CheckMistake(block);
   if (block.Is("layout")) return ExpectNothingWrong(CheckLayouts(block.text));
+  if (block.Is("placement")) return CheckPlacement(block);
   if (block.Is("tree")) return CheckTree(block);
   if (block.Is("sh")) return ExpectNothingWrong(CheckCommands(block.text, {Root(), MLP_MNIST, Scratch()}));
   if (block.Is("cmake")) return CheckCmake(block);

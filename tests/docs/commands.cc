@@ -39,7 +39,9 @@ class CommandChecker {
         {"git", &CommandChecker::Git},         {"cd", &CommandChecker::Nothing},
         {"g++", &CommandChecker::Compiler},    {"c++", &CommandChecker::Compiler},
         {"python3", &CommandChecker::Python},  {"pkg-config", &CommandChecker::PkgConfig},
-        {"mkdir", &CommandChecker::Nothing},
+        {"mkdir", &CommandChecker::Nothing},   {"kubectl", &CommandChecker::Nothing},
+        {"mpirun", &CommandChecker::Launcher}, {"srun", &CommandChecker::Launcher},
+        {"sbatch", &CommandChecker::Launcher},
     };
     const auto check = kChecks.find(command);
     if (check != kChecks.end()) return (this->*check->second)(words);
@@ -139,6 +141,13 @@ class CommandChecker {
     return std::count(words.begin(), words.end(), "meshwork") == 1 ? ""
                                                                    : "pkg-config is not asked for meshwork";
   }
+  // What a launcher starts is the first of its words with a slash; its own flags stand before it.
+  std::string Launcher(const Words& words) const {
+    const auto program = std::find_if(words.begin(), words.end(), [](const std::string& word) {
+      return !IsFlag(word) && word.find('/') != std::string::npos;
+    });
+    return program == words.end() ? "a launcher has no program to start" : Check(Words(program, words.end()));
+  }
   std::string Compiler(const Words&) const { return ""; }
   std::string Nothing(const Words&) const { return ""; }
   std::string Python(const Words& words) const {
@@ -161,6 +170,7 @@ class CommandChecker {
 
   // A file of the repository, or what the build makes of one: build/PRESET/FOLDER/NAME.
   std::string Program(const std::string& command, const Words& words) const {
+    if (command.starts_with("examples/multi_worker/") && Exists(command)) return Launcher(words);
     if (command.find('/') != std::string::npos && Exists(command)) return "";
     static const std::regex built("build/([a-z-]+)/(examples|benchmarks|tests)/([a-z_]+)");
     std::smatch match;

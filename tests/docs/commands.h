@@ -15,9 +15,9 @@ struct CommandContext {
 };
 
 // Every line is a command whose words are known: one of ./dev with a command that it lists, the example with
-// flags that its help has, cmake or ctest with a preset that there is, a package manager with names of
-// packages. What follows " # " is a comment; NAME=value before a command, `cd FOLDER` and lines ended by a
-// backslash are as in a shell. Returns what is wrong, or "".
+// flags that its help has, a launcher with such a program, cmake or ctest with a preset that there is, a package
+// manager with names of packages. What follows " # " is a comment; NAME=value before a command, `cd FOLDER` and
+// lines ended by a backslash are as in a shell. Returns what is wrong, or "".
 std::string CheckCommands(std::string_view text, const CommandContext& context);
 
 }  // namespace meshwork::docs

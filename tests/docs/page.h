@@ -15,6 +15,7 @@
 //   mw after PASS      the last `mw` program after this pass of the compiler
 //   mw-error           a program in text form, a line "----", and the error of reading or compiling it
 //   layout             lines of layouts and what devices hold, plans between layouts, JSON forms (layouts.cc)
+//   placement          "batch=4,model=2 on 2 processes", and a drawing of the devices that each process holds
 //   ebnf               the grammar of the text form (grammar_test.cc)
 //   tree               files and folders of the repository
 //   console            commands after "$ ", and what they print (cli/tools_page_test.cc)

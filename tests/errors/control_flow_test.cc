@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "errors/errors.h"
+#include "errors/in.h"
 #include "gtest/gtest.h"
 #include "meshwork/ir/gradients.h"
 #include "meshwork/ir/text.h"
@@ -19,11 +20,6 @@ namespace meshwork {
 namespace {
 
 using Values = std::vector<Value>;
-
-Value In(Graph& g, DType dtype, const Shape& shape, CallSite loc = CallSite::Current()) {
-  return g.Input("x" + std::to_string(g.values().size()), dtype, shape, LayoutSpec(shape.size(), UNSHARDED),
-                 loc);
-}
 
 ScanStep Same(Graph&, const Values& c, const Values&) { return {c}; }
 Value Go(Graph&, const Values& c) { return Less(c[0], 3.0); }

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "errors/errors.h"
+#include "errors/in.h"
 #include "gtest/gtest.h"
 #include "meshwork/control/control_flow.h"
 #include "meshwork/ir/gradients.h"
@@ -14,10 +15,6 @@
 namespace meshwork {
 namespace {
 
-Value In(Graph& g, DType dtype, const Shape& shape, CallSite loc = CallSite::Current()) {
-  return g.Input("x" + std::to_string(g.values().size()), dtype, shape, LayoutSpec(shape.size(), UNSHARDED),
-                 loc);
-}
 Initializer Zeros(Type type) {
   return {type, [](Graph& g, const Type& t, int64_t, int64_t) { return Constant(g, 0, t); }};
 }

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "errors/errors.h"
+#include "errors/in.h"
 #include "gtest/gtest.h"
 #include "meshwork/control/control_flow.h"
 #include "meshwork/control/rebatch.h"
@@ -20,9 +21,6 @@ namespace {
 using Values = std::vector<Value>;
 using manual::Region;
 
-Value In(Graph& g, const Shape& shape, DType dtype = F32) {
-  return g.Input("x" + std::to_string(g.values().size()), dtype, shape, LayoutSpec(shape.size(), UNSHARDED));
-}
 Values Same(Graph&, const Values& b) { return b; }
 
 const LayoutSpec kRows = {"model", UNSHARDED};

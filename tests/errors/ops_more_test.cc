@@ -4,16 +4,12 @@
 #include <string>
 
 #include "errors/errors.h"
+#include "errors/in.h"
 #include "gtest/gtest.h"
 #include "meshwork/ops/ops.h"
 
 namespace meshwork {
 namespace {
-
-Value In(Graph& g, DType dtype, const Shape& shape, CallSite loc = CallSite::Current()) {
-  return g.Input("x" + std::to_string(g.values().size()), dtype, shape, LayoutSpec(shape.size(), UNSHARDED),
-                 loc);
-}
 
 TEST(OpErrors, SpecialFunctionsAndMatrices) {
   ExpectErrors("ops_special", {

@@ -5,17 +5,12 @@
 #include <string>
 
 #include "errors/errors.h"
+#include "errors/in.h"
 #include "gtest/gtest.h"
 #include "meshwork/ir/gradients.h"
 
 namespace meshwork {
 namespace {
-
-// An unsharded input with a name of its own.
-Value In(Graph& g, DType dtype, const Shape& shape, CallSite loc = CallSite::Current()) {
-  return g.Input("x" + std::to_string(g.values().size()), dtype, shape, LayoutSpec(shape.size(), UNSHARDED),
-                 loc);
-}
 
 TEST(OpErrors, Elementwise) {
   ExpectErrors("ops_elementwise",

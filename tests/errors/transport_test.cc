@@ -43,6 +43,10 @@ TEST(TransportErrors, Loopback) {
     return Agree(end, "the program", std::string(program));
   };
   const Play differ = [&](Transport& end) { return runs(end, end.domain() == 0 ? "9f2c" : "77aa"); };
+  const Play differ_in_a_line = [](Transport& end) {
+    const std::string line = end.domain() == 0 ? "%0 = neg %a" : "%0 = exp %a";
+    return Agree(end, "the program", line.substr(5, 3), [&] { return "func f(%a: f32[4]) {\n  " + line; });
+  };
   const Play lacks_memory = [](Transport& end) {
     const absl::StatusOr<std::string> mine =
         absl::ResourceExhaustedError("Executor: there is not enough memory.");
@@ -57,6 +61,7 @@ TEST(TransportErrors, Loopback) {
   const Play expects_less = [](Transport& end) { return Send(end, 24, 16); };
   ExpectErrors("transport", {
                                 MISTAKE(InDomain0(differ)),
+                                MISTAKE(InDomain0(differ_in_a_line)),
                                 MISTAKE(InDomain0(lacks_memory)),
                                 MISTAKE(InDomain0(asks_alone)),
                                 MISTAKE(InDomain0(sends_alone)),

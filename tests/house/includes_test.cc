@@ -35,10 +35,12 @@ const std::vector<Room>& House() {
       {"verify", {"base", "layout", "ir", "control"}},
       {"spmd", {"base", "mesh", "layout", "ir", "ops", "control", "plan", "verify"}},
       {"runtime", {"base", "mesh", "layout", "ir", "kernels", "plan"}},
-      {"runtime/transport", {"base", "runtime"}},
+      {"runtime/transport", {"base", "mesh", "runtime"}},
       {"runtime/cpu", {"base", "ir", "kernels", "kernels/blas", "plan", "runtime"}},
       {"check", {"base", "mesh", "layout", "ir", "kernels/blas", "ops", "spmd", "runtime", "runtime/cpu"}},
-      {"train", {"base", "layout", "ir", "ops", "control", "plan", "spmd", "runtime", "runtime/cpu"}},
+      {"train",
+       {"base", "mesh", "layout", "ir", "ops", "control", "plan", "spmd", "runtime", "runtime/transport",
+        "runtime/cpu"}},
   };
   return *house;
 }

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "mesh/all_meshes.h"
@@ -13,6 +14,8 @@
 #include "support/long_tests.h"
 
 namespace meshwork {
+
+inline Layout Read(const Mesh& mesh, std::string_view text) { return Layout::Parse(mesh, text).value(); }
 
 // Every layout of `rank` dims on the mesh, without partial axes.
 inline std::vector<Layout> AllWholeLayouts(const Mesh& mesh, int rank) {

@@ -14,7 +14,6 @@ namespace {
 
 using ::testing::ElementsAre;
 
-Layout Read(const Mesh& mesh, std::string_view text) { return Layout::Parse(mesh, text).value(); }
 std::vector<int64_t> List(const Shape& shape) { return {shape.begin(), shape.end()}; }
 
 // ---- Construction and text.

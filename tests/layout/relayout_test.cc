@@ -11,8 +11,6 @@
 namespace meshwork {
 namespace {
 
-Layout Read(const Mesh& mesh, std::string_view text) { return Layout::Parse(mesh, text).value(); }
-
 // "all_to_all (x) 0->1 {_,x}: 448": what a step does, what it gives, and what a device sends.
 std::string Describe(const RelayoutStep& step) {
   std::string out(RelayoutKindName(step.kind));

@@ -4,6 +4,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "layout/all_layouts.h"
 #include "meshwork/base/status.h"
 #include "meshwork/layout/layout.h"
 
@@ -12,7 +13,6 @@ namespace {
 
 using ::testing::ElementsAre;
 
-Layout Read(const Mesh& mesh, std::string_view text) { return Layout::Parse(mesh, text).value(); }
 // The elements of a tensor of one dim that a device holds.
 std::vector<int64_t> Elements(const Layout& layout, int64_t size, int64_t device) {
   std::vector<int64_t> elements;

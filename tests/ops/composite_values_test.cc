@@ -14,11 +14,6 @@ using ::testing::DoubleNear;
 using ::testing::ElementsAre;
 using ::testing::Pointwise;
 
-Numbers ValueOf(const Value& y, const Feeds& feeds) {
-  y.graph()->Output("y", y);
-  return Interpret(*y.graph(), feeds).outputs.at("y").Numbers();
-}
-
 TEST(CompositesTest, AttentionWithAMaskSeesWhatItIsToldTo) {
   Numbers numbers;
   for (int i = 0; i < 12; ++i) numbers.push_back(std::sin(i));

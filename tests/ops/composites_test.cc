@@ -11,6 +11,7 @@
 #include "meshwork/base/status.h"
 #include "meshwork/ir/gradients.h"
 #include "meshwork/ops/ops.h"
+#include "ops/gradient_check.h"
 #include "support/interpreter.h"
 
 namespace meshwork {
@@ -20,13 +21,6 @@ using ::testing::DoubleNear;
 using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::IsNan;
-using Numbers = std::vector<double>;
-using Feeds = std::map<std::string, Numbers>;
-
-Value In(Graph& g, const std::string& name, const Type& type) {
-  return g.Input(name, type.dtype, type.shape, LayoutSpec(type.shape.size(), UNSHARDED));
-}
-
 TEST(CompositesTest, PassInvalidValuesOn) {
   Graph g{Mesh()};
   const Value x = In(g, "x", {F32, {4}}), bad = MatMul(x, x);
@@ -46,11 +40,6 @@ TEST(CompositesTest, PassInvalidValuesOn) {
   EXPECT_FALSE(clipped[1].valid());
   EXPECT_TRUE(ClipByGlobalNorm({}, 1).empty());
   EXPECT_EQ(g.nodes().size(), nodes);
-}
-
-Numbers ValueOf(const Value& y, const Feeds& feeds) {
-  y.graph()->Output("y", y);
-  return Interpret(*y.graph(), feeds).outputs.at("y").Numbers();
 }
 
 TEST(SoftmaxTest, OfNothingButMaskedElementsIsNan) {

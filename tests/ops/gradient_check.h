@@ -27,6 +27,15 @@ using Xs = std::vector<Value>;
 inline Value In(Graph& g, const std::string& name, const Shape& shape, DType dtype = F64) {
   return g.Input(name, dtype, shape, LayoutSpec(shape.size(), UNSHARDED));
 }
+inline Value In(Graph& g, const std::string& name, const Type& type) {
+  return In(g, name, type.shape, type.dtype);
+}
+
+// The value, in a graph that ends with it.
+inline Numbers ValueOf(const Value& y, const Feeds& feeds) {
+  y.graph()->Output("y", y);
+  return Interpret(*y.graph(), feeds).outputs.at("y").Numbers();
+}
 
 using Function = RealFunction;
 

@@ -98,14 +98,14 @@ class Dice {
 };
 
 // An exchange of one operand, or of two that are joined along a dim.
-struct Drawn {
+struct DrawnMove {
   Exchange exchange;
   std::vector<Type> operands;
   Type result;
 };
 
-Drawn DrawMove(const Type& x, Dice& dice) {
-  Drawn drawn{{.value = dice.Fill()}, {x}, {x.dtype, {}}};
+DrawnMove DrawMove(const Type& x, Dice& dice) {
+  DrawnMove drawn{{.value = dice.Fill()}, {x}, {x.dtype, {}}};
   const bool joins = x.rank() > 0 && dice.Draw(0, 3) == 0;
   const int64_t joined = joins ? dice.Draw(0, x.rank() - 1) : -1;
   for (int64_t d = 0; d < x.rank(); ++d) {
@@ -144,7 +144,7 @@ TEST(MovementTest, IsWhatAnExchangeDoes) {
   for (uint64_t seed = 0; seed < 60000; ++seed) {
     Dice dice(seed);
     const Type x = DrawType(dice);
-    const Drawn drawn = DrawMove(x, dice);
+    const DrawnMove drawn = DrawMove(x, dice);
     const std::vector<int32_t> sources(drawn.operands.size(), 0);
     const std::vector<Elements> elements = SourcesOf({x});
     const Movement movement = MovementOf(drawn.exchange, drawn.operands, sources, drawn.result);
@@ -169,7 +169,7 @@ TEST(MovementTest, OfAChainIsWhatItsStepsDo) {
   for (uint64_t seed = 0; seed < 60000; ++seed) {
     Dice dice(seed);
     const Type x = DrawType(dice);
-    const Drawn first = DrawMove(x, dice), second = DrawMove(first.result, dice);
+    const DrawnMove first = DrawMove(x, dice), second = DrawMove(first.result, dice);
     const std::vector<Elements> elements = SourcesOf({x});
     const Movement inner = MovementOf(first.exchange, first.operands,
                                       std::vector<int32_t>(first.operands.size(), 0), first.result);

@@ -15,7 +15,7 @@
 namespace meshwork {
 namespace {
 
-constexpr uint64_t kSeed = 20111112, kStream = 3;
+constexpr uint64_t kTestSeed = 20111112, kTestStream = 3;
 constexpr size_t kMany = 100'000;
 
 template <typename T>
@@ -32,13 +32,13 @@ T Normal(uint64_t seed, uint64_t stream, uint64_t index) {
 template <typename T>
 std::vector<T> Uniforms(size_t n, T low = 0, T high = 1) {
   std::vector<T> values(n);
-  FillUniform(kSeed, kStream, 0, low, high, std::span<T>(values));
+  FillUniform(kTestSeed, kTestStream, 0, low, high, std::span<T>(values));
   return values;
 }
 template <typename T>
 std::vector<T> Normals(size_t n, T mean = 0, T stddev = 1) {
   std::vector<T> values(n);
-  FillNormal(kSeed, kStream, 0, mean, stddev, std::span<T>(values));
+  FillNormal(kTestSeed, kTestStream, 0, mean, stddev, std::span<T>(values));
   return values;
 }
 
@@ -106,7 +106,7 @@ TEST(PhiloxTest, UniformsAreTheFirstBitsOfTheBlock) {
   EXPECT_EQ(UniformF32(0, 0, 0), static_cast<float>(0x6627e8) / (1 << 24));
   EXPECT_EQ(UniformF64(0, 0, 0), std::ldexp(static_cast<double>(0x6627e8d5e169c58d >> 11), -53));
   for (uint64_t i = 0; i < kMany; ++i) {
-    const double difference = UniformF64(kSeed, kStream, i) - UniformF32(kSeed, kStream, i);
+    const double difference = UniformF64(kTestSeed, kTestStream, i) - UniformF32(kTestSeed, kTestStream, i);
     ASSERT_GE(difference, 0) << i;
     ASSERT_LT(difference, 0x1p-24) << i;
   }
@@ -133,11 +133,11 @@ TYPED_TEST(PhiloxFillTest, RunsEqualSingles) {
   for (const uint64_t first : {uint64_t{0}, uint64_t{12345}, (uint64_t{1} << 32) - 5}) {
     for (const size_t n : {0, 1, 7, 100}) {
       std::vector<T> uniform(n), normal(n);
-      FillUniform(kSeed, kStream, first, T{0}, T{1}, std::span<T>(uniform));
-      FillNormal(kSeed, kStream, first, T{0}, T{1}, std::span<T>(normal));
+      FillUniform(kTestSeed, kTestStream, first, T{0}, T{1}, std::span<T>(uniform));
+      FillNormal(kTestSeed, kTestStream, first, T{0}, T{1}, std::span<T>(normal));
       for (size_t j = 0; j < n; ++j) {
-        ASSERT_EQ(uniform[j], Uniform<T>(kSeed, kStream, first + j)) << first << " + " << j;
-        ASSERT_EQ(normal[j], Normal<T>(kSeed, kStream, first + j)) << first << " + " << j;
+        ASSERT_EQ(uniform[j], Uniform<T>(kTestSeed, kTestStream, first + j)) << first << " + " << j;
+        ASSERT_EQ(normal[j], Normal<T>(kTestSeed, kTestStream, first + j)) << first << " + " << j;
       }
     }
   }
@@ -148,8 +148,8 @@ TYPED_TEST(PhiloxFillTest, ScalesAndShifts) {
   const auto uniform = Uniforms<T>(1000, T{-3}, T{5});
   const auto normal = Normals<T>(1000, T{10}, T{0.25});
   for (size_t j = 0; j < 1000; ++j) {
-    ASSERT_EQ(uniform[j], T{-3} + Uniform<T>(kSeed, kStream, j) * T{8});
-    ASSERT_EQ(normal[j], T{10} + T{0.25} * Normal<T>(kSeed, kStream, j));
+    ASSERT_EQ(uniform[j], T{-3} + Uniform<T>(kTestSeed, kTestStream, j) * T{8});
+    ASSERT_EQ(normal[j], T{10} + T{0.25} * Normal<T>(kTestSeed, kTestStream, j));
   }
 }
 
@@ -192,10 +192,10 @@ TEST(PhiloxTest, NeighboursAreUncorrelated) {
   const double bound = 5 * std::sqrt(1. / kMany);
   double by_index = 0, by_stream = 0, by_seed = 0;
   for (uint64_t i = 0; i < kMany; ++i) {
-    const double z = NormalF64(kSeed, kStream, i) / kMany;
-    by_index += z * NormalF64(kSeed, kStream, i + 1);
-    by_stream += z * NormalF64(kSeed, kStream + 1, i);
-    by_seed += z * NormalF64(kSeed + 1, kStream, i);
+    const double z = NormalF64(kTestSeed, kTestStream, i) / kMany;
+    by_index += z * NormalF64(kTestSeed, kTestStream, i + 1);
+    by_stream += z * NormalF64(kTestSeed, kTestStream + 1, i);
+    by_seed += z * NormalF64(kTestSeed + 1, kTestStream, i);
   }
   EXPECT_NEAR(by_index, 0, bound);
   EXPECT_NEAR(by_stream, 0, bound);
@@ -204,7 +204,8 @@ TEST(PhiloxTest, NeighboursAreUncorrelated) {
 
 TEST(PhiloxTest, NormalF32IsTheRoundedF64) {
   for (uint64_t i = 0; i < kMany; ++i)
-    ASSERT_EQ(NormalF32(kSeed, kStream, i), static_cast<float>(NormalF64(kSeed, kStream, i))) << i;
+    ASSERT_EQ(NormalF32(kTestSeed, kTestStream, i), static_cast<float>(NormalF64(kTestSeed, kTestStream, i)))
+        << i;
 }
 
 // Where this fails and the tests above do not, this CPU or compiler computes other bits.

@@ -77,7 +77,7 @@ const std::vector<Drawn>& AllDrawn() {
 }
 
 // The whole tensor; `step` is empty or the step.
-HostTensor Draw(const Drawn& drawn, const Type& type, const Numbers& step = {}, const Ints& cuts = {}) {
+HostTensor DrawBy(const Drawn& drawn, const Type& type, const Numbers& step = {}, const Ints& cuts = {}) {
   Attrs attrs = drawn.attrs;
   attrs.Set("dtype", type.dtype);
   attrs.Set("shape", Ints(type.shape.begin(), type.shape.end()));
@@ -94,7 +94,7 @@ TEST(RandomRowTest, BernoulliIsAUniformNumberBelowP) {
     const uint64_t seed = PlainSeed(kSeed, step);
     for (DType dtype : kAllDTypes) {
       const Type type{dtype, {7, 300}};
-      const Numbers got = Draw(AllDrawn()[3], type, step, {2}).Numbers();
+      const Numbers got = DrawBy(AllDrawn()[3], type, step, {2}).Numbers();
       for (size_t i = 0; i < got.size(); ++i)
         ASSERT_EQ(got[i], PlainUniform(seed, kStream, i) < 0.375) << DTypeName(dtype) << " " << i;
     }
@@ -103,12 +103,12 @@ TEST(RandomRowTest, BernoulliIsAUniformNumberBelowP) {
 
 TEST(RandomRowTest, BernoulliOfNeverAndAlways) {
   for (double p : {0.0, 1.0})
-    EXPECT_THAT(Draw({"random_bernoulli", {{"seed", kSeed}, {"p", p}}}, {BOOL, {5000}}).Numbers(), Each(p));
+    EXPECT_THAT(DrawBy({"random_bernoulli", {{"seed", kSeed}, {"p", p}}}, {BOOL, {5000}}).Numbers(), Each(p));
 }
 
 TEST(RandomRowTest, TruncatedNormalsHaveTheProbabilityTheyAreDrawnFor) {
   const uint64_t seed = PlainSeed(kSeed, {3});
-  const Numbers got = Draw(AllDrawn()[2], {F64, {20'000}}, {3}).Numbers();
+  const Numbers got = DrawBy(AllDrawn()[2], {F64, {20'000}}, {3}).Numbers();
   for (size_t i = 0; i < got.size(); ++i) {
     const double z = (got[i] - 1) / 0.5;  // exact: 1 + z / 2 has lost at most one bit
     ASSERT_LE(std::abs(z), 2);
@@ -121,8 +121,8 @@ TEST(RandomRowTest, TruncatedNormalsHaveTheProbabilityTheyAreDrawnFor) {
 TEST(RandomRowTest, UniformAndNormalAreThoseOfPhilox) {
   for (const Numbers& step : {Numbers{}, Numbers{12}}) {
     const uint64_t seed = PlainSeed(kSeed, step);
-    const Numbers uniform = Draw(AllDrawn()[0], {F64, {1000}}, step).Numbers();
-    const Numbers normal = Draw(AllDrawn()[1], {F64, {1000}}, step).Numbers();
+    const Numbers uniform = DrawBy(AllDrawn()[0], {F64, {1000}}, step).Numbers();
+    const Numbers normal = DrawBy(AllDrawn()[1], {F64, {1000}}, step).Numbers();
     for (size_t i = 0; i < 1000; ++i) {
       ASSERT_EQ(uniform[i], -1 + PlainUniform(seed, kStream, i) * 4);
       ASSERT_EQ(normal[i], 1 + 0.5 * NormalF64(seed, kStream, i));
@@ -134,10 +134,10 @@ TEST(RandomRowTest, ValuesOfBf16AreThoseOfF32Rounded) {
   for (const Drawn& drawn : AllDrawn()) {
     if (drawn.op == "random_int") continue;
     const Type real{F32, {3, 700}}, rounded{BF16, {3, 700}};
-    Numbers want = HostTensor(rounded, Draw(drawn, real, {5}).Numbers()).Numbers();
+    Numbers want = HostTensor(rounded, DrawBy(drawn, real, {5}).Numbers()).Numbers();
     for (double& x : want)
       if (drawn.op == "random_uniform" && x == 3) x = 3 - 0x1p-6;  // high itself is no value
-    EXPECT_EQ(Draw(drawn, rounded, {5}, {1, 2}).Numbers(), want) << drawn.op;
+    EXPECT_EQ(DrawBy(drawn, rounded, {5}, {1, 2}).Numbers(), want) << drawn.op;
   }
 }
 
@@ -150,21 +150,22 @@ TEST(RandomRowTest, UniformInBf16StaysBelowHigh) {
   for (const Range& range :
        {Range{1, 1 + 0x1p-6, {1, 1 + 0x1p-7}}, Range{-1 - 0x1p-6, -1, {-1 - 0x1p-6, -1 - 0x1p-7}}}) {
     const Numbers got =
-        Draw({"random_uniform", {{"seed", kSeed}, {"low", range.low}, {"high", range.high}}}, {BF16, {4000}})
+        DrawBy({"random_uniform", {{"seed", kSeed}, {"low", range.low}, {"high", range.high}}},
+               {BF16, {4000}})
             .Numbers();
     EXPECT_THAT(got, Each(testing::AnyOf(range.values[0], range.values[1])));
     EXPECT_THAT(got, testing::Contains(range.values[0]));
     EXPECT_THAT(got, testing::Contains(range.values[1]));
   }
   const Drawn negative = {"random_uniform", {{"seed", kSeed}, {"low", -1e-3}, {"high", 0.0}}};
-  EXPECT_THAT(Draw(negative, {BF16, {4000}}).Numbers(), Each(testing::Lt(0)));
+  EXPECT_THAT(DrawBy(negative, {BF16, {4000}}).Numbers(), Each(testing::Lt(0)));
 }
 
 // ---- Statistics, with fixed seeds.
 
 TEST(RandomRowTest, TruncatedNormalFollowsItsDistribution) {
   constexpr int64_t kMany = 100'000;
-  Numbers x = Draw({"random_truncated_normal", {{"seed", kSeed}}}, {F64, {kMany}}).Numbers();
+  Numbers x = DrawBy({"random_truncated_normal", {{"seed", kSeed}}}, {F64, {kMany}}).Numbers();
   std::sort(x.begin(), x.end());
   double distance = 0, square = 0;
   for (size_t i = 0; i < x.size(); ++i) {
@@ -191,19 +192,19 @@ TEST(PortableMathTest, NormalQuantileInvertsTheDistributionFunction) {
 // The share of the bits, in the next wider arithmetic.
 TEST(RandomRowTest, WholeNumbersAreSharesOfTheirRange) {
   for (const Numbers& step : {Numbers{}, Numbers{3}}) {
-    const Numbers got = Draw(AllDrawn()[4], {I64, {1000}}, step).Numbers();
+    const Numbers got = DrawBy(AllDrawn()[4], {I64, {1000}}, step).Numbers();
     for (size_t i = 0; i < got.size(); ++i) {
       const uint64_t bits = PlainBits(PlainSeed(kSeed, step), kStream, i);
       ASSERT_EQ(got[i], -5 + std::floor(std::ldexp(static_cast<long double>(bits) * 1005, -64)));
     }
   }
   const Drawn all{"random_int", {{"seed", kSeed}, {"low", INT64_MIN}, {"high", INT64_MAX}}};
-  const Numbers got = Draw(all, {I64, {1000}}).Numbers();
+  const Numbers got = DrawBy(all, {I64, {1000}}).Numbers();
   EXPECT_LT(*std::min_element(got.begin(), got.end()), -0x1p62);
   EXPECT_GT(*std::max_element(got.begin(), got.end()), 0x1p62);
   const Drawn die{"random_int", {{"seed", kSeed}, {"low", int64_t{1}}, {"high", int64_t{7}}}};
   std::array<int, 7> counts = {};
-  for (double x : Draw(die, {I32, {60'000}}).Numbers()) ++counts[static_cast<size_t>(x)];
+  for (double x : DrawBy(die, {I32, {60'000}}).Numbers()) ++counts[static_cast<size_t>(x)];
   EXPECT_EQ(counts[0], 0);
   // Five standard errors of 91.
   for (size_t side = 1; side <= 6; ++side) EXPECT_NEAR(counts[side], 10'000, 460) << side;
@@ -241,7 +242,7 @@ TEST(RandomRowTest, EveryLayoutDrawsTheSameBits) {
       if (IsInteger(dtype) != (drawn.op == "random_int")) continue;
       if (dtype == BOOL && drawn.op != "random_bernoulli") continue;
       for (const Numbers& step : {Numbers{}, Numbers{9}}) {
-        const HostTensor whole = Draw(drawn, {dtype, shape}, step);
+        const HostTensor whole = DrawBy(drawn, {dtype, shape}, step);
         const Numbers want = whole.Numbers();
         for (const char* text : {"{x,y,_}", "{(y,x),_,_}", "{_,(x,y),_}", "{y,_,x}", "{_,_,_}"}) {
           const Layout layout = Layout::Parse(mesh, text).value();
@@ -278,8 +279,8 @@ double Agreement(const Numbers& a, const Numbers& b) {
 
 TEST(RandomRowTest, StepsSeedsAndStreamsAreUnrelated) {
   auto coins = [](int64_t seed, int64_t stream, const Numbers& step) {
-    return Draw({"random_bernoulli", {{"seed", seed}, {"stream", stream}, {"p", 0.5}}}, {BOOL, {10'000}},
-                step)
+    return DrawBy({"random_bernoulli", {{"seed", seed}, {"stream", stream}, {"p", 0.5}}}, {BOOL, {10'000}},
+                  step)
         .Numbers();
   };
   const Numbers first = coins(1, 0, {1});

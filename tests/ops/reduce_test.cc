@@ -93,7 +93,7 @@ std::vector<Ints> Subsets(const Shape& shape) {
 }
 
 // Values whose sums and products are exact in every dtype: factors are ±1 and, if they are few, 2.
-Numbers Draw(std::mt19937& random, const Reduction& reduction, const Type& type) {
+Numbers DrawOperand(std::mt19937& random, const Reduction& reduction, const Type& type) {
   const double two = type.num_elements() < 100 ? 2 : 1;
   Numbers x;
   for (int64_t i = type.num_elements(); i > 0; --i) {
@@ -129,7 +129,7 @@ TEST(ReduceTest, FoldsAnyDimsOfAnyShapeAsAPlainLoopDoes) {
     for (DType dtype : kAllDTypes) {
       if (IsLogical(reduction) != (dtype == BOOL)) continue;
       for (const Shape& shape : shapes) {
-        const HostTensor x({dtype, shape}, Draw(random, reduction, {dtype, shape}));
+        const HostTensor x({dtype, shape}, DrawOperand(random, reduction, {dtype, shape}));
         for (const Ints& dims : Subsets(shape)) {
           SCOPED_TRACE(fmt::format("{} of {} over {} dims", reduction.op, x.type().ToString(), dims.size()));
           const Folded want = PlainFold(x, dims, reduction.start, reduction.f);

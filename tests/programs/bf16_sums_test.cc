@@ -152,14 +152,14 @@ std::map<DType, int64_t> ReducedBytes(const Graph& local) {
   return bytes;
 }
 
-constexpr std::string_view kMeshes[] = {"[x=2, y=1]", "[x=4, y=2]", "[x=3, y=2]", "[x=8, y=1]"};
+constexpr std::string_view kSumMeshes[] = {"[x=2, y=1]", "[x=4, y=2]", "[x=3, y=2]", "[x=8, y=1]"};
 
 TEST(Bf16SumsTest, AreRoundedOnceOnEveryMesh) {
   for (const SummingProgram& summing : kPrograms) {
     const Graph one = Parse("[x=1, y=1]", summing.text);
     const HostTensor alone = Interpret(one, FeedsOf(one)).outputs.begin()->second;
     const std::vector<double> exact = InDouble(std::string(summing.text)), on_one = alone.Numbers();
-    for (std::string_view mesh : kMeshes) {
+    for (std::string_view mesh : kSumMeshes) {
       SCOPED_TRACE(fmt::format("{} on {}", summing.name, mesh));
       const Graph graph = Parse(mesh, summing.text);
       const absl::StatusOr<Program> program = Compile(graph);

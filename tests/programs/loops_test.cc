@@ -22,17 +22,17 @@
 namespace meshwork {
 namespace {
 
-constexpr std::string_view kMeshes[] = {"x=2", "x=3", "x=4", "x=2,y=2", "x=2,y=3"};
+constexpr std::string_view kLoopMeshes[] = {"x=2", "x=3", "x=4", "x=2,y=2", "x=2,y=3"};
 
 // A program that is written in two ways: with loops, and written out.
-struct Case {
+struct LoopCase {
   std::string name;
   std::vector<Type> inputs;
   // Adds outputs. `unrolled`: without loops.
   std::function<void(Graph& graph, const std::vector<Value>& inputs, bool unrolled)> build;
 };
 
-Graph GraphOf(const Case& c, const Mesh& mesh, const std::vector<Layout>& layouts, bool unrolled) {
+Graph GraphOf(const LoopCase& c, const Mesh& mesh, const std::vector<Layout>& layouts, bool unrolled) {
   Graph graph(mesh);
   std::vector<Value> inputs;
   for (size_t i = 0; i < c.inputs.size(); ++i)
@@ -231,8 +231,8 @@ void BuildWhile(Graph& graph, const std::vector<Value>& in, bool unrolled) {
   graph.Output("b", m);
 }
 
-std::vector<Case> Cases() {
-  std::vector<Case> cases;
+std::vector<LoopCase> LoopCases() {
+  std::vector<LoopCase> cases;
   for (const auto& [b, n] : {std::pair<int64_t, int64_t>{4, 6}, {5, 3}, {1, 2}}) {
     const std::string size = fmt::format(" {}x{}", b, n);
     for (const bool reverse : {false, true})
@@ -267,16 +267,16 @@ std::vector<Case> Cases() {
   return cases;
 }
 
-class LoopsTest : public testing::TestWithParam<Case> {};
+class LoopsTest : public testing::TestWithParam<LoopCase> {};
 
 // Every so many-th combination of layouts of the inputs.
 TEST_P(LoopsTest, GiveWhatTheSameGivesWrittenOut) {
-  const Case& c = GetParam();
+  const LoopCase& c = GetParam();
   std::vector<Layout> whole;
   for (const Type& type : c.inputs) whole.push_back(Layout::Replicated(Mesh(), type.rank()));
   const Graph one = GraphOf(c, Mesh(), whole, true);
   int64_t trial = 0;
-  for (std::string_view text : kMeshes) {
+  for (std::string_view text : kLoopMeshes) {
     const Mesh mesh = Mesh::Parse(text).value();
     std::vector<std::vector<Layout>> choices;
     int64_t combinations = 1;
@@ -303,7 +303,7 @@ TEST_P(LoopsTest, GiveWhatTheSameGivesWrittenOut) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Programs, LoopsTest, testing::ValuesIn(Cases()), [](const auto& info) {
+INSTANTIATE_TEST_SUITE_P(Programs, LoopsTest, testing::ValuesIn(LoopCases()), [](const auto& info) {
   std::string name = info.param.name;
   for (char& c : name)
     if (c == ' ') c = '_';

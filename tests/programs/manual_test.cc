@@ -29,11 +29,11 @@ namespace {
 using Values = std::vector<Value>;
 using Numbers = std::map<std::string, std::vector<double>>;
 
-constexpr std::string_view kMeshes[] = {"data=1,model=1", "data=2,model=2", "data=1,model=4",
-                                        "data=3,model=2", "data=2,model=3"};
+constexpr std::string_view kRegionMeshes[] = {"data=1,model=1", "data=2,model=2", "data=1,model=4",
+                                              "data=3,model=2", "data=2,model=3"};
 
 // A program that is written in two ways: by a manual region, and as a global program.
-struct Case {
+struct RegionCase {
   std::string name;
   std::vector<Type> inputs;
   std::function<Values(const Values& inputs)> manual;
@@ -42,7 +42,7 @@ struct Case {
 };
 
 // The outputs, and the gradients of a sum in which each element of the outputs has a weight of its own.
-Graph GraphOf(const Case& c, const Mesh& mesh, bool is_manual) {
+Graph GraphOf(const RegionCase& c, const Mesh& mesh, bool is_manual) {
   Graph graph(is_manual ? mesh : Mesh());
   Values inputs;
   for (size_t i = 0; i < c.inputs.size(); ++i)
@@ -104,9 +104,9 @@ void ExpectGives(const Graph& graph, const Numbers& numbers,
   }
 }
 
-void ExpectAgree(const Case& c) {
+void ExpectAgree(const RegionCase& c) {
   SCOPED_TRACE(c.name);
-  for (std::string_view text : kMeshes) {
+  for (std::string_view text : kRegionMeshes) {
     SCOPED_TRACE(text);
     const Mesh mesh = Mesh::Parse(text).value();
     const Graph one = GraphOf(c, mesh, false);

@@ -33,7 +33,7 @@ Values InputsOf(Graph& g, const LayoutSpec& spec, bool differ = false, Shape sha
   return inputs;
 }
 
-struct Case {
+struct OperandsCase {
   std::string name;
   std::string_view mesh;
   std::function<void(Graph& g)> build;  // adds outputs
@@ -41,7 +41,7 @@ struct Case {
   std::function<void(Graph& g)> reference = nullptr;
 };
 
-void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
+void PrintTo(const OperandsCase& c, std::ostream* out) { *out << c.name; }
 
 void OutputAll(Graph& g, const Values& values) {
   for (size_t i = 0; i < values.size(); ++i) g.Output(fmt::format("out{}", i), values[i]);
@@ -53,7 +53,7 @@ Value Total(const Values& values) {
   return sum;
 }
 
-std::vector<Case> Cases() {
+std::vector<OperandsCase> OperandsCases() {
   return {
       {"ConcatAlongASharded", "x=4",
        [](Graph& g) {
@@ -193,7 +193,7 @@ std::vector<Case> Cases() {
   };
 }
 
-class ManyOperandsTest : public testing::TestWithParam<Case> {};
+class ManyOperandsTest : public testing::TestWithParam<OperandsCase> {};
 
 Graph Built(std::string_view mesh, const std::function<void(Graph& g)>& build) {
   Graph graph(Mesh::Parse(mesh).value());
@@ -203,7 +203,7 @@ Graph Built(std::string_view mesh, const std::function<void(Graph& g)>& build) {
 }
 
 TEST_P(ManyOperandsTest, GiveTheOneDeviceResult) {
-  const Case& c = GetParam();
+  const OperandsCase& c = GetParam();
   const Graph built = Built(c.mesh, c.build);
   ASSERT_TRUE(built.status().ok()) << built.status();
   absl::StatusOr<Graph> read = ParseGraph(PrintGraph(built));
@@ -221,7 +221,7 @@ TEST_P(ManyOperandsTest, GiveTheOneDeviceResult) {
   EXPECT_EQ(TryProgram(random, expected, backend).error(), "");
 }
 
-INSTANTIATE_TEST_SUITE_P(Nodes, ManyOperandsTest, testing::ValuesIn(Cases()),
+INSTANTIATE_TEST_SUITE_P(Nodes, ManyOperandsTest, testing::ValuesIn(OperandsCases()),
                          [](const auto& info) { return info.param.name; });
 
 }  // namespace

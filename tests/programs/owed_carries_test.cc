@@ -19,7 +19,7 @@
 namespace meshwork {
 namespace {
 
-struct Case {
+struct CarryCase {
   std::string name;
   std::string_view step;      // what %next is, of %acc, %g and %c
   bool waits = true;          // until the loop is over
@@ -28,9 +28,9 @@ struct Case {
   int length = 4;
 };
 
-void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
+void PrintTo(const CarryCase& c, std::ostream* out) { *out << c.name; }
 
-const Case kCases[] = {
+const CarryCase kCases[] = {
     {"Added", "  %next = add %acc, %g\n"},
     {"AddedFromTheRight", "  %next = add %g, %acc\n"},
     {"Subtracted", "  %next = sub %acc, %g\n"},
@@ -57,7 +57,7 @@ const Case kCases[] = {
     {"SharedWithAReader", "  %t = tanh %acc\n  %s = add %acc, %g\n  %next = add %s, %t\n", false},
 };
 
-std::string TextOf(const Case& c, std::string_view mesh, std::string_view x) {
+std::string TextOf(const CarryCase& c, std::string_view mesh, std::string_view x) {
   return fmt::format(R"(mesh [{mesh}]
 func f(%xs: f64[{length},12,5] {x}, %m: f64[5,5] {{_,_}}, %v: f64[5,5] {{_,_}}, %p: bool[]) {{
   %one = constant value=1 dtype=f64 shape=[5,5]
@@ -93,10 +93,10 @@ int Collectives(const Graph& graph) {
   return count;
 }
 
-class OwedCarriesTest : public testing::TestWithParam<Case> {};
+class OwedCarriesTest : public testing::TestWithParam<CarryCase> {};
 
 TEST_P(OwedCarriesTest, GiveTheOneDeviceResultAndWaitWhereTheyCan) {
-  const Case& c = GetParam();
+  const CarryCase& c = GetParam();
   CpuBackend backend(2);
   for (const auto& [mesh, x] : std::vector<std::pair<std::string_view, std::string_view>>{
            {"x=4", "{_,x,_}"}, {"x=2,y=2", "{_,x,_}"}, {"x=2,y=3", "{_,(x,y),_}"}, {"x=8", "{_,x,_}"}}) {

@@ -17,8 +17,8 @@
 namespace meshwork {
 namespace {
 
-constexpr std::string_view kMeshes[] = {"a=2",     "a=3",         "a=4",   "a=2,b=2",
-                                        "a=2,b=3", "a=2,b=2,c=2", "a=2*2", "a=2*3"};
+constexpr std::string_view kRelayoutMeshes[] = {"a=2",     "a=3",         "a=4",   "a=2,b=2",
+                                                "a=2,b=3", "a=2,b=2,c=2", "a=2*2", "a=2*3"};
 
 // 1, 2, 3, …
 Tensor Ramp(const Shape& shape) {
@@ -85,7 +85,7 @@ TEST_P(RelayoutTest, EveryLayoutBecomesEveryOtherExactly) {
   const Shape& shape = GetParam();
   Runner runner;
   int64_t pair = 0;
-  for (std::string_view text : kMeshes) {
+  for (std::string_view text : kRelayoutMeshes) {
     const Mesh mesh = Mesh::Parse(text).value();
     const std::vector<Layout> layouts = AllWholeLayouts(mesh, static_cast<int>(shape.size()));
     const Tensor ramp = Ramp(shape);

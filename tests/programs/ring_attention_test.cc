@@ -35,7 +35,7 @@ namespace {
 
 using Numbers = std::map<std::string, std::vector<double>>;
 
-struct Case {
+struct RingCase {
   DType dtype = F64;
   int64_t b = 4, s = 12, t = 12, h = 2, d = 5, e = 3;
   bool causal = false, gradients = true;
@@ -45,7 +45,7 @@ struct Case {
 };
 
 // q, k and v by the axes "batch", "seq" and "model", where the mesh has them.
-Graph GraphOf(const Mesh& mesh, const Case& z, bool ring) {
+Graph GraphOf(const Mesh& mesh, const RingCase& z, bool ring) {
   Graph graph(mesh);
   auto by = [&](const char* axis) { return mesh.FindAxes(axis).ok() ? DimSpec(axis) : DimSpec(UNSHARDED); };
   auto input = [&](const char* name, const Shape& shape, bool is_cut = true) {
@@ -101,7 +101,7 @@ Numbers RunOn(const Program& program, const Numbers& numbers) {
   return all;
 }
 
-void ExpectAgrees(std::string_view mesh_text, const Case& z, double tolerance = 1e-10) {
+void ExpectAgrees(std::string_view mesh_text, const RingCase& z, double tolerance = 1e-10) {
   SCOPED_TRACE(fmt::format("{}, causal {}", mesh_text, z.causal));
   const Graph one = GraphOf(Mesh(), z, /*ring=*/false);
   ASSERT_TRUE(one.status().ok()) << one.status();
@@ -130,7 +130,7 @@ int64_t Wire(const Graph& local) {
   return bytes;
 }
 
-Graph Compiled(std::string_view mesh, const Case& z, bool ring) {
+Graph Compiled(std::string_view mesh, const RingCase& z, bool ring) {
   return Compile(GraphOf(Mesh::Parse(mesh).value(), z, ring)).value().body;
 }
 
@@ -184,7 +184,7 @@ TEST(RingAttentionTest, BlocksThatAreNotEqualGoRoundToo) {
                                                               {"seq=4", 12, 12}}) {
     for (bool causal : {false, true}) {
       for (bool seen : {false, true}) {
-        const Case z = {.s = s, .t = t, .causal = causal, .seen = seen};
+        const RingCase z = {.s = s, .t = t, .causal = causal, .seen = seen};
         SCOPED_TRACE(fmt::format("s {} t {} seen {}", s, t, seen));
         const Graph local = Compiled(mesh, z, true);
         EXPECT_GT(Count(local, "exchange"), 0);
@@ -196,7 +196,7 @@ TEST(RingAttentionTest, BlocksThatAreNotEqualGoRoundToo) {
 }
 
 TEST(RingAttentionTest, WhatDoesNotGoRoundIsGathered) {
-  const Case z = {.b = 3};  // examples that are not cut evenly
+  const RingCase z = {.b = 3};  // examples that are not cut evenly
   const Graph local = Compiled("batch=2,seq=2", z, true);
   EXPECT_EQ(Count(local, "exchange"), 0);
   EXPECT_GT(Count(local, "all_gather"), 0);
@@ -213,7 +213,7 @@ TEST(MergedAttentionTest, GivesTheOneDeviceResult) {
         for (bool causal : {false, true}) {
           for (bool seen : {false, true}) {
             SCOPED_TRACE(fmt::format("s {} t {} seen {}", s, t, seen));
-            const Case z = {
+            const RingCase z = {
                 .s = s, .t = t, .causal = causal, .gradients = t == 47, .seen = seen, .cuts_queries = false};
             if (!z.gradients) {
               const Graph local = Compiled(mesh, z, false);
@@ -235,10 +235,10 @@ TEST(MergedAttentionTest, GivesTheOneDeviceResult) {
 }
 
 TEST(MergedAttentionTest, OfOtherDtypesAndEmptyBlocks) {
-  const Case z = {.b = 1, .s = 1, .t = 9, .h = 1, .d = 4, .e = 2, .cuts_queries = false};
+  const RingCase z = {.b = 1, .s = 1, .t = 9, .h = 1, .d = 4, .e = 2, .cuts_queries = false};
   ExpectAgrees("seq=8", z);
   for (DType dtype : {F32, BF16}) {
-    Case other = z;
+    RingCase other = z;
     other.dtype = dtype;
     other.t = 64;
     ExpectAgrees("seq=4", other, dtype == F32 ? 2e-5 : 3e-2);
@@ -247,21 +247,21 @@ TEST(MergedAttentionTest, OfOtherDtypesAndEmptyBlocks) {
 
 // The size of the results: a maximum and a sum of [b,s,h], a sum of [b,s,h,e], reduced over 8 devices.
 TEST(MergedAttentionTest, SendsAMaximumAndTwoSums) {
-  const Case z = {.dtype = F32,
-                  .b = 8,
-                  .s = 1,
-                  .t = 256,
-                  .h = 8,
-                  .d = 64,
-                  .e = 64,
-                  .gradients = false,
-                  .cuts_queries = false};
+  const RingCase z = {.dtype = F32,
+                      .b = 8,
+                      .s = 1,
+                      .t = 256,
+                      .h = 8,
+                      .d = 64,
+                      .e = 64,
+                      .gradients = false,
+                      .cuts_queries = false};
   EXPECT_EQ(Wire(Compiled("seq=8", z, false)), 2 * 7 * (8 * 8 * 64 + 2 * 8 * 8) * 4 / 8);
 }
 
 // As many queries as keys: to bring them together sends less than to add up results for all of them.
 TEST(MergedAttentionTest, IsLeftWhereGatheringSendsLess) {
-  const Case z = {.s = 48, .t = 48, .gradients = false};
+  const RingCase z = {.s = 48, .t = 48, .gradients = false};
   EXPECT_EQ(Count(Compiled("seq=4", z, false), "all_reduce"), 0);
   EXPECT_GT(Count(Compiled("seq=4", {.s = 2, .t = 96, .gradients = false}, false), "all_reduce"), 0);
 }
@@ -336,16 +336,16 @@ TEST(HiddenKeysTest, AddNothingWhateverTheyAre) {
     for (const char* mesh : {"model=1", "seq=2", "seq=4"}) {
       for (const bool ring : {false, true}) {
         for (const bool by_seen : {false, true}) {
-          const Case z = {.b = 1,
-                          .s = t,
-                          .t = t,
-                          .h = 1,
-                          .d = 2,
-                          .e = 2,
-                          .causal = !by_seen,
-                          .gradients = false,
-                          .seen = by_seen,
-                          .cuts_queries = t == 150};
+          const RingCase z = {.b = 1,
+                              .s = t,
+                              .t = t,
+                              .h = 1,
+                              .d = 2,
+                              .e = 2,
+                              .causal = !by_seen,
+                              .gradients = false,
+                              .seen = by_seen,
+                              .cuts_queries = t == 150};
           const Graph graph = GraphOf(Mesh::Parse(mesh).value(), z, ring);
           const Program program = Compile(graph).value();
           Numbers numbers = NumbersFor(graph);
@@ -404,7 +404,7 @@ TEST(HiddenKeysTest, AddNothingToGradients) {
 
 // Scores so far apart that what a causal mask hides is infinitely larger than what it shows.
 TEST(RingAttentionTest, WhatIsHiddenDoesNotShow) {
-  const Case z = {.b = 1, .s = 4, .t = 4, .h = 1, .d = 1, .e = 1, .causal = true};
+  const RingCase z = {.b = 1, .s = 4, .t = 4, .h = 1, .d = 1, .e = 1, .causal = true};
   const Graph graph = GraphOf(Mesh::Parse("seq=4").value(), z, true);
   const Numbers numbers = {{"q", {1, 1, 1, 1}}, {"k", {0, 900, 1800, 2700}}, {"v", {1, 2, 3, 4}}};
   const Numbers found = RunOn(Compile(graph).value(), numbers);
@@ -414,7 +414,7 @@ TEST(RingAttentionTest, WhatIsHiddenDoesNotShow) {
 
 TEST(RingAttentionTest, SendsNoMoreThanAGather) {
   for (const char* mesh : {"seq=2", "seq=8", "batch=2,seq=4"}) {
-    const Case z = {.s = 64, .t = 64, .d = 16, .e = 16, .gradients = false};
+    const RingCase z = {.s = 64, .t = 64, .d = 16, .e = 16, .gradients = false};
     EXPECT_EQ(Wire(Compiled(mesh, z, true)), Wire(Compiled(mesh, z, false))) << mesh;
   }
 }
@@ -422,7 +422,7 @@ TEST(RingAttentionTest, SendsNoMoreThanAGather) {
 TEST(RingAttentionTest, HoldsLessThanWhatIsGathered) {
   constexpr int64_t kBlock = int64_t{1} * 64 / 8 * 2 * 16 * 4;  // of each of q, k, v and y
   for (bool gradients : {false, true}) {
-    const Case z = {
+    const RingCase z = {
         .dtype = F32, .b = 1, .s = 64, .t = 64, .d = 16, .e = 16, .causal = true, .gradients = gradients};
     const int64_t ring = LogicalPeakBytes(Compiled("seq=8", z, true));
     const int64_t gathered = LogicalPeakBytes(Compiled("seq=8", z, false));
@@ -430,7 +430,7 @@ TEST(RingAttentionTest, HoldsLessThanWhatIsGathered) {
     EXPECT_LT(ring, gathered) << PrintMemoryReport(Compiled("seq=8", z, true),
                                                    ReportMemory(Compiled("seq=8", z, true), 40));
     // Of a ring twice as long a device holds no more blocks.
-    Case longer = z;
+    RingCase longer = z;
     longer.s = longer.t = 128;
     EXPECT_LT(LogicalPeakBytes(Compiled("seq=16", longer, true)), ring + kBlock);
   }

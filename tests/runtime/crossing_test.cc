@@ -1,9 +1,11 @@
 #include "meshwork/runtime/crossing.h"
 
+#include <algorithm>
 #include <map>
 #include <set>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "fmt/format.h"
@@ -18,7 +20,7 @@ namespace meshwork {
 namespace {
 
 // What each domain plans for the last node of a local program whose other nodes move nothing.
-std::vector<Crossing> PlanAll(const Graph& local, int64_t num_domains) {
+std::vector<Crossing> PlanAll(const Graph& local, int64_t num_domains, int64_t latency_bytes = 0) {
   const Placement placement = Placement::Create(local.mesh(), num_domains).value();
   EXPECT_EQ(placement.mesh(), local.mesh()) << "cut the mesh of the program";
   std::vector<AxisSet> arguments;
@@ -35,7 +37,7 @@ std::vector<Crossing> PlanAll(const Graph& local, int64_t num_domains) {
       first += static_cast<BufferId>(values.back().instances.count());
     }
     const auto last = static_cast<int>(local.nodes().size()) - 1;
-    crossings.push_back(CrossingPlanner(local, domain, axes).Plan(last, values).value());
+    crossings.push_back(CrossingPlanner(local, domain, axes, latency_bytes).Plan(last, values).value());
   }
   return crossings;
 }
@@ -115,6 +117,52 @@ TEST(CrossingTest, ASumCrossesOnce) {
                       "  %b = all_reduce %s axes=(x) op=sum : f32[] {}\n}",
                       2),
             "0->1 1, 1->0 1");
+}
+
+// Of 64 elements each of four domains adds up 16.
+TEST(CrossingTest, ALargeSumOverManyDomainsCrossesInParts) {
+  const Graph local = ParseGraph(
+                          "mesh [x=4]\nfunc f(%a: f32[64,1] of f32[64,4] {_,x}) {\n"
+                          "  %p = reduce_sum %a dims=[1] : f32[64] {_ | sum:x}\n"
+                          "  %b = all_reduce %p axes=(x) op=sum : f32[64] {_}\n}")
+                          .value();
+  EXPECT_THAT(Traffic(PlanAll(local, 4, /*latency_bytes=*/256)),
+              testing::StartsWith("0->1 64, 0->2 64, 0->3 64, 1->0"));
+  const std::vector<Crossing> crossings = PlanAll(local, 4, /*latency_bytes=*/255);
+  ExpectLaws(local, crossings);
+  EXPECT_THAT(Traffic(crossings), testing::StartsWith("0->1 16, 0->2 16, 0->3 16, 1->0 16"));
+  for (const Crossing& crossing : crossings) {
+    ASSERT_EQ(crossing.transfers.size(), 1u);
+    EXPECT_EQ(crossing.transfers[0].from.size(), 4u);
+    EXPECT_EQ(crossing.transfers[0].box.elements(), 16);
+    EXPECT_EQ(crossing.sent_parts.size(), 3u);
+    std::vector<bool> is_received(64);
+    for (const Crossed& part : crossing.received_parts) {
+      ASSERT_EQ(part.elements.size(), 1u);
+      const auto [begin, end] = part.elements[0];
+      EXPECT_EQ(std::pair(begin, end), std::pair(16 * part.from_domain, 16 * part.from_domain + 16));
+      for (int64_t i = begin; i < end; ++i) is_received[static_cast<size_t>(i)] = true;
+      const std::vector<Crossed>& sent = crossings[static_cast<size_t>(part.from_domain)].sent_parts;
+      EXPECT_TRUE(std::any_of(sent.begin(), sent.end(), [&](const Crossed& other) {
+        return other.to_domain == part.to_domain && other.value == part.value &&
+               other.elements == part.elements;
+      }));
+    }
+    EXPECT_EQ(std::count(is_received.begin(), is_received.end(), true), 48);
+  }
+}
+
+// A scalar that is the same over y: only the last part has an element, and domains (2,1) and its like send and receive
+// nothing in the second round. They take part in it nevertheless.
+TEST(CrossingTest, AllDomainsTakePartInBothRounds) {
+  const Graph local = ParseGraph(
+                          "mesh [x=3, y=2]\nfunc f(%a: f32[1] of f32[3] {x}) {\n"
+                          "  %p = reduce_sum %a dims=[0] : f32[] {| sum:x}\n"
+                          "  %b = all_reduce %p axes=(x) op=sum : f32[] {}\n}")
+                          .value();
+  for (const Crossing& crossing : PlanAll(local, 6)) EXPECT_TRUE(crossing.takes_two_rounds);
+  for (const Crossing& crossing : PlanAll(local, 6, /*latency_bytes=*/4))
+    EXPECT_FALSE(crossing.takes_two_rounds);
 }
 
 TEST(CrossingTest, AScatteredSumSendsTheBlocksOfOthers) {

@@ -19,7 +19,7 @@ using ::testing::Not;
 
 // A step of data parallelism: three layers in a loop, and a gradient that is summed over the devices, of
 // which the last one has a row less.
-constexpr std::string_view kStep = R"(mesh [batch=4]
+constexpr std::string_view kPlanned = R"(mesh [batch=4]
 func step(%x: f32[3,2] of f32[11,2] {batch,_}, %b: f32[2] {_}, var %w: f32[2,2] {_,_}) {
   %rate = constant value=0.5 shape=[] : f32[] {}
   %xm = mask_padding %x dims=[0] op=sum : f32[3,2] of f32[11,2] {batch,_}
@@ -50,7 +50,7 @@ StepPlan PlanOf(std::string_view text, const StepPlanOptions& options) {
 // The rows of all devices are one product; the gradients are summed where they are computed; the loop writes
 // its result over and over.
 TEST(StepPlanTest, SaysWhatRunsInWhichStorage) {
-  EXPECT_EQ(ToString(PlanOf(kStep, {})), R"(s0: host feed x, 88 bytes
+  EXPECT_EQ(ToString(PlanOf(kPlanned, {})), R"(s0: host feed x, 88 bytes
 s1: temporary, 96 bytes
 s2: host feed b, 8 bytes
 s3: variable w, 16 bytes
@@ -87,7 +87,7 @@ unpack output "y", 4 transfers of 22 elements: s8 -> s10
 }
 
 TEST(StepPlanTest, DeviceByDeviceSumsAreCopies) {
-  EXPECT_THAT(ToString(PlanOf(kStep, {.coalesce = false})), HasSubstr(R"(
+  EXPECT_THAT(ToString(PlanOf(kPlanned, {.coalesce = false})), HasSubstr(R"(
 matmul each f32[3,2] f32[3,2] -> f32[2,2]: s5*4 s8*4 -> s9*4
 all_reduce, 1 transfer of 4 elements: s9 -> s10
 mul f32[2,2] f32[] -> f32[2,2]: s10 s4 -> s10
@@ -95,7 +95,7 @@ mul f32[2,2] f32[] -> f32[2,2]: s10 s4 -> s10
 }
 
 TEST(StepPlanTest, WhatDevicesHoldForThemselvesIsCompared) {
-  EXPECT_THAT(ToString(PlanOf(kStep, {.share = false, .check_replicas = true})), HasSubstr(R"(
+  EXPECT_THAT(ToString(PlanOf(kPlanned, {.share = false, .check_replicas = true})), HasSubstr(R"(
 sub each f32[2,2] f32[2,2] -> f32[2,2]: s3*4 s10*4 -> s3*4
 unpack output "y", 4 transfers of 22 elements: s8 -> s11
 compare variable "w", 3 transfers of 12 elements: s3
@@ -308,7 +308,8 @@ pack input "a", 1 transfer of 3 elements: s0 -> s1
 
 TEST(StepPlanTest, LawsHoldForALoop) {
   for (bool share : {true, false})
-    for (bool coalesce : {true, false}) Laws(PlanOf(kStep, {.share = share, .coalesce = coalesce})).Check();
+    for (bool coalesce : {true, false})
+      Laws(PlanOf(kPlanned, {.share = share, .coalesce = coalesce})).Check();
 }
 
 }  // namespace

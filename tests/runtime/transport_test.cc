@@ -1,8 +1,10 @@
-// The contract of transports: what every implementation has to do, tried on each.
+// The contract of transports: what every implementation has to do, tried on each. Started by mpirun, this program tries
+// MPI, and by examples/multi_worker/launch, Gloo: each process plays its own domain.
 #include "meshwork/runtime/transport.h"
 
 #include <cstddef>
 #include <functional>
+#include <map>
 #include <memory>
 #include <ostream>
 #include <string>
@@ -12,7 +14,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "meshwork/base/status.h"
-#include "meshwork/runtime/transport/loopback.h"
+#include "support/ends.h"
 
 namespace meshwork {
 namespace {
@@ -20,8 +22,6 @@ namespace {
 using ::testing::AllOf;
 using ::testing::Each;
 using ::testing::HasSubstr;
-
-using Ends = std::vector<std::unique_ptr<Transport>>;
 
 struct Implementation {
   std::string name;
@@ -35,18 +35,29 @@ Ends Loopback(int64_t num_domains, std::chrono::milliseconds deadline) {
 
 constexpr std::chrono::milliseconds kPatient = std::chrono::minutes(2), kImpatient{50};
 
+// By domain, of those that this process plays.
+using Statuses = std::map<int64_t, absl::Status>;
+
 // What `play` says in each domain, each on a thread of its own.
-std::vector<absl::Status> Play(Ends& ends, const std::function<absl::Status(Transport&)>& play) {
-  std::vector<absl::Status> statuses(ends.size());
+Statuses Play(Ends& ends, const std::function<absl::Status(Transport&)>& play) {
+  Statuses statuses;
+  for (const auto& end : ends)
+    if (end != nullptr) statuses[end->domain()] = absl::OkStatus();
   std::vector<std::thread> threads;
-  for (size_t d = 0; d < ends.size(); ++d) threads.emplace_back([&, d] { statuses[d] = play(*ends[d]); });
+  for (auto& [domain, status] : statuses)
+    threads.emplace_back(
+        [&play, &end = *ends[static_cast<size_t>(domain)], &status = status] { status = play(end); });
   for (std::thread& thread : threads) thread.join();
   return statuses;
 }
 
-std::vector<std::string> Messages(const std::vector<absl::Status>& statuses) {
+void ExpectOk(const Statuses& statuses) {
+  for (const auto& [domain, status] : statuses) EXPECT_TRUE(status.ok()) << domain << ": " << status;
+}
+
+std::vector<std::string> Messages(const Statuses& statuses) {
   std::vector<std::string> messages;
-  for (const absl::Status& status : statuses) messages.emplace_back(MessageOf(status));
+  for (const auto& [domain, status] : statuses) messages.emplace_back(MessageOf(status));
   return messages;
 }
 
@@ -119,6 +130,7 @@ TEST_P(TransportTest, KnowsWhoItIs) {
     Ends ends = GetParam().make(domains, kPatient);
     ASSERT_EQ(std::ssize(ends), domains);
     for (int64_t d = 0; d < domains; ++d) {
+      if (ends[static_cast<size_t>(d)] == nullptr) continue;
       EXPECT_EQ(ends[static_cast<size_t>(d)]->domain(), d);
       EXPECT_EQ(ends[static_cast<size_t>(d)]->num_domains(), domains);
     }
@@ -139,7 +151,7 @@ TEST_P(TransportTest, EachReceivesWhatWasSent) {
   };
   for (int64_t domains : {1, 2, 3, 4}) {
     Ends ends = GetParam().make(domains, kPatient);
-    const std::vector<absl::Status> statuses = Play(ends, [&](Transport& end) -> absl::Status {
+    const Statuses statuses = Play(ends, [&](Transport& end) -> absl::Status {
       std::vector<Traffic> operations;
       for (const Traffic::BytesOf& bytes : patterns)
         operations.emplace_back(end.domain(), domains, static_cast<int>(operations.size()), bytes);
@@ -148,14 +160,14 @@ TEST_P(TransportTest, EachReceivesWhatWasSent) {
         for (Traffic& operation : operations) MESHWORK_RETURN_IF_ERROR(operation.Run(step));
       return absl::OkStatus();
     });
-    for (const absl::Status& status : statuses) EXPECT_TRUE(status.ok()) << status;
+    ExpectOk(statuses);
   }
 }
 
 // Domains may be many steps ahead of one that only sends to them, and programs are prepared between steps.
 TEST_P(TransportTest, ProgramsArePreparedBetweenSteps) {
   Ends ends = GetParam().make(3, kPatient);
-  const std::vector<absl::Status> statuses = Play(ends, [&](Transport& end) -> absl::Status {
+  const Statuses statuses = Play(ends, [&](Transport& end) -> absl::Status {
     std::vector<Traffic> operations;
     for (int number = 0; number < 5; ++number) {
       operations.emplace_back(end.domain(), 3, number, [](int64_t from, int64_t to) { return from + to; });
@@ -165,22 +177,22 @@ TEST_P(TransportTest, ProgramsArePreparedBetweenSteps) {
     }
     return absl::OkStatus();
   });
-  for (const absl::Status& status : statuses) EXPECT_TRUE(status.ok()) << status;
+  ExpectOk(statuses);
 }
 
 TEST_P(TransportTest, DomainsAgree) {
   Ends ends = GetParam().make(3, kPatient);
-  const std::vector<absl::Status> statuses = Play(ends, [&](Transport& end) -> absl::Status {
+  const Statuses statuses = Play(ends, [&](Transport& end) -> absl::Status {
     for (const char* fingerprint : {"9f2c", "77aa", ""})
       MESHWORK_RETURN_IF_ERROR(Agree(end, "the program", std::string(fingerprint)));
     return absl::OkStatus();
   });
-  for (const absl::Status& status : statuses) EXPECT_TRUE(status.ok()) << status;
+  ExpectOk(statuses);
 }
 
 TEST_P(TransportTest, WhoDiffersIsNamed) {
   Ends ends = GetParam().make(4, kPatient);
-  const std::vector<absl::Status> statuses = Play(ends, [&](Transport& end) -> absl::Status {
+  const Statuses statuses = Play(ends, [&](Transport& end) -> absl::Status {
     MESHWORK_RETURN_IF_ERROR(Agree(end, "the mesh", "[x=4]"));
     return Agree(end, "the program", std::string(end.domain() == 2 ? "77aa" : "9f2c"));
   });
@@ -192,7 +204,7 @@ TEST_P(TransportTest, WhoDiffersIsNamed) {
 // All learn of it, and go on.
 TEST_P(TransportTest, WhoCannotGoOnIsNamed) {
   Ends ends = GetParam().make(3, kPatient);
-  const std::vector<absl::Status> statuses = Play(ends, [&](Transport& end) -> absl::Status {
+  const Statuses statuses = Play(ends, [&](Transport& end) -> absl::Status {
     const absl::StatusOr<std::string> mine =
         end.domain() == 1 ? absl::StatusOr<std::string>(absl::NotFoundError("there is no feed \"x\"."))
                           : "a step of 5 rows";
@@ -203,7 +215,7 @@ TEST_P(TransportTest, WhoCannotGoOnIsNamed) {
     EXPECT_FALSE(Agree(end, "the step", std::string(end.domain() == 0 ? "a" : "b")).ok());
     return Agree(end, "the step", std::string("of many words\nand lines"));
   });
-  for (const absl::Status& status : statuses) EXPECT_TRUE(status.ok()) << status;
+  ExpectOk(statuses);
 }
 
 TEST_P(TransportTest, WhatEachSaysReachesAll) {
@@ -225,7 +237,7 @@ TEST_P(TransportTest, WhatEachSaysReachesAll) {
 // One gives up while the others wait for it; so do later operations.
 TEST_P(TransportTest, AnAbortReachesAll) {
   Ends ends = GetParam().make(3, kPatient);
-  const std::vector<absl::Status> statuses = Play(ends, [&](Transport& end) -> absl::Status {
+  const Statuses statuses = Play(ends, [&](Transport& end) -> absl::Status {
     Traffic first(end.domain(), 3, 0, [](int64_t, int64_t) { return 100; });
     MESHWORK_RETURN_IF_ERROR(first.Prepare(end));
     MESHWORK_RETURN_IF_ERROR(first.Run(0));
@@ -237,37 +249,41 @@ TEST_P(TransportTest, AnAbortReachesAll) {
     return first.Run(2);
   });
   EXPECT_THAT(Messages(statuses), Each("domain 1 has no memory."));
-  for (const absl::Status& status : statuses) EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
+  for (const auto& [domain, status] : statuses) EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
 }
 
 TEST_P(TransportTest, WhoDoesNotComeIsNamed) {
   Ends ends = GetParam().make(3, kImpatient);
-  const std::vector<absl::Status> statuses = Play(ends, [&](Transport& end) -> absl::Status {
+  const Statuses statuses = Play(ends, [&](Transport& end) -> absl::Status {
     Traffic operation(end.domain(), 3, 0, [](int64_t, int64_t) { return 100; });
     MESHWORK_RETURN_IF_ERROR(operation.Prepare(end));
     return end.domain() == 2 ? absl::OkStatus() : operation.Run(0);
   });
-  EXPECT_TRUE(statuses[2].ok());
-  for (size_t d : {0, 1}) {
-    EXPECT_EQ(statuses[d].code(), absl::StatusCode::kDeadlineExceeded);
-    EXPECT_THAT(MessageOf(statuses[d]),
-                AllOf(HasSubstr("operation 0: "), HasSubstr("domain 2 did not come")));
+  for (const auto& [domain, status] : statuses) {
+    absl::Status late = status;
+    if (domain == 2) {
+      // It learns of it a little later, perhaps.
+      EXPECT_TRUE(status.ok());
+      while (late.ok()) late = ends[2]->Prepare({}).status();
+    }
+    EXPECT_EQ(late.code(), absl::StatusCode::kDeadlineExceeded);
+    EXPECT_THAT(MessageOf(late), AllOf(HasSubstr("operation 0: "), HasSubstr("domain 2 did not come")));
   }
-  EXPECT_EQ(MessageOf(ends[2]->Prepare({}).status()), MessageOf(statuses[0])) << "all are aborted";
 }
 
 TEST_P(TransportTest, WhoDoesNotAgreeInTimeIsNamed) {
   Ends ends = GetParam().make(2, kImpatient);
-  const std::vector<absl::Status> statuses = Play(ends, [&](Transport& end) {
+  const Statuses statuses = Play(ends, [&](Transport& end) {
     return end.domain() == 0 ? Agree(end, "the program", std::string("9f2c")) : absl::OkStatus();
   });
-  EXPECT_EQ(statuses[0].code(), absl::StatusCode::kDeadlineExceeded);
-  EXPECT_THAT(MessageOf(statuses[0]), HasSubstr("domain 1 did not come within 50 ms; domain 0 waits."));
+  if (!statuses.contains(0)) return;
+  EXPECT_EQ(statuses.at(0).code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_THAT(MessageOf(statuses.at(0)), HasSubstr("domain 1 did not come within 50 ms; domain 0 waits."));
 }
 
 TEST_P(TransportTest, OtherSizesAreAnError) {
   Ends ends = GetParam().make(2, kPatient);
-  const std::vector<absl::Status> statuses = Play(ends, [&](Transport& end) -> absl::Status {
+  const Statuses statuses = Play(ends, [&](Transport& end) -> absl::Status {
     Traffic operation(end.domain(), 2, 0,
                       [&](int64_t from, int64_t) { return from == 0 && end.domain() == 0 ? 100 : 99; });
     MESHWORK_RETURN_IF_ERROR(operation.Prepare(end));
@@ -276,8 +292,15 @@ TEST_P(TransportTest, OtherSizesAreAnError) {
   EXPECT_THAT(Messages(statuses), Each("operation 0: domain 0 sends 100 bytes and domain 1 expects 99."));
 }
 
-INSTANTIATE_TEST_SUITE_P(Implementations, TransportTest,
-                         testing::Values(Implementation{"Loopback", Loopback}),
+std::vector<Implementation> Implementations() {
+  if (IsLaunchedByMpi()) return {{"Mpi", MakeMpiEnds}};
+  if (IsLaunchedForGloo()) return {{"Gloo", MakeGlooEnds}};
+  std::vector<Implementation> implementations = {{"Loopback", Loopback}};
+  if (HasGloo()) implementations.push_back({"Gloo", MakeGlooEnds});
+  return implementations;
+}
+
+INSTANTIATE_TEST_SUITE_P(Implementations, TransportTest, testing::ValuesIn(Implementations()),
                          [](const auto& info) { return info.param.name; });
 
 }  // namespace

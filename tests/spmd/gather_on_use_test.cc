@@ -27,7 +27,7 @@ constexpr int64_t kUnits = 64;
 constexpr int64_t kWeightBytes = kUnits * kUnits * 4;
 
 // A step of SGD on `layers` square layers, over a batch that is cut by x.
-Graph Perceptron(int layers, Gathering gather, const LayoutSpec& kept = {"x", UNSHARDED}) {
+Graph Layers(int layers, Gathering gather, const LayoutSpec& kept = {"x", UNSHARDED}) {
   Graph g(Mesh::Parse("x=8").value());
   Value h = g.Input("x", F32, {1024, kUnits}, {"x", UNSHARDED});
   std::vector<Value> weights;
@@ -62,22 +62,22 @@ std::map<std::string, int64_t> CountsOf(const Program& program) {
 
 TEST(GatherOnUseTest, OneWholeWeightIsLiveHoweverManyLayersThereAre) {
   for (int layers : {1, 3, 12}) {
-    const Graph local = Compile(Perceptron(layers, Gathering::kOnUse)).value().body;
+    const Graph local = Compile(Layers(layers, Gathering::kOnUse)).value().body;
     EXPECT_LE(LiveWhole(local), kWeightBytes) << PrintGraph(local);
   }
 }
 
 TEST(GatherOnUseTest, GathersTwiceAndScattersOncePerLayer) {
   // The first layer needs no dx.
-  EXPECT_THAT(CountsOf(Compile(Perceptron(12, Gathering::kOnUse)).value()),
+  EXPECT_THAT(CountsOf(Compile(Layers(12, Gathering::kOnUse)).value()),
               ElementsAre(std::pair("all_gather", 23), std::pair("reduce_scatter", 12)));
 }
 
 // Without the mark the program may hold what it gathers, or run otherwise.
 TEST(GatherOnUseTest, PeakIsThatOfBlocks) {
-  const int64_t marked = LogicalPeakBytes(Compile(Perceptron(12, Gathering::kOnUse)).value().body);
-  const int64_t whole = LogicalPeakBytes(
-      Compile(Perceptron(12, Gathering::kWithinBudget, {UNSHARDED, UNSHARDED})).value().body);
+  const int64_t marked = LogicalPeakBytes(Compile(Layers(12, Gathering::kOnUse)).value().body);
+  const int64_t whole =
+      LogicalPeakBytes(Compile(Layers(12, Gathering::kWithinBudget, {UNSHARDED, UNSHARDED})).value().body);
   // An eighth of 12 weights instead of 12, and one that is gathered.
   EXPECT_LE(marked, whole - 12 * kWeightBytes * 7 / 8 + kWeightBytes);
 }
@@ -98,12 +98,12 @@ TEST(GatherOnUseTest, AxesThatCutNothingElseStay) {
 }
 
 TEST(GatherOnUseTest, PlacingChangesNothingButTheOrder) {
-  const Graph local = Compile(Perceptron(3, Gathering::kOnUse)).value().body;
+  const Graph local = Compile(Layers(3, Gathering::kOnUse)).value().body;
   EXPECT_EQ(PrintGraph(PlaceGathers(local)), PrintGraph(local));
 }
 
 TEST(GatherOnUseTest, VariablesThatAreNotMarkedAreSharedAsBefore) {
-  const Graph graph = Perceptron(3, Gathering::kWithinBudget);
+  const Graph graph = Layers(3, Gathering::kWithinBudget);
   EXPECT_FALSE(GathersOnUse(graph));
   EXPECT_EQ(PrintGraph(MarkUses(graph)), PrintGraph(graph));
 }

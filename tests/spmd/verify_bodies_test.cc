@@ -15,7 +15,7 @@ namespace meshwork {
 namespace {
 
 // A program with two loops whose bodies are these.
-Graph Pair(std::string_view kind, std::string_view first, std::string_view second) {
+Graph BodyPair(std::string_view kind, std::string_view first, std::string_view second) {
   std::string loops;
   for (const auto& [name, body] : {std::pair("p", first), std::pair("q", second)}) {
     if (kind == "scan")
@@ -44,14 +44,14 @@ Graph Pair(std::string_view kind, std::string_view first, std::string_view secon
 
 // Whether a program that runs one of two loops, and gives its results for both, is taken for that of both.
 bool AreOne(std::string_view kind, std::string_view first, std::string_view second) {
-  const absl::StatusOr<Program> one = Compile(Pair(kind, first, first));
+  const absl::StatusOr<Program> one = Compile(BodyPair(kind, first, first));
   EXPECT_TRUE(one.ok()) << one.status();
   size_t loops = 0;
   for (const Node& node : one->body.nodes()) loops += IsControl(node);
   EXPECT_EQ(loops, 1u) << first;
-  const absl::StatusOr<Program> both = Compile(Pair(kind, first, second));
+  const absl::StatusOr<Program> both = Compile(BodyPair(kind, first, second));
   EXPECT_TRUE(both.ok()) << both.status();
-  return Verify(Pair(kind, first, second), one->body).ok();
+  return Verify(BodyPair(kind, first, second), one->body).ok();
 }
 
 struct Bodies {

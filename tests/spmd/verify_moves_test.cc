@@ -17,7 +17,7 @@ namespace meshwork {
 namespace {
 
 // Nodes of a global and of a local program on %x: f32[8] {x} and %e: f32[0] on 2 devices.
-std::string Verified(std::string_view global, std::string_view local) {
+std::string VerifiedMoves(std::string_view global, std::string_view local) {
   const auto parse = [](const std::string& text) {
     absl::StatusOr<Graph> graph = ParseGraph(text);
     EXPECT_TRUE(graph.ok()) << MessageOf(graph.status()) << "\n" << text;
@@ -67,7 +67,7 @@ TEST(VerifyMovesTest, AcceptsTheSameElementsHoweverTheyAreSpelled) {
       {"%a = pad %x low=[2] high=[0] value=5 %b = pad %a low=[-2] high=[0] %y = neg %b",
        "%y = neg %x : f32[4] of f32[8] {x}"},
   };
-  for (const Pair& pair : kPairs) EXPECT_EQ(Verified(pair.global, pair.local), "") << pair.global;
+  for (const Pair& pair : kPairs) EXPECT_EQ(VerifiedMoves(pair.global, pair.local), "") << pair.global;
 }
 
 TEST(VerifyMovesTest, RejectsOtherElements) {
@@ -94,7 +94,7 @@ TEST(VerifyMovesTest, RejectsOtherElements) {
       {"%a = pad %x low=[-1] high=[0] %b = pad %a low=[1] high=[0] %y = neg %b",
        "%y = neg %x : f32[4] of f32[8] {x}"},
   };
-  for (const Pair& pair : kPairs) EXPECT_NE(Verified(pair.global, pair.local), "") << pair.global;
+  for (const Pair& pair : kPairs) EXPECT_NE(VerifiedMoves(pair.global, pair.local), "") << pair.global;
 }
 
 // A sum that is owed may pass where n times the fill is the fill.

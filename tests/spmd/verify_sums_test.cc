@@ -14,7 +14,7 @@ namespace meshwork {
 namespace {
 
 // The nodes of a global and of a local program on four values of one type and %b, which is broadcast.
-std::string Verified(std::string_view global, std::string_view local) {
+std::string VerifiedSums(std::string_view global, std::string_view local) {
   auto program = [](std::string_view type, std::string_view bias, std::string_view nodes) {
     return ParseGraph(fmt::format("mesh [x=2] func f(%p: {0}, %q: {0}, %r: {0}, %s: {0}, %b: {1}) {{ {2} }}",
                                   type, bias, nodes))
@@ -42,7 +42,7 @@ TEST(VerifySumsTest, AcceptsTheSameTermsInAnyOrder) {
            // The op on a sum is that on the other.
            {"%1 = add %p, %r %2 = add %1, %q %3 = exp %2 return y=%3",
             "%1 = add %p, %q; %2 = add %1, %r; %3 = exp %2; return y=%3"}})
-    EXPECT_EQ(Verified(global, local), "") << local;
+    EXPECT_EQ(VerifiedSums(global, local), "") << local;
 }
 
 TEST(VerifySumsTest, RejectsOtherTerms) {
@@ -58,9 +58,9 @@ TEST(VerifySumsTest, RejectsOtherTerms) {
       "%1 = add %p, %r; %0 = sub %1, %q; %4 = add %0, %s; %2 = sub %4, %s;",  // only over the reals
   };
   for (const std::string_view other : others) {
-    EXPECT_NE(Verified(kGlobal, std::string(other) + " %3 = exp %2; return y=%2, z=%3"), "") << other;
-    EXPECT_NE(Verified(kGlobal, std::string(other) +
-                                    " %5 = add %p, %r; %6 = sub %5, %q; %3 = exp %2; return y=%6, z=%3"),
+    EXPECT_NE(VerifiedSums(kGlobal, std::string(other) + " %3 = exp %2; return y=%2, z=%3"), "") << other;
+    EXPECT_NE(VerifiedSums(kGlobal, std::string(other) +
+                                        " %5 = add %p, %r; %6 = sub %5, %q; %3 = exp %2; return y=%6, z=%3"),
               "")
         << other;
   }
@@ -77,7 +77,7 @@ TEST(VerifySumsTest, FollowsALongChain) {
     local += fmt::format("{1} = exp {0}; {2} = add {1}, %q; {3} = add {2}, {0}; ", x, f, s, y);
     x = y;
   }
-  EXPECT_EQ(Verified(global + "return y=" + x, local + "return y=" + x), "");
+  EXPECT_EQ(VerifiedSums(global + "return y=" + x, local + "return y=" + x), "");
 }
 
 // Every sum of the chain would be a text of its length.
@@ -85,7 +85,7 @@ TEST(VerifySumsTest, GivesUpOnSumsOfManyTermsThatAreNoValues) {
   for (const int terms : {64, 65}) {
     std::string local = "%1 = add %p, %q; ";
     for (int i = 2; i < terms; ++i) local += fmt::format("%{} = add %{}, %q; ", i, i - 1);
-    const std::string message = Verified("%1 = exp %p return y=%1", local + "%e = exp %p; return y=%e");
+    const std::string message = VerifiedSums("%1 = exp %p return y=%1", local + "%e = exp %p; return y=%e");
     EXPECT_EQ(message.empty(), terms == 64) << message;
   }
 }

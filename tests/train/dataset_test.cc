@@ -28,7 +28,7 @@ Dataset Counting(int64_t n) {
 }
 
 // The examples of a batch; checks that its columns belong together.
-std::vector<int64_t> Examples(const Batch& batch) {
+std::vector<int64_t> ExamplesOf(const Batch& batch) {
   std::vector<int64_t> examples;
   EXPECT_EQ(batch["x"].shape(), Shape({batch.rows(), 3}));
   EXPECT_EQ(batch["y"].shape(), Shape({batch.rows()}));
@@ -42,7 +42,7 @@ std::vector<int64_t> Examples(const Batch& batch) {
 
 std::vector<std::vector<int64_t>> Walk(const Dataset& dataset, BatchOptions options) {
   std::vector<std::vector<int64_t>> batches;
-  for (const Batch& b : dataset.Batches(options)) batches.push_back(Examples(b));
+  for (const Batch& b : dataset.Batches(options)) batches.push_back(ExamplesOf(b));
   return batches;
 }
 
@@ -160,7 +160,7 @@ TEST(DatasetTest, AWalkMayBeLeftEarly) {
   for (int64_t steps = 1; steps < 20; ++steps) {
     int64_t seen = 0;
     for (const Batch& b : dataset.Batches({.batch_size = 10, .shuffle_seed = 1})) {
-      Examples(b);
+      ExamplesOf(b);
       if (++seen == steps) break;
     }
     EXPECT_EQ(seen, steps);
@@ -172,7 +172,7 @@ TEST(DatasetTest, AWalkOutlivesItsDatasetAndRange) {
   BatchIterator it = Counting(5).Batches({.batch_size = 2, .shuffle_seed = 3}).begin();
   std::vector<int64_t> all;
   for (; it != std::default_sentinel; ++it) {
-    for (int64_t i : Examples(*it)) all.push_back(i);
+    for (int64_t i : ExamplesOf(*it)) all.push_back(i);
   }
   EXPECT_EQ(all, ShuffledOrder(5, 3, 0));
 }
@@ -182,7 +182,7 @@ TEST(DatasetTest, ARangeStartsAnewEachTime) {
   for (int i = 0; i < 2; ++i) {
     std::vector<int64_t> all;
     for (const Batch& b : range)
-      for (int64_t example : Examples(b)) all.push_back(example);
+      for (int64_t example : ExamplesOf(b)) all.push_back(example);
     EXPECT_EQ(all, ShuffledOrder(5, 3, 0));
   }
 }
@@ -195,7 +195,7 @@ TEST(DatasetTest, KeptBatchesStayAsTheyWere) {
     labels.push_back(b["y"].Rows(0, 1));
   }
   std::vector<std::vector<int64_t>> batches;
-  for (const Batch& b : kept) batches.push_back(Examples(b));
+  for (const Batch& b : kept) batches.push_back(ExamplesOf(b));
   EXPECT_EQ(Joined(batches), ShuffledOrder(100, 5, 0));
   for (size_t i = 0; i < kept.size(); ++i) EXPECT_EQ(labels[i].values<int64_t>()[0], 10 * batches[i][0]);
 }
@@ -212,7 +212,7 @@ TEST(DatasetTest, BuffersOfDroppedBatchesAreFilledAgain) {
   EXPECT_LE(buffers.size(), 3u + 4u);
   std::vector<int64_t> first;
   for (const Batch& b : kept)
-    for (int64_t example : Examples(b)) first.push_back(example);
+    for (int64_t example : ExamplesOf(b)) first.push_back(example);
   const std::vector<int64_t> order = ShuffledOrder(1000, 5, 0);
   EXPECT_EQ(first, std::vector<int64_t>(order.begin(), order.begin() + 30));
 }

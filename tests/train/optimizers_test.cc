@@ -21,7 +21,7 @@ using ::testing::ElementsAre;
 
 Graph OnTwo() { return Graph(Mesh::VirtualCpus("model=2").value()); }
 
-std::vector<double> Values(const Session& session, const std::string& name) {
+std::vector<double> ValuesOf(const Session& session, const std::string& name) {
   const Tensor tensor = session.Get(name).value();
   return {tensor.values<double>().begin(), tensor.values<double>().end()};
 }
@@ -41,9 +41,9 @@ TEST(SgdTest, StepsAgainstTheGradient) {
   Session session = Session::Create(g).value();
   EXPECT_THAT(session.variable_names(), ElementsAre("w"));
   EXPECT_EQ(session.Run({})->scalar("loss").value(), 12);  // before the step
-  EXPECT_THAT(Values(session, "w"), ElementsAre(1.75, 1.5, 1.25));
+  EXPECT_THAT(ValuesOf(session, "w"), ElementsAre(1.75, 1.5, 1.25));
   ASSERT_TRUE(session.Run({}).ok());
-  EXPECT_THAT(Values(session, "w"), ElementsAre(1.53125, 1.125, 0.78125));
+  EXPECT_THAT(ValuesOf(session, "w"), ElementsAre(1.53125, 1.125, 0.78125));
 }
 
 TEST(AdamTest, FollowsAlgorithm1) {
@@ -62,9 +62,9 @@ TEST(AdamTest, FollowsAlgorithm1) {
       v[i] = 0.95 * v[i] + 0.05 * gradient * gradient;
       const double m_hat = m[i] / (1 - std::pow(0.8, t)), v_hat = v[i] / (1 - std::pow(0.95, t));
       w[i] -= 0.1 * m_hat / (std::sqrt(v_hat) + 1e-4);
-      EXPECT_NEAR(Values(session, "w")[i], w[i], 1e-14);
-      EXPECT_NEAR(Values(session, "adam/m/w")[i], m[i], 1e-14);
-      EXPECT_NEAR(Values(session, "adam/v/w")[i], v[i], 1e-13);
+      EXPECT_NEAR(ValuesOf(session, "w")[i], w[i], 1e-14);
+      EXPECT_NEAR(ValuesOf(session, "adam/m/w")[i], m[i], 1e-14);
+      EXPECT_NEAR(ValuesOf(session, "adam/v/w")[i], v[i], 1e-13);
     }
   }
 }
@@ -76,11 +76,11 @@ TEST(MomentumTest, MovesTheWeightByTheNewMomentum) {
   Session session = Session::Create(g).value();
   EXPECT_THAT(session.variable_names(), ElementsAre("w", "momentum/m/w"));
   ASSERT_TRUE(session.Run({}).ok());
-  EXPECT_THAT(Values(session, "momentum/m/w"), ElementsAre(2, 4, 6));
-  EXPECT_THAT(Values(session, "w"), ElementsAre(1.5, 1, 0.5));  // the old momentum, 0, would leave 2, 2, 2
+  EXPECT_THAT(ValuesOf(session, "momentum/m/w"), ElementsAre(2, 4, 6));
+  EXPECT_THAT(ValuesOf(session, "w"), ElementsAre(1.5, 1, 0.5));  // the old momentum, 0, would leave 2, 2, 2
   ASSERT_TRUE(session.Run({}).ok());
-  EXPECT_THAT(Values(session, "momentum/m/w"), ElementsAre(2.5, 4, 4.5));
-  EXPECT_THAT(Values(session, "w"), ElementsAre(0.875, 0, -0.625));
+  EXPECT_THAT(ValuesOf(session, "momentum/m/w"), ElementsAre(2.5, 4, 4.5));
+  EXPECT_THAT(ValuesOf(session, "w"), ElementsAre(0.875, 0, -0.625));
 }
 
 TEST(NesterovTest, LooksAheadByTheNewMomentum) {
@@ -88,18 +88,18 @@ TEST(NesterovTest, LooksAheadByTheNewMomentum) {
   Nesterov({.learning_rate = 0.25, .momentum = 0.5}).Minimize(Parabola(g));
   Session session = Session::Create(g).value();
   ASSERT_TRUE(session.Run({}).ok());
-  EXPECT_THAT(Values(session, "nesterov/m/w"), ElementsAre(2, 4, 6));
-  EXPECT_THAT(Values(session, "w"), ElementsAre(1.25, 0.5, -0.25));  // 2 - (g + m/2) / 4
+  EXPECT_THAT(ValuesOf(session, "nesterov/m/w"), ElementsAre(2, 4, 6));
+  EXPECT_THAT(ValuesOf(session, "w"), ElementsAre(1.25, 0.5, -0.25));  // 2 - (g + m/2) / 4
 }
 
 TEST(AdagradTest, KeepsTheSumOfSquares) {
   Graph g = OnTwo();
   Adagrad({.learning_rate = 0.5, .initial_accumulator = 12}).Minimize(Parabola(g));
   Session session = Session::Create(g).value();
-  EXPECT_THAT(Values(session, "adagrad/a/w"), ElementsAre(12, 12, 12));
+  EXPECT_THAT(ValuesOf(session, "adagrad/a/w"), ElementsAre(12, 12, 12));
   ASSERT_TRUE(session.Run({}).ok());
-  EXPECT_THAT(Values(session, "adagrad/a/w"), ElementsAre(16, 28, 48));
-  EXPECT_NEAR(Values(session, "w")[0], 2 - 0.5 * 2 / 4, 1e-10);
+  EXPECT_THAT(ValuesOf(session, "adagrad/a/w"), ElementsAre(16, 28, 48));
+  EXPECT_NEAR(ValuesOf(session, "w")[0], 2 - 0.5 * 2 / 4, 1e-10);
 }
 
 TEST(RmsPropTest, KeepsTheStateItsOptionsNeed) {
@@ -170,8 +170,8 @@ TEST(OptimizersTest, ClipAllGradientsByOneNorm) {
   Sgd({.learning_rate = 1, .clip_norm = 2.5}).Minimize(a * 3.0 + ReduceSum(b * first * 4.0, {0}));
   Session session = Session::Create(g).value();
   ASSERT_TRUE(session.Run({}).ok());
-  EXPECT_THAT(Values(session, "a"), ElementsAre(-1.5));
-  EXPECT_THAT(Values(session, "b"), ElementsAre(-2, 0));
+  EXPECT_THAT(ValuesOf(session, "a"), ElementsAre(-1.5));
+  EXPECT_THAT(ValuesOf(session, "b"), ElementsAre(-2, 0));
 }
 
 TEST(OptimizersTest, UpdateTheFloatVariablesTheLossDependsOnAndNoOther) {
@@ -183,9 +183,9 @@ TEST(OptimizersTest, UpdateTheFloatVariablesTheLossDependsOnAndNoOther) {
   Sgd({.learning_rate = 0.125}).Minimize(loss + Cast(count, F64) + offset);
   Session session = Session::Create(g).value();
   ASSERT_TRUE(session.Run({}).ok());
-  EXPECT_THAT(Values(session, "w"), ElementsAre(1.75, 1.5, 1.25));
-  EXPECT_THAT(Values(session, "offset"), ElementsAre(0.875));
-  EXPECT_THAT(Values(session, "unused"), ElementsAre(7, 7, 7));
+  EXPECT_THAT(ValuesOf(session, "w"), ElementsAre(1.75, 1.5, 1.25));
+  EXPECT_THAT(ValuesOf(session, "offset"), ElementsAre(0.875));
+  EXPECT_THAT(ValuesOf(session, "unused"), ElementsAre(7, 7, 7));
   EXPECT_EQ(session.Get("count")->Scalar().value(), 2);
 }
 
@@ -243,8 +243,8 @@ TEST(OptimizersTest, LeaveWhatNoGradientReaches) {
       optimizer.Minimize(loss);
       Session session = Session::Create(g).value();
       for (int step = 0; step < 3; ++step) ASSERT_TRUE(session.Run({}).ok());
-      EXPECT_THAT(Values(session, "frozen"), ElementsAre(2, 2, 2));
-      EXPECT_NE(Values(session, "w")[0], 1);
+      EXPECT_THAT(ValuesOf(session, "frozen"), ElementsAre(2, 2, 2));
+      EXPECT_NE(ValuesOf(session, "w")[0], 1);
       for (const std::string& variable : session.variable_names())
         EXPECT_THAT(variable, ::testing::Not(::testing::EndsWith("/frozen")));
     }
@@ -268,8 +268,8 @@ TEST(OptimizersTest, TakeAFormulaOfYourOwn) {
   Optimizer(sign).Minimize(Parabola(g));
   Session session = Session::Create(g).value();
   ASSERT_TRUE(session.Run({}).ok());
-  EXPECT_THAT(Values(session, "w"), ElementsAre(-3, -3, -3));
-  EXPECT_THAT(Values(session, "last/g/w"), ElementsAre(2, 4, 6));
+  EXPECT_THAT(ValuesOf(session, "w"), ElementsAre(-3, -3, -3));
+  EXPECT_THAT(ValuesOf(session, "last/g/w"), ElementsAre(2, 4, 6));
 }
 
 }  // namespace

@@ -1,8 +1,13 @@
 // Sessions on several domains of this process beside one session with all devices.
+#include <atomic>
+#include <cstddef>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
+#include <string_view>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "gmock/gmock.h"
@@ -20,10 +25,11 @@ using ::testing::HasSubstr;
 
 constexpr int64_t kBatch = 12;
 
-// x: f64[b,6], y: i32[b] -> loss, logits: f64[b,4]. The hidden layer lies over `model`; `is_split` leaves the
-// logits in blocks.
-Graph Network(const std::string& mesh, bool is_split = false) {
-  Graph g(Mesh::VirtualCpus(mesh).value());
+// x: f64[b,6], y: i32[b] -> loss, logits: f64[b,4]. The hidden layer lies over `model`.
+struct Losses {
+  Value loss, logits;
+};
+Losses AddNetwork(Graph& g) {
   Value x = g.Input("x", F64, {kBatch, 6}, {"batch", UNSHARDED});
   Value y = g.Input("y", I32, {kBatch}, {"batch"});
   Variable w = g.Var("w", GlorotUniform({6, 7}, F64), {UNSHARDED, "model"});
@@ -31,9 +37,16 @@ Graph Network(const std::string& mesh, bool is_split = false) {
   Value logits = MatMul(Relu(MatMul(x, w)), v);
   Value loss = SparseSoftmaxCrossEntropy(logits, y);
   Adam({.learning_rate = 0.05}).Minimize(loss);
-  g.Output("loss", loss);
-  g.Output("logits",
-           Relayout(logits, is_split ? LayoutSpec{"batch", UNSHARDED} : LayoutSpec{UNSHARDED, UNSHARDED}));
+  return {loss, logits};
+}
+
+// `is_split` leaves the logits in blocks.
+Graph Network(const std::string& mesh, bool is_split = false) {
+  Graph g(Mesh::VirtualCpus(mesh).value());
+  const Losses trained = AddNetwork(g);
+  g.Output("loss", trained.loss);
+  g.Output("logits", Relayout(trained.logits,
+                              is_split ? LayoutSpec{"batch", UNSHARDED} : LayoutSpec{UNSHARDED, UNSHARDED}));
   return g;
 }
 
@@ -84,11 +97,11 @@ std::vector<double> Train(Session& session) {
 
 TEST(SessionDomainsTest, TrainsAsOneSessionDoes) {
   for (const std::string mesh :
-       {"batch=4,model=2", "batch=2,model=2", "model=4,batch=1", "batch=6,model=1"}) {
+       {"batch=4,model=2", "batch=2,model=2", "model=4,batch=1", "batch=6,model=1", "batch=3,model=2"}) {
     Session whole = Session::Create(Network(mesh), OnTransport(nullptr)).value();
     const std::vector<double> expected = Train(whole);
     ASSERT_GT(expected.size(), 100u);
-    for (int64_t domains : {2, 3, 4}) {
+    for (int64_t domains : {2, 3, 4, 6}) {
       if (!Placement::Create(whole.program().body.mesh(), domains).ok()) continue;
       InDomains(domains, [&](Transport& end) {
         absl::StatusOr<Session> session = Session::Create(Network(mesh), OnTransport(&end));
@@ -111,6 +124,88 @@ TEST(SessionDomainsTest, AVariableIsSetFromItsWhole) {
     EXPECT_EQ(NumbersOf(session.Get("w").value()), NumbersOf(value));
     EXPECT_EQ(NumbersOf(session.Get("w").value()), NumbersOf(value)) << "the program is kept";
   });
+}
+
+// A transport's end, and the bytes that its operations have sent.
+class CountedEnd : public Transport {
+ public:
+  explicit CountedEnd(Transport& end) : end_(end) {}
+  int64_t bytes() const { return bytes_; }
+
+  int64_t domain() const override { return end_.domain(); }
+  int64_t num_domains() const override { return end_.num_domains(); }
+  int64_t latency_bytes() const override { return end_.latency_bytes(); }
+  absl::StatusOr<std::vector<std::string>> AllGather(std::string_view what, std::string_view text) override {
+    return end_.AllGather(what, text);
+  }
+  absl::StatusOr<std::unique_ptr<RemoteOp>> Prepare(RemoteSpec spec) override {
+    int64_t bytes = 0;
+    for (const RemotePart& part : spec.sends) bytes += part.bytes;
+    absl::StatusOr<std::unique_ptr<RemoteOp>> op = end_.Prepare(std::move(spec));
+    if (!op.ok()) return op.status();
+    return std::make_unique<CountedOp>(*std::move(op), bytes, bytes_);
+  }
+  void Abort(absl::Status reason) override { end_.Abort(std::move(reason)); }
+
+ private:
+  class CountedOp : public RemoteOp {
+   public:
+    CountedOp(std::unique_ptr<RemoteOp> op, int64_t bytes, int64_t& total)
+        : op_(std::move(op)), bytes_(bytes), total_(total) {}
+    absl::Status Run(std::span<const std::byte* const> sends, std::span<std::byte* const> receives) override {
+      total_ += bytes_;
+      return op_->Run(sends, receives);
+    }
+
+   private:
+    const std::unique_ptr<RemoteOp> op_;
+    const int64_t bytes_;
+    int64_t& total_;
+  };
+
+  Transport& end_;
+  int64_t bytes_ = 0;
+};
+
+// What crosses in a step, as one would say it by hand: an axis between domains sums gradients, or activations. A block
+// that several devices of a domain hold crosses once.
+TEST(SessionDomainsTest, SendsNoMoreThanItMust) {
+  struct Crossing {
+    std::string mesh;
+    int64_t bytes;
+  };
+  // By batch: the gradients of 6·7 + 7·4 weights and the loss; two devices hold 4 of the 7 units, one of them padding. By
+  // model: the logits.
+  const Crossing crossings[] = {{"batch=4,model=1", 8 * (6 * 7 + 7 * 4 + 1)},
+                                {"batch=2,model=2", 8 * (6 * 8 + 8 * 4 + 1)},
+                                {"model=2,batch=2", 8 * kBatch * 4}};
+  for (const Crossing& crossing : crossings) {
+    InDomains(2, [&](Transport& end) {
+      CountedEnd counted(end);
+      Graph g(Mesh::VirtualCpus(crossing.mesh).value());
+      g.Output("loss", AddNetwork(g).loss);
+      Session session = Session::Create(g, OnTransport(&counted)).value();
+      const int64_t before = counted.bytes();
+      ASSERT_TRUE(session.Run(Examples(kBatch)).ok());
+      EXPECT_EQ(counted.bytes() - before, crossing.bytes) << crossing.mesh << ", domain " << end.domain();
+    });
+  }
+}
+
+// A sum over four domains: three quarters of a term to those that add up the others' quarters, and a quarter to each of
+// three. In one round it would be three terms.
+TEST(SessionDomainsTest, SumsOverManyDomainsCrossInParts) {
+  std::atomic<int64_t> bytes = 0;
+  InDomains(4, [&](Transport& end) {
+    CountedEnd counted(end);
+    Graph g(Mesh::VirtualCpus("batch=4,model=1").value());
+    g.Output("loss", AddNetwork(g).loss);
+    Session session = Session::Create(g, OnTransport(&counted)).value();
+    const int64_t before = counted.bytes();
+    ASSERT_TRUE(session.Run(Examples(kBatch)).ok());
+    bytes += counted.bytes() - before;
+  });
+  EXPECT_EQ(bytes, 4 * 8 * (6 * 7 + 7 * 4 + 1) * 3 / 2);
 }
 
 // Domain 1 is given another batch than the others, or one that does not fit: no domain makes the step, and
@@ -159,13 +254,58 @@ TEST(SessionDomainsTest, OutputsInSeveralDomainsAreNamed) {
   });
 }
 
+TEST(SessionDomainsTest, OutputsInSeveralDomainsAreGathered) {
+  Session whole = Session::Create(Network("batch=4,model=1", true), OnTransport(nullptr)).value();
+  const std::vector<double> expected = Train(whole);
+  InDomains(2, [&](Transport& end) {
+    SessionOptions options = OnTransport(&end);
+    options.gather_outputs = true;
+    Session session = Session::Create(Network("batch=4,model=1", true), options).value();
+    const std::vector<double> found = Train(session);
+    ASSERT_EQ(found.size(), expected.size());
+    for (size_t i = 0; i < found.size(); ++i) ASSERT_NEAR(found[i], expected[i], 1e-9) << "number " << i;
+    // Not those that are distributed.
+    options.executor.distributed = {"logits"};
+    session = Session::Create(Network("batch=4,model=1", true), options).value();
+    const StepResult step = session.Run(Examples(kBatch)).value();
+    EXPECT_FALSE(step.outputs().contains("logits"));
+    EXPECT_EQ(step.distributed_outputs().at("logits").instances().count(), 2);
+  });
+}
+
+// The sums of all devices are added in one order, and each device's rows by kernels of their own.
+TEST(SessionDomainsTest, DeterministicSessionsGiveTheSameBitsOnAnyNumberOfDomains) {
+  for (const std::string mesh : {"batch=8,model=1", "batch=4,model=2", "batch=2,model=4"}) {
+    auto options = [](Transport* end) {
+      SessionOptions deterministic = OnTransport(end);
+      deterministic.compile.deterministic = deterministic.gather_outputs = true;
+      return deterministic;
+    };
+    Session whole = Session::Create(Network(mesh, true), options(nullptr)).value();
+    const std::vector<double> expected = Train(whole);
+    for (int64_t domains : {2, 4}) {
+      InDomains(domains, [&](Transport& end) {
+        Session session = Session::Create(Network(mesh, true), options(&end)).value();
+        EXPECT_EQ(Train(session), expected) << mesh << ", domain " << end.domain() << " of " << domains;
+      });
+    }
+  }
+}
+
 // Where one domain's initializer does what the others' do not, none has a session.
 TEST(SessionDomainsTest, OtherProgramsAreRefusedByAll) {
   InDomains(2, [](Transport& end) {
     SessionOptions options = OnTransport(&end);
     options.seed = end.domain();
     const absl::Status status = Session::Create(Network("batch=4,model=1"), options).status();
-    EXPECT_THAT(MessageOf(status), HasSubstr("Transport: the domains differ: domain 0: the program "));
+    EXPECT_THAT(MessageOf(status), AllOf(HasSubstr("Transport: the domains differ: domain 0: the program "),
+                                         HasSubstr("seed=0"), HasSubstr("seed=1")));
+    const absl::Status meshes =
+        Session::Create(Network(end.domain() == 0 ? "batch=4,model=1" : "batch=2,model=2"), OnTransport(&end))
+            .status();
+    EXPECT_EQ(MessageOf(meshes),
+              "Transport: the domains differ: domain 0: the mesh [batch=4, model=1]; domain 1: the mesh "
+              "[batch=2, model=2].");
     // The transport is as it was.
     options.seed = 3;
     EXPECT_TRUE(Session::Create(Network("batch=4,model=1"), options).ok());

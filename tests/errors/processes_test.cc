@@ -1,0 +1,36 @@
+// Processes that cannot be joined.
+#include "meshwork/train/processes.h"
+
+#include <map>
+#include <string>
+#include <utility>
+
+#include "errors/errors.h"
+#include "gtest/gtest.h"
+#include "meshwork/runtime/transport/connect.h"
+#include "support/environment.h"
+
+namespace meshwork {
+namespace {
+
+TEST(ProcessErrors, Join) {
+  auto join = [](const JoinOptions& options, std::map<std::string, std::string> variables = {}) {
+    return Processes::Join(options, EnvironmentOf(std::move(variables))).status();
+  };
+  const std::map<std::string, std::string> workers = {
+      {"TF_CONFIG", R"({"cluster": {"worker": ["a:1", "b:1"]}, "task": {"type": "worker", "index": 0}})"}};
+  const std::map<std::string, std::string> ps = {
+      {"TF_CONFIG",
+       R"({"cluster": {"worker": ["a:1"], "ps": ["b:1"]}, "task": {"type": "ps", "index": 0}})"}};
+  ExpectErrors("processes", {
+                                MISTAKE(join({.cluster = "tf_config"})),
+                                MISTAKE(join({.cluster = "mpi"})),
+                                MISTAKE(join({.cluster = "/nowhere/cluster.json"})),
+                                MISTAKE(join({}, {{"TF_CONFIG", "{"}})),
+                                MISTAKE(join({.transport = "carrier pigeon"}, workers)),
+                                MISTAKE(join({}, ps)),
+                            });
+}
+
+}  // namespace
+}  // namespace meshwork

@@ -1,0 +1,111 @@
+// Over Gloo, with a process that is killed or stopped in the midst. Here this process is worker 0, and worker 1 is
+// another process of this program.
+#include "meshwork/runtime/transport/gloo.h"
+
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "meshwork/base/status.h"
+#include "support/clusters.h"
+
+namespace meshwork {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr std::chrono::milliseconds kPatient = std::chrono::minutes(2);
+
+// Sends the other domain as many bytes as it receives, once.
+absl::Status Swap(RemoteOp& op, std::vector<std::byte>& bytes) {
+  const std::byte* const sent = bytes.data();
+  std::byte* const received = bytes.data() + bytes.size() / 2;
+  return op.Run({&sent, 1}, {&received, 1});
+}
+
+std::unique_ptr<RemoteOp> PrepareSwap(Transport& end, const std::vector<std::byte>& bytes) {
+  const RemotePart other{1 - end.domain(), std::ssize(bytes) / 2};
+  return end.Prepare({.where = "swap", .sends = {other}, .receives = {other}}).value();
+}
+
+// Worker 1, as another process: it swaps until it ends or is ended.
+TEST(GlooWorker, Swaps) {
+  if (std::getenv("MESHWORK_TEST_WORKER") == nullptr) return;
+  const Cluster cluster = Cluster::FromEnvironment(ProcessEnvironment()).value();
+  const auto end = MakeGloo(cluster, {.deadline = kPatient}).value();
+  std::vector<std::byte> bytes(200);
+  const auto op = PrepareSwap(*end, bytes);
+  while (Swap(*op, bytes).ok()) continue;
+}
+
+class GlooTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!HasGloo()) GTEST_SKIP() << "this build has no Gloo";
+    const int port = FreePort();
+    const std::string config = "TF_CONFIG=" + LocalTfConfig(2, 1, port);
+    const std::string is_worker = "MESHWORK_TEST_WORKER=1";
+    const std::vector<std::string> args = {"runtime_test", "--gtest_filter=GlooWorker.*", "--gtest_brief=1"};
+    std::vector<char*> argv;
+    std::vector<char*> environment = {const_cast<char*>(config.c_str()),
+                                      const_cast<char*>(is_worker.c_str())};
+    for (const std::string& arg : args) argv.push_back(const_cast<char*>(arg.c_str()));
+    argv.push_back(nullptr);
+    for (char** variable = environ; *variable != nullptr; ++variable) environment.push_back(*variable);
+    environment.push_back(nullptr);
+    ASSERT_EQ(posix_spawn(&worker_, "/proc/self/exe", nullptr, nullptr, argv.data(), environment.data()), 0);
+    end_ = MakeGloo(LocalCluster(2, 0, port), {.deadline = kPatient}).value();
+    op_ = PrepareSwap(*end_, bytes_);
+    ASSERT_TRUE(Swap(*op_, bytes_).ok());
+  }
+
+  void TearDown() override {
+    op_.reset();
+    end_.reset();
+    if (worker_ == 0) return;
+    kill(worker_, SIGKILL);
+    waitpid(worker_, nullptr, 0);
+  }
+
+  pid_t worker_ = 0;
+  std::unique_ptr<Transport> end_;
+  std::vector<std::byte> bytes_{200};
+  std::unique_ptr<RemoteOp> op_;
+};
+
+TEST_F(GlooTest, AKilledProcessIsNamed) {
+  kill(worker_, SIGKILL);
+  absl::Status status;
+  while (status.ok()) status = Swap(*op_, bytes_);
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(MessageOf(status), HasSubstr("the connection to domain 1, worker 1 (127.0.0.1:1), is broken"));
+  EXPECT_EQ(end_->Prepare({}).status(), status);
+}
+
+TEST_F(GlooTest, AKilledProcessIsNoticedBetweenOperations) {
+  kill(worker_, SIGKILL);
+  absl::Status status;
+  while (status.ok()) status = end_->Prepare({}).status();
+  EXPECT_THAT(MessageOf(status),
+              HasSubstr("Gloo: the connection to domain 1, worker 1 (127.0.0.1:1), is broken"));
+}
+
+// The reason of an abort lets go one that waits.
+TEST_F(GlooTest, AnAbortEndsTheOtherProcess) {
+  end_->Abort(absl::UnavailableError("domain 0 has no memory."));
+  EXPECT_EQ(MessageOf(Swap(*op_, bytes_)), "domain 0 has no memory.");
+  int code = -1;
+  ASSERT_EQ(waitpid(worker_, &code, 0), worker_);
+  EXPECT_EQ(code, 0);
+  worker_ = 0;
+}
+
+}  // namespace
+}  // namespace meshwork

@@ -1,0 +1,268 @@
+// The rendezvous: values reach those who wait, and what is no request of the job disturbs nobody.
+#include "meshwork/runtime/transport/rendezvous.h"
+
+#include <atomic>
+#include <condition_variable>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "meshwork/base/status.h"
+#include "meshwork/runtime/transport/gloo.h"
+#include "support/clusters.h"
+
+#ifdef MESHWORK_HAVE_GLOO
+#include <grpcpp/generic/generic_stub.h>
+#include <grpcpp/grpcpp.h>
+#endif
+
+namespace meshwork {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr std::chrono::milliseconds kPatient = std::chrono::minutes(2), kImpatient{50};
+
+class RendezvousTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!HasGloo()) GTEST_SKIP() << "this build has no gRPC";
+    Start("127.0.0.1:0");
+  }
+
+  void Start(const std::string& address) {
+    server_ = RendezvousServer::Start(address, "a token").value();
+    address_ = fmt::format("127.0.0.1:{}", server_->port());
+  }
+
+  std::unique_ptr<Rendezvous> Client() const {
+    return Rendezvous::Connect(address_, "a token", kPatient).value();
+  }
+
+  std::unique_ptr<RendezvousServer> server_;
+  std::string address_;
+};
+
+// What a watch has said, if it has.
+class Told {
+ public:
+  std::function<void(absl::StatusOr<std::string>)> Teller() {
+    return [this](absl::StatusOr<std::string> value) {
+      const std::lock_guard lock(mutex_);
+      values_.push_back(std::move(value));
+      told_.notify_all();
+    };
+  }
+  absl::StatusOr<std::string> Await() {
+    std::unique_lock lock(mutex_);
+    told_.wait(lock, [&] { return !values_.empty(); });
+    EXPECT_EQ(values_.size(), 1u);
+    return values_[0];
+  }
+  size_t count() {
+    const std::lock_guard lock(mutex_);
+    return values_.size();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable told_;
+  std::vector<absl::StatusOr<std::string>> values_;
+};
+
+TEST_F(RendezvousTest, KeepsValues) {
+  const auto one = Client(), other = Client();
+  const std::string bytes("\0\xFF\n", 3), large(size_t{1} << 20, 'x');
+  ASSERT_TRUE(one->Set("key", "value", kPatient).ok());
+  EXPECT_EQ(other->Get("key", kPatient).value(), "value");
+  ASSERT_TRUE(other->Set("key", bytes, kPatient).ok());
+  EXPECT_EQ(one->Find("key", kPatient).value(), bytes);
+  EXPECT_EQ(one->SetFirst("key", "late", kPatient).value(), bytes);
+  EXPECT_EQ(one->SetFirst("new", "", kPatient).value(), "");
+  EXPECT_EQ(other->Get("new", kPatient).value(), "");
+  ASSERT_TRUE(one->Set("large", large, kPatient).ok());
+  EXPECT_EQ(other->Get("large", kPatient).value(), large);
+  EXPECT_EQ(one->Find("none", kPatient).status().code(), absl::StatusCode::kNotFound);
+}
+
+TEST_F(RendezvousTest, WaitsUntilAKeyIsSet) {
+  std::vector<std::string> seen(4);
+  std::vector<std::thread> waiting;
+  for (std::string& value : seen)
+    waiting.emplace_back([&] { value = Client()->Get("key", kPatient).value(); });
+  const auto client = Client();
+  Told told, never;
+  const auto watch = client->WatchKey("key", told.Teller()), idle = client->WatchKey("other", never.Teller());
+  ASSERT_TRUE(client->Set("key", "value", kPatient).ok());
+  for (std::thread& thread : waiting) thread.join();
+  EXPECT_THAT(seen, testing::Each("value"));
+  EXPECT_EQ(told.Await().value(), "value");
+  EXPECT_EQ(never.count(), 0u);
+}
+
+TEST_F(RendezvousTest, AWaitEndsAtItsDeadline) {
+  const absl::Status late = Client()->Get("the address of worker 1", kImpatient).status();
+  EXPECT_EQ(late.code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_THAT(MessageOf(late), HasSubstr("nobody has set \"the address of worker 1\" within 50 ms"));
+}
+
+TEST_F(RendezvousTest, RefusesAnotherToken) {
+  for (const char* token : {"", "a toke", "a tokem", "a token "}) {
+    const absl::Status refused = Rendezvous::Connect(address_, token, kPatient).status();
+    EXPECT_EQ(refused.code(), absl::StatusCode::kPermissionDenied) << token;
+  }
+}
+
+TEST_F(RendezvousTest, ManyMeet) {
+  constexpr int kClients = 24;
+  std::atomic<int> met = 0;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < kClients; ++i) {
+    threads.emplace_back([&, i] {
+      const auto client = Client();
+      if (!client->Set(fmt::format("{}", i), fmt::format("value {}", i), kPatient).ok()) return;
+      for (int other = 0; other < kClients; ++other)
+        if (client->Get(fmt::format("{}", other), kPatient).value() != fmt::format("value {}", other)) return;
+      ++met;
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(met, kClients);
+}
+
+TEST_F(RendezvousTest, OneIsFirst) {
+  constexpr int kClients = 8;
+  std::vector<std::string> first(kClients);
+  std::vector<std::thread> threads;
+  for (int i = 0; i < kClients; ++i)
+    threads.emplace_back(
+        [&, i] { first[i] = Client()->SetFirst("key", fmt::format("value {}", i), kPatient).value(); });
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_THAT(first, testing::Each(Client()->Get("key", kPatient).value()));
+}
+
+TEST_F(RendezvousTest, APortServesOne) {
+  const absl::Status taken = RendezvousServer::Start(address_, "a token").status();
+  EXPECT_EQ(taken.code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_THAT(MessageOf(taken), HasSubstr(address_ + " is taken"));
+  EXPECT_TRUE(Client()->Set("key", "value", kPatient).ok());
+}
+
+// A server at the same port serves those who have known the one before.
+TEST_F(RendezvousTest, CanStartAgain) {
+  const auto client = Client();
+  ASSERT_TRUE(client->Set("key", "before", kPatient).ok());
+  Told told;
+  const auto watch = client->WatchKey("other", told.Teller());
+  std::string seen;
+  std::thread waiting([&] { seen = client->Get("other", kPatient).value(); });
+  server_.reset();
+  EXPECT_EQ(told.Await().status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_FALSE(client->Set("key", "nobody hears it", kImpatient).ok());
+  EXPECT_FALSE(Rendezvous::Connect(address_, "a token", kImpatient).ok());
+  Start(address_);
+  const auto later = Client();
+  EXPECT_EQ(later->Find("key", kPatient).status().code(), absl::StatusCode::kNotFound);
+  ASSERT_TRUE(later->Set("other", "after", kPatient).ok());
+  waiting.join();
+  EXPECT_EQ(seen, "after");
+}
+
+TEST_F(RendezvousTest, EndsWhileOthersWait) {
+  const auto client = Client();
+  std::vector<Told> told(50);
+  std::vector<std::unique_ptr<Rendezvous::Watch>> watches;
+  for (size_t i = 0; i < told.size(); ++i)
+    watches.push_back(client->WatchKey(fmt::format("{}", i % 7), told[i].Teller()));
+  watches.resize(25);  // some do not wait any more
+  server_.reset();
+  for (size_t i = 0; i < watches.size(); ++i)
+    EXPECT_EQ(told[i].Await().status().code(), absl::StatusCode::kUnavailable);
+}
+
+TEST_F(RendezvousTest, GarbageDisturbsNobody) {
+  const auto client = Client();
+  for (std::string_view garbage :
+       {std::string_view("GET / HTTP/1.1\r\n\r\n"), std::string_view("\0\0\0", 3),
+        std::string_view("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\xFF\xFF\xFF\xFF\xFF")}) {
+    const int fd = socket(AF_INET, SOCK_STREAM, 0);
+    sockaddr_in to = {};
+    to.sin_family = AF_INET;
+    to.sin_port = htons(static_cast<uint16_t>(server_->port()));
+    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    ASSERT_EQ(connect(fd, reinterpret_cast<sockaddr*>(&to), sizeof(to)), 0);
+    EXPECT_EQ(send(fd, garbage.data(), garbage.size(), MSG_NOSIGNAL), std::ssize(garbage));
+    EXPECT_TRUE(client->Set("key", "value", kPatient).ok());
+    close(fd);
+  }
+  EXPECT_EQ(client->Get("key", kPatient).value(), "value");
+}
+
+#ifdef MESHWORK_HAVE_GLOO
+
+// What the server answers to a message.
+grpc::StatusCode Send(const std::string& address, const std::string& method, const std::string& message) {
+  grpc::ChannelArguments arguments;
+  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  const auto channel =
+      grpc::CreateCustomChannel("ipv4:" + address, grpc::InsecureChannelCredentials(), arguments);
+  grpc::GenericStub stub(channel);
+  grpc::ClientContext context;
+  context.set_wait_for_ready(true);
+  const grpc::Slice slice(message);
+  const grpc::ByteBuffer request(&slice, 1);
+  grpc::CompletionQueue queue;
+  const auto call = stub.PrepareUnaryCall(&context, method, request, &queue);
+  grpc::ByteBuffer answer;
+  grpc::Status status;
+  call->StartCall();
+  call->Finish(&answer, &status, nullptr);
+  void* tag;
+  bool ok;
+  queue.Next(&tag, &ok);
+  return status.error_code();
+}
+
+// A field as it travels: its length in four bytes, and its bytes.
+std::string Field(const std::string& bytes) {
+  std::string field;
+  for (int b = 0; b < 4; ++b) field += static_cast<char>(bytes.size() >> (8 * b) & 0xFF);
+  return field + bytes;
+}
+
+TEST_F(RendezvousTest, MalformedRequestsAreRefused) {
+  const std::string set = "/meshwork.Rendezvous/Set", token = Field("a token");
+  const std::string good = token + Field("key") + Field("value");
+  EXPECT_EQ(Send(address_, set, good), grpc::OK);
+  for (size_t bytes = 0; bytes < good.size(); ++bytes)
+    EXPECT_EQ(Send(address_, set, good.substr(0, bytes)), grpc::INVALID_ARGUMENT) << bytes;
+  EXPECT_EQ(Send(address_, set, good + "x"), grpc::INVALID_ARGUMENT);
+  EXPECT_EQ(Send(address_, set, "\xFF\xFF\xFF\xFF" + good), grpc::INVALID_ARGUMENT);
+  EXPECT_EQ(Send(address_, set, Field("a nekot") + Field("key") + Field("changed")), grpc::PERMISSION_DENIED);
+  EXPECT_EQ(Send(address_, set, token + Field(std::string(513, 'k')) + Field("")), grpc::INVALID_ARGUMENT);
+  EXPECT_EQ(Send(address_, set, token + Field("key") + Field(std::string((size_t{1} << 20) + 1, 'v'))),
+            grpc::INVALID_ARGUMENT);
+  EXPECT_EQ(Send(address_, set, std::string(size_t{4} << 20, 'v')), grpc::RESOURCE_EXHAUSTED);
+  EXPECT_EQ(Send(address_, "/meshwork.Rendezvous/Drop", good), grpc::UNIMPLEMENTED);
+  EXPECT_EQ(Client()->Get("key", kPatient).value(), "value");
+}
+
+TEST_F(RendezvousTest, KeepsAtMostSoManyBytes) {
+  const auto client = Client();
+  const std::string large(size_t{1} << 20, 'x');
+  int kept = 0;
+  while (kept < 300 && client->Set(fmt::format("{}", kept), large, kPatient).ok()) ++kept;
+  EXPECT_EQ(kept, 255);
+  EXPECT_EQ(client->Set("more", large, kPatient).code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_TRUE(client->Set("0", "", kPatient).ok());
+  EXPECT_TRUE(client->Set("more", large, kPatient).ok());
+}
+
+#endif
+
+}  // namespace
+}  // namespace meshwork
