@@ -18,9 +18,11 @@ absl::StatusOr<Data> LoadData(const DigitsOptions& options, DType dtype) {
   if (const char* variable = std::getenv("MNIST_DIR"); dir.empty() && variable != nullptr) dir = variable;
   Data data{"mnist", {}};
   if (dir.empty() || dir == "synthetic") {
-    fmt::print(stderr,
-               "*** These are NOT the MNIST digits: training on synthetic ones from the built-in generator.\n"
-               "*** For MNIST give --data-dir or MNIST_DIR, or run ./dev mnist.\n");
+    if (options.run.is_chief())
+      fmt::print(
+          stderr,
+          "*** These are NOT the MNIST digits: training on synthetic ones from the built-in generator.\n"
+          "*** For MNIST give --data-dir or MNIST_DIR, or run ./dev mnist.\n");
     data = {"synthetic", SyntheticDigits(options.train_examples, options.test_examples,
                                          static_cast<uint64_t>(options.run.seed), dtype)};
   } else {
@@ -42,20 +44,22 @@ void PrintHead(const Data& data, const Mesh& mesh, int64_t parameters) {
 absl::Status WriteResults(const DigitsModel& model, const Session& session, const Data& data,
                           const DigitsOptions& options, const TrainLog& log) {
   MESHWORK_RETURN_IF_ERROR(WriteProfile(session, options.run));
-  if (!options.save.empty()) MESHWORK_RETURN_IF_ERROR(SaveWeights(model, session, options.save));
+  if (!options.save.empty()) {
+    MESHWORK_ASSIGN_OR_RETURN(const Weights weights, WeightsOf(model, session));
+    if (options.run.is_chief()) MESHWORK_RETURN_IF_ERROR(WriteSafetensors(options.save, weights));
+  }
   if (!options.run.json.empty()) MESHWORK_RETURN_IF_ERROR(WriteJson(model, session, data, options, log));
   if (!options.run.plot.empty()) MESHWORK_RETURN_IF_ERROR(WritePlot(model, session, data, options, log));
   return absl::OkStatus();
 }
 
 absl::Status Main(const DigitsModel& model, const DigitsOptions& options) {
-  absl::StatusOr<Mesh> mesh = Mesh::VirtualCpus(options.run.mesh);
-  if (!mesh.ok()) return Annotate(mesh.status(), "--mesh: ");
+  MESHWORK_ASSIGN_OR_RETURN(const Mesh mesh, MeshOf(options.run));
   MESHWORK_RETURN_IF_ERROR(CheckOutputs(options.run, {{"--save", options.save}}));
   MESHWORK_ASSIGN_OR_RETURN(const DType dtype, DTypeFromName(options.dtype));
   MESHWORK_ASSIGN_OR_RETURN(const Data data, LoadData(options, dtype));
 
-  Graph graph(*mesh);
+  Graph graph(mesh);
   model.build(graph, std::min(options.batch_size, data.digits.train.size()), dtype,
               MakeOptimizer(options.optimizer, options.learning_rate));
   Weights weights;
@@ -66,8 +70,8 @@ absl::Status Main(const DigitsModel& model, const DigitsOptions& options) {
   }
   MESHWORK_ASSIGN_OR_RETURN(Session session, CreateSession(graph, options.run));
   for (const auto& [name, tensor] : weights) MESHWORK_RETURN_IF_ERROR(session.Set(name, tensor));
-  MESHWORK_ASSIGN_OR_RETURN(const int64_t parameters, CountParameters(model, session));
-  PrintHead(data, *mesh, parameters);
+  const int64_t parameters = CountParameters(model, graph);
+  PrintHead(data, mesh, parameters);
   PrintStep(session, options.run);
 
   // Testing takes time, so the model is tested before training only if that is of interest.
@@ -108,8 +112,8 @@ Optimizer MakeOptimizer(std::string_view name, double learning_rate) {
 
 int RunDigits(const DigitsModel& model, int argc, char** argv) {
   return RunMain(model.program, [&]() -> absl::Status {
-    MESHWORK_ASSIGN_OR_RETURN(const DigitsOptions options, ParseDigitsOptions(model, argc, argv));
-    if (!options.help) return Main(model, options);
+    MESHWORK_ASSIGN_OR_RETURN(DigitsOptions options, ParseDigitsOptions(model, argc, argv));
+    if (!options.help) return RunWithOthers(options.run, [&] { return Main(model, options); });
     fmt::print("{}", options.help_text);
     return absl::OkStatus();
   });

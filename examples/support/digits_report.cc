@@ -31,7 +31,7 @@ Panel PanelOf(std::string title, const TrainLog& log, double (*measure)(const Me
 
 absl::Status WriteJson(const DigitsModel& model, const Session& session, const Data& data,
                        const DigitsOptions& options, const TrainLog& log) {
-  MESHWORK_ASSIGN_OR_RETURN(const int64_t parameters, CountParameters(model, session));
+  const int64_t parameters = CountParameters(model, session.program().body);
   nlohmann::ordered_json json = {{"data", data.source}};
   json.update(DescribeRun(session, parameters, log.startup_seconds, log.step_seconds));
   if (log.before.has_value())

@@ -8,22 +8,22 @@
 
 namespace meshwork {
 
-absl::StatusOr<int64_t> CountParameters(const DigitsModel& model, const Session& session) {
+int64_t CountParameters(const DigitsModel& model, const Graph& graph) {
   int64_t count = 0;
   for (const std::string& name : model.weights) {
-    MESHWORK_ASSIGN_OR_RETURN(const Tensor tensor, session.Get(name));
-    count += tensor.num_elements();
+    const Argument& weight = graph.arguments()[static_cast<size_t>(graph.FindArgument(name))];
+    count += graph.value(weight.value).global.num_elements();
   }
   return count;
 }
 
-absl::Status SaveWeights(const DigitsModel& model, const Session& session, const std::string& path) {
+absl::StatusOr<Weights> WeightsOf(const DigitsModel& model, const Session& session) {
   Weights weights;
   for (const std::string& name : model.weights) {
     MESHWORK_ASSIGN_OR_RETURN(Tensor tensor, session.Get(name));
     weights.emplace_back(name, std::move(tensor));
   }
-  return WriteSafetensors(path, weights);
+  return weights;
 }
 
 namespace {

@@ -136,7 +136,7 @@ std::vector<double> RowOf(const Tensor& logits, int64_t row) {
   return logits.dtype() == F64 ? copy(logits.values<double>()) : copy(logits.values<float>());
 }
 
-// Continues the beginning of the text, on one device. Each new byte is predicted from the last `sequence`
+// Continues the beginning of the text, on one device; the chief does. Each new byte is predicted from the last `sequence`
 // bytes.
 absl::StatusOr<std::string> WriteSample(const Session& trained, const std::string& text,
                                         const GptOptions& o) {
@@ -148,6 +148,7 @@ absl::StatusOr<std::string> WriteSample(const Session& trained, const std::strin
     MESHWORK_ASSIGN_OR_RETURN(const Tensor weight, trained.Get(name));
     MESHWORK_RETURN_IF_ERROR(session.Set(name, weight));
   }
+  if (!o.run.is_chief()) return "";
   const int64_t s = o.model.sequence;
   std::vector<int32_t> all(1, static_cast<unsigned char>(text[0]));
   Random random(static_cast<uint64_t>(o.run.seed), static_cast<uint64_t>(o.steps));
@@ -163,11 +164,11 @@ absl::StatusOr<std::string> WriteSample(const Session& trained, const std::strin
   return std::string(all.begin(), all.end());
 }
 
-absl::StatusOr<int64_t> CountParameters(const Session& session, const Graph& graph) {
+int64_t CountParameters(const Graph& graph) {
   int64_t count = 0;
   for (const std::string& name : GptWeights(graph)) {
-    MESHWORK_ASSIGN_OR_RETURN(const Tensor weight, session.Get(name));
-    count += weight.num_elements();
+    const Argument& weight = graph.arguments()[static_cast<size_t>(graph.FindArgument(name))];
+    count += graph.value(weight.value).global.num_elements();
   }
   return count;
 }
@@ -193,23 +194,22 @@ absl::Status WriteResults(const Session& session, int64_t parameters, const std:
 }
 
 absl::Status Main(const GptOptions& o) {
-  const absl::StatusOr<Mesh> mesh = Mesh::VirtualCpus(o.run.mesh);
-  if (!mesh.ok()) return Annotate(mesh.status(), "--mesh: ");
+  MESHWORK_ASSIGN_OR_RETURN(const Mesh mesh, MeshOf(o.run));
   GptModel model = o.model;
-  const auto batch_axes = mesh->FindAxes("batch");
-  model.experts = o.experts_per_device * (batch_axes.ok() ? mesh->GroupSize(*batch_axes) : 1);
+  const auto batch_axes = mesh.FindAxes("batch");
+  model.experts = o.experts_per_device * (batch_axes.ok() ? mesh.GroupSize(*batch_axes) : 1);
   MESHWORK_ASSIGN_OR_RETURN(model.dtype, DTypeFromName(o.dtype));
   GptOptions with_model = o;
   with_model.model = model;
   MESHWORK_ASSIGN_OR_RETURN(const std::string text, LoadText(o));
-  Graph graph(*mesh);
+  Graph graph(mesh);
   BuildGpt(graph, model, o.batch, Adam({.learning_rate = o.learning_rate}));
   MESHWORK_RETURN_IF_ERROR(graph.status());
   MESHWORK_RETURN_IF_ERROR(CheckOutputs(o.run));
   MESHWORK_ASSIGN_OR_RETURN(Session session, CreateSession(graph, o.run));
-  MESHWORK_ASSIGN_OR_RETURN(const int64_t parameters, CountParameters(session, graph));
+  const int64_t parameters = CountParameters(graph);
   fmt::print("{}: {} bytes, mesh {} of {} devices, {} parameters\n", o.text.empty() ? "synthetic" : o.text,
-             text.size(), mesh->ToString(), mesh->num_devices(), parameters);
+             text.size(), mesh.ToString(), mesh.num_devices(), parameters);
   PrintStep(session, o.run);
   MESHWORK_ASSIGN_OR_RETURN(const TrainLog log, Train(session, text, o));
   std::string sample;
@@ -223,10 +223,9 @@ absl::Status Main(const GptOptions& o) {
 }  // namespace
 int RunGptProgram(const GptProgram& program, int argc, const char* const* argv) {
   return RunMain(program.name, [&]() -> absl::Status {
-    const absl::StatusOr<GptOptions> options = ParseOptions(program, argc, argv);
-    if (!options.ok()) return options.status();
-    if (!options->help) return Main(*options);
-    fmt::print("{}", options->help_text);
+    MESHWORK_ASSIGN_OR_RETURN(GptOptions options, ParseOptions(program, argc, argv));
+    if (!options.help) return RunWithOthers(options.run, [&] { return Main(options); });
+    fmt::print("{}", options.help_text);
     return absl::OkStatus();
   });
 }

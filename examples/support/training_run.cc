@@ -1,5 +1,6 @@
 #include "examples/support/training_run.h"
 
+#include <fcntl.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -49,13 +50,32 @@ int TraceSteps(const Mesh& mesh) {
   return static_cast<int>(std::clamp<int64_t>(kTracedDeviceSteps / mesh.num_devices(), 1, kTracedSteps));
 }
 
-// Creates the folder of --dump.
-absl::Status MakeDumpFolder(const RunOptions& options) {
-  if (options.dump.empty()) return absl::OkStatus();
+// Creates the folder that a flag names, if any, and tries whether `file` can be written there.
+absl::Status MakeFolder(std::string_view flag, const std::string& folder, std::string_view file) {
+  if (folder.empty()) return absl::OkStatus();
   std::error_code error;
-  std::filesystem::create_directories(options.dump, error);
-  if (error) return InvalidArgument("--dump: cannot make the folder {}: {}.", options.dump, error.message());
-  return CheckWritable(options.dump + "/00.mw");
+  std::filesystem::create_directories(folder, error);
+  if (error) return InvalidArgument("{}: cannot make the folder {}: {}.", flag, folder, error.message());
+  return CheckWritable(fmt::format("{}/{}", folder, file));
+}
+
+// What a process that is not chief prints goes to its log, "worker-1.log", or nowhere.
+absl::Status MoveOutput(const RunOptions& options) {
+  const Processes& processes = *options.processes;
+  std::string path = "/dev/null";
+  if (!options.log_dir.empty()) {
+    const Task& task = processes.cluster().task();
+    const std::string name = fmt::format("{}-{}.log", NameOf(task.role), task.index);
+    MESHWORK_RETURN_IF_ERROR(MakeFolder("--log-dir", options.log_dir, name));
+    path = fmt::format("{}/{}", options.log_dir, name);
+  }
+  const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  if (file < 0 || dup2(file, STDOUT_FILENO) < 0)
+    return InvalidArgument("--log-dir: cannot write to {}: {}.", path,
+                           std::generic_category().message(errno));
+  close(file);
+  fmt::print("{}, of {} processes\n", processes.Name(), processes.cluster().num_processes());
+  return absl::OkStatus();
 }
 
 double Median(std::vector<double> values) {
@@ -86,9 +106,15 @@ void AddRunFlags(FlagTable& flags, const std::string& axes, const std::string& s
       "keeps the optimizer's state in blocks over \"batch\" (ZeRO stage 1); the weights are the same",
       &options->shard_weight_update);
   flags.Text("dump", "writes the program after every pass into this folder", &options->dump);
+  AddJoinFlags(flags, &options->join);
+  flags.Switch("deterministic", "the same bits on however many processes, for more bytes between them",
+               &options->deterministic);
+  flags.Text("log-dir", "processes other than the chief write what they print into this folder",
+             &options->log_dir);
 }
 
 absl::Status CheckOutputs(const RunOptions& options, const NamedFiles& others) {
+  if (!options.is_chief()) return absl::OkStatus();
   NamedFiles files = others;
   files.insert(files.end(),
                {{"--json", options.json}, {"--plot", options.plot}, {"--profile", TraceFile(options)}});
@@ -106,10 +132,20 @@ absl::Status CheckOutputs(const RunOptions& options, const NamedFiles& others) {
   return absl::OkStatus();
 }
 
+absl::StatusOr<Mesh> MeshOf(const RunOptions& options) {
+  absl::StatusOr<Mesh> mesh = Mesh::VirtualCpus(options.mesh);
+  if (!mesh.ok()) return Annotate(mesh.status(), "--mesh: ");
+  const absl::Status shared = Placement::Create(*mesh, options.processes->cluster()).status();
+  if (!shared.ok()) return Annotate(shared, "--mesh: ");
+  return mesh;
+}
+
 absl::StatusOr<Session> CreateSession(const Graph& graph, const RunOptions& options) {
-  MESHWORK_RETURN_IF_ERROR(MakeDumpFolder(options));
+  MESHWORK_RETURN_IF_ERROR(MakeFolder("--dump", options.dump, "00.mw"));
   Dumper dumper(options.dump);
   SessionOptions session_options{.workers = static_cast<int>(options.workers), .seed = options.seed};
+  options.processes->Use(session_options);
+  session_options.compile.deterministic = options.deterministic;
   session_options.compile.shard_weight_update = options.shard_weight_update;
   if (!options.dump.empty()) session_options.compile.dump = std::ref(dumper);
   session_options.executor.profile = options.profile != "off";
@@ -121,6 +157,8 @@ absl::StatusOr<Session> CreateSession(const Graph& graph, const RunOptions& opti
 
 void PrintStep(const Session& session, const RunOptions& options) {
   const Graph& local = session.program().body;
+  if (const int64_t processes = options.processes->cluster().num_processes(); processes > 1)
+    fmt::print("  {} processes of {}\n", processes, Count(local.mesh().num_devices() / processes, "device"));
   for (const CollectiveSummary& c : SummarizeCollectives(local))
     fmt::print("  each step: {} {} over {}, {} B on the wire per device\n", c.count, c.type, c.axes, c.bytes);
   if (options.explain)
@@ -190,6 +228,20 @@ absl::Status WriteLossPlot(const std::string& path, std::string title, std::stri
   LineChart chart{.title = std::move(title), .note = std::move(note), .x_label = "step"};
   chart.panels.push_back(std::move(panel));
   return WriteFileAtomically(path, chart.ToSvg());
+}
+
+absl::Status RunWithOthers(RunOptions& options, const std::function<absl::Status()>& body) {
+  MESHWORK_ASSIGN_OR_RETURN(const Processes processes, Processes::Join(options.join));
+  options.processes = &processes;
+  return processes.Run([&]() -> absl::Status {
+    if (!processes.is_chief()) {
+      MESHWORK_RETURN_IF_ERROR(MoveOutput(options));
+      options.json = options.plot = options.dump = "";
+      options.profile = "off";
+      options.explain = false;
+    }
+    return body();
+  });
 }
 
 int RunMain(std::string_view program, const std::function<absl::Status()>& run) {

@@ -18,21 +18,30 @@ struct RunOptions {
   std::string mesh = "batch=8";
   int64_t seed = 0;
   int64_t workers = 0;
-  std::string json, plot, dump;
+  std::string json, plot, dump, log_dir;
   std::string profile = "off";  // "off", "on", or the file for a trace
   bool explain = false;
   bool shard_weight_update = false;
+  bool deterministic = false;
+  JoinOptions join;
+  const Processes* processes = nullptr;  // set by RunWithOthers
+
+  bool is_chief() const { return processes->is_chief(); }
 };
 
-// Adds --mesh, --seed, --workers, --json, --plot, --profile, --explain, --shard-weight-update and --dump.
+// Adds --mesh, --seed, --workers, --json, --plot, --profile, --explain, --shard-weight-update, --dump, --log-dir,
+// --deterministic and the flags of AddJoinFlags.
 // `axes` and `seed_of` tell --help what the mesh and the seed are used for.
 void AddRunFlags(FlagTable& flags, const std::string& axes, const std::string& seed_of, RunOptions* options);
 
 // A flag and the file that it names, if any.
 using NamedFiles = std::vector<std::pair<std::string_view, std::string>>;
-// Checks, before hours of training, that results can be written to the files of the options and to `others`.
-// Errors: two flags name one file; a file cannot be written.
+// Checks, before hours of training, that results can be written to the files of the options and to `others`,
+// which the chief writes. Errors: two flags name one file; a file cannot be written.
 absl::Status CheckOutputs(const RunOptions& options, const NamedFiles& others = {});
+
+// The mesh that --mesh names. Errors: it is none; the processes cannot share it evenly.
+absl::StatusOr<Mesh> MeshOf(const RunOptions& options);
 
 // Compiles as the options say, and with --dump makes the folder and writes the program after every pass.
 // Errors: Session::Create's; a file cannot be written.
@@ -57,6 +66,11 @@ std::vector<Series> WithMovingMean(Series steps);
 // Draws the losses of the steps, counted from 1, and their moving mean.
 absl::Status WriteLossPlot(const std::string& path, std::string title, std::string note,
                            const std::vector<double>& losses);
+
+// Joins the other processes, as the options say, and runs `body` in each of them. Processes other than the
+// chief write no files but their logs, which --log-dir asks for: what they print goes there, or nowhere. Where
+// body fails, the others end with its error.
+absl::Status RunWithOthers(RunOptions& options, const std::function<absl::Status()>& body);
 
 // The main function of such a program: calls run(). If run() fails, prints its error to standard error and
 // returns 2.
