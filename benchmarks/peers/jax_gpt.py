@@ -5,11 +5,11 @@ The meshes are meshwork's: examples along "batch"; along "model" heads, hidden u
 
 import gpt_work
 import work
-from jax_mesh import MESHES, jax_mesh
+from jax_mesh import MESHES, PROCESSES, jax_mesh
 
 
 def main():
-    options = gpt_work.parse(list(MESHES))
+    options = gpt_work.parse([mesh for mesh in MESHES if mesh not in PROCESSES])
     mesh = jax_mesh(options.mesh)
     import jax
     import jax.numpy as jnp

@@ -1,14 +1,16 @@
-"""The step of work.py in JAX, on one device or on virtual CPU devices: jit with donated state, inputs put there before.
+"""The step of work.py in JAX, on one device, on virtual CPU devices or by two processes: jit with donated state, inputs
+put there before.
 
 The meshes are meshwork's: examples along "batch"; along "model" the MLP's first kernel's columns and the second one's rows.
 """
 
 import work
-from jax_mesh import MESHES, jax_mesh
+from jax_mesh import MESHES, jax_mesh, run_in_processes
 
 
 def main():
     options = work.parse(list(MESHES))
+    process = run_in_processes(options.mesh)
     mesh = jax_mesh(options.mesh)
     import jax
     import jax.numpy as jnp
@@ -73,8 +75,12 @@ def main():
 
         return run
 
+    # All processes make as many steps.
+    if jax.process_count() > 1:
+        work.MOST_SECONDS = float("inf")
     results = {batch: work.time_steps(make_run(batch), batch) for batch in options.batch}
-    work.report(f"JAX {jax.__version__}", results)
+    if process == 0:
+        work.report(f"JAX {jax.__version__}", results)
 
 
 if __name__ == "__main__":

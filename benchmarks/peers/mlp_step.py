@@ -35,6 +35,16 @@ class Failure(Exception):
     pass
 
 
+def end(process):
+    """Ends a process and what it has started: launchers end their processes when they are asked to."""
+    os.killpg(process.pid, signal.SIGTERM)
+    try:
+        process.communicate(timeout=5)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+
+
 def output_of(command, timeout):
     """What a command prints to standard output."""
     environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
@@ -44,11 +54,10 @@ def output_of(command, timeout):
     try:
         out, err = process.communicate(timeout=timeout)
     except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.communicate()
+        end(process)
         raise Failure(f"stopped after {timeout} s, as in a deadlock") from None
     except KeyboardInterrupt:
-        os.killpg(process.pid, signal.SIGKILL)
+        end(process)
         raise
     if process.returncode != 0:
         lines = err.strip().splitlines() or [f"exit code {process.returncode}"]
@@ -150,6 +159,17 @@ def check_run_arguments(parser, options, known, names):
         parser.error(f"--peers: there is no {', '.join(sorted(unknown))}; peers are {names}")
 
 
+def batches_of(parser, text, devices):
+    """The batches of a list with commas."""
+    try:
+        batches = [int(batch) for batch in text.split(",")]
+    except ValueError:
+        parser.error(f"--batch: {text} is not a list of whole numbers")
+    if min(batches) < devices or any(batch % devices for batch in batches):
+        parser.error(f"--batch: the peers divide the examples among {devices} devices; give multiples of {devices}")
+    return batches
+
+
 def run(main):
     try:
         sys.exit(main())
@@ -170,13 +190,8 @@ def main():
     options = parser.parse_args()
     is_cnn = options.model == "cnn"
     options.batch = options.batch or ("64" if is_cnn else "128,1024,4096")
-    try:
-        batches = [int(batch) for batch in options.batch.split(",")]
-    except ValueError:
-        parser.error(f"--batch: {options.batch} is not a list of whole numbers")
     check_run_arguments(parser, options, PEERS, "jax, tensorflow and torch")
-    if min(batches) < 8 or any(batch % 8 for batch in batches):
-        parser.error("--batch: the peers divide the examples among 8 devices; give multiples of 8")
+    batches = batches_of(parser, options.batch, 8)
 
     known = CNN_PEERS if is_cnn else PEERS
     binary = os.path.join(options.binaries, f"{options.model}_step")

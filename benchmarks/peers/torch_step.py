@@ -1,4 +1,4 @@
-"""The step of work.py in PyTorch: on one device, the faster of 1 and 2 threads; data parallel over 8 processes with
+"""The step of work.py in PyTorch: on one device, the faster of 1 and 2 threads; data parallel over 2 or 8 processes with
 gloo, by DistributedDataParallel or, with --dtensor, by DTensor.
 """
 
@@ -6,8 +6,6 @@ import os
 import sys
 
 import work
-
-PROCESSES = 8
 
 
 def make_model(weights):
@@ -94,16 +92,16 @@ def in_processes(rank, options, port, results):
 
     os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
     torch.set_num_threads(1)
-    dist.init_process_group("gloo", rank=rank, world_size=PROCESSES)
+    dist.init_process_group("gloo", rank=rank, world_size=options.processes)
     for batch in options.batch:
         weights, images, labels = work.data_of(batch)
-        part = slice(rank * batch // PROCESSES, (rank + 1) * batch // PROCESSES)
+        part = slice(rank * batch // options.processes, (rank + 1) * batch // options.processes)
         xs, ys = torch.from_numpy(images[:, part].copy()), torch.from_numpy(labels[:, part].copy()).long()
         if options.dtensor:
             from torch.distributed.device_mesh import init_device_mesh
             from torch.distributed.tensor import DTensor, Shard, distribute_module
 
-            mesh = init_device_mesh("cpu", (PROCESSES,))
+            mesh = init_device_mesh("cpu", (options.processes,))
             model = distribute_module(make_model(weights), mesh)
             xs, ys = ([DTensor.from_local(v, mesh, [Shard(0)]) for v in values] for values in (xs, ys))
             run = make_run(model, xs, ys, fused=False)
@@ -117,7 +115,7 @@ def in_processes(rank, options, port, results):
             def mean(loss):
                 total = loss.detach().clone()
                 dist.all_reduce(total)
-                return total.item() / PROCESSES
+                return total.item() / options.processes
 
         # All make as many steps: how many, rank 0 says.
         def run_all(steps):
@@ -141,7 +139,8 @@ def main():
     by_dtensor = "--dtensor" in sys.argv
     if by_dtensor:
         sys.argv.remove("--dtensor")
-    options = work.parse(["batch=1", "batch=8"])
+    options = work.parse(["batch=1", "batch=2", "batch=8"])
+    options.processes = int(options.mesh.removeprefix("batch="))
     options.dtensor = by_dtensor
     import torch
 
@@ -156,7 +155,7 @@ def main():
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]
         shared = mp.Manager().dict()
-        mp.spawn(in_processes, args=(options, port, shared), nprocs=PROCESSES)
+        mp.spawn(in_processes, args=(options, port, shared), nprocs=options.processes)
         results = dict(shared)
     work.report(f"PyTorch {torch.__version__}", results)
 
