@@ -145,7 +145,7 @@ class ScatterDelayer {
     return later;
   }
 
-  // Cuts the letters as the owing operands lie, the others of those by nothing.
+  // Cuts the letters as the owing operands lie, the others of those by nothing. False if it cannot run so.
   bool CutAsOwed(const Node& node, Choice& choice) const {
     const Rule& rule = choice.rule;
     std::vector<bool> seen(rule.letters.size(), false);
@@ -156,8 +156,7 @@ class ScatterDelayer {
       for (size_t d = 0; d < rule.operands[i].size(); ++d) {
         const int l = rule.operands[i][d];
         const Cut cut = lies.Factors(static_cast<int>(d), 1);
-        if (l == kNoLetter || rule.letters[l].whole ||
-            (cut.size() > 1 && !MayBeStrided(*node.row, rule.letters[l]))) {
+        if (l == kNoLetter || !MayBeCut(graph_.mesh(), *node.row, rule.letters[l], cut)) {
           if (cut != Whole()) return false;
           continue;
         }
@@ -166,6 +165,7 @@ class ScatterDelayer {
         seen[l] = true;
       }
     }
+    if (!AreExchangeable(rule, choice.cuts)) return false;
     for (size_t i = 0; i < node.operands.size(); ++i)
       choice.operands[i] = LayoutOf(graph_.mesh(), rule.operands[i], choice.cuts);
     choice.results[0] = LayoutOf(graph_.mesh(), rule.results[0], choice.cuts);
