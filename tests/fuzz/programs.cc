@@ -1,7 +1,8 @@
 // Random programs with fresh seeds, each compiled, proven, run and compared with one device, until time is
-// up.
+// up. With --from, always the same programs, as many as there is time for.
 //
 //   random_programs --seconds=60 --findings=build/fuzz/programs/findings
+//   random_programs --seconds=60 --from=1 --findings=…
 //   random_programs --again=loops:123 --findings=…
 //   random_programs --kind=attributes --seconds=60 --findings=build/fuzz/attributes/findings
 //
@@ -213,10 +214,10 @@ std::filesystem::path FileOf(const std::filesystem::path& findings, const Case& 
 
 class Fuzzer {
  public:
-  Fuzzer(std::filesystem::path findings, std::string_view kind, int64_t seconds)
-      : findings_(std::move(findings)), end_(Clock::now() + std::chrono::seconds(seconds)) {
-    next_ = {std::string(KindsWith(kind)[0]), static_cast<uint64_t>(std::random_device()()) << 16};
-  }
+  Fuzzer(std::filesystem::path findings, std::string_view kind, uint64_t seed, int64_t seconds)
+      : findings_(std::move(findings)),
+        end_(Clock::now() + std::chrono::seconds(seconds)),
+        next_{std::string(KindsWith(kind)[0]), seed} {}
 
   // The number of findings.
   int Run() {
@@ -333,6 +334,7 @@ int Misuse(std::string_view message) {
 int Main(int argc, char** argv) {
   std::string findings, again, kind;
   int64_t seconds = 0;
+  uint64_t from = static_cast<uint64_t>(std::random_device()()) << 16;
   for (int i = 1; i < argc; ++i) {
     const std::string_view argument = argv[i];
     const size_t equal = argument.find('=');
@@ -347,9 +349,12 @@ int Main(int argc, char** argv) {
     } else if (name == "--seconds") {
       if (!absl::SimpleAtoi(value, &seconds) || seconds <= 0)
         return Misuse(fmt::format("--seconds={}: it is a whole number above 0.", value));
+    } else if (name == "--from") {
+      if (!absl::SimpleAtoi(value, &from))
+        return Misuse(fmt::format("--from={}: it is a whole number of 0 or above.", value));
     } else {
       return Misuse(
-          fmt::format("there is no argument {}; there are --seconds=N, --again=KIND:SEED, "
+          fmt::format("there is no argument {}; there are --seconds=N, --from=SEED, --again=KIND:SEED, "
                       "--kind=attributes and --findings=FOLDER.",
                       argument));
     }
@@ -358,7 +363,7 @@ int Main(int argc, char** argv) {
   if (seconds == 0 && again.empty())
     return Misuse("--seconds=N says how long, or --again=KIND:SEED what to try.");
   std::filesystem::create_directories(findings);
-  if (again.empty()) return Fuzzer(findings, kind, seconds).Run() == 0 ? 0 : 1;
+  if (again.empty()) return Fuzzer(findings, kind, from, seconds).Run() == 0 ? 0 : 1;
 
   Case c{again.substr(0, again.find(':')), 0};
   const std::vector<std::string_view> kinds = KindsWith(c.kind);

@@ -424,7 +424,7 @@ class OpsDrawer : protected ModelsDrawer {
       case 3: return SoftmaxCrossEntropy(x, Softmax(Like(x)));
       case 4: return SparseSoftmaxCrossEntropy(x, NewIndices(rows, x.shape().back()));
       case 5:
-        if (HasTies(NumbersOf(x))) return {};
+        if (x.shape().back() == 0 || HasTies(NumbersOf(x))) return {};
         return Accuracy(x, NewIndices(rows, x.shape().back()), F64);
       default: {
         const Value weights = RandomUniform(graph(), x.type(), 5, static_cast<int64_t>(x.id()), -1, 2);
