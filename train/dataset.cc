@@ -1,21 +1,17 @@
 #include "meshwork/train/dataset.h"
 
 #include <algorithm>
-#include <condition_variable>
-#include <cstring>
-#include <deque>
 #include <filesystem>
 #include <future>
-#include <map>
-#include <mutex>
 #include <numeric>
 #include <system_error>
-#include <thread>
 
 #include "fmt/ranges.h"
 #include "meshwork/base/status.h"
 #include "meshwork/base/suggest.h"
 #include "meshwork/runtime/cpu/worker_pool.h"
+#include "meshwork/train/batch_stream.h"
+#include "meshwork/train/dataset_parts.h"
 #include "meshwork/train/idx.h"
 #include "meshwork/train/random.h"
 
@@ -49,185 +45,31 @@ absl::StatusOr<Tensor> Batch::Get(std::string_view name) const {
 }
 
 absl::StatusOr<Dataset> Dataset::Create(Columns columns) {
-  if (columns.empty()) return InvalidArgument("Dataset: has no columns; give at least one.");
-  for (size_t i = 0; i < columns.size(); ++i) {
-    const auto& [name, tensor] = columns[i];
-    MESHWORK_RETURN_IF_ERROR(Annotate(tensor.status(), fmt::format("Dataset: column \"{}\": ", name)));
-    if (tensor.type().rank() == 0) {
-      return InvalidArgument("Dataset: column \"{}\" is a scalar {}; a column has one row per example.", name,
-                             tensor.type().ToString());
-    }
-    for (size_t j = 0; j < i; ++j) {
-      if (columns[j].first == name) {
-        return InvalidArgument("Dataset: column \"{}\" is given twice; names must be unique.", name);
-      }
-    }
-    if (tensor.shape()[0] != columns[0].second.shape()[0]) {
-      return InvalidArgument("Dataset: column \"{}\" is {} but \"{}\" is {}; columns must have as many rows.",
-                             columns[0].first, columns[0].second.type().ToString(), name,
-                             tensor.type().ToString());
-    }
-  }
-  Dataset dataset;
-  dataset.examples_ = Batch(std::move(columns));
-  return dataset;
+  MESHWORK_ASSIGN_OR_RETURN(auto parts, internal::DatasetParts::Create(std::move(columns)));
+  const int64_t size = parts->size();
+  return Dataset(std::move(parts), size);
 }
+
+absl::StatusOr<Dataset> Dataset::FromParts(std::vector<Part> parts) {
+  MESHWORK_ASSIGN_OR_RETURN(auto made, internal::DatasetParts::Create(std::move(parts)));
+  const int64_t size = made->size();
+  return Dataset(std::move(made), size);
+}
+
+Columns Dataset::columns() const { return parts_ == nullptr ? Columns() : parts_->Join(size_).value(); }
 
 absl::StatusOr<Tensor> Dataset::column(std::string_view name) const {
-  return Get(columns(), name, "Dataset");
+  if (parts_ == nullptr) return Get({}, name, "Dataset");
+  MESHWORK_ASSIGN_OR_RETURN(const Columns* const like, parts_->Like(0));
+  MESHWORK_RETURN_IF_ERROR(Get(*like, name, "Dataset").status());
+  const auto found =
+      std::find_if(like->begin(), like->end(), [&](const auto& column) { return column.first == name; });
+  return parts_->Join(static_cast<size_t>(found - like->begin()), size_);
 }
 
-Dataset Dataset::Take(int64_t n) const {
-  Columns rows = columns();
-  for (auto& [name, tensor] : rows) tensor = tensor.Rows(0, std::clamp<int64_t>(n, 0, size()));
-  Dataset dataset;
-  dataset.examples_ = Batch(std::move(rows));
-  return dataset;
-}
+Dataset Dataset::Take(int64_t n) const { return Dataset(parts_, std::clamp<int64_t>(n, 0, size_)); }
 
-BatchRange Dataset::Batches(BatchOptions options) const { return BatchRange(*this, options); }
-
-namespace {
-
-// Buffers that come back when the last tensor over them is gone, to be filled again: after the first few
-// batches a walk allocates no more. Thread-safe; buffers may outlive the pool.
-class BufferPool : public std::enable_shared_from_this<BufferPool> {
- public:
-  std::shared_ptr<void> Take(int64_t bytes) {
-    std::shared_ptr<void> buffer = TakeIdle(bytes);
-    if (buffer == nullptr) buffer = AllocateAligned(bytes);
-    void* data = buffer.get();
-    return {data, [pool = weak_from_this(), bytes, buffer = std::move(buffer)](void*) mutable {
-              if (const std::shared_ptr<BufferPool> alive = pool.lock())
-                alive->Return(bytes, std::move(buffer));
-            }};
-  }
-
- private:
-  std::shared_ptr<void> TakeIdle(int64_t bytes) {
-    std::lock_guard lock(mutex_);
-    std::vector<std::shared_ptr<void>>& idle = idle_[bytes];
-    if (idle.empty()) return nullptr;
-    std::shared_ptr<void> buffer = std::move(idle.back());
-    idle.pop_back();
-    return buffer;
-  }
-  void Return(int64_t bytes, std::shared_ptr<void> buffer) {
-    std::lock_guard lock(mutex_);
-    idle_[bytes].push_back(std::move(buffer));
-  }
-
-  std::mutex mutex_;
-  std::map<int64_t, std::vector<std::shared_ptr<void>>> idle_;  // by size
-};
-
-}  // namespace
-
-namespace internal {
-
-// Produces the batches of an epoch one after the other. With a seed, a thread gathers them into a queue of
-// at most kAhead; `mutex_` guards what both sides touch. Without, Next takes views and there is no thread.
-class BatchStream {
- public:
-  BatchStream(Dataset dataset, BatchOptions options) : dataset_(std::move(dataset)), options_(options) {
-    if (options_.shuffle_seed.has_value() && dataset_.size() > 0) {
-      gatherer_ = std::thread(&BatchStream::GatherAll, this);
-    }
-    Next();
-  }
-  BatchStream(const BatchStream&) = delete;
-  BatchStream& operator=(const BatchStream&) = delete;
-
-  ~BatchStream() {
-    if (!gatherer_.joinable()) return;
-    {
-      std::lock_guard lock(mutex_);
-      stopped_ = true;
-    }
-    changed_.notify_all();
-    gatherer_.join();
-  }
-
-  bool ended() const { return current_.rows() == 0; }
-  const Batch& current() const { return current_; }
-
-  void Next() {
-    current_ = {};
-    if (taken_ == dataset_.size()) return;
-    current_ = gatherer_.joinable() ? Pop() : View();
-    taken_ += current_.rows();
-  }
-
- private:
-  static constexpr size_t kAhead = 2;
-
-  int64_t RowsAt(int64_t begin) const { return std::min(options_.batch_size, dataset_.size() - begin); }
-
-  Batch View() const {
-    Columns columns = dataset_.columns();
-    for (auto& [name, tensor] : columns) tensor = tensor.Rows(taken_, taken_ + RowsAt(taken_));
-    return Batch(std::move(columns));
-  }
-
-  Batch Pop() {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return !ready_.empty(); });
-    Batch batch = std::move(ready_.front());
-    ready_.pop_front();
-    lock.unlock();
-    changed_.notify_all();
-    return batch;
-  }
-
-  void GatherAll() {
-    const std::vector<int64_t> order = ShuffledOrder(dataset_.size(), *options_.shuffle_seed, options_.epoch);
-    for (int64_t begin = 0; begin < dataset_.size(); begin += options_.batch_size) {
-      {
-        std::unique_lock lock(mutex_);
-        changed_.wait(lock, [&] { return stopped_ || ready_.size() < kAhead; });
-        if (stopped_) return;
-      }
-      Batch batch = Gather(std::span(order).subspan(begin, RowsAt(begin)));
-      {
-        std::lock_guard lock(mutex_);
-        ready_.push_back(std::move(batch));
-      }
-      changed_.notify_all();
-    }
-  }
-
-  Batch Gather(std::span<const int64_t> rows) const {
-    Columns batch;
-    for (const auto& [name, column] : dataset_.columns()) {
-      Type type = column.type();
-      const int64_t row_bytes = type.bytes() / type.shape[0];
-      type.shape[0] = static_cast<int64_t>(rows.size());
-      Tensor gathered(type, buffers_->Take(type.bytes()));
-      auto* to = static_cast<std::byte*>(gathered.raw());
-      const auto* from = static_cast<const std::byte*>(column.raw());
-      for (int64_t row : rows) {
-        std::memcpy(to, from + row * row_bytes, static_cast<size_t>(row_bytes));
-        to += row_bytes;
-      }
-      batch.emplace_back(name, std::move(gathered));
-    }
-    return Batch(std::move(batch));
-  }
-
-  const Dataset dataset_;
-  const BatchOptions options_;
-  const std::shared_ptr<BufferPool> buffers_ = std::make_shared<BufferPool>();
-  Batch current_;
-  int64_t taken_ = 0;  // examples in current_ and the batches before it
-
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::deque<Batch> ready_;
-  bool stopped_ = false;
-  std::thread gatherer_;
-};
-
-}  // namespace internal
+BatchRange Dataset::Batches(BatchOptions options) const { return BatchRange(*this, std::move(options)); }
 
 const Batch& BatchIterator::operator*() const { return stream_->current(); }
 
@@ -238,10 +80,38 @@ BatchIterator& BatchIterator::operator++() {
 
 bool BatchIterator::operator==(std::default_sentinel_t) const { return stream_->ended(); }
 
-absl::Status BatchRange::status() const {
-  if (options_.batch_size >= 1) return absl::OkStatus();
-  return InvalidArgument("Batches: batch_size is {}; it must be at least 1.", options_.batch_size);
+namespace {
+
+// The rows that are wanted of a batch of `rows` rows.
+absl::StatusOr<RowRange> WantedOf(const BatchOptions& options, int64_t rows) {
+  if (options.rows == nullptr) return RowRange{0, rows};
+  const RowRange wanted = options.rows(rows);
+  if (0 <= wanted.begin && wanted.begin <= wanted.end && wanted.end <= rows) return wanted;
+  return InvalidArgument(
+      "Batches: options.rows gives rows {} to {} of a batch of {}; give a range that lies within the batch.",
+      wanted.begin, wanted.end, rows);
 }
+
+}  // namespace
+
+absl::StatusOr<internal::WantedRows> BatchRange::Wanted() const {
+  const int64_t batch_size = options_.batch_size, lanes = options_.lanes;
+  if (batch_size < 1) return InvalidArgument("Batches: batch_size is {}; it must be at least 1.", batch_size);
+  if (lanes < 1 || batch_size % lanes != 0)
+    return InvalidArgument(
+        "Batches: lanes is {} and batch_size is {}; lanes must be at least 1 and divide batch_size.", lanes,
+        batch_size);
+  internal::WantedRows wanted;
+  if (dataset_.size() >= batch_size) {
+    MESHWORK_ASSIGN_OR_RETURN(wanted.of_full, WantedOf(options_, batch_size));
+  }
+  if (dataset_.size() % batch_size != 0) {
+    MESHWORK_ASSIGN_OR_RETURN(wanted.of_last, WantedOf(options_, dataset_.size() % batch_size));
+  }
+  return wanted;
+}
+
+absl::Status BatchRange::status() const { return Wanted().status(); }
 
 int64_t BatchRange::num_batches() const {
   if (!status().ok() || dataset_.size() == 0) return 0;
@@ -249,8 +119,10 @@ int64_t BatchRange::num_batches() const {
 }
 
 BatchIterator BatchRange::begin() const {
-  if (absl::Status wrong = status(); !wrong.ok()) throw absl::BadStatusOrAccess(std::move(wrong));
-  return BatchIterator(std::make_shared<internal::BatchStream>(dataset_, options_));
+  const internal::WantedRows wanted = Wanted().value();
+  auto stream = std::make_shared<internal::BatchStream>(dataset_.parts_, dataset_.size(), options_, wanted);
+  stream->Next();
+  return BatchIterator(std::move(stream));
 }
 
 std::vector<int64_t> ShuffledOrder(int64_t n, uint64_t seed, int64_t epoch) {

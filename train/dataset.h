@@ -1,4 +1,4 @@
-// A Dataset is a set of examples in memory, as named columns; Batches() walks over it.
+// A Dataset is a set of examples, as named columns; Batches() walks over it.
 //
 //   MnistData mnist = LoadMnist("data/mnist", F32).value();
 //   for (int64_t epoch = 0; epoch < 5; ++epoch)
@@ -6,11 +6,20 @@
 //       session.Run({{"x", b["image"]}, {"y", b["label"]}});     // f32[128,784], i32[128]
 //
 // Every example comes exactly once per epoch; if the batch size does not divide the number of examples, the
-// last batch is short, never dropped. The order depends on (size, seed, epoch) alone, on every platform.
+// last batch is short, never dropped. The order depends on (size, batch size, lanes, seed, epoch) alone, on every
+// platform and in every process; with one lane, the batch size does not matter either.
 //
-// Without a seed, batches are views of the columns and cost nothing. With a seed, each walk has a thread that
-// gathers the next two batches while the caller works on the current one; the thread ends with the walk, also
-// if the loop is left early.
+// Without a seed, the batches of a dataset in memory are views of the columns and cost nothing. Otherwise each walk
+// has a thread that gathers the next two batches while the caller works on the current one; the thread ends with the
+// walk, also if the loop is left early.
+//
+// Several processes that train together walk alike, and each gathers only the rows that it reads:
+//
+//   auto rows = [&](int64_t n) { return session.RowsHere(n); };
+//   for (const Batch& b : mnist.train.Batches({.batch_size = 128, .shuffle_seed = 7, .rows = rows})) …
+//
+// A dataset may lie in several files, its parts, which are loaded when their first example is read. With lanes, a
+// process reads only some of the files; see BatchOptions.
 //
 // Thread safety: Dataset and Batch are immutable values, cheap to copy (copies share the elements) and safe
 // to share. One walk belongs to one thread; any number of walks may exist at a time. A batch, or a tensor of
@@ -19,6 +28,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <iterator>
 #include <limits>
 #include <memory>
@@ -31,6 +41,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "meshwork/runtime/tensor.h"
+#include "meshwork/train/row_range.h"
 
 namespace meshwork {
 
@@ -60,35 +71,70 @@ struct BatchOptions {
   int64_t batch_size = 32;                    // >= 1
   std::optional<uint64_t> shuffle_seed = {};  // without: in the order of the dataset
   int64_t epoch = 0;                          // each epoch has an order of its own; matters only with a seed
+
+  // Lets each process read a few files only. The examples are cut into `lanes` runs of equal length; if lanes does not
+  // divide their number, the first runs have one example more. Each run is shuffled by itself. A batch of full size
+  // takes as many examples from each run: row r is the next example of run r * lanes / batch_size. What then remains of
+  // the runs, run by run, is the last, short batch.
+  // Law: if lanes divides the number of examples, row r of any batch of b rows comes from run r * lanes / b.
+  int64_t lanes = 1;  // >= 1; divides batch_size
+
+  // Which rows of a batch of so many rows are wanted here; null: all. A batch keeps its shape, and its wanted rows are
+  // the same for any `rows`. The other rows may hold anything: if the batch is no view, they are not gathered, and
+  // their memory is not touched, except in debug builds, which fill it with bytes 0xFF. Called with the sizes of the
+  // epoch's batches, when a walk begins and by the range's status() and num_batches().
+  std::function<RowRange(int64_t batch_rows)> rows = {};
 };
 
 class BatchRange;
 
+namespace internal {
+class BatchStream;
+class DatasetParts;
+struct WantedRows;
+}  // namespace internal
+
 class Dataset {
  public:
+  // Some consecutive examples, such as those of a file.
+  struct Part {
+    int64_t examples = 0;
+    // Returns their columns, as Create takes them. Called by any thread, once; again only after an error.
+    std::function<absl::StatusOr<Columns>()> load;
+  };
+
   Dataset() = default;  // no columns, no examples
   // Columns of equal dim 0, one example per row: {"image": f32[n,784]}, {"label": i32[n]}.
   // Errors: no columns, a name twice, a tensor without storage, a scalar, different numbers of rows.
   static absl::StatusOr<Dataset> Create(Columns columns);
+  // The examples of all parts, one part behind the other. A part is loaded when a walk first reads an example of it, by
+  // the walk's thread; it then stays in memory, for all copies of this dataset. All parts have the same columns, in
+  // the same order, whose types differ in dim 0 only.
+  //   Dataset::FromParts({{30000, [] { return ReadSafetensors("a"); }}, {30000, [] { return ReadSafetensors("b"); }}})
+  // Errors: no parts, a part without `load`, a negative number of examples, more than 2^40 in all.
+  static absl::StatusOr<Dataset> FromParts(std::vector<Part> parts);
 
-  int64_t size() const { return examples_.rows(); }
-  const Columns& columns() const { return examples_.columns(); }
-  // Error: there is no such column (with the nearest name).
+  int64_t size() const { return size_; }
+  // All columns. Loads all parts, and copies them into one tensor per column unless there is one part. Throws
+  // absl::BadStatusOrAccess if a part cannot be loaded.
+  Columns columns() const;
+  // The same for one column. Errors: there is no such column (with the nearest name); a part cannot be loaded.
   absl::StatusOr<Tensor> column(std::string_view name) const;
 
-  // The first n examples, or all if there are fewer; none if n < 0. A view.
+  // The first n examples, or all if there are fewer; none if n < 0. A view, which loads nothing.
   Dataset Take(int64_t n) const;
 
   // One epoch's batches. If the options are wrong, the range's status() says why, and walking it throws.
   BatchRange Batches(BatchOptions options) const;
 
  private:
-  Batch examples_;
-};
+  friend class BatchRange;
+  Dataset(std::shared_ptr<internal::DatasetParts> parts, int64_t size)
+      : parts_(std::move(parts)), size_(size) {}
 
-namespace internal {
-class BatchStream;
-}  // namespace internal
+  std::shared_ptr<internal::DatasetParts> parts_;  // null: there are no columns
+  int64_t size_ = 0;                               // the first examples of the parts
+};
 
 // A single pass over the batches of an epoch: an input iterator. Copies are the same walk.
 class BatchIterator {
@@ -103,7 +149,8 @@ class BatchIterator {
   const Batch& operator*() const;
   const Batch* operator->() const { return &**this; }
   // Waits for the next batch. References that operator* returned become invalid; copies of the batch stay
-  // valid.
+  // valid. Like StatusOr's value(), throws absl::BadStatusOrAccess if a part of the dataset cannot be loaded: its
+  // loader's error, another number of examples, other columns; and what the loader throws.
   BatchIterator& operator++();
   void operator++(int) { ++*this; }
   bool operator==(std::default_sentinel_t) const;
@@ -118,18 +165,22 @@ class BatchIterator {
 // The batches of one epoch; see Dataset::Batches.
 class BatchRange {
  public:
-  BatchRange(Dataset dataset, BatchOptions options) : dataset_(std::move(dataset)), options_(options) {}
+  BatchRange(Dataset dataset, BatchOptions options)
+      : dataset_(std::move(dataset)), options_(std::move(options)) {}
 
-  // Error: the batch size is not positive.
+  // Errors: the batch size is not positive; the lanes do not divide it; options.rows gives rows that a batch does not
+  // have.
   absl::Status status() const;
   // ⌈size / batch size⌉; 0 if status() is an error.
   int64_t num_batches() const;
   // Starts a walk at the first batch; each call starts another walk. Like StatusOr's value(), throws
-  // absl::BadStatusOrAccess if status() is an error.
+  // absl::BadStatusOrAccess if status() is an error, or where operator++ throws.
   BatchIterator begin() const;
   std::default_sentinel_t end() const { return {}; }
 
  private:
+  absl::StatusOr<internal::WantedRows> Wanted() const;
+
   Dataset dataset_;
   BatchOptions options_;
 };

@@ -15,6 +15,7 @@
 #include "meshwork/runtime/executor.h"
 #include "meshwork/runtime/transport.h"
 #include "meshwork/spmd/cheaper_layouts.h"
+#include "meshwork/train/rows_here.h"
 
 namespace meshwork {
 namespace {
@@ -246,6 +247,14 @@ struct Session::Impl {
 
   const Ready& full() const { return ready.at({BatchSize(), true}); }
 
+  // Where this domain's devices are, on the mesh of the full step.
+  Domain here() const {
+    const Mesh& mesh = full().program.body.mesh();
+    return transport == nullptr
+               ? Domain(mesh)
+               : Domain(Placement::Create(mesh, transport->num_domains()).value(), transport->domain());
+  }
+
   absl::StatusOr<Ready> Make(int64_t full, int64_t rows, bool update) {
     Graph global = update ? graph : WithoutUpdates(graph);
     if (rows != full) {
@@ -355,6 +364,11 @@ absl::StatusOr<BoundStep> Session::Bind(StepMemory memory) {
   return WithoutExceptions(impl_->transport, [&] { return impl_->Bind(std::move(memory), /*update=*/true); });
 }
 
+RowRange Session::RowsHere(int64_t rows) const {
+  if (impl_ == nullptr) return {0, std::max<int64_t>(rows, 0)};
+  return RowsOfDomain(impl_->graph, impl_->full().program.body, impl_->here(), impl_->BatchSize(), rows);
+}
+
 absl::StatusOr<DTensor> Session::NewFeed(std::string_view name) const {
   MESHWORK_RETURN_IF_ERROR(CheckIsThere(impl_.get()));
   return WithoutExceptions(nullptr, [&] { return impl_->full().executor->NewFeed(name); });
@@ -408,6 +422,13 @@ std::string Session::Explain() const {
   Explanation explanation = meshwork::Explain(program(), options.topology);
   explanation.search = CheaperLayouts(impl_->asked, program(), options);
   return ToText(explanation);
+}
+
+absl::StatusOr<StepPrediction> Session::Predict(const Topology& topology) const {
+  MESHWORK_RETURN_IF_ERROR(CheckIsThere(impl_.get()));
+  return WithoutExceptions(nullptr, [&] {
+    return Executor::Predict(program(), impl_->backend, impl_->options.executor, topology);
+  });
 }
 
 meshwork::Profile Session::Profile() const {

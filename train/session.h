@@ -10,9 +10,9 @@
 // If the devices lie in several domains (SessionOptions::executor.transport), each domain has a session of
 // its own, made from the same graph and options. All of them call Create, Run, Evaluate, Bind, and Get of a
 // variable whose blocks lie in several domains, in the same order, with tensors of the same shapes; each
-// domain reads from a whole feed the rows that its devices take. If one domain cannot go on, for example
-// because a feed is missing, or if two domains give different batch sizes, the call fails in all of them and
-// may be made again. Set acts on one domain only.
+// domain reads from a whole feed the rows that its devices take, and RowsHere says which rows these are. If
+// one domain cannot go on, for example because a feed is missing, or if two domains give different batch
+// sizes, the call fails in all of them and may be made again. Set acts on one domain only.
 //
 // A session that was moved from gives errors, empty programs and no names. If a process forks between two
 // steps, the child's session goes on with threads and memory of its own.
@@ -34,10 +34,12 @@
 #include "meshwork/runtime/bound_step.h"
 #include "meshwork/runtime/dtensor.h"
 #include "meshwork/runtime/executor_options.h"
+#include "meshwork/runtime/predict.h"
 #include "meshwork/runtime/profile.h"
 #include "meshwork/runtime/tensor.h"
 #include "meshwork/runtime/trace.h"
 #include "meshwork/spmd/compile.h"
+#include "meshwork/train/row_range.h"
 
 namespace meshwork {
 
@@ -100,6 +102,12 @@ class Session {
   // outputs get new memory. An output of one step may be the input of the next, without a copy. Errors: those
   // of Executor::Bind.
   absl::StatusOr<BoundStep> Bind(StepMemory memory);
+  // The rows of a batch of `rows` rows that this domain reads: the smallest range that covers them in every
+  // input whose dim 0 is the batch. The other rows of a feed are not read and may hold anything
+  // (BatchOptions::rows). All rows if there is one domain; if dim 0 of such an input is OPEN, or is not sharded
+  // between domains; if the program takes fewer rows. Costs little, and does not communicate.
+  // Law: the ranges of all domains cover all rows.
+  RowRange RowsHere(int64_t rows) const;
   // Zeros, for the distributed input, or output, of this name, of a full step. Error: there is no such one.
   absl::StatusOr<DTensor> NewFeed(std::string_view name) const;
   absl::StatusOr<DTensor> NewOutput(std::string_view name) const;
@@ -118,6 +126,8 @@ class Session {
   // about a layout; and single changes of a layout that would make the step cheaper, for which it compiles
   // about 64 other programs. program().decisions says which op gave each tensor its layout.
   std::string Explain() const;
+  // How long a full step takes by a topology (runtime/predict.h). Error: the topology is of another mesh.
+  absl::StatusOr<StepPrediction> Predict(const Topology& topology) const;
   // Where the time of the full steps went (runtime/profile.h), if options.executor.profile asks for it.
   meshwork::Profile Profile() const;
   // When each instruction ran in the last full steps (runtime/trace.h), as many as

@@ -43,10 +43,15 @@ Feeds FeedsOf(const DigitsModel& model, const Batch& batch) {
   return {{"images", batch["image"].Reshaped(shape)}, {"labels", batch["label"]}};
 }
 
+// Of batches of this size, each process gathers the rows that its session reads.
+BatchOptions BatchesFor(const Session& session, int64_t batch_size) {
+  return {.batch_size = batch_size, .rows = [&session](int64_t rows) { return session.RowsHere(rows); }};
+}
+
 absl::StatusOr<Measures> EvaluateOn(const DigitsModel& model, Session& session, const Dataset& data,
                                     int64_t batch_size) {
   Averages averages;
-  for (const Batch& batch : data.Batches({.batch_size = batch_size})) {
+  for (const Batch& batch : data.Batches(BatchesFor(session, batch_size))) {
     MESHWORK_ASSIGN_OR_RETURN(const StepResult result, session.Evaluate(FeedsOf(model, batch)));
     MESHWORK_ASSIGN_OR_RETURN(const Measures measures, MeasuresOf(result));
     averages.Add(measures, batch.rows());
@@ -67,7 +72,7 @@ absl::StatusOr<TrainLog> Train(const DigitsModel& model, Session& session, const
     MESHWORK_ASSIGN_OR_RETURN(log.before, EvaluateOn(model, session, data.digits.test, options.batch_size));
     fmt::print("at the start  {}\n", Describe(*log.before));
   }
-  BatchOptions batches{.batch_size = options.batch_size};
+  BatchOptions batches = BatchesFor(session, options.batch_size);
   if (options.shuffle == "on") batches.shuffle_seed = static_cast<uint64_t>(options.run.seed);
   ProgressReporter progress =
       ProgressReporter::For(stdout, options.epochs, data.digits.train.Batches(batches).num_batches());

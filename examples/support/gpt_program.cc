@@ -76,20 +76,23 @@ absl::StatusOr<std::string> LoadText(const GptOptions& o) {
   return text;
 }
 
-// Passages that begin at random places of the text, and the same passages one byte later.
-Feeds DrawExamples(const std::string& text, const GptOptions& o, int64_t step) {
+// Passages that begin at random places of the text, and the same passages one byte later. Every process draws all
+// places, so that they are the same on any number of processes, and copies the passages of its rows.
+Feeds DrawExamples(const std::string& text, const GptOptions& o, int64_t step, const RowRange& rows) {
   Random random(static_cast<uint64_t>(o.run.seed), static_cast<uint64_t>(step));
   const int64_t s = o.model.sequence;
-  std::vector<int32_t> tokens, targets;
-  for (int64_t b = 0; b < o.batch; ++b) {
-    const uint64_t begin = random.Below(text.size() - static_cast<size_t>(s));
-    for (int64_t i = 0; i < s; ++i) {
-      tokens.push_back(static_cast<unsigned char>(text[begin + static_cast<size_t>(i)]));
-      targets.push_back(static_cast<unsigned char>(text[begin + static_cast<size_t>(i) + 1]));
-    }
+  Tensor tokens(Type{I32, {o.batch, s}}), targets(Type{I32, {o.batch, s}});
+  const auto copy = [&](const char* from, int64_t row, Tensor& to) {
+    std::transform(from, from + s, to.mutable_values<int32_t>().begin() + row * s,
+                   [](char byte) { return static_cast<unsigned char>(byte); });
+  };
+  for (int64_t row = 0; row < o.batch; ++row) {
+    const char* const begin = text.data() + random.Below(text.size() - static_cast<size_t>(s));
+    if (row < rows.begin || row >= rows.end) continue;
+    copy(begin, row, tokens);
+    copy(begin + 1, row, targets);
   }
-  return {{"tokens", Tensor::From<int32_t>({o.batch, s}, tokens)},
-          {"targets", Tensor::From<int32_t>({o.batch, s}, targets)}};
+  return {{"tokens", std::move(tokens)}, {"targets", std::move(targets)}};
 }
 
 struct TrainLog {
@@ -102,8 +105,9 @@ absl::StatusOr<TrainLog> Train(Session& session, const std::string& text, const 
   TrainLog log;
   ProgressReporter progress = ProgressReporter::For(stdout, /*epochs=*/1, o.steps);
   progress.BeginEpoch(0);
+  const RowRange rows = session.RowsHere(o.batch);
   for (int64_t step = 0; step < o.steps; ++step) {
-    const Feeds feeds = DrawExamples(text, o, step);
+    const Feeds feeds = DrawExamples(text, o, step, rows);
     if (step == 0) log.startup_seconds = SecondsSinceProcessStart();
     const Clock::time_point start = Clock::now();
     MESHWORK_ASSIGN_OR_RETURN(const StepResult result, session.Run(feeds));

@@ -162,6 +162,7 @@ TEST_F(MnistErrors, Mnist) {
 TEST(DataErrors, Datasets) {
   const Tensor two = Tensor::Zeros({F32, {2, 3}}), three = Tensor::Zeros({I32, {3}});
   const Dataset dataset = Dataset::Create({{"image", two}, {"label", Tensor::Zeros({I32, {2}})}}).value();
+  const auto shifted = [](int64_t rows) { return RowRange{1, rows + 1}; };
   ExpectErrors("dataset", {
                               MISTAKE(Dataset::Create({})),
                               MISTAKE(Dataset::Create({{"a", Tensor()}})),
@@ -174,7 +175,52 @@ TEST(DataErrors, Datasets) {
                               MISTAKE(Batch().Get("x")),
                               MISTAKE(dataset.Batches({.batch_size = 0}).status()),
                               MISTAKE(dataset.Batches({.batch_size = INT64_MIN}).status()),
+                              MISTAKE(dataset.Batches({.batch_size = 4, .lanes = 0}).status()),
+                              MISTAKE(dataset.Batches({.batch_size = 4, .lanes = 3}).status()),
+                              MISTAKE(dataset.Batches({.batch_size = 2, .rows = shifted}).status()),
                           });
+}
+
+// The error of a walk.
+absl::Status Walk(const Dataset& dataset) {
+  try {
+    for ([[maybe_unused]] const Batch& batch : dataset.Batches({})) {
+    }
+  } catch (const absl::BadStatusOrAccess& error) {
+    return error.status();
+  }
+  return absl::OkStatus();
+}
+
+TEST(DataErrors, DatasetsOfParts) {
+  using Part = Dataset::Part;
+  // A part of two examples whose loader gives these columns.
+  const auto part = [](const Columns& columns) {
+    return Part{2, [=]() -> absl::StatusOr<Columns> { return columns; }};
+  };
+  const Tensor image = Tensor::Zeros({F32, {2, 3}}), label = Tensor::Zeros({I32, {2}}),
+               wide = Tensor::Zeros({F32, {2, 4}});
+  const Part good = part({{"image", image}, {"label", label}});
+  const Part failing{
+      2, []() -> absl::StatusOr<Columns> { return ReadSafetensors("/none.safetensors").status(); }};
+  const auto walk = [&](const Part& second) { return Walk(Dataset::FromParts({good, second}).value()); };
+  ExpectErrors("dataset_parts", {
+                                    MISTAKE(Dataset::FromParts({})),
+                                    MISTAKE(Dataset::FromParts({good, {2}})),
+                                    MISTAKE(Dataset::FromParts({good, {-1, good.load}})),
+                                    MISTAKE(Dataset::FromParts({good, {int64_t{1} << 40, good.load}})),
+                                    MISTAKE(Dataset::FromParts({{INT64_MAX, good.load}})),
+                                    MISTAKE(walk(failing)),
+                                    MISTAKE(Dataset::FromParts({failing})->column("image")),
+                                    MISTAKE(Dataset::FromParts({good})->column("imgae")),
+                                    MISTAKE(walk(part({}))),
+                                    MISTAKE(walk(part({{"image", Tensor()}}))),
+                                    MISTAKE(walk(part({{"image", image.Rows(0, 1)}}))),
+                                    MISTAKE(walk(part({{"image", image}}))),
+                                    MISTAKE(walk(part({{"label", label}, {"image", image}}))),
+                                    MISTAKE(walk(part({{"image", wide}, {"label", label}}))),
+                                    MISTAKE(walk(part({{"image", label}, {"label", label}}))),
+                                });
 }
 
 // ---- Safetensors.

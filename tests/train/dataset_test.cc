@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "gmock/gmock.h"
+#include "train/counting.h"
 #include "train/temp_dir.h"
 
 namespace meshwork {
@@ -16,41 +17,6 @@ namespace {
 
 static_assert(std::input_iterator<BatchIterator>);
 static_assert(std::ranges::input_range<const BatchRange>);
-
-// Examples 0 to n - 1: x is f32[n,3] with [i, i+0.25, i+0.5], y is i64[n] with 10 i.
-Dataset Counting(int64_t n) {
-  Tensor x(Type{F32, {n, 3}}), y(Type{I64, {n}});
-  for (int64_t i = 0; i < n; ++i) {
-    for (int64_t j = 0; j < 3; ++j) x.mutable_values<float>()[3 * i + j] = static_cast<float>(i) + 0.25f * j;
-    y.mutable_values<int64_t>()[i] = 10 * i;
-  }
-  return Dataset::Create({{"x", x}, {"y", y}}).value();
-}
-
-// The examples of a batch; checks that its columns belong together.
-std::vector<int64_t> ExamplesOf(const Batch& batch) {
-  std::vector<int64_t> examples;
-  EXPECT_EQ(batch["x"].shape(), Shape({batch.rows(), 3}));
-  EXPECT_EQ(batch["y"].shape(), Shape({batch.rows()}));
-  for (int64_t row = 0; row < batch.rows(); ++row) {
-    const int64_t i = batch["y"].values<int64_t>()[row] / 10;
-    for (int64_t j = 0; j < 3; ++j) EXPECT_EQ(batch["x"].values<float>()[3 * row + j], i + 0.25f * j);
-    examples.push_back(i);
-  }
-  return examples;
-}
-
-std::vector<std::vector<int64_t>> Walk(const Dataset& dataset, BatchOptions options) {
-  std::vector<std::vector<int64_t>> batches;
-  for (const Batch& b : dataset.Batches(options)) batches.push_back(ExamplesOf(b));
-  return batches;
-}
-
-std::vector<int64_t> Joined(const std::vector<std::vector<int64_t>>& batches) {
-  std::vector<int64_t> all;
-  for (const auto& batch : batches) all.insert(all.end(), batch.begin(), batch.end());
-  return all;
-}
 
 TEST(DatasetTest, KnowsItsColumns) {
   const Dataset dataset = Counting(5);

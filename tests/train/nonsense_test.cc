@@ -385,6 +385,8 @@ TEST(NonsenseTest, TensorsDataAndSessions) {
     const Dataset dataset = Dataset::Create({{"a", Tensor::Zeros({F32, {4, 6}})}}).value();
     EXPECT_LE(dataset.Take(i).size(), 4);
     EXPECT_EQ(dataset.Batches({.batch_size = i}).status().ok(), i >= 1);
+    EXPECT_EQ(dataset.Batches({.batch_size = 4, .lanes = i}).status().ok(), i >= 1 && 4 % i == 0);
+    EXPECT_EQ(Dataset::FromParts({{i, [] { return Columns(); }}}).ok(), 0 <= i && i <= (int64_t{1} << 40));
   }
   for (const char* text :
        {"", "batch", "batch=0", "=3", "a=2,a=2", "a=99999999999999999999", "a=2*1", "[", "a=2,"})

@@ -1,6 +1,8 @@
 // Sessions on several domains of this process beside one session with all devices.
 #include <atomic>
+#include <cmath>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <span>
@@ -29,9 +31,9 @@ constexpr int64_t kBatch = 12;
 struct Losses {
   Value loss, logits;
 };
-Losses AddNetwork(Graph& g) {
-  Value x = g.Input("x", F64, {kBatch, 6}, {"batch", UNSHARDED});
-  Value y = g.Input("y", I32, {kBatch}, {"batch"});
+Losses AddNetwork(Graph& g, int64_t batch = kBatch, const DimSpec& rows = "batch") {
+  Value x = g.Input("x", F64, {batch, 6}, {rows, UNSHARDED});
+  Value y = g.Input("y", I32, {batch}, {rows});
   Variable w = g.Var("w", GlorotUniform({6, 7}, F64), {UNSHARDED, "model"});
   Variable v = g.Var("v", GlorotUniform({7, 4}, F64), {"model", UNSHARDED});
   Value logits = MatMul(Relu(MatMul(x, w)), v);
@@ -50,7 +52,7 @@ Graph Network(const std::string& mesh, bool is_split = false) {
   return g;
 }
 
-Feeds Examples(int64_t rows) {
+Feeds NetworkFeeds(int64_t rows) {
   static const Tensor x = Rough(Type{F64, {kBatch, 6}});
   static const Tensor y = Tensor::From<int32_t>({kBatch}, {0, 3, 1, 2, 2, 0, 1, 3, 3, 0, 2, 1});
   return {{"x", x.Rows(0, rows)}, {"y", y.Rows(0, rows)}};
@@ -79,9 +81,9 @@ std::vector<double> Train(Session& session) {
     for (double number : NumbersOf(tensor)) numbers.push_back(number);
   };
   for (int64_t rows : {kBatch, int64_t{5}, kBatch, int64_t{1}, int64_t{5}, kBatch}) {
-    const absl::StatusOr<StepResult> step = session.Run(Examples(rows));
+    const absl::StatusOr<StepResult> step = session.Run(NetworkFeeds(rows));
     EXPECT_TRUE(step.ok()) << step.status();
-    const absl::StatusOr<StepResult> evaluated = session.Evaluate(Examples(rows));
+    const absl::StatusOr<StepResult> evaluated = session.Evaluate(NetworkFeeds(rows));
     EXPECT_TRUE(evaluated.ok()) << evaluated.status();
     if (!step.ok() || !evaluated.ok()) return numbers;
     for (const StepResult* result : {&*step, &*evaluated})
@@ -116,6 +118,163 @@ TEST(SessionDomainsTest, TrainsAsOneSessionDoes) {
   }
 }
 
+// Loss and weights of a program for `batch` rows that are sharded as `rows` says.
+Graph LossOnly(const std::string& mesh, int64_t batch, const DimSpec& rows = "batch") {
+  Graph g(Mesh::VirtualCpus(mesh).value());
+  g.Output("loss", AddNetwork(g, batch, rows).loss);
+  return g;
+}
+
+TEST(SessionDomainsTest, KnowsTheRowsThatItReads) {
+  struct Case {
+    std::string mesh;
+    int64_t batch, rows;
+    std::vector<RowRange> here;  // by domain
+  };
+  const Case cases[] = {
+      {"batch=4,model=2", 128, 128, {{0, 64}, {64, 128}}},
+      {"batch=4,model=2", 128, 127, {{0, 64}, {64, 127}}},
+      {"batch=4,model=2", 127, 127, {{0, 64}, {64, 127}}},
+      {"batch=4,model=2", 128, 9, {{0, 6}, {6, 9}}},
+      {"batch=4,model=2", 128, 2, {{0, 2}, {}}},
+      {"batch=4,model=2", 128, 1, {{0, 1}, {}}},
+      {"batch=4,model=2", 128, 128, {{0, 32}, {32, 64}, {64, 96}, {96, 128}}},
+      {"batch=4,model=2", 128, 5, {{0, 2}, {2, 4}, {4, 5}, {}}},
+      {"batch=3,model=1", 128, 128, {{0, 43}, {43, 86}, {86, 128}}},
+      {"batch=2,model=4", 128, 128, {{0, 64}, {0, 64}, {64, 128}, {64, 128}}},
+      {"model=2,batch=2", 128, 128, {{0, 128}, {0, 128}}},
+      {"model=2,batch=2", 128, 7, {{0, 7}, {0, 7}}},
+      {"batch=4,model=1", 128, 128, {{0, 128}}},
+      // What no batch has.
+      {"batch=4,model=2", 128, 129, {{0, 129}, {0, 129}}},
+      {"batch=4,model=2", 128, 0, {{}, {}}},
+      {"batch=4,model=2", 128, INT64_MIN, {{}, {}}},
+      {"batch=4,model=2", 128, INT64_MAX, {{0, INT64_MAX}, {0, INT64_MAX}}},
+  };
+  for (const Case& c : cases) {
+    InDomains(std::ssize(c.here), [&](Transport& end) {
+      const Session session = Session::Create(LossOnly(c.mesh, c.batch), OnTransport(&end)).value();
+      EXPECT_EQ(session.RowsHere(c.rows), c.here[static_cast<size_t>(end.domain())])
+          << c.rows << " rows on " << c.mesh << ", domain " << end.domain() << " of " << c.here.size();
+    });
+  }
+}
+
+TEST(SessionDomainsTest, KnowsAllRowsWhereItCannotKnowFewer) {
+  InDomains(2, [](Transport& end) {
+    const auto rows_here = [&](const DimSpec& dim, int64_t rows) {
+      return Session::Create(LossOnly("batch=2,model=1", kBatch, dim), OnTransport(&end))
+          .value()
+          .RowsHere(rows);
+    };
+    EXPECT_EQ(rows_here(OPEN, kBatch), (RowRange{0, kBatch}));
+    EXPECT_EQ(rows_here(UNSHARDED, kBatch), (RowRange{0, kBatch}));
+    // Rows 0 to 2 and 6 to 8, rows 3 to 5 and 9 to 11; another number of rows does not have such a layout.
+    const DimSpec strided = DimSpec::Factors({{2}, {6, {"batch"}}});
+    EXPECT_EQ(rows_here(strided, kBatch), end.domain() == 0 ? (RowRange{0, 9}) : (RowRange{3, 12}));
+    EXPECT_EQ(rows_here(strided, 5), (RowRange{0, 5}));
+    // An input that is whole beside one that is sharded.
+    Graph g(Mesh::VirtualCpus("batch=2").value());
+    Value x = g.Input("x", F64, {kBatch}, {"batch"}), scale = g.Input("scale", F64, {kBatch}, {UNSHARDED});
+    g.Output("sum", ReduceSum(x * scale, {0}));
+    EXPECT_EQ(Session::Create(g, OnTransport(&end)).value().RowsHere(kBatch), (RowRange{0, kBatch}));
+  });
+}
+
+// Rows 0 to n - 1 of 128 examples. Rows outside of `wanted` are NaN, and labels that do not exist.
+Feeds FeedsWithout(int64_t n, const RowRange& wanted) {
+  static const Tensor all = Rough(Type{F64, {128, 6}});
+  Tensor x(Type{F64, {n, 6}}), y(Type{I32, {n}});
+  for (int64_t row = 0; row < n; ++row) {
+    const bool is_wanted = wanted.begin <= row && row < wanted.end;
+    for (int64_t i = 6 * row; i < 6 * (row + 1); ++i)
+      x.mutable_values<double>()[i] = is_wanted ? all.values<double>()[i] : NAN;
+    y.mutable_values<int32_t>()[row] = is_wanted ? static_cast<int32_t>(row * 7 % 4) : INT32_MIN;
+  }
+  return {{"x", x}, {"y", y}};
+}
+
+TEST(SessionDomainsTest, ReadsNoOtherRows) {
+  struct Case {
+    std::string mesh;
+    DimSpec rows;
+  };
+  const Case cases[] = {{"batch=4,model=2", "batch"},   {"batch=2,model=4", "batch"},
+                        {"model=2,batch=2", "batch"},   {"batch=4,model=2", OPEN},
+                        {"batch=4,model=2", UNSHARDED}, {"batch=2,model=2", {"batch", "model"}},
+                        {"batch=6,model=1", "batch"}};
+  for (const Case& c : cases) {
+    for (int64_t batch : {127, 128}) {
+      const Graph graph = LossOnly(c.mesh, batch, c.rows);
+      // Losses and weights after some steps, with whole batches and short ones.
+      const auto train = [&](Session& session, bool is_whole) {
+        std::vector<double> numbers;
+        for (int64_t n : {batch, int64_t{5}, int64_t{1}, batch - 1, batch}) {
+          const Feeds feeds = FeedsWithout(n, is_whole ? RowRange{0, n} : session.RowsHere(n));
+          numbers.push_back(session.Evaluate(feeds)->scalar("loss").value());
+          numbers.push_back(session.Run(feeds)->scalar("loss").value());
+        }
+        for (const std::string& name : session.variable_names())
+          for (double number : NumbersOf(session.Get(name).value())) numbers.push_back(number);
+        return numbers;
+      };
+      for (int64_t domains : {2, 3, 4}) {
+        if (!Placement::Create(graph.mesh(), domains).ok()) continue;
+        InDomains(domains, [&](Transport& end) {
+          Session whole = Session::Create(graph, OnTransport(&end)).value();
+          const std::vector<double> expected = train(whole, /*is_whole=*/true);
+          Session session = Session::Create(graph, OnTransport(&end)).value();
+          EXPECT_EQ(train(session, /*is_whole=*/false), expected)
+              << c.mesh << ", batch " << batch << ", domain " << end.domain() << " of " << domains;
+          EXPECT_TRUE(std::isfinite(expected[0]));
+        });
+      }
+    }
+  }
+}
+
+// Datasets in parts, shuffled by lanes: every domain has a dataset of its own and loads only the parts that it reads. All
+// train as one session does that reads everything.
+TEST(SessionDomainsTest, TrainsOnPartsAsOneSessionDoes) {
+  static constexpr int64_t kParts = 8, kExamples = 11, kLanesBatch = 24;
+  const std::string mesh = "batch=4,model=2";
+  const auto train = [&](Session& session, std::vector<std::atomic<int>>& loads) {
+    std::vector<Dataset::Part> parts;
+    for (int64_t p = 0; p < kParts; ++p) {
+      parts.push_back({kExamples, [&loads, p]() -> absl::StatusOr<Columns> {
+                         ++loads[static_cast<size_t>(p)];
+                         const Feeds all = FeedsWithout(128, {0, 128});
+                         return Columns{{"x", all.at("x").Rows(p * kExamples, (p + 1) * kExamples)},
+                                        {"y", all.at("y").Rows(p * kExamples, (p + 1) * kExamples)}};
+                       }});
+    }
+    const Dataset examples = Dataset::FromParts(std::move(parts)).value();
+    BatchOptions options{.batch_size = kLanesBatch, .shuffle_seed = 7, .lanes = kParts};
+    options.rows = [&](int64_t rows) { return session.RowsHere(rows); };
+    std::vector<double> losses;
+    for (; options.epoch < 3; ++options.epoch)
+      for (const Batch& b : examples.Batches(options))
+        losses.push_back(session.Run({{"x", b["x"]}, {"y", b["y"]}})->scalar("loss").value());
+    return losses;
+  };
+  std::vector<std::atomic<int>> all_loads(kParts);
+  Session alone = Session::Create(LossOnly(mesh, kLanesBatch), OnTransport(nullptr)).value();
+  const std::vector<double> expected = train(alone, all_loads);
+  ASSERT_EQ(expected.size(), 3u * 4u);  // 88 examples: three batches of 24, one of 16
+  for (int64_t domains : {2, 4}) {
+    InDomains(domains, [&](Transport& end) {
+      Session session = Session::Create(LossOnly(mesh, kLanesBatch), OnTransport(&end)).value();
+      std::vector<std::atomic<int>> loads(kParts);
+      const std::vector<double> losses = train(session, loads);
+      ASSERT_EQ(losses.size(), expected.size());
+      for (size_t i = 0; i < losses.size(); ++i) EXPECT_NEAR(losses[i], expected[i], 1e-9) << "step " << i;
+      for (int64_t p = 0; p < kParts; ++p)
+        EXPECT_EQ(loads[static_cast<size_t>(p)], p * domains / kParts == end.domain() ? 1 : 0)
+            << "part " << p << ", domain " << end.domain() << " of " << domains;
+    });
+  }
+}
+
 TEST(SessionDomainsTest, AVariableIsSetFromItsWhole) {
   InDomains(2, [](Transport& end) {
     Session session = Session::Create(Network("model=2,batch=2"), OnTransport(&end)).value();
@@ -129,12 +288,11 @@ TEST(SessionDomainsTest, AVariableIsSetFromItsWhole) {
 // A transport's end, and the bytes that its operations have sent.
 class CountedEnd : public Transport {
  public:
-  explicit CountedEnd(Transport& end) : end_(end) {}
+  explicit CountedEnd(Transport& end) : end_(end) { set_speed(end.speed()); }
   int64_t bytes() const { return bytes_; }
 
   int64_t domain() const override { return end_.domain(); }
   int64_t num_domains() const override { return end_.num_domains(); }
-  int64_t latency_bytes() const override { return end_.latency_bytes(); }
   absl::StatusOr<std::vector<std::string>> AllGather(std::string_view what, std::string_view text) override {
     return end_.AllGather(what, text);
   }
@@ -152,10 +310,12 @@ class CountedEnd : public Transport {
    public:
     CountedOp(std::unique_ptr<RemoteOp> op, int64_t bytes, int64_t& total)
         : op_(std::move(op)), bytes_(bytes), total_(total) {}
-    absl::Status Run(std::span<const std::byte* const> sends, std::span<std::byte* const> receives) override {
+    absl::Status Start(std::span<const std::byte* const> sends,
+                       std::span<std::byte* const> receives) override {
       total_ += bytes_;
-      return op_->Run(sends, receives);
+      return op_->Start(sends, receives);
     }
+    absl::Status Wait() override { return op_->Wait(); }
 
    private:
     const std::unique_ptr<RemoteOp> op_;
@@ -186,7 +346,7 @@ TEST(SessionDomainsTest, SendsNoMoreThanItMust) {
       g.Output("loss", AddNetwork(g).loss);
       Session session = Session::Create(g, OnTransport(&counted)).value();
       const int64_t before = counted.bytes();
-      ASSERT_TRUE(session.Run(Examples(kBatch)).ok());
+      ASSERT_TRUE(session.Run(NetworkFeeds(kBatch)).ok());
       EXPECT_EQ(counted.bytes() - before, crossing.bytes) << crossing.mesh << ", domain " << end.domain();
     });
   }
@@ -202,10 +362,30 @@ TEST(SessionDomainsTest, SumsOverManyDomainsCrossInParts) {
     g.Output("loss", AddNetwork(g).loss);
     Session session = Session::Create(g, OnTransport(&counted)).value();
     const int64_t before = counted.bytes();
-    ASSERT_TRUE(session.Run(Examples(kBatch)).ok());
+    ASSERT_TRUE(session.Run(NetworkFeeds(kBatch)).ok());
     bytes += counted.bytes() - before;
   });
   EXPECT_EQ(bytes, 4 * 8 * (6 * 7 + 7 * 4 + 1) * 3 / 2);
+}
+
+TEST(SessionDomainsTest, WhatCrossesBesideComputeChangesNoBit) {
+  for (int64_t domains : {2, 4}) {
+    for (const char* mesh : {"batch=4,model=1", "batch=2,model=2", "model=4,batch=2"}) {
+      InDomains(domains, [&](Transport& end) {
+        SessionOptions beside = OnTransport(&end), waiting = beside;
+        waiting.executor.overlap = false;
+        Session a = Session::Create(Network(mesh), beside).value();
+        Session b = Session::Create(Network(mesh), waiting).value();
+        for (int step = 0; step < 3; ++step) {
+          const StepResult of_a = a.Run(NetworkFeeds(kBatch)).value(),
+                           of_b = b.Run(NetworkFeeds(kBatch)).value();
+          EXPECT_EQ(NumbersOf(of_a.outputs().at("logits")), NumbersOf(of_b.outputs().at("logits")));
+        }
+        for (const std::string& name : a.variable_names())
+          EXPECT_EQ(NumbersOf(a.Get(name).value()), NumbersOf(b.Get(name).value())) << mesh << " " << name;
+      });
+    }
+  }
 }
 
 // Domain 1 is given another batch than the others, or one that does not fit: no domain makes the step, and
@@ -217,13 +397,13 @@ TEST(SessionDomainsTest, AllMakeAStepOrNone) {
     Session session = Session::Create(Network("batch=6,model=1"), OnTransport(&end)).value();
     const bool is_other = end.domain() == 1;
     for (int64_t rows : {int64_t{5}, int64_t{1}}) {
-      const absl::Status differ = session.Run(Examples(is_other ? rows : kBatch)).status();
+      const absl::Status differ = session.Run(NetworkFeeds(is_other ? rows : kBatch)).status();
       EXPECT_EQ(differ.code(), absl::StatusCode::kInvalidArgument);
       EXPECT_THAT(MessageOf(differ),
                   AllOf(HasSubstr("domains 0, 2: the step a step of 12 rows"),
                         HasSubstr(fmt::format("domain 1: the step a step of {} row", rows))));
     }
-    Feeds feeds = Examples(kBatch);
+    Feeds feeds = NetworkFeeds(kBatch);
     if (is_other) feeds.erase("y");
     const absl::Status missing = session.Run(feeds).status();
     EXPECT_THAT(MessageOf(missing), HasSubstr("Run: feed \"y\" is missing"));
@@ -242,7 +422,7 @@ TEST(SessionDomainsTest, OutputsInSeveralDomainsAreNamed) {
     SessionOptions options = OnTransport(&end);
     options.executor.distributed = {"logits", "x"};
     Session session = Session::Create(Network("batch=4,model=1", true), options).value();
-    Feeds feeds = Examples(kBatch);
+    Feeds feeds = NetworkFeeds(kBatch);
     DTensor x = session.NewFeed("x").value();
     ASSERT_TRUE(Pack(feeds.at("x"), x).ok());
     BoundStep step = session.Bind({.feeds = {{"y", feeds.at("y")}}, .distributed_feeds = {{"x", x}}}).value();
@@ -267,7 +447,7 @@ TEST(SessionDomainsTest, OutputsInSeveralDomainsAreGathered) {
     // Not those that are distributed.
     options.executor.distributed = {"logits"};
     session = Session::Create(Network("batch=4,model=1", true), options).value();
-    const StepResult step = session.Run(Examples(kBatch)).value();
+    const StepResult step = session.Run(NetworkFeeds(kBatch)).value();
     EXPECT_FALSE(step.outputs().contains("logits"));
     EXPECT_EQ(step.distributed_outputs().at("logits").instances().count(), 2);
   });

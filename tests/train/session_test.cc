@@ -255,6 +255,7 @@ TEST(SessionTest, OneThatWasMovedFromSaysSo) {
   EXPECT_EQ(MessageOf(first.Set("w", Tensor())), message);
   EXPECT_THAT(first.Explain(), HasSubstr(message));
   EXPECT_THAT(first.variable_names(), testing::IsEmpty());
+  EXPECT_EQ(first.RowsHere(6), (RowRange{0, 6}));
   EXPECT_TRUE(first.program().body.nodes().empty());
   EXPECT_EQ(first.memory(), ExecutorMemory());
   EXPECT_TRUE(first.Profile().rows.empty());
