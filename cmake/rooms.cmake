@@ -12,7 +12,7 @@
 set(MESHWORK_WARNINGS -Wall -Wextra $<$<BOOL:${PROJECT_IS_TOP_LEVEL}>:-Werror> -Wno-missing-field-initializers
     $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict> $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>
     $<$<AND:$<CXX_COMPILER_ID:GNU>,$<VERSION_GREATER_EQUAL:$<CXX_COMPILER_VERSION>,13>>:-Wno-uninitialized>
-    $<$<AND:$<CXX_COMPILER_ID:GNU>,$<BOOL:${MESHWORK_PRECOMPILE}>>:-Wno-stringop-overflow>
+    "$<$<AND:$<CXX_COMPILER_ID:GNU>,$<BOOL:${MESHWORK_PRECOMPILE}>>:-Wno-stringop-overflow;-Wno-stringop-overread>"
     $<$<AND:$<CXX_COMPILER_ID:GNU>,$<BOOL:${MESHWORK_PRECOMPILE}>>:-Wno-array-bounds>
     $<$<CXX_COMPILER_ID:Clang>:-Wno-pass-failed>)
 

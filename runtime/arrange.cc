@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <span>
-#include <string>
-#include <string_view>
 #include <vector>
 
 #include "meshwork/ir/regions.h"
@@ -11,6 +9,7 @@
 #include "meshwork/ir/row.h"
 #include "meshwork/plan/storage.h"
 #include "meshwork/runtime/sharing.h"
+#include "meshwork/runtime/split_collective.h"
 
 namespace meshwork {
 namespace {
@@ -25,13 +24,6 @@ struct Piece {
   int node;
   int part = -1;
 };
-
-// The compiler says why for one value after the other, with "; " between.
-std::string CauseOf(std::string_view causes, int part) {
-  for (; part > 0 && causes.find("; ") != std::string_view::npos; --part)
-    causes.remove_prefix(causes.find("; ") + 2);
-  return std::string(causes.substr(0, causes.find("; ")));
-}
 
 class Arranger {
  public:
@@ -103,13 +95,8 @@ class Arranger {
     if (pieces_[p].part < 0) {
       rewriter_.Copy(NodeOf(p));
     } else {
-      Node node = NodeOf(p);
-      node.operands = rewriter_.Map(Operands(p));
-      node.results.clear();
-      node.cause = CauseOf(node.cause, pieces_[p].part);
-      const ValueId result = Results(p)[0];
-      const int index = rewriter_.to().AddNode(std::move(node), {local_.value(result)});
-      rewriter_.Set(result, rewriter_.to().nodes()[index].results[0]);
+      const size_t part = static_cast<size_t>(pieces_[p].part);
+      CopyPart(local_, NodeOf(p), {&part, 1}, rewriter_);
     }
     const std::span<const ValueId> results = Results(p);
     for (size_t r = results.size(); r-- > 0;)

@@ -21,7 +21,7 @@ namespace meshwork {
 // is moved up behind the op that computes its operand, if the operand has no other reader, all its other
 // operands are available there, and no variable of which it gives the new value is read later. All other
 // nodes stay in order; the values are the same. A collective over the axes `across` leaves the domain: it is
-// not split and stays where it is.
+// not split and stays where it is (runtime/overlap.h).
 // REQUIRES: CheckLocalProgram(local).
 Graph Arrange(const Graph& local, AxisSet across = {});
 

@@ -19,6 +19,7 @@
 #include "meshwork/runtime/binding.h"
 #include "meshwork/runtime/local_program.h"
 #include "meshwork/runtime/loop.h"
+#include "meshwork/runtime/overlap.h"
 #include "meshwork/runtime/reduce_early.h"
 #include "meshwork/runtime/step_plan.h"
 #include "meshwork/runtime/transport.h"
@@ -53,22 +54,37 @@ absl::StatusOr<const DTensor*> FindVariable(const Graph& graph, int a, const Dom
       state.layout().ToString(), state.layout().mesh().ToString());
 }
 
-StepPlanOptions PlanOptions(const ExecutorOptions& options, const Domain& domain, const Memory& memory) {
+StepPlanOptions PlanOptions(const ExecutorOptions& options, const Domain& domain, const Memory& memory,
+                            int64_t bytes_under_way) {
   std::set<std::string> kept;
   for (const auto& [output, input] : options.in_place) kept.insert(output);
   return {.domain = domain,
           .distributed = options.distributed,
           .host_is_read = memory.is_host(),
           .latency_bytes = options.transport == nullptr ? 0 : options.transport->latency_bytes(),
+          .bytes_under_way = bytes_under_way,
           .kept = std::move(kept),
           .share = options.share,
           .coalesce = options.coalesce,
           .check_replicas = options.check_replicas};
 }
 
+// A bucket of gradients crosses in so many times the time that its first byte needs: the next starts meanwhile, and
+// the last, which nothing hides, is short.
+constexpr int64_t kBucketLatencies = 4;
+// What may be under way at a time: so many times the bytes of the largest collective across domains. All parts of one,
+// and what the next one needs.
+constexpr int64_t kMostUnderWay = 2;
+
+// Whether collectives across domains run beside compute.
+bool Overlaps(const ExecutorOptions& options) { return options.overlap && options.transport != nullptr; }
+
 Graph OrderOf(const Graph& local, const ExecutorOptions& options, AxisSet across) {
   const bool coalesces = options.coalesce && options.share;
-  return WithRegions(LowerLoops(local), [&](const Graph& program) {
+  return WithRegions(LowerLoops(local), [&](const Graph& lowered) {
+    const Graph program =
+        Overlaps(options) ? Overlap(lowered, across, kBucketLatencies * options.transport->latency_bytes())
+                          : lowered;
     if (!coalesces && !options.fuse) return program;
     Graph arranged = Arrange(program, across);
     return coalesces ? ReduceEarly(arranged, across) : arranged;
@@ -192,6 +208,8 @@ absl::StatusOr<Planned> Plan(const Program& program, const Backend& backend, con
       OrderOf(options.in_place.empty() ? program.body : WithInPlace(program.body, options.in_place), options,
               domain.placement().across()));
   MESHWORK_RETURN_IF_ERROR(CheckKernels(*graph, backend));
+  const int64_t bytes_under_way =
+      Overlaps(options) ? kMostUnderWay * MostBytesAcross(program.body, domain.placement().across()) : 0;
   const std::shared_ptr<Memory> memory = backend.memory();
   std::vector<InstanceMap> instances(graph->arguments().size());
   for (size_t a = 0; a < instances.size(); ++a) {
@@ -212,7 +230,8 @@ absl::StatusOr<Planned> Plan(const Program& program, const Backend& backend, con
         bound != nullptr ? bound->bytes() : BytesOfDTensor(domain, info.global, *info.layout, options.share);
   }
   MESHWORK_ASSIGN_OR_RETURN(
-      planned.plan, BuildStepPlan(std::move(graph), instances, PlanOptions(options, domain, *memory)));
+      planned.plan,
+      BuildStepPlan(std::move(graph), instances, PlanOptions(options, domain, *memory, bytes_under_way)));
   return planned;
 }
 
@@ -235,9 +254,11 @@ std::vector<DTensor> StateOf(const Planned& planned, const Backend& backend, con
 // What all domains have to have in common: what is sent follows from it.
 std::string TextOf(const Program& program, const ExecutorOptions& options, const Planned& planned) {
   return fmt::format(
-      "{} (share={} coalesce={} fuse={} check_replicas={} distributed=[{}] in_place={} unshared=[{}] latency={})",
-      Fingerprint(program.body), options.share, options.coalesce, options.fuse, options.check_replicas,
-      fmt::join(options.distributed, ", "), options.in_place, fmt::join(planned.unshared, ", "),
+      "{} (share={} coalesce={} fuse={} overlap={} check_replicas={} distributed=[{}] in_place={} unshared=[{}] "
+      "latency={})",
+      Fingerprint(program.body), options.share, options.coalesce, options.fuse, options.overlap,
+      options.check_replicas, fmt::join(options.distributed, ", "), options.in_place,
+      fmt::join(planned.unshared, ", "),
       options.transport == nullptr ? 0 : options.transport->latency_bytes());
 }
 
@@ -308,6 +329,13 @@ absl::StatusOr<ExecutorMemory> Executor::PlanMemory(const Program& program, cons
   ExecutorMemory memory = backend.PlanMemory(std::move(planned.plan), PreparationOptions(options));
   memory.variable_bytes = planned.variable_bytes;
   return memory;
+}
+
+absl::StatusOr<StepPrediction> Executor::Predict(const Program& program, const Backend& backend,
+                                                 const ExecutorOptions& options, const Topology& topology) {
+  MESHWORK_RETURN_IF_ERROR(topology.CheckDescribes(program.body.mesh()));
+  MESHWORK_ASSIGN_OR_RETURN(const Planned planned, Plan(program, backend, options, {}));
+  return meshwork::Predict(planned.plan, topology);
 }
 
 absl::StatusOr<BoundStep> Executor::Bind(std::map<std::string, Tensor> feeds,

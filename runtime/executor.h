@@ -45,6 +45,7 @@
 #include "meshwork/runtime/bound_step.h"
 #include "meshwork/runtime/dtensor.h"
 #include "meshwork/runtime/executor_options.h"
+#include "meshwork/runtime/predict.h"
 #include "meshwork/runtime/profile.h"
 #include "meshwork/runtime/tensor.h"
 #include "meshwork/runtime/trace.h"
@@ -69,6 +70,10 @@ class Executor {
   // collective that does not fit its layouts.
   static absl::StatusOr<ExecutorMemory> PlanMemory(const Program& program, const Backend& backend,
                                                    const ExecutorOptions& options);
+  // How long a step takes by a topology (runtime/predict.h), from the same plan. Errors, besides: the topology is of
+  // another mesh.
+  static absl::StatusOr<StepPrediction> Predict(const Program& program, const Backend& backend,
+                                                const ExecutorOptions& options, const Topology& topology);
   ~Executor();
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;

@@ -23,6 +23,9 @@ struct ExecutorOptions {
   bool coalesce = true;
   // Chains of ops run a few rows at a time (runtime/cpu/fusion.h); otherwise op by op, for comparison.
   bool fuse = true;
+  // Collectives across domains start when their operands are there and are waited for where their results are read
+  // (runtime/overlap.h); otherwise each is waited for where it starts, for comparison. The numbers are the same.
+  bool overlap = true;
   // Fill all temporary memory, outputs, and the padding of variables with NaN (bytes 0xFF) before each step,
   // so that it shows if anything reads padding or what another value left.
   bool poison_padding = kDebugBuild;

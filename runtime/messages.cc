@@ -63,44 +63,51 @@ BufferId AddMessage(const std::vector<Crossed>& all, size_t begin, size_t end, c
 // A round: what `sent` names leaves its buffers, and what `received` names arrives in others: received[k] in to(k).
 template <typename To>
 void AddRound(int node, const std::vector<Crossed>& sent, const std::vector<Crossed>& received,
-              const std::vector<ValueBuffers>& values, const To& to, StepPlan& plan) {
+              const std::vector<ValueBuffers>& values, const To& to, StepPlan& plan, std::vector<Step>& begin,
+              std::vector<Step>& end) {
   CopyStep send{.kind = CopyStep::Kind::kSend, .node = node},
       receive{.kind = CopyStep::Kind::kReceive, .node = node};
-  RemoteStep remote{.node = node};
-  for (size_t begin = 0, end; begin < sent.size(); begin = end) {
-    end = EndOfMessage(sent, begin, &Crossed::to_domain);
+  RemoteStep remote{.kind = RemoteStep::Kind::kStart, .node = node, .operation = plan.num_operations++};
+  for (size_t first = 0, last; first < sent.size(); first = last) {
+    last = EndOfMessage(sent, first, &Crossed::to_domain);
     const auto from = [&](size_t k) { return values[sent[k].value].Of(sent[k].device); };
     remote.sends.push_back(
-        {sent[begin].to_domain, AddMessage(sent, begin, end, from, /*packs=*/true, send, plan)});
+        {sent[first].to_domain, AddMessage(sent, first, last, from, /*packs=*/true, send, plan)});
   }
-  for (size_t begin = 0, end; begin < received.size(); begin = end) {
-    end = EndOfMessage(received, begin, &Crossed::from_domain);
+  for (size_t first = 0, last; first < received.size(); first = last) {
+    last = EndOfMessage(received, first, &Crossed::from_domain);
     remote.receives.push_back(
-        {received[begin].from_domain, AddMessage(received, begin, end, to, /*packs=*/false, receive, plan)});
+        {received[first].from_domain, AddMessage(received, first, last, to, /*packs=*/false, receive, plan)});
   }
-  if (!send.transfers.empty()) plan.steps.emplace_back(std::move(send));
-  plan.steps.emplace_back(std::move(remote));
-  if (!receive.transfers.empty()) plan.steps.emplace_back(std::move(receive));
+  if (!send.transfers.empty()) begin.emplace_back(std::move(send));
+  begin.emplace_back(remote);
+  remote.kind = RemoteStep::Kind::kWait;
+  end.emplace_back(std::move(remote));
+  if (!receive.transfers.empty()) end.emplace_back(std::move(receive));
 }
 
 }  // namespace
 
-void AddCrossing(int node, Crossing crossing, const std::vector<ValueBuffers>& values, StepPlan& plan) {
+CrossingSteps PlanMessages(int node, Crossing crossing, const std::vector<ValueBuffers>& values,
+                           StepPlan& plan) {
+  CrossingSteps steps;
   std::vector<BufferId> ghosts;
   for (const Crossed& crossed : crossing.received) ghosts.push_back(AddGhost(crossed, plan));
   AddRound(
-      node, crossing.sent, crossing.received, values, [&](size_t k) { return ghosts[k]; }, plan);
+      node, crossing.sent, crossing.received, values, [&](size_t k) { return ghosts[k]; }, plan, steps.begin,
+      steps.middle);
   CopyStep copies{.kind = CopyStep::Kind::kCollective, .node = node};
   for (Transfer& transfer : crossing.transfers)
     for (BufferId& from : transfer.from)
       if (from < 0) from = ghosts[static_cast<size_t>(-1 - from)];
   copies.transfers = std::move(crossing.transfers);
   copies.devices = std::move(crossing.devices);
-  plan.steps.emplace_back(std::move(copies));
-  if (!crossing.takes_two_rounds) return;
+  steps.middle.emplace_back(std::move(copies));
+  if (!crossing.takes_two_rounds) return steps;
   const std::vector<Crossed>& parts = crossing.received_parts;
   const auto result = [&](size_t k) { return values[parts[k].value].Of(parts[k].device); };
-  AddRound(node, crossing.sent_parts, parts, values, result, plan);
+  AddRound(node, crossing.sent_parts, parts, values, result, plan, steps.middle, steps.end);
+  return steps;
 }
 
 }  // namespace meshwork

@@ -3,7 +3,8 @@
 //
 //   all_gather on [x=2*2], 2 domains, of f32[2] of f32[8] {x}, in domain 0:
 //     send      the instances of devices 0 and 1 into a buffer of 16 bytes
-//     remote    that buffer to domain 1; a buffer of 16 bytes from domain 1
+//     start     sending that buffer to domain 1, and receiving a buffer of 16 bytes from domain 1
+//     wait      for both
 //     receive   that one into the ghosts of the instances of devices 2 and 3
 //     copies    the result, of the own instances and the ghosts
 //
@@ -21,8 +22,16 @@
 
 namespace meshwork {
 
-// Appends the steps of collective `node` to `plan`, with their ghosts and messages. `crossing`: as the domain
-// of the plan sees it (CrossingPlanner::Plan). `values`: where the instances lie, per value.
-void AddCrossing(int node, Crossing crossing, const std::vector<ValueBuffers>& values, StepPlan& plan);
+// The steps of a collective, in three parts that run one after the other; other steps may run between the parts.
+struct CrossingSteps {
+  std::vector<Step> begin;   // packs, and starts the first round: once the operands are there
+  std::vector<Step> middle;  // waits for it, writes the results; starts the second round, if there is one
+  std::vector<Step> end;     // waits for that; nothing for one round
+};
+
+// Adds the ghosts and messages of collective `node` to `plan`, and returns its steps. `crossing`: as the domain of the
+// plan sees it (CrossingPlanner::Plan). `values`: where the instances lie, per value.
+CrossingSteps PlanMessages(int node, Crossing crossing, const std::vector<ValueBuffers>& values,
+                           StepPlan& plan);
 
 }  // namespace meshwork

@@ -108,8 +108,13 @@ std::string Profile::ToString() const {
   table.Add({"other", "start and end", "", "", Milliseconds(other_ns()), Share(other_ns(), total_ns())});
   table.Add({"total", fmt::format("{} worker{}", workers, workers == 1 ? "" : "s"), "", "",
              Milliseconds(total_ns()), Share(total_ns(), total_ns())});
-  return table.ToString() +
-         fmt::format("{} step{}, {} ms each\n", steps, steps == 1 ? "" : "s", Milliseconds(wall_ns / steps));
+  std::string text = table.ToString() + fmt::format("{} step{}, {} ms each\n", steps, steps == 1 ? "" : "s",
+                                                    Milliseconds(wall_ns / steps));
+  if (remote_ns > 0)
+    text += fmt::format("between domains: {} ms a step under way, {} ms of it waited for ({:.0f} % hidden)\n",
+                        Milliseconds(remote_ns / steps), Milliseconds(remote_wait_ns / steps),
+                        100 - 100 * static_cast<double>(remote_wait_ns) / static_cast<double>(remote_ns));
+  return text;
 }
 
 }  // namespace meshwork

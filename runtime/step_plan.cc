@@ -1,6 +1,7 @@
 #include "meshwork/runtime/step_plan.h"
 
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <set>
 #include <span>
@@ -57,8 +58,17 @@ class Planner {
   }
 
   absl::StatusOr<StepPlan> Build() && {
-    for (size_t a = 0; a < local_.arguments().size(); ++a) AddArgument(static_cast<int>(a));
-    for (int n = 0; n < static_cast<int>(local_.nodes().size()); ++n) MESHWORK_RETURN_IF_ERROR(AddNode(n));
+    FindCrossings();
+    for (size_t a = 0; a < local_.arguments().size(); ++a) {
+      AddArgument(static_cast<int>(a));
+      MarkMade(local_.arguments()[a].value);
+    }
+    MESHWORK_RETURN_IF_ERROR(BeginReady());
+    for (int n = 0; n < static_cast<int>(local_.nodes().size()); ++n) {
+      MESHWORK_RETURN_IF_ERROR(AddNode(n));
+      for (ValueId result : local_.nodes()[n].results) MarkMade(result);
+      MESHWORK_RETURN_IF_ERROR(BeginReady());
+    }
     for (size_t o = 0; o < local_.outputs().size(); ++o) AddOutput(static_cast<int>(o));
     AddAssignments();
     return std::move(plan_);
@@ -181,12 +191,8 @@ class Planner {
 
   absl::Status AddCollective(int n) {
     const Node& node = local_.nodes()[n];
+    if (Crosses(node)) return AddCrossing(n);
     for (ValueId result : node.results) PlaceResult(result);
-    if (Crosses(node)) {
-      MESHWORK_ASSIGN_OR_RETURN(Crossing crossing, crossings_->Plan(n, values_));
-      AddCrossing(n, std::move(crossing), values_, plan_);
-      return absl::OkStatus();
-    }
     CopyStep copies{.kind = CopyStep::Kind::kCollective, .node = n};
     for (size_t r = 0; r < node.results.size(); ++r) {
       MESHWORK_ASSIGN_OR_RETURN(std::vector<Transfer> more,
@@ -199,6 +205,93 @@ class Planner {
     }
     plan_.steps.emplace_back(std::move(copies));
     return absl::OkStatus();
+  }
+
+  // ---- Collectives across domains. They begin as soon as they can, and end at their place in the program, in the same
+  // order in all domains: what is decided here depends on the program alone. Nothing writes an operand in between, for
+  // the program reads it at that place.
+
+  void FindCrossings() {
+    if (domain_.is_only()) return;
+    waits_.resize(local_.nodes().size(), 0);
+    crossing_readers_.resize(local_.values().size());
+    for (int n = 0; n < static_cast<int>(local_.nodes().size()); ++n) {
+      const Node& node = local_.nodes()[n];
+      if (node.row->kind != OpKind::kCollective || !Crosses(node)) continue;
+      for (ValueId operand : node.operands) {
+        ++waits_[n];
+        crossing_readers_[operand].push_back(n);
+      }
+    }
+  }
+
+  void MarkMade(ValueId value) {
+    if (crossing_readers_.empty()) return;
+    for (int n : crossing_readers_[value])
+      if (--waits_[n] == 0) ready_.insert(n);
+  }
+
+  int64_t BytesUnderWay(int n) const {
+    int64_t in = 0, out = 0;
+    for (ValueId operand : local_.nodes()[n].operands) in += local_.value(operand).type.bytes();
+    for (ValueId result : local_.nodes()[n].results) out += local_.value(result).type.bytes();
+    return std::max(in, out);
+  }
+
+  // Begins those whose operands are there, and which the program has not come to.
+  absl::Status BeginReady() {
+    while (!ready_.empty() && under_way_bytes_ + BytesUnderWay(*ready_.begin()) <= options_.bytes_under_way)
+      MESHWORK_RETURN_IF_ERROR(Begin(*ready_.begin()));
+    return absl::OkStatus();
+  }
+
+  absl::Status Begin(int n) {
+    ready_.erase(n);
+    for (ValueId result : local_.nodes()[n].results) PlaceResult(result);
+    MESHWORK_ASSIGN_OR_RETURN(Crossing crossing, crossings_->Plan(n, values_));
+    UnderWay& begun = under_way_[n];
+    begun.has_two_rounds = crossing.takes_two_rounds;
+    begun.steps = PlanMessages(n, std::move(crossing), values_, plan_);
+    under_way_bytes_ += BytesUnderWay(n);
+    AddRemote(begun.steps.begin);
+    return absl::OkStatus();
+  }
+
+  absl::Status AddCrossing(int n) {
+    if (!under_way_.contains(n)) MESHWORK_RETURN_IF_ERROR(Begin(n));
+    AddMiddle(n);
+    // The second round of the next one is under way while the results of this one are used.
+    if (const auto next = under_way_.upper_bound(n);
+        next != under_way_.end() && next->second.has_two_rounds && HasMemoryOfItsOwn(next->first))
+      AddMiddle(next->first);
+    AddRemote(under_way_.at(n).steps.end);
+    under_way_bytes_ -= BytesUnderWay(n);
+    under_way_.erase(n);
+    return absl::OkStatus();
+  }
+
+  void AddMiddle(int n) {
+    AddRemote(under_way_.at(n).steps.middle);
+    under_way_.at(n).steps.middle.clear();
+  }
+
+  // Its results may be written before the program comes to it.
+  bool HasMemoryOfItsOwn(int n) const {
+    const auto& results = local_.nodes()[n].results;
+    return std::all_of(results.begin(), results.end(),
+                       [&](ValueId result) { return storages_[result] == result; });
+  }
+
+  // What is waited for where it starts is one step.
+  void AddRemote(std::vector<Step>& steps) {
+    for (Step& step : steps) {
+      const auto* const wait = std::get_if<RemoteStep>(&step);
+      auto* const last = plan_.steps.empty() ? nullptr : std::get_if<RemoteStep>(&plan_.steps.back());
+      if (wait != nullptr && wait->kind == RemoteStep::Kind::kWait && last != nullptr &&
+          last->kind == RemoteStep::Kind::kStart && last->operation == wait->operation)
+        last->kind = RemoteStep::Kind::kRun;
+      else plan_.steps.push_back(std::move(step));
+    }
   }
 
   // Whether its result is the operand's memory already.
@@ -411,10 +504,20 @@ class Planner {
   const std::vector<bool> constant_;  // per value
   const std::vector<int> readers_ = CountReaders(local_);
   std::set<ValueId> compared_;
-  std::vector<ValueBuffers> values_;          // per value
-  std::vector<ValueId> storages_;             // per value the first that lies in its memory
-  std::optional<CrossingPlanner> crossings_;  // unless there is one domain
-  int reduced_ = -1;                          // the last all_reduce that a compute step before it did
+  std::vector<ValueBuffers> values_;  // per value
+  std::vector<ValueId> storages_;     // per value the first that lies in its memory
+  // A collective across domains that has begun and not ended.
+  struct UnderWay {
+    CrossingSteps steps;  // without those that were added
+    bool has_two_rounds = false;
+  };
+  std::optional<CrossingPlanner> crossings_;        // unless there is one domain
+  std::vector<int> waits_;                          // per node across domains: operands that are not made yet
+  std::vector<std::vector<int>> crossing_readers_;  // per value: such nodes
+  std::set<int> ready_;                             // nodes with all operands that have not begun
+  std::map<int, UnderWay> under_way_;               // by node
+  int64_t under_way_bytes_ = 0;
+  int reduced_ = -1;  // the last all_reduce that a compute step before it did
   StepPlan plan_;
 };
 

@@ -77,13 +77,17 @@ struct CopyStep {
 
 // Data moves to other domains and from them (runtime/transport.h). Sent data is packed before; received data
 // lies in ghosts or results, or is unpacked into them afterwards (runtime/crossing.h). In a body, this happens
-// as often as the body runs.
+// as often as the body runs. Between kStart and kWait of an operation, no step writes what it sends, or touches what
+// it receives.
 struct RemoteStep {
+  enum class Kind : uint8_t { kRun, kStart, kWait };  // kRun: both
   struct Part {
     int64_t domain = 0;    // the other domain
     BufferId buffer = -1;  // is sent or received as a whole
   };
+  Kind kind = Kind::kRun;
   int node = -1;
+  int operation = -1;                           // of StepPlan::num_operations; kStart and kWait have the same
   std::vector<Part> sends = {}, receives = {};  // each ascending by domain
 };
 
@@ -110,6 +114,7 @@ struct StepPlan {
   std::vector<Storage> storages;
   std::vector<Buffer> buffers;
   std::vector<Step> steps;
+  int num_operations = 0;  // across domains, in this plan without its bodies
 
   // Returns its number.
   int AddStorage(const Storage& storage);
@@ -131,6 +136,9 @@ struct StepPlanOptions {
   bool host_is_read = true;
   // Of the transport (Transport::latency_bytes).
   int64_t latency_bytes = 0;
+  // Collectives across domains start when their operands are there, as long as those that have started and not ended
+  // have no more bytes than this, of operands or results of one device. 0: each ends where it starts.
+  int64_t bytes_under_way = 0;
   // Outputs that are new values of variables, and that are not written anywhere else.
   std::set<std::string> kept = {};
   bool share = true;     // see ExecutorOptions

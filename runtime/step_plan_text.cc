@@ -113,8 +113,9 @@ class Printer {
     Line(text);
   }
 
-  // "all_reduce across domains: 16 bytes of s4 to 1, 16 bytes of s5 from 1"
+  // "all_reduce across domains: 16 bytes of s4 to 1, 16 bytes of s5 from 1"; "start 0 of all_reduce …", "wait for 0"
   void Add(const RemoteStep& step) {
+    if (step.kind == RemoteStep::Kind::kWait) return Line(fmt::format("wait for {}", step.operation));
     std::vector<std::string> parts;
     const auto add = [&](std::string_view way, const std::vector<RemoteStep::Part>& all) {
       for (const RemoteStep::Part& part : all) {
@@ -125,7 +126,9 @@ class Printer {
     };
     add("to", step.sends);
     add("from", step.receives);
-    Line(fmt::format("{} across domains: {}", plan_.graph->nodes()[step.node].row->name,
+    const std::string start =
+        step.kind == RemoteStep::Kind::kStart ? fmt::format("start {} of ", step.operation) : "";
+    Line(fmt::format("{}{} across domains: {}", start, plan_.graph->nodes()[step.node].row->name,
                      parts.empty() ? "nothing" : fmt::format("{}", fmt::join(parts, ", "))));
   }
 

@@ -21,23 +21,36 @@
 //   - a collective, always, and packing, unpacking, comparing and assigning if the worker had a part: for the
 //     time that they took the worker, on each of its devices alike;
 //   - waiting at barriers, on each of the worker's devices alike.
+// With several domains, the track "between domains" shows what crosses, from its start, or from the end of what crossed
+// before it, until the domain has waited for it, and which part of that time was hidden behind compute.
+//
 // Where a track is empty between events, the worker was busy with its other devices.
 //
-// Times are by the steady clock, in nanoseconds since the first traced step began.
+// Times are by the steady clock, in nanoseconds since the first traced step began: since `origin_ns` of that clock.
+//
+// Where several processes run a program together, each has a trace of its devices and workers. MergeTraces makes one
+// trace of them, on one time line; Processes::GatherTrace (train/processes.h) collects them.
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
+
+#include "absl/status/statusor.h"
 
 namespace meshwork {
 
 struct TraceTrack {
-  enum class Kind : uint8_t { kSteps, kDevice, kWorker };
+  enum class Kind : uint8_t { kSteps, kDevice, kWorker, kLink };
   Kind kind = Kind::kSteps;
   int64_t index = 0;  // of the device or the worker
   std::string name;   // "device 3 (batch=1, model=1)"
+  int process = 0;    // in Trace::processes, if there are any
+
+  bool operator==(const TraceTrack&) const = default;
 };
 
 // What an event shows; many share one.
@@ -48,6 +61,8 @@ struct TraceLabel {
   std::vector<std::pair<std::string, std::string>> texts = {};
   double flops = 0;   // as a ProfileRow counts them, of this event
   int64_t bytes = 0;  // of the whole instruction
+
+  bool operator==(const TraceLabel&) const = default;
 };
 
 struct TraceEvent {
@@ -56,16 +71,36 @@ struct TraceEvent {
   int64_t step = 0;      // counted from 0 since Create or ClearProfile
   int64_t start_ns = 0;  // since the first traced step began
   int64_t ns = 0;
+
+  bool operator==(const TraceEvent&) const = default;
 };
 
 struct Trace {
   std::string name;  // "step on mesh [batch=4, model=2]"
+  // When the times begin: nanoseconds since the epoch of the steady clock. 0 if there are no events.
+  int64_t origin_ns = 0;
+  // "worker 1 on host-b", for each process that the tracks are of. Empty where only this process has recorded.
+  std::vector<std::string> processes = {};
   std::vector<TraceTrack> tracks;
   std::vector<TraceLabel> labels;
   std::vector<TraceEvent> events;  // track by track, each by time
 
-  // In the trace-event format of Chrome: one complete event ("X") per event, in microseconds.
+  // In the trace-event format of Chrome: one complete event ("X") per event, in microseconds. Each process is a group
+  // of tracks; where only this process has recorded, its devices are one group and its workers another.
   std::string ToJson() const;
+
+  // A compact form in bytes, to send the trace to another process of the same version. Law: Decode(Encode()) is equal
+  // to the trace. Errors: the bytes are no such form, or are cut off; an event has a track or a label, or a track a
+  // process, that does not exist.
+  std::string Encode() const;
+  static absl::StatusOr<Trace> Decode(std::string_view bytes);
+
+  bool operator==(const Trace&) const = default;
 };
+
+// One trace with the tracks of all, and with the name of the first. Its origin is the earliest one of those traces that
+// have events. Law: origin_ns + start_ns of every event stays the same. REQUIRES: every origin_ns is by the same clock;
+// each trace has processes.
+Trace MergeTraces(std::span<const Trace> traces);
 
 }  // namespace meshwork

@@ -83,6 +83,11 @@ absl::Status SizeError(std::string_view where, const RemotePart& sent, int64_t t
                                          sent.domain, sent.bytes, to, expected));
 }
 
+absl::Status RemoteOp::Run(std::span<const std::byte* const> sends, std::span<std::byte* const> receives) {
+  MESHWORK_RETURN_IF_ERROR(Start(sends, receives));
+  return Wait();
+}
+
 absl::Status Agree(Transport& transport, std::string_view what, const absl::StatusOr<std::string>& mine,
                    const std::function<std::string()>& text) {
   const absl::StatusOr<std::string> said =

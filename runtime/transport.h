@@ -7,15 +7,18 @@
 //   MESHWORK_RETURN_IF_ERROR(Agree(*end, "the program", Fingerprint(program.body)));   // or who differs
 //   MESHWORK_ASSIGN_OR_RETURN(auto sum, end->Prepare({.where = "all_reduce (model.cc:41)",
 //                                                     .sends = …, .receives = …}));
-//   MESHWORK_RETURN_IF_ERROR(sum->Run(sent, received));   // addresses; in every step
+//   MESHWORK_RETURN_IF_ERROR(sum->Start(sent, received));   // addresses; in every step
+//   …compute what does not need it…
+//   MESHWORK_RETURN_IF_ERROR(sum->Wait());
 //
 // A remote operation moves bytes between domains, and computes nothing: receivers make the reductions, in the
 // order of the domains, so that a sum does not depend on who was first.
 //
-// The domains of a program call AllGather and Prepare in the same order, and run the same operations in the
+// The domains of a program call AllGather and Prepare in the same order, and start the same operations in the
 // same order, equally often: operations in a loop or a branch follow a predicate that is the same in all
-// domains. After an AllGather all domains are in step again, even if one of them failed to prepare an
-// operation that others prepared. A domain that sends waits only for the receivers of its data, so domains
+// domains. Several operations may be under way at a time, and may be waited for in any order; data moves while
+// the domain computes. After an AllGather all domains are in step again, even if one of them failed to prepare
+// an operation that others prepared. A domain that sends waits only for the receivers of its data, so domains
 // that follow these rules never deadlock. A domain that fails, or that waits in vain, aborts all others: no
 // domain goes on with a step that another domain did not make.
 //
@@ -24,6 +27,7 @@
 // The end of a domain may be used by one thread at a time; Abort may be called by any thread at any time.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -36,6 +40,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "meshwork/mesh/topology.h"
 
 namespace meshwork {
 
@@ -55,12 +60,21 @@ struct RemoteSpec {
 // An operation that was prepared.
 class RemoteOp {
  public:
+  // Waits for what was started.
   virtual ~RemoteOp() = default;
-  // Sends and receives, once. sends[i] and receives[i]: the addresses for spec.sends[i] and spec.receives[i];
-  // none overlap. On return everything has been received, and the sent memory is not read any more. Errors,
-  // which abort the whole transport: a domain that does not come within the deadline, or sends another number
-  // of bytes; the reason of an abort.
-  virtual absl::Status Run(std::span<const std::byte* const> sends, std::span<std::byte* const> receives) = 0;
+  // Begins to send and to receive, once. sends[i] and receives[i]: the addresses for spec.sends[i] and
+  // spec.receives[i]; none overlap. Until Wait has returned, the memory that is sent is not written, and the memory
+  // that receives is not touched. The first Start of an operation may wait for other domains to start it, too. Errors:
+  // those of Wait. After an error nothing is under way. REQUIRES: every Start before was waited for.
+  virtual absl::Status Start(std::span<const std::byte* const> sends,
+                             std::span<std::byte* const> receives) = 0;
+  // On return everything has been received, and neither the sent nor the received memory is used any more. OK if
+  // nothing was started. Errors, which abort the whole transport: a domain that does not come within the deadline, or
+  // sends another number of bytes; the reason of an abort.
+  virtual absl::Status Wait() = 0;
+
+  // Both.
+  virtual absl::Status Run(std::span<const std::byte* const> sends, std::span<std::byte* const> receives);
 };
 
 // One domain's end of a transport.
@@ -71,9 +85,15 @@ class Transport {
   virtual int64_t domain() const = 0;
   virtual int64_t num_domains() const = 0;
 
-  // As many bytes as cross while a message of one byte does: more messages of fewer bytes pay above that. The same in
-  // all domains.
-  virtual int64_t latency_bytes() const { return 0; }
+  // How fast messages of two domains reach each other, the same in all domains: an assumption of the implementation,
+  // until it is measured (runtime/transport/measure.h). By default nothing takes time.
+  const Link& speed() const { return speed_; }
+  void set_speed(const Link& speed) { speed_ = speed; }
+  // As many bytes as cross while a message of one byte does: more messages of fewer bytes pay above that.
+  int64_t latency_bytes() const {
+    constexpr double kMost = int64_t{1} << 40;
+    return static_cast<int64_t>(std::min(speed_.latency * speed_.bandwidth, kMost));
+  }
 
   // Exchanges a short text about `what`: returns the texts of all domains, by domain. All domains must call
   // it; it need not be fast. Errors: a domain does not come within the deadline, which aborts the transport;
@@ -88,6 +108,9 @@ class Transport {
   // Every call that waits, here or in another domain, and every later call fails with `reason`. The first
   // reason stays. REQUIRES: !reason.ok().
   virtual void Abort(absl::Status reason) = 0;
+
+ private:
+  Link speed_;
 };
 
 // Whether all domains can go on and agree on `what`; all domains must call it. `mine`: this domain's text, or

@@ -118,17 +118,18 @@ void CpuStep::MakeRoom(const Schedule& schedule) {
 
 // In the order of the program, which all domains have in common.
 absl::Status CpuStep::PrepareRemotes(Level& level) {
-  level.remotes.resize(level.schedule->instructions.size());
-  for (size_t i = 0; i < level.remotes.size(); ++i) {
+  level.remotes.resize(static_cast<size_t>(level.schedule->num_operations));
+  for (size_t i = 0; i < level.schedule->instructions.size(); ++i) {
     const Instruction& instruction = level.schedule->instructions[i];
-    if (instruction.kind == Instruction::Kind::kRemote) {
+    if (instruction.is_remote() && instruction.kind != Instruction::Kind::kWait) {
       RemoteSpec spec{.where = level.schedule->graph->Describe(instruction.node)};
       const auto part_of = [&](const RemoteStep::Part& part) {
         return RemotePart{part.domain, level.schedule->buffers[part.buffer].bytes};
       };
       for (const RemoteStep::Part& part : instruction.sends) spec.sends.push_back(part_of(part));
       for (const RemoteStep::Part& part : instruction.receives) spec.receives.push_back(part_of(part));
-      MESHWORK_ASSIGN_OR_RETURN(level.remotes[i], options_.transport->Prepare(std::move(spec)));
+      MESHWORK_ASSIGN_OR_RETURN(level.remotes[static_cast<size_t>(instruction.operation)],
+                                options_.transport->Prepare(std::move(spec)));
     }
     for (const std::unique_ptr<Level>& body : level.bodies[i])
       MESHWORK_RETURN_IF_ERROR(PrepareRemotes(*body));
@@ -178,8 +179,18 @@ absl::Status CpuStep::Run(std::span<const std::byte* const> feeds, std::span<std
   pool_.Run([this](int worker) { RunWorker(worker); });
   if (profiler_ != nullptr) profiler_->EndStep(start);
   absl::Status status = StepStatus();
-  if (!status.ok() && options_.transport != nullptr) options_.transport->Abort(status);
+  if (!status.ok() && options_.transport != nullptr) {
+    options_.transport->Abort(status);
+    LeaveRemotes(root_);
+  }
   return status;
+}
+
+// What a step that failed has started, and did not come to wait for, uses no memory any more.
+void CpuStep::LeaveRemotes(const Level& level) {
+  for (const std::unique_ptr<RemoteOp>& remote : level.remotes) remote->Wait().IgnoreError();
+  for (const auto& bodies : level.bodies)
+    for (const std::unique_ptr<Level>& body : bodies) LeaveRemotes(*body);
 }
 
 void CpuStep::Poison() {
@@ -213,7 +224,9 @@ bool CpuStep::RunInstruction(const Level& level, size_t i, int worker) {
     case Instruction::Kind::kKernel: RunKernelsOrFail(level, i, worker); break;
     case Instruction::Kind::kCompare: Compare(i, worker); break;
     case Instruction::Kind::kLoop: RunLoop(level, i, worker); break;
-    case Instruction::Kind::kRemote: RunRemote(level, i, worker); break;
+    case Instruction::Kind::kRemote:
+    case Instruction::Kind::kStart:
+    case Instruction::Kind::kWait: RunRemote(level, i, worker); break;
     case Instruction::Kind::kUnpack:
       if (!instruction.transfers.empty() && level.addresses[instruction.transfers[0].to] == nullptr)
         return false;
@@ -253,9 +266,13 @@ void CpuStep::RunRemote(const Level& level, size_t i, int worker) {
   const size_t sends = instruction.sends.size(), receives = instruction.receives.size();
   for (size_t k = 0; k < sends; ++k) state.sends[k] = level.addresses[instruction.sends[k].buffer];
   for (size_t k = 0; k < receives; ++k) state.receives[k] = level.addresses[instruction.receives[k].buffer];
+  RemoteOp& remote = *level.remotes[static_cast<size_t>(instruction.operation)];
+  const auto from = std::span<const std::byte* const>(state.sends).first(sends);
+  const auto to = std::span<std::byte* const>(state.receives).first(receives);
   try {
-    absl::Status status = level.remotes[i]->Run(std::span<const std::byte* const>(state.sends).first(sends),
-                                                std::span<std::byte* const>(state.receives).first(receives));
+    absl::Status status = instruction.kind == Instruction::Kind::kWait    ? remote.Wait()
+                          : instruction.kind == Instruction::Kind::kStart ? remote.Start(from, to)
+                                                                          : remote.Run(from, to);
     if (!status.ok()) Fail(worker, std::move(status));
   } catch (...) {
     Fail(worker, KernelFailed(level.schedule->graph->Describe(instruction.node)));

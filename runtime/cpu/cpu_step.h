@@ -73,6 +73,7 @@ class CpuStep : public PreparedStep {
   void RunStep(const Level& level, const Instruction& instruction, const KernelStep& step, int64_t begin,
                int64_t end, int64_t strip, int worker);
   void RunRemote(const Level& level, size_t i, int worker);
+  void LeaveRemotes(const Level& level);
   void RunKernelsOrFail(const Level& level, size_t i, int worker);
   void Fail(int worker, absl::Status status);
   void RunLoop(const Level& level, size_t i, int worker);

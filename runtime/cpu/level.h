@@ -25,7 +25,7 @@ struct Level {
   const Schedule* schedule;
   std::vector<std::byte*> addresses;                        // per buffer
   std::vector<std::vector<std::unique_ptr<Level>>> bodies;  // per instruction, of loops
-  std::vector<std::unique_ptr<RemoteOp>> remotes;           // per instruction; null unless it crosses domains
+  std::vector<std::unique_ptr<RemoteOp>> remotes;           // per operation across domains
   // For a body: its loop and its plan; and (follows_bindings) whether an argument of it, or of a body in it,
   // lies in a feed or an output.
   const LoopPlan* loop = nullptr;

@@ -229,6 +229,39 @@ absl::Status CheckRaces(const Schedule& schedule, const std::vector<int>& epochs
   return status;
 }
 
+// Between the start of an operation across domains and the end of waiting for it, nobody writes what it sends, or
+// touches what it receives.
+absl::Status CheckUnderWay(const Schedule& schedule) {
+  std::map<int, std::vector<Access>> under_way;  // by operation
+  absl::Status status;
+  for (size_t i = 0; i < schedule.instructions.size(); ++i) {
+    const Instruction& instruction = schedule.instructions[i];
+    if (instruction.kind == Instruction::Kind::kWait && under_way.erase(instruction.operation) == 0)
+      return absl::InternalError(
+          fmt::format("schedule: instruction {} waits for operation {}, which was not started.", i,
+                      instruction.operation));
+    if (!under_way.empty()) {
+      ForAccesses(
+          schedule, instruction, [&](int worker, int storage, int64_t begin, int64_t end, bool is_write) {
+            for (const auto& [operation, accesses] : under_way)
+              for (const Access& access : accesses)
+                if (access.storage == storage && access.begin < end && begin < access.end &&
+                    (access.is_write || is_write))
+                  status = absl::InternalError(
+                      fmt::format("schedule: worker {} {} {} in instruction {}, while operation {} {} it.",
+                                  worker, is_write ? "writes" : "reads", StorageToString(schedule, storage),
+                                  i, operation, access.is_write ? "receives" : "sends"));
+          });
+    }
+    if (instruction.kind == Instruction::Kind::kStart)
+      under_way[instruction.operation] = instruction.accesses;
+  }
+  if (status.ok() && !under_way.empty())
+    return absl::InternalError(
+        fmt::format("schedule: nobody waits for operation {}.", under_way.begin()->first));
+  return status;
+}
+
 // What lies in one arena, with the ticks over which it must be left alone: instructions in a private
 // arena, epochs in the shared one.
 struct Tenant {
@@ -360,6 +393,7 @@ void PlaceStorages(Schedule& schedule) {
 absl::Status CheckSchedule(const Schedule& schedule) {
   const std::vector<int> epochs = EpochsOf(schedule);
   MESHWORK_RETURN_IF_ERROR(CheckRaces(schedule, epochs));
+  MESHWORK_RETURN_IF_ERROR(CheckUnderWay(schedule));
   return CheckArenas(schedule, epochs);
 }
 

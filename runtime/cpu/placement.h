@@ -24,7 +24,9 @@ void PlaceStorages(Schedule& schedule);
 
 // Proves, from addresses and barriers alone, that (1) neither worker writes memory that two workers touch
 // without a barrier in between, unless both move their parts in one instruction; (2) storages that share
-// memory are in use at different times, as every worker sees it; (3) no storage reaches beyond its arena.
+// memory are in use at different times, as every worker sees it; (3) no storage reaches beyond its arena; (4) from the
+// start of an operation across domains to the end of waiting for it, nobody writes what it sends, or touches what it
+// receives.
 // Error: Internal, naming the first violation; it means a bug in planning.
 absl::Status CheckSchedule(const Schedule& schedule);
 

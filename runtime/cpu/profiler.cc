@@ -37,6 +37,8 @@ ProfileRow RowOf(const Schedule& schedule, const Instruction& instruction) {
   if (instruction.node >= 0) {
     const Node& node = local.nodes()[instruction.node];
     row.op = node.row->name;
+    if (instruction.kind == Instruction::Kind::kStart) row.op = "start " + row.op;
+    if (instruction.kind == Instruction::Kind::kWait) row.op = "wait for " + row.op;
     row.where = node.location.ToString();
     row.cause = node.cause;
     row.result = node.results.size() == 1 ? local.value(node.results[0]).global.ToString()
@@ -58,6 +60,9 @@ ProfileRow RowOf(const Schedule& schedule, const Instruction& instruction) {
 Profiler::Profiler(const Schedule& schedule, int trace_steps)
     : lanes_(static_cast<size_t>(schedule.num_workers)) {
   for (const Instruction& instruction : schedule.instructions) rows_.push_back(RowOf(schedule, instruction));
+  if (schedule.num_operations > 0)
+    for (const Instruction& instruction : schedule.instructions)
+      lanes_[0].remote_kinds_.push_back(instruction.kind);
   if (trace_steps > 0) {
     trace_ = std::make_unique<TraceRecorder>(schedule, trace_steps);
     for (size_t w = 0; w < lanes_.size(); ++w) lanes_[w].trace_ = &trace_->lane(static_cast<int>(w));
@@ -69,7 +74,8 @@ void Profiler::Clear() {
   for (Lane& lane : lanes_) {
     lane.ns_.assign(rows_.size(), 0);
     lane.calls_.assign(rows_.size(), 0);
-    lane.wait_ns_ = 0;
+    lane.wait_ns_ = lane.remote_ns_ = lane.remote_wait_ns_ = 0;
+    lane.under_way_ = 0;
   }
   steps_ = wall_ns_ = 0;
   if (trace_ != nullptr) trace_->Clear();
@@ -89,6 +95,8 @@ Profile Profiler::Read() const {
                   .steps = steps_,
                   .wall_ns = wall_ns_,
                   .wait_ns = 0,
+                  .remote_ns = lanes_[0].remote_ns_,
+                  .remote_wait_ns = lanes_[0].remote_wait_ns_,
                   .rows = rows_};
   for (const Lane& lane : lanes_) profile.wait_ns += lane.wait_ns_;
   for (size_t i = 0; i < profile.rows.size(); ++i) {

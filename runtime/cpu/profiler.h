@@ -36,8 +36,10 @@ class Profiler {
       if (trace_ != nullptr) trace_->Waited(instruction, last_);
     }
     void Ran(size_t instruction) {
-      ns_[instruction] += Lap();
+      const int64_t lap = Lap();
+      ns_[instruction] += lap;
       ++calls_[instruction];
+      if (!remote_kinds_.empty()) RanRemote(remote_kinds_[instruction], lap);
       if (trace_ != nullptr) trace_->Ran(instruction, last_);
     }
     // A slice of a kernel, before the call of Ran; only a trace needs it.
@@ -53,10 +55,23 @@ class Profiler {
       last_ = now;
       return lap.count();
     }
-    Clock::time_point last_;
+    // Counts the time in which operations across domains are under way, and that in which one is waited for.
+    void RanRemote(Instruction::Kind kind, int64_t lap) {
+      if (kind == Instruction::Kind::kStart && under_way_++ == 0) since_ = last_;
+      if (kind == Instruction::Kind::kWait && --under_way_ == 0)
+        remote_ns_ += std::chrono::duration_cast<std::chrono::nanoseconds>(last_ - since_).count();
+      if (kind == Instruction::Kind::kRemote && under_way_ == 0) remote_ns_ += lap;
+      if (kind == Instruction::Kind::kRemote || kind == Instruction::Kind::kWait) remote_wait_ns_ += lap;
+    }
+
+    Clock::time_point last_, since_;
     TraceRecorder::Lane* trace_ = nullptr;
     int64_t wait_ns_ = 0;
     std::vector<int64_t> ns_, calls_;  // per instruction
+    // Of worker 0, if data crosses between domains: per instruction its kind.
+    std::vector<Instruction::Kind> remote_kinds_;
+    int under_way_ = 0;
+    int64_t remote_ns_ = 0, remote_wait_ns_ = 0;
   };
   Lane& lane(int worker) { return lanes_[static_cast<size_t>(worker)]; }
   void EndStep(Clock::time_point start);

@@ -44,6 +44,15 @@ Instruction::Kind KindOf(CopyStep::Kind kind) {
   return Instruction::Kind::kAssign;
 }
 
+Instruction::Kind KindOf(RemoteStep::Kind kind) {
+  switch (kind) {
+    case RemoteStep::Kind::kRun: return Instruction::Kind::kRemote;
+    case RemoteStep::Kind::kStart: return Instruction::Kind::kStart;
+    case RemoteStep::Kind::kWait: return Instruction::Kind::kWait;
+  }
+  return Instruction::Kind::kRemote;
+}
+
 // Writes the steps of a plan as instructions, with the slices of each worker.
 class ScheduleBuilder {
  public:
@@ -53,6 +62,7 @@ class ScheduleBuilder {
     schedule_.domain = plan_.domain;
     schedule_.num_workers = workers;
     schedule_.buffers = plan_.buffers;
+    schedule_.num_operations = plan_.num_operations;
     TakeStorages();
   }
 
@@ -146,7 +156,7 @@ class ScheduleBuilder {
   // One worker does it: what it sends is ready before, what it receives is read afterwards.
   void Add(RemoteStep& remote) {
     EndGroup();
-    Instruction instruction{.kind = Instruction::Kind::kRemote, .node = remote.node};
+    Instruction instruction{.kind = KindOf(remote.kind), .node = remote.node, .operation = remote.operation};
     const auto add = [&](const std::vector<RemoteStep::Part>& parts, bool is_write) {
       for (const RemoteStep::Part& part : parts) {
         const Buffer& buffer = schedule_.buffers[part.buffer];
@@ -319,6 +329,8 @@ std::string_view NameOf(Instruction::Kind kind) {
     case Instruction::Kind::kSend: return "send";
     case Instruction::Kind::kReceive: return "receive";
     case Instruction::Kind::kRemote: return "remote";
+    case Instruction::Kind::kStart: return "start";
+    case Instruction::Kind::kWait: return "wait";
     case Instruction::Kind::kPack: return "pack";
     case Instruction::Kind::kUnpack: return "unpack";
     case Instruction::Kind::kAssign: return "assign";

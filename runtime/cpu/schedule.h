@@ -110,7 +110,9 @@ struct Instruction {
     kLoop,
     kSend,
     kReceive,
-    kRemote
+    kRemote,
+    kStart,
+    kWait
   };
   Kind kind = Kind::kKernel;
   int node = -1;         // the node of the first step, an index into the graph's nodes; or -1
@@ -130,13 +132,17 @@ struct Instruction {
   std::vector<Transfer> transfers = {};
   ValueId value = kNoValue;
   std::vector<std::pair<int64_t, int64_t>> replicas = {};
-  // kRemote: the parts that worker 0 sends to other domains and receives from them.
+  // kRemote, kStart, kWait: what worker 0 sends to other domains and receives from them, in which operation.
   std::vector<RemoteStep::Part> sends = {}, receives = {};
+  int operation = -1;
   // kLoop: the loop, which all workers run together.
   std::shared_ptr<const LoopPlan> loop = nullptr;
-  std::vector<Access> accesses = {};  // the memory that kRemote and kLoop touch
+  std::vector<Access> accesses = {};  // the memory that kRemote, kStart, kWait and kLoop touch
   // Per worker; the units of a kernel's slices are rows.
   std::vector<std::vector<WorkSlice>> slices = {};
+
+  // Data moves to other domains and from them.
+  bool is_remote() const { return kind == Kind::kRemote || kind == Kind::kStart || kind == Kind::kWait; }
 };
 
 // The name in profiles and traces: "kernel", "collective", ….
@@ -150,6 +156,7 @@ struct Schedule {
   std::vector<Buffer> buffers;
   std::vector<Instruction> once;  // run by worker 0, before the first step
   std::vector<Instruction> instructions;
+  int num_operations = 0;              // across domains (StepPlan::num_operations)
   int num_barriers = 0;                // per step
   std::vector<int64_t> private_bytes;  // size of each worker's arena
   int64_t shared_bytes = 0;
@@ -222,7 +229,7 @@ template <typename F>
 void ForAccesses(const Schedule& schedule, const Instruction& instruction, F&& f) {
   for (int worker = 0; worker < static_cast<int>(instruction.slices.size()); ++worker) {
     for (const WorkSlice& slice : instruction.slices[worker]) {
-      if (instruction.kind == Instruction::Kind::kLoop || instruction.kind == Instruction::Kind::kRemote) {
+      if (instruction.kind == Instruction::Kind::kLoop || instruction.is_remote()) {
         for (const Access& access : instruction.accesses)
           if (access.worker < 0 || access.worker == worker)
             f(worker, access.storage, access.begin, access.end, access.is_write);

@@ -73,12 +73,16 @@ class TraceReader {
   Trace Read() {
     const Mesh& mesh = local_.mesh();
     trace_.name = fmt::format("{} on mesh {}", local_.name, mesh.ToString());
+    if (kept_ > 0) trace_.origin_ns = recorder_.bounds_[RowOf(FirstStep())].first;
     trace_.tracks.push_back({TraceTrack::Kind::kSteps, 0, "steps"});
     for (int64_t d = domain_.first_device(); domain_.Holds(d); ++d)
       trace_.tracks.push_back({TraceTrack::Kind::kDevice, d, DeviceName(mesh, d)});
     for (int w = 0; w < schedule_.num_workers; ++w) AddWorkerTrack(w);
+    if (schedule_.num_operations > 0)
+      trace_.tracks.push_back({TraceTrack::Kind::kLink, 0, "between domains"});
     AddStepEvents();
     for (int w = 0; w < schedule_.num_workers; ++w) AddLaps(w);
+    if (schedule_.num_operations > 0) AddCrossings();
     std::stable_sort(trace_.events.begin(), trace_.events.end(),
                      [](const TraceEvent& a, const TraceEvent& b) { return a.track < b.track; });
     return std::move(trace_);
@@ -257,6 +261,46 @@ class TraceReader {
         now = ends[1];
       }
     }
+  }
+
+  // Each operation across domains, from its start, or the end of the operation before, until it was waited for: the data
+  // of one crosses after that of the other.
+  void AddCrossings() {
+    const int track = static_cast<int>(trace_.tracks.size()) - 1;
+    const TraceRecorder::Lane& lane = recorder_.lanes_[0];  // worker 0 starts them, and waits
+    for (int64_t step = FirstStep(); step < recorder_.steps_; ++step) {
+      const int64_t* const row = lane.times_.data() + RowOf(step) * lane.slots_;
+      int64_t now = row[0], before = 0;
+      std::vector<int64_t> started(static_cast<size_t>(schedule_.num_operations));
+      for (size_t i = 0; i < schedule_.instructions.size(); ++i) {
+        const Instruction& instruction = schedule_.instructions[i];
+        const int64_t* const ends = row + lane.first_[i];
+        if (ends[0] != 0) now = ends[0];
+        if (ends[1] == 0) continue;
+        if (instruction.kind == Instruction::Kind::kStart)
+          started[static_cast<size_t>(instruction.operation)] = ends[1];
+        if (instruction.kind == Instruction::Kind::kRemote)
+          started[static_cast<size_t>(instruction.operation)] = now;
+        if (instruction.kind == Instruction::Kind::kRemote || instruction.kind == Instruction::Kind::kWait) {
+          const int64_t begin = std::max(started[static_cast<size_t>(instruction.operation)], before);
+          AddCrossing(track, i, step, begin, std::max(now, begin), ends[1]);
+          before = ends[1];
+        }
+        now = ends[1];
+      }
+    }
+  }
+
+  void AddCrossing(int track, size_t i, int64_t step, int64_t begin, int64_t waited, int64_t end) {
+    const Instruction& instruction = schedule_.instructions[i];
+    TraceLabel label = LabelOf(i);
+    label.name = local_.nodes()[instruction.node].row->name;
+    for (const RemoteStep::Part& part : instruction.receives)
+      label.bytes += schedule_.buffers[part.buffer].bytes;
+    const double hidden =
+        end > begin ? static_cast<double>(waited - begin) / static_cast<double>(end - begin) : 0;
+    label.texts.emplace_back("hidden", fmt::format("{:.0f} %", 100 * hidden));
+    Add(track, AddLabel(std::move(label)), step, begin, end);
   }
 
   const TraceRecorder& recorder_;

@@ -36,9 +36,11 @@ class GlooOp : public RemoteOp {
       parcels_.push_back({part.domain, true, nullptr, part.bytes});
     for (const RemotePart& part : spec_.sends) parcels_.push_back({part.domain, false, nullptr, part.bytes});
   }
+  ~GlooOp() override { Wait().IgnoreError(); }
 
-  absl::Status Run(std::span<const std::byte* const> sends, std::span<std::byte* const> receives) override {
-    MESHWORK_CHECK(sends.size() == spec_.sends.size() && receives.size() == spec_.receives.size());
+  absl::Status Start(std::span<const std::byte* const> sends, std::span<std::byte* const> receives) override {
+    MESHWORK_CHECK(!is_under_way_ && sends.size() == spec_.sends.size() &&
+                   receives.size() == spec_.receives.size());
     if (!is_checked_) {
       MESHWORK_RETURN_IF_ERROR(CheckSizes());
       is_checked_ = true;
@@ -46,7 +48,17 @@ class GlooOp : public RemoteOp {
     for (size_t i = 0; i < receives.size(); ++i) parcels_[i].data = receives[i];
     for (size_t i = 0; i < sends.size(); ++i)
       parcels_[receives.size() + i].data = const_cast<std::byte*>(sends[i]);
-    return link_->Exchange(spec_.where, slot_, parcels_);
+    is_under_way_ = true;
+    absl::Status status = link_->Start(slot_, parcels_);
+    is_under_way_ = status.ok();
+    return status;
+  }
+
+  absl::Status Wait() override {
+    if (!is_under_way_) return absl::OkStatus();
+    absl::Status status = link_->Wait(spec_.where, parcels_);
+    is_under_way_ = false;
+    return status;
   }
 
  private:
@@ -74,17 +86,15 @@ class GlooOp : public RemoteOp {
   const uint64_t slot_;
   const RemoteSpec spec_;
   std::vector<Parcel> parcels_;  // what is received, then what is sent
-  bool is_checked_ = false;
+  bool is_checked_ = false, is_under_way_ = false;
 };
 
 class Gloo : public Transport {
  public:
-  explicit Gloo(std::shared_ptr<GlooLink> link) : link_(std::move(link)) {}
+  explicit Gloo(std::shared_ptr<GlooLink> link) : link_(std::move(link)) { set_speed({1e9, 256e-6}); }
 
   int64_t domain() const override { return link_->domain(); }
   int64_t num_domains() const override { return link_->num_domains(); }
-
-  int64_t latency_bytes() const override { return int64_t{256} << 10; }
 
   absl::StatusOr<std::vector<std::string>> AllGather(std::string_view what, std::string_view text) override {
     const std::string where = fmt::format("Agree on {}", what);

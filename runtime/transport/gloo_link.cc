@@ -244,18 +244,29 @@ void GlooLink::SayBye() {
 
 // ---- Operations.
 
-absl::Status GlooLink::Exchange(std::string_view where, uint64_t slot, std::vector<Parcel>& parcels) {
-  absl::Status status = TryExchange(where, slot, parcels);
+absl::Status GlooLink::Start(uint64_t slot, std::vector<Parcel>& parcels) {
+  if (is_aborted_) return status();
+  const NoSigpipe guard;
+  for (Parcel& parcel : parcels) Post(parcel, slot);
+  return absl::OkStatus();
+}
+
+absl::Status GlooLink::Wait(std::string_view where, std::vector<Parcel>& parcels) {
+  absl::Status status = AwaitAll(where, parcels);
   // From then on Gloo does not touch their memory.
   if (!status.ok())
     for (Parcel& parcel : parcels) parcel.buffer.reset();
   return status;
 }
 
-absl::Status GlooLink::TryExchange(std::string_view where, uint64_t slot, std::vector<Parcel>& parcels) {
+absl::Status GlooLink::Exchange(std::string_view where, uint64_t slot, std::vector<Parcel>& parcels) {
+  MESHWORK_RETURN_IF_ERROR(Start(slot, parcels));
+  return Wait(where, parcels);
+}
+
+absl::Status GlooLink::AwaitAll(std::string_view where, std::vector<Parcel>& parcels) {
   if (is_aborted_) return status();
   const NoSigpipe guard;
-  for (Parcel& parcel : parcels) Post(parcel, slot);
   const SteadyClock::time_point end = EndOf(options_.deadline);
   for (Parcel& parcel : parcels) {
     const Waited waited = Await(parcel, end, /*soon=*/false);

@@ -11,7 +11,7 @@
 // death. So waits have no deadline for Gloo: the watcher, a thread, interrupts them. It also sees broken connections: a
 // message of each peer is awaited that only comes when the peer leaves.
 //
-// Join and Exchange may be called by one thread at a time; status, Abort and Fail by any thread at any time.
+// Join, Exchange, Start and Wait may be called by one thread at a time; status, Abort and Fail by any thread at any time.
 // Builds without Gloo have this header, and no functions of it.
 #pragma once
 
@@ -91,6 +91,9 @@ class GlooLink {
   // Sends and receives all parcels, to and from exchanges of other domains with the same `slot`. Errors, which abort
   // the link: a domain that does not come within the deadline, a connection that breaks; the reason of an abort.
   absl::Status Exchange(std::string_view where, uint64_t slot, std::vector<Parcel>& parcels);
+  // The same in two parts. Gloo's threads move the parcels on between them; after an error of Start none is under way.
+  absl::Status Start(uint64_t slot, std::vector<Parcel>& parcels);
+  absl::Status Wait(std::string_view where, std::vector<Parcel>& parcels);
 
  private:
   using SteadyClock = std::chrono::steady_clock;
@@ -156,7 +159,7 @@ class GlooLink {
 
   // ---- Operations.
 
-  absl::Status TryExchange(std::string_view where, uint64_t slot, std::vector<Parcel>& parcels);
+  absl::Status AwaitAll(std::string_view where, std::vector<Parcel>& parcels);
   // Begins to send or receive a parcel; without a buffer if the connection is broken.
   void Post(Parcel& parcel, uint64_t slot);
   // `soon`: `end` is before the watcher's next tick.

@@ -18,12 +18,15 @@ namespace {
 // The how-manieth AllGather was before, and the how-manieth operation it is since then.
 using OpNumber = std::pair<int64_t, int64_t>;
 
-// What one domain lays out for another in one run of an operation.
-struct Offer {
-  const std::byte* data = nullptr;
-  int64_t bytes = 0;
-  int64_t made = 0;   // how often something was offered
-  int64_t taken = 0;  // and copied
+// What one domain sends to another in one run of an operation. Who comes second copies it.
+struct Parcel {
+  const std::byte* from = nullptr;
+  std::byte* to = nullptr;
+  int64_t bytes = 0, expected = 0;
+  int64_t sent = 0, awaited = 0;  // how often there was a sender, and a receiver
+  int64_t claimed = 0;            // how often somebody began to copy it
+  int64_t arrived = 0;            // how often it was copied
+  int left = 0;                   // who of the two does not run the operation any more
 };
 
 // What all ends share.
@@ -65,47 +68,46 @@ class Hub {
     return texts;
   }
 
-  // Run number `turn`, from 1 on, of operation `op` by `domain`.
-  absl::Status Exchange(int64_t domain, OpNumber op, int64_t turn, const RemoteSpec& spec,
-                        std::span<const std::byte* const> sends, std::span<std::byte* const> receives) {
+  // Begins run number `turn`, from 1 on, of operation `op` by `domain`.
+  absl::Status Start(int64_t domain, OpNumber op, int64_t turn, const RemoteSpec& spec,
+                     std::span<const std::byte* const> sends, std::span<std::byte* const> receives) {
     std::unique_lock lock(mutex_);
-    MESHWORK_RETURN_IF_ERROR(aborted_);
+    if (!aborted_.ok()) return Aborted(lock);
     for (size_t i = 0; i < spec.sends.size(); ++i) {
-      Offer& offer = OfferOf(op, domain, spec.sends[i].domain);
-      offer.data = sends[i];
-      offer.bytes = spec.sends[i].bytes;
-      offer.made = turn;
+      Parcel& parcel = ParcelOf(op, domain, spec.sends[i].domain);
+      parcel.from = sends[i];
+      parcel.bytes = spec.sends[i].bytes;
+      parcel.sent = turn;
     }
-    changed_.notify_all();
-    MESHWORK_RETURN_IF_ERROR(Await(lock, spec.where, domain, spec.receives, [&](const RemotePart& part) {
-      return OfferOf(op, part.domain, domain).made < turn;
-    }));
     for (size_t i = 0; i < spec.receives.size(); ++i) {
-      const RemotePart& part = spec.receives[i];
-      Offer& offer = OfferOf(op, part.domain, domain);
-      if (offer.bytes != part.bytes) {
-        AbortLocked(SizeError(spec.where, {part.domain, offer.bytes}, domain, part.bytes));
-        return Aborted(lock);
-      }
-      // Copied without the lock: the sender waits until it is taken. An abort lets it go, so from then on
-      // nothing is copied.
-      ++copying_;
-      lock.unlock();
-      if (part.bytes > 0) std::memcpy(receives[i], offer.data, static_cast<size_t>(part.bytes));
-      lock.lock();
-      --copying_;
-      offer.taken = turn;
-      changed_.notify_all();
-      if (!aborted_.ok()) return Aborted(lock);
+      Parcel& parcel = ParcelOf(op, spec.receives[i].domain, domain);
+      parcel.to = receives[i];
+      parcel.expected = spec.receives[i].bytes;
+      parcel.awaited = turn;
     }
+    for (const RemotePart& part : spec.sends)
+      MESHWORK_RETURN_IF_ERROR(CopyIfThere(lock, spec.where, op, domain, part.domain, turn));
+    for (const RemotePart& part : spec.receives)
+      MESHWORK_RETURN_IF_ERROR(CopyIfThere(lock, spec.where, op, part.domain, domain, turn));
+    return absl::OkStatus();
+  }
+
+  // Ends it.
+  absl::Status Wait(int64_t domain, OpNumber op, int64_t turn, const RemoteSpec& spec) {
+    std::unique_lock lock(mutex_);
+    if (!aborted_.ok()) return Aborted(lock);
+    MESHWORK_RETURN_IF_ERROR(Await(lock, spec.where, domain, spec.receives, [&](const RemotePart& part) {
+      return ParcelOf(op, part.domain, domain).arrived < turn;
+    }));
     return Await(lock, spec.where, domain, spec.sends,
-                 [&](const RemotePart& part) { return OfferOf(op, domain, part.domain).taken < turn; });
+                 [&](const RemotePart& part) { return ParcelOf(op, domain, part.domain).arrived < turn; });
   }
 
   // `domain` does not run it any more.
   void Forget(int64_t domain, OpNumber op, const RemoteSpec& spec) {
     const std::lock_guard lock(mutex_);
-    for (const RemotePart& part : spec.sends) offers_.erase({op, domain, part.domain});
+    for (const RemotePart& part : spec.sends) Leave({op, domain, part.domain});
+    for (const RemotePart& part : spec.receives) Leave({op, part.domain, domain});
   }
 
  private:
@@ -114,7 +116,36 @@ class Hub {
     int64_t answered = 0;
   };
 
-  Offer& OfferOf(OpNumber op, int64_t from, int64_t to) { return offers_[{op, from, to}]; }
+  using Key = std::tuple<OpNumber, int64_t, int64_t>;  // operation, sender, receiver
+
+  Parcel& ParcelOf(OpNumber op, int64_t from, int64_t to) { return parcels_[{op, from, to}]; }
+
+  // Of sender and receiver, the second removes it: the first may leave while the other still waits.
+  void Leave(const Key& key) {
+    if (++parcels_[key].left == 2) parcels_.erase(key);
+  }
+
+  // Copies without the lock: sender and receiver wait until it has arrived. An abort lets them go, so from then on
+  // nothing is copied.
+  absl::Status CopyIfThere(std::unique_lock<std::mutex>& lock, std::string_view where, OpNumber op,
+                           int64_t from, int64_t to, int64_t turn) {
+    Parcel& parcel = ParcelOf(op, from, to);
+    if (!aborted_.ok()) return Aborted(lock);
+    if (parcel.sent < turn || parcel.awaited < turn || parcel.claimed >= turn) return absl::OkStatus();
+    parcel.claimed = turn;
+    if (parcel.bytes != parcel.expected) {
+      AbortLocked(SizeError(where, {from, parcel.bytes}, to, parcel.expected));
+      return Aborted(lock);
+    }
+    ++copying_;
+    lock.unlock();
+    if (parcel.bytes > 0) std::memcpy(parcel.to, parcel.from, static_cast<size_t>(parcel.bytes));
+    lock.lock();
+    --copying_;
+    parcel.arrived = turn;
+    changed_.notify_all();
+    return aborted_.ok() ? absl::OkStatus() : Aborted(lock);
+  }
 
   void AbortLocked(absl::Status reason) {
     if (aborted_.ok()) aborted_ = std::move(reason);
@@ -158,7 +189,7 @@ class Hub {
   absl::Status aborted_;
   int copying_ = 0;  // threads that copy right now
   std::map<int64_t, Question> questions_;
-  std::map<std::tuple<OpNumber, int64_t, int64_t>, Offer> offers_;  // by operation, sender, receiver
+  std::map<Key, Parcel> parcels_;
 };
 
 class LoopbackOp : public RemoteOp {
@@ -166,11 +197,25 @@ class LoopbackOp : public RemoteOp {
   LoopbackOp(std::shared_ptr<Hub> hub, int64_t domain, OpNumber number, RemoteSpec spec)
       : hub_(std::move(hub)), domain_(domain), number_(number), spec_(std::move(spec)) {}
 
-  ~LoopbackOp() override { hub_->Forget(domain_, number_, spec_); }
+  ~LoopbackOp() override {
+    Wait().IgnoreError();
+    hub_->Forget(domain_, number_, spec_);
+  }
 
-  absl::Status Run(std::span<const std::byte* const> sends, std::span<std::byte* const> receives) override {
-    MESHWORK_CHECK(sends.size() == spec_.sends.size() && receives.size() == spec_.receives.size());
-    return hub_->Exchange(domain_, number_, ++turn_, spec_, sends, receives);
+  absl::Status Start(std::span<const std::byte* const> sends, std::span<std::byte* const> receives) override {
+    MESHWORK_CHECK(!is_under_way_ && sends.size() == spec_.sends.size() &&
+                   receives.size() == spec_.receives.size());
+    is_under_way_ = true;
+    absl::Status status = hub_->Start(domain_, number_, ++turn_, spec_, sends, receives);
+    is_under_way_ = status.ok();
+    return status;
+  }
+
+  absl::Status Wait() override {
+    if (!is_under_way_) return absl::OkStatus();
+    absl::Status status = hub_->Wait(domain_, number_, turn_, spec_);
+    is_under_way_ = false;
+    return status;
   }
 
  private:
@@ -179,6 +224,7 @@ class LoopbackOp : public RemoteOp {
   const OpNumber number_;
   const RemoteSpec spec_;
   int64_t turn_ = 0;
+  bool is_under_way_ = false;
 };
 
 class Loopback : public Transport {

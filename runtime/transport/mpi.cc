@@ -4,6 +4,7 @@
 
 #ifdef MESHWORK_HAVE_MPI
 #include <mpi.h>
+#include <sys/prctl.h>
 
 #include <algorithm>
 #include <atomic>
@@ -33,11 +34,16 @@ absl::StatusOr<std::unique_ptr<Transport>> MakeMpi(const MpiOptions&) {
 
 namespace {
 
+using Clock = std::chrono::steady_clock;
+
 // Tags of messages. Operations and texts are in the same order in all domains, and messages with one tag
 // between two processes do not overtake each other (MPI 3.1, section 3.5).
 constexpr int kDataTag = 1, kAbortTag = 2;
 constexpr int64_t kMostBytes = int64_t{1} << 30;  // of one message: MPI counts in int
 constexpr auto kWatch = std::chrono::milliseconds(20);
+constexpr auto kPoll =
+    std::chrono::microseconds(300);  // while messages are under way; more often costs more than it moves
+constexpr auto kLeaving = std::chrono::seconds(1);   // for messages under way, after an abort
 constexpr auto kPatience = std::chrono::seconds(5);  // with others, after an abort
 
 std::atomic<bool> any_aborted{false};
@@ -119,15 +125,15 @@ struct Message {
 };
 
 // What the operations of one end share. One thread at a time calls MPI: it holds `mpi_`.
-class Link {
+class MpiLink {
  public:
-  Link(MPI_Comm comm, std::chrono::milliseconds deadline) : comm_(comm), deadline_(deadline) {
+  MpiLink(MPI_Comm comm, std::chrono::milliseconds deadline) : comm_(comm), deadline_(deadline) {
     MPI_Comm_rank(comm_, &rank_);
     MPI_Comm_size(comm_, &size_);
     watcher_ = std::thread([this] { Watch(); });
   }
 
-  ~Link() {
+  ~MpiLink() {
     {
       const std::lock_guard lock(state_);
       stop_ = true;
@@ -163,9 +169,74 @@ class Link {
   // Sends and receives all messages. `requests`: memory to use.
   absl::Status Exchange(std::string_view where, const std::vector<Message>& sends,
                         const std::vector<Message>& receives, std::vector<MPI_Request>& requests) {
-    const std::lock_guard mpi(mpi_);
+    absl::Status status;
+    {
+      const Busy busy(*this);
+      const std::lock_guard mpi(mpi_);
+      status = Post(where, sends, receives, requests);
+      if (status.ok()) status = Wait(where, sends, receives, requests);
+    }
+    if (under_way_ > 0) WakeWatcher();
+    return status;
+  }
+
+  // The same in two parts: between them the watcher moves the messages on. Finish must follow a Start that throws, too.
+  absl::Status Start(std::string_view where, const std::vector<Message>& sends,
+                     const std::vector<Message>& receives, std::vector<MPI_Request>& requests) {
+    absl::Status status;
+    {
+      const Busy busy(*this);
+      const std::lock_guard mpi(mpi_);
+      ++under_way_;
+      status = Post(where, sends, receives, requests);
+      if (!status.ok()) --under_way_;
+    }
+    WakeWatcher();
+    return status;
+  }
+  absl::Status Finish(std::string_view where, const std::vector<Message>& sends,
+                      const std::vector<Message>& receives, std::vector<MPI_Request>& requests) {
+    absl::Status status;
+    {
+      const Busy busy(*this);
+      const std::lock_guard mpi(mpi_);
+      status = Wait(where, sends, receives, requests);
+      --under_way_;
+    }
+    if (under_way_ > 0) WakeWatcher();
+    return status;
+  }
+
+ private:
+  // While one lives, somebody else than the watcher calls MPI, or wants to.
+  class Busy {
+   public:
+    explicit Busy(MpiLink& link) : link_(link) { ++link_.callers_; }
+    ~Busy() { --link_.callers_; }
+    Busy(const Busy&) = delete;
+    Busy& operator=(const Busy&) = delete;
+
+   private:
+    MpiLink& link_;
+  };
+
+  // The watcher looks again whether it has to poll.
+  void WakeWatcher() {
+    { const std::lock_guard lock(state_); }
+    changed_.notify_all();
+  }
+
+  absl::Status Fail(absl::Status reason, std::vector<MPI_Request>& requests) {
+    Abort(std::move(reason));
+    return Leave(requests);
+  }
+
+  // Begins to send and to receive.
+  absl::Status Post(std::string_view where, const std::vector<Message>& sends,
+                    const std::vector<Message>& receives, std::vector<MPI_Request>& requests) {
     if (is_aborted_) return Aborted();
     requests.clear();
+    requests.reserve(PiecesOf(sends) + PiecesOf(receives));  // what is posted is known in any case
     // Where nothing comes back, only a matched message says that the other domain is there.
     const auto answers = [&](int64_t domain) {
       return std::any_of(receives.begin(), receives.end(),
@@ -181,17 +252,15 @@ class Link {
         const auto post = answers(send.domain) ? MPI_Isend : MPI_Issend;
         return post(data, bytes, MPI_BYTE, static_cast<int>(send.domain), kDataTag, comm_, request);
       }));
-    if (!posted.ok()) return Fail(posted, requests);
-    return Wait(where, sends, receives, requests);
+    return posted.ok() ? posted : Fail(posted, requests);
   }
 
-  // Not by the loops that wait.
-  absl::Status Fail(absl::Status reason, std::vector<MPI_Request>& requests) {
-    Abort(std::move(reason));
-    return Leave(requests);
+  static size_t PiecesOf(const std::vector<Message>& messages) {
+    size_t pieces = 0;
+    for (const Message& message : messages) pieces += static_cast<size_t>(message.bytes / kMostBytes) + 1;
+    return pieces;
   }
 
- private:
   template <typename Post>
   static absl::Status InPieces(std::string_view where, const Message& message,
                                std::vector<MPI_Request>& requests, const Post& post) {
@@ -208,6 +277,7 @@ class Link {
 
   absl::Status Wait(std::string_view where, const std::vector<Message>& sends,
                     const std::vector<Message>& receives, std::vector<MPI_Request>& requests) {
+    if (is_aborted_) return Leave(requests);
     const auto start = std::chrono::steady_clock::now();
     for (int64_t turn = 1;; ++turn) {
       int done = 0;
@@ -243,21 +313,21 @@ class Link {
     return Fail(LateError(where, missing, deadline_, rank_), requests);
   }
 
-  // Gives the messages up: none is read or written any more. Nobody waits for them in an aborted transport, so those
-  // that have not met yet never will.
+  // Gives the messages up. Receives that have not met their message are cancelled. For those that have, and for sends, of
+  // which MPI does not say whether they have, the domain waits a while: the others move them on until they leave, too.
   absl::Status Leave(std::vector<MPI_Request>& requests) {
     Tell();
-    for (MPI_Request& request : requests) {
-      int done = 0;
-      if (request == MPI_REQUEST_NULL) continue;
-      MPI_Test(&request, &done, MPI_STATUS_IGNORE);
-      if (done != 0) continue;
-      MPI_Cancel(&request);
-      const auto start = std::chrono::steady_clock::now();
-      while (done == 0 && std::chrono::steady_clock::now() - start < kWatch)
-        MPI_Test(&request, &done, MPI_STATUS_IGNORE);
-      if (done == 0) MPI_Request_free(&request);
-    }
+    for (MPI_Request& request : requests)
+      if (request != MPI_REQUEST_NULL) MPI_Cancel(&request);
+    if (leaves_at_ == Clock::time_point()) leaves_at_ = Clock::now() + kLeaving;
+    int done = 0;
+    do {
+      if (MPI_Testall(static_cast<int>(requests.size()), requests.data(), &done, MPI_STATUSES_IGNORE) !=
+          MPI_SUCCESS)
+        break;
+    } while (done == 0 && Clock::now() < leaves_at_);
+    for (MPI_Request& request : requests)
+      if (request != MPI_REQUEST_NULL) MPI_Request_free(&request);
     requests.clear();
     return Aborted();
   }
@@ -299,17 +369,19 @@ class Link {
     is_aborted_ = true;
   }
 
-  // While no operation runs, this thread hears of aborts and tells of them.
+  // This thread hears of aborts and tells of them while nobody else calls MPI. While messages are under way, it moves
+  // them on: MPI does so only within calls of its functions.
   void Watch() {
+    prctl(PR_SET_TIMERSLACK, 1UL);  // nanoseconds
     std::unique_lock lock(state_);
+    const auto must_poll = [&] { return under_way_ > 0 && callers_ == 0; };
     while (!stop_) {
-      changed_.wait_for(lock, kWatch, [&] { return stop_ || must_tell_; });
+      if (must_poll()) changed_.wait_for(lock, kPoll);
+      else changed_.wait_for(lock, kWatch, [&] { return stop_ || must_tell_ || must_poll(); });
       lock.unlock();
       if (const std::unique_lock mpi(mpi_, std::try_to_lock); mpi.owns_lock()) {
         Tell();
-        if (!is_aborted_) Listen();
-      } else {
-        std::this_thread::yield();  // whoever has it listens
+        Listen();
       }
       lock.lock();
     }
@@ -318,10 +390,13 @@ class Link {
   MPI_Comm comm_;
   const std::chrono::milliseconds deadline_;
   int rank_ = 0, size_ = 1;
-  std::mutex mpi_;  // before state_, where both are held
+  std::mutex mpi_;               // before state_, where both are held
+  Clock::time_point leaves_at_;  // until then messages are waited for after an abort
   std::mutex state_;
   std::condition_variable changed_;
   std::atomic<bool> is_aborted_{false};
+  std::atomic<int> under_way_{0};  // operations that were started and not waited for
+  std::atomic<int> callers_{0};    // threads that call MPI, or want to, without the watcher
   absl::Status aborted_;
   bool must_tell_ = false, stop_ = false;
   std::string told_;
@@ -330,23 +405,45 @@ class Link {
 
 class MpiOp : public RemoteOp {
  public:
-  MpiOp(std::shared_ptr<Link> link, RemoteSpec spec) : link_(std::move(link)), spec_(std::move(spec)) {
+  MpiOp(std::shared_ptr<MpiLink> link, RemoteSpec spec) : link_(std::move(link)), spec_(std::move(spec)) {
     for (const RemotePart& part : spec_.sends) sends_.push_back({part.domain, nullptr, part.bytes});
     for (const RemotePart& part : spec_.receives) receives_.push_back({part.domain, nullptr, part.bytes});
   }
+  ~MpiOp() override { Wait().IgnoreError(); }
 
+  absl::Status Start(std::span<const std::byte* const> sends, std::span<std::byte* const> receives) override {
+    MESHWORK_RETURN_IF_ERROR(Take(sends, receives));
+    is_under_way_ = true;
+    absl::Status status = link_->Start(spec_.where, sends_, receives_, requests_);
+    is_under_way_ = status.ok();
+    return status;
+  }
+
+  absl::Status Wait() override {
+    if (!is_under_way_) return absl::OkStatus();
+    absl::Status status = link_->Finish(spec_.where, sends_, receives_, requests_);
+    is_under_way_ = false;
+    return status;
+  }
+
+  // The thread that waits at once moves the messages itself.
   absl::Status Run(std::span<const std::byte* const> sends, std::span<std::byte* const> receives) override {
-    MESHWORK_CHECK(sends.size() == sends_.size() && receives.size() == receives_.size());
+    MESHWORK_RETURN_IF_ERROR(Take(sends, receives));
+    return link_->Exchange(spec_.where, sends_, receives_, requests_);
+  }
+
+ private:
+  absl::Status Take(std::span<const std::byte* const> sends, std::span<std::byte* const> receives) {
+    MESHWORK_CHECK(!is_under_way_ && sends.size() == sends_.size() && receives.size() == receives_.size());
     if (!is_checked_) {
       MESHWORK_RETURN_IF_ERROR(CheckSizes());
       is_checked_ = true;
     }
     for (size_t i = 0; i < sends.size(); ++i) sends_[i].data = const_cast<std::byte*>(sends[i]);
     for (size_t i = 0; i < receives.size(); ++i) receives_[i].data = receives[i];
-    return link_->Exchange(spec_.where, sends_, receives_, requests_);
+    return absl::OkStatus();
   }
 
- private:
   // Before the first run, as MPI does not say how long a message was that did not fit.
   absl::Status CheckSizes() {
     std::vector<int64_t> sent, received(spec_.receives.size());
@@ -366,21 +463,19 @@ class MpiOp : public RemoteOp {
     return absl::OkStatus();
   }
 
-  const std::shared_ptr<Link> link_;
+  const std::shared_ptr<MpiLink> link_;
   const RemoteSpec spec_;
   std::vector<Message> sends_, receives_;
   std::vector<MPI_Request> requests_;
-  bool is_checked_ = false;
+  bool is_checked_ = false, is_under_way_ = false;
 };
 
 class Mpi : public Transport {
  public:
-  explicit Mpi(std::shared_ptr<Link> link) : link_(std::move(link)) {}
+  explicit Mpi(std::shared_ptr<MpiLink> link) : link_(std::move(link)) { set_speed({2e9, 16e-6}); }
 
   int64_t domain() const override { return link_->domain(); }
   int64_t num_domains() const override { return link_->num_domains(); }
-
-  int64_t latency_bytes() const override { return int64_t{32} << 10; }
 
   absl::StatusOr<std::vector<std::string>> AllGather(std::string_view what, std::string_view text) override {
     const std::string where = fmt::format("Agree on {}", what);
@@ -431,7 +526,7 @@ class Mpi : public Transport {
     return link_->Exchange(where, sends, receives, requests);
   }
 
-  const std::shared_ptr<Link> link_;
+  const std::shared_ptr<MpiLink> link_;
 };
 
 }  // namespace
@@ -459,7 +554,7 @@ absl::StatusOr<std::unique_ptr<Transport>> MakeMpi(const MpiOptions& options) {
     return absl::NotFoundError(
         fmt::format("MPI: process {} has no domain; the transport has {}.", rank, Count(domains, "domain")));
   MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
-  return std::make_unique<Mpi>(std::make_shared<Link>(comm, options.deadline));
+  return std::make_unique<Mpi>(std::make_shared<MpiLink>(comm, options.deadline));
 }
 
 #endif

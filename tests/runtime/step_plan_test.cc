@@ -8,6 +8,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "meshwork/runtime/loop.h"
+#include "meshwork/runtime/overlap.h"
 #include "runtime/random_program.h"
 #include "runtime/schedules.h"
 
@@ -159,13 +160,40 @@ class Laws {
     }
     for (const Step& step : plan_.steps) std::visit([this](const auto& kind) { Visit(kind); }, step);
     for (const auto& [storage, elements] : outputs_) EXPECT_THAT(elements, ::testing::Each(1)) << storage;
+    EXPECT_TRUE(under_way_.empty()) << ToString(plan_);
+    EXPECT_EQ(std::ssize(operations_), plan_.num_operations);
   }
 
  private:
   void Read(BufferId buffer) {
+    ExpectMayTouch(buffer, /*is_write=*/false);
     EXPECT_TRUE(written_.contains(plan_.buffers[buffer].storage)) << ToString(plan_);
   }
+  void Read(const ValueBuffers& value) {
+    ExpectLiesIn(plan_, value);
+    for (int64_t i = 0; i < value.instances.count(); ++i) Read(static_cast<BufferId>(value.first + i));
+  }
+  void Write(const ValueBuffers& value) {
+    ExpectLiesIn(plan_, value);
+    for (int64_t i = 0; i < value.instances.count(); ++i) Write(static_cast<BufferId>(value.first + i));
+  }
+  // While an operation across domains is under way, what it sends is not written, and what it receives not touched.
+  void ExpectMayTouch(BufferId id, bool is_write) {
+    const Buffer& buffer = plan_.buffers[id];
+    for (const auto& [operation, remote] : under_way_) {
+      const auto check = [&, operation = operation](const RemoteStep::Part& part) {
+        const Buffer& other = plan_.buffers[part.buffer];
+        EXPECT_FALSE(buffer.storage == other.storage && buffer.offset < other.offset + other.bytes &&
+                     other.offset < buffer.offset + buffer.bytes)
+            << "operation " << operation << "\n"
+            << ToString(plan_);
+      };
+      if (is_write) std::for_each(remote.sends.begin(), remote.sends.end(), check);
+      std::for_each(remote.receives.begin(), remote.receives.end(), check);
+    }
+  }
   void Write(BufferId buffer) {
+    ExpectMayTouch(buffer, /*is_write=*/true);
     const int storage = plan_.buffers[buffer].storage;
     EXPECT_NE(plan_.storages[storage].kind, Storage::Kind::kHostFeed);
     written_.insert(storage);
@@ -173,8 +201,8 @@ class Laws {
 
   void Visit(const ComputeStep& step) {
     ExpectCovers(plan_, step);
-    for (const ValueBuffers& value : step.in) ExpectLiesIn(plan_, value), Read(value.first);
-    for (const ValueBuffers& value : step.out) ExpectLiesIn(plan_, value), Write(value.first);
+    for (const ValueBuffers& value : step.in) Read(value);
+    for (const ValueBuffers& value : step.out) Write(value);
     for (const ValueBuffers& value : step.out) {
       const bool constant =
           plan_.storages[plan_.buffers[value.first].storage].kind == Storage::Kind::kConstant;
@@ -230,14 +258,21 @@ class Laws {
   }
 
   void Visit(const RemoteStep& step) {
-    for (const RemoteStep::Part& part : step.sends) Read(part.buffer);
-    for (const RemoteStep::Part& part : step.receives)
-      Receive(part.buffer, 0, plan_.buffers[part.buffer].bytes);
+    if (step.kind == RemoteStep::Kind::kWait) {
+      EXPECT_EQ(under_way_.erase(step.operation), 1);
+    } else {
+      EXPECT_TRUE(operations_.insert(step.operation).second);
+      for (const RemoteStep::Part& part : step.sends) Read(part.buffer);
+    }
+    if (step.kind == RemoteStep::Kind::kStart) under_way_[step.operation] = step;
+    else
+      for (const RemoteStep::Part& part : step.receives)
+        Receive(part.buffer, 0, plan_.buffers[part.buffer].bytes);
   }
 
   void Visit(const NestedStep& step) {
-    for (const ValueBuffers& value : step.in) ExpectLiesIn(plan_, value), Read(value.first);
-    for (const ValueBuffers& value : step.out) ExpectLiesIn(plan_, value), Write(value.first);
+    for (const ValueBuffers& value : step.in) Read(value);
+    for (const ValueBuffers& value : step.out) Write(value);
     for (const StepPlan& body : step.bodies) {
       ASSERT_EQ(body.graph->arguments().size(), step.arguments.size());
       for (const Storage& storage : body.storages) {
@@ -255,6 +290,8 @@ class Laws {
   std::set<int> written_;
   std::map<int, std::vector<bool>> parts_;   // per storage that is received: which bytes are there
   std::map<int, std::vector<int>> outputs_;  // per storage: how often each element is written
+  std::map<int, RemoteStep> under_way_;      // by operation
+  std::set<int> operations_;                 // that were started
 };
 
 TEST(StepPlanTest, LawsHoldForRandomPrograms) {
@@ -274,25 +311,77 @@ TEST(StepPlanTest, LawsHoldForRandomPrograms) {
 // In each of several domains.
 TEST(StepPlanTest, LawsHoldInEachDomain) {
   std::mt19937 random(4);
-  int remote = 0;
+  int remote = 0, waits = 0;
   for (int round = 0; round < 100; ++round) {
     const std::string text = ProgramDraw(random).Make().text;
     const Mesh mesh = ParseGraph(text).value().mesh();
     for (int64_t domains : {2, 4})
       for (int64_t d = 0; d < domains; ++d)
         for (bool share : {true, false})
-          for (bool coalesce : {true, false}) {
-            SCOPED_TRACE(
-                fmt::format("share={} coalesce={} domain={} of {}\n{}", share, coalesce, d, domains, text));
-            const Domain domain(Placement::Create(mesh, domains).value(), d);
-            const StepPlan plan = PlanOf(
-                text, {.domain = domain, .distributed = {"y", "z"}, .share = share, .coalesce = coalesce});
-            for (const Step& step : plan.steps) remote += std::holds_alternative<RemoteStep>(step);
-            Laws(plan).Check();
-            if (HasFailure()) return;
-          }
+          for (bool coalesce : {true, false})
+            for (int64_t bytes_under_way : {0, 64, 1 << 20}) {
+              SCOPED_TRACE(fmt::format("share={} coalesce={} domain={} of {} under way={}\n{}", share,
+                                       coalesce, d, domains, bytes_under_way, text));
+              const Domain domain(Placement::Create(mesh, domains).value(), d);
+              const Graph program = ParseGraph(text).value();
+              const StepPlan plan =
+                  PlanOf(PrintGraph(Overlap(program, domain.placement().across(), /*bucket_bytes=*/16)),
+                         {.domain = domain,
+                          .distributed = {"y", "z"},
+                          .bytes_under_way = bytes_under_way,
+                          .share = share,
+                          .coalesce = coalesce});
+              for (const Step& step : plan.steps) {
+                const auto* const at = std::get_if<RemoteStep>(&step);
+                remote += at != nullptr;
+                waits += at != nullptr && at->kind == RemoteStep::Kind::kWait;
+                ASSERT_TRUE(at == nullptr || bytes_under_way > 0 || at->kind == RemoteStep::Kind::kRun);
+              }
+              Laws(plan).Check();
+              if (HasFailure()) return;
+            }
   }
   EXPECT_GT(remote, 500);
+  EXPECT_GT(waits, 100);
+}
+
+// The first gradient crosses while the second is computed, and the second while the first variable is updated.
+TEST(StepPlanTest, CollectivesAcrossDomainsStartEarly) {
+  const Graph program = ParseGraph(R"(mesh [x=2]
+func step(%x: f32[2,3] of f32[4,3] {x,_}, %d: f32[2,5] of f32[4,5] {x,_}, %e: f32[2,7] of f32[4,7] {x,_},
+          var %w: f32[3,5] of f32[3,5] {_,_}, var %u: f32[3,7] of f32[3,7] {_,_}) {
+  %g = matmul %x, %d transpose_a=true : f32[3,5] of f32[3,5] {_,_ | sum:x}
+  %h = matmul %x, %e transpose_a=true : f32[3,7] of f32[3,7] {_,_ | sum:x}
+  %H, %G = all_reduce %h, %g axes=(x) op=sum : f32[3,7] of f32[3,7] {_,_}, f32[3,5] of f32[3,5] {_,_}
+  %w1 = sub %w, %G : f32[3,5] of f32[3,5] {_,_}
+  %u1 = sub %u, %H : f32[3,7] of f32[3,7] {_,_}
+  update %w = %w1
+  update %u = %u1
+})")
+                            .value();
+  const Domain domain(Placement::Create(program.mesh(), 2).value(), 1);
+  const Graph ordered = Overlap(program, domain.placement().across(), /*bucket_bytes=*/1);
+  EXPECT_THAT(ToString(PlanOf(PrintGraph(ordered), {.domain = domain, .bytes_under_way = 1000})),
+              HasSubstr(R"(
+matmul f32[2,3] f32[2,5] -> f32[3,5]: s1 s3 -> s8
+start 0 of all_reduce across domains: 60 bytes of s8 to 0, 60 bytes of s10 from 0
+matmul f32[2,3] f32[2,7] -> f32[3,7]: s1 s5 -> s11
+start 1 of all_reduce across domains: 84 bytes of s11 to 0, 84 bytes of s13 from 0
+wait for 0
+all_reduce, 1 transfer of 15 elements: s10 s8 -> s9
+sub f32[3,5] f32[3,5] -> f32[3,5]: s6 s9 -> s6
+wait for 1
+all_reduce, 1 transfer of 21 elements: s13 s11 -> s12
+sub f32[3,7] f32[3,7] -> f32[3,7]: s7 s12 -> s7
+)"));
+  // With room for one at a time, the second starts when the first has ended; without, each where it stands.
+  EXPECT_THAT(ToString(PlanOf(PrintGraph(ordered), {.domain = domain, .bytes_under_way = 84})), HasSubstr(R"(
+all_reduce, 1 transfer of 15 elements: s10 s8 -> s9
+start 1 of all_reduce across domains: 84 bytes of s11 to 0, 84 bytes of s13 from 0
+sub f32[3,5] f32[3,5] -> f32[3,5]: s6 s9 -> s6
+wait for 1
+)"));
+  EXPECT_THAT(ToString(PlanOf(PrintGraph(ordered), {.domain = domain})), Not(HasSubstr("wait")));
 }
 
 // Where kernels do not read what the host has, it is packed.

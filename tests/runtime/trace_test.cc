@@ -1,5 +1,7 @@
 #include "meshwork/runtime/trace.h"
 
+#include <chrono>
+#include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
 
@@ -59,6 +61,11 @@ Traced RunTraced(int workers, bool share, int steps, int kept, bool all_outputs 
 }
 
 const TraceLabel& LabelOf(const Trace& trace, const TraceEvent& event) { return trace.labels[event.label]; }
+
+// Now, as Trace::origin_ns counts.
+int64_t TraceTime() {
+  return std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
 
 std::vector<TraceEvent> EventsOf(const Trace& trace, int track) {
   std::vector<TraceEvent> events;
@@ -289,6 +296,117 @@ TEST(TraceTest, TheFileIsChromesFormat) {
                                {"all_reduce", "collective", {}, 0, 12}},
                     .events = {{0, 0, 7, 0, 1'234'567}, {1, 1, 7, 1005, 20}, {2, 2, 7, 2000, 0}}};
   ExpectGolden("runtime/trace.json", trace.ToJson());
+}
+
+// Two processes: one clock begins an hour after the other one, and so do its times.
+constexpr int64_t kHour = int64_t{3600} * 1'000'000'000;
+
+std::vector<Trace> OfTwoProcesses() {
+  Trace first{.name = "step on mesh [x=2]",
+              .origin_ns = 5000,
+              .processes = {"worker 0 on host-a"},
+              .tracks = {{TraceTrack::Kind::kSteps, 0, "steps"},
+                         {TraceTrack::Kind::kDevice, 0, "device 0 (x=0)"},
+                         {TraceTrack::Kind::kWorker, 0, "worker 0 (device 0)"}},
+              .labels = {{"step 7", "step"}, {"all_reduce", "collective", {{"where", "mlp.cc:52"}}, 0, 12}},
+              .events = {{0, 0, 7, 0, 3000}, {1, 1, 7, 1000, 1500}, {2, 1, 7, 1000, 1500}}};
+  Trace second{.name = "step on mesh [x=2]",
+               .origin_ns = 4250 - kHour,
+               .processes = {"worker 1 on host-b"},
+               .tracks = {{TraceTrack::Kind::kSteps, 0, "steps"},
+                          {TraceTrack::Kind::kDevice, 1, "device 1 (x=1)"},
+                          {TraceTrack::Kind::kWorker, 0, "worker 0 (device 1)"}},
+               .labels = {{"all_reduce", "collective", {}, 0, 12}, {"step 7", "step"}},
+               .events = {{0, 1, 7, 0, 4000}, {1, 0, 7, 2000, 1250}, {2, 0, 7, 2000, 1250}}};
+  second.origin_ns += kHour;  // what AlignClocks says of its clock
+  return {first, second};
+}
+
+TEST(TraceTest, TracesOfProcessesShareATimeLine) {
+  const std::vector<Trace> traces = OfTwoProcesses();
+  const Trace merged = MergeTraces(traces);
+  EXPECT_EQ(merged.name, "step on mesh [x=2]");
+  EXPECT_EQ(merged.origin_ns, 4250);
+  EXPECT_THAT(merged.processes, ElementsAre("worker 0 on host-a", "worker 1 on host-b"));
+  std::vector<std::string> tracks;
+  for (const TraceTrack& track : merged.tracks)
+    tracks.push_back(fmt::format("{}: {}", merged.processes[track.process], track.name));
+  EXPECT_THAT(tracks,
+              ElementsAre("worker 0 on host-a: steps", "worker 0 on host-a: device 0 (x=0)",
+                          "worker 0 on host-a: worker 0 (device 0)", "worker 1 on host-b: steps",
+                          "worker 1 on host-b: device 1 (x=1)", "worker 1 on host-b: worker 0 (device 1)"));
+  EXPECT_THAT(merged.events, ElementsAre(TraceEvent{0, 0, 7, 750, 3000}, TraceEvent{1, 1, 7, 1750, 1500},
+                                         TraceEvent{2, 1, 7, 1750, 1500}, TraceEvent{3, 3, 7, 0, 4000},
+                                         TraceEvent{4, 2, 7, 2000, 1250}, TraceEvent{5, 2, 7, 2000, 1250}));
+  ExpectGolden("runtime/trace_processes.json", merged.ToJson());
+}
+
+TEST(TraceTest, MergingKeepsWhatEveryEventIs) {
+  std::vector<Trace> traces = OfTwoProcesses();
+  traces.push_back(MergeTraces(traces));
+  traces.push_back({.name = "step", .processes = {"worker 4 on host-c"}});  // it has recorded nothing
+  const Trace merged = MergeTraces(traces);
+  EXPECT_EQ(merged.origin_ns, 4250);
+  EXPECT_EQ(merged.processes.size(), 5u);
+  size_t next = 0;
+  for (const Trace& trace : traces) {
+    for (const TraceEvent& event : trace.events) {
+      const TraceEvent& moved = merged.events.at(next++);
+      const TraceTrack &was = trace.tracks[event.track], &is = merged.tracks[moved.track];
+      EXPECT_EQ(merged.processes[is.process], trace.processes[was.process]);
+      EXPECT_EQ(is.name, was.name);
+      EXPECT_EQ(LabelOf(merged, moved), LabelOf(trace, event));
+      EXPECT_EQ(merged.origin_ns + moved.start_ns, trace.origin_ns + event.start_ns);
+      EXPECT_EQ(moved.ns, event.ns);
+    }
+  }
+  EXPECT_EQ(next, merged.events.size());
+  EXPECT_EQ(MergeTraces({}), Trace());
+}
+
+TEST(TraceTest, TheOriginIsWhenTheFirstStepBegan) {
+  const int64_t before = TraceTime();
+  const Trace trace = RunTraced(/*workers=*/2, /*share=*/true, 3, 2).trace;
+  EXPECT_GE(trace.origin_ns, before);
+  const TraceEvent last = EventsOf(trace, 0).back();
+  EXPECT_LE(trace.origin_ns + last.start_ns + last.ns, TraceTime());
+  EXPECT_EQ(RunTraced(2, true, 0, 2).trace.origin_ns, 0);
+}
+
+std::vector<Trace> ToEncode() {
+  const int64_t least = std::numeric_limits<int64_t>::min(), most = std::numeric_limits<int64_t>::max();
+  return {Trace(), MergeTraces(OfTwoProcesses()), RunTraced(/*workers=*/3, /*share=*/true, 4, 2).trace,
+          Trace{.name = std::string("not \xff UTF-8 and\0 zero", 23),
+                .origin_ns = least,
+                .tracks = {{TraceTrack::Kind::kWorker, -1, ""}},
+                .labels = {{"", "", {{"", ""}}, -2.5e-300, most}},
+                .events = {{0, 0, least, most, -1}, {0, 0, 63, 64, -65}}}};
+}
+
+TEST(TraceTest, DecodingGivesWhatWasEncoded) {
+  for (const Trace& trace : ToEncode()) {
+    const absl::StatusOr<Trace> decoded = Trace::Decode(trace.Encode());
+    ASSERT_TRUE(decoded.ok()) << decoded.status();
+    EXPECT_TRUE(*decoded == trace) << trace.name;
+  }
+}
+
+// Bytes that are cut off or go on are refused; any others are refused, or are a trace that has what its events name.
+TEST(TraceTest, DamagedBytesAreRefused) {
+  const std::string bytes = MergeTraces(OfTwoProcesses()).Encode();
+  for (size_t size = 0; size < bytes.size(); ++size)
+    EXPECT_FALSE(Trace::Decode(bytes.substr(0, size)).ok()) << size;
+  EXPECT_FALSE(Trace::Decode(bytes + '\0').ok());
+  for (size_t at = 0; at < bytes.size(); ++at) {
+    for (const int damage : {0x00, 0x01, 0x7f, 0x80, 0xff}) {
+      std::string damaged = bytes;
+      damaged[at] = static_cast<char>(damage);
+      const absl::StatusOr<Trace> trace = Trace::Decode(damaged);
+      if (trace.ok()) {
+        EXPECT_TRUE(nlohmann::json::accept(trace->ToJson())) << at;
+      }
+    }
+  }
 }
 
 TEST(TraceTest, TheFileHoldsEveryEvent) {

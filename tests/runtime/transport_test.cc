@@ -2,11 +2,14 @@
 // MPI, and by examples/multi_worker/launch, Gloo: each process plays its own domain.
 #include "meshwork/runtime/transport.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <ostream>
+#include <random>
 #include <string>
 #include <thread>
 #include <vector>
@@ -14,12 +17,14 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "meshwork/base/status.h"
+#include "meshwork/runtime/transport/measure.h"
 #include "support/ends.h"
 
 namespace meshwork {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::AnyOf;
 using ::testing::Each;
 using ::testing::HasSubstr;
 
@@ -88,8 +93,28 @@ class Traffic {
   }
 
   absl::Status Run(int step) {
-    std::vector<const std::byte*> sends;
-    std::vector<std::byte*> receives;
+    Fill(step);
+    MESHWORK_RETURN_IF_ERROR(op_->Run(sends_, receives_));
+    return Check(step);
+  }
+
+  absl::Status Start(int step) {
+    Fill(step);
+    return op_->Start(sends_, receives_);
+  }
+  absl::Status Wait(int step) {
+    MESHWORK_RETURN_IF_ERROR(op_->Wait());
+    return Check(step);
+  }
+
+  absl::Status Leave() { return op_->Wait(); }
+
+ private:
+  void Fill(int step) {
+    std::vector<const std::byte*>& sends = sends_;
+    std::vector<std::byte*>& receives = receives_;
+    sends.clear();
+    receives.clear();
     for (size_t i = 0; i < out_.size(); ++i) {
       for (size_t b = 0; b < out_[i].size(); ++b)
         out_[i][b] = ByteOf(domain_, spec_.sends[i].domain, step, b);
@@ -99,7 +124,9 @@ class Traffic {
       std::fill(in.begin(), in.end(), std::byte{0xEE});
       receives.push_back(in.data());
     }
-    MESHWORK_RETURN_IF_ERROR(op_->Run(sends, receives));
+  }
+
+  absl::Status Check(int step) {
     // What was sent is the sender's again.
     for (std::vector<std::byte>& out : out_) std::fill(out.begin(), out.end(), std::byte{0xDD});
     for (size_t i = 0; i < in_.size(); ++i)
@@ -110,7 +137,6 @@ class Traffic {
     return absl::OkStatus();
   }
 
- private:
   std::byte ByteOf(int64_t from, int64_t to, int step, size_t b) const {
     return static_cast<std::byte>((from * 31 + to * 17 + number_ * 7 + step * 3 + static_cast<int64_t>(b)) %
                                   251);
@@ -120,6 +146,8 @@ class Traffic {
   const int number_;
   RemoteSpec spec_;
   std::vector<std::vector<std::byte>> out_, in_;
+  std::vector<const std::byte*> sends_;
+  std::vector<std::byte*> receives_;
   std::unique_ptr<RemoteOp> op_;
 };
 
@@ -162,6 +190,95 @@ TEST_P(TransportTest, EachReceivesWhatWasSent) {
     });
     ExpectOk(statuses);
   }
+}
+
+// Several operations are under way at a time, and are waited for in any order, which differs between domains.
+TEST_P(TransportTest, OperationsAreUnderWayTogether) {
+  for (int64_t domains : {2, 3, 4}) {
+    Ends ends = GetParam().make(domains, kPatient);
+    const Statuses statuses = Play(ends, [&](Transport& end) -> absl::Status {
+      const std::vector<Traffic::BytesOf> patterns = {
+          [](int64_t from, int64_t to) { return from * 13 + to; },
+          [](int64_t, int64_t) { return int64_t{1} << 18; },
+          [](int64_t from, int64_t to) { return from < to ? int64_t{1} << 16 : -1; },
+          [](int64_t from, int64_t to) { return from > to ? 0 : 9; },
+          [](int64_t, int64_t) { return -1; },
+          [](int64_t, int64_t) { return 100; },
+      };
+      std::vector<Traffic> operations;
+      for (const Traffic::BytesOf& bytes : patterns) {
+        operations.emplace_back(end.domain(), domains, static_cast<int>(operations.size()), bytes);
+        MESHWORK_RETURN_IF_ERROR(operations.back().Prepare(end));
+      }
+      Traffic other(end.domain(), domains, 99, [](int64_t, int64_t) { return 40; });
+      MESHWORK_RETURN_IF_ERROR(other.Prepare(end));
+      std::mt19937 random(static_cast<unsigned>(end.domain()));
+      for (int step = 0; step < 8; ++step) {
+        for (size_t i = 0; i < operations.size(); ++i) {
+          MESHWORK_RETURN_IF_ERROR(operations[i].Start(step));
+          if (i == 3) MESHWORK_RETURN_IF_ERROR(other.Run(step));
+        }
+        std::vector<size_t> order = {0, 1, 2, 3, 4, 5};
+        std::shuffle(order.begin(), order.end(), random);
+        for (size_t i : order) MESHWORK_RETURN_IF_ERROR(operations[i].Wait(step));
+        for (Traffic& operation : operations) EXPECT_TRUE(operation.Leave().ok()) << "nothing to wait for";
+      }
+      return absl::OkStatus();
+    });
+    ExpectOk(statuses);
+  }
+}
+
+TEST_P(TransportTest, AnAbortEndsWhatIsUnderWay) {
+  Ends ends = GetParam().make(2, kPatient);
+  const Statuses statuses = Play(ends, [&](Transport& end) -> absl::Status {
+    Traffic first(end.domain(), 2, 0, [](int64_t, int64_t) { return 100; });
+    Traffic large(end.domain(), 2, 1, [](int64_t, int64_t) { return int64_t{4} << 20; });
+    MESHWORK_RETURN_IF_ERROR(first.Prepare(end));
+    MESHWORK_RETURN_IF_ERROR(large.Prepare(end));
+    for (int step = 0; step < 2; ++step) {
+      MESHWORK_RETURN_IF_ERROR(first.Run(step));
+      MESHWORK_RETURN_IF_ERROR(large.Run(step));
+    }
+    if (end.domain() == 1) {
+      end.Abort(absl::UnavailableError("domain 1 has no memory."));
+      EXPECT_EQ(MessageOf(first.Start(2)), "domain 1 has no memory.");
+      return first.Start(2);
+    }
+    // Any call may be the first to hear of it.
+    absl::Status status = first.Start(2);
+    if (status.ok()) status = large.Start(2);
+    if (status.ok()) status = large.Leave();
+    EXPECT_THAT(MessageOf(first.Leave()), AnyOf("", "domain 1 has no memory."));
+    EXPECT_TRUE(first.Leave().ok());
+    return status;
+  });
+  EXPECT_THAT(Messages(statuses), Each("domain 1 has no memory."));
+}
+
+TEST_P(TransportTest, TheSpeedIsMeasured) {
+  for (int64_t domains : {2, 3}) {
+    Ends ends = GetParam().make(domains, kPatient);
+    std::mutex mutex;
+    std::vector<Link> links;
+    const Statuses statuses = Play(ends, [&](Transport& end) -> absl::Status {
+      MESHWORK_ASSIGN_OR_RETURN(const Link link, MeasureLink(end, std::chrono::milliseconds(5)));
+      const std::lock_guard lock(mutex);
+      links.push_back(link);
+      return absl::OkStatus();
+    });
+    ExpectOk(statuses);
+    for (const Link& link : links) {
+      EXPECT_EQ(link, links[0]) << "the same in all domains";
+      EXPECT_TRUE(link.latency > 0 && link.latency < 1) << link.latency;
+      EXPECT_TRUE(link.bandwidth > 1e5 && link.bandwidth < 1e12) << link.bandwidth;
+    }
+  }
+}
+
+TEST(LinkTest, IsKeptAsText) {
+  for (const Link& link : {Link{1.25e8, 1e-3}, Link{1e10, 0}})
+    EXPECT_EQ(LinkFromJson(LinkToJson(link)).value(), link);
 }
 
 // Domains may be many steps ahead of one that only sends to them, and programs are prepared between steps.

@@ -1,0 +1,36 @@
+// The local program in an order in which data crosses between domains while they compute.
+//
+// The compiler joins the sums of all gradients into one collective, behind the last gradient. Between domains, the data
+// of the first gradients can cross while the others are computed:
+//
+//   %g2 = matmul …                                  %g2 = matmul …
+//   %g1 = matmul …                                  %g1 = matmul …
+//   %s2, %s1 = all_reduce %g2, %g1          ->      %s2 = all_reduce %g2       // starts behind %g2
+//   %w2 = sub %old2, %s2                            %w2 = sub %old2, %s2
+//   %w1 = sub %old1, %s1                            %s1 = all_reduce %g1       // starts behind %g1
+//                                                   %w1 = sub %old1, %s1
+//
+// A collective stands where its result is first read: there it is waited for. Updates follow their sums (Arrange). It starts when its operands are there
+// (BuildStepPlan). As DistributedDataParallel does it (Li et al., "PyTorch Distributed: Experiences on Accelerating Data
+// Parallel Training", VLDB 2020, section 3.2.3), and for all collectives across domains.
+//
+// Pure functions, thread-safe.
+#pragma once
+
+#include <cstdint>
+
+#include "meshwork/ir/graph.h"
+
+namespace meshwork {
+
+// `local` with every collective over the axes `across`, of several values, cut into some of at least `bucket_bytes`
+// bytes each, values that are computed first in the first; and with every such collective moved down to its first
+// reader, or to that of a later part of the same collective, or to the end. All other nodes stay in order; the values are
+// the same.
+// REQUIRES: CheckLocalProgram(local).
+Graph Overlap(const Graph& local, AxisSet across, int64_t bucket_bytes);
+
+// The most bytes of operands, or of results, of one collective across domains, in bodies, too.
+int64_t MostBytesAcross(const Graph& local, AxisSet across);
+
+}  // namespace meshwork
