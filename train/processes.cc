@@ -13,6 +13,7 @@
 #include "meshwork/runtime/cpu/worker_pool.h"
 #include "meshwork/runtime/transport/connect.h"
 #include "meshwork/train/file.h"
+#include "meshwork/train/link_file.h"
 
 namespace meshwork {
 namespace {
@@ -71,6 +72,11 @@ void AddJoinFlags(FlagTable& flags, JoinOptions* options) {
   flags.Choice("transport", "what carries data between processes", &options->transport, EngineNames());
   flags.Int("deadline", "seconds that a process waits for another one", &options->deadline_seconds, 1,
             kMostSeconds);
+  flags.Text(
+      "link-file",
+      "how fast the processes reach each other, as this file says; where it is missing, it is measured\n"
+      "                     and written",
+      &options->link_file);
 }
 
 absl::StatusOr<Processes> Processes::Join(const JoinOptions& options, const Environment& environment) {
@@ -86,6 +92,10 @@ absl::StatusOr<Processes> Processes::Join(const JoinOptions& options, const Envi
                                 .rendezvous = environment("MESHWORK_RENDEZVOUS").value_or(""),
                                 .token = environment("MESHWORK_TOKEN").value_or("")}));
   MESHWORK_RETURN_IF_ERROR(joined.CountSharers());
+  if (joined.transport_ != nullptr) {
+    MESHWORK_RETURN_IF_ERROR(FindSpeed(*joined.transport_, options.link_file));
+    MESHWORK_ASSIGN_OR_RETURN(joined.clock_, AlignClocks(*joined.transport_));
+  }
   return joined;
 }
 
@@ -119,6 +129,22 @@ absl::Status Processes::Tell(const absl::Status& error) const {
   const absl::Status named = Annotate(error, fmt::format("{}: ", Name()));
   transport_->Abort(named);
   return named;
+}
+
+absl::StatusOr<Trace> Processes::GatherTrace(Trace mine) const {
+  if (transport_ == nullptr) return mine;
+  MESHWORK_ASSIGN_OR_RETURN(const ClockOffset clock, AlignClocks(*transport_));
+  if (!mine.events.empty()) mine.origin_ns += OffsetAt(mine.origin_ns, clock_, clock);
+  mine.processes = {Name()};
+  MESHWORK_ASSIGN_OR_RETURN(const std::vector<std::string> all,
+                            transport_->AllGather("the traces", mine.Encode()));
+  if (!is_chief()) return mine;
+  std::vector<Trace> traces;
+  for (const std::string& bytes : all) {
+    MESHWORK_ASSIGN_OR_RETURN(Trace trace, Trace::Decode(bytes));
+    traces.push_back(std::move(trace));
+  }
+  return MergeTraces(traces);
 }
 
 std::string Processes::Name() const {

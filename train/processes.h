@@ -20,7 +20,9 @@
 #include "absl/status/statusor.h"
 #include "meshwork/base/flags.h"
 #include "meshwork/mesh/cluster.h"
+#include "meshwork/runtime/trace.h"
 #include "meshwork/runtime/transport.h"
+#include "meshwork/runtime/transport/clocks.h"
 #include "meshwork/train/session.h"
 
 namespace meshwork {
@@ -31,9 +33,12 @@ struct JoinOptions {
   std::string cluster = "auto";
   std::string transport = "auto";  // NameOf(Engine)
   int64_t deadline_seconds = 60;   // how long a process waits for another one
+  // The file of the link between the processes (LinkToJson). The first process reads it; if there is none, all measure
+  // the link, which takes up to half a second on a slow link, and the first process writes it. Empty: it is measured and not kept.
+  std::string link_file;
 };
 
-// Adds --cluster, --transport and --deadline.
+// Adds --cluster, --transport, --deadline and --link-file.
 void AddJoinFlags(FlagTable& flags, JoinOptions* options);
 
 class Processes {
@@ -41,9 +46,10 @@ class Processes {
   // This process alone.
   Processes() = default;
 
-  // Finds the others and connects with them; all of them must call it. For Gloo, MESHWORK_RENDEZVOUS and
-  // MESHWORK_TOKEN say GlooOptions::rendezvous and token. Errors: TF_CONFIG is missing; the file
-  // cannot be read; those of the functions of Cluster; an unknown transport; those of Connect.
+  // Finds the others, connects with them, and measures how far apart their clocks are and how fast data crosses; all of
+  // them must call it. For Gloo, MESHWORK_RENDEZVOUS and MESHWORK_TOKEN say GlooOptions::rendezvous and token. Errors:
+  // TF_CONFIG is missing; the file cannot be read; those of the functions of Cluster; an unknown transport; those of
+  // Connect; the link's file cannot be read or written, or says no link.
   static absl::StatusOr<Processes> Join(const JoinOptions& options,
                                         const Environment& environment = ProcessEnvironment());
 
@@ -60,6 +66,11 @@ class Processes {
   // an exception, the others are told: every call of theirs that waits fails with it.
   absl::Status Run(const std::function<absl::Status()>& body) const;
 
+  // One trace of what all processes have recorded, on the time line of the chief's clock (runtime/trace.h), in the
+  // chief; in the others, `mine` on that time line. All processes must call it. It measures the clocks again, as they
+  // have gone apart since Join. In a process that is alone, returns `mine` as it is. Errors: those of the transport.
+  absl::StatusOr<Trace> GatherTrace(Trace mine) const;
+
   // "worker 1 on host-b", for messages.
   std::string Name() const;
 
@@ -69,7 +80,8 @@ class Processes {
 
   Cluster cluster_;
   std::unique_ptr<Transport> transport_;
-  int sharers_ = 1;  // processes on this host that may use the same cores, with this one
+  int sharers_ = 1;    // processes on this host that may use the same cores, with this one
+  ClockOffset clock_;  // to the chief's, when this process joined
 };
 
 }  // namespace meshwork

@@ -59,6 +59,14 @@ absl::Status MakeFolder(std::string_view flag, const std::string& folder, std::s
   return CheckWritable(fmt::format("{}/{}", folder, file));
 }
 
+// A trace is gathered from all processes, at the end of a training: those that gather none would never come.
+absl::Status AgreeOnTrace(const RunOptions& options) {
+  Transport* const transport = options.processes->transport();
+  if (transport == nullptr) return absl::OkStatus();
+  return Agree(*transport, "--profile",
+               std::string(TraceFile(options).empty() ? "names no file" : "names a file"));
+}
+
 // What a process that is not chief prints goes to its log, "worker-1.log", or nowhere.
 absl::Status MoveOutput(const RunOptions& options) {
   const Processes& processes = *options.processes;
@@ -92,10 +100,11 @@ void AddRunFlags(FlagTable& flags, const std::string& axes, const std::string& s
   flags.Int("workers", "threads; 0: one per core", &options->workers, 0, kMostWorkers);
   flags.Text("json", "writes what was measured as one JSON object", &options->json);
   flags.Text("plot", "draws what was measured over the steps into this SVG file", &options->plot);
-  flags.Text("profile",
-             "on: prints at the end where the time of the full steps went; a file name: prints it, and\n"
-             "                     writes when what ran in the last steps, for ui.perfetto.dev",
-             &options->profile);
+  flags.Text(
+      "profile",
+      "on: prints at the end where the time of the full steps went; a file name: prints it, and\n"
+      "                     writes when what ran in the last steps, in all processes, for ui.perfetto.dev",
+      &options->profile);
   flags.Switch(
       "explain",
       "prints each collective with its cause, where layouts disagree, and the memory of a step, before\n"
@@ -166,10 +175,12 @@ void PrintStep(const Session& session, const RunOptions& options) {
 }
 
 absl::Status WriteProfile(const Session& session, const RunOptions& options) {
-  if (options.profile != "off")
+  if (options.profile != "off" && options.is_chief())
     fmt::print("\n{}\n{}", session.Profile().ToString(), session.Profile().ByOp().ToString());
   const std::string file = TraceFile(options);
-  return file.empty() ? absl::OkStatus() : WriteFileAtomically(file, session.Trace().ToJson());
+  if (file.empty()) return absl::OkStatus();
+  MESHWORK_ASSIGN_OR_RETURN(const Trace trace, options.processes->GatherTrace(session.Trace()));
+  return options.is_chief() ? WriteFileAtomically(file, trace.ToJson()) : absl::OkStatus();
 }
 
 // Field 22 of proc(5)'s stat. The name in field 2 may contain anything, even blanks and brackets.
@@ -234,10 +245,11 @@ absl::Status RunWithOthers(RunOptions& options, const std::function<absl::Status
   MESHWORK_ASSIGN_OR_RETURN(const Processes processes, Processes::Join(options.join));
   options.processes = &processes;
   return processes.Run([&]() -> absl::Status {
+    MESHWORK_RETURN_IF_ERROR(AgreeOnTrace(options));
     if (!processes.is_chief()) {
       MESHWORK_RETURN_IF_ERROR(MoveOutput(options));
       options.json = options.plot = options.dump = "";
-      options.profile = "off";
+      if (TraceFile(options).empty()) options.profile = "off";
       options.explain = false;
     }
     return body();

@@ -51,7 +51,8 @@ absl::StatusOr<Session> CreateSession(const Graph& graph, const RunOptions& opti
 // collective; with --explain also the reasons.
 void PrintStep(const Session& session, const RunOptions& options);
 
-// Writes the profile to standard output and the trace to its file, as --profile says.
+// As --profile says, prints the profile of the chief, and writes the trace of all processes to its file. All processes
+// must call it. Errors: those of Processes::GatherTrace; the file cannot be written.
 absl::Status WriteProfile(const Session& session, const RunOptions& options);
 
 // Seconds since the start of the process, to a hundredth; nothing if Linux does not report it.
@@ -69,7 +70,8 @@ absl::Status WriteLossPlot(const std::string& path, std::string title, std::stri
 
 // Joins the other processes, as the options say, and runs `body` in each of them. Processes other than the
 // chief write no files but their logs, which --log-dir asks for: what they print goes there, or nowhere. Where
-// body fails, the others end with its error.
+// body fails, the others end with its error. Errors: those of Processes::Join; --profile names a file in some
+// processes and none in others.
 absl::Status RunWithOthers(RunOptions& options, const std::function<absl::Status()>& body);
 
 // The main function of such a program: calls run(). If run() fails, prints its error to standard error and

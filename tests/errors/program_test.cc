@@ -461,5 +461,45 @@ func step(%x: f32[2] of f32[4] {x}) {
       });
 }
 
+TEST(ProgramErrors, SchedulesOfSeveralDomains) {
+  const Graph program = Parse(R"(mesh [x=2]
+func step(%x: f32[2] of f32[4] {x}, %u: f32[4] of f32[4] {_}) {
+  %a = neg %x : f32[2] of f32[4] {x}
+  %b = exp %u : f32[4] of f32[4] {_}
+  %g = all_gather %a axes=(x) dim=0 : f32[4] of f32[4] {_}
+  %c = add %b, %g : f32[4] of f32[4] {_}
+  return y=%c
+})");
+  const Domain domain(Placement::Create(program.mesh(), 2).value(), 0);
+  const Schedule good =
+      MakeSchedule(BuildStepPlan(std::make_shared<const Graph>(program), std::vector<InstanceMap>(2),
+                                 {.domain = domain, .bytes_under_way = 100, .coalesce = false})
+                       .value(),
+                   /*workers=*/1, /*fuse=*/false);
+  ASSERT_TRUE(CheckSchedule(good).ok());
+  const auto find = [](std::vector<Instruction>& all, Instruction::Kind kind) {
+    return std::find_if(all.begin(), all.end(), [&](const Instruction& i) { return i.kind == kind; });
+  };
+  auto check = [&](auto&& damage) {
+    Schedule bad = good;
+    auto start = find(bad.instructions, Instruction::Kind::kStart),
+         wait = find(bad.instructions, Instruction::Kind::kWait);
+    damage(bad.instructions, start, wait);
+    return CheckSchedule(bad);
+  };
+  using All = std::vector<Instruction>&;
+  using At = std::vector<Instruction>::iterator;
+  ExpectErrors(
+      "schedule_domains",
+      {
+          {"no start", [&] { return check([](All all, At start, At) { all.erase(start); }); }},
+          {"no wait", [&] { return check([](All all, At start, At) { all.erase(start + 1, all.end()); }); }},
+          {"what is received read before the wait",
+           [&] { return check([](All, At, At wait) { std::iter_swap(wait, wait + 1); }); }},
+          {"what is sent written while it is under way",
+           [&] { return check([](All, At start, At) { std::iter_swap(start - 1, start); }); }},
+      });
+}
+
 }  // namespace
 }  // namespace meshwork

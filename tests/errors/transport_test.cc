@@ -1,6 +1,7 @@
 // What transports say when domains do not do the same.
 #include "meshwork/runtime/transport.h"
 
+#include <fstream>
 #include <functional>
 #include <memory>
 #include <string>
@@ -10,15 +11,18 @@
 #include "errors/errors.h"
 #include "gtest/gtest.h"
 #include "meshwork/runtime/transport/loopback.h"
+#include "meshwork/train/link_file.h"
 
 namespace meshwork {
 namespace {
 
 using Play = std::function<absl::Status(Transport&)>;
 
-// What is said in domain 0, of two that play this. A domain that does not come is waited for 20 ms.
-absl::Status InDomain0(const Play& play) {
-  std::vector<std::unique_ptr<Transport>> ends = MakeLoopback(2, {.deadline = std::chrono::milliseconds(20)});
+constexpr std::chrono::milliseconds kPatient = std::chrono::minutes(2);
+
+// What is said in domain 0, of two that play this.
+absl::Status InDomain0(const Play& play, std::chrono::milliseconds deadline = std::chrono::milliseconds(20)) {
+  std::vector<std::unique_ptr<Transport>> ends = MakeLoopback(2, {.deadline = deadline});
   std::thread other([&] { play(*ends[1]).IgnoreError(); });
   absl::Status status = play(*ends[0]);
   other.join();
@@ -58,6 +62,10 @@ TEST(TransportErrors, Loopback) {
   const Play sends_alone = [](Transport& end) {
     return end.domain() == 0 ? Send(end, 24, 24) : absl::OkStatus();
   };
+  const std::string no_link = testing::TempDir() + "no_link.json", nowhere = "/nowhere/link.json";
+  std::ofstream(no_link) << R"({"bandwidth": 0, "latency": 1})";
+  const Play reads_no_link = [&](Transport& end) { return FindSpeed(end, no_link); };
+  const Play writes_nowhere = [&](Transport& end) { return FindSpeed(end, nowhere); };
   const Play expects_less = [](Transport& end) { return Send(end, 24, 16); };
   ExpectErrors("transport", {
                                 MISTAKE(InDomain0(differ)),
@@ -66,6 +74,8 @@ TEST(TransportErrors, Loopback) {
                                 MISTAKE(InDomain0(asks_alone)),
                                 MISTAKE(InDomain0(sends_alone)),
                                 MISTAKE(InDomain0(expects_less)),
+                                MISTAKE(InDomain0(reads_no_link, kPatient)),
+                                MISTAKE(InDomain0(writes_nowhere, kPatient)),
                             });
 }
 

@@ -1,7 +1,9 @@
 // The examples, trained by several processes, beside one process with all devices.
 #include <cmath>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "gmock/gmock.h"
@@ -13,9 +15,12 @@
 namespace meshwork {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
+using ::testing::Pair;
+using ::testing::StartsWith;
 
 class TrainingTest : public LaunchedTest {
  protected:
@@ -112,6 +117,59 @@ TEST_P(TrainingTest, TheChiefReportsAndTheOthersWriteLogs) {
   EXPECT_THAT(Contents(Path("logs/worker-1.log")), HasSubstr("epoch 7/7"));
   EXPECT_FALSE(std::filesystem::exists(Path("logs/worker-0.log")));
   EXPECT_FALSE(Contents(Path("json")).empty());
+}
+
+// All processes show, each with its devices, at the times of one clock.
+TEST_P(TrainingTest, ATraceShowsAllProcesses) {
+  std::vector<std::string> args = Digits("batch=2,model=4", "f32");
+  args.insert(args.end(), {"--workers", "2", "--log-dir", Path("logs"), "--profile", Path("trace.json")});
+  const Finished finished = Launch(2, MLP_MNIST, args);
+  ASSERT_EQ(finished.code, 0) << finished.err;
+  EXPECT_THAT(finished.out, HasSubstr("\nwaiting "));  // the chief's profile
+  EXPECT_THAT(Contents(Path("logs/worker-1.log")), Not(HasSubstr("\nwaiting ")));
+
+  std::map<int, std::string> processes;
+  std::map<int, std::vector<std::string>> tracks;
+  std::map<int, std::vector<std::pair<double, double>>> steps;  // start and end
+  const nlohmann::json file = nlohmann::json::parse(Contents(Path("trace.json")));
+  std::map<int, int> crossings;
+  for (const nlohmann::json& event : file.at("traceEvents")) {
+    const int pid = event.at("pid");
+    if (event.at("name") == "process_name") processes[pid] = event.at("args").at("name");
+    if (event.at("name") == "thread_name") tracks[pid].push_back(event.at("args").at("name"));
+    if (event.at("ph") != "X") continue;
+    const double start = event.at("ts"), end = start + event.at("dur").get<double>();
+    EXPECT_GE(start, 0);
+    if (event.contains("args")) crossings[pid] += static_cast<int>(event.at("args").count("hidden"));
+    if (event.at("cat") == "step") steps[pid].emplace_back(start, end);
+  }
+  ASSERT_THAT(processes,
+              ElementsAre(Pair(1, StartsWith("worker 0 on ")), Pair(2, StartsWith("worker 1 on "))));
+  EXPECT_THAT(tracks[1], ElementsAre("steps", "device 0 (batch=0, model=0)", "device 1 (batch=0, model=1)",
+                                     "device 2 (batch=0, model=2)", "device 3 (batch=0, model=3)",
+                                     "worker 0 (devices 0-1)", "worker 1 (devices 2-3)", "between domains"));
+  EXPECT_THAT(tracks[2], ElementsAre("steps", "device 4 (batch=1, model=0)", "device 5 (batch=1, model=1)",
+                                     "device 6 (batch=1, model=2)", "device 7 (batch=1, model=3)",
+                                     "worker 0 (devices 4-5)", "worker 1 (devices 6-7)", "between domains"));
+  // The sums of the gradients cross in each step, and which part of that is hidden is said.
+  for (int pid : {1, 2}) EXPECT_GE(crossings[pid], 10) << pid;
+  // The last ten of both are the same steps, which a sum in each holds together.
+  ASSERT_EQ(steps[1].size(), 10u);
+  ASSERT_EQ(steps[2].size(), 10u);
+  EXPECT_LT(steps[1].front().first, steps[2].back().second);
+  EXPECT_LT(steps[2].front().first, steps[1].back().second);
+}
+
+TEST_P(TrainingTest, ATraceIsOfAllProcessesOrOfNone) {
+  const Finished finished =
+      LaunchEach(2, MLP_MNIST,
+                 fmt::format("--data-dir synthetic --profile $(test $RANK = 0 && echo {} || echo on)",
+                             Path("trace.json")));
+  EXPECT_NE(finished.code, 0);
+  EXPECT_THAT(finished.err, HasSubstr("Transport: the domains differ: domain 0: --profile names a file; "
+                                      "domain 1: --profile names no file."));
+  EXPECT_FALSE(std::filesystem::exists(Path("trace.json")));
+  EXPECT_THAT(LeftBehind(), IsEmpty());
 }
 
 TEST_P(TrainingTest, OtherProgramsAreNamedAndAllEnd) {
