@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "benchmarks/machine.h"
+#include "benchmarks/processes/main_of.h"
 #include "examples/support/gpt.h"
 #include "meshwork.h"
 #include "meshwork/base/flags.h"
@@ -215,17 +216,5 @@ absl::Status Run(const Options& o) {
 }  // namespace meshwork
 
 int main(int argc, char** argv) {
-  const absl::StatusOr<meshwork::Options> options = meshwork::ParseOptions(argc, argv);
-  if (!options.ok()) {
-    fmt::print(stderr, "overlap: {}\n", meshwork::MessageOf(options.status()));
-    return 2;
-  }
-  if (options->help) {
-    fmt::print("{}", options->help_text);
-    return 0;
-  }
-  const absl::Status status = meshwork::Run(*options);
-  if (status.ok()) return 0;
-  fmt::print(stderr, "overlap: {}\n", meshwork::MessageOf(status));
-  return status.code() == absl::StatusCode::kInvalidArgument ? 2 : 1;
+  return meshwork::MainOf("overlap", meshwork::ParseOptions(argc, argv), meshwork::Run);
 }

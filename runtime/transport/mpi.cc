@@ -169,42 +169,29 @@ class MpiLink {
   // Sends and receives all messages. `requests`: memory to use.
   absl::Status Exchange(std::string_view where, const std::vector<Message>& sends,
                         const std::vector<Message>& receives, std::vector<MPI_Request>& requests) {
-    absl::Status status;
-    {
-      const Busy busy(*this);
-      const std::lock_guard mpi(mpi_);
-      status = Post(where, sends, receives, requests);
-      if (status.ok()) status = Wait(where, sends, receives, requests);
-    }
-    if (under_way_ > 0) WakeWatcher();
-    return status;
+    return CallMpi([&]() -> absl::Status {
+      MESHWORK_RETURN_IF_ERROR(Post(where, sends, receives, requests));
+      return Wait(where, sends, receives, requests);
+    });
   }
 
   // The same in two parts: between them the watcher moves the messages on. Finish must follow a Start that throws, too.
   absl::Status Start(std::string_view where, const std::vector<Message>& sends,
                      const std::vector<Message>& receives, std::vector<MPI_Request>& requests) {
-    absl::Status status;
-    {
-      const Busy busy(*this);
-      const std::lock_guard mpi(mpi_);
+    return CallMpi([&] {
       ++under_way_;
-      status = Post(where, sends, receives, requests);
+      absl::Status status = Post(where, sends, receives, requests);
       if (!status.ok()) --under_way_;
-    }
-    WakeWatcher();
-    return status;
+      return status;
+    });
   }
   absl::Status Finish(std::string_view where, const std::vector<Message>& sends,
                       const std::vector<Message>& receives, std::vector<MPI_Request>& requests) {
-    absl::Status status;
-    {
-      const Busy busy(*this);
-      const std::lock_guard mpi(mpi_);
-      status = Wait(where, sends, receives, requests);
+    return CallMpi([&] {
+      absl::Status status = Wait(where, sends, receives, requests);
       --under_way_;
-    }
-    if (under_way_ > 0) WakeWatcher();
-    return status;
+      return status;
+    });
   }
 
  private:
@@ -220,10 +207,19 @@ class MpiLink {
     MpiLink& link_;
   };
 
-  // The watcher looks again whether it has to poll.
-  void WakeWatcher() {
-    { const std::lock_guard lock(state_); }
+  // f(), which calls MPI, while nobody else does. Afterwards the watcher looks again whether it has to poll.
+  template <typename F>
+  absl::Status CallMpi(F&& f) {
+    absl::Status status;
+    {
+      const Busy busy(*this);
+      const std::lock_guard mpi(mpi_);
+      status = f();
+    }
+    if (under_way_ == 0) return status;
+    { const std::lock_guard lock(state_); }  // the watcher does not miss it
     changed_.notify_all();
+    return status;
   }
 
   absl::Status Fail(absl::Status reason, std::vector<MPI_Request>& requests) {
