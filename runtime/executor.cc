@@ -72,6 +72,8 @@ StepPlanOptions PlanOptions(const ExecutorOptions& options, const Domain& domain
 // A bucket of gradients crosses in so many times the time that its first byte needs: the next starts meanwhile, and
 // the last, which nothing hides, is short.
 constexpr int64_t kBucketLatencies = 4;
+constexpr int64_t kLeastBucket = int64_t{1}
+                                 << 20;  // bytes: an operation costs more than the latency of a fast link
 // What may be under way at a time: so many times the bytes of the largest collective across domains. All parts of one,
 // and what the next one needs.
 constexpr int64_t kMostUnderWay = 2;
@@ -79,12 +81,16 @@ constexpr int64_t kMostUnderWay = 2;
 // Whether collectives across domains run beside compute.
 bool Overlaps(const ExecutorOptions& options) { return options.overlap && options.transport != nullptr; }
 
+int64_t BucketBytes(const Transport& transport) {
+  if (transport.latency_bytes() == 0) return 0;  // nothing takes time
+  return std::max(kBucketLatencies * transport.latency_bytes(), kLeastBucket);
+}
+
 Graph OrderOf(const Graph& local, const ExecutorOptions& options, AxisSet across) {
   const bool coalesces = options.coalesce && options.share;
   return WithRegions(LowerLoops(local), [&](const Graph& lowered) {
     const Graph program =
-        Overlaps(options) ? Overlap(lowered, across, kBucketLatencies * options.transport->latency_bytes())
-                          : lowered;
+        Overlaps(options) ? Overlap(lowered, across, BucketBytes(*options.transport)) : lowered;
     if (!coalesces && !options.fuse) return program;
     Graph arranged = Arrange(program, across);
     return coalesces ? ReduceEarly(arranged, across) : arranged;
