@@ -82,7 +82,7 @@ class Overlapper {
     pieces_.push_back({n, std::move(results)});
   }
 
-  // Emits piece p, if there is one, and before it what it needs. Kept in a list, for chains of collectives may be longer
+  // Emits piece p, if there is one, and before it what it needs. Kept in a list: a chain of collectives may be longer
   // than a stack is deep.
   void Emit(int p) {
     if (p >= 0) todo_.push_back(p);

@@ -80,8 +80,8 @@ class Clock {
     return bytes;
   }
 
-  // Of a loop, the first two turns are run; those that follow are like the second. A loop of unknown length runs once; of
-  // a branch, the body that takes longer.
+  // The first two turns of a loop are run; those that follow are like the second. A loop of unknown length runs once. Of
+  // a branch, the body that takes longer is run.
   void Add(const NestedStep& step) {
     switch (step.kind) {
       case NestedStep::Kind::kRepeat: {

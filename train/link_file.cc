@@ -21,9 +21,9 @@ absl::Status FindSpeed(Transport& transport, const std::string& link_file) {
     mine = ReadFile(link_file);
     status = mine.ok() ? LinkFromJson(*mine).status() : mine.status();
   }
-  const auto agree = [&](const absl::Status& status) {
-    if (status.ok()) return Agree(transport, "the link's file", "there");
-    return Agree(transport, "the link's file", Annotate(status, "--link-file: "));
+  const auto agree = [&](const absl::Status& access) {
+    if (access.ok()) return Agree(transport, "the link's file", "there");
+    return Agree(transport, "the link's file", Annotate(access, "--link-file: "));
   };
   MESHWORK_RETURN_IF_ERROR(agree(status));
   MESHWORK_ASSIGN_OR_RETURN(const std::vector<std::string> all, transport.AllGather("the link", *mine));

@@ -9,8 +9,8 @@
 //     if (processes.is_chief()) …                        // writes reports, and what is saved
 //   });
 //
-// Every process runs the same program on the same data: it computes the rows and columns that its devices
-// hold. A process that cannot go on tells the others why, so that none waits for it.
+// Every process runs the same program and computes the rows and columns that its devices hold. It need not read other
+// rows of the data (Session::RowsHere). A process that cannot go on tells the others why, so that none waits for it.
 #pragma once
 
 #include <functional>
@@ -34,7 +34,8 @@ struct JoinOptions {
   std::string transport = "auto";  // NameOf(Engine)
   int64_t deadline_seconds = 60;   // how long a process waits for another one
   // The file of the link between the processes (LinkToJson). The first process reads it; if there is none, all measure
-  // the link, which takes up to half a second on a slow link, and the first process writes it. Empty: it is measured and not kept.
+  // the link, and the first process writes it. Measuring takes up to half a second on a slow link. Empty: the link is
+  // measured and not kept.
   std::string link_file;
 };
 

@@ -274,7 +274,7 @@ class MpiLink {
   absl::Status Wait(std::string_view where, const std::vector<Message>& sends,
                     const std::vector<Message>& receives, std::vector<MPI_Request>& requests) {
     if (is_aborted_) return Leave(requests);
-    const auto start = std::chrono::steady_clock::now();
+    const Clock::time_point start = Clock::now();
     for (int64_t turn = 1;; ++turn) {
       int done = 0;
       const int code =
@@ -284,7 +284,7 @@ class MpiLink {
       if (turn % 16 != 0) continue;
       Listen();
       if (is_aborted_) return Leave(requests);
-      if (std::chrono::steady_clock::now() - start > deadline_) return Late(where, sends, receives, requests);
+      if (Clock::now() - start > deadline_) return Late(where, sends, receives, requests);
       if (turn % 256 == 0) std::this_thread::yield();
     }
   }
