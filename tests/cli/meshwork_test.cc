@@ -132,8 +132,8 @@ TEST_F(MeshworkTest, ServesUntilItIsEnded) {
   // Says where it listens; a second one there is refused; SIGTERM and SIGINT end both cleanly.
   for (const char* signal : {"TERM", "INT"}) {
     const std::string command = fmt::format(
-        "true; MESHWORK_TOKEN=secret env --default-signal=INT $0 rendezvous --address 127.0.0.1:0 > said & id=$!; "
-        "while ! grep -q listens said; do sleep 0.01; done; "
+        "rm -f said; MESHWORK_TOKEN=secret env --default-signal=INT $0 rendezvous --address 127.0.0.1:0 > said & id=$!; "
+        "while ! grep -qs listens said; do sleep 0.01; done; "
         "port=$(sed 's/.*://' said); $0 rendezvous --address 127.0.0.1:$port; echo refused $?; "
         "kill -{} $id; wait $id; echo ended $?; sed \"s/$port/PORT/\" said",
         signal);
