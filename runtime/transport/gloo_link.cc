@@ -242,7 +242,41 @@ void GlooLink::SayBye() {
   }
 }
 
-// ---- Operations.
+// ---- Exchanges.
+
+class GlooLink::Exchange : public MessageExchange {
+ public:
+  Exchange(GlooLink& link, std::string where, uint64_t slot, std::vector<Message> sends,
+           std::vector<Message> receives)
+      : MessageExchange(std::move(where), std::move(sends), std::move(receives)), link_(link), slot_(slot) {
+    for (const Message& receive : this->receives)
+      parcels_.push_back({receive.domain, /*is_receive=*/true, nullptr, receive.bytes});
+    for (const Message& send : this->sends)
+      parcels_.push_back({send.domain, /*is_receive=*/false, nullptr, send.bytes});
+  }
+
+  absl::Status Start() override {
+    for (size_t i = 0; i < receives.size(); ++i) parcels_[i].data = receives[i].data;
+    for (size_t i = 0; i < sends.size(); ++i) parcels_[receives.size() + i].data = sends[i].data;
+    return link_.Start(slot_, parcels_);
+  }
+  absl::Status Wait() override { return link_.Wait(where, parcels_); }
+  absl::Status Run() override {
+    MESHWORK_RETURN_IF_ERROR(Start());
+    return Wait();
+  }
+
+ private:
+  GlooLink& link_;
+  const uint64_t slot_;
+  std::vector<Parcel> parcels_;  // what is received, then what is sent
+};
+
+std::unique_ptr<MessageExchange> GlooLink::MakeExchange(std::string where, uint64_t slot,
+                                                        std::vector<Message> sends,
+                                                        std::vector<Message> receives) {
+  return std::make_unique<Exchange>(*this, std::move(where), slot, std::move(sends), std::move(receives));
+}
 
 absl::Status GlooLink::Start(uint64_t slot, std::vector<Parcel>& parcels) {
   if (is_aborted_) return status();
@@ -257,11 +291,6 @@ absl::Status GlooLink::Wait(std::string_view where, std::vector<Parcel>& parcels
   if (!status.ok())
     for (Parcel& parcel : parcels) parcel.buffer.reset();
   return status;
-}
-
-absl::Status GlooLink::Exchange(std::string_view where, uint64_t slot, std::vector<Parcel>& parcels) {
-  MESHWORK_RETURN_IF_ERROR(Start(slot, parcels));
-  return Wait(where, parcels);
 }
 
 absl::Status GlooLink::AwaitAll(std::string_view where, std::vector<Parcel>& parcels) {

@@ -3,15 +3,14 @@
 //
 //   auto link = std::make_shared<GlooLink>(cluster, options, /*num_domains=*/2);
 //   MESHWORK_RETURN_IF_ERROR(link->Join());                             // gloo_join.cc
-//   std::vector<Parcel> parcels;
-//   parcels.push_back({/*domain=*/1, /*is_receive=*/true, into, 24});
-//   MESHWORK_RETURN_IF_ERROR(link->Exchange("Swap", slot, parcels));    // gloo_link.cc, as all else
+//   auto swap = link->MakeExchange("Swap", slot, {{1, data, 24}}, {{1, into, 24}});
+//   MESHWORK_RETURN_IF_ERROR(swap->Run());                              // gloo_link.cc, as all else
 //
 // Gloo closes all connections when a wait ends at its own deadline, and then domains could not tell an abort from a
 // death. So waits have no deadline for Gloo: the watcher, a thread, interrupts them. It also sees broken connections: a
 // message of each peer is awaited that only comes when the peer leaves.
 //
-// Join, Exchange, Start and Wait may be called by one thread at a time; status, Abort and Fail by any thread at any time.
+// Join and exchanges may be called by one thread at a time; status, Abort and Fail by any thread at any time.
 // Builds without Gloo have this header, and no functions of it.
 #pragma once
 
@@ -33,6 +32,7 @@
 #include "meshwork/mesh/cluster.h"
 #include "meshwork/runtime/transport/address.h"
 #include "meshwork/runtime/transport/gloo.h"
+#include "meshwork/runtime/transport/messages.h"
 #include "meshwork/runtime/transport/rendezvous.h"
 
 namespace gloo::rendezvous {
@@ -44,7 +44,7 @@ class UnboundBuffer;
 
 namespace meshwork {
 
-// A message of an operation.
+// A message as Gloo has it.
 struct Parcel {
   int64_t domain;
   bool is_receive;
@@ -68,32 +68,27 @@ class NoSigpipe {
   bool was_pending_;
 };
 
-class GlooLink {
+class GlooLink : public MessageLink {
  public:
   // Each of the first `num_domains` processes has a domain.
   GlooLink(const Cluster& cluster, const GlooOptions& options, int64_t num_domains);
   // Says bye to the other domains, unless the link is aborted.
-  ~GlooLink();
+  ~GlooLink() override;
 
-  int64_t domain() const { return domain_; }
-  int64_t num_domains() const { return num_domains_; }
+  int64_t domain() const override { return domain_; }
+  int64_t num_domains() const override { return num_domains_; }
 
   // The processes meet; those that have a domain are then connected. Called first, once. Errors: those of MakeGloo.
   absl::Status Join();
 
-  // The reason of an abort, if there was one.
-  absl::Status status();
-  // As Transport::Abort.
-  void Abort(absl::Status reason);
-  // Aborts for a reason that this domain has found. Returns the first reason of all domains.
-  absl::Status Fail(const absl::Status& reason);
-
-  // Sends and receives all parcels, to and from exchanges of other domains with the same `slot`. Errors, which abort
-  // the link: a domain that does not come within the deadline, a connection that breaks; the reason of an abort.
-  absl::Status Exchange(std::string_view where, uint64_t slot, std::vector<Parcel>& parcels);
-  // The same in two parts. Gloo's threads move the parcels on between them; after an error of Start none is under way.
-  absl::Status Start(uint64_t slot, std::vector<Parcel>& parcels);
-  absl::Status Wait(std::string_view where, std::vector<Parcel>& parcels);
+  absl::Status status() override;
+  void Abort(absl::Status reason) override;
+  // Returns the first reason of all domains.
+  absl::Status Fail(const absl::Status& reason) override;
+  // Errors of exchanges, which abort the link: a domain that does not come within the deadline, a connection that
+  // breaks; the reason of an abort.
+  std::unique_ptr<MessageExchange> MakeExchange(std::string where, uint64_t slot, std::vector<Message> sends,
+                                                std::vector<Message> receives) override;
 
  private:
   using SteadyClock = std::chrono::steady_clock;
@@ -157,8 +152,12 @@ class GlooLink {
   bool HasLeft(int64_t domain);
   void SayBye();
 
-  // ---- Operations.
+  // ---- Exchanges.
 
+  class Exchange;
+  // Gloo's threads move the parcels on between Start and Wait; after an error of Start none is under way.
+  absl::Status Start(uint64_t slot, std::vector<Parcel>& parcels);
+  absl::Status Wait(std::string_view where, std::vector<Parcel>& parcels);
   absl::Status AwaitAll(std::string_view where, std::vector<Parcel>& parcels);
   // Begins to send or receive a parcel; without a buffer if the connection is broken.
   void Post(Parcel& parcel, uint64_t slot);

@@ -17,6 +17,8 @@
 #include <thread>
 #include <utility>
 #include <vector>
+
+#include "meshwork/runtime/transport/messages.h"
 #endif
 
 namespace meshwork {
@@ -117,15 +119,8 @@ absl::Status Initialize(std::chrono::milliseconds deadline) {
   return absl::OkStatus();
 }
 
-// A message's bytes.
-struct Message {
-  int64_t domain;
-  std::byte* data;  // not written where it is sent
-  int64_t bytes;
-};
-
-// What the operations of one end share. One thread at a time calls MPI: it holds `mpi_`.
-class MpiLink {
+// One thread at a time calls MPI: it holds `mpi_`.
+class MpiLink : public MessageLink {
  public:
   MpiLink(MPI_Comm comm, std::chrono::milliseconds deadline) : comm_(comm), deadline_(deadline) {
     MPI_Comm_rank(comm_, &rank_);
@@ -133,7 +128,7 @@ class MpiLink {
     watcher_ = std::thread([this] { Watch(); });
   }
 
-  ~MpiLink() {
+  ~MpiLink() override {
     {
       const std::lock_guard lock(state_);
       stop_ = true;
@@ -146,15 +141,15 @@ class MpiLink {
     else any_aborted = true;
   }
 
-  int64_t domain() const { return rank_; }
-  int64_t num_domains() const { return size_; }
+  int64_t domain() const override { return rank_; }
+  int64_t num_domains() const override { return size_; }
 
-  absl::Status status() {
+  absl::Status status() override {
     const std::lock_guard lock(state_);
     return aborted_;
   }
 
-  void Abort(absl::Status reason) {
+  void Abort(absl::Status reason) override {
     MESHWORK_CHECK(!reason.ok());
     {
       const std::lock_guard lock(state_);
@@ -166,35 +161,55 @@ class MpiLink {
     changed_.notify_all();
   }
 
-  // Sends and receives all messages. `requests`: memory to use.
-  absl::Status Exchange(std::string_view where, const std::vector<Message>& sends,
-                        const std::vector<Message>& receives, std::vector<MPI_Request>& requests) {
-    return CallMpi([&]() -> absl::Status {
-      MESHWORK_RETURN_IF_ERROR(Post(where, sends, receives, requests));
-      return Wait(where, sends, receives, requests);
-    });
+  absl::Status Fail(const absl::Status& reason) override {
+    Abort(reason);
+    return status();
   }
 
-  // The same in two parts: between them the watcher moves the messages on. Finish must follow a Start that throws, too.
-  absl::Status Start(std::string_view where, const std::vector<Message>& sends,
-                     const std::vector<Message>& receives, std::vector<MPI_Request>& requests) {
-    return CallMpi([&] {
-      ++under_way_;
-      absl::Status status = Post(where, sends, receives, requests);
-      if (!status.ok()) --under_way_;
-      return status;
-    });
-  }
-  absl::Status Finish(std::string_view where, const std::vector<Message>& sends,
-                      const std::vector<Message>& receives, std::vector<MPI_Request>& requests) {
-    return CallMpi([&] {
-      absl::Status status = Wait(where, sends, receives, requests);
-      --under_way_;
-      return status;
-    });
+  std::unique_ptr<MessageExchange> MakeExchange(std::string where, uint64_t /*slot*/,
+                                                std::vector<Message> sends,
+                                                std::vector<Message> receives) override {
+    return std::make_unique<Exchange>(*this, std::move(where), std::move(sends), std::move(receives));
   }
 
  private:
+  // Between Start and Wait the watcher moves the messages on; in Run, the thread that waits.
+  class Exchange : public MessageExchange {
+   public:
+    Exchange(MpiLink& link, std::string where, std::vector<Message> sends, std::vector<Message> receives)
+        : MessageExchange(std::move(where), std::move(sends), std::move(receives)), link_(link) {}
+
+    // Wait must follow if it throws, too.
+    absl::Status Start() override {
+      return link_.CallMpi([&] {
+        ++link_.under_way_;
+        absl::Status status = Post();
+        if (!status.ok()) --link_.under_way_;
+        return status;
+      });
+    }
+    absl::Status Wait() override {
+      return link_.CallMpi([&] {
+        absl::Status status = Await();
+        --link_.under_way_;
+        return status;
+      });
+    }
+    absl::Status Run() override {
+      return link_.CallMpi([&]() -> absl::Status {
+        MESHWORK_RETURN_IF_ERROR(Post());
+        return Await();
+      });
+    }
+
+   private:
+    absl::Status Post() { return link_.Post(where, sends, receives, requests_); }
+    absl::Status Await() { return link_.Await(where, sends, receives, requests_); }
+
+    MpiLink& link_;
+    std::vector<MPI_Request> requests_;
+  };
+
   // While one lives, somebody else than the watcher calls MPI, or wants to.
   class Busy {
    public:
@@ -222,7 +237,7 @@ class MpiLink {
     return status;
   }
 
-  absl::Status Fail(absl::Status reason, std::vector<MPI_Request>& requests) {
+  absl::Status GiveUp(absl::Status reason, std::vector<MPI_Request>& requests) {
     Abort(std::move(reason));
     return Leave(requests);
   }
@@ -248,7 +263,7 @@ class MpiLink {
         const auto post = answers(send.domain) ? MPI_Isend : MPI_Issend;
         return post(data, bytes, MPI_BYTE, static_cast<int>(send.domain), kDataTag, comm_, request);
       }));
-    return posted.ok() ? posted : Fail(posted, requests);
+    return posted.ok() ? posted : GiveUp(posted, requests);
   }
 
   static size_t PiecesOf(const std::vector<Message>& messages) {
@@ -271,15 +286,15 @@ class MpiLink {
     return absl::OkStatus();
   }
 
-  absl::Status Wait(std::string_view where, const std::vector<Message>& sends,
-                    const std::vector<Message>& receives, std::vector<MPI_Request>& requests) {
+  absl::Status Await(std::string_view where, const std::vector<Message>& sends,
+                     const std::vector<Message>& receives, std::vector<MPI_Request>& requests) {
     if (is_aborted_) return Leave(requests);
     const Clock::time_point start = Clock::now();
     for (int64_t turn = 1;; ++turn) {
       int done = 0;
       const int code =
           MPI_Testall(static_cast<int>(requests.size()), requests.data(), &done, MPI_STATUSES_IGNORE);
-      if (code != MPI_SUCCESS) return Fail(Check(code, where), requests);
+      if (code != MPI_SUCCESS) return GiveUp(Check(code, where), requests);
       if (done != 0) return absl::OkStatus();
       if (turn % 16 != 0) continue;
       Listen();
@@ -306,7 +321,7 @@ class MpiLink {
       }
     }
     std::sort(missing.begin(), missing.end());
-    return Fail(LateError(where, missing, deadline_, rank_), requests);
+    return GiveUp(LateError(where, missing, deadline_, rank_), requests);
   }
 
   // Gives the messages up. Receives that have not met their message are cancelled. For those that have, and for sends, of
@@ -399,132 +414,6 @@ class MpiLink {
   std::thread watcher_;
 };
 
-class MpiOp : public RemoteOp {
- public:
-  MpiOp(std::shared_ptr<MpiLink> link, RemoteSpec spec) : link_(std::move(link)), spec_(std::move(spec)) {
-    for (const RemotePart& part : spec_.sends) sends_.push_back({part.domain, nullptr, part.bytes});
-    for (const RemotePart& part : spec_.receives) receives_.push_back({part.domain, nullptr, part.bytes});
-  }
-  ~MpiOp() override { Wait().IgnoreError(); }
-
-  absl::Status Start(std::span<const std::byte* const> sends, std::span<std::byte* const> receives) override {
-    MESHWORK_RETURN_IF_ERROR(Take(sends, receives));
-    is_under_way_ = true;
-    absl::Status status = link_->Start(spec_.where, sends_, receives_, requests_);
-    is_under_way_ = status.ok();
-    return status;
-  }
-
-  absl::Status Wait() override {
-    if (!is_under_way_) return absl::OkStatus();
-    absl::Status status = link_->Finish(spec_.where, sends_, receives_, requests_);
-    is_under_way_ = false;
-    return status;
-  }
-
-  // The thread that waits at once moves the messages itself.
-  absl::Status Run(std::span<const std::byte* const> sends, std::span<std::byte* const> receives) override {
-    MESHWORK_RETURN_IF_ERROR(Take(sends, receives));
-    return link_->Exchange(spec_.where, sends_, receives_, requests_);
-  }
-
- private:
-  absl::Status Take(std::span<const std::byte* const> sends, std::span<std::byte* const> receives) {
-    MESHWORK_CHECK(!is_under_way_ && sends.size() == sends_.size() && receives.size() == receives_.size());
-    if (!is_checked_) {
-      MESHWORK_RETURN_IF_ERROR(CheckSizes());
-      is_checked_ = true;
-    }
-    for (size_t i = 0; i < sends.size(); ++i) sends_[i].data = const_cast<std::byte*>(sends[i]);
-    for (size_t i = 0; i < receives.size(); ++i) receives_[i].data = receives[i];
-    return absl::OkStatus();
-  }
-
-  // Before the first run, as MPI does not say how long a message was that did not fit.
-  absl::Status CheckSizes() {
-    std::vector<int64_t> sent, received(spec_.receives.size());
-    for (const RemotePart& part : spec_.sends) sent.push_back(part.bytes);
-    std::vector<Message> out, in;
-    for (size_t i = 0; i < sent.size(); ++i)
-      out.push_back({spec_.sends[i].domain, reinterpret_cast<std::byte*>(&sent[i]), sizeof(int64_t)});
-    for (size_t i = 0; i < received.size(); ++i)
-      in.push_back({spec_.receives[i].domain, reinterpret_cast<std::byte*>(&received[i]), sizeof(int64_t)});
-    MESHWORK_RETURN_IF_ERROR(link_->Exchange(spec_.where, out, in, requests_));
-    for (size_t i = 0; i < received.size(); ++i) {
-      const RemotePart& part = spec_.receives[i];
-      if (received[i] == part.bytes) continue;
-      link_->Abort(SizeError(spec_.where, {part.domain, received[i]}, link_->domain(), part.bytes));
-      return link_->status();
-    }
-    return absl::OkStatus();
-  }
-
-  const std::shared_ptr<MpiLink> link_;
-  const RemoteSpec spec_;
-  std::vector<Message> sends_, receives_;
-  std::vector<MPI_Request> requests_;
-  bool is_checked_ = false, is_under_way_ = false;
-};
-
-class Mpi : public Transport {
- public:
-  explicit Mpi(std::shared_ptr<MpiLink> link) : link_(std::move(link)) { set_speed({2e9, 16e-6}); }
-
-  int64_t domain() const override { return link_->domain(); }
-  int64_t num_domains() const override { return link_->num_domains(); }
-
-  absl::StatusOr<std::vector<std::string>> AllGather(std::string_view what, std::string_view text) override {
-    const std::string where = fmt::format("Agree on {}", what);
-    std::string mine(text);
-    int64_t size = std::ssize(mine);
-    std::vector<int64_t> sizes(static_cast<size_t>(num_domains()), size);
-    MESHWORK_RETURN_IF_ERROR(Exchange(
-        where,
-        [&](size_t) -> Message {
-          return {0, reinterpret_cast<std::byte*>(&size), sizeof(int64_t)};
-        },
-        [&](size_t d) -> Message {
-          return {0, reinterpret_cast<std::byte*>(&sizes[d]), sizeof(int64_t)};
-        }));
-    std::vector<std::string> texts(sizes.size());
-    for (size_t d = 0; d < sizes.size(); ++d) texts[d].resize(static_cast<size_t>(sizes[d]));
-    MESHWORK_RETURN_IF_ERROR(Exchange(
-        where,
-        [&](size_t) -> Message {
-          return {0, reinterpret_cast<std::byte*>(mine.data()), size};
-        },
-        [&](size_t d) -> Message {
-          return {0, reinterpret_cast<std::byte*>(texts[d].data()), sizes[d]};
-        }));
-    texts[static_cast<size_t>(domain())] = std::move(mine);
-    return texts;
-  }
-
-  absl::StatusOr<std::unique_ptr<RemoteOp>> Prepare(RemoteSpec spec) override {
-    MESHWORK_RETURN_IF_ERROR(link_->status());
-    return std::make_unique<MpiOp>(link_, std::move(spec));
-  }
-
-  void Abort(absl::Status reason) override { link_->Abort(std::move(reason)); }
-
- private:
-  // One message to and from each other domain.
-  template <typename Send, typename Receive>
-  absl::Status Exchange(std::string_view where, const Send& send, const Receive& receive) {
-    std::vector<Message> sends, receives;
-    for (int64_t other = 0; other < num_domains(); ++other) {
-      if (other == domain()) continue;
-      sends.push_back(send(static_cast<size_t>(other)));
-      receives.push_back(receive(static_cast<size_t>(other)));
-      sends.back().domain = receives.back().domain = other;
-    }
-    std::vector<MPI_Request> requests;
-    return link_->Exchange(where, sends, receives, requests);
-  }
-
-  const std::shared_ptr<MpiLink> link_;
-};
-
 }  // namespace
 
 bool HasMpi() { return true; }
@@ -550,7 +439,8 @@ absl::StatusOr<std::unique_ptr<Transport>> MakeMpi(const MpiOptions& options) {
     return absl::NotFoundError(
         fmt::format("MPI: process {} has no domain; the transport has {}.", rank, Count(domains, "domain")));
   MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
-  return std::make_unique<Mpi>(std::make_shared<MpiLink>(comm, options.deadline));
+  return MakeMessageTransport(std::make_shared<MpiLink>(comm, options.deadline),
+                              {.bandwidth = 2e9, .latency = 16e-6});
 }
 
 #endif

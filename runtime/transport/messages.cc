@@ -1,0 +1,179 @@
+#include "meshwork/runtime/transport/messages.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <utility>
+
+#include "meshwork/base/status.h"
+
+namespace meshwork {
+namespace {
+
+// Slots of texts; those of operations are larger.
+constexpr uint64_t kShortSlot = 0, kRestSlot = 1;
+
+std::byte* BytesOf(void* data) { return static_cast<std::byte*>(data); }
+
+class MessageOp : public RemoteOp {
+ public:
+  MessageOp(std::shared_ptr<MessageLink> link, uint64_t slot, const RemoteSpec& spec)
+      : link_(std::move(link)),
+        slot_(slot),
+        exchange_(link_->MakeExchange(spec.where, slot, Messages(spec.sends), Messages(spec.receives))) {}
+  ~MessageOp() override { Wait().IgnoreError(); }
+
+  absl::Status Start(std::span<const std::byte* const> sends, std::span<std::byte* const> receives) override {
+    MESHWORK_RETURN_IF_ERROR(Take(sends, receives));
+    is_under_way_ = true;
+    absl::Status status = exchange_->Start();
+    is_under_way_ = status.ok();
+    return status;
+  }
+
+  absl::Status Wait() override {
+    if (!is_under_way_) return absl::OkStatus();
+    absl::Status status = exchange_->Wait();
+    is_under_way_ = false;
+    return status;
+  }
+
+  absl::Status Run(std::span<const std::byte* const> sends, std::span<std::byte* const> receives) override {
+    MESHWORK_RETURN_IF_ERROR(Take(sends, receives));
+    return exchange_->Run();
+  }
+
+ private:
+  static std::vector<Message> Messages(const std::vector<RemotePart>& parts) {
+    std::vector<Message> messages;
+    for (const RemotePart& part : parts) messages.push_back({part.domain, nullptr, part.bytes});
+    return messages;
+  }
+
+  absl::Status Take(std::span<const std::byte* const> sends, std::span<std::byte* const> receives) {
+    MESHWORK_CHECK(!is_under_way_ && sends.size() == exchange_->sends.size() &&
+                   receives.size() == exchange_->receives.size());
+    if (!is_checked_) {
+      MESHWORK_RETURN_IF_ERROR(CheckSizes());
+      is_checked_ = true;
+    }
+    for (size_t i = 0; i < sends.size(); ++i) exchange_->sends[i].data = const_cast<std::byte*>(sends[i]);
+    for (size_t i = 0; i < receives.size(); ++i) exchange_->receives[i].data = receives[i];
+    return absl::OkStatus();
+  }
+
+  // Before the first run: MPI does not say how long a message was that did not fit, and Gloo ends the process.
+  absl::Status CheckSizes() {
+    const std::vector<Message>& expected = exchange_->receives;
+    std::vector<int64_t> sent, received(expected.size());
+    for (const Message& message : exchange_->sends) sent.push_back(message.bytes);
+    std::vector<Message> sends, receives;
+    for (size_t i = 0; i < sent.size(); ++i)
+      sends.push_back({exchange_->sends[i].domain, BytesOf(&sent[i]), sizeof(int64_t)});
+    for (size_t i = 0; i < received.size(); ++i)
+      receives.push_back({expected[i].domain, BytesOf(&received[i]), sizeof(int64_t)});
+    MESHWORK_RETURN_IF_ERROR(
+        link_->MakeExchange(exchange_->where, slot_, std::move(sends), std::move(receives))->Run());
+    for (size_t i = 0; i < received.size(); ++i) {
+      if (received[i] == expected[i].bytes) continue;
+      return link_->Fail(
+          SizeError(exchange_->where, {expected[i].domain, received[i]}, link_->domain(), expected[i].bytes));
+    }
+    return absl::OkStatus();
+  }
+
+  const std::shared_ptr<MessageLink> link_;
+  const uint64_t slot_;
+  const std::unique_ptr<MessageExchange> exchange_;
+  bool is_checked_ = false, is_under_way_ = false;
+};
+
+// A text's size and its beginning. Most texts are no longer, and need one message to each domain.
+struct ShortText {
+  int64_t bytes = 0;
+  std::array<char, 248> begin = {};
+};
+constexpr int64_t kShortBytes = std::tuple_size_v<decltype(ShortText::begin)>;
+
+int64_t RestOf(int64_t bytes) { return std::max<int64_t>(bytes - kShortBytes, 0); }
+
+class MessageTransport : public Transport {
+ public:
+  MessageTransport(std::shared_ptr<MessageLink> link, const Link& speed)
+      : link_(std::move(link)), texts_(static_cast<size_t>(link_->num_domains())) {
+    set_speed(speed);
+  }
+
+  int64_t domain() const override { return link_->domain(); }
+  int64_t num_domains() const override { return link_->num_domains(); }
+
+  absl::StatusOr<std::vector<std::string>> AllGather(std::string_view what, std::string_view text) override {
+    ++asked_;
+    prepared_ = kRestSlot;
+    const std::string where = fmt::format("Agree on {}", what);
+    const auto mine = static_cast<size_t>(domain());
+    texts_[mine].bytes = std::ssize(text);
+    text.copy(texts_[mine].begin.data(), kShortBytes);
+    MESHWORK_RETURN_IF_ERROR(GatherShortTexts(where));
+    std::vector<std::string> texts(texts_.size());
+    for (size_t d = 0; d < texts.size(); ++d) {
+      texts[d].assign(texts_[d].begin.data(),
+                      static_cast<size_t>(std::min<int64_t>(texts_[d].bytes, kShortBytes)));
+      texts[d].resize(static_cast<size_t>(texts_[d].bytes));
+    }
+    texts[mine] = text;
+    MESHWORK_RETURN_IF_ERROR(GatherRests(where, texts));
+    return texts;
+  }
+
+  absl::StatusOr<std::unique_ptr<RemoteOp>> Prepare(RemoteSpec spec) override {
+    MESHWORK_RETURN_IF_ERROR(link_->status());
+    return std::make_unique<MessageOp>(link_, asked_ << 32 | ++prepared_, spec);
+  }
+
+  void Abort(absl::Status reason) override { link_->Abort(std::move(reason)); }
+
+ private:
+  absl::Status GatherShortTexts(const std::string& where) {
+    if (shorts_ == nullptr || shorts_->where != where) {
+      std::vector<Message> sends, receives;
+      for (int64_t other = 0; other < num_domains(); ++other) {
+        if (other == domain()) continue;
+        sends.push_back({other, BytesOf(&texts_[static_cast<size_t>(domain())]), sizeof(ShortText)});
+        receives.push_back({other, BytesOf(&texts_[static_cast<size_t>(other)]), sizeof(ShortText)});
+      }
+      shorts_ = link_->MakeExchange(where, kShortSlot, std::move(sends), std::move(receives));
+    }
+    return shorts_->Run();
+  }
+
+  // What of the texts did not fit into the first message.
+  absl::Status GatherRests(const std::string& where, std::vector<std::string>& texts) {
+    const auto mine = static_cast<size_t>(domain());
+    std::vector<Message> sends, receives;
+    for (size_t d = 0; d < texts.size(); ++d) {
+      if (d == mine) continue;
+      const auto other = static_cast<int64_t>(d);
+      if (const int64_t rest = RestOf(texts_[mine].bytes); rest > 0)
+        sends.push_back({other, BytesOf(texts[mine].data() + kShortBytes), rest});
+      if (const int64_t rest = RestOf(texts_[d].bytes); rest > 0)
+        receives.push_back({other, BytesOf(texts[d].data() + kShortBytes), rest});
+    }
+    if (sends.empty() && receives.empty()) return absl::OkStatus();
+    return link_->MakeExchange(where, kRestSlot, std::move(sends), std::move(receives))->Run();
+  }
+
+  const std::shared_ptr<MessageLink> link_;
+  std::vector<ShortText> texts_;             // by domain
+  std::unique_ptr<MessageExchange> shorts_;  // of the last question
+  // How many texts were gathered, and how many operations prepared since: an operation's slot.
+  uint64_t asked_ = 0, prepared_ = kRestSlot;
+};
+
+}  // namespace
+
+std::unique_ptr<Transport> MakeMessageTransport(std::shared_ptr<MessageLink> link, const Link& speed) {
+  return std::make_unique<MessageTransport>(std::move(link), speed);
+}
+
+}  // namespace meshwork
