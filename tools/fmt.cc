@@ -4,7 +4,7 @@
 
 #include "meshwork/base/status.h"
 #include "meshwork/ir/text.h"
-#include "meshwork/train/file.h"
+#include "meshwork/storage/file.h"
 #include "tools/commands.h"
 #include "tools/program_file.h"
 

@@ -4,7 +4,7 @@
 
 #include "meshwork/base/status.h"
 #include "meshwork/ir/text.h"
-#include "meshwork/train/file.h"
+#include "meshwork/storage/file.h"
 
 namespace meshwork::tools {
 namespace {

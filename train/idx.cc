@@ -12,7 +12,7 @@
 #include "fmt/ranges.h"
 #include "meshwork/base/status.h"
 #include "meshwork/runtime/tensor.h"
-#include "meshwork/train/file.h"
+#include "meshwork/storage/file.h"
 
 namespace meshwork {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "meshwork/base/status.h"
 #include "meshwork/runtime/transport/measure.h"
-#include "meshwork/train/file.h"
+#include "meshwork/storage/file.h"
 
 namespace meshwork {
 

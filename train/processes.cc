@@ -12,7 +12,7 @@
 #include "meshwork/base/status.h"
 #include "meshwork/runtime/cpu/worker_pool.h"
 #include "meshwork/runtime/transport/connect.h"
-#include "meshwork/train/file.h"
+#include "meshwork/storage/file.h"
 #include "meshwork/train/link_file.h"
 
 namespace meshwork {

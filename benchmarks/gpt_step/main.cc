@@ -16,7 +16,7 @@
 #include "meshwork/base/status.h"
 #include "meshwork/ir/program.h"
 #include "meshwork/runtime/cpu/worker_pool.h"
-#include "meshwork/train/file.h"
+#include "meshwork/storage/file.h"
 #include "meshwork/train/random.h"
 
 namespace meshwork {

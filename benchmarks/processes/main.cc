@@ -25,7 +25,7 @@
 #include "meshwork/runtime/dtensor.h"
 #include "meshwork/runtime/executor.h"
 #include "meshwork/runtime/transport/connect.h"
-#include "meshwork/train/file.h"
+#include "meshwork/storage/file.h"
 
 namespace meshwork {
 namespace {

@@ -15,7 +15,7 @@
 #include "meshwork.h"
 #include "meshwork/base/flags.h"
 #include "meshwork/base/status.h"
-#include "meshwork/train/file.h"
+#include "meshwork/storage/file.h"
 #include "meshwork/train/random.h"
 #include "nlohmann/json.hpp"
 

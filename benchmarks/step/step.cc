@@ -10,7 +10,7 @@
 #include "benchmarks/step/rounds.h"
 #include "meshwork/base/status.h"
 #include "meshwork/runtime/cpu/worker_pool.h"
-#include "meshwork/train/file.h"
+#include "meshwork/storage/file.h"
 
 namespace meshwork {
 namespace {

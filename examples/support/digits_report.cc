@@ -5,7 +5,7 @@
 
 #include "examples/support/digits_weights.h"
 #include "meshwork/base/status.h"
-#include "meshwork/train/file.h"
+#include "meshwork/storage/file.h"
 #include "meshwork/train/plot.h"
 
 namespace meshwork {

@@ -8,7 +8,7 @@
 #include "examples/support/text.h"
 #include "examples/support/training_run.h"
 #include "meshwork/base/status.h"
-#include "meshwork/train/file.h"
+#include "meshwork/storage/file.h"
 #include "meshwork/train/random.h"
 
 namespace meshwork {

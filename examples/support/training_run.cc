@@ -16,7 +16,7 @@
 
 #include "meshwork/base/status.h"
 #include "meshwork/plan/memory_report.h"
-#include "meshwork/train/file.h"
+#include "meshwork/storage/file.h"
 
 namespace meshwork {
 namespace {

@@ -1,7 +1,7 @@
 // benchmarks/compare as a shell sees it.
 #include "cli/process.h"
 #include "gtest/gtest.h"
-#include "train/temp_dir.h"
+#include "support/temp_dir.h"
 
 namespace meshwork {
 namespace {

@@ -11,7 +11,7 @@
 #include "gtest/gtest.h"
 #include "meshwork.h"
 #include "support/golden.h"
-#include "train/temp_dir.h"
+#include "support/temp_dir.h"
 
 namespace meshwork {
 namespace {

@@ -16,7 +16,7 @@
 #include "meshwork/runtime/tensor.h"
 #include "meshwork/spmd/cheaper_layouts.h"
 #include "meshwork/spmd/compile.h"
-#include "meshwork/train/safetensors.h"
+#include "meshwork/storage/safetensors.h"
 
 namespace meshwork {
 namespace {

@@ -10,7 +10,7 @@
 #include "gtest/gtest.h"
 #include "meshwork/ir/text.h"
 #include "meshwork/runtime/tensor.h"
-#include "meshwork/train/safetensors.h"
+#include "meshwork/storage/safetensors.h"
 #include "meshwork/train/session.h"
 
 namespace meshwork {

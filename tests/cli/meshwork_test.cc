@@ -13,7 +13,7 @@
 #include "meshwork/base/version.h"
 #include "meshwork/runtime/tensor.h"
 #include "meshwork/runtime/transport/gloo.h"
-#include "meshwork/train/safetensors.h"
+#include "meshwork/storage/safetensors.h"
 #include "support/golden.h"
 
 namespace meshwork {

@@ -11,7 +11,7 @@
 #include "cli/process.h"
 #include "fmt/format.h"
 #include "gtest/gtest.h"
-#include "train/temp_dir.h"
+#include "support/temp_dir.h"
 
 namespace meshwork {
 

@@ -16,7 +16,7 @@
 #include "gtest/gtest.h"
 #include "meshwork/ir/type.h"
 #include "meshwork/train/random.h"
-#include "train/temp_dir.h"
+#include "support/temp_dir.h"
 
 namespace meshwork {
 

@@ -7,7 +7,7 @@
 #include "cli/mlp_mnist.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "meshwork/train/safetensors.h"
+#include "meshwork/storage/safetensors.h"
 #include "support/idx_file.h"
 
 namespace meshwork {

@@ -10,7 +10,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "meshwork/runtime/tensor.h"
-#include "meshwork/train/safetensors.h"
+#include "meshwork/storage/safetensors.h"
 
 namespace meshwork {
 namespace {

@@ -13,7 +13,7 @@
 #include "gtest/gtest.h"
 #include "meshwork/base/status.h"
 #include "support/golden.h"
-#include "train/temp_dir.h"
+#include "support/temp_dir.h"
 
 namespace meshwork {
 namespace {

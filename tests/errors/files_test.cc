@@ -8,11 +8,11 @@
 #include "errors/errors.h"
 #include "gtest/gtest.h"
 #include "meshwork/train/dataset.h"
-#include "meshwork/train/file.h"
+#include "meshwork/storage/file.h"
 #include "meshwork/train/idx.h"
-#include "meshwork/train/safetensors.h"
+#include "meshwork/storage/safetensors.h"
 #include "support/idx_file.h"
-#include "train/temp_dir.h"
+#include "support/temp_dir.h"
 
 namespace meshwork {
 namespace {

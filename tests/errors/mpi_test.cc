@@ -7,7 +7,7 @@
 #include "errors/errors.h"
 #include "gtest/gtest.h"
 #include "meshwork/base/status.h"
-#include "train/temp_dir.h"
+#include "support/temp_dir.h"
 
 // As a build without MPI has them.
 #define HasMpi HasMpiWithout

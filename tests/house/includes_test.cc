@@ -37,10 +37,11 @@ const std::vector<Room>& House() {
       {"runtime", {"base", "mesh", "layout", "ir", "kernels", "plan"}},
       {"runtime/transport", {"base", "mesh", "runtime"}},
       {"runtime/cpu", {"base", "ir", "kernels", "kernels/blas", "plan", "runtime"}},
+      {"storage", {"base", "mesh", "layout", "ir", "runtime"}},
       {"check", {"base", "mesh", "layout", "ir", "kernels/blas", "ops", "spmd", "runtime", "runtime/cpu"}},
       {"train",
        {"base", "mesh", "layout", "ir", "ops", "control", "plan", "spmd", "runtime", "runtime/transport",
-        "runtime/cpu"}},
+        "runtime/cpu", "storage"}},
   };
   return *house;
 }

@@ -12,7 +12,7 @@
 #include "examples/support/mlp.h"
 #include "meshwork.h"
 #include "meshwork/base/flags.h"
-#include "meshwork/train/file.h"
+#include "meshwork/storage/file.h"
 
 namespace meshwork {
 namespace {

@@ -3,7 +3,7 @@
 
 #include "gmock/gmock.h"
 #include "meshwork/runtime/tensor.h"
-#include "meshwork/train/safetensors.h"
+#include "meshwork/storage/safetensors.h"
 #include "processes/launched.h"
 #include "runtime/programs.h"
 #include "support/tensors.h"

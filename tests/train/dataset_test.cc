@@ -10,7 +10,7 @@
 
 #include "gmock/gmock.h"
 #include "train/counting.h"
-#include "train/temp_dir.h"
+#include "support/temp_dir.h"
 
 namespace meshwork {
 namespace {

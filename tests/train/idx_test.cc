@@ -1,7 +1,7 @@
 #include "meshwork/train/idx.h"
 
 #include "support/idx_file.h"
-#include "train/temp_dir.h"
+#include "support/temp_dir.h"
 
 namespace meshwork {
 namespace {

@@ -19,7 +19,7 @@
 #include "meshwork/verify/verify.h"
 #include "nlohmann/json.hpp"
 #include "runtime/programs.h"
-#include "train/temp_dir.h"
+#include "support/temp_dir.h"
 
 namespace meshwork {
 namespace {

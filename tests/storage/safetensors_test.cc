@@ -1,10 +1,10 @@
-#include "meshwork/train/safetensors.h"
+#include "meshwork/storage/safetensors.h"
 
 #include <cstring>
 #include <filesystem>
 
-#include "meshwork/train/file.h"
-#include "train/temp_dir.h"
+#include "meshwork/storage/file.h"
+#include "support/temp_dir.h"
 
 namespace meshwork {
 namespace {

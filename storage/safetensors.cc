@@ -1,4 +1,4 @@
-#include "meshwork/train/safetensors.h"
+#include "meshwork/storage/safetensors.h"
 
 #include <algorithm>
 #include <bit>
@@ -12,7 +12,7 @@
 #include "fmt/ranges.h"
 #include "meshwork/base/json.h"
 #include "meshwork/base/status.h"
-#include "meshwork/train/file.h"
+#include "meshwork/storage/file.h"
 #include "nlohmann/json.hpp"
 
 namespace meshwork {

@@ -10,7 +10,7 @@
 // multiple of its size. Equal tensors make equal files, byte for byte. Dtypes: F32, F64, BF16, I32, I64,
 // BOOL.
 //
-// Thread safety: that of files (train/file.h).
+// Thread safety: that of files (storage/file.h).
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-#include "meshwork/train/file.h"
+#include "meshwork/storage/file.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>

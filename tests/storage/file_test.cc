@@ -1,4 +1,4 @@
-#include "meshwork/train/file.h"
+#include "meshwork/storage/file.h"
 
 #include <grp.h>
 #include <sys/resource.h>
@@ -12,7 +12,7 @@
 #include <thread>
 #include <vector>
 
-#include "train/temp_dir.h"
+#include "support/temp_dir.h"
 
 namespace meshwork {
 namespace {
