@@ -50,6 +50,8 @@ BatchStream::BatchStream(std::shared_ptr<DatasetParts> parts, int64_t size, cons
       wanted_(wanted),
       is_viewed_(size == 0 ||
                  (parts_->in_memory() && options.lanes == 1 && !options.shuffle_seed.has_value())),
+      first_batch_(size == 0 ? 0 : std::min(options.first_batch, (size - 1) / batch_size_ + 1)),
+      taken_(std::min(first_batch_ * batch_size_, size)),
       order_(size, options),
       buffers_(std::make_shared<BufferPool>()) {
   if (!is_viewed_) gatherer_ = std::thread(&BatchStream::GatherAll, this);
@@ -99,7 +101,7 @@ bool BatchStream::WaitForRoom() {
 void BatchStream::GatherAll() {
   std::exception_ptr failed;
   try {
-    for (int64_t batch = 0; batch <= (size_ - 1) / batch_size_; ++batch) {
+    for (int64_t batch = first_batch_; batch <= (size_ - 1) / batch_size_; ++batch) {
       if (!WaitForRoom()) return;
       Batch gathered = Gather(batch).value();  // which throws BadStatusOrAccess
       {

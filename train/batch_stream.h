@@ -60,8 +60,9 @@ class BatchStream {
   const int64_t size_, batch_size_;
   const WantedRows wanted_;
   const bool is_viewed_;
+  const int64_t first_batch_;
   Batch current_;
-  int64_t taken_ = 0;  // examples in current_ and the batches before it
+  int64_t taken_;  // examples in current_ and the batches before it
 
   // Of the thread.
   EpochOrder order_;

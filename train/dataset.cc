@@ -101,6 +101,8 @@ absl::StatusOr<internal::WantedRows> BatchRange::Wanted() const {
     return InvalidArgument(
         "Batches: lanes is {} and batch_size is {}; lanes must be at least 1 and divide batch_size.", lanes,
         batch_size);
+  if (options_.first_batch < 0)
+    return InvalidArgument("Batches: first_batch is {}; it must be at least 0.", options_.first_batch);
   internal::WantedRows wanted;
   if (dataset_.size() >= batch_size) {
     MESHWORK_ASSIGN_OR_RETURN(wanted.of_full, WantedOf(options_, batch_size));
@@ -115,7 +117,7 @@ absl::Status BatchRange::status() const { return Wanted().status(); }
 
 int64_t BatchRange::num_batches() const {
   if (!status().ok() || dataset_.size() == 0) return 0;
-  return (dataset_.size() - 1) / options_.batch_size + 1;
+  return std::max<int64_t>((dataset_.size() - 1) / options_.batch_size + 1 - options_.first_batch, 0);
 }
 
 BatchIterator BatchRange::begin() const {

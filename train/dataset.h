@@ -71,6 +71,9 @@ struct BatchOptions {
   int64_t batch_size = 32;                    // >= 1
   std::optional<uint64_t> shuffle_seed = {};  // without: in the order of the dataset
   int64_t epoch = 0;                          // each epoch has an order of its own; matters only with a seed
+  // The first batch that is wanted, >= 0: those before it are neither gathered nor loaded. So a training goes on in the
+  // middle of an epoch. Beyond the last batch there is none.
+  int64_t first_batch = 0;
 
   // Lets each process read a few files only. The examples are cut into `lanes` runs of equal length; if lanes does not
   // divide their number, the first runs have one example more. Each run is shuffled by itself. A batch of full size
@@ -168,10 +171,10 @@ class BatchRange {
   BatchRange(Dataset dataset, BatchOptions options)
       : dataset_(std::move(dataset)), options_(std::move(options)) {}
 
-  // Errors: the batch size is not positive; the lanes do not divide it; options.rows gives rows that a batch does not
+  // Errors: the batch size is not positive; the first batch is negative; the lanes do not divide the batch size; options.rows gives rows that a batch does not
   // have.
   absl::Status status() const;
-  // ⌈size / batch size⌉; 0 if status() is an error.
+  // ⌈size / batch size⌉, less those before the first; 0 if status() is an error.
   int64_t num_batches() const;
   // Starts a walk at the first batch; each call starts another walk. Like StatusOr's value(), throws
   // absl::BadStatusOrAccess if status() is an error, or where operator++ throws.

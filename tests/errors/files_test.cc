@@ -7,10 +7,10 @@
 
 #include "errors/errors.h"
 #include "gtest/gtest.h"
-#include "meshwork/train/dataset.h"
 #include "meshwork/storage/file.h"
-#include "meshwork/train/idx.h"
 #include "meshwork/storage/safetensors.h"
+#include "meshwork/train/dataset.h"
+#include "meshwork/train/idx.h"
 #include "support/idx_file.h"
 #include "support/temp_dir.h"
 
@@ -177,6 +177,7 @@ TEST(DataErrors, Datasets) {
                               MISTAKE(dataset.Batches({.batch_size = INT64_MIN}).status()),
                               MISTAKE(dataset.Batches({.batch_size = 4, .lanes = 0}).status()),
                               MISTAKE(dataset.Batches({.batch_size = 4, .lanes = 3}).status()),
+                              MISTAKE(dataset.Batches({.batch_size = 4, .first_batch = -1}).status()),
                               MISTAKE(dataset.Batches({.batch_size = 2, .rows = shifted}).status()),
                           });
 }

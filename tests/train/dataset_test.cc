@@ -9,8 +9,8 @@
 #include <thread>
 
 #include "gmock/gmock.h"
-#include "train/counting.h"
 #include "support/temp_dir.h"
+#include "train/counting.h"
 
 namespace meshwork {
 namespace {
@@ -119,6 +119,22 @@ TEST(DatasetTest, CountsItsBatches) {
   EXPECT_EQ(Counting(7).Batches({.batch_size = 3}).num_batches(), 3);
   EXPECT_EQ(Counting(6).Batches({.batch_size = 3}).num_batches(), 2);
   EXPECT_EQ(Counting(6).Batches({.batch_size = INT64_MAX}).num_batches(), 1);
+}
+
+TEST(DatasetTest, AWalkMayBeginAtAnyBatch) {
+  for (const std::optional<uint64_t> seed : {std::optional<uint64_t>(), std::optional<uint64_t>(7)}) {
+    const std::vector<std::vector<int64_t>> all =
+        Walk(Counting(11), {.batch_size = 3, .shuffle_seed = seed, .epoch = 2});
+    for (int64_t first = 0; first <= 5; ++first) {
+      const BatchOptions options = {.batch_size = 3, .shuffle_seed = seed, .epoch = 2, .first_batch = first};
+      const int64_t rest = std::max<int64_t>(4 - first, 0);
+      EXPECT_EQ(Walk(Counting(11), options),
+                (std::vector<std::vector<int64_t>>(all.end() - rest, all.end())));
+      EXPECT_EQ(Counting(11).Batches(options).num_batches(), rest);
+    }
+  }
+  EXPECT_EQ(Counting(2).Batches({.batch_size = INT64_MAX, .first_batch = INT64_MAX}).num_batches(), 0);
+  EXPECT_TRUE(Walk(Counting(2), {.batch_size = INT64_MAX, .first_batch = INT64_MAX}).empty());
 }
 
 TEST(DatasetTest, AWalkMayBeLeftEarly) {
