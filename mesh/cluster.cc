@@ -271,6 +271,28 @@ absl::StatusOr<Cluster> Cluster::FromEnvironment(const Environment& environment)
   return Cluster();
 }
 
+Cluster Cluster::Among(const std::vector<int64_t>& processes) const {
+  Cluster left = *this;
+  for (Role role : {Role::kChief, Role::kWorker}) {
+    left.counts_[static_cast<int>(role)] = 0;
+    left.addresses_[static_cast<int>(role)].clear();
+  }
+  bool is_there = false;
+  for (int64_t process : processes) {
+    const Task task = TaskOf(process);
+    const auto role = static_cast<size_t>(task.role);
+    if (task == task_) {
+      is_there = true;
+      left.task_.index = left.counts_[role];
+    }
+    ++left.counts_[role];
+    if (const std::string& address = AddressOf(task); !address.empty())
+      left.addresses_[role].push_back(address);
+  }
+  MESHWORK_CHECK(is_there, "process {} is not among those that are left", process());
+  return left;
+}
+
 int64_t Cluster::process() const {
   if (task_.role == Role::kChief) return 0;
   if (task_.role == Role::kWorker) return count(Role::kChief) + task_.index;

@@ -89,6 +89,9 @@ class Cluster {
 
   // The processes that hold the devices of the mesh: the chief and the workers.
   int64_t num_processes() const { return count(Role::kChief) + count(Role::kWorker); }
+  // The cluster that is left when only these of its processes remain: the workers among them are numbered anew, and
+  // without a chief worker 0 is it. REQUIRES: ascending numbers of processes, this one's among them.
+  Cluster Among(const std::vector<int64_t>& processes) const;
   // This process among them; -1 if it holds no devices.
   int64_t process() const;
   // REQUIRES: 0 <= process < num_processes(). Law: TaskOf(process()) == task().

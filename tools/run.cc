@@ -209,7 +209,7 @@ absl::Status Run(Arguments args) {
   flags.Switch("deterministic", "the same bits on however many processes, for more bytes between them",
                &options.compile.deterministic);
   if (const auto done = Parse(flags, args)) return *done;
-  MESHWORK_ASSIGN_OR_RETURN(const Processes processes, Processes::Join(options.join));
+  MESHWORK_ASSIGN_OR_RETURN(Processes processes, Processes::Join(options.join));
   return processes.Run([&] { return RunOnce(options, processes); });
 }
 

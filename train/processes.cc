@@ -12,6 +12,8 @@
 #include "meshwork/base/status.h"
 #include "meshwork/runtime/cpu/worker_pool.h"
 #include "meshwork/runtime/transport/connect.h"
+#include "meshwork/runtime/transport/meeting.h"
+#include "meshwork/runtime/transport/membership.h"
 #include "meshwork/storage/file.h"
 #include "meshwork/train/link_file.h"
 
@@ -20,6 +22,7 @@ namespace {
 
 constexpr Engine kEngines[] = {Engine::kAuto, Engine::kMpi, Engine::kGloo};
 constexpr int64_t kMostSeconds = 24 * 60 * 60;
+constexpr int kMostTries = 5;  // of processes that meet and cannot connect
 
 std::vector<std::string> EngineNames() {
   std::vector<std::string> names;
@@ -51,6 +54,12 @@ std::string HostName() {
   return gethostname(name, sizeof(name) - 1) == 0 ? name : "";
 }
 
+// Whether a process is lost, or cannot be reached.
+bool IsLoss(const absl::Status& status) {
+  return status.code() == absl::StatusCode::kUnavailable ||
+         status.code() == absl::StatusCode::kDeadlineExceeded;
+}
+
 // The host and the cores that this process may use: "host-a 0,1,2,3".
 std::string Cores() {
   cpu_set_t allowed;
@@ -72,6 +81,12 @@ void AddJoinFlags(FlagTable& flags, JoinOptions* options) {
   flags.Choice("transport", "what carries data between processes", &options->transport, EngineNames());
   flags.Int("deadline", "seconds that a process waits for another one", &options->deadline_seconds, 1,
             kMostSeconds);
+  flags.Choice(
+      "recover",
+      "when a process is lost, by Gloo: the others end; wait for one in its place; or go on without it",
+      &options->recover, {"off", "wait", "shrink"});
+  flags.Int("recover-deadline", "seconds that they wait for each other then", &options->recover_seconds, 1,
+            kMostSeconds);
   flags.Text(
       "link-file",
       "how fast the processes reach each other, as this file says; where it is missing, it is measured\n"
@@ -79,27 +94,72 @@ void AddJoinFlags(FlagTable& flags, JoinOptions* options) {
       &options->link_file);
 }
 
+struct Processes::Meeting {
+  Meeting(std::unique_ptr<Rendezvous> at, const MembersOptions& options)
+      : rendezvous(std::move(at)), members(*rendezvous, options) {}
+
+  std::unique_ptr<Rendezvous> rendezvous;
+  Members members;
+};
+
 absl::StatusOr<Processes> Processes::Join(const JoinOptions& options, const Environment& environment) {
   Processes joined;
+  joined.options_ = options;
   absl::StatusOr<Cluster> cluster = FindCluster(options.cluster, environment);
   if (!cluster.ok()) return Annotate(cluster.status(), "--cluster: ");
-  joined.cluster_ = *std::move(cluster);
-  MESHWORK_ASSIGN_OR_RETURN(const Engine engine, EngineOf(options.transport));
-  MESHWORK_ASSIGN_OR_RETURN(
-      joined.transport_,
-      Connect(joined.cluster_, {.engine = engine,
-                                .deadline = std::chrono::seconds(options.deadline_seconds),
-                                .rendezvous = environment("MESHWORK_RENDEZVOUS").value_or(""),
-                                .token = environment("MESHWORK_TOKEN").value_or("")}));
-  MESHWORK_RETURN_IF_ERROR(joined.CountSharers());
-  if (joined.transport_ != nullptr) {
-    MESHWORK_RETURN_IF_ERROR(FindSpeed(*joined.transport_, options.link_file));
-    MESHWORK_ASSIGN_OR_RETURN(joined.clock_, AlignClocks(*joined.transport_));
-  }
+  joined.whole_ = joined.cluster_ = *std::move(cluster);
+  MESHWORK_ASSIGN_OR_RETURN(joined.connect_.engine, EngineOf(options.transport));
+  joined.connect_.deadline = std::chrono::seconds(options.deadline_seconds);
+  joined.connect_.rendezvous = environment("MESHWORK_RENDEZVOUS").value_or("");
+  joined.connect_.token = environment("MESHWORK_TOKEN").value_or("");
+  MESHWORK_RETURN_IF_ERROR(joined.Meet());
+  MESHWORK_RETURN_IF_ERROR(joined.JoinGeneration());
   return joined;
 }
 
+absl::Status Processes::Meet() {
+  if (options_.recover == "off" || is_alone()) return absl::OkStatus();
+  if (connect_.engine == Engine::kAuto) connect_.engine = AutoEngine(cluster_);
+  if (connect_.engine == Engine::kMpi)
+    return InvalidArgument(
+        "--recover: MPI ends all processes when one is lost; start the job again from its checkpoint, for example by "
+        "meshwork supervise, or take --transport gloo.");
+  if (cluster_.process() < 0) return absl::OkStatus();  // Connect says that it holds no devices
+  MESHWORK_ASSIGN_OR_RETURN(std::unique_ptr<Rendezvous> rendezvous,
+                            MeetAt(cluster_, connect_.rendezvous, connect_.token, connect_.deadline));
+  MESHWORK_ASSIGN_OR_RETURN(connect_.rendezvous, RendezvousOf(cluster_, connect_.rendezvous));
+  meeting_ = std::make_shared<Meeting>(
+      std::move(rendezvous), MembersOptions{.process = cluster_.process(),
+                                            .num_processes = cluster_.num_processes(),
+                                            .may_shrink = options_.recover == "shrink",
+                                            .patience = connect_.deadline,
+                                            .deadline = std::chrono::seconds(options_.recover_seconds)});
+  return absl::OkStatus();
+}
+
+absl::Status Processes::JoinGeneration() {
+  for (int tries = 1;; ++tries) {
+    if (meeting_ != nullptr) {
+      MESHWORK_ASSIGN_OR_RETURN(const Membership membership, meeting_->members.Form());
+      generation_ = connect_.generation = membership.generation;
+      cluster_ = whole_.Among(membership.processes);
+    }
+    absl::Status status = ConnectNow();
+    if (status.ok() || meeting_ == nullptr || !IsLoss(status) || tries == kMostTries) return status;
+  }
+}
+
+absl::Status Processes::ConnectNow() {
+  MESHWORK_ASSIGN_OR_RETURN(transport_, Connect(cluster_, connect_));
+  MESHWORK_RETURN_IF_ERROR(CountSharers());
+  if (transport_ == nullptr) return absl::OkStatus();
+  MESHWORK_RETURN_IF_ERROR(FindSpeed(*transport_, options_.link_file));
+  MESHWORK_ASSIGN_OR_RETURN(clock_, AlignClocks(*transport_));
+  return absl::OkStatus();
+}
+
 absl::Status Processes::CountSharers() {
+  sharers_ = 1;
   if (transport_ == nullptr) return absl::OkStatus();
   const std::string mine = Cores();
   MESHWORK_ASSIGN_OR_RETURN(const std::vector<std::string> all, transport_->AllGather("cores", mine));
@@ -114,7 +174,18 @@ void Processes::Use(SessionOptions& options) const {
   if (options.workers == 0) options.workers = std::max(1, WorkerPool::DefaultWorkers() / sharers_);
 }
 
-absl::Status Processes::Run(const std::function<absl::Status()>& body) const {
+absl::Status Processes::Run(const std::function<absl::Status()>& body) {
+  while (true) {
+    absl::Status status = TryRun(body);
+    if (status.ok() || meeting_ == nullptr || !IsLoss(status)) return status;
+    fmt::print(stderr, "{}\n{}: joins the others again.\n", MessageOf(status), Name());
+    transport_.reset();
+    MESHWORK_RETURN_IF_ERROR(JoinGeneration());
+    fmt::print(stderr, "{}: goes on, one of {} processes.\n", Name(), cluster_.num_processes());
+  }
+}
+
+absl::Status Processes::TryRun(const std::function<absl::Status()>& body) const {
   if (transport_ == nullptr) return body();
   try {
     const absl::Status status = body();

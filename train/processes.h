@@ -1,7 +1,7 @@
 // Processes: this process among those that run a program together, and the data between them.
 //
 //   JoinOptions join;                                    // or as flags say: AddJoinFlags(flags, &join)
-//   MESHWORK_ASSIGN_OR_RETURN(const Processes processes, Processes::Join(join));
+//   MESHWORK_ASSIGN_OR_RETURN(Processes processes, Processes::Join(join));
 //   return processes.Run([&]() -> absl::Status {
 //     SessionOptions options;
 //     processes.Use(options);                            // its session is one of all processes
@@ -11,6 +11,10 @@
 //
 // Every process runs the same program and computes the rows and columns that its devices hold. It need not read other
 // rows of the data (Session::RowsHere). A process that cannot go on tells the others why, so that none waits for it.
+//
+// When a process is lost, the others end, or, if JoinOptions::recover says so, join again: with a process that was
+// started in its place, or without it. Run then calls its body once more, which makes the session anew, on the mesh that
+// the processes can share, and restores its state from a checkpoint (train/checkpoints.h).
 #pragma once
 
 #include <functional>
@@ -23,6 +27,7 @@
 #include "meshwork/runtime/trace.h"
 #include "meshwork/runtime/transport.h"
 #include "meshwork/runtime/transport/clocks.h"
+#include "meshwork/runtime/transport/connect.h"
 #include "meshwork/train/session.h"
 
 namespace meshwork {
@@ -33,13 +38,19 @@ struct JoinOptions {
   std::string cluster = "auto";
   std::string transport = "auto";  // NameOf(Engine)
   int64_t deadline_seconds = 60;   // how long a process waits for another one
+  // What is done when a process is lost, by Gloo. "off": the others end. "wait": they wait until all processes of the
+  // cluster are there again. "shrink": after `deadline_seconds` they go on without those that are missing, if they are
+  // more than half of those that were there before. "shrink" and a lost process 0 need a rendezvous that no process of
+  // the cluster serves. All processes need the same.
+  std::string recover = "off";
+  int64_t recover_seconds = 600;  // how long the others are waited for then
   // The file of the link between the processes (LinkToJson). The first process reads it; if there is none, all measure
   // the link, and the first process writes it. Measuring takes up to half a second on a slow link. Empty: the link is
   // measured and not kept.
   std::string link_file;
 };
 
-// Adds --cluster, --transport, --deadline and --link-file.
+// Adds --cluster, --transport, --deadline, --recover, --recover-deadline and --link-file.
 void AddJoinFlags(FlagTable& flags, JoinOptions* options);
 
 class Processes {
@@ -64,8 +75,14 @@ class Processes {
   void Use(SessionOptions& options) const;
 
   // body(), which all processes run. Returns its status, with this process's name before an error. Of an error, or
-  // an exception, the others are told: every call of theirs that waits fails with it.
-  absl::Status Run(const std::function<absl::Status()>& body) const;
+  // an exception, the others are told: every call of theirs that waits fails with it. If another process was lost and
+  // JoinOptions::recover says so, joins again and calls body() again, as often as it takes: what uses transport() must
+  // end with body(). Errors, besides: others did not come back; those of Join.
+  absl::Status Run(const std::function<absl::Status()>& body);
+  // How many processes the cluster had before any was lost.
+  int64_t num_wanted() const { return whole_.num_processes(); }
+  // Which of the generations of processes these are, from 0 (runtime/transport/membership.h).
+  int64_t generation() const { return generation_; }
 
   // One trace of what all processes have recorded, on the time line of the chief's clock (runtime/trace.h), in the
   // chief; in the others, `mine` on that time line. All processes must call it. It measures the clocks again, as they
@@ -76,10 +93,23 @@ class Processes {
   std::string Name() const;
 
  private:
+  // Where processes of several generations meet.
+  struct Meeting;
+
+  absl::Status Meet();
+  // Connects with the others of this generation, or of the next ones.
+  absl::Status JoinGeneration();
+  absl::Status ConnectNow();
   absl::Status CountSharers();
   absl::Status Tell(const absl::Status& error) const;
+  // body(), once.
+  absl::Status TryRun(const std::function<absl::Status()>& body) const;
 
-  Cluster cluster_;
+  JoinOptions options_;
+  ConnectOptions connect_;
+  Cluster whole_, cluster_;  // as it was told, and those of this generation
+  int64_t generation_ = 0;
+  std::shared_ptr<Meeting> meeting_;  // null if lost processes end the job
   std::unique_ptr<Transport> transport_;
   int sharers_ = 1;    // processes on this host that may use the same cores, with this one
   ClockOffset clock_;  // to the chief's, when this process joined

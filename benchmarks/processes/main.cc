@@ -167,7 +167,7 @@ absl::StatusOr<double> TimeOurs(const Processes& processes, int64_t bytes, int64
 
 absl::StatusOr<std::unique_ptr<DirectEngine>> EngineBeside(const Options& o) {
   // MPI is initialised by the first transport.
-  MESHWORK_ASSIGN_OR_RETURN(const Processes processes, Processes::Join(o.join));
+  MESHWORK_ASSIGN_OR_RETURN(Processes processes, Processes::Join(o.join));
   if (processes.is_alone()) return InvalidArgument("There is one process; start several (--help).");
   const Cluster& cluster = processes.cluster();
   const bool is_auto = o.join.transport == NameOf(Engine::kAuto);
@@ -199,7 +199,7 @@ absl::Status CompareAllReduces(const Options& o, const std::vector<int64_t>& siz
     for (int64_t round = 0; round < o.rounds; ++round) {
       double ours = 0, direct = 0;
       {
-        MESHWORK_ASSIGN_OR_RETURN(const Processes processes, Processes::Join(o.join));
+        MESHWORK_ASSIGN_OR_RETURN(Processes processes, Processes::Join(o.join));
         is_chief = processes.is_chief();
         MESHWORK_RETURN_IF_ERROR(processes.Run([&]() -> absl::Status {
           MESHWORK_ASSIGN_OR_RETURN(ours, TimeOurs(processes, bytes, o.calls));
@@ -302,7 +302,7 @@ absl::Status Run(const Options& o) {
   Report report(o);
   if (!sizes.empty()) MESHWORK_RETURN_IF_ERROR(CompareAllReduces(o, sizes, report));
   if (batches.empty()) return report.Write();
-  MESHWORK_ASSIGN_OR_RETURN(const Processes processes, Processes::Join(o.join));
+  MESHWORK_ASSIGN_OR_RETURN(Processes processes, Processes::Join(o.join));
   if (processes.is_alone()) return InvalidArgument("There is one process; start several (--help).");
   return processes.Run([&]() -> absl::Status {
     MESHWORK_ASSIGN_OR_RETURN(const Others others, Others::Find(processes));

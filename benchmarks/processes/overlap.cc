@@ -207,7 +207,7 @@ absl::Status Compare(const Options& o, const Processes& processes) {
 }
 
 absl::Status Run(const Options& o) {
-  MESHWORK_ASSIGN_OR_RETURN(const Processes processes, Processes::Join(o.join));
+  MESHWORK_ASSIGN_OR_RETURN(Processes processes, Processes::Join(o.join));
   if (processes.is_alone()) return InvalidArgument("There is one process; start several (--help).");
   return processes.Run([&] { return Compare(o, processes); });
 }

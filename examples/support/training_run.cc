@@ -242,7 +242,7 @@ absl::Status WriteLossPlot(const std::string& path, std::string title, std::stri
 }
 
 absl::Status RunWithOthers(RunOptions& options, const std::function<absl::Status()>& body) {
-  MESHWORK_ASSIGN_OR_RETURN(const Processes processes, Processes::Join(options.join));
+  MESHWORK_ASSIGN_OR_RETURN(Processes processes, Processes::Join(options.join));
   options.processes = &processes;
   return processes.Run([&]() -> absl::Status {
     MESHWORK_RETURN_IF_ERROR(AgreeOnTrace(options));

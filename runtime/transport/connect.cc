@@ -24,8 +24,10 @@ absl::StatusOr<std::unique_ptr<Transport>> ConnectByMpi(const Cluster& cluster,
 
 absl::StatusOr<std::unique_ptr<Transport>> ConnectByGloo(const Cluster& cluster,
                                                          const ConnectOptions& options) {
-  return MakeGloo(cluster,
-                  {.deadline = options.deadline, .rendezvous = options.rendezvous, .token = options.token});
+  return MakeGloo(cluster, {.deadline = options.deadline,
+                            .rendezvous = options.rendezvous,
+                            .token = options.token,
+                            .generation = options.generation});
 }
 
 }  // namespace

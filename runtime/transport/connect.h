@@ -29,6 +29,7 @@ struct ConnectOptions {
   // How long a process waits for another one, here and in every operation.
   std::chrono::milliseconds deadline = std::chrono::seconds(60);
   std::string rendezvous, token;  // of GlooOptions
+  int64_t generation = 0;
 };
 
 // All processes of the cluster that hold devices must call it, in the same order. Null for a process that is alone.

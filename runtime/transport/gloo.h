@@ -38,6 +38,9 @@ struct GlooOptions {
   std::string rendezvous;
   // Of the job. All processes need the same.
   std::string token;
+  // Of the processes (membership.h), where several transports of a job use one rendezvous, and new processes come into
+  // it. All processes need the same.
+  int64_t generation = 0;
 };
 
 // Whether this build has Gloo.

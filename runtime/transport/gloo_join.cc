@@ -10,11 +10,13 @@
 #include <cstdlib>
 #include <map>
 #include <random>
+#include <tuple>
 #include <utility>
 
 #include "fmt/ranges.h"
 #include "meshwork/base/status.h"
 #include "meshwork/base/version.h"
+#include "meshwork/runtime/transport/meeting.h"
 
 namespace meshwork {
 namespace {
@@ -30,38 +32,12 @@ milliseconds Until(SteadyClock::time_point end) {
 
 // ---- What lives as long as this process.
 
-// The rendezvous that this process serves, by address. Each stays, as others may already be at the next transport.
-struct Servers {
-  std::mutex mutex;
-  std::map<std::string, std::unique_ptr<RendezvousServer>> by_address;
-};
-Servers& AllServers() {
-  static auto* const servers = new Servers;
-  return *servers;
-}
-
-absl::Status Serve(const std::string& address, const std::string& token) {
-  Servers& servers = AllServers();
-  const std::lock_guard lock(servers.mutex);
-  if (servers.by_address.contains(address)) return absl::OkStatus();
-  MESHWORK_ASSIGN_OR_RETURN(std::unique_ptr<RendezvousServer> server,
-                            RendezvousServer::Start(address, token));
-  if (servers.by_address.empty()) {
-    std::atexit([] {
-      const std::lock_guard last(AllServers().mutex);
-      AllServers().by_address.clear();
-    });
-  }
-  servers.by_address[address] = std::move(server);
-  return absl::OkStatus();
-}
-
-// How many transports `process` has made by this rendezvous before.
-int64_t NextNumber(const std::string& rendezvous, int64_t process) {
+// How many transports `process` has made by this rendezvous in this generation before.
+int64_t NextNumber(const std::string& rendezvous, int64_t generation, int64_t process) {
   static auto* const mutex = new std::mutex;
-  static auto* const numbers = new std::map<std::pair<std::string, int64_t>, int64_t>;
+  static auto* const numbers = new std::map<std::tuple<std::string, int64_t, int64_t>, int64_t>;
   const std::lock_guard lock(*mutex);
-  return (*numbers)[{rendezvous, process}]++;
+  return (*numbers)[{rendezvous, generation, process}]++;
 }
 
 // ---- What processes tell each other.
@@ -125,21 +101,14 @@ absl::Status GlooLink::Join() {
 }
 
 absl::Status GlooLink::FindRendezvous() {
-  std::string address = options_.rendezvous;
-  if (address.empty()) {
-    address = cluster_.AddressOf(cluster_.TaskOf(0));
-    if (address.empty())
-      return absl::FailedPreconditionError(
-          "Gloo: the cluster does not say the address of process 0; give that of a rendezvous.");
-    if (domain_ == 0) MESHWORK_RETURN_IF_ERROR(Serve(address, options_.token));
-  }
+  MESHWORK_ASSIGN_OR_RETURN(const std::string address, RendezvousOf(cluster_, options_.rendezvous));
   absl::StatusOr<std::unique_ptr<Rendezvous>> rendezvous =
-      Rendezvous::Connect(address, options_.token, join_deadline_);
+      MeetAt(cluster_, options_.rendezvous, options_.token, join_deadline_);
   if (rendezvous.status().code() == absl::StatusCode::kUnavailable && options_.rendezvous.empty())
     return DidNotCome({NameOf(0)});
   MESHWORK_ASSIGN_OR_RETURN(rendezvous_, std::move(rendezvous));
   MESHWORK_ASSIGN_OR_RETURN(rendezvous_address_, Resolve(address));
-  prefix_ = fmt::format("{}/", NextNumber(address, domain_));
+  prefix_ = fmt::format("{}/{}/", options_.generation, NextNumber(address, options_.generation, domain_));
   WatchReason();
   return absl::OkStatus();
 }

@@ -105,7 +105,7 @@ const std::map<std::string, std::function<absl::Status()>>& Mistakes() {
        }},
       {"an exception",
        [] {
-         const Processes processes = Processes::Join({}).value();
+         Processes processes = Processes::Join({}).value();
          const auto fails = []() -> absl::Status { throw std::runtime_error("a stack is empty"); };
          const auto waits = [&] { return Agree(*processes.transport(), "the step", std::string("1")); };
          try {

@@ -28,6 +28,28 @@ TEST(ClusterTest, WithoutVariablesAProcessIsAlone) {
   EXPECT_EQ(alone.ToString(), "one process");
 }
 
+TEST(ClusterTest, ThoseThatAreLeftAreNumberedAnew) {
+  const auto cluster_of = [](const char* task) {
+    return Read(
+        {{"TF_CONFIG", fmt::format(R"({{"cluster": {{"chief": ["c:1"], "worker": ["a:1", "b:1", "d:1"],
+                                               "evaluator": ["e:1"]}}, "task": {})",
+                                   task) +
+                           "}"}});
+  };
+  const Cluster last = cluster_of(R"({"type": "worker", "index": 2})");
+  const Cluster left = last.Among({1, 3});
+  EXPECT_EQ(left.num_processes(), 2);
+  EXPECT_EQ(left.task(), (Task{Role::kWorker, 1}));
+  EXPECT_EQ(left.process(), 1);
+  EXPECT_EQ(left.count(Role::kChief), 0);
+  EXPECT_EQ(left.count(Role::kEvaluator), 1);
+  EXPECT_EQ(left.AddressOf(left.TaskOf(0)), "a:1");
+  EXPECT_EQ(left.AddressOf(left.TaskOf(1)), "d:1");
+  EXPECT_TRUE(cluster_of(R"({"type": "worker", "index": 0})").Among({1, 3}).is_chief());
+  EXPECT_EQ(last.Among({0, 1, 2, 3}), last);
+  EXPECT_TRUE(last.Among({3}).is_alone());
+}
+
 // Every process of clusters of all roles: what they say of each other agrees.
 TEST(ClusterTest, ProcessesAgreeOnWhoHoldsDevices) {
   for (int chiefs : {0, 1}) {
