@@ -15,8 +15,10 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -50,7 +52,8 @@ class SafetensorsFile {
   // The same tensor, to be read as `dtype`. Error: the table in storage/safetensors.h does not have that.
   absl::StatusOr<SafetensorsEntry> As(const SafetensorsEntry& entry, DType dtype) const;
 
-  // A tensor of entry.type. REQUIRES, here and below: `entry` is one of this file, or As gave it.
+  // A tensor of entry.type. REQUIRES, here and below: `entry` is one of this file, or As gave it; its
+  // type.shape may be replaced by another with as many elements (Layout::FactorShape).
   // Errors: the file ends early (it was changed); the disk fails; a BOOL is neither 0 nor 1.
   absl::StatusOr<Tensor> Read(const SafetensorsEntry& entry) const;
   // Reads the elements of `box`, a block of the tensor, to their places in a buffer that holds another block.
@@ -66,6 +69,7 @@ class SafetensorsFile {
  private:
   SafetensorsFile(InputFile file, int64_t data_begin) : file_(std::move(file)), data_begin_(data_begin) {}
 
+  // Fills `bytes` with elements from `begin` on, as they lie in the file.
   absl::Status ReadRun(const SafetensorsEntry& entry, int64_t begin, std::span<std::byte> bytes) const;
 
   InputFile file_;
