@@ -9,8 +9,11 @@
 #include <cerrno>
 #include <cstdio>
 #include <filesystem>
+#include <functional>
 #include <optional>
+#include <stop_token>
 #include <system_error>
+#include <thread>
 #include <utility>
 
 #include "meshwork/base/status.h"
@@ -21,8 +24,8 @@ namespace {
 
 // The kernel moves at most 2^31 bytes at once.
 constexpr size_t kMaxTransfer = size_t{1} << 30;
-constexpr size_t kMaxStream = size_t{256} << 20;     // of a pipe or a device, which may never end
-constexpr size_t kHashedTransfer = size_t{1} << 20;  // what is hashed is in the cache when it is written
+constexpr size_t kMaxStream = size_t{256} << 20;  // of a pipe or a device, which may never end
+constexpr size_t kHashedAtOnce = size_t{1} << 20;
 
 std::string ErrorText(int error) { return std::generic_category().message(error); }
 
@@ -83,16 +86,15 @@ int WriteAll(int fd, std::string_view bytes) {
   return 0;
 }
 
-// The same, and updates `hash`, if it is not null.
-int WriteHashed(int fd, std::string_view bytes, Sha256* hash) {
-  if (hash == nullptr) return WriteAll(fd, bytes);
-  while (!bytes.empty()) {
-    const std::string_view part = bytes.substr(0, kHashedTransfer);
-    hash->Update(std::as_bytes(std::span(part)));
-    if (const int error = WriteAll(fd, part); error != 0) return error;
-    bytes.remove_prefix(part.size());
+// Updates `hash` with the pieces, unless it is told to stop.
+void HashPieces(const std::stop_token& stop, std::span<const std::string_view> pieces, Sha256& hash) {
+  for (std::string_view piece : pieces) {
+    while (!piece.empty() && !stop.stop_requested()) {
+      const std::string_view part = piece.substr(0, kHashedAtOnce);
+      hash.Update(std::as_bytes(std::span(part)));
+      piece.remove_prefix(part.size());
+    }
   }
-  return 0;
 }
 
 // EINVAL: a file system that keeps nothing on a disk.
@@ -134,10 +136,18 @@ int WriteNewFile(const std::string& path, std::span<const std::string_view> piec
   Descriptor file(fd);
   if (old != nullptr)
     if (const int error = TakeOver(file.get(), *old); error != 0) return error;
+  // A hash takes as long as a fast disk. An error stops it.
+  std::jthread hasher;
+  try {
+    if (hash != nullptr) hasher = std::jthread(HashPieces, pieces, std::ref(*hash));
+  } catch (const std::system_error& error) {
+    return error.code().value();  // no more threads
+  }
   for (std::string_view piece : pieces) {
-    if (const int error = WriteHashed(file.get(), piece, hash); error != 0) return error;
+    if (const int error = WriteAll(file.get(), piece); error != 0) return error;
   }
   if (const int error = Flush(file.get()); error != 0) return error;
+  if (hasher.joinable()) hasher.join();
   // Network file systems report a full disk only here.
   return close(file.Release()) == 0 ? 0 : errno;
 }

@@ -41,7 +41,7 @@ absl::Status CheckWritable(const std::string& path);
 // directory cannot be flushed, and then the file has been replaced.
 absl::Status WriteFileAtomically(const std::string& path, std::string_view contents);
 // The same for contents that lie in pieces, to be written one after the other. `hash`, if it is not null, is
-// updated with each part of the contents just before that part is written.
+// updated with them by a thread of its own while they are written; after an error it is of no use.
 absl::Status WriteFileAtomically(const std::string& path, std::span<const std::string_view> pieces,
                                  Sha256* hash = nullptr);
 

@@ -83,12 +83,14 @@ absl::Status SafetensorsFile::ReadBox(const SafetensorsEntry& entry, const Block
                                       std::byte* data) const {
   const BoxBuffer whole = BoxBuffer::Whole(entry.type.shape);
   if (!LiesIn(box, whole.start, whole.shape)) {
-    return InvalidArgument("{}: {} is no block of {}; give one that lies in the tensor.",
-                           PlaceOfTensor(path(), entry.name), BlockToString(box), entry.type.ToString());
+    return InvalidArgument("{}: the box {} does not lie in {}; give a block of the tensor.",
+                           PlaceOfTensor(path(), entry.name), ShowBuffer(BufferOf(box)),
+                           entry.type.ToString());
   }
   if (!LiesIn(box, to.start, to.shape)) {
-    return InvalidArgument("{}: {} does not lie in the buffer {}; give one that holds all of it.",
-                           PlaceOfTensor(path(), entry.name), BlockToString(box), ShowBuffer(to));
+    return InvalidArgument(
+        "{}: the box {} does not lie in the buffer {}; give a buffer that holds all of it.",
+        PlaceOfTensor(path(), entry.name), ShowBuffer(BufferOf(box)), ShowBuffer(to));
   }
   // Elements that lie side by side in the file do so in the box, too.
   const BoxCopy from_file(box, whole, BufferOf(box));

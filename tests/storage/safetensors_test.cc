@@ -102,7 +102,8 @@ TEST_F(SafetensorsTest, ReadsOtherTypesOfTheFormat) {
   File("f", file);
   const auto texts = [&](const ReadSafetensorsOptions& options) {
     std::vector<std::string> read;
-    for (const auto& [name, tensor] : ReadSafetensors(Path("f"), options).value()) {
+    const NamedTensors tensors = ReadSafetensors(Path("f"), options).value();
+    for (const auto& [name, tensor] : tensors) {
       read.push_back(name + " " + tensor.type().ToString());
       for (int64_t i = 0; i < tensor.num_elements(); ++i)
         read.back() +=
