@@ -9,11 +9,15 @@
 #include <cerrno>
 #include <cstdio>
 #include <filesystem>
+#include <functional>
 #include <optional>
+#include <stop_token>
 #include <system_error>
+#include <thread>
 #include <utility>
 
 #include "meshwork/base/status.h"
+#include "meshwork/storage/sha256.h"
 
 namespace meshwork {
 namespace {
@@ -21,6 +25,7 @@ namespace {
 // The kernel moves at most 2^31 bytes at once.
 constexpr size_t kMaxTransfer = size_t{1} << 30;
 constexpr size_t kMaxStream = size_t{256} << 20;  // of a pipe or a device, which may never end
+constexpr size_t kHashedAtOnce = size_t{1} << 20;
 
 std::string ErrorText(int error) { return std::generic_category().message(error); }
 
@@ -40,6 +45,13 @@ absl::Status CannotWrite(const std::string& path, int error) {
                   Shown(path), ErrorText(error)));
 }
 
+absl::Status CannotFlush(const std::string& path, int error) {
+  return absl::Status(absl::ErrnoToStatusCode(error),
+                      fmt::format("{}: was replaced, but its directory cannot be flushed to the disk: {}; "
+                                  "until it is, a power failure may bring the old file back.",
+                                  path, ErrorText(error)));
+}
+
 // Closes a file descriptor at the end of its scope.
 class Descriptor {
  public:
@@ -56,9 +68,9 @@ class Descriptor {
   int fd_;
 };
 
-int OpenForReading(const std::string& path) {
+int OpenForReading(const std::string& path, int flags = 0) {
   int fd;
-  do fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  do fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | flags);
   while (fd < 0 && errno == EINTR);
   return fd;
 }
@@ -73,6 +85,20 @@ int WriteAll(int fd, std::string_view bytes) {
   }
   return 0;
 }
+
+// Updates `hash` with the pieces, unless it is told to stop.
+void HashPieces(const std::stop_token& stop, std::span<const std::string_view> pieces, Sha256& hash) {
+  for (std::string_view piece : pieces) {
+    while (!piece.empty() && !stop.stop_requested()) {
+      const std::string_view part = piece.substr(0, kHashedAtOnce);
+      hash.Update(std::as_bytes(std::span(part)));
+      piece.remove_prefix(part.size());
+    }
+  }
+}
+
+// EINVAL: a file system that keeps nothing on a disk.
+int Flush(int fd) { return fsync(fd) == 0 || errno == EINVAL ? 0 : errno; }
 
 // Makes the file at `fd` look as the one that it replaces.
 int TakeOver(int fd, const struct stat& old) {
@@ -91,8 +117,8 @@ int TakeOver(int fd, const struct stat& old) {
 
 // Writes a file beside `path` and says which; none where it could not be made. `old`: the file that it is to
 // replace, null if there is none.
-int WriteNewFile(const std::string& path, std::span<const std::string_view> pieces, const struct stat* old,
-                 std::optional<std::string>& written) {
+int WriteNewFile(const std::string& path, std::span<const std::string_view> pieces, Sha256* hash,
+                 const struct stat* old, std::optional<std::string>& written) {
   static std::atomic<int64_t> count = 0;
   constexpr int kTries = 100;
   int fd = -1;
@@ -110,11 +136,18 @@ int WriteNewFile(const std::string& path, std::span<const std::string_view> piec
   Descriptor file(fd);
   if (old != nullptr)
     if (const int error = TakeOver(file.get(), *old); error != 0) return error;
+  // A hash takes as long as a fast disk. An error stops it.
+  std::jthread hasher;
+  try {
+    if (hash != nullptr) hasher = std::jthread(HashPieces, pieces, std::ref(*hash));
+  } catch (const std::system_error& error) {
+    return error.code().value();  // no more threads
+  }
   for (std::string_view piece : pieces) {
     if (const int error = WriteAll(file.get(), piece); error != 0) return error;
   }
-  // EINVAL: a file system that keeps nothing on a disk.
-  if (fsync(file.get()) != 0 && errno != EINVAL) return errno;
+  if (const int error = Flush(file.get()); error != 0) return error;
+  if (hasher.joinable()) hasher.join();
   // Network file systems report a full disk only here.
   return close(file.Release()) == 0 ? 0 : errno;
 }
@@ -179,7 +212,7 @@ absl::StatusOr<Target> FindTarget(const std::string& path) {
 absl::Status CheckWritable(const std::string& path) {
   MESHWORK_ASSIGN_OR_RETURN(const Target target, FindTarget(path));
   std::optional<std::string> trial;
-  const int error = WriteNewFile(target.path, {}, nullptr, trial);
+  const int error = WriteNewFile(target.path, {}, /*hash=*/nullptr, /*old=*/nullptr, trial);
   if (trial.has_value()) unlink(trial->c_str());
   return error == 0 ? absl::OkStatus() : CannotWrite(path, error);
 }
@@ -188,14 +221,23 @@ absl::Status WriteFileAtomically(const std::string& path, std::string_view conte
   return WriteFileAtomically(path, std::span<const std::string_view>(&contents, 1));
 }
 
-absl::Status WriteFileAtomically(const std::string& path, std::span<const std::string_view> pieces) {
+absl::Status WriteFileAtomically(const std::string& path, std::span<const std::string_view> pieces,
+                                 Sha256* hash) {
   MESHWORK_ASSIGN_OR_RETURN(const Target target, FindTarget(path));
+  // Opened before anything is written, so that a directory that cannot be flushed changes nothing. One that
+  // may be written but not read stays closed.
+  const std::string parent = std::filesystem::path(target.path).parent_path().string();
+  const Descriptor directory(OpenForReading(parent.empty() ? "." : parent, O_DIRECTORY));
+  if (directory.get() < 0 && errno != EACCES) return CannotWrite(path, errno);
   std::optional<std::string> temporary;
-  int error = WriteNewFile(target.path, pieces, target.exists ? &target.info : nullptr, temporary);
+  int error = WriteNewFile(target.path, pieces, hash, target.exists ? &target.info : nullptr, temporary);
   if (error == 0 && std::rename(temporary->c_str(), target.path.c_str()) != 0) error = errno;
-  if (error == 0) return absl::OkStatus();
-  if (temporary.has_value()) unlink(temporary->c_str());
-  return CannotWrite(path, error);
+  if (error != 0) {
+    if (temporary.has_value()) unlink(temporary->c_str());
+    return CannotWrite(path, error);
+  }
+  if (directory.get() >= 0) error = Flush(directory.get());
+  return error == 0 ? absl::OkStatus() : CannotFlush(path, error);
 }
 
 absl::StatusOr<InputFile> InputFile::Open(const std::string& path) {

@@ -18,6 +18,8 @@
 
 namespace meshwork {
 
+class Sha256;  // storage/sha256.h
+
 // The bytes of a file (or pipe), up to its end. Errors: it does not exist, is a directory, is a
 // pipe or a device and gives more than 256 MiB, ….
 absl::StatusOr<std::string> ReadFile(const std::string& path);
@@ -27,17 +29,21 @@ absl::StatusOr<std::string> ReadFile(const std::string& path);
 // WriteFileAtomically; `path` is a directory.
 absl::Status CheckWritable(const std::string& path);
 
-// Writes PATH.tmp-<process>-<n>, flushes it to the disk and renames it to `path`, so that at every moment
-// `path` is the old file or the new one, whole. On error the temporary is removed. A symbolic link at
-// `path` is followed: it stays, and the file that it names is replaced, or made where there is none.
-// The new file has the permissions of the replaced file, its group and, as far as the system lets this
-// process change owners, its owner. If the group cannot be kept, the new group gets no more permissions than
-// everybody has. Hard links, ACLs and extended attributes stay with the old file. If no file is replaced, the
-// umask sets the permissions.
-// Errors: the directory does not exist or is not writable, no room, links that lead in a circle, ….
+// Writes PATH.tmp-<process>-<n>, flushes it to the disk, renames it to `path` and flushes the directory. So at
+// every moment `path` is the old file or the new one, whole, and after an OK it is the new one, also if the
+// power fails. (A directory that this process may not read cannot be flushed.) On error the temporary is
+// removed. A symbolic link at `path` is followed: it stays, and the file that it names is replaced, or made
+// where there is none. The new file has the permissions of the replaced file, its group and, as far as the
+// system lets this process change owners, its owner. If the group cannot be kept, the new group gets no more
+// permissions than everybody has. Hard links, ACLs and extended attributes stay with the old file. If no file
+// is replaced, the umask sets the permissions.
+// Errors: the directory does not exist or is not writable, no room, links that lead in a circle, …; the
+// directory cannot be flushed, and then the file has been replaced.
 absl::Status WriteFileAtomically(const std::string& path, std::string_view contents);
-// The same for contents that lie in pieces, to be written one after the other.
-absl::Status WriteFileAtomically(const std::string& path, std::span<const std::string_view> pieces);
+// The same for contents that lie in pieces, to be written one after the other. `hash`, if it is not null, is
+// updated with them by a thread of its own while they are written; after an error it is of no use.
+absl::Status WriteFileAtomically(const std::string& path, std::span<const std::string_view> pieces,
+                                 Sha256* hash = nullptr);
 
 // A file open for reading at any position. Const functions may be called concurrently.
 class InputFile {

@@ -2,6 +2,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
+#include <cerrno>
 #include <csignal>
 #include <cstring>
 
@@ -9,9 +10,13 @@
 #include "gtest/gtest.h"
 #include "meshwork/storage/file.h"
 #include "meshwork/storage/safetensors.h"
+#include "meshwork/storage/safetensors_file.h"
+#include "meshwork/storage/sha256.h"
 #include "meshwork/train/dataset.h"
 #include "meshwork/train/idx.h"
+#include "support/flushes.h"
 #include "support/idx_file.h"
+#include "support/safetensors_bytes.h"
 #include "support/temp_dir.h"
 
 namespace meshwork {
@@ -40,6 +45,13 @@ absl::Status WriteWithoutRoom(const std::string& path) {
   return status;
 }
 
+// What writing says where the disk does not take the name of the file.
+absl::Status WriteWithoutFlush(const std::string& path) {
+  const WatchedFlushes flushes(
+      [](const std::string& flushed) { return std::filesystem::is_directory(flushed) ? EIO : 0; });
+  return WriteFileAtomically(path, "x");
+}
+
 TEST_F(FileErrors, Files) {
   File("file", "x");
   ASSERT_EQ(mkfifo(Path("pipe").c_str(), 0600), 0);
@@ -61,6 +73,7 @@ TEST_F(FileErrors, Files) {
                       MISTAKE(WriteFileAtomically(Path("loop"), "x")),
                       MISTAKE(WriteFileAtomically("/dev/null", "x")),
                       MISTAKE(WriteWithoutRoom(Path("file"))),
+                      MISTAKE(WriteWithoutFlush(Path("file"))),
                       MISTAKE(CheckWritable(Path("none/file"))),
                       MISTAKE(CheckWritable(Path("pipe"))),
                       MISTAKE(CheckWritable(dir())),
@@ -68,6 +81,7 @@ TEST_F(FileErrors, Files) {
                       MISTAKE(InputFile::Open(dir())),
                       MISTAKE(InputFile::Open(Path("pipe"))),
                       MISTAKE(ten.ReadAt(8, bytes)),
+                      MISTAKE(Sha256OfFile(Path("none"))),
                   });
 }
 
@@ -226,17 +240,10 @@ TEST(DataErrors, DatasetsOfParts) {
 
 // ---- Safetensors.
 
-std::string Encode(std::string_view header, std::string_view data = "") {
-  const uint64_t length = header.size();
-  std::string file(8, '\0');
-  std::memcpy(file.data(), &length, 8);
-  return file.append(header).append(data);
-}
-
 TEST_F(FileErrors, Safetensors) {
   const Tensor one = Tensor::Zeros({F32, {1}});
   auto read = [&](const std::string& contents) { return ReadSafetensors(File("f", contents)); };
-  auto header = [&](std::string_view json) { return read(Encode(json)); };
+  auto header = [&](std::string_view json) { return read(EncodeSafetensors(json)); };
   auto brackets = [](int n) { return std::string(n, '[') + std::string(n, ']'); };
   // Two tensors that lie at these bytes.
   auto pair = [&](int a_begin, int a_end, int b_begin, int b_end, size_t data) {
@@ -244,8 +251,9 @@ TEST_F(FileErrors, Safetensors) {
       return fmt::format(R"({{"dtype":"F32","shape":[{}],"data_offsets":[{},{}]}})", (end - begin) / 4, begin,
                          end);
     };
-    return read(Encode(fmt::format(R"({{"a":{},"b":{}}})", entry(a_begin, a_end), entry(b_begin, b_end)),
-                       std::string(data, '\0')));
+    return read(
+        EncodeSafetensors(fmt::format(R"({{"a":{},"b":{}}})", entry(a_begin, a_end), entry(b_begin, b_end)),
+                          std::string(data, '\0')));
   };
   Expect("safetensors",
          {
@@ -255,12 +263,15 @@ TEST_F(FileErrors, Safetensors) {
              MISTAKE(WriteSafetensors(Path("f"), {{"w\xff", one}})),
              MISTAKE(WriteSafetensors(Path("f"), {{std::string(100'000'001, 'n'), one}})),
              MISTAKE(WriteSafetensors(Path("none/f"), {{"w", one}})),
+             MISTAKE(WriteSafetensors(Path("f"), {{"w", one}}, {{"step\xff", "1"}})),
+             MISTAKE(WriteSafetensors(Path("f"), {{"w", one}}, {{"step", "1\xff"}})),
+             MISTAKE(WriteSafetensorsHashed(Path("none/f"), {{"w", one}})),
              MISTAKE(ReadSafetensors(Path("none"))),
              MISTAKE(ReadSafetensors(dir())),
              MISTAKE(read("")),
              MISTAKE(read("1")),
              MISTAKE(read("\x89PNG\r\n\x1a\n....")),
-             MISTAKE(read(Encode(std::string(100, ' ')).substr(0, 50))),
+             MISTAKE(read(EncodeSafetensors(std::string(100, ' ')).substr(0, 50))),
              MISTAKE(header("")),
              MISTAKE(header(R"({"w":})")),
              MISTAKE(header("{\"w\xff\":1}")),
@@ -273,14 +284,14 @@ TEST_F(FileErrors, Safetensors) {
              MISTAKE(header(R"({"w":{"dtype":"F32","dtype":"F64","shape":[0],"data_offsets":[0,0]}})")),
              MISTAKE(header(R"({"__metadata__":{"a":1}})")),
              MISTAKE(header(R"({"__metadata__":[]})")),
-             MISTAKE(read(Encode("{}", "x"))),
+             MISTAKE(read(EncodeSafetensors("{}", "x"))),
              MISTAKE(pair(4, 8, 8, 16, 16)),
              MISTAKE(pair(0, 4, 8, 16, 16)),
              MISTAKE(pair(0, 12, 8, 16, 16)),
              MISTAKE(pair(0, 8, 8, 16, 15)),
              MISTAKE(pair(0, 8, 8, 16, 17)),
-             MISTAKE(read(Encode(R"({"m":{"dtype":"BOOL","shape":[3],"data_offsets":[0,3]}})",
-                                 std::string_view("\0\1\2", 3)))),
+             MISTAKE(read(EncodeSafetensors(R"({"m":{"dtype":"BOOL","shape":[3],"data_offsets":[0,3]}})",
+                                            std::string_view("\0\1\2", 3)))),
              // Wild claims cost nothing.
              MISTAKE(
                  header(R"({"w":{"dtype":"F32","shape":[1000000000000],"data_offsets":[0,4000000000000]}})")),
@@ -289,28 +300,77 @@ TEST_F(FileErrors, Safetensors) {
 
 TEST_F(FileErrors, SafetensorsEntries) {
   std::vector<Mistake> mistakes;
-  for (std::string entry :
-       {R"(3)", R"("a long text that would fill the terminal, were it shown as it is")",
-        R"({"dtype":"F32","shape":[4]})", R"({"shape":[4],"data_offsets":[0,16]})",
-        R"({"dtype":"F32","data_offsets":[0,16]})", R"({"dtype":"F16","shape":[8],"data_offsets":[0,16]})",
-        R"({"dtype":"f32","shape":[8],"data_offsets":[0,16]})",
-        R"({"dtype":32,"shape":[4],"data_offsets":[0,16]})",
-        R"({"dtype":"F32","shape":4,"data_offsets":[0,16]})",
-        R"({"dtype":"F32","shape":[-4],"data_offsets":[0,16]})",
-        R"({"dtype":"F32","shape":[4.0],"data_offsets":[0,16]})",
-        R"({"dtype":"F32","shape":[9223372036854775808],"data_offsets":[0,16]})",
-        R"({"dtype":"F32","shape":[4],"data_offsets":[0,8,16]})",
-        R"({"dtype":"F32","shape":[4],"data_offsets":[16,0]})",
-        R"({"dtype":"F32","shape":[4],"data_offsets":[0,-16]})",
-        R"({"dtype":"F32","shape":[4],"data_offsets":{}})",
-        R"({"dtype":"F32","shape":[4294967296,4294967296],"data_offsets":[0,16]})",
-        R"({"dtype":"F64","shape":[3],"data_offsets":[0,16]})",
-        R"({"dtype":"BOOL","shape":[1],"data_offsets":[0,16]})"})
-    mistakes.push_back({entry, [=, this] {
-                          return ReadSafetensors(
-                              File("f", Encode(fmt::format("{{\"w\":{}}}", entry), std::string(16, '\0'))));
-                        }});
+  for (
+      std::string entry :
+      {R"(3)",
+       R"("a long text that would fill the terminal, were it shown as it is")",
+       R"({"dtype":"F32","shape":[4]})",
+       R"({"shape":[4],"data_offsets":[0,16]})",
+       R"({"dtype":"F32","data_offsets":[0,16]})",
+       R"({"dtype":"U64","shape":[2],"data_offsets":[0,16]})",
+       R"({"dtype":"F8_E4M3","shape":[16],"data_offsets":[0,16]})",
+       R"({"dtype":"f32","shape":[8],"data_offsets":[0,16]})",
+       R"({"dtype":32,"shape":[4],"data_offsets":[0,16]})",
+       R"({"dtype":"F32","shape":4,"data_offsets":[0,16]})",
+       R"({"dtype":"F32","shape":[-4],"data_offsets":[0,16]})",
+       R"({"dtype":"F32","shape":[4.0],"data_offsets":[0,16]})",
+       R"({"dtype":"F32","shape":[9223372036854775808],"data_offsets":[0,16]})",
+       R"({"dtype":"F32","shape":[4],"data_offsets":[0,8,16]})",
+       R"({"dtype":"F32","shape":[4],"data_offsets":[16,0]})",
+       R"({"dtype":"F32","shape":[4],"data_offsets":[0,-16]})",
+       R"({"dtype":"F32","shape":[4],"data_offsets":{}})",
+       R"({"dtype":"F32","shape":[4294967296,4294967296],"data_offsets":[0,16]})",
+       R"({"dtype":"F64","shape":[3],"data_offsets":[0,16]})",
+       R"({"dtype":"F16","shape":[4],"data_offsets":[0,16]})",
+       R"({"dtype":"BOOL","shape":[1],"data_offsets":[0,16]})",
+       R"({"dtype":"F32","shape":[0,1099511627777],"data_offsets":[0,0]})",
+       R"({"dtype":"F32","shape":[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,4],"data_offsets":[0,16]})"})
+    mistakes.push_back(
+        {entry, [=, this] {
+           return ReadSafetensors(
+               File("f", EncodeSafetensors(fmt::format("{{\"w\":{}}}", entry), std::string(16, '\0'))));
+         }});
   Expect("safetensors_entries", mistakes);
+}
+
+TEST_F(FileErrors, SafetensorsConversions) {
+  ASSERT_TRUE(
+      WriteSafetensors(Path("f"), {{"w", Tensor::Zeros({F64, {2}})}, {"n", Tensor::Zeros({I32, {1}})}}).ok());
+  const auto as = [&](const std::string& name, DType dtype) {
+    return ReadSafetensors(Path("f"), {.as = {{name, dtype}}});
+  };
+  Expect("safetensors_conversions", {
+                                        MISTAKE(as("w", F32)),
+                                        MISTAKE(as("w", I64)),
+                                        MISTAKE(as("n", F64)),
+                                        MISTAKE(as("n", BOOL)),
+                                        MISTAKE(as("weights", F64)),
+                                        MISTAKE(as("W", F64)),
+                                    });
+}
+
+TEST_F(FileErrors, SafetensorsBoxes) {
+  File("f", EncodeSafetensors(R"({"w":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]},)"
+                              R"("m":{"dtype":"BOOL","shape":[2,3],"data_offsets":[24,30]}})",
+                              std::string(28, '\0') + "\7" + '\0'));
+  const SafetensorsFile file = SafetensorsFile::Open(Path("f")).value();
+  const SafetensorsEntry &w = *file.Find("w"), &m = *file.Find("m");
+  std::byte data[24];
+  const BoxBuffer whole = BoxBuffer::Whole({2, 3});
+  const Block all = WholeBlock({2, 3});
+  Expect("safetensors_boxes", {
+                                  MISTAKE(SafetensorsFile::Open(Path("none")).status()),
+                                  MISTAKE(file.ReadBox(w, {{0, 2}}, whole, data)),
+                                  MISTAKE(file.ReadBox(w, {{0, 2}, {1, 3}}, whole, data)),
+                                  MISTAKE(file.ReadBox(w, {{-1, 2}, {0, 3}}, whole, data)),
+                                  MISTAKE(file.ReadBox(w, {{0, -1}, {0, 3}}, whole, data)),
+                                  MISTAKE(file.ReadBox(w, {{INT64_MAX, 2}, {0, 3}}, whole, data)),
+                                  MISTAKE(file.ReadBox(w, all, {{1, 0}, {2, 3}}, data)),
+                                  MISTAKE(file.ReadBox(w, all, {{0, 0}, {2, 2}}, data)),
+                                  MISTAKE(file.ReadBox(w, all, {{0}, {6}}, data)),
+                                  MISTAKE(file.ReadBox(m, {{1, 1}, {1, 1}}, whole, data)),
+                                  MISTAKE(file.Read(m)),
+                              });
 }
 
 }  // namespace

@@ -7,11 +7,14 @@
 #include <unistd.h>
 
 #include <array>
+#include <cerrno>
 #include <csignal>
 #include <filesystem>
 #include <thread>
 #include <vector>
 
+#include "meshwork/storage/sha256.h"
+#include "support/flushes.h"
 #include "support/temp_dir.h"
 
 namespace meshwork {
@@ -33,6 +36,91 @@ TEST_F(FileTest, WritesPiecesOneAfterTheOther) {
   const std::array<std::string_view, 4> pieces = {"ab", "", "c", "def"};
   ASSERT_TRUE(WriteFileAtomically(Path("f"), pieces).ok());
   EXPECT_EQ(ReadFile(Path("f")).value(), "abcdef");
+}
+
+TEST_F(FileTest, HashesWhatItWrites) {
+  const std::string long_piece(3'000'001, 'l');
+  const std::array<std::string_view, 4> pieces = {"ab", "", long_piece, "def"};
+  Sha256 hash;
+  ASSERT_TRUE(WriteFileAtomically(Path("f"), pieces, &hash).ok());
+  const std::string contents = ReadFile(Path("f")).value();
+  EXPECT_EQ(contents, "ab" + long_piece + "def");
+  Sha256 expected;
+  expected.Update(std::as_bytes(std::span(contents)));
+  EXPECT_EQ(hash.Hex(), expected.Hex());
+}
+
+// A power cut loses what was not flushed: first the contents, then the name.
+TEST_F(FileTest, FlushesTheFileBeforeItsNameAndThenTheDirectory) {
+  File("f", "old");
+  std::vector<std::string> flushed;
+  {
+    const WatchedFlushes flushes([&](const std::string& path) {
+      const bool is_temporary = path.starts_with(Path("f") + ".tmp-");
+      flushed.push_back(is_temporary ? "temporary, " + ReadFile(path).value() : path);
+      flushed.back() += ", where f is " + ReadFile(Path("f")).value();
+      return 0;
+    });
+    ASSERT_TRUE(WriteFileAtomically(Path("f"), "new").ok());
+  }
+  EXPECT_EQ(flushed,
+            (std::vector<std::string>{"temporary, new, where f is old", dir() + ", where f is new"}));
+}
+
+TEST_F(FileTest, FlushesTheDirectoryOfARelativePathAndOfWhereALinkLeads) {
+  std::filesystem::create_directory(Path("sub"));
+  ASSERT_EQ(symlink("sub/f", Path("link").c_str()), 0);
+  std::vector<std::string> flushed;
+  const std::filesystem::path before = std::filesystem::current_path();
+  std::filesystem::current_path(dir());
+  {
+    const WatchedFlushes flushes([&](const std::string& path) {
+      if (std::filesystem::is_directory(path)) flushed.push_back(path);
+      return 0;
+    });
+    EXPECT_TRUE(WriteFileAtomically("f", "x").ok());
+    EXPECT_TRUE(WriteFileAtomically("link", "x").ok());
+  }
+  std::filesystem::current_path(before);
+  EXPECT_EQ(flushed, (std::vector<std::string>{dir(), Path("sub")}));
+}
+
+// EINVAL says that there is no disk to flush to.
+TEST_F(FileTest, WritesWhereNothingCanBeFlushed) {
+  const WatchedFlushes flushes([](const std::string&) { return EINVAL; });
+  ASSERT_TRUE(WriteFileAtomically(Path("f"), "x").ok());
+  EXPECT_EQ(ReadFile(Path("f")).value(), "x");
+}
+
+TEST_F(FileTest, AFlushThatFailsIsAnError) {
+  File("f", "old");
+  const auto write = [&](bool fail_directory) {
+    const WatchedFlushes flushes([&](const std::string& path) {
+      return std::filesystem::is_directory(path) == fail_directory ? EIO : 0;
+    });
+    return WriteFileAtomically(Path("f"), "new");
+  };
+  EXPECT_FALSE(write(false).ok());
+  EXPECT_EQ(ReadFile(Path("f")).value(), "old");
+  EXPECT_FALSE(write(true).ok());
+  EXPECT_EQ(ReadFile(Path("f")).value(), "new");
+  EXPECT_EQ(NumFiles(), 1);
+}
+
+TEST_F(FileTest, WritesIntoADirectoryThatMayNotBeRead) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root can become the owner of the directory";
+  ASSERT_EQ(chown(dir().c_str(), 1234, 4321), 0);
+  ASSERT_EQ(chmod(dir().c_str(), 0300), 0);
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    const bool became = setgroups(0, nullptr) == 0 && setgid(4321) == 0 && setuid(1234) == 0;
+    _exit(became && WriteFileAtomically(Path("f"), "x").ok() ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(ReadFile(Path("f")).value(), "x");
 }
 
 TEST_F(FileTest, WritesARelativePath) {

@@ -1,9 +1,12 @@
 #include "meshwork/storage/safetensors.h"
 
-#include <cstring>
-#include <filesystem>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "meshwork/storage/file.h"
+#include "meshwork/storage/sha256.h"
+#include "support/safetensors_bytes.h"
 #include "support/temp_dir.h"
 
 namespace meshwork {
@@ -12,27 +15,9 @@ namespace {
 using SafetensorsTest = TempDirTest;
 using NamedTensors = std::vector<std::pair<std::string, Tensor>>;
 
-std::string RawBytes(const Tensor& tensor) {
-  return std::string(static_cast<const char*>(tensor.raw()), static_cast<size_t>(tensor.bytes()));
-}
-
-// A file with this header and data.
-std::string Encode(std::string_view header, std::string_view data = "") {
-  const uint64_t length = header.size();
-  std::string file(8, '\0');
-  std::memcpy(file.data(), &length, 8);
-  return file.append(header).append(data);
-}
-
-Tensor Bools(const std::vector<uint8_t>& values) {
-  Tensor tensor(Type{BOOL, {static_cast<int64_t>(values.size())}});
-  std::memcpy(tensor.raw(), values.data(), values.size());
-  return tensor;
-}
-
 TEST_F(SafetensorsTest, WritesTheFormatByteForByte) {
   const NamedTensors tensors = {
-      {"mask", Bools({1, 0, 1})},
+      {"mask", BoolTensor({1, 0, 1})},
       {"w", Tensor::From<float>({1, 2}, {1.0f, -2.0f})},
       {"step", Tensor::From<int64_t>({}, {258})},
   };
@@ -44,7 +29,7 @@ TEST_F(SafetensorsTest, WritesTheFormatByteForByte) {
   std::string padded = header;
   while (padded.size() % 8 != 0) padded += ' ';
   ASSERT_NE(padded.size(), header.size());
-  EXPECT_EQ(ReadFile(Path("f")).value(), Encode(padded, data));
+  EXPECT_EQ(ReadFile(Path("f")).value(), EncodeSafetensors(padded, data));
 }
 
 TEST_F(SafetensorsTest, WhatWasWrittenComesBackEqualAndInOrder) {
@@ -53,7 +38,7 @@ TEST_F(SafetensorsTest, WhatWasWrittenComesBackEqualAndInOrder) {
       {"a/\"quoted\"\n\u00e9", Tensor::From<double>({2}, {1e300, -0.0})},
       {"", Tensor::From<int32_t>({1, 1, 1}, {-7})},
       {"i64", Tensor::From<int64_t>({}, {INT64_MIN})},
-      {"bool", Bools({0, 1, 1, 0, 1})},
+      {"bool", BoolTensor({0, 1, 1, 0, 1})},
       {"empty", Tensor(Type{F32, {3, 0}})},
       {"empty too", Tensor(Type{F64, {0}})},
       {"last", Tensor::From<float>({1}, {0.1f})},
@@ -72,6 +57,68 @@ TEST_F(SafetensorsTest, WhatWasWrittenComesBackEqualAndInOrder) {
     ASSERT_TRUE(WriteSafetensors(Path("again"), read).ok());
     EXPECT_EQ(ReadFile(Path("again")).value(), file);
   }
+}
+
+TEST_F(SafetensorsTest, WritesMetadataFirstAndSorted) {
+  const SafetensorsMetadata metadata = {{"step", "120"}, {"a \"text\"", "\u00e9\n"}};
+  ASSERT_TRUE(WriteSafetensors(Path("f"), {{"m", BoolTensor({1})}}, metadata).ok());
+  std::string header = R"({"__metadata__":{"a \"text\"":")"
+                       "\u00e9"
+                       R"(\n","step":"120"},"m":{"dtype":"BOOL","shape":[1],"data_offsets":[0,1]}})";
+  header.append((8 - header.size() % 8) % 8, ' ');
+  EXPECT_EQ(ReadFile(Path("f")).value(), EncodeSafetensors(header, "\1"));
+  EXPECT_EQ(ReadSafetensors(Path("f")).value().size(), 1u);
+}
+
+TEST_F(SafetensorsTest, HashesWhatItWrites) {
+  const NamedTensors tensors = {{"long", Tensor::Zeros({F32, {700, 1000}})}, {"m", BoolTensor({1, 0})}};
+  const WrittenFile written = WriteSafetensorsHashed(Path("f"), tensors, {{"step", "1"}}).value();
+  EXPECT_EQ(written.bytes, static_cast<int64_t>(ReadFile(Path("f")).value().size()));
+  EXPECT_EQ(written.sha256, Sha256OfFile(Path("f")).value());
+  ASSERT_TRUE(WriteSafetensors(Path("plain"), tensors, {{"step", "1"}}).ok());
+  EXPECT_EQ(ReadFile(Path("plain")).value(), ReadFile(Path("f")).value());
+}
+
+TEST_F(SafetensorsTest, ReadsOtherTypesOfTheFormat) {
+  const std::string file = EncodeSafetensors(R"({"f16":{"dtype":"F16","shape":[2],"data_offsets":[0,4]},)"
+                                             R"("bf16":{"dtype":"BF16","shape":[1],"data_offsets":[4,6]},)"
+                                             R"("i8":{"dtype":"I8","shape":[2],"data_offsets":[6,8]},)"
+                                             R"("u8":{"dtype":"U8","shape":[1,1],"data_offsets":[8,9]},)"
+                                             R"("i16":{"dtype":"I16","shape":[],"data_offsets":[9,11]},)"
+                                             R"("u16":{"dtype":"U16","shape":[1],"data_offsets":[11,13]},)"
+                                             R"("u32":{"dtype":"U32","shape":[1],"data_offsets":[13,17]},)"
+                                             R"("i32":{"dtype":"I32","shape":[1],"data_offsets":[17,21]},)"
+                                             R"("f32":{"dtype":"F32","shape":[1],"data_offsets":[21,25]}})",
+                                             std::string_view("\x00\x3e\x00\xc0"   // 1.5, -2
+                                                              "\x40\x40"           // 3
+                                                              "\xff\x7f"           // -1, 127
+                                                              "\xff"               // 255
+                                                              "\x00\x80"           // -32768
+                                                              "\xff\xff"           // 65535
+                                                              "\xff\xff\xff\xff"   // 2^32-1
+                                                              "\xfe\xff\xff\xff"   // -2
+                                                              "\x00\x00\x80\x3e",  // 0.25
+                                                              25));
+  File("f", file);
+  const auto texts = [&](const ReadSafetensorsOptions& options) {
+    std::vector<std::string> read;
+    const NamedTensors tensors = ReadSafetensors(Path("f"), options).value();
+    for (const auto& [name, tensor] : tensors) {
+      read.push_back(name + " " + tensor.type().ToString());
+      for (int64_t i = 0; i < tensor.num_elements(); ++i)
+        read.back() +=
+            fmt::format(" {}", tensor.Reshaped({tensor.num_elements()}).Rows(i, i + 1).Scalar().value());
+    }
+    return read;
+  };
+  EXPECT_EQ(texts({}),
+            (std::vector<std::string>{"f16 f32[2] 1.5 -2", "bf16 bf16[1] 3", "i8 i32[2] -1 127",
+                                      "u8 i32[1,1] 255", "i16 i32[] -32768", "u16 i32[1] 65535",
+                                      "u32 i64[1] 4294967295", "i32 i32[1] -2", "f32 f32[1] 0.25"}));
+  EXPECT_EQ(texts({{{"f16", BF16}, {"bf16", F64}, {"i8", I64}, {"i16", I32}, {"i32", I64}, {"f32", F64}}}),
+            (std::vector<std::string>{"f16 bf16[2] 1.5 -2", "bf16 f64[1] 3", "i8 i64[2] -1 127",
+                                      "u8 i32[1,1] 255", "i16 i32[] -32768", "u16 i32[1] 65535",
+                                      "u32 i64[1] 4294967295", "i32 i64[1] -2", "f32 f64[1] 0.25"}));
 }
 
 TEST_F(SafetensorsTest, WritesViews) {
@@ -93,7 +140,7 @@ TEST_F(SafetensorsTest, WritesNothingOfWhatItRefuses) {
 
 TEST_F(SafetensorsTest, ReadsFilesOfOtherWriters) {
   // Other key order, white space, metadata, unknown fields, and neither sorted nor aligned data.
-  const std::string file = Encode(
+  const std::string file = EncodeSafetensors(
       "{ \"__metadata__\": {\"format\":\"pt\"}, \"b\" : "
       "{\"data_offsets\":[1,9],\"shape\":[2],\"dtype\":\"F32\","
       "\"extra\":[{}]},\n\"a\":{\"dtype\":\"BOOL\",\"shape\":[1,1],\"data_offsets\":[0,1]}}   ",
@@ -110,7 +157,7 @@ TEST_F(SafetensorsTest, ReadsFilesOfOtherWriters) {
 
 TEST_F(SafetensorsTest, SurvivesEveryDamagedByte) {
   ASSERT_TRUE(
-      WriteSafetensors(Path("good"), {{"w", Tensor::From<float>({2}, {1, 2})}, {"m", Bools({1})}}).ok());
+      WriteSafetensors(Path("good"), {{"w", Tensor::From<float>({2}, {1, 2})}, {"m", BoolTensor({1})}}).ok());
   const std::string good = ReadFile(Path("good")).value();
   for (size_t i = 0; i < good.size(); ++i) {
     for (int bit = 0; bit < 8; ++bit) {

@@ -1,0 +1,40 @@
+// SHA-256 (FIPS 180-4): the hash by which files are known to be what was written.
+//
+//   Sha256 hash;
+//   hash.Update(std::as_bytes(std::span(text)));
+//   hash.Hex()                       // "ba7816bf 8f01cfea …" without the spaces
+//   Sha256OfFile("w.safetensors")    // of a file, which never lies in memory whole
+//
+// Thread safety: a Sha256 is used by one thread at a time; Sha256OfFile may be called from any thread.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "absl/status/statusor.h"
+
+namespace meshwork {
+
+class Sha256 {
+ public:
+  Sha256();
+  Sha256(Sha256&&) noexcept;
+  Sha256& operator=(Sha256&&) noexcept;
+  ~Sha256();
+
+  // Law: however the bytes are cut into updates, the hash is the same.
+  void Update(std::span<const std::byte> bytes);
+  // The hash of all bytes so far, 64 lower-case hexadecimal digits. More may follow.
+  std::string Hex() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+// The hash of a regular file, read in blocks. Errors: those of InputFile (storage/file.h).
+absl::StatusOr<std::string> Sha256OfFile(const std::string& path);
+
+}  // namespace meshwork

@@ -1,0 +1,145 @@
+#include "meshwork/storage/stored_type.h"
+
+#include <bit>
+#include <cstring>
+#include <iterator>
+#include <type_traits>
+
+#include "meshwork/base/bfloat16.h"
+#include "meshwork/base/status.h"
+
+namespace meshwork {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "safetensors files are little-endian");
+
+// An element of the file, of which only its bits are known.
+struct Half {
+  uint16_t bits;
+};
+
+// Exact. Integers only, so that a processor that flushes subnormal numbers to zero gives them too.
+float FloatOfHalf(Half half) {
+  const uint32_t sign = static_cast<uint32_t>(half.bits & 0x8000) << 16;
+  const uint32_t exponent = half.bits >> 10 & 0x1f, mantissa = half.bits & 0x3ff;
+  if (exponent == 0x1f) return std::bit_cast<float>(sign | 0x7f800000 | mantissa << 13);
+  if (exponent != 0) return std::bit_cast<float>(sign | (exponent + 112) << 23 | mantissa << 13);
+  if (mantissa == 0) return std::bit_cast<float>(sign);
+  // 2^-24 * mantissa: its leading one becomes the hidden bit.
+  const auto shift = static_cast<uint32_t>(std::countl_zero(mantissa)) - 21;
+  return std::bit_cast<float>(sign | (113 - shift) << 23 | (mantissa << shift & 0x3ff) << 13);
+}
+
+struct StoredRow {
+  std::string_view name;
+  int64_t size;
+  DType read;
+};
+
+// In the order of StoredType.
+constexpr StoredRow kStoredRows[] = {
+    {"F64", 8, F64}, {"F32", 4, F32}, {"F16", 2, F32}, {"BF16", 2, BF16}, {"I64", 8, I64}, {"I32", 4, I32},
+    {"I16", 2, I32}, {"I8", 1, I32},  {"U32", 4, I64}, {"U16", 2, I32},   {"U8", 1, I32},  {"BOOL", 1, BOOL},
+};
+
+const StoredRow& RowOf(StoredType type) { return kStoredRows[static_cast<size_t>(type)]; }
+
+// Calls f with a value of the C++ type of `type`'s elements.
+template <typename F>
+void DispatchStored(StoredType type, F&& f) {
+  switch (type) {
+    case StoredType::kF64: return f(double{});
+    case StoredType::kF32: return f(float{});
+    case StoredType::kF16: return f(Half{});
+    case StoredType::kBF16: return f(BFloat16{});
+    case StoredType::kI64: return f(int64_t{});
+    case StoredType::kI32: return f(int32_t{});
+    case StoredType::kI16: return f(int16_t{});
+    case StoredType::kI8: return f(int8_t{});
+    case StoredType::kU32: return f(uint32_t{});
+    case StoredType::kU16: return f(uint16_t{});
+    case StoredType::kU8: return f(uint8_t{});
+    case StoredType::kBool: return f(bool{});
+  }
+}
+
+template <typename From, typename To>
+void ConvertElements(const std::byte* from, std::byte* to, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) {
+    From element;
+    std::memcpy(&element, from + i * static_cast<int64_t>(sizeof(From)), sizeof(From));
+    To result;
+    if constexpr (std::is_same_v<From, Half>) result = static_cast<To>(FloatOfHalf(element));
+    else result = static_cast<To>(element);
+    std::memcpy(to + i * static_cast<int64_t>(sizeof(To)), &result, sizeof(To));
+  }
+}
+
+// Whether From is read as To, besides as itself.
+template <typename From, typename To>
+constexpr bool Widens() {
+  if constexpr (std::is_same_v<From, Half>) return kIsReal<To>;
+  else if constexpr (std::is_same_v<From, bool> || std::is_same_v<To, bool>) return false;
+  else return kIsReal<From> == kIsReal<To> && sizeof(From) < sizeof(To);
+}
+
+}  // namespace
+
+std::string_view StoredTypeName(StoredType type) { return RowOf(type).name; }
+
+std::optional<StoredType> StoredTypeFromName(std::string_view name) {
+  for (size_t i = 0; i < std::size(kStoredRows); ++i)
+    if (kStoredRows[i].name == name) return static_cast<StoredType>(i);
+  return std::nullopt;
+}
+
+std::string StoredTypeNames() {
+  std::string names;
+  for (size_t i = 0; i < std::size(kStoredRows); ++i) {
+    if (i > 0) names += i + 1 < std::size(kStoredRows) ? ", " : " and ";
+    names += kStoredRows[i].name;
+  }
+  return names;
+}
+
+int64_t StoredTypeSize(StoredType type) { return RowOf(type).size; }
+
+StoredType WrittenType(DType dtype) {
+  switch (dtype) {
+    case DType::kF32: return StoredType::kF32;
+    case DType::kF64: return StoredType::kF64;
+    case DType::kBF16: return StoredType::kBF16;
+    case DType::kI32: return StoredType::kI32;
+    case DType::kI64: return StoredType::kI64;
+    case DType::kBool: break;
+  }
+  return StoredType::kBool;
+}
+
+DType ReadType(StoredType type) { return RowOf(type).read; }
+
+bool CanReadAs(StoredType type, DType dtype) {
+  if (WrittenType(dtype) == type) return true;
+  bool can = false;
+  DispatchStored(type, [&](auto from) {
+    Dispatch(dtype, [&](auto to) { can = Widens<decltype(from), decltype(to)>(); });
+  });
+  return can;
+}
+
+void Convert(StoredType type, const std::byte* from, DType dtype, std::byte* to, int64_t count) {
+  MESHWORK_CHECK(CanReadAs(type, dtype), "{} as {}", StoredTypeName(type), DTypeName(dtype));
+  if (WrittenType(dtype) == type) {
+    std::memcpy(to, from, static_cast<size_t>(count * DTypeSize(dtype)));
+    return;
+  }
+  DispatchStored(type, [&](auto element) {
+    Dispatch(dtype, [&](auto result) {
+      using From = decltype(element);
+      using To = decltype(result);
+      if constexpr (Widens<From, To>()) ConvertElements<From, To>(from, to, count);
+    });
+  });
+}
+
+}  // namespace meshwork
