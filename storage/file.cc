@@ -240,6 +240,25 @@ absl::Status WriteFileAtomically(const std::string& path, std::span<const std::s
   return error == 0 ? absl::OkStatus() : CannotFlush(path, error);
 }
 
+absl::Status RenameFolder(const std::string& from, const std::string& to) {
+  const auto cannot = [&](int error) {
+    return absl::Status(absl::ErrnoToStatusCode(error),
+                        fmt::format("{}: cannot be renamed to {}: {}; nothing was changed.", from, to,
+                                    ErrorText(error)));
+  };
+  const std::string parent = std::filesystem::path(to).parent_path().string();
+  const Descriptor directory(OpenForReading(parent.empty() ? "." : parent, O_DIRECTORY));
+  if (directory.get() < 0) return cannot(errno);
+  const bool is_there = access(to.c_str(), F_OK) == 0;
+  const unsigned how = is_there ? RENAME_EXCHANGE : RENAME_NOREPLACE;
+  if (renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), how) != 0) {
+    // File systems that know only the plain way; it replaces no folder that holds anything.
+    if (errno != EINVAL || is_there || std::rename(from.c_str(), to.c_str()) != 0) return cannot(errno);
+  }
+  const int error = Flush(directory.get());
+  return error == 0 ? absl::OkStatus() : CannotFlush(to, error);
+}
+
 absl::StatusOr<InputFile> InputFile::Open(const std::string& path) {
   // Opening a pipe would wait for its writer, so look before.
   struct stat info;

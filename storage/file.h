@@ -45,6 +45,11 @@ absl::Status WriteFileAtomically(const std::string& path, std::string_view conte
 absl::Status WriteFileAtomically(const std::string& path, std::span<const std::string_view> pieces,
                                  Sha256* hash = nullptr);
 
+// Gives the folder `from` the name `to`, in the same directory, and flushes the directory. If there is a folder `to`, the
+// two swap their names: at every moment there is one of them. Errors: those of the system; the directory cannot be
+// flushed, and then the folder has its new name.
+absl::Status RenameFolder(const std::string& from, const std::string& to);
+
 // A file open for reading at any position. Const functions may be called concurrently.
 class InputFile {
  public:

@@ -1,0 +1,197 @@
+#include "meshwork/storage/checkpoint.h"
+
+#include <algorithm>
+#include <cstring>
+#include <set>
+#include <utility>
+
+#include "fmt/ranges.h"
+#include "meshwork/base/status.h"
+#include "meshwork/base/suggest.h"
+#include "meshwork/runtime/box.h"
+#include "meshwork/storage/checkpoint_folder.h"
+#include "meshwork/storage/checkpoint_parts.h"
+#include "meshwork/storage/sha256.h"
+
+namespace meshwork {
+namespace {
+
+Shape SizesOf(const Block& box) {
+  Shape shape;
+  for (const Extent& extent : box) shape.push_back(extent.size);
+  return shape;
+}
+
+// A dense buffer that holds a box.
+BoxBuffer BufferOfBox(const Block& box) {
+  BoxBuffer buffer{{}, SizesOf(box)};
+  for (const Extent& extent : box) buffer.start.push_back(extent.start);
+  return buffer;
+}
+
+Block Shifted(Block box, const Block& by) {
+  for (size_t d = 0; d < box.size(); ++d) box[d].start -= by[d].start;
+  return box;
+}
+
+std::vector<std::string> NamesOf(const CheckpointIndex& index) {
+  std::vector<std::string> names;
+  for (const CheckpointVariable& variable : index.variables) names.push_back(variable.name);
+  return names;
+}
+
+// The instance of `to` that holds the same block as instance i, the first such one.
+int64_t FirstWithBlock(const DTensor& to, int64_t i) {
+  const InstanceMap blocks(to.domain(), to.layout().ShardedAxes());
+  return to.instances().Of(blocks.Representative(blocks.Of(to.instances().Representative(i))));
+}
+
+}  // namespace
+
+absl::StatusOr<Checkpoint> Checkpoint::Open(const std::string& path) {
+  MESHWORK_ASSIGN_OR_RETURN(std::string found, FindCheckpoint(path));
+  MESHWORK_ASSIGN_OR_RETURN(CheckpointIndex index, ReadCheckpointIndex(found));
+  Checkpoint checkpoint(std::move(found), std::move(index));
+  for (const CheckpointShard& shard : checkpoint.index_.shards) {
+    MESHWORK_ASSIGN_OR_RETURN(SafetensorsFile file,
+                              SafetensorsFile::Open(fmt::format("{}/{}", checkpoint.path_, shard.file)));
+    checkpoint.shards_.push_back(std::move(file));
+  }
+  for (const CheckpointVariable& variable : checkpoint.index_.variables) {
+    for (const CheckpointPiece& piece : variable.pieces) {
+      const SafetensorsFile& file = checkpoint.shards_[static_cast<size_t>(piece.shard)];
+      const std::string name = PieceName(variable, piece.box);
+      const SafetensorsEntry* const entry = file.Find(name);
+      const Type type{variable.type.dtype, SizesOf(piece.box)};
+      if (entry != nullptr && entry->type == type) continue;
+      return InvalidArgument("{}: {}; the index says that \"{}\" is {}.", file.path(),
+                             entry == nullptr
+                                 ? fmt::format("there is no tensor \"{}\"", name)
+                                 : fmt::format("tensor \"{}\" is {}", name, entry->type.ToString()),
+                             name, type.ToString());
+    }
+  }
+  return checkpoint;
+}
+
+absl::Status Checkpoint::Verify(int64_t part, int64_t of) const {
+  MESHWORK_CHECK(0 <= part && part < of);
+  for (int64_t s = part; s < std::ssize(shards_); s += of) {
+    const std::string& path = shards_[static_cast<size_t>(s)].path();
+    MESHWORK_ASSIGN_OR_RETURN(const std::string sha256, Sha256OfFile(path));
+    const std::string& expected = index_.shards[static_cast<size_t>(s)].sha256;
+    if (sha256 == expected) continue;
+    return absl::DataLossError(fmt::format(
+        "{}: its SHA-256 is {} and the index says {}; the file is damaged.", path, sha256, expected));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Tensor> Checkpoint::Read(std::string_view name) const {
+  const CheckpointVariable* const variable = index_.Find(name);
+  if (variable == nullptr)
+    return absl::NotFoundError(fmt::format("{}: there is no variable \"{}\"{}", path_, name,
+                                           DidYouMeanOneOf(std::string(name), NamesOf(index_), "variables")));
+  Tensor tensor(variable->type);
+  MESHWORK_RETURN_IF_ERROR(tensor.status());
+  MESHWORK_RETURN_IF_ERROR(ReadBox(*variable, variable->type.dtype, WholeBlock(variable->type.shape),
+                                   BoxBuffer::Whole(variable->type.shape),
+                                   static_cast<std::byte*>(tensor.raw())));
+  return tensor;
+}
+
+absl::Status Checkpoint::RestoreInto(const std::map<std::string, DTensor>& variables,
+                                     const RestoreOptions& options) const {
+  MESHWORK_RETURN_IF_ERROR(CheckFits(variables, options));
+  for (const auto& [name, tensor] : variables) {
+    const auto renamed = options.names.find(name);
+    const CheckpointVariable* const variable =
+        index_.Find(renamed == options.names.end() ? name : renamed->second);
+    if (variable == nullptr) continue;
+    MESHWORK_RETURN_IF_ERROR(Annotate(ReadInto(*variable, tensor), fmt::format("variable \"{}\": ", name)));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Checkpoint::CheckFits(const std::map<std::string, DTensor>& variables,
+                                   const RestoreOptions& options) const {
+  std::vector<std::string> wrong;
+  std::set<std::string> used;
+  for (const auto& [name, called] : options.names) {
+    if (variables.contains(name)) continue;
+    std::vector<std::string> names;
+    for (const auto& [known, tensor] : variables) names.push_back(known);
+    wrong.push_back(fmt::format("\"{}\" is to be read as \"{}\" and is no variable{}", name, called,
+                                DidYouMean(name, names)));
+  }
+  for (const auto& [name, tensor] : variables) {
+    const auto renamed = options.names.find(name);
+    const std::string& called = renamed == options.names.end() ? name : renamed->second;
+    const CheckpointVariable* const variable = index_.Find(called);
+    if (variable == nullptr) {
+      if (!options.partial || renamed != options.names.end())
+        wrong.push_back(fmt::format("\"{}\" {} is missing", called, tensor.type().ToString()));
+      continue;
+    }
+    used.insert(called);
+    const bool widens =
+        variable->pieces.empty() || shards_[static_cast<size_t>(variable->pieces[0].shard)]
+                                        .As(*shards_[static_cast<size_t>(variable->pieces[0].shard)].Find(
+                                                PieceName(*variable, variable->pieces[0].box)),
+                                            tensor.type().dtype)
+                                        .ok();
+    if (variable->type.shape != tensor.type().shape || !widens)
+      wrong.push_back(fmt::format("\"{}\" is {} and must be {}", called, variable->type.ToString(),
+                                  tensor.type().ToString()));
+  }
+  for (const CheckpointVariable& variable : index_.variables)
+    if (!options.partial && !used.contains(variable.name))
+      wrong.push_back(fmt::format("\"{}\" {} is not expected", variable.name, variable.type.ToString()));
+  if (wrong.empty()) return absl::OkStatus();
+  return InvalidArgument("{}: the checkpoint is of another model: {}.", path_, fmt::join(wrong, "; "));
+}
+
+absl::Status Checkpoint::ReadBox(const CheckpointVariable& variable, DType dtype, const Block& box,
+                                 const BoxBuffer& to, std::byte* data) const {
+  for (const CheckpointPiece& piece : variable.pieces) {
+    const Block common = Intersect(box, piece.box);
+    if (NumElements(common) == 0) continue;
+    const SafetensorsFile& file = shards_[static_cast<size_t>(piece.shard)];
+    MESHWORK_ASSIGN_OR_RETURN(const SafetensorsEntry entry,
+                              file.As(*file.Find(PieceName(variable, piece.box)), dtype));
+    BoxBuffer shifted = to;  // a piece's elements count from its own begin
+    for (size_t d = 0; d < piece.box.size(); ++d) shifted.start[d] -= piece.box[d].start;
+    MESHWORK_RETURN_IF_ERROR(file.ReadBox(entry, Shifted(common, piece.box), shifted, data));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Checkpoint::ReadInto(const CheckpointVariable& variable, DTensor to) const {
+  const int64_t size = DTypeSize(to.type().dtype);
+  std::vector<int64_t> like(static_cast<size_t>(to.instances().count()));
+  for (int64_t i = 0; i < to.instances().count(); ++i) like[static_cast<size_t>(i)] = FirstWithBlock(to, i);
+  for (int64_t first = 0; first < to.instances().count(); ++first) {
+    if (like[static_cast<size_t>(first)] != first) continue;
+    const BoxBuffer buffer =
+        BoxBuffer::OfDevice(to.layout(), to.type().shape, to.instances().Representative(first));
+    for (const PlainPart& part : PlainParts(to.layout(), to.type().shape, to.block(first))) {
+      Tensor host({to.type().dtype, SizesOf(part.box)});
+      MESHWORK_RETURN_IF_ERROR(host.status());
+      auto* const data = static_cast<std::byte*>(host.raw());
+      MESHWORK_RETURN_IF_ERROR(ReadBox(variable, to.type().dtype, part.box, BufferOfBox(part.box), data));
+      const BoxCopy copy(part.factors, BufferOfBox(part.factors), buffer);
+      for (int64_t i = first; i < to.instances().count(); ++i)
+        if (like[static_cast<size_t>(i)] == first)
+          MESHWORK_RETURN_IF_ERROR(to.memory().Upload(copy, size, data, to.instance(i)));
+    }
+  }
+  return absl::OkStatus();
+}
+
+int64_t Checkpoint::bytes_read() const {
+  int64_t bytes = 0;
+  for (const SafetensorsFile& shard : shards_) bytes += shard.bytes_read();
+  return bytes;
+}
+
+}  // namespace meshwork

@@ -1,0 +1,76 @@
+// Checkpoint: what a CheckpointWriter wrote, read onto any mesh, layout and number of domains.
+//
+//   MESHWORK_ASSIGN_OR_RETURN(Checkpoint saved, Checkpoint::Open("runs/a"));        // the newest there, or one of them
+//   MESHWORK_RETURN_IF_ERROR(saved.Verify());                                       // every byte is what was written
+//   MESHWORK_ASSIGN_OR_RETURN(Tensor w, saved.Read("w"));                           // whole
+//   MESHWORK_RETURN_IF_ERROR(saved.RestoreInto(variables));                         // each domain what it holds
+//
+// Thread safety: const functions may be called concurrently, for different tensors.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "meshwork/runtime/dtensor.h"
+#include "meshwork/runtime/tensor.h"
+#include "meshwork/storage/checkpoint_index.h"
+#include "meshwork/storage/safetensors_file.h"
+
+namespace meshwork {
+
+struct RestoreOptions {
+  // Names that the checkpoint has for variables, where they differ.
+  std::map<std::string, std::string> names = {};
+  // Variables that the checkpoint does not have stay as they are, and variables that only the checkpoint has are left
+  // out. Without, both are errors.
+  bool partial = false;
+};
+
+class Checkpoint {
+ public:
+  // `path`: as FindCheckpoint takes it. Reads no elements. Errors: those of FindCheckpoint and of ReadCheckpointIndex; a
+  // shard that is no safetensors file, or lacks a piece that the index says.
+  static absl::StatusOr<Checkpoint> Open(const std::string& path);
+
+  const std::string& path() const { return path_; }
+  const CheckpointIndex& index() const { return index_; }
+
+  // Whether each shard, or each of those with number part, part + of, part + 2 of, …, is what was written, by its hash.
+  // Error: which one is not. REQUIRES: 0 <= part < of.
+  absl::Status Verify(int64_t part = 0, int64_t of = 1) const;
+
+  // A variable, whole. Errors: there is no such one (with the nearest name); those of SafetensorsFile::ReadBox.
+  absl::StatusOr<Tensor> Read(std::string_view name) const;
+
+  // Fills the blocks of variables, by name. Of the files, only the bytes of these blocks are read, each once; f32 widens
+  // to f64, and so on, where the variable is wider (storage/safetensors.h). Errors, found before anything is read:
+  // names that are missing, unexpected or of another type or shape, all of them; then those of SafetensorsFile::ReadBox,
+  // after which some variables are as in the checkpoint, and some as before.
+  absl::Status RestoreInto(const std::map<std::string, DTensor>& variables,
+                           const RestoreOptions& options = {}) const;
+
+  // How many bytes of elements were read so far, by all threads.
+  int64_t bytes_read() const;
+
+ private:
+  Checkpoint(std::string path, CheckpointIndex index) : path_(std::move(path)), index_(std::move(index)) {}
+
+  absl::Status CheckFits(const std::map<std::string, DTensor>& variables,
+                         const RestoreOptions& options) const;
+  // Reads the elements of `box`, of a variable, to their places in a buffer of elements of `dtype`.
+  absl::Status ReadBox(const CheckpointVariable& variable, DType dtype, const Block& box, const BoxBuffer& to,
+                       std::byte* data) const;
+  absl::Status ReadInto(const CheckpointVariable& variable, DTensor to) const;
+
+  std::string path_;
+  CheckpointIndex index_;
+  std::vector<SafetensorsFile> shards_;
+};
+
+}  // namespace meshwork

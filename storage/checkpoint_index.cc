@@ -1,0 +1,261 @@
+#include "meshwork/storage/checkpoint_index.h"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+#include <utility>
+
+#include "meshwork/base/json.h"
+#include "meshwork/base/status.h"
+#include "meshwork/base/version.h"
+#include "meshwork/runtime/box.h"
+#include "nlohmann/json.hpp"
+
+namespace meshwork {
+namespace {
+
+using OrderedJson = nlohmann::ordered_json;
+
+constexpr int64_t kMostShards = 1 << 20;
+
+// ---- Writing ----
+
+OrderedJson JsonOf(const Block& box) {
+  OrderedJson dims = OrderedJson::array();
+  for (const Extent& extent : box) dims.push_back({extent.start, extent.start + extent.size});
+  return dims;
+}
+
+OrderedJson JsonOf(const CheckpointVariable& variable) {
+  OrderedJson pieces = OrderedJson::array();
+  for (const CheckpointPiece& piece : variable.pieces)
+    pieces.push_back({{"shard", piece.shard}, {"box", JsonOf(piece.box)}});
+  return {{"name", variable.name},
+          {"type", variable.type.ToString()},
+          {"layout", variable.layout},
+          {"pieces", std::move(pieces)}};
+}
+
+// ---- Reading ----
+
+// "f32[10,7]".
+absl::StatusOr<Type> ReadType(const JsonReader& json) {
+  MESHWORK_ASSIGN_OR_RETURN(const std::string text, json.String());
+  constexpr std::string_view kWanted = "a type such as \"f32[10,7]\"";
+  const size_t bracket = text.find('[');
+  if (bracket == std::string::npos || text.back() != ']') return json.Expected(kWanted);
+  const absl::StatusOr<DType> dtype = DTypeFromName(text.substr(0, bracket));
+  if (!dtype.ok()) return json.Expected(kWanted);
+  const absl::StatusOr<nlohmann::json> sizes = ParseJson(text.substr(bracket), "a shape");
+  if (!sizes.ok() || !sizes->is_array() || sizes->size() > kMaxRank) return json.Expected(kWanted);
+  Type type{*dtype, {}};
+  for (const nlohmann::json& size : *sizes) {
+    const absl::StatusOr<int64_t> value = JsonReader(size, "a shape").Integer();
+    if (!value.ok()) return json.Expected(kWanted);
+    type.shape.push_back(*value);
+  }
+  if (!CheckSize(type).ok() || type.ToString() != text) return json.Expected(kWanted);
+  return type;
+}
+
+// A piece of a tensor of this shape.
+absl::StatusOr<Block> ReadBox(const JsonReader& json, const Shape& shape) {
+  MESHWORK_ASSIGN_OR_RETURN(const std::vector<JsonReader> dims, json.Items());
+  if (dims.size() != shape.size()) return json.Expected("a begin and an end for each dim");
+  Block box;
+  for (size_t d = 0; d < dims.size(); ++d) {
+    MESHWORK_ASSIGN_OR_RETURN(const std::vector<JsonReader> ends, dims[d].Items());
+    if (ends.size() != 2) return dims[d].Expected("a begin and an end");
+    MESHWORK_ASSIGN_OR_RETURN(const int64_t begin, ends[0].Integer());
+    MESHWORK_ASSIGN_OR_RETURN(const int64_t end, ends[1].Integer());
+    if (begin < 0 || begin >= end || end > shape[d])
+      return dims[d].Expected(fmt::format("a begin and an end within 0 and {}", shape[d]));
+    box.push_back({begin, end - begin});
+  }
+  return box;
+}
+
+bool Meet(const Block& a, const Block& b) {
+  for (size_t d = 0; d < a.size(); ++d)
+    if (a[d].start >= b[d].start + b[d].size || b[d].start >= a[d].start + a[d].size) return false;
+  return true;
+}
+
+// Whether the pieces, which lie in the tensor, cover it once: they are as large as it, and no two meet. By a sweep along
+// the dim in which the fewest of them overlap.
+bool CoverOnce(const Type& type, std::vector<Block> boxes) {
+  int64_t elements = 0;
+  for (const Block& box : boxes) elements += NumElements(box);
+  if (elements != type.num_elements()) return false;
+  if (boxes.size() < 2) return true;
+  if (type.shape.empty()) return false;
+  size_t best = 0, most_begins = 0;
+  for (size_t d = 0; d < type.shape.size(); ++d) {
+    std::set<int64_t> begins;
+    for (const Block& box : boxes) begins.insert(box[d].start);
+    if (begins.size() > most_begins) best = d, most_begins = begins.size();
+  }
+  std::sort(boxes.begin(), boxes.end(),
+            [best](const Block& a, const Block& b) { return a[best].start < b[best].start; });
+  for (size_t i = 0; i < boxes.size(); ++i)
+    for (size_t j = i + 1;
+         j < boxes.size() && boxes[j][best].start < boxes[i][best].start + boxes[i][best].size; ++j)
+      if (Meet(boxes[i], boxes[j])) return false;
+  return true;
+}
+
+absl::StatusOr<CheckpointVariable> ReadVariable(const JsonReader& json, int64_t num_shards) {
+  MESHWORK_RETURN_IF_ERROR(json.ExpectKeys({"name", "type", "layout", "pieces"}));
+  CheckpointVariable variable;
+  MESHWORK_ASSIGN_OR_RETURN(const JsonReader name, json.Get("name"));
+  MESHWORK_ASSIGN_OR_RETURN(variable.name, name.String());
+  MESHWORK_ASSIGN_OR_RETURN(const JsonReader type, json.Get("type"));
+  MESHWORK_ASSIGN_OR_RETURN(variable.type, ReadType(type));
+  MESHWORK_ASSIGN_OR_RETURN(const JsonReader layout, json.Get("layout"));
+  MESHWORK_ASSIGN_OR_RETURN(variable.layout, layout.String());
+  MESHWORK_ASSIGN_OR_RETURN(const JsonReader pieces, json.Get("pieces"));
+  MESHWORK_ASSIGN_OR_RETURN(const std::vector<JsonReader> items, pieces.Items());
+  std::vector<Block> boxes;
+  for (const JsonReader& item : items) {
+    MESHWORK_RETURN_IF_ERROR(item.ExpectKeys({"shard", "box"}));
+    CheckpointPiece piece;
+    MESHWORK_ASSIGN_OR_RETURN(const JsonReader shard, item.Get("shard"));
+    MESHWORK_ASSIGN_OR_RETURN(piece.shard, shard.Integer());
+    if (piece.shard < 0 || piece.shard >= num_shards)
+      return shard.Expected(fmt::format("the number of a shard, below {}", num_shards));
+    MESHWORK_ASSIGN_OR_RETURN(const JsonReader box, item.Get("box"));
+    MESHWORK_ASSIGN_OR_RETURN(piece.box, ReadBox(box, variable.type.shape));
+    boxes.push_back(piece.box);
+    variable.pieces.push_back(std::move(piece));
+  }
+  if (!CoverOnce(variable.type, std::move(boxes)))
+    return pieces.Expected(fmt::format("pieces that cover {} once", variable.type.ToString()));
+  return variable;
+}
+
+absl::StatusOr<CheckpointShard> ReadShard(const JsonReader& json) {
+  MESHWORK_RETURN_IF_ERROR(json.ExpectKeys({"file", "bytes", "sha256"}));
+  CheckpointShard shard;
+  MESHWORK_ASSIGN_OR_RETURN(const JsonReader file, json.Get("file"));
+  MESHWORK_ASSIGN_OR_RETURN(shard.file, file.String());
+  if (shard.file.empty() || shard.file == "." || shard.file == ".." ||
+      shard.file.find_first_of(std::string_view("/\0", 2)) != std::string::npos)
+    return file.Expected("the name of a file in the folder");
+  MESHWORK_ASSIGN_OR_RETURN(const JsonReader bytes, json.Get("bytes"));
+  MESHWORK_ASSIGN_OR_RETURN(shard.bytes, bytes.Integer());
+  if (shard.bytes < 0) return bytes.Expected("a number of bytes");
+  MESHWORK_ASSIGN_OR_RETURN(const JsonReader sha256, json.Get("sha256"));
+  MESHWORK_ASSIGN_OR_RETURN(shard.sha256, sha256.String());
+  if (shard.sha256.size() != 64 || shard.sha256.find_first_not_of("0123456789abcdef") != std::string::npos)
+    return sha256.Expected("64 hexadecimal digits");
+  return shard;
+}
+
+absl::StatusOr<std::string> ReadText(const JsonReader& json, const std::string& key) {
+  MESHWORK_ASSIGN_OR_RETURN(const JsonReader value, json.Get(key));
+  return value.String();
+}
+
+// What a newer library has written may have any form; so its format is looked at first.
+absl::Status CheckFormat(const JsonReader& json, const std::string& path) {
+  MESHWORK_ASSIGN_OR_RETURN(const JsonReader format, json.Get("format"));
+  MESHWORK_ASSIGN_OR_RETURN(const int64_t number, format.Integer());
+  if (number == CheckpointIndex::kFormat) return absl::OkStatus();
+  if (number < CheckpointIndex::kFormat) return format.Expected("the number of a format, 1");
+  const absl::StatusOr<std::string> version = ReadText(json, "meshwork");
+  return absl::UnimplementedError(fmt::format(
+      "{}: the checkpoint has format {}, of meshwork {}; this is meshwork {}, which reads up to format {}.",
+      path, number, version.ok() ? *version : "unknown", MESHWORK_VERSION, CheckpointIndex::kFormat));
+}
+
+absl::StatusOr<CheckpointIndex> ReadIndex(const JsonReader& json) {
+  MESHWORK_RETURN_IF_ERROR(json.ExpectKeys(
+      {"format", "meshwork", "step", "mesh", "written", "facts", "metrics", "shards", "variables"}));
+  CheckpointIndex index;
+  MESHWORK_ASSIGN_OR_RETURN(index.version, ReadText(json, "meshwork"));
+  MESHWORK_ASSIGN_OR_RETURN(index.mesh, ReadText(json, "mesh"));
+  MESHWORK_ASSIGN_OR_RETURN(index.written, ReadText(json, "written"));
+  MESHWORK_ASSIGN_OR_RETURN(const JsonReader step, json.Get("step"));
+  MESHWORK_ASSIGN_OR_RETURN(index.step, step.Integer());
+  if (index.step < 0) return step.Expected("a number of steps");
+  MESHWORK_ASSIGN_OR_RETURN(const JsonReader facts, json.Get("facts"));
+  MESHWORK_ASSIGN_OR_RETURN(const std::vector<std::string> names, facts.Keys());
+  for (const std::string& name : names) {
+    MESHWORK_ASSIGN_OR_RETURN(index.facts[name], ReadText(facts, name));
+  }
+  MESHWORK_ASSIGN_OR_RETURN(const JsonReader metrics, json.Get("metrics"));
+  MESHWORK_ASSIGN_OR_RETURN(const std::vector<std::string> metric_names, metrics.Keys());
+  for (const std::string& name : metric_names) {
+    MESHWORK_ASSIGN_OR_RETURN(const JsonReader metric, metrics.Get(name));
+    MESHWORK_ASSIGN_OR_RETURN(index.metrics[name], metric.Real());
+  }
+  MESHWORK_ASSIGN_OR_RETURN(const JsonReader shards, json.Get("shards"));
+  MESHWORK_ASSIGN_OR_RETURN(const std::vector<JsonReader> shard_items, shards.Items());
+  if (std::ssize(shard_items) > kMostShards)
+    return shards.Expected(fmt::format("a list of at most {} shards", kMostShards));
+  std::set<std::string> files;
+  for (const JsonReader& item : shard_items) {
+    MESHWORK_ASSIGN_OR_RETURN(CheckpointShard shard, ReadShard(item));
+    if (!files.insert(shard.file).second) return item.Expected("a file that no other shard has");
+    index.shards.push_back(std::move(shard));
+  }
+  MESHWORK_ASSIGN_OR_RETURN(const JsonReader variables, json.Get("variables"));
+  MESHWORK_ASSIGN_OR_RETURN(const std::vector<JsonReader> variable_items, variables.Items());
+  for (const JsonReader& item : variable_items) {
+    MESHWORK_ASSIGN_OR_RETURN(CheckpointVariable variable, ReadVariable(item, std::ssize(index.shards)));
+    if (!index.variables.empty() && variable.name <= index.variables.back().name)
+      return item.Expected("a variable whose name comes behind those before it");
+    index.variables.push_back(std::move(variable));
+  }
+  return index;
+}
+
+}  // namespace
+
+const CheckpointVariable* CheckpointIndex::Find(std::string_view name) const {
+  const auto found =
+      std::lower_bound(variables.begin(), variables.end(), name,
+                       [](const CheckpointVariable& v, std::string_view wanted) { return v.name < wanted; });
+  return found == variables.end() || found->name != name ? nullptr : &*found;
+}
+
+std::string PieceName(const CheckpointVariable& variable, const Block& box) {
+  return box == WholeBlock(variable.type.shape) ? variable.name
+                                                : fmt::format("{} {}", variable.name, BlockToString(box));
+}
+
+absl::StatusOr<std::string> ToJson(const CheckpointIndex& index) {
+  OrderedJson json = {{"format", CheckpointIndex::kFormat},
+                      {"meshwork", index.version},
+                      {"step", index.step},
+                      {"mesh", index.mesh},
+                      {"written", index.written},
+                      {"facts", OrderedJson::object()},
+                      {"metrics", OrderedJson::object()},
+                      {"shards", OrderedJson::array()},
+                      {"variables", OrderedJson::array()}};
+  for (const auto& [name, value] : index.facts) json["facts"][name] = value;
+  for (const auto& [name, value] : index.metrics) {
+    if (!std::isfinite(value))
+      return InvalidArgument("Checkpoint: the metric \"{}\" is {}; it must be a finite number.", name, value);
+    json["metrics"][name] = value;
+  }
+  for (const CheckpointShard& shard : index.shards)
+    json["shards"].push_back({{"file", shard.file}, {"bytes", shard.bytes}, {"sha256", shard.sha256}});
+  for (const CheckpointVariable& variable : index.variables) json["variables"].push_back(JsonOf(variable));
+  try {
+    return json.dump() + "\n";
+  } catch (const OrderedJson::exception&) {
+    return InvalidArgument(
+        "Checkpoint: a name, a fact or a metric is not UTF-8; the index allows no other text.");
+  }
+}
+
+absl::StatusOr<CheckpointIndex> CheckpointIndexFromJson(std::string_view text, const std::string& path) {
+  MESHWORK_ASSIGN_OR_RETURN(const nlohmann::json json, ParseJson(text, path));
+  const JsonReader reader(json, path);
+  MESHWORK_RETURN_IF_ERROR(CheckFormat(reader, path));
+  return ReadIndex(reader);
+}
+
+}  // namespace meshwork

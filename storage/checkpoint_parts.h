@@ -1,0 +1,47 @@
+// Which domain writes which part of each variable into a checkpoint.
+//
+// Every element is written once. Where several domains hold the same block, one of them writes it, or, if it is large,
+// each writes some rows, so that all write about equally much. The plan depends on types and layouts only: each domain
+// makes it by itself, and all make the same.
+//
+// Pure functions; thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "meshwork/ir/type.h"
+#include "meshwork/layout/layout.h"
+#include "meshwork/mesh/placement.h"
+
+namespace meshwork {
+
+// A part of a device's block. `box`: in the tensor. `factors`: in its space of factors (Layout::FactorShape), where the
+// block is a box; the same as `box` unless the layout is strided. Both have the same elements in the same order.
+struct PlainPart {
+  Block box, factors;
+  bool operator==(const PlainPart&) const = default;
+};
+
+// The parts of a box in the space of factors, in its order. None if it is empty.
+// REQUIRES: layout.Fits(global).
+std::vector<PlainPart> PlainParts(const Layout& layout, const Shape& global, const Block& factors);
+
+struct VariablePlace {
+  Type type;
+  Layout layout;
+};
+
+struct WrittenPart {
+  int64_t domain = 0;  // who writes it
+  int64_t device = 0;  // one of that domain's devices that hold it
+  PlainPart part;
+};
+
+// By variable. REQUIRES: the layouts are on the placement's mesh, without partials.
+std::map<std::string, std::vector<WrittenPart>> PlanParts(
+    const Placement& placement, const std::map<std::string, VariablePlace>& variables);
+
+}  // namespace meshwork

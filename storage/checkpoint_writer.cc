@@ -1,0 +1,280 @@
+#include "meshwork/storage/checkpoint_writer.h"
+
+#include <algorithm>
+#include <ctime>
+#include <filesystem>
+#include <set>
+#include <system_error>
+
+#include "meshwork/base/exceptions.h"
+#include "meshwork/base/json.h"
+#include "meshwork/base/status.h"
+#include "meshwork/base/version.h"
+#include "meshwork/storage/file.h"
+#include "meshwork/storage/safetensors.h"
+#include "nlohmann/json.hpp"
+
+namespace meshwork {
+namespace {
+
+constexpr std::chrono::milliseconds kBetweenLooks(5);
+
+std::string NowInUtc() {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts{};
+  gmtime_r(&now, &parts);
+  char text[32];
+  std::strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &parts);
+  return text;
+}
+
+// What a domain says of its shard to domain 0, in a file of the partial checkpoint.
+std::string NotePath(const std::string& folder, int64_t domain) {
+  return fmt::format("{}/shard-{:05}.json", folder, domain);
+}
+
+absl::Status WriteNote(const std::string& folder, int64_t domain,
+                       const absl::StatusOr<CheckpointShard>& shard) {
+  nlohmann::ordered_json json;
+  if (shard.ok()) json = {{"bytes", shard->bytes}, {"sha256", shard->sha256}};
+  else json = {{"error", std::string(MessageOf(shard.status()))}};
+  return WriteFileAtomically(NotePath(folder, domain),
+                             json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+}
+
+// NOT_FOUND: it is not there yet.
+absl::StatusOr<CheckpointShard> ReadNote(const std::string& folder, int64_t domain, const std::string& file) {
+  const std::string path = NotePath(folder, domain);
+  MESHWORK_ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
+  MESHWORK_ASSIGN_OR_RETURN(const nlohmann::json json, ParseJson(text, path));
+  const JsonReader note(json, path);
+  if (note.Has("error")) {
+    MESHWORK_ASSIGN_OR_RETURN(const JsonReader error, note.Get("error"));
+    MESHWORK_ASSIGN_OR_RETURN(const std::string message, error.String());
+    return absl::UnavailableError(fmt::format("domain {}: {}", domain, message));
+  }
+  CheckpointShard shard{.file = file};
+  MESHWORK_ASSIGN_OR_RETURN(const JsonReader bytes, note.Get("bytes"));
+  MESHWORK_ASSIGN_OR_RETURN(shard.bytes, bytes.Integer());
+  MESHWORK_ASSIGN_OR_RETURN(const JsonReader sha256, note.Get("sha256"));
+  MESHWORK_ASSIGN_OR_RETURN(shard.sha256, sha256.String());
+  return shard;
+}
+
+absl::Status MakeFolder(const std::string& path) {
+  std::error_code error;
+  std::filesystem::create_directories(path, error);
+  if (!error) return absl::OkStatus();
+  return absl::Status(absl::ErrnoToStatusCode(error.value()),
+                      fmt::format("{}: cannot be made: {}.", path, error.message()));
+}
+
+// Instance of `tensor` that `device` holds, as a dense tensor of the part's shape.
+absl::Status CopyPart(const DTensor& tensor, const WrittenPart& written, Tensor& to) {
+  const BoxBuffer from = BoxBuffer::OfDevice(tensor.layout(), tensor.type().shape, written.device);
+  BoxBuffer dense;
+  for (const Extent& extent : written.part.factors) {
+    dense.start.push_back(extent.start);
+    dense.shape.push_back(extent.size);
+  }
+  return tensor.memory().Download(BoxCopy(written.part.factors, from, dense), DTypeSize(tensor.type().dtype),
+                                  tensor.instance(tensor.instances().Of(written.device)),
+                                  static_cast<std::byte*>(to.raw()));
+}
+
+Type TypeOfBox(DType dtype, const Block& box) {
+  Type type{dtype, {}};
+  for (const Extent& extent : box) type.shape.push_back(extent.size);
+  return type;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<CheckpointWriter>> CheckpointWriter::Open(
+    const CheckpointWriterOptions& options) {
+  if (options.dir.empty()) return InvalidArgument("CheckpointWriter: dir is empty; it names a folder.");
+  if (options.keep < 1)
+    return InvalidArgument("CheckpointWriter: keep is {}; at least the newest checkpoint stays.",
+                           options.keep);
+  MESHWORK_CHECK(0 <= options.domain && options.domain < options.num_domains);
+  MESHWORK_CHECK(options.job.find('/') == std::string::npos);
+  std::unique_ptr<CheckpointWriter> writer(new CheckpointWriter(options));
+  if (options.domain == 0) {
+    MESHWORK_ASSIGN_OR_RETURN(writer->lock_, CheckpointLock::Take(options.dir));
+    RemoveLeftovers(options.dir);
+  }
+  return writer;
+}
+
+CheckpointWriter::~CheckpointWriter() {
+  if (thread_.joinable()) thread_.join();
+}
+
+absl::Status CheckpointWriter::Begin(const CheckpointNote& note,
+                                     const std::map<std::string, DTensor>& variables) {
+  MESHWORK_CHECK(note.step >= 0);
+  ++begun_;
+  MESHWORK_RETURN_IF_ERROR(Wait());
+  Plan(variables);
+  MESHWORK_RETURN_IF_ERROR(Copy(variables));
+  index_.step = note.step;
+  index_.version = MESHWORK_VERSION;
+  index_.mesh = placement_.mesh().ToString();
+  index_.written = NowInUtc();
+  index_.facts = note.facts;
+  index_.metrics = note.metrics;
+  index_.shards.clear();
+  is_writing_ = true;
+  thread_ = std::thread([this] {
+    try {
+      status_ = Write();
+    } catch (...) {
+      status_ = CaughtStatus("Checkpoint", "there is not enough memory");
+    }
+    is_writing_ = false;
+  });
+  return absl::OkStatus();
+}
+
+absl::Status CheckpointWriter::Wait() {
+  if (thread_.joinable()) thread_.join();
+  return std::exchange(status_, absl::OkStatus());
+}
+
+std::string CheckpointWriter::PartialPath() const {
+  return fmt::format("{}/partial-{}-{}", options_.dir, options_.job, begun_);
+}
+
+void CheckpointWriter::Plan(const std::map<std::string, DTensor>& variables) {
+  const Placement placement =
+      variables.empty() ? Placement() : variables.begin()->second.domain().placement();
+  MESHWORK_CHECK(variables.empty() || placement.num_domains() == options_.num_domains);
+  bool is_same = placement == placement_ && variables.size() == places_.size();
+  for (const auto& [name, tensor] : variables) {
+    if (!is_same) break;
+    const auto place = places_.find(name);
+    is_same = place != places_.end() && place->second.type == tensor.type() &&
+              place->second.layout.ToString() == tensor.layout().ToString();
+  }
+  if (is_same) return;
+  placement_ = placement;
+  places_.clear();
+  for (const auto& [name, tensor] : variables) places_[name] = {tensor.type(), tensor.layout()};
+  plan_ = PlanParts(placement_, places_);
+  tensors_.clear();
+  index_.variables.clear();
+  for (const auto& [name, parts] : plan_) {
+    const VariablePlace& place = places_.at(name);
+    CheckpointVariable& variable = index_.variables.emplace_back();
+    variable.name = name;
+    variable.type = place.type;
+    variable.layout = place.layout.ToString();
+    for (const WrittenPart& part : parts) {
+      variable.pieces.push_back({part.domain, part.part.box});
+      if (part.domain != options_.domain) continue;
+      tensors_.emplace_back(PieceName(variable, part.part.box),
+                            Tensor(TypeOfBox(place.type.dtype, part.part.box)));
+    }
+  }
+}
+
+absl::Status CheckpointWriter::Copy(const std::map<std::string, DTensor>& variables) {
+  size_t next = 0;
+  for (const auto& [name, parts] : plan_)
+    for (const WrittenPart& part : parts)
+      if (part.domain == options_.domain)
+        MESHWORK_RETURN_IF_ERROR(CopyPart(variables.at(name), part, tensors_[next++].second));
+  return absl::OkStatus();
+}
+
+// ---- By the thread that writes.
+
+absl::Status CheckpointWriter::Write() {
+  absl::StatusOr<CheckpointShard> shard = WriteShard();
+  if (options_.domain != 0) {
+    const absl::Status noted = WriteNote(PartialPath(), options_.domain, shard);
+    return shard.ok() ? noted : shard.status();
+  }
+  absl::Status status = shard.status();
+  if (status.ok()) {
+    absl::StatusOr<std::vector<CheckpointShard>> shards = AwaitShards(*std::move(shard));
+    status = shards.status();
+    if (shards.ok()) index_.shards = *std::move(shards);
+  }
+  if (status.ok()) status = Publish();
+  if (status.ok()) {
+    RemoveOld();
+    return status;
+  }
+  std::error_code ignored;
+  std::filesystem::remove_all(PartialPath(), ignored);
+  return Annotate(status, fmt::format("Checkpoint of step {}: ", index_.step));
+}
+
+absl::StatusOr<CheckpointShard> CheckpointWriter::WriteShard() {
+  MESHWORK_RETURN_IF_ERROR(MakeFolder(PartialPath()));
+  CheckpointShard shard{.file = ShardName(options_.domain, options_.num_domains)};
+  MESHWORK_ASSIGN_OR_RETURN(
+      const WrittenFile written,
+      WriteSafetensorsHashed(fmt::format("{}/{}", PartialPath(), shard.file), tensors_));
+  shard.bytes = written.bytes;
+  shard.sha256 = written.sha256;
+  return shard;
+}
+
+absl::StatusOr<std::vector<CheckpointShard>> CheckpointWriter::AwaitShards(CheckpointShard own) {
+  const auto end = std::chrono::steady_clock::now() + options_.deadline;
+  std::vector<CheckpointShard> shards = {std::move(own)};
+  while (std::ssize(shards) < options_.num_domains) {
+    const int64_t domain = std::ssize(shards);
+    absl::StatusOr<CheckpointShard> shard =
+        ReadNote(PartialPath(), domain, ShardName(domain, options_.num_domains));
+    if (shard.ok()) {
+      shards.push_back(*std::move(shard));
+      continue;
+    }
+    if (shard.status().code() != absl::StatusCode::kNotFound) return shard.status();
+    if (std::chrono::steady_clock::now() > end)
+      return absl::DeadlineExceededError(fmt::format(
+          "domain {} has not written its shard within {} ms; all processes must see the folder {}.", domain,
+          options_.deadline.count(), options_.dir));
+    std::this_thread::sleep_for(kBetweenLooks);
+  }
+  for (int64_t domain = 1; domain < options_.num_domains; ++domain)
+    std::filesystem::remove(NotePath(PartialPath(), domain));
+  return shards;
+}
+
+absl::Status CheckpointWriter::Publish() {
+  MESHWORK_ASSIGN_OR_RETURN(const std::string text, ToJson(index_));
+  MESHWORK_RETURN_IF_ERROR(WriteFileAtomically(PartialPath() + "/index.json", text));
+  MESHWORK_RETURN_IF_ERROR(
+      RenameFolder(PartialPath(), fmt::format("{}/{}", options_.dir, CheckpointName(index_.step))));
+  std::error_code ignored;
+  std::filesystem::remove_all(PartialPath(), ignored);  // what had its name before
+  return absl::OkStatus();
+}
+
+// What cannot be removed is tried again after the next checkpoint.
+void CheckpointWriter::RemoveOld() const {
+  const absl::StatusOr<std::vector<FoundCheckpoint>> found = ListCheckpoints(options_.dir);
+  if (!found.ok()) return;
+  std::set<std::string> kept;
+  const FoundCheckpoint* best = nullptr;
+  double best_value = 0;
+  for (const FoundCheckpoint& checkpoint : *found) {
+    // Those of a training that went on from an earlier step are newer than their steps say.
+    if (checkpoint.step > index_.step || !checkpoint.index.ok()) continue;
+    if (std::ssize(kept) < options_.keep) kept.insert(checkpoint.path);
+    const auto metric = checkpoint.index->metrics.find(options_.best_metric);
+    if (metric == checkpoint.index->metrics.end()) continue;
+    const double value = options_.lowest_is_best ? metric->second : -metric->second;
+    if (best == nullptr || value < best_value) best = &checkpoint, best_value = value;
+  }
+  if (best != nullptr) kept.insert(best->path);
+  for (const FoundCheckpoint& checkpoint : *found)
+    if (checkpoint.step <= index_.step && !kept.contains(checkpoint.path))
+      RemoveCheckpoint(checkpoint.path).IgnoreError();
+}
+
+}  // namespace meshwork

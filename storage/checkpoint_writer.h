@@ -1,0 +1,113 @@
+// CheckpointWriter writes checkpoints of what the domains of a program hold, while the program goes on.
+//
+//   CheckpointWriterOptions options{.dir = "runs/a", .domain = 0, .num_domains = 2, .job = "5f3a"};
+//   MESHWORK_ASSIGN_OR_RETURN(auto writer, CheckpointWriter::Open(options));       // in each domain
+//   MESHWORK_RETURN_IF_ERROR(writer->Begin({.step = 100}, session.State()));       // copies, and returns
+//   …
+//   MESHWORK_RETURN_IF_ERROR(writer->Wait());                                      // how the write ended
+//
+// Each domain writes its parts of the variables (storage/checkpoint_parts.h) into one file, and says so in a small one
+// beside it. Domain 0 waits until all have, writes the index, and gives the checkpoint its name. So domains meet in the
+// folder alone, which all of them must see, and a transport is free for the program. Nothing that a killed writer leaves
+// behind is ever taken for a checkpoint.
+//
+// If a write fails, older checkpoints stay as they are, and the next write is tried as if nothing had happened.
+//
+// Thread safety: one thread at a time.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "meshwork/runtime/dtensor.h"
+#include "meshwork/storage/checkpoint_folder.h"
+#include "meshwork/storage/checkpoint_index.h"
+#include "meshwork/storage/checkpoint_parts.h"
+
+namespace meshwork {
+
+struct CheckpointWriterOptions {
+  std::string dir;
+  int64_t domain = 0, num_domains = 1;
+  // The same in all domains, and another one each time that the domains open a writer: letters, digits, '-'.
+  std::string job;
+  int64_t keep = 5;  // the newest so many stay, >= 1
+  // The checkpoint with the best value of this metric stays, too; "": none does.
+  std::string best_metric;
+  bool lowest_is_best = true;
+  // How long domain 0 waits for the other domains.
+  std::chrono::milliseconds deadline = std::chrono::minutes(10);
+};
+
+// What a checkpoint says besides its variables.
+struct CheckpointNote {
+  int64_t step = 0;  // >= 0; orders the checkpoints of a folder
+  CheckpointFacts facts = {};
+  CheckpointMetrics metrics = {};
+};
+
+class CheckpointWriter {
+ public:
+  // Domain 0 locks the folder, made where it is missing, and clears away what killed writers left. Errors: an option
+  // is wrong; those of CheckpointLock::Take.
+  static absl::StatusOr<std::unique_ptr<CheckpointWriter>> Open(const CheckpointWriterOptions& options);
+  CheckpointWriter(const CheckpointWriter&) = delete;
+  CheckpointWriter& operator=(const CheckpointWriter&) = delete;
+  // Waits.
+  ~CheckpointWriter();
+
+  // Copies this domain's parts, and begins to write them by a thread of its own. All domains call it alike. Waits for
+  // the write before, whose status it returns if that failed: then nothing is begun. A checkpoint of the same step is
+  // replaced. Errors, besides: those of the memory of the variables.
+  // REQUIRES: the variables are valid, and all on the mesh of one placement of num_domains domains.
+  absl::Status Begin(const CheckpointNote& note, const std::map<std::string, DTensor>& variables);
+  // How the write under way, or the last one that Begin did not report, ended; OK if there is none. In domain 0: of the
+  // whole checkpoint; in others: of this domain's shard.
+  absl::Status Wait();
+  bool is_writing() const { return is_writing_; }
+
+ private:
+  using Tensors = std::vector<std::pair<std::string, Tensor>>;
+
+  explicit CheckpointWriter(const CheckpointWriterOptions& options) : options_(options) {}
+
+  // The folder of a checkpoint that is being written.
+  std::string PartialPath() const;
+  // Plans who writes what, unless the plan of the last checkpoint still holds.
+  void Plan(const std::map<std::string, DTensor>& variables);
+  absl::Status Copy(const std::map<std::string, DTensor>& variables);
+
+  // ---- By the thread that writes.
+
+  absl::Status Write();
+  absl::StatusOr<CheckpointShard> WriteShard();
+  absl::StatusOr<std::vector<CheckpointShard>> AwaitShards(CheckpointShard own);
+  absl::Status Publish();
+  void RemoveOld() const;
+
+  const CheckpointWriterOptions options_;
+  std::optional<CheckpointLock> lock_;  // of domain 0
+  int64_t begun_ = 0;                   // checkpoints
+
+  Placement placement_;
+  std::map<std::string, VariablePlace> places_;
+  std::map<std::string, std::vector<WrittenPart>> plan_;
+
+  // Of the write under way.
+  CheckpointIndex index_;
+  Tensors tensors_;
+  std::thread thread_;
+  std::atomic<bool> is_writing_{false};
+  absl::Status status_;
+};
+
+}  // namespace meshwork

@@ -1,0 +1,187 @@
+// How checkpoints come into a folder, stay, and go.
+#include "meshwork/storage/checkpoint_writer.h"
+
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <set>
+
+#include "gmock/gmock.h"
+#include "meshwork/storage/checkpoint.h"
+#include "storage/saved.h"
+#include "support/flushes.h"
+#include "support/temp_dir.h"
+
+namespace meshwork {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::UnorderedElementsAre;
+
+const std::vector<SavedVariable>& Small() {
+  static const auto* const variables =
+      new std::vector<SavedVariable>{{"b", {F32, {3}}, "{_}"}, {"w", {F32, {6, 2}}, "{a,_}"}};
+  return *variables;
+}
+
+class CheckpointWriterTest : public TempDirTest {
+ protected:
+  std::unique_ptr<CheckpointWriter> Open(CheckpointWriterOptions options = {}) {
+    options.dir = Path("runs");
+    if (options.job.empty()) options.job = "job";
+    return CheckpointWriter::Open(options).value();
+  }
+  static absl::Status Save(CheckpointWriter& writer, const CheckpointNote& note) {
+    MESHWORK_RETURN_IF_ERROR(writer.Begin(note, StateOf("a=2", 1, 0, Small(), /*filled=*/true)));
+    return writer.Wait();
+  }
+  std::vector<std::string> Names() const {
+    std::vector<std::string> names;
+    for (const auto& entry : std::filesystem::directory_iterator(Path("runs")))
+      names.push_back(entry.path().filename().string());
+    std::sort(names.begin(), names.end());
+    return names;
+  }
+  std::vector<int64_t> Steps() const {
+    std::vector<int64_t> steps;
+    for (const FoundCheckpoint& found : ListCheckpoints(Path("runs")).value()) {
+      EXPECT_EQ(MessageOf(found.index.status()), "");
+      steps.push_back(found.step);
+    }
+    return steps;
+  }
+};
+
+TEST_F(CheckpointWriterTest, TheNewestStay) {
+  const auto writer = Open({.keep = 3});
+  for (int64_t step : std::vector<int64_t>{1, 5, 20, 100, 1000000000001}) ASSERT_EQ(MessageOf(Save(*writer, {.step = step})), "");
+  EXPECT_THAT(Steps(), ElementsAre(1000000000001, 100, 20));
+  EXPECT_THAT(Names(),
+              UnorderedElementsAre("lock", "step-000000000020", "step-000000000100", "step-1000000000001"));
+}
+
+TEST_F(CheckpointWriterTest, TheBestStays) {
+  for (bool lowest : {true, false}) {
+    std::filesystem::remove_all(Path("runs"));
+    const auto writer = Open({.keep = 2, .best_metric = "loss", .lowest_is_best = lowest});
+    const double losses[] = {3, 1, 2, 5, 4, 2.5, 2.25};
+    for (int64_t step = 0; step < 7; ++step)
+      ASSERT_EQ(MessageOf(Save(*writer, {.step = step, .metrics = {{"loss", losses[step]}}})), "");
+    EXPECT_THAT(Steps(), ElementsAre(6, 5, lowest ? 1 : 3));
+  }
+}
+
+TEST_F(CheckpointWriterTest, ACheckpointOfTheSameStepIsReplaced) {
+  const auto writer = Open();
+  ASSERT_EQ(MessageOf(Save(*writer, {.step = 3, .facts = {{"which", "first"}}})), "");
+  ASSERT_EQ(MessageOf(Save(*writer, {.step = 3, .facts = {{"which", "second"}}})), "");
+  EXPECT_THAT(Names(), UnorderedElementsAre("lock", "step-000000000003"));
+  EXPECT_EQ(Checkpoint::Open(Path("runs"))->index().facts.at("which"), "second");
+}
+
+// What is saved is what the variables held when Begin was called.
+TEST_F(CheckpointWriterTest, TheProgramGoesOnWhileItIsWritten) {
+  const auto writer = Open();
+  auto state = StateOf("a=2", 1, 0, Small(), /*filled=*/true);
+  ASSERT_EQ(MessageOf(writer->Begin({.step = 1}, state)), "");
+  for (auto& [name, tensor] : state) std::memset(tensor.instance(0), 0, static_cast<size_t>(tensor.bytes()));
+  ASSERT_EQ(MessageOf(writer->Begin({.step = 2}, state)), "");
+  ASSERT_EQ(MessageOf(writer->Wait()), "");
+  const Checkpoint first = Checkpoint::Open(Path("runs/step-000000000001")).value();
+  EXPECT_EQ(std::memcmp(first.Read("b")->raw(), Numbered({F32, {3}}).raw(), 12), 0);
+  const Checkpoint second = Checkpoint::Open(Path("runs/step-000000000002")).value();
+  EXPECT_EQ(second.Read("b")->values<float>()[1], 0.0F);
+}
+
+TEST_F(CheckpointWriterTest, AFolderIsOneJobs) {
+  const auto writer = Open();
+  const absl::Status second = CheckpointWriter::Open({.dir = Path("runs"), .job = "other"}).status();
+  EXPECT_EQ(second.code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_THAT(MessageOf(second),
+              HasSubstr(fmt::format("another job writes its checkpoints there: process {} on ", getpid())));
+}
+
+TEST_F(CheckpointWriterTest, WhatKilledWritersLeaveIsClearedAwayAndNeverTakenForACheckpoint) {
+  ASSERT_EQ(MessageOf(Save(*Open(), {.step = 1})), "");
+  for (const char* name : {"partial-x-3", "removed-step-000000000009"}) {
+    std::filesystem::copy(Path("runs/step-000000000001"), Path(std::string("runs/") + name));
+    EXPECT_THAT(Steps(), ElementsAre(1));
+  }
+  std::filesystem::create_directory(Path("runs/step-000000000002"));  // half removed by somebody else
+  EXPECT_EQ(FindCheckpoint(Path("runs")).value(), Path("runs/step-000000000001"));
+  Open();
+  EXPECT_THAT(Names(), UnorderedElementsAre("lock", "step-000000000001", "step-000000000002"));
+}
+
+// A flush that fails, each of a checkpoint in turn: what was there stays, and the next one is written.
+TEST_F(CheckpointWriterTest, AFailedWriteLosesNothing) {
+  int flushes = 0;
+  {
+    const WatchedFlushes counted([&](const std::string&) { return ++flushes, 0; });
+    ASSERT_EQ(MessageOf(Save(*Open(), {.step = 1})), "");
+  }
+  EXPECT_GE(flushes, 5);  // the shard, the index, the folder twice, the folder of checkpoints
+  for (int fails = 1; fails <= flushes; ++fails) {
+    const auto writer = Open();
+    {
+      int seen = 0;
+      const WatchedFlushes failing([&](const std::string&) { return ++seen == fails ? EIO : 0; });
+      EXPECT_FALSE(Save(*writer, {.step = 2}).ok()) << fails;
+    }
+    EXPECT_EQ(MessageOf(Checkpoint::Open(Path("runs/step-000000000001"))->Verify()), "");
+    for (const FoundCheckpoint& found : ListCheckpoints(Path("runs")).value())
+      EXPECT_EQ(MessageOf(Checkpoint::Open(found.path)->Verify()), "") << fails;
+    EXPECT_EQ(MessageOf(Save(*writer, {.step = 3})), "");
+    ASSERT_EQ(MessageOf(RemoveCheckpoint(Path("runs/step-000000000003"))), "");
+    RemoveCheckpoint(Path("runs/step-000000000002")).IgnoreError();
+  }
+}
+
+TEST_F(CheckpointWriterTest, ADomainThatFailsOrDoesNotComeIsNamed) {
+  const auto first =
+      Open({.domain = 0, .num_domains = 2, .job = "a", .deadline = std::chrono::milliseconds(50)});
+  ASSERT_EQ(MessageOf(first->Begin({.step = 1}, StateOf("a=2", 2, 0, Small(), true))), "");
+  EXPECT_THAT(MessageOf(first->Wait()),
+              HasSubstr("Checkpoint of step 1: domain 1 has not written its shard within 50 ms; "));
+  EXPECT_THAT(Names(), ElementsAre("lock"));
+}
+
+// A writer that is killed at any moment leaves the newest complete checkpoint as it was.
+TEST_F(CheckpointWriterTest, AKilledWriterLosesNothing) {
+  const int kills = 30;
+  int64_t last = 0;
+  for (int kill_number = 0; kill_number < kills; ++kill_number) {
+    const pid_t child = fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+      const auto writer = CheckpointWriter::Open({.dir = Path("runs"), .job = "job", .keep = 2});
+      if (!writer.ok()) _exit(3);
+      for (int64_t step = last + 1;; ++step)
+        if (!Save(**writer, {.step = step}).ok()) _exit(4);
+    }
+    usleep(static_cast<useconds_t>(3000 + 977 * kill_number % 20000));
+    kill(child, SIGKILL);
+    int status = 0;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    ASSERT_TRUE(WIFSIGNALED(status)) << WEXITSTATUS(status);
+    const auto found = ListCheckpoints(Path("runs"));
+    if (!found.ok()) continue;
+    for (const FoundCheckpoint& checkpoint : *found) {
+      EXPECT_EQ(MessageOf(checkpoint.index.status()), "");
+      EXPECT_EQ(MessageOf(Checkpoint::Open(checkpoint.path)->Verify()), "");
+    }
+    if (found->empty()) continue;
+    EXPECT_GE(found->front().step, last);
+    last = found->front().step;
+  }
+  EXPECT_GT(last, 0);
+}
+
+}  // namespace
+}  // namespace meshwork
