@@ -27,10 +27,6 @@ bool LiesIn(const Block& box, const Shape& start, const Shape& shape) {
   return true;
 }
 
-std::string ShowBuffer(const BoxBuffer& buffer) {
-  return fmt::format("{} from {} on", ShapeToString(buffer.shape), ShapeToString(buffer.start));
-}
-
 // The buffer that holds just `box`.
 BoxBuffer BufferOf(const Block& box) {
   BoxBuffer buffer{Shape(box.size()), Shape(box.size())};
@@ -39,6 +35,22 @@ BoxBuffer BufferOf(const Block& box) {
     buffer.shape[d] = box[d].size;
   }
   return buffer;
+}
+
+std::string ShowBuffer(const BoxBuffer& buffer) {
+  return fmt::format("{} from {} on", ShapeToString(buffer.shape), ShapeToString(buffer.start));
+}
+
+absl::Status CheckBox(const Type& type, const Block& box, const BoxBuffer& to) {
+  if (!LiesIn(box, Shape(type.shape.size(), 0), type.shape)) {
+    return InvalidArgument("the box {} does not lie in {}; give a block of the tensor.",
+                           ShowBuffer(BufferOf(box)), type.ToString());
+  }
+  if (!LiesIn(box, to.start, to.shape)) {
+    return InvalidArgument("the box {} does not lie in the buffer {}; give a buffer that holds all of it.",
+                           ShowBuffer(BufferOf(box)), ShowBuffer(to));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -81,19 +93,10 @@ absl::StatusOr<Tensor> SafetensorsFile::Read(const SafetensorsEntry& entry) cons
 
 absl::Status SafetensorsFile::ReadBox(const SafetensorsEntry& entry, const Block& box, const BoxBuffer& to,
                                       std::byte* data) const {
-  const BoxBuffer whole = BoxBuffer::Whole(entry.type.shape);
-  if (!LiesIn(box, whole.start, whole.shape)) {
-    return InvalidArgument("{}: the box {} does not lie in {}; give a block of the tensor.",
-                           PlaceOfTensor(path(), entry.name), ShowBuffer(BufferOf(box)),
-                           entry.type.ToString());
-  }
-  if (!LiesIn(box, to.start, to.shape)) {
-    return InvalidArgument(
-        "{}: the box {} does not lie in the buffer {}; give a buffer that holds all of it.",
-        PlaceOfTensor(path(), entry.name), ShowBuffer(BufferOf(box)), ShowBuffer(to));
-  }
+  MESHWORK_RETURN_IF_ERROR(
+      Annotate(CheckBox(entry.type, box, to), fmt::format("{}: ", PlaceOfTensor(path(), entry.name))));
   // Elements that lie side by side in the file do so in the box, too.
-  const BoxCopy from_file(box, whole, BufferOf(box));
+  const BoxCopy from_file(box, BoxBuffer::Whole(entry.type.shape), BufferOf(box));
   const BoxCopy to_buffer(box, BufferOf(box), to);
   const int64_t stored_size = StoredTypeSize(entry.stored), size = DTypeSize(entry.type.dtype);
   absl::Status status;

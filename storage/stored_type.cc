@@ -70,7 +70,7 @@ void ConvertElements(const std::byte* from, std::byte* to, int64_t count) {
     std::memcpy(&element, from + i * static_cast<int64_t>(sizeof(From)), sizeof(From));
     To result;
     if constexpr (std::is_same_v<From, Half>) result = static_cast<To>(FloatOfHalf(element));
-    else result = static_cast<To>(element);
+    else result = static_cast<To>(element);  // NOLINT(bugprone-signed-char-misuse): I8 is a number
     std::memcpy(to + i * static_cast<int64_t>(sizeof(To)), &result, sizeof(To));
   }
 }

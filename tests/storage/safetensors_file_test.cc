@@ -200,8 +200,10 @@ TEST_F(SafetensorsFileTest, CountsWhatAllThreadsRead) {
   }
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(file.bytes_read(), 64 * 8 * 4);
-  for (size_t i = 0; i < columns.size(); ++i)
-    EXPECT_EQ(columns[i], static_cast<float>(i % 64 * 8 + i / 64) + 0.5f);
+  for (size_t i = 0; i < columns.size(); ++i) {
+    const size_t row = i % 64, column = i / 64;
+    EXPECT_EQ(columns[i], static_cast<float>(row * 8 + column) + 0.5f);
+  }
 }
 
 }  // namespace
