@@ -405,6 +405,11 @@ std::vector<std::string> Session::variable_names() const {
   return names;
 }
 
+std::map<std::string, DTensor> Session::State() const {
+  if (impl_ == nullptr) return {};
+  return impl_->variables;
+}
+
 const Program& Session::program() const {
   static const auto* const none = new Program{.body = Graph(Mesh())};
   if (impl_ == nullptr) return *none;

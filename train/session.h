@@ -118,6 +118,9 @@ class Session {
   // Errors: there is no such variable; another type or shape.
   absl::Status Set(std::string_view variable, const Tensor& value);
   std::vector<std::string> variable_names() const;
+  // All variables by name, those of optimizers, too: the blocks that this domain holds, in the session's own memory.
+  // What is written there between two steps is the new value of the variable. Keeps the memory alive.
+  std::map<std::string, DTensor> State() const;
 
   // The local program of a full step, and the memory that it needs.
   const Program& program() const;
