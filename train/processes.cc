@@ -169,9 +169,23 @@ absl::Status Processes::CountSharers() {
 
 void Processes::Use(SessionOptions& options) const {
   options.executor.transport = transport_.get();
+  if (meeting_ != nullptr) options.executor.atomic = true;
   if (sharers_ == 1) return;
   options.own_cores = false;
   if (options.workers == 0) options.workers = std::max(1, WorkerPool::DefaultWorkers() / sharers_);
+}
+
+absl::StatusOr<std::optional<int64_t>> Processes::Recover(Session& session) {
+  if (meeting_ == nullptr) return std::nullopt;
+  MESHWORK_ASSIGN_OR_RETURN(const Recovered recovered, live_.Recover(transport_.get(), session));
+  if (!recovered.why_not.empty() && is_chief())
+    fmt::print(stderr, "{}: the variables in memory cannot be taken: {}.\n", Name(), recovered.why_not);
+  return recovered.step;
+}
+
+absl::Status Processes::Keep(const Session& session) {
+  if (meeting_ == nullptr) return absl::OkStatus();
+  return live_.Keep(transport_.get(), session);
 }
 
 absl::Status Processes::Run(const std::function<absl::Status()>& body) {

@@ -11,6 +11,7 @@
 #include "meshwork/control/rebatch.h"
 #include "meshwork/ops/shape.h"
 #include "meshwork/plan/explain.h"
+#include "meshwork/plan/memory_report.h"
 #include "meshwork/runtime/cpu/cpu_backend.h"
 #include "meshwork/runtime/executor.h"
 #include "meshwork/runtime/transport.h"
@@ -133,6 +134,29 @@ absl::Status CheckIsThere(const void* impl) {
   return absl::FailedPreconditionError("Session: it was moved to another one; go on with that.");
 }
 
+// Of a device: new values of variables that do not take the place of the old ones.
+int64_t SpareBytes(const Graph& local) {
+  int64_t bytes = 0;
+  for (const VariableUpdate& update : local.updates())
+    if (update.value != local.arguments()[update.argument].value)
+      bytes += local.value(update.value).type.bytes();
+  return bytes;
+}
+
+// The program for a session whose steps take effect as a whole: what spares take of the memory budget is not the program's.
+absl::StatusOr<Program> CompileBesideSpares(const Graph& global, CompileOptions options) {
+  absl::StatusOr<Program> program = Compile(global, options);
+  if (options.memory_budget == 0 || !program.ok()) return program;
+  const int64_t spares = SpareBytes(program->body), budget = options.memory_budget;
+  if (LogicalPeakBytes(program->body) + spares <= budget) return program;
+  options.memory_budget = std::max<int64_t>(1, budget - spares);
+  program = Compile(global, options);
+  if (program.ok()) return program;
+  return Annotate(program.status(),
+                  fmt::format("with spares of {} bytes (ExecutorOptions::atomic) and memory_budget={}: ",
+                              spares, budget));
+}
+
 }  // namespace
 
 struct Session::Impl {
@@ -141,6 +165,7 @@ struct Session::Impl {
         graph(g),
         options(std::move(o)),
         transport(options.executor.transport),
+        record(options.executor.record != nullptr ? options.executor.record : std::make_shared<StepRecord>()),
         backend(options.workers > 0 ? options.workers : WorkerPool::DefaultWorkers(), options.own_cores) {}
 
   // One compiled program, ready to run.
@@ -151,7 +176,8 @@ struct Session::Impl {
 
   absl::StatusOr<Ready> Prepare(const Graph& global, const CompileOptions& compile,
                                 const ExecutorOptions& executor_options) {
-    absl::StatusOr<Program> program = Compile(global, compile);
+    absl::StatusOr<Program> program =
+        executor_options.atomic ? CompileBesideSpares(global, compile) : Compile(global, compile);
     MESHWORK_RETURN_IF_ERROR(AllGoOn("the compile", program.status(), "done"));
     MESHWORK_ASSIGN_OR_RETURN(std::unique_ptr<Executor> executor,
                               Executor::Create(*program, backend, executor_options, &variables));
@@ -262,7 +288,9 @@ struct Session::Impl {
       if (!rebatched.ok()) return Annotate(rebatched.status(), "Session: ");
       global = *std::move(rebatched);
     }
-    return Prepare(global, rows == full && update ? options.compile : ForOthers(), options.executor);
+    ExecutorOptions executor = options.executor;
+    executor.record = update ? record : nullptr;
+    return Prepare(global, rows == full && update ? options.compile : ForOthers(), executor);
   }
 
   // For what is compiled beside the full step, which alone is dumped, and says how the mesh is
@@ -280,6 +308,8 @@ struct Session::Impl {
     ExecutorOptions executor = options.executor;
     executor.distributed.clear();
     executor.in_place.clear();
+    executor.atomic = false;
+    executor.record = nullptr;
     return executor;
   }
 
@@ -287,6 +317,7 @@ struct Session::Impl {
   Graph graph;        // its open variables as they lie
   SessionOptions options;
   Transport* const transport;  // null: there is one domain
+  const std::shared_ptr<StepRecord> record;
   CpuBackend backend;
   std::map<std::string, DTensor> variables;
   std::map<std::pair<int64_t, bool>, Ready> ready;  // by leading size, and whether it updates
@@ -409,6 +440,19 @@ std::map<std::string, DTensor> Session::State() const {
   if (impl_ == nullptr) return {};
   return impl_->variables;
 }
+
+int64_t Session::steps_done() const { return impl_ == nullptr ? 0 : impl_->record->done(); }
+
+void Session::set_steps_done(int64_t steps) {
+  if (impl_ != nullptr) impl_->record->set_done(steps);
+}
+
+absl::Status Session::Undo() {
+  MESHWORK_RETURN_IF_ERROR(CheckIsThere(impl_.get()));
+  return Annotate(impl_->record->Undo(), "Session: ");
+}
+
+std::shared_ptr<StepRecord> Session::record() const { return impl_ == nullptr ? nullptr : impl_->record; }
 
 const Program& Session::program() const {
   static const auto* const none = new Program{.body = Graph(Mesh())};
