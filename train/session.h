@@ -14,7 +14,7 @@
 // one domain cannot go on, for example because a feed is missing, or if two domains give different batch
 // sizes, the call fails in all of them and may be made again. Set acts on one domain only.
 //
-// A session that was moved from gives errors, empty programs and no names. If a process forks between two
+// A session that was moved from, or whose Remesh failed halfway, gives errors, empty programs and no names. If a process forks between two
 // steps, the child's session goes on with threads and memory of its own.
 //
 // A session is used by one thread at a time; its programs run on worker threads of its own.
@@ -39,6 +39,7 @@
 #include "meshwork/runtime/tensor.h"
 #include "meshwork/runtime/trace.h"
 #include "meshwork/spmd/compile.h"
+#include "meshwork/train/remesh.h"
 #include "meshwork/train/row_range.h"
 
 namespace meshwork {
@@ -122,6 +123,21 @@ class Session {
   // What is written there between two steps is the new value of the variable. Keeps the memory alive.
   std::map<std::string, DTensor> State() const;
 
+  // Goes on with this state on another mesh, and with other layouts, without disk. `mesh`: of as many devices as wanted;
+  // the domains stay the same, and each has to hold devices. The program is that of the session, written for `mesh` by
+  // OnOtherMesh (train/remesh.h), and compiled anew. No initializer is run, variables are made one after the other, and
+  // an old variable is freed as soon as its new one is there (RemeshReport::peak_bytes). BoundSteps and DTensors that
+  // the session gave out are of the old mesh: they are of no more use, and keep their memory.
+  //   session.Remesh(Mesh::Parse("batch=4,model=2").value(), {{"*/kernel", {UNSHARDED, "model"}}});
+  // All domains call it alike. Errors, after which the session is as it was, in all domains: those of OnOtherMesh and of
+  // Create; the mesh cannot be shared by the domains; more memory than options.memory_budget is needed. Errors after
+  // which the state is lost: memory runs out, or another domain fails while the state moves.
+  absl::StatusOr<RemeshReport> Remesh(const Mesh& mesh, const NamedLayouts& layouts = {},
+                                      const RemeshOptions& options = {});
+  // The same with a program of the user's, which may differ in all but the names, types and shapes of its variables.
+  // Error, besides, which leaves the session as it was: variables that are missing, new or of another type, all of them.
+  absl::StatusOr<RemeshReport> Remesh(const Graph& graph, const RemeshOptions& options = {});
+
   // The local program of a full step, and the memory that it needs.
   const Program& program() const;
   const ExecutorMemory& memory() const;
@@ -141,6 +157,7 @@ class Session {
   struct Impl;
   explicit Session(std::unique_ptr<Impl> impl);
   static absl::StatusOr<Session> TryCreate(const Graph& graph, SessionOptions options);
+  absl::StatusOr<RemeshReport> TryRemesh(const absl::StatusOr<Graph>& graph, const RemeshOptions& options);
   std::unique_ptr<Impl> impl_;
 };
 
