@@ -17,7 +17,7 @@ constexpr int64_t kLargeBytes = int64_t{1} << 18;
 // A block of a layout, by its number along each dim of the tensor.
 using BlockNumbers = absl::InlinedVector<int64_t, 4>;
 
-// How a layout cuts a tensor, dim by dim: the blocks along a dim are counted by the coordinates on the axes that cut it.
+// How a layout cuts a tensor, dim by dim. The blocks along a dim are numbered by the coordinates on its axes.
 class Cuts {
  public:
   Cuts(const Layout& layout, const Shape& shape) : layout_(layout), shape_(shape) {

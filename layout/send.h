@@ -1,14 +1,15 @@
-// Sends between two placements: which boxes of a tensor go where, if it is to lie otherwise, on another mesh, or in other
-// processes.
+// Sends between two placements: which boxes of a tensor go where, if it is to lie otherwise, on another mesh, or in
+// other processes.
 //
 //   // f32[8] from two processes of 4 devices, {x} on [x=2*4], to three of 2, {y} on [y=3*2]: blocks of 1, then of 2
-//   SendPlan plan = PlanSend({8}, 4, {Placement::Create(x, 2).value(), from}, {Placement::Create(y, 3).value(), to});
-//   plan.pieces    device 0 -> 0 [0:1], 1 -> 0 [1:2], …, 4 -> 2 [4:5], …     // 4 and 5 are of processes 1 and 1
+//   SendPlan plan = PlanSend({8}, sizeof(float), {Placement::Create(x, 2).value(), from},
+//                            {Placement::Create(y, 3).value(), to});
+//   plan.pieces    device 0 -> 0 [0:1], 1 -> 0 [1:2], …, 4 -> 2 [4:5], …     // from process 1 to itself
 //
-// A process holds the memory of a domain (mesh/placement.h). Each element that a domain of the new placement needs comes
-// to it once, however many of its devices need it: from its own process, if that holds it, and otherwise from one of
-// those that do. Of these, the process sends that has sent least, and a large piece is shared by all. The plan depends on
-// its arguments alone, so all processes make the same one.
+// A process holds the memory of a domain (mesh/placement.h). Each element that a domain of the new placement needs
+// comes to it once, however many of its devices need it. It comes from the domain's own process, if that holds it, and
+// otherwise from one of those that do: the one that has sent least. A large piece is shared by all that hold it. The
+// plan depends on its arguments alone, so all processes make the same one.
 //
 // Where processes are lost, pieces come from the replicas that are left, or the plan says what nobody has.
 //
@@ -57,8 +58,8 @@ struct SendPlan {
 // Bytes that each process sends to others, by process.
 using SentBytes = std::map<int64_t, int64_t>;
 
-// How a tensor of `shape`, with elements of `element_bytes` bytes, gets from one side to the other. `sent`, if it is not
-// null: what was sent before, to which this adds; so the sends of several tensors are shared evenly.
+// How a tensor of `shape`, with elements of `element_bytes` bytes, gets from one side to the other. `sent`, if it is
+// not null: what was sent before, to which this adds. So the sends of several tensors are shared evenly.
 // Laws: for each domain of `to`, the pieces to its devices and the lost boxes have each element that the domain holds
 // once, and nothing else; each piece lies in the block of `from_device`; no piece comes from a process that is lost; a
 // piece comes from another process only if its own does not have the elements.

@@ -5,10 +5,10 @@
 //   std::map<std::string, DTensor> made;
 //   MESHWORK_RETURN_IF_ERROR(move.Run(transport, memory, old, made));                // empties `old`
 //
-// What goes where says PlanSend (layout/send.h). Variables move one after the other, small ones in groups, in messages
-// of at most `max_bytes_in_flight` bytes at a time. The old block of a variable is freed as soon as the new one is full.
-// Those that get smaller go first, the smallest first, and then those that get larger, the largest of the old first;
-// no other order needs less memory.
+// PlanSend (layout/send.h) says what goes where. Variables move one after the other, small ones in groups, in rounds of
+// at most `max_bytes_in_flight` bytes. The old block of a variable is freed as soon as the new one is full. Variables
+// whose blocks get smaller go first, those with the smallest new block first. Then those that get larger go, those with
+// the largest old block first. One by one, no other order needs less memory.
 //
 // Law: with the bytes that the state takes in a process, before and after, and those of the largest variable,
 //   peak_bytes() <= max(before, after) + max(largest, max_bytes_in_flight) + max_bytes_in_flight,

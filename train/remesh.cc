@@ -26,7 +26,7 @@ bool Fits(std::string_view pattern, std::string_view name) {
 
 bool IsPattern(std::string_view name) { return name.find('*') != std::string_view::npos; }
 
-// The weight whose state `state` is: the variable of its shape and layout whose name ends its name; null: there is none.
+// The weight whose state `state` is: the variable of its shape and layout whose name ends its name. Null: none is.
 const ValueInfo* WeightOf(const Graph& graph, const ValueInfo& state) {
   const ValueInfo* weight = nullptr;
   for (const Argument& argument : graph.arguments()) {

@@ -14,8 +14,8 @@
 // one domain cannot go on, for example because a feed is missing, or if two domains give different batch
 // sizes, the call fails in all of them and may be made again. Set acts on one domain only.
 //
-// A session that was moved from, or whose Remesh failed halfway, gives errors, empty programs and no names. If a process forks between two
-// steps, the child's session goes on with threads and memory of its own.
+// A session that was moved from, or whose Remesh failed halfway, gives errors, empty programs and no names. If a
+// process forks between two steps, the child's session goes on with threads and memory of its own.
 //
 // A session is used by one thread at a time; its programs run on worker threads of its own.
 #pragma once
@@ -123,19 +123,20 @@ class Session {
   // What is written there between two steps is the new value of the variable. Keeps the memory alive.
   std::map<std::string, DTensor> State() const;
 
-  // Goes on with this state on another mesh, and with other layouts, without disk. `mesh`: of as many devices as wanted;
-  // the domains stay the same, and each has to hold devices. The program is that of the session, written for `mesh` by
-  // OnOtherMesh (train/remesh.h), and compiled anew. No initializer is run, variables are made one after the other, and
-  // an old variable is freed as soon as its new one is there (RemeshReport::peak_bytes). BoundSteps and DTensors that
-  // the session gave out are of the old mesh: they are of no more use, and keep their memory.
+  // Goes on with this state on another mesh, and with other layouts, without disk:
   //   session.Remesh(Mesh::Parse("batch=4,model=2").value(), {{"*/kernel", {UNSHARDED, "model"}}});
-  // All domains call it alike. Errors, after which the session is as it was, in all domains: those of OnOtherMesh and of
-  // Create; the mesh cannot be shared by the domains; more memory than options.memory_budget is needed. Errors after
-  // which the state is lost: memory runs out, or another domain fails while the state moves.
+  // The mesh may have more or fewer devices; the domains stay the same, and each has to hold some. The program is that
+  // of the session, written for `mesh` by OnOtherMesh (train/remesh.h), and compiled anew. No initializer is run.
+  // Variables move one after the other, and an old one is freed as soon as its new one is there
+  // (RemeshReport::peak_bytes). BoundSteps and DTensors that the session gave out are of the old mesh: they are of no
+  // more use, and keep their memory.
+  // All domains call it alike. Errors, after which the session is as it was, in all domains: those of OnOtherMesh and
+  // of Create; the domains cannot share the mesh; more memory than options.memory_budget is needed. Errors after which
+  // the state is lost: memory runs out, or another domain fails, while the state moves.
   absl::StatusOr<RemeshReport> Remesh(const Mesh& mesh, const NamedLayouts& layouts = {},
                                       const RemeshOptions& options = {});
-  // The same with a program of the user's, which may differ in all but the names, types and shapes of its variables.
-  // Error, besides, which leaves the session as it was: variables that are missing, new or of another type, all of them.
+  // The same with a program of the user's, which may differ in all but the names and types of its variables. Error,
+  // besides, which leaves the session as it was: variables that are missing, new or of another type, all of them.
   absl::StatusOr<RemeshReport> Remesh(const Graph& graph, const RemeshOptions& options = {});
 
   // The local program of a full step, and the memory that it needs.
