@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -42,11 +43,16 @@ class Checkpoint {
   const CheckpointIndex& index() const { return index_; }
 
   // Whether each shard, or each of those with number part, part + of, part + 2 of, …, is what was written, by its hash.
-  // Error: which one is not. REQUIRES: 0 <= part < of.
-  absl::Status Verify(int64_t part = 0, int64_t of = 1) const;
+  // Calls `progress`, if there is one, with how many bytes were looked at since it was called before. Error: which one
+  // is not. REQUIRES: 0 <= part < of.
+  absl::Status Verify(int64_t part = 0, int64_t of = 1,
+                      const std::function<void(int64_t bytes)>& progress = {}) const;
 
   // A variable, whole. Errors: there is no such one (with the nearest name); those of SafetensorsFile::ReadBox.
   absl::StatusOr<Tensor> Read(std::string_view name) const;
+  // A box of a variable, as a tensor of the box's shape; only the bytes of the box are read. Errors, besides: the box does
+  // not lie in the variable.
+  absl::StatusOr<Tensor> Read(std::string_view name, const Block& box) const;
 
   // Fills the blocks of variables, by name. Of the files, only the bytes of these blocks are read, each once; f32 widens
   // to f64, and so on, where the variable is wider (storage/safetensors.h). Errors, found before anything is read:
@@ -61,6 +67,8 @@ class Checkpoint {
  private:
   Checkpoint(std::string path, CheckpointIndex index) : path_(std::move(path)), index_(std::move(index)) {}
 
+  // Error: there is no such variable, with the nearest name.
+  absl::StatusOr<const CheckpointVariable*> FindVariable(std::string_view name) const;
   absl::Status CheckFits(const std::map<std::string, DTensor>& variables,
                          const RestoreOptions& options) const;
   // Reads the elements of `box`, of a variable, to their places in a buffer of elements of `dtype`.

@@ -85,6 +85,13 @@ absl::StatusOr<std::vector<FoundCheckpoint>> ListCheckpoints(const std::string& 
   return found;
 }
 
+std::vector<std::string> UnfinishedIn(const std::string& dir) {
+  std::vector<std::string> names = NamesIn(dir).value_or(std::vector<std::string>());
+  std::erase_if(names, [](const std::string& name) { return !name.starts_with(kPartialPrefix); });
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
 absl::StatusOr<std::string> FindCheckpoint(const std::string& path) {
   std::error_code ignored;
   if (std::filesystem::exists(path + "/index.json", ignored)) return path;
