@@ -71,24 +71,20 @@ absl::StatusOr<std::string> WriteCheckpoint(const std::string& dir, CheckpointIn
                                             const ReadPiece& read, const WriteCheckpointOptions& options) {
   MESHWORK_CHECK(num_shards >= 1 && index.step >= 0);
   MESHWORK_ASSIGN_OR_RETURN(const CheckpointLock lock, CheckpointLock::Take(dir));
-  const std::string path = fmt::format("{}/{}", dir, CheckpointName(index.step));
+  std::string path = fmt::format("{}/{}", dir, CheckpointName(index.step));
   std::error_code ignored;
   if (!options.replace && std::filesystem::exists(path, ignored))
     return absl::AlreadyExistsError(
         fmt::format("{}: is there already; a checkpoint is replaced only if that is asked for.", path));
   RemoveLeftovers(dir);
-  const std::string partial = fmt::format("{}/partial-copy-{}", dir, getpid());
-  std::error_code error;
-  std::filesystem::create_directory(partial, error);
-  if (error)
-    return absl::Status(absl::ErrnoToStatusCode(error.value()),
-                        fmt::format("{}: cannot be made: {}.", partial, error.message()));
-  absl::Status status = WriteFiles(partial, index, num_shards, read);
+  const std::string partial = fmt::format("{}/{}", dir, PartialName(fmt::format("copy-{}", getpid()), 1));
+  absl::Status status = MakeFolders(partial);
+  if (status.ok()) status = WriteFiles(partial, index, num_shards, read);
   if (status.ok()) status = CheckFiles(partial, options);
-  if (status.ok()) status = RenameFolder(partial, path);
-  std::filesystem::remove_all(partial, ignored);  // what is half-written, or had the name before
-  if (!status.ok()) return status;
-  return path;
+  if (status.ok()) status = PublishCheckpoint(partial, dir, index.step);
+  if (status.ok()) return path;
+  std::filesystem::remove_all(partial, ignored);
+  return status;
 }
 
 }  // namespace meshwork

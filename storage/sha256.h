@@ -19,6 +19,8 @@
 
 namespace meshwork {
 
+class InputFile;  // storage/file.h
+
 class Sha256 {
  public:
   Sha256();
@@ -39,6 +41,8 @@ class Sha256 {
 // The hash of a regular file, read in blocks; calls `progress`, if there is one, with the bytes of each. Errors: those of
 // InputFile (storage/file.h).
 absl::StatusOr<std::string> Sha256OfFile(const std::string& path,
+                                         const std::function<void(int64_t bytes)>& progress = {});
+absl::StatusOr<std::string> Sha256OfFile(const InputFile& file,
                                          const std::function<void(int64_t bytes)>& progress = {});
 
 }  // namespace meshwork

@@ -193,6 +193,19 @@ TEST_F(CheckpointTest, AnotherModelIsRefusedWithAllDifferences) {
   EXPECT_THAT(BlocksOf(state.at("w")), Each(std::string(24, '\0')));  // nothing was read
 }
 
+// A reader that has opened a checkpoint reads that one, also if a job replaces or removes it.
+TEST_F(CheckpointTest, IsReadAsItWasFound) {
+  const std::vector<SavedVariable> small = {{"w", {F32, {6, 2}}, "{a,_}"}};
+  Save("a=2", 1, small);
+  const Checkpoint first = Checkpoint::Open(Path("runs")).value();
+  Save("a=2", 1, {{"w", {F32, {6, 2}}, "{a,_}"}, {"v", {F32, {2}}, "{_}"}});
+  EXPECT_EQ(Checkpoint::Open(Path("runs"))->index().variables.size(), 2u);
+  EXPECT_EQ(MessageOf(first.Verify()), "");
+  ASSERT_EQ(MessageOf(RemoveCheckpoint(Path("runs/step-000000000001"))), "");
+  EXPECT_EQ(MessageOf(first.Verify()), "");
+  EXPECT_EQ(std::memcmp(first.Read("w")->raw(), Numbered(small[0].type).raw(), 48), 0);
+}
+
 TEST_F(CheckpointTest, NamesMayDifferAndVariablesMayBeMissing) {
   Save("a=2", 1, {{"b", {F32, {3}}, "{_}"}, {"w", {F32, {6, 2}}, "{a,_}"}});
   const Checkpoint checkpoint = Checkpoint::Open(Path("runs")).value();
