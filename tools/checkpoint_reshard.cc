@@ -97,6 +97,9 @@ absl::StatusOr<CheckpointIndex> PlanIndex(const CheckpointIndex& saved, const Qu
       layouts.emplace(variable.name, Layout::Replicated(*mesh, variable.type.rank()));
   }
   shards = question.shards > 0 ? question.shards : mesh->num_devices();
+  if (shards > kMostShards)
+    return InvalidArgument("--shards: one for each of {} devices are more than {}; give a number.", shards,
+                           kMostShards);
   const absl::StatusOr<Placement> placement = Placement::Create(*mesh, shards);
   if (!placement.ok()) return Annotate(placement.status(), "--shards: ");
   std::map<std::string, VariablePlace> places;
@@ -131,8 +134,6 @@ absl::Status Reshard(const std::string& from, const std::string& to, const Quest
   if (!opened.ok()) return BadInput(opened.status());
   int64_t shards = 0, bytes = 0;
   MESHWORK_ASSIGN_OR_RETURN(const CheckpointIndex index, PlanIndex(opened->index(), question, shards));
-  if (shards > kMostShards)
-    return InvalidArgument("--shards: {} are more than {}.", Count(shards, "shard"), kMostShards);
   if (!force) MESHWORK_RETURN_IF_ERROR(CheckNotThere(to, index.step));
   const TensorSource source(*std::move(opened));
   for (const auto& [name, type] : source.types()) bytes += type.bytes();

@@ -96,7 +96,7 @@ absl::StatusOr<ChildProcess> ChildProcess::Start(const std::vector<std::string>&
   const auto cannot = [&](int error) {
     return absl::Status(absl::ErrnoToStatusCode(error),
                         fmt::format("{}: cannot be started: {}; give a program and its arguments behind --.",
-                                    command[0], std::strerror(error)));
+                                    command[0].empty() ? "\"\"" : command[0], std::strerror(error)));
   };
   std::vector<char*> argv;
   for (const std::string& text : command) argv.push_back(const_cast<char*>(text.c_str()));

@@ -121,8 +121,7 @@ bool Supervisor::StartsAgain(const Try& last) {
   for (int64_t i = 0; i < failures_ && wait < policy_.max_backoff; ++i) wait *= 2;
   wait = std::min(wait, policy_.max_backoff);
   ++failures_;
-  Say("{}; starts it again in {:.1f} s, {} of {}.", what, static_cast<double>(wait.count()) / 1000, failures_,
-      policy_.restarts);
+  Say("{}; starts it again in {}, {} of {}.", what, DurationToString(wait), failures_, policy_.restarts);
   return Sleep(wait);
 }
 
