@@ -161,9 +161,9 @@ absl::Status ReshardCheckpoint(Arguments args) {
   bool force = false;
   FlagTable flags(
       "meshwork checkpoint reshard",
-      "Writes a checkpoint anew, in other pieces and another number of files, and compares both. Nothing\n"
-      "needs that to be restored on another mesh; it makes files of another size, or pieces that processes\n"
-      "read in one go.\n\n"
+      "Writes a checkpoint anew, in other pieces and another number of files, and compares both. A restore on\n"
+      "another mesh does not need this; it makes files of another size, and pieces that each process of a\n"
+      "job reads as a whole.\n\n"
       "With --shards alone, a variable of more than 256 KiB is cut into that many pieces along its first dim\n"
       "that is long enough, and smaller ones are spread over the files. With --mesh, variables are cut as by\n"
       "a training on that mesh, and --shards is its number of processes.");

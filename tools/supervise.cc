@@ -152,10 +152,11 @@ absl::Status Supervise(Arguments args) {
       "meshwork supervise",
       "Runs a command, and starts it again when it fails: after 1 s, then after 2 s, 4 s and so on. Standard\n"
       "error says how it ended and when it starts again.\n\n"
-      "Exit code 0 of the command ends it; so does 2, which means wrong input (mpirun passes it on). SIGTERM,\n"
-      "SIGINT and SIGHUP are passed on to the command's process group; then its end is awaited, and it is not\n"
-      "started again. What a command leaves running is ended. The exit code is that of the last run, or 128 +\n"
-      "the signal that ended it.");
+      "A command that exits with 0 is done. One that exits with 2 has wrong input, by the convention of\n"
+      "meshwork's programs, and would have it again; mpirun passes that code on. SIGTERM, SIGINT and SIGHUP\n"
+      "are passed on to the command's process group; it is not started again when it ends then. What a\n"
+      "command leaves running is ended. The exit code is that of the last run, or 128 + the signal that\n"
+      "ended it.");
   flags.Rest("COMMAND ARG…", "what to run, as mpirun -n 4 train --resume; its standard input is /dev/null",
              &command);
   flags.Int("restarts", "how often it is started again, one failure after the other", &policy.restarts, 0);

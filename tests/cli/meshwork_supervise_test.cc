@@ -129,7 +129,7 @@ TEST_F(SuperviseTest, PassesSignalsOnAndWaits) {
     for (const char* path : {"ready", "child", "said"}) std::filesystem::remove(Path(path));
     // What the command starts gets the signal as well.
     const Finished finished = Shell(fmt::format(
-        "{0}env --default-signal=INT \"$0\" supervise -- sh -c '"
+        "{0}env --default-signal=INT \"$0\" supervise -- sh -c 'exec 2> /dev/null; "
         "trap \"wait; sleep 0.05; echo saved > said; exit 0\" {1}; env --default-signal=INT "
         "sh -c \"trap \\\"echo too > child; exit\\\" {1}; echo > ready; while :; do sleep 0.01; done\" & "
         "while :; do sleep 0.01; done' & id=$!; "
