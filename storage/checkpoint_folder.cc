@@ -26,8 +26,9 @@ constexpr std::string_view kStepPrefix = "step-", kPartialPrefix = "partial-", k
 constexpr int64_t kMostIndexBytes = int64_t{256} << 20;
 
 absl::Status FolderError(const std::string& path, std::string_view what, int error) {
-  return absl::Status(absl::ErrnoToStatusCode(error),
-                      fmt::format("{}: {}: {}.", path, what, std::generic_category().message(error)));
+  return absl::Status(
+      absl::ErrnoToStatusCode(error),
+      fmt::format("{}: {}: {}.", path.empty() ? "\"\"" : path, what, std::generic_category().message(error)));
 }
 
 // The whole number that `text` is; -1 if it is none.

@@ -5,8 +5,8 @@
 #include <system_error>
 
 #include "meshwork/base/status.h"
-#include "meshwork/storage/checkpoint_folder.h"
 #include "tools/checkpoint_commands.h"
+#include "tools/program_file.h"
 #include "tools/progress_line.h"
 
 namespace meshwork::tools {
@@ -40,6 +40,16 @@ absl::Status Checkpoints(Arguments args) { return RunOneOf(kTable, args); }
 bool IsCheckpoint(const std::string& path) {
   std::error_code ignored;
   return std::filesystem::exists(path + "/index.json", ignored);
+}
+
+absl::StatusOr<std::vector<FoundCheckpoint>> CheckpointsIn(const std::string& path) {
+  std::error_code ignored;
+  if (std::filesystem::exists(path, ignored) && !std::filesystem::is_directory(path, ignored))
+    return InvalidArgument("{}: is a file; give a folder of checkpoints, or the folder of a checkpoint.",
+                           path);
+  absl::StatusOr<std::vector<FoundCheckpoint>> found = ListCheckpoints(path);
+  if (!found.ok()) return BadInput(found.status());
+  return found;
 }
 
 absl::StatusOr<Checkpoint> OpenVerified(const std::string& path) {

@@ -8,6 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "meshwork/storage/checkpoint.h"
+#include "meshwork/storage/checkpoint_folder.h"
 #include "tools/commands.h"
 
 namespace meshwork::tools {
@@ -24,6 +25,9 @@ inline constexpr const char* kCheckpointHelp =
 
 // Whether this is the folder of one checkpoint, and not of several.
 bool IsCheckpoint(const std::string& path);
+
+// The checkpoints in a folder, the newest first. Error: it is no folder, or cannot be read.
+absl::StatusOr<std::vector<FoundCheckpoint>> CheckpointsIn(const std::string& path);
 
 // A checkpoint whose bytes are those that were written: what is made of it gets new hashes, which hide damage.
 absl::StatusOr<Checkpoint> OpenVerified(const std::string& path);

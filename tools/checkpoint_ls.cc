@@ -128,10 +128,9 @@ absl::Status ListFolder(Arguments args) {
     fmt::print("{}", json ? CheckpointAsJson(path, *index) : CheckpointAsText(path, *index));
     return absl::OkStatus();
   }
-  const absl::StatusOr<std::vector<FoundCheckpoint>> found = ListCheckpoints(path);
-  if (!found.ok()) return BadInput(found.status());
+  MESHWORK_ASSIGN_OR_RETURN(const std::vector<FoundCheckpoint> found, CheckpointsIn(path));
   const std::vector<std::string> unfinished = UnfinishedIn(path);
-  fmt::print("{}", json ? FolderAsJson(*found, unfinished) : FolderAsText(path, *found, unfinished));
+  fmt::print("{}", json ? FolderAsJson(found, unfinished) : FolderAsText(path, found, unfinished));
   return absl::OkStatus();
 }
 

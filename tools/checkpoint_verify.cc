@@ -6,7 +6,6 @@
 #include "meshwork/base/status.h"
 #include "meshwork/storage/checkpoint_folder.h"
 #include "tools/checkpoint_commands.h"
-#include "tools/program_file.h"
 #include "tools/progress_line.h"
 
 namespace meshwork::tools {
@@ -50,10 +49,9 @@ absl::Status VerifyCheckpoints(Arguments args) {
   if (const auto done = Parse(flags, args)) return *done;
   std::vector<std::string> paths = {path};
   if (!IsCheckpoint(path)) {
-    const absl::StatusOr<std::vector<FoundCheckpoint>> found = ListCheckpoints(path);
-    if (!found.ok()) return BadInput(found.status());
+    MESHWORK_ASSIGN_OR_RETURN(const std::vector<FoundCheckpoint> found, CheckpointsIn(path));
     paths.clear();
-    for (const FoundCheckpoint& checkpoint : *found) paths.push_back(checkpoint.path);
+    for (const FoundCheckpoint& checkpoint : found) paths.push_back(checkpoint.path);
     if (paths.empty()) return InvalidArgument("{}: there is no checkpoint.", path);
   }
   int64_t wrong = 0;

@@ -111,7 +111,9 @@ TEST_F(CheckpointToolTest, RefusesArgumentsThatAreWrong) {
               "meshwork checkpoint: there is no command \"sl\"; did you mean \"ls\"? See --help.");
   ExpectRefused({"ls"}, "PATH is missing. See --help.");
   ExpectRefused({"ls", Path("none")}, "$/none: cannot be read: No such file or directory.");
-  ExpectRefused({"ls", Path("step.mw")}, "$/step.mw: cannot be read: Not a directory.");
+  ExpectRefused({"ls", Path("step.mw")},
+                "$/step.mw: is a file; give a folder of checkpoints, or the folder of a checkpoint.");
+  ExpectRefused({"ls", ""}, "\"\": cannot be read: No such file or directory.");
   ExpectRefused({"verify", Path("none")}, "$/none: cannot be read: No such file or directory.");
   std::filesystem::create_directory(Path("nothing"));
   ExpectRefused({"verify", Path("nothing")}, "$/nothing: there is no checkpoint.");
