@@ -53,8 +53,11 @@ int64_t StepOf(std::string_view name) {
 absl::StatusOr<std::vector<std::string>> NamesIn(const std::string& dir) {
   std::vector<std::string> names;
   std::error_code error;
-  for (std::filesystem::directory_iterator it(dir, error), end; !error && it != end; it.increment(error))
-    names.push_back(it->path().filename().string());
+  do {
+    names.clear();
+    for (std::filesystem::directory_iterator it(dir, error), end; !error && it != end; it.increment(error))
+      names.push_back(it->path().filename().string());
+  } while (error == std::errc::interrupted);
   if (error) return FolderError(dir, "cannot be read", error.value());
   return names;
 }
@@ -118,8 +121,10 @@ std::vector<std::string> UnfinishedIn(const std::string& dir) {
 }
 
 absl::StatusOr<std::string> FindCheckpoint(const std::string& path) {
-  std::error_code ignored;
-  if (std::filesystem::exists(path + "/index.json", ignored)) return path;
+  std::error_code error;
+  const std::string index = path + "/index.json";
+  if (std::filesystem::exists(index, error)) return path;
+  if (error) return FolderError(index, "cannot be read", error.value());
   MESHWORK_ASSIGN_OR_RETURN(const std::vector<FoundCheckpoint> found, ListCheckpoints(path));
   for (const FoundCheckpoint& checkpoint : found)
     if (checkpoint.index.ok()) return checkpoint.path;
@@ -139,11 +144,10 @@ absl::Status PublishCheckpoint(const std::string& partial, const std::string& di
     return status;
   }
   const std::string replaced = fmt::format("{}/{}{}", dir, kReplacedPrefix, name);
-  std::filesystem::remove_all(replaced, ignored);
+  RemoveCheckpoint(replaced).IgnoreError();  // of an earlier time
   MESHWORK_RETURN_IF_ERROR(RenameFolder(path, replaced));
   status = RenameFolder(partial, path);
-  if (status.ok()) std::filesystem::remove_all(replaced, ignored);
-  else RenameFolder(replaced, path).IgnoreError();
+  (status.ok() ? RemoveCheckpoint(replaced) : RenameFolder(replaced, path)).IgnoreError();
   return status;
 }
 
@@ -171,8 +175,10 @@ void RemoveLeftovers(const std::string& dir, const std::string& job, int64_t fir
       // Fails where the step is there.
       const absl::Status back =
           RenameFolder(path, fmt::format("{}/{}", dir, name.substr(kReplacedPrefix.size())));
-      if (back.code() != absl::StatusCode::kAlreadyExists) continue;
-    } else if (name.starts_with(kPartialPrefix)) {
+      if (back.code() == absl::StatusCode::kAlreadyExists) RemoveCheckpoint(path).IgnoreError();
+      continue;
+    }
+    if (name.starts_with(kPartialPrefix)) {
       if (NumberAfter(own_prefix, name) >= first) continue;
     } else if (!name.starts_with(kRemovedPrefix)) {
       continue;
@@ -216,8 +222,8 @@ absl::StatusOr<CheckpointLock> CheckpointLock::Take(const std::string& dir) {
 
 bool CheckpointLock::IsHeld() const {
   struct stat named, locked;
-  return fd_ >= 0 && stat(path_.c_str(), &named) == 0 && fstat(fd_, &locked) == 0 &&
-         named.st_dev == locked.st_dev && named.st_ino == locked.st_ino;
+  if (stat(path_.c_str(), &named) != 0) return errno != ENOENT && errno != ENOTDIR;
+  return fstat(fd_, &locked) != 0 || (named.st_dev == locked.st_dev && named.st_ino == locked.st_ino);
 }
 
 CheckpointLock::CheckpointLock(CheckpointLock&& other) noexcept { *this = std::move(other); }

@@ -23,9 +23,9 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// 240 KiB.
-const std::vector<SavedVariable>& Quarter() {
-  static const auto* const variables = new std::vector<SavedVariable>{{"w", {F32, {64, 960}}, "{a,_}"}};
+// 280 KiB.
+const std::vector<SavedVariable>& Third() {
+  static const auto* const variables = new std::vector<SavedVariable>{{"w", {F32, {64, 1120}}, "{a,_}"}};
   return *variables;
 }
 
@@ -45,7 +45,7 @@ class CheckpointDiskTest : public TempDirTest {
   }
   std::string Runs() const { return Path("disk/runs"); }
   absl::Status Save(CheckpointWriter& writer, int64_t step) const {
-    MESHWORK_RETURN_IF_ERROR(writer.Begin({.step = step}, StateOf("a=2", 1, 0, Quarter(), /*filled=*/true)));
+    MESHWORK_RETURN_IF_ERROR(writer.Begin({.step = step}, StateOf("a=2", 1, 0, Third(), /*filled=*/true)));
     return writer.Wait();
   }
   std::vector<std::string> Names() const {
@@ -114,7 +114,7 @@ TEST_F(CheckpointDiskTest, ADiskWithoutRoomForTheNameOfTheJobIsLocked) {
 
 TEST_F(CheckpointDiskTest, AFolderThatMustNotBeWrittenIsReadAndNotWritten) {
   if (!Mount("size=1m")) GTEST_SKIP() << "this process may not mount a disk";
-  ASSERT_EQ(SaveAll(Runs(), "a=2", 1, Quarter(), {.step = 1}), std::vector<absl::Status>(1));
+  ASSERT_EQ(SaveAll(Runs(), "a=2", 1, Third(), {.step = 1}), std::vector<absl::Status>(1));
   ASSERT_EQ(mount(nullptr, Path("disk").c_str(), nullptr, MS_REMOUNT | MS_RDONLY, nullptr), 0)
       << std::strerror(errno);
   ExpectNewest(1);

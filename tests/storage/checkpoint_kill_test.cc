@@ -28,6 +28,12 @@ class CheckpointKillTest : public TempDirTest {
   std::unique_ptr<ChildProcess> Start(const ChildWrites& writes) {
     return std::make_unique<ChildProcess>(writes.Arguments());
   }
+  // The first moment at which kill i may come: before the child has even begun, when it has opened the folder, or when it
+  // has written a checkpoint.
+  static void AwaitSome(ChildProcess& child, int64_t i) {
+    constexpr const char* kTexts[] = {"done", "open", "done", "open", ""};
+    child.Await(kTexts[i % 5]);
+  }
   // Expects no step to be lost since the last time, nor one that a child has called done.
   void CheckAfter(int64_t done) {
     const int64_t newest = CheckCheckpoints(Path("runs"));
@@ -64,7 +70,7 @@ TEST_F(CheckpointKillTest, AWriterKilledAtAnyMomentLosesNothing) {
     // Each step once, or twice, where the second write replaces the first.
     const auto child =
         Start({.dir = Path("runs"), .job = fmt::format("job{}", i), .first = last_ + 1, .each = 1 + i % 2});
-    if (i % 5 != 0) child->AwaitLine();  // else it may not even have begun
+    AwaitSome(*child, i);
     Sleep(60);
     child->Kill();
     EXPECT_EQ(child->Wait(), -SIGKILL);
@@ -86,8 +92,8 @@ TEST_F(CheckpointKillTest, OneOfTwoDomainsKilledAtAnyMomentLosesNothing) {
                                .domains = 2,
                                .first = last_ + 1,
                                .each = 1 + i % 2});
-    domains[0]->AwaitLine();
-    Sleep(80);
+    AwaitSome(*domains[0], i);
+    Sleep(60);
     survivor.reset();
     const bool is_first = engine_() % 2 == 0;
     domains[is_first ? 0 : 1]->Kill();

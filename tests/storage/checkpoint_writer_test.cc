@@ -48,7 +48,8 @@ class CheckpointWriterTest : public TempDirTest {
   }
   std::vector<int64_t> Steps() const {
     std::vector<int64_t> steps;
-    for (const FoundCheckpoint& found : ListCheckpoints(Path("runs")).value()) {
+    const std::vector<FoundCheckpoint> all = ListCheckpoints(Path("runs")).value();
+    for (const FoundCheckpoint& found : all) {
       EXPECT_EQ(MessageOf(found.index.status()), "");
       steps.push_back(found.step);
     }
@@ -122,8 +123,9 @@ TEST_F(CheckpointWriterTest, WhatKilledWritersLeaveIsClearedAwayAndNeverTakenFor
 TEST_F(CheckpointWriterTest, AFailedWriteLosesNothing) {
   int flushes = 0;
   {
+    const auto writer = Open();
     const WatchedFlushes counted([&](const std::string&) { return ++flushes, 0; });
-    ASSERT_EQ(MessageOf(Save(*Open(), {.step = 1})), "");
+    ASSERT_EQ(MessageOf(Save(*writer, {.step = 1})), "");
   }
   EXPECT_GE(flushes, 5);  // the shard, the index, the folder twice, the folder of checkpoints
   for (int fails = 1; fails <= flushes; ++fails) {
@@ -134,7 +136,8 @@ TEST_F(CheckpointWriterTest, AFailedWriteLosesNothing) {
       EXPECT_FALSE(Save(*writer, {.step = 2}).ok()) << fails;
     }
     EXPECT_EQ(MessageOf(Checkpoint::Open(Path("runs/step-000000000001"))->Verify()), "");
-    for (const FoundCheckpoint& found : ListCheckpoints(Path("runs")).value())
+    const std::vector<FoundCheckpoint> all = ListCheckpoints(Path("runs")).value();
+    for (const FoundCheckpoint& found : all)
       EXPECT_EQ(MessageOf(Checkpoint::Open(found.path)->Verify()), "") << fails;
     EXPECT_EQ(MessageOf(Save(*writer, {.step = 3})), "");
     ASSERT_EQ(MessageOf(RemoveCheckpoint(Path("runs/step-000000000003"))), "");

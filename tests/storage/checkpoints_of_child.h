@@ -51,7 +51,8 @@ inline int64_t LastDone(const std::vector<std::string>& lines) {
 inline int64_t CheckCheckpoints(const std::string& dir) {
   if (!std::filesystem::exists(dir)) return -1;
   int64_t newest = -1;
-  for (const FoundCheckpoint& found : ListCheckpoints(dir).value()) {
+  const std::vector<FoundCheckpoint> all = ListCheckpoints(dir).value();
+  for (const FoundCheckpoint& found : all) {
     const absl::StatusOr<Checkpoint> checkpoint = Checkpoint::Open(found.path);
     EXPECT_EQ(MessageOf(checkpoint.status()), "");
     if (!checkpoint.ok()) continue;

@@ -15,6 +15,7 @@
 #include <cstring>
 #include <map>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -49,9 +50,9 @@ class ChildProcess {
     close(out_);
   }
 
-  // Until it says something, or ends.
-  void AwaitLine() {
-    if (said_.empty()) ReadSome();
+  // Until it has said this, or ends.
+  void Await(std::string_view text) {
+    while (said_.find(text) == std::string::npos && ReadSome()) continue;
   }
   // Kills it, unless it has ended, and waits.
   void Kill() {

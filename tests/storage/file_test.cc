@@ -320,8 +320,10 @@ TEST_F(FileTest, MakesFoldersAndFlushesTheirNames) {
     const WatchedFlushes flushes([&](const std::string& path) { return flushed.push_back(path), 0; });
     EXPECT_EQ(MessageOf(MakeFolders(Path("a/b/c"))), "");
     EXPECT_EQ(MessageOf(MakeFolders(Path("a/b/c"))), "");
-    EXPECT_EQ(MessageOf(MakeFolders(Path("a/d/"))), "");
+    EXPECT_EQ(MessageOf(MakeFolders(Path("a/d"))), "");
   }
+  EXPECT_EQ(MessageOf(MakeFolders(Path("a/e/"))), "");
+  EXPECT_TRUE(std::filesystem::is_directory(Path("a/e")));
   EXPECT_TRUE(std::filesystem::is_directory(Path("a/b/c")));
   EXPECT_TRUE(std::filesystem::is_directory(Path("a/d")));
   EXPECT_EQ(std::set<std::string>(flushed.begin(), flushed.end()),
