@@ -83,7 +83,8 @@ void AddJoinFlags(FlagTable& flags, JoinOptions* options) {
             kMostSeconds);
   flags.Choice(
       "recover",
-      "when a process is lost, by Gloo: the others end; wait for one in its place; or go on without it",
+      "when a process is lost, by Gloo: the others end; wait for one in its place; or go on without it\n"
+      "                    ",
       &options->recover, {"off", "wait", "shrink"});
   flags.Int("recover-deadline", "seconds that they wait for each other then", &options->recover_seconds, 1,
             kMostSeconds);
