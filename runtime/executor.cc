@@ -463,7 +463,7 @@ absl::Status BoundStep::Run() {
   if (step_ == nullptr)
     return absl::FailedPreconditionError("BoundStep: it was moved to another one; go on with that.");
   const absl::Status status = step_->Run(feed_addresses_, output_addresses_);
-  if (record_ != nullptr && step_->wrote_spares()) record_->Begin();
+  if (record_ != nullptr && step_->wrote_spares()) record_->Forget();
   MESHWORK_RETURN_IF_ERROR(status);
   if (updated_ != nullptr)
     for (DTensor& variable : *updated_) variable.SwapSpare();

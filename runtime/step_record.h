@@ -34,11 +34,9 @@ class StepRecord {
   // undone with it. Error: FailedPrecondition, !can_undo().
   absl::Status Undo();
 
-  // ---- For executors.
-
-  // A step has begun to write to spares.
-  void Begin() { last_.reset(); }
-  // It has ended. `updated`: the variables whose spares hold the values before it; null: their values are lost.
+  // The values before the last step are not there any more: another step has begun to write to spares.
+  void Forget() { last_.reset(); }
+  // A step has ended. `updated`: the variables whose spares hold the values before it; null: their values are lost.
   void End(std::shared_ptr<std::vector<DTensor>> updated) {
     ++done_;
     last_ = std::move(updated);

@@ -8,8 +8,9 @@
 #include "absl/strings/numbers.h"
 #include "meshwork/base/json.h"
 #include "meshwork/base/status.h"
-#include "meshwork/runtime/box.h"
-#include "meshwork/train/move_state.h"
+#include "meshwork/layout/block.h"
+#include "meshwork/layout/send.h"
+#include "meshwork/runtime/state_move.h"
 #include "nlohmann/json.hpp"
 
 namespace meshwork {
@@ -23,6 +24,7 @@ struct Said {
   int64_t steps = 0;
   bool can_undo = false;
   std::map<std::string, std::string> types, layouts;  // by variable
+  std::map<std::string, CheckpointFacts> facts;       // by steps
 
   bool IsOfOneSessionWith(const Said& other) const {
     return mesh == other.mesh && domains == other.domains && types == other.types && layouts == other.layouts;
@@ -54,6 +56,12 @@ absl::StatusOr<Said> ReadSaid(const JsonReader& json) {
   MESHWORK_ASSIGN_OR_RETURN(said.types, ReadTexts(types));
   MESHWORK_ASSIGN_OR_RETURN(const JsonReader layouts, json.Get("layouts"));
   MESHWORK_ASSIGN_OR_RETURN(said.layouts, ReadTexts(layouts));
+  MESHWORK_ASSIGN_OR_RETURN(const JsonReader facts, json.Get("facts"));
+  MESHWORK_ASSIGN_OR_RETURN(const std::vector<std::string> steps, facts.Keys());
+  for (const std::string& step : steps) {
+    MESHWORK_ASSIGN_OR_RETURN(const JsonReader of_step, facts.Get(step));
+    MESHWORK_ASSIGN_OR_RETURN(said.facts[step], ReadTexts(of_step));
+  }
   return said;
 }
 
@@ -81,29 +89,33 @@ absl::StatusOr<std::vector<std::string>> AllGather(Transport* transport, std::st
 // One thing that processes keep, and whether they can go on from it.
 class Choice {
  public:
-  Choice(int64_t number, const std::vector<std::vector<Said>>& all) : number_(number) {
+  Choice(int64_t number, const std::vector<std::vector<Said>>& all) {
     for (size_t p = 0; p < all.size(); ++p)
       for (const Said& said : all[p])
         if (said.number == number) holders_.emplace_back(static_cast<int64_t>(p), said);
   }
 
-  int64_t number() const { return number_; }
   int64_t step() const { return step_; }
-  const StateSide& side() const { return side_; }
+  CheckpointNote Note() const {
+    CheckpointNote note{.step = step_};
+    for (const auto& [process, said] : holders_)
+      if (const auto facts = said.facts.find(std::to_string(step_));
+          facts != said.facts.end() && note.facts.empty())
+        note.facts = facts->second;
+    return note;
+  }
+  const StateMove& move() const { return *move_; }
 
-  // Error, which says why: they cannot go on from it.
+  // `wanted`: the variables of the new session. Error, which says why: they cannot go on from it.
   absl::Status Check(const std::map<std::string, DTensor>& wanted) {
     MESHWORK_RETURN_IF_ERROR(CheckAlike(wanted));
     MESHWORK_RETURN_IF_ERROR(CheckSteps());
-    MESHWORK_RETURN_IF_ERROR(FindSide());
-    for (const auto& [name, tensor] : wanted) {
-      const Layout& layout = side_.layouts.at(name);
-      if (const std::optional<Block> lost = LostBlock(side_, layout, tensor.type().shape); lost.has_value())
-        return absl::DataLossError(fmt::format(
-            "of variable \"{}\", {} {} on {}, the block {} was in lost processes alone", name,
-            tensor.type().ToString(), layout.ToString(), side_.placement.ToString(), BlockToString(*lost)));
-    }
-    return absl::OkStatus();
+    MESHWORK_RETURN_IF_ERROR(Plan(wanted));
+    if (move_->lost().empty()) return absl::OkStatus();
+    const auto& [name, blocks] = *move_->lost().begin();
+    return absl::DataLossError(fmt::format(
+        "of variable \"{}\", {} {} on {}, nobody has the block {} any more", name, first().types.at(name),
+        first().layouts.at(name), placement_.ToString(), BlockToString(blocks[0])));
   }
 
  private:
@@ -133,23 +145,26 @@ class Choice {
     return absl::OkStatus();
   }
 
-  absl::Status FindSide() {
+  absl::Status Plan(const std::map<std::string, DTensor>& wanted) {
     MESHWORK_ASSIGN_OR_RETURN(const Mesh mesh, Mesh::Parse(first().mesh));
-    MESHWORK_ASSIGN_OR_RETURN(side_.placement, Placement::Create(mesh, first().domains));
-    side_.processes.assign(static_cast<size_t>(first().domains), StateSide::kLost);
+    MESHWORK_ASSIGN_OR_RETURN(placement_, Placement::Create(mesh, first().domains));
+    PlacedDomains from{placement_,
+                       std::vector<int64_t>(static_cast<size_t>(first().domains), SendSide::kLost)};
     for (const auto& [process, said] : holders_)
-      side_.processes.at(static_cast<size_t>(said.domain)) = process;
-    for (const auto& [name, text] : first().layouts) {
-      MESHWORK_ASSIGN_OR_RETURN(Layout layout, Layout::Parse(side_.placement.mesh(), text));
-      side_.layouts.emplace(name, std::move(layout));
+      from.processes.at(static_cast<size_t>(said.domain)) = process;
+    std::map<std::string, MovedVariable> moved;
+    for (const auto& [name, tensor] : wanted) {
+      MESHWORK_ASSIGN_OR_RETURN(Layout layout, Layout::Parse(placement_.mesh(), first().layouts.at(name)));
+      moved.emplace(name, MovedVariable{tensor.type(), std::move(layout), tensor.layout()});
     }
+    move_ = StateMove::Plan(from, {wanted.begin()->second.domain().placement()}, moved);
     return absl::OkStatus();
   }
 
-  const int64_t number_;
-  std::vector<std::pair<int64_t, Said>> holders_;  // ascending by process; at least one
+  std::vector<std::pair<int64_t, Said>> holders_;  // ascending by process; at least one, which has variables
   int64_t step_ = 0;
-  StateSide side_;
+  Placement placement_;
+  std::optional<StateMove> move_;
 };
 
 // The last number that was kept by any process, to the first.
@@ -170,7 +185,7 @@ absl::Status CheckIsAtomic(const Session& session) {
 
 }  // namespace
 
-absl::Status LiveState::Keep(Transport* transport, const Session& session) {
+absl::Status LiveState::Keep(Transport* transport, const Session& session, CheckpointFacts facts) {
   const absl::Status mine = CheckIsAtomic(session);
   if (transport != nullptr)
     MESHWORK_RETURN_IF_ERROR(
@@ -184,11 +199,19 @@ absl::Status LiveState::Keep(Transport* transport, const Session& session) {
     MESHWORK_CHECK(absl::SimpleAtoi(text, &number), "{}", text);
     most = std::max(most, number);
   }
-  held_.push_back({most + 1, session.State(), session.record()});
+  held_.push_back({most + 1, session.State(), session.record(), {{session.steps_done(), std::move(facts)}}});
   // Only when all have kept it, nobody needs what was before.
   MESHWORK_RETURN_IF_ERROR(AllGather(transport, "kept").status());
   held_.erase(held_.begin(), held_.end() - 1);
   return absl::OkStatus();
+}
+
+void LiveState::Note(CheckpointFacts facts) {
+  if (held_.empty()) return;
+  Held& held = held_.back();
+  const int64_t done = held.record->done();
+  held.facts[done] = std::move(facts);
+  std::erase_if(held.facts, [done](const auto& entry) { return entry.first < done - 1; });
 }
 
 absl::StatusOr<Recovered> LiveState::Recover(Transport* transport, Session& session) {
@@ -205,11 +228,11 @@ absl::StatusOr<Recovered> LiveState::Recover(Transport* transport, Session& sess
     const Held* const held = Find(number);
     if (held != nullptr && held->record->done() > choice.step())
       MESHWORK_RETURN_IF_ERROR(held->record->Undo());
-    MESHWORK_RETURN_IF_ERROR(MoveState(transport, choice.side(),
-                                       held == nullptr ? std::map<std::string, DTensor>() : held->variables,
-                                       session.State()));
+    std::map<std::string, DTensor> old, made = session.State();
+    if (held != nullptr) old = held->variables;
+    MESHWORK_RETURN_IF_ERROR(choice.move().Run(transport, /*memory=*/nullptr, old, made));  // all are made
     session.set_steps_done(choice.step());
-    return Recovered{.step = choice.step()};
+    return Recovered{.note = choice.Note()};
   }
   return recovered;
 }
@@ -223,6 +246,8 @@ std::string LiveState::Describe() const {
       layouts[name] = tensor.layout().ToString();
     }
     if (held.variables.empty()) continue;
+    nlohmann::json facts = nlohmann::json::object();
+    for (const auto& [step, of_step] : held.facts) facts[std::to_string(step)] = of_step;
     const Domain& domain = held.variables.begin()->second.domain();
     all.push_back({{"number", held.number},
                    {"mesh", domain.mesh().ToString()},
@@ -230,7 +255,8 @@ std::string LiveState::Describe() const {
                    {"domain", domain.index()},
                    {"steps", held.record->done()},
                    {"types", std::move(types)},
-                   {"layouts", std::move(layouts)}});
+                   {"layouts", std::move(layouts)},
+                   {"facts", std::move(facts)}});
     if (held.record->can_undo()) all.back()["undo"] = true;
   }
   return all.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);

@@ -14,6 +14,7 @@
 #include "meshwork/runtime/transport/connect.h"
 #include "meshwork/runtime/transport/meeting.h"
 #include "meshwork/runtime/transport/membership.h"
+#include "meshwork/runtime/transport/timed.h"
 #include "meshwork/storage/file.h"
 #include "meshwork/train/link_file.h"
 
@@ -83,7 +84,8 @@ void AddJoinFlags(FlagTable& flags, JoinOptions* options) {
             kMostSeconds);
   flags.Choice(
       "recover",
-      "when a process is lost, by Gloo: the others end; wait for one in its place; or go on without it",
+      "when a process is lost, by Gloo: the others end; wait for one in its place; or go on without it\n"
+      "                    ",
       &options->recover, {"off", "wait", "shrink"});
   flags.Int("recover-deadline", "seconds that they wait for each other then", &options->recover_seconds, 1,
             kMostSeconds);
@@ -155,6 +157,7 @@ absl::Status Processes::ConnectNow() {
   if (transport_ == nullptr) return absl::OkStatus();
   MESHWORK_RETURN_IF_ERROR(FindSpeed(*transport_, options_.link_file));
   MESHWORK_ASSIGN_OR_RETURN(clock_, AlignClocks(*transport_));
+  transport_ = MakeTimed(std::move(transport_));
   return absl::OkStatus();
 }
 
@@ -175,17 +178,21 @@ void Processes::Use(SessionOptions& options) const {
   if (options.workers == 0) options.workers = std::max(1, WorkerPool::DefaultWorkers() / sharers_);
 }
 
-absl::StatusOr<std::optional<int64_t>> Processes::Recover(Session& session) {
+absl::StatusOr<std::optional<CheckpointNote>> Processes::Recover(Session& session) {
   if (meeting_ == nullptr) return std::nullopt;
-  MESHWORK_ASSIGN_OR_RETURN(const Recovered recovered, live_.Recover(transport_.get(), session));
+  MESHWORK_ASSIGN_OR_RETURN(Recovered recovered, live_.Recover(transport_.get(), session));
   if (!recovered.why_not.empty() && is_chief())
     fmt::print(stderr, "{}: the variables in memory cannot be taken: {}.\n", Name(), recovered.why_not);
-  return recovered.step;
+  return recovered.note;
 }
 
-absl::Status Processes::Keep(const Session& session) {
+absl::Status Processes::Keep(const Session& session, CheckpointFacts facts) {
   if (meeting_ == nullptr) return absl::OkStatus();
-  return live_.Keep(transport_.get(), session);
+  return live_.Keep(transport_.get(), session, std::move(facts));
+}
+
+void Processes::Note(CheckpointFacts facts) {
+  if (meeting_ != nullptr) live_.Note(std::move(facts));
 }
 
 absl::Status Processes::Run(const std::function<absl::Status()>& body) {

@@ -17,11 +17,11 @@
 // the processes can share. The session goes on from what the processes that are left have in memory (train/live_state.h),
 // or, where a block is lost, from a checkpoint (train/checkpoints.h):
 //
-//     MESHWORK_ASSIGN_OR_RETURN(std::optional<int64_t> step, processes.Recover(session));
-//     if (!step.has_value()) step = …;                   // of the checkpoint that was restored, or 0
-//     session.set_steps_done(*step);
-//     MESHWORK_RETURN_IF_ERROR(processes.Keep(session));
-//     …steps, from *step on…
+//     MESHWORK_ASSIGN_OR_RETURN(std::optional<CheckpointNote> from, processes.Recover(session));
+//     if (!from.has_value()) from = …;                   // of the checkpoint that was restored, or none
+//     session.set_steps_done(from.has_value() ? from->step : 0);
+//     MESHWORK_RETURN_IF_ERROR(processes.Keep(session, from.has_value() ? from->facts : CheckpointFacts()));
+//     …steps, from there on, each followed by processes.Note({{"epoch", …}})…
 #pragma once
 
 #include <functional>
@@ -84,14 +84,18 @@ class Processes {
   // (ExecutorOptions::atomic).
   void Use(SessionOptions& options) const;
 
-  // Gives a new session what the last one held that was kept: the steps after which it goes on; or nothing, and the
-  // session is as it was, if nothing is kept, or blocks are lost, which the chief says to standard error. All processes
-  // call it. Errors: those of LiveState::Recover.
-  absl::StatusOr<std::optional<int64_t>> Recover(Session& session);
+  // Gives a new session what the last one held that was kept, and returns after which step it goes on, with what was noted
+  // then; or nothing, and the session is as it was, if nothing is kept, or blocks are lost, which the chief says to
+  // standard error. All processes call it. Errors: those of LiveState::Recover.
+  absl::StatusOr<std::optional<CheckpointNote>> Recover(Session& session);
   // Lets Recover give the next session what this one holds, when a process is lost. Does nothing if that ends the job.
   // All processes call it, when the session has the values that the training goes on from. Errors: those of
   // LiveState::Keep.
-  absl::Status Keep(const Session& session);
+  absl::Status Keep(const Session& session, CheckpointFacts facts = {});
+  // Whether a loss does not end the job: Keep and Note do something.
+  bool recovers() const { return meeting_ != nullptr; }
+  // LiveState::Note.
+  void Note(CheckpointFacts facts);
 
   // body(), which all processes run. Returns its status, with this process's name before an error. Of an error, or
   // an exception, the others are told: every call of theirs that waits fails with it. If another process was lost and

@@ -108,9 +108,10 @@ void Lose(const std::string& mesh, int64_t lost, std::vector<LiveState>& live, c
   InGeneration(Numbers(domains), [&](int64_t member, Transport& end) {
     FailingEnd failing(end);
     Session session = Make(mesh, &failing, of);
-    ASSERT_FALSE(live[static_cast<size_t>(member)].Recover(&failing, session)->step.has_value());
+    ASSERT_FALSE(live[static_cast<size_t>(member)].Recover(&failing, session)->note.has_value());
     ASSERT_TRUE(live[static_cast<size_t>(member)].Keep(&failing, session).ok());
     TrainSteps(session, 0, kLost);
+    live[static_cast<size_t>(member)].Note({{"steps", "three"}});
     BoundStep step = session.Bind(SmallFeeds(kLost)).value();
     all_are_bound.arrive_and_wait();  // to be bound they talk to each other
     if (member == fails) {
@@ -120,6 +121,7 @@ void Lose(const std::string& mesh, int64_t lost, std::vector<LiveState>& live, c
           });
     }
     const bool is_ok = step.Run().ok();
+    if (is_ok) live[static_cast<size_t>(member)].Note({{"steps", "four"}});
     ++ended;
     // Some may be through, as they need nothing more of the one that fails.
     if (ahead || member == fails) {
@@ -138,7 +140,9 @@ void ExpectGoesOn(const std::vector<int64_t>& members, const std::string& mesh, 
     Session session = Make(mesh, &end, of);
     const absl::StatusOr<Recovered> recovered = mine.Recover(&end, session);
     ASSERT_TRUE(recovered.ok()) << recovered.status();
-    EXPECT_EQ(recovered->step, kLost) << recovered->why_not;
+    ASSERT_TRUE(recovered->note.has_value()) << recovered->why_not;
+    EXPECT_EQ(recovered->note->step, kLost);
+    EXPECT_EQ(recovered->note->facts.at("steps"), "three");
     EXPECT_EQ(session.steps_done(), kLost);
     ASSERT_TRUE(mine.Keep(&end, session).ok());
     TrainSteps(session, kLost, kEnd);
@@ -184,9 +188,9 @@ TEST(LiveStateTest, WhatOnlyTheLostOneHeldIsMissed) {
     Session session = Make("model=2", &end, {});
     const std::vector<double> before = NumbersOf(session);
     const Recovered recovered = live[static_cast<size_t>(member)].Recover(&end, session).value();
-    EXPECT_FALSE(recovered.step.has_value());
+    EXPECT_FALSE(recovered.note.has_value());
     EXPECT_THAT(recovered.why_not, HasSubstr("of variable \"adam/m/v\", f32[7,4] {model,_} on 3 domains"));
-    EXPECT_THAT(recovered.why_not, HasSubstr("the block [3:6,0:4] was in lost processes alone"));
+    EXPECT_THAT(recovered.why_not, HasSubstr("nobody has the block [3:6,0:4] any more"));
     EXPECT_EQ(NumbersOf(session), before);
     EXPECT_EQ(session.steps_done(), 0);
   });
@@ -199,7 +203,7 @@ TEST(LiveStateTest, ShardedOptimizerStateIsMissed) {
   InGeneration({0}, [&](int64_t, Transport& end) {
     Session session = Make("", &end, {});
     const Recovered recovered = live[0].Recover(&end, session).value();
-    EXPECT_FALSE(recovered.step.has_value());
+    EXPECT_FALSE(recovered.note.has_value());
     EXPECT_THAT(recovered.why_not, HasSubstr("adam/"));
   });
 }
@@ -214,10 +218,10 @@ TEST(LiveStateTest, WhatIsKeptStaysUntilAllKeepTheNext) {
     std::barrier all_have_recovered(3);
     InGeneration({0, 1, 2}, [&](int64_t member, Transport& end) {
       Session session = Make("batch=3", &end, {});
-      EXPECT_EQ(live[static_cast<size_t>(member)].Recover(&end, session)->step, kLost);
+      EXPECT_EQ(live[static_cast<size_t>(member)].Recover(&end, session)->note->step, kLost);
       all_have_recovered.arrive_and_wait();
       if (fails > 0 && (member > 0 || fails == 2))
-        live[static_cast<size_t>(member)].Keep(&end, session).IgnoreError();
+        live[static_cast<size_t>(member)].Keep(&end, session, {{"steps", "three"}}).IgnoreError();
       if (member == 0) end.Abort(absl::UnavailableError("lost"));
     });
     live[2] = LiveState();
@@ -232,13 +236,13 @@ TEST(LiveStateTest, GoesOnAgainAndAgain) {
   InGeneration({0, 1, 2}, [&](int64_t member, Transport& end) {
     LiveState& mine = live[static_cast<size_t>(member)];
     Session session = Make("batch=3", &end, {});
-    EXPECT_EQ(mine.Recover(&end, session)->step, kLost);
+    EXPECT_EQ(mine.Recover(&end, session)->note->step, kLost);
     ASSERT_TRUE(mine.Keep(&end, session).ok());
     TrainSteps(session, kLost, kLost + 2);
   });
   InGeneration({1, 2}, [&](int64_t member, Transport& end) {
     Session session = Make("batch=2", &end, {});
-    EXPECT_EQ(live[static_cast<size_t>(member)].Recover(&end, session)->step, kLost + 2);
+    EXPECT_EQ(live[static_cast<size_t>(member)].Recover(&end, session)->note->step, kLost + 2);
     EXPECT_EQ(session.steps_done(), kLost + 2);
   });
 }
@@ -254,7 +258,7 @@ TEST(LiveStateTest, AProgramWithOtherVariablesTakesNothing) {
   options.executor.atomic = true;
   Session other = Session::Create(g, options).value();
   const Recovered recovered = live.Recover(nullptr, other).value();
-  EXPECT_FALSE(recovered.step.has_value());
+  EXPECT_FALSE(recovered.note.has_value());
   EXPECT_EQ(recovered.why_not, "the program has other variables now, or of other types");
 }
 
