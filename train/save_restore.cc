@@ -1,20 +1,23 @@
 #include "meshwork/train/save_restore.h"
 
+#include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <limits>
 #include <random>
 #include <system_error>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include "meshwork/base/status.h"
 #include "meshwork/storage/checkpoint_folder.h"
-#include "meshwork/storage/checkpoint_writer.h"
 
 namespace meshwork {
 namespace {
 
 constexpr std::string_view kCheckpoint = "the checkpoint";
+constexpr std::chrono::milliseconds kFirstLook(1), kLastLook(200);
 
 absl::StatusOr<std::string> DoneOr(const absl::Status& status) {
   if (!status.ok()) return status;
@@ -139,6 +142,23 @@ absl::StatusOr<std::string> NewJob(Transport* transport) {
   return jobs[0];
 }
 
+absl::Status AwaitWriters(Transport* transport, const CheckpointWriter& writer) {
+  if (transport == nullptr) return absl::OkStatus();
+  for (std::chrono::milliseconds between = kFirstLook;; between = std::min(2 * between, kLastLook)) {
+    MESHWORK_ASSIGN_OR_RETURN(const std::vector<std::string> writing,
+                              transport->AllGather(kCheckpoint, writer.is_writing() ? "writes" : ""));
+    if (std::all_of(writing.begin(), writing.end(), [](const std::string& text) { return text.empty(); }))
+      return absl::OkStatus();
+    std::this_thread::sleep_for(between);
+  }
+}
+
+absl::Status EndOf(CheckpointWriter& writer) {
+  const absl::Status status = writer.Wait();
+  if (!absl::IsUnavailable(status) && !absl::IsDeadlineExceeded(status)) return status;
+  return absl::DataLossError(std::string(MessageOf(status)));
+}
+
 absl::Status SaveState(const DomainState& state, const std::string& dir, const CheckpointNote& note) {
   MESHWORK_ASSIGN_OR_RETURN(std::string job, NewJob(state.transport));
   absl::StatusOr<std::unique_ptr<CheckpointWriter>> writer =
@@ -150,9 +170,12 @@ absl::Status SaveState(const DomainState& state, const std::string& dir, const C
   MESHWORK_RETURN_IF_ERROR(AllAgree(state.transport, kCheckpoint, DoneOr(writer.status())));
   absl::Status status =
       AllAgree(state.transport, kCheckpoint, DoneOr((*writer)->Begin(note, state.variables)));
-  if (!status.ok()) (*writer)->Abandon();
-  if (absl::Status written = (*writer)->Wait(); status.ok()) status = std::move(written);
-  return AllAgree(state.transport, kCheckpoint, DoneOr(status));
+  if (status.ok()) status = AwaitWriters(state.transport, **writer);
+  if (!status.ok()) {
+    (*writer)->Abandon();
+    return status;
+  }
+  return AllAgree(state.transport, kCheckpoint, DoneOr(EndOf(**writer)));
 }
 
 absl::StatusOr<std::optional<CheckpointNote>> RestoreState(
