@@ -105,6 +105,7 @@ absl::StatusOr<std::unique_ptr<CheckpointManager>> CheckpointManager::Open(const
       valid.ok() ? absl::StatusOr<std::string>(Describe(options)) : absl::StatusOr<std::string>(valid)));
   MESHWORK_ASSIGN_OR_RETURN(const std::string job, NewJob(manager->transport_));
   MESHWORK_RETURN_IF_ERROR(AllAgree(manager->transport_, kCheckpoints, DoneOr(manager->OpenWriter(job))));
+  MESHWORK_RETURN_IF_ERROR(CheckSeen(manager->transport_, options.dir, job));
   MESHWORK_RETURN_IF_ERROR(manager->RememberHolder());
   pulse.Add({std::string(kPart), [m = manager.get()] { return m->Say(); },
              [m = manager.get()](const std::vector<std::string>& texts) { return m->Hear(texts); }});
