@@ -318,6 +318,7 @@ absl::Status RenameFolder(const std::string& from, const std::string& to) {
     // The plain way would replace an empty folder.
     struct stat info;
     if (lstat(to.c_str(), &info) == 0) return EEXIST;
+    if (errno != ENOENT) return errno;
     return std::rename(from.c_str(), to.c_str()) == 0 ? 0 : errno;
   });
 }
