@@ -96,7 +96,7 @@ class CheckpointFaultsTest : public TempDirTest {
   // The n-th call of a writer, for every n, or, unless tests are long, every so many-th from `from` on.
   void Sweep(const FaultCase& fault, int64_t from) {
     int64_t hits = 0;
-    for (int64_t n = LongTests() ? 1 : from;; n += EverySo(59)) {
+    for (int64_t n = LongTests() ? 1 : from;; n += EverySo(fault.calls == "all" ? 59 : 23)) {
       Restart();
       // Two checkpoints, each replaced by one of the same step; the oldest goes.
       ChildProcess child(ChildWrites{.dir = Runs(), .first = 2, .count = 4, .each = 2}.Arguments(),
