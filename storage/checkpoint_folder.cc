@@ -162,7 +162,7 @@ absl::Status RemoveCheckpoint(const std::string& path) {
   MESHWORK_RETURN_IF_ERROR(RenameFolder(path, removed));
   std::error_code error;
   std::filesystem::remove_all(removed, error);
-  return error ? FolderError(removed, "cannot be removed", error.value()) : absl::OkStatus();
+  return error ? FolderError(path, "its files cannot be removed", error.value()) : absl::OkStatus();
 }
 
 void RemoveLeftovers(const std::string& dir, const std::string& job, int64_t first) {

@@ -257,10 +257,13 @@ absl::StatusOr<std::vector<CheckpointShard>> CheckpointWriter::AwaitShards(Check
 
 namespace {
 
-// Whether the checkpoint is of no use to anybody. What cannot be read now, or only by a newer library, is not.
+// Whether this is a checkpoint that is of no use to anybody. What cannot be read now, or only by a newer library, may be;
+// what has no index was not written here.
 bool IsDamaged(const FoundCheckpoint& checkpoint) {
   const absl::StatusCode code = checkpoint.index.status().code();
-  return code == absl::StatusCode::kInvalidArgument || code == absl::StatusCode::kNotFound;
+  std::error_code ignored;
+  return (code == absl::StatusCode::kInvalidArgument || code == absl::StatusCode::kNotFound) &&
+         std::filesystem::exists(checkpoint.path + "/index.json", ignored);
 }
 
 }  // namespace

@@ -207,22 +207,24 @@ TEST_F(CheckpointWriterTest, ADomainThatDoesNotBeginSaysSo) {
   EXPECT_THAT(Names(), UnorderedElementsAre("lock", CheckpointName(3)));
 }
 
-// Only what is damaged goes: the disk may give the rest back, and a newer library can read what this one cannot.
+// Only what is damaged goes: the disk may give the rest back, a newer library can read what this one cannot, and what has no
+// index is somebody else's.
 TEST_F(CheckpointWriterTest, WhatCannotBeReadNowIsNotRemoved) {
   const auto writer = Open({.keep = 1});
   for (int64_t step = 1; step <= 4; ++step) {
     ASSERT_EQ(MessageOf(Save(*writer, {.step = 10 * step})), "");
     std::filesystem::copy(Path("runs/" + CheckpointName(10 * step)), Path(fmt::format("copy{}", step)));
   }
-  for (int64_t step : {1, 2, 3})
+  for (int64_t step : {1, 2, 3, 4})
     std::filesystem::rename(Path(fmt::format("copy{}", step)), Path("runs/" + CheckpointName(step)));
   std::ofstream(Path("runs/" + CheckpointName(1) + "/index.json")) << R"({"format":2,"meshwork":"9.0.0"})";
   std::filesystem::remove(Path("runs/" + CheckpointName(2) + "/index.json"));
   std::filesystem::create_symlink("index.json", Path("runs/" + CheckpointName(2) + "/index.json"));
   std::filesystem::resize_file(Path("runs/" + CheckpointName(3) + "/" + ShardName(0, 1)), 10);
+  std::filesystem::remove(Path("runs/" + CheckpointName(4) + "/index.json"));
   ASSERT_EQ(MessageOf(Save(*writer, {.step = 50})), "");
-  EXPECT_THAT(Names(),
-              UnorderedElementsAre("lock", CheckpointName(1), CheckpointName(2), CheckpointName(50)));
+  EXPECT_THAT(Names(), UnorderedElementsAre("lock", CheckpointName(1), CheckpointName(2), CheckpointName(4),
+                                            CheckpointName(50)));
 }
 
 // While there are fewer good ones than stay, a damaged one is not removed either.
