@@ -26,7 +26,7 @@ Graph TwoLayers(const Mesh& mesh) {
   Dense hidden(g, "hidden", 40, 48, {.kernel_layout = {UNSHARDED, model}, .bias_layout = {model}});
   Dense last(g, "last", 48, 10, {.kernel_layout = {model, UNSHARDED}});
   Value y = last(Tanh(hidden(x)));
-  Value loss = ReduceMean(y * y);
+  Value loss = ReduceMean(y * y, {0, 1});
   Adam({.learning_rate = 0.01}).Minimize(loss);
   g.Output("loss", loss);
   return g;
