@@ -14,6 +14,7 @@
 #include "meshwork/runtime/transport/connect.h"
 #include "meshwork/runtime/transport/meeting.h"
 #include "meshwork/runtime/transport/membership.h"
+#include "meshwork/runtime/transport/timed.h"
 #include "meshwork/storage/file.h"
 #include "meshwork/train/link_file.h"
 
@@ -156,6 +157,7 @@ absl::Status Processes::ConnectNow() {
   if (transport_ == nullptr) return absl::OkStatus();
   MESHWORK_RETURN_IF_ERROR(FindSpeed(*transport_, options_.link_file));
   MESHWORK_ASSIGN_OR_RETURN(clock_, AlignClocks(*transport_));
+  transport_ = MakeTimed(std::move(transport_));
   return absl::OkStatus();
 }
 

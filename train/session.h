@@ -9,13 +9,13 @@
 //
 // If the devices lie in several domains (SessionOptions::executor.transport), each domain has a session of
 // its own, made from the same graph and options. All of them call Create, Run, Evaluate, Bind, and Get of a
-// variable whose blocks lie in several domains, in the same order, with tensors of the same shapes; each
+// variable whose blocks lie in several domains, Save and Restore, in the same order, with tensors of the same shapes; each
 // domain reads from a whole feed the rows that its devices take, and RowsHere says which rows these are. If
 // one domain cannot go on, for example because a feed is missing, or if two domains give different batch
 // sizes, the call fails in all of them and may be made again. Set acts on one domain only.
 //
-// A session that was moved from gives errors, empty programs and no names. If a process forks between two
-// steps, the child's session goes on with threads and memory of its own.
+// A session that was moved from, or whose Remesh failed halfway, gives errors, empty programs and no names. If a
+// process forks between two steps, the child's session goes on with threads and memory of its own.
 //
 // A session is used by one thread at a time; its programs run on worker threads of its own.
 #pragma once
@@ -39,9 +39,14 @@
 #include "meshwork/runtime/tensor.h"
 #include "meshwork/runtime/trace.h"
 #include "meshwork/spmd/compile.h"
+#include "meshwork/storage/checkpoint.h"
+#include "meshwork/storage/checkpoint_index.h"
+#include "meshwork/train/remesh.h"
 #include "meshwork/train/row_range.h"
 
 namespace meshwork {
+
+struct DomainState;
 
 struct SessionOptions {
   int workers = 0;  // threads, at most 1024; 0: one per core this process may use
@@ -122,6 +127,34 @@ class Session {
   // What is written there between two steps is the new value of the variable. Keeps the memory alive.
   std::map<std::string, DTensor> State() const;
 
+  // Writes a checkpoint of all variables into the folder `dir`, made where it is missing, and waits for it
+  // (storage/checkpoint_writer.h). Those of other steps stay. In all domains, which must see the same folder, or in none.
+  // CheckpointManager (train/checkpoints.h) writes them as a training goes on. Errors: those of CheckpointWriter.
+  absl::Status Save(const std::string& dir, const CheckpointNote& note = {}) const;
+  // Sets all variables, wherever they lay when they were saved: each domain reads what it holds. `path`: a checkpoint, or a
+  // folder of some, of which the newest that can be used is taken; why newer ones cannot goes to standard error. Domain 0
+  // chooses, so all domains restore the same one. Returns what it notes. Errors, in all domains: there is none; a hash is
+  // not that of the file; that of Checkpoint::CheckFits. Until then the variables are as they were. A file that cannot be
+  // read after all leaves them without usable values.
+  absl::StatusOr<CheckpointNote> Restore(const std::string& path, const RestoreOptions& options = {});
+  // The same variables, and the way to the other domains (train/save_restore.h).
+  DomainState Here() const;
+  // Goes on with this state on another mesh, and with other layouts, without disk:
+  //   session.Remesh(Mesh::Parse("batch=4,model=2").value(), {{"*/kernel", {UNSHARDED, "model"}}});
+  // The mesh may have more or fewer devices; the domains stay the same, and each has to hold some. The program is that
+  // of the session, written for `mesh` by OnOtherMesh (train/remesh.h), and compiled anew. No initializer is run.
+  // Variables move one after the other, and an old one is freed as soon as its new one is there
+  // (RemeshReport::peak_bytes). BoundSteps and DTensors that the session gave out are of the old mesh: they are of no
+  // more use, and keep their memory.
+  // All domains call it alike. Errors, after which the session is as it was, in all domains: those of OnOtherMesh and
+  // of Create; the domains cannot share the mesh; more memory than options.memory_budget is needed. Errors after which
+  // the state is lost: memory runs out, or another domain fails, while the state moves.
+  absl::StatusOr<RemeshReport> Remesh(const Mesh& mesh, const NamedLayouts& layouts = {},
+                                      const RemeshOptions& options = {});
+  // The same with a program of the user's, which may differ in all but the names and types of its variables. Error,
+  // besides, which leaves the session as it was: variables that are missing, new or of another type, all of them.
+  absl::StatusOr<RemeshReport> Remesh(const Graph& graph, const RemeshOptions& options = {});
+
   // The local program of a full step, and the memory that it needs.
   const Program& program() const;
   const ExecutorMemory& memory() const;
@@ -141,6 +174,7 @@ class Session {
   struct Impl;
   explicit Session(std::unique_ptr<Impl> impl);
   static absl::StatusOr<Session> TryCreate(const Graph& graph, SessionOptions options);
+  absl::StatusOr<RemeshReport> TryRemesh(const absl::StatusOr<Graph>& graph, const RemeshOptions& options);
   std::unique_ptr<Impl> impl_;
 };
 
