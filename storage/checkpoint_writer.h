@@ -16,6 +16,7 @@
 // Thread safety: one thread at a time.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <map>
@@ -48,13 +49,6 @@ struct CheckpointWriterOptions {
   std::chrono::milliseconds deadline = std::chrono::minutes(10);
 };
 
-// What a checkpoint says besides its variables.
-struct CheckpointNote {
-  int64_t step = 0;  // >= 0; orders the checkpoints of a folder
-  CheckpointFacts facts = {};
-  CheckpointMetrics metrics = {};
-};
-
 class CheckpointWriter {
  public:
   // Domain 0 locks the folder, made where it is missing, and clears away what killed writers left. Errors: an option
@@ -74,6 +68,9 @@ class CheckpointWriter {
   // whole checkpoint; in others: of this domain's shard.
   absl::Status Wait();
   bool is_writing() const { return is_writing_; }
+  // Domain 0 waits no longer than kGrace for other domains: some may be gone. The write under way then fails.
+  void Abandon() { is_abandoned_ = true; }
+  static constexpr std::chrono::milliseconds kGrace = std::chrono::seconds(2);
 
  private:
   using Tensors = std::vector<std::pair<std::string, Tensor>>;
@@ -106,7 +103,7 @@ class CheckpointWriter {
   CheckpointIndex index_;
   Tensors tensors_;
   std::thread thread_;
-  std::atomic<bool> is_writing_{false};
+  std::atomic<bool> is_writing_{false}, is_abandoned_{false};
   absl::Status status_;
 };
 
