@@ -44,6 +44,7 @@ class MembershipTest : public testing::Test {
   void Start(const std::string& address) {
     server_ = RendezvousServer::Start(address, "a token").value();
     address_ = fmt::format("127.0.0.1:{}", server_->port());
+    observer_ = Rendezvous::Connect(address_, "a token", kLong).value();
   }
   std::unique_ptr<Process> Make(int64_t process, int64_t num_processes, bool may_shrink = false,
                                 milliseconds patience = milliseconds(300), milliseconds deadline = kLong) {
@@ -72,6 +73,7 @@ class MembershipTest : public testing::Test {
 
   std::unique_ptr<RendezvousServer> server_;
   std::string address_;
+  std::unique_ptr<Rendezvous> observer_;
 };
 
 TEST_F(MembershipTest, TheFirstGenerationHasAll) {
@@ -90,14 +92,18 @@ TEST_F(MembershipTest, AReplacementComesIntoTheNextGeneration) {
   }
 }
 
-// One that dies while the others wait is not waited for.
+// One that dies while it waits is not waited for, if another one is started in its place before all have come.
 TEST_F(MembershipTest, AProcessThatIsStartedAgainBeforeAllHaveComeLeavesAGeneration) {
   const auto a = Make(0, 3), c = Make(2, 3);
-  std::vector<absl::StatusOr<Membership>> first(1);
   const auto dies = Make(1, 3, false, kLong, milliseconds(200));
   EXPECT_EQ(dies->Form().status().code(), absl::StatusCode::kDeadlineExceeded);
   const auto b = Make(1, 3);
-  ExpectAll(FormAll({a.get(), b.get(), c.get()}), {1, {0, 1, 2}});
+  absl::StatusOr<Membership> formed;
+  std::thread first([&] { formed = b->Form(); });
+  EXPECT_EQ(observer_->Get("generation 0/members", kLong).value(), "nobody");
+  ExpectAll(FormAll({a.get(), c.get()}), {1, {0, 1, 2}});
+  first.join();
+  ExpectAll({formed}, {1, {0, 1, 2}});
 }
 
 TEST_F(MembershipTest, MoreThanHalfGoOnWithoutALostProcess) {
@@ -159,12 +165,15 @@ TEST_F(MembershipTest, AProcessThatWasReplacedWhileItWaitedEnds) {
   ExpectAll(FormAll({a.get(), b.get()}), {0, {0, 1}});
   absl::StatusOr<Membership> waits;
   std::thread waiting([&] { waits = b->Form(); });
-  const std::unique_ptr<Rendezvous> observer = Rendezvous::Connect(address_, "a token", kLong).value();
-  ASSERT_TRUE(observer->Get("generation 1/process 1", kLong).ok());
+  ASSERT_TRUE(observer_->Get("generation 1/process 1", kLong).ok());
   const auto new_b = Make(1, 2);
-  ExpectAll(FormAll({a.get(), new_b.get()}), {2, {0, 1}});
+  absl::StatusOr<Membership> formed;
+  std::thread forming([&] { formed = new_b->Form(); });
   waiting.join();
   EXPECT_EQ(waits.status().code(), absl::StatusCode::kAborted);
+  ExpectAll(FormAll({a.get()}), {2, {0, 1}});
+  forming.join();
+  ExpectAll({formed}, {2, {0, 1}});
 }
 
 TEST_F(MembershipTest, TheJobIsOverWhenAllHaveFinished) {
@@ -218,8 +227,7 @@ TEST_F(MembershipTest, ARendezvousThatIsStartedAnewIsRemindedOfTheLastGeneration
   const auto a = Make(0, 3, true, milliseconds(300)), b = Make(1, 3, true, milliseconds(300)),
              c = Make(2, 3, true, milliseconds(300), milliseconds(400));
   ExpectAll(FormAll({a.get(), b.get(), c.get()}), {0, {0, 1, 2}});
-  const std::unique_ptr<Rendezvous> observer = Rendezvous::Connect(address_, "a token", kLong).value();
-  ASSERT_TRUE(observer->Set("generation 1/members", "nobody", kLong).ok());
+  ASSERT_TRUE(observer_->Set("generation 1/members", "nobody", kLong).ok());
   ExpectAll(FormAll({a.get(), b.get()}), {2, {0, 1}});
   server_.reset();
   Start(address_);
