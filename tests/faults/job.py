@@ -31,7 +31,7 @@ class Program:
         # A group of its own, so that what it starts ends with it.
         self.process = subprocess.Popen(command, env=dict(os.environ, **environment), stdin=subprocess.DEVNULL,
                                         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True)
-        self.is_disturbed = False
+        self.is_disturbed = self.is_killed = False
         self.ended = None
         self.reader = threading.Thread(target=self.read, daemon=True)
         self.reader.start()
@@ -136,16 +136,16 @@ class Job:
         self.log.close()
 
     def losses(self):
-        """Of each file that a chief wrote: the number of its first step, and the losses from there."""
-        found = []
-        for number in range(self.size):
-            try:
-                with open(os.path.join(self.dir, f"losses-{number}.json")) as file:
-                    report = json.load(file)
-            except FileNotFoundError:
-                continue
-            found.append((report["first_step"], report["step_losses"]))
-        return found
+        """What read_losses says of each file that a chief wrote."""
+        paths = [os.path.join(self.dir, f"losses-{number}.json") for number in range(self.size)]
+        return [read_losses(path) for path in paths if os.path.exists(path)]
+
+
+def read_losses(path):
+    """The number of the first step that a chief made, from 1, and the losses from there."""
+    with open(path) as file:
+        report = json.load(file)
+    return report["first_step"], report["step_losses"]
 
 
 def faults_of_checkpoint(path):
