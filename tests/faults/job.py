@@ -114,11 +114,7 @@ class Job:
         return [p for p in self.programs if p.number == number][-1]
 
     def newest_step(self):
-        try:
-            found = [STEP_FOLDER.match(name) for name in os.listdir(self.checkpoints)]
-        except FileNotFoundError:
-            return 0
-        return max([int(m.group(1)) for m in found if m], default=0)
+        return newest_step_in(self.checkpoints)
 
     def is_running(self):
         return any(p.process.poll() is None for p in self.programs)
@@ -139,6 +135,15 @@ class Job:
         """What read_losses says of each file that a chief wrote."""
         paths = [os.path.join(self.dir, f"losses-{number}.json") for number in range(self.size)]
         return [read_losses(path) for path in paths if os.path.exists(path)]
+
+
+def newest_step_in(folder):
+    """Of its checkpoints; 0 if there is none."""
+    try:
+        found = [STEP_FOLDER.match(name) for name in os.listdir(folder)]
+    except FileNotFoundError:
+        return 0
+    return max([int(m.group(1)) for m in found if m], default=0)
 
 
 def read_losses(path):
