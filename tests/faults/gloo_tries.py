@@ -37,8 +37,14 @@ class Result:
     faults: list = field(default_factory=list)  # what was not as it should be
 
 
-def undisturbed_losses(program, work):
+def programs_in(bin):
+    """What trains, and the tool."""
+    return os.path.join(bin, "examples/mlp_mnist"), os.path.join(bin, "tools/meshwork")
+
+
+def undisturbed_losses(bin, work):
     """Of one process with all devices: with --deterministic, of any number of them."""
+    program, _ = programs_in(bin)
     path = os.path.join(work, "undisturbed.json")
     subprocess.run([program] + TRAINING + ["--cluster", "off", "--json", path, "--checkpoint-dir",
                                            os.path.join(work, "undisturbed")],
@@ -59,17 +65,15 @@ def faults_of_losses(first, losses, expected):
 
 
 class GlooTries:
-    def __init__(self, bin, work):
-        self.program = os.path.join(bin, "examples/mlp_mnist")
-        self.tool = os.path.join(bin, "tools/meshwork")
-        self.work = work
-        self.expected = undisturbed_losses(self.program, work)
+    def __init__(self, bin, work, expected, netns_hosts):
+        self.program, self.tool = programs_in(bin)
+        self.work, self.expected, self.netns_hosts = work, expected, netns_hosts
 
     def run(self, kind, number, rng):
         result = Result(kind, number, os.path.join(self.work, f"{kind}-{number}"))
-        hosts = os.environ["NETNS_HOSTS"] if kind == "link" else None
+        hosts = self.netns_hosts if kind == "link" else None
         if hosts is not None:
-            os.environ["HOSTS_PREFIX"] = "mwf"
+            os.environ["HOSTS_PREFIX"] = "mwf"  # keeps them apart from other hosts
             subprocess.run([hosts, "up", str(SIZE + 1)], check=True)
         # Without --recover wait nobody could serve what a lost chief served.
         result.policy = "wait" if kind == "twice" else rng.choice(["wait", "shrink"])

@@ -4,7 +4,7 @@ import re
 import signal
 import time
 
-from gloo_tries import DEADLINE, EVERY, SIZE, STEPS, TRAINING, Result, faults_of_losses, undisturbed_losses
+from gloo_tries import DEADLINE, EVERY, SIZE, STEPS, TRAINING, Result, faults_of_losses, programs_in
 from job import Program, faults_of_checkpoints, newest_step_in, read_losses
 
 MOST_SECONDS = 90
@@ -30,12 +30,10 @@ def rank_processes(of):
 
 
 class MpiTries:
-    def __init__(self, bin, work):
-        self.program = os.path.join(bin, "examples/mlp_mnist")
-        self.tool = os.path.join(bin, "tools/meshwork")
-        self.work = work
+    def __init__(self, bin, work, expected):
+        self.program, self.tool = programs_in(bin)
+        self.work, self.expected = work, expected
         self.count = 0
-        self.expected = undisturbed_losses(self.program, work)
 
     def run(self, kind, number, rng):
         result = Result(kind, number, os.path.join(self.work, f"{kind}-{number}"), policy="supervise")
