@@ -212,7 +212,7 @@ absl::Status Processes::TryRun(const std::function<absl::Status()>& body) const 
     absl::Status status = body();
     // An error of the program that looks like a loss, which would come again and again.
     if (meeting_ != nullptr && IsLoss(status) && LossOf(*transport_).ok())
-      status = absl::InternalError(MessageOf(status));
+      status = absl::InternalError(std::string(MessageOf(status)));
     return status.ok() ? status : Tell(status);
   } catch (const std::exception& error) {
     Tell(absl::InternalError(fmt::format("it ends by an exception: {}.", error.what()))).IgnoreError();

@@ -9,7 +9,7 @@ from job import Program, faults_of_checkpoints, newest_step_in, read_losses
 
 MOST_SECONDS = 90
 MOST_TO_END = 10  # seconds from the fault to the end of the job
-ENDED = r"^meshwork supervise: mpirun exited .* starts it again in"
+ENDED = r"^meshwork supervise: mpirun (failed|was ended).*; starts it again in"
 
 
 def rank_processes(of):
