@@ -1,7 +1,6 @@
 #include "meshwork/train/checkpoints.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <filesystem>
 #include <map>
@@ -14,15 +13,12 @@
 #include "meshwork/storage/checkpoint_folder.h"
 #include "meshwork/storage/file.h"
 #include "meshwork/train/save_restore.h"
+#include "meshwork/train/steady_seconds.h"
 
 namespace meshwork {
 namespace {
 
 constexpr std::string_view kCheckpoints = "the checkpoints", kPart = "checkpoints";
-
-double SteadySeconds() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 absl::StatusOr<std::string> DoneOr(const absl::Status& status) {
   if (!status.ok()) return status;
