@@ -246,7 +246,7 @@ absl::Status RunWithOthers(RunOptions& options, const std::function<absl::Status
   options.processes = &processes;
   return processes.Run([&]() -> absl::Status {
     MESHWORK_RETURN_IF_ERROR(AgreeOnTrace(options));
-    if (!processes.is_chief()) {
+    if (!processes.is_chief() && !processes.is_evaluator()) {
       MESHWORK_RETURN_IF_ERROR(MoveOutput(options));
       options.json = options.plot = options.dump = "";
       if (TraceFile(options).empty()) options.profile = "off";
