@@ -27,11 +27,10 @@ absl::StatusOr<int64_t> NumberIn(const CheckpointFacts& facts, const std::string
   MESHWORK_ASSIGN_OR_RETURN(const std::string text, FactIn(facts, name));
   int64_t number = -1;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error == std::errc() && end == text.data() + text.size() && number >= at_least &&
-      number <= kMost)
+  if (error == std::errc() && end == text.data() + text.size() && number >= at_least && number <= kMost)
     return number;
-  return InvalidArgument("the checkpoint's fact \"{}\" is \"{}\"; it must be a whole number, {} to {}.", name, text,
-                         at_least, kMost);
+  return InvalidArgument("the checkpoint's fact \"{}\" is \"{}\"; it must be a whole number, {} to {}.", name,
+                         text, at_least, kMost);
 }
 
 }  // namespace

@@ -90,8 +90,9 @@ absl::StatusOr<Graph> BuildModel(const ModelFn& model, Mode mode) {
     const Type& type = graph.value(output.value).type;
     if (output.name != "loss") continue;
     if (type.rank() == 0) return graph;
-    return InvalidArgument("TrainAndEvaluate: the model's output \"loss\" is {}; it must be a scalar, as ReduceMean makes it.",
-                           type.ToString());
+    return InvalidArgument(
+        "TrainAndEvaluate: the model's output \"loss\" is {}; it must be a scalar, as ReduceMean makes it.",
+        type.ToString());
   }
   return InvalidArgument(
       "TrainAndEvaluate: the model's program of {} has no output \"loss\"; name its loss by Graph::Output.",

@@ -95,7 +95,7 @@ class Evaluator {
   const int64_t max_steps_;
   const EvalSpec& spec_;
   const RunConfig& config_;
-  int64_t newest_ = -1;                              // its step
+  int64_t newest_ = -1;                             // its step
   std::set<std::pair<int64_t, std::string>> seen_;  // step and time of what was evaluated, or left out
 };
 

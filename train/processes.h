@@ -72,7 +72,9 @@ class Processes {
   bool is_chief() const { return cluster_.is_chief(); }
   bool is_alone() const { return cluster_.is_alone(); }
   bool is_evaluator() const { return cluster_.task().role == Role::kEvaluator; }
-  Transport* transport() const { return transport_.get(); }  // null if this process is alone, or the evaluator
+  Transport* transport() const {
+    return transport_.get();
+  }  // null if this process is alone, or the evaluator
 
   // The session's data goes to and from the others, and its workers, unless their number is given, take this
   // process's part of the cores.

@@ -1,8 +1,8 @@
 #include "meshwork/train/train_and_evaluate.h"
 
 #include <chrono>
-#include <cstdio>
 #include <cmath>
+#include <cstdio>
 #include <utility>
 
 #include "meshwork/base/status.h"
@@ -27,8 +27,10 @@ absl::Status Wrong(fmt::format_string<Args...> format, Args&&... args) {
 }
 
 absl::Status CheckInput(std::string_view spec, const InputSpec& input) {
-  if (input.dataset.size() == 0) return Wrong("{}: the data set has no examples; at least one is needed.", spec);
-  if (input.feeds == nullptr) return Wrong("{}: input.feeds is missing; it makes the feeds of a batch.", spec);
+  if (input.dataset.size() == 0)
+    return Wrong("{}: the data set has no examples; at least one is needed.", spec);
+  if (input.feeds == nullptr)
+    return Wrong("{}: input.feeds is missing; it makes the feeds of a batch.", spec);
   return Annotate(input.dataset.Batches(input.batches).status(), fmt::format("TrainAndEvaluate: {}: ", spec));
 }
 
@@ -40,7 +42,8 @@ absl::Status CheckTrainSpec(const TrainSpec& train) {
 absl::Status CheckEvalSpec(const EvalSpec& eval) {
   if (eval.steps < 0) return Wrong("EvalSpec: steps is {}; it must be positive, or 0 for all.", eval.steps);
   if (eval.name.find('/') != std::string::npos)
-    return Wrong("EvalSpec: the name \"{}\" has a slash; it becomes part of the name of a folder.", eval.name);
+    return Wrong("EvalSpec: the name \"{}\" has a slash; it becomes part of the name of a folder.",
+                 eval.name);
   if (!(eval.throttle_secs >= 0) || !(eval.start_delay_secs >= 0))
     return Wrong("EvalSpec: throttle_secs is {} and start_delay_secs {}; neither may be negative.",
                  eval.throttle_secs, eval.start_delay_secs);
@@ -81,8 +84,9 @@ absl::Status CheckRole(const RunConfig& config, const Processes& processes) {
 
 }  // namespace
 
-absl::StatusOr<Evaluation> TrainAndEvaluate(const ModelFn& model, const TrainSpec& train, const EvalSpec& eval,
-                                            const RunConfig& config, const Processes& processes) {
+absl::StatusOr<Evaluation> TrainAndEvaluate(const ModelFn& model, const TrainSpec& train,
+                                            const EvalSpec& eval, const RunConfig& config,
+                                            const Processes& processes) {
   if (model == nullptr) return Wrong("the model is missing; it builds the program of a mode.");
   MESHWORK_RETURN_IF_ERROR(CheckConfig(config));
   MESHWORK_RETURN_IF_ERROR(CheckRole(config, processes));
@@ -96,7 +100,8 @@ absl::StatusOr<Evaluation> TrainAndEvaluate(const ModelFn& model, const TrainSpe
   if (!processes.is_chief() && !processes.is_evaluator()) here.log = [](std::string_view) {};
   try {
     if (processes.is_evaluator()) return EvaluateCheckpoints(model, train.max_steps, eval, here);
-    return TrainWithCheckpoints(model, train, HasEvaluator(config, processes) ? nullptr : &eval, here);
+    return TrainWithCheckpoints(model, train, HasEvaluator(config, processes) ? nullptr : &eval, here,
+                                {processes.Name(), processes.generation()});
   } catch (const absl::BadStatusOrAccess& error) {  // a part of the data cannot be loaded
     return error.status();
   }

@@ -44,7 +44,8 @@ namespace meshwork {
 // Errors: a spec or the config is wrong; the model has no scalar output "loss"; the loss is infinite or no number; those of
 // Session::Create, Run and Evaluate, of CheckpointManager, of PositionIn and of EvaluateCheckpoints; a part of the data
 // cannot be loaded.
-absl::StatusOr<Evaluation> TrainAndEvaluate(const ModelFn& model, const TrainSpec& train, const EvalSpec& eval,
-                                            const RunConfig& config, const Processes& processes);
+absl::StatusOr<Evaluation> TrainAndEvaluate(const ModelFn& model, const TrainSpec& train,
+                                            const EvalSpec& eval, const RunConfig& config,
+                                            const Processes& processes);
 
 }  // namespace meshwork

@@ -45,8 +45,9 @@ struct TrainSpec {
 
 struct EvalSpec {
   InputSpec input;
-  int64_t steps = 0;     // so many batches; 0: all
-  std::string name;      // of this evaluation among several: results are in MODEL_DIR/eval_NAME; "": MODEL_DIR/eval
+  int64_t steps = 0;  // so many batches; 0: all
+  std::string
+      name;  // of this evaluation among several: results are in MODEL_DIR/eval_NAME; "": MODEL_DIR/eval
   // A checkpoint is evaluated only when training, or the evaluator, has run so many seconds, and the last evaluation
   // began so many seconds ago. The last checkpoint always is.
   double start_delay_secs = 0;
@@ -69,6 +70,8 @@ struct RunConfig {
   EvaluateIn evaluate_in = EvaluateIn::kAuto;
   // An evaluator that sees no new checkpoint for so long ends with an error.
   double evaluator_patience_secs = 3600;
+  // Whether this process is asked to stop (train/stop_signals.h): then all save a checkpoint and end. Null: never.
+  std::function<bool()> stop = {};
   SessionOptions session = {};
   // Takes what the chief, or the evaluator, has to say, line by line; null: prints it.
   std::function<void(std::string_view line)> log = {};

@@ -1,5 +1,7 @@
 // The multi-worker example of tf.estimator's tutorial: trains a convolutional network on digits, saves checkpoints, and
 // evaluates them. See --help, and docs/distributed.md.
+#include "meshwork/train/train_and_evaluate.h"
+
 #include <string>
 
 #include "examples/support/cnn.h"
@@ -8,7 +10,6 @@
 #include "meshwork.h"
 #include "meshwork/base/flags.h"
 #include "meshwork/base/status.h"
-#include "meshwork/train/train_and_evaluate.h"
 
 namespace meshwork {
 namespace {
@@ -35,8 +36,8 @@ void AddTrainingFlags(FlagTable& flags, Options& o) {
   flags.Int("save-checkpoints-steps", "a checkpoint after so many steps, and not by time; 0: by time",
             &o.config.save_checkpoints_steps, 0);
   flags.Int("keep-checkpoint-max", "the newest so many checkpoints stay", &o.config.keep_checkpoint_max, 1);
-  flags.Int("log-step-count-steps", "a line about the loss after so many steps", &o.config.log_step_count_steps,
-            1);
+  flags.Int("log-step-count-steps", "a line about the loss after so many steps",
+            &o.config.log_step_count_steps, 1);
   flags.Choice("evaluate-in",
                "what evaluates the checkpoints: an evaluator if the cluster has one, else those that train;\n"
                "                     those that train; or an evaluator that the cluster need not name",
@@ -48,14 +49,16 @@ void AddTrainingFlags(FlagTable& flags, Options& o) {
 
 absl::StatusOr<Options> ParseOptions(int argc, const char* const* argv) {
   Options o;
-  FlagTable flags("train_and_evaluate",
-                  "Trains the convolutional network of tf.estimator's multi-worker tutorial on MNIST, on one process\n"
-                  "or several: 32 filters of 3x3, ReLU, max-pool, 64 units, ReLU, 10 units, by gradient descent.");
+  FlagTable flags(
+      "train_and_evaluate",
+      "Trains the convolutional network of tf.estimator's multi-worker tutorial on MNIST, on one process\n"
+      "or several: 32 filters of 3x3, ReLU, max-pool, 64 units, ReLU, 10 units, by gradient descent.");
   AddTrainingFlags(flags, o);
-  flags.Text("mesh",
-             "named axes; \"batch\" shards the images, \"height\" the rows of each image; empty: a device per\n"
-             "                     process, along \"batch\"",
-             &o.run.mesh);
+  flags.Text(
+      "mesh",
+      "named axes; \"batch\" shards the images, \"height\" the rows of each image; empty: a device per\n"
+      "                     process, along \"batch\"",
+      &o.run.mesh);
   flags.Int("seed", "of the initial weights and the order of the images", &o.run.seed, 0);
   flags.Int("workers", "threads; 0: one per core", &o.run.workers, 0, 1024);
   flags.Int("train-examples", "the first so many training images", &o.data.train_examples, 1, 1'000'000);

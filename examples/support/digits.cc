@@ -35,9 +35,10 @@ absl::Status Main(const DigitsModel& model, const DigitsOptions& options) {
   MESHWORK_ASSIGN_OR_RETURN(const Mesh mesh, MeshOf(options.run));
   MESHWORK_RETURN_IF_ERROR(CheckOutputs(options.run, {{"--save", options.save}}));
   MESHWORK_ASSIGN_OR_RETURN(const DType dtype, DTypeFromName(options.dtype));
-  MESHWORK_ASSIGN_OR_RETURN(const Data data, LoadData({options.data_dir, options.train_examples, options.test_examples,
-                                                   options.run.seed, options.run.is_chief()},
-                                                  dtype));
+  MESHWORK_ASSIGN_OR_RETURN(const Data data,
+                            LoadData({options.data_dir, options.train_examples, options.test_examples,
+                                      options.run.seed, options.run.is_chief()},
+                                     dtype));
 
   Graph graph(mesh);
   model.build(graph, std::min(options.batch_size, data.digits.train.size()), dtype,
