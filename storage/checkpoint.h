@@ -30,6 +30,8 @@ struct RestoreOptions {
   // Variables that the checkpoint does not have stay as they are, and variables that only the checkpoint has are left
   // out. Without, both are errors.
   bool partial = false;
+  // Session::Restore first checks that each shard is what was written, by its hash; each domain checks some of them.
+  bool verify = true;
 };
 
 class Checkpoint {
@@ -45,13 +47,17 @@ class Checkpoint {
   // Error: which one is not. REQUIRES: 0 <= part < of.
   absl::Status Verify(int64_t part = 0, int64_t of = 1) const;
 
+  // Whether the checkpoint has these variables. Error: names that are missing, unexpected or of another type or shape, all
+  // of them.
+  absl::Status CheckFits(const std::map<std::string, DTensor>& variables,
+                         const RestoreOptions& options = {}) const;
+
   // A variable, whole. Errors: there is no such one (with the nearest name); those of SafetensorsFile::ReadBox.
   absl::StatusOr<Tensor> Read(std::string_view name) const;
 
   // Fills the blocks of variables, by name. Of the files, only the bytes of these blocks are read, each once; f32 widens
-  // to f64, and so on, where the variable is wider (storage/safetensors.h). Errors, found before anything is read:
-  // names that are missing, unexpected or of another type or shape, all of them; then those of SafetensorsFile::ReadBox,
-  // after which some variables are as in the checkpoint, and some as before.
+  // to f64, and so on, where the variable is wider (storage/safetensors.h). Errors: that of CheckFits, before anything is
+  // read; then those of SafetensorsFile::ReadBox, after which some variables are as in the checkpoint, and some as before.
   absl::Status RestoreInto(const std::map<std::string, DTensor>& variables,
                            const RestoreOptions& options = {}) const;
 
@@ -61,8 +67,6 @@ class Checkpoint {
  private:
   Checkpoint(std::string path, CheckpointIndex index) : path_(std::move(path)), index_(std::move(index)) {}
 
-  absl::Status CheckFits(const std::map<std::string, DTensor>& variables,
-                         const RestoreOptions& options) const;
   // Reads the elements of `box`, of a variable, to their places in a buffer of elements of `dtype`.
   absl::Status ReadBox(const CheckpointVariable& variable, DType dtype, const Block& box, const BoxBuffer& to,
                        std::byte* data) const;

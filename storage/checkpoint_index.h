@@ -50,6 +50,14 @@ struct CheckpointVariable {
 using CheckpointFacts = std::map<std::string, std::string>;
 using CheckpointMetrics = std::map<std::string, double>;
 
+// What a checkpoint says besides its variables.
+struct CheckpointNote {
+  int64_t step = 0;  // >= 0; orders the checkpoints of a folder
+  CheckpointFacts facts = {};
+  CheckpointMetrics metrics = {};
+  bool operator==(const CheckpointNote&) const = default;
+};
+
 struct CheckpointIndex {
   static constexpr int64_t kFormat = 1;  // the newest one that is read
 

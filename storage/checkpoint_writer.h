@@ -48,13 +48,6 @@ struct CheckpointWriterOptions {
   std::chrono::milliseconds deadline = std::chrono::minutes(10);
 };
 
-// What a checkpoint says besides its variables.
-struct CheckpointNote {
-  int64_t step = 0;  // >= 0; orders the checkpoints of a folder
-  CheckpointFacts facts = {};
-  CheckpointMetrics metrics = {};
-};
-
 class CheckpointWriter {
  public:
   // Domain 0 locks the folder, made where it is missing, and clears away what killed writers left. Errors: an option

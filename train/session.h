@@ -9,7 +9,7 @@
 //
 // If the devices lie in several domains (SessionOptions::executor.transport), each domain has a session of
 // its own, made from the same graph and options. All of them call Create, Run, Evaluate, Bind, and Get of a
-// variable whose blocks lie in several domains, in the same order, with tensors of the same shapes; each
+// variable whose blocks lie in several domains, Save and Restore, in the same order, with tensors of the same shapes; each
 // domain reads from a whole feed the rows that its devices take, and RowsHere says which rows these are. If
 // one domain cannot go on, for example because a feed is missing, or if two domains give different batch
 // sizes, the call fails in all of them and may be made again. Set acts on one domain only.
@@ -39,6 +39,8 @@
 #include "meshwork/runtime/tensor.h"
 #include "meshwork/runtime/trace.h"
 #include "meshwork/spmd/compile.h"
+#include "meshwork/storage/checkpoint.h"
+#include "meshwork/storage/checkpoint_index.h"
 #include "meshwork/train/row_range.h"
 
 namespace meshwork {
@@ -121,6 +123,17 @@ class Session {
   // All variables by name, those of optimizers, too: the blocks that this domain holds, in the session's own memory.
   // What is written there between two steps is the new value of the variable. Keeps the memory alive.
   std::map<std::string, DTensor> State() const;
+
+  // Writes a checkpoint of all variables into the folder `dir`, made where it is missing, and waits for it
+  // (storage/checkpoint_writer.h). Those of other steps stay. In all domains, which must see the same folder, or in none.
+  // CheckpointManager (train/checkpoints.h) writes them as a training goes on. Errors: those of CheckpointWriter.
+  absl::Status Save(const std::string& dir, const CheckpointNote& note = {}) const;
+  // Sets all variables, wherever they lay when they were saved: each domain reads what it holds. `path`: a checkpoint, or a
+  // folder of some, of which the newest that can be used is taken; why newer ones cannot goes to standard error. Domain 0
+  // chooses, so all domains restore the same one. Returns what it notes. Errors, in all domains: there is none; a hash is
+  // not that of the file; that of Checkpoint::CheckFits. Until then the variables are as they were. A file that cannot be
+  // read after all leaves them without usable values.
+  absl::StatusOr<CheckpointNote> Restore(const std::string& path, const RestoreOptions& options = {});
 
   // The local program of a full step, and the memory that it needs.
   const Program& program() const;
