@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "meshwork/base/status.h"
-#include "meshwork/storage/checkpoint.h"
 #include "meshwork/storage/checkpoint_folder.h"
 
 namespace meshwork {
@@ -25,7 +24,7 @@ class Evaluator {
     const double began = config_.seconds();
     double last_new = began;
     std::optional<double> last_begun;
-    while (true) {
+    while (config_.stop == nullptr || !config_.stop()) {
       const std::optional<FoundCheckpoint> found = FindNew();
       const double now = config_.seconds();
       if (found.has_value()) last_new = now;
@@ -34,14 +33,15 @@ class Evaluator {
                           (!last_begun.has_value() || now - *last_begun >= spec_.throttle_secs);
       if (found.has_value() && (is_due || is_last)) {
         last_begun = now;
-        absl::StatusOr<std::optional<Evaluation>> result = Evaluate(*found);
-        MESHWORK_RETURN_IF_ERROR(result.status());
-        if (is_last && result->has_value()) return **result;
+        MESHWORK_ASSIGN_OR_RETURN(const bool is_done, Evaluate(*found));
+        if (is_last && is_done) return last_;
         continue;
       }
       if (now - last_new > config_.evaluator_patience_secs) return Late();
       std::this_thread::sleep_for(kPause);
     }
+    config_.log(fmt::format("Stopped before step {}.", max_steps_));
+    return last_;
   }
 
  private:
@@ -59,28 +59,27 @@ class Evaluator {
   }
 
   absl::Status Restore(const std::string& path) {
-    MESHWORK_ASSIGN_OR_RETURN(const Checkpoint checkpoint, Checkpoint::Open(path));
     // All that the evaluation has; what only training has, such as the optimizer's state, is left out.
     RestoreOptions options{.partial = true};
     for (const std::string& name : session_.variable_names()) options.names[name] = name;
-    return checkpoint.RestoreInto(session_.State(), options);
+    return session_.Restore(path, options).status();
   }
 
-  // Nothing if the checkpoint cannot be restored and is not the last one.
-  absl::StatusOr<std::optional<Evaluation>> Evaluate(const FoundCheckpoint& found) {
+  // Returns whether it did: not if the checkpoint cannot be restored, and is not the last one.
+  absl::StatusOr<bool> Evaluate(const FoundCheckpoint& found) {
     if (const absl::Status status = Restore(found.path); !status.ok()) {
       // It was removed meanwhile, as old ones are: there is a newer one.
-      if (!ReadCheckpointIndex(found.path).ok()) return std::nullopt;
+      if (!ReadCheckpointIndex(found.path).ok()) return false;
       if (found.step >= max_steps_) return status;
       config_.log(fmt::format("{} The checkpoint is left out.", MessageOf(status)));
       seen_.emplace(found.step, found.index->written);
-      return std::nullopt;
+      return false;
     }
     seen_.emplace(found.step, found.index->written);
     MESHWORK_ASSIGN_OR_RETURN(Metrics metrics, EvaluateOn(session_, spec_));
-    Evaluation result{found.step, std::move(metrics)};
-    SaveResult(result, spec_, config_);
-    return result;
+    last_ = {found.step, std::move(metrics)};
+    SaveResult(last_, spec_, config_);
+    return true;
   }
 
   absl::Status Late() const {
@@ -95,6 +94,7 @@ class Evaluator {
   const int64_t max_steps_;
   const EvalSpec& spec_;
   const RunConfig& config_;
+  Evaluation last_;
   int64_t newest_ = -1;                             // its step
   std::set<std::pair<int64_t, std::string>> seen_;  // step and time of what was evaluated, or left out
 };

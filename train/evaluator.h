@@ -14,7 +14,7 @@ namespace meshwork {
 
 // Evaluates the newest checkpoint of config.model_dir, again and again, as new ones come: where several come during an
 // evaluation, only the last of them. Logs each result and appends it to ResultsFile. Returns that of the first checkpoint
-// of step `max_steps` or more. A checkpoint that cannot be restored is reported and left out, unless it is that one.
+// of step `max_steps` or more; or, when config.stop says so, the last one. A checkpoint that cannot be restored is reported and left out, unless it is that one.
 //
 // Errors: no new checkpoint within config.evaluator_patience_secs; the last checkpoint lacks a variable of the model, or has
 // another type or shape for it; those of Session::Create and EvaluateOn.

@@ -46,8 +46,8 @@ struct TrainSpec {
 struct EvalSpec {
   InputSpec input;
   int64_t steps = 0;  // so many batches; 0: all
-  std::string
-      name;  // of this evaluation among several: results are in MODEL_DIR/eval_NAME; "": MODEL_DIR/eval
+  std::string name =
+      {};  // of one evaluation among several: its results are in MODEL_DIR/eval_NAME; "": in MODEL_DIR/eval
   // A checkpoint is evaluated only when training, or the evaluator, has run so many seconds, and the last evaluation
   // began so many seconds ago. The last checkpoint always is.
   double start_delay_secs = 0;

@@ -10,6 +10,7 @@
 #include "meshwork.h"
 #include "meshwork/base/flags.h"
 #include "meshwork/base/status.h"
+#include "meshwork/train/stop_signals.h"
 
 namespace meshwork {
 namespace {
@@ -112,6 +113,7 @@ absl::Status Main(Options o) {
                 feeds},
       .max_steps = o.max_steps};
   const EvalSpec eval{.input = {data.digits.test, {.batch_size = batch_size}, feeds}, .steps = o.eval_steps};
+  o.config.stop = IsStopAsked;
   o.config.session.seed = o.run.seed;
   o.config.session.workers = static_cast<int>(o.run.workers);
   o.config.session.compile.deterministic = o.run.deterministic;
@@ -127,8 +129,11 @@ int main(int argc, char** argv) {
   using namespace meshwork;
   return RunMain("train_and_evaluate", [&]() -> absl::Status {
     MESHWORK_ASSIGN_OR_RETURN(Options options, ParseOptions(argc, argv));
-    if (options.help.empty()) return RunWithOthers(options.run, [&] { return Main(options); });
-    fmt::print("{}", options.help);
-    return absl::OkStatus();
+    if (!options.help.empty()) {
+      fmt::print("{}", options.help);
+      return absl::OkStatus();
+    }
+    CatchStopSignals();
+    return RunWithOthers(options.run, [&] { return Main(options); });
   });
 }

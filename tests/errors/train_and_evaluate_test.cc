@@ -24,7 +24,7 @@ Feeds Feed(const Batch& batch) { return {{"x", batch["x"]}}; }
 Graph Linear(Mode mode, const std::string& weight = "w", double rate = 0.1) {
   Graph g(Mesh::VirtualCpus("batch=1").value());
   Value x = g.Input("x", F64, {4, 2}, {"batch", UNSHARDED});
-  Value loss = ReduceSum(MatMul(x, g.Var(weight, Ones({2, 1}, F64), {UNSHARDED, UNSHARDED})), {0, 1});
+  Value loss = ReduceSum(MatMul(x, g.Var(weight, Filled(1, {2, 1}, F64), {UNSHARDED, UNSHARDED})), {0, 1});
   if (mode == Mode::kTrain) Sgd({.learning_rate = rate}).Minimize(loss);
   g.Output("loss", loss);
   return g;

@@ -5,9 +5,12 @@
 #include <atomic>
 #include <chrono>
 #include <filesystem>
+#include <fstream>
+#include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <sstream>
+#include <map>
+#include <set>
 #include <string>
 #include <thread>
 #include <utility>
@@ -19,9 +22,11 @@
 #include "meshwork/runtime/transport/loopback.h"
 #include "meshwork/storage/checkpoint.h"
 #include "meshwork/storage/checkpoint_folder.h"
+#include "meshwork/train/data_position.h"
 #include "meshwork/train/evaluator.h"
 #include "meshwork/train/training_loop.h"
 #include "runtime/programs.h"
+#include "support/golden.h"
 #include "support/temp_dir.h"
 #include "support/tensors.h"
 
@@ -295,7 +300,9 @@ TEST_F(TrainAndEvaluateTest, DomainsTrainAsOneDoes) {
         mine.session = OnTransport(config.session, end.get());
         const absl::StatusOr<Evaluation> last = TrainWithCheckpoints(model, Train(steps), &eval, mine);
         ASSERT_TRUE(last.ok()) << last.status();
-        if (steps == 12) EXPECT_EQ(*last, alone);
+        if (steps == 12) {
+          EXPECT_EQ(*last, alone);
+        }
       }
     });
   }
@@ -348,7 +355,7 @@ TEST_F(TrainAndEvaluateTest, AnEvaluatorLeavesOutWhatItCannotRestore) {
   // A checkpoint of another model, the newest one; the training goes on meanwhile.
   const auto other = [](Mode) {
     Graph g(Mesh::VirtualCpus("batch=1").value());
-    Variable w = g.Var("w", Ones({2}, F64), {UNSHARDED});
+    Variable w = g.Var("w", Filled(1, {2}, F64), {UNSHARDED});
     Value loss = ReduceSum(w, {0});
     Sgd({.learning_rate = 0.1}).Minimize(loss);
     g.Output("loss", loss);
