@@ -10,7 +10,7 @@
 #include "meshwork/train/checkpoints.h"
 #include "meshwork/train/data_position.h"
 #include "meshwork/train/pulse.h"
-#include "meshwork/train/train_log.h"
+#include "meshwork/train/step_log.h"
 
 namespace meshwork {
 namespace {
@@ -142,7 +142,7 @@ class Trainer {
   const RunConfig& config_;
   Session session_;
   Pulse pulse_;
-  TrainLog log_;
+  StepLog log_;
   std::optional<EvaluationHere> evaluation_;
   std::unique_ptr<CheckpointManager> checkpoints_;
 

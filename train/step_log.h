@@ -1,4 +1,4 @@
-// TrainLog says how a training goes on, as tf.estimator does:
+// StepLog says how a training goes on, as tf.estimator does:
 //
 //   loss = 2.3012, step = 1
 //   global_step/sec: 81.2
@@ -13,12 +13,12 @@
 
 namespace meshwork {
 
-class TrainLog {
+class StepLog {
  public:
   using Log = std::function<void(std::string_view line)>;
 
   // Lines after each step whose number is a multiple of `every`, >= 1, and after the first one. `seconds`: a clock.
-  TrainLog(int64_t every, std::function<double()> seconds, Log log);
+  StepLog(int64_t every, std::function<double()> seconds, Log log);
 
   // After step `step`, counted from 1.
   void Step(int64_t step, double loss);

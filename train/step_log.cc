@@ -1,4 +1,4 @@
-#include "meshwork/train/train_log.h"
+#include "meshwork/train/step_log.h"
 
 #include <utility>
 
@@ -6,10 +6,10 @@
 
 namespace meshwork {
 
-TrainLog::TrainLog(int64_t every, std::function<double()> seconds, Log log)
+StepLog::StepLog(int64_t every, std::function<double()> seconds, Log log)
     : every_(every), seconds_(std::move(seconds)), log_(std::move(log)) {}
 
-void TrainLog::Step(int64_t step, double loss) {
+void StepLog::Step(int64_t step, double loss) {
   if (has_begun_ && step % every_ != 0) return;
   const double now = seconds_(), took = now - said_at_;
   if (has_begun_) {
@@ -23,7 +23,7 @@ void TrainLog::Step(int64_t step, double loss) {
   said_at_ = now;
 }
 
-void TrainLog::Apart(const std::function<void()>& f) {
+void StepLog::Apart(const std::function<void()>& f) {
   const double start = seconds_();
   f();
   said_at_ += seconds_() - start;
