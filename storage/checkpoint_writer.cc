@@ -223,7 +223,8 @@ absl::StatusOr<CheckpointShard> CheckpointWriter::WriteShard() {
 }
 
 absl::StatusOr<std::vector<CheckpointShard>> CheckpointWriter::AwaitShards(CheckpointShard own) {
-  const auto end = std::chrono::steady_clock::now() + options_.deadline;
+  const auto start = std::chrono::steady_clock::now();
+  auto end = start + options_.deadline;
   std::vector<CheckpointShard> shards = {std::move(own)};
   while (std::ssize(shards) < options_.num_domains) {
     const int64_t domain = std::ssize(shards);
@@ -234,10 +235,12 @@ absl::StatusOr<std::vector<CheckpointShard>> CheckpointWriter::AwaitShards(Check
       continue;
     }
     if (shard.status().code() != absl::StatusCode::kNotFound) return shard.status();
-    if (std::chrono::steady_clock::now() > end)
+    const auto now = std::chrono::steady_clock::now();
+    if (is_abandoned_.exchange(false)) end = std::min(end, now + kGrace);
+    if (now > end)
       return absl::DeadlineExceededError(fmt::format(
           "domain {} has not written its shard within {} ms; all processes must see the folder {}.", domain,
-          options_.deadline.count(), options_.dir));
+          std::chrono::duration_cast<std::chrono::milliseconds>(end - start).count(), options_.dir));
     std::this_thread::sleep_for(kBetweenLooks);
   }
   for (int64_t domain = 1; domain < options_.num_domains; ++domain)

@@ -16,6 +16,7 @@
 // Thread safety: one thread at a time.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <map>
@@ -67,6 +68,9 @@ class CheckpointWriter {
   // whole checkpoint; in others: of this domain's shard.
   absl::Status Wait();
   bool is_writing() const { return is_writing_; }
+  // Domain 0 waits no longer than kGrace for other domains: some may be gone. The write under way then fails.
+  void Abandon() { is_abandoned_ = true; }
+  static constexpr std::chrono::milliseconds kGrace = std::chrono::seconds(2);
 
  private:
   using Tensors = std::vector<std::pair<std::string, Tensor>>;
@@ -99,7 +103,7 @@ class CheckpointWriter {
   CheckpointIndex index_;
   Tensors tensors_;
   std::thread thread_;
-  std::atomic<bool> is_writing_{false};
+  std::atomic<bool> is_writing_{false}, is_abandoned_{false};
   absl::Status status_;
 };
 

@@ -92,24 +92,32 @@ class CheckpointManager {
  private:
   CheckpointManager(const CheckpointOptions& options, Session& session, Pulse& pulse);
 
-  absl::Status OpenWriter();
+  absl::Status OpenWriter(const std::string& job);
+  // All domains know who has the folder.
+  absl::Status RememberHolder();
   // What the chief says in a pulse, and what all hear.
   std::string Say();
   absl::Status Hear(const std::vector<std::string>& texts);
-  // Reports how the last write ended, if it has.
-  void Look();
+  absl::Status Start(const CheckpointNote& note);
+  // Waits for the write under way, and returns how it ended.
   absl::Status End();
-  absl::Status Begin(const CheckpointNote& note);
-  void Report(const absl::Status& failed) const;
+  // These report errors. Look: if a write has ended, notes how.
+  void Look();
+  void Begin(const CheckpointNote& note);
+  void Report(const absl::Status& status) const;
 
   CheckpointOptions options_;
   Session& session_;
   Pulse& pulse_;
+  Transport* const transport_;
   std::unique_ptr<CheckpointWriter> writer_;
+  bool is_chief_ = false, has_part_ = false, is_finished_ = false;
   bool is_due_ = false;
-  bool has_begun_ = false, is_finished_ = false;
-  int64_t begun_step_ = -1, last_step_ = -1;
-  double last_begun_ = 0;  // when
+  double last_begun_ = 0;    // when
+  int64_t begun_step_ = -1;  // of the write under way
+  int64_t complete_step_ =
+      -1;                   // of the last one that was complete, here; of all domains only the chief knows
+  int64_t last_step_ = -1;  // as the chief told
 };
 
 }  // namespace meshwork

@@ -14,6 +14,7 @@
 #include "meshwork/runtime/transport/connect.h"
 #include "meshwork/runtime/transport/meeting.h"
 #include "meshwork/runtime/transport/membership.h"
+#include "meshwork/runtime/transport/timed.h"
 #include "meshwork/storage/file.h"
 #include "meshwork/train/link_file.h"
 
@@ -83,7 +84,8 @@ void AddJoinFlags(FlagTable& flags, JoinOptions* options) {
             kMostSeconds);
   flags.Choice(
       "recover",
-      "when a process is lost, by Gloo: the others end; wait for one in its place; or go on without it",
+      "when a process is lost, by Gloo: the others end; wait for one in its place; or go on without it\n"
+      "                    ",
       &options->recover, {"off", "wait", "shrink"});
   flags.Int("recover-deadline", "seconds that they wait for each other then", &options->recover_seconds, 1,
             kMostSeconds);
@@ -156,6 +158,7 @@ absl::Status Processes::ConnectNow() {
   if (transport_ == nullptr) return absl::OkStatus();
   MESHWORK_RETURN_IF_ERROR(FindSpeed(*transport_, options_.link_file));
   MESHWORK_ASSIGN_OR_RETURN(clock_, AlignClocks(*transport_));
+  transport_ = MakeTimed(std::move(transport_));
   return absl::OkStatus();
 }
 

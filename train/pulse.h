@@ -76,16 +76,18 @@ class Pulse {
  private:
   struct Said;
 
-  Said Say();
+  Said Say(double seconds);
   absl::Status Hear(const std::vector<Said>& said);
-  int64_t NextSteps(double seconds) const;
-  void FindSlow(const std::vector<Said>& said);
+  int64_t NextSteps() const;
+  // By the chief. `step`: seconds of a step.
+  void FindSlow(const std::vector<Said>& said, double step);
 
   Transport* const transport_;
   const PulseOptions options_;
   std::vector<PulsePart> parts_;
   std::string stopped_by_;
   int64_t steps_between_ = 1, steps_ = 0;  // since the last pulse
+  double seconds_per_step_ = 0;            // of those before it
   double last_ = 0,
          last_waited_ = 0;     // when that was, and how long this process had waited for others by then
   std::vector<int64_t> slow_;  // by process: in how many pulses in a row

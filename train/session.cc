@@ -16,6 +16,7 @@
 #include "meshwork/runtime/transport.h"
 #include "meshwork/spmd/cheaper_layouts.h"
 #include "meshwork/train/rows_here.h"
+#include "meshwork/train/save_restore.h"
 
 namespace meshwork {
 namespace {
@@ -408,6 +409,25 @@ std::vector<std::string> Session::variable_names() const {
 std::map<std::string, DTensor> Session::State() const {
   if (impl_ == nullptr) return {};
   return impl_->variables;
+}
+
+absl::Status Session::Save(const std::string& dir, const CheckpointNote& note) const {
+  MESHWORK_RETURN_IF_ERROR(CheckIsThere(impl_.get()));
+  return WithoutExceptions(impl_->transport, [&] { return SaveState(Here(), dir, note); });
+}
+
+absl::StatusOr<CheckpointNote> Session::Restore(const std::string& path, const RestoreOptions& options) {
+  MESHWORK_RETURN_IF_ERROR(CheckIsThere(impl_.get()));
+  return WithoutExceptions(impl_->transport, [&]() -> absl::StatusOr<CheckpointNote> {
+    MESHWORK_ASSIGN_OR_RETURN(const std::optional<CheckpointNote> note, RestoreState(Here(), path, options));
+    if (note.has_value()) return *note;
+    return absl::NotFoundError(fmt::format("{}: there is no checkpoint.", path));
+  });
+}
+
+DomainState Session::Here() const {
+  if (impl_ == nullptr) return {};
+  return {impl_->transport, impl_->variables};
 }
 
 const Program& Session::program() const {

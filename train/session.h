@@ -45,6 +45,8 @@
 
 namespace meshwork {
 
+struct DomainState;
+
 struct SessionOptions {
   int workers = 0;  // threads, at most 1024; 0: one per core this process may use
   // If there are as many workers as cores, each worker except the caller is bound to a core of its own
@@ -134,6 +136,8 @@ class Session {
   // not that of the file; that of Checkpoint::CheckFits. Until then the variables are as they were. A file that cannot be
   // read after all leaves them without usable values.
   absl::StatusOr<CheckpointNote> Restore(const std::string& path, const RestoreOptions& options = {});
+  // The same variables, and the way to the other domains (train/save_restore.h).
+  DomainState Here() const;
 
   // The local program of a full step, and the memory that it needs.
   const Program& program() const;

@@ -22,7 +22,7 @@ void PrintHead(const Data& data, const Mesh& mesh, int64_t parameters) {
 absl::Status WriteResults(const DigitsModel& model, const Session& session, const Data& data,
                           const DigitsOptions& options, const TrainLog& log) {
   MESHWORK_RETURN_IF_ERROR(WriteProfile(session, options.run));
-  if (!options.save.empty()) {
+  if (!options.save.empty() && !log.was_stopped) {
     MESHWORK_ASSIGN_OR_RETURN(const Weights weights, WeightsOf(model, session));
     if (options.run.is_chief()) MESHWORK_RETURN_IF_ERROR(WriteSafetensors(options.save, weights));
   }
@@ -57,7 +57,9 @@ absl::Status Main(const DigitsModel& model, const DigitsOptions& options) {
 
   // Testing takes time, so the model is tested before training only if that is of interest.
   const bool test_before = options.epochs == 0 || !options.load.empty() || !options.run.plot.empty();
-  MESHWORK_ASSIGN_OR_RETURN(const TrainLog log, Train(model, session, data, options, test_before));
+  MESHWORK_ASSIGN_OR_RETURN(const std::unique_ptr<Resumable> training,
+                            Resumable::Begin(options.run, session, FactsOf(data, options)));
+  MESHWORK_ASSIGN_OR_RETURN(const TrainLog log, Train(model, session, data, options, *training, test_before));
   return WriteResults(model, session, data, options, log);
 }
 

@@ -1,0 +1,62 @@
+// A training that stops and goes on: what --checkpoint-dir, --checkpoint-every, --keep-checkpoints and --resume ask for.
+//
+//   MESHWORK_ASSIGN_OR_RETURN(auto training, Resumable::Begin(options, session, {{"batch_size", "128"}}));
+//   int64_t step = training->first_step();
+//   auto facts = [&]() -> CheckpointFacts { return {{"epoch", …}}; };
+//   while (step < steps && training->goes_on()) {
+//     …
+//     MESHWORK_RETURN_IF_ERROR(training->AfterStep(++step, facts));
+//   }
+//   MESHWORK_RETURN_IF_ERROR(training->End(step, facts()));
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "examples/support/training_run.h"
+#include "meshwork/train/checkpoints.h"
+#include "meshwork/train/pulse.h"
+
+namespace meshwork {
+
+class Resumable {
+ public:
+  // Without --checkpoint-dir there are no checkpoints, and signals end the process. `fixed`: facts that a checkpoint needs
+  // to have alike, or the examples to come would be others; each is named after its flag. Errors: those of
+  // CheckpointManager::Open and Restore; a fact differs.
+  static absl::StatusOr<std::unique_ptr<Resumable>> Begin(const RunOptions& options, Session& session,
+                                                          CheckpointFacts fixed);
+
+  // The checkpoint from which it goes on, if any.
+  const std::optional<CheckpointNote>& from() const { return from_; }
+  int64_t first_step() const { return from_.has_value() ? from_->step : 0; }  // as many were made before
+  // A number that is among the facts of from(), or 0.
+  int64_t Number(const std::string& fact) const;
+  double Real(const std::string& fact) const;
+
+  // All processes call it after each step; `step` counts from 1. Errors: those of Pulse and CheckpointManager.
+  absl::Status AfterStep(int64_t step, const std::function<CheckpointFacts()>& facts);
+  // False once a signal has asked a process to stop.
+  bool goes_on() const { return !pulse_.stops(); }
+
+  // Writes the last checkpoint. After a signal, prints how to go on. Errors: that of CheckpointManager::Finish.
+  absl::Status End(int64_t step, const CheckpointFacts& facts);
+
+ private:
+  Resumable(const RunOptions& options, CheckpointFacts fixed);
+  absl::Status CheckFixed() const;
+  CheckpointNote Note(int64_t step, CheckpointFacts facts) const;
+
+  const RunOptions& options_;
+  const CheckpointFacts fixed_;
+  Pulse pulse_;
+  std::unique_ptr<CheckpointManager> checkpoints_;  // null without --checkpoint-dir; ends before the pulse
+  std::optional<CheckpointNote> from_;
+};
+
+}  // namespace meshwork
