@@ -1,7 +1,6 @@
 #include "meshwork/train/checkpoints.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <filesystem>
 #include <map>
@@ -10,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "meshwork/base/clock.h"
 #include "meshwork/base/status.h"
 #include "meshwork/storage/checkpoint_folder.h"
 #include "meshwork/storage/file.h"
@@ -19,10 +19,6 @@ namespace meshwork {
 namespace {
 
 constexpr std::string_view kCheckpoints = "the checkpoints", kPart = "checkpoints";
-
-double SteadySeconds() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 absl::StatusOr<std::string> DoneOr(const absl::Status& status) {
   if (!status.ok()) return status;

@@ -1,20 +1,16 @@
 #include "meshwork/train/train_and_evaluate.h"
 
-#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <utility>
 
+#include "meshwork/base/clock.h"
 #include "meshwork/base/status.h"
 #include "meshwork/train/evaluator.h"
 #include "meshwork/train/training_loop.h"
 
 namespace meshwork {
 namespace {
-
-double SteadySeconds() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 void PrintLine(std::string_view line) {
   fmt::print("{}\n", line);
