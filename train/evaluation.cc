@@ -42,19 +42,32 @@ std::map<std::string, std::string> ReadArgumentsOf(const Graph& graph) {
   return arguments;
 }
 
-// Sets the variables of `to` to what those of `from` are.
+// Training has each variable of the evaluation.
+absl::Status CheckVariables(const Session& training, const Session& evaluation) {
+  const std::map<std::string, DTensor> trained = training.State();
+  for (const auto& [name, variable] : evaluation.State()) {
+    const auto found = trained.find(name);
+    if (found == trained.end())
+      return InvalidArgument(
+          "TrainAndEvaluate: the program of Mode::kEvaluate has a variable \"{}\", and that of Mode::kTrain has none{}",
+          name, DidYouMeanOneOf(name, training.variable_names(), "variables"));
+    if (found->second.type() != variable.type())
+      return InvalidArgument(
+          "TrainAndEvaluate: variable \"{}\" is {} in the program of Mode::kTrain and {} in that of Mode::kEvaluate; both "
+          "need the same.",
+          name, found->second.type().ToString(), variable.type().ToString());
+  }
+  return absl::OkStatus();
+}
+
+// Sets the variables of `to` to what those of `from` are. REQUIRES: CheckVariables(from, to) is OK.
 absl::Status CopyVariables(const Session& from, Session& to) {
   const std::map<std::string, DTensor> sources = from.State();
   for (auto& [name, target] : to.State()) {
-    const auto found = sources.find(name);
-    if (found == sources.end())
-      return InvalidArgument(
-          "TrainAndEvaluate: the program of Mode::kEvaluate has the variable \"{}\", and that of Mode::kTrain has not{}",
-          name, DidYouMeanOneOf(name, from.variable_names(), "its variables"));
-    const DTensor& source = found->second;
+    const DTensor& source = sources.at(name);
     DTensor copy = target;  // of the same elements
-    if (source.type() == copy.type() && source.layout() == copy.layout() && source.bytes() == copy.bytes() &&
-        source.memory().is_host() && copy.memory().is_host()) {
+    if (source.layout() == copy.layout() && source.bytes() == copy.bytes() && source.memory().is_host() &&
+        copy.memory().is_host()) {
       std::memcpy(copy.instance(0), source.instance(0), static_cast<size_t>(source.bytes()));
       continue;
     }
@@ -164,6 +177,7 @@ absl::StatusOr<EvaluationHere> EvaluationHere::Create(const ModelFn& model, cons
   own.executor.profile = false;
   own.executor.trace_steps = 0;
   MESHWORK_ASSIGN_OR_RETURN(here.own_, Session::Create(evaluated, std::move(own)));
+  MESHWORK_RETURN_IF_ERROR(CheckVariables(training, *here.own_));
   return here;
 }
 

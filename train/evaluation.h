@@ -56,10 +56,11 @@ void SaveResult(const Evaluation& result, const EvalSpec& spec, const RunConfig&
 // itself does; else a session of its own, whose variables are set from those of the training each time.
 class EvaluationHere {
  public:
-  // `training` must outlive it. All processes call it and Run alike. Errors: those of Session::Create.
+  // `training` must outlive it. All processes call it and Run alike. Errors: a variable that the training does not have, or
+  // has with another type or shape; those of BuildModel and Session::Create.
   static absl::StatusOr<EvaluationHere> Create(const ModelFn& model, const Graph& trained, Session& training,
                                                const SessionOptions& options);
-  // Errors: a variable that the training does not have; those of EvaluateOn.
+  // Errors: those of EvaluateOn.
   absl::StatusOr<Metrics> Run(const EvalSpec& spec);
   bool has_own_session() const { return own_.has_value(); }
 

@@ -62,6 +62,14 @@ TEST_F(TrainAndEvaluateErrors, Arguments) {
       Dataset::FromParts({{6, [] { return absl::NotFoundError("digits-0: there is no such file."); }}})
           .value();
   const auto other_weight = [](Mode mode) { return Linear(mode, mode == Mode::kTrain ? "w" : "v"); };
+  const auto other_shape = [](Mode mode) {
+    if (mode == Mode::kTrain) return Linear(mode);
+    Graph g(Mesh::VirtualCpus("batch=1").value());
+    Value x = g.Input("x", F64, {4, 2}, {"batch", UNSHARDED});
+    g.Output("loss",
+             ReduceSum(MatMul(x, g.Var("w", Filled(1, {2, 3}, F64), {UNSHARDED, UNSHARDED})), {0, 1}));
+    return g;
+  };
   ExpectErrors("train_and_evaluate",
                {
                    MISTAKE(run(nullptr, train, eval, config)),
@@ -82,6 +90,7 @@ TEST_F(TrainAndEvaluateErrors, Arguments) {
                    MISTAKE(run(WithoutLoss, train, eval, config)),
                    MISTAKE(run(LossInRows, train, eval, config)),
                    MISTAKE(run(other_weight, train, eval, config)),
+                   MISTAKE(run(other_shape, train, eval, config)),
                    MISTAKE(run(model, {{Examples(6), {.batch_size = 4}, infinite}, 3}, eval, config)),
                    MISTAKE(run(model, {{unloaded, {.batch_size = 4}, Feed}, 3}, eval, config)),
                },
