@@ -1,7 +1,10 @@
 #include "meshwork/storage/checkpoint.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -40,6 +43,14 @@ std::vector<std::string> NamesOf(const CheckpointIndex& index) {
   return names;
 }
 
+// Of a folder, whatever it is called; nothing where there is none.
+using FolderId = std::pair<dev_t, ino_t>;
+std::optional<FolderId> IdOf(const std::string& path) {
+  struct stat info;
+  if (stat(path.c_str(), &info) != 0) return std::nullopt;
+  return FolderId(info.st_dev, info.st_ino);
+}
+
 // The instance of `to` that holds the same block as instance i, the first such one.
 int64_t FirstWithBlock(const DTensor& to, int64_t i) {
   const InstanceMap blocks(to.domain(), to.layout().ShardedAxes());
@@ -49,9 +60,19 @@ int64_t FirstWithBlock(const DTensor& to, int64_t i) {
 }  // namespace
 
 absl::StatusOr<Checkpoint> Checkpoint::Open(const std::string& path) {
-  MESHWORK_ASSIGN_OR_RETURN(std::string found, FindCheckpoint(path));
-  MESHWORK_ASSIGN_OR_RETURN(CheckpointIndex index, ReadCheckpointIndex(found));
-  Checkpoint checkpoint(std::move(found), std::move(index));
+  // The index must not be of one checkpoint and the shards of another that has taken its name. FindCheckpoint says where
+  // there is none any more.
+  while (true) {
+    MESHWORK_ASSIGN_OR_RETURN(std::string found, FindCheckpoint(path));
+    const std::optional<FolderId> before = IdOf(found);
+    absl::StatusOr<Checkpoint> checkpoint = OpenFolder(found);
+    if (before.has_value() && IdOf(found) == before) return checkpoint;
+  }
+}
+
+absl::StatusOr<Checkpoint> Checkpoint::OpenFolder(std::string path) {
+  MESHWORK_ASSIGN_OR_RETURN(CheckpointIndex index, ReadCheckpointIndex(path));
+  Checkpoint checkpoint(std::move(path), std::move(index));
   for (const CheckpointShard& shard : checkpoint.index_.shards) {
     MESHWORK_ASSIGN_OR_RETURN(SafetensorsFile file,
                               SafetensorsFile::Open(fmt::format("{}/{}", checkpoint.path_, shard.file)));
@@ -77,12 +98,12 @@ absl::StatusOr<Checkpoint> Checkpoint::Open(const std::string& path) {
 absl::Status Checkpoint::Verify(int64_t part, int64_t of) const {
   MESHWORK_CHECK(0 <= part && part < of);
   for (int64_t s = part; s < std::ssize(shards_); s += of) {
-    const std::string& path = shards_[static_cast<size_t>(s)].path();
-    MESHWORK_ASSIGN_OR_RETURN(const std::string sha256, Sha256OfFile(path));
+    const InputFile& file = shards_[static_cast<size_t>(s)].file();
+    MESHWORK_ASSIGN_OR_RETURN(const std::string sha256, Sha256OfFile(file));
     const std::string& expected = index_.shards[static_cast<size_t>(s)].sha256;
     if (sha256 == expected) continue;
     return absl::DataLossError(fmt::format(
-        "{}: its SHA-256 is {} and the index says {}; the file is damaged.", path, sha256, expected));
+        "{}: its SHA-256 is {} and the index says {}; the file is damaged.", file.path(), sha256, expected));
   }
   return absl::OkStatus();
 }

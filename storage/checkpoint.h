@@ -36,8 +36,9 @@ struct RestoreOptions {
 
 class Checkpoint {
  public:
-  // `path`: as FindCheckpoint takes it. Reads no elements. Errors: those of FindCheckpoint and of ReadCheckpointIndex; a
-  // shard that is no safetensors file, or lacks a piece that the index says.
+  // `path`: as FindCheckpoint takes it. Reads no elements. The files stay open: if a job removes or replaces the checkpoint
+  // meanwhile, all is read from the one that was found. Errors: those of FindCheckpoint and of ReadCheckpointIndex; a shard
+  // that is no safetensors file, or lacks a piece that the index says.
   static absl::StatusOr<Checkpoint> Open(const std::string& path);
 
   const std::string& path() const { return path_; }
@@ -67,6 +68,7 @@ class Checkpoint {
  private:
   Checkpoint(std::string path, CheckpointIndex index) : path_(std::move(path)), index_(std::move(index)) {}
 
+  static absl::StatusOr<Checkpoint> OpenFolder(std::string path);
   // Reads the elements of `box`, of a variable, to their places in a buffer of elements of `dtype`.
   absl::Status ReadBox(const CheckpointVariable& variable, DType dtype, const Block& box, const BoxBuffer& to,
                        std::byte* data) const;

@@ -60,8 +60,9 @@ class CheckpointWriter {
   ~CheckpointWriter();
 
   // Copies this domain's parts, and begins to write them by a thread of its own. All domains call it alike. Waits for
-  // the write before, whose status it returns if that failed: then nothing is begun. A checkpoint of the same step is
-  // replaced. Errors, besides: those of the memory of the variables.
+  // the write before, whose status it returns if that failed: then nothing is begun. Where nothing is begun in one domain,
+  // the others' write fails soon. A checkpoint of the same step is replaced. Errors, besides: those of the memory of the
+  // variables; there is no memory, or no thread.
   // REQUIRES: the variables are valid, and all on the mesh of one placement of num_domains domains.
   absl::Status Begin(const CheckpointNote& note, const std::map<std::string, DTensor>& variables);
   // How the write under way, or the last one that Begin did not report, ended; OK if there is none. In domain 0: of the
@@ -77,18 +78,20 @@ class CheckpointWriter {
 
   explicit CheckpointWriter(const CheckpointWriterOptions& options) : options_(options) {}
 
-  // The folder of a checkpoint that is being written.
-  std::string PartialPath() const;
   // Plans who writes what, unless the plan of the last checkpoint still holds.
   void Plan(const std::map<std::string, DTensor>& variables);
   absl::Status Copy(const std::map<std::string, DTensor>& variables);
+  absl::Status BeginOwn(const CheckpointNote& note, const std::map<std::string, DTensor>& variables);
 
   // ---- By the thread that writes.
 
   absl::Status Write();
   absl::StatusOr<CheckpointShard> WriteShard();
   absl::StatusOr<std::vector<CheckpointShard>> AwaitShards(CheckpointShard own);
-  absl::Status Publish();
+  // Takes the folder's lock again where somebody has removed it.
+  absl::Status KeepLock();
+  // All but the checkpoint's name.
+  absl::Status Complete();
   void RemoveOld() const;
 
   const CheckpointWriterOptions options_;
@@ -100,6 +103,7 @@ class CheckpointWriter {
   std::map<std::string, std::vector<WrittenPart>> plan_;
 
   // Of the write under way.
+  std::string partial_;  // its folder
   CheckpointIndex index_;
   Tensors tensors_;
   std::thread thread_;

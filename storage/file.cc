@@ -15,6 +15,7 @@
 #include <system_error>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "meshwork/base/status.h"
 #include "meshwork/storage/sha256.h"
@@ -24,6 +25,7 @@ namespace {
 
 // The kernel moves at most 2^31 bytes at once.
 constexpr size_t kMaxTransfer = size_t{1} << 30;
+constexpr size_t kWrittenAtOnce = size_t{8} << 20, kWorthBringing = size_t{1} << 20;
 constexpr size_t kMaxStream = size_t{256} << 20;  // of a pipe or a device, which may never end
 constexpr size_t kHashedAtOnce = size_t{1} << 20;
 
@@ -78,10 +80,12 @@ int OpenForReading(const std::string& path, int flags = 0) {
 // Each returns 0 or an errno.
 int WriteAll(int fd, std::string_view bytes) {
   while (!bytes.empty()) {
-    const ssize_t n = write(fd, bytes.data(), std::min(bytes.size(), kMaxTransfer));
+    const ssize_t n = write(fd, bytes.data(), std::min(bytes.size(), kWrittenAtOnce));
     if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return errno;
+    if (n <= 0) return n < 0 ? errno : EIO;  // a file that takes nothing would take for ever
     bytes.remove_prefix(static_cast<size_t>(n));
+    // The disk begins while the next part is copied, so that the flush finds less to do, which says how it went.
+    if (static_cast<size_t>(n) >= kWorthBringing) sync_file_range(fd, 0, 0, SYNC_FILE_RANGE_WRITE);
   }
   return 0;
 }
@@ -97,8 +101,17 @@ void HashPieces(const std::stop_token& stop, std::span<const std::string_view> p
   }
 }
 
-// EINVAL: a file system that keeps nothing on a disk.
-int Flush(int fd) { return fsync(fd) == 0 || errno == EINVAL ? 0 : errno; }
+int Flush(int fd) {
+  while (fsync(fd) != 0)
+    if (errno != EINTR)
+      return errno == EINVAL ? 0 : errno;  // EINVAL: a file system that keeps nothing on a disk
+  return 0;
+}
+
+std::string ParentOf(const std::string& path) {
+  const std::string parent = std::filesystem::path(path).parent_path().string();
+  return parent.empty() ? "." : parent;
+}
 
 // Makes the file at `fd` look as the one that it replaces.
 int TakeOver(int fd, const struct stat& old) {
@@ -122,7 +135,7 @@ int WriteNewFile(const std::string& path, std::span<const std::string_view> piec
   static std::atomic<int64_t> count = 0;
   constexpr int kTries = 100;
   int fd = -1;
-  for (int i = 0; i < kTries && fd < 0 && (i == 0 || errno == EEXIST); ++i) {
+  for (int i = 0; i < kTries && fd < 0 && (i == 0 || errno == EEXIST || errno == EINTR); ++i) {
     written = fmt::format("{}.tmp-{}-{}", path, getpid(), count++);
     // Never a file that is there, nor one that a link leads to. Nobody else may read it before it has the
     // permissions of the old one.
@@ -148,8 +161,8 @@ int WriteNewFile(const std::string& path, std::span<const std::string_view> piec
   }
   if (const int error = Flush(file.get()); error != 0) return error;
   if (hasher.joinable()) hasher.join();
-  // Network file systems report a full disk only here.
-  return close(file.Release()) == 0 ? 0 : errno;
+  // Network file systems report a full disk only here. After EINTR the file is closed, and it has been flushed.
+  return close(file.Release()) == 0 || errno == EINTR ? 0 : errno;
 }
 
 }  // namespace
@@ -226,8 +239,7 @@ absl::Status WriteFileAtomically(const std::string& path, std::span<const std::s
   MESHWORK_ASSIGN_OR_RETURN(const Target target, FindTarget(path));
   // Opened before anything is written, so that a directory that cannot be flushed changes nothing. One that
   // may be written but not read stays closed.
-  const std::string parent = std::filesystem::path(target.path).parent_path().string();
-  const Descriptor directory(OpenForReading(parent.empty() ? "." : parent, O_DIRECTORY));
+  const Descriptor directory(OpenForReading(ParentOf(target.path), O_DIRECTORY));
   if (directory.get() < 0 && errno != EACCES) return CannotWrite(path, errno);
   std::optional<std::string> temporary;
   int error = WriteNewFile(target.path, pieces, hash, target.exists ? &target.info : nullptr, temporary);
@@ -240,23 +252,78 @@ absl::Status WriteFileAtomically(const std::string& path, std::span<const std::s
   return error == 0 ? absl::OkStatus() : CannotFlush(path, error);
 }
 
-absl::Status RenameFolder(const std::string& from, const std::string& to) {
+absl::Status FlushFolder(const std::string& path) {
+  const Descriptor folder(OpenForReading(path, O_DIRECTORY));
+  int error = folder.get() < 0 ? errno : Flush(folder.get());
+  if (error == EACCES) error = 0;
+  return error == 0
+             ? absl::OkStatus()
+             : absl::Status(
+                   absl::ErrnoToStatusCode(error),
+                   fmt::format("{}: the folder cannot be flushed to the disk: {}; see whether the disk "
+                               "fails.",
+                               Shown(path), ErrorText(error)));
+}
+
+absl::Status MakeFolders(const std::string& path) {
   const auto cannot = [&](int error) {
     return absl::Status(absl::ErrnoToStatusCode(error),
-                        fmt::format("{}: cannot be renamed to {}: {}; nothing was changed.", from, to,
-                                    ErrorText(error)));
+                        fmt::format("{}: the folder cannot be made: {}; give a folder that can be written.",
+                                    Shown(path), ErrorText(error)));
   };
-  const std::string parent = std::filesystem::path(to).parent_path().string();
-  const Descriptor directory(OpenForReading(parent.empty() ? "." : parent, O_DIRECTORY));
-  if (directory.get() < 0) return cannot(errno);
-  const bool is_there = access(to.c_str(), F_OK) == 0;
-  const unsigned how = is_there ? RENAME_EXCHANGE : RENAME_NOREPLACE;
-  if (renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), how) != 0) {
-    // File systems that know only the plain way; it replaces no folder that holds anything.
-    if (errno != EINVAL || is_there || std::rename(from.c_str(), to.c_str()) != 0) return cannot(errno);
+  std::vector<std::string> missing;  // the deepest first
+  struct stat info;
+  for (std::string at = path; stat(at.c_str(), &info) != 0; at = ParentOf(at)) {
+    if (errno != ENOENT || at.empty()) return cannot(errno);
+    missing.push_back(at);
   }
+  if (!S_ISDIR(info.st_mode)) return cannot(ENOTDIR);
+  for (; !missing.empty(); missing.pop_back()) {
+    if (mkdir(missing.back().c_str(), 0777) != 0 && errno != EEXIST) return cannot(errno);
+    MESHWORK_RETURN_IF_ERROR(FlushFolder(ParentOf(missing.back())));
+  }
+  return absl::OkStatus();
+}
+
+namespace {
+
+// renameat2 with flags that not every file system knows, and with which it changes nothing then.
+bool IsUnknown(int error) { return error == EINVAL || error == ENOSYS || error == EOPNOTSUPP; }
+
+absl::Status CannotRename(const std::string& from, const std::string& to, int error) {
+  return absl::Status(
+      absl::ErrnoToStatusCode(error),
+      fmt::format("{}: cannot be renamed to {}: {}; nothing was changed.", from, to, ErrorText(error)));
+}
+
+// Calls `rename`, which returns 0 or an errno, and flushes the directory of `to`.
+absl::Status RenameAndFlush(const std::string& from, const std::string& to,
+                            const std::function<int()>& rename) {
+  const Descriptor directory(OpenForReading(ParentOf(to), O_DIRECTORY));
+  if (directory.get() < 0) return CannotRename(from, to, errno);
+  if (const int error = rename(); error != 0) return CannotRename(from, to, error);
   const int error = Flush(directory.get());
   return error == 0 ? absl::OkStatus() : CannotFlush(to, error);
+}
+
+}  // namespace
+
+absl::Status RenameFolder(const std::string& from, const std::string& to) {
+  return RenameAndFlush(from, to, [&] {
+    if (renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) return 0;
+    if (!IsUnknown(errno)) return errno;
+    // The plain way would replace an empty folder.
+    struct stat info;
+    if (lstat(to.c_str(), &info) == 0) return EEXIST;
+    return std::rename(from.c_str(), to.c_str()) == 0 ? 0 : errno;
+  });
+}
+
+absl::Status ExchangeFolders(const std::string& a, const std::string& b) {
+  return RenameAndFlush(a, b, [&] {
+    if (renameat2(AT_FDCWD, a.c_str(), AT_FDCWD, b.c_str(), RENAME_EXCHANGE) == 0) return 0;
+    return IsUnknown(errno) ? ENOSYS : errno;
+  });
 }
 
 absl::StatusOr<InputFile> InputFile::Open(const std::string& path) {
@@ -267,8 +334,10 @@ absl::StatusOr<InputFile> InputFile::Open(const std::string& path) {
     return InvalidArgument("{}: is not a regular file; directories, pipes and devices are not read here.",
                            path);
   }
-  Descriptor file(OpenForReading(path));
+  // A pipe may have come since.
+  Descriptor file(OpenForReading(path, O_NONBLOCK));
   if (file.get() < 0 || fstat(file.get(), &info) != 0) return CannotRead(path, errno);
+  if (!S_ISREG(info.st_mode)) return CannotRead(path, EINVAL);
   return InputFile(path, file.Release(), info.st_size);
 }
 

@@ -58,6 +58,10 @@ std::string Sha256::Hex() const {
 
 absl::StatusOr<std::string> Sha256OfFile(const std::string& path) {
   MESHWORK_ASSIGN_OR_RETURN(const InputFile file, InputFile::Open(path));
+  return Sha256OfFile(file);
+}
+
+absl::StatusOr<std::string> Sha256OfFile(const InputFile& file) {
   Sha256 hash;
   std::vector<std::byte> block(static_cast<size_t>(std::min(kHashedBlock, file.size())));
   for (int64_t begin = 0; begin < file.size(); begin += kHashedBlock) {

@@ -17,6 +17,8 @@
 
 namespace meshwork {
 
+class InputFile;  // storage/file.h
+
 class Sha256 {
  public:
   Sha256();
@@ -36,5 +38,6 @@ class Sha256 {
 
 // The hash of a regular file, read in blocks. Errors: those of InputFile (storage/file.h).
 absl::StatusOr<std::string> Sha256OfFile(const std::string& path);
+absl::StatusOr<std::string> Sha256OfFile(const InputFile& file);
 
 }  // namespace meshwork

@@ -51,16 +51,17 @@ absl::Status Main(const DigitsModel& model, const DigitsOptions& options) {
   }
   MESHWORK_ASSIGN_OR_RETURN(Session session, CreateSession(graph, options.run));
   for (const auto& [name, tensor] : weights) MESHWORK_RETURN_IF_ERROR(session.Set(name, tensor));
+  MESHWORK_ASSIGN_OR_RETURN(const std::unique_ptr<Resumable> training,
+                            Resumable::Begin(options.run, session, FactsOf(data, options)));
   const int64_t parameters = CountParameters(model, graph);
   PrintHead(data, mesh, parameters);
   PrintStep(session, options.run);
 
   // Testing takes time, so the model is tested before training only if that is of interest.
   const bool test_before = options.epochs == 0 || !options.load.empty() || !options.run.plot.empty();
-  MESHWORK_ASSIGN_OR_RETURN(const std::unique_ptr<Resumable> training,
-                            Resumable::Begin(options.run, session, FactsOf(data, options)));
   MESHWORK_ASSIGN_OR_RETURN(const TrainLog log, Train(model, session, data, options, *training, test_before));
-  return WriteResults(model, session, data, options, log);
+  MESHWORK_RETURN_IF_ERROR(WriteResults(model, session, data, options, log));
+  return log.saved;
 }
 
 struct Choice {

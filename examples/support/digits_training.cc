@@ -84,6 +84,7 @@ class Trainer {
   }
 
   absl::StatusOr<TrainLog> Run(bool test_before) {
+    training_.PrintFrom();
     log_.steps_before = position_.step;
     if (test_before && position_.step == 0) {
       MESHWORK_ASSIGN_OR_RETURN(log_.before, Test());
@@ -103,7 +104,7 @@ class Trainer {
       if (is_whole) NextEpoch();
     }
     log_.was_stopped = !training_.goes_on() && position_.epoch < options_.epochs && !IsDone();
-    MESHWORK_RETURN_IF_ERROR(training_.End(position_.step, position_.ToFacts()));
+    log_.saved = training_.End(position_.step, position_.ToFacts());
     return std::move(log_);
   }
 

@@ -42,6 +42,7 @@ struct TrainLog {
   };
   int64_t steps_before = 0;  // that a checkpoint had made; what follows comes after them
   bool was_stopped = false;  // by a signal, before the end
+  absl::Status saved;        // whether the last checkpoint was written
   // Seconds from the start of the process to the start of the first step, to a hundredth. Nothing if there
   // was no step, or if Linux does not report the start.
   std::optional<double> startup_seconds;

@@ -100,6 +100,7 @@ Feeds DrawExamples(const std::string& text, const GptOptions& o, int64_t step, c
 struct TrainLog {
   int64_t steps_before = 0;  // that a checkpoint had made; what follows comes after them
   bool was_stopped = false;  // by a signal, before the end
+  absl::Status saved;        // whether the last checkpoint was written
   std::optional<double> startup_seconds;
   std::vector<double> losses, step_seconds;
 };
@@ -130,6 +131,7 @@ struct Mean {
 absl::StatusOr<TrainLog> Train(Session& session, const std::string& text, const GptOptions& o,
                                Resumable& training) {
   using Clock = std::chrono::steady_clock;
+  training.PrintFrom();
   int64_t step = training.first_step();
   TrainLog log{.steps_before = step};
   ProgressReporter progress = ProgressReporter::For(stdout, /*epochs=*/1, o.steps);
@@ -150,7 +152,7 @@ absl::StatusOr<TrainLog> Train(Session& session, const std::string& text, const 
   }
   log.was_stopped = step < o.steps;
   if (!log.losses.empty()) progress.EndEpoch(fmt::format("last loss {:.4f}", log.losses.back()));
-  MESHWORK_RETURN_IF_ERROR(training.End(step, mean.ToFacts()));
+  log.saved = training.End(step, mean.ToFacts());
   return log;
 }
 
@@ -247,19 +249,20 @@ absl::Status Main(const GptOptions& o) {
   MESHWORK_RETURN_IF_ERROR(graph.status());
   MESHWORK_RETURN_IF_ERROR(CheckOutputs(o.run));
   MESHWORK_ASSIGN_OR_RETURN(Session session, CreateSession(graph, o.run));
+  MESHWORK_ASSIGN_OR_RETURN(const std::unique_ptr<Resumable> training,
+                            Resumable::Begin(o.run, session, FactsOf(text, o)));
   const int64_t parameters = CountParameters(graph);
   fmt::print("{}: {} bytes, mesh {} of {} devices, {} parameters\n", o.text.empty() ? "synthetic" : o.text,
              text.size(), mesh.ToString(), mesh.num_devices(), parameters);
   PrintStep(session, o.run);
-  MESHWORK_ASSIGN_OR_RETURN(const std::unique_ptr<Resumable> training,
-                            Resumable::Begin(o.run, session, FactsOf(text, o)));
   MESHWORK_ASSIGN_OR_RETURN(const TrainLog log, Train(session, text, o, *training));
   std::string sample;
   if (o.sample_bytes > 0 && !log.was_stopped) {
     MESHWORK_ASSIGN_OR_RETURN(sample, WriteSample(session, text, with_model));
     fmt::print("\n{}\n", sample);
   }
-  return WriteResults(session, parameters, sample, o, log);
+  MESHWORK_RETURN_IF_ERROR(WriteResults(session, parameters, sample, o, log));
+  return log.saved;
 }
 
 }  // namespace

@@ -41,8 +41,6 @@ absl::StatusOr<std::unique_ptr<Resumable>> Resumable::Begin(const RunOptions& op
                             CheckpointManager::Open(checkpoints, session, training->pulse_));
   MESHWORK_ASSIGN_OR_RETURN(training->from_, training->checkpoints_->Restore());
   MESHWORK_RETURN_IF_ERROR(training->CheckFixed());
-  if (training->from_.has_value())
-    fmt::print("goes on after step {}, from {}\n", training->from_->step, options.checkpoint_dir);
   CatchStopSignals();
   return training;
 }
@@ -58,6 +56,10 @@ absl::Status Resumable::CheckFixed() const {
         options_.checkpoint_dir, name, before->second, value);
   }
   return absl::OkStatus();
+}
+
+void Resumable::PrintFrom() const {
+  if (from_.has_value()) fmt::print("goes on after step {}, from {}\n", from_->step, options_.checkpoint_dir);
 }
 
 int64_t Resumable::Number(const std::string& fact) const { return NumberIn<int64_t>(from_, fact); }

@@ -1,6 +1,7 @@
 // A training that stops and goes on: what --checkpoint-dir, --checkpoint-every, --keep-checkpoints and --resume ask for.
 //
 //   MESHWORK_ASSIGN_OR_RETURN(auto training, Resumable::Begin(options, session, {{"batch_size", "128"}}));
+//   training->PrintFrom();
 //   int64_t step = training->first_step();
 //   auto facts = [&]() -> CheckpointFacts { return {{"epoch", …}}; };
 //   while (step < steps && training->goes_on()) {
@@ -32,10 +33,10 @@ class Resumable {
   static absl::StatusOr<std::unique_ptr<Resumable>> Begin(const RunOptions& options, Session& session,
                                                           CheckpointFacts fixed);
 
-  // The checkpoint from which it goes on, if any.
-  const std::optional<CheckpointNote>& from() const { return from_; }
-  int64_t first_step() const { return from_.has_value() ? from_->step : 0; }  // as many were made before
-  // A number that is among the facts of from(), or 0.
+  // So many steps were made before, by the checkpoint from which it goes on. Prints it, if there is one.
+  int64_t first_step() const { return from_.has_value() ? from_->step : 0; }
+  void PrintFrom() const;
+  // A number that is among the facts of this checkpoint, or 0.
   int64_t Number(const std::string& fact) const;
   double Real(const std::string& fact) const;
 

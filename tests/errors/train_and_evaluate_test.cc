@@ -1,6 +1,7 @@
 // What TrainAndEvaluate refuses.
 #include "meshwork/train/train_and_evaluate.h"
 
+#include <filesystem>
 #include <string>
 #include <utility>
 
@@ -137,6 +138,60 @@ TEST_F(TrainAndEvaluateErrors, Evaluators) {
                    MISTAKE(of_another_model()),
                },
                {{Path("run"), "DIR"}});
+}
+
+// Lines of the log about what a user should know.
+TEST_F(TrainAndEvaluateErrors, Log) {
+  const InputSpec input{Examples(6), {.batch_size = 4}, Feed};
+  const EvalSpec eval{input};
+  std::string lines;
+  RunConfig config{.model_dir = Path("run"), .save_checkpoints_steps = 2, .session = {.workers = 1}};
+  config.seconds = [] { return 0.0; };
+  config.log = [&](std::string_view line) { lines += fmt::format("{}{}", lines.empty() ? "" : "\n", line); };
+  bool stops = false;
+  config.stop = [&] { return stops; };
+  const auto logged = [&](const absl::StatusOr<Evaluation>& result) -> Refusal {
+    EXPECT_TRUE(result.ok()) << result.status();
+    return absl::InvalidArgumentError(std::exchange(lines, ""));
+  };
+  const auto train = [&](int64_t steps) {
+    return TrainWithCheckpoints([](Mode mode) { return Linear(mode); }, {input, steps}, &eval, config,
+                                {"worker 0"});
+  };
+  const auto evaluate = [&](const std::string& weight) {
+    return EvaluateCheckpoints([=](Mode mode) { return Linear(mode, weight); }, 9, eval, config);
+  };
+  ExpectErrors("train_and_evaluate_log",
+               {
+                   MISTAKE(logged(train(3))),
+                   {"stopped",
+                    [&]() -> Refusal {
+                      stops = true;
+                      return logged(train(7));
+                    }},
+                   {"an evaluator is stopped", [&]() -> Refusal { return logged(evaluate("w")); }},
+                   {"a checkpoint of another model",
+                    [&]() -> Refusal {
+                      stops = false;
+                      config.log = [&](std::string_view line) {
+                        lines = line;
+                        stops = true;
+                      };
+                      return logged(evaluate("v"));
+                    }},
+                   {"results that cannot be written",
+                    [&]() -> Refusal {
+                      stops = false;
+                      config.model_dir = Path("other");
+                      config.log = [&](std::string_view line) {
+                        if (line.find("not saved") != std::string_view::npos) lines = line;
+                      };
+                      std::filesystem::create_directory(Path("other"));
+                      File("other/eval", "a file where a folder should be");
+                      return logged(train(2));
+                    }},
+               },
+               {{Path("run"), "DIR"}, {Path("other"), "DIR"}});
 }
 
 TEST_F(TrainAndEvaluateErrors, Positions) {

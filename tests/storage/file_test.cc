@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <csignal>
 #include <filesystem>
+#include <set>
 #include <thread>
 #include <vector>
 
@@ -264,6 +265,49 @@ TEST_F(FileTest, ConcurrentWritersLeaveOneOfTheirVersions) {
   const std::string contents = ReadFile(Path("f")).value();
   EXPECT_EQ(contents, std::string(10000, contents[0]));
   EXPECT_EQ(NumFiles(), 1);
+}
+
+TEST_F(FileTest, MakesFoldersAndFlushesTheirNames) {
+  std::vector<std::string> flushed;
+  {
+    const WatchedFlushes flushes([&](const std::string& path) { return flushed.push_back(path), 0; });
+    EXPECT_EQ(MessageOf(MakeFolders(Path("a/b/c"))), "");
+    EXPECT_EQ(MessageOf(MakeFolders(Path("a/b/c"))), "");
+    EXPECT_EQ(MessageOf(MakeFolders(Path("a/d"))), "");
+  }
+  EXPECT_EQ(MessageOf(MakeFolders(Path("a/e/"))), "");
+  EXPECT_TRUE(std::filesystem::is_directory(Path("a/e")));
+  EXPECT_TRUE(std::filesystem::is_directory(Path("a/b/c")));
+  EXPECT_TRUE(std::filesystem::is_directory(Path("a/d")));
+  EXPECT_EQ(std::set<std::string>(flushed.begin(), flushed.end()),
+            (std::set<std::string>{dir(), Path("a"), Path("a/b")}));
+}
+
+TEST_F(FileTest, RenamesFoldersAndReplacesNothing) {
+  std::filesystem::create_directory(Path("a"));
+  File("a/f", "a");
+  ASSERT_EQ(MessageOf(RenameFolder(Path("a"), Path("b"))), "");
+  EXPECT_EQ(ReadFile(Path("b/f")).value(), "a");
+  EXPECT_FALSE(std::filesystem::exists(Path("a")));
+  std::filesystem::create_directory(Path("empty"));
+  EXPECT_EQ(RenameFolder(Path("b"), Path("empty")).code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_EQ(ReadFile(Path("b/f")).value(), "a");
+}
+
+TEST_F(FileTest, ExchangesFolders) {
+  for (const char* name : {"a", "b"}) {
+    std::filesystem::create_directory(Path(name));
+    File(fmt::format("{}/f", name), name);
+  }
+  std::vector<std::string> flushed;
+  {
+    const WatchedFlushes flushes([&](const std::string& path) { return flushed.push_back(path), 0; });
+    ASSERT_EQ(MessageOf(ExchangeFolders(Path("a"), Path("b"))), "");
+  }
+  EXPECT_EQ(ReadFile(Path("a/f")).value(), "b");
+  EXPECT_EQ(ReadFile(Path("b/f")).value(), "a");
+  EXPECT_EQ(flushed, std::vector<std::string>{dir()});
+  EXPECT_EQ(ExchangeFolders(Path("a"), Path("none")).code(), absl::StatusCode::kNotFound);
 }
 
 TEST_F(FileTest, InputFileReadsAtAnyPosition) {

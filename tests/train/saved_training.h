@@ -14,6 +14,7 @@
 #include "meshwork.h"
 #include "meshwork/base/status.h"
 #include "meshwork/runtime/transport/loopback.h"
+#include "meshwork/train/random.h"
 #include "support/tensors.h"
 
 namespace meshwork {
