@@ -174,7 +174,7 @@ TEST_F(TrainAndEvaluateErrors, Log) {
                     [&]() -> Refusal {
                       stops = false;
                       config.log = [&](std::string_view line) {
-                        lines = line;
+                        if (!stops) lines = line;
                         stops = true;
                       };
                       return logged(evaluate("v"));
