@@ -2,7 +2,6 @@
 
 #include <cstring>
 
-#include "fmt/ranges.h"
 #include "meshwork/base/status.h"
 
 namespace meshwork {
@@ -21,39 +20,31 @@ Shape StridesOf(const Shape& shape) {
 
 }  // namespace
 
-Block Intersect(const Block& a, const Block& b) {
-  Block common(a.size());
-  for (size_t d = 0; d < a.size(); ++d) {
-    const int64_t start = std::max(a[d].start, b[d].start);
-    const int64_t end = std::min(a[d].start + a[d].size, b[d].start + b[d].size);
-    common[d] = {start, std::max<int64_t>(end - start, 0)};
-  }
-  return common;
-}
-
-int64_t NumElements(const Block& block) {
-  int64_t n = 1;
-  for (const Extent& extent : block) n *= extent.size;
-  return n;
-}
-
-Block WholeBlock(const Shape& global) {
-  Block block(global.size());
-  for (size_t d = 0; d < global.size(); ++d) block[d] = {0, global[d]};
-  return block;
-}
-
-std::string BlockToString(const Block& block) {
-  std::vector<std::string> dims;
-  for (const Extent& e : block) dims.push_back(fmt::format("{}:{}", e.start, e.start + e.size));
-  return fmt::format("[{}]", fmt::join(dims, ","));
-}
-
 BoxBuffer BoxBuffer::OfDevice(const Layout& layout, const Shape& global, int64_t device) {
   const Shape shape = layout.FactorShape(global);
   BoxBuffer buffer{Shape(shape.size()), layout.Flat().LocalShape(shape)};
   const Block block = layout.BlockOf(global, device);
   for (size_t d = 0; d < block.size(); ++d) buffer.start[d] = block[d].start;
+  return buffer;
+}
+
+BoxBuffer BoxBuffer::OfPart(const Layout& layout, const Shape& global, int64_t device, const Block& part) {
+  const BoxBuffer of_factors = OfDevice(layout, global, device);
+  if (!layout.is_strided() || NumElements(part) == 0) return of_factors;
+  BoxBuffer buffer{Shape(global.size()), Shape(global.size(), 1)};
+  size_t end = of_factors.shape.size();
+  for (int d = layout.rank(); d-- > 0;) {
+    const auto dim = static_cast<size_t>(d);
+    const FactorList factors = layout.Factors(d, global[dim]);
+    int64_t index = part[dim].start, offset = 0;
+    for (size_t f = factors.size(); f-- > 0;) {
+      --end;
+      offset += (index % factors[f].size - of_factors.start[end]) * buffer.shape[dim];
+      buffer.shape[dim] *= of_factors.shape[end];
+      index /= factors[f].size;
+    }
+    buffer.start[dim] = part[dim].start - offset;
+  }
   return buffer;
 }
 

@@ -15,16 +15,10 @@
 #include <span>
 
 #include "absl/container/inlined_vector.h"
+#include "meshwork/layout/block.h"
 #include "meshwork/layout/layout.h"
 
 namespace meshwork {
-
-// The elements that two blocks have in common; if there are none, some extent has size 0.
-Block Intersect(const Block& a, const Block& b);
-int64_t NumElements(const Block& block);
-// The block that is the whole tensor.
-Block WholeBlock(const Shape& global);
-std::string BlockToString(const Block& block);  // "[0:4,8:12]", ends excluded
 
 // A dense, row-major buffer of `shape` whose element 0 has global index `start`.
 struct BoxBuffer {
@@ -35,6 +29,10 @@ struct BoxBuffer {
   // block is short.
   static BoxBuffer OfDevice(const Layout& layout, const Shape& global, int64_t device);
   static BoxBuffer Whole(const Shape& global) { return {Shape(global.size(), 0), global}; }
+  // That buffer with one dim per dim of the tensor, also if the layout is strided: element i of the dims, if it lies in
+  // `part`, is element i - start of the buffer. REQUIRES: `part` lies in one plain part (layout/plain_parts.h) of the
+  // device's block.
+  static BoxBuffer OfPart(const Layout& layout, const Shape& global, int64_t device, const Block& part);
 };
 
 // `count` elements along one dim of two buffers: in the target every to_step-th from `to` on, in the source

@@ -95,11 +95,12 @@ absl::StatusOr<Checkpoint> Checkpoint::OpenFolder(std::string path) {
   return checkpoint;
 }
 
-absl::Status Checkpoint::Verify(int64_t part, int64_t of) const {
+absl::Status Checkpoint::Verify(int64_t part, int64_t of,
+                                const std::function<void(int64_t bytes)>& progress) const {
   MESHWORK_CHECK(0 <= part && part < of);
   for (int64_t s = part; s < std::ssize(shards_); s += of) {
     const InputFile& file = shards_[static_cast<size_t>(s)].file();
-    MESHWORK_ASSIGN_OR_RETURN(const std::string sha256, Sha256OfFile(file));
+    MESHWORK_ASSIGN_OR_RETURN(const std::string sha256, Sha256OfFile(file, progress));
     const std::string& expected = index_.shards[static_cast<size_t>(s)].sha256;
     if (sha256 == expected) continue;
     return absl::DataLossError(fmt::format(
@@ -108,16 +109,29 @@ absl::Status Checkpoint::Verify(int64_t part, int64_t of) const {
   return absl::OkStatus();
 }
 
-absl::StatusOr<Tensor> Checkpoint::Read(std::string_view name) const {
+absl::StatusOr<const CheckpointVariable*> Checkpoint::FindVariable(std::string_view name) const {
   const CheckpointVariable* const variable = index_.Find(name);
-  if (variable == nullptr)
-    return absl::NotFoundError(fmt::format("{}: there is no variable \"{}\"{}", path_, name,
-                                           DidYouMeanOneOf(std::string(name), NamesOf(index_), "variables")));
-  Tensor tensor(variable->type);
+  if (variable != nullptr) return variable;
+  return absl::NotFoundError(fmt::format("{}: there is no variable \"{}\"{}", path_, name,
+                                         DidYouMeanOneOf(std::string(name), NamesOf(index_), "variables")));
+}
+
+absl::StatusOr<Tensor> Checkpoint::Read(std::string_view name) const {
+  MESHWORK_ASSIGN_OR_RETURN(const CheckpointVariable* const variable, FindVariable(name));
+  return Read(name, WholeBlock(variable->type.shape));
+}
+
+absl::StatusOr<Tensor> Checkpoint::Read(std::string_view name, const Block& box) const {
+  MESHWORK_ASSIGN_OR_RETURN(const CheckpointVariable* const variable, FindVariable(name));
+  const Type type{variable->type.dtype, SizesOf(box)};
+  const Block whole = WholeBlock(variable->type.shape);
+  if (box.size() != whole.size() || Intersect(box, whole) != box)
+    return InvalidArgument("{}: the box {} does not lie in \"{}\" {}; give a block of the variable.", path_,
+                           BlockToString(box), name, variable->type.ToString());
+  Tensor tensor(type);
   MESHWORK_RETURN_IF_ERROR(tensor.status());
-  MESHWORK_RETURN_IF_ERROR(ReadBox(*variable, variable->type.dtype, WholeBlock(variable->type.shape),
-                                   BoxBuffer::Whole(variable->type.shape),
-                                   static_cast<std::byte*>(tensor.raw())));
+  MESHWORK_RETURN_IF_ERROR(
+      ReadBox(*variable, type.dtype, box, BufferOfBox(box), static_cast<std::byte*>(tensor.raw())));
   return tensor;
 }
 

@@ -26,8 +26,9 @@ constexpr std::string_view kStepPrefix = "step-", kPartialPrefix = "partial-", k
 constexpr int64_t kMostIndexBytes = int64_t{256} << 20;
 
 absl::Status FolderError(const std::string& path, std::string_view what, int error) {
-  return absl::Status(absl::ErrnoToStatusCode(error),
-                      fmt::format("{}: {}: {}.", path, what, std::generic_category().message(error)));
+  return absl::Status(
+      absl::ErrnoToStatusCode(error),
+      fmt::format("{}: {}: {}.", path.empty() ? "\"\"" : path, what, std::generic_category().message(error)));
 }
 
 // The whole number that `text` is; -1 if it is none.
@@ -110,6 +111,13 @@ absl::StatusOr<std::vector<FoundCheckpoint>> ListCheckpoints(const std::string& 
   std::sort(found.begin(), found.end(),
             [](const auto& a, const auto& b) { return std::tie(b.step, b.path) < std::tie(a.step, a.path); });
   return found;
+}
+
+std::vector<std::string> UnfinishedIn(const std::string& dir) {
+  std::vector<std::string> names = NamesIn(dir).value_or(std::vector<std::string>());
+  std::erase_if(names, [](const std::string& name) { return !name.starts_with(kPartialPrefix); });
+  std::sort(names.begin(), names.end());
+  return names;
 }
 
 absl::StatusOr<std::string> FindCheckpoint(const std::string& path) {

@@ -46,6 +46,10 @@ absl::StatusOr<CheckpointIndex> ReadCheckpointIndex(const std::string& path);
 // The newest first, by step; those that are damaged, too. Error: the folder cannot be read.
 absl::StatusOr<std::vector<FoundCheckpoint>> ListCheckpoints(const std::string& dir);
 
+// The names of the checkpoints in the folder that are being written, or were left half-written by a killed writer.
+// None where the folder cannot be read.
+std::vector<std::string> UnfinishedIn(const std::string& dir);
+
 // `path` itself if it is a checkpoint, else the newest checkpoint in it that can be used. Error: there is none, with
 // what is wrong with those that are there.
 absl::StatusOr<std::string> FindCheckpoint(const std::string& path);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <ctime>
 #include <random>
 #include <set>
 #include <utility>
@@ -18,6 +19,15 @@ namespace {
 using OrderedJson = nlohmann::ordered_json;
 
 constexpr int64_t kMostShards = 1 << 20;
+
+std::string NowInUtc() {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts{};
+  gmtime_r(&now, &parts);
+  char text[32];
+  std::strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &parts);
+  return text;
+}
 
 // ---- Writing ----
 
@@ -231,6 +241,11 @@ const CheckpointVariable* CheckpointIndex::Find(std::string_view name) const {
       std::lower_bound(variables.begin(), variables.end(), name,
                        [](const CheckpointVariable& v, std::string_view wanted) { return v.name < wanted; });
   return found == variables.end() || found->name != name ? nullptr : &*found;
+}
+
+void Stamp(CheckpointIndex& index) {
+  index.version = MESHWORK_VERSION;
+  index.written = NowInUtc();
 }
 
 std::string PieceName(const CheckpointVariable& variable, const Block& box) {

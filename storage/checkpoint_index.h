@@ -73,6 +73,9 @@ struct CheckpointIndex {
   bool operator==(const CheckpointIndex&) const = default;
 };
 
+// Notes this library's version, and the time.
+void Stamp(CheckpointIndex& index);
+
 // The name of a piece's tensor in its shard: "w", or "w [0:5,0:7]" if it is a part of w.
 std::string PieceName(const CheckpointVariable& variable, const Block& box);
 

@@ -14,20 +14,10 @@
 
 #include "meshwork/ir/type.h"
 #include "meshwork/layout/layout.h"
+#include "meshwork/layout/plain_parts.h"
 #include "meshwork/mesh/placement.h"
 
 namespace meshwork {
-
-// A part of a device's block. `box`: in the tensor. `factors`: in its space of factors (Layout::FactorShape), where the
-// block is a box; the same as `box` unless the layout is strided. Both have the same elements in the same order.
-struct PlainPart {
-  Block box, factors;
-  bool operator==(const PlainPart&) const = default;
-};
-
-// The parts of a box in the space of factors, in its order. None if it is empty.
-// REQUIRES: layout.Fits(global).
-std::vector<PlainPart> PlainParts(const Layout& layout, const Shape& global, const Block& factors);
 
 struct VariablePlace {
   Type type;

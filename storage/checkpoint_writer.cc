@@ -1,14 +1,12 @@
 #include "meshwork/storage/checkpoint_writer.h"
 
 #include <algorithm>
-#include <ctime>
 #include <filesystem>
 #include <system_error>
 
 #include "meshwork/base/exceptions.h"
 #include "meshwork/base/json.h"
 #include "meshwork/base/status.h"
-#include "meshwork/base/version.h"
 #include "meshwork/storage/file.h"
 #include "meshwork/storage/safetensors.h"
 #include "nlohmann/json.hpp"
@@ -17,15 +15,6 @@ namespace meshwork {
 namespace {
 
 constexpr std::chrono::milliseconds kBetweenLooks(5);
-
-std::string NowInUtc() {
-  const std::time_t now = std::time(nullptr);
-  std::tm parts{};
-  gmtime_r(&now, &parts);
-  char text[32];
-  std::strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &parts);
-  return text;
-}
 
 // What a domain says of its shard to domain 0, in a file of the partial checkpoint.
 std::string NotePath(const std::string& folder, int64_t domain) {
@@ -126,9 +115,8 @@ absl::Status CheckpointWriter::BeginOwn(const CheckpointNote& note,
   Plan(variables);
   MESHWORK_RETURN_IF_ERROR(Copy(variables));
   index_.step = note.step;
-  index_.version = MESHWORK_VERSION;
   index_.mesh = placement_.mesh().ToString();
-  index_.written = NowInUtc();
+  Stamp(index_);
   index_.facts = note.facts;
   index_.metrics = note.metrics;
   index_.shards.clear();

@@ -128,10 +128,29 @@ int TakeOver(int fd, const struct stat& old) {
   return fchmod(fd, mode) == 0 ? 0 : errno;
 }
 
+// Writes a file's contents and flushes them. Returns 0 or an errno.
+using Fill = std::function<int(int fd)>;
+
+// Writes the pieces, and updates `hash` with them, if it is not null.
+int WriteHashed(int fd, std::span<const std::string_view> pieces, Sha256* hash, bool flush) {
+  // A hash takes as long as a fast disk. An error stops it.
+  std::jthread hasher;
+  try {
+    if (hash != nullptr) hasher = std::jthread(HashPieces, pieces, std::ref(*hash));
+  } catch (const std::system_error& error) {
+    return error.code().value();  // no more threads
+  }
+  for (std::string_view piece : pieces)
+    if (const int error = WriteAll(fd, piece); error != 0) return error;
+  if (const int error = flush ? Flush(fd) : 0; error != 0) return error;
+  if (hasher.joinable()) hasher.join();
+  return 0;
+}
+
 // Writes a file beside `path` and says which; none where it could not be made. `old`: the file that it is to
 // replace, null if there is none.
-int WriteNewFile(const std::string& path, std::span<const std::string_view> pieces, Sha256* hash,
-                 const struct stat* old, std::optional<std::string>& written) {
+int WriteNewFile(const std::string& path, const Fill& fill, const struct stat* old,
+                 std::optional<std::string>& written) {
   static std::atomic<int64_t> count = 0;
   constexpr int kTries = 100;
   int fd = -1;
@@ -149,18 +168,7 @@ int WriteNewFile(const std::string& path, std::span<const std::string_view> piec
   Descriptor file(fd);
   if (old != nullptr)
     if (const int error = TakeOver(file.get(), *old); error != 0) return error;
-  // A hash takes as long as a fast disk. An error stops it.
-  std::jthread hasher;
-  try {
-    if (hash != nullptr) hasher = std::jthread(HashPieces, pieces, std::ref(*hash));
-  } catch (const std::system_error& error) {
-    return error.code().value();  // no more threads
-  }
-  for (std::string_view piece : pieces) {
-    if (const int error = WriteAll(file.get(), piece); error != 0) return error;
-  }
-  if (const int error = Flush(file.get()); error != 0) return error;
-  if (hasher.joinable()) hasher.join();
+  if (const int error = fill(file.get()); error != 0) return error;
   // Network file systems report a full disk only here. After EINTR the file is closed, and it has been flushed.
   return close(file.Release()) == 0 || errno == EINTR ? 0 : errno;
 }
@@ -220,12 +228,29 @@ absl::StatusOr<Target> FindTarget(const std::string& path) {
                          S_ISDIR(target.info.st_mode) ? "a directory" : "a device or a pipe");
 }
 
+absl::Status ReplaceFile(const std::string& path, const Fill& fill) {
+  MESHWORK_ASSIGN_OR_RETURN(const Target target, FindTarget(path));
+  // Opened before anything is written, so that a directory that cannot be flushed changes nothing. One that
+  // may be written but not read stays closed.
+  const Descriptor directory(OpenForReading(ParentOf(target.path), O_DIRECTORY));
+  if (directory.get() < 0 && errno != EACCES) return CannotWrite(path, errno);
+  std::optional<std::string> temporary;
+  int error = WriteNewFile(target.path, fill, target.exists ? &target.info : nullptr, temporary);
+  if (error == 0 && std::rename(temporary->c_str(), target.path.c_str()) != 0) error = errno;
+  if (error != 0) {
+    if (temporary.has_value()) unlink(temporary->c_str());
+    return CannotWrite(path, error);
+  }
+  if (directory.get() >= 0) error = Flush(directory.get());
+  return error == 0 ? absl::OkStatus() : CannotFlush(path, error);
+}
+
 }  // namespace
 
 absl::Status CheckWritable(const std::string& path) {
   MESHWORK_ASSIGN_OR_RETURN(const Target target, FindTarget(path));
   std::optional<std::string> trial;
-  const int error = WriteNewFile(target.path, {}, /*hash=*/nullptr, /*old=*/nullptr, trial);
+  const int error = WriteNewFile(target.path, Flush, /*old=*/nullptr, trial);
   if (trial.has_value()) unlink(trial->c_str());
   return error == 0 ? absl::OkStatus() : CannotWrite(path, error);
 }
@@ -236,20 +261,23 @@ absl::Status WriteFileAtomically(const std::string& path, std::string_view conte
 
 absl::Status WriteFileAtomically(const std::string& path, std::span<const std::string_view> pieces,
                                  Sha256* hash) {
-  MESHWORK_ASSIGN_OR_RETURN(const Target target, FindTarget(path));
-  // Opened before anything is written, so that a directory that cannot be flushed changes nothing. One that
-  // may be written but not read stays closed.
-  const Descriptor directory(OpenForReading(ParentOf(target.path), O_DIRECTORY));
-  if (directory.get() < 0 && errno != EACCES) return CannotWrite(path, errno);
-  std::optional<std::string> temporary;
-  int error = WriteNewFile(target.path, pieces, hash, target.exists ? &target.info : nullptr, temporary);
-  if (error == 0 && std::rename(temporary->c_str(), target.path.c_str()) != 0) error = errno;
-  if (error != 0) {
-    if (temporary.has_value()) unlink(temporary->c_str());
-    return CannotWrite(path, error);
-  }
-  if (directory.get() >= 0) error = Flush(directory.get());
-  return error == 0 ? absl::OkStatus() : CannotFlush(path, error);
+  return ReplaceFile(path, [&](int fd) { return WriteHashed(fd, pieces, hash, /*flush=*/true); });
+}
+
+absl::Status WritePiecesAtomically(const std::string& path, const NextPiece& next, Sha256* hash) {
+  absl::Status made;
+  const absl::Status written = ReplaceFile(path, [&](int fd) {
+    while (true) {
+      const absl::StatusOr<std::string_view> piece = next();
+      if (!piece.ok()) {
+        made = piece.status();
+        return ECANCELED;
+      }
+      if (piece->empty()) return Flush(fd);
+      if (const int error = WriteHashed(fd, {&*piece, 1}, hash, /*flush=*/false); error != 0) return error;
+    }
+  });
+  return made.ok() ? written : made;
 }
 
 absl::Status FlushFolder(const std::string& path) {

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -44,6 +45,11 @@ absl::Status WriteFileAtomically(const std::string& path, std::string_view conte
 // updated with them by a thread of its own while they are written; after an error it is of no use.
 absl::Status WriteFileAtomically(const std::string& path, std::span<const std::string_view> pieces,
                                  Sha256* hash = nullptr);
+
+// The same for contents that are made as they are written: calls `next` for one piece after the other, until a piece is
+// empty. A piece must stay as it is until the next call. Errors, besides: those of `next`; nothing was changed then.
+using NextPiece = std::function<absl::StatusOr<std::string_view>()>;
+absl::Status WritePiecesAtomically(const std::string& path, const NextPiece& next, Sha256* hash = nullptr);
 
 // Makes a folder, and those above it, where they are missing, and flushes the folders that they are in. Errors: something
 // else has the name; those of the system.

@@ -5,84 +5,21 @@
 #include <utility>
 
 #include "meshwork/base/exceptions.h"
-#include "meshwork/base/hash.h"
 #include "meshwork/base/status.h"
 #include "meshwork/base/suggest.h"
 #include "meshwork/control/rebatch.h"
-#include "meshwork/ops/shape.h"
 #include "meshwork/plan/explain.h"
 #include "meshwork/runtime/cpu/cpu_backend.h"
 #include "meshwork/runtime/executor.h"
+#include "meshwork/runtime/state_move.h"
 #include "meshwork/runtime/transport.h"
 #include "meshwork/spmd/cheaper_layouts.h"
 #include "meshwork/train/rows_here.h"
 #include "meshwork/train/save_restore.h"
+#include "meshwork/train/session_graphs.h"
 
 namespace meshwork {
 namespace {
-
-// A variable's random stream hangs on its name, not on which others there are.
-int64_t StreamOf(std::string_view name) { return static_cast<int64_t>(StableHash(name) >> 1); }
-
-// The program that sets every variable to its start; those without initializer to zero.
-Graph InitializerGraph(const Graph& graph, int64_t seed) {
-  Graph init(graph.mesh());
-  init.name = "initialize";
-  for (const Argument& argument : graph.arguments()) {
-    if (!argument.is_variable || !argument.initializer.has_value() || argument.initializer->build == nullptr)
-      continue;
-    const ValueInfo& info = graph.value(argument.value);
-    // A mistake of the initializer's stands where the variable was declared.
-    const LocationScope scope(init, info.location);
-    const CallSite site{info.location.file.c_str(), info.location.line};
-    const Variable variable = init.Var(info.name, *argument.initializer, SpecOf(*info.layout), site);
-    init.Update(variable, argument.initializer->build(init, info.type, seed, StreamOf(info.name)), site);
-  }
-  return init;
-}
-
-// The program that gives a variable whole.
-Graph GatherGraph(const Graph& graph, const std::string& name) {
-  Graph gather(graph.mesh());
-  gather.name = "get";
-  const ValueInfo& info = graph.value(graph.arguments()[graph.FindArgument(name)].value);
-  const LocationScope scope(gather, info.location);
-  const CallSite site{info.location.file.c_str(), info.location.line};
-  const Variable variable = gather.Var(name, Initializer{.type = info.type}, SpecOf(*info.layout), site);
-  gather.Output(name, Relayout(variable, LayoutSpec(info.type.shape.size(), UNSHARDED)), site);
-  return gather;
-}
-
-// `graph` with a relayout before each output whose blocks lie in several domains in `local`, which was made of
-// `graph`: along `across`, they are gathered.
-Graph WithGatheredOutputs(Graph graph, const Graph& local, AxisSet across,
-                          const std::set<std::string>& distributed) {
-  graph.CutMesh(local.mesh());
-  std::vector<OutputInfo> outputs = graph.outputs();
-  graph.ClearOutputs();
-  for (size_t o = 0; o < outputs.size(); ++o) {
-    Layout layout = *local.value(local.outputs()[o].value).layout;
-    if (layout.ShardedAxes().Intersects(across) && !distributed.contains(outputs[o].name)) {
-      for (int d = 0; d < layout.rank(); ++d)
-        if (layout.IsStrided(d) || AxisSet(layout.dim(d)).Intersects(across)) layout = layout.WithDim(d, {});
-      const int gather = graph
-                             .TryAdd(GetOp("relayout"), {{outputs[o].value}}, {{"layout", LayoutPin{layout}}},
-                                     graph.value(outputs[o].value).location)
-                             .value();
-      outputs[o].value = graph.nodes()[gather].results[0];
-    }
-    graph.AddOutput(std::move(outputs[o]));
-  }
-  return graph;
-}
-
-// `graph` without its updates.
-Graph WithoutUpdates(const Graph& graph) {
-  Graph copy = graph;
-  copy.name = "evaluate";
-  copy.ClearUpdates();
-  return copy;
-}
 
 template <typename T>
 absl::Status NoSuch(std::string_view kind, std::string_view name, const std::map<std::string, T>& known) {
@@ -131,7 +68,8 @@ absl::Status CheckHasResults(const Graph& graph) {
 
 absl::Status CheckIsThere(const void* impl) {
   if (impl != nullptr) return absl::OkStatus();
-  return absl::FailedPreconditionError("Session: it was moved to another one; go on with that.");
+  return absl::FailedPreconditionError(
+      "Session: it was moved to another one, or lost its state in a Remesh that failed; go on with another one.");
 }
 
 }  // namespace
@@ -152,11 +90,18 @@ struct Session::Impl {
 
   absl::StatusOr<Ready> Prepare(const Graph& global, const CompileOptions& compile,
                                 const ExecutorOptions& executor_options) {
+    MESHWORK_ASSIGN_OR_RETURN(Program program, CompileInAll(global, compile));
+    return Prepare(std::move(program), executor_options);
+  }
+  absl::StatusOr<Ready> Prepare(Program program, const ExecutorOptions& executor_options) {
+    MESHWORK_ASSIGN_OR_RETURN(std::unique_ptr<Executor> executor,
+                              Executor::Create(program, backend, executor_options, &variables));
+    return Ready{std::move(program), std::move(executor)};
+  }
+  absl::StatusOr<Program> CompileInAll(const Graph& global, const CompileOptions& compile) const {
     absl::StatusOr<Program> program = Compile(global, compile);
     MESHWORK_RETURN_IF_ERROR(AllGoOn("the compile", program.status(), "done"));
-    MESHWORK_ASSIGN_OR_RETURN(std::unique_ptr<Executor> executor,
-                              Executor::Create(*program, backend, executor_options, &variables));
-    return Ready{*std::move(program), std::move(executor)};
+    return program;
   }
 
   // Whether this domain and all others can go on with the same thing.
@@ -222,9 +167,8 @@ struct Session::Impl {
     CompileOptions compile = options.compile;
     compile.dump = nullptr;
     compile.warn = [](std::string_view) {};
-    const absl::StatusOr<Program> program = Compile(graph, compile);
-    MESHWORK_RETURN_IF_ERROR(AllGoOn("the compile", program.status(), "done"));
-    const Graph& local = program->body;
+    MESHWORK_ASSIGN_OR_RETURN(const Program program, CompileInAll(graph, compile));
+    const Graph& local = program.body;
     MESHWORK_ASSIGN_OR_RETURN(const Placement placement,
                               Placement::Create(local.mesh(), transport->num_domains()));
     graph = WithGatheredOutputs(graph, local, placement.across(), options.executor.distributed);
@@ -249,11 +193,46 @@ struct Session::Impl {
   const Ready& full() const { return ready.at({BatchSize(), true}); }
 
   // Where this domain's devices are, on the mesh of the full step.
-  Domain here() const {
-    const Mesh& mesh = full().program.body.mesh();
+  Domain here() const { return HereOn(full().program.body.mesh()); }
+  // REQUIRES: a program was compiled to this mesh.
+  Domain HereOn(const Mesh& mesh) const {
     return transport == nullptr
                ? Domain(mesh)
                : Domain(Placement::Create(mesh, transport->num_domains()).value(), transport->domain());
+  }
+
+  // A variable that the program did not pin, or left open, lies where the full step put it, for all programs; so does
+  // state that the step shards. `local`: of the step.
+  void LayOutVariables(const Graph& local) {
+    graph.CutMesh(local.mesh());
+    for (size_t a = 0; a < local.arguments().size(); ++a) {
+      if (!local.arguments()[a].is_variable) continue;
+      ValueInfo& info = graph.mutable_value(graph.arguments()[a].value);
+      info.layout = local.value(local.arguments()[a].value).layout;
+      info.modes.clear();
+    }
+  }
+
+  // How the variables get to where `next` has them, whose full step is `program`. Errors: what keeps `next` from making
+  // that step, as far as it can be told before; more memory than options.memory_budget.
+  absl::StatusOr<StateMove> PlanMove(const Impl& next, const Program& program,
+                                     const RemeshOptions& remesh) const {
+    MESHWORK_RETURN_IF_ERROR(Executor::PlanMemory(program, next.backend, next.options.executor).status());
+    std::map<std::string, MovedVariable> moved;
+    for (const Argument& argument : program.body.arguments()) {
+      if (!argument.is_variable) continue;
+      const ValueInfo& info = program.body.value(argument.value);
+      const DTensor& tensor = variables.at(info.name);
+      moved.emplace(info.name, MovedVariable{tensor.type(), tensor.layout(), *info.layout});
+    }
+    StateMove move =
+        StateMove::Plan({here().placement()}, {HereOn(program.body.mesh()).placement()}, moved,
+                        {.max_bytes_in_flight = remesh.max_bytes_in_flight, .share = options.executor.share});
+    if (remesh.memory_budget == 0 || move.peak_bytes() <= remesh.memory_budget) return move;
+    return absl::ResourceExhaustedError(fmt::format(
+        "Remesh: a domain needs {} bytes for old state, new state and messages while the state moves, "
+        "and memory_budget is {}; a smaller max_bytes_in_flight needs less for messages.",
+        move.peak_bytes(), remesh.memory_budget));
   }
 
   absl::StatusOr<Ready> Make(int64_t full, int64_t rows, bool update) {
@@ -314,6 +293,13 @@ std::invoke_result_t<F> WithoutExceptions(Transport* transport, F&& f) {
   }
 }
 
+SessionOptions Completed(SessionOptions options) {
+  if (options.executor.transport != nullptr)
+    options.compile.num_domains = options.executor.transport->num_domains();
+  if (options.compile.deterministic) options.executor.coalesce = false;
+  return options;
+}
+
 }  // namespace
 
 absl::StatusOr<Session> Session::Create(const Graph& graph, SessionOptions options) {
@@ -324,29 +310,64 @@ absl::StatusOr<Session> Session::TryCreate(const Graph& graph, SessionOptions op
   MESHWORK_RETURN_IF_ERROR(graph.status());
   MESHWORK_RETURN_IF_ERROR(CheckHasResults(graph));
   MESHWORK_RETURN_IF_ERROR(CheckWorkers(options.workers));
-  if (options.executor.transport != nullptr)
-    options.compile.num_domains = options.executor.transport->num_domains();
-  if (options.compile.deterministic) options.executor.coalesce = false;
+  options = Completed(std::move(options));
   auto impl = std::make_unique<Impl>(graph, std::move(options));
   MESHWORK_RETURN_IF_ERROR(impl->AllGoOn("the mesh", absl::OkStatus(), graph.mesh().ToString()));
   if (impl->options.gather_outputs) MESHWORK_RETURN_IF_ERROR(impl->GatherOutputs());
   const int64_t full = impl->BatchSize();
   MESHWORK_ASSIGN_OR_RETURN(Impl::Ready step, impl->Make(full, full, /*update=*/true));
-  // A variable that the program did not pin, or left open, lies where the step put it, for all programs; so
-  // does state that the step shards.
-  const Graph& local = step.program.body;
-  impl->graph.CutMesh(local.mesh());
-  for (size_t a = 0; a < local.arguments().size(); ++a) {
-    if (!local.arguments()[a].is_variable) continue;
-    ValueInfo& info = impl->graph.mutable_value(graph.arguments()[a].value);
-    info.layout = local.value(local.arguments()[a].value).layout;
-    info.modes.clear();
-  }
+  impl->LayOutVariables(step.program.body);
   impl->ready.emplace(std::pair(full, true), std::move(step));
   MESHWORK_ASSIGN_OR_RETURN(Impl::Ready init, impl->Prepare(InitializerGraph(impl->graph, impl->options.seed),
                                                             impl->ForOthers(), impl->Whole()));
   MESHWORK_RETURN_IF_ERROR(init.executor->Run({}, nullptr));
   return Session(std::move(impl));
+}
+
+absl::StatusOr<RemeshReport> Session::Remesh(const Mesh& mesh, const NamedLayouts& layouts,
+                                             const RemeshOptions& options) {
+  MESHWORK_RETURN_IF_ERROR(CheckIsThere(impl_.get()));
+  return WithoutExceptions(impl_->transport,
+                           [&] { return TryRemesh(OnOtherMesh(impl_->asked, mesh, layouts), options); });
+}
+absl::StatusOr<RemeshReport> Session::Remesh(const Graph& graph, const RemeshOptions& options) {
+  MESHWORK_RETURN_IF_ERROR(CheckIsThere(impl_.get()));
+  return WithoutExceptions(impl_->transport, [&] { return TryRemesh(graph, options); });
+}
+
+absl::StatusOr<RemeshReport> Session::TryRemesh(const absl::StatusOr<Graph>& graph,
+                                                const RemeshOptions& options) {
+  absl::Status status = graph.status();
+  if (status.ok()) status = graph->status();
+  if (status.ok()) status = CheckHasResults(*graph);
+  if (status.ok()) status = CheckSameVariables(*graph, impl_->variables);
+  if (status.ok()) status = CheckOptions(options);
+  MESHWORK_RETURN_IF_ERROR(impl_->AllGoOn(
+      "the mesh", status,
+      status.ok()
+          ? fmt::format("{}, {} bytes at a time", graph->mesh().ToString(), options.max_bytes_in_flight)
+          : ""));
+  SessionOptions session = impl_->options;
+  session.compile.topology = {};
+  if (options.compile.has_value()) session.compile = *options.compile;
+  auto next = std::make_unique<Impl>(*graph, Completed(std::move(session)));
+  if (next->options.gather_outputs) MESHWORK_RETURN_IF_ERROR(next->GatherOutputs());
+  MESHWORK_ASSIGN_OR_RETURN(Program program, next->CompileInAll(next->graph, next->options.compile));
+  next->LayOutVariables(program.body);
+  const absl::StatusOr<StateMove> move = impl_->PlanMove(*next, program, options);
+  MESHWORK_RETURN_IF_ERROR(impl_->AllGoOn("the program", move.status(), Fingerprint(program.body)));
+  // From here on there is no way back.
+  const std::unique_ptr<Impl> old = std::move(impl_);
+  old->ready.clear();
+  old->gathers.clear();
+  MESHWORK_RETURN_IF_ERROR(
+      move->Run(next->transport, next->backend.memory(), old->variables, next->variables));
+  MESHWORK_ASSIGN_OR_RETURN(Impl::Ready step, next->Prepare(std::move(program), next->options.executor));
+  next->ready.emplace(std::pair(next->BatchSize(), true), std::move(step));
+  impl_ = std::move(next);
+  const int64_t here = impl_->transport == nullptr ? 0 : impl_->transport->domain();
+  return RemeshReport{move->sent_bytes(here), move->received_bytes(here), move->total_bytes(),
+                      move->peak_bytes()};
 }
 
 absl::StatusOr<StepResult> Session::Run(const Feeds& feeds) {

@@ -14,8 +14,8 @@
 // one domain cannot go on, for example because a feed is missing, or if two domains give different batch
 // sizes, the call fails in all of them and may be made again. Set acts on one domain only.
 //
-// A session that was moved from gives errors, empty programs and no names. If a process forks between two
-// steps, the child's session goes on with threads and memory of its own.
+// A session that was moved from, or whose Remesh failed halfway, gives errors, empty programs and no names. If a
+// process forks between two steps, the child's session goes on with threads and memory of its own.
 //
 // A session is used by one thread at a time; its programs run on worker threads of its own.
 #pragma once
@@ -41,6 +41,7 @@
 #include "meshwork/spmd/compile.h"
 #include "meshwork/storage/checkpoint.h"
 #include "meshwork/storage/checkpoint_index.h"
+#include "meshwork/train/remesh.h"
 #include "meshwork/train/row_range.h"
 
 namespace meshwork {
@@ -138,6 +139,21 @@ class Session {
   absl::StatusOr<CheckpointNote> Restore(const std::string& path, const RestoreOptions& options = {});
   // The same variables, and the way to the other domains (train/save_restore.h).
   DomainState Here() const;
+  // Goes on with this state on another mesh, and with other layouts, without disk:
+  //   session.Remesh(Mesh::Parse("batch=4,model=2").value(), {{"*/kernel", {UNSHARDED, "model"}}});
+  // The mesh may have more or fewer devices; the domains stay the same, and each has to hold some. The program is that
+  // of the session, written for `mesh` by OnOtherMesh (train/remesh.h), and compiled anew. No initializer is run.
+  // Variables move one after the other, and an old one is freed as soon as its new one is there
+  // (RemeshReport::peak_bytes). BoundSteps and DTensors that the session gave out are of the old mesh: they are of no
+  // more use, and keep their memory.
+  // All domains call it alike. Errors, after which the session is as it was, in all domains: those of OnOtherMesh and
+  // of Create; the domains cannot share the mesh; more memory than options.memory_budget is needed. Errors after which
+  // the state is lost: memory runs out, or another domain fails, while the state moves.
+  absl::StatusOr<RemeshReport> Remesh(const Mesh& mesh, const NamedLayouts& layouts = {},
+                                      const RemeshOptions& options = {});
+  // The same with a program of the user's, which may differ in all but the names and types of its variables. Error,
+  // besides, which leaves the session as it was: variables that are missing, new or of another type, all of them.
+  absl::StatusOr<RemeshReport> Remesh(const Graph& graph, const RemeshOptions& options = {});
 
   // The local program of a full step, and the memory that it needs.
   const Program& program() const;
@@ -158,6 +174,7 @@ class Session {
   struct Impl;
   explicit Session(std::unique_ptr<Impl> impl);
   static absl::StatusOr<Session> TryCreate(const Graph& graph, SessionOptions options);
+  absl::StatusOr<RemeshReport> TryRemesh(const absl::StatusOr<Graph>& graph, const RemeshOptions& options);
   std::unique_ptr<Impl> impl_;
 };
 

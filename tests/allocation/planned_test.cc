@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "allocation/tensor_memory.h"
 #include "examples/support/mlp.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -28,11 +29,22 @@ std::shared_ptr<void> CountedAllocate(int64_t bytes) asm("__wrap_" MESHWORK_ALLO
 
 namespace {
 int64_t allocated = 0;
+thread_local std::shared_ptr<TensorMemory> memory_of_thread;
+}  // namespace
+
+std::shared_ptr<TensorMemory> CountTensorMemoryOfThread() {
+  memory_of_thread = std::make_shared<TensorMemory>();
+  return memory_of_thread;
 }
 
 std::shared_ptr<void> CountedAllocate(int64_t bytes) {
-  allocated += bytes;
-  return RealAllocate(bytes);
+  const std::shared_ptr<void> real = RealAllocate(bytes);
+  if (memory_of_thread == nullptr) {
+    allocated += bytes;
+    return real;
+  }
+  memory_of_thread->Add(bytes);
+  return {real.get(), [real, bytes, counted = memory_of_thread](void*) { counted->Add(-bytes); }};
 }
 
 namespace {

@@ -66,7 +66,7 @@ TEST(LayoutTest, ReplicatedHoldsEverythingEverywhere) {
 TEST(LayoutTest, NamesShapesAndReductions) {
   EXPECT_EQ(ShapeToString({128, 784}), "[128,784]");
   EXPECT_EQ(ShapeToString({}), "[]");
-  EXPECT_EQ(NumElements({}), 1);
+  EXPECT_EQ(NumElements(Shape{}), 1);
   EXPECT_EQ(NumElements({3, 0, 5}), 0);
   for (ReduceOp op : kAllReduceOps) EXPECT_EQ(ReduceOpFromName(ReduceOpName(op)).value(), op);
 }

@@ -39,6 +39,53 @@ TEST_F(FileTest, WritesPiecesOneAfterTheOther) {
   EXPECT_EQ(ReadFile(Path("f")).value(), "abcdef");
 }
 
+TEST_F(FileTest, WritesPiecesThatAreMadeMeanwhile) {
+  int made = 0;
+  std::string piece;
+  const auto next = [&]() -> absl::StatusOr<std::string_view> {
+    piece = made < 3 ? std::string(size_t{1} << (10 * made), static_cast<char>('a' + made)) : "";
+    ++made;
+    return piece;
+  };
+  Sha256 hash;
+  ASSERT_TRUE(WritePiecesAtomically(Path("f"), next, &hash).ok());
+  EXPECT_EQ(ReadFile(Path("f")).value(), "a" + std::string(1024, 'b') + std::string(1 << 20, 'c'));
+  EXPECT_EQ(hash.Hex(), Sha256OfFile(Path("f")).value());
+  made = 3;
+  ASSERT_TRUE(WritePiecesAtomically(Path("f"), next).ok());
+  EXPECT_EQ(ReadFile(Path("f")).value(), "");
+}
+
+TEST_F(FileTest, APieceThatCannotBeMadeLeavesTheOldFile) {
+  File("f", "old");
+  int made = 0;
+  const auto next = [&]() -> absl::StatusOr<std::string_view> {
+    if (made++ == 2) return absl::DataLossError("damaged");
+    return "piece";
+  };
+  EXPECT_EQ(MessageOf(WritePiecesAtomically(Path("f"), next)), "damaged");
+  EXPECT_EQ(ReadFile(Path("f")).value(), "old");
+  EXPECT_EQ(NumFiles(), 1);
+}
+
+// Before its new name, as other files.
+TEST_F(FileTest, FlushesPieces) {
+  File("f", "old");
+  std::vector<std::string> flushed;
+  {
+    const WatchedFlushes flushes([&](const std::string& path) {
+      flushed.push_back((path == dir() ? "directory" : ReadFile(path).value()) + ", f is " +
+                        ReadFile(Path("f")).value());
+      return 0;
+    });
+    int made = 0;
+    ASSERT_TRUE(WritePiecesAtomically(Path("f"), [&]() -> absl::StatusOr<std::string_view> {
+                  return made++ < 2 ? "ab" : "";
+                }).ok());
+  }
+  EXPECT_EQ(flushed, (std::vector<std::string>{"abab, f is old", "directory, f is abab"}));
+}
+
 TEST_F(FileTest, HashesWhatItWrites) {
   const std::string mebibyte(size_t{1} << 20, 'm'), odd(1'234'567, 'o');
   std::vector<std::string_view> pieces(64, mebibyte);

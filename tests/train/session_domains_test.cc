@@ -17,6 +17,7 @@
 #include "meshwork.h"
 #include "meshwork/runtime/transport/loopback.h"
 #include "runtime/programs.h"
+#include "support/counted_end.h"
 #include "support/tensors.h"
 
 namespace meshwork {
@@ -284,48 +285,6 @@ TEST(SessionDomainsTest, AVariableIsSetFromItsWhole) {
     EXPECT_EQ(NumbersOf(session.Get("w").value()), NumbersOf(value)) << "the program is kept";
   });
 }
-
-// A transport's end, and the bytes that its operations have sent.
-class CountedEnd : public Transport {
- public:
-  explicit CountedEnd(Transport& end) : end_(end) { set_speed(end.speed()); }
-  int64_t bytes() const { return bytes_; }
-
-  int64_t domain() const override { return end_.domain(); }
-  int64_t num_domains() const override { return end_.num_domains(); }
-  absl::StatusOr<std::vector<std::string>> AllGather(std::string_view what, std::string_view text) override {
-    return end_.AllGather(what, text);
-  }
-  absl::StatusOr<std::unique_ptr<RemoteOp>> Prepare(RemoteSpec spec) override {
-    int64_t bytes = 0;
-    for (const RemotePart& part : spec.sends) bytes += part.bytes;
-    absl::StatusOr<std::unique_ptr<RemoteOp>> op = end_.Prepare(std::move(spec));
-    if (!op.ok()) return op.status();
-    return std::make_unique<CountedOp>(*std::move(op), bytes, bytes_);
-  }
-  void Abort(absl::Status reason) override { end_.Abort(std::move(reason)); }
-
- private:
-  class CountedOp : public RemoteOp {
-   public:
-    CountedOp(std::unique_ptr<RemoteOp> op, int64_t bytes, int64_t& total)
-        : op_(std::move(op)), bytes_(bytes), total_(total) {}
-    absl::Status Start(std::span<const std::byte* const> sends,
-                       std::span<std::byte* const> receives) override {
-      total_ += bytes_;
-      return op_->Start(sends, receives);
-    }
-    absl::Status Wait() override { return op_->Wait(); }
-
-   private:
-    const std::unique_ptr<RemoteOp> op_;
-    const int64_t bytes_;
-    int64_t& total_;
-  };
-
-  Transport& end_;
-  int64_t bytes_ = 0;
-};
 
 // What crosses in a step, as one would say it by hand: an axis between domains sums gradients, or activations. A block
 // that several devices of a domain hold crosses once.

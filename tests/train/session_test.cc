@@ -247,7 +247,8 @@ TEST(SessionTest, CrossEntropyOfAMaskedClassIsFinite) {
 TEST(SessionTest, OneThatWasMovedFromSaysSo) {
   Session first = Session::Create(Classifier("batch=2", 6)).value();
   const Session second = std::move(first);
-  const std::string_view message = "Session: it was moved to another one; go on with that.";
+  const std::string_view message =
+      "Session: it was moved to another one, or lost its state in a Remesh that failed; go on with another one.";
   EXPECT_EQ(MessageOf(first.Run(Examples(6)).status()), message);
   EXPECT_EQ(MessageOf(first.Evaluate(Examples(6)).status()), message);
   EXPECT_EQ(MessageOf(first.Bind(Examples(6)).status()), message);

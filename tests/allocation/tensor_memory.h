@@ -1,0 +1,30 @@
+// How much memory tensors take: what AllocateAligned gave to a thread and is not free yet. The binary stands in front of
+// AllocateAligned (planned_test.cc).
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+
+namespace meshwork {
+
+class TensorMemory {
+ public:
+  void Add(int64_t bytes) {
+    now_ += bytes;
+    most_ = std::max<int64_t>(most_, now_);
+  }
+  int64_t now() const { return now_; }
+  // The most at a time since the last ForgetMost.
+  int64_t most() const { return most_; }
+  void ForgetMost() { most_ = now_.load(); }
+
+ private:
+  std::atomic<int64_t> now_ = 0, most_ = 0;
+};
+
+// Counts what this thread allocates from now on, whoever frees it.
+std::shared_ptr<TensorMemory> CountTensorMemoryOfThread();
+
+}  // namespace meshwork

@@ -1,0 +1,96 @@
+// What Session::Remesh refuses.
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "errors/errors.h"
+#include "gtest/gtest.h"
+#include "meshwork/control/manual.h"
+#include "meshwork/ops/ops.h"
+#include "meshwork/runtime/transport/loopback.h"
+#include "meshwork/train/initializers.h"
+#include "meshwork/train/session.h"
+
+namespace meshwork {
+namespace {
+
+// w: f32[6,4], b: f32[4].
+Graph Affine(std::string_view mesh, const LayoutSpec& layout = {UNSHARDED, UNSHARDED}) {
+  Graph g(Mesh::VirtualCpus(mesh).value());
+  Value x = g.Input("x", F32, {6, 6}, {UNSHARDED, UNSHARDED});
+  Value w = g.Var("w", Zeros({6, 4}), layout);
+  g.Output("y", MatMul(x, w) + g.Var("b", Zeros({4}), {UNSHARDED}));
+  return g;
+}
+
+TEST(RemeshErrors, Sessions) {
+  Session session = Session::Create(Affine("x=2")).value();
+  const Mesh six = Mesh::Parse("x=6").value();
+  const auto with = [&](NamedLayouts layouts) { return session.Remesh(six, layouts); };
+  const auto of = [&](const std::vector<std::pair<std::string, Type>>& variables) {
+    Graph g(six);
+    for (const auto& [name, type] : variables)
+      g.Var(name, Zeros(type.shape, type.dtype), LayoutSpec(type.shape.size(), UNSHARDED));
+    return session.Remesh(g);
+  };
+  Graph computes_nothing(six);
+  computes_nothing.Input("x", F32, {2}, {UNSHARDED});
+  const auto by_hand = [&](CallSite loc = CallSite::Current()) {
+    Graph g(Mesh::Parse("x=2").value());
+    Value w = g.Var("w", Zeros({6, 4}), {"x", UNSHARDED});
+    g.Output("y", manual::Region(
+                      g, {w}, {{"x", UNSHARDED}}, {{UNSHARDED, UNSHARDED}},
+                      [&](Graph&, const std::vector<Value>& block) -> std::vector<Value> {
+                        return {manual::AllReduce(block[0], {"x"}, ReduceOp::kSum, loc)};
+                      },
+                      loc)[0]);
+    return Session::Create(g)->Remesh(six);
+  };
+  Session other = Session::Create(Affine("x=2")).value();
+  const Session moved = std::move(other);
+  ExpectErrors("remesh", {
+                             MISTAKE(with({{"v", {UNSHARDED}}})),
+                             MISTAKE(with({{"bias", {UNSHARDED}}})),
+                             MISTAKE(with({{"w", {UNSHARDED}}})),
+                             MISTAKE(with({{"w*", {UNSHARDED}}})),
+                             MISTAKE(with({{"v*", {UNSHARDED, "x"}}})),
+                             MISTAKE(with({{"w", {"y", UNSHARDED}}})),
+                             MISTAKE(with({{"w", {"x", "x"}}})),
+                             MISTAKE(by_hand()),
+                             MISTAKE(of({{"w", {F32, {6, 4}}}})),
+                             MISTAKE(of({{"w", {F64, {6, 4}}}, {"b", {F32, {5}}}, {"c", {I32, {}}}})),
+                             MISTAKE(session.Remesh(computes_nothing)),
+                             MISTAKE(session.Remesh(six, {}, {.max_bytes_in_flight = 10})),
+                             MISTAKE(session.Remesh(six, {}, {.memory_budget = -1})),
+                             MISTAKE(session.Remesh(six, {}, {.memory_budget = 200})),
+                             MISTAKE(other.Remesh(six)),
+                         });
+  EXPECT_TRUE(session.Remesh(six).ok()) << "it is as it was";
+}
+
+// The message of either domain.
+TEST(RemeshErrors, Domains) {
+  const auto in_domains = [](int64_t asked, const std::string& mesh, const std::string& other_mesh) {
+    const std::vector<std::unique_ptr<Transport>> ends = MakeLoopback(2);
+    std::vector<absl::Status> statuses(2);
+    std::vector<std::thread> threads;
+    for (int64_t domain = 0; domain < 2; ++domain) {
+      threads.emplace_back([&, domain] {
+        SessionOptions options{.workers = 1, .own_cores = false};
+        options.executor.transport = ends[static_cast<size_t>(domain)].get();
+        Session session = Session::Create(Affine("x=4", {"x", UNSHARDED}), options).value();
+        statuses[static_cast<size_t>(domain)] =
+            session.Remesh(Mesh::Parse(domain == 0 ? mesh : other_mesh).value()).status();
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    return statuses[static_cast<size_t>(asked)];
+  };
+  ExpectErrors("remesh_domains", {
+                                     MISTAKE(in_domains(0, "x=3", "x=3")),
+                                     MISTAKE(in_domains(1, "x=2", "x=6")),
+                                 });
+}
+
+}  // namespace
+}  // namespace meshwork

@@ -1,0 +1,261 @@
+#include "meshwork/train/remesh.h"
+
+#include <algorithm>
+#include <memory>
+#include <string_view>
+
+#include "fmt/ranges.h"
+#include "meshwork/base/status.h"
+#include "meshwork/base/suggest.h"
+#include "meshwork/ir/regions.h"
+#include "meshwork/ir/rewrite.h"
+
+namespace meshwork {
+namespace {
+
+// Whether * in the pattern can stand for characters so that it is `name`.
+bool Fits(std::string_view pattern, std::string_view name) {
+  const size_t star = pattern.find('*');
+  if (star == std::string_view::npos) return pattern == name;
+  if (name.substr(0, star) != pattern.substr(0, star)) return false;
+  const std::string_view rest = pattern.substr(star + 1);
+  for (size_t skip = star; skip <= name.size(); ++skip)
+    if (Fits(rest, name.substr(skip))) return true;
+  return false;
+}
+
+bool IsPattern(std::string_view name) { return name.find('*') != std::string_view::npos; }
+
+// The weight whose state `state` is: the variable of its shape and layout whose name ends its name. Null: none is.
+const ValueInfo* WeightOf(const Graph& graph, const ValueInfo& state) {
+  const ValueInfo* weight = nullptr;
+  for (const Argument& argument : graph.arguments()) {
+    const ValueInfo& info = graph.value(argument.value);
+    if (!argument.is_variable || info.type.shape != state.type.shape || info.layout != state.layout ||
+        info.modes != state.modes || !std::string_view(state.name).ends_with("/" + info.name))
+      continue;
+    if (weight == nullptr || info.name.size() > weight->name.size()) weight = &info;
+  }
+  return weight;
+}
+
+// Layouts are written by names, as a mesh that is cut for one of them changes the positions of all axes. The mesh of
+// the program: as it was given, cut where they need it.
+class MeshChange {
+ public:
+  explicit MeshChange(Mesh mesh) : mesh_(std::move(mesh)) {}
+
+  const Mesh& mesh() const { return mesh_; }
+
+  // The pin by the axes that are left.
+  absl::StatusOr<LayoutPin> Change(const LayoutPin& pin) {
+    LayoutSpec spec;
+    const LayoutSpec before = SpecOf(pin.layout);
+    for (size_t d = 0; d < before.size(); ++d) {
+      const DimMode mode = pin.mode(static_cast<int>(d));
+      if (mode == DimMode::kOpen) spec.emplace_back(OPEN);
+      else if (mode == DimMode::kMatch) spec.emplace_back(MATCH);
+      else spec.push_back(Left(before[d]));
+    }
+    return Pin(spec);
+  }
+
+  absl::StatusOr<LayoutPin> Pin(const LayoutSpec& spec) {
+    MESHWORK_ASSIGN_OR_RETURN(LayoutPin pin, LayoutPin::Create(mesh_, spec));
+    mesh_ = pin.layout.mesh();
+    return pin;
+  }
+
+ private:
+  std::vector<std::string> Left(const std::vector<std::string>& axes) const {
+    std::vector<std::string> left;
+    for (const std::string& axis : axes)
+      if (mesh_.Cut(axis).ok()) left.push_back(axis);
+    return left;
+  }
+  DimSpec Left(const DimSpec& dim) const {
+    if (dim.factors().empty()) return DimSpec(Left(dim.axes()));
+    std::vector<FactorSpec> factors = dim.factors();
+    for (FactorSpec& factor : factors) factor.axes = Left(factor.axes);
+    return DimSpec::Factors(std::move(factors));
+  }
+
+  Mesh mesh_;
+};
+
+// The layout that a name or a pattern gives an argument; null: none does.
+const LayoutSpec* NamedFor(const std::string& name, const Type& type, const NamedLayouts& layouts) {
+  const LayoutSpec* found = nullptr;
+  for (const auto& [pattern, spec] : layouts)
+    if (Fits(pattern, name) && (!IsPattern(pattern) || std::ssize(spec) == type.rank())) found = &spec;
+  return found;
+}
+
+absl::Status CheckLayouts(const Graph& graph, const NamedLayouts& layouts) {
+  std::vector<std::string> names;
+  for (const Argument& argument : graph.arguments()) names.push_back(graph.value(argument.value).name);
+  for (const auto& [pattern, spec] : layouts) {
+    bool fits = false;
+    for (const Argument& argument : graph.arguments()) {
+      const ValueInfo& info = graph.value(argument.value);
+      if (!Fits(pattern, info.name)) continue;
+      if (std::ssize(spec) == info.type.rank()) fits = true;
+      else if (!IsPattern(pattern))
+        return InvalidArgument("Remesh: \"{}\" is {}, and its layout {} is of {}; give an entry per dim.",
+                               info.name, info.type.ToString(), LayoutSpecToString(spec),
+                               Count(std::ssize(spec), "dim"));
+    }
+    if (fits) continue;
+    if (IsPattern(pattern))
+      return absl::NotFoundError(
+          fmt::format("Remesh: \"{}\" fits no input or variable of {}; the layout {} would be of no use.",
+                      pattern, Count(std::ssize(spec), "dim"), LayoutSpecToString(spec)));
+    return absl::NotFoundError(fmt::format("Remesh: there is no input or variable \"{}\"{}", pattern,
+                                           DidYouMeanOneOf(pattern, names, "inputs and variables")));
+  }
+  return absl::OkStatus();
+}
+
+// Changes the layouts of a program, and of the bodies in it, from those of its arguments on.
+class Changer {
+ public:
+  Changer(MeshChange& change, const NamedLayouts& layouts) : change_(change), layouts_(layouts) {}
+
+  absl::Status ChangeArguments(Graph& graph) {
+    const Graph before = graph;
+    for (const Argument& argument : before.arguments()) {
+      const ValueInfo& info = before.value(argument.value);
+      const LayoutSpec* named = NamedFor(info.name, info.type, layouts_);
+      if (named == nullptr && argument.is_variable) {
+        const ValueInfo* const weight = WeightOf(before, info);
+        if (weight != nullptr) named = NamedFor(weight->name, weight->type, layouts_);
+      }
+      if (named == nullptr) continue;
+      absl::StatusOr<LayoutPin> pin = change_.Pin(*named);
+      if (!pin.ok()) return Annotate(pin.status(), fmt::format("Remesh: \"{}\": ", info.name));
+      SetPin(graph.mutable_value(argument.value), *std::move(pin));
+      is_named_.push_back(argument.value);
+    }
+    return absl::OkStatus();
+  }
+
+  // Everything that is not named. `is_program`: not a body.
+  absl::Status ChangeRest(Graph& graph, bool is_program) {
+    for (ValueId id = 0; id < std::ssize(graph.values()); ++id) {
+      ValueInfo& info = graph.mutable_value(id);
+      if (!info.layout.has_value()) continue;
+      if (is_program && std::find(is_named_.begin(), is_named_.end(), id) != is_named_.end()) continue;
+      MESHWORK_ASSIGN_OR_RETURN(LayoutPin pin, change_.Change({*info.layout, info.modes}));
+      SetPin(info, std::move(pin));
+    }
+    for (int n = 0; n < std::ssize(graph.nodes()); ++n) {
+      Node& node = graph.mutable_node(n);
+      const Attrs before = node.attrs;
+      for (const auto& [name, value] : before.entries()) {
+        if (std::holds_alternative<AxisList>(value)) return MadeForMesh(graph, n);
+        if (const auto* pin = std::get_if<LayoutPin>(&value)) {
+          MESHWORK_ASSIGN_OR_RETURN(LayoutPin changed, change_.Change(*pin));
+          node.attrs.Set(name, std::move(changed));
+        }
+      }
+      if (IsManual(node)) return MadeForMesh(graph, n);
+      for (std::shared_ptr<const Graph>& region : node.regions) {
+        Graph body = *region;
+        MESHWORK_RETURN_IF_ERROR(ChangeRest(body, /*is_program=*/false));
+        region = std::make_shared<const Graph>(std::move(body));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  static void SetPin(ValueInfo& info, LayoutPin pin) {
+    info.layout = std::move(pin.layout);
+    info.modes = std::move(pin.modes);
+  }
+  static absl::Status MadeForMesh(const Graph& graph, int node) {
+    return InvalidArgument(
+        "Remesh: {} is written for the mesh {}; build the program on the new mesh, and call Remesh with it.",
+        graph.Describe(node), graph.mesh().ToString());
+  }
+
+  MeshChange& change_;
+  const NamedLayouts& layouts_;
+  std::vector<ValueId> is_named_;  // arguments that have their layout
+};
+
+// `graph`, whose layouts are of `mesh` or of meshes that are cut less, on `mesh`.
+Graph PutOn(const Graph& graph, const Mesh& mesh) {
+  Graph to(mesh);
+  to.name = graph.name;
+  std::vector<ValueId> map(graph.values().size(), kNoValue);
+  for (const Argument& argument : graph.arguments())
+    map[static_cast<size_t>(argument.value)] =
+        to.AddArgument(graph.value(argument.value), argument.is_variable, argument.initializer);
+  for (const Node& node : graph.nodes()) {
+    Node copy = node;
+    for (const auto& [name, value] : node.attrs.entries())
+      if (const auto* pin = std::get_if<LayoutPin>(&value))
+        copy.attrs.Set(name, LayoutPin{pin->layout.On(mesh), pin->modes});
+    for (std::shared_ptr<const Graph>& region : copy.regions)
+      region = std::make_shared<const Graph>(PutOn(*region, mesh));
+    CopyNode(graph, copy, to, map);
+  }
+  for (ValueId id = 0; id < std::ssize(to.values()); ++id)
+    if (ValueInfo& info = to.mutable_value(id); info.layout.has_value()) info.layout = info.layout->On(mesh);
+  for (const OutputInfo& output : graph.outputs())
+    to.AddOutput({output.name, map[static_cast<size_t>(output.value)]});
+  for (const VariableUpdate& update : graph.updates())
+    to.AddUpdate({update.argument, map[static_cast<size_t>(update.value)], update.location});
+  return to;
+}
+
+// Less would cost a message for a handful of elements.
+constexpr int64_t kLeastInFlight = 1024;
+
+}  // namespace
+
+absl::StatusOr<Graph> OnOtherMesh(const Graph& graph, const Mesh& mesh, const NamedLayouts& layouts) {
+  MESHWORK_RETURN_IF_ERROR(graph.status());
+  MESHWORK_RETURN_IF_ERROR(CheckLayouts(graph, layouts));
+  MeshChange change(mesh);
+  Changer changer(change, layouts);
+  Graph changed = graph;
+  MESHWORK_RETURN_IF_ERROR(changer.ChangeArguments(changed));
+  MESHWORK_RETURN_IF_ERROR(changer.ChangeRest(changed, /*is_program=*/true));
+  return PutOn(changed, change.mesh());
+}
+
+absl::Status CheckSameVariables(const Graph& graph, const std::map<std::string, DTensor>& variables) {
+  std::vector<std::string> wrong;
+  for (const auto& [name, tensor] : variables) {
+    const int a = graph.FindArgument(name);
+    if (a < 0 || !graph.arguments()[static_cast<size_t>(a)].is_variable)
+      wrong.push_back(fmt::format("\"{}\" {} is missing", name, tensor.type().ToString()));
+    else if (const Type& type = graph.value(graph.arguments()[static_cast<size_t>(a)].value).type;
+             type != tensor.type())
+      wrong.push_back(
+          fmt::format("\"{}\" is {} and must be {}", name, type.ToString(), tensor.type().ToString()));
+  }
+  for (const Argument& argument : graph.arguments()) {
+    const ValueInfo& info = graph.value(argument.value);
+    if (argument.is_variable && !variables.contains(info.name))
+      wrong.push_back(fmt::format("\"{}\" {} is not expected", info.name, info.type.ToString()));
+  }
+  if (wrong.empty()) return absl::OkStatus();
+  return InvalidArgument("Remesh: the program has other variables than the session: {}.",
+                         fmt::join(wrong, "; "));
+}
+
+absl::Status CheckOptions(const RemeshOptions& options) {
+  if (options.max_bytes_in_flight < kLeastInFlight)
+    return InvalidArgument("Remesh: max_bytes_in_flight is {}; at least {} bytes are sent at a time.",
+                           options.max_bytes_in_flight, kLeastInFlight);
+  if (options.memory_budget < 0)
+    return InvalidArgument(
+        "Remesh: memory_budget is {}; give the bytes that a domain has, or 0 for no limit.",
+        options.memory_budget);
+  return absl::OkStatus();
+}
+
+}  // namespace meshwork

@@ -1,0 +1,73 @@
+#include "meshwork/train/session_graphs.h"
+
+#include <utility>
+#include <vector>
+
+#include "meshwork/base/hash.h"
+#include "meshwork/ir/row.h"
+#include "meshwork/ops/shape.h"
+
+namespace meshwork {
+namespace {
+
+// A variable's random stream hangs on its name, not on which others there are.
+int64_t StreamOf(std::string_view name) { return static_cast<int64_t>(StableHash(name) >> 1); }
+
+}  // namespace
+
+Graph InitializerGraph(const Graph& graph, int64_t seed) {
+  Graph init(graph.mesh());
+  init.name = "initialize";
+  for (const Argument& argument : graph.arguments()) {
+    if (!argument.is_variable || !argument.initializer.has_value() || argument.initializer->build == nullptr)
+      continue;
+    const ValueInfo& info = graph.value(argument.value);
+    // A mistake of the initializer's stands where the variable was declared.
+    const LocationScope scope(init, info.location);
+    const CallSite site{info.location.file.c_str(), info.location.line};
+    const Variable variable = init.Var(info.name, *argument.initializer, SpecOf(*info.layout), site);
+    init.Update(variable, argument.initializer->build(init, info.type, seed, StreamOf(info.name)), site);
+  }
+  return init;
+}
+
+Graph GatherGraph(const Graph& graph, const std::string& name) {
+  Graph gather(graph.mesh());
+  gather.name = "get";
+  const ValueInfo& info = graph.value(graph.arguments()[graph.FindArgument(name)].value);
+  const LocationScope scope(gather, info.location);
+  const CallSite site{info.location.file.c_str(), info.location.line};
+  const Variable variable = gather.Var(name, Initializer{.type = info.type}, SpecOf(*info.layout), site);
+  gather.Output(name, Relayout(variable, LayoutSpec(info.type.shape.size(), UNSHARDED)), site);
+  return gather;
+}
+
+Graph WithGatheredOutputs(Graph graph, const Graph& local, AxisSet across,
+                          const std::set<std::string>& distributed) {
+  graph.CutMesh(local.mesh());
+  std::vector<OutputInfo> outputs = graph.outputs();
+  graph.ClearOutputs();
+  for (size_t o = 0; o < outputs.size(); ++o) {
+    Layout layout = *local.value(local.outputs()[o].value).layout;
+    if (layout.ShardedAxes().Intersects(across) && !distributed.contains(outputs[o].name)) {
+      for (int d = 0; d < layout.rank(); ++d)
+        if (layout.IsStrided(d) || AxisSet(layout.dim(d)).Intersects(across)) layout = layout.WithDim(d, {});
+      const int gather = graph
+                             .TryAdd(GetOp("relayout"), {{outputs[o].value}}, {{"layout", LayoutPin{layout}}},
+                                     graph.value(outputs[o].value).location)
+                             .value();
+      outputs[o].value = graph.nodes()[gather].results[0];
+    }
+    graph.AddOutput(std::move(outputs[o]));
+  }
+  return graph;
+}
+
+Graph WithoutUpdates(const Graph& graph) {
+  Graph copy = graph;
+  copy.name = "evaluate";
+  copy.ClearUpdates();
+  return copy;
+}
+
+}  // namespace meshwork
