@@ -124,6 +124,7 @@ absl::StatusOr<Processes> Processes::Join(const JoinOptions& options, const Envi
   joined.connect_.deadline = std::chrono::seconds(options.deadline_seconds);
   joined.connect_.rendezvous = environment("MESHWORK_RENDEZVOUS").value_or("");
   joined.connect_.token = environment("MESHWORK_TOKEN").value_or("");
+  if (joined.is_evaluator() && options.may_evaluate) return joined;
   MESHWORK_RETURN_IF_ERROR(joined.Meet());
   MESHWORK_RETURN_IF_ERROR(joined.JoinGeneration());
   return joined;
@@ -186,6 +187,7 @@ absl::Status Processes::CountSharers() {
 
 void Processes::Use(SessionOptions& options) const {
   options.executor.transport = transport_.get();
+  if (is_evaluator()) options.own_cores = false;  // others of its host may train on them
   if (sharers_ == 1) return;
   options.own_cores = false;
   if (options.workers == 0) options.workers = std::max(1, WorkerPool::DefaultWorkers() / sharers_);

@@ -48,6 +48,9 @@ struct JoinOptions {
   // the link, and the first process writes it. Measuring takes up to half a second on a slow link. Empty: the link is
   // measured and not kept.
   std::string link_file;
+  // Whether the cluster's evaluator may join. It is alone, with a mesh of its own, and learns from checkpoints what the
+  // others have trained (train/train_and_evaluate.h). Without, it is refused.
+  bool may_evaluate = false;
 };
 
 // Adds --cluster, --transport, --deadline, --recover, --recover-deadline and --link-file.
@@ -68,7 +71,10 @@ class Processes {
   const Cluster& cluster() const { return cluster_; }
   bool is_chief() const { return cluster_.is_chief(); }
   bool is_alone() const { return cluster_.is_alone(); }
-  Transport* transport() const { return transport_.get(); }  // null if this process is alone
+  bool is_evaluator() const { return cluster_.task().role == Role::kEvaluator; }
+  Transport* transport() const {
+    return transport_.get();
+  }  // null if this process is alone, or the evaluator
 
   // The session's data goes to and from the others, and its workers, unless their number is given, take this
   // process's part of the cores.

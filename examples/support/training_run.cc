@@ -327,7 +327,7 @@ absl::Status RunWithOthers(RunOptions& options, const std::function<absl::Status
     options = asked;
     output.Restore();
     MESHWORK_RETURN_IF_ERROR(AgreeOnFlags(options));
-    if (!processes.is_chief()) {
+    if (!processes.is_chief() && !processes.is_evaluator()) {
       MESHWORK_RETURN_IF_ERROR(MoveOutput(options));
       options.json = options.plot = options.dump = "";
       if (TraceFile(options).empty()) options.profile = "off";

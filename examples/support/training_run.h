@@ -80,10 +80,10 @@ absl::Status WriteLossPlot(const std::string& path, std::string title, std::stri
                            const std::vector<double>& losses);
 
 // Joins the other processes, as the options say, and runs `body` in each of them. Processes other than the
-// chief write no files but their logs, which --log-dir asks for: what they print goes there, or nowhere. Where
-// body fails, the others end with its error. After a loss that --recover allows, `body` runs again. Errors: those of
-// Processes::Join; --profile names a file in some processes and none in others; some have --checkpoint-dir, and others
-// have not.
+// chief and an evaluator write no files but their logs, which --log-dir asks for: what they print goes there, or
+// nowhere. Where body fails, the others end with its error. After a loss that --recover allows, `body` runs again.
+// Errors: those of Processes::Join; --profile names a file in some processes and none in others; some have
+// --checkpoint-dir, and others have not.
 absl::Status RunWithOthers(RunOptions& options, const std::function<absl::Status()>& body);
 
 // The main function of such a program: calls run(). If run() fails, prints its error to standard error and

@@ -179,7 +179,7 @@ class CommandChecker {
   std::string Program(const std::string& command, const Words& words) const {
     if (command.starts_with("examples/multi_worker/") && Exists(command)) return Launcher(words);
     if (command.find('/') != std::string::npos && Exists(command)) return "";
-    static const std::regex built("build/([a-z-]+)/(examples|benchmarks|tests)/([a-z_]+)");
+    static const std::regex built("build/([a-z-]+)/(examples|benchmarks|tests)/([a-z_/]+)");
     std::smatch match;
     if (!std::regex_match(command, match, built))
       return fmt::format("{} is no command that tests/docs/commands.cc knows", command);
