@@ -138,15 +138,4 @@ absl::StatusOr<CheckpointLock> CheckpointLock::Take(const std::string& dir) {
   return lock;
 }
 
-CheckpointLock::CheckpointLock(CheckpointLock&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-
-CheckpointLock& CheckpointLock::operator=(CheckpointLock&& other) noexcept {
-  std::swap(fd_, other.fd_);
-  return *this;
-}
-
-CheckpointLock::~CheckpointLock() {
-  if (fd_ >= 0) close(fd_);
-}
-
 }  // namespace meshwork

@@ -19,6 +19,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "meshwork/base/fork.h"
 #include "meshwork/storage/checkpoint_index.h"
 
 namespace meshwork {
@@ -52,18 +53,16 @@ absl::Status RemoveCheckpoint(const std::string& path);
 // REQUIRES: nobody else writes there (CheckpointLock).
 void RemoveLeftovers(const std::string& dir);
 
-// While it lives, no other job writes into the folder. The system ends it with the process.
+// While it lives, no other job writes into the folder. The system ends it with the process; children of a fork do not
+// have it.
 class CheckpointLock {
  public:
   // Makes the folder where it is missing. Errors: another process has it, with its host and number; those of the system.
   static absl::StatusOr<CheckpointLock> Take(const std::string& dir);
-  CheckpointLock(CheckpointLock&& other) noexcept;
-  CheckpointLock& operator=(CheckpointLock&& other) noexcept;
-  ~CheckpointLock();
 
  private:
   explicit CheckpointLock(int fd) : fd_(fd) {}
-  int fd_;
+  UninheritedFd fd_;
 };
 
 }  // namespace meshwork

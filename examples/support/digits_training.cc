@@ -76,6 +76,7 @@ absl::StatusOr<TrainLog> Train(const DigitsModel& model, Session& session, const
   if (options.shuffle == "on") batches.shuffle_seed = static_cast<uint64_t>(options.run.seed);
   ProgressReporter progress =
       ProgressReporter::For(stdout, options.epochs, data.digits.train.Batches(batches).num_batches());
+  MESHWORK_ASSIGN_OR_RETURN(const ReplicaCheck replicas, MakeReplicaCheck(options.run));
   auto done = [&] { return options.steps > 0 && std::ssize(log.steps) >= options.steps; };
   for (int64_t epoch = 0; epoch < options.epochs && !done(); ++epoch) {
     const Clock::time_point start = Clock::now();
@@ -90,6 +91,7 @@ absl::StatusOr<TrainLog> Train(const DigitsModel& model, Session& session, const
       MESHWORK_ASSIGN_OR_RETURN(const Measures measures, MeasuresOf(result));
       train.Add(measures, batch.rows());
       log.steps.push_back(measures);
+      MESHWORK_RETURN_IF_ERROR(replicas.AfterStep(std::ssize(log.steps), session));
       progress.Step(batch.rows(), measures.loss, measures.accuracy);
       if (done()) break;
     }

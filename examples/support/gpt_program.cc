@@ -106,6 +106,7 @@ absl::StatusOr<TrainLog> Train(Session& session, const std::string& text, const 
   ProgressReporter progress = ProgressReporter::For(stdout, /*epochs=*/1, o.steps);
   progress.BeginEpoch(0);
   const RowRange rows = session.RowsHere(o.batch);
+  MESHWORK_ASSIGN_OR_RETURN(const ReplicaCheck replicas, MakeReplicaCheck(o.run));
   for (int64_t step = 0; step < o.steps; ++step) {
     const Feeds feeds = DrawExamples(text, o, step, rows);
     if (step == 0) log.startup_seconds = SecondsSinceProcessStart();
@@ -113,6 +114,7 @@ absl::StatusOr<TrainLog> Train(Session& session, const std::string& text, const 
     MESHWORK_ASSIGN_OR_RETURN(const StepResult result, session.Run(feeds));
     log.step_seconds.push_back(std::chrono::duration<double>(Clock::now() - start).count());
     MESHWORK_ASSIGN_OR_RETURN(log.losses.emplace_back(), result.scalar("loss"));
+    MESHWORK_RETURN_IF_ERROR(replicas.AfterStep(step + 1, session));
     progress.Step(o.batch, log.losses.back());
   }
   if (o.steps > 0) progress.EndEpoch(fmt::format("last loss {:.4f}", log.losses.back()));
