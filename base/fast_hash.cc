@@ -8,7 +8,7 @@ namespace meshwork {
 namespace {
 
 // Odd, with bits that look random: the golden ratio's, and those of MurmurHash3's and SplitMix64's finalizers.
-constexpr uint64_t kLane = 0x9e3779b97f4a7c15u;
+constexpr uint64_t kLane = 0x9e3779b97f4a7c15u, kWord = 0xff51afd7ed558ccdu;
 constexpr uint64_t kFirst = 0xbf58476d1ce4e5b9u, kSecond = 0x94d049bb133111ebu;
 
 // A bijection whose bits each depend on all of `x`.
@@ -24,13 +24,15 @@ FastHash::FastHash() {
   for (size_t lane = 0; lane < lanes_.size(); ++lane) lanes_[lane] = Scrambled(kLane * (lane + 1));
 }
 
+// The round of XXH64 (https://github.com/Cyan4973/xxHash/blob/dev/doc/xxhash_spec.md). A product carries a bit to higher
+// ones only: of two products with a rotation between, one carries it far, wherever it is.
 void FastHash::Mix(Lanes& lanes, const std::byte* data, int64_t count) {
   Lanes now = lanes;  // in registers
   for (; count > 0; --count, data += kStripe) {
     for (size_t lane = 0; lane < now.size(); ++lane) {
       uint64_t word;
       std::memcpy(&word, data + 8 * lane, sizeof(word));
-      now[lane] = std::rotl((now[lane] ^ word) * kLane, 29);
+      now[lane] = std::rotl(now[lane] + word * kWord, 31) * kLane;
     }
   }
   lanes = now;

@@ -68,13 +68,15 @@ TEST(ForkTest, AnUninheritedFileIsClosedInAChild) {
   const int fd = file.get();
   ASSERT_GE(fd, 0);
   ASSERT_EQ(flock(fd, LOCK_EX | LOCK_NB), 0);
-  int ends[2];
+  int ends[2], born[2];
   ASSERT_EQ(pipe(ends), 0);
+  ASSERT_EQ(pipe(born), 0);
   std::fflush(nullptr);
   const pid_t child = fork();
   if (child == 0) {
     alarm(60);
     close(ends[1]);
+    if (write(born[1], "!", 1) != 1) _exit(2);
     const bool is_closed = file.get() == -1 && fcntl(fd, F_GETFD) == -1;
     // The number may be taken again, and is then not the lock's.
     const int again = open("/dev/null", O_RDONLY | O_CLOEXEC);
@@ -86,6 +88,8 @@ TEST(ForkTest, AnUninheritedFileIsClosedInAChild) {
     _exit(is_closed && is_open && has_ended ? 0 : 1);
   }
   close(ends[0]);
+  char byte;
+  ASSERT_EQ(read(born[0], &byte, 1), 1);
   EXPECT_TRUE(IsLocked(path));
   UninheritedFd moved = std::move(file);
   EXPECT_EQ(file.get(), -1);
@@ -96,6 +100,8 @@ TEST(ForkTest, AnUninheritedFileIsClosedInAChild) {
   int status = -1;
   ASSERT_EQ(waitpid(child, &status, 0), child);
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+  close(born[0]);
+  close(born[1]);
   unlink(path.c_str());
 }
 

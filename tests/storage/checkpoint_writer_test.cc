@@ -156,19 +156,21 @@ TEST_F(CheckpointWriterTest, AForkedProcessWritesNothing) {
 TEST_F(CheckpointWriterTest, AForkedProcessDoesNotKeepTheLock) {
   if (!kMayFork) GTEST_SKIP();
   auto writer = Open();
-  int ends[2];
+  int ends[2], born[2];
   ASSERT_EQ(pipe(ends), 0);
+  ASSERT_EQ(pipe(born), 0);
   const pid_t child = fork();
   if (child == 0) {
     alarm(60);
     close(ends[1]);
     char end;
-    _exit(read(ends[0], &end, 1) == 0 ? 0 : 1);
+    _exit(write(born[1], "!", 1) == 1 && read(ends[0], &end, 1) == 0 ? 0 : 1);
   }
+  char byte;
+  ASSERT_EQ(read(born[0], &byte, 1), 1);
   writer.reset();
   EXPECT_EQ(MessageOf(Save(*Open(), {.step = 1})), "");
-  close(ends[0]);
-  close(ends[1]);
+  for (int fd : {ends[0], ends[1], born[0], born[1]}) close(fd);
   int status = -1;
   ASSERT_EQ(waitpid(child, &status, 0), child);
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
