@@ -318,10 +318,11 @@ absl::Status CheckReplicas(const std::map<std::string, DTensor>& variables, int6
     MESHWORK_CHECK(tensor.domain().placement() == placement, "{}", variable);
   absl::StatusOr<std::vector<Replicated>> replicated = HashAll(variables);
   Kinds kinds;
-  absl::StatusOr<std::string> mine = replicated.status();
-  if (replicated.ok()) {
+  absl::StatusOr<std::string> mine = "";
+  if (!replicated.ok()) {
+    mine = replicated.status();
+  } else {
     kinds = KindsOf(*replicated);
-    mine = "";
     Append(*mine, HashOfQuestion(variables, step));
     for (const auto& [apart, kind] : kinds) {
       Append(*mine, kind.hash.value());

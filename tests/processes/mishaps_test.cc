@@ -53,7 +53,6 @@ TEST_P(MishapsTest, AnOrphanHidesNobody) {
   const Finished finished = Launch(2, MISHAPS, {"orphan", dir()});
   EXPECT_NE(finished.code, 0);
   EXPECT_THAT(finished.err, HasSubstr("the connection to domain 1, worker 1"));
-  EXPECT_THAT(LeftBehind(), IsEmpty());
 }
 
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(MishapsTest);

@@ -54,7 +54,8 @@ class CheckpointWriterTest : public TempDirTest {
   }
   std::vector<int64_t> Steps() const {
     std::vector<int64_t> steps;
-    for (const FoundCheckpoint& found : ListCheckpoints(Path("runs")).value()) {
+    const std::vector<FoundCheckpoint> all = ListCheckpoints(Path("runs")).value();
+    for (const FoundCheckpoint& found : all) {
       EXPECT_EQ(MessageOf(found.index.status()), "");
       steps.push_back(found.step);
     }
@@ -192,7 +193,8 @@ TEST_F(CheckpointWriterTest, AFailedWriteLosesNothing) {
       EXPECT_FALSE(Save(*writer, {.step = 2}).ok()) << fails;
     }
     EXPECT_EQ(MessageOf(Checkpoint::Open(Path("runs/step-000000000001"))->Verify()), "");
-    for (const FoundCheckpoint& found : ListCheckpoints(Path("runs")).value())
+    const std::vector<FoundCheckpoint> all = ListCheckpoints(Path("runs")).value();
+    for (const FoundCheckpoint& found : all)
       EXPECT_EQ(MessageOf(Checkpoint::Open(found.path)->Verify()), "") << fails;
     EXPECT_EQ(MessageOf(Save(*writer, {.step = 3})), "");
     ASSERT_EQ(MessageOf(RemoveCheckpoint(Path("runs/step-000000000003"))), "");
