@@ -16,6 +16,7 @@
 #include "meshwork.h"
 #include "meshwork/runtime/cpu/cpu_memory.h"
 #include "meshwork/runtime/transport/loopback.h"
+#include "runtime/programs.h"
 #include "support/tensors.h"
 
 namespace meshwork {
@@ -30,8 +31,8 @@ using ::testing::StartsWith;
 using State = std::map<std::string, DTensor>;
 
 // Calls play(domain, end) in each domain, on a thread of its own. What each of them returns.
-std::vector<absl::Status> InDomains(int64_t num_domains,
-                                    const std::function<absl::Status(int64_t, Transport*)>& play) {
+std::vector<absl::Status> PlayInDomains(int64_t num_domains,
+                                        const std::function<absl::Status(int64_t, Transport*)>& play) {
   if (num_domains == 1) return {play(0, nullptr)};
   const std::vector<std::unique_ptr<Transport>> ends =
       MakeLoopback(num_domains, {.deadline = std::chrono::seconds(30)});
@@ -44,7 +45,7 @@ std::vector<absl::Status> InDomains(int64_t num_domains,
 }
 
 std::vector<absl::Status> Check(const std::vector<State>& states, int64_t step = 17) {
-  return InDomains(std::ssize(states), [&](int64_t domain, Transport* end) {
+  return PlayInDomains(std::ssize(states), [&](int64_t domain, Transport* end) {
     return CheckReplicas(states[static_cast<size_t>(domain)], step, end,
                          fmt::format("worker {} on host-{}", domain, domain));
   });
@@ -287,7 +288,7 @@ TEST(ReplicaCheckTest, OthersThatDifferAreNamed) {
 // ---- Sessions.
 
 // x: f32[8,6], y: i32[8] -> loss, by weights that are whole, over `model`, or in bf16.
-Graph Classifier(const std::string& mesh) {
+Graph Perceptron(const std::string& mesh) {
   Graph g(Mesh::VirtualCpus(mesh).value());
   Value x = g.Input("x", F32, {8, 6}, {"batch", UNSHARDED});
   Value y = g.Input("y", I32, {8}, {"batch"});
@@ -300,7 +301,7 @@ Graph Classifier(const std::string& mesh) {
   return g;
 }
 
-Feeds ClassifierFeeds() {
+Feeds PerceptronFeeds() {
   return {{"x", Rough(Type{F32, {8, 6}})}, {"y", Tensor::From<int32_t>({8}, {0, 3, 1, 2, 2, 0, 1, 3})}};
 }
 
@@ -309,10 +310,10 @@ TEST(ReplicaCheckTest, ATrainingIsNeverStoppedWithoutCause) {
        {"batch=4,model=2", "batch=2,model=3", "model=4,batch=1", "batch=3,model=1"}) {
     for (bool zero : {false, true}) {
       for (int64_t domains : {1, 2, 3}) {
-        const Graph graph = Classifier(mesh);
+        const Graph graph = Perceptron(mesh);
         if (!Placement::Create(graph.mesh(), domains).ok()) continue;
         SCOPED_TRACE(fmt::format("{} in {} domains, {}", mesh, domains, zero));
-        const auto statuses = InDomains(domains, [&](int64_t domain, Transport* end) -> absl::Status {
+        const auto statuses = PlayInDomains(domains, [&](int64_t domain, Transport* end) -> absl::Status {
           SessionOptions options{.workers = 1, .own_cores = false};
           options.executor.transport = end;
           options.compile.shard_weight_update = zero;
@@ -320,7 +321,7 @@ TEST(ReplicaCheckTest, ATrainingIsNeverStoppedWithoutCause) {
           MESHWORK_ASSIGN_OR_RETURN(const ReplicaCheck check,
                                     ReplicaCheck::Create({.every = 1, .transport = end}));
           for (int64_t step = 1; step <= 3; ++step) {
-            MESHWORK_RETURN_IF_ERROR(session.Run(ClassifierFeeds()).status());
+            MESHWORK_RETURN_IF_ERROR(session.Run(PerceptronFeeds()).status());
             MESHWORK_RETURN_IF_ERROR(check.AfterStep(step, session));
           }
           // Of each variable that has a replica elsewhere, a bit.
@@ -345,8 +346,8 @@ TEST(ReplicaCheckTest, ATrainingIsNeverStoppedWithoutCause) {
 }
 
 TEST(ReplicaCheckTest, ChecksEveryNthStep) {
-  const Graph graph = Classifier("batch=2,model=1");
-  const auto statuses = InDomains(2, [&](int64_t domain, Transport* end) -> absl::Status {
+  const Graph graph = Perceptron("batch=2,model=1");
+  const auto statuses = PlayInDomains(2, [&](int64_t domain, Transport* end) -> absl::Status {
     SessionOptions options{.workers = 1, .own_cores = false};
     options.executor.transport = end;
     MESHWORK_ASSIGN_OR_RETURN(Session session, Session::Create(graph, options));
@@ -370,7 +371,7 @@ TEST(ReplicaCheckTest, ChecksEveryNthStep) {
 }
 
 TEST(ReplicaCheckTest, DomainsCheckAlikeOrNotAtAll) {
-  for (const absl::Status& status : InDomains(2, [](int64_t domain, Transport*end) {
+  for (const absl::Status& status : PlayInDomains(2, [](int64_t domain, Transport*end) {
          return ReplicaCheck::Create({.every = domain, .transport = end}).status();
        }))
     EXPECT_EQ(
@@ -384,7 +385,7 @@ TEST(ReplicaCheckTest, DomainsCheckAlikeOrNotAtAll) {
     EXPECT_THAT(MessageOf(status),
                 StartsWith("Replicas: domains 0 and 1 do not check the same at step 17; "));
   states[1].erase("b");
-  for (const absl::Status& status : InDomains(2, [&](int64_t domain, Transport*end) {
+  for (const absl::Status& status : PlayInDomains(2, [&](int64_t domain, Transport*end) {
          return CheckReplicas(states[static_cast<size_t>(domain)], domain, end);
        }))
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);

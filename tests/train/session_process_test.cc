@@ -52,7 +52,7 @@ TEST(SessionTest, GoesOnInAForkedProcess) {
 TEST(SessionTest, OfSeveralDomainsIsTheParents) {
   std::vector<std::unique_ptr<Transport>> ends = MakeLoopback(2, {.deadline = std::chrono::seconds(30)});
   const auto create = [&](size_t domain) {
-    SessionOptions options{.workers = 2, .own_cores = false};
+    SessionOptions options{.workers = 2, .own_cores = false, .gather_outputs = true};
     options.executor.transport = ends[domain].get();
     return std::make_unique<Session>(Session::Create(Classifier("batch=2", 6), options).value());
   };
