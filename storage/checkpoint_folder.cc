@@ -223,19 +223,7 @@ absl::StatusOr<CheckpointLock> CheckpointLock::Take(const std::string& dir) {
 bool CheckpointLock::IsHeld() const {
   struct stat named, locked;
   if (stat(path_.c_str(), &named) != 0) return errno != ENOENT && errno != ENOTDIR;
-  return fstat(fd_, &locked) != 0 || (named.st_dev == locked.st_dev && named.st_ino == locked.st_ino);
-}
-
-CheckpointLock::CheckpointLock(CheckpointLock&& other) noexcept { *this = std::move(other); }
-
-CheckpointLock& CheckpointLock::operator=(CheckpointLock&& other) noexcept {
-  std::swap(path_, other.path_);
-  std::swap(fd_, other.fd_);
-  return *this;
-}
-
-CheckpointLock::~CheckpointLock() {
-  if (fd_ >= 0) close(fd_);
+  return fstat(fd_.get(), &locked) != 0 || (named.st_dev == locked.st_dev && named.st_ino == locked.st_ino);
 }
 
 }  // namespace meshwork
