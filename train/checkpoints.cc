@@ -1,7 +1,6 @@
 #include "meshwork/train/checkpoints.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <filesystem>
 #include <map>
@@ -10,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "meshwork/base/clock.h"
 #include "meshwork/base/status.h"
 #include "meshwork/storage/checkpoint_folder.h"
 #include "meshwork/storage/file.h"
@@ -19,10 +19,6 @@ namespace meshwork {
 namespace {
 
 constexpr std::string_view kCheckpoints = "the checkpoints", kPart = "checkpoints";
-
-double SteadySeconds() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 absl::StatusOr<std::string> DoneOr(const absl::Status& status) {
   if (!status.ok()) return status;
@@ -105,6 +101,7 @@ absl::StatusOr<std::unique_ptr<CheckpointManager>> CheckpointManager::Open(const
       valid.ok() ? absl::StatusOr<std::string>(Describe(options)) : absl::StatusOr<std::string>(valid)));
   MESHWORK_ASSIGN_OR_RETURN(const std::string job, NewJob(manager->transport_));
   MESHWORK_RETURN_IF_ERROR(AllAgree(manager->transport_, kCheckpoints, DoneOr(manager->OpenWriter(job))));
+  MESHWORK_RETURN_IF_ERROR(CheckSeen(manager->transport_, options.dir, job));
   MESHWORK_RETURN_IF_ERROR(manager->RememberHolder());
   pulse.Add({std::string(kPart), [m = manager.get()] { return m->Say(); },
              [m = manager.get()](const std::vector<std::string>& texts) { return m->Hear(texts); }});
@@ -182,11 +179,12 @@ absl::Status CheckpointManager::Hear(const std::vector<std::string>& texts) {
 absl::StatusOr<bool> CheckpointManager::AfterStep(int64_t step, const std::function<CheckpointNote()>& note) {
   Look();
   const bool is_due = options_.steps > 0 ? step % options_.steps == 0 : std::exchange(is_due_, false);
-  if (is_due) Begin(note());
+  if (is_due) MESHWORK_RETURN_IF_ERROR(Begin(note()));
   return is_due;
 }
 
 absl::Status CheckpointManager::Finish(const CheckpointNote& note) {
+  MESHWORK_RETURN_IF_ERROR(Await());
   Report(End());
   std::string is_there = complete_step_ == note.step ? "1" : "0";
   if (transport_ != nullptr) {
@@ -194,9 +192,9 @@ absl::Status CheckpointManager::Finish(const CheckpointNote& note) {
                               transport_->AllGather(kCheckpoints, is_there));
     is_there = texts[0];
   }
-  absl::Status status;
   if (is_there == "0") {
-    status = Start(note);
+    absl::Status status = Start(note);
+    MESHWORK_RETURN_IF_ERROR(Await());
     if (absl::Status ended = End(); status.ok()) status = std::move(ended);
     MESHWORK_RETURN_IF_ERROR(AllAgree(transport_, kCheckpoints, DoneOr(status)));
   }
@@ -211,7 +209,7 @@ void CheckpointManager::Look() {
 
 absl::Status CheckpointManager::End() {
   if (begun_step_ < 0) return absl::OkStatus();
-  absl::Status status = writer_->Wait();
+  absl::Status status = EndOf(*writer_);
   const int64_t step = std::exchange(begun_step_, -1);
   if (status.ok()) complete_step_ = step;
   return status;
@@ -219,15 +217,25 @@ absl::Status CheckpointManager::End() {
 
 absl::Status CheckpointManager::Start(const CheckpointNote& note) {
   last_begun_ = options_.clock();
+  is_under_way_ = true;
   MESHWORK_RETURN_IF_ERROR(writer_->Begin(note, session_.Here().variables));
   begun_step_ = note.step;
   return absl::OkStatus();
 }
 
-void CheckpointManager::Begin(const CheckpointNote& note) {
+absl::Status CheckpointManager::Await() {
+  if (!std::exchange(is_under_way_, false)) return absl::OkStatus();
+  return AwaitWriters(transport_, *writer_);
+}
+
+absl::Status CheckpointManager::Begin(const CheckpointNote& note) {
+  MESHWORK_RETURN_IF_ERROR(Await());
   Report(End());
   Report(Start(note));
-  if (!options_.background) Report(End());
+  if (options_.background) return absl::OkStatus();
+  MESHWORK_RETURN_IF_ERROR(Await());
+  Report(End());
+  return absl::OkStatus();
 }
 
 void CheckpointManager::Report(const absl::Status& status) const {

@@ -99,11 +99,14 @@ class CheckpointManager {
   std::string Say();
   absl::Status Hear(const std::vector<std::string>& texts);
   absl::Status Start(const CheckpointNote& note);
-  // Waits for the write under way, and returns how it ended.
+  // Waits for the write under way, in all domains; only errors of the transport.
+  absl::Status Await();
+  // Waits for it here, and returns how it ended.
   absl::Status End();
-  // These report errors. Look: if a write has ended, notes how.
+  // If a write has ended, notes how, and reports an error.
   void Look();
-  void Begin(const CheckpointNote& note);
+  // Reports errors, but for those of the transport.
+  absl::Status Begin(const CheckpointNote& note);
   void Report(const absl::Status& status) const;
 
   CheckpointOptions options_;
@@ -113,8 +116,9 @@ class CheckpointManager {
   std::unique_ptr<CheckpointWriter> writer_;
   bool is_chief_ = false, has_part_ = false, is_finished_ = false;
   bool is_due_ = false;
-  double last_begun_ = 0;    // when
-  int64_t begun_step_ = -1;  // of the write under way
+  bool is_under_way_ = false;  // a write, which not all domains know to have ended
+  double last_begun_ = 0;      // when
+  int64_t begun_step_ = -1;    // of the write under way
   int64_t complete_step_ =
       -1;                   // of the last one that was complete, here; of all domains only the chief knows
   int64_t last_step_ = -1;  // as the chief told

@@ -1,24 +1,39 @@
 #include "meshwork/train/save_restore.h"
 
+#include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <limits>
 #include <random>
 #include <system_error>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include "meshwork/base/status.h"
 #include "meshwork/storage/checkpoint_folder.h"
-#include "meshwork/storage/checkpoint_writer.h"
+#include "meshwork/storage/file.h"
 
 namespace meshwork {
 namespace {
 
 constexpr std::string_view kCheckpoint = "the checkpoint";
+constexpr std::chrono::milliseconds kFirstLook(1), kLastLook(200), kUntilSeen(3000);
 
 absl::StatusOr<std::string> DoneOr(const absl::Status& status) {
   if (!status.ok()) return status;
   return "done";
+}
+
+// Whether a file is there, soon: file systems over a network take their time.
+bool ComesToBe(const std::string& path) {
+  const auto end = std::chrono::steady_clock::now() + kUntilSeen;
+  std::error_code ignored;
+  while (!std::filesystem::exists(path, ignored)) {
+    if (std::chrono::steady_clock::now() > end) return false;
+    std::this_thread::sleep_for(kFirstLook);
+  }
+  return true;
 }
 
 // What a domain says of a checkpoint that it has looked at: "", or a letter and the reason.
@@ -139,20 +154,58 @@ absl::StatusOr<std::string> NewJob(Transport* transport) {
   return jobs[0];
 }
 
+absl::Status CheckSeen(Transport* transport, const std::string& dir, const std::string& job) {
+  if (transport == nullptr) return absl::OkStatus();
+  // No checkpoint has this number; what stays of a process that is killed here is cleared away as theirs.
+  const std::string path = fmt::format("{}/{}", dir, PartialName(job, 0));
+  const bool is_first = transport->domain() == 0;
+  MESHWORK_RETURN_IF_ERROR(
+      Agree(*transport, kCheckpoint, DoneOr(is_first ? WriteFileAtomically(path, job) : absl::OkStatus())));
+  absl::Status seen;
+  if (!is_first && !ComesToBe(path))
+    seen = absl::NotFoundError(fmt::format(
+        "{}: process 0 has written into this folder, and it is not seen here; all processes must see one folder.",
+        dir));
+  seen = Agree(*transport, kCheckpoint, DoneOr(seen));
+  std::error_code ignored;
+  if (is_first) std::filesystem::remove(path, ignored);
+  return seen;
+}
+
+absl::Status AwaitWriters(Transport* transport, const CheckpointWriter& writer) {
+  if (transport == nullptr) return absl::OkStatus();
+  for (std::chrono::milliseconds between = kFirstLook;; between = std::min(2 * between, kLastLook)) {
+    MESHWORK_ASSIGN_OR_RETURN(const std::vector<std::string> writing,
+                              transport->AllGather(kCheckpoint, writer.is_writing() ? "writes" : ""));
+    if (std::all_of(writing.begin(), writing.end(), [](const std::string& text) { return text.empty(); }))
+      return absl::OkStatus();
+    std::this_thread::sleep_for(between);
+  }
+}
+
+absl::Status EndOf(CheckpointWriter& writer) {
+  const absl::Status status = writer.Wait();
+  if (!absl::IsUnavailable(status) && !absl::IsDeadlineExceeded(status)) return status;
+  return absl::DataLossError(std::string(MessageOf(status)));
+}
+
 absl::Status SaveState(const DomainState& state, const std::string& dir, const CheckpointNote& note) {
-  MESHWORK_ASSIGN_OR_RETURN(std::string job, NewJob(state.transport));
+  MESHWORK_ASSIGN_OR_RETURN(const std::string job, NewJob(state.transport));
   absl::StatusOr<std::unique_ptr<CheckpointWriter>> writer =
       CheckpointWriter::Open({.dir = dir,
                               .domain = state.domain(),
                               .num_domains = state.num_domains(),
-                              .job = std::move(job),
+                              .job = job,
                               .keep = std::numeric_limits<int64_t>::max()});
   MESHWORK_RETURN_IF_ERROR(AllAgree(state.transport, kCheckpoint, DoneOr(writer.status())));
   absl::Status status =
       AllAgree(state.transport, kCheckpoint, DoneOr((*writer)->Begin(note, state.variables)));
-  if (!status.ok()) (*writer)->Abandon();
-  if (absl::Status written = (*writer)->Wait(); status.ok()) status = std::move(written);
-  return AllAgree(state.transport, kCheckpoint, DoneOr(status));
+  if (status.ok()) status = AwaitWriters(state.transport, **writer);
+  if (!status.ok()) {
+    (*writer)->Abandon();
+    return status;
+  }
+  return AllAgree(state.transport, kCheckpoint, DoneOr(EndOf(**writer)));
 }
 
 absl::StatusOr<std::optional<CheckpointNote>> RestoreState(

@@ -19,6 +19,7 @@
 #include "meshwork/runtime/transport.h"
 #include "meshwork/storage/checkpoint.h"
 #include "meshwork/storage/checkpoint_index.h"
+#include "meshwork/storage/checkpoint_writer.h"
 
 namespace meshwork {
 
@@ -35,6 +36,12 @@ struct DomainState {
 absl::Status AllAgree(Transport* transport, std::string_view what, const absl::StatusOr<std::string>& mine);
 // The same text in all domains, and another one each time (CheckpointWriterOptions::job).
 absl::StatusOr<std::string> NewJob(Transport* transport);
+// Whether all domains see the folder in which domain 0 has opened a writer with this job. Error, in all: which one does not.
+absl::Status CheckSeen(Transport* transport, const std::string& dir, const std::string& job);
+// Waits until the writers of all domains have written. A domain that is lost meanwhile ends it: the transport's error.
+absl::Status AwaitWriters(Transport* transport, const CheckpointWriter& writer);
+// How a write ended. What another domain could not write, or not in time, is no lost process (Processes::Run).
+absl::Status EndOf(CheckpointWriter& writer);
 
 // As Session::Save.
 absl::Status SaveState(const DomainState& state, const std::string& dir, const CheckpointNote& note);

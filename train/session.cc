@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "meshwork/base/exceptions.h"
+#include "meshwork/base/fork.h"
 #include "meshwork/base/status.h"
 #include "meshwork/base/suggest.h"
 #include "meshwork/control/rebatch.h"
@@ -106,6 +107,9 @@ struct Session::Impl {
         transport(options.executor.transport),
         record(options.executor.record != nullptr ? options.executor.record : std::make_shared<StepRecord>()),
         backend(options.workers > 0 ? options.workers : WorkerPool::DefaultWorkers(), options.own_cores) {}
+
+  // Error: other domains know only the process that forked this one.
+  absl::Status CheckIsHere() const { return transport == nullptr ? absl::OkStatus() : made.Check("Session"); }
 
   // One compiled program, ready to run.
   struct Ready {
@@ -303,6 +307,7 @@ struct Session::Impl {
   SessionOptions options;
   Transport* const transport;  // null: there is one domain
   const std::shared_ptr<StepRecord> record;
+  const ForkMark made;
   CpuBackend backend;
   std::map<std::string, DTensor> variables;
   std::map<std::pair<int64_t, bool>, Ready> ready;  // by leading size, and whether it updates
@@ -413,10 +418,12 @@ absl::StatusOr<RemeshReport> Session::TryRemesh(const absl::StatusOr<Graph>& gra
 
 absl::StatusOr<StepResult> Session::Run(const Feeds& feeds) {
   MESHWORK_RETURN_IF_ERROR(CheckIsThere(impl_.get()));
+  MESHWORK_RETURN_IF_ERROR(impl_->CheckIsHere());
   return WithoutExceptions(impl_->transport, [&] { return impl_->Run(feeds, /*update=*/true); });
 }
 absl::StatusOr<StepResult> Session::Evaluate(const Feeds& feeds) {
   MESHWORK_RETURN_IF_ERROR(CheckIsThere(impl_.get()));
+  MESHWORK_RETURN_IF_ERROR(impl_->CheckIsHere());
   return WithoutExceptions(impl_->transport, [&] { return impl_->Run(feeds, /*update=*/false); });
 }
 
@@ -424,6 +431,7 @@ absl::StatusOr<BoundStep> Session::Bind(const Feeds& feeds) { return Bind(StepMe
 
 absl::StatusOr<BoundStep> Session::Bind(StepMemory memory) {
   MESHWORK_RETURN_IF_ERROR(CheckIsThere(impl_.get()));
+  MESHWORK_RETURN_IF_ERROR(impl_->CheckIsHere());
   return WithoutExceptions(impl_->transport, [&] { return impl_->Bind(std::move(memory), /*update=*/true); });
 }
 
@@ -444,6 +452,7 @@ absl::StatusOr<DTensor> Session::NewOutput(std::string_view name) const {
 
 absl::StatusOr<Tensor> Session::Get(std::string_view variable) const {
   MESHWORK_RETURN_IF_ERROR(CheckIsThere(impl_.get()));
+  MESHWORK_RETURN_IF_ERROR(impl_->CheckIsHere());
   const auto found = impl_->variables.find(std::string(variable));
   if (found == impl_->variables.end()) return NoSuch("variable", variable, impl_->variables);
   const DTensor& tensor = found->second;
@@ -454,6 +463,7 @@ absl::StatusOr<Tensor> Session::Get(std::string_view variable) const {
 
 absl::Status Session::Set(std::string_view variable, const Tensor& value) {
   MESHWORK_RETURN_IF_ERROR(CheckIsThere(impl_.get()));
+  MESHWORK_RETURN_IF_ERROR(impl_->CheckIsHere());
   const auto found = impl_->variables.find(std::string(variable));
   if (found == impl_->variables.end()) return NoSuch("variable", variable, impl_->variables);
   return Annotate(Pack(value, found->second, impl_->options.executor.poison_padding),

@@ -104,7 +104,7 @@ class Trainer {
       if (is_whole) NextEpoch();
     }
     log_.was_stopped = !training_.goes_on() && position_.epoch < options_.epochs && !IsDone();
-    log_.saved = training_.End(position_.step, position_.ToFacts());
+    log_.saved = training_.End(position_.step, Facts());
     return std::move(log_);
   }
 
@@ -117,6 +117,13 @@ class Trainer {
     ++position_.epoch;
     position_.batch = 0;
     position_.train = {};
+  }
+
+  CheckpointFacts Facts() const {
+    CheckpointFacts facts = position_.ToFacts();
+    facts["optimizer"] = options_.optimizer;
+    facts["learning_rate"] = fmt::format("{}", options_.learning_rate);
+    return facts;
   }
 
   absl::Status RunEpoch(ProgressReporter& progress) {
@@ -144,7 +151,7 @@ class Trainer {
     position_.train.Add(measures, batch.rows());
     log_.steps.push_back(measures);
     progress.Step(batch.rows(), measures.loss, measures.accuracy);
-    return training_.AfterStep(position_.step, [&] { return position_.ToFacts(); });
+    return training_.AfterStep(position_.step, [&] { return Facts(); });
   }
 
   const DigitsModel& model_;

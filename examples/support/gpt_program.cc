@@ -123,9 +123,6 @@ struct Mean {
     examples += rows;
   }
   double value() const { return sum / static_cast<double>(examples); }
-  CheckpointFacts ToFacts() const {
-    return {{"examples", fmt::format("{}", examples)}, {"loss_sum", fmt::format("{}", sum)}};
-  }
 };
 
 absl::StatusOr<TrainLog> Train(Session& session, const std::string& text, const GptOptions& o,
@@ -138,6 +135,12 @@ absl::StatusOr<TrainLog> Train(Session& session, const std::string& text, const 
   progress.BeginEpoch(0);
   Mean mean{.examples = training.Number("examples"), .sum = training.Real("loss_sum")};
   if (step > 0 && mean.examples > 0) progress.Resume(step, mean.examples, mean.value());
+  const auto facts = [&]() -> CheckpointFacts {
+    return {{"examples", fmt::format("{}", mean.examples)},
+            {"loss_sum", fmt::format("{}", mean.sum)},
+            {"optimizer", "adam"},
+            {"learning_rate", fmt::format("{}", o.learning_rate)}};
+  };
   const RowRange rows = session.RowsHere(o.batch);
   while (step < o.steps && training.goes_on()) {
     const Feeds feeds = DrawExamples(text, o, step, rows);
@@ -148,11 +151,11 @@ absl::StatusOr<TrainLog> Train(Session& session, const std::string& text, const 
     MESHWORK_ASSIGN_OR_RETURN(log.losses.emplace_back(), result.scalar("loss"));
     mean.Add(log.losses.back(), o.batch);
     progress.Step(o.batch, log.losses.back());
-    MESHWORK_RETURN_IF_ERROR(training.AfterStep(++step, [&] { return mean.ToFacts(); }));
+    MESHWORK_RETURN_IF_ERROR(training.AfterStep(++step, facts));
   }
   log.was_stopped = step < o.steps;
   if (!log.losses.empty()) progress.EndEpoch(fmt::format("last loss {:.4f}", log.losses.back()));
-  log.saved = training.End(step, mean.ToFacts());
+  log.saved = training.End(step, facts());
   return log;
 }
 

@@ -96,6 +96,11 @@ TEST_F(ResumeErrors, CheckpointManager) {
       options = {.dir = Path("b"), .steps = 20, .best_metric = "loss", .background = false, .resume = true};
     return CheckpointManager::Open(options, here, pulse).status();
   };
+  auto elsewhere = [&](Transport& end) {
+    Session here = Small(&end);
+    Pulse pulse(&end);
+    return CheckpointManager::Open({.dir = end.domain() == 0 ? Path("e") : Path("f")}, here, pulse).status();
+  };
   auto two_jobs = [&] {
     Pulse pulse(nullptr);
     const auto first = CheckpointManager::Open({.dir = Path("c")}, session, pulse).value();
@@ -133,6 +138,7 @@ TEST_F(ResumeErrors, CheckpointManager) {
                    MISTAKE(open({.dir = Runs()})),
                    MISTAKE(InTwo(differ)),
                    MISTAKE(InTwo(differ_more)),
+                   MISTAKE(InTwo(elsewhere)),
                    MISTAKE(two_jobs()),
                    MISTAKE(reported(0)),
                    MISTAKE(reported(2)),

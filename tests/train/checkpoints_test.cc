@@ -285,6 +285,19 @@ TEST_F(CheckpointsTest, DomainsThatDifferAreRefused) {
   EXPECT_EQ(errors[0], errors[1]);
 }
 
+TEST_F(CheckpointsTest, DomainsThatSeeDifferentFoldersAreRefused) {
+  std::vector<std::string> errors(2);
+  InDomainsOf(2, [&](Transport* end) {
+    CheckpointOptions options = Options();
+    if (end->domain() == 1) options.dir = Path("elsewhere");
+    errors[static_cast<size_t>(end->domain())] = MessageOf(Training(end, "batch=2", options).status);
+  });
+  EXPECT_THAT(errors[0], HasSubstr("domain 1 failed: " + Path("elsewhere") +
+                                   ": process 0 has written into this folder"));
+  EXPECT_THAT(errors[1], HasSubstr("all processes must see one folder."));
+  EXPECT_THAT(ListCheckpoints(Path("runs")).value(), IsEmpty());
+}
+
 // ---- What goes wrong while training.
 
 // A folder in which nothing can be made: a file has its place.
