@@ -36,7 +36,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-constexpr int64_t kExamples = 50, kBatch = 8, kTests = 21;  // seven batches in an epoch, the last of 2
+constexpr int64_t kExamples = 50, kRows = 8, kTests = 21;  // seven batches in an epoch, the last of 2
 
 Dataset SomeExamples(int64_t n, int64_t shift) {
   Tensor x = Rough(Type{F64, {n + shift, 3}}).Rows(shift, n + shift);
@@ -50,8 +50,8 @@ Feeds Feed(const Batch& batch) { return {{"x", batch["x"]}, {"y", batch["y"]}}; 
 // A classifier with momentum, so that there is state of an optimizer, too.
 Graph Classifier(const std::string& mesh, Mode mode, double dropout = 0) {
   Graph g(Mesh::VirtualCpus(mesh).value());
-  Value x = g.Input("x", F64, {kBatch, 3}, {"batch", UNSHARDED});
-  Value y = g.Input("y", I32, {kBatch}, {"batch"});
+  Value x = g.Input("x", F64, {kRows, 3}, {"batch", UNSHARDED});
+  Value y = g.Input("y", I32, {kRows}, {"batch"});
   Dense dense1(g, "dense1", 3, 5, {.dtype = F64}), dense2(g, "dense2", 5, 4, {.dtype = F64});
   Value hidden = Relu(dense1(x));
   if (dropout > 0 && mode == Mode::kTrain) hidden = Dropout(hidden, dropout, /*seed=*/3, /*stream=*/0);
@@ -88,10 +88,10 @@ class Lines {
 class TrainAndEvaluateTest : public TempDirTest {
  protected:
   TrainSpec Train(int64_t max_steps) const {
-    return {.input = {SomeExamples(kExamples, 0), {.batch_size = kBatch, .shuffle_seed = 5}, Feed},
+    return {.input = {SomeExamples(kExamples, 0), {.batch_size = kRows, .shuffle_seed = 5}, Feed},
             .max_steps = max_steps};
   }
-  EvalSpec Eval() const { return {.input = {SomeExamples(kTests, 60), {.batch_size = kBatch}, Feed}}; }
+  EvalSpec Eval() const { return {.input = {SomeExamples(kTests, 60), {.batch_size = kRows}, Feed}}; }
   RunConfig Config(const std::string& name, int64_t save_steps) const {
     RunConfig config{.model_dir = Path(name), .save_checkpoints_steps = save_steps};
     config.session.workers = 1;
@@ -248,7 +248,7 @@ TEST_F(TrainAndEvaluateTest, EvaluatesAsManyBatchesAsAsked) {
   EvalSpec two = Eval();
   two.steps = 2;
   EvalSpec first = Eval();
-  first.input.dataset = first.input.dataset.Take(2 * kBatch);
+  first.input.dataset = first.input.dataset.Take(2 * kRows);
   EXPECT_EQ(TrainAndEvaluate(ModelOn("batch=1"), Train(3), two, Config("a", 100), Processes()).value(),
             TrainAndEvaluate(ModelOn("batch=1"), Train(3), first, Config("b", 100), Processes()).value());
 }
@@ -386,7 +386,7 @@ TEST_F(TrainAndEvaluateTest, AnEvaluatorLeavesOutWhatItCannotRestore) {
 // ---- The position in the data.
 
 TEST(DataPositionTest, IsThatOfAWalk) {
-  InputSpec input{SomeExamples(kExamples, 0), {.batch_size = kBatch, .shuffle_seed = 5}, Feed};
+  InputSpec input{SomeExamples(kExamples, 0), {.batch_size = kRows, .shuffle_seed = 5}, Feed};
   DataPosition position;
   for (int64_t epoch = 0; epoch < 3; ++epoch) {
     const int64_t batches = input.dataset.Batches(input.batches).num_batches();
