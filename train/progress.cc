@@ -4,11 +4,11 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <utility>
 
 #include "fmt/format.h"
+#include "meshwork/base/clock.h"
 
 namespace meshwork {
 namespace {
@@ -16,10 +16,6 @@ namespace {
 constexpr double kSecondsBetweenDrawings = 0.1;
 constexpr int64_t kMinBar = 4, kMaxBar = 20;
 constexpr std::string_view kClearToLineEnd = "\x1b[K";
-
-double SteadySeconds() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 std::string FormatLoss(double loss) {
   const double size = std::abs(loss);

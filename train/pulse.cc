@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <charconv>
-#include <chrono>
 #include <cmath>
 #include <optional>
 #include <utility>
 
 #include "fmt/ranges.h"
+#include "meshwork/base/clock.h"
 #include "meshwork/base/status.h"
 
 namespace meshwork {
@@ -18,10 +18,6 @@ constexpr int64_t kMostSteps = 1 << 20;
 // longer by that: by a tenth at least.
 constexpr double kSlow = 1.5, kLongerStep = 0.1;
 constexpr int64_t kSlowPulses = 5, kBetweenReports = 10;
-
-double SteadySeconds() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 void ReportToStderr(std::string_view line) { fmt::print(stderr, "{}\n", line); }
 
