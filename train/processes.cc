@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <exception>
+#include <thread>
 #include <utility>
 
 #include "fmt/ranges.h"
@@ -23,7 +24,13 @@ namespace {
 
 constexpr Engine kEngines[] = {Engine::kAuto, Engine::kMpi, Engine::kGloo};
 constexpr int64_t kMostSeconds = 24 * 60 * 60;
-constexpr int kMostTries = 5;  // of processes that meet and cannot connect
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using SteadyClock = std::chrono::steady_clock;
+
+constexpr milliseconds kPause(50), kLongPause(1000);  // of processes that met and could not connect
+constexpr milliseconds kLook(50);                     // between two looks at who has finished
+constexpr seconds kFarewell(2);                       // for those that look, when the rendezvous is to end
 
 std::vector<std::string> EngineNames() {
   std::vector<std::string> names;
@@ -60,6 +67,9 @@ bool IsLoss(const absl::Status& status) {
   return status.code() == absl::StatusCode::kUnavailable ||
          status.code() == absl::StatusCode::kDeadlineExceeded;
 }
+
+// Why the transport is aborted; OK if it is not.
+absl::Status LossOf(Transport& transport) { return transport.Prepare({.where = "nothing"}).status(); }
 
 // The host and the cores that this process may use: "host-a 0,1,2,3".
 std::string Cores() {
@@ -128,6 +138,7 @@ absl::Status Processes::Meet() {
         "--recover: MPI ends all processes when one is lost; start the job again from its checkpoint, for example by "
         "meshwork supervise, or take --transport gloo.");
   if (cluster_.process() < 0) return absl::OkStatus();  // Connect says that it holds no devices
+  serves_ = connect_.rendezvous.empty() && cluster_.process() == 0;
   MESHWORK_ASSIGN_OR_RETURN(std::unique_ptr<Rendezvous> rendezvous,
                             MeetAt(cluster_, connect_.rendezvous, connect_.token, connect_.deadline));
   MESHWORK_ASSIGN_OR_RETURN(connect_.rendezvous, RendezvousOf(cluster_, connect_.rendezvous));
@@ -141,14 +152,17 @@ absl::Status Processes::Meet() {
 }
 
 absl::Status Processes::JoinGeneration() {
-  for (int tries = 1;; ++tries) {
+  const SteadyClock::time_point end = SteadyClock::now() + seconds(options_.recover_seconds);
+  for (milliseconds pause = kPause;; pause = std::min(2 * pause, kLongPause)) {
+    transport_.reset();
     if (meeting_ != nullptr) {
       MESHWORK_ASSIGN_OR_RETURN(const Membership membership, meeting_->members.Form());
       generation_ = connect_.generation = membership.generation;
       cluster_ = whole_.Among(membership.processes);
     }
-    absl::Status status = ConnectNow();
-    if (status.ok() || meeting_ == nullptr || !IsLoss(status) || tries == kMostTries) return status;
+    const absl::Status status = ConnectNow();
+    if (status.ok() || meeting_ == nullptr || !IsLoss(status) || SteadyClock::now() > end) return status;
+    std::this_thread::sleep_for(pause);
   }
 }
 
@@ -182,10 +196,14 @@ void Processes::Use(SessionOptions& options) const {
 absl::Status Processes::Run(const std::function<absl::Status()>& body) {
   while (true) {
     absl::Status status = TryRun(body);
+    const bool has_finished = status.ok();
+    if (has_finished) status = AwaitOthers();
     if (status.ok() || meeting_ == nullptr || !IsLoss(status)) return status;
     fmt::print(stderr, "{}\n{}: joins the others again.\n", MessageOf(status), Name());
-    transport_.reset();
-    MESHWORK_RETURN_IF_ERROR(JoinGeneration());
+    status = JoinGeneration();
+    // The others knew that all have finished, before one of them was lost.
+    if (has_finished && status.code() == absl::StatusCode::kFailedPrecondition) return absl::OkStatus();
+    MESHWORK_RETURN_IF_ERROR(status);
     fmt::print(stderr, "{}: goes on, one of {} processes.\n", Name(), cluster_.num_processes());
   }
 }
@@ -193,12 +211,39 @@ absl::Status Processes::Run(const std::function<absl::Status()>& body) {
 absl::Status Processes::TryRun(const std::function<absl::Status()>& body) const {
   if (transport_ == nullptr) return body();
   try {
-    const absl::Status status = body();
+    absl::Status status = body();
+    // An error of the program that looks like a loss, which would come again and again.
+    if (meeting_ != nullptr && IsLoss(status) && LossOf(*transport_).ok())
+      status = absl::InternalError(std::string(MessageOf(status)));
     return status.ok() ? status : Tell(status);
   } catch (const std::exception& error) {
     Tell(absl::InternalError(fmt::format("it ends by an exception: {}.", error.what()))).IgnoreError();
     throw;
   }
+}
+
+absl::Status Processes::AwaitOthers() const {
+  if (meeting_ == nullptr || transport_ == nullptr) return absl::OkStatus();
+  Members& members = meeting_->members;
+  const SteadyClock::time_point end = SteadyClock::now() + seconds(options_.recover_seconds);
+  SteadyClock::time_point answered = SteadyClock::now();
+  absl::StatusOr<bool> all = false;
+  while (SteadyClock::now() < end) {
+    all = members.Finish();
+    if (all.ok() && *all) break;
+    MESHWORK_RETURN_IF_ERROR(LossOf(*transport_));
+    // Where the rendezvous has ended, this process leaves without knowing.
+    if (all.ok()) answered = SteadyClock::now();
+    else if (SteadyClock::now() > answered + connect_.deadline) return absl::OkStatus();
+    std::this_thread::sleep_for(kLook);
+  }
+  const SteadyClock::time_point last = SteadyClock::now() + kFarewell;
+  do {
+    all = members.AllKnow();
+    if (!serves_ || !all.ok() || *all) break;
+    std::this_thread::sleep_for(kLook);
+  } while (SteadyClock::now() < last);
+  return absl::OkStatus();
 }
 
 absl::Status Processes::Tell(const absl::Status& error) const {

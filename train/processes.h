@@ -83,7 +83,10 @@ class Processes {
   // body(), which all processes run. Returns its status, with this process's name before an error. Of an error, or
   // an exception, the others are told: every call of theirs that waits fails with it. If another process was lost and
   // JoinOptions::recover says so, joins again and calls body() again, as often as it takes: what uses transport() must
-  // end with body(). Errors, besides: others did not come back; those of Join.
+  // end with body(). A process whose body() has succeeded then also waits until those of all others have, for at most
+  // JoinOptions::recover_seconds: a process that is lost at the end does not leave the others alone. Errors, besides:
+  // others did not come back; this process was taken for lost, and another one was started in its place, or the others
+  // have finished without it; those of Join.
   absl::Status Run(const std::function<absl::Status()>& body);
   // How many processes the cluster had before any was lost.
   int64_t num_wanted() const { return whole_.num_processes(); }
@@ -110,12 +113,15 @@ class Processes {
   absl::Status Tell(const absl::Status& error) const;
   // body(), once.
   absl::Status TryRun(const std::function<absl::Status()>& body) const;
+  // Waits until all have finished. Error: one of them was lost before that.
+  absl::Status AwaitOthers() const;
 
   JoinOptions options_;
   ConnectOptions connect_;
   Cluster whole_, cluster_;  // as it was told, and those of this generation
   int64_t generation_ = 0;
   std::shared_ptr<Meeting> meeting_;  // null if lost processes end the job
+  bool serves_ = false;               // the rendezvous
   std::unique_ptr<Transport> transport_;
   int sharers_ = 1;    // processes on this host that may use the same cores, with this one
   ClockOffset clock_;  // to the chief's, when this process joined

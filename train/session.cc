@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "meshwork/base/exceptions.h"
+#include "meshwork/base/fork.h"
 #include "meshwork/base/status.h"
 #include "meshwork/base/suggest.h"
 #include "meshwork/control/rebatch.h"
@@ -81,6 +82,9 @@ struct Session::Impl {
         options(std::move(o)),
         transport(options.executor.transport),
         backend(options.workers > 0 ? options.workers : WorkerPool::DefaultWorkers(), options.own_cores) {}
+
+  // Error: other domains know only the process that forked this one.
+  absl::Status CheckIsHere() const { return transport == nullptr ? absl::OkStatus() : made.Check("Session"); }
 
   // One compiled program, ready to run.
   struct Ready {
@@ -267,6 +271,7 @@ struct Session::Impl {
   Graph graph;        // its open variables as they lie
   SessionOptions options;
   Transport* const transport;  // null: there is one domain
+  const ForkMark made;
   CpuBackend backend;
   std::map<std::string, DTensor> variables;
   std::map<std::pair<int64_t, bool>, Ready> ready;  // by leading size, and whether it updates
@@ -372,10 +377,12 @@ absl::StatusOr<RemeshReport> Session::TryRemesh(const absl::StatusOr<Graph>& gra
 
 absl::StatusOr<StepResult> Session::Run(const Feeds& feeds) {
   MESHWORK_RETURN_IF_ERROR(CheckIsThere(impl_.get()));
+  MESHWORK_RETURN_IF_ERROR(impl_->CheckIsHere());
   return WithoutExceptions(impl_->transport, [&] { return impl_->Run(feeds, /*update=*/true); });
 }
 absl::StatusOr<StepResult> Session::Evaluate(const Feeds& feeds) {
   MESHWORK_RETURN_IF_ERROR(CheckIsThere(impl_.get()));
+  MESHWORK_RETURN_IF_ERROR(impl_->CheckIsHere());
   return WithoutExceptions(impl_->transport, [&] { return impl_->Run(feeds, /*update=*/false); });
 }
 
@@ -383,6 +390,7 @@ absl::StatusOr<BoundStep> Session::Bind(const Feeds& feeds) { return Bind(StepMe
 
 absl::StatusOr<BoundStep> Session::Bind(StepMemory memory) {
   MESHWORK_RETURN_IF_ERROR(CheckIsThere(impl_.get()));
+  MESHWORK_RETURN_IF_ERROR(impl_->CheckIsHere());
   return WithoutExceptions(impl_->transport, [&] { return impl_->Bind(std::move(memory), /*update=*/true); });
 }
 
@@ -403,6 +411,7 @@ absl::StatusOr<DTensor> Session::NewOutput(std::string_view name) const {
 
 absl::StatusOr<Tensor> Session::Get(std::string_view variable) const {
   MESHWORK_RETURN_IF_ERROR(CheckIsThere(impl_.get()));
+  MESHWORK_RETURN_IF_ERROR(impl_->CheckIsHere());
   const auto found = impl_->variables.find(std::string(variable));
   if (found == impl_->variables.end()) return NoSuch("variable", variable, impl_->variables);
   const DTensor& tensor = found->second;
@@ -413,6 +422,7 @@ absl::StatusOr<Tensor> Session::Get(std::string_view variable) const {
 
 absl::Status Session::Set(std::string_view variable, const Tensor& value) {
   MESHWORK_RETURN_IF_ERROR(CheckIsThere(impl_.get()));
+  MESHWORK_RETURN_IF_ERROR(impl_->CheckIsHere());
   const auto found = impl_->variables.find(std::string(variable));
   if (found == impl_->variables.end()) return NoSuch("variable", variable, impl_->variables);
   return Annotate(Pack(value, found->second, impl_->options.executor.poison_padding),

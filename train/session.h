@@ -15,7 +15,8 @@
 // sizes, the call fails in all of them and may be made again. Set acts on one domain only.
 //
 // A session that was moved from, or whose Remesh failed halfway, gives errors, empty programs and no names. If a
-// process forks between two steps, the child's session goes on with threads and memory of its own.
+// process forks between two steps, the child's session goes on with threads and memory of its own; unless there are
+// several domains: then Run, Evaluate, Bind, Get and Set fail in the child, as do its steps (base/fork.h).
 //
 // A session is used by one thread at a time; its programs run on worker threads of its own.
 #pragma once

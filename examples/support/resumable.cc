@@ -21,8 +21,9 @@ T NumberIn(const std::optional<CheckpointNote>& note, const std::string& fact) {
 
 }  // namespace
 
-Resumable::Resumable(const RunOptions& options, CheckpointFacts fixed)
+Resumable::Resumable(const RunOptions& options, Session& session, CheckpointFacts fixed)
     : options_(options),
+      session_(session),
       fixed_(std::move(fixed)),
       pulse_(options.processes->transport(),
              {.name = options.processes->Name(),
@@ -30,7 +31,8 @@ Resumable::Resumable(const RunOptions& options, CheckpointFacts fixed)
 
 absl::StatusOr<std::unique_ptr<Resumable>> Resumable::Begin(const RunOptions& options, Session& session,
                                                             CheckpointFacts fixed) {
-  std::unique_ptr<Resumable> training(new Resumable(options, std::move(fixed)));
+  std::unique_ptr<Resumable> training(new Resumable(options, session, std::move(fixed)));
+  MESHWORK_ASSIGN_OR_RETURN(training->replicas_, MakeReplicaCheck(options));
   if (options.checkpoint_dir.empty()) return training;
   MESHWORK_ASSIGN_OR_RETURN(CheckpointOptions checkpoints, CheckpointEvery(options.checkpoint_every));
   checkpoints.dir = options.checkpoint_dir;
@@ -71,6 +73,8 @@ CheckpointNote Resumable::Note(int64_t step, CheckpointFacts facts) const {
 }
 
 absl::Status Resumable::AfterStep(int64_t step, const std::function<CheckpointFacts()>& facts) {
+  // First, so that no checkpoint is written of what differs.
+  MESHWORK_RETURN_IF_ERROR(replicas_.AfterStep(step, session_));
   MESHWORK_RETURN_IF_ERROR(pulse_.AfterStep());
   if (checkpoints_ == nullptr) return absl::OkStatus();
   return checkpoints_->AfterStep(step, [&] { return Note(step, facts()); }).status();

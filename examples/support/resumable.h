@@ -1,4 +1,5 @@
-// A training that stops and goes on: what --checkpoint-dir, --checkpoint-every, --keep-checkpoints and --resume ask for.
+// What a training does between steps: it stops and goes on, as --checkpoint-dir, --checkpoint-every, --keep-checkpoints and
+// --resume say, and compares replicas, as --check-replicas says.
 //
 //   MESHWORK_ASSIGN_OR_RETURN(auto training, Resumable::Begin(options, session, {{"batch_size", "128"}}));
 //   training->PrintFrom();
@@ -29,7 +30,7 @@ class Resumable {
  public:
   // Without --checkpoint-dir there are no checkpoints, and signals end the process. `fixed`: facts that a checkpoint needs
   // to have alike, or the examples to come would be others; each is named after its flag. Errors: those of
-  // CheckpointManager::Open and Restore; a fact differs.
+  // MakeReplicaCheck and of CheckpointManager::Open and Restore; a fact differs.
   static absl::StatusOr<std::unique_ptr<Resumable>> Begin(const RunOptions& options, Session& session,
                                                           CheckpointFacts fixed);
 
@@ -40,7 +41,8 @@ class Resumable {
   int64_t Number(const std::string& fact) const;
   double Real(const std::string& fact) const;
 
-  // All processes call it after each step; `step` counts from 1. Errors: those of Pulse and CheckpointManager.
+  // All processes call it after each step; `step` counts from 1. Errors: those of ReplicaCheck, Pulse and
+  // CheckpointManager.
   absl::Status AfterStep(int64_t step, const std::function<CheckpointFacts()>& facts);
   // False once a signal has asked a process to stop.
   bool goes_on() const { return !pulse_.stops(); }
@@ -49,13 +51,15 @@ class Resumable {
   absl::Status End(int64_t step, const CheckpointFacts& facts);
 
  private:
-  Resumable(const RunOptions& options, CheckpointFacts fixed);
+  Resumable(const RunOptions& options, Session& session, CheckpointFacts fixed);
   absl::Status CheckFixed() const;
   CheckpointNote Note(int64_t step, CheckpointFacts facts) const;
 
   const RunOptions& options_;
+  Session& session_;
   const CheckpointFacts fixed_;
   Pulse pulse_;
+  ReplicaCheck replicas_;
   std::unique_ptr<CheckpointManager> checkpoints_;  // null without --checkpoint-dir; ends before the pulse
   std::optional<CheckpointNote> from_;
 };

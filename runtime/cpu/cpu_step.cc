@@ -160,6 +160,7 @@ void CpuStep::RunOnce(const Level& level) {
 }
 
 absl::Status CpuStep::Run(std::span<const std::byte* const> feeds, std::span<std::byte* const> outputs) {
+  if (options_.transport != nullptr) MESHWORK_RETURN_IF_ERROR(made_.Check("Run"));
   // No instruction has a feed as its target, unless an output replaces it.
   for (size_t a = 0; a < feed_buffers_.size(); ++a)
     for (BufferId b : feed_buffers_[a])

@@ -10,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "meshwork/base/fork.h"
 #include "meshwork/runtime/backend.h"
 #include "meshwork/runtime/cpu/level.h"
 #include "meshwork/runtime/cpu/padding.h"
@@ -83,6 +84,7 @@ class CpuStep : public PreparedStep {
 
   WorkerPool& pool_;
   const PrepareOptions options_;
+  const ForkMark made_;
   const Schedule schedule_;
   std::shared_ptr<const void> kept_;
   std::vector<DTensor> variables_;             // per argument; invalid for inputs and replaced variables

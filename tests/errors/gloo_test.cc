@@ -206,10 +206,22 @@ TEST_F(GlooErrors, Membership) {
     MESHWORK_RETURN_IF_ERROR(rendezvous->Set("generation 0/members", "0:a x:b", kPatient));
     return form(1).status();
   };
+  auto replaced = [&] {
+    Members first(*rendezvous, {.process = 2, .num_processes = 3, .deadline = kShort});
+    EXPECT_FALSE(first.Form().ok());
+    EXPECT_FALSE(form(2).ok());
+    return first.Form().status();
+  };
+  auto late = [&]() -> absl::Status {
+    MESHWORK_RETURN_IF_ERROR(rendezvous->Set("the job is over", "", kPatient));
+    return form(2).status();
+  };
   ExpectErrors("membership",
                {
                    MISTAKE(form(1)),
+                   MISTAKE(replaced()),
                    MISTAKE(used_by_another_program()),
+                   MISTAKE(late()),
                },
                Hidden());
 }
