@@ -102,7 +102,7 @@ class GlooTries:
             if code == 0 or (code == -signal.SIGKILL and program.is_killed):
                 continue
             # It was taken for lost, and came back too late.
-            if code == 1 and program.is_disturbed and program.find(IS_OVER):
+            if code == 2 and program.is_disturbed and program.find(IS_OVER):
                 result.ends.append(f"{program.name}: the others had finished without it")
                 continue
             last = program.lines[-1][1] if program.lines else "without a word"
