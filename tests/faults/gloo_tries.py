@@ -13,8 +13,8 @@ SIZE, STEPS, EVERY, DEADLINE = 3, 120, 5, 3
 MOST_SECONDS = 90  # of a try, besides the time that a process is stopped or cut off
 SLACK = 2          # seconds by which a busy machine may find a fault later than the deadline
 
-TRAINING = ["--data-dir", "synthetic", "--train-examples", "960", "--test-examples", "60", "--batch-size", "60",
-            "--epochs", "1000", "--steps", str(STEPS), "--mesh", "batch=12", "--workers", "1", "--optimizer", "sgd",
+TRAINING = ["--data-dir", "synthetic", "--train-examples", "960", "--test-examples", "60", "--batch-size", "24",
+            "--epochs", "1000", "--steps", str(STEPS), "--mesh", "batch=6", "--workers", "1", "--optimizer", "sgd",
             "--deterministic", "--checkpoint-every", f"{EVERY}steps"]
 
 JOINS_AGAIN = r": joins the others again\.$"
