@@ -183,7 +183,8 @@ absl::Status Checkpoint::CheckFits(const std::map<std::string, DTensor>& variabl
     if (!options.partial && !used.contains(variable.name))
       wrong.push_back(fmt::format("\"{}\" {} is not expected", variable.name, variable.type.ToString()));
   if (wrong.empty()) return absl::OkStatus();
-  return InvalidArgument("{}: the checkpoint is of another model: {}.", path_, fmt::join(wrong, "; "));
+  return InvalidArgument("{}: the checkpoint is of another model: {}{}", path_, fmt::join(wrong, "; "),
+                         wrong.back().ends_with('?') ? "" : ".");
 }
 
 absl::Status Checkpoint::ReadBox(const CheckpointVariable& variable, DType dtype, const Block& box,

@@ -162,7 +162,7 @@ absl::Status RemoveCheckpoint(const std::string& path) {
   MESHWORK_RETURN_IF_ERROR(RenameFolder(path, removed));
   std::error_code error;
   std::filesystem::remove_all(removed, error);
-  return error ? FolderError(removed, "cannot be removed", error.value()) : absl::OkStatus();
+  return error ? FolderError(path, "its files cannot be removed", error.value()) : absl::OkStatus();
 }
 
 void RemoveLeftovers(const std::string& dir, const std::string& job, int64_t first) {
@@ -223,19 +223,7 @@ absl::StatusOr<CheckpointLock> CheckpointLock::Take(const std::string& dir) {
 bool CheckpointLock::IsHeld() const {
   struct stat named, locked;
   if (stat(path_.c_str(), &named) != 0) return errno != ENOENT && errno != ENOTDIR;
-  return fstat(fd_, &locked) != 0 || (named.st_dev == locked.st_dev && named.st_ino == locked.st_ino);
-}
-
-CheckpointLock::CheckpointLock(CheckpointLock&& other) noexcept { *this = std::move(other); }
-
-CheckpointLock& CheckpointLock::operator=(CheckpointLock&& other) noexcept {
-  std::swap(path_, other.path_);
-  std::swap(fd_, other.fd_);
-  return *this;
-}
-
-CheckpointLock::~CheckpointLock() {
-  if (fd_ >= 0) close(fd_);
+  return fstat(fd_.get(), &locked) != 0 || (named.st_dev == locked.st_dev && named.st_ino == locked.st_ino);
 }
 
 }  // namespace meshwork

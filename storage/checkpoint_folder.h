@@ -22,6 +22,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "meshwork/base/fork.h"
 #include "meshwork/storage/checkpoint_index.h"
 
 namespace meshwork {
@@ -68,7 +69,7 @@ absl::Status RemoveCheckpoint(const std::string& path);
 void RemoveLeftovers(const std::string& dir, const std::string& job = "", int64_t first = 0);
 
 // While it lives, no other job writes into the folder, if that is on a file system with flock, which Linux's NFS is. The
-// system ends it with the process.
+// system ends it with the process; children of a fork do not have it.
 class CheckpointLock {
  public:
   // Makes the folder where it is missing. Errors: another process, or another lock of this one, has it, with its host and
@@ -76,14 +77,11 @@ class CheckpointLock {
   static absl::StatusOr<CheckpointLock> Take(const std::string& dir);
   // False where somebody has removed the lock's file, alone or with the folder: then another job may take it.
   bool IsHeld() const;
-  CheckpointLock(CheckpointLock&& other) noexcept;
-  CheckpointLock& operator=(CheckpointLock&& other) noexcept;
-  ~CheckpointLock();
 
  private:
   CheckpointLock(std::string path, int fd) : path_(std::move(path)), fd_(fd) {}
   std::string path_;
-  int fd_ = -1;
+  UninheritedFd fd_;
 };
 
 }  // namespace meshwork

@@ -87,12 +87,15 @@ absl::StatusOr<std::unique_ptr<CheckpointWriter>> CheckpointWriter::Open(
 }
 
 CheckpointWriter::~CheckpointWriter() {
-  if (thread_.joinable()) thread_.join();
+  if (!made_.is_here())
+    new std::thread(std::move(thread_));  // the parent's: neither to be joined nor to be detached
+  else if (thread_.joinable()) thread_.join();
 }
 
 absl::Status CheckpointWriter::Begin(const CheckpointNote& note,
                                      const std::map<std::string, DTensor>& variables) {
   MESHWORK_CHECK(note.step >= 0);
+  MESHWORK_RETURN_IF_ERROR(made_.Check("CheckpointWriter"));
   absl::Status status = Wait();
   partial_ = fmt::format("{}/{}", options_.dir, PartialName(options_.job, ++begun_));
   if (status.ok()) {
@@ -133,6 +136,7 @@ absl::Status CheckpointWriter::BeginOwn(const CheckpointNote& note,
 }
 
 absl::Status CheckpointWriter::Wait() {
+  MESHWORK_RETURN_IF_ERROR(made_.Check("CheckpointWriter"));
   if (thread_.joinable()) thread_.join();
   return std::exchange(status_, absl::OkStatus());
 }
@@ -257,10 +261,13 @@ absl::StatusOr<std::vector<CheckpointShard>> CheckpointWriter::AwaitShards(Check
 
 namespace {
 
-// Whether the checkpoint is of no use to anybody. What cannot be read now, or only by a newer library, is not.
+// Whether this is a checkpoint that is of no use to anybody. What cannot be read now, or only by a newer library, may be;
+// what has no index was not written here.
 bool IsDamaged(const FoundCheckpoint& checkpoint) {
   const absl::StatusCode code = checkpoint.index.status().code();
-  return code == absl::StatusCode::kInvalidArgument || code == absl::StatusCode::kNotFound;
+  std::error_code ignored;
+  return (code == absl::StatusCode::kInvalidArgument || code == absl::StatusCode::kNotFound) &&
+         std::filesystem::exists(checkpoint.path + "/index.json", ignored);
 }
 
 }  // namespace

@@ -13,6 +13,8 @@
 //
 // If a write fails, older checkpoints stay as they are, and the next write is tried as if nothing had happened.
 //
+// In the child of a fork the parent's writer writes nothing, and Begin and Wait fail. The lock stays the parent's.
+//
 // Thread safety: one thread at a time.
 #pragma once
 
@@ -29,6 +31,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "meshwork/base/fork.h"
 #include "meshwork/runtime/dtensor.h"
 #include "meshwork/storage/checkpoint_folder.h"
 #include "meshwork/storage/checkpoint_index.h"
@@ -95,6 +98,7 @@ class CheckpointWriter {
   void RemoveOld() const;
 
   const CheckpointWriterOptions options_;
+  const ForkMark made_;
   std::optional<CheckpointLock> lock_;  // of domain 0
   int64_t begun_ = 0;                   // checkpoints
 

@@ -25,7 +25,9 @@ namespace {
 
 // The kernel moves at most 2^31 bytes at once.
 constexpr size_t kMaxTransfer = size_t{1} << 30;
-constexpr size_t kWrittenAtOnce = size_t{8} << 20, kWorthBringing = size_t{1} << 20;
+// Linux takes longer over writes of several MiB. The disk begins with each so many bytes.
+constexpr size_t kWrittenAtOnce = size_t{1} << 20;
+constexpr int64_t kBroughtAtOnce = int64_t{8} << 20;
 constexpr size_t kMaxStream = size_t{256} << 20;  // of a pipe or a device, which may never end
 constexpr size_t kHashedAtOnce = size_t{1} << 20;
 
@@ -84,8 +86,9 @@ int WriteAll(int fd, std::string_view bytes) {
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0) return n < 0 ? errno : EIO;  // a file that takes nothing would take for ever
     bytes.remove_prefix(static_cast<size_t>(n));
-    // The disk begins while the next part is copied, so that the flush finds less to do, which says how it went.
-    if (static_cast<size_t>(n) >= kWorthBringing) sync_file_range(fd, 0, 0, SYNC_FILE_RANGE_WRITE);
+    // The disk works while the next bytes are copied, so that the flush, which says how that went, finds less to do.
+    const int64_t end = lseek(fd, 0, SEEK_CUR);
+    if (end / kBroughtAtOnce != (end - n) / kBroughtAtOnce) sync_file_range(fd, 0, 0, SYNC_FILE_RANGE_WRITE);
   }
   return 0;
 }
@@ -343,6 +346,7 @@ absl::Status RenameFolder(const std::string& from, const std::string& to) {
     // The plain way would replace an empty folder.
     struct stat info;
     if (lstat(to.c_str(), &info) == 0) return EEXIST;
+    if (errno != ENOENT) return errno;
     return std::rename(from.c_str(), to.c_str()) == 0 ? 0 : errno;
   });
 }

@@ -58,30 +58,39 @@ absl::StatusOr<Layout> ReadLayout(const Mesh& mesh, const std::string& text, con
   return layout;
 }
 
-// Of each variable, the layout that is asked for; else the one that it has, if the mesh has its axes; else whole.
+// Of each variable, the layout that is asked for; else the one that it has, if the mesh has its axes; else whole. Cuts
+// the mesh where these need it.
 absl::StatusOr<std::map<std::string, Layout>> ChooseLayouts(Mesh& mesh, const Question& question,
                                                             const CheckpointIndex& index) {
   MESHWORK_ASSIGN_OR_RETURN(const std::vector<PatternLayout> asked, ReadLayouts(question.layouts, index));
   std::map<std::string, Layout> layouts;
   for (const CheckpointVariable& variable : index.variables) {
-    absl::StatusOr<Layout> layout = ReadLayout(mesh, variable.layout, variable.type);
-    if (!layout.ok()) layout = Layout::Replicated(mesh, variable.type.rank());
     for (const PatternLayout& row : asked) {
       if (!MatchesPattern(variable.name, row.pattern)) continue;
-      layout = ReadLayout(mesh, row.layout, variable.type);
+      absl::StatusOr<Layout> layout = ReadLayout(mesh, row.layout, variable.type);
       if (!layout.ok())
         return Annotate(layout.status(),
                         fmt::format("--layout: \"{}\" {}: ", variable.name, variable.type.ToString()));
+      mesh = layout->mesh();
+      layouts.insert_or_assign(variable.name, *std::move(layout));
     }
-    mesh = layout->mesh();  // cut where the layout needs it
+  }
+  for (const CheckpointVariable& variable : index.variables) {
+    if (layouts.contains(variable.name)) continue;
+    absl::StatusOr<Layout> layout = ReadLayout(mesh, variable.layout, variable.type);
+    if (!layout.ok()) layout = Layout::Replicated(mesh, variable.type.rank());
+    mesh = layout->mesh();
     layouts.emplace(variable.name, *std::move(layout));
   }
   return layouts;
 }
 
-// The index of what is to be written, without its shards. `shards`: how many there will be.
-absl::StatusOr<CheckpointIndex> PlanIndex(const CheckpointIndex& saved, const Question& question,
-                                          int64_t& shards) {
+struct Plan {
+  Placement placement;  // a domain for each shard
+  std::map<std::string, VariablePlace> places;
+};
+
+absl::StatusOr<Plan> MakePlan(const CheckpointIndex& saved, const Question& question) {
   const bool has_mesh = !question.mesh.empty();
   absl::StatusOr<Mesh> mesh =
       has_mesh ? Mesh::Parse(question.mesh) : Mesh::Create({{"shard", question.shards}});
@@ -89,6 +98,10 @@ absl::StatusOr<CheckpointIndex> PlanIndex(const CheckpointIndex& saved, const Qu
   if (mesh->num_devices() > kMostDevices)
     return InvalidArgument("--mesh: {} has {} devices; a checkpoint is cut for at most {}.", mesh->ToString(),
                            mesh->num_devices(), kMostDevices);
+  const int64_t shards = question.shards > 0 ? question.shards : mesh->num_devices();
+  if (shards > kMostShards)
+    return InvalidArgument("--shards: one for each of {} devices are more than {}; give a number.", shards,
+                           kMostShards);
   std::map<std::string, Layout> layouts;
   if (has_mesh) {
     MESHWORK_ASSIGN_OR_RETURN(layouts, ChooseLayouts(*mesh, question, saved));
@@ -96,21 +109,21 @@ absl::StatusOr<CheckpointIndex> PlanIndex(const CheckpointIndex& saved, const Qu
     for (const CheckpointVariable& variable : saved.variables)
       layouts.emplace(variable.name, Layout::Replicated(*mesh, variable.type.rank()));
   }
-  shards = question.shards > 0 ? question.shards : mesh->num_devices();
-  if (shards > kMostShards)
-    return InvalidArgument("--shards: one for each of {} devices are more than {}; give a number.", shards,
-                           kMostShards);
-  const absl::StatusOr<Placement> placement = Placement::Create(*mesh, shards);
+  absl::StatusOr<Placement> placement = Placement::Create(*mesh, shards);
   if (!placement.ok()) return Annotate(placement.status(), "--shards: ");
-  std::map<std::string, VariablePlace> places;
+  Plan plan{*std::move(placement), {}};
   for (const CheckpointVariable& variable : saved.variables)
-    places[variable.name] = {variable.type, layouts.at(variable.name).On(placement->mesh())};
-  const std::map<std::string, std::vector<WrittenPart>> parts = PlanParts(*placement, places);
+    plan.places[variable.name] = {variable.type, layouts.at(variable.name).On(plan.placement.mesh())};
+  return plan;
+}
 
+// `saved` with other pieces; with `has_mesh` also with the plan's mesh and layouts.
+CheckpointIndex IndexOf(const CheckpointIndex& saved, const Plan& plan, bool has_mesh) {
+  const std::map<std::string, std::vector<WrittenPart>> parts = PlanParts(plan.placement, plan.places);
   CheckpointIndex index = saved;
-  if (has_mesh) index.mesh = placement->mesh().ToString();
+  if (has_mesh) index.mesh = plan.placement.mesh().ToString();
   for (CheckpointVariable& variable : index.variables) {
-    if (has_mesh) variable.layout = places.at(variable.name).layout.ToString();
+    if (has_mesh) variable.layout = plan.places.at(variable.name).layout.ToString();
     variable.pieces.clear();
     for (const WrittenPart& part : parts.at(variable.name))
       variable.pieces.push_back({part.domain, part.part.box});
@@ -132,10 +145,12 @@ absl::Status CheckSame(const TensorSource& saved, const TensorSource& written, P
 absl::Status Reshard(const std::string& from, const std::string& to, const Question& question, bool force) {
   absl::StatusOr<Checkpoint> opened = OpenVerified(from);
   if (!opened.ok()) return BadInput(opened.status());
-  int64_t shards = 0, bytes = 0;
-  MESHWORK_ASSIGN_OR_RETURN(const CheckpointIndex index, PlanIndex(opened->index(), question, shards));
+  MESHWORK_ASSIGN_OR_RETURN(const Plan plan, MakePlan(opened->index(), question));
+  const CheckpointIndex index = IndexOf(opened->index(), plan, !question.mesh.empty());
+  const int64_t shards = plan.placement.num_domains();
   if (!force) MESHWORK_RETURN_IF_ERROR(CheckNotThere(to, index.step));
   const TensorSource source(*std::move(opened));
+  int64_t bytes = 0;
   for (const auto& [name, type] : source.types()) bytes += type.bytes();
   ProgressLine progress("writing and comparing", 2 * bytes);
   const auto read = [&](const CheckpointVariable& variable, const Block& box) {

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "meshwork/base/status.h"
+#include "meshwork/layout/block.h"
 
 namespace meshwork::tools {
 namespace {
@@ -35,7 +36,7 @@ absl::StatusOr<TensorDifference> Difference(const TensorSource& a, const TensorS
                                             const std::string& name, ProgressLine& progress) {
   TensorDifference difference;
   const Type& type = a.types().at(name);
-  for (const Block& box : RowBoxes(type, kMostBytes)) {
+  for (const Block& box : CutToFit(WholeBlock(type.shape), kMostBytes / DTypeSize(type.dtype))) {
     MESHWORK_ASSIGN_OR_RETURN(const Tensor left, a.Read(name, box));
     MESHWORK_ASSIGN_OR_RETURN(const Tensor right, b.Read(name, box));
     progress.Add(left.bytes());

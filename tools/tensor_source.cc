@@ -1,6 +1,5 @@
 #include "tools/tensor_source.h"
 
-#include <algorithm>
 #include <filesystem>
 #include <system_error>
 #include <utility>
@@ -51,19 +50,6 @@ absl::StatusOr<Tensor> TensorSource::Read(const std::string& name, const Block& 
   MESHWORK_RETURN_IF_ERROR(tensor.status());
   MESHWORK_RETURN_IF_ERROR(file_->ReadBox(*entry, box, buffer, static_cast<std::byte*>(tensor.raw())));
   return tensor;
-}
-
-std::vector<Block> RowBoxes(const Type& type, int64_t most_bytes) {
-  const Block whole = WholeBlock(type.shape);
-  if (type.num_elements() == 0) return {};
-  if (whole.empty() || type.bytes() <= most_bytes) return {whole};
-  const int64_t rows = std::max<int64_t>(most_bytes / (type.bytes() / whole[0].size), 1);
-  std::vector<Block> boxes;
-  for (int64_t begin = 0; begin < whole[0].size; begin += rows) {
-    boxes.push_back(whole);
-    boxes.back()[0] = {begin, std::min(rows, whole[0].size - begin)};
-  }
-  return boxes;
 }
 
 }  // namespace meshwork::tools

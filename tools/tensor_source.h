@@ -4,7 +4,6 @@
 #include <map>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -39,9 +38,5 @@ class TensorSource {
   std::optional<SafetensorsFile> file_;
   std::map<std::string, Type> types_;
 };
-
-// Boxes of whole rows that cover a tensor, each once, in order: of at most `most_bytes`, or of one row. None if it is
-// empty.
-std::vector<Block> RowBoxes(const Type& type, int64_t most_bytes);
 
 }  // namespace meshwork::tools

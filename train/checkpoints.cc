@@ -9,11 +9,11 @@
 #include <utility>
 #include <vector>
 
+#include "meshwork/base/clock.h"
 #include "meshwork/base/status.h"
 #include "meshwork/storage/checkpoint_folder.h"
 #include "meshwork/storage/file.h"
 #include "meshwork/train/save_restore.h"
-#include "meshwork/train/steady_seconds.h"
 
 namespace meshwork {
 namespace {

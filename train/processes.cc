@@ -124,6 +124,7 @@ absl::StatusOr<Processes> Processes::Join(const JoinOptions& options, const Envi
   joined.connect_.deadline = std::chrono::seconds(options.deadline_seconds);
   joined.connect_.rendezvous = environment("MESHWORK_RENDEZVOUS").value_or("");
   joined.connect_.token = environment("MESHWORK_TOKEN").value_or("");
+  if (joined.is_evaluator() && options.may_evaluate) return joined;
   MESHWORK_RETURN_IF_ERROR(joined.Meet());
   MESHWORK_RETURN_IF_ERROR(joined.JoinGeneration());
   return joined;
@@ -186,9 +187,28 @@ absl::Status Processes::CountSharers() {
 
 void Processes::Use(SessionOptions& options) const {
   options.executor.transport = transport_.get();
+  if (meeting_ != nullptr) options.executor.atomic = true;
+  if (is_evaluator()) options.own_cores = false;  // others of its host may train on them
   if (sharers_ == 1) return;
   options.own_cores = false;
   if (options.workers == 0) options.workers = std::max(1, WorkerPool::DefaultWorkers() / sharers_);
+}
+
+absl::StatusOr<std::optional<CheckpointNote>> Processes::Recover(Session& session) {
+  if (meeting_ == nullptr) return std::nullopt;
+  MESHWORK_ASSIGN_OR_RETURN(Recovered recovered, live_.Recover(transport_.get(), session));
+  if (!recovered.why_not.empty() && is_chief())
+    fmt::print(stderr, "{}: the variables in memory cannot be taken: {}.\n", Name(), recovered.why_not);
+  return recovered.note;
+}
+
+absl::Status Processes::Keep(const Session& session, CheckpointFacts facts) {
+  if (meeting_ == nullptr) return absl::OkStatus();
+  return live_.Keep(transport_.get(), session, std::move(facts));
+}
+
+void Processes::Note(CheckpointFacts facts) {
+  if (meeting_ != nullptr) live_.Note(std::move(facts));
 }
 
 absl::Status Processes::Run(const std::function<absl::Status()>& body) {

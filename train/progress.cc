@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "fmt/format.h"
-#include "meshwork/train/steady_seconds.h"
+#include "meshwork/base/clock.h"
 
 namespace meshwork {
 namespace {

@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "fmt/ranges.h"
+#include "meshwork/base/clock.h"
 #include "meshwork/base/status.h"
-#include "meshwork/train/steady_seconds.h"
 
 namespace meshwork {
 namespace {

@@ -96,7 +96,7 @@ class Measured {
     measured->to_.assign(static_cast<size_t>(measured->bytes_), 'y');
     MESHWORK_ASSIGN_OR_RETURN(
         measured->writer_,
-        CheckpointWriter::Open({.dir = measured->dir_ + "/runs", .job = "job", .keep = 1}));
+        CheckpointWriter::Open({.dir = measured->dir_ + "/runs", .job = "job", .keep = 2}));
     return measured;
   }
   ~Measured() {
@@ -107,9 +107,12 @@ class Measured {
 
   int64_t bytes() const { return bytes_; }
 
-  // The first call of a round: the others find the checkpoint.
+  // The first call of a round: the others find the checkpoint. That of the round before goes first, as the files of the
+  // others do, while nothing is timed.
   absl::StatusOr<double> Pause() {
     absl::Status status;
+    if (step_ > 0) status = RemoveCheckpoint(fmt::format("{}/runs/{}", dir_, CheckpointName(step_)));
+    MESHWORK_RETURN_IF_ERROR(status);
     sync();
     const double seconds = Seconds([&] { status = writer_->Begin({.step = ++step_}, state_); });
     MESHWORK_RETURN_IF_ERROR(status);

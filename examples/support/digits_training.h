@@ -2,20 +2,15 @@
 #pragma once
 
 #include <optional>
-#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "examples/support/digits_data.h"
 #include "examples/support/digits_options.h"
 #include "examples/support/resumable.h"
 #include "meshwork.h"
 
 namespace meshwork {
-
-struct Data {
-  std::string source;  // "mnist" or "synthetic"
-  MnistData digits;
-};
 
 // Means over examples.
 struct Measures {

@@ -21,8 +21,9 @@ T NumberIn(const std::optional<CheckpointNote>& note, const std::string& fact) {
 
 }  // namespace
 
-Resumable::Resumable(const RunOptions& options, CheckpointFacts fixed)
+Resumable::Resumable(const RunOptions& options, Session& session, CheckpointFacts fixed)
     : options_(options),
+      session_(session),
       fixed_(std::move(fixed)),
       pulse_(options.processes->transport(),
              {.name = options.processes->Name(),
@@ -30,19 +31,32 @@ Resumable::Resumable(const RunOptions& options, CheckpointFacts fixed)
 
 absl::StatusOr<std::unique_ptr<Resumable>> Resumable::Begin(const RunOptions& options, Session& session,
                                                             CheckpointFacts fixed) {
-  std::unique_ptr<Resumable> training(new Resumable(options, std::move(fixed)));
-  if (options.checkpoint_dir.empty()) return training;
+  std::unique_ptr<Resumable> training(new Resumable(options, session, std::move(fixed)));
+  MESHWORK_ASSIGN_OR_RETURN(training->replicas_, MakeReplicaCheck(options));
+  MESHWORK_ASSIGN_OR_RETURN(training->from_, options.processes->Recover(session));
+  training->is_from_memory_ = training->from_.has_value();
+  MESHWORK_RETURN_IF_ERROR(training->OpenCheckpoints());
+  session.set_steps_done(training->first_step());
+  MESHWORK_RETURN_IF_ERROR(options.processes->Keep(
+      session, training->from_.has_value() ? training->from_->facts : CheckpointFacts()));
+  return training;
+}
+
+absl::Status Resumable::OpenCheckpoints() {
+  const RunOptions& options = options_;
+  if (options.checkpoint_dir.empty()) return absl::OkStatus();
   MESHWORK_ASSIGN_OR_RETURN(CheckpointOptions checkpoints, CheckpointEvery(options.checkpoint_every));
   checkpoints.dir = options.checkpoint_dir;
   checkpoints.keep = options.keep_checkpoints;
   checkpoints.resume = options.resume;
   checkpoints.generation = options.processes->generation();
-  MESHWORK_ASSIGN_OR_RETURN(training->checkpoints_,
-                            CheckpointManager::Open(checkpoints, session, training->pulse_));
-  MESHWORK_ASSIGN_OR_RETURN(training->from_, training->checkpoints_->Restore());
-  MESHWORK_RETURN_IF_ERROR(training->CheckFixed());
+  MESHWORK_ASSIGN_OR_RETURN(checkpoints_, CheckpointManager::Open(checkpoints, session_, pulse_));
+  if (!from_.has_value()) {
+    MESHWORK_ASSIGN_OR_RETURN(from_, checkpoints_->Restore());
+  }
+  MESHWORK_RETURN_IF_ERROR(CheckFixed());
   CatchStopSignals();
-  return training;
+  return absl::OkStatus();
 }
 
 absl::Status Resumable::CheckFixed() const {
@@ -59,7 +73,9 @@ absl::Status Resumable::CheckFixed() const {
 }
 
 void Resumable::PrintFrom() const {
-  if (from_.has_value()) fmt::print("goes on after step {}, from {}\n", from_->step, options_.checkpoint_dir);
+  if (!from_.has_value()) return;
+  fmt::print("goes on after step {}, from {}\n", from_->step,
+             is_from_memory_ ? "memory" : options_.checkpoint_dir);
 }
 
 int64_t Resumable::Number(const std::string& fact) const { return NumberIn<int64_t>(from_, fact); }
@@ -71,6 +87,9 @@ CheckpointNote Resumable::Note(int64_t step, CheckpointFacts facts) const {
 }
 
 absl::Status Resumable::AfterStep(int64_t step, const std::function<CheckpointFacts()>& facts) {
+  if (options_.processes->recovers()) options_.processes->Note(Note(step, facts()).facts);
+  // First, so that no checkpoint is written of what differs.
+  MESHWORK_RETURN_IF_ERROR(replicas_.AfterStep(step, session_));
   MESHWORK_RETURN_IF_ERROR(pulse_.AfterStep());
   if (checkpoints_ == nullptr) return absl::OkStatus();
   return checkpoints_->AfterStep(step, [&] { return Note(step, facts()); }).status();

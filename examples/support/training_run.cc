@@ -162,6 +162,11 @@ void AddRunFlags(FlagTable& flags, const std::string& axes, const std::string& s
   AddJoinFlags(flags, &options->join);
   flags.Switch("deterministic", "the same bits on however many processes, for more bytes between them",
                &options->deterministic);
+  flags.Text(
+      "check-replicas",
+      "every=N: each N-th step compares, bit by bit, what all processes hold of the same weights, and ends\n"
+      "                     training where they differ",
+      &options->check_replicas);
   flags.Text("log-dir", "processes other than the chief write what they print into this folder",
              &options->log_dir);
 }
@@ -238,6 +243,11 @@ absl::StatusOr<Session> CreateSession(const Graph& graph, const RunOptions& opti
   MESHWORK_ASSIGN_OR_RETURN(Session session, Session::Create(graph, std::move(session_options)));
   MESHWORK_RETURN_IF_ERROR(dumper.status());
   return session;
+}
+
+absl::StatusOr<ReplicaCheck> MakeReplicaCheck(const RunOptions& options) {
+  MESHWORK_ASSIGN_OR_RETURN(const int64_t every, ParseReplicaCheck(options.check_replicas));
+  return ReplicaCheck::Create(*options.processes, every);
 }
 
 void PrintStep(const Session& session, const RunOptions& options) {
@@ -319,6 +329,7 @@ absl::Status WriteLossPlot(const std::string& path, std::string title, std::stri
 }
 
 absl::Status RunWithOthers(RunOptions& options, const std::function<absl::Status()>& body) {
+  MESHWORK_RETURN_IF_ERROR(ParseReplicaCheck(options.check_replicas).status());
   MESHWORK_ASSIGN_OR_RETURN(Processes processes, Processes::Join(options.join));
   options.processes = &processes;
   const RunOptions asked = options;
@@ -327,7 +338,7 @@ absl::Status RunWithOthers(RunOptions& options, const std::function<absl::Status
     options = asked;
     output.Restore();
     MESHWORK_RETURN_IF_ERROR(AgreeOnFlags(options));
-    if (!processes.is_chief()) {
+    if (!processes.is_chief() && !processes.is_evaluator()) {
       MESHWORK_RETURN_IF_ERROR(MoveOutput(options));
       options.json = options.plot = options.dump = "";
       if (TraceFile(options).empty()) options.profile = "off";

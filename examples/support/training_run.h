@@ -12,6 +12,7 @@
 #include "meshwork/base/flags.h"
 #include "meshwork/train/checkpoints.h"
 #include "meshwork/train/plot.h"
+#include "meshwork/train/replica_check.h"
 
 namespace meshwork {
 
@@ -27,14 +28,16 @@ struct RunOptions {
   std::string checkpoint_dir, checkpoint_every = "600s";
   int64_t keep_checkpoints = 5;
   bool resume = false;
+  std::string check_replicas = "off";  // ParseReplicaCheck
   JoinOptions join;
-  const Processes* processes = nullptr;  // set by RunWithOthers
+  Processes* processes = nullptr;  // set by RunWithOthers
 
   bool is_chief() const { return processes->is_chief(); }
 };
 
 // Adds --mesh, --seed, --workers, --json, --plot, --profile, --explain, --shard-weight-update, --dump, --log-dir,
-// --deterministic, --checkpoint-dir, --checkpoint-every, --keep-checkpoints, --resume and the flags of AddJoinFlags.
+// --deterministic, --checkpoint-dir, --checkpoint-every, --keep-checkpoints, --resume, --check-replicas and the flags of
+// AddJoinFlags.
 // `axes` and `seed_of` tell --help what the mesh and the seed are used for.
 void AddRunFlags(FlagTable& flags, const std::string& axes, const std::string& seed_of, RunOptions* options);
 
@@ -58,6 +61,9 @@ absl::StatusOr<Mesh> MeshOf(const RunOptions& options);
 // Errors: Session::Create's; a file cannot be written.
 absl::StatusOr<Session> CreateSession(const Graph& graph, const RunOptions& options);
 
+// The check that --check-replicas asks for. All processes must call it. Errors: those of ReplicaCheck::Create.
+absl::StatusOr<ReplicaCheck> MakeReplicaCheck(const RunOptions& options);
+
 // Prints "  each step: 2 all_reduce over (batch), 120743 B on the wire per device", a line for each kind of
 // collective; with --explain also the reasons.
 void PrintStep(const Session& session, const RunOptions& options);
@@ -80,10 +86,10 @@ absl::Status WriteLossPlot(const std::string& path, std::string title, std::stri
                            const std::vector<double>& losses);
 
 // Joins the other processes, as the options say, and runs `body` in each of them. Processes other than the
-// chief write no files but their logs, which --log-dir asks for: what they print goes there, or nowhere. Where
-// body fails, the others end with its error. After a loss that --recover allows, `body` runs again. Errors: those of
-// Processes::Join; --profile names a file in some processes and none in others; some have --checkpoint-dir, and others
-// have not.
+// chief and an evaluator write no files but their logs, which --log-dir asks for: what they print goes there, or
+// nowhere. Where body fails, the others end with its error. After a loss that --recover allows, `body` runs again.
+// Errors: those of ParseReplicaCheck and of Processes::Join; --profile names a file in some processes and none in others;
+// some have --checkpoint-dir, and others have not.
 absl::Status RunWithOthers(RunOptions& options, const std::function<absl::Status()>& body);
 
 // The main function of such a program: calls run(). If run() fails, prints its error to standard error and

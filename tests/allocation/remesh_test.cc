@@ -27,7 +27,7 @@ Graph DeepMlp(const std::string& mesh) {
         Dense(g, fmt::format("layer{}", layer), 96, 96,
               {.kernel_layout = layer % 2 == 0 ? LayoutSpec{UNSHARDED, model} : LayoutSpec{model, UNSHARDED},
                .bias_layout = {UNSHARDED}})(h));
-  Value loss = ReduceMean(h * h);
+  Value loss = ReduceMean(h * h, {0, 1});
   Adam({.learning_rate = 0.01}).Minimize(loss);
   g.Output("loss", loss);
   return g;

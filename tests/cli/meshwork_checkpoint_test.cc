@@ -24,6 +24,7 @@ namespace meshwork {
 namespace {
 
 using nlohmann::json;
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::MatchesRegex;
@@ -535,6 +536,12 @@ TEST_F(CheckpointToolTest, ReshardsForAMesh) {
                       "w={c,b}"}),
               ElementsAre("[b=3, c=2], 6 shards", "adam/m {(b,c),_} 5", "bias {_} 1", "count {} 1",
                           "empty {_,_} 0", "mask {b,_} 3", "narrow {_} 1", "strided {_} 1", "w {c,b} 6"));
+  // Layouts that variables have do not stand in the way of those that are asked for, whichever cut of the mesh they need.
+  const std::string cut = Save("cut", 100, 2, {{"b", {F32, {4}}, "{a:(1)2}"}, {"w", {F32, {4}}, "{_}"}});
+  Succeeds({"reshard", cut, Path("cut3"), "--mesh", "a=6", "--layout", "w={a:(1)3}", "--shards", "1"});
+  EXPECT_THAT(Succeeds({"ls", Path("cut3/step-000000000100")}),
+              AllOf(HasSubstr("on mesh [a=3*2]\n"), HasSubstr("b         f32[4]  {_}            1"),
+                    HasSubstr("w         f32[4]  {a:(1)3}       2")));
   // Fewer files than devices; layouts that cut the mesh.
   EXPECT_THAT(
       places({"--mesh=a=8", "--shards=2", "--layout=w={a:(1)4,_}", "--layout=strided={a}"}),

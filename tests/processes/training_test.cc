@@ -70,7 +70,7 @@ TEST_P(TrainingTest, WeightsAreNearlyThoseOfOneProcess) {
       {MLP_MNIST, "batch=8"}, {MLP_MNIST, "model=8"}, {CNN_MNIST, "height=8"}};
   for (const auto& [program, mesh] : runs) {
     std::vector<std::string> args = Digits(mesh, "f64");
-    args.insert(args.end(), {"--save", Path("alone.st")});
+    args.insert(args.end(), {"--check-replicas", "every=3", "--save", Path("alone.st")});
     ASSERT_EQ(Alone(program, args).code, 0);
     args.back() = Path("launched.st");
     for (int processes : {2, 4}) {
@@ -92,7 +92,8 @@ TEST_P(TrainingTest, ATransformerIsTrained) {
                                          "--batch",         "4",
                                          "--steps",         "20",
                                          "--dtype",         "f64",
-                                         "--deterministic", "--json",
+                                         "--deterministic", "--check-replicas",
+                                         "every=4",         "--json",
                                          Path("json")};
   auto losses = [&](const Finished& finished) {
     EXPECT_EQ(finished.code, 0) << finished.err;

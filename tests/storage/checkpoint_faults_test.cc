@@ -96,7 +96,7 @@ class CheckpointFaultsTest : public TempDirTest {
   // The n-th call of a writer, for every n, or, unless tests are long, every so many-th from `from` on.
   void Sweep(const FaultCase& fault, int64_t from) {
     int64_t hits = 0;
-    for (int64_t n = LongTests() ? 1 : from;; n += EverySo(37)) {
+    for (int64_t n = LongTests() ? 1 : from;; n += EverySo(fault.calls == "all" ? 59 : 23)) {
       Restart();
       // Two checkpoints, each replaced by one of the same step; the oldest goes.
       ChildProcess child(ChildWrites{.dir = Runs(), .first = 2, .count = 4, .each = 2}.Arguments(),
@@ -122,7 +122,7 @@ class CheckpointFaultsTest : public TempDirTest {
   // The same for one of two domains.
   void SweepDomains(int64_t failing, int64_t from) {
     const FaultCase fault{.kind = "EIO", .calls = "writes"};
-    for (int64_t n = LongTests() ? 1 : from;; n += EverySo(29)) {
+    for (int64_t n = LongTests() ? 1 : from;; n += EverySo(43)) {
       Restart();
       std::vector<std::unique_ptr<ChildProcess>> children;
       for (int64_t domain = 0; domain < 2; ++domain) {
@@ -182,7 +182,7 @@ TEST_F(CheckpointFaultsTest, AReaderSaysWhatItCannotRead) {
   for (const std::string& path : {Runs(), Runs() + "/" + CheckpointName(2)}) {
     for (const std::string kind : {"EIO", "EINTR", "short"}) {
       int64_t failures = 0;
-      for (int64_t n = 1;; n += EverySo(5)) {
+      for (int64_t n = 1;; n += EverySo(9)) {
         std::filesystem::remove(Path("hit"));
         ChildProcess child({CHECKPOINT_CHILD, "read", path},
                            EnvironmentOf({.kind = kind, .calls = "reads"}, n));

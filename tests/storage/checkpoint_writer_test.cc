@@ -4,13 +4,17 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <filesystem>
 #include <fstream>
+#include <set>
+#include <thread>
 
 #include "gmock/gmock.h"
 #include "meshwork/storage/checkpoint.h"
 #include "storage/saved.h"
 #include "support/flushes.h"
+#include "support/forks.h"
 #include "support/temp_dir.h"
 
 namespace meshwork {
@@ -20,6 +24,7 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::StartsWith;
 using ::testing::UnorderedElementsAre;
 
 const std::vector<SavedVariable>& Small() {
@@ -119,6 +124,58 @@ TEST_F(CheckpointWriterTest, WhatKilledWritersLeaveIsClearedAwayAndNeverTakenFor
   EXPECT_THAT(Names(), UnorderedElementsAre("lock", "step-000000000001", "step-000000000002"));
 }
 
+// In the child of a fork the writer, its thread and its lock are the parent's.
+TEST_F(CheckpointWriterTest, AForkedProcessWritesNothing) {
+  if (!kMayFork) GTEST_SKIP();
+  auto writer = Open();
+  const auto state = StateOf("a=2", 1, 0, Small(), /*filled=*/true);
+  std::atomic<bool> may_flush = false;
+  {
+    const WatchedFlushes held([&](const std::string&) {
+      while (!may_flush) std::this_thread::yield();
+      return 0;
+    });
+    ASSERT_EQ(MessageOf(writer->Begin({.step = 1}, state)), "");
+    for (const absl::Status& status : {StatusOfChild([&] { return writer->Wait(); }),
+                                       StatusOfChild([&] { return writer->Begin({.step = 2}, state); })}) {
+      EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+      EXPECT_THAT(MessageOf(status), StartsWith("CheckpointWriter: it is the parent's, "));
+    }
+    const absl::Status other = StatusOfChild([&] {
+      writer.reset();
+      return CheckpointWriter::Open({.dir = Path("runs"), .job = "other"}).status();
+    });
+    EXPECT_EQ(other.code(), absl::StatusCode::kAlreadyExists) << MessageOf(other);
+    may_flush = true;
+    ASSERT_EQ(MessageOf(writer->Wait()), "");
+  }
+  EXPECT_THAT(Steps(), ElementsAre(1));
+}
+
+// Somebody else can have the folder once the job has ended, though a child of it lives on.
+TEST_F(CheckpointWriterTest, AForkedProcessDoesNotKeepTheLock) {
+  if (!kMayFork) GTEST_SKIP();
+  auto writer = Open();
+  int ends[2], born[2];
+  ASSERT_EQ(pipe(ends), 0);
+  ASSERT_EQ(pipe(born), 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(60);
+    close(ends[1]);
+    char end;
+    _exit(write(born[1], "!", 1) == 1 && read(ends[0], &end, 1) == 0 ? 0 : 1);
+  }
+  char byte;
+  ASSERT_EQ(read(born[0], &byte, 1), 1);
+  writer.reset();
+  EXPECT_EQ(MessageOf(Save(*Open(), {.step = 1})), "");
+  for (int fd : {ends[0], ends[1], born[0], born[1]}) close(fd);
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+}
+
 // A flush that fails, each of a checkpoint in turn: what was there stays, and the next one is written.
 TEST_F(CheckpointWriterTest, AFailedWriteLosesNothing) {
   int flushes = 0;
@@ -207,22 +264,24 @@ TEST_F(CheckpointWriterTest, ADomainThatDoesNotBeginSaysSo) {
   EXPECT_THAT(Names(), UnorderedElementsAre("lock", CheckpointName(3)));
 }
 
-// Only what is damaged goes: the disk may give the rest back, and a newer library can read what this one cannot.
+// Only what is damaged goes: the disk may give the rest back, a newer library can read what this one cannot, and what has no
+// index is somebody else's.
 TEST_F(CheckpointWriterTest, WhatCannotBeReadNowIsNotRemoved) {
   const auto writer = Open({.keep = 1});
   for (int64_t step = 1; step <= 4; ++step) {
     ASSERT_EQ(MessageOf(Save(*writer, {.step = 10 * step})), "");
     std::filesystem::copy(Path("runs/" + CheckpointName(10 * step)), Path(fmt::format("copy{}", step)));
   }
-  for (int64_t step : {1, 2, 3})
+  for (int64_t step : {1, 2, 3, 4})
     std::filesystem::rename(Path(fmt::format("copy{}", step)), Path("runs/" + CheckpointName(step)));
   std::ofstream(Path("runs/" + CheckpointName(1) + "/index.json")) << R"({"format":2,"meshwork":"9.0.0"})";
   std::filesystem::remove(Path("runs/" + CheckpointName(2) + "/index.json"));
   std::filesystem::create_symlink("index.json", Path("runs/" + CheckpointName(2) + "/index.json"));
   std::filesystem::resize_file(Path("runs/" + CheckpointName(3) + "/" + ShardName(0, 1)), 10);
+  std::filesystem::remove(Path("runs/" + CheckpointName(4) + "/index.json"));
   ASSERT_EQ(MessageOf(Save(*writer, {.step = 50})), "");
-  EXPECT_THAT(Names(),
-              UnorderedElementsAre("lock", CheckpointName(1), CheckpointName(2), CheckpointName(50)));
+  EXPECT_THAT(Names(), UnorderedElementsAre("lock", CheckpointName(1), CheckpointName(2), CheckpointName(4),
+                                            CheckpointName(50)));
 }
 
 // While there are fewer good ones than stay, a damaged one is not removed either.

@@ -5,6 +5,7 @@
 //   child.Lines();                                  // what it has said
 #pragma once
 
+#include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
 #include <sys/wait.h>

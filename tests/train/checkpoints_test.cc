@@ -129,7 +129,9 @@ TEST_F(CheckpointsTest, ComeInAllDomainsAlike) {
     });
     ASSERT_THAT(begun[0], testing::Not(IsEmpty()));
     EXPECT_EQ(begun[0][0], 8);
-    if (!background) EXPECT_THAT(begun[0], ElementsAre(8, 16, 24, 32, 40));
+    if (!background) {
+      EXPECT_THAT(begun[0], ElementsAre(8, 16, 24, 32, 40));
+    }
     EXPECT_THAT(begun, testing::Each(begun[0]));
     EXPECT_EQ(Steps()[0], 40);
   }
@@ -191,7 +193,9 @@ TEST_F(CheckpointsTest, TrainingGoesOnAsIfThereHadBeenNoStop) {
         const auto values = ValuesOf(training.session);
         if (end != nullptr && end->domain() != 0) return;
         found.insert(found.end(), training.losses.begin(), training.losses.end());
-        if (stop == 12) EXPECT_EQ(values, expected);
+        if (stop == 12) {
+          EXPECT_EQ(values, expected);
+        }
       });
     }
     EXPECT_EQ(found, losses);
@@ -326,7 +330,9 @@ TEST_F(CheckpointsTest, TrainingGoesOnWhenACheckpointFails) {
       Training training(end, "batch=2", options);
       const bool is_chief = end == nullptr || end->domain() == 0;
       auto meet = [&] {  // all domains are there, and wait for the next one
-        if (end != nullptr) ASSERT_TRUE(end->AllGather("the test", "").ok());
+        if (end != nullptr) {
+          ASSERT_TRUE(end->AllGather("the test", "").ok());
+        }
       };
       training.To(3);
       meet();

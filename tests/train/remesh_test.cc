@@ -235,18 +235,23 @@ TEST(RemeshTest, RefusalsLeaveTheSessionAsItWas) {
 
 // A domain that is gone while the state moves takes it along; the others say so, now and later.
 TEST(RemeshTest, AnAbortLosesTheState) {
-  class AbortsWhenItMoves : public CountedEnd {
+  class AbortsInTheSecondRound : public CountedEnd {
    public:
     using CountedEnd::CountedEnd;
     absl::StatusOr<std::unique_ptr<RemoteOp>> Prepare(RemoteSpec spec) override {
-      if (spec.where.starts_with("the move of")) Abort(absl::UnavailableError("the cable is cut"));
+      if (spec.where.starts_with("the move of") && ++rounds_ == 2)
+        Abort(absl::UnavailableError("the cable is cut"));
       return CountedEnd::Prepare(std::move(spec));
     }
+
+   private:
+    int rounds_ = 0;
   };
   PlayInDomains(2, [](Transport* end) {
-    AbortsWhenItMoves cut(*end);
+    AbortsInTheSecondRound cut(*end);
     Session session = Session::Create(Mlp("model=2,batch=2"), ForDomain(&cut)).value();
-    const absl::Status status = session.Remesh(Mesh::Parse("batch=2,model=2").value()).status();
+    const absl::Status status =
+        session.Remesh(Mesh::Parse("batch=2,model=2").value(), {}, {.max_bytes_in_flight = 1024}).status();
     EXPECT_EQ(MessageOf(status), "the cable is cut");
     EXPECT_THAT(MessageOf(session.Run(MlpFeeds()).status()), HasSubstr("lost its state in a Remesh"));
     EXPECT_TRUE(session.State().empty());
@@ -274,22 +279,25 @@ TEST(OnOtherMeshTest, KeepsWhatTheMeshHas) {
   EXPECT_EQ(OnMeshText(program, "batch=4,model=2*2"), PrintGraph(ParseGraph(program).value()));
   EXPECT_EQ(OnMeshText(program, "batch=6"),
             "mesh [batch=6]\n"
-            "func step(%x: f32[8,6] {batch,?}, var %w: f32[6,4] {_,_}, var %v: f32[6,4] {_,_}) {\n"
+            "func step(%x: f32[8,6] {batch,?},\n"
+            "     var %w: f32[6,4] {_,_},\n"
+            "     var %v: f32[6,4] {_,_}) {\n"
             "  %0 = matmul %x, %w : f32[8,4] {batch,_}\n"
             "  %1 = relayout %0 {MATCH,_} : f32[8,4]\n"
             "  update %v = %w\n"
             "  return y=%1\n"
             "}\n");
   // The axis is cut again where parts of it have names.
-  EXPECT_EQ(
-      OnMeshText(program, "model=8", {{"x", {"model", UNSHARDED}}}),
-      "mesh [model=2*2*2]\n"
-      "func step(%x: f32[8,6] {model,_}, var %w: f32[6,4] {_,model}, var %v: f32[6,4] {model:(2)2,_}) {\n"
-      "  %0 = matmul %x, %w : f32[8,4] {_,_}\n"
-      "  %1 = relayout %0 {MATCH,model:(1)2} : f32[8,4]\n"
-      "  update %v = %w\n"
-      "  return y=%1\n"
-      "}\n");
+  EXPECT_EQ(OnMeshText(program, "model=8", {{"x", {"model", UNSHARDED}}}),
+            "mesh [model=2*2*2]\n"
+            "func step(%x: f32[8,6] {model,_},\n"
+            "     var %w: f32[6,4] {_,model},\n"
+            "     var %v: f32[6,4] {model:(2)2,_}) {\n"
+            "  %0 = matmul %x, %w : f32[8,4] {_,_}\n"
+            "  %1 = relayout %0 {MATCH,model:(1)2} : f32[8,4]\n"
+            "  update %v = %w\n"
+            "  return y=%1\n"
+            "}\n");
 }
 
 TEST(OnOtherMeshTest, NamesAndPatternsGiveLayouts) {

@@ -1,11 +1,11 @@
-// The clock of what happens now and then in a training.
+// The clock that programs measure time with.
 #pragma once
 
 #include <chrono>
 
 namespace meshwork {
 
-// Seconds since some time in the past. Never goes back.
+// Seconds since some moment; never goes back, whatever is done to the time of day.
 inline double SteadySeconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
