@@ -59,6 +59,8 @@ int ExitCode(const absl::Status& status) {
     case absl::StatusCode::kOk: return 0;
     case absl::StatusCode::kFailedPrecondition:
     case absl::StatusCode::kResourceExhausted:
+    case absl::StatusCode::kUnavailable:  // another process is lost
+    case absl::StatusCode::kDeadlineExceeded:
     case absl::StatusCode::kInternal: return 1;
     default: return 2;
   }

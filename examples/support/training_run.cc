@@ -348,6 +348,21 @@ absl::Status RunWithOthers(RunOptions& options, const std::function<absl::Status
   });
 }
 
+namespace {
+
+// As of meshwork's commands: 2 if the same would happen again, so that meshwork supervise does not start it again.
+int ExitCode(const absl::Status& status) {
+  switch (status.code()) {
+    case absl::StatusCode::kOk: return 0;
+    case absl::StatusCode::kUnavailable:  // another process is lost
+    case absl::StatusCode::kDeadlineExceeded:
+    case absl::StatusCode::kInternal: return 1;
+    default: return 2;
+  }
+}
+
+}  // namespace
+
 int RunMain(std::string_view program, const std::function<absl::Status()>& run) {
   std::signal(SIGPIPE, SIG_IGN);  // training goes on when its report is no longer read
   absl::Status status;
@@ -359,9 +374,8 @@ int RunMain(std::string_view program, const std::function<absl::Status()>& run) 
   } catch (const std::system_error& error) {
     status = absl::ResourceExhaustedError(fmt::format("the system refused a resource: {}.", error.what()));
   }
-  if (status.ok()) return 0;
-  fmt::print(stderr, "{}: {}\n", program, MessageOf(status));
-  return 2;
+  if (!status.ok()) fmt::print(stderr, "{}: {}\n", program, MessageOf(status));
+  return ExitCode(status);
 }
 
 }  // namespace meshwork

@@ -93,7 +93,7 @@ absl::Status WriteLossPlot(const std::string& path, std::string title, std::stri
 absl::Status RunWithOthers(RunOptions& options, const std::function<absl::Status()>& body);
 
 // The main function of such a program: calls run(). If run() fails, prints its error to standard error and
-// returns 2.
+// returns 2, or 1 if another process was lost or what failed may succeed next time.
 int RunMain(std::string_view program, const std::function<absl::Status()>& run);
 
 }  // namespace meshwork

@@ -13,8 +13,8 @@ SIZE, STEPS, EVERY, DEADLINE = 3, 120, 5, 3
 MOST_SECONDS = 90  # of a try, besides the time that a process is stopped or cut off
 SLACK = 2          # seconds by which a busy machine may find a fault later than the deadline
 
-TRAINING = ["--data-dir", "synthetic", "--train-examples", "960", "--test-examples", "60", "--batch-size", "60",
-            "--epochs", "1000", "--steps", str(STEPS), "--mesh", "batch=12", "--workers", "1", "--optimizer", "sgd",
+TRAINING = ["--data-dir", "synthetic", "--train-examples", "960", "--test-examples", "60", "--batch-size", "24",
+            "--epochs", "1000", "--steps", str(STEPS), "--mesh", "batch=6", "--workers", "1", "--optimizer", "sgd",
             "--deterministic", "--checkpoint-every", f"{EVERY}steps"]
 
 JOINS_AGAIN = r": joins the others again\.$"
@@ -102,7 +102,7 @@ class GlooTries:
             if code == 0 or (code == -signal.SIGKILL and program.is_killed):
                 continue
             # It was taken for lost, and came back too late.
-            if code == 1 and program.is_disturbed and program.find(IS_OVER):
+            if code == 2 and program.is_disturbed and program.find(IS_OVER):
                 result.ends.append(f"{program.name}: the others had finished without it")
                 continue
             last = program.lines[-1][1] if program.lines else "without a word"

@@ -171,7 +171,7 @@ def faults_of_checkpoint(path):
 
 
 def faults_of_checkpoints(folder, last_step):
-    names = sorted(name for name in os.listdir(folder) if STEP_FOLDER.match(name))
+    names = sorted(name for name in os.listdir(folder) if STEP_FOLDER.match(name)) if os.path.isdir(folder) else []
     faults = [fault for name in names for fault in faults_of_checkpoint(os.path.join(folder, name))]
     if not names or int(names[-1][5:]) != last_step:
         faults.append(f"{folder}: there is no checkpoint of step {last_step}")

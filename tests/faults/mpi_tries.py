@@ -40,7 +40,7 @@ class MpiTries:
         os.makedirs(result.dir)
         checkpoints, losses = os.path.join(result.dir, "checkpoints"), os.path.join(result.dir, "losses.json")
         self.count += 1
-        command = [self.tool, "supervise", "--backoff", "200ms", "mpirun", "-n", str(SIZE), "--oversubscribe",
+        command = [self.tool, "supervise", "--backoff", "200ms", "--", "mpirun", "-n", str(SIZE), "--oversubscribe",
                    "--bind-to", "none", self.program] + TRAINING + [
                        "--deadline", str(DEADLINE), "--checkpoint-dir", checkpoints, "--resume", "--json", losses]
         environment = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
