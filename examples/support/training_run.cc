@@ -221,9 +221,8 @@ absl::StatusOr<Mesh> MeshOf(const RunOptions& options) {
   if (processes.cluster().num_processes() < processes.num_wanted()) {
     if (std::optional<Mesh> shorter = ShortenedFor(processes.cluster(), *mesh)) {
       if (options.is_chief())
-        fmt::print(stderr, "{} cannot share the mesh {} evenly; the training goes on on {}.\n",
-                   Count(processes.cluster().num_processes(), "process"), mesh->ToString(),
-                   shorter->ToString());
+        fmt::print(stderr, "{} processes cannot share the mesh {} evenly; the training goes on on {}.\n",
+                   processes.cluster().num_processes(), mesh->ToString(), shorter->ToString());
       return *std::move(shorter);
     }
   }

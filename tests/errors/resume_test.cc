@@ -51,12 +51,13 @@ class ResumeErrors : public TempDirTest {
 TEST_F(ResumeErrors, Restore) {
   Session session = Small();
   std::filesystem::create_directory(Path("empty"));
+  ASSERT_EQ(MessageOf(session.Save(Path("good"), {.step = 1})), "");
   for (int64_t step : {1, 2}) ASSERT_EQ(MessageOf(session.Save(Runs(), {.step = step})), "");
   for (int64_t step : {1, 2})
     std::filesystem::remove(fmt::format("{}/{}/index.json", Runs(), CheckpointName(step)));
   auto in_two = [&](Transport& end) {
     Session here = Small(&end);
-    return here.Restore(end.domain() == 0 ? Path("empty") : Runs()).status();
+    return here.Restore(end.domain() == 0 ? Path("good") : Path("nowhere")).status();
   };
   auto skipped = [&] {
     testing::internal::CaptureStderr();
@@ -69,6 +70,7 @@ TEST_F(ResumeErrors, Restore) {
                {
                    MISTAKE(session.Restore(Path("nowhere"))),
                    MISTAKE(session.Restore(Path("empty"))),
+                   MISTAKE(session.Restore(Runs())),
                    MISTAKE(InTwo(in_two)),
                    MISTAKE(skipped()),
                },
