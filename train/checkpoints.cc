@@ -20,11 +20,6 @@ namespace {
 
 constexpr std::string_view kCheckpoints = "the checkpoints", kPart = "checkpoints";
 
-absl::StatusOr<std::string> DoneOr(const absl::Status& status) {
-  if (!status.ok()) return status;
-  return "done";
-}
-
 absl::Status CheckOptions(const CheckpointOptions& options) {
   if (options.dir.empty()) return InvalidArgument("Checkpoints: dir is empty; it names a folder.");
   if (options.keep < 1)
@@ -100,7 +95,7 @@ absl::StatusOr<std::unique_ptr<CheckpointManager>> CheckpointManager::Open(const
       manager->transport_, kCheckpoints,
       valid.ok() ? absl::StatusOr<std::string>(Describe(options)) : absl::StatusOr<std::string>(valid)));
   MESHWORK_ASSIGN_OR_RETURN(const std::string job, NewJob(manager->transport_));
-  MESHWORK_RETURN_IF_ERROR(AllAgree(manager->transport_, kCheckpoints, DoneOr(manager->OpenWriter(job))));
+  MESHWORK_RETURN_IF_ERROR(AllAgree(manager->transport_, kCheckpoints, manager->OpenWriter(job)));
   MESHWORK_RETURN_IF_ERROR(CheckSeen(manager->transport_, options.dir, job));
   MESHWORK_RETURN_IF_ERROR(manager->RememberHolder());
   pulse.Add({std::string(kPart), [m = manager.get()] { return m->Say(); },
@@ -196,7 +191,7 @@ absl::Status CheckpointManager::Finish(const CheckpointNote& note) {
     absl::Status status = Start(note);
     MESHWORK_RETURN_IF_ERROR(Await());
     if (absl::Status ended = End(); status.ok()) status = std::move(ended);
-    MESHWORK_RETURN_IF_ERROR(AllAgree(transport_, kCheckpoints, DoneOr(status)));
+    MESHWORK_RETURN_IF_ERROR(AllAgree(transport_, kCheckpoints, status));
   }
   last_step_ = note.step;
   is_finished_ = true;

@@ -20,11 +20,6 @@ namespace {
 constexpr std::string_view kCheckpoint = "the checkpoint";
 constexpr std::chrono::milliseconds kFirstLook(1), kLastLook(200), kUntilSeen(3000);
 
-absl::StatusOr<std::string> DoneOr(const absl::Status& status) {
-  if (!status.ok()) return status;
-  return "done";
-}
-
 // Whether a file is there, soon: file systems over a network take their time.
 bool ComesToBe(const std::string& path) {
   const auto end = std::chrono::steady_clock::now() + kUntilSeen;
@@ -73,7 +68,7 @@ class Restoring {
     absl::Status status;
     std::optional<std::string> name;
     if (state_.domain() == 0) status = Next(name);
-    MESHWORK_RETURN_IF_ERROR(AllAgree(state_.transport, kCheckpoint, DoneOr(status)));
+    MESHWORK_RETURN_IF_ERROR(AllAgree(state_.transport, kCheckpoint, status));
     if (state_.transport == nullptr) return name;
     MESHWORK_ASSIGN_OR_RETURN(const std::vector<std::string> texts,
                               state_.transport->AllGather(kCheckpoint, name.has_value() ? "=" + *name : ""));
@@ -119,7 +114,7 @@ class Restoring {
   absl::StatusOr<std::optional<CheckpointNote>> Read(const Checkpoint& checkpoint) {
     const CheckpointIndex& index = checkpoint.index();
     MESHWORK_RETURN_IF_ERROR(
-        AllAgree(state_.transport, kCheckpoint, DoneOr(checkpoint.RestoreInto(state_.variables, options_))));
+        AllAgree(state_.transport, kCheckpoint, checkpoint.RestoreInto(state_.variables, options_)));
     return CheckpointNote{index.step, index.facts, index.metrics};
   }
 
@@ -146,6 +141,11 @@ absl::Status AllAgree(Transport* transport, std::string_view what, const absl::S
   return transport == nullptr ? mine.status() : Agree(*transport, what, mine);
 }
 
+absl::Status AllAgree(Transport* transport, std::string_view what, const absl::Status& mine) {
+  return AllAgree(transport, what,
+                  mine.ok() ? absl::StatusOr<std::string>("done") : absl::StatusOr<std::string>(mine));
+}
+
 absl::StatusOr<std::string> NewJob(Transport* transport) {
   std::random_device random;
   std::string job = fmt::format("{:08x}{:08x}", random(), random());
@@ -160,13 +160,13 @@ absl::Status CheckSeen(Transport* transport, const std::string& dir, const std::
   const std::string path = fmt::format("{}/{}", dir, PartialName(job, 0));
   const bool is_first = transport->domain() == 0;
   MESHWORK_RETURN_IF_ERROR(
-      Agree(*transport, kCheckpoint, DoneOr(is_first ? WriteFileAtomically(path, job) : absl::OkStatus())));
+      AllAgree(transport, kCheckpoint, is_first ? WriteFileAtomically(path, job) : absl::OkStatus()));
   absl::Status seen;
   if (!is_first && !ComesToBe(path))
     seen = absl::NotFoundError(fmt::format(
         "{}: process 0 has written into this folder, and it is not seen here; all processes must see one folder.",
         dir));
-  seen = Agree(*transport, kCheckpoint, DoneOr(seen));
+  seen = AllAgree(transport, kCheckpoint, seen);
   std::error_code ignored;
   if (is_first) std::filesystem::remove(path, ignored);
   return seen;
@@ -197,15 +197,14 @@ absl::Status SaveState(const DomainState& state, const std::string& dir, const C
                               .num_domains = state.num_domains(),
                               .job = job,
                               .keep = std::numeric_limits<int64_t>::max()});
-  MESHWORK_RETURN_IF_ERROR(AllAgree(state.transport, kCheckpoint, DoneOr(writer.status())));
-  absl::Status status =
-      AllAgree(state.transport, kCheckpoint, DoneOr((*writer)->Begin(note, state.variables)));
+  MESHWORK_RETURN_IF_ERROR(AllAgree(state.transport, kCheckpoint, writer.status()));
+  absl::Status status = AllAgree(state.transport, kCheckpoint, (*writer)->Begin(note, state.variables));
   if (status.ok()) status = AwaitWriters(state.transport, **writer);
   if (!status.ok()) {
     (*writer)->Abandon();
     return status;
   }
-  return AllAgree(state.transport, kCheckpoint, DoneOr(EndOf(**writer)));
+  return AllAgree(state.transport, kCheckpoint, EndOf(**writer));
 }
 
 absl::StatusOr<std::optional<CheckpointNote>> RestoreState(

@@ -34,6 +34,7 @@ struct DomainState {
 
 // Agree, where there are several domains; else `mine`.
 absl::Status AllAgree(Transport* transport, std::string_view what, const absl::StatusOr<std::string>& mine);
+absl::Status AllAgree(Transport* transport, std::string_view what, const absl::Status& mine);
 // The same text in all domains, and another one each time (CheckpointWriterOptions::job).
 absl::StatusOr<std::string> NewJob(Transport* transport);
 // Whether all domains see the folder in which domain 0 has opened a writer with this job. Error, in all: which one does not.

@@ -90,7 +90,7 @@ class Trainer {
     ++step_;
     position_.Advance(train_.input);
     last_.metrics = ScalarsOf(result);
-    const double loss = last_.metrics.at("loss");
+    MESHWORK_ASSIGN_OR_RETURN(const double loss, result.scalar("loss"));
     if (!std::isfinite(loss))
       return absl::OutOfRangeError(fmt::format(
           "TrainAndEvaluate: the loss of step {} is {}; training has diverged. Go on from an earlier checkpoint, "

@@ -18,7 +18,7 @@
 namespace meshwork {
 namespace {
 
-Dataset Examples(int64_t n) { return Dataset::Create({{"x", Tensor::Zeros({F64, {n, 2}})}}).value(); }
+Dataset ExamplesOf(int64_t n) { return Dataset::Create({{"x", Tensor::Zeros({F64, {n, 2}})}}).value(); }
 
 Feeds Feed(const Batch& batch) { return {{"x", batch["x"]}}; }
 
@@ -45,7 +45,7 @@ Graph LossInRows(Mode) {
 class TrainAndEvaluateErrors : public TempDirTest {};
 
 TEST_F(TrainAndEvaluateErrors, Arguments) {
-  const InputSpec input{Examples(6), {.batch_size = 4}, Feed};
+  const InputSpec input{ExamplesOf(6), {.batch_size = 4}, Feed};
   const auto model = [](Mode mode) { return Linear(mode); };
   const auto run = [&](const ModelFn& built, TrainSpec train, EvalSpec eval, RunConfig config) {
     config.session.workers = 1;
@@ -82,8 +82,8 @@ TEST_F(TrainAndEvaluateErrors, Arguments) {
                    MISTAKE(run(model, train, eval, {.model_dir = dir, .evaluator_patience_secs = 0})),
                    MISTAKE(run(model, {input, 0}, eval, config)),
                    MISTAKE(run(model, {{Dataset(), {}, Feed}, 3}, eval, config)),
-                   MISTAKE(run(model, {{Examples(6), {}, nullptr}, 3}, eval, config)),
-                   MISTAKE(run(model, {{Examples(6), {.batch_size = 0}, Feed}, 3}, eval, config)),
+                   MISTAKE(run(model, {{ExamplesOf(6), {}, nullptr}, 3}, eval, config)),
+                   MISTAKE(run(model, {{ExamplesOf(6), {.batch_size = 0}, Feed}, 3}, eval, config)),
                    MISTAKE(run(model, train, {input, -1}, config)),
                    MISTAKE(run(model, train, {input, 0, "a/b"}, config)),
                    MISTAKE(run(model, train, {.input = input, .throttle_secs = -1}, config)),
@@ -92,14 +92,14 @@ TEST_F(TrainAndEvaluateErrors, Arguments) {
                    MISTAKE(run(LossInRows, train, eval, config)),
                    MISTAKE(run(other_weight, train, eval, config)),
                    MISTAKE(run(other_shape, train, eval, config)),
-                   MISTAKE(run(model, {{Examples(6), {.batch_size = 4}, infinite}, 3}, eval, config)),
+                   MISTAKE(run(model, {{ExamplesOf(6), {.batch_size = 4}, infinite}, 3}, eval, config)),
                    MISTAKE(run(model, {{unloaded, {.batch_size = 4}, Feed}, 3}, eval, config)),
                },
                {{dir, "DIR"}});
 }
 
 TEST_F(TrainAndEvaluateErrors, Evaluators) {
-  const InputSpec input{Examples(6), {.batch_size = 4}, Feed};
+  const InputSpec input{ExamplesOf(6), {.batch_size = 4}, Feed};
   const auto evaluator = [&](EvaluateIn evaluate_in) {
     const Processes alone =
         Processes::Join(
@@ -142,7 +142,7 @@ TEST_F(TrainAndEvaluateErrors, Evaluators) {
 
 // Lines of the log about what a user should know.
 TEST_F(TrainAndEvaluateErrors, Log) {
-  const InputSpec input{Examples(6), {.batch_size = 4}, Feed};
+  const InputSpec input{ExamplesOf(6), {.batch_size = 4}, Feed};
   const EvalSpec eval{input};
   std::string lines;
   RunConfig config{.model_dir = Path("run"), .save_checkpoints_steps = 2, .session = {.workers = 1}};
@@ -195,7 +195,7 @@ TEST_F(TrainAndEvaluateErrors, Log) {
 }
 
 TEST_F(TrainAndEvaluateErrors, Positions) {
-  const InputSpec input{Examples(6), {.batch_size = 4, .shuffle_seed = 7}, Feed};
+  const InputSpec input{ExamplesOf(6), {.batch_size = 4, .shuffle_seed = 7}, Feed};
   const CheckpointFacts facts = FactsOf({1, 1}, input);
   const auto with = [&](const std::string& name, const std::string& value) {
     CheckpointFacts changed = facts;

@@ -59,7 +59,9 @@ TEST_P(TrainAndEvaluateProcessesTest, TwoProcessesTrainAndEvaluateAsOne) {
   for (int steps : {14, 25}) {  // stopped in between
     const Finished two = Launch(2, TRAIN_AND_EVALUATE, Args("two", 2, steps));
     ASSERT_EQ(two.code, 0) << two.err;
-    if (steps == 25) EXPECT_EQ(LastLine(two.out), LastLine(alone.out));
+    if (steps == 25) {
+      EXPECT_EQ(LastLine(two.out), LastLine(alone.out));
+    }
   }
   auto results = Results(Path("two"));
   EXPECT_EQ(results.erase(14), 1u);  // where it was stopped

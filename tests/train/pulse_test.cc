@@ -17,21 +17,13 @@
 #include "meshwork/base/status.h"
 #include "meshwork/runtime/transport/loopback.h"
 #include "meshwork/runtime/transport/timed.h"
+#include "train/saved_training.h"
 
 namespace meshwork {
 namespace {
 
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
-
-// Plays `play` in each domain, on a thread of its own.
-void InDomains(int64_t num_domains, const std::function<void(Transport&)>& play) {
-  const std::vector<std::unique_ptr<Transport>> ends =
-      MakeLoopback(num_domains, {.deadline = std::chrono::seconds(10)});
-  std::vector<std::thread> threads;
-  for (const std::unique_ptr<Transport>& end : ends) threads.emplace_back([&] { play(*end); });
-  for (std::thread& thread : threads) thread.join();
-}
 
 // The end of a domain that has waited as long as the test says.
 class WaitedEnd : public Transport {
@@ -57,13 +49,13 @@ class WaitedEnd : public Transport {
 };
 
 TEST(PulseTest, ComesOnceASecond) {
-  InDomains(3, [](Transport& end) {
-    WaitedEnd counted(end);
-    double now = 100 * static_cast<double>(end.domain());  // clocks need not agree
+  InDomainsOf(3, [](Transport* end) {
+    WaitedEnd counted(*end);
+    double now = 100 * static_cast<double>(end->domain());  // clocks need not agree
     Pulse pulse(&counted, {.clock = [&] { return now; }});
     std::vector<int64_t> between;
     for (int step = 0; step < 1000; ++step) {
-      now += end.domain() == 0 ? 0.01 : 0.02;  // the chief's clock counts
+      now += end->domain() == 0 ? 0.01 : 0.02;  // the chief's clock counts
       const int before = counted.gathers;
       ASSERT_EQ(MessageOf(pulse.AfterStep()), "");
       if (counted.gathers > before) between.push_back(pulse.steps_between());
@@ -107,19 +99,19 @@ TEST(PulseTest, BearsAnyClock) {
 TEST(PulseTest, AllStopAfterTheSameStep) {
   std::vector<int> stopped(3);
   std::atomic<bool> asked = false;
-  InDomains(3, [&](Transport& end) {
+  InDomainsOf(3, [&](Transport* end) {
     double now = 0;
-    Pulse pulse(&end, {.name = fmt::format("worker {}", end.domain()),
-                       .stop = [&] { return end.domain() == 2 && asked; },
+    Pulse pulse(end, {.name = fmt::format("worker {}", end->domain()),
+                       .stop = [&] { return end->domain() == 2 && asked; },
                        .clock = [&] { return now; }});
     int step = 0;
     while (step < 1000 && !pulse.stops()) {
       now += 0.1;
-      if (++step == 41 && end.domain() == 2) asked = true;
+      if (++step == 41 && end->domain() == 2) asked = true;
       ASSERT_EQ(MessageOf(pulse.AfterStep()), "");
     }
     EXPECT_EQ(pulse.stopped_by(), "worker 2");
-    stopped[static_cast<size_t>(end.domain())] = step;
+    stopped[static_cast<size_t>(end->domain())] = step;
   });
   EXPECT_GE(stopped[0], 41);
   EXPECT_LE(stopped[0], 51);
@@ -141,10 +133,10 @@ TEST(PulseTest, AProcessThatIsAloneStopsAtOnce) {
 }
 
 TEST(PulseTest, CarriesWhatPartsSay) {
-  InDomains(2, [](Transport& end) {
-    Pulse pulse(&end);
+  InDomainsOf(2, [](Transport* end) {
+    Pulse pulse(end);
     std::vector<std::string> first, second;
-    const std::string mine = fmt::format("{}:\n\"{}", std::string(1, '\0'), end.domain());
+    const std::string mine = fmt::format("{}:\n\"{}", std::string(1, '\0'), end->domain());
     pulse.Add({"first", [&] { return mine; },
                [&](const std::vector<std::string>& texts) {
                  first = texts;
@@ -179,15 +171,15 @@ TEST(PulseTest, WhatAPartRefusesEndsTheTraining) {
 // what the chief reports.
 std::vector<std::string> ReportsOf(double factor, double share, int pulses) {
   std::vector<std::string> reports;
-  InDomains(3, [&](Transport& end) {
-    WaitedEnd waited(end);
+  InDomainsOf(3, [&](Transport* end) {
+    WaitedEnd waited(*end);
     double now = 0;
-    Pulse pulse(&waited, {.name = fmt::format("worker {} on host-{}", end.domain(), end.domain()),
+    Pulse pulse(&waited, {.name = fmt::format("worker {} on host-{}", end->domain(), end->domain()),
                           .clock = [&] { return now; },
                           .report = [&](std::string_view line) { reports.emplace_back(line); }});
     for (int step = 0; step < pulses; ++step) {
       now += 1;
-      waited.waited += 1 - share * (end.domain() == 1 ? 1 : 1 / factor);
+      waited.waited += 1 - share * (end->domain() == 1 ? 1 : 1 / factor);
       ASSERT_EQ(MessageOf(pulse.AfterStep()), "");
     }
   });
