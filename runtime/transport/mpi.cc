@@ -47,7 +47,7 @@ constexpr auto kWatch = std::chrono::milliseconds(20);
 constexpr auto kPoll =
     std::chrono::microseconds(300);  // while messages are under way; more often costs more than it moves
 constexpr auto kLeaving = std::chrono::seconds(1);   // for messages under way, after an abort
-constexpr auto kPatience = std::chrono::seconds(5);  // with others, after an abort
+constexpr auto kPatience = std::chrono::seconds(2);  // with others, after an abort
 
 std::atomic<bool> any_aborted{false};
 

@@ -8,7 +8,7 @@
 // An abort reaches processes that are busy elsewhere within some 20 ms.
 //
 // MPI is initialised at the first call with MPI_THREAD_SERIALIZED, unless the program has done so, and finalised at the
-// end of the process. After an abort, a process waits 5 s for the others there, and then ends without them; so the
+// end of the process. After an abort, a process waits 2 s for the others there, and then ends without them; so the
 // launcher ends the whole job.
 #pragma once
 

@@ -9,6 +9,7 @@ import subprocess
 import threading
 import time
 
+RETURN = re.compile(r"\r|\x1b\[K")  # a line of progress is written again and again
 STEP_FOLDER = re.compile(r"step-(\d{12})$")
 
 
@@ -38,9 +39,10 @@ class Program:
 
     def read(self):
         for line in iter(self.process.stdout.readline, b""):
-            now, text = time.monotonic(), line.decode(errors="replace").rstrip("\n")
-            self.lines.append((now, text))
-            self.log.write(f"{now:.3f} [{self.name}] {text}\n")
+            now = time.monotonic()
+            for text in filter(None, RETURN.split(line.decode(errors="replace").rstrip("\n"))):
+                self.lines.append((now, text))
+                self.log.write(f"{now:.3f} [{self.name}] {text}\n")
         self.ended = time.monotonic()
 
     def signal(self, number):
