@@ -34,7 +34,48 @@ std::optional<int64_t> ReadBytes(std::string_view text) {
   return number << shift;
 }
 
+// "1.5min"; nothing if it is no time, or more than a hundred years.
+std::optional<std::chrono::milliseconds> ReadDuration(std::string_view text) {
+  constexpr double kMostMilliseconds = 3.2e12;
+  for (const auto& [suffix, milliseconds] :
+       {std::pair(std::string_view("ms"), 1.0), {"s", 1e3}, {"min", 60e3}, {"h", 3600e3}}) {
+    if (!text.ends_with(suffix)) continue;
+    double number = 0;
+    if (!ReadNumber(std::string(text.substr(0, text.size() - suffix.size())), &number) || !(number >= 0) ||
+        number * milliseconds > kMostMilliseconds)
+      return std::nullopt;
+    return std::chrono::milliseconds(std::llround(number * milliseconds));
+  }
+  return std::nullopt;
+}
+
 }  // namespace
+
+std::string DurationToString(std::chrono::milliseconds duration) {
+  for (const auto& [suffix, milliseconds] : {std::pair("h", 3600000), {"min", 60000}, {"s", 1000}})
+    if (duration.count() != 0 && duration.count() % milliseconds == 0)
+      return fmt::format("{}{}", duration.count() / milliseconds, suffix);
+  return fmt::format("{}ms", duration.count());
+}
+
+void FlagTable::Texts(std::string name, std::string help, std::vector<std::string>* target) {
+  flags_.push_back({std::move(name), std::move(help), "", [target](const std::string& value) {
+                      target->push_back(value);
+                      return absl::OkStatus();
+                    }});
+}
+
+void FlagTable::Duration(const std::string& name, std::string help, std::chrono::milliseconds* target) {
+  flags_.push_back({name, std::move(help), DurationToString(*target), [=](const std::string& value) {
+                      const std::optional<std::chrono::milliseconds> duration = ReadDuration(value);
+                      if (!duration.has_value())
+                        return InvalidArgument(
+                            "--{}: \"{}\" is not a time; write for example 500ms, 10s, 5min or 1h.", name,
+                            value);
+                      *target = *duration;
+                      return absl::OkStatus();
+                    }});
+}
 
 void FlagTable::Text(std::string name, std::string help, std::string* target) {
   flags_.push_back({std::move(name), std::move(help), *target, [target](const std::string& value) {
@@ -109,6 +150,12 @@ void FlagTable::Positional(std::string name, std::string help, std::string* targ
   places_.push_back({std::move(name), std::move(help), target});
 }
 
+void FlagTable::Rest(std::string name, std::string help, std::vector<std::string>* target) {
+  rest_name_ = std::move(name);
+  rest_help_ = std::move(help);
+  rest_ = target;
+}
+
 absl::Status FlagTable::Parse(int argc, const char* const* argv) {
   std::vector<std::string> names = {"help"};
   for (const Flag& flag : flags_) names.push_back(flag.name);
@@ -119,12 +166,19 @@ absl::Status FlagTable::Parse(int argc, const char* const* argv) {
       help_asked_ = true;
       return absl::OkStatus();
     }
+    if (rest_ != nullptr && argument == "--") {
+      rest_->assign(argv + i + 1, argv + argc);
+      break;
+    }
     if (!places_.empty() && (argument == "-" || !argument.starts_with('-'))) {
       if (given == places_.size())
         return InvalidArgument("\"{}\" is one argument too many. See --help.", argument);
       *places_[given++].target = argument;
       continue;
     }
+    if (rest_ != nullptr && !argument.starts_with('-'))
+      return InvalidArgument("\"{}\" is not a flag; write -- in front of {}. See --help.", argument,
+                             rest_name_);
     if (argument.size() < 3 || argument.substr(0, 2) != "--")
       return InvalidArgument("\"{}\" is not a flag; write --name value.", argument);
     const size_t equals = argument.find('=');
@@ -149,14 +203,18 @@ absl::Status FlagTable::Parse(int argc, const char* const* argv) {
     }
   }
   if (given < places_.size()) return InvalidArgument("{} is missing. See --help.", places_[given].name);
+  if (rest_ != nullptr && rest_->empty()) return InvalidArgument("-- {} is missing. See --help.", rest_name_);
   return absl::OkStatus();
 }
 
 std::string FlagTable::Help() const {
   std::string out = fmt::format("{}\n\nUsage: {}", about_, program_);
   for (const Place& place : places_) out += " " + place.name;
-  out += " [--flag value]…\n\n";
+  out += " [--flag value]…";
+  if (rest_ != nullptr) out += fmt::format(" -- {}", rest_name_);
+  out += "\n\n";
   for (const Place& place : places_) out += fmt::format("  {:<18} {}\n", place.name, place.help);
+  if (rest_ != nullptr) out += fmt::format("  {:<18} {}\n", rest_name_, rest_help_);
   for (const Flag& flag : flags_) {
     out += fmt::format("  --{:<16} {}{}\n", flag.name, flag.help,
                        flag.fallback.empty() ? "" : fmt::format(" [{}]", flag.fallback));

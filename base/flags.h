@@ -2,6 +2,7 @@
 // positional arguments, which have a place instead of a name.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <limits>
@@ -12,6 +13,9 @@
 #include "absl/status/status.h"
 
 namespace meshwork {
+
+// "500ms", "1s", "5min", "2h": as FlagTable::Duration reads it, in the largest unit of which it is a whole number.
+std::string DurationToString(std::chrono::milliseconds duration);
 
 // A table of flags and positional arguments; each of them writes one field.
 //
@@ -27,6 +31,10 @@ class FlagTable {
   void Text(std::string name, std::string help, std::string* target);
   void Int(const std::string& name, std::string help, int64_t* target, int64_t at_least,
            int64_t at_most = std::numeric_limits<int64_t>::max());
+  // As Text, and may be given several times: adds to the target.
+  void Texts(std::string name, std::string help, std::vector<std::string>* target);
+  // A time, at least 0: a number, then ms, s, min or h.
+  void Duration(const std::string& name, std::string help, std::chrono::milliseconds* target);
   // A number of bytes, at least 0: digits, then KiB, MiB, GiB or nothing.
   void Bytes(const std::string& name, std::string help, int64_t* target);
   void Real(const std::string& name, std::string help, double* target, double above);
@@ -39,6 +47,8 @@ class FlagTable {
 
   // The next argument that is not a flag; "-" is not a flag. The argument must be given.
   void Positional(std::string name, std::string help, std::string* target);
+  // What follows "--": the arguments of another program, at least one. Without, "--" is an error.
+  void Rest(std::string name, std::string help, std::vector<std::string>* target);
 
   // Reads argv[1..]. Errors: an unknown flag (with the nearest name), a value that is missing or wrong,
   // or given to a switch; arguments that are missing, or too many.
@@ -59,6 +69,8 @@ class FlagTable {
   };
   std::string program_, about_;
   std::vector<Place> places_;
+  std::string rest_name_, rest_help_;
+  std::vector<std::string>* rest_ = nullptr;
   std::vector<Flag> flags_;
   bool help_asked_ = false;
 };

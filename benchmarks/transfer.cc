@@ -2,6 +2,9 @@
 // together again, beside memcpy of as many bytes by one thread (counter of_memcpy: bytes per second, divided
 // by memcpy's). Unpack makes a new tensor, and the system allocates its pages during the write; memcpy writes
 // to pages that are there already.
+//
+// replicas/<layout>/<size>: a check of two replicas of so many bytes each (train/replica_check.h), beside memcpy that
+// copies one to the other.
 #include "benchmarks/machine.h"
 #include "benchmarks/measure.h"
 #include "meshwork.h"
@@ -9,6 +12,7 @@
 #include "meshwork/runtime/cpu/cpu_memory.h"
 #include "meshwork/runtime/cpu/worker_pool.h"
 #include "meshwork/runtime/dtensor.h"
+#include "meshwork/train/replica_check.h"
 
 namespace meshwork {
 namespace {
@@ -49,7 +53,29 @@ absl::Status Move(benchmark::State& state, const Case& c, int64_t bytes, bool pa
   });
 }
 
+// The devices along y hold replicas.
+absl::Status Check(benchmark::State& state, std::string_view layout, int64_t bytes) {
+  constexpr int64_t kRows = 32;
+  MESHWORK_ASSIGN_OR_RETURN(const Mesh mesh, Mesh::Parse("x=2,y=2"));
+  MESHWORK_ASSIGN_OR_RETURN(const Layout parsed, Layout::Parse(mesh, layout));
+  const DTensor tensor(CpuMemory(), {F32, {kRows, bytes / kRows / DTypeSize(F32) - 1}}, parsed,
+                       /*share=*/false);
+  WorkerPool one(1);
+  return MeasureBesideMemcpy(state, one, tensor.bytes(), [&]() -> absl::StatusOr<double> {
+    absl::Status status;
+    const double seconds = Seconds([&] { status = CheckReplicas({{"w", tensor}}, 1); });
+    MESHWORK_RETURN_IF_ERROR(status);
+    return seconds;
+  });
+}
+
 const bool kRegistered = [] {
+  for (const std::string_view layout : {"{x,_}", "{_,x}"})
+    for (const int64_t bytes : kSizes)
+      RegisterMeasurement(
+          fmt::format("replicas/{}/{}", layout == "{x,_}" ? "rows" : "columns", SizeName(bytes)),
+          benchmark::kMicrosecond,
+          [layout, bytes](benchmark::State& state) { return Check(state, layout, bytes); });
   for (const bool pack : {true, false})
     for (const Case& c : kCases)
       for (const int64_t bytes : kSizes)

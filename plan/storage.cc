@@ -31,9 +31,10 @@ std::vector<Use> FindUses(const Graph& local, const std::vector<ValueId>& conten
 
 class Storages {
  public:
-  Storages(const Graph& local, const SameCopies& same_copies)
+  Storages(const Graph& local, const SameCopies& same_copies, const std::vector<bool>& kept)
       : local_(local),
         same_copies_(same_copies),
+        kept_(kept),
         contents_(FindContents(local, same_copies)),
         uses_(FindUses(local, contents_)) {}
 
@@ -91,6 +92,7 @@ class Storages {
   // True if result r of node n, the new value of variable `a`, may go straight to the variable's memory: by
   // then nobody needs the old value.
   bool CanWriteVariable(int n, int r, int a) const {
+    if (!kept_.empty() && kept_[static_cast<size_t>(a)]) return false;
     const ValueId variable = local_.arguments()[a].value, result = local_.nodes()[n].results[r];
     const Use& use = uses_[variable];
     if (use.exports > 0 || use.last_node > n) return false;
@@ -101,6 +103,7 @@ class Storages {
 
   const Graph& local_;
   const SameCopies& same_copies_;
+  const std::vector<bool>& kept_;
   const std::vector<ValueId> contents_;  // per value the one that it is a view of, or itself
   const std::vector<Use> uses_;          // of contents
 };
@@ -126,8 +129,9 @@ std::vector<ValueId> FindContents(const Graph& local, const SameCopies& same_cop
   return contents;
 }
 
-std::vector<ValueId> PlanStorages(const Graph& local, const SameCopies& same_copies) {
-  return Storages(local, same_copies).Plan();
+std::vector<ValueId> PlanStorages(const Graph& local, const SameCopies& same_copies,
+                                  const std::vector<bool>& kept) {
+  return Storages(local, same_copies, kept).Plan();
 }
 
 std::vector<bool> SetAside(const Graph& local) {

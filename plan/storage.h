@@ -8,6 +8,8 @@
 //   %n = mul %w, %c              // lies where %w does: the old value is not read after this node
 //   update %w = %n
 //
+// A variable may be kept instead: then its old value stays until the end of the step (ExecutorOptions::atomic).
+//
 // Writing in place is an optimisation and never changes what a program means. Pure functions, thread-safe.
 #pragma once
 
@@ -27,9 +29,11 @@ using SameCopies = std::function<bool(ValueId a, ValueId b)>;
 std::vector<ValueId> FindContents(const Graph& local, const SameCopies& same_copies = nullptr);
 
 // Per value, the first value that lies in its memory: an argument, or itself if it has memory of its own. An
-// empty `same_copies` says yes, as for one device alone. Laws: plan[plan[v]] == plan[v]; after a node writes
-// a value to a storage, only this value and its views are read there.
-std::vector<ValueId> PlanStorages(const Graph& local, const SameCopies& same_copies = nullptr);
+// empty `same_copies` says yes, as for one device alone. `kept`: per argument, whether it is a variable that nothing is
+// written over; empty: none is. Laws: plan[plan[v]] == plan[v]; after a node writes a value to a storage, only
+// this value and its views are read there.
+std::vector<ValueId> PlanStorages(const Graph& local, const SameCopies& same_copies = nullptr,
+                                  const std::vector<bool>& kept = {});
 
 // Per update, whether its new value is the old value of another variable that is updated as well (two
 // variables that swap). Such a value is copied aside at the end of the step, before either variable is

@@ -44,12 +44,17 @@ class PreparedStep {
   // Runs the step once. `feeds`: per argument of the program the elements of the host tensor or of the
   // DTensor, as its storage says (Storage::Kind), which are only read; null for variables. A variable for
   // which Prepare got no DTensor is fed, too, and written. `outputs`: per output, the place for its elements;
-  // null if the output is not wanted and is no DTensor. Allocates nothing unless it fails. Errors, which
-  // leave the variables undefined and abort the transport: replicas that differ; no memory for a kernel or
-  // for a library that it calls; an error of the transport.
+  // null if the output is not wanted and is no DTensor. New values of variables that are kept
+  // (StepPlanOptions::atomic) are written to their spares; the caller swaps them. Allocates nothing unless it fails.
+  // Errors, which leave the variables that are not kept undefined and abort the transport: replicas that differ; no
+  // memory for a kernel or for a library that it calls; an error of the transport.
   virtual absl::Status Run(std::span<const std::byte* const> feeds, std::span<std::byte* const> outputs) = 0;
 
-  // The memory that the step has allocated, without the variables: variable_bytes is 0.
+  // Whether the last Run may have written to spares. If it has not, they hold what they held before. If it has, every
+  // domain of the program has begun that step.
+  virtual bool wrote_spares() const { return false; }
+
+  // The memory that the step has allocated, without the variables: variable_bytes and spare_bytes are 0.
   virtual ExecutorMemory memory() const = 0;
 
   // Measurements of the steps since Prepare or ClearProfile; without steps unless profiling was asked for.
@@ -74,7 +79,8 @@ class Backend {
   virtual ExecutorMemory PlanMemory(StepPlan plan, const PrepareOptions& options) const = 0;
   // Makes kernels, allocates all memory except that of variables, and runs the nodes that are computed once.
   // `variables`: per argument its DTensor, with the instances that the plan was built for; invalid for
-  // inputs, and for a variable whose memory is given to each step. The step shares their elements. Errors: no
+  // inputs, and for a variable whose memory is given to each step. The step shares their elements. A variable whose new
+  // value the plan puts into a spare has one when the step runs. Errors: no
   // memory for a kernel or for a library that it calls; an error of the transport. Throws std::bad_alloc if
   // there is not enough memory. REQUIRES: the backend has every op of the plan.
   virtual absl::StatusOr<std::unique_ptr<PreparedStep>> Prepare(StepPlan plan, std::vector<DTensor> variables,

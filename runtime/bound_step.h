@@ -15,6 +15,7 @@
 namespace meshwork {
 
 class PreparedStep;
+class StepRecord;
 
 // What a step reads and writes, by name: a host tensor for each input and each wanted output, or a DTensor if
 // it is distributed (ExecutorOptions::distributed).
@@ -28,9 +29,9 @@ struct StepMemory {
 class BoundStep {
  public:
   // Runs one step, on what the fed tensors hold now. Allocates nothing unless it fails. Errors, after which
-  // the variables are undefined: replicas that differ; no memory for a kernel or for a library that it calls;
-  // an error of the transport, with which the other domains fail, too. Another error: this BoundStep was
-  // moved from.
+  // the variables are as they were with ExecutorOptions::atomic, and undefined without: replicas that differ; no memory
+  // for a kernel or for a library that it calls; an error of the transport, with which the other domains fail, too,
+  // unless they have ended the step. Another error: this BoundStep was moved from.
   absl::Status Run();
   // By name; each step overwrites them.
   const std::map<std::string, Tensor>& outputs() const { return memory_.outputs; }
@@ -41,6 +42,9 @@ class BoundStep {
   explicit BoundStep(std::shared_ptr<PreparedStep> step) : step_(std::move(step)) {}
 
   std::shared_ptr<PreparedStep> step_;  // null once it was moved from
+  // The variables whose new values lie in their spares when a step has run; null if there are none.
+  std::shared_ptr<std::vector<DTensor>> updated_;
+  std::shared_ptr<StepRecord> record_;  // null: nobody counts
   StepMemory memory_;
   std::vector<const std::byte*> feed_addresses_;  // per argument; null for variables
   std::vector<std::byte*> output_addresses_;      // per output; null where it is not asked for

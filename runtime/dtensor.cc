@@ -79,7 +79,17 @@ DTensor::DTensor(const Domain& domain, std::shared_ptr<Memory> memory, Type glob
                  layout_.mesh().ToString());
   instances_ = InstancesOf(domain_, layout_, share);
   stride_ = local_type().bytes();
-  storage_ = memory_->Allocate(bytes());
+  elements_ = std::make_shared<Elements>();
+  elements_->now = memory_->Allocate(bytes());
+}
+
+void DTensor::AddSpare() {
+  MESHWORK_CHECK(valid());
+  if (!has_spare()) elements_->spare = memory_->Allocate(bytes());
+}
+
+void DTensor::DropSpare() {
+  if (valid()) elements_->spare.reset();
 }
 
 absl::Status Pack(const Tensor& host, DTensor& to, bool poison_padding) {

@@ -13,6 +13,10 @@
 //
 // Copies share the elements, like copies of a Tensor. Concurrent reads are safe; a writer needs exclusive use
 // of the tensor and of any executor bound to it.
+//
+// A tensor may have a *spare*: room for as many elements, where the next value is written while this one is still
+// there. SwapSpare makes it the value in all copies of the tensor, and moves no element; addresses that were asked for
+// before are those of the spare then. Steps that take effect as a whole work so (ExecutorOptions::atomic).
 #pragma once
 
 #include <cstddef>
@@ -48,7 +52,7 @@ class DTensor {
   DTensor(const Domain& domain, std::shared_ptr<Memory> memory, Type global, Layout layout,
           bool share = true);
 
-  bool valid() const { return storage_ != nullptr; }
+  bool valid() const { return elements_ != nullptr; }
   const Type& type() const { return type_; }
   const Layout& layout() const { return layout_; }
   Type local_type() const { return {type_.dtype, layout_.LocalShape(type_.shape)}; }
@@ -62,23 +66,36 @@ class DTensor {
   // The address of instance i in memory(); the host can read it if memory().is_host(). local_type().bytes()
   // long; instance 0 is 64-byte aligned. REQUIRES: 0 <= i < instances().count().
   // Law: instance(i) == instance(0) + i * local_type().bytes().
-  std::byte* instance(int64_t i) { return static_cast<std::byte*>(storage_.get()) + i * stride_; }
+  std::byte* instance(int64_t i) { return static_cast<std::byte*>(elements_->now.get()) + i * stride_; }
   const std::byte* instance(int64_t i) const {
-    return static_cast<const std::byte*>(storage_.get()) + i * stride_;
+    return static_cast<const std::byte*>(elements_->now.get()) + i * stride_;
   }
   // The elements of the global tensor that instance i holds.
   Block block(int64_t i) const { return layout_.BlockOf(type_.shape, instances_.Representative(i)); }
-  // Bytes allocated for all instances.
+  // Bytes allocated for all instances, without the spare.
   int64_t bytes() const { return stride_ * instances_.count(); }
 
+  // Adds a spare of zeros, unless there is one. Throws std::bad_alloc if there is not enough memory. REQUIRES: valid().
+  void AddSpare();
+  void DropSpare();
+  bool has_spare() const { return valid() && elements_->spare != nullptr; }
+  // The address of instance i of the spare. REQUIRES: has_spare(); as for instance.
+  std::byte* spare(int64_t i) { return static_cast<std::byte*>(elements_->spare.get()) + i * stride_; }
+  // The spare becomes the elements, and they become the spare. Law: twice changes nothing. REQUIRES: has_spare().
+  void SwapSpare() { elements_->now.swap(elements_->spare); }
+
  private:
+  struct Elements {
+    std::shared_ptr<void> now, spare;  // spare: null without one
+  };
+
   Type type_;
   Layout layout_;
   Domain domain_;
   InstanceMap instances_;
   int64_t stride_ = 0;  // bytes of an instance
   std::shared_ptr<Memory> memory_;
-  std::shared_ptr<void> storage_;
+  std::shared_ptr<Elements> elements_;
 };
 
 // Cuts `host` into the blocks of `to`, those of its domain, and fills their padding if asked to. Errors:

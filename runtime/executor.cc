@@ -22,6 +22,7 @@
 #include "meshwork/runtime/overlap.h"
 #include "meshwork/runtime/reduce_early.h"
 #include "meshwork/runtime/step_plan.h"
+#include "meshwork/runtime/step_record.h"
 #include "meshwork/runtime/transport.h"
 
 namespace meshwork {
@@ -66,7 +67,8 @@ StepPlanOptions PlanOptions(const ExecutorOptions& options, const Domain& domain
           .kept = std::move(kept),
           .share = options.share,
           .coalesce = options.coalesce,
-          .check_replicas = options.check_replicas};
+          .check_replicas = options.check_replicas,
+          .atomic = options.atomic};
 }
 
 // A bucket of gradients crosses in so many times the time that its first byte needs: the next starts meanwhile, and
@@ -197,7 +199,7 @@ PrepareOptions PreparationOptions(const ExecutorOptions& options) {
 struct Planned {
   Domain domain;
   StepPlan plan;
-  int64_t variable_bytes = 0;
+  int64_t variable_bytes = 0, spare_bytes = 0;
   std::vector<std::string>
       unshared;  // variables whose DTensors, which were there, are shared otherwise than options say
 };
@@ -238,6 +240,8 @@ absl::StatusOr<Planned> Plan(const Program& program, const Backend& backend, con
   MESHWORK_ASSIGN_OR_RETURN(
       planned.plan,
       BuildStepPlan(std::move(graph), instances, PlanOptions(options, domain, *memory, bytes_under_way)));
+  for (const Storage& storage : planned.plan.storages)
+    if (storage.kind == Storage::Kind::kSpare) planned.spare_bytes += storage.bytes;
   return planned;
 }
 
@@ -257,15 +261,33 @@ std::vector<DTensor> StateOf(const Planned& planned, const Backend& backend, con
   return state;
 }
 
+// The arguments whose new values the plan puts into spares.
+std::vector<int> SparesOf(const StepPlan& plan) {
+  std::vector<int> arguments;
+  for (const Storage& storage : plan.storages)
+    if (storage.kind == Storage::Kind::kSpare) arguments.push_back(storage.index);
+  return arguments;
+}
+
+// The variables with spares, which are added where they are missing; null if there are none.
+std::shared_ptr<std::vector<DTensor>> WithSpares(const std::vector<DTensor>& state,
+                                                 const std::vector<int>& arguments) {
+  if (arguments.empty()) return nullptr;
+  auto updated = std::make_shared<std::vector<DTensor>>();
+  for (int a : arguments) updated->push_back(state[static_cast<size_t>(a)]);
+  for (DTensor& variable : *updated) variable.AddSpare();
+  return updated;
+}
+
 // What all domains have to have in common: what is sent follows from it.
 std::string TextOf(const Program& program, const ExecutorOptions& options, const Planned& planned) {
   return fmt::format(
       "{} (share={} coalesce={} fuse={} overlap={} check_replicas={} distributed=[{}] in_place={} unshared=[{}] "
-      "latency={})",
+      "latency={}{})",
       Fingerprint(program.body), options.share, options.coalesce, options.fuse, options.overlap,
       options.check_replicas, fmt::join(options.distributed, ", "), options.in_place,
       fmt::join(planned.unshared, ", "),
-      options.transport == nullptr ? 0 : options.transport->latency_bytes());
+      options.transport == nullptr ? 0 : options.transport->latency_bytes(), options.atomic ? " atomic" : "");
 }
 
 // Whether this domain and all others can go on with the same thing, of which `value` says what it is.
@@ -285,7 +307,8 @@ absl::Status CheckIsDistributed(std::string_view name, const std::set<std::strin
 
 Executor::Executor(std::shared_ptr<const Graph> graph, const Domain& domain, const Backend& backend,
                    const ExecutorOptions& options, const ExecutorMemory& memory,
-                   std::map<std::string, DTensor> state, std::shared_ptr<PreparedStep> step)
+                   std::map<std::string, DTensor> state, std::shared_ptr<std::vector<DTensor>> updated,
+                   std::shared_ptr<PreparedStep> step)
     : graph_(std::move(graph)),
       domain_(domain),
       backend_(backend),
@@ -293,6 +316,8 @@ Executor::Executor(std::shared_ptr<const Graph> graph, const Domain& domain, con
       in_place_(options.in_place),
       memory_(memory),
       state_(std::move(state)),
+      updated_(std::move(updated)),
+      record_(options.record),
       step_(std::move(step)) {}
 
 Executor::~Executor() = default;
@@ -309,19 +334,22 @@ absl::StatusOr<std::unique_ptr<Executor>> Executor::Create(const Program& progra
         [&] { return TextOf(program, options, *planned); }, [&] { return PrintGraph(program.body); }));
     const std::shared_ptr<const Graph> graph = planned->plan.graph;
     const std::vector<DTensor> state = StateOf(*planned, backend, options, *variables);
+    const std::vector<int> spares = SparesOf(planned->plan);
     absl::StatusOr<std::unique_ptr<PreparedStep>> step =
         backend.Prepare(std::move(planned->plan), state, PreparationOptions(options));
     MESHWORK_RETURN_IF_ERROR(
         AllGoOn(options.transport, "what it needs", step.status(), [] { return "there"; }));
+    std::shared_ptr<std::vector<DTensor>> updated = WithSpares(state, spares);
     std::map<std::string, DTensor> bound;
     for (size_t a = 0; a < state.size(); ++a)
       if (state[a].valid()) bound.emplace(graph->argument_name(static_cast<int>(a)), state[a]);
     variables->insert(bound.begin(), bound.end());
     ExecutorMemory memory = (*step)->memory();
     memory.variable_bytes = planned->variable_bytes;
+    memory.spare_bytes = planned->spare_bytes;
     auto given = std::make_shared<const Graph>(program.body);
     return std::unique_ptr<Executor>(new Executor(std::move(given), planned->domain, backend, options, memory,
-                                                  std::move(bound), *std::move(step)));
+                                                  std::move(bound), std::move(updated), *std::move(step)));
   } catch (...) {
     if (options.transport != nullptr)
       options.transport->Abort(CaughtStatus("Executor", "there is not enough memory"));
@@ -334,6 +362,7 @@ absl::StatusOr<ExecutorMemory> Executor::PlanMemory(const Program& program, cons
   MESHWORK_ASSIGN_OR_RETURN(Planned planned, Plan(program, backend, options, {}));
   ExecutorMemory memory = backend.PlanMemory(std::move(planned.plan), PreparationOptions(options));
   memory.variable_bytes = planned.variable_bytes;
+  memory.spare_bytes = planned.spare_bytes;
   return memory;
 }
 
@@ -370,6 +399,8 @@ absl::StatusOr<BoundStep> Executor::Bind(StepMemory memory) {
   }
   MESHWORK_RETURN_IF_ERROR(CheckApart(*graph_, in_place_, state_, memory));
   BoundStep bound(step_);
+  bound.updated_ = updated_;
+  bound.record_ = record_;
   bound.memory_ = std::move(memory);
   bound.feed_addresses_.resize(graph_->arguments().size(), nullptr);
   bound.output_addresses_.resize(graph_->outputs().size(), nullptr);
@@ -431,7 +462,13 @@ absl::Status Executor::Run(const std::map<std::string, Tensor>& feeds,
 absl::Status BoundStep::Run() {
   if (step_ == nullptr)
     return absl::FailedPreconditionError("BoundStep: it was moved to another one; go on with that.");
-  return step_->Run(feed_addresses_, output_addresses_);
+  const absl::Status status = step_->Run(feed_addresses_, output_addresses_);
+  if (record_ != nullptr && step_->wrote_spares()) record_->Forget();
+  MESHWORK_RETURN_IF_ERROR(status);
+  if (updated_ != nullptr)
+    for (DTensor& variable : *updated_) variable.SwapSpare();
+  if (record_ != nullptr) record_->End(updated_);
+  return absl::OkStatus();
 }
 
 meshwork::Profile Executor::Profile() const { return step_->Profile(); }

@@ -29,7 +29,7 @@
 // makes the domains agree first.
 //
 // Programs that share variables (init, step, one per batch size) are bound to one map of DTensors; they must
-// not run at the same time. An executor runs one step at a time; the backend must outlive the executor, the
+// not run at the same time, and all see what the last step left, in whichever memory of a DTensor that is. An executor runs one step at a time; the backend must outlive the executor, the
 // map need not.
 #pragma once
 
@@ -38,6 +38,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -114,7 +115,7 @@ class Executor {
   DTensor NewDTensor(ValueId id) const;
   Executor(std::shared_ptr<const Graph> graph, const Domain& domain, const Backend& backend,
            const ExecutorOptions& options, const ExecutorMemory& memory, std::map<std::string, DTensor> state,
-           std::shared_ptr<PreparedStep> step);
+           std::shared_ptr<std::vector<DTensor>> updated, std::shared_ptr<PreparedStep> step);
 
   const std::shared_ptr<const Graph> graph_;  // as it was given
   const Domain domain_;
@@ -123,6 +124,9 @@ class Executor {
   const InPlace in_place_;
   const ExecutorMemory memory_;
   const std::map<std::string, DTensor> state_;  // the variables
+  // Those that steps write to the spares of; null if there are none.
+  const std::shared_ptr<std::vector<DTensor>> updated_;
+  const std::shared_ptr<StepRecord> record_;
   const std::shared_ptr<PreparedStep> step_;
 };
 

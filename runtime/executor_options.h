@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <set>
 #include <string>
 
@@ -10,6 +11,7 @@
 
 namespace meshwork {
 
+class StepRecord;
 class Transport;
 
 using InPlace = std::map<std::string, std::string>;  // output -> the input that it replaces
@@ -39,6 +41,14 @@ struct ExecutorOptions {
   // Record when each instruction of the last `trace_steps` steps ran; see Trace(). Measures for a profile,
   // too.
   int trace_steps = 0;
+  // A step that updates variables takes effect as a whole, or not at all. New values are written to spares
+  // (runtime/dtensor.h), which take the place of the old values when the step has ended; so a step that fails leaves
+  // the variables as they were. Until the other domains have begun the next step, too, a step can be undone
+  // (runtime/step_record.h). Costs the memory of the spares, and a message of one byte to each other domain and step.
+  // Inputs that outputs replace (in_place) are written in place nevertheless. The numbers are the same.
+  bool atomic = false;
+  // Counts the steps of all executors that are given it; null: nobody counts, and no step can be undone.
+  std::shared_ptr<StepRecord> record = nullptr;
   // Carries data to other domains, for a program for several domains (CompileOptions::num_domains); it says
   // which domain this is. It must outlive the executor. Null: there is one domain.
   Transport* transport = nullptr;
@@ -59,10 +69,13 @@ struct ExecutorMemory {
   int64_t shared_bytes = 0;    // of values that several workers touch
   int64_t constant_bytes = 0;  // of values that are computed once
   int64_t variable_bytes = 0;  // bound variables, also if other executors share them
+  int64_t spare_bytes = 0;     // the spares of those that are updated (ExecutorOptions::atomic), the same
   int num_barriers = 0;        // per step
   int num_instructions = 0;    // per step
 
-  int64_t total_bytes() const { return private_bytes + shared_bytes + constant_bytes + variable_bytes; }
+  int64_t total_bytes() const {
+    return private_bytes + shared_bytes + constant_bytes + variable_bytes + spare_bytes;
+  }
   bool operator==(const ExecutorMemory&) const = default;
 };
 

@@ -55,7 +55,7 @@ class Clock {
   }
 
   void Start(const RemoteStep& step) {
-    if (step.sends.empty() && step.receives.empty()) return;
+    if ((step.sends.empty() && step.receives.empty()) || step.is_fence()) return;
     const double bytes = std::max(BytesOf(step.sends), BytesOf(step.receives)),
                  seconds = bytes / link_.bandwidth;
     prediction_.remote_bytes += bytes;

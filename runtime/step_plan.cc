@@ -14,6 +14,7 @@
 #include "meshwork/runtime/coalesce.h"
 #include "meshwork/runtime/collective.h"
 #include "meshwork/runtime/crossing.h"
+#include "meshwork/runtime/fence.h"
 #include "meshwork/runtime/local_program.h"
 #include "meshwork/runtime/loop.h"
 #include "meshwork/runtime/messages.h"
@@ -47,18 +48,23 @@ class Planner {
       : local_(*local),
         options_(options),
         domain_(options.domain.value_or(Domain(local->mesh()))),
+        kept_(KeptVariables(*local, options)),
         constant_(FindConstants(*local, domain_)),
         values_(local->values().size()) {
     plan_.graph = std::move(local);
     plan_.domain = domain_;
     FindInstances(variables);
-    storages_ = PlanStorages(local_, [this](ValueId a, ValueId b) {
-      return values_[a].instances.axes() == values_[b].instances.axes() && !constant_[a] && !constant_[b];
-    });
+    storages_ = PlanStorages(
+        local_,
+        [this](ValueId a, ValueId b) {
+          return values_[a].instances.axes() == values_[b].instances.axes() && !constant_[a] && !constant_[b];
+        },
+        kept_);
   }
 
   absl::StatusOr<StepPlan> Build() && {
     FindCrossings();
+    BeginFence();
     for (size_t a = 0; a < local_.arguments().size(); ++a) {
       AddArgument(static_cast<int>(a));
       MarkMade(local_.arguments()[a].value);
@@ -66,11 +72,13 @@ class Planner {
     MESHWORK_RETURN_IF_ERROR(BeginReady());
     for (int n = 0; n < static_cast<int>(local_.nodes().size()); ++n) {
       MESHWORK_RETURN_IF_ERROR(AddNode(n));
+      EndFence(n);
       for (ValueId result : local_.nodes()[n].results) MarkMade(result);
       MESHWORK_RETURN_IF_ERROR(BeginReady());
     }
     for (size_t o = 0; o < local_.outputs().size(); ++o) AddOutput(static_cast<int>(o));
     AddAssignments();
+    GuardSpares();
     return std::move(plan_);
   }
 
@@ -294,6 +302,50 @@ class Planner {
     }
   }
 
+  // ---- Variables that keep their old values, and the fence.
+
+  static std::vector<bool> KeptVariables(const Graph& local, const StepPlanOptions& options) {
+    if (!options.atomic || options.arguments_are_bound) return {};
+    std::vector<bool> kept;
+    for (const Argument& argument : local.arguments())
+      kept.push_back(argument.is_variable && !options.distributed.contains(local.value(argument.value).name));
+    return kept;
+  }
+
+  bool IsKept(int argument) const { return !kept_.empty() && kept_[static_cast<size_t>(argument)]; }
+  // Whether a variable that is kept gets a new value.
+  bool IsChanged(const VariableUpdate& update) const {
+    return IsKept(update.argument) && update.value != local_.arguments()[update.argument].value;
+  }
+
+  void BeginFence() {
+    const auto& updates = local_.updates();
+    const auto changed = [this](const VariableUpdate& update) { return IsChanged(update); };
+    if (domain_.is_only() || std::none_of(updates.begin(), updates.end(), changed)) return;
+    plan_.steps.emplace_back(NewFence(plan_));
+    fenced_by_ = FirstCrossing(local_, domain_.placement().across());
+    if (!fenced_by_.has_value()) std::get<RemoteStep>(plan_.steps[0]).kind = RemoteStep::Kind::kRun;
+    fence_ends_ = 0;
+  }
+
+  // Behind node `n`, if the fence ends there.
+  void EndFence(int n) {
+    if (!fence_ends_.has_value() || fenced_by_ != n) return;
+    written_early_ = StoragesWritten(plan_);
+    fence_ends_ = plan_.steps.size();
+    RemoteStep fence = std::get<RemoteStep>(plan_.steps[0]);
+    fence.kind = RemoteStep::Kind::kWait;
+    plan_.steps.emplace_back(std::move(fence));
+  }
+
+  void GuardSpares() {
+    if (!fence_ends_.has_value()) return;
+    std::vector<int> spares;
+    for (size_t s = 0; s < plan_.storages.size(); ++s)
+      if (plan_.storages[s].kind == Storage::Kind::kSpare) spares.push_back(static_cast<int>(s));
+    for (size_t step : {size_t{0}, *fence_ends_}) std::get<RemoteStep>(plan_.steps[step]).guarded = spares;
+  }
+
   // Whether its result is the operand's memory already.
   bool IsView(const Node& node) const {
     return node.row->is_view && storages_[node.results[0]] == storages_[node.operands[0]];
@@ -389,6 +441,7 @@ class Planner {
     for (const ValueBuffers& argument : arguments) instances.push_back(argument.instances);
     StepPlanOptions options = options_;
     options.check_replicas = false;
+    options.atomic = false;
     options.arguments_are_bound = true;
     return BuildStepPlan(std::move(region), instances, options);
   }
@@ -485,7 +538,7 @@ class Planner {
     const std::vector<bool> is_set_aside = SetAside(local_);
     for (const VariableUpdate& update : local_.updates()) {
       sources.emplace_back(update.value, values_[update.value]);
-      if (!is_set_aside[sources.size() - 1]) continue;
+      if (!is_set_aside[sources.size() - 1] || IsKeptValue(update.value)) continue;
       ValueBuffers aside = values_[update.value];
       aside.first = NewValue(update.value);
       AddCopy(SubjectOf(update), update.value, values_[update.value], aside);
@@ -494,13 +547,42 @@ class Planner {
     for (size_t u = 0; u < sources.size(); ++u) {
       const ValueBuffers& target = values_[local_.arguments()[local_.updates()[u].argument].value];
       const bool in_place = sources[u].second.first == target.first;
-      if (!in_place) AddCopy(SubjectOf(local_.updates()[u]), sources[u].first, sources[u].second, target);
+      if (in_place) continue;
+      const VariableUpdate& update = local_.updates()[u];
+      if (IsKept(update.argument)) AddSpare(update, sources[u].second);
+      else AddCopy(SubjectOf(update), sources[u].first, sources[u].second, target);
     }
+  }
+
+  // Whether it is the old value of a variable that stays.
+  bool IsKeptValue(ValueId value) const {
+    return std::any_of(local_.updates().begin(), local_.updates().end(), [&](const VariableUpdate& update) {
+      return local_.arguments()[update.argument].value == value && IsKept(update.argument);
+    });
+  }
+
+  // The new value of a variable that is kept. What lies in memory of its own, as the spare does, is computed there, if that
+  // is not too early; otherwise it is copied.
+  void AddSpare(const VariableUpdate& update, const ValueBuffers& from) {
+    ValueBuffers target = values_[local_.arguments()[update.argument].value];
+    const int lies = plan_.buffers[from.first].storage;
+    Storage& storage = plan_.storages[static_cast<size_t>(lies)];
+    if (storage.kind == Storage::Kind::kTemporary && target.instances.axes() == from.instances.axes() &&
+        storage.bytes == plan_.BytesOf(from) && !written_early_.contains(lies)) {
+      storage.kind = Storage::Kind::kSpare;
+      storage.index = update.argument;
+      return;
+    }
+    const int64_t count = target.instances.count(), bytes = local_.value(update.value).type.bytes();
+    target.first = plan_.AddBuffers(
+        count, bytes, plan_.AddStorage({count * bytes, Storage::Kind::kSpare, update.argument}));
+    AddCopy(SubjectOf(update), update.value, from, target);
   }
 
   const Graph& local_;  // the plan's
   const StepPlanOptions options_;
   const Domain domain_;
+  const std::vector<bool> kept_;      // per argument: a variable whose old value stays; empty: none
   const std::vector<bool> constant_;  // per value
   const std::vector<int> readers_ = CountReaders(local_);
   std::set<ValueId> compared_;
@@ -517,7 +599,10 @@ class Planner {
   std::set<int> ready_;                             // nodes with all operands that have not begun
   std::map<int, UnderWay> under_way_;               // by node
   int64_t under_way_bytes_ = 0;
-  int reduced_ = -1;  // the last all_reduce that a compute step before it did
+  std::optional<size_t> fence_ends_;  // the step that waits for the fence; none without a fence
+  std::optional<int> fenced_by_;      // the node behind which it does; none: where it starts
+  std::set<int> written_early_;       // storages: before it ends
+  int reduced_ = -1;                  // the last all_reduce that a compute step before it did
   StepPlan plan_;
 };
 

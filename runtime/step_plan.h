@@ -16,7 +16,14 @@
 // what is computed once, what is compared and what is set aside.
 //
 // The steps, in order: feeds that cannot be viewed are packed; the nodes run; replicas are compared, if asked
-// for; outputs are unpacked; variables that could not be written in place are written. Plain data.
+// for; outputs are unpacked; variables that could not be written in place are written.
+//
+// With StepPlanOptions::atomic a variable's new value goes to its spare (Storage::Kind::kSpare) instead, and the old one
+// stays. Until then the spare holds the value before the last step, to which the other domains may still want to go back.
+// So nothing writes to a spare before all domains have begun this step, each of which has then ended the last one. They
+// tell each other so by an operation of their own, the *fence*: it starts first, and is waited for behind the first
+// collective across domains, where each domain waits for others anyway. What is computed before that is copied to the
+// spare at the end. Plain data.
 #pragma once
 
 #include <cstdint>
@@ -86,9 +93,12 @@ struct RemoteStep {
     BufferId buffer = -1;  // is sent or received as a whole
   };
   Kind kind = Kind::kRun;
-  int node = -1;
+  int node = -1;                                // -1: the fence
   int operation = -1;                           // of StepPlan::num_operations; kStart and kWait have the same
   std::vector<Part> sends = {}, receives = {};  // each ascending by domain
+  std::vector<int> guarded = {};  // of the fence: storages that are not touched until it has ended
+
+  bool is_fence() const { return node < 0; }
 };
 
 struct StepPlan;
@@ -146,6 +156,8 @@ struct StepPlanOptions {
   // Compare the new values of outputs and variables wherever a layout says that devices hold the same block
   // and the block is stored more than once.
   bool check_replicas = false;
+  // The old values of variables stay, and the new ones go to spares; not of inputs that outputs replace, which are fed.
+  bool atomic = false;
   // For the body of a loop: the memory of inputs is given in the same way as that of variables (`variables`
   // of BuildStepPlan has their instances).
   bool arguments_are_bound = false;

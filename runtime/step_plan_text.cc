@@ -36,6 +36,7 @@ class Printer {
       case Storage::Kind::kTemporary: return "temporary";
       case Storage::Kind::kConstant: return "constant";
       case Storage::Kind::kVariable: return "variable " + plan_.graph->argument_name(storage.index);
+      case Storage::Kind::kSpare: return "spare of " + plan_.graph->argument_name(storage.index);
       case Storage::Kind::kFeed: return "feed " + plan_.graph->argument_name(storage.index);
       case Storage::Kind::kHostFeed: return "host feed " + plan_.graph->argument_name(storage.index);
       case Storage::Kind::kOutput: return "output " + OutputName(*plan_.graph, storage.index);
@@ -128,7 +129,8 @@ class Printer {
     add("from", step.receives);
     const std::string start =
         step.kind == RemoteStep::Kind::kStart ? fmt::format("start {} of ", step.operation) : "";
-    Line(fmt::format("{}{} across domains: {}", start, plan_.graph->nodes()[step.node].row->name,
+    Line(fmt::format("{}{} across domains: {}", start,
+                     step.is_fence() ? "fence" : plan_.graph->nodes()[step.node].row->name,
                      parts.empty() ? "nothing" : fmt::format("{}", fmt::join(parts, ", "))));
   }
 

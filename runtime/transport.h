@@ -95,6 +95,10 @@ class Transport {
     return static_cast<int64_t>(std::min(speed_.latency * speed_.bandwidth, kMost));
   }
 
+  // How long this domain has waited for others, in seconds, since it has this end: what it did not compute meanwhile. 0
+  // where nobody counts (runtime/transport/timed.h).
+  virtual double seconds_waited() const { return 0; }
+
   // Exchanges a short text about `what`: returns the texts of all domains, by domain. All domains must call
   // it; it need not be fast. Errors: a domain does not come within the deadline, which aborts the transport;
   // the reason of an abort.

@@ -1,7 +1,10 @@
 #include "meshwork/storage/checkpoint.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -40,6 +43,14 @@ std::vector<std::string> NamesOf(const CheckpointIndex& index) {
   return names;
 }
 
+// Of a folder, whatever it is called; nothing where there is none.
+using FolderId = std::pair<dev_t, ino_t>;
+std::optional<FolderId> IdOf(const std::string& path) {
+  struct stat info;
+  if (stat(path.c_str(), &info) != 0) return std::nullopt;
+  return FolderId(info.st_dev, info.st_ino);
+}
+
 // The instance of `to` that holds the same block as instance i, the first such one.
 int64_t FirstWithBlock(const DTensor& to, int64_t i) {
   const InstanceMap blocks(to.domain(), to.layout().ShardedAxes());
@@ -49,9 +60,19 @@ int64_t FirstWithBlock(const DTensor& to, int64_t i) {
 }  // namespace
 
 absl::StatusOr<Checkpoint> Checkpoint::Open(const std::string& path) {
-  MESHWORK_ASSIGN_OR_RETURN(std::string found, FindCheckpoint(path));
-  MESHWORK_ASSIGN_OR_RETURN(CheckpointIndex index, ReadCheckpointIndex(found));
-  Checkpoint checkpoint(std::move(found), std::move(index));
+  // The index must not be of one checkpoint and the shards of another that has taken its name. FindCheckpoint says where
+  // there is none any more.
+  while (true) {
+    MESHWORK_ASSIGN_OR_RETURN(std::string found, FindCheckpoint(path));
+    const std::optional<FolderId> before = IdOf(found);
+    absl::StatusOr<Checkpoint> checkpoint = OpenFolder(found);
+    if (before.has_value() && IdOf(found) == before) return checkpoint;
+  }
+}
+
+absl::StatusOr<Checkpoint> Checkpoint::OpenFolder(std::string path) {
+  MESHWORK_ASSIGN_OR_RETURN(CheckpointIndex index, ReadCheckpointIndex(path));
+  Checkpoint checkpoint(std::move(path), std::move(index));
   for (const CheckpointShard& shard : checkpoint.index_.shards) {
     MESHWORK_ASSIGN_OR_RETURN(SafetensorsFile file,
                               SafetensorsFile::Open(fmt::format("{}/{}", checkpoint.path_, shard.file)));
@@ -74,29 +95,43 @@ absl::StatusOr<Checkpoint> Checkpoint::Open(const std::string& path) {
   return checkpoint;
 }
 
-absl::Status Checkpoint::Verify(int64_t part, int64_t of) const {
+absl::Status Checkpoint::Verify(int64_t part, int64_t of,
+                                const std::function<void(int64_t bytes)>& progress) const {
   MESHWORK_CHECK(0 <= part && part < of);
   for (int64_t s = part; s < std::ssize(shards_); s += of) {
-    const std::string& path = shards_[static_cast<size_t>(s)].path();
-    MESHWORK_ASSIGN_OR_RETURN(const std::string sha256, Sha256OfFile(path));
+    const InputFile& file = shards_[static_cast<size_t>(s)].file();
+    MESHWORK_ASSIGN_OR_RETURN(const std::string sha256, Sha256OfFile(file, progress));
     const std::string& expected = index_.shards[static_cast<size_t>(s)].sha256;
     if (sha256 == expected) continue;
     return absl::DataLossError(fmt::format(
-        "{}: its SHA-256 is {} and the index says {}; the file is damaged.", path, sha256, expected));
+        "{}: its SHA-256 is {} and the index says {}; the file is damaged.", file.path(), sha256, expected));
   }
   return absl::OkStatus();
 }
 
-absl::StatusOr<Tensor> Checkpoint::Read(std::string_view name) const {
+absl::StatusOr<const CheckpointVariable*> Checkpoint::FindVariable(std::string_view name) const {
   const CheckpointVariable* const variable = index_.Find(name);
-  if (variable == nullptr)
-    return absl::NotFoundError(fmt::format("{}: there is no variable \"{}\"{}", path_, name,
-                                           DidYouMeanOneOf(std::string(name), NamesOf(index_), "variables")));
-  Tensor tensor(variable->type);
+  if (variable != nullptr) return variable;
+  return absl::NotFoundError(fmt::format("{}: there is no variable \"{}\"{}", path_, name,
+                                         DidYouMeanOneOf(std::string(name), NamesOf(index_), "variables")));
+}
+
+absl::StatusOr<Tensor> Checkpoint::Read(std::string_view name) const {
+  MESHWORK_ASSIGN_OR_RETURN(const CheckpointVariable* const variable, FindVariable(name));
+  return Read(name, WholeBlock(variable->type.shape));
+}
+
+absl::StatusOr<Tensor> Checkpoint::Read(std::string_view name, const Block& box) const {
+  MESHWORK_ASSIGN_OR_RETURN(const CheckpointVariable* const variable, FindVariable(name));
+  const Type type{variable->type.dtype, SizesOf(box)};
+  const Block whole = WholeBlock(variable->type.shape);
+  if (box.size() != whole.size() || Intersect(box, whole) != box)
+    return InvalidArgument("{}: the box {} does not lie in \"{}\" {}; give a block of the variable.", path_,
+                           BlockToString(box), name, variable->type.ToString());
+  Tensor tensor(type);
   MESHWORK_RETURN_IF_ERROR(tensor.status());
-  MESHWORK_RETURN_IF_ERROR(ReadBox(*variable, variable->type.dtype, WholeBlock(variable->type.shape),
-                                   BoxBuffer::Whole(variable->type.shape),
-                                   static_cast<std::byte*>(tensor.raw())));
+  MESHWORK_RETURN_IF_ERROR(
+      ReadBox(*variable, type.dtype, box, BufferOfBox(box), static_cast<std::byte*>(tensor.raw())));
   return tensor;
 }
 
@@ -148,7 +183,8 @@ absl::Status Checkpoint::CheckFits(const std::map<std::string, DTensor>& variabl
     if (!options.partial && !used.contains(variable.name))
       wrong.push_back(fmt::format("\"{}\" {} is not expected", variable.name, variable.type.ToString()));
   if (wrong.empty()) return absl::OkStatus();
-  return InvalidArgument("{}: the checkpoint is of another model: {}.", path_, fmt::join(wrong, "; "));
+  return InvalidArgument("{}: the checkpoint is of another model: {}{}", path_, fmt::join(wrong, "; "),
+                         wrong.back().ends_with('?') ? "" : ".");
 }
 
 absl::Status Checkpoint::ReadBox(const CheckpointVariable& variable, DType dtype, const Block& box,

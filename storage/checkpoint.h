@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -30,28 +31,40 @@ struct RestoreOptions {
   // Variables that the checkpoint does not have stay as they are, and variables that only the checkpoint has are left
   // out. Without, both are errors.
   bool partial = false;
+  // Session::Restore first checks that each shard is what was written, by its hash; each domain checks some of them.
+  bool verify = true;
 };
 
 class Checkpoint {
  public:
-  // `path`: as FindCheckpoint takes it. Reads no elements. Errors: those of FindCheckpoint and of ReadCheckpointIndex; a
-  // shard that is no safetensors file, or lacks a piece that the index says.
+  // `path`: as FindCheckpoint takes it. Reads no elements. The files stay open: if a job removes or replaces the checkpoint
+  // meanwhile, all is read from the one that was found. Errors: those of FindCheckpoint and of ReadCheckpointIndex; a shard
+  // that is no safetensors file, or lacks a piece that the index says.
   static absl::StatusOr<Checkpoint> Open(const std::string& path);
 
   const std::string& path() const { return path_; }
   const CheckpointIndex& index() const { return index_; }
 
   // Whether each shard, or each of those with number part, part + of, part + 2 of, …, is what was written, by its hash.
-  // Error: which one is not. REQUIRES: 0 <= part < of.
-  absl::Status Verify(int64_t part = 0, int64_t of = 1) const;
+  // Calls `progress`, if there is one, with how many bytes were looked at since it was called before. Error: which one
+  // is not. REQUIRES: 0 <= part < of.
+  absl::Status Verify(int64_t part = 0, int64_t of = 1,
+                      const std::function<void(int64_t bytes)>& progress = {}) const;
+
+  // Whether the checkpoint has these variables. Error: names that are missing, unexpected or of another type or shape, all
+  // of them.
+  absl::Status CheckFits(const std::map<std::string, DTensor>& variables,
+                         const RestoreOptions& options = {}) const;
 
   // A variable, whole. Errors: there is no such one (with the nearest name); those of SafetensorsFile::ReadBox.
   absl::StatusOr<Tensor> Read(std::string_view name) const;
+  // A box of a variable, as a tensor of the box's shape; only the bytes of the box are read. Errors, besides: the box does
+  // not lie in the variable.
+  absl::StatusOr<Tensor> Read(std::string_view name, const Block& box) const;
 
   // Fills the blocks of variables, by name. Of the files, only the bytes of these blocks are read, each once; f32 widens
-  // to f64, and so on, where the variable is wider (storage/safetensors.h). Errors, found before anything is read:
-  // names that are missing, unexpected or of another type or shape, all of them; then those of SafetensorsFile::ReadBox,
-  // after which some variables are as in the checkpoint, and some as before.
+  // to f64, and so on, where the variable is wider (storage/safetensors.h). Errors: that of CheckFits, before anything is
+  // read; then those of SafetensorsFile::ReadBox, after which some variables are as in the checkpoint, and some as before.
   absl::Status RestoreInto(const std::map<std::string, DTensor>& variables,
                            const RestoreOptions& options = {}) const;
 
@@ -61,8 +74,9 @@ class Checkpoint {
  private:
   Checkpoint(std::string path, CheckpointIndex index) : path_(std::move(path)), index_(std::move(index)) {}
 
-  absl::Status CheckFits(const std::map<std::string, DTensor>& variables,
-                         const RestoreOptions& options) const;
+  static absl::StatusOr<Checkpoint> OpenFolder(std::string path);
+  // Error: there is no such variable, with the nearest name.
+  absl::StatusOr<const CheckpointVariable*> FindVariable(std::string_view name) const;
   // Reads the elements of `box`, of a variable, to their places in a buffer of elements of `dtype`.
   absl::Status ReadBox(const CheckpointVariable& variable, DType dtype, const Block& box, const BoxBuffer& to,
                        std::byte* data) const;

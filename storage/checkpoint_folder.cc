@@ -2,13 +2,17 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <charconv>
 #include <filesystem>
+#include <span>
 #include <system_error>
+#include <tuple>
 #include <utility>
 
 #include "meshwork/base/status.h"
@@ -17,28 +21,43 @@
 namespace meshwork {
 namespace {
 
-constexpr std::string_view kStepPrefix = "step-", kPartialPrefix = "partial-", kRemovedPrefix = "removed-";
+constexpr std::string_view kStepPrefix = "step-", kPartialPrefix = "partial-", kRemovedPrefix = "removed-",
+                           kReplacedPrefix = "replaced-";
+constexpr int64_t kMostIndexBytes = int64_t{256} << 20;
 
 absl::Status FolderError(const std::string& path, std::string_view what, int error) {
-  return absl::Status(absl::ErrnoToStatusCode(error),
-                      fmt::format("{}: {}: {}.", path, what, std::generic_category().message(error)));
+  return absl::Status(
+      absl::ErrnoToStatusCode(error),
+      fmt::format("{}: {}: {}.", path.empty() ? "\"\"" : path, what, std::generic_category().message(error)));
 }
 
+// The whole number that `text` is; -1 if it is none.
+int64_t NumberOf(std::string_view text) {
+  int64_t number = -1;
+  const auto [last, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc() && last == text.data() + text.size() && number >= 0 ? number : -1;
+}
+
+// The number behind a prefix; -1 if the name is another one.
+int64_t NumberAfter(std::string_view prefix, std::string_view name) {
+  return name.starts_with(prefix) ? NumberOf(name.substr(prefix.size())) : -1;
+}
+
+bool IsReplaced(std::string_view name) { return name.starts_with(kReplacedPrefix); }
+
 // The step of a checkpoint's folder; -1 if the name is another one.
-int64_t StepOf(const std::string& name) {
-  if (!name.starts_with(kStepPrefix)) return -1;
-  int64_t step = -1;
-  const char* const begin = name.data() + kStepPrefix.size();
-  const char* const end = name.data() + name.size();
-  const auto [last, error] = std::from_chars(begin, end, step);
-  return error == std::errc() && last == end && step >= 0 ? step : -1;
+int64_t StepOf(std::string_view name) {
+  return NumberAfter(kStepPrefix, IsReplaced(name) ? name.substr(kReplacedPrefix.size()) : name);
 }
 
 absl::StatusOr<std::vector<std::string>> NamesIn(const std::string& dir) {
   std::vector<std::string> names;
   std::error_code error;
-  for (std::filesystem::directory_iterator it(dir, error), end; !error && it != end; it.increment(error))
-    names.push_back(it->path().filename().string());
+  do {
+    names.clear();
+    for (std::filesystem::directory_iterator it(dir, error), end; !error && it != end; it.increment(error))
+      names.push_back(it->path().filename().string());
+  } while (error == std::errc::interrupted);
   if (error) return FolderError(dir, "cannot be read", error.value());
   return names;
 }
@@ -53,13 +72,22 @@ std::string HostAndProcess() {
 
 std::string CheckpointName(int64_t step) { return fmt::format("{}{:012}", kStepPrefix, step); }
 
+std::string PartialName(const std::string& job, int64_t number) {
+  return fmt::format("{}{}-{}", kPartialPrefix, job, number);
+}
+
 std::string ShardName(int64_t shard, int64_t num_shards) {
   return fmt::format("shard-{:05}-of-{:05}.safetensors", shard, num_shards);
 }
 
 absl::StatusOr<CheckpointIndex> ReadCheckpointIndex(const std::string& path) {
   const std::string file = path + "/index.json";
-  MESHWORK_ASSIGN_OR_RETURN(const std::string text, ReadFile(file));
+  MESHWORK_ASSIGN_OR_RETURN(const InputFile index_file, InputFile::Open(file));
+  if (index_file.size() > kMostIndexBytes)
+    return InvalidArgument("{}: has {}; an index has at most {}.", file, Count(index_file.size(), "byte"),
+                           kMostIndexBytes);
+  std::string text(static_cast<size_t>(index_file.size()), '\0');
+  MESHWORK_RETURN_IF_ERROR(index_file.ReadAt(0, std::as_writable_bytes(std::span(text))));
   MESHWORK_ASSIGN_OR_RETURN(CheckpointIndex index, CheckpointIndexFromJson(text, file));
   for (const CheckpointShard& shard : index.shards) {
     const std::string shard_path = fmt::format("{}/{}", path, shard.file);
@@ -85,9 +113,18 @@ absl::StatusOr<std::vector<FoundCheckpoint>> ListCheckpoints(const std::string& 
   return found;
 }
 
+std::vector<std::string> UnfinishedIn(const std::string& dir) {
+  std::vector<std::string> names = NamesIn(dir).value_or(std::vector<std::string>());
+  std::erase_if(names, [](const std::string& name) { return !name.starts_with(kPartialPrefix); });
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
 absl::StatusOr<std::string> FindCheckpoint(const std::string& path) {
-  std::error_code ignored;
-  if (std::filesystem::exists(path + "/index.json", ignored)) return path;
+  std::error_code error;
+  const std::string index = path + "/index.json";
+  if (std::filesystem::exists(index, error)) return path;
+  if (error) return FolderError(index, "cannot be read", error.value());
   MESHWORK_ASSIGN_OR_RETURN(const std::vector<FoundCheckpoint> found, ListCheckpoints(path));
   for (const FoundCheckpoint& checkpoint : found)
     if (checkpoint.index.ok()) return checkpoint.path;
@@ -96,57 +133,97 @@ absl::StatusOr<std::string> FindCheckpoint(const std::string& path) {
                                                        Count(std::ssize(found), "checkpoint")));
 }
 
-absl::Status RemoveCheckpoint(const std::string& path) {
-  const std::filesystem::path whole(path);
-  const std::string removed =
-      (whole.parent_path() / fmt::format("{}{}", kRemovedPrefix, whole.filename().string())).string();
-  std::error_code error;
-  std::filesystem::remove_all(removed, error);
-  MESHWORK_RETURN_IF_ERROR(RenameFolder(path, removed));
-  std::filesystem::remove_all(removed, error);
-  return error ? FolderError(removed, "cannot be removed", error.value()) : absl::OkStatus();
+absl::Status PublishCheckpoint(const std::string& partial, const std::string& dir, int64_t step) {
+  const std::string name = CheckpointName(step), path = fmt::format("{}/{}", dir, name);
+  absl::Status status = RenameFolder(partial, path);
+  if (status.code() != absl::StatusCode::kAlreadyExists) return status;
+  std::error_code ignored;
+  status = ExchangeFolders(partial, path);
+  if (status.code() != absl::StatusCode::kUnimplemented) {
+    if (status.ok()) std::filesystem::remove_all(partial, ignored);  // the older one
+    return status;
+  }
+  const std::string replaced = fmt::format("{}/{}{}", dir, kReplacedPrefix, name);
+  RemoveCheckpoint(replaced).IgnoreError();  // of an earlier time
+  MESHWORK_RETURN_IF_ERROR(RenameFolder(path, replaced));
+  status = RenameFolder(partial, path);
+  (status.ok() ? RemoveCheckpoint(replaced) : RenameFolder(replaced, path)).IgnoreError();
+  return status;
 }
 
-void RemoveLeftovers(const std::string& dir) {
+absl::Status RemoveCheckpoint(const std::string& path) {
+  // A name of its own: what could not be removed before may still have another one.
+  static std::atomic<int64_t> count = 0;
+  const std::filesystem::path whole(path);
+  const std::string removed =
+      (whole.parent_path() /
+       fmt::format("{}{}-{}-{}", kRemovedPrefix, whole.filename().string(), getpid(), count++))
+          .string();
+  MESHWORK_RETURN_IF_ERROR(RenameFolder(path, removed));
+  std::error_code error;
+  std::filesystem::remove_all(removed, error);
+  return error ? FolderError(path, "its files cannot be removed", error.value()) : absl::OkStatus();
+}
+
+void RemoveLeftovers(const std::string& dir, const std::string& job, int64_t first) {
   const absl::StatusOr<std::vector<std::string>> names = NamesIn(dir);
   if (!names.ok()) return;
+  const std::string own_prefix = fmt::format("{}{}-", kPartialPrefix, job);
   for (const std::string& name : *names) {
-    if (!name.starts_with(kPartialPrefix) && !name.starts_with(kRemovedPrefix)) continue;
+    const std::string path = fmt::format("{}/{}", dir, name);
+    if (IsReplaced(name) && StepOf(name) >= 0) {
+      // Fails where the step is there.
+      const absl::Status back =
+          RenameFolder(path, fmt::format("{}/{}", dir, name.substr(kReplacedPrefix.size())));
+      if (back.code() == absl::StatusCode::kAlreadyExists) RemoveCheckpoint(path).IgnoreError();
+      continue;
+    }
+    if (name.starts_with(kPartialPrefix)) {
+      if (NumberAfter(own_prefix, name) >= first) continue;
+    } else if (!name.starts_with(kRemovedPrefix)) {
+      continue;
+    }
     std::error_code ignored;
-    std::filesystem::remove_all(fmt::format("{}/{}", dir, name), ignored);
+    std::filesystem::remove_all(path, ignored);
   }
 }
 
 absl::StatusOr<CheckpointLock> CheckpointLock::Take(const std::string& dir) {
-  std::error_code error;
-  std::filesystem::create_directories(dir, error);
-  if (error) return FolderError(dir, "cannot be made", error.value());
+  MESHWORK_RETURN_IF_ERROR(MakeFolders(dir));
   const std::string path = dir + "/lock";
-  const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-  if (fd < 0) return FolderError(path, "cannot be written", errno);
-  CheckpointLock lock(fd);
-  if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
-    if (errno != EWOULDBLOCK) return FolderError(path, "cannot be locked", errno);
+  const auto cannot = [&](int error) {
+    return absl::Status(
+        absl::ErrnoToStatusCode(error),
+        fmt::format("{}: cannot be locked: {}; the folder must be writable, on a file system with flock.",
+                    path, std::generic_category().message(error)));
+  };
+  int fd;
+  do fd = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+  while (fd < 0 && errno == EINTR);
+  if (fd < 0) return cannot(errno);
+  CheckpointLock lock(path, fd);
+  int error = 0;
+  do error = flock(fd, LOCK_EX | LOCK_NB) == 0 ? 0 : errno;
+  while (error == EINTR);
+  if (error == EWOULDBLOCK) {
     const absl::StatusOr<std::string> holder = ReadFile(path);
     return absl::AlreadyExistsError(
         fmt::format("{}: another job writes its checkpoints there: {}. Give each job a folder of its own.",
                     dir, holder.ok() && !holder->empty() ? *holder : "it has not said which"));
   }
+  if (error != 0) return cannot(error);
+  if (!lock.IsHeld()) return cannot(ENOENT);  // it was removed meanwhile
+  // For people: a full disk takes no lock away.
   const std::string self = HostAndProcess();
-  if (ftruncate(fd, 0) != 0 || pwrite(fd, self.data(), self.size(), 0) != std::ssize(self))
-    return FolderError(path, "cannot be written", errno);
+  [[maybe_unused]] const bool is_said =
+      ftruncate(fd, 0) == 0 && pwrite(fd, self.data(), self.size(), 0) == std::ssize(self);
   return lock;
 }
 
-CheckpointLock::CheckpointLock(CheckpointLock&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-
-CheckpointLock& CheckpointLock::operator=(CheckpointLock&& other) noexcept {
-  std::swap(fd_, other.fd_);
-  return *this;
-}
-
-CheckpointLock::~CheckpointLock() {
-  if (fd_ >= 0) close(fd_);
+bool CheckpointLock::IsHeld() const {
+  struct stat named, locked;
+  if (stat(path_.c_str(), &named) != 0) return errno != ENOENT && errno != ENOTDIR;
+  return fstat(fd_.get(), &locked) != 0 || (named.st_dev == locked.st_dev && named.st_ino == locked.st_ino);
 }
 
 }  // namespace meshwork

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <ctime>
+#include <random>
 #include <set>
 #include <utility>
 
@@ -17,6 +19,15 @@ namespace {
 using OrderedJson = nlohmann::ordered_json;
 
 constexpr int64_t kMostShards = 1 << 20;
+
+std::string NowInUtc() {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts{};
+  gmtime_r(&now, &parts);
+  char text[32];
+  std::strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &parts);
+  return text;
+}
 
 // ---- Writing ----
 
@@ -75,33 +86,48 @@ absl::StatusOr<Block> ReadBox(const JsonReader& json, const Shape& shape) {
   return box;
 }
 
-bool Meet(const Block& a, const Block& b) {
-  for (size_t d = 0; d < a.size(); ++d)
-    if (a[d].start >= b[d].start + b[d].size || b[d].start >= a[d].start + a[d].size) return false;
-  return true;
-}
+// Sums of products of numbers that are drawn anew for each sum, modulo a prime. Two different sums of at most 2^60 products
+// of 8 numbers are equal with a probability below 2^-57.
+class DrawnNumbers {
+ public:
+  static constexpr uint64_t kPrime = (uint64_t{1} << 61) - 1;
 
-// Whether the pieces, which lie in the tensor, cover it once: they are as large as it, and no two meet. By a sweep along
-// the dim in which the fewest of them overlap.
-bool CoverOnce(const Type& type, std::vector<Block> boxes) {
-  int64_t elements = 0;
-  for (const Block& box : boxes) elements += NumElements(box);
-  if (elements != type.num_elements()) return false;
-  if (boxes.size() < 2) return true;
-  if (type.shape.empty()) return false;
-  size_t best = 0, most_begins = 0;
-  for (size_t d = 0; d < type.shape.size(); ++d) {
-    std::set<int64_t> begins;
-    for (const Block& box : boxes) begins.insert(box[d].start);
-    if (begins.size() > most_begins) best = d, most_begins = begins.size();
+  DrawnNumbers() : seed_((uint64_t{std::random_device()()} << 32) ^ std::random_device()()) {}
+
+  // The product over the dims of a box of (the number of its end - the number of its begin).
+  uint64_t Product(const Block& box) const {
+    uint64_t product = 1;
+    for (size_t d = 0; d < box.size(); ++d) {
+      const uint64_t end = Draw(d, box[d].start + box[d].size), begin = Draw(d, box[d].start);
+      product = Times(product, end + kPrime - begin);
+    }
+    return product;
   }
-  std::sort(boxes.begin(), boxes.end(),
-            [best](const Block& a, const Block& b) { return a[best].start < b[best].start; });
-  for (size_t i = 0; i < boxes.size(); ++i)
-    for (size_t j = i + 1;
-         j < boxes.size() && boxes[j][best].start < boxes[i][best].start + boxes[i][best].size; ++j)
-      if (Meet(boxes[i], boxes[j])) return false;
-  return true;
+
+ private:
+  static uint64_t Times(uint64_t a, uint64_t b) {
+    return static_cast<uint64_t>(static_cast<unsigned __int128>(a) * b % kPrime);
+  }
+  // The number of a coordinate of a dim, by SplitMix64.
+  uint64_t Draw(size_t dim, int64_t at) const {
+    uint64_t x = seed_ + (static_cast<uint64_t>(at) * kMaxRank + dim + 1) * 0x9e3779b97f4a7c15;
+    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9;
+    x = (x ^ x >> 27) * 0x94d049bb133111eb;
+    return (x ^ x >> 31) % kPrime;
+  }
+
+  const uint64_t seed_;
+};
+
+// Whether the pieces, which lie in the tensor, cover it once. Takes as long as there are pieces, whatever they are: let each
+// coordinate c of a dim stand for a variable x_c, and a box for the product over the dims of (x_end - x_begin). That is the
+// sum of the products of its elements, and the products of different elements are linearly independent. So the pieces'
+// products add up to the tensor's if, and only if, each element is in one piece. The variables get drawn numbers.
+bool CoverOnce(const Shape& shape, const std::vector<CheckpointPiece>& pieces) {
+  const DrawnNumbers numbers;
+  uint64_t sum = 0;
+  for (const CheckpointPiece& piece : pieces) sum = (sum + numbers.Product(piece.box)) % DrawnNumbers::kPrime;
+  return sum == numbers.Product(WholeBlock(shape));
 }
 
 absl::StatusOr<CheckpointVariable> ReadVariable(const JsonReader& json, int64_t num_shards) {
@@ -115,7 +141,6 @@ absl::StatusOr<CheckpointVariable> ReadVariable(const JsonReader& json, int64_t 
   MESHWORK_ASSIGN_OR_RETURN(variable.layout, layout.String());
   MESHWORK_ASSIGN_OR_RETURN(const JsonReader pieces, json.Get("pieces"));
   MESHWORK_ASSIGN_OR_RETURN(const std::vector<JsonReader> items, pieces.Items());
-  std::vector<Block> boxes;
   for (const JsonReader& item : items) {
     MESHWORK_RETURN_IF_ERROR(item.ExpectKeys({"shard", "box"}));
     CheckpointPiece piece;
@@ -125,10 +150,9 @@ absl::StatusOr<CheckpointVariable> ReadVariable(const JsonReader& json, int64_t 
       return shard.Expected(fmt::format("the number of a shard, below {}", num_shards));
     MESHWORK_ASSIGN_OR_RETURN(const JsonReader box, item.Get("box"));
     MESHWORK_ASSIGN_OR_RETURN(piece.box, ReadBox(box, variable.type.shape));
-    boxes.push_back(piece.box);
     variable.pieces.push_back(std::move(piece));
   }
-  if (!CoverOnce(variable.type, std::move(boxes)))
+  if (!CoverOnce(variable.type.shape, variable.pieces))
     return pieces.Expected(fmt::format("pieces that cover {} once", variable.type.ToString()));
   return variable;
 }
@@ -217,6 +241,11 @@ const CheckpointVariable* CheckpointIndex::Find(std::string_view name) const {
       std::lower_bound(variables.begin(), variables.end(), name,
                        [](const CheckpointVariable& v, std::string_view wanted) { return v.name < wanted; });
   return found == variables.end() || found->name != name ? nullptr : &*found;
+}
+
+void Stamp(CheckpointIndex& index) {
+  index.version = MESHWORK_VERSION;
+  index.written = NowInUtc();
 }
 
 std::string PieceName(const CheckpointVariable& variable, const Block& box) {

@@ -50,6 +50,14 @@ struct CheckpointVariable {
 using CheckpointFacts = std::map<std::string, std::string>;
 using CheckpointMetrics = std::map<std::string, double>;
 
+// What a checkpoint says besides its variables.
+struct CheckpointNote {
+  int64_t step = 0;  // >= 0; orders the checkpoints of a folder
+  CheckpointFacts facts = {};
+  CheckpointMetrics metrics = {};
+  bool operator==(const CheckpointNote&) const = default;
+};
+
 struct CheckpointIndex {
   static constexpr int64_t kFormat = 1;  // the newest one that is read
 
@@ -64,6 +72,9 @@ struct CheckpointIndex {
   const CheckpointVariable* Find(std::string_view name) const;
   bool operator==(const CheckpointIndex&) const = default;
 };
+
+// Notes this library's version, and the time.
+void Stamp(CheckpointIndex& index);
 
 // The name of a piece's tensor in its shard: "w", or "w [0:5,0:7]" if it is a part of w.
 std::string PieceName(const CheckpointVariable& variable, const Block& box);

@@ -1,15 +1,12 @@
 #include "meshwork/storage/checkpoint_writer.h"
 
 #include <algorithm>
-#include <ctime>
 #include <filesystem>
-#include <set>
 #include <system_error>
 
 #include "meshwork/base/exceptions.h"
 #include "meshwork/base/json.h"
 #include "meshwork/base/status.h"
-#include "meshwork/base/version.h"
 #include "meshwork/storage/file.h"
 #include "meshwork/storage/safetensors.h"
 #include "nlohmann/json.hpp"
@@ -18,15 +15,6 @@ namespace meshwork {
 namespace {
 
 constexpr std::chrono::milliseconds kBetweenLooks(5);
-
-std::string NowInUtc() {
-  const std::time_t now = std::time(nullptr);
-  std::tm parts{};
-  gmtime_r(&now, &parts);
-  char text[32];
-  std::strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &parts);
-  return text;
-}
 
 // What a domain says of its shard to domain 0, in a file of the partial checkpoint.
 std::string NotePath(const std::string& folder, int64_t domain) {
@@ -61,14 +49,6 @@ absl::StatusOr<CheckpointShard> ReadNote(const std::string& folder, int64_t doma
   return shard;
 }
 
-absl::Status MakeFolder(const std::string& path) {
-  std::error_code error;
-  std::filesystem::create_directories(path, error);
-  if (!error) return absl::OkStatus();
-  return absl::Status(absl::ErrnoToStatusCode(error.value()),
-                      fmt::format("{}: cannot be made: {}.", path, error.message()));
-}
-
 // Instance of `tensor` that `device` holds, as a dense tensor of the part's shape.
 absl::Status CopyPart(const DTensor& tensor, const WrittenPart& written, Tensor& to) {
   const BoxBuffer from = BoxBuffer::OfDevice(tensor.layout(), tensor.type().shape, written.device);
@@ -101,26 +81,45 @@ absl::StatusOr<std::unique_ptr<CheckpointWriter>> CheckpointWriter::Open(
   std::unique_ptr<CheckpointWriter> writer(new CheckpointWriter(options));
   if (options.domain == 0) {
     MESHWORK_ASSIGN_OR_RETURN(writer->lock_, CheckpointLock::Take(options.dir));
-    RemoveLeftovers(options.dir);
+    RemoveLeftovers(options.dir, options.job, 0);
   }
   return writer;
 }
 
 CheckpointWriter::~CheckpointWriter() {
-  if (thread_.joinable()) thread_.join();
+  if (!made_.is_here())
+    new std::thread(std::move(thread_));  // the parent's: neither to be joined nor to be detached
+  else if (thread_.joinable()) thread_.join();
 }
 
 absl::Status CheckpointWriter::Begin(const CheckpointNote& note,
                                      const std::map<std::string, DTensor>& variables) {
   MESHWORK_CHECK(note.step >= 0);
-  ++begun_;
-  MESHWORK_RETURN_IF_ERROR(Wait());
+  MESHWORK_RETURN_IF_ERROR(made_.Check("CheckpointWriter"));
+  absl::Status status = Wait();
+  partial_ = fmt::format("{}/{}", options_.dir, PartialName(options_.job, ++begun_));
+  if (status.ok()) {
+    try {
+      status = BeginOwn(note, variables);
+    } catch (...) {
+      places_.clear();  // the plan may be there in part
+      is_writing_ = false;
+      status = CaughtStatus("Checkpoint", "there is not enough memory");
+    }
+  }
+  // Domain 0 would wait for this one.
+  if (!status.ok() && options_.domain != 0 && MakeFolders(partial_).ok())
+    WriteNote(partial_, options_.domain, status).IgnoreError();
+  return status;
+}
+
+absl::Status CheckpointWriter::BeginOwn(const CheckpointNote& note,
+                                        const std::map<std::string, DTensor>& variables) {
   Plan(variables);
   MESHWORK_RETURN_IF_ERROR(Copy(variables));
   index_.step = note.step;
-  index_.version = MESHWORK_VERSION;
   index_.mesh = placement_.mesh().ToString();
-  index_.written = NowInUtc();
+  Stamp(index_);
   index_.facts = note.facts;
   index_.metrics = note.metrics;
   index_.shards.clear();
@@ -137,12 +136,9 @@ absl::Status CheckpointWriter::Begin(const CheckpointNote& note,
 }
 
 absl::Status CheckpointWriter::Wait() {
+  MESHWORK_RETURN_IF_ERROR(made_.Check("CheckpointWriter"));
   if (thread_.joinable()) thread_.join();
   return std::exchange(status_, absl::OkStatus());
-}
-
-std::string CheckpointWriter::PartialPath() const {
-  return fmt::format("{}/partial-{}-{}", options_.dir, options_.job, begun_);
 }
 
 void CheckpointWriter::Plan(const std::map<std::string, DTensor>& variables) {
@@ -190,91 +186,113 @@ absl::Status CheckpointWriter::Copy(const std::map<std::string, DTensor>& variab
 // ---- By the thread that writes.
 
 absl::Status CheckpointWriter::Write() {
-  absl::StatusOr<CheckpointShard> shard = WriteShard();
   if (options_.domain != 0) {
-    const absl::Status noted = WriteNote(PartialPath(), options_.domain, shard);
+    const absl::StatusOr<CheckpointShard> shard = WriteShard();
+    const absl::Status noted = WriteNote(partial_, options_.domain, shard);
     return shard.ok() ? noted : shard.status();
   }
-  absl::Status status = shard.status();
+  absl::Status status = KeepLock();
+  // What failed before is cleared away when the disk knows which folder has which name.
+  if (status.ok()) status = FlushFolder(options_.dir);
   if (status.ok()) {
-    absl::StatusOr<std::vector<CheckpointShard>> shards = AwaitShards(*std::move(shard));
-    status = shards.status();
-    if (shards.ok()) index_.shards = *std::move(shards);
+    RemoveLeftovers(options_.dir, options_.job, begun_);
+    status = Complete();
+    if (!status.ok()) {
+      std::error_code ignored;
+      std::filesystem::remove_all(partial_, ignored);
+    }
   }
-  if (status.ok()) status = Publish();
-  if (status.ok()) {
-    RemoveOld();
-    return status;
-  }
-  std::error_code ignored;
-  std::filesystem::remove_all(PartialPath(), ignored);
+  if (status.ok()) status = KeepLock();  // that took a while
+  if (status.ok()) status = PublishCheckpoint(partial_, options_.dir, index_.step);
+  if (status.ok()) RemoveOld();
   return Annotate(status, fmt::format("Checkpoint of step {}: ", index_.step));
 }
 
+absl::Status CheckpointWriter::KeepLock() {
+  if (lock_->IsHeld()) return absl::OkStatus();
+  MESHWORK_ASSIGN_OR_RETURN(lock_, CheckpointLock::Take(options_.dir));
+  return absl::OkStatus();
+}
+
+absl::Status CheckpointWriter::Complete() {
+  MESHWORK_ASSIGN_OR_RETURN(CheckpointShard own, WriteShard());
+  MESHWORK_ASSIGN_OR_RETURN(index_.shards, AwaitShards(std::move(own)));
+  MESHWORK_ASSIGN_OR_RETURN(const std::string text, ToJson(index_));
+  MESHWORK_RETURN_IF_ERROR(WriteFileAtomically(partial_ + "/index.json", text));
+  return ReadCheckpointIndex(partial_).status();  // as it will be read
+}
+
 absl::StatusOr<CheckpointShard> CheckpointWriter::WriteShard() {
-  MESHWORK_RETURN_IF_ERROR(MakeFolder(PartialPath()));
+  MESHWORK_RETURN_IF_ERROR(MakeFolders(partial_));
   CheckpointShard shard{.file = ShardName(options_.domain, options_.num_domains)};
-  MESHWORK_ASSIGN_OR_RETURN(
-      const WrittenFile written,
-      WriteSafetensorsHashed(fmt::format("{}/{}", PartialPath(), shard.file), tensors_));
+  MESHWORK_ASSIGN_OR_RETURN(const WrittenFile written,
+                            WriteSafetensorsHashed(fmt::format("{}/{}", partial_, shard.file), tensors_));
   shard.bytes = written.bytes;
   shard.sha256 = written.sha256;
   return shard;
 }
 
 absl::StatusOr<std::vector<CheckpointShard>> CheckpointWriter::AwaitShards(CheckpointShard own) {
-  const auto end = std::chrono::steady_clock::now() + options_.deadline;
+  const auto start = std::chrono::steady_clock::now();
+  auto end = start + options_.deadline;
   std::vector<CheckpointShard> shards = {std::move(own)};
   while (std::ssize(shards) < options_.num_domains) {
     const int64_t domain = std::ssize(shards);
     absl::StatusOr<CheckpointShard> shard =
-        ReadNote(PartialPath(), domain, ShardName(domain, options_.num_domains));
+        ReadNote(partial_, domain, ShardName(domain, options_.num_domains));
     if (shard.ok()) {
       shards.push_back(*std::move(shard));
       continue;
     }
     if (shard.status().code() != absl::StatusCode::kNotFound) return shard.status();
-    if (std::chrono::steady_clock::now() > end)
+    const auto now = std::chrono::steady_clock::now();
+    if (is_abandoned_.exchange(false)) end = std::min(end, now + kGrace);
+    if (now > end)
       return absl::DeadlineExceededError(fmt::format(
           "domain {} has not written its shard within {} ms; all processes must see the folder {}.", domain,
-          options_.deadline.count(), options_.dir));
+          std::chrono::duration_cast<std::chrono::milliseconds>(end - start).count(), options_.dir));
     std::this_thread::sleep_for(kBetweenLooks);
   }
+  std::error_code ignored;
   for (int64_t domain = 1; domain < options_.num_domains; ++domain)
-    std::filesystem::remove(NotePath(PartialPath(), domain));
+    std::filesystem::remove(NotePath(partial_, domain), ignored);
   return shards;
 }
 
-absl::Status CheckpointWriter::Publish() {
-  MESHWORK_ASSIGN_OR_RETURN(const std::string text, ToJson(index_));
-  MESHWORK_RETURN_IF_ERROR(WriteFileAtomically(PartialPath() + "/index.json", text));
-  MESHWORK_RETURN_IF_ERROR(
-      RenameFolder(PartialPath(), fmt::format("{}/{}", options_.dir, CheckpointName(index_.step))));
+namespace {
+
+// Whether this is a checkpoint that is of no use to anybody. What cannot be read now, or only by a newer library, may be;
+// what has no index was not written here.
+bool IsDamaged(const FoundCheckpoint& checkpoint) {
+  const absl::StatusCode code = checkpoint.index.status().code();
   std::error_code ignored;
-  std::filesystem::remove_all(PartialPath(), ignored);  // what had its name before
-  return absl::OkStatus();
+  return (code == absl::StatusCode::kInvalidArgument || code == absl::StatusCode::kNotFound) &&
+         std::filesystem::exists(checkpoint.path + "/index.json", ignored);
 }
+
+}  // namespace
 
 // What cannot be removed is tried again after the next checkpoint.
 void CheckpointWriter::RemoveOld() const {
   const absl::StatusOr<std::vector<FoundCheckpoint>> found = ListCheckpoints(options_.dir);
   if (!found.ok()) return;
-  std::set<std::string> kept;
+  std::vector<const FoundCheckpoint*> old;
   const FoundCheckpoint* best = nullptr;
   double best_value = 0;
+  int64_t kept = 0;
   for (const FoundCheckpoint& checkpoint : *found) {
     // Those of a training that went on from an earlier step are newer than their steps say.
-    if (checkpoint.step > index_.step || !checkpoint.index.ok()) continue;
-    if (std::ssize(kept) < options_.keep) kept.insert(checkpoint.path);
+    if (checkpoint.step > index_.step) continue;
+    if (kept == options_.keep && (checkpoint.index.ok() || IsDamaged(checkpoint))) old.push_back(&checkpoint);
+    if (!checkpoint.index.ok()) continue;
+    kept = std::min(kept + 1, options_.keep);
     const auto metric = checkpoint.index->metrics.find(options_.best_metric);
     if (metric == checkpoint.index->metrics.end()) continue;
     const double value = options_.lowest_is_best ? metric->second : -metric->second;
     if (best == nullptr || value < best_value) best = &checkpoint, best_value = value;
   }
-  if (best != nullptr) kept.insert(best->path);
-  for (const FoundCheckpoint& checkpoint : *found)
-    if (checkpoint.step <= index_.step && !kept.contains(checkpoint.path))
-      RemoveCheckpoint(checkpoint.path).IgnoreError();
+  for (const FoundCheckpoint* checkpoint : old)
+    if (checkpoint != best) RemoveCheckpoint(checkpoint->path).IgnoreError();
 }
 
 }  // namespace meshwork

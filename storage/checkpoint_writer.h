@@ -13,9 +13,12 @@
 //
 // If a write fails, older checkpoints stay as they are, and the next write is tried as if nothing had happened.
 //
+// In the child of a fork the parent's writer writes nothing, and Begin and Wait fail. The lock stays the parent's.
+//
 // Thread safety: one thread at a time.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <map>
@@ -28,6 +31,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "meshwork/base/fork.h"
 #include "meshwork/runtime/dtensor.h"
 #include "meshwork/storage/checkpoint_folder.h"
 #include "meshwork/storage/checkpoint_index.h"
@@ -48,13 +52,6 @@ struct CheckpointWriterOptions {
   std::chrono::milliseconds deadline = std::chrono::minutes(10);
 };
 
-// What a checkpoint says besides its variables.
-struct CheckpointNote {
-  int64_t step = 0;  // >= 0; orders the checkpoints of a folder
-  CheckpointFacts facts = {};
-  CheckpointMetrics metrics = {};
-};
-
 class CheckpointWriter {
  public:
   // Domain 0 locks the folder, made where it is missing, and clears away what killed writers left. Errors: an option
@@ -66,35 +63,42 @@ class CheckpointWriter {
   ~CheckpointWriter();
 
   // Copies this domain's parts, and begins to write them by a thread of its own. All domains call it alike. Waits for
-  // the write before, whose status it returns if that failed: then nothing is begun. A checkpoint of the same step is
-  // replaced. Errors, besides: those of the memory of the variables.
+  // the write before, whose status it returns if that failed: then nothing is begun. Where nothing is begun in one domain,
+  // the others' write fails soon. A checkpoint of the same step is replaced. Errors, besides: those of the memory of the
+  // variables; there is no memory, or no thread.
   // REQUIRES: the variables are valid, and all on the mesh of one placement of num_domains domains.
   absl::Status Begin(const CheckpointNote& note, const std::map<std::string, DTensor>& variables);
   // How the write under way, or the last one that Begin did not report, ended; OK if there is none. In domain 0: of the
   // whole checkpoint; in others: of this domain's shard.
   absl::Status Wait();
   bool is_writing() const { return is_writing_; }
+  // Domain 0 waits no longer than kGrace for other domains: some may be gone. The write under way then fails.
+  void Abandon() { is_abandoned_ = true; }
+  static constexpr std::chrono::milliseconds kGrace = std::chrono::seconds(2);
 
  private:
   using Tensors = std::vector<std::pair<std::string, Tensor>>;
 
   explicit CheckpointWriter(const CheckpointWriterOptions& options) : options_(options) {}
 
-  // The folder of a checkpoint that is being written.
-  std::string PartialPath() const;
   // Plans who writes what, unless the plan of the last checkpoint still holds.
   void Plan(const std::map<std::string, DTensor>& variables);
   absl::Status Copy(const std::map<std::string, DTensor>& variables);
+  absl::Status BeginOwn(const CheckpointNote& note, const std::map<std::string, DTensor>& variables);
 
   // ---- By the thread that writes.
 
   absl::Status Write();
   absl::StatusOr<CheckpointShard> WriteShard();
   absl::StatusOr<std::vector<CheckpointShard>> AwaitShards(CheckpointShard own);
-  absl::Status Publish();
+  // Takes the folder's lock again where somebody has removed it.
+  absl::Status KeepLock();
+  // All but the checkpoint's name.
+  absl::Status Complete();
   void RemoveOld() const;
 
   const CheckpointWriterOptions options_;
+  const ForkMark made_;
   std::optional<CheckpointLock> lock_;  // of domain 0
   int64_t begun_ = 0;                   // checkpoints
 
@@ -103,10 +107,11 @@ class CheckpointWriter {
   std::map<std::string, std::vector<WrittenPart>> plan_;
 
   // Of the write under way.
+  std::string partial_;  // its folder
   CheckpointIndex index_;
   Tensors tensors_;
   std::thread thread_;
-  std::atomic<bool> is_writing_{false};
+  std::atomic<bool> is_writing_{false}, is_abandoned_{false};
   absl::Status status_;
 };
 

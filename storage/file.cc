@@ -15,6 +15,7 @@
 #include <system_error>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "meshwork/base/status.h"
 #include "meshwork/storage/sha256.h"
@@ -24,6 +25,9 @@ namespace {
 
 // The kernel moves at most 2^31 bytes at once.
 constexpr size_t kMaxTransfer = size_t{1} << 30;
+// Linux takes longer over writes of several MiB. The disk begins with each so many bytes.
+constexpr size_t kWrittenAtOnce = size_t{1} << 20;
+constexpr int64_t kBroughtAtOnce = int64_t{8} << 20;
 constexpr size_t kMaxStream = size_t{256} << 20;  // of a pipe or a device, which may never end
 constexpr size_t kHashedAtOnce = size_t{1} << 20;
 
@@ -78,10 +82,13 @@ int OpenForReading(const std::string& path, int flags = 0) {
 // Each returns 0 or an errno.
 int WriteAll(int fd, std::string_view bytes) {
   while (!bytes.empty()) {
-    const ssize_t n = write(fd, bytes.data(), std::min(bytes.size(), kMaxTransfer));
+    const ssize_t n = write(fd, bytes.data(), std::min(bytes.size(), kWrittenAtOnce));
     if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return errno;
+    if (n <= 0) return n < 0 ? errno : EIO;  // a file that takes nothing would take for ever
     bytes.remove_prefix(static_cast<size_t>(n));
+    // The disk works while the next bytes are copied, so that the flush, which says how that went, finds less to do.
+    const int64_t end = lseek(fd, 0, SEEK_CUR);
+    if (end / kBroughtAtOnce != (end - n) / kBroughtAtOnce) sync_file_range(fd, 0, 0, SYNC_FILE_RANGE_WRITE);
   }
   return 0;
 }
@@ -97,8 +104,17 @@ void HashPieces(const std::stop_token& stop, std::span<const std::string_view> p
   }
 }
 
-// EINVAL: a file system that keeps nothing on a disk.
-int Flush(int fd) { return fsync(fd) == 0 || errno == EINVAL ? 0 : errno; }
+int Flush(int fd) {
+  while (fsync(fd) != 0)
+    if (errno != EINTR)
+      return errno == EINVAL ? 0 : errno;  // EINVAL: a file system that keeps nothing on a disk
+  return 0;
+}
+
+std::string ParentOf(const std::string& path) {
+  const std::string parent = std::filesystem::path(path).parent_path().string();
+  return parent.empty() ? "." : parent;
+}
 
 // Makes the file at `fd` look as the one that it replaces.
 int TakeOver(int fd, const struct stat& old) {
@@ -115,14 +131,33 @@ int TakeOver(int fd, const struct stat& old) {
   return fchmod(fd, mode) == 0 ? 0 : errno;
 }
 
+// Writes a file's contents and flushes them. Returns 0 or an errno.
+using Fill = std::function<int(int fd)>;
+
+// Writes the pieces, and updates `hash` with them, if it is not null.
+int WriteHashed(int fd, std::span<const std::string_view> pieces, Sha256* hash, bool flush) {
+  // A hash takes as long as a fast disk. An error stops it.
+  std::jthread hasher;
+  try {
+    if (hash != nullptr) hasher = std::jthread(HashPieces, pieces, std::ref(*hash));
+  } catch (const std::system_error& error) {
+    return error.code().value();  // no more threads
+  }
+  for (std::string_view piece : pieces)
+    if (const int error = WriteAll(fd, piece); error != 0) return error;
+  if (const int error = flush ? Flush(fd) : 0; error != 0) return error;
+  if (hasher.joinable()) hasher.join();
+  return 0;
+}
+
 // Writes a file beside `path` and says which; none where it could not be made. `old`: the file that it is to
 // replace, null if there is none.
-int WriteNewFile(const std::string& path, std::span<const std::string_view> pieces, Sha256* hash,
-                 const struct stat* old, std::optional<std::string>& written) {
+int WriteNewFile(const std::string& path, const Fill& fill, const struct stat* old,
+                 std::optional<std::string>& written) {
   static std::atomic<int64_t> count = 0;
   constexpr int kTries = 100;
   int fd = -1;
-  for (int i = 0; i < kTries && fd < 0 && (i == 0 || errno == EEXIST); ++i) {
+  for (int i = 0; i < kTries && fd < 0 && (i == 0 || errno == EEXIST || errno == EINTR); ++i) {
     written = fmt::format("{}.tmp-{}-{}", path, getpid(), count++);
     // Never a file that is there, nor one that a link leads to. Nobody else may read it before it has the
     // permissions of the old one.
@@ -136,20 +171,9 @@ int WriteNewFile(const std::string& path, std::span<const std::string_view> piec
   Descriptor file(fd);
   if (old != nullptr)
     if (const int error = TakeOver(file.get(), *old); error != 0) return error;
-  // A hash takes as long as a fast disk. An error stops it.
-  std::jthread hasher;
-  try {
-    if (hash != nullptr) hasher = std::jthread(HashPieces, pieces, std::ref(*hash));
-  } catch (const std::system_error& error) {
-    return error.code().value();  // no more threads
-  }
-  for (std::string_view piece : pieces) {
-    if (const int error = WriteAll(file.get(), piece); error != 0) return error;
-  }
-  if (const int error = Flush(file.get()); error != 0) return error;
-  if (hasher.joinable()) hasher.join();
-  // Network file systems report a full disk only here.
-  return close(file.Release()) == 0 ? 0 : errno;
+  if (const int error = fill(file.get()); error != 0) return error;
+  // Network file systems report a full disk only here. After EINTR the file is closed, and it has been flushed.
+  return close(file.Release()) == 0 || errno == EINTR ? 0 : errno;
 }
 
 }  // namespace
@@ -207,12 +231,29 @@ absl::StatusOr<Target> FindTarget(const std::string& path) {
                          S_ISDIR(target.info.st_mode) ? "a directory" : "a device or a pipe");
 }
 
+absl::Status ReplaceFile(const std::string& path, const Fill& fill) {
+  MESHWORK_ASSIGN_OR_RETURN(const Target target, FindTarget(path));
+  // Opened before anything is written, so that a directory that cannot be flushed changes nothing. One that
+  // may be written but not read stays closed.
+  const Descriptor directory(OpenForReading(ParentOf(target.path), O_DIRECTORY));
+  if (directory.get() < 0 && errno != EACCES) return CannotWrite(path, errno);
+  std::optional<std::string> temporary;
+  int error = WriteNewFile(target.path, fill, target.exists ? &target.info : nullptr, temporary);
+  if (error == 0 && std::rename(temporary->c_str(), target.path.c_str()) != 0) error = errno;
+  if (error != 0) {
+    if (temporary.has_value()) unlink(temporary->c_str());
+    return CannotWrite(path, error);
+  }
+  if (directory.get() >= 0) error = Flush(directory.get());
+  return error == 0 ? absl::OkStatus() : CannotFlush(path, error);
+}
+
 }  // namespace
 
 absl::Status CheckWritable(const std::string& path) {
   MESHWORK_ASSIGN_OR_RETURN(const Target target, FindTarget(path));
   std::optional<std::string> trial;
-  const int error = WriteNewFile(target.path, {}, /*hash=*/nullptr, /*old=*/nullptr, trial);
+  const int error = WriteNewFile(target.path, Flush, /*old=*/nullptr, trial);
   if (trial.has_value()) unlink(trial->c_str());
   return error == 0 ? absl::OkStatus() : CannotWrite(path, error);
 }
@@ -223,40 +264,98 @@ absl::Status WriteFileAtomically(const std::string& path, std::string_view conte
 
 absl::Status WriteFileAtomically(const std::string& path, std::span<const std::string_view> pieces,
                                  Sha256* hash) {
-  MESHWORK_ASSIGN_OR_RETURN(const Target target, FindTarget(path));
-  // Opened before anything is written, so that a directory that cannot be flushed changes nothing. One that
-  // may be written but not read stays closed.
-  const std::string parent = std::filesystem::path(target.path).parent_path().string();
-  const Descriptor directory(OpenForReading(parent.empty() ? "." : parent, O_DIRECTORY));
-  if (directory.get() < 0 && errno != EACCES) return CannotWrite(path, errno);
-  std::optional<std::string> temporary;
-  int error = WriteNewFile(target.path, pieces, hash, target.exists ? &target.info : nullptr, temporary);
-  if (error == 0 && std::rename(temporary->c_str(), target.path.c_str()) != 0) error = errno;
-  if (error != 0) {
-    if (temporary.has_value()) unlink(temporary->c_str());
-    return CannotWrite(path, error);
-  }
-  if (directory.get() >= 0) error = Flush(directory.get());
-  return error == 0 ? absl::OkStatus() : CannotFlush(path, error);
+  return ReplaceFile(path, [&](int fd) { return WriteHashed(fd, pieces, hash, /*flush=*/true); });
 }
 
-absl::Status RenameFolder(const std::string& from, const std::string& to) {
+absl::Status WritePiecesAtomically(const std::string& path, const NextPiece& next, Sha256* hash) {
+  absl::Status made;
+  const absl::Status written = ReplaceFile(path, [&](int fd) {
+    while (true) {
+      const absl::StatusOr<std::string_view> piece = next();
+      if (!piece.ok()) {
+        made = piece.status();
+        return ECANCELED;
+      }
+      if (piece->empty()) return Flush(fd);
+      if (const int error = WriteHashed(fd, {&*piece, 1}, hash, /*flush=*/false); error != 0) return error;
+    }
+  });
+  return made.ok() ? written : made;
+}
+
+absl::Status FlushFolder(const std::string& path) {
+  const Descriptor folder(OpenForReading(path, O_DIRECTORY));
+  int error = folder.get() < 0 ? errno : Flush(folder.get());
+  if (error == EACCES) error = 0;
+  return error == 0
+             ? absl::OkStatus()
+             : absl::Status(
+                   absl::ErrnoToStatusCode(error),
+                   fmt::format("{}: the folder cannot be flushed to the disk: {}; see whether the disk "
+                               "fails.",
+                               Shown(path), ErrorText(error)));
+}
+
+absl::Status MakeFolders(const std::string& path) {
   const auto cannot = [&](int error) {
     return absl::Status(absl::ErrnoToStatusCode(error),
-                        fmt::format("{}: cannot be renamed to {}: {}; nothing was changed.", from, to,
-                                    ErrorText(error)));
+                        fmt::format("{}: the folder cannot be made: {}; give a folder that can be written.",
+                                    Shown(path), ErrorText(error)));
   };
-  const std::string parent = std::filesystem::path(to).parent_path().string();
-  const Descriptor directory(OpenForReading(parent.empty() ? "." : parent, O_DIRECTORY));
-  if (directory.get() < 0) return cannot(errno);
-  const bool is_there = access(to.c_str(), F_OK) == 0;
-  const unsigned how = is_there ? RENAME_EXCHANGE : RENAME_NOREPLACE;
-  if (renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), how) != 0) {
-    // File systems that know only the plain way; it replaces no folder that holds anything.
-    if (errno != EINVAL || is_there || std::rename(from.c_str(), to.c_str()) != 0) return cannot(errno);
+  std::vector<std::string> missing;  // the deepest first
+  struct stat info;
+  for (std::string at = path; stat(at.c_str(), &info) != 0; at = ParentOf(at)) {
+    if (errno != ENOENT || at.empty()) return cannot(errno);
+    missing.push_back(at);
   }
+  if (!S_ISDIR(info.st_mode)) return cannot(ENOTDIR);
+  for (; !missing.empty(); missing.pop_back()) {
+    if (mkdir(missing.back().c_str(), 0777) != 0 && errno != EEXIST) return cannot(errno);
+    MESHWORK_RETURN_IF_ERROR(FlushFolder(ParentOf(missing.back())));
+  }
+  return absl::OkStatus();
+}
+
+namespace {
+
+// renameat2 with flags that not every file system knows, and with which it changes nothing then.
+bool IsUnknown(int error) { return error == EINVAL || error == ENOSYS || error == EOPNOTSUPP; }
+
+absl::Status CannotRename(const std::string& from, const std::string& to, int error) {
+  return absl::Status(
+      absl::ErrnoToStatusCode(error),
+      fmt::format("{}: cannot be renamed to {}: {}; nothing was changed.", from, to, ErrorText(error)));
+}
+
+// Calls `rename`, which returns 0 or an errno, and flushes the directory of `to`.
+absl::Status RenameAndFlush(const std::string& from, const std::string& to,
+                            const std::function<int()>& rename) {
+  const Descriptor directory(OpenForReading(ParentOf(to), O_DIRECTORY));
+  if (directory.get() < 0) return CannotRename(from, to, errno);
+  if (const int error = rename(); error != 0) return CannotRename(from, to, error);
   const int error = Flush(directory.get());
   return error == 0 ? absl::OkStatus() : CannotFlush(to, error);
+}
+
+}  // namespace
+
+absl::Status RenameFolder(const std::string& from, const std::string& to) {
+  return RenameAndFlush(from, to, [&] {
+    if (renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) return 0;
+    if (!IsUnknown(errno)) return errno;
+    // The plain way would replace an empty folder.
+    struct stat info;
+    if (lstat(to.c_str(), &info) == 0) return EEXIST;
+    if (errno != ENOENT) return errno;
+    return std::rename(from.c_str(), to.c_str()) == 0 ? 0 : errno;
+  });
+}
+
+absl::Status ExchangeFolders(const std::string& a, const std::string& b) {
+  return RenameAndFlush(a, b, [&] {
+    if (renameat2(AT_FDCWD, a.c_str(), AT_FDCWD, b.c_str(), RENAME_EXCHANGE) == 0) return 0;
+    return IsUnknown(errno) ? ENOSYS : errno;
+  });
 }
 
 absl::StatusOr<InputFile> InputFile::Open(const std::string& path) {
@@ -267,8 +366,10 @@ absl::StatusOr<InputFile> InputFile::Open(const std::string& path) {
     return InvalidArgument("{}: is not a regular file; directories, pipes and devices are not read here.",
                            path);
   }
-  Descriptor file(OpenForReading(path));
+  // A pipe may have come since.
+  Descriptor file(OpenForReading(path, O_NONBLOCK));
   if (file.get() < 0 || fstat(file.get(), &info) != 0) return CannotRead(path, errno);
+  if (!S_ISREG(info.st_mode)) return CannotRead(path, EINVAL);
   return InputFile(path, file.Release(), info.st_size);
 }
 

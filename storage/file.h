@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -45,10 +46,25 @@ absl::Status WriteFileAtomically(const std::string& path, std::string_view conte
 absl::Status WriteFileAtomically(const std::string& path, std::span<const std::string_view> pieces,
                                  Sha256* hash = nullptr);
 
-// Gives the folder `from` the name `to`, in the same directory, and flushes the directory. If there is a folder `to`, the
-// two swap their names: at every moment there is one of them. Errors: those of the system; the directory cannot be
-// flushed, and then the folder has its new name.
+// The same for contents that are made as they are written: calls `next` for one piece after the other, until a piece is
+// empty. A piece must stay as it is until the next call. Errors, besides: those of `next`; nothing was changed then.
+using NextPiece = std::function<absl::StatusOr<std::string_view>()>;
+absl::Status WritePiecesAtomically(const std::string& path, const NextPiece& next, Sha256* hash = nullptr);
+
+// Makes a folder, and those above it, where they are missing, and flushes the folders that they are in. Errors: something
+// else has the name; those of the system.
+absl::Status MakeFolders(const std::string& path);
+
+// Flushes the names in a folder to the disk. (One that this process may not read cannot be flushed: OK.) Errors: those of
+// the system.
+absl::Status FlushFolder(const std::string& path);
+
+// Gives the folder `from` the name `to`, in the same directory, and flushes the directory. Errors: ALREADY_EXISTS, there
+// is a `to`; those of the system; the directory cannot be flushed, and then the folder has its new name.
 absl::Status RenameFolder(const std::string& from, const std::string& to);
+// Two folders of one directory swap their names, at one moment; flushes the directory. Errors: UNIMPLEMENTED, the file
+// system cannot do that (NFS); those of RenameFolder.
+absl::Status ExchangeFolders(const std::string& a, const std::string& b);
 
 // A file open for reading at any position. Const functions may be called concurrently.
 class InputFile {

@@ -21,6 +21,7 @@ namespace {
 
 using Json = nlohmann::json;
 using NamedTensor = std::pair<std::string, Tensor>;
+using NamedType = std::pair<std::string, Type>;
 
 constexpr int64_t kAlignment = 8;
 
@@ -32,10 +33,10 @@ absl::Status CheckHeaderBytes(const std::string& path, size_t num_tensors, size_
       path, Count(static_cast<int64_t>(num_tensors), "tensor"), kMaxSafetensorsHeader);
 }
 
-absl::Status CheckNames(const std::string& path, const std::vector<NamedTensor>& tensors) {
+absl::Status CheckNames(const std::string& path, const std::vector<NamedType>& tensors) {
   std::set<std::string_view> names;
   size_t bytes = 0;
-  for (const auto& [name, tensor] : tensors) {
+  for (const auto& [name, type] : tensors) {
     if (name == kSafetensorsMetadata) {
       return InvalidArgument("{}: a tensor is called \"{}\"; the format keeps that name for itself.", path,
                              name);
@@ -43,18 +44,17 @@ absl::Status CheckNames(const std::string& path, const std::vector<NamedTensor>&
     if (!names.insert(name).second) {
       return InvalidArgument("{}: tensor \"{}\" is given twice; names must be unique.", path, name);
     }
-    MESHWORK_RETURN_IF_ERROR(Annotate(tensor.status(), fmt::format("{}: tensor \"{}\": ", path, name)));
     bytes += name.size();
   }
   return CheckHeaderBytes(path, tensors.size(), bytes);
 }
 
 // Positions in `tensors`, widest elements first.
-std::vector<size_t> DataOrder(const std::vector<NamedTensor>& tensors) {
+std::vector<size_t> DataOrder(const std::vector<NamedType>& tensors) {
   std::vector<size_t> order(tensors.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
-    return DTypeSize(tensors[a].second.dtype()) > DTypeSize(tensors[b].second.dtype());
+    return DTypeSize(tensors[a].second.dtype) > DTypeSize(tensors[b].second.dtype);
   });
   return order;
 }
@@ -81,7 +81,7 @@ absl::StatusOr<std::string> EncodeMetadata(const std::string& path, const Safete
 }
 
 // The header's length and the header. Error: a name or a text is not UTF-8.
-absl::StatusOr<std::string> EncodeHeader(const std::string& path, const std::vector<NamedTensor>& tensors,
+absl::StatusOr<std::string> EncodeHeader(const std::string& path, const std::vector<NamedType>& tensors,
                                          const SafetensorsMetadata& metadata,
                                          const std::vector<size_t>& data_order) {
   std::vector<int64_t> begins(tensors.size());
@@ -95,11 +95,11 @@ absl::StatusOr<std::string> EncodeHeader(const std::string& path, const std::vec
     MESHWORK_ASSIGN_OR_RETURN(entries.emplace_back(), EncodeMetadata(path, metadata));
   }
   for (size_t i = 0; i < tensors.size(); ++i) {
-    const auto& [name, tensor] = tensors[i];
+    const auto& [name, type] = tensors[i];
     MESHWORK_ASSIGN_OR_RETURN(const std::string key, EncodeText(path, "the name of tensor", name));
     entries.push_back(fmt::format(R"({}:{{"dtype":"{}","shape":{},"data_offsets":[{},{}]}})", key,
-                                  StoredTypeName(WrittenType(tensor.dtype())), ShapeToString(tensor.shape()),
-                                  begins[i], begins[i] + tensor.bytes()));
+                                  StoredTypeName(WrittenType(type.dtype)), ShapeToString(type.shape),
+                                  begins[i], begins[i] + type.bytes()));
   }
   std::string text = fmt::format("{{{}}}", fmt::join(entries, ","));
   text.append((kAlignment - text.size() % kAlignment) % kAlignment, ' ');
@@ -109,18 +109,39 @@ absl::StatusOr<std::string> EncodeHeader(const std::string& path, const std::vec
   return encoded + text;
 }
 
+// What precedes the elements, and in which order these follow.
+struct Beginning {
+  std::string header;
+  std::vector<size_t> order;
+};
+
+absl::StatusOr<Beginning> BeginFile(const std::string& path, const std::vector<NamedType>& tensors,
+                                    const SafetensorsMetadata& metadata) {
+  MESHWORK_RETURN_IF_ERROR(CheckNames(path, tensors));
+  Beginning beginning{.header = {}, .order = DataOrder(tensors)};
+  MESHWORK_ASSIGN_OR_RETURN(beginning.header, EncodeHeader(path, tensors, metadata, beginning.order));
+  MESHWORK_RETURN_IF_ERROR(
+      CheckHeaderBytes(path, tensors.size(), beginning.header.size() - kSafetensorsLengthBytes));
+  return beginning;
+}
+
+std::string_view BytesOf(const Tensor& tensor) {
+  return {static_cast<const char*>(tensor.raw()), static_cast<size_t>(tensor.bytes())};
+}
+
 // The size of the file that was written. `hash` may be null.
 absl::StatusOr<int64_t> WriteTensors(const std::string& path, const std::vector<NamedTensor>& tensors,
                                      const SafetensorsMetadata& metadata, Sha256* hash) {
-  MESHWORK_RETURN_IF_ERROR(CheckNames(path, tensors));
-  const std::vector<size_t> order = DataOrder(tensors);
-  MESHWORK_ASSIGN_OR_RETURN(const std::string header, EncodeHeader(path, tensors, metadata, order));
-  MESHWORK_RETURN_IF_ERROR(CheckHeaderBytes(path, tensors.size(), header.size() - kSafetensorsLengthBytes));
-  std::vector<std::string_view> pieces = {header};
-  size_t bytes = header.size();
-  for (size_t i : order) {
-    const Tensor& tensor = tensors[i].second;
-    pieces.emplace_back(static_cast<const char*>(tensor.raw()), static_cast<size_t>(tensor.bytes()));
+  std::vector<NamedType> types;
+  for (const auto& [name, tensor] : tensors) {
+    MESHWORK_RETURN_IF_ERROR(Annotate(tensor.status(), fmt::format("{}: tensor \"{}\": ", path, name)));
+    types.emplace_back(name, tensor.type());
+  }
+  MESHWORK_ASSIGN_OR_RETURN(const Beginning beginning, BeginFile(path, types, metadata));
+  std::vector<std::string_view> pieces = {beginning.header};
+  size_t bytes = beginning.header.size();
+  for (size_t i : beginning.order) {
+    pieces.push_back(BytesOf(tensors[i].second));
     bytes += pieces.back().size();
   }
   MESHWORK_RETURN_IF_ERROR(WriteFileAtomically(path, pieces, hash));
@@ -139,6 +160,34 @@ absl::StatusOr<WrittenFile> WriteSafetensorsHashed(const std::string& path,
                                                    const SafetensorsMetadata& metadata) {
   Sha256 hash;
   MESHWORK_ASSIGN_OR_RETURN(const int64_t bytes, WriteTensors(path, tensors, metadata, &hash));
+  return WrittenFile{bytes, hash.Hex()};
+}
+
+absl::StatusOr<WrittenFile> StreamSafetensors(const std::string& path, const std::vector<NamedType>& tensors,
+                                              const std::function<absl::StatusOr<Tensor>(size_t i)>& read,
+                                              const SafetensorsMetadata& metadata) {
+  MESHWORK_ASSIGN_OR_RETURN(const Beginning beginning, BeginFile(path, tensors, metadata));
+  int64_t bytes = 0;
+  Tensor tensor;  // keeps the piece that is being written
+  auto next = beginning.order.begin();
+  const auto next_piece = [&]() -> absl::StatusOr<std::string_view> {
+    if (bytes == 0) {
+      bytes = static_cast<int64_t>(beginning.header.size());
+      return beginning.header;
+    }
+    for (; next != beginning.order.end(); ++next) {
+      const auto& [name, type] = tensors[*next];
+      if (type.bytes() == 0) continue;  // an empty piece would end the file
+      tensor = Tensor();
+      MESHWORK_ASSIGN_OR_RETURN(tensor, read(*next++));
+      MESHWORK_CHECK(tensor.type() == type, "{}: {} is {}", path, name, tensor.type().ToString());
+      bytes += tensor.bytes();
+      return BytesOf(tensor);
+    }
+    return std::string_view();
+  };
+  Sha256 hash;
+  MESHWORK_RETURN_IF_ERROR(WritePiecesAtomically(path, next_piece, &hash));
   return WrittenFile{bytes, hash.Hex()};
 }
 

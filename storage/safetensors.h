@@ -27,6 +27,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <utility>
@@ -54,6 +55,13 @@ struct WrittenFile {
 absl::StatusOr<WrittenFile> WriteSafetensorsHashed(const std::string& path,
                                                    const std::vector<std::pair<std::string, Tensor>>& tensors,
                                                    const SafetensorsMetadata& metadata = {});
+
+// The same for tensors that need not lie in memory together: `read` gives the i-th of `tensors`, of its type. It is called
+// once for each tensor that has elements, in the order of the file. Errors, besides: those of `read`.
+absl::StatusOr<WrittenFile> StreamSafetensors(const std::string& path,
+                                              const std::vector<std::pair<std::string, Type>>& tensors,
+                                              const std::function<absl::StatusOr<Tensor>(size_t i)>& read,
+                                              const SafetensorsMetadata& metadata = {});
 
 struct ReadSafetensorsOptions {
   std::map<std::string, DType> as;  // by the name of a tensor; others are read as the table above says

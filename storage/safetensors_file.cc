@@ -18,10 +18,10 @@ constexpr int64_t kReadBuffer = int64_t{1} << 20;
 bool LiesIn(const Block& box, const Shape& start, const Shape& shape) {
   if (box.size() != shape.size() || start.size() != shape.size()) return false;
   for (size_t d = 0; d < box.size(); ++d) {
-    // No sum of the sizes, which may overflow.
-    const int64_t offset = box[d].start - start[d];
-    if (start[d] < 0 || shape[d] < 0 || box[d].start < start[d] || box[d].size < 0 || offset > shape[d] ||
-        box[d].size > shape[d] - offset)
+    // No sum of the sizes, which may overflow. A buffer may begin before the tensor does.
+    int64_t offset = 0;
+    if (__builtin_sub_overflow(box[d].start, start[d], &offset) || offset < 0 || shape[d] < 0 ||
+        box[d].size < 0 || offset > shape[d] || box[d].size > shape[d] - offset)
       return false;
   }
   return true;

@@ -45,6 +45,7 @@ class SafetensorsFile {
   static absl::StatusOr<SafetensorsFile> Open(const std::string& path);
 
   const std::string& path() const { return file_.path(); }
+  const InputFile& file() const { return file_; }
   const std::vector<SafetensorsEntry>& entries() const { return entries_; }  // in the order of the header
   const SafetensorsMetadata& metadata() const { return metadata_; }
   // Null: the file has no such tensor. The entry lives as long as the file, also if that is moved.

@@ -56,8 +56,14 @@ std::string Sha256::Hex() const {
   return hex;
 }
 
-absl::StatusOr<std::string> Sha256OfFile(const std::string& path) {
+absl::StatusOr<std::string> Sha256OfFile(const std::string& path,
+                                         const std::function<void(int64_t bytes)>& progress) {
   MESHWORK_ASSIGN_OR_RETURN(const InputFile file, InputFile::Open(path));
+  return Sha256OfFile(file, progress);
+}
+
+absl::StatusOr<std::string> Sha256OfFile(const InputFile& file,
+                                         const std::function<void(int64_t bytes)>& progress) {
   Sha256 hash;
   std::vector<std::byte> block(static_cast<size_t>(std::min(kHashedBlock, file.size())));
   for (int64_t begin = 0; begin < file.size(); begin += kHashedBlock) {
@@ -65,6 +71,7 @@ absl::StatusOr<std::string> Sha256OfFile(const std::string& path) {
         std::span(block).first(static_cast<size_t>(std::min(kHashedBlock, file.size() - begin)));
     MESHWORK_RETURN_IF_ERROR(file.ReadAt(begin, part));
     hash.Update(part);
+    if (progress) progress(std::ssize(part));
   }
   return hash.Hex();
 }

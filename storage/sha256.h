@@ -9,6 +9,8 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -16,6 +18,8 @@
 #include "absl/status/statusor.h"
 
 namespace meshwork {
+
+class InputFile;  // storage/file.h
 
 class Sha256 {
  public:
@@ -34,7 +38,11 @@ class Sha256 {
   std::unique_ptr<State> state_;
 };
 
-// The hash of a regular file, read in blocks. Errors: those of InputFile (storage/file.h).
-absl::StatusOr<std::string> Sha256OfFile(const std::string& path);
+// The hash of a regular file, read in blocks; calls `progress`, if there is one, with the bytes of each. Errors: those of
+// InputFile (storage/file.h).
+absl::StatusOr<std::string> Sha256OfFile(const std::string& path,
+                                         const std::function<void(int64_t bytes)>& progress = {});
+absl::StatusOr<std::string> Sha256OfFile(const InputFile& file,
+                                         const std::function<void(int64_t bytes)>& progress = {});
 
 }  // namespace meshwork

@@ -6,6 +6,8 @@
 #pragma once
 
 #include <optional>
+#include <span>
+#include <string_view>
 
 #include "absl/status/status.h"
 #include "meshwork/base/flags.h"
@@ -26,6 +28,27 @@ absl::Status Relayout(Arguments args);
 absl::Status Ops(Arguments args);
 absl::Status Format(Arguments args);
 absl::Status ServeRendezvous(Arguments args);
+absl::Status Checkpoints(Arguments args);
+// Ends this program with the exit code of the command that it starts. Returns only where it starts none.
+absl::Status Supervise(Arguments args);
+
+struct Command {
+  const char* name;
+  const char* summary;
+  absl::Status (*run)(Arguments args);
+  bool is_table = false;  // its errors begin with its name already
+};
+
+struct CommandTable {
+  std::string_view program;  // "meshwork"
+  std::string_view about;    // how its help begins
+  std::span<const Command> commands;
+  std::string_view end;  // how its help ends
+};
+
+// Runs the command that args.argv[1] names, with the arguments from there on; or prints the help. Errors: no command, or
+// one that is not in the table; that of the command, behind "meshwork compile: ".
+absl::Status RunOneOf(const CommandTable& table, Arguments args);
 
 // Adds the flags --memory-budget and --replication-budget, for all commands that compile.
 void AddBudgets(FlagTable& flags, CompileOptions& options);

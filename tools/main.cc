@@ -7,23 +7,15 @@
 #include <cstdio>
 #include <cstring>
 #include <new>
-#include <string>
+#include <string_view>
 #include <system_error>
-#include <vector>
 
 #include "meshwork/base/status.h"
-#include "meshwork/base/suggest.h"
 #include "meshwork/base/version.h"
 #include "tools/commands.h"
 
 namespace meshwork::tools {
 namespace {
-
-struct Command {
-  const char* name;
-  const char* summary;
-  absl::Status (*run)(Arguments args);
-};
 
 constexpr Command kCommands[] = {
     {"compile", "compile a program and print what comes out, or what is known about it", Compile},
@@ -33,39 +25,27 @@ constexpr Command kCommands[] = {
     {"relayout", "plan how a tensor changes its layout", Relayout},
     {"ops", "say what ops there are, and what sharding them costs", Ops},
     {"fmt", "write a program in its canonical form", Format},
+    {"checkpoint", "list, check, compare, convert and cut anew what trainings have saved", Checkpoints, true},
+    {"supervise", "run a job, and start it again when it fails", Supervise},
     {"rendezvous", "serve the place where the processes of a job find each other", ServeRendezvous},
 };
 
-std::string Help() {
-  std::string out =
-      "Compiles, explains, checks and runs sharded tensor programs in their text form.\n\n"
-      "Usage: meshwork COMMAND …\n\n";
-  for (const Command& command : kCommands) out += fmt::format("  {:<10} {}\n", command.name, command.summary);
-  return out +
-         "\nmeshwork COMMAND --help says more; meshwork --version says which one this is.\n\n"
-         "Exit code 0: done. 1: the answer is no, or something failed on the way. 2: the input is wrong.\n";
-}
+constexpr CommandTable kTable = {
+    .program = "meshwork",
+    .about =
+        "Compiles, explains, checks and runs sharded tensor programs in their text form, and looks after what\n"
+        "trainings save.",
+    .commands = kCommands,
+    .end =
+        "meshwork COMMAND --help says more; meshwork --version says which one this is.\n\n"
+        "Exit code 0: done. 1: the answer is no, or something failed on the way. 2: the input is wrong.\n"};
 
 absl::Status RunCommand(int argc, char** argv) {
-  if (argc < 2) return InvalidArgument("meshwork: a command is missing. See --help.");
-  const std::string name = argv[1];
-  if (name == "--help" || name == "-h" || name == "help") {
-    fmt::print("{}", Help());
-    return absl::OkStatus();
-  }
-  if (name == "--version") {
+  if (argc > 1 && std::string_view(argv[1]) == "--version") {
     fmt::print("meshwork {}\n", MESHWORK_VERSION);
     return absl::OkStatus();
   }
-  std::vector<std::string> names;
-  for (const Command& command : kCommands) {
-    if (name == command.name)
-      return Annotate(command.run({argc - 1, argv + 1}), fmt::format("meshwork {}: ", command.name));
-    names.emplace_back(command.name);
-  }
-  const std::string hint = DidYouMean(name, names);
-  return InvalidArgument("meshwork: there is no command \"{}\"{} See --help.", name,
-                         hint.empty() ? "." : hint);
+  return RunOneOf(kTable, {argc, argv});
 }
 
 // An error if standard output could not be written completely.
@@ -79,20 +59,14 @@ int ExitCode(const absl::Status& status) {
     case absl::StatusCode::kOk: return 0;
     case absl::StatusCode::kFailedPrecondition:
     case absl::StatusCode::kResourceExhausted:
+    case absl::StatusCode::kUnavailable:  // another process is lost
+    case absl::StatusCode::kDeadlineExceeded:
     case absl::StatusCode::kInternal: return 1;
     default: return 2;
   }
 }
 
 }  // namespace
-
-std::optional<absl::Status> Parse(FlagTable& flags, Arguments args) {
-  if (absl::Status status = flags.Parse(args.argc, args.argv); !status.ok()) return status;
-  if (!flags.help_asked()) return std::nullopt;
-  fmt::print("{}", flags.Help());
-  return absl::OkStatus();
-}
-
 }  // namespace meshwork::tools
 
 int main(int argc, char** argv) {

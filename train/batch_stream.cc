@@ -1,12 +1,20 @@
 #include "meshwork/train/batch_stream.h"
 
 #include <algorithm>
+#include <condition_variable>
 #include <cstddef>
 #include <cstring>
+#include <deque>
+#include <exception>
+#include <map>
+#include <mutex>
+#include <thread>
 #include <utility>
+#include <vector>
 
 #include "meshwork/base/debug.h"
 #include "meshwork/base/status.h"
+#include "meshwork/train/epoch_order.h"
 
 namespace meshwork::internal {
 
@@ -34,54 +42,71 @@ class BufferPool : public std::enable_shared_from_this<BufferPool> {
     return buffer;
   }
   void Return(int64_t bytes, std::shared_ptr<void> buffer) {
+    if (!made_.is_here()) return;  // the gatherer of a parent may have held the lock
     std::lock_guard lock(mutex_);
     idle_[bytes].push_back(std::move(buffer));
   }
 
+  const ForkMark made_;
   std::mutex mutex_;
   std::map<int64_t, std::vector<std::shared_ptr<void>>> idle_;  // by size
 };
 
-BatchStream::BatchStream(std::shared_ptr<DatasetParts> parts, int64_t size, const BatchOptions& options,
-                         const WantedRows& wanted)
-    : parts_(std::move(parts)),
-      size_(size),
-      batch_size_(options.batch_size),
-      wanted_(wanted),
-      is_viewed_(size == 0 ||
-                 (parts_->in_memory() && options.lanes == 1 && !options.shuffle_seed.has_value())),
-      first_batch_(size == 0 ? 0 : std::min(options.first_batch, (size - 1) / batch_size_ + 1)),
-      taken_(std::min(first_batch_ * batch_size_, size)),
-      order_(size, options),
-      buffers_(std::make_shared<BufferPool>()) {
-  if (!is_viewed_) gatherer_ = std::thread(&BatchStream::GatherAll, this);
-}
-
-BatchStream::~BatchStream() {
-  if (!gatherer_.joinable()) return;
-  {
-    std::lock_guard lock(mutex_);
-    stopped_ = true;
+// Gathers batches by a thread of its own, into a queue of at most kAhead.
+class BatchGatherer {
+ public:
+  BatchGatherer(std::shared_ptr<DatasetParts> parts, int64_t size, const BatchOptions& options,
+                const WantedRows& wanted)
+      : parts_(std::move(parts)),
+        batch_size_(options.batch_size),
+        first_batch_(options.first_batch),
+        end_batch_((size - 1) / options.batch_size + 1),
+        wanted_(wanted),
+        order_(size, options),
+        buffers_(new BufferPool, DeleteUnlessForked()),
+        thread_(&BatchGatherer::GatherAll, this) {}
+  BatchGatherer(const BatchGatherer&) = delete;
+  BatchGatherer& operator=(const BatchGatherer&) = delete;
+  ~BatchGatherer() {
+    {
+      std::lock_guard lock(mutex_);
+      stopped_ = true;
+    }
+    changed_.notify_all();
+    thread_.join();
   }
-  changed_.notify_all();
-  gatherer_.join();
-}
 
-void BatchStream::Next() {
-  current_ = {};
-  if (taken_ == size_) return;
-  current_ = is_viewed_ ? View() : Pop();
-  taken_ += current_.rows();
-}
+  // Waits for the next batch. Throws what the thread has thrown.
+  Batch Pop();
 
-Batch BatchStream::View() const {
-  Columns columns = *parts_->Load(0).value();
-  const int64_t end = taken_ + std::min(batch_size_, size_ - taken_);
-  for (auto& [name, tensor] : columns) tensor = tensor.Rows(taken_, end);
-  return Batch(std::move(columns));
-}
+ private:
+  static constexpr size_t kAhead = 2;
 
-Batch BatchStream::Pop() {
+  void GatherAll();
+  // False if the stream has been stopped meanwhile.
+  bool WaitForRoom();
+  absl::StatusOr<Batch> Gather(int64_t batch);
+  // The columns of a part. The lock of the parts is taken once per walk.
+  absl::StatusOr<const Columns*> Load(int64_t part);
+
+  const std::shared_ptr<DatasetParts> parts_;
+  const int64_t batch_size_, first_batch_, end_batch_;
+  const WantedRows wanted_;
+
+  // Of the thread.
+  EpochOrder order_;
+  std::map<int64_t, const Columns*> loaded_;  // by part
+  const std::shared_ptr<BufferPool> buffers_;
+
+  std::mutex mutex_;  // of what both sides touch
+  std::condition_variable changed_;
+  std::deque<Batch> ready_;
+  std::exception_ptr failed_;  // why no more batches come
+  bool stopped_ = false;
+  std::thread thread_;  // the last: it uses all others
+};
+
+Batch BatchGatherer::Pop() {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [&] { return !ready_.empty() || failed_ != nullptr; });
   if (ready_.empty()) std::rethrow_exception(failed_);
@@ -92,16 +117,16 @@ Batch BatchStream::Pop() {
   return batch;
 }
 
-bool BatchStream::WaitForRoom() {
+bool BatchGatherer::WaitForRoom() {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [&] { return stopped_ || ready_.size() < kAhead; });
   return !stopped_;
 }
 
-void BatchStream::GatherAll() {
+void BatchGatherer::GatherAll() {
   std::exception_ptr failed;
   try {
-    for (int64_t batch = first_batch_; batch <= (size_ - 1) / batch_size_; ++batch) {
+    for (int64_t batch = first_batch_; batch < end_batch_; ++batch) {
       if (!WaitForRoom()) return;
       Batch gathered = Gather(batch).value();  // which throws BadStatusOrAccess
       {
@@ -121,7 +146,7 @@ void BatchStream::GatherAll() {
   changed_.notify_all();
 }
 
-absl::StatusOr<const Columns*> BatchStream::Load(int64_t part) {
+absl::StatusOr<const Columns*> BatchGatherer::Load(int64_t part) {
   const Columns*& columns = loaded_[part];
   if (columns == nullptr) {
     MESHWORK_ASSIGN_OR_RETURN(columns, parts_->Load(part));
@@ -129,7 +154,7 @@ absl::StatusOr<const Columns*> BatchStream::Load(int64_t part) {
   return columns;
 }
 
-absl::StatusOr<Batch> BatchStream::Gather(int64_t batch) {
+absl::StatusOr<Batch> BatchGatherer::Gather(int64_t batch) {
   const int64_t all = order_.RowsOf(batch);
   const RowRange wanted = all == batch_size_ ? wanted_.of_full : wanted_.of_last;
   struct Source {
@@ -161,6 +186,38 @@ absl::StatusOr<Batch> BatchStream::Gather(int64_t batch) {
     gathered.emplace_back((*like)[c].first, std::move(tensor));
   }
   return Batch(std::move(gathered));
+}
+
+BatchStream::BatchStream(std::shared_ptr<DatasetParts> parts, int64_t size, const BatchOptions& options,
+                         const WantedRows& wanted)
+    : parts_(std::move(parts)), size_(size), batch_size_(options.batch_size), taken_(0) {
+  if (size == 0) return;
+  const int64_t first_batch = std::min(options.first_batch, (size - 1) / batch_size_ + 1);
+  taken_ = std::min(first_batch * batch_size_, size);
+  if (parts_->in_memory() && options.lanes == 1 && !options.shuffle_seed.has_value()) return;
+  gatherer_.reset(new BatchGatherer(parts_, size, options, wanted));
+}
+
+BatchStream::~BatchStream() = default;
+
+void BatchStream::Next() {
+  current_ = {};
+  if (taken_ == size_) return;
+  if (gatherer_ == nullptr) {
+    current_ = View();
+  } else {
+    if (const absl::Status status = made_.Check("Batches"); !status.ok())
+      throw absl::BadStatusOrAccess(status);
+    current_ = gatherer_->Pop();
+  }
+  taken_ += current_.rows();
+}
+
+Batch BatchStream::View() const {
+  Columns columns = *parts_->Load(0).value();
+  const int64_t end = taken_ + std::min(batch_size_, size_ - taken_);
+  for (auto& [name, tensor] : columns) tensor = tensor.Rows(taken_, end);
+  return Batch(std::move(columns));
 }
 
 }  // namespace meshwork::internal

@@ -130,12 +130,18 @@ absl::Status DatasetParts::CheckLike(int64_t part, const Columns& columns) {
 
 absl::StatusOr<const Columns*> DatasetParts::Load(int64_t part) {
   State& state = states_[static_cast<size_t>(part)];
+  if (state.is_loaded) return &state.columns;
+  // Else this child of a fork would wait for a thread that is in the parent.
+  if (state.is_loading)
+    MESHWORK_RETURN_IF_ERROR(state.loader.load().Check(fmt::format("Dataset: part {}", part)));
   std::lock_guard lock(state.mutex);
-  if (!state.is_loaded) {
-    MESHWORK_ASSIGN_OR_RETURN(state.columns, CallLoad(part));
-    state.is_loaded = true;
-    state.part.load = nullptr;  // and what it holds
-  }
+  if (state.is_loaded) return &state.columns;
+  state.loader = ForkMark();
+  state.is_loading = true;
+  const std::shared_ptr<void> loading(nullptr, [&state](void*) { state.is_loading = false; });
+  MESHWORK_ASSIGN_OR_RETURN(state.columns, CallLoad(part));
+  state.part.load = nullptr;  // and what it holds
+  state.is_loaded = true;
   return &state.columns;
 }
 

@@ -3,6 +3,7 @@
 // Thread-safe. Loaded columns stay where they are, and unchanged, as long as the object exists.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -11,6 +12,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "meshwork/base/fork.h"
 #include "meshwork/train/dataset.h"
 
 namespace meshwork::internal {
@@ -33,7 +35,7 @@ class DatasetParts {
 
   // The columns of a part, which is loaded unless it has been. If another thread is loading it, waits. Errors, which
   // name the part: its loader's; columns that Dataset::Create refuses; another number of examples; other columns than
-  // those of the part that was loaded first.
+  // those of the part that was loaded first; a thread was loading it when this process was forked.
   absl::StatusOr<const Columns*> Load(int64_t part);
   // The columns of the part that was loaded first; if there is none, of `part`. All parts have their names and types,
   // but for dim 0. Errors: those of Load.
@@ -47,7 +49,8 @@ class DatasetParts {
   struct State {
     Dataset::Part part;  // without `load` once it is loaded
     std::mutex mutex;    // held while the part is loaded
-    bool is_loaded = false;
+    std::atomic<bool> is_loaded{false}, is_loading{false};
+    std::atomic<ForkMark> loader;  // while is_loading: the process whose thread holds the mutex
     Columns columns;
   };
 

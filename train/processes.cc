@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <exception>
+#include <thread>
 #include <utility>
 
 #include "fmt/ranges.h"
@@ -14,6 +15,7 @@
 #include "meshwork/runtime/transport/connect.h"
 #include "meshwork/runtime/transport/meeting.h"
 #include "meshwork/runtime/transport/membership.h"
+#include "meshwork/runtime/transport/timed.h"
 #include "meshwork/storage/file.h"
 #include "meshwork/train/link_file.h"
 
@@ -22,7 +24,13 @@ namespace {
 
 constexpr Engine kEngines[] = {Engine::kAuto, Engine::kMpi, Engine::kGloo};
 constexpr int64_t kMostSeconds = 24 * 60 * 60;
-constexpr int kMostTries = 5;  // of processes that meet and cannot connect
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using SteadyClock = std::chrono::steady_clock;
+
+constexpr milliseconds kPause(50), kLongPause(1000);  // of processes that met and could not connect
+constexpr milliseconds kLook(50);                     // between two looks at who has finished
+constexpr seconds kFarewell(2);                       // for those that look, when the rendezvous is to end
 
 std::vector<std::string> EngineNames() {
   std::vector<std::string> names;
@@ -60,6 +68,9 @@ bool IsLoss(const absl::Status& status) {
          status.code() == absl::StatusCode::kDeadlineExceeded;
 }
 
+// Why the transport is aborted; OK if it is not.
+absl::Status LossOf(Transport& transport) { return transport.Prepare({.where = "nothing"}).status(); }
+
 // The host and the cores that this process may use: "host-a 0,1,2,3".
 std::string Cores() {
   cpu_set_t allowed;
@@ -83,7 +94,8 @@ void AddJoinFlags(FlagTable& flags, JoinOptions* options) {
             kMostSeconds);
   flags.Choice(
       "recover",
-      "when a process is lost, by Gloo: the others end; wait for one in its place; or go on without it",
+      "when a process is lost, by Gloo: the others end; wait for one in its place; or go on without it\n"
+      "                    ",
       &options->recover, {"off", "wait", "shrink"});
   flags.Int("recover-deadline", "seconds that they wait for each other then", &options->recover_seconds, 1,
             kMostSeconds);
@@ -112,6 +124,7 @@ absl::StatusOr<Processes> Processes::Join(const JoinOptions& options, const Envi
   joined.connect_.deadline = std::chrono::seconds(options.deadline_seconds);
   joined.connect_.rendezvous = environment("MESHWORK_RENDEZVOUS").value_or("");
   joined.connect_.token = environment("MESHWORK_TOKEN").value_or("");
+  if (joined.is_evaluator() && options.may_evaluate) return joined;
   MESHWORK_RETURN_IF_ERROR(joined.Meet());
   MESHWORK_RETURN_IF_ERROR(joined.JoinGeneration());
   return joined;
@@ -125,6 +138,7 @@ absl::Status Processes::Meet() {
         "--recover: MPI ends all processes when one is lost; start the job again from its checkpoint, for example by "
         "meshwork supervise, or take --transport gloo.");
   if (cluster_.process() < 0) return absl::OkStatus();  // Connect says that it holds no devices
+  serves_ = connect_.rendezvous.empty() && cluster_.process() == 0;
   MESHWORK_ASSIGN_OR_RETURN(std::unique_ptr<Rendezvous> rendezvous,
                             MeetAt(cluster_, connect_.rendezvous, connect_.token, connect_.deadline));
   MESHWORK_ASSIGN_OR_RETURN(connect_.rendezvous, RendezvousOf(cluster_, connect_.rendezvous));
@@ -138,14 +152,17 @@ absl::Status Processes::Meet() {
 }
 
 absl::Status Processes::JoinGeneration() {
-  for (int tries = 1;; ++tries) {
+  const SteadyClock::time_point end = SteadyClock::now() + seconds(options_.recover_seconds);
+  for (milliseconds pause = kPause;; pause = std::min(2 * pause, kLongPause)) {
+    transport_.reset();
     if (meeting_ != nullptr) {
       MESHWORK_ASSIGN_OR_RETURN(const Membership membership, meeting_->members.Form());
       generation_ = connect_.generation = membership.generation;
       cluster_ = whole_.Among(membership.processes);
     }
-    absl::Status status = ConnectNow();
-    if (status.ok() || meeting_ == nullptr || !IsLoss(status) || tries == kMostTries) return status;
+    const absl::Status status = ConnectNow();
+    if (status.ok() || meeting_ == nullptr || !IsLoss(status) || SteadyClock::now() > end) return status;
+    std::this_thread::sleep_for(pause);
   }
 }
 
@@ -155,6 +172,7 @@ absl::Status Processes::ConnectNow() {
   if (transport_ == nullptr) return absl::OkStatus();
   MESHWORK_RETURN_IF_ERROR(FindSpeed(*transport_, options_.link_file));
   MESHWORK_ASSIGN_OR_RETURN(clock_, AlignClocks(*transport_));
+  transport_ = MakeTimed(std::move(transport_));
   return absl::OkStatus();
 }
 
@@ -169,18 +187,41 @@ absl::Status Processes::CountSharers() {
 
 void Processes::Use(SessionOptions& options) const {
   options.executor.transport = transport_.get();
+  if (meeting_ != nullptr) options.executor.atomic = true;
+  if (is_evaluator()) options.own_cores = false;  // others of its host may train on them
   if (sharers_ == 1) return;
   options.own_cores = false;
   if (options.workers == 0) options.workers = std::max(1, WorkerPool::DefaultWorkers() / sharers_);
 }
 
+absl::StatusOr<std::optional<CheckpointNote>> Processes::Recover(Session& session) {
+  if (meeting_ == nullptr) return std::nullopt;
+  MESHWORK_ASSIGN_OR_RETURN(Recovered recovered, live_.Recover(transport_.get(), session));
+  if (!recovered.why_not.empty() && is_chief())
+    fmt::print(stderr, "{}: the variables in memory cannot be taken: {}.\n", Name(), recovered.why_not);
+  return recovered.note;
+}
+
+absl::Status Processes::Keep(const Session& session, CheckpointFacts facts) {
+  if (meeting_ == nullptr) return absl::OkStatus();
+  return live_.Keep(transport_.get(), session, std::move(facts));
+}
+
+void Processes::Note(CheckpointFacts facts) {
+  if (meeting_ != nullptr) live_.Note(std::move(facts));
+}
+
 absl::Status Processes::Run(const std::function<absl::Status()>& body) {
   while (true) {
     absl::Status status = TryRun(body);
+    const bool has_finished = status.ok();
+    if (has_finished) status = AwaitOthers();
     if (status.ok() || meeting_ == nullptr || !IsLoss(status)) return status;
     fmt::print(stderr, "{}\n{}: joins the others again.\n", MessageOf(status), Name());
-    transport_.reset();
-    MESHWORK_RETURN_IF_ERROR(JoinGeneration());
+    status = JoinGeneration();
+    // The others knew that all have finished, before one of them was lost.
+    if (has_finished && status.code() == absl::StatusCode::kFailedPrecondition) return absl::OkStatus();
+    MESHWORK_RETURN_IF_ERROR(status);
     fmt::print(stderr, "{}: goes on, one of {} processes.\n", Name(), cluster_.num_processes());
   }
 }
@@ -188,12 +229,39 @@ absl::Status Processes::Run(const std::function<absl::Status()>& body) {
 absl::Status Processes::TryRun(const std::function<absl::Status()>& body) const {
   if (transport_ == nullptr) return body();
   try {
-    const absl::Status status = body();
+    absl::Status status = body();
+    // An error of the program that looks like a loss, which would come again and again.
+    if (meeting_ != nullptr && IsLoss(status) && LossOf(*transport_).ok())
+      status = absl::InternalError(std::string(MessageOf(status)));
     return status.ok() ? status : Tell(status);
   } catch (const std::exception& error) {
     Tell(absl::InternalError(fmt::format("it ends by an exception: {}.", error.what()))).IgnoreError();
     throw;
   }
+}
+
+absl::Status Processes::AwaitOthers() const {
+  if (meeting_ == nullptr || transport_ == nullptr) return absl::OkStatus();
+  Members& members = meeting_->members;
+  const SteadyClock::time_point end = SteadyClock::now() + seconds(options_.recover_seconds);
+  SteadyClock::time_point answered = SteadyClock::now();
+  absl::StatusOr<bool> all = false;
+  while (SteadyClock::now() < end) {
+    all = members.Finish();
+    if (all.ok() && *all) break;
+    MESHWORK_RETURN_IF_ERROR(LossOf(*transport_));
+    // Where the rendezvous has ended, this process leaves without knowing.
+    if (all.ok()) answered = SteadyClock::now();
+    else if (SteadyClock::now() > answered + connect_.deadline) return absl::OkStatus();
+    std::this_thread::sleep_for(kLook);
+  }
+  const SteadyClock::time_point last = SteadyClock::now() + kFarewell;
+  do {
+    all = members.AllKnow();
+    if (!serves_ || !all.ok() || *all) break;
+    std::this_thread::sleep_for(kLook);
+  } while (SteadyClock::now() < last);
+  return absl::OkStatus();
 }
 
 absl::Status Processes::Tell(const absl::Status& error) const {

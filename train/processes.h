@@ -14,11 +14,19 @@
 //
 // When a process is lost, the others end, or, if JoinOptions::recover says so, join again: with a process that was
 // started in its place, or without it. Run then calls its body once more, which makes the session anew, on the mesh that
-// the processes can share, and restores its state from a checkpoint (train/checkpoints.h).
+// the processes can share. The session goes on from what the processes that are left have in memory (train/live_state.h),
+// or, where a block is lost, from a checkpoint (train/checkpoints.h):
+//
+//     MESHWORK_ASSIGN_OR_RETURN(std::optional<CheckpointNote> from, processes.Recover(session));
+//     if (!from.has_value()) from = …;                   // of the checkpoint that was restored, or none
+//     session.set_steps_done(from.has_value() ? from->step : 0);
+//     MESHWORK_RETURN_IF_ERROR(processes.Keep(session, from.has_value() ? from->facts : CheckpointFacts()));
+//     …steps, from there on, each followed by processes.Note({{"epoch", …}})…
 #pragma once
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -28,6 +36,7 @@
 #include "meshwork/runtime/transport.h"
 #include "meshwork/runtime/transport/clocks.h"
 #include "meshwork/runtime/transport/connect.h"
+#include "meshwork/train/live_state.h"
 #include "meshwork/train/session.h"
 
 namespace meshwork {
@@ -48,6 +57,9 @@ struct JoinOptions {
   // the link, and the first process writes it. Measuring takes up to half a second on a slow link. Empty: the link is
   // measured and not kept.
   std::string link_file;
+  // Whether the cluster's evaluator may join. It is alone, with a mesh of its own, and learns from checkpoints what the
+  // others have trained (train/train_and_evaluate.h). Without, it is refused.
+  bool may_evaluate = false;
 };
 
 // Adds --cluster, --transport, --deadline, --recover, --recover-deadline and --link-file.
@@ -68,16 +80,36 @@ class Processes {
   const Cluster& cluster() const { return cluster_; }
   bool is_chief() const { return cluster_.is_chief(); }
   bool is_alone() const { return cluster_.is_alone(); }
-  Transport* transport() const { return transport_.get(); }  // null if this process is alone
+  bool is_evaluator() const { return cluster_.task().role == Role::kEvaluator; }
+  Transport* transport() const {
+    return transport_.get();
+  }  // null if this process is alone, or the evaluator
 
   // The session's data goes to and from the others, and its workers, unless their number is given, take this
-  // process's part of the cores.
+  // process's part of the cores. If lost processes do not end the job, its steps change nothing where they fail
+  // (ExecutorOptions::atomic).
   void Use(SessionOptions& options) const;
+
+  // Gives a new session what the last one held that was kept, and returns after which step it goes on, with what was noted
+  // then; or nothing, and the session is as it was, if nothing is kept, or blocks are lost, which the chief says to
+  // standard error. All processes call it. Errors: those of LiveState::Recover.
+  absl::StatusOr<std::optional<CheckpointNote>> Recover(Session& session);
+  // Lets Recover give the next session what this one holds, when a process is lost. Does nothing if that ends the job.
+  // All processes call it, when the session has the values that the training goes on from. Errors: those of
+  // LiveState::Keep.
+  absl::Status Keep(const Session& session, CheckpointFacts facts = {});
+  // Whether a loss does not end the job: Keep and Note do something.
+  bool recovers() const { return meeting_ != nullptr; }
+  // LiveState::Note.
+  void Note(CheckpointFacts facts);
 
   // body(), which all processes run. Returns its status, with this process's name before an error. Of an error, or
   // an exception, the others are told: every call of theirs that waits fails with it. If another process was lost and
   // JoinOptions::recover says so, joins again and calls body() again, as often as it takes: what uses transport() must
-  // end with body(). Errors, besides: others did not come back; those of Join.
+  // end with body(). A process whose body() has succeeded then also waits until those of all others have, for at most
+  // JoinOptions::recover_seconds: a process that is lost at the end does not leave the others alone. Errors, besides:
+  // others did not come back; this process was taken for lost, and another one was started in its place, or the others
+  // have finished without it; those of Join.
   absl::Status Run(const std::function<absl::Status()>& body);
   // How many processes the cluster had before any was lost.
   int64_t num_wanted() const { return whole_.num_processes(); }
@@ -104,13 +136,17 @@ class Processes {
   absl::Status Tell(const absl::Status& error) const;
   // body(), once.
   absl::Status TryRun(const std::function<absl::Status()>& body) const;
+  // Waits until all have finished. Error: one of them was lost before that.
+  absl::Status AwaitOthers() const;
 
   JoinOptions options_;
   ConnectOptions connect_;
   Cluster whole_, cluster_;  // as it was told, and those of this generation
   int64_t generation_ = 0;
   std::shared_ptr<Meeting> meeting_;  // null if lost processes end the job
+  bool serves_ = false;               // the rendezvous
   std::unique_ptr<Transport> transport_;
+  LiveState live_;
   int sharers_ = 1;    // processes on this host that may use the same cores, with this one
   ClockOffset clock_;  // to the chief's, when this process joined
 };

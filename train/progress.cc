@@ -4,11 +4,11 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <utility>
 
 #include "fmt/format.h"
+#include "meshwork/base/clock.h"
 
 namespace meshwork {
 namespace {
@@ -16,10 +16,6 @@ namespace {
 constexpr double kSecondsBetweenDrawings = 0.1;
 constexpr int64_t kMinBar = 4, kMaxBar = 20;
 constexpr std::string_view kClearToLineEnd = "\x1b[K";
-
-double SteadySeconds() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 std::string FormatLoss(double loss) {
   const double size = std::abs(loss);
@@ -57,25 +53,34 @@ ProgressReporter::~ProgressReporter() {
 }
 
 void ProgressReporter::BeginEpoch(int64_t epoch) {
-  earlier_steps_ += steps_;
+  earlier_steps_ += steps_ - resumed_steps_;
   earlier_seconds_ += last_step_ - began_;
   epoch_ = epoch;
-  steps_ = 0;
+  steps_ = resumed_steps_ = 0;
   examples_ = loss_ = accuracy_ = 0;
   has_accuracy_ = false;
   began_ = last_step_ = options_.seconds();
   if (options_.is_tty) DrawLiveLine(began_);
 }
 
+void ProgressReporter::Resume(int64_t steps, int64_t examples, double loss, std::optional<double> accuracy) {
+  steps_ = resumed_steps_ = steps;
+  Count(examples, loss, accuracy);
+}
+
 void ProgressReporter::Step(int64_t examples, double loss, std::optional<double> accuracy) {
   ++steps_;
+  Count(examples, loss, accuracy);
+  last_step_ = options_.seconds();
+  if (options_.is_tty && last_step_ - last_drawn_ >= kSecondsBetweenDrawings) DrawLiveLine(last_step_);
+}
+
+void ProgressReporter::Count(int64_t examples, double loss, std::optional<double> accuracy) {
   const double weight = static_cast<double>(examples);
   examples_ += weight;
   loss_ += weight * loss;
   accuracy_ += weight * accuracy.value_or(0);
   has_accuracy_ = accuracy.has_value();
-  last_step_ = options_.seconds();
-  if (options_.is_tty && last_step_ - last_drawn_ >= kSecondsBetweenDrawings) DrawLiveLine(last_step_);
 }
 
 void ProgressReporter::EndEpoch(std::string_view note) {
@@ -104,8 +109,8 @@ std::string ProgressReporter::Bar(int64_t room) const {
 
 std::string ProgressReporter::Measures() const {
   std::string text;
-  if (steps_ > 0) {
-    const double milliseconds = 1000 * (last_step_ - began_) / static_cast<double>(steps_);
+  if (const int64_t timed = steps_ - resumed_steps_; timed > 0) {
+    const double milliseconds = 1000 * (last_step_ - began_) / static_cast<double>(timed);
     text += fmt::format("  {:.{}f} ms/step", milliseconds, milliseconds < 10 ? 2 : 1);
   }
   if (examples_ > 0) {
@@ -116,7 +121,7 @@ std::string ProgressReporter::Measures() const {
 }
 
 std::string ProgressReporter::Eta() const {
-  const int64_t steps = earlier_steps_ + steps_;
+  const int64_t steps = earlier_steps_ + steps_ - resumed_steps_;
   if (options_.steps_per_epoch <= 0 || steps == 0) return "";
   const int64_t left = (options_.epochs - epoch_) * options_.steps_per_epoch - steps_;
   const double seconds = earlier_seconds_ + (last_step_ - began_);

@@ -50,12 +50,16 @@ class ProgressReporter {
 
   // Epochs count from 0, as in BatchOptions.
   void BeginEpoch(int64_t epoch);
+  // After BeginEpoch, where another process made the first steps of the epoch: so many, of so many examples, with these
+  // means. They count for the bar and the means, not for the time of a step.
+  void Resume(int64_t steps, int64_t examples, double loss, std::optional<double> accuracy = std::nullopt);
   // After each step: how many examples it saw, and their mean loss and accuracy (of 0 to 1).
   void Step(int64_t examples, double loss, std::optional<double> accuracy = std::nullopt);
   // `note` is added to the line, for example the result of an evaluation.
   void EndEpoch(std::string_view note = "");
 
  private:
+  void Count(int64_t examples, double loss, std::optional<double> accuracy);
   std::string Head() const;             // "epoch 1/5"
   std::string Bar(int64_t room) const;  // " [==>     ] 158/469", at most `room` long if that can be
   std::string Measures() const;         // "  3.12 ms/step  loss 0.4731  accuracy 87.25 %"
@@ -67,6 +71,7 @@ class ProgressReporter {
   const Options options_;
   int64_t epoch_ = 0;
   int64_t steps_ = 0;          // of this epoch
+  int64_t resumed_steps_ = 0;  // those of them that another process made
   int64_t earlier_steps_ = 0;  // of the epochs before it
   double earlier_seconds_ = 0;
   double began_ = 0, last_step_ = 0;  // times in this epoch

@@ -5,16 +5,19 @@
 #include <utility>
 
 #include "meshwork/base/exceptions.h"
+#include "meshwork/base/fork.h"
 #include "meshwork/base/status.h"
 #include "meshwork/base/suggest.h"
 #include "meshwork/control/rebatch.h"
 #include "meshwork/plan/explain.h"
+#include "meshwork/plan/memory_report.h"
 #include "meshwork/runtime/cpu/cpu_backend.h"
 #include "meshwork/runtime/executor.h"
 #include "meshwork/runtime/state_move.h"
 #include "meshwork/runtime/transport.h"
 #include "meshwork/spmd/cheaper_layouts.h"
 #include "meshwork/train/rows_here.h"
+#include "meshwork/train/save_restore.h"
 #include "meshwork/train/session_graphs.h"
 
 namespace meshwork {
@@ -71,6 +74,29 @@ absl::Status CheckIsThere(const void* impl) {
       "Session: it was moved to another one, or lost its state in a Remesh that failed; go on with another one.");
 }
 
+// Of a device: new values of variables that do not take the place of the old ones.
+int64_t SpareBytes(const Graph& local) {
+  int64_t bytes = 0;
+  for (const VariableUpdate& update : local.updates())
+    if (update.value != local.arguments()[update.argument].value)
+      bytes += local.value(update.value).type.bytes();
+  return bytes;
+}
+
+// The program for a session whose steps take effect as a whole: what spares take of the memory budget is not the program's.
+absl::StatusOr<Program> CompileBesideSpares(const Graph& global, CompileOptions options) {
+  absl::StatusOr<Program> program = Compile(global, options);
+  if (options.memory_budget == 0 || !program.ok()) return program;
+  const int64_t spares = SpareBytes(program->body), budget = options.memory_budget;
+  if (LogicalPeakBytes(program->body) + spares <= budget) return program;
+  options.memory_budget = std::max<int64_t>(1, budget - spares);
+  program = Compile(global, options);
+  if (program.ok()) return program;
+  return Annotate(program.status(),
+                  fmt::format("with spares of {} bytes (ExecutorOptions::atomic) and memory_budget={}: ",
+                              spares, budget));
+}
+
 }  // namespace
 
 struct Session::Impl {
@@ -79,7 +105,11 @@ struct Session::Impl {
         graph(g),
         options(std::move(o)),
         transport(options.executor.transport),
+        record(options.executor.record != nullptr ? options.executor.record : std::make_shared<StepRecord>()),
         backend(options.workers > 0 ? options.workers : WorkerPool::DefaultWorkers(), options.own_cores) {}
+
+  // Error: other domains know only the process that forked this one.
+  absl::Status CheckIsHere() const { return transport == nullptr ? absl::OkStatus() : made.Check("Session"); }
 
   // One compiled program, ready to run.
   struct Ready {
@@ -89,7 +119,7 @@ struct Session::Impl {
 
   absl::StatusOr<Ready> Prepare(const Graph& global, const CompileOptions& compile,
                                 const ExecutorOptions& executor_options) {
-    MESHWORK_ASSIGN_OR_RETURN(Program program, CompileInAll(global, compile));
+    MESHWORK_ASSIGN_OR_RETURN(Program program, CompileInAll(global, compile, executor_options.atomic));
     return Prepare(std::move(program), executor_options);
   }
   absl::StatusOr<Ready> Prepare(Program program, const ExecutorOptions& executor_options) {
@@ -97,8 +127,10 @@ struct Session::Impl {
                               Executor::Create(program, backend, executor_options, &variables));
     return Ready{std::move(program), std::move(executor)};
   }
-  absl::StatusOr<Program> CompileInAll(const Graph& global, const CompileOptions& compile) const {
-    absl::StatusOr<Program> program = Compile(global, compile);
+  absl::StatusOr<Program> CompileInAll(const Graph& global, const CompileOptions& compile,
+                                       bool atomic) const {
+    absl::StatusOr<Program> program =
+        atomic ? CompileBesideSpares(global, compile) : Compile(global, compile);
     MESHWORK_RETURN_IF_ERROR(AllGoOn("the compile", program.status(), "done"));
     return program;
   }
@@ -166,7 +198,7 @@ struct Session::Impl {
     CompileOptions compile = options.compile;
     compile.dump = nullptr;
     compile.warn = [](std::string_view) {};
-    MESHWORK_ASSIGN_OR_RETURN(const Program program, CompileInAll(graph, compile));
+    MESHWORK_ASSIGN_OR_RETURN(const Program program, CompileInAll(graph, compile, /*atomic=*/false));
     const Graph& local = program.body;
     MESHWORK_ASSIGN_OR_RETURN(const Placement placement,
                               Placement::Create(local.mesh(), transport->num_domains()));
@@ -241,7 +273,13 @@ struct Session::Impl {
       if (!rebatched.ok()) return Annotate(rebatched.status(), "Session: ");
       global = *std::move(rebatched);
     }
-    return Prepare(global, rows == full && update ? options.compile : ForOthers(), options.executor);
+    return Prepare(global, rows == full && update ? options.compile : ForOthers(), ForStep(update));
+  }
+
+  ExecutorOptions ForStep(bool update) const {
+    ExecutorOptions executor = options.executor;
+    executor.record = update ? record : nullptr;
+    return executor;
   }
 
   // For what is compiled beside the full step, which alone is dumped, and says how the mesh is
@@ -259,6 +297,8 @@ struct Session::Impl {
     ExecutorOptions executor = options.executor;
     executor.distributed.clear();
     executor.in_place.clear();
+    executor.atomic = false;
+    executor.record = nullptr;
     return executor;
   }
 
@@ -266,6 +306,8 @@ struct Session::Impl {
   Graph graph;        // its open variables as they lie
   SessionOptions options;
   Transport* const transport;  // null: there is one domain
+  const std::shared_ptr<StepRecord> record;
+  const ForkMark made;
   CpuBackend backend;
   std::map<std::string, DTensor> variables;
   std::map<std::pair<int64_t, bool>, Ready> ready;  // by leading size, and whether it updates
@@ -351,7 +393,8 @@ absl::StatusOr<RemeshReport> Session::TryRemesh(const absl::StatusOr<Graph>& gra
   if (options.compile.has_value()) session.compile = *options.compile;
   auto next = std::make_unique<Impl>(*graph, Completed(std::move(session)));
   if (next->options.gather_outputs) MESHWORK_RETURN_IF_ERROR(next->GatherOutputs());
-  MESHWORK_ASSIGN_OR_RETURN(Program program, next->CompileInAll(next->graph, next->options.compile));
+  MESHWORK_ASSIGN_OR_RETURN(
+      Program program, next->CompileInAll(next->graph, next->options.compile, next->options.executor.atomic));
   next->LayOutVariables(program.body);
   const absl::StatusOr<StateMove> move = impl_->PlanMove(*next, program, options);
   MESHWORK_RETURN_IF_ERROR(impl_->AllGoOn("the program", move.status(), Fingerprint(program.body)));
@@ -359,9 +402,13 @@ absl::StatusOr<RemeshReport> Session::TryRemesh(const absl::StatusOr<Graph>& gra
   const std::unique_ptr<Impl> old = std::move(impl_);
   old->ready.clear();
   old->gathers.clear();
+  old->record->Forget();
+  for (auto& [name, tensor] : old->variables) tensor.DropSpare();
   MESHWORK_RETURN_IF_ERROR(
       move->Run(next->transport, next->backend.memory(), old->variables, next->variables));
-  MESHWORK_ASSIGN_OR_RETURN(Impl::Ready step, next->Prepare(std::move(program), next->options.executor));
+  MESHWORK_ASSIGN_OR_RETURN(Impl::Ready step,
+                            next->Prepare(std::move(program), next->ForStep(/*update=*/true)));
+  next->record->set_done(old->record->done());
   next->ready.emplace(std::pair(next->BatchSize(), true), std::move(step));
   impl_ = std::move(next);
   const int64_t here = impl_->transport == nullptr ? 0 : impl_->transport->domain();
@@ -371,10 +418,12 @@ absl::StatusOr<RemeshReport> Session::TryRemesh(const absl::StatusOr<Graph>& gra
 
 absl::StatusOr<StepResult> Session::Run(const Feeds& feeds) {
   MESHWORK_RETURN_IF_ERROR(CheckIsThere(impl_.get()));
+  MESHWORK_RETURN_IF_ERROR(impl_->CheckIsHere());
   return WithoutExceptions(impl_->transport, [&] { return impl_->Run(feeds, /*update=*/true); });
 }
 absl::StatusOr<StepResult> Session::Evaluate(const Feeds& feeds) {
   MESHWORK_RETURN_IF_ERROR(CheckIsThere(impl_.get()));
+  MESHWORK_RETURN_IF_ERROR(impl_->CheckIsHere());
   return WithoutExceptions(impl_->transport, [&] { return impl_->Run(feeds, /*update=*/false); });
 }
 
@@ -382,6 +431,7 @@ absl::StatusOr<BoundStep> Session::Bind(const Feeds& feeds) { return Bind(StepMe
 
 absl::StatusOr<BoundStep> Session::Bind(StepMemory memory) {
   MESHWORK_RETURN_IF_ERROR(CheckIsThere(impl_.get()));
+  MESHWORK_RETURN_IF_ERROR(impl_->CheckIsHere());
   return WithoutExceptions(impl_->transport, [&] { return impl_->Bind(std::move(memory), /*update=*/true); });
 }
 
@@ -402,6 +452,7 @@ absl::StatusOr<DTensor> Session::NewOutput(std::string_view name) const {
 
 absl::StatusOr<Tensor> Session::Get(std::string_view variable) const {
   MESHWORK_RETURN_IF_ERROR(CheckIsThere(impl_.get()));
+  MESHWORK_RETURN_IF_ERROR(impl_->CheckIsHere());
   const auto found = impl_->variables.find(std::string(variable));
   if (found == impl_->variables.end()) return NoSuch("variable", variable, impl_->variables);
   const DTensor& tensor = found->second;
@@ -412,6 +463,7 @@ absl::StatusOr<Tensor> Session::Get(std::string_view variable) const {
 
 absl::Status Session::Set(std::string_view variable, const Tensor& value) {
   MESHWORK_RETURN_IF_ERROR(CheckIsThere(impl_.get()));
+  MESHWORK_RETURN_IF_ERROR(impl_->CheckIsHere());
   const auto found = impl_->variables.find(std::string(variable));
   if (found == impl_->variables.end()) return NoSuch("variable", variable, impl_->variables);
   return Annotate(Pack(value, found->second, impl_->options.executor.poison_padding),
@@ -429,6 +481,38 @@ std::vector<std::string> Session::variable_names() const {
 std::map<std::string, DTensor> Session::State() const {
   if (impl_ == nullptr) return {};
   return impl_->variables;
+}
+
+int64_t Session::steps_done() const { return impl_ == nullptr ? 0 : impl_->record->done(); }
+
+void Session::set_steps_done(int64_t steps) {
+  if (impl_ != nullptr) impl_->record->set_done(steps);
+}
+
+absl::Status Session::Undo() {
+  MESHWORK_RETURN_IF_ERROR(CheckIsThere(impl_.get()));
+  return Annotate(impl_->record->Undo(), "Session: ");
+}
+
+std::shared_ptr<StepRecord> Session::record() const { return impl_ == nullptr ? nullptr : impl_->record; }
+
+absl::Status Session::Save(const std::string& dir, const CheckpointNote& note) const {
+  MESHWORK_RETURN_IF_ERROR(CheckIsThere(impl_.get()));
+  return WithoutExceptions(impl_->transport, [&] { return SaveState(Here(), dir, note); });
+}
+
+absl::StatusOr<CheckpointNote> Session::Restore(const std::string& path, const RestoreOptions& options) {
+  MESHWORK_RETURN_IF_ERROR(CheckIsThere(impl_.get()));
+  return WithoutExceptions(impl_->transport, [&]() -> absl::StatusOr<CheckpointNote> {
+    MESHWORK_ASSIGN_OR_RETURN(const std::optional<CheckpointNote> note, RestoreState(Here(), path, options));
+    if (note.has_value()) return *note;
+    return absl::NotFoundError(fmt::format("{}: there is no checkpoint.", path));
+  });
+}
+
+DomainState Session::Here() const {
+  if (impl_ == nullptr) return {};
+  return {impl_->transport, impl_->variables};
 }
 
 const Program& Session::program() const {

@@ -9,13 +9,14 @@
 //
 // If the devices lie in several domains (SessionOptions::executor.transport), each domain has a session of
 // its own, made from the same graph and options. All of them call Create, Run, Evaluate, Bind, and Get of a
-// variable whose blocks lie in several domains, in the same order, with tensors of the same shapes; each
+// variable whose blocks lie in several domains, Save and Restore, in the same order, with tensors of the same shapes; each
 // domain reads from a whole feed the rows that its devices take, and RowsHere says which rows these are. If
 // one domain cannot go on, for example because a feed is missing, or if two domains give different batch
 // sizes, the call fails in all of them and may be made again. Set acts on one domain only.
 //
 // A session that was moved from, or whose Remesh failed halfway, gives errors, empty programs and no names. If a
-// process forks between two steps, the child's session goes on with threads and memory of its own.
+// process forks between two steps, the child's session goes on with threads and memory of its own; unless there are
+// several domains: then Run, Evaluate, Bind, Get and Set fail in the child, as do its steps (base/fork.h).
 //
 // A session is used by one thread at a time; its programs run on worker threads of its own.
 #pragma once
@@ -36,13 +37,18 @@
 #include "meshwork/runtime/executor_options.h"
 #include "meshwork/runtime/predict.h"
 #include "meshwork/runtime/profile.h"
+#include "meshwork/runtime/step_record.h"
 #include "meshwork/runtime/tensor.h"
 #include "meshwork/runtime/trace.h"
 #include "meshwork/spmd/compile.h"
+#include "meshwork/storage/checkpoint.h"
+#include "meshwork/storage/checkpoint_index.h"
 #include "meshwork/train/remesh.h"
 #include "meshwork/train/row_range.h"
 
 namespace meshwork {
+
+struct DomainState;
 
 struct SessionOptions {
   int workers = 0;  // threads, at most 1024; 0: one per core this process may use
@@ -90,8 +96,9 @@ class Session {
 
   // One step: computes the outputs and updates the variables. Errors, which leave the variables as they were:
   // a feed that is missing, unknown, or of another type or shape; those of Compile, if a shorter batch comes
-  // for the first time and its program exceeds the budgets of options.compile. If memory runs out within a
-  // step, the status is ResourceExhausted, and the variables hold no usable values.
+  // for the first time and its program exceeds the budgets of options.compile. Other errors come within a step: memory
+  // runs out (ResourceExhausted), or another domain is lost. With options.executor.atomic the variables are as they
+  // were after these, too; without, they hold no usable values.
   absl::StatusOr<StepResult> Run(const Feeds& feeds);
   // The same without updates: only what the outputs need is computed. Errors: those of Run.
   absl::StatusOr<StepResult> Evaluate(const Feeds& feeds);
@@ -121,8 +128,33 @@ class Session {
   std::vector<std::string> variable_names() const;
   // All variables by name, those of optimizers, too: the blocks that this domain holds, in the session's own memory.
   // What is written there between two steps is the new value of the variable. Keeps the memory alive.
+  // With options.executor.atomic the values lie elsewhere after each step; the tensors know where.
   std::map<std::string, DTensor> State() const;
 
+  // How many steps have updated the variables, by Run or bound, counted on from what set_steps_done said: what is
+  // restored from step 300 goes on from there.
+  int64_t steps_done() const;
+  void set_steps_done(int64_t steps);
+  // The variables are again as before the last step (runtime/step_record.h); steps_done() is one less. On this domain
+  // only. Error: FailedPrecondition, these values are not there: without options.executor.atomic; after another step that
+  // failed; twice.
+  absl::Status Undo();
+  // What counts the steps, for those that hold State() longer than the session; another one after Remesh. Null if the
+  // session was moved from.
+  std::shared_ptr<StepRecord> record() const;
+
+  // Writes a checkpoint of all variables into the folder `dir`, made where it is missing, and waits for it
+  // (storage/checkpoint_writer.h). Those of other steps stay. In all domains, which must see the same folder, or in none.
+  // CheckpointManager (train/checkpoints.h) writes them as a training goes on. Errors: those of CheckpointWriter.
+  absl::Status Save(const std::string& dir, const CheckpointNote& note = {}) const;
+  // Sets all variables, wherever they lay when they were saved: each domain reads what it holds. `path`: a checkpoint, or a
+  // folder of some, of which the newest that can be used is taken; why newer ones cannot goes to standard error. Domain 0
+  // chooses, so all domains restore the same one. Returns what it notes. Errors, in all domains: there is none; a hash is
+  // not that of the file; that of Checkpoint::CheckFits. Until then the variables are as they were. A file that cannot be
+  // read after all leaves them without usable values.
+  absl::StatusOr<CheckpointNote> Restore(const std::string& path, const RestoreOptions& options = {});
+  // The same variables, and the way to the other domains (train/save_restore.h).
+  DomainState Here() const;
   // Goes on with this state on another mesh, and with other layouts, without disk:
   //   session.Remesh(Mesh::Parse("batch=4,model=2").value(), {{"*/kernel", {UNSHARDED, "model"}}});
   // The mesh may have more or fewer devices; the domains stay the same, and each has to hold some. The program is that

@@ -47,8 +47,9 @@ absl::StatusOr<Options> ParseOptions(int argc, const char* const* argv) {
   FlagTable flags(
       "processes",
       "Times all-reduces over the processes beside the same call of MPI or Gloo, and the training step of\n"
-      "mlp_mnist beside that of one process with all devices. Both of a pair take turns, a round of calls\n"
-      "each. Start it by mpirun, or by examples/multi_worker/launch, with all processes on one host.");
+      "mlp_mnist beside that of one process with all devices, and as a step that changes nothing where it\n"
+      "fails (ExecutorOptions::atomic) beside one that does. Both of a pair take turns, a round of calls each.\n"
+      " Start it by mpirun, or by examples/multi_worker/launch, with all processes on one host.");
   flags.Text("sizes", "bytes of the all-reduces, f32: a list with spaces", &o.sizes);
   flags.Text("batches", "examples of the steps: a list with spaces", &o.batches);
   flags.Text("mesh", "of the steps", &o.mesh);
@@ -296,6 +297,33 @@ absl::Status CompareSteps(const Options& o, const Processes& processes, const Ot
   return absl::OkStatus();
 }
 
+// A step that changes nothing where it fails beside one that does.
+absl::Status CompareAtomic(const Options& o, const Processes& processes, int64_t batch, Report& report) {
+  MESHWORK_ASSIGN_OR_RETURN(const Mesh mesh, Mesh::VirtualCpus(o.mesh));
+  SessionOptions options;
+  processes.Use(options);
+  const Dataset digits = SyntheticDigits(/*train=*/batch, /*test=*/0, /*seed=*/1, F32).train;
+  const Batch data = *digits.Batches({.batch_size = batch}).begin();
+  std::vector<Session> sessions;
+  std::vector<BoundStep> steps;
+  for (const bool atomic : {true, false}) {
+    options.executor.atomic = atomic;
+    MESHWORK_ASSIGN_OR_RETURN(Session session, MlpSession(mesh, batch, options));
+    MESHWORK_ASSIGN_OR_RETURN(BoundStep step,
+                              session.Bind({{"images", data["image"]}, {"labels", data["label"]}}));
+    sessions.push_back(std::move(session));
+    steps.push_back(std::move(step));
+  }
+  Pairs pairs;
+  for (int64_t round = 0; round < o.rounds; ++round) {
+    MESHWORK_ASSIGN_OR_RETURN(const double atomic, Time(o.calls, [&] { return steps[0].Run(); }));
+    MESHWORK_ASSIGN_OR_RETURN(const double plain, Time(o.calls, [&] { return steps[1].Run(); }));
+    pairs.Add(atomic, plain);
+  }
+  if (processes.is_chief()) report.Add("atomic", "examples", batch, pairs);
+  return absl::OkStatus();
+}
+
 absl::Status Run(const Options& o) {
   MESHWORK_ASSIGN_OR_RETURN(const std::vector<int64_t> sizes, Numbers(o.sizes, "sizes"));
   MESHWORK_ASSIGN_OR_RETURN(const std::vector<int64_t> batches, Numbers(o.batches, "batches"));
@@ -309,6 +337,8 @@ absl::Status Run(const Options& o) {
     if (processes.is_chief()) report.Head(fmt::format("step of mlp_mnist, {}", o.mesh), "one process");
     for (const int64_t batch : batches)
       MESHWORK_RETURN_IF_ERROR(CompareSteps(o, processes, others, batch, report));
+    if (processes.is_chief()) report.Head("step that takes effect as a whole", "plain");
+    for (const int64_t batch : batches) MESHWORK_RETURN_IF_ERROR(CompareAtomic(o, processes, batch, report));
     return report.Write();
   });
 }

@@ -50,9 +50,11 @@ absl::StatusOr<StepOptions> ParseStepOptions(int argc, const char* const* argv) 
   std::string batches(model.batches), only, memory = "on", meshes(model.meshes);
   FlagTable flags(std::string(model.program), std::string(model.about));
   flags.Text("batch", "examples per step, a list with commas", &batches);
-  flags.Text("meshes",
-             "a list with spaces; with \"/unshared\", every device stores and computes all of its own values",
-             &meshes);
+  flags.Text(
+      "meshes",
+      "a list with spaces; with \"/unshared\", every device stores and computes all of its own values;\n"
+      "                     with \"/atomic\", a step that fails would change nothing (ExecutorOptions::atomic)",
+      &meshes);
   flags.Text(
       "only",
       model.by_hand == nullptr

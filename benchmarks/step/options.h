@@ -9,9 +9,9 @@
 
 namespace meshwork {
 
-// The step written by hand; every other variant is a mesh, "batch=8", or with kUnshared, "batch=8/unshared".
+// The step written by hand; every other variant is a mesh, "batch=8", or with kUnshared, "batch=8/unshared", or kAtomic.
 inline constexpr std::string_view kByHand = "by_hand";
-inline constexpr std::string_view kUnshared = "/unshared";
+inline constexpr std::string_view kUnshared = "/unshared", kAtomic = "/atomic";
 
 struct StepOptions {
   std::vector<int64_t> batches;

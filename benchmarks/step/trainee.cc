@@ -47,6 +47,10 @@ absl::StatusOr<std::unique_ptr<Trainee>> MakeTrainee(const std::string& variant,
     mesh_text.remove_suffix(kUnshared.size());
     options.executor.share = false;
   }
+  if (mesh_text.ends_with(kAtomic)) {
+    mesh_text.remove_suffix(kAtomic.size());
+    options.executor.atomic = true;
+  }
   MESHWORK_ASSIGN_OR_RETURN(const Mesh mesh, Mesh::VirtualCpus(mesh_text));
   MESHWORK_ASSIGN_OR_RETURN(Session session, Session::Create(TheStepModel().graph(mesh, batch), options));
   if (!is_by_hand) return std::make_unique<MeshTrainee>(std::move(session));

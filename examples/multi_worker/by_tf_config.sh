@@ -4,11 +4,12 @@
 #
 #   by_tf_config.sh build/release/examples/mlp_mnist --mesh batch=4,model=2
 #
-# PROCESSES: how many, 2 by default. PORT: the first of their ports at 127.0.0.1, 4444 by default.
+# PROCESSES: how many, 2 by default. PORT: the first of their ports at 127.0.0.1, 4444 by default. EVALUATOR=1: one process
+# more, an evaluator (train_and_evaluate).
 # If one process fails, the others are ended, and the exit code is 1.
 set -euo pipefail
 if [ $# -eq 0 ]; then
-  echo "usage: [PROCESSES=N] [PORT=P] $0 PROGRAM [ARGS...]" >&2
+  echo "usage: [PROCESSES=N] [PORT=P] [EVALUATOR=1] $0 PROGRAM [ARGS...]" >&2
   exit 2
 fi
 readonly processes=${PROCESSES:-2} port=${PORT:-4444}
@@ -25,16 +26,21 @@ trap end_all EXIT
 trap 'trap "" INT TERM; exit 130' INT
 trap 'trap "" INT TERM; exit 143' TERM
 
-workers=
+cluster='' tasks=()
 for ((index = 0; index < processes; ++index)); do
-  workers+="${workers:+, }\"127.0.0.1:$((port + index))\""
+  cluster+="${cluster:+, }\"127.0.0.1:$((port + index))\""
+  tasks+=("{\"type\": \"worker\", \"index\": $index}")
 done
-for ((index = 0; index < processes; ++index)); do
-  TF_CONFIG="{\"cluster\": {\"worker\": [$workers]}, \"task\": {\"type\": \"worker\", \"index\": $index}}" \
-    setsid "$@" </dev/null &
+cluster="\"worker\": [$cluster]"
+if [ "${EVALUATOR:-0}" = 1 ]; then
+  cluster+=", \"evaluator\": [\"127.0.0.1:$((port + processes))\"]"
+  tasks+=('{"type": "evaluator", "index": 0}')
+fi
+for task in "${tasks[@]}"; do
+  TF_CONFIG="{\"cluster\": {$cluster}, \"task\": $task}" setsid "$@" </dev/null &
 done
 
-for ((ended = 0; ended < processes; ++ended)); do
+for ((ended = 0; ended < ${#tasks[@]}; ++ended)); do
   wait -n && continue
   # The others are told why, and say so.
   for ((tenth = 0; tenth < 20; ++tenth)); do

@@ -1,8 +1,9 @@
 #include "examples/support/cnn.h"
 
 namespace meshwork {
+namespace {
 
-void BuildCnn(Graph& graph, int64_t batch_size, DType dtype, const Optimizer& optimizer) {
+void AddCnn(Graph& graph, int64_t batch_size, DType dtype, const Optimizer* optimizer) {
   auto axis_or_whole = [&](const char* name) {
     return graph.mesh().FindAxes(name).ok() ? DimSpec(name) : DimSpec(UNSHARDED);
   };
@@ -18,11 +19,18 @@ void BuildCnn(Graph& graph, int64_t batch_size, DType dtype, const Optimizer& op
   Value pooled = MaxPool(Relu(conv1(images)), {2, 2});
   Value logits = dense2(Relu(dense1(Flatten(pooled))));
   Value loss = SparseSoftmaxCrossEntropy(logits, labels);
-  optimizer.Minimize(loss);
+  if (optimizer != nullptr) optimizer->Minimize(loss);
 
   graph.Output("loss", loss);
   graph.Output("accuracy", Accuracy(logits, labels, dtype));
 }
+
+}  // namespace
+
+void BuildCnn(Graph& graph, int64_t batch_size, DType dtype, const Optimizer& optimizer) {
+  AddCnn(graph, batch_size, dtype, &optimizer);
+}
+void BuildCnn(Graph& graph, int64_t batch_size, DType dtype) { AddCnn(graph, batch_size, dtype, nullptr); }
 
 std::vector<std::string> CnnWeights() {
   std::vector<std::string> names;

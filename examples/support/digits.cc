@@ -1,8 +1,8 @@
 #include "examples/support/digits.h"
 
 #include <algorithm>
-#include <cstdlib>
 
+#include "examples/support/digits_data.h"
 #include "examples/support/digits_options.h"
 #include "examples/support/digits_report.h"
 #include "examples/support/digits_training.h"
@@ -13,28 +13,6 @@
 namespace meshwork {
 namespace {
 
-absl::StatusOr<Data> LoadData(const DigitsOptions& options, DType dtype) {
-  std::string dir = options.data_dir;
-  if (const char* variable = std::getenv("MNIST_DIR"); dir.empty() && variable != nullptr) dir = variable;
-  Data data{"mnist", {}};
-  if (dir.empty() || dir == "synthetic") {
-    if (options.run.is_chief())
-      fmt::print(
-          stderr,
-          "*** These are NOT the MNIST digits: training on synthetic ones from the built-in generator.\n"
-          "*** For MNIST give --data-dir or MNIST_DIR, or run ./dev mnist.\n");
-    data = {"synthetic", SyntheticDigits(options.train_examples, options.test_examples,
-                                         static_cast<uint64_t>(options.run.seed), dtype)};
-  } else {
-    MESHWORK_ASSIGN_OR_RETURN(data.digits,
-                              LoadMnist(dir, dtype, {options.train_examples, options.test_examples}));
-  }
-  if (data.digits.train.size() == 0 || data.digits.test.size() == 0)
-    return InvalidArgument("{}: there are {} training and {} test images; at least one of each is needed.",
-                           dir, data.digits.train.size(), data.digits.test.size());
-  return data;
-}
-
 void PrintHead(const Data& data, const Mesh& mesh, int64_t parameters) {
   fmt::print("{}: {} training and {} test images, mesh {} of {} devices, {} parameters\n", data.source,
              data.digits.train.size(), data.digits.test.size(), mesh.ToString(), mesh.num_devices(),
@@ -44,7 +22,7 @@ void PrintHead(const Data& data, const Mesh& mesh, int64_t parameters) {
 absl::Status WriteResults(const DigitsModel& model, const Session& session, const Data& data,
                           const DigitsOptions& options, const TrainLog& log) {
   MESHWORK_RETURN_IF_ERROR(WriteProfile(session, options.run));
-  if (!options.save.empty()) {
+  if (!options.save.empty() && !log.was_stopped) {
     MESHWORK_ASSIGN_OR_RETURN(const Weights weights, WeightsOf(model, session));
     if (options.run.is_chief()) MESHWORK_RETURN_IF_ERROR(WriteSafetensors(options.save, weights));
   }
@@ -57,7 +35,10 @@ absl::Status Main(const DigitsModel& model, const DigitsOptions& options) {
   MESHWORK_ASSIGN_OR_RETURN(const Mesh mesh, MeshOf(options.run));
   MESHWORK_RETURN_IF_ERROR(CheckOutputs(options.run, {{"--save", options.save}}));
   MESHWORK_ASSIGN_OR_RETURN(const DType dtype, DTypeFromName(options.dtype));
-  MESHWORK_ASSIGN_OR_RETURN(const Data data, LoadData(options, dtype));
+  MESHWORK_ASSIGN_OR_RETURN(const Data data,
+                            LoadData({options.data_dir, options.train_examples, options.test_examples,
+                                      options.run.seed, options.run.is_chief()},
+                                     dtype));
 
   Graph graph(mesh);
   model.build(graph, std::min(options.batch_size, data.digits.train.size()), dtype,
@@ -70,14 +51,17 @@ absl::Status Main(const DigitsModel& model, const DigitsOptions& options) {
   }
   MESHWORK_ASSIGN_OR_RETURN(Session session, CreateSession(graph, options.run));
   for (const auto& [name, tensor] : weights) MESHWORK_RETURN_IF_ERROR(session.Set(name, tensor));
+  MESHWORK_ASSIGN_OR_RETURN(const std::unique_ptr<Resumable> training,
+                            Resumable::Begin(options.run, session, FactsOf(data, options)));
   const int64_t parameters = CountParameters(model, graph);
   PrintHead(data, mesh, parameters);
   PrintStep(session, options.run);
 
   // Testing takes time, so the model is tested before training only if that is of interest.
   const bool test_before = options.epochs == 0 || !options.load.empty() || !options.run.plot.empty();
-  MESHWORK_ASSIGN_OR_RETURN(const TrainLog log, Train(model, session, data, options, test_before));
-  return WriteResults(model, session, data, options, log);
+  MESHWORK_ASSIGN_OR_RETURN(const TrainLog log, Train(model, session, data, options, *training, test_before));
+  MESHWORK_RETURN_IF_ERROR(WriteResults(model, session, data, options, log));
+  return log.saved;
 }
 
 struct Choice {

@@ -22,8 +22,8 @@ absl::StatusOr<DigitsOptions> ParseDigitsOptions(const DigitsModel& model, int a
   flags.Int("train-examples", "the first so many training images", &o.train_examples, 1, kMostExamples);
   flags.Int("test-examples", "the first so many test images", &o.test_examples, 1, kMostExamples);
   flags.Int("epochs", "passes over the training images; 0: only test the weights", &o.epochs, 0);
-  flags.Int("steps", "stop after so many steps and put each step's loss into the JSON; 0: no limit", &o.steps,
-            0);
+  flags.Int("steps", "stop after so many steps in all and put each step's loss into the JSON; 0: no limit",
+            &o.steps, 0);
   flags.Int("batch-size", "images per step; the last batch of an epoch may be shorter", &o.batch_size, 1,
             kMostExamples);
   flags.Choice("optimizer", "what updates the weights", &o.optimizer, OptimizerNames());
@@ -37,7 +37,7 @@ absl::StatusOr<DigitsOptions> ParseDigitsOptions(const DigitsModel& model, int a
   flags.Text("load", "starts with the weights that --save wrote, on this mesh or another", &o.load);
   flags.Text("save", "writes the weights as safetensors; the optimizer's state is not among them", &o.save);
   MESHWORK_RETURN_IF_ERROR(flags.Parse(argc, argv));
-  if (o.run.profile.empty()) o.run.profile = "off";
+  MESHWORK_RETURN_IF_ERROR(CheckRunFlags(o.run));
   o.help = flags.help_asked();
   o.help_text = flags.Help();
   return o;

@@ -18,8 +18,9 @@ Panel PanelOf(std::string title, const TrainLog& log, double (*measure)(const Me
   for (const TrainLog::Epoch& epoch : log.epochs)
     test.points.push_back({static_cast<double>(epoch.steps), measure(epoch.test)});
   Series train{.name = "train", .paint = 0};
-  for (size_t s = 0; s < log.steps.size(); ++s)
-    train.points.push_back({static_cast<double>(s + 1), measure(log.steps[s])});
+  for (const Measures& step : log.steps)
+    train.points.push_back(
+        {static_cast<double>(log.steps_before + std::ssize(train.points) + 1), measure(step)});
 
   // Batches differ; the moving mean shows the trend.
   Panel panel{std::move(title), WithMovingMean(std::move(train))};
@@ -38,13 +39,17 @@ absl::Status WriteJson(const DigitsModel& model, const Session& session, const D
     json["before"] = {{"test_loss", log.before->loss}, {"test_accuracy", log.before->accuracy}};
   json["epochs"] = nlohmann::ordered_json::array();
   for (const TrainLog::Epoch& epoch : log.epochs)
-    json["epochs"].push_back({{"train_loss", epoch.train.loss},
+    json["epochs"].push_back({{"epoch", epoch.number + 1},
+                              {"train_loss", epoch.train.loss},
                               {"train_accuracy", epoch.train.accuracy},
                               {"test_loss", epoch.test.loss},
                               {"test_accuracy", epoch.test.accuracy},
                               {"seconds", epoch.seconds}});
-  if (options.steps > 0)
+  if (options.steps > 0) {
+    json["first_step"] = log.steps_before + 1;
+    json["step_losses"] = nlohmann::ordered_json::array();
     for (const Measures& step : log.steps) json["step_losses"].push_back(step.loss);
+  }
   return WriteFileAtomically(options.run.json, json.dump(2) + "\n");
 }
 

@@ -15,20 +15,6 @@ double SecondsSince(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-class Averages {
- public:
-  void Add(const Measures& batch, int64_t rows) {
-    sum_.loss += batch.loss * static_cast<double>(rows);
-    sum_.accuracy += batch.accuracy * static_cast<double>(rows);
-    examples_ += static_cast<double>(rows);
-  }
-  Measures mean() const { return {sum_.loss / examples_, sum_.accuracy / examples_}; }
-
- private:
-  Measures sum_;
-  double examples_ = 0;
-};
-
 absl::StatusOr<Measures> MeasuresOf(const StepResult& result) {
   Measures measures;
   MESHWORK_ASSIGN_OR_RETURN(measures.loss, result.scalar("loss"));
@@ -63,42 +49,145 @@ std::string Describe(const Measures& test) {
   return fmt::format("test loss {:.4f}  test accuracy {:.2f} %", test.loss, 100 * test.accuracy);
 }
 
+// Where training is: so many steps are made, so many epochs are over, and so many batches of the next one.
+struct Position {
+  int64_t step = 0, epoch = 0, batch = 0;
+  Averages train;  // of the batches
+
+  CheckpointFacts ToFacts() const {
+    return {{"epoch", fmt::format("{}", epoch)},
+            {"batch", fmt::format("{}", batch)},
+            {"epoch_examples", fmt::format("{}", train.examples())},
+            {"epoch_loss", fmt::format("{}", train.sum().loss)},
+            {"epoch_accuracy", fmt::format("{}", train.sum().accuracy)}};
+  }
+  static Position From(const Resumable& training) {
+    return {training.first_step(), training.Number("epoch"), training.Number("batch"),
+            Averages({training.Real("epoch_loss"), training.Real("epoch_accuracy")},
+                     training.Number("epoch_examples"))};
+  }
+};
+
+// The rest of an epoch.
+class Trainer {
+ public:
+  Trainer(const DigitsModel& model, Session& session, const Data& data, const DigitsOptions& options,
+          Resumable& training)
+      : model_(model),
+        session_(session),
+        data_(data),
+        options_(options),
+        training_(training),
+        position_(Position::From(training)),
+        batches_(BatchesFor(session, options.batch_size)) {
+    if (options.shuffle == "on") batches_.shuffle_seed = static_cast<uint64_t>(options.run.seed);
+  }
+
+  absl::StatusOr<TrainLog> Run(bool test_before) {
+    training_.PrintFrom();
+    log_.steps_before = position_.step;
+    if (test_before && position_.step == 0) {
+      MESHWORK_ASSIGN_OR_RETURN(log_.before, Test());
+      fmt::print("at the start  {}\n", Describe(*log_.before));
+    }
+    const int64_t steps_per_epoch = data_.digits.train.Batches(batches_).num_batches();
+    ProgressReporter progress = ProgressReporter::For(stdout, options_.epochs, steps_per_epoch);
+    while (position_.epoch < options_.epochs && !IsDone() && training_.goes_on()) {
+      const Clock::time_point start = Clock::now();
+      MESHWORK_RETURN_IF_ERROR(RunEpoch(progress));
+      if (position_.batch < steps_per_epoch && !IsDone()) break;  // stopped by a signal
+      const bool is_whole = position_.batch == steps_per_epoch;
+      MESHWORK_ASSIGN_OR_RETURN(const Measures test, Test());
+      progress.EndEpoch(Describe(test));
+      log_.epochs.push_back(
+          {position_.epoch, position_.train.mean(), test, SecondsSince(start), position_.step});
+      if (is_whole) NextEpoch();
+    }
+    log_.was_stopped = !training_.goes_on() && position_.epoch < options_.epochs && !IsDone();
+    log_.saved = training_.End(position_.step, Facts());
+    return std::move(log_);
+  }
+
+ private:
+  bool IsDone() const { return options_.steps > 0 && position_.step >= options_.steps; }
+  absl::StatusOr<Measures> Test() {
+    return EvaluateOn(model_, session_, data_.digits.test, options_.batch_size);
+  }
+  void NextEpoch() {
+    ++position_.epoch;
+    position_.batch = 0;
+    position_.train = {};
+  }
+
+  CheckpointFacts Facts() const {
+    CheckpointFacts facts = position_.ToFacts();
+    facts["optimizer"] = options_.optimizer;
+    facts["learning_rate"] = fmt::format("{}", options_.learning_rate);
+    return facts;
+  }
+
+  absl::Status RunEpoch(ProgressReporter& progress) {
+    batches_.epoch = position_.epoch;
+    batches_.first_batch = position_.batch;
+    progress.BeginEpoch(position_.epoch);
+    const Averages& before = position_.train;
+    if (position_.batch > 0)
+      progress.Resume(position_.batch, before.examples(), before.mean().loss, before.mean().accuracy);
+    for (const Batch& batch : data_.digits.train.Batches(batches_)) {
+      MESHWORK_RETURN_IF_ERROR(Step(batch, progress));
+      if (IsDone() || !training_.goes_on()) break;
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Step(const Batch& batch, ProgressReporter& progress) {
+    if (log_.steps.empty()) log_.startup_seconds = SecondsSinceProcessStart();
+    const Clock::time_point start = Clock::now();
+    MESHWORK_ASSIGN_OR_RETURN(const StepResult result, session_.Run(FeedsOf(model_, batch)));
+    if (batch.rows() == options_.batch_size) log_.step_seconds.push_back(SecondsSince(start));
+    MESHWORK_ASSIGN_OR_RETURN(const Measures measures, MeasuresOf(result));
+    ++position_.step;
+    ++position_.batch;
+    position_.train.Add(measures, batch.rows());
+    log_.steps.push_back(measures);
+    progress.Step(batch.rows(), measures.loss, measures.accuracy);
+    return training_.AfterStep(position_.step, [&] { return Facts(); });
+  }
+
+  const DigitsModel& model_;
+  Session& session_;
+  const Data& data_;
+  const DigitsOptions& options_;
+  Resumable& training_;
+  Position position_;
+  BatchOptions batches_;
+  TrainLog log_;
+};
+
 }  // namespace
 
+void Averages::Add(const Measures& batch, int64_t rows) {
+  sum_.loss += batch.loss * static_cast<double>(rows);
+  sum_.accuracy += batch.accuracy * static_cast<double>(rows);
+  examples_ += rows;
+}
+
+Measures Averages::mean() const {
+  const double examples = static_cast<double>(examples_);
+  return {sum_.loss / examples, sum_.accuracy / examples};
+}
+
+CheckpointFacts FactsOf(const Data& data, const DigitsOptions& options) {
+  return {{"data", data.source},
+          {"examples", fmt::format("{}", data.digits.train.size())},
+          {"batch_size", fmt::format("{}", options.batch_size)},
+          {"shuffle", options.shuffle},
+          {"seed", fmt::format("{}", options.run.seed)}};
+}
+
 absl::StatusOr<TrainLog> Train(const DigitsModel& model, Session& session, const Data& data,
-                               const DigitsOptions& options, bool test_before) {
-  TrainLog log;
-  if (test_before) {
-    MESHWORK_ASSIGN_OR_RETURN(log.before, EvaluateOn(model, session, data.digits.test, options.batch_size));
-    fmt::print("at the start  {}\n", Describe(*log.before));
-  }
-  BatchOptions batches = BatchesFor(session, options.batch_size);
-  if (options.shuffle == "on") batches.shuffle_seed = static_cast<uint64_t>(options.run.seed);
-  ProgressReporter progress =
-      ProgressReporter::For(stdout, options.epochs, data.digits.train.Batches(batches).num_batches());
-  auto done = [&] { return options.steps > 0 && std::ssize(log.steps) >= options.steps; };
-  for (int64_t epoch = 0; epoch < options.epochs && !done(); ++epoch) {
-    const Clock::time_point start = Clock::now();
-    batches.epoch = epoch;
-    progress.BeginEpoch(epoch);
-    Averages train;
-    for (const Batch& batch : data.digits.train.Batches(batches)) {
-      if (log.steps.empty()) log.startup_seconds = SecondsSinceProcessStart();
-      const Clock::time_point step_start = Clock::now();
-      MESHWORK_ASSIGN_OR_RETURN(const StepResult result, session.Run(FeedsOf(model, batch)));
-      if (batch.rows() == options.batch_size) log.step_seconds.push_back(SecondsSince(step_start));
-      MESHWORK_ASSIGN_OR_RETURN(const Measures measures, MeasuresOf(result));
-      train.Add(measures, batch.rows());
-      log.steps.push_back(measures);
-      progress.Step(batch.rows(), measures.loss, measures.accuracy);
-      if (done()) break;
-    }
-    MESHWORK_ASSIGN_OR_RETURN(const Measures test,
-                              EvaluateOn(model, session, data.digits.test, options.batch_size));
-    progress.EndEpoch(Describe(test));
-    log.epochs.push_back({train.mean(), test, SecondsSince(start), std::ssize(log.steps)});
-  }
-  return log;
+                               const DigitsOptions& options, Resumable& training, bool test_before) {
+  return Trainer(model, session, data, options, training).Run(test_before);
 }
 
 }  // namespace meshwork

@@ -5,8 +5,10 @@
 #include <cmath>
 
 #include "examples/support/gpt.h"
+#include "examples/support/resumable.h"
 #include "examples/support/text.h"
 #include "examples/support/training_run.h"
+#include "meshwork/base/hash.h"
 #include "meshwork/base/status.h"
 #include "meshwork/storage/file.h"
 #include "meshwork/train/random.h"
@@ -51,14 +53,14 @@ absl::StatusOr<GptOptions> ParseOptions(const GptProgram& program, int argc, con
       "attention passes blocks of keys and values on along \"seq\" and never holds the whole sequence",
       &o.model.ring);
   flags.Int("batch", "examples per step", &o.batch, 1, kMost);
-  flags.Int("steps", "how often the weights are updated", &o.steps, 0);
+  flags.Int("steps", "how often the weights are updated in all", &o.steps, 0);
   flags.Real("learning-rate", "of Adam", &o.learning_rate, 0);
   flags.Choice("dtype", "of weights and activations", &o.dtype, {"f32", "f64"});
   flags.Int("sample-bytes", "so many are written at the end", &o.sample_bytes, 0, kMost);
   flags.Real("temperature", "how freely: the chance of a byte grows with exp(logit / temperature)",
              &o.temperature, 0);
   MESHWORK_RETURN_IF_ERROR(flags.Parse(argc, argv));
-  if (o.run.profile.empty()) o.run.profile = "off";
+  MESHWORK_RETURN_IF_ERROR(CheckRunFlags(o.run));
   o.model.rotary = o.positions == "rotary";
   o.help = flags.help_asked();
   o.help_text = flags.Help();
@@ -96,26 +98,64 @@ Feeds DrawExamples(const std::string& text, const GptOptions& o, int64_t step, c
 }
 
 struct TrainLog {
+  int64_t steps_before = 0;  // that a checkpoint had made; what follows comes after them
+  bool was_stopped = false;  // by a signal, before the end
+  absl::Status saved;        // whether the last checkpoint was written
   std::optional<double> startup_seconds;
   std::vector<double> losses, step_seconds;
 };
 
-absl::StatusOr<TrainLog> Train(Session& session, const std::string& text, const GptOptions& o) {
+// What decides on the examples of a step, besides its number.
+CheckpointFacts FactsOf(const std::string& text, const GptOptions& o) {
+  return {{"text", fmt::format("{:016x}", StableHash(text))},
+          {"batch", fmt::format("{}", o.batch)},
+          {"sequence", fmt::format("{}", o.model.sequence)},
+          {"seed", fmt::format("{}", o.run.seed)}};
+}
+
+// The mean loss over the examples so far.
+struct Mean {
+  int64_t examples = 0;
+  double sum = 0;
+
+  void Add(double loss, int64_t rows) {
+    sum += loss * static_cast<double>(rows);
+    examples += rows;
+  }
+  double value() const { return sum / static_cast<double>(examples); }
+};
+
+absl::StatusOr<TrainLog> Train(Session& session, const std::string& text, const GptOptions& o,
+                               Resumable& training) {
   using Clock = std::chrono::steady_clock;
-  TrainLog log;
+  training.PrintFrom();
+  int64_t step = training.first_step();
+  TrainLog log{.steps_before = step};
   ProgressReporter progress = ProgressReporter::For(stdout, /*epochs=*/1, o.steps);
   progress.BeginEpoch(0);
+  Mean mean{.examples = training.Number("examples"), .sum = training.Real("loss_sum")};
+  if (step > 0 && mean.examples > 0) progress.Resume(step, mean.examples, mean.value());
+  const auto facts = [&]() -> CheckpointFacts {
+    return {{"examples", fmt::format("{}", mean.examples)},
+            {"loss_sum", fmt::format("{}", mean.sum)},
+            {"optimizer", "adam"},
+            {"learning_rate", fmt::format("{}", o.learning_rate)}};
+  };
   const RowRange rows = session.RowsHere(o.batch);
-  for (int64_t step = 0; step < o.steps; ++step) {
+  while (step < o.steps && training.goes_on()) {
     const Feeds feeds = DrawExamples(text, o, step, rows);
-    if (step == 0) log.startup_seconds = SecondsSinceProcessStart();
+    if (log.losses.empty()) log.startup_seconds = SecondsSinceProcessStart();
     const Clock::time_point start = Clock::now();
     MESHWORK_ASSIGN_OR_RETURN(const StepResult result, session.Run(feeds));
     log.step_seconds.push_back(std::chrono::duration<double>(Clock::now() - start).count());
     MESHWORK_ASSIGN_OR_RETURN(log.losses.emplace_back(), result.scalar("loss"));
+    mean.Add(log.losses.back(), o.batch);
     progress.Step(o.batch, log.losses.back());
+    MESHWORK_RETURN_IF_ERROR(training.AfterStep(++step, facts));
   }
-  if (o.steps > 0) progress.EndEpoch(fmt::format("last loss {:.4f}", log.losses.back()));
+  log.was_stopped = step < o.steps;
+  if (!log.losses.empty()) progress.EndEpoch(fmt::format("last loss {:.4f}", log.losses.back()));
+  log.saved = training.End(step, facts());
   return log;
 }
 
@@ -184,6 +224,7 @@ absl::Status WriteResults(const Session& session, int64_t parameters, const std:
   if (!o.run.json.empty()) {
     nlohmann::ordered_json json = {{"data", source}};
     json.update(DescribeRun(session, parameters, log.startup_seconds, log.step_seconds));
+    json["first_step"] = log.steps_before + 1;
     json["step_losses"] = log.losses;
     json["sample"] = sample;
     const auto replace = nlohmann::ordered_json::error_handler_t::replace;  // bytes that are not UTF-8
@@ -194,7 +235,7 @@ absl::Status WriteResults(const Session& session, int64_t parameters, const std:
       fmt::format("adam, mesh {}, batches of {}", session.program().body.mesh().ToString(), o.batch);
   return WriteLossPlot(o.run.plot,
                        fmt::format("Transformer on {}", source == "synthetic" ? "a synthetic text" : source),
-                       note, log.losses);
+                       note, log.steps_before + 1, log.losses);
 }
 
 absl::Status Main(const GptOptions& o) {
@@ -211,17 +252,20 @@ absl::Status Main(const GptOptions& o) {
   MESHWORK_RETURN_IF_ERROR(graph.status());
   MESHWORK_RETURN_IF_ERROR(CheckOutputs(o.run));
   MESHWORK_ASSIGN_OR_RETURN(Session session, CreateSession(graph, o.run));
+  MESHWORK_ASSIGN_OR_RETURN(const std::unique_ptr<Resumable> training,
+                            Resumable::Begin(o.run, session, FactsOf(text, o)));
   const int64_t parameters = CountParameters(graph);
   fmt::print("{}: {} bytes, mesh {} of {} devices, {} parameters\n", o.text.empty() ? "synthetic" : o.text,
              text.size(), mesh.ToString(), mesh.num_devices(), parameters);
   PrintStep(session, o.run);
-  MESHWORK_ASSIGN_OR_RETURN(const TrainLog log, Train(session, text, o));
+  MESHWORK_ASSIGN_OR_RETURN(const TrainLog log, Train(session, text, o, *training));
   std::string sample;
-  if (o.sample_bytes > 0) {
+  if (o.sample_bytes > 0 && !log.was_stopped) {
     MESHWORK_ASSIGN_OR_RETURN(sample, WriteSample(session, text, with_model));
     fmt::print("\n{}\n", sample);
   }
-  return WriteResults(session, parameters, sample, o, log);
+  MESHWORK_RETURN_IF_ERROR(WriteResults(session, parameters, sample, o, log));
+  return log.saved;
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <charconv>
 #include <csignal>
 #include <ctime>
 #include <filesystem>
@@ -14,6 +15,7 @@
 #include <sstream>
 #include <system_error>
 
+#include "fmt/ranges.h"
 #include "meshwork/base/status.h"
 #include "meshwork/plan/memory_report.h"
 #include "meshwork/storage/file.h"
@@ -21,7 +23,7 @@
 namespace meshwork {
 namespace {
 
-constexpr int64_t kMostWorkers = 1024;
+constexpr int64_t kMostWorkers = 1024, kMostKept = 1 << 20;
 constexpr int64_t kTracedSteps = 10, kTracedDeviceSteps = 5120;
 
 // The file for --profile's trace; empty if it only prints.
@@ -59,12 +61,14 @@ absl::Status MakeFolder(std::string_view flag, const std::string& folder, std::s
   return CheckWritable(fmt::format("{}/{}", folder, file));
 }
 
-// A trace is gathered from all processes, at the end of a training: those that gather none would never come.
-absl::Status AgreeOnTrace(const RunOptions& options) {
+// A trace is gathered from all processes, and all of them write checkpoints: those that do neither would never come.
+absl::Status AgreeOnFlags(const RunOptions& options) {
   Transport* const transport = options.processes->transport();
   if (transport == nullptr) return absl::OkStatus();
-  return Agree(*transport, "--profile",
-               std::string(TraceFile(options).empty() ? "names no file" : "names a file"));
+  MESHWORK_RETURN_IF_ERROR(Agree(*transport, "--profile",
+                                 std::string(TraceFile(options).empty() ? "names no file" : "names a file")));
+  return Agree(*transport, "--checkpoint-dir",
+               std::string(options.checkpoint_dir.empty() ? "is not given" : "is given"));
 }
 
 // What a process that is not chief prints goes to its log, "worker-1.log", or nowhere.
@@ -77,13 +81,45 @@ absl::Status MoveOutput(const RunOptions& options) {
     MESHWORK_RETURN_IF_ERROR(MakeFolder("--log-dir", options.log_dir, name));
     path = fmt::format("{}/{}", options.log_dir, name);
   }
-  const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  const int start = processes.generation() == 0 ? O_TRUNC : O_APPEND;  // what it printed before a loss stays
+  const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | start, 0666);
+  std::fflush(stdout);
   if (file < 0 || dup2(file, STDOUT_FILENO) < 0)
     return InvalidArgument("--log-dir: cannot write to {}: {}.", path,
                            std::generic_category().message(errno));
   close(file);
   fmt::print("{}, of {} processes\n", processes.Name(), processes.cluster().num_processes());
   return absl::OkStatus();
+}
+
+// Where stdout goes at first: a process may become the chief when others are lost.
+class Output {
+ public:
+  Output() : first_(dup(STDOUT_FILENO)) {}
+  Output(const Output&) = delete;
+  Output& operator=(const Output&) = delete;
+  ~Output() {
+    if (first_ >= 0) close(first_);
+  }
+  void Restore() const {
+    std::fflush(stdout);
+    if (first_ >= 0) dup2(first_, STDOUT_FILENO);
+  }
+
+ private:
+  const int first_;
+};
+
+// The mesh with its first axis as much shorter as the processes need to share it; nothing if that does not help.
+std::optional<Mesh> ShortenedFor(const Cluster& cluster, const Mesh& mesh) {
+  for (int64_t size = mesh.num_axes() > 0 ? mesh.axis(0).size - 1 : 0; size >= 1; --size) {
+    std::vector<std::string> axes = {fmt::format("{}={}", mesh.axis(0).name, size)};
+    for (int a = 1; a < mesh.num_axes(); ++a)
+      axes.push_back(fmt::format("{}={}", mesh.axis(a).name, mesh.axis(a).size));
+    absl::StatusOr<Mesh> shorter = Mesh::VirtualCpus(fmt::format("{}", fmt::join(axes, ",")));
+    if (shorter.ok() && Placement::Create(*shorter, cluster).ok()) return *std::move(shorter);
+  }
+  return std::nullopt;
 }
 
 double Median(std::vector<double> values) {
@@ -115,11 +151,46 @@ void AddRunFlags(FlagTable& flags, const std::string& axes, const std::string& s
       "keeps the optimizer's state in blocks over \"batch\" (ZeRO stage 1); the weights are the same",
       &options->shard_weight_update);
   flags.Text("dump", "writes the program after every pass into this folder", &options->dump);
+  flags.Text("checkpoint-dir",
+             "writes checkpoints into this folder, which all processes see, and a last one on SIGTERM",
+             &options->checkpoint_dir);
+  flags.Text("checkpoint-every", "how often: seconds, as 600s, or steps, as 100steps",
+             &options->checkpoint_every);
+  flags.Int("keep-checkpoints", "so many stay, the newest ones", &options->keep_checkpoints, 1, kMostKept);
+  flags.Switch("resume", "goes on from the newest checkpoint in --checkpoint-dir, if there is one",
+               &options->resume);
   AddJoinFlags(flags, &options->join);
   flags.Switch("deterministic", "the same bits on however many processes, for more bytes between them",
                &options->deterministic);
+  flags.Text(
+      "check-replicas",
+      "every=N: each N-th step compares, bit by bit, what all processes hold of the same weights, and ends\n"
+      "                     training where they differ",
+      &options->check_replicas);
   flags.Text("log-dir", "processes other than the chief write what they print into this folder",
              &options->log_dir);
+}
+
+absl::Status CheckRunFlags(RunOptions& options) {
+  if (options.profile.empty()) options.profile = "off";
+  MESHWORK_RETURN_IF_ERROR(CheckpointEvery(options.checkpoint_every).status());
+  if (options.resume && options.checkpoint_dir.empty())
+    return InvalidArgument("--resume: there is no --checkpoint-dir; it names the folder to go on from.");
+  return absl::OkStatus();
+}
+
+absl::StatusOr<CheckpointOptions> CheckpointEvery(const std::string& text) {
+  CheckpointOptions every;
+  int64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  const std::string_view unit(end, static_cast<size_t>(text.data() + text.size() - end));
+  if (error == std::errc() && number >= 1 && unit == "s") every.seconds = static_cast<double>(number);
+  else if (error == std::errc() && number >= 1 && unit == "steps") every.steps = number;
+  else
+    return InvalidArgument(
+        "--checkpoint-every: \"{}\" is no length of time; give seconds, as 600s, or steps, as 100steps.",
+        text);
+  return every;
 }
 
 absl::Status CheckOutputs(const RunOptions& options, const NamedFiles& others) {
@@ -144,9 +215,19 @@ absl::Status CheckOutputs(const RunOptions& options, const NamedFiles& others) {
 absl::StatusOr<Mesh> MeshOf(const RunOptions& options) {
   absl::StatusOr<Mesh> mesh = Mesh::VirtualCpus(options.mesh);
   if (!mesh.ok()) return Annotate(mesh.status(), "--mesh: ");
-  const absl::Status shared = Placement::Create(*mesh, options.processes->cluster()).status();
-  if (!shared.ok()) return Annotate(shared, "--mesh: ");
-  return mesh;
+  const Processes& processes = *options.processes;
+  const absl::Status shared = Placement::Create(*mesh, processes.cluster()).status();
+  if (shared.ok()) return mesh;
+  if (processes.cluster().num_processes() < processes.num_wanted()) {
+    if (std::optional<Mesh> shorter = ShortenedFor(processes.cluster(), *mesh)) {
+      if (options.is_chief())
+        fmt::print(stderr, "{} cannot share the mesh {} evenly; the training goes on on {}.\n",
+                   Count(processes.cluster().num_processes(), "process"), mesh->ToString(),
+                   shorter->ToString());
+      return *std::move(shorter);
+    }
+  }
+  return Annotate(shared, "--mesh: ");
 }
 
 absl::StatusOr<Session> CreateSession(const Graph& graph, const RunOptions& options) {
@@ -162,6 +243,11 @@ absl::StatusOr<Session> CreateSession(const Graph& graph, const RunOptions& opti
   MESHWORK_ASSIGN_OR_RETURN(Session session, Session::Create(graph, std::move(session_options)));
   MESHWORK_RETURN_IF_ERROR(dumper.status());
   return session;
+}
+
+absl::StatusOr<ReplicaCheck> MakeReplicaCheck(const RunOptions& options) {
+  MESHWORK_ASSIGN_OR_RETURN(const int64_t every, ParseReplicaCheck(options.check_replicas));
+  return ReplicaCheck::Create(*options.processes, every);
 }
 
 void PrintStep(const Session& session, const RunOptions& options) {
@@ -231,10 +317,11 @@ std::vector<Series> WithMovingMean(Series steps) {
   return {std::move(steps), std::move(mean)};
 }
 
-absl::Status WriteLossPlot(const std::string& path, std::string title, std::string note,
+absl::Status WriteLossPlot(const std::string& path, std::string title, std::string note, int64_t first_step,
                            const std::vector<double>& losses) {
   Series train{.name = "train", .paint = 0};
-  for (size_t s = 0; s < losses.size(); ++s) train.points.push_back({static_cast<double>(s + 1), losses[s]});
+  for (double loss : losses)
+    train.points.push_back({static_cast<double>(first_step + std::ssize(train.points)), loss});
   Panel panel{.title = "Loss", .series = WithMovingMean(std::move(train))};
   LineChart chart{.title = std::move(title), .note = std::move(note), .x_label = "step"};
   chart.panels.push_back(std::move(panel));
@@ -242,11 +329,16 @@ absl::Status WriteLossPlot(const std::string& path, std::string title, std::stri
 }
 
 absl::Status RunWithOthers(RunOptions& options, const std::function<absl::Status()>& body) {
+  MESHWORK_RETURN_IF_ERROR(ParseReplicaCheck(options.check_replicas).status());
   MESHWORK_ASSIGN_OR_RETURN(Processes processes, Processes::Join(options.join));
   options.processes = &processes;
+  const RunOptions asked = options;
+  const Output output;
   return processes.Run([&]() -> absl::Status {
-    MESHWORK_RETURN_IF_ERROR(AgreeOnTrace(options));
-    if (!processes.is_chief()) {
+    options = asked;
+    output.Restore();
+    MESHWORK_RETURN_IF_ERROR(AgreeOnFlags(options));
+    if (!processes.is_chief() && !processes.is_evaluator()) {
       MESHWORK_RETURN_IF_ERROR(MoveOutput(options));
       options.json = options.plot = options.dump = "";
       if (TraceFile(options).empty()) options.profile = "off";
@@ -255,6 +347,21 @@ absl::Status RunWithOthers(RunOptions& options, const std::function<absl::Status
     return body();
   });
 }
+
+namespace {
+
+// As of meshwork's commands: 2 if the same would happen again, so that meshwork supervise does not start it again.
+int ExitCode(const absl::Status& status) {
+  switch (status.code()) {
+    case absl::StatusCode::kOk: return 0;
+    case absl::StatusCode::kUnavailable:  // another process is lost
+    case absl::StatusCode::kDeadlineExceeded:
+    case absl::StatusCode::kInternal: return 1;
+    default: return 2;
+  }
+}
+
+}  // namespace
 
 int RunMain(std::string_view program, const std::function<absl::Status()>& run) {
   std::signal(SIGPIPE, SIG_IGN);  // training goes on when its report is no longer read
@@ -267,9 +374,8 @@ int RunMain(std::string_view program, const std::function<absl::Status()>& run) 
   } catch (const std::system_error& error) {
     status = absl::ResourceExhaustedError(fmt::format("the system refused a resource: {}.", error.what()));
   }
-  if (status.ok()) return 0;
-  fmt::print(stderr, "{}: {}\n", program, MessageOf(status));
-  return 2;
+  if (!status.ok()) fmt::print(stderr, "{}: {}\n", program, MessageOf(status));
+  return ExitCode(status);
 }
 
 }  // namespace meshwork

@@ -10,7 +10,9 @@
 
 #include "meshwork.h"
 #include "meshwork/base/flags.h"
+#include "meshwork/train/checkpoints.h"
 #include "meshwork/train/plot.h"
+#include "meshwork/train/replica_check.h"
 
 namespace meshwork {
 
@@ -23,16 +25,27 @@ struct RunOptions {
   bool explain = false;
   bool shard_weight_update = false;
   bool deterministic = false;
+  std::string checkpoint_dir, checkpoint_every = "600s";
+  int64_t keep_checkpoints = 5;
+  bool resume = false;
+  std::string check_replicas = "off";  // ParseReplicaCheck
   JoinOptions join;
-  const Processes* processes = nullptr;  // set by RunWithOthers
+  Processes* processes = nullptr;  // set by RunWithOthers
 
   bool is_chief() const { return processes->is_chief(); }
 };
 
 // Adds --mesh, --seed, --workers, --json, --plot, --profile, --explain, --shard-weight-update, --dump, --log-dir,
-// --deterministic and the flags of AddJoinFlags.
+// --deterministic, --checkpoint-dir, --checkpoint-every, --keep-checkpoints, --resume, --check-replicas and the flags of
+// AddJoinFlags.
 // `axes` and `seed_of` tell --help what the mesh and the seed are used for.
 void AddRunFlags(FlagTable& flags, const std::string& axes, const std::string& seed_of, RunOptions* options);
+
+// Sets what a flag without a value leaves open. Errors: --checkpoint-every is neither of its forms; a flag needs
+// --checkpoint-dir.
+absl::Status CheckRunFlags(RunOptions& options);
+// When checkpoints are due: "600s" or "100steps". Error: the text is neither.
+absl::StatusOr<CheckpointOptions> CheckpointEvery(const std::string& text);
 
 // A flag and the file that it names, if any.
 using NamedFiles = std::vector<std::pair<std::string_view, std::string>>;
@@ -40,12 +53,16 @@ using NamedFiles = std::vector<std::pair<std::string_view, std::string>>;
 // which the chief writes. Errors: two flags name one file; a file cannot be written.
 absl::Status CheckOutputs(const RunOptions& options, const NamedFiles& others = {});
 
-// The mesh that --mesh names. Errors: it is none; the processes cannot share it evenly.
+// The mesh that --mesh names. After a loss, where the processes that are left cannot share it evenly, its first axis is
+// made as much shorter as it takes, and the chief says so. Errors: it is none; the processes cannot share it evenly.
 absl::StatusOr<Mesh> MeshOf(const RunOptions& options);
 
 // Compiles as the options say, and with --dump makes the folder and writes the program after every pass.
 // Errors: Session::Create's; a file cannot be written.
 absl::StatusOr<Session> CreateSession(const Graph& graph, const RunOptions& options);
+
+// The check that --check-replicas asks for. All processes must call it. Errors: those of ReplicaCheck::Create.
+absl::StatusOr<ReplicaCheck> MakeReplicaCheck(const RunOptions& options);
 
 // Prints "  each step: 2 all_reduce over (batch), 120743 B on the wire per device", a line for each kind of
 // collective; with --explain also the reasons.
@@ -64,18 +81,19 @@ nlohmann::ordered_json DescribeRun(const Session& session, int64_t parameters,
 
 // The measured values of each step, and their moving mean if there are enough of them.
 std::vector<Series> WithMovingMean(Series steps);
-// Draws the losses of the steps, counted from 1, and their moving mean.
-absl::Status WriteLossPlot(const std::string& path, std::string title, std::string note,
+// Draws the losses of the steps, of which the first is number `first_step`, and their moving mean.
+absl::Status WriteLossPlot(const std::string& path, std::string title, std::string note, int64_t first_step,
                            const std::vector<double>& losses);
 
 // Joins the other processes, as the options say, and runs `body` in each of them. Processes other than the
-// chief write no files but their logs, which --log-dir asks for: what they print goes there, or nowhere. Where
-// body fails, the others end with its error. Errors: those of Processes::Join; --profile names a file in some
-// processes and none in others.
+// chief and an evaluator write no files but their logs, which --log-dir asks for: what they print goes there, or
+// nowhere. Where body fails, the others end with its error. After a loss that --recover allows, `body` runs again.
+// Errors: those of ParseReplicaCheck and of Processes::Join; --profile names a file in some processes and none in others;
+// some have --checkpoint-dir, and others have not.
 absl::Status RunWithOthers(RunOptions& options, const std::function<absl::Status()>& body);
 
 // The main function of such a program: calls run(). If run() fails, prints its error to standard error and
-// returns 2.
+// returns 2, or 1 if another process was lost or what failed may succeed next time.
 int RunMain(std::string_view program, const std::function<absl::Status()>& run);
 
 }  // namespace meshwork

@@ -20,6 +20,11 @@ absl::Status KernelFailed(std::string_view where) {
       "there is not enough memory for what its kernel, or a library that it calls, works with");
 }
 
+// What an operation across domains is for.
+std::string WhereOf(const Schedule& schedule, const Instruction& remote) {
+  return remote.is_fence() ? "the start of a step" : schedule.graph->Describe(remote.node);
+}
+
 }  // namespace
 
 ExecutorMemory MemoryOf(const Schedule& schedule) {
@@ -64,13 +69,23 @@ CpuStep::CpuStep(Schedule schedule, std::vector<DTensor> variables, WorkerPool& 
 void CpuStep::FindHostBuffers() {
   feed_buffers_.resize(schedule_.graph->arguments().size());
   output_buffers_.resize(schedule_.graph->outputs().size());
+  variable_buffers_.resize(feed_buffers_.size());
+  spare_buffers_.resize(feed_buffers_.size());
+  lay_.resize(feed_buffers_.size(), nullptr);
   for (size_t b = 0; b < schedule_.buffers.size(); ++b) {
     const Place& place = schedule_.storages[schedule_.buffers[b].storage].place;
     const bool is_replaced = place.kind == Place::Kind::kVariable && !variables_[place.index].valid();
     if (place.kind == Place::Kind::kFeed || is_replaced)
       feed_buffers_[place.index].push_back(static_cast<BufferId>(b));
     if (place.kind == Place::Kind::kOutput) output_buffers_[place.index].push_back(static_cast<BufferId>(b));
+    if (place.kind == Place::Kind::kVariable && !is_replaced)
+      variable_buffers_[place.index].push_back(static_cast<BufferId>(b));
+    if (place.kind == Place::Kind::kSpare) spare_buffers_[place.index].push_back(static_cast<BufferId>(b));
+    has_spares_ |= place.kind == Place::Kind::kSpare;
   }
+  for (size_t a = 0; a < lay_.size(); ++a)
+    if (variables_[a].valid()) lay_[a] = variables_[a].instance(0);
+  for (const Instruction& instruction : schedule_.instructions) has_fence_ |= instruction.is_fence();
 }
 
 void CpuStep::AllocateArenas() {
@@ -122,7 +137,7 @@ absl::Status CpuStep::PrepareRemotes(Level& level) {
   for (size_t i = 0; i < level.schedule->instructions.size(); ++i) {
     const Instruction& instruction = level.schedule->instructions[i];
     if (instruction.is_remote() && instruction.kind != Instruction::Kind::kWait) {
-      RemoteSpec spec{.where = level.schedule->graph->Describe(instruction.node)};
+      RemoteSpec spec{.where = WhereOf(*level.schedule, instruction)};
       const auto part_of = [&](const RemoteStep::Part& part) {
         return RemotePart{part.domain, level.schedule->buffers[part.buffer].bytes};
       };
@@ -160,6 +175,7 @@ void CpuStep::RunOnce(const Level& level) {
 }
 
 absl::Status CpuStep::Run(std::span<const std::byte* const> feeds, std::span<std::byte* const> outputs) {
+  if (options_.transport != nullptr) MESHWORK_RETURN_IF_ERROR(made_.Check("Run"));
   // No instruction has a feed as its target, unless an output replaces it.
   for (size_t a = 0; a < feed_buffers_.size(); ++a)
     for (BufferId b : feed_buffers_[a])
@@ -167,7 +183,8 @@ absl::Status CpuStep::Run(std::span<const std::byte* const> feeds, std::span<std
   for (size_t o = 0; o < output_buffers_.size(); ++o)
     for (BufferId b : output_buffers_[o])
       root_.addresses[b] = outputs[o] == nullptr ? nullptr : outputs[o] + schedule_.buffers[b].offset;
-  root_.FollowBindings();
+  FollowVariables();
+  wrote_spares_ = has_spares_ && !has_fence_;
   if (options_.poison_padding) Poison();
   has_failed_.store(false, std::memory_order_relaxed);
   for (WorkerState& worker : workers_) {
@@ -186,6 +203,22 @@ absl::Status CpuStep::Run(std::span<const std::byte* const> feeds, std::span<std
   return status;
 }
 
+// Variables and their spares change places after each step that has them (DTensor::SwapSpare).
+void CpuStep::FollowVariables() {
+  bool moved = false;
+  for (size_t a = 0; a < variables_.size(); ++a) {
+    DTensor& variable = variables_[a];
+    if (!variable.has_spare()) continue;
+    for (BufferId b : spare_buffers_[a]) root_.addresses[b] = variable.spare(0) + schedule_.buffers[b].offset;
+    if (variable.instance(0) == lay_[a]) continue;
+    for (BufferId b : variable_buffers_[a])
+      root_.addresses[b] = variable.instance(0) + schedule_.buffers[b].offset;
+    lay_[a] = variable.instance(0);
+    moved = true;
+  }
+  root_.FollowBindings(/*all=*/moved);
+}
+
 // What a step that failed has started, and did not come to wait for, uses no memory any more.
 void CpuStep::LeaveRemotes(const Level& level) {
   for (const std::unique_ptr<RemoteOp>& remote : level.remotes) remote->Wait().IgnoreError();
@@ -199,10 +232,18 @@ void CpuStep::Poison() {
     std::memset(arenas_[w].get(), kNan, static_cast<size_t>(schedule_.private_bytes[w]));
   std::memset(arenas_[schedule_.num_workers].get(), kNan, static_cast<size_t>(schedule_.shared_bytes));
   for (size_t a = 0; a < variables_.size(); ++a) paddings_[a].Poison(variables_[a]);
+  if (wrote_spares_) PoisonSpares();
   for (const std::vector<BufferId>& buffers : output_buffers_)
     for (BufferId b : buffers)
       if (root_.addresses[b] != nullptr)
         std::memset(root_.addresses[b], kNan, static_cast<size_t>(schedule_.buffers[b].bytes));
+}
+
+void CpuStep::PoisonSpares() {
+  constexpr int kNan = 0xFF;
+  for (size_t a = 0; a < variables_.size(); ++a)
+    if (!spare_buffers_[a].empty())
+      std::memset(variables_[a].spare(0), kNan, static_cast<size_t>(variables_[a].bytes()));
 }
 
 void CpuStep::RunWorker(int worker) {
@@ -236,7 +277,7 @@ bool CpuStep::RunInstruction(const Level& level, size_t i, int worker) {
     case Instruction::Kind::kSend:
     case Instruction::Kind::kReceive:
     case Instruction::Kind::kAssign:
-      RunTransfers(instruction.transfers, instruction.slices[worker], level.addresses);
+      if (!IsOver()) RunTransfers(instruction.transfers, instruction.slices[worker], level.addresses);
       break;
   }
   return true;
@@ -245,6 +286,7 @@ bool CpuStep::RunInstruction(const Level& level, size_t i, int worker) {
 // Kernels throw where a library that they call has no memory. All workers go on to the end, for they meet at
 // barriers.
 void CpuStep::RunKernelsOrFail(const Level& level, size_t i, int worker) {
+  if (IsOver()) return;
   try {
     RunKernels(level, i, worker);
   } catch (...) {
@@ -274,9 +316,18 @@ void CpuStep::RunRemote(const Level& level, size_t i, int worker) {
                           : instruction.kind == Instruction::Kind::kStart ? remote.Start(from, to)
                                                                           : remote.Run(from, to);
     if (!status.ok()) Fail(worker, std::move(status));
+    else if (instruction.is_fence() && instruction.kind != Instruction::Kind::kStart) PassFence();
   } catch (...) {
-    Fail(worker, KernelFailed(level.schedule->graph->Describe(instruction.node)));
+    Fail(worker, KernelFailed(WhereOf(*level.schedule, instruction)));
   }
+}
+
+// By now all domains have ended the step before, so nobody goes back behind it. If this one has failed, nothing is
+// written any more.
+void CpuStep::PassFence() {
+  if (IsOver()) return;
+  wrote_spares_ = true;
+  if (options_.poison_padding) PoisonSpares();
 }
 
 void CpuStep::RunBody(const Level& body, int worker) {

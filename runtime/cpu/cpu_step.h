@@ -10,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "meshwork/base/fork.h"
 #include "meshwork/runtime/backend.h"
 #include "meshwork/runtime/cpu/level.h"
 #include "meshwork/runtime/cpu/padding.h"
@@ -34,6 +35,7 @@ class CpuStep : public PreparedStep {
   CpuStep& operator=(const CpuStep&) = delete;
 
   absl::Status Run(std::span<const std::byte* const> feeds, std::span<std::byte* const> outputs) override;
+  bool wrote_spares() const override { return wrote_spares_; }
   ExecutorMemory memory() const override { return MemoryOf(schedule_); }
   meshwork::Profile Profile() const override;
   meshwork::Trace Trace() const override;
@@ -65,14 +67,19 @@ class CpuStep : public PreparedStep {
   void RunOnce(const Level& level);
 
   // ---- A step.
+  void FollowVariables();
   void Poison();
+  void PoisonSpares();
   void RunWorker(int worker);
   // False if there is nothing to do: the output is not asked for.
   bool RunInstruction(const Level& level, size_t i, int worker);
   void RunKernels(const Level& level, size_t i, int worker);
   void RunStep(const Level& level, const Instruction& instruction, const KernelStep& step, int64_t begin,
                int64_t end, int64_t strip, int worker);
+  // Whether this step must change nothing any more.
+  bool IsOver() const { return has_spares_ && has_failed_.load(std::memory_order_relaxed); }
   void RunRemote(const Level& level, size_t i, int worker);
+  void PassFence();
   void LeaveRemotes(const Level& level);
   void RunKernelsOrFail(const Level& level, size_t i, int worker);
   void Fail(int worker, absl::Status status);
@@ -83,6 +90,7 @@ class CpuStep : public PreparedStep {
 
   WorkerPool& pool_;
   const PrepareOptions options_;
+  const ForkMark made_;
   const Schedule schedule_;
   std::shared_ptr<const void> kept_;
   std::vector<DTensor> variables_;             // per argument; invalid for inputs and replaced variables
@@ -91,6 +99,11 @@ class CpuStep : public PreparedStep {
   Level root_;
   std::vector<std::vector<BufferId>> feed_buffers_;    // per argument: the buffers in the fed tensor
   std::vector<std::vector<BufferId>> output_buffers_;  // per output, the same
+  // Per argument: the buffers in the variable, and in its spare; and where the variable lay in the last step.
+  std::vector<std::vector<BufferId>> variable_buffers_, spare_buffers_;
+  std::vector<const std::byte*> lay_;
+  bool has_spares_ = false, has_fence_ = false;
+  bool wrote_spares_ = false;  // whether the last step may have
   std::vector<WorkerState> workers_;
   std::atomic<bool> has_failed_{false};  // whether this step has failed in any worker
   std::unique_ptr<Profiler> profiler_;   // null unless options.profile or trace_steps

@@ -16,12 +16,13 @@ void PlaceBody(Level& level, const Level& around) {
       case Place::Kind::kShared: lies = level.body->shared_arena; break;
       case Place::Kind::kConstant: lies = level.body->constants; break;
       case Place::Kind::kVariable: lies = level.loop->arguments[place.index]; break;
+      case Place::Kind::kSpare:
       case Place::Kind::kUnplaced:
       case Place::Kind::kFeed:
       case Place::Kind::kOutput: break;
     }
     if (lies < 0) continue;  // nothing touches it
-    // A feed or an output lies elsewhere at each step, and nowhere yet.
+    // A feed, an output or a spare lies elsewhere at each step, and nowhere yet.
     std::byte* const base = around.addresses[lies];
     if (base == nullptr) level.follows_bindings = true;
     else level.addresses[b] = base + place.offset + buffer.offset;
@@ -48,10 +49,10 @@ void Level::AddBodies() {
   }
 }
 
-void Level::FollowBindings() {
+void Level::FollowBindings(bool all) {
   for (auto& of_loop : bodies) {
     for (const std::unique_ptr<Level>& inner : of_loop) {
-      if (!inner->follows_bindings) continue;
+      if (!inner->follows_bindings && !all) continue;
       for (size_t b = 0; b < inner->addresses.size(); ++b) {
         const Buffer& buffer = inner->schedule->buffers[b];
         const Place& place = inner->schedule->storages[buffer.storage].place;
@@ -59,7 +60,7 @@ void Level::FollowBindings() {
         std::byte* const base = addresses[inner->loop->arguments[place.index]];
         inner->addresses[b] = base + place.offset + buffer.offset;
       }
-      inner->FollowBindings();
+      inner->FollowBindings(all);
     }
   }
 }

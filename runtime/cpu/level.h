@@ -15,19 +15,19 @@ struct Level {
   explicit Level(const Schedule& of) : schedule(&of), addresses(of.buffers.size(), nullptr) {}
 
   // Makes the levels of the bodies of its loops. Their arguments lie in this level's buffers, all else in the
-  // arenas that this level has for them. REQUIRES: all buffers have addresses, except those of feeds and
-  // outputs.
+  // arenas that this level has for them. REQUIRES: all buffers have addresses, except those of feeds,
+  // outputs and spares.
   void AddBodies();
-  // Finds the values in bodies that lie in feeds or outputs. Call it when feeds or outputs have new
-  // addresses.
-  void FollowBindings();
+  // Finds the values in bodies that lie in feeds, outputs or spares. Call it when these have new addresses, or, with `all`,
+  // when variables have.
+  void FollowBindings(bool all = false);
 
   const Schedule* schedule;
   std::vector<std::byte*> addresses;                        // per buffer
   std::vector<std::vector<std::unique_ptr<Level>>> bodies;  // per instruction, of loops
   std::vector<std::unique_ptr<RemoteOp>> remotes;           // per operation across domains
   // For a body: its loop and its plan; and (follows_bindings) whether an argument of it, or of a body in it,
-  // lies in a feed or an output.
+  // lies in a feed, an output or a spare.
   const LoopPlan* loop = nullptr;
   const LoopPlan::Body* body = nullptr;
   // For the first body of a loop: whether all workers leave the loop.

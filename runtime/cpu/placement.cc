@@ -150,7 +150,7 @@ class Arena {
 
 std::string StorageToString(const Schedule& schedule, int storage) {
   constexpr std::string_view kKinds[] = {"nowhere",  "private arena", "shared arena", "arena of constants",
-                                         "variable", "feed",          "output"};
+                                         "variable", "spare",         "feed",         "output"};
   const Place& place = schedule.storages[storage].place;
   return fmt::format("storage {} ({} {} at {}, {} bytes)", storage, kKinds[static_cast<int>(place.kind)],
                      place.index, place.offset, schedule.storages[storage].bytes);

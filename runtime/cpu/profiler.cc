@@ -61,8 +61,9 @@ Profiler::Profiler(const Schedule& schedule, int trace_steps)
     : lanes_(static_cast<size_t>(schedule.num_workers)) {
   for (const Instruction& instruction : schedule.instructions) rows_.push_back(RowOf(schedule, instruction));
   if (schedule.num_operations > 0)
-    for (const Instruction& instruction : schedule.instructions)
-      lanes_[0].remote_kinds_.push_back(instruction.kind);
+    for (const Instruction& instruction : schedule.instructions)  // a fence carries nothing
+      lanes_[0].remote_kinds_.push_back(instruction.is_fence() ? Instruction::Kind::kAssign
+                                                               : instruction.kind);
   if (trace_steps > 0) {
     trace_ = std::make_unique<TraceRecorder>(schedule, trace_steps);
     for (size_t w = 0; w < lanes_.size(); ++w) lanes_[w].trace_ = &trace_->lane(static_cast<int>(w));

@@ -23,6 +23,7 @@ Place PlaceOf(const Storage& storage) {
     case Storage::Kind::kTemporary: return {};
     case Storage::Kind::kConstant: return {Place::Kind::kConstant};
     case Storage::Kind::kVariable: return {Place::Kind::kVariable, storage.index};
+    case Storage::Kind::kSpare: return {Place::Kind::kSpare, storage.index};
     case Storage::Kind::kFeed:
     case Storage::Kind::kHostFeed: return {Place::Kind::kFeed, storage.index};
     case Storage::Kind::kOutput:
@@ -79,11 +80,10 @@ class ScheduleBuilder {
   // Takes those of the plan over, in their order. The arenas of the bodies of a step stand before what later
   // steps write: among storages of one size, those of earlier steps are placed first.
   void TakeStorages() {
-    std::vector<int> numbers;  // per storage of the plan
     const auto take = [&](size_t end) {
-      while (numbers.size() < end) {
-        const Storage& storage = plan_.storages[numbers.size()];
-        numbers.push_back(NewStorage({storage.bytes, PlaceOf(storage)}));
+      while (numbers_.size() < end) {
+        const Storage& storage = plan_.storages[numbers_.size()];
+        numbers_.push_back(NewStorage({storage.bytes, PlaceOf(storage)}));
       }
     };
     size_t written = 0;
@@ -96,7 +96,7 @@ class ScheduleBuilder {
     }
     take(plan_.storages.size());
     for (size_t b = 0; b < plan_.buffers.size(); ++b)
-      schedule_.buffers[b].storage = numbers[plan_.buffers[b].storage];
+      schedule_.buffers[b].storage = numbers_[plan_.buffers[b].storage];
   }
 
   int NewStorage(const PlacedStorage& storage) {
@@ -167,6 +167,9 @@ class ScheduleBuilder {
     };
     add(remote.sends, false);
     add(remote.receives, true);
+    if (remote.is_fence()) instruction.subject = "the fence";
+    for (int storage : remote.guarded)
+      instruction.accesses.push_back({0, numbers_[storage], 0, plan_.storages[storage].bytes, true});
     instruction.sends = std::move(remote.sends);
     instruction.receives = std::move(remote.receives);
     instruction.slices.resize(schedule_.num_workers);
@@ -312,6 +315,7 @@ class ScheduleBuilder {
   const Graph& local_;
   const bool fuse_;
   Schedule schedule_;
+  std::vector<int> numbers_;                        // per storage of the plan
   std::map<int, std::shared_ptr<LoopPlan>> loops_;  // of nested steps, by their nodes
   // The group that is being made, of kernels over these items.
   Group group_;

@@ -41,6 +41,7 @@ struct Place {
     kShared,    // in the arena that all workers share; index 0
     kConstant,  // in the arena of values that are computed once; index 0
     kVariable,  // the buffers of argument `index`
+    kSpare,     // the spare of that
     kFeed,      // the tensor fed for argument `index`, a host tensor or a DTensor
     kOutput,    // the tensor for output `index`
   };
@@ -143,6 +144,7 @@ struct Instruction {
 
   // Data moves to other domains and from them.
   bool is_remote() const { return kind == Kind::kRemote || kind == Kind::kStart || kind == Kind::kWait; }
+  bool is_fence() const { return is_remote() && node < 0; }
 };
 
 // The name in profiles and traces: "kernel", "collective", ….

@@ -277,6 +277,10 @@ class TraceReader {
         const int64_t* const ends = row + lane.first_[i];
         if (ends[0] != 0) now = ends[0];
         if (ends[1] == 0) continue;
+        if (instruction.is_fence()) {
+          now = ends[1];
+          continue;
+        }
         if (instruction.kind == Instruction::Kind::kStart)
           started[static_cast<size_t>(instruction.operation)] = ends[1];
         if (instruction.kind == Instruction::Kind::kRemote)

@@ -65,15 +65,22 @@ class Forks {
   }
   static void Prepare() {
     All().mutex.lock();
-    for (WorkerPool* pool : All().pools) pool->run_mutex_.lock();
+    for (WorkerPool* pool : All().pools) {
+      pool->run_mutex_.lock();
+      pool->keep_mutex_.lock();
+    }
   }
   static void InParent() {
-    for (WorkerPool* pool : All().pools) pool->run_mutex_.unlock();
+    for (WorkerPool* pool : All().pools) {
+      pool->keep_mutex_.unlock();
+      pool->run_mutex_.unlock();
+    }
     All().mutex.unlock();
   }
   static void InChild() {
     for (WorkerPool* pool : All().pools) {
       pool->is_forked_ = true;
+      pool->keep_mutex_.unlock();
       pool->run_mutex_.unlock();
     }
     All().mutex.unlock();

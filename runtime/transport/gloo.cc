@@ -5,6 +5,7 @@
 #ifdef MESHWORK_HAVE_GLOO
 #include <utility>
 
+#include "meshwork/base/fork.h"
 #include "meshwork/runtime/transport/gloo_link.h"
 #include "meshwork/runtime/transport/messages.h"
 #endif
@@ -35,9 +36,9 @@ absl::StatusOr<std::unique_ptr<Transport>> MakeGloo(const Cluster& cluster, cons
   if (domains < 1 || domains > size)
     return InvalidArgument("Gloo: {} among the {} processes of the cluster; start as many.",
                            Count(domains, "domain"), size);
-  auto link = std::make_shared<GlooLink>(cluster, options, domains);
+  const std::shared_ptr<GlooLink> link(new GlooLink(cluster, options, domains), DeleteUnlessForked());
   MESHWORK_RETURN_IF_ERROR(link->Join());
-  return MakeMessageTransport(std::move(link), {.bandwidth = 1e9, .latency = 256e-6});
+  return MakeMessageTransport(link, {.bandwidth = 1e9, .latency = 256e-6});
 }
 
 #endif

@@ -8,8 +8,13 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <map>
 #include <random>
+#include <set>
+#include <string>
+#include <system_error>
 #include <tuple>
 #include <utility>
 
@@ -38,6 +43,30 @@ int64_t NextNumber(const std::string& rendezvous, int64_t generation, int64_t pr
   static auto* const numbers = new std::map<std::tuple<std::string, int64_t, int64_t>, int64_t>;
   const std::lock_guard lock(*mutex);
   return (*numbers)[{rendezvous, generation, process}]++;
+}
+
+// ---- The files of Gloo's connections.
+
+// This process's epoll descriptors.
+std::set<int> Pollers() {
+  std::set<int> found;
+  std::error_code error;
+  for (std::filesystem::directory_iterator it("/proc/self/fd", error), end; !error && it != end;
+       it.increment(error)) {
+    std::error_code gone;
+    if (std::filesystem::read_symlink(it->path(), gone) == "anon_inode:[eventpoll]")
+      found.insert(std::atoi(it->path().filename().c_str()));
+  }
+  return found;
+}
+
+// The descriptors that one of them watches (proc(5), fdinfo).
+std::vector<int> PolledBy(int poller) {
+  std::vector<int> found;
+  std::ifstream file(fmt::format("/proc/self/fdinfo/{}", poller));
+  for (std::string word; file >> word;)
+    if (int fd = 0; word == "tfd:" && file >> fd) found.push_back(fd);
+  return found;
 }
 
 // ---- What processes tell each other.
@@ -195,11 +224,18 @@ absl::Status GlooLink::ConnectPeers(SteadyClock::time_point end) {
   try {
     gloo::transport::tcp::attr attributes;
     attributes.hostname = own->ip;
+    const std::set<int> others = Pollers();
     std::shared_ptr<gloo::transport::Device> device = gloo::transport::tcp::CreateDevice(attributes);
+    std::set<int> pollers = Pollers();  // the device's
+    for (int poller : others) pollers.erase(poller);
     auto context = std::make_shared<gloo::rendezvous::Context>(static_cast<int>(domain_),
                                                                static_cast<int>(num_domains_));
     context->setTimeout(std::max(kAnswer, Until(end) / 5));  // five times that to connect
     context->connectFullMesh(store, device);
+    std::vector<int> files(pollers.begin(), pollers.end());
+    for (int poller : pollers)
+      for (int fd : PolledBy(poller)) files.push_back(fd);
+    connections_ = std::make_unique<ClosedInChildren>(std::move(files));
     context_ = std::move(context);
     AwaitByes();
   } catch (const std::exception& error) {

@@ -29,6 +29,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "meshwork/base/fork.h"
 #include "meshwork/mesh/cluster.h"
 #include "meshwork/runtime/transport/address.h"
 #include "meshwork/runtime/transport/gloo.h"
@@ -177,6 +178,7 @@ class GlooLink : public MessageLink {
   std::unique_ptr<Rendezvous::Watch> watch_;
   std::atomic<bool> must_watch_{false};
   std::shared_ptr<gloo::rendezvous::Context> context_;  // null for one domain
+  std::unique_ptr<ClosedInChildren> connections_;       // of the context
 
   std::mutex state_;
   std::condition_variable changed_;

@@ -10,10 +10,13 @@
 #include <tuple>
 #include <utility>
 
+#include "meshwork/base/fork.h"
 #include "meshwork/base/status.h"
 
 namespace meshwork {
 namespace {
+
+constexpr std::string_view kTransport = "Transport";
 
 // The how-manieth AllGather was before, and the how-manieth operation it is since then.
 using OpNumber = std::pair<int64_t, int64_t>;
@@ -198,11 +201,13 @@ class LoopbackOp : public RemoteOp {
       : hub_(std::move(hub)), domain_(domain), number_(number), spec_(std::move(spec)) {}
 
   ~LoopbackOp() override {
+    if (!made_.is_here()) return;
     Wait().IgnoreError();
     hub_->Forget(domain_, number_, spec_);
   }
 
   absl::Status Start(std::span<const std::byte* const> sends, std::span<std::byte* const> receives) override {
+    MESHWORK_RETURN_IF_ERROR(made_.Check(kTransport));
     MESHWORK_CHECK(!is_under_way_ && sends.size() == spec_.sends.size() &&
                    receives.size() == spec_.receives.size());
     is_under_way_ = true;
@@ -213,6 +218,7 @@ class LoopbackOp : public RemoteOp {
 
   absl::Status Wait() override {
     if (!is_under_way_) return absl::OkStatus();
+    MESHWORK_RETURN_IF_ERROR(made_.Check(kTransport));
     absl::Status status = hub_->Wait(domain_, number_, turn_, spec_);
     is_under_way_ = false;
     return status;
@@ -223,6 +229,7 @@ class LoopbackOp : public RemoteOp {
   const int64_t domain_;
   const OpNumber number_;
   const RemoteSpec spec_;
+  const ForkMark made_;
   int64_t turn_ = 0;
   bool is_under_way_ = false;
 };
@@ -235,20 +242,25 @@ class Loopback : public Transport {
   int64_t num_domains() const override { return hub_->num_domains(); }
 
   absl::StatusOr<std::vector<std::string>> AllGather(std::string_view what, std::string_view text) override {
+    MESHWORK_RETURN_IF_ERROR(made_.Check(kTransport));
     prepared_ = 0;
     return hub_->AllGather(domain_, asked_++, what, text);
   }
 
   absl::StatusOr<std::unique_ptr<RemoteOp>> Prepare(RemoteSpec spec) override {
+    MESHWORK_RETURN_IF_ERROR(made_.Check(kTransport));
     MESHWORK_RETURN_IF_ERROR(hub_->status());
     return std::make_unique<LoopbackOp>(hub_, domain_, OpNumber(asked_, prepared_++), std::move(spec));
   }
 
-  void Abort(absl::Status reason) override { hub_->Abort(std::move(reason)); }
+  void Abort(absl::Status reason) override {
+    if (made_.is_here()) hub_->Abort(std::move(reason));
+  }
 
  private:
   const std::shared_ptr<Hub> hub_;
   const int64_t domain_;
+  const ForkMark made_;
   int64_t asked_ = 0, prepared_ = 0;
 };
 
@@ -256,7 +268,7 @@ class Loopback : public Transport {
 
 std::vector<std::unique_ptr<Transport>> MakeLoopback(int64_t num_domains, const LoopbackOptions& options) {
   MESHWORK_CHECK(num_domains >= 1);
-  const auto hub = std::make_shared<Hub>(num_domains, options);
+  const std::shared_ptr<Hub> hub(new Hub(num_domains, options), DeleteUnlessForked());
   std::vector<std::unique_ptr<Transport>> ends;
   for (int64_t d = 0; d < num_domains; ++d) ends.push_back(std::make_unique<Loopback>(hub, d));
   return ends;

@@ -5,6 +5,7 @@
 #include <mutex>
 #include <utility>
 
+#include "meshwork/base/fork.h"
 #include "meshwork/base/status.h"
 
 namespace meshwork {
@@ -12,6 +13,7 @@ namespace {
 
 // The rendezvous that this process serves, by address.
 struct Servers {
+  const ForkMark made;
   std::mutex mutex;
   std::map<std::string, std::unique_ptr<RendezvousServer>> by_address;
 };
@@ -22,12 +24,14 @@ Servers& AllServers() {
 
 absl::Status Serve(const std::string& address, const std::string& token) {
   Servers& servers = AllServers();
+  MESHWORK_RETURN_IF_ERROR(servers.made.Check("Rendezvous"));
   const std::lock_guard lock(servers.mutex);
   if (servers.by_address.contains(address)) return absl::OkStatus();
   MESHWORK_ASSIGN_OR_RETURN(std::unique_ptr<RendezvousServer> server,
                             RendezvousServer::Start(address, token));
   if (servers.by_address.empty()) {
     std::atexit([] {
+      if (!AllServers().made.is_here()) return;
       const std::lock_guard last(AllServers().mutex);
       AllServers().by_address.clear();
     });

@@ -19,9 +19,19 @@ using std::chrono::milliseconds;
 constexpr milliseconds kLook(100);                        // between two looks at who has come
 constexpr milliseconds kReply = std::chrono::seconds(2);  // of the rendezvous
 
+// Of a generation that nobody is in. Its members were not all there at the same time.
+constexpr const char* kNobody = "nobody";
+constexpr const char* kOverKey = "the job is over";
+
 std::string MembersKey(int64_t generation) { return fmt::format("generation {}/members", generation); }
 std::string PresenceKey(int64_t generation, int64_t process) {
   return fmt::format("generation {}/process {}", generation, process);
+}
+std::string ProgressKey(int64_t generation, int64_t process, std::string_view progress) {
+  return fmt::format("generation {}/process {} {}", generation, process, progress);
+}
+std::string StartKey(int64_t process, int64_t start) {
+  return fmt::format("process {}/start {}", process, start);
 }
 
 std::string NewLife() {
@@ -42,14 +52,16 @@ Members::Members(Rendezvous& rendezvous, const MembersOptions& options)
   MESHWORK_CHECK(0 <= options.process && options.process < options.num_processes);
 }
 
-std::string Members::ToText(const std::vector<Member>& members) {
+std::string Members::ToText(const Decided& members) {
+  if (members.empty()) return kNobody;
   std::vector<std::string> words;
   for (const Member& member : members) words.push_back(fmt::format("{}:{}", member.process, member.life));
   return fmt::format("{}", fmt::join(words, " "));
 }
 
-absl::StatusOr<std::vector<Members::Member>> Members::FromText(const std::string& text) {
-  std::vector<Member> members;
+absl::StatusOr<Members::Decided> Members::FromText(const std::string& text) {
+  Decided members;
+  if (text == kNobody) return members;
   std::istringstream words(text);
   for (std::string word; words >> word;) {
     const size_t colon = std::min(word.find(':'), word.size());
@@ -62,13 +74,49 @@ absl::StatusOr<std::vector<Members::Member>> Members::FromText(const std::string
   return members;
 }
 
+absl::Status Members::Register() {
+  while (true) {
+    MESHWORK_ASSIGN_OR_RETURN(const std::string life,
+                              rendezvous_.SetFirst(StartKey(self_.process, start_), self_.life, kReply));
+    if (life == self_.life) break;
+    // After the rendezvous was started anew, another process may take this one's key.
+    if (is_registered_) return Replaced();
+    ++start_;
+  }
+  is_registered_ = true;
+  const absl::Status next = rendezvous_.Find(StartKey(self_.process, start_ + 1), kReply).status();
+  if (next.ok()) return Replaced();
+  return next.code() == absl::StatusCode::kNotFound ? absl::OkStatus() : next;
+}
+
+absl::Status Members::Replaced() const {
+  return absl::AbortedError(fmt::format(
+      "Membership: another process {} was started while this one did not answer, and takes its place.",
+      self_.process));
+}
+
 absl::Status Members::Remind() {
   if (generation_ < 0) return absl::OkStatus();
   const absl::Status known = rendezvous_.Find(MembersKey(generation_), kReply).status();
-  if (known.code() != absl::StatusCode::kNotFound) return known;
-  for (int64_t g = 0; g <= generation_; ++g)
-    MESHWORK_RETURN_IF_ERROR(rendezvous_.SetFirst(MembersKey(g), ToText(last_), kReply).status());
+  if (known.code() != absl::StatusCode::kNotFound && !known.ok()) return known;
+  for (int64_t g = 0; !known.ok() && g <= generation_; ++g)
+    MESHWORK_RETURN_IF_ERROR(Decide(g, g == last_formed_ ? last_ : Decided()).status());
+  // If others decided it again before they were reminded, it never began: without them nobody could connect.
+  MESHWORK_ASSIGN_OR_RETURN(const Decided decided, Decide(last_formed_, last_));
+  if (!decided.empty()) last_ = decided;
   return absl::OkStatus();
+}
+
+absl::Status Members::CheckIn() {
+  const absl::Status over = rendezvous_.Find(kOverKey, kReply).status();
+  if (over.ok())
+    return absl::FailedPreconditionError(fmt::format(
+        "Membership: the job is over: the others have finished it without process {}. For another run of it, start the "
+        "rendezvous again.",
+        self_.process));
+  if (over.code() != absl::StatusCode::kNotFound) return over;
+  MESHWORK_RETURN_IF_ERROR(Register());
+  return Remind();
 }
 
 absl::StatusOr<std::vector<Members::Member>> Members::Present(int64_t generation) {
@@ -88,7 +136,13 @@ bool Members::IsMajority(const std::vector<Member>& present) const {
   return 2 * stayed > std::ssize(last_);
 }
 
-absl::StatusOr<std::vector<Members::Member>> Members::Try(int64_t generation, bool is_patient) {
+absl::StatusOr<Members::Decided> Members::Decide(int64_t generation, const Decided& members) {
+  MESHWORK_ASSIGN_OR_RETURN(const std::string decided,
+                            rendezvous_.SetFirst(MembersKey(generation), ToText(members), kReply));
+  return FromText(decided);
+}
+
+absl::StatusOr<std::optional<Members::Decided>> Members::Try(int64_t generation, bool is_patient) {
   const std::string key = MembersKey(generation);
   absl::StatusOr<std::string> decided = rendezvous_.Find(key, kReply);
   if (decided.ok()) return FromText(*decided);
@@ -96,48 +150,65 @@ absl::StatusOr<std::vector<Members::Member>> Members::Try(int64_t generation, bo
   MESHWORK_ASSIGN_OR_RETURN(const std::string life,
                             rendezvous_.SetFirst(PresenceKey(generation, self_.process), self_.life, kReply));
   // Whoever came to this generation in this process's place is gone, and those who wait for it shall not meet it.
-  if (life != self_.life) {
-    MESHWORK_ASSIGN_OR_RETURN(decided, rendezvous_.SetFirst(key, ToText({{self_.process, life}}), kReply));
-    return FromText(*decided);
-  }
+  if (life != self_.life) return Decide(generation, {});
   MESHWORK_ASSIGN_OR_RETURN(const std::vector<Member> present, Present(generation));
   const bool is_full = std::ssize(present) == options_.num_processes;
-  if (is_full || (!is_patient && options_.may_shrink && IsMajority(present))) {
-    MESHWORK_ASSIGN_OR_RETURN(decided, rendezvous_.SetFirst(key, ToText(present), kReply));
-  } else {
-    decided = rendezvous_.Get(key, kLook);
-    if (decided.status().code() == absl::StatusCode::kDeadlineExceeded) return std::vector<Member>();
-    MESHWORK_RETURN_IF_ERROR(decided.status());
-  }
-  return FromText(*decided);
+  if (is_full || (!is_patient && options_.may_shrink && IsMajority(present)))
+    return Decide(generation, present);
+  decided = rendezvous_.Get(key, kLook);
+  if (decided.ok()) return FromText(*decided);
+  if (decided.status().code() == absl::StatusCode::kDeadlineExceeded) return std::nullopt;
+  return decided.status();
 }
 
 absl::StatusOr<Membership> Members::Form() {
   const SteadyClock::time_point start = SteadyClock::now();
-  int64_t generation = generation_ + 1;
   while (true) {
     const SteadyClock::duration waited = SteadyClock::now() - start;
-    absl::StatusOr<std::vector<Member>> members = std::vector<Member>();
-    if (const absl::Status reminded = Remind(); !reminded.ok()) members = reminded;
-    else members = Try(generation, waited < options_.patience);
-    if (members.ok() && std::find(members->begin(), members->end(), self_) != members->end()) {
-      generation_ = generation;
-      last_ = *std::move(members);
-      Membership formed{generation, {}};
+    absl::StatusOr<std::optional<Decided>> members = std::nullopt;
+    if (const absl::Status here = CheckIn(); !here.ok()) members = here;
+    else members = Try(generation_ + 1, waited < options_.patience);
+    if (members.ok() && members->has_value()) {
+      ++generation_;
+      if ((*members)->empty()) continue;
+      last_formed_ = generation_;
+      last_ = **std::move(members);
+      if (std::find(last_.begin(), last_.end(), self_) == last_.end()) continue;
+      Membership formed{generation_, {}};
       for (const Member& member : last_) formed.processes.push_back(member.process);
       return formed;
-    }
-    if (members.ok() && !members->empty()) {
-      ++generation;
-      continue;
     }
     if (!members.ok() && !MayPass(members.status())) return members.status();
     if (waited > options_.deadline) {
       MESHWORK_RETURN_IF_ERROR(members.status());
-      return Missing(generation);
+      return Missing(generation_ + 1);
     }
     if (!members.ok()) std::this_thread::sleep_for(kLook);
   }
+}
+
+absl::StatusOr<bool> Members::Finish() {
+  const absl::Status over = rendezvous_.Find(kOverKey, kReply).status();
+  if (over.ok()) return true;
+  if (over.code() != absl::StatusCode::kNotFound) return over;
+  MESHWORK_ASSIGN_OR_RETURN(const bool all, HaveAll("has finished"));
+  if (all) MESHWORK_RETURN_IF_ERROR(rendezvous_.Set(kOverKey, "", kReply));
+  return all;
+}
+
+absl::StatusOr<bool> Members::AllKnow() { return HaveAll("knows that all have finished"); }
+
+absl::StatusOr<bool> Members::HaveAll(std::string_view progress) {
+  MESHWORK_CHECK(last_formed_ >= 0, "Form first");
+  MESHWORK_RETURN_IF_ERROR(
+      rendezvous_.Set(ProgressKey(last_formed_, self_.process, progress), self_.life, kReply));
+  for (const Member& member : last_) {
+    const absl::Status said =
+        rendezvous_.Find(ProgressKey(last_formed_, member.process, progress), kReply).status();
+    if (said.code() == absl::StatusCode::kNotFound) return false;
+    MESHWORK_RETURN_IF_ERROR(said);
+  }
+  return true;
 }
 
 absl::Status Members::Missing(int64_t generation) {

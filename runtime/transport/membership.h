@@ -7,9 +7,14 @@
 //
 // A generation is a set of processes that work together. When one of them is lost, the others form the next generation.
 // A process that was started in place of a lost one walks past the generations that were formed without it, and waits
-// in the next one. Which processes a generation has is decided once, by the first who proposes it to the rendezvous, so
-// that two groups never take themselves for the job. A generation with fewer processes than the job has needs more than
-// half of those of the last one; otherwise a group that is cut off, with a rendezvous of its own, could go on, too.
+// in the next one. So does a process that the others took for lost, because it was stopped or cut off. Which processes a
+// generation has is decided once, by the first who proposes it to the rendezvous, so that two groups never take
+// themselves for the job. A generation with fewer processes than the job has needs more than half of those of the last
+// one, whether or not the process that proposes it was in that one; otherwise a group that is cut off, with a rendezvous
+// of its own, or processes that come back together, could go on, too.
+//
+// Of several processes that were started with one number, the last one counts. The others find out when they form a
+// generation, and end: they would take places that the last one needs.
 //
 // The rendezvous may be started anew, and then knows nothing: the processes tell it again which generations there were.
 //
@@ -18,7 +23,9 @@
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -48,8 +55,17 @@ class Members {
   Members(Rendezvous& rendezvous, const MembersOptions& options);
 
   // The next generation; all processes of the last one call it. Errors: processes that do not come within the
-  // deadline, with their numbers; the rendezvous does not answer until then, or serves a job with another token.
+  // deadline, with their numbers; the rendezvous does not answer until then, or serves a job with another token; another
+  // process was started in place of this one (ABORTED); all processes of a generation have finished (FAILED_PRECONDITION).
   absl::StatusOr<Membership> Form();
+
+  // Says that this process has finished what it does in the last generation, and returns whether all processes of this
+  // generation have. Then the job is over, and no generation is formed any more. Errors: those of the rendezvous.
+  // REQUIRES: Form has succeeded.
+  absl::StatusOr<bool> Finish();
+  // After that: whether Finish has returned true to all of them, so that none needs the rendezvous any more. Errors, and
+  // REQUIRES: those of Finish.
+  absl::StatusOr<bool> AllKnow();
 
  private:
   struct Member {
@@ -58,27 +74,41 @@ class Members {
 
     bool operator==(const Member&) const = default;
   };
+  // Who is in a generation. Nobody: it is left out.
+  using Decided = std::vector<Member>;
 
   // Members as the rendezvous has them, and back.
-  static std::string ToText(const std::vector<Member>& members);
-  static absl::StatusOr<std::vector<Member>> FromText(const std::string& text);
+  static std::string ToText(const Decided& members);
+  static absl::StatusOr<Decided> FromText(const std::string& text);
 
+  // Whether this process may still form generations.
+  absl::Status CheckIn();
+  // Tells the rendezvous that this process was started, and finds out whether it is the last one of its number.
+  absl::Status Register();
+  absl::Status Replaced() const;
   // Tells a rendezvous that was started anew which generations there were.
   absl::Status Remind();
   // Who has come to a generation.
   absl::StatusOr<std::vector<Member>> Present(int64_t generation);
   bool IsMajority(const std::vector<Member>& present) const;
+  // Says `progress` of this process, and returns whether all processes of the last generation have said it.
+  absl::StatusOr<bool> HaveAll(std::string_view progress);
+  // Proposes who is in the generation. Returns who is.
+  absl::StatusOr<Decided> Decide(int64_t generation, const Decided& members);
   // Says that this process is here, proposes who is in the generation if that can be said, and returns who is in it;
-  // nobody if that is not decided yet.
-  absl::StatusOr<std::vector<Member>> Try(int64_t generation, bool is_patient);
+  // nothing if that is not decided yet.
+  absl::StatusOr<std::optional<Decided>> Try(int64_t generation, bool is_patient);
   // Error: who has not come.
   absl::Status Missing(int64_t generation);
 
   Rendezvous& rendezvous_;
   const MembersOptions options_;
   const Member self_;
-  int64_t generation_ = -1;  // the last one
-  std::vector<Member> last_;
+  int64_t start_ = 0;  // which of the processes of its number this is, if it is registered
+  bool is_registered_ = false;
+  int64_t generation_ = -1;   // the last one that is known, with or without this process
+  int64_t last_formed_ = -1;  // the last one that was not left out
+  Decided last_;              // who is in that
 };
 
 }  // namespace meshwork

@@ -5,10 +5,13 @@
 #include <cstring>
 #include <utility>
 
+#include "meshwork/base/fork.h"
 #include "meshwork/base/status.h"
 
 namespace meshwork {
 namespace {
+
+constexpr std::string_view kTransport = "Transport";
 
 // Slots of texts; those of operations are larger.
 constexpr uint64_t kShortSlot = 0, kRestSlot = 1;
@@ -20,10 +23,12 @@ class MessageOp : public RemoteOp {
   MessageOp(std::shared_ptr<MessageLink> link, uint64_t slot, const RemoteSpec& spec)
       : link_(std::move(link)),
         slot_(slot),
-        exchange_(link_->MakeExchange(spec.where, slot, Messages(spec.sends), Messages(spec.receives))) {}
+        exchange_(
+            link_->MakeExchange(spec.where, slot, Messages(spec.sends), Messages(spec.receives)).release()) {}
   ~MessageOp() override { Wait().IgnoreError(); }
 
   absl::Status Start(std::span<const std::byte* const> sends, std::span<std::byte* const> receives) override {
+    MESHWORK_RETURN_IF_ERROR(made_.Check(kTransport));
     MESHWORK_RETURN_IF_ERROR(Take(sends, receives));
     is_under_way_ = true;
     absl::Status status = exchange_->Start();
@@ -33,12 +38,14 @@ class MessageOp : public RemoteOp {
 
   absl::Status Wait() override {
     if (!is_under_way_) return absl::OkStatus();
+    MESHWORK_RETURN_IF_ERROR(made_.Check(kTransport));
     absl::Status status = exchange_->Wait();
     is_under_way_ = false;
     return status;
   }
 
   absl::Status Run(std::span<const std::byte* const> sends, std::span<std::byte* const> receives) override {
+    MESHWORK_RETURN_IF_ERROR(made_.Check(kTransport));
     MESHWORK_RETURN_IF_ERROR(Take(sends, receives));
     return exchange_->Run();
   }
@@ -84,7 +91,8 @@ class MessageOp : public RemoteOp {
 
   const std::shared_ptr<MessageLink> link_;
   const uint64_t slot_;
-  const std::unique_ptr<MessageExchange> exchange_;
+  const UnlessForked<MessageExchange> exchange_;
+  const ForkMark made_;
   bool is_checked_ = false, is_under_way_ = false;
 };
 
@@ -108,6 +116,7 @@ class MessageTransport : public Transport {
   int64_t num_domains() const override { return link_->num_domains(); }
 
   absl::StatusOr<std::vector<std::string>> AllGather(std::string_view what, std::string_view text) override {
+    MESHWORK_RETURN_IF_ERROR(made_.Check(kTransport));
     ++asked_;
     prepared_ = kRestSlot;
     const std::string where = fmt::format("Agree on {}", what);
@@ -127,11 +136,14 @@ class MessageTransport : public Transport {
   }
 
   absl::StatusOr<std::unique_ptr<RemoteOp>> Prepare(RemoteSpec spec) override {
+    MESHWORK_RETURN_IF_ERROR(made_.Check(kTransport));
     MESHWORK_RETURN_IF_ERROR(link_->status());
     return std::make_unique<MessageOp>(link_, asked_ << 32 | ++prepared_, spec);
   }
 
-  void Abort(absl::Status reason) override { link_->Abort(std::move(reason)); }
+  void Abort(absl::Status reason) override {
+    if (made_.is_here()) link_->Abort(std::move(reason));
+  }
 
  private:
   absl::Status GatherShortTexts(const std::string& where) {
@@ -142,7 +154,7 @@ class MessageTransport : public Transport {
         sends.push_back({other, BytesOf(&texts_[static_cast<size_t>(domain())]), sizeof(ShortText)});
         receives.push_back({other, BytesOf(&texts_[static_cast<size_t>(other)]), sizeof(ShortText)});
       }
-      shorts_ = link_->MakeExchange(where, kShortSlot, std::move(sends), std::move(receives));
+      shorts_.reset(link_->MakeExchange(where, kShortSlot, std::move(sends), std::move(receives)).release());
     }
     return shorts_->Run();
   }
@@ -164,8 +176,9 @@ class MessageTransport : public Transport {
   }
 
   const std::shared_ptr<MessageLink> link_;
-  std::vector<ShortText> texts_;             // by domain
-  std::unique_ptr<MessageExchange> shorts_;  // of the last question
+  const ForkMark made_;
+  std::vector<ShortText> texts_;          // by domain
+  UnlessForked<MessageExchange> shorts_;  // of the last question
   // How many texts were gathered, and how many operations prepared since: an operation's slot.
   uint64_t asked_ = 0, prepared_ = kRestSlot;
 };

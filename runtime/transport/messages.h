@@ -64,7 +64,8 @@ class MessageLink {
                                                         std::vector<Message> receives) = 0;
 };
 
-// `speed`: until it is measured.
+// In the child of a fork its calls fail, and neither the link nor its exchanges are touched; the child must not delete
+// the link either (DeleteUnlessForked, base/fork.h). `speed`: until it is measured.
 std::unique_ptr<Transport> MakeMessageTransport(std::shared_ptr<MessageLink> link, const Link& speed);
 
 }  // namespace meshwork

@@ -18,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "meshwork/base/fork.h"
 #include "meshwork/runtime/transport/messages.h"
 #endif
 
@@ -59,9 +60,16 @@ absl::Status Check(int code, std::string_view what) {
       fmt::format("{}: MPI reports {}.", what, std::string_view(text, static_cast<size_t>(length))));
 }
 
+// The process that first asked for a transport.
+const ForkMark& FirstUse() {
+  static const ForkMark mark;
+  return mark;
+}
+
 // At the end of the process. MPI waits there for all others, which may hang where a transport was aborted: so the
 // launcher ends the job after a while.
 void Finalize() {
+  if (!FirstUse().is_here()) return;  // the parent's
   int done = 0;
   MPI_Finalized(&done);
   if (done != 0) return;
@@ -96,6 +104,7 @@ absl::Status Within(std::chrono::milliseconds deadline, std::function<absl::Stat
 
 // MPI is initialised, by this or by the program.
 absl::Status Initialize(std::chrono::milliseconds deadline) {
+  MESHWORK_RETURN_IF_ERROR(FirstUse().Check("MPI"));
   int finalized = 0, initialized = 0, level = 0;
   MPI_Finalized(&finalized);
   if (finalized != 0)
@@ -439,8 +448,8 @@ absl::StatusOr<std::unique_ptr<Transport>> MakeMpi(const MpiOptions& options) {
     return absl::NotFoundError(
         fmt::format("MPI: process {} has no domain; the transport has {}.", rank, Count(domains, "domain")));
   MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
-  return MakeMessageTransport(std::make_shared<MpiLink>(comm, options.deadline),
-                              {.bandwidth = 2e9, .latency = 16e-6});
+  const std::shared_ptr<MpiLink> link(new MpiLink(comm, options.deadline), DeleteUnlessForked());
+  return MakeMessageTransport(link, {.bandwidth = 2e9, .latency = 16e-6});
 }
 
 #endif

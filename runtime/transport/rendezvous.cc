@@ -1,5 +1,6 @@
 #include "meshwork/runtime/transport/rendezvous.h"
 
+#include "meshwork/base/fork.h"
 #include "meshwork/base/status.h"
 
 #ifdef MESHWORK_HAVE_GLOO
@@ -61,6 +62,15 @@ constexpr int kMaxMessageBytes = static_cast<int>(Rendezvous::kMaxValueBytes) + 
 constexpr int64_t kMaxBytes = int64_t{256} << 20;
 constexpr size_t kMaxKeys = 1 << 20, kMaxWaits = 1 << 18;
 constexpr auto kFarewell = std::chrono::seconds(1);  // for answers under way when the server ends
+// So often each side asks whether the other one is there, and so long it waits for an answer. A network that was cut
+// leaves connections behind that are dead, and TCP would try them for minutes after it is healed.
+constexpr int kAskMs = 5000, kAnswerMs = 5000;
+
+// gRPC can be used by one process, and no child of it. Error: this process is a child.
+absl::Status CheckMayUseGrpc() {
+  static const ForkMark first_use;
+  return first_use.Check("gRPC");
+}
 
 // ---- Messages: fields, each with its length in front, in four bytes, the lowest first.
 
@@ -238,29 +248,36 @@ class Values : public grpc::CallbackGenericService {
 
 class GrpcServer : public RendezvousServer {
  public:
-  explicit GrpcServer(const std::string& token) : values_(token) {}
-
-  ~GrpcServer() override {
-    values_.End();
-    if (server_ != nullptr) server_->Shutdown(SystemClock::now() + kFarewell);
-  }
+  explicit GrpcServer(const std::string& token) : serving_(new Serving{.values = Values(token)}) {}
 
   bool Listen(const SocketAddress& address) {
     grpc::ServerBuilder builder;
     builder.AddListeningPort(address.ToString(), grpc::InsecureServerCredentials(), &port_);
     builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+    builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kAskMs);
+    builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kAnswerMs);
+    builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+    builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
+    builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PING_STRIKES, 0);
     builder.SetMaxReceiveMessageSize(kMaxMessageBytes);
-    builder.RegisterCallbackGenericService(&values_);
-    server_ = builder.BuildAndStart();
-    return server_ != nullptr && port_ != 0;
+    builder.RegisterCallbackGenericService(&serving_->values);
+    serving_->server = builder.BuildAndStart();
+    return serving_->server != nullptr && port_ != 0;
   }
 
   int port() const override { return port_; }
 
  private:
-  Values values_;
+  struct Serving {
+    ~Serving() {
+      values.End();
+      if (server != nullptr) server->Shutdown(SystemClock::now() + kFarewell);
+    }
+    Values values;
+    std::unique_ptr<grpc::Server> server;
+  };
+  const UnlessForked<Serving> serving_;
   int port_ = 0;
-  std::unique_ptr<grpc::Server> server_;
 };
 
 // ---- The client.
@@ -271,9 +288,9 @@ struct Request {
   grpc::ByteBuffer sent, received;
 };
 
-class GrpcWatch : public Rendezvous::Watch {
+class WatchCall {
  public:
-  GrpcWatch(grpc::GenericStub& stub, const grpc::ByteBuffer& request,
+  WatchCall(grpc::GenericStub& stub, const grpc::ByteBuffer& request,
             std::function<void(const grpc::Status&, const grpc::ByteBuffer&)> told)
       : told_(std::move(told)) {
     request_.sent = request;
@@ -282,7 +299,7 @@ class GrpcWatch : public Rendezvous::Watch {
                    [this](const grpc::Status& status) { End(status); });
   }
 
-  ~GrpcWatch() override {
+  ~WatchCall() {
     std::unique_lock lock(mutex_);
     stop_ = true;
     lock.unlock();
@@ -310,13 +327,18 @@ class GrpcWatch : public Rendezvous::Watch {
   bool stop_ = false, is_ended_ = false;
 };
 
+class GrpcWatch : public Rendezvous::Watch {
+ public:
+  explicit GrpcWatch(UnlessForked<WatchCall> call) : call_(std::move(call)) {}
+
+ private:
+  const UnlessForked<WatchCall> call_;
+};
+
 class GrpcRendezvous : public Rendezvous {
  public:
   GrpcRendezvous(std::string address, const SocketAddress& resolved, std::string token)
-      : address_(std::move(address)),
-        token_(std::move(token)),
-        channel_(ChannelTo(resolved)),
-        stub_(channel_) {}
+      : address_(std::move(address)), token_(std::move(token)), client_(new Client(resolved)) {}
 
   // Waits until the server is there.
   absl::Status Meet(std::chrono::milliseconds deadline) {
@@ -343,20 +365,36 @@ class GrpcRendezvous : public Rendezvous {
 
   std::unique_ptr<Watch> WatchKey(const std::string& key,
                                   std::function<void(absl::StatusOr<std::string>)> told) override {
-    return std::make_unique<GrpcWatch>(
-        stub_, Encoded({token_, key, ""}),
+    if (const absl::Status forked = made_.Check(Where()); !forked.ok()) {
+      told(forked);
+      return std::make_unique<GrpcWatch>(nullptr);
+    }
+    return std::make_unique<GrpcWatch>(UnlessForked<WatchCall>(new WatchCall(
+        client_->stub, Encoded({token_, key, ""}),
         [this, key, told = std::move(told)](const grpc::Status& status, const grpc::ByteBuffer& received) {
           told(Answer(status, received, key, std::chrono::milliseconds(0)));
-        });
+        })));
   }
 
  private:
+  struct Client {
+    explicit Client(const SocketAddress& address) : channel(ChannelTo(address)), stub(channel) {}
+    const std::shared_ptr<grpc::Channel> channel;
+    grpc::GenericStub stub;
+  };
+
+  std::string Where() const { return fmt::format("Rendezvous {}", address_); }
+
   static std::shared_ptr<grpc::Channel> ChannelTo(const SocketAddress& address) {
     grpc::ChannelArguments arguments;
     arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
     arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
     arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 50);
     arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 500);
+    arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kAskMs);
+    arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kAnswerMs);
+    arguments.SetInt(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+    arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
     arguments.SetMaxReceiveMessageSize(kMaxMessageBytes);
     const bool is_v6 = address.ip.find(':') != std::string::npos;
     return grpc::CreateCustomChannel((is_v6 ? "ipv6:" : "ipv4:") + address.ToString(),
@@ -373,6 +411,7 @@ class GrpcRendezvous : public Rendezvous {
   absl::StatusOr<std::string> Ask(const char* method, const std::string& key, const std::string& value,
                                   std::chrono::milliseconds deadline, bool patient) {
     MESHWORK_CHECK(std::ssize(key) <= kMaxKeyBytes && std::ssize(value) <= kMaxValueBytes, "{}", key);
+    MESHWORK_RETURN_IF_ERROR(made_.Check(Where()));
     const SystemClock::time_point now = SystemClock::now();
     const SystemClock::time_point end =
         deadline < std::chrono::hours(10000) ? now + deadline : now + std::chrono::hours(10000);
@@ -392,12 +431,12 @@ class GrpcRendezvous : public Rendezvous {
     std::mutex mutex;
     std::condition_variable ended;
     std::optional<grpc::Status> result;
-    stub_.UnaryCall(&request.context, method, grpc::StubOptions(), &request.sent, &request.received,
-                    [&](const grpc::Status& status) {
-                      const std::lock_guard lock(mutex);
-                      result = status;
-                      ended.notify_all();
-                    });
+    client_->stub.UnaryCall(&request.context, method, grpc::StubOptions(), &request.sent, &request.received,
+                            [&](const grpc::Status& status) {
+                              const std::lock_guard lock(mutex);
+                              result = status;
+                              ended.notify_all();
+                            });
     std::unique_lock lock(mutex);
     ended.wait(lock, [&] { return result.has_value(); });
     return *result;
@@ -410,7 +449,7 @@ class GrpcRendezvous : public Rendezvous {
       if (fields.has_value()) return std::move((*fields)[0]);
     }
     const bool is_late = status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED;
-    if (is_late && !key.empty() && channel_->GetState(false) == GRPC_CHANNEL_READY)
+    if (is_late && !key.empty() && client_->channel->GetState(false) == GRPC_CHANNEL_READY)
       return absl::DeadlineExceededError(
           fmt::format("Rendezvous {}: nobody has set \"{}\" within {} ms.", address_, key, deadline.count()));
     if (is_late || IsAway(status))
@@ -425,14 +464,15 @@ class GrpcRendezvous : public Rendezvous {
   }
 
   const std::string address_, token_;
-  const std::shared_ptr<grpc::Channel> channel_;
-  grpc::GenericStub stub_;
+  const ForkMark made_;
+  const UnlessForked<Client> client_;
 };
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<RendezvousServer>> RendezvousServer::Start(const std::string& address,
                                                                           const std::string& token) {
+  MESHWORK_RETURN_IF_ERROR(CheckMayUseGrpc());
   const absl::StatusOr<SocketAddress> resolved = Resolve(address);
   MESHWORK_RETURN_IF_ERROR(Annotate(resolved.status(), "Rendezvous: "));
   // gRPC would only log why it cannot.
@@ -447,6 +487,7 @@ absl::StatusOr<std::unique_ptr<RendezvousServer>> RendezvousServer::Start(const 
 absl::StatusOr<std::unique_ptr<Rendezvous>> Rendezvous::Connect(const std::string& address,
                                                                 const std::string& token,
                                                                 std::chrono::milliseconds deadline) {
+  MESHWORK_RETURN_IF_ERROR(CheckMayUseGrpc());
   const absl::StatusOr<SocketAddress> resolved = Resolve(address);
   MESHWORK_RETURN_IF_ERROR(Annotate(resolved.status(), "Rendezvous: "));
   auto rendezvous = std::make_unique<GrpcRendezvous>(address, *resolved, token);

@@ -9,6 +9,7 @@
 // mistake: it goes over the network as it is, so the network must be a trusted one.
 //
 // The server keeps everything in memory until it ends: at most 256 MiB. Both classes may be used by several threads.
+// In the child of a fork that came after one of them was made, there is neither: all functions here fail.
 #pragma once
 
 #include <chrono>

@@ -150,6 +150,7 @@ TEST(AllocationTest, ABoundTrainingStepAllocatesNothingOfOurs) {
       {"profiled", {.poison_padding = false, .check_replicas = false, .profile = true}},
       {"traced", {.poison_padding = false, .check_replicas = false, .trace_steps = 3}},
       {"checked", {.poison_padding = true, .check_replicas = true}},
+      {"atomic", {.poison_padding = false, .check_replicas = false, .atomic = true}},
       {"checked, nothing shared", {.share = false, .poison_padding = true, .check_replicas = true}}};
   for (DType dtype : {F32, F64}) {
     for (const StepMode& mode : modes) {
@@ -203,10 +204,10 @@ func step(%i: f32[3,300] of f32[10,300] {x,_}, var %w: f32[300] {_}, var %v: f32
   update %v = %w
   return g=%g, m=%m
 })");
-  for (int workers : {1, 3}) {
+  for (const auto& [workers, atomic] : {std::pair(1, false), {3, false}, {3, true}}) {
     CpuBackend backend(workers);
     std::map<std::string, DTensor> state;
-    auto executor = Executor::Create(program, backend, {.profile = true}, &state).value();
+    auto executor = Executor::Create(program, backend, {.profile = true, .atomic = atomic}, &state).value();
     BoundStep step = executor->Bind({{"i", Rough({F32, {10, 300}})}}, executor->NewOutputs()).value();
     ASSERT_TRUE(step.Run().ok());
     bool ok = true;

@@ -53,9 +53,9 @@ namespace {
 void ExpectAllocatesWhatIsPlanned(const Program& program) {
   for (const int workers : {1, 2, 3}) {
     CpuBackend backend(workers);
-    for (const bool share : {true, false}) {
-      SCOPED_TRACE(fmt::format("workers={} share={}", workers, share));
-      const ExecutorOptions options{.share = share};
+    for (const auto& [share, atomic] : {std::pair(true, false), {false, false}, {true, true}}) {
+      SCOPED_TRACE(fmt::format("workers={} share={} atomic={}", workers, share, atomic));
+      const ExecutorOptions options{.share = share, .atomic = atomic};
       allocated = 0;
       const ExecutorMemory planned = Executor::PlanMemory(program, backend, options).value();
       EXPECT_EQ(allocated, 0) << "planning allocates";
@@ -66,7 +66,7 @@ void ExpectAllocatesWhatIsPlanned(const Program& program) {
       // The variables are there now.
       allocated = 0;
       const auto other = Executor::Create(program, backend, options, &state).value();
-      EXPECT_EQ(allocated, planned.total_bytes() - planned.variable_bytes);
+      EXPECT_EQ(allocated, planned.total_bytes() - planned.variable_bytes - planned.spare_bytes);
       EXPECT_EQ(other->memory(), planned);
     }
   }

@@ -50,6 +50,30 @@ TEST_F(GptProgramTest, HelpListsTheFlags) {
   ExpectGolden("cli/moe_help.txt", moe.out);
 }
 
+TEST_F(GptProgramTest, GoesOnFromACheckpoint) {
+  auto run = [&](std::vector<std::string> args) {
+    args.insert(args.end(), {"--mesh=batch=2,model=2", "--sample-bytes=20", "--json", Path("json")});
+    const Finished finished = Train(GPT, args);
+    EXPECT_EQ(finished.code, 0) << finished.err;
+    return finished.code == 0 ? ReadJson("json") : json();
+  };
+  const json whole = run({"--steps=7"});
+  const std::string dir = "--checkpoint-dir=" + Path("runs");
+  json first = run({"--steps=3", dir});
+  const json second = run({"--steps=7", dir, "--resume"});
+  EXPECT_EQ(whole.at("first_step"), 1);
+  EXPECT_EQ(second.at("first_step"), 4);
+  for (const json& loss : second.at("step_losses")) first["step_losses"].push_back(loss);
+  EXPECT_EQ(first["step_losses"], whole.at("step_losses"));
+  EXPECT_EQ(second.at("sample"), whole.at("sample"));
+  const Finished other = Train(GPT, {"--steps=9", dir, "--resume", "--mesh=batch=2,model=2", "--seed=3"});
+  EXPECT_EQ(other.code, 2);
+  EXPECT_EQ(other.err,
+            fmt::format("gpt: {}: the training began with seed 0 and is to go on with 3; its next examples "
+                        "would be others. Give the same flags, or begin anew in another folder.\n",
+                        Path("runs")));
+}
+
 TEST_F(GptProgramTest, LossesAreThoseOfOneDevice) {
   const std::vector<double> expected = Losses("batch=1");
   ASSERT_EQ(expected.size(), 5u);

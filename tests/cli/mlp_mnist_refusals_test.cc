@@ -58,6 +58,8 @@ TEST_F(MlpMnistTest, RefusesFlagsThatAreWrong) {
       {{"--plot"}, "--plot needs a value."},
       {{"--load"}, "--load needs a value."},
       {{"--explain=yes"}, "--explain takes no value."},
+      {{"--check-replicas", "100"},
+       "--check-replicas: \"100\" is neither \"off\" nor \"every=\" and a number of steps, as in every=100."},
       {{"--explain", "yes"}, "\"yes\" is not a flag; write --name value."},
   };
   for (const auto& [args, message] : cases) {

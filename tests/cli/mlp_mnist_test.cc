@@ -193,8 +193,8 @@ TEST_F(MlpMnistTest, WritesWhatItMeasuredAsJson) {
   }
   ASSERT_EQ(report["epochs"].size(), 2u);
   for (const json& epoch : report["epochs"]) {
-    EXPECT_THAT(KeysOf(epoch),
-                ElementsAre("seconds", "test_accuracy", "test_loss", "train_accuracy", "train_loss"));
+    EXPECT_THAT(KeysOf(epoch), ElementsAre("epoch", "seconds", "test_accuracy", "test_loss", "train_accuracy",
+                                           "train_loss"));
     EXPECT_GT(epoch["seconds"].get<double>(), 0);
     for (const char* loss : {"train_loss", "test_loss"}) {
       EXPECT_GT(epoch[loss].get<double>(), 0);

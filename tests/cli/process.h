@@ -8,6 +8,7 @@
 
 #include <cstring>
 #include <fstream>
+#include <functional>
 #include <iterator>
 #include <string>
 #include <vector>
@@ -28,9 +29,10 @@ inline std::string Contents(const std::string& path) {
 }
 
 // Runs `program` with the environment of this process, less MNIST_DIR, plus `settings` ("NAME=value").
-// `scratch` is a path prefix for what it prints; nothing is left there.
+// `scratch` is a path prefix for what it prints; nothing is left there. `meanwhile`, if given, is called once it runs.
 inline Finished RunProcess(const std::string& program, const std::vector<std::string>& args,
-                           const std::string& scratch, const std::vector<std::string>& settings = {}) {
+                           const std::string& scratch, const std::vector<std::string>& settings = {},
+                           const std::function<void(pid_t)>& meanwhile = {}) {
   std::vector<char*> argv = {const_cast<char*>(program.c_str())};
   for (const std::string& arg : args) argv.push_back(const_cast<char*>(arg.c_str()));
   argv.push_back(nullptr);
@@ -51,6 +53,7 @@ inline Finished RunProcess(const std::string& program, const std::vector<std::st
   posix_spawn_file_actions_destroy(&actions);
   EXPECT_EQ(error, 0) << program << ": " << std::strerror(error);
   if (error != 0) return {};
+  if (meanwhile != nullptr) meanwhile(child);
 
   int status = 0;
   while (waitpid(child, &status, 0) < 0 && errno == EINTR) {

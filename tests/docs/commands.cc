@@ -41,7 +41,7 @@ class CommandChecker {
         {"python3", &CommandChecker::Python},  {"pkg-config", &CommandChecker::PkgConfig},
         {"mkdir", &CommandChecker::Nothing},   {"kubectl", &CommandChecker::Nothing},
         {"mpirun", &CommandChecker::Launcher}, {"srun", &CommandChecker::Launcher},
-        {"sbatch", &CommandChecker::Launcher},
+        {"sbatch", &CommandChecker::Launcher}, {"meshwork", &CommandChecker::Meshwork},
     };
     const auto check = kChecks.find(command);
     if (check != kChecks.end()) return (this->*check->second)(words);
@@ -148,6 +148,13 @@ class CommandChecker {
     });
     return program == words.end() ? "a launcher has no program to start" : Check(Words(program, words.end()));
   }
+  // What supervise runs stands behind "--". Other commands of the program are in blocks whose output is compared.
+  std::string Meshwork(const Words& words) const {
+    const auto end = std::find(words.begin(), words.end(), "--");
+    if (words.empty() || words[0] != "supervise" || end == words.end())
+      return "meshwork is told to do something unheard of";
+    return Check(Words(end + 1, words.end()));
+  }
   std::string Compiler(const Words&) const { return ""; }
   std::string Nothing(const Words&) const { return ""; }
   std::string Python(const Words& words) const {
@@ -172,7 +179,7 @@ class CommandChecker {
   std::string Program(const std::string& command, const Words& words) const {
     if (command.starts_with("examples/multi_worker/") && Exists(command)) return Launcher(words);
     if (command.find('/') != std::string::npos && Exists(command)) return "";
-    static const std::regex built("build/([a-z-]+)/(examples|benchmarks|tests)/([a-z_]+)");
+    static const std::regex built("build/([a-z-]+)/(examples|benchmarks|tests)/([a-z_/]+)");
     std::smatch match;
     if (!std::regex_match(command, match, built))
       return fmt::format("{} is no command that tests/docs/commands.cc knows", command);

@@ -81,6 +81,7 @@ void Try(const std::string& name, const RandomProgram& random, Tally& tally) {
     const ExecutorOptions options{.share = way != 1,
                                   .coalesce = way != 1 && way != 2,
                                   .fuse = way != 3,
+                                  .atomic = way >= 4,
                                   .distributed = SomeInputs(random.graph)};
     const Trial trial = TryOnDomains(random, expected, domains, /*workers=*/1 + tally.runs % 2, options);
     ASSERT_EQ(trial.error(), "") << name << "\n" << PrintGraph(random.graph);

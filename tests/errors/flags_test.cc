@@ -1,6 +1,7 @@
 // What is refused of command-line flags.
 #include "meshwork/base/flags.h"
 
+#include <chrono>
 #include <string>
 #include <vector>
 
@@ -10,11 +11,13 @@
 namespace meshwork {
 namespace {
 
-absl::Status Parse(const std::vector<const char*>& arguments, bool places) {
+absl::Status Parse(const std::vector<const char*>& arguments, bool places, bool rest = false) {
   std::string file, choice = "on";
   int64_t count = 0, size = 1, memory = 0;
   double rate = 1;
   bool quiet = false;
+  std::chrono::milliseconds time{1};
+  std::vector<std::string> texts, command;
   FlagTable flags("program", "About.");
   if (places) flags.Positional("FILE", "a file", &file);
   flags.Int("count", "how many", &count, 0);
@@ -22,6 +25,9 @@ absl::Status Parse(const std::vector<const char*>& arguments, bool places) {
   flags.Bytes("memory", "how much", &memory);
   flags.Real("rate", "how fast", &rate, 0);
   flags.Choice("choice", "which", &choice, {"on", "off"});
+  flags.Duration("time", "how long", &time);
+  flags.Texts("name", "which ones", &texts);
+  if (rest) flags.Rest("COMMAND", "what to run", &command);
   flags.Switch("quiet", "says nothing", &quiet);
   std::vector<const char*> argv = {"program"};
   argv.insert(argv.end(), arguments.begin(), arguments.end());
@@ -29,6 +35,7 @@ absl::Status Parse(const std::vector<const char*>& arguments, bool places) {
 }
 absl::Status Flags(const std::vector<const char*>& arguments) { return Parse(arguments, false); }
 absl::Status WithFile(const std::vector<const char*>& arguments) { return Parse(arguments, true); }
+absl::Status WithCommand(const std::vector<const char*>& arguments) { return Parse(arguments, false, true); }
 
 TEST(FlagsErrors, Arguments) {
   ExpectErrors("flags", {
@@ -48,6 +55,15 @@ TEST(FlagsErrors, Arguments) {
                             MISTAKE(Flags({"--rate=0"})),
                             MISTAKE(Flags({"--choice=On"})),
                             MISTAKE(Flags({"--choice=never"})),
+                            MISTAKE(Flags({"--time=10"})),
+                            MISTAKE(Flags({"--time=-1s"})),
+                            MISTAKE(Flags({"--time=1d"})),
+                            MISTAKE(Flags({"--time=1e300h"})),
+                            MISTAKE(Flags({"--time=nanms"})),
+                            MISTAKE(Flags({"--name"})),
+                            MISTAKE(WithCommand({})),
+                            MISTAKE(WithCommand({"--count=1", "--"})),
+                            MISTAKE(WithCommand({"train", "--quiet"})),
                             MISTAKE(WithFile({})),
                             MISTAKE(WithFile({"-", "b"})),
                             MISTAKE(WithFile({"-x"})),

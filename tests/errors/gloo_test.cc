@@ -11,7 +11,9 @@
 
 #include "errors/errors.h"
 #include "gtest/gtest.h"
+#include "meshwork/base/status.h"
 #include "meshwork/base/version.h"
+#include "meshwork/runtime/transport/membership.h"
 #include "meshwork/runtime/transport/rendezvous.h"
 #include "support/clusters.h"
 #include "support/environment.h"
@@ -188,6 +190,38 @@ TEST_F(GlooErrors, Rendezvous) {
                    MISTAKE(connect(address, "another token")),
                    MISTAKE(connect(nobody, "a token")),
                    MISTAKE(get("the address of worker 1")),
+               },
+               Hidden());
+}
+
+TEST_F(GlooErrors, Membership) {
+  if (!HasGloo()) GTEST_SKIP() << "this build has no gRPC";
+  const std::string address = NextAddress();
+  const auto server = RendezvousServer::Start(address, "a token").value();
+  const auto rendezvous = Rendezvous::Connect(address, "a token", kPatient).value();
+  auto form = [&](int64_t process) {
+    return Members(*rendezvous, {.process = process, .num_processes = 3, .deadline = kShort}).Form();
+  };
+  auto used_by_another_program = [&]() -> absl::Status {
+    MESHWORK_RETURN_IF_ERROR(rendezvous->Set("generation 0/members", "0:a x:b", kPatient));
+    return form(1).status();
+  };
+  auto replaced = [&] {
+    Members first(*rendezvous, {.process = 2, .num_processes = 3, .deadline = kShort});
+    EXPECT_FALSE(first.Form().ok());
+    EXPECT_FALSE(form(2).ok());
+    return first.Form().status();
+  };
+  auto late = [&]() -> absl::Status {
+    MESHWORK_RETURN_IF_ERROR(rendezvous->Set("the job is over", "", kPatient));
+    return form(2).status();
+  };
+  ExpectErrors("membership",
+               {
+                   MISTAKE(form(1)),
+                   MISTAKE(replaced()),
+                   MISTAKE(used_by_another_program()),
+                   MISTAKE(late()),
                },
                Hidden());
 }

@@ -29,6 +29,7 @@ TEST(ProcessErrors, Join) {
                                 MISTAKE(join({}, {{"TF_CONFIG", "{"}})),
                                 MISTAKE(join({.transport = "carrier pigeon"}, workers)),
                                 MISTAKE(join({}, ps)),
+                                MISTAKE(join({.transport = "mpi", .recover = "wait"}, workers)),
                             });
 }
 

@@ -62,7 +62,11 @@ class LaunchedTest : public TempDirTest, public testing::WithParamInterface<Laun
   }
 
   Finished Launch(int processes, const std::string& program, const std::vector<std::string>& args) const {
-    std::vector<std::string> command = GetParam().command(processes);
+    return LaunchBy(GetParam().command(processes), program, args);
+  }
+  // By this launcher with its flags.
+  Finished LaunchBy(std::vector<std::string> command, const std::string& program,
+                    const std::vector<std::string>& args) const {
     command.push_back(program);
     command.insert(command.end(), args.begin(), args.end());
     const std::string first = command[0];

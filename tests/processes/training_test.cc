@@ -70,7 +70,7 @@ TEST_P(TrainingTest, WeightsAreNearlyThoseOfOneProcess) {
       {MLP_MNIST, "batch=8"}, {MLP_MNIST, "model=8"}, {CNN_MNIST, "height=8"}};
   for (const auto& [program, mesh] : runs) {
     std::vector<std::string> args = Digits(mesh, "f64");
-    args.insert(args.end(), {"--save", Path("alone.st")});
+    args.insert(args.end(), {"--check-replicas", "every=3", "--save", Path("alone.st")});
     ASSERT_EQ(Alone(program, args).code, 0);
     args.back() = Path("launched.st");
     for (int processes : {2, 4}) {
@@ -92,7 +92,8 @@ TEST_P(TrainingTest, ATransformerIsTrained) {
                                          "--batch",         "4",
                                          "--steps",         "20",
                                          "--dtype",         "f64",
-                                         "--deterministic", "--json",
+                                         "--deterministic", "--check-replicas",
+                                         "every=4",         "--json",
                                          Path("json")};
   auto losses = [&](const Finished& finished) {
     EXPECT_EQ(finished.code, 0) << finished.err;
@@ -172,6 +173,49 @@ TEST_P(TrainingTest, ATraceIsOfAllProcessesOrOfNone) {
   EXPECT_THAT(LeftBehind(), IsEmpty());
 }
 
+// ---- Checkpoints.
+
+TEST_P(TrainingTest, ATrainingGoesOnInAnotherNumberOfProcesses) {
+  std::vector<std::string> args = Digits("batch=6", "f32");
+  args.insert(args.end(), {"--deterministic", "--save", Path("weights")});
+  const std::string expected = Weights(Alone(MLP_MNIST, args));
+  args.insert(args.end(), {"--checkpoint-dir", Path("runs"), "--checkpoint-every", "4steps", "--resume"});
+  std::vector<std::string> part = args;
+  part.insert(part.end(), {"--steps", "5"});
+  EXPECT_FALSE(Weights(Launch(2, MLP_MNIST, part)) == expected);
+  part.back() = "10";
+  EXPECT_FALSE(Weights(Launch(3, MLP_MNIST, part)) == expected);
+  part.back() = "11";
+  EXPECT_FALSE(Weights(Alone(MLP_MNIST, part)) == expected);
+  EXPECT_TRUE(Weights(Launch(2, MLP_MNIST, args)) == expected);
+}
+
+// One process is told to stop, and all do, after the same step.
+TEST_P(TrainingTest, ASignalToOneProcessStopsAllWell) {
+  const std::string script = fmt::format(
+      "{0} --data-dir synthetic --train-examples 300 --test-examples 20 --epochs 1000000 --checkpoint-dir {1} "
+      "--checkpoint-every 2steps & "
+      "if test {2} = 1; then while ! test -e {1}/step-000000000002; do sleep 0.05; done; kill -TERM $!; fi; wait $!",
+      MLP_MNIST, Path("runs"), GetParam().rank);
+  const Finished finished = Launch(2, "/bin/sh", {"-c", script});
+  EXPECT_EQ(finished.code, 0) << finished.err;
+  EXPECT_THAT(finished.out, HasSubstr(", as a signal asked worker 1 on "));
+  EXPECT_THAT(finished.out, HasSubstr("--resume goes on from " + Path("runs")));
+  EXPECT_THAT(LeftBehind(), IsEmpty());
+}
+
+TEST_P(TrainingTest, CheckpointsAreOfAllProcessesOrOfNone) {
+  const Finished finished = LaunchEach(
+      2, MLP_MNIST,
+      fmt::format("--data-dir synthetic $(test $RANK = 0 && echo --checkpoint-dir {})", Path("runs")));
+  EXPECT_NE(finished.code, 0);
+  EXPECT_THAT(finished.err,
+              HasSubstr("Transport: the domains differ: domain 0: --checkpoint-dir is given; domain 1: "
+                        "--checkpoint-dir is not given."));
+  EXPECT_FALSE(std::filesystem::exists(Path("runs")));
+  EXPECT_THAT(LeftBehind(), IsEmpty());
+}
+
 TEST_P(TrainingTest, OtherProgramsAreNamedAndAllEnd) {
   const Finished finished =
       LaunchEach(2, MLP_MNIST, fmt::format("--data-dir synthetic --seed $RANK --log-dir {}", Path("logs")));
@@ -196,7 +240,7 @@ TEST_P(TrainingTest, WhoDoesNotComeIsWaitedForUntilTheDeadline) {
       {"-c",
        fmt::format("test {0} = 1 && exec sleep 300; exec {1} --data-dir synthetic --deadline 2 --log-dir {2}",
                    GetParam().rank, MLP_MNIST, Path("logs"))});
-  EXPECT_NE(finished.code, 0);
+  EXPECT_EQ(finished.code, 1);  // what fails with 2 is not started again
   EXPECT_THAT(finished.err, HasSubstr("within 2000 ms"));
   EXPECT_THAT(LeftBehind(), IsEmpty());
 }

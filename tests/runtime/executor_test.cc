@@ -213,7 +213,8 @@ TEST(ExecutorTest, RandomProgramsAgreeWithDirectEvaluation) {
     }
     const size_t output = pick(values.size());
     text += fmt::format("  return y=%v{}\n}}", output);
-    for (const RunMode& mode : {RunMode{1, true}, RunMode{2, true}, RunMode{3, false}}) {
+    for (const RunMode& mode :
+         {RunMode{1, true}, RunMode{2, true}, RunMode{3, false}, RunMode{.workers = 2, .atomic = true}}) {
       SCOPED_TRACE(text + "\n" + mode.ToString());
       const RunResult run =
           RunProgram(ParseProgram(text), {{"v0", Tensor::From<float>({3}, {1, 2, 3})}}, initial, mode);

@@ -27,6 +27,8 @@ class Process {
       : rendezvous_(Rendezvous::Connect(address, "a token", kLong).value()),
         members_(*rendezvous_, options) {}
   absl::StatusOr<Membership> Form() { return members_.Form(); }
+  absl::StatusOr<bool> Finish() { return members_.Finish(); }
+  absl::StatusOr<bool> AllKnow() { return members_.AllKnow(); }
 
  private:
   std::unique_ptr<Rendezvous> rendezvous_;
@@ -42,6 +44,7 @@ class MembershipTest : public testing::Test {
   void Start(const std::string& address) {
     server_ = RendezvousServer::Start(address, "a token").value();
     address_ = fmt::format("127.0.0.1:{}", server_->port());
+    observer_ = Rendezvous::Connect(address_, "a token", kLong).value();
   }
   std::unique_ptr<Process> Make(int64_t process, int64_t num_processes, bool may_shrink = false,
                                 milliseconds patience = milliseconds(300), milliseconds deadline = kLong) {
@@ -70,6 +73,7 @@ class MembershipTest : public testing::Test {
 
   std::unique_ptr<RendezvousServer> server_;
   std::string address_;
+  std::unique_ptr<Rendezvous> observer_;
 };
 
 TEST_F(MembershipTest, TheFirstGenerationHasAll) {
@@ -88,14 +92,18 @@ TEST_F(MembershipTest, AReplacementComesIntoTheNextGeneration) {
   }
 }
 
-// One that dies while the others wait is not waited for.
+// One that dies while it waits is not waited for, if another one is started in its place before all have come.
 TEST_F(MembershipTest, AProcessThatIsStartedAgainBeforeAllHaveComeLeavesAGeneration) {
   const auto a = Make(0, 3), c = Make(2, 3);
-  std::vector<absl::StatusOr<Membership>> first(1);
   const auto dies = Make(1, 3, false, kLong, milliseconds(200));
   EXPECT_EQ(dies->Form().status().code(), absl::StatusCode::kDeadlineExceeded);
   const auto b = Make(1, 3);
-  ExpectAll(FormAll({a.get(), b.get(), c.get()}), {1, {0, 1, 2}});
+  absl::StatusOr<Membership> formed;
+  std::thread first([&] { formed = b->Form(); });
+  EXPECT_EQ(observer_->Get("generation 0/members", kLong).value(), "nobody");
+  ExpectAll(FormAll({a.get(), c.get()}), {1, {0, 1, 2}});
+  first.join();
+  ExpectAll({formed}, {1, {0, 1, 2}});
 }
 
 TEST_F(MembershipTest, MoreThanHalfGoOnWithoutALostProcess) {
@@ -126,6 +134,83 @@ TEST_F(MembershipTest, NewProcessesDoNotTakeTheJobOver) {
     EXPECT_EQ(each.status().code(), absl::StatusCode::kDeadlineExceeded);
 }
 
+// The others took them for lost and went on with fewer and fewer: each of those that come back remembers a generation of
+// which they are more than half.
+TEST_F(MembershipTest, ThoseThatComeBackTogetherDoNotTakeTheJobOver) {
+  std::vector<std::unique_ptr<Process>> p;
+  for (int64_t i = 0; i < 5; ++i) p.push_back(Make(i, 5, true, milliseconds(0), milliseconds(400)));
+  ExpectAll(FormAll({p[0].get(), p[1].get(), p[2].get(), p[3].get(), p[4].get()}), {0, {0, 1, 2, 3, 4}});
+  ExpectAll(FormAll({p[0].get(), p[1].get(), p[2].get()}), {1, {0, 1, 2}});
+  ExpectAll(FormAll({p[0].get(), p[1].get()}), {2, {0, 1}});
+  for (const auto& each : FormAll({p[2].get(), p[3].get(), p[4].get()}))
+    EXPECT_EQ(each.status().code(), absl::StatusCode::kDeadlineExceeded);
+}
+
+// A process that was stopped when another one was started in its place.
+TEST_F(MembershipTest, AProcessThatWasReplacedEnds) {
+  const auto a = Make(0, 3), b = Make(1, 3), c = Make(2, 3);
+  ExpectAll(FormAll({a.get(), b.get(), c.get()}), {0, {0, 1, 2}});
+  const auto new_c = Make(2, 3);
+  ExpectAll(FormAll({a.get(), b.get(), new_c.get()}), {1, {0, 1, 2}});
+  const absl::Status replaced = c->Form().status();
+  EXPECT_EQ(replaced.code(), absl::StatusCode::kAborted);
+  EXPECT_EQ(MessageOf(replaced),
+            "Membership: another process 2 was started while this one did not answer, and takes its place.");
+  ExpectAll(FormAll({a.get(), b.get(), new_c.get()}), {2, {0, 1, 2}});
+}
+
+// It was stopped while it waited: the generation that it waits in is left out, and it is not in it alone.
+TEST_F(MembershipTest, AProcessThatWasReplacedWhileItWaitedEnds) {
+  const auto a = Make(0, 2), b = Make(1, 2);
+  ExpectAll(FormAll({a.get(), b.get()}), {0, {0, 1}});
+  absl::StatusOr<Membership> waits;
+  std::thread waiting([&] { waits = b->Form(); });
+  ASSERT_TRUE(observer_->Get("generation 1/process 1", kLong).ok());
+  const auto new_b = Make(1, 2);
+  absl::StatusOr<Membership> formed;
+  std::thread forming([&] { formed = new_b->Form(); });
+  waiting.join();
+  EXPECT_EQ(waits.status().code(), absl::StatusCode::kAborted);
+  ExpectAll(FormAll({a.get()}), {2, {0, 1}});
+  forming.join();
+  ExpectAll({formed}, {2, {0, 1}});
+}
+
+TEST_F(MembershipTest, TheJobIsOverWhenAllHaveFinished) {
+  const auto a = Make(0, 3, true, milliseconds(0)), b = Make(1, 3, true, milliseconds(0)),
+             c = Make(2, 3, true);
+  ExpectAll(FormAll({a.get(), b.get(), c.get()}), {0, {0, 1, 2}});
+  ExpectAll(FormAll({a.get(), b.get()}), {1, {0, 1}});
+  EXPECT_FALSE(a->Finish().value());
+  EXPECT_FALSE(a->Finish().value());
+  EXPECT_TRUE(b->Finish().value());
+  EXPECT_FALSE(b->AllKnow().value());
+  EXPECT_TRUE(a->Finish().value());
+  EXPECT_TRUE(a->AllKnow().value());
+  EXPECT_TRUE(b->AllKnow().value());
+  // One that was cut off, and one that was started in its place.
+  const auto new_c = Make(2, 3, true);
+  for (Process* const late : {c.get(), new_c.get()}) {
+    const absl::Status status = late->Form().status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+    EXPECT_EQ(
+        MessageOf(status),
+        "Membership: the job is over: the others have finished it without process 2. For another run of it, start "
+        "the rendezvous again.");
+  }
+}
+
+TEST_F(MembershipTest, ALostProcessHasNotFinished) {
+  const auto a = Make(0, 2);
+  auto b = Make(1, 2);
+  ExpectAll(FormAll({a.get(), b.get()}), {0, {0, 1}});
+  EXPECT_FALSE(a->Finish().value());
+  b = Make(1, 2);
+  ExpectAll(FormAll({a.get(), b.get()}), {1, {0, 1}});
+  EXPECT_FALSE(b->Finish().value());
+  EXPECT_TRUE(a->Finish().value());
+}
+
 TEST_F(MembershipTest, ARendezvousThatIsStartedAnewIsReminded) {
   const auto a = Make(0, 2);
   auto b = Make(1, 2);
@@ -135,6 +220,19 @@ TEST_F(MembershipTest, ARendezvousThatIsStartedAnewIsReminded) {
   Start(address_);
   b = Make(1, 2);
   ExpectAll(FormAll({a.get(), b.get()}), {2, {0, 1}});
+}
+
+// Of those that remember different generations, and of one that was left out.
+TEST_F(MembershipTest, ARendezvousThatIsStartedAnewIsRemindedOfTheLastGenerationOnly) {
+  const auto a = Make(0, 3, true, milliseconds(300)), b = Make(1, 3, true, milliseconds(300)),
+             c = Make(2, 3, true, milliseconds(300), milliseconds(400));
+  ExpectAll(FormAll({a.get(), b.get(), c.get()}), {0, {0, 1, 2}});
+  ASSERT_TRUE(observer_->Set("generation 1/members", "nobody", kLong).ok());
+  ExpectAll(FormAll({a.get(), b.get()}), {2, {0, 1}});
+  server_.reset();
+  Start(address_);
+  ExpectAll(FormAll({b.get(), a.get()}), {3, {0, 1}});
+  EXPECT_EQ(c->Form().status().code(), absl::StatusCode::kDeadlineExceeded);
 }
 
 TEST_F(MembershipTest, ARendezvousThatIsAwayIsWaitedFor) {

@@ -30,10 +30,11 @@ struct RunMode {
   bool poison = true;
   bool coalesce = true;
   bool fuse = true;
+  bool atomic = false;
 
   std::string ToString() const {
-    return fmt::format("workers={} share={} poison={} coalesce={} fuse={}", workers, share, poison, coalesce,
-                       fuse);
+    return fmt::format("workers={} share={} poison={} coalesce={} fuse={} atomic={}", workers, share, poison,
+                       coalesce, fuse, atomic);
   }
 };
 
@@ -44,6 +45,7 @@ inline std::vector<RunMode> AllRunModes() {
       for (bool coalesce : {true, false})
         for (bool fuse : {true, false}) modes.push_back({workers, share, true, coalesce, fuse});
   modes.push_back({2, true, false});
+  for (bool share : {true, false}) modes.push_back({3, share, true, true, true, /*atomic=*/true});
   return modes;
 }
 
@@ -65,7 +67,8 @@ inline RunResult RunProgram(const Program& program, const Tensors& feeds, const 
                                     .coalesce = mode.coalesce,
                                     .fuse = mode.fuse,
                                     .poison_padding = mode.poison,
-                                    .check_replicas = true},
+                                    .check_replicas = true,
+                                    .atomic = mode.atomic},
                                    &state);
   if (!executor.ok()) {
     ADD_FAILURE() << MessageOf(executor.status());

@@ -7,6 +7,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "meshwork/runtime/fence.h"
 #include "meshwork/runtime/loop.h"
 #include "meshwork/runtime/overlap.h"
 #include "runtime/random_program.h"
@@ -158,7 +159,11 @@ class Laws {
       ASSERT_TRUE(buffer.storage >= 0 && buffer.storage < std::ssize(plan_.storages));
       EXPECT_LE(buffer.offset + buffer.bytes, plan_.storages[buffer.storage].bytes);
     }
+    has_fence_ = !plan_.steps.empty() && std::holds_alternative<RemoteStep>(plan_.steps[0]) &&
+                 std::get<RemoteStep>(plan_.steps[0]).is_fence();
     for (const Step& step : plan_.steps) std::visit([this](const auto& kind) { Visit(kind); }, step);
+    for (const Storage& storage : plan_.storages)
+      EXPECT_TRUE(storage.kind != Storage::Kind::kSpare || spares_.insert(storage.index).second);
     for (const auto& [storage, elements] : outputs_) EXPECT_THAT(elements, ::testing::Each(1)) << storage;
     EXPECT_TRUE(under_way_.empty()) << ToString(plan_);
     EXPECT_EQ(std::ssize(operations_), plan_.num_operations);
@@ -196,6 +201,7 @@ class Laws {
     ExpectMayTouch(buffer, /*is_write=*/true);
     const int storage = plan_.buffers[buffer].storage;
     EXPECT_NE(plan_.storages[storage].kind, Storage::Kind::kHostFeed);
+    EXPECT_FALSE(has_fence_ && plan_.storages[storage].kind == Storage::Kind::kSpare) << ToString(plan_);
     written_.insert(storage);
   }
 
@@ -258,11 +264,13 @@ class Laws {
   }
 
   void Visit(const RemoteStep& step) {
+    if (step.is_fence() && step.kind != RemoteStep::Kind::kStart) has_fence_ = false;
     if (step.kind == RemoteStep::Kind::kWait) {
       EXPECT_EQ(under_way_.erase(step.operation), 1);
     } else {
       EXPECT_TRUE(operations_.insert(step.operation).second);
-      for (const RemoteStep::Part& part : step.sends) Read(part.buffer);
+      for (const RemoteStep::Part& part : step.sends)
+        if (!step.is_fence()) Read(part.buffer);  // its byte says nothing
     }
     if (step.kind == RemoteStep::Kind::kStart) under_way_[step.operation] = step;
     else
@@ -292,7 +300,22 @@ class Laws {
   std::map<int, std::vector<int>> outputs_;  // per storage: how often each element is written
   std::map<int, RemoteStep> under_way_;      // by operation
   std::set<int> operations_;                 // that were started
+  std::set<int> spares_;                     // arguments
+  bool has_fence_ = false;                   // that has not ended: no spare is written
 };
+
+// Nothing is written over a variable, and each one that changes has a spare.
+void ExpectKeepsVariables(const StepPlan& plan) {
+  for (int storage : StoragesWritten(plan))
+    EXPECT_NE(plan.storages[static_cast<size_t>(storage)].kind, Storage::Kind::kVariable) << ToString(plan);
+  std::set<int> changed, spares;
+  for (const VariableUpdate& update : plan.graph->updates())
+    if (update.value != plan.graph->arguments()[update.argument].value) changed.insert(update.argument);
+  for (int storage : StoragesWritten(plan))
+    if (plan.storages[static_cast<size_t>(storage)].kind == Storage::Kind::kSpare)
+      spares.insert(plan.storages[static_cast<size_t>(storage)].index);
+  EXPECT_EQ(spares, changed) << ToString(plan);
+}
 
 TEST(StepPlanTest, LawsHoldForRandomPrograms) {
   std::mt19937 random(3);
@@ -302,7 +325,12 @@ TEST(StepPlanTest, LawsHoldForRandomPrograms) {
       for (bool coalesce : {true, false})
         for (bool check : {true, false}) {
           SCOPED_TRACE(fmt::format("share={} coalesce={} check={}\n{}", share, coalesce, check, text));
-          Laws(PlanOf(text, {.share = share, .coalesce = coalesce, .check_replicas = check})).Check();
+          StepPlanOptions options{.share = share, .coalesce = coalesce, .check_replicas = check};
+          Laws(PlanOf(text, options)).Check();
+          options.atomic = true;
+          const StepPlan plan = PlanOf(text, options);
+          Laws(plan).Check();
+          ExpectKeepsVariables(plan);
           if (HasFailure()) return;
         }
   }
@@ -338,6 +366,17 @@ TEST(StepPlanTest, LawsHoldInEachDomain) {
                 ASSERT_TRUE(at == nullptr || bytes_under_way > 0 || at->kind == RemoteStep::Kind::kRun);
               }
               Laws(plan).Check();
+              if (share != coalesce) continue;
+              const StepPlan atomic =
+                  PlanOf(PrintGraph(Overlap(program, domain.placement().across(), /*bucket_bytes=*/16)),
+                         {.domain = domain,
+                          .distributed = {"y", "z"},
+                          .bytes_under_way = bytes_under_way,
+                          .share = share,
+                          .coalesce = coalesce,
+                          .atomic = true});
+              Laws(atomic).Check();
+              ExpectKeepsVariables(atomic);
               if (HasFailure()) return;
             }
   }
@@ -382,6 +421,55 @@ sub f32[3,5] f32[3,5] -> f32[3,5]: s6 s9 -> s6
 wait for 1
 )"));
   EXPECT_THAT(ToString(PlanOf(PrintGraph(ordered), {.domain = domain})), Not(HasSubstr("wait")));
+}
+
+// The fence goes before all else and ends with the first collective; the count, made before that, is copied to its spare.
+TEST(StepPlanTest, NewValuesGoToSparesBehindTheFence) {
+  constexpr std::string_view kCounted = R"(mesh [x=2]
+func step(%x: f32[2,3] of f32[4,3] {x,_}, %d: f32[2,5] of f32[4,5] {x,_}, var %w: f32[3,5] of f32[3,5] {_,_},
+          var %n: i64[] of i64[] {}) {
+  %one = constant value=1 dtype=i64 shape=[] : i64[] of i64[] {}
+  %m = add %n, %one : i64[] of i64[] {}
+  %g = matmul %x, %d transpose_a=true : f32[3,5] of f32[3,5] {_,_ | sum:x}
+  %G = all_reduce %g axes=(x) op=sum : f32[3,5] of f32[3,5] {_,_}
+  %w1 = sub %w, %G : f32[3,5] of f32[3,5] {_,_}
+  update %w = %w1
+  update %n = %m
+})";
+  const Domain domain(Placement::Create(Mesh::Parse("x=2").value(), 2).value(), 1);
+  EXPECT_EQ(ToString(PlanOf(kCounted, {.domain = domain, .bytes_under_way = 1000, .atomic = true})), R"(s0: constant, 1 byte
+s1: temporary, 1 byte
+s2: host feed x, 48 bytes
+s3: temporary, 24 bytes
+s4: host feed d, 80 bytes
+s5: temporary, 40 bytes
+s6: variable w, 60 bytes
+s7: variable n, 8 bytes
+s8: constant, 8 bytes
+s9: temporary, 8 bytes
+s10: temporary, 60 bytes
+s11: temporary, 60 bytes
+s12: temporary, 60 bytes
+s13: spare of w, 60 bytes
+s14: spare of n, 8 bytes
+start 0 of fence across domains: 1 byte of s0 to 0, 1 byte of s1 from 0
+pack input "x", 1 transfer of 6 elements: s2 -> s3
+pack input "d", 1 transfer of 10 elements: s4 -> s5
+once constant -> i64[]: -> s8
+add i64[] i64[] -> i64[]: s7 s8 -> s9
+matmul f32[2,3] f32[2,5] -> f32[3,5]: s3 s5 -> s10
+all_reduce across domains: 60 bytes of s10 to 0, 60 bytes of s12 from 0
+all_reduce, 1 transfer of 15 elements: s12 s10 -> s11
+wait for 0
+sub f32[3,5] f32[3,5] -> f32[3,5]: s6 s11 -> s13
+assign variable "n", 1 transfer of 1 element: s9 -> s14
+)");
+  // A domain by itself needs no fence.
+  EXPECT_THAT(ToString(PlanOf(kCounted, {.atomic = true})), Not(HasSubstr("fence")));
+  // Nor does a program that changes nothing.
+  EXPECT_THAT(ToString(PlanOf("mesh [x=2]\nfunc f(var %w: f32[2] of f32[4] {x}) {\n  update %w = %w\n}",
+                              {.domain = domain, .atomic = true})),
+              Not(HasSubstr("fence")));
 }
 
 // Where kernels do not read what the host has, it is packed.

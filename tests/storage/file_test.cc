@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <csignal>
 #include <filesystem>
+#include <set>
 #include <thread>
 #include <vector>
 
@@ -36,6 +37,53 @@ TEST_F(FileTest, WritesPiecesOneAfterTheOther) {
   const std::array<std::string_view, 4> pieces = {"ab", "", "c", "def"};
   ASSERT_TRUE(WriteFileAtomically(Path("f"), pieces).ok());
   EXPECT_EQ(ReadFile(Path("f")).value(), "abcdef");
+}
+
+TEST_F(FileTest, WritesPiecesThatAreMadeMeanwhile) {
+  int made = 0;
+  std::string piece;
+  const auto next = [&]() -> absl::StatusOr<std::string_view> {
+    piece = made < 3 ? std::string(size_t{1} << (10 * made), static_cast<char>('a' + made)) : "";
+    ++made;
+    return piece;
+  };
+  Sha256 hash;
+  ASSERT_TRUE(WritePiecesAtomically(Path("f"), next, &hash).ok());
+  EXPECT_EQ(ReadFile(Path("f")).value(), "a" + std::string(1024, 'b') + std::string(1 << 20, 'c'));
+  EXPECT_EQ(hash.Hex(), Sha256OfFile(Path("f")).value());
+  made = 3;
+  ASSERT_TRUE(WritePiecesAtomically(Path("f"), next).ok());
+  EXPECT_EQ(ReadFile(Path("f")).value(), "");
+}
+
+TEST_F(FileTest, APieceThatCannotBeMadeLeavesTheOldFile) {
+  File("f", "old");
+  int made = 0;
+  const auto next = [&]() -> absl::StatusOr<std::string_view> {
+    if (made++ == 2) return absl::DataLossError("damaged");
+    return "piece";
+  };
+  EXPECT_EQ(MessageOf(WritePiecesAtomically(Path("f"), next)), "damaged");
+  EXPECT_EQ(ReadFile(Path("f")).value(), "old");
+  EXPECT_EQ(NumFiles(), 1);
+}
+
+// Before its new name, as other files.
+TEST_F(FileTest, FlushesPieces) {
+  File("f", "old");
+  std::vector<std::string> flushed;
+  {
+    const WatchedFlushes flushes([&](const std::string& path) {
+      flushed.push_back((path == dir() ? "directory" : ReadFile(path).value()) + ", f is " +
+                        ReadFile(Path("f")).value());
+      return 0;
+    });
+    int made = 0;
+    ASSERT_TRUE(WritePiecesAtomically(Path("f"), [&]() -> absl::StatusOr<std::string_view> {
+                  return made++ < 2 ? "ab" : "";
+                }).ok());
+  }
+  EXPECT_EQ(flushed, (std::vector<std::string>{"abab, f is old", "directory, f is abab"}));
 }
 
 TEST_F(FileTest, HashesWhatItWrites) {
@@ -264,6 +312,49 @@ TEST_F(FileTest, ConcurrentWritersLeaveOneOfTheirVersions) {
   const std::string contents = ReadFile(Path("f")).value();
   EXPECT_EQ(contents, std::string(10000, contents[0]));
   EXPECT_EQ(NumFiles(), 1);
+}
+
+TEST_F(FileTest, MakesFoldersAndFlushesTheirNames) {
+  std::vector<std::string> flushed;
+  {
+    const WatchedFlushes flushes([&](const std::string& path) { return flushed.push_back(path), 0; });
+    EXPECT_EQ(MessageOf(MakeFolders(Path("a/b/c"))), "");
+    EXPECT_EQ(MessageOf(MakeFolders(Path("a/b/c"))), "");
+    EXPECT_EQ(MessageOf(MakeFolders(Path("a/d"))), "");
+  }
+  EXPECT_EQ(MessageOf(MakeFolders(Path("a/e/"))), "");
+  EXPECT_TRUE(std::filesystem::is_directory(Path("a/e")));
+  EXPECT_TRUE(std::filesystem::is_directory(Path("a/b/c")));
+  EXPECT_TRUE(std::filesystem::is_directory(Path("a/d")));
+  EXPECT_EQ(std::set<std::string>(flushed.begin(), flushed.end()),
+            (std::set<std::string>{dir(), Path("a"), Path("a/b")}));
+}
+
+TEST_F(FileTest, RenamesFoldersAndReplacesNothing) {
+  std::filesystem::create_directory(Path("a"));
+  File("a/f", "a");
+  ASSERT_EQ(MessageOf(RenameFolder(Path("a"), Path("b"))), "");
+  EXPECT_EQ(ReadFile(Path("b/f")).value(), "a");
+  EXPECT_FALSE(std::filesystem::exists(Path("a")));
+  std::filesystem::create_directory(Path("empty"));
+  EXPECT_EQ(RenameFolder(Path("b"), Path("empty")).code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_EQ(ReadFile(Path("b/f")).value(), "a");
+}
+
+TEST_F(FileTest, ExchangesFolders) {
+  for (const char* name : {"a", "b"}) {
+    std::filesystem::create_directory(Path(name));
+    File(fmt::format("{}/f", name), name);
+  }
+  std::vector<std::string> flushed;
+  {
+    const WatchedFlushes flushes([&](const std::string& path) { return flushed.push_back(path), 0; });
+    ASSERT_EQ(MessageOf(ExchangeFolders(Path("a"), Path("b"))), "");
+  }
+  EXPECT_EQ(ReadFile(Path("a/f")).value(), "b");
+  EXPECT_EQ(ReadFile(Path("b/f")).value(), "a");
+  EXPECT_EQ(flushed, std::vector<std::string>{dir()});
+  EXPECT_EQ(ExchangeFolders(Path("a"), Path("none")).code(), absl::StatusCode::kNotFound);
 }
 
 TEST_F(FileTest, InputFileReadsAtAnyPosition) {

@@ -79,6 +79,42 @@ TEST_F(SafetensorsTest, HashesWhatItWrites) {
   EXPECT_EQ(ReadFile(Path("plain")).value(), ReadFile(Path("f")).value());
 }
 
+// The same file as of tensors that are all there; one after the other is asked for, in the order of the file.
+TEST_F(SafetensorsTest, WritesTensorsThatAreReadOneByOne) {
+  const NamedTensors tensors = {{"m", BoolTensor({1, 0})},
+                                {"empty", Tensor::Zeros({F64, {0, 3}})},
+                                {"w", Tensor::From<float>({2}, {1, 2})},
+                                {"long", Tensor::Zeros({F64, {300, 1000}})},
+                                {"b", Tensor::From<float>({}, {3})}};
+  std::vector<std::pair<std::string, Type>> types;
+  for (const auto& [name, tensor] : tensors) types.emplace_back(name, tensor.type());
+  std::vector<size_t> asked;
+  const auto read = [&](size_t i) {
+    asked.push_back(i);
+    return tensors[i].second;
+  };
+  const WrittenFile written = StreamSafetensors(Path("f"), types, read, {{"step", "1"}}).value();
+  const WrittenFile together = WriteSafetensorsHashed(Path("together"), tensors, {{"step", "1"}}).value();
+  EXPECT_EQ(ReadFile(Path("f")).value(), ReadFile(Path("together")).value());
+  EXPECT_EQ(written.bytes, together.bytes);
+  EXPECT_EQ(written.sha256, together.sha256);
+  EXPECT_EQ(asked, (std::vector<size_t>{3, 2, 4, 0}));
+  EXPECT_EQ(StreamSafetensors(Path("none"), {}, read).value().bytes, 16);
+  EXPECT_TRUE(ReadSafetensors(Path("none")).value().empty());
+}
+
+TEST_F(SafetensorsTest, ATensorThatCannotBeReadLeavesTheOldFile) {
+  File("f", "old");
+  const auto read = [](size_t i) -> absl::StatusOr<Tensor> {
+    if (i == 1) return absl::DataLossError("damaged");
+    return Tensor::Zeros({F32, {4}});
+  };
+  EXPECT_EQ(MessageOf(StreamSafetensors(Path("f"), {{"a", {F32, {4}}}, {"b", {F32, {4}}}}, read).status()),
+            "damaged");
+  EXPECT_EQ(ReadFile(Path("f")).value(), "old");
+  EXPECT_EQ(NumFiles(), 1);
+}
+
 TEST_F(SafetensorsTest, ReadsOtherTypesOfTheFormat) {
   const std::string file = EncodeSafetensors(R"({"f16":{"dtype":"F16","shape":[2],"data_offsets":[0,4]},)"
                                              R"("bf16":{"dtype":"BF16","shape":[1],"data_offsets":[4,6]},)"

@@ -36,13 +36,13 @@ inline Tensor Numbered(const Type& type, int64_t first = 1) {
   return tensor;
 }
 
-// The blocks of one domain, of Numbered tensors or, with `filled` false, of zeros.
+// The blocks of one domain, of Numbered tensors, the first one from `first` on and each from 1000 more, or, with `filled`
+// false, of zeros.
 inline std::map<std::string, DTensor> StateOf(const std::string& mesh, int64_t domains, int64_t domain,
                                               const std::vector<SavedVariable>& variables, bool filled,
-                                              bool share = true) {
+                                              bool share = true, int64_t first = 1) {
   const Placement placement = Placement::Create(Mesh::Parse(mesh).value(), domains).value();
   std::map<std::string, DTensor> state;
-  int64_t first = 1;
   for (const SavedVariable& variable : variables) {
     DTensor tensor(Domain(placement, domain), CpuMemory(), variable.type,
                    Layout::Parse(placement.mesh(), variable.layout).value(), share);

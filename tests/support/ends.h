@@ -35,14 +35,14 @@ inline bool IsLaunchedForGloo() { return std::getenv("MESHWORK_TEST_LAUNCHED") !
 inline bool IsLaunched() { return IsLaunchedByMpi() || IsLaunchedForGloo(); }
 
 // Puts an end in its place; nothing where this process has no domain.
-inline void Place(absl::StatusOr<std::unique_ptr<Transport>> end, Ends& ends) {
+inline void PlaceEnd(absl::StatusOr<std::unique_ptr<Transport>> end, Ends& ends) {
   if (end.ok()) ends[static_cast<size_t>((*end)->domain())] = *std::move(end);
   else MESHWORK_CHECK(end.status().code() == absl::StatusCode::kNotFound, "{}", MessageOf(end.status()));
 }
 
 inline Ends MakeMpiEnds(int64_t num_domains, std::chrono::milliseconds deadline) {
   Ends ends(static_cast<size_t>(num_domains));
-  Place(MakeMpi({.deadline = deadline, .join_deadline = kJoinDeadline, .num_domains = num_domains}), ends);
+  PlaceEnd(MakeMpi({.deadline = deadline, .join_deadline = kJoinDeadline, .num_domains = num_domains}), ends);
   return ends;
 }
 
@@ -51,13 +51,13 @@ inline Ends MakeGlooEnds(int64_t num_domains, std::chrono::milliseconds deadline
   const GlooOptions options{.deadline = deadline, .join_deadline = kJoinDeadline, .num_domains = num_domains};
   Ends ends(static_cast<size_t>(num_domains));
   if (IsLaunchedForGloo()) {
-    Place(MakeGloo(Cluster::FromEnvironment(ProcessEnvironment()).value(), options), ends);
+    PlaceEnd(MakeGloo(Cluster::FromEnvironment(ProcessEnvironment()).value(), options), ends);
     return ends;
   }
   static const int port = FreePort();
   std::vector<std::thread> workers;
   for (int64_t w = 0; w < 4; ++w)
-    workers.emplace_back([&, w] { Place(MakeGloo(LocalCluster(4, w, port), options), ends); });
+    workers.emplace_back([&, w] { PlaceEnd(MakeGloo(LocalCluster(4, w, port), options), ends); });
   for (std::thread& worker : workers) worker.join();
   return ends;
 }

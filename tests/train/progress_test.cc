@@ -39,6 +39,34 @@ class ProgressTest : public testing::Test {
   long read_ = 0;
 };
 
+// Two steps of the epoch were made by another process, which took its own time.
+TEST_F(ProgressTest, GoesOnInTheMiddleOfAnEpoch) {
+  for (const bool is_tty : {false, true}) {
+    ProgressReporter progress(out_, Options(is_tty, 2, 4));
+    progress.BeginEpoch(0);
+    progress.Resume(2, 200, /*loss=*/4, /*accuracy=*/0.5);
+    for (int step = 0; step < 2; ++step) {
+      now_ += 0.2;
+      progress.Step(50, 2, 1.0);
+    }
+    const std::string written = Written();
+    if (is_tty)
+      EXPECT_NE(written.find("3/4  200.0 ms/step  loss 3.6000  accuracy 60.00 %  ETA 0:01"),
+                std::string::npos)
+          << written;
+    else EXPECT_EQ(written, "");
+    progress.EndEpoch();
+    EXPECT_NE(Written().find("epoch 1/2  4 steps  200.0 ms/step  loss 3.3333  accuracy 66.67 %"),
+              std::string::npos);
+    progress.BeginEpoch(1);
+    now_ += 0.2;
+    progress.Step(50, 2, 1.0);
+    progress.EndEpoch();
+    EXPECT_NE(Written().find("epoch 2/2  1 steps  200.0 ms/step  loss 2.0000  accuracy 100.00 %"),
+              std::string::npos);
+  }
+}
+
 TEST_F(ProgressTest, WritesOneLinePerEpochToAFile) {
   ProgressReporter progress(out_, Options(/*is_tty=*/false, 2, 3));
   const auto steps = [&] {

@@ -1,0 +1,55 @@
+// Checkpoints of what the domains of a session hold: written once, and read, in all domains or in none. Session::Save,
+// Session::Restore and CheckpointManager are made of them.
+//
+// All domains call a function alike, and all must see the folder, each maybe under another name. It succeeds in all of
+// them, or fails in all.
+//
+// Thread safety: the transport's thread.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "meshwork/runtime/dtensor.h"
+#include "meshwork/runtime/transport.h"
+#include "meshwork/storage/checkpoint.h"
+#include "meshwork/storage/checkpoint_index.h"
+#include "meshwork/storage/checkpoint_writer.h"
+
+namespace meshwork {
+
+// What a domain holds, and its end of the transport; null: there is one domain.
+struct DomainState {
+  Transport* transport = nullptr;
+  std::map<std::string, DTensor> variables;
+
+  int64_t domain() const { return transport == nullptr ? 0 : transport->domain(); }
+  int64_t num_domains() const { return transport == nullptr ? 1 : transport->num_domains(); }
+};
+
+// Agree, where there are several domains; else `mine`.
+absl::Status AllAgree(Transport* transport, std::string_view what, const absl::StatusOr<std::string>& mine);
+absl::Status AllAgree(Transport* transport, std::string_view what, const absl::Status& mine);
+// The same text in all domains, and another one each time (CheckpointWriterOptions::job).
+absl::StatusOr<std::string> NewJob(Transport* transport);
+// Whether all domains see the folder in which domain 0 has opened a writer with this job. Error, in all: which one does not.
+absl::Status CheckSeen(Transport* transport, const std::string& dir, const std::string& job);
+// Waits until the writers of all domains have written. A domain that is lost meanwhile ends it: the transport's error.
+absl::Status AwaitWriters(Transport* transport, const CheckpointWriter& writer);
+// How a write ended. What another domain could not write, or not in time, is no lost process (Processes::Run).
+absl::Status EndOf(CheckpointWriter& writer);
+
+// As Session::Save.
+absl::Status SaveState(const DomainState& state, const std::string& dir, const CheckpointNote& note);
+// As Session::Restore; nothing if there is no checkpoint. `report` gets a line for each checkpoint that cannot be used, in
+// domain 0; null: standard error does.
+absl::StatusOr<std::optional<CheckpointNote>> RestoreState(
+    const DomainState& state, const std::string& path, const RestoreOptions& options,
+    const std::function<void(std::string_view)>& report = {});
+
+}  // namespace meshwork

@@ -1,0 +1,12 @@
+// SIGTERM and SIGINT ask a training to stop after the next steps: it writes a checkpoint and ends (train/pulse.h).
+//
+// Thread safety: functions may be called from any thread.
+#pragma once
+
+namespace meshwork {
+
+// From now on the first SIGTERM or SIGINT is kept for IsStopAsked. The second one ends the process, as ever.
+void CatchStopSignals();
+bool IsStopAsked();
+
+}  // namespace meshwork
