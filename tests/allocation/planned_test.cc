@@ -29,12 +29,13 @@ std::shared_ptr<void> CountedAllocate(int64_t bytes) asm("__wrap_" MESHWORK_ALLO
 
 namespace {
 int64_t allocated = 0;
-thread_local std::shared_ptr<TensorMemory> memory_of_thread;
+// A plain pointer, and never freed: the first use of an object with a destructor would allocate, in every thread.
+thread_local const std::shared_ptr<TensorMemory>* memory_of_thread = nullptr;
 }  // namespace
 
 std::shared_ptr<TensorMemory> CountTensorMemoryOfThread() {
-  memory_of_thread = std::make_shared<TensorMemory>();
-  return memory_of_thread;
+  memory_of_thread = new std::shared_ptr<TensorMemory>(std::make_shared<TensorMemory>());
+  return *memory_of_thread;
 }
 
 std::shared_ptr<void> CountedAllocate(int64_t bytes) {
@@ -43,8 +44,8 @@ std::shared_ptr<void> CountedAllocate(int64_t bytes) {
     allocated += bytes;
     return real;
   }
-  memory_of_thread->Add(bytes);
-  return {real.get(), [real, bytes, counted = memory_of_thread](void*) { counted->Add(-bytes); }};
+  (*memory_of_thread)->Add(bytes);
+  return {real.get(), [real, bytes, counted = *memory_of_thread](void*) { counted->Add(-bytes); }};
 }
 
 namespace {
