@@ -73,7 +73,6 @@ class GlooTries:
         result = Result(kind, number, os.path.join(self.work, f"{kind}-{number}"))
         hosts = self.netns_hosts if kind == "link" else None
         if hosts is not None:
-            os.environ["HOSTS_PREFIX"] = "mwf"  # keeps them apart from other hosts
             subprocess.run([hosts, "up", str(SIZE + 1)], check=True)
         # Without --recover wait nobody could serve what a lost chief served.
         result.policy = "wait" if kind == "twice" else rng.choice(["wait", "shrink"])
