@@ -66,10 +66,10 @@ class FormerHolders {
     const std::lock_guard lock(mutex());
     holders()[dir] = holder;
   }
-  static bool Has(const std::string& dir, const std::string& holder) {
+  // The last one; "" if this process knows none.
+  static std::string Of(const std::string& dir) {
     const std::lock_guard lock(mutex());
-    const auto found = holders().find(dir);
-    return found != holders().end() && !holder.empty() && found->second == holder;
+    return holders()[dir];
   }
 
  private:
@@ -95,7 +95,8 @@ absl::StatusOr<std::unique_ptr<CheckpointManager>> CheckpointManager::Open(const
       manager->transport_, kCheckpoints,
       valid.ok() ? absl::StatusOr<std::string>(Describe(options)) : absl::StatusOr<std::string>(valid)));
   MESHWORK_ASSIGN_OR_RETURN(const std::string job, NewJob(manager->transport_));
-  MESHWORK_RETURN_IF_ERROR(AllAgree(manager->transport_, kCheckpoints, manager->OpenWriter(job)));
+  MESHWORK_ASSIGN_OR_RETURN(const std::vector<std::string> former, manager->AskForHolders());
+  MESHWORK_RETURN_IF_ERROR(AllAgree(manager->transport_, kCheckpoints, manager->OpenWriter(job, former)));
   MESHWORK_RETURN_IF_ERROR(CheckSeen(manager->transport_, options.dir, job));
   MESHWORK_RETURN_IF_ERROR(manager->RememberHolder());
   pulse.Add({std::string(kPart), [m = manager.get()] { return m->Say(); },
@@ -115,7 +116,14 @@ CheckpointManager::~CheckpointManager() {
   if (writer_ != nullptr && !is_finished_) writer_->Abandon();
 }
 
-absl::Status CheckpointManager::OpenWriter(const std::string& job) {
+absl::StatusOr<std::vector<std::string>> CheckpointManager::AskForHolders() const {
+  if (options_.generation == 0) return std::vector<std::string>();
+  const std::string holder = FormerHolders::Of(options_.dir);
+  if (transport_ == nullptr) return std::vector<std::string>{holder};
+  return transport_->AllGather(kCheckpoints, holder);
+}
+
+absl::Status CheckpointManager::OpenWriter(const std::string& job, const std::vector<std::string>& former) {
   const bool is_only = transport_ == nullptr;
   const CheckpointWriterOptions options{.dir = options_.dir,
                                         .domain = is_only ? 0 : transport_->domain(),
@@ -126,8 +134,9 @@ absl::Status CheckpointManager::OpenWriter(const std::string& job) {
                                         .lowest_is_best = options_.lowest_is_best};
   is_chief_ = options.domain == 0;
   absl::StatusOr<std::unique_ptr<CheckpointWriter>> writer = CheckpointWriter::Open(options);
-  if (absl::IsAlreadyExists(writer.status()) && options_.generation > 0 &&
-      FormerHolders::Has(options_.dir, ReadFile(LockOf(options_.dir)).value_or(""))) {
+  const std::string holder = writer.ok() ? "" : ReadFile(LockOf(options_.dir)).value_or("");
+  if (absl::IsAlreadyExists(writer.status()) && !holder.empty() &&
+      std::find(former.begin(), former.end(), holder) != former.end()) {
     // Its next checkpoint, if it ever comes to that, finds the lock taken.
     std::error_code ignored;
     std::filesystem::remove(LockOf(options_.dir), ignored);

@@ -31,6 +31,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -92,7 +93,10 @@ class CheckpointManager {
  private:
   CheckpointManager(const CheckpointOptions& options, Session& session, Pulse& pulse);
 
-  absl::Status OpenWriter(const std::string& job);
+  // `former`: who may still hold the folder's lock, though it is no longer among these processes.
+  absl::Status OpenWriter(const std::string& job, const std::vector<std::string>& former);
+  // What these processes remember of that. One that was started in place of a lost one knows nothing.
+  absl::StatusOr<std::vector<std::string>> AskForHolders() const;
   // All domains know who has the folder.
   absl::Status RememberHolder();
   // What the chief says in a pulse, and what all hear.

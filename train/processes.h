@@ -73,7 +73,8 @@ class Processes {
   // Finds the others, connects with them, and measures how far apart their clocks are and how fast data crosses; all of
   // them must call it. For Gloo, MESHWORK_RENDEZVOUS and MESHWORK_TOKEN say GlooOptions::rendezvous and token. Errors:
   // TF_CONFIG is missing; the file cannot be read; those of the functions of Cluster; an unknown transport; those of
-  // Connect; the link's file cannot be read or written, or says no link.
+  // Connect; the link's file cannot be read or written, or says no link. With JoinOptions::recover also those of
+  // Members::Form: the others do not come, or have finished.
   static absl::StatusOr<Processes> Join(const JoinOptions& options,
                                         const Environment& environment = ProcessEnvironment());
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from job import Job, faults_of_checkpoints, read_losses
 
-GLOO_KINDS = ("worker", "chief", "stop", "link", "twice", "rendezvous")
+GLOO_KINDS = ("worker", "chief", "stop", "link", "replaced", "twice", "rendezvous")
 SIZE, STEPS, EVERY, DEADLINE = 3, 120, 5, 3
 MOST_SECONDS = 90  # of a try, besides the time that a process is stopped or cut off
 SLACK = 2          # seconds by which a busy machine may find a fault later than the deadline
@@ -19,7 +19,9 @@ TRAINING = ["--data-dir", "synthetic", "--train-examples", "960", "--test-exampl
 
 JOINS_AGAIN = r": joins the others again\.$"
 GOES_ON = r": goes on, one of (\d+) processes\.$"
-IS_OVER = "the job is over: the others have finished it without process"
+# How a process ends that was taken for lost, and came back too late.
+TOO_LATE = {"the job is over: the others have finished it without process": "the others had finished without it",
+            "was started while this one did not answer": "another one was started in its place"}
 
 
 @dataclass
@@ -73,10 +75,9 @@ class GlooTries:
         result = Result(kind, number, os.path.join(self.work, f"{kind}-{number}"))
         hosts = self.netns_hosts if kind == "link" else None
         if hosts is not None:
-            os.environ["HOSTS_PREFIX"] = "mwf"  # keeps them apart from other hosts
             subprocess.run([hosts, "up", str(SIZE + 1)], check=True)
+        result.policy = "wait" if kind in ("twice", "replaced") else rng.choice(["wait", "shrink"])
         # Without --recover wait nobody could serve what a lost chief served.
-        result.policy = "wait" if kind == "twice" else rng.choice(["wait", "shrink"])
         serves = kind in ("worker", "chief", "stop") and result.policy == "wait" and rng.random() < 0.5
         command = [self.program] + TRAINING + ["--recover", result.policy, "--deadline", str(DEADLINE),
                                                "--recover-deadline", "60"]
@@ -101,9 +102,9 @@ class GlooTries:
             code = program.process.returncode
             if code == 0 or (code == -signal.SIGKILL and program.is_killed):
                 continue
-            # It was taken for lost, and came back too late.
-            if code == 2 and program.is_disturbed and program.find(IS_OVER):
-                result.ends.append(f"{program.name}: the others had finished without it")
+            late = [end for text, end in TOO_LATE.items() if program.find(text)]
+            if code == 2 and program.is_disturbed and late:
+                result.ends.append(f"{program.name}: {late[0]}")
                 continue
             last = program.lines[-1][1] if program.lines else "without a word"
             result.faults.append(f"{program.name} ended with {code}: {last}")
@@ -200,6 +201,19 @@ class Try:
         self.job.note("healed")
         subprocess.run([self.job.hosts, "heal", str(number + 1)], check=True)
         self.until += length
+
+    def replaced(self):
+        number = self.rng.randrange(SIZE)
+        self.result.what = f"SIGSTOP of worker {number}, which is replaced"
+        program = self.job.current(number)
+        self.job.note(self.result.what)
+        program.signal(signal.SIGSTOP)
+        # Before the others miss it, or after that.
+        time.sleep(self.rng.uniform(0, 1.5) * DEADLINE)
+        self.job.start(number)
+        time.sleep(self.rng.uniform(0, 1.5) * DEADLINE)
+        self.job.note("SIGCONT")
+        program.signal(signal.SIGCONT)
 
     def twice(self):
         first, second = self.rng.sample(range(SIZE), 2)
