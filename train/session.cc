@@ -368,11 +368,13 @@ absl::StatusOr<Session> Session::TryCreate(const Graph& graph, SessionOptions op
 absl::StatusOr<RemeshReport> Session::Remesh(const Mesh& mesh, const NamedLayouts& layouts,
                                              const RemeshOptions& options) {
   MESHWORK_RETURN_IF_ERROR(CheckIsThere(impl_.get()));
+  MESHWORK_RETURN_IF_ERROR(impl_->CheckIsHere());
   return WithoutExceptions(impl_->transport,
                            [&] { return TryRemesh(OnOtherMesh(impl_->asked, mesh, layouts), options); });
 }
 absl::StatusOr<RemeshReport> Session::Remesh(const Graph& graph, const RemeshOptions& options) {
   MESHWORK_RETURN_IF_ERROR(CheckIsThere(impl_.get()));
+  MESHWORK_RETURN_IF_ERROR(impl_->CheckIsHere());
   return WithoutExceptions(impl_->transport, [&] { return TryRemesh(graph, options); });
 }
 
