@@ -78,7 +78,8 @@ class CheckpointsTest : public TempDirTest {
   CheckpointOptions Options() const { return {.dir = Path("runs"), .background = false}; }
   std::vector<int64_t> Steps() const {
     std::vector<int64_t> steps;
-    for (const FoundCheckpoint& found : ListCheckpoints(Path("runs")).value()) {
+    const std::vector<FoundCheckpoint> checkpoints = ListCheckpoints(Path("runs")).value();
+    for (const FoundCheckpoint& found : checkpoints) {
       EXPECT_EQ(MessageOf(found.index.status()), "");
       steps.push_back(found.step);
     }

@@ -110,7 +110,8 @@ class TrainAndEvaluateTest : public TempDirTest {
   }
   std::vector<int64_t> Steps(const std::string& name) const {
     std::vector<int64_t> steps;
-    for (const FoundCheckpoint& found : ListCheckpoints(Path(name)).value()) steps.push_back(found.step);
+    const std::vector<FoundCheckpoint> checkpoints = ListCheckpoints(Path(name)).value();
+    for (const FoundCheckpoint& found : checkpoints) steps.push_back(found.step);
     return steps;
   }
   std::vector<nlohmann::json> Results(const std::string& name) const {
