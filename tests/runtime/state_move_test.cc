@@ -215,9 +215,9 @@ void ExpectMoves(const Trial& trial) {
 // Weights and state of every dtype, with dims that the meshes do not divide. The axes are those of all meshes.
 const Variables& Model() {
   static const auto* const variables = new Variables{
-      {"adam/m", {{F32, {10, 7}}, "{a,_}", "{_,b}"}},     {"adam/step", {{I64, {}}, "{}", "{}"}},
-      {"adam/v", {{F32, {10, 7}}, "{_,a}", "{b,a}"}},     {"bias", {{BF16, {7}}, "{_}", "{a}"}},
-      {"empty", {{F32, {0, 3}}, "{a,_}", "{_,b}"}},       {"mask", {{BOOL, {5, 3}}, "{(a,b),_}", "{_,_}"}},
+      {"adam/m", {{F32, {10, 7}}, "{a,_}", "{_,b}"}},   {"adam/step", {{I64, {}}, "{}", "{}"}},
+      {"adam/v", {{F32, {10, 7}}, "{_,a}", "{b,a}"}},   {"bias", {{BF16, {7}}, "{_}", "{a}"}},
+      {"empty", {{F32, {0, 3}}, "{a,_}", "{_,b}"}},     {"mask", {{BOOL, {5, 3}}, "{(a,b),_}", "{_,_}"}},
       {"strided", {{F64, {24}}, "{4*6@a}", "{(a,b)}"}}, {"w", {{F32, {10, 7}}, "{_,_}", "{_,(a,b)}"}}};
   return *variables;
 }

@@ -437,7 +437,8 @@ func step(%x: f32[2,3] of f32[4,3] {x,_}, %d: f32[2,5] of f32[4,5] {x,_}, var %w
   update %n = %m
 })";
   const Domain domain(Placement::Create(Mesh::Parse("x=2").value(), 2).value(), 1);
-  EXPECT_EQ(ToString(PlanOf(kCounted, {.domain = domain, .bytes_under_way = 1000, .atomic = true})), R"(s0: constant, 1 byte
+  EXPECT_EQ(ToString(PlanOf(kCounted, {.domain = domain, .bytes_under_way = 1000, .atomic = true})),
+            R"(s0: constant, 1 byte
 s1: temporary, 1 byte
 s2: host feed x, 48 bytes
 s3: temporary, 24 bytes

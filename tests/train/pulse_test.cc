@@ -102,8 +102,8 @@ TEST(PulseTest, AllStopAfterTheSameStep) {
   InDomainsOf(3, [&](Transport* end) {
     double now = 0;
     Pulse pulse(end, {.name = fmt::format("worker {}", end->domain()),
-                       .stop = [&] { return end->domain() == 2 && asked; },
-                       .clock = [&] { return now; }});
+                      .stop = [&] { return end->domain() == 2 && asked; },
+                      .clock = [&] { return now; }});
     int step = 0;
     while (step < 1000 && !pulse.stops()) {
       now += 0.1;
