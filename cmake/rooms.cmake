@@ -21,7 +21,7 @@ set(MESHWORK_WARNINGS -Wall -Wextra $<$<BOOL:${PROJECT_IS_TOP_LEVEL}>:-Werror> -
 set(MESHWORK_NUMERICS -ffp-contract=off -fno-math-errno -fno-trapping-math)
 
 # What most files include and we did not write, read once. Header <name>.h beside this file lists it; targets that
-# are compiled with the same OPTIONS share it. The presets clang and tsan do without, so that a missing #include shows.
+# are compiled with the same OPTIONS share it. The preset clang does without, so that a missing #include shows.
 # meshwork_precompile(name [LIBS target...] [OPTIONS option...])
 function(meshwork_precompile name)
   cmake_parse_arguments(ARG "" "" "LIBS;OPTIONS" ${ARGN})
