@@ -38,8 +38,9 @@ TEST(ForkTest, WhatAParentMadeIsNotDeleted) {
   struct Thing {
     ~Thing() { ++deleted; }
   };
-  UnlessForked<Thing> thing(new Thing);
-  std::shared_ptr<Thing> shared(new Thing, DeleteUnlessForked());
+  static Thing *const first = new Thing, *const second = new Thing;  // the child's are no leaks
+  UnlessForked<Thing> thing(first);
+  std::shared_ptr<Thing> shared(second, DeleteUnlessForked());
   EXPECT_EQ(SaidByChild([&] {
               thing.reset();
               shared.reset();
