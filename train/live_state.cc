@@ -5,12 +5,12 @@
 #include <string_view>
 #include <utility>
 
-#include "absl/strings/numbers.h"
 #include "meshwork/base/json.h"
 #include "meshwork/base/status.h"
 #include "meshwork/layout/block.h"
 #include "meshwork/layout/send.h"
 #include "meshwork/runtime/state_move.h"
+#include "meshwork/train/save_restore.h"
 #include "nlohmann/json.hpp"
 
 namespace meshwork {
@@ -18,8 +18,7 @@ namespace {
 
 // What a process says of something that it keeps.
 struct Said {
-  int64_t number = 0;
-  std::string mesh;
+  std::string name, mesh;
   int64_t domains = 0, domain = 0;
   int64_t steps = 0;
   bool can_undo = false;
@@ -44,11 +43,13 @@ absl::StatusOr<std::map<std::string, std::string>> ReadTexts(const JsonReader& j
 absl::StatusOr<Said> ReadSaid(const JsonReader& json) {
   Said said;
   const std::pair<const char*, int64_t*> numbers[] = {
-      {"number", &said.number}, {"domains", &said.domains}, {"domain", &said.domain}, {"steps", &said.steps}};
+      {"domains", &said.domains}, {"domain", &said.domain}, {"steps", &said.steps}};
   for (const auto& [key, number] : numbers) {
     MESHWORK_ASSIGN_OR_RETURN(const JsonReader value, json.Get(key));
     MESHWORK_ASSIGN_OR_RETURN(*number, value.Integer());
   }
+  MESHWORK_ASSIGN_OR_RETURN(const JsonReader name, json.Get("name"));
+  MESHWORK_ASSIGN_OR_RETURN(said.name, name.String());
   MESHWORK_ASSIGN_OR_RETURN(const JsonReader mesh, json.Get("mesh"));
   MESHWORK_ASSIGN_OR_RETURN(said.mesh, mesh.String());
   said.can_undo = json.Has("undo");
@@ -89,12 +90,13 @@ absl::StatusOr<std::vector<std::string>> AllGather(Transport* transport, std::st
 // One thing that processes keep, and whether they can go on from it.
 class Choice {
  public:
-  Choice(int64_t number, const std::vector<std::vector<Said>>& all) {
+  Choice(const std::string& name, const std::vector<std::vector<Said>>& all) : name_(name) {
     for (size_t p = 0; p < all.size(); ++p)
       for (const Said& said : all[p])
-        if (said.number == number) holders_.emplace_back(static_cast<int64_t>(p), said);
+        if (said.name == name) holders_.emplace_back(static_cast<int64_t>(p), said);
   }
 
+  const std::string& name() const { return name_; }
   int64_t step() const { return step_; }
   CheckpointNote Note() const {
     CheckpointNote note{.step = step_};
@@ -126,10 +128,7 @@ class Choice {
     for (const auto& [name, tensor] : wanted) types[name] = tensor.type().ToString();
     if (types != first().types)
       return absl::FailedPreconditionError("the program has other variables now, or of other types");
-    for (const auto& [process, said] : holders_)
-      if (!said.IsOfOneSessionWith(first()))
-        return absl::FailedPreconditionError(
-            fmt::format("processes {} and {} keep different sessions", holders_[0].first, process));
+    for (const auto& [process, said] : holders_) MESHWORK_CHECK(said.IsOfOneSessionWith(first()));
     return absl::OkStatus();
   }
 
@@ -161,18 +160,19 @@ class Choice {
     return absl::OkStatus();
   }
 
+  std::string name_;
   std::vector<std::pair<int64_t, Said>> holders_;  // ascending by process; at least one, which has variables
   int64_t step_ = 0;
   Placement placement_;
   std::optional<StateMove> move_;
 };
 
-// The last number that was kept by any process, to the first.
-std::set<int64_t, std::greater<>> NumbersOf(const std::vector<std::vector<Said>>& all) {
-  std::set<int64_t, std::greater<>> numbers;
+// The names of all that processes keep.
+std::set<std::string> NamesOf(const std::vector<std::vector<Said>>& all) {
+  std::set<std::string> names;
   for (const std::vector<Said>& of_process : all)
-    for (const Said& said : of_process) numbers.insert(said.number);
-  return numbers;
+    for (const Said& said : of_process) names.insert(said.name);
+  return names;
 }
 
 // Whether the session's steps leave the variables as they were where they fail.
@@ -186,20 +186,10 @@ absl::Status CheckIsAtomic(const Session& session) {
 }  // namespace
 
 absl::Status LiveState::Keep(Transport* transport, const Session& session, CheckpointFacts facts) {
-  const absl::Status mine = CheckIsAtomic(session);
-  if (transport != nullptr)
-    MESHWORK_RETURN_IF_ERROR(
-        Agree(*transport, "the live state", mine.ok() ? absl::StatusOr<std::string>("kept") : mine));
-  MESHWORK_RETURN_IF_ERROR(mine);
-  const int64_t last = held_.empty() ? 0 : held_.back().number;
-  MESHWORK_ASSIGN_OR_RETURN(const std::vector<std::string> texts, AllGather(transport, std::to_string(last)));
-  int64_t most = 0;
-  for (const std::string& text : texts) {
-    int64_t number = 0;
-    MESHWORK_CHECK(absl::SimpleAtoi(text, &number), "{}", text);
-    most = std::max(most, number);
-  }
-  held_.push_back({most + 1, session.State(), session.record(), {{session.steps_done(), std::move(facts)}}});
+  MESHWORK_RETURN_IF_ERROR(AllAgree(transport, "the live state", CheckIsAtomic(session)));
+  MESHWORK_ASSIGN_OR_RETURN(std::string name, NewJob(transport));
+  held_.push_back(
+      {std::move(name), session.State(), session.record(), {{session.steps_done(), std::move(facts)}}});
   // Only when all have kept it, nobody needs what was before.
   MESHWORK_RETURN_IF_ERROR(AllGather(transport, "kept").status());
   held_.erase(held_.begin(), held_.end() - 1);
@@ -218,23 +208,21 @@ absl::StatusOr<Recovered> LiveState::Recover(Transport* transport, Session& sess
   MESHWORK_ASSIGN_OR_RETURN(const std::vector<std::string> texts, AllGather(transport, Describe()));
   MESHWORK_ASSIGN_OR_RETURN(const std::vector<std::vector<Said>> all, ReadAll(texts));
   Recovered recovered;
-  for (int64_t number : NumbersOf(all)) {
-    Choice choice(number, all);
+  std::optional<Choice> best;
+  for (const std::string& name : NamesOf(all)) {
+    Choice choice(name, all);
     const absl::Status status = choice.Check(session.State());
-    if (!status.ok()) {
-      if (recovered.why_not.empty()) recovered.why_not = MessageOf(status);
-      continue;
-    }
-    const Held* const held = Find(number);
-    if (held != nullptr && held->record->done() > choice.step())
-      MESHWORK_RETURN_IF_ERROR(held->record->Undo());
-    std::map<std::string, DTensor> old, made = session.State();
-    if (held != nullptr) old = held->variables;
-    MESHWORK_RETURN_IF_ERROR(choice.move().Run(transport, /*memory=*/nullptr, old, made));  // all are made
-    session.set_steps_done(choice.step());
-    return Recovered{.note = choice.Note()};
+    if (!status.ok()) recovered.why_not = MessageOf(status);
+    else if (!best.has_value() || choice.step() > best->step()) best = std::move(choice);
   }
-  return recovered;
+  if (!best.has_value()) return recovered;
+  const Held* const held = Find(best->name());
+  if (held != nullptr && held->record->done() > best->step()) MESHWORK_RETURN_IF_ERROR(held->record->Undo());
+  std::map<std::string, DTensor> old, made = session.State();
+  if (held != nullptr) old = held->variables;
+  MESHWORK_RETURN_IF_ERROR(best->move().Run(transport, /*memory=*/nullptr, old, made));  // all are made
+  session.set_steps_done(best->step());
+  return Recovered{.note = best->Note()};
 }
 
 std::string LiveState::Describe() const {
@@ -249,7 +237,7 @@ std::string LiveState::Describe() const {
     nlohmann::json facts = nlohmann::json::object();
     for (const auto& [step, of_step] : held.facts) facts[std::to_string(step)] = of_step;
     const Domain& domain = held.variables.begin()->second.domain();
-    all.push_back({{"number", held.number},
+    all.push_back({{"name", held.name},
                    {"mesh", domain.mesh().ToString()},
                    {"domains", domain.placement().num_domains()},
                    {"domain", domain.index()},
@@ -262,9 +250,9 @@ std::string LiveState::Describe() const {
   return all.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
-const LiveState::Held* LiveState::Find(int64_t number) const {
+const LiveState::Held* LiveState::Find(const std::string& name) const {
   const auto found =
-      std::find_if(held_.begin(), held_.end(), [&](const Held& held) { return held.number == number; });
+      std::find_if(held_.begin(), held_.end(), [&](const Held& held) { return held.name == name; });
   return found == held_.end() ? nullptr : &*found;
 }
 

@@ -60,7 +60,8 @@ class LiveState {
   // right after the step, before anything that can fail. The last two are kept. Does nothing before Keep.
   void Note(CheckpointFacts facts);
 
-  // Gives the variables of `session`, which is a new one, what is kept of the last one, and sets its steps_done. All
+  // Gives the variables of `session`, which is a new one, what is kept of the last one, and sets its steps_done. If
+  // processes keep several sessions, as one that was cut off for a while may, the one with the most steps counts. All
   // processes of the transport call it, also those that keep nothing. Errors, in all processes: those of StateMove::Run;
   // then what is kept is still there, and the next generation may take it.
   absl::StatusOr<Recovered> Recover(Transport* transport, Session& session);
@@ -68,14 +69,14 @@ class LiveState {
  private:
   // What a session held.
   struct Held {
-    int64_t number = 0;  // of the Keep, the same in all processes
+    std::string name;  // of the Keep: the same in all processes, and another one each time
     std::map<std::string, DTensor> variables;
     std::shared_ptr<StepRecord> record;
     std::map<int64_t, CheckpointFacts> facts = {};  // by steps that were done
   };
 
   std::string Describe() const;
-  const Held* Find(int64_t number) const;
+  const Held* Find(const std::string& name) const;
 
   std::vector<Held> held_;  // the last one; while it is not known that all have it, those before it, too
 };

@@ -83,7 +83,8 @@ int64_t SpareBytes(const Graph& local) {
   return bytes;
 }
 
-// The program for a session whose steps take effect as a whole: what spares take of the memory budget is not the program's.
+// The program for a session whose steps take effect as a whole: what spares take of the memory budget is not the
+// program's. That is enough, and more than enough where new values have memory of their own anyway.
 absl::StatusOr<Program> CompileBesideSpares(const Graph& global, CompileOptions options) {
   absl::StatusOr<Program> program = Compile(global, options);
   if (options.memory_budget == 0 || !program.ok()) return program;
@@ -92,9 +93,10 @@ absl::StatusOr<Program> CompileBesideSpares(const Graph& global, CompileOptions 
   options.memory_budget = std::max<int64_t>(1, budget - spares);
   program = Compile(global, options);
   if (program.ok()) return program;
-  return Annotate(program.status(),
-                  fmt::format("with spares of {} bytes (ExecutorOptions::atomic) and memory_budget={}: ",
-                              spares, budget));
+  return Annotate(
+      program.status(),
+      fmt::format("Session: with spares of {} bytes (ExecutorOptions::atomic) and memory_budget={}: ", spares,
+                  budget));
 }
 
 }  // namespace

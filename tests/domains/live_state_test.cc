@@ -247,6 +247,26 @@ TEST(LiveStateTest, GoesOnAgainAndAgain) {
   });
 }
 
+// One that was cut off comes back with what it kept, while the others have gone on.
+TEST(LiveStateTest, TheMostStepsCount) {
+  std::vector<LiveState> live(3);
+  InGeneration({0, 1, 2}, [&](int64_t member, Transport& end) {
+    Session session = Make("batch=3", &end, {});
+    ASSERT_TRUE(live[static_cast<size_t>(member)].Keep(&end, session).ok());
+    TrainSteps(session, 0, 2);
+  });
+  InGeneration({0, 1}, [&](int64_t member, Transport& end) {
+    Session session = Make("batch=2", &end, {});
+    EXPECT_EQ(live[static_cast<size_t>(member)].Recover(&end, session)->note->step, 2);
+    ASSERT_TRUE(live[static_cast<size_t>(member)].Keep(&end, session).ok());
+    TrainSteps(session, 2, 5);
+  });
+  InGeneration({0, 1, 2}, [&](int64_t member, Transport& end) {
+    Session session = Make("batch=3", &end, {});
+    EXPECT_EQ(live[static_cast<size_t>(member)].Recover(&end, session)->note->step, 5);
+  });
+}
+
 TEST(LiveStateTest, AProgramWithOtherVariablesTakesNothing) {
   LiveState live;
   Session session = Make("batch=2", nullptr, {});

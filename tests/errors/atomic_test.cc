@@ -76,33 +76,12 @@ std::string WhyNot(const std::string& then, bool is_lost, int64_t steps_apart,
   return why;
 }
 
-// Why two processes that were alone, each with a session of its own, cannot go on together.
-std::string WhyNotTogether() {
-  std::vector<LiveState> live(2);
-  for (size_t p : {0, 1}) {
-    Session session = SessionOf(Doubled(p == 0 ? "x=1" : "x=2"), true);
-    EXPECT_TRUE(live[p].Keep(nullptr, session).ok());
-  }
-  std::string why;
-  const auto ends = MakeLoopback(2);
-  const auto play = [&](size_t p) {
-    Session session = SessionOf(Doubled("x=2"), true, ends[p].get());
-    const std::string said = live[p].Recover(ends[p].get(), session)->why_not;
-    if (p == 0) why = said;
-  };
-  std::thread second([&] { play(1); });
-  play(0);
-  second.join();
-  return why;
-}
-
 TEST(AtomicErrors, LiveState) {
   const auto refused = [](const std::string& why) { return absl::UnknownError(why); };
   ExpectErrors("live_state", {
                                  MISTAKE(refused(WhyNot("x=1", /*is_lost=*/true, 0))),
                                  MISTAKE(refused(WhyNot("x=2", /*is_lost=*/false, 2))),
                                  MISTAKE(refused(WhyNot("x=2", /*is_lost=*/false, 0, "m"))),
-                                 MISTAKE(refused(WhyNotTogether())),
                              });
 }
 
