@@ -139,8 +139,10 @@ absl::Status Processes::Meet() {
         "meshwork supervise, or take --transport gloo.");
   if (cluster_.process() < 0) return absl::OkStatus();  // Connect says that it holds no devices
   serves_ = connect_.rendezvous.empty() && cluster_.process() == 0;
-  MESHWORK_ASSIGN_OR_RETURN(std::unique_ptr<Rendezvous> rendezvous,
-                            MeetAt(cluster_, connect_.rendezvous, connect_.token, connect_.deadline));
+  MESHWORK_ASSIGN_OR_RETURN(
+      std::unique_ptr<Rendezvous> rendezvous,
+      MeetAt(cluster_, connect_.rendezvous, connect_.token,
+             std::max(connect_.deadline, milliseconds(seconds(options_.recover_seconds)))));
   MESHWORK_ASSIGN_OR_RETURN(connect_.rendezvous, RendezvousOf(cluster_, connect_.rendezvous));
   meeting_ = std::make_shared<Meeting>(
       std::move(rendezvous), MembersOptions{.process = cluster_.process(),
