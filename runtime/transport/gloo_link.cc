@@ -273,7 +273,7 @@ class GlooLink::Exchange : public MessageExchange {
 };
 
 std::unique_ptr<MessageExchange> GlooLink::MakeExchange(std::string where, uint64_t slot,
-                                                        std::vector<Message> sends,
+                                                        const Link& /*speed*/, std::vector<Message> sends,
                                                         std::vector<Message> receives) {
   return std::make_unique<Exchange>(*this, std::move(where), slot, std::move(sends), std::move(receives));
 }

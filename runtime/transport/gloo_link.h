@@ -3,7 +3,7 @@
 //
 //   auto link = std::make_shared<GlooLink>(cluster, options, /*num_domains=*/2);
 //   MESHWORK_RETURN_IF_ERROR(link->Join());                             // gloo_join.cc
-//   auto swap = link->MakeExchange("Swap", slot, {{1, data, 24}}, {{1, into, 24}});
+//   auto swap = link->MakeExchange("Swap", slot, speed, {{1, data, 24}}, {{1, into, 24}});
 //   MESHWORK_RETURN_IF_ERROR(swap->Run());                              // gloo_link.cc, as all else
 //
 // Gloo closes all connections when a wait ends at its own deadline, and then domains could not tell an abort from a
@@ -88,7 +88,8 @@ class GlooLink : public MessageLink {
   absl::Status Fail(const absl::Status& reason) override;
   // Errors of exchanges, which abort the link: a domain that does not come within the deadline, a connection that
   // breaks; the reason of an abort.
-  std::unique_ptr<MessageExchange> MakeExchange(std::string where, uint64_t slot, std::vector<Message> sends,
+  std::unique_ptr<MessageExchange> MakeExchange(std::string where, uint64_t slot, const Link& speed,
+                                                std::vector<Message> sends,
                                                 std::vector<Message> receives) override;
 
  private:

@@ -20,11 +20,12 @@ std::byte* BytesOf(void* data) { return static_cast<std::byte*>(data); }
 
 class MessageOp : public RemoteOp {
  public:
-  MessageOp(std::shared_ptr<MessageLink> link, uint64_t slot, const RemoteSpec& spec)
+  MessageOp(std::shared_ptr<MessageLink> link, uint64_t slot, const Link& speed, const RemoteSpec& spec)
       : link_(std::move(link)),
         slot_(slot),
-        exchange_(
-            link_->MakeExchange(spec.where, slot, Messages(spec.sends), Messages(spec.receives)).release()) {}
+        speed_(speed),
+        exchange_(link_->MakeExchange(spec.where, slot, speed, Messages(spec.sends), Messages(spec.receives))
+                      .release()) {}
   ~MessageOp() override { Wait().IgnoreError(); }
 
   absl::Status Start(std::span<const std::byte* const> sends, std::span<std::byte* const> receives) override {
@@ -80,7 +81,7 @@ class MessageOp : public RemoteOp {
     for (size_t i = 0; i < received.size(); ++i)
       receives.push_back({expected[i].domain, BytesOf(&received[i]), sizeof(int64_t)});
     MESHWORK_RETURN_IF_ERROR(
-        link_->MakeExchange(exchange_->where, slot_, std::move(sends), std::move(receives))->Run());
+        link_->MakeExchange(exchange_->where, slot_, speed_, std::move(sends), std::move(receives))->Run());
     for (size_t i = 0; i < received.size(); ++i) {
       if (received[i] == expected[i].bytes) continue;
       return link_->Fail(
@@ -91,6 +92,7 @@ class MessageOp : public RemoteOp {
 
   const std::shared_ptr<MessageLink> link_;
   const uint64_t slot_;
+  const Link speed_;
   const UnlessForked<MessageExchange> exchange_;
   const ForkMark made_;
   bool is_checked_ = false, is_under_way_ = false;
@@ -138,7 +140,7 @@ class MessageTransport : public Transport {
   absl::StatusOr<std::unique_ptr<RemoteOp>> Prepare(RemoteSpec spec) override {
     MESHWORK_RETURN_IF_ERROR(made_.Check(kTransport));
     MESHWORK_RETURN_IF_ERROR(link_->status());
-    return std::make_unique<MessageOp>(link_, asked_ << 32 | ++prepared_, spec);
+    return std::make_unique<MessageOp>(link_, asked_ << 32 | ++prepared_, speed(), spec);
   }
 
   void Abort(absl::Status reason) override {
@@ -154,7 +156,8 @@ class MessageTransport : public Transport {
         sends.push_back({other, BytesOf(&texts_[static_cast<size_t>(domain())]), sizeof(ShortText)});
         receives.push_back({other, BytesOf(&texts_[static_cast<size_t>(other)]), sizeof(ShortText)});
       }
-      shorts_.reset(link_->MakeExchange(where, kShortSlot, std::move(sends), std::move(receives)).release());
+      shorts_.reset(
+          link_->MakeExchange(where, kShortSlot, speed(), std::move(sends), std::move(receives)).release());
     }
     return shorts_->Run();
   }
@@ -172,7 +175,7 @@ class MessageTransport : public Transport {
         receives.push_back({other, BytesOf(texts[d].data() + kShortBytes), rest});
     }
     if (sends.empty() && receives.empty()) return absl::OkStatus();
-    return link_->MakeExchange(where, kRestSlot, std::move(sends), std::move(receives))->Run();
+    return link_->MakeExchange(where, kRestSlot, speed(), std::move(sends), std::move(receives))->Run();
   }
 
   const std::shared_ptr<MessageLink> link_;

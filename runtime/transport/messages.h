@@ -58,8 +58,8 @@ class MessageLink {
   // Aborts for a reason that this domain has found. Returns the first reason that it knows of.
   virtual absl::Status Fail(const absl::Status& reason) = 0;
   // `slot`: messages of exchanges with different slots are never taken for each other, where the engine can tell them
-  // apart. The exchange must not outlive the link.
-  virtual std::unique_ptr<MessageExchange> MakeExchange(std::string where, uint64_t slot,
+  // apart. `speed`: Transport::speed, the same in all domains. The exchange must not outlive the link.
+  virtual std::unique_ptr<MessageExchange> MakeExchange(std::string where, uint64_t slot, const Link& speed,
                                                         std::vector<Message> sends,
                                                         std::vector<Message> receives) = 0;
 };

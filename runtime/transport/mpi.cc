@@ -10,6 +10,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdlib>
+#include <deque>
 #include <functional>
 #include <future>
 #include <mutex>
@@ -43,9 +44,14 @@ using Clock = std::chrono::steady_clock;
 // between two processes do not overtake each other (MPI 3.1, section 3.5).
 constexpr int kDataTag = 1, kAbortTag = 2;
 constexpr int64_t kMostBytes = int64_t{1} << 30;  // of one message: MPI counts in int
+constexpr int64_t kAhead = int64_t{4} << 20;      // bytes: see Outbox
+// Over a link that takes longer, in seconds, messages go in pieces that MPI sends without asking the receiver first: Open
+// MPI does so up to 64 KiB over TCP. On faster ones asking is cheaper than pieces.
+constexpr double kFar = 100e-6;
+constexpr int64_t kFarPiece = int64_t{60} << 10, kFarAhead = int64_t{512} << 10;
 constexpr auto kWatch = std::chrono::milliseconds(20);
-constexpr auto kPoll =
-    std::chrono::microseconds(300);  // while messages are under way; more often costs more than it moves
+// While messages are under way; more often costs more than it moves.
+constexpr auto kPoll = std::chrono::microseconds(300), kFarPoll = std::chrono::microseconds(1000);
 constexpr auto kLeaving = std::chrono::seconds(1);   // for messages under way, after an abort
 constexpr auto kPatience = std::chrono::seconds(2);  // with others, after an abort
 
@@ -134,6 +140,7 @@ class MpiLink : public MessageLink {
   MpiLink(MPI_Comm comm, std::chrono::milliseconds deadline) : comm_(comm), deadline_(deadline) {
     MPI_Comm_rank(comm_, &rank_);
     MPI_Comm_size(comm_, &size_);
+    outboxes_.resize(static_cast<size_t>(size_));
     watcher_ = std::thread([this] { Watch(); });
   }
 
@@ -175,23 +182,28 @@ class MpiLink : public MessageLink {
     return status();
   }
 
-  std::unique_ptr<MessageExchange> MakeExchange(std::string where, uint64_t /*slot*/,
+  std::unique_ptr<MessageExchange> MakeExchange(std::string where, uint64_t /*slot*/, const Link& speed,
                                                 std::vector<Message> sends,
                                                 std::vector<Message> receives) override {
-    return std::make_unique<Exchange>(*this, std::move(where), std::move(sends), std::move(receives));
+    return std::make_unique<Exchange>(*this, std::move(where), speed, std::move(sends), std::move(receives));
   }
 
  private:
   // Between Start and Wait the watcher moves the messages on; in Run, the thread that waits.
   class Exchange : public MessageExchange {
    public:
-    Exchange(MpiLink& link, std::string where, std::vector<Message> sends, std::vector<Message> receives)
-        : MessageExchange(std::move(where), std::move(sends), std::move(receives)), link_(link) {}
+    Exchange(MpiLink& link, std::string where, const Link& speed, std::vector<Message> sends,
+             std::vector<Message> receives)
+        : MessageExchange(std::move(where), std::move(sends), std::move(receives)),
+          link_(link),
+          piece_bytes_(speed.latency > kFar ? kFarPiece : kMostBytes),
+          ahead_(speed.latency > kFar ? kFarAhead : kAhead) {}
 
     // Wait must follow if it throws, too.
     absl::Status Start() override {
       return link_.CallMpi([&] {
         ++link_.under_way_;
+        link_.is_far_ = piece_bytes_ == kFarPiece;
         absl::Status status = Post();
         if (!status.ok()) --link_.under_way_;
         return status;
@@ -212,11 +224,30 @@ class MpiLink : public MessageLink {
     }
 
    private:
-    absl::Status Post() { return link_.Post(where, sends, receives, requests_); }
-    absl::Status Await() { return link_.Await(where, sends, receives, requests_); }
+    friend class MpiLink;
+    absl::Status Post() { return link_.Post(*this); }
+    absl::Status Await() { return link_.Await(*this); }
 
     MpiLink& link_;
-    std::vector<MPI_Request> requests_;
+    const int64_t piece_bytes_, ahead_;
+    std::vector<MPI_Request> received_;  // of the receives
+    int64_t unsent_ = 0;                 // pieces in outboxes
+  };
+
+  // What goes to one domain, in order. MPI moves all messages that it is given at a time, a part of each in turn, so that
+  // all come at the end of all. So it is given the next only while few bytes are under way, enough to hide that it asks
+  // whether the receiver is ready: what was sent first comes first, and is computed with while the rest is on its way.
+  struct Piece {
+    Exchange* exchange;
+    std::byte* data;
+    int bytes;
+    bool is_matched;  // is sent when the receiver has taken it, and not before
+    MPI_Request request = MPI_REQUEST_NULL;
+  };
+  struct Outbox {
+    std::deque<Piece> pieces;
+    size_t posted = 0;  // the first of the pieces
+    int64_t bytes = 0;  // of these
   };
 
   // While one lives, somebody else than the watcher calls MPI, or wants to.
@@ -246,110 +277,156 @@ class MpiLink : public MessageLink {
     return status;
   }
 
-  absl::Status GiveUp(absl::Status reason, std::vector<MPI_Request>& requests) {
+  absl::Status GiveUp(absl::Status reason, Exchange& exchange) {
     Abort(std::move(reason));
-    return Leave(requests);
+    return Leave(exchange);
   }
 
   // Begins to send and to receive.
-  absl::Status Post(std::string_view where, const std::vector<Message>& sends,
-                    const std::vector<Message>& receives, std::vector<MPI_Request>& requests) {
+  absl::Status Post(Exchange& exchange) {
     if (is_aborted_) return Aborted();
-    requests.clear();
-    requests.reserve(PiecesOf(sends) + PiecesOf(receives));  // what is posted is known in any case
-    // Where nothing comes back, only a matched message says that the other domain is there.
-    const auto answers = [&](int64_t domain) {
-      return std::any_of(receives.begin(), receives.end(),
-                         [&](const Message& receive) { return receive.domain == domain; });
-    };
-    absl::Status posted;
-    for (const Message& receive : receives)
-      posted.Update(InPieces(where, receive, requests, [&](std::byte* data, int bytes, MPI_Request* request) {
-        return MPI_Irecv(data, bytes, MPI_BYTE, static_cast<int>(receive.domain), kDataTag, comm_, request);
-      }));
-    for (const Message& send : sends)
-      posted.Update(InPieces(where, send, requests, [&](std::byte* data, int bytes, MPI_Request* request) {
-        const auto post = answers(send.domain) ? MPI_Isend : MPI_Issend;
-        return post(data, bytes, MPI_BYTE, static_cast<int>(send.domain), kDataTag, comm_, request);
-      }));
-    return posted.ok() ? posted : GiveUp(posted, requests);
+    exchange.received_.clear();
+    for (const Message& receive : exchange.receives) {
+      ForPieces(exchange, receive, [&](std::byte* data, int bytes, bool) {
+        if (is_aborted_) return;
+        MPI_Request request = MPI_REQUEST_NULL;
+        const int code =
+            MPI_Irecv(data, bytes, MPI_BYTE, static_cast<int>(receive.domain), kDataTag, comm_, &request);
+        if (code != MPI_SUCCESS) Abort(Check(code, exchange.where));
+        exchange.received_.push_back(request);
+      });
+    }
+    for (const Message& send : exchange.sends) {
+      // Where nothing comes back, only a matched message says that the other domain is there.
+      const bool is_answered =
+          std::any_of(exchange.receives.begin(), exchange.receives.end(),
+                      [&](const Message& receive) { return receive.domain == send.domain; });
+      ForPieces(exchange, send, [&](std::byte* data, int bytes, bool is_last) {
+        outboxes_[static_cast<size_t>(send.domain)].pieces.push_back(
+            {&exchange, data, bytes, is_last && !is_answered});
+        ++exchange.unsent_;
+      });
+      Send(static_cast<int>(send.domain));
+    }
+    return is_aborted_ ? Leave(exchange) : absl::OkStatus();
   }
 
-  static size_t PiecesOf(const std::vector<Message>& messages) {
-    size_t pieces = 0;
-    for (const Message& message : messages) pieces += static_cast<size_t>(message.bytes / kMostBytes) + 1;
-    return pieces;
-  }
-
-  template <typename Post>
-  static absl::Status InPieces(std::string_view where, const Message& message,
-                               std::vector<MPI_Request>& requests, const Post& post) {
+  template <typename F>
+  static void ForPieces(const Exchange& exchange, const Message& message, const F& f) {
     int64_t done = 0;
     do {
-      const int64_t bytes = std::min(message.bytes - done, kMostBytes);
-      MPI_Request request = MPI_REQUEST_NULL;
-      MESHWORK_RETURN_IF_ERROR(Check(post(message.data + done, static_cast<int>(bytes), &request), where));
-      requests.push_back(request);
+      const int64_t bytes = std::min(message.bytes - done, exchange.piece_bytes_);
+      f(message.data + done, static_cast<int>(bytes), done + bytes == message.bytes);
       done += bytes;
     } while (done < message.bytes);
-    return absl::OkStatus();
   }
 
-  absl::Status Await(std::string_view where, const std::vector<Message>& sends,
-                     const std::vector<Message>& receives, std::vector<MPI_Request>& requests) {
-    if (is_aborted_) return Leave(requests);
+  // Notes what has left the outbox of `domain`, and posts what may follow.
+  void Send(int domain) {
+    Outbox& outbox = outboxes_[static_cast<size_t>(domain)];
+    while (outbox.posted > 0 && !is_aborted_) {
+      Piece& first = outbox.pieces.front();
+      int done = 0;
+      const int code = MPI_Test(&first.request, &done, MPI_STATUS_IGNORE);
+      if (code != MPI_SUCCESS) return Abort(Check(code, first.exchange->where));
+      if (done == 0) break;
+      --first.exchange->unsent_;
+      --outbox.posted;
+      outbox.bytes -= first.bytes;
+      outbox.pieces.pop_front();
+    }
+    while (outbox.posted < outbox.pieces.size() && !is_aborted_) {
+      Piece& next = outbox.pieces[outbox.posted];
+      if (outbox.posted > 0 && outbox.bytes >= next.exchange->ahead_) break;
+      const auto post = next.is_matched ? MPI_Issend : MPI_Isend;
+      const int code = post(next.data, next.bytes, MPI_BYTE, domain, kDataTag, comm_, &next.request);
+      if (code != MPI_SUCCESS) return Abort(Check(code, next.exchange->where));
+      ++outbox.posted;
+      outbox.bytes += next.bytes;
+    }
+  }
+  void SendAll() {
+    for (int domain = 0; domain < size_; ++domain) Send(domain);
+  }
+
+  absl::Status Await(Exchange& exchange) {
+    if (is_aborted_) return Leave(exchange);
     const Clock::time_point start = Clock::now();
     for (int64_t turn = 1;; ++turn) {
+      if (exchange.unsent_ > 0) SendAll();
       int done = 0;
-      const int code =
-          MPI_Testall(static_cast<int>(requests.size()), requests.data(), &done, MPI_STATUSES_IGNORE);
-      if (code != MPI_SUCCESS) return GiveUp(Check(code, where), requests);
-      if (done != 0) return absl::OkStatus();
+      const int code = TestAll(exchange.received_, &done);
+      if (code != MPI_SUCCESS) return GiveUp(Check(code, exchange.where), exchange);
+      if (done != 0 && exchange.unsent_ == 0) return absl::OkStatus();
       if (turn % 16 != 0) continue;
+      SendAll();
       Listen();
-      if (is_aborted_) return Leave(requests);
-      if (Clock::now() - start > deadline_) return Late(where, sends, receives, requests);
+      if (is_aborted_) return Leave(exchange);
+      if (Clock::now() - start > deadline_) return Late(exchange);
       if (turn % 256 == 0) std::this_thread::yield();
     }
   }
 
-  absl::Status Late(std::string_view where, const std::vector<Message>& sends,
-                    const std::vector<Message>& receives, std::vector<MPI_Request>& requests) {
+  static int TestAll(std::vector<MPI_Request>& requests, int* done) {
+    return MPI_Testall(static_cast<int>(requests.size()), requests.data(), done, MPI_STATUSES_IGNORE);
+  }
+
+  absl::Status Late(Exchange& exchange) {
     std::vector<int64_t> missing;
     size_t next = 0;
-    for (const std::vector<Message>* messages : {&receives, &sends}) {
-      for (const Message& message : *messages) {
-        bool is_here = true;
-        for (int64_t piece = 0; piece * kMostBytes < std::max<int64_t>(message.bytes, 1); ++piece) {
-          int done = 0;
-          MPI_Request_get_status(requests[next++], &done, MPI_STATUS_IGNORE);
-          is_here &= done != 0;
-        }
-        if (!is_here && std::find(missing.begin(), missing.end(), message.domain) == missing.end())
-          missing.push_back(message.domain);
-      }
+    for (const Message& receive : exchange.receives) {
+      ForPieces(exchange, receive, [&](std::byte*, int, bool) {
+        int done = 0;
+        MPI_Request_get_status(exchange.received_[next++], &done, MPI_STATUS_IGNORE);
+        if (done == 0) missing.push_back(receive.domain);
+      });
     }
+    for (size_t domain = 0; domain < outboxes_.size(); ++domain)
+      for (const Piece& piece : outboxes_[domain].pieces)
+        if (piece.exchange == &exchange) missing.push_back(static_cast<int64_t>(domain));
     std::sort(missing.begin(), missing.end());
-    return GiveUp(LateError(where, missing, deadline_, rank_), requests);
+    missing.erase(std::unique(missing.begin(), missing.end()), missing.end());
+    return GiveUp(LateError(exchange.where, missing, deadline_, rank_), exchange);
   }
 
   // Gives the messages up. Receives that have not met their message are cancelled. For those that have, and for sends, of
   // which MPI does not say whether they have, the domain waits a while: the others move them on until they leave, too.
-  absl::Status Leave(std::vector<MPI_Request>& requests) {
+  absl::Status Leave(Exchange& exchange) {
     Tell();
+    std::vector<MPI_Request> requests = TakeBack(exchange);
     for (MPI_Request& request : requests)
       if (request != MPI_REQUEST_NULL) MPI_Cancel(&request);
     if (leaves_at_ == Clock::time_point()) leaves_at_ = Clock::now() + kLeaving;
     int done = 0;
     do {
-      if (MPI_Testall(static_cast<int>(requests.size()), requests.data(), &done, MPI_STATUSES_IGNORE) !=
-          MPI_SUCCESS)
-        break;
+      if (TestAll(requests, &done) != MPI_SUCCESS) break;
     } while (done == 0 && Clock::now() < leaves_at_);
     for (MPI_Request& request : requests)
       if (request != MPI_REQUEST_NULL) MPI_Request_free(&request);
-    requests.clear();
     return Aborted();
+  }
+
+  // The requests of the exchange, which are no longer anybody else's.
+  std::vector<MPI_Request> TakeBack(Exchange& exchange) {
+    std::vector<MPI_Request> requests = std::exchange(exchange.received_, {});
+    for (Outbox& outbox : outboxes_) {
+      std::deque<Piece> others;
+      size_t posted = 0;
+      for (size_t i = 0; i < outbox.pieces.size(); ++i) {
+        const bool is_posted = i < outbox.posted;
+        if (outbox.pieces[i].exchange != &exchange) {
+          others.push_back(outbox.pieces[i]);
+          posted += is_posted ? 1 : 0;
+        } else if (is_posted) {
+          requests.push_back(outbox.pieces[i].request);
+          outbox.bytes -= outbox.pieces[i].bytes;
+        }
+      }
+      outbox.pieces = std::move(others);
+      outbox.posted = posted;
+    }
+    exchange.unsent_ = 0;
+    return requests;
   }
 
   absl::Status Aborted() {
@@ -396,11 +473,12 @@ class MpiLink : public MessageLink {
     std::unique_lock lock(state_);
     const auto must_poll = [&] { return under_way_ > 0 && callers_ == 0; };
     while (!stop_) {
-      if (must_poll()) changed_.wait_for(lock, kPoll);
+      if (must_poll()) changed_.wait_for(lock, is_far_ ? kFarPoll : kPoll);
       else changed_.wait_for(lock, kWatch, [&] { return stop_ || must_tell_ || must_poll(); });
       lock.unlock();
       if (const std::unique_lock mpi(mpi_, std::try_to_lock); mpi.owns_lock()) {
         Tell();
+        SendAll();
         Listen();
       }
       lock.lock();
@@ -410,13 +488,15 @@ class MpiLink : public MessageLink {
   MPI_Comm comm_;
   const std::chrono::milliseconds deadline_;
   int rank_ = 0, size_ = 1;
-  std::mutex mpi_;               // before state_, where both are held
-  Clock::time_point leaves_at_;  // until then messages are waited for after an abort
+  std::mutex mpi_;                // before state_, where both are held
+  std::vector<Outbox> outboxes_;  // by domain; guarded by mpi_
+  Clock::time_point leaves_at_;   // until then messages are waited for after an abort
   std::mutex state_;
   std::condition_variable changed_;
   std::atomic<bool> is_aborted_{false};
-  std::atomic<int> under_way_{0};  // operations that were started and not waited for
-  std::atomic<int> callers_{0};    // threads that call MPI, or want to, without the watcher
+  std::atomic<bool> is_far_{false};  // what was started last crosses a far link
+  std::atomic<int> under_way_{0};    // operations that were started and not waited for
+  std::atomic<int> callers_{0};      // threads that call MPI, or want to, without the watcher
   absl::Status aborted_;
   bool must_tell_ = false, stop_ = false;
   std::string told_;

@@ -153,6 +153,9 @@ class Traffic {
 
 class TransportTest : public testing::TestWithParam<Implementation> {};
 
+// Over a far link, messages may go in pieces.
+constexpr Link kNear{.bandwidth = 2e9, .latency = 1e-6}, kFar{.bandwidth = 1e8, .latency = 1e-3};
+
 TEST_P(TransportTest, KnowsWhoItIs) {
   for (int64_t domains : {1, 2, 3}) {
     Ends ends = GetParam().make(domains, kPatient);
@@ -175,11 +178,13 @@ TEST_P(TransportTest, EachReceivesWhatWasSent) {
       [](int64_t from, int64_t to) { return (from + to) % 2 == 0 ? 8 : 0; },  // of no bytes
       [](int64_t from, int64_t to) { return to == from + 1 ? 7 : -1; },       // a chain
       [](int64_t, int64_t) { return int64_t{1} << 17; },
+      [](int64_t from, int64_t to) { return from < to ? (int64_t{1} << 20) + 1 : -1; },
       [](int64_t, int64_t) { return -1; },  // nobody
   };
   for (int64_t domains : {1, 2, 3, 4}) {
     Ends ends = GetParam().make(domains, kPatient);
     const Statuses statuses = Play(ends, [&](Transport& end) -> absl::Status {
+      end.set_speed(domains == 3 ? kNear : kFar);
       std::vector<Traffic> operations;
       for (const Traffic::BytesOf& bytes : patterns)
         operations.emplace_back(end.domain(), domains, static_cast<int>(operations.size()), bytes);
@@ -197,9 +202,10 @@ TEST_P(TransportTest, OperationsAreUnderWayTogether) {
   for (int64_t domains : {2, 3, 4}) {
     Ends ends = GetParam().make(domains, kPatient);
     const Statuses statuses = Play(ends, [&](Transport& end) -> absl::Status {
+      end.set_speed(domains == 3 ? kFar : kNear);
       const std::vector<Traffic::BytesOf> patterns = {
           [](int64_t from, int64_t to) { return from * 13 + to; },
-          [](int64_t, int64_t) { return int64_t{1} << 18; },
+          [](int64_t, int64_t) { return int64_t{1} << 20; },
           [](int64_t from, int64_t to) { return from < to ? int64_t{1} << 16 : -1; },
           [](int64_t from, int64_t to) { return from > to ? 0 : 9; },
           [](int64_t, int64_t) { return -1; },
