@@ -13,6 +13,7 @@
 #include <random>
 #include <system_error>
 
+#include "benchmarks/checkpoint/training.h"
 #include "benchmarks/machine.h"
 #include "benchmarks/processes/main_of.h"
 #include "meshwork/base/flags.h"
@@ -31,7 +32,7 @@ constexpr int64_t kMebibyte = int64_t{1} << 20;
 constexpr int64_t kVariable = 16;  // MiB of one
 
 struct Options {
-  int64_t mebibytes = 256, rounds = 5;
+  int64_t mebibytes = 256, rounds = 5, turn_seconds = 5;
   std::string dir, json;
   bool help = false;
   std::string help_text;
@@ -43,9 +44,12 @@ absl::StatusOr<Options> ParseOptions(int argc, const char* const* argv) {
       "checkpoint",
       "Times a checkpoint by CheckpointWriter beside dd with conv=fsync and a plain write with fsync,\n"
       "the pause of the program that it costs beside memcpy, and reading it beside a plain read, all of\n"
-      "the same number of bytes. All take turns.");
+      "the same number of bytes; and the steps per second of trainings that write one every second in the\n"
+      "background, beside the same without. All take turns.");
   flags.Int("mebibytes", "of the variables, rounded up to a multiple of 16", &o.mebibytes, 1, 1 << 20);
   flags.Int("rounds", "of each, after one that is not counted", &o.rounds, 1, 1 << 20);
+  flags.Int("turn-seconds", "of a training, with checkpoints and without; 0: no training", &o.turn_seconds, 0,
+            3600);
   flags.Text("dir", "an existing folder on the disk that is measured; \"\": the one for temporary files",
              &o.dir);
   flags.Text("json", "writes what was measured as JSON into this file; -: to standard output, and no table",
@@ -226,6 +230,25 @@ absl::Status Run(const Options& o) {
       ratio_text = fmt::format("{:.2f} of {}", ratio, other.name);
     }
     if (has_table) fmt::print("{:<16} {:>10.1f} {:>10.0f}  {}\n", row.name, 1e3 * seconds, rate, ratio_text);
+  }
+  if (o.turn_seconds > 0) {
+    MESHWORK_ASSIGN_OR_RETURN(const std::vector<TrainingCost> costs,
+                              MeasureTraining({.dir = fmt::format("{}/meshwork-training-{}", o.dir, getpid()),
+                                               .seconds = static_cast<double>(o.turn_seconds),
+                                               .rounds = o.rounds}));
+    if (has_table)
+      fmt::print("\n{:<16} {:>10} {:>10}  {}\n", "training", "MB", "steps/s",
+                 "with a checkpoint every second");
+    for (const TrainingCost& cost : costs) {
+      json["training"].push_back({{"model", cost.name},
+                                  {"megabytes", cost.megabytes},
+                                  {"steps_per_s", cost.plain},
+                                  {"ratio", cost.throughput},
+                                  {"checkpoints", cost.checkpoints}});
+      if (has_table)
+        fmt::print("{:<16} {:>10.1f} {:>10.2f}  {:.3f} of these ({} checkpoints)\n", cost.name,
+                   cost.megabytes, cost.plain, cost.throughput, cost.checkpoints);
+    }
   }
   if (o.json.empty()) return absl::OkStatus();
   if (has_table) return WriteFileAtomically(o.json, json.dump(2) + "\n");
