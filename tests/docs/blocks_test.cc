@@ -92,7 +92,13 @@ const Finished& RunOnce(const std::string& page, const std::string& file) {
   static std::map<std::string, Finished> finished;
   const fs::path program = fs::path(MESHWORK_DOCS_PROGRAMS) / Stem(page) / fs::path(file).stem();
   const auto [it, is_new] = finished.try_emplace(program.string());
-  if (is_new && fs::exists(program)) it->second = RunProcess(program.string(), {}, Scratch());
+  if (is_new && fs::exists(program)) {
+    const std::string folder = Scratch() + "-run";  // for files that a program writes
+    fs::create_directory(folder);
+    it->second =
+        RunProcess("/bin/sh", {"-c", R"(cd "$0" && exec "$1")", folder, program.string()}, Scratch());
+    fs::remove_all(folder);
+  }
   EXPECT_TRUE(fs::exists(program)) << page << " names " << file
                                    << ", which tests/docs/CMakeLists.txt does not";
   return it->second;
