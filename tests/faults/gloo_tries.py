@@ -19,6 +19,7 @@ TRAINING = ["--data-dir", "synthetic", "--train-examples", "960", "--test-exampl
 
 JOINS_AGAIN = r": joins the others again\.$"
 GOES_ON = r": goes on, one of (\d+) processes\.$"
+FROM_MEMORY = r"^goes on after step \d+, from memory$"
 # How a process ends that was taken for lost, and came back too late.
 TOO_LATE = {"the job is over: the others have finished it without process": "the others had finished without it",
             "was started while this one did not answer": "another one was started in its place"}
@@ -33,6 +34,7 @@ class Result:
     at: str = "-"    # the moment
     what: str = "-"  # was done
     generations: int = 1
+    from_memory: int = 0  # how often the training went on from what was left in memory, and needed no checkpoint
     found: float = None  # how long after the fault
     wall: float = 0
     ends: list = field(default_factory=list)    # how processes ended, where it was not by themselves with exit code 0
@@ -118,6 +120,7 @@ class GlooTries:
             result.faults.append(f"found after {result.found:.2f} s, the deadline is {DEADLINE} s")
         counts = [sum(1 for _, text in p.lines if re.search(GOES_ON, text)) for p in job.programs]
         result.generations = 1 + max(counts)
+        result.from_memory = sum(1 for p in job.programs for _, text in p.lines if re.search(FROM_MEMORY, text))
 
 
 class Try:
