@@ -68,6 +68,8 @@ std::string HostAndProcess() {
   return fmt::format("process {} on {}", getpid(), host);
 }
 
+std::string LockOf(const std::string& dir) { return dir + "/lock"; }
+
 }  // namespace
 
 std::string CheckpointName(int64_t step) { return fmt::format("{}{:012}", kStepPrefix, step); }
@@ -188,9 +190,16 @@ void RemoveLeftovers(const std::string& dir, const std::string& job, int64_t fir
   }
 }
 
+std::string CheckpointLock::HolderOf(const std::string& dir) { return ReadFile(LockOf(dir)).value_or(""); }
+
+void CheckpointLock::TakeAway(const std::string& dir) {
+  std::error_code ignored;
+  std::filesystem::remove(LockOf(dir), ignored);
+}
+
 absl::StatusOr<CheckpointLock> CheckpointLock::Take(const std::string& dir) {
   MESHWORK_RETURN_IF_ERROR(MakeFolders(dir));
-  const std::string path = dir + "/lock";
+  const std::string path = LockOf(dir);
   const auto cannot = [&](int error) {
     return absl::Status(
         absl::ErrnoToStatusCode(error),
@@ -206,10 +215,10 @@ absl::StatusOr<CheckpointLock> CheckpointLock::Take(const std::string& dir) {
   do error = flock(fd, LOCK_EX | LOCK_NB) == 0 ? 0 : errno;
   while (error == EINTR);
   if (error == EWOULDBLOCK) {
-    const absl::StatusOr<std::string> holder = ReadFile(path);
+    const std::string holder = HolderOf(dir);
     return absl::AlreadyExistsError(
         fmt::format("{}: another job writes its checkpoints there: {}. Give each job a folder of its own.",
-                    dir, holder.ok() && !holder->empty() ? *holder : "it has not said which"));
+                    dir, holder.empty() ? "it has not said which" : holder));
   }
   if (error != 0) return cannot(error);
   if (!lock.IsHeld()) return cannot(ENOENT);  // it was removed meanwhile

@@ -78,6 +78,12 @@ class CheckpointLock {
   // False where somebody has removed the lock's file, alone or with the folder: then another job may take it.
   bool IsHeld() const;
 
+  // Who has the folder, or had it last, as its lock's file says: a host and a process. "": it does not say.
+  static std::string HolderOf(const std::string& dir);
+  // Takes the folder away from its holder, whom IsHeld tells so: another job may take it now. For a holder that is stopped,
+  // or cut off, and is known to have no say any more.
+  static void TakeAway(const std::string& dir);
+
  private:
   CheckpointLock(std::string path, int fd) : path_(std::move(path)), fd_(fd) {}
   std::string path_;

@@ -2,17 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
 #include <map>
 #include <mutex>
-#include <system_error>
 #include <utility>
 #include <vector>
 
 #include "meshwork/base/clock.h"
 #include "meshwork/base/status.h"
 #include "meshwork/storage/checkpoint_folder.h"
-#include "meshwork/storage/file.h"
 #include "meshwork/train/save_restore.h"
 
 namespace meshwork {
@@ -83,8 +80,6 @@ class FormerHolders {
   }
 };
 
-std::string LockOf(const std::string& dir) { return dir + "/lock"; }
-
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<CheckpointManager>> CheckpointManager::Open(const CheckpointOptions& options,
@@ -134,12 +129,11 @@ absl::Status CheckpointManager::OpenWriter(const std::string& job, const std::ve
                                         .lowest_is_best = options_.lowest_is_best};
   is_chief_ = options.domain == 0;
   absl::StatusOr<std::unique_ptr<CheckpointWriter>> writer = CheckpointWriter::Open(options);
-  const std::string holder = writer.ok() ? "" : ReadFile(LockOf(options_.dir)).value_or("");
+  const std::string holder = writer.ok() ? "" : CheckpointLock::HolderOf(options_.dir);
   if (absl::IsAlreadyExists(writer.status()) && !holder.empty() &&
       std::find(former.begin(), former.end(), holder) != former.end()) {
     // Its next checkpoint, if it ever comes to that, finds the lock taken.
-    std::error_code ignored;
-    std::filesystem::remove(LockOf(options_.dir), ignored);
+    CheckpointLock::TakeAway(options_.dir);
     writer = CheckpointWriter::Open(options);
   }
   MESHWORK_RETURN_IF_ERROR(writer.status());
@@ -148,7 +142,7 @@ absl::Status CheckpointManager::OpenWriter(const std::string& job, const std::ve
 }
 
 absl::Status CheckpointManager::RememberHolder() {
-  std::string holder = is_chief_ ? ReadFile(LockOf(options_.dir)).value_or("") : "";
+  std::string holder = is_chief_ ? CheckpointLock::HolderOf(options_.dir) : "";
   if (transport_ != nullptr) {
     MESHWORK_ASSIGN_OR_RETURN(const std::vector<std::string> holders,
                               transport_->AllGather(kCheckpoints, holder));
