@@ -21,7 +21,7 @@ struct TrainingCost {
   double megabytes = 0;     // of a checkpoint
   double plain = 0;         // steps per second, the median
   double throughput = 0;    // with checkpoints, of that without: the median of the rounds
-  int64_t checkpoints = 0;  // complete ones, of all turns
+  int64_t checkpoints = 0;  // begun, in all turns
 };
 
 // mlp_mnist with batches of 1024, and a transformer of 4 layers of 256 units; both with Adam on 8 virtual devices.

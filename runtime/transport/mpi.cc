@@ -196,14 +196,15 @@ class MpiLink : public MessageLink {
              std::vector<Message> receives)
         : MessageExchange(std::move(where), std::move(sends), std::move(receives)),
           link_(link),
-          piece_bytes_(speed.latency > kFar ? kFarPiece : kMostBytes),
-          ahead_(speed.latency > kFar ? kFarAhead : kAhead) {}
+          is_far_(speed.latency > kFar),
+          piece_bytes_(is_far_ ? kFarPiece : kMostBytes),
+          ahead_(is_far_ ? kFarAhead : kAhead) {}
 
     // Wait must follow if it throws, too.
     absl::Status Start() override {
       return link_.CallMpi([&] {
         ++link_.under_way_;
-        link_.is_far_ = piece_bytes_ == kFarPiece;
+        link_.is_far_ = is_far_;
         absl::Status status = Post();
         if (!status.ok()) --link_.under_way_;
         return status;
@@ -229,6 +230,7 @@ class MpiLink : public MessageLink {
     absl::Status Await() { return link_.Await(*this); }
 
     MpiLink& link_;
+    const bool is_far_;
     const int64_t piece_bytes_, ahead_;
     std::vector<MPI_Request> received_;  // of the receives
     int64_t unsent_ = 0;                 // pieces in outboxes
@@ -241,7 +243,7 @@ class MpiLink : public MessageLink {
     Exchange* exchange;
     std::byte* data;
     int bytes;
-    bool is_matched;  // is sent when the receiver has taken it, and not before
+    bool is_matched;  // its request ends when the receiver has begun to take it, and not before
     MPI_Request request = MPI_REQUEST_NULL;
   };
   struct Outbox {
@@ -353,13 +355,12 @@ class MpiLink : public MessageLink {
     if (is_aborted_) return Leave(exchange);
     const Clock::time_point start = Clock::now();
     for (int64_t turn = 1;; ++turn) {
-      if (exchange.unsent_ > 0) SendAll();
+      SendAll();
       int done = 0;
       const int code = TestAll(exchange.received_, &done);
       if (code != MPI_SUCCESS) return GiveUp(Check(code, exchange.where), exchange);
       if (done != 0 && exchange.unsent_ == 0) return absl::OkStatus();
       if (turn % 16 != 0) continue;
-      SendAll();
       Listen();
       if (is_aborted_) return Leave(exchange);
       if (Clock::now() - start > deadline_) return Late(exchange);
