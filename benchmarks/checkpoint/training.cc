@@ -14,7 +14,6 @@
 #include "meshwork/base/status.h"
 #include "meshwork/train/checkpoints.h"
 #include "meshwork/train/pulse.h"
-#include "meshwork/train/random.h"
 
 namespace meshwork {
 namespace {
@@ -43,14 +42,8 @@ absl::StatusOr<Training> GptTraining() {
   Graph graph(mesh);
   BuildGpt(graph, kModel, kBatch, Adam({.learning_rate = 1e-3}));
   MESHWORK_ASSIGN_OR_RETURN(Session session, Session::Create(graph));
-  Random random(/*seed=*/1, /*stream=*/0);
-  const auto bytes = [&] {
-    std::vector<int32_t> tokens(static_cast<size_t>(kBatch * kModel.sequence));
-    for (int32_t& token : tokens)
-      token = static_cast<int32_t>(random.Below(static_cast<uint64_t>(kModel.vocabulary)));
-    return Tensor::From<int32_t>({kBatch, kModel.sequence}, tokens);
-  };
-  Feeds feeds = {{"tokens", bytes()}, {"targets", bytes()}};
+  Feeds feeds = {{"tokens", RandomTokens(kModel, kBatch, /*stream=*/0)},
+                 {"targets", RandomTokens(kModel, kBatch, /*stream=*/1)}};
   return Training{"gpt", std::move(session), std::move(feeds)};
 }
 

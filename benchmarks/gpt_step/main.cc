@@ -17,7 +17,6 @@
 #include "meshwork/ir/program.h"
 #include "meshwork/runtime/cpu/worker_pool.h"
 #include "meshwork/storage/file.h"
-#include "meshwork/train/random.h"
 
 namespace meshwork {
 namespace {
@@ -59,14 +58,6 @@ absl::StatusOr<Options> ParseOptions(int argc, const char* const* argv) {
   o.help_text = flags.Help();
   if (!o.only.empty()) o.meshes = o.only;
   return o;
-}
-
-Tensor Tokens(const Options& o, int64_t stream) {
-  Random random(1, static_cast<uint64_t>(stream));
-  std::vector<int32_t> tokens;
-  for (int64_t i = 0; i < o.batch * o.model.sequence; ++i)
-    tokens.push_back(static_cast<int32_t>(random.Below(static_cast<uint64_t>(o.model.vocabulary))));
-  return Tensor::From<int32_t>({o.batch, o.model.sequence}, tokens);
 }
 
 struct Runner {
@@ -120,7 +111,8 @@ absl::StatusOr<Runner> MakeRunner(const Options& o, const std::string& text) {
 absl::StatusOr<std::vector<Runner>> Measure(const Options& o) {
   std::vector<Feeds> data;
   for (int64_t b = 0; b < kBatches; ++b)
-    data.push_back({{"tokens", Tokens(o, 2 * b)}, {"targets", Tokens(o, 2 * b + 1)}});
+    data.push_back({{"tokens", RandomTokens(o.model, o.batch, 2 * b)},
+                    {"targets", RandomTokens(o.model, o.batch, 2 * b + 1)}});
   std::vector<Runner> runners;
   std::istringstream meshes(o.meshes);
   for (std::string mesh; meshes >> mesh;) {

@@ -16,7 +16,6 @@
 #include "meshwork/base/flags.h"
 #include "meshwork/base/status.h"
 #include "meshwork/storage/file.h"
-#include "meshwork/train/random.h"
 #include "nlohmann/json.hpp"
 
 namespace meshwork {
@@ -61,14 +60,8 @@ absl::StatusOr<Options> ParseOptions(int argc, const char* const* argv) {
 }
 
 Feeds RandomExamples(const Options& o, int64_t batch) {
-  Random random(/*seed=*/1, /*stream=*/0);
-  std::vector<int32_t> tokens, targets;
-  for (int64_t i = 0; i < batch * o.model.sequence; ++i) {
-    tokens.push_back(static_cast<int32_t>(random.Below(static_cast<uint64_t>(o.model.vocabulary))));
-    targets.push_back(static_cast<int32_t>(random.Below(static_cast<uint64_t>(o.model.vocabulary))));
-  }
-  return {{"tokens", Tensor::From<int32_t>({batch, o.model.sequence}, tokens)},
-          {"targets", Tensor::From<int32_t>({batch, o.model.sequence}, targets)}};
+  return {{"tokens", RandomTokens(o.model, batch, /*stream=*/0)},
+          {"targets", RandomTokens(o.model, batch, /*stream=*/1)}};
 }
 
 // A session and its examples, trained again and again.

@@ -4,6 +4,7 @@
 
 #include "fmt/format.h"
 #include "meshwork/base/status.h"
+#include "meshwork/train/random.h"
 
 namespace meshwork {
 namespace {
@@ -141,6 +142,14 @@ std::vector<std::string> GptWeights(const Graph& graph) {
     if (graph.arguments()[i].is_variable && !name.starts_with("adam")) names.push_back(name);
   }
   return names;
+}
+
+Tensor RandomTokens(const GptModel& model, int64_t batch, uint64_t stream) {
+  Random random(/*seed=*/1, stream);
+  std::vector<int32_t> tokens(static_cast<size_t>(batch * model.sequence));
+  for (int32_t& token : tokens)
+    token = static_cast<int32_t>(random.Below(static_cast<uint64_t>(model.vocabulary)));
+  return Tensor::From<int32_t>({batch, model.sequence}, tokens);
 }
 
 }  // namespace meshwork
