@@ -8,8 +8,11 @@
 namespace meshwork {
 
 struct CallSite {
-  const char* file = "";
-  int line = 0;
+  // No default: an argument {} means an empty layout or shape, never a place.
+  constexpr CallSite(const char* file, int line) : file(file), line(line) {}
+
+  const char* file;
+  int line;
 
   static constexpr CallSite Current(const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
     return {file, line};

@@ -56,7 +56,7 @@ std::string DidYouMean(std::string_view name, const std::vector<std::string>& ca
 
 std::string DidYouMeanOneOf(std::string_view name, const std::vector<std::string>& candidates,
                             std::string_view plural) {
-  constexpr size_t kMostShown = 8;
+  constexpr size_t kMostShown = 9;
   if (candidates.empty()) return fmt::format("; there are no {}.", plural);
   std::string hint = DidYouMean(name, candidates);
   if (!hint.empty()) return hint;

@@ -16,7 +16,7 @@ int EditDistance(std::string_view a, std::string_view b);
 std::string DidYouMean(std::string_view name, const std::vector<std::string>& candidates);
 
 // How an error about an unknown name ends: DidYouMean, else `; the axes are batch, model.` with the first
-// eight of `candidates`, else `; there are no axes.`
+// nine of `candidates`, else `; there are no axes.`
 std::string DidYouMeanOneOf(std::string_view name, const std::vector<std::string>& candidates,
                             std::string_view plural);
 

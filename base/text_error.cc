@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "meshwork/base/status.h"
+#include "meshwork/base/utf8.h"
 
 namespace meshwork {
 namespace {
@@ -11,21 +12,6 @@ constexpr size_t kShownBefore = 140, kShownAfter = 140;   // bytes of a line aro
 constexpr size_t kMessageHead = 600, kMessageTail = 300;  // bytes of a message that quotes a long text
 
 bool IsContinuation(char c) { return (static_cast<unsigned char>(c) & 0xc0) == 0x80; }
-
-// Bytes of the UTF-8 character at the start of `text`, 0 if there is none.
-size_t CharacterSize(std::string_view text) {
-  const auto first = static_cast<unsigned char>(text[0]);
-  if (first < 0x80) return 1;
-  const size_t size = first >= 0xc2 && first < 0xe0 ? 2 : first < 0xf0 ? 3 : first < 0xf5 ? 4 : 0;
-  if (first < 0xc2 || size == 0 || text.size() < size) return 0;
-  for (size_t i = 1; i < size; ++i)
-    if (!IsContinuation(text[i])) return 0;
-  const auto second = static_cast<unsigned char>(text[1]);
-  const bool overlong = (first == 0xe0 && second < 0xa0) || (first == 0xf0 && second < 0x90);
-  const bool surrogate = first == 0xed && second >= 0xa0;
-  const bool too_large = first == 0xf4 && second >= 0x90;
-  return overlong || surrogate || too_large ? 0 : size;
-}
 
 bool IsControl(char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; }
 
@@ -37,7 +23,7 @@ struct Printable {
 Printable MakePrintable(std::string_view raw) {
   Printable shown;
   while (!raw.empty()) {
-    const size_t size = CharacterSize(raw);
+    const size_t size = Utf8Size(raw);
     if (raw[0] == '\t' || raw[0] == '\n' || raw[0] == '\r') shown.text += ' ';
     else if (size == 0 || IsControl(raw[0])) shown.text += '?';
     else shown.text += raw.substr(0, size);
@@ -87,7 +73,7 @@ absl::Status ErrorAt(std::string_view text, std::string_view file, size_t at, st
 
 std::string CharacterAt(std::string_view text, size_t at) {
   if (at >= text.size()) return "the end";
-  const size_t size = CharacterSize(text.substr(at));
+  const size_t size = Utf8Size(text.substr(at));
   if (size == 0 || IsControl(text[at]))
     return fmt::format("byte 0x{:02x}", static_cast<unsigned char>(text[at]));
   return fmt::format("'{}'", text.substr(at, size));

@@ -27,7 +27,7 @@ T ToElement(double x) {
 
 std::vector<std::byte> ToBytes(const DoubleTensor& tensor) {
   std::vector<std::byte> bytes(static_cast<size_t>(tensor.type.bytes()));
-  Dispatch(tensor.type.dtype, [&](auto zero) {
+  DispatchAny(tensor.type.dtype, [&](auto zero) {
     using T = decltype(zero);
     std::transform(tensor.values.begin(), tensor.values.end(), reinterpret_cast<T*>(bytes.data()),
                    ToElement<T>);
@@ -37,7 +37,7 @@ std::vector<std::byte> ToBytes(const DoubleTensor& tensor) {
 
 DoubleTensor FromBytes(const Type& type, const void* bytes) {
   DoubleTensor tensor{type, std::vector<double>(static_cast<size_t>(type.num_elements()))};
-  Dispatch(type.dtype, [&](auto zero) {
+  DispatchAny(type.dtype, [&](auto zero) {
     const auto* from = static_cast<const decltype(zero)*>(bytes);
     std::copy(from, from + tensor.values.size(), tensor.values.begin());
   });
@@ -63,10 +63,11 @@ DoubleTensor Sampler::Draw(const Type& type, const OpRow& row) {
   DoubleTensor tensor{type, std::vector<double>(static_cast<size_t>(type.num_elements()))};
   if (type.dtype == BOOL) {
     DrawCoins(tensor.values);
-  } else if (IsInteger(type.dtype)) {
+  } else if (!IsReal(type.dtype)) {
+    const int64_t low = type.dtype == U8 ? std::max<int64_t>(row.sample_int_low, 0) : row.sample_int_low;
     for (double& x : tensor.values)
-      x = static_cast<double>(row.sample_int_low) +
-          static_cast<double>(Below(static_cast<uint64_t>(row.sample_int_high - row.sample_int_low)));
+      x = static_cast<double>(low) +
+          static_cast<double>(Below(static_cast<uint64_t>(row.sample_int_high - low)));
   } else {
     const uint64_t levels = kind_ == 2 && type.dtype != BF16 ? 1024 : 16;
     for (double& x : tensor.values)
@@ -90,7 +91,11 @@ double Wrapped(DType dtype, double x) {
 bool Agree(DType dtype, std::span<const double> a, std::span<const double> b) {
   if (a.size() != b.size()) return false;
   const auto same = [](double x, double y) { return x == y || (x != x && y != y); };
-  const double tolerance = dtype == F32 ? 1e-5 : dtype == F64 ? 1e-13 : dtype == BF16 ? 0.02 : 0;
+  const double tolerance = dtype == F32    ? 1e-5
+                           : dtype == F64  ? 1e-13
+                           : dtype == BF16 ? 0.02
+                           : dtype == F16  ? 0.002
+                                           : 0;
   double scale = 1;
   for (size_t i = 0; i < a.size(); ++i)
     if (!same(a[i], b[i])) scale = std::max(scale, std::abs(b[i]));

@@ -131,6 +131,8 @@ class OwedDraw {
 }  // namespace
 
 bool MayOwe(DType dtype, ReduceOp op) {
+  // What only stores owes a sum where a table that is cut is looked up: of one number and zeros, not of any parts.
+  if (IsStorage(dtype)) return false;
   return (dtype == BOOL) == (op == ReduceOp::kAnd || op == ReduceOp::kOr);
 }
 

@@ -52,6 +52,7 @@ bool BodyBuilder::Close() {
 }
 
 std::vector<Value> AddNodeOf(Graph& graph, Node node) {
+  if (node.location.scope.empty()) node.location.scope = graph.scope();
   absl::StatusOr<int> added = TryAddControl(graph, std::move(node));
   std::vector<Value> results;
   if (!added.ok()) {

@@ -18,6 +18,11 @@ namespace {
 
 std::string NameOf(const Graph& region, int argument) { return "%" + region.argument_name(argument); }
 
+void FailCarry(BodyBuilder& builder, size_t c, const Type& first, const Type& next) {
+  builder.Fail("carry {} is {}, its next value {}; they must agree: start with {}, or return {}.", c,
+               first.ToString(), next.ToString(), next.ToString(), first.ToString());
+}
+
 const Type& ArgumentType(const Graph& region, int argument) {
   return region.value(region.arguments()[argument].value).type;
 }
@@ -81,6 +86,10 @@ absl::StatusOr<std::vector<Type>> InferScan(const Node& node, const std::vector<
     if (o < shape.stacked) type.shape.insert(type.shape.begin(), length);
     else if (type.dtype == BOOL)
       return InvalidArgument("output {} is {}; what is added up is of numbers.", o, type.ToString());
+    else if (IsStorage(type.dtype))
+      return InvalidArgument(
+          "output {} is {}, and {} only stores and feeds numbers; Cast what is added up, to f32, say.", o,
+          type.ToString(), DTypeName(type.dtype));
     results.push_back(std::move(type));
   }
   return results;
@@ -113,8 +122,9 @@ absl::StatusOr<std::vector<Type>> InferIf(const Node& node, const std::vector<Ty
     for (const Type& type : types) out += (out.empty() ? "" : ", ") + type.ToString();
     return out.empty() ? "nothing" : out;
   };
-  return InvalidArgument("one branch returns {}, the other {}; they must agree.", text(returned[0]),
-                         text(returned[1]));
+  return InvalidArgument(
+      "one branch returns {}, the other {}; they must agree: return the same types from both.",
+      text(returned[0]), text(returned[1]));
 }
 
 }  // namespace
@@ -229,16 +239,14 @@ class ScanBuilder {
   // What the body returned; carries that it only adds to become sums.
   void Take(const ScanStep& step) {
     if (step.carries.size() != initial_.size())
-      return builder_.Fail("there are {}, and the body returns {}; give the next value of each.",
+      return builder_.Fail("it takes {}, and the body returns {}; give the next value of each.",
                            CountCarries(initial_.size()), step.carries.size());
     std::vector<ValueId> next, all;
     for (size_t c = 0; c < step.carries.size(); ++c) {
       next.push_back(builder_.Returned(step.carries[c], "carry", c));
       if (next.back() == kNoValue) continue;
       const Type& type = builder_.body().value(next.back()).type;
-      if (type != initial_[c].type())
-        builder_.Fail("carry {} is {}, its next value {}; they must agree.", c, initial_[c].type().ToString(),
-                      type.ToString());
+      if (type != initial_[c].type()) FailCarry(builder_, c, initial_[c].type(), type);
     }
     for (size_t i = 0; i < step.stacked.size(); ++i)
       stacked_.push_back(builder_.Returned(step.stacked[i], "stacked", i));
@@ -331,15 +339,14 @@ std::vector<Value> While(Graph& graph, const std::vector<Value>& carries, const 
     return invalid;
   }
   if (next.size() != initial.size())
-    builder.Fail("there are {}, and the body returns {}; give the next value of each.",
+    builder.Fail("it takes {}, and the body returns {}; give the next value of each.",
                  CountCarries(initial.size()), next.size());
   builder.parts().outputs = {builder.Returned(go, "condition", 0)};
   for (size_t c = 0; c < std::min(next.size(), initial.size()); ++c) {
     const ValueId id = builder.Returned(next[c], "carry", c);
     builder.parts().updates.push_back({static_cast<int>(c), id});
     if (id != kNoValue && builder.body().value(id).type != initial[c].type())
-      builder.Fail("carry {} is {}, its next value {}; they must agree.", c, initial[c].type().ToString(),
-                   builder.body().value(id).type.ToString());
+      FailCarry(builder, c, initial[c].type(), builder.body().value(id).type);
   }
   if (!builder.Close()) return invalid;
   Node node{.row = &GetOp("while"), .location = location};

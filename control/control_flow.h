@@ -42,7 +42,7 @@ namespace meshwork {
 // those in a body with their own lines.
 
 struct ScanStep {
-  std::vector<Value> carries;       // for the next iteration
+  std::vector<Value> carries = {};  // for the next iteration
   std::vector<Value> stacked = {};  // every iteration gives one slice of the result
   std::vector<Value> sums = {};     // added up over the iterations
 };

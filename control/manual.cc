@@ -37,10 +37,11 @@ std::optional<AxisList> FindAxes(Graph& graph, std::string_view op, const Axes& 
 // Records the mistake otherwise.
 bool IsInRegion(Graph& graph, std::string_view op, CallSite loc) {
   if (graph.is_manual()) return true;
-  graph.RecordError(
-      fmt::format("{}: the program is not the body of a manual region; what its devices exchange is "
-                  "an operand of the region or made in it.",
-                  graph.Describe(op, loc)));
+  graph.RecordError(fmt::format(
+      "{}: the program is not the body of a manual region; what its devices exchange is "
+      "an operand of the region or made in it. Call it in the body of manual::Region; outside, ops exchange "
+      "by themselves what they need.",
+      graph.Describe(op, loc)));
   return false;
 }
 
@@ -50,6 +51,9 @@ Value AddNamed(std::string_view op, const Value& x, const Axes& names, const Att
   return axes.has_value() ? AddDeviceOp(op, x, *axes, attrs, loc) : Value();
 }
 
+using LaidBody =
+    std::function<std::vector<BlockResult>(BodyBuilder& builder, const std::vector<Value>& blocks)>;
+
 // A region while it is built.
 class RegionBuilder {
  public:
@@ -57,9 +61,10 @@ class RegionBuilder {
     builder_.body().SetManual();
   }
 
+  // `expected`: how many results there are, where that is known before.
   std::vector<Value> Build(const std::vector<Value>& operands, const std::vector<LayoutSpec>& layouts,
-                           const std::vector<LayoutSpec>& result_layouts, const Body& body) {
-    std::vector<Value> invalid(result_layouts.size());
+                           size_t expected, const LaidBody& body) {
+    std::vector<Value> invalid(expected);
     if (layouts.size() != operands.size()) {
       builder_.Fail("{} and {} are given; give one layout per operand.", Count(operands.size(), "operand"),
                     Count(layouts.size(), "layout"));
@@ -71,12 +76,8 @@ class RegionBuilder {
     for (size_t i = 0; i < resolved.size(); ++i) blocks.push_back(AddBlock(i, resolved[i], layouts[i]));
     if (std::any_of(blocks.begin(), blocks.end(), [](const Value& block) { return !block.valid(); }))
       return invalid;
-    const std::vector<Value> returned = body(builder_.body(), blocks);
-    if (returned.size() != result_layouts.size())
-      builder_.Fail("the body returns {}, and there are {}; give one layout per result.",
-                    Count(returned.size(), "value"), Count(result_layouts.size(), "layout"));
-    for (size_t r = 0; r < std::min(returned.size(), result_layouts.size()); ++r)
-      AddResult(r, returned[r], result_layouts[r]);
+    const std::vector<BlockResult> returned = body(builder_, blocks);
+    for (size_t r = 0; r < returned.size(); ++r) AddResult(r, returned[r].block, returned[r].layout);
     const size_t own = builder_.parts().arguments.size();
     if (!builder_.Close()) return invalid;
     Node node{.row = &GetOp(kManualOp), .location = loc_};
@@ -122,8 +123,8 @@ class RegionBuilder {
       if (block.shape[d] % layout->NumShards(d) != 0) {
         builder_.Fail(
             "operand {}: layout {} cuts dim {} of {} into {} blocks that are not alike; a manual "
-            "region works on whole blocks.",
-            i, layout->ToString(), d, block.ToString(), layout->NumShards(d));
+            "region works on whole blocks: Pad the dim to a multiple of {}, or leave it unsharded.",
+            i, layout->ToString(), d, block.ToString(), layout->NumShards(d), layout->NumShards(d));
         return {};
       }
       block.shape[d] /= layout->NumShards(d);
@@ -151,7 +152,27 @@ class RegionBuilder {
 std::vector<Value> Region(Graph& graph, const std::vector<Value>& operands,
                           const std::vector<LayoutSpec>& layouts,
                           const std::vector<LayoutSpec>& result_layouts, const Body& body, CallSite loc) {
-  return RegionBuilder(graph, loc).Build(operands, layouts, result_layouts, body);
+  const auto laid = [&](BodyBuilder& builder, const std::vector<Value>& blocks) {
+    const std::vector<Value> returned = body(builder.body(), blocks);
+    if (returned.size() != result_layouts.size())
+      builder.Fail("the body returns {}, and there are {}; give one layout per result.",
+                   Count(returned.size(), "value"), Count(result_layouts.size(), "layout"));
+    std::vector<BlockResult> results;
+    for (size_t r = 0; r < std::min(returned.size(), result_layouts.size()); ++r)
+      results.push_back({returned[r], result_layouts[r]});
+    return results;
+  };
+  return RegionBuilder(graph, loc).Build(operands, layouts, result_layouts.size(), laid);
+}
+
+std::vector<Value> Region(
+    Graph& graph, const std::vector<Value>& operands, const std::vector<LayoutSpec>& layouts,
+    const std::function<std::vector<BlockResult>(Graph& body, const std::vector<Value>& blocks)>& body,
+    CallSite loc) {
+  return RegionBuilder(graph, loc)
+      .Build(operands, layouts, 0, [&](BodyBuilder& builder, const std::vector<Value>& blocks) {
+        return body(builder.body(), blocks);
+      });
 }
 
 Value AxisIndex(Graph& body, const Axes& names, CallSite loc) {

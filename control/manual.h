@@ -56,6 +56,17 @@ std::vector<Value> Region(Graph& graph, const std::vector<Value>& operands,
                           const std::vector<LayoutSpec>& result_layouts, const Body& body,
                           CallSite loc = CallSite::Current());
 
+// A block that a body returns, and how the result lies of which it is one.
+struct BlockResult {
+  Value block;
+  LayoutSpec layout;
+};
+// The same for a body that says itself which results there are.
+std::vector<Value> Region(
+    Graph& graph, const std::vector<Value>& operands, const std::vector<LayoutSpec>& layouts,
+    const std::function<std::vector<BlockResult>(Graph& body, const std::vector<Value>& blocks)>& body,
+    CallSite loc = CallSite::Current());
+
 // ---- In a body. `axes`: the devices that differ on these axes alone exchange blocks; there are n such
 // devices, counted in row-major order of the axes. Errors: an axis that the mesh does not have or that is
 // named twice; a dim that does not exist; the errors of each function.

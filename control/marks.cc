@@ -75,6 +75,7 @@ OpRow MarkRow(Mark mark, std::string_view op) {
                       {"region", AttrKind::kInt},
                       {"number", AttrKind::kInt},
                       {"length", AttrKind::kInt, AttrValue(int64_t{0})}},
+            .takes_storage = true,
             .infer = InferAlike,
             .rule = AlikeRule};
   switch (mark) {

@@ -4,10 +4,12 @@
 #include <cstdlib>
 #include <numeric>
 #include <optional>
+#include <string_view>
 #include <utility>
 
 #include "meshwork/base/status.h"
 #include "meshwork/control/loops.h"
+#include "meshwork/control/marks.h"
 #include "meshwork/ir/regions.h"
 #include "meshwork/ir/row.h"
 
@@ -110,18 +112,46 @@ struct Growth {
   bool operator==(const Growth&) const = default;
 };
 
+// The number of parts into which MeanOverMicrobatches cuts the batch, before and after.
+struct Parts {
+  int64_t from, to;
+};
+
+struct BatchCut {
+  ValueId batch, parts;  // [b,..] and [b / parts, parts, ..]
+};
+
+// What the node is if it cuts the batch of `from` into microbatches, or is the gradient of that.
+std::optional<BatchCut> BatchCutOf(const Graph& graph, const Node& node, int64_t from) {
+  if (node.row->name != "reshape" || node.location.within == nullptr ||
+      std::string_view(node.location.within) != kMicrobatches)
+    return std::nullopt;
+  BatchCut cut{node.operands[0], node.results[0]};
+  if (graph.value(cut.batch).type.rank() > graph.value(cut.parts).type.rank())
+    std::swap(cut.batch, cut.parts);
+  return graph.value(cut.batch).type.shape[0] == from ? std::optional(cut) : std::nullopt;
+}
+
 // Makes the same program for another batch. First every class of dims gets its growth: those of arguments
 // have one, those of results follow from operands, as far as these are known. What a generator (constant,
 // iota) makes out of nothing has the growth of the dims that it meets. Where it meets none it stays, unless
-// it could be the batch.
+// it could be the batch. With `parts`, the batch grows by more parts of the same size: loops over them run as
+// much longer.
 class Rebatcher {
  public:
-  Rebatcher(const Graph& graph, int64_t from, int64_t to)
-      : graph_(graph), from_(from), to_(to), classes_(graph) {}
+  Rebatcher(const Graph& graph, int64_t from, int64_t to, const std::optional<Parts>& parts)
+      : graph_(graph), from_(from), to_(to), parts_(parts), classes_(graph) {}
 
   absl::StatusOr<Graph> Make() {
     for (const Node& node : graph_.nodes()) {
       rules_.push_back(RuleOf(graph_, node));
+      if (parts_.has_value() && BatchCutOf(graph_, node, from_).has_value()) {
+        Rule& rule = rules_.back();
+        rule.operands[0][0] = rule.results[0][0] = kNoLetter;
+        (rule.operands[0].size() > rule.results[0].size() ? rule.operands : rule.results)[0][1] = kNoLetter;
+      }
+      if (parts_.has_value() && IsMark(node, Mark::kSlice))
+        slices_.emplace_back(LoopOf(node), node.operands[0]);
       JoinLetters(graph_, node, rules_.back(), classes_);
     }
     for (const VariableUpdate& update : graph_.updates()) {
@@ -130,6 +160,7 @@ class Rebatcher {
         classes_.Join(variable, d, update.value, d);
     }
     growth_.resize(classes_.size());
+    if (parts_.has_value()) GrowParts();
     MESHWORK_RETURN_IF_ERROR(GrowArguments());
     MESHWORK_RETURN_IF_ERROR(Settle());
     return Build();
@@ -137,6 +168,27 @@ class Rebatcher {
 
  private:
   std::optional<Growth>& GrowthOf(ValueId value, int d) { return growth_[classes_.Find(value, d)]; }
+
+  void GrowParts() {
+    const Growth more = Growth::Of(parts_->from, parts_->to);
+    for (const Node& node : graph_.nodes()) {
+      const std::optional<BatchCut> cut = BatchCutOf(graph_, node, from_);
+      if (!cut.has_value()) continue;
+      GrowthOf(cut->batch, 0) = GrowthOf(cut->parts, 1) = more;
+      GrowthOf(cut->parts, 0) = Growth();
+    }
+  }
+
+  // By how much longer the loop of a mark runs; nothing while this is not known.
+  std::optional<Growth> LongerBy(const Node& mark) {
+    std::optional<Growth> longer = Growth();
+    for (const auto& [loop, sliced] : slices_) {
+      if (loop != LoopOf(mark)) continue;
+      longer = GrowthOf(sliced, 0);
+      if (longer.has_value()) break;
+    }
+    return longer;
+  }
 
   // Errors: a variable that would grow; an input with a dim that has no such size.
   absl::Status GrowArguments() {
@@ -249,6 +301,7 @@ class Rebatcher {
     }
     for (const auto& [value, d] : Given(n))
       if (!GrowthOf(value, d).has_value()) return changed;
+    if (parts_.has_value() && IsMark(node) && !LongerBy(node).has_value()) return changed;
     const absl::StatusOr<Attrs> attrs = NewAttrs(n, operands);
     if (!attrs.ok()) return changed;  // Build says why
     const absl::StatusOr<std::vector<Type>> results = node.row->infer({operands, {}, *attrs});
@@ -333,6 +386,10 @@ class Rebatcher {
           shape[d] = shape[d] / growth->from * growth->to;
       attrs = WithResultShape(*node.row, std::move(attrs), shape);
     }
+    if (parts_.has_value() && IsMark(node)) {
+      const Growth longer = LongerBy(node).value_or(Growth());
+      attrs.Set("length", MarkNumber(node, "length") / longer.from * longer.to);
+    }
     if (node.row->resize == nullptr) return attrs;
     const std::vector<Type> old = TypesOf(graph_, node.operands), results = TypesOf(graph_, node.results);
     return node.row->resize({old, results, attrs}, operands);
@@ -391,20 +448,59 @@ class Rebatcher {
 
   const Graph& graph_;
   const int64_t from_, to_;
+  const std::optional<Parts> parts_;
   DimClasses classes_;
-  std::vector<Rule> rules_;                    // per node
-  std::vector<std::optional<Growth>> growth_;  // per class, at its root
-  std::vector<bool> computed_;                 // the same
+  std::vector<std::pair<int, ValueId>> slices_;  // with `parts`: what each loop is given slice by slice
+  std::vector<Rule> rules_;                      // per node
+  std::vector<std::optional<Growth>> growth_;    // per class, at its root
+  std::vector<bool> computed_;                   // the same
 };
 
 // Without loops.
-absl::StatusOr<Graph> RebatchOpened(const Graph& graph, int64_t from, int64_t to) {
+absl::StatusOr<Graph> RebatchOpened(const Graph& graph, int64_t from, int64_t to,
+                                    const std::optional<Parts>& parts = {}) {
   if (from < 1 || to < 0)
     return InvalidArgument(
         "Rebatch: a batch of {} cannot become one of {}; the first is at least 1, the second at "
         "least 0.",
         from, to);
-  return Rebatcher(graph, from, to).Make();
+  return Rebatcher(graph, from, to, parts).Make();
+}
+
+// Into how many parts of one size `to` rows are cut if the program cuts its batch into microbatches whose number does
+// not divide them: the fewest parts that are no larger than asked for.
+std::optional<Parts> OtherParts(const Graph& graph, int64_t from, int64_t to) {
+  std::optional<Parts> parts;
+  for (const Node& node : graph.nodes()) {
+    const std::optional<BatchCut> cut = BatchCutOf(graph, node, from);
+    if (!cut.has_value()) continue;
+    const int64_t count = graph.value(cut->parts).type.shape[1];
+    if (parts.has_value() && parts->from != count) return std::nullopt;
+    parts = Parts{count, count};
+  }
+  if (!parts.has_value() || to < 1 || to % parts->from == 0) return std::nullopt;
+  parts->to = std::min(parts->to, to);
+  while (to % parts->to != 0) ++parts->to;
+  return parts;
+}
+
+absl::StatusOr<Graph> RebatchLoops(const Graph& graph, int64_t from, int64_t to,
+                                   const std::optional<Parts>& parts = {}) {
+  OpenedGraph opened = OpenLoops(graph);
+  for (const OpenedLoop& loop : opened.loops)
+    if (IsManual(loop.node))
+      return InvalidArgument(
+          "{}: its blocks have the size that they were written for, so the program cannot run with {}.",
+          graph.Describe(loop.node.row->name, loop.node.location), to);
+  MESHWORK_ASSIGN_OR_RETURN(const Graph resized, RebatchOpened(opened.graph, from, to, parts));
+  for (const Node& node : resized.nodes()) {
+    if (!IsMark(node)) continue;
+    Attrs& attrs = opened.loops[LoopOf(node)].node.attrs;
+    if (attrs.Find("length") != nullptr) attrs.Set("length", MarkNumber(node, "length"));
+  }
+  Graph closed = CloseLoops(resized, opened.loops);
+  MESHWORK_RETURN_IF_ERROR(CheckBodies(closed, to));
+  return closed;
 }
 
 }  // namespace
@@ -412,16 +508,12 @@ absl::StatusOr<Graph> RebatchOpened(const Graph& graph, int64_t from, int64_t to
 absl::StatusOr<Graph> Rebatch(const Graph& graph, int64_t from, int64_t to) {
   MESHWORK_RETURN_IF_ERROR(CheckRules(graph));
   if (!HasLoops(graph)) return RebatchOpened(graph, from, to);
-  const OpenedGraph opened = OpenLoops(graph);
-  for (const OpenedLoop& loop : opened.loops)
-    if (IsManual(loop.node))
-      return InvalidArgument(
-          "{}: its blocks have the size that they were written for, so the program cannot run with {}.",
-          graph.Describe(loop.node.row->name, loop.node.location), to);
-  MESHWORK_ASSIGN_OR_RETURN(const Graph resized, RebatchOpened(opened.graph, from, to));
-  Graph closed = CloseLoops(resized, opened.loops);
-  MESHWORK_RETURN_IF_ERROR(CheckBodies(closed, to));
-  return closed;
+  const std::optional<Parts> parts = OtherParts(graph, from, to);
+  if (!parts.has_value()) return RebatchLoops(graph, from, to);
+  // First as many parts of the full size, then the parts shrink.
+  const int64_t between = from / parts->from * parts->to;
+  MESHWORK_ASSIGN_OR_RETURN(const Graph longer, RebatchLoops(graph, from, between, parts));
+  return RebatchLoops(longer, between, to);
 }
 
 }  // namespace meshwork

@@ -56,18 +56,67 @@ std::optional<int64_t> CountDim(const ResolvedOperands& at, std::string_view op,
 }
 
 std::optional<std::vector<int64_t>> CountDims(const ResolvedOperands& at, std::string_view op,
-                                              const std::vector<int64_t>& dims) {
+                                              const DimList& dims) {
   std::vector<int64_t> counted;
-  for (int64_t dim : dims) {
+  if (dims.is_all()) {
+    for (int64_t d = 0; d < at.values[0].rank(); ++d) counted.push_back(d);
+    return counted;
+  }
+  for (int64_t dim : dims.dims()) {
     const std::optional<int64_t> d = CountDim(at, op, dim);
     if (!d.has_value()) return std::nullopt;
     if (std::find(counted.begin(), counted.end(), *d) != counted.end()) {
-      RecordMistake(at, op, "dims=[{}] names dim {} twice.", fmt::join(dims, ","), *d);
+      RecordMistake(at, op, "dims=[{}] names dim {} twice.", fmt::join(dims.dims(), ","), *d);
       return std::nullopt;
     }
     counted.push_back(*d);
   }
   return counted;
+}
+
+int64_t FromFront(int64_t dim, int64_t rank) { return dim < 0 && dim >= -rank ? dim + rank : dim; }
+
+std::vector<int64_t> AllFromFront(std::vector<int64_t> dims, int64_t rank) {
+  for (int64_t& dim : dims) dim = FromFront(dim, rank);
+  return dims;
+}
+
+Value AddOpAlong(std::string_view op, const std::vector<Operand>& operands, int64_t dim, Attrs attrs) {
+  const ResolvedOperands at = Resolve(operands);
+  if (at.graph == nullptr) return {};
+  const std::optional<int64_t> d = CountDim(at, op, dim);
+  if (!d.has_value()) return {};
+  attrs.Set("dim", *d);
+  return at.graph->Add(op, at.values, attrs, at.location)[0];
+}
+
+Value AddOpOver(std::string_view op, const std::vector<Operand>& operands, const DimList& dims, Attrs attrs) {
+  const ResolvedOperands at = Resolve(operands);
+  if (at.graph == nullptr) return {};
+  std::optional<std::vector<int64_t>> counted = CountDims(at, op, dims);
+  if (!counted.has_value()) return {};
+  attrs.Set("dims", *std::move(counted));
+  return at.graph->Add(op, at.values, attrs, at.location)[0];
+}
+
+Value Value::operator[](ElementIndex i) const {
+  const ResolvedOperands at = Resolve({Operand(*this, i.site)});
+  if (at.graph == nullptr) return {};
+  if (rank() == 0) {
+    RecordMistake(at, "index", "x[{}] of {}, which has no dims.", i.index, type().ToString());
+    return {};
+  }
+  const int64_t size = shape()[0], place = FromFront(i.index, size);
+  if (place < 0 || place >= size) {
+    RecordMistake(at, "index", "x[{}] of {}: dim 0 has size {}; places count from 0, or backwards from -1.",
+                  i.index, type().ToString(), size);
+    return {};
+  }
+  std::vector<int64_t> start(shape().size(), 0), limit(shape().begin(), shape().end());
+  start[0] = place;
+  limit[0] = place + 1;
+  const Value slice = AddOp("slice", {Operand(*this, at.location)}, {{"start", start}, {"limit", limit}});
+  return AddOp("squeeze", {Operand(slice, at.location)}, {{"dims", std::vector<int64_t>{0}}});
 }
 
 Value SumToType(const Value& grad, const Type& type) {
@@ -84,6 +133,19 @@ Value SumToType(const Value& grad, const Type& type) {
   return kept.empty() ? sum : reduce(sum, kept, true);
 }
 
+namespace {
+
+std::string HowToBroadcast(const std::vector<Type>& operands) {
+  const auto [low, high] = std::minmax_element(
+      operands.begin(), operands.end(), [](const Type& a, const Type& b) { return a.rank() < b.rank(); });
+  if (low->rank() > 0 && low->rank() + 1 == high->rank() &&
+      std::equal(low->shape.begin(), low->shape.end(), high->shape.begin()))
+    return fmt::format("ExpandDims of {} by {{-1}} fits", low->ToString());
+  return "Slice, Pad or ExpandDims one of them";
+}
+
+}  // namespace
+
 absl::StatusOr<Shape> BroadcastShapes(const std::vector<Type>& operands) {
   Shape shape;
   for (const Type& type : operands)
@@ -99,8 +161,8 @@ absl::StatusOr<Shape> BroadcastShapes(const std::vector<Type>& operands) {
         for (const Type& t : operands) all += (all.empty() ? "" : ", ") + t.ToString();
         return InvalidArgument(
             "shapes do not broadcast: {} (dim {} from the right is {} and {}); sizes must be "
-            "equal or 1.",
-            all, type.shape.size() - d, size, type.shape[d]);
+            "equal or 1: {}.",
+            all, type.shape.size() - d, size, type.shape[d], HowToBroadcast(operands));
       }
       size = type.shape[d];
     }
@@ -109,13 +171,16 @@ absl::StatusOr<Shape> BroadcastShapes(const std::vector<Type>& operands) {
 }
 
 absl::Status CheckElement(double value, DType dtype) {
-  const double limit = dtype == I32 ? 0x1p31 : 0x1p63;
+  const int bits = 8 * static_cast<int>(DTypeSize(dtype)) - (dtype == U8 ? 0 : 1);
+  const double limit = std::ldexp(1, bits), least = dtype == U8 ? 0 : -limit;
   const bool fits = dtype == BOOL
                         ? value == 0 || value == 1
-                        : IsFloat(dtype) || (value >= -limit && value < limit && value == std::trunc(value));
+                        : IsReal(dtype) || (value >= least && value < limit && value == std::trunc(value));
   if (fits) return absl::OkStatus();
   if (dtype == BOOL) return InvalidArgument("value={} is not 0 or 1, as dtype=bool asks.", value);
-  return InvalidArgument("value={} is not a whole number that fits dtype={}.", value, DTypeName(dtype));
+  return InvalidArgument(
+      "value={} is not a whole number that fits dtype={}; cast to a real dtype, or give one.", value,
+      DTypeName(dtype));
 }
 
 absl::Status CheckDim(std::string_view attribute, int64_t d, const Type& type) {

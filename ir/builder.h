@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "fmt/format.h"
 #include "meshwork/ir/attrs.h"
+#include "meshwork/ir/dim_list.h"
 #include "meshwork/ir/graph.h"
 #include "meshwork/ir/operand.h"
 
@@ -39,7 +40,14 @@ Value AddOp(std::string_view op, const std::vector<Operand>& operands, const Att
 std::optional<int64_t> CountDim(const ResolvedOperands& at, std::string_view op, int64_t dim);
 // The same for several dims; a dim that is given twice is a mistake, too.
 std::optional<std::vector<int64_t>> CountDims(const ResolvedOperands& at, std::string_view op,
-                                              const std::vector<int64_t>& dims);
+                                              const DimList& dims);
+// `dim` of a tensor of `rank` dims, counted from 0; as it is if there is no such dim.
+int64_t FromFront(int64_t dim, int64_t rank);
+std::vector<int64_t> AllFromFront(std::vector<int64_t> dims, int64_t rank);
+// As AddOp, along `dim`, or over `dims`, of the first operand: its attribute "dim", or "dims".
+Value AddOpAlong(std::string_view op, const std::vector<Operand>& operands, int64_t dim, Attrs attrs = {});
+Value AddOpOver(std::string_view op, const std::vector<Operand>& operands, const DimList& dims,
+                Attrs attrs = {});
 
 // Sums `grad` over the dims along which a tensor of `type` was broadcast to grad's shape.
 Value SumToType(const Value& grad, const Type& type);

@@ -29,29 +29,40 @@ absl::StatusOr<Value> Graph::TryArgument(std::string_view kind, std::string_view
   const std::string where = fmt::format(
       "{} \"{}\"{}", kind, name, location.file.empty() ? "" : fmt::format(" ({})", location.ToString()));
   if (!IsArgumentName(name)) {
-    return InvalidArgument("{}: a name is a letter followed by letters, digits and any of _ . / -", where);
+    return InvalidArgument(
+        "{}: a name is a letter followed by letters, digits and any of _ . / - (no //), as in dense1/kernel.",
+        where);
   }
   if (IsArgumentTaken(std::string(name))) {
-    return InvalidArgument("{}: the name is already taken; names of inputs and variables must be unique.",
-                           where);
+    return InvalidArgument(
+        "{}: the name is already taken; names of inputs and variables must be unique: give another name, or open a "
+        "NameScope.",
+        where);
   }
+  if (!is_variable && type.rank() > 0 && type.shape[0] < 0)
+    return InvalidArgument(
+        "{}: {} has a negative size; give that of a full batch as dim 0, shorter batches may be fed.", where,
+        type.ToString());
   if (absl::Status status = CheckSize(type); !status.ok()) return Annotate(status, where + ": ");
-  absl::StatusOr<LayoutPin> pin = ResolvePin(spec, type);
+  const LayoutRules::Ruled ruled =
+      spec.empty() ? rules_.LayoutOf(mesh_, std::string(name), type, is_variable) : LayoutRules::Ruled{spec};
+  absl::StatusOr<LayoutPin> pin = ResolvePin(ruled.layout, type);
   if (!pin.ok()) return Annotate(pin.status(), where + ": ");
   return Value(this, AddArgument({.name = std::string(name),
                                   .type = type,
                                   .global = type,
                                   .layout = std::move(pin->layout),
                                   .modes = std::move(pin->modes),
+                                  .gather = ruled.in_blocks ? Gathering::kOnUse : Gathering::kWithinBudget,
                                   .location = location},
                                  is_variable, std::move(initializer)));
 }
 
 absl::StatusOr<LayoutPin> Graph::ResolvePin(const LayoutSpec& spec, const Type& type) {
-  MESHWORK_ASSIGN_OR_RETURN(LayoutPin pin, LayoutPin::Create(mesh_, spec));
+  MESHWORK_ASSIGN_OR_RETURN(LayoutPin pin, MakePin(spec));
   if (pin.layout.rank() != type.rank())
-    return InvalidArgument("layout {} has {}, {} has {}; give one entry per dim.", pin.ToString(),
-                           Count(pin.layout.rank(), "dim"), type.ToString(), type.rank());
+    return InvalidArgument("layout {} has {}, {} has {}; give one entry per dim, UNSHARDED for a whole dim.",
+                           pin.ToString(), Count(pin.layout.rank(), "dim"), type.ToString(), type.rank());
   MESHWORK_RETURN_IF_ERROR(pin.layout.Fits(type.shape));
   if (pin.Has(DimMode::kMatch))
     return InvalidArgument(
@@ -59,6 +70,33 @@ absl::StatusOr<LayoutPin> Graph::ResolvePin(const LayoutSpec& spec, const Type& 
         pin.ToString());
   CutMesh(pin.layout.mesh());
   return pin;
+}
+
+absl::StatusOr<LayoutPin> Graph::MakePin(const LayoutSpec& spec) const {
+  return LayoutPin::Create(
+      mesh_, rules_.missing_axes == MissingAxes::kShardNothing ? WithoutMissingAxes(mesh_, spec) : spec);
+}
+
+void Graph::SetLayouts(LayoutRules rules, CallSite loc) {
+  rules_ = std::move(rules);
+  rules_location_ = loc;
+  if (arguments_.empty()) return;
+  RecordError(fmt::format("SetLayouts ({}): \"{}\" is declared already; set layouts before they are used.",
+                          rules_location_.ToString(), argument_name(0)));
+}
+
+absl::Status Graph::CheckRules() const {
+  std::vector<std::pair<std::string, Type>> declared;
+  for (const Argument& argument : arguments_)
+    declared.emplace_back(values_[argument.value].name, values_[argument.value].type);
+  return Annotate(CheckLayouts(rules_.layouts, declared),
+                  fmt::format("SetLayouts ({}): ", rules_location_.ToString()));
+}
+
+LayoutSpec Value::layout() const {
+  if (!valid()) return {};
+  const ValueInfo& info = graph()->value(id_);
+  return info.layout.has_value() ? SpecOf(LayoutPin{*info.layout, info.modes}) : LayoutSpec();
 }
 
 void Graph::Pin(const Value& value, const LayoutSpec& layout, CallSite loc) {
@@ -69,8 +107,9 @@ void Graph::Pin(const Value& value, const LayoutSpec& layout, CallSite loc) {
   if (!pin.ok()) return RecordError(std::string(MessageOf(Annotate(pin.status(), where + ": "))));
   ValueInfo& info = values_[value.id()];
   if (info.layout.has_value())
-    return RecordError(fmt::format("{}: the value is pinned as {} already; relayout takes it elsewhere.",
-                                   where, LayoutPin{*info.layout, info.modes}.ToString()));
+    return RecordError(fmt::format(
+        "{}: the value is pinned as {} already; pin it once, or move it to another layout by Relayout.",
+        where, LayoutPin{*info.layout, info.modes}.ToString()));
   info.layout = std::move(pin->layout);
   info.modes = std::move(pin->modes);
 }
@@ -85,7 +124,11 @@ Value Graph::Input(std::string_view name, DType dtype, const Shape& shape, const
 
 Variable Graph::Var(std::string_view name, Initializer initializer, const LayoutSpec& layout, CallSite loc) {
   const Type type = initializer.type;
-  absl::StatusOr<Value> value = TryArgument("Var", name, type, layout, true, std::move(initializer), loc);
+  SourceLocation location(loc);
+  location.scope = scope_;
+  const std::string full = scope_.empty() ? std::string(name) : fmt::format("{}/{}", scope_, name);
+  absl::StatusOr<Value> value =
+      TryArgument("Var", full, type, layout, true, std::move(initializer), location);
   if (value.ok()) return Variable(this, value->id());
   RecordError(std::string(MessageOf(value.status())));
   return {};
@@ -94,7 +137,9 @@ Variable Graph::Var(std::string_view name, Initializer initializer, const Layout
 Variable Graph::Var(std::string_view name, Initializer initializer, const LayoutSpec& layout,
                     const VarOptions& options, CallSite loc) {
   const Variable variable = Var(name, std::move(initializer), layout, loc);
-  if (variable.valid()) values_[variable.id()].gather = options.gather;
+  if (!variable.valid()) return variable;
+  if (options.gather != Gathering::kWithinBudget) values_[variable.id()].gather = options.gather;
+  arguments_.back().is_trainable = options.trainable;
   return variable;
 }
 
@@ -117,13 +162,17 @@ void Graph::Update(const Variable& variable, const Value& value, CallSite loc) {
   const auto found = std::lower_bound(arguments_.begin(), arguments_.end(), variable.id(),
                                       [](const Argument& a, ValueId id) { return a.value < id; });
   if (found == arguments_.end() || found->value != variable.id() || !found->is_variable) {
-    return RecordError(fmt::format("Update ({}): \"{}\" is not a variable; only variables keep values.",
-                                   location.ToString(), name));
+    return RecordError(fmt::format(
+        "Update ({}): \"{}\" is not a variable; only variables keep values, declare it by Graph::Var.",
+        location.ToString(), name));
   }
   if (variable.type() != value.type()) {
     return RecordError(
-        fmt::format("Update of \"{}\" ({}): the variable is {}, the new value {}; they must agree.", name,
-                    location.ToString(), variable.type().ToString(), value.type().ToString()));
+        fmt::format("Update of \"{}\" ({}): the variable is {}, the new value {}; they must agree, {}.", name,
+                    location.ToString(), variable.type().ToString(), value.type().ToString(),
+                    variable.shape() == value.shape()
+                        ? fmt::format("Cast the new value to {}", DTypeName(variable.dtype()))
+                        : "give a value of the variable's shape"));
   }
   const auto argument = static_cast<size_t>(found - arguments_.begin());
   if (argument < is_updated_.size() && is_updated_[argument]) {
@@ -133,7 +182,8 @@ void Graph::Update(const Variable& variable, const Value& value, CallSite loc) {
     const std::string before = first == updates_.end() ? "" : first->location.ToString();
     return RecordError(fmt::format(
         "Update of \"{}\" ({}): it is already updated{}; a step writes a variable once, and Minimize writes "
-        "all that its loss depends on.",
+        "all that its loss depends on. Make one update of the two, or name what Minimize shall write: "
+        "Minimize(loss, variables).",
         name, location.ToString(), before.empty() ? "" : fmt::format(" ({})", before)));
   }
   AddUpdate({static_cast<int>(argument), value.id(), location});
@@ -143,12 +193,23 @@ void Graph::Output(std::string_view name, const Value& value, CallSite loc) {
   const std::string where = fmt::format("Output \"{}\" ({})", name, SourceLocation(loc).ToString());
   if (!value.valid()) return RecordMissing(where, value);
   if (!IsArgumentName(name)) {
-    return RecordError(where + ": a name is a letter followed by letters, digits and any of _ . / -");
+    return RecordError(
+        where +
+        ": a name is a letter followed by letters, digits and any of _ . / - (no //), as in dense1/kernel.");
   }
   if (value.graph() != this) return RecordError(where + ": " + WhyForeign(value, "the value"));
   if (IsOutputTaken(std::string(name)))
-    return RecordError(where + ": the name is already taken; output names must be unique.");
+    return RecordError(where + ": the name is already taken; output names must be unique: give another one.");
   outputs_.push_back({std::string(name), value.id()});
+}
+
+void Graph::SetPrecision(const Precision& precision, CallSite loc) {
+  for (const DType dtype : {precision.compute, precision.variables})
+    if (!IsFloat(dtype))
+      return RecordError(fmt::format(
+          "SetPrecision ({}): {}; layers compute in f32, f64 or bf16, and keep variables in one of these.",
+          SourceLocation(loc).ToString(), DTypeName(dtype)));
+  precision_ = precision;
 }
 
 // An invalid value is silent where the mistake that made it is recorded, and one itself where none is.
@@ -159,7 +220,7 @@ void Graph::RecordMissing(const std::string& where, const Value& value) {
     RecordError(
         where +
         ": there is no value; it was default-constructed, or made of numbers alone, or of values whose "
-        "graph is gone.");
+        "graph is gone. Make it from values of this graph; Constant makes a value of a number.");
 }
 
 std::string Graph::WhyForeign(const Value& value, std::string_view what) const {
@@ -171,7 +232,7 @@ std::string Graph::WhyForeign(const Value& value, std::string_view what) const {
 
 absl::Status Graph::status() const {
   if (is_moved_) return InvalidArgument("Graph: it was moved to another one; go on with that.");
-  if (errors_.empty()) return absl::OkStatus();
+  if (errors_.empty()) return CheckRules();
   std::string all;
   for (const std::string& error : errors_) all += (all.empty() ? "" : "\n") + error;
   return absl::InvalidArgumentError(all);

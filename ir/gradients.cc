@@ -164,8 +164,9 @@ std::optional<std::vector<Value>> ReachedGradients(const Value& loss, std::span<
     return std::nullopt;
   };
   if (loss.rank() != 0 || !IsFloat(loss.dtype()))
-    return fail(
-        fmt::format("the loss is {}; it must be a scalar f32[], f64[] or bf16[].", loss.type().ToString()));
+    return fail(fmt::format("the loss is {}; it must be a scalar f32[], f64[] or bf16[]: {}.",
+                            loss.type().ToString(),
+                            IsFloat(loss.dtype()) ? "take its ReduceMean" : "Cast it"));
   for (const Value& value : wrt) {
     if (!value.valid()) return std::nullopt;
     if (value.graph() != &graph)
@@ -181,7 +182,8 @@ std::optional<std::vector<Value>> ReachedGradients(const Value& loss, std::span<
   return grads;
 }
 
-std::vector<Value> Gradients(const Value& loss, std::span<const Value> wrt, CallSite loc) {
+std::vector<Value> Gradients(const Value& loss, const ValueList& list, CallSite loc) {
+  const std::span<const Value> wrt = list.values();
   std::optional<std::vector<Value>> grads = ReachedGradients(loss, wrt, loc);
   if (!grads.has_value()) return std::vector<Value>(wrt.size());
   for (size_t i = 0; i < wrt.size(); ++i)

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "meshwork/ir/graph.h"
+#include "meshwork/ir/value_list.h"
 
 namespace meshwork {
 
@@ -20,8 +21,7 @@ struct OpRow;
 // Errors (recorded in the graph, results invalid): a loss that is not a float scalar, a value of an
 // integer or bool dtype or of another graph; an op without a gradient (OpRow::grad) between the loss and wrt,
 // unless StopGradient stands between them, too.
-std::vector<Value> Gradients(const Value& loss, std::span<const Value> wrt,
-                             CallSite loc = CallSite::Current());
+std::vector<Value> Gradients(const Value& loss, const ValueList& wrt, CallSite loc = CallSite::Current());
 
 // The same, but invalid where no gradient reaches wrt[i]: the loss does not depend on it, or depends on it
 // only through StopGradient, comparisons and whole numbers. Nothing after a mistake, which is recorded.

@@ -62,6 +62,7 @@ void Graph::TakePlace(Graph& other) {
   outer_ = other.outer_;
   owner_ = std::move(other.owner_);
   bodies_ = std::move(other.bodies_);
+  scope_ = std::move(other.scope_);
   for (const std::shared_ptr<Graph>& body : bodies_) body->outer_ = this;
   other.anchor_ = nullptr;
   other.bodies_.clear();
@@ -92,7 +93,9 @@ absl::StatusOr<Attrs> Graph::CompleteAttrs(const OpRow& row, const Attrs& given)
   for (const AttrSpec& spec : row.attrs) {
     const AttrValue* value = given.Find(spec.name);
     if (value == nullptr) {
-      if (!spec.fallback.has_value()) return InvalidArgument("attribute \"{}\" is missing.", spec.name);
+      if (!spec.fallback.has_value())
+        return InvalidArgument("attribute \"{}\" is missing; give {}.", spec.name,
+                               kKindNames[static_cast<int>(spec.kind)]);
       complete.Set(spec.name, *spec.fallback);
       continue;
     }
@@ -119,7 +122,10 @@ absl::StatusOr<Attrs> Graph::CompleteAttrs(const OpRow& row, const Attrs& given)
 
 SourceLocation::SourceLocation(CallSite site) : file(BaseName(site.file)), line(site.line) {}
 
-std::string SourceLocation::ToString() const { return file.empty() ? "" : fmt::format("{}:{}", file, line); }
+std::string SourceLocation::ToString() const {
+  if (file.empty()) return "";
+  return scope.empty() ? fmt::format("{}:{}", file, line) : fmt::format("{}:{} in {}", file, line, scope);
+}
 
 std::string Graph::Describe(std::string_view op, const SourceLocation& location) const {
   const std::string name =
@@ -161,6 +167,9 @@ Graph& Graph::AddBody(std::string owner) {
   bodies_.push_back(std::make_shared<Graph>(mesh_));
   bodies_.back()->outer_ = this;
   bodies_.back()->owner_ = std::move(owner);
+  bodies_.back()->rules_.missing_axes = rules_.missing_axes;
+  bodies_.back()->scope_ = scope_;
+  bodies_.back()->precision_ = precision_;
   return *bodies_.back();
 }
 
@@ -189,6 +198,7 @@ Value Graph::Capture(const Value& value) {
 std::vector<Value> Graph::Add(std::string_view op, std::span<const Value> operands, const Attrs& attrs,
                               SourceLocation location) {
   if (location_override_ != nullptr) location = *location_override_;
+  if (location.scope.empty()) location.scope = scope_;
   const absl::StatusOr<const OpRow*> found = FindOp(op);
   if (!found.ok()) {
     RecordError(fmt::format("{}: {}", Describe(op, location), MessageOf(found.status())));
@@ -213,9 +223,9 @@ std::vector<Value> Graph::Add(std::string_view op, std::span<const Value> operan
     const Value captured = Capture(given);
     const Value& operand = captured.valid() ? captured : given;
     if (operand.graph() != this) {
-      const std::string mistake =
-          fmt::format("{}: operand {} belongs to another graph; an op reads values of one.",
-                      Describe(op, location), ids.size());
+      const std::string mistake = fmt::format(
+          "{}: operand {} belongs to another graph; an op reads values of one: declare both in the same.",
+          Describe(op, location), ids.size());
       RecordError(mistake);
       operand.graph()->RecordError(mistake);
       return invalid;
@@ -241,7 +251,7 @@ absl::StatusOr<int> Graph::TryAdd(const OpRow& row, std::span<const ValueId> ope
   absl::StatusOr<Attrs> complete = CompleteAttrs(row, attrs);
   if (!complete.ok()) return fail(complete.status());
   const std::vector<Type> types = TypesOf(*this, operands);
-  absl::StatusOr<std::vector<Type>> results = row.infer({types, {}, *complete});
+  absl::StatusOr<std::vector<Type>> results = InferTypes(row, types, *complete);
   if (!results.ok()) return fail(results.status());
   if (row.num_results >= 0 && std::ssize(*results) != row.num_results)
     return fail(InvalidArgument("its row infers {} and says that there are {}.",

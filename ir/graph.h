@@ -33,6 +33,7 @@
 #include "absl/status/status.h"
 #include "meshwork/base/call_site.h"
 #include "meshwork/ir/attrs.h"
+#include "meshwork/ir/layout_rules.h"
 #include "meshwork/ir/type.h"
 #include "meshwork/layout/layout.h"
 #include "meshwork/mesh/mesh.h"
@@ -49,11 +50,13 @@ struct SourceLocation {
   // The meshwork function that the user called there, if errors would otherwise name an op that the function
   // is made of; else null.
   const char* within = nullptr;
+  std::string scope =
+      {};  // the NameScope (ir/name_scope.h) that it is of: "block3/attention"; empty: of none
 
   SourceLocation() = default;
   SourceLocation(CallSite site);  // NOLINT: implicit; keeps the file's base name
   SourceLocation(std::string file, int line) : file(std::move(file)), line(line) {}
-  std::string ToString() const;  // "model.cc:41", or "" where unknown
+  std::string ToString() const;  // "model.cc:41", "model.cc:41 in block3", or "" where unknown
 };
 
 // Whether an input, a variable or an output may be called this: a letter or _ followed by letters, digits
@@ -72,6 +75,14 @@ struct GraphAnchor {
 
 }  // namespace internal
 
+// A place along a dim, and the line that asks for it: x[i].
+struct ElementIndex {
+  ElementIndex(int64_t index, CallSite site = CallSite::Current()) : index(index), site(site) {}  // NOLINT
+
+  int64_t index;
+  CallSite site;
+};
+
 // Handle to a value of a graph; cheap to copy. A default Value is invalid, and so is the result of a mistake.
 class Value {
  public:
@@ -87,8 +98,15 @@ class Value {
   // of size 1, so that code that reads sizes goes on until the mistake is reported.
   const Type& type() const;
   const Shape& shape() const { return type().shape; }
+  // The layout of an input or a variable, or that another value is pinned to, as a declaration takes it:
+  //   Variable momentum = g.Var("momentum", Zeros(w.shape()), w.layout());
+  // {} if there is none. What the compiler makes of it says Session::LayoutOf.
+  LayoutSpec layout() const;
   DType dtype() const { return type().dtype; }
   int rank() const { return type().rank(); }
+
+  // x: [n,..] -> [..], the slice at i along dim 0; a negative i counts from the end. Error: there is no such slice.
+  Value operator[](ElementIndex i) const;
 
  private:
   std::shared_ptr<const internal::GraphAnchor> anchor_;
@@ -150,10 +168,13 @@ struct Argument {
   ValueId value = kNoValue;
   bool is_variable = false;
   std::optional<Initializer> initializer;
+  bool is_trainable = true;  // VarOptions::trainable, while the program is built
 };
 
 struct VarOptions {
   Gathering gather = Gathering::kWithinBudget;
+  bool trainable =
+      true;  // false: optimizers leave it as it is, such as the weights below a layer that is tuned
 };
 
 // What a variable holds after the step.
@@ -171,6 +192,14 @@ struct OutputInfo {
 
 // `attrs` of a node of a program on `from`, for the same program on `from` cut further.
 Attrs OnMesh(Attrs attrs, const Mesh& from, const Mesh& finer);
+
+// The dtypes of layers (train/layers.h) that say no others: what they compute in, and what they keep variables in. With
+// compute = BF16 they cast inputs and weights where they use them, so that products take half the memory and half the
+// bytes between devices, while weights and optimizer state stay in f32 (docs/mixed-precision.md).
+struct Precision {
+  DType compute = F32;
+  DType variables = F32;
+};
 
 namespace internal {
 
@@ -199,6 +228,9 @@ struct GraphParts {
   bool is_manual_ = false;
   bool is_nowhere_ = false;
   std::vector<std::pair<ValueId, ValueId>> captured_;
+  LayoutRules rules_;
+  SourceLocation rules_location_;  // of SetLayouts
+  Precision precision_;
 };
 
 }  // namespace internal
@@ -221,12 +253,17 @@ class Graph : private internal::GraphParts {
 
   // ---- Building the global program. Mistakes are recorded (see status()).
 
-  // Declares a tensor fed at every step. Errors: a repeated or malformed name, a negative size,
-  // a layout of other rank or with unknown axes.
-  Value Input(std::string_view name, DType dtype, const Shape& shape, const LayoutSpec& layout,
+  // How inputs and variables lie that are declared from now on without a layout of their own, and what axes are that
+  // the mesh lacks (ir/layout_rules.h). Errors: an input or a variable is there already; with status(): those of
+  // CheckLayouts.
+  void SetLayouts(LayoutRules rules, CallSite loc = CallSite::Current());
+
+  // Declares a tensor fed at every step. `layout`: {} is what SetLayouts says; whole on every device if it says
+  // nothing. Errors: a repeated or malformed name, a negative size, a layout of other rank or with unknown axes.
+  Value Input(std::string_view name, DType dtype, const Shape& shape, const LayoutSpec& layout = {},
               CallSite loc = CallSite::Current());
-  // Declares state. Errors as Input's.
-  Variable Var(std::string_view name, Initializer initializer, const LayoutSpec& layout,
+  // Declares state; in a NameScope (ir/name_scope.h), "SCOPE/NAME". Errors as Input's.
+  Variable Var(std::string_view name, Initializer initializer, const LayoutSpec& layout = {},
                CallSite loc = CallSite::Current());
   Variable Var(std::string_view name, Initializer initializer, const LayoutSpec& layout,
                const VarOptions& options, CallSite loc = CallSite::Current());
@@ -237,8 +274,14 @@ class Graph : private internal::GraphParts {
   // `variable` holds `value` after the step. Every read in the program sees the old value; to use the new
   // value, read `value`. Errors: types differ, a second update of one variable, handles of another graph.
   void Update(const Variable& variable, const Value& value, CallSite loc = CallSite::Current());
+  // Of the open NameScopes (ir/name_scope.h): "tower/block3"; empty if none is open.
+  const std::string& scope() const { return scope_; }
   // Names a result of the step. Errors: a repeated or malformed name, a value of another graph.
   void Output(std::string_view name, const Value& value, CallSite loc = CallSite::Current());
+
+  // For the layers that are added from now on. Errors: a dtype other than f32, f64 and bf16.
+  void SetPrecision(const Precision& precision, CallSite loc = CallSite::Current());
+  const Precision& precision() const { return precision_; }
 
   // All recorded mistakes as one InvalidArgument, one per line; OK if there are none.
   absl::Status status() const;
@@ -247,6 +290,8 @@ class Graph : private internal::GraphParts {
 
   // ---- Bodies of loops and branches, while they are built (control/control_flow.h).
 
+  // The pin that a user writes as `spec`, on this mesh. Errors: those of LayoutPin::Create.
+  absl::StatusOr<LayoutPin> MakePin(const LayoutSpec& spec) const;
   // A new body inside this graph, which owns it. Values of this graph that nodes of the body read become
   // arguments of the body. Nothing may be added to a closed body. `owner`: what it is the body of, for
   // messages.
@@ -314,6 +359,7 @@ class Graph : private internal::GraphParts {
                                     const LayoutSpec& spec, bool is_variable,
                                     std::optional<Initializer> initializer, const SourceLocation& location);
 
+  absl::Status CheckRules() const;
   // The pin for a value of this type; cuts the mesh where the spec needs it.
   absl::StatusOr<LayoutPin> ResolvePin(const LayoutSpec& spec, const Type& type);
   void RecordMissing(const std::string& where, const Value& value);
@@ -337,6 +383,8 @@ class Graph : private internal::GraphParts {
   std::vector<std::shared_ptr<Graph>> bodies_;     // handles may still point into them
   friend class LocationScope;
   const SourceLocation* location_override_ = nullptr;
+  friend class NameScope;
+  std::string scope_;  // of the open NameScopes
 };
 
 // While it lives, nodes added through Add get the source location `location`: a composite's nodes the line

@@ -152,7 +152,7 @@ absl::Status CheckPartials(const Layout& layout, const Type& type) {
 DType CarriedDType(DType dtype, const PartialSet& owed) {
   const bool rounds =
       !owed.empty() && (owed.front().op == ReduceOp::kSum || owed.front().op == ReduceOp::kProd);
-  return dtype == BF16 && rounds ? F32 : dtype;
+  return rounds ? WideDType(dtype) : dtype;
 }
 
 absl::StatusOr<Layout> ResultLayout(const OpRow& row, const Attrs& attrs, const Layout& layout) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <utility>
 
 #include "meshwork/ir/graph.h"
 
@@ -15,6 +16,7 @@ class Operand {
       : value_(value), location_(loc) {}
   Operand(double number, CallSite loc = CallSite::Current())  // NOLINT
       : number_(number), location_(loc) {}
+  Operand(const Value& value, SourceLocation location) : value_(value), location_(std::move(location)) {}
   const Value& value() const { return value_; }
   bool is_number() const { return number_.has_value(); }
   double number() const { return *number_; }

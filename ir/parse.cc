@@ -25,7 +25,8 @@
 namespace meshwork {
 namespace {
 
-constexpr std::string_view kNameRule = "a name is a letter followed by letters, digits and any of _ . / -";
+constexpr std::string_view kNameRule =
+    "a name is a letter followed by letters, digits and any of _ . / - (no //), as in dense1/kernel.";
 
 class Parser {
  public:

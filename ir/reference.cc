@@ -68,7 +68,7 @@ bool Takes(const Sample& sample, const std::vector<size_t>& alike, size_t which,
   for (size_t i = 0; i < operands.size(); ++i)
     if (alike[i] == alike[which]) operands[i].dtype = dtype;
   if (operands.empty()) attrs.Set("dtype", dtype);
-  return sample.row->infer({operands, {}, attrs}).ok();
+  return InferTypes(*sample.row, operands, attrs).ok();
 }
 
 Names DTypesOf(const std::vector<Sample>& samples, const std::vector<size_t>& alike, size_t which) {

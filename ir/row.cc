@@ -32,6 +32,22 @@ absl::Status CheckOperandCount(const OpRow& row, size_t given) {
                          given);
 }
 
+absl::StatusOr<std::vector<Type>> InferTypes(const OpRow& row, const std::vector<Type>& operands,
+                                             const Attrs& attrs) {
+  const auto refuse = [](std::string_view what, const Type& type, std::string_view instead) {
+    return InvalidArgument("{} {}, and {} only stores and feeds numbers; {}.", what, type.ToString(),
+                           DTypeName(type.dtype), instead);
+  };
+  if (!row.takes_storage)
+    for (const Type& type : operands)
+      if (IsStorage(type.dtype)) return refuse("takes", type, "Cast it to f32, say, and compute with that");
+  absl::StatusOr<std::vector<Type>> results = row.infer({operands, {}, attrs});
+  if (!row.takes_storage && results.ok())
+    for (const Type& type : *results)
+      if (IsStorage(type.dtype)) return refuse("gives", type, "ask for f32, say, and Cast that");
+  return results;
+}
+
 std::vector<Type> TypesOf(const Graph& graph, std::span<const ValueId> values) {
   std::vector<Type> types;
   for (ValueId id : values) types.push_back(graph.value(id).type);

@@ -54,7 +54,7 @@ enum class OpKind {
   kCompute,     // works on whole tensors; Localize runs it on blocks by its rule
   kCollective,  // exchanges blocks between devices; only in local programs
   kLocal,       // local programs only, no communication: slices of a block, padding masks
-  kIdentity,    // a note for the compiler (relayout, stop_gradient) that leaves no local node
+  kIdentity,    // a note for the compiler (relayout, stop_gradient, when_training) that leaves no local node
   kControl,     // a loop, a branch, a manual region: its regions say what it computes (ir/regions.h)
   kDevice,      // exchanges blocks in a manual region; only there (control/manual.h)
 };
@@ -87,6 +87,9 @@ struct OpRow {
   int num_regions = 0;                                // of kControl
   std::vector<AttrSpec> attrs = {};
 
+  // Whether operands and results may be of the dtypes that only store numbers (IsStorage): the op moves elements and
+  // computes nothing with them. Others refuse them, whatever `infer` says.
+  bool takes_storage = false;
   // Result types from operand types and attributes. Errors read "k differs: a is …, b is …"; the
   // graph puts the op and its source line in front.
   absl::StatusOr<std::vector<Type>> (*infer)(const OpView& view) = nullptr;
@@ -160,6 +163,10 @@ absl::StatusOr<Attrs> ResizedAttrs(const OpRow& row, const OpView& view, const s
 
 // Whether a node of this row may have so many operands. The error: "takes 1 operand, got 2."
 absl::Status CheckOperandCount(const OpRow& row, size_t given);
+
+// The row's `infer`. Errors, besides its own: a dtype that only stores numbers, unless the row takes it.
+absl::StatusOr<std::vector<Type>> InferTypes(const OpRow& row, const std::vector<Type>& operands,
+                                             const Attrs& attrs);
 
 // Operand and result types of a node.
 std::vector<Type> TypesOf(const Graph& graph, std::span<const ValueId> values);

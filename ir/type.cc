@@ -1,6 +1,7 @@
 #include "meshwork/ir/type.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <vector>
 
 #include "meshwork/base/status.h"
@@ -9,7 +10,7 @@
 namespace meshwork {
 
 std::string_view DTypeName(DType dtype) {
-  constexpr std::string_view kNames[] = {"f32", "f64", "bf16", "i32", "i64", "bool"};
+  constexpr std::string_view kNames[] = {"f32", "f64", "bf16", "i32", "i64", "bool", "f16", "u8", "i8"};
   return kNames[static_cast<int>(dtype)];
 }
 
@@ -23,9 +24,18 @@ absl::StatusOr<DType> DTypeFromName(std::string_view name) {
 }
 
 int64_t DTypeSize(DType dtype) {
-  constexpr int64_t kSizes[] = {4, 8, 2, 4, 8, 1};
+  constexpr int64_t kSizes[] = {4, 8, 2, 4, 8, 1, 2, 1, 1};
   return kSizes[static_cast<int>(dtype)];
 }
+
+namespace internal {
+
+void FailDispatch(DType dtype) {
+  MESHWORK_CHECK(false, "{} is for storage only", DTypeName(dtype));
+  std::abort();
+}
+
+}  // namespace internal
 
 std::string Type::ToString() const { return fmt::format("{}{}", DTypeName(dtype), ShapeToString(shape)); }
 
@@ -39,7 +49,8 @@ absl::Status CheckSize(const Type& type) {
     // An empty dim bounds the number of elements, not the sizes that the layouts work with.
     const int64_t factor = std::max<int64_t>(size, 1);
     if (elements > kMaxElements / factor)
-      return InvalidArgument("{} has more elements than 2^40, the most there can be.", type.ToString());
+      return InvalidArgument("{} has more elements than 2^40, the most there can be; split it.",
+                             type.ToString());
     elements *= factor;
   }
   return absl::OkStatus();

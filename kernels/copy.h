@@ -19,6 +19,17 @@ inline Shape DenseStrides(const Shape& shape) {
   return strides;
 }
 
+// Calls f with a value of an unsigned type of `bytes` bytes, for kernels that only move elements: 1, 2, 4 or 8.
+template <typename F>
+Kernel DispatchSize(int64_t bytes, F&& f) {
+  switch (bytes) {
+    case 1: return f(uint8_t{});
+    case 2: return f(uint16_t{});
+    case 4: return f(uint32_t{});
+    default: return f(uint64_t{});
+  }
+}
+
 // out[i] = a[offset + walk(i)].
 template <typename T>
 Kernel StridedCopyKernel(BroadcastWalk<1> walk, int64_t offset, int64_t elements) {
@@ -42,8 +53,8 @@ Kernel StridedCopyKernel(BroadcastWalk<1> walk, int64_t offset, int64_t elements
 inline Kernel StridedCopy(const KernelSpec& spec, const Shape& strides, int64_t offset = 0) {
   const Type& result = spec.results[0].local;
   const BroadcastWalk<1> walk = MergeDims<1>(result.shape, {strides});
-  Kernel kernel = Dispatch(result.dtype, [&](auto zero) {
-    return StridedCopyKernel<Stored<decltype(zero)>>(walk, offset, result.num_elements());
+  Kernel kernel = DispatchSize(DTypeSize(result.dtype), [&](auto zero) {
+    return StridedCopyKernel<decltype(zero)>(walk, offset, result.num_elements());
   });
   if (offset == 0) kernel.parts = {PartsOf(walk, 0, spec.operands[0].local.num_elements())};
   return kernel;

@@ -23,6 +23,12 @@ int64_t NumElements(const Block& block) {
   return n;
 }
 
+Shape SizesOf(const Block& block) {
+  Shape sizes;
+  for (const Extent& extent : block) sizes.push_back(extent.size);
+  return sizes;
+}
+
 Block WholeBlock(const Shape& global) {
   Block block(global.size());
   for (size_t d = 0; d < global.size(); ++d) block[d] = {0, global[d]};

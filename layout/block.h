@@ -17,6 +17,7 @@ namespace meshwork {
 // The elements that two blocks have in common; if there are none, some extent has size 0.
 Block Intersect(const Block& a, const Block& b);
 int64_t NumElements(const Block& block);
+Shape SizesOf(const Block& block);  // of its extents
 // The block that is the whole tensor.
 Block WholeBlock(const Shape& global);
 std::string BlockToString(const Block& block);  // "[0:4,8:12]", ends excluded

@@ -174,9 +174,9 @@ absl::Status Layout::Fits(const Shape& global) const {
                            Count(rank(), "dim"), ShapeToString(global), global.size());
   for (int d = 0; d < rank(); ++d) {
     if (IsStrided(d) && NumElements(factors_[d]) != global[d])
-      return InvalidArgument("layout {}: the factors of dim {} make {}, the shape {} has {} there.",
-                             ToString(), d, Count(NumElements(factors_[d]), "element"), ShapeToString(global),
-                             global[d]);
+      return InvalidArgument(
+          "layout {}: the factors of dim {} make {}, the shape {} has {} there; their product must be its size.",
+          ToString(), d, Count(NumElements(factors_[d]), "element"), ShapeToString(global), global[d]);
   }
   return absl::OkStatus();
 }

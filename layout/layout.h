@@ -233,6 +233,10 @@ struct LayoutPin {
 
 // The spec from which Layout::Create makes `layout` (whose partials, if any, are left out).
 LayoutSpec SpecOf(const Layout& layout);
+// The spec of a pin, with its OPEN and MATCH dims.
+LayoutSpec SpecOf(const LayoutPin& pin);
+// `spec` by the axes, and parts of axes, that the mesh has; those that it lacks shard nothing.
+LayoutSpec WithoutMissingAxes(const Mesh& mesh, const LayoutSpec& spec);
 
 // `axes` cut a dim of `size` elements into blocks. Whether each of these lies in one block of the first
 // `count` axes alone: always, unless position `count` lies between parts of one mesh axis and the dim is

@@ -88,7 +88,7 @@ class Resolver {
       const AxisList axes = mesh_.FindAxes(name).value();
       for (int axis : axes) {
         if (used_.Contains(axis))
-          return Error("axis \"{}\" appears twice; an axis shards one dim, once.", name);
+          return Error("axis \"{}\" appears twice; an axis shards one dim, once: keep one of the two.", name);
         used_.Add(axis);
         all.push_back(axis);
       }
@@ -148,6 +148,36 @@ LayoutSpec SpecOf(const Layout& layout) {
   LayoutSpec spec;
   for (int d = 0; d < layout.rank(); ++d) spec.push_back(SpellDim(layout, d));
   return spec;
+}
+
+LayoutSpec SpecOf(const LayoutPin& pin) {
+  LayoutSpec spec = SpecOf(pin.layout);
+  for (size_t d = 0; d < spec.size(); ++d) {
+    const DimMode mode = pin.mode(static_cast<int>(d));
+    if (mode == DimMode::kOpen) spec[d] = OPEN;
+    else if (mode == DimMode::kMatch) spec[d] = MATCH;
+  }
+  return spec;
+}
+
+LayoutSpec WithoutMissingAxes(const Mesh& mesh, const LayoutSpec& spec) {
+  const auto left = [&](std::vector<std::string> axes) {
+    std::erase_if(axes, [&](const std::string& axis) { return !mesh.Cut(axis).ok(); });
+    return axes;
+  };
+  LayoutSpec known;
+  for (const DimSpec& dim : spec) {
+    if (dim.mode() != DimMode::kLocked) {
+      known.push_back(dim);
+    } else if (dim.factors().empty()) {
+      known.emplace_back(left(dim.axes()));
+    } else {
+      std::vector<FactorSpec> factors = dim.factors();
+      for (FactorSpec& factor : factors) factor.axes = left(std::move(factor.axes));
+      known.push_back(DimSpec::Factors(std::move(factors)));
+    }
+  }
+  return known;
 }
 
 absl::StatusOr<LayoutPin> LayoutPin::Create(const Mesh& mesh, const LayoutSpec& spec) {

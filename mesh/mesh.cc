@@ -54,13 +54,17 @@ absl::StatusOr<int64_t> CountDevices(const std::vector<Axis>& axes) {
           Render(axes));
     }
     if (axis.size < 1) {
-      return InvalidArgument("Mesh: axis \"{}\" has size {} in {}; sizes are at least 1.", axis.name,
-                             axis.size, Render(axes));
+      return InvalidArgument(
+          "Mesh: axis \"{}\" has size {} in {}; sizes are at least 1, and an axis of size 1 shards "
+          "nothing.",
+          axis.name, axis.size, Render(axes));
     }
     for (size_t j = 0; j < i; ++j) {
       if (axes[j].name == axis.name) {
-        return InvalidArgument("Mesh: axis \"{}\" appears twice in {}; axis names must be unique.", axis.name,
-                               Render(axes));
+        return InvalidArgument(
+            "Mesh: axis \"{}\" appears twice in {}; axis names must be unique: write one axis, or "
+            "two names.",
+            axis.name, Render(axes));
       }
     }
     if (axis.size > kMaxDevices / num_devices) {
@@ -80,8 +84,10 @@ absl::StatusOr<int64_t> ReadSize(std::string_view product, std::string_view name
     const std::string_view digits = Trim(product.substr(0, star));
     int64_t part = 0;
     if (!ReadNumber(digits, part))
-      return InvalidArgument("Mesh: size \"{}\" of axis \"{}\" in \"{}\" is not a whole number below 2^63.",
-                             digits, name, text);
+      return InvalidArgument(
+          "Mesh: size \"{}\" of axis \"{}\" in \"{}\" is not a whole number below 2^63; write for example "
+          "batch=4,model=2.",
+          digits, name, text);
     const bool is_last = star == std::string_view::npos;
     if (is_last && cuts.empty()) return part;
     if (part < 2 || part > kMaxDevices / size)
@@ -139,7 +145,8 @@ absl::StatusOr<Mesh> Mesh::Parse(std::string_view text) {
   std::string_view rest = Trim(text);
   if (!rest.empty() && rest.front() == '[') {
     if (rest.back() != ']' || rest.size() < 2) {
-      return InvalidArgument("Mesh: \"{}\" opens with [ and does not close with ].", text);
+      return InvalidArgument(
+          "Mesh: \"{}\" opens with [ and does not close with ]; write for example [batch=4, model=2].", text);
     }
     rest = Trim(rest.substr(1, rest.size() - 2));
   }
@@ -202,7 +209,11 @@ absl::StatusOr<Mesh::SubAxis> Mesh::ReadName(std::string_view name) const {
     return sub;
   }
   std::string hint = DidYouMean(base, names);
-  return InvalidArgument("mesh {} has no axis \"{}\"{}", ToString(), base, hint.empty() ? "." : hint);
+  if (hint.empty())
+    hint = IsName(base)
+               ? fmt::format("; name another, or add the axis to the mesh: {}=1 shards nothing.", base)
+               : "; name an axis of it.";
+  return InvalidArgument("mesh {} has no axis \"{}\"{}", ToString(), base, hint);
 }
 
 absl::StatusOr<AxisList> Mesh::FindAxes(std::string_view name) const {

@@ -90,7 +90,7 @@ Kernel TakeKernel(const KernelSpec& spec) {
 }
 
 Kernel TakeAlongDimCpu(const KernelSpec& spec) {
-  return Dispatch(spec.results[0].local.dtype, [&](auto zero) {
+  return DispatchAny(spec.results[0].local.dtype, [&](auto zero) {
     return DispatchIndex(spec.operands[1].local.dtype, [&](auto index) {
       return TakeKernel<Stored<decltype(zero)>, decltype(index)>(spec);
     });
@@ -200,6 +200,7 @@ std::span<const OpRow> AlongDimOps() {
        .doc = "y[a,i,b] = x[a,indices[a,i,b],b], i along dim; an index out of range counts as the nearest",
        .num_operands = 2,
        .attrs = {{"dim", AttrKind::kInt}},
+       .takes_storage = true,
        .infer = InferTakeAlongDim,
        .rule = TakeAlongDimRule,
        .grad = TakeAlongDimGrad,
@@ -229,10 +230,11 @@ std::span<const OpRow> AlongDimOps() {
 }
 
 Value TakeAlongDim(const Operand& x, const Operand& indices, int64_t dim) {
-  return AddOp("take_along_dim", {x, indices}, {{"dim", dim}});
+  return AddOpAlong("take_along_dim", {x, indices}, dim);
 }
 Value ScatterAddAlongDim(const Operand& updates, const Operand& indices, const Shape& shape, int64_t dim) {
-  return AddOp("scatter_add_along_dim", {updates, indices}, {{"shape", ToInts(shape)}, {"dim", dim}});
+  return AddOp("scatter_add_along_dim", {updates, indices},
+               {{"shape", ToInts(shape)}, {"dim", FromFront(dim, std::ssize(shape))}});
 }
 
 }  // namespace meshwork

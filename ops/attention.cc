@@ -23,14 +23,31 @@
 namespace meshwork {
 namespace {
 
+// What does not fit, and what to do.
+std::string HowToFitHeads(const Type& q, const Type& k, const Type& v) {
+  if (q.rank() != 4 || k.rank() != 4 || v.rank() != 4) return "Reshape each to 4 dims, heads third";
+  const int64_t heads = q.shape[2];
+  if (k.shape[2] == v.shape[2] && k.shape[2] != heads && k.shape[2] > 0 && heads % k.shape[2] == 0)
+    return fmt::format("Repeat k and v {} times along dim 2, to {} heads", heads / k.shape[2], heads);
+  const auto differs = [](const Type& a, const Type& b, int dim, std::string_view letter) {
+    return a.shape[dim] == b.shape[dim]
+               ? std::string()
+               : fmt::format("make {} one size, not {} and {}", letter, a.shape[dim], b.shape[dim]);
+  };
+  for (const auto& told : {differs(q, k, 0, "b"), differs(k, v, 0, "b"), differs(k, v, 1, "t"),
+                           differs(q, k, 2, "h"), differs(k, v, 2, "h"), differs(q, k, 3, "d")})
+    if (!told.empty()) return told;
+  return "";
+}
+
 absl::Status CheckOperands(const OpView& view) {
   const Type &q = view.operands[0], &k = view.operands[1], &v = view.operands[2];
   const bool fits = q.rank() == 4 && k.rank() == 4 && v.rank() == 4 && q.shape[0] == k.shape[0] &&
                     k.shape[0] == v.shape[0] && k.shape[1] == v.shape[1] && q.shape[2] == k.shape[2] &&
                     k.shape[2] == v.shape[2] && q.shape[3] == k.shape[3];
   if (!fits)
-    return InvalidArgument("q is {}, k {}, v {}; they must be [b,s,h,d], [b,t,h,d] and [b,t,h,e].",
-                           q.ToString(), k.ToString(), v.ToString());
+    return InvalidArgument("q is {}, k {}, v {}; they must be [b,s,h,d], [b,t,h,d] and [b,t,h,e]: {}.",
+                           q.ToString(), k.ToString(), v.ToString(), HowToFitHeads(q, k, v));
   if (!IsFloat(q.dtype) || k.dtype != q.dtype || v.dtype != q.dtype)
     return InvalidArgument("q is {}, k {}, v {}; they must be f32, f64 or bf16, all alike.", q.ToString(),
                            k.ToString(), v.ToString());

@@ -1,11 +1,9 @@
-// The family that leaves values or bits as they are: cast to another dtype, bitcast, stop_gradient.
-#include <bit>
-#include <cmath>
+// The family that leaves values or bits as they are: cast to another dtype, bitcast, stop_gradient, when_training.
 #include <cstring>
-#include <limits>
 
 #include "meshwork/base/status.h"
 #include "meshwork/ir/gradients.h"
+#include "meshwork/kernels/convert.h"
 #include "meshwork/ops/elementwise.h"
 #include "meshwork/ops/families.h"
 
@@ -16,6 +14,14 @@ absl::StatusOr<std::vector<Type>> InferCast(const OpView& view) {
   return std::vector<Type>{{view.attrs.Get<DType>("dtype"), view.operands[0].shape}};
 }
 
+bool IsWhole(DType dtype) { return !IsReal(dtype) && dtype != BOOL; }
+
+// Whether every number of one whole dtype is one of the other.
+bool Fits(DType from, DType to) {
+  if (from == U8 || to == U8) return from == to || (from == U8 && to != I8);
+  return DTypeSize(from) <= DTypeSize(to);
+}
+
 // A real that becomes a wider one is the same number. Of narrower ones the order stays, and so do maxima and
 // minima, but terms that are rounded add up to another sum. Whole numbers and bools keep their order where
 // they all fit, and where they do not, sums and products modulo a power of two. A NaN becomes a 0, which is
@@ -23,9 +29,9 @@ absl::StatusOr<std::vector<Type>> InferCast(const OpView& view) {
 Passes CastPasses(DType from, DType to) {
   // Who asks for bf16 has what is owed, which is carried in f32, rounded.
   if (from == to && from != BF16) return MovesElements();
-  if (IsFloat(from) && IsFloat(to)) return DTypeSize(from) < DTypeSize(to) ? MovesElements() : Increasing();
-  if (from == I64 && to == I32) return Linear(Which::kAll) + Multiplicative();
-  if (!IsFloat(from) && to != BOOL) return Grows(Which::kAll, from, to);
+  if (IsReal(from) && IsReal(to)) return DTypeSize(from) < DTypeSize(to) ? MovesElements() : Increasing();
+  if (IsWhole(from) && IsWhole(to) && !Fits(from, to)) return Linear(Which::kAll) + Multiplicative();
+  if (!IsReal(from) && to != BOOL) return Grows(Which::kAll, from, to);
   return {};
 }
 Rule CastRule(const OpView& view) {
@@ -37,45 +43,9 @@ std::vector<Value> CastGrad(const GradView& v) {
   return {Cast(v.result_grads[0], v.operands[0].dtype())};
 }
 
-// Rounds to a type that is to be rounded again, so that the second rounding sees on which side of a tie x
-// lies: of two neighbours the one whose last bit is set (Boldo and Melquiond, "Emulation of FMA and Correctly
-// Rounded Sums: Proved Algorithms Using Rounding to Odd", 2008, section 3).
-inline float RoundToOdd(double x) {
-  const auto nearest = static_cast<float>(x);
-  if (nearest == x || x != x) return nearest;
-  const auto bits = std::bit_cast<uint32_t>(nearest);
-  const bool beyond = std::fabs(static_cast<double>(nearest)) > std::fabs(x);
-  return std::bit_cast<float>((bits - (beyond ? 1 : 0)) | 1);
-}
-inline float RoundToOdd(int32_t x) { return RoundToOdd(static_cast<double>(x)); }
-inline float RoundToOdd(int64_t x) {
-  constexpr int64_t kExact = int64_t{1} << 53, kLost = (int64_t{1} << 11) - 1;
-  if (x <= -kExact || x >= kExact) x = (x & ~kLost) | ((x & kLost) != 0 ? kLost + 1 : 0);
-  return RoundToOdd(static_cast<double>(x));
-}
-
-// Real to whole: towards zero, clamped to the range, NaN is 0 (defined on every machine).
-template <typename To, typename From>
-To Clamped(From x) {
-  if (x != x) return 0;
-  if (x <= static_cast<From>(std::numeric_limits<To>::min())) return std::numeric_limits<To>::min();
-  if (x >= static_cast<From>(std::numeric_limits<To>::max())) return std::numeric_limits<To>::max();
-  return static_cast<To>(x);
-}
-
-template <typename To, typename From>
-To ConvertTo(From x) {
-  if constexpr (std::is_same_v<To, bool>) return x != From(0);
-  else if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To>) return Clamped<To>(x);
-  else if constexpr (std::is_same_v<To, BFloat16> && !std::is_same_v<From, float> &&
-                     !std::is_same_v<From, bool>)
-    return BFloat16(RoundToOdd(x));
-  else return static_cast<To>(x);
-}
-
 Kernel CastCpu(const KernelSpec& spec) {
-  return Dispatch(spec.operands[0].local.dtype, [&](auto from) {
-    return Dispatch(spec.results[0].local.dtype, [&](auto to) {
+  return DispatchAny(spec.operands[0].local.dtype, [&](auto from) {
+    return DispatchAny(spec.results[0].local.dtype, [&](auto to) {
       using From = decltype(from);
       using To = decltype(to);
       return UnaryKernel<From, To>(spec, [](Compute<From> x) { return ConvertTo<To>(x); });
@@ -118,11 +88,19 @@ Kernel BitcastCpu(const KernelSpec& spec) {
 }
 
 Kernel CopyCpu(const KernelSpec& spec) {
-  return Dispatch(spec.results[0].local.dtype, [&](auto zero) {
+  return DispatchAny(spec.results[0].local.dtype, [&](auto zero) {
     using T = decltype(zero);
     return UnaryKernel<T, T>(spec, [](Compute<T> x) { return x; });
   });
 }
+
+absl::StatusOr<std::vector<Type>> InferWhenTraining(const OpView& view) {
+  if (view.operands[0] == view.operands[1]) return std::vector<Type>{view.operands[0]};
+  return InvalidArgument("the types differ: in training {}, otherwise {}.", view.operands[0].ToString(),
+                         view.operands[1].ToString());
+}
+
+std::vector<Value> WhenTrainingGrad(const GradView& view) { return {view.result_grads[0], Value()}; }
 
 }  // namespace
 
@@ -132,6 +110,7 @@ std::span<const OpRow> CastOps() {
        .doc = "x as another dtype, rounded once to the nearest; real to whole rounds towards zero and "
               "clamps, NaN is 0",
        .attrs = {{"dtype", AttrKind::kDType}},
+       .takes_storage = true,
        .infer = InferCast,
        .rule = CastRule,
        .grad = CastGrad,
@@ -140,12 +119,15 @@ std::span<const OpRow> CastOps() {
        .is_light = true,
        .samples = {"f32[4,6]; dtype=f64", "f64[4,6]; dtype=bf16", "bf16[6]; dtype=f32", "f32[4,6]; dtype=i32",
                    "f32[4,6]; dtype=bool", "bool[5]; dtype=f32", "bool[6]; dtype=i32", "i64[5]; dtype=i32",
-                   "i32[6]; dtype=i64", "i32[6]; dtype=f32", "i32[6]; dtype=bool"},
+                   "i32[6]; dtype=i64", "i32[6]; dtype=f32", "i32[6]; dtype=bool", "u8[4,6]; dtype=f32",
+                   "f32[4,6]; dtype=u8", "i8[6]; dtype=i32", "f16[4,6]; dtype=f32", "f32[6]; dtype=f16",
+                   "i8[6]; dtype=u8"},
        .sample_low = -4,
        .sample_high = 4},
       {.name = "bitcast",
        .doc = "the bits of x as those of another dtype of the same size",
        .attrs = {{"dtype", AttrKind::kDType}},
+       .takes_storage = true,
        .infer = InferBitcast,
        .rule = BitcastRule,
        .grad = BitcastGrad,
@@ -157,6 +139,7 @@ std::span<const OpRow> CastOps() {
       {.name = "stop_gradient",
        .doc = "x, a constant to gradients",
        .kind = OpKind::kIdentity,
+       .takes_storage = true,
        .infer = InferSame<Elements::kAny>,
        .rule = MovingRule,
        .grad = ZeroGradient,
@@ -164,6 +147,15 @@ std::span<const OpRow> CastOps() {
        .stack = StackBroadcast,
        .is_light = true,
        .samples = {"f32[4,6]"}},
+      {.name = "when_training",
+       .doc = "the first operand; in evaluation and prediction the second",
+       .num_operands = 2,
+       .kind = OpKind::kIdentity,
+       .infer = InferWhenTraining,
+       .rule = MovingRule,
+       .grad = WhenTrainingGrad,
+       .cpu = CopyCpu,
+       .samples = {"f32[4,6], f32[4,6]", "i32[], i32[]"}},
   };
   return *rows;
 }
@@ -172,5 +164,8 @@ Value Cast(const Operand& x, DType dtype) { return AddOp("cast", {x}, {{"dtype",
 Value InDType(const Value& x, DType dtype) { return !x.valid() || x.dtype() == dtype ? x : Cast(x, dtype); }
 Value Bitcast(const Operand& x, DType dtype) { return AddOp("bitcast", {x}, {{"dtype", dtype}}); }
 Value StopGradient(const Operand& x) { return AddOp("stop_gradient", {x}); }
+Value WhenTraining(const Operand& training, const Operand& otherwise) {
+  return AddOp("when_training", {training, otherwise});
+}
 
 }  // namespace meshwork

@@ -75,8 +75,8 @@ Kernel MaskPaddingKernel(const KernelSpec& spec) {
 }
 
 Kernel MaskPaddingCpu(const KernelSpec& spec) {
-  return Dispatch(spec.results[0].local.dtype,
-                  [&](auto zero) { return MaskPaddingKernel<decltype(zero)>(spec); });
+  return DispatchAny(spec.results[0].local.dtype,
+                     [&](auto zero) { return MaskPaddingKernel<decltype(zero)>(spec); });
 }
 
 // Copies the device's part out of the operand's block, along the dim that gets sharded.

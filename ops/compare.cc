@@ -52,7 +52,8 @@ Rule SelectRule(const OpView& view) {
 
 absl::StatusOr<std::vector<Type>> InferSelect(const OpView& view) {
   if (view.operands[0].dtype != BOOL)
-    return InvalidArgument("the condition must be bool, got {}.", view.operands[0].ToString());
+    return InvalidArgument("the condition must be bool, got {}; compare it, as in x > 0.0.",
+                           view.operands[0].ToString());
   if (view.operands[1].dtype != view.operands[2].dtype) {
     return InvalidArgument("dtypes differ: {} and {}; cast one of them.", view.operands[1].ToString(),
                            view.operands[2].ToString());
@@ -67,8 +68,8 @@ std::vector<Value> SelectGrad(const GradView& v) {
 }
 
 Kernel SelectCpu(const KernelSpec& spec) {
-  return Dispatch(spec.results[0].local.dtype,
-                  [&](auto zero) { return SelectKernel<Stored<decltype(zero)>>(spec); });
+  return DispatchAny(spec.results[0].local.dtype,
+                     [&](auto zero) { return SelectKernel<Stored<decltype(zero)>>(spec); });
 }
 
 // ---- Kernels.
@@ -212,6 +213,7 @@ std::span<const OpRow> CompareOps() {
       {.name = "select",
        .doc = "condition ? a : b",
        .num_operands = 3,
+       .takes_storage = true,
        .infer = InferSelect,
        .rule = SelectRule,
        .grad = SelectGrad,
@@ -220,7 +222,8 @@ std::span<const OpRow> CompareOps() {
        .is_light = true,
        .in_place = {1},
        .samples = {"bool[4,6], f32[4,6], f32[4,6]", "bool[4,6], f32[4,6], f32[]", "bool[6], i32[], i32[4,6]",
-                   "bool[4,1], bf16[4,6], bf16[6]", "bool[6], bool[6], bool[6]"}},
+                   "bool[4,1], bf16[4,6], bf16[6]", "bool[4,6], u8[4,6], u8[6]",
+                   "bool[6], bool[6], bool[6]"}},
   };
   return *rows;
 }

@@ -21,13 +21,32 @@ using Ints = std::vector<int64_t>;
 // As far as it is one.
 Ints FilterSizesOf(const Type& w) { return w.rank() > 2 ? FilterSizes(w.shape) : Ints{}; }
 
+// How x gets the dims that the filter slides over: "; ExpandDims(x, {-1}) adds the dim of 1 channel".
+std::string HowToFitFilter(const Attrs& attrs, const Type& x, const Type& w) {
+  const auto groups = attrs.Get<int64_t>("groups");
+  if (w.rank() < 3) return fmt::format("; give a filter of {} dims", std::max(x.rank(), 3));
+  const int64_t taken = w.shape.end()[-2];
+  if (x.rank() + 1 == w.rank() && taken == 1 && groups == 1)
+    return "; ExpandDims(x, {-1}) adds the dim of 1 channel";
+  if (x.rank() < w.rank()) return fmt::format("; Reshape x to {} dims", w.rank());
+  return fmt::format("; give a filter of {} dims, or Reshape x to {}", x.rank(), w.rank());
+}
+
+// The dims of images with channels first in the order of channels last: "{0, 2, 3, 1}".
+std::string ChannelsToLast(int rank) {
+  std::string dims = "{0";
+  for (int d = 2; d < rank; ++d) dims += fmt::format(", {}", d);
+  return dims + ", 1}";
+}
+
 // Checks x and w against each other; the sizes of the windows if they fit.
 absl::StatusOr<Slidings> CheckConv(const Attrs& attrs, const Type& x, const Type& w) {
   if (x.dtype != w.dtype || !IsFloat(x.dtype))
-    return InvalidArgument("takes f32, f64 or bf16, both alike, got {} and {}.", x.ToString(), w.ToString());
-  if (w.rank() != x.rank())
-    return InvalidArgument("x is {}, the filter {}; x is [n, spatial…, c], the filter [spatial…, c, o].",
+    return InvalidArgument("takes f32, f64 or bf16, both alike, got {} and {}; cast one, or both.",
                            x.ToString(), w.ToString());
+  if (w.rank() != x.rank())
+    return InvalidArgument("x is {}, the filter {}; x is [n, spatial…, c], the filter [spatial…, c, o]{}.",
+                           x.ToString(), w.ToString(), HowToFitFilter(attrs, x, w));
   MESHWORK_ASSIGN_OR_RETURN(Slidings dims, ReadSlidings(attrs, x, "x", FilterSizesOf(w)));
   const int64_t groups = attrs.Get<int64_t>("groups"), in = x.shape.back(), out = w.shape.back();
   if (groups < 1) return InvalidArgument("groups={}; there is at least one.", groups);
@@ -38,7 +57,10 @@ absl::StatusOr<Slidings> CheckConv(const Attrs& attrs, const Type& x, const Type
     return InvalidArgument(
         "x is {} in {} group{} of {} channels, but the filter {} takes {}{}", x.ToString(), groups,
         groups == 1 ? "" : "s", in / groups, w.ToString(), taken,
-        x.shape[1] == taken * groups ? "; images are channels-last, [n, spatial…, c]: transpose x." : ".");
+        x.shape[1] == taken * groups
+            ? fmt::format("; images are channels-last, [n, spatial…, c]: Transpose(x, {}).",
+                          ChannelsToLast(x.rank()))
+            : fmt::format("; give a filter of {}.", Count(in / groups, "channel")));
   return dims;
 }
 

@@ -24,14 +24,14 @@ using Ints = std::vector<int64_t>;
 
 absl::StatusOr<std::vector<Type>> InferCumulative(const OpView& view) {
   const Type& x = view.operands[0];
-  if (x.dtype == BOOL) return InvalidArgument("takes numbers, got {}.", x.ToString());
+  if (x.dtype == BOOL) return InvalidArgument("takes numbers, got {}; cast it.", x.ToString());
   MESHWORK_RETURN_IF_ERROR(CheckDim("dim", view.attrs.Get<int64_t>("dim"), x));
   return std::vector<Type>{x};
 }
 
 absl::StatusOr<std::vector<Type>> InferRecurrence(const OpView& view) {
   const Type &a = view.operands[0], &b = view.operands[1];
-  if (!IsFloat(a.dtype)) return InvalidArgument("takes f32, f64 or bf16, got {}.", a.ToString());
+  if (!IsFloat(a.dtype)) return InvalidArgument("takes f32, f64 or bf16, got {}; cast it.", a.ToString());
   if (a != b) return InvalidArgument("a is {}, b {}; they must be equal.", a.ToString(), b.ToString());
   MESHWORK_RETURN_IF_ERROR(CheckDim("dim", view.attrs.Get<int64_t>("dim"), a));
   return std::vector<Type>{a};
@@ -319,7 +319,7 @@ std::span<const OpRow> CumulativeOps() {
 }
 
 Value AddCumulative(std::string_view op, const Operand& x, int64_t dim, bool exclusive, bool reverse) {
-  return AddOp(op, {x}, {{"dim", dim}, {"exclusive", exclusive}, {"reverse", reverse}});
+  return AddOpAlong(op, {x}, dim, {{"exclusive", exclusive}, {"reverse", reverse}});
 }
 
 Value Cumsum(const Operand& x, int64_t dim, bool exclusive, bool reverse) {
@@ -335,7 +335,7 @@ Value Cummin(const Operand& x, int64_t dim, bool exclusive, bool reverse) {
   return AddCumulative("cummin", x, dim, exclusive, reverse);
 }
 Value LinearRecurrence(const Operand& a, const Operand& b, int64_t dim, bool reverse) {
-  return AddOp("linear_recurrence", {a, b}, {{"dim", dim}, {"reverse", reverse}});
+  return AddOpAlong("linear_recurrence", {a, b}, dim, {{"reverse", reverse}});
 }
 
 }  // namespace meshwork

@@ -158,7 +158,7 @@ Kernel DynamicSliceKernel(const KernelSpec& spec) {
 }
 
 Kernel DynamicSliceCpu(const KernelSpec& spec) {
-  return Dispatch(spec.results[0].local.dtype, [&](auto zero) {
+  return DispatchAny(spec.results[0].local.dtype, [&](auto zero) {
     return DispatchIndex(spec.operands[1].local.dtype, [&](auto index) {
       return DynamicSliceKernel<Stored<decltype(zero)>, decltype(index)>(spec);
     });
@@ -221,7 +221,7 @@ Kernel DynamicUpdateSliceKernel(const KernelSpec& spec) {
 }
 
 Kernel DynamicUpdateSliceCpu(const KernelSpec& spec) {
-  return Dispatch(spec.results[0].local.dtype, [&](auto zero) {
+  return DispatchAny(spec.results[0].local.dtype, [&](auto zero) {
     return DispatchIndex(spec.operands[0].local.dtype, [&](auto index) {
       return DynamicUpdateSliceKernel<Stored<decltype(zero)>, decltype(index)>(spec);
     });
@@ -238,6 +238,7 @@ std::span<const OpRow> DynamicSliceOps() {
        .doc = "x from start on along dims, of these sizes; the start is clamped so that the window lies in x",
        .num_operands = 2,
        .attrs = {{"dims", AttrKind::kInts}, {"sizes", AttrKind::kInts}},
+       .takes_storage = true,
        .infer = InferDynamicSlice,
        .rule = DynamicSliceRule,
        .grad = DynamicSliceGrad,
@@ -252,6 +253,7 @@ std::span<const OpRow> DynamicSliceOps() {
        .doc = "of start, x and update: x with the update from start on along dims; clamped as dynamic_slice",
        .num_operands = 3,
        .attrs = {{"dims", AttrKind::kInts}},
+       .takes_storage = true,
        .infer = InferDynamicUpdateSlice,
        .rule = DynamicUpdateSliceRule,
        .grad = DynamicUpdateSliceGrad,
@@ -279,13 +281,15 @@ bool CheckWindow(const ResolvedOperands& at, std::string_view op, const Type& x,
   return true;
 }
 
-Value DynamicSlice(const Operand& x, const Operand& start, const Ints& dims, const Ints& sizes) {
+Value DynamicSlice(const Operand& x, const Operand& start, const Ints& asked, const Ints& sizes) {
+  const Ints dims = AllFromFront(asked, x.value().rank());
   const ResolvedOperands at = Resolve({x, start});
   if (at.graph == nullptr || !CheckWindow(at, "dynamic_slice", at.values[0].type(), dims, sizes)) return {};
   return AddOp("dynamic_slice", {x, start}, {{"dims", dims}, {"sizes", sizes}});
 }
 
-Value DynamicUpdateSlice(const Operand& x, const Operand& update, const Operand& start, const Ints& dims) {
+Value DynamicUpdateSlice(const Operand& x, const Operand& update, const Operand& start, const Ints& asked) {
+  const Ints dims = AllFromFront(asked, x.value().rank());
   const ResolvedOperands at = Resolve({x, update, start});
   if (at.graph == nullptr) return {};
   Ints sizes;

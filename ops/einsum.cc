@@ -84,8 +84,10 @@ absl::StatusOr<Equation> ParseEquation(std::string_view text, size_t operands) {
     if (comma != std::string_view::npos) rest.remove_prefix(comma + 1);
   }
   if (equation.operands.size() != operands)
-    return InvalidArgument("it names the dims of {} operands, and there are {}.", equation.operands.size(),
-                           operands);
+    return InvalidArgument(
+        "it names the dims of {} operands, and there are {}; write one term, such as ij, for "
+        "each.",
+        equation.operands.size(), operands);
   return equation;
 }
 
@@ -152,8 +154,10 @@ class Einsummer {
     const bool is_free = label >= kEllipsis;
     if (!seen_.test(label) || (is_free && known == 1)) known = size;
     else if (size != known && !(is_free && size == 1))
-      return InvalidArgument("{} is {} in operand {}, which is {}, and {} in one before it.", NameOf(label),
-                             size, operand, value.type().ToString(), known);
+      return InvalidArgument(
+          "{} is {} in operand {}, which is {}, and {} in one before it; a letter has one size, give one of the dims "
+          "another letter.",
+          NameOf(label), size, operand, value.type().ToString(), known);
     if (seen_.test(label)) repeated_.set(label);
     seen_.set(label);
     return absl::OkStatus();
@@ -169,7 +173,8 @@ class Einsummer {
     result_.insert(result_.end(), result.behind.begin(), result.behind.end());
     LabelSet there;
     for (Label label : result_) {
-      if (!seen_.test(label)) return InvalidArgument("{} of the result is in no operand.", NameOf(label));
+      if (!seen_.test(label))
+        return InvalidArgument("{} of the result is in no operand; name dims that one has.", NameOf(label));
       if (there.test(label)) return InvalidArgument("{} is in the result twice.", NameOf(label));
       there.set(label);
     }

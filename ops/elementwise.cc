@@ -9,10 +9,11 @@ absl::Status CheckElements(Elements elements, const Type& type) {
   switch (elements) {
     case Elements::kAny: return absl::OkStatus();
     case Elements::kNumber:
-      if (dtype == BOOL) return InvalidArgument("takes numbers, got {}.", type.ToString());
+      if (dtype == BOOL) return InvalidArgument("takes numbers, got {}; cast it.", type.ToString());
       return absl::OkStatus();
     case Elements::kReal:
-      if (!IsFloat(dtype)) return InvalidArgument("takes f32, f64 or bf16, got {}.", type.ToString());
+      if (!IsFloat(dtype))
+        return InvalidArgument("takes f32, f64 or bf16, got {}; cast it.", type.ToString());
       return absl::OkStatus();
     case Elements::kBits:
       if (IsFloat(dtype)) return InvalidArgument("takes bools or whole numbers, got {}.", type.ToString());

@@ -64,7 +64,7 @@ Kernel GatherCpu(const KernelSpec& spec) {
   const int64_t dim = spec.attrs.Get<int64_t>("dim");
   const IndexedSizes sizes = SizesOf(spec.operands[0].local.shape, spec.operands[1].local.shape, dim);
   const int64_t last = spec.operands[0].global.shape[dim] - 1;
-  return Dispatch(spec.results[0].local.dtype, [&](auto zero) {
+  return DispatchAny(spec.results[0].local.dtype, [&](auto zero) {
     return DispatchIndex(spec.operands[1].local.dtype, [&](auto index) -> Kernel {
       return {.run =
                   [=](const KernelArgs& args) {
@@ -145,14 +145,15 @@ std::span<const OpRow> GatherOps() {
        .doc = "x[:, indices, :] along dim; an index out of range counts as the nearest",
        .num_operands = 2,
        .attrs = {{"dim", AttrKind::kInt}},
+       .takes_storage = true,
        .infer = InferGather,
        .rule = GatherRule,
        .grad = GatherGrad,
        .cpu = GatherCpu,
        .reads_block = true,
        .samples = {"f32[6,4], i32[3]; dim=0", "f64[4,6], i64[2,3]; dim=1", "f32[4,6], i32[]; dim=0",
-                   "bf16[6,4], i64[4]; dim=0", "i32[2,4,3], i32[6]; dim=1", "bool[6,4], i32[4]; dim=0",
-                   "i64[6], i64[2,2]; dim=0"},
+                   "bf16[6,4], i64[4]; dim=0", "u8[6,4], i32[4]; dim=0", "i32[2,4,3], i32[6]; dim=1",
+                   "bool[6,4], i32[4]; dim=0", "i64[6], i64[2,2]; dim=0"},
        .sample_int_low = -2,
        .sample_int_high = 9},
       {.name = "scatter_add",
@@ -175,10 +176,11 @@ std::span<const OpRow> GatherOps() {
 }
 
 Value Gather(const Operand& x, const Operand& indices, int64_t dim) {
-  return AddOp("gather", {x, indices}, {{"dim", dim}});
+  return AddOpAlong("gather", {x, indices}, dim);
 }
 Value ScatterAdd(const Operand& updates, const Operand& indices, const Shape& shape, int64_t dim) {
-  return AddOp("scatter_add", {updates, indices}, {{"shape", ToInts(shape)}, {"dim", dim}});
+  return AddOp("scatter_add", {updates, indices},
+               {{"shape", ToInts(shape)}, {"dim", FromFront(dim, std::ssize(shape))}});
 }
 
 }  // namespace meshwork

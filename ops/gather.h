@@ -10,7 +10,7 @@
 namespace meshwork {
 
 // Elements by index. indices: i32 or i64, of any shape; an index below 0 counts as 0, one beyond the end as
-// the last.
+// the last. A negative `dim` counts from the end.
 // x: [a,n,b] at dim 1, indices: [i,j] -> [a,i,j,b], that is x[:, indices, :]. Sharded along n, each device
 // looks up the indices it owns, and the result is their sum.
 Value Gather(const Operand& x, const Operand& indices, int64_t dim);
@@ -37,8 +37,9 @@ Value GatherNd(const Operand& x, const Operand& indices, int64_t batch_dims = 0)
 // The transpose of GatherNd: zeros of `shape`, to which the updates are added at the places, in their order.
 Value ScatterNdAdd(const Operand& updates, const Operand& indices, const Shape& shape,
                    int64_t batch_dims = 0);
-// x[.., start : start + size, ..] along `dims`, which increase; start: i32 or i64, one number per dim,
-// clamped so that all of the window lies in x (StableHLO's dynamic_slice). Error: a window larger than x.
+// x[.., start : start + size, ..] along `dims`, which increase (negative ones count from the end); start:
+// i32 or i64, one number per dim, clamped so that all of the window lies in x (StableHLO's dynamic_slice).
+// Error: a window larger than x.
 Value DynamicSlice(const Operand& x, const Operand& start, const std::vector<int64_t>& dims,
                    const std::vector<int64_t>& sizes);
 // x with the window of the update's shape from `start` on replaced by the update. Errors: DynamicSlice's.

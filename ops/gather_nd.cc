@@ -155,7 +155,7 @@ Kernel GatherNdKernel(const KernelSpec& spec) {
 }
 
 Kernel GatherNdCpu(const KernelSpec& spec) {
-  return Dispatch(spec.results[0].local.dtype, [&](auto zero) {
+  return DispatchAny(spec.results[0].local.dtype, [&](auto zero) {
     return DispatchIndex(spec.operands[1].local.dtype, [&](auto index) {
       return GatherNdKernel<Stored<decltype(zero)>, decltype(index)>(spec);
     });
@@ -233,6 +233,7 @@ std::span<const OpRow> GatherNdOps() {
            "out of range counts as the nearest",
        .num_operands = 2,
        .attrs = {{"batch_dims", AttrKind::kInt, int64_t{0}}},
+       .takes_storage = true,
        .infer = InferGatherNd,
        .rule = GatherNdRule,
        .grad = GatherNdGrad,

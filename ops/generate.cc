@@ -1,10 +1,15 @@
 // Values made from nothing: constant, iota, linspace, eye, one_hot. Every device makes its own block, so any
 // layout is free. Random ones are in random.cc.
+#include <algorithm>
+#include <bit>
 #include <cmath>
+#include <memory>
+#include <vector>
 
 #include "meshwork/base/status.h"
 #include "meshwork/ir/builder.h"
 #include "meshwork/kernels/block_rows.h"
+#include "meshwork/kernels/elementwise.h"
 #include "meshwork/ops/families.h"
 #include "meshwork/ops/ops.h"
 
@@ -55,11 +60,31 @@ absl::StatusOr<std::vector<Type>> InferEye(const OpView& view) {
 absl::StatusOr<std::vector<Type>> InferOneHot(const OpView& view) {
   const Type& x = view.operands[0];
   const int64_t depth = view.attrs.Get<int64_t>("depth");
-  if (!IsInteger(x.dtype)) return InvalidArgument("takes i32 or i64, got {}.", x.ToString());
-  if (depth < 0) return InvalidArgument("depth={} is negative.", depth);
+  if (!IsInteger(x.dtype)) return InvalidArgument("takes i32 or i64, got {}; cast it.", x.ToString());
+  if (depth < 0) return InvalidArgument("depth={} is negative; it is the number of classes.", depth);
   Type result{view.attrs.Get<DType>("dtype"), x.shape};
   result.shape.push_back(depth);
   return std::vector<Type>{result};
+}
+
+constexpr int64_t kMostElements = int64_t{1} << 16;
+
+// The result may be smaller than what `bits` holds: the first rows of a shorter batch, or a block.
+absl::StatusOr<std::vector<Type>> InferElements(const OpView& view) {
+  const Ints &bits = view.attrs.Get<Ints>("bits"), &of = view.attrs.Get<Ints>("of");
+  MESHWORK_ASSIGN_OR_RETURN(std::vector<Type> types, InferGenerated(view));
+  const Type all{types[0].dtype, ToShape(of)};
+  MESHWORK_RETURN_IF_ERROR(CheckSize(all));
+  if (std::ssize(bits) != all.num_elements() || std::ssize(bits) > kMostElements)
+    return InvalidArgument("{} in bits, {} has {}; each needs one, and there are at most 2^16.",
+                           Count(std::ssize(bits), "number"), all.ToString(), all.num_elements());
+  const Shape& shape = types[0].shape;
+  bool fits = shape.size() == of.size();
+  for (size_t d = 0; fits && d < of.size(); ++d) fits = shape[d] <= of[d];
+  if (!fits)
+    return InvalidArgument("the result {} does not lie within {}; no dim may be longer.", types[0].ToString(),
+                           all.ToString());
+  return types;
 }
 
 Rule GeneratedRule(const OpView& view) {
@@ -79,7 +104,7 @@ Rule OneHotRule(const OpView& view) {
 
 Kernel ConstantCpu(const KernelSpec& spec) {
   const double value = spec.attrs.Get<double>("value");
-  return Dispatch(spec.results[0].local.dtype, [&](auto zero) -> Kernel {
+  return DispatchAny(spec.results[0].local.dtype, [&](auto zero) -> Kernel {
     using T = decltype(zero);
     return {.run =
                 [x = static_cast<T>(value)](const KernelArgs& args) {
@@ -102,6 +127,45 @@ Kernel IotaCpu(const KernelSpec& spec) {
                   const int64_t start = args.out_blocks[0][dim].start;
                   for (int64_t i = args.begin; i < args.end; ++i)
                     args.Out<T>(0)[i] = static_cast<T>(start + i / inner % size);
+                },
+            .units = NumElements(local),
+            .by_rows = true};
+  });
+}
+
+// Elements as whole numbers: those of whole dtypes themselves, of real ones the bits.
+template <typename T>
+int64_t ToBits(T x) {
+  if constexpr (std::is_same_v<T, float>) return std::bit_cast<int32_t>(x);
+  else if constexpr (std::is_same_v<T, double>) return std::bit_cast<int64_t>(x);
+  else if constexpr (std::is_same_v<T, BFloat16>) return std::bit_cast<uint16_t>(x);
+  else return static_cast<int64_t>(x);
+}
+template <typename T>
+T FromBits(int64_t bits) {
+  if constexpr (std::is_same_v<T, float>) return std::bit_cast<float>(static_cast<int32_t>(bits));
+  else if constexpr (std::is_same_v<T, double>) return std::bit_cast<double>(bits);
+  else if constexpr (std::is_same_v<T, BFloat16>) return std::bit_cast<BFloat16>(static_cast<uint16_t>(bits));
+  else return static_cast<T>(bits);
+}
+
+Kernel ElementsCpu(const KernelSpec& spec) {
+  const Shape local = spec.results[0].local.shape, of = ToShape(spec.attrs.Get<Ints>("of"));
+  return Dispatch(spec.results[0].local.dtype, [&](auto zero) -> Kernel {
+    using T = decltype(zero);
+    auto all = std::make_shared<std::vector<Stored<T>>>();
+    for (int64_t bits : spec.attrs.Get<Ints>("bits")) all->push_back(FromBits<T>(bits));
+    return {.run =
+                [=](const KernelArgs& args) {
+                  for (int64_t i = args.begin; i < args.end && !all->empty(); ++i) {
+                    int64_t at = 0, rest = i, stride = 1;
+                    for (size_t d = local.size(); d-- > 0; stride *= of[d], rest /= local[d]) {
+                      // Padding takes any element.
+                      const int64_t place = args.out_blocks[0][d].start + rest % local[d];
+                      at += std::min(place, of[d] - 1) * stride;
+                    }
+                    args.Out<Stored<T>>(0)[i] = (*all)[static_cast<size_t>(at)];
+                  }
                 },
             .units = NumElements(local),
             .by_rows = true};
@@ -180,11 +244,26 @@ std::span<const OpRow> GenerateOps() {
        .doc = "every element is value",
        .num_operands = 0,
        .attrs = {{"value", AttrKind::kFloat}, kDType, kShape},
+       .takes_storage = true,
        .infer = InferConstant,
        .rule = GeneratedRule,
        .cpu = ConstantCpu,
        .samples = {"; value=1.5 shape=[4,6]", "; value=3 dtype=i32 shape=[]",
-                   "; value=0.1 dtype=bf16 shape=[5]", "; value=1 dtype=bool shape=[4]"}},
+                   "; value=0.1 dtype=bf16 shape=[5]", "; value=1 dtype=bool shape=[4]",
+                   "; value=7 dtype=u8 shape=[4,6]"}},
+      {.name = "elements",
+       .doc = "the elements in bits, row by row: whole numbers, or the bits of reals; of: their shape",
+       .num_operands = 0,
+       .attrs = {{"bits", AttrKind::kInts}, {"of", AttrKind::kInts}, kDType, kShape},
+       .infer = InferElements,
+       .rule = GeneratedRule,
+       .cpu = ElementsCpu,
+       .reads_block = true,
+       .samples = {"; bits=[3,1,-4,1,5,9] of=[2,3] dtype=i32 shape=[2,3]",
+                   "; bits=[1065353216,-1082130432,1073741824] of=[3] shape=[3]",
+                   "; bits=[1,2,3,4,5,6] of=[3,2] dtype=i64 shape=[2,2]",
+                   "; bits=[16256,16384] of=[2] dtype=bf16 shape=[2]",
+                   "; bits=[1,0,1] of=[3] dtype=bool shape=[3]"}},
       {.name = "iota",
        .doc = "0, 1, 2, … along dim",
        .num_operands = 0,
@@ -231,8 +310,40 @@ Value Constant(Graph& graph, double value, const Type& type, CallSite loc) {
   return graph.Add("constant", {}, {{"value", value}, {"dtype", type.dtype}, {"shape", ToInts(type.shape)}},
                    loc)[0];
 }
+Value Constant(Graph& graph, const ElementList& values, const Type& type, CallSite loc) {
+  const auto fail = [&](std::string_view message) {
+    graph.RecordError(fmt::format("{}: {}", graph.Describe("constant", loc), message));
+    return Value();
+  };
+  if (const absl::Status status = CheckSize(type); !status.ok()) return fail(MessageOf(status));
+  if (values.size() != type.num_elements())
+    return fail(fmt::format("{} for {}, which has {}; give one for each element.",
+                            Count(values.size(), "value"), type.ToString(), type.num_elements()));
+  if (values.size() > kMostElements)
+    return fail(
+        fmt::format("{} has {}; a program holds at most 2^16 of a constant. Feed the tensor, or set a "
+                    "variable.",
+                    type.ToString(), Count(values.size(), "element")));
+  Ints bits;
+  for (double value : values.reals()) {
+    if (const absl::Status status = CheckElement(value, type.dtype); !status.ok())
+      return fail(MessageOf(status));
+    Dispatch(type.dtype, [&](auto zero) { bits.push_back(ToBits(static_cast<decltype(zero)>(value))); });
+  }
+  for (int64_t value : values.wholes()) {
+    if (const absl::Status status = CheckElement(static_cast<double>(value), type.dtype);
+        !status.ok() && type.dtype != I64)
+      return fail(MessageOf(status));
+    Dispatch(type.dtype, [&](auto zero) { bits.push_back(ToBits(static_cast<decltype(zero)>(value))); });
+  }
+  const Ints shape = ToInts(type.shape);
+  return graph.Add("elements", {}, {{"bits", bits}, {"of", shape}, {"dtype", type.dtype}, {"shape", shape}},
+                   loc)[0];
+}
 Value Iota(Graph& graph, const Type& type, int64_t dim, CallSite loc) {
-  return graph.Add("iota", {}, {{"dim", dim}, {"dtype", type.dtype}, {"shape", ToInts(type.shape)}}, loc)[0];
+  return graph.Add(
+      "iota", {},
+      {{"dim", FromFront(dim, type.rank())}, {"dtype", type.dtype}, {"shape", ToInts(type.shape)}}, loc)[0];
 }
 Value Linspace(Graph& graph, double start, double stop, const Type& type, CallSite loc) {
   return graph.Add("linspace", {},

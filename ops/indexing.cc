@@ -22,7 +22,7 @@ Shape IndexedShape(const Shape& x, const Shape& indices, int64_t dim) {
 
 absl::Status CheckIndices(const Type& indices, const Type& x, int64_t dim) {
   if (!IsInteger(indices.dtype))
-    return InvalidArgument("the indices are {}; they must be i32 or i64.", indices.ToString());
+    return InvalidArgument("the indices are {}; they must be i32 or i64, cast them.", indices.ToString());
   MESHWORK_RETURN_IF_ERROR(CheckDim("dim", dim, x));
   if (x.shape[dim] == 0 && indices.num_elements() > 0)
     return InvalidArgument("dim {} of {} is empty; the indices {} have nothing to name.", dim, x.ToString(),

@@ -19,6 +19,17 @@ using Ints = std::vector<int64_t>;
 
 // ---- concat
 
+// What to do with operands of one dtype that cannot be joined along `dim`.
+std::string HowToJoin(const Type& a, const Type& b, int64_t dim) {
+  if (a.rank() != b.rank()) return "Reshape, ExpandDims or Squeeze one of them";
+  std::vector<int> differ;
+  for (int d = 0; d < a.rank(); ++d)
+    if (a.shape[d] != b.shape[d]) differ.push_back(d);
+  if (differ.size() == 1) return fmt::format("they fit along dim {}", differ[0]);
+  return fmt::format("make dim {} of one the size of the other by Slice, Pad or BroadcastTo",
+                     differ[0] == dim ? differ[1] : differ[0]);
+}
+
 absl::StatusOr<std::vector<Type>> InferConcat(const OpView& view) {
   const int64_t dim = view.attrs.Get<int64_t>("dim");
   Type result = view.operands[0];
@@ -32,8 +43,9 @@ absl::StatusOr<std::vector<Type>> InferConcat(const OpView& view) {
     const int64_t size = other.rank() == result.rank() ? other.shape[dim] : 0;
     if (other.rank() == result.rank()) other.shape[dim] = result.shape[dim];
     if (other != result)
-      return InvalidArgument("operand 0 is {}, operand {} {}; all dims but dim {} must be equal.",
-                             view.operands[0].ToString(), i, view.operands[i].ToString(), dim);
+      return InvalidArgument("operand 0 is {}, operand {} {}; all dims but dim {} must be equal: {}.",
+                             view.operands[0].ToString(), i, view.operands[i].ToString(), dim,
+                             HowToJoin(view.operands[0], view.operands[i], dim));
     result.shape[dim] += size;
   }
   return std::vector<Type>{result};
@@ -207,17 +219,19 @@ std::span<const OpRow> JoiningOps() {
        .doc = "the operands one after the other along dim",
        .num_operands = -1,
        .attrs = {{"dim", AttrKind::kInt}},
+       .takes_storage = true,
        .infer = InferConcat,
        .rule = ConcatRule,
        .exchange = ConcatExchange,
        .grad = ConcatGrad,
        .cpu = ConcatCpu,
        .samples = {"f32[4,6], f32[4,3]; dim=1", "f64[4,6], f64[2,6], f64[6,6]; dim=0", "f32[4,6]; dim=0",
-                   "bf16[4,2,3], bf16[4,6,3]; dim=1", "i32[5], i32[2]; dim=0", "bool[4,6], bool[4,6]; dim=1",
-                   "i64[4,6], i64[4,3]; dim=1"}},
+                   "bf16[4,2,3], bf16[4,6,3]; dim=1", "f16[4,6], f16[4,3]; dim=1", "i32[5], i32[2]; dim=0",
+                   "bool[4,6], bool[4,6]; dim=1", "i64[4,6], i64[4,3]; dim=1"}},
       {.name = "reverse",
        .doc = "x backwards along dims",
        .attrs = {{"dims", AttrKind::kInts}},
+       .takes_storage = true,
        .infer = InferReverse,
        .rule = ReverseRule,
        .exchange = ReverseExchange,
@@ -228,6 +242,7 @@ std::span<const OpRow> JoiningOps() {
       {.name = "roll",
        .doc = "x with its elements moved up by shift along dim; what leaves at the end comes in at the start",
        .attrs = {{"shift", AttrKind::kInt}, {"dim", AttrKind::kInt}},
+       .takes_storage = true,
        .infer = InferRoll,
        .rule = RollRule,
        .exchange = RollExchange,
@@ -242,19 +257,21 @@ std::span<const OpRow> JoiningOps() {
 
 Value Concat(const std::vector<Value>& xs, int64_t dim, CallSite loc) {
   if (xs.empty() || !xs[0].valid()) return {};
-  return xs[0].graph()->Add("concat", xs, {{"dim", dim}}, loc)[0];
+  return xs[0].graph()->Add("concat", xs, {{"dim", FromFront(dim, xs[0].rank())}}, loc)[0];
 }
 
-Value Reverse(const Operand& x, const Ints& dims) { return AddOp("reverse", {x}, {{"dims", dims}}); }
+Value Reverse(const Operand& x, const DimList& dims) { return AddOpOver("reverse", {x}, dims); }
 
 Value Stack(const std::vector<Value>& xs, int64_t dim, CallSite loc) {
+  if (xs.empty()) return {};
+  const int64_t at = FromFront(dim, xs[0].rank() + 1);
   std::vector<Value> expanded;
-  for (const Value& x : xs) expanded.push_back(ExpandDims(Operand(x, loc), {dim}));
-  return Concat(expanded, dim, loc);
+  for (const Value& x : xs) expanded.push_back(ExpandDims(Operand(x, loc), at));
+  return Concat(expanded, at, loc);
 }
 
 Value Roll(const Operand& x, int64_t shift, int64_t dim) {
-  return AddOp("roll", {x}, {{"shift", shift}, {"dim", dim}});
+  return AddOpAlong("roll", {x}, dim, {{"shift", shift}});
 }
 
 }  // namespace meshwork

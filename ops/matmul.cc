@@ -24,13 +24,16 @@ absl::StatusOr<std::vector<Type>> InferMatmul(const OpView& view) {
         "takes matrices, got {} and {}; reshape a vector to a matrix of one row or one column.", a.ToString(),
         b.ToString());
   if (a.dtype != b.dtype || !IsFloat(a.dtype))
-    return InvalidArgument("takes f32, f64 or bf16, both alike, got {} and {}.", a.ToString(), b.ToString());
+    return InvalidArgument("takes f32, f64 or bf16, both alike, got {} and {}; cast one, or both.",
+                           a.ToString(), b.ToString());
   const MatmulSizes s = MatmulSizesOf(view.attrs, a.shape, b.shape);
   const int64_t other = b.shape[b.rank() - (s.transpose_b ? 1 : 2)];
   if (s.k != other)
-    return InvalidArgument("k differs: a is {}{} (k={}), b is {}{} (k={}).", a.ToString(),
+    return InvalidArgument("k differs: a is {}{} (k={}), b is {}{} (k={}){}", a.ToString(),
                            s.transpose_a ? " transposed" : "", s.k, b.ToString(),
-                           s.transpose_b ? " transposed" : "", other);
+                           s.transpose_b ? " transposed" : "", other,
+                           s.n == s.k && !s.transpose_b ? "; transpose_b=true takes it transposed."
+                                                        : "; make a's columns as many as b's rows.");
   absl::StatusOr<Shape> batch = BroadcastShapes({BatchOf(a), BatchOf(b)});
   if (!batch.ok())
     return InvalidArgument("batch dims of {} and {}: {}", a.ToString(), b.ToString(),

@@ -11,13 +11,19 @@
 namespace meshwork {
 namespace {
 
+// Whether scales and statistics of one dtype go with x of another: they may be f32 where x is bf16.
+bool Goes(DType dtype, DType x) { return dtype == x || dtype == WideDType(x); }
+
+// In the dtype that statistics are computed in, f32 for bf16.
+Value Wide(const Value& x) { return InDType(x, WideDType(x.dtype())); }
+
 // The last dims of x, as many as `scale` has; nothing after recording a mistake.
 std::optional<std::vector<int64_t>> NormalizedDims(const ResolvedOperands& at, std::string_view op) {
   const Type &x = at.values[0].type(), &scale = at.values[1].type();
   bool fits = IsFloat(x.dtype) && scale.rank() >= 1 && scale.rank() <= x.rank();
-  for (size_t i = 1; i < at.values.size(); ++i) fits = fits && at.values[i].type() == scale;
-  fits = fits && scale.dtype == x.dtype &&
-         std::equal(scale.shape.rbegin(), scale.shape.rend(), x.shape.rbegin());
+  for (size_t i = 1; i < at.values.size(); ++i)
+    fits = fits && at.values[i].shape() == scale.shape && Goes(at.values[i].dtype(), x.dtype);
+  fits = fits && std::equal(scale.shape.rbegin(), scale.shape.rend(), x.shape.rbegin());
   if (!fits) {
     RecordMistake(at, op, "x is {}, scale {}{}; x must be floats, {} as x's last dims.", x.ToString(),
                   scale.ToString(), at.values.size() > 2 ? ", offset " + at.values[2].type().ToString() : "",
@@ -36,20 +42,20 @@ bool CheckEpsilon(const ResolvedOperands& at, std::string_view op, double epsilo
 }
 
 // x / sqrt(mean(x²) + epsilon)
-Value OverRootMeanSquare(const Value& x, const std::vector<int64_t>& dims, double epsilon) {
+Value OverRootMeanSquare(const Value& x, const DimList& dims, double epsilon) {
   return Mul(x, Rsqrt(Add(ReduceMean(Square(x), dims, /*keep_dims=*/true), epsilon)));
 }
 
 }  // namespace
 
-Value Standardize(const Operand& x, const std::vector<int64_t>& dims, double epsilon) {
+Value Standardize(const Operand& x, const DimList& dims, double epsilon) {
   const ResolvedOperands at = Resolve({x});
   if (at.graph == nullptr || !CheckEpsilon(at, "standardize", epsilon)) return {};
   const LocationScope scope(*at.graph, at.location);
-  const Value& v = at.values[0];
+  const Value v = Wide(at.values[0]);
   const Value centered = Sub(v, ReduceMean(v, dims, /*keep_dims=*/true));
   if (!centered.valid()) return {};
-  return OverRootMeanSquare(centered, dims, epsilon);
+  return InDType(OverRootMeanSquare(centered, dims, epsilon), at.values[0].dtype());
 }
 
 Value LayerNorm(const Operand& x, const Operand& scale, const Operand& offset, double epsilon) {
@@ -58,7 +64,8 @@ Value LayerNorm(const Operand& x, const Operand& scale, const Operand& offset, d
   const LocationScope scope(*at.graph, at.location);
   const auto dims = NormalizedDims(at, "layer_norm");
   if (!dims.has_value()) return {};
-  return Add(Mul(Standardize(at.values[0], *dims, epsilon), at.values[1]), at.values[2]);
+  const Value y = Mul(Standardize(Wide(at.values[0]), *dims, epsilon), Wide(at.values[1]));
+  return InDType(Add(y, Wide(at.values[2])), at.values[0].dtype());
 }
 
 Value RmsNorm(const Operand& x, const Operand& scale, double epsilon) {
@@ -67,7 +74,8 @@ Value RmsNorm(const Operand& x, const Operand& scale, double epsilon) {
   const LocationScope scope(*at.graph, at.location);
   const auto dims = NormalizedDims(at, "rms_norm");
   if (!dims.has_value()) return {};
-  return Mul(OverRootMeanSquare(at.values[0], *dims, epsilon), at.values[1]);
+  const Value y = OverRootMeanSquare(Wide(at.values[0]), *dims, epsilon);
+  return InDType(Mul(y, Wide(at.values[1])), at.values[0].dtype());
 }
 
 namespace {
@@ -83,7 +91,7 @@ bool CheckChannels(const ResolvedOperands& at, std::string_view op, int least_ra
   const Type& x = at.values[0].type();
   bool fits = IsFloat(x.dtype) && x.rank() >= least_rank;
   for (size_t i = 1; i < at.values.size() && fits; ++i)
-    fits = at.values[i].type() == Type{x.dtype, {x.shape.back()}};
+    fits = at.values[i].shape() == Shape{x.shape.back()} && Goes(at.values[i].dtype(), x.dtype);
   if (fits) return true;
   std::string others;
   for (size_t i = 1; i < at.values.size(); ++i) others += ", " + at.values[i].type().ToString();
@@ -99,13 +107,14 @@ BatchNormResult BatchNorm(const Operand& x, const Operand& scale, const Operand&
   if (at.graph == nullptr || !CheckEpsilon(at, "batch_norm", epsilon)) return {};
   if (!CheckChannels(at, "batch_norm", 2)) return {};
   const LocationScope scope(*at.graph, at.location);
-  const Value& v = at.values[0];
+  const Value v = Wide(at.values[0]);
   const std::vector<int64_t> dims = AllButLast(v);
   const Value mean = ReduceMean(v, dims, /*keep_dims=*/true);
   const Value centered = Sub(v, mean);
   const Value variance = ReduceMean(Square(centered), dims, /*keep_dims=*/true);
   const Value y = Mul(centered, Rsqrt(Add(variance, epsilon)));
-  return {Add(Mul(y, at.values[1]), at.values[2]), Squeeze(mean, dims), Squeeze(variance, dims)};
+  return {InDType(Add(Mul(y, Wide(at.values[1])), Wide(at.values[2])), at.values[0].dtype()),
+          Squeeze(mean, dims), Squeeze(variance, dims)};
 }
 
 Value BatchNormInference(const Operand& x, const Operand& scale, const Operand& offset, const Operand& mean,
@@ -114,8 +123,9 @@ Value BatchNormInference(const Operand& x, const Operand& scale, const Operand& 
   if (at.graph == nullptr || !CheckEpsilon(at, "batch_norm_inference", epsilon)) return {};
   if (!CheckChannels(at, "batch_norm_inference", 2)) return {};
   const LocationScope scope(*at.graph, at.location);
-  const Value factor = Mul(at.values[1], Rsqrt(Add(at.values[4], epsilon)));
-  return Add(Mul(Sub(at.values[0], at.values[3]), factor), at.values[2]);
+  const Value factor = Mul(Wide(at.values[1]), Rsqrt(Add(Wide(at.values[4]), epsilon)));
+  const Value y = Mul(Sub(Wide(at.values[0]), Wide(at.values[3])), factor);
+  return InDType(Add(y, Wide(at.values[2])), at.values[0].dtype());
 }
 
 Value MovingAverage(const Operand& average, const Operand& value, double decay) {
@@ -147,8 +157,8 @@ Value GroupNorm(const Operand& x, const Operand& scale, const Operand& offset, i
   std::vector<int64_t> dims(type.rank() - 2);
   std::iota(dims.begin(), dims.end(), 1);
   dims.push_back(type.rank());
-  const Value y = Standardize(Reshape(at.values[0], grouped), dims, epsilon);
-  return Add(Mul(Reshape(y, type.shape), at.values[1]), at.values[2]);
+  const Value y = Reshape(Standardize(Reshape(Wide(at.values[0]), grouped), dims, epsilon), type.shape);
+  return InDType(Add(Mul(y, Wide(at.values[1])), Wide(at.values[2])), type.dtype);
 }
 
 Value GlobalNorm(std::span<const Value> tensors, CallSite loc) {
@@ -157,7 +167,7 @@ Value GlobalNorm(std::span<const Value> tensors, CallSite loc) {
   for (const Value& tensor : tensors) {
     if (!tensor.valid()) return {};
     if (!IsFloat(tensor.dtype())) {
-      tensor.graph()->RecordError(fmt::format("{}: takes f32, f64 or bf16, got {}.",
+      tensor.graph()->RecordError(fmt::format("{}: takes f32, f64 or bf16, got {}; cast it.",
                                               tensor.graph()->Describe("global_norm", loc),
                                               tensor.type().ToString()));
       return {};
@@ -168,9 +178,7 @@ Value GlobalNorm(std::span<const Value> tensors, CallSite loc) {
   Value sum;
   for (const Value& tensor : tensors) {
     const Value x = InDType(tensor, dtype);
-    std::vector<int64_t> dims(tensor.rank());
-    std::iota(dims.begin(), dims.end(), 0);
-    const Value square = ReduceSum(Square(x), dims);
+    const Value square = ReduceSum(Square(x));
     sum = sum.valid() ? Add(sum, square) : square;
   }
   return Sqrt(sum);

@@ -5,12 +5,14 @@
 #include <span>
 #include <vector>
 
+#include "meshwork/ir/dim_list.h"
 #include "meshwork/ir/graph.h"
 #include "meshwork/ir/operand.h"
 
 namespace meshwork {
 
-// Dropout and norms.
+// Norms of bf16 are computed in f32, with the statistics and the scales, and rounded once; scales, offsets and statistics
+// may be f32 then, and the statistics of BatchNorm are.
 
 // Real x; each element becomes 0 with probability `rate`, else x / (1 - rate). The mask is a random_bernoulli
 // of x's shape: bitwise the same in every layout, new at every step if `step` is given; see RandomUniform.
@@ -20,7 +22,7 @@ Value Dropout(const Operand& x, double rate, int64_t seed, int64_t stream, const
 // (mean(x²) - mean² would cancel). Sharded along `dims`: two all-reduces of one element per row, and two
 // for the gradient, one after the other. epsilon = 0 makes constant rows NaN. Errors: as ReduceMean's;
 // epsilon negative or not finite.
-Value Standardize(const Operand& x, const std::vector<int64_t>& dims, double epsilon);
+Value Standardize(const Operand& x, const DimList& dims, double epsilon);
 // x: [..,c..], scale, offset: [c..], any number of dims -> Standardize(x, last dims) · scale + offset (Ba et
 // al., arXiv 1607.06450, section 3.1).
 Value LayerNorm(const Operand& x, const Operand& scale, const Operand& offset, double epsilon = 1e-5);

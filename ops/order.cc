@@ -24,7 +24,7 @@ namespace {
 absl::Status CheckOrdered(const OpView& view) {
   const Type& x = view.operands[0];
   const int64_t dim = view.attrs.Get<int64_t>("dim");
-  if (x.dtype == BOOL) return InvalidArgument("takes numbers, got {}.", x.ToString());
+  if (x.dtype == BOOL) return InvalidArgument("takes numbers, got {}; cast it.", x.ToString());
   MESHWORK_RETURN_IF_ERROR(CheckDim("dim", dim, x));
   if (x.shape[dim] > int64_t{1} << 31)
     return InvalidArgument("dim {} of {} has more than 2^31 elements, which an i32 index cannot count.", dim,
@@ -231,18 +231,19 @@ std::span<const OpRow> OrderOps() {
   return *rows;
 }
 
-Ordered AddOrdered(std::string_view op, const Operand& x, const Attrs& attrs) {
+Ordered AddOrdered(std::string_view op, const Operand& x, int64_t dim, Attrs attrs) {
   const ResolvedOperands at = Resolve({x});
   if (at.graph == nullptr) return {};
+  const std::optional<int64_t> d = CountDim(at, op, dim);
+  if (!d.has_value()) return {};
+  attrs.Set("dim", *d);
   const std::vector<Value> results = at.graph->Add(op, at.values, attrs, at.location);
   return {results[0], results[1]};
 }
 
 Ordered Sort(const Operand& x, int64_t dim, bool descending) {
-  return AddOrdered("sort", x, {{"dim", dim}, {"descending", descending}});
+  return AddOrdered("sort", x, dim, {{"descending", descending}});
 }
-Ordered TopK(const Operand& x, int64_t k, int64_t dim) {
-  return AddOrdered("top_k", x, {{"dim", dim}, {"k", k}});
-}
+Ordered TopK(const Operand& x, int64_t k, int64_t dim) { return AddOrdered("top_k", x, dim, {{"k", k}}); }
 
 }  // namespace meshwork

@@ -8,8 +8,9 @@
 
 namespace meshwork {
 
-// These ops run along one dim; the others stay sharded as they are. If the dim is sharded, ops that have a
-// blockwise form (ops/blockwise.h) gather one summary per block; the others gather the dim.
+// These ops run along one dim, counted from the end if it is negative; the others stay sharded as they are.
+// If the dim is sharded, ops that have a blockwise form (ops/blockwise.h) gather one summary per block; the
+// others gather the dim.
 
 // Sums, products, maxima and minima of all elements up to each; with `reverse` from each to the last, with
 // `exclusive` without the element itself (0, 1, -∞ and ∞ where no element is left). bf16 is summed and

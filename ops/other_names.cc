@@ -115,6 +115,36 @@ const std::vector<Composite>& Composites() {
          const Pair p = XAndOther(g);
          return HingeLoss(p.first, p.second);
        }},
+      {"log_cosh_loss", "LogCoshLoss(predictions, targets)",
+       [](Graph& g) {
+         const Pair p = XAndOther(g);
+         return LogCoshLoss(p.first, p.second);
+       }},
+      {"poisson_loss", "PoissonLoss(log_predictions, targets)",
+       [](Graph& g) {
+         const Pair p = XAndOther(g);
+         return PoissonLoss(p.first, p.second);
+       }},
+      {"cosine_distance", "CosineDistance(a, b)",
+       [](Graph& g) {
+         const Pair p = XAndOther(g);
+         return CosineDistance(p.first, p.second);
+       }},
+      {"triplet_margin_loss", "TripletMarginLoss(anchors, positives, negatives, margin)",
+       [](Graph& g) {
+         const Pair p = XAndOther(g);
+         return TripletMarginLoss(p.first, p.second, p.second, 1);
+       }},
+      {"count_invalid_labels", "CountInvalidLabels(logits, labels)",
+       [](Graph& g) {
+         const Pair p = XAndLabels(g);
+         return CountInvalidLabels(p.first, p.second);
+       }},
+      {"correct_labels", "CorrectLabels(logits, labels)",
+       [](Graph& g) {
+         const Pair p = XAndLabels(g);
+         return CorrectLabels(p.first, p.second);
+       }},
       {"kl_divergence", "KlDivergence(log_predictions, targets)",
        [](Graph& g) {
          const Pair p = XAndOther(g);
@@ -171,6 +201,10 @@ const std::vector<Composite>& Composites() {
       {"resize", "Resize(x, sizes, form)",
        [](Graph& g) {
          return Resize(Image(g), {8, 8}, ResizeForm::kNearest);
+       }},
+      {"upsample", "Upsample(x, factors, form)",
+       [](Graph& g) {
+         return Upsample(Image(g), {2, 2});
        }},
       {"rotary_positions", "RotaryPositions(x)",
        [](Graph& g) {
@@ -259,6 +293,7 @@ const std::vector<OtherName>& OtherNames() {
       {"convert_element_type", "cast"},
       {"astype", "cast"},
       {"detach", "stop_gradient"},
+      {"in_train_phase", "when_training"},
       {"full", "constant"},
       {"fill", "constant"},
       {"zeros", "constant"},

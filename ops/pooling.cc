@@ -23,7 +23,7 @@ using Ints = std::vector<int64_t>;
 // ---- Inference.
 
 absl::StatusOr<Slidings> CheckPool(const Attrs& attrs, const Type& x) {
-  if (!IsFloat(x.dtype)) return InvalidArgument("takes f32, f64 or bf16, got {}.", x.ToString());
+  if (!IsFloat(x.dtype)) return InvalidArgument("takes f32, f64 or bf16, got {}; cast it.", x.ToString());
   const Ints& window = attrs.Get<Ints>("window");
   if (window.empty())
     return InvalidArgument("window=[] has no entry for the spatial dims of {}.", x.ToString());

@@ -23,7 +23,8 @@ namespace {
 
 absl::StatusOr<std::vector<Type>> InferAny(const OpView& view) {
   if (!view.operands.empty() && view.operands[0] != Type{I64, {}})
-    return InvalidArgument("the step must be i64[], got {}.", view.operands[0].ToString());
+    return InvalidArgument("the step must be i64[], got {}; give a variable that counts steps.",
+                           view.operands[0].ToString());
   return std::vector<Type>{
       {view.attrs.Get<DType>("dtype"), ToShape(view.attrs.Get<std::vector<int64_t>>("shape"))}};
 }

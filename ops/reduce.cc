@@ -51,7 +51,7 @@ absl::StatusOr<std::vector<Type>> InferLogical(const OpView& view) {
 
 absl::StatusOr<std::vector<Type>> InferMean(const OpView& view) {
   if (!IsFloat(view.operands[0].dtype))
-    return InvalidArgument("takes f32, f64 or bf16, got {}.", view.operands[0].ToString());
+    return InvalidArgument("takes f32, f64 or bf16, got {}; cast it.", view.operands[0].ToString());
   return InferReduce(view);
 }
 
@@ -121,7 +121,7 @@ std::vector<Value> ProdGrad(const GradView& view) {
 absl::StatusOr<std::vector<Type>> InferArgmax(const OpView& view) {
   const Type& x = view.operands[0];
   const int64_t dim = view.attrs.Get<int64_t>("dim");
-  if (x.dtype == BOOL) return InvalidArgument("takes numbers, got {}.", x.ToString());
+  if (x.dtype == BOOL) return InvalidArgument("takes numbers, got {}; cast it.", x.ToString());
   MESHWORK_RETURN_IF_ERROR(CheckDim("dim", dim, x));
   if (x.shape[dim] == 0)
     return InvalidArgument("dim {} of {} is empty; it has no largest and no smallest element.", dim,
@@ -314,11 +314,11 @@ std::optional<KernelSpec> StackArg(const KernelSpec& spec, const StackDims& dims
 
 // ---- Rows.
 
-OpRow Reduction(std::string_view name, std::string_view doc,
-                absl::StatusOr<std::vector<Type>> (*infer)(const OpView&), Rule (*rule)(const OpView&),
-                std::vector<Value> (*grad)(const GradView&), KernelFactory cpu,
-                std::optional<KernelSpec> (*stack)(const KernelSpec&, const StackDims&),
-                std::vector<std::string_view> samples, double sample_low = -1, double sample_high = 1) {
+OpRow ReductionRow(std::string_view name, std::string_view doc,
+                   absl::StatusOr<std::vector<Type>> (*infer)(const OpView&), Rule (*rule)(const OpView&),
+                   std::vector<Value> (*grad)(const GradView&), KernelFactory cpu,
+                   std::optional<KernelSpec> (*stack)(const KernelSpec&, const StackDims&),
+                   std::vector<std::string_view> samples, double sample_low = -1, double sample_high = 1) {
   return {.name = name,
           .doc = doc,
           .attrs = {{"dims", AttrKind::kInts}, {"keep_dims", AttrKind::kBool, false}},
@@ -374,23 +374,24 @@ std::span<const OpRow> ReduceOps() {
   const std::vector<std::string_view> bools = {"bool[4,6]; dims=[0]", "bool[4,6]; dims=[1]",
                                                "bool[2,3,4]; dims=[0,2] keep_dims=true"};
   static const auto* rows = new std::vector<OpRow>{
-      Reduction("reduce_sum", "sum over dims; of bf16 in float, rounded once", InferReduce,
-                ReduceRule<ReduceOp::kSum>, SumGrad, ReduceCpu<SumOf>, StackReduce<ReduceOp::kSum>, numbers),
-      Reduction("reduce_mean", "mean over dims; NaN over none", InferMean, ReduceRule<ReduceOp::kSum>,
-                MeanGrad, MeanCpu, StackReduce<ReduceOp::kSum>, reals),
-      Reduction("reduce_max", "maximum over dims; NaN if one is, 0 above -0", InferReduce,
-                ReduceRule<ReduceOp::kMax>, ExtremumGrad, ReduceCpu<MaxOf>, StackReduce<ReduceOp::kMax>,
-                numbers),
-      Reduction("reduce_min", "minimum over dims; NaN if one is, -0 below 0", InferReduce,
-                ReduceRule<ReduceOp::kMin>, ExtremumGrad, ReduceCpu<MinOf>, StackReduce<ReduceOp::kMin>,
-                numbers),
-      Reduction("reduce_prod", "product over dims; of bf16 in float, rounded once", InferReduce,
-                ReduceRule<ReduceOp::kProd>, ProdGrad, ReduceCpu<ProdOf>, StackReduce<ReduceOp::kProd>,
-                numbers, 0.75, 1.5),
-      Reduction("reduce_all", "true where all are, over dims", InferLogical, ReduceRule<ReduceOp::kAnd>,
-                nullptr, LogicalCpu<AndOf>, StackReduce<ReduceOp::kAnd>, bools),
-      Reduction("reduce_any", "true where one is, over dims", InferLogical, ReduceRule<ReduceOp::kOr>,
-                nullptr, LogicalCpu<OrOf>, StackReduce<ReduceOp::kOr>, bools),
+      ReductionRow("reduce_sum", "sum over dims; of bf16 in float, rounded once", InferReduce,
+                   ReduceRule<ReduceOp::kSum>, SumGrad, ReduceCpu<SumOf>, StackReduce<ReduceOp::kSum>,
+                   numbers),
+      ReductionRow("reduce_mean", "mean over dims; NaN over none", InferMean, ReduceRule<ReduceOp::kSum>,
+                   MeanGrad, MeanCpu, StackReduce<ReduceOp::kSum>, reals),
+      ReductionRow("reduce_max", "maximum over dims; NaN if one is, 0 above -0", InferReduce,
+                   ReduceRule<ReduceOp::kMax>, ExtremumGrad, ReduceCpu<MaxOf>, StackReduce<ReduceOp::kMax>,
+                   numbers),
+      ReductionRow("reduce_min", "minimum over dims; NaN if one is, -0 below 0", InferReduce,
+                   ReduceRule<ReduceOp::kMin>, ExtremumGrad, ReduceCpu<MinOf>, StackReduce<ReduceOp::kMin>,
+                   numbers),
+      ReductionRow("reduce_prod", "product over dims; of bf16 in float, rounded once", InferReduce,
+                   ReduceRule<ReduceOp::kProd>, ProdGrad, ReduceCpu<ProdOf>, StackReduce<ReduceOp::kProd>,
+                   numbers, 0.75, 1.5),
+      ReductionRow("reduce_all", "true where all are, over dims", InferLogical, ReduceRule<ReduceOp::kAnd>,
+                   nullptr, LogicalCpu<AndOf>, StackReduce<ReduceOp::kAnd>, bools),
+      ReductionRow("reduce_any", "true where one is, over dims", InferLogical, ReduceRule<ReduceOp::kOr>,
+                   nullptr, LogicalCpu<OrOf>, StackReduce<ReduceOp::kOr>, bools),
       ArgReduction("argmax",
                    "index of the largest element along dim; ties go to the lowest, the first NaN wins",
                    ArgBlockwise<true>, ArgCpu<IsGreater>),
@@ -403,34 +404,34 @@ std::span<const OpRow> ReduceOps() {
 
 namespace {
 
-Value Reduce(std::string_view op, const Operand& x, const Ints& dims, bool keep_dims) {
-  return AddOp(op, {x}, {{"dims", dims}, {"keep_dims", keep_dims}});
+Value Reduce(std::string_view op, const Operand& x, const DimList& dims, bool keep_dims) {
+  return AddOpOver(op, {x}, dims, {{"keep_dims", keep_dims}});
 }
 
 }  // namespace
 
-Value ReduceSum(const Operand& x, const Ints& dims, bool keep_dims) {
+Value ReduceSum(const Operand& x, const DimList& dims, bool keep_dims) {
   return Reduce("reduce_sum", x, dims, keep_dims);
 }
-Value ReduceMean(const Operand& x, const Ints& dims, bool keep_dims) {
+Value ReduceMean(const Operand& x, const DimList& dims, bool keep_dims) {
   return Reduce("reduce_mean", x, dims, keep_dims);
 }
-Value ReduceMax(const Operand& x, const Ints& dims, bool keep_dims) {
+Value ReduceMax(const Operand& x, const DimList& dims, bool keep_dims) {
   return Reduce("reduce_max", x, dims, keep_dims);
 }
-Value ReduceMin(const Operand& x, const Ints& dims, bool keep_dims) {
+Value ReduceMin(const Operand& x, const DimList& dims, bool keep_dims) {
   return Reduce("reduce_min", x, dims, keep_dims);
 }
-Value ReduceProd(const Operand& x, const Ints& dims, bool keep_dims) {
+Value ReduceProd(const Operand& x, const DimList& dims, bool keep_dims) {
   return Reduce("reduce_prod", x, dims, keep_dims);
 }
-Value ReduceAll(const Operand& x, const Ints& dims, bool keep_dims) {
+Value ReduceAll(const Operand& x, const DimList& dims, bool keep_dims) {
   return Reduce("reduce_all", x, dims, keep_dims);
 }
-Value ReduceAny(const Operand& x, const Ints& dims, bool keep_dims) {
+Value ReduceAny(const Operand& x, const DimList& dims, bool keep_dims) {
   return Reduce("reduce_any", x, dims, keep_dims);
 }
-Value Argmax(const Operand& x, int64_t dim) { return AddOp("argmax", {x}, {{"dim", dim}}); }
-Value Argmin(const Operand& x, int64_t dim) { return AddOp("argmin", {x}, {{"dim", dim}}); }
+Value Argmax(const Operand& x, int64_t dim) { return AddOpAlong("argmax", {x}, dim); }
+Value Argmin(const Operand& x, int64_t dim) { return AddOpAlong("argmin", {x}, dim); }
 
 }  // namespace meshwork

@@ -1,4 +1,6 @@
 // Images of other sizes, as sums of gathered rows: their partitioning and gradients follow from gather's.
+#include <algorithm>
+
 #include "fmt/ranges.h"
 #include "meshwork/base/status.h"
 #include "meshwork/ir/builder.h"
@@ -23,6 +25,7 @@ Places PlacesOf(Graph& graph, int64_t from, int64_t to) {
 }
 
 Value Nearest(const Value& x, int64_t dim, int64_t to) {
+  if (to % x.shape()[dim] == 0) return Repeat(x, to / x.shape()[dim], dim);
   const Places places = PlacesOf(*x.graph(), x.shape()[dim], to);
   // floor(place + 1/2)
   return Gather(x, Div(Sub(places.above, static_cast<double>(to)), static_cast<double>(places.divisor)), dim);
@@ -70,6 +73,24 @@ Value Resize(const Operand& x, const std::vector<int64_t>& sizes, ResizeForm for
     resized = form == ResizeForm::kNearest ? Nearest(resized, 1 + d, to) : Bilinear(resized, 1 + d, to);
   }
   return resized;
+}
+
+Value Upsample(const Operand& x, const std::vector<int64_t>& factors, ResizeForm form) {
+  const ResolvedOperands at = Resolve({x});
+  if (at.graph == nullptr) return {};
+  const Type type = at.values[0].type();
+  std::vector<int64_t> sizes;
+  for (size_t d = 0; d < factors.size(); ++d) {
+    const int64_t from = d + 1 < type.shape.size() ? type.shape[d + 1] : 1;
+    if (factors[d] < 1 || factors[d] > kMostResized / std::max<int64_t>(from, 1)) {
+      RecordMistake(at, "upsample",
+                    "factors=[{}] of {}: a factor is at least 1, and no size becomes more than 2^30.",
+                    fmt::join(factors, ","), type.ToString());
+      return {};
+    }
+    sizes.push_back(from * factors[d]);
+  }
+  return Resize(x, sizes, form);
 }
 
 }  // namespace meshwork

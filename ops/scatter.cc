@@ -229,13 +229,15 @@ std::span<const OpRow> ScatterOps() {
 }
 
 Value ScatterMax(const Operand& updates, const Operand& indices, const Shape& shape, int64_t dim) {
-  return AddOp("scatter_max", {updates, indices}, {{"shape", ToInts(shape)}, {"dim", dim}});
+  return AddOp("scatter_max", {updates, indices},
+               {{"shape", ToInts(shape)}, {"dim", FromFront(dim, std::ssize(shape))}});
 }
 Value ScatterMin(const Operand& updates, const Operand& indices, const Shape& shape, int64_t dim) {
-  return AddOp("scatter_min", {updates, indices}, {{"shape", ToInts(shape)}, {"dim", dim}});
+  return AddOp("scatter_min", {updates, indices},
+               {{"shape", ToInts(shape)}, {"dim", FromFront(dim, std::ssize(shape))}});
 }
 Value ScatterUpdate(const Operand& x, const Operand& updates, const Operand& indices, int64_t dim) {
-  return AddOp("scatter_update", {indices, x, updates}, {{"dim", dim}});
+  return AddOp("scatter_update", {indices, x, updates}, {{"dim", FromFront(dim, x.value().rank())}});
 }
 
 }  // namespace meshwork

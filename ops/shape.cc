@@ -89,8 +89,9 @@ absl::StatusOr<std::vector<Type>> InferReshape(const OpView& view) {
   const Type result{x.dtype, ToShape(view.attrs.Get<Ints>("shape"))};
   MESHWORK_RETURN_IF_ERROR(CheckSize(result));
   if (result.num_elements() != x.num_elements())
-    return InvalidArgument("{} has {}, {} has {}; they must be equal.", x.ToString(),
-                           Count(x.num_elements(), "element"), result.ToString(), result.num_elements());
+    return InvalidArgument("{} has {}, {} has {}; they must be equal: give sizes whose product is {}.",
+                           x.ToString(), Count(x.num_elements(), "element"), result.ToString(),
+                           result.num_elements(), x.num_elements());
   return std::vector<Type>{result};
 }
 
@@ -204,8 +205,8 @@ absl::StatusOr<std::vector<Type>> InferTranspose(const OpView& view) {
   Ints all(x.shape.size());
   std::iota(all.begin(), all.end(), 0);
   if (sorted != all)
-    return InvalidArgument("permutation=[{}] does not name each dim of {} once.", fmt::join(permutation, ","),
-                           x.ToString());
+    return InvalidArgument("permutation=[{}] does not name each dim of {} once; give [{}] in another order.",
+                           fmt::join(permutation, ","), x.ToString(), fmt::join(all, ","));
   Type result{x.dtype, {}};
   for (int64_t d : permutation) result.shape.push_back(x.shape[d]);
   return std::vector<Type>{result};
@@ -264,7 +265,9 @@ absl::StatusOr<std::vector<Type>> InferDimensionSize(const OpView& view) {
       return InvalidArgument("dims=[{}] names dim {} twice.", fmt::join(dims, ","), *d);
   }
   const DType dtype = view.attrs.Get<DType>("dtype");
-  if (dtype == BOOL) return InvalidArgument("dtype=bool: a size is a number; give one of those.");
+  if (dtype == BOOL || IsStorage(dtype))
+    return InvalidArgument("dtype={}: a size is f32, f64, bf16, i32 or i64; give one of those.",
+                           DTypeName(dtype));
   int64_t size = 1;
   for (int64_t d : dims) size *= view.operands[0].shape[d];
   if (dtype == I32 && size > std::numeric_limits<int32_t>::max())
@@ -294,6 +297,7 @@ std::span<const OpRow> ShapeOps() {
       {.name = "broadcast_to",
        .doc = "result dim dims[i] takes operand dim i (or repeats it, if of size 1)",
        .attrs = {{"shape", AttrKind::kInts, std::nullopt, true}, {"dims", AttrKind::kInts}},
+       .takes_storage = true,
        .infer = InferBroadcastTo,
        .rule = BroadcastToRule,
        .grad = BroadcastToGrad,
@@ -305,6 +309,7 @@ std::span<const OpRow> ShapeOps() {
       {.name = "reshape",
        .doc = "the same elements in row-major order under another shape",
        .attrs = {{"shape", AttrKind::kInts, std::nullopt, true}},
+       .takes_storage = true,
        .infer = InferReshape,
        .rule = ReshapeRule,
        .grad = ReshapeGrad,
@@ -317,6 +322,7 @@ std::span<const OpRow> ShapeOps() {
       {.name = "squeeze",
        .doc = "x without dims, which are of size 1",
        .attrs = {{"dims", AttrKind::kInts}},
+       .takes_storage = true,
        .infer = InferSqueeze,
        .rule = SqueezeRule,
        .grad = SqueezeGrad,
@@ -329,6 +335,7 @@ std::span<const OpRow> ShapeOps() {
       {.name = "expand_dims",
        .doc = "x with dims of size 1 that lie at dims of the result",
        .attrs = {{"dims", AttrKind::kInts}},
+       .takes_storage = true,
        .infer = InferExpandDims,
        .rule = ExpandDimsRule,
        .grad = ExpandDimsGrad,
@@ -340,15 +347,18 @@ std::span<const OpRow> ShapeOps() {
       {.name = "transpose",
        .doc = "result dim i is operand dim permutation[i]",
        .attrs = {{"permutation", AttrKind::kInts}},
+       .takes_storage = true,
        .infer = InferTranspose,
        .rule = TransposeRule,
        .grad = TransposeGrad,
        .cpu = TransposeCpu,
-       .samples = {"f32[4,6]; permutation=[1,0]", "f64[2,3,4]; permutation=[2,0,1]"}},
+       .samples = {"f32[4,6]; permutation=[1,0]", "f64[2,3,4]; permutation=[2,0,1]",
+                   "u8[2,3,4]; permutation=[2,0,1]"}},
       {.name = "relayout",
        .doc = "x in the given layout",
        .kind = OpKind::kIdentity,
        .attrs = {{"layout", AttrKind::kLayout}},
+       .takes_storage = true,
        .infer = InferRelayout,
        .rule = SameRule,
        .grad = RelayoutGrad,
@@ -360,6 +370,7 @@ std::span<const OpRow> ShapeOps() {
       {.name = "dimension_size",
        .doc = "the number of elements of x along dims, as a scalar",
        .attrs = {{"dims", AttrKind::kInts}, {"dtype", AttrKind::kDType, F32}},
+       .takes_storage = true,
        .infer = InferDimensionSize,
        .rule = DimensionSizeRule,
        .grad = ZeroGradient,
@@ -370,30 +381,64 @@ std::span<const OpRow> ShapeOps() {
 }
 
 Value BroadcastTo(const Operand& x, const Shape& shape, const Ints& dims) {
-  return AddOp("broadcast_to", {x}, {{"shape", ToInts(shape)}, {"dims", dims}});
+  return AddOp("broadcast_to", {x},
+               {{"shape", ToInts(shape)}, {"dims", AllFromFront(dims, std::ssize(shape))}});
 }
 Value Reshape(const Operand& x, const Shape& shape) {
-  return AddOp("reshape", {x}, {{"shape", ToInts(shape)}});
+  const auto open = std::count(shape.begin(), shape.end(), -1);
+  const ResolvedOperands at = Resolve({x});
+  if (open == 0 || at.graph == nullptr) return AddOp("reshape", {x}, {{"shape", ToInts(shape)}});
+  const Type& type = at.values[0].type();
+  Shape rest = shape, full = shape;
+  std::replace(rest.begin(), rest.end(), int64_t{-1}, int64_t{1});
+  // What the other sizes multiply to is checked first, as it may not fit an integer.
+  const bool is_size = CheckSize({type.dtype, rest}).ok();
+  const int64_t others = is_size ? NumElements(rest) : 0;
+  if (open > 1 || others == 0 || type.num_elements() % others != 0) {
+    RecordMistake(
+        at, "reshape",
+        "{} as [{}]: one size may be -1, if the others multiply to a divisor of the {}; write those out.",
+        type.ToString(), fmt::join(shape, ","), Count(type.num_elements(), "element"));
+    return {};
+  }
+  std::replace(full.begin(), full.end(), int64_t{-1}, type.num_elements() / others);
+  return AddOp("reshape", {x}, {{"shape", ToInts(full)}});
 }
 Value Flatten(const Operand& x, int64_t dim) {
   const ResolvedOperands at = Resolve({x});
   if (at.graph == nullptr) return {};
   const Type& type = at.values[0].type();
-  if (const absl::Status status = CheckDim("dim", dim, type); !status.ok()) {
-    RecordMistake(at, "flatten", "{}", MessageOf(status));
-    return {};
-  }
-  Shape shape(type.shape.begin(), type.shape.begin() + dim);
-  shape.push_back(NumElements(Shape(type.shape.begin() + dim, type.shape.end())));
+  const std::optional<int64_t> first = CountDim(at, "flatten", dim);
+  if (!first.has_value()) return {};
+  Shape shape(type.shape.begin(), type.shape.begin() + *first);
+  shape.push_back(NumElements(Shape(type.shape.begin() + *first, type.shape.end())));
   return Reshape(x, shape);
 }
-Value Squeeze(const Operand& x, const Ints& dims) { return AddOp("squeeze", {x}, {{"dims", dims}}); }
-Value ExpandDims(const Operand& x, const Ints& dims) { return AddOp("expand_dims", {x}, {{"dims", dims}}); }
-Value Transpose(const Operand& x, const Ints& permutation) {
-  return AddOp("transpose", {x}, {{"permutation", permutation}});
+Value Squeeze(const Operand& x, const DimList& dims) {
+  const ResolvedOperands at = Resolve({x});
+  if (at.graph == nullptr) return {};
+  std::optional<Ints> counted = CountDims(at, "squeeze", dims);
+  if (!counted.has_value()) return {};
+  std::sort(counted->begin(), counted->end());
+  return AddOp("squeeze", {x}, {{"dims", *std::move(counted)}});
 }
-Value DimensionSize(const Operand& x, const Ints& dims, DType dtype) {
-  return AddOp("dimension_size", {x}, {{"dims", dims}, {"dtype", dtype}});
+Value ExpandDims(const Operand& x, const DimList& dims) {
+  const ResolvedOperands at = Resolve({x});
+  if (at.graph == nullptr) return {};
+  if (dims.is_all()) {
+    RecordMistake(at, "expand_dims", "ALL_DIMS of {}; name the new dims of the result.",
+                  at.values[0].type().ToString());
+    return {};
+  }
+  Ints counted = AllFromFront(dims.dims(), at.values[0].rank() + std::ssize(dims.dims()));
+  std::sort(counted.begin(), counted.end());
+  return AddOp("expand_dims", {x}, {{"dims", std::move(counted)}});
+}
+Value Transpose(const Operand& x, const Ints& permutation) {
+  return AddOp("transpose", {x}, {{"permutation", AllFromFront(permutation, x.value().rank())}});
+}
+Value DimensionSize(const Operand& x, const DimList& dims, DType dtype) {
+  return AddOpOver("dimension_size", {x}, dims, {{"dtype", dtype}});
 }
 
 Value WithLayout(const Value& x, const LayoutSpec& layout, CallSite loc) {
@@ -409,7 +454,7 @@ Value AllowGather(const Value& x) {
 Value Relayout(const Operand& x, const LayoutSpec& layout) {
   ResolvedOperands resolved = Resolve({x});
   if (resolved.graph == nullptr) return {};
-  absl::StatusOr<LayoutPin> pin = LayoutPin::Create(resolved.graph->mesh(), layout);
+  absl::StatusOr<LayoutPin> pin = resolved.graph->MakePin(layout);
   if (!pin.ok()) {
     resolved.graph->RecordError(std::string(
         MessageOf(Annotate(pin.status(), resolved.graph->Describe("relayout", resolved.location) + ": "))));

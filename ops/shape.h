@@ -4,27 +4,30 @@
 #include <cstdint>
 #include <vector>
 
+#include "meshwork/ir/dim_list.h"
 #include "meshwork/ir/graph.h"
 #include "meshwork/ir/operand.h"
 
 namespace meshwork {
 
-// Shapes.
+// Shapes. Negative dims count from the end: -1 is the last one.
 // Result dim dims[i] takes operand dim i; x is repeated along the other dims. An operand dim of size 1
 // stretches.
 Value BroadcastTo(const Operand& x, const Shape& shape, const std::vector<int64_t>& dims);
+// x in row-major order under another shape, in which one size may be -1: what is left for it. Errors: another number of
+// elements; two sizes of -1, or one beside a size of 0.
 Value Reshape(const Operand& x, const Shape& shape);
 // [n,a,b] -> [n, a · b]: the dims from `dim` on as one. Error: no such dim.
 Value Flatten(const Operand& x, int64_t dim = 1);
-// x without `dims`, which have size 1 and increase: [4,1,6] without [1] is [4,6]. Unlike a Reshape, it says
+// x without `dims`, which have size 1: [4,1,6] without [1] is [4,6]. Unlike a Reshape, it says
 // which dim of the result is which dim of x, so that every dim stays sharded as it is.
-Value Squeeze(const Operand& x, const std::vector<int64_t>& dims);
-// x with dims of size 1 at `dims` of the result, which increase: [4,6] with [1] is [4,1,6].
-Value ExpandDims(const Operand& x, const std::vector<int64_t>& dims);
+Value Squeeze(const Operand& x, const DimList& dims);
+// x with dims of size 1 at `dims` of the result: [4,6] with [1] is [4,1,6], with [-1] it is [4,6,1].
+Value ExpandDims(const Operand& x, const DimList& dims);
 // Result dim i is operand dim permutation[i].
 Value Transpose(const Operand& x, const std::vector<int64_t>& permutation);
 // The number of elements of x along `dims`, as a scalar.
-Value DimensionSize(const Operand& x, const std::vector<int64_t>& dims, DType dtype);
+Value DimensionSize(const Operand& x, const DimList& dims, DType dtype);
 // x, with its layout pinned where it is computed; the compiler chooses OPEN dims.
 // Errors: x is pinned already, a layout that does not fit.
 Value WithLayout(const Value& x, const LayoutSpec& layout, CallSite loc = CallSite::Current());

@@ -278,7 +278,7 @@ Kernel PadKernel(const KernelSpec& spec, T value) {
 
 Kernel PadCpu(const KernelSpec& spec) {
   const double value = spec.attrs.Get<double>("value");
-  return Dispatch(spec.results[0].local.dtype, [&](auto zero) {
+  return DispatchAny(spec.results[0].local.dtype, [&](auto zero) {
     using T = Stored<decltype(zero)>;
     return PadKernel<T>(spec, static_cast<T>(value));
   });
@@ -293,6 +293,7 @@ std::span<const OpRow> SlicingOps() {
       {.name = "slice",
        .doc = "x[start:limit:stride] per dim; no stride is 1 everywhere",
        .attrs = {{"start", AttrKind::kInts}, {"limit", AttrKind::kInts}, {"stride", AttrKind::kInts, Ints()}},
+       .takes_storage = true,
        .infer = InferSlice,
        .rule = SliceRule,
        .resize = ResizeSlice,
@@ -310,13 +311,14 @@ std::span<const OpRow> SlicingOps() {
                  {"high", AttrKind::kInts},
                  {"interior", AttrKind::kInts, Ints()},
                  {"value", AttrKind::kFloat, 0.0}},
+       .takes_storage = true,
        .infer = InferPad,
        .rule = PadRule,
        .exchange = PadExchange,
        .grad = PadGrad,
        .cpu = PadCpu,
        .samples = {"f32[4,6]; low=[0,1] high=[0,2]", "f64[4,6]; low=[1,0] high=[0,0] value=2.5",
-                   "bf16[4,6]; low=[0,-1] high=[0,-2] value=-1",
+                   "u8[4,6]; low=[1,0] high=[0,0] value=255", "bf16[4,6]; low=[0,-1] high=[0,-2] value=-1",
                    "f32[4,6]; low=[-1,0] high=[2,0] interior=[2,0]", "i32[5]; low=[2] high=[0] value=7",
                    "i64[2,3,4]; low=[0,1,0] high=[0,1,0] interior=[0,1,0] value=1",
                    "bool[4,6]; low=[0,1] high=[0,0] value=1", "f32[]; low=[] high=[]"}},
@@ -338,6 +340,12 @@ struct Builder {
         std::string(MessageOf(Annotate(status, at.graph->Describe(op, at.location) + ": "))));
     return false;
   }
+  // Whether there is such a dim; counts it from 0.
+  bool Counts(int64_t& dim) const {
+    const std::optional<int64_t> d = CountDim(at, op, dim);
+    dim = d.value_or(dim);
+    return d.has_value();
+  }
 };
 
 std::vector<Value> SplitAt(const Operand& x, const Ints& sizes, int64_t dim) {
@@ -356,7 +364,7 @@ Value Slice(const Operand& x, const Ints& start, const Ints& limit, const Ints& 
 
 Value SliceDim(const Operand& x, int64_t dim, int64_t start, int64_t limit, int64_t stride) {
   const Builder builder(x, "slice");
-  if (!builder.valid() || !builder.Check(CheckDim("dim", dim, builder.x().type()))) return {};
+  if (!builder.valid() || !builder.Counts(dim)) return {};
   Ints starts(builder.x().shape().size(), 0), limits = ToInts(builder.x().shape()), strides(starts.size(), 1);
   starts[dim] = start;
   limits[dim] = limit;
@@ -374,15 +382,16 @@ std::vector<Value> Split(const Operand& x, int64_t parts, int64_t dim) {
   const auto invalid = [&] {
     return std::vector<Value>(static_cast<size_t>(std::clamp<int64_t>(parts, 0, kMostParts)));
   };
-  if (!builder.valid() || !builder.Check(CheckDim("dim", dim, builder.x().type()))) return invalid();
+  if (!builder.valid() || !builder.Counts(dim)) return invalid();
   const int64_t size = builder.x().shape()[dim];
   if (parts > kMostParts) {
     builder.Check(InvalidArgument("parts={} is beyond 2^20, the most there can be.", parts));
     return invalid();
   }
   if (parts < 1 || size % parts != 0) {
-    builder.Check(InvalidArgument("dim {} of {} has size {}, which is no multiple of parts={}.", dim,
-                                  builder.x().type().ToString(), size, parts));
+    builder.Check(InvalidArgument(
+        "dim {} of {} has size {}, which is no multiple of parts={}; SplitSizes makes parts of any sizes.",
+        dim, builder.x().type().ToString(), size, parts));
     return invalid();
   }
   return SplitAt(x, Ints(static_cast<size_t>(parts), size / parts), dim);
@@ -390,8 +399,7 @@ std::vector<Value> Split(const Operand& x, int64_t parts, int64_t dim) {
 
 std::vector<Value> SplitSizes(const Operand& x, const Ints& sizes, int64_t dim) {
   const Builder builder(x, "split");
-  if (!builder.valid() || !builder.Check(CheckDim("dim", dim, builder.x().type())))
-    return std::vector<Value>(sizes.size());
+  if (!builder.valid() || !builder.Counts(dim)) return std::vector<Value>(sizes.size());
   const int64_t size = builder.x().shape()[dim];
   int64_t rest = size;
   for (int64_t s : sizes) rest = s < 0 || s > rest || rest < 0 ? -1 : rest - s;

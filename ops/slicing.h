@@ -4,13 +4,14 @@
 #include <cstdint>
 #include <vector>
 
+#include "meshwork/ir/dim_list.h"
 #include "meshwork/ir/graph.h"
 #include "meshwork/ir/operand.h"
 
 namespace meshwork {
 
 // Slices. Every dim may stay sharded: along a sharded dim that is cut, padded or joined, devices exchange
-// only the elements that their blocks of the result consist of.
+// only the elements that their blocks of the result consist of. A negative `dim` counts from the end.
 // x[start:limit:stride] per dim; stride defaults to 1. Errors: lists that are not one entry per dim, a
 // start above its limit, a limit above the size, a stride below 1.
 Value Slice(const Operand& x, const std::vector<int64_t>& start, const std::vector<int64_t>& limit,
@@ -25,10 +26,10 @@ Value Pad(const Operand& x, const std::vector<int64_t>& low, const std::vector<i
 // xs one after the other along `dim`; their other dims are equal.
 Value Concat(const std::vector<Value>& xs, int64_t dim, CallSite loc = CallSite::Current());
 // x backwards along each of `dims`.
-Value Reverse(const Operand& x, const std::vector<int64_t>& dims);
+Value Reverse(const Operand& x, const DimList& dims);
 // x with element i along `dim` moved to i + shift; what leaves at one end comes in at the other.
 Value Roll(const Operand& x, int64_t shift, int64_t dim);
-// xs along a new dim: n of [a,b], stacked at dim 1, are [a,n,b].
+// xs along a new dim of the result: n of [a,b], stacked at dim 1, are [a,n,b]; at dim -1 they are [a,b,n].
 Value Stack(const std::vector<Value>& xs, int64_t dim, CallSite loc = CallSite::Current());
 // `parts` slices of equal size along `dim`. Error: the size is no multiple of parts.
 std::vector<Value> Split(const Operand& x, int64_t parts, int64_t dim);

@@ -19,16 +19,19 @@ struct OverDims {
   ResolvedOperands at;
   std::optional<Ints> dims;
 
-  OverDims(const Operand& x, std::string_view op, const Ints& asked) : at(Resolve({x})) {
+  OverDims(const Operand& x, std::string_view op, const DimList& asked) : at(Resolve({x})) {
     if (at.graph == nullptr) return;
     if (!IsFloat(at.values[0].dtype())) {
-      RecordMistake(at, op, "takes f32, f64 or bf16, got {}.", at.values[0].type().ToString());
+      RecordMistake(at, op, "takes f32, f64 or bf16, got {}; cast it.", at.values[0].type().ToString());
       return;
     }
     dims = CountDims(at, op, asked);
   }
   bool valid() const { return dims.has_value(); }
-  const Value& x() const { return at.values[0]; }
+  // The operand in the dtype that statistics are computed in, f32 for bf16; `InOwn` rounds a result. To be called within
+  // the scope of the operand's location.
+  Value Wide() const { return InDType(at.values[0], WideDType(at.values[0].dtype())); }
+  Value InOwn(const Value& result) const { return InDType(result, at.values[0].dtype()); }
   // `reduced`, which has the dims with size 1, without them unless they are to be kept.
   Value Kept(const Value& reduced, bool keep_dims) const {
     Ints sorted = *dims;
@@ -45,24 +48,25 @@ Value Shift(const Value& x, const Ints& dims) {
 
 }  // namespace
 
-Value SoftmaxOver(const Operand& x, const Ints& dims) {
+Value SoftmaxOver(const Operand& x, const DimList& dims) {
   const OverDims over(x, "softmax", dims);
   if (!over.valid()) return {};
   const LocationScope scope(*over.at.graph, over.at.location);
-  const Value e = Exp(Sub(over.x(), StopGradient(ReduceMax(over.x(), *over.dims, /*keep_dims=*/true))));
-  return Div(e, ReduceSum(e, *over.dims, /*keep_dims=*/true));
+  const Value wide = over.Wide();
+  const Value e = Exp(Sub(wide, StopGradient(ReduceMax(wide, *over.dims, /*keep_dims=*/true))));
+  return over.InOwn(Div(e, ReduceSum(e, *over.dims, /*keep_dims=*/true)));
 }
 
-Value LogSumExp(const Operand& x, const Ints& dims, bool keep_dims) {
+Value LogSumExp(const Operand& x, const DimList& dims, bool keep_dims) {
   const OverDims over(x, "log_sum_exp", dims);
   if (!over.valid()) return {};
   const LocationScope scope(*over.at.graph, over.at.location);
-  const Value shift = Shift(over.x(), *over.dims);
-  const Value sum = ReduceSum(Exp(Sub(over.x(), shift)), *over.dims, /*keep_dims=*/true);
-  return over.Kept(Add(Log(sum), shift), keep_dims);
+  const Value wide = over.Wide(), shift = Shift(wide, *over.dims);
+  const Value sum = ReduceSum(Exp(Sub(wide, shift)), *over.dims, /*keep_dims=*/true);
+  return over.InOwn(over.Kept(Add(Log(sum), shift), keep_dims));
 }
 
-Value Variance(const Operand& x, const Ints& dims, double correction, bool keep_dims) {
+Value Variance(const Operand& x, const DimList& dims, double correction, bool keep_dims) {
   const OverDims over(x, "variance", dims);
   if (!over.valid()) return {};
   if (!std::isfinite(correction)) {
@@ -70,29 +74,31 @@ Value Variance(const Operand& x, const Ints& dims, double correction, bool keep_
     return {};
   }
   const LocationScope scope(*over.at.graph, over.at.location);
-  const Value centered = Sub(over.x(), ReduceMean(over.x(), *over.dims, /*keep_dims=*/true));
-  if (correction == 0) return ReduceMean(Square(centered), *over.dims, keep_dims);
-  const Value count = DimensionSize(over.x(), *over.dims, over.x().dtype());
-  return Div(ReduceSum(Square(centered), *over.dims, keep_dims), Sub(count, correction));
+  const Value wide = over.Wide();
+  const Value centered = Sub(wide, ReduceMean(wide, *over.dims, /*keep_dims=*/true));
+  if (correction == 0) return over.InOwn(ReduceMean(Square(centered), *over.dims, keep_dims));
+  const Value count = DimensionSize(wide, *over.dims, wide.dtype());
+  return over.InOwn(Div(ReduceSum(Square(centered), *over.dims, keep_dims), Sub(count, correction)));
 }
 
-Value StandardDeviation(const Operand& x, const Ints& dims, double correction, bool keep_dims) {
+Value StandardDeviation(const Operand& x, const DimList& dims, double correction, bool keep_dims) {
   const Value variance = Variance(x, dims, correction, keep_dims);
   return variance.valid() ? Sqrt(Operand(variance)) : variance;
 }
 
-Value Norm(const Operand& x, const Ints& dims, double order, bool keep_dims) {
+Value Norm(const Operand& x, const DimList& dims, double order, bool keep_dims) {
   const OverDims over(x, "norm", dims);
   if (!over.valid()) return {};
   const LocationScope scope(*over.at.graph, over.at.location);
-  if (order == 1) return ReduceSum(Abs(over.x()), *over.dims, keep_dims);
+  const Value wide = over.Wide();
+  if (order == 1) return over.InOwn(ReduceSum(Abs(wide), *over.dims, keep_dims));
   if (order == 2) {
-    const Value sum = ReduceSum(Square(over.x()), *over.dims, keep_dims);
+    const Value sum = ReduceSum(Square(wide), *over.dims, keep_dims);
     // The root has no slope at 0.
     const Value is_zero = Equal(sum, 0.0);
-    return Select(is_zero, 0.0, Sqrt(Select(is_zero, 1.0, sum)));
+    return over.InOwn(Select(is_zero, 0.0, Sqrt(Select(is_zero, 1.0, sum))));
   }
-  if (std::isinf(order) && order > 0) return ReduceMax(Abs(over.x()), *over.dims, keep_dims);
+  if (std::isinf(order) && order > 0) return over.InOwn(ReduceMax(Abs(wide), *over.dims, keep_dims));
   RecordMistake(over.at, "norm", "order={}; it is 1, 2 or infinity.", order);
   return {};
 }
@@ -108,7 +114,7 @@ Value InTopK(const Operand& predictions, const Operand& targets, int64_t k) {
   if (!fits) {
     RecordMistake(at, "in_top_k",
                   "predictions are {}, targets {}; they must be f32, f64 or bf16 [..,c] and i32 or i64 [..] "
-                  "with the same sizes.",
+                  "with the same sizes; give one target per row of the predictions.",
                   p.ToString(), t.ToString());
     return {};
   }

@@ -11,7 +11,6 @@ namespace meshwork {
 namespace {
 
 // What is counted in: exact for as many tokens as f32 has whole numbers.
-DType CountsOf(DType dtype) { return dtype == BF16 ? F32 : dtype; }
 
 // hot: [g,s,e] -> [g,s,e], how many of the tokens before each go to the expert.
 Value CountBefore(const Value& hot) { return Cumsum(hot, 1, /*exclusive=*/true); }
@@ -23,7 +22,7 @@ struct Choice {
 };
 
 Choice Choose(const Value& gates, const Value& among) {
-  const Value hot = OneHot(Argmax(among, 2), gates.shape()[2], CountsOf(gates.dtype()));
+  const Value hot = OneHot(Argmax(among, 2), gates.shape()[2], WideDType(gates.dtype()));
   return {hot, ReduceSum(Mul(gates, InDType(hot, gates.dtype())), {2})};
 }
 
@@ -69,7 +68,7 @@ Value RotaryPositions(const Operand& x, double base) {
     return {};
   }
   const int64_t s = v.shape()[rank - 3], d = v.shape()[rank - 1];
-  const DType dtype = CountsOf(v.dtype());
+  const DType dtype = WideDType(v.dtype());
   Graph& graph = *at.graph;
   // Without positions or dims there is nothing to turn, and no step between angles.
   const Value pair = Iota(graph, {dtype, {1, 1, d / 2}}, 2);

@@ -1,5 +1,6 @@
 #include "meshwork/runtime/binding.h"
 
+#include <algorithm>
 #include <functional>
 #include <map>
 #include <set>
@@ -32,6 +33,15 @@ Region RegionOf(std::string_view kind, const std::string& name, const Tensor& te
 }
 Region RegionOf(std::string_view kind, const std::string& name, const DTensor& tensor) {
   return {tensor.instance(0), tensor.bytes(), fmt::format("{} \"{}\"", kind, name)};
+}
+
+// How the message about a feed of another shape ends.
+std::string HowToFeed(const Shape& fed, const Shape& wanted) {
+  if (fed.size() + 1 == wanted.size()) return "; dim 0 is that of the batch, also of one example";
+  if (fed.empty() || fed.size() != wanted.size() || fed[0] <= wanted[0] ||
+      !std::equal(fed.begin() + 1, fed.end(), wanted.begin() + 1))
+    return "";
+  return fmt::format("; of more rows, feed {} at a time", wanted[0]);
 }
 
 // What is written lies apart from all else.
@@ -145,15 +155,17 @@ absl::Status CheckFeeds(const Graph& local, const std::set<std::string>& distrib
     if (memory.distributed_feeds.contains(info.name)) continue;
     const auto it = feeds.find(info.name);
     if (it == feeds.end()) {
-      return InvalidArgument("Run: feed \"{}\" is missing; {} takes every input at every step.", info.name,
-                             Signature(local));
+      return InvalidArgument(
+          "Run: feed \"{}\" is missing; {} takes every input at every step: feed it, or drop an input that nothing "
+          "reads.",
+          info.name, Signature(local));
     }
     const Type& type = it->second.type();
     MESHWORK_RETURN_IF_ERROR(Annotate(it->second.status(), fmt::format("Run: feed \"{}\": ", info.name)));
     if (type.shape != info.global.shape) {
       return InvalidArgument(
-          "Run: feed \"{}\" is {}; the program takes {}, compile it for this shape or feed that one.",
-          info.name, type.ToString(), info.global.ToString());
+          "Run: feed \"{}\" is {}; the program takes {}, compile it for this shape or feed that one{}.",
+          info.name, type.ToString(), info.global.ToString(), HowToFeed(type.shape, info.global.shape));
     }
     if (type.dtype != info.global.dtype) {
       return InvalidArgument(

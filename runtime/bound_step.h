@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "meshwork/base/one_caller.h"
 #include "meshwork/runtime/dtensor.h"
 #include "meshwork/runtime/tensor.h"
 
@@ -31,8 +32,14 @@ class BoundStep {
   // Runs one step, on what the fed tensors hold now. Allocates nothing unless it fails. Errors, after which
   // the variables are as they were with ExecutorOptions::atomic, and undefined without: replicas that differ; no memory
   // for a kernel or for a library that it calls; an error of the transport, with which the other domains fail, too,
-  // unless they have ended the step. Another error: this BoundStep was moved from.
+  // unless they have ended the step. Other errors: this BoundStep was moved from; another call runs (RefuseBeside).
   absl::Status Run();
+  // Refuses Run while another call runs that `caller` has begun: FailedPrecondition, and nothing is done. `object`: a
+  // literal, what serves one call at a time.
+  void RefuseBeside(std::shared_ptr<OneCaller> caller, const char* object) {
+    caller_ = std::move(caller);
+    object_ = object;
+  }
   // By name; each step overwrites them.
   const std::map<std::string, Tensor>& outputs() const { return memory_.outputs; }
   const std::map<std::string, DTensor>& distributed_outputs() const { return memory_.distributed_outputs; }
@@ -40,11 +47,14 @@ class BoundStep {
  private:
   friend class Executor;
   explicit BoundStep(std::shared_ptr<PreparedStep> step) : step_(std::move(step)) {}
+  absl::Status RunAlone();
 
   std::shared_ptr<PreparedStep> step_;  // null once it was moved from
   // The variables whose new values lie in their spares when a step has run; null if there are none.
   std::shared_ptr<std::vector<DTensor>> updated_;
   std::shared_ptr<StepRecord> record_;  // null: nobody counts
+  std::shared_ptr<OneCaller> caller_;   // null: nobody else calls
+  const char* object_ = nullptr;        // of caller_
   StepMemory memory_;
   std::vector<const std::byte*> feed_addresses_;  // per argument; null for variables
   std::vector<std::byte*> output_addresses_;      // per output; null where it is not asked for

@@ -28,6 +28,12 @@ BoxBuffer BoxBuffer::OfDevice(const Layout& layout, const Shape& global, int64_t
   return buffer;
 }
 
+BoxBuffer BoxBuffer::OfBox(const Block& box) {
+  BoxBuffer buffer{{}, SizesOf(box)};
+  for (const Extent& extent : box) buffer.start.push_back(extent.start);
+  return buffer;
+}
+
 BoxBuffer BoxBuffer::OfPart(const Layout& layout, const Shape& global, int64_t device, const Block& part) {
   const BoxBuffer of_factors = OfDevice(layout, global, device);
   if (!layout.is_strided() || NumElements(part) == 0) return of_factors;

@@ -29,7 +29,9 @@ struct BoxBuffer {
   // block is short.
   static BoxBuffer OfDevice(const Layout& layout, const Shape& global, int64_t device);
   static BoxBuffer Whole(const Shape& global) { return {Shape(global.size(), 0), global}; }
-  // That buffer with one dim per dim of the tensor, also if the layout is strided: element i of the dims, if it lies in
+  // A buffer that holds one box.
+  static BoxBuffer OfBox(const Block& box);
+  // OfDevice's buffer with one dim per dim of the tensor, also if the layout is strided: element i of the dims, if it lies in
   // `part`, is element i - start of the buffer. REQUIRES: `part` lies in one plain part (layout/plain_parts.h) of the
   // device's block.
   static BoxBuffer OfPart(const Layout& layout, const Shape& global, int64_t device, const Block& part);

@@ -4,6 +4,8 @@
 #include <optional>
 
 #include "meshwork/base/status.h"
+#include "meshwork/layout/plain_parts.h"
+#include "meshwork/runtime/box.h"
 #include "meshwork/runtime/replicas.h"
 
 namespace meshwork {
@@ -96,8 +98,11 @@ absl::Status Pack(const Tensor& host, DTensor& to, bool poison_padding) {
   MESHWORK_CHECK(to.valid());
   MESHWORK_RETURN_IF_ERROR(Annotate(host.status(), "Pack: "));
   if (host.type() != to.type()) {
-    return InvalidArgument("Pack: a {} cannot fill a {} {}; dtype and shape must agree.",
-                           host.type().ToString(), to.type().ToString(), to.layout().ToString());
+    return InvalidArgument("Pack: a {} cannot fill a {} {}; dtype and shape must agree{}.",
+                           host.type().ToString(), to.type().ToString(), to.layout().ToString(),
+                           host.shape() == to.type().shape
+                               ? fmt::format(", and Tensor::Cast makes {} of it", DTypeName(to.type().dtype))
+                               : "");
   }
   for (int64_t i = 0; i < to.instances().count(); ++i)
     MESHWORK_RETURN_IF_ERROR(UploadInstance(host, to, i, poison_padding));
@@ -124,6 +129,30 @@ absl::StatusOr<Tensor> Unpack(const DTensor& from, bool check_replicas) {
                                                     static_cast<std::byte*>(host.raw())));
   }
   return host;
+}
+
+absl::StatusOr<std::vector<Shard>> ShardsOf(const DTensor& from) {
+  MESHWORK_CHECK(from.valid());
+  std::vector<std::vector<Shard>> of_instance(static_cast<size_t>(from.instances().count()));
+  for (int64_t i = 0; i < from.instances().count(); ++i) {
+    for (const PlainPart& part : PlainParts(from.layout(), from.type().shape, from.block(i))) {
+      Tensor elements({from.type().dtype, SizesOf(part.box)});
+      MESHWORK_RETURN_IF_ERROR(elements.status());
+      const BoxCopy copy(part.factors, BufferOf(from, i), BoxBuffer::OfBox(part.factors));
+      MESHWORK_RETURN_IF_ERROR(from.memory().Download(copy, DTypeSize(from.type().dtype), from.instance(i),
+                                                      static_cast<std::byte*>(elements.raw())));
+      of_instance[static_cast<size_t>(i)].push_back({.box = part.box, .tensor = std::move(elements)});
+    }
+  }
+  std::vector<Shard> shards;
+  const int64_t first = from.domain().first_device(), end = first + from.domain().num_devices();
+  for (int64_t device = first; device < end; ++device) {
+    for (Shard shard : of_instance[static_cast<size_t>(from.instances().Of(device))]) {
+      shard.device = device;
+      shards.push_back(std::move(shard));
+    }
+  }
+  return shards;
 }
 
 }  // namespace meshwork

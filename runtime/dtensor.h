@@ -22,6 +22,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -105,5 +106,16 @@ absl::Status Pack(const Tensor& host, DTensor& to, bool poison_padding = kDebugB
 // The whole tensor. Errors: some of its blocks are in other domains; with check_replicas, two instances of
 // one block differ in a bit; an error of the memory. REQUIRES: from.valid().
 absl::StatusOr<Tensor> Unpack(const DTensor& from, bool check_replicas = kDebugBuild);
+
+// What one device holds of a tensor.
+struct Shard {
+  int64_t device = 0;
+  Block box = {};      // in the whole tensor, without padding; BlockToString (layout/block.h) prints it
+  Tensor tensor = {};  // its elements
+};
+// The shards of this domain's devices, by device: copies, which devices that share a buffer share. A device that holds
+// nothing has none; one that holds several boxes, because the layout is strided, has one for each. Error: one of the
+// memory. REQUIRES: from.valid().
+absl::StatusOr<std::vector<Shard>> ShardsOf(const DTensor& from);
 
 }  // namespace meshwork

@@ -462,6 +462,12 @@ absl::Status Executor::Run(const std::map<std::string, Tensor>& feeds,
 absl::Status BoundStep::Run() {
   if (step_ == nullptr)
     return absl::FailedPreconditionError("BoundStep: it was moved to another one; go on with that.");
+  if (caller_ == nullptr) return RunAlone();
+  MESHWORK_ASSIGN_OR_RETURN(const OneCaller::Call call, caller_->Begin(object_, "Run of a BoundStep"));
+  return RunAlone();
+}
+
+absl::Status BoundStep::RunAlone() {
   const absl::Status status = step_->Run(feed_addresses_, output_addresses_);
   if (record_ != nullptr && step_->wrote_spares()) record_->Forget();
   MESHWORK_RETURN_IF_ERROR(status);

@@ -152,7 +152,7 @@ class Planner {
 
   std::array<std::byte, 8> Element() const {
     std::array<std::byte, 8> element = {};
-    Dispatch(to_.type.dtype, [&](auto zero) {
+    DispatchAny(to_.type.dtype, [&](auto zero) {
       const auto value = static_cast<Stored<decltype(zero)>>(exchange_.value);
       std::memcpy(element.data(), &value, sizeof(value));
       return 0;

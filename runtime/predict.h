@@ -1,6 +1,6 @@
 // How long a step takes by a topology (mesh/topology.h): computing, and what crosses between domains beside it.
 //
-//   MESHWORK_ASSIGN_OR_RETURN(const StepPrediction step, session.Predict(topology));
+//   MESHWORK_ASSIGN_OR_RETURN(const StepPrediction step, session.PredictTime(topology));
 //   fmt::print("{:.1f} ms, {:.1f} ms of it waiting\n", 1e3 * step.seconds, 1e3 * step.waited_seconds);
 //
 // Runs the plan of a step against a clock: a node takes the time of its floating-point operations on one device, as the

@@ -57,6 +57,17 @@ class Table {
 
 }  // namespace
 
+void InputWaits::Add(double seconds) {
+  ++steps;
+  if (seconds <= kLongWait) return;
+  const auto waited = static_cast<int64_t>(1e9 * seconds);
+  ++starved;
+  ns += waited;
+  if (waited <= longest_ns) return;
+  longest_ns = waited;
+  longest_step = steps;
+}
+
 int64_t Profile::other_ns() const {
   int64_t rest = total_ns() - wait_ns;
   for (const ProfileRow& row : rows) rest -= row.ns;
@@ -114,6 +125,10 @@ std::string Profile::ToString() const {
     text += fmt::format("between domains: {} ms a step under way, {} ms of it waited for ({:.0f} % hidden)\n",
                         Milliseconds(remote_ns / steps), Milliseconds(remote_wait_ns / steps),
                         100 - 100 * static_cast<double>(remote_wait_ns) / static_cast<double>(remote_ns));
+  if (input.starved > 0)
+    text += fmt::format("input: {} of {} steps waited for it, {} ms each; {} ms before step {}\n",
+                        input.starved, input.steps, Milliseconds(input.ns / input.starved),
+                        Milliseconds(input.longest_ns), input.longest_step);
   return text;
 }
 

@@ -17,6 +17,9 @@
 // With several domains, a line follows: "between domains: 1.210 ms a step under way, 0.115 ms of it
 // waited for (90 % hidden)".
 //
+// Where steps of a Session waited for a Pipeline, a line says so:
+// "input: 37 of 100 steps waited for it, 5.210 ms each; 91.200 ms before step 17".
+//
 // An instruction runs once per step for all devices of the process, each worker doing its part. Its time is
 // counted on every worker: *total* is the sum over the workers, *max* the time of the worker that spent most.
 // The rate is the work of all workers together, divided by *max*. All times add up to the wall time of the
@@ -46,6 +49,16 @@ struct ProfileRow {
   int64_t bytes = 0;   // in all calls
 };
 
+// What the steps waited for before they began: the data that they were to be fed.
+struct InputWaits {
+  int64_t steps = 0;                         // that were fed
+  int64_t starved = 0;                       // those of them that waited longer than kLongWait
+  int64_t ns = 0;                            // the waits of these, in all
+  int64_t longest_ns = 0, longest_step = 0;  // the longest wait, and before which step, from 1
+  static constexpr double kLongWait = 1e-4;  // seconds
+  void Add(double seconds);                  // of the next step
+};
+
 struct Profile {
   int workers = 0;
   int64_t steps = 0;
@@ -54,6 +67,7 @@ struct Profile {
   // In which operations across domains were under way, from start until waited for, and that part of it in which the
   // domain waited. In the rest it computed. Without those in loops.
   int64_t remote_ns = 0, remote_wait_ns = 0;
+  InputWaits input = {};         // of a Session's steps, which are not part of wall_ns
   std::vector<ProfileRow> rows;  // in program order
 
   // The time of all workers: wall_ns on each.

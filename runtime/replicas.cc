@@ -14,7 +14,7 @@ namespace {
 using Element = std::array<std::byte, 8>;
 
 std::string ElementToString(DType dtype, const Element& element) {
-  return Dispatch(dtype, [&](auto zero) {
+  return DispatchAny(dtype, [&](auto zero) {
     using T = decltype(zero);
     if constexpr (std::is_same_v<T, bool>) {
       return std::string(element[0] != std::byte{0} ? "true" : "false");

@@ -15,16 +15,6 @@ namespace {
 // So many chunks fit into a round: a process exchanges some with each of several others.
 constexpr int64_t kChunksInFlight = 4;
 
-// A dense buffer that holds a box.
-BoxBuffer BufferOfBox(const Block& box) {
-  BoxBuffer buffer;
-  for (const Extent& extent : box) {
-    buffer.start.push_back(extent.start);
-    buffer.shape.push_back(extent.size);
-  }
-  return buffer;
-}
-
 // The domain that is in `process`; -1: none is.
 int64_t DomainIn(const PlacedDomains& domains, int64_t process) {
   for (int64_t domain = 0; domain < domains.placement.num_domains(); ++domain)
@@ -170,7 +160,7 @@ class StateMove::Mover {
       if (staged == nullptr) staged = AllocateAligned(move_.options_.max_bytes_in_flight / kChunksInFlight);
       auto* const bytes = static_cast<std::byte*>(staged.get());
       MESHWORK_RETURN_IF_ERROR(Load(chunk, bytes));
-      MESHWORK_RETURN_IF_ERROR(Store(chunk, BufferOfBox(chunk.piece.box), bytes));
+      MESHWORK_RETURN_IF_ERROR(Store(chunk, BoxBuffer::OfBox(chunk.piece.box), bytes));
     }
     return absl::OkStatus();
   }
@@ -205,7 +195,7 @@ class StateMove::Mover {
     for (const auto& [source, chunks] : received) {
       const std::byte* at = *from++;
       for (const Chunk* chunk : chunks) {
-        MESHWORK_RETURN_IF_ERROR(Store(*chunk, BufferOfBox(chunk->piece.box), at));
+        MESHWORK_RETURN_IF_ERROR(Store(*chunk, BoxBuffer::OfBox(chunk->piece.box), at));
         at += chunk->bytes;
       }
     }
@@ -243,7 +233,7 @@ class StateMove::Mover {
 
   // The elements of a chunk, side by side.
   absl::Status Load(const Chunk& chunk, std::byte* to) const {
-    const BoxCopy box(chunk.piece.box, OldBuffer(chunk), BufferOfBox(chunk.piece.box));
+    const BoxCopy box(chunk.piece.box, OldBuffer(chunk), BoxBuffer::OfBox(chunk.piece.box));
     return Old(chunk).memory().Download(box, DTypeSize(VariableOf(chunk).moved.type.dtype), OldData(chunk),
                                         to);
   }

@@ -61,7 +61,9 @@ Tensor Tensor::Zeros(Type type) {
 absl::Status Tensor::status() const {
   if (valid()) return absl::OkStatus();
   if (!why_invalid_.ok()) return why_invalid_;
-  return InvalidArgument("Tensor: it has no elements yet; a default-constructed Tensor is empty.");
+  return InvalidArgument(
+      "Tensor: it has no elements yet; a default-constructed Tensor is empty, make one by Tensor::From or "
+      "Tensor::Zeros.");
 }
 
 absl::Status Tensor::CheckCount(const Type& type, int64_t values) {
@@ -87,8 +89,10 @@ Tensor Tensor::Rows(int64_t begin, int64_t end) const {
     return Invalid(type_, InvalidArgument("Tensor: rows {} to {} of a {}, which has no dims.", begin, end,
                                           type_.ToString()));
   if (begin < 0 || begin > end || end > type_.shape[0])
-    return Invalid(type_, InvalidArgument("Tensor: rows {} to {} of a {}, which has rows 0 to {}.", begin,
-                                          end, type_.ToString(), type_.shape[0]));
+    return Invalid(
+        type_, InvalidArgument(
+                   "Tensor: rows {} to {} of a {}, which has rows 0 to {}; give a begin and an end there.",
+                   begin, end, type_.ToString(), type_.shape[0]));
   Tensor rows = *this;
   if (type_.shape[0] > 0) rows.data_ += type_.bytes() / type_.shape[0] * begin;
   rows.type_.shape[0] = end - begin;
@@ -102,8 +106,10 @@ Tensor Tensor::Reshaped(const Shape& shape) const {
     return Invalid(type, std::move(size));
   if (type.num_elements() != num_elements())
     return Invalid(
-        type, InvalidArgument("Tensor: a {} reshaped to {}; {} are not {}.", type_.ToString(),
-                              ShapeToString(shape), Count(num_elements(), "element"), type.num_elements()));
+        type,
+        InvalidArgument("Tensor: a {} reshaped to {}; {} are not {}, give sizes whose product is the first.",
+                        type_.ToString(), ShapeToString(shape), Count(num_elements(), "element"),
+                        type.num_elements()));
   Tensor reshaped = *this;
   reshaped.type_.shape = shape;
   return reshaped;
@@ -115,9 +121,13 @@ absl::StatusOr<double> Tensor::Scalar() const {
     return InvalidArgument("Tensor: a {} has {}; Scalar() reads tensors of one.", type_.ToString(),
                            Count(num_elements(), "element"));
   }
-  return Dispatch(dtype(), [&](auto zero) {
-    return static_cast<double>(
-        static_cast<Compute<decltype(zero)>>(*reinterpret_cast<const decltype(zero)*>(data_)));
+  return AsDouble(0);
+}
+
+double Tensor::AsDouble(int64_t offset) const {
+  return DispatchAny(dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    return static_cast<double>(static_cast<Compute<T>>(reinterpret_cast<const T*>(data_)[offset]));
   });
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <memory>
 #include <optional>
 #include <string>
 #include <unordered_map>
@@ -69,11 +70,17 @@ std::string KeyOf(const Graph& body) {
   return key + "}";
 }
 
-// `node` as a relayout.
-Node RelayoutTo(const ValueInfo& pinned, Node node) {
+// In place of `node`, its operand, or a relayout of it if the result is pinned.
+void ReplaceByOperand(const Graph& graph, Node node, int operand, Rewriter& rewriter) {
+  const ValueInfo& info = graph.value(node.results[0]);
+  if (!info.layout.has_value()) {
+    rewriter.Set(node.results[0], rewriter.Map(node.operands[operand]));
+    return;
+  }
   node.row = &GetOp("relayout");
-  node.attrs = {{"layout", LayoutPin{*pinned.layout, pinned.modes}}};
-  return node;
+  node.operands = {node.operands[operand]};
+  node.attrs = {{"layout", LayoutPin{*info.layout, info.modes}}};
+  rewriter.Copy(node);
 }
 
 }  // namespace
@@ -83,10 +90,8 @@ namespace {
 Graph FoldSizesOf(const Graph& graph) {
   Rewriter rewriter(graph);
   for (const Node& node : graph.nodes()) {
-    if (node.row->name == "stop_gradient") {
-      const ValueInfo& info = graph.value(node.results[0]);
-      if (info.layout.has_value()) rewriter.Copy(RelayoutTo(info, node));
-      else rewriter.Set(node.results[0], rewriter.Map(node.operands[0]));
+    if (node.row->name == "stop_gradient" || node.row->name == "when_training") {
+      ReplaceByOperand(graph, node, 0, rewriter);
     } else if (node.row->name == "dimension_size") {
       int64_t size = 1;
       for (int64_t d : node.attrs.Get<std::vector<int64_t>>("dims"))
@@ -129,6 +134,21 @@ Graph ShareSubexpressionsOf(const Graph& graph) {
 }  // namespace
 
 Graph FoldSizes(const Graph& graph) { return WithRegions(graph, FoldSizesOf); }
+
+Graph WithoutTraining(const Graph& graph) {
+  Rewriter rewriter(graph);
+  for (const Node& node : graph.nodes()) {
+    if (node.row->name == "when_training") {
+      ReplaceByOperand(graph, node, 1, rewriter);
+      continue;
+    }
+    Node copy = node;
+    for (std::shared_ptr<const Graph>& region : copy.regions)
+      region = std::make_shared<const Graph>(WithoutTraining(*region));
+    rewriter.Copy(copy);
+  }
+  return std::move(rewriter).Finish();
+}
 
 Graph ShareSubexpressions(const Graph& graph) { return WithRegions(graph, ShareSubexpressionsOf); }
 

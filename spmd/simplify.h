@@ -7,9 +7,12 @@
 
 namespace meshwork {
 
-// Replaces dimension_size by its constant, and stop_gradient by its operand, or by a relayout if its result
-// is pinned.
+// Replaces dimension_size by its constant, and stop_gradient and when_training by their first operand, or by a
+// relayout if the result is pinned.
 Graph FoldSizes(const Graph& graph);
+
+// A global program as it is outside of training: when_training is its second operand, in bodies of all kinds, too.
+Graph WithoutTraining(const Graph& graph);
 
 // Common subexpressions: nodes with the same op, operands, attributes and result layouts become one.
 // The uses of a variable that is gathered on use (gather_on_use.h) stay separate.

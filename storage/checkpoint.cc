@@ -19,19 +19,6 @@
 namespace meshwork {
 namespace {
 
-Shape SizesOf(const Block& box) {
-  Shape shape;
-  for (const Extent& extent : box) shape.push_back(extent.size);
-  return shape;
-}
-
-// A dense buffer that holds a box.
-BoxBuffer BufferOfBox(const Block& box) {
-  BoxBuffer buffer{{}, SizesOf(box)};
-  for (const Extent& extent : box) buffer.start.push_back(extent.start);
-  return buffer;
-}
-
 Block Shifted(Block box, const Block& by) {
   for (size_t d = 0; d < box.size(); ++d) box[d].start -= by[d].start;
   return box;
@@ -131,7 +118,7 @@ absl::StatusOr<Tensor> Checkpoint::Read(std::string_view name, const Block& box)
   Tensor tensor(type);
   MESHWORK_RETURN_IF_ERROR(tensor.status());
   MESHWORK_RETURN_IF_ERROR(
-      ReadBox(*variable, type.dtype, box, BufferOfBox(box), static_cast<std::byte*>(tensor.raw())));
+      ReadBox(*variable, type.dtype, box, BoxBuffer::OfBox(box), static_cast<std::byte*>(tensor.raw())));
   return tensor;
 }
 
@@ -183,8 +170,10 @@ absl::Status Checkpoint::CheckFits(const std::map<std::string, DTensor>& variabl
     if (!options.partial && !used.contains(variable.name))
       wrong.push_back(fmt::format("\"{}\" {} is not expected", variable.name, variable.type.ToString()));
   if (wrong.empty()) return absl::OkStatus();
-  return InvalidArgument("{}: the checkpoint is of another model: {}{}", path_, fmt::join(wrong, "; "),
-                         wrong.back().ends_with('?') ? "" : ".");
+  return InvalidArgument(
+      "{}: the checkpoint is of another model: {}{} Build the model that was saved, or choose by RestoreOptions what is "
+      "read.",
+      path_, fmt::join(wrong, "; "), wrong.back().ends_with('?') ? "" : ".");
 }
 
 absl::Status Checkpoint::ReadBox(const CheckpointVariable& variable, DType dtype, const Block& box,
@@ -214,8 +203,9 @@ absl::Status Checkpoint::ReadInto(const CheckpointVariable& variable, DTensor to
       Tensor host({to.type().dtype, SizesOf(part.box)});
       MESHWORK_RETURN_IF_ERROR(host.status());
       auto* const data = static_cast<std::byte*>(host.raw());
-      MESHWORK_RETURN_IF_ERROR(ReadBox(variable, to.type().dtype, part.box, BufferOfBox(part.box), data));
-      const BoxCopy copy(part.factors, BufferOfBox(part.factors), buffer);
+      MESHWORK_RETURN_IF_ERROR(
+          ReadBox(variable, to.type().dtype, part.box, BoxBuffer::OfBox(part.box), data));
+      const BoxCopy copy(part.factors, BoxBuffer::OfBox(part.factors), buffer);
       for (int64_t i = first; i < to.instances().count(); ++i)
         if (like[static_cast<size_t>(i)] == first)
           MESHWORK_RETURN_IF_ERROR(to.memory().Upload(copy, size, data, to.instance(i)));

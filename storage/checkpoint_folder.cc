@@ -122,6 +122,11 @@ std::vector<std::string> UnfinishedIn(const std::string& dir) {
   return names;
 }
 
+absl::Status NoCheckpoint(const std::string& path) {
+  return absl::NotFoundError(fmt::format(
+      "{}: there is no checkpoint; name the folder that was given to Save, or to a training.", path));
+}
+
 absl::StatusOr<std::string> FindCheckpoint(const std::string& path) {
   std::error_code error;
   const std::string index = path + "/index.json";
@@ -130,7 +135,7 @@ absl::StatusOr<std::string> FindCheckpoint(const std::string& path) {
   MESHWORK_ASSIGN_OR_RETURN(const std::vector<FoundCheckpoint> found, ListCheckpoints(path));
   for (const FoundCheckpoint& checkpoint : found)
     if (checkpoint.index.ok()) return checkpoint.path;
-  if (found.empty()) return absl::NotFoundError(fmt::format("{}: there is no checkpoint.", path));
+  if (found.empty()) return NoCheckpoint(path);
   return Annotate(found[0].index.status(), fmt::format("{}: none of {} can be used; the newest: ", path,
                                                        Count(std::ssize(found), "checkpoint")));
 }

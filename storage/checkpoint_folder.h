@@ -51,6 +51,8 @@ absl::StatusOr<std::vector<FoundCheckpoint>> ListCheckpoints(const std::string& 
 // None where the folder cannot be read.
 std::vector<std::string> UnfinishedIn(const std::string& dir);
 
+// The error NotFound that a folder has no checkpoint.
+absl::Status NoCheckpoint(const std::string& path);
 // `path` itself if it is a checkpoint, else the newest checkpoint in it that can be used. Error: there is none, with
 // what is wrong with those that are there.
 absl::StatusOr<std::string> FindCheckpoint(const std::string& path);

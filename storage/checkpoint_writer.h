@@ -40,13 +40,13 @@
 namespace meshwork {
 
 struct CheckpointWriterOptions {
-  std::string dir;
+  std::string dir = {};
   int64_t domain = 0, num_domains = 1;
   // The same in all domains, and another one each time that the domains open a writer: letters, digits, '-'.
-  std::string job;
+  std::string job = {};
   int64_t keep = 5;  // the newest so many stay, >= 1
   // The checkpoint with the best value of this metric stays, too; "": none does.
-  std::string best_metric;
+  std::string best_metric = {};
   bool lowest_is_best = true;
   // How long domain 0 waits for the other domains.
   std::chrono::milliseconds deadline = std::chrono::minutes(10);

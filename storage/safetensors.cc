@@ -207,6 +207,8 @@ absl::StatusOr<std::vector<NamedTensor>> ReadSafetensors(const std::string& path
     const auto as = options.as.find(entry.name);
     if (as != options.as.end()) {
       MESHWORK_ASSIGN_OR_RETURN(entry, file.As(entry, as->second));
+    } else if (options.reals.has_value() && IsReal(entry.type.dtype)) {
+      MESHWORK_ASSIGN_OR_RETURN(entry, file.As(entry, *options.reals));
     }
     MESHWORK_ASSIGN_OR_RETURN(Tensor tensor, file.Read(entry));
     tensors.emplace_back(entry.name, std::move(tensor));

@@ -2,6 +2,7 @@
 //
 //   MESHWORK_RETURN_IF_ERROR(WriteSafetensors("model.safetensors", {{"w1", w1}, {"b1", b1}}));
 //   MESHWORK_ASSIGN_OR_RETURN(auto tensors, ReadSafetensors("model.safetensors"));  // {{"w1", …}, {"b1", …}}
+//   ReadSafetensors("published-in-f16.safetensors", {.reals = F32})                 // f32, whatever they are in the file
 //
 // The file is the length of its header as a little-endian 64-bit number; the header, a JSON object
 // {"w1":{"dtype":"F32","shape":[784,700],"data_offsets":[0,2195200]}, …}, padded with spaces to a multiple
@@ -10,15 +11,16 @@
 // of element size, widest first, so that each lies at a multiple of its size. Equal tensors and texts make
 // equal files, byte for byte.
 //
-// What is written: F32, F64, BF16, I32, I64, BOOL. What is read, and as what, exactly unless said otherwise:
+// What is written: every dtype, under the name of the format. What is read, and as what, exactly unless said otherwise:
 //
 //   in the file        read as   with ReadSafetensorsOptions::as also as
 //   F64, I64, BOOL     the same
 //   F32                f32       f64
 //   BF16               bf16      f32, f64
-//   F16                f32       f64; bf16, which rounds to the nearest, ties to even
+//   F16                f16       f32, f64; bf16, which rounds to the nearest, ties to even
 //   I32                i32       i64
-//   I8, U8, I16, U16   i32       i64
+//   I8, U8             the same  i32, i64
+//   I16, U16           i32       i64
 //   U32                i64
 //
 // storage/safetensors_file.h reads single tensors and parts of them.
@@ -29,6 +31,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -64,12 +67,15 @@ absl::StatusOr<WrittenFile> StreamSafetensors(const std::string& path,
                                               const SafetensorsMetadata& metadata = {});
 
 struct ReadSafetensorsOptions {
-  std::map<std::string, DType> as;  // by the name of a tensor; others are read as the table above says
+  std::map<std::string, DType> as = {};  // by the name of a tensor; others are read as the table above says
+  // All tensors of real numbers that `as` does not name, whatever they are in the file. F32: weights that were published in
+  // f16 or bf16, for the variables of a model in f32.
+  std::optional<DType> reals = {};
 };
 // The tensors in the order of the header. Law: what WriteSafetensors wrote comes back equal, in order.
 // Everything in the file is checked before it is used; memory grows with the actual content, not with the
 // sizes that the header claims. Errors: the file cannot be read; any violation of the format, with the tensor
-// and the values; a dtype that is not in the table; `as` has a conversion that is not in the table, or a name
+// and the values; a dtype that is not in the table; `as` or `reals` has a conversion that is not in the table, or a name
 // that is not in the file.
 absl::StatusOr<std::vector<std::pair<std::string, Tensor>>> ReadSafetensors(
     const std::string& path, const ReadSafetensorsOptions& options = {});

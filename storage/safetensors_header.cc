@@ -17,7 +17,7 @@ using Json = nlohmann::json;
 
 // A JSON value for a message: on one line, in ASCII, not too long.
 std::string ShowJson(const Json& value) {
-  std::string text = value.dump(-1, ' ', /*ensure_ascii=*/true);
+  std::string text = value.dump(-1, ' ', /*ensure_ascii=*/true, Json::error_handler_t::replace);
   if (text.size() > 60) text.replace(57, std::string::npos, "...");
   return text;
 }

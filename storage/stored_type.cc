@@ -5,30 +5,12 @@
 #include <iterator>
 #include <type_traits>
 
-#include "meshwork/base/bfloat16.h"
 #include "meshwork/base/status.h"
 
 namespace meshwork {
 namespace {
 
 static_assert(std::endian::native == std::endian::little, "safetensors files are little-endian");
-
-// An element of the file, of which only its bits are known.
-struct Half {
-  uint16_t bits;
-};
-
-// Exact. Integers only, so that a processor that flushes subnormal numbers to zero gives them too.
-float FloatOfHalf(Half half) {
-  const uint32_t sign = static_cast<uint32_t>(half.bits & 0x8000) << 16;
-  const uint32_t exponent = half.bits >> 10 & 0x1f, mantissa = half.bits & 0x3ff;
-  if (exponent == 0x1f) return std::bit_cast<float>(sign | 0x7f800000 | mantissa << 13);
-  if (exponent != 0) return std::bit_cast<float>(sign | (exponent + 112) << 23 | mantissa << 13);
-  if (mantissa == 0) return std::bit_cast<float>(sign);
-  // 2^-24 * mantissa: its leading one becomes the hidden bit.
-  const auto shift = static_cast<uint32_t>(std::countl_zero(mantissa)) - 21;
-  return std::bit_cast<float>(sign | (113 - shift) << 23 | (mantissa << shift & 0x3ff) << 13);
-}
 
 struct StoredRow {
   std::string_view name;
@@ -38,8 +20,8 @@ struct StoredRow {
 
 // In the order of StoredType.
 constexpr StoredRow kStoredRows[] = {
-    {"F64", 8, F64}, {"F32", 4, F32}, {"F16", 2, F32}, {"BF16", 2, BF16}, {"I64", 8, I64}, {"I32", 4, I32},
-    {"I16", 2, I32}, {"I8", 1, I32},  {"U32", 4, I64}, {"U16", 2, I32},   {"U8", 1, I32},  {"BOOL", 1, BOOL},
+    {"F64", 8, F64}, {"F32", 4, F32}, {"F16", 2, F16}, {"BF16", 2, BF16}, {"I64", 8, I64}, {"I32", 4, I32},
+    {"I16", 2, I32}, {"I8", 1, I8},   {"U32", 4, I64}, {"U16", 2, I32},   {"U8", 1, U8},   {"BOOL", 1, BOOL},
 };
 
 const StoredRow& RowOf(StoredType type) { return kStoredRows[static_cast<size_t>(type)]; }
@@ -50,7 +32,7 @@ void DispatchStored(StoredType type, F&& f) {
   switch (type) {
     case StoredType::kF64: return f(double{});
     case StoredType::kF32: return f(float{});
-    case StoredType::kF16: return f(Half{});
+    case StoredType::kF16: return f(Float16{});
     case StoredType::kBF16: return f(BFloat16{});
     case StoredType::kI64: return f(int64_t{});
     case StoredType::kI32: return f(int32_t{});
@@ -68,9 +50,7 @@ void ConvertElements(const std::byte* from, std::byte* to, int64_t count) {
   for (int64_t i = 0; i < count; ++i) {
     From element;
     std::memcpy(&element, from + i * static_cast<int64_t>(sizeof(From)), sizeof(From));
-    To result;
-    if constexpr (std::is_same_v<From, Half>) result = static_cast<To>(FloatOfHalf(element));
-    else result = static_cast<To>(element);  // NOLINT(bugprone-signed-char-misuse): I8 is a number
+    const auto result = static_cast<To>(static_cast<Compute<From>>(element));  // NOLINT: I8 is a number
     std::memcpy(to + i * static_cast<int64_t>(sizeof(To)), &result, sizeof(To));
   }
 }
@@ -78,7 +58,7 @@ void ConvertElements(const std::byte* from, std::byte* to, int64_t count) {
 // Whether From is read as To, besides as itself.
 template <typename From, typename To>
 constexpr bool Widens() {
-  if constexpr (std::is_same_v<From, Half>) return kIsReal<To>;
+  if constexpr (std::is_same_v<From, Float16>) return kIsReal<To>;
   else if constexpr (std::is_same_v<From, bool> || std::is_same_v<To, bool>) return false;
   else return kIsReal<From> == kIsReal<To> && sizeof(From) < sizeof(To);
 }
@@ -111,6 +91,9 @@ StoredType WrittenType(DType dtype) {
     case DType::kBF16: return StoredType::kBF16;
     case DType::kI32: return StoredType::kI32;
     case DType::kI64: return StoredType::kI64;
+    case DType::kF16: return StoredType::kF16;
+    case DType::kU8: return StoredType::kU8;
+    case DType::kI8: return StoredType::kI8;
     case DType::kBool: break;
   }
   return StoredType::kBool;
@@ -122,7 +105,7 @@ bool CanReadAs(StoredType type, DType dtype) {
   if (WrittenType(dtype) == type) return true;
   bool can = false;
   DispatchStored(type, [&](auto from) {
-    Dispatch(dtype, [&](auto to) { can = Widens<decltype(from), decltype(to)>(); });
+    DispatchAny(dtype, [&](auto to) { can = Widens<decltype(from), decltype(to)>(); });
   });
   return can;
 }
@@ -134,7 +117,7 @@ void Convert(StoredType type, const std::byte* from, DType dtype, std::byte* to,
     return;
   }
   DispatchStored(type, [&](auto element) {
-    Dispatch(dtype, [&](auto result) {
+    DispatchAny(dtype, [&](auto result) {
       using From = decltype(element);
       using To = decltype(result);
       if constexpr (Widens<From, To>()) ConvertElements<From, To>(from, to, count);

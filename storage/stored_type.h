@@ -1,7 +1,7 @@
 // The element types of safetensors files, and what they are read as (the table in storage/safetensors.h).
 //
 //   StoredTypeFromName("F16")                     // kF16
-//   ReadType(StoredType::kF16)                    // F32
+//   ReadType(StoredType::kF16)                    // F16
 //   Convert(StoredType::kF16, from, F32, to, n);  // n elements
 #pragma once
 

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "meshwork/base/name_patterns.h"
 #include "meshwork/base/status.h"
 #include "meshwork/base/version.h"
 #include "meshwork/runtime/box.h"
@@ -35,7 +36,7 @@ struct Conversion {
 absl::StatusOr<DType> ResultType(const Conversion& conversion, DType dtype) {
   if (conversion.dtype == Conversion().dtype) return dtype;
   MESHWORK_ASSIGN_OR_RETURN(const DType asked, DTypeFromName(conversion.dtype));
-  return IsFloat(asked) ? (IsFloat(dtype) ? asked : dtype) : (IsInteger(dtype) ? asked : dtype);
+  return dtype != BOOL && IsReal(asked) == IsReal(dtype) ? asked : dtype;
 }
 
 // The tensors that are asked for, and as what.
@@ -143,7 +144,7 @@ absl::Status ConvertCheckpoint(Arguments args) {
   flags.Texts("only", "variables whose names fit this pattern, as 'layer1/*'; may be given several times",
               &conversion.only);
   flags.Choice("dtype", "of real numbers, rounded to the nearest, or with i64 of whole numbers",
-               &conversion.dtype, {"f32", "f64", "bf16", "i64"});
+               &conversion.dtype, {"f32", "f64", "bf16", "f16", "i64"});
   flags.Int("step", "of the checkpoint that is made of a file", &conversion.step, 0);
   flags.Switch("force", "replaces what is there", &conversion.force);
   if (const auto done = Parse(flags, args)) return *done;

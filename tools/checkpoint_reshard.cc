@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "meshwork/base/name_patterns.h"
 #include "meshwork/base/status.h"
 #include "meshwork/mesh/placement.h"
 #include "meshwork/storage/checkpoint_copy.h"
@@ -27,20 +28,13 @@ struct Question {
   std::vector<std::string> layouts;  // "w*={batch,_}"
 };
 
-struct PatternLayout {
-  std::string pattern, layout;
-};
-
 absl::StatusOr<std::vector<PatternLayout>> ReadLayouts(const std::vector<std::string>& texts,
                                                        const CheckpointIndex& index) {
   std::vector<PatternLayout> layouts;
   std::vector<std::string> patterns, names;
   for (const std::string& text : texts) {
-    const size_t equals = text.find("={");
-    if (equals == std::string::npos || equals == 0)
-      return InvalidArgument("--layout: \"{}\" is no name and layout; write for example 'w={{batch,_}}'.",
-                             text);
-    layouts.push_back({text.substr(0, equals), text.substr(equals + 1)});
+    MESHWORK_ASSIGN_OR_RETURN(PatternLayout layout, ParsePatternLayout(text));
+    layouts.push_back(std::move(layout));
     patterns.push_back(layouts.back().pattern);
   }
   for (const CheckpointVariable& variable : index.variables) names.push_back(variable.name);

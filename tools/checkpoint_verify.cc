@@ -52,7 +52,7 @@ absl::Status VerifyCheckpoints(Arguments args) {
     MESHWORK_ASSIGN_OR_RETURN(const std::vector<FoundCheckpoint> found, CheckpointsIn(path));
     paths.clear();
     for (const FoundCheckpoint& checkpoint : found) paths.push_back(checkpoint.path);
-    if (paths.empty()) return InvalidArgument("{}: there is no checkpoint.", path);
+    if (paths.empty()) return NoCheckpoint(path);
   }
   int64_t wrong = 0;
   for (const std::string& checkpoint : paths) {

@@ -132,7 +132,8 @@ void AddBudgets(FlagTable& flags, CompileOptions& options) {
 }
 
 absl::Status Compile(Arguments args) {
-  std::string file, topology, emit = "local";
+  std::string topology, emit = "local";
+  ProgramChoice program;
   bool passes = false;
   CompileOptions options;
   FlagTable flags(
@@ -145,7 +146,7 @@ absl::Status Compile(Arguments args) {
       "  memory       the most that a device holds at a time, where, and the largest values there\n"
       "  explain      every collective, and why it is there\n"
       "  certificate  what is proven, as JSON for meshwork verify");
-  flags.Positional("FILE", kFileHelp, &file);
+  AddProgram(flags, program);
   flags.Choice("emit", "what to print", &emit,
                {"global", "propagated", "local", "stats", "memory", "explain", "certificate"});
   AddBudgets(flags, options);
@@ -156,7 +157,7 @@ absl::Status Compile(Arguments args) {
   if (const auto done = Parse(flags, args)) return *done;
   if (passes && emit != "local")
     return InvalidArgument("--passes prints programs, not --emit={}; leave one of them out.", emit);
-  MESHWORK_ASSIGN_OR_RETURN(const Graph global, ReadProgram(file));
+  MESHWORK_ASSIGN_OR_RETURN(const Graph global, ReadProgram(program));
   MESHWORK_ASSIGN_OR_RETURN(options.topology, ReadTopology(global.mesh(), topology));
   MESHWORK_ASSIGN_OR_RETURN(const std::string text,
                             passes ? EmitPasses(global, options) : Emit(emit, global, options));
@@ -165,7 +166,8 @@ absl::Status Compile(Arguments args) {
 }
 
 absl::Status Explain(Arguments args) {
-  std::string file, topology;
+  std::string topology;
+  ProgramChoice program;
   bool json = false;
   CompileOptions options;
   FlagTable flags(
@@ -173,14 +175,14 @@ absl::Status Explain(Arguments args) {
       "Says of every collective that a program needs what it moves, which line asks for it and why;\n"
       "which tensors disagree about their layouts; and which one layout, were it another, would make\n"
       "the step cheaper. The same as meshwork compile --emit=explain.");
-  flags.Positional("FILE", kFileHelp, &file);
+  AddProgram(flags, program);
   AddBudgets(flags, options);
   flags.Switch("shard-weight-update", kShardWeightUpdateHelp, &options.shard_weight_update);
   flags.Switch("narrow-sums", kNarrowSumsHelp, &options.narrow_sums);
   flags.Text("topology", kTopologyHelp, &topology);
   flags.Switch("json", "prints one JSON object", &json);
   if (const auto done = Parse(flags, args)) return *done;
-  MESHWORK_ASSIGN_OR_RETURN(const Graph global, ReadProgram(file));
+  MESHWORK_ASSIGN_OR_RETURN(const Graph global, ReadProgram(program));
   MESHWORK_ASSIGN_OR_RETURN(options.topology, ReadTopology(global.mesh(), topology));
   MESHWORK_ASSIGN_OR_RETURN(const std::string text, Emit(json ? "explain-json" : "explain", global, options));
   fmt::print("{}", text);

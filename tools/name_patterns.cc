@@ -1,17 +1,12 @@
 #include "tools/name_patterns.h"
 
-#include <fnmatch.h>
-
 #include <algorithm>
 
+#include "meshwork/base/name_patterns.h"
 #include "meshwork/base/status.h"
 #include "meshwork/base/suggest.h"
 
 namespace meshwork::tools {
-
-bool MatchesPattern(const std::string& name, const std::string& pattern) {
-  return fnmatch(pattern.c_str(), name.c_str(), 0) == 0;
-}
 
 absl::Status CheckPatterns(std::string_view flag, const std::vector<std::string>& patterns,
                            const std::vector<std::string>& names) {
@@ -23,6 +18,14 @@ absl::Status CheckPatterns(std::string_view flag, const std::vector<std::string>
                            DidYouMeanOneOf(pattern, names, "variables"));
   }
   return absl::OkStatus();
+}
+
+absl::StatusOr<PatternLayout> ParsePatternLayout(const std::string& text) {
+  const size_t equals = text.find("={");
+  if (equals == std::string::npos || equals == 0)
+    return InvalidArgument("--layout: \"{}\" is no name and layout; write for example 'w={{batch,_}}'.",
+                           text);
+  return PatternLayout{text.substr(0, equals), text.substr(equals + 1)};
 }
 
 }  // namespace meshwork::tools

@@ -5,6 +5,8 @@
 #include "meshwork/base/status.h"
 #include "meshwork/ir/text.h"
 #include "meshwork/storage/file.h"
+#include "meshwork/train/remesh.h"
+#include "tools/name_patterns.h"
 
 namespace meshwork::tools {
 namespace {
@@ -32,15 +34,34 @@ absl::StatusOr<std::string> ReadText(const std::string& file) {
   return text;
 }
 
-absl::StatusOr<Graph> ReadProgram(const std::string& file) {
-  MESHWORK_ASSIGN_OR_RETURN(const std::string text, ReadText(file));
-  absl::StatusOr<Graph> graph = ParseGraph(text, NameOf(file));
+void AddProgram(FlagTable& flags, ProgramChoice& program) {
+  flags.Positional("FILE", kFileHelp, &program.file);
+  flags.Text("mesh", "another mesh for the program, as batch=4,model=2; axes that it lacks shard nothing",
+             &program.mesh);
+  flags.Texts("layout",
+              "NAME={…}: the layout of inputs and variables of this name; * stands for any characters",
+              &program.layouts);
+}
+
+absl::StatusOr<Graph> ReadProgram(const ProgramChoice& program) {
+  MESHWORK_ASSIGN_OR_RETURN(const std::string text, ReadText(program.file));
+  absl::StatusOr<Graph> graph = ParseGraph(text, NameOf(program.file));
   if (graph.ok() && graph->outputs().empty() && graph->updates().empty())
     return InvalidArgument(
         "{}: {} returns nothing and updates no variable, so that nothing of it is computed; end it with "
         "return %value, or update %variable = %value.",
-        NameOf(file), graph->name);
-  return graph;
+        NameOf(program.file), graph->name);
+  if (!graph.ok() || (program.mesh.empty() && program.layouts.empty())) return graph;
+  absl::StatusOr<Mesh> mesh = program.mesh.empty() ? graph->mesh() : Mesh::Parse(program.mesh);
+  if (!mesh.ok()) return Annotate(mesh.status(), "--mesh: ");
+  NamedLayouts layouts;
+  for (const std::string& layout : program.layouts) {
+    MESHWORK_ASSIGN_OR_RETURN(const PatternLayout named, ParsePatternLayout(layout));
+    absl::StatusOr<Layout> parsed = Layout::Parse(*mesh, named.layout);
+    if (!parsed.ok()) return Annotate(parsed.status(), fmt::format("--layout: \"{}\": ", named.pattern));
+    layouts.emplace_back(named.pattern, SpecOf(*parsed));
+  }
+  return OnOtherMesh(*graph, *mesh, layouts);
 }
 
 absl::StatusOr<Topology> ReadTopology(const Mesh& mesh, const std::string& file) {

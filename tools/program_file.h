@@ -2,8 +2,10 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
+#include "meshwork/base/flags.h"
 #include "meshwork/ir/graph.h"
 #include "meshwork/mesh/topology.h"
 
@@ -31,8 +33,19 @@ absl::Status BadInput(const absl::Status& status);
 // Errors: the file cannot be read.
 absl::StatusOr<std::string> ReadText(const std::string& file);
 
-// Errors: those of ReadText and of ParseGraph; a program that neither returns nor updates anything.
-absl::StatusOr<Graph> ReadProgram(const std::string& file);
+// The program that a command is about, as its arguments say.
+struct ProgramChoice {
+  std::string file;
+  std::string mesh;                  // empty: that of the file
+  std::vector<std::string> layouts;  // "w*={batch,_}"
+};
+
+// Adds FILE, --mesh and --layout, for all commands that read a program.
+void AddProgram(FlagTable& flags, ProgramChoice& program);
+
+// The program, on the mesh and with the layouts that are asked for (OnOtherMesh, train/remesh.h). Errors: those of
+// ReadText, of ParseGraph and of OnOtherMesh; a program that neither returns nor updates anything.
+absl::StatusOr<Graph> ReadProgram(const ProgramChoice& program);
 
 // The assumed topology for an empty name. Errors: those of ReadText and of Topology::Parse.
 absl::StatusOr<Topology> ReadTopology(const Mesh& mesh, const std::string& file);

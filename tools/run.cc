@@ -23,18 +23,20 @@ namespace {
 
 using NamedTensors = std::vector<std::pair<std::string, Tensor>>;
 
-constexpr int64_t kShown = 8, kMostWorkers = 1024;
+constexpr int64_t kShown = 8, kMostWorkers = 1024, kMostSteps = 1'000'000'000;
+constexpr int64_t kStepLines = 20;    // that a run of many steps prints at most
+constexpr int64_t kTracedSteps = 10;  // the last ones
 
 // "f32[2,3] 0.5, -1, 2, …".
 std::string Show(const Tensor& tensor) {
   std::string out = tensor.type().ToString();
   const int64_t shown = std::min(kShown, tensor.num_elements());
-  Dispatch(tensor.dtype(), [&](auto zero) {
+  DispatchAny(tensor.dtype(), [&](auto zero) {
     using T = decltype(zero);
     for (int64_t i = 0; i < shown; ++i) {
       const T x = tensor.values<T>()[static_cast<size_t>(i)];
       out += i == 0 ? " " : ", ";
-      if constexpr (std::is_same_v<T, BFloat16>) out += fmt::format("{}", static_cast<float>(x));
+      if constexpr (kIsNarrowReal<T>) out += fmt::format("{}", static_cast<float>(x));
       else out += fmt::format("{}", x);
     }
   });
@@ -99,23 +101,58 @@ absl::Status CheckTypes(const std::string& path, const NamedTensors& tensors, co
 }
 
 struct Options {
-  std::string file, inputs, outputs;
-  int64_t workers = 0;
+  ProgramChoice program;
+  std::string inputs, outputs, trace;
+  int64_t steps = 1, workers = 0;
+  bool profile = false;
   CompileOptions compile;
   JoinOptions join;
 };
 
-// What a step has computed.
+// What the steps have computed.
 struct Computed {
-  NamedTensors outputs, variables;  // those that it updates
+  NamedTensors outputs, variables;  // of the last step; those that it updates
   std::vector<std::string> zeros;   // variables that began as zeros
+  std::string profile;
+  Trace trace;
 };
 
-absl::StatusOr<Computed> RunStep(const Graph& global, const NamedTensors& tensors, const Options& options,
-                                 const Processes& processes) {
+void PrintHead(const Graph& global, const Computed& computed, const Processes& processes) {
+  const int64_t num_processes = processes.cluster().num_processes();
+  fmt::print("{} on mesh {}, {}{}\n", global.name, global.mesh().ToString(),
+             Count(global.mesh().num_devices(), "device"),
+             num_processes == 1 ? "" : fmt::format(" of {} processes", num_processes));
+  for (const std::string& name : computed.zeros)
+    fmt::print("var {} was zero, for no tensor is given\n", name);
+}
+
+// "step 40 of 100: loss 0.25", with all outputs of one number.
+void PrintStep(int64_t step, int64_t steps, const StepResult& result) {
+  std::string line = fmt::format("step {} of {}:", step, steps);
+  for (const auto& [name, tensor] : result.outputs())
+    if (tensor.num_elements() == 1)
+      line += fmt::format(" {}{}", name, Show(tensor).substr(tensor.type().ToString().size()));
+  fmt::print("{}\n", line);
+}
+
+// The same inputs for every step. The last result.
+absl::StatusOr<StepResult> RunSteps(Session& session, const Feeds& feeds, int64_t steps, bool reports) {
+  const int64_t every = (steps + kStepLines - 1) / kStepLines;
+  for (int64_t step = 1;; ++step) {
+    MESHWORK_ASSIGN_OR_RETURN(StepResult result, session.Run(feeds));
+    if (reports && steps > 1 && (step % every == 0 || step == steps)) PrintStep(step, steps, result);
+    if (step == steps) return result;
+  }
+}
+
+absl::StatusOr<Computed> RunAll(const Graph& global, const NamedTensors& tensors, const Options& options,
+                                const Processes& processes) {
   SessionOptions session_options{
       .workers = static_cast<int>(options.workers), .gather_outputs = true, .compile = options.compile};
   processes.Use(session_options);
+  session_options.executor.profile = options.profile;
+  if (!options.trace.empty())
+    session_options.executor.trace_steps = static_cast<int>(std::min(options.steps, kTracedSteps));
   absl::StatusOr<Session> created = Session::Create(global, session_options);
   // A budget that cannot be met is bad input.
   if (created.status().code() == absl::StatusCode::kResourceExhausted && options.compile.memory_budget > 0)
@@ -133,7 +170,15 @@ absl::StatusOr<Computed> RunStep(const Graph& global, const NamedTensors& tensor
     MESHWORK_RETURN_IF_ERROR(session.Set(name, tensor));
     computed.zeros.erase(variable);
   }
-  MESHWORK_ASSIGN_OR_RETURN(const StepResult result, session.Run(feeds));
+  if (processes.is_chief()) PrintHead(global, computed, processes);
+  MESHWORK_ASSIGN_OR_RETURN(const StepResult result,
+                            RunSteps(session, feeds, options.steps, processes.is_chief()));
+  if (options.profile)
+    computed.profile =
+        fmt::format("\n{}\n{}", session.Profile().ToString(), session.Profile().ByOp().ToString());
+  if (!options.trace.empty()) {
+    MESHWORK_ASSIGN_OR_RETURN(computed.trace, processes.GatherTrace(session.Trace()));
+  }
   for (size_t o = 0; o < global.outputs().size(); ++o) {
     const std::string name = OutputName(global, static_cast<int>(o));
     MESHWORK_ASSIGN_OR_RETURN(Tensor tensor, result.Get(name));
@@ -148,16 +193,12 @@ absl::StatusOr<Computed> RunStep(const Graph& global, const NamedTensors& tensor
 }
 
 // Prints the outputs and the new values of variables, and writes them if that is asked for.
-absl::Status Report(const Graph& global, const Computed& computed, const Processes& processes,
-                    const Options& options) {
-  const int64_t num_processes = processes.cluster().num_processes();
-  fmt::print("{} on mesh {}, {}{}\n", global.name, global.mesh().ToString(),
-             Count(global.mesh().num_devices(), "device"),
-             num_processes == 1 ? "" : fmt::format(" of {} processes", num_processes));
-  for (const std::string& name : computed.zeros)
-    fmt::print("var {} was zero, for no tensor is given\n", name);
+absl::Status Report(const Computed& computed, const Options& options) {
   for (const auto& [name, tensor] : computed.outputs) fmt::print("{}: {}\n", name, Show(tensor));
   for (const auto& [name, tensor] : computed.variables) fmt::print("var {}: {}\n", name, Show(tensor));
+  fmt::print("{}", computed.profile);
+  if (!options.trace.empty())
+    MESHWORK_RETURN_IF_ERROR(WriteFileAtomically(options.trace, computed.trace.ToJson()));
   if (options.outputs.empty()) return absl::OkStatus();
   NamedTensors all = computed.outputs;
   for (const auto& variable : computed.variables) {
@@ -168,9 +209,9 @@ absl::Status Report(const Graph& global, const Computed& computed, const Process
   return WriteSafetensors(options.outputs, all);
 }
 
-// Runs one step; the chief reports.
-absl::Status RunOnce(const Options& options, const Processes& processes) {
-  MESHWORK_ASSIGN_OR_RETURN(const Graph global, ReadProgram(options.file));
+// Runs the steps; the chief reports.
+absl::Status RunProgram(const Options& options, const Processes& processes) {
+  MESHWORK_ASSIGN_OR_RETURN(const Graph global, ReadProgram(options.program));
   NamedTensors tensors;
   if (!options.inputs.empty()) {
     absl::StatusOr<NamedTensors> read = ReadSafetensors(options.inputs);
@@ -179,13 +220,15 @@ absl::Status RunOnce(const Options& options, const Processes& processes) {
   }
   MESHWORK_RETURN_IF_ERROR(CheckNames(options.inputs, tensors, global, processes.is_chief()));
   MESHWORK_RETURN_IF_ERROR(CheckTypes(options.inputs, tensors, global));
+  if (processes.is_chief() && !options.trace.empty())
+    MESHWORK_RETURN_IF_ERROR(BadInput(Annotate(CheckWritable(options.trace), "--trace: ")));
   const bool writes = processes.is_chief() && !options.outputs.empty();
   if (writes) {
     MESHWORK_RETURN_IF_ERROR(CheckOutputs(global));
     MESHWORK_RETURN_IF_ERROR(BadInput(Annotate(CheckWritable(options.outputs), "--outputs: ")));
   }
-  MESHWORK_ASSIGN_OR_RETURN(const Computed computed, RunStep(global, tensors, options, processes));
-  return processes.is_chief() ? Report(global, computed, processes, options) : absl::OkStatus();
+  MESHWORK_ASSIGN_OR_RETURN(const Computed computed, RunAll(global, tensors, options, processes));
+  return processes.is_chief() ? Report(computed, options) : absl::OkStatus();
 }
 
 }  // namespace
@@ -194,13 +237,17 @@ absl::Status Run(Arguments args) {
   Options options;
   FlagTable flags(
       "meshwork run",
-      "Compiles a program and runs one step of it on virtual CPU devices. Prints the outputs and the\n"
+      "Compiles a program and runs it on virtual CPU devices. Prints the outputs of the last step and the\n"
       "updated variables: name, type, first numbers. A variable starts as the tensor of its name in\n"
       "--inputs; where there is none it starts at zero, and that is said. Tensors that the program does not\n"
       "have are left out.");
-  flags.Positional("FILE", kFileHelp, &options.file);
+  AddProgram(flags, options.program);
   flags.Text("inputs", "safetensors with a tensor for each input, and for variables", &options.inputs);
   flags.Text("outputs", "writes the outputs and the updated variables as safetensors", &options.outputs);
+  flags.Int("steps", "how many steps, all on the same inputs", &options.steps, 1, kMostSteps);
+  flags.Switch("profile", "prints where the time of the steps went", &options.profile);
+  flags.Text("trace", "writes when each instruction of the last 10 steps ran, for ui.perfetto.dev",
+             &options.trace);
   AddBudgets(flags, options.compile);
   flags.Int("workers", "threads; 0: one per core", &options.workers, 0, kMostWorkers);
   flags.Switch("shard-weight-update", kShardWeightUpdateHelp, &options.compile.shard_weight_update);
@@ -210,7 +257,7 @@ absl::Status Run(Arguments args) {
                &options.compile.deterministic);
   if (const auto done = Parse(flags, args)) return *done;
   MESHWORK_ASSIGN_OR_RETURN(Processes processes, Processes::Join(options.join));
-  return processes.Run([&] { return RunOnce(options, processes); });
+  return processes.Run([&] { return RunProgram(options, processes); });
 }
 
 }  // namespace meshwork::tools

@@ -41,7 +41,7 @@ absl::StatusOr<TensorDifference> Difference(const TensorSource& a, const TensorS
     MESHWORK_ASSIGN_OR_RETURN(const Tensor right, b.Read(name, box));
     progress.Add(left.bytes());
     if (std::memcmp(left.raw(), right.raw(), static_cast<size_t>(left.bytes())) == 0) continue;
-    Dispatch(type.dtype, [&](auto zero) { Compare<decltype(zero)>(left, right, difference); });
+    DispatchAny(type.dtype, [&](auto zero) { Compare<decltype(zero)>(left, right, difference); });
   }
   return difference;
 }
@@ -50,8 +50,8 @@ std::string Describe(const TensorDifference& difference, const Type& type) {
   std::string out =
       fmt::format("{} of {} differ", difference.elements, Count(type.num_elements(), "element"));
   if (difference.elements > difference.with_nan) {
-    out += IsFloat(type.dtype) ? fmt::format(", by at most {}", difference.largest)
-                               : fmt::format(", by at most {}", difference.largest_whole);
+    out += IsReal(type.dtype) ? fmt::format(", by at most {}", difference.largest)
+                              : fmt::format(", by at most {}", difference.largest_whole);
   }
   if (difference.with_nan > 0) out += fmt::format("; in {} of them there is a NaN", difference.with_nan);
   return out;

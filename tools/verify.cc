@@ -23,17 +23,18 @@ std::string CountLemmas(const Certificate& certificate) {
 }  // namespace
 
 absl::Status Verify(Arguments args) {
-  std::string file, certificate_file;
+  ProgramChoice program;
+  std::string certificate_file;
   FlagTable flags(
       "meshwork verify",
       "Checks that the local program in a certificate computes the program FILE, and that every claim\n"
       "of the certificate is so. None of the compiler's passes takes part.");
-  flags.Positional("FILE", kFileHelp, &file);
+  AddProgram(flags, program);
   flags.Positional("CERT", "what meshwork compile --emit=certificate FILE printed", &certificate_file);
   if (const auto done = Parse(flags, args)) return *done;
-  if (file == "-" && certificate_file == "-")
+  if (program.file == "-" && certificate_file == "-")
     return InvalidArgument("only one of FILE and CERT can be standard input.");
-  MESHWORK_ASSIGN_OR_RETURN(const Graph global, ReadProgram(file));
+  MESHWORK_ASSIGN_OR_RETURN(const Graph global, ReadProgram(program));
   MESHWORK_ASSIGN_OR_RETURN(const std::string text, ReadText(certificate_file));
   const std::string name = NameOf(certificate_file);
   MESHWORK_ASSIGN_OR_RETURN(const Certificate certificate, CertificateFromJson(text, name));

@@ -14,43 +14,10 @@
 
 #include "meshwork/base/debug.h"
 #include "meshwork/base/status.h"
+#include "meshwork/train/buffer_pool.h"
 #include "meshwork/train/epoch_order.h"
 
 namespace meshwork::internal {
-
-// Buffers that come back when the last tensor over them is gone, to be filled again: after the first few
-// batches a walk allocates no more. Thread-safe; buffers may outlive the pool.
-class BufferPool : public std::enable_shared_from_this<BufferPool> {
- public:
-  std::shared_ptr<void> Take(int64_t bytes) {
-    std::shared_ptr<void> buffer = TakeIdle(bytes);
-    if (buffer == nullptr) buffer = AllocateAligned(bytes);
-    void* data = buffer.get();
-    return {data, [pool = weak_from_this(), bytes, buffer = std::move(buffer)](void*) mutable {
-              if (const std::shared_ptr<BufferPool> alive = pool.lock())
-                alive->Return(bytes, std::move(buffer));
-            }};
-  }
-
- private:
-  std::shared_ptr<void> TakeIdle(int64_t bytes) {
-    std::lock_guard lock(mutex_);
-    std::vector<std::shared_ptr<void>>& idle = idle_[bytes];
-    if (idle.empty()) return nullptr;
-    std::shared_ptr<void> buffer = std::move(idle.back());
-    idle.pop_back();
-    return buffer;
-  }
-  void Return(int64_t bytes, std::shared_ptr<void> buffer) {
-    if (!made_.is_here()) return;  // the gatherer of a parent may have held the lock
-    std::lock_guard lock(mutex_);
-    idle_[bytes].push_back(std::move(buffer));
-  }
-
-  const ForkMark made_;
-  std::mutex mutex_;
-  std::map<int64_t, std::vector<std::shared_ptr<void>>> idle_;  // by size
-};
 
 // Gathers batches by a thread of its own, into a queue of at most kAhead.
 class BatchGatherer {

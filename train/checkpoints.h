@@ -42,7 +42,7 @@
 namespace meshwork {
 
 struct CheckpointOptions {
-  std::string dir;
+  std::string dir = {};
   // When a checkpoint is due: so many seconds after the last one began, or, if `steps` is not 0, after each step that it
   // divides. By the seconds, no checkpoint begins while another one is being written; by steps, the training waits then.
   double seconds = 600;

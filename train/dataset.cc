@@ -8,7 +8,6 @@
 
 #include "fmt/ranges.h"
 #include "meshwork/base/status.h"
-#include "meshwork/base/suggest.h"
 #include "meshwork/runtime/cpu/worker_pool.h"
 #include "meshwork/train/batch_stream.h"
 #include "meshwork/train/dataset_parts.h"
@@ -16,32 +15,15 @@
 #include "meshwork/train/random.h"
 
 namespace meshwork {
-namespace {
-
-const Tensor* Find(const Columns& columns, std::string_view name) {
-  for (const auto& [column, tensor] : columns)
-    if (column == name) return &tensor;
-  return nullptr;
-}
-
-absl::StatusOr<Tensor> Get(const Columns& columns, std::string_view name, std::string_view where) {
-  if (const Tensor* tensor = Find(columns, name)) return *tensor;
-  std::vector<std::string> names;
-  for (const auto& [column, tensor] : columns) names.push_back(column);
-  return absl::NotFoundError(
-      fmt::format("{}: there is no column \"{}\"{}", where, name, DidYouMeanOneOf(name, names, "columns")));
-}
-
-}  // namespace
 
 const Tensor& Batch::operator[](std::string_view name) const {
   static const Tensor* const missing = new Tensor();
-  const Tensor* tensor = Find(columns_, name);
+  const Tensor* tensor = internal::FindColumn(columns_, name);
   return tensor != nullptr ? *tensor : *missing;
 }
 
 absl::StatusOr<Tensor> Batch::Get(std::string_view name) const {
-  return meshwork::Get(columns_, name, "Batch");
+  return internal::GetColumn(columns_, name, "Batch");
 }
 
 absl::StatusOr<Dataset> Dataset::Create(Columns columns) {
@@ -59,9 +41,9 @@ absl::StatusOr<Dataset> Dataset::FromParts(std::vector<Part> parts) {
 Columns Dataset::columns() const { return parts_ == nullptr ? Columns() : parts_->Join(size_).value(); }
 
 absl::StatusOr<Tensor> Dataset::column(std::string_view name) const {
-  if (parts_ == nullptr) return Get({}, name, "Dataset");
+  if (parts_ == nullptr) return internal::GetColumn({}, name, "Dataset");
   MESHWORK_ASSIGN_OR_RETURN(const Columns* const like, parts_->Like(0));
-  MESHWORK_RETURN_IF_ERROR(Get(*like, name, "Dataset").status());
+  MESHWORK_RETURN_IF_ERROR(internal::GetColumn(*like, name, "Dataset").status());
   const auto found =
       std::find_if(like->begin(), like->end(), [&](const auto& column) { return column.first == name; });
   return parts_->Join(static_cast<size_t>(found - like->begin()), size_);

@@ -41,12 +41,10 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "meshwork/runtime/tensor.h"
+#include "meshwork/train/columns.h"
 #include "meshwork/train/row_range.h"
 
 namespace meshwork {
-
-// Column names and tensors, in the order given; each name once.
-using Columns = std::vector<std::pair<std::string, Tensor>>;
 
 // Some rows of every column.
 class Batch {
@@ -94,6 +92,7 @@ class BatchRange;
 namespace internal {
 class BatchStream;
 class DatasetParts;
+class DatasetStage;
 struct WantedRows;
 }  // namespace internal
 
@@ -103,7 +102,7 @@ class Dataset {
   struct Part {
     int64_t examples = 0;
     // Returns their columns, as Create takes them. Called by any thread, once; again only after an error.
-    std::function<absl::StatusOr<Columns>()> load;
+    std::function<absl::StatusOr<Columns>()> load = {};
   };
 
   Dataset() = default;  // no columns, no examples
@@ -132,6 +131,7 @@ class Dataset {
 
  private:
   friend class BatchRange;
+  friend class internal::DatasetStage;
   Dataset(std::shared_ptr<internal::DatasetParts> parts, int64_t size)
       : parts_(std::move(parts)), size_(size) {}
 

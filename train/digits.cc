@@ -85,9 +85,9 @@ Stroke Round(const Stroke& stroke) {
 }
 
 // A random affine map from the glyph's box to pixels.
-class Placement {
+class InkPlace {
  public:
-  explicit Placement(Random& random) {
+  explicit InkPlace(Random& random) {
     // The angle by its half's tangent: sines and cosines differ between math libraries.
     const double t = random.Uniform(-0.13, 0.13);
     const double cosine = (1 - t * t) / (1 + t * t);
@@ -138,7 +138,7 @@ void DrawLine(Point a, Point b, double radius, double ink, Canvas& canvas) {
 void DrawDigit(int digit, Random& random, Canvas& canvas) {
   const std::vector<const Glyph*> glyphs = GlyphsOf(digit);
   const Glyph& glyph = *glyphs[random.Below(glyphs.size())];
-  const Placement place(random);
+  const InkPlace place(random);
   const double radius = random.Uniform(0.5, 1.5);
   const double ink = random.Uniform(0.65, 1);
   for (const Stroke& points : glyph.strokes) {

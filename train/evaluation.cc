@@ -11,6 +11,7 @@
 #include "meshwork/ir/text.h"
 #include "meshwork/spmd/simplify.h"
 #include "meshwork/storage/file.h"
+#include "meshwork/train/output_means.h"
 #include "nlohmann/json.hpp"
 
 namespace meshwork {
@@ -126,18 +127,16 @@ absl::StatusOr<Metrics> EvaluateOn(Session& session, const EvalSpec& spec) {
   options.rows = [&session](int64_t rows) { return session.RowsHere(rows); };
   const BatchRange batches = spec.input.dataset.Batches(options);
   MESHWORK_RETURN_IF_ERROR(batches.status());
-  Metrics sums;
-  double examples = 0;
+  OutputMeans means(session.graph());
+  MESHWORK_ASSIGN_OR_RETURN(const std::unique_ptr<MetricsAside> aside, MetricsAside::Begin(session));
   int64_t steps = 0;
   for (const Batch& batch : batches) {
-    MESHWORK_ASSIGN_OR_RETURN(const StepResult result, session.Evaluate(spec.input.feeds(batch)));
-    const auto rows = static_cast<double>(batch.rows());
-    for (const auto& [name, value] : ScalarsOf(result)) sums[name] += value * rows;
-    examples += rows;
+    MESHWORK_ASSIGN_OR_RETURN(const StepResult result, session.Accumulate(spec.input.feeds(batch)));
+    means.Add(result, batch.rows());
     if (++steps == spec.steps) break;
   }
-  for (auto& [name, value] : sums) value /= examples;
-  return sums;
+  MESHWORK_RETURN_IF_ERROR(aside->End());
+  return means.Values();
 }
 
 std::string ResultsFile(const std::string& model_dir, const std::string& name) {

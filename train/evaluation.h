@@ -8,19 +8,17 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <string>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "meshwork/ir/graph.h"
+#include "meshwork/train/history.h"
 #include "meshwork/train/session.h"
 #include "meshwork/train/train_spec.h"
 
 namespace meshwork {
-
-using Metrics = std::map<std::string, double>;
 
 struct Evaluation {
   int64_t global_step = 0;
@@ -39,8 +37,9 @@ absl::StatusOr<Graph> BuildModel(const ModelFn& model, Mode mode);
 // The scalars among the outputs of a step.
 Metrics ScalarsOf(const StepResult& result);
 
-// The mean of each scalar output over the examples of the spec. All processes of the session must call it. Errors: those
-// of Session::Evaluate, of BatchRange::status; a part of the data cannot be loaded.
+// The mean of each scalar output over the examples of the spec; outputs of metrics (train/metrics.h) are those of all of
+// them, and the metrics' sums afterwards as before. All processes of the session must call it. Errors: those
+// of Session::Accumulate, of BatchRange::status; a part of the data cannot be loaded.
 absl::StatusOr<Metrics> EvaluateOn(Session& session, const EvalSpec& spec);
 
 // Where the results of an evaluation go: "runs/a/eval/results.jsonl", or "runs/a/eval_NAME/results.jsonl".

@@ -1,7 +1,5 @@
 #include "meshwork/train/idx.h"
 
-#include <zlib.h>
-
 #include <algorithm>
 #include <cstring>
 #include <memory>
@@ -13,6 +11,7 @@
 #include "meshwork/base/status.h"
 #include "meshwork/runtime/tensor.h"
 #include "meshwork/storage/file.h"
+#include "meshwork/train/unpacker.h"
 
 namespace meshwork {
 namespace {
@@ -20,81 +19,6 @@ namespace {
 constexpr uint8_t kUnsignedByte = 0x08;
 constexpr size_t kPortion = size_t{1} << 20;
 constexpr size_t kUsualRatio = 8;  // of data to its gzipped file; MNIST has 5
-
-// The bytes of a file, unpacked if it is gzipped, a portion at a time.
-class Unpacker {
- public:
-  Unpacker(const std::string& path, std::string_view file) : path_(path), rest_(file), gzip_(StartsGzip()) {
-    // 15: the largest window; 16: a gzip header and trailer.
-    if (gzip_) MESHWORK_CHECK(inflateInit2(&stream_, 15 + 16) == Z_OK, "zlib {}", zlibVersion());
-  }
-  Unpacker(const Unpacker&) = delete;
-  Unpacker& operator=(const Unpacker&) = delete;
-  ~Unpacker() {
-    if (gzip_) inflateEnd(&stream_);
-  }
-
-  // Fills `out` as far as the data goes; returns how far. Fewer bytes than asked for mean the end, and that
-  // the checksum was right.
-  absl::StatusOr<size_t> Read(std::span<uint8_t> out) {
-    if (gzip_) return Inflate(out);
-    const size_t n = std::min(out.size(), rest_.size());
-    if (n > 0) std::memcpy(out.data(), rest_.data(), n);
-    rest_.remove_prefix(n);
-    return n;
-  }
-
- private:
-  bool StartsGzip() const { return rest_.starts_with("\x1f\x8b"); }
-
-  absl::StatusOr<size_t> Inflate(std::span<uint8_t> out) {
-    size_t filled = 0;
-    while (filled < out.size() && !ended_) {
-      const size_t offered = std::min(rest_.size(), kPortion);
-      const size_t wanted = std::min(out.size() - filled, kPortion);
-      stream_.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(rest_.data()));
-      stream_.avail_in = static_cast<uInt>(offered);
-      stream_.next_out = out.data() + filled;
-      stream_.avail_out = static_cast<uInt>(wanted);
-      const int result = inflate(&stream_, Z_NO_FLUSH);
-      rest_.remove_prefix(offered - stream_.avail_in);
-      filled += wanted - stream_.avail_out;
-      unpacked_ += wanted - stream_.avail_out;
-      if (result == Z_STREAM_END) {
-        MESHWORK_RETURN_IF_ERROR(EndMember());
-      } else if (result == Z_BUF_ERROR || (result == Z_OK && rest_.empty() && stream_.avail_out > 0)) {
-        return InvalidArgument(
-            "{}: the gzip data is cut off after {} unpacked bytes; the file is incomplete, fetch it again.",
-            path_, unpacked_);
-      } else if (result != Z_OK) {
-        return InvalidArgument(
-            "{}: the gzip data is damaged after {} unpacked bytes ({}); fetch the file again.", path_,
-            unpacked_, stream_.msg != nullptr ? stream_.msg : zError(result));
-      }
-    }
-    return filled;
-  }
-
-  // A gzip file may consist of several members, one after the other.
-  absl::Status EndMember() {
-    ended_ = !StartsGzip();
-    if (!ended_) {
-      MESHWORK_CHECK(inflateReset(&stream_) == Z_OK);
-      return absl::OkStatus();
-    }
-    if (rest_.empty()) return absl::OkStatus();
-    return InvalidArgument(
-        "{}: the gzip data ends {} before the file does; the file is damaged, fetch it again.", path_,
-        Count(static_cast<int64_t>(rest_.size()), "byte"));
-  }
-
-  const std::string& path_;
-  std::string_view rest_;
-  const bool gzip_;
-  bool ended_ = false;
-  uint64_t unpacked_ = 0;
-  z_stream stream_ = {};
-};
 
 std::string_view ElementTypeName(uint8_t type) {
   switch (type) {
@@ -107,7 +31,7 @@ std::string_view ElementTypeName(uint8_t type) {
   }
 }
 
-absl::StatusOr<Shape> ReadHeader(const std::string& path, Unpacker& in) {
+absl::StatusOr<Shape> ReadHeader(const std::string& path, internal::Unpacker& in) {
   uint8_t magic[4];
   MESHWORK_ASSIGN_OR_RETURN(const size_t n, in.Read(magic));
   if (n == 0) return InvalidArgument("{}: is empty; an IDX file starts with 00 00 08 and its rank.", path);
@@ -168,7 +92,8 @@ class ByteBuffer {
 
 absl::StatusOr<IdxData> ReadIdx(const std::string& path) {
   MESHWORK_ASSIGN_OR_RETURN(const std::string file, ReadFile(path));
-  Unpacker in(path, file);
+  internal::Unpacker in(
+      path, [rest = std::string_view(file)]() mutable { return std::exchange(rest, std::string_view()); });
   IdxData data;
   MESHWORK_ASSIGN_OR_RETURN(data.shape, ReadHeader(path, in));
 

@@ -1,57 +1,64 @@
 #include "meshwork/train/layers.h"
 
+#include "fmt/format.h"
+#include "meshwork/ir/name_scope.h"
 #include "meshwork/ops/ops.h"
 
 namespace meshwork {
 
-Dense::Dense(Graph& graph, const std::string& name, int64_t inputs, int64_t units,
+Dense::Dense(std::optional<int64_t> inputs, Graph& graph, const std::string& name, int64_t units,
              const DenseOptions& options, CallSite loc)
-    : kernel_(graph.Var(name + "/kernel",
-                        options.kernel_initializer.value_or(GlorotUniform({inputs, units}, options.dtype)),
-                        options.kernel_layout, {.gather = options.gather}, loc)),
-      bias_(graph.Var(name + "/bias", Zeros({units}, options.dtype), options.bias_layout,
-                      {.gather = options.gather}, loc)) {}
+    : precision_(LayerPrecision(graph, options.dtype, options.compute)),
+      has_bias_(options.bias),
+      variables_(graph, inputs,
+                 [name, units, options, loc, dtype = precision_.variables](Graph& graph, int64_t inputs) {
+                   Variables made;
+                   made.kernel =
+                       graph.Var(name + "/kernel", options.kernel_initializer.For({inputs, units}, dtype),
+                                 options.kernel_layout, {.gather = options.gather}, loc);
+                   if (options.bias)
+                     made.bias = graph.Var(name + "/bias", options.bias_initializer.For({units}, dtype),
+                                           options.bias_layout, {.gather = options.gather}, loc);
+                   return made;
+                 }) {}
 
 Value Dense::operator()(const Value& x, CallSite loc) const {
-  return Add({MatMul({x, loc}, kernel_), loc}, bias_);
+  if (!x.valid()) return {};
+  const Variables& variables = variables_.For(x);
+  const NameScope name_scope = NameScope::Of(variables.kernel, x);
+  const LocationScope scope(*x.graph(), loc);
+  const Value product = MatMul({ToCompute(x, precision_), loc}, ToCompute(variables.kernel, precision_));
+  return has_bias_ ? Add({product, loc}, ToCompute(variables.bias, precision_)) : product;
 }
 
-namespace {
+internal::NormLayer::NormLayer(std::optional<int64_t> units, Graph& graph, const std::string& name,
+                               const NormLayerOptions& options, CallSite loc)
+    : epsilon_(options.epsilon),
+      precision_(LayerPrecision(graph, options.dtype, options.compute)),
+      variables_(graph, units,
+                 [name, options, loc, dtype = precision_.variables](Graph& graph, int64_t units) {
+                   const auto declare = [&](const char* which, const LayerInitializer& initializer) {
+                     return graph.Var(fmt::format("{}/{}", name, which), initializer.For({units}, dtype),
+                                      options.layout, {.gather = options.gather}, loc);
+                   };
+                   const Variable scale = declare("scale", options.scale_initializer);
+                   return Variables{scale, declare("offset", options.offset_initializer)};
+                 }) {}
 
-// [size…, inputs / groups, filters]; groups that divide nothing are Conv's to refuse.
-Shape FilterShape(const Shape& size, int64_t inputs, int64_t filters, int64_t groups) {
-  Shape shape = size;
-  shape.push_back(groups > 0 ? inputs / groups : inputs);
-  shape.push_back(filters);
-  return shape;
+Value internal::NormLayer::Apply(
+    const Value& x, CallSite loc,
+    const std::function<Value(const Operand& x, const Variables& variables)>& norm) const {
+  if (!x.valid()) return {};
+  const Variables& variables = variables_.For(x);
+  const NameScope name_scope = NameScope::Of(variables.scale, x);
+  const LocationScope scope(*x.graph(), loc);
+  return norm({ToCompute(x, precision_), loc}, variables);
 }
-
-}  // namespace
-
-Conv2D::Conv2D(Graph& graph, const std::string& name, int64_t inputs, int64_t filters, const Shape& size,
-               const Conv2DOptions& options, CallSite loc)
-    : kernel_(graph.Var(name + "/kernel",
-                        options.kernel_initializer.value_or(
-                            GlorotUniform(FilterShape(size, inputs, filters, options.groups), options.dtype)),
-                        options.kernel_layout, {.gather = options.gather}, loc)),
-      bias_(graph.Var(name + "/bias", Zeros({filters}, options.dtype), options.bias_layout,
-                      {.gather = options.gather}, loc)),
-      options_{options.window, options.groups} {}
-
-Value Conv2D::operator()(const Value& x, CallSite loc) const {
-  return Add({Conv({x, loc}, kernel_, options_), loc}, bias_);
-}
-
-LayerNormLayer::LayerNormLayer(Graph& graph, const std::string& name, int64_t units,
-                               const LayerNormLayerOptions& options, CallSite loc)
-    : scale_(graph.Var(name + "/scale", Filled(1, {units}, options.dtype), options.layout,
-                       {.gather = options.gather}, loc)),
-      offset_(graph.Var(name + "/offset", Zeros({units}, options.dtype), options.layout,
-                        {.gather = options.gather}, loc)),
-      epsilon_(options.epsilon) {}
 
 Value LayerNormLayer::operator()(const Value& x, CallSite loc) const {
-  return LayerNorm({x, loc}, scale_, offset_, epsilon_);
+  return Apply(x, loc, [&](const Operand& x, const Variables& variables) {
+    return LayerNorm(x, variables.scale, variables.offset, epsilon_);
+  });
 }
 
 }  // namespace meshwork

@@ -1,93 +1,123 @@
-// Layers: variables with a name, and the ops that use them.
+// Layers: variables with a name, and the ops that use them. Layers of other kinds are in train/conv_layers.h,
+// norm_layers.h, recurrent_layers.h and transformer_layers.h. This holds for all of them:
+//
+// Where options give no layout, the graph's rules do (Graph::SetLayouts); whole on every device if there are none. What a
+// layer computes is of the scope of its name (ir/name_scope.h).
+//
+// All options have `dtype`, of the variables, and `compute`, of inputs, results and what lies between. If `compute` is
+// left out, it is `dtype`; what is left open by both says Graph::SetPrecision (train/precision.h). If `compute` is not the
+// dtype of the variables, a layer casts its input and its variables.
+//
+// How many inputs a layer has, the last dim of x, may be left out: its first call tells. Until then its variables are not
+// valid. Layers that are called in the order in which they are made have the same variables either way.
+//
+//   Dense(g, "hidden", 784, 256)      // inputs, units
+//   Dense(g, "hidden", 256)           // units
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 
 #include "meshwork/ir/graph.h"
 #include "meshwork/ops/ops.h"
 #include "meshwork/train/initializers.h"
+#include "meshwork/train/layer_variables.h"
+#include "meshwork/train/precision.h"
 
 namespace meshwork {
 
 struct DenseOptions {
-  LayoutSpec kernel_layout = {UNSHARDED, UNSHARDED};  // of [inputs, units]
-  LayoutSpec bias_layout = {UNSHARDED};               // of [units]
-  DType dtype = F32;
-  Gathering gather = Gathering::kWithinBudget;         // of kernel and bias; kOnUse gathers them for each use
-  std::optional<Initializer> kernel_initializer = {};  // Glorot uniform; the bias starts at zero
+  LayoutSpec kernel_layout = {};  // of [inputs, units]
+  LayoutSpec bias_layout = {};    // of [units]
+  std::optional<DType> dtype = {}, compute = {};
+  Gathering gather = Gathering::kWithinBudget;  // of kernel and bias; kOnUse gathers them for each use
+  LayerInitializer kernel_initializer = GlorotUniform(), bias_initializer = Zeros();
+  bool bias = true;  // whether there is one
 };
 
-// y = x · kernel + bias; x: [b, inputs] -> y: [b, units]. Variables "name/kernel" and "name/bias".
+// y = x · kernel + bias; x: [.., inputs] -> y: [.., units]. Variables "name/kernel" and "name/bias".
 //
 //   Dense dense1(g, "dense1", 784, 700, {.kernel_layout = {UNSHARDED, "model"}, .bias_layout = {"model"}});
 //   Value h = Relu(dense1(x));
 class Dense {
  public:
   Dense(Graph& graph, const std::string& name, int64_t inputs, int64_t units,
-        const DenseOptions& options = {}, CallSite loc = CallSite::Current());
+        const DenseOptions& options = {}, CallSite loc = CallSite::Current())
+      : Dense(std::optional(inputs), graph, name, units, options, loc) {}
+  Dense(Graph& graph, const std::string& name, int64_t units, const DenseOptions& options = {},
+        CallSite loc = CallSite::Current())
+      : Dense(std::nullopt, graph, name, units, options, loc) {}
   Value operator()(const Value& x, CallSite loc = CallSite::Current()) const;
 
-  const Variable& kernel() const { return kernel_; }
-  const Variable& bias() const { return bias_; }
+  const Variable& kernel() const { return variables_.Now().kernel; }
+  const Variable& bias() const { return variables_.Now().bias; }  // invalid without a bias
 
  private:
-  Variable kernel_, bias_;
+  struct Variables {
+    Variable kernel, bias;
+  };
+
+  Dense(std::optional<int64_t> inputs, Graph& graph, const std::string& name, int64_t units,
+        const DenseOptions& options, CallSite loc);
+
+  Precision precision_;
+  bool has_bias_;
+  internal::LayerVariables<Variables> variables_;
 };
 
-struct Conv2DOptions {
-  WindowOptions window = {.padding = WindowPadding::Valid()};
-  int64_t groups = 1;
-  LayoutSpec kernel_layout = {UNSHARDED, UNSHARDED, UNSHARDED, UNSHARDED};  // of [h, w, inputs, filters]
-  LayoutSpec bias_layout = {UNSHARDED};                                     // of [filters]
-  DType dtype = F32;
-  Gathering gather = Gathering::kWithinBudget;
-  std::optional<Initializer> kernel_initializer = {};  // Glorot uniform; the bias starts at zero
-};
-
-// y = Conv(x, kernel) + bias; x: [b, h, w, inputs] -> y: [b, h', w', filters]. `size`: [h, w] of the filters.
-// Variables "name/kernel", [h, w, inputs / groups, filters], and "name/bias".
-//
-//   Conv2D conv1(g, "conv1", 1, 32, {3, 3});
-//   Value h = MaxPool(Relu(conv1(images)), {2, 2});
-class Conv2D {
- public:
-  Conv2D(Graph& graph, const std::string& name, int64_t inputs, int64_t filters, const Shape& size,
-         const Conv2DOptions& options = {}, CallSite loc = CallSite::Current());
-  Value operator()(const Value& x, CallSite loc = CallSite::Current()) const;
-
-  const Variable& kernel() const { return kernel_; }
-  const Variable& bias() const { return bias_; }
-
- private:
-  Variable kernel_, bias_;
-  ConvOptions options_;
-};
-
-struct LayerNormLayerOptions {
-  LayoutSpec layout = {UNSHARDED};  // of scale and offset, [units]
-  DType dtype = F32;
+// Of LayerNormLayer and GroupNormLayer.
+struct NormLayerOptions {
+  LayoutSpec layout = {};  // of scale and offset, [units]
+  std::optional<DType> dtype = {}, compute = {};
   Gathering gather = Gathering::kWithinBudget;
   double epsilon = 1e-5;
+  LayerInitializer scale_initializer = Filled(1), offset_initializer = Zeros();
 };
 
-// y = LayerNorm(x, scale, offset); x: [.., units]. Variables "name/scale", all ones at first, and
+namespace internal {
+
+// What norms with a scale and an offset, [units], have in common.
+class NormLayer {
+ public:
+  const Variable& scale() const { return variables_.Now().scale; }
+  const Variable& offset() const { return variables_.Now().offset; }
+
+ protected:
+  struct Variables {
+    Variable scale, offset;
+  };
+
+  NormLayer(std::optional<int64_t> units, Graph& graph, const std::string& name,
+            const NormLayerOptions& options, CallSite loc);
+  // norm(x, scale, offset), of the layer's scope.
+  Value Apply(const Value& x, CallSite loc,
+              const std::function<Value(const Operand& x, const Variables& variables)>& norm) const;
+
+  double epsilon_;
+
+ private:
+  Precision precision_;
+  LayerVariables<Variables> variables_;
+};
+
+}  // namespace internal
+
+// y = LayerNorm(x, scale, offset), with its variables as they are; x: [.., units]. Variables "name/scale", all ones at first, and
 // "name/offset", all zeros.
 //
 //   LayerNormLayer norm(g, "norm", 700, {.layout = {"model"}});
 //   Value h = Relu(norm(dense1(x)));
-class LayerNormLayer {
+class LayerNormLayer : public internal::NormLayer {
  public:
-  LayerNormLayer(Graph& graph, const std::string& name, int64_t units,
-                 const LayerNormLayerOptions& options = {}, CallSite loc = CallSite::Current());
+  LayerNormLayer(Graph& graph, const std::string& name, int64_t units, const NormLayerOptions& options = {},
+                 CallSite loc = CallSite::Current())
+      : NormLayer(units, graph, name, options, loc) {}
+  LayerNormLayer(Graph& graph, const std::string& name, const NormLayerOptions& options = {},
+                 CallSite loc = CallSite::Current())
+      : NormLayer(std::nullopt, graph, name, options, loc) {}
   Value operator()(const Value& x, CallSite loc = CallSite::Current()) const;
-
-  const Variable& scale() const { return scale_; }
-  const Variable& offset() const { return offset_; }
-
- private:
-  Variable scale_, offset_;
-  double epsilon_;
 };
 
 }  // namespace meshwork

@@ -2,6 +2,7 @@
 
 #include "meshwork/base/status.h"
 #include "meshwork/control/control_flow.h"
+#include "meshwork/control/rebatch.h"
 #include "meshwork/ops/ops.h"
 
 namespace meshwork {
@@ -13,7 +14,7 @@ Value MeanOverMicrobatches(int64_t count, const std::vector<Value>& batch,
     if (!value.valid()) return {};
   Graph& graph = *batch[0].graph();
   SourceLocation here(loc);
-  here.within = "MeanOverMicrobatches";
+  here.within = kMicrobatches;
   const LocationScope scope(graph, std::move(here));
   auto fail = [&](std::string_view message) {
     graph.RecordError(graph.Describe("MeanOverMicrobatches", loc) + ": " + std::string(message));
@@ -42,7 +43,9 @@ Value MeanOverMicrobatches(int64_t count, const std::vector<Value>& batch,
       },
       {}, loc);
   if (!is_scalar) return fail("the loss of a part must be a scalar f32[], f64[] or bf16[].");
-  return sum.sums.empty() || !sum.sums[0].valid() ? Value() : sum.sums[0] / static_cast<double>(count);
+  if (sum.sums.empty() || !sum.sums[0].valid()) return {};
+  // A short batch may have another number of parts.
+  return sum.sums[0] / DimensionSize(parts[0], 0, sum.sums[0].dtype());
 }
 
 }  // namespace meshwork

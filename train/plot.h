@@ -29,23 +29,23 @@ enum class LineStyle : uint8_t {
 };
 
 struct Series {
-  std::string name;              // in the legend
-  std::vector<SvgPoint> points;  // by ascending x
+  std::string name = {};              // in the legend
+  std::vector<SvgPoint> points = {};  // by ascending x
   LineStyle style = LineStyle::kLine;
   int paint = 0;  // see SeriesPaint; series that belong together share one
 };
 
 struct Panel {
-  std::string title;
-  std::vector<Series> series;
+  std::string title = {};
+  std::vector<Series> series = {};
   bool log = false;  // the y axis is logarithmic; values that are not positive are gaps then
 };
 
 struct LineChart {
-  std::string title;
+  std::string title = {};
   std::string note = {};  // beside the title
   std::string x_label = {};
-  std::vector<Panel> panels;
+  std::vector<Panel> panels = {};
 
   std::string ToSvg() const;
 };

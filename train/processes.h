@@ -56,7 +56,7 @@ struct JoinOptions {
   // The file of the link between the processes (LinkToJson). The first process reads it; if there is none, all measure
   // the link, and the first process writes it. Measuring takes up to half a second on a slow link. Empty: the link is
   // measured and not kept.
-  std::string link_file;
+  std::string link_file = {};
   // Whether the cluster's evaluator may join. It is alone, with a mesh of its own, and learns from checkpoints what the
   // others have trained (train/train_and_evaluate.h). Without, it is refused.
   bool may_evaluate = false;

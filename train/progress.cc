@@ -17,12 +17,6 @@ constexpr double kSecondsBetweenDrawings = 0.1;
 constexpr int64_t kMinBar = 4, kMaxBar = 20;
 constexpr std::string_view kClearToLineEnd = "\x1b[K";
 
-std::string FormatLoss(double loss) {
-  const double size = std::abs(loss);
-  const bool plain = size == 0 || !std::isfinite(loss) || (size >= 0.001 && size < 1e6);
-  return plain ? fmt::format("{:.4f}", loss) : fmt::format("{:.3e}", loss);
-}
-
 // 0:07, 12:40, 3:05:00
 std::string FormatDuration(double seconds) {
   const int64_t s = std::llround(std::min(seconds, 1e9));
@@ -31,6 +25,12 @@ std::string FormatDuration(double seconds) {
 }
 
 }  // namespace
+
+std::string FormatMeasure(double value) {
+  const double size = std::abs(value);
+  const bool plain = size == 0 || !std::isfinite(value) || (size >= 0.001 && size < 1e6);
+  return plain ? fmt::format("{:.4f}", value) : fmt::format("{:.3e}", value);
+}
 
 ProgressReporter::ProgressReporter(FILE* out, Options options)
     : out_(out), options_([&] {
@@ -59,6 +59,7 @@ void ProgressReporter::BeginEpoch(int64_t epoch) {
   steps_ = resumed_steps_ = 0;
   examples_ = loss_ = accuracy_ = 0;
   has_accuracy_ = false;
+  measures_.clear();
   began_ = last_step_ = options_.seconds();
   if (options_.is_tty) DrawLiveLine(began_);
 }
@@ -69,8 +70,22 @@ void ProgressReporter::Resume(int64_t steps, int64_t examples, double loss, std:
 }
 
 void ProgressReporter::Step(int64_t examples, double loss, std::optional<double> accuracy) {
-  ++steps_;
   Count(examples, loss, accuracy);
+  CountStep();
+}
+
+void ProgressReporter::Resume(int64_t steps, std::string measures) {
+  steps_ = resumed_steps_ = steps;
+  measures_ = std::move(measures);
+}
+
+void ProgressReporter::Step(std::string measures) {
+  measures_ = std::move(measures);
+  CountStep();
+}
+
+void ProgressReporter::CountStep() {
+  ++steps_;
   last_step_ = options_.seconds();
   if (options_.is_tty && last_step_ - last_drawn_ >= kSecondsBetweenDrawings) DrawLiveLine(last_step_);
 }
@@ -113,8 +128,9 @@ std::string ProgressReporter::Measures() const {
     const double milliseconds = 1000 * (last_step_ - began_) / static_cast<double>(timed);
     text += fmt::format("  {:.{}f} ms/step", milliseconds, milliseconds < 10 ? 2 : 1);
   }
+  if (!measures_.empty()) text += "  " + measures_;
   if (examples_ > 0) {
-    text += fmt::format("  loss {}", FormatLoss(loss_ / examples_));
+    text += fmt::format("  loss {}", FormatMeasure(loss_ / examples_));
     if (has_accuracy_) text += fmt::format("  accuracy {:.2f} %", 100 * accuracy_ / examples_);
   }
   return text;

@@ -55,10 +55,14 @@ class ProgressReporter {
   void Resume(int64_t steps, int64_t examples, double loss, std::optional<double> accuracy = std::nullopt);
   // After each step: how many examples it saw, and their mean loss and accuracy (of 0 to 1).
   void Step(int64_t examples, double loss, std::optional<double> accuracy = std::nullopt);
+  // The same with any measures of the epoch so far, as they are shown: "loss 0.4731  top5 0.9800" (FormatMeasure).
+  void Resume(int64_t steps, std::string measures);
+  void Step(std::string measures);
   // `note` is added to the line, for example the result of an evaluation.
   void EndEpoch(std::string_view note = "");
 
  private:
+  void CountStep();
   void Count(int64_t examples, double loss, std::optional<double> accuracy);
   std::string Head() const;             // "epoch 1/5"
   std::string Bar(int64_t room) const;  // " [==>     ] 158/469", at most `room` long if that can be
@@ -81,6 +85,10 @@ class ProgressReporter {
   // Sums over the examples of this epoch.
   double examples_ = 0, loss_ = 0, accuracy_ = 0;
   bool has_accuracy_ = false;
+  std::string measures_;  // shown in place of them
 };
+
+// "0.4731", "1.250e-07".
+std::string FormatMeasure(double value);
 
 }  // namespace meshwork

@@ -41,11 +41,11 @@ struct PulseOptions {
 
 // What a part of the program says in each pulse.
 struct PulsePart {
-  std::string name;                  // the same in all processes; each name once
-  std::function<std::string()> say;  // a short text of this process; any bytes
+  std::string name = {};                  // the same in all processes; each name once
+  std::function<std::string()> say = {};  // a short text of this process; any bytes
   // The texts of all processes, in their order. An error ends the training: AfterStep returns it. As all hear the same,
   // all should return the same.
-  std::function<absl::Status(const std::vector<std::string>& texts)> hear;
+  std::function<absl::Status(const std::vector<std::string>& texts)> hear = {};
 };
 
 class Pulse {

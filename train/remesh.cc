@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "fmt/ranges.h"
+#include "meshwork/base/name_patterns.h"
 #include "meshwork/base/status.h"
 #include "meshwork/base/suggest.h"
 #include "meshwork/ir/regions.h"
@@ -12,19 +13,6 @@
 
 namespace meshwork {
 namespace {
-
-// Whether * in the pattern can stand for characters so that it is `name`.
-bool Fits(std::string_view pattern, std::string_view name) {
-  const size_t star = pattern.find('*');
-  if (star == std::string_view::npos) return pattern == name;
-  if (name.substr(0, star) != pattern.substr(0, star)) return false;
-  const std::string_view rest = pattern.substr(star + 1);
-  for (size_t skip = star; skip <= name.size(); ++skip)
-    if (Fits(rest, name.substr(skip))) return true;
-  return false;
-}
-
-bool IsPattern(std::string_view name) { return name.find('*') != std::string_view::npos; }
 
 // The weight whose state `state` is: the variable of its shape and layout whose name ends its name. Null: none is.
 const ValueInfo* WeightOf(const Graph& graph, const ValueInfo& state) {
@@ -49,15 +37,7 @@ class MeshChange {
 
   // The pin by the axes that are left.
   absl::StatusOr<LayoutPin> Change(const LayoutPin& pin) {
-    LayoutSpec spec;
-    const LayoutSpec before = SpecOf(pin.layout);
-    for (size_t d = 0; d < before.size(); ++d) {
-      const DimMode mode = pin.mode(static_cast<int>(d));
-      if (mode == DimMode::kOpen) spec.emplace_back(OPEN);
-      else if (mode == DimMode::kMatch) spec.emplace_back(MATCH);
-      else spec.push_back(Left(before[d]));
-    }
-    return Pin(spec);
+    return Pin(WithoutMissingAxes(mesh_, SpecOf(pin)));
   }
 
   absl::StatusOr<LayoutPin> Pin(const LayoutSpec& spec) {
@@ -67,53 +47,16 @@ class MeshChange {
   }
 
  private:
-  std::vector<std::string> Left(const std::vector<std::string>& axes) const {
-    std::vector<std::string> left;
-    for (const std::string& axis : axes)
-      if (mesh_.Cut(axis).ok()) left.push_back(axis);
-    return left;
-  }
-  DimSpec Left(const DimSpec& dim) const {
-    if (dim.factors().empty()) return DimSpec(Left(dim.axes()));
-    std::vector<FactorSpec> factors = dim.factors();
-    for (FactorSpec& factor : factors) factor.axes = Left(factor.axes);
-    return DimSpec::Factors(std::move(factors));
-  }
-
   Mesh mesh_;
 };
 
-// The layout that a name or a pattern gives an argument; null: none does.
-const LayoutSpec* NamedFor(const std::string& name, const Type& type, const NamedLayouts& layouts) {
-  const LayoutSpec* found = nullptr;
-  for (const auto& [pattern, spec] : layouts)
-    if (Fits(pattern, name) && (!IsPattern(pattern) || std::ssize(spec) == type.rank())) found = &spec;
-  return found;
-}
-
-absl::Status CheckLayouts(const Graph& graph, const NamedLayouts& layouts) {
-  std::vector<std::string> names;
-  for (const Argument& argument : graph.arguments()) names.push_back(graph.value(argument.value).name);
-  for (const auto& [pattern, spec] : layouts) {
-    bool fits = false;
-    for (const Argument& argument : graph.arguments()) {
-      const ValueInfo& info = graph.value(argument.value);
-      if (!Fits(pattern, info.name)) continue;
-      if (std::ssize(spec) == info.type.rank()) fits = true;
-      else if (!IsPattern(pattern))
-        return InvalidArgument("Remesh: \"{}\" is {}, and its layout {} is of {}; give an entry per dim.",
-                               info.name, info.type.ToString(), LayoutSpecToString(spec),
-                               Count(std::ssize(spec), "dim"));
-    }
-    if (fits) continue;
-    if (IsPattern(pattern))
-      return absl::NotFoundError(
-          fmt::format("Remesh: \"{}\" fits no input or variable of {}; the layout {} would be of no use.",
-                      pattern, Count(std::ssize(spec), "dim"), LayoutSpecToString(spec)));
-    return absl::NotFoundError(fmt::format("Remesh: there is no input or variable \"{}\"{}", pattern,
-                                           DidYouMeanOneOf(pattern, names, "inputs and variables")));
+std::vector<std::pair<std::string, Type>> ArgumentsOf(const Graph& graph) {
+  std::vector<std::pair<std::string, Type>> arguments;
+  for (const Argument& argument : graph.arguments()) {
+    const ValueInfo& info = graph.value(argument.value);
+    arguments.emplace_back(info.name, info.type);
   }
-  return absl::OkStatus();
+  return arguments;
 }
 
 // Changes the layouts of a program, and of the bodies in it, from those of its arguments on.
@@ -125,10 +68,10 @@ class Changer {
     const Graph before = graph;
     for (const Argument& argument : before.arguments()) {
       const ValueInfo& info = before.value(argument.value);
-      const LayoutSpec* named = NamedFor(info.name, info.type, layouts_);
+      const LayoutSpec* named = FindLayout(layouts_, info.name, info.type.rank());
       if (named == nullptr && argument.is_variable) {
         const ValueInfo* const weight = WeightOf(before, info);
-        if (weight != nullptr) named = NamedFor(weight->name, weight->type, layouts_);
+        if (weight != nullptr) named = FindLayout(layouts_, weight->name, weight->type.rank());
       }
       if (named == nullptr) continue;
       absl::StatusOr<LayoutPin> pin = change_.Pin(*named);
@@ -217,7 +160,8 @@ constexpr int64_t kLeastInFlight = 1024;
 
 absl::StatusOr<Graph> OnOtherMesh(const Graph& graph, const Mesh& mesh, const NamedLayouts& layouts) {
   MESHWORK_RETURN_IF_ERROR(graph.status());
-  MESHWORK_RETURN_IF_ERROR(CheckLayouts(graph, layouts));
+  if (absl::Status status = CheckLayouts(layouts, ArgumentsOf(graph)); !status.ok())
+    return Annotate(status, "Remesh: ");
   MeshChange change(mesh);
   Changer changer(change, layouts);
   Graph changed = graph;

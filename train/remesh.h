@@ -17,18 +17,15 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "meshwork/ir/graph.h"
+#include "meshwork/ir/layout_rules.h"
 #include "meshwork/layout/layout.h"
 #include "meshwork/runtime/dtensor.h"
 #include "meshwork/spmd/compile.h"
 
 namespace meshwork {
 
-// Layouts of inputs and variables, by name. In a name, * stands for any characters; such a pattern means the tensors
-// that have as many dims as the layout. If several fit, the last counts. Without one of its own, the state of an
-// optimizer ("adam/m/NAME") gets that of its weight.
-using NamedLayouts = std::vector<std::pair<std::string, LayoutSpec>>;
-
-// `graph` on another mesh. Inputs and variables get the layouts that are named. Everything else that has a layout keeps
+// `graph` on another mesh. Inputs and variables get the layouts that are named; without one of its own, the state of an
+// optimizer ("adam/m/NAME") gets that of its weight. Everything else that has a layout keeps
 // it as far as the mesh has its axes: axes, and parts of axes, that the mesh does not have shard nothing.
 // Errors: a name or a pattern that no input or variable fits; a layout of another rank, or one that Layout::Create
 // refuses; the program has a manual region, which is written for its mesh.

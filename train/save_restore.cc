@@ -198,6 +198,7 @@ absl::Status SaveState(const DomainState& state, const std::string& dir, const C
                               .job = job,
                               .keep = std::numeric_limits<int64_t>::max()});
   MESHWORK_RETURN_IF_ERROR(AllAgree(state.transport, kCheckpoint, writer.status()));
+  MESHWORK_RETURN_IF_ERROR(CheckSeen(state.transport, dir, job));
   absl::Status status = AllAgree(state.transport, kCheckpoint, (*writer)->Begin(note, state.variables));
   if (status.ok()) status = AwaitWriters(state.transport, **writer);
   if (!status.ok()) {

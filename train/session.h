@@ -8,7 +8,7 @@
 // batch size (see control/rebatch.h) and kept.
 //
 // If the devices lie in several domains (SessionOptions::executor.transport), each domain has a session of
-// its own, made from the same graph and options. All of them call Create, Run, Evaluate, Bind, and Get of a
+// its own, made from the same graph and options. All of them call Create, Run, Evaluate, Predict, Bind, and Get of a
 // variable whose blocks lie in several domains, Save and Restore, in the same order, with tensors of the same shapes; each
 // domain reads from a whole feed the rows that its devices take, and RowsHere says which rows these are. If
 // one domain cannot go on, for example because a feed is missing, or if two domains give different batch
@@ -16,9 +16,12 @@
 //
 // A session that was moved from, or whose Remesh failed halfway, gives errors, empty programs and no names. If a
 // process forks between two steps, the child's session goes on with threads and memory of its own; unless there are
-// several domains: then Run, Evaluate, Bind, Get and Set fail in the child, as do its steps (base/fork.h).
+// several domains: then Run, Evaluate, Predict, Bind, Get and Set fail in the child, as do its steps (base/fork.h).
 //
-// A session is used by one thread at a time; its programs run on worker threads of its own.
+// Thread safety: a session serves one call at a time, of any thread; its programs run on worker threads of its own. A call
+// that begins while another one runs, in another thread or in a kernel of a user's op, fails with FailedPrecondition and
+// does nothing; so does the Run of a BoundStep. Functions that return no status are not watched, and have to be called while
+// no other call runs, too.
 #pragma once
 
 #include <cstdint>
@@ -30,6 +33,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "meshwork/base/one_caller.h"
 #include "meshwork/ir/graph.h"
 #include "meshwork/ir/program.h"
 #include "meshwork/runtime/bound_step.h"
@@ -61,6 +65,11 @@ struct SessionOptions {
   bool gather_outputs = false;
   CompileOptions compile = {};
   ExecutorOptions executor = {};
+};
+
+struct ExplainOptions {
+  // Also looks for single changes of a layout that would make the step cheaper: compiles about 64 other programs.
+  bool search = false;
 };
 
 using Feeds = std::map<std::string, Tensor>;
@@ -100,8 +109,22 @@ class Session {
   // runs out (ResourceExhausted), or another domain is lost. With options.executor.atomic the variables are as they
   // were after these, too; without, they hold no usable values.
   absl::StatusOr<StepResult> Run(const Feeds& feeds);
-  // The same without updates: only what the outputs need is computed. Errors: those of Run.
-  absl::StatusOr<StepResult> Evaluate(const Feeds& feeds);
+  // The outputs as they are outside of training: nothing is updated, and WhenTraining (ops/cast.h) is its second operand.
+  // `outputs`: which ones; all if there are none. Only what they need is computed, and only the inputs that they need
+  // have to be fed: predictions need no labels. Other inputs of the program may be fed, too, and are not looked at.
+  // Errors: there is no such output; those of Run.
+  //
+  //   session.Evaluate({{"x", images}}, {"logits"})
+  absl::StatusOr<StepResult> Evaluate(const Feeds& feeds, const std::vector<std::string>& outputs = {});
+  // As Evaluate, but the metrics that the outputs depend on (train/metrics.h) count this batch, as in Run: their sums, the
+  // variables "metrics/…", are updated, and no other variable is. So metrics are right over a data set that is only
+  // evaluated: ResetMetrics first, then the outputs of the last batch are those of all batches. Errors: those of Evaluate.
+  absl::StatusOr<StepResult> Accumulate(const Feeds& feeds, const std::vector<std::string>& outputs = {});
+  // As Evaluate, for any number of rows: more than the program was written for are fed in parts, and the outputs are
+  // joined along dim 0. Inputs whose dim 0 is not the batch are the same for all parts. Errors, with more rows than the
+  // program's: an output without a row of its own for each of the batch's, such as a mean; one that stays distributed
+  // (options.executor.distributed); that of Rebatch (control/rebatch.h).
+  absl::StatusOr<StepResult> Predict(const Feeds& feeds, const std::vector<std::string>& outputs = {});
 
   // The same as Run, bound to this memory: the step may be run many times, on what the feeds hold then, and
   // allocates nothing. The session must outlive it. Errors: those of Run.
@@ -126,6 +149,16 @@ class Session {
   // Errors: there is no such variable; another type or shape.
   absl::Status Set(std::string_view variable, const Tensor& value);
   std::vector<std::string> variable_names() const;
+  // Where a variable lies: the layout that it was pinned to, or that the compiler chose. SpecOf (layout/layout.h) makes of
+  // it what another program's Var or Input is given. Error: there is no such variable.
+  absl::StatusOr<Layout> LayoutOf(std::string_view variable) const;
+  // What each device of this domain holds of a variable: the box of the whole tensor, and its elements, copied.
+  //
+  //   for (const Shard& shard : session.Shards("w").value())
+  //     fmt::print("device {}: w{} =\n{}\n", shard.device, BlockToString(shard.box), shard.tensor.ToString());
+  //
+  // Error: there is no such variable.
+  absl::StatusOr<std::vector<Shard>> Shards(std::string_view variable) const;
   // All variables by name, those of optimizers, too: the blocks that this domain holds, in the session's own memory.
   // What is written there between two steps is the new value of the variable. Keeps the memory alive.
   // With options.executor.atomic the values lie elsewhere after each step; the tensors know where.
@@ -171,15 +204,16 @@ class Session {
   // besides, which leaves the session as it was: variables that are missing, new or of another type, all of them.
   absl::StatusOr<RemeshReport> Remesh(const Graph& graph, const RemeshOptions& options = {});
 
+  // The program as Create or Remesh was given it.
+  const Graph& graph() const;
   // The local program of a full step, and the memory that it needs.
   const Program& program() const;
   const ExecutorMemory& memory() const;
-  // Every collective of a full step: the user's line, why it is there, bytes; the ops whose tensors disagree
-  // about a layout; and single changes of a layout that would make the step cheaper, for which it compiles
-  // about 64 other programs. program().decisions says which op gave each tensor its layout.
-  std::string Explain() const;
+  // Every collective of a full step: the user's line, why it is there, bytes; and the ops whose tensors disagree about a
+  // layout. program().decisions says which op gave each tensor its layout.
+  std::string Explain(const ExplainOptions& options = {}) const;
   // How long a full step takes by a topology (runtime/predict.h). Error: the topology is of another mesh.
-  absl::StatusOr<StepPrediction> Predict(const Topology& topology) const;
+  absl::StatusOr<StepPrediction> PredictTime(const Topology& topology) const;
   // Where the time of the full steps went (runtime/profile.h), if options.executor.profile asks for it.
   meshwork::Profile Profile() const;
   // When each instruction ran in the last full steps (runtime/trace.h), as many as
@@ -189,9 +223,12 @@ class Session {
  private:
   struct Impl;
   explicit Session(std::unique_ptr<Impl> impl);
+  // A call of the public function `call`. Errors: another one runs; there is no session any more.
+  absl::StatusOr<OneCaller::Call> Begin(const char* call) const;
   static absl::StatusOr<Session> TryCreate(const Graph& graph, SessionOptions options);
   absl::StatusOr<RemeshReport> TryRemesh(const absl::StatusOr<Graph>& graph, const RemeshOptions& options);
-  std::unique_ptr<Impl> impl_;
+  std::shared_ptr<OneCaller> caller_;  // null once the session was moved from
+  std::unique_ptr<Impl> impl_;         // null as well, and after a Remesh that failed
 };
 
 }  // namespace meshwork

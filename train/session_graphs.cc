@@ -1,11 +1,14 @@
 #include "meshwork/train/session_graphs.h"
 
+#include <algorithm>
 #include <utility>
-#include <vector>
 
 #include "meshwork/base/hash.h"
+#include "meshwork/ir/rewrite.h"
 #include "meshwork/ir/row.h"
 #include "meshwork/ops/shape.h"
+#include "meshwork/spmd/simplify.h"
+#include "meshwork/train/metrics.h"
 
 namespace meshwork {
 namespace {
@@ -63,11 +66,34 @@ Graph WithGatheredOutputs(Graph graph, const Graph& local, AxisSet across,
   return graph;
 }
 
-Graph WithoutUpdates(const Graph& graph) {
-  Graph copy = graph;
-  copy.name = "evaluate";
-  copy.ClearUpdates();
-  return copy;
+Graph EvaluationGraph(const Graph& graph, const std::vector<std::string>& outputs, bool accumulates) {
+  Graph whole = WithoutTraining(graph);
+  const std::vector<VariableUpdate> updates = whole.updates();
+  whole.ClearUpdates();
+  if (!outputs.empty()) {
+    const std::vector<OutputInfo> all = whole.outputs();
+    whole.ClearOutputs();
+    for (const OutputInfo& output : all)
+      if (std::find(outputs.begin(), outputs.end(), output.name) != outputs.end()) whole.AddOutput(output);
+  }
+  const std::vector<bool> live = LiveValues(whole);
+  Graph evaluation(whole.mesh());
+  evaluation.name = "evaluate";
+  std::vector<ValueId> map(whole.values().size(), kNoValue);
+  for (const Argument& argument : whole.arguments()) {
+    if (!argument.is_variable && !live[argument.value]) continue;
+    map[argument.value] =
+        evaluation.AddArgument(whole.value(argument.value), argument.is_variable, argument.initializer);
+  }
+  for (const Node& node : whole.nodes())
+    if (live[node.results[0]]) CopyNode(whole, node, evaluation, map);
+  for (const OutputInfo& output : whole.outputs()) evaluation.AddOutput({output.name, map[output.value]});
+  for (const VariableUpdate& update : updates) {
+    const std::string& name = whole.argument_name(update.argument);
+    if (accumulates && live[update.value] && name.starts_with(kMetricPrefix))
+      evaluation.AddUpdate({evaluation.FindArgument(name), map[update.value], update.location});
+  }
+  return evaluation;
 }
 
 }  // namespace meshwork

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "meshwork/ir/graph.h"
 #include "meshwork/mesh/mesh.h"
@@ -23,7 +24,9 @@ Graph GatherGraph(const Graph& graph, const std::string& name);
 Graph WithGatheredOutputs(Graph graph, const Graph& local, AxisSet across,
                           const std::set<std::string>& distributed);
 
-// `graph` without its updates.
-Graph WithoutUpdates(const Graph& graph);
+// The program that evaluates: without updates, and as it is outside of training (WithoutTraining, spmd/simplify.h), with
+// `outputs`, or with all if there are none, and with the inputs that these need. All variables stay. With `accumulates`,
+// so do the updates of metrics' sums that the outputs depend on. REQUIRES: the outputs are there.
+Graph EvaluationGraph(const Graph& graph, const std::vector<std::string>& outputs, bool accumulates = false);
 
 }  // namespace meshwork

@@ -3,6 +3,7 @@
 import os
 
 import work
+from tensorflow_mlp import loss_of_each
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 DEVICES = 8
@@ -37,13 +38,7 @@ def main():
             read = [value.read_value() for value in w]
             with tf.GradientTape() as tape:
                 tape.watch(read)
-                h = x
-                for layer in range(3):
-                    h = tf.matmul(h, read[2 * layer]) + read[2 * layer + 1]
-                    if layer < 2:
-                        h = tf.nn.relu(h)
-                losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=y, logits=h)
-                loss = tf.reduce_mean(losses)
+                loss = tf.reduce_mean(loss_of_each(tf, read, x, y))
             gradients = tape.gradient(loss, read)
             now = t.read_value() + 1.0
             rate = work.LEARNING_RATE / (1 - work.BETA1**now)

@@ -172,7 +172,7 @@ absl::Status Compare(const Options& o, const Processes& processes) {
   MESHWORK_ASSIGN_OR_RETURN(Trainee alone, Trainee::Create(o, one, o.batch / domains, alone_options));
   const Link link = processes.transport()->speed();
   MESHWORK_ASSIGN_OR_RETURN(const Topology count, TopologyOf(one, link, kCountFlops));
-  MESHWORK_ASSIGN_OR_RETURN(const StepPrediction computed, alone.session().Predict(count));
+  MESHWORK_ASSIGN_OR_RETURN(const StepPrediction computed, alone.session().PredictTime(count));
 
   Measured measured;
   StepPrediction prediction;
@@ -185,7 +185,7 @@ absl::Status Compare(const Options& o, const Processes& processes) {
     MESHWORK_ASSIGN_OR_RETURN(
         const Topology topology,
         TopologyOf(mesh, link, kCountFlops * computed.compute_seconds / measured.alone.back()));
-    MESHWORK_ASSIGN_OR_RETURN(prediction, beside.session().Predict(topology));
+    MESHWORK_ASSIGN_OR_RETURN(prediction, beside.session().PredictTime(topology));
     measured.predicted.push_back(prediction.seconds);
     if (processes.is_chief()) {
       fmt::print(stderr, "round {} of {}\n", round + 1, o.rounds);

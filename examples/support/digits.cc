@@ -5,6 +5,7 @@
 #include "examples/support/digits_data.h"
 #include "examples/support/digits_options.h"
 #include "examples/support/digits_report.h"
+#include "examples/support/digits_summaries.h"
 #include "examples/support/digits_training.h"
 #include "examples/support/digits_weights.h"
 #include "meshwork.h"
@@ -53,13 +54,17 @@ absl::Status Main(const DigitsModel& model, const DigitsOptions& options) {
   for (const auto& [name, tensor] : weights) MESHWORK_RETURN_IF_ERROR(session.Set(name, tensor));
   MESHWORK_ASSIGN_OR_RETURN(const std::unique_ptr<Resumable> training,
                             Resumable::Begin(options.run, session, FactsOf(data, options)));
+  MESHWORK_ASSIGN_OR_RETURN(DigitsSummaries summaries,
+                            DigitsSummaries::Create(model, graph, session, data, options));
   const int64_t parameters = CountParameters(model, graph);
   PrintHead(data, mesh, parameters);
   PrintStep(session, options.run);
 
   // Testing takes time, so the model is tested before training only if that is of interest.
   const bool test_before = options.epochs == 0 || !options.load.empty() || !options.run.plot.empty();
-  MESHWORK_ASSIGN_OR_RETURN(const TrainLog log, Train(model, session, data, options, *training, test_before));
+  MESHWORK_ASSIGN_OR_RETURN(const TrainLog log,
+                            Train(model, session, data, options, *training, summaries, test_before));
+  summaries.Close();
   MESHWORK_RETURN_IF_ERROR(WriteResults(model, session, data, options, log));
   return log.saved;
 }

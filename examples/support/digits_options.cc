@@ -36,6 +36,9 @@ absl::StatusOr<DigitsOptions> ParseDigitsOptions(const DigitsModel& model, int a
              &o.data_dir);
   flags.Text("load", "starts with the weights that --save wrote, on this mesh or another", &o.load);
   flags.Text("save", "writes the weights as safetensors; the optimizer's state is not among them", &o.save);
+  flags.Text("tensorboard",
+             "logs loss, accuracy, speed, weights, images and the program into this folder, for TensorBoard",
+             &o.tensorboard);
   MESHWORK_RETURN_IF_ERROR(flags.Parse(argc, argv));
   MESHWORK_RETURN_IF_ERROR(CheckRunFlags(o.run));
   o.help = flags.help_asked();

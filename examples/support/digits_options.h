@@ -24,6 +24,7 @@ struct DigitsOptions {
   std::string dtype = "f32";
   std::string data_dir;
   std::string load, save;
+  std::string tensorboard;  // a folder; empty: nothing is logged
   bool help = false;
   std::string help_text;
 };

@@ -72,12 +72,13 @@ struct Position {
 class Trainer {
  public:
   Trainer(const DigitsModel& model, Session& session, const Data& data, const DigitsOptions& options,
-          Resumable& training)
+          Resumable& training, DigitsSummaries& summaries)
       : model_(model),
         session_(session),
         data_(data),
         options_(options),
         training_(training),
+        summaries_(summaries),
         position_(Position::From(training)),
         batches_(BatchesFor(session, options.batch_size)) {
     if (options.shuffle == "on") batches_.shuffle_seed = static_cast<uint64_t>(options.run.seed);
@@ -99,6 +100,7 @@ class Trainer {
       const bool is_whole = position_.batch == steps_per_epoch;
       MESHWORK_ASSIGN_OR_RETURN(const Measures test, Test());
       progress.EndEpoch(Describe(test));
+      MESHWORK_RETURN_IF_ERROR(summaries_.EndEpoch(position_.step, test.loss, test.accuracy));
       log_.epochs.push_back(
           {position_.epoch, position_.train.mean(), test, SecondsSince(start), position_.step});
       if (is_whole) NextEpoch();
@@ -130,6 +132,7 @@ class Trainer {
     batches_.epoch = position_.epoch;
     batches_.first_batch = position_.batch;
     progress.BeginEpoch(position_.epoch);
+    summaries_.BeginEpoch(batches_, position_.step);
     const Averages& before = position_.train;
     if (position_.batch > 0)
       progress.Resume(position_.batch, before.examples(), before.mean().loss, before.mean().accuracy);
@@ -142,15 +145,18 @@ class Trainer {
 
   absl::Status Step(const Batch& batch, ProgressReporter& progress) {
     if (log_.steps.empty()) log_.startup_seconds = SecondsSinceProcessStart();
+    const Feeds feeds = FeedsOf(model_, batch);
     const Clock::time_point start = Clock::now();
-    MESHWORK_ASSIGN_OR_RETURN(const StepResult result, session_.Run(FeedsOf(model_, batch)));
+    MESHWORK_ASSIGN_OR_RETURN(const StepResult result, session_.Run(feeds));
     if (batch.rows() == options_.batch_size) log_.step_seconds.push_back(SecondsSince(start));
     MESHWORK_ASSIGN_OR_RETURN(const Measures measures, MeasuresOf(result));
     ++position_.step;
     ++position_.batch;
+    MESHWORK_RETURN_IF_ERROR(CheckLoss(session_, feeds, position_.step, measures.loss, options_.run));
     position_.train.Add(measures, batch.rows());
     log_.steps.push_back(measures);
     progress.Step(batch.rows(), measures.loss, measures.accuracy);
+    summaries_.Step(position_.step, measures.loss, measures.accuracy);
     return training_.AfterStep(position_.step, [&] { return Facts(); });
   }
 
@@ -159,6 +165,7 @@ class Trainer {
   const Data& data_;
   const DigitsOptions& options_;
   Resumable& training_;
+  DigitsSummaries& summaries_;
   Position position_;
   BatchOptions batches_;
   TrainLog log_;
@@ -186,8 +193,9 @@ CheckpointFacts FactsOf(const Data& data, const DigitsOptions& options) {
 }
 
 absl::StatusOr<TrainLog> Train(const DigitsModel& model, Session& session, const Data& data,
-                               const DigitsOptions& options, Resumable& training, bool test_before) {
-  return Trainer(model, session, data, options, training).Run(test_before);
+                               const DigitsOptions& options, Resumable& training, DigitsSummaries& summaries,
+                               bool test_before) {
+  return Trainer(model, session, data, options, training, summaries).Run(test_before);
 }
 
 }  // namespace meshwork

@@ -7,6 +7,7 @@
 #include "absl/status/statusor.h"
 #include "examples/support/digits_data.h"
 #include "examples/support/digits_options.h"
+#include "examples/support/digits_summaries.h"
 #include "examples/support/resumable.h"
 #include "meshwork.h"
 
@@ -55,7 +56,8 @@ struct TrainLog {
 // Trains as the options say, and tests after each epoch; before step 1 only if `test_before`. Prints its progress.
 // Goes on where `training` says.
 absl::StatusOr<TrainLog> Train(const DigitsModel& model, Session& session, const Data& data,
-                               const DigitsOptions& options, Resumable& training, bool test_before);
+                               const DigitsOptions& options, Resumable& training, DigitsSummaries& summaries,
+                               bool test_before);
 
 // What decides on the order of the examples, for Resumable::Begin.
 CheckpointFacts FactsOf(const Data& data, const DigitsOptions& options);

@@ -17,26 +17,29 @@ class Gpt {
   Gpt(Graph& graph, const GptModel& model)
       : graph_(graph),
         model_(model),
+        precision_{.compute = model.compute.value_or(model.dtype), .variables = model.dtype},
         batch_(AxisOrWhole("batch")),
         seq_(AxisOrWhole("seq")),
-        axis_(AxisOrWhole("model")) {}
+        axis_(AxisOrWhole("model")) {
+    graph.SetPrecision(precision_);
+  }
 
   // tokens: [b,s] -> [b,s,vocabulary].
   Value Logits(const Value& tokens) {
     const Embedding embedding(graph_, "embedding", model_.vocabulary, model_.dim,
-                              {.layout = {axis_, UNSHARDED}, .dtype = model_.dtype});
+                              {.layout = {axis_, UNSHARDED}});
     Value x = embedding(tokens);
     if (!model_.rotary) {
       const Variable positions =
           graph_.Var("positions", NormalRandom({model_.sequence, model_.dim}, 0, kDeviation, model_.dtype),
                      {seq_, UNSHARDED});
-      x = x + positions;
+      x = x + InCompute(positions);
     }
     x = Placed(x);
     for (int64_t layer = 0; layer < model_.layers; ++layer) x = Block(x, fmt::format("block{}", layer));
     const Variable head =
         graph_.Var("head", GlorotUniform({model_.dim, model_.vocabulary}, model_.dtype), {UNSHARDED, axis_});
-    return MatMul(Norm("norm")(x), head);
+    return MatMul(Norm("norm")(x), InCompute(head));
   }
 
   Value Input(std::string_view name, int64_t batch) {
@@ -54,25 +57,23 @@ class Gpt {
     return found.ok() ? graph_.mesh().GroupSize(*found) : 1;
   }
 
-  LayerNormLayer Norm(const std::string& name) {
-    return LayerNormLayer(graph_, name, model_.dim, {.dtype = model_.dtype});
-  }
+  Value InCompute(const Value& x) const { return ToCompute(x, precision_); }
+
+  LayerNormLayer Norm(const std::string& name) { return LayerNormLayer(graph_, name, model_.dim); }
 
   // Residuals are cut by examples and positions.
   Value Placed(const Value& x) const { return WithLayout(x, {batch_, seq_, UNSHARDED}); }
 
   // For the two residuals of each block, whose sum grows with the number of blocks.
-  Initializer OutInitializer(int64_t inputs) const {
-    const double deviation =
-        std::sqrt(1.0 / static_cast<double>(inputs * 2 * std::max<int64_t>(model_.layers, 1)));
-    return NormalRandom({inputs, model_.dim}, 0, deviation, model_.dtype);
+  LayerInitializer OutInitializer(int64_t inputs) const {
+    return NormalRandom(
+        0, std::sqrt(1.0 / static_cast<double>(inputs * 2 * std::max<int64_t>(model_.layers, 1))));
   }
 
   Value Block(const Value& x, const std::string& name) {
     MultiHeadAttentionOptions options{.rotary = model_.rotary,
                                       .heads = axis_,
                                       .ring = model_.ring,
-                                      .dtype = model_.dtype,
                                       .out_initializer = OutInitializer(model_.dim)};
     if (!model_.ring && Has("seq") && model_.heads % (SizeOf("model") * SizeOf("seq")) == 0) {
       std::vector<std::string> axes = {"seq"};
@@ -83,9 +84,8 @@ class Gpt {
     const Value h = Placed(x + attention(Norm(name + "/norm1")(x)));
     const Value normed = Norm(name + "/norm2")(h);
     if (model_.experts > 0) return Placed(h + Experts(normed, name + "/experts"));
-    const FeedForward network(
-        graph_, name + "/mlp", model_.dim, 4 * model_.dim,
-        {.hidden = axis_, .dtype = model_.dtype, .out_initializer = OutInitializer(4 * model_.dim)});
+    const FeedForward network(graph_, name + "/mlp", model_.dim, 4 * model_.dim,
+                              {.hidden = axis_, .out_initializer = OutInitializer(4 * model_.dim)});
     return Placed(h + network(normed));
   }
 
@@ -102,19 +102,22 @@ class Gpt {
     const LayoutSpec by_experts = {experts, UNSHARDED, UNSHARDED};
     const Variable in = var("in", GlorotUniform({e, model_.dim, hidden}, model_.dtype), by_experts);
     const Variable out = var("out", GlorotUniform({e, hidden, model_.dim}, model_.dtype), by_experts);
-    const Routing routing = RouteToExperts(Softmax(MatMul(x, gate)), {.choices = 1, .capacity = capacity});
+    // A choice in a narrow dtype would often be a tie.
+    const Value shares = Softmax(MatMul(InDType(x, model_.dtype), gate));
+    const Routing routing = RouteToExperts(shares, {.choices = 1, .capacity = capacity});
     balance_ = balance_.valid() ? balance_ + routing.balance : routing.balance;
     const LayoutSpec by_groups = {UNSHARDED, batch_, UNSHARDED, UNSHARDED};
     const LayoutSpec at_experts = {experts, UNSHARDED, UNSHARDED, UNSHARDED};
     const Value inputs =
-        Relayout(Relayout(Einsum("gsec,gsm->egcm", {routing.dispatch, x}), by_groups), at_experts);
-    const Value h = Gelu(Einsum("egcm,emf->egcf", {inputs, in}), GeluForm::kTanh);
-    const Value outputs = Relayout(Einsum("egcf,efm->egcm", {h, out}), by_groups);
-    return Einsum("gsec,egcm->gsm", {routing.combine, outputs});
+        Relayout(Relayout(Einsum("gsec,gsm->egcm", {InCompute(routing.dispatch), x}), by_groups), at_experts);
+    const Value h = Gelu(Einsum("egcm,emf->egcf", {inputs, InCompute(in)}), GeluForm::kTanh);
+    const Value outputs = Relayout(Einsum("egcf,efm->egcm", {h, InCompute(out)}), by_groups);
+    return Einsum("gsec,egcm->gsm", {InCompute(routing.combine), outputs});
   }
 
   Graph& graph_;
   const GptModel model_;
+  const Precision precision_;
   const DimSpec batch_, seq_, axis_;
   Value balance_;
 };

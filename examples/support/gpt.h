@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,13 +19,14 @@ struct GptModel {
   bool rotary = true;   // else a learned vector for each position
   bool ring = false;    // keys and values go round a ring along "seq", whatever the number of heads
   int64_t experts = 0;  // of each layer; 0: one feed-forward network for all tokens
-  DType dtype = F32;
+  DType dtype = F32;    // of the weights and the optimizer's state
+  std::optional<DType> compute = {};  // what layers compute in; nothing: dtype
 };
 
 // Each block is LayerNorm, causal attention and a residual, LayerNorm, a feed-forward network of 4 dim hidden
 // units with GELU and a residual (Radford et al., "Language models are unsupervised multitask learners",
 // 2019). The logits are the result of the last norm times a kernel. tokens, targets: i32[batch,sequence] ->
-// "loss", the mean cross-entropy of the targets, and "accuracy", scalars of the dtype.
+// "loss", the mean cross-entropy of the targets, and "accuracy", scalars.
 //
 // An axis "batch" of the mesh shards the examples; "seq" shards the positions; "model" shards heads, hidden
 // units, the vocabulary and the experts (Shoeybi et al., arXiv 1909.08053). With "seq", attention takes all

@@ -25,7 +25,8 @@ struct GptOptions {
   GptModel model{.layers = 2, .dim = 64, .heads = 4, .sequence = 64};
   int64_t batch = 16, steps = 200, sample_bytes = 200, experts_per_device = 0;
   double learning_rate = 3e-3, temperature = 0.8;
-  std::string text, positions = "rotary", dtype = "f32";
+  int64_t test_batches = 0;
+  std::string text, test_text, positions = "rotary", dtype = "f32", precision = "full";
   bool help = false;
   std::string help_text;
 };
@@ -56,6 +57,12 @@ absl::StatusOr<GptOptions> ParseOptions(const GptProgram& program, int argc, con
   flags.Int("steps", "how often the weights are updated in all", &o.steps, 0);
   flags.Real("learning-rate", "of Adam", &o.learning_rate, 0);
   flags.Choice("dtype", "of weights and activations", &o.dtype, {"f32", "f64"});
+  flags.Choice("precision", "bf16: activations and products in bf16; weights, Adam's state and the loss stay",
+               &o.precision, {"full", "bf16"});
+  flags.Int("test-batches", "so many batches of a text that is not learned are evaluated at the end",
+            &o.test_batches, 0, kMost);
+  flags.Text("test-text", "the file that they are of; without it and --text, another text of the grammar",
+             &o.test_text);
   flags.Int("sample-bytes", "so many are written at the end", &o.sample_bytes, 0, kMost);
   flags.Real("temperature", "how freely: the chance of a byte grows with exp(logit / temperature)",
              &o.temperature, 0);
@@ -67,15 +74,26 @@ absl::StatusOr<GptOptions> ParseOptions(const GptProgram& program, int argc, con
   return o;
 }
 
-absl::StatusOr<std::string> LoadText(const GptOptions& o) {
-  std::string text = SyntheticText(kTextBytes, /*seed=*/1);
-  if (!o.text.empty()) {
-    MESHWORK_ASSIGN_OR_RETURN(text, ReadFile(o.text));
+// The text of a flag that names a file, or one of the grammar.
+absl::StatusOr<std::string> LoadText(std::string_view flag, const std::string& file, uint64_t seed,
+                                     const GptOptions& o) {
+  std::string text = SyntheticText(kTextBytes, seed);
+  if (!file.empty()) {
+    MESHWORK_ASSIGN_OR_RETURN(text, ReadFile(file));
   }
   if (static_cast<int64_t>(text.size()) < o.model.sequence + 1)
-    return InvalidArgument("--text: {} has {} bytes; examples of {} and the byte that follows need {}.",
-                           o.text, text.size(), o.model.sequence, o.model.sequence + 1);
+    return InvalidArgument("{}: {} has {} bytes; examples of {} and the byte that follows need {}.", flag,
+                           file, text.size(), o.model.sequence, o.model.sequence + 1);
   return text;
+}
+
+// Empty unless batches of it are evaluated.
+absl::StatusOr<std::string> LoadTestText(const GptOptions& o) {
+  if (o.test_batches == 0) return "";
+  if (!o.text.empty() && o.test_text.empty())
+    return InvalidArgument(
+        "--test-batches: there is no --test-text beside --text; it names the file to evaluate.");
+  return LoadText("--test-text", o.test_text, /*seed=*/2, o);
 }
 
 // Passages that begin at random places of the text, and the same passages one byte later. Every process draws all
@@ -149,6 +167,7 @@ absl::StatusOr<TrainLog> Train(Session& session, const std::string& text, const 
     MESHWORK_ASSIGN_OR_RETURN(const StepResult result, session.Run(feeds));
     log.step_seconds.push_back(std::chrono::duration<double>(Clock::now() - start).count());
     MESHWORK_ASSIGN_OR_RETURN(log.losses.emplace_back(), result.scalar("loss"));
+    MESHWORK_RETURN_IF_ERROR(CheckLoss(session, feeds, step + 1, log.losses.back(), o.run));
     mean.Add(log.losses.back(), o.batch);
     progress.Step(o.batch, log.losses.back());
     MESHWORK_RETURN_IF_ERROR(training.AfterStep(++step, facts));
@@ -157,6 +176,19 @@ absl::StatusOr<TrainLog> Train(Session& session, const std::string& text, const 
   if (!log.losses.empty()) progress.EndEpoch(fmt::format("last loss {:.4f}", log.losses.back()));
   log.saved = training.End(step, facts());
   return log;
+}
+
+// The mean loss over batches of a text that the model has not learned; each step draws other places in it.
+absl::StatusOr<double> Test(Session& session, const std::string& text, const GptOptions& o) {
+  const RowRange rows = session.RowsHere(o.batch);
+  double sum = 0;
+  for (int64_t i = 0; i < o.test_batches; ++i) {
+    MESHWORK_ASSIGN_OR_RETURN(const StepResult result,
+                              session.Evaluate(DrawExamples(text, o, i, rows), {"loss"}));
+    MESHWORK_ASSIGN_OR_RETURN(const double loss, result.scalar("loss"));
+    sum += loss;
+  }
+  return sum / static_cast<double>(o.test_batches);
 }
 
 // Draws a byte, with probabilities from a softmax of these logits, by a number in [0, 1).
@@ -174,10 +206,9 @@ int32_t Choose(std::span<const double> logits, double temperature, double at) {
 // Row `row` of logits [1,s,v].
 std::vector<double> RowOf(const Tensor& logits, int64_t row) {
   const int64_t v = logits.shape()[2];
-  auto copy = [&](auto values) {
-    return std::vector<double>(values.begin() + row * v, values.begin() + (row + 1) * v);
-  };
-  return logits.dtype() == F64 ? copy(logits.values<double>()) : copy(logits.values<float>());
+  const Tensor wide = logits.Cast(F64);
+  const auto values = wide.values<double>();
+  return std::vector<double>(values.begin() + row * v, values.begin() + (row + 1) * v);
 }
 
 // Continues the beginning of the text, on one device; the chief does. Each new byte is predicted from the last `sequence`
@@ -218,7 +249,7 @@ int64_t CountParameters(const Graph& graph) {
 }
 
 absl::Status WriteResults(const Session& session, int64_t parameters, const std::string& sample,
-                          const GptOptions& o, const TrainLog& log) {
+                          std::optional<double> test_loss, const GptOptions& o, const TrainLog& log) {
   MESHWORK_RETURN_IF_ERROR(WriteProfile(session, o.run));
   const std::string source = o.text.empty() ? "synthetic" : o.text;
   if (!o.run.json.empty()) {
@@ -226,6 +257,7 @@ absl::Status WriteResults(const Session& session, int64_t parameters, const std:
     json.update(DescribeRun(session, parameters, log.startup_seconds, log.step_seconds));
     json["first_step"] = log.steps_before + 1;
     json["step_losses"] = log.losses;
+    if (test_loss.has_value()) json["test_loss"] = *test_loss;
     json["sample"] = sample;
     const auto replace = nlohmann::ordered_json::error_handler_t::replace;  // bytes that are not UTF-8
     MESHWORK_RETURN_IF_ERROR(WriteFileAtomically(o.run.json, json.dump(2, ' ', false, replace) + "\n"));
@@ -244,9 +276,11 @@ absl::Status Main(const GptOptions& o) {
   const auto batch_axes = mesh.FindAxes("batch");
   model.experts = o.experts_per_device * (batch_axes.ok() ? mesh.GroupSize(*batch_axes) : 1);
   MESHWORK_ASSIGN_OR_RETURN(model.dtype, DTypeFromName(o.dtype));
+  if (o.precision == "bf16") model.compute = BF16;
   GptOptions with_model = o;
   with_model.model = model;
-  MESHWORK_ASSIGN_OR_RETURN(const std::string text, LoadText(o));
+  MESHWORK_ASSIGN_OR_RETURN(const std::string text, LoadText("--text", o.text, /*seed=*/1, o));
+  MESHWORK_ASSIGN_OR_RETURN(const std::string test_text, LoadTestText(o));
   Graph graph(mesh);
   BuildGpt(graph, model, o.batch, Adam({.learning_rate = o.learning_rate}));
   MESHWORK_RETURN_IF_ERROR(graph.status());
@@ -259,12 +293,17 @@ absl::Status Main(const GptOptions& o) {
              text.size(), mesh.ToString(), mesh.num_devices(), parameters);
   PrintStep(session, o.run);
   MESHWORK_ASSIGN_OR_RETURN(const TrainLog log, Train(session, text, o, *training));
+  std::optional<double> test_loss;
+  if (o.test_batches > 0 && !log.was_stopped) {
+    MESHWORK_ASSIGN_OR_RETURN(test_loss, Test(session, test_text, o));
+    fmt::print("test loss {:.4f}, over {} batches\n", *test_loss, o.test_batches);
+  }
   std::string sample;
   if (o.sample_bytes > 0 && !log.was_stopped) {
     MESHWORK_ASSIGN_OR_RETURN(sample, WriteSample(session, text, with_model));
     fmt::print("\n{}\n", sample);
   }
-  MESHWORK_RETURN_IF_ERROR(WriteResults(session, parameters, sample, o, log));
+  MESHWORK_RETURN_IF_ERROR(WriteResults(session, parameters, sample, test_loss, o, log));
   return log.saved;
 }
 

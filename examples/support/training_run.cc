@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <csignal>
 #include <ctime>
 #include <filesystem>
@@ -19,6 +20,7 @@
 #include "meshwork/base/status.h"
 #include "meshwork/plan/memory_report.h"
 #include "meshwork/storage/file.h"
+#include "meshwork/train/find_nan.h"
 
 namespace meshwork {
 namespace {
@@ -167,6 +169,9 @@ void AddRunFlags(FlagTable& flags, const std::string& axes, const std::string& s
       "every=N: each N-th step compares, bit by bit, what all processes hold of the same weights, and ends\n"
       "                     training where they differ",
       &options->check_replicas);
+  flags.Switch("debug-nans",
+               "ends training when the loss is no number, and names the line of the first op that made one",
+               &options->debug_nans);
   flags.Text("log-dir", "processes other than the chief write what they print into this folder",
              &options->log_dir);
 }
@@ -237,6 +242,7 @@ absl::StatusOr<Session> CreateSession(const Graph& graph, const RunOptions& opti
   session_options.compile.deterministic = options.deterministic;
   session_options.compile.shard_weight_update = options.shard_weight_update;
   if (!options.dump.empty()) session_options.compile.dump = std::ref(dumper);
+  session_options.executor.atomic |= options.debug_nans;  // to go back a step
   session_options.executor.profile = options.profile != "off";
   session_options.executor.trace_steps = TraceFile(options).empty() ? 0 : TraceSteps(graph.mesh());
   MESHWORK_ASSIGN_OR_RETURN(Session session, Session::Create(graph, std::move(session_options)));
@@ -249,6 +255,14 @@ absl::StatusOr<ReplicaCheck> MakeReplicaCheck(const RunOptions& options) {
   return ReplicaCheck::Create(*options.processes, every);
 }
 
+absl::Status CheckLoss(Session& session, const Feeds& feeds, int64_t step, double loss,
+                       const RunOptions& options) {
+  if (!options.debug_nans || std::isfinite(loss)) return absl::OkStatus();
+  return absl::OutOfRangeError(fmt::format("the loss of step {} is {}. {}", step,
+                                           std::isnan(loss) ? "NaN" : "infinite",
+                                           UndoAndExplainNan(session, feeds)));
+}
+
 void PrintStep(const Session& session, const RunOptions& options) {
   const Graph& local = session.program().body;
   if (const int64_t processes = options.processes->cluster().num_processes(); processes > 1)
@@ -256,7 +270,8 @@ void PrintStep(const Session& session, const RunOptions& options) {
   for (const CollectiveSummary& c : SummarizeCollectives(local))
     fmt::print("  each step: {} {} over {}, {} B on the wire per device\n", c.count, c.type, c.axes, c.bytes);
   if (options.explain)
-    fmt::print("\n{}\nmemory: {}\n", session.Explain(), PrintMemoryReport(local, ReportMemory(local)));
+    fmt::print("\n{}\nmemory: {}\n", session.Explain({.search = true}),
+               PrintMemoryReport(local, ReportMemory(local)));
 }
 
 absl::Status WriteProfile(const Session& session, const RunOptions& options) {

@@ -25,6 +25,7 @@ struct RunOptions {
   bool explain = false;
   bool shard_weight_update = false;
   bool deterministic = false;
+  bool debug_nans = false;
   std::string checkpoint_dir, checkpoint_every = "600s";
   int64_t keep_checkpoints = 5;
   bool resume = false;
@@ -36,8 +37,8 @@ struct RunOptions {
 };
 
 // Adds --mesh, --seed, --workers, --json, --plot, --profile, --explain, --shard-weight-update, --dump, --log-dir,
-// --deterministic, --checkpoint-dir, --checkpoint-every, --keep-checkpoints, --resume, --check-replicas and the flags of
-// AddJoinFlags.
+// --deterministic, --checkpoint-dir, --checkpoint-every, --keep-checkpoints, --resume, --check-replicas, --debug-nans and
+// the flags of AddJoinFlags.
 // `axes` and `seed_of` tell --help what the mesh and the seed are used for.
 void AddRunFlags(FlagTable& flags, const std::string& axes, const std::string& seed_of, RunOptions* options);
 
@@ -63,6 +64,10 @@ absl::StatusOr<Session> CreateSession(const Graph& graph, const RunOptions& opti
 
 // The check that --check-replicas asks for. All processes must call it. Errors: those of ReplicaCheck::Create.
 absl::StatusOr<ReplicaCheck> MakeReplicaCheck(const RunOptions& options);
+
+// With --debug-nans, after a step with these feeds. Errors: the loss is infinite or no number, with the op that made it.
+absl::Status CheckLoss(Session& session, const Feeds& feeds, int64_t step, double loss,
+                       const RunOptions& options);
 
 // Prints "  each step: 2 all_reduce over (batch), 120743 B on the wire per device", a line for each kind of
 // collective; with --explain also the reasons.

@@ -5,6 +5,7 @@
 
 #include "absl/container/inlined_vector.h"
 #include "meshwork/kernels/blas/dnnl_api.h"
+#include "meshwork/kernels/blas/held_signals.h"
 #include "meshwork/kernels/blas/library_threads.h"
 
 namespace meshwork {
@@ -104,6 +105,7 @@ class Prepared {
     };
     for (const Argument& argument : arguments) add(argument.name, argument.description, argument.data);
     add(DNNL_ARG_SCRATCHPAD, Of(dnnl_query_scratchpad_md), scratch);
+    const HeldSignals held;
     CheckDnnl(dnnl_primitive_execute(primitive_.get(), ThisThreadsStream(), count, all),
               "dnnl_primitive_execute");
   }

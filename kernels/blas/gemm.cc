@@ -7,6 +7,7 @@
 #include <new>
 
 #include "meshwork/base/status.h"
+#include "meshwork/kernels/blas/held_signals.h"
 #include "meshwork/kernels/blas/library_threads.h"
 
 namespace meshwork {
@@ -17,6 +18,7 @@ CBLAS_TRANSPOSE Op(bool transpose) { return transpose ? CblasTrans : CblasNoTran
 // c = beta c + op(a) · op(b). REQUIRES: no size is zero.
 void Multiply(const GemmShape& s, const float* a, const float* b, float beta, float* c) {
   ReserveForOneDnn();
+  const HeldSignals held(s.k);
   const dnnl_status_t status = dnnl_sgemm(s.transpose_a ? 'T' : 'N', s.transpose_b ? 'T' : 'N', s.m, s.n, s.k,
                                           1.0f, a, s.lda, b, s.ldb, beta, c, s.ldc);
   if (status == dnnl_out_of_memory) throw std::bad_alloc();  // the executor makes a status of it

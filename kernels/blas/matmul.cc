@@ -1,10 +1,12 @@
 // The kernel of matmul: products by the libraries, cut where the shape alone says.
 #include <algorithm>
+#include <type_traits>
 #include <vector>
 
 #include "meshwork/ir/kernel.h"
 #include "meshwork/kernels/blas/factories.h"
 #include "meshwork/kernels/blas/gemm.h"
+#include "meshwork/kernels/blas/held_signals.h"
 #include "meshwork/kernels/elementwise.h"
 #include "meshwork/ops/matmul_sizes.h"
 
@@ -127,6 +129,7 @@ Kernel MatmulKernel(const Products& products) {
   kernel.parts = {rows_of_a ? kernel.units : outer[0], outer[1]};
   kernel.run = [shape, matrices, terms, bounds = kernel.bounds](const KernelArgs& args) {
     if (shape.m == 0) return;
+    const HeldSignals held(std::is_same_v<T, double> ? 0 : shape.k);  // once for all products
     auto next = std::upper_bound(bounds.begin(), bounds.end(), args.begin);
     for (int64_t row = args.begin; row < args.end; row = *next++) {
       GemmShape slice = shape;

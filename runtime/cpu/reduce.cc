@@ -5,7 +5,6 @@
 #include <type_traits>
 #include <utility>
 
-#include "meshwork/base/bfloat16.h"
 #include "meshwork/base/cpu_dispatch.h"
 #include "meshwork/kernels/elementwise.h"
 #include "meshwork/kernels/reduce.h"
@@ -23,7 +22,7 @@ using Arithmetic =
 
 template <ReduceOp op, typename T>
 T Combine(T a, T b) {
-  if constexpr (std::is_same_v<T, BFloat16>) {
+  if constexpr (kIsNarrowReal<T>) {
     return T(Combine<op>(float{a}, float{b}));
   } else if constexpr (op == ReduceOp::kSum) {
     return static_cast<T>(Arithmetic<T>(a) + Arithmetic<T>(b));
@@ -94,7 +93,7 @@ void Reduce(ReduceOp op, DType dtype, std::byte* to, std::span<const std::byte* 
     if (to != from) std::memcpy(to, from, static_cast<size_t>(count * size));
     return;
   }
-  Dispatch(dtype, [&](auto zero) {
+  DispatchAny(dtype, [&](auto zero) {
     using T = std::conditional_t<std::is_same_v<decltype(zero), bool>, Bool, decltype(zero)>;
     switch (op) {
       case ReduceOp::kSum: return ReduceAs<ReduceOp::kSum, T>(to, sources, offset, count);

@@ -10,11 +10,14 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <future>
 #include <map>
+#include <optional>
 #include <random>
 #include <set>
 #include <string>
 #include <system_error>
+#include <thread>
 #include <tuple>
 #include <utility>
 
@@ -29,7 +32,8 @@ namespace {
 using SteadyClock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-constexpr milliseconds kSlice(100);  // of a wait: after each it is seen whether the link is aborted
+// Parts of waits: after each it is seen whether the link is aborted.
+constexpr milliseconds kSlice(100), kLook(20);
 
 milliseconds Until(SteadyClock::time_point end) {
   return std::max(milliseconds(1), std::chrono::ceil<milliseconds>(end - SteadyClock::now()));
@@ -77,19 +81,21 @@ std::string HelloIn(const std::string& said) { return said.substr(0, said.find('
 // By which Gloo's processes tell each other their ports.
 class PortStore : public gloo::rendezvous::Store {
  public:
-  // Once `is_aborted`, nothing is waited for.
-  PortStore(Rendezvous& rendezvous, std::string prefix, SteadyClock::time_point end,
-            const std::atomic<bool>& is_aborted)
-      : rendezvous_(rendezvous), prefix_(std::move(prefix)), end_(end), is_aborted_(is_aborted) {}
+  PortStore(std::shared_ptr<Rendezvous> rendezvous, std::string prefix, SteadyClock::time_point end)
+      : rendezvous_(std::move(rendezvous)), prefix_(std::move(prefix)), end_(end) {}
+
+  // Nothing is waited for any more. Any thread may call it.
+  void Leave() { is_left_ = true; }
 
   void set(const std::string& key, const std::vector<char>& data) override {
-    Expect(rendezvous_.Set(prefix_ + key, std::string(data.begin(), data.end()), Until(end_)));
+    Expect(rendezvous_->Set(prefix_ + key, std::string(data.begin(), data.end()), Until(end_)));
   }
   std::vector<char> get(const std::string& key) override {
     while (true) {
-      const absl::StatusOr<std::string> value = rendezvous_.Get(prefix_ + key, std::min(kSlice, Until(end_)));
+      const absl::StatusOr<std::string> value =
+          rendezvous_->Get(prefix_ + key, std::min(kSlice, Until(end_)));
       if (value.ok()) return {value->begin(), value->end()};
-      if (!is_aborted_ && SteadyClock::now() < end_) continue;
+      if (!is_left_ && SteadyClock::now() < end_) continue;
       missing_ = std::atoi(key.c_str());
       Expect(value.status());
     }
@@ -107,12 +113,60 @@ class PortStore : public gloo::rendezvous::Store {
     throw gloo::IoException(std::string(MessageOf(status)));
   }
 
-  Rendezvous& rendezvous_;
+  const std::shared_ptr<Rendezvous> rendezvous_;
   const std::string prefix_;
   const SteadyClock::time_point end_;
-  const std::atomic<bool>& is_aborted_;
+  std::atomic<bool> is_left_{false};
   absl::Status status_;
   int64_t missing_ = -1;
+};
+
+// Connects all processes, on a thread of its own: Gloo goes on until its own deadline, whatever happens meanwhile.
+class FullMesh {
+ public:
+  FullMesh(std::shared_ptr<gloo::rendezvous::Context> context,
+           std::shared_ptr<gloo::transport::Device> device, std::unique_ptr<PortStore> store)
+      : work_(std::make_shared<Work>(Work{std::move(context), std::move(device), std::move(store), {}})),
+        ended_(work_->ended.get_future()),
+        thread_([work = work_] { Connect(*work); }) {}
+
+  // If it has not ended, the thread is left alone, with all that it uses.
+  ~FullMesh() {
+    work_->store->Leave();
+    if (has_ended_) thread_.join();
+    else thread_.detach();
+  }
+
+  // Whether it has ended within this time.
+  bool HasEnded(milliseconds time) {
+    return has_ended_ = has_ended_ || ended_.wait_for(time) == std::future_status::ready;
+  }
+  // Throws what Gloo has thrown. REQUIRES: it has ended, and this was not called before.
+  void Get() { ended_.get(); }
+  // REQUIRES: it has ended.
+  const PortStore& store() const { return *work_->store; }
+
+ private:
+  struct Work {
+    std::shared_ptr<gloo::rendezvous::Context> context;
+    std::shared_ptr<gloo::transport::Device> device;
+    std::unique_ptr<PortStore> store;
+    std::promise<void> ended;
+  };
+
+  static void Connect(Work& work) {
+    try {
+      work.context->connectFullMesh(*work.store, work.device);
+      work.ended.set_value();
+    } catch (...) {
+      work.ended.set_exception(std::current_exception());
+    }
+  }
+
+  const std::shared_ptr<Work> work_;
+  std::future<void> ended_;
+  bool has_ended_ = false;
+  std::thread thread_;
 };
 
 }  // namespace
@@ -219,8 +273,8 @@ absl::StatusOr<SocketAddress> GlooLink::OwnAddress() const {
 absl::Status GlooLink::ConnectPeers(SteadyClock::time_point end) {
   const absl::StatusOr<SocketAddress> own = OwnAddress();
   if (!own.ok()) return Fail(Annotate(own.status(), "Gloo: "));
-  PortStore store(*rendezvous_, prefix_, end, is_aborted_);
-  const NoSigpipe guard;  // Gloo's thread and the watcher have none, either
+  const NoSigpipe guard;  // threads of Gloo, and the watcher, have none, either
+  std::optional<FullMesh> mesh;
   try {
     gloo::transport::tcp::attr attributes;
     attributes.hostname = own->ip;
@@ -231,7 +285,10 @@ absl::Status GlooLink::ConnectPeers(SteadyClock::time_point end) {
     auto context = std::make_shared<gloo::rendezvous::Context>(static_cast<int>(domain_),
                                                                static_cast<int>(num_domains_));
     context->setTimeout(std::max(kAnswer, Until(end) / 5));  // five times that to connect
-    context->connectFullMesh(store, device);
+    mesh.emplace(context, std::move(device), std::make_unique<PortStore>(rendezvous_, prefix_, end));
+    while (!mesh->HasEnded(kLook))
+      if (is_aborted_) return status();
+    mesh->Get();
     std::vector<int> files(pollers.begin(), pollers.end());
     for (int poller : pollers)
       for (int fd : PolledBy(poller)) files.push_back(fd);
@@ -240,8 +297,9 @@ absl::Status GlooLink::ConnectPeers(SteadyClock::time_point end) {
     AwaitByes();
   } catch (const std::exception& error) {
     if (is_aborted_) return status();
-    if (store.missing() >= 0) return Fail(DidNotCome({NameOf(store.missing())}));
-    if (!store.status().ok()) return Fail(store.status());
+    if (mesh.has_value() && mesh->store().missing() >= 0)
+      return Fail(DidNotCome({NameOf(mesh->store().missing())}));
+    if (mesh.has_value() && !mesh->store().status().ok()) return Fail(mesh->store().status());
     return Fail(absl::UnavailableError(fmt::format("Gloo: {}", error.what())));
   }
   watcher_ = std::thread([this] { Watch(); });

@@ -175,7 +175,7 @@ class GlooLink : public MessageLink {
   const std::chrono::milliseconds join_deadline_;
   std::string prefix_, hello_;  // of keys in the rendezvous; what this process says there
   SocketAddress rendezvous_address_;
-  std::unique_ptr<Rendezvous> rendezvous_;
+  std::shared_ptr<Rendezvous> rendezvous_;
   std::unique_ptr<Rendezvous::Watch> watch_;
   std::atomic<bool> must_watch_{false};
   std::shared_ptr<gloo::rendezvous::Context> context_;  // null for one domain

@@ -90,7 +90,7 @@ TEST(DidYouMeanTest, ListsTheCandidatesWhereNoneIsNear) {
   EXPECT_EQ(DidYouMeanOneOf("expert", {"batch", "model"}, "axes"), "; the axes are batch, model.");
   EXPECT_EQ(DidYouMeanOneOf("expert", {}, "axes"), "; there are no axes.");
   EXPECT_EQ(DidYouMeanOneOf("x", {"a", "b", "c", "d", "e", "f", "g", "h", "i", "j"}, "axes"),
-            "; the axes are a, b, c, d, e, f, g, h and 2 more.");
+            "; the axes are a, b, c, d, e, f, g, h, i and 1 more.");
 }
 
 }  // namespace

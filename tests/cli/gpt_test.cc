@@ -119,6 +119,28 @@ TEST_F(GptProgramTest, LearnsATextAndWrites) {
   EXPECT_THAT(Contents(Path("plot.svg")), HasSubstr("Loss"));
 }
 
+// On text that is not learned the loss is that of one device, and it is another one than on the text that is.
+TEST_F(GptProgramTest, TestsOnAnotherText) {
+  std::string learned, other;
+  for (int i = 0; i < 200; ++i) learned += "abcd", other += "abdc";
+  File("learned", learned);
+  File("other", other);
+  const auto test_loss = [&](const std::string& mesh, const std::string& test_text) {
+    const Finished run =
+        Train(GPT, {"--text", Path("learned"), "--test-text", Path(test_text), "--mesh", mesh, "--dtype=f64",
+                    "--steps=60", "--test-batches=3", "--sample-bytes=0", "--json", Path("json")});
+    EXPECT_EQ(run.code, 0) << run.err;
+    if (run.code != 0) return 0.0;
+    const double loss = ReadJson("json").at("test_loss").get<double>();
+    EXPECT_THAT(run.out, HasSubstr(fmt::format("\ntest loss {:.4f}, over 3 batches\n", loss)));
+    return loss;
+  };
+  const double loss = test_loss("batch=1", "other");
+  EXPECT_NEAR(test_loss("batch=2,seq=2,model=2", "other"), loss, 1e-9 * loss);
+  EXPECT_LT(test_loss("batch=1", "learned"), 0.2);
+  EXPECT_GT(loss, 1);
+}
+
 TEST_F(GptProgramTest, ExpertsOfTwoOnEachDeviceExchangeTheirTokens) {
   const Finished run =
       Train(MOE, {"--mesh=batch=4", "--steps=30", "--sample-bytes=5", "--json", Path("json")});
@@ -146,6 +168,10 @@ TEST_F(GptProgramTest, RefusesWhatIsWrong) {
        "--mesh: Mesh: \"batch\" in \"batch\" is not name=size; write for example batch=4,model=2."},
       {{"--text", Path("short")},
        Path("short") + " has 3 bytes; examples of 64 and the byte that follows need 65."},
+      {{"--text", Path("short"), "--sequence=2", "--test-batches=1"},
+       "--test-batches: there is no --test-text beside --text; it names the file to evaluate."},
+      {{"--test-text", Path("short"), "--test-batches=1"},
+       "--test-text: " + Path("short") + " has 3 bytes; examples of 64 and the byte that follows need 65."},
       {{"--json", Path("x"), "--plot", Path("x")},
        "--json and --plot are the same file, " + Path("x") + "; one would overwrite the other."},
   };
@@ -157,7 +183,7 @@ TEST_F(GptProgramTest, RefusesWhatIsWrong) {
   }
   const Finished heads = Run(GPT, {"--heads=5"});
   EXPECT_EQ(heads.code, 2);
-  EXPECT_THAT(heads.err, HasSubstr("64 units are not divided by 5 heads."));
+  EXPECT_THAT(heads.err, HasSubstr("64 units are not divided by 5 heads;"));
   EXPECT_FALSE(std::ifstream(Path("x")).good());
 }
 

@@ -117,11 +117,15 @@ TEST_F(CheckpointToolTest, RefusesArgumentsThatAreWrong) {
   ExpectRefused({"ls", ""}, "\"\": cannot be read: No such file or directory.");
   ExpectRefused({"verify", Path("none")}, "$/none: cannot be read: No such file or directory.");
   std::filesystem::create_directory(Path("nothing"));
-  ExpectRefused({"verify", Path("nothing")}, "$/nothing: there is no checkpoint.");
+  ExpectRefused(
+      {"verify", Path("nothing")},
+      "$/nothing: there is no checkpoint; name the folder that was given to Save, or to a training.");
   ExpectRefused({"diff", saved}, "B is missing. See --help.");
   ExpectRefused({"diff", saved, Path("none")},
                 "$/none: cannot be read: No such file or directory; check the path.");
-  ExpectRefused({"diff", Path("nothing"), saved}, "$/nothing: there is no checkpoint.");
+  ExpectRefused(
+      {"diff", Path("nothing"), saved},
+      "$/nothing: there is no checkpoint; name the folder that was given to Save, or to a training.");
   ExpectRefused(
       {"convert", saved, Path("f"), "--step", "3"},
       "--step is the step of the checkpoint that is made of a safetensors file; $/runs/step-000000000001 "
@@ -136,8 +140,8 @@ TEST_F(CheckpointToolTest, RefusesArgumentsThatAreWrong) {
       "strided, w.");
   ExpectRefused({"convert", saved, Path("f"), "--only", "baas"},
                 "--only: no variable is called \"baas\"; did you mean \"bias\"?");
-  ExpectRefused({"convert", saved, Path("f"), "--dtype", "f16"},
-                "--dtype: \"f16\" is not one of f32, f64, bf16, i64; did you mean \"bf16\"?");
+  ExpectRefused({"convert", saved, Path("f"), "--dtype", "f8"},
+                "--dtype: \"f8\" is not one of f32, f64, bf16, f16, i64.");
   ExpectRefused({"convert", Path("none"), Path("out")},
                 "$/none: cannot be read: No such file or directory; check the path.");
   ExpectRefused({"reshard", saved, Path("out")}, "--shards or --mesh is missing. See --help.");
@@ -146,7 +150,8 @@ TEST_F(CheckpointToolTest, RefusesArgumentsThatAreWrong) {
   ExpectRefused({"reshard", saved, Path("out"), "--shards", "2", "--layout", "w={a,_}"},
                 "--layout names axes of a mesh; give --mesh as well.");
   ExpectRefused({"reshard", saved, Path("out"), "--mesh", "a=0"},
-                "--mesh: Mesh: axis \"a\" has size 0 in [a=0]; sizes are at least 1.");
+                "--mesh: Mesh: axis \"a\" has size 0 in [a=0]; "
+                "sizes are at least 1, and an axis of size 1 shards nothing.");
   ExpectRefused({"reshard", saved, Path("out"), "--mesh", "a=100000"},
                 "--mesh: [a=100000] has 100000 devices; a checkpoint is cut for at most 65536.");
   ExpectRefused({"reshard", saved, Path("out"), "--mesh", "a=8192"},
@@ -162,7 +167,8 @@ TEST_F(CheckpointToolTest, RefusesArgumentsThatAreWrong) {
       "--layout: no variable is called \"v\"; the variables are adam/m, bias, count, empty, mask, narrow, "
       "strided, w.");
   ExpectRefused({"reshard", saved, Path("out"), "--mesh", "a=2", "--layout", "w={x,_}"},
-                "--layout: \"w\" f32[10,7]: Layout {x,_}: mesh [a=2] has no axis \"x\".");
+                "--layout: \"w\" f32[10,7]: Layout {x,_}: mesh [a=2] has no axis \"x\"; "
+                "name another, or add the axis to the mesh: x=1 shards nothing.");
   ExpectRefused(
       {"reshard", saved, Path("out"), "--mesh", "a=2", "--layout", "w={a}"},
       "--layout: \"w\" f32[10,7]: layout {a} has 1 dim, the shape [10,7] has 2; give one entry per dim.");
@@ -425,10 +431,9 @@ TEST_F(CheckpointToolTest, ReadsNarrowTypesOfAFile) {
     }
     return texts;
   };
-  EXPECT_THAT(read("as_is"),
-              ElementsAre("b bf16[1] 3", "h f32[2] 1.5 -2", "i i32[2] -1 127", "u i32[1] 255"));
-  EXPECT_THAT(read("wide"), ElementsAre("b f64[1] 3", "h f64[2] 1.5 -2", "i i32[2] -1 127", "u i32[1] 255"));
-  EXPECT_THAT(read("long"), ElementsAre("b bf16[1] 3", "h f32[2] 1.5 -2", "i i64[2] -1 127", "u i64[1] 255"));
+  EXPECT_THAT(read("as_is"), ElementsAre("b bf16[1] 3", "h f16[2] 1.5 -2", "i i8[2] -1 127", "u u8[1] 255"));
+  EXPECT_THAT(read("wide"), ElementsAre("b f64[1] 3", "h f64[2] 1.5 -2", "i i8[2] -1 127", "u u8[1] 255"));
+  EXPECT_THAT(read("long"), ElementsAre("b bf16[1] 3", "h f16[2] 1.5 -2", "i i64[2] -1 127", "u i64[1] 255"));
 }
 
 TEST_F(CheckpointToolTest, ReplacesNothingUnasked) {

@@ -1,4 +1,6 @@
 // The command run of the program meshwork.
+#include <algorithm>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -10,6 +12,7 @@
 #include "gtest/gtest.h"
 #include "meshwork/ir/text.h"
 #include "meshwork/runtime/tensor.h"
+#include "meshwork/storage/file.h"
 #include "meshwork/storage/safetensors.h"
 #include "meshwork/train/session.h"
 
@@ -48,6 +51,66 @@ TEST_F(MeshworkTest, RunLeavesOutTensorsThatTheProgramDoesNotHave) {
             fmt::format("adam/step of {0} is not used: it is neither an input nor a variable\n"
                         "hh of {0} is not used: it is neither an input nor a variable\n{1}",
                         Path("more"), Output({"run", Path("step.mw"), "--inputs", Path("in")})));
+}
+
+TEST_F(MeshworkTest, RunRunsManySteps) {
+  const std::string halves =
+      File("halves.mw",
+           "mesh [x=2]\nfunc step(%a: f32[2] {x}, var %w: f32[2] {x}) {\n  %h = constant value=0.5 shape=[]\n"
+           "  %n = mul %w, %h\n  %s = add %n, %a\n  update %w = %s\n"
+           "  %sum = reduce_sum %s dims=[0]\n  return sum=%sum, w=%s\n}\n");
+  ASSERT_TRUE(WriteSafetensors(Path("in"), {{"a", Tensor::From<float>({2}, {1, 2})}}).ok());
+  EXPECT_EQ(Output({"run", halves, "--inputs", Path("in"), "--steps", "3", "--outputs", Path("out")}),
+            "step on mesh [x=2], 2 devices\n"
+            "var w was zero, for no tensor is given\n"
+            "step 1 of 3: sum 3\n"
+            "step 2 of 3: sum 4.5\n"
+            "step 3 of 3: sum 5.25\n"
+            "sum: f32[] 5.25\n"
+            "w: f32[2] 1.75, 3.5\n"
+            "var w: f32[2] 1.75, 3.5\n");
+  EXPECT_THAT(ReadSafetensors(Path("out")).value()[1].second.values<float>(),
+              testing::ElementsAre(1.75f, 3.5f));
+  // A line for each twentieth part of them, and for the last.
+  const std::string many = Output({"run", halves, "--inputs", Path("in"), "--steps", "1001"});
+  EXPECT_EQ(std::count(many.begin(), many.end(), '\n'), 2 + 20 + 3);
+  EXPECT_THAT(many, testing::HasSubstr("step 1001 of 1001: sum 6\n"));
+  EXPECT_EQ(Run({"run", halves, "--steps", "0"}).code, 2);
+}
+
+TEST_F(MeshworkTest, RunsOnAnotherMeshAndWithOtherLayouts) {
+  const Tensor h = Tensor::From({8, 12}, Ramp(96)), w = Tensor::From({12, 4}, Ramp(48));
+  ASSERT_TRUE(WriteSafetensors(Path("in"), {{"w", w}, {"h", h}}).ok());
+  const std::string here = Output({"run", Path("step.mw"), "--inputs", Path("in")});
+  const std::string there = Output(
+      {"run", Path("step.mw"), "--inputs", Path("in"), "--mesh", "batch=3", "--layout", "w={_,batch}"});
+  EXPECT_EQ(there.substr(0, there.find('\n')), "step on mesh [batch=3], 3 devices");
+  EXPECT_EQ(there.substr(there.find('\n')), here.substr(here.find('\n')));
+  EXPECT_THAT(Output({"compile", Path("step.mw"), "--mesh", "batch=2", "--layout", "*={_,batch}"}),
+              testing::HasSubstr("var %w: f32[12,2] of f32[12,4] {_,batch}"));
+  EXPECT_THAT(Output({"explain", Path("step.mw"), "--mesh", "batch=1"}), testing::HasSubstr("[batch=1]"));
+  const auto expect_refuses = [&](const std::vector<std::string>& args, std::string_view message) {
+    const Finished finished = Run(args);
+    EXPECT_EQ(finished.code, 2);
+    EXPECT_THAT(finished.err, testing::HasSubstr(std::string(message)));
+  };
+  expect_refuses({"run", Path("step.mw"), "--mesh", "batch=0"}, "--mesh: ");
+  expect_refuses({"run", Path("step.mw"), "--layout", "w"}, "--layout: \"w\" is no name and layout");
+  expect_refuses({"run", Path("step.mw"), "--layout", "w={bach,_}"}, "--layout: \"w\": ");
+  expect_refuses({"run", Path("step.mw"), "--layout", "v={batch,_}"}, "\"v\"");
+}
+
+TEST_F(MeshworkTest, RunSaysWhereTheTimeWent) {
+  const Tensor h = Tensor::From({8, 12}, Ramp(96)), w = Tensor::From({12, 4}, Ramp(48));
+  ASSERT_TRUE(WriteSafetensors(Path("in"), {{"w", w}, {"h", h}}).ok());
+  const std::string out = Output({"run", Path("step.mw"), "--inputs", Path("in"), "--steps", "4", "--profile",
+                                  "--trace", Path("trace")});
+  EXPECT_THAT(out, testing::HasSubstr("4 steps"));
+  EXPECT_THAT(out, testing::HasSubstr("matmul"));
+  const auto trace = nlohmann::json::parse(ReadFile(Path("trace")).value());
+  EXPECT_FALSE(trace.at("traceEvents").empty());
+  EXPECT_THAT(Run({"run", Path("step.mw"), "--inputs", Path("in"), "--trace", Path("none/trace")}).err,
+              testing::HasSubstr("--trace: "));
 }
 
 TEST_F(MeshworkTest, RunWritesNoTwoTensorsOfOneName) {

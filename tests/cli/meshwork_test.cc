@@ -66,7 +66,8 @@ TEST_F(MeshworkTest, RefusesArgumentsThatAreWrong) {
 TEST_F(MeshworkTest, RefusesProgramsThatAreNone) {
   const std::string wrong = File("wrong.mw", "mesh [x=2]\nfunc f(%x: f32[4] {y}) {\n}\n");
   const std::string error =
-      "$/wrong.mw:2:19: Layout {y}: mesh [x=2] has no axis \"y\".\n"
+      "$/wrong.mw:2:19: Layout {y}: mesh [x=2] has no axis \"y\"; "
+      "name another, or add the axis to the mesh: y=1 shards nothing.\n"
       "  func f(%x: f32[4] {y}) {\n                    ^";
   for (const char* command : {"compile", "explain", "run", "fmt"}) {
     ExpectFails(Run({command, wrong}), 2, fmt::format("meshwork {}: {}", command, error));
@@ -183,13 +184,17 @@ TEST_F(MeshworkTest, RelayoutRefusesWhatIsNoQuestion) {
   const std::string head = "meshwork relayout: ";
   ExpectFails(Run({"relayout", "--mesh", "x=2"}), 2, head + "--shape is missing. See --help.");
   ExpectFails(relayout("x=0", "4", "{x}", "{_}"), 2,
-              head + "--mesh: Mesh: axis \"x\" has size 0 in [x=0]; sizes are at least 1.");
+              head +
+                  "--mesh: Mesh: axis \"x\" has size 0 in [x=0]; "
+                  "sizes are at least 1, and an axis of size 1 shards nothing.");
   for (const char* shape : {"4x4", "[4", "4]", "4,", ",4", "[", "four"})
     ExpectFails(
         relayout("x=2", shape, "{x}", "{_}"), 2,
         head + fmt::format("--shape: \"{}\" is not a list of sizes; write for example 128,700.", shape));
   ExpectFails(relayout("x=2", "4", "{y}", "{_}"), 2,
-              head + "--from: Layout {y}: mesh [x=2] has no axis \"y\".");
+              head +
+                  "--from: Layout {y}: mesh [x=2] has no axis \"y\"; "
+                  "name another, or add the axis to the mesh: y=1 shards nothing.");
   EXPECT_EQ(relayout("x=2", "-4", "{x}", "{_}").code, 2);
   EXPECT_EQ(relayout("x=2", "4", "{x}", "{_,_}").code, 2);
   EXPECT_EQ(relayout("x=2", "4", "{x}", "{?}").code, 2);

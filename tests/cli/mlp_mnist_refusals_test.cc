@@ -72,15 +72,22 @@ TEST_F(MlpMnistTest, RefusesMeshesThatAreNone) {
   const std::vector<std::pair<std::string, std::string>> cases = {
       {"nonsense",
        "--mesh: Mesh: \"nonsense\" in \"nonsense\" is not name=size; write for example batch=4,model=2."},
-      {"batch=", "--mesh: Mesh: size \"\" of axis \"batch\" in \"batch=\" is not a whole number below 2^63."},
+      {"batch=",
+       "--mesh: Mesh: size \"\" of axis \"batch\" in \"batch=\" is not a whole number below 2^63; "
+       "write for example batch=4,model=2."},
       {"batch=4,", "--mesh: Mesh: \"batch=4,\" ends with a comma; write for example batch=4,model=2."},
-      {"batch=0", "--mesh: Mesh: axis \"batch\" has size 0 in [batch=0]; sizes are at least 1."},
-      {"batch=-8", "--mesh: Mesh: axis \"batch\" has size -8 in [batch=-8]; sizes are at least 1."},
+      {"batch=0",
+       "--mesh: Mesh: axis \"batch\" has size 0 in [batch=0]; "
+       "sizes are at least 1, and an axis of size 1 shards nothing."},
+      {"batch=-8",
+       "--mesh: Mesh: axis \"batch\" has size -8 in [batch=-8]; "
+       "sizes are at least 1, and an axis of size 1 shards nothing."},
       {"batch=2,model=4,batch=2",
        "--mesh: Mesh: axis \"batch\" appears twice in [batch=2, model=4, batch=2]; axis names must be "
-       "unique."},
+       "unique: write one axis, or two names."},
       {"8", "--mesh: Mesh: \"8\" in \"8\" is not name=size; write for example batch=4,model=2."},
-      {"[batch=8", "--mesh: Mesh: \"[batch=8\" opens with [ and does not close with ]."},
+      {"[batch=8",
+       "--mesh: Mesh: \"[batch=8\" opens with [ and does not close with ]; write for example [batch=4, model=2]."},
       {"batch=5000",
        "Executor: mesh [batch=5000] has 5000 devices; one process runs at most 4096 virtual ones. Compile, "
        "verify and "

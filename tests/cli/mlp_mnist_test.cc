@@ -1,6 +1,7 @@
 // examples/mlp_mnist as a shell sees it: what it prints, draws and measures.
 #include "cli/mlp_mnist.h"
 
+#include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -11,6 +12,7 @@
 #include "gtest/gtest.h"
 #include "meshwork/base/status.h"
 #include "meshwork/ir/text.h"
+#include "meshwork/train/summaries.h"
 #include "support/golden.h"
 
 namespace meshwork {
@@ -110,6 +112,41 @@ TEST_F(MlpMnistTest, DrawsHowTheTrainingWent) {
   // A start without training is a point, too.
   ASSERT_EQ(Train({"--epochs", "0", "--plot", Path("plot.svg")}).code, 0);
   EXPECT_THAT(Contents(Path("plot.svg")), HasSubstr("Loss: train (0 points), test (1 points, last "));
+}
+
+// 28 images in batches of 16 are 2 steps.
+TEST_F(MlpMnistTest, LogsForTensorBoard) {
+  const Finished finished = Train({"--epochs", "6", "--tensorboard", Path("runs/a")});
+  ASSERT_EQ(finished.code, 0) << finished.err;
+  const Summaries log = ReadSummaries(Path("runs/a")).value();
+  std::map<std::string, std::vector<int64_t>> steps;
+  for (const ScalarSummary& s : log.scalars) steps[s.tag].push_back(s.step);
+  for (const OtherSummary& o : log.others) steps[o.plugin + " " + o.tag].push_back(o.step);
+  const std::vector<int64_t> epochs = {2, 4, 6, 8, 10, 12};
+  std::map<std::string, std::vector<int64_t>> expected = {
+      {"train/loss", {10}},
+      {"train/accuracy", {10}},
+      {"train/steps_per_second", {10}},
+      {"test/loss", epochs},
+      {"test/accuracy", epochs},
+      {"images inputs/first_of_the_epoch", {0, 2, 4, 6, 8, 10}}};
+  for (const char* layer : {"dense1", "dense2", "dense3"})
+    for (const char* part : {"kernel", "bias"})
+      expected[fmt::format("histograms {}/{}", layer, part)] = epochs;
+  EXPECT_EQ(steps, expected);
+  EXPECT_EQ(log.graphs, 1);
+  // The last line that is printed says the same.
+  const auto last = std::find_if(log.scalars.rbegin(), log.scalars.rend(),
+                                 [](const ScalarSummary& s) { return s.tag == "test/loss"; });
+  EXPECT_THAT(finished.out, HasSubstr(fmt::format("test loss {:.4f}", last->value)));
+}
+
+TEST_F(MlpMnistTest, ALogThatCannotBeMadeIsRefused) {
+  File("file", "x");
+  const Finished finished = Train({"--tensorboard", Path("file/runs")});
+  EXPECT_EQ(finished.code, 2);
+  EXPECT_THAT(finished.err, HasSubstr(fmt::format("mlp_mnist: --tensorboard: {}: the folder cannot be made",
+                                                  Path("file/runs"))));
 }
 
 // A learning rate that makes the weights infinite: the curves end, and say so.

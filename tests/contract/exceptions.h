@@ -27,6 +27,7 @@ inline constexpr std::string_view kFiniteOther = "only if the other operand is f
 inline constexpr Exception kMissingByDesign[] = {
     {"dimension_size",
      "reads no element of its operand; fold_sizes makes it a constant before layouts are chosen"},
+    {"when_training", "fold_sizes leaves its second operand out before layouts are chosen"},
     {"adam_update", "its results do not owe alike", ReduceOp::kMax},
     {"adam_update", "its results do not owe alike", ReduceOp::kMin},
     {"attention", "its results do not owe alike", ReduceOp::kSum},

@@ -340,6 +340,17 @@ void CheckCmake(const Block& block) {
     EXPECT_TRUE(known.contains(WithoutTarget(line))) << "no project in tests/install says " << line;
 }
 
+// Where there is a Python, it is a program; its modules need not be there.
+void CheckPython(const Block& block) {
+  if (std::system("python3 -c '' >/dev/null 2>&1") != 0) return;
+  const fs::path file = Scratch() + ".py";
+  std::ofstream(file) << block.text;
+  EXPECT_EQ(std::system(fmt::format("python3 -c 'import ast,sys; ast.parse(open(sys.argv[1]).read())' '{}'",
+                                    file.string())
+                            .c_str()),
+            0);
+}
+
 void ExpectNothingWrong(const std::string& wrong) { EXPECT_EQ(wrong, ""); }
 
 void Check(const Block& block) {
@@ -355,6 +366,7 @@ void Check(const Block& block) {
   if (block.Is("tree")) return CheckTree(block);
   if (block.Is("sh")) return ExpectNothingWrong(CheckCommands(block.text, {Root(), MLP_MNIST, Scratch()}));
   if (block.Is("cmake")) return CheckCmake(block);
+  if (block.Is("python")) return CheckPython(block);
   if (block.Is("json")) return ExpectNothingWrong(nlohmann::json::accept(block.text) ? "" : "not JSON");
   if (block.Is("ebnf") && block.page == "docs/text-format.md") return;  // grammar_test.cc
   if (block.Is("console") && (block.page == "docs/tools.md" || block.page == "docs/explain.md"))

@@ -42,6 +42,7 @@ class CommandChecker {
         {"mkdir", &CommandChecker::Nothing},   {"kubectl", &CommandChecker::Nothing},
         {"mpirun", &CommandChecker::Launcher}, {"srun", &CommandChecker::Launcher},
         {"sbatch", &CommandChecker::Launcher}, {"meshwork", &CommandChecker::Meshwork},
+        {"pip", &CommandChecker::Nothing},     {"tensorboard", &CommandChecker::TensorBoard},
     };
     const auto check = kChecks.find(command);
     if (check != kChecks.end()) return (this->*check->second)(words);
@@ -103,6 +104,8 @@ class CommandChecker {
       return Preset(words[1]);
     return "";
   }
+
+  std::string TensorBoard(const Words& words) const { return Flags("tensorboard", words, {"--logdir"}); }
 
   std::string Cmake(const Words& words) const {
     const std::string options = TextOf("CMakeLists.txt");

@@ -20,6 +20,7 @@
 //   tree               files and folders of the repository
 //   console            commands after "$ ", and what they print (cli/tools_page_test.cc)
 //   sh                 commands (commands.h)
+//   python             a program of another library, beside one of ours; Python can read it
 //   cmake              lines of the projects in tests/install, but for the names of their targets
 //
 // In `text` a line "…" stands for any number of lines; in `text like` one may end so, too. Statements that a

@@ -13,6 +13,8 @@
 #include "meshwork/layout/relayout.h"
 #include "meshwork/mesh/mesh.h"
 #include "meshwork/spmd/compile.h"
+#include "meshwork/strategy/strategies.h"
+#include "meshwork/train/initializers.h"
 
 namespace meshwork::docs {
 namespace {
@@ -283,12 +285,47 @@ Svg DrawRelayout() {
   return svg;
 }
 
+// Where a strategy's graph has a batch and a weight.
+Svg DrawStrategies() {
+  const std::pair<const char*, Strategy> strategies[] = {
+      {"Mirrored", MirroredStrategy({.devices = 4}).value()},
+      {"FullySharded", FullyShardedStrategy({.devices = 4, .least_in_blocks = 1}).value()},
+      {"FullySharded, groups of 2",
+       FullyShardedStrategy({.devices = 4, .group = 2, .least_in_blocks = 1}).value()},
+      {"Mesh batch=2,model=2",
+       MeshStrategy("batch=2,model=2", {.layouts = {{"w", {UNSHARDED, "model"}}}}).value()}};
+  Svg svg(800, 310, "A batch and a weight under four strategies of four devices",
+          "Each block carries the numbers of the devices that hold it.");
+  double x = 80;
+  svg.Text(Middle(40, 110), "batch", kNote);
+  svg.Text(Middle(40, 245), "weight", kNote);
+  for (const auto& [title, strategy] : strategies) {
+    Graph graph = strategy.NewGraph();
+    const Value batch = graph.Input("x", F32, {8, 4}), weight = graph.Var("w", Zeros({4, 8}));
+    svg.Text({x + 70, 22}, title, kLabel);
+    const auto draw = [&](const Value& value, double y, double cell) {
+      const Layout& layout = *graph.value(value.id()).layout;
+      svg.Text({x + 70, y - 8}, layout.ToString(), kSmallCode);
+      const double width = cell * static_cast<double>(value.shape()[1]);
+      DrawBlocks(svg, {{x + 70 - width / 2, y}, cell, value.shape()}, layout);
+    };
+    draw(batch, 56, 14);
+    draw(weight, 210, 17);
+    x += 180;
+  }
+  return svg;
+}
+
 }  // namespace
 
 std::map<std::string, std::string> DrawPictures() {
-  return {{"mesh.svg", DrawMesh().ToString()},       {"layout.svg", DrawLayouts().ToString()},
-          {"uneven.svg", DrawUneven().ToString()},   {"nested.svg", DrawNested().ToString()},
-          {"partial.svg", DrawPartial().ToString()}, {"relayout.svg", DrawRelayout().ToString()}};
+  return {{"mesh.svg", DrawMesh().ToString()},
+          {"layout.svg", DrawLayouts().ToString()},
+          {"uneven.svg", DrawUneven().ToString()},
+          {"nested.svg", DrawNested().ToString()},
+          {"partial.svg", DrawPartial().ToString()},
+          {"relayout.svg", DrawRelayout().ToString()},
+          {"strategies.svg", DrawStrategies().ToString()}};
 }
 
 }  // namespace meshwork::docs

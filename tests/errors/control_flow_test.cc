@@ -198,6 +198,7 @@ TEST(ControlFlowErrors, Texts) {
           "%r = scan %s length=3 slices=1 (%c: f32[]) {\n    return %c\n  }",
           "%r = scan %b length=3 slices=1 sums=2 (%c: f32[4]) {\n    return %c\n  }",
           "%r = scan %p length=3 sums=1 (%c: bool[]) {\n    return %c\n  }",
+          "%q = cast %s dtype=i8\n  %r = scan %q length=3 sums=1 (%c: i8[]) {\n    return %c\n  }",
           "%r, %q = scan %a length=3 (var %c: f32[4]) {\n  }",
           "%r = scan %a length=3 (var %c: f32[4]) {\n  } : f32[5]",
           "%r = while %a (var %c: f32[4]) {\n  }",

@@ -88,7 +88,7 @@ TEST(CustomOpErrors, GradientsThroughARowWithoutOne) {
   };
   const auto gradient = [](Graph& g, auto&& of) {
     const Value x = g.Input("x", F32, {4}, {UNSHARDED});
-    Gradients(ReduceSum(of(g, x), {0}), {{x}});
+    Gradients(ReduceSum(of(g, x), {0}), {x});
   };
   const auto alone = [&](Graph&, const Value& x) { return op(x); };
   ExpectErrors("custom_op_gradient",

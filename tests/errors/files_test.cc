@@ -5,10 +5,12 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <functional>
 
 #include "errors/errors.h"
 #include "gtest/gtest.h"
 #include "meshwork/storage/file.h"
+#include "meshwork/storage/npy.h"
 #include "meshwork/storage/safetensors.h"
 #include "meshwork/storage/safetensors_file.h"
 #include "meshwork/storage/sha256.h"
@@ -16,6 +18,7 @@
 #include "meshwork/train/idx.h"
 #include "support/flushes.h"
 #include "support/idx_file.h"
+#include "support/npy_bytes.h"
 #include "support/safetensors_bytes.h"
 #include "support/temp_dir.h"
 
@@ -236,6 +239,107 @@ TEST(DataErrors, DatasetsOfParts) {
                                     MISTAKE(walk(part({{"image", wide}, {"label", label}}))),
                                     MISTAKE(walk(part({{"image", label}, {"label", label}}))),
                                 });
+}
+
+// ---- NumPy's files.
+
+TEST_F(FileErrors, NumpyArrays) {
+  auto read = [&](const std::string& contents) { return ReadNpy(File("x.npy", contents)); };
+  auto header = [&](std::string_view text) { return read(EncodeNpy(text)); };
+  auto type = [&](std::string_view descriptor) {
+    return header(fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': (2,), }}", descriptor));
+  };
+  auto shape = [&](std::string_view sizes) {
+    return header(fmt::format("{{'descr': '<f4', 'fortran_order': False, 'shape': {}, }}", sizes));
+  };
+  const std::string bools = "{'descr': '|b1', 'fortran_order': False, 'shape': (3,), }",
+                    u64 = "{'descr': '>u8', 'fortran_order': False, 'shape': (2,), }";
+  Expect("npy", {
+                    MISTAKE(ReadNpy(Path("none.npy"))),
+                    MISTAKE(WriteNpy(Path("x.npy"), Tensor())),
+                    MISTAKE(WriteNpy(Path("none/x.npy"), Tensor(1))),
+                    MISTAKE(read("")),
+                    MISTAKE(read("\x89PNG\r\n\x1a\n....")),
+                    MISTAKE(read(std::string("\x93NUMPY\x04\x00\x00\x00\x00\x00", 12))),
+                    MISTAKE(read(std::string("\x93NUMPY\x01", 7))),
+                    MISTAKE(read(std::string("\x93NUMPY\x01\x00\x05\x00{}", 12))),
+                    MISTAKE(read(std::string("\x93NUMPY\x02\x00\xff\xff\xff\xff", 12))),
+                    MISTAKE(header("")),
+                    MISTAKE(header("{'descr' '<f4'}")),
+                    MISTAKE(header("{descr: '<f4'}")),
+                    MISTAKE(header("{'descr")),
+                    MISTAKE(header("{'fortran_order': 0}")),
+                    MISTAKE(header("{'shape': (), 'shape': ()}")),
+                    MISTAKE(header("{'shape': (), 'shade': ()}")),
+                    MISTAKE(header("{'descr': '<f4', 'shape': ()}")),
+                    MISTAKE(header("{'descr': '<f4', 'fortran_order': False, 'shape': ()} \x01\xff")),
+                    MISTAKE(header("{'descr': [('x', '<f4'), ('y', '<f4')], 'fortran_order': False}")),
+                    MISTAKE(type("|O")),
+                    MISTAKE(type("<U5")),
+                    MISTAKE(type("<c8")),
+                    MISTAKE(type("<M8[ns]")),
+                    MISTAKE(type("|V2")),
+                    MISTAKE(type("f4")),
+                    MISTAKE(type("<f16")),
+                    MISTAKE(type("")),
+                    MISTAKE(shape("(2)")),
+                    MISTAKE(shape("[2, 3]")),
+                    MISTAKE(shape("(2, -3)")),
+                    MISTAKE(shape("(2, 99999999999999999999)")),
+                    MISTAKE(shape("(1099511627776, 1099511627776)")),
+                    MISTAKE(shape("(2, 3)")),
+                    MISTAKE(read(EncodeNpy(FloatHeader(1), "12345"))),
+                    MISTAKE(read(EncodeNpy(bools, std::string("\0\1\2", 3)))),
+                    MISTAKE(read(EncodeNpy(u64, std::string(8, '\0') + "\x80" + std::string(7, '\0')))),
+                });
+}
+
+TEST_F(FileErrors, NumpyArchives) {
+  const std::string array = EncodeNpy(FloatHeader(1), "1234");
+  auto archive = [&](const std::vector<ZipBytes>& members, bool wide = false) {
+    return ReadNpz(File("x.npz", EncodeZip(members, wide)));
+  };
+  // A deflated member, changed.
+  auto changed = [&](const std::function<void(ZipBytes&)>& change) {
+    ZipBytes member = ZipBytes::Deflated("w.npy", array);
+    change(member);
+    return archive({member});
+  };
+  // The bytes of an archive of one member, some of them replaced: `offset` bytes behind the last `record`.
+  auto patched = [&](std::string_view record, size_t offset, std::string_view bytes, bool wide = false) {
+    std::string file = EncodeZip({ZipBytes::Stored("w.npy", array)}, wide);
+    file.replace(file.find(record) + offset, bytes.size(), bytes);
+    return ReadNpz(File("x.npz", file));
+  };
+  const ZipBytes w = ZipBytes::Stored("w.npy", array);
+  const Tensor one(1.0f);
+  Expect("npz", {
+                    MISTAKE(ReadNpz(Path("none.npz"))),
+                    MISTAKE(WriteNpz(Path("x.npz"), {{"w", one}, {"w", one}})),
+                    MISTAKE(WriteNpz(Path("x.npz"), {{"w", Tensor()}})),
+                    MISTAKE(WriteNpz(Path("x.npz"), {{std::string(65001, 'n'), one}})),
+                    MISTAKE(ReadNpz(File("x.npz", array))),
+                    MISTAKE(ReadNpz(File("x.npz", EncodeZip({w}).substr(0, 100)))),
+                    MISTAKE(archive({w, w})),
+                    MISTAKE(archive({ZipBytes::Stored("README\xff", "text")})),
+                    MISTAKE(archive({ZipBytes::Stored("w.npy", "text and text")})),
+                    MISTAKE(changed([](ZipBytes& m) { m.flags = 1; })),
+                    MISTAKE(changed([](ZipBytes& m) { m.method = 12; })),
+                    MISTAKE(changed([](ZipBytes& m) { m.size = 10'000'000; })),
+                    MISTAKE(changed([](ZipBytes& m) { m.size -= 1; })),
+                    MISTAKE(changed([](ZipBytes& m) { m.size += 1; })),
+                    MISTAKE(changed([](ZipBytes& m) { m.packed.resize(20); })),
+                    MISTAKE(changed([](ZipBytes& m) { m.packed[0] = '\x07'; })),
+                    MISTAKE(changed([](ZipBytes& m) { m.crc ^= 1; })),
+                    MISTAKE(patched("PK\1\2", 0, "XX")),
+                    MISTAKE(patched("PK\1\2", 42, "\1")),
+                    MISTAKE(patched("PK\1\2", 42, "\xff\xff\xff\xff")),
+                    MISTAKE(patched("PK\5\6", 4, "\1")),
+                    MISTAKE(patched("PK\5\6", 10, "\xf0")),
+                    MISTAKE(patched("PK\6\6", 0, "XX", /*wide=*/true)),
+                    MISTAKE(patched("PK\6\7", 9, "\x7f", /*wide=*/true)),
+                    MISTAKE(patched("PK\3\4", 28, "\xff\xff")),
+                });
 }
 
 // ---- Safetensors.

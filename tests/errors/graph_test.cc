@@ -8,6 +8,7 @@
 #include "gtest/gtest.h"
 #include "meshwork/control/control_flow.h"
 #include "meshwork/ir/gradients.h"
+#include "meshwork/ir/name_scope.h"
 #include "meshwork/ir/registry.h"
 #include "meshwork/ir/row.h"
 #include "meshwork/ops/ops.h"
@@ -64,7 +65,7 @@ TEST(GraphErrors, UpdatesAndOutputs) {
         GRAPH_MISTAKE(g.Output("y", Value())),
         GRAPH_MISTAKE(g.Update(NewVar(g, "w", {F32, {4}}), Add(1.0, 2.0))),
         GRAPH_MISTAKE(Concat({In(g, F32, {4}), foreign}, 0)),
-        GRAPH_MISTAKE(Gradients(ReduceSum(In(g, F32, {4}), {0}), {{foreign}})),
+        GRAPH_MISTAKE(Gradients(ReduceSum(In(g, F32, {4}), {0}), {foreign})),
         GRAPH_MISTAKE(g.Output("y", lost)), GRAPH_MISTAKE(In(g, F32, {4}) + lost),
         GRAPH_MISTAKE(Concat({In(g, F32, {4}), lost}, 0)),
         GRAPH_MISTAKE(g.Update(NewVar(g, "w", {F32, {4}}), lost)), GRAPH_MISTAKE(g.Pin(lost, {"batch"})),
@@ -96,6 +97,21 @@ TEST(GraphErrors, Pins) {
         GRAPH_MISTAKE(WithLayout(Relu(In(g, F32, {4})), {MATCH})),
         GRAPH_MISTAKE(WithLayout(Relu(In(g, F32, {5})), {DimSpec::Factors({{4, {"batch"}}, {2}})})),
         GRAPH_MISTAKE(g.Pin(foreign, {"batch"})),
+  });
+}
+
+TEST(GraphErrors, Layouts) {
+  ExpectErrors("graph_layouts", {
+    GRAPH_MISTAKE(In(g, F32, {4}); g.SetLayouts({.layouts = {{"*", {"batch"}}}})),
+        GRAPH_MISTAKE(g.SetLayouts({.layouts = {{"*/kernel", {"batch", UNSHARDED}}}}); In(g, F32, {4, 4})),
+        GRAPH_MISTAKE(g.SetLayouts({.layouts = {{"kernl", {"batch", UNSHARDED}}}});
+                      NewVar(g, "kernel", {F32, {4, 4}})),
+        GRAPH_MISTAKE(g.SetLayouts({.layouts = {{"w", {"batch"}}}}); g.Var("w", Zeros({F32, {4, 4}}))),
+        GRAPH_MISTAKE(g.SetLayouts({.layouts = {{"w", {"bach", UNSHARDED}}}});
+                      g.Var("w", Zeros({F32, {4, 4}}))),
+        GRAPH_MISTAKE(const NameScope scope(g, "block 3")), GRAPH_MISTAKE(const NameScope scope(g, "")),
+        GRAPH_MISTAKE(const NameScope scope(g, "block"); NewVar(g, "w", {F32, {4}});
+                      NewVar(g, "w", {F32, {4}})),
   });
 }
 

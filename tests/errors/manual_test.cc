@@ -109,7 +109,7 @@ TEST(ManualErrors, Collectives) {
             const Value y = Region(g, {x}, {{"model"}}, {{UNSHARDED}}, [](Graph&, const Values& b) -> Values {
               return {manual::AllReduce(b[0], {"model"}, ReduceOp::kProd)};
             })[0];
-            Gradients(ReduceSum(y, {0}), {&x, 1});
+            Gradients(ReduceSum(y, {0}), {x});
           }),
           rebatched,
           {"a collective outside of a region",

@@ -22,6 +22,7 @@ TEST(OpErrors, SpecialFunctionsAndMatrices) {
                                   GRAPH_MISTAKE(CountLeadingZeros(In(g, BOOL, {4}))),
                                   GRAPH_MISTAKE(Bitcast(In(g, F32, {4}), I64)),
                                   GRAPH_MISTAKE(Bitcast(In(g, BOOL, {4}), F32)),
+                                  GRAPH_MISTAKE(WhenTraining(In(g, F32, {4}), 0.0)),
                                   GRAPH_MISTAKE(RandomInt(g, {F32, {4}}, 1, 0, 0, 9)),
                                   GRAPH_MISTAKE(RandomInt(g, {I32, {4}}, 1, 0, 9, 9)),
                                   GRAPH_MISTAKE(RandomInt(g, {I32, {4}}, 1, 0, 0, int64_t{1} << 32)),
@@ -39,6 +40,44 @@ TEST(OpErrors, SpecialFunctionsAndMatrices) {
                                   GRAPH_MISTAKE(Fft(In(g, I32, {4}), In(g, I32, {4}))),
                                   GRAPH_MISTAKE(Fft(In(g, F32, {4}), In(g, F32, {4}), 1)),
                               });
+}
+
+TEST(OpErrors, LossesWithOptions) {
+  const auto weighted = [](Graph& g, const Shape& rows, const Value& weights,
+                           Reduction reduction = Reduction::kMean, CallSite loc = CallSite::Current()) {
+    return MeanSquaredError({In(g, F32, rows), loc}, In(g, F32, rows), {reduction, weights});
+  };
+  const auto sparse = [](Graph& g, const LabelLossOptions& options, CallSite loc = CallSite::Current()) {
+    return SparseSoftmaxCrossEntropy({In(g, F32, {4, 10}), loc}, In(g, I32, {4}), options);
+  };
+  ExpectErrors(
+      "ops_losses",
+      {
+          GRAPH_MISTAKE(weighted(g, {4, 6}, In(g, I32, {4}))),
+          GRAPH_MISTAKE(weighted(g, {4, 6}, In(g, F32, {6}))),
+          GRAPH_MISTAKE(weighted(g, {4, 6}, In(g, F32, {5, 6}))),
+          GRAPH_MISTAKE(weighted(g, {4}, In(g, F32, {4, 1}))),
+          GRAPH_MISTAKE(weighted(g, {4, 4}, In(g, F32, {4}))),
+          GRAPH_MISTAKE(weighted(g, {4, 2, 4}, In(g, BOOL, {4}))),
+          GRAPH_MISTAKE(weighted(g, {4}, In(g, F32, {}), Reduction::kWeightedMean)),
+          GRAPH_MISTAKE(sparse(g, {.weights = In(g, F32, {10})})),
+          GRAPH_MISTAKE(sparse(g, {.label_smoothing = 1})),
+          GRAPH_MISTAKE(sparse(g, {.label_smoothing = -0.1})),
+          GRAPH_MISTAKE(sparse(g, {.ignore_label = INT64_MAX})),
+          GRAPH_MISTAKE(
+              SoftmaxCrossEntropy(In(g, F32, {4, 6}), In(g, F32, {4, 6}), {.label_smoothing = NAN})),
+          GRAPH_MISTAKE(
+              BinaryCrossEntropyWithLogits(In(g, F32, {4}), In(g, F32, {4}), {.label_smoothing = 2})),
+          GRAPH_MISTAKE(LogCoshLoss(In(g, F32, {4}), In(g, F64, {4}))),
+          GRAPH_MISTAKE(PoissonLoss(In(g, F32, {4}), In(g, I32, {4}))),
+          GRAPH_MISTAKE(CosineDistance(In(g, F32, {4, 6}), In(g, F32, {6}))),
+          GRAPH_MISTAKE(CosineDistance(In(g, F32, {}), In(g, F32, {}))),
+          GRAPH_MISTAKE(TripletMarginLoss(In(g, F32, {4, 6}), In(g, F32, {4, 6}), In(g, F32, {4, 5}))),
+          GRAPH_MISTAKE(TripletMarginLoss(In(g, F32, {4, 6}), In(g, F32, {4}), In(g, F32, {4, 6}))),
+          GRAPH_MISTAKE(TripletMarginLoss(In(g, F32, {4, 6}), In(g, F32, {4, 6}), In(g, F32, {4, 6}), 0)),
+          GRAPH_MISTAKE(CountInvalidLabels(In(g, F32, {4, 6}), In(g, F32, {4}))),
+          GRAPH_MISTAKE(CorrectLabels(In(g, F32, {4}), In(g, I32, {4}))),
+      });
 }
 
 TEST(OpErrors, StatisticsAndMoves) {

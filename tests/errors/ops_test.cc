@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <string>
+#include <vector>
 
 #include "errors/errors.h"
 #include "errors/in.h"
@@ -97,6 +98,8 @@ TEST(OpErrors, Convolution) {
           GRAPH_MISTAKE(Resize(In(g, F32, {2, 5, 3}), {4, 4}, ResizeForm::kNearest)),
           GRAPH_MISTAKE(Resize(In(g, I32, {2, 5, 3}), {4}, ResizeForm::kBilinear)),
           GRAPH_MISTAKE(Resize(In(g, F32, {2, 5, 3}), {0}, ResizeForm::kBilinear)),
+          GRAPH_MISTAKE(Upsample(In(g, F32, {2, 5, 3}), {0})),
+          GRAPH_MISTAKE(Upsample(In(g, F32, {2, 3}), {2})),
           GRAPH_MISTAKE(Flatten(In(g, F32, {2, 5, 3}), 3)),
           GRAPH_MISTAKE(BatchNorm(In(g, F32, {2, 5, 3}), In(g, F32, {3}), In(g, F32, {5}))),
           GRAPH_MISTAKE(BatchNorm(In(g, F32, {2, 5, 3}), In(g, F32, {3}), In(g, F32, {3}), -1)),
@@ -120,15 +123,22 @@ TEST(OpErrors, Shapes) {
                    GRAPH_MISTAKE(Reshape(In(g, F32, {4, 6}), {5, 5})),
                    GRAPH_MISTAKE(Reshape(In(g, F32, {0}), {int64_t{1} << 40, int64_t{1} << 40})),
                    GRAPH_MISTAKE(Reshape(In(g, F32, {1}), Shape(27, 1))),
+                   GRAPH_MISTAKE(Reshape(In(g, F32, {4, 6}), {-1, 5})),
+                   GRAPH_MISTAKE(Reshape(In(g, F32, {4, 6}), {-1, -1, 2})),
+                   GRAPH_MISTAKE(ExpandDims(In(g, F32, {4, 6}), ALL_DIMS)),
+                   GRAPH_MISTAKE(ExpandDims(In(g, F32, {4, 6}), -4)),
+                   GRAPH_MISTAKE(In(g, F32, {4, 6})[-5]),
+                   GRAPH_MISTAKE(In(g, F32, {0, 6})[0]),
+                   GRAPH_MISTAKE(In(g, F32, {})[0]),
                    GRAPH_MISTAKE(Transpose(In(g, F32, {4, 6}), {0, 0})),
                    GRAPH_MISTAKE(Transpose(In(g, F32, {4, 6}), {1})),
                    GRAPH_MISTAKE(Relayout(In(g, F32, {4, 6}), {"batch"})),
                    GRAPH_MISTAKE(Relayout(In(g, F32, {4, 6}), {"bach", UNSHARDED})),
-                   GRAPH_MISTAKE(DimensionSize(In(g, F32, {4, 6}), {-1}, F32)),
+                   GRAPH_MISTAKE(DimensionSize(In(g, F32, {4, 6}), {-3}, F32)),
                    GRAPH_MISTAKE(DimensionSize(In(g, F32, {4, 6}), {1, 1}, F32)),
                    GRAPH_MISTAKE(Squeeze(In(g, F32, {4, 6}), {1})),
                    GRAPH_MISTAKE(Squeeze(In(g, F32, {4, 6}), {-1})),
-                   GRAPH_MISTAKE(Squeeze(In(g, F32, {1, 1}), {1, 0})),
+                   GRAPH_MISTAKE(Squeeze(In(g, F32, {1, 1}), {1, -1})),
                    GRAPH_MISTAKE(ExpandDims(In(g, F32, {4, 6}), {0, 4})),
                    GRAPH_MISTAKE(ExpandDims(In(g, F32, {4, 6}), {0, 0})),
                    GRAPH_MISTAKE(Relayout(In(g, F32, {5}), {DimSpec::Factors({{4, {"batch"}}, {2}})})),
@@ -168,7 +178,7 @@ TEST(OpErrors, SlicesAndLookups) {
                    GRAPH_MISTAKE(Roll(In(g, F32, {4, 6}), 1, 2)),
                    GRAPH_MISTAKE(Roll(In(g, F32, {4, 6}), int64_t{1} << 41, 1)),
                    GRAPH_MISTAKE(Split(In(g, F32, {4, 6}), 4, 1)),
-                   GRAPH_MISTAKE(Split(In(g, F32, {4, 6}), 2, -1)),
+                   GRAPH_MISTAKE(Split(In(g, F32, {4, 6}), 2, -3)),
                    GRAPH_MISTAKE(Split(In(g, F32, {4, 6}), 0, 1)),
                    GRAPH_MISTAKE(Split(In(g, F32, {0}), int64_t{1} << 62, 0)),
                    GRAPH_MISTAKE(SplitSizes(In(g, F32, {4, 6}), {INT64_MAX, INT64_MAX, 8}, 1)),
@@ -192,7 +202,7 @@ TEST(OpErrors, ReductionsAndProducts) {
                    GRAPH_MISTAKE(ReduceMean(In(g, I32, {4}), {0})),
                    GRAPH_MISTAKE(ReduceMean(In(g, F32, {}), {0})),
                    GRAPH_MISTAKE(Argmax(In(g, BOOL, {4}), 0)),
-                   GRAPH_MISTAKE(Argmax(In(g, F32, {4}), -1)),
+                   GRAPH_MISTAKE(Argmax(In(g, F32, {4}), -3)),
                    GRAPH_MISTAKE(Argmax(In(g, F32, {4, 0}), 1)),
                    GRAPH_MISTAKE(Argmin(In(g, F32, {(int64_t{1} << 31) + 1}), 0)),
                    GRAPH_MISTAKE(ReduceProd(In(g, BOOL, {4}), {0})),
@@ -268,6 +278,12 @@ TEST(OpErrors, Transformers) {
                });
 }
 
+// As a text may ask for it.
+Value Elements(Graph& g, const std::vector<int64_t>& bits, const std::vector<int64_t>& of,
+               const std::vector<int64_t>& shape) {
+  return g.Add("elements", {}, {{"bits", bits}, {"of", of}, {"shape", shape}}, CallSite::Current())[0];
+}
+
 TEST(OpErrors, Generators) {
   ExpectErrors("ops_generators",
                {
@@ -277,6 +293,14 @@ TEST(OpErrors, Generators) {
                    GRAPH_MISTAKE(Constant(g, std::nan(""), {I32, {}})),
                    GRAPH_MISTAKE(Constant(g, 2, {BOOL, {}})),
                    GRAPH_MISTAKE(Constant(g, 1, {F32, {1 << 20, 1 << 21}})),
+                   GRAPH_MISTAKE(Constant(g, {1, 2, 3}, {F32, {2, 2}})),
+                   GRAPH_MISTAKE(Constant(g, {1, 2.5}, {I32, {2}})),
+                   GRAPH_MISTAKE(Constant(g, std::vector<int64_t>{1, 2}, {BOOL, {2}})),
+                   GRAPH_MISTAKE(Constant(g, std::vector<float>(65537), {F32, {65537}})),
+                   GRAPH_MISTAKE(Constant(g, {1, 2}, {F32, {-2}})),
+                   GRAPH_MISTAKE(Elements(g, {1, 2}, {3}, {3})),
+                   GRAPH_MISTAKE(Elements(g, {1, 2}, {2}, {3})),
+                   GRAPH_MISTAKE(Elements(g, {1, 2}, {2}, {2, 1})),
                    GRAPH_MISTAKE(Iota(g, {F32, {4}}, 1)),
                    GRAPH_MISTAKE(Iota(g, {F32, {}}, 0)),
                    GRAPH_MISTAKE(Iota(g, {BOOL, {4}}, 0)),
@@ -310,7 +334,8 @@ TEST(OpErrors, Generators) {
 
 // Adam on a weight, its gradient and moments of these types.
 void Adam(Graph& g, const Type& weight, const Type& gradient, const Type& m, const Type& v, const Type& step,
-          double rate = 0.1, double beta1 = 0.9, double epsilon = 1e-8, CallSite loc = CallSite::Current()) {
+          const Operand& rate = 0.1, double beta1 = 0.9, double epsilon = 1e-8,
+          CallSite loc = CallSite::Current()) {
   auto in = [&](const Type& type) { return In(g, type.dtype, type.shape); };
   AdamUpdate(in(weight), in(gradient), in(m), in(v), in(step), rate, beta1, 0.999, epsilon, 0, loc);
 }
@@ -327,6 +352,7 @@ TEST(OpErrors, AdamUpdates) {
           GRAPH_MISTAKE(Adam(g, {F32, {4}}, {F32, {4}}, {F32, {4}}, {F32, {4}}, {I64, {}}, NAN)),
           GRAPH_MISTAKE(Adam(g, {F32, {4}}, {F32, {4}}, {F32, {4}}, {F32, {4}}, {I64, {}}, 0.1, 1)),
           GRAPH_MISTAKE(Adam(g, {F32, {4}}, {F32, {4}}, {F32, {4}}, {F32, {4}}, {I64, {}}, 0.1, 0.9, -1)),
+          GRAPH_MISTAKE(Adam(g, {F32, {4}}, {F32, {4}}, {F32, {4}}, {F32, {4}}, {I64, {}}, In(g, F64, {1}))),
       });
 }
 
@@ -366,11 +392,11 @@ TEST(OpErrors, Composites) {
 
 TEST(OpErrors, GradientsOf) {
   ExpectErrors("gradients", {
-    GRAPH_MISTAKE(Value x = In(g, F32, {4}); Gradients(x, {{x}})),
-        GRAPH_MISTAKE(Value x = In(g, I32, {}); Gradients(x, {{x}})),
-        GRAPH_MISTAKE(Gradients(In(g, F32, {}), {{In(g, I32, {4})}})),
-        GRAPH_MISTAKE(Value x = In(g, F32, {2}); Gradients(Value(), {{x}});
-                      g.Output("g", Gradients(ReduceSum(x, {0}), {{x, Value()}})[0])),
+    GRAPH_MISTAKE(Value x = In(g, F32, {4}); Gradients(x, {x})),
+        GRAPH_MISTAKE(Value x = In(g, I32, {}); Gradients(x, {x})),
+        GRAPH_MISTAKE(Gradients(In(g, F32, {}), {In(g, I32, {4})})),
+        GRAPH_MISTAKE(Value x = In(g, F32, {2}); Gradients(Value(), {x});
+                      g.Output("g", Gradients(ReduceSum(x, {0}), {x, Value()})[0])),
   });
 }
 

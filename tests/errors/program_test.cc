@@ -1,5 +1,8 @@
 // What is refused of whole programs: by Rebatch and Compile, and by the executor of local programs that no
 // parser has seen.
+#include <cstring>
+#include <functional>
+
 #include "errors/errors.h"
 #include "gtest/gtest.h"
 #include "meshwork/control/rebatch.h"
@@ -10,8 +13,11 @@
 #include "meshwork/runtime/cpu/cpu_memory.h"
 #include "meshwork/runtime/cpu/placement.h"
 #include "meshwork/runtime/cpu/schedule.h"
+#include "meshwork/runtime/dlpack.h"
+#include "meshwork/runtime/dlpack_abi.h"
 #include "meshwork/runtime/local_program.h"
 #include "meshwork/runtime/replicas.h"
+#include "meshwork/runtime/tensor_compare.h"
 #include "meshwork/spmd/compile.h"
 #include "runtime/programs.h"
 
@@ -359,7 +365,77 @@ func step(%image: f32[2] of f32[3] {x}, var %n: f32[] {}) {
                               MISTAKE(six.Reshaped({3, 3}).status()),
                               MISTAKE(six.TryValues<int32_t>()),
                               MISTAKE(six.Rows(1, 3).TryValues<float>()),
+                              MISTAKE(Tensor::From<float>({2, 3}, std::span<const float>()).status()),
+                              MISTAKE(Tensor::FromMemory({F32, {2}}, nullptr).status()),
+                              MISTAKE(Tensor::FromMemory({BOOL, {3}}, "\0\1\2").status()),
+                              MISTAKE(Tensor::FromStrided(six.values<float>().data(), {2, 3}, {1}).status()),
+                              MISTAKE(Tensor::Arange(F32, 0, 1, 0).status()),
+                              MISTAKE(Tensor::Arange(F32, 0, 1e30).status()),
+                              MISTAKE(six.At({2, 0})),
+                              MISTAKE(six.At({0, -4})),
+                              MISTAKE(six.At({0})),
+                              MISTAKE(six.At<int32_t>({0, 0})),
+                              MISTAKE(six[5].status()),
+                              MISTAKE(six[0][0][0].status()),
+                              MISTAKE(Ramp({F32, {2, 0}})[1][0].status()),
+                              MISTAKE(six.Sliced({{}, {}, {1, 2}}).status()),
+                              MISTAKE(six.Sliced({{.step = 0}}).status()),
+                              MISTAKE(six.Transposed({0, 0}).status()),
+                              MISTAKE(six.Transposed({0, 2}).status()),
+                              MISTAKE(Tensor::Concat({}, 0).status()),
+                              MISTAKE(Tensor::Concat({six, six}, 2).status()),
+                              MISTAKE(Tensor::Concat({six, six.Transposed()}, 0).status()),
+                              MISTAKE(Tensor::Concat({six, six.Cast(F64)}, 0).status()),
+                              MISTAKE(Tensor::Concat({Tensor(1), Tensor(2)}, 0).status()),
+                              MISTAKE(Tensor::Stack({}).status()),
+                              MISTAKE(Tensor::Stack({six, six}, 3).status()),
+                              MISTAKE(Tensor::Stack({six, six[0]}).status()),
+                              MISTAKE(six.Rows(1, 3).Cast(F64).Transposed()[0].status()),
+                              MISTAKE(AllClose(six, six.Transposed())),
+                              MISTAKE(AllClose(six, Tensor::Full({F32, {2, 3}}, 3))),
+                              MISTAKE(AllEqual(six, Tensor::Full({F32, {2, 3}}, 3))),
+                              MISTAKE(AllEqual(six, Tensor())),
+                              MISTAKE(AllEqual(six.Rows(1, 3), six)),
                           });
+}
+
+// Tensors that other libraries hand over, each wrong in one way.
+TEST(ProgramErrors, ForeignTensors) {
+  float data[6] = {};
+  const auto foreign = [&](const std::function<void(dlpack::TensorView&)>& change) -> absl::Status {
+    int64_t shape[] = {2, 3};
+    dlpack::ManagedTensor managed = {.dl_tensor = {.data = data,
+                                                   .device = {dlpack::kCpu, 0},
+                                                   .ndim = 2,
+                                                   .dtype = {dlpack::kFloat, 32, 1},
+                                                   .shape = shape}};
+    change(managed.dl_tensor);
+    return FromDlpack(reinterpret_cast<DLManagedTensor*>(&managed)).status();
+  };
+  ExpectErrors("dlpack", {
+                             MISTAKE(FromDlpack(nullptr)),
+                             MISTAKE(foreign([](auto& x) {
+                               x.device = {2, 1};
+                             })),
+                             MISTAKE(foreign([](auto& x) { x.ndim = -1; })),
+                             MISTAKE(foreign([](auto& x) { x.shape = nullptr; })),
+                             MISTAKE(foreign([](auto& x) {
+                               x.dtype = {dlpack::kUInt, 16, 1};
+                             })),
+                             MISTAKE(foreign([](auto& x) {
+                               x.dtype = {dlpack::kFloat, 32, 4};
+                             })),
+                             MISTAKE(foreign([](auto& x) {
+                               x.dtype = {17, 6, 1};
+                             })),
+                             MISTAKE(foreign([](auto& x) { x.shape[1] = -3; })),
+                             MISTAKE(foreign([](auto& x) { x.data = nullptr; })),
+                             MISTAKE(foreign([&](auto& x) {
+                               std::memset(data, 2, sizeof(data));
+                               x.dtype = {dlpack::kBool, 8, 1};
+                             })),
+                             MISTAKE(ToDlpack(Tensor())),
+                         });
 }
 
 TEST(ProgramErrors, StateOfAnotherProgram) {

@@ -4,10 +4,15 @@
 #include "errors/errors.h"
 #include "gtest/gtest.h"
 #include "meshwork/ops/ops.h"
+#include "meshwork/train/averages.h"
+#include "meshwork/train/conv_layers.h"
 #include "meshwork/train/digits.h"
 #include "meshwork/train/initializers.h"
 #include "meshwork/train/layers.h"
+#include "meshwork/train/metrics.h"
+#include "meshwork/train/norm_layers.h"
 #include "meshwork/train/optimizers.h"
+#include "meshwork/train/recurrent_layers.h"
 #include "meshwork/train/session.h"
 #include "meshwork/train/transformer_layers.h"
 #include "runtime/programs.h"
@@ -116,6 +121,19 @@ TEST(TrainErrors, Sessions) {
   auto built = [&](const Value& value) {
     return Initializer{{F32, {2, 2}}, [value](Graph&, const Type&, int64_t, int64_t) { return value; }};
   };
+  Session predicting = create(
+                           "mesh [] func step(%x: f32[4,3]) { %0 = add %x, %x %1 = reduce_sum %0 dims=[0,1]\n"
+                           "  return y=%0, sum=%1 }")
+                           .value();
+  auto predict = [&](const std::vector<std::string>& outputs) {
+    return predicting.Predict({{"x", Ramp({F32, {5, 3}})}}, outputs);
+  };
+  ExpectErrors("session_predict", {
+                                      MISTAKE(predict({"Y"})),
+                                      MISTAKE(predict({})),
+                                      MISTAKE(predict({"y", "sum"})),
+                                      MISTAKE(tied.Predict({{"x", Ramp({F32, {7, 3}})}})),
+                                  });
   ExpectErrors("session_create", {
                                      MISTAKE(of_mistakes()),
                                      MISTAKE(Session::Create(Graph(Mesh()))),
@@ -161,6 +179,28 @@ TEST(TrainErrors, Layers) {
         GRAPH_MISTAKE(MultiHeadAttention(g, "attention", 6, 2)(input(g, {3, 6}))),
         GRAPH_MISTAKE(MultiHeadAttention(g, "attention", 6, 2, {.rotary = true})(input(g, {2, 3, 6}))),
         GRAPH_MISTAKE(FeedForward(g, "mlp", 6, 24)(input(g, {2, 3, 5}))),
+        GRAPH_MISTAKE(BatchNormLayer(g, "norm", 3)(input(g, {2, 4}))),
+        GRAPH_MISTAKE(BatchNormLayer(g, "norm", 3, {.momentum = 1})(input(g, {2, 3}))),
+        GRAPH_MISTAKE(BatchNormLayer(g, "norm", 3, {.epsilon = -1})(input(g, {2, 3}))),
+        GRAPH_MISTAKE(GroupNormLayer(g, "norm", 4, 3)(input(g, {2, 5, 4}))),
+        GRAPH_MISTAKE(DropoutLayer(g, "dropout", 1)(input(g, {2, 4}))),
+        GRAPH_MISTAKE(g.Var("dropout/step", Zeros({2}), {UNSHARDED});
+                      DropoutLayer(g, "dropout", 0.5)(input(g, {2, 4}))),
+        GRAPH_MISTAKE(g.Input("dropout/step", I64, {}, {});
+                      DropoutLayer(g, "dropout", 0.5)(input(g, {2, 4}))),
+        GRAPH_MISTAKE(Conv1D(g, "conv", 3, 4, {3, 3})(input(g, {2, 6, 3}))),
+        GRAPH_MISTAKE(Conv3DTranspose(g, "up", 3, 4, {3})(input(g, {2, 6, 6, 6, 3}))),
+        GRAPH_MISTAKE(DepthwiseConv2D(g, "conv", 3, {3, 3})(input(g, {2, 6, 6, 4}))),
+        GRAPH_MISTAKE(SeparableConv2D(g, "conv", 8, {3})(input(g, {2, 6, 6, 4}))),
+        GRAPH_MISTAKE(Dense dense(g, "dense", 3); dense(input(g, {2, 4}));
+                      dense(Constant(g, 0, {F32, {2, 5}}))),
+        GRAPH_MISTAKE(Lstm(g, "lstm", 4)(input(g, {2, 3}))), GRAPH_MISTAKE(GlobalAvgPool(input(g, {2, 4}))),
+        GRAPH_MISTAKE(GlobalMaxPool(input(g, {2, 4}))),
+        GRAPH_MISTAKE(SimpleRnn(g, "rnn", 3, 4)(input(g, {2, 3}))),
+        GRAPH_MISTAKE(Lstm(g, "lstm", 3, 4)(input(g, {2, 5, 4}))),
+        GRAPH_MISTAKE(Gru(g, "gru", 3, 4)(input(g, {2, 5, 3}), Constant(g, 0, {F32, {4, 2}}))),
+        GRAPH_MISTAKE(Gru(g, "gru", 3, 4, {.kernel_initializer = Zeros({3, 12})})(input(g, {2, 5, 3}))),
+        GRAPH_MISTAKE(Lstm(g, "lstm", 3, 4, {.units = "modle"})(input(g, {2, 5, 3}))),
   });
 }
 
@@ -200,6 +240,115 @@ TEST(TrainErrors, Optimizers) {
                       g.Update(w, w)),
         GRAPH_MISTAKE(Adam({}).Minimize(g.Input("x y", F32, {}, {}))),
         GRAPH_MISTAKE(Optimizer(forgetful).Minimize(Parabola(g))),
+        GRAPH_MISTAKE(Value loss = Parabola(g);
+                      Sgd({}).Minimize(loss, {g.Input("x", F32, {3}, {UNSHARDED})})),
+        GRAPH_MISTAKE(Value loss = Parabola(g);
+                      Sgd({}).Minimize(loss, {g.Var("v", Zeros({3}), {UNSHARDED})})),
+        GRAPH_MISTAKE(VariableGradients(without(g))),
+        GRAPH_MISTAKE(Sgd({.learning_rate = g.Input("rate", I32, {}, {})}).Minimize(Parabola(g))),
+        GRAPH_MISTAKE(Sgd({.learning_rate = g.Input("rate", F32, {2}, {UNSHARDED})}).Minimize(Parabola(g))),
+        GRAPH_MISTAKE(Sgd({.weight_decay = -0.1}).Minimize(Parabola(g))),
+        GRAPH_MISTAKE(Sgd({.name = "my sgd"}).Minimize(Parabola(g))),
+        GRAPH_MISTAKE(Sgd({.groups = {{.pattern = "*/bias"}}}).Minimize(Parabola(g))),
+        GRAPH_MISTAKE(Sgd({.groups = {{.pattern = "w", .learning_rate = -1}}}).Minimize(Parabola(g))),
+        GRAPH_MISTAKE(Sgd({.groups = {{.pattern = "w", .clip_norm = 0}}}).Minimize(Parabola(g))),
+        GRAPH_MISTAKE(Adam({.groups = {{.pattern = "w", .weight_decay = 0.1}}}).Minimize(Parabola(g))),
+        GRAPH_MISTAKE(std::vector<VariableGradient> all = VariableGradients(Parabola(g));
+                      Sgd({}).ApplyGradients({all[0], all[0]})),
+        GRAPH_MISTAKE(std::vector<VariableGradient> all = VariableGradients(Parabola(g));
+                      all[0].gradient = ReduceSum(all[0].gradient, {0}); Sgd({}).ApplyGradients(all)),
+        GRAPH_MISTAKE(
+            Graph other(g.mesh()); std::vector<VariableGradient> all = VariableGradients(Parabola(g));
+            all[0].gradient = VariableGradients(Parabola(other))[0].gradient; Sgd({}).ApplyGradients(all)),
+  });
+}
+
+TEST(TrainErrors, Rates) {
+  auto with = [](const Rate& rate, Graph& g, CallSite loc) {
+    Sgd({.learning_rate = rate}).Minimize(Parabola(g), loc);
+  };
+  auto use = [&](const Rate& rate) {
+    return [&with, rate](Graph& g, CallSite loc = CallSite::Current()) { with(rate, g, loc); };
+  };
+  ExpectErrors("rates", {
+                            GRAPH_MISTAKE(use(PiecewiseConstant({3, 2}, {1, 2, 3}))(g)),
+                            GRAPH_MISTAKE(use(PiecewiseConstant({3}, {1, 2, 3}))(g)),
+                            GRAPH_MISTAKE(use(PiecewiseConstant({3}, {1, -2}))(g)),
+                            GRAPH_MISTAKE(use(ExponentialDecay({.factor = 0}))(g)),
+                            GRAPH_MISTAKE(use(InverseTimeDecay({.steps = 0}))(g)),
+                            GRAPH_MISTAKE(use(PolynomialDecay({.initial = -1}))(g)),
+                            GRAPH_MISTAKE(use(CosineDecay({.initial = NAN}))(g)),
+                            GRAPH_MISTAKE(use(CosineRestarts({.longer = 0.5}))(g)),
+                            GRAPH_MISTAKE(use(Warmup(0, 0.1))(g)),
+                            GRAPH_MISTAKE(use(Warmup(10, CosineDecay({.steps = -1})))(g)),
+                            GRAPH_MISTAKE(use(OneCycle({.steps = 3}))(g)),
+                            GRAPH_MISTAKE(use(JoinSchedules({5}, {0.1}))(g)),
+                            MISTAKE(RateAt(CosineDecay({.steps = 0}), 1).status()),
+                            GRAPH_MISTAKE(g.RecordError(
+                                std::string(MessageOf(RateAt(g.Input("rate", F32, {}, {}), 1).status())))),
+                        });
+}
+
+TEST(TrainErrors, Averages) {
+  auto trained = [](Graph& g) {
+    const Value loss = Parabola(g);
+    Sgd({}).Minimize(loss);
+    return g.variables()[0];
+  };
+  ExpectErrors("averages", {
+    GRAPH_MISTAKE(AverageWeights(g)), GRAPH_MISTAKE(trained(g); AverageWeights(g, {.decay = 1})),
+        GRAPH_MISTAKE(trained(g); AverageWeights(g, {.name = ""})),
+        GRAPH_MISTAKE(AverageWeights({g.Var("w", Zeros({3}), {UNSHARDED})})),
+        GRAPH_MISTAKE(AverageWeights({g.Var("count", Zeros({}, I64), {})})),
+        GRAPH_MISTAKE(Graph other(g.mesh()); const Variable w = trained(g), v = trained(other);
+                      AverageWeights({w, v})),
+  });
+}
+
+TEST(TrainErrors, Metrics) {
+  int names = 0;
+  const auto in = [&](Graph& g, DType dtype, const Shape& shape) {
+    return g.Input(fmt::format("x{}", names++), dtype, shape, LayoutSpec(shape.size(), UNSHARDED));
+  };
+  // Of six rows, with labels by default for four.
+  const auto logits = [&](Graph& g) { return in(g, F32, {6, 4}); };
+  Graph program{Mesh()};
+  const Value x = program.Input("x", F32, {2}, {UNSHARDED});
+  program.Output("loss", MeanMetric(program, "loss").Update(x));
+  program.Output("accuracy", MeanMetric(program, "accuracy").Update(x));
+  program.Output(kInvalidLabels, Constant(program, 2, {I64, {}}));
+  Session session = Session::Create(program).value();
+  const StepResult bad = session.Run({{"x", Tensor::Zeros({F32, {2}})}}).value();
+  const std::vector<std::string> typo = {"loss", "acuracy"}, other = {"perplexity"};
+  ExpectErrors("metrics", {
+    GRAPH_MISTAKE(AccuracyMetric(g, "a").Update(logits(g), in(g, I32, {4}))),
+        GRAPH_MISTAKE(AccuracyMetric(g, "a").Update(logits(g), in(g, F32, {6}))),
+        GRAPH_MISTAKE(
+            AccuracyMetric(g, "a").Update(logits(g), in(g, I32, {6}), {.weights = in(g, F32, {4})})),
+        GRAPH_MISTAKE(TopKAccuracyMetric(g, "a", 0).Update(logits(g), in(g, I32, {6}))),
+        GRAPH_MISTAKE(TopKAccuracyMetric(g, "a").Update(logits(g), in(g, I32, {6, 4}))),
+        GRAPH_MISTAKE(PerplexityMetric(g, "a").Update(in(g, I32, {6, 4}), in(g, I32, {6}))),
+        GRAPH_MISTAKE(ConfusionMatrixMetric(g, "a", 4).Update(logits(g), in(g, I32, {5}))),
+        GRAPH_MISTAKE(ConfusionMatrixMetric(g, "a", 5).Update(logits(g), in(g, I32, {6}))),
+        GRAPH_MISTAKE(ConfusionMatrixMetric(g, "a", -1)),
+        GRAPH_MISTAKE(MeanMetric(g, "a").Update(in(g, F32, {6}), {.weights = in(g, I32, {6})})),
+        GRAPH_MISTAKE(MeanMetric(g, "a b")), GRAPH_MISTAKE(MeanMetric(g, "a"); AccuracyMetric(g, "a")),
+        GRAPH_MISTAKE(MeanMetric m(g, "a"); m.Update(in(g, F32, {6})); m.Update(in(g, F32, {6}))),
+        GRAPH_MISTAKE(MeanMetric m(g, "a"); g.Output("y", m.result())),
+        GRAPH_MISTAKE(Adam({}).Minimize(MeanMetric(g, "a").Update(g.Var("w", Zeros({3}), {UNSHARDED})))),
+        GRAPH_MISTAKE(BinaryAccuracyMetric(g, "a").Update(in(g, F32, {6}), in(g, I32, {6, 1}))),
+        GRAPH_MISTAKE(PrecisionMetric(g, "a").Update(in(g, I32, {6}), in(g, I32, {6}))),
+        GRAPH_MISTAKE(
+            RecallMetric(g, "a").Update(in(g, F32, {6}), in(g, I32, {6}), {.weights = in(g, F32, {5})})),
+        GRAPH_MISTAKE(CountBinary(in(g, F32, {6}), in(g, I32, {6}), in(g, F64, {2, 2}))),
+        GRAPH_MISTAKE(CountBinary(in(g, F32, {6}), in(g, I32, {6}), in(g, F32, {2}))),
+        GRAPH_MISTAKE(AucMetric(g, "a", 1).Update(in(g, F32, {6}), in(g, I32, {6}))),
+        GRAPH_MISTAKE(AucMetric(g, "a").Update(in(g, I32, {6}), in(g, I32, {6}))),
+        GRAPH_MISTAKE(MeanAbsoluteErrorMetric(g, "a").Update(in(g, F32, {6}), in(g, F64, {6}))),
+        GRAPH_MISTAKE(MeanSquaredErrorMetric(g, "a").Update(in(g, F32, {6}), in(g, F32, {6, 1}))),
+        GRAPH_MISTAKE(RootMeanSquaredErrorMetric(g, "a").Update(in(g, I32, {6}), in(g, I32, {6}))),
+        MISTAKE(ResetMetrics(session, typo)), MISTAKE(ResetMetrics(session, other)),
+        MISTAKE(CheckLabels(bad)), MISTAKE(CheckLabels(StepResult({}))),
   });
 }
 

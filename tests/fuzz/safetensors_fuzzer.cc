@@ -2,9 +2,6 @@
 // are the same whether they are read together, one by one, or in boxes, as they are or as another dtype.
 //
 // --prepare writes what to start from, and a dictionary.
-#include <sys/mman.h>
-#include <unistd.h>
-
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -18,6 +15,7 @@
 #include "meshwork/base/status.h"
 #include "meshwork/storage/safetensors.h"
 #include "meshwork/storage/safetensors_file.h"
+#include "support/memory_file.h"
 #include "support/safetensors_bytes.h"
 
 namespace meshwork {
@@ -26,22 +24,6 @@ namespace {
 constexpr std::string_view kWords[] = {"__metadata__", "dtype", "shape", "data_offsets", "F64", "F32",
                                        "F16",          "BF16",  "I64",   "I32",          "I16", "I8",
                                        "U32",          "U16",   "U8",    "BOOL"};
-
-// A file in memory with a path, as long as it lives.
-class MemoryFile {
- public:
-  explicit MemoryFile(std::string_view contents) : fd_(memfd_create("fuzzed", MFD_CLOEXEC)) {
-    MESHWORK_CHECK(fd_ >= 0 &&
-                   write(fd_, contents.data(), contents.size()) == static_cast<ssize_t>(contents.size()));
-  }
-  MemoryFile(const MemoryFile&) = delete;
-  MemoryFile& operator=(const MemoryFile&) = delete;
-  ~MemoryFile() { close(fd_); }
-  std::string path() const { return fmt::format("/proc/self/fd/{}", fd_); }
-
- private:
-  int fd_;
-};
 
 void CheckBlames(const absl::Status& status, const std::string& path) {
   if (!MessageOf(status).starts_with(path)) Finding("an error that does not say where", MessageOf(status));

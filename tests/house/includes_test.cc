@@ -42,6 +42,7 @@ const std::vector<Room>& House() {
       {"train",
        {"base", "mesh", "layout", "ir", "ops", "control", "plan", "spmd", "runtime", "runtime/transport",
         "runtime/cpu", "storage"}},
+      {"strategy", {"base", "mesh", "ir", "ops", "control", "runtime", "runtime/cpu", "train"}},
   };
   return *house;
 }

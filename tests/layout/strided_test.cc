@@ -103,7 +103,8 @@ TEST(StridedLayoutTest, FitsItsShapesOnly) {
   EXPECT_EQ(MessageOf(layout.Fits({12})),
             "layout {4@x*3,_} has 2 dims, the shape [12] has 1; give one entry per dim.");
   EXPECT_EQ(MessageOf(layout.Fits({13, 5})),
-            "layout {4@x*3,_}: the factors of dim 0 make 12 elements, the shape [13,5] has 13 there.");
+            "layout {4@x*3,_}: the factors of dim 0 make 12 elements, the shape [13,5] has 13 there; their "
+            "product must be its size.");
 }
 
 // ---- Parts of axes.

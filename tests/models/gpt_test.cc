@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -75,6 +76,37 @@ TEST(GptTest, HasTheLossOfOneDeviceInF32) {
   GptModel model = kSmall;
   model.dtype = F32;
   ExpectTheLossesOfOneDevice(model, Meshes(), /*steps=*/1, 1e-5);
+}
+
+TEST(GptTest, TrainsInBf16AsInF32) {
+  GptModel model = kSmall;
+  model.dtype = F32;
+  GptModel mixed = model;
+  mixed.compute = BF16;
+  constexpr int64_t kSteps = 24;
+  // Of the last steps, in which every batch comes twice.
+  const auto end_of = [](const std::vector<double>& losses) {
+    return std::accumulate(losses.end() - 6, losses.end(), 0.0) / 6;
+  };
+  const auto full = Losses(model, "batch=2", kSteps);
+  ASSERT_TRUE(full.ok()) << full.status();
+  EXPECT_LT(end_of(*full), 0.8 * full->front());
+  for (const char* mesh : {"batch=2", "batch=2,model=2", "batch=2,seq=2"}) {
+    const auto narrow = Losses(mixed, mesh, kSteps);
+    ASSERT_TRUE(narrow.ok()) << narrow.status();
+    EXPECT_NEAR(end_of(*narrow), end_of(*full), 0.02 * end_of(*full)) << mesh;
+    EXPECT_NE(*narrow, *full);
+  }
+}
+
+TEST(GptTest, WithExpertsLearnsInBf16) {
+  GptModel model = kSmall;
+  model.dtype = F32;
+  model.compute = BF16;
+  model.experts = 4;
+  const auto losses = Losses(model, "batch=2,model=2", 40);
+  ASSERT_TRUE(losses.ok()) << losses.status();
+  EXPECT_LT(losses->back(), 0.75 * losses->front());
 }
 
 TEST(GptTest, WithExpertsHasTheLossesOfOneDevice) {

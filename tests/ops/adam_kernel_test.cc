@@ -17,8 +17,11 @@ TEST(AdamKernelTest, FollowsTheFormula) {
   constexpr double kRate = 0.1, kB1 = 0.8, kB2 = 0.95, kEpsilon = 1e-3;
   std::mt19937 random(11);
   for (DType dtype : {F32, F64, BF16}) {
-    for (auto [step, decay] : {std::pair(1.0, 0.0), {2.0, 0.25}, {100.0, 0.0}}) {
-      const Attrs attrs = {{"learning_rate", kRate},
+    struct Case {
+      double step, decay, factor;  // of the rate; 1: without the operand
+    };
+    for (auto [step, decay, factor] : {Case{1, 0, 1}, {2, 0.25, 1}, {100, 0, 1}, {3, 0.25, 0.5}}) {
+      const Attrs attrs = {{"learning_rate", kRate / factor},
                            {"beta1", kB1},
                            {"beta2", kB2},
                            {"epsilon", kEpsilon},
@@ -28,9 +31,11 @@ TEST(AdamKernelTest, FollowsTheFormula) {
       const HostTensor w(type, Draw(random, 111, -1, 1, false)), g(type, Draw(random, 111, -1, 1, false)),
           m(type, Draw(random, 111, -1, 1, false)), v(type, Draw(random, 111, 0, 1, false)),
           t({I64, {}}, {step});
-      auto run = [&](const Ints& cuts) {
+      auto run = [&, factor = factor](const Ints& cuts) {  // clang 14 captures no structured binding
         std::vector<TensorPart> results(3, HostTensor(type));
-        RunKernel(GetOp("adam_update"), attrs, {w, g, m, v, t}, results, cuts);
+        std::vector<TensorPart> operands = {w, g, m, v, t};
+        if (factor != 1) operands.emplace_back(HostTensor({F64, {}}, {factor}));
+        RunKernel(GetOp("adam_update"), attrs, operands, results, cuts);
         return results;
       };
       const std::vector<TensorPart> got = run({}), pieces = run({1, 50, 64});

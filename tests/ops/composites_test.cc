@@ -53,7 +53,7 @@ TEST(LossesTest, DenseLabelsLeaveMaskedClassesOut) {
     Graph g{Mesh()};
     const Value z = In(g, "z", {dtype, {1, 3}}), p = In(g, "p", {dtype, {1, 3}});
     const Value loss = SoftmaxCrossEntropy(z, p);
-    const std::vector<Value> grads = Gradients(loss, {{z, p}});
+    const std::vector<Value> grads = Gradients(loss, {z, p});
     g.Output("dz", grads[0]);
     g.Output("dp", grads[1]);
     const Feeds feeds = {{"z", {1, -HUGE_VAL, 1}}, {"p", {0.25, 0, 0.75}}};
@@ -69,7 +69,7 @@ TEST(LossesTest, BinaryCrossEntropyHasItsGradientAtZero) {
   Graph g{Mesh()};
   const Value z = In(g, "z", {F64, {2}});
   const Value loss = BinaryCrossEntropyWithLogits(z, In(g, "y", {F64, {2}}));
-  EXPECT_THAT(ValueOf(Gradients(loss, {{z}})[0], {{"z", {0, -0.0}}, {"y", {1, 0.25}}}),
+  EXPECT_THAT(ValueOf(Gradients(loss, {z})[0], {{"z", {0, -0.0}}, {"y", {1, 0.25}}}),
               ElementsAre(-0.25, 0.125));
 }
 
@@ -86,7 +86,7 @@ TEST(LossesTest, RowsWithoutALabelCountAsZero) {
   Graph g{Mesh()};
   const Value z = In(g, "z", {F64, {3, 2}});
   const Value loss = SparseSoftmaxCrossEntropy(z, In(g, "labels", {I32, {3}}));
-  g.Output("dz", Gradients(loss, {{z}})[0]);
+  g.Output("dz", Gradients(loss, {z})[0]);
   const Feeds feeds = {{"z", {1, 1, 2, 2, 3, 3}}, {"labels", {-1, 0, 2}}};
   EXPECT_THAT(ValueOf(loss, feeds), ElementsAre(DoubleNear(std::log(2) / 3, 1e-15)));
   EXPECT_THAT(Interpret(g, feeds).outputs.at("dz").Numbers(),
@@ -99,10 +99,10 @@ TEST(NormsTest, StandardizeHasASecondGradient) {
   Graph g{Mesh()};
   const Value x = In(g, "x", {F64, {4}});
   const Value y = Standardize(x, {0}, 0.25);
-  const Value first = Gradients(ReduceSum(y * y * y, {0}), {{x}})[0];
+  const Value first = Gradients(ReduceSum(y * y * y, {0}), {x})[0];
   const Value weights = Iota(g, {F64, {4}}, 0) + 1.0;
   const Value slope = ReduceSum(first * weights, {0});
-  const Value second = Gradients(slope, {{x}})[0];
+  const Value second = Gradients(slope, {x})[0];
   const Numbers at = {0.5, -1, 2, 0.25};
   const Numbers got = InterpretAll(g, {{"x", at}})[second.id()].Numbers();
   for (size_t i = 0; i < at.size(); ++i) {

@@ -73,7 +73,7 @@ TEST(ElementwiseGradientTest, OfRoundingAndSignIsZero) {
 TEST(ElementwiseGradientTest, OfPowIsDefinedWhereTheFormulaIsNot) {
   Graph g{Mesh()};
   const Value a = In(g, "a", {6}), b = In(g, "b", {6});
-  const std::vector<Value> grads = Gradients(ReduceSum(Pow(a, b), {0}), {{a, b}});
+  const std::vector<Value> grads = Gradients(ReduceSum(Pow(a, b), {0}), {a, b});
   g.Output("a", grads[0]);
   g.Output("b", grads[1]);
   const auto outputs = Interpret(g, {{"a", {0, 0, 0, -2, 3, kInf}}, {"b", {0, 1, 2, 3, 0, 0}}}).outputs;
@@ -85,7 +85,7 @@ TEST(ElementwiseGradientTest, OfAtan2NeitherOverflowsNorVanishes) {
   for (const double scale : {1.0, 1e30, 1e-30}) {
     Graph g{Mesh()};
     const Value y = In(g, "y", {4}, F32), x = In(g, "x", {4}, F32);
-    const std::vector<Value> grads = Gradients(ReduceSum(Atan2(y, x), {0}), {{y, x}});
+    const std::vector<Value> grads = Gradients(ReduceSum(Atan2(y, x), {0}), {y, x});
     g.Output("y", grads[0]);
     g.Output("x", grads[1]);
     const auto outputs =

@@ -90,7 +90,7 @@ inline Numbers GradientOfSum(const Type& type, const Numbers& x,
   const Value y = build(input);
   std::vector<int64_t> all;
   for (int64_t d = 0; d < y.rank(); ++d) all.push_back(d);
-  g.Output("grad", Gradients(ReduceSum(y, all), {{input}})[0]);
+  g.Output("grad", Gradients(ReduceSum(y, all), {input})[0]);
   return Interpret(g, {{"x", x}}).outputs.at("grad").Numbers();
 }
 

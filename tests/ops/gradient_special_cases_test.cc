@@ -50,7 +50,7 @@ TEST(GradientTest, TheFirstOfTwoEqualOperandsTakesIt) {
     Graph g{Mesh()};
     const Value a = In(g, "a", {3}), b = In(g, "b", {3});
     const std::vector<Value> grads =
-        Gradients(ReduceSum(maximum ? Maximum(a, b) : Minimum(a, b), {0}), {{a, b}});
+        Gradients(ReduceSum(maximum ? Maximum(a, b) : Minimum(a, b), {0}), {a, b});
     g.Output("a", grads[0]);
     g.Output("b", grads[1]);
     const auto outputs = Interpret(g, {{"a", {1, 2, 3}}, {"b", {3, 2, 1}}}).outputs;
@@ -86,7 +86,7 @@ TEST(GradientTest, StopsAtStopGradientAndWholeNumbers) {
 TEST(GradientTest, PassesThroughCastsInTheDtypeOfEach) {
   Graph g{Mesh()};
   const Value x = In(g, "x", {2}, F32);
-  const Value grad = Gradients(ReduceSum(Cast(x, F64) * 0.1, {0}), {{x}})[0];
+  const Value grad = Gradients(ReduceSum(Cast(x, F64) * 0.1, {0}), {x})[0];
   EXPECT_EQ(grad.type(), (Type{F32, {2}}));
   g.Output("grad", grad);
   EXPECT_THAT(Interpret(g, {{"x", {1, 2}}}).outputs.at("grad").Numbers(), ElementsAre(0.1f, 0.1f));
@@ -96,7 +96,7 @@ TEST(GradientTest, OfWhatTheLossDoesNotDependOnIsZero) {
   Graph g{Mesh()};
   const Value x = In(g, "x", {2}), unused = In(g, "unused", {3}, F32), loss = ReduceSum(x, {0});
   const Value later = Exp(x);
-  const std::vector<Value> grads = Gradients(loss, {{unused, x, loss, later}});
+  const std::vector<Value> grads = Gradients(loss, {unused, x, loss, later});
   for (size_t i = 0; i < grads.size(); ++i) g.Output("grad" + std::to_string(i), grads[i]);
   const auto outputs = Interpret(g, {{"x", {1, 2}}, {"unused", {1, 2, 3}}}).outputs;
   EXPECT_EQ(outputs.at("grad0"), HostTensor({F32, {3}}, {0, 0, 0}));
@@ -108,7 +108,7 @@ TEST(GradientTest, OfWhatTheLossDoesNotDependOnIsZero) {
 TEST(GradientTest, OfAValueInTheMiddleStopsThere) {
   Graph g{Mesh()};
   const Value x = In(g, "x", {2}), h = x * x;
-  g.Output("grad", Gradients(ReduceSum(h * h, {0}), {{h}})[0]);
+  g.Output("grad", Gradients(ReduceSum(h * h, {0}), {h})[0]);
   EXPECT_THAT(Interpret(g, {{"x", {1, 3}}}).outputs.at("grad").Numbers(), ElementsAre(2, 18));
 }
 
@@ -117,7 +117,7 @@ TEST(GradientTest, MayBeGatheredWhereTheForwardOpMayGather) {
   const Value x = g.Input("x", F64, {4, 6}, {"x", UNSHARDED});
   const Value a = AllowGather(Tanh(x)), b = Reverse(a, {0});
   const Value c = Exp(b);
-  const std::vector<Value> grads = Gradients(ReduceSum(c, {0, 1}), {{x, a, b, c}});
+  const std::vector<Value> grads = Gradients(ReduceSum(c, {0, 1}), {x, a, b, c});
   std::vector<Gathering> found;
   for (const Value& grad : grads) found.push_back(g.value(grad.id()).gather);
   EXPECT_THAT(found, ElementsAre(Gathering::kAllowed, Gathering::kAllowed, Gathering::kAllowed,
@@ -132,7 +132,7 @@ TEST(GradientTest, NodesStandWhereTheForwardOpStands) {
   const Value loss = ReduceSum(Exp(h), {0, 1});
   const int rest = __LINE__ - 1;
   const size_t forward = g.nodes().size();
-  Gradients(loss, {{x}});
+  Gradients(loss, {x});
   const int call = __LINE__ - 1;
   std::map<std::string, std::set<int>> lines;
   for (size_t i = forward; i < g.nodes().size(); ++i)

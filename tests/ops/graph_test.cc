@@ -214,9 +214,11 @@ TEST(GraphTest, ReportsAllMistakesAtOnceWithTheirLines) {
   EXPECT_TRUE(fine.valid());
   EXPECT_FALSE(worse.valid());
   EXPECT_EQ(StatusOf(g),
-            fmt::format("matmul (graph_test.cc:{}): k differs: a is f32[4,6] (k=6), b is f32[4,6] (k=4).\n"
+            fmt::format("matmul (graph_test.cc:{}): k differs: a is f32[4,6] (k=6), b is f32[4,6] (k=4); "
+                        "transpose_b=true takes it transposed.\n"
                         "add (graph_test.cc:{}): shapes do not broadcast: f32[4,6], f32[5] (dim 1 from "
-                        "the right is 6 and 5); sizes must be equal or 1.",
+                        "the right is 6 and 5); sizes must be equal or 1: "
+                        "Slice, Pad or ExpandDims one of them.",
                         first, second));
 }
 
@@ -235,7 +237,7 @@ TEST(GraphTest, MistakesGiveAsManyInvalidValuesAsResults) {
   EXPECT_EQ(g.Add("adam_update", {{x}}, {}, {}).size(), 3u);
   EXPECT_EQ(g.Add("all_reduce", {}, {}, {}).size(), 0u);
   EXPECT_FALSE(g.Add("matmull", {}, {}, {})[0].valid());
-  EXPECT_FALSE(Split(x, 2, -1)[1].valid());
+  EXPECT_FALSE(Split(x, 2, -3)[1].valid());
   EXPECT_FALSE(Split(x, 4, 1)[3].valid());
   EXPECT_FALSE(SplitSizes(x, {1, 2, 9}, 1)[2].valid());
   EXPECT_FALSE(Concat({}, 0).valid());
@@ -264,8 +266,8 @@ TEST(GraphTest, InvalidValuesPassSilently) {
   EXPECT_FALSE(Accuracy(x, bad).valid());
   EXPECT_FALSE(AdamUpdate(bad, x, x, x, x, 1, 1, 1, 1).weight.valid());
   EXPECT_FALSE(AdamUpdate(x, x, x, bad, x, 1, 1, 1, 1).second_moment.valid());
-  EXPECT_FALSE(Gradients(bad, {{x}})[0].valid());
-  EXPECT_FALSE(Gradients(ReduceSum(x, {0}), {{x, bad}})[0].valid());
+  EXPECT_FALSE(Gradients(bad, {x})[0].valid());
+  EXPECT_FALSE(Gradients(ReduceSum(x, {0}), {x, bad})[0].valid());
   EXPECT_FALSE(Add(1.0, 2.0).valid());  // no graph to record in
   g.Output("y", bad);
   g.Update(bad_variable, x);

@@ -45,7 +45,7 @@ HostTensor DrawTensor(std::mt19937& random, const Type& type) {
   return {type, Draw(random, type.num_elements(), low, high, /*whole=*/true)};
 }
 
-DType DrawDType(std::mt19937& random) { return kAllDTypes[Below(random, std::size(kAllDTypes))]; }
+DType DrawDType(std::mt19937& random) { return kComputeDTypes[Below(random, std::size(kComputeDTypes))]; }
 
 // What the row infers, computes, and computes again cut into pieces, is this.
 void ExpectResult(std::string_view op, const std::vector<HostTensor>& operands, const Attrs& attrs,
@@ -270,7 +270,7 @@ Numbers PlainSums(const Lookup& lookup, const HostTensor& updates) {
 TEST(ScatterAddTest, AddsTheUpdatesWhereGatherTakesThem) {
   std::mt19937 random(7);
   for (int round = 0; round < kRounds; ++round) {
-    const DType dtype = kAllDTypes[Below(random, 5)];  // not bool
+    const DType dtype = kComputeDTypes[Below(random, 5)];  // not bool
     const Lookup lookup = DrawLookup(random, dtype);
     const HostTensor updates = DrawTensor(random, lookup.gathered());
     const Numbers sums = PlainSums(lookup, updates);

@@ -178,7 +178,7 @@ TEST(MatmulTest, TheGradientOfASharedMatrixSumsOverTheBatchInOneProduct) {
   Graph g{Mesh()};
   const Value x = g.Input("x", F32, {8, 4, 6}, {UNSHARDED, UNSHARDED, UNSHARDED});
   const Value w = g.Input("w", F32, {6, 5}, {UNSHARDED, UNSHARDED});
-  g.Output("grad", Gradients(ReduceSum(MatMul(x, w), {0, 1, 2}), {{w}})[0]);
+  g.Output("grad", Gradients(ReduceSum(MatMul(x, w), {0, 1, 2}), {w})[0]);
   EXPECT_THAT(PrintGraph(g), testing::HasSubstr("sum_batch=true : f32[6,5]"));
 }
 

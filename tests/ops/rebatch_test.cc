@@ -181,7 +181,7 @@ Graph TrainingStep(int64_t rows) {
   const Value labels = g.Input("labels", I32, {rows}, {UNSHARDED});
   const Variable w = g.Var("w", {{F64, {2, 3}}, nullptr}, {UNSHARDED, UNSHARDED});
   const Value loss = SparseSoftmaxCrossEntropy(Tanh(MatMul(x, w)), labels);
-  g.Update(w, w - Gradients(loss, {{w}})[0]);
+  g.Update(w, w - Gradients(loss, {w})[0]);
   g.Output("loss", loss);
   return g;
 }
@@ -206,7 +206,7 @@ Graph IndexingStep(int64_t rows) {
   const Value rows_of_w = Concat({Gather(w, ids, 0), halves[0]}, 1);
   const Value late = Pad(Gather(Reverse(halves[1], {0}), ids, 0), {1, 0}, {-1, 0}, 0.5);
   const Value loss = ReduceMean(SliceDim(rows_of_w, 1, 3, 5) * late, {0, 1});
-  g.Update(w, w - Gradients(loss, {{w}})[0]);
+  g.Update(w, w - Gradients(loss, {w})[0]);
   g.Output("loss", loss);
   return g;
 }

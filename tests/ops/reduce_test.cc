@@ -59,14 +59,14 @@ Folded PlainFold(const HostTensor& x, const Ints& dims, double start,
   return folded;
 }
 
-struct Reduction {
+struct ReductionCase {
   const char* op;
   double start;
   std::function<long double(long double, long double)> f;
 };
 
-const std::vector<Reduction>& Reductions() {
-  static const auto* all = new std::vector<Reduction>{
+const std::vector<ReductionCase>& Reductions() {
+  static const auto* all = new std::vector<ReductionCase>{
       {"reduce_sum", 0, [](long double a, long double b) { return a + b; }},
       {"reduce_prod", 1, [](long double a, long double b) { return a * b; }},
       {"reduce_max", -kInf, [](long double a, long double b) { return std::max(a, b); }},
@@ -77,7 +77,7 @@ const std::vector<Reduction>& Reductions() {
   return *all;
 }
 
-bool IsLogical(const Reduction& r) {
+bool IsLogical(const ReductionCase& r) {
   return r.op == std::string("reduce_all") || r.op == std::string("reduce_any");
 }
 
@@ -93,7 +93,7 @@ std::vector<Ints> Subsets(const Shape& shape) {
 }
 
 // Values whose sums and products are exact in every dtype: factors are ±1 and, if they are few, 2.
-Numbers DrawOperand(std::mt19937& random, const Reduction& reduction, const Type& type) {
+Numbers DrawOperand(std::mt19937& random, const ReductionCase& reduction, const Type& type) {
   const double two = type.num_elements() < 100 ? 2 : 1;
   Numbers x;
   for (int64_t i = type.num_elements(); i > 0; --i) {
@@ -125,8 +125,8 @@ TEST(ReduceTest, FoldsAnyDimsOfAnyShapeAsAPlainLoopDoes) {
                                      {0, 3},
                                      {3, 0},
                                      {2, 0, 3}};
-  for (const Reduction& reduction : Reductions()) {
-    for (DType dtype : kAllDTypes) {
+  for (const ReductionCase& reduction : Reductions()) {
+    for (DType dtype : kComputeDTypes) {
       if (IsLogical(reduction) != (dtype == BOOL)) continue;
       for (const Shape& shape : shapes) {
         const HostTensor x({dtype, shape}, DrawOperand(random, reduction, {dtype, shape}));
@@ -199,8 +199,8 @@ TEST(ReduceTest, ProductsOfBf16RoundOnceAtTheEnd) {
 // ---- Identities, NaN, overflow.
 
 TEST(ReduceTest, NothingReducesToTheIdentity) {
-  for (const Reduction& reduction : Reductions()) {
-    for (DType dtype : kAllDTypes) {
+  for (const ReductionCase& reduction : Reductions()) {
+    for (DType dtype : kComputeDTypes) {
       if (IsLogical(reduction) != (dtype == BOOL)) continue;
       const double limit = dtype == I32 ? 0x1p31 - 1 : 0x1p63, least = dtype == I32 ? -0x1p31 : -0x1p63;
       const double expected = IsFloat(dtype) || !std::isinf(reduction.start) ? reduction.start

@@ -26,7 +26,7 @@ TEST(ReferenceTest, DescribesOneOp) {
             "take_along_dim: y[a,i,b] = x[a,indices[a,i,b],b], i along dim; an index out of range counts as "
             "the nearest\n"
             "  attributes     dim: int\n"
-            "  takes          operand 0: f32 f64 bf16 i32 i64 bool; operand 1: i32 i64\n"
+            "  takes          operand 0: f32 f64 bf16 i32 i64 bool f16 u8 i8; operand 1: i32 i64\n"
             "  gradient       yes\n"
             "  of f32[4,6], i32[4,3]; dim=1: aZ,aY->aY\n"
             "    stays sharded a; Y\n"

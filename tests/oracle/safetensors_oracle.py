@@ -15,11 +15,12 @@ import safetensors
 
 # What meshwork reads: the name in Python, in the file, and the name of what it is read as.
 TYPES = {
-    "float64": ("F64", "F64"), "float32": ("F32", "F32"), "float16": ("F16", "F32"), "bfloat16": ("BF16", "BF16"),
-    "int64": ("I64", "I64"), "int32": ("I32", "I32"), "int16": ("I16", "I32"), "int8": ("I8", "I32"),
-    "uint32": ("U32", "I64"), "uint16": ("U16", "I32"), "uint8": ("U8", "I32"), "bool": ("BOOL", "BOOL"),
+    "float64": ("F64", "F64"), "float32": ("F32", "F32"), "float16": ("F16", "F16"), "bfloat16": ("BF16", "BF16"),
+    "int64": ("I64", "I64"), "int32": ("I32", "I32"), "int16": ("I16", "I32"), "int8": ("I8", "I8"),
+    "uint32": ("U32", "I64"), "uint16": ("U16", "I32"), "uint8": ("U8", "U8"), "bool": ("BOOL", "BOOL"),
 }
-NUMPY = {"F64": np.float64, "F32": np.float32, "BF16": np.uint16, "I64": np.int64, "I32": np.int32, "BOOL": np.uint8}
+NUMPY = {"F64": np.float64, "F32": np.float32, "BF16": np.uint16, "I64": np.int64, "I32": np.int32, "BOOL": np.uint8,
+         "F16": np.float16, "I8": np.int8, "U8": np.uint8}
 SHAPES = [(), (0, 3), (7,), (31, 5), (400, 300)]  # the last one is cut into pieces
 
 
@@ -74,7 +75,7 @@ def load(path):
 def expected_of(dtype, array, asked=None):
     """What meshwork shall make of an array that was written as `dtype`: (dtype in the file, array)."""
     result = TYPES[dtype][1]
-    if result in ("F64", "F32", "BF16"):
+    if result in ("F64", "F32", "BF16", "F16"):
         with np.errstate(all="ignore"):
             numbers = float32_of(array) if dtype == "bfloat16" else array
             if asked == "f64":
@@ -83,7 +84,7 @@ def expected_of(dtype, array, asked=None):
                 return "F32", numbers.astype(np.float32)
             if asked == "bf16" and dtype != "float64":  # NumPy would round twice
                 return "BF16", array if dtype == "bfloat16" else bfloat16_of(numbers.astype(np.float32))
-    elif result == "I32" and asked == "i64":
+    elif result in ("I32", "I8", "U8") and asked == "i64":
         result = "I64"
     return result, array.astype(NUMPY[result])
 

@@ -128,7 +128,7 @@ Graph RandomGraph(const Layout& layout, const Shape& shape) {
   out("heads", RandomBernoulli(g, {BOOL, shape}, 7, 4, 0.3, step));
   const Value dropped = Dropout(ones, 0.5, 7, 5, step);
   out("dropped", dropped);
-  out("gradient", Gradients(ReduceSum(dropped, {0, 1}), {{ones}})[0]);
+  out("gradient", Gradients(ReduceSum(dropped, {0, 1}), {ones})[0]);
   return g;
 }
 

@@ -318,7 +318,7 @@ TEST(Manual, Bools) {
 // The gradient of a gradient: of what devices have in common, of sums, of a ring.
 TEST(Manual, SecondGradients) {
   const auto twice = [](const Values& in, const Value& y) -> Values {
-    const Value first = Gradients(ReduceSum(Square(y), {0, 1}), {&in[1], 1})[0];
+    const Value first = Gradients(ReduceSum(Square(y), {0, 1}), {in[1]})[0];
     return {ReduceSum(first * Sin(in[1]), {0}, /*keep_dims=*/true), first};
   };
   ExpectAgree({.name = "twice",

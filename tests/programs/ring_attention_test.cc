@@ -67,7 +67,7 @@ Graph GraphOf(const Mesh& mesh, const RingCase& z, bool ring) {
   const Value flat = Reshape(y, {y.type().num_elements()});
   const Value weights = Cast(Sin(Iota(graph, {F32, flat.shape()}, 0) + 1.0), z.dtype);
   const Value loss = ReduceSum(Square(y) + y * Reshape(weights, y.shape()), {0, 1, 2, 3});
-  const std::vector<Value> gradients = Gradients(loss, {{q, k, v}});
+  const std::vector<Value> gradients = Gradients(loss, {q, k, v});
   for (size_t i = 0; i < gradients.size(); ++i) graph.Output(fmt::format("grad{}", i), gradients[i]);
   return graph;
 }

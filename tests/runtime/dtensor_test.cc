@@ -40,6 +40,48 @@ TEST(DTensorTest, UnpackUndoesPack) {
   }
 }
 
+// Each device has its boxes, and their elements are those of the whole tensor, also of strided layouts.
+TEST(DTensorTest, ShardsAreWhatTheDevicesHold) {
+  const std::pair<std::string, std::vector<std::string>> cases[] = {
+      {"x=3", {"{_,_}", "{x,_}", "{_,x}"}},
+      {"x=2,y=2", {"{x,y}", "{(x,y),_}", "{_,y}", "{2*4@y,x}", "{8@x*1,_}"}}};
+  for (const auto& [mesh_text, layouts] : cases) {
+    for (const std::string& text : layouts) {
+      for (const Shape& shape : {Shape{8, 4}, Shape{16, 5}}) {
+        const absl::StatusOr<Layout> layout = Layout::Parse(Mesh::Parse(mesh_text).value(), text);
+        if (!layout.ok() || !layout->Fits(shape).ok()) continue;
+        SCOPED_TRACE(fmt::format("{} {} {}", mesh_text, text, ShapeToString(shape)));
+        DTensor tensor(CpuMemory(), {F32, shape}, *layout);
+        const Tensor host = Ramp(tensor.type());
+        ASSERT_TRUE(Pack(host, tensor).ok());
+        const std::vector<Shard> shards = ShardsOf(tensor).value();
+        std::vector<int64_t> held(static_cast<size_t>(layout->mesh().num_devices()));
+        std::vector<int> times(static_cast<size_t>(host.num_elements()));
+        int64_t last = 0;
+        for (const Shard& shard : shards) {
+          EXPECT_LE(last, shard.device);
+          last = shard.device;
+          held[static_cast<size_t>(shard.device)] += shard.tensor.num_elements();
+          ASSERT_EQ(shard.tensor.type(), (Type{F32, SizesOf(shard.box)}));
+          int64_t at = 0;
+          for (int64_t i = shard.box[0].start; i < shard.box[0].start + shard.box[0].size; ++i) {
+            for (int64_t j = shard.box[1].start; j < shard.box[1].start + shard.box[1].size; ++j) {
+              EXPECT_EQ(shard.tensor.values<float>()[at++], host.values<float>()[i * shape[1] + j]);
+              ++times[static_cast<size_t>(i * shape[1] + j)];
+            }
+          }
+        }
+        // Every element lies on as many devices as the axes that do not cut the tensor have.
+        const int64_t copies =
+            layout->mesh().num_devices() / InstanceMap(layout->mesh(), layout->ShardedAxes()).count();
+        EXPECT_THAT(times, testing::Each(copies));
+        for (int64_t device = 0; device < layout->mesh().num_devices(); ++device)
+          EXPECT_EQ(held[static_cast<size_t>(device)], NumElements(layout->BlockOf(shape, device)));
+      }
+    }
+  }
+}
+
 TEST(DTensorTest, BuffersHoldTheirBlocks) {
   const Mesh mesh = Mesh::Parse("x=2,y=2").value();
   DTensor tensor(CpuMemory(), {I32, {3, 2}}, ParseLayout(mesh, "{y,_}"));

@@ -28,8 +28,8 @@ TEST(ExecutorTest, WrongFeedsAreFoundBeforeAnythingRuns) {
   const Tensor image = Ramp({F32, {6, 2}}), label = Ramp({I32, {6}});
   const std::pair<Tensors, std::string> cases[] = {
       {{{"image", image}},
-       "Run: feed \"label\" is missing; step(image: f32[6,2], label: i32[6]) takes every input at every "
-       "step."},
+       "Run: feed \"label\" is missing; step(image: f32[6,2], label: i32[6]) takes every input at every step: "
+       "feed it, or drop an input that nothing reads."},
       {{{"imgae", image}, {"label", label}},
        "Run: feed \"imgae\" is no input of step(image: f32[6,2], label: i32[6]); did you mean \"image\"?"},
       {{{"image", image}, {"label", label}, {"weights", image}},
@@ -43,7 +43,8 @@ TEST(ExecutorTest, WrongFeedsAreFoundBeforeAnythingRuns) {
       {{{"image", Ramp({F64, {6, 2}})}, {"label", label}},
        "Run: feed \"image\" is f64[6,2]; the program takes f32[6,2], convert it or cast inside the program."},
       {{{"image", Tensor()}, {"label", label}},
-       "Run: feed \"image\": Tensor: it has no elements yet; a default-constructed Tensor is empty."},
+       "Run: feed \"image\": Tensor: it has no elements yet; a default-constructed Tensor is empty, "
+       "make one by Tensor::From or Tensor::Zeros."},
   };
   CpuBackend backend(2);
   std::map<std::string, DTensor> state;

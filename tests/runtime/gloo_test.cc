@@ -9,11 +9,15 @@
 #include <csignal>
 #include <cstdlib>
 #include <string>
+#include <thread>
 #include <vector>
 
+#include "fmt/format.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "meshwork/base/status.h"
+#include "meshwork/runtime/transport.h"
+#include "meshwork/runtime/transport/rendezvous.h"
 #include "support/clusters.h"
 
 namespace meshwork {
@@ -105,6 +109,30 @@ TEST_F(GlooTest, AnAbortEndsTheOtherProcess) {
   ASSERT_EQ(waitpid(worker_, &code, 0), worker_);
   EXPECT_EQ(code, 0);
   worker_ = 0;
+}
+
+// Domain 1 has come, but nobody connects at the port that it names: what another process has found lets domain 0 go,
+// which would wait for it otherwise.
+TEST(GlooJoinTest, AnAbortEndsConnecting) {
+  if (!HasGloo()) GTEST_SKIP() << "this build has no Gloo";
+  const auto server = RendezvousServer::Start("127.0.0.1:0", "").value();
+  const std::string address = fmt::format("127.0.0.1:{}", server->port());
+  absl::Status joined;
+  std::thread domain0([&] {
+    joined =
+        MakeGloo(LocalCluster(2, 0, server->port()), {.deadline = kPatient, .rendezvous = address}).status();
+  });
+  const auto rendezvous = Rendezvous::Connect(address, "", kPatient).value();
+  const std::string hello = rendezvous->Get("0/0/hello 0", kPatient).value();
+  ASSERT_TRUE(rendezvous->Set("0/0/hello 1", hello, kPatient).ok());
+  std::string port = rendezvous->Get("0/0/0", kPatient).value();
+  port[2] = '\xff';  // of a sockaddr_in; the process with the lower port waits for the other one
+  ASSERT_TRUE(rendezvous->Set("0/0/1", port, kPatient).ok());
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));  // it connects now
+  ASSERT_TRUE(
+      rendezvous->Set("0/0/abort", EncodeReason(absl::UnavailableError("domain 1 is lost.")), kPatient).ok());
+  domain0.join();
+  EXPECT_EQ(joined, absl::UnavailableError("domain 1 is lost."));
 }
 
 }  // namespace

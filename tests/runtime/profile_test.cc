@@ -9,6 +9,8 @@ namespace meshwork {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 // Two workers, two steps of 5 ms: 20 ms to be had.
 Profile Synthetic() {
@@ -76,6 +78,18 @@ other       start and end                     1.000    5.0 %
 total       2 workers                        20.000  100.0 %
 2 steps, 5.000 ms each
 )");
+}
+
+TEST(ProfileTest, StarvedStepsAreNamed) {
+  Profile profile;
+  profile.workers = 1;
+  profile.steps = 5;
+  profile.wall_ns = 5'000'000;
+  for (const double seconds : {0.0, 0.00009, 0.002, 0.004, 0.003}) profile.input.Add(seconds);
+  EXPECT_THAT(profile.ToString(),
+              HasSubstr("\ninput: 3 of 5 steps waited for it, 3.000 ms each; 4.000 ms before step 4\n"));
+  profile.input = {};
+  EXPECT_THAT(profile.ToString(), Not(HasSubstr("input")));
 }
 
 TEST(ProfileTest, NothingProfiledIsSaidSo) { EXPECT_EQ(Profile().ToString(), "no steps were profiled\n"); }

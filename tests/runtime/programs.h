@@ -97,7 +97,7 @@ inline void ExpectBitwiseEqual(const Tensors& a, const Tensors& b) {
 // Distinct small whole numbers, 1, 2, 3, …, times `scale`.
 inline Tensor Ramp(const Type& type, double scale = 1) {
   Tensor tensor(type);
-  Dispatch(type.dtype, [&](auto zero) {
+  DispatchAny(type.dtype, [&](auto zero) {
     using T = decltype(zero);
     if constexpr (!std::is_same_v<T, bool>) {
       double next = 0;
@@ -113,7 +113,7 @@ inline Tensor Ramp(const Type& type, double scale = 1) {
 // Numbers whose sums depend on the order of the terms.
 inline Tensor Rough(const Type& type) {
   Tensor tensor = Ramp(type);
-  Dispatch(type.dtype, [&](auto zero) {
+  DispatchAny(type.dtype, [&](auto zero) {
     using T = decltype(zero);
     if constexpr (std::is_floating_point_v<T>) {
       for (T& x : tensor.mutable_values<T>()) x = static_cast<T>(std::sin(static_cast<double>(x) * 1.7) / 3);

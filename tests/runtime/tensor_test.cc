@@ -22,16 +22,22 @@ TEST(TensorTest, AMistakeIsAnInvalidTensorThatSaysWhy) {
   const Tensor t = Tensor::From<float>({2, 3}, {1, 2, 3, 4, 5, 6});
   ASSERT_TRUE(t.status().ok());
   EXPECT_EQ(MessageOf(Tensor().status()),
-            "Tensor: it has no elements yet; a default-constructed Tensor is empty.");
+            "Tensor: it has no elements yet; a default-constructed Tensor is empty, "
+            "make one by Tensor::From or Tensor::Zeros.");
   const Tensor few = Tensor::From<float>({2, 3}, {1});
   EXPECT_FALSE(few.valid());
   EXPECT_EQ(few.type(), t.type());
   EXPECT_EQ(MessageOf(few.status()),
             "Tensor: 1 value for a f32[2,3], which has 6 elements; give one for each.");
-  EXPECT_EQ(MessageOf(t.Rows(1, 3).status()), "Tensor: rows 1 to 3 of a f32[2,3], which has rows 0 to 2.");
-  EXPECT_EQ(MessageOf(t.Rows(-1, 1).status()), "Tensor: rows -1 to 1 of a f32[2,3], which has rows 0 to 2.");
+  EXPECT_EQ(MessageOf(t.Rows(1, 3).status()),
+            "Tensor: rows 1 to 3 of a f32[2,3], which has rows 0 to 2; "
+            "give a begin and an end there.");
+  EXPECT_EQ(MessageOf(t.Rows(-1, 1).status()),
+            "Tensor: rows -1 to 1 of a f32[2,3], which has rows 0 to 2; "
+            "give a begin and an end there.");
   EXPECT_EQ(MessageOf(t.Reshaped({}).Rows(0, 1).status()),
-            "Tensor: a f32[2,3] reshaped to []; 6 elements are not 1.");  // the first mistake
+            "Tensor: a f32[2,3] reshaped to []; 6 elements are not 1, give sizes whose "
+            "product is the first.");  // the first mistake
   EXPECT_EQ(MessageOf(Tensor::Zeros({F32, {}}).Rows(0, 1).status()),
             "Tensor: rows 0 to 1 of a f32[], which has no dims.");
   EXPECT_EQ(MessageOf(t.Reshaped({4, -1}).status()), MessageOf(Tensor(Type{F32, {4, -1}}).status()));

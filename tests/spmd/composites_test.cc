@@ -42,7 +42,7 @@ Cost CostOf(const std::function<Value(const Value&)>& build, bool with_gradient)
   g.Output("y", Relayout(y, {UNSHARDED, "x"}));
   if (with_gradient) {
     const Value loss = ReduceSum(y * cotangent, {0, 1});
-    g.Output("dx", Relayout(Gradients(loss, {{x}})[0], {UNSHARDED, "x"}));
+    g.Output("dx", Relayout(Gradients(loss, {x})[0], {UNSHARDED, "x"}));
   }
   return AllReducesOf(g);
 }
@@ -70,7 +70,7 @@ Cost LossCost(const std::function<Value(Graph& g, const Value& z)>& build, bool 
   const Value z = g.Input("z", F32, {kRows, kColumns}, {UNSHARDED, "x"});
   const Value loss = build(g, z);
   g.Output("loss", loss);
-  if (with_gradient) g.Output("dz", Relayout(Gradients(loss, {{z}})[0], {UNSHARDED, "x"}));
+  if (with_gradient) g.Output("dz", Relayout(Gradients(loss, {z})[0], {UNSHARDED, "x"}));
   return AllReducesOf(g);
 }
 
@@ -108,7 +108,7 @@ TEST(CompositesTest, CrossEntropyOfAShardedLayerIsSummedWithItsShares) {
   const Variable last = g.Var("last", {.type = {F32, {32, kColumns}}}, {UNSHARDED, "x"});
   const Value loss =
       SparseSoftmaxCrossEntropy(MatMul(MatMul(h, first), last), g.Input("labels", I32, {kRows}, {UNSHARDED}));
-  const std::vector<Value> gradients = Gradients(loss, {{first, last}});
+  const std::vector<Value> gradients = Gradients(loss, {first, last});
   g.Update(first, gradients[0]);
   g.Update(last, gradients[1]);
   g.Output("loss", loss);

@@ -140,7 +140,7 @@ TEST(ReplicationTest, GradientsOfWhatMayBeGatheredCompile) {
     if (allowed) AllowGather(h);
     // A block of three rows is no block of [3,6]. The gradient comes cut along x.
     const Value loss = ReduceSum(Reshape(Exp(Reshape(h, {3, 6})), {6, 3}) * h, {0, 1});
-    g.Output("dx", Gradients(loss, {{x}})[0]);
+    g.Output("dx", Gradients(loss, {x})[0]);
     return Compile(g, {.replication_budget = 0}).ok();
   };
   EXPECT_FALSE(compile(false));

@@ -189,7 +189,7 @@ TEST_F(CheckpointTest, AnotherModelIsRefusedWithAllDifferences) {
   ExpectInvalid(
       checkpoint.RestoreInto(state), checkpoint.path(),
       "$: the checkpoint is of another model: \"b\" is f32[3] and must be f32[4]; \"new\" i32[2] is missing; "
-      "\"old\" i32[2] is not expected.");
+      "\"old\" i32[2] is not expected. Build the model that was saved, or choose by RestoreOptions what is read.");
   EXPECT_THAT(BlocksOf(state.at("w")), Each(std::string(24, '\0')));  // nothing was read
 }
 

@@ -148,13 +148,17 @@ TEST_F(SafetensorsTest, ReadsOtherTypesOfTheFormat) {
     return read;
   };
   EXPECT_EQ(texts({}),
-            (std::vector<std::string>{"f16 f32[2] 1.5 -2", "bf16 bf16[1] 3", "i8 i32[2] -1 127",
-                                      "u8 i32[1,1] 255", "i16 i32[] -32768", "u16 i32[1] 65535",
+            (std::vector<std::string>{"f16 f16[2] 1.5 -2", "bf16 bf16[1] 3", "i8 i8[2] -1 127",
+                                      "u8 u8[1,1] 255", "i16 i32[] -32768", "u16 i32[1] 65535",
                                       "u32 i64[1] 4294967295", "i32 i32[1] -2", "f32 f32[1] 0.25"}));
   EXPECT_EQ(texts({{{"f16", BF16}, {"bf16", F64}, {"i8", I64}, {"i16", I32}, {"i32", I64}, {"f32", F64}}}),
             (std::vector<std::string>{"f16 bf16[2] 1.5 -2", "bf16 f64[1] 3", "i8 i64[2] -1 127",
-                                      "u8 i32[1,1] 255", "i16 i32[] -32768", "u16 i32[1] 65535",
+                                      "u8 u8[1,1] 255", "i16 i32[] -32768", "u16 i32[1] 65535",
                                       "u32 i64[1] 4294967295", "i32 i64[1] -2", "f32 f64[1] 0.25"}));
+  EXPECT_EQ(texts({.as = {{"u8", I32}, {"bf16", F64}}, .reals = F32}),
+            (std::vector<std::string>{"f16 f32[2] 1.5 -2", "bf16 f64[1] 3", "i8 i8[2] -1 127",
+                                      "u8 i32[1,1] 255", "i16 i32[] -32768", "u16 i32[1] 65535",
+                                      "u32 i64[1] 4294967295", "i32 i32[1] -2", "f32 f32[1] 0.25"}));
 }
 
 TEST_F(SafetensorsTest, WritesViews) {

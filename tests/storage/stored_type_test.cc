@@ -113,7 +113,8 @@ TEST(StoredTypeTest, ReadsAsTheTableSaysAndNotOtherwise) {
       {StoredType::kF16, F32}, {StoredType::kF16, F64},   {StoredType::kF16, BF16},  {StoredType::kI32, I32},
       {StoredType::kI32, I64}, {StoredType::kI8, I32},    {StoredType::kI8, I64},    {StoredType::kU8, I32},
       {StoredType::kU8, I64},  {StoredType::kI16, I32},   {StoredType::kI16, I64},   {StoredType::kU16, I32},
-      {StoredType::kU16, I64}, {StoredType::kU32, I64}};
+      {StoredType::kU16, I64}, {StoredType::kU32, I64},   {StoredType::kF16, F16},   {StoredType::kI8, I8},
+      {StoredType::kU8, U8}};
   for (StoredType type : kStoredTypes)
     for (DType dtype : kAllDTypes)
       EXPECT_EQ(CanReadAs(type, dtype), table.contains({type, dtype}))

@@ -69,7 +69,7 @@ double WorkOf(const Graph& graph) {
 // All kinds of numbers, those that no kernel likes among them.
 Tensor FeedOf(const Type& type, std::mt19937_64& engine) {
   Tensor tensor(type);
-  Dispatch(type.dtype, [&](auto zero) {
+  DispatchAny(type.dtype, [&](auto zero) {
     using T = decltype(zero);
     for (T& x : tensor.mutable_values<T>()) {
       const uint64_t draw = engine();

@@ -41,7 +41,7 @@ class HostTensor {
   HostTensor(Type type, const std::vector<double>& numbers) : HostTensor(std::move(type)) {
     MESHWORK_CHECK(static_cast<int64_t>(numbers.size()) == type_.num_elements(), "{} numbers for {}",
                    numbers.size(), type_.ToString());
-    Dispatch(type_.dtype, [&](auto zero) {
+    DispatchAny(type_.dtype, [&](auto zero) {
       using T = decltype(zero);
       for (size_t i = 0; i < numbers.size(); ++i) data<T>()[i] = static_cast<T>(numbers[i]);
     });
@@ -58,7 +58,7 @@ class HostTensor {
   }
   std::vector<double> Numbers() const {
     std::vector<double> numbers(static_cast<size_t>(type_.num_elements()));
-    Dispatch(type_.dtype, [&](auto zero) {
+    DispatchAny(type_.dtype, [&](auto zero) {
       using T = decltype(zero);
       // A bool as its byte: padding that shows is no bool.
       using Stored = std::conditional_t<std::is_same_v<T, bool>, uint8_t, T>;
@@ -100,7 +100,7 @@ struct TensorPart {
 inline bool SameBits(const HostTensor& a, const HostTensor& b) {
   if (a == b) return true;
   if (a.type() != b.type()) return false;
-  return Dispatch(a.type().dtype, [&](auto zero) {
+  return DispatchAny(a.type().dtype, [&](auto zero) {
     using T = decltype(zero);
     using Stored = std::conditional_t<std::is_same_v<T, bool>, uint8_t, T>;
     for (int64_t i = 0; i < a.type().num_elements(); ++i) {

@@ -220,7 +220,10 @@ class OpsDrawer : protected ModelsDrawer {
   }
 
   // Where a gradient is asked for it is to be the slope.
-  Value Stopped() { return differentiates_ ? Value() : StopGradient(Real()); }
+  Value Stopped() {
+    const Value x = Real();
+    return differentiates_ ? WhenTraining(x, -x) : StopGradient(x);
+  }
 
   // ---- Moves of elements.
 

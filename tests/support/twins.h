@@ -169,6 +169,7 @@ class TwinMaker {
     const ValueId same = Any(copy, id);
     const Type type = to.value(same).type;
     std::vector<ValueId>& equal = copy.equal[id];
+    if (IsStorage(type.dtype)) return;  // nothing computes with it
     switch (Below(12)) {
       case 0:
         if (!options_.for_training) equal.push_back(Add(to, "stop_gradient", {same}));
@@ -252,7 +253,9 @@ class TwinMaker {
         if (Chance(60)) list.push_back(d);
       return Attrs{{"dims", list}};
     };
-    if (type.dtype == BOOL) {
+    if (IsStorage(type.dtype)) {
+      Add(to, "tanh", {Add(to, "cast", {id}, {{"dtype", F32}})});
+    } else if (type.dtype == BOOL) {
       Add(to, "not", {id});
     } else if (IsInteger(type.dtype)) {
       if (Chance(50)) Add(to, "add", {id, Number(to, 3, type.dtype)});

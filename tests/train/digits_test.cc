@@ -11,7 +11,7 @@
 namespace meshwork {
 namespace {
 
-std::span<const float> Image(const Tensor& images, int64_t i) {
+std::span<const float> PixelsOf(const Tensor& images, int64_t i) {
   return images.values<float>().subspan(784 * i, 784);
 }
 
@@ -86,7 +86,7 @@ TEST(DigitsTest, IsLearnableButNotLinearlySimple) {
   for (int64_t i = 0; i < kTrain; ++i) {
     const int32_t label = labels.values<int32_t>()[i];
     ++count[label];
-    for (int p = 0; p < 784; ++p) means[label][p] += Image(images, i)[p];
+    for (int p = 0; p < 784; ++p) means[label][p] += PixelsOf(images, i)[p];
   }
   for (int digit = 0; digit < 10; ++digit)
     for (float& pixel : means[digit]) pixel /= count[digit];
@@ -97,14 +97,14 @@ TEST(DigitsTest, IsLearnableButNotLinearlySimple) {
       int64_t best = 0;
       double best_distance = std::numeric_limits<double>::infinity();
       for (int64_t i = 0; i < n; ++i) {
-        const double distance = SquaredDistance(Image(test_images, t), image(i));
+        const double distance = SquaredDistance(PixelsOf(test_images, t), image(i));
         if (distance < best_distance) std::tie(best, best_distance) = std::tie(i, distance);
       }
       return best;
     };
     const int32_t label = test_labels.values<int32_t>()[t];
     right_by_example +=
-        labels.values<int32_t>()[nearest(kTrain, [&](int64_t i) { return Image(images, i); })] == label;
+        labels.values<int32_t>()[nearest(kTrain, [&](int64_t i) { return PixelsOf(images, i); })] == label;
     right_by_mean += nearest(10, [&](int64_t i) { return std::span<const float>(means[i]); }) == label;
   }
   EXPECT_EQ(right_by_example, 162);

@@ -102,5 +102,70 @@ TEST(InitializersTest, EmptyAndScalarShapesHaveNoFans) {
   EXPECT_LE(std::abs(Initial(GlorotUniform({}, F64)).Scalar().value()), std::sqrt(6. / 2));
 }
 
+TEST(InitializersTest, VariancesAreThoseOfTheirPapers) {
+  const Shape shape = {150, 50};
+  for (const auto& [made, variance] : {std::pair<Initializer, double>{GlorotUniform(shape, F64), 2. / 200},
+                                       {GlorotNormal(shape, F64), 2. / 200},
+                                       {HeUniform(shape, F64), 2. / 150},
+                                       {HeNormal(shape, F64), 2. / 150},
+                                       {LecunUniform(shape, F64), 1. / 150},
+                                       {LecunNormal(shape, F64), 1. / 150},
+                                       {LecunNormal(shape, F64, Fans{16, 4}), 1. / 16},
+                                       {GlorotNormal(shape, F64, Fans{16, 4}), 2. / 20}}) {
+    const Moments m = MomentsOf(Initial(made));
+    EXPECT_NEAR(m.mean, 0, 4 * std::sqrt(variance / 7500));
+    EXPECT_NEAR(m.deviation * m.deviation / variance, 1, 4 * std::sqrt(2. / 7500));
+  }
+}
+
+TEST(InitializersTest, FansOfFiltersCountPositionsAndGroups) {
+  const Fans whole = FansOfFilter({3, 5, 8, 12}), grouped = FansOfFilter({3, 5, 2, 12}, 4),
+             vector = FansOfFilter({7});
+  EXPECT_EQ(whole.in, 15 * 8);
+  EXPECT_EQ(whole.out, 15 * 12);
+  EXPECT_EQ(grouped.in, 15 * 2);
+  EXPECT_EQ(grouped.out, 15 * 3);
+  EXPECT_EQ(vector.in, 7);
+}
+
+TEST(InitializersTest, TruncatedNormalStaysWithinTwoDeviations) {
+  const Moments m = MomentsOf(Initial(TruncatedNormalRandom({100, 100}, 5, 2, F64)));
+  EXPECT_GE(m.low, 1);
+  EXPECT_LE(m.high, 9);
+  EXPECT_NEAR(m.mean, 5, 0.08);
+  EXPECT_NEAR(m.deviation, 2 * 0.8796, 0.06);  // of a standard normal cut at ±2
+}
+
+TEST(InitializersTest, OrthogonalHasOrthogonalColumnsOrRows) {
+  for (const Shape& shape : {Shape{7, 4}, Shape{4, 7}, Shape{5, 5}, Shape{2, 3, 4}, Shape{3}}) {
+    SCOPED_TRACE(ShapeToString(shape));
+    const Tensor matrix = Initial(Orthogonal(shape, 2, F64));
+    const int64_t columns = shape.back(), rows = matrix.num_elements() / columns;
+    const bool is_wide = columns > rows;
+    const int64_t vectors = is_wide ? rows : columns, length = is_wide ? columns : rows;
+    const auto at = [&](int64_t vector, int64_t i) {
+      return matrix.values<double>()[is_wide ? vector * columns + i : i * columns + vector];
+    };
+    for (int64_t a = 0; a < vectors; ++a) {
+      for (int64_t b = 0; b < vectors; ++b) {
+        double product = 0;
+        for (int64_t i = 0; i < length; ++i) product += at(a, i) * at(b, i);
+        EXPECT_NEAR(product, a == b ? 4 : 0, 1e-12);
+      }
+    }
+  }
+  EXPECT_EQ(Initial(Orthogonal({3, 5}, 1, BF16)).dtype(), BF16);
+  EXPECT_EQ(Initial(Orthogonal({0, 5}, 1, F64)).num_elements(), 0);
+}
+
+TEST(InitializersTest, OrthogonalIsAsLikelyOneWayAsTheOther) {
+  // LAPACK makes the diagonal of r negative more often than not; with the signs taken back, each element of q has mean 0.
+  double sum = 0;
+  constexpr int kSeeds = 100;
+  for (int seed = 0; seed < kSeeds; ++seed)
+    sum += Initial(Orthogonal({2, 2}, 1, F64), seed).values<double>()[0];
+  EXPECT_NEAR(sum / kSeeds, 0, 4 * std::sqrt(0.5 / kSeeds));
+}
+
 }  // namespace
 }  // namespace meshwork

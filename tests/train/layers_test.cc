@@ -1,14 +1,15 @@
 #include "meshwork/train/layers.h"
 
 #include <algorithm>
+#include <cmath>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "meshwork/ops/ops.h"
-#include "meshwork/train/optimizers.h"
-#include "meshwork/train/session.h"
+#include "meshwork.h"
 
 namespace meshwork {
 namespace {
@@ -111,15 +112,127 @@ TEST(DenseTest, ReportsMistakesWhereItIsBuiltAndCalled) {
   EXPECT_EQ(
       MessageOf(g.status()),
       fmt::format(
-          "matmul (layers_test.cc:{}): k differs: a is f32[3,2] (k=2), b is f32[5,3] (k=5).\n"
+          "matmul (layers_test.cc:{} in dense): k differs: a is f32[3,2] (k=2), b is f32[5,3] (k=5); "
+          "make a's columns as many as b's rows.\n"
           "Var \"dense/kernel\" (layers_test.cc:{}): the name is already taken; names of inputs and "
-          "variables must be unique.\n"
+          "variables must be unique: give another name, or open a NameScope.\n"
           "Var \"dense/bias\" (layers_test.cc:{}): the name is already taken; names of inputs and "
-          "variables must be unique.\n"
+          "variables must be unique: give another name, or open a NameScope.\n"
           "Var \"mistyped/kernel\" (layers_test.cc:{}): Layout {{_,modle}}: mesh [batch=2, model=2] has "
           "no axis \"modle\"; did you mean \"model\"?\n"
-          "matmul (layers_test.cc:{}): k differs: a is f32[3,2] (k=2), b is f32[3,2] (k=3).",
+          "matmul (layers_test.cc:{} in other): k differs: a is f32[3,2] (k=2), b is f32[3,2] (k=3); "
+          "transpose_b=true takes it transposed.",
           line + 2, line + 3, line + 3, line + 4, line + 6));
+}
+
+// All layers that have inputs, told how many or not; the square mean of what they make is trained.
+Session AllLayers(bool told) {
+  Graph made(Mesh::VirtualCpus("batch=2,model=2").value());
+  const auto layer = [&](auto with, auto without) { return told ? with() : without(); };
+  std::optional<Sequential> model;
+  {
+    Graph& g = made;
+    const NameScope scope(g, "outer");
+    const FeedForwardOptions cut{.hidden = "model"};
+    model.emplace(
+        layer([&] { return Conv1D(g, "conv", 3, 4, {2}); }, [&] { return Conv1D(g, "conv", 4, {2}); }));
+    model  // one after the other: arguments of one call may be evaluated in any order
+        ->Add(layer([&] { return DepthwiseConv1D(g, "depthwise", 4, {2}, {.multiplier = 2}); },
+                    [&] { return DepthwiseConv1D(g, "depthwise", {2}, {.multiplier = 2}); }))
+        .Add(layer([&] { return SeparableConv1D(g, "separable", 8, 6, {2}); },
+                   [&] { return SeparableConv1D(g, "separable", 6, {2}); }))
+        .Add(layer([&] { return Conv1DTranspose(g, "up", 6, 4, {2}); },
+                   [&] { return Conv1DTranspose(g, "up", 4, {2}); }))
+        .Add(layer([&] { return BatchNormLayer(g, "batch", 4); }, [&] { return BatchNormLayer(g, "batch"); }))
+        .Add(layer([&] { return GroupNormLayer(g, "group", 4, 2); },
+                   [&] { return GroupNormLayer(g, "group", 2); }))
+        .Add(layer([&] { return LayerNormLayer(g, "layer", 4); }, [&] { return LayerNormLayer(g, "layer"); }))
+        .Add(layer([&] { return RmsNormLayer(g, "rms", 4); }, [&] { return RmsNormLayer(g, "rms"); }))
+        .Add(layer([&] { return MultiHeadAttention(g, "attention", 4, 2); },
+                   [&] { return MultiHeadAttention(g, "attention", 2); }))
+        .Add(layer([&] { return FeedForward(g, "mlp", 4, 8, cut); },
+                   [&] { return FeedForward(g, "mlp", 8, cut); }))
+        .Add([lstm = layer([&] { return Bidirectional<Lstm>(g, "lstm", 4, 5); },
+                           [&] { return Bidirectional<Lstm>(g, "lstm", 5); })](const Value& x) {
+          return lstm(x).sequence;
+        })
+        .Add([gru = layer([&] { return Gru(g, "gru", 10, 3); }, [&] { return Gru(g, "gru", 3); })](
+                 const Value& x) { return gru(x).state; })
+        .Add(layer([&] { return Dense(g, "dense", 3, 2); }, [&] { return Dense(g, "dense", 2); }));
+  }
+  Graph g = std::move(made);  // layers that wait for their first call follow
+  const Value x = g.Input("x", F32, {4, 7, 3}, {"batch", UNSHARDED, UNSHARDED});
+  // Called twice, and a copy of it: the variables are the same.
+  const Sequential copy = *model;
+  const Value loss = ReduceMean(Square((*model)(x))) + ReduceMean(copy(2.0 * x));
+  Sgd({.learning_rate = 0.1}).Minimize(loss);
+  g.Output("loss", loss);
+  return Session::Create(g).value();
+}
+
+TEST(LayersTest, TheFirstCallTellsHowManyInputsThereAre) {
+  Session told = AllLayers(true), inferred = AllLayers(false);
+  EXPECT_EQ(inferred.variable_names(), told.variable_names());
+  EXPECT_THAT(inferred.variable_names(), testing::Contains("outer/mlp/out/kernel"));
+  std::vector<float> numbers;
+  for (int i = 0; i < 84; ++i) numbers.push_back(static_cast<float>(i % 11) / 4 - 1);
+  const Feeds feeds = {{"x", Tensor::From<float>({4, 7, 3}, numbers)}};
+  for (int step = 0; step < 3; ++step)
+    EXPECT_EQ(inferred.Run(feeds)->scalar("loss").value(), told.Run(feeds)->scalar("loss").value());
+}
+
+TEST(LayersTest, VariablesAreNotValidBeforeTheFirstCall) {
+  Graph g = OnFour();
+  const Dense dense(g, "dense", 3);
+  EXPECT_FALSE(dense.kernel().valid());
+  EXPECT_EQ(g.FindArgument("dense/kernel"), -1);
+  dense(g.Input("x", F32, {2, 5}));
+  EXPECT_EQ(dense.kernel().shape(), (Shape{5, 3}));
+  EXPECT_EQ(dense.bias().shape(), (Shape{3}));
+}
+
+TEST(LayersTest, TheFirstCallMayBeInTheBodyOfALoop) {
+  Graph g = OnFour();
+  const Dense dense(g, "dense", 3, {.kernel_initializer = Filled(0.5), .bias = false});
+  const Value x = g.Input("x", F32, {4, 2, 3});
+  const ScanResult y = Scan(g, {Constant(g, 1, {F32, {2, 3}})}, {x},
+                            [&](Graph&, const std::vector<Value>& carries, const std::vector<Value>& slices) {
+                              return ScanStep{.carries = {dense(carries[0]) + slices[0]}, .stacked = {}};
+                            });
+  g.Output("y", y.carries[0]);
+  Session session = Session::Create(g).value();
+  // 1 -> 1.5 · 1 and so on: the sum of three halves, four times.
+  EXPECT_THAT(session.Run({{"x", Tensor::Zeros({F32, {4, 2, 3}})}})->Get("y")->values<float>(),
+              Each(1.5f * 1.5f * 1.5f * 1.5f));
+}
+
+TEST(LayersTest, OptionsTakeInitializersWithoutAShape) {
+  Graph g = OnFour();
+  const LayerInitializer by_column = [](const Shape& shape, DType dtype) {
+    return Initializer{{dtype, shape}, [](Graph& graph, const Type& type, int64_t, int64_t) {
+                         return Cast(Iota(graph, {I64, type.shape}, type.rank() - 1), type.dtype);
+                       }};
+  };
+  Dense(g, "dense", 2, 3, {.dtype = F64, .kernel_initializer = by_column, .bias_initializer = Filled(7)});
+  Conv2D(g, "conv", 16, 32, {3, 3}, {.kernel_initializer = HeNormal()});
+  Lstm(g, "lstm", 2, 2, {.kernel_initializer = by_column, .bias_initializer = Filled(5)});
+  Embedding(g, "embedding", 4, 2, {.initializer = by_column});
+  BatchNormLayer(g, "norm", 2, {.scale_initializer = Filled(3), .offset_initializer = by_column});
+  Session session = Session::Create(g).value();
+  EXPECT_THAT(session.Get("dense/kernel")->values<double>(), ElementsAre(0, 1, 2, 0, 1, 2));
+  EXPECT_THAT(session.Get("dense/bias")->values<double>(), Each(7));
+  // As a matrix [inputs, gates · units]; the forget gate's bias starts at 1.
+  EXPECT_THAT(session.Get("lstm/kernel")->values<float>(),
+              ElementsAre(0, 1, 2, 3, 4, 5, 6, 7, 0, 1, 2, 3, 4, 5, 6, 7));
+  EXPECT_THAT(session.Get("lstm/bias")->values<float>(), ElementsAre(5, 5, 1, 1, 5, 5, 5, 5));
+  EXPECT_THAT(session.Get("embedding/table")->values<float>(), ElementsAre(0, 1, 0, 1, 0, 1, 0, 1));
+  EXPECT_THAT(session.Get("norm/scale")->values<float>(), Each(3));
+  EXPECT_THAT(session.Get("norm/offset")->values<float>(), ElementsAre(0, 1));
+  // Of 4608 numbers of variance 2 / (3 · 3 · 16), the mean of the squares.
+  double squares = 0;
+  const Tensor kernel = session.Get("conv/kernel").value();
+  for (float w : kernel.values<float>()) squares += w * w;
+  EXPECT_NEAR(squares / 4608, 2. / 144, 0.1 * 2. / 144);
 }
 
 TEST(LayerNormLayerTest, StandardizesRowsThenScalesAndShifts) {

@@ -155,20 +155,43 @@ TEST(NonsenseTest, ElementwiseFunctions) {
                    (Binary)XLogY,
                    (Binary)FloorDiv,
                    (Binary)FloorMod,
-                   (Binary)DivNoNan,
-                   (Binary)SparseSoftmaxCrossEntropy,
-                   (Binary)SoftmaxCrossEntropy,
-                   (Binary)BinaryCrossEntropyWithLogits,
-                   (Binary)MeanSquaredError,
-                   (Binary)MeanAbsoluteError,
-                   (Binary)HingeLoss,
-                   (Binary)KlDivergence}) {
+                   (Binary)DivNoNan}) {
     n.Pairs([&](const Value& a, const Value& b) { n.Read(f(a, b)); });
     n.Each([&](const Value& a) {
       for (double number : kNumbers) n.Read({f(a, number), f(number, a)});
     });
     n.Read(f(1, 2));
   }
+  const auto losses = [](const Operand& a, const Operand& b, const Value& weights, Reduction reduction) {
+    return std::vector<Value>{
+        SparseSoftmaxCrossEntropy(a, b, {reduction, weights, 0.5, INT64_MIN}),
+        SoftmaxCrossEntropy(a, b, {reduction, weights, 0.5}),
+        BinaryCrossEntropyWithLogits(a, b, {reduction, weights, NAN}),
+        MeanSquaredError(a, b, {reduction, weights}),
+        MeanAbsoluteError(a, b, {reduction, weights}),
+        LogCoshLoss(a, b, {reduction, weights}),
+        PoissonLoss(a, b, {reduction, weights}),
+        HingeLoss(a, b, {reduction, weights}),
+        KlDivergence(a, b, {reduction, weights}),
+        CosineDistance(a, b, {reduction, weights}),
+        TripletMarginLoss(a, b, a, NAN, {reduction, weights}),
+        TripletMarginLoss(a, b, b, 1, {reduction, weights}),
+        CountInvalidLabels(a, b, INT64_MAX),
+        CorrectLabels(a, b),
+    };
+  };
+  n.Pairs([&](const Value& a, const Value& b) {
+    for (const Reduction reduction :
+         {Reduction::kMean, Reduction::kWeightedMean, Reduction::kSum, Reduction::kNone}) {
+      for (const Value& weights : {Value(), a, b}) n.Read(losses(a, b, weights, reduction));
+    }
+  });
+  n.Each([&](const Value& a) {
+    for (double number : kNumbers) {
+      n.Read(losses(a, number, {}, Reduction::kMean));
+      n.Read(losses(number, a, a, Reduction::kSum));
+    }
+  });
   n.Pairs([&](const Value& a, const Value& b) {
     n.Read({Select(a, b, b), Select(a, 1.0, b), Select(a, 1, 2), Accuracy(a, b), HuberLoss(a, b, NAN),
             MovingAverage(a, b, INFINITY), RmsNorm(a, b, -1), LayerNorm(a, b, b, NAN), MatMul(a, b),
@@ -273,6 +296,7 @@ TEST(NonsenseTest, GeneratedValues) {
                 RandomBernoulli(n.g, type, 0, 0, 2), RandomInt(n.g, type, 0, 0, i, i)});
         n.Read(n.g.Input("x", dtype, shape, {"batch"}));
         n.Read(n.g.Var("", GlorotUniform(shape, dtype), {"batch", "batch"}));
+        n.Read(n.g.Var("q", Orthogonal(shape, NAN, dtype), {"batch", "batch"}));
         n.Read(n.g.Var("w", Zeros(shape, dtype), {OPEN}));
       }
     }
@@ -289,6 +313,16 @@ TEST(NonsenseTest, LayersAndOptimizers) {
       n.Read({Dense(n.g, name, i, i)(x), Conv2D(n.g, name, i, 3, {i, 3})(x), Conv2D(n.g, "c", 3, 3, {})(x),
               LayerNormLayer(n.g, name, i)(x), Embedding(n.g, name, i, i)(x), RmsNormLayer(n.g, name, i)(x),
               MultiHeadAttention(n.g, name, i, i)(x), FeedForward(n.g, name, i, i)(x)});
+      n.Read({Conv1D(n.g, name, i, i, {i}, {.groups = i})(x), Conv3D(n.g, name, 3, i, {3, i, 3})(x),
+              Conv2DTranspose(n.g, name, i, 3, {i, i}, {.groups = i})(x),
+              DepthwiseConv2D(n.g, name, i, {3, 3}, {.multiplier = i})(x), GlobalAvgPool(x), GlobalMaxPool(x),
+              BatchNormLayer(n.g, name, i)(x), BatchNormLayer(n.g, name, i, {.momentum = NAN})(x),
+              BatchNormLayer(n.g, name, 6, {.epsilon = NAN, .scale = false, .unbiased = true})(x),
+              GroupNormLayer(n.g, name, i, i)(x), DropoutLayer(n.g, name, 0.5)(x),
+              DropoutLayer(n.g, "", NAN)(x)});
+      const LstmResult lstm = Lstm(n.g, name, i, i)(x, {x, x});
+      n.Read({lstm.sequence, lstm.state, lstm.cell, SimpleRnn(n.g, name, 6, i)(x).state,
+              Gru(n.g, name, i, i)(x, x).sequence, Gru(n.g, "gru", 6, 6)(x, x).sequence});
       n.Read(MeanOverMicrobatches(i, {x, x}, [](const Values& parts) { return parts[0]; }));
     });
   }

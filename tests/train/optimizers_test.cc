@@ -1,5 +1,6 @@
 #include "meshwork/train/optimizers.h"
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <string>
@@ -10,8 +11,10 @@
 #include "meshwork/control/control_flow.h"
 #include "meshwork/ir/program.h"
 #include "meshwork/ops/ops.h"
+#include "meshwork/train/averages.h"
 #include "meshwork/train/initializers.h"
 #include "meshwork/train/layers.h"
+#include "meshwork/train/metrics.h"
 #include "meshwork/train/session.h"
 
 namespace meshwork {
@@ -270,6 +273,209 @@ TEST(OptimizersTest, TakeAFormulaOfYourOwn) {
   ASSERT_TRUE(session.Run({}).ok());
   EXPECT_THAT(ValuesOf(session, "w"), ElementsAre(-3, -3, -3));
   EXPECT_THAT(ValuesOf(session, "last/g/w"), ElementsAre(2, 4, 6));
+}
+
+// ---- Chosen variables, groups and rates.
+
+// loss = sum(a²) + sum(b²), f64[2] each: gradients 2 a and 2 b.
+struct TwoWeights {
+  explicit TwoWeights(Graph& g)
+      : a(g.Var("layer/a", Filled(1, {2}, F64), {UNSHARDED})),
+        b(g.Var("layer/b", Filled(2, {2}, F64), {UNSHARDED})),
+        loss(ReduceSum(Square(a), {0}) + ReduceSum(Square(b), {0})) {}
+
+  Variable a, b;
+  Value loss;
+};
+
+// Of the variable, after one step; all of its elements are the same.
+double AfterAStep(Graph& g, const std::string& name, const Feeds& feeds = {}) {
+  absl::StatusOr<Session> session = Session::Create(g);
+  if (!session.ok() || !session->Run(feeds).ok()) return NAN;
+  return ValuesOf(*session, name)[0];
+}
+
+TEST(OptimizersTest, UpdateTheVariablesThatAreNamedAndNoOther) {
+  for (const bool by_container : {false, true}) {
+    Graph g = OnTwo();
+    const TwoWeights w(g);
+    if (by_container) Sgd({.learning_rate = 0.25}).Minimize(w.loss, std::vector<Variable>{w.b});
+    else Sgd({.learning_rate = 0.25}).Minimize(w.loss, {w.b});
+    EXPECT_EQ(AfterAStep(g, "layer/a"), 1);
+    EXPECT_EQ(AfterAStep(g, "layer/b"), 1);
+  }
+}
+
+// As in a GAN: each of two players has a loss and an Adam of its own.
+TEST(OptimizersTest, TwoOfOneKindCanBeInOneGraph) {
+  Graph g = OnTwo();
+  const TwoWeights w(g);
+  Adam({}).Minimize(w.loss, {w.a});
+  Adam({}).Minimize(w.loss * -1.0, {w.b});
+  Session session = Session::Create(g).value();
+  EXPECT_THAT(session.variable_names(),
+              ElementsAre("layer/a", "layer/b", "adam/step", "adam/m/layer/a", "adam/v/layer/a",
+                          "adam_1/step", "adam_1/m/layer/b", "adam_1/v/layer/b"));
+  ASSERT_TRUE(session.Run({}).ok());
+  EXPECT_NEAR(ValuesOf(session, "layer/a")[0], 1 - 1e-3, 1e-9);
+  EXPECT_NEAR(ValuesOf(session, "layer/b")[0], 2 + 1e-3, 1e-9);
+}
+
+TEST(OptimizersTest, CallTheirStateAsTheUserDoes) {
+  Graph g = OnTwo();
+  Momentum({.name = "players/first"}).Minimize(Parabola(g));
+  EXPECT_THAT(Session::Create(g)->variable_names(), ElementsAre("w", "players/first/m/w"));
+}
+
+TEST(OptimizersTest, LeaveWhatIsNotTrainable) {
+  Graph g = OnTwo();
+  const Variable frozen = g.Var("frozen", Filled(3, {2}, F64), {UNSHARDED}, {.trainable = false});
+  const Variable w = g.Var("w", Filled(1, {2}, F64), {UNSHARDED});
+  Sgd({.learning_rate = 0.25}).Minimize(ReduceSum(frozen * Square(w), {0}), {frozen, w});
+  EXPECT_EQ(AfterAStep(g, "frozen"), 3);
+  EXPECT_EQ(AfterAStep(g, "w"), 1 - 0.25 * 3 * 2);
+}
+
+TEST(OptimizersTest, TreatGroupsOtherwise) {
+  Graph g = OnTwo();
+  const TwoWeights w(g);
+  Sgd({.learning_rate = 0.5,
+       .weight_decay = 0.5,
+       .groups = {{.pattern = "*/a", .learning_rate = 0.25, .weight_decay = 0}}})
+      .Minimize(w.loss);
+  EXPECT_EQ(AfterAStep(g, "layer/a"), 1 - 0.25 * 2);
+  EXPECT_EQ(AfterAStep(g, "layer/b"), 2 - 0.5 * (4 + 0.5 * 2));
+}
+
+TEST(OptimizersTest, TheLastGroupThatFitsCounts) {
+  Graph g = OnTwo();
+  const TwoWeights w(g);
+  Momentum({.learning_rate = 0.5,
+            .groups = {{.pattern = "layer/*", .learning_rate = 0.25}, {.pattern = "*/b", .frozen = true}}})
+      .Minimize(w.loss);
+  EXPECT_EQ(AfterAStep(g, "layer/a"), 1 - 0.25 * 2);
+  EXPECT_EQ(AfterAStep(g, "layer/b"), 2);
+  EXPECT_THAT(Session::Create(g)->variable_names(), ElementsAre("layer/a", "layer/b", "momentum/m/layer/a"));
+}
+
+// What one optimizer freezes, another one may update: the players of a game.
+TEST(OptimizersTest, FrozenWeightsMayBelongToAnotherOptimizer) {
+  Graph g = OnTwo();
+  const TwoWeights w(g);
+  Sgd({.learning_rate = 0.25, .groups = {{.pattern = "*/b", .frozen = true}}}).Minimize(w.loss);
+  Sgd({.learning_rate = 0.5, .groups = {{.pattern = "*/a", .frozen = true}}}).Minimize(w.loss);
+  EXPECT_EQ(AfterAStep(g, "layer/a"), 1 - 0.25 * 2);
+  EXPECT_EQ(AfterAStep(g, "layer/b"), 2 - 0.5 * 4);
+}
+
+// Gradients [2,2] and [4,4]: norms of sqrt(8) and sqrt(32).
+TEST(OptimizersTest, ClipAGroupByItsOwnNorm) {
+  Graph g = OnTwo();
+  const TwoWeights w(g);
+  Sgd({.learning_rate = 1, .clip_norm = 1, .groups = {{.pattern = "*/b", .clip_norm = 0.5}}})
+      .Minimize(w.loss);
+  EXPECT_NEAR(AfterAStep(g, "layer/a"), 1 - 2 / std::sqrt(8), 1e-14);
+  EXPECT_NEAR(AfterAStep(g, "layer/b"), 2 - 0.5 * 4 / std::sqrt(32), 1e-14);
+}
+
+TEST(OptimizersTest, ApplyGradientsThatTheUserHasChanged) {
+  Graph g = OnTwo();
+  const TwoWeights w(g);
+  std::vector<VariableGradient> gradients = VariableGradients(w.loss);
+  ASSERT_EQ(gradients.size(), 2u);
+  for (VariableGradient& gradient : gradients) gradient.gradient = gradient.gradient * 0.5;
+  Sgd({.learning_rate = 0.5}).ApplyGradients(gradients);
+  EXPECT_EQ(AfterAStep(g, "layer/a"), 1 - 0.5 * 1);
+  EXPECT_EQ(AfterAStep(g, "layer/b"), 2 - 0.5 * 2);
+}
+
+TEST(OptimizersTest, GiveTheNormTheRateAndTheStep) {
+  Graph g = OnTwo();
+  const TwoWeights w(g);
+  const Minimized minimized =
+      Adam({.learning_rate = PolynomialDecay({.initial = 1, .steps = 4}), .clip_norm = 1}).Minimize(w.loss);
+  g.Output("norm", minimized.gradient_norm());
+  g.Output("rate", minimized.learning_rate());
+  g.Output("step", minimized.step());
+  Session session = Session::Create(g).value();
+  const StepResult first = session.Run({}).value(), second = session.Run({}).value();
+  EXPECT_NEAR(first.scalar("norm").value(), std::sqrt(8 + 32), 1e-14);
+  EXPECT_EQ(first.scalar("rate").value(), 1);
+  EXPECT_EQ(second.scalar("rate").value(), 0.75);
+  EXPECT_EQ(first.scalar("step").value(), 1);
+  EXPECT_EQ(second.scalar("step").value(), 2);
+}
+
+TEST(OptimizersTest, GiveARateThatIsANumber) {
+  Graph g = OnTwo();
+  g.Output("rate", Sgd({.learning_rate = 0.125}).Minimize(Parabola(g)).learning_rate());
+  EXPECT_EQ(Session::Create(g)->Run({})->scalar("rate").value(), 0.125);
+}
+
+TEST(OptimizersTest, TakeARateThatIsFed) {
+  for (const DType dtype : {F32, F64}) {
+    Graph g = OnTwo();
+    const TwoWeights w(g);
+    AdamW({.learning_rate = g.Input("rate", dtype, {}, {}), .epsilon = 0, .weight_decay = 0.5})
+        .Minimize(w.loss);
+    Tensor rate({dtype, {}});
+    if (dtype == F32) rate.mutable_values<float>()[0] = 0.25;
+    else rate.mutable_values<double>()[0] = 0.25;
+    EXPECT_NEAR(AfterAStep(g, "layer/a", {{"rate", rate}}), 1 - 0.25 * (1 + 0.5), 1e-12);
+  }
+}
+
+// The state of a schedule is the optimizer's step, so a rate goes on where a checkpoint has left it.
+TEST(OptimizersTest, CountStepsForASchedule) {
+  Graph g = OnTwo();
+  Sgd({.learning_rate = RateSchedule([](const Value& step) { return 0.125 * (step + 1.0); })})
+      .Minimize(Parabola(g));
+  Session session = Session::Create(g).value();
+  EXPECT_THAT(session.variable_names(), ElementsAre("w", "sgd/step"));
+  ASSERT_TRUE(session.Run({}).ok());
+  EXPECT_THAT(ValuesOf(session, "w"), ElementsAre(1.75, 1.5, 1.25));
+  ASSERT_TRUE(session.Run({}).ok());
+  EXPECT_THAT(ValuesOf(session, "w"), ElementsAre(1.3125, 0.75, 0.3125));
+}
+
+// ---- Averages.
+
+TEST(AverageWeightsTest, FollowTheWeights) {
+  for (const bool warm_up : {false, true}) {
+    Graph g = OnTwo();
+    const TwoWeights w(g);
+    Sgd({.learning_rate = 0.125}).Minimize(w.loss);
+    AverageWeights(g, {.decay = 0.25, .warm_up = warm_up});
+    Session session = Session::Create(g).value();
+    EXPECT_THAT(session.variable_names(),
+                ElementsAre("layer/a", "layer/b", "ema/step", "ema/layer/a", "ema/layer/b"));
+    double a = 1, average = 0;
+    for (int t = 1; t <= 6; ++t) {
+      ASSERT_TRUE(session.Run({}).ok());
+      a *= 0.75;
+      const double decay = t == 1 ? 0 : warm_up ? std::min(0.25, (1.0 + t) / (10.0 + t)) : 0.25;
+      average = decay * average + (1 - decay) * a;
+      EXPECT_NEAR(ValuesOf(session, "layer/a")[1], a, 1e-15);
+      EXPECT_NEAR(ValuesOf(session, "ema/layer/a")[1], average, 1e-15);
+    }
+  }
+}
+
+// What optimizers and metrics keep is updated, too, and no weight.
+TEST(AverageWeightsTest, LeaveOutState) {
+  Graph g = OnTwo();
+  const TwoWeights w(g);
+  Momentum({}).Minimize(w.loss);
+  MeanMetric(g, "loss").Update(w.loss);
+  EXPECT_EQ(AverageWeights(g).size(), 2u);
+}
+
+TEST(AverageWeightsTest, CanBeOfSomeWeights) {
+  Graph g = OnTwo();
+  const TwoWeights w(g);
+  Adam({}).Minimize(w.loss);
+  EXPECT_EQ(AverageWeights({w.b}, {.name = "slow"}).size(), 1u);
+  EXPECT_EQ(Session::Create(g)->variable_names().back(), "slow/layer/b");
 }
 
 }  // namespace

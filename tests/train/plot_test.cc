@@ -128,7 +128,7 @@ TEST(MovingMeanTest, AveragesWhatIsAround) {
 }
 
 // y is a parabola, with a gap after the first points.
-LineChart Example() {
+LineChart ExampleChart() {
   LineChart chart{.title = "A <chart>", .note = "of two panels", .x_label = "step"};
   std::vector<SvgPoint> raw, tests;
   for (int i = 0; i <= 20; ++i) raw.push_back({i * 2.0, 1 + (20 - i) * (20 - i) / 100.0 + (i % 2) * 0.3});
@@ -150,10 +150,10 @@ size_t Count(const std::string& text, std::string_view what) {
   return count;
 }
 
-TEST(LineChartTest, DrawsPanelsSideBySide) { ExpectGolden("train/chart.svg", Example().ToSvg()); }
+TEST(LineChartTest, DrawsPanelsSideBySide) { ExpectGolden("train/chart.svg", ExampleChart().ToSvg()); }
 
 TEST(LineChartTest, ValuesThatAreNoneAreGapsAndSaid) {
-  const std::string svg = Example().ToSvg();
+  const std::string svg = ExampleChart().ToSvg();
   EXPECT_THAT(svg, HasSubstr(">1 value not finite, left out<"));
   EXPECT_THAT(svg, HasSubstr(">no values<"));
   EXPECT_THAT(svg, Not(HasSubstr("nan")));

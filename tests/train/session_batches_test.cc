@@ -1,7 +1,9 @@
 // Short leading batches: a session computes of fewer rows what a program for that many rows computes.
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "gmock/gmock.h"
@@ -162,6 +164,27 @@ TEST(SessionTest, WhatIsNoBatchDoesNotShrinkWithIt) {
       const StepResult want = run(4).value();
       ASSERT_TRUE(got.ok()) << got.status();
       ExpectNear(got->Get("y").value(), want.Get("y").value());
+    }
+  }
+}
+
+// The images have as many rows as the batch, and are made larger: by the data, not by its size, one dim is the batch.
+TEST(SessionBatchesTest, UpsampledImagesOfTheBatchsSizeTakeAnyBatch) {
+  for (const auto& [mesh, batch] : {std::pair("batch=1", 8), {"batch=2", 8}, {"batch=2", 4}}) {
+    SCOPED_TRACE(fmt::format("{} of {}", mesh, batch));
+    Graph g(Mesh::VirtualCpus(mesh).value());
+    const Value x = g.Input("x", F64, {batch, 4, 4, 2}, {"batch", UNSHARDED, UNSHARDED, UNSHARDED});
+    g.Output("y", Relu(Upsample(x, {2, 2})));
+    Session session = Session::Create(g).value();
+    for (int64_t rows : {3, 8, 11}) {
+      const Tensor images = Rough(Type{F64, {rows, 4, 4, 2}});
+      const Tensor y = session.Predict({{"x", images}}, {"y"})->Get("y").value();
+      ASSERT_EQ(y.shape(), (Shape{rows, 8, 8, 2}));
+      for (int64_t n = 0; n < rows; ++n)
+        for (int64_t i = 0; i < 8; ++i)
+          for (int64_t j = 0; j < 8; ++j)
+            for (int64_t c = 0; c < 2; ++c)
+              EXPECT_EQ(y.At({n, i, j, c}).value(), std::max(images.At({n, i / 2, j / 2, c}).value(), 0.0));
     }
   }
 }

@@ -168,6 +168,18 @@ TEST_F(SessionCheckpointsTest, OneDomainWithoutTheFolderFailsAll) {
   EXPECT_THAT(errors[0], HasSubstr("domain 1: " + Path("elsewhere")));
 }
 
+// Otherwise the first would wait for the blocks of the second until its deadline.
+TEST_F(SessionCheckpointsTest, FoldersOfTheirOwnAreRefused) {
+  std::vector<std::string> errors(2);
+  InDomainsOf(2, [&](Transport* end) {
+    Session session = Session::Create(SavedTraining("batch=2"), SavedOptions(end)).value();
+    const std::string path = end->domain() == 0 ? Path("runs") : Path("elsewhere");
+    errors[static_cast<size_t>(end->domain())] = MessageOf(session.Save(path, {.step = 1}));
+    TrainSteps(session, 0, 1);  // training goes on
+  });
+  EXPECT_THAT(errors, testing::Each(HasSubstr("all processes must see one folder")));
+}
+
 TEST_F(SessionCheckpointsTest, AnotherModelIsRefusedInAllDomains) {
   Save("batch=2", 1, 1);
   std::vector<std::string> errors(2);

@@ -44,7 +44,8 @@ TEST(SessionTest, AStepIsBoundToAShortBatchAndSurvivesAMove) {
 TEST(SessionTest, BindingRefusesTheFeedsThatRunRefuses) {
   Session session = Session::Create(Classifier("batch=2", 6)).value();
   EXPECT_EQ(MessageOf(session.Bind({{"x", Examples(6)["x"]}}).status()),
-            "Run: feed \"y\" is missing; step(x: f64[6,3], y: i32[6]) takes every input at every step.");
+            "Run: feed \"y\" is missing; step(x: f64[6,3], y: i32[6]) takes every input at every step: "
+            "feed it, or drop an input that nothing reads.");
 }
 
 // ---- Feeds.
@@ -61,9 +62,11 @@ TEST(SessionTest, RefusesFeedsThatDoNotFitAndKeepsItsState) {
   const Tensor x = Examples(6)["x"], y = Examples(6)["y"];
 
   EXPECT_EQ(RunError(session, {{"x", x}}),
-            "Run: feed \"y\" is missing; step(x: f64[6,3], y: i32[6]) takes every input at every step.");
+            "Run: feed \"y\" is missing; step(x: f64[6,3], y: i32[6]) takes every input at every step: "
+            "feed it, or drop an input that nothing reads.");
   EXPECT_EQ(RunError(session, {}),
-            "Run: feed \"x\" is missing; step(x: f64[6,3], y: i32[6]) takes every input at every step.");
+            "Run: feed \"x\" is missing; step(x: f64[6,3], y: i32[6]) takes every input at every step: "
+            "feed it, or drop an input that nothing reads.");
   EXPECT_EQ(RunError(session, {{"x", x}, {"y", y}, {"yy", y}}),
             "Run: feed \"yy\" is no input of step(x: f64[6,3], y: i32[6]); did you mean \"y\"?");
   EXPECT_EQ(RunError(session, {{"x", x}, {"y", y}, {"labels", y}}),
@@ -72,13 +75,15 @@ TEST(SessionTest, RefusesFeedsThatDoNotFitAndKeepsItsState) {
             "Run: feed \"w\" is a variable; the program keeps its value; set it between steps (Session::Set, "
             "or Pack).");
   EXPECT_EQ(RunError(session, {{"x", Tensor()}, {"y", y}}),
-            "Run: feed \"x\": Tensor: it has no elements yet; a default-constructed Tensor is empty.");
+            "Run: feed \"x\": Tensor: it has no elements yet; a default-constructed Tensor is empty, "
+            "make one by Tensor::From or Tensor::Zeros.");
   EXPECT_EQ(RunError(session, {{"x", Tensor::From<double>({4, 3}, {1})}, {"y", y}}),
             "Run: feed \"x\": Tensor: 1 value for a f64[4,3], which has 12 elements; give one for each.");
   // Longer than the program's batch, and two lengths.
   EXPECT_EQ(
       RunError(session, Examples(7)),
-      "Run: feed \"x\" is f64[7,3]; the program takes f64[6,3], compile it for this shape or feed that one.");
+      "Run: feed \"x\" is f64[7,3]; the program takes f64[6,3], compile it for this shape or feed that one; "
+      "of more rows, feed 6 at a time.");
   EXPECT_EQ(
       RunError(session, {{"x", x.Rows(0, 4)}, {"y", y}}),
       "Run: feed \"x\" is f64[4,3]; the program takes f64[6,3], compile it for this shape or feed that one.");
@@ -104,7 +109,8 @@ TEST(SessionTest, RefusesFeedsThatDoNotFitAndKeepsItsState) {
       RunError(session, {{"x", Tensor::Zeros({F32, {6, 3}})}, {"y", y}}),
       "Run: feed \"x\" is f32[6,3]; the program takes f64[6,3], convert it or cast inside the program.");
   EXPECT_EQ(MessageOf(session.Evaluate({{"x", x}}).status()),
-            "Run: feed \"y\" is missing; evaluate(x: f64[6,3], y: i32[6]) takes every input at every step.");
+            "Run: feed \"y\" is missing; evaluate(x: f64[6,3], y: i32[6]) takes every input at every step: "
+            "feed it, or drop an input that nothing reads.");
 
   ExpectBitwiseEqual(StateOf(session), before);
   EXPECT_TRUE(session.Run(Examples(6)).ok());

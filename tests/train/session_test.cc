@@ -51,6 +51,19 @@ TEST(SessionTest, RunsAProgramWithoutInputs) {
   EXPECT_EQ(session.Get("n")->Scalar().value(), 7);
 }
 
+TEST(SessionTest, IsFedNumbersAsScalars) {
+  Graph g(Mesh::VirtualCpus("batch=2").value());
+  Value x = g.Input("x", F32, {2}, {"batch"});
+  Value rate = g.Input("rate", F32, {}, {});
+  g.Output("scaled", x * rate);
+  Session session = Session::Create(g).value();
+  const StepResult result = session.Run({{"x", Tensor::From<float>({2}, {1, 2})}, {"rate", 0.5f}}).value();
+  EXPECT_THAT(result.Get("scaled")->values<float>(), ElementsAre(0.5f, 1));
+  // 0.5 is an f64, which no f32 is fed with.
+  EXPECT_THAT(MessageOf(session.Run({{"x", Tensor::From<float>({2}, {1, 2})}, {"rate", 0.5}}).status()),
+              HasSubstr("f64[]"));
+}
+
 TEST(SessionTest, NamesTheOutputThatIsNotThere) {
   Session session = Session::Create(Classifier("batch=2", 6)).value();
   const StepResult result = session.Run(Examples(6)).value();
@@ -65,6 +78,25 @@ TEST(SessionTest, AScalarHasOneElement) {
   Session session = Session::Create(Classifier("batch=2", 6)).value();
   EXPECT_EQ(MessageOf(session.Run(Examples(6))->scalar("logits").status()),
             "output \"logits\": Tensor: a f64[6,4] has 24 elements; Scalar() reads tensors of one.");
+}
+
+// ---- Where variables lie.
+
+TEST(SessionTest, SaysWhereAVariableLies) {
+  Session session = Session::Create(Classifier("batch=2,model=2", 6)).value();
+  EXPECT_EQ(session.LayoutOf("w")->ToString(), "{_,model}");
+  const std::vector<Shard> shards = session.Shards("w").value();
+  ASSERT_EQ(shards.size(), 4u);
+  const Tensor whole = session.Get("w").value();
+  for (const Shard& shard : shards) {
+    EXPECT_EQ(BlockToString(shard.box), shard.device % 2 == 0 ? "[0:3,0:2]" : "[0:3,2:4]");
+    for (int64_t i = 0; i < 3; ++i)
+      for (int64_t j = 0; j < 2; ++j)
+        EXPECT_EQ(shard.tensor.values<double>()[i * 2 + j],
+                  whole.values<double>()[i * 4 + shard.box[1].start + j]);
+  }
+  EXPECT_EQ(MessageOf(session.LayoutOf("v").status()), MessageOf(session.Get("v").status()));
+  EXPECT_EQ(MessageOf(session.Shards("v").status()), MessageOf(session.Get("v").status()));
 }
 
 // ---- Evaluate.
@@ -102,11 +134,12 @@ TEST(SessionTest, ReportsAllMistakesOfTheGraphAtOnce) {
       fmt::format(
           "Input \"x\" (session_test.cc:{}): Layout {{bach,_}}: mesh [batch=2] has no axis \"bach\"; did "
           "you mean \"batch\"?\n"
-          "matmul (session_test.cc:{}): k differs: a is f32[6,3] (k=3), b is f32[6,3] (k=6).\n"
-          "Sgd (session_test.cc:{}): the loss depends on no float variable; there is nothing to "
-          "minimize.\n"
-          "Adam (session_test.cc:{}): the loss depends on no float variable; there is nothing to "
-          "minimize.",
+          "matmul (session_test.cc:{}): k differs: a is f32[6,3] (k=3), b is f32[6,3] (k=6); "
+          "transpose_b=true takes it transposed.\n"
+          "Sgd (session_test.cc:{}): the loss depends on no float variable that is trainable; compute it "
+          "from some, and not behind StopGradient.\n"
+          "Adam (session_test.cc:{}): the loss depends on no float variable that is trainable; compute it "
+          "from some, and not behind StopGradient.",
           line, line + 2, line + 4, line + 5));
 }
 
@@ -145,8 +178,10 @@ TEST(SessionTest, ExplainsEveryCollective) {
   Value x = g.Input("x", F32, {6, 4}, {"batch", UNSHARDED});
   const int line = __LINE__ + 1;
   g.Output("sum", ReduceSum(x, {0}));
+  const Session session = Session::Create(g).value();
+  EXPECT_THAT(session.Explain({.search = true}), testing::StartsWith(session.Explain()));
   EXPECT_EQ(
-      Session::Create(g)->Explain(),
+      session.Explain({.search = true}),
       fmt::format(
           "step on mesh [batch=2], 1 collective:\n"
           "  1. all_reduce over (batch): f32[4] {{_ | sum:batch}}, 16 B on the wire per device\n"

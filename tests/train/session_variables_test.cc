@@ -41,9 +41,11 @@ TEST(SessionTest, RefusesToSetWhatDoesNotFit) {
   EXPECT_EQ(MessageOf(session.Set("w", Tensor::Zeros({F64, {4, 3}}))),
             "variable \"w\": Pack: a f64[4,3] cannot fill a f64[3,4] {_,_}; dtype and shape must agree.");
   EXPECT_EQ(MessageOf(session.Set("w", Tensor::Zeros({F32, {3, 4}}))),
-            "variable \"w\": Pack: a f32[3,4] cannot fill a f64[3,4] {_,_}; dtype and shape must agree.");
+            "variable \"w\": Pack: a f32[3,4] cannot fill a f64[3,4] {_,_}; dtype and shape must agree, and "
+            "Tensor::Cast makes f64 of it.");
   EXPECT_EQ(MessageOf(session.Set("w", Tensor())),
-            "variable \"w\": Pack: Tensor: it has no elements yet; a default-constructed Tensor is empty.");
+            "variable \"w\": Pack: Tensor: it has no elements yet; a default-constructed Tensor is empty, "
+            "make one by Tensor::From or Tensor::Zeros.");
   EXPECT_EQ(MessageOf(session.Set("v", Tensor::Zeros({F64, {3, 4}}))),
             "Session: there is no variable \"v\"; the variables are b, w.");
   EXPECT_EQ(session.Set("v", Tensor()).code(), absl::StatusCode::kNotFound);

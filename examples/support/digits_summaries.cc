@@ -1,0 +1,81 @@
+#include "examples/support/digits_summaries.h"
+
+#include <string>
+#include <utility>
+
+#include "examples/support/digits_weights.h"
+#include "meshwork/base/clock.h"
+#include "meshwork/base/status.h"
+
+namespace meshwork {
+namespace {
+
+constexpr int64_t kEvery = 10;                 // steps
+constexpr int64_t kImages = 32, kColumns = 8;  // of the panel
+constexpr int64_t kSide = 28;                  // of an image
+
+}  // namespace
+
+absl::StatusOr<DigitsSummaries> DigitsSummaries::Create(const DigitsModel& model, const Graph& graph,
+                                                        const Session& session, const Data& data,
+                                                        const DigitsOptions& options) {
+  DigitsSummaries summaries(model, session, data, options);
+  const std::string& dir = options.tensorboard;
+  if (Transport* const transport = options.run.processes->transport(); transport != nullptr)
+    MESHWORK_RETURN_IF_ERROR(
+        Agree(*transport, "--tensorboard", std::string(dir.empty() ? "is not given" : "is given")));
+  if (dir.empty() || !options.run.is_chief()) return summaries;
+  absl::StatusOr<SummaryWriter> log = SummaryWriter::Create(dir);
+  if (!log.ok()) return Annotate(log.status(), "--tensorboard: ");
+  summaries.log_ = *std::move(log);
+  summaries.Note(summaries.log_->Graph(graph));
+  return summaries;
+}
+
+void DigitsSummaries::Note(const absl::Status& status) {
+  if (status.ok() || has_failed_) return;
+  has_failed_ = true;
+  fmt::print(stderr, "{}: --tensorboard: {} The training goes on.\n", model_.program, MessageOf(status));
+}
+
+void DigitsSummaries::BeginEpoch(const BatchOptions& batches, int64_t steps_done) {
+  if (!log_.has_value()) return;
+  const BatchOptions shown = {
+      .batch_size = kImages, .shuffle_seed = batches.shuffle_seed, .epoch = batches.epoch};
+  for (const Batch& batch : data_.digits.train.Batches(shown)) {
+    const absl::StatusOr<Tensor> panel =
+        ImageGrid(batch["image"].Reshaped({batch.rows(), kSide, kSide}), kColumns);
+    Note(panel.ok() ? log_->Image("inputs/first_of_the_epoch", *panel, steps_done) : panel.status());
+    break;
+  }
+  timed_step_ = steps_done;
+  timed_at_ = SteadySeconds();
+}
+
+void DigitsSummaries::Step(int64_t step, double loss, double accuracy) {
+  if (!log_.has_value() || step % kEvery != 0) return;
+  Note(log_->Scalar("train/loss", loss, step));
+  Note(log_->Scalar("train/accuracy", accuracy, step));
+  const double now = SteadySeconds();
+  if (now > timed_at_)
+    Note(log_->Scalar("train/steps_per_second", static_cast<double>(step - timed_step_) / (now - timed_at_),
+                      step));
+  timed_step_ = step;
+  timed_at_ = now;
+}
+
+absl::Status DigitsSummaries::EndEpoch(int64_t step, double test_loss, double test_accuracy) {
+  if (options_.tensorboard.empty()) return absl::OkStatus();
+  MESHWORK_ASSIGN_OR_RETURN(const Weights weights, WeightsOf(model_, session_));
+  if (!log_.has_value()) return absl::OkStatus();
+  Note(log_->Scalar("test/loss", test_loss, step));
+  Note(log_->Scalar("test/accuracy", test_accuracy, step));
+  for (const auto& [name, tensor] : weights) Note(log_->Histogram(name, tensor, step));
+  return absl::OkStatus();
+}
+
+void DigitsSummaries::Close() {
+  if (log_.has_value()) Note(log_->Close());
+}
+
+}  // namespace meshwork

@@ -1,0 +1,51 @@
+// What --tensorboard asks for: loss, accuracy and speed of the training, its weights, images and program, for TensorBoard.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "examples/support/digits_data.h"
+#include "examples/support/digits_options.h"
+#include "meshwork.h"
+
+namespace meshwork {
+
+// Without --tensorboard all of it does nothing. The chief writes; a disk that fails does not end the training: it is said
+// once on standard error.
+class DigitsSummaries {
+ public:
+  // Writes the program. All processes must call it. Errors: those of SummaryWriter::Create; some processes have
+  // --tensorboard, and others have not.
+  static absl::StatusOr<DigitsSummaries> Create(const DigitsModel& model, const Graph& graph,
+                                                const Session& session, const Data& data,
+                                                const DigitsOptions& options);
+
+  // Before an epoch: its first images.
+  void BeginEpoch(const BatchOptions& batches, int64_t steps_done);
+  // After each step: every tenth writes what its batch gave, and the speed since the last one.
+  void Step(int64_t step, double loss, double accuracy);
+  // After an epoch and its test: these, and the weights. All processes must call it. Errors: those of WeightsOf.
+  absl::Status EndEpoch(int64_t step, double test_loss, double test_accuracy);
+  // After the last one.
+  void Close();
+
+ private:
+  DigitsSummaries(const DigitsModel& model, const Session& session, const Data& data,
+                  const DigitsOptions& options)
+      : model_(model), session_(session), data_(data), options_(options) {}
+  // Says what went wrong, the first time.
+  void Note(const absl::Status& status);
+
+  const DigitsModel& model_;
+  const Session& session_;
+  const Data& data_;
+  const DigitsOptions& options_;
+  std::optional<SummaryWriter> log_;  // the chief's
+  bool has_failed_ = false;
+  int64_t timed_step_ = 0;  // the speed is measured from here on
+  double timed_at_ = 0;
+};
+
+}  // namespace meshwork

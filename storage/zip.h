@@ -1,0 +1,66 @@
+// Zip archives, as .npz files are: members that are stored or deflated.
+//
+//   MESHWORK_ASSIGN_OR_RETURN(const ZipFile zip, ZipFile::Open("weights.npz"));
+//   for (const ZipMember& member : zip.members()) {
+//     MESHWORK_ASSIGN_OR_RETURN(std::unique_ptr<ByteSource> bytes, zip.Read(member));
+//     …
+//
+// The format is PKWARE's APPNOTE.TXT 6.3.10, of which are read: archives in one piece, methods 0 (stored) and 8 (deflate),
+// ZIP64. Not read: what is encrypted, split, or compressed otherwise. Written are stored members, without a date, so that
+// equal members make equal files.
+//
+// Only this room uses it. Const functions may be called concurrently.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "meshwork/storage/byte_source.h"
+#include "meshwork/storage/file.h"
+
+namespace meshwork {
+
+struct ZipMember {
+  std::string name;  // any bytes; no path to write to
+  bool deflated = false;
+  uint32_t crc = 0;
+  int64_t packed_size = 0;  // bytes in the file
+  int64_t size = 0;         // bytes that they unpack to
+  int64_t header = 0;       // where its local header is
+};
+
+class ZipFile {
+ public:
+  // Reads the list of members, and checks that they can be: inside of the file, together no longer than it, and none
+  // unpacking to more than deflate allows. Errors: the file cannot be read; it is no such archive.
+  static absl::StatusOr<ZipFile> Open(const std::string& path);
+
+  const std::vector<ZipMember>& members() const { return members_; }
+  // The bytes of a member. Together with its last byte it is checked that there are no more and that the CRC is right.
+  // Keeps a pointer to this ZipFile. Errors: it is damaged.
+  absl::StatusOr<std::unique_ptr<ByteSource>> Read(const ZipMember& member) const;
+
+ private:
+  explicit ZipFile(InputFile file) : file_(std::make_unique<InputFile>(std::move(file))) {}
+
+  std::unique_ptr<InputFile> file_;  // stays where it is when a ZipFile is moved
+  std::vector<ZipMember> members_;
+};
+
+struct NewZipMember {
+  std::string name;
+  std::vector<std::string_view> pieces;  // its bytes
+};
+
+// Replaces the file in one step (storage/file.h). Sizes and places of `zip64_from` bytes or more are written in ZIP64;
+// tests make it smaller. Errors: those of WriteFileAtomically.
+// REQUIRES: names are at most 65535 bytes long.
+absl::Status WriteZip(const std::string& path, std::span<const NewZipMember> members,
+                      uint64_t zip64_from = 0xffffffff);
+
+}  // namespace meshwork

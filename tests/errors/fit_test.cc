@@ -1,0 +1,266 @@
+// What Fit, its callbacks and FindFirstNan refuse. DIR stands for a directory of this run.
+#include "meshwork/train/fit.h"
+
+#include <cmath>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "errors/errors.h"
+#include "gtest/gtest.h"
+#include "meshwork/runtime/transport/loopback.h"
+#include "meshwork/train/find_nan.h"
+#include "support/temp_dir.h"
+#include "train/fit_programs.h"
+
+namespace meshwork {
+namespace {
+
+class FitErrors : public TempDirTest {
+ protected:
+  // A Fit of one step for each number, on a session of its own.
+  static absl::Status Train(const std::vector<CallbackPtr>& callbacks,
+                            const std::vector<double>& losses = {1, 2}, FitOptions options = {}) {
+    Session session = Session::Create(Echo()).value();
+    options.epochs = static_cast<int64_t>(losses.size());
+    options.steps_per_epoch = 1;
+    options.callbacks = callbacks;
+    options.log = [](std::string_view) {};
+    return Fit(session, Losses(losses), options).status();
+  }
+};
+
+Pipeline Batches(const std::string& name) {
+  return BatchesOf({{name, Tensor::From<double>({3}, {1, 2, 3})}}, {.batch_size = 1}).value();
+}
+
+TEST_F(FitErrors, OptionsAndData) {
+  Session session = Session::Create(Classifier("batch=2", 5)).value(), echo = Session::Create(Echo()).value();
+  const Pipeline data = ExampleBatches(5), endless = data.Repeat();
+  Graph silent_graph(Mesh::VirtualCpus("batch=1").value());
+  silent_graph.Output("y", silent_graph.Input("x", F64, {1}, {UNSHARDED}));
+  Session silent = Session::Create(silent_graph).value();
+  const FeedFunction no_feeds = [](const Example&) -> absl::StatusOr<Feeds> {
+    return absl::InvalidArgumentError("Tokens: no text.");
+  };
+  ExpectErrors(
+      "fit",
+      {
+          MISTAKE(Fit(session, data, {.epochs = -1})),
+          MISTAKE(Fit(session, data, {.epochs = 3, .initial_epoch = 4})),
+          MISTAKE(Fit(session, data, {.steps_per_epoch = -2})),
+          MISTAKE(Fit(session, data, {.validation_data = data, .validation_every = 0})),
+          MISTAKE(Fit(session, data, {.validation_data = data, .validation_steps = -1})),
+          MISTAKE(Fit(session, data, {.callbacks = {ProgressBar(), nullptr}})),
+          MISTAKE(Fit(session, endless)),
+          MISTAKE(Fit(session, data, {.validation_data = endless})),
+          MISTAKE(Fit(session, Pipeline())),
+          MISTAKE(Fit(session, data.Filter([](const Example&) { return false; }))),
+          MISTAKE(Fit(session, data.Filter([](const Example&) { return false; }), {.steps_per_epoch = 3})),
+          MISTAKE(Fit(session, data.Batch(0))),
+          MISTAKE(Fit(session, data, {.outputs = {"los"}})),
+          MISTAKE(Fit(session, data, {.outputs = {"logits"}})),
+          MISTAKE(Fit(echo, Batches("y"))),
+          MISTAKE(Fit(echo, Batches("x"), {.feeds = no_feeds})),
+          MISTAKE(Fit(silent, Batches("x"), {.validation_data = Batches("x")})),
+          MISTAKE(EvaluateOn(session, endless)),
+          MISTAKE(EvaluateOn(session, data.Take(0))),
+          MISTAKE(EvaluateOn(session, data, {.outputs = {"acuracy"}})),
+          MISTAKE(EvaluateOn(echo, Batches("y"))),
+          MISTAKE(Predict(session, endless)),
+          MISTAKE(Predict(session, data, {"logit"})),
+          MISTAKE(Predict(session, data)),
+          MISTAKE(BatchesOf({})),
+          MISTAKE(BatchesOf(Examples(4), {.batch_size = 0})),
+          MISTAKE(data.Begin("", -1)),
+      });
+}
+
+TEST_F(FitErrors, Callbacks) {
+  SessionOptions atomic;
+  atomic.executor.atomic = true;
+  const auto nan = [&](bool find_op, double loss) -> absl::Status {
+    Session session = Session::Create(Echo(), atomic).value();
+    return Fit(session, Losses({loss}), {.callbacks = {StopOnNan({.find_op = find_op})}}).status();
+  };
+  const auto validated = [&](const CallbackPtr& callback) {
+    return Train({callback}, {1, 2}, {.validation_data = Losses({1})});
+  };
+  ExpectErrors("fit_callbacks",
+               {
+                   MISTAKE(Train({EarlyStopping()})),
+                   MISTAKE(Train({EarlyStopping({.monitor = "los"})})),
+                   MISTAKE(validated(EarlyStopping({.monitor = "val_los"}))),
+                   MISTAKE(Train({EarlyStopping({.monitor = "loss", .patience = 0})})),
+                   MISTAKE(Train({EarlyStopping({.monitor = "loss", .min_delta = -1})})),
+                   MISTAKE(Train({ReduceOnPlateau({.monitor = "loss", .factor = 2})})),
+                   MISTAKE(Train({ReduceOnPlateau({.rate = "rat", .monitor = "loss"})})),
+                   MISTAKE(Train({ReduceOnPlateau({.rate = "seen", .monitor = "loss"})})),
+                   MISTAKE(Train({StopOnNan({.output = "lost"})})),
+                   MISTAKE(Train({StopOnNan({.find_op = true})})),
+                   MISTAKE(nan(false, NAN)),
+                   MISTAKE(nan(true, NAN)),
+                   MISTAKE(nan(true, INFINITY)),
+                   MISTAKE(Train({BestCheckpoint({.dir = "", .monitor = "loss"})})),
+                   MISTAKE(Train({LastCheckpoint({.dir = "x", .keep = 0})})),
+                   MISTAKE(Train({LastCheckpoint({.dir = ""})})),
+                   MISTAKE(Train({BackupAndResume({})})),
+                   MISTAKE(Train({TensorBoardLog(dir(), {.every_steps = -1})})),
+                   MISTAKE(Train({TensorBoardLog(dir(), {.variables = {"sen"}})})),
+                   MISTAKE(Train({TensorBoardLog("/dev/null/log")})),
+                   MISTAKE(Train({CsvLog("/dev/null/log/a.csv")})),
+               },
+               {{dir(), "DIR"}});
+}
+
+TEST_F(FitErrors, Backups) {
+  // A training with these callbacks, then another one in the same folder.
+  const auto after = [&](const std::function<void(CheckpointNote & note)>& change, FitOptions options,
+                         const Pipeline& data, const std::vector<CallbackPtr>& first,
+                         std::vector<CallbackPtr> then) -> absl::Status {
+    const std::string folder = Path("backup");
+    std::filesystem::remove_all(folder);
+    Session session = Session::Create(Echo()).value();
+    FitOptions begun{.epochs = 2, .callbacks = first, .log = [](std::string_view) {}};
+    begun.callbacks.push_back(BackupAndResume({.dir = folder}));
+    begun.stop = [&] { return session.steps_done() == 2; };
+    MESHWORK_RETURN_IF_ERROR(Fit(session, Losses({1, 2, 3}), begun).status());
+    CheckpointNote note = session.Restore(folder).value();
+    change(note);
+    MESHWORK_RETURN_IF_ERROR(session.Save(folder, note));
+    options.log = begun.log;
+    options.callbacks = std::move(then);
+    options.callbacks.push_back(BackupAndResume({.dir = folder}));
+    return Fit(session, data, options).status();
+  };
+  const auto damaged = [&](const std::string& fact, const std::string& text) {
+    const auto change = [&](CheckpointNote& note) { note.facts[fact] = text; };
+    return after(change, {}, Losses({1, 2, 3}), {}, {});
+  };
+  const auto callback = [&](const CallbackPtr& first, const CallbackPtr& then) {
+    return after([](CheckpointNote&) {}, {}, Losses({1, 2, 3}), {first}, {then});
+  };
+  const auto as_it_is = [](CheckpointNote&) {};
+  const CallbackPtr nothing = Lambdas({}), stop = EarlyStopping({.monitor = "loss"});
+  ExpectErrors(
+      "fit_backups",
+      {
+          {"another steps_per_epoch",
+           [&] {
+             return after(as_it_is, {.steps_per_epoch = 2}, Losses({1, 2, 3}), {}, {});
+           }},
+          {"other data",
+           [&] {
+             return after(as_it_is, {}, Losses({1, 2, 3, 4}), {}, {});
+           }},
+          {"more callbacks",
+           [&] {
+             return after(as_it_is, {}, Losses({1, 2, 3}), {}, {nothing});
+           }},
+          MISTAKE(callback(nothing, stop)),
+          MISTAKE(callback(nothing, ReduceOnPlateau({.monitor = "loss"}))),
+          MISTAKE(callback(nothing, BestCheckpoint({.dir = Path("best"), .monitor = "loss"}))),
+          MISTAKE(damaged("fit/epoch", "three")),
+          MISTAKE(damaged("fit/means", "1")),
+          MISTAKE(damaged("fit/means", "1;loss=x;")),
+          MISTAKE(damaged("fit/history", "{}")),
+          MISTAKE(
+              damaged("fit/history", "{\"epochs\":[[0,1,1,1,\"0\",\"loss\"]],\"steps\":1,\"stopped\":\"\"}")),
+          {"no backup",
+           [&] {
+             return after([](CheckpointNote& note) { note.facts.clear(); }, {}, Losses({1, 2, 3}), {}, {});
+           }},
+      },
+      {{dir(), "DIR"}});
+}
+
+// What callbacks say without an error, as one.
+TEST_F(FitErrors, Lines) {
+  std::string said;
+  const auto train = [&](std::vector<CallbackPtr> callbacks, const std::vector<double>& losses, int64_t stop,
+                         bool backs_up) -> absl::Status {
+    Session session = Session::Create(Echo()).value();
+    FitOptions options = EpochOfOne(losses);
+    options.callbacks = std::move(callbacks);
+    if (backs_up) options.callbacks.push_back(BackupAndResume({.dir = Path("backup")}));
+    options.stop = [&, stop] { return session.steps_done() == stop; };
+    said.clear();
+    options.log = [&](std::string_view line) { said += fmt::format("{}{}", said.empty() ? "" : "\n", line); };
+    const absl::Status status = Fit(session, Losses(losses), options).status();
+    return status.ok() ? absl::InvalidArgumentError(said) : status;
+  };
+  const auto stop_early = [] {
+    return EarlyStopping({.monitor = "loss", .patience = 2, .restore_best = true});
+  };
+  const CallbackPtr lose_folder = Lambdas({.on_epoch_begin = [&](FitState&) {
+    std::filesystem::remove_all(Path("csv"));
+    return absl::OkStatus();
+  }});
+  const CallbackPtr mend = Lambdas({.on_step_end = [](FitState& state) {
+    Tensor x = state.feeds().at("x");
+    x.mutable_values<double>()[0] = 1;
+    return absl::OkStatus();
+  }});
+  const auto mended = [&] {
+    SessionOptions atomic;
+    atomic.executor.atomic = true;
+    Session session = Session::Create(Echo(), atomic).value();
+    return Fit(session, Losses({NAN}), {.callbacks = {mend, StopOnNan({.find_op = true})}}).status();
+  };
+  ExpectErrors("fit_lines",
+               {
+                   MISTAKE(train({ReduceOnPlateau({.monitor = "loss", .patience = 1})}, {1, 2}, -1, false)),
+                   {"interrupted",
+                    [&] {
+                      return train({stop_early()}, {1, 2, 3}, 2, true);
+                    }},
+                   {"goes on",
+                    [&] {
+                      return train({stop_early()}, {1, 2, 3}, -1, true);
+                    }},
+                   MISTAKE(train({CsvLog(Path("csv/log.csv")), lose_folder}, {1}, -1, false)),
+                   MISTAKE(mended()),
+               },
+               {{dir(), "DIR"}});
+}
+
+TEST_F(FitErrors, FindingNan) {
+  Session session = Session::Create(Classifier("batch=2", 5)).value();
+  const auto in_domains = [] {
+    const auto ends = MakeLoopback(2);
+    absl::Status found;
+    std::vector<std::thread> threads;
+    for (const auto& end : ends)
+      threads.emplace_back([&] {
+        SessionOptions options{.workers = 1, .gather_outputs = true};
+        options.executor.transport = end.get();
+        Session part = Session::Create(Classifier("batch=2", 4), options).value();
+        const absl::Status status = FindFirstNan(part, Examples(4)).status();
+        if (end->domain() == 0) found = status;
+      });
+    for (std::thread& thread : threads) thread.join();
+    return found;
+  };
+  const auto found = [] {
+    Graph g(Mesh::VirtualCpus("batch=2").value());
+    Value x = g.Input("x", F64, {2}, {"batch"});
+    g.Output("y", Log({x, CallSite{"model.cc", 41}}));
+    Session logs = Session::Create(g).value();
+    const NanOrigin origin = FindFirstNan(logs, {{"x", Tensor::From<double>({2}, {1, -1})}})->value();
+    return absl::InvalidArgumentError(origin.message);
+  };
+  Feeds wrong = Examples(5);
+  wrong["x"] = Tensor::From<double>({2}, {1});
+  Feeds short_one = Examples(5);
+  short_one["y"] = Examples(4).at("y");
+  ExpectErrors("find_nan", {
+                               MISTAKE(FindFirstNan(session, {})),
+                               MISTAKE(FindFirstNan(session, wrong)),
+                               MISTAKE(FindFirstNan(session, short_one)),
+                               MISTAKE(in_domains()),
+                               MISTAKE(found()),
+                           });
+}
+
+}  // namespace
+}  // namespace meshwork

@@ -1,0 +1,146 @@
+// What the function of Strategy::Run sees, and what is made of its results.
+#include "meshwork/strategy/replica.h"
+
+#include <cmath>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "meshwork/base/status.h"
+#include "meshwork/strategy/strategies.h"
+#include "strategy/losses.h"
+
+namespace meshwork {
+namespace {
+
+using ::testing::ElementsAre;
+using Values = std::vector<Value>;
+
+class ReplicaTest : public ::testing::Test {
+ protected:
+  std::vector<double> Output(const std::string& name, const Value& value, Feeds feeds = {}) {
+    graph_.Output(name, value);
+    absl::StatusOr<Session> session = NewSession(graph_, {.workers = 1});
+    if (!session.ok()) {
+      ADD_FAILURE() << MessageOf(session.status());
+      return {};
+    }
+    const Tensor result = session->Run(feeds)->Get(name)->Cast(F64);
+    return std::vector<double>(result.values<double>().begin(), result.values<double>().end());
+  }
+  const Strategy strategy_ = MirroredStrategy({.devices = 3}).value();
+  const StrategyScope scope_{strategy_};
+  Graph graph_ = NewGraph();
+};
+
+// 4 rows over 3 replicas: parts of 2 rows, of which the last one has none.
+TEST_F(ReplicaTest, PartsMayBeShortOrEmpty) {
+  const Value x = graph_.Input("x", F64, {4});
+  const auto all = strategy_.Run(graph_, {x}, [](ReplicaContext& replica, const Values& part) -> Values {
+    EXPECT_EQ(part[0].shape(), (Shape{2}));
+    EXPECT_EQ(replica.num_replicas_in_sync(), 3);
+    return {replica.replica_id(), replica.num_rows(), Cast(replica.row_mask(), I32), part[0] * 10.0};
+  });
+  ASSERT_EQ(all.size(), 4u);
+  const Feeds feeds = {{"x", Tensor::From<double>({4}, {1, 2, 3, 4})}};
+  EXPECT_THAT(Output("id", all[0].stacked(), feeds), ElementsAre(0, 1, 2));
+  EXPECT_THAT(Output("rows", all[1].stacked(), feeds), ElementsAre(2, 2, 0));
+  EXPECT_THAT(Output("mask", all[2].stacked(), feeds), ElementsAre(1, 1, 1, 1, 0, 0));
+  EXPECT_THAT(Output("gathered", strategy_.Gather(all[3]), feeds), ElementsAre(10, 20, 30, 40));
+  EXPECT_THAT(Output("sum", strategy_.Reduce(ReplicaReduce::kSum, all[3], 0), feeds), ElementsAre(100));
+  EXPECT_THAT(Output("mean", strategy_.Reduce(ReplicaReduce::kMean, all[3], 0), feeds), ElementsAre(25));
+  EXPECT_THAT(Output("by_element", strategy_.Reduce(ReplicaReduce::kSum, all[3]), feeds),
+              ElementsAre(40, 60));
+}
+
+// A batch that came short is fed in full size, with the number of its rows.
+TEST_F(ReplicaTest, RowsMayBeFed) {
+  const Value x = graph_.Input("x", F64, {6}), rows = graph_.Input("rows", I64, {});
+  const auto all = strategy_.Run(
+      graph_, {x},
+      [](ReplicaContext& replica, const Values& part) -> Values {
+        return {replica.num_rows(), replica.AverageLoss(part[0])};
+      },
+      rows);
+  const Feeds feeds = {{"x", Tensor::From<double>({6}, {1, 2, 6, NAN, 7, INFINITY})},
+                       {"rows", Tensor::From<int64_t>({}, {3})}};
+  EXPECT_THAT(Output("rows_of", all[0].stacked(), feeds), ElementsAre(2, 1, 0));
+  EXPECT_THAT(Output("mean", strategy_.Reduce(ReplicaReduce::kSum, all[1]), feeds), ElementsAre(3));
+}
+
+TEST_F(ReplicaTest, ReplicasExchange) {
+  const Value x = graph_.Input("x", F64, {3, 2});
+  const auto all = strategy_.Run(graph_, {x}, [](ReplicaContext& replica, const Values& part) -> Values {
+    const Value row = part[0][0];  // [2]
+    const Values merged = replica.MergeCall(
+        [](const Values& stacked) -> Values { return {ReduceMax(stacked[0], {0})}; }, {row});
+    const Value one = Constant(*row.graph(), 1.0, {F64, {}});
+    return {replica.AllReduce(ReplicaReduce::kSum, row),
+            replica.AllReduce(ReplicaReduce::kMean, row),
+            replica.AllGather(row),
+            merged[0],
+            replica.AllReduce(ReplicaReduce::kSum, one),
+            replica.ScaleRegularization(one)};
+  });
+  const Feeds feeds = {{"x", Tensor::From<double>({3, 2}, {1, 9, 2, 8, 6, 1})}};
+  EXPECT_THAT(Output("sum", all[0].stacked(), feeds), ElementsAre(9, 18, 9, 18, 9, 18));
+  EXPECT_THAT(Output("mean", all[1].stacked(), feeds), ElementsAre(3, 6, 3, 6, 3, 6));
+  EXPECT_THAT(Output("rows", all[2].stacked()[1], feeds), ElementsAre(1, 9, 2, 8, 6, 1));
+  EXPECT_THAT(Output("max", all[3].stacked()[2], feeds), ElementsAre(6, 9));
+  EXPECT_THAT(Output("count", all[4].stacked(), feeds), ElementsAre(3, 3, 3));
+  EXPECT_THAT(Output("scaled", strategy_.Reduce(ReplicaReduce::kSum, all[5]), feeds),
+              ElementsAre(::testing::DoubleEq(1)));
+}
+
+TEST_F(ReplicaTest, GradientsAreAReplicasOwn) {
+  const Value x = graph_.Input("x", F64, {3});
+  const Variable w = graph_.Var("w", Filled(2, {}, F64));
+  const auto all = strategy_.Run(graph_, {x}, [&](ReplicaContext& replica, const Values& part) -> Values {
+    const Value loss = ReduceSum(part[0]) * w * w;
+    const Values gradients = replica.Gradients(loss, {w});
+    replica.ApplyGradients(Sgd({.learning_rate = 0.5}), {{w, gradients[0]}});
+    return gradients;
+  });
+  graph_.Output("gradients", all[0].stacked());
+  Session session = NewSession(graph_).value();
+  const Feeds feeds = {{"x", Tensor::From<double>({3}, {1, 2, 3})}};
+  const Tensor gradients = session.Run(feeds)->Get("gradients").value();
+  EXPECT_THAT(gradients.values<double>(), ElementsAre(4, 8, 12));
+  EXPECT_EQ(session.Get("w")->values<double>()[0], 2 - 0.5 * 24);
+  const std::vector<Tensor> local = strategy_.LocalResults(gradients);
+  ASSERT_EQ(local.size(), 3u);
+  EXPECT_EQ(local[2].values<double>()[0], 12);
+}
+
+TEST_F(ReplicaTest, VariablesAreAssignedForAll) {
+  const Value x = graph_.Input("x", F64, {3});
+  const Variable mean = graph_.Var("mean", Filled(0, {}, F64)), sum = graph_.Var("sum", Filled(0, {}, F64));
+  strategy_.Run(graph_, {x}, [&](ReplicaContext& replica, const Values& part) -> Values {
+    const Value own = ReduceSum(part[0]);
+    replica.Assign(mean, own);
+    replica.Assign(sum, own, ReplicaReduce::kSum);
+    return {};
+  });
+  Session session = NewSession(graph_).value();
+  ASSERT_TRUE(session.Run({{"x", Tensor::From<double>({3}, {1, 2, 6})}}).ok());
+  EXPECT_EQ(session.Get("mean")->values<double>()[0], 3);
+  EXPECT_EQ(session.Get("sum")->values<double>()[0], 9);
+}
+
+TEST_F(ReplicaTest, AverageOfTheWholeBatchIsThatOfItsParts) {
+  const Value x = graph_.Input("x", F64, {5, 2});
+  const auto all = strategy_.Run(graph_, {x}, [](ReplicaContext& replica, const Values& part) -> Values {
+    return {replica.AverageLoss(part[0], 5)};
+  });
+  std::vector<double> numbers(10);
+  for (size_t i = 0; i < 10; ++i) numbers[i] = std::sin(static_cast<double>(i));
+  const Feeds feeds = {{"x", Tensor::From<double>({5, 2}, numbers)}};
+  double mean = 0;
+  for (double number : numbers) mean += number / 10;
+  EXPECT_NEAR(Output("parts", strategy_.Reduce(ReplicaReduce::kSum, all[0]), feeds)[0], mean, 1e-15);
+  EXPECT_NEAR(Output("whole", ComputeAverageLoss(x, 5), feeds)[0], mean, 1e-15);
+  EXPECT_NEAR(Output("regularized", ScaleRegularizationLoss(ReduceSum(x)), feeds)[0], mean * 10 / 3, 1e-14);
+}
+
+}  // namespace
+}  // namespace meshwork

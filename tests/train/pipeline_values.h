@@ -1,0 +1,39 @@
+// Pipelines of numbers, and what comes out of pipelines as lists of numbers.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "meshwork/train/pipeline.h"
+
+namespace meshwork {
+
+// Examples with one column, "x": i64[].
+inline Example Number(int64_t x) { return Example{{"x", Tensor::From<int64_t>({}, {x})}}; }
+inline int64_t NumberOf(const Example& example) { return example["x"].values<int64_t>()[0]; }
+inline Pipeline Numbers(std::optional<int64_t> n, MapOptions options = {}) {
+  return Pipeline::FromFunction(n, Number, options);
+}
+
+// The elements of the column "x", element by element of the pipeline.
+inline std::vector<int64_t> ValuesOf(const Example& example) {
+  const auto values = example["x"].values<int64_t>();
+  return {values.begin(), values.end()};
+}
+using Walked = std::vector<std::vector<int64_t>>;
+inline Walked RestOf(PipelineIterator walk) {
+  Walked all;
+  for (const Example& example : walk) all.push_back(ValuesOf(example));
+  return all;
+}
+inline Walked Walk(const Pipeline& pipeline) { return RestOf(pipeline.Begin()); }
+// Of single numbers.
+inline std::vector<int64_t> Flat(const Pipeline& pipeline) {
+  std::vector<int64_t> all;
+  for (const std::vector<int64_t>& values : Walk(pipeline))
+    all.insert(all.end(), values.begin(), values.end());
+  return all;
+}
+
+}  // namespace meshwork

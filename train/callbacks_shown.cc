@@ -1,0 +1,174 @@
+// The callbacks that show and log a training.
+#include <algorithm>
+#include <filesystem>
+#include <optional>
+#include <utility>
+
+#include "meshwork/base/status.h"
+#include "meshwork/base/suggest.h"
+#include "meshwork/storage/file.h"
+#include "meshwork/train/callbacks.h"
+#include "meshwork/train/progress.h"
+#include "meshwork/train/summary_writer.h"
+
+namespace meshwork {
+namespace {
+
+// "loss 0.4731  accuracy 0.8725": the loss first.
+std::string Measures(const Metrics& values, bool of_validation) {
+  std::string text, loss;
+  for (const auto& [name, value] : values) {
+    if (name.starts_with("val_") != of_validation) continue;
+    std::string& place = name == "loss" || name == "val_loss" ? loss : text;
+    place += fmt::format("  {} {}", name, FormatMeasure(value));
+  }
+  text = loss + text;
+  return text.empty() ? text : text.substr(2);
+}
+
+class ShowProgress : public Callback {
+ public:
+  explicit ShowProgress(const ProgressBarOptions& options) : out_(options.out) {}
+
+  absl::Status OnTrainBegin(FitState& /*state*/) override {
+    progress_.reset();
+    return absl::OkStatus();
+  }
+  absl::Status OnEpochBegin(FitState& state) override {
+    if (!state.is_chief()) return absl::OkStatus();
+    if (progress_ == nullptr)
+      progress_.reset(
+          new ProgressReporter(ProgressReporter::For(out_, state.epochs(), state.steps_per_epoch())));
+    progress_->BeginEpoch(state.epoch());
+    if (state.epoch_steps() > 0) progress_->Resume(state.epoch_steps(), Measures(state.logs(), false));
+    return absl::OkStatus();
+  }
+  absl::Status OnStepEnd(FitState& state) override {
+    if (progress_ != nullptr) progress_->Step(Measures(state.logs(), false));
+    return absl::OkStatus();
+  }
+  absl::Status OnEpochEnd(FitState& state) override {
+    if (progress_ != nullptr) progress_->EndEpoch(Measures(state.logs(), true));
+    return absl::OkStatus();
+  }
+  void Release() override { progress_.reset(); }
+
+ private:
+  FILE* const out_;
+  std::unique_ptr<ProgressReporter> progress_;
+};
+
+class WriteCsv : public Callback {
+ public:
+  explicit WriteCsv(std::string path) : path_(std::move(path)) {}
+
+  absl::Status OnTrainBegin(FitState& state) override {
+    if (!state.is_chief()) return absl::OkStatus();
+    const std::filesystem::path folder = std::filesystem::path(path_).parent_path();
+    absl::Status status = folder.empty() ? absl::OkStatus() : MakeFolders(folder);
+    if (status.ok()) status = CheckWritable(path_);
+    return Annotate(status, "CsvLog: ");
+  }
+  absl::Status OnEpochEnd(FitState& state) override {
+    if (!state.is_chief()) return absl::OkStatus();
+    return Annotate(WriteFileAtomically(path_, state.history().ToCsv()), "CsvLog: ");
+  }
+
+ private:
+  const std::string path_;
+};
+
+class LogToTensorBoard : public Callback {
+ public:
+  LogToTensorBoard(std::string dir, const TensorBoardLogOptions& options)
+      : dir_(std::move(dir)), options_(options) {}
+
+  absl::Status OnTrainBegin(FitState& state) override {
+    if (options_.every_steps < 0 || options_.histograms_every < 0)
+      return InvalidArgument(
+          "TensorBoardLog: every_steps is {} and histograms_every {}; they must be positive, or 0 for none.",
+          options_.every_steps, options_.histograms_every);
+    MESHWORK_RETURN_IF_ERROR(ChooseVariables(state.session()));
+    if (!state.is_chief()) return absl::OkStatus();
+    absl::StatusOr<SummaryWriter> log = SummaryWriter::Create(dir_);
+    if (!log.ok()) return Annotate(log.status(), "TensorBoardLog: ");
+    log_ = std::move(*log);
+    log_->Graph(state.session().graph()).IgnoreError();
+    return absl::OkStatus();
+  }
+  absl::Status OnStepEnd(FitState& state) override {
+    if (log_.has_value() && options_.every_steps > 0 && state.steps() % options_.every_steps == 0)
+      for (const auto& [name, value] : state.last())
+        log_->Scalar("step/" + name, value, state.steps()).IgnoreError();
+    return absl::OkStatus();
+  }
+  absl::Status OnEpochEnd(FitState& state) override {
+    if (log_.has_value())
+      for (const auto& [name, value] : state.logs())
+        log_->Scalar("epoch/" + name, value, state.steps()).IgnoreError();
+    if (options_.histograms_every == 0 || (state.epoch() + 1) % options_.histograms_every != 0)
+      return absl::OkStatus();
+    for (const std::string& name : variables_) {
+      MESHWORK_ASSIGN_OR_RETURN(const Tensor value, state.session().Get(name));  // in all domains
+      if (log_.has_value()) log_->Histogram(name, value, state.steps()).IgnoreError();
+    }
+    return absl::OkStatus();
+  }
+  absl::Status OnTrainEnd(FitState& state) override {
+    if (!log_.has_value()) return absl::OkStatus();
+    if (const absl::Status status = log_->Close(); !status.ok())
+      state.Log(fmt::format("TensorBoardLog: {}", MessageOf(status)));
+    return absl::OkStatus();
+  }
+  void Release() override { log_.reset(); }
+
+ private:
+  absl::Status ChooseVariables(const Session& session) {
+    const std::vector<std::string> known = session.variable_names();
+    variables_ = options_.variables;
+    for (const std::string& name : variables_)
+      if (std::find(known.begin(), known.end(), name) == known.end())
+        return absl::NotFoundError(fmt::format("TensorBoardLog: there is no variable \"{}\"{}", name,
+                                               DidYouMeanOneOf(name, known, "variables")));
+    if (!variables_.empty()) return absl::OkStatus();
+    const Graph& graph = session.graph();
+    for (const VariableUpdate& update : graph.updates())
+      if (graph.arguments()[update.argument].is_trainable)
+        variables_.push_back(graph.argument_name(update.argument));
+    return absl::OkStatus();
+  }
+
+  const std::string dir_;
+  const TensorBoardLogOptions options_;
+  std::vector<std::string> variables_;
+  std::optional<SummaryWriter> log_;
+};
+
+class CallFunctions : public Callback {
+ public:
+  explicit CallFunctions(LambdasOptions functions) : functions_(std::move(functions)) {}
+  absl::Status OnTrainBegin(FitState& state) override { return Call(functions_.on_train_begin, state); }
+  absl::Status OnEpochBegin(FitState& state) override { return Call(functions_.on_epoch_begin, state); }
+  absl::Status OnStepEnd(FitState& state) override { return Call(functions_.on_step_end, state); }
+  absl::Status OnEpochEnd(FitState& state) override { return Call(functions_.on_epoch_end, state); }
+  absl::Status OnTrainEnd(FitState& state) override { return Call(functions_.on_train_end, state); }
+
+ private:
+  static absl::Status Call(const std::function<absl::Status(FitState& state)>& function, FitState& state) {
+    return function == nullptr ? absl::OkStatus() : function(state);
+  }
+  const LambdasOptions functions_;
+};
+
+}  // namespace
+
+CallbackPtr ProgressBar(const ProgressBarOptions& options) { return std::make_shared<ShowProgress>(options); }
+CallbackPtr CsvLog(std::string path) { return std::make_shared<WriteCsv>(std::move(path)); }
+CallbackPtr TensorBoardLog(std::string dir, const TensorBoardLogOptions& options) {
+  return std::make_shared<LogToTensorBoard>(std::move(dir), options);
+}
+CallbackPtr Lambdas(LambdasOptions functions) {
+  return std::make_shared<CallFunctions>(std::move(functions));
+}
+
+}  // namespace meshwork

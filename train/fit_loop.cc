@@ -1,0 +1,279 @@
+#include "meshwork/train/fit_loop.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstdlib>
+#include <utility>
+
+#include "meshwork/base/clock.h"
+#include "meshwork/base/status.h"
+#include "meshwork/train/evaluation.h"
+#include "meshwork/train/metrics.h"
+#include "meshwork/train/save_restore.h"
+
+namespace meshwork {
+namespace {
+
+// The facts of a note.
+constexpr const char kEpoch[] = "fit/epoch", kEpochSteps[] = "fit/epoch_steps", kWalk[] = "fit/walk",
+                     kStepsPerEpoch[] = "fit/steps_per_epoch", kPosition[] = "fit/position",
+                     kMeans[] = "fit/means", kSeconds[] = "fit/seconds", kHistory[] = "fit/history";
+
+std::string CallbackFact(size_t c) { return fmt::format("fit/callback/{}", c); }
+
+void LogToStderr(std::string_view line) { fmt::print(stderr, "{}\n", line); }
+
+// The facts of a note, as they are read.
+class FitFacts {
+ public:
+  explicit FitFacts(const CheckpointNote& note) : note_(note) {}
+
+  absl::StatusOr<std::string> Text(const std::string& name) const {
+    const auto found = note_.facts.find(name);
+    if (found != note_.facts.end()) return found->second;
+    return InvalidArgument(
+        "Fit: the checkpoint of step {} has no fact \"{}\"; it is not from BackupAndResume with these callbacks. "
+        "Choose another folder, or the callbacks that the training began with.",
+        note_.step, name);
+  }
+  absl::StatusOr<int64_t> Number(const std::string& name) const {
+    MESHWORK_ASSIGN_OR_RETURN(const std::string text, Text(name));
+    int64_t number = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+    if (error == std::errc() && end == text.data() + text.size() && number >= 0) return number;
+    return Damaged(name, InvalidArgument("\"{}\" is no number.", text));
+  }
+  absl::Status Damaged(const std::string& name, const absl::Status& why) const {
+    return InvalidArgument("Fit: the checkpoint of step {}: fact \"{}\": {}", note_.step, name,
+                           MessageOf(why));
+  }
+
+ private:
+  const CheckpointNote& note_;
+};
+
+}  // namespace
+
+// ---- FitState.
+
+void FitState::Log(std::string_view line) const {
+  if (!is_chief_) return;
+  if (loop_->options_.log != nullptr) loop_->options_.log(line);
+  else LogToStderr(line);
+}
+
+void FitState::Stop(std::string why) {
+  if (history_.stopped.empty()) history_.stopped = why.empty() ? "stopped" : std::move(why);
+}
+
+const Tensor* FitState::fed(std::string_view input) const {
+  const auto found = fed_.find(std::string(input));
+  return found == fed_.end() ? nullptr : &found->second;
+}
+
+absl::StatusOr<CheckpointNote> FitState::Note() const { return loop_->Note(); }
+
+absl::Status FitState::GoOnFrom(const CheckpointNote& note) { return loop_->GoOnFrom(note); }
+
+// ---- FitLoop.
+
+FitLoop::FitLoop(Session& session, const Pipeline& data, const FitOptions& options)
+    : session_(session),
+      data_(data),
+      options_(options),
+      seconds_(options.seconds != nullptr ? options.seconds : SteadySeconds),
+      pulse_(session.Here().transport,
+             {.stop = options.stop, .clock = options.seconds, .report = options.log}),
+      state_(session, pulse_),
+      callbacks_(options.callbacks),
+      means_(session.graph(), options.outputs),
+      walk_(options.initial_epoch) {
+  std::stable_partition(callbacks_.begin(), callbacks_.end(),
+                        [](const CallbackPtr& callback) { return !callback->is_last(); });
+  state_.loop_ = this;
+  state_.is_chief_ = session.Here().domain() == 0;
+  state_.epochs_ = options.epochs;
+  state_.epoch_ = options.initial_epoch;
+  state_.steps_per_epoch_ = options.steps_per_epoch > 0 ? options.steps_per_epoch : data.size().value_or(0);
+  state_.fed_ = options.fed;
+  state_.has_validation_ = options.validation_data.has_value();
+}
+
+FitLoop::~FitLoop() {
+  for (const CallbackPtr& callback : callbacks_) callback->Release();
+}
+
+absl::Status FitLoop::Call(absl::Status (Callback::*when)(FitState& state)) {
+  for (const CallbackPtr& callback : callbacks_) MESHWORK_RETURN_IF_ERROR(Mine(((*callback).*when)(state_)));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<History> FitLoop::Run() {
+  MESHWORK_RETURN_IF_ERROR(Begin());
+  while (state_.epoch_ < state_.epochs_ && !state_.stops()) MESHWORK_RETURN_IF_ERROR(TrainEpoch());
+  if (state_.is_interrupted_)
+    state_.Log(fmt::format("Fit: {} after step {} of epoch {} of {}.", state_.history_.stopped,
+                           state_.in_epoch_, state_.epoch_ + 1, state_.epochs_));
+  MESHWORK_RETURN_IF_ERROR(Call(&Callback::OnTrainEnd));
+  return std::move(state_.history_);
+}
+
+absl::Status FitLoop::Begin() {
+  MESHWORK_RETURN_IF_ERROR(Call(&Callback::OnTrainBegin));
+  for (size_t c = 0; c < saved_.size(); ++c)
+    MESHWORK_RETURN_IF_ERROR(Mine(callbacks_[c]->Restore(state_, saved_[c])));
+  saved_.clear();
+  return absl::OkStatus();
+}
+
+absl::Status FitLoop::TrainEpoch() {
+  is_between_ = false;
+  if (state_.in_epoch_ == 0) {
+    means_.Clear();
+    epoch_seconds_ = 0;
+    MESHWORK_RETURN_IF_ERROR(ResetMetrics(session_));
+  }
+  state_.logs_ = means_.Values();
+  MESHWORK_RETURN_IF_ERROR(Call(&Callback::OnEpochBegin));
+  while (!IsCut()) {
+    const double began = seconds_();
+    absl::StatusOr<std::optional<Example>> batch = Next();
+    MESHWORK_RETURN_IF_ERROR(Mine(batch.status()));
+    if (!batch->has_value()) return EndEpoch();
+    MESHWORK_RETURN_IF_ERROR(Step(**batch));
+    epoch_seconds_ += seconds_() - began;
+    MESHWORK_RETURN_IF_ERROR(Call(&Callback::OnStepEnd));
+  }
+  return absl::OkStatus();
+}
+
+bool FitLoop::IsCut() const {
+  // An epoch whose last step something stopped has ended; the validation of one that was interrupted comes when it goes on.
+  const bool is_done = state_.steps_per_epoch_ > 0 && state_.in_epoch_ >= state_.steps_per_epoch_;
+  return state_.stops() && (state_.is_interrupted_ || !is_done);
+}
+
+absl::StatusOr<std::optional<Example>> FitLoop::Next() {
+  if (options_.steps_per_epoch > 0 && state_.in_epoch_ >= options_.steps_per_epoch) return std::nullopt;
+  for (;;) {
+    if (!batches_.has_value()) {
+      MESHWORK_ASSIGN_OR_RETURN(batches_, data_.Begin(position_, walk_));
+      is_empty_ = position_.empty();
+    }
+    MESHWORK_ASSIGN_OR_RETURN(std::optional<Example> batch, batches_->Next());
+    if (batch.has_value()) {
+      is_empty_ = false;
+      return batch;
+    }
+    if (is_empty_) return internal::NoBatchOf(data_);
+    if (options_.steps_per_epoch == 0) return std::nullopt;
+    ++walk_;
+    position_.clear();
+    batches_.reset();
+  }
+}
+
+absl::Status FitLoop::Step(const Example& batch) {
+  const std::string where = fmt::format("Fit: epoch {}, step {}: ", state_.epoch_ + 1, state_.in_epoch_ + 1);
+  absl::StatusOr<Feeds> feeds = internal::FeedsOf(batch, options_.feeds, state_.fed_);
+  if (!feeds.ok()) return Mine(Annotate(feeds.status(), where));
+  state_.feeds_ = *std::move(feeds);
+  const absl::StatusOr<StepResult> result = session_.Run(state_.feeds_);
+  if (!result.ok()) return Annotate(result.status(), where);
+  means_.Add(*result, ExamplesIn(session_.graph(), state_.feeds_));
+  state_.last_ = ScalarsOf(*result);
+  state_.logs_ = means_.Values();
+  ++state_.in_epoch_;
+  ++state_.history_.steps;
+  MESHWORK_RETURN_IF_ERROR(pulse_.AfterStep());
+  if (pulse_.stops() && !state_.stops()) {
+    state_.is_interrupted_ = true;
+    state_.Stop(fmt::format("interrupted by {}", pulse_.stopped_by()));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status FitLoop::EndEpoch() {
+  const int64_t epoch = state_.epoch_;
+  const bool validates = options_.validation_data.has_value() &&
+                         ((epoch + 1) % options_.validation_every == 0 || epoch + 1 == state_.epochs_);
+  if (validates) {
+    const absl::StatusOr<Metrics> values = internal::Validate(session_, options_, state_.fed_);
+    MESHWORK_RETURN_IF_ERROR(Mine(values.status()));
+    for (const auto& [name, value] : *values) state_.logs_["val_" + name] = value;
+  }
+  state_.history_.epochs.push_back({.epoch = epoch,
+                                    .steps = state_.in_epoch_,
+                                    .examples = means_.examples(),
+                                    .step = state_.history_.steps,
+                                    .seconds = epoch_seconds_,
+                                    .values = state_.logs_});
+  is_between_ = true;
+  MESHWORK_RETURN_IF_ERROR(Call(&Callback::OnEpochEnd));
+  ++state_.epoch_;
+  state_.in_epoch_ = 0;
+  if (options_.steps_per_epoch > 0) return absl::OkStatus();
+  ++walk_;
+  position_.clear();
+  batches_.reset();
+  return absl::OkStatus();
+}
+
+// ---- Notes.
+
+absl::StatusOr<CheckpointNote> FitLoop::Note() const {
+  // Between the end of an epoch and the next one the state is still that of the end.
+  const bool is_next = is_between_ && state_.in_epoch_ > 0,
+             walks_next = is_next && options_.steps_per_epoch == 0;
+  std::string position = walks_next ? "" : position_;
+  if (!walks_next && batches_.has_value()) {
+    MESHWORK_ASSIGN_OR_RETURN(position, batches_->Save());
+  }
+  History history = state_.history_;
+  if (state_.is_interrupted_) history.stopped.clear();
+  CheckpointNote note{.step = state_.history_.steps};
+  note.facts = {{kEpoch, fmt::format("{}", state_.epoch_ + (is_next ? 1 : 0))},
+                {kEpochSteps, fmt::format("{}", is_next ? 0 : state_.in_epoch_)},
+                {kWalk, fmt::format("{}", walk_ + (walks_next ? 1 : 0))},
+                {kStepsPerEpoch, fmt::format("{}", options_.steps_per_epoch)},
+                {kPosition, position},
+                {kMeans, means_.Save()},
+                {kSeconds, fmt::format("{:a}", epoch_seconds_)},
+                {kHistory, history.ToText()}};
+  for (size_t c = 0; c < callbacks_.size(); ++c) note.facts[CallbackFact(c)] = callbacks_[c]->Save();
+  return note;
+}
+
+absl::Status FitLoop::GoOnFrom(const CheckpointNote& note) {
+  const FitFacts facts(note);
+  MESHWORK_ASSIGN_OR_RETURN(const int64_t steps_per_epoch, facts.Number(kStepsPerEpoch));
+  if (steps_per_epoch != options_.steps_per_epoch)
+    return InvalidArgument(
+        "Fit: the checkpoint of step {} is of a training with steps_per_epoch {}, and now it is {}; go on with the same, or "
+        "choose another folder.",
+        note.step, steps_per_epoch, options_.steps_per_epoch);
+  MESHWORK_ASSIGN_OR_RETURN(state_.epoch_, facts.Number(kEpoch));
+  MESHWORK_ASSIGN_OR_RETURN(state_.in_epoch_, facts.Number(kEpochSteps));
+  MESHWORK_ASSIGN_OR_RETURN(walk_, facts.Number(kWalk));
+  MESHWORK_ASSIGN_OR_RETURN(position_, facts.Text(kPosition));
+  MESHWORK_ASSIGN_OR_RETURN(const std::string means, facts.Text(kMeans));
+  MESHWORK_ASSIGN_OR_RETURN(const std::string seconds, facts.Text(kSeconds));
+  MESHWORK_ASSIGN_OR_RETURN(const std::string history, facts.Text(kHistory));
+  if (const absl::Status status = means_.Restore(means); !status.ok()) return facts.Damaged(kMeans, status);
+  epoch_seconds_ = std::strtod(seconds.c_str(), nullptr);
+  absl::StatusOr<History> epochs = History::FromText(history);
+  if (!epochs.ok()) return facts.Damaged(kHistory, epochs.status());
+  state_.history_ = *std::move(epochs);
+  for (size_t c = 0; c < callbacks_.size(); ++c) {
+    MESHWORK_ASSIGN_OR_RETURN(std::string saved, facts.Text(CallbackFact(c)));
+    saved_.push_back(std::move(saved));
+  }
+  absl::StatusOr<PipelineIterator> batches = data_.Begin(position_, walk_);
+  if (!batches.ok())
+    return Annotate(batches.status(), fmt::format("Fit: the checkpoint of step {}: ", note.step));
+  batches_ = *std::move(batches);
+  is_empty_ = position_.empty();
+  return absl::OkStatus();
+}
+
+}  // namespace meshwork

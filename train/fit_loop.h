@@ -1,0 +1,77 @@
+// The loop of Fit. Only this room uses it.
+//
+// Thread safety: the session's thread.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "meshwork/train/fit.h"
+#include "meshwork/train/output_means.h"
+
+namespace meshwork {
+
+namespace internal {
+
+// An error that other domains may not have: it ends the session in all of them. Returns it.
+absl::Status FailInAll(const Session& session, absl::Status status);
+// What a step is fed with: what `function` makes of the batch, or its columns; and what is the same in all steps.
+absl::StatusOr<Feeds> FeedsOf(const Example& batch, const FeedFunction& function, const Feeds& fed);
+// The outputs of FitOptions on the validation data.
+absl::StatusOr<Metrics> Validate(Session& session, const FitOptions& options, const Feeds& fed);
+absl::Status NoBatchOf(const Pipeline& data);
+
+}  // namespace internal
+
+class FitLoop {
+ public:
+  // All arguments must outlive the loop. REQUIRES: they are right.
+  FitLoop(Session& session, const Pipeline& data, const FitOptions& options);
+  FitLoop(const FitLoop&) = delete;
+  FitLoop& operator=(const FitLoop&) = delete;
+  ~FitLoop();
+
+  absl::StatusOr<History> Run();
+
+ private:
+  friend class FitState;
+
+  absl::Status Begin();
+  // What is left of the epoch; up to its end, or until something stops it.
+  absl::Status TrainEpoch();
+  // The next batch; nothing at the end of the epoch.
+  absl::StatusOr<std::optional<Example>> Next();
+  absl::Status Step(const Example& batch);
+  absl::Status EndEpoch();
+  // Whether the epoch is to be left before its end.
+  bool IsCut() const;
+  absl::Status Call(absl::Status (Callback::*when)(FitState& state));
+  absl::Status Mine(absl::Status status) const { return internal::FailInAll(session_, std::move(status)); }
+
+  absl::StatusOr<CheckpointNote> Note() const;
+  absl::Status GoOnFrom(const CheckpointNote& note);
+
+  Session& session_;
+  const Pipeline& data_;
+  const FitOptions& options_;
+  const std::function<double()> seconds_;
+  Pulse pulse_;
+  FitState state_;
+  std::vector<CallbackPtr> callbacks_;  // in the order in which they are called
+  std::vector<std::string> saved_;      // of the callbacks, by a note; until they are restored
+  OutputMeans means_;
+
+  int64_t walk_;          // over the data, counted from 0
+  std::string position_;  // in it, where there is no iterator yet
+  std::optional<PipelineIterator> batches_;
+  bool is_empty_ = true;      // the walk, so far
+  bool is_between_ = false;   // the epoch has ended, the next one has not begun
+  double epoch_seconds_ = 0;  // of the steps of this epoch that are done
+};
+
+}  // namespace meshwork

@@ -1,0 +1,139 @@
+// Pipeline::Batch: some elements become one.
+#include <cstring>
+#include <utility>
+
+#include "fmt/ranges.h"
+#include "meshwork/base/status.h"
+#include "meshwork/train/buffer_pool.h"
+#include "meshwork/train/pipeline_stages.h"
+
+namespace meshwork::internal {
+namespace {
+
+class Batching : public Stage {
+ public:
+  Batching(StagePtr from, int64_t n, bool drop_remainder)
+      : input(std::move(from)), n(n), drop_remainder(drop_remainder) {}
+  std::unique_ptr<Walk> Begin(uint64_t epoch) const override;
+  std::string ToString() const override {
+    return fmt::format("{} | batch({}{})", input->ToString(), n, drop_remainder ? ", drop_remainder" : "");
+  }
+  std::optional<int64_t> Size() const override {
+    const std::optional<int64_t> all = input->Size();
+    if (!all.has_value()) return std::nullopt;
+    return *all / n + (!drop_remainder && *all % n > 0 ? 1 : 0);
+  }
+  bool IsEndless() const override { return input->IsEndless(); }
+
+  const StagePtr input;
+  const int64_t n;
+  const bool drop_remainder;
+};
+
+class BatchWalk : public WalkOver<Batching> {
+ public:
+  BatchWalk(const Batching& stage, uint64_t epoch)
+      : WalkOver(stage), input_(stage.input->Begin(epoch)), buffers_(new BufferPool, DeleteUnlessForked()) {}
+
+  absl::StatusOr<std::optional<Example>> Next() override {
+    Columns batch;
+    int64_t rows = 0;
+    for (; rows < stage_->n; ++rows, ++read_) {
+      MESHWORK_ASSIGN_OR_RETURN(const std::optional<Example> element, input_->Next());
+      if (!element.has_value()) break;
+      const absl::Status added = rows == 0 ? Begin(*element, batch) : CheckLike(*element, batch);
+      if (!added.ok()) return Annotate(added, fmt::format("Batch: element {}: ", read_));
+      for (size_t c = 0; c < batch.size(); ++c) {
+        const Tensor& from = element->columns()[c].second;
+        std::memcpy(static_cast<std::byte*>(batch[c].second.raw()) + rows * from.bytes(), from.raw(),
+                    static_cast<size_t>(from.bytes()));
+      }
+    }
+    if (rows == 0 || (rows < stage_->n && stage_->drop_remainder)) return std::nullopt;
+    if (rows < stage_->n)
+      for (auto& [name, tensor] : batch) tensor = tensor.Rows(0, rows);
+    return Example(std::move(batch));
+  }
+  absl::StatusOr<int64_t> Skip(int64_t n) override {
+    MESHWORK_ASSIGN_OR_RETURN(const int64_t skipped, input_->Skip(TimesAtMost(n, stage_->n)));
+    read_ += skipped;
+    return skipped / stage_->n + (!stage_->drop_remainder && skipped % stage_->n > 0 ? 1 : 0);
+  }
+  absl::Status Save(Counters& to) const override {
+    to.push_back(read_);
+    return input_->Save(to);
+  }
+  absl::Status Restore(CounterReader& from) override {
+    MESHWORK_ASSIGN_OR_RETURN(read_, from.Next());
+    return input_->Restore(from);
+  }
+
+ private:
+  // Room for a batch of such elements.
+  absl::Status Begin(const Example& first, Columns& batch) {
+    if (first.columns().empty() && first.texts().empty())
+      return InvalidArgument("it has no columns; what is batched has at least one.");
+    MESHWORK_RETURN_IF_ERROR(CheckTensors(first));
+    batch.reserve(first.columns().size());
+    for (const auto& [name, tensor] : first.columns()) {
+      Type type = tensor.type();
+      type.shape.insert(type.shape.begin(), stage_->n);
+      const absl::Status size = CheckSize(type);
+      if (!size.ok())
+        return Annotate(size, fmt::format("a batch of {} with column \"{}\": ", stage_->n, name));
+      batch.emplace_back(name, Tensor(type, buffers_->Take(type.bytes())));
+    }
+    return absl::OkStatus();
+  }
+  static absl::Status CheckTensors(const Example& element) {
+    if (!element.texts().empty())
+      return InvalidArgument(
+          "it has the text \"{}\"; only tensors can be batched: make tensors of it by Map, and Remove it.",
+          element.texts()[0].first);
+    for (const auto& [name, tensor] : element.columns())
+      if (!tensor.valid()) return Annotate(tensor.status(), fmt::format("column \"{}\": ", name));
+    return absl::OkStatus();
+  }
+  static absl::Status CheckLike(const Example& element, const Columns& batch) {
+    MESHWORK_RETURN_IF_ERROR(CheckTensors(element));
+    bool alike = element.columns().size() == batch.size();
+    for (size_t c = 0; alike && c < batch.size(); ++c) alike = element.columns()[c].first == batch[c].first;
+    if (!alike)
+      return InvalidArgument(
+          "its columns are [{}], and those of the batch's first element [{}]; give all elements the same columns, in "
+          "the same order.",
+          Names(element.columns()), Names(batch));
+    for (size_t c = 0; c < batch.size(); ++c) {
+      const auto& [name, tensor] = element.columns()[c];
+      Type first = batch[c].second.type();
+      first.shape.erase(first.shape.begin());
+      if (tensor.type() != first)
+        return InvalidArgument(
+            "column \"{}\" is {}, and {} in the batch's first element; give all elements the same type, for example "
+            "by Map.",
+            name, tensor.type().ToString(), first.ToString());
+    }
+    return absl::OkStatus();
+  }
+  static std::string Names(const Columns& columns) {
+    std::vector<std::string_view> names;
+    for (const auto& [name, tensor] : columns) names.push_back(name);
+    return fmt::format("{}", fmt::join(names, ", "));
+  }
+
+  const std::unique_ptr<Walk> input_;
+  const std::shared_ptr<BufferPool> buffers_;
+  int64_t read_ = 0;
+};
+
+std::unique_ptr<Walk> Batching::Begin(uint64_t epoch) const {
+  return std::make_unique<BatchWalk>(*this, epoch);
+}
+
+}  // namespace
+
+StagePtr BatchStage(StagePtr input, int64_t n, bool drop_remainder) {
+  return std::make_shared<Batching>(std::move(input), n, drop_remainder);
+}
+
+}  // namespace meshwork::internal

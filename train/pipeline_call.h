@@ -1,0 +1,38 @@
+// Calls what may throw: a user's function for an element of a stage, or a whole walk.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+#include "meshwork/base/exceptions.h"
+#include "meshwork/base/status.h"
+
+namespace meshwork::internal {
+
+// What `function()` returns. An error, and what it throws as an error, begins with the stage and the element.
+template <typename F>
+auto CallFor(std::string_view stage, int64_t element, const F& function) -> decltype(function()) {
+  const auto where = [&] { return fmt::format("{}: element {}", stage, element); };
+  try {
+    auto result = function();
+    if (result.ok()) return result;
+    return Annotate(result.status(), where() + ": ");
+  } catch (const absl::BadStatusOrAccess& error) {
+    return Annotate(error.status(), where() + ": ");
+  } catch (...) {
+    return CaughtStatus(where(), "there is not enough memory for it");
+  }
+}
+
+// What `function()` returns, a Status or a StatusOr; what it throws as an error.
+template <typename F>
+auto CallWalk(const F& function) -> decltype(function()) {
+  try {
+    return function();
+  } catch (...) {
+    return CaughtStatus("Pipeline", "there is not enough memory for its elements");
+  }
+}
+
+}  // namespace meshwork::internal
