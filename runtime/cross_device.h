@@ -41,8 +41,9 @@ namespace meshwork {
 struct ReducePack {
   DType dtype = F32;
   ReduceOp op = ReduceOp::kSum;
-  int64_t count = 0;                             // elements of each device; may be 0
-  std::span<const int64_t> devices = {};         // their numbers in the mesh, at least one, in the order of their group
+  int64_t count = 0;  // elements of each device; may be 0
+  std::span<const int64_t> devices =
+      {};  // their numbers in the mesh, at least one, in the order of their group
   std::span<const std::byte* const> terms = {};  // the elements of devices[k]; some may be the same memory
   size_t root = 0;                               // the result is for devices[root]
   std::byte* to = nullptr;                       // room for it, apart from all terms

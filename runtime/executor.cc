@@ -307,9 +307,10 @@ std::string TextOf(const Program& program, const ExecutorOptions& options, const
       options.check_replicas, fmt::join(options.distributed, ", "), options.in_place,
       fmt::join(planned.unshared, ", "),
       options.transport == nullptr ? 0 : options.transport->latency_bytes(), options.atomic ? " atomic" : "",
-      options.cross_device_ops == nullptr ? ""
-                                          : fmt::format(" cross_device_ops={} bytes_per_pack={}",
-                                                        options.cross_device_ops->name(), options.bytes_per_pack));
+      options.cross_device_ops == nullptr
+          ? ""
+          : fmt::format(" cross_device_ops={} bytes_per_pack={}", options.cross_device_ops->name(),
+                        options.bytes_per_pack));
 }
 
 // Whether this domain and all others can go on with the same thing, of which `value` says what it is.
@@ -494,7 +495,8 @@ absl::Status BoundStep::Run() {
 absl::Status BoundStep::RunAlone() {
   absl::Status status = step_->Run(feed_addresses_, output_addresses_);
   if (record_ != nullptr && step_->wrote_spares()) record_->Forget();
-  if (names_step_ && record_ != nullptr) status = Annotate(status, fmt::format("Step {}: ", record_->done() + 1));
+  if (names_step_ && record_ != nullptr)
+    status = Annotate(status, fmt::format("Step {}: ", record_->done() + 1));
   MESHWORK_RETURN_IF_ERROR(status);
   if (updated_ != nullptr)
     for (DTensor& variable : *updated_) variable.SwapSpare();

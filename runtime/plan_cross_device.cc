@@ -12,7 +12,8 @@ namespace {
 
 class CrossDevicePlanner {
  public:
-  CrossDevicePlanner(int node, const std::vector<ValueBuffers>& values, const CrossDevicePlan& options, StepPlan& plan)
+  CrossDevicePlanner(int node, const std::vector<ValueBuffers>& values, const CrossDevicePlan& options,
+                     StepPlan& plan)
       : n_(node),
         node_(plan.graph->nodes()[static_cast<size_t>(node)]),
         values_(values),
@@ -29,7 +30,8 @@ class CrossDevicePlanner {
     for (size_t first = 0; first < node_.results.size();) {
       size_t end = first + 1;
       int64_t bytes = BytesOf(first);
-      while (end < node_.results.size() && GoesWith(first, end) && bytes + BytesOf(end) <= options_.bytes_per_pack)
+      while (end < node_.results.size() && GoesWith(first, end) &&
+             bytes + BytesOf(end) <= options_.bytes_per_pack)
         bytes += BytesOf(end++);
       MESHWORK_RETURN_IF_ERROR(end == first + 1 ? AddTensor(first) : AddPack(first, end, bytes));
       first = end;
@@ -92,7 +94,8 @@ class CrossDevicePlanner {
       place.offset += offset;
       place.bytes = BytesOf(r);
       plan_.buffers.push_back(place);
-      const auto in_pack = static_cast<BufferId>(plan_.buffers.size() - 1), by_itself = value.first + instance;
+      const auto in_pack = static_cast<BufferId>(plan_.buffers.size() - 1),
+                 by_itself = value.first + instance;
       Transfer transfer;
       transfer.box = BoxCopy::Linear(TypeOf(r).num_elements());
       transfer.dtype = TypeOf(r).dtype;

@@ -89,9 +89,10 @@ absl::Status DifferenceError(std::string_view subject, const Type& global, const
       DeviceToString(layout.mesh(), first_device), second, DeviceToString(layout.mesh(), second_device),
       cross_device_op.empty()
           ? "the program misses a collective or declares a wrong layout"
-          : fmt::format("the cross-device op \"{}\" gave them different results (CheckCrossDeviceOps finds when), or "
-                        "the program misses a collective",
-                        cross_device_op)));
+          : fmt::format(
+                "the cross-device op \"{}\" gave them different results (CheckCrossDeviceOps finds when), or "
+                "the program misses a collective",
+                cross_device_op)));
 }
 
 }  // namespace meshwork

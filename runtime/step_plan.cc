@@ -394,7 +394,9 @@ class Planner {
   // Computes the sums that the next node would make of the results, if the next node is an all_reduce, and
   // the memory of the sums is not that of an operand.
   std::optional<ComputeStep> MakeReducing(int n) const {
-    if (!options_.coalesces() || options_.cross_device.has_value() || n + 1 >= static_cast<int>(local_.nodes().size())) return std::nullopt;
+    if (!options_.coalesces() || options_.cross_device.has_value() ||
+        n + 1 >= static_cast<int>(local_.nodes().size()))
+      return std::nullopt;
     const Node &node = local_.nodes()[n], &next = local_.nodes()[n + 1];
     if (next.row->collective == CollectiveKind::kNone || Crosses(next)) return std::nullopt;
     if (node.results.size() != 1 || readers_[node.results[0]] != 1) return std::nullopt;

@@ -64,8 +64,8 @@ struct ComputeStep {
 
 // One call of a cross-device op (runtime/cross_device.h): a pack and its devices.
 struct CrossDeviceCall {
-  int first = 0;                      // transfers [first, first + results) have its terms as sources
-  int results = 1;                    // as many as devices, for the k-th each; or 1, for the first of them alone
+  int first = 0;    // transfers [first, first + results) have its terms as sources
+  int results = 1;  // as many as devices, for the k-th each; or 1, for the first of them alone
   std::vector<int64_t> devices = {};  // of the terms
 };
 

@@ -298,7 +298,8 @@ void CpuStep::RunCalls(const Level& level, size_t i, int worker) {
       meshwork::RunCalls(*options_.cross_device_ops, instruction, worker, level.addresses,
                          /*marks=*/options_.check_replicas, workers_[worker].calls);
   if (!status.ok())
-    Fail(worker, Annotate(status, fmt::format("Run: {}: ", level.schedule->graph->Describe(instruction.node))));
+    Fail(worker,
+         Annotate(status, fmt::format("Run: {}: ", level.schedule->graph->Describe(instruction.node))));
 }
 
 // Kernels throw where a library that they call has no memory. All workers go on to the end, for they meet at

@@ -51,7 +51,7 @@ class CpuStep : public PreparedStep {
     std::vector<void*> out;
     std::vector<const std::byte*> sends;  // room for the pointers of one operation across domains
     std::vector<std::byte*> receives;
-    CallRoom calls;        // room for one call of a cross-device op
+    CallRoom calls;       // room for one call of a cross-device op
     absl::Status status;  // the first error of a kernel or of the transport
     // The first replicas found to differ: instruction, item, and where; -1: none.
     int instruction = -1, item = -1;

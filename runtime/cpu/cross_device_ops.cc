@@ -11,22 +11,22 @@
 namespace meshwork {
 namespace {
 
-using Terms = absl::InlinedVector<const std::byte*, 64>;
+using TermList = absl::InlinedVector<const std::byte*, 64>;
 
 // Elements [begin, end) of `count` that part `i` of `parts` has.
-struct Part {
-  Part(int64_t count, size_t parts, size_t i)
+struct ChunkOf {
+  ChunkOf(int64_t count, size_t parts, size_t i)
       : begin(count * static_cast<int64_t>(i) / static_cast<int64_t>(parts)),
         end(count * static_cast<int64_t>(i + 1) / static_cast<int64_t>(parts)) {}
   int64_t size() const { return end - begin; }
   int64_t begin, end;
 };
 
-void Copy(std::byte* to, const std::byte* from, int64_t bytes) {
+void CopyBytesTo(std::byte* to, const std::byte* from, int64_t bytes) {
   if (bytes > 0) std::memcpy(to, from, static_cast<size_t>(bytes));
 }
 
-class ToOneDevice : public CrossDeviceOps {
+class ToOneDeviceOps : public CrossDeviceOps {
  public:
   std::string_view name() const override { return "ReductionToOneDevice"; }
   bool is_thread_safe() const override { return true; }
@@ -37,14 +37,14 @@ class ToOneDevice : public CrossDeviceOps {
   }
   absl::Status Broadcast(const BroadcastPack& pack) override {
     for (size_t k = 0; k < pack.to.size(); ++k)
-      if (k != pack.root) Copy(pack.to[k], pack.from, pack.bytes());
+      if (k != pack.root) CopyBytesTo(pack.to[k], pack.from, pack.bytes());
     return absl::OkStatus();
   }
 };
 
-class HierarchicalCopy : public CrossDeviceOps {
+class HierarchicalOps : public CrossDeviceOps {
  public:
-  explicit HierarchicalCopy(int64_t groups) : groups_(static_cast<size_t>(groups)) {}
+  explicit HierarchicalOps(int64_t groups) : groups_(static_cast<size_t>(groups)) {}
 
   std::string_view name() const override { return "HierarchicalCopyAllReduce"; }
   bool is_thread_safe() const override { return true; }
@@ -71,7 +71,7 @@ class HierarchicalCopy : public CrossDeviceOps {
   absl::Status Broadcast(const BroadcastPack& pack) override {
     const size_t devices = pack.devices.size(), groups = GroupsOf(devices);
     const auto copy = [&](size_t to, size_t from) {
-      if (to != pack.root) Copy(pack.to[to], pack.to[from], pack.bytes());
+      if (to != pack.root) CopyBytesTo(pack.to[to], pack.to[from], pack.bytes());
     };
     for (size_t g = 0; g < groups; ++g) copy(First(devices, groups, g), pack.root);
     for (size_t g = 0; g < groups; ++g)
@@ -85,9 +85,10 @@ class HierarchicalCopy : public CrossDeviceOps {
 
   size_t GroupsOf(size_t devices) const { return std::min(groups_, devices); }
   static size_t First(size_t devices, size_t groups, size_t group) {
-    return static_cast<size_t>(Part(static_cast<int64_t>(devices), groups, group).begin);
+    return static_cast<size_t>(ChunkOf(static_cast<int64_t>(devices), groups, group).begin);
   }
-  static void ReduceGroup(const ReducePack& pack, size_t groups, size_t g, std::byte* to, int64_t at, int64_t count) {
+  static void ReduceGroup(const ReducePack& pack, size_t groups, size_t g, std::byte* to, int64_t at,
+                          int64_t count) {
     const size_t first = First(pack.terms.size(), groups, g), end = First(pack.terms.size(), groups, g + 1);
     meshwork::Reduce(pack.op, pack.dtype, to, pack.terms.subspan(first, end - first), at, count);
   }
@@ -96,18 +97,18 @@ class HierarchicalCopy : public CrossDeviceOps {
 };
 
 // Chunk c starts at device c. Each device adds its own term to what it gets, and hands the sum on.
-class Ring : public CrossDeviceOps {
+class RingOps : public CrossDeviceOps {
  public:
   std::string_view name() const override { return "RingAllReduce"; }
   bool is_thread_safe() const override { return true; }
 
   absl::Status Reduce(const ReducePack& pack) override {
     const size_t devices = pack.terms.size();
-    Terms around(pack.terms.begin(), pack.terms.end());
+    TermList around(pack.terms.begin(), pack.terms.end());
     for (size_t c = 0; c < devices; ++c) {
-      const Part chunk(pack.count, devices, c);
-      meshwork::Reduce(pack.op, pack.dtype, pack.to + chunk.begin * DTypeSize(pack.dtype), around, chunk.begin,
-                       chunk.size());
+      const ChunkOf chunk(pack.count, devices, c);
+      meshwork::Reduce(pack.op, pack.dtype, pack.to + chunk.begin * DTypeSize(pack.dtype), around,
+                       chunk.begin, chunk.size());
       std::rotate(around.begin(), around.begin() + 1, around.end());
     }
     return absl::OkStatus();
@@ -116,7 +117,7 @@ class Ring : public CrossDeviceOps {
   absl::Status Broadcast(const BroadcastPack& pack) override {
     const size_t devices = pack.to.size();
     for (size_t k = 1; k < devices; ++k)
-      Copy(pack.to[(pack.root + k) % devices], pack.to[(pack.root + k - 1) % devices], pack.bytes());
+      CopyBytesTo(pack.to[(pack.root + k) % devices], pack.to[(pack.root + k - 1) % devices], pack.bytes());
     return absl::OkStatus();
   }
 
@@ -126,7 +127,7 @@ class Ring : public CrossDeviceOps {
     const int64_t size = DTypeSize(pack.dtype);
     for (size_t turn = 1; turn < devices; ++turn) {
       for (size_t c = 0; c < devices; ++c) {
-        const Part chunk(pack.count, devices, c);
+        const ChunkOf chunk(pack.count, devices, c);
         const size_t before = (c + turn - 1) % devices, here = (c + turn) % devices;
         const std::byte* const both[] = {(turn == 1 ? pack.terms[before] : to[before]) + chunk.begin * size,
                                          pack.terms[here] + chunk.begin * size};
@@ -135,9 +136,9 @@ class Ring : public CrossDeviceOps {
     }
     for (size_t turn = 0; turn + 1 < devices; ++turn) {
       for (size_t c = 0; c < devices; ++c) {
-        const Part chunk(pack.count, devices, c);
+        const ChunkOf chunk(pack.count, devices, c);
         const size_t before = (c + turn + devices - 1) % devices, here = (c + turn) % devices;
-        Copy(to[here] + chunk.begin * size, to[before] + chunk.begin * size, chunk.size() * size);
+        CopyBytesTo(to[here] + chunk.begin * size, to[before] + chunk.begin * size, chunk.size() * size);
       }
     }
     return absl::OkStatus();
@@ -146,15 +147,16 @@ class Ring : public CrossDeviceOps {
 
 }  // namespace
 
-std::shared_ptr<CrossDeviceOps> ReductionToOneDevice() { return std::make_shared<ToOneDevice>(); }
+std::shared_ptr<CrossDeviceOps> ReductionToOneDevice() { return std::make_shared<ToOneDeviceOps>(); }
 
 absl::StatusOr<std::shared_ptr<CrossDeviceOps>> HierarchicalCopyAllReduce(int64_t num_groups) {
   if (num_groups < 1)
-    return InvalidArgument("HierarchicalCopyAllReduce: num_groups={}; give at least 1 group of devices.", num_groups);
-  return std::make_shared<HierarchicalCopy>(num_groups);
+    return InvalidArgument("HierarchicalCopyAllReduce: num_groups={}; give at least 1 group of devices.",
+                           num_groups);
+  return std::make_shared<HierarchicalOps>(num_groups);
 }
 
-std::shared_ptr<CrossDeviceOps> RingAllReduce() { return std::make_shared<Ring>(); }
+std::shared_ptr<CrossDeviceOps> RingAllReduce() { return std::make_shared<RingOps>(); }
 
 absl::StatusOr<std::shared_ptr<CrossDeviceOps>> NcclAllReduce() {
   return absl::FailedPreconditionError(

@@ -11,7 +11,7 @@ namespace meshwork {
 namespace {
 
 // What is in the way of an exception becomes a status.
-absl::Status Call(CrossDeviceOps& ops, const ReducePack& pack, std::span<std::byte* const> results) {
+absl::Status CallOps(CrossDeviceOps& ops, const ReducePack& pack, std::span<std::byte* const> results) {
   try {
     return results.size() == pack.devices.size() ? ops.AllReduce(pack, results) : ops.Reduce(pack);
   } catch (const std::bad_alloc&) {
@@ -47,7 +47,8 @@ absl::Status RunCalls(CrossDeviceOps& ops, const Instruction& instruction, int w
     for (size_t k = 0; k < num_results; ++k) {
       const BufferId to = instruction.transfers[static_cast<size_t>(item) + k].to;
       room.results[k] = addresses[static_cast<size_t>(to)] + begin * size;
-      if (marks) std::memset(room.results[k], k == 0 ? 0xFF : 0xFE, static_cast<size_t>((end - begin) * size));
+      if (marks)
+        std::memset(room.results[k], k == 0 ? 0xFF : 0xFE, static_cast<size_t>((end - begin) * size));
     }
     const ReducePack pack{.dtype = first.dtype,
                           .op = first.op,
@@ -55,10 +56,11 @@ absl::Status RunCalls(CrossDeviceOps& ops, const Instruction& instruction, int w
                           .devices = call.devices,
                           .terms = std::span(room.terms).first(call.devices.size()),
                           .to = room.results[0]};
-    const absl::Status status = Call(ops, pack, std::span(room.results).first(num_results));
+    const absl::Status status = CallOps(ops, pack, std::span(room.results).first(num_results));
     MESHWORK_RETURN_IF_ERROR(Annotate(
-        status, fmt::format("the cross-device op \"{}\", over {} of {}: ", ops.name(),
-                            Count(std::ssize(call.devices), "device"), Type{first.dtype, {pack.count}}.ToString())));
+        status,
+        fmt::format("the cross-device op \"{}\", over {} of {}: ", ops.name(),
+                    Count(std::ssize(call.devices), "device"), Type{first.dtype, {pack.count}}.ToString())));
     s += num_results;
   }
   return absl::OkStatus();

@@ -8,10 +8,10 @@
 
 #include "meshwork/base/status.h"
 #include "meshwork/ir/program.h"
-#include "meshwork/runtime/cross_device.h"
 #include "meshwork/runtime/cpu/fusion.h"
 #include "meshwork/runtime/cpu/kernels.h"
 #include "meshwork/runtime/cpu/placement.h"
+#include "meshwork/runtime/cross_device.h"
 
 namespace meshwork {
 namespace {
