@@ -75,7 +75,7 @@ absl::StatusOr<Session> Strategy::NewSession(const Graph& graph, SessionOptions 
   MESHWORK_RETURN_IF_ERROR(Annotate(CheckMesh(graph), "NewSession: "));
   if (parts_->processes != nullptr) parts_->processes->Use(options);
   options.compile.shard_weight_update |= parts_->shard_weight_update;
-  if (options.executor.cross_device_ops == nullptr) {
+  if (options.executor.cross_device_ops == nullptr && parts_->cross_device_ops != nullptr) {
     options.executor.cross_device_ops = parts_->cross_device_ops;
     options.executor.bytes_per_pack = parts_->bytes_per_pack;
   }

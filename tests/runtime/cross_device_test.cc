@@ -214,10 +214,10 @@ func step(%a: f32[1,4] of f32[4,4] {(x,y),_}) {
       axes.push_back(graph.mesh().AxesToString(set.ToList()));
     return axes;
   };
-  EXPECT_THAT(varying({}), ElementsAre("x,y", "x,y", "x", "", ""));
-  EXPECT_THAT(varying(AxisSet()), ElementsAre("x,y", "x,y", "x,y", "x,y", "x,y"));
-  EXPECT_THAT(varying(AxisSet(AxisList{0})),
-              ElementsAre("x,y", "x,y", "x", "", ""));  // x leads to other domains
+  EXPECT_THAT(varying({}), ElementsAre("(x,y)", "(x,y)", "(x)", "()", "()"));
+  EXPECT_THAT(varying(AxisSet()), ElementsAre("(x,y)", "(x,y)", "(x,y)", "(x,y)", "(x,y)"));
+  // x leads to other domains.
+  EXPECT_THAT(varying(AxisSet(AxisList{0})), ElementsAre("(x,y)", "(x,y)", "(x)", "()", "()"));
 }
 
 }  // namespace
