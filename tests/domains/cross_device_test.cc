@@ -21,7 +21,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-constexpr int64_t kSteps = 5;
+constexpr int64_t kTrainedSteps = 5;
 
 std::vector<double> LossesWith(Transport* transport, std::shared_ptr<CrossDeviceOps> ops) {
   SessionOptions options{.workers = 1, .own_cores = false};
@@ -31,7 +31,7 @@ std::vector<double> LossesWith(Transport* transport, std::shared_ptr<CrossDevice
   options.executor.bytes_per_pack = 1 << 20;
   absl::StatusOr<Session> session = Session::Create(SmallNetwork("batch=4"), options);
   std::vector<double> losses;
-  for (int64_t step = 0; step < kSteps; ++step) {
+  for (int64_t step = 0; step < kTrainedSteps; ++step) {
     const absl::StatusOr<StepResult> result =
         session.ok() ? session->Run(SmallFeeds(step)) : session.status();
     if (!result.ok()) {
@@ -72,7 +72,7 @@ TEST(CrossDeviceDomainsTest, WhatGoesOnIsReducedOnly) {
   EXPECT_THAT(first->devices, ElementsAre(0, 1));
   EXPECT_THAT(second->devices, ElementsAre(2, 3));
   for (const auto& ops : {first, second}) {
-    EXPECT_GE(ops->reductions, kSteps);
+    EXPECT_GE(ops->reductions, kTrainedSteps);
     EXPECT_EQ(ops->broadcasts, 0);
   }
 }

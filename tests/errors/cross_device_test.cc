@@ -17,6 +17,7 @@ namespace meshwork {
 namespace {
 
 using How = FailsOps::How;
+using Wrong = MistakenOps::How;
 
 absl::StatusOr<Session> SessionWith(std::shared_ptr<CrossDeviceOps> ops, ExecutorOptions executor = {}) {
   const Strategy strategy = MirroredStrategy({.devices = 2, .cross_device_ops = std::move(ops)}).value();
@@ -80,6 +81,15 @@ TEST(CrossDeviceErrors, Checks) {
                                          MISTAKE(Checked<ForgetsTheLast>()),
                                          MISTAKE(Checked<FailsOps>(How::kStatus)),
                                          MISTAKE(Checked<FailsOps>(How::kThrow)),
+                                         MISTAKE(Checked<FailsOps>(How::kThrowNumber)),
+                                         MISTAKE(Checked<MistakenOps>(Wrong::kNoName)),
+                                         MISTAKE(Checked<MistakenOps>(Wrong::kChangesTerms)),
+                                         MISTAKE(Checked<MistakenOps>(Wrong::kWritesBeyond)),
+                                         MISTAKE(Checked<MistakenOps>(Wrong::kBroadcastsBeyond)),
+                                         MISTAKE(Checked<MistakenOps>(Wrong::kOtherOrder)),
+                                         MISTAKE(Checked<MistakenOps>(Wrong::kOtherBits)),
+                                         MISTAKE(Checked<MistakenOps>(Wrong::kOtherThread)),
+                                         MISTAKE(Checked<MistakenOps>(Wrong::kMaxAsSum)),
                                      });
 }
 

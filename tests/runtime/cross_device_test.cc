@@ -2,6 +2,7 @@
 #include "meshwork/runtime/cross_device.h"
 
 #include <memory>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -13,13 +14,15 @@
 #include "meshwork/runtime/step_plan.h"
 #include "meshwork/runtime/tensor_compare.h"
 #include "runtime/programs.h"
+#include "runtime/random_program.h"
 #include "runtime/schedules.h"
 #include "support/cross_device_ops.h"
+#include "support/long_tests.h"
 
 namespace meshwork {
 namespace {
 
-using Ops = std::shared_ptr<CrossDeviceOps>;
+using OpsPtr = std::shared_ptr<CrossDeviceOps>;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -90,14 +93,14 @@ Tensors FeedsOf(const Program& program) {
 }
 
 TEST(CrossDeviceTest, GivesTheNumbersOfTheBackend) {
-  const std::vector<Ops> all = {ReductionToOneDevice(), HierarchicalCopyAllReduce().value(), RingAllReduce(),
-                                std::make_shared<BackwardsOps>()};
+  const std::vector<OpsPtr> all = {ReductionToOneDevice(), HierarchicalCopyAllReduce().value(),
+                                   RingAllReduce(), std::make_shared<BackwardsOps>()};
   for (const std::string_view text : kPrograms) {
     const Program program = ParseProgram(text);
     const Tensors feeds = FeedsOf(program);
     const Ran expected = RunWith(program, feeds, {});
     ASSERT_EQ(expected.error, "");
-    for (const Ops& ops : all)
+    for (const OpsPtr& ops : all)
       for (const int64_t bytes_per_pack : {0, 20, 28, 1 << 20})
         for (const int workers : {1, 2, 3})
           for (const bool share : {true, false})
@@ -119,6 +122,39 @@ TEST(CrossDeviceTest, GivesTheNumbersOfTheBackend) {
   }
 }
 
+TEST(CrossDeviceTest, RandomProgramsGiveTheirNumbers) {
+  std::mt19937 random(7);
+  int64_t calls = 0;
+  for (int round = 0; round < (LongTests() ? 400 : 60); ++round) {
+    const RandomProgram drawn = ProgramDraw(random).Make();
+    const auto own = std::make_shared<BackwardsOps>();
+    for (const OpsPtr& ops : {OpsPtr(own), RingAllReduce(), HierarchicalCopyAllReduce().value()}) {
+      const int64_t bytes_per_pack = static_cast<int64_t>(random() % 3) * 100;
+      const auto workers = static_cast<int>(1 + random() % 3);
+      SCOPED_TRACE(
+          fmt::format("{} packs={} workers={}\n{}", ops->name(), bytes_per_pack, workers, drawn.text));
+      CpuBackend backend(workers);
+      std::map<std::string, DTensor> state;
+      const auto executor = Executor::Create(ParseProgram(drawn.text), backend,
+                                             {.poison_padding = true,
+                                              .check_replicas = true,
+                                              .atomic = random() % 2 == 0,
+                                              .cross_device_ops = ops,
+                                              .bytes_per_pack = bytes_per_pack},
+                                             &state)
+                                .value();
+      for (const auto& [name, value] : drawn.initial) ASSERT_EQ(MessageOf(Pack(value, state.at(name))), "");
+      Tensors outputs, variables;
+      ASSERT_EQ(MessageOf(executor->Run(drawn.feeds, &outputs)), "");
+      for (const auto& [name, variable] : state) variables[name] = Unpack(variable).value();
+      ExpectEqualValues(outputs, drawn.outputs);
+      ExpectEqualValues(variables, drawn.variables);
+    }
+    calls += own->reductions;
+  }
+  EXPECT_GT(calls, 60);
+}
+
 // The op's own numbers, whatever the workers: packs are cut at the same places.
 TEST(CrossDeviceTest, TheNumberOfWorkersChangesNoBit) {
   const Program program = ParseProgram(R"(mesh [x=3]
@@ -128,7 +164,7 @@ func step(%a: f32[1,200001] of f32[3,200001] {x,_}) {
   return s=%s
 })");
   const Tensors feeds = {{"a", Rough({F32, {3, 200001}})}};
-  for (const Ops& ops : {ReductionToOneDevice(), HierarchicalCopyAllReduce().value(), RingAllReduce()}) {
+  for (const OpsPtr& ops : {ReductionToOneDevice(), HierarchicalCopyAllReduce().value(), RingAllReduce()}) {
     const Ran one = RunWith(program, feeds, {.cross_device_ops = ops});
     ASSERT_EQ(one.error, "");
     for (const int workers : {2, 3, 5})
@@ -187,8 +223,8 @@ TEST(CrossDeviceTest, DevicesWithoutAResultAreSeen) {
     const Program program = ParseProgram(text);
     for (const int workers : {1, 2})
       for (const bool poison : {true, false})
-        for (const Ops& ops :
-             {Ops(std::make_shared<ForgetsTheLast>()), Ops(std::make_shared<KeepsToItself>())})
+        for (const OpsPtr& ops :
+             {OpsPtr(std::make_shared<ForgetsTheLast>()), OpsPtr(std::make_shared<KeepsToItself>())})
           EXPECT_THAT(
               RunWith(program, FeedsOf(program),
                       {.poison_padding = poison, .check_replicas = true, .cross_device_ops = ops}, workers)

@@ -18,9 +18,9 @@
 namespace meshwork {
 namespace {
 
-using Ops = std::shared_ptr<CrossDeviceOps>;
+using OpsPtr = std::shared_ptr<CrossDeviceOps>;
 
-std::vector<Ops> BuiltIn() {
+std::vector<OpsPtr> BuiltIn() {
   return {ReductionToOneDevice(), HierarchicalCopyAllReduce().value(), HierarchicalCopyAllReduce(3).value(),
           RingAllReduce()};
 }
@@ -35,7 +35,7 @@ class CrossDeviceTest : public ::testing::Test {
   }
 
   // The error of the first steps under MirroredStrategy, "" if there is none.
-  static std::string Train(int64_t devices, Ops ops, ExecutorOptions executor = {.check_replicas = true}) {
+  static std::string Train(int64_t devices, OpsPtr ops, ExecutorOptions executor = {.check_replicas = true}) {
     const Strategy strategy =
         MirroredStrategy({.devices = devices, .cross_device_ops = std::move(ops)}).value();
     const StrategyScope scope(strategy);
@@ -52,7 +52,7 @@ class CrossDeviceTest : public ::testing::Test {
 
 TEST_F(CrossDeviceTest, EachTrainsAsOneDevice) {
   for (const int64_t devices : {1, 2, 3, 8}) {
-    for (const Ops& ops : BuiltIn()) {
+    for (const OpsPtr& ops : BuiltIn()) {
       for (const int64_t bytes_per_pack : {0, 400, 1 << 20}) {
         SCOPED_TRACE(fmt::format("{} on {} devices, packs of {}", ops->name(), devices, bytes_per_pack));
         const Strategy strategy =

@@ -2,10 +2,11 @@
 #pragma once
 
 #include <cstring>
-#include <memory>
+#include <mutex>
+#include <new>
 #include <stdexcept>
-#include <string>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -69,6 +70,57 @@ class LeavesOneOut : public BackwardsOps {
     if (pack.terms.size() > 1) without.terms = pack.terms.first(pack.terms.size() - 1);
     return BackwardsOps::Reduce(without);
   }
+};
+
+// Makes one mistake, on seven f32 of three devices.
+class MistakenOps : public BackwardsOps {
+ public:
+  enum class How {
+    kNoName,
+    kChangesTerms,
+    kWritesBeyond,
+    kBroadcastsBeyond,
+    kOtherOrder,  // every other time
+    kOtherBits,   // of one device
+    kOtherThread,
+    kMaxAsSum
+  };
+  explicit MistakenOps(How how) : how_(how) {}
+  std::string_view name() const override { return how_ == How::kNoName ? "" : "mistaken"; }
+  bool is_thread_safe() const override { return how_ == How::kOtherThread; }
+
+  absl::Status Reduce(const ReducePack& pack) override {
+    ReducePack other = pack;
+    const bool here = IsHere(pack.dtype, pack.count, pack.devices.size());
+    if (here && how_ == How::kMaxAsSum && pack.op == ReduceOp::kMax) other.op = ReduceOp::kSum;
+    const std::vector<const std::byte*> swapped(pack.terms.rbegin(), pack.terms.rend());
+    if (here && how_ == How::kOtherOrder && turn_++ % 2 == 0) other.terms = swapped;
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const absl::Status status = BackwardsOps::Reduce(other);
+    if (here && how_ == How::kChangesTerms) const_cast<std::byte*>(pack.terms[0])[0] ^= std::byte{1};
+    if (here && how_ == How::kWritesBeyond) pack.to[pack.bytes()] = std::byte{1};
+    if (how_ == How::kOtherThread && pack.devices.size() == 8 && std::this_thread::get_id() != first_)
+      pack.to[0] ^= std::byte{1};
+    return status;
+  }
+  absl::Status Broadcast(const BroadcastPack& pack) override {
+    const bool here = IsHere(pack.dtype, pack.count, pack.devices.size());
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const absl::Status status = BackwardsOps::Broadcast(pack);
+    if (here && how_ == How::kOtherBits) pack.to[2][0] ^= std::byte{1};
+    if (here && how_ == How::kBroadcastsBeyond) pack.to[2][pack.bytes()] = std::byte{1};
+    return status;
+  }
+
+ private:
+  static bool IsHere(DType dtype, int64_t count, size_t devices) {
+    return dtype == F32 && count == 7 && devices == 3;
+  }
+
+  const How how_;
+  const std::thread::id first_ = std::this_thread::get_id();
+  std::mutex mutex_;
+  int turn_ = 0;
 };
 
 // Returns an error, or throws.
