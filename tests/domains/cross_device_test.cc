@@ -12,6 +12,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "meshwork.h"
+#include "meshwork/base/status.h"
 #include "meshwork/runtime/cpu/cross_device_ops.h"
 #include "meshwork/runtime/transport/loopback.h"
 #include "support/cross_device_ops.h"
@@ -75,6 +76,23 @@ TEST(CrossDeviceDomainsTest, WhatGoesOnIsReducedOnly) {
     EXPECT_GE(ops->reductions, kTrainedSteps);
     EXPECT_EQ(ops->broadcasts, 0);
   }
+}
+
+// What crosses depends on it, so all domains have the same.
+TEST(CrossDeviceDomainsTest, AnotherOpInAnotherDomainIsRefused) {
+  const auto ends = MakeLoopback(2, {.deadline = std::chrono::seconds(20)});
+  std::vector<std::string> errors(2);
+  std::vector<std::thread> threads;
+  for (size_t d = 0; d < 2; ++d)
+    threads.emplace_back([&, d] {
+      SessionOptions options{.workers = 1, .own_cores = false};
+      options.executor.transport = ends[d].get();
+      if (d == 1) options.executor.cross_device_ops = RingAllReduce();
+      errors[d] = MessageOf(Session::Create(SmallNetwork("batch=4"), options).status());
+    });
+  for (std::thread& thread : threads) thread.join();
+  for (const std::string& error : errors)
+    EXPECT_THAT(error, ::testing::HasSubstr("cross_device_ops=RingAllReduce bytes_per_pack=0"));
 }
 
 }  // namespace
