@@ -13,6 +13,7 @@
 #include "meshwork/mesh/mesh.h"
 #include "meshwork/ops/ops.h"
 #include "meshwork/plan/explain.h"
+#include "meshwork/runtime/cpu/cross_device_ops.h"
 #include "meshwork/runtime/dlpack.h"
 #include "meshwork/runtime/tensor.h"
 #include "meshwork/runtime/tensor_compare.h"

@@ -34,6 +34,9 @@ struct PrepareOptions {
   int trace_steps = 0;
   // Carries data to and from other domains; null if there are no others. It must outlive the step.
   Transport* transport = nullptr;
+  // Makes the calls that the plan has (CrossDeviceCall); null if there are none.
+  std::shared_ptr<CrossDeviceOps> cross_device_ops = nullptr;
+  bool check_replicas = false;
 };
 
 // A step that can be run. Only one thread at a time may use it.

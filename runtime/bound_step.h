@@ -53,6 +53,7 @@ class BoundStep {
   // The variables whose new values lie in their spares when a step has run; null if there are none.
   std::shared_ptr<std::vector<DTensor>> updated_;
   std::shared_ptr<StepRecord> record_;  // null: nobody counts
+  bool names_step_ = false;             // in errors
   std::shared_ptr<OneCaller> caller_;   // null: nobody else calls
   const char* object_ = nullptr;        // of caller_
   StepMemory memory_;

@@ -17,6 +17,7 @@
 #include "meshwork/runtime/arrange.h"
 #include "meshwork/runtime/backend.h"
 #include "meshwork/runtime/binding.h"
+#include "meshwork/runtime/cross_device.h"
 #include "meshwork/runtime/local_program.h"
 #include "meshwork/runtime/loop.h"
 #include "meshwork/runtime/overlap.h"
@@ -55,6 +56,19 @@ absl::StatusOr<const DTensor*> FindVariable(const Graph& graph, int a, const Dom
       state.layout().ToString(), state.layout().mesh().ToString());
 }
 
+std::optional<CrossDevicePlan> CrossDeviceOf(const ExecutorOptions& options) {
+  if (options.cross_device_ops == nullptr) return std::nullopt;
+  return CrossDevicePlan{.bytes_per_pack = options.bytes_per_pack,
+                         .in_parts = options.cross_device_ops->is_thread_safe()};
+}
+
+absl::Status CheckPacks(int64_t bytes_per_pack) {
+  if (bytes_per_pack >= 0) return absl::OkStatus();
+  return InvalidArgument(
+      "Executor: bytes_per_pack={}; give the most bytes of a pack, or 0 to reduce each tensor by itself.",
+      bytes_per_pack);
+}
+
 StepPlanOptions PlanOptions(const ExecutorOptions& options, const Domain& domain, const Memory& memory,
                             int64_t bytes_under_way) {
   std::set<std::string> kept;
@@ -68,7 +82,8 @@ StepPlanOptions PlanOptions(const ExecutorOptions& options, const Domain& domain
           .share = options.share,
           .coalesce = options.coalesce,
           .check_replicas = options.check_replicas,
-          .atomic = options.atomic};
+          .atomic = options.atomic,
+          .cross_device = CrossDeviceOf(options)};
 }
 
 // A bucket of gradients crosses in so many times the time that its first byte needs: the next starts meanwhile, and
@@ -93,7 +108,8 @@ Graph OrderOf(const Graph& local, const ExecutorOptions& options, AxisSet across
   return WithRegions(LowerLoops(local), [&](const Graph& lowered) {
     const Graph program =
         Overlaps(options) ? Overlap(lowered, across, BucketBytes(*options.transport)) : lowered;
-    if (!coalesces && !options.fuse) return program;
+    // A cross-device op gets what the compiler has put together.
+    if ((!coalesces && !options.fuse) || options.cross_device_ops != nullptr) return program;
     Graph arranged = Arrange(program, across);
     return coalesces ? ReduceEarly(arranged, across) : arranged;
   });
@@ -192,7 +208,9 @@ PrepareOptions PreparationOptions(const ExecutorOptions& options) {
           .poison_padding = options.poison_padding,
           .profile = options.profile,
           .trace_steps = options.trace_steps,
-          .transport = options.transport};
+          .transport = options.transport,
+          .cross_device_ops = options.cross_device_ops,
+          .check_replicas = options.check_replicas};
 }
 
 // All that is decided before a backend sees the program.
@@ -207,6 +225,7 @@ struct Planned {
 absl::StatusOr<Planned> Plan(const Program& program, const Backend& backend, const ExecutorOptions& options,
                              const std::map<std::string, DTensor>& variables) {
   Planned planned;
+  MESHWORK_RETURN_IF_ERROR(CheckPacks(options.bytes_per_pack));
   MESHWORK_ASSIGN_OR_RETURN(planned.domain, DomainOf(program, options.transport));
   MESHWORK_RETURN_IF_ERROR(CheckLocalProgram(program.body, program.num_domains));
   const Domain& domain = planned.domain;
@@ -283,11 +302,15 @@ std::shared_ptr<std::vector<DTensor>> WithSpares(const std::vector<DTensor>& sta
 std::string TextOf(const Program& program, const ExecutorOptions& options, const Planned& planned) {
   return fmt::format(
       "{} (share={} coalesce={} fuse={} overlap={} check_replicas={} distributed=[{}] in_place={} unshared=[{}] "
-      "latency={}{})",
+      "latency={}{}{})",
       Fingerprint(program.body), options.share, options.coalesce, options.fuse, options.overlap,
       options.check_replicas, fmt::join(options.distributed, ", "), options.in_place,
       fmt::join(planned.unshared, ", "),
-      options.transport == nullptr ? 0 : options.transport->latency_bytes(), options.atomic ? " atomic" : "");
+      options.transport == nullptr ? 0 : options.transport->latency_bytes(), options.atomic ? " atomic" : "",
+      options.cross_device_ops == nullptr
+          ? ""
+          : fmt::format(" cross_device_ops={} bytes_per_pack={}", options.cross_device_ops->name(),
+                        options.bytes_per_pack));
 }
 
 // Whether this domain and all others can go on with the same thing, of which `value` says what it is.
@@ -318,6 +341,7 @@ Executor::Executor(std::shared_ptr<const Graph> graph, const Domain& domain, con
       state_(std::move(state)),
       updated_(std::move(updated)),
       record_(options.record),
+      names_step_(options.cross_device_ops != nullptr),
       step_(std::move(step)) {}
 
 Executor::~Executor() = default;
@@ -401,6 +425,7 @@ absl::StatusOr<BoundStep> Executor::Bind(StepMemory memory) {
   BoundStep bound(step_);
   bound.updated_ = updated_;
   bound.record_ = record_;
+  bound.names_step_ = names_step_;
   bound.memory_ = std::move(memory);
   bound.feed_addresses_.resize(graph_->arguments().size(), nullptr);
   bound.output_addresses_.resize(graph_->outputs().size(), nullptr);
@@ -468,8 +493,10 @@ absl::Status BoundStep::Run() {
 }
 
 absl::Status BoundStep::RunAlone() {
-  const absl::Status status = step_->Run(feed_addresses_, output_addresses_);
+  absl::Status status = step_->Run(feed_addresses_, output_addresses_);
   if (record_ != nullptr && step_->wrote_spares()) record_->Forget();
+  if (names_step_ && record_ != nullptr)
+    status = Annotate(status, fmt::format("Step {}: ", record_->done() + 1));
   MESHWORK_RETURN_IF_ERROR(status);
   if (updated_ != nullptr)
     for (DTensor& variable : *updated_) variable.SwapSpare();

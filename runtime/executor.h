@@ -127,6 +127,7 @@ class Executor {
   // Those that steps write to the spares of; null if there are none.
   const std::shared_ptr<std::vector<DTensor>> updated_;
   const std::shared_ptr<StepRecord> record_;
+  const bool names_step_;  // in errors of steps
   const std::shared_ptr<PreparedStep> step_;
 };
 

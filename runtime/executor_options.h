@@ -11,6 +11,7 @@
 
 namespace meshwork {
 
+class CrossDeviceOps;
 class StepRecord;
 class Transport;
 
@@ -60,6 +61,13 @@ struct ExecutorOptions {
   // are distributed, of one type and layout. A step writes the output over the fed tensor, in place where a
   // variable would be written in place, so that state goes from step to step without a copy.
   InPlace in_place = {};
+  // Makes the all_reduces between devices of this process (runtime/cross_device.h), each device getting a result of its own;
+  // null: the backend's own way, which stores equal results once. Other collectives, and sums between processes, are not
+  // its. All domains have an op of the same name.
+  std::shared_ptr<CrossDeviceOps> cross_device_ops = nullptr;
+  // The op gets tensors that are reduced at the same point of a step as one pack, as long as they have no more bytes than
+  // this together; they are copied into it and out of it. 0: each tensor is a pack.
+  int64_t bytes_per_pack = 0;
 };
 
 // The memory that a program needs in this process, all devices together. Not counted are inputs and outputs,

@@ -72,7 +72,8 @@ std::optional<Difference> FindDifference(const BoxCopy& region, int64_t begin, i
 }
 
 absl::Status DifferenceError(std::string_view subject, const Type& global, const Layout& layout,
-                             int64_t first_device, int64_t second_device, const Difference& difference) {
+                             int64_t first_device, int64_t second_device, const Difference& difference,
+                             std::string_view cross_device_op) {
   std::string first = ElementToString(global.dtype, difference.first);
   std::string second = ElementToString(global.dtype, difference.second);
   if (first == second) {
@@ -82,11 +83,16 @@ absl::Status DifferenceError(std::string_view subject, const Type& global, const
   const Shape local = IndexAt(layout.LocalShape(global.shape), difference.offset);
   return absl::InternalError(fmt::format(
       "{} is {} {} on {}, but its replicas differ: element {} is {} on {} and {} on {}; devices that a "
-      "layout gives the same block must hold the same bits, so the program misses a collective or declares "
-      "a wrong layout.",
+      "layout gives the same block must hold the same bits, so {}.",
       subject, global.ToString(), layout.ToString(), layout.mesh().ToString(),
       ShapeToString(layout.GlobalIndex(global.shape, first_device, local)), first,
-      DeviceToString(layout.mesh(), first_device), second, DeviceToString(layout.mesh(), second_device)));
+      DeviceToString(layout.mesh(), first_device), second, DeviceToString(layout.mesh(), second_device),
+      cross_device_op.empty()
+          ? "the program misses a collective or declares a wrong layout"
+          : fmt::format(
+                "the cross-device op \"{}\" gave them different results (CheckCrossDeviceOps finds when), or "
+                "the program misses a collective",
+                cross_device_op)));
 }
 
 }  // namespace meshwork

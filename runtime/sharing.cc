@@ -36,6 +36,26 @@ void VisitExchange(const Graph& local, const Node& node, std::vector<AxisSet>& v
   varying[node.results[0]] = axes;
 }
 
+// Per value, whether a collective over `across` reads it.
+std::vector<bool> FindCrossing(const Graph& local, AxisSet across) {
+  std::vector<bool> crosses(local.values().size(), false);
+  for (const Node& node : local.nodes()) {
+    if (node.row->kind != OpKind::kCollective || !MovesOver(local, node, across)) continue;
+    for (ValueId operand : node.operands) crosses[operand] = true;
+  }
+  return crosses;
+}
+
+// By a cross-device op.
+void VisitAllReduce(const Graph& local, const Node& node, const std::vector<bool>& crosses,
+                    std::vector<AxisSet>& varying) {
+  const AxisSet group = AxesOfGroup(local, node);
+  for (size_t r = 0; r < node.results.size(); ++r) {
+    const AxisSet axes = varying[node.operands[r]].Minus(group).Union(LayoutAxes(local, node.results[r]));
+    varying[node.results[r]] = crosses[node.results[r]] ? axes : axes.Union(group);
+  }
+}
+
 void VisitCollective(const Graph& local, const Node& node, std::vector<AxisSet>& varying) {
   if (node.row->collective == CollectiveKind::kExchange) return VisitExchange(local, node, varying);
   const AxisSet group = AxesOfGroup(local, node);
@@ -64,11 +84,12 @@ struct LoopState {
 using LoopStates = std::map<const Node*, LoopState>;
 
 std::vector<AxisSet> Vary(const Graph& local, const std::vector<AxisSet>& arguments, bool share,
-                          LoopStates& loops);
+                          const std::optional<AxisSet>& own_results, LoopStates& loops);
 
 // A carry varies as what it is at the start and as what it becomes: bodies are looked at until nothing
 // changes.
-void VisitLoop(const Node& node, std::vector<AxisSet>& varying, LoopState& state) {
+void VisitLoop(const Node& node, const std::optional<AxisSet>& own_results, std::vector<AxisSet>& varying,
+               LoopState& state) {
   const LoweredLoop lowered = LoweredLoopOf(node);
   const size_t results = node.results.size();
   std::vector<AxisSet> arguments(results);
@@ -80,7 +101,7 @@ void VisitLoop(const Node& node, std::vector<AxisSet>& varying, LoopState& state
   for (bool changed = true; changed;) {
     changed = false;
     for (const auto& region : node.regions) {
-      const std::vector<AxisSet> inside = Vary(*region, arguments, /*share=*/true, state.inner);
+      const std::vector<AxisSet> inside = Vary(*region, arguments, /*share=*/true, own_results, state.inner);
       for (const VariableUpdate& update : region->updates()) {
         const AxisSet axes = arguments[update.argument].Union(inside[update.value]);
         changed = changed || axes != arguments[update.argument];
@@ -93,15 +114,20 @@ void VisitLoop(const Node& node, std::vector<AxisSet>& varying, LoopState& state
 }
 
 std::vector<AxisSet> Vary(const Graph& local, const std::vector<AxisSet>& arguments, bool share,
-                          LoopStates& loops) {
+                          const std::optional<AxisSet>& own_results, LoopStates& loops) {
   MESHWORK_CHECK(arguments.size() == local.arguments().size());
   std::vector<AxisSet> varying(local.values().size());
   for (size_t a = 0; a < arguments.size(); ++a) varying[local.arguments()[a].value] = arguments[a];
+  std::vector<bool> crosses;
+  if (own_results.has_value()) crosses = FindCrossing(local, *own_results);
   for (const Node& node : local.nodes()) {
     if (!share) {
       for (ValueId result : node.results) varying[result] = AllAxes(local.mesh());
     } else if (IsControl(node)) {
-      VisitLoop(node, varying, loops[&node]);
+      VisitLoop(node, own_results, varying, loops[&node]);
+    } else if (own_results.has_value() && node.row->collective == CollectiveKind::kAllReduce &&
+               !MovesOver(local, node, *own_results)) {
+      VisitAllReduce(local, node, crosses, varying);
     } else if (node.row->kind == OpKind::kCollective) {
       VisitCollective(local, node, varying);
     } else {
@@ -145,9 +171,10 @@ bool MovesOver(const Graph& local, const Node& collective, AxisSet axes) {
   return moved.Intersects(axes);
 }
 
-std::vector<AxisSet> VaryingAxes(const Graph& local, const std::vector<AxisSet>& arguments, bool share) {
+std::vector<AxisSet> VaryingAxes(const Graph& local, const std::vector<AxisSet>& arguments, bool share,
+                                 const std::optional<AxisSet>& own_results) {
   LoopStates loops;
-  return Vary(local, arguments, share, loops);
+  return Vary(local, arguments, share, own_results, loops);
 }
 
 }  // namespace meshwork

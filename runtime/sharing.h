@@ -10,11 +10,14 @@
 //                         operands and results
 //   collectives           the axes of the operand without the group's, and the axes that shard the result
 //                         or on which it is partial
+//   all_reduce by a       also the group's: each device has a result of its own. But not if the sum goes on to
+//   cross-device op       other domains, for then one result of each domain is enough
 //
 // Pure functions of the program; thread-safe.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "meshwork/ir/graph.h"
@@ -60,7 +63,9 @@ bool MovesOver(const Graph& local, const Node& collective, AxisSet axes);
 
 // Per value, the axes that it varies over. `arguments`: the axes of each argument, in order. With
 // share=false every node's results vary over all axes, which changes no number.
-// REQUIRES: every value has a layout.
-std::vector<AxisSet> VaryingAxes(const Graph& local, const std::vector<AxisSet>& arguments, bool share);
+// `own_results`: a cross-device op (runtime/cross_device.h) makes the all_reduces that do not move over these axes, which
+// lead to other domains; nothing: there is no such op. REQUIRES: every value has a layout.
+std::vector<AxisSet> VaryingAxes(const Graph& local, const std::vector<AxisSet>& arguments, bool share,
+                                 const std::optional<AxisSet>& own_results = {});
 
 }  // namespace meshwork

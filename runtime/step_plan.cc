@@ -18,6 +18,7 @@
 #include "meshwork/runtime/local_program.h"
 #include "meshwork/runtime/loop.h"
 #include "meshwork/runtime/messages.h"
+#include "meshwork/runtime/plan_cross_device.h"
 
 namespace meshwork {
 namespace {
@@ -89,7 +90,9 @@ class Planner {
       arguments.push_back(local_.arguments()[a].is_variable || options_.arguments_are_bound
                               ? variables[a].varying()
                               : local_.value(local_.arguments()[a].value).layout->ShardedAxes());
-    const std::vector<AxisSet> varying = VaryingAxes(local_, arguments, options_.share);
+    std::optional<AxisSet> own_results;
+    if (options_.cross_device.has_value()) own_results = domain_.placement().across();
+    const std::vector<AxisSet> varying = VaryingAxes(local_, arguments, options_.share, own_results);
     for (size_t v = 0; v < varying.size(); ++v) values_[v].instances = InstanceMap(domain_, varying[v]);
     if (!domain_.is_only()) crossings_.emplace(local_, domain_, varying, options_.latency_bytes);
   }
@@ -201,6 +204,8 @@ class Planner {
     const Node& node = local_.nodes()[n];
     if (Crosses(node)) return AddCrossing(n);
     for (ValueId result : node.results) PlaceResult(result);
+    if (options_.cross_device.has_value() && node.row->collective == CollectiveKind::kAllReduce)
+      return AddCrossDevice(n, values_, *options_.cross_device, plan_);
     CopyStep copies{.kind = CopyStep::Kind::kCollective, .node = n};
     for (size_t r = 0; r < node.results.size(); ++r) {
       MESHWORK_ASSIGN_OR_RETURN(std::vector<Transfer> more,
@@ -389,7 +394,9 @@ class Planner {
   // Computes the sums that the next node would make of the results, if the next node is an all_reduce, and
   // the memory of the sums is not that of an operand.
   std::optional<ComputeStep> MakeReducing(int n) const {
-    if (!options_.coalesces() || n + 1 >= static_cast<int>(local_.nodes().size())) return std::nullopt;
+    if (!options_.coalesces() || options_.cross_device.has_value() ||
+        n + 1 >= static_cast<int>(local_.nodes().size()))
+      return std::nullopt;
     const Node &node = local_.nodes()[n], &next = local_.nodes()[n + 1];
     if (next.row->collective == CollectiveKind::kNone || Crosses(next)) return std::nullopt;
     if (node.results.size() != 1 || readers_[node.results[0]] != 1) return std::nullopt;

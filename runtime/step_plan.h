@@ -62,6 +62,19 @@ struct ComputeStep {
   std::vector<ValueBuffers> in = {}, out = {};
 };
 
+// One call of a cross-device op (runtime/cross_device.h): a pack and its devices.
+struct CrossDeviceCall {
+  int first = 0;    // transfers [first, first + results) have its terms as sources
+  int results = 1;  // as many as devices, for the k-th each; or 1, for the first of them alone
+  std::vector<int64_t> devices = {};  // of the terms
+};
+
+// How a cross-device op makes all_reduces.
+struct CrossDevicePlan {
+  int64_t bytes_per_pack = 0;  // see ExecutorOptions
+  bool in_parts = false;       // CrossDeviceOps::is_thread_safe
+};
+
 // Data moves within the domain.
 struct CopyStep {
   // kSend: from a collective's operands to messages; kReceive: from messages to ghosts. In the second round of a sum,
@@ -77,6 +90,9 @@ struct CopyStep {
   // kCompare: transfer i reads the two replicas of `value` that the devices replicas[i] hold.
   ValueId value = kNoValue;
   std::vector<std::pair<int64_t, int64_t>> replicas = {};
+  // kCollective by a cross-device op: its calls, which share out the transfers, and whether it takes packs in pieces.
+  std::vector<CrossDeviceCall> calls = {};
+  bool in_parts = false;
 
   // Adds a transfer that is for `device`, unless it moves nothing.
   void Add(Transfer transfer, int64_t device);
@@ -161,6 +177,8 @@ struct StepPlanOptions {
   // For the body of a loop: the memory of inputs is given in the same way as that of variables (`variables`
   // of BuildStepPlan has their instances).
   bool arguments_are_bound = false;
+  // A cross-device op makes the all_reduces within the domain; nothing: transfers do, or the kernels of their terms.
+  std::optional<CrossDevicePlan> cross_device = {};
 
   bool coalesces() const { return coalesce && share; }  // without sharing, ops run device by device
 };

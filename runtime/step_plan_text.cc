@@ -104,8 +104,11 @@ class Printer {
     }
     std::string name(NameOf(step.kind));
     if (step.kind == CopyStep::Kind::kCollective) name = plan_.graph->nodes()[step.node].row->name;
-    else if (step.node >= 0) name += fmt::format(" of {}", plan_.graph->nodes()[step.node].row->name);
-    else name += fmt::format(" {}", step.subject);
+    if (!step.calls.empty())
+      name += fmt::format(" by {} of a cross-device op", Count(std::ssize(step.calls), "call"));
+    else if (step.node >= 0 && step.kind != CopyStep::Kind::kCollective)
+      name += fmt::format(" of {}", plan_.graph->nodes()[step.node].row->name);
+    else if (step.node < 0) name += fmt::format(" {}", step.subject);
     std::string text = fmt::format("{}, {} of {}:", name, Count(std::ssize(step.transfers), "transfer"),
                                    Count(elements, "element"));
     for (int storage : from) text += fmt::format(" s{}", storage);

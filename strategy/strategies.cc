@@ -31,14 +31,18 @@ absl::StatusOr<JoinedProcesses> Join(std::string_view strategy, const JoinOption
   return std::make_shared<Processes>(std::move(processes));
 }
 
-// Data parallelism over an axis "replica".
-absl::StatusOr<Strategy> Replicated(std::string name, int64_t devices, JoinedProcesses processes) {
+// Data parallelism over an axis "replica". `sums`: MirroredOptions or MultiWorkerOptions.
+template <typename Options>
+absl::StatusOr<Strategy> Replicated(std::string name, int64_t devices, JoinedProcesses processes,
+                                    const Options& sums) {
   MESHWORK_ASSIGN_OR_RETURN(Mesh mesh, Mesh::VirtualCpus(fmt::format("replica={}", devices)));
   return Strategy::Create({.name = std::move(name),
                            .mesh = std::move(mesh),
                            .replica_axes = {"replica"},
                            .layouts = {.batch = {"replica"}},
-                           .processes = std::move(processes)});
+                           .processes = std::move(processes),
+                           .cross_device_ops = sums.cross_device_ops,
+                           .bytes_per_pack = sums.bytes_per_pack});
 }
 
 }  // namespace
@@ -48,17 +52,17 @@ absl::StatusOr<Strategy> OneDeviceStrategy(const std::string& device) {
     return InvalidArgument(
         "OneDeviceStrategy: there is no device \"{}\"; this build computes on CPUs, whose cores are one device, \"cpu:0\".",
         device);
-  return Replicated("OneDeviceStrategy", 1, nullptr);
+  return Replicated("OneDeviceStrategy", 1, nullptr, MirroredOptions());
 }
 
 absl::StatusOr<Strategy> MirroredStrategy(const MirroredOptions& options) {
   MESHWORK_ASSIGN_OR_RETURN(const int64_t devices, DevicesHere("MirroredStrategy", options.devices));
-  return Replicated("MirroredStrategy", devices, nullptr);
+  return Replicated("MirroredStrategy", devices, nullptr, options);
 }
 
 absl::StatusOr<Strategy> CentralStorageStrategy(const MirroredOptions& options) {
   MESHWORK_ASSIGN_OR_RETURN(const int64_t devices, DevicesHere("CentralStorageStrategy", options.devices));
-  return Replicated("CentralStorageStrategy", devices, nullptr);
+  return Replicated("CentralStorageStrategy", devices, nullptr, options);
 }
 
 absl::StatusOr<Strategy> MultiWorkerMirroredStrategy(const MultiWorkerOptions& options) {
@@ -67,7 +71,7 @@ absl::StatusOr<Strategy> MultiWorkerMirroredStrategy(const MultiWorkerOptions& o
                            options.devices_per_worker);
   MESHWORK_ASSIGN_OR_RETURN(JoinedProcesses processes, Join("MultiWorkerMirroredStrategy", options.join));
   const int64_t devices = processes->cluster().num_processes() * options.devices_per_worker;
-  return Replicated("MultiWorkerMirroredStrategy", devices, std::move(processes));
+  return Replicated("MultiWorkerMirroredStrategy", devices, std::move(processes), options);
 }
 
 absl::StatusOr<Strategy> FullyShardedStrategy(const FullyShardedOptions& options) {

@@ -17,12 +17,14 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "meshwork/ir/layout_rules.h"
+#include "meshwork/runtime/cpu/cross_device_ops.h"
 #include "meshwork/strategy/strategy.h"
 #include "meshwork/train/processes.h"
 
@@ -33,9 +35,14 @@ absl::StatusOr<Strategy> OneDeviceStrategy(const std::string& device = "cpu:0");
 
 struct MirroredOptions {
   int64_t devices = 0;  // 0: one per core that this process may use
+  // How sums over the devices are made: ReductionToOneDevice(), HierarchicalCopyAllReduce(), RingAllReduce(), NcclAllReduce(),
+  // or an op of one's own (runtime/cross_device.h); null: the compiler chooses, which is the fastest on CPUs.
+  std::shared_ptr<CrossDeviceOps> cross_device_ops = nullptr;
+  int64_t bytes_per_pack = 0;  // what it reduces at once (ExecutorOptions); 0: each tensor by itself
 };
 // Batches are cut over the devices of this process, on an axis "replica". Each device has all variables, and gradients are
-// summed over the devices before they are applied. Error: fewer than 0 devices, or more than a mesh has.
+// summed over the devices before they are applied. Errors: fewer than 0 devices, or more than a mesh has; bytes_per_pack < 0,
+// or without cross_device_ops.
 absl::StatusOr<Strategy> MirroredStrategy(const MirroredOptions& options = {});
 
 // As MirroredStrategy, but variables, and the state of optimizers, are in the host's memory: once, whatever the number of
@@ -47,10 +54,13 @@ struct MultiWorkerOptions {
   int64_t devices_per_worker = 1;
   // Who are the others, how they are reached, and for how long they are waited for.
   JoinOptions join = {};
+  // Of sums within a process, as in MirroredOptions.
+  std::shared_ptr<CrossDeviceOps> cross_device_ops = nullptr;
+  int64_t bytes_per_pack = 0;
 };
 // As MirroredStrategy, over the devices of all processes of a cluster (mesh/cluster.h): a launcher or TF_CONFIG says which
 // processes there are. Every process runs the same program. Reductions within a process come first; then one message per
-// process crosses. Errors: fewer than 1 device; the cluster has parameter servers; those
+// process crosses. Errors: fewer than 1 device; the cluster has parameter servers; bytes_per_pack, as in MirroredStrategy; those
 // of Processes::Join.
 absl::StatusOr<Strategy> MultiWorkerMirroredStrategy(const MultiWorkerOptions& options = {});
 

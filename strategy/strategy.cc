@@ -43,6 +43,15 @@ absl::StatusOr<Strategy> Strategy::Create(StrategyParts parts) {
   MESHWORK_RETURN_IF_ERROR(CheckAxes(parts, "replica_axes", parts.replica_axes));
   MESHWORK_RETURN_IF_ERROR(CheckAxes(parts, "layouts.batch", parts.layouts.batch));
   MESHWORK_RETURN_IF_ERROR(CheckAxes(parts, "layouts.variables", parts.layouts.variables));
+  if (parts.bytes_per_pack < 0)
+    return InvalidArgument(
+        "{}: bytes_per_pack={}; give the most bytes that are reduced together, or 0 to reduce each tensor by itself.",
+        parts.name, parts.bytes_per_pack);
+  if (parts.bytes_per_pack > 0 && parts.cross_device_ops == nullptr)
+    return InvalidArgument(
+        "{}: bytes_per_pack={} without cross_device_ops; packs are what these reduce, so choose one, as "
+        "ReductionToOneDevice(). Without, the compiler chooses what is reduced together.",
+        parts.name, parts.bytes_per_pack);
   int64_t replicas = 1;
   for (const std::string& axis : parts.replica_axes)
     replicas *= parts.mesh.GroupSize(parts.mesh.FindAxes(axis).value());
@@ -66,6 +75,10 @@ absl::StatusOr<Session> Strategy::NewSession(const Graph& graph, SessionOptions 
   MESHWORK_RETURN_IF_ERROR(Annotate(CheckMesh(graph), "NewSession: "));
   if (parts_->processes != nullptr) parts_->processes->Use(options);
   options.compile.shard_weight_update |= parts_->shard_weight_update;
+  if (options.executor.cross_device_ops == nullptr && parts_->cross_device_ops != nullptr) {
+    options.executor.cross_device_ops = parts_->cross_device_ops;
+    options.executor.bytes_per_pack = parts_->bytes_per_pack;
+  }
   return Session::Create(graph, std::move(options));
 }
 

@@ -39,6 +39,7 @@
 
 namespace meshwork {
 
+class CrossDeviceOps;
 class PerReplica;
 class ReplicaContext;
 class StrategyScope;
@@ -56,6 +57,9 @@ struct StrategyParts {
   LayoutRules layouts = {};                    // of its graphs
   bool shard_weight_update = false;            // of its sessions (CompileOptions)
   std::shared_ptr<Processes> processes = nullptr;  // null: this process alone
+  // Of its sessions, unless these name their own (ExecutorOptions); null: the compiler's own way to add up.
+  std::shared_ptr<CrossDeviceOps> cross_device_ops = nullptr;
+  int64_t bytes_per_pack = 0;
 };
 
 class Strategy {
@@ -63,7 +67,8 @@ class Strategy {
   // The strategy of who chooses none: one device, nothing is cut, everything passes through. There is one.
   static const Strategy& Default();
   // A strategy of one's own; those with names are made so (strategy/strategies.h). Errors: an axis of replica_axes that the
-  // mesh lacks, or that stands twice; an axis of `layouts.batch` or `layouts.variables` that the mesh lacks.
+  // mesh lacks, or that stands twice; an axis of `layouts.batch` or `layouts.variables` that the mesh lacks;
+  // bytes_per_pack < 0, or without cross_device_ops.
   static absl::StatusOr<Strategy> Create(StrategyParts parts);
 
   const std::string& name() const { return parts_->name; }

@@ -9,6 +9,7 @@
 #include "meshwork/base/exceptions.h"
 #include "meshwork/base/status.h"
 #include "meshwork/runtime/cpu/run_transfers.h"
+#include "meshwork/runtime/cross_device.h"
 
 namespace meshwork {
 namespace {
@@ -120,6 +121,8 @@ void CpuStep::MakeRoom(const Schedule& schedule) {
         for (const LoopPlan::Body& body : instruction.loop->bodies) MakeRoom(body.schedule);
       workers_[0].sends.resize(std::max(workers_[0].sends.size(), instruction.sends.size()));
       workers_[0].receives.resize(std::max(workers_[0].receives.size(), instruction.receives.size()));
+      for (const CrossDeviceCall& call : instruction.calls)
+        for (WorkerState& worker : workers_) worker.calls.MakeFor(call);
       for (const KernelStep& step : instruction.steps) {
         const size_t num_in = static_cast<size_t>(step.num_in), num_out = step.buffers.size() - num_in;
         for (WorkerState& worker : workers_) {
@@ -272,8 +275,13 @@ bool CpuStep::RunInstruction(const Level& level, size_t i, int worker) {
       if (!instruction.transfers.empty() && level.addresses[instruction.transfers[0].to] == nullptr)
         return false;
       [[fallthrough]];
-    case Instruction::Kind::kPack:
     case Instruction::Kind::kCollective:
+      if (!instruction.calls.empty()) {
+        RunCalls(level, i, worker);
+        break;
+      }
+      [[fallthrough]];
+    case Instruction::Kind::kPack:
     case Instruction::Kind::kSend:
     case Instruction::Kind::kReceive:
     case Instruction::Kind::kAssign:
@@ -281,6 +289,17 @@ bool CpuStep::RunInstruction(const Level& level, size_t i, int worker) {
       break;
   }
   return true;
+}
+
+void CpuStep::RunCalls(const Level& level, size_t i, int worker) {
+  if (IsOver()) return;
+  const Instruction& instruction = level.schedule->instructions[i];
+  const absl::Status status =
+      meshwork::RunCalls(*options_.cross_device_ops, instruction, worker, level.addresses,
+                         /*marks=*/options_.check_replicas, workers_[worker].calls);
+  if (!status.ok())
+    Fail(worker,
+         Annotate(status, fmt::format("Run: {}: ", level.schedule->graph->Describe(instruction.node))));
 }
 
 // Kernels throw where a library that they call has no memory. All workers go on to the end, for they meet at
@@ -403,7 +422,9 @@ absl::Status CpuStep::StepStatus() const {
   const Instruction& instruction = schedule_.instructions[first->instruction];
   const ValueInfo& info = schedule_.graph->value(instruction.value);
   const auto [a, b] = instruction.replicas[first->item];
-  return DifferenceError("Run: " + instruction.subject, info.global, *info.layout, a, b, first->difference);
+  return DifferenceError(
+      "Run: " + instruction.subject, info.global, *info.layout, a, b, first->difference,
+      options_.cross_device_ops == nullptr ? std::string_view() : options_.cross_device_ops->name());
 }
 
 meshwork::Profile CpuStep::Profile() const {

@@ -15,6 +15,7 @@
 #include "meshwork/runtime/cpu/level.h"
 #include "meshwork/runtime/cpu/padding.h"
 #include "meshwork/runtime/cpu/profiler.h"
+#include "meshwork/runtime/cpu/run_calls.h"
 #include "meshwork/runtime/cpu/schedule.h"
 #include "meshwork/runtime/cpu/worker_pool.h"
 #include "meshwork/runtime/replicas.h"
@@ -50,6 +51,7 @@ class CpuStep : public PreparedStep {
     std::vector<void*> out;
     std::vector<const std::byte*> sends;  // room for the pointers of one operation across domains
     std::vector<std::byte*> receives;
+    CallRoom calls;       // room for one call of a cross-device op
     absl::Status status;  // the first error of a kernel or of the transport
     // The first replicas found to differ: instruction, item, and where; -1: none.
     int instruction = -1, item = -1;
@@ -81,6 +83,7 @@ class CpuStep : public PreparedStep {
   void RunRemote(const Level& level, size_t i, int worker);
   void PassFence();
   void LeaveRemotes(const Level& level);
+  void RunCalls(const Level& level, size_t i, int worker);
   void RunKernelsOrFail(const Level& level, size_t i, int worker);
   void Fail(int worker, absl::Status status);
   void RunLoop(const Level& level, size_t i, int worker);

@@ -11,6 +11,7 @@
 #include "meshwork/runtime/cpu/fusion.h"
 #include "meshwork/runtime/cpu/kernels.h"
 #include "meshwork/runtime/cpu/placement.h"
+#include "meshwork/runtime/cross_device.h"
 
 namespace meshwork {
 namespace {
@@ -130,6 +131,7 @@ class ScheduleBuilder {
 
   void Add(CopyStep& copies) {
     EndGroup();
+    if (!copies.calls.empty()) return AddCalls(copies);
     std::vector<WorkItem> items;
     for (size_t i = 0; i < copies.transfers.size(); ++i) {
       const Transfer& transfer = copies.transfers[i];
@@ -151,6 +153,35 @@ class ScheduleBuilder {
     for (const Transfer& transfer : instruction.transfers)
       if (transfer.to >= 0) rows_.Forget(schedule_.buffers[transfer.to].storage);
     schedule_.instructions.push_back(std::move(instruction));
+  }
+
+  // The pieces of all packs, in order, are shared out between the workers.
+  void AddCalls(CopyStep& copies) {
+    struct Piece {
+      const CrossDeviceCall* call;
+      int64_t begin, end;
+    };
+    std::vector<Piece> pieces;
+    for (const CrossDeviceCall& call : copies.calls) {
+      const Transfer& first = copies.transfers[static_cast<size_t>(call.first)];
+      const int64_t count = first.box.elements();
+      const int64_t size = copies.in_parts ? CrossDeviceOps::kPieceBytes / DTypeSize(first.dtype) : count;
+      for (int64_t begin = 0; begin < count; begin += size)
+        pieces.push_back({&call, begin, std::min(begin + size, count)});
+    }
+    const int64_t workers = copies.in_parts ? schedule_.num_workers : 1;
+    std::vector<std::vector<WorkSlice>> slices(static_cast<size_t>(schedule_.num_workers));
+    for (size_t p = 0; p < pieces.size(); ++p) {
+      const size_t worker = p * static_cast<size_t>(workers) / pieces.size();
+      for (int k = 0; k < pieces[p].call->results; ++k)
+        slices[worker].push_back({pieces[p].call->first + k, pieces[p].begin, pieces[p].end});
+    }
+    for (const Transfer& transfer : copies.transfers) rows_.Forget(schedule_.buffers[transfer.to].storage);
+    schedule_.instructions.push_back({.kind = Instruction::Kind::kCollective,
+                                      .node = copies.node,
+                                      .transfers = std::move(copies.transfers),
+                                      .calls = std::move(copies.calls),
+                                      .slices = std::move(slices)});
   }
 
   // One worker does it: what it sends is ready before, what it receives is read afterwards.

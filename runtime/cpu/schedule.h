@@ -133,6 +133,9 @@ struct Instruction {
   std::vector<Transfer> transfers = {};
   ValueId value = kNoValue;
   std::vector<std::pair<int64_t, int64_t>> replicas = {};
+  // kCollective by a cross-device op: its calls (CopyStep::calls). A slice of a call's first transfer, and such slices of
+  // its other transfers behind it, are a piece of its pack.
+  std::vector<CrossDeviceCall> calls = {};
   // kRemote, kStart, kWait: what worker 0 sends to other domains and receives from them, in which operation.
   std::vector<RemoteStep::Part> sends = {}, receives = {};
   int operation = -1;

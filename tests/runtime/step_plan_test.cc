@@ -331,6 +331,8 @@ TEST(StepPlanTest, LawsHoldForRandomPrograms) {
           const StepPlan plan = PlanOf(text, options);
           Laws(plan).Check();
           ExpectKeepsVariables(plan);
+          options.cross_device = CrossDevicePlan{.bytes_per_pack = 64};
+          Laws(PlanOf(text, options)).Check();
           if (HasFailure()) return;
         }
   }

@@ -1,0 +1,30 @@
+// Calling a cross-device op (runtime/cross_device.h) for the packs of an instruction.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "meshwork/runtime/cpu/schedule.h"
+#include "meshwork/runtime/cross_device.h"
+#include "meshwork/runtime/step_plan.h"
+
+namespace meshwork {
+
+// Room for the pointers of one call.
+struct CallRoom {
+  std::vector<const std::byte*> terms;
+  std::vector<std::byte*> results;
+
+  void MakeFor(const CrossDeviceCall& call);
+};
+
+// Makes the calls of a worker. `addresses` is indexed by BufferId. With `marks`, the room for results is filled before, for
+// the first device with other bytes than for the others: where the op does not write, replicas differ. Errors: those of
+// the op, and what it throws, with its name.
+// REQUIRES: instruction.calls; room for each call.
+absl::Status RunCalls(CrossDeviceOps& ops, const Instruction& instruction, int worker,
+                      std::span<std::byte* const> addresses, bool marks, CallRoom& room);
+
+}  // namespace meshwork

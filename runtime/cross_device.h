@@ -1,0 +1,91 @@
+// CrossDeviceOps: how the values of several devices of one process are added up, and how the result reaches them all.
+//
+//   const auto ring = RingAllReduce();                                       // runtime/cpu/cross_device_ops.h
+//   MirroredStrategy({.devices = 8, .cross_device_ops = ring})               // sums gradients so
+//
+// One of one's own has two functions:
+//
+//   class Mine : public CrossDeviceOps {
+//    public:
+//     std::string_view name() const override { return "mine"; }
+//     absl::Status Reduce(const ReducePack& pack) override;                  // what the devices have -> one of them
+//     absl::Status Broadcast(const BroadcastPack& pack) override;            // what one of them has -> all
+//   };
+//   CheckCrossDeviceOps(mine)                                                // check/check_cross_device.h
+//
+// With one, each device has a result of its own for every all_reduce within the process, which the op writes, and computes
+// with it (without, equal values are stored and computed once). A variable stays in memory once: it is what device 0
+// computed. So an op that leaves different values is seen by ExecutorOptions::check_replicas alone, which compares the new
+// values of variables and outputs on all devices, and ends the step. Of a sum that goes on to other processes, only
+// device 0's result is asked for: Reduce without Broadcast.
+//
+// A *pack* is what is reduced by one call: a tensor, or several tensors of one dtype that are reduced at the same point of a
+// step, one behind the other, of up to ExecutorOptions::bytes_per_pack bytes together. A pack has the same elements on
+// each device; the order of the calls is the same in every step.
+//
+// After TensorFlow's tf.distribute.CrossDeviceOps
+// (https://www.tensorflow.org/api_docs/python/tf/distribute/CrossDeviceOps).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "meshwork/ir/type.h"
+#include "meshwork/layout/layout.h"
+
+namespace meshwork {
+
+struct ReducePack {
+  DType dtype = F32;
+  ReduceOp op = ReduceOp::kSum;
+  int64_t count = 0;  // elements of each device; may be 0
+  std::span<const int64_t> devices =
+      {};  // their numbers in the mesh, at least one, in the order of their group
+  std::span<const std::byte* const> terms = {};  // the elements of devices[k]; some may be the same memory
+  size_t root = 0;                               // the result is for devices[root]
+  std::byte* to = nullptr;                       // room for it, apart from all terms
+
+  int64_t bytes() const { return count * DTypeSize(dtype); }
+};
+
+struct BroadcastPack {
+  DType dtype = F32;
+  int64_t count = 0;
+  std::span<const int64_t> devices = {};
+  size_t root = 0;  // devices[root] has the elements
+  const std::byte* from = nullptr;
+  std::span<std::byte* const> to = {};  // of devices[k]; to[root] is `from`
+
+  int64_t bytes() const { return count * DTypeSize(dtype); }
+};
+
+// Thread safety: is_thread_safe. An op that several sessions have is called by each of them.
+class CrossDeviceOps {
+ public:
+  static constexpr int64_t kPieceBytes = int64_t{256} << 10;
+
+  virtual ~CrossDeviceOps() = default;
+
+  // In messages: "RingAllReduce".
+  virtual std::string_view name() const = 0;
+
+  // Writes terms[0] op terms[1] op … to pack.to, in an order of its own, which must be the same every time; each element by
+  // itself. Reduce of runtime/cpu/reduce.h does so for arrays of all dtypes. An error, or an exception, ends the step with
+  // a status that names the op.
+  virtual absl::Status Reduce(const ReducePack& pack) = 0;
+  // Copies the elements of one device to all others.
+  virtual absl::Status Broadcast(const BroadcastPack& pack) = 0;
+  // Reduce to the root, then Broadcast; for ops that reduce and distribute in one. `to`: of devices[k];
+  // to[pack.root] is pack.to.
+  virtual absl::Status AllReduce(const ReducePack& pack, std::span<std::byte* const> to);
+
+  // Whether several threads may call it at once. Then the workers share the packs, which are cut into pieces of
+  // kPieceBytes, at the same places whatever the number of workers. Otherwise one thread calls it, with whole packs, one at
+  // a time.
+  virtual bool is_thread_safe() const { return false; }
+};
+
+}  // namespace meshwork

@@ -1,0 +1,149 @@
+#include "meshwork/runtime/plan_cross_device.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "meshwork/base/status.h"
+#include "meshwork/ir/collective_spec.h"
+#include "meshwork/runtime/collective.h"
+
+namespace meshwork {
+namespace {
+
+class CrossDevicePlanner {
+ public:
+  CrossDevicePlanner(int node, const std::vector<ValueBuffers>& values, const CrossDevicePlan& options,
+                     StepPlan& plan)
+      : n_(node),
+        node_(plan.graph->nodes()[static_cast<size_t>(node)]),
+        values_(values),
+        options_(options),
+        group_(plan.graph->mesh(), CollectiveOf(node_).axes),
+        plan_(plan),
+        before_{.kind = CopyStep::Kind::kCollective, .node = node},
+        calls_{.kind = CopyStep::Kind::kCollective, .node = node},
+        after_{.kind = CopyStep::Kind::kCollective, .node = node} {
+    calls_.in_parts = options.in_parts;
+  }
+
+  absl::Status Plan() && {
+    for (size_t first = 0; first < node_.results.size();) {
+      size_t end = first + 1;
+      int64_t bytes = BytesOf(first);
+      while (end < node_.results.size() && GoesWith(first, end) &&
+             bytes + BytesOf(end) <= options_.bytes_per_pack)
+        bytes += BytesOf(end++);
+      MESHWORK_RETURN_IF_ERROR(end == first + 1 ? AddTensor(first) : AddPack(first, end, bytes));
+      first = end;
+    }
+    for (CopyStep* step : {&before_, &calls_, &after_})
+      if (!step->transfers.empty()) plan_.steps.emplace_back(std::move(*step));
+    return absl::OkStatus();
+  }
+
+ private:
+  const Type& TypeOf(size_t r) const { return plan_.graph->value(node_.results[r]).type; }
+  int64_t BytesOf(size_t r) const { return TypeOf(r).bytes(); }
+  const ValueBuffers& OperandOf(size_t r) const { return values_[static_cast<size_t>(node_.operands[r])]; }
+  const ValueBuffers& ResultOf(size_t r) const { return values_[static_cast<size_t>(node_.results[r])]; }
+
+  bool GoesWith(size_t a, size_t b) const {
+    return TypeOf(a).dtype == TypeOf(b).dtype &&
+           OperandOf(a).instances.axes() == OperandOf(b).instances.axes() &&
+           ResultOf(a).instances.axes() == ResultOf(b).instances.axes();
+  }
+
+  absl::Status AddTensor(size_t r) {
+    MESHWORK_ASSIGN_OR_RETURN(std::vector<Transfer> transfers,
+                              PlanCollective(*plan_.graph, n_, static_cast<int>(r), values_));
+    AddCalls(transfers, ResultOf(r));
+    return absl::OkStatus();
+  }
+
+  // Results [first, end), whose operands have `bytes` bytes together on a device.
+  absl::Status AddPack(size_t first, size_t end, int64_t bytes) {
+    const ValueBuffers &operand = OperandOf(first), &result = ResultOf(first);
+    const ValueBuffers terms = NewPack(operand.instances, bytes), sums = NewPack(result.instances, bytes);
+    int64_t offset = 0;
+    for (size_t r = first; r < end; ++r) {
+      AddCopies(r, OperandOf(r), terms, offset, /*out=*/false);
+      AddCopies(r, ResultOf(r), sums, offset, /*out=*/true);
+      offset += BytesOf(r);
+    }
+    MESHWORK_ASSIGN_OR_RETURN(std::vector<Transfer> transfers,
+                              PlanCollective(*plan_.graph, n_, static_cast<int>(first), values_));
+    for (Transfer& transfer : transfers) {
+      transfer.box = BoxCopy::Linear(bytes / DTypeSize(transfer.dtype));
+      transfer.to += sums.first - result.first;
+      for (BufferId& from : transfer.from) from += terms.first - operand.first;
+    }
+    AddCalls(transfers, sums);
+    return absl::OkStatus();
+  }
+
+  ValueBuffers NewPack(const InstanceMap& instances, int64_t bytes) {
+    const int64_t count = instances.count();
+    return {instances, plan_.AddBuffers(count, bytes, plan_.AddStorage({count * bytes}))};
+  }
+
+  // Between the instances of tensor r and their places in a pack.
+  void AddCopies(size_t r, const ValueBuffers& value, const ValueBuffers& pack, int64_t offset, bool out) {
+    for (int64_t i = 0; i < value.instances.count(); ++i) {
+      const auto instance = static_cast<BufferId>(i);
+      Buffer place = plan_.buffers[static_cast<size_t>(pack.first + instance)];
+      place.offset += offset;
+      place.bytes = BytesOf(r);
+      plan_.buffers.push_back(place);
+      const auto in_pack = static_cast<BufferId>(plan_.buffers.size() - 1),
+                 by_itself = value.first + instance;
+      Transfer transfer;
+      transfer.box = BoxCopy::Linear(TypeOf(r).num_elements());
+      transfer.dtype = TypeOf(r).dtype;
+      transfer.from.push_back(out ? in_pack : by_itself);
+      transfer.to = out ? by_itself : in_pack;
+      (out ? after_ : before_).Add(std::move(transfer), value.instances.Representative(i));
+    }
+  }
+
+  // `transfers`: one per instance of `result`. Those that have the same terms are one call.
+  void AddCalls(const std::vector<Transfer>& transfers, const ValueBuffers& result) {
+    if (transfers.empty() || transfers[0].box.elements() == 0) return;
+    const bool has_own = ResultsAreApart(result.instances);
+    for (int64_t i = 0; i < result.instances.count(); ++i) {
+      const int64_t device = result.instances.Representative(i);
+      if (has_own && group_.RankOf(device) != 0) continue;
+      CrossDeviceCall call{.first = static_cast<int>(calls_.transfers.size()),
+                           .results = has_own ? static_cast<int>(group_.size()) : 1};
+      for (int64_t m = 0; m < group_.size(); ++m) call.devices.push_back(group_.Member(device, m));
+      for (int k = 0; k < call.results; ++k) {
+        const int64_t of = call.devices[static_cast<size_t>(k)];
+        calls_.Add(transfers[static_cast<size_t>(result.instances.Of(of))], of);
+      }
+      calls_.calls.push_back(std::move(call));
+    }
+  }
+
+  bool ResultsAreApart(const InstanceMap& instances) const {
+    const AxisList axes = CollectiveOf(node_).axes;
+    return std::all_of(axes.begin(), axes.end(), [&](int axis) {
+      return plan_.graph->mesh().axis(axis).size == 1 || instances.axes().Contains(axis);
+    });
+  }
+
+  const int n_;
+  const Node& node_;
+  const std::vector<ValueBuffers>& values_;
+  const CrossDevicePlan& options_;
+  const AxisGroup group_;
+  StepPlan& plan_;
+  CopyStep before_, calls_, after_;
+};
+
+}  // namespace
+
+absl::Status AddCrossDevice(int node, const std::vector<ValueBuffers>& values, const CrossDevicePlan& options,
+                            StepPlan& plan) {
+  return CrossDevicePlanner(node, values, options, plan).Plan();
+}
+
+}  // namespace meshwork

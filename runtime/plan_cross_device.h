@@ -1,0 +1,25 @@
+// The steps of an all_reduce that a cross-device op makes (runtime/cross_device.h).
+//
+//   all_reduce %a, %b over 4 devices, bytes_per_pack large enough for both:
+//
+//   a of device d ──copy──▶                                  ──copy──▶ result of a on device d
+//                           pack of device d ──one call──▶ pack
+//   b of device d ──copy──▶                                  ──copy──▶ result of b on device d
+//
+// A tensor that is a pack by itself is not copied.
+#pragma once
+
+#include <vector>
+
+#include "absl/status/status.h"
+#include "meshwork/runtime/buffers.h"
+#include "meshwork/runtime/step_plan.h"
+
+namespace meshwork {
+
+// Appends the steps of all_reduce `node` to the plan. `values`: per value, where its instances lie; each result has an
+// instance per device of the group, or one for all (VaryingAxes). Errors: those of PlanCollective.
+absl::Status AddCrossDevice(int node, const std::vector<ValueBuffers>& values, const CrossDevicePlan& options,
+                            StepPlan& plan);
+
+}  // namespace meshwork

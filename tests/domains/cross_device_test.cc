@@ -1,0 +1,99 @@
+// Cross-device ops where the devices lie in several domains: sums within a domain are theirs, and what crosses is not.
+#include "meshwork/runtime/cross_device.h"
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "domains/small_network.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "meshwork.h"
+#include "meshwork/base/status.h"
+#include "meshwork/runtime/cpu/cross_device_ops.h"
+#include "meshwork/runtime/transport/loopback.h"
+#include "support/cross_device_ops.h"
+
+namespace meshwork {
+namespace {
+
+using ::testing::ElementsAre;
+
+constexpr int64_t kTrainedSteps = 5;
+
+std::vector<double> LossesWith(Transport* transport, std::shared_ptr<CrossDeviceOps> ops) {
+  SessionOptions options{.workers = 1, .own_cores = false};
+  options.executor.poison_padding = options.executor.check_replicas = true;
+  options.executor.transport = transport;
+  options.executor.cross_device_ops = std::move(ops);
+  options.executor.bytes_per_pack = 1 << 20;
+  absl::StatusOr<Session> session = Session::Create(SmallNetwork("batch=4"), options);
+  std::vector<double> losses;
+  for (int64_t step = 0; step < kTrainedSteps; ++step) {
+    const absl::StatusOr<StepResult> result =
+        session.ok() ? session->Run(SmallFeeds(step)) : session.status();
+    if (!result.ok()) {
+      ADD_FAILURE() << result.status();
+      break;
+    }
+    losses.push_back(result->scalar("loss").value());
+  }
+  return losses;
+}
+
+// By domain.
+std::vector<std::vector<double>> LossesInTwo(const std::vector<std::shared_ptr<CrossDeviceOps>>& ops) {
+  const auto ends = MakeLoopback(2, {.deadline = std::chrono::seconds(20)});
+  std::vector<std::vector<double>> losses(2);
+  std::vector<std::thread> threads;
+  for (size_t d = 0; d < 2; ++d)
+    threads.emplace_back([&, d] { losses[d] = LossesWith(ends[d].get(), ops[d]); });
+  for (std::thread& thread : threads) thread.join();
+  return losses;
+}
+
+TEST(CrossDeviceDomainsTest, TrainAsOneDomainDoes) {
+  const std::vector<double> expected = LossesWith(nullptr, nullptr);
+  for (const auto& ops : {ReductionToOneDevice(), RingAllReduce(), HierarchicalCopyAllReduce().value()}) {
+    SCOPED_TRACE(ops->name());
+    for (const std::vector<double>& losses : LossesInTwo({ops, ops})) {
+      ASSERT_EQ(losses.size(), expected.size());
+      for (size_t i = 0; i < losses.size(); ++i) EXPECT_NEAR(losses[i], expected[i], 1e-5) << "step " << i;
+    }
+  }
+}
+
+// What goes on to the other domain is reduced to one device, and not given to the others first.
+TEST(CrossDeviceDomainsTest, WhatGoesOnIsReducedOnly) {
+  const auto first = std::make_shared<BackwardsOps>(), second = std::make_shared<BackwardsOps>();
+  LossesInTwo({first, second});
+  EXPECT_THAT(first->devices, ElementsAre(0, 1));
+  EXPECT_THAT(second->devices, ElementsAre(2, 3));
+  for (const auto& ops : {first, second}) {
+    EXPECT_GE(ops->reductions, kTrainedSteps);
+    EXPECT_EQ(ops->broadcasts, 0);
+  }
+}
+
+// What crosses depends on it, so all domains have the same.
+TEST(CrossDeviceDomainsTest, AnotherOpInAnotherDomainIsRefused) {
+  const auto ends = MakeLoopback(2, {.deadline = std::chrono::seconds(20)});
+  std::vector<std::string> errors(2);
+  std::vector<std::thread> threads;
+  for (size_t d = 0; d < 2; ++d)
+    threads.emplace_back([&, d] {
+      SessionOptions options{.workers = 1, .own_cores = false};
+      options.executor.transport = ends[d].get();
+      if (d == 1) options.executor.cross_device_ops = RingAllReduce();
+      errors[d] = MessageOf(Session::Create(SmallNetwork("batch=4"), options).status());
+    });
+  for (std::thread& thread : threads) thread.join();
+  for (const std::string& error : errors)
+    EXPECT_THAT(error, ::testing::HasSubstr("cross_device_ops=RingAllReduce bytes_per_pack=0"));
+}
+
+}  // namespace
+}  // namespace meshwork

@@ -1,0 +1,97 @@
+// What is said where a cross-device op is wrong, fails, or cannot be had.
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "errors/errors.h"
+#include "gtest/gtest.h"
+#include "meshwork/check/check_cross_device.h"
+#include "meshwork/ops/ops.h"
+#include "meshwork/runtime/cpu/cross_device_ops.h"
+#include "meshwork/strategy/strategies.h"
+#include "meshwork/train/initializers.h"
+#include "support/cross_device_ops.h"
+
+namespace meshwork {
+namespace {
+
+using How = FailsOps::How;
+using Wrong = MistakenOps::How;
+
+absl::StatusOr<Session> SessionWith(std::shared_ptr<CrossDeviceOps> ops, ExecutorOptions executor = {}) {
+  const Strategy strategy = MirroredStrategy({.devices = 2, .cross_device_ops = std::move(ops)}).value();
+  const StrategyScope scope(strategy);
+  Graph g = NewGraph();
+  const Value x = g.Input("x", F32, {4, 3});
+  const Variable w = g.Var("w", Zeros({3}));
+  g.Update(w, w + ReduceSum(x, 0));
+  g.Output("mean", ReduceMean(x));
+  executor.check_replicas = true;
+  return NewSession(g, {.workers = 1, .executor = executor});
+}
+
+// The third step: the sums of 12 ones.
+absl::Status Train(std::shared_ptr<CrossDeviceOps> ops) {
+  absl::StatusOr<Session> session = SessionWith(std::move(ops));
+  MESHWORK_RETURN_IF_ERROR(session.status());
+  for (int step = 0; step < 3; ++step)
+    MESHWORK_RETURN_IF_ERROR(
+        session->Run({{"x", Tensor::From<float>({4, 3}, std::vector<float>(12, 1))}}).status());
+  return absl::OkStatus();
+}
+
+// Two calls per step, of which one is for the variable.
+class TiresInStep3 : public BackwardsOps {
+ public:
+  std::string_view name() const override { return "tires"; }
+  absl::Status Broadcast(const BroadcastPack& pack) override {
+    MESHWORK_RETURN_IF_ERROR(BackwardsOps::Broadcast(pack));
+    if (broadcasts > 4 && pack.count == 3) reinterpret_cast<float*>(pack.to[1])[0] += 0.5f;
+    return absl::OkStatus();
+  }
+};
+
+template <typename Ops, typename... Args>
+absl::Status Checked(Args... args) {
+  Ops ops(args...);
+  return CheckCrossDeviceOps(ops).status();
+}
+
+TEST(CrossDeviceErrors, CrossDeviceOps) {
+  const auto ring = RingAllReduce();
+  ExpectErrors("cross_device",
+               {
+                   MISTAKE(NcclAllReduce()),
+                   MISTAKE(HierarchicalCopyAllReduce(0)),
+                   MISTAKE(MirroredStrategy({.cross_device_ops = ring, .bytes_per_pack = -1})),
+                   MISTAKE(MirroredStrategy({.bytes_per_pack = 4096})),
+                   MISTAKE(SessionWith(nullptr, {.bytes_per_pack = -4})),
+                   MISTAKE(Train(std::make_shared<FailsOps>(How::kStatus))),
+                   MISTAKE(Train(std::make_shared<FailsOps>(How::kThrow))),
+                   MISTAKE(Train(std::make_shared<FailsOps>(How::kThrowMemory))),
+                   MISTAKE(Train(std::make_shared<FailsOps>(How::kThrowNumber))),
+                   MISTAKE(Train(std::make_shared<TiresInStep3>())),
+               });
+}
+
+TEST(CrossDeviceErrors, Checks) {
+  ExpectErrors("cross_device_check", {
+                                         MISTAKE(Checked<LeavesOneOut>()),
+                                         MISTAKE(Checked<ForgetsTheLast>()),
+                                         MISTAKE(Checked<FailsOps>(How::kStatus)),
+                                         MISTAKE(Checked<FailsOps>(How::kThrow)),
+                                         MISTAKE(Checked<FailsOps>(How::kThrowNumber)),
+                                         MISTAKE(Checked<MistakenOps>(Wrong::kNoName)),
+                                         MISTAKE(Checked<MistakenOps>(Wrong::kChangesTerms)),
+                                         MISTAKE(Checked<MistakenOps>(Wrong::kWritesBeyond)),
+                                         MISTAKE(Checked<MistakenOps>(Wrong::kBroadcastsBeyond)),
+                                         MISTAKE(Checked<MistakenOps>(Wrong::kOtherOrder)),
+                                         MISTAKE(Checked<MistakenOps>(Wrong::kOtherBits)),
+                                         MISTAKE(Checked<MistakenOps>(Wrong::kOtherThread)),
+                                         MISTAKE(Checked<MistakenOps>(Wrong::kMaxAsSum)),
+                                     });
+}
+
+}  // namespace
+}  // namespace meshwork
