@@ -41,9 +41,9 @@ struct PieceGradient {
   Tensor gradient;  // of the shape that Pull gives; rows that are not named have none
 };
 struct PushRequest {
-  std::string pusher;     // one process and its life: a worker that was started again is another pusher
-  int64_t sequence = 0;   // 1, 2, …: of this pusher's pushes. A push that comes again has the same
-  int64_t version = 0;    // that the gradients were computed at
+  std::string pusher;    // one process and its life: a worker that was started again is another pusher
+  int64_t sequence = 0;  // 1, 2, …: of this pusher's pushes. A push that comes again has the same
+  int64_t version = 0;   // that the gradients were computed at
   std::vector<PieceGradient> gradients;
 };
 struct Pushed {
