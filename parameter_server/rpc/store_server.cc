@@ -50,11 +50,6 @@ StoreServer::~StoreServer() {
   server_.reset();
 }
 
-bool StoreServer::WaitForShutdown(std::chrono::milliseconds at_most) {
-  std::unique_lock lock(mutex_);
-  return asked_.wait_for(lock, at_most, [&] { return is_shutdown_asked_; });
-}
-
 absl::StatusOr<RpcMessage> StoreServer::Answer(const RpcMessage& request) {
   if (request.call == "Pull") {
     MESHWORK_ASSIGN_OR_RETURN(const PullRequest pull, PullFromMessage(request));
@@ -77,9 +72,7 @@ absl::StatusOr<RpcMessage> StoreServer::Answer(const RpcMessage& request) {
     return RpcMessage();
   }
   if (request.call == "Shutdown") {
-    const std::lock_guard lock(mutex_);
-    is_shutdown_asked_ = true;
-    asked_.notify_all();
+    shutdown_.Ask();
     return RpcMessage();
   }
   return absl::UnimplementedError(fmt::format(

@@ -15,16 +15,16 @@
 #pragma once
 
 #include <chrono>
-#include <condition_variable>
 #include <memory>
-#include <mutex>
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "meshwork/parameter_server/rpc/client.h"
 #include "meshwork/parameter_server/rpc/options.h"
 #include "meshwork/parameter_server/rpc/server.h"
+#include "meshwork/parameter_server/rpc/shutdown_flag.h"
 #include "meshwork/parameter_server/rpc/store_messages.h"
 #include "meshwork/parameter_server/store.h"
 
@@ -41,7 +41,7 @@ class StoreServer {
 
   int port() const { return server_->port(); }
   // Waits until a client has asked the server to end (ShutDownServer), at most for so long. Whether one has.
-  bool WaitForShutdown(std::chrono::milliseconds at_most);
+  bool WaitForShutdown(std::chrono::milliseconds at_most) { return shutdown_.WaitFor(at_most); }
 
  private:
   StoreServer(std::shared_ptr<ParameterStore> store, JobFacts facts);
@@ -49,9 +49,7 @@ class StoreServer {
 
   const std::shared_ptr<ParameterStore> store_;
   const JobFacts facts_;
-  std::mutex mutex_;
-  std::condition_variable asked_;
-  bool is_shutdown_asked_ = false;
+  internal::ShutdownFlag shutdown_;
   std::unique_ptr<RpcServer> server_;
 };
 
