@@ -44,6 +44,9 @@ using std::chrono::milliseconds;
 using RpcClock = std::chrono::system_clock;  // gRPC's
 using ClientStream = grpc::ClientReaderWriter<grpc::ByteBuffer, grpc::ByteBuffer>;
 
+// So often a call asks whether the server is there, and so long it waits for an answer. Between calls nobody would look for
+// answers, so it is not asked.
+constexpr int kAskMs = 5000, kAnswerMs = 5000;
 constexpr size_t kMaxTokenBytes = 4096;
 constexpr milliseconds kForEver = std::chrono::hours(10000);
 constexpr milliseconds kPause{20};  // before the same server is asked again
@@ -62,11 +65,9 @@ std::shared_ptr<grpc::Channel> OpenChannel(const std::string& address, const Soc
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 50);
-  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 5000);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 500);
-  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, internal::kAskMs);
-  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, internal::kAnswerMs);
-  arguments.SetInt(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kAskMs);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kAnswerMs);
   arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   arguments.SetString(GRPC_ARG_DEFAULT_AUTHORITY, address);
   arguments.SetMaxReceiveMessageSize(-1);
@@ -112,6 +113,10 @@ class GrpcRpcClient : public RpcClient {
           .is_lost = true};
     return {.answer = Answer(status, request.call, patience, std::move(answer)),
             .is_lost = status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED};
+  }
+
+  bool WaitForConnection(milliseconds at_most) override {
+    return made_.is_here() && connection_->channel->WaitForConnected(RpcClock::now() + at_most);
   }
 
   void Cancel() override {

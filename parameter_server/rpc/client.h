@@ -3,8 +3,8 @@
 //   MESHWORK_ASSIGN_OR_RETURN(std::unique_ptr<RpcClient> client, RpcClient::Create("Worker", "host-b:4444", options));
 //   MESHWORK_ASSIGN_OR_RETURN(const RpcMessage answer, client->Call({.call = "Ping"}));
 //
-// Errors of calls name the server, the call and the time. A server, or the network to it, that is switched off is noticed
-// within ten seconds.
+// Errors of calls name the server, the call and the time. If the server, or the network to it, is switched off during a call,
+// that is noticed within ten seconds.
 //
 // Thread-safe. In the child of a fork that came after a client was made, its functions fail.
 #pragma once
@@ -42,6 +42,8 @@ class RpcClient {
   virtual absl::StatusOr<RpcMessage> Call(const RpcMessage& request) = 0;
   // Asks once. Without a deadline it takes as long as the server takes.
   virtual Attempt TryCall(const RpcMessage& request, std::optional<std::chrono::milliseconds> deadline) = 0;
+  // Connects, unless there is a connection; waits for it, at most for so long. Whether there is one.
+  virtual bool WaitForConnection(std::chrono::milliseconds at_most) = 0;
   // Calls that run, and all later ones, end with CANCELLED.
   virtual void Cancel() = 0;
 

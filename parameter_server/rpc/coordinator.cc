@@ -154,6 +154,7 @@ bool ClusterCoordinator::WaitUntilThere(Worker& worker, bool asks) {
     if (!ping.answer.ok()) {
       NoteAway(worker, ping.answer.status(), ping.is_lost);
       GiveUpIfAllAreAway();
+      worker.client->WaitForConnection(kPingPause);
     }
     lock.lock();
     if (ping.answer.ok()) {
@@ -161,7 +162,7 @@ bool ClusterCoordinator::WaitUntilThere(Worker& worker, bool asks) {
       all_away_since_.reset();
       changed_.notify_all();
     } else if (!ends_) {
-      changed_.wait_for(lock, kPingPause);
+      changed_.wait_for(lock, kPingPause / 5);
     }
   }
   return !ends_;

@@ -26,10 +26,6 @@ inline constexpr const char* kProtocolKey = "meshwork-protocol";
 
 // A message is sent in chunks of so many bytes: gRPC holds one chunk at either end before it passes it on.
 inline constexpr size_t kChunkBytes = size_t{1} << 20;
-// So often each side asks whether the other one is there, and so long it waits for an answer. A host that was switched off
-// closes no connection.
-inline constexpr int kAskMs = 5000, kAnswerMs = 5000;
-
 // A slice over the bytes, which keeps their owner.
 inline grpc::Slice SliceOver(const std::shared_ptr<const void>& owner, std::span<const std::byte> bytes) {
   return grpc::Slice(

@@ -9,6 +9,8 @@
 
 #include <atomic>
 #include <chrono>
+#include <condition_variable>
+#include <mutex>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -41,7 +43,12 @@ namespace {
 
 using ServerStream = grpc::ServerReaderWriter<grpc::ByteBuffer, grpc::ByteBuffer>;
 
-constexpr auto kFarewell = std::chrono::seconds(1);  // for answers under way when the server ends
+// So often the server asks whether a client is there, and so long it waits for an answer: a host that was switched off
+// closes no connection. A client between two calls looks for messages every five seconds.
+constexpr int kAskMs = 20000, kAnswerMs = 20000;
+// For calls that run when the server ends, and then for answers that are under way. gRPC itself would wait for all clients to
+// close their connections, which they do not notice between two calls.
+constexpr std::chrono::milliseconds kFarewell{1000}, kFlush{50};
 
 class CallService : public grpc::Service {
  public:
@@ -58,9 +65,25 @@ class CallService : public grpc::Service {
   }
 
   void BeginToEnd() { ends_ = true; }
+  // Waits until no call runs, at most for so long.
+  void WaitForCalls(std::chrono::milliseconds at_most) {
+    std::unique_lock lock(mutex_);
+    ended_.wait_for(lock, at_most, [&] { return num_running_ == 0; });
+  }
 
  private:
   grpc::Status Serve(const grpc::ServerContext& context, ServerStream& stream) {
+    {
+      const std::lock_guard lock(mutex_);
+      ++num_running_;
+    }
+    grpc::Status status = ServeCall(context, stream);
+    const std::lock_guard lock(mutex_);
+    if (--num_running_ == 0) ended_.notify_all();
+    return status;
+  }
+
+  grpc::Status ServeCall(const grpc::ServerContext& context, ServerStream& stream) {
     if (ends_) return Ends();
     if (grpc::Status refusal = CheckCaller(context); !refusal.ok()) return refusal;
     MessageReader reader(options_.max_message_bytes, &memory_);
@@ -116,6 +139,9 @@ class CallService : public grpc::Service {
   const RpcServer::Handler handler_;
   ReceiveMemory memory_;
   std::atomic<bool> ends_{false};
+  std::mutex mutex_;
+  std::condition_variable ended_;
+  int64_t num_running_ = 0;
 };
 
 class GrpcRpcServer : public RpcServer {
@@ -127,8 +153,8 @@ class GrpcRpcServer : public RpcServer {
     grpc::ServerBuilder builder;
     builder.AddListeningPort(address.ToString(), credentials, &port_);
     builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
-    builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, internal::kAskMs);
-    builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, internal::kAnswerMs);
+    builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kAskMs);
+    builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kAnswerMs);
     builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
     builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
     builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PING_STRIKES, 0);
@@ -145,7 +171,9 @@ class GrpcRpcServer : public RpcServer {
   struct Serving {
     ~Serving() {
       service.BeginToEnd();
-      if (server != nullptr) server->Shutdown(std::chrono::system_clock::now() + kFarewell);
+      if (server == nullptr) return;
+      service.WaitForCalls(kFarewell);
+      server->Shutdown(std::chrono::system_clock::now() + kFlush);
     }
     CallService service;
     std::unique_ptr<grpc::Server> server;
