@@ -128,11 +128,12 @@ absl::Status ServedSession::PullRead() {
   return absl::OkStatus();
 }
 
-absl::Status ServedSession::Push(const std::map<std::string, Tensor>& outputs, std::vector<bool>& is_taken) {
+absl::Status ServedSession::Push(const std::map<std::string, Tensor>& outputs, const PushId& id,
+                                 std::vector<bool>& is_taken) {
   std::vector<PushRequest> requests(stores_.size());
   for (size_t s = 0; s < stores_.size(); ++s) {
-    requests[s].pusher = options_.pusher;
-    requests[s].sequence = sequence_;
+    requests[s].pusher = id.pusher;
+    requests[s].sequence = id.sequence;
     requests[s].version = versions_[s];
   }
   for (const PushedRows& rows : pushed_) {
@@ -160,13 +161,16 @@ absl::Status ServedSession::Push(const std::map<std::string, Tensor>& outputs, s
 }
 
 absl::StatusOr<StepResult> ServedSession::Run(const Feeds& feeds) {
-  ++sequence_;
+  return Run(feeds, {options_.pusher, ++sequence_});
+}
+
+absl::StatusOr<StepResult> ServedSession::Run(const Feeds& feeds, const PushId& id) {
   num_applied_ = 0;
   std::vector<bool> is_taken(stores_.size(), false);
   for (int64_t tried = 0;; ++tried) {
     MESHWORK_RETURN_IF_ERROR(PullRead());
     MESHWORK_ASSIGN_OR_RETURN(const StepResult result, session_.Run(feeds));
-    const absl::Status status = Push(result.outputs(), is_taken);
+    const absl::Status status = Push(result.outputs(), id, is_taken);
     if (IsOlderThanAllowed(status) && tried < options_.retries) continue;
     MESHWORK_RETURN_IF_ERROR(status);
     std::map<std::string, Tensor> outputs;

@@ -45,6 +45,12 @@ struct ServedTraffic {
   int64_t pulled = 0, pushed = 0;
 };
 
+// PushRequest::pusher and sequence.
+struct PushId {
+  std::string pusher;
+  int64_t sequence = 0;
+};
+
 class ServedSession {
  public:
   // `stores`: one per server of the split, in their order, here or remote. Errors: another number of stores, or a null one;
@@ -53,9 +59,11 @@ class ServedSession {
                                               std::vector<std::shared_ptr<ParameterStore>> stores,
                                               const ServedSessionOptions& options = {});
 
-  // One step; returns the outputs of the graph. Errors: those of Session::Run and of the stores; FailedPrecondition: the
+  // One step; returns the outputs of the graph. `id`: of its push, where others may make the same step again, which counts once.
+  // Errors: those of Session::Run and of the stores; FailedPrecondition: the
   // gradients were too old, `retries` times and once more. After an error of one store others may have applied the step.
   absl::StatusOr<StepResult> Run(const Feeds& feeds);
+  absl::StatusOr<StepResult> Run(const Feeds& feeds, const PushId& id);
   // The outputs outside of training, at the values that the stores have now; as Session::Evaluate. Pushes nothing.
   absl::StatusOr<StepResult> Evaluate(const Feeds& feeds, const std::vector<std::string>& outputs = {});
   // A variable of the graph, whole, as the stores have it now; of servers that are at different versions, each piece at its
@@ -75,7 +83,8 @@ class ServedSession {
   // Pulls these pieces, and joins them: by variable.
   absl::StatusOr<std::map<std::string, Tensor>> Pull(const std::vector<Piece>& pieces);
   absl::Status PullRead();
-  absl::Status Push(const std::map<std::string, Tensor>& outputs, std::vector<bool>& is_taken);
+  absl::Status Push(const std::map<std::string, Tensor>& outputs, const PushId& id,
+                    std::vector<bool>& is_taken);
 
   ServedSessionOptions options_;
   std::vector<Piece> pieces_, read_;  // all; those that the worker's program reads

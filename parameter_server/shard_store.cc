@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <tuple>
 #include <utility>
 
 #include "meshwork/base/status.h"
@@ -180,12 +181,18 @@ absl::StatusOr<Pushed> ShardStore::Push(const PushRequest& request) {
   MESHWORK_ASSIGN_OR_RETURN(const Feeds feeds, Check(request));
   std::unique_lock lock(mutex_);
   if (is_stopped_) return Stopped();
-  const auto last = sequences_.find(request.pusher);
-  if (last != sequences_.end() && request.sequence <= last->second) return Pushed{version_, false};
+  const auto taken = taken_.find(request.pusher);
+  if (taken != taken_.end() && taken->second.Contains(request.sequence)) return Pushed{version_, false};
   MESHWORK_RETURN_IF_ERROR(CheckVersion(request.version));
   if (options_.gather > 0) return Gather(request, lock);
   MESHWORK_RETURN_IF_ERROR(Apply(feeds, {&request}));
   return Pushed{version_, true};
+}
+
+absl::StatusOr<SequenceSet> ShardStore::TakenFrom(const std::string& pusher) {
+  const std::lock_guard lock(mutex_);
+  const auto found = taken_.find(pusher);
+  return found == taken_.end() ? SequenceSet() : found->second;
 }
 
 absl::Status ShardStore::Stopped() const {
@@ -195,33 +202,31 @@ absl::Status ShardStore::Stopped() const {
 absl::Status ShardStore::Apply(const Feeds& feeds, const std::vector<const PushRequest*>& of) {
   MESHWORK_RETURN_IF_ERROR(session_.Run(feeds).status());
   ++version_;
-  for (const PushRequest* request : of) sequences_[request->pusher] = request->sequence;
+  for (const PushRequest* request : of) taken_[request->pusher].Add(request->sequence);
   return absl::OkStatus();
 }
 
 absl::StatusOr<Pushed> ShardStore::Gather(const PushRequest& request, std::unique_lock<std::mutex>& lock) {
   if (request.version < version_) return Pushed{version_, false};
-  // One that comes again while it waits waits with itself; a later one of the same pusher stands in its place.
-  const auto found = std::find_if(waiting_.begin(), waiting_.end(),
-                                  [&](const auto& other) { return other->request.pusher == request.pusher; });
-  std::shared_ptr<Waiting> mine;
-  if (found == waiting_.end()) {
-    mine = waiting_.emplace_back(std::make_shared<Waiting>(Waiting{request}));
-  } else {
-    mine = *found;
-    if (request.sequence > mine->request.sequence) mine->request = request;
-  }
+  // One that comes again while it waits, waits with itself.
+  const auto found = std::find_if(waiting_.begin(), waiting_.end(), [&](const auto& other) {
+    return other->request.pusher == request.pusher && other->request.sequence == request.sequence;
+  });
+  const std::shared_ptr<Waiting> mine =
+      found != waiting_.end() ? *found : waiting_.emplace_back(std::make_shared<Waiting>(Waiting{request}));
   if (std::ssize(waiting_) == options_.gather) ApplyGathered();
   changed_.wait(lock, [&] { return mine->version >= 0 || !mine->status.ok() || is_stopped_; });
   MESHWORK_RETURN_IF_ERROR(mine->status);
   if (mine->version < 0) return Stopped();
-  return Pushed{mine->version, mine->request.sequence == request.sequence};
+  return Pushed{mine->version, true};
 }
 
 void ShardStore::ApplyGathered() {
   // In an order that does not depend on who came first, so that sums are rounded alike.
-  std::sort(waiting_.begin(), waiting_.end(),
-            [](const auto& a, const auto& b) { return a->request.pusher < b->request.pusher; });
+  std::sort(waiting_.begin(), waiting_.end(), [](const auto& a, const auto& b) {
+    return std::tie(a->request.pusher, a->request.sequence) <
+           std::tie(b->request.pusher, b->request.sequence);
+  });
   std::vector<const PushRequest*> requests;
   for (const auto& waiting : waiting_) requests.push_back(&waiting->request);
   Feeds feeds;

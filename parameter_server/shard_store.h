@@ -61,6 +61,7 @@ class ShardStore : public ParameterStore {
   // something is missing, comes twice or is not pushed here; a pusher without name, or one that is no UTF-8; a sequence below
   // 1; FailedPrecondition, besides: the version is one that the store does not have, because it goes on from a checkpoint.
   absl::StatusOr<Pushed> Push(const PushRequest& request) override;
+  absl::StatusOr<SequenceSet> TakenFrom(const std::string& pusher) override;
   // Errors: those of CheckpointWriter.
   absl::StatusOr<int64_t> Save(const std::string& folder) override;
   void Stop() override;
@@ -99,7 +100,7 @@ class ShardStore : public ParameterStore {
   std::condition_variable changed_;
   Session session_;
   int64_t version_ = 0;
-  std::map<std::string, int64_t> sequences_;  // the last that was applied, by pusher
+  std::map<std::string, SequenceSet> taken_;  // that were applied, by pusher
   std::vector<std::shared_ptr<Waiting>> waiting_;
   bool is_stopped_ = false;
 

@@ -1,5 +1,4 @@
 // How a store is saved, and goes on.
-#include <charconv>
 #include <filesystem>
 #include <string_view>
 #include <system_error>
@@ -13,7 +12,7 @@
 namespace meshwork {
 namespace {
 
-constexpr std::string_view kSequence = "sequence of ";
+constexpr std::string_view kTaken = "taken from ";
 
 // "server-0-of-2".
 constexpr std::string_view kOf = "-of-";
@@ -36,8 +35,8 @@ absl::StatusOr<int64_t> ShardStore::Save(const std::string& folder) {
     // The writer copies the values; pushes go on while it writes them.
     const std::lock_guard lock(mutex_);
     note.step = version_;
-    for (const auto& [pusher, sequence] : sequences_)
-      note.facts[fmt::format("{}{}", kSequence, pusher)] = fmt::format("{}", sequence);
+    for (const auto& [pusher, taken] : taken_)
+      note.facts[fmt::format("{}{}", kTaken, pusher)] = taken.ToString();
     MESHWORK_RETURN_IF_ERROR(writer->Begin(note, session_.State()));
   }
   MESHWORK_RETURN_IF_ERROR(writer->Wait());
@@ -62,10 +61,11 @@ absl::Status ShardStore::Restore() {
   if (!note.has_value()) return absl::OkStatus();
   version_ = note->step;
   for (const auto& [name, value] : note->facts) {
-    if (!name.starts_with(kSequence)) continue;
-    int64_t sequence = 0;
-    std::from_chars(value.data(), value.data() + value.size(), sequence);
-    sequences_[name.substr(kSequence.size())] = sequence;
+    if (!name.starts_with(kTaken)) continue;
+    absl::StatusOr<SequenceSet> taken = SequenceSet::Parse(value);
+    MESHWORK_RETURN_IF_ERROR(
+        Annotate(taken.status(), fmt::format("ShardStore {}: checkpoint in \"{}\": ", options_.server, dir)));
+    taken_[name.substr(kTaken.size())] = *std::move(taken);
   }
   return absl::OkStatus();
 }

@@ -18,6 +18,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "meshwork/parameter_server/sequence_set.h"
 #include "meshwork/runtime/tensor.h"
 
 namespace meshwork {
@@ -48,8 +49,8 @@ struct PushRequest {
 };
 struct Pushed {
   int64_t version = 0;
-  // False: this push, or a later one of its pusher, was taken before, and nothing changed now; or the update has enough
-  // gradients without it (backup workers).
+  // False: this push was applied before, and nothing changed now; or the update has enough gradients without it (backup
+  // workers).
   bool applied = true;
 };
 
@@ -62,7 +63,9 @@ class ParameterStore {
   // Applies one update, all or nothing. Errors, which change nothing: those of Pull; a gradient of another type or shape;
   // FailedPrecondition: the gradients are older than the store allows, and are to be computed anew; Aborted: Stop was called.
   virtual absl::StatusOr<Pushed> Push(const PushRequest& request) = 0;
-  // Writes a checkpoint of all pieces, their optimizers' state, the version, and the last sequence of each pusher, into
+  // Which pushes of a pusher were applied. None of one that is not known.
+  virtual absl::StatusOr<SequenceSet> TakenFrom(const std::string& pusher) = 0;
+  // Writes a checkpoint of all pieces, their optimizers' state, the version, and which pushes were applied, into
   // the folder, and returns its version. A store that is made with the folder goes on from the newest.
   virtual absl::StatusOr<int64_t> Save(const std::string& folder) = 0;
   // Those who wait in Push, and all who call it later, fail.

@@ -15,13 +15,25 @@ namespace {
 using Kind = WireField::Kind;
 
 // Fields of the messages.
-constexpr int kPusher = 1, kSequence = 2, kVersion = 3, kApplied = 4, kFolder = 5, kPiece = 6, kFact = 7;
+constexpr int kPusher = 1, kSequence = 2, kVersion = 3, kApplied = 4, kFolder = 5, kPiece = 6, kFact = 7,
+              kTaken = 8;
 // Of a piece: its name, and whether its rows are the next tensor. Of a fact.
 constexpr int kName = 1, kHasRows = 2, kValue = 2;
 
 absl::Status WrongFields(std::string_view what) {
   return InvalidArgument("{}: its fields or tensors are wrong; the sender is no store or client of meshwork.",
                          what);
+}
+
+// A message that is one text. `what`: its name, for errors.
+absl::StatusOr<std::string> TextIn(const RpcMessage& message, int field, std::string_view what) {
+  std::string text;
+  const bool is_right = internal::ForEachField(message.fields, [&](const WireField& f) {
+    if (f.Is(field, Kind::kBytes)) text = f.bytes;
+    return true;
+  });
+  if (!is_right) return WrongFields(what);
+  return text;
 }
 
 // What was made without rows, and not what became invalid by a mistake.
@@ -141,13 +153,24 @@ RpcMessage SaveMessage(const std::string& folder) {
 }
 
 absl::StatusOr<std::string> SaveFromMessage(const RpcMessage& message) {
-  std::string folder;
-  const bool is_right = internal::ForEachField(message.fields, [&](const WireField& f) {
-    if (f.Is(kFolder, Kind::kBytes)) folder = f.bytes;
-    return true;
-  });
-  if (!is_right) return WrongFields("Save");
-  return folder;
+  return TextIn(message, kFolder, "Save");
+}
+
+RpcMessage AskTakenMessage(const std::string& pusher) {
+  return {.call = "TakenFrom", .fields = WireWriter().Text(kPusher, pusher).bytes()};
+}
+
+absl::StatusOr<std::string> PusherFromMessage(const RpcMessage& message) {
+  return TextIn(message, kPusher, "TakenFrom");
+}
+
+RpcMessage TakenMessage(const SequenceSet& taken) {
+  return {.fields = WireWriter().Text(kTaken, taken.ToString()).bytes()};
+}
+
+absl::StatusOr<SequenceSet> TakenFromMessage(const RpcMessage& message) {
+  MESHWORK_ASSIGN_OR_RETURN(const std::string text, TextIn(message, kTaken, "the answer to TakenFrom"));
+  return SequenceSet::Parse(text);
 }
 
 RpcMessage SavedMessage(int64_t version) { return {.fields = WireWriter().Int(kVersion, version).bytes()}; }

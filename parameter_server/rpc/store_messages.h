@@ -27,6 +27,8 @@ RpcMessage PulledMessage(Pulled pulled);
 RpcMessage PushedMessage(const Pushed& pushed);
 RpcMessage SaveMessage(const std::string& folder);
 RpcMessage SavedMessage(int64_t version);
+RpcMessage AskTakenMessage(const std::string& pusher);
+RpcMessage TakenMessage(const SequenceSet& taken);
 RpcMessage FactsMessage(const JobFacts& facts);
 
 // Errors: it is no such message.
@@ -36,6 +38,8 @@ absl::StatusOr<Pulled> PulledFromMessage(RpcMessage message);
 absl::StatusOr<Pushed> PushedFromMessage(const RpcMessage& message);
 absl::StatusOr<std::string> SaveFromMessage(const RpcMessage& message);
 absl::StatusOr<int64_t> SavedFromMessage(const RpcMessage& message);
+absl::StatusOr<std::string> PusherFromMessage(const RpcMessage& message);
+absl::StatusOr<SequenceSet> TakenFromMessage(const RpcMessage& message);
 absl::StatusOr<JobFacts> FactsFromMessage(const RpcMessage& message);
 
 }  // namespace meshwork

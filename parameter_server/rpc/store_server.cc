@@ -61,6 +61,11 @@ absl::StatusOr<RpcMessage> StoreServer::Answer(const RpcMessage& request) {
     MESHWORK_ASSIGN_OR_RETURN(const Pushed pushed, store_->Push(push));
     return PushedMessage(pushed);
   }
+  if (request.call == "TakenFrom") {
+    MESHWORK_ASSIGN_OR_RETURN(const std::string pusher, PusherFromMessage(request));
+    MESHWORK_ASSIGN_OR_RETURN(const SequenceSet taken, store_->TakenFrom(pusher));
+    return TakenMessage(taken);
+  }
   if (request.call == "Save") {
     MESHWORK_ASSIGN_OR_RETURN(const std::string folder, SaveFromMessage(request));
     MESHWORK_ASSIGN_OR_RETURN(const int64_t version, store_->Save(folder));
@@ -118,6 +123,13 @@ absl::StatusOr<Pushed> RemoteStore::Push(const PushRequest& request) {
   const absl::StatusOr<Pushed> pushed = PushedFromMessage(answer);
   MESHWORK_RETURN_IF_ERROR(Annotate(pushed.status(), Where()));
   return pushed;
+}
+
+absl::StatusOr<SequenceSet> RemoteStore::TakenFrom(const std::string& pusher) {
+  MESHWORK_ASSIGN_OR_RETURN(const RpcMessage answer, client_->Call(AskTakenMessage(pusher)));
+  absl::StatusOr<SequenceSet> taken = TakenFromMessage(answer);
+  MESHWORK_RETURN_IF_ERROR(Annotate(taken.status(), Where()));
+  return taken;
 }
 
 absl::StatusOr<int64_t> RemoteStore::Save(const std::string& folder) {

@@ -65,6 +65,7 @@ class RemoteStore : public ParameterStore {
   // other workers: the deadline of the options must be longer.
   absl::StatusOr<Pulled> Pull(const PullRequest& request) override;
   absl::StatusOr<Pushed> Push(const PushRequest& request) override;
+  absl::StatusOr<SequenceSet> TakenFrom(const std::string& pusher) override;
   // The folder is one of the server's host. Is not asked twice.
   absl::StatusOr<int64_t> Save(const std::string& folder) override;
   // Nothing happens if the server does not answer.

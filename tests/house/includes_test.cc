@@ -45,7 +45,8 @@ const std::vector<Room>& House() {
       {"strategy", {"base", "mesh", "ir", "ops", "control", "runtime", "runtime/cpu", "train"}},
       {"parameter_server", {"base", "mesh", "ir", "ops", "spmd", "runtime", "storage", "train"}},
       {"parameter_server/rpc",
-       {"base", "mesh", "ir", "runtime", "runtime/transport", "storage", "train", "strategy", "parameter_server"}},
+       {"base", "mesh", "ir", "runtime", "runtime/transport", "storage", "train", "strategy",
+        "parameter_server"}},
   };
   return *house;
 }

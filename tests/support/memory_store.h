@@ -20,9 +20,9 @@ namespace meshwork {
 
 // What stays when a store ends, as a checkpoint would.
 struct StoredPieces {
-  std::map<std::string, Tensor> pieces;  // f32[n,d]
-  std::map<std::string, int64_t> last_sequences = {};
-  int64_t version = 0, pushes = 0;  // that were applied; that came
+  std::map<std::string, Tensor> pieces;           // f32[n,d]
+  std::map<std::string, SequenceSet> taken = {};  // by pusher
+  int64_t version = 0, pushes = 0;                // that were applied; that came
 };
 
 class MemoryStore : public ParameterStore {
@@ -47,8 +47,8 @@ class MemoryStore : public ParameterStore {
     changed_.notify_all();
     changed_.wait(lock, [&] { return !holds_ || is_stopped_; });
     if (is_stopped_) return absl::AbortedError("store: Stop was called.");
-    int64_t& last = stored_->last_sequences[request.pusher];
-    if (request.sequence <= last) return Pushed{.version = stored_->version, .applied = false};
+    if (stored_->taken[request.pusher].Contains(request.sequence))
+      return Pushed{.version = stored_->version, .applied = false};
     for (const PieceGradient& gradient : request.gradients) {
       MESHWORK_ASSIGN_OR_RETURN(Tensor piece, Find(gradient.at));
       const int64_t width = piece.num_elements() / piece.shape()[0];
@@ -58,8 +58,13 @@ class MemoryStore : public ParameterStore {
       for (int64_t row : Rows(gradient.at, piece))
         for (int64_t i = 0; i < width; ++i) to[static_cast<size_t>(row * width + i)] -= from[next++];
     }
-    last = request.sequence;
+    stored_->taken[request.pusher].Add(request.sequence);
     return Pushed{.version = ++stored_->version};
+  }
+
+  absl::StatusOr<SequenceSet> TakenFrom(const std::string& pusher) override {
+    const std::lock_guard lock(mutex_);
+    return stored_->taken[pusher];
   }
 
   absl::StatusOr<int64_t> Save(const std::string& folder) override {
