@@ -41,7 +41,7 @@ struct ClusterCoordinator::Worker {
   std::unique_ptr<RpcClient> client;
   bool is_there = false;
   bool is_refusing = false;  // it answers that it is none of this job's
-  absl::Status why_away = absl::UnavailableError("it was not asked yet");
+  absl::Status why_away;     // OK: it was not asked yet
 };
 
 ClusterCoordinator::ClusterCoordinator(const CoordinatorOptions& options, std::string name)
@@ -55,13 +55,8 @@ absl::StatusOr<std::unique_ptr<ClusterCoordinator>> ClusterCoordinator::Create(
         "coordinator there.",
         cluster.task().ToString()));
   std::vector<std::string> workers;
-  for (int64_t w = 0; w < cluster.count(Role::kWorker); ++w) {
+  for (int64_t w = 0; w < cluster.count(Role::kWorker); ++w)
     workers.push_back(cluster.AddressOf({Role::kWorker, w}));
-    if (workers.back().empty())
-      return absl::FailedPreconditionError(fmt::format(
-          "ClusterCoordinator: nobody knows where worker {} of the cluster is ({}); name all workers in TF_CONFIG.",
-          w, cluster.ToString()));
-  }
   return Create(workers, options);
 }
 
@@ -193,9 +188,14 @@ void ClusterCoordinator::GiveUpIfAllAreAway() {
     if (!all_refuse && now - *all_away_since_ < options_.deadline) return;
     all_away_since_.reset();
     std::string reasons;
-    for (size_t w = 0; w < std::min(workers_.size(), kMostNamed); ++w)
-      reasons += fmt::format(" {}", MessageOf(workers_[w]->why_away));
-    if (workers_.size() > kMostNamed) reasons += fmt::format(" And {} others.", workers_.size() - kMostNamed);
+    size_t named = 0;
+    for (const std::unique_ptr<Worker>& worker : workers_)
+      if (!worker->why_away.ok() && named < kMostNamed) {
+        reasons += fmt::format(" {}", MessageOf(worker->why_away));
+        ++named;
+      }
+    if (workers_.size() > named)
+      reasons += fmt::format(" And {}.", Count(static_cast<int64_t>(workers_.size() - named), "other"));
     if (all_refuse)
       error = absl::FailedPreconditionError(
           fmt::format("ClusterCoordinator: there is no worker that takes closures.{}", reasons));

@@ -55,8 +55,8 @@ struct CoordinatorOptions {
 
 class ClusterCoordinator {
  public:
-  // Of the cluster's workers. Does not wait for them. Errors: this build has no gRPC; the cluster has no workers, or does
-  // not say where they are; this process is not its chief; an option is out of range; those of RpcClient::Create.
+  // Of the cluster's workers. Does not wait for them. Errors: this build has no gRPC; the cluster has no workers; this
+  // process is not its chief; an option is out of range; those of RpcClient::Create.
   static absl::StatusOr<std::unique_ptr<ClusterCoordinator>> Create(const Cluster& cluster,
                                                                     const CoordinatorOptions& options);
   // Of workers at these addresses, host:port.
