@@ -44,7 +44,8 @@ const std::vector<Room>& House() {
         "runtime/cpu", "storage"}},
       {"strategy", {"base", "mesh", "ir", "ops", "control", "runtime", "runtime/cpu", "train"}},
       {"parameter_server", {"runtime"}},
-      {"parameter_server/rpc", {"base", "runtime", "runtime/transport", "storage", "parameter_server"}},
+      {"parameter_server/rpc",
+       {"base", "mesh", "runtime", "runtime/transport", "storage", "train", "parameter_server"}},
   };
   return *house;
 }
