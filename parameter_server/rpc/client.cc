@@ -1,6 +1,7 @@
 #include "meshwork/parameter_server/rpc/client.h"
 
 #include "meshwork/base/status.h"
+#include "meshwork/runtime/transport/grpc_use.h"
 
 #ifdef MESHWORK_HAVE_GLOO
 #include <grpcpp/grpcpp.h>
@@ -21,7 +22,6 @@
 #include "meshwork/parameter_server/rpc/grpc_stream.h"
 #include "meshwork/parameter_server/rpc/tls.h"
 #include "meshwork/runtime/transport/address.h"
-#include "meshwork/runtime/transport/grpc_use.h"
 #endif
 
 namespace meshwork {
@@ -30,10 +30,7 @@ namespace meshwork {
 
 absl::StatusOr<std::unique_ptr<RpcClient>> RpcClient::Create(const std::string& what, const std::string&,
                                                              const RpcOptions&) {
-  return absl::UnimplementedError(fmt::format(
-      "{}: this build of meshwork reaches none; install gRPC and Gloo (libgrpc++-dev and libgloo-dev on Debian) and "
-      "build again.",
-      what));
+  return NoGrpc(what);
 }
 
 #else
@@ -48,6 +45,7 @@ using ClientStream = grpc::ClientReaderWriter<grpc::ByteBuffer, grpc::ByteBuffer
 // answers, so it is not asked.
 constexpr int kAskMs = 5000, kAnswerMs = 5000;
 constexpr size_t kMaxTokenBytes = 4096;
+const grpc::Status kAnotherProgram(grpc::StatusCode::UNIMPLEMENTED, "");
 constexpr milliseconds kForEver = std::chrono::hours(10000);
 constexpr milliseconds kPause{20};  // before the same server is asked again
 
@@ -176,7 +174,7 @@ class GrpcRpcClient : public RpcClient {
       const std::lock_guard lock(connection_->mutex);
       connection_->running.erase(&context);
     }
-    if (read.ok() && !status.ok()) return status;
+    if (read.ok() && !status.ok()) return IsOfServer(status, context) ? status : kAnotherProgram;
     answer = read.ok() ? reader.End() : read;
     return grpc::Status::OK;
   }
@@ -184,6 +182,16 @@ class GrpcRpcClient : public RpcClient {
   bool IsCancelled() const {
     const std::lock_guard lock(connection_->mutex);
     return connection_->is_cancelled;
+  }
+
+  // Whether gRPC has said it, or a server of this protocol.
+  static bool IsOfServer(const grpc::Status& status, const grpc::ClientContext& context) {
+    switch (status.error_code()) {
+      case grpc::StatusCode::UNAVAILABLE:
+      case grpc::StatusCode::CANCELLED:
+      case grpc::StatusCode::DEADLINE_EXCEEDED: return true;
+      default: return context.GetServerTrailingMetadata().count(internal::kProtocolKey) > 0;
+    }
   }
 
   // A server that ends cancels calls.

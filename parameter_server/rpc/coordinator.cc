@@ -3,12 +3,17 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <mutex>
+#include <optional>
 #include <random>
+#include <thread>
 #include <utility>
 
 #include "meshwork/base/flags.h"
-#include "meshwork/base/fork.h"
 #include "meshwork/base/status.h"
+#include "meshwork/parameter_server/rpc/client.h"
 
 namespace meshwork {
 namespace {
@@ -36,16 +41,48 @@ absl::Status CheckOptions(const CoordinatorOptions& options) {
 
 }  // namespace
 
-struct ClusterCoordinator::Worker {
-  WorkerPlace place;
-  std::unique_ptr<RpcClient> client;
-  bool is_there = false;
-  bool is_refusing = false;  // it answers that it is none of this job's
-  absl::Status why_away = absl::UnavailableError("it was not asked yet");
+class ClusterCoordinator::Impl {
+ public:
+  Impl(const CoordinatorOptions& options, std::string name)
+      : options_(options), name_(std::move(name)), queue_(options.max_waiting, options.max_losses) {}
+  ~Impl();
+
+  absl::Status Start(const std::vector<std::string>& addresses);
+
+  const std::string& name() const { return name_; }
+  ClosureQueue& queue() { return queue_; }
+  int64_t NextResource() { return next_resource_++; }
+  int64_t num_workers() const { return std::ssize(workers_); }
+
+ private:
+  struct Worker {
+    WorkerPlace place;
+    std::unique_ptr<RpcClient> client;
+    bool is_there = false;
+    bool is_refusing = false;  // it answers that it is none of this job's
+    absl::Status why_away;     // OK: it was not asked yet
+  };
+
+  // A thread for each closure of a worker that runs at a time; the first one also asks whether the worker is there.
+  void Serve(Worker& worker, bool asks);
+  bool WaitUntilThere(Worker& worker, bool asks);
+  void NoteAway(Worker& worker, const absl::Status& why, bool is_lost);
+  void GiveUpIfAllAreAway();
+
+  const CoordinatorOptions options_;
+  const std::string name_;  // this coordinator and its life
+  ClosureQueue queue_;
+  std::atomic<int64_t> next_resource_{0};
+  std::mutex mutex_;  // of the workers' states, and what follows
+  std::condition_variable changed_;
+  bool ends_ = false;
+  std::optional<SteadyClock::time_point> all_away_since_;  // while closures wait
+  std::vector<std::unique_ptr<Worker>> workers_;
+  std::vector<std::thread> threads_;
 };
 
-ClusterCoordinator::ClusterCoordinator(const CoordinatorOptions& options, std::string name)
-    : options_(options), name_(std::move(name)), queue_(options.max_waiting, options.max_losses) {}
+ClusterCoordinator::ClusterCoordinator(UnlessForked<Impl> impl) : impl_(std::move(impl)) {}
+ClusterCoordinator::~ClusterCoordinator() = default;
 
 absl::StatusOr<std::unique_ptr<ClusterCoordinator>> ClusterCoordinator::Create(
     const Cluster& cluster, const CoordinatorOptions& options) {
@@ -55,13 +92,8 @@ absl::StatusOr<std::unique_ptr<ClusterCoordinator>> ClusterCoordinator::Create(
         "coordinator there.",
         cluster.task().ToString()));
   std::vector<std::string> workers;
-  for (int64_t w = 0; w < cluster.count(Role::kWorker); ++w) {
+  for (int64_t w = 0; w < cluster.count(Role::kWorker); ++w)
     workers.push_back(cluster.AddressOf({Role::kWorker, w}));
-    if (workers.back().empty())
-      return absl::FailedPreconditionError(fmt::format(
-          "ClusterCoordinator: nobody knows where worker {} of the cluster is ({}); name all workers in TF_CONFIG.",
-          w, cluster.ToString()));
-  }
   return Create(workers, options);
 }
 
@@ -70,21 +102,25 @@ absl::StatusOr<std::unique_ptr<ClusterCoordinator>> ClusterCoordinator::Create(
   if (workers.empty())
     return InvalidArgument("ClusterCoordinator: there are no workers; closures need at least one.");
   MESHWORK_RETURN_IF_ERROR(CheckOptions(options));
-  std::unique_ptr<ClusterCoordinator> made(new ClusterCoordinator(options, LifeOfCoordinator()));
-  for (const std::string& address : workers) {
-    auto worker = std::make_unique<Worker>();
-    worker->place = {.index = std::ssize(made->workers_), .count = std::ssize(workers)};
-    MESHWORK_ASSIGN_OR_RETURN(worker->client, RpcClient::Create("Worker", address, options.rpc));
-    made->workers_.push_back(std::move(worker));
-  }
-  for (const std::unique_ptr<Worker>& worker : made->workers_)
-    for (int64_t i = 0; i < options.closures_per_worker; ++i)
-      made->threads_.emplace_back(
-          [coordinator = made.get(), &w = *worker, i] { coordinator->Serve(w, i == 0); });
-  return made;
+  UnlessForked<Impl> impl(new Impl(options, LifeOfCoordinator()));
+  MESHWORK_RETURN_IF_ERROR(impl->Start(workers));
+  return std::unique_ptr<ClusterCoordinator>(new ClusterCoordinator(std::move(impl)));
 }
 
-ClusterCoordinator::~ClusterCoordinator() {
+absl::Status ClusterCoordinator::Impl::Start(const std::vector<std::string>& addresses) {
+  for (const std::string& address : addresses) {
+    auto worker = std::make_unique<Worker>();
+    worker->place = {.index = std::ssize(workers_), .count = std::ssize(addresses)};
+    MESHWORK_ASSIGN_OR_RETURN(worker->client, RpcClient::Create("Worker", address, options_.rpc));
+    workers_.push_back(std::move(worker));
+  }
+  for (const std::unique_ptr<Worker>& worker : workers_)
+    for (int64_t i = 0; i < options_.closures_per_worker; ++i)
+      threads_.emplace_back([this, &w = *worker, i] { Serve(w, i == 0); });
+  return absl::OkStatus();
+}
+
+ClusterCoordinator::Impl::~Impl() {
   {
     const std::lock_guard lock(mutex_);
     ends_ = true;
@@ -97,28 +133,38 @@ ClusterCoordinator::~ClusterCoordinator() {
 
 absl::StatusOr<RemoteValue> ClusterCoordinator::Schedule(const std::string& name,
                                                          std::vector<ClosureArgument> arguments) {
+  MESHWORK_RETURN_IF_ERROR(made_.Check("ClusterCoordinator"));
   for (size_t i = 0; i < arguments.size(); ++i) {
     if (const auto* const tensor = std::get_if<Tensor>(&arguments[i]))
       MESHWORK_RETURN_IF_ERROR(Annotate(
           tensor->status(), fmt::format("ClusterCoordinator: argument {} of closure \"{}\": ", i, name)));
     const auto* const value = std::get_if<RemoteValue>(&arguments[i]);
-    if (value != nullptr && value->coordinator_ != name_)
+    if (value != nullptr && value->coordinator_ != impl_->name())
       return InvalidArgument(
           "ClusterCoordinator: argument {} of closure \"{}\" is a value of another coordinator; fetch it there and give "
           "its tensors.",
           i, name);
   }
-  RemoteValue value(name_);
-  MESHWORK_RETURN_IF_ERROR(queue_.Put({.name = name, .arguments = std::move(arguments), .value = value}));
+  RemoteValue value(impl_->name());
+  MESHWORK_RETURN_IF_ERROR(
+      impl_->queue().Put({.name = name, .arguments = std::move(arguments), .value = value}));
   return value;
 }
 
-absl::Status ClusterCoordinator::Join() { return queue_.Join(); }
-bool ClusterCoordinator::Done() const { return queue_.HasNone(); }
+absl::Status ClusterCoordinator::Join() {
+  MESHWORK_RETURN_IF_ERROR(made_.Check("ClusterCoordinator"));
+  return impl_->queue().Join();
+}
 
-PerWorker ClusterCoordinator::CreatePerWorker(const std::string& name) { return {next_resource_++, name}; }
+bool ClusterCoordinator::Done() const { return !made_.is_here() || impl_->queue().HasNone(); }
 
-void ClusterCoordinator::Serve(Worker& worker, bool asks) {
+PerWorker ClusterCoordinator::CreatePerWorker(const std::string& name) {
+  return {impl_->NextResource(), name};
+}
+
+int64_t ClusterCoordinator::num_workers() const { return impl_->num_workers(); }
+
+void ClusterCoordinator::Impl::Serve(Worker& worker, bool asks) {
   std::vector<Tensor> tensors;
   while (WaitUntilThere(worker, asks)) {
     std::optional<ClosureQueue::Closure> closure = queue_.Take(tensors);
@@ -141,7 +187,7 @@ void ClusterCoordinator::Serve(Worker& worker, bool asks) {
 }
 
 // False: the coordinator ends.
-bool ClusterCoordinator::WaitUntilThere(Worker& worker, bool asks) {
+bool ClusterCoordinator::Impl::WaitUntilThere(Worker& worker, bool asks) {
   std::unique_lock lock(mutex_);
   while (!ends_ && !worker.is_there) {
     if (!asks) {
@@ -168,7 +214,7 @@ bool ClusterCoordinator::WaitUntilThere(Worker& worker, bool asks) {
   return !ends_;
 }
 
-void ClusterCoordinator::NoteAway(Worker& worker, const absl::Status& why, bool is_lost) {
+void ClusterCoordinator::Impl::NoteAway(Worker& worker, const absl::Status& why, bool is_lost) {
   const std::lock_guard lock(mutex_);
   worker.is_there = false;
   worker.is_refusing = !is_lost;
@@ -176,7 +222,7 @@ void ClusterCoordinator::NoteAway(Worker& worker, const absl::Status& why, bool 
   changed_.notify_all();
 }
 
-void ClusterCoordinator::GiveUpIfAllAreAway() {
+void ClusterCoordinator::Impl::GiveUpIfAllAreAway() {
   absl::Status error;
   {
     const std::lock_guard lock(mutex_);
@@ -193,9 +239,14 @@ void ClusterCoordinator::GiveUpIfAllAreAway() {
     if (!all_refuse && now - *all_away_since_ < options_.deadline) return;
     all_away_since_.reset();
     std::string reasons;
-    for (size_t w = 0; w < std::min(workers_.size(), kMostNamed); ++w)
-      reasons += fmt::format(" {}", MessageOf(workers_[w]->why_away));
-    if (workers_.size() > kMostNamed) reasons += fmt::format(" And {} others.", workers_.size() - kMostNamed);
+    size_t named = 0;
+    for (const std::unique_ptr<Worker>& worker : workers_)
+      if (!worker->why_away.ok() && named < kMostNamed) {
+        reasons += fmt::format(" {}", MessageOf(worker->why_away));
+        ++named;
+      }
+    if (workers_.size() > named)
+      reasons += fmt::format(" And {}.", Count(static_cast<int64_t>(workers_.size() - named), "other"));
     if (all_refuse)
       error = absl::FailedPreconditionError(
           fmt::format("ClusterCoordinator: there is no worker that takes closures.{}", reasons));

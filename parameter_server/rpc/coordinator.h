@@ -17,25 +17,20 @@
 // Errors. A closure that fails is not run again. The closures that wait are then cancelled, and the next call of Schedule
 // or Join returns the first error, when no closure runs any more. Then the coordinator goes on as if nothing had been.
 //
-// Thread-safe. In the child of a fork that came after it was made, there is none.
+// Thread-safe. In the child of a fork that came after it was made, there is none: Schedule and Join fail there.
 // Source: tf.distribute.coordinator.ClusterCoordinator.
 #pragma once
 
-#include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <cstdint>
 #include <memory>
-#include <mutex>
-#include <optional>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "meshwork/base/fork.h"
 #include "meshwork/mesh/cluster.h"
-#include "meshwork/parameter_server/rpc/client.h"
 #include "meshwork/parameter_server/rpc/closure_queue.h"
 #include "meshwork/parameter_server/rpc/options.h"
 #include "meshwork/parameter_server/rpc/remote_value.h"
@@ -55,8 +50,8 @@ struct CoordinatorOptions {
 
 class ClusterCoordinator {
  public:
-  // Of the cluster's workers. Does not wait for them. Errors: this build has no gRPC; the cluster has no workers, or does
-  // not say where they are; this process is not its chief; an option is out of range; those of RpcClient::Create.
+  // Of the cluster's workers. Does not wait for them. Errors: this build has no gRPC; the cluster has no workers; this
+  // process is not its chief; an option is out of range; those of RpcClient::Create.
   static absl::StatusOr<std::unique_ptr<ClusterCoordinator>> Create(const Cluster& cluster,
                                                                     const CoordinatorOptions& options);
   // Of workers at these addresses, host:port.
@@ -78,28 +73,14 @@ class ClusterCoordinator {
   PerWorker CreatePerWorker(const std::string& name);
   PerWorker CreatePerWorkerDataset(const std::string& name) { return CreatePerWorker(name); }
 
-  int64_t num_workers() const { return static_cast<int64_t>(workers_.size()); }
+  int64_t num_workers() const;
 
  private:
-  struct Worker;
-  ClusterCoordinator(const CoordinatorOptions& options, std::string name);
+  class Impl;
+  explicit ClusterCoordinator(UnlessForked<Impl> impl);
 
-  // A thread for each closure of a worker that runs at a time; the first one also asks whether the worker is there.
-  void Serve(Worker& worker, bool asks);
-  bool WaitUntilThere(Worker& worker, bool asks);
-  void NoteAway(Worker& worker, const absl::Status& why, bool is_lost);
-  void GiveUpIfAllAreAway();
-
-  const CoordinatorOptions options_;
-  const std::string name_;  // this coordinator and its life
-  ClosureQueue queue_;
-  std::atomic<int64_t> next_resource_{0};
-  std::mutex mutex_;  // of the workers' states, and what follows
-  std::condition_variable changed_;
-  bool ends_ = false;
-  std::optional<std::chrono::steady_clock::time_point> all_away_since_;  // while closures wait
-  std::vector<std::unique_ptr<Worker>> workers_;
-  std::vector<std::thread> threads_;
+  const ForkMark made_;
+  const UnlessForked<Impl> impl_;
 };
 
 }  // namespace meshwork

@@ -1,6 +1,7 @@
 #include "meshwork/parameter_server/rpc/server.h"
 
 #include "meshwork/base/status.h"
+#include "meshwork/runtime/transport/grpc_use.h"
 
 #ifdef MESHWORK_HAVE_GLOO
 #include <grpcpp/grpcpp.h>
@@ -22,7 +23,6 @@
 #include "meshwork/parameter_server/rpc/grpc_stream.h"
 #include "meshwork/parameter_server/rpc/tls.h"
 #include "meshwork/runtime/transport/address.h"
-#include "meshwork/runtime/transport/grpc_use.h"
 #endif
 
 namespace meshwork {
@@ -31,10 +31,7 @@ namespace meshwork {
 
 absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(const std::string& what, const std::string&,
                                                             const RpcOptions&, Handler) {
-  return absl::UnimplementedError(fmt::format(
-      "{}: this build of meshwork has none; install gRPC and Gloo (libgrpc++-dev and libgloo-dev on Debian) and build "
-      "again.",
-      what));
+  return NoGrpc(what);
 }
 
 #else
@@ -72,7 +69,8 @@ class CallService : public grpc::Service {
   }
 
  private:
-  grpc::Status Serve(const grpc::ServerContext& context, ServerStream& stream) {
+  grpc::Status Serve(grpc::ServerContext& context, ServerStream& stream) {
+    context.AddTrailingMetadata(internal::kProtocolKey, std::to_string(kRpcProtocol));
     {
       const std::lock_guard lock(mutex_);
       ++num_running_;

@@ -44,7 +44,7 @@ absl::StatusOr<std::unique_ptr<StoreServer>> StoreServer::Start(std::shared_ptr<
 }
 
 StoreServer::~StoreServer() {
-  if (server_ == nullptr) return;
+  if (server_ == nullptr || !made_.is_here()) return;
   server_->BeginToEnd();
   store_->Stop();
   server_.reset();

@@ -21,6 +21,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "meshwork/base/fork.h"
 #include "meshwork/parameter_server/rpc/client.h"
 #include "meshwork/parameter_server/rpc/options.h"
 #include "meshwork/parameter_server/rpc/server.h"
@@ -49,6 +50,7 @@ class StoreServer {
 
   const std::shared_ptr<ParameterStore> store_;
   const JobFacts facts_;
+  const ForkMark made_;
   internal::ShutdownFlag shutdown_;
   std::unique_ptr<RpcServer> server_;
 };

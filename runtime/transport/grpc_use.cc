@@ -3,8 +3,16 @@
 #include <cstddef>
 
 #include "meshwork/base/fork.h"
+#include "meshwork/base/status.h"
 
 namespace meshwork {
+
+absl::Status NoGrpc(std::string_view what) {
+  return absl::UnimplementedError(fmt::format(
+      "{}: this build of meshwork has none; install gRPC and Gloo (libgrpc++-dev and libgloo-dev on Debian) "
+      "and build again.",
+      what));
+}
 
 absl::Status CheckMayUseGrpc() {
   static const ForkMark first_use;

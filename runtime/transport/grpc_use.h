@@ -7,6 +7,9 @@
 
 namespace meshwork {
 
+// Of a build without gRPC: there is no `what`, "Rendezvous".
+absl::Status NoGrpc(std::string_view what);
+
 // gRPC can be used by one process, and no child of it. Error: this process is a child of one that has called this.
 absl::Status CheckMayUseGrpc();
 

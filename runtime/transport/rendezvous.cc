@@ -2,6 +2,7 @@
 
 #include "meshwork/base/fork.h"
 #include "meshwork/base/status.h"
+#include "meshwork/runtime/transport/grpc_use.h"
 
 #ifdef MESHWORK_HAVE_GLOO
 #include <grpcpp/generic/async_generic_service.h>
@@ -20,31 +21,20 @@
 #include <vector>
 
 #include "meshwork/runtime/transport/address.h"
-#include "meshwork/runtime/transport/grpc_use.h"
 #endif
 
 namespace meshwork {
 
 #ifndef MESHWORK_HAVE_GLOO
 
-namespace {
-
-absl::Status NoRendezvous() {
-  return absl::UnimplementedError(
-      "Rendezvous: this build of meshwork has none; install gRPC and Gloo (libgrpc++-dev and libgloo-dev on Debian) "
-      "and build again.");
-}
-
-}  // namespace
-
 absl::StatusOr<std::unique_ptr<RendezvousServer>> RendezvousServer::Start(const std::string&,
                                                                           const std::string&) {
-  return NoRendezvous();
+  return NoGrpc("Rendezvous");
 }
 
 absl::StatusOr<std::unique_ptr<Rendezvous>> Rendezvous::Connect(const std::string&, const std::string&,
                                                                 std::chrono::milliseconds) {
-  return NoRendezvous();
+  return NoGrpc("Rendezvous");
 }
 
 #else

@@ -1,8 +1,11 @@
 // What servers of stores and closures, their clients and the coordinator say when they cannot.
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
 #include <chrono>
-#include <fstream>
 #include <functional>
-#include <limits>
 #include <memory>
 #include <string>
 #include <thread>
@@ -21,6 +24,7 @@
 #include "meshwork/runtime/transport/gloo.h"
 #include "meshwork/runtime/transport/rendezvous.h"
 #include "support/clusters.h"
+#include "support/environment.h"
 #include "support/memory_store.h"
 #include "support/temp_dir.h"
 #include "support/tls_files.h"
@@ -192,7 +196,8 @@ class Refuser : public grpc::CallbackGenericService {
   }
   ~Refuser() override { server_->Shutdown(); }
   int port() const { return port_; }
-  grpc::ServerGenericBidiReactor* CreateReactor(grpc::GenericCallbackServerContext*) override {
+  grpc::ServerGenericBidiReactor* CreateReactor(grpc::GenericCallbackServerContext* context) override {
+    context->AddTrailingMetadata("meshwork-protocol", "2");
     class Call : public grpc::ServerGenericBidiReactor {
      public:
       explicit Call(const grpc::Status& status) { Finish(status); }
@@ -207,6 +212,13 @@ class Refuser : public grpc::CallbackGenericService {
   std::unique_ptr<grpc::Server> server_;
 };
 #endif
+
+// Pulls nothing, whatever is asked for.
+class GivesNothing : public MemoryStore {
+ public:
+  GivesNothing() : MemoryStore(std::make_shared<StoredPieces>()) {}
+  absl::StatusOr<Pulled> Pull(const PullRequest&) override { return Pulled(); }
+};
 
 TEST_F(ParameterServerErrors, Stores) {
   if (!HasGloo()) {
@@ -266,6 +278,22 @@ TEST_F(ParameterServerErrors, Stores) {
           .status();
     });
   };
+  // A host that takes connections, and says nothing.
+  const auto silent = [&] {
+    const int listening = socket(AF_INET, SOCK_STREAM, 0);
+    sockaddr_in address = {.sin_family = AF_INET, .sin_port = 0, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    socklen_t size = sizeof(address);
+    bind(listening, reinterpret_cast<sockaddr*>(&address), size);
+    listen(listening, 1);
+    getsockname(listening, reinterpret_cast<sockaddr*>(&address), &size);
+    absl::Status status = connect(ntohs(address.sin_port));
+    close(listening);
+    return status;
+  };
+  const auto wrong_store = [&] {
+    const auto server = StoreServer::Start(std::make_shared<GivesNothing>(), "127.0.0.1:0", {}).value();
+    return RemoteStore::Connect(Seen(server->port()), {}).value()->Pull({.pieces = {{"table"}}}).status();
+  };
   const auto cancelled = [&] {
     const auto client = RpcClient::Create("Worker", "127.0.0.1:1", {}).value();
     client->Cancel();
@@ -294,6 +322,8 @@ TEST_F(ParameterServerErrors, Stores) {
       MISTAKE(worker_there()),
       MISTAKE(rendezvous_there()),
       MISTAKE(waits()),
+      MISTAKE(silent()),
+      MISTAKE(wrong_store()),
       MISTAKE(save_lost()),
       MISTAKE(cancelled()),
       MISTAKE(call("Run")),
@@ -388,6 +418,11 @@ TEST_F(ParameterServerErrors, Closures) {
     queue.Join().IgnoreError();
     return value.Fetch().status();
   };
+  const auto ends = [] {
+    const RemoteValue value =
+        ClusterCoordinator::Create({"127.0.0.1:1"}, {}).value()->Schedule("never").value();
+    return value.Fetch().status();
+  };
   const auto ended = [&] {
     const auto coordinator = ClusterCoordinator::Create({"127.0.0.1:1"}, {}).value();
     const RemoteValue value = coordinator->Schedule("never").value();
@@ -422,7 +457,10 @@ TEST_F(ParameterServerErrors, Closures) {
              MISTAKE(refused()),
              MISTAKE(lost(2)),
              MISTAKE(lost_behind_an_error()),
+             MISTAKE(ends()),
              MISTAKE(ended()),
+             MISTAKE(RunTask(
+                 Cluster::FromLauncher(EnvironmentOf({{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}})).value(), {})),
              MISTAKE(RunTask(cluster(worker + ", " + ps, "ps"), {})),
          });
 }

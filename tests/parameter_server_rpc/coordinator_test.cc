@@ -16,6 +16,7 @@
 #include "gtest/gtest.h"
 #include "meshwork/base/status.h"
 #include "meshwork/runtime/transport/gloo.h"
+#include "support/forks.h"
 
 namespace meshwork {
 namespace {
@@ -314,6 +315,22 @@ TEST_F(CoordinatorTest, IsMadeOfACluster) {
       ClusterCoordinator::Create(Cluster::FromTfConfig(config).value(), {.rpc = {.token = "t"}}).value();
   EXPECT_EQ(coordinator->num_workers(), 2);
   EXPECT_EQ(NumberOf(coordinator->Schedule("twice", {Tensor(4.0)}).value()), 8);
+}
+
+TEST_F(CoordinatorTest, AChildOfAForkHasNone) {
+  if (!kMayFork) GTEST_SKIP();
+  StartWorkers(1);
+  auto coordinator = Coordinate();
+  const RemoteValue value = coordinator->Schedule("twice", {Tensor(4.0)}).value();
+  const absl::Status in_child = StatusOfChild([&] {
+    const absl::Status status = coordinator->Schedule("twice", {Tensor(4.0)}).status();
+    const absl::Status joined = coordinator->Join();
+    coordinator.reset();
+    workers_.clear();
+    return joined == status ? status : absl::OkStatus();
+  });
+  EXPECT_EQ(in_child.code(), absl::StatusCode::kFailedPrecondition) << in_child;
+  EXPECT_EQ(NumberOf(value), 8);
 }
 
 TEST(RunRequestTest, ComesAsItWent) {
