@@ -81,8 +81,12 @@ TEST(ShardStoreTest, APushThatComesAgainChangesNothing) {
   EXPECT_EQ(again.version, 1);
   EXPECT_TRUE(store->Push(PushOf("b", 1, 0, 1))->applied);
   EXPECT_TRUE(store->Push(PushOf("a", 3, 1, 1))->applied);
-  EXPECT_FALSE(store->Push(PushOf("a", 2, 1, 1))->applied);
-  EXPECT_THAT(ValuesOf(*store), ElementsAre(-3, -3, -3, -3));
+  // One that was overtaken counts, too.
+  EXPECT_TRUE(store->Push(PushOf("a", 2, 1, 1))->applied);
+  EXPECT_FALSE(store->Push(PushOf("a", 3, 1, 1))->applied);
+  EXPECT_EQ(store->TakenFrom("a")->ToString(), "3");
+  EXPECT_EQ(store->TakenFrom("c")->ToString(), "0");
+  EXPECT_THAT(ValuesOf(*store), ElementsAre(-4, -4, -4, -4));
 }
 
 TEST(ShardStoreTest, GradientsOlderThanAllowedAreRefused) {
