@@ -50,16 +50,20 @@ bool IsOlderThanAllowed(const absl::Status& status) {
 }  // namespace
 
 ServedSession::ServedSession(const TrainingSplit& split, std::vector<std::shared_ptr<ParameterStore>> stores,
-                             const ServedSessionOptions& options, Session session)
+                             const ServedSessionOptions& options, Session session,
+                             std::unique_ptr<Session> ids)
     : options_(options),
       pieces_(split.pieces),
       pushed_(split.pushed),
       stores_(std::move(stores)),
       session_(std::move(session)),
+      ids_(std::move(ids)),
       versions_(stores_.size(), 0) {
   if (options_.pusher.empty()) options_.pusher = NewPusher();
   for (const Piece& piece : pieces_)
     if (piece.is_read) read_.push_back(piece);
+  for (const SparseVariable& sparse : split.sparse)
+    sparse_.push_back({sparse.variable, sparse.rows, sparse.capacity, sparse.ids});
   std::set<std::string> pushed;
   for (const PushedRows& rows : pushed_) pushed.insert(rows.output);
   for (const OutputInfo& output : split.worker.outputs())
@@ -79,13 +83,65 @@ absl::StatusOr<ServedSession> ServedSession::Create(const TrainingSplit& split,
   if (options.retries < 0)
     return InvalidArgument("ServedSession: retries is {}; give 0 or more.", options.retries);
   MESHWORK_ASSIGN_OR_RETURN(Session session, Session::Create(split.worker, options.session));
-  return ServedSession(split, std::move(stores), options, std::move(session));
+  std::unique_ptr<Session> ids;
+  if (!split.sparse.empty()) {
+    MESHWORK_ASSIGN_OR_RETURN(Session of_ids, Session::Create(split.ids, options.session));
+    ids = std::make_unique<Session>(std::move(of_ids));
+  }
+  return ServedSession(split, std::move(stores), options, std::move(session), std::move(ids));
 }
 
-absl::StatusOr<std::map<std::string, Tensor>> ServedSession::Pull(const std::vector<Piece>& pieces) {
+absl::StatusOr<ServedSession::Rows> ServedSession::FindRows(bool is_training, Feeds& feeds) {
+  Rows rows;
+  if (ids_ == nullptr) return rows;
+  Feeds of_ids;
+  for (const Argument& argument : ids_->graph().arguments()) {
+    const std::string& name = ids_->graph().value(argument.value).name;
+    const auto found = feeds.find(name);
+    if (found != feeds.end()) of_ids[name] = found->second;
+    else if (!is_training) return rows;
+  }
+  MESHWORK_ASSIGN_OR_RETURN(const StepResult ids, is_training ? ids_->Run(of_ids) : ids_->Evaluate(of_ids));
+  for (const SparseTable& table : sparse_) {
+    // As Gather does: an id that is out of range counts as the nearest.
+    std::map<int64_t, int64_t> places;
+    const auto row_of = [&](int64_t id) { return std::clamp<int64_t>(id, 0, table.rows - 1); };
+    for (const std::string& name : table.ids) {
+      const Tensor wide = ids.outputs().at(name).Cast(I64);
+      for (int64_t id : wide.values<int64_t>()) places[row_of(id)] = 0;
+    }
+    int64_t next = 0;
+    for (auto& [row, place] : places) place = next++;
+    for (const std::string& name : table.ids) {
+      const Tensor& given = ids.outputs().at(name);
+      const Tensor wide = given.Cast(I64);
+      Tensor renumbered(wide.type());
+      std::transform(wide.values<int64_t>().begin(), wide.values<int64_t>().end(),
+                     renumbered.mutable_values<int64_t>().begin(),
+                     [&](int64_t id) { return places.at(row_of(id)); });
+      feeds[name] = renumbered.Cast(given.dtype());
+    }
+    for (const Piece& piece : read_) {
+      if (piece.variable != table.variable) continue;
+      std::vector<int64_t> own;
+      for (auto place = places.lower_bound(piece.rows.begin); place != places.lower_bound(piece.rows.end);
+           ++place)
+        own.push_back(place->first - piece.rows.begin);
+      rows[piece.name] = Tensor::From<int64_t>({std::ssize(own)}, own);
+    }
+  }
+  return rows;
+}
+
+absl::StatusOr<std::map<std::string, Tensor>> ServedSession::Pull(const std::vector<Piece>& pieces,
+                                                                  const Rows& rows) {
   std::vector<PullRequest> requests(stores_.size());
-  for (const Piece& piece : pieces)
-    requests[static_cast<size_t>(piece.server)].pieces.push_back({piece.name});
+  for (const Piece& piece : pieces) {
+    const auto found = rows.find(piece.name);
+    const Tensor some = found == rows.end() ? Tensor() : found->second;
+    requests[static_cast<size_t>(piece.server)].pieces.push_back({piece.name, some});
+    if (some.valid()) traffic_.pulled += some.bytes();
+  }
   std::vector<Pulled> pulled(stores_.size());
   std::vector<absl::Status> statuses(stores_.size());
   const auto pull = [&](size_t s) {
@@ -122,13 +178,23 @@ absl::StatusOr<std::map<std::string, Tensor>> ServedSession::Pull(const std::vec
   return whole;
 }
 
-absl::Status ServedSession::PullRead() {
-  MESHWORK_ASSIGN_OR_RETURN(const auto variables, Pull(read_));
+absl::Status ServedSession::PullRead(const Rows& rows) {
+  std::vector<Piece> pieces;
+  for (const Piece& piece : read_)
+    if (!piece.is_sparse || rows.contains(piece.name)) pieces.push_back(piece);
+  MESHWORK_ASSIGN_OR_RETURN(auto variables, Pull(pieces, rows));
+  for (const SparseTable& table : sparse_) {
+    const auto found = variables.find(table.variable);
+    if (found == variables.end()) continue;
+    Type rest = found->second.type();
+    rest.shape[0] = table.capacity - rest.shape[0];
+    if (rest.shape[0] > 0) found->second = Tensor::Concat({found->second, Tensor::Zeros(rest)}, 0);
+  }
   for (const auto& [name, value] : variables) MESHWORK_RETURN_IF_ERROR(session_.Set(name, value));
   return absl::OkStatus();
 }
 
-absl::Status ServedSession::Push(const std::map<std::string, Tensor>& outputs, const PushId& id,
+absl::Status ServedSession::Push(const std::map<std::string, Tensor>& outputs, const Rows& rows, const PushId& id,
                                  std::vector<bool>& is_taken) {
   std::vector<PushRequest> requests(stores_.size());
   for (size_t s = 0; s < stores_.size(); ++s) {
@@ -136,12 +202,28 @@ absl::Status ServedSession::Push(const std::map<std::string, Tensor>& outputs, c
     requests[s].sequence = id.sequence;
     requests[s].version = versions_[s];
   }
-  for (const PushedRows& rows : pushed_) {
-    const Tensor& output = outputs.at(rows.output);
-    const Tensor part = output.type() == rows.type ? output : output.Rows(rows.rows.begin, rows.rows.end);
-    requests[static_cast<size_t>(rows.server)].gradients.push_back({{rows.name}, part});
-    if (!is_taken[static_cast<size_t>(rows.server)]) traffic_.pushed += part.bytes();
+  for (const PushedRows& pushed : pushed_) {
+    const auto s = static_cast<size_t>(pushed.server);
+    const Tensor& output = outputs.at(pushed.output);
+    PieceGradient gradient{{pushed.name}, output};
+    if (pushed.is_sparse) {
+      // The rows of a batch lie in the order of their ids, those of one piece behind those of the pieces before it.
+      int64_t begin = 0;
+      for (const PushedRows& other : pushed_)
+        if (other.output == pushed.output && other.rows.begin < pushed.rows.begin)
+          begin += rows.at(other.name).num_elements();
+      gradient.at.rows = rows.at(pushed.name);
+      gradient.gradient = output.Rows(begin, begin + gradient.at.rows.num_elements());
+    } else if (output.type() != pushed.type) {
+      gradient.gradient = output.Rows(pushed.rows.begin, pushed.rows.end);
+    }
+    requests[s].gradients.push_back(std::move(gradient));
   }
+  for (size_t s = 0; s < stores_.size(); ++s)
+    for (const PieceGradient& gradient : requests[s].gradients)
+      if (!is_taken[s])
+        traffic_.pushed +=
+            gradient.gradient.bytes() + (gradient.at.rows.valid() ? gradient.at.rows.bytes() : 0);
   std::vector<absl::Status> statuses(stores_.size());
   std::vector<char> applied(stores_.size(), 0);
   ForEachStore(stores_.size(), [&](size_t s) {
@@ -167,10 +249,12 @@ absl::StatusOr<StepResult> ServedSession::Run(const Feeds& feeds) {
 absl::StatusOr<StepResult> ServedSession::Run(const Feeds& feeds, const PushId& id) {
   num_applied_ = 0;
   std::vector<bool> is_taken(stores_.size(), false);
+  Feeds all = feeds;
+  MESHWORK_ASSIGN_OR_RETURN(const Rows rows, FindRows(true, all));
   for (int64_t tried = 0;; ++tried) {
-    MESHWORK_RETURN_IF_ERROR(PullRead());
-    MESHWORK_ASSIGN_OR_RETURN(const StepResult result, session_.Run(feeds));
-    const absl::Status status = Push(result.outputs(), id, is_taken);
+    MESHWORK_RETURN_IF_ERROR(PullRead(rows));
+    MESHWORK_ASSIGN_OR_RETURN(const StepResult result, session_.Run(all));
+    const absl::Status status = Push(result.outputs(), rows, id, is_taken);
     if (IsOlderThanAllowed(status) && tried < options_.retries) continue;
     MESHWORK_RETURN_IF_ERROR(status);
     std::map<std::string, Tensor> outputs;
@@ -181,8 +265,10 @@ absl::StatusOr<StepResult> ServedSession::Run(const Feeds& feeds, const PushId& 
 
 absl::StatusOr<StepResult> ServedSession::Evaluate(const Feeds& feeds,
                                                    const std::vector<std::string>& outputs) {
-  MESHWORK_RETURN_IF_ERROR(PullRead());
-  return session_.Evaluate(feeds, outputs.empty() ? outputs_ : outputs);
+  Feeds all = feeds;
+  MESHWORK_ASSIGN_OR_RETURN(const Rows rows, FindRows(false, all));
+  MESHWORK_RETURN_IF_ERROR(PullRead(rows));
+  return session_.Evaluate(all, outputs.empty() ? outputs_ : outputs);
 }
 
 absl::StatusOr<Tensor> ServedSession::Get(std::string_view variable) {
@@ -198,7 +284,7 @@ absl::StatusOr<Tensor> ServedSession::Get(std::string_view variable) {
     return InvalidArgument("ServedSession: there is no variable \"{}\"{}", variable,
                            DidYouMeanOneOf(variable, names, "variables"));
   const std::vector<int64_t> versions = versions_;
-  MESHWORK_ASSIGN_OR_RETURN(const auto whole, Pull(pieces));
+  MESHWORK_ASSIGN_OR_RETURN(const auto whole, Pull(pieces, {}));
   versions_ = versions;
   return whole.begin()->second;
 }

@@ -11,6 +11,8 @@
 // them too old is answered with gradients computed anew; servers that took the first ones ignore the others, by their
 // sequence. Short batches are as those of Session::Run.
 //
+// Of a sparse table (split.h) only the rows that the batch names cross, and their numbers.
+//
 // Thread safety: one call at a time. Many sessions, in many threads or processes, share the stores.
 #pragma once
 
@@ -40,7 +42,7 @@ struct ServedSessionOptions {
   SessionOptions session = {};  // of the worker's program; its seed is not used
 };
 
-// Bytes of elements that a session has sent and received, since it was made.
+// Bytes of elements that a session has sent and received since it was made, the numbers of rows among them.
 struct ServedTraffic {
   int64_t pulled = 0, pushed = 0;
 };
@@ -78,13 +80,26 @@ class ServedSession {
 
  private:
   ServedSession(const TrainingSplit& split, std::vector<std::shared_ptr<ParameterStore>> stores,
-                const ServedSessionOptions& options, Session session);
+                const ServedSessionOptions& options, Session session, std::unique_ptr<Session> ids);
 
-  // Pulls these pieces, and joins them: by variable.
-  absl::StatusOr<std::map<std::string, Tensor>> Pull(const std::vector<Piece>& pieces);
-  absl::Status PullRead();
-  absl::Status Push(const std::map<std::string, Tensor>& outputs, const PushId& id,
+  // The rows of sparse tables that a batch names, by piece: numbered in the piece, ascending.
+  using Rows = std::map<std::string, Tensor>;
+
+  // Pulls these pieces, or rows of them, and joins them: by variable.
+  absl::StatusOr<std::map<std::string, Tensor>> Pull(const std::vector<Piece>& pieces, const Rows& rows);
+  absl::Status PullRead(const Rows& rows);
+  // Finds the rows that a batch names, and adds to the feeds the ids, numbered anew. `is_training`: else some of the inputs
+  // that give the ids may be missing, and nothing is done.
+  absl::StatusOr<Rows> FindRows(bool is_training, Feeds& feeds);
+  absl::Status Push(const std::map<std::string, Tensor>& outputs, const Rows& rows, const PushId& id,
                     std::vector<bool>& is_taken);
+
+  // Of a SparseVariable.
+  struct SparseTable {
+    std::string variable;
+    int64_t rows, capacity;
+    std::vector<std::string> ids;
+  };
 
   ServedSessionOptions options_;
   std::vector<Piece> pieces_, read_;  // all; those that the worker's program reads
@@ -92,6 +107,8 @@ class ServedSession {
   std::vector<std::string> outputs_;  // of the user
   std::vector<std::shared_ptr<ParameterStore>> stores_;
   Session session_;
+  std::unique_ptr<Session> ids_;  // null: no table is sparse
+  std::vector<SparseTable> sparse_;
   std::vector<int64_t> versions_;
   int64_t sequence_ = 0;
   int64_t num_applied_ = 0;

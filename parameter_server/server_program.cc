@@ -19,15 +19,40 @@ ServerProgram::ServerProgram(const UpdateFacts& facts, std::string name)
 
 absl::Status ServerProgram::Add(const VariableGroup& group, const RowRange& rows, std::string_view suffix,
                                 const std::map<ValueId, std::string>& names) {
-  Part part{&group, rows, suffix, &names};
-  for (int a : group.arguments) {
+  Part part{&group, rows, suffix, &names, group.pieces > 1};
+  DeclareKept(part);
+  return AddUpdates(part);
+}
+
+void ServerProgram::AddKept(const VariableGroup& group, const RowRange& rows, std::string_view suffix) {
+  Part part{&group, rows, suffix, nullptr, group.pieces > 1};
+  DeclareKept(part);
+}
+
+void ServerProgram::DeclareKept(Part& part) {
+  for (int a : part.group->arguments) {
     const ValueId value = from_.arguments()[static_cast<size_t>(a)].value;
     const ValueInfo& info = from_.value(value);
     const LocationScope scope(to_, info.location);
     part.made[value] =
-        to_.Var(info.name + std::string(suffix), Initializer{.type = TypeIn(part, value, true)});
+        to_.Var(info.name + std::string(part.suffix), Initializer{.type = TypeIn(part, value, true)});
   }
-  return AddUpdates(part);
+}
+
+absl::Status ServerProgram::AddRows(const VariableGroup& group, const std::map<ValueId, std::string>& names) {
+  Part part{&group, {0, kTemplateRows}, "", &names, true};
+  for (int a : group.arguments) {
+    const ValueId value = from_.arguments()[static_cast<size_t>(a)].value;
+    const Type type = TypeIn(part, value, true);
+    part.made[value] = to_.Input(RowsOf(from_.value(value).name), type.dtype, type.shape);
+  }
+  for (int a : group.arguments) {
+    const ValueId root = facts_.updates[static_cast<size_t>(a)];
+    if (root == kNoValue) continue;
+    MESHWORK_ASSIGN_OR_RETURN(const Value next, Make(part, root, true));
+    to_.Output(RowsOf(from_.argument_name(a)), next);
+  }
+  return absl::OkStatus();
 }
 
 absl::Status ServerProgram::AddShared(const VariableGroup& group,
@@ -38,7 +63,7 @@ absl::Status ServerProgram::AddShared(const VariableGroup& group,
     const LocationScope scope(to_, info.location);
     shared_[value] = to_.Var(info.name, Initializer{.type = info.type});
   }
-  Part part{&group, {0, 1}, "", &names};
+  Part part{&group, {0, 1}, "", &names, false};
   return AddUpdates(part);
 }
 
@@ -57,7 +82,7 @@ absl::Status ServerProgram::AddUpdates(Part& part) {
 
 Type ServerProgram::TypeIn(const Part& part, ValueId value, bool by_row) const {
   Type type = from_.value(value).type;
-  if (by_row && part.group->pieces > 1 && type.rank() > 0) type.shape[0] = part.rows.size();
+  if (by_row && part.is_cut && type.rank() > 0) type.shape[0] = part.rows.size();
   return type;
 }
 
@@ -70,7 +95,7 @@ Value ServerProgram::Pushed(const std::string& name, const Type& type) {
 absl::StatusOr<Value> ServerProgram::Make(Part& part, ValueId value, bool by_row) {
   if (facts_.is_shared[static_cast<size_t>(value)]) {
     MESHWORK_ASSIGN_OR_RETURN(const Value whole, MakeShared(value));
-    if (!by_row || part.group->pieces == 1 || whole.rank() == 0) return whole;
+    if (!by_row || !part.is_cut || whole.rank() == 0) return whole;
     return SliceDim(whole, 0, part.rows.begin, part.rows.end);
   }
   const auto found = part.made.find(value);
@@ -93,9 +118,8 @@ absl::StatusOr<Value> ServerProgram::MakeNode(Part& part, ValueId value) {
     MESHWORK_ASSIGN_OR_RETURN(const Value operand, Make(part, node.operands[o], has_rows));
     operands.push_back(operand);
   }
-  MESHWORK_ASSIGN_OR_RETURN(
-      const Value first,
-      Append(node, operands, part.group->pieces > 1 ? part.rows.size() : -1, node.results[0]));
+  MESHWORK_ASSIGN_OR_RETURN(const Value first,
+                            Append(node, operands, part.is_cut ? part.rows.size() : -1, node.results[0]));
   for (size_t r = 0; r < node.results.size(); ++r)
     part.made[node.results[r]] = Value(&to_, first.id() + static_cast<ValueId>(r));
   return part.made[value];
@@ -104,7 +128,11 @@ absl::StatusOr<Value> ServerProgram::MakeNode(Part& part, ValueId value) {
 absl::StatusOr<Value> ServerProgram::MakeShared(ValueId value) {
   const auto found = shared_.find(value);
   if (found != shared_.end()) return found->second;
-  const Node& node = from_.nodes()[static_cast<size_t>(from_.value(value).node)];
+  const ValueInfo& info = from_.value(value);
+  // All are there but in a program of rows.
+  if (info.node < 0)
+    return shared_[value] = to_.Input(SharedInput(info.name), info.type.dtype, info.type.shape);
+  const Node& node = from_.nodes()[static_cast<size_t>(info.node)];
   const LocationScope scope(to_, node.location);
   if (node.row->name == "dimension_size") {
     int64_t size = 1;

@@ -20,10 +20,14 @@ class ServerProgram {
   // `names`: of the values that are pushed, per value. Keeps references.
   ServerProgram(const UpdateFacts& facts, std::string name);
 
-  // Adds the updates of the rows of a group; {0, 1} of scalars. `suffix`: what is added to the names of the variables.
-  // `names`: of what is pushed (PushedRows::name), per value. Errors: of a mistake of ours alone.
+  // Adds the variables of a group, these rows of them ({0, 1} of scalars), and their updates. `suffix`: what is added to the
+  // names of the variables. `names`: of what is pushed (PushedRows::name), per value. Errors: of a mistake of ours alone.
   absl::Status Add(const VariableGroup& group, const RowRange& rows, std::string_view suffix,
                    const std::map<ValueId, std::string>& names);
+  // The variables alone.
+  void AddKept(const VariableGroup& group, const RowRange& rows, std::string_view suffix);
+  // The update of kTemplateRows rows of a group, from inputs to outputs (SparseVariable::update).
+  absl::Status AddRows(const VariableGroup& group, const std::map<ValueId, std::string>& names);
   // The shared scalars, kept by every server.
   absl::Status AddShared(const VariableGroup& group, const std::map<ValueId, std::string>& names);
   absl::StatusOr<Graph> Finish() &&;
@@ -35,9 +39,11 @@ class ServerProgram {
     RowRange rows;
     std::string_view suffix;
     const std::map<ValueId, std::string>* names;
+    bool is_cut;  // it has not all rows
     std::map<ValueId, Value> made = {};
   };
 
+  void DeclareKept(Part& part);
   absl::Status AddUpdates(Part& part);
   Type TypeIn(const Part& part, ValueId value, bool by_row) const;
   // `by_row`: the rows of the part; else the whole value.

@@ -1,6 +1,7 @@
 #include "meshwork/parameter_server/shard_store.h"
 
 #include <algorithm>
+#include <iterator>
 #include <set>
 #include <tuple>
 #include <utility>
@@ -47,7 +48,7 @@ std::vector<std::string> NamesOf(const std::map<std::string, T>& map) {
 }  // namespace
 
 ShardStore::ShardStore(const ShardStoreOptions& options, Session session)
-    : options_(options), session_(std::move(session)) {}
+    : options_(options), session_(std::move(session)), state_(session_.State()) {}
 
 absl::StatusOr<std::unique_ptr<ShardStore>> ShardStore::Create(const TrainingSplit& split,
                                                                const ShardStoreOptions& options) {
@@ -60,6 +61,10 @@ absl::StatusOr<std::unique_ptr<ShardStore>> ShardStore::Create(const TrainingSpl
     if (piece.server == options.server) store->pieces_[piece.name] = piece;
   for (const PushedRows& pushed : split.pushed)
     if (pushed.server == options.server) store->pushed_[pushed.name] = pushed;
+  for (const Argument& argument : store->session_.graph().arguments())
+    if (!argument.is_variable) store->inputs_.insert(store->session_.graph().value(argument.value).name);
+  for (const SparseVariable& sparse : split.sparse)
+    store->row_updates_.emplace(sparse.variable, RowUpdate(sparse, options.session));
   MESHWORK_RETURN_IF_ERROR(store->Initialize(split));
   if (!options.folder.empty()) MESHWORK_RETURN_IF_ERROR(store->Restore());
   return store;
@@ -94,33 +99,29 @@ int64_t ShardStore::version() const {
   return version_;
 }
 
+absl::Status ShardStore::CheckRows(const PieceRows& at, const Type& type) const {
+  if (at.rows.type() != Type{I64, {at.rows.num_elements()}} || type.rank() == 0)
+    return InvalidArgument(
+        "ShardStore {}: rows of \"{}\", {}, are {}; they must be i64[k], of a piece with dims.",
+        options_.server, at.piece, type.ToString(), at.rows.type().ToString());
+  std::set<int64_t> seen;
+  for (int64_t row : at.rows.values<int64_t>()) {
+    const bool is_there = row >= 0 && row < type.shape[0];
+    if (is_there && seen.insert(row).second) continue;
+    return InvalidArgument("ShardStore {}: row {} of \"{}\", {}, {}.", options_.server, row, at.piece,
+                           type.ToString(), is_there ? "is named twice; name each once" : "is not there");
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<Tensor> ShardStore::Read(const PieceRows& at) const {
   const auto found = pieces_.find(at.piece);
   if (found == pieces_.end())
     return InvalidArgument("ShardStore {}: there is no piece \"{}\"{}", options_.server, at.piece,
                            DidYouMeanOneOf(at.piece, NamesOf(pieces_), "pieces"));
-  MESHWORK_ASSIGN_OR_RETURN(const Tensor whole, session_.Get(at.piece));
-  if (!at.rows.valid()) return whole;
-  const Type& type = found->second.type;
-  if (at.rows.type() != Type{I64, {at.rows.num_elements()}} || type.rank() == 0)
-    return InvalidArgument(
-        "ShardStore {}: rows of \"{}\", {}, are {}; they must be i64[k], of a piece with dims.",
-        options_.server, at.piece, type.ToString(), at.rows.type().ToString());
-  Shape shape = type.shape;
-  shape[0] = at.rows.num_elements();
-  Tensor rows(Type{type.dtype, shape});
-  const auto row_bytes = static_cast<size_t>(type.shape[0] == 0 ? 0 : type.bytes() / type.shape[0]);
-  std::set<int64_t> seen;
-  size_t next = 0;
-  for (int64_t row : at.rows.values<int64_t>()) {
-    if (row < 0 || row >= type.shape[0] || !seen.insert(row).second)
-      return InvalidArgument(
-          "ShardStore {}: row {} of \"{}\", {}, {}.", options_.server, row, at.piece, type.ToString(),
-          row < 0 || row >= type.shape[0] ? "is not there" : "is asked for twice; name each once");
-    std::copy_n(static_cast<const std::byte*>(whole.raw()) + static_cast<size_t>(row) * row_bytes, row_bytes,
-                static_cast<std::byte*>(rows.raw()) + next++ * row_bytes);
-  }
-  return rows;
+  if (!at.rows.valid()) return session_.Get(at.piece);
+  MESHWORK_RETURN_IF_ERROR(CheckRows(at, found->second.type));
+  return PickRows(state_.at(at.piece), at.rows, at.rows.num_elements());
 }
 
 absl::StatusOr<Pulled> ShardStore::Pull(const PullRequest& request) {
@@ -133,34 +134,46 @@ absl::StatusOr<Pulled> ShardStore::Pull(const PullRequest& request) {
   return pulled;
 }
 
-absl::StatusOr<Feeds> ShardStore::Check(const PushRequest& request) const {
+absl::Status ShardStore::CheckPushed(const PieceGradient& given, const PushedRows& pushed) const {
+  MESHWORK_RETURN_IF_ERROR(given.gradient.status());
+  if (given.at.rows.valid() != pushed.is_sparse)
+    return InvalidArgument("ShardStore {}: a push has {} rows of \"{}\"; the split has it pushed {}.",
+                           options_.server, pushed.is_sparse ? "all" : "some", given.at.piece,
+                           pushed.is_sparse ? "by rows, with their numbers" : "whole");
+  Type type = pushed.type;
+  if (pushed.is_sparse) {
+    MESHWORK_RETURN_IF_ERROR(CheckRows(given.at, type));
+    type.shape[0] = given.at.rows.num_elements();
+  }
+  if (given.gradient.type() == type) return absl::OkStatus();
+  return InvalidArgument("ShardStore {}: the push for \"{}\" is {}; it must be {}.", options_.server,
+                         given.at.piece, given.gradient.type().ToString(), type.ToString());
+}
+
+absl::StatusOr<ShardStore::Update> ShardStore::Check(const PushRequest& request) const {
   if (request.pusher.empty() || !IsUtf8(request.pusher) || request.sequence < 1)
     return InvalidArgument(
         "ShardStore {}: a push of pusher \"{}\" has sequence {}; give a name in UTF-8, and count from 1.",
         options_.server, IsUtf8(request.pusher) ? request.pusher : "", request.sequence);
-  Feeds feeds;
+  Update update;
+  std::set<std::string> seen;
   for (const PieceGradient& given : request.gradients) {
     const auto found = pushed_.find(given.at.piece);
     if (found == pushed_.end())
       return InvalidArgument("ShardStore {}: nothing is pushed for \"{}\" here{}", options_.server,
                              given.at.piece, DidYouMeanOneOf(given.at.piece, NamesOf(pushed_), "pieces"));
-    if (given.at.rows.valid())
-      return InvalidArgument(
-          "ShardStore {}: a push has some rows of \"{}\" alone; push all rows, which is how the split cuts it.",
-          options_.server, given.at.piece);
-    MESHWORK_RETURN_IF_ERROR(given.gradient.status());
-    if (given.gradient.type() != found->second.type)
-      return InvalidArgument("ShardStore {}: the push for \"{}\" is {}; it must be {}.", options_.server,
-                             given.at.piece, given.gradient.type().ToString(), found->second.type.ToString());
-    if (!feeds.emplace(PushInput(given.at.piece), given.gradient).second)
+    MESHWORK_RETURN_IF_ERROR(CheckPushed(given, found->second));
+    if (!seen.insert(given.at.piece).second)
       return InvalidArgument("ShardStore {}: a push has \"{}\" twice; push each once.", options_.server,
                              given.at.piece);
+    if (found->second.is_sparse) update.rows.push_back(given);
+    else update.feeds[PushInput(given.at.piece)] = given.gradient;
   }
   for (const auto& [name, pushed] : pushed_)
-    if (!feeds.contains(PushInput(name)))
+    if (!seen.contains(name))
       return InvalidArgument("ShardStore {}: a push lacks \"{}\", {}; push all {} of the split.",
                              options_.server, name, pushed.type.ToString(), pushed_.size());
-  return feeds;
+  return update;
 }
 
 absl::Status ShardStore::CheckVersion(int64_t version) const {
@@ -178,14 +191,14 @@ absl::Status ShardStore::CheckVersion(int64_t version) const {
 }
 
 absl::StatusOr<Pushed> ShardStore::Push(const PushRequest& request) {
-  MESHWORK_ASSIGN_OR_RETURN(const Feeds feeds, Check(request));
+  MESHWORK_ASSIGN_OR_RETURN(const Update update, Check(request));
   std::unique_lock lock(mutex_);
   if (is_stopped_) return Stopped();
   const auto taken = taken_.find(request.pusher);
   if (taken != taken_.end() && taken->second.Contains(request.sequence)) return Pushed{version_, false};
   MESHWORK_RETURN_IF_ERROR(CheckVersion(request.version));
   if (options_.gather > 0) return Gather(request, lock);
-  MESHWORK_RETURN_IF_ERROR(Apply(feeds, {&request}));
+  MESHWORK_RETURN_IF_ERROR(Apply(update, {&request}));
   return Pushed{version_, true};
 }
 
@@ -199,8 +212,21 @@ absl::Status ShardStore::Stopped() const {
   return absl::AbortedError(fmt::format("ShardStore {}: it was stopped.", options_.server));
 }
 
-absl::Status ShardStore::Apply(const Feeds& feeds, const std::vector<const PushRequest*>& of) {
+absl::Status ShardStore::Apply(const Update& update, const std::vector<const PushRequest*>& of) {
+  // Rows first, as they read shared scalars before the step; they are written when nothing can fail any more.
+  std::vector<RowUpdate::Change> changes;
+  for (const PieceGradient& given : update.rows) {
+    const std::string& variable = pieces_.at(given.at.piece).variable;
+    MESHWORK_ASSIGN_OR_RETURN(std::vector<RowUpdate::Change> more,
+                              row_updates_.at(variable).Run(state_, given.at.piece.substr(variable.size()),
+                                                            given.at.rows, given.gradient, update.feeds));
+    std::move(more.begin(), more.end(), std::back_inserter(changes));
+  }
+  Feeds feeds;
+  for (const auto& [name, value] : update.feeds)
+    if (inputs_.contains(name)) feeds[name] = value;
   MESHWORK_RETURN_IF_ERROR(session_.Run(feeds).status());
+  for (const RowUpdate::Change& change : changes) PutRows(change.values, change.rows, state_.at(change.kept));
   ++version_;
   for (const PushRequest* request : of) taken_[request->pusher].Add(request->sequence);
   return absl::OkStatus();
@@ -229,9 +255,8 @@ void ShardStore::ApplyGathered() {
   });
   std::vector<const PushRequest*> requests;
   for (const auto& waiting : waiting_) requests.push_back(&waiting->request);
-  Feeds feeds;
-  for (auto& [name, mean] : MeanOfPushes(requests)) feeds[PushInput(name)] = std::move(mean);
-  const absl::Status status = Apply(feeds, requests);
+  const absl::StatusOr<Update> update = Check({"mean", 1, version_, MeanOfPushes(requests)});
+  const absl::Status status = update.ok() ? Apply(*update, requests) : update.status();
   for (const auto& waiting : waiting_) {
     waiting->status = status;
     if (status.ok()) waiting->version = version_;

@@ -25,11 +25,13 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "meshwork/parameter_server/row_update.h"
 #include "meshwork/parameter_server/split.h"
 #include "meshwork/parameter_server/store.h"
 #include "meshwork/train/session.h"
@@ -57,7 +59,8 @@ class ShardStore : public ParameterStore {
 
   // Errors: those of ParameterStore::Pull.
   absl::StatusOr<Pulled> Pull(const PullRequest& request) override;
-  // Takes what TrainingSplit::pushed lists for this server, each once, in any order. Errors: those of ParameterStore::Push;
+  // Takes what TrainingSplit::pushed lists for this server, each once, in any order; of sparse tables some rows, which may be
+  // none. Errors: those of ParameterStore::Push;
   // something is missing, comes twice or is not pushed here; a pusher without name, or one that is no UTF-8; a sequence below
   // 1; FailedPrecondition, besides: the version is one that the store does not have, because it goes on from a checkpoint.
   absl::StatusOr<Pushed> Push(const PushRequest& request) override;
@@ -76,17 +79,25 @@ class ShardStore : public ParameterStore {
     absl::Status status;
   };
 
+  // What is pushed, ready to be applied.
+  struct Update {
+    Feeds feeds;                      // whole values, by their names as inputs
+    std::vector<PieceGradient> rows;  // of sparse tables
+  };
+
   ShardStore(const ShardStoreOptions& options, Session session);
 
   absl::Status Initialize(const TrainingSplit& split);
   absl::Status Restore();
   std::string FolderIn(const std::string& folder) const;
+  // Rows of a piece: that they are there, each once.
+  absl::Status CheckRows(const PieceRows& at, const Type& type) const;
   absl::StatusOr<Tensor> Read(const PieceRows& at) const;
-  // The feeds of the program.
-  absl::StatusOr<Feeds> Check(const PushRequest& request) const;
+  absl::StatusOr<Update> Check(const PushRequest& request) const;
+  absl::Status CheckPushed(const PieceGradient& given, const PushedRows& pushed) const;
   absl::Status CheckVersion(int64_t version) const;
   // Applies one update, of one push or of several. REQUIRES: the lock is held.
-  absl::Status Apply(const Feeds& feeds, const std::vector<const PushRequest*>& of);
+  absl::Status Apply(const Update& update, const std::vector<const PushRequest*>& of);
   absl::StatusOr<Pushed> Gather(const PushRequest& request, std::unique_lock<std::mutex>& lock);
   void ApplyGathered();
   absl::Status Stopped() const;
@@ -95,10 +106,13 @@ class ShardStore : public ParameterStore {
   int64_t num_servers_ = 1;
   std::map<std::string, Piece> pieces_;       // of this server, by name
   std::map<std::string, PushedRows> pushed_;  // to this server, by name
+  std::set<std::string> inputs_;              // of the program that updates
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   Session session_;
+  std::map<std::string, DTensor> state_;          // the session's variables
+  std::map<std::string, RowUpdate> row_updates_;  // by sparse table
   int64_t version_ = 0;
   std::map<std::string, SequenceSet> taken_;  // that were applied, by pusher
   std::vector<std::shared_ptr<Waiting>> waiting_;

@@ -5,11 +5,12 @@
 #include <utility>
 
 #include "meshwork/base/status.h"
-#include "meshwork/ir/rewrite.h"
 #include "meshwork/mesh/mesh.h"
 #include "meshwork/parameter_server/server_program.h"
+#include "meshwork/parameter_server/sparse_rows.h"
 #include "meshwork/parameter_server/update_facts.h"
 #include "meshwork/parameter_server/update_plan.h"
+#include "meshwork/parameter_server/worker_program.h"
 #include "meshwork/spmd/simplify.h"
 
 namespace meshwork {
@@ -24,15 +25,27 @@ class Splitter {
     MESHWORK_ASSIGN_OR_RETURN(plan_, PlanUpdates(facts_, options_.partitioner));
     MESHWORK_RETURN_IF_ERROR(Place());
     NamePushed();
-    TrainingSplit split{
-        .worker = Worker(), .servers = {}, .pieces = {}, .pushed = {}, .variables = Variables()};
+    Graph marked = graph_;
+    marked.ClearUpdates();
+    for (const auto& [value, name] : outputs_) marked.AddOutput({name, value});
+    const std::vector<bool> live = LiveValues(marked);
+    if (options_.sparse_rows) tables_ = FindSparseTables(facts_, plan_, live);
+    NameIds();
+    TrainingSplit split{.worker = WorkerProgram(graph_, live, marked.outputs(), tables_, ids_),
+                        .ids = IdsProgram(graph_, ids_),
+                        .sparse = {},
+                        .servers = {},
+                        .pieces = {},
+                        .pushed = {},
+                        .variables = Variables()};
+    MESHWORK_RETURN_IF_ERROR(AddSparse(split));
     MESHWORK_RETURN_IF_ERROR(AddServers(split));
     AddPieces(split);
     return split;
   }
 
  private:
-  struct Place_ {
+  struct PlaceOfPiece {
     RowRange rows;
     std::string suffix;
     int64_t server = 0;
@@ -61,8 +74,8 @@ class Splitter {
     }
     MESHWORK_ASSIGN_OR_RETURN(const std::vector<int64_t> servers, PlacePieces(bytes, options_.num_servers));
     size_t next = 0;
-    for (std::vector<Place_>& group : places_)
-      for (Place_& place : group) place.server = servers[next++];
+    for (std::vector<PlaceOfPiece>& group : places_)
+      for (PlaceOfPiece& place : group) place.server = servers[next++];
     return absl::OkStatus();
   }
 
@@ -131,23 +144,36 @@ class Splitter {
     for (auto& [value, name] : outputs_) name = fmt::format("{}{}", prefix, value);
   }
 
-  Graph Worker() const {
-    Graph marked = graph_;
-    marked.ClearUpdates();
-    for (const auto& [value, name] : outputs_) marked.AddOutput({name, value});
-    const std::vector<bool> live = LiveValues(marked);
-    Graph worker(graph_.mesh());
-    worker.name = graph_.name;
-    std::vector<ValueId> map(graph_.values().size(), kNoValue);
-    for (const Argument& argument : graph_.arguments())
-      if (!argument.is_variable || live[static_cast<size_t>(argument.value)])
-        map[static_cast<size_t>(argument.value)] =
-            worker.AddArgument(graph_.value(argument.value), argument.is_variable);
-    for (const Node& node : graph_.nodes())
-      if (live[static_cast<size_t>(node.results[0])]) CopyNode(graph_, node, worker, map);
-    for (const OutputInfo& output : marked.outputs())
-      worker.AddOutput({output.name, map[static_cast<size_t>(output.value)]});
-    return worker;
+  void NameIds() {
+    std::string prefix = "ids/";
+    const auto is_taken = [&](const Argument& argument) {
+      return graph_.value(argument.value).name.starts_with(prefix);
+    };
+    while (std::any_of(graph_.arguments().begin(), graph_.arguments().end(), is_taken)) prefix = "_" + prefix;
+    for (size_t t = 0; t < tables_.size(); ++t)
+      for (size_t i = 0; i < tables_[t].ids.size(); ++i)
+        ids_.emplace_back(tables_[t].ids[i], fmt::format("{}{}/{}", prefix, t, i));
+  }
+
+  const SparseTable* TableOf(size_t group) const {
+    const auto found = std::find_if(tables_.begin(), tables_.end(),
+                                    [&](const SparseTable& table) { return table.group == group; });
+    return found == tables_.end() ? nullptr : &*found;
+  }
+
+  absl::Status AddSparse(TrainingSplit& split) const {
+    size_t next = 0;
+    for (const SparseTable& table : tables_) {
+      const ValueInfo& info = InfoOf(table.argument);
+      ServerProgram program(facts_, fmt::format("rows_of_{}", info.name));
+      MESHWORK_RETURN_IF_ERROR(program.AddRows(plan_.groups[table.group], names_[table.group]));
+      MESHWORK_ASSIGN_OR_RETURN(Graph update, std::move(program).Finish());
+      SparseVariable sparse{info.name, info.type.shape[0], table.capacity, {}, {}, std::move(update)};
+      for (size_t i = 0; i < table.ids.size(); ++i) sparse.ids.push_back(ids_[next++].second);
+      for (int a : plan_.groups[table.group].arguments) sparse.kept.push_back(graph_.argument_name(a));
+      split.sparse.push_back(std::move(sparse));
+    }
+    return absl::OkStatus();
   }
 
   Graph Variables() const {
@@ -168,13 +194,15 @@ class Splitter {
       MESHWORK_RETURN_IF_ERROR(program.AddShared(plan_.shared, names_.back()));
       AddPushed(plan_.shared, names_.back(), {{0, 1}, "", s}, split);
       for (size_t i = 0; i < plan_.groups.size(); ++i) {
-        for (const Place_& place : places_[i]) {
+        for (const PlaceOfPiece& place : places_[i]) {
           if (place.server != s) continue;
           std::map<ValueId, std::string> names;
           for (const auto& [value, name] : names_[i])
             names[value] = whole_.contains(value) ? name : name + place.suffix;
-          MESHWORK_RETURN_IF_ERROR(program.Add(plan_.groups[i], place.rows, place.suffix, names));
-          AddPushed(plan_.groups[i], names, place, split);
+          const SparseTable* const table = TableOf(i);
+          if (table != nullptr) program.AddKept(plan_.groups[i], place.rows, place.suffix);
+          else MESHWORK_RETURN_IF_ERROR(program.Add(plan_.groups[i], place.rows, place.suffix, names));
+          AddPushed(plan_.groups[i], names, place, split, table);
         }
       }
       MESHWORK_ASSIGN_OR_RETURN(Graph graph, std::move(program).Finish());
@@ -183,8 +211,8 @@ class Splitter {
     return absl::OkStatus();
   }
 
-  void AddPushed(const VariableGroup& group, const std::map<ValueId, std::string>& names, const Place_& place,
-                 TrainingSplit& split) const {
+  void AddPushed(const VariableGroup& group, const std::map<ValueId, std::string>& names,
+                 const PlaceOfPiece& place, TrainingSplit& split, const SparseTable* table = nullptr) const {
     for (const auto& [value, name] : names) {
       Type type = graph_.value(value).type;
       RowRange rows{0, type.rank() == 0 ? 1 : type.shape[0]};
@@ -192,7 +220,9 @@ class Splitter {
       const bool is_there = std::any_of(
           split.pushed.begin(), split.pushed.end(),
           [&, &n = name](const PushedRows& p) { return p.server == place.server && p.name == n; });
-      if (!is_there) split.pushed.push_back({name, outputs_.at(value), rows, type, place.server});
+      if (!is_there)
+        split.pushed.push_back(
+            {name, outputs_.at(value), rows, type, place.server, table != nullptr && type.rank() > 0});
     }
   }
 
@@ -209,11 +239,12 @@ class Splitter {
       for (size_t i = 0; i < plan_.groups.size(); ++i) {
         const std::vector<int>& members = plan_.groups[i].arguments;
         if (!std::binary_search(members.begin(), members.end(), static_cast<int>(a))) continue;
-        for (const Place_& place : places_[i]) {
+        for (const PlaceOfPiece& place : places_[i]) {
           Type type = info.type;
           RowRange rows{0, type.rank() == 0 ? 1 : type.shape[0]};
           if (plan_.groups[i].pieces > 1) rows = place.rows, type.shape[0] = rows.size();
-          split.pieces.push_back({info.name + place.suffix, info.name, rows, type, place.server, is_read});
+          split.pieces.push_back({info.name + place.suffix, info.name, rows, type, place.server, is_read,
+                                  is_read && TableOf(i) != nullptr});
         }
       }
     }
@@ -223,15 +254,19 @@ class Splitter {
   const SplitOptions& options_;
   const UpdateFacts facts_;
   UpdatePlan plan_;
-  std::vector<std::vector<Place_>> places_;            // per group and piece
+  std::vector<std::vector<PlaceOfPiece>> places_;      // per group and piece
   std::vector<std::map<ValueId, std::string>> names_;  // per group, then of the shared scalars
   std::map<ValueId, std::string> whole_;               // scalars that go to several groups
   std::map<ValueId, std::string> outputs_;             // of the worker's program
+  std::vector<SparseTable> tables_;
+  std::vector<std::pair<ValueId, std::string>> ids_;  // of the tables, one after the other
 };
 
 }  // namespace
 
 std::string PushInput(std::string_view name) { return fmt::format("push/{}", name); }
+std::string RowsOf(std::string_view name) { return fmt::format("rows/{}", name); }
+std::string SharedInput(std::string_view name) { return fmt::format("shared/{}", name); }
 
 absl::StatusOr<TrainingSplit> SplitTraining(const Graph& graph, const SplitOptions& options) {
   MESHWORK_RETURN_IF_ERROR(graph.status());

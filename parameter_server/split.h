@@ -22,6 +22,12 @@
 //     which updates them once per push.
 //   - What is only read is only pulled.
 //
+// A table [n,d] that the program reads by Gather along dim 0 alone, at ids that come from inputs, is *sparse* if a batch has
+// fewer ids than the table rows: workers pull and push the rows that their batch names, and servers update these rows alone.
+// For Sgd without weight decay, and Adagrad, that is the same; Momentum, Adam and others leave the state of the other rows as
+// it is, and do not move them, as TensorFlow's LazyAdam; so do weight decay and moving averages. SplitOptions::sparse_rows
+// turns it off.
+//
 // With one worker, what the worker and the servers compute is what Session::Run of the graph computes. With several, a
 // gradient is applied to a newer weight than it was computed at; so are weight decay and what else servers compute. A value
 // that workers compute whole and that replaces a variable (batch statistics that were joined by a product, say) replaces
@@ -44,6 +50,7 @@ namespace meshwork {
 struct SplitOptions {
   int64_t num_servers = 1;
   Partitioner partitioner = {};  // null: every variable is kept in one piece
+  bool sparse_rows = true;  // whether tables are pulled, pushed and updated by the rows that a batch names
 };
 
 // A block of rows of a variable, on a server.
@@ -53,7 +60,8 @@ struct Piece {
   RowRange rows;         // of dim 0; {0, 1} for a scalar
   Type type;             // of the piece
   int64_t server = 0;
-  bool is_read = false;  // workers pull it
+  bool is_read = false;    // workers pull it
+  bool is_sparse = false;  // the rows that a batch names
 };
 
 // What a worker pushes to a server: rows of an output of its program.
@@ -64,14 +72,33 @@ struct PushedRows {
   RowRange rows;       // of dim 0; {0, 1} for a scalar
   Type type;           // of these rows
   int64_t server = 0;
+  bool is_sparse = false;  // of these rows, those that the batch names, with their numbers
 };
+
+// A sparse table.
+struct SparseVariable {
+  std::string
+      variable;  // [n,d]; in the worker's program [capacity,d]: the rows of a batch, in the order of their ids
+  int64_t rows = 0;      // n
+  int64_t capacity = 0;  // as many as a batch has ids
+  std::vector<std::string>
+      ids;  // outputs of TrainingSplit::ids; the worker's inputs for the same ids, numbered anew
+  std::vector<std::string> kept;  // the table, and what is kept of each of its rows
+  // What a server runs for some rows: from "rows/NAME" of what is kept, "push/NAME" and "shared/NAME" of shared scalars, the
+  // outputs "rows/NAME". It is written for kTemplateRows rows; Rebatch (control/rebatch.h) gives it for others.
+  Graph update;
+};
+inline constexpr int64_t kTemplateRows = 1009;
 
 struct TrainingSplit {
   // What a worker runs: on the graph's mesh, with the graph's inputs and outputs, an output for each value that is pushed,
   // and those variables that it reads. It updates nothing.
   Graph worker;
+  // The ids of a batch, from the same inputs; empty if no table is sparse.
+  Graph ids;
+  std::vector<SparseVariable> sparse;
   // What each server runs for a push: on one device. Its variables are the server's pieces, its inputs, "push/NAME", what is
-  // pushed.
+  // pushed. It does not update sparse tables.
   std::vector<Graph> servers;
   // By the declarations of the graph, then by rows. A shared scalar: one per server.
   std::vector<Piece> pieces;
@@ -80,8 +107,10 @@ struct TrainingSplit {
   Graph variables;
 };
 
-// The name of an input of a server's program.
-std::string PushInput(std::string_view name);
+// The names of inputs of servers' programs.
+std::string PushInput(std::string_view name);    // "push/NAME"
+std::string RowsOf(std::string_view name);       // "rows/NAME", an output, too
+std::string SharedInput(std::string_view name);  // "shared/NAME"
 
 // Errors: those of the graph; it updates nothing; those of PlacePieces; a partitioner that gives less than one piece or more
 // than there are rows; an update that cannot be cut so.

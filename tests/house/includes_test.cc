@@ -43,7 +43,7 @@ const std::vector<Room>& House() {
        {"base", "mesh", "layout", "ir", "ops", "control", "plan", "spmd", "runtime", "runtime/transport",
         "runtime/cpu", "storage"}},
       {"strategy", {"base", "mesh", "ir", "ops", "control", "runtime", "runtime/cpu", "train"}},
-      {"parameter_server", {"base", "mesh", "ir", "ops", "spmd", "runtime", "storage", "train"}},
+      {"parameter_server", {"base", "mesh", "ir", "ops", "control", "spmd", "runtime", "storage", "train"}},
       {"parameter_server/rpc",
        {"base", "mesh", "ir", "runtime", "runtime/transport", "storage", "train", "strategy",
         "parameter_server"}},

@@ -19,7 +19,7 @@
 namespace meshwork {
 namespace {
 
-using ParameterServerErrors = TempDirTest;
+using ServedTrainingErrors = TempDirTest;
 
 // Of w: f32[4,2].
 template <typename AddUpdate>
@@ -46,7 +46,7 @@ Graph WithState(int64_t rows, const std::function<Value(const Value& w, const Va
   });
 }
 
-TEST_F(ParameterServerErrors, Splits) {
+TEST_F(ServedTrainingErrors, Splits) {
   const auto half = [](std::string_view name, DType, const Shape&) -> int64_t { return name == "m" ? 2 : 1; };
   Graph nothing(Mesh::Parse("batch=1").value());
   nothing.Output("x", nothing.Input("x", F32, {2}));
@@ -60,7 +60,7 @@ TEST_F(ParameterServerErrors, Splits) {
                    ReduceSum(w) > 0.0, [&](Graph&) { return std::vector<Value>{m}; },
                    [&](Graph&) { return std::vector<Value>{m * 2.0}; })[0];
   });
-  ExpectErrors("parameter_server_split",
+  ExpectErrors("served_split",
                {
                    MISTAKE(PlacePieces({8, 8}, 0)),
                    MISTAKE(PlacePieces({8, 8}, 4)),
@@ -83,7 +83,7 @@ PushRequest PushOf(std::string pusher, int64_t sequence, int64_t version,
   return {std::move(pusher), sequence, version, std::move(gradients)};
 }
 
-TEST_F(ParameterServerErrors, Stores) {
+TEST_F(ServedTrainingErrors, Stores) {
   const TrainingSplit split = SplitTraining(BySgd(), {.partitioner = FixedShardsPartitioner(2)}).value();
   const TrainingSplit two =
       SplitTraining(BySgd(), {.num_servers = 2, .partitioner = FixedShardsPartitioner(2)}).value();
@@ -107,8 +107,15 @@ TEST_F(ParameterServerErrors, Stores) {
   const std::unique_ptr<ShardStore> stopped = make(split, {}).value();
   stopped->Stop();
   const std::shared_ptr<ParameterStore> shared = make(split, {}).value();
+  Graph lookups(Mesh::Parse("batch=1").value());
+  const Value loss =
+      ReduceSum(Gather(lookups.Var("table", Zeros({9, 2})), lookups.Input("ids", I32, {3}), 0));
+  lookups.Output("loss", loss);
+  Sgd({}).Minimize(loss);
+  const std::unique_ptr<ShardStore> tables = make(SplitTraining(lookups).value(), {}).value();
+  const Tensor two_rows = Tensor::From<int64_t>({2}, {7, 4});
   ExpectErrors(
-      "parameter_server_stores",
+      "served_stores",
       {
           MISTAKE(make(split, {.server = 1})),
           MISTAKE(make(split, {.max_staleness = -1})),
@@ -128,6 +135,8 @@ TEST_F(ParameterServerErrors, Stores) {
           MISTAKE(store->Push(PushOf("a", 2, 1, {first, {{"w/part_1"}, Tensor::Zeros({F32, {1, 2}})}}))),
           MISTAKE(store->Push(PushOf("a", 2, 1, {first, {{"w/part_1"}, rows.Rows(1, 3)}}))),
           MISTAKE(store->Push(PushOf("a", 2, 1, {first, first}))),
+          MISTAKE(tables->Push(PushOf("a", 1, 0, {{{"table"}, Tensor::Zeros({F32, {9, 2}})}}))),
+          MISTAKE(tables->Push(PushOf("a", 1, 0, {{{"table", two_rows}, Tensor::Zeros({F32, {9, 2}})}}))),
           MISTAKE(store->Push(PushOf("a", 2, 1, {first}))),
           MISTAKE(store->Push(PushOf("a", 2, 0, {first, second}))),
           MISTAKE(store->Push(PushOf("a", 2, 7, {first, second}))),
