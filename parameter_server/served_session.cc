@@ -194,8 +194,8 @@ absl::Status ServedSession::PullRead(const Rows& rows) {
   return absl::OkStatus();
 }
 
-absl::Status ServedSession::Push(const std::map<std::string, Tensor>& outputs, const Rows& rows, const PushId& id,
-                                 std::vector<bool>& is_taken) {
+absl::Status ServedSession::Push(const std::map<std::string, Tensor>& outputs, const Rows& rows,
+                                 const PushId& id, std::vector<bool>& is_taken) {
   std::vector<PushRequest> requests(stores_.size());
   for (size_t s = 0; s < stores_.size(); ++s) {
     requests[s].pusher = id.pusher;
