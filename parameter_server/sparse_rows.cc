@@ -124,11 +124,26 @@ class TableFinder {
     return std::find(dims.begin(), dims.end(), 0) != dims.end();
   }
 
+  // The values of the table's shape that the push is computed of by row. Another table of that shape may be read at the same
+  // ids, and its gradient be a term of the norm that this one is clipped by.
+  std::set<ValueId> Terms(const SparseTable& table) const {
+    std::set<ValueId> terms = {table.pushed};
+    for (size_t n = graph_.nodes().size(); n-- > 0;) {
+      const Node& node = graph_.nodes()[n];
+      if (!terms.contains(node.results[0]) || IsScatter(node, table)) continue;
+      for (ValueId id : node.operands)
+        if (TypeOf(id).shape == TypeOf(table.pushed).shape) terms.insert(id);
+    }
+    return terms;
+  }
+
   // The values from the scatters to the push, and whether nothing else is made of them.
   bool FindGradients(SparseTable& table) const {
+    const std::set<ValueId> terms = Terms(table);
     for (const Node& node : graph_.nodes()) {
       if (!IsLive(node)) continue;
-      if (IsScatter(node, table) && !table.values.contains(node.operands[0])) {
+      if (IsScatter(node, table) && terms.contains(node.results[0]) &&
+          !table.values.contains(node.operands[0])) {
         table.values.insert(node.results[0]);
         continue;
       }
@@ -147,6 +162,10 @@ class TableFinder {
     }
     for (const OutputInfo& output : graph_.outputs())
       if (table.values.contains(output.value)) return false;
+    // What is pushed for another variable as well cannot have the rows of this one.
+    for (size_t g = 0; g < plan_.groups.size(); ++g)
+      for (ValueId value : plan_.groups[g].pushed)
+        if (g != table.group && table.values.contains(value)) return false;
     return table.values.contains(table.pushed);
   }
 

@@ -154,6 +154,40 @@ TEST(SparseRowsTest, OtherTablesAreWhole) {
   }));
 }
 
+// Gradients of two tables of one shape, at ids that they share, in one norm.
+TEST(SparseRowsTest, TablesOfOneShapeAreToldApart) {
+  Graph g(Mesh::VirtualCpus("batch=1").value());
+  const Value first = g.Input("first", I32, {3}), second = g.Input("second", I32, {3});
+  const Variable a = g.Var("a", GlorotUniform({30, 2}, F64)), b = g.Var("b", GlorotUniform({30, 2}, F64));
+  const Value loss =
+      ReduceMean(Square(Gather(a, first, 0) * Gather(a, second, 0) + Gather(b, second, 0) * 2.0 - 1.0));
+  g.Output("loss", loss);
+  Sgd({.learning_rate = 0.4, .clip_norm = 0.2}).Minimize(loss);
+  EXPECT_EQ(SplitTraining(g)->sparse.size(), 2u);
+  std::vector<Feeds> batches;
+  for (int32_t step = 0; step < 12; ++step)
+    batches.push_back({{"first", Tensor::From<int32_t>({3}, {step, 2 * step, 7})},
+                       {"second", Tensor::From<int32_t>({3}, {29 - step, 29 - step, step})}});
+  ExpectSame(g, {.num_servers = 2, .partitioner = InPieces(2)}, batches, 1e-12);
+}
+
+// What is pushed for two tables cannot have the rows of one.
+TEST(SparseRowsTest, AGradientOfTwoTablesIsPushedWhole) {
+  Graph g(Mesh::VirtualCpus("batch=1").value());
+  const Value ids = g.Input("ids", I32, {3});
+  const Variable a = g.Var("a", GlorotUniform({30, 2}, F64)), b = g.Var("b", GlorotUniform({30, 2}, F64));
+  const Value loss = ReduceMean(Square(Gather(a, ids, 0) + Gather(b, ids, 0) - 1.0));
+  g.Output("loss", loss);
+  const Value gradient = VariableGradients(loss, {a})[0].gradient;
+  g.Update(a, a - gradient);
+  g.Update(b, b - gradient * 0.5);
+  EXPECT_TRUE(SplitTraining(g)->sparse.empty());
+  std::vector<Feeds> batches;
+  for (int32_t step = 0; step < 6; ++step)
+    batches.push_back({{"ids", Tensor::From<int32_t>({3}, {step, 2 * step, 7})}});
+  ExpectSame(g, {.num_servers = 2, .partitioner = InPieces(2)}, batches, 1e-12);
+}
+
 TEST(SparseRowsTest, MeansOfRowsAreThoseOfTheWholeBatch) {
   const TableOptions o{.batch = 6};
   const Graph graph = Lookups([](const Value& loss) { Adagrad({.learning_rate = 0.3}).Minimize(loss); }, o);
