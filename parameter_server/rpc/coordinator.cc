@@ -159,7 +159,7 @@ absl::Status ClusterCoordinator::Join() {
 bool ClusterCoordinator::Done() const { return !made_.is_here() || impl_->queue().HasNone(); }
 
 PerWorker ClusterCoordinator::CreatePerWorker(const std::string& name) {
-  return {impl_->NextResource(), name};
+  return PerWorker(impl_->NextResource(), name);
 }
 
 int64_t ClusterCoordinator::num_workers() const { return impl_->num_workers(); }

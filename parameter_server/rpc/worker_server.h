@@ -15,6 +15,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -28,7 +29,10 @@ namespace meshwork {
 
 // A resource of each worker: a handle, which stands among the arguments of closures.
 struct PerWorker {
-  int64_t id = 0;    // of its coordinator's resources
+  // Explicit, so that a number among arguments is a tensor.
+  explicit PerWorker(int64_t id = 0, std::string name = {}) : id(id), name(std::move(name)) {}
+
+  int64_t id;        // of its coordinator's resources
   std::string name;  // as it was registered
 };
 

@@ -430,7 +430,7 @@ TEST_F(ParameterServerErrors, Closures) {
     queue.Join().IgnoreError();
     return queue.Put({.name = "step", .arguments = {}, .value = value});
   };
-  const PerWorker number{.name = "number"};
+  const PerWorker number(0, "number");
   const std::string chief = R"("chief": ["a:1"])", worker = R"("worker": ["a:2"])", ps = R"("ps": ["a:3"])";
   Expect("parameter_server_closures",
          {
@@ -442,8 +442,8 @@ TEST_F(ParameterServerErrors, Closures) {
              MISTAKE(Closure("fail", {Tensor::Zeros({F32, {1000}})}, {.max_message_bytes = 1000})),
              MISTAKE(Closure("resource_1", {number})),
              MISTAKE(Closure("next", {number})),
-             MISTAKE(Closure("fail", {PerWorker{.name = "numbre"}})),
-             MISTAKE(Closure("fail", {PerWorker{.name = "nothing"}})),
+             MISTAKE(Closure("fail", {PerWorker(0, "numbre")})),
+             MISTAKE(Closure("fail", {PerWorker(0, "nothing")})),
              MISTAKE(ClusterCoordinator::Create(std::vector<std::string>(), {})),
              MISTAKE(ClusterCoordinator::Create({"127.0.0.1:1"}, {.max_waiting = 0})),
              MISTAKE(ClusterCoordinator::Create({"nonsense"}, {})),

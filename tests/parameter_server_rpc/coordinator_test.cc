@@ -130,6 +130,13 @@ TEST_F(CoordinatorTest, RunsAllClosures) {
   }
 }
 
+TEST_F(CoordinatorTest, ANumberIsAnArgument) {
+  StartWorkers(1);
+  const auto coordinator = Coordinate();
+  EXPECT_EQ(NumberOf(coordinator->Schedule("twice", {4.0}).value()), 8);
+  EXPECT_EQ(NumberOf(coordinator->Schedule("twice", {int64_t{5}}).value()), 10);
+}
+
 TEST_F(CoordinatorTest, EveryWorkerIsUsedAndKnowsItsPlace) {
   StartWorkers(3);
   const auto coordinator = Coordinate();
@@ -337,7 +344,7 @@ TEST(RunRequestTest, ComesAsItWent) {
   const RunRequest request{.coordinator = "c",
                            .closure = "step",
                            .worker = {.index = 2, .count = 5},
-                           .resources = {{.id = 7, .name = "data"}, {.id = 0, .name = ""}},
+                           .resources = {PerWorker(7, "data"), PerWorker()},
                            .arguments = {Tensor(1.5f)}};
   const RunRequest read = RunRequestFromMessage(RunMessage(request)).value();
   EXPECT_EQ(read.coordinator, "c");
