@@ -45,18 +45,6 @@ absl::StatusOr<Engine> EngineOf(std::string_view name) {
                          fmt::join(EngineNames(), ", "));
 }
 
-absl::StatusOr<Cluster> FindCluster(const std::string& from, const Environment& environment) {
-  if (from == "off") return Cluster();
-  if (from == "auto") return Cluster::FromEnvironment(environment);
-  if (from == "mpi") return Cluster::FromLauncher(environment);
-  if (from == "tf_config") {
-    if (const std::optional<std::string> text = environment("TF_CONFIG")) return Cluster::FromTfConfig(*text);
-    return InvalidArgument("TF_CONFIG is not set.");
-  }
-  MESHWORK_ASSIGN_OR_RETURN(const std::string text, ReadFile(from));
-  return Cluster::FromFile(text, from, environment);
-}
-
 std::string HostName() {
   char name[256] = {};
   return gethostname(name, sizeof(name) - 1) == 0 ? name : "";
@@ -83,6 +71,18 @@ std::string Cores() {
 }
 
 }  // namespace
+
+absl::StatusOr<Cluster> FindCluster(const std::string& from, const Environment& environment) {
+  if (from == "off") return Cluster();
+  if (from == "auto") return Cluster::FromEnvironment(environment);
+  if (from == "mpi") return Cluster::FromLauncher(environment);
+  if (from == "tf_config") {
+    if (const std::optional<std::string> text = environment("TF_CONFIG")) return Cluster::FromTfConfig(*text);
+    return InvalidArgument("TF_CONFIG is not set.");
+  }
+  MESHWORK_ASSIGN_OR_RETURN(const std::string text, ReadFile(from));
+  return Cluster::FromFile(text, from, environment);
+}
 
 void AddJoinFlags(FlagTable& flags, JoinOptions* options) {
   flags.Text("cluster",

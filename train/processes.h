@@ -62,6 +62,9 @@ struct JoinOptions {
   bool may_evaluate = false;
 };
 
+// The cluster that JoinOptions::cluster names. Errors: TF_CONFIG is missing; the file cannot be read; those of Cluster.
+absl::StatusOr<Cluster> FindCluster(const std::string& from, const Environment& environment);
+
 // Adds --cluster, --transport, --deadline, --recover, --recover-deadline and --link-file.
 void AddJoinFlags(FlagTable& flags, JoinOptions* options);
 

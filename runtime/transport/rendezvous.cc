@@ -2,6 +2,7 @@
 
 #include "meshwork/base/fork.h"
 #include "meshwork/base/status.h"
+#include "meshwork/runtime/transport/grpc_use.h"
 
 #ifdef MESHWORK_HAVE_GLOO
 #include <grpcpp/generic/async_generic_service.h>
@@ -26,24 +27,14 @@ namespace meshwork {
 
 #ifndef MESHWORK_HAVE_GLOO
 
-namespace {
-
-absl::Status NoRendezvous() {
-  return absl::UnimplementedError(
-      "Rendezvous: this build of meshwork has none; install gRPC and Gloo (libgrpc++-dev and libgloo-dev on Debian) "
-      "and build again.");
-}
-
-}  // namespace
-
 absl::StatusOr<std::unique_ptr<RendezvousServer>> RendezvousServer::Start(const std::string&,
                                                                           const std::string&) {
-  return NoRendezvous();
+  return NoGrpc("Rendezvous");
 }
 
 absl::StatusOr<std::unique_ptr<Rendezvous>> Rendezvous::Connect(const std::string&, const std::string&,
                                                                 std::chrono::milliseconds) {
-  return NoRendezvous();
+  return NoGrpc("Rendezvous");
 }
 
 #else
@@ -65,12 +56,6 @@ constexpr auto kFarewell = std::chrono::seconds(1);  // for answers under way wh
 // So often each side asks whether the other one is there, and so long it waits for an answer. A network that was cut
 // leaves connections behind that are dead, and TCP would try them for minutes after it is healed.
 constexpr int kAskMs = 5000, kAnswerMs = 5000;
-
-// gRPC can be used by one process, and no child of it. Error: this process is a child.
-absl::Status CheckMayUseGrpc() {
-  static const ForkMark first_use;
-  return first_use.Check("gRPC");
-}
 
 // ---- Messages: fields, each with its length in front, in four bytes, the lowest first.
 
@@ -167,7 +152,7 @@ class Values : public grpc::CallbackGenericService {
     const std::optional<std::vector<std::string>> fields = Decoded(call->message_, 3);
     if (!fields.has_value()) return {StatusCode::INVALID_ARGUMENT, "malformed"};
     const std::string &token = (*fields)[0], &key = (*fields)[1], &value = (*fields)[2];
-    if (!IsToken(token)) return {StatusCode::PERMISSION_DENIED, "token"};
+    if (!IsSameToken(token, token_)) return {StatusCode::PERMISSION_DENIED, "token"};
     if (std::ssize(key) > Rendezvous::kMaxKeyBytes || std::ssize(value) > Rendezvous::kMaxValueBytes)
       return {StatusCode::INVALID_ARGUMENT, "too long"};
     const std::lock_guard lock(mutex_);
@@ -227,14 +212,6 @@ class Values : public grpc::CallbackGenericService {
     --num_waits_;
     if (waits->second.empty()) waits_.erase(waits);
     call->Finish(grpc::Status::CANCELLED);
-  }
-
-  // Takes as long whichever byte differs.
-  bool IsToken(std::string_view token) const {
-    if (token.size() != token_.size()) return false;
-    unsigned char differ = 0;
-    for (size_t i = 0; i < token.size(); ++i) differ |= static_cast<unsigned char>(token[i] ^ token_[i]);
-    return differ == 0;
   }
 
   const std::string token_;

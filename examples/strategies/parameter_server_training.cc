@@ -1,0 +1,106 @@
+// TensorFlow's tutorial "Parameter server training with ParameterServerStrategy": workers train at their own pace, servers keep
+// the variables in pieces, a chief schedules the steps and evaluates. The same program in every process:
+//
+//   examples/multi_worker/launch --chief --servers 2 4 build/release/examples/strategies/parameter_server_training
+//
+// starts a chief, three workers and two servers. See --help.
+#include <cstdlib>
+#include <string>
+
+#include "meshwork.h"
+#include "meshwork/base/flags.h"
+
+namespace mw = meshwork;
+
+struct Flags {
+  std::string cluster = "auto", data_dir = "synthetic", folder;
+  int64_t train = 6000, test = 1000, epochs = 3, steps_per_epoch = 200, batch = 64, save_every = 100;
+  int64_t staleness = -1, gather = 0, shards = 2, deadline = 60;
+
+  // Ends the program on --help and on mistakes.
+  Flags(int argc, char** argv) {
+    mw::FlagTable flags("parameter_server_training", "Trains a classifier of digits with parameter servers.");
+    flags.Text("cluster", "the processes: auto or tf_config, as TF_CONFIG says, or a JSON file", &cluster);
+    flags.Text("data-dir", "folder with the four IDX files of MNIST, or \"synthetic\" for drawn digits",
+               &data_dir);
+    flags.Int("train-examples", "the first so many", &train, /*at_least=*/1);
+    flags.Int("test-examples", "the first so many", &test, /*at_least=*/1);
+    flags.Int("epochs", "each with an evaluation at its end", &epochs, /*at_least=*/1);
+    flags.Int("steps-per-epoch", "of all workers together", &steps_per_epoch, /*at_least=*/1);
+    flags.Int("batch-size", "of a worker's step", &batch, /*at_least=*/1);
+    flags.Int("staleness", "updates that a gradient may be old; -1: any number", &staleness, /*at_least=*/-1);
+    flags.Int("gather", "gradients that make an update, for which servers wait; 0: each is one", &gather,
+              /*at_least=*/0);
+    flags.Int("shards", "pieces of a large variable, at most", &shards, /*at_least=*/1);
+    flags.Text("folder", "of the servers' checkpoints; none without", &folder);
+    flags.Int("save-every", "steps", &save_every, /*at_least=*/1);
+    flags.Int("deadline", "seconds that a process waits for one that is away", &deadline, /*at_least=*/1);
+    const absl::Status status = flags.Parse(argc, argv);
+    if (flags.help_asked()) fmt::print("{}", flags.Help());
+    if (!status.ok()) fmt::print(stderr, "{}\n", std::string(status.message()));
+    if (flags.help_asked() || !status.ok()) std::exit(status.ok() ? 0 : 2);
+  }
+
+  mw::ParameterServerOptions Options() const {
+    mw::ParameterServerOptions options;
+    options.cluster = cluster;
+    options.partitioner = mw::MinSizePartitioner({.min_shard_bytes = 16 << 10, .max_shards = shards});
+    if (staleness >= 0) options.max_staleness = staleness;
+    options.gather = gather;
+    options.folder = folder;
+    options.save_every = save_every;
+    options.rpc.deadline = options.worker_deadline = std::chrono::seconds(deadline);
+    options.session.workers = 1;  // of each of the processes that share the cores
+    return options;
+  }
+};
+
+absl::Status Main(const Flags& flags) {
+  MESHWORK_ASSIGN_OR_RETURN(const auto strategy, mw::ParameterServerStrategy::Create(flags.Options()));
+  const absl::StatusOr<mw::MnistData> digits =
+      flags.data_dir == "synthetic"
+          ? mw::SyntheticDigits(flags.train, flags.test, /*seed=*/1, mw::F32)
+          : mw::LoadMnist(flags.data_dir, mw::F32, {.train = flags.train, .test = flags.test});
+  if (!digits.ok()) return digits.status();
+
+  mw::Graph graph(mw::Mesh::VirtualCpus("device=1").value());
+  const mw::Value images = graph.Input("image", mw::F32, {flags.batch, 784}),
+                  labels = graph.Input("label", mw::I32, {flags.batch});
+  const mw::Dense hidden(graph, "hidden", 784, 128), scores(graph, "scores", 128, 10);
+  const mw::Value logits = scores(mw::Relu(hidden(images)));
+  const mw::Value loss = mw::SparseSoftmaxCrossEntropy(logits, labels);
+  mw::Adam({.learning_rate = 1e-3}).Minimize(loss);
+  graph.Output("loss", loss);
+  graph.Output("accuracy", mw::ReduceMean(mw::Cast(mw::Equal(mw::Argmax(logits, -1), labels), mw::F32)));
+
+  const auto batches_of = [&](const mw::InputContext& worker) -> absl::StatusOr<mw::Pipeline> {
+    return mw::Pipeline::From(digits->train)
+        .Shard(worker.input_pipeline_id, worker.num_input_pipelines)
+        .Shuffle(10000, /*seed=*/1)
+        .Batch(flags.batch);
+  };
+  return strategy.Run(graph, batches_of, [&](mw::ParameterServerTraining& training) -> absl::Status {
+    MESHWORK_ASSIGN_OR_RETURN(const int64_t before, training.StepsDone());
+    fmt::print("{} after step {}\n", before == 0 ? "training begins" : "training goes on", before);
+    std::fflush(stdout);
+    const mw::Pipeline test = mw::Pipeline::From(digits->test).Batch(flags.batch);
+    MESHWORK_RETURN_IF_ERROR(
+        training
+            .Fit({.epochs = flags.epochs, .steps_per_epoch = flags.steps_per_epoch, .validation_data = test})
+            .status());
+    MESHWORK_ASSIGN_OR_RETURN(mw::Session* const trained, training.Snapshot());
+    MESHWORK_ASSIGN_OR_RETURN(const mw::Metrics result, mw::EvaluateOn(*trained, test));
+    // Adam counts the updates that the servers have made.
+    MESHWORK_ASSIGN_OR_RETURN(const mw::Tensor updates, trained->Get("adam/step"));
+    fmt::print("{} steps, {} updates, test loss {:.6g}, accuracy {:.4f}\n", training.StepsDone().value(),
+               updates.Scalar().value(), result.at("loss"), result.at("accuracy"));
+    return absl::OkStatus();
+  });
+}
+
+int main(int argc, char** argv) {
+  const Flags flags(argc, argv);
+  const absl::Status status = Main(flags);
+  if (!status.ok()) fmt::print(stderr, "{}\n", std::string(status.message()));
+  return status.ok() ? 0 : 1;
+}

@@ -1,0 +1,277 @@
+#include "meshwork/parameter_server/rpc/client.h"
+
+#include "meshwork/base/status.h"
+#include "meshwork/runtime/transport/grpc_use.h"
+
+#ifdef MESHWORK_HAVE_GLOO
+#include <grpcpp/grpcpp.h>
+#include <grpcpp/impl/rpc_method.h>
+#include <grpcpp/support/sync_stream.h>
+
+#include <algorithm>
+#include <mutex>
+#include <set>
+#include <string_view>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "meshwork/base/flags.h"
+#include "meshwork/base/fork.h"
+#include "meshwork/base/version.h"
+#include "meshwork/parameter_server/rpc/grpc_stream.h"
+#include "meshwork/parameter_server/rpc/tls.h"
+#include "meshwork/runtime/transport/address.h"
+#endif
+
+namespace meshwork {
+
+#ifndef MESHWORK_HAVE_GLOO
+
+absl::StatusOr<std::unique_ptr<RpcClient>> RpcClient::Create(const std::string& what, const std::string&,
+                                                             const RpcOptions&) {
+  return NoGrpc(what);
+}
+
+#else
+
+namespace {
+
+using std::chrono::milliseconds;
+using RpcClock = std::chrono::system_clock;  // gRPC's
+using ClientStream = grpc::ClientReaderWriter<grpc::ByteBuffer, grpc::ByteBuffer>;
+
+// So often a call asks whether the server is there, and so long it waits for an answer. Between calls nobody would look for
+// answers, so it is not asked.
+constexpr int kAskMs = 5000, kAnswerMs = 5000;
+constexpr size_t kMaxTokenBytes = 4096;
+const grpc::Status kAnotherProgram(grpc::StatusCode::UNIMPLEMENTED, "");
+constexpr milliseconds kForEver = std::chrono::hours(10000);
+constexpr milliseconds kPause{20};  // before the same server is asked again
+
+absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> CredentialsFor(const TlsFiles& files) {
+  if (files.authorities.empty()) return grpc::InsecureChannelCredentials();
+  grpc::SslCredentialsOptions options;
+  MESHWORK_ASSIGN_OR_RETURN(options.pem_root_certs, ReadAuthorities(files));
+  return grpc::SslCredentials(options);
+}
+
+// `address`: as the user knows it, which a certificate must name.
+std::shared_ptr<grpc::Channel> OpenChannel(const std::string& address, const SocketAddress& resolved,
+                                           const std::shared_ptr<grpc::ChannelCredentials>& credentials) {
+  grpc::ChannelArguments arguments;
+  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 50);
+  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 500);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kAskMs);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kAnswerMs);
+  arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
+  arguments.SetString(GRPC_ARG_DEFAULT_AUTHORITY, address);
+  arguments.SetMaxReceiveMessageSize(-1);
+  const bool is_v6 = resolved.ip.find(':') != std::string::npos;
+  return grpc::CreateCustomChannel((is_v6 ? "ipv6:" : "ipv4:") + resolved.ToString(), credentials, arguments);
+}
+
+class GrpcRpcClient : public RpcClient {
+ public:
+  GrpcRpcClient(const std::string& what, std::string address, const RpcOptions& options,
+                const std::shared_ptr<grpc::Channel>& channel)
+      : where_(fmt::format("{} {}", what, address)),
+        address_(std::move(address)),
+        options_(options),
+        connection_(new Connection{.channel = channel}) {}
+
+  absl::StatusOr<RpcMessage> Call(const RpcMessage& request) override {
+    MESHWORK_ASSIGN_OR_RETURN(const std::vector<MessagePart> parts, Parts(request));
+    const RpcClock::time_point now = RpcClock::now(), end = now + std::min(options_.deadline, kForEver);
+    while (true) {
+      absl::StatusOr<RpcMessage> answer = RpcMessage();
+      const grpc::Status status = Ask(parts, end, answer);
+      if (!IsLost(status)) return Answer(status, request.call, options_.deadline, std::move(answer));
+      // As long as the server is away, until somebody listens there again.
+      if (RpcClock::now() + kPause < end) std::this_thread::sleep_for(kPause);
+      connection_->channel->WaitForConnected(std::min(end, RpcClock::now() + milliseconds(500)));
+      if (RpcClock::now() < end) continue;
+      return absl::UnavailableError(fmt::format("{}: {} was not answered within {}: {}.", where_,
+                                                request.call, DurationToString(options_.deadline),
+                                                WhyLost(status)));
+    }
+  }
+
+  Attempt TryCall(const RpcMessage& request, std::optional<milliseconds> deadline) override {
+    const absl::StatusOr<std::vector<MessagePart>> parts = Parts(request);
+    if (!parts.ok()) return {.answer = parts.status()};
+    const milliseconds patience = std::min(deadline.value_or(kForEver), kForEver);
+    absl::StatusOr<RpcMessage> answer = RpcMessage();
+    const grpc::Status status = Ask(*parts, RpcClock::now() + patience, answer);
+    if (IsLost(status))
+      return {
+          .answer = absl::UnavailableError(fmt::format("{}: {}: {}.", where_, request.call, WhyLost(status))),
+          .is_lost = true};
+    return {.answer = Answer(status, request.call, patience, std::move(answer)),
+            .is_lost = status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED};
+  }
+
+  bool WaitForConnection(milliseconds at_most) override {
+    return made_.is_here() && connection_->channel->WaitForConnected(RpcClock::now() + at_most);
+  }
+
+  void Cancel() override {
+    if (!made_.is_here()) return;
+    const std::lock_guard lock(connection_->mutex);
+    connection_->is_cancelled = true;
+    for (grpc::ClientContext* context : connection_->running) context->TryCancel();
+  }
+
+  const std::string& address() const override { return address_; }
+
+ private:
+  struct Connection {
+    const std::shared_ptr<grpc::Channel> channel;
+    const grpc::internal::RpcMethod method{internal::kRpcMethod, grpc::internal::RpcMethod::BIDI_STREAMING,
+                                           channel};
+    ReceiveMemory memory = ReceiveMemory();
+    std::mutex mutex = {};
+    bool is_cancelled = false;
+    std::set<grpc::ClientContext*> running = {};
+  };
+
+  absl::StatusOr<std::vector<MessagePart>> Parts(const RpcMessage& request) const {
+    MESHWORK_RETURN_IF_ERROR(made_.Check(where_));
+    absl::StatusOr<std::vector<MessagePart>> parts = PartsOf(request);
+    MESHWORK_RETURN_IF_ERROR(Annotate(parts.status(), where_ + ": "));
+    if (BytesOf(request) > options_.max_message_bytes)
+      return absl::ResourceExhaustedError(fmt::format(
+          "{}: {} has {} bytes; at most {} are sent, send less or raise RpcOptions::max_message_bytes in all "
+          "processes.",
+          where_, request.call, BytesOf(request), options_.max_message_bytes));
+    return parts;
+  }
+
+  // One call, until `end`. The answer is one if the status is OK.
+  grpc::Status Ask(const std::vector<MessagePart>& parts, RpcClock::time_point end,
+                   absl::StatusOr<RpcMessage>& answer) {
+    grpc::ClientContext context;
+    context.set_deadline(end);
+    context.set_initial_metadata_corked(true);  // sent with the first chunk
+    context.AddMetadata(internal::kTokenKey, options_.token);
+    context.AddMetadata(internal::kProtocolKey, std::to_string(kRpcProtocol));
+    {
+      const std::lock_guard lock(connection_->mutex);
+      if (connection_->is_cancelled) return grpc::Status::CANCELLED;
+      connection_->running.insert(&context);
+    }
+    const std::unique_ptr<ClientStream> stream(
+        grpc::internal::ClientReaderWriterFactory<grpc::ByteBuffer, grpc::ByteBuffer>::Create(
+            connection_->channel.get(), connection_->method, &context));
+    internal::WriteMessage(*stream, parts);
+    MessageReader reader(options_.max_message_bytes, &connection_->memory);
+    const absl::Status read = internal::ReadMessage(*stream, reader);
+    if (!read.ok()) context.TryCancel();
+    const grpc::Status status = stream->Finish();
+    {
+      const std::lock_guard lock(connection_->mutex);
+      connection_->running.erase(&context);
+    }
+    if (read.ok() && !status.ok()) return IsOfServer(status, context) ? status : kAnotherProgram;
+    answer = read.ok() ? reader.End() : read;
+    return grpc::Status::OK;
+  }
+
+  bool IsCancelled() const {
+    const std::lock_guard lock(connection_->mutex);
+    return connection_->is_cancelled;
+  }
+
+  // Whether gRPC has said it, or a server of this protocol.
+  static bool IsOfServer(const grpc::Status& status, const grpc::ClientContext& context) {
+    switch (status.error_code()) {
+      case grpc::StatusCode::UNAVAILABLE:
+      case grpc::StatusCode::CANCELLED:
+      case grpc::StatusCode::DEADLINE_EXCEEDED: return true;
+      default: return context.GetServerTrailingMetadata().count(internal::kProtocolKey) > 0;
+    }
+  }
+
+  // A server that ends cancels calls.
+  bool IsLost(const grpc::Status& status) const {
+    return status.error_code() == grpc::StatusCode::UNAVAILABLE ||
+           (status.error_code() == grpc::StatusCode::CANCELLED && !IsCancelled());
+  }
+
+  static std::string WhyLost(const grpc::Status& status) {
+    const std::string& text = status.error_message();
+    if (text == "ends") return "the server has ended; start it again";
+    if (text.find("andshake") != std::string::npos)
+      return "the two do not agree on TLS; give the server a certificate that names its host, and the client the "
+             "authority that signed it";
+    if (text.find("onnection refused") != std::string::npos)
+      return "nobody listens there; check the address, and that the server runs";
+    return "the connection broke off; check that the server runs, and that both sides speak TLS or neither does";
+  }
+
+  // Of a status that says more than that the server is away.
+  absl::StatusOr<RpcMessage> Answer(const grpc::Status& status, const std::string& call,
+                                    milliseconds deadline, absl::StatusOr<RpcMessage> answer) const {
+    switch (status.error_code()) {
+      case grpc::StatusCode::OK: break;
+      case grpc::StatusCode::CANCELLED:
+        return absl::CancelledError(fmt::format("{}: {} was cancelled.", where_, call));
+      case grpc::StatusCode::UNAUTHENTICATED:
+        return absl::UnauthenticatedError(fmt::format(
+            "{}: it serves a job with another token; give all processes of a job the same.", where_));
+      case grpc::StatusCode::FAILED_PRECONDITION:
+        return absl::FailedPreconditionError(fmt::format(
+            "{}: it speaks protocol {}, and this process {} of meshwork {}; build all processes of a job "
+            "with one version.",
+            where_, status.error_message(), kRpcProtocol, MESHWORK_VERSION));
+      case grpc::StatusCode::UNIMPLEMENTED:
+        return absl::UnimplementedError(
+            fmt::format("{}: another program listens there; check the address.", where_));
+      case grpc::StatusCode::DEADLINE_EXCEEDED:
+        if (connection_->channel->GetState(false) != GRPC_CHANNEL_READY)
+          return absl::UnavailableError(fmt::format(
+              "{}: {} was not answered within {}: the host does not answer; check the address, and that the "
+              "network lets connections through.",
+              where_, call, DurationToString(deadline)));
+        return absl::DeadlineExceededError(fmt::format(
+            "{}: {} was not answered within {}, though the server is there; it is busy, or waits for others. "
+            "Raise RpcOptions::deadline if that may take longer.",
+            where_, call, DurationToString(deadline)));
+      default:
+        return absl::Status(static_cast<absl::StatusCode>(status.error_code()),
+                            fmt::format("{}: {}: {}", where_, call, status.error_message()));
+    }
+    MESHWORK_RETURN_IF_ERROR(Annotate(answer.status(), fmt::format("{}: {}: ", where_, call)));
+    MESHWORK_RETURN_IF_ERROR(Annotate(answer->status, where_ + ": "));
+    return answer;
+  }
+
+  const std::string where_, address_;
+  const RpcOptions options_;
+  const ForkMark made_;
+  const UnlessForked<Connection> connection_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<RpcClient>> RpcClient::Create(const std::string& what,
+                                                             const std::string& address,
+                                                             const RpcOptions& options) {
+  MESHWORK_RETURN_IF_ERROR(CheckMayUseGrpc());
+  const std::string where = fmt::format("{} {}: ", what, address);
+  const absl::StatusOr<SocketAddress> resolved = Resolve(address);
+  MESHWORK_RETURN_IF_ERROR(Annotate(resolved.status(), what + ": "));
+  if (options.token.size() > kMaxTokenBytes)
+    return InvalidArgument("{}the token has {} bytes; at most {} are allowed.", where, options.token.size(),
+                           kMaxTokenBytes);
+  const auto credentials = CredentialsFor(options.tls);
+  MESHWORK_RETURN_IF_ERROR(Annotate(credentials.status(), where));
+  return std::make_unique<GrpcRpcClient>(what, address, options,
+                                         OpenChannel(address, *resolved, *credentials));
+}
+
+#endif
+
+}  // namespace meshwork

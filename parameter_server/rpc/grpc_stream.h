@@ -1,0 +1,79 @@
+// Messages as streams of gRPC. Of no use without gRPC.
+#pragma once
+
+#ifdef MESHWORK_HAVE_GLOO
+
+#include <grpcpp/grpcpp.h>
+#include <grpcpp/support/byte_buffer.h>
+#include <grpcpp/support/slice.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "meshwork/parameter_server/rpc/message.h"
+
+namespace meshwork::internal {
+
+// The only method: what is asked for stands in the message.
+inline constexpr const char* kRpcMethod = "/meshwork.Rpc/Call";
+// What every call says of its caller.
+inline constexpr const char* kTokenKey = "meshwork-token-bin";
+inline constexpr const char* kProtocolKey = "meshwork-protocol";
+
+// A message is sent in chunks of so many bytes: gRPC holds one chunk at either end before it passes it on.
+inline constexpr size_t kChunkBytes = size_t{1} << 20;
+// A slice over the bytes, which keeps their owner.
+inline grpc::Slice SliceOver(const std::shared_ptr<const void>& owner, std::span<const std::byte> bytes) {
+  return grpc::Slice(
+      const_cast<std::byte*>(bytes.data()), bytes.size(),
+      [](void* kept) { delete static_cast<std::shared_ptr<const void>*>(kept); },
+      new std::shared_ptr<const void>(owner));
+}
+
+// Writes a message and says that it was the last one. False: the other side does not listen any more.
+template <typename Stream>
+bool WriteMessage(Stream& stream, const std::vector<MessagePart>& parts) {
+  std::vector<grpc::Slice> slices;
+  size_t size = 0;
+  for (const MessagePart& part : parts) {
+    std::span<const std::byte> rest = part.bytes;
+    while (!rest.empty()) {
+      if (size == kChunkBytes) {
+        if (!stream.Write(grpc::ByteBuffer(slices.data(), slices.size()))) return false;
+        slices.clear();
+        size = 0;
+      }
+      const size_t n = std::min(rest.size(), kChunkBytes - size);
+      slices.push_back(SliceOver(part.owner, rest.first(n)));
+      size += n;
+      rest = rest.subspan(n);
+    }
+  }
+  stream.WriteLast(grpc::ByteBuffer(slices.data(), slices.size()), grpc::WriteOptions());
+  return true;
+}
+
+// Reads what is left of the stream. Errors: those of MessageReader; then the stream was not read to its end.
+template <typename Stream>
+absl::Status ReadMessage(Stream& stream, MessageReader& reader) {
+  grpc::ByteBuffer chunk;
+  std::vector<grpc::Slice> slices;
+  while (stream.Read(&chunk)) {
+    slices.clear();
+    if (!chunk.Dump(&slices).ok()) return absl::InternalError("gRPC");
+    for (const grpc::Slice& slice : slices) {
+      const absl::Status status =
+          reader.Take({reinterpret_cast<const std::byte*>(slice.begin()), slice.size()});
+      if (!status.ok()) return status;
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace meshwork::internal
+
+#endif

@@ -1,0 +1,38 @@
+// What servers and clients of a job have in common: its token, deadlines, the certificates of TLS.
+//
+//   RpcOptions options{.token = token, .deadline = 30s};
+//   options.tls = {.certificate = "server.pem", .key = "server.key", .authorities = "ca.pem"};
+//
+// A value; it may be shared between threads.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+
+namespace meshwork {
+
+// Files in PEM form. One TlsFiles may serve all processes of a job: a server reads the first two, a client the third.
+struct TlsFiles {
+  // Of a server: its certificates, its own first, and the private key of that one. Empty: the server speaks no TLS.
+  std::string certificate = {}, key = {};
+  // Of a client: the certificates of the authorities that it trusts. The server's certificate must name the host by which
+  // the client calls the server. Empty: the client speaks no TLS.
+  std::string authorities = {};
+};
+
+struct RpcOptions {
+  // Every call carries it, and a server refuses calls with another one. Without TLS it goes over the network as it is, and
+  // keeps apart only jobs that meet by mistake.
+  std::string token = {};
+  // How long a client waits for the answer of a call. A server that is away may come back meanwhile.
+  std::chrono::milliseconds deadline = std::chrono::minutes(1);
+  TlsFiles tls = {};
+  // The largest message that is sent or taken. A message is one request or one answer, with all its tensors.
+  int64_t max_message_bytes = int64_t{64} << 30;
+};
+
+// The version of what servers and clients say to each other. Both must have the same.
+inline constexpr int kRpcProtocol = 1;
+
+}  // namespace meshwork

@@ -1,0 +1,354 @@
+#include "meshwork/parameter_server/rpc/parameter_server_strategy.h"
+
+#include <algorithm>
+#include <mutex>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "fmt/ranges.h"
+#include "meshwork/base/first_failure.h"
+#include "meshwork/base/status.h"
+#include "meshwork/ir/program.h"
+#include "meshwork/parameter_server/rpc/run_task.h"
+#include "meshwork/parameter_server/rpc/store_server.h"
+#include "meshwork/parameter_server/sequence_set.h"
+#include "meshwork/parameter_server/shard_store.h"
+#include "meshwork/train/fit.h"
+#include "meshwork/train/processes.h"
+
+namespace meshwork {
+namespace {
+
+// Of all steps, whoever makes them: a step that is made twice is known by its number.
+constexpr char kPusher[] = "step";
+constexpr char kState[] = "meshwork/worker", kStep[] = "meshwork/step";
+
+JobFacts FactsOf(const Graph& graph, const TrainingSplit& split) {
+  std::string pieces;
+  for (const Piece& piece : split.pieces) pieces += fmt::format("{} on {}; ", piece.name, piece.server);
+  return {{"program", Fingerprint(graph)}, {"pieces", std::move(pieces)}};
+}
+
+absl::StatusOr<std::vector<std::shared_ptr<ParameterStore>>> ConnectStores(const Cluster& cluster,
+                                                                           const RpcOptions& rpc,
+                                                                           const JobFacts& facts) {
+  std::vector<std::shared_ptr<ParameterStore>> stores;
+  for (int64_t index = 0; index < cluster.count(Role::kPs); ++index) {
+    MESHWORK_ASSIGN_OR_RETURN(std::shared_ptr<ParameterStore> store,
+                              RemoteStore::Connect(cluster.AddressOf({Role::kPs, index}), rpc, facts));
+    stores.push_back(std::move(store));
+  }
+  return stores;
+}
+
+// The outputs by name: what a step returns.
+std::vector<std::string> NamesOfOutputs(const Graph& graph) {
+  std::set<std::string> names;
+  for (const OutputInfo& output : graph.outputs()) names.insert(output.name);
+  return {names.begin(), names.end()};
+}
+
+std::vector<std::string> NamesOfInputs(const Graph& graph) {
+  std::set<std::string> names;
+  for (size_t i = 0; i < graph.arguments().size(); ++i)
+    if (!graph.arguments()[i].is_variable) names.insert(graph.argument_name(static_cast<int>(i)));
+  return {names.begin(), names.end()};
+}
+
+// What a worker keeps from step to step.
+struct WorkerState {
+  WorkerState(std::vector<std::shared_ptr<ParameterStore>> of, ServedSession session, const Pipeline& data)
+      : stores(std::move(of)), served(std::move(session)), batches(data.Repeat().Begin()) {}
+
+  std::mutex mutex;  // a chief that was started again may ask while the last one's step still runs
+  std::vector<std::shared_ptr<ParameterStore>> stores;
+  ServedSession served;
+  PipelineIterator batches;
+};
+
+absl::StatusOr<Feeds> NextFeeds(WorkerState& state) {
+  MESHWORK_ASSIGN_OR_RETURN(const std::optional<Example> batch, state.batches.Next());
+  if (!batch.has_value()) return InvalidArgument("ParameterServerStrategy: a worker's data have no batch.");
+  return Feeds(batch->columns().begin(), batch->columns().end());
+}
+
+absl::StatusOr<bool> IsTakenByAll(const std::vector<std::shared_ptr<ParameterStore>>& stores,
+                                  const PushId& id) {
+  for (const auto& store : stores) {
+    MESHWORK_ASSIGN_OR_RETURN(const SequenceSet taken, store->TakenFrom(id.pusher));
+    if (!taken.Contains(id.sequence)) return false;
+  }
+  return true;
+}
+
+// Arguments: the number of the step; then nothing, or a tensor for each input. Results: how many examples it had, and the
+// outputs.
+absl::StatusOr<std::vector<Tensor>> MakeStep(const Graph& graph, WorkerState& state,
+                                             const std::vector<Tensor>& arguments) {
+  const std::lock_guard lock(state.mutex);
+  Feeds feeds;
+  if (arguments.size() == 1) {
+    MESHWORK_ASSIGN_OR_RETURN(feeds, NextFeeds(state));
+  } else {
+    const std::vector<std::string> names = NamesOfInputs(graph);
+    for (size_t i = 0; i < names.size(); ++i) feeds[names[i]] = arguments[i + 1];
+  }
+  MESHWORK_ASSIGN_OR_RETURN(const double number, arguments[0].Scalar());
+  const PushId id = {kPusher, static_cast<int64_t>(number)};
+  absl::StatusOr<StepResult> result = state.served.Run(feeds, id);
+  // Servers that wait for a number of gradients leave out those that come too late: the step is made at the new values.
+  while (result.ok() && state.served.num_applied() < static_cast<int64_t>(state.stores.size())) {
+    MESHWORK_ASSIGN_OR_RETURN(const bool is_taken, IsTakenByAll(state.stores, id));
+    if (is_taken) break;
+    result = state.served.Run(feeds, id);
+  }
+  MESHWORK_RETURN_IF_ERROR(result.status());
+  std::vector<Tensor> results = {Tensor::Full({I64, {}}, static_cast<double>(ExamplesIn(graph, feeds)))};
+  for (const std::string& name : NamesOfOutputs(graph)) {
+    MESHWORK_ASSIGN_OR_RETURN(results.emplace_back(), result->Get(name));
+  }
+  return results;
+}
+
+}  // namespace
+
+absl::StatusOr<ParameterServerStrategy> ParameterServerStrategy::Create(const ParameterServerOptions& options,
+                                                                        const Environment& environment) {
+  absl::StatusOr<Cluster> cluster = FindCluster(options.cluster, environment);
+  if (!cluster.ok()) return Annotate(cluster.status(), "ParameterServerStrategy: ");
+  const auto missing = [&](Role role) {
+    return cluster->count(role) == 0 || cluster->AddressOf({role, 0}).empty();
+  };
+  if (missing(Role::kChief) || missing(Role::kWorker) || missing(Role::kPs))
+    return InvalidArgument(
+        "ParameterServerStrategy: the cluster has {} chief, {} workers and {} parameter servers ({}); name one chief and at "
+        "least one \"worker\" and one \"ps\", with their addresses, in TF_CONFIG.",
+        cluster->count(Role::kChief), cluster->count(Role::kWorker), cluster->count(Role::kPs),
+        cluster->ToString());
+  if (options.save_every < 1)
+    return InvalidArgument("ParameterServerStrategy: save_every is {}; it must be at least 1 step.",
+                           options.save_every);
+  if (options.gather > cluster->count(Role::kWorker))
+    return InvalidArgument(
+        "ParameterServerStrategy: gather is {}, and there are {} workers, so that no update would have enough gradients; "
+        "start more workers, or gather fewer.",
+        options.gather, cluster->count(Role::kWorker));
+  ParameterServerStrategy strategy(*std::move(cluster), options);
+  if (strategy.options_.rpc.token.empty())
+    strategy.options_.rpc.token = environment("MESHWORK_TOKEN").value_or("");
+  return strategy;
+}
+
+absl::Status ParameterServerStrategy::Run(const Graph& graph, const DataFunction& data,
+                                          const ChiefFunction& body, ClosureRegistry closures) const {
+  if (is_evaluator())
+    return InvalidArgument(
+        "ParameterServerStrategy: this process is {}, which does not train; an evaluator follows what the chief saves of "
+        "Snapshot(), by EvaluateCheckpoints.",
+        cluster_.task().ToString());
+  MESHWORK_ASSIGN_OR_RETURN(
+      const TrainingSplit split,
+      SplitTraining(graph, {.num_servers = cluster_.count(Role::kPs), .partitioner = options_.partitioner}));
+  const JobFacts facts = FactsOf(graph, split);
+
+  const auto make_worker = [&](WorkerPlace place) -> absl::StatusOr<std::shared_ptr<WorkerState>> {
+    MESHWORK_ASSIGN_OR_RETURN(auto stores, ConnectStores(cluster_, options_.rpc, facts));
+    MESHWORK_ASSIGN_OR_RETURN(
+        ServedSession session,
+        ServedSession::Create(split, stores,
+                              {.synchronous = options_.gather > 0, .session = options_.session}));
+    MESHWORK_ASSIGN_OR_RETURN(const Pipeline batches, data({.input_pipeline_id = place.index,
+                                                            .num_input_pipelines = place.count,
+                                                            .num_replicas_in_sync = place.count}));
+    return std::make_shared<WorkerState>(std::move(stores), std::move(session), batches);
+  };
+  MESHWORK_RETURN_IF_ERROR(closures.RegisterResource<WorkerState>(kState, make_worker));
+  MESHWORK_RETURN_IF_ERROR(closures.Register(
+      kStep,
+      [&](ClosureContext& context,
+          const std::vector<Tensor>& arguments) -> absl::StatusOr<std::vector<Tensor>> {
+        MESHWORK_ASSIGN_OR_RETURN(const std::shared_ptr<WorkerState> state, context.Resource<WorkerState>(0));
+        return MakeStep(graph, *state, arguments);
+      }));
+
+  const auto make_store = [&](const Task& task) -> absl::StatusOr<std::shared_ptr<ParameterStore>> {
+    return ShardStore::Create(split, {.server = task.index,
+                                      .seed = options_.session.seed,
+                                      .max_staleness = options_.max_staleness,
+                                      .gather = options_.gather,
+                                      .folder = options_.folder,
+                                      .keep = options_.keep,
+                                      .session = options_.session});
+  };
+  MESHWORK_ASSIGN_OR_RETURN(
+      const bool is_chief,
+      RunTask(cluster_,
+              {.rpc = options_.rpc, .store = make_store, .facts = facts, .closures = std::move(closures)}));
+  if (!is_chief) return absl::OkStatus();
+  absl::Status status;
+  {
+    ParameterServerTraining training(graph, options_);
+    status = training.Begin(cluster_, split);
+    if (status.ok()) status = body(training);
+  }
+  const absl::Status ended = ShutDownCluster(cluster_, options_.rpc);
+  return status.ok() ? ended : status;
+}
+
+// ---- The chief.
+
+absl::Status ParameterServerTraining::Begin(const Cluster& cluster, const TrainingSplit& split) {
+  MESHWORK_ASSIGN_OR_RETURN(stores_, ConnectStores(cluster, options_.rpc, FactsOf(graph_, split)));
+  MESHWORK_ASSIGN_OR_RETURN(served_, ServedSession::Create(split, stores_, {.session = options_.session}));
+  MESHWORK_ASSIGN_OR_RETURN(
+      coordinator_,
+      ClusterCoordinator::Create(cluster, {.rpc = options_.rpc, .deadline = options_.worker_deadline}));
+  state_ = coordinator_->CreatePerWorker(kState);
+  secured_.assign(stores_.size(), 0);
+  MESHWORK_ASSIGN_OR_RETURN(last_number_, StepsDone());
+  return absl::OkStatus();
+}
+
+absl::StatusOr<int64_t> ParameterServerTraining::StepsDone() {
+  int64_t done = 0;
+  for (size_t i = 0; i < stores_.size(); ++i) {
+    MESHWORK_ASSIGN_OR_RETURN(const SequenceSet taken, stores_[i]->TakenFrom(kPusher));
+    done = i == 0 ? taken.through() : std::min(done, taken.through());
+  }
+  return done;
+}
+
+absl::StatusOr<std::vector<int64_t>> ParameterServerTraining::Missing(int64_t steps) {
+  std::set<int64_t> missing;
+  for (size_t i = 0; i < stores_.size(); ++i) {
+    MESHWORK_ASSIGN_OR_RETURN(const SequenceSet taken, stores_[i]->TakenFrom(kPusher));
+    if (taken.through() < secured_[i])
+      return absl::DataLossError(fmt::format(
+          "ParameterServerTraining: parameter server {} had applied steps 1 to {}, and now has those to {}: it was started "
+          "again, and its checkpoints in \"{}\" do not reach as far. Start the training again, with a folder that servers "
+          "find again.",
+          i, secured_[i], taken.through(), options_.folder));
+    // Without checkpoints nothing may be lost.
+    if (options_.folder.empty()) secured_[i] = taken.through();
+    for (const int64_t number : taken.MissingThrough(steps)) missing.insert(number);
+  }
+  return std::vector<int64_t>(missing.begin(), missing.end());
+}
+
+absl::Status ParameterServerTraining::MakeSteps(const std::vector<int64_t>& numbers, OutputMeans& means) {
+  std::vector<RemoteValue> steps;
+  for (const int64_t number : numbers) {
+    const Tensor argument = Tensor::Full({I64, {}}, static_cast<double>(number));
+    MESHWORK_ASSIGN_OR_RETURN(RemoteValue step, coordinator_->Schedule(kStep, {state_, argument}));
+    steps.push_back(std::move(step));
+    last_number_ = std::max(last_number_, number);
+  }
+  MESHWORK_RETURN_IF_ERROR(coordinator_->Join());
+  const std::vector<std::string> names = NamesOfOutputs(graph_);
+  for (const RemoteValue& step : steps) {
+    MESHWORK_ASSIGN_OR_RETURN(const std::vector<Tensor> results, step.Fetch());
+    MESHWORK_ASSIGN_OR_RETURN(const double examples, results[0].Scalar());
+    std::map<std::string, Tensor> outputs;
+    for (size_t i = 0; i < names.size(); ++i) outputs[names[i]] = results[i + 1];
+    means.Add(StepResult(std::move(outputs)), static_cast<int64_t>(examples));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Metrics> ParameterServerTraining::Train(int64_t steps) {
+  const int64_t gather = std::max<int64_t>(options_.gather, 1);
+  if (steps % gather != 0)
+    return InvalidArgument(
+        "ParameterServerTraining: {} steps make no whole number of updates, as servers gather {} for each; give a multiple "
+        "of it.",
+        steps, gather);
+  const int64_t save_every = (options_.save_every + gather - 1) / gather * gather;
+  OutputMeans means(graph_);
+  while (true) {
+    MESHWORK_ASSIGN_OR_RETURN(std::vector<int64_t> missing, Missing(steps));
+    if (missing.empty()) return means.Values();
+    const int64_t end = std::min(steps, (missing.front() - 1) / save_every * save_every + save_every);
+    while (missing.back() > end) missing.pop_back();
+    MESHWORK_RETURN_IF_ERROR(MakeSteps(missing, means));
+    MESHWORK_ASSIGN_OR_RETURN(const std::vector<int64_t> still_missing, Missing(end));
+    if (still_missing.empty() && !options_.folder.empty()) MESHWORK_RETURN_IF_ERROR(Save());
+  }
+}
+
+absl::StatusOr<History> ParameterServerTraining::Fit(const ParameterServerFitOptions& options) {
+  if (options.epochs < 1 || options.steps_per_epoch < 1)
+    return InvalidArgument(
+        "ParameterServerTraining::Fit: {} epochs of {} steps; both must be at least 1. A worker's data are walked without "
+        "end, so only steps_per_epoch says how long an epoch is.",
+        options.epochs, options.steps_per_epoch);
+  History history;
+  for (int64_t epoch = 0; epoch < options.epochs; ++epoch) {
+    const auto start = std::chrono::steady_clock::now();
+    const int64_t end = (epoch + 1) * options.steps_per_epoch;
+    MESHWORK_ASSIGN_OR_RETURN(const std::vector<int64_t> missing, Missing(end));
+    if (missing.empty()) continue;
+    EpochLog log = {.epoch = epoch, .steps = options.steps_per_epoch, .step = end};
+    MESHWORK_ASSIGN_OR_RETURN(log.values, Train(end));
+    log.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    log.examples = log.steps * LeadingInputOf(graph_).rows;
+    if (options.validation_data.has_value()) {
+      MESHWORK_ASSIGN_OR_RETURN(Session* const snapshot, Snapshot());
+      MESHWORK_ASSIGN_OR_RETURN(const Metrics validation, EvaluateOn(*snapshot, *options.validation_data));
+      for (const auto& [name, value] : validation) log.values["val_" + name] = value;
+    }
+    std::string line = fmt::format("epoch {}/{}: step {}", epoch + 1, options.epochs, end);
+    for (const auto& [name, value] : log.values) line += fmt::format(", {} {:.4f}", name, value);
+    if (options.log != nullptr) options.log(line);
+    else fmt::print(stderr, "{}\n", line);
+    history.epochs.push_back(std::move(log));
+    history.steps = end;
+  }
+  return history;
+}
+
+absl::StatusOr<RemoteValue> ParameterServerTraining::Step(const Feeds& feeds) {
+  std::vector<ClosureArgument> arguments = {state_,
+                                            Tensor::Full({I64, {}}, static_cast<double>(last_number_ + 1))};
+  const std::vector<std::string> names = NamesOfInputs(graph_);
+  for (const std::string& name : names) {
+    const auto feed = feeds.find(name);
+    if (feed == feeds.end())
+      return InvalidArgument("ParameterServerTraining::Step: the input \"{}\" is not fed.", name);
+    arguments.push_back(feed->second);
+  }
+  for (const auto& [name, value] : feeds)
+    if (!std::binary_search(names.begin(), names.end(), name))
+      return InvalidArgument("ParameterServerTraining::Step: the program has no input \"{}\"; it has {}.",
+                             name, fmt::join(names, ", "));
+  MESHWORK_ASSIGN_OR_RETURN(RemoteValue step, coordinator_->Schedule(kStep, std::move(arguments)));
+  ++last_number_;
+  return step;
+}
+
+absl::StatusOr<Session*> ParameterServerTraining::Snapshot() {
+  if (!snapshot_.has_value()) {
+    MESHWORK_ASSIGN_OR_RETURN(snapshot_, Session::Create(graph_, options_.session));
+  }
+  MESHWORK_ASSIGN_OR_RETURN(const int64_t steps, StepsDone());
+  for (const std::string& name : snapshot_->variable_names()) {
+    MESHWORK_ASSIGN_OR_RETURN(const Tensor value, served_->Get(name));
+    MESHWORK_RETURN_IF_ERROR(snapshot_->Set(name, value));
+  }
+  snapshot_->set_steps_done(steps);
+  return &*snapshot_;
+}
+
+absl::Status ParameterServerTraining::Save() {
+  if (options_.folder.empty())
+    return InvalidArgument(
+        "ParameterServerTraining::Save: there is no folder; give ParameterServerOptions::folder.");
+  for (size_t i = 0; i < stores_.size(); ++i) {
+    MESHWORK_ASSIGN_OR_RETURN(const SequenceSet taken, stores_[i]->TakenFrom(kPusher));
+    MESHWORK_RETURN_IF_ERROR(stores_[i]->Save(options_.folder).status());
+    secured_[i] = std::max(secured_[i], taken.through());
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace meshwork

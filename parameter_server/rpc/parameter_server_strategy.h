@@ -1,0 +1,163 @@
+// ParameterServerStrategy: workers compute gradients, each at its own pace; parameter servers keep the variables and update
+// them; a chief says what is to be done.
+//
+//   // The same main in every process; TF_CONFIG says which one this is.
+//   MESHWORK_ASSIGN_OR_RETURN(const ParameterServerStrategy strategy,
+//                             ParameterServerStrategy::Create({.folder = "runs/a/servers"}));
+//   Graph graph;                                             // of a worker's batch; loss, Minimize and outputs as ever
+//   …
+//   return strategy.Run(
+//       graph,
+//       [&](const InputContext& worker) -> absl::StatusOr<Pipeline> {                        // in each worker
+//         return Pipeline::From(digits).Shard(worker.input_pipeline_id, worker.num_input_pipelines).Shuffle(1000, 7).Batch(64);
+//       },
+//       [&](ParameterServerTraining& training) -> absl::Status {                             // in the chief
+//         MESHWORK_ASSIGN_OR_RETURN(const History history, training.Fit({.epochs = 5, .steps_per_epoch = 200}));
+//         MESHWORK_ASSIGN_OR_RETURN(Session* const trained, training.Snapshot());
+//         return EvaluateOn(*trained, test).status();
+//       });
+//
+// A *step* is one push of one worker: the gradients of a batch. Steps have numbers, 1, 2, …, and every server remembers which
+// ones it has applied. So whatever happens a step is applied once: a step of a worker that was lost is made by another one,
+// and a server that had it already ignores it; a server that was started again, from its newest checkpoint, is given the
+// steps again that it has lost; a chief that was started again asks the servers where it was. (Steps that are made again are
+// made with other batches.) meshwork supervise starts processes again.
+//
+// How a program is cut, and what asynchronous and synchronous mean: parameter_server/split.h and shard_store.h.
+//
+// After tf.distribute.ParameterServerStrategy; docs/parameter-servers.md says what is different. Source: Li et al., "Scaling
+// Distributed Machine Learning with the Parameter Server", OSDI 2014.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "meshwork/ir/graph.h"
+#include "meshwork/mesh/cluster.h"
+#include "meshwork/parameter_server/partitioners.h"
+#include "meshwork/parameter_server/rpc/coordinator.h"
+#include "meshwork/parameter_server/rpc/options.h"
+#include "meshwork/parameter_server/served_session.h"
+#include "meshwork/parameter_server/split.h"
+#include "meshwork/strategy/distribute.h"
+#include "meshwork/train/history.h"
+#include "meshwork/train/output_means.h"
+#include "meshwork/train/pipeline.h"
+#include "meshwork/train/session.h"
+
+namespace meshwork {
+
+struct ParameterServerOptions {
+  std::string cluster = "auto";  // JoinOptions::cluster
+  Partitioner partitioner = {};  // null: every variable is in one piece
+  // ShardStoreOptions: how old gradients may be, and how many make an update of servers that wait for them. More workers than
+  // these are backups, without which a lost worker is waited for.
+  std::optional<int64_t> max_staleness = {};
+  int64_t gather = 0;
+  // Of the servers' checkpoints, which each server writes on its host; a server that is started again goes on from the newest.
+  // "": none, and a server that is lost ends the training.
+  std::string folder = {};
+  int64_t save_every = 1000;  // steps, >= 1
+  int64_t keep = 3;           // checkpoints of each server, >= 1
+  // Its token is MESHWORK_TOKEN's, if it is empty. Its deadline: how long a server that is away is waited for.
+  RpcOptions rpc = {};
+  // How long the chief waits while no worker answers.
+  std::chrono::milliseconds worker_deadline = std::chrono::minutes(10);
+  SessionOptions session = {};  // of workers, servers and snapshots
+};
+
+struct ParameterServerFitOptions {
+  int64_t epochs = 1;
+  int64_t steps_per_epoch = 0;  // of all workers together, >= 1
+  // Evaluated after each epoch; its outputs are called "val_loss", ….
+  std::optional<Pipeline> validation_data = {};
+  std::function<void(std::string_view line)> log = {};  // a line per epoch; null: to standard error
+};
+
+// The training, as the chief sees it. Not thread-safe.
+class ParameterServerTraining {
+ public:
+  // Steps that all servers have applied without a gap: 1 to this one.
+  absl::StatusOr<int64_t> StepsDone();
+  // Has workers make steps until 1 to `steps` are applied by all servers; those that are, are not made. Saves after each
+  // save_every-th. Returns the means of the scalar outputs over the steps that were made. Errors: one of a step, such as
+  // its data's; a server or all workers are away for longer than their deadline; a server has lost steps that no checkpoint
+  // of its has; `steps` is no multiple of ParameterServerOptions::gather.
+  absl::StatusOr<Metrics> Train(int64_t steps);
+  // Train, epoch by epoch; what was applied before counts. An epoch in which no step was left to be made is not in the
+  // history. Errors, besides: an option is out of range; those of EvaluateOn.
+  absl::StatusOr<History> Fit(const ParameterServerFitOptions& options);
+  // One step, on these feeds: some worker will make it. Fetch gives the outputs, by their names in alphabetical order.
+  absl::StatusOr<RemoteValue> Step(const Feeds& feeds);
+
+  // A session of the whole program, with the variables as the servers have them now: to be evaluated (EvaluateOn), to predict,
+  // or to be saved as other sessions are, for EvaluateCheckpoints (train/evaluator.h) or to be served. What it trains stays
+  // with it. Valid until the next call. Errors: those of Session::Create and of the servers.
+  absl::StatusOr<Session*> Snapshot();
+  // All servers write a checkpoint, now. Error: there is no folder; those of ShardStore::Save.
+  absl::Status Save();
+
+  // For closures of one's own, which work beside the steps: those of the registry given to Run.
+  ClusterCoordinator& coordinator() { return *coordinator_; }
+
+ private:
+  friend class ParameterServerStrategy;
+  ParameterServerTraining(const Graph& graph, const ParameterServerOptions& options)
+      : graph_(graph), options_(options) {}
+
+  absl::Status Begin(const Cluster& cluster, const TrainingSplit& split);
+  // The numbers of 1 to `steps` that a server has not applied.
+  absl::StatusOr<std::vector<int64_t>> Missing(int64_t steps);
+  absl::Status MakeSteps(const std::vector<int64_t>& numbers, OutputMeans& means);
+
+  const Graph& graph_;
+  const ParameterServerOptions& options_;
+  std::vector<std::shared_ptr<ParameterStore>> stores_;
+  std::optional<ServedSession> served_;
+  std::optional<Session> snapshot_;
+  std::vector<int64_t> secured_;  // by server: the steps that it must not lose
+  int64_t last_number_ = 0;       // of the steps that were scheduled
+  PerWorker state_;
+  std::unique_ptr<ClusterCoordinator> coordinator_;
+};
+
+class ParameterServerStrategy {
+ public:
+  // The batches of a worker: input pipeline `input_pipeline_id` of as many as there are workers. It is walked again and again,
+  // walk w shuffled as epoch w of Pipeline::Repeat; a column of a batch is the input of its name.
+  using DataFunction = std::function<absl::StatusOr<Pipeline>(const InputContext& worker)>;
+  using ChiefFunction = std::function<absl::Status(ParameterServerTraining& training)>;
+
+  // Errors: the cluster has no chief, no workers or no parameter servers, or no addresses of them, as launchers' have not;
+  // those of Cluster; an option is out of range.
+  static absl::StatusOr<ParameterServerStrategy> Create(
+      const ParameterServerOptions& options = {}, const Environment& environment = ProcessEnvironment());
+
+  const Cluster& cluster() const { return cluster_; }
+  bool is_chief() const { return cluster_.task().role == Role::kChief; }
+  bool is_evaluator() const { return cluster_.task().role == Role::kEvaluator; }
+
+  // In a parameter server: keeps its pieces. In a worker: makes steps, of `data`, and runs closures. Both until the chief ends, or
+  // a signal comes (RunTask). In the chief: calls `body`, and then ends the others, whatever it returns. The graph, and what
+  // the options say of pieces, must be the same in all processes. Errors: those of SplitTraining, ShardStore::Create, `body`
+  // and RunTask; the processes' programs differ; an evaluator, which has no part in it (EvaluateCheckpoints).
+  absl::Status Run(const Graph& graph, const DataFunction& data, const ChiefFunction& body,
+                   ClosureRegistry closures = {}) const;
+
+ private:
+  ParameterServerStrategy(Cluster cluster, ParameterServerOptions options)
+      : cluster_(std::move(cluster)), options_(std::move(options)) {}
+
+  Cluster cluster_;
+  ParameterServerOptions options_;
+};
+
+}  // namespace meshwork

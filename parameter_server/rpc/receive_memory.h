@@ -1,0 +1,29 @@
+// ReceiveMemory: memory for tensors that arrive, used again when they are gone.
+//
+// The system clears each page of fresh memory first, which takes as long as to copy what arrives there.
+//
+// Thread-safe; tensors may outlive it.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+namespace meshwork {
+
+class ReceiveMemory {
+ public:
+  // Smaller buffers are not kept, nor those that would make what is kept larger than `max_idle_bytes`.
+  static constexpr int64_t kLeastKept = int64_t{1} << 20;
+  explicit ReceiveMemory(int64_t max_idle_bytes = int64_t{1} << 30);
+
+  // 64-byte aligned; what is in it is left from before. Throws std::bad_alloc if there is not enough memory.
+  std::shared_ptr<void> Take(int64_t bytes);
+  // Of buffers that wait to be used again.
+  int64_t idle_bytes() const;
+
+ private:
+  struct Idle;
+  const std::shared_ptr<Idle> idle_;
+};
+
+}  // namespace meshwork

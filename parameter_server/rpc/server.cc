@@ -1,0 +1,213 @@
+#include "meshwork/parameter_server/rpc/server.h"
+
+#include "meshwork/base/status.h"
+#include "meshwork/runtime/transport/grpc_use.h"
+
+#ifdef MESHWORK_HAVE_GLOO
+#include <grpcpp/grpcpp.h>
+#include <grpcpp/impl/rpc_service_method.h>
+#include <grpcpp/support/method_handler.h>
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <optional>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "meshwork/base/exceptions.h"
+#include "meshwork/base/fork.h"
+#include "meshwork/base/version.h"
+#include "meshwork/parameter_server/rpc/grpc_stream.h"
+#include "meshwork/parameter_server/rpc/tls.h"
+#include "meshwork/runtime/transport/address.h"
+#endif
+
+namespace meshwork {
+
+#ifndef MESHWORK_HAVE_GLOO
+
+absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(const std::string& what, const std::string&,
+                                                            const RpcOptions&, Handler) {
+  return NoGrpc(what);
+}
+
+#else
+
+namespace {
+
+using ServerStream = grpc::ServerReaderWriter<grpc::ByteBuffer, grpc::ByteBuffer>;
+
+// So often the server asks whether a client is there, and so long it waits for an answer: a host that was switched off
+// closes no connection. A client between two calls looks for messages every five seconds.
+constexpr int kAskMs = 20000, kAnswerMs = 20000;
+// For calls that run when the server ends, and then for answers that are under way. gRPC itself would wait for all clients to
+// close their connections, which they do not notice between two calls.
+constexpr std::chrono::milliseconds kFarewell{1000}, kFlush{50};
+
+class CallService : public grpc::Service {
+ public:
+  CallService(const RpcOptions& options, RpcServer::Handler handler)
+      : options_(options), handler_(std::move(handler)) {
+    using Method = grpc::internal::RpcServiceMethod;
+    AddMethod(
+        new Method(internal::kRpcMethod, grpc::internal::RpcMethod::BIDI_STREAMING,
+                   new grpc::internal::BidiStreamingHandler<CallService, grpc::ByteBuffer, grpc::ByteBuffer>(
+                       [](CallService* service, grpc::ServerContext* context, ServerStream* stream) {
+                         return service->Serve(*context, *stream);
+                       },
+                       this)));
+  }
+
+  void BeginToEnd() { ends_ = true; }
+  // Waits until no call runs, at most for so long.
+  void WaitForCalls(std::chrono::milliseconds at_most) {
+    std::unique_lock lock(mutex_);
+    ended_.wait_for(lock, at_most, [&] { return num_running_ == 0; });
+  }
+
+ private:
+  grpc::Status Serve(grpc::ServerContext& context, ServerStream& stream) {
+    context.AddTrailingMetadata(internal::kProtocolKey, std::to_string(kRpcProtocol));
+    {
+      const std::lock_guard lock(mutex_);
+      ++num_running_;
+    }
+    grpc::Status status = ServeCall(context, stream);
+    const std::lock_guard lock(mutex_);
+    if (--num_running_ == 0) ended_.notify_all();
+    return status;
+  }
+
+  grpc::Status ServeCall(const grpc::ServerContext& context, ServerStream& stream) {
+    if (ends_) return Ends();
+    if (grpc::Status refusal = CheckCaller(context); !refusal.ok()) return refusal;
+    MessageReader reader(options_.max_message_bytes, &memory_);
+    if (const absl::Status read = internal::ReadMessage(stream, reader); !read.ok()) return Refuse(read);
+    const absl::StatusOr<RpcMessage> request = reader.End();
+    if (!request.ok()) return Refuse(request.status());
+    absl::StatusOr<RpcMessage> answer = Handle(*request);
+    if (ends_ && answer.status().code() == absl::StatusCode::kAborted) return Ends();
+    const int64_t bytes = answer.ok() ? BytesOf(*answer) : 0;
+    if (bytes > options_.max_message_bytes)
+      answer = absl::ResourceExhaustedError(
+          fmt::format("the answer to {} has {} bytes; at most {} are sent, ask for less or raise "
+                      "RpcOptions::max_message_bytes in all processes.",
+                      request->call, bytes, options_.max_message_bytes));
+    if (!answer.ok()) answer = RpcMessage{.status = answer.status()};
+    absl::StatusOr<std::vector<MessagePart>> parts = PartsOf(*answer);
+    if (!parts.ok()) parts = PartsOf(RpcMessage{.status = parts.status()});
+    internal::WriteMessage(stream, *parts);
+    return grpc::Status::OK;
+  }
+
+  absl::StatusOr<RpcMessage> Handle(const RpcMessage& request) {
+    try {
+      return handler_(request);
+    } catch (...) {
+      return CaughtStatus(request.call, "there is not enough memory");
+    }
+  }
+
+  // A caller of another version is told so first: what it says of itself may have changed.
+  grpc::Status CheckCaller(const grpc::ServerContext& context) const {
+    if (ValueOf(context, internal::kProtocolKey) != std::to_string(kRpcProtocol))
+      return {grpc::StatusCode::FAILED_PRECONDITION,
+              fmt::format("{} of meshwork {}", kRpcProtocol, MESHWORK_VERSION)};
+    const std::optional<std::string_view> token = ValueOf(context, internal::kTokenKey);
+    if (!token.has_value() || !IsSameToken(*token, options_.token))
+      return {grpc::StatusCode::UNAUTHENTICATED, "token"};
+    return grpc::Status::OK;
+  }
+
+  static std::optional<std::string_view> ValueOf(const grpc::ServerContext& context, const char* key) {
+    const auto found = context.client_metadata().find(key);
+    if (found == context.client_metadata().end()) return std::nullopt;
+    return std::string_view(found->second.data(), found->second.size());
+  }
+
+  static grpc::Status Ends() { return {grpc::StatusCode::UNAVAILABLE, "ends"}; }
+  static grpc::Status Refuse(const absl::Status& status) {
+    return {static_cast<grpc::StatusCode>(status.code()), std::string(MessageOf(status))};
+  }
+
+  const RpcOptions options_;
+  const RpcServer::Handler handler_;
+  ReceiveMemory memory_;
+  std::atomic<bool> ends_{false};
+  std::mutex mutex_;
+  std::condition_variable ended_;
+  int64_t num_running_ = 0;
+};
+
+class GrpcRpcServer : public RpcServer {
+ public:
+  GrpcRpcServer(const RpcOptions& options, Handler handler)
+      : serving_(new Serving{.service = CallService(options, std::move(handler))}) {}
+
+  bool Listen(const SocketAddress& address, const std::shared_ptr<grpc::ServerCredentials>& credentials) {
+    grpc::ServerBuilder builder;
+    builder.AddListeningPort(address.ToString(), credentials, &port_);
+    builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+    builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kAskMs);
+    builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kAnswerMs);
+    builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+    builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
+    builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PING_STRIKES, 0);
+    builder.SetMaxReceiveMessageSize(-1);
+    builder.RegisterService(&serving_->service);
+    serving_->server = builder.BuildAndStart();
+    return serving_->server != nullptr && port_ != 0;
+  }
+
+  int port() const override { return port_; }
+  void BeginToEnd() override { serving_->service.BeginToEnd(); }
+
+ private:
+  struct Serving {
+    ~Serving() {
+      service.BeginToEnd();
+      if (server == nullptr) return;
+      service.WaitForCalls(kFarewell);
+      server->Shutdown(std::chrono::system_clock::now() + kFlush);
+    }
+    CallService service;
+    std::unique_ptr<grpc::Server> server;
+  };
+  const UnlessForked<Serving> serving_;
+  int port_ = 0;
+};
+
+absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> CredentialsOf(const TlsFiles& files) {
+  if (files.certificate.empty() && files.key.empty()) return grpc::InsecureServerCredentials();
+  MESHWORK_ASSIGN_OR_RETURN(ServerPem pem, ReadServerPem(files));
+  grpc::SslServerCredentialsOptions options;
+  options.pem_key_cert_pairs.push_back({std::move(pem.key), std::move(pem.certificate)});
+  return grpc::SslServerCredentials(options);
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(const std::string& what,
+                                                            const std::string& address,
+                                                            const RpcOptions& options, Handler handler) {
+  MESHWORK_RETURN_IF_ERROR(CheckMayUseGrpc());
+  const std::string where = what + ": ";
+  const absl::StatusOr<SocketAddress> resolved = Resolve(address);
+  MESHWORK_RETURN_IF_ERROR(Annotate(resolved.status(), where));
+  // gRPC would only log why it cannot.
+  MESHWORK_RETURN_IF_ERROR(Annotate(CanListen(*resolved, address), where));
+  const auto credentials = CredentialsOf(options.tls);
+  MESHWORK_RETURN_IF_ERROR(Annotate(credentials.status(), where));
+  auto server = std::make_unique<GrpcRpcServer>(options, std::move(handler));
+  if (server->Listen(*resolved, *credentials)) return server;
+  // Another process was quicker.
+  MESHWORK_RETURN_IF_ERROR(Annotate(CanListen(*resolved, address), where));
+  return absl::UnavailableError(address);
+}
+
+#endif
+
+}  // namespace meshwork

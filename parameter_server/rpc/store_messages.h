@@ -1,0 +1,45 @@
+// The requests of a ParameterStore and what it answers, as messages of the RPC. Reading them trusts nobody: whatever is in
+// a message, it gives a request or an error. What a store has – pieces, types, numbers of rows – the store checks.
+//
+// Law, for x of each kind: XFromMessage(MessageOf…(x)) is x, with the same elements.
+//
+// Thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "meshwork/parameter_server/rpc/message.h"
+#include "meshwork/parameter_server/store.h"
+
+namespace meshwork {
+
+// What a server and its clients must have in common: names, such as "program", with what each side has, such as the
+// program's fingerprint.
+using JobFacts = std::map<std::string, std::string>;
+
+// Errors of the first two: rows that are an invalid tensor; a gradient that is one.
+absl::StatusOr<RpcMessage> PullMessage(const PullRequest& request);
+absl::StatusOr<RpcMessage> PushMessage(const PushRequest& request);
+RpcMessage PulledMessage(Pulled pulled);
+RpcMessage PushedMessage(const Pushed& pushed);
+RpcMessage SaveMessage(const std::string& folder);
+RpcMessage SavedMessage(int64_t version);
+RpcMessage AskTakenMessage(const std::string& pusher);
+RpcMessage TakenMessage(const SequenceSet& taken);
+RpcMessage FactsMessage(const JobFacts& facts);
+
+// Errors: it is no such message.
+absl::StatusOr<PullRequest> PullFromMessage(const RpcMessage& message);
+absl::StatusOr<PushRequest> PushFromMessage(const RpcMessage& message);
+absl::StatusOr<Pulled> PulledFromMessage(RpcMessage message);
+absl::StatusOr<Pushed> PushedFromMessage(const RpcMessage& message);
+absl::StatusOr<std::string> SaveFromMessage(const RpcMessage& message);
+absl::StatusOr<int64_t> SavedFromMessage(const RpcMessage& message);
+absl::StatusOr<std::string> PusherFromMessage(const RpcMessage& message);
+absl::StatusOr<SequenceSet> TakenFromMessage(const RpcMessage& message);
+absl::StatusOr<JobFacts> FactsFromMessage(const RpcMessage& message);
+
+}  // namespace meshwork

@@ -1,0 +1,150 @@
+#include "meshwork/parameter_server/rpc/store_server.h"
+
+#include <set>
+#include <utility>
+
+#include "meshwork/base/status.h"
+
+namespace meshwork {
+namespace {
+
+// "" if both have the same facts.
+std::string DifferencesOf(const JobFacts& there, const JobFacts& here) {
+  std::set<std::string> names;
+  for (const auto& [name, value] : there) names.insert(name);
+  for (const auto& [name, value] : here) names.insert(name);
+  const auto value_of = [](const JobFacts& facts, const std::string& name) {
+    const auto found = facts.find(name);
+    return found == facts.end() ? std::string("not known") : fmt::format("\"{}\"", found->second);
+  };
+  std::string differences;
+  for (const std::string& name : names) {
+    const std::string server = value_of(there, name), client = value_of(here, name);
+    if (server == client) continue;
+    differences += fmt::format("{}\"{}\" is {} there and {} here", differences.empty() ? "" : ", ", name,
+                               server, client);
+  }
+  return differences;
+}
+
+}  // namespace
+
+StoreServer::StoreServer(std::shared_ptr<ParameterStore> store, JobFacts facts)
+    : store_(std::move(store)), facts_(std::move(facts)) {}
+
+absl::StatusOr<std::unique_ptr<StoreServer>> StoreServer::Start(std::shared_ptr<ParameterStore> store,
+                                                                const std::string& address,
+                                                                const RpcOptions& options, JobFacts facts) {
+  std::unique_ptr<StoreServer> made(new StoreServer(std::move(store), std::move(facts)));
+  MESHWORK_ASSIGN_OR_RETURN(made->server_, RpcServer::Start("Parameter server", address, options,
+                                                            [server = made.get()](const RpcMessage& request) {
+                                                              return server->Answer(request);
+                                                            }));
+  return made;
+}
+
+StoreServer::~StoreServer() {
+  if (server_ == nullptr || !made_.is_here()) return;
+  server_->BeginToEnd();
+  store_->Stop();
+  server_.reset();
+}
+
+absl::StatusOr<RpcMessage> StoreServer::Answer(const RpcMessage& request) {
+  if (request.call == "Pull") {
+    MESHWORK_ASSIGN_OR_RETURN(const PullRequest pull, PullFromMessage(request));
+    MESHWORK_ASSIGN_OR_RETURN(Pulled pulled, store_->Pull(pull));
+    return PulledMessage(std::move(pulled));
+  }
+  if (request.call == "Push") {
+    MESHWORK_ASSIGN_OR_RETURN(const PushRequest push, PushFromMessage(request));
+    MESHWORK_ASSIGN_OR_RETURN(const Pushed pushed, store_->Push(push));
+    return PushedMessage(pushed);
+  }
+  if (request.call == "TakenFrom") {
+    MESHWORK_ASSIGN_OR_RETURN(const std::string pusher, PusherFromMessage(request));
+    MESHWORK_ASSIGN_OR_RETURN(const SequenceSet taken, store_->TakenFrom(pusher));
+    return TakenMessage(taken);
+  }
+  if (request.call == "Save") {
+    MESHWORK_ASSIGN_OR_RETURN(const std::string folder, SaveFromMessage(request));
+    MESHWORK_ASSIGN_OR_RETURN(const int64_t version, store_->Save(folder));
+    return SavedMessage(version);
+  }
+  if (request.call == "Hello") return FactsMessage(facts_);
+  if (request.call == "Stop") {
+    store_->Stop();
+    return RpcMessage();
+  }
+  if (request.call == "Shutdown") {
+    shutdown_.Ask();
+    return RpcMessage();
+  }
+  return absl::UnimplementedError(fmt::format(
+      "{}: this is a parameter server, which has no such call; check the address.", request.call));
+}
+
+std::string RemoteStore::Where() const { return fmt::format("Parameter server {}: ", client_->address()); }
+
+absl::StatusOr<std::unique_ptr<RemoteStore>> RemoteStore::Connect(const std::string& address,
+                                                                  const RpcOptions& options,
+                                                                  const JobFacts& facts) {
+  MESHWORK_ASSIGN_OR_RETURN(std::unique_ptr<RpcClient> client,
+                            RpcClient::Create("Parameter server", address, options));
+  std::unique_ptr<RemoteStore> store(new RemoteStore(std::move(client), options.deadline));
+  MESHWORK_ASSIGN_OR_RETURN(const RpcMessage answer, store->client_->Call({.call = "Hello"}));
+  const absl::StatusOr<JobFacts> there = FactsFromMessage(answer);
+  MESHWORK_RETURN_IF_ERROR(Annotate(there.status(), store->Where()));
+  const std::string differences = DifferencesOf(*there, facts);
+  if (!differences.empty())
+    return absl::FailedPreconditionError(
+        fmt::format("{}it serves another job: {}; start all processes of a job with the same program.",
+                    store->Where(), differences));
+  return store;
+}
+
+absl::StatusOr<Pulled> RemoteStore::Pull(const PullRequest& request) {
+  const absl::StatusOr<RpcMessage> message = PullMessage(request);
+  MESHWORK_RETURN_IF_ERROR(Annotate(message.status(), Where() + "Pull: "));
+  MESHWORK_ASSIGN_OR_RETURN(RpcMessage answer, client_->Call(*message));
+  absl::StatusOr<Pulled> pulled = PulledFromMessage(std::move(answer));
+  MESHWORK_RETURN_IF_ERROR(Annotate(pulled.status(), Where()));
+  if (pulled->values.size() != request.pieces.size())
+    return absl::InternalError(fmt::format("{}it gave {} for {}; its store is wrong.", Where(),
+                                           Count(std::ssize(pulled->values), "value"),
+                                           Count(std::ssize(request.pieces), "piece")));
+  return pulled;
+}
+
+absl::StatusOr<Pushed> RemoteStore::Push(const PushRequest& request) {
+  const absl::StatusOr<RpcMessage> message = PushMessage(request);
+  MESHWORK_RETURN_IF_ERROR(Annotate(message.status(), Where() + "Push: "));
+  MESHWORK_ASSIGN_OR_RETURN(const RpcMessage answer, client_->Call(*message));
+  const absl::StatusOr<Pushed> pushed = PushedFromMessage(answer);
+  MESHWORK_RETURN_IF_ERROR(Annotate(pushed.status(), Where()));
+  return pushed;
+}
+
+absl::StatusOr<SequenceSet> RemoteStore::TakenFrom(const std::string& pusher) {
+  MESHWORK_ASSIGN_OR_RETURN(const RpcMessage answer, client_->Call(AskTakenMessage(pusher)));
+  absl::StatusOr<SequenceSet> taken = TakenFromMessage(answer);
+  MESHWORK_RETURN_IF_ERROR(Annotate(taken.status(), Where()));
+  return taken;
+}
+
+absl::StatusOr<int64_t> RemoteStore::Save(const std::string& folder) {
+  MESHWORK_ASSIGN_OR_RETURN(const RpcMessage answer, client_->TryCall(SaveMessage(folder), deadline_).answer);
+  const absl::StatusOr<int64_t> version = SavedFromMessage(answer);
+  MESHWORK_RETURN_IF_ERROR(Annotate(version.status(), Where()));
+  return version;
+}
+
+void RemoteStore::Stop() { client_->TryCall({.call = "Stop"}, deadline_).answer.status().IgnoreError(); }
+
+absl::Status ShutDownServer(const std::string& address, const RpcOptions& options) {
+  MESHWORK_ASSIGN_OR_RETURN(const std::unique_ptr<RpcClient> client,
+                            RpcClient::Create("Server", address, options));
+  return client->Call({.call = "Shutdown"}).status();
+}
+
+}  // namespace meshwork

@@ -1,0 +1,38 @@
+// Which of 1, 2, 3, … were taken, where they come about in order. Only parameter servers and who schedules use it.
+#pragma once
+
+#include <cstdint>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace meshwork {
+
+// A value. Takes memory for those alone that are beyond the first one missing. Not thread-safe.
+class SequenceSet {
+ public:
+  // Whether it was new. REQUIRES: number >= 1.
+  bool Add(int64_t number);
+  bool Contains(int64_t number) const { return number <= through_ || beyond_.contains(number); }
+  // All of 1 to this one are in it.
+  int64_t through() const { return through_; }
+  // In order, of 1 to `last`, those that are not in it.
+  std::vector<int64_t> MissingThrough(int64_t last) const;
+  void Intersect(const SequenceSet& other);
+
+  // "57 60 62": 1 to 57, and 60 and 62. Law: Parse(s.ToString()) == s.
+  std::string ToString() const;
+  // Error: another form.
+  static absl::StatusOr<SequenceSet> Parse(std::string_view text);
+
+  bool operator==(const SequenceSet&) const = default;
+
+ private:
+  int64_t through_ = 0;
+  std::set<int64_t> beyond_;  // above through_ + 1
+};
+
+}  // namespace meshwork

@@ -1,0 +1,292 @@
+#include "meshwork/parameter_server/served_session.h"
+
+#include <algorithm>
+#include <chrono>
+#include <functional>
+#include <random>
+#include <set>
+#include <thread>
+#include <utility>
+
+#include "meshwork/base/status.h"
+#include "meshwork/base/suggest.h"
+
+namespace meshwork {
+namespace {
+
+// A synchronous update is on its way to all servers; a server that stays behind waits for a worker that is lost.
+constexpr int kLooks = 100;
+constexpr std::chrono::milliseconds kLook(1);
+
+// Calls f(s) for each store, in threads of their own: each may wait for a network, or for other workers.
+void ForEachStore(size_t num_stores, const std::function<void(size_t s)>& f) {
+  std::vector<std::thread> threads;
+  for (size_t s = 1; s < num_stores; ++s) threads.emplace_back([&f, s] { f(s); });
+  f(0);
+  for (std::thread& thread : threads) thread.join();
+}
+
+absl::Status FirstOf(const std::vector<absl::Status>& statuses) {
+  for (const absl::Status& status : statuses)
+    if (!status.ok()) return status;
+  return absl::OkStatus();
+}
+
+std::string NewPusher() {
+  std::random_device random;
+  return fmt::format("{:08x}{:08x}", random(), random());
+}
+
+int64_t BytesOf(const std::vector<Tensor>& tensors) {
+  int64_t bytes = 0;
+  for (const Tensor& tensor : tensors) bytes += tensor.bytes();
+  return bytes;
+}
+
+bool IsOlderThanAllowed(const absl::Status& status) {
+  return status.code() == absl::StatusCode::kFailedPrecondition;
+}
+
+}  // namespace
+
+ServedSession::ServedSession(const TrainingSplit& split, std::vector<std::shared_ptr<ParameterStore>> stores,
+                             const ServedSessionOptions& options, Session session,
+                             std::unique_ptr<Session> ids)
+    : options_(options),
+      pieces_(split.pieces),
+      pushed_(split.pushed),
+      stores_(std::move(stores)),
+      session_(std::move(session)),
+      ids_(std::move(ids)),
+      versions_(stores_.size(), 0) {
+  if (options_.pusher.empty()) options_.pusher = NewPusher();
+  for (const Piece& piece : pieces_)
+    if (piece.is_read) read_.push_back(piece);
+  for (const SparseVariable& sparse : split.sparse)
+    sparse_.push_back({sparse.variable, sparse.rows, sparse.capacity, sparse.ids});
+  std::set<std::string> pushed;
+  for (const PushedRows& rows : pushed_) pushed.insert(rows.output);
+  for (const OutputInfo& output : split.worker.outputs())
+    if (!pushed.contains(output.name)) outputs_.push_back(output.name);
+}
+
+absl::StatusOr<ServedSession> ServedSession::Create(const TrainingSplit& split,
+                                                    std::vector<std::shared_ptr<ParameterStore>> stores,
+                                                    const ServedSessionOptions& options) {
+  if (stores.size() != split.servers.size() || std::count(stores.begin(), stores.end(), nullptr) > 0)
+    return InvalidArgument(
+        "ServedSession: the split has {}, and {} given; give one per server, in their order.",
+        Count(std::ssize(split.servers), "server"),
+        std::count(stores.begin(), stores.end(), nullptr) > 0
+            ? "a store that is null was"
+            : fmt::format("{} were", Count(std::ssize(stores), "store")));
+  if (options.retries < 0)
+    return InvalidArgument("ServedSession: retries is {}; give 0 or more.", options.retries);
+  MESHWORK_ASSIGN_OR_RETURN(Session session, Session::Create(split.worker, options.session));
+  std::unique_ptr<Session> ids;
+  if (!split.sparse.empty()) {
+    MESHWORK_ASSIGN_OR_RETURN(Session of_ids, Session::Create(split.ids, options.session));
+    ids = std::make_unique<Session>(std::move(of_ids));
+  }
+  return ServedSession(split, std::move(stores), options, std::move(session), std::move(ids));
+}
+
+absl::StatusOr<ServedSession::Rows> ServedSession::FindRows(bool is_training, Feeds& feeds) {
+  Rows rows;
+  if (ids_ == nullptr) return rows;
+  Feeds of_ids;
+  for (const Argument& argument : ids_->graph().arguments()) {
+    const std::string& name = ids_->graph().value(argument.value).name;
+    const auto found = feeds.find(name);
+    if (found != feeds.end()) of_ids[name] = found->second;
+    else if (!is_training) return rows;
+  }
+  MESHWORK_ASSIGN_OR_RETURN(const StepResult ids, is_training ? ids_->Run(of_ids) : ids_->Evaluate(of_ids));
+  for (const SparseTable& table : sparse_) {
+    // As Gather does: an id that is out of range counts as the nearest.
+    std::map<int64_t, int64_t> places;
+    const auto row_of = [&](int64_t id) { return std::clamp<int64_t>(id, 0, table.rows - 1); };
+    for (const std::string& name : table.ids) {
+      const Tensor wide = ids.outputs().at(name).Cast(I64);
+      for (int64_t id : wide.values<int64_t>()) places[row_of(id)] = 0;
+    }
+    int64_t next = 0;
+    for (auto& [row, place] : places) place = next++;
+    for (const std::string& name : table.ids) {
+      const Tensor& given = ids.outputs().at(name);
+      const Tensor wide = given.Cast(I64);
+      Tensor renumbered(wide.type());
+      std::transform(wide.values<int64_t>().begin(), wide.values<int64_t>().end(),
+                     renumbered.mutable_values<int64_t>().begin(),
+                     [&](int64_t id) { return places.at(row_of(id)); });
+      feeds[name] = renumbered.Cast(given.dtype());
+    }
+    for (const Piece& piece : read_) {
+      if (piece.variable != table.variable) continue;
+      std::vector<int64_t> own;
+      for (auto place = places.lower_bound(piece.rows.begin); place != places.lower_bound(piece.rows.end);
+           ++place)
+        own.push_back(place->first - piece.rows.begin);
+      rows[piece.name] = Tensor::From<int64_t>({std::ssize(own)}, own);
+    }
+  }
+  return rows;
+}
+
+absl::StatusOr<std::map<std::string, Tensor>> ServedSession::Pull(const std::vector<Piece>& pieces,
+                                                                  const Rows& rows) {
+  std::vector<PullRequest> requests(stores_.size());
+  for (const Piece& piece : pieces) {
+    const auto found = rows.find(piece.name);
+    const Tensor some = found == rows.end() ? Tensor() : found->second;
+    requests[static_cast<size_t>(piece.server)].pieces.push_back({piece.name, some});
+    if (some.valid()) traffic_.pulled += some.bytes();
+  }
+  std::vector<Pulled> pulled(stores_.size());
+  std::vector<absl::Status> statuses(stores_.size());
+  const auto pull = [&](size_t s) {
+    absl::StatusOr<Pulled> result = stores_[s]->Pull(requests[s]);
+    statuses[s] = result.status();
+    if (result.ok()) pulled[s] = *std::move(result);
+  };
+  ForEachStore(stores_.size(), pull);
+  MESHWORK_RETURN_IF_ERROR(FirstOf(statuses));
+  for (int look = 0; options_.synchronous && look < kLooks; ++look) {
+    int64_t newest = 0, oldest = pulled[0].version;
+    for (const Pulled& one : pulled)
+      newest = std::max(newest, one.version), oldest = std::min(oldest, one.version);
+    if (newest == oldest) break;
+    std::this_thread::sleep_for(kLook);
+    for (size_t s = 0; s < stores_.size(); ++s)
+      if (pulled[s].version < newest) pull(s);
+    MESHWORK_RETURN_IF_ERROR(FirstOf(statuses));
+  }
+  std::map<std::string, std::vector<Tensor>> parts;
+  std::vector<size_t> next(stores_.size(), 0);
+  for (const Piece& piece : pieces) {
+    const auto s = static_cast<size_t>(piece.server);
+    const Tensor& value = pulled[s].values.at(next[s]++);
+    parts[piece.variable].push_back(value);
+  }
+  for (size_t s = 0; s < stores_.size(); ++s) {
+    versions_[s] = pulled[s].version;
+    traffic_.pulled += BytesOf(pulled[s].values);
+  }
+  std::map<std::string, Tensor> whole;
+  for (const auto& [variable, tensors] : parts)
+    whole[variable] = tensors.size() == 1 ? tensors[0] : Tensor::Concat(tensors, 0);
+  return whole;
+}
+
+absl::Status ServedSession::PullRead(const Rows& rows) {
+  std::vector<Piece> pieces;
+  for (const Piece& piece : read_)
+    if (!piece.is_sparse || rows.contains(piece.name)) pieces.push_back(piece);
+  MESHWORK_ASSIGN_OR_RETURN(auto variables, Pull(pieces, rows));
+  for (const SparseTable& table : sparse_) {
+    const auto found = variables.find(table.variable);
+    if (found == variables.end()) continue;
+    Type rest = found->second.type();
+    rest.shape[0] = table.capacity - rest.shape[0];
+    if (rest.shape[0] > 0) found->second = Tensor::Concat({found->second, Tensor::Zeros(rest)}, 0);
+  }
+  for (const auto& [name, value] : variables) MESHWORK_RETURN_IF_ERROR(session_.Set(name, value));
+  return absl::OkStatus();
+}
+
+absl::Status ServedSession::Push(const std::map<std::string, Tensor>& outputs, const Rows& rows,
+                                 const PushId& id, std::vector<bool>& is_taken) {
+  std::vector<PushRequest> requests(stores_.size());
+  for (size_t s = 0; s < stores_.size(); ++s) {
+    requests[s].pusher = id.pusher;
+    requests[s].sequence = id.sequence;
+    requests[s].version = versions_[s];
+  }
+  for (const PushedRows& pushed : pushed_) {
+    const auto s = static_cast<size_t>(pushed.server);
+    const Tensor& output = outputs.at(pushed.output);
+    PieceGradient gradient{{pushed.name}, output};
+    if (pushed.is_sparse) {
+      // The rows of a batch lie in the order of their ids, those of one piece behind those of the pieces before it.
+      int64_t begin = 0;
+      for (const PushedRows& other : pushed_)
+        if (other.output == pushed.output && other.rows.begin < pushed.rows.begin)
+          begin += rows.at(other.name).num_elements();
+      gradient.at.rows = rows.at(pushed.name);
+      gradient.gradient = output.Rows(begin, begin + gradient.at.rows.num_elements());
+    } else if (output.type() != pushed.type) {
+      gradient.gradient = output.Rows(pushed.rows.begin, pushed.rows.end);
+    }
+    requests[s].gradients.push_back(std::move(gradient));
+  }
+  for (size_t s = 0; s < stores_.size(); ++s)
+    for (const PieceGradient& gradient : requests[s].gradients)
+      if (!is_taken[s])
+        traffic_.pushed +=
+            gradient.gradient.bytes() + (gradient.at.rows.valid() ? gradient.at.rows.bytes() : 0);
+  std::vector<absl::Status> statuses(stores_.size());
+  std::vector<char> applied(stores_.size(), 0);
+  ForEachStore(stores_.size(), [&](size_t s) {
+    if (is_taken[s]) return;
+    const absl::StatusOr<Pushed> pushed = stores_[s]->Push(requests[s]);
+    statuses[s] = pushed.status();
+    if (pushed.ok()) applied[s] = pushed->applied ? 1 : 0;
+  });
+  num_applied_ += std::count(applied.begin(), applied.end(), 1);
+  absl::Status too_old;
+  for (size_t s = 0; s < stores_.size(); ++s) {
+    if (statuses[s].ok()) is_taken[s] = true;
+    else if (!IsOlderThanAllowed(statuses[s])) return statuses[s];
+    else too_old = statuses[s];
+  }
+  return too_old;
+}
+
+absl::StatusOr<StepResult> ServedSession::Run(const Feeds& feeds) {
+  return Run(feeds, {options_.pusher, ++sequence_});
+}
+
+absl::StatusOr<StepResult> ServedSession::Run(const Feeds& feeds, const PushId& id) {
+  num_applied_ = 0;
+  std::vector<bool> is_taken(stores_.size(), false);
+  Feeds all = feeds;
+  MESHWORK_ASSIGN_OR_RETURN(const Rows rows, FindRows(true, all));
+  for (int64_t tried = 0;; ++tried) {
+    MESHWORK_RETURN_IF_ERROR(PullRead(rows));
+    MESHWORK_ASSIGN_OR_RETURN(const StepResult result, session_.Run(all));
+    const absl::Status status = Push(result.outputs(), rows, id, is_taken);
+    if (IsOlderThanAllowed(status) && tried < options_.retries) continue;
+    MESHWORK_RETURN_IF_ERROR(status);
+    std::map<std::string, Tensor> outputs;
+    for (const std::string& name : outputs_) outputs[name] = result.outputs().at(name);
+    return StepResult(std::move(outputs));
+  }
+}
+
+absl::StatusOr<StepResult> ServedSession::Evaluate(const Feeds& feeds,
+                                                   const std::vector<std::string>& outputs) {
+  Feeds all = feeds;
+  MESHWORK_ASSIGN_OR_RETURN(const Rows rows, FindRows(false, all));
+  MESHWORK_RETURN_IF_ERROR(PullRead(rows));
+  return session_.Evaluate(all, outputs.empty() ? outputs_ : outputs);
+}
+
+absl::StatusOr<Tensor> ServedSession::Get(std::string_view variable) {
+  std::vector<Piece> pieces;
+  std::vector<std::string> names;
+  for (const Piece& piece : pieces_) {
+    if (names.empty() || names.back() != piece.variable) names.push_back(piece.variable);
+    // Of a scalar that all servers have, one is enough.
+    const bool is_there = !pieces.empty() && pieces.back().name == piece.name;
+    if (piece.variable == variable && !is_there) pieces.push_back(piece);
+  }
+  if (pieces.empty())
+    return InvalidArgument("ServedSession: there is no variable \"{}\"{}", variable,
+                           DidYouMeanOneOf(variable, names, "variables"));
+  const std::vector<int64_t> versions = versions_;
+  MESHWORK_ASSIGN_OR_RETURN(const auto whole, Pull(pieces, {}));
+  versions_ = versions;
+  return whole.begin()->second;
+}
+
+}  // namespace meshwork

@@ -1,0 +1,118 @@
+// ServedSession: what one worker of a training with parameter servers uses, in the place of a Session.
+//
+//   MESHWORK_ASSIGN_OR_RETURN(const TrainingSplit split, SplitTraining(graph, {.num_servers = 2}));
+//   MESHWORK_ASSIGN_OR_RETURN(ServedSession session, ServedSession::Create(split, stores, {.pusher = "worker 0"}));
+//   for (const Batch& batch : batches) {
+//     MESHWORK_ASSIGN_OR_RETURN(const StepResult result, session.Run({{"x", batch.x}, {"y", batch.y}}));
+//     …
+//   }
+//
+// A step pulls what the worker's program reads, computes the gradients of its batch, and pushes them. A server that finds
+// them too old is answered with gradients computed anew; servers that took the first ones ignore the others, by their
+// sequence. Short batches are as those of Session::Run.
+//
+// Of a sparse table (split.h) only the rows that the batch names cross, and their numbers.
+//
+// Thread safety: one call at a time. Many sessions, in many threads or processes, share the stores.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "meshwork/parameter_server/split.h"
+#include "meshwork/parameter_server/store.h"
+#include "meshwork/train/session.h"
+
+namespace meshwork {
+
+struct ServedSessionOptions {
+  // PushRequest::pusher: of this worker and this life of it; "": one that no other session of this machine has.
+  std::string pusher = {};
+  // How often gradients that are too old are computed anew in one step, >= 0.
+  int64_t retries = 10;
+  // For synchronous stores (ShardStoreOptions::gather): pulls again from servers that are behind the others, until all are at
+  // one version, so that no two steps of other workers meet in one of this.
+  bool synchronous = false;
+  SessionOptions session = {};  // of the worker's program; its seed is not used
+};
+
+// Bytes of elements that a session has sent and received since it was made, the numbers of rows among them.
+struct ServedTraffic {
+  int64_t pulled = 0, pushed = 0;
+};
+
+// PushRequest::pusher and sequence.
+struct PushId {
+  std::string pusher;
+  int64_t sequence = 0;
+};
+
+class ServedSession {
+ public:
+  // `stores`: one per server of the split, in their order, here or remote. Errors: another number of stores, or a null one;
+  // options out of range; those of Session::Create.
+  static absl::StatusOr<ServedSession> Create(const TrainingSplit& split,
+                                              std::vector<std::shared_ptr<ParameterStore>> stores,
+                                              const ServedSessionOptions& options = {});
+
+  // One step; returns the outputs of the graph. `id`: of its push, where others may make the same step again, which counts once.
+  // Errors: those of Session::Run and of the stores; FailedPrecondition: the
+  // gradients were too old, `retries` times and once more. After an error of one store others may have applied the step.
+  absl::StatusOr<StepResult> Run(const Feeds& feeds);
+  absl::StatusOr<StepResult> Run(const Feeds& feeds, const PushId& id);
+  // The outputs outside of training, at the values that the stores have now; as Session::Evaluate. Pushes nothing.
+  absl::StatusOr<StepResult> Evaluate(const Feeds& feeds, const std::vector<std::string>& outputs = {});
+  // A variable of the graph, whole, as the stores have it now; of servers that are at different versions, each piece at its
+  // server's. An optimizer's state, too. Errors: there is no such variable; those of the stores.
+  absl::StatusOr<Tensor> Get(std::string_view variable);
+
+  // The version of each store that the last step's gradients were computed at.
+  const std::vector<int64_t>& versions() const { return versions_; }
+  // Of the last Run: how many of the stores applied its push.
+  int64_t num_applied() const { return num_applied_; }
+  const ServedTraffic& traffic() const { return traffic_; }
+
+ private:
+  ServedSession(const TrainingSplit& split, std::vector<std::shared_ptr<ParameterStore>> stores,
+                const ServedSessionOptions& options, Session session, std::unique_ptr<Session> ids);
+
+  // The rows of sparse tables that a batch names, by piece: numbered in the piece, ascending.
+  using Rows = std::map<std::string, Tensor>;
+
+  // Pulls these pieces, or rows of them, and joins them: by variable.
+  absl::StatusOr<std::map<std::string, Tensor>> Pull(const std::vector<Piece>& pieces, const Rows& rows);
+  absl::Status PullRead(const Rows& rows);
+  // Finds the rows that a batch names, and adds to the feeds the ids, numbered anew. `is_training`: else some of the inputs
+  // that give the ids may be missing, and nothing is done.
+  absl::StatusOr<Rows> FindRows(bool is_training, Feeds& feeds);
+  absl::Status Push(const std::map<std::string, Tensor>& outputs, const Rows& rows, const PushId& id,
+                    std::vector<bool>& is_taken);
+
+  // Of a SparseVariable.
+  struct SparseTable {
+    std::string variable;
+    int64_t rows, capacity;
+    std::vector<std::string> ids;
+  };
+
+  ServedSessionOptions options_;
+  std::vector<Piece> pieces_, read_;  // all; those that the worker's program reads
+  std::vector<PushedRows> pushed_;
+  std::vector<std::string> outputs_;  // of the user
+  std::vector<std::shared_ptr<ParameterStore>> stores_;
+  Session session_;
+  std::unique_ptr<Session> ids_;  // null: no table is sparse
+  std::vector<SparseTable> sparse_;
+  std::vector<int64_t> versions_;
+  int64_t sequence_ = 0;
+  int64_t num_applied_ = 0;
+  ServedTraffic traffic_;
+};
+
+}  // namespace meshwork

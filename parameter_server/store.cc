@@ -1,0 +1,1 @@
+#include "meshwork/parameter_server/store.h"

@@ -1,0 +1,75 @@
+// A ParameterStore keeps variables, in pieces, and applies gradients to them: a server of a training in which workers
+// compute on their own.
+//
+//   MESHWORK_ASSIGN_OR_RETURN(Pulled pulled, store.Pull({.pieces = {{"dense/kernel/part_0"}, {"embedding/part_1", rows}}}));
+//   …gradients of a batch, at these values…
+//   MESHWORK_ASSIGN_OR_RETURN(Pushed pushed, store.Push({.pusher = "worker 1 of job 93", .sequence = 17,
+//                                                        .version = pulled.version, .gradients = …}));
+//
+// A *piece* is a block of rows (dim 0) of a variable; a variable that is not partitioned is one piece. The *version* of a
+// store counts the updates that it has applied: 0, 1, …
+//
+// Thread-safe. Source: Li et al., "Scaling Distributed Machine Learning with the Parameter Server", OSDI 2014.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "meshwork/parameter_server/sequence_set.h"
+#include "meshwork/runtime/tensor.h"
+
+namespace meshwork {
+
+// A piece, or some of its rows.
+struct PieceRows {
+  std::string piece;
+  Tensor rows = {};  // i64[k], of the piece, from 0, each once; invalid: all
+};
+
+struct PullRequest {
+  std::vector<PieceRows> pieces;
+};
+struct Pulled {
+  int64_t version = 0;         // that all values are of
+  std::vector<Tensor> values;  // as asked for: the piece's shape, with dim 0 = k where rows were asked for
+};
+
+struct PieceGradient {
+  PieceRows at;
+  Tensor gradient;  // of the shape that Pull gives; rows that are not named have none
+};
+struct PushRequest {
+  std::string pusher;    // one process and its life: a worker that was started again is another pusher
+  int64_t sequence = 0;  // 1, 2, …: of this pusher's pushes. A push that comes again has the same
+  int64_t version = 0;   // that the gradients were computed at
+  std::vector<PieceGradient> gradients;
+};
+struct Pushed {
+  int64_t version = 0;
+  // False: this push was applied before, and nothing changed now; or the update has enough gradients without it (backup
+  // workers).
+  bool applied = true;
+};
+
+class ParameterStore {
+ public:
+  virtual ~ParameterStore() = default;
+
+  // Errors: there is no such piece (with the nearest name); rows out of range, or twice, with the number.
+  virtual absl::StatusOr<Pulled> Pull(const PullRequest& request) = 0;
+  // Applies one update, all or nothing. Errors, which change nothing: those of Pull; a gradient of another type or shape;
+  // FailedPrecondition: the gradients are older than the store allows, and are to be computed anew; Aborted: Stop was called.
+  virtual absl::StatusOr<Pushed> Push(const PushRequest& request) = 0;
+  // Which pushes of a pusher were applied. None of one that is not known.
+  virtual absl::StatusOr<SequenceSet> TakenFrom(const std::string& pusher) = 0;
+  // Writes a checkpoint of all pieces, their optimizers' state, the version, and which pushes were applied, into
+  // the folder, and returns its version. A store that is made with the folder goes on from the newest.
+  virtual absl::StatusOr<int64_t> Save(const std::string& folder) = 0;
+  // Those who wait in Push, and all who call it later, fail.
+  virtual void Stop() = 0;
+};
+
+}  // namespace meshwork

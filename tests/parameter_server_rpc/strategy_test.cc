@@ -1,0 +1,191 @@
+// ParameterServerStrategy: chief, workers and servers, each a thread of this process.
+#ifdef MESHWORK_HAVE_GLOO
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "fmt/ranges.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "meshwork/parameter_server/rpc/parameter_server_strategy.h"
+#include "meshwork/train/fit.h"
+#include "parameter_server/models.h"
+#include "support/clusters.h"
+#include "support/temp_dir.h"
+
+namespace meshwork {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Lt;
+
+// 24 examples, the wave's first four batches.
+Pipeline Waves(const InputContext& worker = {}) {
+  std::vector<Tensor> x, y;
+  for (int64_t step = 0; step < 4; ++step) {
+    const Feeds batch = RegressionBatch(step);
+    x.push_back(batch.at("x")), y.push_back(batch.at("y"));
+  }
+  const Dataset examples =
+      Dataset::Create({{"x", Tensor::Concat(x, 0)}, {"y", Tensor::Concat(y, 0)}}).value();
+  return Pipeline::From(examples)
+      .Shard(worker.input_pipeline_id, worker.num_input_pipelines)
+      .Shuffle(24, 5)
+      .Batch(6);
+}
+
+class ParameterServerStrategyTest : public TempDirTest {
+ protected:
+  // Runs all processes of a cluster, and returns what the chief's `body` did.
+  absl::Status RunCluster(int workers, int servers, const Graph& graph, const ParameterServerOptions& options,
+                          const ParameterServerStrategy::ChiefFunction& body) {
+    std::vector<std::string> tasks = {"chief:0"};
+    for (int i = 0; i < workers; ++i) tasks.push_back(fmt::format("worker:{}", i));
+    for (int i = 0; i < servers; ++i) tasks.push_back(fmt::format("ps:{}", i));
+    const std::string cluster = ClusterText(workers, servers);
+    std::vector<absl::Status> statuses(tasks.size());
+    std::vector<std::thread> threads;
+    for (size_t i = 0; i < tasks.size(); ++i)
+      threads.emplace_back([&, i] { statuses[i] = RunTask(cluster, tasks[i], graph, options, body); });
+    for (std::thread& thread : threads) thread.join();
+    for (size_t i = 1; i < tasks.size(); ++i) EXPECT_EQ(statuses[i], absl::OkStatus()) << tasks[i];
+    return statuses[0];
+  }
+
+  static std::string ClusterText(int workers, int servers) {
+    const auto addresses = [](int count) {
+      std::vector<std::string> texts;
+      for (int i = 0; i < count; ++i) texts.push_back(fmt::format("\"127.0.0.1:{}\"", FreePort()));
+      return fmt::format("[{}]", fmt::join(texts, ", "));
+    };
+    return fmt::format(R"({{"chief": {}, "worker": {}, "ps": {}}})", addresses(1), addresses(workers),
+                       addresses(servers));
+  }
+
+  static absl::Status RunTask(const std::string& cluster, const std::string& task, const Graph& graph,
+                              ParameterServerOptions options,
+                              const ParameterServerStrategy::ChiefFunction& body) {
+    const size_t colon = task.find(':');
+    const std::string config = fmt::format(R"({{"cluster": {}, "task": {{"type": "{}", "index": {}}}}})",
+                                           cluster, task.substr(0, colon), task.substr(colon + 1));
+    options.session.workers = 1;
+    options.rpc = {.token = "a token", .deadline = std::chrono::seconds(30)};
+    const absl::StatusOr<ParameterServerStrategy> strategy =
+        ParameterServerStrategy::Create(options, [&](const std::string& name) -> std::optional<std::string> {
+          if (name == "TF_CONFIG") return config;
+          return std::nullopt;
+        });
+    if (!strategy.ok()) return strategy.status();
+    return strategy->Run(
+        graph, [](const InputContext& worker) { return Waves(worker); }, body);
+  }
+};
+
+const AddUpdate kAdam = [](const Value& loss) { Adam({.learning_rate = 0.01}).Minimize(loss); };
+
+TEST_F(ParameterServerStrategyTest, OneStepAtATimeIsASession) {
+  for (const int servers : {1, 2}) {
+    const Graph graph = Regression(kAdam, "batch=1");
+    Session whole = Session::Create(graph, {.workers = 1}).value();
+    const absl::Status status = RunCluster(
+        2, servers, graph, {.partitioner = InPieces(2)},
+        [&](ParameterServerTraining& training) -> absl::Status {
+          for (int64_t step = 0; step < 12; ++step) {
+            MESHWORK_ASSIGN_OR_RETURN(const RemoteValue made, training.Step(RegressionBatch(step)));
+            MESHWORK_ASSIGN_OR_RETURN(const std::vector<Tensor> results, made.Fetch());
+            MESHWORK_ASSIGN_OR_RETURN(const StepResult want, whole.Run(RegressionBatch(step)));
+            EXPECT_NEAR(results.at(1).Scalar().value(), want.scalar("loss").value(), 1e-12) << step;
+          }
+          EXPECT_EQ(training.StepsDone().value(), 12);
+          MESHWORK_ASSIGN_OR_RETURN(Session* const snapshot, training.Snapshot());
+          EXPECT_EQ(snapshot->steps_done(), 12);
+          for (const std::string& name : whole.variable_names())
+            EXPECT_EQ(AllClose(snapshot->Get(name).value(), whole.Get(name).value(),
+                               {.rtol = 1e-12, .atol = 1e-12}),
+                      absl::OkStatus())
+                << name;
+          return absl::OkStatus();
+        });
+    EXPECT_EQ(status, absl::OkStatus());
+  }
+}
+
+TEST_F(ParameterServerStrategyTest, FitsByWorkersAtTheirOwnPace) {
+  const absl::Status status = RunCluster(
+      3, 2, Regression(kAdam, "batch=1"),
+      {.partitioner = InPieces(2), .max_staleness = 2, .folder = Path("servers"), .save_every = 20},
+      [&](ParameterServerTraining& training) -> absl::Status {
+        std::vector<std::string> lines;
+        MESHWORK_ASSIGN_OR_RETURN(
+            const History history,
+            training.Fit({.epochs = 3,
+                          .steps_per_epoch = 40,
+                          .validation_data = Waves(),
+                          .log = [&](std::string_view line) { lines.emplace_back(line); }}));
+        EXPECT_EQ(history.steps, 120);
+        EXPECT_EQ(training.StepsDone().value(), 120);
+        EXPECT_EQ(lines.size(), 3u);
+        EXPECT_THAT(lines.at(2), HasSubstr("epoch 3/3: step 120, loss "));
+        const std::vector<double> losses = history.Of("val_loss");
+        EXPECT_THAT(losses.at(2), Lt(0.7 * losses.at(0)));
+        MESHWORK_ASSIGN_OR_RETURN(Session* const snapshot, training.Snapshot());
+        // The count of Adam's steps: none was applied twice.
+        EXPECT_EQ(snapshot->Get("adam/step")->Scalar().value(), 120);
+        MESHWORK_ASSIGN_OR_RETURN(const Metrics again, EvaluateOn(*snapshot, Waves()));
+        EXPECT_DOUBLE_EQ(again.at("loss"), losses.at(2));
+        // What is done is not done again.
+        MESHWORK_RETURN_IF_ERROR(training.Train(120).status());
+        EXPECT_EQ(training.StepsDone().value(), 120);
+        return absl::OkStatus();
+      });
+  EXPECT_EQ(status, absl::OkStatus());
+  for (const char* server : {"servers/server-0-of-2", "servers/server-1-of-2"})
+    EXPECT_TRUE(std::filesystem::exists(Path(server))) << server;
+}
+
+TEST_F(ParameterServerStrategyTest, GoesOnWhereTheServersWere) {
+  const Graph graph = Regression(kAdam, "batch=1");
+  const ParameterServerOptions options = {.folder = Path("servers"), .save_every = 10};
+  const auto train = [&](int64_t steps, int64_t before) {
+    return RunCluster(2, 1, graph, options, [&](ParameterServerTraining& training) -> absl::Status {
+      EXPECT_EQ(training.StepsDone().value(), before);
+      MESHWORK_RETURN_IF_ERROR(training.Train(steps).status());
+      MESHWORK_ASSIGN_OR_RETURN(Session* const snapshot, training.Snapshot());
+      EXPECT_EQ(snapshot->Get("adam/step")->Scalar().value(), static_cast<double>(steps));
+      return absl::OkStatus();
+    });
+  };
+  EXPECT_EQ(train(30, 0), absl::OkStatus());
+  EXPECT_EQ(train(50, 30), absl::OkStatus());
+}
+
+TEST_F(ParameterServerStrategyTest, GathersWithABackupWorker) {
+  const absl::Status status = RunCluster(
+      3, 2, Regression([](const Value& loss) { Sgd({.learning_rate = 0.05}).Minimize(loss); }, "batch=1"),
+      {.partitioner = InPieces(2), .gather = 2, .save_every = 5},
+      [&](ParameterServerTraining& training) -> absl::Status {
+        MESHWORK_RETURN_IF_ERROR(training.Train(20).status());
+        EXPECT_EQ(training.StepsDone().value(), 20);
+        EXPECT_THAT(std::string(training.Train(21).status().message()),
+                    HasSubstr("21 steps make no whole number of updates"));
+        return absl::OkStatus();
+      });
+  EXPECT_EQ(status, absl::OkStatus());
+}
+
+TEST_F(ParameterServerStrategyTest, AnErrorOfAStepEndsAll) {
+  const absl::Status status = RunCluster(2, 1, Regression(kAdam, "batch=1"), {},
+                                         [&](ParameterServerTraining& training) -> absl::Status {
+                                           Feeds feeds = RegressionBatch(0);
+                                           feeds["x"] = Tensor::Zeros({F64, {6, 4}});
+                                           return training.Step(feeds)->Fetch().status();
+                                         });
+  EXPECT_THAT(std::string(status.message()), HasSubstr("\"x\""));
+}
+
+}  // namespace
+}  // namespace meshwork
+#endif
