@@ -3,7 +3,7 @@
 //   const auto ring = RingAllReduce();                                       // runtime/cpu/cross_device_ops.h
 //   MirroredStrategy({.devices = 8, .cross_device_ops = ring})               // sums gradients so
 //
-// One of one's own has two functions:
+// An op of your own has two functions:
 //
 //   class Mine : public CrossDeviceOps {
 //    public:
@@ -41,9 +41,8 @@ namespace meshwork {
 struct ReducePack {
   DType dtype = F32;
   ReduceOp op = ReduceOp::kSum;
-  int64_t count = 0;  // elements of each device; may be 0
-  std::span<const int64_t> devices =
-      {};  // their numbers in the mesh, at least one, in the order of their group
+  int64_t count = 0;                             // elements of each device; may be 0
+  std::span<const int64_t> devices = {};         // numbers in the mesh; at least one
   std::span<const std::byte* const> terms = {};  // the elements of devices[k]; some may be the same memory
   size_t root = 0;                               // the result is for devices[root]
   std::byte* to = nullptr;                       // room for it, apart from all terms

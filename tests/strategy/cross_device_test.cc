@@ -87,6 +87,26 @@ TEST_F(CrossDeviceTest, PacksHoldWhatIsReducedTogether) {
   EXPECT_LE(own->reductions, 40 * 2);
 }
 
+// A cluster of one process; of several: tests/domains.
+TEST_F(CrossDeviceTest, OtherStrategiesTakeThemToo) {
+  const auto own = std::make_shared<BackwardsOps>();
+  ExpectLosses(CentralStorageStrategy({.devices = 3, .cross_device_ops = own}).value());
+  EXPECT_EQ(own->devices.size(), 3);
+  const absl::StatusOr<Strategy> workers =
+      MultiWorkerMirroredStrategy({.devices_per_worker = 2, .cross_device_ops = own, .bytes_per_pack = 400});
+  ASSERT_TRUE(workers.ok()) << workers.status();
+  ExpectLosses(*workers);
+  EXPECT_EQ(own->devices.size(), 2);
+}
+
+// What a session is given counts more than what its strategy has.
+TEST_F(CrossDeviceTest, ASessionMayHaveAnother) {
+  const auto of_strategy = std::make_shared<BackwardsOps>(), of_session = std::make_shared<BackwardsOps>();
+  EXPECT_EQ(Train(2, of_strategy, {.cross_device_ops = of_session}), "");
+  EXPECT_EQ(of_strategy->reductions, 0);
+  EXPECT_GT(of_session->reductions, 0);
+}
+
 TEST_F(CrossDeviceTest, AWrongOneIsCaught) {
   const std::string error = Train(2, std::make_shared<ForgetsTheLast>());
   EXPECT_THAT(error, ::testing::HasSubstr("cross-device op \"forgets the last\""));
