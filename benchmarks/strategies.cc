@@ -24,7 +24,7 @@ absl::StatusOr<Options> ParseOptions(int argc, const char* const* argv) {
   FlagTable flags(
       "strategies",
       "Trains the MNIST MLP (784-700-500-10, ReLU, gradient descent at rate 0.1), and prints JSON.");
-  flags.Choice("strategy", "where it is trained", &o.strategy, {"mirrored", "multi_worker"});
+  flags.Choice("strategy", "where it is trained", &o.strategy, {"mirrored", "multi_worker", "parameter_server"});
   flags.Int("devices", "of each process", &o.devices, 1);
   flags.Int("steps", "of training", &o.steps, 1);
   flags.Text(
@@ -44,11 +44,22 @@ absl::StatusOr<Strategy> StrategyOf(const Options& o) {
   return MultiWorkerMirroredStrategy({.devices_per_worker = o.devices, .join = o.join});
 }
 
-absl::Status Main(const Options& o, const Strategy& strategy) {
+// Weights, and the batches of steps 0, 1, … in turn.
+struct Data {
+  std::map<std::string, Tensor> arrays;
+  const Tensor& at(std::string_view name) const { return arrays.find(std::string(name))->second; }
+  int64_t batch() const { return at("images").shape()[1]; }
+  Feeds Step(int64_t step) const {
+    const int64_t k = step % at("images").shape()[0];
+    return {{"x", at("images")[k]}, {"y", at("labels")[k]}};
+  }
+};
+
+absl::StatusOr<Data> ReadData(const Options& o) {
   MESHWORK_ASSIGN_OR_RETURN(const auto arrays, ReadNpz(o.data));
-  const std::map<std::string, Tensor> data(arrays.begin(), arrays.end());
+  Data data{{arrays.begin(), arrays.end()}};
   for (const char* name : {"w0", "b0", "w1", "b1", "w2", "b2", "images", "labels"})
-    if (!data.contains(name)) return InvalidArgument("--data: {} has no array \"{}\".", o.data, name);
+    if (!data.arrays.contains(name)) return InvalidArgument("--data: {} has no array \"{}\".", o.data, name);
   const Tensor& images = data.at("images");
   const Tensor& labels = data.at("labels");
   if (images.type().rank() != 3 || labels.type().rank() != 2 || images.shape()[0] < 1 ||
@@ -56,38 +67,66 @@ absl::Status Main(const Options& o, const Strategy& strategy) {
     return InvalidArgument(
         "--data: images are {} and labels {}; they must be [k,b,784] and [k,b], with k at least 1.",
         images.type().ToString(), labels.type().ToString());
-  const int64_t batches = images.shape()[0], batch = images.shape()[1];
+  return data;
+}
 
-  Graph graph = NewGraph();
-  Value h = graph.Input("x", F32, {batch, 784});
-  const Value y = graph.Input("y", I32, {batch});
+LayerInitializer From(const Tensor& value) {
+  return Initializer{value.type(),
+                     [value](Graph& graph, const Type&, int64_t, int64_t) { return Constant(graph, value); }};
+}
+
+void AddModel(Graph& graph, const Data& data) {
+  Value h = graph.Input("x", F32, {data.batch(), 784});
+  const Value y = graph.Input("y", I32, {data.batch()});
   constexpr int64_t kUnits[] = {784, 700, 500, 10};
   for (int layer = 0; layer < 3; ++layer) {
-    h = Dense(graph, fmt::format("dense{}", layer), kUnits[layer], kUnits[layer + 1])(h);
+    h = Dense(graph, fmt::format("dense{}", layer), kUnits[layer], kUnits[layer + 1],
+              {.kernel_initializer = From(data.at(fmt::format("w{}", layer))),
+               .bias_initializer = From(data.at(fmt::format("b{}", layer)))})(h);
     if (layer < 2) h = Relu(h);
   }
   const Value loss = SparseSoftmaxCrossEntropy(h, y);
   Sgd({.learning_rate = 0.1}).Minimize(loss);
   graph.Output("loss", loss);
-  MESHWORK_ASSIGN_OR_RETURN(Session session, NewSession(graph));
-  for (int layer = 0; layer < 3; ++layer) {
-    MESHWORK_RETURN_IF_ERROR(
-        session.Set(fmt::format("dense{}/kernel", layer), data.at(fmt::format("w{}", layer))));
-    MESHWORK_RETURN_IF_ERROR(
-        session.Set(fmt::format("dense{}/bias", layer), data.at(fmt::format("b{}", layer))));
-  }
+}
+
+// Of `step`, which returns a loss; prints the losses and the median of the times.
+absl::Status Time(int64_t steps, bool prints, const std::function<absl::StatusOr<double>(int64_t step)>& make_step) {
   std::vector<double> losses, ms;
-  for (int64_t step = 0; step < o.steps; ++step) {
-    const Feeds feeds = {{"x", images[step % batches]}, {"y", labels[step % batches]}};
+  for (int64_t step = 0; step < steps; ++step) {
     const auto start = std::chrono::steady_clock::now();
-    MESHWORK_ASSIGN_OR_RETURN(const StepResult result, session.Run(feeds));
+    MESHWORK_ASSIGN_OR_RETURN(losses.emplace_back(), make_step(step));
     ms.push_back(std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count());
-    MESHWORK_ASSIGN_OR_RETURN(losses.emplace_back(), result.scalar("loss"));
   }
-  if (!strategy.is_chief()) return absl::OkStatus();
   std::sort(ms.begin(), ms.end());
-  fmt::print("{}\n", nlohmann::json{{"losses", losses}, {"ms", ms[ms.size() / 2]}}.dump());
+  if (prints) fmt::print("{}\n", nlohmann::json{{"losses", losses}, {"ms", ms[ms.size() / 2]}}.dump());
   return absl::OkStatus();
+}
+
+absl::Status Train(const Options& o, const Strategy& strategy, const Data& data) {
+  Graph graph = NewGraph();
+  AddModel(graph, data);
+  MESHWORK_ASSIGN_OR_RETURN(Session session, NewSession(graph));
+  return Time(o.steps, strategy.is_chief(), [&](int64_t step) -> absl::StatusOr<double> {
+    MESHWORK_ASSIGN_OR_RETURN(const StepResult result, session.Run(data.Step(step)));
+    return result.scalar("loss");
+  });
+}
+
+// One worker at a time, so that the losses do not depend on who was first.
+absl::Status TrainByServers(const Options& o, const Data& data) {
+  MESHWORK_ASSIGN_OR_RETURN(const auto strategy,
+                            ParameterServerStrategy::Create({.cluster = o.join.cluster, .session = {.workers = 1}}));
+  Graph graph(Mesh::VirtualCpus("device=1").value());
+  AddModel(graph, data);
+  const auto no_data = [&](const InputContext&) { return BatchesOf(data.Step(0), {.batch_size = data.batch()}); };
+  return strategy.Run(graph, no_data, [&](ParameterServerTraining& training) {
+    return Time(o.steps, /*prints=*/true, [&](int64_t step) -> absl::StatusOr<double> {
+      MESHWORK_ASSIGN_OR_RETURN(const RemoteValue made, training.Step(data.Step(step)));
+      MESHWORK_ASSIGN_OR_RETURN(const std::vector<Tensor> results, made.Fetch());
+      return results.at(1).Scalar();  // behind the number of examples
+    });
+  });
 }
 
 absl::Status Run(int argc, const char* const* argv) {
@@ -96,10 +135,12 @@ absl::Status Run(int argc, const char* const* argv) {
     fmt::print("{}", o.help);
     return absl::OkStatus();
   }
+  MESHWORK_ASSIGN_OR_RETURN(const Data data, ReadData(o));
+  if (o.strategy == "parameter_server") return TrainByServers(o, data);
   MESHWORK_ASSIGN_OR_RETURN(const Strategy strategy, StrategyOf(o));
   return strategy.RunInAll([&] {
     const StrategyScope scope = strategy.Scope();
-    return Main(o, strategy);
+    return Train(o, strategy, data);
   });
 }
 

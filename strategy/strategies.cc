@@ -26,7 +26,7 @@ absl::StatusOr<JoinedProcesses> Join(std::string_view strategy, const JoinOption
   if (servers > 0)
     return InvalidArgument(
         "{}: the cluster has {} (\"ps\"), and here the workers hold all variables; leave \"ps\" "
-        "out.",
+        "out, or take ParameterServerStrategy.",
         strategy, Count(servers, "parameter server"));
   return std::make_shared<Processes>(std::move(processes));
 }

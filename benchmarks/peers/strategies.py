@@ -15,12 +15,14 @@ import mlp_step
 from mlp_step import Failure, output_of
 from processes import LAUNCHERS, MULTI_WORKER
 
-# Name, --strategy, devices of each process, and by what the two processes of ours reach each other, if there are two.
+# Name, --strategy, devices of each process, and what starts ours: by what two workers reach each other; "servers": a chief,
+# two workers and a server.
 CASES = [
     ("MirroredStrategy, 2 virtual CPUs", "mirrored", 2, None),
     ("MirroredStrategy, 8 virtual CPUs", "mirrored", 8, None),
     ("MultiWorkerMirroredStrategy, 2 processes, MPI", "multi_worker", 1, "mpi"),
     ("MultiWorkerMirroredStrategy, 2 processes, Gloo", "multi_worker", 1, "gloo"),
+    ("ParameterServerStrategy, 2 workers, 1 server", "parameter_server", 1, "servers"),
 ]
 TOLERANCE = 1e-5
 
@@ -38,11 +40,14 @@ def write_data(python, path, batch):
 
 
 def run_one(command, transport, timeout):
-    """`transport`: None for one process; else the one that its two processes use."""
-    if transport:
+    """`transport`: None for one process that starts nothing or starts others itself."""
+    if transport == "servers":
+        command = [os.path.join(MULTI_WORKER, "launch"), "--chief", "--servers", "1", "3", *command]
+    elif transport:
         os.environ["PROCESSES"] = "2"
         command = [os.path.join(MULTI_WORKER, LAUNCHERS[transport]), *command]
-    lines = [line for line in output_of(command, timeout).splitlines() if line.startswith("{")]
+    lines = [line.removeprefix("[0] ") for line in output_of(command, timeout).splitlines()]
+    lines = [line for line in lines if line.startswith("{")]
     if not lines:
         raise Failure("printed no result")
     return json.loads(lines[-1])
@@ -57,7 +62,7 @@ def compare(case, data, python, options):
     for repeat in range(options.repeats):
         print(f"run {repeat + 1} of {options.repeats}: {name}", file=sys.stderr)
         mine = run_one([options.binary, *flags], transport, options.timeout)
-        peer = run_one(peer_command, transport and "gloo", options.timeout)
+        peer = run_one(peer_command, "gloo" if strategy == "multi_worker" else None, options.timeout)
         ours.append(mine["ms"])
         theirs.append(peer["ms"])
         for a, b in zip(mine["losses"], peer["losses"], strict=True):

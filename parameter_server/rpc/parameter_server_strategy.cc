@@ -344,9 +344,14 @@ absl::Status ParameterServerTraining::Save() {
     return InvalidArgument(
         "ParameterServerTraining::Save: there is no folder; give ParameterServerOptions::folder.");
   for (size_t i = 0; i < stores_.size(); ++i) {
-    MESHWORK_ASSIGN_OR_RETURN(const SequenceSet taken, stores_[i]->TakenFrom(kPusher));
-    MESHWORK_RETURN_IF_ERROR(stores_[i]->Save(options_.folder).status());
-    secured_[i] = std::max(secured_[i], taken.through());
+    absl::Status saved;
+    do {
+      // Waits for a server that was lost as it saved.
+      MESHWORK_ASSIGN_OR_RETURN(const SequenceSet taken, stores_[i]->TakenFrom(kPusher));
+      saved = stores_[i]->Save(options_.folder).status();
+      if (saved.ok()) secured_[i] = std::max(secured_[i], taken.through());
+    } while (absl::IsUnavailable(saved));
+    MESHWORK_RETURN_IF_ERROR(saved);
   }
   return absl::OkStatus();
 }

@@ -1,18 +1,15 @@
 // ParameterServerStrategy: chief, workers and servers, each a thread of this process.
 #ifdef MESHWORK_HAVE_GLOO
 #include <filesystem>
-#include <functional>
 #include <string>
-#include <thread>
 #include <vector>
 
-#include "fmt/ranges.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "meshwork/parameter_server/rpc/parameter_server_strategy.h"
 #include "meshwork/train/fit.h"
 #include "parameter_server/models.h"
-#include "support/clusters.h"
+#include "support/served_cluster.h"
 #include "support/temp_dir.h"
 
 namespace meshwork {
@@ -23,7 +20,7 @@ using ::testing::HasSubstr;
 using ::testing::Lt;
 
 // 24 examples, the wave's first four batches.
-Pipeline Waves(const InputContext& worker = {}) {
+Pipeline Waves(const InputContext& worker) {
   std::vector<Tensor> x, y;
   for (int64_t step = 0; step < 4; ++step) {
     const Feeds batch = RegressionBatch(step);
@@ -39,48 +36,14 @@ Pipeline Waves(const InputContext& worker = {}) {
 
 class ParameterServerStrategyTest : public TempDirTest {
  protected:
-  // Runs all processes of a cluster, and returns what the chief's `body` did.
-  absl::Status RunCluster(int workers, int servers, const Graph& graph, const ParameterServerOptions& options,
-                          const ParameterServerStrategy::ChiefFunction& body) {
-    std::vector<std::string> tasks = {"chief:0"};
-    for (int i = 0; i < workers; ++i) tasks.push_back(fmt::format("worker:{}", i));
-    for (int i = 0; i < servers; ++i) tasks.push_back(fmt::format("ps:{}", i));
-    const std::string cluster = ClusterText(workers, servers);
-    std::vector<absl::Status> statuses(tasks.size());
-    std::vector<std::thread> threads;
-    for (size_t i = 0; i < tasks.size(); ++i)
-      threads.emplace_back([&, i] { statuses[i] = RunTask(cluster, tasks[i], graph, options, body); });
-    for (std::thread& thread : threads) thread.join();
-    for (size_t i = 1; i < tasks.size(); ++i) EXPECT_EQ(statuses[i], absl::OkStatus()) << tasks[i];
-    return statuses[0];
-  }
-
-  static std::string ClusterText(int workers, int servers) {
-    const auto addresses = [](int count) {
-      std::vector<std::string> texts;
-      for (int i = 0; i < count; ++i) texts.push_back(fmt::format("\"127.0.0.1:{}\"", FreePort()));
-      return fmt::format("[{}]", fmt::join(texts, ", "));
-    };
-    return fmt::format(R"({{"chief": {}, "worker": {}, "ps": {}}})", addresses(1), addresses(workers),
-                       addresses(servers));
-  }
-
-  static absl::Status RunTask(const std::string& cluster, const std::string& task, const Graph& graph,
-                              ParameterServerOptions options,
-                              const ParameterServerStrategy::ChiefFunction& body) {
-    const size_t colon = task.find(':');
-    const std::string config = fmt::format(R"({{"cluster": {}, "task": {{"type": "{}", "index": {}}}}})",
-                                           cluster, task.substr(0, colon), task.substr(colon + 1));
-    options.session.workers = 1;
-    options.rpc = {.token = "a token", .deadline = std::chrono::seconds(30)};
-    const absl::StatusOr<ParameterServerStrategy> strategy =
-        ParameterServerStrategy::Create(options, [&](const std::string& name) -> std::optional<std::string> {
-          if (name == "TF_CONFIG") return config;
-          return std::nullopt;
-        });
-    if (!strategy.ok()) return strategy.status();
-    return strategy->Run(
-        graph, [](const InputContext& worker) { return Waves(worker); }, body);
+  // Returns what the chief's `body` did.
+  static absl::Status RunCluster(int workers, int servers, const Graph& graph, const ParameterServerOptions& options,
+                                 const ParameterServerStrategy::ChiefFunction& body) {
+    ServedCluster cluster(workers, servers, graph, options, Waves);
+    std::vector<absl::Status> others;
+    const absl::Status status = cluster.Run(body, &others);
+    for (const absl::Status& other : others) EXPECT_EQ(other, absl::OkStatus());
+    return status;
   }
 };
 
@@ -123,7 +86,7 @@ TEST_F(ParameterServerStrategyTest, FitsByWorkersAtTheirOwnPace) {
             const History history,
             training.Fit({.epochs = 3,
                           .steps_per_epoch = 40,
-                          .validation_data = Waves(),
+                          .validation_data = Waves({}),
                           .log = [&](std::string_view line) { lines.emplace_back(line); }}));
         EXPECT_EQ(history.steps, 120);
         EXPECT_EQ(training.StepsDone().value(), 120);
@@ -134,7 +97,7 @@ TEST_F(ParameterServerStrategyTest, FitsByWorkersAtTheirOwnPace) {
         MESHWORK_ASSIGN_OR_RETURN(Session* const snapshot, training.Snapshot());
         // The count of Adam's steps: none was applied twice.
         EXPECT_EQ(snapshot->Get("adam/step")->Scalar().value(), 120);
-        MESHWORK_ASSIGN_OR_RETURN(const Metrics again, EvaluateOn(*snapshot, Waves()));
+        MESHWORK_ASSIGN_OR_RETURN(const Metrics again, EvaluateOn(*snapshot, Waves({})));
         EXPECT_DOUBLE_EQ(again.at("loss"), losses.at(2));
         // What is done is not done again.
         MESHWORK_RETURN_IF_ERROR(training.Train(120).status());
