@@ -3,11 +3,12 @@
 
 #include <cstdint>
 #include <map>
-#include <set>
 #include <string>
-#include <utility>
+#include <string_view>
+#include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "meshwork/ir/graph.h"
 #include "meshwork/parameter_server/update_facts.h"
 #include "meshwork/parameter_server/update_plan.h"
@@ -17,7 +18,7 @@ namespace meshwork {
 
 class ServerProgram {
  public:
-  // `names`: of the values that are pushed, per value. Keeps references.
+  // Keeps a reference to the facts.
   ServerProgram(const UpdateFacts& facts, std::string name);
 
   // Adds the variables of a group, these rows of them ({0, 1} of scalars), and their updates. `suffix`: what is added to the

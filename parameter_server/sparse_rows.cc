@@ -118,8 +118,8 @@ class TableFinder {
     return std::find(std::begin(kKeepZeros), std::end(kKeepZeros), name) != std::end(kKeepZeros);
   }
   // Whether the result does not depend on rows of zeros.
-  static bool IgnoresZeros(const Node& node) {
-    if (node.row->name != "reduce_sum") return false;
+  static bool IgnoresZeros(const Node& node, bool are_finite) {
+    if (node.row->name != (are_finite ? "reduce_all" : "reduce_sum")) return false;
     const auto& dims = node.attrs.Get<std::vector<int64_t>>("dims");
     return std::find(dims.begin(), dims.end(), 0) != dims.end();
   }
@@ -140,6 +140,7 @@ class TableFinder {
   // The values from the scatters to the push, and whether nothing else is made of them.
   bool FindGradients(SparseTable& table) const {
     const std::set<ValueId> terms = Terms(table);
+    std::set<ValueId> finite;  // whether the elements are finite, as a loss scale asks: those of no id are
     for (const Node& node : graph_.nodes()) {
       if (!IsLive(node)) continue;
       if (IsScatter(node, table) && terms.contains(node.results[0]) &&
@@ -150,13 +151,19 @@ class TableFinder {
       std::vector<bool> has_rows;
       for (ValueId id : node.operands) has_rows.push_back(table.values.contains(id));
       if (std::find(has_rows.begin(), has_rows.end(), true) == has_rows.end()) continue;
-      if (KeepsZeros(node, has_rows) &&
+      const bool are_finite = finite.contains(node.operands[0]);
+      if (node.row->name == "is_finite" && !are_finite) {
+        table.values.insert(node.results[0]);
+        finite.insert(node.results[0]);
+        continue;
+      }
+      if (!are_finite && KeepsZeros(node, has_rows) &&
           TypeOf(node.results[0]).shape == TypeOf(ValueOf(table.argument)).shape) {
         // An operand of as many rows that are not the table's has no meaning for some of them.
         for (size_t o = 0; o < node.operands.size(); ++o)
           if (!has_rows[o] && TypeOf(node.operands[o]).num_elements() != 1) return false;
         table.values.insert(node.results[0]);
-      } else if (!IgnoresZeros(node)) {
+      } else if (!IgnoresZeros(node, are_finite)) {
         return false;
       }
     }

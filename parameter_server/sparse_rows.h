@@ -4,7 +4,7 @@
 // on no variable, and that is updated by row of what is scattered at the same ids. Then a worker works with a variable of
 // `capacity` rows, as many as a batch has ids, in which only the ids are numbered anew. Rows that no id names have a
 // gradient of zero; so between the scatters and the push only ops are allowed to which rows of zeros make no difference:
-// products, sums, norms.
+// products, sums, norms, and whether all is finite.
 #pragma once
 
 #include <cstdint>

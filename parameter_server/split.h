@@ -66,8 +66,8 @@ struct Piece {
 
 // What a worker pushes to a server: rows of an output of its program.
 struct PushedRows {
-  std::string
-      name;  // PieceRows::piece of the push: the piece's that it is the gradient of; "values/0" of scalars
+  // PieceRows::piece of the push: the piece's name that it is the gradient of; of scalars "values/0".
+  std::string name;
   std::string output;  // of the worker's program
   RowRange rows;       // of dim 0; {0, 1} for a scalar
   Type type;           // of these rows
@@ -77,12 +77,12 @@ struct PushedRows {
 
 // A sparse table.
 struct SparseVariable {
-  std::string
-      variable;  // [n,d]; in the worker's program [capacity,d]: the rows of a batch, in the order of their ids
+  // [n,d]; in the worker's program [capacity,d]: the rows of a batch, in the order of their ids.
+  std::string variable;
   int64_t rows = 0;      // n
   int64_t capacity = 0;  // as many as a batch has ids
-  std::vector<std::string>
-      ids;  // outputs of TrainingSplit::ids; the worker's inputs for the same ids, numbered anew
+  // Outputs of TrainingSplit::ids; the worker's inputs for the same ids, numbered anew.
+  std::vector<std::string> ids;
   std::vector<std::string> kept;  // the table, and what is kept of each of its rows
   // What a server runs for some rows: from "rows/NAME" of what is kept, "push/NAME" and "shared/NAME" of shared scalars, the
   // outputs "rows/NAME". It is written for kTemplateRows rows; Rebatch (control/rebatch.h) gives it for others.

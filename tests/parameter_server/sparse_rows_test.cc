@@ -1,5 +1,7 @@
 // Tables of which batches name some rows.
 #include <cstdint>
+#include <functional>
+#include <limits>
 #include <string>
 #include <thread>
 #include <vector>
@@ -71,6 +73,21 @@ TEST(SparseRowsTest, IsWhatTheWholeTableGives) {
       ExpectSame(graph, options, LookupBatches(20), 1e-9);
     }
   }
+}
+
+// Whether all gradients are finite is asked of the rows of the batch.
+TEST(SparseRowsTest, LossScalesAreThoseOfTheWholeTable) {
+  const TableOptions o{.dtype = F32};
+  const Graph graph = Lookups(
+      [](const Value& loss) {
+        Sgd({.learning_rate = 0.5, .loss_scale = LossScale{.initial = 64, .growth_steps = 3}}).Minimize(loss);
+      },
+      o);
+  EXPECT_EQ(SplitTraining(graph)->sparse.size(), 1u);
+  std::vector<Feeds> batches;
+  for (int64_t step = 0; step < 9; ++step) batches.push_back(LookupBatch(step, o));
+  batches[4]["y"] = Tensor::Full({F32, {4, 3}}, std::numeric_limits<double>::infinity());
+  ExpectSame(graph, {.num_servers = 2, .partitioner = InPieces(2)}, batches, 1e-5);
 }
 
 TEST(SparseRowsTest, AdamIsLazy) {
