@@ -12,11 +12,11 @@ namespace meshwork {
 
 class ReceiveMemory {
  public:
-  // Smaller buffers are not kept, nor those that would make what is kept larger than `max_idle_bytes`.
+  // Smaller buffers are not kept. Together, those that are kept have at most `max_idle_bytes`: the smallest ones make room.
   static constexpr int64_t kLeastKept = int64_t{1} << 20;
-  explicit ReceiveMemory(int64_t max_idle_bytes = int64_t{1} << 30);
+  explicit ReceiveMemory(int64_t max_idle_bytes = int64_t{1} << 29);
 
-  // 64-byte aligned; what is in it is left from before. Throws std::bad_alloc if there is not enough memory.
+  // At least so many, and a quarter more at most; 64-byte aligned; what is in it is left from before. Throws std::bad_alloc if there is not enough memory.
   std::shared_ptr<void> Take(int64_t bytes);
   // Of buffers that wait to be used again.
   int64_t idle_bytes() const;

@@ -137,9 +137,16 @@ TEST(ReceiveMemoryTest, LargeBuffersAreUsedAgainWithinABound) {
   EXPECT_EQ(again.get(), first);
   EXPECT_EQ(memory.idle_bytes(), 0);
   memory.Take(2 << 20).reset();
-  memory.Take(3 << 20).reset();  // does not fit beside it
-  memory.Take(100).reset();      // too small
   EXPECT_EQ(memory.idle_bytes(), 2 << 20);
+  memory.Take(3 << 20).reset();  // the other one makes room
+  EXPECT_EQ(memory.idle_bytes(), 3 << 20);
+  memory.Take(100).reset();      // too small
+  memory.Take(4 << 20).reset();  // too large
+  EXPECT_EQ(memory.idle_bytes(), 3 << 20);
+  memory.Take(2 << 20).reset();  // too small for that one, and does not fit beside it
+  EXPECT_EQ(memory.idle_bytes(), 2 << 20);
+  const std::shared_ptr<void> less = memory.Take((2 << 20) - 1000);  // nearly as large
+  EXPECT_EQ(memory.idle_bytes(), 0);
 }
 
 TEST(ReceiveMemoryTest, TensorsOutliveIt) {
