@@ -24,14 +24,20 @@
 #include "benchmarks/processes/main_of.h"
 #include "meshwork/base/flags.h"
 #include "meshwork/base/status.h"
+#include "meshwork/ops/ops.h"
 #include "meshwork/parameter_server/rpc/store_server.h"
+#include "meshwork/parameter_server/served_session.h"
+#include "meshwork/parameter_server/shard_store.h"
+#include "meshwork/parameter_server/split.h"
 #include "meshwork/storage/file.h"
+#include "meshwork/train/initializers.h"
+#include "meshwork/train/optimizers.h"
 
 namespace meshwork {
 namespace {
 
 struct Options {
-  int64_t mebibytes = 64, rounds = 15;
+  int64_t mebibytes = 64, rounds = 15, table_rows = 1000000;
   std::string json;
   bool help = false;
   std::string help_text;
@@ -43,11 +49,15 @@ absl::StatusOr<Options> ParseOptions(int argc, const char* const* argv) {
       "parameter_server",
       "Pulls and pushes one dense f32 value between two processes of this host, through a StoreServer whose\n"
       "store gives and takes it and does nothing else; by turns with a bidirectional stream of gRPC that\n"
-      "carries the same bytes in chunks of 1 MiB, unread. Prints the median of each and the ratio.");
+      "carries the same bytes in chunks of 1 MiB, unread. Prints the median of each and the ratio. Then trains\n"
+      "a table of embeddings, 64 numbers wide, by batches that name 1 % of its rows, and prints what crosses.");
   flags.Int("mebibytes", "of the value", &o.mebibytes, 1, 1 << 14);
-  flags.Int("rounds", "of all four", &o.rounds, 1, 1 << 20);
+  flags.Int("rounds", "of all four, and steps of the table", &o.rounds, 1, 1 << 20);
+  flags.Int("table-rows", "of the table, at least 100; 0: no table", &o.table_rows, 0, int64_t{1} << 30);
   flags.Text("json", "writes what was measured as JSON into this file", &o.json);
   MESHWORK_RETURN_IF_ERROR(flags.Parse(argc, argv));
+  if (o.table_rows > 0 && o.table_rows < 100)
+    return InvalidArgument("--table-rows: {} is neither 0 nor at least 100", o.table_rows);
   o.help = flags.help_asked();
   o.help_text = flags.Help();
   return o;
@@ -59,6 +69,7 @@ class OneValue : public ParameterStore {
   explicit OneValue(Tensor value) : value_(std::move(value)) {}
   absl::StatusOr<Pulled> Pull(const PullRequest&) override { return Pulled{.values = {value_}}; }
   absl::StatusOr<Pushed> Push(const PushRequest&) override { return Pushed(); }
+  absl::StatusOr<SequenceSet> TakenFrom(const std::string&) override { return SequenceSet(); }
   absl::StatusOr<int64_t> Save(const std::string&) override { return 0; }
   void Stop() override {}
 
@@ -138,6 +149,21 @@ class BareClient {
   std::shared_ptr<grpc::Channel> channel_;
 };
 
+// ---- The table.
+
+constexpr int64_t kWidth = 64;
+int64_t NamedRows(const Options& o) { return std::max<int64_t>(o.table_rows / 100, 1); }
+
+absl::StatusOr<TrainingSplit> SplitTable(const Options& o) {
+  Graph g(Mesh::VirtualCpus("device=1").value());
+  const Value ids = g.Input("ids", I32, {NamedRows(o)});
+  const Variable table = g.Var("table", UniformRandom({o.table_rows, kWidth}, -0.1, 0.1));
+  const Value loss = ReduceMean(Square(Gather(table, ids) - 1.0));
+  g.Output("loss", loss);
+  Adagrad({.learning_rate = 0.1}).Minimize(loss);
+  return SplitTraining(g);
+}
+
 // ---- Two processes.
 
 Tensor ValueOf(const Options& o) { return Tensor::Full({F32, {o.mebibytes << 8, int64_t{1} << 10}}, 1); }
@@ -145,8 +171,14 @@ Tensor ValueOf(const Options& o) { return Tensor::Full({F32, {o.mebibytes << 8, 
 // Serves both, writes their ports, and waits to be killed.
 [[noreturn]] void Serve(const Options& o, int ports_fd) {
   const auto server = StoreServer::Start(std::make_shared<OneValue>(ValueOf(o)), "127.0.0.1:0", {});
+  std::unique_ptr<StoreServer> table;
+  if (o.table_rows > 0) {
+    const TrainingSplit split = SplitTable(o).value();
+    std::shared_ptr<ParameterStore> store = ShardStore::Create(split, {}).value();
+    table = StoreServer::Start(std::move(store), "127.0.0.1:0", {}).value();
+  }
   BareService service(o.mebibytes << 20);
-  int ports[2] = {server.ok() ? (*server)->port() : 0, 0};
+  int ports[3] = {server.ok() ? (*server)->port() : 0, 0, table == nullptr ? 0 : table->port()};
   grpc::ServerBuilder builder;
   builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &ports[1]);
   builder.SetMaxReceiveMessageSize(-1);
@@ -158,7 +190,7 @@ Tensor ValueOf(const Options& o) { return Tensor::Full({F32, {o.mebibytes << 8, 
 
 struct Servers {
   pid_t process = -1;
-  int store_port = 0, bare_port = 0;
+  int store_port = 0, bare_port = 0, table_port = 0;
   ~Servers() {
     if (process <= 0) return;
     kill(process, SIGKILL);
@@ -167,7 +199,7 @@ struct Servers {
 };
 
 absl::Status StartServers(const Options& o, Servers& servers) {
-  int ends[2], ports[2] = {0, 0};
+  int ends[2], ports[3] = {0, 0, 0};
   if (pipe(ends) != 0) return absl::InternalError("there is no pipe");
   servers.process = fork();
   if (servers.process == 0) Serve(o, ends[1]);
@@ -177,6 +209,37 @@ absl::Status StartServers(const Options& o, Servers& servers) {
   if (!is_whole || ports[0] == 0 || ports[1] == 0) return absl::InternalError("the servers did not start");
   servers.store_port = ports[0];
   servers.bare_port = ports[1];
+  servers.table_port = ports[2];
+  return absl::OkStatus();
+}
+
+absl::Status TrainTable(const Options& o, int port, nlohmann::ordered_json& json) {
+  MESHWORK_ASSIGN_OR_RETURN(const TrainingSplit split, SplitTable(o));
+  MESHWORK_ASSIGN_OR_RETURN(std::shared_ptr<ParameterStore> store,
+                            RemoteStore::Connect(fmt::format("127.0.0.1:{}", port), {}));
+  MESHWORK_ASSIGN_OR_RETURN(ServedSession session, ServedSession::Create(split, {std::move(store)}));
+  std::vector<double> seconds;
+  ServedTraffic before;
+  for (int64_t step = 0; step <= o.rounds; ++step) {
+    Tensor ids(Type{I32, {NamedRows(o)}});
+    int64_t id = step;
+    for (int32_t& one : ids.mutable_values<int32_t>())
+      one = static_cast<int32_t>(id % o.table_rows), id += 99;
+    absl::Status status;
+    const double took = Seconds([&] { status = session.Run({{"ids", ids}}).status(); });
+    MESHWORK_RETURN_IF_ERROR(status);
+    if (step > 0) seconds.push_back(took);
+    else before = session.traffic();
+  }
+  const auto steps = static_cast<double>(o.rounds);
+  const double rows = static_cast<double>(NamedRows(o) * kWidth) * 4;
+  const double pulled = static_cast<double>(session.traffic().pulled - before.pulled) / steps / rows;
+  const double pushed = static_cast<double>(session.traffic().pushed - before.pushed) / steps / rows;
+  fmt::print(
+      "table of {} rows, {} per step: {:.1f} ms; pulled {:.2f}, pushed {:.2f} times the bytes of these rows\n",
+      o.table_rows, NamedRows(o), 1e3 * Median(seconds), pulled, pushed);
+  json["table"] = {
+      {"rows", o.table_rows}, {"ms", 1e3 * Median(seconds)}, {"pulled", pulled}, {"pushed", pushed}};
   return absl::OkStatus();
 }
 
@@ -215,6 +278,7 @@ absl::Status Run(const Options& o) {
   }
   fmt::print("of the bare stream: pull {:.0f} %, push {:.0f} %\n", 100 * rates[1] / rates[0],
              100 * rates[3] / rates[2]);
+  if (o.table_rows > 0) MESHWORK_RETURN_IF_ERROR(TrainTable(o, servers.table_port, json));
   if (o.json.empty()) return absl::OkStatus();
   return WriteFileAtomically(o.json, json.dump(2) + "\n");
 }

@@ -24,7 +24,8 @@ absl::StatusOr<Options> ParseOptions(int argc, const char* const* argv) {
   FlagTable flags(
       "strategies",
       "Trains the MNIST MLP (784-700-500-10, ReLU, gradient descent at rate 0.1), and prints JSON.");
-  flags.Choice("strategy", "where it is trained", &o.strategy, {"mirrored", "multi_worker", "parameter_server"});
+  flags.Choice("strategy", "where it is trained", &o.strategy,
+               {"mirrored", "multi_worker", "parameter_server"});
   flags.Int("devices", "of each process", &o.devices, 1);
   flags.Int("steps", "of training", &o.steps, 1);
   flags.Text(
@@ -91,7 +92,8 @@ void AddModel(Graph& graph, const Data& data) {
 }
 
 // Of `step`, which returns a loss; prints the losses and the median of the times.
-absl::Status Time(int64_t steps, bool prints, const std::function<absl::StatusOr<double>(int64_t step)>& make_step) {
+absl::Status Time(int64_t steps, bool prints,
+                  const std::function<absl::StatusOr<double>(int64_t step)>& make_step) {
   std::vector<double> losses, ms;
   for (int64_t step = 0; step < steps; ++step) {
     const auto start = std::chrono::steady_clock::now();
@@ -115,11 +117,13 @@ absl::Status Train(const Options& o, const Strategy& strategy, const Data& data)
 
 // One worker at a time, so that the losses do not depend on who was first.
 absl::Status TrainByServers(const Options& o, const Data& data) {
-  MESHWORK_ASSIGN_OR_RETURN(const auto strategy,
-                            ParameterServerStrategy::Create({.cluster = o.join.cluster, .session = {.workers = 1}}));
+  MESHWORK_ASSIGN_OR_RETURN(const auto strategy, ParameterServerStrategy::Create(
+                                                     {.cluster = o.join.cluster, .session = {.workers = 1}}));
   Graph graph(Mesh::VirtualCpus("device=1").value());
   AddModel(graph, data);
-  const auto no_data = [&](const InputContext&) { return BatchesOf(data.Step(0), {.batch_size = data.batch()}); };
+  const auto no_data = [&](const InputContext&) {
+    return BatchesOf(data.Step(0), {.batch_size = data.batch()});
+  };
   return strategy.Run(graph, no_data, [&](ParameterServerTraining& training) {
     return Time(o.steps, /*prints=*/true, [&](int64_t step) -> absl::StatusOr<double> {
       MESHWORK_ASSIGN_OR_RETURN(const RemoteValue made, training.Step(data.Step(step)));

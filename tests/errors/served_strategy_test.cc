@@ -20,7 +20,8 @@ namespace {
 
 using Training = ParameterServerTraining;
 
-absl::StatusOr<ParameterServerStrategy> Of(const std::string& config, const ParameterServerOptions& options = {}) {
+absl::StatusOr<ParameterServerStrategy> Of(const std::string& config,
+                                           const ParameterServerOptions& options = {}) {
   return ParameterServerStrategy::Create(options, [&](const std::string& name) -> std::optional<std::string> {
     if (name == "TF_CONFIG") return config;
     return std::nullopt;
@@ -37,20 +38,25 @@ Graph Mean() {
   return g;
 }
 
-absl::StatusOr<Pipeline> Rows(int64_t rows) { return BatchesOf({{"x", Tensor::Zeros({F32, {rows, 3}})}}, {.batch_size = 2}); }
+absl::StatusOr<Pipeline> Rows(int64_t rows) {
+  return BatchesOf({{"x", Tensor::Zeros({F32, {rows, 3}})}}, {.batch_size = 2});
+}
 
 // What `body` gives in the chief of two workers and a server.
-absl::Status InChief(const ParameterServerStrategy::ChiefFunction& body, const ParameterServerOptions& options = {},
-                     int64_t rows = 4) {
+absl::Status InChief(const ParameterServerStrategy::ChiefFunction& body,
+                     const ParameterServerOptions& options = {}, int64_t rows = 4) {
   const Graph graph = Mean();
   return ServedCluster(2, 1, graph, options, [rows](const InputContext&) { return Rows(rows); }).Run(body);
 }
 
 TEST(ServedStrategyErrors, Clusters) {
-  const std::string cluster = R"({"chief": ["a:1"], "worker": ["b:2", "c:3"], "ps": ["d:4"], "evaluator": ["e:5"]})";
+  const std::string cluster =
+      R"({"chief": ["a:1"], "worker": ["b:2", "c:3"], "ps": ["d:4"], "evaluator": ["e:5"]})";
   const std::string chief = R"({"cluster": )" + cluster + R"(, "task": {"type": "chief", "index": 0}})";
-  const std::string evaluator = R"({"cluster": )" + cluster + R"(, "task": {"type": "evaluator", "index": 0}})";
-  const std::string workers = R"({"cluster": {"worker": ["b:2", "c:3"]}, "task": {"type": "worker", "index": 0}})";
+  const std::string evaluator =
+      R"({"cluster": )" + cluster + R"(, "task": {"type": "evaluator", "index": 0}})";
+  const std::string workers =
+      R"({"cluster": {"worker": ["b:2", "c:3"]}, "task": {"type": "worker", "index": 0}})";
   const Graph graph = Mean();
   const auto data = [](const InputContext&) { return Rows(4); };
   const auto body = [](Training&) { return absl::OkStatus(); };
@@ -86,17 +92,18 @@ absl::Status LoseServer() {
 
 TEST(ServedStrategyErrors, Trainings) {
   const Feeds feeds = {{"x", Tensor::Zeros({F32, {2, 3}})}};
-  ExpectErrors(
-      "served_trainings",
-      {
-          MISTAKE(InChief([](Training& t) { return t.Train(3).status(); }, {.gather = 2})),
-          MISTAKE(InChief([](Training& t) { return t.Fit({.epochs = 2}).status(); })),
-          MISTAKE(InChief([](Training& t) { return t.Step({}).status(); })),
-          MISTAKE(InChief([&](Training& t) { return t.Step({{"x", feeds.at("x")}, {"y", feeds.at("x")}}).status(); })),
-          MISTAKE(InChief([](Training& t) { return t.Save(); })),
-          MISTAKE(InChief([](Training& t) { return t.Train(2).status(); }, {}, /*rows=*/0)),
-          MISTAKE(LoseServer()),
-      });
+  ExpectErrors("served_trainings",
+               {
+                   MISTAKE(InChief([](Training& t) { return t.Train(3).status(); }, {.gather = 2})),
+                   MISTAKE(InChief([](Training& t) { return t.Fit({.epochs = 2}).status(); })),
+                   MISTAKE(InChief([](Training& t) { return t.Step({}).status(); })),
+                   MISTAKE(InChief([&](Training& t) {
+                     return t.Step({{"x", feeds.at("x")}, {"y", feeds.at("x")}}).status();
+                   })),
+                   MISTAKE(InChief([](Training& t) { return t.Save(); })),
+                   MISTAKE(InChief([](Training& t) { return t.Train(2).status(); }, {}, /*rows=*/0)),
+                   MISTAKE(LoseServer()),
+               });
 }
 #endif
 

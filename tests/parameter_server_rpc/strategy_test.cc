@@ -37,7 +37,8 @@ Pipeline Waves(const InputContext& worker) {
 class ParameterServerStrategyTest : public TempDirTest {
  protected:
   // Returns what the chief's `body` did.
-  static absl::Status RunCluster(int workers, int servers, const Graph& graph, const ParameterServerOptions& options,
+  static absl::Status RunCluster(int workers, int servers, const Graph& graph,
+                                 const ParameterServerOptions& options,
                                  const ParameterServerStrategy::ChiefFunction& body) {
     ServedCluster cluster(workers, servers, graph, options, Waves);
     std::vector<absl::Status> others;

@@ -26,11 +26,13 @@ class ServedCluster {
     options_.session.workers = 1;
     options_.rpc.token = "a token";
     if (options_.rpc.deadline == RpcOptions().deadline) options_.rpc.deadline = std::chrono::seconds(30);
-    for (int i = 0; i < 1 + workers + servers; ++i) addresses_.push_back(fmt::format("127.0.0.1:{}", FreePort()));
+    for (int i = 0; i < 1 + workers + servers; ++i)
+      addresses_.push_back(fmt::format("127.0.0.1:{}", FreePort()));
   }
 
   // Of tasks "chief:0", "worker:0", …, "ps:0", …: what the chief's Run returns, and the errors of the others.
-  absl::Status Run(const ParameterServerStrategy::ChiefFunction& body, std::vector<absl::Status>* of_others = nullptr) {
+  absl::Status Run(const ParameterServerStrategy::ChiefFunction& body,
+                   std::vector<absl::Status>* of_others = nullptr) {
     std::vector<std::string> tasks;
     for (int i = 0; i < workers_; ++i) tasks.push_back(fmt::format("worker:{}", i));
     for (int i = 0; i < servers_; ++i) tasks.push_back(fmt::format("ps:{}", i));
@@ -57,15 +59,19 @@ class ServedCluster {
   std::string Config(const std::string& task) const {
     const auto list = [&](int begin, int count) {
       std::vector<std::string> texts;
-      for (int i = begin; i < begin + count; ++i) texts.push_back('"' + addresses_[static_cast<size_t>(i)] + '"');
+      for (int i = begin; i < begin + count; ++i)
+        texts.push_back('"' + addresses_[static_cast<size_t>(i)] + '"');
       return fmt::format("[{}]", fmt::join(texts, ", "));
     };
     const size_t colon = task.find(':');
     return fmt::format(
-        R"({{"cluster": {{"chief": {}, "worker": {}, "ps": {}}}, "task": {{"type": "{}", "index": {}}}}})", list(0, 1),
-        list(1, workers_), list(1 + workers_, servers_), task.substr(0, colon), task.substr(colon + 1));
+        R"({{"cluster": {{"chief": {}, "worker": {}, "ps": {}}}, "task": {{"type": "{}", "index": {}}}}})",
+        list(0, 1), list(1, workers_), list(1 + workers_, servers_), task.substr(0, colon),
+        task.substr(colon + 1));
   }
-  const std::string& server_address(int index) const { return addresses_[static_cast<size_t>(1 + workers_ + index)]; }
+  const std::string& server_address(int index) const {
+    return addresses_[static_cast<size_t>(1 + workers_ + index)];
+  }
   const ParameterServerOptions& options() const { return options_; }
 
  private:

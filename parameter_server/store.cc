@@ -1,1 +1,0 @@
-#include "meshwork/parameter_server/store.h"
