@@ -158,7 +158,7 @@ absl::StatusOr<TrainingSplit> SplitTable(const Options& o) {
   Graph g(Mesh::VirtualCpus("device=1").value());
   const Value ids = g.Input("ids", I32, {NamedRows(o)});
   const Variable table = g.Var("table", UniformRandom({o.table_rows, kWidth}, -0.1, 0.1));
-  const Value loss = ReduceMean(Square(Gather(table, ids) - 1.0));
+  const Value loss = ReduceMean(Square(Gather(table, ids, 0) - 1.0));
   g.Output("loss", loss);
   Adagrad({.learning_rate = 0.1}).Minimize(loss);
   return SplitTraining(g);

@@ -1,8 +1,5 @@
 #include "meshwork/parameter_server/sequence_set.h"
 
-#include <algorithm>
-#include <iterator>
-
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
 #include "fmt/format.h"
@@ -26,15 +23,6 @@ std::vector<int64_t> SequenceSet::MissingThrough(int64_t last) const {
   for (int64_t number = through_ + 1; number <= last; ++number)
     if (!beyond_.contains(number)) missing.push_back(number);
   return missing;
-}
-
-void SequenceSet::Intersect(const SequenceSet& other) {
-  SequenceSet both;
-  both.through_ = std::min(through_, other.through_);
-  const int64_t last = std::max(through_, beyond_.empty() ? 0 : *beyond_.rbegin());
-  for (int64_t number = both.through_ + 1; number <= last; ++number)
-    if (Contains(number) && other.Contains(number)) both.Add(number);
-  *this = std::move(both);
 }
 
 std::string SequenceSet::ToString() const {

@@ -19,9 +19,10 @@ class SequenceSet {
   bool Contains(int64_t number) const { return number <= through_ || beyond_.contains(number); }
   // All of 1 to this one are in it.
   int64_t through() const { return through_; }
+  // The largest one; 0 if there is none.
+  int64_t last() const { return beyond_.empty() ? through_ : *beyond_.rbegin(); }
   // In order, of 1 to `last`, those that are not in it.
   std::vector<int64_t> MissingThrough(int64_t last) const;
-  void Intersect(const SequenceSet& other);
 
   // "57 60 62": 1 to 57, and 60 and 62. Law: Parse(s.ToString()) == s.
   std::string ToString() const;

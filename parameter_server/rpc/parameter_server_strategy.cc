@@ -206,7 +206,10 @@ absl::Status ParameterServerTraining::Begin(const Cluster& cluster, const Traini
       ClusterCoordinator::Create(cluster, {.rpc = options_.rpc, .deadline = options_.worker_deadline}));
   state_ = coordinator_->CreatePerWorker(kState);
   secured_.assign(stores_.size(), 0);
-  MESHWORK_ASSIGN_OR_RETURN(last_number_, StepsDone());
+  for (const auto& store : stores_) {
+    MESHWORK_ASSIGN_OR_RETURN(const SequenceSet taken, store->TakenFrom(kPusher));
+    last_number_ = std::max(last_number_, taken.last());
+  }
   return absl::OkStatus();
 }
 
