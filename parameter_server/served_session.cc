@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <functional>
+#include <optional>
 #include <random>
 #include <set>
 #include <thread>
@@ -14,9 +15,8 @@
 namespace meshwork {
 namespace {
 
-// A synchronous update is on its way to all servers; a server that stays behind waits for a worker that is lost.
-constexpr int kLooks = 100;
-constexpr std::chrono::milliseconds kLook(1);
+// A server that stays behind for longer waits for a worker that is lost.
+constexpr std::chrono::milliseconds kLook(1), kMostToWait(1000);
 
 // Calls f(s) for each store, in threads of their own: each may wait for a network, or for other workers.
 void ForEachStore(size_t num_stores, const std::function<void(size_t s)>& f) {
@@ -43,9 +43,7 @@ int64_t BytesOf(const std::vector<Tensor>& tensors) {
   return bytes;
 }
 
-bool IsOlderThanAllowed(const absl::Status& status) {
-  return status.code() == absl::StatusCode::kFailedPrecondition;
-}
+bool IsOlderThanAllowed(const absl::Status& status) { return absl::IsOutOfRange(status); }
 
 }  // namespace
 
@@ -58,7 +56,9 @@ ServedSession::ServedSession(const TrainingSplit& split, std::vector<std::shared
       stores_(std::move(stores)),
       session_(std::move(session)),
       ids_(std::move(ids)),
-      versions_(stores_.size(), 0) {
+      versions_(stores_.size(), 0),
+      lives_(stores_.size(), 0),
+      pushed_at_(stores_.size(), -1) {
   if (options_.pusher.empty()) options_.pusher = NewPusher();
   for (const Piece& piece : pieces_)
     if (piece.is_read) read_.push_back(piece);
@@ -99,10 +99,15 @@ absl::StatusOr<ServedSession::Rows> ServedSession::FindRows(bool is_training, Fe
     const std::string& name = ids_->graph().value(argument.value).name;
     const auto found = feeds.find(name);
     if (found != feeds.end()) of_ids[name] = found->second;
-    else if (!is_training) return rows;
   }
-  MESHWORK_ASSIGN_OR_RETURN(const StepResult ids, is_training ? ids_->Run(of_ids) : ids_->Evaluate(of_ids));
+  std::optional<StepResult> all;
+  if (is_training) {
+    MESHWORK_ASSIGN_OR_RETURN(all, ids_->Run(of_ids));
+  }
   for (const SparseTable& table : sparse_) {
+    const absl::StatusOr<StepResult> own = is_training ? *all : ids_->Evaluate(of_ids, table.ids);
+    if (!own.ok()) continue;  // an input of its ids is not fed
+    const StepResult& ids = *own;
     // As Gather does: an id that is out of range counts as the nearest.
     std::map<int64_t, int64_t> places;
     const auto row_of = [&](int64_t id) { return std::clamp<int64_t>(id, 0, table.rows - 1); };
@@ -151,31 +156,47 @@ absl::StatusOr<std::map<std::string, Tensor>> ServedSession::Pull(const std::vec
   };
   ForEachStore(stores_.size(), pull);
   MESHWORK_RETURN_IF_ERROR(FirstOf(statuses));
-  for (int look = 0; options_.synchronous && look < kLooks; ++look) {
-    int64_t newest = 0, oldest = pulled[0].version;
-    for (const Pulled& one : pulled)
-      newest = std::max(newest, one.version), oldest = std::min(oldest, one.version);
-    if (newest == oldest) break;
-    std::this_thread::sleep_for(kLook);
-    for (size_t s = 0; s < stores_.size(); ++s)
-      if (pulled[s].version < newest) pull(s);
-    MESHWORK_RETURN_IF_ERROR(FirstOf(statuses));
-  }
   std::map<std::string, std::vector<Tensor>> parts;
   std::vector<size_t> next(stores_.size(), 0);
   for (const Piece& piece : pieces) {
     const auto s = static_cast<size_t>(piece.server);
     const Tensor& value = pulled[s].values.at(next[s]++);
+    MESHWORK_RETURN_IF_ERROR(CheckPulled(piece, rows, value));
     parts[piece.variable].push_back(value);
   }
   for (size_t s = 0; s < stores_.size(); ++s) {
     versions_[s] = pulled[s].version;
+    if (std::exchange(lives_[s], pulled[s].life) != pulled[s].life) pushed_at_[s] = -1;
     traffic_.pulled += BytesOf(pulled[s].values);
   }
   std::map<std::string, Tensor> whole;
   for (const auto& [variable, tensors] : parts)
     whole[variable] = tensors.size() == 1 ? tensors[0] : Tensor::Concat(tensors, 0);
   return whole;
+}
+
+absl::Status ServedSession::CheckPulled(const Piece& piece, const Rows& rows, const Tensor& value) const {
+  Type type = piece.type;
+  const auto some = rows.find(piece.name);
+  if (some != rows.end() && some->second.valid()) type.shape[0] = some->second.num_elements();
+  if (value.type() == type) return absl::OkStatus();
+  return InvalidArgument("ServedSession: a store gave {} for \"{}\"; it must be {}, as the split says.",
+                         value.type().ToString(), piece.name, type.ToString());
+}
+
+absl::Status ServedSession::AwaitUpdate() {
+  const auto end = std::chrono::steady_clock::now() + kMostToWait;
+  while (true) {
+    bool is_there = true;
+    int64_t version = 0;
+    for (size_t s = 0; s < stores_.size(); ++s) {
+      MESHWORK_ASSIGN_OR_RETURN(const Pulled now, stores_[s]->Pull({}));
+      if (s == 0) version = now.version;
+      is_there &= now.version == version && (now.version > pushed_at_[s] || now.life != lives_[s]);
+    }
+    if (is_there || std::chrono::steady_clock::now() > end) return absl::OkStatus();
+    std::this_thread::sleep_for(kLook);
+  }
 }
 
 absl::Status ServedSession::PullRead(const Rows& rows) {
@@ -201,6 +222,7 @@ absl::Status ServedSession::Push(const std::map<std::string, Tensor>& outputs, c
     requests[s].pusher = id.pusher;
     requests[s].sequence = id.sequence;
     requests[s].version = versions_[s];
+    requests[s].life = lives_[s];
   }
   for (const PushedRows& pushed : pushed_) {
     const auto s = static_cast<size_t>(pushed.server);
@@ -235,9 +257,15 @@ absl::Status ServedSession::Push(const std::map<std::string, Tensor>& outputs, c
   num_applied_ += std::count(applied.begin(), applied.end(), 1);
   absl::Status too_old;
   for (size_t s = 0; s < stores_.size(); ++s) {
-    if (statuses[s].ok()) is_taken[s] = true;
-    else if (!IsOlderThanAllowed(statuses[s])) return statuses[s];
-    else too_old = statuses[s];
+    if (is_taken[s]) continue;
+    if (statuses[s].ok()) {
+      is_taken[s] = true;
+      pushed_at_[s] = versions_[s];
+    } else if (IsOlderThanAllowed(statuses[s])) {
+      too_old = statuses[s];
+    } else {
+      return statuses[s];
+    }
   }
   return too_old;
 }
@@ -252,6 +280,7 @@ absl::StatusOr<StepResult> ServedSession::Run(const Feeds& feeds, const PushId& 
   Feeds all = feeds;
   MESHWORK_ASSIGN_OR_RETURN(const Rows rows, FindRows(true, all));
   for (int64_t tried = 0;; ++tried) {
+    if (options_.synchronous) MESHWORK_RETURN_IF_ERROR(AwaitUpdate());
     MESHWORK_RETURN_IF_ERROR(PullRead(rows));
     MESHWORK_ASSIGN_OR_RETURN(const StepResult result, session_.Run(all));
     const absl::Status status = Push(result.outputs(), rows, id, is_taken);

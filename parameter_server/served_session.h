@@ -36,8 +36,9 @@ struct ServedSessionOptions {
   std::string pusher = {};
   // How often gradients that are too old are computed anew in one step, >= 0.
   int64_t retries = 10;
-  // For synchronous stores (ShardStoreOptions::gather): pulls again from servers that are behind the others, until all are at
-  // one version, so that no two steps of other workers meet in one of this.
+  // For synchronous stores (ShardStoreOptions::gather): before a step, waits until the last one's push is part of an update,
+  // and all stores are at one version. For a second at most: if a worker is lost, the others make the gradients that are
+  // missing.
   bool synchronous = false;
   SessionOptions session = {};  // of the worker's program; its seed is not used
 };
@@ -62,7 +63,7 @@ class ServedSession {
                                               const ServedSessionOptions& options = {});
 
   // One step; returns the outputs of the graph. `id`: of its push, where others may make the same step again, which counts once.
-  // Errors: those of Session::Run and of the stores; FailedPrecondition: the
+  // Errors: those of Session::Run and of the stores; OutOfRange: the
   // gradients were too old, `retries` times and once more. After an error of one store others may have applied the step.
   absl::StatusOr<StepResult> Run(const Feeds& feeds);
   absl::StatusOr<StepResult> Run(const Feeds& feeds, const PushId& id);
@@ -87,9 +88,12 @@ class ServedSession {
 
   // Pulls these pieces, or rows of them, and joins them: by variable.
   absl::StatusOr<std::map<std::string, Tensor>> Pull(const std::vector<Piece>& pieces, const Rows& rows);
+  absl::Status CheckPulled(const Piece& piece, const Rows& rows, const Tensor& value) const;
+  // See ServedSessionOptions::synchronous.
+  absl::Status AwaitUpdate();
   absl::Status PullRead(const Rows& rows);
   // Finds the rows that a batch names, and adds to the feeds the ids, numbered anew. `is_training`: else some of the inputs
-  // that give the ids may be missing, and nothing is done.
+  // that give the ids may be missing, and tables that need them are left out.
   absl::StatusOr<Rows> FindRows(bool is_training, Feeds& feeds);
   absl::Status Push(const std::map<std::string, Tensor>& outputs, const Rows& rows, const PushId& id,
                     std::vector<bool>& is_taken);
@@ -109,7 +113,8 @@ class ServedSession {
   Session session_;
   std::unique_ptr<Session> ids_;  // null: no table is sparse
   std::vector<SparseTable> sparse_;
-  std::vector<int64_t> versions_;
+  std::vector<int64_t> versions_, lives_;  // by store
+  std::vector<int64_t> pushed_at_;  // the version of the last push that was taken; -1: none in this life
   int64_t sequence_ = 0;
   int64_t num_applied_ = 0;
   ServedTraffic traffic_;

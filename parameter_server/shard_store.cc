@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <iterator>
+#include <random>
 #include <set>
 #include <tuple>
 #include <utility>
 
+#include "meshwork/base/exceptions.h"
 #include "meshwork/base/status.h"
 #include "meshwork/base/suggest.h"
 #include "meshwork/base/utf8.h"
@@ -48,7 +50,10 @@ std::vector<std::string> NamesOf(const std::map<std::string, T>& map) {
 }  // namespace
 
 ShardStore::ShardStore(const ShardStoreOptions& options, Session session)
-    : options_(options), session_(std::move(session)), state_(session_.State()) {}
+    : options_(options),
+      session_(std::move(session)),
+      state_(session_.State()),
+      life_(1 + static_cast<int64_t>(std::random_device()())) {}
 
 absl::StatusOr<std::unique_ptr<ShardStore>> ShardStore::Create(const TrainingSplit& split,
                                                                const ShardStoreOptions& options) {
@@ -126,8 +131,12 @@ absl::StatusOr<Tensor> ShardStore::Read(const PieceRows& at) const {
 
 absl::StatusOr<Pulled> ShardStore::Pull(const PullRequest& request) {
   const std::lock_guard lock(mutex_);
-  Pulled pulled{.version = version_};
+  Pulled pulled{.version = version_, .life = life_};
+  std::set<std::string> seen;
   for (const PieceRows& at : request.pieces) {
+    if (!seen.insert(at.piece).second)
+      return InvalidArgument("ShardStore {}: a pull names \"{}\" twice; name each piece once.",
+                             options_.server, at.piece);
     MESHWORK_ASSIGN_OR_RETURN(Tensor value, Read(at));
     pulled.values.push_back(std::move(value));
   }
@@ -176,40 +185,42 @@ absl::StatusOr<ShardStore::Update> ShardStore::Check(const PushRequest& request)
   return update;
 }
 
-absl::Status ShardStore::CheckVersion(int64_t version) const {
-  if (version < 0 || version > version_)
-    return absl::FailedPreconditionError(fmt::format(
-        "ShardStore {}: the gradients are of version {}, and the store is at {}, as one is that goes on from a checkpoint; "
-        "pull, and compute them anew.",
-        options_.server, version, version_));
-  if (options_.gather > 0 || version_ - version <= options_.max_staleness.value_or(version_))
-    return absl::OkStatus();
-  return absl::FailedPreconditionError(fmt::format(
-      "ShardStore {}: the gradients are of version {}, and the store is at {}, more than max_staleness={} updates later; "
-      "pull, and compute them anew.",
-      options_.server, version, version_, *options_.max_staleness));
+absl::Status ShardStore::CheckVersion(const PushRequest& request) const {
+  const auto too_old = [&](std::string why) {
+    return absl::OutOfRangeError(fmt::format(
+        "ShardStore {}: the gradients are of version {}, and the store is at {}, {}; pull, and compute them anew.",
+        options_.server, request.version, version_, why));
+  };
+  if (request.version < 0 || request.version > version_ || (request.life != 0 && request.life != life_))
+    return too_old("in another life, as one that goes on from a checkpoint");
+  if (options_.gather > 0)
+    return request.version == version_ ? absl::OkStatus()
+                                       : too_old("which has enough gradients without them");
+  if (version_ - request.version <= options_.max_staleness.value_or(version_)) return absl::OkStatus();
+  return too_old(fmt::format("more than max_staleness={} updates later", *options_.max_staleness));
 }
 
 absl::StatusOr<Pushed> ShardStore::Push(const PushRequest& request) {
   MESHWORK_ASSIGN_OR_RETURN(const Update update, Check(request));
-  std::unique_lock lock(mutex_);
-  if (is_stopped_) return Stopped();
-  const auto taken = taken_.find(request.pusher);
-  if (taken != taken_.end() && taken->second.Contains(request.sequence)) return Pushed{version_, false};
-  MESHWORK_RETURN_IF_ERROR(CheckVersion(request.version));
-  if (options_.gather > 0) return Gather(request, lock);
-  MESHWORK_RETURN_IF_ERROR(Apply(update, {&request}));
+  const std::lock_guard lock(mutex_);
+  if (is_stopped_) return absl::AbortedError(fmt::format("ShardStore {}: it was stopped.", options_.server));
+  if (TakenLocked(request.pusher).Contains(request.sequence)) return Pushed{version_, false};
+  MESHWORK_RETURN_IF_ERROR(CheckVersion(request));
+  MESHWORK_RETURN_IF_ERROR(options_.gather > 0 ? Gather(request) : Apply(update, {&request}));
   return Pushed{version_, true};
+}
+
+SequenceSet ShardStore::TakenLocked(const std::string& pusher) const {
+  const auto found = taken_.find(pusher);
+  SequenceSet taken = found == taken_.end() ? SequenceSet() : found->second;
+  for (const PushRequest& other : gathered_)
+    if (other.pusher == pusher) taken.Add(other.sequence);
+  return taken;
 }
 
 absl::StatusOr<SequenceSet> ShardStore::TakenFrom(const std::string& pusher) {
   const std::lock_guard lock(mutex_);
-  const auto found = taken_.find(pusher);
-  return found == taken_.end() ? SequenceSet() : found->second;
-}
-
-absl::Status ShardStore::Stopped() const {
-  return absl::AbortedError(fmt::format("ShardStore {}: it was stopped.", options_.server));
+  return TakenLocked(pusher);
 }
 
 absl::Status ShardStore::Apply(const Update& update, const std::vector<const PushRequest*>& of) {
@@ -232,44 +243,42 @@ absl::Status ShardStore::Apply(const Update& update, const std::vector<const Pus
   return absl::OkStatus();
 }
 
-absl::StatusOr<Pushed> ShardStore::Gather(const PushRequest& request, std::unique_lock<std::mutex>& lock) {
-  if (request.version < version_) return Pushed{version_, false};
-  // One that comes again while it waits, waits with itself.
-  const auto found = std::find_if(waiting_.begin(), waiting_.end(), [&](const auto& other) {
-    return other->request.pusher == request.pusher && other->request.sequence == request.sequence;
-  });
-  const std::shared_ptr<Waiting> mine =
-      found != waiting_.end() ? *found : waiting_.emplace_back(std::make_shared<Waiting>(Waiting{request}));
-  if (std::ssize(waiting_) == options_.gather) ApplyGathered();
-  changed_.wait(lock, [&] { return mine->version >= 0 || !mine->status.ok() || is_stopped_; });
-  MESHWORK_RETURN_IF_ERROR(mine->status);
-  if (mine->version < 0) return Stopped();
-  return Pushed{mine->version, true};
+absl::Status ShardStore::Gather(const PushRequest& request) {
+  PushRequest copy = request;
+  for (PieceGradient& given : copy.gradients) {
+    const Tensor& gradient = given.gradient;
+    Tensor own(gradient.type());
+    std::copy_n(static_cast<const std::byte*>(gradient.raw()), gradient.bytes(),
+                static_cast<std::byte*>(own.raw()));
+    given.gradient = std::move(own);
+  }
+  gathered_.push_back(std::move(copy));
+  if (std::ssize(gathered_) < options_.gather) return absl::OkStatus();
+  absl::Status status;
+  try {
+    status = ApplyGathered();
+  } catch (...) {
+    status = CaughtStatus(fmt::format("ShardStore {}", options_.server), "there is not enough memory");
+  }
+  gathered_.clear();
+  return status;
 }
 
-void ShardStore::ApplyGathered() {
+absl::Status ShardStore::ApplyGathered() {
   // In an order that does not depend on who came first, so that sums are rounded alike.
-  std::sort(waiting_.begin(), waiting_.end(), [](const auto& a, const auto& b) {
-    return std::tie(a->request.pusher, a->request.sequence) <
-           std::tie(b->request.pusher, b->request.sequence);
+  std::sort(gathered_.begin(), gathered_.end(), [](const PushRequest& a, const PushRequest& b) {
+    return std::tie(a.pusher, a.sequence) < std::tie(b.pusher, b.sequence);
   });
   std::vector<const PushRequest*> requests;
-  for (const auto& waiting : waiting_) requests.push_back(&waiting->request);
-  const absl::StatusOr<Update> update = Check({"mean", 1, version_, MeanOfPushes(requests)});
-  const absl::Status status = update.ok() ? Apply(*update, requests) : update.status();
-  for (const auto& waiting : waiting_) {
-    waiting->status = status;
-    if (status.ok()) waiting->version = version_;
-  }
-  waiting_.clear();
-  changed_.notify_all();
+  for (const PushRequest& request : gathered_) requests.push_back(&request);
+  MESHWORK_ASSIGN_OR_RETURN(const Update update,
+                            Check({.pusher = "mean", .sequence = 1, .gradients = MeanOfPushes(requests)}));
+  return Apply(update, requests);
 }
 
 void ShardStore::Stop() {
   const std::lock_guard lock(mutex_);
   is_stopped_ = true;
-  waiting_.clear();
-  changed_.notify_all();
 }
 
 }  // namespace meshwork

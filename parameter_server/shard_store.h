@@ -8,18 +8,18 @@
 // max_staleness bounds how many updates may lie between: a push that is older is refused, and its worker computes anew.
 //
 // *Synchronous* (gather = n): the first n pushes that were computed at the current version are averaged and applied as one
-// update, so that all workers compute at the same values. Push waits until then. With more than n workers the slowest are
-// not waited for (backup workers; Chen et al., "Revisiting Distributed Synchronous SGD", arXiv 1604.00981): their pushes come
-// too late for the version and change nothing. Values are averaged; bools are joined by "and"; an update that is given whole
-// numbers is refused.
+// update, so that all gradients of an update are of the same values. A push is copied and does not wait; a worker does, before
+// its next step (ServedSessionOptions::synchronous). With more than n workers the slowest are not waited for (backup workers;
+// Chen et al., "Revisiting Distributed Synchronous SGD", arXiv 1604.00981): their pushes come too late for the version, are
+// refused, and are computed anew. Values are averaged; bools are joined by "and"; an update that is given whole numbers is
+// refused.
 //
-// A push that was taken before, which a worker repeats because the answer was lost, changes nothing: of each pusher the last
-// sequence is kept, and saved with the values.
+// A push that was taken before, which a worker repeats because the answer was lost, changes nothing: the sequences of each
+// pusher are kept, and saved with the values. What was gathered and not applied is not saved.
 //
 // Thread-safe. A pull copies the values while no update is made, so all are of one version.
 #pragma once
 
-#include <condition_variable>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -62,7 +62,7 @@ class ShardStore : public ParameterStore {
   // Takes what TrainingSplit::pushed lists for this server, each once, in any order; of sparse tables some rows, which may be
   // none. Errors: those of ParameterStore::Push;
   // something is missing, comes twice or is not pushed here; a pusher without name, or one that is no UTF-8; a sequence below
-  // 1; FailedPrecondition, besides: the version is one that the store does not have, because it goes on from a checkpoint.
+  // 1; OutOfRange, besides: the version is one of another life of the store.
   absl::StatusOr<Pushed> Push(const PushRequest& request) override;
   absl::StatusOr<SequenceSet> TakenFrom(const std::string& pusher) override;
   // Errors: those of CheckpointWriter.
@@ -72,13 +72,6 @@ class ShardStore : public ParameterStore {
   int64_t version() const;
 
  private:
-  // Pushes that wait for others to make an update.
-  struct Waiting {
-    PushRequest request;
-    int64_t version = -1;  // what the update that it is part of made; -1: it is not made yet
-    absl::Status status;
-  };
-
   // What is pushed, ready to be applied.
   struct Update {
     Feeds feeds;                      // whole values, by their names as inputs
@@ -95,12 +88,13 @@ class ShardStore : public ParameterStore {
   absl::StatusOr<Tensor> Read(const PieceRows& at) const;
   absl::StatusOr<Update> Check(const PushRequest& request) const;
   absl::Status CheckPushed(const PieceGradient& given, const PushedRows& pushed) const;
-  absl::Status CheckVersion(int64_t version) const;
+  absl::Status CheckVersion(const PushRequest& request) const;
   // Applies one update, of one push or of several. REQUIRES: the lock is held.
   absl::Status Apply(const Update& update, const std::vector<const PushRequest*>& of);
-  absl::StatusOr<Pushed> Gather(const PushRequest& request, std::unique_lock<std::mutex>& lock);
-  void ApplyGathered();
-  absl::Status Stopped() const;
+  absl::Status Gather(const PushRequest& request);
+  absl::Status ApplyGathered();
+  // With those that are gathered.
+  SequenceSet TakenLocked(const std::string& pusher) const;
 
   const ShardStoreOptions options_;
   int64_t num_servers_ = 1;
@@ -109,13 +103,13 @@ class ShardStore : public ParameterStore {
   std::set<std::string> inputs_;              // of the program that updates
 
   mutable std::mutex mutex_;
-  std::condition_variable changed_;
   Session session_;
   std::map<std::string, DTensor> state_;          // the session's variables
   std::map<std::string, RowUpdate> row_updates_;  // by sparse table
+  const int64_t life_;                            // random
   int64_t version_ = 0;
   std::map<std::string, SequenceSet> taken_;  // that were applied, by pusher
-  std::vector<std::shared_ptr<Waiting>> waiting_;
+  std::vector<PushRequest> gathered_;         // that will be, with others
   bool is_stopped_ = false;
 
   std::mutex saving_;  // taken before mutex_

@@ -34,6 +34,7 @@ struct PullRequest {
 };
 struct Pulled {
   int64_t version = 0;         // that all values are of
+  int64_t life = 0;            // of the store: one that goes on from a checkpoint counts some versions again
   std::vector<Tensor> values;  // as asked for: the piece's shape, with dim 0 = k where rows were asked for
 };
 
@@ -42,15 +43,15 @@ struct PieceGradient {
   Tensor gradient;  // of the shape that Pull gives; rows that are not named have none
 };
 struct PushRequest {
-  std::string pusher;    // one process and its life: a worker that was started again is another pusher
-  int64_t sequence = 0;  // 1, 2, …: of this pusher's pushes. A push that comes again has the same
-  int64_t version = 0;   // that the gradients were computed at
+  // Who counts: one process and its life, or whoever has several workers make steps with numbers.
+  std::string pusher;
+  int64_t sequence = 0;           // 1, 2, …: of this pusher's pushes. A push that comes again has the same
+  int64_t version = 0, life = 0;  // that the gradients were computed at, as Pulled says; life 0: any
   std::vector<PieceGradient> gradients;
 };
 struct Pushed {
   int64_t version = 0;
-  // False: this push was applied before, and nothing changed now; or the update has enough gradients without it (backup
-  // workers).
+  // False: this push was taken before, and nothing changed now.
   bool applied = true;
 };
 
@@ -61,14 +62,14 @@ class ParameterStore {
   // Errors: there is no such piece (with the nearest name); rows out of range, or twice, with the number.
   virtual absl::StatusOr<Pulled> Pull(const PullRequest& request) = 0;
   // Applies one update, all or nothing. Errors, which change nothing: those of Pull; a gradient of another type or shape;
-  // FailedPrecondition: the gradients are older than the store allows, and are to be computed anew; Aborted: Stop was called.
+  // OutOfRange: the gradients are older than the store allows, and are to be computed anew; Aborted: Stop was called.
   virtual absl::StatusOr<Pushed> Push(const PushRequest& request) = 0;
-  // Which pushes of a pusher were applied. None of one that is not known.
+  // Which pushes of a pusher were taken. None of one that is not known.
   virtual absl::StatusOr<SequenceSet> TakenFrom(const std::string& pusher) = 0;
   // Writes a checkpoint of all pieces, their optimizers' state, the version, and which pushes were applied, into
   // the folder, and returns its version. A store that is made with the folder goes on from the newest.
   virtual absl::StatusOr<int64_t> Save(const std::string& folder) = 0;
-  // Those who wait in Push, and all who call it later, fail.
+  // All later pushes fail.
   virtual void Stop() = 0;
 };
 

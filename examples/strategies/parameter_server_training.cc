@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <string>
 
+#include "fmt/ranges.h"
 #include "meshwork.h"
 #include "meshwork/base/flags.h"
 
@@ -90,10 +91,9 @@ absl::Status Main(const Flags& flags) {
             .status());
     MESHWORK_ASSIGN_OR_RETURN(mw::Session* const trained, training.Snapshot());
     MESHWORK_ASSIGN_OR_RETURN(const mw::Metrics result, mw::EvaluateOn(*trained, test));
-    // Adam counts the updates that the servers have made.
-    MESHWORK_ASSIGN_OR_RETURN(const mw::Tensor updates, trained->Get("adam/step"));
-    fmt::print("{} steps, {} updates, test loss {:.6g}, accuracy {:.4f}\n", training.StepsDone().value(),
-               updates.Scalar().value(), result.at("loss"), result.at("accuracy"));
+    MESHWORK_ASSIGN_OR_RETURN(const std::vector<int64_t> updates, training.Updates());
+    fmt::print("{} steps, updates {}, test loss {:.6g}, accuracy {:.4f}\n", training.StepsDone().value(),
+               fmt::join(updates, " "), result.at("loss"), result.at("accuracy"));
     return absl::OkStatus();
   });
 }

@@ -9,8 +9,10 @@ namespace meshwork {
 
 absl::Status ClosureQueue::Put(Closure closure) {
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [&] { return has_ended_ || !error_.ok() || std::ssize(waiting_) < max_waiting_; });
-  if (!error_.ok()) return TakeErrorLocked(lock);
+  const auto may_go_on = [&] { return has_ended_ || !error_.ok() || std::ssize(waiting_) < max_waiting_; };
+  for (changed_.wait(lock, may_go_on); !error_.ok(); changed_.wait(lock, may_go_on))
+    // Another thread may take the error while this one waits for it.
+    if (absl::Status error = TakeErrorLocked(lock); !error.ok()) return error;
   if (has_ended_) return absl::CancelledError("ClusterCoordinator: it has ended.");
   waiting_.push_back(std::move(closure));
   changed_.notify_all();

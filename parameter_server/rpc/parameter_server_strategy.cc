@@ -1,13 +1,13 @@
 #include "meshwork/parameter_server/rpc/parameter_server_strategy.h"
 
 #include <algorithm>
+#include <limits>
 #include <mutex>
 #include <set>
 #include <string>
 #include <utility>
 
 #include "fmt/ranges.h"
-#include "meshwork/base/first_failure.h"
 #include "meshwork/base/status.h"
 #include "meshwork/ir/program.h"
 #include "meshwork/parameter_server/rpc/run_task.h"
@@ -24,10 +24,15 @@ namespace {
 constexpr char kPusher[] = "step";
 constexpr char kState[] = "meshwork/worker", kStep[] = "meshwork/step";
 
-JobFacts FactsOf(const Graph& graph, const TrainingSplit& split) {
+JobFacts FactsOf(const Graph& graph, const TrainingSplit& split, const ParameterServerOptions& options) {
   std::string pieces;
   for (const Piece& piece : split.pieces) pieces += fmt::format("{} on {}; ", piece.name, piece.server);
-  return {{"program", Fingerprint(graph)}, {"pieces", std::move(pieces)}};
+  return {{"program", Fingerprint(graph)},
+          {"pieces", std::move(pieces)},
+          {"seed", fmt::format("{}", options.session.seed)},
+          {"gather", fmt::format("{}", options.gather)},
+          {"max_staleness",
+           options.max_staleness.has_value() ? fmt::format("{}", *options.max_staleness) : "any"}};
 }
 
 absl::StatusOr<std::vector<std::shared_ptr<ParameterStore>>> ConnectStores(const Cluster& cluster,
@@ -58,11 +63,10 @@ std::vector<std::string> NamesOfInputs(const Graph& graph) {
 
 // What a worker keeps from step to step.
 struct WorkerState {
-  WorkerState(std::vector<std::shared_ptr<ParameterStore>> of, ServedSession session, const Pipeline& data)
-      : stores(std::move(of)), served(std::move(session)), batches(data.Repeat().Begin()) {}
+  WorkerState(ServedSession session, const Pipeline& data)
+      : served(std::move(session)), batches(data.Repeat().Begin()) {}
 
   std::mutex mutex;  // a chief that was started again may ask while the last one's step still runs
-  std::vector<std::shared_ptr<ParameterStore>> stores;
   ServedSession served;
   PipelineIterator batches;
 };
@@ -73,40 +77,26 @@ absl::StatusOr<Feeds> NextFeeds(WorkerState& state) {
   return Feeds(batch->columns().begin(), batch->columns().end());
 }
 
-absl::StatusOr<bool> IsTakenByAll(const std::vector<std::shared_ptr<ParameterStore>>& stores,
-                                  const PushId& id) {
-  for (const auto& store : stores) {
-    MESHWORK_ASSIGN_OR_RETURN(const SequenceSet taken, store->TakenFrom(id.pusher));
-    if (!taken.Contains(id.sequence)) return false;
-  }
-  return true;
-}
-
 // Arguments: the number of the step; then nothing, or a tensor for each input. Results: how many examples it had, and the
 // outputs.
 absl::StatusOr<std::vector<Tensor>> MakeStep(const Graph& graph, WorkerState& state,
                                              const std::vector<Tensor>& arguments) {
+  const std::vector<std::string> names = NamesOfInputs(graph);
+  const bool is_fed = arguments.size() == 1 + names.size();
+  if (!is_fed && arguments.size() != 1) return absl::InternalError("the chief has another program");
   const std::lock_guard lock(state.mutex);
   Feeds feeds;
-  if (arguments.size() == 1) {
-    MESHWORK_ASSIGN_OR_RETURN(feeds, NextFeeds(state));
-  } else {
-    const std::vector<std::string> names = NamesOfInputs(graph);
+  if (is_fed) {
     for (size_t i = 0; i < names.size(); ++i) feeds[names[i]] = arguments[i + 1];
+  } else {
+    MESHWORK_ASSIGN_OR_RETURN(feeds, NextFeeds(state));
   }
   MESHWORK_ASSIGN_OR_RETURN(const double number, arguments[0].Scalar());
-  const PushId id = {kPusher, static_cast<int64_t>(number)};
-  absl::StatusOr<StepResult> result = state.served.Run(feeds, id);
-  // Servers that wait for a number of gradients leave out those that come too late: the step is made at the new values.
-  while (result.ok() && state.served.num_applied() < static_cast<int64_t>(state.stores.size())) {
-    MESHWORK_ASSIGN_OR_RETURN(const bool is_taken, IsTakenByAll(state.stores, id));
-    if (is_taken) break;
-    result = state.served.Run(feeds, id);
-  }
-  MESHWORK_RETURN_IF_ERROR(result.status());
+  MESHWORK_ASSIGN_OR_RETURN(const StepResult result,
+                            state.served.Run(feeds, {kPusher, static_cast<int64_t>(number)}));
   std::vector<Tensor> results = {Tensor::Full({I64, {}}, static_cast<double>(ExamplesIn(graph, feeds)))};
   for (const std::string& name : NamesOfOutputs(graph)) {
-    MESHWORK_ASSIGN_OR_RETURN(results.emplace_back(), result->Get(name));
+    MESHWORK_ASSIGN_OR_RETURN(results.emplace_back(), result.Get(name));
   }
   return results;
 }
@@ -150,18 +140,19 @@ absl::Status ParameterServerStrategy::Run(const Graph& graph, const DataFunction
   MESHWORK_ASSIGN_OR_RETURN(
       const TrainingSplit split,
       SplitTraining(graph, {.num_servers = cluster_.count(Role::kPs), .partitioner = options_.partitioner}));
-  const JobFacts facts = FactsOf(graph, split);
+  const JobFacts facts = FactsOf(graph, split, options_);
 
   const auto make_worker = [&](WorkerPlace place) -> absl::StatusOr<std::shared_ptr<WorkerState>> {
     MESHWORK_ASSIGN_OR_RETURN(auto stores, ConnectStores(cluster_, options_.rpc, facts));
-    MESHWORK_ASSIGN_OR_RETURN(
-        ServedSession session,
-        ServedSession::Create(split, stores,
-                              {.synchronous = options_.gather > 0, .session = options_.session}));
+    MESHWORK_ASSIGN_OR_RETURN(ServedSession session,
+                              ServedSession::Create(split, std::move(stores),
+                                                    {.retries = std::numeric_limits<int64_t>::max(),
+                                                     .synchronous = options_.gather > 0,
+                                                     .session = options_.session}));
     MESHWORK_ASSIGN_OR_RETURN(const Pipeline batches, data({.input_pipeline_id = place.index,
                                                             .num_input_pipelines = place.count,
                                                             .num_replicas_in_sync = place.count}));
-    return std::make_shared<WorkerState>(std::move(stores), std::move(session), batches);
+    return std::make_shared<WorkerState>(std::move(session), batches);
   };
   MESHWORK_RETURN_IF_ERROR(closures.RegisterResource<WorkerState>(kState, make_worker));
   MESHWORK_RETURN_IF_ERROR(closures.Register(
@@ -199,7 +190,7 @@ absl::Status ParameterServerStrategy::Run(const Graph& graph, const DataFunction
 // ---- The chief.
 
 absl::Status ParameterServerTraining::Begin(const Cluster& cluster, const TrainingSplit& split) {
-  MESHWORK_ASSIGN_OR_RETURN(stores_, ConnectStores(cluster, options_.rpc, FactsOf(graph_, split)));
+  MESHWORK_ASSIGN_OR_RETURN(stores_, ConnectStores(cluster, options_.rpc, FactsOf(graph_, split, options_)));
   MESHWORK_ASSIGN_OR_RETURN(served_, ServedSession::Create(split, stores_, {.session = options_.session}));
   MESHWORK_ASSIGN_OR_RETURN(
       coordinator_,
@@ -222,16 +213,32 @@ absl::StatusOr<int64_t> ParameterServerTraining::StepsDone() {
   return done;
 }
 
+absl::StatusOr<std::vector<int64_t>> ParameterServerTraining::Updates() {
+  std::vector<int64_t> updates;
+  for (const auto& store : stores_) {
+    MESHWORK_ASSIGN_OR_RETURN(const Pulled pulled, store->Pull({}));
+    updates.push_back(pulled.version);
+  }
+  return updates;
+}
+
+absl::Status ParameterServerTraining::LostError(size_t server) const {
+  return absl::DataLossError(fmt::format(
+      "ParameterServerTraining: parameter server {} was started again, and has lost steps that it had applied{}.",
+      server,
+      options_.folder.empty()
+          ? std::string("; give ParameterServerOptions::folder, so that servers keep checkpoints")
+          : fmt::format(
+                ": its newest checkpoint in \"{}\" has fewer than {}; start the training again, with a folder "
+                "that servers find again",
+                options_.folder, secured_[server])));
+}
+
 absl::StatusOr<std::vector<int64_t>> ParameterServerTraining::Missing(int64_t steps) {
   std::set<int64_t> missing;
   for (size_t i = 0; i < stores_.size(); ++i) {
     MESHWORK_ASSIGN_OR_RETURN(const SequenceSet taken, stores_[i]->TakenFrom(kPusher));
-    if (taken.through() < secured_[i])
-      return absl::DataLossError(fmt::format(
-          "ParameterServerTraining: parameter server {} had applied steps 1 to {}, and now has those to {}: it was started "
-          "again, and its checkpoints in \"{}\" do not reach as far. Start the training again, with a folder that servers "
-          "find again.",
-          i, secured_[i], taken.through(), options_.folder));
+    if (taken.through() < secured_[i]) return LostError(i);
     // Without checkpoints nothing may be lost.
     if (options_.folder.empty()) secured_[i] = taken.through();
     for (const int64_t number : taken.MissingThrough(steps)) missing.insert(number);
@@ -269,13 +276,19 @@ absl::StatusOr<Metrics> ParameterServerTraining::Train(int64_t steps) {
   const int64_t save_every = (options_.save_every + gather - 1) / gather * gather;
   OutputMeans means(graph_);
   while (true) {
-    MESHWORK_ASSIGN_OR_RETURN(std::vector<int64_t> missing, Missing(steps));
-    if (missing.empty()) return means.Values();
-    const int64_t end = std::min(steps, (missing.front() - 1) / save_every * save_every + save_every);
-    while (missing.back() > end) missing.pop_back();
+    MESHWORK_ASSIGN_OR_RETURN(const int64_t done, StepsDone());
+    const int64_t end = std::min(steps, done / save_every * save_every + save_every);
+    MESHWORK_ASSIGN_OR_RETURN(const std::vector<int64_t> missing, Missing(end));
+    if (missing.empty() && end >= steps) return means.Values();
     MESHWORK_RETURN_IF_ERROR(MakeSteps(missing, means));
-    MESHWORK_ASSIGN_OR_RETURN(const std::vector<int64_t> still_missing, Missing(end));
-    if (still_missing.empty() && !options_.folder.empty()) MESHWORK_RETURN_IF_ERROR(Save());
+    MESHWORK_ASSIGN_OR_RETURN(const std::vector<int64_t> lost, Missing(end));
+    if (!lost.empty() && options_.folder.empty()) {
+      for (size_t i = 0; i < stores_.size(); ++i) {
+        MESHWORK_ASSIGN_OR_RETURN(const SequenceSet taken, stores_[i]->TakenFrom(kPusher));
+        if (taken.through() < end) return LostError(i);
+      }
+    }
+    if (lost.empty() && !options_.folder.empty()) MESHWORK_RETURN_IF_ERROR(Save());
   }
 }
 
@@ -347,13 +360,14 @@ absl::Status ParameterServerTraining::Save() {
     return InvalidArgument(
         "ParameterServerTraining::Save: there is no folder; give ParameterServerOptions::folder.");
   for (size_t i = 0; i < stores_.size(); ++i) {
+    const auto end = std::chrono::steady_clock::now() + options_.rpc.deadline;
     absl::Status saved;
     do {
       // Waits for a server that was lost as it saved.
       MESHWORK_ASSIGN_OR_RETURN(const SequenceSet taken, stores_[i]->TakenFrom(kPusher));
       saved = stores_[i]->Save(options_.folder).status();
       if (saved.ok()) secured_[i] = std::max(secured_[i], taken.through());
-    } while (absl::IsUnavailable(saved));
+    } while (absl::IsUnavailable(saved) && std::chrono::steady_clock::now() < end);
     MESHWORK_RETURN_IF_ERROR(saved);
   }
   return absl::OkStatus();

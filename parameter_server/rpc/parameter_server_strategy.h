@@ -87,6 +87,8 @@ class ParameterServerTraining {
  public:
   // Steps that all servers have applied without a gap: 1 to this one.
   absl::StatusOr<int64_t> StepsDone();
+  // How many updates each server has made: as many as it has applied steps, or one for each `gather` of them.
+  absl::StatusOr<std::vector<int64_t>> Updates();
   // Has workers make steps until 1 to `steps` are applied by all servers; those that are, are not made. Saves after each
   // save_every-th. Returns the means of the scalar outputs over the steps that were made. Errors: one of a step, such as
   // its data's; a server or all workers are away for longer than their deadline; a server has lost steps that no checkpoint
@@ -95,7 +97,9 @@ class ParameterServerTraining {
   // Train, epoch by epoch; what was applied before counts. An epoch in which no step was left to be made is not in the
   // history. Errors, besides: an option is out of range; those of EvaluateOn.
   absl::StatusOr<History> Fit(const ParameterServerFitOptions& options);
-  // One step, on these feeds: some worker will make it. Fetch gives the outputs, by their names in alphabetical order.
+  // One step, on these feeds: some worker will make it. Fetch gives how many examples it had, i64[], and then the outputs, by
+  // their names in alphabetical order. If a server loses it, nobody has the feeds any more: the next Train makes another step
+  // of this number.
   absl::StatusOr<RemoteValue> Step(const Feeds& feeds);
 
   // A session of the whole program, with the variables as the servers have them now: to be evaluated (EvaluateOn), to predict,
@@ -114,6 +118,7 @@ class ParameterServerTraining {
       : graph_(graph), options_(options) {}
 
   absl::Status Begin(const Cluster& cluster, const TrainingSplit& split);
+  absl::Status LostError(size_t server) const;
   // The numbers of 1 to `steps` that a server has not applied.
   absl::StatusOr<std::vector<int64_t>> Missing(int64_t steps);
   absl::Status MakeSteps(const std::vector<int64_t>& numbers, OutputMeans& means);
@@ -146,8 +151,8 @@ class ParameterServerStrategy {
   bool is_evaluator() const { return cluster_.task().role == Role::kEvaluator; }
 
   // In a parameter server: keeps its pieces. In a worker: makes steps, of `data`, and runs closures. Both until the chief ends, or
-  // a signal comes (RunTask). In the chief: calls `body`, and then ends the others, whatever it returns. The graph, and what
-  // the options say of pieces, must be the same in all processes. Errors: those of SplitTraining, ShardStore::Create, `body`
+  // a signal comes (RunTask). In the chief: calls `body`, and then ends the others, whatever it returns. The graph and the
+  // options must be the same in all processes. Errors: those of SplitTraining, ShardStore::Create, `body`
   // and RunTask; the processes' programs differ; an evaluator, which has no part in it (EvaluateCheckpoints).
   absl::Status Run(const Graph& graph, const DataFunction& data, const ChiefFunction& body,
                    ClosureRegistry closures = {}) const;

@@ -2,7 +2,9 @@
 
 #include <chrono>
 #include <string>
+#include <thread>
 #include <utility>
+#include <vector>
 
 #include "meshwork/base/status.h"
 #include "meshwork/parameter_server/rpc/client.h"
@@ -14,6 +16,7 @@ namespace meshwork {
 namespace {
 
 constexpr std::chrono::milliseconds kLookForSignals{50};
+constexpr std::chrono::seconds kForThoseAway{2};
 
 template <typename Server>
 void ServeUntilAsked(Server& server) {
@@ -50,19 +53,28 @@ absl::StatusOr<bool> RunTask(const Cluster& cluster, const TaskOptions& options)
 }
 
 absl::Status ShutDownCluster(const Cluster& cluster, const RpcOptions& options) {
-  absl::Status first;
+  std::vector<Task> tasks;
   for (const Role role : {Role::kWorker, Role::kPs})
-    for (int64_t index = 0; index < cluster.count(role); ++index) {
-      const Task task{role, index};
-      const std::string what = role == Role::kPs ? "Parameter server" : "Worker";
+    for (int64_t index = 0; index < cluster.count(role); ++index) tasks.push_back({role, index});
+  absl::Status first;
+  const auto end = std::chrono::steady_clock::now() + kForThoseAway;
+  while (!tasks.empty()) {
+    std::vector<Task> away;
+    for (const Task& task : tasks) {
+      const std::string what = task.role == Role::kPs ? "Parameter server" : "Worker";
       const auto client = RpcClient::Create(what, cluster.AddressOf(task), options);
       absl::Status status = client.status();
       if (client.ok()) {
         const RpcClient::Attempt asked = (*client)->TryCall({.call = "Shutdown"}, options.deadline);
-        if (!asked.is_lost) status = asked.answer.status();
+        if (asked.is_lost) away.push_back(task);
+        else status = asked.answer.status();
       }
       if (first.ok()) first = status;
     }
+    if (std::chrono::steady_clock::now() > end) break;
+    if (!away.empty()) std::this_thread::sleep_for(kLookForSignals);
+    tasks = std::move(away);
+  }
   return first;
 }
 

@@ -37,8 +37,9 @@ struct TaskOptions {
 // task's address.
 absl::StatusOr<bool> RunTask(const Cluster& cluster, const TaskOptions& options);
 
-// Asks all parameter servers and workers of the cluster to end. Those that are away already are left out. Errors: those of
-// RpcClient::Create; the first one that a server refuses with. All are asked.
+// Asks all parameter servers and workers of the cluster to end. Those that are away are asked again for two seconds: one that
+// is started again later serves until a signal. Errors: those of RpcClient::Create; the first one that a server refuses with.
+// All are asked.
 absl::Status ShutDownCluster(const Cluster& cluster, const RpcOptions& options);
 
 }  // namespace meshwork

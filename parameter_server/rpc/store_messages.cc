@@ -16,7 +16,7 @@ using Kind = WireField::Kind;
 
 // Fields of the messages.
 constexpr int kPusher = 1, kSequence = 2, kVersion = 3, kApplied = 4, kFolder = 5, kPiece = 6, kFact = 7,
-              kTaken = 8;
+              kTaken = 8, kLife = 9;
 // Of a piece: its name, and whether its rows are the next tensor. Of a fact.
 constexpr int kName = 1, kHasRows = 2, kValue = 2;
 
@@ -98,7 +98,10 @@ absl::StatusOr<PullRequest> PullFromMessage(const RpcMessage& message) {
 absl::StatusOr<RpcMessage> PushMessage(const PushRequest& request) {
   RpcMessage message{.call = "Push"};
   WireWriter fields;
-  fields.Text(kPusher, request.pusher).Int(kSequence, request.sequence).Int(kVersion, request.version);
+  fields.Text(kPusher, request.pusher)
+      .Int(kSequence, request.sequence)
+      .Int(kVersion, request.version)
+      .Int(kLife, request.life);
   for (const PieceGradient& gradient : request.gradients) {
     MESHWORK_RETURN_IF_ERROR(AddPiece(gradient.at, fields, message.tensors));
     MESHWORK_RETURN_IF_ERROR(Annotate(gradient.gradient.status(),
@@ -116,6 +119,7 @@ absl::StatusOr<PushRequest> PushFromMessage(const RpcMessage& message) {
     if (f.Is(kPusher, Kind::kBytes)) request.pusher = f.bytes;
     if (f.Is(kSequence, Kind::kVarint)) request.sequence = f.as_int();
     if (f.Is(kVersion, Kind::kVarint)) request.version = f.as_int();
+    if (f.Is(kLife, Kind::kVarint)) request.life = f.as_int();
     if (!f.Is(kPiece, Kind::kBytes)) return true;
     PieceGradient& gradient = request.gradients.emplace_back();
     return TakePiece(f.bytes, tensors, gradient.at) && tensors.Take(gradient.gradient);
@@ -125,12 +129,19 @@ absl::StatusOr<PushRequest> PushFromMessage(const RpcMessage& message) {
 }
 
 RpcMessage PulledMessage(Pulled pulled) {
-  return {.fields = WireWriter().Int(kVersion, pulled.version).bytes(), .tensors = std::move(pulled.values)};
+  return {.fields = WireWriter().Int(kVersion, pulled.version).Int(kLife, pulled.life).bytes(),
+          .tensors = std::move(pulled.values)};
 }
 
 absl::StatusOr<Pulled> PulledFromMessage(RpcMessage message) {
-  MESHWORK_ASSIGN_OR_RETURN(const int64_t version, SavedFromMessage({.fields = std::move(message.fields)}));
-  return Pulled{.version = version, .values = std::move(message.tensors)};
+  Pulled pulled{.values = std::move(message.tensors)};
+  const bool is_right = internal::ForEachField(message.fields, [&](const WireField& f) {
+    if (f.Is(kVersion, Kind::kVarint)) pulled.version = f.as_int();
+    if (f.Is(kLife, Kind::kVarint)) pulled.life = f.as_int();
+    return true;
+  });
+  if (!is_right) return WrongFields("the answer to Pull");
+  return pulled;
 }
 
 RpcMessage PushedMessage(const Pushed& pushed) {

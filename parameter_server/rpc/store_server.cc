@@ -72,10 +72,6 @@ absl::StatusOr<RpcMessage> StoreServer::Answer(const RpcMessage& request) {
     return SavedMessage(version);
   }
   if (request.call == "Hello") return FactsMessage(facts_);
-  if (request.call == "Stop") {
-    store_->Stop();
-    return RpcMessage();
-  }
   if (request.call == "Shutdown") {
     shutdown_.Ask();
     return RpcMessage();
@@ -91,7 +87,7 @@ absl::StatusOr<std::unique_ptr<RemoteStore>> RemoteStore::Connect(const std::str
                                                                   const JobFacts& facts) {
   MESHWORK_ASSIGN_OR_RETURN(std::unique_ptr<RpcClient> client,
                             RpcClient::Create("Parameter server", address, options));
-  std::unique_ptr<RemoteStore> store(new RemoteStore(std::move(client), options.deadline));
+  std::unique_ptr<RemoteStore> store(new RemoteStore(std::move(client)));
   MESHWORK_ASSIGN_OR_RETURN(const RpcMessage answer, store->client_->Call({.call = "Hello"}));
   const absl::StatusOr<JobFacts> there = FactsFromMessage(answer);
   MESHWORK_RETURN_IF_ERROR(Annotate(there.status(), store->Where()));
@@ -133,13 +129,14 @@ absl::StatusOr<SequenceSet> RemoteStore::TakenFrom(const std::string& pusher) {
 }
 
 absl::StatusOr<int64_t> RemoteStore::Save(const std::string& folder) {
-  MESHWORK_ASSIGN_OR_RETURN(const RpcMessage answer, client_->TryCall(SaveMessage(folder), deadline_).answer);
+  MESHWORK_ASSIGN_OR_RETURN(const RpcMessage answer,
+                            client_->TryCall(SaveMessage(folder), std::nullopt).answer);
   const absl::StatusOr<int64_t> version = SavedFromMessage(answer);
   MESHWORK_RETURN_IF_ERROR(Annotate(version.status(), Where()));
   return version;
 }
 
-void RemoteStore::Stop() { client_->TryCall({.call = "Stop"}, deadline_).answer.status().IgnoreError(); }
+void RemoteStore::Stop() { client_->Cancel(); }
 
 absl::Status ShutDownServer(const std::string& address, const RpcOptions& options) {
   MESHWORK_ASSIGN_OR_RETURN(const std::unique_ptr<RpcClient> client,

@@ -63,24 +63,21 @@ class RemoteStore : public ParameterStore {
                                                               const RpcOptions& options,
                                                               const JobFacts& facts = {});
 
-  // Errors of all calls: those of the store, behind the server's address; those of RpcClient::Call. A Push may wait for
-  // other workers: the deadline of the options must be longer.
+  // Errors of all calls: those of the store, behind the server's address; those of RpcClient::Call.
   absl::StatusOr<Pulled> Pull(const PullRequest& request) override;
   absl::StatusOr<Pushed> Push(const PushRequest& request) override;
   absl::StatusOr<SequenceSet> TakenFrom(const std::string& pusher) override;
-  // The folder is one of the server's host. Is not asked twice.
+  // The folder is one of the server's host. Is not asked twice, and takes as long as it takes.
   absl::StatusOr<int64_t> Save(const std::string& folder) override;
-  // Nothing happens if the server does not answer.
+  // Of this client: the store itself serves others.
   void Stop() override;
 
  private:
-  RemoteStore(std::unique_ptr<RpcClient> client, std::chrono::milliseconds deadline)
-      : client_(std::move(client)), deadline_(deadline) {}
+  explicit RemoteStore(std::unique_ptr<RpcClient> client) : client_(std::move(client)) {}
 
   std::string Where() const;
 
   const std::unique_ptr<RpcClient> client_;
-  const std::chrono::milliseconds deadline_;
 };
 
 // Asks the server there, of parameters or a worker, to end, and returns when it has said that it will. Errors: those of

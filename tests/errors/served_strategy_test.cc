@@ -71,19 +71,35 @@ TEST(ServedStrategyErrors, Clusters) {
 }
 
 #ifdef MESHWORK_HAVE_GLOO
-// A server is started again, and has nothing of what it had.
-absl::Status LoseServer() {
+// A server is started again, and has nothing of what it had: between two calls of Train, or within one.
+absl::Status LoseServer(bool within) {
   const Graph graph = Mean();
-  ServedCluster cluster(1, 1, graph, {}, [](const InputContext&) { return Rows(4); });
   std::thread again;
-  const absl::Status status = cluster.Run([&](Training& training) -> absl::Status {
-    MESHWORK_RETURN_IF_ERROR(training.Train(6).status());
+  const ServedCluster* cluster_of_data = nullptr;
+  const auto lose = [&]() -> absl::Status {
+    const ServedCluster& cluster = *cluster_of_data;
     MESHWORK_RETURN_IF_ERROR(ShutDownServer(cluster.server_address(0), cluster.options().rpc));
     again = std::thread([&] {
       // The first one may not have left the port yet.
-      while (cluster.RunTask("ps:0", nullptr).code() == absl::StatusCode::kAlreadyExists) {
+      while (cluster_of_data->RunTask("ps:0", nullptr).code() == absl::StatusCode::kAlreadyExists) {
       }
     });
+    return absl::OkStatus();
+  };
+  // The worker's fourth batch comes when three steps were made.
+  const auto rows = [&](const InputContext&) -> absl::StatusOr<Pipeline> {
+    MESHWORK_ASSIGN_OR_RETURN(const Pipeline batches, Rows(20));
+    if (!within) return batches;
+    return batches.Map([&, count = 0](Example batch) mutable -> absl::StatusOr<Example> {
+      if (++count == 4) MESHWORK_RETURN_IF_ERROR(lose());
+      return batch;
+    });
+  };
+  ServedCluster cluster(1, 1, graph, {}, rows);
+  cluster_of_data = &cluster;
+  const absl::Status status = cluster.Run([&](Training& training) -> absl::Status {
+    MESHWORK_RETURN_IF_ERROR(training.Train(6).status());
+    MESHWORK_RETURN_IF_ERROR(lose());
     return training.Train(8).status();
   });
   again.join();
@@ -102,7 +118,8 @@ TEST(ServedStrategyErrors, Trainings) {
                    })),
                    MISTAKE(InChief([](Training& t) { return t.Save(); })),
                    MISTAKE(InChief([](Training& t) { return t.Train(2).status(); }, {}, /*rows=*/0)),
-                   MISTAKE(LoseServer()),
+                   MISTAKE(LoseServer(/*within=*/false)),
+                   MISTAKE(LoseServer(/*within=*/true)),
                });
 }
 #endif

@@ -97,7 +97,10 @@ TEST(ServedSessionTest, SynchronousWorkersWithABackup) {
   }
   for (std::thread& thread : threads) thread.join();
   EXPECT_GE(served.shards[0]->version(), 20);
-  EXPECT_EQ(applied, 2 * (served.shards[0]->version() + served.shards[1]->version()));
+  // Each server may keep one that waits for another.
+  const int64_t updates = served.shards[0]->version() + served.shards[1]->version();
+  EXPECT_GE(applied, 2 * updates);
+  EXPECT_LE(applied, 2 * updates + 2);
   EXPECT_LT(LossOf(served), before);
 }
 

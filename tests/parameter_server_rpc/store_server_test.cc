@@ -144,7 +144,7 @@ TEST_F(StoreServerTest, AServerThatWasStartedAgainGetsAPushOnce) {
   EXPECT_EQ(stored_->version, 2);
 }
 
-TEST_F(StoreServerTest, StopReachesThoseWhoWait) {
+TEST_F(StoreServerTest, StopEndsTheCallsOfThisClient) {
   const auto store = Connect();
   store_->Hold(true);
   absl::Status status;
@@ -152,7 +152,9 @@ TEST_F(StoreServerTest, StopReachesThoseWhoWait) {
   store_->AwaitPushes(1);
   store->Stop();
   worker.join();
-  EXPECT_EQ(status.code(), absl::StatusCode::kAborted) << status;
+  EXPECT_EQ(status.code(), absl::StatusCode::kCancelled) << status;
+  store_->Hold(false);
+  EXPECT_TRUE(Connect()->Push(PushOf(2, 1.f)).ok());
 }
 
 TEST_F(StoreServerTest, AnotherTokenIsRefusedWhateverIsSent) {

@@ -91,12 +91,13 @@ TEST_F(ParameterServerStrategyTest, FitsByWorkersAtTheirOwnPace) {
                           .log = [&](std::string_view line) { lines.emplace_back(line); }}));
         EXPECT_EQ(history.steps, 120);
         EXPECT_EQ(training.StepsDone().value(), 120);
+        // None was applied twice.
+        EXPECT_EQ(training.Updates().value(), (std::vector<int64_t>{120, 120}));
         EXPECT_EQ(lines.size(), 3u);
         EXPECT_THAT(lines.at(2), HasSubstr("epoch 3/3: step 120, loss "));
         const std::vector<double> losses = history.Of("val_loss");
         EXPECT_THAT(losses.at(2), Lt(0.7 * losses.at(0)));
         MESHWORK_ASSIGN_OR_RETURN(Session* const snapshot, training.Snapshot());
-        // The count of Adam's steps: none was applied twice.
         EXPECT_EQ(snapshot->Get("adam/step")->Scalar().value(), 120);
         MESHWORK_ASSIGN_OR_RETURN(const Metrics again, EvaluateOn(*snapshot, Waves({})));
         EXPECT_DOUBLE_EQ(again.at("loss"), losses.at(2));
@@ -127,16 +128,28 @@ TEST_F(ParameterServerStrategyTest, GoesOnWhereTheServersWere) {
 }
 
 TEST_F(ParameterServerStrategyTest, GathersWithABackupWorker) {
-  const absl::Status status = RunCluster(
-      3, 2, Regression([](const Value& loss) { Sgd({.learning_rate = 0.05}).Minimize(loss); }, "batch=1"),
-      {.partitioner = InPieces(2), .gather = 2, .save_every = 5},
-      [&](ParameterServerTraining& training) -> absl::Status {
-        MESHWORK_RETURN_IF_ERROR(training.Train(20).status());
-        EXPECT_EQ(training.StepsDone().value(), 20);
-        EXPECT_THAT(std::string(training.Train(21).status().message()),
-                    HasSubstr("21 steps make no whole number of updates"));
-        return absl::OkStatus();
-      });
+  for (const int servers : {2, 3}) {
+    const absl::Status status = RunCluster(
+        3, servers,
+        Regression([](const Value& loss) { Sgd({.learning_rate = 0.05}).Minimize(loss); }, "batch=1"),
+        {.partitioner = InPieces(servers), .gather = 2, .save_every = 15},
+        [&](ParameterServerTraining& training) -> absl::Status {
+          MESHWORK_RETURN_IF_ERROR(training.Train(60).status());
+          EXPECT_EQ(training.StepsDone().value(), 60);
+          EXPECT_EQ(training.Updates().value(), std::vector<int64_t>(static_cast<size_t>(servers), 30));
+          return absl::OkStatus();
+        });
+    EXPECT_EQ(status, absl::OkStatus());
+  }
+}
+
+TEST_F(ParameterServerStrategyTest, GradientsAreOfTheNewestValuesIfAskedFor) {
+  const absl::Status status = RunCluster(3, 1, Regression(kAdam, "batch=1"), {.max_staleness = 0},
+                                         [&](ParameterServerTraining& training) -> absl::Status {
+                                           MESHWORK_RETURN_IF_ERROR(training.Train(300).status());
+                                           EXPECT_EQ(training.Updates().value(), std::vector<int64_t>{300});
+                                           return absl::OkStatus();
+                                         });
   EXPECT_EQ(status, absl::OkStatus());
 }
 
