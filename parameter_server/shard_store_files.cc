@@ -62,10 +62,7 @@ absl::Status ShardStore::Restore() {
   version_ = note->step;
   for (const auto& [name, value] : note->facts) {
     if (!name.starts_with(kTaken)) continue;
-    absl::StatusOr<SequenceSet> taken = SequenceSet::Parse(value);
-    MESHWORK_RETURN_IF_ERROR(
-        Annotate(taken.status(), fmt::format("ShardStore {}: checkpoint in \"{}\": ", options_.server, dir)));
-    taken_[name.substr(kTaken.size())] = *std::move(taken);
+    MESHWORK_ASSIGN_OR_RETURN(taken_[name.substr(kTaken.size())], SequenceSet::Parse(value));
   }
   return absl::OkStatus();
 }

@@ -83,7 +83,9 @@ absl::StatusOr<std::vector<Tensor>> MakeStep(const Graph& graph, WorkerState& st
                                              const std::vector<Tensor>& arguments) {
   const std::vector<std::string> names = NamesOfInputs(graph);
   const bool is_fed = arguments.size() == 1 + names.size();
-  if (!is_fed && arguments.size() != 1) return absl::InternalError("the chief has another program");
+  if (!is_fed && arguments.size() != 1)
+    return InvalidArgument("{}: {} arguments; a step has 1 or {}.", kStep, arguments.size(),
+                           1 + names.size());
   const std::lock_guard lock(state.mutex);
   Feeds feeds;
   if (is_fed) {

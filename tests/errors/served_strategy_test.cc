@@ -1,4 +1,6 @@
 // What ParameterServerStrategy refuses, and what ends a training.
+#include <filesystem>
+#include <regex>
 #include <string>
 #include <thread>
 #include <vector>
@@ -46,7 +48,11 @@ absl::StatusOr<Pipeline> Rows(int64_t rows) {
 absl::Status InChief(const ParameterServerStrategy::ChiefFunction& body,
                      const ParameterServerOptions& options = {}, int64_t rows = 4) {
   const Graph graph = Mean();
-  return ServedCluster(2, 1, graph, options, [rows](const InputContext&) { return Rows(rows); }).Run(body);
+  const absl::Status status =
+      ServedCluster(2, 1, graph, options, [rows](const InputContext&) { return Rows(rows); }).Run(body);
+  static const std::regex port("127\\.0\\.0\\.1:[0-9]+");
+  return absl::Status(status.code(),
+                      std::regex_replace(std::string(status.message()), port, "127.0.0.1:PORT"));
 }
 
 TEST(ServedStrategyErrors, Clusters) {
@@ -71,14 +77,17 @@ TEST(ServedStrategyErrors, Clusters) {
 }
 
 #ifdef MESHWORK_HAVE_GLOO
-// A server is started again, and has nothing of what it had: between two calls of Train, or within one.
-absl::Status LoseServer(bool within) {
+// A server is started again, and has nothing of what it had: between two calls of Train, or within one. `folder`: of
+// checkpoints, which are gone.
+constexpr bool kBetween = false, kWithin = true;
+absl::Status LoseServer(bool within, const std::string& folder = "") {
   const Graph graph = Mean();
   std::thread again;
   const ServedCluster* cluster_of_data = nullptr;
   const auto lose = [&]() -> absl::Status {
     const ServedCluster& cluster = *cluster_of_data;
     MESHWORK_RETURN_IF_ERROR(ShutDownServer(cluster.server_address(0), cluster.options().rpc));
+    if (!folder.empty()) std::filesystem::remove_all(folder);
     again = std::thread([&] {
       // The first one may not have left the port yet.
       while (cluster_of_data->RunTask("ps:0", nullptr).code() == absl::StatusCode::kAlreadyExists) {
@@ -95,7 +104,7 @@ absl::Status LoseServer(bool within) {
       return batch;
     });
   };
-  ServedCluster cluster(1, 1, graph, {}, rows);
+  ServedCluster cluster(1, 1, graph, {.folder = folder, .save_every = 2}, rows);
   cluster_of_data = &cluster;
   const absl::Status status = cluster.Run([&](Training& training) -> absl::Status {
     MESHWORK_RETURN_IF_ERROR(training.Train(6).status());
@@ -106,7 +115,9 @@ absl::Status LoseServer(bool within) {
   return status;
 }
 
-TEST(ServedStrategyErrors, Trainings) {
+using ServedTrainingsErrors = TempDirTest;
+
+TEST_F(ServedTrainingsErrors, Trainings) {
   const Feeds feeds = {{"x", Tensor::Zeros({F32, {2, 3}})}};
   ExpectErrors("served_trainings",
                {
@@ -118,9 +129,15 @@ TEST(ServedStrategyErrors, Trainings) {
                    })),
                    MISTAKE(InChief([](Training& t) { return t.Save(); })),
                    MISTAKE(InChief([](Training& t) { return t.Train(2).status(); }, {}, /*rows=*/0)),
-                   MISTAKE(LoseServer(/*within=*/false)),
-                   MISTAKE(LoseServer(/*within=*/true)),
-               });
+                   MISTAKE(InChief([](Training& t) {
+                     const PerWorker own = t.coordinator().CreatePerWorker("meshwork/worker");
+                     return t.coordinator().Schedule("meshwork/step", {own})->Fetch().status();
+                   })),
+                   MISTAKE(LoseServer(kBetween)),
+                   MISTAKE(LoseServer(kWithin)),
+                   MISTAKE(LoseServer(kBetween, Path("servers"))),
+               },
+               {{Path(""), "DIR/"}});
 }
 #endif
 

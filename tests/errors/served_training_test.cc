@@ -80,8 +80,23 @@ TEST_F(ServedTrainingErrors, Splits) {
 
 PushRequest PushOf(std::string pusher, int64_t sequence, int64_t version,
                    std::vector<PieceGradient> gradients) {
-  return {std::move(pusher), sequence, version, std::move(gradients)};
+  return {.pusher = std::move(pusher),
+          .sequence = sequence,
+          .version = version,
+          .gradients = std::move(gradients)};
 }
+
+// Gives a number for everything.
+class OtherStore : public ParameterStore {
+ public:
+  absl::StatusOr<Pulled> Pull(const PullRequest& request) override {
+    return Pulled{.values = std::vector<Tensor>(request.pieces.size(), Tensor::Zeros({F32, {1}}))};
+  }
+  absl::StatusOr<Pushed> Push(const PushRequest&) override { return Pushed(); }
+  absl::StatusOr<SequenceSet> TakenFrom(const std::string&) override { return SequenceSet(); }
+  absl::StatusOr<int64_t> Save(const std::string&) override { return 0; }
+  void Stop() override {}
+};
 
 TEST_F(ServedTrainingErrors, Stores) {
   const TrainingSplit split = SplitTraining(BySgd(), {.partitioner = FixedShardsPartitioner(2)}).value();
@@ -104,6 +119,8 @@ TEST_F(ServedTrainingErrors, Stores) {
   };
   ASSERT_TRUE(store->Push(PushOf("a", 1, 0, {first, second})).ok());
   ASSERT_TRUE(store->Save(Path("saved")).ok());
+  const std::unique_ptr<ShardStore> gathers = make(split, {.gather = 1}).value();
+  ASSERT_TRUE(gathers->Push(PushOf("a", 1, 0, {first, second})).ok());
   const std::unique_ptr<ShardStore> stopped = make(split, {}).value();
   stopped->Stop();
   const std::shared_ptr<ParameterStore> shared = make(split, {}).value();
@@ -124,6 +141,7 @@ TEST_F(ServedTrainingErrors, Stores) {
           MISTAKE(make(counted, {.gather = 2})),
           MISTAKE(make(two, {.folder = Path("saved")})),
           MISTAKE(store->Pull({{{"w/part_2"}}})),
+          MISTAKE(store->Pull({{{"w/part_0"}, {"w/part_0"}}})),
           MISTAKE(store->Pull(at({0, 2}))),
           MISTAKE(store->Pull(at({1, 1}))),
           MISTAKE(store->Pull({{{"w/part_0", Tensor::From<float>({1}, {0})}}})),
@@ -140,12 +158,14 @@ TEST_F(ServedTrainingErrors, Stores) {
           MISTAKE(store->Push(PushOf("a", 2, 1, {first}))),
           MISTAKE(store->Push(PushOf("a", 2, 0, {first, second}))),
           MISTAKE(store->Push(PushOf("a", 2, 7, {first, second}))),
+          MISTAKE(gathers->Push(PushOf("b", 1, 0, {first, second}))),
           MISTAKE(stopped->Push(PushOf("a", 1, 0, {first, second}))),
           MISTAKE(ServedSession::Create(split, {})),
           MISTAKE(ServedSession::Create(split, {nullptr})),
           MISTAKE(ServedSession::Create(split, {shared}, {.retries = -1})),
           MISTAKE(ServedSession::Create(split, {shared})->Get("v")),
           MISTAKE(ServedSession::Create(split, {shared})->Run({})),
+          MISTAKE(ServedSession::Create(split, {std::make_shared<OtherStore>()})->Get("w")),
       },
       {{Path(""), "DIR/"}});
 }
