@@ -71,9 +71,14 @@ absl::StatusOr<Data> ReadData(const Options& o) {
   return data;
 }
 
-LayerInitializer From(const Tensor& value) {
-  return Initializer{value.type(),
-                     [value](Graph& graph, const Type&, int64_t, int64_t) { return Constant(graph, value); }};
+// By the names of variables.
+std::map<std::string, Tensor> WeightsOf(const Data& data) {
+  std::map<std::string, Tensor> weights;
+  for (int layer = 0; layer < 3; ++layer) {
+    weights[fmt::format("dense{}/kernel", layer)] = data.at(fmt::format("w{}", layer));
+    weights[fmt::format("dense{}/bias", layer)] = data.at(fmt::format("b{}", layer));
+  }
+  return weights;
 }
 
 void AddModel(Graph& graph, const Data& data) {
@@ -81,9 +86,7 @@ void AddModel(Graph& graph, const Data& data) {
   const Value y = graph.Input("y", I32, {data.batch()});
   constexpr int64_t kUnits[] = {784, 700, 500, 10};
   for (int layer = 0; layer < 3; ++layer) {
-    h = Dense(graph, fmt::format("dense{}", layer), kUnits[layer], kUnits[layer + 1],
-              {.kernel_initializer = From(data.at(fmt::format("w{}", layer))),
-               .bias_initializer = From(data.at(fmt::format("b{}", layer)))})(h);
+    h = Dense(graph, fmt::format("dense{}", layer), kUnits[layer], kUnits[layer + 1])(h);
     if (layer < 2) h = Relu(h);
   }
   const Value loss = SparseSoftmaxCrossEntropy(h, y);
@@ -109,6 +112,7 @@ absl::Status Train(const Options& o, const Strategy& strategy, const Data& data)
   Graph graph = NewGraph();
   AddModel(graph, data);
   MESHWORK_ASSIGN_OR_RETURN(Session session, NewSession(graph));
+  for (const auto& [name, value] : WeightsOf(data)) MESHWORK_RETURN_IF_ERROR(session.Set(name, value));
   return Time(o.steps, strategy.is_chief(), [&](int64_t step) -> absl::StatusOr<double> {
     MESHWORK_ASSIGN_OR_RETURN(const StepResult result, session.Run(data.Step(step)));
     return result.scalar("loss");
@@ -117,8 +121,10 @@ absl::Status Train(const Options& o, const Strategy& strategy, const Data& data)
 
 // One worker at a time, so that the losses do not depend on who was first.
 absl::Status TrainByServers(const Options& o, const Data& data) {
-  MESHWORK_ASSIGN_OR_RETURN(const auto strategy, ParameterServerStrategy::Create(
-                                                     {.cluster = o.join.cluster, .session = {.workers = 1}}));
+  MESHWORK_ASSIGN_OR_RETURN(
+      const auto strategy,
+      ParameterServerStrategy::Create(
+          {.cluster = o.join.cluster, .initial = WeightsOf(data), .session = {.workers = 1}}));
   Graph graph(Mesh::VirtualCpus("device=1").value());
   AddModel(graph, data);
   const auto no_data = [&](const InputContext&) {

@@ -47,6 +47,13 @@ std::vector<std::string> NamesOf(const std::map<std::string, T>& map) {
   return names;
 }
 
+std::vector<std::string> NamesOfVariables(const TrainingSplit& split) {
+  std::vector<std::string> names;
+  for (size_t i = 0; i < split.variables.arguments().size(); ++i)
+    names.push_back(split.variables.argument_name(static_cast<int>(i)));
+  return names;
+}
+
 }  // namespace
 
 ShardStore::ShardStore(const ShardStoreOptions& options, Session session)
@@ -75,21 +82,48 @@ absl::StatusOr<std::unique_ptr<ShardStore>> ShardStore::Create(const TrainingSpl
   return store;
 }
 
+// What a Session of the whole program starts with.
+absl::StatusOr<Tensor> ShardStore::InitialValue(const TrainingSplit& split, const Argument& argument) const {
+  const ValueInfo& info = split.variables.value(argument.value);
+  Graph graph(split.variables.mesh());
+  const LocationScope scope(graph, info.location);
+  graph.Var(info.name, *argument.initializer);
+  SessionOptions options = options_.session;
+  options.seed = options_.seed;
+  MESHWORK_ASSIGN_OR_RETURN(const Session session, Session::Create(graph, options));
+  return session.Get(info.name);
+}
+
 absl::Status ShardStore::Initialize(const TrainingSplit& split) {
   std::map<std::string, std::vector<const Piece*>> by_variable;
   for (const auto& [name, piece] : pieces_) by_variable[piece.variable].push_back(&piece);
+  for (const auto& [name, value] : options_.initial) {
+    const int argument = split.variables.FindArgument(name);
+    if (argument < 0)
+      return InvalidArgument("ShardStore {}: initial has \"{}\", and there is no such variable{}",
+                             options_.server, name,
+                             DidYouMeanOneOf(name, NamesOfVariables(split), "variables"));
+    const Type& type =
+        split.variables.value(split.variables.arguments()[static_cast<size_t>(argument)].value).type;
+    MESHWORK_RETURN_IF_ERROR(value.status());
+    if (value.type() != type)
+      return InvalidArgument("ShardStore {}: initial has {} for \"{}\", which is {}.", options_.server,
+                             value.type().ToString(), name, type.ToString());
+  }
   // One variable after the other, so that no more than one is whole.
   for (const Argument& argument : split.variables.arguments()) {
     const ValueInfo& info = split.variables.value(argument.value);
     const auto found = by_variable.find(info.name);
-    if (found == by_variable.end() || argument.initializer->build == nullptr) continue;
-    Graph graph(split.variables.mesh());
-    const LocationScope scope(graph, info.location);
-    graph.Var(info.name, *argument.initializer);
-    SessionOptions options = options_.session;
-    options.seed = options_.seed;
-    MESHWORK_ASSIGN_OR_RETURN(const Session session, Session::Create(graph, options));
-    MESHWORK_ASSIGN_OR_RETURN(const Tensor whole, session.Get(info.name));
+    if (found == by_variable.end()) continue;
+    const auto initial = options_.initial.find(info.name);
+    Tensor whole;
+    if (initial != options_.initial.end()) {
+      whole = initial->second;
+    } else if (argument.initializer->build != nullptr) {
+      MESHWORK_ASSIGN_OR_RETURN(whole, InitialValue(split, argument));
+    } else {
+      continue;
+    }
     for (const Piece* piece : found->second) {
       const Tensor value =
           piece->type == whole.type() ? whole : whole.Rows(piece->rows.begin, piece->rows.end);

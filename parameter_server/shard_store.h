@@ -42,6 +42,8 @@ struct ShardStoreOptions {
   int64_t server = 0;  // of the split
   // Of the initializers: pieces start as parts of what a Session of the whole program with this seed starts with.
   int64_t seed = 0;
+  // Whole variables by name, which do not start so; the same for all servers.
+  std::map<std::string, Tensor> initial = {};
   std::optional<int64_t> max_staleness = {};  // updates, >= 0; nothing: any number
   int64_t gather = 0;                         // how many pushes make an update, >= 1; 0: asynchronous
   // Where the store goes on from, if Save was called with it; "": from the start. Each server has a folder of its own in it.
@@ -52,7 +54,7 @@ struct ShardStoreOptions {
 
 class ShardStore : public ParameterStore {
  public:
-  // Errors: an option is out of range; gather, and a push has whole numbers; those of Session::Create and, with a folder, of
+  // Errors: an option is out of range; `initial` has another variable, or one of another type; gather, and a push has whole numbers; those of Session::Create and, with a folder, of
   // Session::Restore; the folder is of another number of servers.
   static absl::StatusOr<std::unique_ptr<ShardStore>> Create(const TrainingSplit& split,
                                                             const ShardStoreOptions& options);
@@ -81,6 +83,7 @@ class ShardStore : public ParameterStore {
   ShardStore(const ShardStoreOptions& options, Session session);
 
   absl::Status Initialize(const TrainingSplit& split);
+  absl::StatusOr<Tensor> InitialValue(const TrainingSplit& split, const Argument& argument) const;
   absl::Status Restore();
   std::string FolderIn(const std::string& folder) const;
   // Rows of a piece: that they are there, each once.

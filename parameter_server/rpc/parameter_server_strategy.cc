@@ -168,6 +168,7 @@ absl::Status ParameterServerStrategy::Run(const Graph& graph, const DataFunction
   const auto make_store = [&](const Task& task) -> absl::StatusOr<std::shared_ptr<ParameterStore>> {
     return ShardStore::Create(split, {.server = task.index,
                                       .seed = options_.session.seed,
+                                      .initial = options_.initial,
                                       .max_staleness = options_.max_staleness,
                                       .gather = options_.gather,
                                       .folder = options_.folder,

@@ -32,6 +32,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -58,7 +59,10 @@ namespace meshwork {
 struct ParameterServerOptions {
   std::string cluster = "auto";  // JoinOptions::cluster
   Partitioner partitioner = {};  // null: every variable is in one piece
-  // ShardStoreOptions: how old gradients may be, and how many make an update of servers that wait for them. More workers than
+  // ShardStoreOptions: what variables start with instead of their initializers, as weights that were trained before; read by
+  // servers alone.
+  std::map<std::string, Tensor> initial = {};
+  // How old gradients may be, and how many make an update of servers that wait for them. More workers than
   // these are backups, without which a lost worker is waited for.
   std::optional<int64_t> max_staleness = {};
   int64_t gather = 0;

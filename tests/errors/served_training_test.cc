@@ -137,6 +137,8 @@ TEST_F(ServedTrainingErrors, Stores) {
           MISTAKE(make(split, {.server = 1})),
           MISTAKE(make(split, {.max_staleness = -1})),
           MISTAKE(make(split, {.gather = -1})),
+          MISTAKE(make(split, {.initial = {{"v", rows}}})),
+          MISTAKE(make(split, {.initial = {{"w", rows}}})),
           MISTAKE(make(split, {.keep = 0})),
           MISTAKE(make(counted, {.gather = 2})),
           MISTAKE(make(two, {.folder = Path("saved")})),

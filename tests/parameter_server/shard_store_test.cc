@@ -73,6 +73,17 @@ TEST(ShardStoreTest, PullsRows) {
   EXPECT_THAT(pulled.values[1].values<double>(), ElementsAre(0, 0));
 }
 
+TEST(ShardStoreTest, StartsWithWhatItIsGiven) {
+  const Graph graph = Regression([](const Value& loss) { Adam({}).Minimize(loss); });
+  const Tensor given = Tensor::From<double>({7}, {1, 2, 3, 4, 5, 6, 7});
+  const SplitOptions options{.num_servers = 2, .partitioner = InPieces(2)};
+  ServedSession session = SessionOf(Serve(graph, options, {.initial = {{"hidden/bias", given}}}));
+  EXPECT_EQ(AllEqual(session.Get("hidden/bias").value(), given), absl::OkStatus());
+  EXPECT_EQ(
+      AllEqual(session.Get("out/kernel").value(), SessionOf(Serve(graph, options)).Get("out/kernel").value()),
+      absl::OkStatus());
+}
+
 TEST(ShardStoreTest, APushThatComesAgainChangesNothing) {
   const std::unique_ptr<ShardStore> store = NewStore();
   EXPECT_TRUE(store->Push(PushOf("a", 1, 0, 1))->applied);
