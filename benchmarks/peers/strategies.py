@@ -80,6 +80,7 @@ def main():
         prog="./dev bench peers strategies", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--batch", default="16,128", help="examples per step, a list with commas")
+    parser.add_argument("--only", default="", help="the strategies whose names have this text")
     parser.add_argument("--steps", type=int, default=40)
     parser.add_argument("--repeats", type=int, default=5, help="runs of each")
     parser.add_argument("--timeout", type=int, default=300, help="seconds for one run")
@@ -88,6 +89,9 @@ def main():
     if min(options.steps, options.repeats, options.timeout) < 1:
         parser.error("--steps, --repeats and --timeout are at least 1")
     batches = mlp_step.batches_of(parser, options.batch, 2)
+    cases = [case for case in CASES if options.only in case[0]]
+    if not cases:
+        parser.error(f"--only: no strategy has {options.only} in its name; there are {', '.join(case[0] for case in CASES)}")
     python = output_of([os.path.join(mlp_step.HERE, "python"), "tensorflow"], None).strip()
     failed = False
     with tempfile.TemporaryDirectory() as folder:
@@ -95,7 +99,7 @@ def main():
         for batch in batches:
             write_data(python, data, batch)
             print(f"{f'batch {batch}':48}{'largest difference':>20}{'our ms':>10}{'ms':>10}{'ratio':>8}")
-            for case in CASES:
+            for case in cases:
                 failed |= not compare(case, data, python, options)
     return 1 if failed else 0
 
