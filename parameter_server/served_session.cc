@@ -184,8 +184,8 @@ absl::Status ServedSession::CheckPulled(const Piece& piece, const Rows& rows, co
                          value.type().ToString(), piece.name, type.ToString());
 }
 
-absl::Status ServedSession::AwaitUpdate() {
-  const auto end = std::chrono::steady_clock::now() + kMostToWait;
+absl::StatusOr<bool> ServedSession::AwaitUpdate() {
+  const auto end = std::chrono::steady_clock::now() + wait_;
   while (true) {
     bool is_there = true;
     int64_t version = 0;
@@ -194,7 +194,15 @@ absl::Status ServedSession::AwaitUpdate() {
       if (s == 0) version = now.version;
       is_there &= now.version == version && (now.version > pushed_at_[s] || now.life != lives_[s]);
     }
-    if (is_there || std::chrono::steady_clock::now() > end) return absl::OkStatus();
+    if (is_there) {
+      wait_ = kMostToWait;
+      return true;
+    }
+    if (std::chrono::steady_clock::now() > end) {
+      // A server that lost many steps stays behind for many.
+      wait_ /= 2;
+      return false;
+    }
     std::this_thread::sleep_for(kLook);
   }
 }
@@ -213,6 +221,18 @@ absl::Status ServedSession::PullRead(const Rows& rows) {
   }
   for (const auto& [name, value] : variables) MESHWORK_RETURN_IF_ERROR(session_.Set(name, value));
   return absl::OkStatus();
+}
+
+absl::Status ServedSession::PullForStep(const Rows& rows) {
+  while (options_.synchronous) {
+    MESHWORK_ASSIGN_OR_RETURN(const bool is_there, AwaitUpdate());
+    if (!is_there) break;
+    MESHWORK_RETURN_IF_ERROR(PullRead(rows));
+    // An update may have been made between two pulls.
+    if (std::count(versions_.begin(), versions_.end(), versions_[0]) == std::ssize(versions_))
+      return absl::OkStatus();
+  }
+  return PullRead(rows);
 }
 
 absl::Status ServedSession::Push(const std::map<std::string, Tensor>& outputs, const Rows& rows,
@@ -260,7 +280,7 @@ absl::Status ServedSession::Push(const std::map<std::string, Tensor>& outputs, c
     if (is_taken[s]) continue;
     if (statuses[s].ok()) {
       is_taken[s] = true;
-      pushed_at_[s] = versions_[s];
+      if (applied[s] != 0) pushed_at_[s] = versions_[s];
     } else if (IsOlderThanAllowed(statuses[s])) {
       too_old = statuses[s];
     } else {
@@ -280,8 +300,7 @@ absl::StatusOr<StepResult> ServedSession::Run(const Feeds& feeds, const PushId& 
   Feeds all = feeds;
   MESHWORK_ASSIGN_OR_RETURN(const Rows rows, FindRows(true, all));
   for (int64_t tried = 0;; ++tried) {
-    if (options_.synchronous) MESHWORK_RETURN_IF_ERROR(AwaitUpdate());
-    MESHWORK_RETURN_IF_ERROR(PullRead(rows));
+    MESHWORK_RETURN_IF_ERROR(PullForStep(rows));
     MESHWORK_ASSIGN_OR_RETURN(const StepResult result, session_.Run(all));
     const absl::Status status = Push(result.outputs(), rows, id, is_taken);
     if (IsOlderThanAllowed(status) && tried < options_.retries) continue;

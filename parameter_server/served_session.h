@@ -8,14 +8,14 @@
 //   }
 //
 // A step pulls what the worker's program reads, computes the gradients of its batch, and pushes them. A server that finds
-// them too old is answered with gradients computed anew; servers that took the first ones ignore the others, by their
-// sequence. Short batches are as those of Session::Run.
+// them too old is answered with gradients computed anew; servers that took the first ones are not sent the others. Short batches are as those of Session::Run.
 //
 // Of a sparse table (split.h) only the rows that the batch names cross, and their numbers.
 //
 // Thread safety: one call at a time. Many sessions, in many threads or processes, share the stores.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -73,7 +73,7 @@ class ServedSession {
   // server's. An optimizer's state, too. Errors: there is no such variable; those of the stores.
   absl::StatusOr<Tensor> Get(std::string_view variable);
 
-  // The version of each store that the last step's gradients were computed at.
+  // The version of each store that the last pull, of a step or of Evaluate, was of.
   const std::vector<int64_t>& versions() const { return versions_; }
   // Of the last Run: how many of the stores applied its push.
   int64_t num_applied() const { return num_applied_; }
@@ -90,7 +90,9 @@ class ServedSession {
   absl::StatusOr<std::map<std::string, Tensor>> Pull(const std::vector<Piece>& pieces, const Rows& rows);
   absl::Status CheckPulled(const Piece& piece, const Rows& rows, const Tensor& value) const;
   // See ServedSessionOptions::synchronous.
-  absl::Status AwaitUpdate();
+  // Whether it is there; else the time was up.
+  absl::StatusOr<bool> AwaitUpdate();
+  absl::Status PullForStep(const Rows& rows);
   absl::Status PullRead(const Rows& rows);
   // Finds the rows that a batch names, and adds to the feeds the ids, numbered anew. `is_training`: else some of the inputs
   // that give the ids may be missing, and tables that need them are left out.
@@ -115,6 +117,7 @@ class ServedSession {
   std::vector<SparseTable> sparse_;
   std::vector<int64_t> versions_, lives_;  // by store
   std::vector<int64_t> pushed_at_;  // the version of the last push that was taken; -1: none in this life
+  std::chrono::milliseconds wait_{1000};  // of AwaitUpdate; less where it was of no use
   int64_t sequence_ = 0;
   int64_t num_applied_ = 0;
   ServedTraffic traffic_;

@@ -280,11 +280,8 @@ absl::Status ShardStore::Apply(const Update& update, const std::vector<const Pus
 absl::Status ShardStore::Gather(const PushRequest& request) {
   PushRequest copy = request;
   for (PieceGradient& given : copy.gradients) {
-    const Tensor& gradient = given.gradient;
-    Tensor own(gradient.type());
-    std::copy_n(static_cast<const std::byte*>(gradient.raw()), gradient.bytes(),
-                static_cast<std::byte*>(own.raw()));
-    given.gradient = std::move(own);
+    given.gradient = Tensor::FromMemory(given.gradient.type(), given.gradient.raw());
+    if (given.at.rows.valid()) given.at.rows = Tensor::FromMemory(given.at.rows.type(), given.at.rows.raw());
   }
   gathered_.push_back(std::move(copy));
   if (std::ssize(gathered_) < options_.gather) return absl::OkStatus();

@@ -44,7 +44,7 @@ struct ShardStoreOptions {
   int64_t seed = 0;
   // Whole variables by name, which do not start so; the same for all servers.
   std::map<std::string, Tensor> initial = {};
-  std::optional<int64_t> max_staleness = {};  // updates, >= 0; nothing: any number
+  std::optional<int64_t> max_staleness = {};  // updates, >= 0; nothing: any number. Without gather
   int64_t gather = 0;                         // how many pushes make an update, >= 1; 0: asynchronous
   // Where the store goes on from, if Save was called with it; "": from the start. Each server has a folder of its own in it.
   std::string folder = {};

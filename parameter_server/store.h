@@ -61,7 +61,8 @@ class ParameterStore {
 
   // Errors: there is no such piece (with the nearest name); rows out of range, or twice, with the number.
   virtual absl::StatusOr<Pulled> Pull(const PullRequest& request) = 0;
-  // Applies one update, all or nothing. Errors, which change nothing: those of Pull; a gradient of another type or shape;
+  // Applies one update, all or nothing, or keeps the push for one. If an update of several fails, none of its pushes counts as
+  // taken any more. Errors, which change nothing else: those of Pull; a gradient of another type or shape;
   // OutOfRange: the gradients are older than the store allows, and are to be computed anew; Aborted: Stop was called.
   virtual absl::StatusOr<Pushed> Push(const PushRequest& request) = 0;
   // Which pushes of a pusher were taken. None of one that is not known.

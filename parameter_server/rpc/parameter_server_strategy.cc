@@ -123,7 +123,7 @@ absl::StatusOr<ParameterServerStrategy> ParameterServerStrategy::Create(const Pa
                            options.save_every);
   if (options.gather > cluster->count(Role::kWorker))
     return InvalidArgument(
-        "ParameterServerStrategy: gather is {}, and there are {} workers, so that no update would have enough gradients; "
+        "ParameterServerStrategy: gather is {}, and there are {} workers, so that one would have to make several of an update; "
         "start more workers, or gather fewer.",
         options.gather, cluster->count(Role::kWorker));
   ParameterServerStrategy strategy(*std::move(cluster), options);
@@ -203,6 +203,8 @@ absl::Status ParameterServerTraining::Begin(const Cluster& cluster, const Traini
   for (const auto& store : stores_) {
     MESHWORK_ASSIGN_OR_RETURN(const SequenceSet taken, store->TakenFrom(kPusher));
     last_number_ = std::max(last_number_, taken.last());
+    MESHWORK_ASSIGN_OR_RETURN(const Pulled pulled, store->Pull({}));
+    lives_.push_back(pulled.life);
   }
   return absl::OkStatus();
 }
@@ -237,13 +239,21 @@ absl::Status ParameterServerTraining::LostError(size_t server) const {
                 options_.folder, secured_[server])));
 }
 
+absl::Status ParameterServerTraining::CheckLives() {
+  if (!options_.folder.empty()) return absl::OkStatus();
+  for (size_t i = 0; i < stores_.size(); ++i) {
+    MESHWORK_ASSIGN_OR_RETURN(const Pulled pulled, stores_[i]->Pull({}));
+    if (pulled.life != lives_[i]) return LostError(i);
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<std::vector<int64_t>> ParameterServerTraining::Missing(int64_t steps) {
+  MESHWORK_RETURN_IF_ERROR(CheckLives());
   std::set<int64_t> missing;
   for (size_t i = 0; i < stores_.size(); ++i) {
     MESHWORK_ASSIGN_OR_RETURN(const SequenceSet taken, stores_[i]->TakenFrom(kPusher));
     if (taken.through() < secured_[i]) return LostError(i);
-    // Without checkpoints nothing may be lost.
-    if (options_.folder.empty()) secured_[i] = taken.through();
     for (const int64_t number : taken.MissingThrough(steps)) missing.insert(number);
   }
   return std::vector<int64_t>(missing.begin(), missing.end());
@@ -276,22 +286,26 @@ absl::StatusOr<Metrics> ParameterServerTraining::Train(int64_t steps) {
         "ParameterServerTraining: {} steps make no whole number of updates, as servers gather {} for each; give a multiple "
         "of it.",
         steps, gather);
+  // Steps on feeds that still run have numbers, too.
+  MESHWORK_RETURN_IF_ERROR(coordinator_->Join());
   const int64_t save_every = (options_.save_every + gather - 1) / gather * gather;
+  const bool saves = !options_.folder.empty();
   OutputMeans means(graph_);
   while (true) {
     MESHWORK_ASSIGN_OR_RETURN(const int64_t done, StepsDone());
     const int64_t end = std::min(steps, done / save_every * save_every + save_every);
     MESHWORK_ASSIGN_OR_RETURN(const std::vector<int64_t> missing, Missing(end));
-    if (missing.empty() && end >= steps) return means.Values();
-    MESHWORK_RETURN_IF_ERROR(MakeSteps(missing, means));
-    MESHWORK_ASSIGN_OR_RETURN(const std::vector<int64_t> lost, Missing(end));
-    if (!lost.empty() && options_.folder.empty()) {
-      for (size_t i = 0; i < stores_.size(); ++i) {
-        MESHWORK_ASSIGN_OR_RETURN(const SequenceSet taken, stores_[i]->TakenFrom(kPusher));
-        if (taken.through() < end) return LostError(i);
-      }
+    if (!missing.empty()) {
+      MESHWORK_RETURN_IF_ERROR(MakeSteps(missing, means));
+      MESHWORK_ASSIGN_OR_RETURN(const std::vector<int64_t> lost, Missing(end));
+      if (!lost.empty()) continue;
     }
-    if (lost.empty() && !options_.folder.empty()) MESHWORK_RETURN_IF_ERROR(Save());
+    // Also what a chief that was lost had made and not saved.
+    if (saves && *std::min_element(secured_.begin(), secured_.end()) < end) MESHWORK_RETURN_IF_ERROR(Save());
+    if (end >= steps) {
+      MESHWORK_ASSIGN_OR_RETURN(const std::vector<int64_t> lost, Missing(steps));
+      if (lost.empty()) return means.Values();
+    }
   }
 }
 
@@ -306,7 +320,10 @@ absl::StatusOr<History> ParameterServerTraining::Fit(const ParameterServerFitOpt
     const auto start = std::chrono::steady_clock::now();
     const int64_t end = (epoch + 1) * options.steps_per_epoch;
     MESHWORK_ASSIGN_OR_RETURN(const std::vector<int64_t> missing, Missing(end));
-    if (missing.empty()) continue;
+    if (missing.empty()) {
+      MESHWORK_RETURN_IF_ERROR(Train(end).status());
+      continue;
+    }
     EpochLog log = {.epoch = epoch, .steps = options.steps_per_epoch, .step = end};
     MESHWORK_ASSIGN_OR_RETURN(log.values, Train(end));
     log.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -340,6 +357,7 @@ absl::StatusOr<RemoteValue> ParameterServerTraining::Step(const Feeds& feeds) {
     if (!std::binary_search(names.begin(), names.end(), name))
       return InvalidArgument("ParameterServerTraining::Step: the program has no input \"{}\"; it has {}.",
                              name, fmt::join(names, ", "));
+  MESHWORK_RETURN_IF_ERROR(CheckLives());
   MESHWORK_ASSIGN_OR_RETURN(RemoteValue step, coordinator_->Schedule(kStep, std::move(arguments)));
   ++last_number_;
   return step;
@@ -354,6 +372,7 @@ absl::StatusOr<Session*> ParameterServerTraining::Snapshot() {
     MESHWORK_ASSIGN_OR_RETURN(const Tensor value, served_->Get(name));
     MESHWORK_RETURN_IF_ERROR(snapshot_->Set(name, value));
   }
+  MESHWORK_RETURN_IF_ERROR(CheckLives());
   snapshot_->set_steps_done(steps);
   return &*snapshot_;
 }
@@ -368,8 +387,13 @@ absl::Status ParameterServerTraining::Save() {
     do {
       // Waits for a server that was lost as it saved.
       MESHWORK_ASSIGN_OR_RETURN(const SequenceSet taken, stores_[i]->TakenFrom(kPusher));
-      saved = stores_[i]->Save(options_.folder).status();
-      if (saved.ok()) secured_[i] = std::max(secured_[i], taken.through());
+      const absl::StatusOr<int64_t> version = stores_[i]->Save(options_.folder);
+      saved = version.status();
+      if (!saved.ok()) continue;
+      // What a server that was started again meanwhile has, or what it keeps for an update, was not saved.
+      const int64_t steps = *version * std::max<int64_t>(options_.gather, 1);
+      if (taken.through() == taken.last() && taken.through() <= steps)
+        secured_[i] = std::max(secured_[i], taken.through());
     } while (absl::IsUnavailable(saved) && std::chrono::steady_clock::now() < end);
     MESHWORK_RETURN_IF_ERROR(saved);
   }

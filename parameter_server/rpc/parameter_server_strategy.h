@@ -63,7 +63,7 @@ struct ParameterServerOptions {
   // servers alone.
   std::map<std::string, Tensor> initial = {};
   // How old gradients may be, and how many make an update of servers that wait for them. More workers than
-  // these are backups, without which a lost worker is waited for.
+  // these are backups: the slowest is not waited for.
   std::optional<int64_t> max_staleness = {};
   int64_t gather = 0;
   // Of the servers' checkpoints, which each server writes on its host; a server that is started again goes on from the newest.
@@ -89,7 +89,7 @@ struct ParameterServerFitOptions {
 // The training, as the chief sees it. Not thread-safe.
 class ParameterServerTraining {
  public:
-  // Steps that all servers have applied without a gap: 1 to this one.
+  // Steps that all servers have taken without a gap: 1 to this one.
   absl::StatusOr<int64_t> StepsDone();
   // How many updates each server has made: as many as it has applied steps, or one for each `gather` of them.
   absl::StatusOr<std::vector<int64_t>> Updates();
@@ -103,7 +103,8 @@ class ParameterServerTraining {
   absl::StatusOr<History> Fit(const ParameterServerFitOptions& options);
   // One step, on these feeds: some worker will make it. Fetch gives how many examples it had, i64[], and then the outputs, by
   // their names in alphabetical order. If a server loses it, nobody has the feeds any more: the next Train makes another step
-  // of this number.
+  // of this number. After a chief's restart, a step that still runs for the last one may take the number, and this one then
+  // changes nothing.
   absl::StatusOr<RemoteValue> Step(const Feeds& feeds);
 
   // A session of the whole program, with the variables as the servers have them now: to be evaluated (EvaluateOn), to predict,
@@ -123,6 +124,8 @@ class ParameterServerTraining {
 
   absl::Status Begin(const Cluster& cluster, const TrainingSplit& split);
   absl::Status LostError(size_t server) const;
+  // Without checkpoints: that no server was started again.
+  absl::Status CheckLives();
   // The numbers of 1 to `steps` that a server has not applied.
   absl::StatusOr<std::vector<int64_t>> Missing(int64_t steps);
   absl::Status MakeSteps(const std::vector<int64_t>& numbers, OutputMeans& means);
@@ -132,7 +135,8 @@ class ParameterServerTraining {
   std::vector<std::shared_ptr<ParameterStore>> stores_;
   std::optional<ServedSession> served_;
   std::optional<Session> snapshot_;
-  std::vector<int64_t> secured_;  // by server: the steps that it must not lose
+  std::vector<int64_t> secured_;  // by server: the steps that its checkpoints have
+  std::vector<int64_t> lives_;    // by server, as this chief found them
   int64_t last_number_ = 0;       // of the steps that were scheduled
   PerWorker state_;
   std::unique_ptr<ClusterCoordinator> coordinator_;
