@@ -44,15 +44,15 @@ struct SendSide {
 // Elements that go from one device's block to another's. `from_device` is one of the old mesh, `to_device` the lowest
 // device of its domain, on the new mesh, that holds the block. `box`: in the tensor; it lies in one plain part
 // (layout/plain_parts.h) of either block.
-struct Piece {
+struct SentPiece {
   int64_t from_device = 0, to_device = 0;
   Block box;
-  bool operator==(const Piece&) const = default;
+  bool operator==(const SentPiece&) const = default;
 };
 
 struct SendPlan {
-  std::vector<Piece> pieces;  // by `to_device`, ascending
-  std::vector<Block> lost;    // what is needed and no process has, in the tensor; apart from each other
+  std::vector<SentPiece> pieces;  // by `to_device`, ascending
+  std::vector<Block> lost;        // what is needed and no process has, in the tensor; apart from each other
 };
 
 // Bytes that each process sends to others, by process.

@@ -60,7 +60,7 @@ ServedSession::ServedSession(const TrainingSplit& split, std::vector<std::shared
       lives_(stores_.size(), 0),
       pushed_at_(stores_.size(), -1) {
   if (options_.pusher.empty()) options_.pusher = NewPusher();
-  for (const Piece& piece : pieces_)
+  for (const VariablePiece& piece : pieces_)
     if (piece.is_read) read_.push_back(piece);
   for (const SparseVariable& sparse : split.sparse)
     sparse_.push_back({sparse.variable, sparse.rows, sparse.capacity, sparse.ids});
@@ -126,7 +126,7 @@ absl::StatusOr<ServedSession::Rows> ServedSession::FindRows(bool is_training, Fe
                      [&](int64_t id) { return places.at(row_of(id)); });
       feeds[name] = renumbered.Cast(given.dtype());
     }
-    for (const Piece& piece : read_) {
+    for (const VariablePiece& piece : read_) {
       if (piece.variable != table.variable) continue;
       std::vector<int64_t> own;
       for (auto place = places.lower_bound(piece.rows.begin); place != places.lower_bound(piece.rows.end);
@@ -138,10 +138,10 @@ absl::StatusOr<ServedSession::Rows> ServedSession::FindRows(bool is_training, Fe
   return rows;
 }
 
-absl::StatusOr<std::map<std::string, Tensor>> ServedSession::Pull(const std::vector<Piece>& pieces,
+absl::StatusOr<std::map<std::string, Tensor>> ServedSession::Pull(const std::vector<VariablePiece>& pieces,
                                                                   const Rows& rows) {
   std::vector<PullRequest> requests(stores_.size());
-  for (const Piece& piece : pieces) {
+  for (const VariablePiece& piece : pieces) {
     const auto found = rows.find(piece.name);
     const Tensor some = found == rows.end() ? Tensor() : found->second;
     requests[static_cast<size_t>(piece.server)].pieces.push_back({piece.name, some});
@@ -158,7 +158,7 @@ absl::StatusOr<std::map<std::string, Tensor>> ServedSession::Pull(const std::vec
   MESHWORK_RETURN_IF_ERROR(FirstOf(statuses));
   std::map<std::string, std::vector<Tensor>> parts;
   std::vector<size_t> next(stores_.size(), 0);
-  for (const Piece& piece : pieces) {
+  for (const VariablePiece& piece : pieces) {
     const auto s = static_cast<size_t>(piece.server);
     const Tensor& value = pulled[s].values.at(next[s]++);
     MESHWORK_RETURN_IF_ERROR(CheckPulled(piece, rows, value));
@@ -175,7 +175,8 @@ absl::StatusOr<std::map<std::string, Tensor>> ServedSession::Pull(const std::vec
   return whole;
 }
 
-absl::Status ServedSession::CheckPulled(const Piece& piece, const Rows& rows, const Tensor& value) const {
+absl::Status ServedSession::CheckPulled(const VariablePiece& piece, const Rows& rows,
+                                        const Tensor& value) const {
   Type type = piece.type;
   const auto some = rows.find(piece.name);
   if (some != rows.end() && some->second.valid()) type.shape[0] = some->second.num_elements();
@@ -208,8 +209,8 @@ absl::StatusOr<bool> ServedSession::AwaitUpdate() {
 }
 
 absl::Status ServedSession::PullRead(const Rows& rows) {
-  std::vector<Piece> pieces;
-  for (const Piece& piece : read_)
+  std::vector<VariablePiece> pieces;
+  for (const VariablePiece& piece : read_)
     if (!piece.is_sparse || rows.contains(piece.name)) pieces.push_back(piece);
   MESHWORK_ASSIGN_OR_RETURN(auto variables, Pull(pieces, rows));
   for (const SparseTable& table : sparse_) {
@@ -320,9 +321,9 @@ absl::StatusOr<StepResult> ServedSession::Evaluate(const Feeds& feeds,
 }
 
 absl::StatusOr<Tensor> ServedSession::Get(std::string_view variable) {
-  std::vector<Piece> pieces;
+  std::vector<VariablePiece> pieces;
   std::vector<std::string> names;
-  for (const Piece& piece : pieces_) {
+  for (const VariablePiece& piece : pieces_) {
     if (names.empty() || names.back() != piece.variable) names.push_back(piece.variable);
     // Of a scalar that all servers have, one is enough.
     const bool is_there = !pieces.empty() && pieces.back().name == piece.name;

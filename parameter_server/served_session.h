@@ -87,8 +87,9 @@ class ServedSession {
   using Rows = std::map<std::string, Tensor>;
 
   // Pulls these pieces, or rows of them, and joins them: by variable.
-  absl::StatusOr<std::map<std::string, Tensor>> Pull(const std::vector<Piece>& pieces, const Rows& rows);
-  absl::Status CheckPulled(const Piece& piece, const Rows& rows, const Tensor& value) const;
+  absl::StatusOr<std::map<std::string, Tensor>> Pull(const std::vector<VariablePiece>& pieces,
+                                                     const Rows& rows);
+  absl::Status CheckPulled(const VariablePiece& piece, const Rows& rows, const Tensor& value) const;
   // See ServedSessionOptions::synchronous.
   // Whether it is there; else the time was up.
   absl::StatusOr<bool> AwaitUpdate();
@@ -108,7 +109,7 @@ class ServedSession {
   };
 
   ServedSessionOptions options_;
-  std::vector<Piece> pieces_, read_;  // all; those that the worker's program reads
+  std::vector<VariablePiece> pieces_, read_;  // all; those that the worker's program reads
   std::vector<PushedRows> pushed_;
   std::vector<std::string> outputs_;  // of the user
   std::vector<std::shared_ptr<ParameterStore>> stores_;

@@ -69,7 +69,7 @@ absl::StatusOr<std::unique_ptr<ShardStore>> ShardStore::Create(const TrainingSpl
       Session session, Session::Create(split.servers[static_cast<size_t>(options.server)], options.session));
   std::unique_ptr<ShardStore> store(new ShardStore(options, std::move(session)));
   store->num_servers_ = std::ssize(split.servers);
-  for (const Piece& piece : split.pieces)
+  for (const VariablePiece& piece : split.pieces)
     if (piece.server == options.server) store->pieces_[piece.name] = piece;
   for (const PushedRows& pushed : split.pushed)
     if (pushed.server == options.server) store->pushed_[pushed.name] = pushed;
@@ -95,7 +95,7 @@ absl::StatusOr<Tensor> ShardStore::InitialValue(const TrainingSplit& split, cons
 }
 
 absl::Status ShardStore::Initialize(const TrainingSplit& split) {
-  std::map<std::string, std::vector<const Piece*>> by_variable;
+  std::map<std::string, std::vector<const VariablePiece*>> by_variable;
   for (const auto& [name, piece] : pieces_) by_variable[piece.variable].push_back(&piece);
   for (const auto& [name, value] : options_.initial) {
     const int argument = split.variables.FindArgument(name);
@@ -124,7 +124,7 @@ absl::Status ShardStore::Initialize(const TrainingSplit& split) {
     } else {
       continue;
     }
-    for (const Piece* piece : found->second) {
+    for (const VariablePiece* piece : found->second) {
       const Tensor value =
           piece->type == whole.type() ? whole : whole.Rows(piece->rows.begin, piece->rows.end);
       MESHWORK_RETURN_IF_ERROR(session_.Set(piece->name, value));

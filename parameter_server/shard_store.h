@@ -101,9 +101,9 @@ class ShardStore : public ParameterStore {
 
   const ShardStoreOptions options_;
   int64_t num_servers_ = 1;
-  std::map<std::string, Piece> pieces_;       // of this server, by name
-  std::map<std::string, PushedRows> pushed_;  // to this server, by name
-  std::set<std::string> inputs_;              // of the program that updates
+  std::map<std::string, VariablePiece> pieces_;  // of this server, by name
+  std::map<std::string, PushedRows> pushed_;     // to this server, by name
+  std::set<std::string> inputs_;                 // of the program that updates
 
   mutable std::mutex mutex_;
   Session session_;

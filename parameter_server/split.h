@@ -54,7 +54,7 @@ struct SplitOptions {
 };
 
 // A block of rows of a variable, on a server.
-struct Piece {
+struct VariablePiece {
   std::string name;      // "dense/kernel/part_0"; of a variable in one piece "dense/kernel"
   std::string variable;  // of the graph
   RowRange rows;         // of dim 0; {0, 1} for a scalar
@@ -101,7 +101,7 @@ struct TrainingSplit {
   // pushed. It does not update sparse tables.
   std::vector<Graph> servers;
   // By the declarations of the graph, then by rows. A shared scalar: one per server.
-  std::vector<Piece> pieces;
+  std::vector<VariablePiece> pieces;
   std::vector<PushedRows> pushed;
   // The graph's variables with their initializers, on one device.
   Graph variables;

@@ -114,7 +114,7 @@ void StateMove::PlanGroup(Group& group) {
     const int64_t size = DTypeSize(moved.type.dtype);
     const SendSide from{from_.placement, moved.from, from_.processes},
         to{to_.placement, moved.to, to_.processes};
-    for (const Piece& piece : variables_[v].pieces) {
+    for (const SentPiece& piece : variables_[v].pieces) {
       Chunk chunk{v, piece, from.ProcessOf(piece.from_device), to.ProcessOf(piece.to_device)};
       for (Block& box : CutToFit(piece.box, most_in_chunk / size)) {
         chunk.piece.box = std::move(box);

@@ -87,12 +87,12 @@ class StateMove {
     std::string name;
     MovedVariable moved;
     int64_t old_bytes = 0, new_bytes = 0;  // in a process
-    std::vector<Piece> pieces = {};
+    std::vector<SentPiece> pieces = {};
   };
   // A piece, or a part of one.
   struct Chunk {
     size_t variable = 0;
-    Piece piece;
+    SentPiece piece;
     int64_t from = 0, to = 0;  // processes
     int64_t bytes = 0;
   };

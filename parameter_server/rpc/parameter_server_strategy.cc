@@ -26,7 +26,8 @@ constexpr char kState[] = "meshwork/worker", kStep[] = "meshwork/step";
 
 JobFacts FactsOf(const Graph& graph, const TrainingSplit& split, const ParameterServerOptions& options) {
   std::string pieces;
-  for (const Piece& piece : split.pieces) pieces += fmt::format("{} on {}; ", piece.name, piece.server);
+  for (const VariablePiece& piece : split.pieces)
+    pieces += fmt::format("{} on {}; ", piece.name, piece.server);
   return {{"program", Fingerprint(graph)},
           {"pieces", std::move(pieces)},
           {"seed", fmt::format("{}", options.session.seed)},

@@ -65,7 +65,7 @@ int64_t ExpectLaws(const Shape& shape, const SendSide& from, const SendSide& to)
   }
   std::map<int64_t, std::set<int64_t>> arrived;  // by domain
   int64_t crossing = 0, last = 0;
-  for (const Piece& piece : plan.pieces) {
+  for (const SentPiece& piece : plan.pieces) {
     EXPECT_GE(piece.to_device, last);
     last = piece.to_device;
     const int64_t domain = to.placement.DomainOf(piece.to_device);
@@ -200,9 +200,9 @@ TEST(PlanSendTest, SaysWhatNobodyHas) {
 
 TEST(PlanSendTest, TheHeaderTellsTheTruth) {
   const SendPlan plan = PlanSend({8}, 4, Side("x=8", 2, "{x}"), Side("y=6", 3, "{y}"));
-  const std::vector<Piece> first(plan.pieces.begin(), plan.pieces.begin() + 2);
-  EXPECT_THAT(first, ElementsAre(Piece{0, 0, {{0, 1}}}, Piece{1, 0, {{1, 1}}}));
-  EXPECT_THAT(plan.pieces[4], (Piece{4, 2, {{4, 1}}}));
+  const std::vector<SentPiece> first(plan.pieces.begin(), plan.pieces.begin() + 2);
+  EXPECT_THAT(first, ElementsAre(SentPiece{0, 0, {{0, 1}}}, SentPiece{1, 0, {{1, 1}}}));
+  EXPECT_THAT(plan.pieces[4], (SentPiece{4, 2, {{4, 1}}}));
 }
 
 // From 8 to 4×2 to 6 devices, replicated and cut: bytes per process, by hand.

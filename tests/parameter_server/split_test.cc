@@ -103,7 +103,7 @@ TEST(SplitTrainingTest, PushesOneGradientPerWeight) {
                                           "out/bias/part_0:f64[2]", "out/bias/part_1:f64[1]"));
   // Every server counts the steps; a weight and its state lie together.
   int64_t steps = 0;
-  for (const Piece& piece : split.pieces) {
+  for (const VariablePiece& piece : split.pieces) {
     steps += piece.variable == "adamw/step" ? 1 : 0;
     if (!piece.variable.starts_with("adamw/")) continue;
     EXPECT_FALSE(piece.is_read) << piece.name;
@@ -170,7 +170,7 @@ TEST(SplitTrainingTest, WhatIsOnlyReadIsOnlyPulled) {
   Momentum({}).Minimize(loss);
   const TrainingSplit split = SplitTraining(g).value();
   EXPECT_THAT(PushedNames(split, 0), ElementsAre("w:f64[3]"));
-  for (const Piece& piece : split.pieces)
+  for (const VariablePiece& piece : split.pieces)
     EXPECT_EQ(piece.is_read, piece.name == "fixed" || piece.name == "w") << piece.name;
 }
 

@@ -90,7 +90,7 @@ func step(%g: f32[3] {_ | sum:x}, %h: f32[5] {_ | sum:x}) {
 TEST(ArrangeTest, EveryPieceIsThereOnceAndInTheSameOrderEachTime) {
   std::mt19937 random(5);
   for (int round = 0; round < 200; ++round) {
-    const RandomProgram program = ProgramDraw(random).Make();
+    const DrawnProgram program = ProgramDraw(random).Make();
     const Graph local = ParseProgram(program.text).body;
     const Graph arranged = Arrange(local);
     EXPECT_EQ(PrintGraph(arranged), PrintGraph(Arrange(local))) << program.text;
@@ -110,7 +110,7 @@ TEST(ArrangeTest, EveryPieceIsThereOnceAndInTheSameOrderEachTime) {
 TEST(ArrangeTest, KeepsEveryValue) {
   std::mt19937 random(6);
   for (int round = 0; round < 100; ++round) {
-    const RandomProgram program = ProgramDraw(random).Make();
+    const DrawnProgram program = ProgramDraw(random).Make();
     SCOPED_TRACE(program.text);
     const Graph local = ParseProgram(program.text).body;
     for (const Graph& graph : {local, Arrange(local)}) {

@@ -126,7 +126,7 @@ TEST(CrossDeviceTest, RandomProgramsGiveTheirNumbers) {
   std::mt19937 random(7);
   int64_t calls = 0;
   for (int round = 0; round < (LongTests() ? 400 : 60); ++round) {
-    const RandomProgram drawn = ProgramDraw(random).Make();
+    const DrawnProgram drawn = ProgramDraw(random).Make();
     const auto own = std::make_shared<BackwardsOps>();
     for (const OpsPtr& ops : {OpsPtr(own), RingAllReduce(), HierarchicalCopyAllReduce().value()}) {
       const int64_t bytes_per_pack = static_cast<int64_t>(random() % 3) * 100;

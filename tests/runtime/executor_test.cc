@@ -228,7 +228,7 @@ TEST(ExecutorTest, RandomProgramsAgreeWithDirectEvaluation) {
 TEST(ExecutorTest, RandomProgramsAgreeWithDirectEvaluationHoweverTheyRun) {
   std::mt19937 random(2);
   for (int round = 0; round < (LongTests() ? 60 : 12); ++round) {
-    const RandomProgram drawn = ProgramDraw(random).Make();
+    const DrawnProgram drawn = ProgramDraw(random).Make();
     SCOPED_TRACE(drawn.text);
     for (const RunMode& mode : AllRunModes()) {
       SCOPED_TRACE(mode.ToString());
@@ -248,7 +248,7 @@ TEST(ExecutorTest, RandomProgramsAreBitwiseTheSameOnAnyNumberOfWorkers) {
     return rough;
   };
   for (int round = 0; round < (LongTests() ? 20 : 6); ++round) {
-    const RandomProgram drawn = ProgramDraw(random).Make();
+    const DrawnProgram drawn = ProgramDraw(random).Make();
     SCOPED_TRACE(drawn.text);
     ExpectBitwiseTheSameHoweverItRuns(ParseProgram(drawn.text), rough(drawn.feeds), rough(drawn.initial));
   }

@@ -12,7 +12,7 @@
 
 namespace meshwork {
 
-struct RandomProgram {
+struct DrawnProgram {
   std::string text;
   Tensors feeds, initial;
   Tensors outputs, variables;  // after a step
@@ -33,7 +33,7 @@ class ProgramDraw {
  public:
   explicit ProgramDraw(std::mt19937& random) : random_(random) {}
 
-  RandomProgram Make() {
+  DrawnProgram Make() {
     std::string arguments;
     for (int kind : {kWide, kWide, kWide, kColumn, kRow, kRow}) {
       const size_t v = values_.size();
@@ -190,7 +190,7 @@ class ProgramDraw {
   }
 
   std::mt19937& random_;
-  RandomProgram made_;
+  DrawnProgram made_;
   std::string body_;
   std::vector<Value> values_;
   size_t num_arguments_ = 0;
