@@ -21,16 +21,15 @@ struct Options {
 
 absl::StatusOr<Options> ParseOptions(int argc, const char* const* argv) {
   Options o;
-  FlagTable flags(
-      "strategies",
-      "Trains the MNIST MLP (784-700-500-10, ReLU, gradient descent at rate 0.1), and prints JSON.");
+  FlagTable flags("strategies", "Trains an MLP (ReLU, gradient descent at rate 0.1), and prints JSON.");
   flags.Choice("strategy", "where it is trained", &o.strategy,
                {"mirrored", "multi_worker", "parameter_server"});
   flags.Int("devices", "of each process", &o.devices, 1);
   flags.Int("steps", "of training", &o.steps, 1);
   flags.Text(
       "data",
-      "an .npz file: w0, b0, w1, b1, w2, b2; images [k,b,784] and labels [k,b], for steps 0, 1, … in turn",
+      "an .npz file: kernels and biases w0, b0, w1, b1, … of the layers; images [k,b,features] and labels [k,b], for steps 0, 1, … "
+      "in turn",
       &o.data);
   AddJoinFlags(flags, &o.join);
   MESHWORK_RETURN_IF_ERROR(flags.Parse(argc, argv));
@@ -50,6 +49,11 @@ struct Data {
   std::map<std::string, Tensor> arrays;
   const Tensor& at(std::string_view name) const { return arrays.find(std::string(name))->second; }
   int64_t batch() const { return at("images").shape()[1]; }
+  int num_layers() const {
+    int layers = 0;
+    while (arrays.contains(fmt::format("w{}", layers))) ++layers;
+    return layers;
+  }
   Feeds Step(int64_t step) const {
     const int64_t k = step % at("images").shape()[0];
     return {{"x", at("images")[k]}, {"y", at("labels")[k]}};
@@ -59,14 +63,19 @@ struct Data {
 absl::StatusOr<Data> ReadData(const Options& o) {
   MESHWORK_ASSIGN_OR_RETURN(const auto arrays, ReadNpz(o.data));
   Data data{{arrays.begin(), arrays.end()}};
-  for (const char* name : {"w0", "b0", "w1", "b1", "w2", "b2", "images", "labels"})
+  std::vector<std::string> needed = {"w0", "images", "labels"};
+  for (int layer = 0; layer < data.num_layers(); ++layer) needed.push_back(fmt::format("b{}", layer));
+  for (const std::string& name : needed)
     if (!data.arrays.contains(name)) return InvalidArgument("--data: {} has no array \"{}\".", o.data, name);
+  for (int layer = 0; layer < data.num_layers(); ++layer)
+    if (const Tensor& kernel = data.at(fmt::format("w{}", layer)); kernel.type().rank() != 2)
+      return InvalidArgument("--data: w{} is {}; a kernel has 2 dims.", layer, kernel.type().ToString());
   const Tensor& images = data.at("images");
   const Tensor& labels = data.at("labels");
   if (images.type().rank() != 3 || labels.type().rank() != 2 || images.shape()[0] < 1 ||
       images.shape()[0] != labels.shape()[0])
     return InvalidArgument(
-        "--data: images are {} and labels {}; they must be [k,b,784] and [k,b], with k at least 1.",
+        "--data: images are {} and labels {}; they must be [k,b,features] and [k,b], with k at least 1.",
         images.type().ToString(), labels.type().ToString());
   return data;
 }
@@ -74,7 +83,7 @@ absl::StatusOr<Data> ReadData(const Options& o) {
 // By the names of variables.
 std::map<std::string, Tensor> WeightsOf(const Data& data) {
   std::map<std::string, Tensor> weights;
-  for (int layer = 0; layer < 3; ++layer) {
+  for (int layer = 0; layer < data.num_layers(); ++layer) {
     weights[fmt::format("dense{}/kernel", layer)] = data.at(fmt::format("w{}", layer));
     weights[fmt::format("dense{}/bias", layer)] = data.at(fmt::format("b{}", layer));
   }
@@ -82,12 +91,12 @@ std::map<std::string, Tensor> WeightsOf(const Data& data) {
 }
 
 void AddModel(Graph& graph, const Data& data) {
-  Value h = graph.Input("x", F32, {data.batch(), 784});
+  Value h = graph.Input("x", F32, {data.batch(), data.at("images").shape()[2]});
   const Value y = graph.Input("y", I32, {data.batch()});
-  constexpr int64_t kUnits[] = {784, 700, 500, 10};
-  for (int layer = 0; layer < 3; ++layer) {
-    h = Dense(graph, fmt::format("dense{}", layer), kUnits[layer], kUnits[layer + 1])(h);
-    if (layer < 2) h = Relu(h);
+  for (int layer = 0; layer < data.num_layers(); ++layer) {
+    if (layer > 0) h = Relu(h);
+    const Shape& kernel = data.at(fmt::format("w{}", layer)).shape();
+    h = Dense(graph, fmt::format("dense{}", layer), kernel[0], kernel[1])(h);
   }
   const Value loss = SparseSoftmaxCrossEntropy(h, y);
   Sgd({.learning_rate = 0.1}).Minimize(loss);

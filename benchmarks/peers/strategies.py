@@ -1,10 +1,11 @@
-"""Strategies beside TensorFlow's of the same names: the MNIST MLP from the same weights on the same batches, 40 steps of
-gradient descent. Shown are the largest relative difference of a loss, and how many times a step of ours a step of TensorFlow
+"""Strategies beside TensorFlow's of the same names: an MLP for MNIST, small as in TensorFlow's quickstart and large,
+from the same weights on the same batches, 40 steps of gradient descent. Shown are the largest relative difference of a loss, and how many times a step of ours a step of TensorFlow
 takes, the median of the runs, which take turns. Processes of ours exchange gradients by MPI or by Gloo, TensorFlow's by
 gRPC. TensorFlow is installed from PyPI into build/peers on the first run.
 """
 
 import argparse
+import itertools
 import json
 import os
 import statistics
@@ -27,16 +28,17 @@ CASES = [
 TOLERANCE = 1e-5
 
 
-def write_data(python, path, batch):
+def write_data(python, path, hidden, batch):
     """Weights and batches, by the interpreter that has NumPy."""
     code = (
         "import sys, numpy as np, work\n"
-        "weights, images, labels = work.data_of(int(sys.argv[2]))\n"
-        "names = [k + str(layer) for layer in range(3) for k in 'wb']\n"
+        "sizes = [784, *map(int, sys.argv[3].split(',')), 10]\n"
+        "weights, images, labels = work.data_of(int(sys.argv[2]), sizes=sizes)\n"
+        "names = [k + str(layer) for layer in range(len(sizes) - 1) for k in 'wb']\n"
         "np.savez(sys.argv[1], images=images, labels=labels, **dict(zip(names, weights)))\n"
     )
     os.environ["PYTHONPATH"] = mlp_step.HERE
-    output_of([python, "-c", code, path, str(batch)], 300)
+    output_of([python, "-c", code, path, str(batch), hidden], 300)
 
 
 def run_one(command, transport, timeout):
@@ -80,6 +82,9 @@ def main():
         prog="./dev bench peers strategies", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--batch", default="16,128", help="examples per step, a list with commas")
+    parser.add_argument(
+        "--hidden", nargs="+", default=["128", "700,500"], help="units of the hidden layers of each model, a list with commas"
+    )
     parser.add_argument("--only", default="", help="the strategies whose names have this text")
     parser.add_argument("--steps", type=int, default=40)
     parser.add_argument("--repeats", type=int, default=5, help="runs of each")
@@ -88,6 +93,8 @@ def main():
     options = parser.parse_args()
     if min(options.steps, options.repeats, options.timeout) < 1:
         parser.error("--steps, --repeats and --timeout are at least 1")
+    if not all(units.isdecimal() and int(units) for hidden in options.hidden for units in hidden.split(",")):
+        parser.error("--hidden: each is a list of numbers of units, such as 700,500")
     batches = mlp_step.batches_of(parser, options.batch, 2)
     cases = [case for case in CASES if options.only in case[0]]
     if not cases:
@@ -96,9 +103,9 @@ def main():
     failed = False
     with tempfile.TemporaryDirectory() as folder:
         data = os.path.join(folder, "data.npz")
-        for batch in batches:
-            write_data(python, data, batch)
-            print(f"{f'batch {batch}':48}{'largest difference':>20}{'our ms':>10}{'ms':>10}{'ratio':>8}")
+        for hidden, batch in itertools.product(options.hidden, batches):
+            write_data(python, data, hidden, batch)
+            print(f"{f'784,{hidden},10; batch {batch}':48}{'largest difference':>20}{'our ms':>10}{'ms':>10}{'ratio':>8}")
             for case in cases:
                 failed |= not compare(case, data, python, options)
     return 1 if failed else 0

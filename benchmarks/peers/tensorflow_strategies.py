@@ -65,7 +65,7 @@ def train(options):
     data = np.load(options.data)
     batch = data["images"].shape[1]
     with strategy.scope():
-        weights = [tf.Variable(data[f"{kind}{layer}"]) for layer in range(3) for kind in "wb"]
+        weights = [tf.Variable(data[f"{kind}{layer}"]) for layer in range(sum(name[0] == "w" for name in data.files)) for kind in "wb"]
 
     def replica_step(x, y):
         with tf.GradientTape() as tape:

@@ -29,12 +29,12 @@ EXAMPLES_PER_ROUND, FEWEST_STEPS = 2560, 3
 ROUNDS, MOST_SECONDS = 5, 8.0
 
 
-def data_of(batch, model="mlp"):
+def data_of(batch, model="mlp", sizes=SIZES):
     """Weights (kernel and bias of each layer), images [BATCHES,batch,784] or [BATCHES,batch,28,28,1], labels
-    [BATCHES,batch]."""
+    [BATCHES,batch]. `sizes`: of the MLP's layers, pixels and classes among them."""
     random = np.random.default_rng(1)
     weights = []
-    for shape in zip(SIZES, SIZES[1:]) if model == "mlp" else CNN_SHAPES:
+    for shape in zip(sizes, sizes[1:]) if model == "mlp" else CNN_SHAPES:
         fan_out = shape[-1]
         limit = np.sqrt(6 / (np.prod(shape[:-1]) + fan_out))
         weights.append(random.uniform(-limit, limit, shape).astype(np.float32))

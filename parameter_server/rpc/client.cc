@@ -6,7 +6,6 @@
 #ifdef MESHWORK_HAVE_GLOO
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/impl/rpc_method.h>
-#include <grpcpp/support/sync_stream.h>
 
 #include <algorithm>
 #include <mutex>
@@ -19,6 +18,7 @@
 #include "meshwork/base/flags.h"
 #include "meshwork/base/fork.h"
 #include "meshwork/base/version.h"
+#include "meshwork/parameter_server/rpc/call_stream.h"
 #include "meshwork/parameter_server/rpc/grpc_stream.h"
 #include "meshwork/parameter_server/rpc/tls.h"
 #include "meshwork/runtime/transport/address.h"
@@ -39,11 +39,11 @@ namespace {
 
 using std::chrono::milliseconds;
 using RpcClock = std::chrono::system_clock;  // gRPC's
-using ClientStream = grpc::ClientReaderWriter<grpc::ByteBuffer, grpc::ByteBuffer>;
 
-// So often a call asks whether the server is there, and so long it waits for an answer. Between calls nobody would look for
-// answers, so it is not asked.
-constexpr int kAskMs = 5000, kAnswerMs = 5000;
+// So often a stream asks whether the server is there, and so long it waits for an answer: between calls gRPC looks for
+// answers every five seconds.
+constexpr int kAskMs = 3000, kAnswerMs = 7000;
+constexpr int64_t kMostIdle = 4;  // streams that wait for a call
 constexpr size_t kMaxTokenBytes = 4096;
 const grpc::Status kAnotherProgram(grpc::StatusCode::UNIMPLEMENTED, "");
 constexpr milliseconds kForEver = std::chrono::hours(10000);
@@ -121,7 +121,7 @@ class GrpcRpcClient : public RpcClient {
     if (!made_.is_here()) return;
     const std::lock_guard lock(connection_->mutex);
     connection_->is_cancelled = true;
-    for (grpc::ClientContext* context : connection_->running) context->TryCancel();
+    for (internal::CallStream* stream : connection_->running) stream->Cancel();
   }
 
   const std::string& address() const override { return address_; }
@@ -134,7 +134,8 @@ class GrpcRpcClient : public RpcClient {
     ReceiveMemory memory = ReceiveMemory();
     std::mutex mutex = {};
     bool is_cancelled = false;
-    std::set<grpc::ClientContext*> running = {};
+    std::set<internal::CallStream*> running = {};
+    std::vector<std::unique_ptr<internal::CallStream>> idle = {};
   };
 
   absl::StatusOr<std::vector<MessagePart>> Parts(const RpcMessage& request) const {
@@ -152,46 +153,49 @@ class GrpcRpcClient : public RpcClient {
   // One call, until `end`. The answer is one if the status is OK.
   grpc::Status Ask(const std::vector<MessagePart>& parts, RpcClock::time_point end,
                    absl::StatusOr<RpcMessage>& answer) {
-    grpc::ClientContext context;
-    context.set_deadline(end);
-    context.set_initial_metadata_corked(true);  // sent with the first chunk
-    context.AddMetadata(internal::kTokenKey, options_.token);
-    context.AddMetadata(internal::kProtocolKey, std::to_string(kRpcProtocol));
-    {
-      const std::lock_guard lock(connection_->mutex);
-      if (connection_->is_cancelled) return grpc::Status::CANCELLED;
-      connection_->running.insert(&context);
-    }
-    const std::unique_ptr<ClientStream> stream(
-        grpc::internal::ClientReaderWriterFactory<grpc::ByteBuffer, grpc::ByteBuffer>::Create(
-            connection_->channel.get(), connection_->method, &context));
-    internal::WriteMessage(*stream, parts);
+    std::unique_ptr<internal::CallStream> stream = TakeStream();
+    if (stream == nullptr) return grpc::Status::CANCELLED;
     MessageReader reader(options_.max_message_bytes, &connection_->memory);
-    const absl::Status read = internal::ReadMessage(*stream, reader);
-    if (!read.ok()) context.TryCancel();
-    const grpc::Status status = stream->Finish();
+    const internal::CallStream::Ended ended = stream->Call(parts, end, reader);
+    const bool is_open = ended.status.ok() && ended.read.ok() && reader.IsWhole();
     {
       const std::lock_guard lock(connection_->mutex);
-      connection_->running.erase(&context);
+      connection_->running.erase(stream.get());
+      if (is_open && std::ssize(connection_->idle) < kMostIdle)
+        connection_->idle.push_back(std::move(stream));
     }
-    if (read.ok() && !status.ok()) return IsOfServer(status, context) ? status : kAnotherProgram;
-    answer = read.ok() ? reader.End() : read;
+    if (ended.read.ok() && !ended.status.ok()) return ended.is_of_server ? ended.status : kAnotherProgram;
+    answer = ended.read.ok() ? reader.End() : ended.read;
     return grpc::Status::OK;
+  }
+
+  // One that waits for a call, or a new one. Null once calls are cancelled.
+  std::unique_ptr<internal::CallStream> TakeStream() {
+    while (true) {
+      std::unique_ptr<internal::CallStream> stream;
+      {
+        const std::lock_guard lock(connection_->mutex);
+        if (connection_->is_cancelled) return nullptr;
+        if (!connection_->idle.empty()) {
+          stream = std::move(connection_->idle.back());
+          connection_->idle.pop_back();
+        }
+      }
+      const bool is_new = stream == nullptr;
+      if (is_new)
+        stream =
+            std::make_unique<internal::CallStream>(connection_->channel, connection_->method, options_.token);
+      if (!is_new && !stream->IsOpen()) continue;
+      const std::lock_guard lock(connection_->mutex);
+      if (connection_->is_cancelled) return nullptr;
+      connection_->running.insert(stream.get());
+      return stream;
+    }
   }
 
   bool IsCancelled() const {
     const std::lock_guard lock(connection_->mutex);
     return connection_->is_cancelled;
-  }
-
-  // Whether gRPC has said it, or a server of this protocol.
-  static bool IsOfServer(const grpc::Status& status, const grpc::ClientContext& context) {
-    switch (status.error_code()) {
-      case grpc::StatusCode::UNAVAILABLE:
-      case grpc::StatusCode::CANCELLED:
-      case grpc::StatusCode::DEADLINE_EXCEEDED: return true;
-      default: return context.GetServerTrailingMetadata().count(internal::kProtocolKey) > 0;
-    }
   }
 
   // A server that ends cancels calls.

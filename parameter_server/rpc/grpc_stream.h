@@ -1,4 +1,4 @@
-// Messages as streams of gRPC. Of no use without gRPC.
+// Messages on streams of gRPC: one after the other, each in chunks. Of no use without gRPC.
 #pragma once
 
 #ifdef MESHWORK_HAVE_GLOO
@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "meshwork/base/status.h"
 #include "meshwork/parameter_server/rpc/message.h"
 
 namespace meshwork::internal {
@@ -34,16 +35,16 @@ inline grpc::Slice SliceOver(const std::shared_ptr<const void>& owner, std::span
       new std::shared_ptr<const void>(owner));
 }
 
-// Writes a message and says that it was the last one. False: the other side does not listen any more.
-template <typename Stream>
-bool WriteMessage(Stream& stream, const std::vector<MessagePart>& parts) {
+// A message in chunks, over the bytes where they lie.
+inline std::vector<grpc::ByteBuffer> ChunksOf(const std::vector<MessagePart>& parts) {
+  std::vector<grpc::ByteBuffer> chunks;
   std::vector<grpc::Slice> slices;
   size_t size = 0;
   for (const MessagePart& part : parts) {
     std::span<const std::byte> rest = part.bytes;
     while (!rest.empty()) {
       if (size == kChunkBytes) {
-        if (!stream.Write(grpc::ByteBuffer(slices.data(), slices.size()))) return false;
+        chunks.emplace_back(slices.data(), slices.size());
         slices.clear();
         size = 0;
       }
@@ -53,24 +54,16 @@ bool WriteMessage(Stream& stream, const std::vector<MessagePart>& parts) {
       rest = rest.subspan(n);
     }
   }
-  stream.WriteLast(grpc::ByteBuffer(slices.data(), slices.size()), grpc::WriteOptions());
-  return true;
+  chunks.emplace_back(slices.data(), slices.size());
+  return chunks;
 }
 
-// Reads what is left of the stream. Errors: those of MessageReader; then the stream was not read to its end.
-template <typename Stream>
-absl::Status ReadMessage(Stream& stream, MessageReader& reader) {
-  grpc::ByteBuffer chunk;
+// Errors: those of MessageReader.
+inline absl::Status TakeChunk(const grpc::ByteBuffer& chunk, MessageReader& reader) {
   std::vector<grpc::Slice> slices;
-  while (stream.Read(&chunk)) {
-    slices.clear();
-    if (!chunk.Dump(&slices).ok()) return absl::InternalError("gRPC");
-    for (const grpc::Slice& slice : slices) {
-      const absl::Status status =
-          reader.Take({reinterpret_cast<const std::byte*>(slice.begin()), slice.size()});
-      if (!status.ok()) return status;
-    }
-  }
+  if (!chunk.Dump(&slices).ok()) return absl::InternalError("gRPC");
+  for (const grpc::Slice& slice : slices)
+    MESHWORK_RETURN_IF_ERROR(reader.Take({reinterpret_cast<const std::byte*>(slice.begin()), slice.size()}));
   return absl::OkStatus();
 }
 

@@ -195,6 +195,12 @@ bool MessageReader::IsFilled() const {
   return message_.tensors.empty() || filled_ == message_.tensors.back().bytes();
 }
 
+bool MessageReader::IsWhole() const {
+  return has_header_ && IsFilled() &&
+         std::all_of(types_.begin() + std::ssize(message_.tensors), types_.end(),
+                     [](const Type& type) { return type.bytes() == 0; });
+}
+
 absl::StatusOr<RpcMessage> MessageReader::End() {
   if (has_header_) MESHWORK_RETURN_IF_ERROR(BeginTensors());  // empty ones at the end
   if (!has_header_ || message_.tensors.size() < types_.size() || !IsFilled())

@@ -64,6 +64,8 @@ class MessageReader {
   // The next bytes. Errors, after which the reader is of no use: they are no message; it is larger than `max_bytes`; there
   // is not enough memory.
   absl::Status Take(std::span<const std::byte> bytes);
+  // Whether all bytes of the message have come.
+  bool IsWhole() const;
   // Error: the bytes ended within the message.
   absl::StatusOr<RpcMessage> End();
 

@@ -69,23 +69,46 @@ class CallService : public grpc::Service {
   }
 
  private:
+  // While it lives, WaitForCalls waits.
+  class RunningCall {
+   public:
+    explicit RunningCall(CallService& service) : service_(service) {
+      const std::lock_guard lock(service_.mutex_);
+      ++service_.num_running_;
+    }
+    ~RunningCall() {
+      const std::lock_guard lock(service_.mutex_);
+      if (--service_.num_running_ == 0) service_.ended_.notify_all();
+    }
+    RunningCall(const RunningCall&) = delete;
+    RunningCall& operator=(const RunningCall&) = delete;
+
+   private:
+    CallService& service_;
+  };
+
+  // Calls, one after the other, until the caller needs no more or one is refused.
   grpc::Status Serve(grpc::ServerContext& context, ServerStream& stream) {
     context.AddTrailingMetadata(internal::kProtocolKey, std::to_string(kRpcProtocol));
-    {
-      const std::lock_guard lock(mutex_);
-      ++num_running_;
-    }
-    grpc::Status status = ServeCall(context, stream);
-    const std::lock_guard lock(mutex_);
-    if (--num_running_ == 0) ended_.notify_all();
-    return status;
-  }
-
-  grpc::Status ServeCall(const grpc::ServerContext& context, ServerStream& stream) {
     if (ends_) return Ends();
     if (grpc::Status refusal = CheckCaller(context); !refusal.ok()) return refusal;
+    for (grpc::ByteBuffer chunk; stream.Read(&chunk);) {
+      const RunningCall running(*this);
+      const grpc::Status status = ServeCall(chunk, stream);
+      if (!status.ok()) return status;
+    }
+    return grpc::Status::OK;
+  }
+
+  // `chunk`: the first of the message.
+  grpc::Status ServeCall(grpc::ByteBuffer& chunk, ServerStream& stream) {
+    if (ends_) return Ends();
     MessageReader reader(options_.max_message_bytes, &memory_);
-    if (const absl::Status read = internal::ReadMessage(stream, reader); !read.ok()) return Refuse(read);
+    do {
+      const absl::Status read = internal::TakeChunk(chunk, reader);
+      if (!read.ok()) return Refuse(read);
+    } while (!reader.IsWhole() && stream.Read(&chunk));
+    chunk.Clear();
     const absl::StatusOr<RpcMessage> request = reader.End();
     if (!request.ok()) return Refuse(request.status());
     absl::StatusOr<RpcMessage> answer = Handle(*request);
@@ -99,7 +122,8 @@ class CallService : public grpc::Service {
     if (!answer.ok()) answer = RpcMessage{.status = answer.status()};
     absl::StatusOr<std::vector<MessagePart>> parts = PartsOf(*answer);
     if (!parts.ok()) parts = PartsOf(RpcMessage{.status = parts.status()});
-    internal::WriteMessage(stream, *parts);
+    for (const grpc::ByteBuffer& part : internal::ChunksOf(*parts))
+      if (!stream.Write(part)) break;  // nobody listens any more, which the next read says, too
     return grpc::Status::OK;
   }
 

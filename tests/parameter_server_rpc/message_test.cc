@@ -27,7 +27,10 @@ absl::StatusOr<RpcMessage> Read(std::string_view bytes, size_t piece = 1 << 20, 
   MessageReader reader(max_bytes);
   for (size_t at = 0; at < bytes.size(); at += piece)
     MESHWORK_RETURN_IF_ERROR(reader.Take(std::as_bytes(std::span(bytes.substr(at, piece)))));
-  return reader.End();
+  const bool is_whole = reader.IsWhole();
+  absl::StatusOr<RpcMessage> message = reader.End();
+  EXPECT_EQ(message.ok(), is_whole);
+  return message;
 }
 
 void ExpectSame(const RpcMessage& a, const RpcMessage& b) {

@@ -1,6 +1,11 @@
-// What keeps others away: TLS, and the version of the protocol.
+// The protocol of calls: what keeps others away, and streams that calls share.
+#include <condition_variable>
 #include <memory>
+#include <mutex>
+#include <optional>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -14,10 +19,6 @@
 #ifdef MESHWORK_HAVE_GLOO
 #include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/grpcpp.h>
-
-#include <condition_variable>
-#include <mutex>
-#include <optional>
 #endif
 
 namespace meshwork {
@@ -25,7 +26,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-class TlsTest : public TempDirTest {
+class ProtocolTest : public TempDirTest {
  protected:
   void SetUp() override {
     if (!HasGloo()) GTEST_SKIP() << "this build has no gRPC";
@@ -34,10 +35,10 @@ class TlsTest : public TempDirTest {
               .authorities = File("ca.pem", kTestAuthority)};
   }
   std::unique_ptr<RpcServer> Start(const TlsFiles& files) {
-    return RpcServer::Start(
-               "Server", "127.0.0.1:0", {.token = "t", .tls = files},
-               [](const RpcMessage& request) { return RpcMessage{.fields = request.fields + "!"}; })
-        .value();
+    return RpcServer::Start("Server", "127.0.0.1:0", {.token = "t", .tls = files}, Echo).value();
+  }
+  static absl::StatusOr<RpcMessage> Echo(const RpcMessage& request) {
+    return RpcMessage{.fields = request.fields + "!"};
   }
   static absl::StatusOr<RpcMessage> Ask(const std::string& address, const TlsFiles& files) {
     const auto client = RpcClient::Create(
@@ -48,7 +49,7 @@ class TlsTest : public TempDirTest {
   TlsFiles files_;
 };
 
-TEST_F(TlsTest, ServersAndClientsUnderstandEachOther) {
+TEST_F(ProtocolTest, ServersAndClientsUnderstandEachOther) {
   const auto server = Start(files_);
   for (const char* host : {"127.0.0.1", "localhost"}) {
     const absl::StatusOr<RpcMessage> answer = Ask(fmt::format("{}:{}", host, server->port()), files_);
@@ -57,7 +58,7 @@ TEST_F(TlsTest, ServersAndClientsUnderstandEachOther) {
   }
 }
 
-TEST_F(TlsTest, AnotherAuthorityIsNotTrusted) {
+TEST_F(ProtocolTest, AnotherAuthorityIsNotTrusted) {
   const auto server = Start(files_);
   const absl::Status status =
       Ask(fmt::format("127.0.0.1:{}", server->port()), {.authorities = File("other.pem", kOtherAuthority)})
@@ -66,10 +67,81 @@ TEST_F(TlsTest, AnotherAuthorityIsNotTrusted) {
   EXPECT_THAT(std::string(MessageOf(status)), HasSubstr("do not agree on TLS"));
 }
 
-TEST_F(TlsTest, BothNeedIt) {
+TEST_F(ProtocolTest, BothNeedIt) {
   EXPECT_FALSE(Ask(fmt::format("127.0.0.1:{}", Start(files_)->port()), {}).ok());
   const auto plain = Start({});
   EXPECT_FALSE(Ask(fmt::format("127.0.0.1:{}", plain->port()), files_).ok());
+}
+
+// A client keeps its streams between calls. One that has ended meanwhile is not taken for a call that is made once.
+TEST_F(ProtocolTest, AServerMayBeStartedAgainBetweenCalls) {
+  auto server = Start({});
+  const std::string address = fmt::format("127.0.0.1:{}", server->port());
+  const auto client = RpcClient::Create("Server", address, {.token = "t"}).value();
+  for (int life = 0; life < 3; ++life) {
+    for (const char* asked : {"once", "twice", "three times"}) {
+      const RpcClient::Attempt attempt = client->TryCall({.call = "Ask", .fields = asked}, std::nullopt);
+      ASSERT_TRUE(attempt.answer.ok()) << attempt.answer.status() << " in life " << life;
+      EXPECT_EQ(attempt.answer->fields, std::string(asked) + "!");
+    }
+    server.reset();
+    server = RpcServer::Start("Server", address, {.token = "t"}, Echo).value();
+    ASSERT_TRUE(client->WaitForConnection(std::chrono::seconds(30)));
+  }
+}
+
+// Several calls at a time have a stream each.
+TEST_F(ProtocolTest, CallsOfSeveralThreadsRunAtATime) {
+  std::mutex mutex;
+  std::condition_variable all_there;
+  int there = 0;
+  constexpr int kCallers = 8;
+  const auto server =
+      RpcServer::Start("Server", "127.0.0.1:0", {.token = "t"}, [&](const RpcMessage& request) {
+        std::unique_lock lock(mutex);
+        if (++there % kCallers == 0) all_there.notify_all();
+        const int round = (there - 1) / kCallers;
+        all_there.wait(lock, [&] { return there >= (round + 1) * kCallers; });
+        return RpcMessage{.fields = request.fields};
+      }).value();
+  const auto client =
+      RpcClient::Create("Server", fmt::format("127.0.0.1:{}", server->port()), {.token = "t"}).value();
+  for (int round = 0; round < 3; ++round) {
+    std::vector<std::string> answers(kCallers);
+    std::vector<std::thread> callers;
+    for (int c = 0; c < kCallers; ++c)
+      callers.emplace_back([&, c] {
+        const auto answer = client->Call({.call = "Meet", .fields = std::to_string(c)});
+        answers[static_cast<size_t>(c)] = answer.ok() ? answer->fields : answer.status().ToString();
+      });
+    for (std::thread& caller : callers) caller.join();
+    for (int c = 0; c < kCallers; ++c) EXPECT_EQ(answers[static_cast<size_t>(c)], std::to_string(c));
+  }
+}
+
+// A deadline ends a call and its stream, and the next call has another.
+TEST_F(ProtocolTest, ACallThatTookTooLongDoesNotDisturbTheNext) {
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool may_answer = false;
+  const auto server =
+      RpcServer::Start("Server", "127.0.0.1:0", {.token = "t"}, [&](const RpcMessage& request) {
+        std::unique_lock lock(mutex);
+        if (request.call == "Wait") changed.wait(lock, [&] { return may_answer; });
+        return RpcMessage{.fields = request.call};
+      }).value();
+  const auto client =
+      RpcClient::Create("Server", fmt::format("127.0.0.1:{}", server->port()), {.token = "t"}).value();
+  EXPECT_EQ(client->Call({.call = "First"})->fields, "First");
+  const RpcClient::Attempt late = client->TryCall({.call = "Wait"}, std::chrono::milliseconds(50));
+  EXPECT_EQ(late.answer.status().code(), absl::StatusCode::kDeadlineExceeded) << late.answer.status();
+  EXPECT_TRUE(late.is_lost);
+  const absl::StatusOr<RpcMessage> next = client->Call({.call = "Next"});
+  ASSERT_TRUE(next.ok()) << next.status();
+  EXPECT_EQ(next->fields, "Next");
+  const std::lock_guard lock(mutex);
+  may_answer = true;
+  changed.notify_all();
 }
 
 #ifdef MESHWORK_HAVE_GLOO
@@ -98,17 +170,19 @@ grpc::Status Call(int port, const std::optional<std::string>& protocol, const st
   return *result;
 }
 
-TEST_F(TlsTest, CallersOfAnotherVersionAndNoCallersAreRefused) {
+TEST_F(ProtocolTest, CallersOfAnotherVersionAndNoCallersAreRefused) {
   const auto server = Start({});
   const std::string no_message = "\xFF\xFF\xFF\xFF nonsense", empty(4, '\0');
-  EXPECT_TRUE(Call(server->port(), "1", empty).ok());
-  for (const std::optional<std::string>& protocol : {std::optional<std::string>("0"), {"2"}, {"1 "}, {}}) {
+  const std::string own = std::to_string(kRpcProtocol);
+  EXPECT_TRUE(Call(server->port(), own, empty).ok());
+  for (const std::optional<std::string>& protocol :
+       {std::optional<std::string>("0"), {own + "0"}, {own + " "}, {}}) {
     const grpc::Status status = Call(server->port(), protocol, empty);
     EXPECT_EQ(status.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
-    EXPECT_THAT(status.error_message(), HasSubstr("1 of meshwork"));
+    EXPECT_THAT(status.error_message(), HasSubstr(own + " of meshwork"));
   }
-  EXPECT_EQ(Call(server->port(), "1", no_message).error_code(), grpc::StatusCode::INVALID_ARGUMENT);
-  EXPECT_EQ(Call(server->port(), "1", "\1").error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(Call(server->port(), own, no_message).error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(Call(server->port(), own, "\1").error_code(), grpc::StatusCode::INVALID_ARGUMENT);
   EXPECT_TRUE(Ask(fmt::format("127.0.0.1:{}", server->port()), {}).ok());  // it still serves
 }
 
