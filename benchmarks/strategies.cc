@@ -1,6 +1,7 @@
 // A training of the MNIST MLP under a strategy, on data and from weights in a file: its losses, and the time of a step.
 // benchmarks/peers/strategies.py runs it beside TensorFlow's strategies of the same names. See --help.
 #include <algorithm>
+#include "fmt/ranges.h"
 #include <chrono>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -112,6 +113,7 @@ absl::Status Time(int64_t steps, bool prints,
     MESHWORK_ASSIGN_OR_RETURN(losses.emplace_back(), make_step(step));
     ms.push_back(std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count());
   }
+  if (getenv("EACH")) fmt::print(stderr, "XX {}\n", fmt::join(ms, " "));
   std::sort(ms.begin(), ms.end());
   if (prints) fmt::print("{}\n", nlohmann::json{{"losses", losses}, {"ms", ms[ms.size() / 2]}}.dump());
   return absl::OkStatus();

@@ -15,7 +15,7 @@ absl::Status ClosureQueue::Put(Closure closure) {
     if (absl::Status error = TakeErrorLocked(lock); !error.ok()) return error;
   if (has_ended_) return absl::CancelledError("ClusterCoordinator: it has ended.");
   waiting_.push_back(std::move(closure));
-  changed_.notify_all();
+  can_run_.notify_one();
   return absl::OkStatus();
 }
 
@@ -31,7 +31,7 @@ std::optional<ClosureQueue::Closure> ClosureQueue::Take(std::vector<Tensor>& ten
   while (true) {
     // What a closure waits for stands in front of it, or runs.
     auto found = waiting_.end();
-    changed_.wait(lock, [&] {
+    can_run_.wait(lock, [&] {
       found = std::find_if(waiting_.begin(), waiting_.end(), [&](const Closure& c) { return AreThere(c); });
       return has_ended_ || found != waiting_.end();
     });
@@ -74,7 +74,7 @@ void ClosureQueue::PutBack(Closure closure, const absl::Status& why) {
   } else {
     waiting_.push_front(std::move(closure));
   }
-  changed_.notify_all();
+  EndedLocked();
 }
 
 void ClosureQueue::Finish(const Closure& closure, absl::StatusOr<std::vector<Tensor>> results) {
@@ -82,7 +82,13 @@ void ClosureQueue::Finish(const Closure& closure, absl::StatusOr<std::vector<Ten
   --num_running_;
   if (!results.ok()) FailLocked(results.status());
   closure.value.Set(std::move(results));
-  changed_.notify_all();
+  EndedLocked();
+}
+
+// Closures that waited for its results may run now.
+void ClosureQueue::EndedLocked() {
+  if (!waiting_.empty()) can_run_.notify_all();
+  if (num_running_ == 0) changed_.notify_all();
 }
 
 void ClosureQueue::Fail(const absl::Status& error) {
@@ -119,6 +125,7 @@ bool ClosureQueue::HasNone() const {
 void ClosureQueue::End() {
   const std::lock_guard lock(mutex_);
   has_ended_ = true;
+  can_run_.notify_all();
   FailLocked(absl::CancelledError("the coordinator has ended"));
 }
 

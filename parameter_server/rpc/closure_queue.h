@@ -59,12 +59,15 @@ class ClosureQueue {
 
  private:
   bool AreThere(const Closure& closure) const;
+  void EndedLocked();  // a closure that ran
   void FailLocked(const absl::Status& error);
   absl::Status TakeErrorLocked(std::unique_lock<std::mutex>& lock);
 
   const int64_t max_waiting_, max_losses_;
   mutable std::mutex mutex_;
-  std::condition_variable changed_;
+  // One thread for each closure that can run, so that the others sleep on.
+  std::condition_variable can_run_;
+  std::condition_variable changed_;  // for all others that wait
   std::deque<Closure> waiting_;
   int64_t num_running_ = 0;
   absl::Status error_;
