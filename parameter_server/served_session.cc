@@ -4,11 +4,12 @@
 #include <chrono>
 #include <functional>
 #include <optional>
-#include <random>
 #include <set>
 #include <thread>
 #include <utility>
 
+#include "meshwork/base/first_failure.h"
+#include "meshwork/base/random_name.h"
 #include "meshwork/base/status.h"
 #include "meshwork/base/suggest.h"
 
@@ -24,17 +25,6 @@ void ForEachStore(size_t num_stores, const std::function<void(size_t s)>& f) {
   for (size_t s = 1; s < num_stores; ++s) threads.emplace_back([&f, s] { f(s); });
   f(0);
   for (std::thread& thread : threads) thread.join();
-}
-
-absl::Status FirstOf(const std::vector<absl::Status>& statuses) {
-  for (const absl::Status& status : statuses)
-    if (!status.ok()) return status;
-  return absl::OkStatus();
-}
-
-std::string NewPusher() {
-  std::random_device random;
-  return fmt::format("{:08x}{:08x}", random(), random());
 }
 
 int64_t BytesOf(const std::vector<Tensor>& tensors) {
@@ -59,7 +49,7 @@ ServedSession::ServedSession(const TrainingSplit& split, std::vector<std::shared
       versions_(stores_.size(), 0),
       lives_(stores_.size(), 0),
       pushed_at_(stores_.size(), -1) {
-  if (options_.pusher.empty()) options_.pusher = NewPusher();
+  if (options_.pusher.empty()) options_.pusher = RandomName();
   for (const VariablePiece& piece : pieces_)
     if (piece.is_read) read_.push_back(piece);
   for (const SparseVariable& sparse : split.sparse)
@@ -155,7 +145,7 @@ absl::StatusOr<std::map<std::string, Tensor>> ServedSession::Pull(const std::vec
     if (result.ok()) pulled[s] = *std::move(result);
   };
   ForEachStore(stores_.size(), pull);
-  MESHWORK_RETURN_IF_ERROR(FirstOf(statuses));
+  MESHWORK_RETURN_IF_ERROR(FirstFailure(statuses));
   std::map<std::string, std::vector<Tensor>> parts;
   std::vector<size_t> next(stores_.size(), 0);
   for (const VariablePiece& piece : pieces) {

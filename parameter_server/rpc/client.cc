@@ -41,9 +41,6 @@ using std::chrono::milliseconds;
 using RpcClock = std::chrono::system_clock;  // gRPC's
 using ClientStream = grpc::ClientReaderWriter<grpc::ByteBuffer, grpc::ByteBuffer>;
 
-// So often a call asks whether the server is there, and so long it waits for an answer. Between calls nobody would look for
-// answers, so it is not asked.
-constexpr int kAskMs = 5000, kAnswerMs = 5000;
 constexpr size_t kMaxTokenBytes = 4096;
 const grpc::Status kAnotherProgram(grpc::StatusCode::UNIMPLEMENTED, "");
 constexpr milliseconds kForEver = std::chrono::hours(10000);
@@ -56,21 +53,14 @@ absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> CredentialsFor(const T
   return grpc::SslCredentials(options);
 }
 
-// `address`: as the user knows it, which a certificate must name.
+// `address`: as the user knows it, which a certificate must name. Between calls the server is not asked whether it is there,
+// because nobody would look for answers.
 std::shared_ptr<grpc::Channel> OpenChannel(const std::string& address, const SocketAddress& resolved,
                                            const std::shared_ptr<grpc::ChannelCredentials>& credentials) {
   grpc::ChannelArguments arguments;
-  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 50);
-  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 500);
-  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kAskMs);
-  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kAnswerMs);
-  arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   arguments.SetString(GRPC_ARG_DEFAULT_AUTHORITY, address);
   arguments.SetMaxReceiveMessageSize(-1);
-  const bool is_v6 = resolved.ip.find(':') != std::string::npos;
-  return grpc::CreateCustomChannel((is_v6 ? "ipv6:" : "ipv4:") + resolved.ToString(), credentials, arguments);
+  return OpenGrpcChannel(resolved, credentials, arguments);
 }
 
 class GrpcRpcClient : public RpcClient {

@@ -7,11 +7,11 @@
 #include <condition_variable>
 #include <mutex>
 #include <optional>
-#include <random>
 #include <thread>
 #include <utility>
 
 #include "meshwork/base/flags.h"
+#include "meshwork/base/random_name.h"
 #include "meshwork/base/status.h"
 #include "meshwork/parameter_server/rpc/client.h"
 
@@ -25,10 +25,7 @@ constexpr milliseconds kPingDeadline = std::chrono::seconds(5), kPingPause{100};
 constexpr size_t kMostNamed = 4;  // workers in an error
 
 // Another one for each coordinator, whichever process makes it.
-std::string LifeOfCoordinator() {
-  std::random_device random;
-  return fmt::format("process {}, {:08x}{:08x}", getpid(), random(), random());
-}
+std::string LifeOfCoordinator() { return fmt::format("process {}, {}", getpid(), RandomName()); }
 
 absl::Status CheckOptions(const CoordinatorOptions& options) {
   for (const auto& [name, value] :
