@@ -16,8 +16,8 @@
 namespace meshwork {
 namespace {
 
-// A server that stays behind for longer waits for a worker that is lost.
-constexpr std::chrono::milliseconds kLook(1), kMostToWait(1000);
+constexpr std::chrono::milliseconds kLook(1), kLeastToWait(100);
+constexpr int kTimesToWait = 8;  // as long as others needed lately; then they are taken for lost
 
 // Calls f(s) for each store, in threads of their own: each may wait for a network, or for other workers.
 void ForEachStore(size_t num_stores, const std::function<void(size_t s)>& f) {
@@ -176,7 +176,7 @@ absl::Status ServedSession::CheckPulled(const VariablePiece& piece, const Rows& 
 }
 
 absl::StatusOr<bool> ServedSession::AwaitUpdate() {
-  const auto end = std::chrono::steady_clock::now() + wait_;
+  const auto begin = std::chrono::steady_clock::now();
   while (true) {
     bool is_there = true;
     int64_t version = 0;
@@ -185,11 +185,13 @@ absl::StatusOr<bool> ServedSession::AwaitUpdate() {
       if (s == 0) version = now.version;
       is_there &= now.version == version && (now.version > pushed_at_[s] || now.life != lives_[s]);
     }
+    const auto waited = std::chrono::steady_clock::now() - begin;
     if (is_there) {
-      wait_ = kMostToWait;
+      longest_ = std::max<std::chrono::nanoseconds>(waited, longest_ * 7 / 8);
+      wait_ = std::clamp<std::chrono::nanoseconds>(kTimesToWait * longest_, kLeastToWait, kMostToWait);
       return true;
     }
-    if (std::chrono::steady_clock::now() > end) {
+    if (waited > wait_) {
       // A server that lost many steps stays behind for many.
       wait_ /= 2;
       return false;
