@@ -1,7 +1,5 @@
 #include "meshwork/parameter_server/rpc/coordinator.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
@@ -23,9 +21,6 @@ using SteadyClock = std::chrono::steady_clock;
 
 constexpr milliseconds kPingDeadline = std::chrono::seconds(5), kPingPause{100};
 constexpr size_t kMostNamed = 4;  // workers in an error
-
-// Another one for each coordinator, whichever process makes it.
-std::string LifeOfCoordinator() { return fmt::format("process {}, {}", getpid(), RandomName()); }
 
 absl::Status CheckOptions(const CoordinatorOptions& options) {
   for (const auto& [name, value] :
@@ -99,7 +94,7 @@ absl::StatusOr<std::unique_ptr<ClusterCoordinator>> ClusterCoordinator::Create(
   if (workers.empty())
     return InvalidArgument("ClusterCoordinator: there are no workers; closures need at least one.");
   MESHWORK_RETURN_IF_ERROR(CheckOptions(options));
-  UnlessForked<Impl> impl(new Impl(options, LifeOfCoordinator()));
+  UnlessForked<Impl> impl(new Impl(options, RandomName()));
   MESHWORK_RETURN_IF_ERROR(impl->Start(workers));
   return std::unique_ptr<ClusterCoordinator>(new ClusterCoordinator(std::move(impl)));
 }
