@@ -6,6 +6,7 @@
 #pragma once
 
 #include <initializer_list>
+#include <vector>
 
 #include "absl/status/status.h"
 
@@ -13,6 +14,11 @@ namespace meshwork {
 
 // OK if all are.
 inline absl::Status FirstFailure(std::initializer_list<absl::Status> checks) {
+  for (const absl::Status& check : checks)
+    if (!check.ok()) return check;
+  return absl::OkStatus();
+}
+inline absl::Status FirstFailure(const std::vector<absl::Status>& checks) {
   for (const absl::Status& check : checks)
     if (!check.ok()) return check;
   return absl::OkStatus();

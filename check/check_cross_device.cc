@@ -4,7 +4,6 @@
 #include <array>
 #include <cmath>
 #include <cstring>
-#include <exception>
 #include <functional>
 #include <optional>
 #include <random>
@@ -15,6 +14,7 @@
 #include "fmt/ranges.h"
 #include "meshwork/base/status.h"
 #include "meshwork/check/double_tensor.h"
+#include "meshwork/runtime/cpu/run_calls.h"
 
 namespace meshwork {
 namespace {
@@ -155,11 +155,8 @@ class CrossDeviceTrials {
   static absl::Status WithoutExceptions(F&& call) {
     try {
       return call();
-    } catch (const std::exception& exception) {
-      return absl::InternalError(
-          fmt::format("it threw \"{}\"; return an absl::Status instead.", exception.what()));
     } catch (...) {
-      return absl::InternalError("it threw what is no std::exception; return an absl::Status instead.");
+      return CaughtFromCrossDeviceOps();
     }
   }
 

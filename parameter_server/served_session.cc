@@ -4,19 +4,20 @@
 #include <chrono>
 #include <functional>
 #include <optional>
-#include <random>
 #include <set>
 #include <thread>
 #include <utility>
 
+#include "meshwork/base/first_failure.h"
+#include "meshwork/base/random_name.h"
 #include "meshwork/base/status.h"
 #include "meshwork/base/suggest.h"
 
 namespace meshwork {
 namespace {
 
-// A server that stays behind for longer waits for a worker that is lost.
-constexpr std::chrono::milliseconds kLook(1), kMostToWait(1000);
+constexpr std::chrono::milliseconds kLook(1), kLeastToWait(100);
+constexpr int kTimesToWait = 8;  // as long as others needed lately; then they are taken for lost
 
 // Calls f(s) for each store, in threads of their own: each may wait for a network, or for other workers.
 void ForEachStore(size_t num_stores, const std::function<void(size_t s)>& f) {
@@ -24,17 +25,6 @@ void ForEachStore(size_t num_stores, const std::function<void(size_t s)>& f) {
   for (size_t s = 1; s < num_stores; ++s) threads.emplace_back([&f, s] { f(s); });
   f(0);
   for (std::thread& thread : threads) thread.join();
-}
-
-absl::Status FirstOf(const std::vector<absl::Status>& statuses) {
-  for (const absl::Status& status : statuses)
-    if (!status.ok()) return status;
-  return absl::OkStatus();
-}
-
-std::string NewPusher() {
-  std::random_device random;
-  return fmt::format("{:08x}{:08x}", random(), random());
 }
 
 int64_t BytesOf(const std::vector<Tensor>& tensors) {
@@ -59,7 +49,7 @@ ServedSession::ServedSession(const TrainingSplit& split, std::vector<std::shared
       versions_(stores_.size(), 0),
       lives_(stores_.size(), 0),
       pushed_at_(stores_.size(), -1) {
-  if (options_.pusher.empty()) options_.pusher = NewPusher();
+  if (options_.pusher.empty()) options_.pusher = RandomName();
   for (const VariablePiece& piece : pieces_)
     if (piece.is_read) read_.push_back(piece);
   for (const SparseVariable& sparse : split.sparse)
@@ -155,7 +145,7 @@ absl::StatusOr<std::map<std::string, Tensor>> ServedSession::Pull(const std::vec
     if (result.ok()) pulled[s] = *std::move(result);
   };
   ForEachStore(stores_.size(), pull);
-  MESHWORK_RETURN_IF_ERROR(FirstOf(statuses));
+  MESHWORK_RETURN_IF_ERROR(FirstFailure(statuses));
   std::map<std::string, std::vector<Tensor>> parts;
   std::vector<size_t> next(stores_.size(), 0);
   for (const VariablePiece& piece : pieces) {
@@ -186,7 +176,7 @@ absl::Status ServedSession::CheckPulled(const VariablePiece& piece, const Rows& 
 }
 
 absl::StatusOr<bool> ServedSession::AwaitUpdate() {
-  const auto end = std::chrono::steady_clock::now() + wait_;
+  const auto begin = std::chrono::steady_clock::now();
   while (true) {
     bool is_there = true;
     int64_t version = 0;
@@ -195,11 +185,13 @@ absl::StatusOr<bool> ServedSession::AwaitUpdate() {
       if (s == 0) version = now.version;
       is_there &= now.version == version && (now.version > pushed_at_[s] || now.life != lives_[s]);
     }
+    const auto waited = std::chrono::steady_clock::now() - begin;
     if (is_there) {
-      wait_ = kMostToWait;
+      longest_ = std::max<std::chrono::nanoseconds>(waited, longest_ * 7 / 8);
+      wait_ = std::clamp<std::chrono::nanoseconds>(kTimesToWait * longest_, kLeastToWait, kMostToWait);
       return true;
     }
-    if (std::chrono::steady_clock::now() > end) {
+    if (waited > wait_) {
       // A server that lost many steps stays behind for many.
       wait_ /= 2;
       return false;

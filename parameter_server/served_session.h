@@ -37,8 +37,8 @@ struct ServedSessionOptions {
   // How often gradients that are too old are computed anew in one step, >= 0.
   int64_t retries = 10;
   // For synchronous stores (ShardStoreOptions::gather): before a step, waits until the last one's push is part of an update,
-  // and all stores are at one version. For a second at most: if a worker is lost, the others make the gradients that are
-  // missing.
+  // and all stores are at one version. For several times as long as that took lately, a second at most: if a worker is
+  // lost, or has no more steps to make, the others make the gradients that are missing.
   bool synchronous = false;
   SessionOptions session = {};  // of the worker's program; its seed is not used
 };
@@ -118,7 +118,9 @@ class ServedSession {
   std::vector<SparseTable> sparse_;
   std::vector<int64_t> versions_, lives_;  // by store
   std::vector<int64_t> pushed_at_;  // the version of the last push that was taken; -1: none in this life
-  std::chrono::milliseconds wait_{1000};  // of AwaitUpdate; less where it was of no use
+  // Of AwaitUpdate: how long it took lately, and how long it may take. Less where it was of no use.
+  static constexpr std::chrono::milliseconds kMostToWait{1000};
+  std::chrono::nanoseconds longest_ = kMostToWait, wait_ = kMostToWait;
   int64_t sequence_ = 0;
   int64_t num_applied_ = 0;
   ServedTraffic traffic_;

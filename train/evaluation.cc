@@ -1,11 +1,14 @@
 #include "meshwork/train/evaluation.h"
 
+#include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <string_view>
 #include <system_error>
 #include <utility>
 
 #include "fmt/ranges.h"
+#include "meshwork/base/clock.h"
 #include "meshwork/base/status.h"
 #include "meshwork/base/suggest.h"
 #include "meshwork/ir/text.h"
@@ -137,6 +140,16 @@ absl::StatusOr<Metrics> EvaluateOn(Session& session, const EvalSpec& spec) {
   }
   MESHWORK_RETURN_IF_ERROR(aside->End());
   return means.Values();
+}
+
+RunConfig WithDefaults(RunConfig config) {
+  if (config.seconds == nullptr) config.seconds = SteadySeconds;
+  if (config.log == nullptr)
+    config.log = [](std::string_view line) {
+      fmt::print("{}\n", line);
+      std::fflush(stdout);  // a file or a pipe shows what is going on, too
+    };
+  return config;
 }
 
 std::string ResultsFile(const std::string& model_dir, const std::string& name) {

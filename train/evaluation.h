@@ -42,6 +42,9 @@ Metrics ScalarsOf(const StepResult& result);
 // of Session::Accumulate, of BatchRange::status; a part of the data cannot be loaded.
 absl::StatusOr<Metrics> EvaluateOn(Session& session, const EvalSpec& spec);
 
+// With a clock and a log in the places of those that are null.
+RunConfig WithDefaults(RunConfig config);
+
 // Where the results of an evaluation go: "runs/a/eval/results.jsonl", or "runs/a/eval_NAME/results.jsonl".
 std::string ResultsFile(const std::string& model_dir, const std::string& name);
 // Adds {"global_step":600,"accuracy":0.94,"loss":0.2231} to the file as a line; makes the file, and its folder, where they

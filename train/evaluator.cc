@@ -105,7 +105,8 @@ absl::StatusOr<Evaluation> EvaluateCheckpoints(const ModelFn& model, int64_t max
                                                const RunConfig& config) {
   MESHWORK_ASSIGN_OR_RETURN(const Graph graph, BuildModel(model, Mode::kEvaluate));
   MESHWORK_ASSIGN_OR_RETURN(Session session, Session::Create(graph, config.session));
-  return Evaluator(std::move(session), max_steps, spec, config).Run();
+  const RunConfig here = WithDefaults(config);
+  return Evaluator(std::move(session), max_steps, spec, here).Run();
 }
 
 }  // namespace meshwork

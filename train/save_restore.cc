@@ -4,12 +4,12 @@
 #include <chrono>
 #include <filesystem>
 #include <limits>
-#include <random>
 #include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "meshwork/base/random_name.h"
 #include "meshwork/base/status.h"
 #include "meshwork/storage/checkpoint_folder.h"
 #include "meshwork/storage/file.h"
@@ -147,8 +147,7 @@ absl::Status AllAgree(Transport* transport, std::string_view what, const absl::S
 }
 
 absl::StatusOr<std::string> NewJob(Transport* transport) {
-  std::random_device random;
-  std::string job = fmt::format("{:08x}{:08x}", random(), random());
+  std::string job = RandomName();
   if (transport == nullptr) return job;
   MESHWORK_ASSIGN_OR_RETURN(const std::vector<std::string> jobs, transport->AllGather(kCheckpoint, job));
   return jobs[0];

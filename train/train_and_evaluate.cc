@@ -1,21 +1,14 @@
 #include "meshwork/train/train_and_evaluate.h"
 
 #include <cmath>
-#include <cstdio>
 #include <utility>
 
-#include "meshwork/base/clock.h"
 #include "meshwork/base/status.h"
 #include "meshwork/train/evaluator.h"
 #include "meshwork/train/training_loop.h"
 
 namespace meshwork {
 namespace {
-
-void PrintLine(std::string_view line) {
-  fmt::print("{}\n", line);
-  std::fflush(stdout);  // a file or a pipe shows what is going on, too
-}
 
 template <typename... Args>
 absl::Status Wrong(fmt::format_string<Args...> format, Args&&... args) {
@@ -89,10 +82,8 @@ absl::StatusOr<Evaluation> TrainAndEvaluate(const ModelFn& model, const TrainSpe
   if (!processes.is_evaluator()) MESHWORK_RETURN_IF_ERROR(CheckTrainSpec(train));
   if (processes.is_evaluator() || !HasEvaluator(config, processes))
     MESHWORK_RETURN_IF_ERROR(CheckEvalSpec(eval));
-  RunConfig here = config;
+  RunConfig here = WithDefaults(config);
   processes.Use(here.session);
-  if (here.seconds == nullptr) here.seconds = SteadySeconds;
-  if (here.log == nullptr) here.log = PrintLine;
   if (!processes.is_chief() && !processes.is_evaluator()) here.log = [](std::string_view) {};
   try {
     if (processes.is_evaluator()) return EvaluateCheckpoints(model, train.max_steps, eval, here);

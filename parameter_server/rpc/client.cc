@@ -40,9 +40,6 @@ namespace {
 using std::chrono::milliseconds;
 using RpcClock = std::chrono::system_clock;  // gRPC's
 
-// So often a stream asks whether the server is there, and so long it waits for an answer: between calls gRPC looks for
-// answers every five seconds.
-constexpr int kAskMs = 3000, kAnswerMs = 7000;
 constexpr int64_t kMostIdle = 4;  // streams that wait for a call
 constexpr size_t kMaxTokenBytes = 4096;
 const grpc::Status kAnotherProgram(grpc::StatusCode::UNIMPLEMENTED, "");
@@ -56,21 +53,16 @@ absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> CredentialsFor(const T
   return grpc::SslCredentials(options);
 }
 
+// Streams ask between calls, too, when gRPC looks for answers every five seconds.
+constexpr GrpcPings kPings = {.ask_ms = 3000, .answer_ms = 7000};
+
 // `address`: as the user knows it, which a certificate must name.
 std::shared_ptr<grpc::Channel> OpenChannel(const std::string& address, const SocketAddress& resolved,
                                            const std::shared_ptr<grpc::ChannelCredentials>& credentials) {
   grpc::ChannelArguments arguments;
-  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 50);
-  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 500);
-  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kAskMs);
-  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kAnswerMs);
-  arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   arguments.SetString(GRPC_ARG_DEFAULT_AUTHORITY, address);
   arguments.SetMaxReceiveMessageSize(-1);
-  const bool is_v6 = resolved.ip.find(':') != std::string::npos;
-  return grpc::CreateCustomChannel((is_v6 ? "ipv6:" : "ipv4:") + resolved.ToString(), credentials, arguments);
+  return OpenGrpcChannel(resolved, credentials, arguments, kPings);
 }
 
 class GrpcRpcClient : public RpcClient {

@@ -1,17 +1,15 @@
 #include "meshwork/parameter_server/rpc/coordinator.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <mutex>
 #include <optional>
-#include <random>
 #include <thread>
 #include <utility>
 
 #include "meshwork/base/flags.h"
+#include "meshwork/base/random_name.h"
 #include "meshwork/base/status.h"
 #include "meshwork/parameter_server/rpc/client.h"
 
@@ -23,12 +21,6 @@ using SteadyClock = std::chrono::steady_clock;
 
 constexpr milliseconds kPingDeadline = std::chrono::seconds(5), kPingPause{100};
 constexpr size_t kMostNamed = 4;  // workers in an error
-
-// Another one for each coordinator, whichever process makes it.
-std::string LifeOfCoordinator() {
-  std::random_device random;
-  return fmt::format("process {}, {:08x}{:08x}", getpid(), random(), random());
-}
 
 absl::Status CheckOptions(const CoordinatorOptions& options) {
   for (const auto& [name, value] :
@@ -102,7 +94,7 @@ absl::StatusOr<std::unique_ptr<ClusterCoordinator>> ClusterCoordinator::Create(
   if (workers.empty())
     return InvalidArgument("ClusterCoordinator: there are no workers; closures need at least one.");
   MESHWORK_RETURN_IF_ERROR(CheckOptions(options));
-  UnlessForked<Impl> impl(new Impl(options, LifeOfCoordinator()));
+  UnlessForked<Impl> impl(new Impl(options, RandomName()));
   MESHWORK_RETURN_IF_ERROR(impl->Start(workers));
   return std::unique_ptr<ClusterCoordinator>(new ClusterCoordinator(std::move(impl)));
 }

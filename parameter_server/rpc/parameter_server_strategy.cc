@@ -340,6 +340,7 @@ absl::StatusOr<History> ParameterServerTraining::Fit(const ParameterServerFitOpt
     else fmt::print(stderr, "{}\n", line);
     history.epochs.push_back(std::move(log));
     history.steps = end;
+    if (options.after_epoch != nullptr) MESHWORK_RETURN_IF_ERROR(options.after_epoch(history.epochs.back()));
   }
   return history;
 }

@@ -84,6 +84,8 @@ struct ParameterServerFitOptions {
   // Evaluated after each epoch; its outputs are called "val_loss", ….
   std::optional<Pipeline> validation_data = {};
   std::function<void(std::string_view line)> log = {};  // a line per epoch; null: to standard error
+  // Called after each epoch in which steps were made, as to save a Snapshot(). What it returns, if it is an error, ends Fit.
+  std::function<absl::Status(const EpochLog& epoch)> after_epoch = {};
 };
 
 // The training, as the chief sees it. Not thread-safe.
@@ -99,7 +101,7 @@ class ParameterServerTraining {
   // of its has; `steps` is no multiple of ParameterServerOptions::gather.
   absl::StatusOr<Metrics> Train(int64_t steps);
   // Train, epoch by epoch; what was applied before counts. An epoch in which no step was left to be made is not in the
-  // history. Errors, besides: an option is out of range; those of EvaluateOn.
+  // history. Errors, besides: an option is out of range; those of EvaluateOn and after_epoch.
   absl::StatusOr<History> Fit(const ParameterServerFitOptions& options);
   // One step, on these feeds: some worker will make it. Fetch gives how many examples it had, i64[], and then the outputs, by
   // their names in alphabetical order. If a server loses it, nobody has the feeds any more: the next Train makes another step
@@ -108,8 +110,8 @@ class ParameterServerTraining {
   absl::StatusOr<RemoteValue> Step(const Feeds& feeds);
 
   // A session of the whole program, with the variables as the servers have them now: to be evaluated (EvaluateOn), to predict,
-  // or to be saved as other sessions are, for EvaluateCheckpoints (train/evaluator.h) or to be served. What it trains stays
-  // with it. Valid until the next call. Errors: those of Session::Create and of the servers.
+  // or to be saved as other sessions are, for EvaluateCheckpoints (train/evaluator.h) or to be served: its steps_done() are
+  // the step to save it with. What it trains stays with it. Valid until the next call. Errors: those of Session::Create and of the servers.
   absl::StatusOr<Session*> Snapshot();
   // All servers write a checkpoint, now. Error: there is no folder; those of ShardStore::Save.
   absl::Status Save();

@@ -40,9 +40,8 @@ namespace {
 
 using ServerStream = grpc::ServerReaderWriter<grpc::ByteBuffer, grpc::ByteBuffer>;
 
-// So often the server asks whether a client is there, and so long it waits for an answer: a host that was switched off
-// closes no connection. A client between two calls looks for messages every five seconds.
-constexpr int kAskMs = 20000, kAnswerMs = 20000;
+// A host that was switched off closes no connection. A client between two calls looks for messages every five seconds.
+constexpr GrpcPings kPings{.ask_ms = 20000, .answer_ms = 20000};
 // For calls that run when the server ends, and then for answers that are under way. gRPC itself would wait for all clients to
 // close their connections, which they do not notice between two calls.
 constexpr std::chrono::milliseconds kFarewell{1000}, kFlush{50};
@@ -174,12 +173,7 @@ class GrpcRpcServer : public RpcServer {
   bool Listen(const SocketAddress& address, const std::shared_ptr<grpc::ServerCredentials>& credentials) {
     grpc::ServerBuilder builder;
     builder.AddListeningPort(address.ToString(), credentials, &port_);
-    builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
-    builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kAskMs);
-    builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kAnswerMs);
-    builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
-    builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
-    builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PING_STRIKES, 0);
+    SetGrpcServerArguments(builder, kPings);
     builder.SetMaxReceiveMessageSize(-1);
     builder.RegisterService(&serving_->service);
     serving_->server = builder.BuildAndStart();

@@ -1,10 +1,14 @@
 #include "meshwork/parameter_server/rpc/store_messages.h"
 
 #include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "meshwork/base/fast_hash.h"
 #include "meshwork/base/status.h"
 #include "meshwork/parameter_server/rpc/field_reader.h"
 #include "meshwork/storage/wire_format.h"
@@ -16,7 +20,7 @@ using Kind = WireField::Kind;
 
 // Fields of the messages.
 constexpr int kPusher = 1, kSequence = 2, kVersion = 3, kApplied = 4, kFolder = 5, kPiece = 6, kFact = 7,
-              kTaken = 8, kLife = 9;
+              kTaken = 8, kLife = 9, kJob = 10;
 // Of a piece: its name, and whether its rows are the next tensor. Of a fact.
 constexpr int kName = 1, kHasRows = 2, kValue = 2;
 
@@ -75,7 +79,29 @@ bool TakePiece(std::string_view bytes, TensorTaker& tensors, PieceRows& at) {
   });
 }
 
+int64_t HashOf(const JobFacts& facts) {
+  const std::string bytes = FactsMessage(facts).fields;
+  FastHash hash;
+  hash.Add(reinterpret_cast<const std::byte*>(bytes.data()), std::ssize(bytes));
+  return static_cast<int64_t>(hash.value());
+}
+
 }  // namespace
+
+void AddJob(const JobFacts& facts, RpcMessage& request) {
+  WireWriter job;
+  job.Int(kJob, HashOf(facts));
+  request.fields += job.bytes();
+}
+
+bool IsOfAnotherJob(const RpcMessage& request, const JobFacts& facts) {
+  std::optional<int64_t> job;
+  const bool is_right = internal::ForEachField(request.fields, [&](const WireField& f) {
+    if (f.Is(kJob, Kind::kVarint)) job = f.as_int();
+    return true;
+  });
+  return is_right && job.has_value() && *job != HashOf(facts);
+}
 
 absl::StatusOr<RpcMessage> PullMessage(const PullRequest& request) {
   RpcMessage message{.call = "Pull"};

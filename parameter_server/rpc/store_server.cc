@@ -51,6 +51,10 @@ StoreServer::~StoreServer() {
 }
 
 absl::StatusOr<RpcMessage> StoreServer::Answer(const RpcMessage& request) {
+  if (IsOfAnotherJob(request, facts_))
+    return absl::FailedPreconditionError(
+        fmt::format("{}: this server serves another job; start all processes of a job with the same program.",
+                    request.call));
   if (request.call == "Pull") {
     MESHWORK_ASSIGN_OR_RETURN(const PullRequest pull, PullFromMessage(request));
     MESHWORK_ASSIGN_OR_RETURN(Pulled pulled, store_->Pull(pull));
@@ -87,22 +91,35 @@ absl::StatusOr<std::unique_ptr<RemoteStore>> RemoteStore::Connect(const std::str
                                                                   const JobFacts& facts) {
   MESHWORK_ASSIGN_OR_RETURN(std::unique_ptr<RpcClient> client,
                             RpcClient::Create("Parameter server", address, options));
-  std::unique_ptr<RemoteStore> store(new RemoteStore(std::move(client)));
-  MESHWORK_ASSIGN_OR_RETURN(const RpcMessage answer, store->client_->Call({.call = "Hello"}));
-  const absl::StatusOr<JobFacts> there = FactsFromMessage(answer);
-  MESHWORK_RETURN_IF_ERROR(Annotate(there.status(), store->Where()));
-  const std::string differences = DifferencesOf(*there, facts);
-  if (!differences.empty())
-    return absl::FailedPreconditionError(
-        fmt::format("{}it serves another job: {}; start all processes of a job with the same program.",
-                    store->Where(), differences));
+  std::unique_ptr<RemoteStore> store(new RemoteStore(std::move(client), facts));
+  MESHWORK_RETURN_IF_ERROR(store->CheckFacts());
   return store;
 }
 
+absl::Status RemoteStore::CheckFacts() {
+  MESHWORK_ASSIGN_OR_RETURN(const RpcMessage answer, client_->Call({.call = "Hello"}));
+  const absl::StatusOr<JobFacts> there = FactsFromMessage(answer);
+  MESHWORK_RETURN_IF_ERROR(Annotate(there.status(), Where()));
+  const std::string differences = DifferencesOf(*there, facts_);
+  if (differences.empty()) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      fmt::format("{}it serves another job: {}; start all processes of a job with the same program.", Where(),
+                  differences));
+}
+
+absl::StatusOr<RpcMessage> RemoteStore::Ask(RpcMessage request, bool is_repeated) {
+  AddJob(facts_, request);
+  absl::StatusOr<RpcMessage> answer =
+      is_repeated ? client_->Call(request) : client_->TryCall(request, std::nullopt).answer;
+  // It may be another server than the one that Connect found. Which facts differ, only they say.
+  if (absl::IsFailedPrecondition(answer.status())) MESHWORK_RETURN_IF_ERROR(CheckFacts());
+  return answer;
+}
+
 absl::StatusOr<Pulled> RemoteStore::Pull(const PullRequest& request) {
-  const absl::StatusOr<RpcMessage> message = PullMessage(request);
+  absl::StatusOr<RpcMessage> message = PullMessage(request);
   MESHWORK_RETURN_IF_ERROR(Annotate(message.status(), Where() + "Pull: "));
-  MESHWORK_ASSIGN_OR_RETURN(RpcMessage answer, client_->Call(*message));
+  MESHWORK_ASSIGN_OR_RETURN(RpcMessage answer, Ask(*std::move(message)));
   absl::StatusOr<Pulled> pulled = PulledFromMessage(std::move(answer));
   MESHWORK_RETURN_IF_ERROR(Annotate(pulled.status(), Where()));
   if (pulled->values.size() != request.pieces.size())
@@ -113,24 +130,23 @@ absl::StatusOr<Pulled> RemoteStore::Pull(const PullRequest& request) {
 }
 
 absl::StatusOr<Pushed> RemoteStore::Push(const PushRequest& request) {
-  const absl::StatusOr<RpcMessage> message = PushMessage(request);
+  absl::StatusOr<RpcMessage> message = PushMessage(request);
   MESHWORK_RETURN_IF_ERROR(Annotate(message.status(), Where() + "Push: "));
-  MESHWORK_ASSIGN_OR_RETURN(const RpcMessage answer, client_->Call(*message));
+  MESHWORK_ASSIGN_OR_RETURN(const RpcMessage answer, Ask(*std::move(message)));
   const absl::StatusOr<Pushed> pushed = PushedFromMessage(answer);
   MESHWORK_RETURN_IF_ERROR(Annotate(pushed.status(), Where()));
   return pushed;
 }
 
 absl::StatusOr<SequenceSet> RemoteStore::TakenFrom(const std::string& pusher) {
-  MESHWORK_ASSIGN_OR_RETURN(const RpcMessage answer, client_->Call(AskTakenMessage(pusher)));
+  MESHWORK_ASSIGN_OR_RETURN(const RpcMessage answer, Ask(AskTakenMessage(pusher)));
   absl::StatusOr<SequenceSet> taken = TakenFromMessage(answer);
   MESHWORK_RETURN_IF_ERROR(Annotate(taken.status(), Where()));
   return taken;
 }
 
 absl::StatusOr<int64_t> RemoteStore::Save(const std::string& folder) {
-  MESHWORK_ASSIGN_OR_RETURN(const RpcMessage answer,
-                            client_->TryCall(SaveMessage(folder), std::nullopt).answer);
+  MESHWORK_ASSIGN_OR_RETURN(const RpcMessage answer, Ask(SaveMessage(folder), /*is_repeated=*/false));
   const absl::StatusOr<int64_t> version = SavedFromMessage(answer);
   MESHWORK_RETURN_IF_ERROR(Annotate(version.status(), Where()));
   return version;

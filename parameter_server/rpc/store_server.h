@@ -10,6 +10,9 @@
 // checkpoint of the last one, and workers go on. A push that was asked twice has the same sequence number, by which the
 // store knows it. If its first try was taken, and only the answer got lost, Pushed::applied is false though it was applied.
 //
+// Every request says what its client knows of the job, by a hash. A server that knows otherwise refuses it: also one that
+// was started again, with another program, at the address of the one that Connect found.
+//
 // Thread-safe. In the child of a fork that came after one of them was made, there is neither.
 // Source: Li et al., "Scaling Distributed Machine Learning with the Parameter Server", OSDI 2014, section 3.
 #pragma once
@@ -63,7 +66,8 @@ class RemoteStore : public ParameterStore {
                                                               const RpcOptions& options,
                                                               const JobFacts& facts = {});
 
-  // Errors of all calls: those of the store, behind the server's address; those of RpcClient::Call.
+  // Errors of all calls: those of the store, behind the server's address; those of RpcClient::Call; that the server serves
+  // another job, as Connect says it.
   absl::StatusOr<Pulled> Pull(const PullRequest& request) override;
   absl::StatusOr<Pushed> Push(const PushRequest& request) override;
   absl::StatusOr<SequenceSet> TakenFrom(const std::string& pusher) override;
@@ -73,11 +77,15 @@ class RemoteStore : public ParameterStore {
   void Stop() override;
 
  private:
-  explicit RemoteStore(std::unique_ptr<RpcClient> client) : client_(std::move(client)) {}
+  RemoteStore(std::unique_ptr<RpcClient> client, JobFacts facts)
+      : client_(std::move(client)), facts_(std::move(facts)) {}
 
   std::string Where() const;
+  absl::Status CheckFacts();
+  absl::StatusOr<RpcMessage> Ask(RpcMessage request, bool is_repeated = true);
 
   const std::unique_ptr<RpcClient> client_;
+  const JobFacts facts_;
 };
 
 // Asks the server there, of parameters or a worker, to end, and returns when it has said that it will. Errors: those of

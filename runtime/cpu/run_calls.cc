@@ -14,6 +14,16 @@ namespace {
 absl::Status CallOps(CrossDeviceOps& ops, const ReducePack& pack, std::span<std::byte* const> results) {
   try {
     return results.size() == pack.devices.size() ? ops.AllReduce(pack, results) : ops.Reduce(pack);
+  } catch (...) {
+    return CaughtFromCrossDeviceOps();
+  }
+}
+
+}  // namespace
+
+absl::Status CaughtFromCrossDeviceOps() {
+  try {
+    throw;
   } catch (const std::bad_alloc&) {
     return absl::ResourceExhaustedError("there is not enough memory for what it works with.");
   } catch (const std::exception& exception) {
@@ -23,8 +33,6 @@ absl::Status CallOps(CrossDeviceOps& ops, const ReducePack& pack, std::span<std:
     return absl::InternalError("it threw what is no std::exception; return an absl::Status instead.");
   }
 }
-
-}  // namespace
 
 void CallRoom::MakeFor(const CrossDeviceCall& call) {
   terms.resize(std::max(terms.size(), call.devices.size()));

@@ -20,6 +20,9 @@ struct CallRoom {
   void MakeFor(const CrossDeviceCall& call);
 };
 
+// What an op threw, as an error, without the op's name. REQUIRES: called in a catch clause.
+absl::Status CaughtFromCrossDeviceOps();
+
 // Makes the calls of a worker. `addresses` is indexed by BufferId. With `marks`, the room for results is filled before, for
 // the first device with other bytes than for the others: where the op does not write, replicas differ. Errors: those of
 // the op, and what it throws, with its name.

@@ -13,7 +13,6 @@
 #include <future>
 #include <map>
 #include <optional>
-#include <random>
 #include <set>
 #include <string>
 #include <system_error>
@@ -22,6 +21,7 @@
 #include <utility>
 
 #include "fmt/ranges.h"
+#include "meshwork/base/random_name.h"
 #include "meshwork/base/status.h"
 #include "meshwork/base/version.h"
 #include "meshwork/runtime/transport/meeting.h"
@@ -201,8 +201,7 @@ absl::Status GlooLink::CheckIn(SteadyClock::time_point end) {
       "meshwork {}, {}, {}, deadline {} ms", MESHWORK_VERSION,
       cluster_.num_processes() == 1 ? "1 process" : fmt::format("{} processes", cluster_.num_processes()),
       Count(num_domains_, "domain"), options_.deadline.count());
-  std::random_device random;
-  const std::string said = fmt::format("{}\n{:08x}{:08x}{:08x}", hello_, random(), random(), random());
+  const std::string said = fmt::format("{}\n{}", hello_, RandomName());
   MESHWORK_ASSIGN_OR_RETURN(const std::string first,
                             rendezvous_->SetFirst(HelloKey(domain_), said, Until(end)));
   if (first == said) return absl::OkStatus();

@@ -1,9 +1,18 @@
 // What all that use gRPC have in common. Thread-safe.
 #pragma once
 
+#include <memory>
 #include <string_view>
 
 #include "absl/status/status.h"
+#include "meshwork/runtime/transport/address.h"
+
+namespace grpc {
+class Channel;
+class ChannelArguments;
+class ChannelCredentials;
+class ServerBuilder;
+}  // namespace grpc
 
 namespace meshwork {
 
@@ -15,5 +24,23 @@ absl::Status CheckMayUseGrpc();
 
 // Whether a caller has the job's token. Takes as long whichever byte differs.
 bool IsSameToken(std::string_view given, std::string_view token);
+
+// How often one side asks whether the other one is there, and how long it waits for an answer. A network that was cut leaves
+// connections behind that are dead, and TCP would try them for minutes after it is healed.
+struct GrpcPings {
+  int ask_ms = 5000, answer_ms = 5000;
+};
+
+// A channel to `address`, which shares its connection with no other channel and goes through no proxy. A server that is away
+// is tried every 500 ms. It asks whether the server is there while a call or a stream runs. `arguments`: what it needs besides.
+// REQUIRES: this build has gRPC.
+std::shared_ptr<grpc::Channel> OpenGrpcChannel(const SocketAddress& address,
+                                               const std::shared_ptr<grpc::ChannelCredentials>& credentials,
+                                               grpc::ChannelArguments& arguments,
+                                               const GrpcPings& pings = {});
+
+// Such that the server shares its port with no other process, asks whether its clients are there, and lets them ask.
+// REQUIRES: this build has gRPC.
+void SetGrpcServerArguments(grpc::ServerBuilder& builder, const GrpcPings& pings = {});
 
 }  // namespace meshwork

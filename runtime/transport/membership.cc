@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <charconv>
-#include <random>
 #include <sstream>
 #include <thread>
 #include <utility>
 
 #include "fmt/ranges.h"
+#include "meshwork/base/random_name.h"
 #include "meshwork/base/status.h"
 
 namespace meshwork {
@@ -34,11 +34,6 @@ std::string StartKey(int64_t process, int64_t start) {
   return fmt::format("process {}/start {}", process, start);
 }
 
-std::string NewLife() {
-  std::random_device random;
-  return fmt::format("{:08x}{:08x}", random(), random());
-}
-
 // Whether the rendezvous may answer later.
 bool MayPass(const absl::Status& status) {
   return status.code() == absl::StatusCode::kUnavailable ||
@@ -48,7 +43,7 @@ bool MayPass(const absl::Status& status) {
 }  // namespace
 
 Members::Members(Rendezvous& rendezvous, const MembersOptions& options)
-    : rendezvous_(rendezvous), options_(options), self_{options.process, NewLife()} {
+    : rendezvous_(rendezvous), options_(options), self_{options.process, RandomName()} {
   MESHWORK_CHECK(0 <= options.process && options.process < options.num_processes);
 }
 

@@ -53,9 +53,6 @@ constexpr int kMaxMessageBytes = static_cast<int>(Rendezvous::kMaxValueBytes) + 
 constexpr int64_t kMaxBytes = int64_t{256} << 20;
 constexpr size_t kMaxKeys = 1 << 20, kMaxWaits = 1 << 18;
 constexpr auto kFarewell = std::chrono::seconds(1);  // for answers under way when the server ends
-// So often each side asks whether the other one is there, and so long it waits for an answer. A network that was cut
-// leaves connections behind that are dead, and TCP would try them for minutes after it is healed.
-constexpr int kAskMs = 5000, kAnswerMs = 5000;
 
 // ---- Messages: fields, each with its length in front, in four bytes, the lowest first.
 
@@ -230,12 +227,7 @@ class GrpcServer : public RendezvousServer {
   bool Listen(const SocketAddress& address) {
     grpc::ServerBuilder builder;
     builder.AddListeningPort(address.ToString(), grpc::InsecureServerCredentials(), &port_);
-    builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
-    builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kAskMs);
-    builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kAnswerMs);
-    builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
-    builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
-    builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PING_STRIKES, 0);
+    SetGrpcServerArguments(builder);
     builder.SetMaxReceiveMessageSize(kMaxMessageBytes);
     builder.RegisterCallbackGenericService(&serving_->values);
     serving_->server = builder.BuildAndStart();
@@ -364,18 +356,9 @@ class GrpcRendezvous : public Rendezvous {
 
   static std::shared_ptr<grpc::Channel> ChannelTo(const SocketAddress& address) {
     grpc::ChannelArguments arguments;
-    arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-    arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-    arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 50);
-    arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 500);
-    arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kAskMs);
-    arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kAnswerMs);
     arguments.SetInt(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
-    arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
     arguments.SetMaxReceiveMessageSize(kMaxMessageBytes);
-    const bool is_v6 = address.ip.find(':') != std::string::npos;
-    return grpc::CreateCustomChannel((is_v6 ? "ipv6:" : "ipv4:") + address.ToString(),
-                                     grpc::InsecureChannelCredentials(), arguments);
+    return OpenGrpcChannel(address, grpc::InsecureChannelCredentials(), arguments);
   }
 
   // A server that ends cancels new calls.

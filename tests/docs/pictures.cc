@@ -4,6 +4,7 @@
 #include <string_view>
 #include <vector>
 
+#include "docs/served_picture.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "meshwork/base/svg.h"
@@ -325,7 +326,8 @@ std::map<std::string, std::string> DrawPictures() {
           {"nested.svg", DrawNested().ToString()},
           {"partial.svg", DrawPartial().ToString()},
           {"relayout.svg", DrawRelayout().ToString()},
-          {"strategies.svg", DrawStrategies().ToString()}};
+          {"strategies.svg", DrawStrategies().ToString()},
+          {"parameter_servers.svg", DrawParameterServers().ToString()}};
 }
 
 }  // namespace meshwork::docs

@@ -238,6 +238,19 @@ TEST_F(ParameterServerErrors, Stores) {
                            {{"program", "9f2c"}, {"pieces", "3"}, {"mesh", "a=2"}});
     return connect((*server)->port(), {}, {{"program", "8a1b"}, {"pieces", "3"}, {"seed", "7"}});
   };
+  // The server is started again, with another program; and what one says to a client that does not ask it what it knows.
+  const auto other_job_later = [&](bool asks) {
+    const auto store = std::make_shared<MemoryStore>(std::make_shared<StoredPieces>());
+    auto server = StoreServer::Start(store, "127.0.0.1:0", {}, {{"program", "9f2c"}}).value();
+    const std::string address = Seen(server->port());
+    const auto remote = RemoteStore::Connect(address, {}, {{"program", "9f2c"}}).value();
+    server.reset();
+    server = StoreServer::Start(store, address, {}, {{"program", "8a1b"}}).value();
+    if (asks) return remote->Pull({}).status();
+    RpcMessage request = AskTakenMessage("worker 0");
+    AddJob({{"program", "9f2c"}}, request);
+    return RpcClient::Create("Parameter server", address, {}).value()->Call(request).status();
+  };
   const auto other_token = [&] {
     const auto server = WorkerServer::Start({}, "127.0.0.1:0", {.token = "a"});
     return connect((*server)->port(), {.token = "b"});
@@ -318,6 +331,8 @@ TEST_F(ParameterServerErrors, Stores) {
          return connect(server->port(), {.tls = {.authorities = File("ca.pem", kTestAuthority)}});
        }},
       MISTAKE(other_job()),
+      MISTAKE(other_job_later(true)),
+      MISTAKE(other_job_later(false)),
       MISTAKE(other_token()),
       MISTAKE(worker_there()),
       MISTAKE(rendezvous_there()),

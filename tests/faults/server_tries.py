@@ -9,9 +9,10 @@ from gloo_tries import Result
 from job import Program, free_ports
 
 # Name of the kind, and the role of what is killed.
-SERVER_KINDS = {"ps-worker": "worker", "ps-backup": "worker", "ps-server": "ps", "ps-chief": "chief"}
+SERVER_KINDS = {"ps-worker": "worker", "ps-backup": "worker", "ps-server": "ps", "ps-gather": "ps", "ps-chief": "chief"}
 ROLES = {"chief": 1, "worker": 3, "ps": 2}
-GATHER = 2  # of ps-backup
+GATHERING_KINDS = ("ps-backup", "ps-gather")
+GATHER = 2  # of these kinds
 EPOCHS, STEPS_PER_EPOCH = 3, 250
 STEPS = EPOCHS * STEPS_PER_EPOCH
 MOST_SECONDS = 90
@@ -40,7 +41,7 @@ class ServerTries:
         result = Result(kind, number, os.path.join(self.work, f"{kind}-{number}"))
         os.makedirs(result.dir)
         self.dir, self.programs, self.all = result.dir, {}, []
-        self.gather = GATHER if kind == "ps-backup" else 0
+        self.gather = GATHER if kind in GATHERING_KINDS else 0
         ports = iter(free_ports(sum(ROLES.values())))
         self.addresses = {role: [f"127.0.0.1:{next(ports)}" for _ in range(count)] for role, count in ROLES.items()}
         began = time.monotonic()

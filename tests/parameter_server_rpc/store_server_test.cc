@@ -144,6 +144,29 @@ TEST_F(StoreServerTest, AServerThatWasStartedAgainGetsAPushOnce) {
   EXPECT_EQ(stored_->version, 2);
 }
 
+TEST_F(StoreServerTest, AServerThatWasStartedAgainForAnotherJobIsFoundByEachCall) {
+  server_.reset();
+  Start(address_, {{"program", "9f2c"}});
+  const auto store = RemoteStore::Connect(address_, kOptions, {{"program", "9f2c"}}).value();
+  ASSERT_TRUE(store->Push(PushOf(1, 1.f)).ok());
+  server_.reset();
+  Start(address_, {{"program", "8a1b"}});
+  const std::string want = fmt::format(
+      "Parameter server {}: it serves another job: \"program\" is \"8a1b\" there and \"9f2c\" here; start all processes of a "
+      "job with the same program.",
+      address_);
+  for (const absl::Status& status :
+       {store->Pull({.pieces = {{"table"}}}).status(), store->Push(PushOf(2, 1.f)).status(),
+        store->TakenFrom("worker 0").status(), store->Save("/folder").status()}) {
+    EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+    EXPECT_EQ(MessageOf(status), want);
+  }
+  EXPECT_EQ(stored_->version, 1);
+  server_.reset();
+  Start(address_, {{"program", "9f2c"}});
+  EXPECT_TRUE(store->Push(PushOf(2, 1.f)).ok());
+}
+
 TEST_F(StoreServerTest, StopEndsTheCallsOfThisClient) {
   const auto store = Connect();
   store_->Hold(true);

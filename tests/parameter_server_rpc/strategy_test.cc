@@ -7,6 +7,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "meshwork/parameter_server/rpc/parameter_server_strategy.h"
+#include "meshwork/train/evaluator.h"
 #include "meshwork/train/fit.h"
 #include "parameter_server/models.h"
 #include "support/served_cluster.h"
@@ -20,15 +21,16 @@ using ::testing::HasSubstr;
 using ::testing::Lt;
 
 // 24 examples, the wave's first four batches.
-Pipeline Waves(const InputContext& worker) {
+Dataset WaveExamples() {
   std::vector<Tensor> x, y;
   for (int64_t step = 0; step < 4; ++step) {
     const Feeds batch = RegressionBatch(step);
     x.push_back(batch.at("x")), y.push_back(batch.at("y"));
   }
-  const Dataset examples =
-      Dataset::Create({{"x", Tensor::Concat(x, 0)}, {"y", Tensor::Concat(y, 0)}}).value();
-  return Pipeline::From(examples)
+  return Dataset::Create({{"x", Tensor::Concat(x, 0)}, {"y", Tensor::Concat(y, 0)}}).value();
+}
+Pipeline Waves(const InputContext& worker) {
+  return Pipeline::From(WaveExamples())
       .Shard(worker.input_pipeline_id, worker.num_input_pipelines)
       .Shuffle(24, 5)
       .Batch(6);
@@ -75,6 +77,43 @@ TEST_F(ParameterServerStrategyTest, OneStepAtATimeIsASession) {
         });
     EXPECT_EQ(status, absl::OkStatus());
   }
+}
+
+TEST_F(ParameterServerStrategyTest, AnEvaluatorFollowsWhatTheChiefSavesAfterEachEpoch) {
+  std::vector<double> losses;
+  const absl::Status status = RunCluster(
+      1, 2, Regression(kAdam, "batch=1"), {}, [&](ParameterServerTraining& training) -> absl::Status {
+        const auto save = [&](const EpochLog& epoch) -> absl::Status {
+          MESHWORK_ASSIGN_OR_RETURN(const Session* const snapshot, training.Snapshot());
+          EXPECT_EQ(snapshot->steps_done(), epoch.step);
+          return snapshot->Save(Path("model"), {.step = epoch.step});
+        };
+        MESHWORK_ASSIGN_OR_RETURN(
+            const History history,
+            training.Fit(
+                {.epochs = 2, .steps_per_epoch = 8, .validation_data = Waves({}), .after_epoch = save}));
+        losses = history.Of("val_loss");
+        return absl::OkStatus();
+      });
+  ASSERT_EQ(status, absl::OkStatus());
+  const auto model = [](Mode) { return Regression([](const Value&) {}, "batch=1"); };
+  const auto feeds = [](const Batch& batch) -> Feeds { return {{"x", batch["x"]}, {"y", batch["y"]}}; };
+  RunConfig config;
+  config.model_dir = Path("model");
+  const absl::StatusOr<Evaluation> last =
+      EvaluateCheckpoints(model, 16, {.input = {WaveExamples(), {.batch_size = 6}, feeds}}, config);
+  ASSERT_EQ(last.status(), absl::OkStatus());
+  EXPECT_EQ(last->global_step, 16);
+  EXPECT_NEAR(last->metrics.at("loss"), losses.at(1), 1e-9);
+}
+
+TEST_F(ParameterServerStrategyTest, WhatFailsAfterAnEpochEndsFit) {
+  const absl::Status status = RunCluster(
+      1, 1, Regression(kAdam, "batch=1"), {}, [](ParameterServerTraining& training) -> absl::Status {
+        const auto fail = [](const EpochLog&) { return absl::DataLossError("the disk is full."); };
+        return training.Fit({.epochs = 2, .steps_per_epoch = 4, .after_epoch = fail}).status();
+      });
+  EXPECT_EQ(status, absl::DataLossError("the disk is full."));
 }
 
 TEST_F(ParameterServerStrategyTest, FitsByWorkersAtTheirOwnPace) {

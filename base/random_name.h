@@ -1,0 +1,13 @@
+// RandomName: a name that no other process draws, of a job, of a life of a process.
+//
+//   RandomName()   // "9f2c01d46b7a3e58"
+#pragma once
+
+#include <string>
+
+namespace meshwork {
+
+// 16 hexadecimal digits, 64 bits of the system's random numbers. Thread-safe.
+std::string RandomName();
+
+}  // namespace meshwork
