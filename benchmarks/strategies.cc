@@ -1,11 +1,11 @@
 // A training of the MNIST MLP under a strategy, on data and from weights in a file: its losses, and the time of a step.
 // benchmarks/peers/strategies.py runs it beside TensorFlow's strategies of the same names. See --help.
 #include <algorithm>
-#include "fmt/ranges.h"
 #include <chrono>
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "fmt/ranges.h"
 #include "meshwork.h"
 #include "meshwork/base/flags.h"
 #include "meshwork/base/status.h"

@@ -75,6 +75,8 @@ class ServedSession {
 
   // The version of each store that the last pull, of a step or of Evaluate, was of.
   const std::vector<int64_t>& versions() const { return versions_; }
+  // The same of Pulled::life.
+  const std::vector<int64_t>& lives() const { return lives_; }
   // Of the last Run: how many of the stores applied its push.
   int64_t num_applied() const { return num_applied_; }
   const ServedTraffic& traffic() const { return traffic_; }

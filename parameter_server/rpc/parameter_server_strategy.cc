@@ -78,7 +78,15 @@ absl::StatusOr<Feeds> NextFeeds(WorkerState& state) {
   return Feeds(batch->columns().begin(), batch->columns().end());
 }
 
-// Arguments: the number of the step; then nothing, or a tensor for each input. Results: how many examples it had, and the
+absl::Status WithoutCheckpoints(size_t server) {
+  return absl::DataLossError(fmt::format(
+      "ParameterServerTraining: parameter server {} was started again, and has lost steps that it had applied; "
+      "give ParameterServerOptions::folder, so that servers keep checkpoints.",
+      server));
+}
+
+// Arguments: the number of the step and, if no server may have been started again, the lives of their stores; then nothing, or
+// a tensor for each input. Results: how many examples it had, and the
 // outputs.
 absl::StatusOr<std::vector<Tensor>> MakeStep(const Graph& graph, WorkerState& state,
                                              const std::vector<Tensor>& arguments) {
@@ -87,6 +95,10 @@ absl::StatusOr<std::vector<Tensor>> MakeStep(const Graph& graph, WorkerState& st
   if (!is_fed && arguments.size() != 1)
     return InvalidArgument("{}: {} arguments; a step has 1 or {}.", kStep, arguments.size(),
                            1 + names.size());
+  const Tensor& told = arguments[0];
+  if (told.dtype() != I64 || told.type().rank() != 1 || told.num_elements() < 1)
+    return InvalidArgument("{}: {} is no number of a step.", kStep, told.type().ToString());
+  const std::span<const int64_t> numbers = told.values<int64_t>();  // as NumberOf made it
   const std::lock_guard lock(state.mutex);
   Feeds feeds;
   if (is_fed) {
@@ -94,9 +106,10 @@ absl::StatusOr<std::vector<Tensor>> MakeStep(const Graph& graph, WorkerState& st
   } else {
     MESHWORK_ASSIGN_OR_RETURN(feeds, NextFeeds(state));
   }
-  MESHWORK_ASSIGN_OR_RETURN(const double number, arguments[0].Scalar());
-  MESHWORK_ASSIGN_OR_RETURN(const StepResult result,
-                            state.served.Run(feeds, {kPusher, static_cast<int64_t>(number)}));
+  MESHWORK_ASSIGN_OR_RETURN(const StepResult result, state.served.Run(feeds, {kPusher, numbers[0]}));
+  const std::span<const int64_t> lives = numbers.subspan(1);
+  for (size_t i = 0; i < lives.size(); ++i)
+    if (i >= state.served.lives().size() || state.served.lives()[i] != lives[i]) return WithoutCheckpoints(i);
   std::vector<Tensor> results = {Tensor::Full({I64, {}}, static_cast<double>(ExamplesIn(graph, feeds)))};
   for (const std::string& name : NamesOfOutputs(graph)) {
     MESHWORK_ASSIGN_OR_RETURN(results.emplace_back(), result.Get(name));
@@ -229,15 +242,18 @@ absl::StatusOr<std::vector<int64_t>> ParameterServerTraining::Updates() {
 }
 
 absl::Status ParameterServerTraining::LostError(size_t server) const {
+  if (options_.folder.empty()) return WithoutCheckpoints(server);
   return absl::DataLossError(fmt::format(
-      "ParameterServerTraining: parameter server {} was started again, and has lost steps that it had applied{}.",
-      server,
-      options_.folder.empty()
-          ? std::string("; give ParameterServerOptions::folder, so that servers keep checkpoints")
-          : fmt::format(
-                ": its newest checkpoint in \"{}\" has fewer than {}; start the training again, with a folder "
-                "that servers find again",
-                options_.folder, secured_[server])));
+      "ParameterServerTraining: parameter server {} was started again, and has lost steps that it had applied: its newest "
+      "checkpoint in \"{}\" has fewer than {}; start the training again, with a folder that servers find again.",
+      server, options_.folder, secured_[server]));
+}
+
+// What a worker's step is told first.
+Tensor ParameterServerTraining::NumberOf(int64_t step) const {
+  std::vector<int64_t> numbers = {step};
+  if (options_.folder.empty()) numbers.insert(numbers.end(), lives_.begin(), lives_.end());
+  return Tensor::From<int64_t>({std::ssize(numbers)}, numbers);
 }
 
 absl::Status ParameterServerTraining::CheckLives() {
@@ -263,8 +279,7 @@ absl::StatusOr<std::vector<int64_t>> ParameterServerTraining::Missing(int64_t st
 absl::Status ParameterServerTraining::MakeSteps(const std::vector<int64_t>& numbers, OutputMeans& means) {
   std::vector<RemoteValue> steps;
   for (const int64_t number : numbers) {
-    const Tensor argument = Tensor::Full({I64, {}}, static_cast<double>(number));
-    MESHWORK_ASSIGN_OR_RETURN(RemoteValue step, coordinator_->Schedule(kStep, {state_, argument}));
+    MESHWORK_ASSIGN_OR_RETURN(RemoteValue step, coordinator_->Schedule(kStep, {state_, NumberOf(number)}));
     steps.push_back(std::move(step));
     last_number_ = std::max(last_number_, number);
   }
@@ -346,8 +361,7 @@ absl::StatusOr<History> ParameterServerTraining::Fit(const ParameterServerFitOpt
 }
 
 absl::StatusOr<RemoteValue> ParameterServerTraining::Step(const Feeds& feeds) {
-  std::vector<ClosureArgument> arguments = {state_,
-                                            Tensor::Full({I64, {}}, static_cast<double>(last_number_ + 1))};
+  std::vector<ClosureArgument> arguments = {state_, NumberOf(last_number_ + 1)};
   const std::vector<std::string> names = NamesOfInputs(graph_);
   for (const std::string& name : names) {
     const auto feed = feeds.find(name);
@@ -359,7 +373,6 @@ absl::StatusOr<RemoteValue> ParameterServerTraining::Step(const Feeds& feeds) {
     if (!std::binary_search(names.begin(), names.end(), name))
       return InvalidArgument("ParameterServerTraining::Step: the program has no input \"{}\"; it has {}.",
                              name, fmt::join(names, ", "));
-  MESHWORK_RETURN_IF_ERROR(CheckLives());
   MESHWORK_ASSIGN_OR_RETURN(RemoteValue step, coordinator_->Schedule(kStep, std::move(arguments)));
   ++last_number_;
   return step;

@@ -360,7 +360,7 @@ TEST_F(ParameterServerErrors, Stores) {
   };
 #ifdef MESHWORK_HAVE_GLOO
   mistakes.emplace_back("a server of another version", [&]() -> Refusal {
-    const Refuser refuser({grpc::StatusCode::FAILED_PRECONDITION, "2 of meshwork 0.2.0"});
+    const Refuser refuser({grpc::StatusCode::FAILED_PRECONDITION, "1 of meshwork 0.0.9"});
     return connect(refuser.port());
   });
 #endif

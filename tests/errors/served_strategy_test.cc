@@ -133,6 +133,10 @@ TEST_F(ServedTrainingsErrors, Trainings) {
                      const PerWorker own = t.coordinator().CreatePerWorker("meshwork/worker");
                      return t.coordinator().Schedule("meshwork/step", {own})->Fetch().status();
                    })),
+                   MISTAKE(InChief([](Training& t) {
+                     const PerWorker own = t.coordinator().CreatePerWorker("meshwork/worker");
+                     return t.coordinator().Schedule("meshwork/step", {own, Tensor(1.5f)})->Fetch().status();
+                   })),
                    MISTAKE(LoseServer(kBetween)),
                    MISTAKE(LoseServer(kWithin)),
                    MISTAKE(LoseServer(kBetween, Path("servers"))),
