@@ -5,7 +5,6 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "fmt/ranges.h"
 #include "meshwork.h"
 #include "meshwork/base/flags.h"
 #include "meshwork/base/status.h"
@@ -113,7 +112,6 @@ absl::Status Time(int64_t steps, bool prints,
     MESHWORK_ASSIGN_OR_RETURN(losses.emplace_back(), make_step(step));
     ms.push_back(std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count());
   }
-  if (getenv("EACH")) fmt::print(stderr, "XX {}\n", fmt::join(ms, " "));
   std::sort(ms.begin(), ms.end());
   if (prints) fmt::print("{}\n", nlohmann::json{{"losses", losses}, {"ms", ms[ms.size() / 2]}}.dump());
   return absl::OkStatus();

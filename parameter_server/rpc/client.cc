@@ -62,6 +62,7 @@ std::shared_ptr<grpc::Channel> OpenChannel(const std::string& address, const Soc
   grpc::ChannelArguments arguments;
   arguments.SetString(GRPC_ARG_DEFAULT_AUTHORITY, address);
   arguments.SetMaxReceiveMessageSize(-1);
+  for (const char* key : internal::kReadBytesKeys) arguments.SetInt(key, internal::kReadBytes);
   return OpenGrpcChannel(resolved, credentials, arguments, kPings);
 }
 

@@ -27,6 +27,11 @@ inline constexpr const char* kProtocolKey = "meshwork-protocol";
 
 // A message is sent in chunks of so many bytes: gRPC holds one chunk at either end before it passes it on.
 inline constexpr size_t kChunkBytes = size_t{1} << 20;
+// So many bytes are read from a connection at a time, if they have come: arguments of a channel and their value. gRPC's own
+// 8 KiB make a message of some hundred KiB a tenth slower.
+inline constexpr const char* kReadBytesKeys[] = {"grpc.experimental.tcp_read_chunk_size",
+                                                 "grpc.experimental.tcp_min_read_chunk_size"};
+inline constexpr int kReadBytes = 256 << 10;
 // A slice over the bytes, which keeps their owner.
 inline grpc::Slice SliceOver(const std::shared_ptr<const void>& owner, std::span<const std::byte> bytes) {
   return grpc::Slice(

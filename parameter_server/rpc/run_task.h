@@ -31,7 +31,8 @@ struct TaskOptions {
 };
 
 // In a parameter server: serves its store at its address in the cluster. In a worker: runs closures. Both until they are
-// asked to end, by ShutDownCluster, SIGTERM or SIGINT; then false. A second signal ends the process at once. In the chief
+// asked to end, by ShutDownCluster, SIGTERM or SIGINT; then false. A second signal ends the process at once. Either keeps up to
+// 256 MiB of freed memory for the messages to come. In the chief
 // and an evaluator: true, at once.
 // Errors: the store's; a task "ps" without one; those of StoreServer::Start and WorkerServer::Start; nobody knows the
 // task's address.

@@ -175,6 +175,7 @@ class GrpcRpcServer : public RpcServer {
     builder.AddListeningPort(address.ToString(), credentials, &port_);
     SetGrpcServerArguments(builder, kPings);
     builder.SetMaxReceiveMessageSize(-1);
+    for (const char* key : internal::kReadBytesKeys) builder.AddChannelArgument(key, internal::kReadBytes);
     builder.RegisterService(&serving_->service);
     serving_->server = builder.BuildAndStart();
     return serving_->server != nullptr && port_ != 0;
