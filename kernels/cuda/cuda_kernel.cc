@@ -11,20 +11,28 @@ namespace meshwork {
 namespace {
 
 const cuda::Generator* FindGenerator(const OpRow& row) {
-  for (const auto family :
-       {cuda::MovementKernels, cuda::GenerationKernels, cuda::RandomKernels, cuda::ReductionKernels,
-        cuda::ProductKernels, cuda::IndexingKernels, cuda::ColumnKernels, cuda::OptimizerKernels}) {
-    for (const cuda::Generator& generator : family())
-      if (generator.op == row.name) return &generator;
-  }
+  for (const cuda::Generator& generator : cuda::AllGenerators())
+    if (generator.op == row.name) return &generator;
   return nullptr;
 }
 
 }  // namespace
 
+std::span<const cuda::Generator> cuda::AllGenerators() {
+  static const auto* const all = [] {
+    auto* generators = new std::vector<Generator>;
+    for (const auto family : {MovementKernels, GenerationKernels, RandomKernels, ReductionKernels, ProductKernels,
+                              IndexingKernels, ColumnKernels, OptimizerKernels, WindowKernels, AttentionKernels,
+                              LinalgKernels})
+      generators->insert(generators->end(), family().begin(), family().end());
+    return generators;
+  }();
+  return *all;
+}
+
 std::string_view CudaPrelude() {
-  static const auto* const text = new std::string(fmt::format("{}\n{}\n{}\n{}\n{}", cuda::ConversionText(), cuda::ArithmeticText(),
-                                                        cuda::FunctionText(), cuda::SpecialText(), cuda::PhiloxText()));
+  static const auto* const text = new std::string(fmt::format("{}\n{}\n{}\n{}\n{}\n{}", cuda::ConversionText(), cuda::ArithmeticText(),
+                                                        cuda::FunctionText(), cuda::SpecialText(), cuda::PhiloxText(), cuda::LinalgText()));
   return *text;
 }
 

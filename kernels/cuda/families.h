@@ -22,5 +22,11 @@ std::span<const Generator> ProductKernels();
 std::span<const Generator> IndexingKernels();  // gathers and scatters
 std::span<const Generator> ColumnKernels();    // along one dim: cumulative sums, orders
 std::span<const Generator> OptimizerKernels();
+std::span<const Generator> WindowKernels();  // pooling, convolutions
+std::span<const Generator> AttentionKernels();
+std::span<const Generator> LinalgKernels();
+
+// All of these.
+std::span<const Generator> AllGenerators();
 
 }  // namespace meshwork::cuda

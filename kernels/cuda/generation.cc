@@ -38,7 +38,8 @@ CudaKernel Elements(const OpRow& row, const KernelSpec& spec) {
   const DType dtype = result.dtype;
   const std::string_view stored = dtype == F32 ? "unsigned" : dtype == F64 ? "unsigned long long" : StoredName(dtype);
   std::vector<std::string> table;
-  for (int64_t x : bits) table.push_back(fmt::format("({})({})", stored, Whole(x)));
+  for (int64_t x : bits)
+    table.push_back(fmt::format("({})({})", stored, Whole(dtype == BOOL ? static_cast<int64_t>(x != 0) : x)));
   KernelText text = TextOf(row, spec);
   TakeBlock(text, spec, /*is_result=*/true, 0);
   std::string lines = PlacesAlong(result.shape, "i", "p");

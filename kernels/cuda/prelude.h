@@ -9,6 +9,7 @@ std::string_view ConversionText();  // between dtypes, as base/bfloat16.h, base/
 std::string_view ArithmeticText();  // of whole numbers and reals, as ops/arithmetic.cc
 std::string_view FunctionText();    // of reals, as ops/activations.cc
 std::string_view SpecialText();     // as ops/special.cc, where the formulas are explained
+std::string_view LinalgText();      // as ops/linalg.cc
 // As kernels/philox.cc, where the formulas are explained: the same operations in the same order.
 std::string_view PhiloxText();
 

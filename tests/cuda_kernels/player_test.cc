@@ -14,9 +14,7 @@ namespace meshwork {
 namespace {
 
 using ::testing::Each;
-using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using ::testing::SizeIs;
 
 constexpr unsigned kThreads = 64;
 
@@ -110,7 +108,8 @@ TEST_F(CudaPlayerTest, AMissingBarrierShowsAsADifferenceBetweenSeeds) {
   std::set<std::string> results;
   for (uint64_t seed = 0; seed < 5; ++seed) {
     std::string text;
-    for (float x : Run("reverses_too_early", seed).value()) text += fmt::format("{} ", x);
+    const std::vector<float> r = Run("reverses_too_early", seed).value();
+    for (float x : r) text += fmt::format("{} ", x);
     results.insert(text);
   }
   EXPECT_GT(results.size(), 1u);
@@ -126,7 +125,8 @@ TEST_F(CudaPlayerTest, ABarrierThatNotAllThreadsReachIsAnError) {
 }
 
 TEST_F(CudaPlayerTest, SharedMemoryIsFreshForEachBlock) {
-  for (float x : Run("shows_fresh_memory", 1, /*blocks=*/3).value()) EXPECT_TRUE(std::isnan(x));
+  const std::vector<float> r = Run("shows_fresh_memory", 1, /*blocks=*/3).value();
+  for (float x : r) EXPECT_TRUE(std::isnan(x)) << x;
 }
 
 TEST_F(CudaPlayerTest, LanesOfAWarpExchangeValues) {

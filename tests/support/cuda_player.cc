@@ -1,6 +1,7 @@
 #include "support/cuda_player.h"
 
 #include <dlfcn.h>
+#include <setjmp.h>
 #include <ucontext.h>
 #include <unistd.h>
 
@@ -43,9 +44,11 @@ struct Thread {
   int fiber = -1;     // that it waits on; -1: it has not begun
 };
 
+// A stack of its own. It is entered by its context, which is a system call, and from then on left and resumed by jumps.
 struct Fiber {
   ucontext_t context;
-  std::vector<char> stack = std::vector<char>(kStackBytes);
+  jmp_buf place;
+  std::unique_ptr<char[]> stack{new char[kStackBytes]};
 };
 
 // The threads of one block. A fiber runs threads until one of them waits; then it is that thread's until it ends.
@@ -78,7 +81,8 @@ class BlockPlayer {
   // Runs the last ready thread, and as many more as end on the same fiber, until one waits or none is ready.
   void RunNext() {
     const size_t t = ready_.back();
-    if (threads_[t].fiber >= 0) {
+    const bool resumes = threads_[t].fiber >= 0;
+    if (resumes) {
       ready_.pop_back();
       Enter(t);
       fiber_ = threads_[t].fiber;
@@ -91,15 +95,20 @@ class BlockPlayer {
       free_.pop_back();
       ucontext_t& context = fibers_[fiber_]->context;
       getcontext(&context);
-      context.uc_stack.ss_sp = fibers_[fiber_]->stack.data();
+      context.uc_stack.ss_sp = fibers_[fiber_]->stack.get();
       context.uc_stack.ss_size = kStackBytes;
-      context.uc_link = &home_;
+      context.uc_link = nullptr;
       makecontext(&context, &BlockPlayer::Main, 0);
     }
-    swapcontext(&home_, &fibers_[fiber_]->context);
+    if (_setjmp(home_) != 0) return;                                   // NOLINT(cert-err52-cpp)
+    if (resumes) _longjmp(fibers_[fiber_]->place, 1);                  // NOLINT(cert-err52-cpp)
+    setcontext(&fibers_[fiber_]->context);
   }
 
-  static void Main() { current_->RunThreads(); }
+  static void Main() {
+    current_->RunThreads();
+    _longjmp(current_->home_, 1);  // NOLINT(cert-err52-cpp)
+  }
   void RunThreads() {
     while (true) {
       if (!ready_.empty() && threads_[ready_.back()].fiber < 0) {
@@ -112,7 +121,7 @@ class BlockPlayer {
         threads_[running_].wait = Wait::kEnded;
       } else {
         free_.push_back(fiber_);
-        return;  // to home_
+        return;
       }
     }
   }
@@ -126,7 +135,7 @@ class BlockPlayer {
   void Stop(Wait wait, unsigned mask, int line) {
     Thread& thread = threads_[running_];
     thread = {.wait = wait, .line = line, .mask = mask, .fiber = fiber_};
-    swapcontext(&fibers_[thread.fiber]->context, &home_);
+    if (_setjmp(fibers_[thread.fiber]->place) == 0) _longjmp(home_, 1);  // NOLINT(cert-err52-cpp)
   }
 
   // Makes those threads ready whose barrier has been reached by all that it waits for.
@@ -167,6 +176,12 @@ class BlockPlayer {
     return absl::OkStatus();
   }
 
+  // Kept from launch to launch.
+  static std::vector<std::unique_ptr<Fiber>>& AllFibers() {
+    static auto* const fibers = new std::vector<std::unique_ptr<Fiber>>;
+    return *fibers;
+  }
+
   void MakeReady(size_t t) {
     threads_[t].wait = Wait::kReady;
     ready_.push_back(t);
@@ -180,9 +195,9 @@ class BlockPlayer {
   std::mt19937_64& engine_;
   std::vector<Thread> threads_;
   std::vector<size_t> ready_;
-  std::vector<std::unique_ptr<Fiber>> fibers_;
+  std::vector<std::unique_ptr<Fiber>>& fibers_ = AllFibers();
   std::vector<int> free_;  // fibers that no thread waits on
-  ucontext_t home_;
+  jmp_buf home_;
   int fiber_ = -1;
   size_t running_ = 0;
 };
