@@ -30,6 +30,7 @@ const std::vector<Room>& House() {
       {"kernels", {"base", "layout", "ir"}},
       {"ops", {"base", "layout", "ir", "kernels"}},
       {"kernels/blas", {"base", "ir", "kernels", "ops"}},
+      {"kernels/cuda", {"base", "ir", "layout", "ops"}},
       {"control", {"base", "ir", "ops"}},
       {"plan", {"base", "mesh", "ir"}},
       {"verify", {"base", "layout", "ir", "control"}},
