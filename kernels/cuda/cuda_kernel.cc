@@ -36,7 +36,7 @@ std::string_view CudaPrelude() {
   return *text;
 }
 
-std::string CudaSource(std::span<const CudaKernel> kernels) {
+std::string CudaSourceOf(std::span<const CudaKernel> kernels) {
   std::string source(CudaPrelude());
   std::set<std::string_view> names;
   for (const CudaKernel& kernel : kernels)

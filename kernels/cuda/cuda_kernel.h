@@ -4,7 +4,7 @@
 // who runs a kernel compiles the text, by NVRTC or, in tests, by the host's compiler (tests/support/cuda_player.h).
 //
 //   const CudaKernel kernel = *MakeCudaKernel(GetOp("relu"), spec);
-//   source = CudaSource({&kernel, 1});      // what NVRTC takes, with kCudaOptions
+//   source = CudaSourceOf({&kernel, 1});      // what NVRTC takes, with kCudaOptions
 //   cuLaunchKernel(function of kernel.name, kernel.blocks, 1, 1, kernel.threads, 1, 1, 0, …)
 //
 // A kernel computes what the row's CPU kernel does (ir/kernel.h), in the same types: bf16 in f32. Its results do not
@@ -52,7 +52,7 @@ inline constexpr std::string_view kCudaOptions[] = {"--std=c++17", "--fmad=false
 // The functions that kernels call.
 std::string_view CudaPrelude();
 // One source for many kernels: the prelude, and each text once.
-std::string CudaSource(std::span<const CudaKernel> kernels);
+std::string CudaSourceOf(std::span<const CudaKernel> kernels);
 
 // Whether MakeCudaKernel makes a kernel of the row, for every spec of it.
 bool HasCudaKernel(const OpRow& row);

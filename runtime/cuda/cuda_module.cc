@@ -39,7 +39,7 @@ CudaModule::~CudaModule() {
   context_->api().cuModuleUnload(handle_);
 }
 
-absl::StatusOr<CudaKernel> CudaModule::GetKernel(const std::string& kernel) const {
+absl::StatusOr<CudaFunction> CudaModule::GetKernel(const std::string& kernel) const {
   const CudaContext::Scope scope(*context_);
   MESHWORK_RETURN_IF_ERROR(scope.status());
   CUfunction function = nullptr;
@@ -48,10 +48,10 @@ absl::StatusOr<CudaKernel> CudaModule::GetKernel(const std::string& kernel) cons
     return absl::NotFoundError(fmt::format("{}: {} has no kernel \"{}\"; declare it extern \"C\" __global__.",
                                            context_->where(), name_, kernel));
   MESHWORK_RETURN_IF_ERROR(context_->ToStatus(result, fmt::format("finding kernel {} of {}", kernel, name_)));
-  return CudaKernel(shared_from_this(), kernel, function);
+  return CudaFunction(shared_from_this(), kernel, function);
 }
 
-absl::Status CudaKernel::Launch(const CudaStream& stream, const LaunchShape& shape,
+absl::Status CudaFunction::Launch(const CudaStream& stream, const LaunchShape& shape,
                                 KernelArguments& arguments) const {
   const CudaContext& context = module_->context();
   const CudaContext::Scope scope(context);
@@ -66,7 +66,7 @@ absl::Status CudaKernel::Launch(const CudaStream& stream, const LaunchShape& sha
                           KernelSizeToString(grid), KernelSizeToString(block), Count(shared_bytes, "byte")));
 }
 
-absl::Status CudaKernel::AllowSharedBytes(int bytes) const {
+absl::Status CudaFunction::AllowSharedBytes(int bytes) const {
   const CudaContext& context = module_->context();
   const CudaContext::Scope scope(context);
   MESHWORK_RETURN_IF_ERROR(scope.status());

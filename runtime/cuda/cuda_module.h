@@ -2,7 +2,7 @@
 //
 //   MESHWORK_ASSIGN_OR_RETURN(const auto module, CudaModule::Compile(context, {"negate.cu", R"(
 //     extern "C" __global__ void negate(float* x, long n) { … })"}));
-//   MESHWORK_ASSIGN_OR_RETURN(const CudaKernel negate, module->GetKernel("negate"));
+//   MESHWORK_ASSIGN_OR_RETURN(const CudaFunction negate, module->GetKernel("negate"));
 //   MESHWORK_RETURN_IF_ERROR(negate.Launch(*stream, {.grid = {blocks}, .block = {256}}, arguments));
 //
 // Thread-safe.
@@ -33,7 +33,7 @@ struct LaunchShape {
 class CudaModule;
 
 // Keeps its module loaded.
-class CudaKernel {
+class CudaFunction {
  public:
   const std::string& name() const { return name_; }
 
@@ -45,7 +45,7 @@ class CudaKernel {
 
  private:
   friend class CudaModule;
-  CudaKernel(std::shared_ptr<const CudaModule> module, std::string name, CUfunction handle)
+  CudaFunction(std::shared_ptr<const CudaModule> module, std::string name, CUfunction handle)
       : module_(std::move(module)), name_(std::move(name)), handle_(handle) {}
 
   std::shared_ptr<const CudaModule> module_;
@@ -72,7 +72,7 @@ class CudaModule : public std::enable_shared_from_this<CudaModule> {
   const std::string& name() const { return name_; }
 
   // Error: the module has no such kernel (NOT_FOUND).
-  absl::StatusOr<CudaKernel> GetKernel(const std::string& kernel) const;
+  absl::StatusOr<CudaFunction> GetKernel(const std::string& kernel) const;
 
  private:
   CudaModule(std::shared_ptr<const CudaContext> context, std::string name)

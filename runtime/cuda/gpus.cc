@@ -10,15 +10,17 @@
 
 namespace meshwork {
 
-#ifndef MESHWORK_HAVE_CUDA
-
-bool HasCuda() { return false; }
-
-absl::StatusOr<Gpus> ListGpus() {
+absl::Status NoCuda() {
   return absl::UnimplementedError(
       "CUDA: this build of meshwork has none; install the CUDA toolkit, version 12 or later, and build again with "
       "-DMESHWORK_CUDA=ON.");
 }
+
+#ifndef MESHWORK_HAVE_CUDA
+
+bool HasCuda() { return false; }
+
+absl::StatusOr<Gpus> ListGpus() { return NoCuda(); }
 
 #else
 

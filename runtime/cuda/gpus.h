@@ -12,11 +12,15 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
 namespace meshwork {
 
 struct CudaApi;
+
+// UNIMPLEMENTED: this build has no CUDA.
+absl::Status NoCuda();
 
 struct GpuInfo {
   int ordinal = 0;

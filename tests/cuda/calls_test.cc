@@ -74,7 +74,7 @@ TEST(GpuCallsTest, EventsAndKernelsOfAnotherGpu) {
 
 TEST(GpuCallsTest, ShapesOfLaunchesThatNoGpuCanRun) {
   GpuPlayer gpu;
-  const CudaKernel kernel = gpu.module->GetKernel("write").value();
+  const CudaFunction kernel = gpu.module->GetKernel("write").value();
   const CudaBuffer x = gpu.NewBuffer(1);
   KernelArguments arguments = Arguments(x.address(), int64_t{1}, 1.0f);
   for (const LaunchShape& shape : {LaunchShape{.grid = {0}}, LaunchShape{.block = {1025}},

@@ -19,7 +19,7 @@ absl::Status DoEverything(const CudaApi& api, float& result) {
   MESHWORK_ASSIGN_OR_RETURN(const auto copies, CudaStream::Create(context));
   MESHWORK_ASSIGN_OR_RETURN(const auto far, CudaStream::Create(second));
   MESHWORK_ASSIGN_OR_RETURN(const auto module, CudaModule::Compile(context, {"all.cu", "// all"}));
-  MESHWORK_ASSIGN_OR_RETURN(const CudaKernel add, module->GetKernel("add"));
+  MESHWORK_ASSIGN_OR_RETURN(const CudaFunction add, module->GetKernel("add"));
   MESHWORK_RETURN_IF_ERROR(add.AllowSharedBytes(65536));
   MESHWORK_ASSIGN_OR_RETURN(const auto memory, MakeCudaMemory(context));
   std::vector<float> host = {1, 2, 3, 4};

@@ -70,7 +70,7 @@ class GpuPlayer {
     return PinnedBuffer::Allocate(context, floats * static_cast<int64_t>(sizeof(float))).value();
   }
   absl::Status Launch(const std::string& kernel, const CudaStream& on, KernelArguments arguments) const {
-    MESHWORK_ASSIGN_OR_RETURN(const CudaKernel found, module->GetKernel(kernel));
+    MESHWORK_ASSIGN_OR_RETURN(const CudaFunction found, module->GetKernel(kernel));
     return found.Launch(on, {.grid = {2}, .block = {32}}, arguments);
   }
   // write and add.

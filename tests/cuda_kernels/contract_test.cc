@@ -50,8 +50,8 @@ struct Trials {
       trials.by_row[row] = TrialsOf(*row);
       for (const CudaTrial& trial : trials.by_row[row]) kernels.push_back(trial.kernel);
     }
-    if (const char* f = getenv("CK_DUMP")) { std::ofstream(f) << CudaSource(kernels); }
-    trials.kernels = PlayCuda(CudaSource(kernels));
+    if (const char* f = getenv("CK_DUMP")) { std::ofstream(f) << CudaSourceOf(kernels); }
+    trials.kernels = PlayCuda(CudaSourceOf(kernels));
     return trials;
   }
 };

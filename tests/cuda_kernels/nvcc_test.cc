@@ -19,7 +19,7 @@ class NvccTest : public TempDirTest {};
   std::vector<CudaKernel> kernels;
   for (const OpRow* row : AllOps())
     if (CpuKernelOf(*row) != nullptr && HasCudaKernel(*row)) kernels.push_back(TrialsOf(*row)[0].kernel);
-  return CudaSource(kernels);
+  return CudaSourceOf(kernels);
 }
 
 TEST_F(NvccTest, CompilesEveryRowForAmpereAndHopper) {

@@ -38,7 +38,7 @@ const std::vector<Room>& House() {
       {"runtime", {"base", "mesh", "layout", "ir", "kernels", "plan"}},
       {"runtime/transport", {"base", "mesh", "runtime"}},
       {"runtime/cpu", {"base", "ir", "kernels", "kernels/blas", "plan", "runtime"}},
-      {"runtime/cuda", {"base", "runtime"}},
+      {"runtime/cuda", {"base", "ir", "kernels/cuda", "plan", "runtime"}},
       {"storage", {"base", "mesh", "layout", "ir", "runtime"}},
       {"check", {"base", "mesh", "layout", "ir", "kernels/blas", "ops", "spmd", "runtime", "runtime/cpu"}},
       {"train",
