@@ -21,7 +21,7 @@ absl::Status DoEverything(const CudaApi& api, float& result) {
   MESHWORK_ASSIGN_OR_RETURN(const auto module, CudaModule::Compile(context, {"all.cu", "// all"}));
   MESHWORK_ASSIGN_OR_RETURN(const CudaKernel add, module->GetKernel("add"));
   MESHWORK_RETURN_IF_ERROR(add.AllowSharedBytes(65536));
-  MESHWORK_ASSIGN_OR_RETURN(const auto memory, MakeCudaMemory(context));
+  MESHWORK_ASSIGN_OR_RETURN(const auto memory, MakeCudaMemory(context, {.staging_bytes = 16}));
   std::vector<float> host = {1, 2, 3, 4};
   std::shared_ptr<void> x;
   try {
