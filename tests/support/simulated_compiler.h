@@ -1,6 +1,7 @@
 // What compiles and runs the kernels of a simulated GPU (simulated_cuda.h).
 #pragma once
 
+#include <cstddef>
 #include <memory>
 #include <string>
 
@@ -22,7 +23,7 @@ class SimulatedKernels {
   virtual bool Has(const std::string& /*name*/) const { return true; }
   // Runs the kernel to its end. `args`: the arguments' addresses, as cuLaunchKernel takes them; pointers among them are
   // addresses of this process. An error is one of the kernel: the GPU's context is lost.
-  virtual absl::Status Launch(const std::string& name, Dim3 grid, Dim3 block, unsigned shared_bytes,
+  virtual absl::Status Launch(const std::string& name, Dim3 grid, Dim3 block, size_t shared_bytes,
                               void** args) = 0;
 };
 

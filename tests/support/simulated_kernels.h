@@ -1,6 +1,7 @@
 // Kernels of a simulated GPU that are C++ functions, by name. They are called once per launch.
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <map>
 #include <memory>
@@ -14,7 +15,7 @@ namespace meshwork {
 
 struct SimulatedLaunch {
   Dim3 grid, block;
-  unsigned shared_bytes = 0;
+  size_t shared_bytes = 0;
   void** args = nullptr;
 
   template <typename T>
@@ -41,7 +42,7 @@ class FunctionCompiler : public SimulatedCompiler {
    public:
     explicit Kernels(const SimulatedFunctions& functions) : functions_(functions) {}
     bool Has(const std::string& name) const override { return functions_.contains(name); }
-    absl::Status Launch(const std::string& name, Dim3 grid, Dim3 block, unsigned shared_bytes,
+    absl::Status Launch(const std::string& name, Dim3 grid, Dim3 block, size_t shared_bytes,
                         void** args) override {
       return functions_.at(name)({.grid = grid, .block = block, .shared_bytes = shared_bytes, .args = args});
     }
