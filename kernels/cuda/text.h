@@ -15,7 +15,8 @@ namespace meshwork::cuda {
 
 // ---- Types.
 
-std::string_view StoredName(DType dtype);   // of an element in memory: bf16 is unsigned short, bool unsigned char
+std::string_view StoredName(
+    DType dtype);  // of an element in memory: bf16 is unsigned short, bool unsigned char
 std::string_view ComputeName(DType dtype);  // of the number that it is computed as: bf16 is float
 // A number from an element, and an element from a number. Both are expressions.
 std::string Loaded(DType dtype, std::string_view element);
@@ -60,7 +61,7 @@ std::string OffsetOf(std::span<const int64_t> strides, std::string_view prefix);
 // ---- Kernels.
 
 struct KernelText {
-  std::string_view name;     // the row's
+  std::string_view name;      // the row's
   std::vector<Type> in, out;  // the pointers' types
   std::string body;
   int64_t blocks = 0, threads = 256;
