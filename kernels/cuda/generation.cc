@@ -53,12 +53,13 @@ CudaKernel Elements(const OpRow& row, const KernelSpec& spec) {
   for (size_t d = 0; d < of.size(); ++d)
     lines += fmt::format("const long long q{0} = Within(r0_start{0} + p{0}, {1});\n", d, Whole(of[d] - 1));
   const std::string element =
-      fmt::format("kElements[{}]", OffsetOf(RowMajorStrides(Shape(of.begin(), of.end())), "q"));
+      fmt::format("table[{}]", OffsetOf(RowMajorStrides(Shape(of.begin(), of.end())), "q"));
   lines += fmt::format("r0[i] = {};\n", dtype == F32 ? fmt::format("__uint_as_float({})", element)
                                         : dtype == F64
                                             ? fmt::format("__longlong_as_double((long long){})", element)
                                             : element);
-  lines = fmt::format("const {} kElements[] = {{{}}};\n", stored, fmt::join(table, ", ")) + lines;
+  text.table_type = stored;
+  text.table = fmt::format("{}", fmt::join(table, ", "));
   return ForEach(std::move(text), result.num_elements(), lines);
 }
 

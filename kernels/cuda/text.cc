@@ -195,9 +195,16 @@ CudaKernel Finish(const KernelText& text) {
                                             is_small ? "int" : "long long");
   const std::string definition = signature + text.body + "}\n";
   CudaKernel kernel;
-  kernel.name = fmt::format("{}_{:016x}", text.name, HashOf(definition));
-  kernel.source = fmt::format("extern \"C\" __global__ void __launch_bounds__({}) {}{}", text.threads,
-                              kernel.name, definition);
+  kernel.name = fmt::format("{}_{:016x}", text.name, HashOf(definition + text.table));
+  std::string start = definition;
+  if (!text.table.empty()) {
+    kernel.source =
+        fmt::format("__device__ const {} {}_table[] = {{{}}};\n", text.table_type, kernel.name, text.table);
+    start.insert(signature.size(),
+                 fmt::format("  const {}* const table = {}_table;\n", text.table_type, kernel.name));
+  }
+  kernel.source += fmt::format("extern \"C\" __global__ void __launch_bounds__({}) {}{}", text.threads,
+                               kernel.name, start);
   kernel.blocks = text.blocks;
   kernel.threads = text.threads;
   kernel.pointers = std::ssize(text.in) + std::ssize(text.out);

@@ -68,7 +68,10 @@ struct KernelText {
   bool in_place = false;  // a result may be an operand
   std::vector<CudaKernel::BlockArgument> block_arguments = {};
   std::vector<Shape> block_shapes = {};  // of these, for their ranks
-  int64_t most_elements = 0;             // besides those of in and out, that an Index must count
+  // Numbers that all threads read, as "1, 2, 3", and their type; the body calls them `table`.
+  std::string_view table_type = {};
+  std::string table = {};
+  int64_t most_elements = 0;  // besides those of in and out, that an Index must count
 };
 // The whole kernel. In the body, Index is a type for the numbers of elements; the block argument of result 0 is r0_start0,
 // r0_size0, r0_start1, …

@@ -154,6 +154,26 @@ TEST(CudaSourceTest, HasEachTextOnce) {
   EXPECT_EQ(source.rfind(CudaPrelude(), 0), 0u);
 }
 
+// Of an operand of 2^33 elements only the end is there.
+TEST(CudaSourceTest, PlacesMayLieBeyond32Bits) {
+  const Type whole{F32, {int64_t{1} << 31, 4}}, part{F32, {2, 4}};
+  const int64_t rows = whole.shape[0];
+  const KernelSpec spec{.operands = {{whole, whole}},
+                        .results = {{part, part}},
+                        .attrs = {{"start", std::vector<int64_t>{rows - 2, 0}},
+                                  {"limit", std::vector<int64_t>{rows, 4}},
+                                  {"stride", std::vector<int64_t>{}}}};
+  const CudaKernel kernel = MakeCudaKernel(GetOp("slice"), spec).value();
+  const auto kernels = PlayCuda(CudaSource({&kernel, 1})).value();
+  std::vector<float> end = {1, 2, 3, 4, 5, 6, 7, 8}, result(8);
+  const auto in =
+      reinterpret_cast<uintptr_t>(end.data()) - static_cast<uintptr_t>((rows - 2) * 4) * sizeof(float);
+  float* out = result.data();
+  void* args[] = {const_cast<uintptr_t*>(&in), &out};
+  ASSERT_TRUE(kernels->Launch(kernel.name, {1}, {256}, 0, args).ok());
+  EXPECT_EQ(result, end);
+}
+
 TEST(CudaSourceTest, ARowFromOutsideHasNoKernel) {
   const OpRow row = {.name = "no_such_op"};
   EXPECT_FALSE(HasCudaKernel(row));
