@@ -112,7 +112,7 @@ class TrialMaker {
                                              std::vector<int64_t>(letters, 0)};
     std::vector<int64_t> odd(letters, 3);
     for (size_t l = letters; l-- > 0 && letters - l <= 3;)
-      odd[l] = letters - l == 1 ? 37 : letters - l == 2 ? 67 : 5;
+      odd[l] = letters - l == 1 ? 37 : letters - l == 2 ? 41 : 3;
     if (letters <= 4) {
       all.push_back(odd);
       std::reverse(odd.begin(), odd.end());
