@@ -20,8 +20,10 @@ foreach(room ${rooms})
     list(FILTER headers INCLUDE REGEX "/(elementwise|identity|reduce|stack|vector_math)\\.h$")
   elseif(room STREQUAL kernels/blas)
     list(FILTER headers INCLUDE REGEX "/cpu_kernels\\.h$")
+  elseif(room STREQUAL kernels/cuda)
+    list(FILTER headers INCLUDE REGEX "/cuda_kernel\\.h$")
   elseif(room STREQUAL runtime/cuda)
-    list(FILTER headers INCLUDE REGEX "/gpus\\.h$")  # the others include CUDA's
+    list(FILTER headers INCLUDE REGEX "/(cuda_backend|gpus)\\.h$")  # the others include CUDA's
   endif()
   install(FILES ${headers} DESTINATION ${include_root}/meshwork/${room})
 endforeach()

@@ -27,9 +27,10 @@ struct Heads {
         seen(static_cast<int>(seen)) {}
 
   // The i-th element of row `row` of a head, of an operand whose heads have `dims` elements.
-  std::string Element(std::string_view operand, int64_t rows, std::string_view row, int64_t dims, std::string_view i) const {
-    return Loaded(dtype, fmt::format("{}[((batch * {} + {}) * {} + head) * {} + {}]", operand, Whole(rows), row, Whole(z.h),
-                                     Whole(dims), i));
+  std::string Element(std::string_view operand, int64_t rows, std::string_view row, int64_t dims,
+                      std::string_view i) const {
+    return Loaded(dtype, fmt::format("{}[((batch * {} + {}) * {} + head) * {} + {}]", operand, Whole(rows),
+                                     row, Whole(z.h), Whole(dims), i));
   }
 
   // "const long long limit = …;": how many keys `query` sees, counted in the whole sequence; padding sees none.
@@ -37,13 +38,14 @@ struct Heads {
     std::string lines = "long long limit = query < a0_size1 ? a1_start1 + a1_size1 : 0;\n";
     if (z.causal) lines += "if (limit > a0_start1 + query + 1) limit = a0_start1 + query + 1;\n";
     if (z.has_seen)
-      lines += fmt::format("if (limit > a{0}[batch * {1} + query]) limit = a{0}[batch * {1} + query];\n", seen, Whole(z.s));
+      lines += fmt::format("if (limit > a{0}[batch * {1} + query]) limit = a{0}[batch * {1} + query];\n",
+                           seen, Whole(z.s));
     return lines;
   }
 
   std::string Dot(std::string_view a, std::string_view b, int64_t dims) const {
-    return fmt::format("{0} dot = 0;\nfor (Index x = 0; x < {1}; ++x) dot = MultiplyAdd({2}, {3}, dot);\n", type, Whole(dims), a,
-                       b);
+    return fmt::format("{0} dot = 0;\nfor (Index x = 0; x < {1}; ++x) dot = MultiplyAdd({2}, {3}, dot);\n",
+                       type, Whole(dims), a, b);
   }
 
   // The lines that make `share` and `slope` of `query` and `key`, by the log-sum and the shift of the query.
@@ -57,28 +59,31 @@ struct Heads {
         "if (log_sum == Limits<{0}>::Least()) log_sum = Limits<{0}>::Most();\n"
         "share = Exp(score * {8} - log_sum);\n"
         "slope = share * (of_share - a5[{7}]) * {8};\n",
-        type, Whole(z.d), Element("a0", z.s, "query", z.d, "x"), Element("a1", z.t, "key", z.d, "x"), Whole(z.e),
-        Element("a3", z.s, "query", z.e, "x"), Element("a2", z.t, "key", z.e, "x"), row, Number(dtype, z.scale));
+        type, Whole(z.d), Element("a0", z.s, "query", z.d, "x"), Element("a1", z.t, "key", z.d, "x"),
+        Whole(z.e), Element("a3", z.s, "query", z.e, "x"), Element("a2", z.t, "key", z.e, "x"), row,
+        Number(dtype, z.scale));
   }
 };
 
-CudaKernel PerHead(const OpRow& row, const KernelSpec& spec, int64_t rows, const Heads& heads, std::string_view lines) {
+CudaKernel PerHead(const OpRow& row, const KernelSpec& spec, int64_t rows, const Heads& heads,
+                   std::string_view lines) {
   KernelText text = TextOf(row, spec);
   TakeBlock(text, spec, /*is_result=*/false, 0);
   TakeBlock(text, spec, /*is_result=*/false, 1);
   text.threads = kThreadsOfHead;
   text.blocks = heads.z.b * rows * heads.z.h;
   text.most_elements = text.blocks + heads.z.s + heads.z.t + heads.z.d + heads.z.e + kThreadsOfHead;
-  text.body = Indented(fmt::format("const Index thread = (Index)threadIdx.x, head = (Index)blockIdx.x % {0};\n"
-                                   "const Index own = (Index)blockIdx.x / {0} % {1}, batch = (Index)blockIdx.x / ({0} * {1});\n{2}",
-                                   Whole(std::max<int64_t>(heads.z.h, 1)), Whole(std::max<int64_t>(rows, 1)), lines));
+  text.body = Indented(fmt::format(
+      "const Index thread = (Index)threadIdx.x, head = (Index)blockIdx.x % {0};\n"
+      "const Index own = (Index)blockIdx.x / {0} % {1}, batch = (Index)blockIdx.x / ({0} * {1});\n{2}",
+      Whole(std::max<int64_t>(heads.z.h, 1)), Whole(std::max<int64_t>(rows, 1)), lines));
   return Finish(text);
 }
 
 // Sums over the keys that `query` sees of weight times an element, for each of `dims` columns: `lines` make `weight` of
 // `key`; `element` is one of `column`.
-std::string WeightedColumns(const Heads& heads, int64_t dims, std::string_view lines, std::string_view element,
-                            std::string_view stored) {
+std::string WeightedColumns(const Heads& heads, int64_t dims, std::string_view lines,
+                            std::string_view element, std::string_view stored) {
   return fmt::format(
       "__shared__ {0} weights[{1}];\n"
       "for (Index first = 0; first < {2}; first += {1}) {{\n"
@@ -96,8 +101,8 @@ std::string WeightedColumns(const Heads& heads, int64_t dims, std::string_view l
 
 // The number of keys of the block that `own` sees, in order from the first.
 std::string SeenKeys(const Heads& heads, std::string_view first) {
-  return fmt::format("const Index query = own;\n{}const Index keys = (Index)Within(limit - {}, {});\n", heads.Limit(), first,
-                     Whole(heads.z.t));
+  return fmt::format("const Index query = own;\n{}const Index keys = (Index)Within(limit - {}, {});\n",
+                     heads.Limit(), first, Whole(heads.z.t));
 }
 
 CudaKernel Attention(const OpRow& row, const KernelSpec& spec) {
@@ -128,9 +133,10 @@ CudaKernel Attention(const OpRow& row, const KernelSpec& spec) {
       "const Index at = (batch * {4} + query) * {5} + head;\n"
       "if (thread == 0) r1[at] = most + Log(total);\n",
       heads.type, kThreadsOfHead, Indented(score), kThreadsOfHead / 2, Whole(z.s), Whole(z.h));
-  lines += WeightedColumns(heads, z.e, score + fmt::format("const {} weight = Exp(score - shift);\n", heads.type),
-                           heads.Element("a2", z.t, "key", z.e, "column"),
-                           fmt::format("r0[at * {} + column] = {}", Whole(z.e), Rounded(heads.dtype, "all * part")));
+  lines += WeightedColumns(
+      heads, z.e, score + fmt::format("const {} weight = Exp(score - shift);\n", heads.type),
+      heads.Element("a2", z.t, "key", z.e, "column"),
+      fmt::format("r0[at * {} + column] = {}", Whole(z.e), Rounded(heads.dtype, "all * part")));
   return PerHead(row, spec, z.s, heads, lines);
 }
 
@@ -139,11 +145,12 @@ CudaKernel AttentionGradQ(const OpRow& row, const KernelSpec& spec) {
   const AttentionSizes& z = heads.z;
   const std::string lines =
       SeenKeys(heads, "a1_start1") +
-      WeightedColumns(heads, z.d,
-                      fmt::format("{0} share, slope;\n{1}const {0} weight = slope;\n", heads.type, heads.Slope()),
-                      heads.Element("a1", z.t, "key", z.d, "column"),
-                      fmt::format("r0[((batch * {} + query) * {} + head) * {} + column] = {}", Whole(z.s), Whole(z.h),
-                                  Whole(z.d), Rounded(heads.dtype, "all")));
+      WeightedColumns(
+          heads, z.d,
+          fmt::format("{0} share, slope;\n{1}const {0} weight = slope;\n", heads.type, heads.Slope()),
+          heads.Element("a1", z.t, "key", z.d, "column"),
+          fmt::format("r0[((batch * {} + query) * {} + head) * {} + column] = {}", Whole(z.s), Whole(z.h),
+                      Whole(z.d), Rounded(heads.dtype, "all")));
   return PerHead(row, spec, z.s, heads, lines);
 }
 
@@ -171,9 +178,10 @@ CudaKernel AttentionGradKv(const OpRow& row, const KernelSpec& spec) {
       "    __syncthreads();\n  }}\n"
       "  if (column < {6}) r0[{10} * {6} + column] = {11};\n"
       "  if (column < {8}) r1[{10} * {8} + column] = {12};\n}}\n",
-      heads.type, kThreadsOfHead, Whole(std::max(z.d, z.e)), Whole(z.s), Indented(Indented(Indented(heads.Limit()))),
-      Indented(Indented(Indented(Indented(heads.Slope())))), Whole(z.d), heads.Element("a0", z.s, "query", z.d, "column"),
-      Whole(z.e), heads.Element("a3", z.s, "query", z.e, "column"), at, Rounded(heads.dtype, "of_k"),
+      heads.type, kThreadsOfHead, Whole(std::max(z.d, z.e)), Whole(z.s),
+      Indented(Indented(Indented(heads.Limit()))), Indented(Indented(Indented(Indented(heads.Slope())))),
+      Whole(z.d), heads.Element("a0", z.s, "query", z.d, "column"), Whole(z.e),
+      heads.Element("a3", z.s, "query", z.e, "column"), at, Rounded(heads.dtype, "of_k"),
       Rounded(heads.dtype, "of_v"));
   return PerHead(row, spec, z.t, heads, lines);
 }

@@ -33,7 +33,8 @@ std::vector<ChainOperand> OperandsOf(std::span<const CudaChainOp> ops, const Sha
 // "const float v2 = …;" by the op's expression, which names its operands and T.
 std::string LinesOf(const CudaChainOp& op, size_t index) {
   const DType first = op.spec->operands[0].local.dtype, result = op.spec->results[0].local.dtype;
-  std::string lines = fmt::format("{} v{};\n{{\n  typedef {} T;\n", ComputeName(result), index, ComputeName(first));
+  std::string lines =
+      fmt::format("{} v{};\n{{\n  typedef {} T;\n", ComputeName(result), index, ComputeName(first));
   const bool is_unary = op.operands.size() == 1;
   for (size_t o = 0; o < op.operands.size(); ++o) {
     const std::string name = is_unary ? "x" : std::string(1, static_cast<char>('a' + o));

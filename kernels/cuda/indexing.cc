@@ -1,11 +1,12 @@
 // Gathers, whose threads make one element each, and scatters, whose blocks make one row each: a block looks at all
 // updates and takes those of its row, in their order, so that no sum depends on the order of threads.
+#include "meshwork/ops/indexing.h"
+
 #include <algorithm>
 
 #include "meshwork/base/status.h"
 #include "meshwork/kernels/cuda/families.h"
 #include "meshwork/kernels/cuda/text.h"
-#include "meshwork/ops/indexing.h"
 
 namespace meshwork::cuda {
 namespace {
@@ -24,8 +25,8 @@ CudaKernel Gather(const OpRow& row, const KernelSpec& spec) {
       fmt::format("const Index column = i % {0}, which = i / {0} % {1}, slab = i / ({0} * {1});\n"
                   "const long long row = Within((long long)a1[which], {2}) - a0_start{3};\n"
                   "r0[i] = row >= 0 && row < a0_size{3} ? a0[(slab * {4} + row) * {0} + column] : {5};\n",
-                  AtLeastOne(s.inner), AtLeastOne(s.count), Whole(spec.operands[0].global.shape[dim] - 1), dim,
-                  Whole(s.n), Identity(spec.results[0].local.dtype, ReduceOp::kSum)));
+                  AtLeastOne(s.inner), AtLeastOne(s.count), Whole(spec.operands[0].global.shape[dim] - 1),
+                  dim, Whole(s.n), Identity(spec.results[0].local.dtype, ReduceOp::kSum)));
 }
 
 // What a scatter does with the updates of a place.
@@ -72,11 +73,11 @@ CudaKernel ScatterRows(KernelText text, const Scatter& s) {
   text.threads = 256;
   text.blocks = s.inner == 0 ? 0 : s.slabs * s.rows;
   text.most_elements = std::max({text.blocks, s.count + 256, s.inner + 256});
-  text.body = Indented(fmt::format(
-      kScatter, fmt::arg("rows", AtLeastOne(s.rows)), fmt::arg("inner", Whole(s.inner)),
-      fmt::arg("count", Whole(s.count)), fmt::arg("type", s.type), fmt::arg("initial", s.initial),
-      fmt::arg("row_lines", Indented(Indented(Indented(s.row)))), fmt::arg("update", s.update),
-      fmt::arg("combined", s.combined), fmt::arg("result", s.result)));
+  text.body = Indented(
+      fmt::format(kScatter, fmt::arg("rows", AtLeastOne(s.rows)), fmt::arg("inner", Whole(s.inner)),
+                  fmt::arg("count", Whole(s.count)), fmt::arg("type", s.type), fmt::arg("initial", s.initial),
+                  fmt::arg("row_lines", Indented(Indented(Indented(s.row)))), fmt::arg("update", s.update),
+                  fmt::arg("combined", s.combined), fmt::arg("result", s.result)));
   return Finish(text);
 }
 
@@ -87,18 +88,22 @@ std::string RowAlong(const KernelSpec& spec, int indices, int64_t dim) {
 }
 
 // With the updates of operand 0, by the indices of operand 1.
-CudaKernel ScatterAlong(const OpRow& row, const KernelSpec& spec, std::string_view initial, std::string_view combined) {
+CudaKernel ScatterAlong(const OpRow& row, const KernelSpec& spec, std::string_view initial,
+                        std::string_view combined) {
   const int64_t dim = spec.attrs.Get<int64_t>("dim");
   const IndexedSizes s = SizesOf(spec.results[0].local.shape, spec.operands[1].local.shape, dim);
   const DType dtype = spec.results[0].local.dtype;
   KernelText text = TextOf(row, spec);
   TakeBlock(text, spec, /*is_result=*/true, 0);
-  return ScatterRows(std::move(text), {s.outer, s.n, s.inner, s.count, 0, RowAlong(spec, 1, dim),
-                                       std::string(ComputeName(dtype)), std::string(initial), std::string(combined),
-                                       Loaded(dtype, "a0[at]"), Rounded(dtype, "all")});
+  return ScatterRows(
+      std::move(text),
+      {s.outer, s.n, s.inner, s.count, 0, RowAlong(spec, 1, dim), std::string(ComputeName(dtype)),
+       std::string(initial), std::string(combined), Loaded(dtype, "a0[at]"), Rounded(dtype, "all")});
 }
 
-CudaKernel ScatterAdd(const OpRow& row, const KernelSpec& spec) { return ScatterAlong(row, spec, "0", "Sum(a, b)"); }
+CudaKernel ScatterAdd(const OpRow& row, const KernelSpec& spec) {
+  return ScatterAlong(row, spec, "0", "Sum(a, b)");
+}
 CudaKernel ScatterMax(const OpRow& row, const KernelSpec& spec) {
   return ScatterAlong(row, spec, fmt::format("Limits<{}>::Least()", ComputeName(spec.results[0].local.dtype)),
                       "Larger(a, b)");
@@ -114,9 +119,9 @@ CudaKernel ScatterUpdate(const OpRow& row, const KernelSpec& spec) {
   const IndexedSizes s = SizesOf(spec.results[0].local.shape, spec.operands[0].local.shape, dim);
   KernelText text = TextOf(row, spec);
   TakeBlock(text, spec, /*is_result=*/true, 0);
-  return ScatterRows(std::move(text), {s.outer, s.n, s.inner, s.count, 2, RowAlong(spec, 0, dim),
-                                       std::string(StoredName(spec.results[0].local.dtype)), "a1[to]", "b", "a2[at]",
-                                       "all"});
+  return ScatterRows(std::move(text),
+                     {s.outer, s.n, s.inner, s.count, 2, RowAlong(spec, 0, dim),
+                      std::string(StoredName(spec.results[0].local.dtype)), "a1[to]", "b", "a2[at]", "all"});
 }
 
 // ---- Several indices: x: [batch.., n.., rest..], indices: [batch.., places.., k].
@@ -149,24 +154,25 @@ CudaKernel GatherNd(const OpRow& row, const KernelSpec& spec) {
   const Groups g(spec, /*x_is_result=*/false, "from", "row");
   KernelText text = TextOf(row, spec);
   TakeBlock(text, spec, /*is_result=*/false, 0);
-  return ForEach(std::move(text), spec.results[0].local.num_elements(),
-                 fmt::format("const Index place = i / {0}, batch = place / {1};\nconst Index from = place * {2};\n{3}"
-                             "r0[i] = row < 0 ? {4} : a0[(batch * {5} + row) * {0} + i % {0}];\n",
-                             AtLeastOne(g.rest), AtLeastOne(g.count), Whole(g.width), g.lines,
-                             Identity(spec.results[0].local.dtype, ReduceOp::kSum), Whole(g.rows)));
+  return ForEach(
+      std::move(text), spec.results[0].local.num_elements(),
+      fmt::format("const Index place = i / {0}, batch = place / {1};\nconst Index from = place * {2};\n{3}"
+                  "r0[i] = row < 0 ? {4} : a0[(batch * {5} + row) * {0} + i % {0}];\n",
+                  AtLeastOne(g.rest), AtLeastOne(g.count), Whole(g.width), g.lines,
+                  Identity(spec.results[0].local.dtype, ReduceOp::kSum), Whole(g.rows)));
 }
 
 CudaKernel ScatterNdAdd(const OpRow& row, const KernelSpec& spec) {
   const int64_t width = spec.operands[1].local.shape.back();
   const Groups sizes(spec, /*x_is_result=*/true, "", "");
-  const Groups g(spec, /*x_is_result=*/true, fmt::format("(slab * {} + j) * {}", Whole(sizes.count), Whole(width)),
-                 "update_row");
+  const Groups g(spec, /*x_is_result=*/true,
+                 fmt::format("(slab * {} + j) * {}", Whole(sizes.count), Whole(width)), "update_row");
   const DType dtype = spec.results[0].local.dtype;
   KernelText text = TextOf(row, spec);
   TakeBlock(text, spec, /*is_result=*/true, 0);
   return ScatterRows(std::move(text),
-                     {g.batches, g.rows, g.rest, g.count, 0, g.lines, std::string(ComputeName(dtype)), "0", "Sum(a, b)",
-                      Loaded(dtype, "a0[at]"), Rounded(dtype, "all")});
+                     {g.batches, g.rows, g.rest, g.count, 0, g.lines, std::string(ComputeName(dtype)), "0",
+                      "Sum(a, b)", Loaded(dtype, "a0[at]"), Rounded(dtype, "all")});
 }
 
 // ---- An index for each element along a dim.
@@ -185,12 +191,13 @@ CudaKernel TakeAlongDim(const OpRow& row, const KernelSpec& spec) {
   const Around to(spec.results[0].local.shape, dim), from(spec.operands[0].local.shape, dim);
   KernelText text = TextOf(row, spec);
   TakeBlock(text, spec, /*is_result=*/false, 0);
-  return ForEach(std::move(text), spec.results[0].local.num_elements(),
-                 fmt::format("const Index outer = i / ({0} * {1}), column = i % {1};\n"
-                             "const long long at = Within((long long)a1[i], {2}) - a0_start{3};\n"
-                             "r0[i] = at >= 0 && at < a0_size{3} ? a0[(outer * {4} + at) * {5} + column] : {6};\n",
-                             AtLeastOne(to.n), AtLeastOne(to.inner), Whole(spec.operands[0].global.shape[dim] - 1), dim,
-                             Whole(from.n), Whole(from.inner), Identity(spec.results[0].local.dtype, ReduceOp::kSum)));
+  return ForEach(
+      std::move(text), spec.results[0].local.num_elements(),
+      fmt::format("const Index outer = i / ({0} * {1}), column = i % {1};\n"
+                  "const long long at = Within((long long)a1[i], {2}) - a0_start{3};\n"
+                  "r0[i] = at >= 0 && at < a0_size{3} ? a0[(outer * {4} + at) * {5} + column] : {6};\n",
+                  AtLeastOne(to.n), AtLeastOne(to.inner), Whole(spec.operands[0].global.shape[dim] - 1), dim,
+                  Whole(from.n), Whole(from.inner), Identity(spec.results[0].local.dtype, ReduceOp::kSum)));
 }
 
 CudaKernel ScatterAddAlongDim(const OpRow& row, const KernelSpec& spec) {
@@ -201,12 +208,13 @@ CudaKernel ScatterAddAlongDim(const OpRow& row, const KernelSpec& spec) {
   TakeBlock(text, spec, /*is_result=*/true, 0);
   return ForEach(
       std::move(text), spec.results[0].local.num_elements(),
-      fmt::format("const Index outer = i / ({0} * {1}), row = i / {1} % {0}, column = i % {1};\n{2} all = 0;\n"
-                  "for (Index j = 0; j < {3}; ++j) {{\n  const Index from = (outer * {3} + j) * {1} + column;\n"
-                  "  if (Within((long long)a1[from], {4}) - r0_start{5} == row) all = Sum(all, {6});\n}}\nr0[i] = {7};\n",
-                  AtLeastOne(to.n), AtLeastOne(to.inner), ComputeName(dtype), Whole(spec.operands[0].local.shape[dim]),
-                  Whole(spec.results[0].global.shape[dim] - 1), dim,
-                  fmt::format("({}){}", ComputeName(dtype), Loaded(dtype, "a0[from]")), Rounded(dtype, "all")));
+      fmt::format(
+          "const Index outer = i / ({0} * {1}), row = i / {1} % {0}, column = i % {1};\n{2} all = 0;\n"
+          "for (Index j = 0; j < {3}; ++j) {{\n  const Index from = (outer * {3} + j) * {1} + column;\n"
+          "  if (Within((long long)a1[from], {4}) - r0_start{5} == row) all = Sum(all, {6});\n}}\nr0[i] = {7};\n",
+          AtLeastOne(to.n), AtLeastOne(to.inner), ComputeName(dtype),
+          Whole(spec.operands[0].local.shape[dim]), Whole(spec.results[0].global.shape[dim] - 1), dim,
+          fmt::format("({}){}", ComputeName(dtype), Loaded(dtype, "a0[from]")), Rounded(dtype, "all")));
 }
 
 }  // namespace

@@ -15,7 +15,8 @@ int64_t EntryOf(const Ints& list, size_t d, int64_t fallback) { return list.empt
 // A step along dim d of the result is strides[d] elements of the operand, from element `offset` on.
 CudaKernel StridedMove(const OpRow& row, const KernelSpec& spec, const Shape& strides, int64_t offset = 0) {
   const Walk walk = Walk::Of(spec.results[0].local.shape, {&strides, 1});
-  const std::string from = offset == 0 ? walk.Offset(0, "i") : fmt::format("{} + {}", Whole(offset), walk.Offset(0, "i"));
+  const std::string from =
+      offset == 0 ? walk.Offset(0, "i") : fmt::format("{} + {}", Whole(offset), walk.Offset(0, "i"));
   return ForEach(TextOf(row, spec), spec.results[0].local.num_elements(),
                  fmt::format("{}r0[i] = a0[{}];\n", walk.Places("i"), from));
 }
@@ -69,9 +70,11 @@ CudaKernel Pad(const OpRow& row, const KernelSpec& spec) {
   const DType dtype = spec.results[0].local.dtype;
   std::string lines = PlacesAlong(to, "i", "p"), inside = "true";
   for (size_t d = 0; d < from.size(); ++d) {
-    const int64_t low = spec.attrs.Get<Ints>("low")[d], step = EntryOf(spec.attrs.Get<Ints>("interior"), d, 0) + 1;
-    lines += fmt::format("const long long o{0} = (long long)p{0} - {1};\nconst long long q{0} = o{0} / {2};\n", d, Whole(low),
-                         Whole(step));
+    const int64_t low = spec.attrs.Get<Ints>("low")[d],
+                  step = EntryOf(spec.attrs.Get<Ints>("interior"), d, 0) + 1;
+    lines +=
+        fmt::format("const long long o{0} = (long long)p{0} - {1};\nconst long long q{0} = o{0} / {2};\n", d,
+                    Whole(low), Whole(step));
     inside += fmt::format(" && o{0} >= 0 && o{0} % {1} == 0 && q{0} < {2}", d, Whole(step), Whole(from[d]));
   }
   // Of bools the byte is the number.
@@ -88,7 +91,8 @@ CudaKernel Concat(const OpRow& row, const KernelSpec& spec) {
   int64_t inner = 1;
   for (size_t d = dim + 1; d < to.size(); ++d) inner *= to[d];
   const int64_t run = to[dim] * inner;
-  std::string lines = fmt::format("const Index outer = i / {0}, at = i % {0};\n", Whole(std::max<int64_t>(run, 1)));
+  std::string lines =
+      fmt::format("const Index outer = i / {0}, at = i % {0};\n", Whole(std::max<int64_t>(run, 1)));
   int64_t start = 0;
   for (size_t o = 0; o < spec.operands.size(); ++o) {
     const int64_t width = spec.operands[o].local.shape[dim] * inner;
@@ -107,10 +111,11 @@ CudaKernel Roll(const OpRow& row, const KernelSpec& spec) {
   int64_t inner = 1;
   for (size_t d = dim + 1; d < shape.size(); ++d) inner *= shape[d];
   const int64_t shift = (spec.attrs.Get<int64_t>("shift") % size + size) % size;
-  return ForEach(TextOf(row, spec), NumElements(shape),
-                 fmt::format("const Index run = {1}, moved = {2};\nconst Index begin = i % {0};\n"
-                             "r0[i] = a0[i - begin + (begin < moved ? begin - moved + run : begin - moved)];\n",
-                             Whole(std::max<int64_t>(size * inner, 1)), Whole(size * inner), Whole(shift * inner)));
+  return ForEach(
+      TextOf(row, spec), NumElements(shape),
+      fmt::format("const Index run = {1}, moved = {2};\nconst Index begin = i % {0};\n"
+                  "r0[i] = a0[i - begin + (begin < moved ? begin - moved + run : begin - moved)];\n",
+                  Whole(std::max<int64_t>(size * inner, 1)), Whole(size * inner), Whole(shift * inner)));
 }
 
 // ---- Where a value says: the window's place is clamped so that it lies within the global value.
@@ -122,7 +127,8 @@ std::string WindowStarts(const KernelSpec& spec, const TensorSpec& value, const 
   std::string lines;
   for (size_t i = 0; i < dims.size(); ++i) {
     const int64_t most = std::max<int64_t>(0, value.global.shape[dims[i]] - window.global.shape[dims[i]]);
-    lines += fmt::format("const long long w{} = Within((long long){}[{}], {});\n", dims[i], start, i, Whole(most));
+    lines +=
+        fmt::format("const long long w{} = Within((long long){}[{}], {});\n", dims[i], start, i, Whole(most));
   }
   return lines;
 }
@@ -151,7 +157,8 @@ CudaKernel DynamicUpdateSlice(const OpRow& row, const KernelSpec& spec) {
   KernelText text = TextOf(row, spec);
   TakeBlock(text, spec, /*is_result=*/true, 0);
   TakeBlock(text, spec, /*is_result=*/false, 2);
-  std::string lines = PlacesAlong(to, "i", "p") + WindowStarts(spec, spec.operands[1], spec.operands[2], "a0");
+  std::string lines =
+      PlacesAlong(to, "i", "p") + WindowStarts(spec, spec.operands[1], spec.operands[2], "a0");
   std::string inside = "true";
   for (size_t d = 0; d < to.size(); ++d) {
     const bool is_cut = std::find(dims.begin(), dims.end(), static_cast<int64_t>(d)) != dims.end();

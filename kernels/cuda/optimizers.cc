@@ -30,9 +30,10 @@ CudaKernel AdamUpdate(const OpRow& row, const KernelSpec& spec) {
       "const {0} v = {5} * {6} + {7} * gradient * gradient;\n"
       "const {0} weight = keep * {8} - rate * m / (Sqrt(v) * root + {9});\n"
       "r0[i] = {10};\nr1[i] = {11};\nr2[i] = {12};\n",
-      type, Loaded(dtype, "a1[i]"), Number(dtype, attr("beta1")), Loaded(dtype, "a2[i]"), Number(dtype, 1 - attr("beta1")),
-      Number(dtype, attr("beta2")), Loaded(dtype, "a3[i]"), Number(dtype, 1 - attr("beta2")), Loaded(dtype, "a0[i]"),
-      Number(dtype, attr("epsilon")), Rounded(dtype, "weight"), Rounded(dtype, "m"), Rounded(dtype, "v"));
+      type, Loaded(dtype, "a1[i]"), Number(dtype, attr("beta1")), Loaded(dtype, "a2[i]"),
+      Number(dtype, 1 - attr("beta1")), Number(dtype, attr("beta2")), Loaded(dtype, "a3[i]"),
+      Number(dtype, 1 - attr("beta2")), Loaded(dtype, "a0[i]"), Number(dtype, attr("epsilon")),
+      Rounded(dtype, "weight"), Rounded(dtype, "m"), Rounded(dtype, "v"));
   return ForEach(std::move(text), spec.results[0].local.num_elements(), lines);
 }
 

@@ -5,7 +5,8 @@
 
 namespace meshwork::cuda {
 
-std::string_view ConversionText();  // between dtypes, as base/bfloat16.h, base/float16.h and kernels/convert.h
+std::string_view
+ConversionText();  // between dtypes, as base/bfloat16.h, base/float16.h and kernels/convert.h
 std::string_view ArithmeticText();  // of whole numbers and reals, as ops/arithmetic.cc
 std::string_view FunctionText();    // of reals, as ops/activations.cc
 std::string_view SpecialText();     // as ops/special.cc, where the formulas are explained

@@ -69,7 +69,8 @@ constexpr std::string_view kBody = R"(
   }
 )";
 
-std::string Filled(std::string_view body, const std::vector<std::pair<std::string_view, std::string>>& values) {
+std::string Filled(std::string_view body,
+                   const std::vector<std::pair<std::string_view, std::string>>& values) {
   std::string text(body.substr(1));
   for (const auto& [name, value] : values) {
     const std::string place = fmt::format("{{{}}}", name);
@@ -91,8 +92,10 @@ CudaKernel Matmul(const OpRow& row, const KernelSpec& spec) {
   // Neighbouring threads read neighbouring elements, of a transposed operand too.
   const auto row_of = [](bool transposed) { return transposed ? "x" : "row"; };
   const auto column_of = [](bool transposed) { return transposed ? "row" : "x"; };
-  const std::string a = s.transpose_a ? fmt::format("a0[at_a + j * {} + i]", Whole(s.m)) : fmt::format("a0[at_a + i * {} + j]", Whole(s.k));
-  const std::string b = s.transpose_b ? fmt::format("a1[at_b + j * {} + i]", Whole(s.k)) : fmt::format("a1[at_b + i * {} + j]", Whole(s.n));
+  const std::string a = s.transpose_a ? fmt::format("a0[at_a + j * {} + i]", Whole(s.m))
+                                      : fmt::format("a0[at_a + i * {} + j]", Whole(s.k));
+  const std::string b = s.transpose_b ? fmt::format("a1[at_b + j * {} + i]", Whole(s.k))
+                                      : fmt::format("a1[at_b + i * {} + j]", Whole(s.n));
   text.body = Filled(kBody, {{"A", std::string(ComputeName(dtype))},
                              {"tiles_m", Whole(std::max<int64_t>(tiles_m, 1))},
                              {"tiles_n", Whole(std::max<int64_t>(tiles_n, 1))},

@@ -49,7 +49,8 @@ std::string Renamed(std::string text, char prefix) {
   return text;
 }
 
-CudaKernel Reduction(const OpRow& row, const KernelSpec& spec, const std::vector<bool>& reduces, const Fold& fold) {
+CudaKernel Reduction(const OpRow& row, const KernelSpec& spec, const std::vector<bool>& reduces,
+                     const Fold& fold) {
   const Shape& shape = spec.operands[0].local.shape;
   const Walk kept = Along(shape, reduces, false), folded = Along(shape, reduces, true);
   const int64_t results = SizeOf(kept), count = SizeOf(folded);
@@ -68,14 +69,16 @@ CudaKernel Reduction(const OpRow& row, const KernelSpec& spec, const std::vector
       fmt::format("const Index thread = (Index)threadIdx.x;\nconst Index lane = {}, slot = {};\n",
                   is_run ? fmt::format("thread % {}", lanes) : fmt::format("thread / {}", per_block),
                   is_run ? fmt::format("thread / {}", lanes) : fmt::format("thread % {}", per_block));
-  lines += fmt::format("const Index result = (Index)blockIdx.x * {} + slot;\n{} all = {};\nif (result < {}) {{\n", per_block,
-                       fold.type, fold.identity, Whole(results));
+  lines +=
+      fmt::format("const Index result = (Index)blockIdx.x * {} + slot;\n{} all = {};\nif (result < {}) {{\n",
+                  per_block, fold.type, fold.identity, Whole(results));
   const std::string offset = Renamed(folded.Offset(0, "j"), 'q');
   std::string inner = Renamed(folded.Places("j"), 'q');
-  inner += fmt::format("const Index at = base + {};\nconst {} a = all, b = {};\nall = {};\n", offset, fold.type,
-                       fold.element, fold.combined);
+  inner += fmt::format("const Index at = base + {};\nconst {} a = all, b = {};\nall = {};\n", offset,
+                       fold.type, fold.element, fold.combined);
   lines += Indented(fmt::format("{}const Index base = {};\nfor (Index j = lane; j < {}; j += {}) {{\n{}}}\n",
-                                kept.Places("result"), kept.Offset(0, "result"), Whole(count), lanes, Indented(inner)));
+                                kept.Places("result"), kept.Offset(0, "result"), Whole(count), lanes,
+                                Indented(inner)));
   lines += "}\n";
   if (lanes > 1) {
     lines += fmt::format(
@@ -101,7 +104,8 @@ std::vector<bool> ReducedDims(const KernelSpec& spec) {
 Fold FoldOf(DType dtype, std::string_view identity, std::string_view combined) {
   const DType of = dtype == BOOL ? U8 : dtype;
   const std::string type(ComputeName(of));
-  return {type, fmt::format(fmt::runtime(identity), type), std::string(combined), Loaded(of, "a0[at]"), Rounded(of, "all")};
+  return {type, fmt::format(fmt::runtime(identity), type), std::string(combined), Loaded(of, "a0[at]"),
+          Rounded(of, "all")};
 }
 
 CudaKernel Sum(const OpRow& row, const KernelSpec& spec) {
@@ -128,7 +132,8 @@ CudaKernel Any(const OpRow& row, const KernelSpec& spec) {
 // A mean divides by the number of elements of the global dims, so that partial means add up to it.
 CudaKernel Mean(const OpRow& row, const KernelSpec& spec) {
   double count = 1;
-  for (int64_t d : spec.attrs.Get<Ints>("dims")) count *= static_cast<double>(spec.operands[0].global.shape[d]);
+  for (int64_t d : spec.attrs.Get<Ints>("dims"))
+    count *= static_cast<double>(spec.operands[0].global.shape[d]);
   const DType dtype = spec.results[0].local.dtype;
   Fold fold = FoldOf(dtype, "0", "Sum(a, b)");
   if (count != 1) fold.result = Rounded(dtype, fmt::format("all / {}", Number(dtype, count)));
@@ -151,8 +156,9 @@ CudaKernel ArgMin(const OpRow& row, const KernelSpec& spec) { return Arg(row, sp
 
 std::span<const Generator> ReductionKernels() {
   static constexpr Generator kGenerators[] = {
-      {"reduce_sum", Sum}, {"reduce_mean", Mean}, {"reduce_max", Max},   {"reduce_min", Min},   {"reduce_prod", Prod},
-      {"reduce_all", All}, {"reduce_any", Any},   {"argmax", ArgMax},   {"argmin", ArgMin},
+      {"reduce_sum", Sum}, {"reduce_mean", Mean}, {"reduce_max", Max},
+      {"reduce_min", Min}, {"reduce_prod", Prod}, {"reduce_all", All},
+      {"reduce_any", Any}, {"argmax", ArgMax},    {"argmin", ArgMin},
   };
   return kGenerators;
 }

@@ -120,8 +120,8 @@ std::string TextOfAttr(const AttrValue& value) {
 }
 
 const Scalar* FindScalar(const OpRow& row) {
-  const auto* const found =
-      std::find_if(std::begin(kScalars), std::end(kScalars), [&](const Scalar& s) { return s.op == row.name; });
+  const auto* const found = std::find_if(std::begin(kScalars), std::end(kScalars),
+                                         [&](const Scalar& s) { return s.op == row.name; });
   return found == std::end(kScalars) ? nullptr : found;
 }
 

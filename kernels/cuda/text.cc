@@ -78,8 +78,10 @@ std::string Identity(DType dtype, ReduceOp op) {
     case ReduceOp::kOr: break;
     case ReduceOp::kProd:
     case ReduceOp::kAnd: return Rounded(dtype, Number(dtype, 1));
-    case ReduceOp::kMax: return dtype == BOOL ? "0" : Rounded(dtype, fmt::format("Limits<{}>::Least()", number));
-    case ReduceOp::kMin: return dtype == BOOL ? "1" : Rounded(dtype, fmt::format("Limits<{}>::Most()", number));
+    case ReduceOp::kMax:
+      return dtype == BOOL ? "0" : Rounded(dtype, fmt::format("Limits<{}>::Least()", number));
+    case ReduceOp::kMin:
+      return dtype == BOOL ? "1" : Rounded(dtype, fmt::format("Limits<{}>::Most()", number));
   }
   return Rounded(dtype, Number(dtype, 0));
 }
@@ -129,7 +131,8 @@ std::string Walk::Offset(size_t t, std::string_view index) const {
   std::vector<int64_t> strides;
   int64_t inner = 1;
   bool is_dense = true;
-  for (size_t d = dims.size(); d-- > 0; inner *= dims[d].size) is_dense = is_dense && dims[d].strides[t] == inner;
+  for (size_t d = dims.size(); d-- > 0; inner *= dims[d].size)
+    is_dense = is_dense && dims[d].strides[t] == inner;
   if (is_dense) return std::string(index);
   for (const Dim& dim : dims) strides.push_back(dim.strides[t]);
   if (dims.size() > 1) return OffsetOf(strides, "p");
@@ -192,9 +195,16 @@ CudaKernel Finish(const KernelText& text) {
                                             is_small ? "int" : "long long");
   const std::string definition = signature + text.body + "}\n";
   CudaKernel kernel;
-  kernel.name = fmt::format("{}_{:016x}", text.name, HashOf(definition));
-  kernel.source = fmt::format("extern \"C\" __global__ void __launch_bounds__({}) {}{}", text.threads, kernel.name,
-                              definition);
+  kernel.name = fmt::format("{}_{:016x}", text.name, HashOf(definition + text.table));
+  std::string start = definition;
+  if (!text.table.empty()) {
+    kernel.source =
+        fmt::format("__device__ const {} {}_table[] = {{{}}};\n", text.table_type, kernel.name, text.table);
+    start.insert(signature.size(),
+                 fmt::format("  const {}* const table = {}_table;\n", text.table_type, kernel.name));
+  }
+  kernel.source += fmt::format("extern \"C\" __global__ void __launch_bounds__({}) {}{}", text.threads,
+                               kernel.name, start);
   kernel.blocks = text.blocks;
   kernel.threads = text.threads;
   kernel.pointers = std::ssize(text.in) + std::ssize(text.out);
@@ -221,10 +231,12 @@ CudaKernel ForEach(KernelText text, int64_t count, std::string_view lines) {
   constexpr int64_t kMostBlocks = int64_t{1} << 16;
   text.blocks = std::min((count + text.threads - 1) / text.threads, kMostBlocks);
   text.most_elements = std::max(text.most_elements, count);
-  text.body = Indented(text.body) + fmt::format(
-      "  for (Index i = (Index)blockIdx.x * {0} + (Index)threadIdx.x; i < {1}; i += (Index)gridDim.x * {0}) {{\n{2}  "
-      "}}\n",
-      text.threads, Whole(count), Indented(Indented(lines)));
+  text.body =
+      Indented(text.body) +
+      fmt::format(
+          "  for (Index i = (Index)blockIdx.x * {0} + (Index)threadIdx.x; i < {1}; i += (Index)gridDim.x * {0}) {{\n{2}  "
+          "}}\n",
+          text.threads, Whole(count), Indented(Indented(lines)));
   return Finish(text);
 }
 

@@ -15,7 +15,8 @@ namespace meshwork::cuda {
 
 // ---- Types.
 
-std::string_view StoredName(DType dtype);   // of an element in memory: bf16 is unsigned short, bool unsigned char
+std::string_view StoredName(
+    DType dtype);  // of an element in memory: bf16 is unsigned short, bool unsigned char
 std::string_view ComputeName(DType dtype);  // of the number that it is computed as: bf16 is float
 // A number from an element, and an element from a number. Both are expressions.
 std::string Loaded(DType dtype, std::string_view element);
@@ -60,14 +61,17 @@ std::string OffsetOf(std::span<const int64_t> strides, std::string_view prefix);
 // ---- Kernels.
 
 struct KernelText {
-  std::string_view name;     // the row's
+  std::string_view name;      // the row's
   std::vector<Type> in, out;  // the pointers' types
   std::string body;
   int64_t blocks = 0, threads = 256;
   bool in_place = false;  // a result may be an operand
   std::vector<CudaKernel::BlockArgument> block_arguments = {};
   std::vector<Shape> block_shapes = {};  // of these, for their ranks
-  int64_t most_elements = 0;             // besides those of in and out, that an Index must count
+  // Numbers that all threads read, as "1, 2, 3", and their type; the body calls them `table`.
+  std::string_view table_type = {};
+  std::string table = {};
+  int64_t most_elements = 0;  // besides those of in and out, that an Index must count
 };
 // The whole kernel. In the body, Index is a type for the numbers of elements; the block argument of result 0 is r0_start0,
 // r0_size0, r0_start1, …

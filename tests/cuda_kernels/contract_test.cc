@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <fstream>
 #include <map>
 #include <set>
 
@@ -50,7 +49,6 @@ struct Trials {
       trials.by_row[row] = TrialsOf(*row);
       for (const CudaTrial& trial : trials.by_row[row]) kernels.push_back(trial.kernel);
     }
-    if (const char* f = getenv("CK_DUMP")) { std::ofstream(f) << CudaSourceOf(kernels); }
     trials.kernels = PlayCuda(CudaSourceOf(kernels));
     return trials;
   }
@@ -58,8 +56,8 @@ struct Trials {
 
 // Rows whose kernels make each element by the same operations in the same order as those of the CPU.
 bool IsExact(const OpRow& row) {
-  for (const auto family : {cuda::MovementKernels, cuda::GenerationKernels, cuda::RandomKernels, cuda::IndexingKernels,
-                            cuda::ColumnKernels})
+  for (const auto family : {cuda::MovementKernels, cuda::GenerationKernels, cuda::RandomKernels,
+                            cuda::IndexingKernels, cuda::ColumnKernels})
     for (const cuda::Generator& generator : family())
       if (generator.op == row.name) return true;
   return false;
@@ -85,7 +83,8 @@ TEST_P(CudaKernelTest, ComputesWhatTheCpuKernelDoes) {
         EXPECT_EQ(difference, "") << trial.kernel.source;
         if (!difference.empty()) break;
       } else {
-        EXPECT_TRUE(*found == first) << trial.name << " depends on the order of threads\n" << trial.kernel.source;
+        EXPECT_TRUE(*found == first) << trial.name << " depends on the order of threads\n"
+                                     << trial.kernel.source;
       }
     }
   }

@@ -29,9 +29,9 @@ TEST_F(NvccTest, CompilesEveryRowForAmpereAndHopper) {
   const std::string source = File("kernels.cu", SourceOfRows()), messages = Path("messages");
   std::string options;
   for (const std::string_view option : kCudaOptions) options += fmt::format(" {}", option);
-  const std::string command =
-      fmt::format("{}{} -ccbin {} -fatbin -gencode arch=compute_80,code=sm_80 -gencode arch=compute_90,code=sm_90 -o {} {} 2> {}",
-                  NVCC, options, CUDA_PLAYER_COMPILER, Path("kernels.fatbin"), source, messages);
+  const std::string command = fmt::format(
+      "{}{} -ccbin {} -fatbin -gencode arch=compute_80,code=sm_80 -gencode arch=compute_90,code=sm_90 -o {} {} 2> {}",
+      NVCC, options, CUDA_PLAYER_COMPILER, Path("kernels.fatbin"), source, messages);
   const int failed = std::system(command.c_str());
   std::ifstream file(messages);
   EXPECT_EQ(failed, 0) << std::string(std::istreambuf_iterator<char>(file), {});

@@ -1,6 +1,4 @@
 // The player finds what is wrong with a kernel.
-#include "support/cuda_player.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -9,6 +7,7 @@
 #include <vector>
 
 #include "meshwork/base/status.h"
+#include "support/cuda_player.h"
 
 namespace meshwork {
 namespace {

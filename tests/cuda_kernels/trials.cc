@@ -3,24 +3,20 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <functional>
 #include <limits>
 #include <optional>
-#include <set>
 
 #include "meshwork/base/status.h"
 #include "meshwork/check/double_tensor.h"
 #include "meshwork/check/owed.h"
 #include "meshwork/check/placements.h"
 #include "meshwork/ir/sample.h"
-#include "meshwork/kernels/blas/cpu_kernels.h"
 #include "meshwork/layout/block.h"
 
 namespace meshwork {
 namespace {
 
-constexpr std::byte kFill{0x5a}, kGarbage{0xff};
-constexpr size_t kGuard = 64;
+constexpr std::byte kGarbage{0xff};
 
 KernelSpec WholeSpecOf(const Sample& sample) {
   KernelSpec spec{.operands = {}, .results = {}, .attrs = sample.attrs};
@@ -38,8 +34,10 @@ Bytes Padded(const DoubleTensor& whole, const Block& block, const Shape& local) 
   for (const Extent& extent : block) extents.push_back(extent.size);
   for (int64_t i = 0; i < NumElements(extents); ++i) {
     int64_t to = 0, rest = i, stride = 1;
-    for (size_t d = local.size(); d-- > 0; rest /= extents[d], stride *= local[d]) to += rest % extents[d] * stride;
-    std::memcpy(bytes.data() + static_cast<size_t>(to) * size, part.data() + static_cast<size_t>(i) * size, size);
+    for (size_t d = local.size(); d-- > 0; rest /= extents[d], stride *= local[d])
+      to += rest % extents[d] * stride;
+    std::memcpy(bytes.data() + static_cast<size_t>(to) * size, part.data() + static_cast<size_t>(i) * size,
+                size);
   }
   return bytes;
 }
@@ -106,15 +104,25 @@ class TrialMaker {
     }
   }
 
-  // Letters of one element, of none, and of odd sizes that fill more than a block of threads.
+  // Letters of one element, of none, and of odd sizes that fill more than a block of threads, one by one if there are
+  // many letters.
   void AddSizes(const Sample& sample) {
     const size_t letters = sample.rule().letters.size();
-    std::vector<std::vector<int64_t>> all = {std::vector<int64_t>(letters, 1), std::vector<int64_t>(letters, 0)};
+    std::vector<std::vector<int64_t>> all = {std::vector<int64_t>(letters, 1),
+                                             std::vector<int64_t>(letters, 0)};
     std::vector<int64_t> odd(letters, 3);
-    for (size_t l = letters; l-- > 0 && letters - l <= 3;) odd[l] = letters - l == 1 ? 37 : letters - l == 2 ? 67 : 5;
-    all.push_back(odd);
-    std::reverse(odd.begin(), odd.end());
-    all.push_back(odd);
+    for (size_t l = letters; l-- > 0 && letters - l <= 3;)
+      odd[l] = letters - l == 1 ? 37 : letters - l == 2 ? 41 : 3;
+    if (letters <= 4) {
+      all.push_back(odd);
+      std::reverse(odd.begin(), odd.end());
+      all.push_back(odd);
+    } else {
+      for (size_t l = 0; l < letters; ++l) {
+        all.emplace_back(letters, 2);
+        all.back()[l] = 131;
+      }
+    }
     for (const std::vector<int64_t>& sizes : all)
       if (const std::optional<Sample> resized = Resized(sample, sizes)) AddWhole(*resized, " resized");
   }
@@ -158,8 +166,8 @@ class TrialMaker {
         }
         for (size_t r = 0; r < sample.results.size(); ++r)
           out_blocks.push_back(placement.results[r].BlockOf(sample.results[r].shape, device));
-        Add(fmt::format("{} letter {} device {} of {}", sample.ToString(), l, device, devices), *spec, std::move(in),
-            std::move(in_blocks), std::move(out_blocks));
+        Add(fmt::format("{} letter {} device {} of {}", sample.ToString(), l, device, devices), *spec,
+            std::move(in), std::move(in_blocks), std::move(out_blocks));
       }
     }
   }
@@ -167,10 +175,12 @@ class TrialMaker {
   std::optional<KernelSpec> LocalSpec(const Sample& sample, const OpPlacement& placement) const {
     std::vector<Type> operands, results;
     for (size_t o = 0; o < sample.operands.size(); ++o)
-      operands.push_back({sample.operands[o].dtype, placement.operands[o].LocalShape(sample.operands[o].shape)});
+      operands.push_back(
+          {sample.operands[o].dtype, placement.operands[o].LocalShape(sample.operands[o].shape)});
     for (size_t r = 0; r < sample.results.size(); ++r)
       results.push_back({sample.results[r].dtype, placement.results[r].LocalShape(sample.results[r].shape)});
-    const auto attrs = ResizedAttrs(row_, {sample.operands, sample.results, sample.attrs}, operands, results[0].shape);
+    const auto attrs =
+        ResizedAttrs(row_, {sample.operands, sample.results, sample.attrs}, operands, results[0].shape);
     if (!attrs.ok()) return std::nullopt;
     KernelSpec spec{.operands = {}, .results = {}, .attrs = *attrs};
     for (size_t o = 0; o < operands.size(); ++o) spec.operands.push_back({operands[o], sample.operands[o]});
@@ -212,8 +222,7 @@ class TrialMaker {
       return {0, 1, -1, 2, -2, 3, 7, -7, 31, 32, 63, 64, -64, least, most, 12345};
     }
     constexpr double kInf = std::numeric_limits<double>::infinity();
-    return {0.0,  -0.0, 1,    -1,    kInf, -kInf, std::nan(""), 0.5,
-            -2.5, 3.5,  1e30, -1e30, 1e-40, 88,   -104,         0.75};
+    return {0.0, -0.0, 1, -1, kInf, -kInf, std::nan(""), 0.5, -2.5, 3.5, 1e30, -1e30, 1e-40, 88, -104, 0.75};
   }
 
   const OpRow& row_;
@@ -237,16 +246,18 @@ std::vector<CudaTrial> LocalTrialsOf(const OpRow& row) {
       for (const ReduceOp op : kAllReduceOps) {
         if (!MayOwe(dtype, op)) continue;
         const Type type{dtype, {4, 3, 5}};
-        add(fmt::format("{} {}", type.ToString(), ReduceOpName(op)), spec_of(type, type, {{"dims", dims}, {"op", op}}),
-            WholeBlock(type.shape), {{4, 3}, {0, 3}, {0, 2}});
+        add(fmt::format("{} {}", type.ToString(), ReduceOpName(op)),
+            spec_of(type, type, {{"dims", dims}, {"op", op}}), WholeBlock(type.shape),
+            {{4, 3}, {0, 3}, {0, 2}});
       }
     }
   } else if (row.name == "shard_slice") {
     for (const DType dtype : kAllDTypes) {
       const Type from{dtype, {3, 6, 5}}, to{dtype, {3, 2, 5}};
       for (int64_t start : {6, 8, 10})
-        add(fmt::format("{} at {}", to.ToString(), start), spec_of(from, to, {{"axes", AxisList{0}}, {"dim", int64_t{1}}}),
-            {{0, 3}, {6, 5}, {0, 5}}, {{0, 3}, {start, start == 10 ? 1 : 2}, {0, 5}});
+        add(fmt::format("{} at {}", to.ToString(), start),
+            spec_of(from, to, {{"axes", AxisList{0}}, {"dim", int64_t{1}}}), {{0, 3}, {6, 5}, {0, 5}},
+            {{0, 3}, {start, start == 10 ? 1 : 2}, {0, 5}});
     }
   } else if (row.name == "widen" || row.name == "narrow") {
     const DType from = row.name == "widen" ? BF16 : F32, to = row.name == "widen" ? F32 : BF16;
@@ -256,108 +267,11 @@ std::vector<CudaTrial> LocalTrialsOf(const OpRow& row) {
   return maker.Take();
 }
 
-double ToleranceOf(DType dtype) {
-  switch (dtype) {
-    case DType::kF32: return 1e-5;
-    case DType::kF64: return 1e-12;
-    case DType::kBF16: return 2e-2;
-    default: return 0;
-  }
-}
-
-bool IsInBlock(int64_t i, const Shape& local, const Block& block) {
-  for (size_t d = local.size(); d-- > 0; i /= local[d])
-    if (i % local[d] >= block[d].size) return false;
-  return true;
-}
-
 }  // namespace
 
 std::vector<CudaTrial> TrialsOf(const OpRow& row) {
   if (row.kind == OpKind::kLocal) return LocalTrialsOf(row);
   return TrialMaker(row).Make();
-}
-
-std::vector<Bytes> RunOnCpu(const CudaTrial& trial) {
-  const Kernel kernel = CpuKernelOf(*trial.row)(trial.spec);
-  std::vector<Bytes> out;
-  std::vector<const void*> in_data;
-  std::vector<void*> out_data;
-  for (const Bytes& operand : trial.in) in_data.push_back(operand.data());
-  for (const TensorSpec& result : trial.spec.results)
-    out.emplace_back(static_cast<size_t>(result.local.bytes()) + kGuard, kFill);
-  for (Bytes& result : out) out_data.push_back(result.data());
-  if (kernel.units > 0)
-    kernel.run({.in = in_data,
-                .out = out_data,
-                .in_blocks = trial.in_blocks,
-                .out_blocks = trial.out_blocks,
-                .begin = 0,
-                .end = kernel.units});
-  for (Bytes& result : out) result.resize(result.size() - kGuard);
-  return out;
-}
-
-absl::StatusOr<std::vector<Bytes>> RunPlayed(SimulatedKernels& kernels, const CudaTrial& trial) {
-  std::vector<Bytes> in, out;
-  for (const Bytes& operand : trial.in) {
-    in.emplace_back(kGuard, kGarbage);
-    in.back().insert(in.back().end(), operand.begin(), operand.end());
-    in.back().resize(in.back().size() + kGuard, kGarbage);
-  }
-  for (const TensorSpec& result : trial.spec.results)
-    out.emplace_back(kGuard + static_cast<size_t>(result.local.bytes()) + kGuard, kFill);
-  std::vector<void*> pointers;
-  for (std::vector<Bytes>* side : {&in, &out})
-    for (Bytes& tensor : *side) pointers.push_back(tensor.data() + kGuard);
-  std::vector<long long> places;
-  for (const CudaKernel::BlockArgument& of : trial.kernel.block_arguments) {
-    const auto index = static_cast<size_t>(of.index);
-    for (const Extent& extent : of.is_result ? trial.out_blocks[index] : trial.in_blocks[index]) {
-      places.push_back(extent.start);
-      places.push_back(extent.size);
-    }
-  }
-  std::vector<void*> arguments;
-  for (void*& pointer : pointers) arguments.push_back(static_cast<void*>(&pointer));
-  for (long long& place : places) arguments.push_back(&place);
-  if (trial.kernel.pointers != static_cast<int64_t>(pointers.size()))
-    return InvalidArgument("{}: the kernel takes {} pointers, not {}.", trial.name, trial.kernel.pointers,
-                           pointers.size());
-  if (trial.kernel.blocks > 0) {
-    const absl::Status status =
-        kernels.Launch(trial.kernel.name, {static_cast<unsigned>(trial.kernel.blocks)},
-                       {static_cast<unsigned>(trial.kernel.threads)}, 0, arguments.data());
-    if (!status.ok()) return InvalidArgument("{}: {}", trial.name, MessageOf(status));
-  }
-  for (Bytes& result : out) {
-    const auto is_fill = [](std::byte b) { return b == kFill; };
-    if (!std::all_of(result.begin(), result.begin() + kGuard, is_fill) ||
-        !std::all_of(result.end() - kGuard, result.end(), is_fill))
-      return InvalidArgument("{}: the kernel writes beyond a result.", trial.name);
-    result = Bytes(result.begin() + kGuard, result.end() - kGuard);
-  }
-  return out;
-}
-
-std::string DifferenceOf(const CudaTrial& trial, const std::vector<Bytes>& cpu, const std::vector<Bytes>& cuda,
-                         bool exactly) {
-  for (size_t r = 0; r < cpu.size(); ++r) {
-    const Type& type = trial.spec.results[r].local;
-    const DoubleTensor a = FromBytes(type, cpu[r].data()), b = FromBytes(type, cuda[r].data());
-    const auto size = static_cast<size_t>(DTypeSize(type.dtype));
-    for (int64_t i = 0; i < type.num_elements(); ++i) {
-      if (!IsInBlock(i, type.shape, trial.out_blocks[r])) continue;
-      const auto at = static_cast<size_t>(i);
-      const double x = a.values[at], y = b.values[at];
-      if (std::isnan(x) && std::isnan(y)) continue;
-      if (std::memcmp(cpu[r].data() + at * size, cuda[r].data() + at * size, size) == 0) continue;
-      const bool is_near = std::fabs(x - y) <= ToleranceOf(type.dtype) * std::max(std::fabs(x), 0.1);
-      if (exactly || !is_near || (x == 0 && y == 0))
-        return fmt::format("{}: element {} of result {} is {} on the CPU, {} by CUDA", trial.name, i, r, x, y);
-    }
-  }
-  return "";
 }
 
 }  // namespace meshwork

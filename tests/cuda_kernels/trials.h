@@ -37,7 +37,7 @@ absl::StatusOr<std::vector<Bytes>> RunPlayed(SimulatedKernels& kernels, const Cu
 
 // Which element differs beyond the tolerance of its dtype, or "". `exactly`: bit by bit, but for NaNs. What is beyond the
 // results' blocks is not looked at.
-std::string DifferenceOf(const CudaTrial& trial, const std::vector<Bytes>& cpu, const std::vector<Bytes>& cuda,
-                         bool exactly);
+std::string DifferenceOf(const CudaTrial& trial, const std::vector<Bytes>& cpu,
+                         const std::vector<Bytes>& cuda, bool exactly);
 
 }  // namespace meshwork

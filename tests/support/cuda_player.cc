@@ -100,8 +100,8 @@ class BlockPlayer {
       context.uc_link = nullptr;
       makecontext(&context, &BlockPlayer::Main, 0);
     }
-    if (_setjmp(home_) != 0) return;                                   // NOLINT(cert-err52-cpp)
-    if (resumes) _longjmp(fibers_[fiber_]->place, 1);                  // NOLINT(cert-err52-cpp)
+    if (_setjmp(home_) != 0) return;                   // NOLINT(cert-err52-cpp)
+    if (resumes) _longjmp(fibers_[fiber_]->place, 1);  // NOLINT(cert-err52-cpp)
     setcontext(&fibers_[fiber_]->context);
   }
 
@@ -165,12 +165,13 @@ class BlockPlayer {
                                       [](const Thread& t) { return t.wait != Wait::kEnded; });
     if (waiting == threads_.end()) return absl::OkStatus();
     if (ended != threads_.end())
-      return InvalidArgument("thread {} waits at line {}, and thread {} has ended.", waiting - threads_.begin(),
-                             waiting->line, ended - threads_.begin());
+      return InvalidArgument("thread {} waits at line {}, and thread {} has ended.",
+                             waiting - threads_.begin(), waiting->line, ended - threads_.begin());
     for (const Thread& thread : threads_) {
       if (thread.wait != Wait::kBarrier || thread.line != waiting->line)
-        return InvalidArgument("thread {} waits at line {}, and thread {} at line {}.", waiting - threads_.begin(),
-                               waiting->line, &thread - threads_.data(), thread.line);
+        return InvalidArgument("thread {} waits at line {}, and thread {} at line {}.",
+                               waiting - threads_.begin(), waiting->line, &thread - threads_.data(),
+                               thread.line);
     }
     for (size_t t = 0; t < threads_.size(); ++t) MakeReady(t);
     return absl::OkStatus();
@@ -278,28 +279,32 @@ std::string ReadFile(const std::filesystem::path& path) {
 }  // namespace
 
 std::string AsHostSource(const std::string& source) {
-  static const auto* const kernel = new std::regex(R"(__global__\s+void\s+(?:__launch_bounds__\(\d+\)\s+)?(\w+)\s*\()");
-  static const auto* const dynamic = new std::regex(R"(extern\s+__shared__\s+([\w ]+?)\s+(\w+)\s*\[\s*\]\s*;)");
+  static const auto* const kernel =
+      new std::regex(R"(__global__\s+void\s+(?:__launch_bounds__\(\d+\)\s+)?(\w+)\s*\()");
+  static const auto* const dynamic =
+      new std::regex(R"(extern\s+__shared__\s+([\w ]+?)\s+(\w+)\s*\[\s*\]\s*;)");
   std::string text = std::regex_replace(source, *dynamic, "$1* const $2 = ($1*)played_dynamic_shared;");
   std::string calls;
-  for (auto it = std::sregex_iterator(text.begin(), text.end(), *kernel); it != std::sregex_iterator(); ++it) {
+  for (auto it = std::sregex_iterator(text.begin(), text.end(), *kernel); it != std::sregex_iterator();
+       ++it) {
     const std::string name = (*it)[1].str();
-    calls += fmt::format("extern \"C\" void played_{}(void** args) {{ PlayedCall(&{}, args); }}\n", name, name);
+    calls +=
+        fmt::format("extern \"C\" void played_{}(void** args) {{ PlayedCall(&{}, args); }}\n", name, name);
   }
   return text + "\n" + calls;
 }
 
 absl::StatusOr<std::unique_ptr<PlayedKernels>> PlayCuda(const std::string& source) {
   static int count = 0;
-  const std::filesystem::path dir = std::filesystem::temp_directory_path() /
-                                    fmt::format("meshwork-cuda-player-{}-{}", getpid(), count++);
+  const std::filesystem::path dir =
+      std::filesystem::temp_directory_path() / fmt::format("meshwork-cuda-player-{}-{}", getpid(), count++);
   std::filesystem::create_directories(dir);
   const std::string text = dir / "kernels.cc", object = dir / "kernels.so", messages = dir / "messages";
   std::ofstream(text, std::ios::binary) << "#include \"" << CUDA_PLAYER_DEVICE << "\"\n#line 1\n"
                                         << AsHostSource(source);
   // Products and sums are rounded one by one, as kernels/cuda asks of nvcc. One cast reads the bits of another type.
   const std::string command =
-      fmt::format("{} -std=c++17 -O1 -w -ffp-contract=off -fno-strict-aliasing -fPIC -shared -o {} {} 2> {}",
+      fmt::format("{} -std=c++17 -Og -w -ffp-contract=off -fno-strict-aliasing -fPIC -shared -o {} {} 2> {}",
                   CUDA_PLAYER_COMPILER, object, text, messages);
   const int failed = std::system(command.c_str());
   absl::StatusOr<std::unique_ptr<PlayedKernels>> kernels =

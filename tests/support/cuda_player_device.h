@@ -51,9 +51,7 @@ inline unsigned PlayedCount(int predicate, int line) {
 
 // ---- Shuffles: every lane puts its value down, then takes that of another.
 
-inline unsigned PlayedThread() {
-  return threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z);
-}
+inline unsigned PlayedThread() { return threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z); }
 inline char (*PlayedLanes())[16] {
   static char lanes[1024][16];
   return lanes;
@@ -65,7 +63,8 @@ T PlayedShuffle(unsigned mask, T value, int from, int line) {
   std::memcpy(PlayedLanes()[thread], &value, sizeof(T));
   played_warp_barrier(mask, line);
   T taken = value;
-  if (from >= 0 && from < 32) std::memcpy(&taken, PlayedLanes()[warp + static_cast<unsigned>(from)], sizeof(T));
+  if (from >= 0 && from < 32)
+    std::memcpy(&taken, PlayedLanes()[warp + static_cast<unsigned>(from)], sizeof(T));
   played_warp_barrier(mask, line);
   return taken;
 }
