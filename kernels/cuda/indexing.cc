@@ -217,6 +217,19 @@ CudaKernel ScatterAddAlongDim(const OpRow& row, const KernelSpec& spec) {
           fmt::format("({}){}", ComputeName(dtype), Loaded(dtype, "a0[from]")), Rounded(dtype, "all")));
 }
 
+// ---- The slices of loops (runtime/loop.cc).
+
+CudaKernel LoopSlice(const OpRow& row, const KernelSpec& spec) {
+  const int64_t n = spec.results[0].local.num_elements();
+  return ForEach(TextOf(row, spec), n, fmt::format("r0[i] = a0[a1[0] * {} + i];\n", Whole(n)));
+}
+
+CudaKernel LoopStore(const OpRow& row, const KernelSpec& spec) {
+  const int64_t n = spec.operands[1].local.num_elements();
+  return ForEach(TextOf(row, spec), spec.results[0].local.num_elements(),
+                 fmt::format("r0[i] = i / {0} == a2[0] ? a1[i % {0}] : a0[i];\n", AtLeastOne(n)));
+}
+
 }  // namespace
 
 std::span<const Generator> IndexingKernels() {
@@ -230,6 +243,8 @@ std::span<const Generator> IndexingKernels() {
       {"scatter_nd_add", ScatterNdAdd},
       {"take_along_dim", TakeAlongDim},
       {"scatter_add_along_dim", ScatterAddAlongDim},
+      {"loop_slice", LoopSlice},
+      {"loop_store", LoopStore},
   };
   return kGenerators;
 }

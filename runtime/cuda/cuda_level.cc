@@ -16,6 +16,7 @@ class LevelMaker {
   LevelMaker(const StepPlan& plan, StorageMap map, CudaKernels& kernels) : plan_(plan), kernels_(kernels) {
     level_.map = std::move(map);
     level_.storages = plan.storages;
+    level_.graph = plan.graph;
   }
 
   CudaLevel Make() && {

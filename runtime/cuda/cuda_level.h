@@ -73,6 +73,7 @@ class CudaKernels {
 };
 
 struct CudaLevel {
+  std::shared_ptr<const Graph> graph;  // of its plan, whose nodes the actions name
   std::vector<CudaAction> once;  // what depends on no argument
   std::vector<CudaAction> actions;
   std::vector<CompareStep> compares;

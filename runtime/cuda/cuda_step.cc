@@ -118,7 +118,7 @@ absl::Status CudaStep::Allocate() {
 absl::Status CudaStep::RunOnce() {
   const auto run = [&](const auto& self, const CudaLevel& level, const Bases& bases) -> absl::Status {
     for (const CudaAction& action : level.once)
-      MESHWORK_RETURN_IF_ERROR(Launch(std::get<KernelLaunch>(action), bases));
+      MESHWORK_RETURN_IF_ERROR(Launch(level, std::get<KernelLaunch>(action), bases));
     for (const CudaAction& action : level.actions)
       if (const auto* const loop = std::get_if<LoopLaunch>(&action))
         for (const CudaLevel& body : loop->bodies)
@@ -282,7 +282,7 @@ absl::Status CudaStep::Enqueue(const Binding& binding) {
 absl::Status CudaStep::Enqueue(const CudaLevel& level, const Bases& bases, const Tables& tables, size_t next) {
   for (const CudaAction& action : level.actions) {
     if (const auto* const kernel = std::get_if<KernelLaunch>(&action)) {
-      MESHWORK_RETURN_IF_ERROR(Launch(*kernel, bases));
+      MESHWORK_RETURN_IF_ERROR(Launch(level, *kernel, bases));
     } else if (const auto* const transfers = std::get_if<TransferLaunch>(&action)) {
       const bool is_wanted =
           transfers->unpacks < 0 || bases[static_cast<size_t>(transfers->addresses[0][0].storage)] != 0;
@@ -327,12 +327,13 @@ absl::StatusOr<bool> CudaStep::IsTrue(CUdeviceptr predicate) {
   return *to != std::byte{0};
 }
 
-absl::Status CudaStep::Launch(const KernelLaunch& launch, const Bases& bases) {
+absl::Status CudaStep::Launch(const CudaLevel& level, const KernelLaunch& launch, const Bases& bases) {
   KernelArguments arguments;
   for (const DeviceAddress& pointer : launch.pointers) arguments.Add(At(bases, pointer));
   for (const long long number : launch.blocks) arguments.Add(number);
-  return Annotate(functions_[launch.kernel].Launch(*stream_, shapes_[launch.kernel], arguments),
-                  fmt::format("Run: {}: ", plan_.graph->Describe(launch.node)));
+  const absl::Status status = functions_[launch.kernel].Launch(*stream_, shapes_[launch.kernel], arguments);
+  if (status.ok()) return status;
+  return Annotate(status, fmt::format("Run: {}: ", level.graph->Describe(launch.node)));
 }
 
 absl::Status CudaStep::Launch(const TransferLaunch& launch, const Tables& tables, size_t number) {

@@ -68,7 +68,7 @@ class CudaStep : public PreparedStep {
   absl::Status Enqueue(const Binding& binding);
   absl::Status Enqueue(const CudaLevel& level, const Bases& bases, const Tables& tables, size_t next);
   absl::Status EnqueueLoop(const LoopLaunch& loop, const Bases& bases, const Tables& tables, size_t next);
-  absl::Status Launch(const KernelLaunch& launch, const Bases& bases);
+  absl::Status Launch(const CudaLevel& level, const KernelLaunch& launch, const Bases& bases);
   absl::Status Launch(const TransferLaunch& launch, const Tables& tables, size_t number);
   absl::StatusOr<bool> IsTrue(CUdeviceptr predicate);
   absl::Status Compare(const Bases& bases);
