@@ -63,6 +63,17 @@ class BoxCopy {
   bool operator==(const BoxCopy&) const = default;
 
   int64_t elements() const { return elements_; }
+  // A dim of which the region has `count` rows, so many elements apart.
+  struct Dim {
+    int64_t count, from_stride, to_stride;
+    bool operator==(const Dim&) const = default;
+  };
+  // The region is runs of run() contiguous elements, the first one at these offsets, repeated along these dims, major to
+  // minor. REQUIRES: elements() > 0.
+  std::span<const Dim> dims() const { return outer_; }
+  int64_t run() const { return run_; }
+  int64_t from_offset() const { return from_offset_; }
+  int64_t to_offset() const { return to_offset_; }
   // True if the elements lie side by side in both buffers.
   bool contiguous() const { return outer_.empty(); }
 
@@ -76,10 +87,6 @@ class BoxCopy {
   void Copy(const std::byte* from, std::byte* to, int64_t size, int64_t begin, int64_t end) const;
 
  private:
-  struct Dim {
-    int64_t count, from_stride, to_stride;
-    bool operator==(const Dim&) const = default;
-  };
   absl::InlinedVector<Dim, 4> outer_;  // major to minor; empty: one run
   int64_t run_ = 0;                    // elements per run
   int64_t elements_ = 0;

@@ -26,6 +26,7 @@ absl::Status Verify(Arguments args);
 absl::Status Run(Arguments args);
 absl::Status Relayout(Arguments args);
 absl::Status Ops(Arguments args);
+absl::Status Devices(Arguments args);
 absl::Status Format(Arguments args);
 absl::Status ServeRendezvous(Arguments args);
 absl::Status Checkpoints(Arguments args);

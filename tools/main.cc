@@ -24,6 +24,7 @@ constexpr Command kCommands[] = {
     {"run", "run a program on virtual CPU devices", Run},
     {"relayout", "plan how a tensor changes its layout", Relayout},
     {"ops", "say what ops there are, and what sharding them costs", Ops},
+    {"devices", "list the CPU and the GPUs of this machine", Devices},
     {"fmt", "write a program in its canonical form", Format},
     {"checkpoint", "list, check, compare, convert and cut anew what trainings have saved", Checkpoints, true},
     {"supervise", "run a job, and start it again when it fails", Supervise},

@@ -25,7 +25,7 @@ using nlohmann::json;
 
 TEST_F(MeshworkTest, HelpListsCommandsAndFlags) {
   std::string all;
-  for (const char* command : {"", "compile", "explain", "verify", "run", "relayout", "ops", "fmt",
+  for (const char* command : {"", "compile", "explain", "verify", "run", "relayout", "ops", "devices", "fmt",
                               "checkpoint", "supervise", "rendezvous"}) {
     std::vector<std::string> args = {"--help"};
     if (*command != '\0') args.insert(args.begin(), command);
@@ -35,6 +35,25 @@ TEST_F(MeshworkTest, HelpListsCommandsAndFlags) {
 }
 
 TEST_F(MeshworkTest, SaysItsVersion) { EXPECT_EQ(Output({"--version"}), "meshwork " MESHWORK_VERSION "\n"); }
+
+// Which machine this is, the test cannot know.
+TEST_F(MeshworkTest, ListsDevices) {
+  const json devices = json::parse(Output({"devices", "--json"}));
+  EXPECT_GE(devices.at("cpu").at("cores"), 1);
+  EXPECT_GT(devices.at("cpu").at("memory_bytes"), int64_t{1} << 20);
+  EXPECT_EQ(devices.contains("no_gpus"), devices.at("gpus").empty());
+  EXPECT_EQ(devices.contains("driver"), !devices.at("gpus").empty());
+  const std::string table = Output({"devices"});
+  EXPECT_TRUE(table.starts_with("CPU: ")) << table;
+  if (devices.contains("no_gpus")) {
+    EXPECT_TRUE(table.ends_with(fmt::format("\nno GPUs: {}\n", devices.at("no_gpus").get<std::string>())))
+        << table;
+  }
+  for (const json& gpu : devices.at("gpus")) {
+    EXPECT_NE(table.find(gpu.at("name").get<std::string>()), std::string::npos) << table;
+    EXPECT_LE(gpu.at("free_bytes"), gpu.at("memory_bytes"));
+  }
+}
 
 TEST_F(MeshworkTest, RefusesArgumentsThatAreWrong) {
   const std::string step = Path("step.mw");

@@ -1,0 +1,252 @@
+// Gathers, whose threads make one element each, and scatters, whose blocks make one row each: a block looks at all
+// updates and takes those of its row, in their order, so that no sum depends on the order of threads.
+#include "meshwork/ops/indexing.h"
+
+#include <algorithm>
+
+#include "meshwork/base/status.h"
+#include "meshwork/kernels/cuda/families.h"
+#include "meshwork/kernels/cuda/text.h"
+
+namespace meshwork::cuda {
+namespace {
+
+std::string AtLeastOne(int64_t x) { return Whole(std::max<int64_t>(x, 1)); }
+
+// ---- One index along a dim.
+
+CudaKernel Gather(const OpRow& row, const KernelSpec& spec) {
+  const int64_t dim = spec.attrs.Get<int64_t>("dim");
+  const IndexedSizes s = SizesOf(spec.operands[0].local.shape, spec.operands[1].local.shape, dim);
+  KernelText text = TextOf(row, spec);
+  TakeBlock(text, spec, /*is_result=*/false, 0);
+  return ForEach(
+      std::move(text), spec.results[0].local.num_elements(),
+      fmt::format("const Index column = i % {0}, which = i / {0} % {1}, slab = i / ({0} * {1});\n"
+                  "const long long row = Within((long long)a1[which], {2}) - a0_start{3};\n"
+                  "r0[i] = row >= 0 && row < a0_size{3} ? a0[(slab * {4} + row) * {0} + column] : {5};\n",
+                  AtLeastOne(s.inner), AtLeastOne(s.count), Whole(spec.operands[0].global.shape[dim] - 1),
+                  dim, Whole(s.n), Identity(spec.results[0].local.dtype, ReduceOp::kSum)));
+}
+
+// What a scatter does with the updates of a place.
+struct Scatter {
+  int64_t slabs, rows, inner, count;  // the result: [slabs, rows, inner]; the updates: [slabs, count, inner]
+  int updates;                        // the number of their operand
+  std::string row;                    // of update j of `slab`: the row of the slab that it goes to
+  std::string type, initial;          // of what is kept while updates come
+  std::string combined;               // of a and b, an update
+  std::string update, result;         // of `at`; of `all`, to be stored
+};
+
+constexpr std::string_view kScatter = R"(__shared__ unsigned char is_mine[256];
+const Index slab = (Index)blockIdx.x / {rows}, row = (Index)blockIdx.x % {rows};
+for (Index first = 0; first < {inner}; first += 256) {{
+  const Index column = first + (Index)threadIdx.x;
+  const bool has_column = column < {inner};
+  const Index to = (slab * {rows} + row) * {inner} + (has_column ? column : 0);
+  {type} all = {initial};
+  for (Index begin = 0; begin < {count}; begin += 256) {{
+    const Index j = begin + (Index)threadIdx.x;
+    bool mine = false;
+    if (j < {count}) {{
+{row_lines}      mine = update_row == row;
+    }}
+    if (!__syncthreads_or(mine)) continue;
+    is_mine[threadIdx.x] = mine;
+    __syncthreads();
+    if (has_column) {{
+      for (Index u = 0; u < 256; ++u) {{
+        if (!is_mine[u]) continue;
+        const Index at = (slab * {count} + begin + u) * {inner} + column;
+        const {type} a = all, b = {update};
+        all = {combined};
+      }}
+    }}
+    __syncthreads();
+  }}
+  if (has_column) r0[to] = {result};
+}}
+)";
+
+CudaKernel ScatterRows(KernelText text, const Scatter& s) {
+  text.threads = 256;
+  text.blocks = s.inner == 0 ? 0 : s.slabs * s.rows;
+  text.most_elements = std::max({text.blocks, s.count + 256, s.inner + 256});
+  text.body = Indented(
+      fmt::format(kScatter, fmt::arg("rows", AtLeastOne(s.rows)), fmt::arg("inner", Whole(s.inner)),
+                  fmt::arg("count", Whole(s.count)), fmt::arg("type", s.type), fmt::arg("initial", s.initial),
+                  fmt::arg("row_lines", Indented(Indented(Indented(s.row)))), fmt::arg("update", s.update),
+                  fmt::arg("combined", s.combined), fmt::arg("result", s.result)));
+  return Finish(text);
+}
+
+// The row of update j along `dim` of result 0, by the indices of operand `indices`.
+std::string RowAlong(const KernelSpec& spec, int indices, int64_t dim) {
+  return fmt::format("const long long update_row = Within((long long)a{}[j], {}) - r0_start{};\n", indices,
+                     Whole(spec.results[0].global.shape[dim] - 1), dim);
+}
+
+// With the updates of operand 0, by the indices of operand 1.
+CudaKernel ScatterAlong(const OpRow& row, const KernelSpec& spec, std::string_view initial,
+                        std::string_view combined) {
+  const int64_t dim = spec.attrs.Get<int64_t>("dim");
+  const IndexedSizes s = SizesOf(spec.results[0].local.shape, spec.operands[1].local.shape, dim);
+  const DType dtype = spec.results[0].local.dtype;
+  KernelText text = TextOf(row, spec);
+  TakeBlock(text, spec, /*is_result=*/true, 0);
+  return ScatterRows(
+      std::move(text),
+      {s.outer, s.n, s.inner, s.count, 0, RowAlong(spec, 1, dim), std::string(ComputeName(dtype)),
+       std::string(initial), std::string(combined), Loaded(dtype, "a0[at]"), Rounded(dtype, "all")});
+}
+
+CudaKernel ScatterAdd(const OpRow& row, const KernelSpec& spec) {
+  return ScatterAlong(row, spec, "0", "Sum(a, b)");
+}
+CudaKernel ScatterMax(const OpRow& row, const KernelSpec& spec) {
+  return ScatterAlong(row, spec, fmt::format("Limits<{}>::Least()", ComputeName(spec.results[0].local.dtype)),
+                      "Larger(a, b)");
+}
+CudaKernel ScatterMin(const OpRow& row, const KernelSpec& spec) {
+  return ScatterAlong(row, spec, fmt::format("Limits<{}>::Most()", ComputeName(spec.results[0].local.dtype)),
+                      "Smaller(a, b)");
+}
+
+// Of indices, x and updates.
+CudaKernel ScatterUpdate(const OpRow& row, const KernelSpec& spec) {
+  const int64_t dim = spec.attrs.Get<int64_t>("dim");
+  const IndexedSizes s = SizesOf(spec.results[0].local.shape, spec.operands[0].local.shape, dim);
+  KernelText text = TextOf(row, spec);
+  TakeBlock(text, spec, /*is_result=*/true, 0);
+  return ScatterRows(std::move(text),
+                     {s.outer, s.n, s.inner, s.count, 2, RowAlong(spec, 0, dim),
+                      std::string(StoredName(spec.results[0].local.dtype)), "a1[to]", "b", "a2[at]", "all"});
+}
+
+// ---- Several indices: x: [batch.., n.., rest..], indices: [batch.., places.., k].
+
+struct Groups {
+  int64_t batches = 1, rows = 1, rest = 1, count = 1, width;
+  // The lines that make `name`, the row of the place whose indices begin at a1[from], or -1 if the block of `x` has it
+  // not.
+  std::string lines;
+
+  Groups(const KernelSpec& spec, bool x_is_result, std::string_view from, std::string_view name) {
+    const TensorSpec &x = x_is_result ? spec.results[0] : spec.operands[0], &indices = spec.operands[1];
+    const auto batch = static_cast<size_t>(spec.attrs.Get<int64_t>("batch_dims"));
+    const Shape& local = x.local.shape;
+    width = indices.local.shape.back();
+    const size_t end = batch + static_cast<size_t>(width);
+    for (size_t d = 0; d < local.size(); ++d) (d < batch ? batches : d < end ? rows : rest) *= local[d];
+    for (size_t d = batch; d + 1 < indices.local.shape.size(); ++d) count *= indices.local.shape[d];
+    lines = fmt::format("long long {} = 0;\n", name);
+    const std::string tensor = x_is_result ? "r0" : "a0";
+    for (size_t d = batch; d < end; ++d)
+      lines += fmt::format(
+          "{{\n  const long long at = Within((long long)a1[{1} + {2}], {3}) - {4}_start{5};\n"
+          "  {0} = {0} < 0 || at < 0 || at >= {4}_size{5} ? -1 : {0} * {6} + at;\n}}\n",
+          name, from, d - batch, Whole(x.global.shape[d] - 1), tensor, d, Whole(local[d]));
+  }
+};
+
+CudaKernel GatherNd(const OpRow& row, const KernelSpec& spec) {
+  const Groups g(spec, /*x_is_result=*/false, "from", "row");
+  KernelText text = TextOf(row, spec);
+  TakeBlock(text, spec, /*is_result=*/false, 0);
+  return ForEach(
+      std::move(text), spec.results[0].local.num_elements(),
+      fmt::format("const Index place = i / {0}, batch = place / {1};\nconst Index from = place * {2};\n{3}"
+                  "r0[i] = row < 0 ? {4} : a0[(batch * {5} + row) * {0} + i % {0}];\n",
+                  AtLeastOne(g.rest), AtLeastOne(g.count), Whole(g.width), g.lines,
+                  Identity(spec.results[0].local.dtype, ReduceOp::kSum), Whole(g.rows)));
+}
+
+CudaKernel ScatterNdAdd(const OpRow& row, const KernelSpec& spec) {
+  const int64_t width = spec.operands[1].local.shape.back();
+  const Groups sizes(spec, /*x_is_result=*/true, "", "");
+  const Groups g(spec, /*x_is_result=*/true,
+                 fmt::format("(slab * {} + j) * {}", Whole(sizes.count), Whole(width)), "update_row");
+  const DType dtype = spec.results[0].local.dtype;
+  KernelText text = TextOf(row, spec);
+  TakeBlock(text, spec, /*is_result=*/true, 0);
+  return ScatterRows(std::move(text),
+                     {g.batches, g.rows, g.rest, g.count, 0, g.lines, std::string(ComputeName(dtype)), "0",
+                      "Sum(a, b)", Loaded(dtype, "a0[at]"), Rounded(dtype, "all")});
+}
+
+// ---- An index for each element along a dim.
+
+struct Around {
+  int64_t outer = 1, n, inner = 1;
+
+  Around(const Shape& shape, int64_t dim) : n(shape[dim]) {
+    for (int64_t d = 0; d < std::ssize(shape); ++d)
+      if (d != dim) (d < dim ? outer : inner) *= shape[d];
+  }
+};
+
+CudaKernel TakeAlongDim(const OpRow& row, const KernelSpec& spec) {
+  const int64_t dim = spec.attrs.Get<int64_t>("dim");
+  const Around to(spec.results[0].local.shape, dim), from(spec.operands[0].local.shape, dim);
+  KernelText text = TextOf(row, spec);
+  TakeBlock(text, spec, /*is_result=*/false, 0);
+  return ForEach(
+      std::move(text), spec.results[0].local.num_elements(),
+      fmt::format("const Index outer = i / ({0} * {1}), column = i % {1};\n"
+                  "const long long at = Within((long long)a1[i], {2}) - a0_start{3};\n"
+                  "r0[i] = at >= 0 && at < a0_size{3} ? a0[(outer * {4} + at) * {5} + column] : {6};\n",
+                  AtLeastOne(to.n), AtLeastOne(to.inner), Whole(spec.operands[0].global.shape[dim] - 1), dim,
+                  Whole(from.n), Whole(from.inner), Identity(spec.results[0].local.dtype, ReduceOp::kSum)));
+}
+
+CudaKernel ScatterAddAlongDim(const OpRow& row, const KernelSpec& spec) {
+  const int64_t dim = spec.attrs.Get<int64_t>("dim");
+  const Around to(spec.results[0].local.shape, dim);
+  const DType dtype = spec.results[0].local.dtype;
+  KernelText text = TextOf(row, spec);
+  TakeBlock(text, spec, /*is_result=*/true, 0);
+  return ForEach(
+      std::move(text), spec.results[0].local.num_elements(),
+      fmt::format(
+          "const Index outer = i / ({0} * {1}), row = i / {1} % {0}, column = i % {1};\n{2} all = 0;\n"
+          "for (Index j = 0; j < {3}; ++j) {{\n  const Index from = (outer * {3} + j) * {1} + column;\n"
+          "  if (Within((long long)a1[from], {4}) - r0_start{5} == row) all = Sum(all, {6});\n}}\nr0[i] = {7};\n",
+          AtLeastOne(to.n), AtLeastOne(to.inner), ComputeName(dtype),
+          Whole(spec.operands[0].local.shape[dim]), Whole(spec.results[0].global.shape[dim] - 1), dim,
+          fmt::format("({}){}", ComputeName(dtype), Loaded(dtype, "a0[from]")), Rounded(dtype, "all")));
+}
+
+// ---- The slices of loops (runtime/loop.cc).
+
+CudaKernel LoopSlice(const OpRow& row, const KernelSpec& spec) {
+  const int64_t n = spec.results[0].local.num_elements();
+  return ForEach(TextOf(row, spec), n, fmt::format("r0[i] = a0[a1[0] * {} + i];\n", Whole(n)));
+}
+
+CudaKernel LoopStore(const OpRow& row, const KernelSpec& spec) {
+  const int64_t n = spec.operands[1].local.num_elements();
+  return ForEach(TextOf(row, spec), spec.results[0].local.num_elements(),
+                 fmt::format("r0[i] = i / {0} == a2[0] ? a1[i % {0}] : a0[i];\n", AtLeastOne(n)));
+}
+
+}  // namespace
+
+std::span<const Generator> IndexingKernels() {
+  static constexpr Generator kGenerators[] = {
+      {"gather", Gather},
+      {"gather_nd", GatherNd},
+      {"scatter_add", ScatterAdd},
+      {"scatter_max", ScatterMax},
+      {"scatter_min", ScatterMin},
+      {"scatter_update", ScatterUpdate},
+      {"scatter_nd_add", ScatterNdAdd},
+      {"take_along_dim", TakeAlongDim},
+      {"scatter_add_along_dim", ScatterAddAlongDim},
+      {"loop_slice", LoopSlice},
+      {"loop_store", LoopStore},
+  };
+  return kGenerators;
+}
+
+}  // namespace meshwork::cuda

@@ -1,0 +1,121 @@
+#ifdef MESHWORK_HAVE_CUDA
+#include "meshwork/runtime/cuda/cuda_api.h"
+
+#include <dlfcn.h>
+
+#include <vector>
+
+#include "meshwork/base/status.h"
+#include "meshwork/runtime/cuda/cuda_status.h"
+
+namespace meshwork {
+namespace {
+
+constexpr const char* kDriver = "libcuda.so.1";
+
+// A macro's argument is replaced before it is passed on: so Look's text has the name with its version.
+#define MESHWORK_CUDA_LOOK(name) MESHWORK_CUDA_LOOK_UP(name)
+#define MESHWORK_CUDA_LOOK_UP(name)                                             \
+  api.name = reinterpret_cast<decltype(api.name)>(loader.find(library, #name)); \
+  if (api.name == nullptr && missing.empty()) missing = #name;
+
+// The name of the first function that the library lacks; "" if it has all.
+std::string FillDriver(const LibraryLoader& loader, void* library, CudaApi& api) {
+  std::string missing;
+  MESHWORK_CUDA_DRIVER_FUNCTIONS(MESHWORK_CUDA_LOOK)
+  return missing;
+}
+
+std::string FillNvrtc(const LibraryLoader& loader, void* library, CudaApi& api) {
+  std::string missing;
+  MESHWORK_NVRTC_FUNCTIONS(MESHWORK_CUDA_LOOK)
+  return missing;
+}
+
+// The newest NVRTC first. What is not where the system looks is taken from the toolkit's folder of the build.
+std::vector<std::string> NvrtcFiles() {
+  std::vector<std::string> files;
+  for (const int major : {13, 12}) {
+    files.push_back(fmt::format("libnvrtc.so.{}", major));
+    if (const std::string folder = MESHWORK_CUDA_LIBRARY_DIR; !folder.empty())
+      files.push_back(fmt::format("{}/libnvrtc.so.{}", folder, major));
+  }
+  return files;
+}
+
+absl::Status LoadNvrtc(const LibraryLoader& loader, CudaApi& api) {
+  std::string found;  // those that cannot be used
+  for (const std::string& file : NvrtcFiles()) {
+    void* const library = loader.open(file);
+    if (library == nullptr) continue;
+    int major = 0, minor = 0;
+    if (!FillNvrtc(loader, library, api).empty() || api.nvrtcVersion(&major, &minor) != NVRTC_SUCCESS) {
+      found += fmt::format("; {} cannot be used", file);
+    } else if (major > api.driver_version / 1000) {
+      found += fmt::format("; {} makes code for drivers of CUDA {}.0 or later", file, major);
+    } else {
+      api.nvrtc_version = 1000 * major + 10 * minor;
+      return absl::OkStatus();
+    }
+  }
+  return absl::FailedPreconditionError(fmt::format(
+      "CUDA: there is no libnvrtc.so of CUDA 12 or later that makes code for this driver of CUDA {}{}; install the CUDA "
+      "toolkit's NVRTC of that version, and have LD_LIBRARY_PATH name its folder.",
+      CudaVersionToString(api.driver_version), found));
+}
+
+}  // namespace
+
+LibraryLoader SystemLoader() {
+  return {.open = [](const std::string& file) { return dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL); },
+          .find = [](void* library, const std::string& symbol) { return dlsym(library, symbol.c_str()); },
+          .error =
+              [] {
+                const char* const error = dlerror();
+                return std::string(error == nullptr ? "unknown" : error);
+              }};
+}
+
+std::string CudaVersionToString(int version) {
+  return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
+}
+
+absl::StatusOr<CudaApi> LoadCudaApi(const LibraryLoader& loader) {
+  void* const library = loader.open(kDriver);
+  if (library == nullptr)
+    return absl::FailedPreconditionError(fmt::format(
+        "CUDA: there is no driver: {}; install NVIDIA's driver, version 525 or later, or choose the CPU.",
+        loader.error()));
+  CudaApi api;
+  const std::string missing = FillDriver(loader, library, api);
+  if (api.cuDriverGetVersion == nullptr || api.cuDriverGetVersion(&api.driver_version) != CUDA_SUCCESS)
+    return absl::FailedPreconditionError(
+        fmt::format("CUDA: {} does not say its version; it is not NVIDIA's driver.", kDriver));
+  if (api.driver_version < kOldestCudaDriver)
+    return absl::FailedPreconditionError(fmt::format(
+        "CUDA: the driver is of CUDA {}, and meshwork needs {} or later; install a newer driver, version 525 or later.",
+        CudaVersionToString(api.driver_version), CudaVersionToString(kOldestCudaDriver)));
+  // The older function, which cuda.h 12.8 replaced, has the same arguments.
+  if (api.cuEventElapsedTime == nullptr)
+    api.cuEventElapsedTime =
+        reinterpret_cast<decltype(api.cuEventElapsedTime)>(loader.find(library, "cuEventElapsedTime"));
+  if (!missing.empty() && (!missing.starts_with("cuEventElapsedTime") || api.cuEventElapsedTime == nullptr))
+    return absl::FailedPreconditionError(
+        fmt::format("CUDA: {} of CUDA {} has no function {}; install the driver anew.", kDriver,
+                    CudaVersionToString(api.driver_version), missing));
+  if (const CUresult result = api.cuInit(0); result != CUDA_SUCCESS)
+    return absl::FailedPreconditionError(fmt::format(
+        "CUDA: the driver does not start: {}; nvidia-smi says what it sees.", ErrorToString(api, result)));
+  api.nvrtc_status = LoadNvrtc(loader, api);
+  return api;
+}
+
+absl::StatusOr<const CudaApi*> LoadCudaApi() {
+  static const auto* const api = new absl::StatusOr<CudaApi>(LoadCudaApi(SystemLoader()));
+  if (!api->ok()) return api->status();
+  return &**api;
+}
+
+}  // namespace meshwork
+
+#endif  // MESHWORK_HAVE_CUDA

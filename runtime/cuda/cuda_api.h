@@ -1,0 +1,129 @@
+// The functions of the CUDA driver and of NVRTC that meshwork calls, in one table of pointers.
+//
+//   MESHWORK_ASSIGN_OR_RETURN(const CudaApi* const api, LoadCudaApi());
+//   api->cuMemAllocAsync(&address, bytes, stream);
+//
+// Nothing links these libraries: they are opened at run time, so one program runs with and without a driver. Tests put
+// their own functions into the table (tests/support/simulated_cuda.h). All classes of this room take a `const CudaApi&`
+// and keep a reference: the table must outlive them. Only builds with CUDA (MESHWORK_HAVE_CUDA) have this header's types.
+#pragma once
+
+#include <cuda.h>
+#include <nvrtc.h>
+
+#include <functional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+// F(name) for each function. cuda.h defines many names as those of a version, cuMemFree as cuMemFree_v2: the fields of
+// the table and the symbols that are looked up have these names, and callers write cuMemFree.
+#define MESHWORK_CUDA_DRIVER_FUNCTIONS(F) \
+  F(cuInit)                               \
+  F(cuDriverGetVersion)                   \
+  F(cuGetErrorName)                       \
+  F(cuGetErrorString)                     \
+  F(cuDeviceGetCount)                     \
+  F(cuDeviceGet)                          \
+  F(cuDeviceGetName)                      \
+  F(cuDeviceGetAttribute)                 \
+  F(cuDeviceTotalMem)                     \
+  F(cuDeviceGetDefaultMemPool)            \
+  F(cuMemPoolSetAttribute)                \
+  F(cuMemPoolTrimTo)                      \
+  F(cuDevicePrimaryCtxRetain)             \
+  F(cuDevicePrimaryCtxRelease)            \
+  F(cuCtxPushCurrent)                     \
+  F(cuCtxPopCurrent)                      \
+  F(cuCtxSynchronize)                     \
+  F(cuMemGetInfo)                         \
+  F(cuMemAlloc)                           \
+  F(cuMemFree)                            \
+  F(cuMemAllocAsync)                      \
+  F(cuMemFreeAsync)                       \
+  F(cuMemHostAlloc)                       \
+  F(cuMemFreeHost)                        \
+  F(cuMemcpyHtoDAsync)                    \
+  F(cuMemcpyDtoHAsync)                    \
+  F(cuMemcpyDtoDAsync)                    \
+  F(cuMemcpyPeerAsync)                    \
+  F(cuMemsetD8Async)                      \
+  F(cuMemsetD32Async)                     \
+  F(cuStreamCreate)                       \
+  F(cuStreamDestroy)                      \
+  F(cuStreamQuery)                        \
+  F(cuStreamSynchronize)                  \
+  F(cuStreamWaitEvent)                    \
+  F(cuStreamBeginCapture)                 \
+  F(cuStreamEndCapture)                   \
+  F(cuStreamIsCapturing)                  \
+  F(cuEventCreate)                        \
+  F(cuEventDestroy)                       \
+  F(cuEventRecord)                        \
+  F(cuEventQuery)                         \
+  F(cuEventSynchronize)                   \
+  F(cuEventElapsedTime)                   \
+  F(cuModuleLoadData)                     \
+  F(cuModuleUnload)                       \
+  F(cuModuleGetFunction)                  \
+  F(cuFuncSetAttribute)                   \
+  F(cuLaunchKernel)                       \
+  F(cuGraphGetNodes)                      \
+  F(cuGraphInstantiate)                   \
+  F(cuGraphLaunch)                        \
+  F(cuGraphExecDestroy)                   \
+  F(cuGraphDestroy)
+
+#define MESHWORK_NVRTC_FUNCTIONS(F) \
+  F(nvrtcVersion)                   \
+  F(nvrtcGetErrorString)            \
+  F(nvrtcGetNumSupportedArchs)      \
+  F(nvrtcGetSupportedArchs)         \
+  F(nvrtcCreateProgram)             \
+  F(nvrtcDestroyProgram)            \
+  F(nvrtcCompileProgram)            \
+  F(nvrtcGetProgramLogSize)         \
+  F(nvrtcGetProgramLog)             \
+  F(nvrtcGetCUBINSize)              \
+  F(nvrtcGetCUBIN)                  \
+  F(nvrtcGetPTXSize)                \
+  F(nvrtcGetPTX)
+
+namespace meshwork {
+
+#define MESHWORK_CUDA_FIELD(name) decltype(&::name) name = nullptr;
+struct CudaApi {
+  MESHWORK_CUDA_DRIVER_FUNCTIONS(MESHWORK_CUDA_FIELD)
+  // Only to be called if nvrtc_status is OK.
+  MESHWORK_NVRTC_FUNCTIONS(MESHWORK_CUDA_FIELD)
+
+  int driver_version = 0;     // the newest CUDA that the driver supports, as cuda.h counts: 13000 is 13.0
+  int nvrtc_version = 0;      // the same of NVRTC
+  absl::Status nvrtc_status;  // why there is no NVRTC
+};
+#undef MESHWORK_CUDA_FIELD
+
+// How libraries are opened, and symbols found in them: dlopen and dlsym, or what a test gives.
+struct LibraryLoader {
+  std::function<void*(const std::string& file)> open;                   // null: there is none
+  std::function<void*(void* library, const std::string& symbol)> find;  // null: there is none
+  std::function<std::string()> error;                                   // of the last `open` that failed
+};
+LibraryLoader SystemLoader();
+
+// The oldest driver that is used, as cuda.h counts.
+inline constexpr int kOldestCudaDriver = 12000;
+
+// "13.0" of 13000.
+std::string CudaVersionToString(int version);
+
+// Opens the driver and NVRTC, and calls cuInit. Of NVRTC it takes the newest that makes code for this driver; a machine
+// without has a table all the same, in which nvrtc_status says so. Libraries stay open. Errors (FAILED_PRECONDITION): no
+// driver; one that is too old, or lacks a function; cuInit fails, as where there is no GPU.
+absl::StatusOr<CudaApi> LoadCudaApi(const LibraryLoader& loader);
+
+// The table of this process: loaded by the first call, whose error all calls return. Thread-safe.
+absl::StatusOr<const CudaApi*> LoadCudaApi();
+
+}  // namespace meshwork

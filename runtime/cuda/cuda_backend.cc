@@ -1,0 +1,62 @@
+#include "meshwork/runtime/cuda/cuda_backend.h"
+
+#include <utility>
+
+#include "meshwork/base/status.h"
+#include "meshwork/kernels/cuda/cuda_kernel.h"
+#include "meshwork/runtime/cuda/gpus.h"
+#include "meshwork/runtime/cuda/storage_map.h"
+
+#ifdef MESHWORK_HAVE_CUDA
+#include "meshwork/runtime/cuda/cuda_memory.h"
+#include "meshwork/runtime/cuda/cuda_step.h"
+#endif
+
+namespace meshwork {
+
+bool CudaBackend::Has(const OpRow& row) const { return HasCudaKernel(row); }
+
+ExecutorMemory CudaBackend::PlanMemory(StepPlan plan, const PrepareOptions&) const {
+  const StorageMap map = MapStorages(plan);
+  return {.shared_bytes = map.arena_bytes,
+          .constant_bytes = map.constant_bytes,
+          .num_instructions = static_cast<int>(plan.steps.size())};
+}
+
+#ifdef MESHWORK_HAVE_CUDA
+
+absl::StatusOr<std::unique_ptr<CudaBackend>> CudaBackend::Create(int ordinal) {
+  MESHWORK_ASSIGN_OR_RETURN(const CudaApi* const api, LoadCudaApi());
+  MESHWORK_ASSIGN_OR_RETURN(std::shared_ptr<const CudaContext> context, CudaContext::Create(*api, ordinal));
+  return Create(std::move(context));
+}
+
+absl::StatusOr<std::unique_ptr<CudaBackend>> CudaBackend::Create(std::shared_ptr<const CudaContext> context) {
+  MESHWORK_ASSIGN_OR_RETURN(std::shared_ptr<Memory> memory, MakeCudaMemory(context));
+  return std::unique_ptr<CudaBackend>(new CudaBackend(std::move(context), std::move(memory)));
+}
+
+absl::StatusOr<std::unique_ptr<PreparedStep>> CudaBackend::Prepare(StepPlan plan, std::vector<DTensor> variables,
+                                                                   const PrepareOptions& options) {
+  if (options.transport != nullptr)
+    return absl::UnimplementedError(
+        "CudaBackend: the program is for several domains, and a GPU is one alone as yet; compile it for one domain.");
+  if (options.cross_device_ops != nullptr)
+    return absl::UnimplementedError(
+        "CudaBackend: a cross-device op is given, and only CPUs run those as yet; leave it out.");
+  return CudaStep::Create(context_, std::move(plan), std::move(variables), options);
+}
+
+#else
+
+absl::StatusOr<std::unique_ptr<CudaBackend>> CudaBackend::Create(int) { return NoCuda(); }
+absl::StatusOr<std::unique_ptr<CudaBackend>> CudaBackend::Create(std::shared_ptr<const CudaContext>) {
+  return NoCuda();
+}
+absl::StatusOr<std::unique_ptr<PreparedStep>> CudaBackend::Prepare(StepPlan, std::vector<DTensor>, const PrepareOptions&) {
+  return NoCuda();
+}
+
+#endif
+
+}  // namespace meshwork

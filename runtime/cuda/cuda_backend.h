@@ -1,0 +1,49 @@
+// CudaBackend: one GPU and its memory. All devices of the domain are on it.
+//
+//   MESHWORK_ASSIGN_OR_RETURN(const auto backend, CudaBackend::Create(0));
+//   MESHWORK_ASSIGN_OR_RETURN(const auto executor, Executor::Create(program, *backend, options, &variables));
+//
+// The instances of a value lie one behind the other, and an op of several devices is one kernel, as on the CPU
+// (runtime/step_plan.h). Kernels are compiled for the program when a step is prepared. A step is a graph of the driver, which
+// is launched as a whole; a loop whose length the data decide, or a branch, asks the GPU on its way, and then the step is
+// launched kernel by kernel. Host tensors go through pinned memory.
+//
+// Not there yet: several domains (a Transport), cross-device ops, profiles and traces.
+#pragma once
+
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "meshwork/runtime/backend.h"
+
+namespace meshwork {
+
+class CudaContext;
+
+class CudaBackend : public Backend {
+ public:
+  // On GPU `ordinal` of this machine. Errors: this build has no CUDA; those of LoadCudaApi and CudaContext::Create.
+  static absl::StatusOr<std::unique_ptr<CudaBackend>> Create(int ordinal = 0);
+  // Error: what CUDA reports.
+  static absl::StatusOr<std::unique_ptr<CudaBackend>> Create(std::shared_ptr<const CudaContext> context);
+
+  std::string_view name() const override { return "CUDA"; }
+  bool Has(const OpRow& row) const override;
+  std::shared_ptr<Memory> memory() const override { return memory_; }
+  ExecutorMemory PlanMemory(StepPlan plan, const PrepareOptions& options) const override;
+  // Errors, besides: there is a transport, or a cross-device op; NVRTC does not compile a kernel; the GPU has not enough memory
+  // (RESOURCE_EXHAUSTED), which says what the plan needs.
+  absl::StatusOr<std::unique_ptr<PreparedStep>> Prepare(StepPlan plan, std::vector<DTensor> variables,
+                                                        const PrepareOptions& options) override;
+
+ private:
+  CudaBackend(std::shared_ptr<const CudaContext> context, std::shared_ptr<Memory> memory)
+      : context_(std::move(context)), memory_(std::move(memory)) {}
+
+  const std::shared_ptr<const CudaContext> context_;
+  const std::shared_ptr<Memory> memory_;
+};
+
+}  // namespace meshwork

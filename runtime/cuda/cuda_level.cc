@@ -1,0 +1,133 @@
+#include "meshwork/runtime/cuda/cuda_level.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+
+#include "meshwork/base/status.h"
+#include "meshwork/ir/row.h"
+#include "meshwork/kernels/cuda/transfers.h"
+
+namespace meshwork {
+namespace {
+
+class LevelMaker {
+ public:
+  LevelMaker(const StepPlan& plan, StorageMap map, CudaKernels& kernels) : plan_(plan), kernels_(kernels) {
+    level_.map = std::move(map);
+    level_.storages = plan.storages;
+    level_.graph = plan.graph;
+  }
+
+  CudaLevel Make() && {
+    for (size_t i = 0; i < plan_.steps.size(); ++i)
+      std::visit([&](const auto& step) { Add(step, i); }, plan_.steps[i]);
+    return std::move(level_);
+  }
+
+ private:
+  DeviceAddress AddressOf(BufferId buffer) const {
+    const Buffer& at = plan_.buffers[static_cast<size_t>(buffer)];
+    return {at.storage, at.offset};
+  }
+
+  // ---- Kernels.
+
+  void Add(const ComputeStep& compute, size_t) {
+    const OpRow& row = *plan_.graph->nodes()[static_cast<size_t>(compute.node)].row;
+    std::optional<CudaKernel> kernel = MakeCudaKernel(row, compute.spec);
+    MESHWORK_CHECK(kernel.has_value(), "{} has no CUDA kernel", row.name);
+    if (kernel->blocks == 0) return;
+    const std::vector<CudaKernel::BlockArgument> block_arguments = kernel->block_arguments;
+    const size_t number = kernels_.Add(*std::move(kernel));
+    const int64_t launches = compute.one_by_one ? compute.needed : 1;
+    for (int64_t i = 0; i < launches; ++i) {
+      KernelLaunch launch{.kernel = number, .node = compute.node};
+      for (const auto* values : {&compute.in, &compute.out})
+        for (const ValueBuffers& value : *values)
+          launch.pointers.push_back(AddressOf(
+              compute.one_by_one ? value.Of(compute.items.Representative(i)) : value.first));
+      const std::vector<Block>& blocks = compute.blocks[compute.blocks.size() > 1 ? static_cast<size_t>(i) : 0];
+      for (const CudaKernel::BlockArgument& argument : block_arguments) {
+        const size_t at = static_cast<size_t>(argument.index) + (argument.is_result ? compute.in.size() : 0);
+        for (const Extent& extent : blocks[at]) {
+          launch.blocks.push_back(extent.start);
+          launch.blocks.push_back(extent.size);
+        }
+      }
+      (compute.once ? level_.once : level_.actions).push_back(std::move(launch));
+    }
+  }
+
+  // ---- Data that moves.
+
+  void Add(const CopyStep& copies, size_t) {
+    if (copies.kind == CopyStep::Kind::kCompare) {
+      level_.compares.push_back({&copies});
+      return;
+    }
+    MESHWORK_CHECK(copies.calls.empty(), "a cross-device op");
+    // Transfers of one step write different places, so their order does not matter.
+    std::map<size_t, TransferLaunch> launches;
+    for (const Transfer& transfer : copies.transfers) {
+      if (transfer.box.elements() == 0) continue;
+      const size_t kernel = kernels_.Add(transfer.from.size() > 1
+                                             ? CudaReduceKernel(transfer.dtype, transfer.op)
+                                             : CudaMoveKernel(DTypeSize(transfer.dtype)));
+      TransferLaunch& launch = launches[kernel];
+      launch.kernel = kernel;
+      launch.node = copies.node;
+      launch.blocks += BlocksOf(transfer);
+      std::vector<DeviceAddress> addresses = {AddressOf(transfer.to)};
+      for (BufferId from : transfer.from) addresses.push_back(AddressOf(from));
+      if (copies.kind == CopyStep::Kind::kUnpack)
+        launch.unpacks = plan_.storages[static_cast<size_t>(addresses[0].storage)].index;
+      launch.transfers.push_back(transfer);
+      launch.addresses.push_back(std::move(addresses));
+    }
+    for (auto& [kernel, launch] : launches) level_.actions.push_back(std::move(launch));
+  }
+
+  static int64_t BlocksOf(const Transfer& transfer) {
+    return (transfer.box.elements() + kElementsPerTransferBlock - 1) / kElementsPerTransferBlock;
+  }
+
+  void Add(const RemoteStep&, size_t) { MESHWORK_CHECK(false, "a step across domains"); }
+
+  // ---- Loops and branches.
+
+  void Add(const NestedStep& nested, size_t i) {
+    LoopLaunch loop{.kind = nested.kind, .length = nested.length, .node = nested.node};
+    if (nested.kind != NestedStep::Kind::kRepeat) {
+      loop.predicate = AddressOf(nested.predicate);
+      level_.reads_host = true;
+    }
+    for (BufferId argument : nested.arguments)
+      loop.arguments.push_back(argument < 0 ? DeviceAddress() : AddressOf(argument));
+    for (size_t b = 0; b < nested.bodies.size(); ++b) {
+      loop.bodies.push_back(LevelMaker(nested.bodies[b], std::move(level_.map.bodies[i][b]), kernels_).Make());
+      level_.reads_host |= loop.bodies.back().reads_host;
+    }
+    level_.actions.push_back(std::move(loop));
+  }
+
+  const StepPlan& plan_;
+  CudaKernels& kernels_;
+  CudaLevel level_;
+};
+
+}  // namespace
+
+size_t CudaKernels::Add(CudaKernel kernel) {
+  const auto found = std::find_if(kernels_.begin(), kernels_.end(),
+                                  [&](const CudaKernel& other) { return other.name == kernel.name; });
+  if (found != kernels_.end()) return static_cast<size_t>(found - kernels_.begin());
+  kernels_.push_back(std::move(kernel));
+  return kernels_.size() - 1;
+}
+
+CudaLevel MakeLevel(const StepPlan& plan, CudaKernels& kernels) {
+  return LevelMaker(plan, MapStorages(plan), kernels).Make();
+}
+
+}  // namespace meshwork

@@ -1,0 +1,89 @@
+// A CudaLevel is a step plan, or the body of a loop in it, as a list of launches for one GPU. Addresses are open: each is a
+// storage of the plan and bytes into it.
+//
+//   StepPlan ──MakeLevel──▶ launches ──CudaStep──▶ addresses, a stream, a graph
+//
+// Plain data, independent of where memory is.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "meshwork/kernels/cuda/cuda_kernel.h"
+#include "meshwork/runtime/cuda/storage_map.h"
+#include "meshwork/runtime/step_plan.h"
+
+namespace meshwork {
+
+struct DeviceAddress {
+  int storage = -1;
+  int64_t offset = 0;  // bytes
+};
+
+// One launch of a kernel of a row.
+struct KernelLaunch {
+  size_t kernel = 0;                        // of CudaKernels
+  std::vector<DeviceAddress> pointers = {};
+  std::vector<long long> blocks = {};       // its block arguments
+  int node = -1;
+};
+
+// One launch of a kernel that moves data.
+struct TransferLaunch {
+  size_t kernel = 0;                       // of CudaKernels
+  std::vector<Transfer> transfers = {};    // not empty; each moves something
+  // Of each transfer: its target, then its sources.
+  std::vector<std::vector<DeviceAddress>> addresses = {};
+  int64_t blocks = 0;                      // of the grid
+  int node = -1;
+  int unpacks = -1;                        // output `unpacks` alone needs it; -1: none
+};
+
+// Compares replicas (CopyStep::Kind::kCompare) behind the step.
+struct CompareStep {
+  const CopyStep* step = nullptr;  // of the plan
+};
+
+struct CudaLevel;
+
+struct LoopLaunch {
+  NestedStep::Kind kind = NestedStep::Kind::kRepeat;
+  int64_t length = 0;
+  DeviceAddress predicate = {};
+  std::vector<DeviceAddress> arguments = {};  // of this level: where those of the bodies lie
+  std::vector<CudaLevel> bodies;
+  int node = -1;
+};
+
+using CudaAction = std::variant<KernelLaunch, TransferLaunch, LoopLaunch>;
+
+// All kernels of a step, each once.
+class CudaKernels {
+ public:
+  // The number of the kernel; a new one unless there is one of its name.
+  size_t Add(CudaKernel kernel);
+  const std::vector<CudaKernel>& all() const { return kernels_; }
+
+ private:
+  std::vector<CudaKernel> kernels_;
+};
+
+struct CudaLevel {
+  std::shared_ptr<const Graph> graph;  // of its plan, whose nodes the actions name
+  std::vector<CudaAction> once;  // what depends on no argument
+  std::vector<CudaAction> actions;
+  std::vector<CompareStep> compares;
+  StorageMap map;  // of its plan; those of bodies were moved into their levels
+  std::vector<Storage> storages;
+  bool reads_host = false;  // a loop asks for its predicate, so that the step is no graph
+};
+
+// Kernels are added to `kernels`. Keeps pointers into the plan. REQUIRES: every row has a CUDA kernel; the plan is one domain's
+// and no cross-device op makes its sums.
+CudaLevel MakeLevel(const StepPlan& plan, CudaKernels& kernels);
+
+}  // namespace meshwork

@@ -1,0 +1,382 @@
+#ifdef MESHWORK_HAVE_CUDA
+#include "meshwork/runtime/cuda/cuda_step.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "meshwork/base/status.h"
+#include "meshwork/kernels/cuda/transfers.h"
+#include "meshwork/runtime/cuda/cuda_compile.h"
+#include "meshwork/runtime/replicas.h"
+
+namespace meshwork {
+namespace {
+
+constexpr size_t kMostBindings = 4;
+// A graph takes some hundred bytes for a node.
+constexpr int64_t kMostNodes = 20000;
+constexpr std::byte kNan{0xFF};
+
+CUdeviceptr AddressOf(const std::byte* pointer) { return reinterpret_cast<CUdeviceptr>(pointer); }
+
+CUdeviceptr At(const std::vector<CUdeviceptr>& bases, const DeviceAddress& address) {
+  return bases[static_cast<size_t>(address.storage)] + static_cast<CUdeviceptr>(address.offset);
+}
+
+// Of the level with its bodies.
+size_t TransferLaunches(const CudaLevel& level) {
+  size_t count = 0;
+  for (const CudaAction& action : level.actions) {
+    if (std::holds_alternative<TransferLaunch>(action)) ++count;
+    if (const auto* const loop = std::get_if<LoopLaunch>(&action))
+      for (const CudaLevel& body : loop->bodies) count += TransferLaunches(body);
+  }
+  return count;
+}
+
+int64_t NodesOf(const CudaLevel& level) {
+  int64_t count = 0;
+  for (const CudaAction& action : level.actions) {
+    const auto* const loop = std::get_if<LoopLaunch>(&action);
+    if (loop == nullptr) {
+      ++count;
+      continue;
+    }
+    for (const CudaLevel& body : loop->bodies) count += std::min(kMostNodes, std::max<int64_t>(loop->length, 1)) * NodesOf(body);
+    count = std::min(count, 2 * kMostNodes);
+  }
+  return count;
+}
+
+}  // namespace
+
+// ---- Prepared once.
+
+absl::StatusOr<std::unique_ptr<PreparedStep>> CudaStep::Create(std::shared_ptr<const CudaContext> context,
+                                                               StepPlan plan, std::vector<DTensor> variables,
+                                                               const PrepareOptions& options) {
+  std::unique_ptr<CudaStep> step(new CudaStep(std::move(plan), std::move(variables), options));
+  MESHWORK_RETURN_IF_ERROR(step->Prepare(std::move(context)));
+  return step;
+}
+
+absl::Status CudaStep::Prepare(std::shared_ptr<const CudaContext> context) {
+  CudaKernels kernels;
+  root_ = MakeLevel(plan_, kernels);
+  is_graph_ = !root_.reads_host && NodesOf(root_) <= kMostNodes;
+  MESHWORK_ASSIGN_OR_RETURN(stream_, CudaStream::Create(std::move(context)));
+  MESHWORK_RETURN_IF_ERROR(Allocate());
+  MESHWORK_RETURN_IF_ERROR(Compile(kernels));
+  return RunOnce();
+}
+
+CudaStep::~CudaStep() {
+  // What the stream still has may use the memory.
+  if (stream_ != nullptr) stream_->Synchronize().IgnoreError();
+}
+
+absl::Status CudaStep::Compile(const CudaKernels& kernels) {
+  if (kernels.all().empty()) return absl::OkStatus();
+  CudaSource source{.name = plan_.graph->name + ".cu", .text = CudaSourceOf(kernels.all())};
+  for (const std::string_view option : kCudaOptions) source.options.emplace_back(option);
+  MESHWORK_ASSIGN_OR_RETURN(const std::shared_ptr<const CudaModule> module,
+                            CudaModule::Compile(stream_->shared_context(), source));
+  for (const CudaKernel& kernel : kernels.all()) {
+    MESHWORK_ASSIGN_OR_RETURN(CudaFunction function, module->GetKernel(kernel.name));
+    functions_.push_back(std::move(function));
+    shapes_.push_back({.grid = {static_cast<unsigned>(kernel.blocks)}, .block = {static_cast<unsigned>(kernel.threads)}});
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CudaStep::Allocate() {
+  // An address is given to kernels even if nothing is behind it.
+  const auto allocate = [&](int64_t bytes, CudaBuffer& buffer) {
+    absl::StatusOr<CudaBuffer> made = CudaBuffer::Allocate(stream_, std::max<int64_t>(bytes, 1));
+    if (made.ok()) buffer = *std::move(made);
+    return Annotate(made.status(), fmt::format("Prepare: {} needs {} for values: ", plan_.graph->name,
+                                               Count(root_.map.arena_bytes + root_.map.constant_bytes, "byte")));
+  };
+  MESHWORK_RETURN_IF_ERROR(allocate(root_.map.arena_bytes, arena_));
+  MESHWORK_RETURN_IF_ERROR(allocate(root_.map.constant_bytes, constants_));
+  MESHWORK_RETURN_IF_ERROR(Fill(*stream_, arena_.address(), std::byte{0}, arena_.bytes()));
+  MESHWORK_RETURN_IF_ERROR(Fill(*stream_, constants_.address(), std::byte{0}, constants_.bytes()));
+  int64_t pinned = 0;
+  for (size_t s = 0; s < plan_.storages.size(); ++s) {
+    const Storage& storage = plan_.storages[s];
+    has_spares_ |= storage.kind == Storage::Kind::kSpare;
+    const bool is_feed = storage.kind == Storage::Kind::kHostFeed;
+    if (!is_feed && storage.kind != Storage::Kind::kHostOutput) continue;
+    (is_feed ? host_feeds_ : host_outputs_).push_back({s, storage.index, storage.bytes, pinned});
+    pinned += storage.bytes;
+  }
+  MESHWORK_ASSIGN_OR_RETURN(pinned_, PinnedBuffer::Allocate(stream_->shared_context(), pinned + 1));
+  return absl::OkStatus();
+}
+
+absl::Status CudaStep::RunOnce() {
+  const auto run = [&](const auto& self, const CudaLevel& level, const Bases& bases) -> absl::Status {
+    for (const CudaAction& action : level.once)
+      MESHWORK_RETURN_IF_ERROR(Launch(level, std::get<KernelLaunch>(action), bases));
+    for (const CudaAction& action : level.actions)
+      if (const auto* const loop = std::get_if<LoopLaunch>(&action))
+        for (const CudaLevel& body : loop->bodies)
+          MESHWORK_RETURN_IF_ERROR(self(self, body, BasesOf(body, *loop, bases)));
+    return absl::OkStatus();
+  };
+  MESHWORK_RETURN_IF_ERROR(run(run, root_, BasesOf({}, {})));
+  return stream_->Synchronize();
+}
+
+// ---- Addresses.
+
+CudaStep::Bases CudaStep::BasesOf(std::span<const std::byte* const> feeds,
+                                  std::span<std::byte* const> outputs) {
+  Bases bases(root_.storages.size(), 0);
+  for (size_t s = 0; s < bases.size(); ++s) {
+    const Storage& storage = root_.storages[s];
+    const auto index = static_cast<size_t>(storage.index);
+    const StorageMap::Place& place = root_.map.places[s];
+    switch (storage.kind) {
+      case Storage::Kind::kTemporary:
+      case Storage::Kind::kHostFeed:
+      case Storage::Kind::kHostOutput: bases[s] = arena_.address() + static_cast<CUdeviceptr>(place.offset); break;
+      case Storage::Kind::kConstant: bases[s] = constants_.address() + static_cast<CUdeviceptr>(place.offset); break;
+      case Storage::Kind::kVariable:
+        if (variables_[index].valid()) bases[s] = AddressOf(variables_[index].instance(0));
+        else if (index < feeds.size()) bases[s] = AddressOf(feeds[index]);
+        break;
+      case Storage::Kind::kSpare:
+        if (variables_[index].has_spare()) bases[s] = AddressOf(variables_[index].spare(0));
+        break;
+      case Storage::Kind::kFeed:
+        if (index < feeds.size()) bases[s] = AddressOf(feeds[index]);
+        break;
+      case Storage::Kind::kOutput:
+        if (index < outputs.size()) bases[s] = AddressOf(outputs[index]);
+        break;
+    }
+    // Nobody has asked for it.
+    if (storage.kind == Storage::Kind::kHostOutput && (index >= outputs.size() || outputs[index] == nullptr)) bases[s] = 0;
+  }
+  return bases;
+}
+
+CudaStep::Bases CudaStep::BasesOf(const CudaLevel& body, const LoopLaunch& loop, const Bases& outside) const {
+  Bases bases(body.storages.size(), 0);
+  for (size_t s = 0; s < bases.size(); ++s) {
+    const StorageMap::Place& place = body.map.places[s];
+    const auto offset = static_cast<CUdeviceptr>(place.offset);
+    switch (place.kind) {
+      case StorageMap::Place::Kind::kArena: bases[s] = arena_.address() + offset; break;
+      case StorageMap::Place::Kind::kConstant: bases[s] = constants_.address() + offset; break;
+      case StorageMap::Place::Kind::kBound: {
+        const DeviceAddress& argument = loop.arguments[static_cast<size_t>(body.storages[s].index)];
+        if (argument.storage >= 0) bases[s] = At(outside, argument);
+        break;
+      }
+    }
+  }
+  return bases;
+}
+
+absl::StatusOr<CudaStep::Binding*> CudaStep::FindBinding(Bases bases) {
+  const auto found =
+      std::find_if(bindings_.begin(), bindings_.end(), [&](const Binding& binding) { return binding.bases == bases; });
+  if (found != bindings_.end()) {
+    std::rotate(bindings_.begin(), found, found + 1);
+  } else {
+    MESHWORK_ASSIGN_OR_RETURN(Tables tables, MakeTables(bases));
+    if (bindings_.size() == kMostBindings) bindings_.pop_back();
+    bindings_.push_front({std::move(bases), std::move(tables), std::nullopt});
+  }
+  Binding& binding = bindings_.front();
+  if (is_graph_ && !binding.graph.has_value()) {
+    MESHWORK_ASSIGN_OR_RETURN(binding.graph, CudaGraph::Capture(*stream_, [&] { return Enqueue(binding); }));
+  }
+  return &binding;
+}
+
+absl::StatusOr<CudaStep::Tables> CudaStep::MakeTables(const Bases& of_root) const {
+  Tables tables;
+  std::vector<CudaTransfer> transfers;
+  std::vector<int64_t> numbers;
+  const auto add = [&](const TransferLaunch& launch, const Bases& bases) {
+    tables.launches.push_back({std::ssize(transfers), std::ssize(launch.transfers)});
+    int64_t block = 0;
+    for (size_t i = 0; i < launch.transfers.size(); ++i) {
+      const BoxCopy& box = launch.transfers[i].box;
+      CudaTransfer transfer{.first_block = block, .elements = box.elements(), .run = box.dims().empty() ? box.elements() : box.run()};
+      block += (box.elements() + kElementsPerTransferBlock - 1) / kElementsPerTransferBlock;
+      transfer.from_offset = box.from_offset();
+      transfer.to_offset = box.to_offset();
+      transfer.num_dims = std::ssize(box.dims());
+      transfer.dims = std::ssize(numbers);
+      for (const BoxCopy::Dim& dim : box.dims())
+        numbers.insert(numbers.end(), {dim.count, dim.from_stride, dim.to_stride});
+      const std::vector<DeviceAddress>& addresses = launch.addresses[i];
+      transfer.to = At(bases, addresses[0]);
+      transfer.num_sources = std::ssize(addresses) - 1;
+      transfer.sources = std::ssize(numbers);
+      for (size_t a = 1; a < addresses.size(); ++a) numbers.push_back(static_cast<int64_t>(At(bases, addresses[a])));
+      std::memcpy(&transfer.fill, launch.transfers[i].fill.data(), sizeof(transfer.fill));
+      transfers.push_back(transfer);
+    }
+  };
+  const auto walk = [&](const auto& self, const CudaLevel& level, const Bases& bases) -> void {
+    for (const CudaAction& action : level.actions) {
+      if (const auto* const launch = std::get_if<TransferLaunch>(&action)) add(*launch, bases);
+      if (const auto* const loop = std::get_if<LoopLaunch>(&action))
+        for (const CudaLevel& body : loop->bodies) self(self, body, BasesOf(body, *loop, bases));
+    }
+  };
+  walk(walk, root_, of_root);
+  const auto upload = [&](const auto& table, CudaBuffer& to) -> absl::Status {
+    const auto bytes = static_cast<int64_t>(table.size() * sizeof(table[0]));
+    MESHWORK_ASSIGN_OR_RETURN(to, CudaBuffer::Allocate(stream_, std::max<int64_t>(bytes, 1)));
+    return CopyToDevice(*stream_, to.address(), table.data(), bytes);
+  };
+  MESHWORK_RETURN_IF_ERROR(upload(transfers, tables.transfers));
+  MESHWORK_RETURN_IF_ERROR(upload(numbers, tables.numbers));
+  MESHWORK_RETURN_IF_ERROR(stream_->Synchronize());
+  return tables;
+}
+
+// ---- A step.
+
+absl::Status CudaStep::Run(std::span<const std::byte* const> feeds, std::span<std::byte* const> outputs) {
+  wrote_spares_ = has_spares_;
+  for (const HostTensor& feed : host_feeds_)
+    std::memcpy(pinned_.data() + feed.offset, feeds[static_cast<size_t>(feed.index)], static_cast<size_t>(feed.bytes));
+  MESHWORK_ASSIGN_OR_RETURN(Binding* const binding, FindBinding(BasesOf(feeds, outputs)));
+  MESHWORK_RETURN_IF_ERROR(binding->graph.has_value() ? binding->graph->Launch(*stream_) : Enqueue(*binding));
+  MESHWORK_RETURN_IF_ERROR(stream_->Synchronize());
+  for (const HostTensor& output : host_outputs_)
+    if (std::byte* const to = outputs[static_cast<size_t>(output.index)]; to != nullptr)
+      std::memcpy(to, pinned_.data() + output.offset, static_cast<size_t>(output.bytes));
+  return Compare(binding->bases);
+}
+
+absl::Status CudaStep::Enqueue(const Binding& binding) {
+  if (options_.poison_padding) {
+    MESHWORK_RETURN_IF_ERROR(Fill(*stream_, arena_.address(), kNan, arena_.bytes()));
+    for (size_t s = 0; s < binding.bases.size(); ++s) {
+      const Storage& storage = plan_.storages[s];
+      const bool is_written = storage.kind == Storage::Kind::kSpare || storage.kind == Storage::Kind::kOutput;
+      if (is_written && binding.bases[s] != 0)
+        MESHWORK_RETURN_IF_ERROR(Fill(*stream_, binding.bases[s], kNan, storage.bytes));
+    }
+  }
+  for (const HostTensor& feed : host_feeds_)
+    MESHWORK_RETURN_IF_ERROR(
+        CopyToDevice(*stream_, binding.bases[feed.storage], pinned_.data() + feed.offset, feed.bytes));
+  MESHWORK_RETURN_IF_ERROR(Enqueue(root_, binding.bases, binding.tables, 0));
+  for (const HostTensor& output : host_outputs_)
+    if (binding.bases[output.storage] != 0)
+      MESHWORK_RETURN_IF_ERROR(
+          CopyToHost(*stream_, pinned_.data() + output.offset, binding.bases[output.storage], output.bytes));
+  return absl::OkStatus();
+}
+
+absl::Status CudaStep::Enqueue(const CudaLevel& level, const Bases& bases, const Tables& tables, size_t next) {
+  for (const CudaAction& action : level.actions) {
+    if (const auto* const kernel = std::get_if<KernelLaunch>(&action)) {
+      MESHWORK_RETURN_IF_ERROR(Launch(level, *kernel, bases));
+    } else if (const auto* const transfers = std::get_if<TransferLaunch>(&action)) {
+      const bool is_wanted =
+          transfers->unpacks < 0 || bases[static_cast<size_t>(transfers->addresses[0][0].storage)] != 0;
+      if (is_wanted) MESHWORK_RETURN_IF_ERROR(Launch(*transfers, tables, next));
+      ++next;
+    } else {
+      const auto& loop = std::get<LoopLaunch>(action);
+      MESHWORK_RETURN_IF_ERROR(EnqueueLoop(loop, bases, tables, next));
+      for (const CudaLevel& body : loop.bodies) next += TransferLaunches(body);
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CudaStep::EnqueueLoop(const LoopLaunch& loop, const Bases& bases, const Tables& tables, size_t next) {
+  const auto run = [&](size_t b) {
+    size_t first = next;
+    for (size_t before = 0; before < b; ++before) first += TransferLaunches(loop.bodies[before]);
+    return Enqueue(loop.bodies[b], BasesOf(loop.bodies[b], loop, bases), tables, first);
+  };
+  switch (loop.kind) {
+    case NestedStep::Kind::kRepeat:
+      for (int64_t t = 0; t < loop.length; ++t) MESHWORK_RETURN_IF_ERROR(run(0));
+      return absl::OkStatus();
+    case NestedStep::Kind::kWhile:
+      while (true) {
+        MESHWORK_RETURN_IF_ERROR(run(0));
+        MESHWORK_ASSIGN_OR_RETURN(const bool goes_on, IsTrue(At(bases, loop.predicate)));
+        if (!goes_on) return absl::OkStatus();
+        MESHWORK_RETURN_IF_ERROR(run(1));
+      }
+    case NestedStep::Kind::kBranch: break;
+  }
+  MESHWORK_ASSIGN_OR_RETURN(const bool is_true, IsTrue(At(bases, loop.predicate)));
+  return run(is_true ? 0 : 1);
+}
+
+absl::StatusOr<bool> CudaStep::IsTrue(CUdeviceptr predicate) {
+  std::byte* const to = pinned_.data() + pinned_.bytes() - 1;
+  MESHWORK_RETURN_IF_ERROR(CopyToHost(*stream_, to, predicate, 1));
+  MESHWORK_RETURN_IF_ERROR(stream_->Synchronize());
+  return *to != std::byte{0};
+}
+
+absl::Status CudaStep::Launch(const CudaLevel& level, const KernelLaunch& launch, const Bases& bases) {
+  KernelArguments arguments;
+  for (const DeviceAddress& pointer : launch.pointers) arguments.Add(At(bases, pointer));
+  for (const long long number : launch.blocks) arguments.Add(number);
+  const absl::Status status = functions_[launch.kernel].Launch(*stream_, shapes_[launch.kernel], arguments);
+  if (status.ok()) return status;
+  return Annotate(status, fmt::format("Run: {}: ", level.graph->Describe(launch.node)));
+}
+
+absl::Status CudaStep::Launch(const TransferLaunch& launch, const Tables& tables, size_t number) {
+  const Tables::Launch& table = tables.launches[number];
+  KernelArguments arguments;
+  arguments.Add(tables.transfers.address() + static_cast<CUdeviceptr>(table.first) * sizeof(CudaTransfer));
+  arguments.Add(static_cast<long long>(table.count));
+  arguments.Add(tables.numbers.address());
+  LaunchShape shape = shapes_[launch.kernel];
+  shape.grid.x = static_cast<unsigned>(launch.blocks);
+  return functions_[launch.kernel].Launch(*stream_, shape, arguments);
+}
+
+absl::Status CudaStep::Compare(const Bases& bases) {
+  for (const CompareStep& compare : root_.compares) {
+    const CopyStep& step = *compare.step;
+    for (size_t i = 0; i < step.transfers.size(); ++i) {
+      const Transfer& transfer = step.transfers[i];
+      std::vector<std::byte> copies[2];
+      for (int c = 0; c < 2; ++c) {
+        const Buffer& buffer = plan_.buffers[static_cast<size_t>(transfer.from[static_cast<size_t>(c)])];
+        copies[c].resize(static_cast<size_t>(buffer.bytes));
+        const CUdeviceptr from = At(bases, {buffer.storage, buffer.offset});
+        MESHWORK_RETURN_IF_ERROR(CopyToHost(*stream_, copies[c].data(), from, buffer.bytes));
+      }
+      MESHWORK_RETURN_IF_ERROR(stream_->Synchronize());
+      const std::optional<Difference> difference = FindDifference(
+          transfer.box, 0, transfer.box.elements(), DTypeSize(transfer.dtype), copies[0].data(), copies[1].data());
+      if (!difference.has_value()) continue;
+      const ValueInfo& info = plan_.graph->value(step.value);
+      const auto [a, b] = step.replicas[i];
+      return DifferenceError("Run: " + step.subject, info.global, *info.layout, a, b, *difference);
+    }
+  }
+  return absl::OkStatus();
+}
+
+ExecutorMemory CudaStep::memory() const {
+  return {.shared_bytes = root_.map.arena_bytes,
+          .constant_bytes = root_.map.constant_bytes,
+          .num_instructions = static_cast<int>(root_.actions.size())};
+}
+
+}  // namespace meshwork
+
+#endif

@@ -1,0 +1,97 @@
+// CudaStep: a step that runs on one GPU.
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "meshwork/runtime/backend.h"
+#include "meshwork/runtime/cuda/cuda_buffer.h"
+#include "meshwork/runtime/cuda/cuda_graph.h"
+#include "meshwork/runtime/cuda/cuda_level.h"
+#include "meshwork/runtime/cuda/cuda_module.h"
+
+namespace meshwork {
+
+class CudaStep : public PreparedStep {
+ public:
+  // As Backend::Prepare. REQUIRES: no transport and no cross-device op in `options`.
+  static absl::StatusOr<std::unique_ptr<PreparedStep>> Create(std::shared_ptr<const CudaContext> context,
+                                                              StepPlan plan, std::vector<DTensor> variables,
+                                                              const PrepareOptions& options);
+  ~CudaStep() override;
+
+  absl::Status Run(std::span<const std::byte* const> feeds, std::span<std::byte* const> outputs) override;
+  bool wrote_spares() const override { return wrote_spares_; }
+  ExecutorMemory memory() const override;
+  meshwork::Profile Profile() const override { return {}; }
+  meshwork::Trace Trace() const override { return {}; }
+  void ClearProfile() override {}
+
+ private:
+  using Bases = std::vector<CUdeviceptr>;  // per storage of a level; 0: nowhere
+
+  // The tables of all transfers of the step, at its addresses. One for each launch, in the order in which levels have them.
+  struct Tables {
+    struct Launch {
+      int64_t first = 0, count = 0;
+    };
+    std::vector<Launch> launches;
+    CudaBuffer transfers, numbers;
+  };
+  // What follows from the addresses of DTensors and from which outputs are wanted. Several, because variables and their
+  // spares change places.
+  struct Binding {
+    Bases bases;
+    Tables tables;
+    std::optional<CudaGraph> graph;
+  };
+
+  CudaStep(StepPlan plan, std::vector<DTensor> variables, const PrepareOptions& options)
+      : plan_(std::move(plan)), variables_(std::move(variables)), options_(options) {}
+
+  absl::Status Prepare(std::shared_ptr<const CudaContext> context);
+  absl::Status Compile(const CudaKernels& kernels);
+  absl::Status Allocate();
+  absl::Status RunOnce();
+
+  Bases BasesOf(std::span<const std::byte* const> feeds, std::span<std::byte* const> outputs);
+  Bases BasesOf(const CudaLevel& body, const LoopLaunch& loop, const Bases& outside) const;
+  absl::StatusOr<Binding*> FindBinding(Bases bases);
+  absl::StatusOr<Tables> MakeTables(const Bases& bases) const;
+
+  // Puts the whole step on the stream, or a level of it. `next`: the number of the level's first transfer launch.
+  absl::Status Enqueue(const Binding& binding);
+  absl::Status Enqueue(const CudaLevel& level, const Bases& bases, const Tables& tables, size_t next);
+  absl::Status EnqueueLoop(const LoopLaunch& loop, const Bases& bases, const Tables& tables, size_t next);
+  absl::Status Launch(const CudaLevel& level, const KernelLaunch& launch, const Bases& bases);
+  absl::Status Launch(const TransferLaunch& launch, const Tables& tables, size_t number);
+  absl::StatusOr<bool> IsTrue(CUdeviceptr predicate);
+  absl::Status Compare(const Bases& bases);
+
+  // A host tensor: its image on the GPU, and its place in the pinned memory.
+  struct HostTensor {
+    size_t storage = 0;
+    int index = 0;  // of the argument or the output
+    int64_t bytes = 0, offset = 0;
+  };
+
+  const StepPlan plan_;
+  std::vector<DTensor> variables_;
+  const PrepareOptions options_;
+  CudaLevel root_;
+  std::vector<LaunchShape> shapes_;      // of the kernels, but for the grids of transfers
+  std::vector<CudaFunction> functions_;  // the same
+  std::shared_ptr<const CudaStream> stream_;
+  CudaBuffer arena_, constants_;
+  PinnedBuffer pinned_;  // host tensors; the last byte is for predicates
+  std::vector<HostTensor> host_feeds_, host_outputs_;
+  std::deque<Binding> bindings_;  // the last used one first
+  bool is_graph_ = true, has_spares_ = false, wrote_spares_ = false;
+};
+
+}  // namespace meshwork

@@ -1,0 +1,33 @@
+// Where the storages of a step plan lie in the memory of one device, if its steps run one after the other: on a stream.
+//
+//   const StorageMap map = MapStorages(plan);      // offsets in one arena; bodies of loops lie in it, too
+//
+// Temporaries share memory where they are in use at different times (plan/memory_plan.h). Images of host tensors are
+// temporaries here: those of inputs are in use from the start of the step, those of outputs until its end, as are replicas that
+// are compared. Pure function, thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "meshwork/runtime/step_plan.h"
+
+namespace meshwork {
+
+struct StorageMap {
+  struct Place {
+    // kBound: the storage is a DTensor's, or, in a body, lies where its argument lies.
+    enum class Kind : uint8_t { kArena, kConstant, kBound };
+    Kind kind = Kind::kBound;
+    int64_t offset = 0;  // bytes
+  };
+  std::vector<Place> places;                    // per storage of the plan
+  std::vector<std::vector<StorageMap>> bodies;  // per step of the plan: of a NestedStep, one for each body
+  int64_t arena_bytes = 0;                      // of all temporaries, those of bodies among them
+  int64_t constant_bytes = 0;                   // of what is computed once, the same
+};
+
+// Law: storages that are in use at one time, one of them in a body or not, do not overlap.
+StorageMap MapStorages(const StepPlan& plan);
+
+}  // namespace meshwork

@@ -1,0 +1,160 @@
+// The table of functions: found in libraries, or not. The toolkit's own libraries are here where there is no GPU.
+#ifdef MESHWORK_HAVE_CUDA
+#include <filesystem>
+
+#include "cuda/gpu_fixture.h"
+#include "gmock/gmock.h"
+#include "meshwork/runtime/cuda/gpus.h"
+
+namespace meshwork {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+TEST(CudaLoadTest, EveryFunctionIsFound) {
+  const SimulatedCuda cuda;
+  const absl::StatusOr<CudaApi> api = LoadCudaApi(cuda.loader());
+  ASSERT_TRUE(api.ok()) << api.status();
+  EXPECT_EQ(api->driver_version, 13000);
+  EXPECT_EQ(api->nvrtc_version, 13000);
+  EXPECT_TRUE(api->nvrtc_status.ok());
+  EXPECT_EQ(api->cuMemAlloc, cuda.api().cuMemAlloc);
+  EXPECT_EQ(api->nvrtcGetPTX, cuda.api().nvrtcGetPTX);
+}
+
+// Drivers before CUDA 12.8 have the older function alone.
+TEST(CudaLoadTest, TheOlderFunctionForTimesDoes) {
+  const SimulatedCuda cuda;
+  LibraryLoader loader = cuda.loader();
+  loader.find = [find = loader.find](void* library, const std::string& symbol) -> void* {
+    if (symbol == "cuEventElapsedTime_v2") return nullptr;
+    return find(library, symbol == "cuEventElapsedTime" ? "cuEventElapsedTime_v2" : symbol);
+  };
+  const absl::StatusOr<CudaApi> api = LoadCudaApi(loader);
+  ASSERT_TRUE(api.ok()) << api.status();
+  EXPECT_NE(api->cuEventElapsedTime, nullptr);
+}
+
+TEST(CudaLoadTest, WithoutNvrtcThereIsATableAllTheSame) {
+  const SimulatedCuda cuda;
+  LibraryLoader loader = cuda.loader();
+  loader.open = [open = loader.open](const std::string& file) {
+    return file.starts_with("libcuda") ? open(file) : nullptr;
+  };
+  const absl::StatusOr<CudaApi> api = LoadCudaApi(loader);
+  ASSERT_TRUE(api.ok()) << api.status();
+  EXPECT_TRUE(ListGpus(*api).ok());
+  EXPECT_EQ(CompileCuda(*api, 90, {"a.cu", ""}).status(), api->nvrtc_status);
+}
+
+// A driver older than NVRTC cannot run its code; an older NVRTC is taken.
+TEST(CudaLoadTest, TakesTheNvrtcThatFitsTheDriver) {
+  const SimulatedCuda cuda({.driver_version = 12040});
+  EXPECT_THAT(LoadCudaApi(cuda.loader())->nvrtc_status.message(),
+              HasSubstr("libnvrtc.so.13 makes code for drivers of CUDA 13.0 or later"));
+  LibraryLoader loader = cuda.loader();
+  loader.open = [open = loader.open](const std::string& file) {
+    return open(file == "libnvrtc.so.12" ? "libnvrtc.so.13" : file);
+  };
+  loader.find = [find = loader.find](void* library, const std::string& symbol) -> void* {
+    if (symbol != "nvrtcVersion") return find(library, symbol);
+    return reinterpret_cast<void*>(+[](int* major, int* minor) {
+      *major = 12;
+      *minor = 4;
+      return NVRTC_SUCCESS;
+    });
+  };
+  const absl::StatusOr<CudaApi> api = LoadCudaApi(loader);
+  EXPECT_TRUE(api->nvrtc_status.ok()) << api->nvrtc_status;
+  EXPECT_EQ(api->nvrtc_version, 12040);
+}
+
+// On this machine: there is a driver, or it is said why there is none.
+TEST(CudaLoadTest, OfThisProcess) {
+  const absl::StatusOr<const CudaApi*> api = LoadCudaApi();
+  EXPECT_EQ(api.status(), LoadCudaApi().status());
+  if (!api.ok()) {
+    EXPECT_EQ(api.status().code(), absl::StatusCode::kFailedPrecondition);
+    EXPECT_THAT(std::string(MessageOf(api.status())), StartsWith("CUDA: "));
+    EXPECT_EQ(ListGpus().status(), api.status());
+    GTEST_SKIP() << api.status().message();
+  }
+  const absl::StatusOr<Gpus> gpus = ListGpus();
+  ASSERT_TRUE(gpus.ok()) << gpus.status();
+  EXPECT_FALSE(gpus->gpus.empty());
+}
+
+// The toolkit's stub of the driver has the symbols of the real one.
+TEST(CudaLoadTest, TheNamesAreThoseOfTheDriver) {
+  std::string stub;
+  for (const char* folder : {"/stubs", "64/stubs"})
+    if (std::filesystem::exists(MESHWORK_CUDA_LIBRARY_DIR + std::string(folder) + "/libcuda.so"))
+      stub = MESHWORK_CUDA_LIBRARY_DIR + std::string(folder) + "/libcuda.so";
+  if (stub.empty()) GTEST_SKIP() << "the toolkit has no stub of libcuda.so";
+  const LibraryLoader system = SystemLoader();
+  void* const library = system.open(stub);
+  ASSERT_NE(library, nullptr) << system.error();
+  int functions = 0;
+#define MESHWORK_EXPECT_SYMBOL(name) MESHWORK_EXPECT_SYMBOL_OF(name)
+#define MESHWORK_EXPECT_SYMBOL_OF(name)                     \
+  EXPECT_NE(system.find(library, #name), nullptr) << #name; \
+  ++functions;
+  MESHWORK_CUDA_DRIVER_FUNCTIONS(MESHWORK_EXPECT_SYMBOL)
+  EXPECT_GT(functions, 50);
+}
+
+// ---- The real NVRTC, which needs no GPU.
+
+class NvrtcTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    // A driver that is simulated, and the system's NVRTC.
+    LibraryLoader loader = SystemLoader();
+    loader.open = [this, open = loader.open](const std::string& file) {
+      return file == "libcuda.so.1" ? cuda_.loader().open(file) : open(file);
+    };
+    loader.find = [this, find = loader.find](void* library, const std::string& symbol) {
+      return symbol.starts_with("cu") ? cuda_.loader().find(library, symbol) : find(library, symbol);
+    };
+    api_ = LoadCudaApi(loader).value();
+    if (!api_.nvrtc_status.ok()) GTEST_SKIP() << api_.nvrtc_status.message();
+  }
+
+  const SimulatedCuda cuda_;
+  CudaApi api_;
+};
+
+TEST_F(NvrtcTest, MakesCodeForAGpu) {
+  const CudaSource source{"scale.cu", R"(
+extern "C" __global__ void scale(float* x, long n, float by) {
+  const long i = blockIdx.x * (long)blockDim.x + threadIdx.x;
+  if (i < n) x[i] *= by;
+})"};
+  for (const int architecture : {80, 90}) {
+    const absl::StatusOr<std::string> code = CompileCuda(api_, architecture, source);
+    ASSERT_TRUE(code.ok()) << code.status();
+    EXPECT_THAT(*code, StartsWith("\x7f"
+                                  "ELF"));
+    EXPECT_THAT(*code, HasSubstr("scale"));
+  }
+  // Of an architecture that is not known yet: text that the driver compiles.
+  const absl::StatusOr<std::string> ptx = CompileCuda(api_, 999, source);
+  ASSERT_TRUE(ptx.ok()) << ptx.status();
+  EXPECT_THAT(*ptx, HasSubstr(".visible .entry scale("));
+}
+
+TEST_F(NvrtcTest, SaysWhatIsWrong) {
+  const absl::Status status =
+      CompileCuda(api_, 90, {"wrong.cu", "extern \"C\" __global__ void f(float* x) {\n  x[0] = y;\n}\n"})
+          .status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(status.message(), HasSubstr("wrong.cu(2): error: identifier \"y\" is undefined"));
+  EXPECT_THAT(status.message(), HasSubstr("\n   2 |   x[0] = y;"));
+  EXPECT_FALSE(CompileCuda(api_, 90, {"a.cu", "", {"--no-such-option"}}).ok());
+}
+
+}  // namespace
+}  // namespace meshwork
+
+#endif  // MESHWORK_HAVE_CUDA

@@ -1,0 +1,168 @@
+// Programs on a GPU that is simulated: they give the numbers of one device of a CPU, in whatever order the driver and the
+// kernels' threads do what is left open.
+#include "meshwork/runtime/cuda/cuda_backend.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cuda_backend/played_gpu.h"
+#include "meshwork/base/status.h"
+#include "meshwork/ir/text.h"
+#include "meshwork/kernels/blas/cpu_kernels.h"
+#include "meshwork/runtime/cpu/cpu_backend.h"
+#include "meshwork/runtime/executor.h"
+#include "meshwork/spmd/compile.h"
+#include "support/long_tests.h"
+#include "support/program_trial.h"
+#include "support/random_program.h"
+#include "support/random_training.h"
+
+namespace meshwork {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+// Each is compiled by the host's compiler, which takes a second.
+uint64_t NumPrograms() { return LongTests() ? 300 : 8; }
+
+template <typename Draw>
+void TryAll(Draw&& draw) {
+  int tried = 0;
+  for (uint64_t seed = 0; seed < NumPrograms(); ++seed) {
+    const RandomProgram random = draw(seed);
+    const Expected expected = ExpectedOf(random);
+    if (!std::isfinite(expected.scale)) continue;
+    PlayedGpu gpu(seed);
+    const auto backend = gpu.MakeBackend();
+    ASSERT_TRUE(backend.ok()) << backend.status();
+    EXPECT_EQ(TryProgram(random, expected, **backend).error(), "") << "seed " << seed;
+    EXPECT_THAT(gpu.cuda.TakeFindings(), IsEmpty()) << "seed " << seed;
+    ++tried;
+  }
+  EXPECT_GT(tried, 0);
+}
+
+TEST(CudaBackendTest, RandomProgramsGiveTheOneDeviceResult) {
+  const RandomPrograms programs;
+  TryAll([&](uint64_t seed) { return programs.Draw(seed); });
+}
+
+TEST(CudaBackendTest, LoopsAndBranchesGiveTheOneDeviceResult) {
+  const RandomPrograms programs;
+  TryAll([&](uint64_t seed) { return programs.DrawLoops(seed); });
+}
+
+TEST(CudaBackendTest, TrainingsGiveTheOneDeviceResult) {
+  TryAll([](uint64_t seed) { return DrawTraining(seed); });
+}
+
+constexpr std::string_view kTraining = R"(mesh [batch=4, model=2]
+func step(%x: f32[10,5] {batch,_}, %t: f32[10,6] {batch,model}, var %w: f32[5,6] {_,model}, var %n: i64[] {}) {
+  %y = matmul %x, %w
+  %e = sub %y, %t
+  %sq = mul %e, %e
+  %loss = reduce_sum %sq dims=[0,1]
+  %g = matmul %x, %e transpose_a=true
+  %rate = constant value=0.01 dtype=f32 shape=[]
+  %step = mul %g, %rate
+  %w1 = sub %w, %step
+  %one = constant value=1 dtype=i64 shape=[]
+  %n1 = add %n, %one
+  update %w = %w1
+  update %n = %n1
+  return loss=%loss
+})";
+
+struct Trained {
+  std::vector<double> losses;
+  Tensor w, n;
+};
+
+// Five steps on data that differ.
+absl::StatusOr<Trained> Train(Backend& backend, const ExecutorOptions& options) {
+  MESHWORK_ASSIGN_OR_RETURN(const Graph graph, ParseGraph(kTraining));
+  MESHWORK_ASSIGN_OR_RETURN(const Program program, Compile(graph));
+  std::map<std::string, DTensor> state;
+  MESHWORK_ASSIGN_OR_RETURN(const std::unique_ptr<Executor> executor,
+                            Executor::Create(program, backend, options, &state));
+  Trained trained;
+  for (int step = 0; step < 5; ++step) {
+    std::vector<float> x(50), t(60);
+    for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(std::sin(static_cast<double>(i) + step));
+    for (size_t i = 0; i < t.size(); ++i) t[i] = static_cast<float>(std::cos(3.0 * static_cast<double>(i)));
+    std::map<std::string, Tensor> outputs;
+    MESHWORK_RETURN_IF_ERROR(executor->Run(
+        {{"x", Tensor::From<float>({10, 5}, x)}, {"t", Tensor::From<float>({10, 6}, t)}}, &outputs));
+    trained.losses.push_back(outputs.at("loss").Scalar().value());
+  }
+  MESHWORK_ASSIGN_OR_RETURN(trained.w, Unpack(state.at("w")));
+  MESHWORK_ASSIGN_OR_RETURN(trained.n, Unpack(state.at("n")));
+  return trained;
+}
+
+// With atomic, variables and their spares change places after each step.
+TEST(CudaBackendTest, TrainsAsTheCpuDoes) {
+  CpuBackend cpu(2);
+  const absl::StatusOr<Trained> expected = Train(cpu, {});
+  ASSERT_TRUE(expected.ok()) << expected.status();
+  for (const bool atomic : {false, true}) {
+    for (uint64_t seed = 0; seed < 4; ++seed) {
+      PlayedGpu gpu(seed);
+      {
+        const auto backend = gpu.MakeBackend().value();
+        const absl::StatusOr<Trained> trained = Train(*backend, {.poison_padding = true, .check_replicas = true, .atomic = atomic});
+        ASSERT_TRUE(trained.ok()) << trained.status();
+        for (size_t i = 0; i < 5; ++i) EXPECT_NEAR(trained->losses[i], expected->losses[i], 1e-5 * expected->losses[i]);
+        EXPECT_EQ(trained->n.values<int64_t>()[0], 5);
+        for (size_t i = 0; i < 30; ++i)
+          EXPECT_NEAR(trained->w.values<float>()[i], expected->w.values<float>()[i], 1e-6);
+      }
+      EXPECT_THAT(gpu.cuda.TakeFindings(), IsEmpty());
+      EXPECT_THAT(gpu.cuda.TakeLeaks(), IsEmpty());
+    }
+  }
+}
+
+// Whichever call of the driver fails: a status, or, where something is freed, the right numbers all the same; nothing is left,
+// and nothing is touched that is gone.
+TEST(CudaBackendTest, AnyCallMayFail) {
+  PlayedGpu gpu(1);
+  std::vector<double> losses;
+  int failed = 0;
+  for (int64_t nth = 0;; ++nth) {  // nothing fails the first time
+    if (nth > 0) gpu.cuda.FailAnyCall(nth, CUDA_ERROR_INVALID_VALUE);
+    absl::StatusOr<Trained> trained = absl::ResourceExhaustedError("Memory::Allocate");
+    try {
+      const auto backend = gpu.MakeBackend();
+      trained = backend.ok() ? Train(**backend, {.atomic = true}) : backend.status();
+    } catch (const std::bad_alloc&) {
+    }
+    const std::string call = nth == 0 ? "" : gpu.cuda.failed_call();
+    if (nth == 0) losses = trained.value().losses;
+    else if (call.empty()) break;
+    else if (trained.ok()) EXPECT_EQ(trained->losses, losses) << call << ", call " << nth;
+    else ++failed;
+    EXPECT_THAT(gpu.cuda.TakeFindings(), IsEmpty()) << call << ", call " << nth;
+    EXPECT_THAT(gpu.cuda.TakeLeaks(), IsEmpty()) << call << ", call " << nth;
+  }
+  EXPECT_GT(failed, 200);
+}
+
+TEST(CudaBackendTest, HasEveryRowThatComputes) {
+  PlayedGpu gpu(0);
+  const auto backend = gpu.MakeBackend().value();
+  for (const OpRow* row : AllOps())
+    if (CpuKernelOf(*row) != nullptr) {
+      EXPECT_TRUE(backend->Has(*row)) << row->name;
+    }
+}
+
+}  // namespace
+}  // namespace meshwork

@@ -1,0 +1,64 @@
+// A simulated GPU whose kernels a player runs, and the backend on it.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "meshwork/runtime/cuda/cuda_backend.h"
+#include "meshwork/runtime/cuda/cuda_context.h"
+#include "support/cuda_player.h"
+#include "support/simulated_cuda.h"
+
+namespace meshwork {
+
+// Compiles each source once.
+class RememberingPlayer : public SimulatedCompiler {
+ public:
+  explicit RememberingPlayer(uint64_t seed) : seed_(seed) {}
+
+  absl::StatusOr<std::unique_ptr<SimulatedKernels>> Compile(const std::string& source) override {
+    std::shared_ptr<PlayedKernels>& kernels = kernels_[source];
+    if (kernels == nullptr) {
+      absl::StatusOr<std::unique_ptr<PlayedKernels>> played = PlayCuda(source);
+      if (!played.ok()) return played.status();
+      kernels = *std::move(played);
+      kernels->set_seed(seed_);
+    }
+    return std::make_unique<Shared>(kernels);
+  }
+
+ private:
+  class Shared : public SimulatedKernels {
+   public:
+    explicit Shared(std::shared_ptr<PlayedKernels> kernels) : kernels_(std::move(kernels)) {}
+    absl::Status Launch(const std::string& name, Dim3 grid, Dim3 block, size_t shared_bytes, void** args) override {
+      return kernels_->Launch(name, grid, block, shared_bytes, args);
+    }
+
+   private:
+    const std::shared_ptr<PlayedKernels> kernels_;
+  };
+
+  const uint64_t seed_;
+  std::map<std::string, std::shared_ptr<PlayedKernels>> kernels_;
+};
+
+// What is not freed when it ends fails the test.
+struct PlayedGpu {
+  explicit PlayedGpu(uint64_t seed, SimulatedGpu gpu = {})
+      : player(seed), cuda({.gpus = {std::move(gpu)}, .seed = seed, .compiler = &player}) {}
+
+  // The backend; a new one each time.
+  absl::StatusOr<std::unique_ptr<CudaBackend>> MakeBackend() {
+    absl::StatusOr<std::shared_ptr<const CudaContext>> context = CudaContext::Create(cuda.api(), 0);
+    if (!context.ok()) return context.status();
+    return CudaBackend::Create(*std::move(context));
+  }
+
+  RememberingPlayer player;
+  SimulatedCuda cuda;
+};
+
+}  // namespace meshwork

@@ -1,0 +1,115 @@
+// Every CUDA kernel computes what the row's CPU kernel computes, played on the CPU (support/cuda_player.h).
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "cuda_kernels/trials.h"
+#include "meshwork/base/status.h"
+#include "meshwork/kernels/blas/cpu_kernels.h"
+#include "meshwork/kernels/cuda/families.h"
+#include "support/cuda_player.h"
+
+namespace meshwork {
+namespace {
+
+using ::testing::IsEmpty;
+
+// Every row that computes on a device.
+std::vector<const OpRow*> ComputingRows() {
+  std::vector<const OpRow*> rows;
+  for (const OpRow* row : AllOps())
+    if (CpuKernelOf(*row) != nullptr) rows.push_back(row);
+  return rows;
+}
+std::vector<const OpRow*> CudaRows() {
+  std::vector<const OpRow*> rows;
+  for (const OpRow* row : ComputingRows())
+    if (HasCudaKernel(*row)) rows.push_back(row);
+  return rows;
+}
+
+// The trials of all rows, compiled in one go.
+struct Trials {
+  std::map<const OpRow*, std::vector<CudaTrial>> by_row;
+  absl::StatusOr<std::unique_ptr<PlayedKernels>> kernels;
+
+  static Trials& All() {
+    static auto* const all = new Trials(Make());
+    return *all;
+  }
+
+ private:
+  static Trials Make() {
+    Trials trials;
+    std::vector<CudaKernel> kernels;
+    for (const OpRow* row : CudaRows()) {
+      trials.by_row[row] = TrialsOf(*row);
+      for (const CudaTrial& trial : trials.by_row[row]) kernels.push_back(trial.kernel);
+    }
+    trials.kernels = PlayCuda(CudaSourceOf(kernels));
+    return trials;
+  }
+};
+
+// Rows whose kernels make each element by the same operations in the same order as those of the CPU.
+bool IsExact(const OpRow& row) {
+  for (const auto family : {cuda::MovementKernels, cuda::GenerationKernels, cuda::RandomKernels,
+                            cuda::IndexingKernels, cuda::ColumnKernels})
+    for (const cuda::Generator& generator : family())
+      if (generator.op == row.name) return true;
+  return false;
+}
+
+class CudaKernelTest : public testing::TestWithParam<const OpRow*> {};
+
+TEST_P(CudaKernelTest, ComputesWhatTheCpuKernelDoes) {
+  Trials& all = Trials::All();
+  ASSERT_TRUE(all.kernels.ok()) << all.kernels.status();
+  const std::vector<CudaTrial>& trials = all.by_row.at(GetParam());
+  ASSERT_FALSE(trials.empty());
+  for (const CudaTrial& trial : trials) {
+    const std::vector<Bytes> expected = RunOnCpu(trial);
+    std::vector<Bytes> first;
+    for (const uint64_t seed : {1, 2, 3}) {
+      (*all.kernels)->set_seed(seed);
+      const absl::StatusOr<std::vector<Bytes>> found = RunPlayed(**all.kernels, trial);
+      ASSERT_TRUE(found.ok()) << found.status() << "\n" << trial.kernel.source;
+      if (seed == 1) {
+        first = *found;
+        const std::string difference = DifferenceOf(trial, expected, *found, IsExact(*GetParam()));
+        EXPECT_EQ(difference, "") << trial.kernel.source;
+        if (!difference.empty()) break;
+      } else {
+        EXPECT_TRUE(*found == first) << trial.name << " depends on the order of threads\n"
+                                     << trial.kernel.source;
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Rows, CudaKernelTest, testing::ValuesIn(CudaRows()),
+                         [](const auto& info) { return std::string(info.param->name); });
+
+// A new row without one is named here until it has one.
+TEST(CudaKernelsTest, EveryRowThatComputesHasOne) {
+  std::vector<std::string_view> without;
+  for (const OpRow* row : ComputingRows())
+    if (!HasCudaKernel(*row)) without.push_back(row->name);
+  EXPECT_THAT(without, IsEmpty());
+}
+
+TEST(CudaKernelsTest, EveryGeneratorIsOfARowThatComputes) {
+  std::set<std::string_view> names, generated;
+  for (const OpRow* row : ComputingRows()) names.insert(row->name);
+  for (const cuda::Generator& generator : cuda::AllGenerators()) {
+    EXPECT_TRUE(names.contains(generator.op)) << generator.op;
+    EXPECT_TRUE(generated.insert(generator.op).second) << generator.op << " stands twice";
+    EXPECT_FALSE(IsCudaChainOp({.name = generator.op})) << generator.op << " has an expression, too";
+  }
+}
+
+}  // namespace
+}  // namespace meshwork

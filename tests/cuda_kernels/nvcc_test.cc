@@ -1,0 +1,42 @@
+// The kernels' text compiles for GPUs.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+
+#include "cuda_kernels/trials.h"
+#include "meshwork/kernels/blas/cpu_kernels.h"
+#include "support/temp_dir.h"
+
+namespace meshwork {
+namespace {
+
+class NvccTest : public TempDirTest {};
+
+// The first sample of every row; that of all samples takes minutes.
+[[maybe_unused]] std::string SourceOfRows() {
+  std::vector<CudaKernel> kernels;
+  for (const OpRow* row : AllOps())
+    if (CpuKernelOf(*row) != nullptr && HasCudaKernel(*row)) kernels.push_back(TrialsOf(*row)[0].kernel);
+  return CudaSourceOf(kernels);
+}
+
+TEST_F(NvccTest, CompilesEveryRowForAmpereAndHopper) {
+#ifndef NVCC
+  GTEST_SKIP() << "there is no nvcc";
+#else
+  const std::string source = File("kernels.cu", SourceOfRows()), messages = Path("messages");
+  std::string options;
+  for (const std::string_view option : kCudaOptions) options += fmt::format(" {}", option);
+  const std::string command = fmt::format(
+      "{}{} -ccbin {} -fatbin -gencode arch=compute_80,code=sm_80 -gencode arch=compute_90,code=sm_90 -o {} {} 2> {}",
+      NVCC, options, CUDA_PLAYER_COMPILER, Path("kernels.fatbin"), source, messages);
+  const int failed = std::system(command.c_str());
+  std::ifstream file(messages);
+  EXPECT_EQ(failed, 0) << std::string(std::istreambuf_iterator<char>(file), {});
+#endif
+}
+
+}  // namespace
+}  // namespace meshwork

@@ -1,0 +1,235 @@
+// What is said where there is no GPU, no memory on it, or where work on it fails.
+#include "errors/errors.h"
+#include "gtest/gtest.h"
+#include "meshwork/runtime/cuda/gpus.h"
+
+#ifdef MESHWORK_HAVE_CUDA
+#include "cuda/gpu_fixture.h"
+#endif
+
+namespace meshwork {
+namespace {
+
+#ifndef MESHWORK_HAVE_CUDA
+
+TEST(CudaErrors, None) { ExpectErrors("cuda_none", {MISTAKE(ListGpus())}); }
+
+#else
+
+// A machine that lacks something.
+absl::Status Load(const SimulatedCudaOptions& options, const std::string& lacks = "none") {
+  const SimulatedCuda cuda(options);
+  LibraryLoader loader = cuda.loader();
+  loader.open = [open = loader.open, lacks](const std::string& file) {
+    return file.starts_with(lacks) ? nullptr : open(file);
+  };
+  loader.find = [find = loader.find, lacks](void* library, const std::string& symbol) {
+    return symbol.starts_with(lacks) ? nullptr : find(library, symbol);
+  };
+  const absl::StatusOr<CudaApi> api = LoadCudaApi(loader);
+  return api.ok() ? api->nvrtc_status : api.status();
+}
+
+TEST(CudaErrors, Machines) {
+  auto fails = [](const char* function, CUresult result) {
+    SimulatedCuda cuda;
+    cuda.FailCall(function, 1, result);
+    const absl::StatusOr<CudaApi> api = LoadCudaApi(cuda.loader());
+    return api.ok() ? ListGpus(*api).status() : api.status();
+  };
+  auto none_counted = [] {
+    const SimulatedCuda cuda({.gpus = {}});
+    return ListGpus(cuda.api());
+  };
+  auto context = [](int ordinal, const SimulatedGpu& gpu) {
+    const SimulatedCuda cuda({.gpus = {gpu}});
+    return CudaContext::Create(cuda.api(), ordinal).status();
+  };
+  ExpectErrors("cuda_machines", {
+                                    MISTAKE(Load({}, "libcuda")),
+                                    MISTAKE(Load({.driver_version = 11080})),
+                                    MISTAKE(Load({}, "cuDriverGetVersion")),
+                                    MISTAKE(Load({}, "cuMemAllocAsync")),
+                                    MISTAKE(Load({}, "cuEventElapsedTime")),
+                                    MISTAKE(Load({.gpus = {}})),
+                                    MISTAKE(Load({}, "libnvrtc")),
+                                    MISTAKE(Load({}, "nvrtcGetPTX")),
+                                    MISTAKE(Load({.driver_version = 12040})),
+                                    MISTAKE(fails("cuInit", CUDA_ERROR_UNKNOWN)),
+                                    MISTAKE(fails("cuDeviceGetCount", CUDA_ERROR_UNKNOWN)),
+                                    MISTAKE(fails("cuDevicePrimaryCtxRetain", CUDA_ERROR_DEVICE_UNAVAILABLE)),
+                                    MISTAKE(none_counted()),
+                                    MISTAKE(context(1, {})),
+                                    MISTAKE(context(-1, {})),
+                                    MISTAKE(context(0, {.has_pools = false})),
+                                });
+}
+
+TEST(CudaErrors, Memory) {
+  auto allocate = [](int64_t bytes, const char* failing = "") {
+    GpuPlayer gpu(0, {{.bytes = 1000}});
+    gpu.cuda.FailCall(failing, *failing == '\0' ? 0 : 1);
+    const CudaBuffer x = CudaBuffer::Allocate(gpu.stream, 600).value();
+    return CudaBuffer::Allocate(gpu.stream, bytes).status();
+  };
+  // No memory, and nobody says how much there is.
+  auto nobody_knows = [] {
+    GpuPlayer gpu(0, {{.bytes = 1000}});
+    gpu.cuda.FailCall("cuMemGetInfo", 1);
+    return CudaBuffer::Allocate(gpu.stream, 1001).status();
+  };
+  auto pin = [](int64_t bytes) {
+    GpuPlayer gpu;
+    gpu.cuda.FailCall("cuMemHostAlloc", 1, CUDA_ERROR_OUT_OF_MEMORY);
+    return PinnedBuffer::Allocate(gpu.context, bytes).status();
+  };
+  auto while_capturing = [] {
+    GpuPlayer gpu;
+    return CudaGraph::Capture(*gpu.stream, [&] { return CudaBuffer::Allocate(gpu.stream, 64).status(); })
+        .status();
+  };
+  ExpectErrors("cuda_memory", {
+                                  MISTAKE(allocate(401)),
+                                  MISTAKE(nobody_knows()),
+                                  MISTAKE(pin(4096)),
+                                  MISTAKE(while_capturing()),
+                              });
+}
+
+// The call of the table that fails, and what is then said.
+absl::Status Failing(const char* function, const std::function<absl::Status(GpuPlayer&)>& use) {
+  GpuPlayer gpu;
+  gpu.cuda.FailCall(function, 1);
+  const absl::Status status = use(gpu);
+  EXPECT_EQ(gpu.cuda.failed_call(), function);
+  return status;
+}
+
+TEST(CudaErrors, Calls) {
+  const auto copy = [](GpuPlayer& gpu) -> absl::Status {
+    const CudaBuffer x = gpu.NewBuffer(4), y = gpu.NewBuffer(4);
+    float host[4];
+    MESHWORK_RETURN_IF_ERROR(Fill(*gpu.stream, x.address(), std::byte{0}, 1));
+    MESHWORK_RETURN_IF_ERROR(CopyToDevice(*gpu.stream, x.address(), host, 16));
+    MESHWORK_RETURN_IF_ERROR(CopyOnDevice(*gpu.stream, y.address(), x.address(), 16));
+    MESHWORK_RETURN_IF_ERROR(
+        CopyBetweenDevices(*gpu.stream, *gpu.context, y.address(), *gpu.context, x.address(), 16));
+    return CopyToHost(*gpu.stream, host, y.address(), 16);
+  };
+  const auto order = [](GpuPlayer& gpu) -> absl::Status {
+    MESHWORK_ASSIGN_OR_RETURN(const auto stream, CudaStream::Create(gpu.context));
+    MESHWORK_ASSIGN_OR_RETURN(const auto event, CudaEvent::Create(gpu.context, CudaEvent::Kind::kTiming));
+    MESHWORK_RETURN_IF_ERROR(event->Record(*stream));
+    MESHWORK_RETURN_IF_ERROR(gpu.stream->Wait(*event));
+    MESHWORK_RETURN_IF_ERROR(gpu.stream->IsDone().status());
+    MESHWORK_RETURN_IF_ERROR(gpu.stream->Synchronize());
+    MESHWORK_RETURN_IF_ERROR(event->IsDone().status());
+    MESHWORK_RETURN_IF_ERROR(event->Synchronize());
+    MESHWORK_RETURN_IF_ERROR(event->MillisecondsSince(*event).status());
+    MESHWORK_RETURN_IF_ERROR(gpu.context->Synchronize());
+    return gpu.context->Trim();
+  };
+  const auto graph = [](GpuPlayer& gpu) -> absl::Status {
+    MESHWORK_ASSIGN_OR_RETURN(const CudaGraph graph, CudaGraph::Capture(*gpu.stream, [&] {
+                                return gpu.Launch("write", *gpu.stream,
+                                                  Arguments(CUdeviceptr{0}, int64_t{0}, 1.0f));
+                              }));
+    return graph.Launch(*gpu.stream);
+  };
+  std::vector<Mistake> mistakes;
+  for (const char* function : {"cuMemsetD8Async", "cuMemcpyHtoDAsync", "cuMemcpyDtoDAsync",
+                               "cuMemcpyPeerAsync", "cuMemcpyDtoHAsync"})
+    mistakes.emplace_back(function, [=] { return Failing(function, copy); });
+  for (const char* function :
+       {"cuCtxPushCurrent", "cuStreamCreate", "cuEventCreate", "cuEventRecord", "cuStreamWaitEvent",
+        "cuStreamQuery", "cuStreamSynchronize", "cuEventQuery", "cuEventSynchronize", "cuEventElapsedTime",
+        "cuCtxSynchronize", "cuMemPoolTrimTo"})
+    mistakes.emplace_back(function, [=] { return Failing(function, order); });
+  for (const char* function : {"cuModuleGetFunction", "cuStreamBeginCapture", "cuStreamEndCapture",
+                               "cuGraphGetNodes", "cuGraphInstantiate", "cuGraphLaunch"})
+    mistakes.emplace_back(function, [=] { return Failing(function, graph); });
+  for (const char* function : {"cuDeviceGet", "cuDeviceGetName", "cuDeviceGetAttribute",
+                               "cuDeviceGetDefaultMemPool", "cuMemPoolSetAttribute", "cuMemGetInfo"})
+    mistakes.emplace_back(function, [=] {
+      return Failing(function, [](GpuPlayer& gpu) { return ListGpus(gpu.cuda.api()).status(); });
+    });
+  ExpectErrors("cuda_calls", mistakes);
+}
+
+TEST(CudaErrors, Kernels) {
+  const std::string text = "extern \"C\" __global__ void f(float* x) {\n#error\n}\n";
+  auto compile = [](const CudaSource& source, int architecture = 90, const char* failing = "none") {
+    FunctionCompiler compiler(GpuFunctions());
+    SimulatedCuda cuda({.gpus = {{.architecture = architecture}}, .compiler = &compiler});
+    const auto context = CudaContext::Create(cuda.api(), 0).value();
+    cuda.FailCall(failing, 1);
+    return CudaModule::Compile(context, source).status();
+  };
+  auto no_nvrtc = [] {
+    const absl::Status status = Load({}, "libnvrtc");
+    const SimulatedCuda cuda;
+    CudaApi api = cuda.api();
+    api.nvrtc_status = status;
+    return CompileCuda(api, 90, {"f.cu", ""}).status();
+  };
+  auto knows_none = [] {
+    const SimulatedCuda cuda({.nvrtc_architectures = {}});
+    return CompileCuda(cuda.api(), 90, {"f.cu", ""}).status();
+  };
+  auto load = [](int made_for, int architecture) {
+    FunctionCompiler compiler(GpuFunctions());
+    const SimulatedCuda cuda({.gpus = {{.architecture = architecture}}, .compiler = &compiler});
+    const auto context = CudaContext::Create(cuda.api(), 0).value();
+    return CudaModule::Load(context, "f.cu", CompileCuda(cuda.api(), made_for, {"f.cu", ""}).value())
+        .status();
+  };
+  auto find = [](const std::string& kernel) {
+    GpuPlayer gpu;
+    return gpu.module->GetKernel(kernel).status();
+  };
+  auto launch = [](const LaunchShape& shape) {
+    GpuPlayer gpu;
+    KernelArguments arguments;
+    return gpu.module->GetKernel("fail")->Launch(*gpu.stream, shape, arguments);
+  };
+  auto allow = [](int bytes) {
+    GpuPlayer gpu;
+    return gpu.module->GetKernel("fail")->AllowSharedBytes(bytes);
+  };
+  auto fails = [] {
+    GpuPlayer gpu;
+    MESHWORK_CHECK(gpu.Launch("fail", *gpu.stream, Arguments()).ok());
+    return gpu.stream->Synchronize();
+  };
+  auto lost = [] {
+    GpuPlayer gpu;
+    MESHWORK_CHECK(gpu.Launch("fail", *gpu.stream, Arguments()).ok());
+    gpu.stream->Synchronize().IgnoreError();
+    return CudaStream::Create(gpu.context).status();
+  };
+  ExpectErrors("cuda_kernels", {
+                                   MISTAKE(compile({"f.cu", text})),
+                                   MISTAKE(compile({"f.cu", "", {"fast"}})),
+                                   MISTAKE(compile({"f.cu", ""}, 70)),
+                                   MISTAKE(compile({"f.cu", ""}, 90, "nvrtcCreateProgram")),
+                                   MISTAKE(compile({"f.cu", ""}, 90, "nvrtcCompileProgram")),
+                                   MISTAKE(compile({"f.cu", ""}, 90, "nvrtcGetNumSupportedArchs")),
+                                   MISTAKE(compile({"f.cu", ""}, 90, "nvrtcGetCUBIN")),
+                                   MISTAKE(compile({"f.cu", ""}, 110, "nvrtcGetPTX")),
+                                   MISTAKE(compile({"f.cu", text}, 90, "nvrtcGetProgramLog")),
+                                   MISTAKE(no_nvrtc()),
+                                   MISTAKE(knows_none()),
+                                   MISTAKE(load(80, 90)),
+                                   MISTAKE(find("scale")),
+                                   MISTAKE(launch({.grid = {0}})),
+                                   MISTAKE(launch({.grid = {7, 8}, .block = {1024, 2}, .shared_bytes = 64})),
+                                   MISTAKE(allow(1 << 20)),
+                                   MISTAKE(fails()),
+                                   MISTAKE(lost()),
+                               });
+}
+
+#endif
+
+}  // namespace
+}  // namespace meshwork

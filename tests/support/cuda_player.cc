@@ -1,0 +1,322 @@
+#include "support/cuda_player.h"
+
+#include <dlfcn.h>
+#include <setjmp.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <random>
+#include <regex>
+#include <vector>
+
+#include "meshwork/base/status.h"
+
+namespace meshwork {
+namespace {
+
+constexpr size_t kStackBytes = size_t{128} << 10;
+constexpr int kWarp = 32;
+
+struct DeviceIndex {
+  unsigned x, y, z;
+};
+
+// What the text's shared object has for the player (cuda_player_device.h).
+struct Device {
+  DeviceIndex *thread, *block, *block_dim, *grid_dim;
+  void (**barrier)(int line);
+  void (**warp_barrier)(unsigned mask, int line);
+  void** dynamic_shared;
+  char *shared_begin, *shared_end;
+};
+
+enum class Wait { kReady, kBarrier, kWarp, kEnded };
+
+struct Thread {
+  Wait wait = Wait::kReady;
+  int line = 0;       // of the barrier that it waits at
+  unsigned mask = 0;  // of kWarp
+  int fiber = -1;     // that it waits on; -1: it has not begun
+};
+
+// A stack of its own. It is entered by its context, which is a system call, and from then on left and resumed by jumps.
+struct Fiber {
+  ucontext_t context;
+  jmp_buf place;
+  std::unique_ptr<char[]> stack{new char[kStackBytes]};
+};
+
+// The threads of one block. A fiber runs threads until one of them waits; then it is that thread's until it ends.
+class BlockPlayer {
+ public:
+  BlockPlayer(const Device& device, void (*kernel)(void**), void** args, Dim3 block, std::mt19937_64& engine)
+      : device_(device), kernel_(kernel), args_(args), dim_(block), engine_(engine) {}
+  BlockPlayer(const BlockPlayer&) = delete;
+  BlockPlayer& operator=(const BlockPlayer&) = delete;
+
+  absl::Status Play() {
+    current_ = this;
+    const size_t count = size_t{dim_.x} * dim_.y * dim_.z;
+    threads_.assign(count, Thread());
+    for (size_t t = 0; t < count; ++t) ready_.push_back(t);
+    free_.clear();
+    for (size_t f = 0; f < fibers_.size(); ++f) free_.push_back(static_cast<int>(f));
+    while (!ready_.empty()) {
+      std::shuffle(ready_.begin(), ready_.end(), engine_);
+      while (!ready_.empty()) RunNext();
+      MESHWORK_RETURN_IF_ERROR(Release());
+    }
+    return absl::OkStatus();
+  }
+
+  static void WaitAtBarrier(int line) { current_->Stop(Wait::kBarrier, 0, line); }
+  static void WaitInWarp(unsigned mask, int line) { current_->Stop(Wait::kWarp, mask, line); }
+
+ private:
+  // Runs the last ready thread, and as many more as end on the same fiber, until one waits or none is ready.
+  void RunNext() {
+    const size_t t = ready_.back();
+    const bool resumes = threads_[t].fiber >= 0;
+    if (resumes) {
+      ready_.pop_back();
+      Enter(t);
+      fiber_ = threads_[t].fiber;
+    } else {
+      if (free_.empty()) {
+        fibers_.push_back(std::make_unique<Fiber>());
+        free_.push_back(static_cast<int>(fibers_.size()) - 1);
+      }
+      fiber_ = free_.back();
+      free_.pop_back();
+      ucontext_t& context = fibers_[fiber_]->context;
+      getcontext(&context);
+      context.uc_stack.ss_sp = fibers_[fiber_]->stack.get();
+      context.uc_stack.ss_size = kStackBytes;
+      context.uc_link = nullptr;
+      makecontext(&context, &BlockPlayer::Main, 0);
+    }
+    if (_setjmp(home_) != 0) return;                   // NOLINT(cert-err52-cpp)
+    if (resumes) _longjmp(fibers_[fiber_]->place, 1);  // NOLINT(cert-err52-cpp)
+    setcontext(&fibers_[fiber_]->context);
+  }
+
+  static void Main() {
+    current_->RunThreads();
+    _longjmp(current_->home_, 1);  // NOLINT(cert-err52-cpp)
+  }
+  void RunThreads() {
+    while (true) {
+      if (!ready_.empty() && threads_[ready_.back()].fiber < 0) {
+        const size_t t = ready_.back();
+        ready_.pop_back();
+        Enter(t);
+        const int fiber = fiber_;
+        kernel_(args_);
+        fiber_ = fiber;
+        threads_[running_].wait = Wait::kEnded;
+      } else {
+        free_.push_back(fiber_);
+        return;
+      }
+    }
+  }
+
+  void Enter(size_t t) {
+    running_ = t;
+    const auto at = static_cast<unsigned>(t);
+    *device_.thread = {at % dim_.x, at / dim_.x % dim_.y, at / dim_.x / dim_.y};
+  }
+
+  void Stop(Wait wait, unsigned mask, int line) {
+    Thread& thread = threads_[running_];
+    thread = {.wait = wait, .line = line, .mask = mask, .fiber = fiber_};
+    if (_setjmp(fibers_[thread.fiber]->place) == 0) _longjmp(home_, 1);  // NOLINT(cert-err52-cpp)
+  }
+
+  // Makes those threads ready whose barrier has been reached by all that it waits for.
+  absl::Status Release() {
+    bool any = false;
+    for (size_t first = 0; first < threads_.size(); first += kWarp) {
+      const size_t end = std::min(threads_.size(), first + kWarp);
+      for (size_t t = first; t < end; ++t) {
+        if (threads_[t].wait != Wait::kWarp) continue;
+        const Thread one = threads_[t];
+        const auto waits = [&](size_t lane) {
+          return (one.mask >> (lane - first) & 1) == 0 ||
+                 (threads_[lane].wait == Wait::kWarp && threads_[lane].line == one.line);
+        };
+        bool all = true;
+        for (size_t lane = first; lane < end; ++lane) all = all && waits(lane);
+        if (!all) continue;
+        for (size_t lane = first; lane < end; ++lane)
+          if ((one.mask >> (lane - first) & 1) != 0) MakeReady(lane);
+        any = true;
+      }
+    }
+    if (any) return absl::OkStatus();
+    const auto ended = std::find_if(threads_.begin(), threads_.end(),
+                                    [](const Thread& t) { return t.wait == Wait::kEnded; });
+    const auto waiting = std::find_if(threads_.begin(), threads_.end(),
+                                      [](const Thread& t) { return t.wait != Wait::kEnded; });
+    if (waiting == threads_.end()) return absl::OkStatus();
+    if (ended != threads_.end())
+      return InvalidArgument("thread {} waits at line {}, and thread {} has ended.",
+                             waiting - threads_.begin(), waiting->line, ended - threads_.begin());
+    for (const Thread& thread : threads_) {
+      if (thread.wait != Wait::kBarrier || thread.line != waiting->line)
+        return InvalidArgument("thread {} waits at line {}, and thread {} at line {}.",
+                               waiting - threads_.begin(), waiting->line, &thread - threads_.data(),
+                               thread.line);
+    }
+    for (size_t t = 0; t < threads_.size(); ++t) MakeReady(t);
+    return absl::OkStatus();
+  }
+
+  // Kept from launch to launch.
+  static std::vector<std::unique_ptr<Fiber>>& AllFibers() {
+    static auto* const fibers = new std::vector<std::unique_ptr<Fiber>>;
+    return *fibers;
+  }
+
+  void MakeReady(size_t t) {
+    threads_[t].wait = Wait::kReady;
+    ready_.push_back(t);
+  }
+
+  static BlockPlayer* current_;
+  const Device& device_;
+  void (*kernel_)(void**);
+  void** args_;
+  Dim3 dim_;
+  std::mt19937_64& engine_;
+  std::vector<Thread> threads_;
+  std::vector<size_t> ready_;
+  std::vector<std::unique_ptr<Fiber>>& fibers_ = AllFibers();
+  std::vector<int> free_;  // fibers that no thread waits on
+  jmp_buf home_;
+  int fiber_ = -1;
+  size_t running_ = 0;
+};
+BlockPlayer* BlockPlayer::current_ = nullptr;
+
+class Library : public PlayedKernels {
+ public:
+  Library(void* handle, const Device& device) : handle_(handle), device_(device) {}
+  ~Library() override { dlclose(handle_); }
+  Library(const Library&) = delete;
+  Library& operator=(const Library&) = delete;
+
+  void set_seed(uint64_t seed) override { seed_ = seed; }
+
+  absl::Status Launch(const std::string& name, Dim3 grid, Dim3 block, size_t shared_bytes,
+                      void** args) override {
+    using Kernel = void (*)(void**);
+    const auto kernel = reinterpret_cast<Kernel>(dlsym(handle_, ("played_" + name).c_str()));
+    if (kernel == nullptr) return absl::NotFoundError(fmt::format("there is no kernel {}.", name));
+    const size_t threads = size_t{block.x} * block.y * block.z;
+    if (threads == 0 || threads > 1024)
+      return InvalidArgument("{}: a block has 1 to 1024 threads, not {}.", name, threads);
+    std::mt19937_64 engine(seed_);
+    std::vector<size_t> order(size_t{grid.x} * grid.y * grid.z);
+    if (order.empty()) return InvalidArgument("{}: the grid is empty.", name);
+    for (size_t b = 0; b < order.size(); ++b) order[b] = b;
+    std::shuffle(order.begin(), order.end(), engine);
+    *device_.block_dim = {block.x, block.y, block.z};
+    *device_.grid_dim = {grid.x, grid.y, grid.z};
+    *device_.barrier = &BlockPlayer::WaitAtBarrier;
+    *device_.warp_barrier = &BlockPlayer::WaitInWarp;
+    std::vector<double> shared((shared_bytes + sizeof(double) - 1) / sizeof(double));
+    *device_.dynamic_shared = shared.data();
+    BlockPlayer player(device_, kernel, args, block, engine);
+    for (const size_t b : order) {
+      const auto at = static_cast<unsigned>(b);
+      *device_.block = {at % grid.x, at / grid.x % grid.y, at / grid.x / grid.y};
+      std::fill(device_.shared_begin, device_.shared_end, '\xff');
+      std::fill_n(reinterpret_cast<char*>(shared.data()), shared.size() * sizeof(double), '\xff');
+      if (const absl::Status status = player.Play(); !status.ok())
+        return InvalidArgument("{}, block {}: {}", name, b, MessageOf(status));
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  void* handle_;
+  Device device_;
+  uint64_t seed_ = 0;
+};
+
+template <typename T>
+T* Symbol(void* handle, const char* name) {
+  return reinterpret_cast<T*>(dlsym(handle, name));
+}
+
+absl::StatusOr<std::unique_ptr<PlayedKernels>> OpenLibrary(const std::string& path) {
+  void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (handle == nullptr) return absl::InternalError(dlerror());
+  using Edge = char*();
+  const Device device{.thread = Symbol<DeviceIndex>(handle, "threadIdx"),
+                      .block = Symbol<DeviceIndex>(handle, "blockIdx"),
+                      .block_dim = Symbol<DeviceIndex>(handle, "blockDim"),
+                      .grid_dim = Symbol<DeviceIndex>(handle, "gridDim"),
+                      .barrier = Symbol<void (*)(int)>(handle, "played_barrier"),
+                      .warp_barrier = Symbol<void (*)(unsigned, int)>(handle, "played_warp_barrier"),
+                      .dynamic_shared = Symbol<void*>(handle, "played_dynamic_shared"),
+                      .shared_begin = Symbol<Edge>(handle, "played_shared_begin")(),
+                      .shared_end = Symbol<Edge>(handle, "played_shared_end")()};
+  return std::make_unique<Library>(handle, device);
+}
+
+std::string ReadFile(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+}  // namespace
+
+std::string AsHostSource(const std::string& source) {
+  static const auto* const kernel =
+      new std::regex(R"(__global__\s+void\s+(?:__launch_bounds__\(\d+\)\s+)?(\w+)\s*\()");
+  static const auto* const dynamic =
+      new std::regex(R"(extern\s+__shared__\s+([\w ]+?)\s+(\w+)\s*\[\s*\]\s*;)");
+  std::string text = std::regex_replace(source, *dynamic, "$1* const $2 = ($1*)played_dynamic_shared;");
+  std::string calls;
+  for (auto it = std::sregex_iterator(text.begin(), text.end(), *kernel); it != std::sregex_iterator();
+       ++it) {
+    const std::string name = (*it)[1].str();
+    calls +=
+        fmt::format("extern \"C\" void played_{}(void** args) {{ PlayedCall(&{}, args); }}\n", name, name);
+  }
+  return text + "\n" + calls;
+}
+
+absl::StatusOr<std::unique_ptr<PlayedKernels>> PlayCuda(const std::string& source) {
+  static int count = 0;
+  const std::filesystem::path dir =
+      std::filesystem::temp_directory_path() / fmt::format("meshwork-cuda-player-{}-{}", getpid(), count++);
+  std::filesystem::create_directories(dir);
+  const std::string text = dir / "kernels.cc", object = dir / "kernels.so", messages = dir / "messages";
+  std::ofstream(text, std::ios::binary) << "#include \"" << CUDA_PLAYER_DEVICE << "\"\n#line 1\n"
+                                        << AsHostSource(source);
+  // Products and sums are rounded one by one, as kernels/cuda asks of nvcc. One cast reads the bits of another type.
+  const std::string command =
+      fmt::format("{} -std=c++17 -Og -w -ffp-contract=off -fno-strict-aliasing -fPIC -shared -o {} {} 2> {}",
+                  CUDA_PLAYER_COMPILER, object, text, messages);
+  const int failed = std::system(command.c_str());
+  absl::StatusOr<std::unique_ptr<PlayedKernels>> kernels =
+      failed != 0 ? absl::InvalidArgumentError(ReadFile(messages)) : OpenLibrary(object);
+  std::filesystem::remove_all(dir);
+  return kernels;
+}
+
+absl::StatusOr<std::unique_ptr<SimulatedKernels>> CudaPlayer::Compile(const std::string& source) {
+  MESHWORK_ASSIGN_OR_RETURN(std::unique_ptr<PlayedKernels> kernels, PlayCuda(source));
+  kernels->set_seed(seed_);
+  return kernels;
+}
+
+}  // namespace meshwork

@@ -1,0 +1,86 @@
+// GPUs that are played in the memory of the process, for tests: a table of the functions of the driver and of NVRTC.
+//
+//   SimulatedCuda cuda({.gpus = {{}, {.architecture = 80}}, .seed = 7, .compiler = &compiler});
+//   MESHWORK_ASSIGN_OR_RETURN(const auto context, CudaContext::Create(cuda.api(), 0));
+//
+// - Work is done late: only when somebody must wait for it, and then in any order that streams and events leave open,
+//   drawn from the seed. A question whether work is done does some of it. Launches of one graph follow each other.
+// - Fresh memory is filled with 0xFF bytes (NaN), freed memory with 0xDD. Copies, fills and pointers among kernels'
+//   arguments must lie within one allocation of the right GPU that exists when the work is enqueued and when it is done;
+//   a kernel's writes before and behind an allocation, and to freed memory, are found when it is freed, or at the end.
+// - Calls with wrong arguments fail as they do in CUDA. CUDA's default streams are refused (NOT_SUPPORTED), as are
+//   allocations while a stream captures. Copies from and to memory that is not pinned are done as CUDA documents: the
+//   first is read at the call, the second has ended when the call returns.
+// - A kernel that fails, or a bad address, loses the context: every later call returns the error, though what frees still
+//   frees.
+// - Kernels take arguments from KernelArguments only.
+//
+// Findings – mistakes of the caller that CUDA need not notice – are sentences. What is not taken fails the test when the
+// object is destroyed. Thread-safe; one at a time in a process.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "meshwork/runtime/cuda/cuda_api.h"
+#include "support/simulated_compiler.h"
+
+namespace meshwork {
+
+struct SimulatedGpu {
+  std::string name = "Simulated GPU";
+  int architecture = 90;
+  int64_t bytes = int64_t{1} << 30;
+  bool has_pools = true;  // the stream-ordered allocator
+};
+
+struct SimulatedCudaOptions {
+  std::vector<SimulatedGpu> gpus = {{}};
+  uint64_t seed = 0;
+  SimulatedCompiler* compiler = nullptr;  // must outlive the SimulatedCuda; null: no source compiles
+  int driver_version = 13000;
+  std::vector<int> nvrtc_architectures = {75, 80, 90, 100};
+};
+
+class SimulatedWorld;
+
+class SimulatedCuda {
+ public:
+  explicit SimulatedCuda(const SimulatedCudaOptions& options = {});
+  SimulatedCuda(const SimulatedCuda&) = delete;
+  SimulatedCuda& operator=(const SimulatedCuda&) = delete;
+  ~SimulatedCuda();
+
+  const CudaApi& api() const;
+  // Opens the same functions as if they were libraries, libcuda.so.1 and libnvrtc.so.13.
+  LibraryLoader loader() const;
+
+  // The nth call of `function` from now on ("cuMemAllocAsync"), or of any function, returns `result` and does nothing;
+  // what destroys, frees, or ends a capture or a scope does so nevertheless, as in CUDA, which reports errors of earlier
+  // work there. Functions of NVRTC return NVRTC_ERROR_INTERNAL_ERROR. Replaces what was asked for before.
+  void FailCall(std::string_view function, int64_t nth, CUresult result = CUDA_ERROR_UNKNOWN);
+  void FailAnyCall(int64_t nth, CUresult result = CUDA_ERROR_UNKNOWN);
+  // The function that was made to fail; "" if none was.
+  std::string failed_call() const;
+  // Whether failed_call() has done its work all the same.
+  bool failed_call_released() const;
+
+  int64_t BytesInUse(int ordinal) const;
+  // Work that is enqueued and not done.
+  int64_t num_pending() const;
+  // What the kernel said that failed last; "" if none did.
+  std::string kernel_error() const;
+
+  // Does all work that is left. The findings so far, which are forgotten.
+  std::vector<std::string> TakeFindings();
+  // The same, and what is not destroyed, freed or released by now.
+  std::vector<std::string> TakeLeaks();
+
+ private:
+  std::unique_ptr<SimulatedWorld> world_;
+};
+
+}  // namespace meshwork

@@ -1,0 +1,67 @@
+// The memory of simulated GPUs, and pinned memory (simulated_cuda.h).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace meshwork {
+
+// Which device memory lies on; of pinned memory, kPinned.
+inline constexpr int kPinned = -1;
+
+class SimulatedMemory {
+ public:
+  explicit SimulatedMemory(std::function<void(std::string)> find) : find_(std::move(find)) {}
+  ~SimulatedMemory();
+
+  // Its address. Memory that comes in the order of a stream is only there after Begin.
+  uintptr_t Allocate(int device, int64_t bytes, bool begins_later);
+  void Begin(uintptr_t address);
+  // Whether `address` is that of an allocation that nobody has freed. From then on, no more work with it may be
+  // enqueued. Reports what is freed twice.
+  bool Leave(uintptr_t address, bool is_pinned);
+  // Ends the allocation.
+  void Free(uintptr_t address);
+
+  // Whether work with these bytes may be enqueued, or done: they lie in one allocation of `device`. If not, reports why.
+  // `who`: "a copy from GPU 0".
+  bool Check(std::string_view who, int device, uintptr_t address, int64_t bytes, bool is_enqueued) const;
+  // Whether any allocation that is or was there holds the address, and its device.
+  bool Holds(uintptr_t address, int& device) const;
+
+  int64_t bytes_in_use(int device) const;
+  // Reports allocations that nobody has freed, and what was written to freed memory.
+  void ReportLeaks();
+
+ private:
+  enum class State { kComing, kThere, kFreed };
+  struct Allocation {
+    int device = 0;
+    int64_t bytes = 0;
+    State state = State::kThere;
+    bool is_left = false;
+    bool is_reported = false;
+    int64_t number = 0;
+    std::unique_ptr<std::byte, void (*)(void*)> storage{nullptr, nullptr};
+  };
+
+  std::string NameOf(const Allocation& allocation) const;
+  const std::pair<const uintptr_t, Allocation>* Find(uintptr_t address) const;
+  void ReportWritesAfterFree(Allocation& allocation) const;
+
+  const std::function<void(std::string)> find_;
+  std::map<uintptr_t, Allocation> allocations_;  // by address
+  std::map<int, int64_t> in_use_;
+  std::deque<uintptr_t> freed_;  // oldest first; kept so that their addresses stay theirs
+  int64_t freed_bytes_ = 0;
+  int64_t next_number_ = 0;
+};
+
+}  // namespace meshwork

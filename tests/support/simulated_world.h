@@ -1,0 +1,254 @@
+// The state behind the table of SimulatedCuda (simulated_cuda.h), with a member for each function of the table. Nothing
+// but its own sources and simulated_cuda.cc include it.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "support/simulated_cuda.h"
+#include "support/simulated_memory.h"
+#include "support/simulated_work.h"
+
+namespace meshwork {
+
+struct SimulatedNode {
+  int device = 0;
+  std::function<void()> run;
+  std::vector<size_t> after;  // nodes before it that it waits for
+};
+
+struct SimulatedCapture {
+  uintptr_t origin = 0;  // the stream that begins and ends it
+  std::thread::id thread;
+  bool is_relaxed = false;
+  bool is_invalid = false;
+  bool is_over = false;
+  std::vector<SimulatedNode> nodes;
+};
+
+struct SimulatedStream {
+  int device = 0;
+  SimulatedOpPtr last;
+  std::shared_ptr<SimulatedCapture> capture;
+  std::vector<size_t> tails;  // nodes of the capture that the next one waits for
+};
+
+struct SimulatedEvent {
+  int device = 0;
+  bool has_time = false;
+  bool is_recorded = false;
+  SimulatedOpPtr op;
+  std::shared_ptr<SimulatedCapture> capture;
+  std::vector<size_t> tails;
+};
+
+struct SimulatedGraph {
+  int device = 0;
+  std::vector<SimulatedNode> nodes;
+};
+
+struct SimulatedGraphExec {
+  SimulatedGraph graph;
+  SimulatedOpPtr last;
+};
+
+struct SimulatedModule {
+  int device = 0;
+  std::shared_ptr<SimulatedKernels> kernels;
+};
+
+struct SimulatedFunction {
+  uintptr_t module = 0;
+  std::string name;
+  int shared_bytes = 48 << 10;
+};
+
+struct SimulatedProgram {
+  std::string source, name, log, code, ptx;
+};
+
+struct SimulatedContext {
+  int retained = 0;
+  CUresult lost = CUDA_SUCCESS;
+};
+
+class SimulatedWorld {
+ public:
+  explicit SimulatedWorld(const SimulatedCudaOptions& options);
+  ~SimulatedWorld();
+  static SimulatedWorld& Get();
+
+  // Calls f(world) as the function `name` of the table, unless it is to fail.
+  template <typename F>
+  auto Enter(const char* name, F&& f) {
+    using Result = decltype(f(*this));
+    const std::lock_guard lock(mutex);
+    const std::optional<CUresult> failure = NextFailure(name);
+    if (!failure) return f(*this);
+    if (failed_call_released) {
+      is_failing = true;
+      f(*this);
+      is_failing = false;
+    }
+    if constexpr (std::is_same_v<Result, CUresult>) return *failure;
+    else if constexpr (std::is_same_v<Result, nvrtcResult>) return NVRTC_ERROR_INTERNAL_ERROR;
+    else return f(*this);
+  }
+
+  // ---- simulated_cuda.cc
+  CUresult cuGetErrorName(CUresult result, const char** name);
+  CUresult cuGetErrorString(CUresult result, const char** text);
+  const char* nvrtcGetErrorString(nvrtcResult result);
+  void ReportLeaks();
+  // ---- simulated_driver.cc
+  CUresult cuInit(unsigned flags);
+  CUresult cuDriverGetVersion(int* version);
+  CUresult cuDeviceGetCount(int* count);
+  CUresult cuDeviceGet(CUdevice* device, int ordinal);
+  CUresult cuDeviceGetName(char* name, int length, CUdevice device);
+  CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute attribute, CUdevice device);
+  CUresult cuDeviceTotalMem(size_t* bytes, CUdevice device);
+  CUresult cuDeviceGetDefaultMemPool(CUmemoryPool* pool, CUdevice device);
+  CUresult cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute attribute, void* value);
+  CUresult cuMemPoolTrimTo(CUmemoryPool pool, size_t kept);
+  CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device);
+  CUresult cuDevicePrimaryCtxRelease(CUdevice device);
+  CUresult cuCtxPushCurrent(CUcontext context);
+  CUresult cuCtxPopCurrent(CUcontext* context);
+  CUresult cuCtxSynchronize();
+  CUresult cuMemGetInfo(size_t* free, size_t* total);
+  CUresult cuMemAlloc(CUdeviceptr* address, size_t bytes);
+  CUresult cuMemFree(CUdeviceptr address);
+  CUresult cuMemAllocAsync(CUdeviceptr* address, size_t bytes, CUstream stream);
+  CUresult cuMemFreeAsync(CUdeviceptr address, CUstream stream);
+  CUresult cuMemHostAlloc(void** address, size_t bytes, unsigned flags);
+  CUresult cuMemFreeHost(void* address);
+  // ---- simulated_copies.cc
+  CUresult cuMemcpyHtoDAsync(CUdeviceptr to, const void* from, size_t bytes, CUstream stream);
+  CUresult cuMemcpyDtoHAsync(void* to, CUdeviceptr from, size_t bytes, CUstream stream);
+  CUresult cuMemcpyDtoDAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream);
+  CUresult cuMemcpyPeerAsync(CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context,
+                             size_t bytes, CUstream stream);
+  CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char value, size_t count, CUstream stream);
+  CUresult cuMemsetD32Async(CUdeviceptr to, unsigned value, size_t count, CUstream stream);
+  // ---- simulated_streams.cc
+  CUresult cuStreamCreate(CUstream* stream, unsigned flags);
+  CUresult cuStreamDestroy(CUstream stream);
+  CUresult cuStreamQuery(CUstream stream);
+  CUresult cuStreamSynchronize(CUstream stream);
+  CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags);
+  CUresult cuEventCreate(CUevent* event, unsigned flags);
+  CUresult cuEventDestroy(CUevent event);
+  CUresult cuEventRecord(CUevent event, CUstream stream);
+  CUresult cuEventQuery(CUevent event);
+  CUresult cuEventSynchronize(CUevent event);
+  CUresult cuEventElapsedTime(float* milliseconds, CUevent start, CUevent end);
+  // ---- simulated_graphs.cc
+  CUresult cuStreamBeginCapture(CUstream stream, CUstreamCaptureMode mode);
+  CUresult cuStreamEndCapture(CUstream stream, CUgraph* graph);
+  CUresult cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus* status);
+  CUresult cuGraphGetNodes(CUgraph graph, CUgraphNode* nodes, size_t* count);
+  CUresult cuGraphInstantiate(CUgraphExec* exec, CUgraph graph, unsigned long long flags);
+  CUresult cuGraphLaunch(CUgraphExec exec, CUstream stream);
+  CUresult cuGraphExecDestroy(CUgraphExec exec);
+  CUresult cuGraphDestroy(CUgraph graph);
+  // ---- simulated_modules.cc
+  CUresult cuModuleLoadData(CUmodule* module, const void* image);
+  CUresult cuModuleUnload(CUmodule module);
+  CUresult cuModuleGetFunction(CUfunction* function, CUmodule module, const char* name);
+  CUresult cuFuncSetAttribute(CUfunction function, CUfunction_attribute attribute, int value);
+  CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
+                          unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes,
+                          CUstream stream, void** arguments, void** extra);
+  nvrtcResult nvrtcVersion(int* major, int* minor);
+  nvrtcResult nvrtcGetNumSupportedArchs(int* count);
+  nvrtcResult nvrtcGetSupportedArchs(int* architectures);
+  nvrtcResult nvrtcCreateProgram(nvrtcProgram* program, const char* source, const char* name, int num_headers,
+                                 const char* const* headers, const char* const* include_names);
+  nvrtcResult nvrtcDestroyProgram(nvrtcProgram* program);
+  nvrtcResult nvrtcCompileProgram(nvrtcProgram program, int num_options, const char* const* options);
+  nvrtcResult nvrtcGetProgramLogSize(nvrtcProgram program, size_t* bytes);
+  nvrtcResult nvrtcGetProgramLog(nvrtcProgram program, char* log);
+  nvrtcResult nvrtcGetCUBINSize(nvrtcProgram program, size_t* bytes);
+  nvrtcResult nvrtcGetCUBIN(nvrtcProgram program, char* code);
+  nvrtcResult nvrtcGetPTXSize(nvrtcProgram program, size_t* bytes);
+  nvrtcResult nvrtcGetPTX(nvrtcProgram program, char* ptx);
+
+  mutable std::mutex mutex;
+  CudaApi api;
+  const SimulatedCudaOptions options;
+  std::vector<std::string> findings;
+  SimulatedMemory memory;
+  SimulatedWork work;
+  // What is to fail: the call in which calls_to_failure becomes 0; of any function if failing_function is empty.
+  std::string failing_function, failed_call, kernel_error;
+  int64_t calls_to_failure = 0;
+  CUresult failure = CUDA_SUCCESS;
+  bool failed_call_released = false;
+  bool is_failing = false;  // the call in progress returns an error, and does its work nevertheless
+
+ private:
+  std::optional<CUresult> NextFailure(std::string_view name);
+  void Find(std::string finding) { findings.push_back(std::move(finding)); }
+  uintptr_t NewHandle() { return next_handle_ += 16; }
+
+  // The device whose context is current for this thread, if it can be used.
+  CUresult Current(int& device) const;
+  CUresult StateOf(int device) const;
+  bool IsDevice(int device) const { return device >= 0 && device < static_cast<int>(contexts_.size()); }
+  // The device of a context; -1: it is none.
+  int DeviceOf(CUcontext context) const;
+  // The stream, which is set if there is one, and whether its device can be used. Without a current context there is
+  // none, but for what destroys and frees, which takes the context from its handle.
+  CUresult StreamOf(CUstream handle, SimulatedStream*& stream, bool needs_context = true);
+  void Lose(int device, CUresult result);
+  // Refuses what may not be called while this thread captures, and ends the capture.
+  CUresult CheckNoCapture(int device);
+  void Enqueue(SimulatedStream& stream, std::function<void()> run, bool even_if_lost = false);
+  CUresult FreeOn(SimulatedStream& stream, CUdeviceptr address);
+  CUresult AllocateOn(int device, size_t bytes, bool begins_later, CUdeviceptr* address);
+
+  // Memory of a copy: of a device, pinned, or other memory of the process.
+  struct Side {
+    int device = 0;
+    uintptr_t address = 0;
+    bool is_host = false;
+    bool is_pinned = false;
+  };
+  Side Host(const void* address) const;
+  bool CheckSide(const std::string& who, const Side& side, size_t bytes, bool is_enqueued);
+  CUresult Copy(const std::string& who, const Side& to, const Side& from, size_t bytes, CUstream stream);
+  CUresult Set(CUdeviceptr to, const void* pattern, size_t size, size_t count, CUstream stream);
+  bool CheckArguments(const std::string& who, int device,
+                      const std::vector<std::vector<std::byte>>& arguments, bool is_enqueued);
+
+  std::vector<SimulatedContext> contexts_;
+  uintptr_t next_handle_ = 0x10000;
+  std::map<uintptr_t, SimulatedStream> streams_;
+  std::map<uintptr_t, SimulatedEvent> events_;
+  std::map<uintptr_t, SimulatedGraph> graphs_;
+  std::map<uintptr_t, SimulatedGraphExec> execs_;
+  std::map<uintptr_t, SimulatedModule> modules_;
+  std::map<uintptr_t, SimulatedFunction> functions_;
+  std::map<uintptr_t, SimulatedProgram> programs_;
+  std::map<std::string, std::shared_ptr<SimulatedKernels>> compiled_;  // by the number in the code
+};
+
+// The entry of a handle; null if there is none.
+template <typename T, typename Handle>
+T* FindHandle(std::map<uintptr_t, T>& map, Handle handle) {
+  const auto found = map.find(reinterpret_cast<uintptr_t>(handle));
+  return found == map.end() ? nullptr : &found->second;
+}
+
+}  // namespace meshwork
