@@ -42,7 +42,8 @@ __device__ inline void PlaceOf(const Transfer& transfer, const long long* number
 // `lines` know t, the transfer, from and to, offsets in elements.
 CudaKernel KernelOf(const std::string& name, std::string_view lines) {
   CudaKernel kernel{.name = name, .threads = kTransferThreads, .pointers = 0};
-  kernel.source = fmt::format(R"(namespace in_{0} {{
+  kernel.source =
+      fmt::format(R"(namespace in_{0} {{
 {1}}}
 extern "C" __global__ void {0}(const in_{0}::Transfer* table, long long count, const long long* numbers) {{
   using namespace in_{0};
@@ -56,8 +57,8 @@ extern "C" __global__ void {0}(const in_{0}::Transfer* table, long long count, c
 {5}  }}
 }}
 )",
-                              name, kTable, kElementsPerTransferBlock / kTransferThreads, kElementsPerTransferBlock,
-                              kTransferThreads, cuda::Indented(cuda::Indented(lines)));
+                  name, kTable, kElementsPerTransferBlock / kTransferThreads, kElementsPerTransferBlock,
+                  kTransferThreads, cuda::Indented(cuda::Indented(lines)));
   return kernel;
 }
 
@@ -90,7 +91,10 @@ std::string Combined(DType dtype, ReduceOp op) {
 }  // namespace
 
 CudaKernel CudaMoveKernel(int64_t size) {
-  const char* const type = size == 1 ? "unsigned char" : size == 2 ? "unsigned short" : size == 4 ? "unsigned" : "unsigned long long";
+  const char* const type = size == 1   ? "unsigned char"
+                           : size == 2 ? "unsigned short"
+                           : size == 4 ? "unsigned"
+                                       : "unsigned long long";
   return KernelOf(fmt::format("move_{}", size),
                   fmt::format("{0}* const target = ({0}*)t.to + to;\n"
                               "if (t.num_sources == 0) *target = ({0})t.fill;\n"

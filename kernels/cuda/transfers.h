@@ -19,10 +19,10 @@ struct CudaTransfer {
   // target) lie in the table of numbers from `dims` on, major to minor.
   int64_t run = 1, from_offset = 0, to_offset = 0;
   int64_t num_dims = 0, dims = 0;
-  uint64_t to = 0;                 // an address
-  int64_t num_sources = 0;         // 0: `fill` is stored
-  int64_t sources = 0;             // where their addresses lie in the table of numbers
-  uint64_t fill = 0;               // the element's bytes, the first one lowest
+  uint64_t to = 0;          // an address
+  int64_t num_sources = 0;  // 0: `fill` is stored
+  int64_t sources = 0;      // where their addresses lie in the table of numbers
+  uint64_t fill = 0;        // the element's bytes, the first one lowest
 };
 // Elements that a block of threads moves, and the threads that it has.
 inline constexpr int64_t kElementsPerTransferBlock = 1024, kTransferThreads = 256;

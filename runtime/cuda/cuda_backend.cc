@@ -36,7 +36,8 @@ absl::StatusOr<std::unique_ptr<CudaBackend>> CudaBackend::Create(std::shared_ptr
   return std::unique_ptr<CudaBackend>(new CudaBackend(std::move(context), std::move(memory)));
 }
 
-absl::StatusOr<std::unique_ptr<PreparedStep>> CudaBackend::Prepare(StepPlan plan, std::vector<DTensor> variables,
+absl::StatusOr<std::unique_ptr<PreparedStep>> CudaBackend::Prepare(StepPlan plan,
+                                                                   std::vector<DTensor> variables,
                                                                    const PrepareOptions& options) {
   if (options.transport != nullptr)
     return absl::UnimplementedError(
@@ -53,7 +54,8 @@ absl::StatusOr<std::unique_ptr<CudaBackend>> CudaBackend::Create(int) { return N
 absl::StatusOr<std::unique_ptr<CudaBackend>> CudaBackend::Create(std::shared_ptr<const CudaContext>) {
   return NoCuda();
 }
-absl::StatusOr<std::unique_ptr<PreparedStep>> CudaBackend::Prepare(StepPlan, std::vector<DTensor>, const PrepareOptions&) {
+absl::StatusOr<std::unique_ptr<PreparedStep>> CudaBackend::Prepare(StepPlan, std::vector<DTensor>,
+                                                                   const PrepareOptions&) {
   return NoCuda();
 }
 

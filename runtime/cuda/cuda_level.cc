@@ -45,9 +45,10 @@ class LevelMaker {
       KernelLaunch launch{.kernel = number, .node = compute.node};
       for (const auto* values : {&compute.in, &compute.out})
         for (const ValueBuffers& value : *values)
-          launch.pointers.push_back(AddressOf(
-              compute.one_by_one ? value.Of(compute.items.Representative(i)) : value.first));
-      const std::vector<Block>& blocks = compute.blocks[compute.blocks.size() > 1 ? static_cast<size_t>(i) : 0];
+          launch.pointers.push_back(
+              AddressOf(compute.one_by_one ? value.Of(compute.items.Representative(i)) : value.first));
+      const std::vector<Block>& blocks =
+          compute.blocks[compute.blocks.size() > 1 ? static_cast<size_t>(i) : 0];
       for (const CudaKernel::BlockArgument& argument : block_arguments) {
         const size_t at = static_cast<size_t>(argument.index) + (argument.is_result ? compute.in.size() : 0);
         for (const Extent& extent : blocks[at]) {
@@ -71,9 +72,9 @@ class LevelMaker {
     std::map<size_t, TransferLaunch> launches;
     for (const Transfer& transfer : copies.transfers) {
       if (transfer.box.elements() == 0) continue;
-      const size_t kernel = kernels_.Add(transfer.from.size() > 1
-                                             ? CudaReduceKernel(transfer.dtype, transfer.op)
-                                             : CudaMoveKernel(DTypeSize(transfer.dtype)));
+      const size_t kernel =
+          kernels_.Add(transfer.from.size() > 1 ? CudaReduceKernel(transfer.dtype, transfer.op)
+                                                : CudaMoveKernel(DTypeSize(transfer.dtype)));
       TransferLaunch& launch = launches[kernel];
       launch.kernel = kernel;
       launch.node = copies.node;
@@ -105,7 +106,8 @@ class LevelMaker {
     for (BufferId argument : nested.arguments)
       loop.arguments.push_back(argument < 0 ? DeviceAddress() : AddressOf(argument));
     for (size_t b = 0; b < nested.bodies.size(); ++b) {
-      loop.bodies.push_back(LevelMaker(nested.bodies[b], std::move(level_.map.bodies[i][b]), kernels_).Make());
+      loop.bodies.push_back(
+          LevelMaker(nested.bodies[b], std::move(level_.map.bodies[i][b]), kernels_).Make());
       level_.reads_host |= loop.bodies.back().reads_host;
     }
     level_.actions.push_back(std::move(loop));

@@ -26,21 +26,21 @@ struct DeviceAddress {
 
 // One launch of a kernel of a row.
 struct KernelLaunch {
-  size_t kernel = 0;                        // of CudaKernels
+  size_t kernel = 0;  // of CudaKernels
   std::vector<DeviceAddress> pointers = {};
-  std::vector<long long> blocks = {};       // its block arguments
+  std::vector<long long> blocks = {};  // its block arguments
   int node = -1;
 };
 
 // One launch of a kernel that moves data.
 struct TransferLaunch {
-  size_t kernel = 0;                       // of CudaKernels
-  std::vector<Transfer> transfers = {};    // not empty; each moves something
+  size_t kernel = 0;                     // of CudaKernels
+  std::vector<Transfer> transfers = {};  // not empty; each moves something
   // Of each transfer: its target, then its sources.
   std::vector<std::vector<DeviceAddress>> addresses = {};
-  int64_t blocks = 0;                      // of the grid
+  int64_t blocks = 0;  // of the grid
   int node = -1;
-  int unpacks = -1;                        // output `unpacks` alone needs it; -1: none
+  int unpacks = -1;  // output `unpacks` alone needs it; -1: none
 };
 
 // Compares replicas (CopyStep::Kind::kCompare) behind the step.
@@ -74,7 +74,7 @@ class CudaKernels {
 
 struct CudaLevel {
   std::shared_ptr<const Graph> graph;  // of its plan, whose nodes the actions name
-  std::vector<CudaAction> once;  // what depends on no argument
+  std::vector<CudaAction> once;        // what depends on no argument
   std::vector<CudaAction> actions;
   std::vector<CompareStep> compares;
   StorageMap map;  // of its plan; those of bodies were moved into their levels

@@ -52,7 +52,7 @@ absl::StatusOr<CudaFunction> CudaModule::GetKernel(const std::string& kernel) co
 }
 
 absl::Status CudaFunction::Launch(const CudaStream& stream, const LaunchShape& shape,
-                                KernelArguments& arguments) const {
+                                  KernelArguments& arguments) const {
   const CudaContext& context = module_->context();
   const CudaContext::Scope scope(context);
   MESHWORK_RETURN_IF_ERROR(scope.status());

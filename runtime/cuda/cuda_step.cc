@@ -43,7 +43,8 @@ int64_t NodesOf(const CudaLevel& level) {
       ++count;
       continue;
     }
-    for (const CudaLevel& body : loop->bodies) count += std::min(kMostNodes, std::max<int64_t>(loop->length, 1)) * NodesOf(body);
+    for (const CudaLevel& body : loop->bodies)
+      count += std::min(kMostNodes, std::max<int64_t>(loop->length, 1)) * NodesOf(body);
     count = std::min(count, 2 * kMostNodes);
   }
   return count;
@@ -85,7 +86,8 @@ absl::Status CudaStep::Compile(const CudaKernels& kernels) {
   for (const CudaKernel& kernel : kernels.all()) {
     MESHWORK_ASSIGN_OR_RETURN(CudaFunction function, module->GetKernel(kernel.name));
     functions_.push_back(std::move(function));
-    shapes_.push_back({.grid = {static_cast<unsigned>(kernel.blocks)}, .block = {static_cast<unsigned>(kernel.threads)}});
+    shapes_.push_back(
+        {.grid = {static_cast<unsigned>(kernel.blocks)}, .block = {static_cast<unsigned>(kernel.threads)}});
   }
   return absl::OkStatus();
 }
@@ -95,8 +97,9 @@ absl::Status CudaStep::Allocate() {
   const auto allocate = [&](int64_t bytes, CudaBuffer& buffer) {
     absl::StatusOr<CudaBuffer> made = CudaBuffer::Allocate(stream_, std::max<int64_t>(bytes, 1));
     if (made.ok()) buffer = *std::move(made);
-    return Annotate(made.status(), fmt::format("Prepare: {} needs {} for values: ", plan_.graph->name,
-                                               Count(root_.map.arena_bytes + root_.map.constant_bytes, "byte")));
+    return Annotate(made.status(),
+                    fmt::format("Prepare: {} needs {} for values: ", plan_.graph->name,
+                                Count(root_.map.arena_bytes + root_.map.constant_bytes, "byte")));
   };
   MESHWORK_RETURN_IF_ERROR(allocate(root_.map.arena_bytes, arena_));
   MESHWORK_RETURN_IF_ERROR(allocate(root_.map.constant_bytes, constants_));
@@ -141,8 +144,12 @@ CudaStep::Bases CudaStep::BasesOf(std::span<const std::byte* const> feeds,
     switch (storage.kind) {
       case Storage::Kind::kTemporary:
       case Storage::Kind::kHostFeed:
-      case Storage::Kind::kHostOutput: bases[s] = arena_.address() + static_cast<CUdeviceptr>(place.offset); break;
-      case Storage::Kind::kConstant: bases[s] = constants_.address() + static_cast<CUdeviceptr>(place.offset); break;
+      case Storage::Kind::kHostOutput:
+        bases[s] = arena_.address() + static_cast<CUdeviceptr>(place.offset);
+        break;
+      case Storage::Kind::kConstant:
+        bases[s] = constants_.address() + static_cast<CUdeviceptr>(place.offset);
+        break;
       case Storage::Kind::kVariable:
         if (variables_[index].valid()) bases[s] = AddressOf(variables_[index].instance(0));
         else if (index < feeds.size()) bases[s] = AddressOf(feeds[index]);
@@ -158,7 +165,8 @@ CudaStep::Bases CudaStep::BasesOf(std::span<const std::byte* const> feeds,
         break;
     }
     // Nobody has asked for it.
-    if (storage.kind == Storage::Kind::kHostOutput && (index >= outputs.size() || outputs[index] == nullptr)) bases[s] = 0;
+    if (storage.kind == Storage::Kind::kHostOutput && (index >= outputs.size() || outputs[index] == nullptr))
+      bases[s] = 0;
   }
   return bases;
 }
@@ -182,8 +190,8 @@ CudaStep::Bases CudaStep::BasesOf(const CudaLevel& body, const LoopLaunch& loop,
 }
 
 absl::StatusOr<CudaStep::Binding*> CudaStep::FindBinding(Bases bases) {
-  const auto found =
-      std::find_if(bindings_.begin(), bindings_.end(), [&](const Binding& binding) { return binding.bases == bases; });
+  const auto found = std::find_if(bindings_.begin(), bindings_.end(),
+                                  [&](const Binding& binding) { return binding.bases == bases; });
   if (found != bindings_.end()) {
     std::rotate(bindings_.begin(), found, found + 1);
   } else {
@@ -207,7 +215,9 @@ absl::StatusOr<CudaStep::Tables> CudaStep::MakeTables(const Bases& of_root) cons
     int64_t block = 0;
     for (size_t i = 0; i < launch.transfers.size(); ++i) {
       const BoxCopy& box = launch.transfers[i].box;
-      CudaTransfer transfer{.first_block = block, .elements = box.elements(), .run = box.dims().empty() ? box.elements() : box.run()};
+      CudaTransfer transfer{.first_block = block,
+                            .elements = box.elements(),
+                            .run = box.dims().empty() ? box.elements() : box.run()};
       block += (box.elements() + kElementsPerTransferBlock - 1) / kElementsPerTransferBlock;
       transfer.from_offset = box.from_offset();
       transfer.to_offset = box.to_offset();
@@ -219,7 +229,8 @@ absl::StatusOr<CudaStep::Tables> CudaStep::MakeTables(const Bases& of_root) cons
       transfer.to = At(bases, addresses[0]);
       transfer.num_sources = std::ssize(addresses) - 1;
       transfer.sources = std::ssize(numbers);
-      for (size_t a = 1; a < addresses.size(); ++a) numbers.push_back(static_cast<int64_t>(At(bases, addresses[a])));
+      for (size_t a = 1; a < addresses.size(); ++a)
+        numbers.push_back(static_cast<int64_t>(At(bases, addresses[a])));
       std::memcpy(&transfer.fill, launch.transfers[i].fill.data(), sizeof(transfer.fill));
       transfers.push_back(transfer);
     }
@@ -248,7 +259,8 @@ absl::StatusOr<CudaStep::Tables> CudaStep::MakeTables(const Bases& of_root) cons
 absl::Status CudaStep::Run(std::span<const std::byte* const> feeds, std::span<std::byte* const> outputs) {
   wrote_spares_ = has_spares_;
   for (const HostTensor& feed : host_feeds_)
-    std::memcpy(pinned_.data() + feed.offset, feeds[static_cast<size_t>(feed.index)], static_cast<size_t>(feed.bytes));
+    std::memcpy(pinned_.data() + feed.offset, feeds[static_cast<size_t>(feed.index)],
+                static_cast<size_t>(feed.bytes));
   MESHWORK_ASSIGN_OR_RETURN(Binding* const binding, FindBinding(BasesOf(feeds, outputs)));
   MESHWORK_RETURN_IF_ERROR(binding->graph.has_value() ? binding->graph->Launch(*stream_) : Enqueue(*binding));
   MESHWORK_RETURN_IF_ERROR(stream_->Synchronize());
@@ -279,7 +291,8 @@ absl::Status CudaStep::Enqueue(const Binding& binding) {
   return absl::OkStatus();
 }
 
-absl::Status CudaStep::Enqueue(const CudaLevel& level, const Bases& bases, const Tables& tables, size_t next) {
+absl::Status CudaStep::Enqueue(const CudaLevel& level, const Bases& bases, const Tables& tables,
+                               size_t next) {
   for (const CudaAction& action : level.actions) {
     if (const auto* const kernel = std::get_if<KernelLaunch>(&action)) {
       MESHWORK_RETURN_IF_ERROR(Launch(level, *kernel, bases));
@@ -297,7 +310,8 @@ absl::Status CudaStep::Enqueue(const CudaLevel& level, const Bases& bases, const
   return absl::OkStatus();
 }
 
-absl::Status CudaStep::EnqueueLoop(const LoopLaunch& loop, const Bases& bases, const Tables& tables, size_t next) {
+absl::Status CudaStep::EnqueueLoop(const LoopLaunch& loop, const Bases& bases, const Tables& tables,
+                                   size_t next) {
   const auto run = [&](size_t b) {
     size_t first = next;
     for (size_t before = 0; before < b; ++before) first += TransferLaunches(loop.bodies[before]);
@@ -360,8 +374,9 @@ absl::Status CudaStep::Compare(const Bases& bases) {
         MESHWORK_RETURN_IF_ERROR(CopyToHost(*stream_, copies[c].data(), from, buffer.bytes));
       }
       MESHWORK_RETURN_IF_ERROR(stream_->Synchronize());
-      const std::optional<Difference> difference = FindDifference(
-          transfer.box, 0, transfer.box.elements(), DTypeSize(transfer.dtype), copies[0].data(), copies[1].data());
+      const std::optional<Difference> difference =
+          FindDifference(transfer.box, 0, transfer.box.elements(), DTypeSize(transfer.dtype),
+                         copies[0].data(), copies[1].data());
       if (!difference.has_value()) continue;
       const ValueInfo& info = plan_.graph->value(step.value);
       const auto [a, b] = step.replicas[i];

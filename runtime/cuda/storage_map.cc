@@ -30,7 +30,8 @@ class Uses {
       std::visit([this](const auto& step) { Add(step); }, plan.steps[static_cast<size_t>(step_)]);
     for (size_t s = 0; s < uses_.size(); ++s) {
       if (plan.storages[s].kind == Storage::Kind::kHostFeed) uses_[s].At(0);
-      if (plan.storages[s].kind == Storage::Kind::kHostOutput) uses_[s].At(static_cast<int>(plan.steps.size()));
+      if (plan.storages[s].kind == Storage::Kind::kHostOutput)
+        uses_[s].At(static_cast<int>(plan.steps.size()));
     }
   }
   const Use& operator[](size_t storage) const { return uses_[storage]; }
@@ -48,7 +49,8 @@ class Uses {
   }
   void Add(const CopyStep& copies) {
     const int at = step_;
-    if (copies.kind == CopyStep::Kind::kCompare) step_ = static_cast<int>(plan_.steps.size());  // on the host, behind the step
+    if (copies.kind == CopyStep::Kind::kCompare)
+      step_ = static_cast<int>(plan_.steps.size());  // on the host, behind the step
     for (const Transfer& transfer : copies.transfers) {
       At(transfer.to);
       for (BufferId from : transfer.from) At(from);
@@ -104,8 +106,8 @@ StorageMap MapStorages(const StepPlan& plan) {
       case Storage::Kind::kHostOutput:
         place.kind = Kind::kArena;
         of_storage[s] = requests.size();
-        requests.push_back({uses[s].is_used() ? storage.bytes : 0, std::max(0, std::min(uses[s].begin, uses[s].end)),
-                            std::max(0, uses[s].end)});
+        requests.push_back({uses[s].is_used() ? storage.bytes : 0,
+                            std::max(0, std::min(uses[s].begin, uses[s].end)), std::max(0, uses[s].end)});
         break;
       case Storage::Kind::kVariable:
       case Storage::Kind::kSpare:

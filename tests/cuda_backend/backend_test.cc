@@ -1,7 +1,5 @@
 // Programs on a GPU that is simulated: they give the numbers of one device of a CPU, in whatever order the driver and the
 // kernels' threads do what is left open.
-#include "meshwork/runtime/cuda/cuda_backend.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -16,6 +14,7 @@
 #include "meshwork/ir/text.h"
 #include "meshwork/kernels/blas/cpu_kernels.h"
 #include "meshwork/runtime/cpu/cpu_backend.h"
+#include "meshwork/runtime/cuda/cuda_backend.h"
 #include "meshwork/runtime/executor.h"
 #include "meshwork/spmd/compile.h"
 #include "support/long_tests.h"
@@ -117,9 +116,11 @@ TEST(CudaBackendTest, TrainsAsTheCpuDoes) {
       PlayedGpu gpu(seed);
       {
         const auto backend = gpu.MakeBackend().value();
-        const absl::StatusOr<Trained> trained = Train(*backend, {.poison_padding = true, .check_replicas = true, .atomic = atomic});
+        const absl::StatusOr<Trained> trained =
+            Train(*backend, {.poison_padding = true, .check_replicas = true, .atomic = atomic});
         ASSERT_TRUE(trained.ok()) << trained.status();
-        for (size_t i = 0; i < 5; ++i) EXPECT_NEAR(trained->losses[i], expected->losses[i], 1e-5 * expected->losses[i]);
+        for (size_t i = 0; i < 5; ++i)
+          EXPECT_NEAR(trained->losses[i], expected->losses[i], 1e-5 * expected->losses[i]);
         EXPECT_EQ(trained->n.values<int64_t>()[0], 5);
         for (size_t i = 0; i < 30; ++i)
           EXPECT_NEAR(trained->w.values<float>()[i], expected->w.values<float>()[i], 1e-6);

@@ -33,7 +33,8 @@ class RememberingPlayer : public SimulatedCompiler {
   class Shared : public SimulatedKernels {
    public:
     explicit Shared(std::shared_ptr<PlayedKernels> kernels) : kernels_(std::move(kernels)) {}
-    absl::Status Launch(const std::string& name, Dim3 grid, Dim3 block, size_t shared_bytes, void** args) override {
+    absl::Status Launch(const std::string& name, Dim3 grid, Dim3 block, size_t shared_bytes,
+                        void** args) override {
       return kernels_->Launch(name, grid, block, shared_bytes, args);
     }
 
