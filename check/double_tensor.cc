@@ -38,7 +38,9 @@ std::vector<std::byte> ToBytes(const DoubleTensor& tensor) {
 DoubleTensor FromBytes(const Type& type, const void* bytes) {
   DoubleTensor tensor{type, std::vector<double>(static_cast<size_t>(type.num_elements()))};
   DispatchAny(type.dtype, [&](auto zero) {
-    const auto* from = static_cast<const decltype(zero)*>(bytes);
+    // A bool that nobody has written is a byte like another.
+    using T = std::conditional_t<std::is_same_v<decltype(zero), bool>, uint8_t, decltype(zero)>;
+    const auto* from = static_cast<const T*>(bytes);
     std::copy(from, from + tensor.values.size(), tensor.values.begin());
   });
   return tensor;
