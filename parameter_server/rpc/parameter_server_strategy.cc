@@ -98,7 +98,7 @@ absl::StatusOr<std::vector<Tensor>> MakeStep(const Graph& graph, WorkerState& st
   const Tensor& told = arguments[0];
   if (told.dtype() != I64 || told.type().rank() != 1 || told.num_elements() < 1)
     return InvalidArgument("{}: {} is no number of a step.", kStep, told.type().ToString());
-  const std::span<const int64_t> numbers = told.values<int64_t>();  // as NumberOf made it
+  const std::span<const int64_t> numbers = told.values<int64_t>();
   const std::lock_guard lock(state.mutex);
   Feeds feeds;
   if (is_fed) {
@@ -249,13 +249,6 @@ absl::Status ParameterServerTraining::LostError(size_t server) const {
       server, options_.folder, secured_[server]));
 }
 
-// What a worker's step is told first.
-Tensor ParameterServerTraining::NumberOf(int64_t step) const {
-  std::vector<int64_t> numbers = {step};
-  if (options_.folder.empty()) numbers.insert(numbers.end(), lives_.begin(), lives_.end());
-  return Tensor::From<int64_t>({std::ssize(numbers)}, numbers);
-}
-
 absl::Status ParameterServerTraining::CheckLives() {
   if (!options_.folder.empty()) return absl::OkStatus();
   for (size_t i = 0; i < stores_.size(); ++i) {
@@ -279,7 +272,8 @@ absl::StatusOr<std::vector<int64_t>> ParameterServerTraining::Missing(int64_t st
 absl::Status ParameterServerTraining::MakeSteps(const std::vector<int64_t>& numbers, OutputMeans& means) {
   std::vector<RemoteValue> steps;
   for (const int64_t number : numbers) {
-    MESHWORK_ASSIGN_OR_RETURN(RemoteValue step, coordinator_->Schedule(kStep, {state_, NumberOf(number)}));
+    MESHWORK_ASSIGN_OR_RETURN(RemoteValue step,
+                              coordinator_->Schedule(kStep, {state_, Tensor::From<int64_t>({1}, {number})}));
     steps.push_back(std::move(step));
     last_number_ = std::max(last_number_, number);
   }
@@ -361,7 +355,10 @@ absl::StatusOr<History> ParameterServerTraining::Fit(const ParameterServerFitOpt
 }
 
 absl::StatusOr<RemoteValue> ParameterServerTraining::Step(const Feeds& feeds) {
-  std::vector<ClosureArgument> arguments = {state_, NumberOf(last_number_ + 1)};
+  std::vector<int64_t> told = {last_number_ + 1};
+  // The worker looks after them, so that the chief need not ask before each step.
+  if (options_.folder.empty()) told.insert(told.end(), lives_.begin(), lives_.end());
+  std::vector<ClosureArgument> arguments = {state_, Tensor::From<int64_t>({std::ssize(told)}, told)};
   const std::vector<std::string> names = NamesOfInputs(graph_);
   for (const std::string& name : names) {
     const auto feed = feeds.find(name);

@@ -128,7 +128,6 @@ class ParameterServerTraining {
   absl::Status LostError(size_t server) const;
   // Without checkpoints: that no server was started again.
   absl::Status CheckLives();
-  Tensor NumberOf(int64_t step) const;
   // The numbers of 1 to `steps` that a server has not taken.
   absl::StatusOr<std::vector<int64_t>> Missing(int64_t steps);
   absl::Status MakeSteps(const std::vector<int64_t>& numbers, OutputMeans& means);

@@ -25,7 +25,6 @@
 namespace meshwork {
 namespace {
 
-using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 // Each is compiled by the host's compiler, which takes a second.
@@ -137,7 +136,7 @@ TEST(CudaBackendTest, AnyCallMayFail) {
   PlayedGpu gpu(1);
   std::vector<double> losses;
   int failed = 0;
-  for (int64_t nth = 0;; ++nth) {  // nothing fails the first time
+  for (int64_t nth = 0;; nth += nth == 0 ? 1 : EverySo(3)) {  // nothing fails the first time
     if (nth > 0) gpu.cuda.FailAnyCall(nth, CUDA_ERROR_INVALID_VALUE);
     absl::StatusOr<Trained> trained = absl::ResourceExhaustedError("Memory::Allocate");
     try {
@@ -153,7 +152,7 @@ TEST(CudaBackendTest, AnyCallMayFail) {
     EXPECT_THAT(gpu.cuda.TakeFindings(), IsEmpty()) << call << ", call " << nth;
     EXPECT_THAT(gpu.cuda.TakeLeaks(), IsEmpty()) << call << ", call " << nth;
   }
-  EXPECT_GT(failed, 200);
+  EXPECT_GT(failed, 100);
 }
 
 TEST(CudaBackendTest, HasEveryRowThatComputes) {

@@ -1,10 +1,16 @@
 // What is said where there is no GPU, no memory on it, or where work on it fails.
 #include "errors/errors.h"
 #include "gtest/gtest.h"
+#include "meshwork/runtime/cuda/cuda_backend.h"
 #include "meshwork/runtime/cuda/gpus.h"
 
 #ifdef MESHWORK_HAVE_CUDA
 #include "cuda/gpu_fixture.h"
+#include "meshwork/ir/text.h"
+#include "meshwork/runtime/cpu/cross_device_ops.h"
+#include "meshwork/runtime/executor.h"
+#include "meshwork/runtime/transport/loopback.h"
+#include "meshwork/spmd/compile.h"
 #endif
 
 namespace meshwork {
@@ -12,7 +18,7 @@ namespace {
 
 #ifndef MESHWORK_HAVE_CUDA
 
-TEST(CudaErrors, None) { ExpectErrors("cuda_none", {MISTAKE(ListGpus())}); }
+TEST(CudaErrors, None) { ExpectErrors("cuda_none", {MISTAKE(ListGpus()), MISTAKE(CudaBackend::Create())}); }
 
 #else
 
@@ -226,6 +232,33 @@ TEST(CudaErrors, Kernels) {
                                    MISTAKE(allow(1 << 20)),
                                    MISTAKE(fails()),
                                    MISTAKE(lost()),
+                               });
+}
+
+// What a backend says before it needs a kernel.
+TEST(CudaErrors, Backend) {
+  auto prepare = [](const PrepareOptions& options) {
+    SimulatedCuda cuda;
+    const auto backend = CudaBackend::Create(CudaContext::Create(cuda.api(), 0).value()).value();
+    return backend->Prepare(StepPlan(), {}, options).status();
+  };
+  // Of a program with values of 8 MB.
+  auto run = [](const SimulatedGpu& gpu) {
+    SimulatedCuda cuda({.gpus = {gpu}});
+    const auto backend = CudaBackend::Create(CudaContext::Create(cuda.api(), 0).value()).value();
+    const Graph graph =
+        ParseGraph(
+            "mesh [x=2]\nfunc f(%x: f32[1000,1000] {x,_}) {\n  %y = exp %x\n  %z = matmul %y, %y\n"
+            "  return %z\n}")
+            .value();
+    std::map<std::string, DTensor> state;
+    return Executor::Create(Compile(graph).value(), *backend, {}, &state).status();
+  };
+  const auto ends = MakeLoopback(2);
+  ExpectErrors("cuda_backend", {
+                                   MISTAKE(prepare({.transport = ends[0].get()})),
+                                   MISTAKE(prepare({.cross_device_ops = RingAllReduce()})),
+                                   MISTAKE(run({.bytes = 4000000})),
                                });
 }
 
