@@ -187,7 +187,9 @@ absl::StatusOr<bool> ServedSession::AwaitUpdate() {
     }
     const auto waited = std::chrono::steady_clock::now() - begin;
     if (is_there) {
-      longest_ = std::max<std::chrono::nanoseconds>(waited, longest_ * 7 / 8);
+      // A server that was away says nothing of how long others need.
+      const auto counted = std::min<std::chrono::nanoseconds>(waited, kMostToWait / kTimesToWait);
+      longest_ = std::max<std::chrono::nanoseconds>(counted, longest_ * 7 / 8);
       wait_ = std::clamp<std::chrono::nanoseconds>(kTimesToWait * longest_, kLeastToWait, kMostToWait);
       return true;
     }
