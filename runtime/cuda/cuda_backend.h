@@ -42,7 +42,7 @@ class CudaBackend : public Backend {
   CudaBackend(std::shared_ptr<const CudaContext> context, std::shared_ptr<Memory> memory)
       : context_(std::move(context)), memory_(std::move(memory)) {}
 
-  const std::shared_ptr<const CudaContext> context_;
+  [[maybe_unused]] const std::shared_ptr<const CudaContext> context_;  // a build without CUDA has none
   const std::shared_ptr<Memory> memory_;
 };
 
