@@ -226,8 +226,11 @@ CudaKernel LoopSlice(const OpRow& row, const KernelSpec& spec) {
 
 CudaKernel LoopStore(const OpRow& row, const KernelSpec& spec) {
   const int64_t n = spec.operands[1].local.num_elements();
+  // In place, all but the slice is there.
   return ForEach(TextOf(row, spec), spec.results[0].local.num_elements(),
-                 fmt::format("r0[i] = i / {0} == a2[0] ? a1[i % {0}] : a0[i];\n", AtLeastOne(n)));
+                 fmt::format("if (r0 != a0) r0[i] = i / {0} == a2[0] ? a1[i % {0}] : a0[i];\n"
+                             "else if (i < {0}) r0[a2[0] * {0} + i] = a1[i];\n",
+                             AtLeastOne(n)));
 }
 
 }  // namespace

@@ -53,7 +53,7 @@ CallStream::Ended CallStream::Call(const std::vector<MessagePart>& request,
   };
   write();
   if (!is_reading_) Read();
-  while (!answer.IsWhole() || is_writing_) {
+  while (!answer.IsWhole() || is_writing_ || sent < chunks.size()) {
     void* tag = nullptr;
     bool ok = false;
     if (queue_.AsyncNext(&tag, &ok, end) != NextStatus::GOT_EVENT)

@@ -53,7 +53,8 @@ absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> CredentialsFor(const T
   return grpc::SslCredentials(options);
 }
 
-// Streams ask between calls, too, when gRPC looks for answers every five seconds.
+// Streams ask between calls, too. Then gRPC looks for an answer of one connection every five seconds: one of many may be closed
+// though its server is there, and the next call opens another.
 constexpr GrpcPings kPings = {.ask_ms = 3000, .answer_ms = 7000};
 
 // `address`: as the user knows it, which a certificate must name.

@@ -8,6 +8,10 @@
 // is launched as a whole; a loop whose length the data decide, or a branch, asks the GPU on its way, and then the step is
 // launched kernel by kernel. Host tensors go through pinned memory.
 //
+// A step's first run, and each with DTensors at new addresses or other outputs, makes tables and a graph on the GPU, so that it
+// may fail for want of memory; the last four are kept. With check_replicas a step that has replicas to compare is no graph.
+// Of poison_padding, the padding of variables is left as it is.
+//
 // Not there yet: several domains (a Transport), cross-device ops, profiles and traces.
 #pragma once
 

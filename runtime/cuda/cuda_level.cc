@@ -39,10 +39,11 @@ class LevelMaker {
     MESHWORK_CHECK(kernel.has_value(), "{} has no CUDA kernel", row.name);
     if (kernel->blocks == 0) return;
     const std::vector<CudaKernel::BlockArgument> block_arguments = kernel->block_arguments;
+    const int64_t grid = kernel->blocks;
     const size_t number = kernels_.Add(*std::move(kernel));
     const int64_t launches = compute.one_by_one ? compute.needed : 1;
     for (int64_t i = 0; i < launches; ++i) {
-      KernelLaunch launch{.kernel = number, .node = compute.node};
+      KernelLaunch launch{.kernel = number, .grid = grid, .node = compute.node};
       for (const auto* values : {&compute.in, &compute.out})
         for (const ValueBuffers& value : *values)
           launch.pointers.push_back(
@@ -64,7 +65,8 @@ class LevelMaker {
 
   void Add(const CopyStep& copies, size_t) {
     if (copies.kind == CopyStep::Kind::kCompare) {
-      level_.compares.push_back({&copies});
+      level_.actions.push_back(CompareStep{&copies});
+      level_.reads_host = true;
       return;
     }
     MESHWORK_CHECK(copies.calls.empty(), "a cross-device op");

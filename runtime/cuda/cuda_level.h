@@ -29,6 +29,7 @@ struct KernelLaunch {
   size_t kernel = 0;  // of CudaKernels
   std::vector<DeviceAddress> pointers = {};
   std::vector<long long> blocks = {};  // its block arguments
+  int64_t grid = 0;                    // in blocks: kernels of one text may differ in it
   int node = -1;
 };
 
@@ -43,7 +44,7 @@ struct TransferLaunch {
   int unpacks = -1;  // output `unpacks` alone needs it; -1: none
 };
 
-// Compares replicas (CopyStep::Kind::kCompare) behind the step.
+// Compares replicas (CopyStep::Kind::kCompare), on the host.
 struct CompareStep {
   const CopyStep* step = nullptr;  // of the plan
 };
@@ -59,7 +60,7 @@ struct LoopLaunch {
   int node = -1;
 };
 
-using CudaAction = std::variant<KernelLaunch, TransferLaunch, LoopLaunch>;
+using CudaAction = std::variant<KernelLaunch, TransferLaunch, LoopLaunch, CompareStep>;
 
 // All kernels of a step, each once.
 class CudaKernels {
@@ -76,10 +77,10 @@ struct CudaLevel {
   std::shared_ptr<const Graph> graph;  // of its plan, whose nodes the actions name
   std::vector<CudaAction> once;        // what depends on no argument
   std::vector<CudaAction> actions;
-  std::vector<CompareStep> compares;
   StorageMap map;  // of its plan; those of bodies were moved into their levels
   std::vector<Storage> storages;
-  bool reads_host = false;  // a loop asks for its predicate, so that the step is no graph
+  // A loop asks for its predicate, or replicas are compared, so that the step is no graph.
+  bool reads_host = false;
 };
 
 // Kernels are added to `kernels`. Keeps pointers into the plan. REQUIRES: every row has a CUDA kernel; the plan is one domain's

@@ -86,8 +86,7 @@ absl::Status CudaStep::Compile(const CudaKernels& kernels) {
   for (const CudaKernel& kernel : kernels.all()) {
     MESHWORK_ASSIGN_OR_RETURN(CudaFunction function, module->GetKernel(kernel.name));
     functions_.push_back(std::move(function));
-    shapes_.push_back(
-        {.grid = {static_cast<unsigned>(kernel.blocks)}, .block = {static_cast<unsigned>(kernel.threads)}});
+    threads_.push_back(static_cast<unsigned>(kernel.threads));
   }
   return absl::OkStatus();
 }
@@ -258,16 +257,21 @@ absl::StatusOr<CudaStep::Tables> CudaStep::MakeTables(const Bases& of_root) cons
 
 absl::Status CudaStep::Run(std::span<const std::byte* const> feeds, std::span<std::byte* const> outputs) {
   wrote_spares_ = has_spares_;
+  difference_ = absl::OkStatus();
   for (const HostTensor& feed : host_feeds_)
     std::memcpy(pinned_.data() + feed.offset, feeds[static_cast<size_t>(feed.index)],
                 static_cast<size_t>(feed.bytes));
   MESHWORK_ASSIGN_OR_RETURN(Binding* const binding, FindBinding(BasesOf(feeds, outputs)));
-  MESHWORK_RETURN_IF_ERROR(binding->graph.has_value() ? binding->graph->Launch(*stream_) : Enqueue(*binding));
-  MESHWORK_RETURN_IF_ERROR(stream_->Synchronize());
+  const absl::Status enqueued =
+      binding->graph.has_value() ? binding->graph->Launch(*stream_) : Enqueue(*binding);
+  // What was enqueued uses memory that the caller may free, or write, from here on.
+  const absl::Status ended = stream_->Synchronize();
+  MESHWORK_RETURN_IF_ERROR(enqueued);
+  MESHWORK_RETURN_IF_ERROR(ended);
   for (const HostTensor& output : host_outputs_)
     if (std::byte* const to = outputs[static_cast<size_t>(output.index)]; to != nullptr)
       std::memcpy(to, pinned_.data() + output.offset, static_cast<size_t>(output.bytes));
-  return Compare(binding->bases);
+  return difference_;
 }
 
 absl::Status CudaStep::Enqueue(const Binding& binding) {
@@ -301,6 +305,8 @@ absl::Status CudaStep::Enqueue(const CudaLevel& level, const Bases& bases, const
           transfers->unpacks < 0 || bases[static_cast<size_t>(transfers->addresses[0][0].storage)] != 0;
       if (is_wanted) MESHWORK_RETURN_IF_ERROR(Launch(*transfers, tables, next));
       ++next;
+    } else if (const auto* const compare = std::get_if<CompareStep>(&action)) {
+      MESHWORK_RETURN_IF_ERROR(Compare(*compare, bases));
     } else {
       const auto& loop = std::get<LoopLaunch>(action);
       MESHWORK_RETURN_IF_ERROR(EnqueueLoop(loop, bases, tables, next));
@@ -345,7 +351,8 @@ absl::Status CudaStep::Launch(const CudaLevel& level, const KernelLaunch& launch
   KernelArguments arguments;
   for (const DeviceAddress& pointer : launch.pointers) arguments.Add(At(bases, pointer));
   for (const long long number : launch.blocks) arguments.Add(number);
-  const absl::Status status = functions_[launch.kernel].Launch(*stream_, shapes_[launch.kernel], arguments);
+  const LaunchShape shape{.grid = {static_cast<unsigned>(launch.grid)}, .block = {threads_[launch.kernel]}};
+  const absl::Status status = functions_[launch.kernel].Launch(*stream_, shape, arguments);
   if (status.ok()) return status;
   return Annotate(status, fmt::format("Run: {}: ", level.graph->Describe(launch.node)));
 }
@@ -356,32 +363,30 @@ absl::Status CudaStep::Launch(const TransferLaunch& launch, const Tables& tables
   arguments.Add(tables.transfers.address() + static_cast<CUdeviceptr>(table.first) * sizeof(CudaTransfer));
   arguments.Add(static_cast<long long>(table.count));
   arguments.Add(tables.numbers.address());
-  LaunchShape shape = shapes_[launch.kernel];
-  shape.grid.x = static_cast<unsigned>(launch.blocks);
+  const LaunchShape shape{.grid = {static_cast<unsigned>(launch.blocks)}, .block = {threads_[launch.kernel]}};
   return functions_[launch.kernel].Launch(*stream_, shape, arguments);
 }
 
-absl::Status CudaStep::Compare(const Bases& bases) {
-  for (const CompareStep& compare : root_.compares) {
-    const CopyStep& step = *compare.step;
-    for (size_t i = 0; i < step.transfers.size(); ++i) {
-      const Transfer& transfer = step.transfers[i];
-      std::vector<std::byte> copies[2];
-      for (int c = 0; c < 2; ++c) {
-        const Buffer& buffer = plan_.buffers[static_cast<size_t>(transfer.from[static_cast<size_t>(c)])];
-        copies[c].resize(static_cast<size_t>(buffer.bytes));
-        const CUdeviceptr from = At(bases, {buffer.storage, buffer.offset});
-        MESHWORK_RETURN_IF_ERROR(CopyToHost(*stream_, copies[c].data(), from, buffer.bytes));
-      }
-      MESHWORK_RETURN_IF_ERROR(stream_->Synchronize());
-      const std::optional<Difference> difference =
-          FindDifference(transfer.box, 0, transfer.box.elements(), DTypeSize(transfer.dtype),
-                         copies[0].data(), copies[1].data());
-      if (!difference.has_value()) continue;
-      const ValueInfo& info = plan_.graph->value(step.value);
-      const auto [a, b] = step.replicas[i];
-      return DifferenceError("Run: " + step.subject, info.global, *info.layout, a, b, *difference);
+absl::Status CudaStep::Compare(const CompareStep& compare, const Bases& bases) {
+  const CopyStep& step = *compare.step;
+  for (size_t i = 0; i < step.transfers.size() && difference_.ok(); ++i) {
+    const Transfer& transfer = step.transfers[i];
+    std::vector<std::byte> copies[2];
+    for (size_t c = 0; c < 2; ++c) {
+      const Buffer& buffer = plan_.buffers[static_cast<size_t>(transfer.from[c])];
+      copies[c].resize(static_cast<size_t>(buffer.bytes));
+      const CUdeviceptr from = At(bases, {buffer.storage, buffer.offset});
+      MESHWORK_RETURN_IF_ERROR(CopyToHost(*stream_, copies[c].data(), from, buffer.bytes));
     }
+    MESHWORK_RETURN_IF_ERROR(stream_->Synchronize());
+    const std::optional<Difference> difference =
+        FindDifference(transfer.box, 0, transfer.box.elements(), DTypeSize(transfer.dtype), copies[0].data(),
+                       copies[1].data());
+    if (!difference.has_value()) continue;
+    const ValueInfo& info = plan_.graph->value(step.value);
+    const auto [first, second] = step.replicas[i];
+    difference_ =
+        DifferenceError("Run: " + step.subject, info.global, *info.layout, first, second, *difference);
   }
   return absl::OkStatus();
 }
@@ -389,7 +394,7 @@ absl::Status CudaStep::Compare(const Bases& bases) {
 ExecutorMemory CudaStep::memory() const {
   return {.shared_bytes = root_.map.arena_bytes,
           .constant_bytes = root_.map.constant_bytes,
-          .num_instructions = static_cast<int>(root_.actions.size())};
+          .num_instructions = static_cast<int>(plan_.steps.size())};
 }
 
 }  // namespace meshwork

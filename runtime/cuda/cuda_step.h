@@ -71,7 +71,8 @@ class CudaStep : public PreparedStep {
   absl::Status Launch(const CudaLevel& level, const KernelLaunch& launch, const Bases& bases);
   absl::Status Launch(const TransferLaunch& launch, const Tables& tables, size_t number);
   absl::StatusOr<bool> IsTrue(CUdeviceptr predicate);
-  absl::Status Compare(const Bases& bases);
+  // Notes the first difference.
+  absl::Status Compare(const CompareStep& compare, const Bases& bases);
 
   // A host tensor: its image on the GPU, and its place in the pinned memory.
   struct HostTensor {
@@ -84,7 +85,7 @@ class CudaStep : public PreparedStep {
   std::vector<DTensor> variables_;
   const PrepareOptions options_;
   CudaLevel root_;
-  std::vector<LaunchShape> shapes_;      // of the kernels, but for the grids of transfers
+  std::vector<unsigned> threads_;        // of a block of each kernel
   std::vector<CudaFunction> functions_;  // the same
   std::shared_ptr<const CudaStream> stream_;
   CudaBuffer arena_, constants_;
@@ -92,6 +93,7 @@ class CudaStep : public PreparedStep {
   std::vector<HostTensor> host_feeds_, host_outputs_;
   std::deque<Binding> bindings_;  // the last used one first
   bool is_graph_ = true, has_spares_ = false, wrote_spares_ = false;
+  absl::Status difference_;  // of replicas, in this step
 };
 
 }  // namespace meshwork

@@ -48,14 +48,10 @@ class Uses {
     At(compute.out);
   }
   void Add(const CopyStep& copies) {
-    const int at = step_;
-    if (copies.kind == CopyStep::Kind::kCompare)
-      step_ = static_cast<int>(plan_.steps.size());  // on the host, behind the step
     for (const Transfer& transfer : copies.transfers) {
       At(transfer.to);
       for (BufferId from : transfer.from) At(from);
     }
-    step_ = at;
   }
   void Add(const RemoteStep& remote) {
     for (const auto* parts : {&remote.sends, &remote.receives})
