@@ -102,7 +102,8 @@ TEST(CudaKernelsTest, EveryRowThatComputesHasOne) {
 }
 
 TEST(CudaKernelsTest, EveryGeneratorIsOfARowThatComputes) {
-  std::set<std::string_view> names, generated;
+  // The first are those of loops that are lowered (runtime/loop.cc), which belong to no family; tests/cuda_backend tries them.
+  std::set<std::string_view> names = {"loop_slice", "loop_store"}, generated;
   for (const OpRow* row : ComputingRows()) names.insert(row->name);
   for (const cuda::Generator& generator : cuda::AllGenerators()) {
     EXPECT_TRUE(names.contains(generator.op)) << generator.op;
