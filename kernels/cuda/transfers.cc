@@ -63,29 +63,17 @@ extern "C" __global__ void {0}(const in_{0}::Transfer* table, long long count, c
 }
 
 // Of a and b, numbers of the compute type.
-std::string Combined(DType dtype, ReduceOp op) {
+std::string_view Combined(DType dtype, ReduceOp op) {
   if (dtype == BOOL) {
     const bool any = op == ReduceOp::kSum || op == ReduceOp::kMax || op == ReduceOp::kOr;
     return any ? "a | b" : "a & b";
   }
-  const std::string_view number = cuda::ComputeName(dtype);
-  const bool wraps = dtype == I32 || dtype == I64;  // padding holds anything and may overflow
-  const auto arithmetic = [&](char sign) {
-    if (!wraps) return fmt::format("({})(a {} b)", number, sign);
-    return fmt::format("({0})((Limits<{0}>::Unsigned)a {1} (Limits<{0}>::Unsigned)b)", number, sign);
-  };
   switch (op) {
-    case ReduceOp::kSum: return arithmetic('+');
-    case ReduceOp::kProd: return arithmetic('*');
-    case ReduceOp::kMax:
-    case ReduceOp::kOr:
-      if (!IsReal(dtype)) return "a > b ? a : b";
-      return "a > b || a != a || (a == b && copysign(1.0, (double)a) > 0) ? a : b";
-    case ReduceOp::kMin:
-    case ReduceOp::kAnd: break;
+    case ReduceOp::kSum: return "Sum(a, b)";
+    case ReduceOp::kProd: return "Product(a, b)";
+    case ReduceOp::kMax: return "Larger(a, b)";
+    default: return "Smaller(a, b)";
   }
-  if (!IsReal(dtype)) return "a < b ? a : b";
-  return "a < b || a != a || (a == b && copysign(1.0, (double)a) < 0) ? a : b";
 }
 
 }  // namespace

@@ -30,7 +30,8 @@ inline constexpr int64_t kElementsPerTransferBlock = 1024, kTransferThreads = 25
 // Moves elements of so many bytes, or repeats one. Parameters: the transfers, their count as a long long, and the numbers.
 // REQUIRES: size is 1, 2, 4 or 8.
 CudaKernel CudaMoveKernel(int64_t size);
-// Reduces the sources in their order, each result rounded, as the CPU does. The same parameters.
+// Reduces the sources in their order, each result rounded, as the CPU does. The same parameters. REQUIRES: `and` and `or` are
+// of bools.
 CudaKernel CudaReduceKernel(DType dtype, ReduceOp op);
 
 }  // namespace meshwork

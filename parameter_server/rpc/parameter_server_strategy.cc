@@ -85,9 +85,8 @@ absl::Status WithoutCheckpoints(size_t server) {
       server));
 }
 
-// Arguments: the number of the step and, if no server may have been started again, the lives of their stores; then nothing, or
-// a tensor for each input. Results: how many examples it had, and the
-// outputs.
+// Arguments: the number of the step, and behind it, in the same tensor, the life of each server's store if none may have been
+// started again; then nothing, or a tensor for each input. Results: how many examples it had, and the outputs.
 absl::StatusOr<std::vector<Tensor>> MakeStep(const Graph& graph, WorkerState& state,
                                              const std::vector<Tensor>& arguments) {
   const std::vector<std::string> names = NamesOfInputs(graph);

@@ -15,8 +15,7 @@ class LevelMaker {
  public:
   LevelMaker(const StepPlan& plan, StorageMap map, CudaKernels& kernels) : plan_(plan), kernels_(kernels) {
     level_.map = std::move(map);
-    level_.storages = plan.storages;
-    level_.graph = plan.graph;
+    level_.plan = &plan;
   }
 
   CudaLevel Make() && {

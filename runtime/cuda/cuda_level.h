@@ -7,7 +7,6 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <string>
 #include <utility>
 #include <variant>
@@ -74,11 +73,10 @@ class CudaKernels {
 };
 
 struct CudaLevel {
-  std::shared_ptr<const Graph> graph;  // of its plan, whose nodes the actions name
-  std::vector<CudaAction> once;        // what depends on no argument
+  const StepPlan* plan = nullptr;
+  std::vector<CudaAction> once;  // what depends on no argument
   std::vector<CudaAction> actions;
   StorageMap map;  // of its plan; those of bodies were moved into their levels
-  std::vector<Storage> storages;
   // A loop asks for its predicate, or replicas are compared, so that the step is no graph.
   bool reads_host = false;
 };

@@ -25,16 +25,6 @@ CUdeviceptr At(const std::vector<CUdeviceptr>& bases, const DeviceAddress& addre
 }
 
 // Of the level with its bodies.
-size_t TransferLaunches(const CudaLevel& level) {
-  size_t count = 0;
-  for (const CudaAction& action : level.actions) {
-    if (std::holds_alternative<TransferLaunch>(action)) ++count;
-    if (const auto* const loop = std::get_if<LoopLaunch>(&action))
-      for (const CudaLevel& body : loop->bodies) count += TransferLaunches(body);
-  }
-  return count;
-}
-
 int64_t NodesOf(const CudaLevel& level) {
   int64_t count = 0;
   for (const CudaAction& action : level.actions) {
@@ -135,9 +125,9 @@ absl::Status CudaStep::RunOnce() {
 
 CudaStep::Bases CudaStep::BasesOf(std::span<const std::byte* const> feeds,
                                   std::span<std::byte* const> outputs) {
-  Bases bases(root_.storages.size(), 0);
+  Bases bases(plan_.storages.size(), 0);
   for (size_t s = 0; s < bases.size(); ++s) {
-    const Storage& storage = root_.storages[s];
+    const Storage& storage = plan_.storages[s];
     const auto index = static_cast<size_t>(storage.index);
     const StorageMap::Place& place = root_.map.places[s];
     switch (storage.kind) {
@@ -171,7 +161,7 @@ CudaStep::Bases CudaStep::BasesOf(std::span<const std::byte* const> feeds,
 }
 
 CudaStep::Bases CudaStep::BasesOf(const CudaLevel& body, const LoopLaunch& loop, const Bases& outside) const {
-  Bases bases(body.storages.size(), 0);
+  Bases bases(body.plan->storages.size(), 0);
   for (size_t s = 0; s < bases.size(); ++s) {
     const StorageMap::Place& place = body.map.places[s];
     const auto offset = static_cast<CUdeviceptr>(place.offset);
@@ -179,7 +169,7 @@ CudaStep::Bases CudaStep::BasesOf(const CudaLevel& body, const LoopLaunch& loop,
       case StorageMap::Place::Kind::kArena: bases[s] = arena_.address() + offset; break;
       case StorageMap::Place::Kind::kConstant: bases[s] = constants_.address() + offset; break;
       case StorageMap::Place::Kind::kBound: {
-        const DeviceAddress& argument = loop.arguments[static_cast<size_t>(body.storages[s].index)];
+        const DeviceAddress& argument = loop.arguments[static_cast<size_t>(body.plan->storages[s].index)];
         if (argument.storage >= 0) bases[s] = At(outside, argument);
         break;
       }
@@ -210,7 +200,7 @@ absl::StatusOr<CudaStep::Tables> CudaStep::MakeTables(const Bases& of_root) cons
   std::vector<CudaTransfer> transfers;
   std::vector<int64_t> numbers;
   const auto add = [&](const TransferLaunch& launch, const Bases& bases) {
-    tables.launches.push_back({std::ssize(transfers), std::ssize(launch.transfers)});
+    tables.launches[&launch] = {std::ssize(transfers), std::ssize(launch.transfers)};
     int64_t block = 0;
     for (size_t i = 0; i < launch.transfers.size(); ++i) {
       const BoxCopy& box = launch.transfers[i].box;
@@ -287,7 +277,7 @@ absl::Status CudaStep::Enqueue(const Binding& binding) {
   for (const HostTensor& feed : host_feeds_)
     MESHWORK_RETURN_IF_ERROR(
         CopyToDevice(*stream_, binding.bases[feed.storage], pinned_.data() + feed.offset, feed.bytes));
-  MESHWORK_RETURN_IF_ERROR(Enqueue(root_, binding.bases, binding.tables, 0));
+  MESHWORK_RETURN_IF_ERROR(Enqueue(root_, binding.bases, binding.tables));
   for (const HostTensor& output : host_outputs_)
     if (binding.bases[output.storage] != 0)
       MESHWORK_RETURN_IF_ERROR(
@@ -295,33 +285,26 @@ absl::Status CudaStep::Enqueue(const Binding& binding) {
   return absl::OkStatus();
 }
 
-absl::Status CudaStep::Enqueue(const CudaLevel& level, const Bases& bases, const Tables& tables,
-                               size_t next) {
+absl::Status CudaStep::Enqueue(const CudaLevel& level, const Bases& bases, const Tables& tables) {
   for (const CudaAction& action : level.actions) {
     if (const auto* const kernel = std::get_if<KernelLaunch>(&action)) {
       MESHWORK_RETURN_IF_ERROR(Launch(level, *kernel, bases));
     } else if (const auto* const transfers = std::get_if<TransferLaunch>(&action)) {
       const bool is_wanted =
           transfers->unpacks < 0 || bases[static_cast<size_t>(transfers->addresses[0][0].storage)] != 0;
-      if (is_wanted) MESHWORK_RETURN_IF_ERROR(Launch(*transfers, tables, next));
-      ++next;
+      if (is_wanted) MESHWORK_RETURN_IF_ERROR(Launch(*transfers, tables));
     } else if (const auto* const compare = std::get_if<CompareStep>(&action)) {
       MESHWORK_RETURN_IF_ERROR(Compare(*compare, bases));
     } else {
-      const auto& loop = std::get<LoopLaunch>(action);
-      MESHWORK_RETURN_IF_ERROR(EnqueueLoop(loop, bases, tables, next));
-      for (const CudaLevel& body : loop.bodies) next += TransferLaunches(body);
+      MESHWORK_RETURN_IF_ERROR(EnqueueLoop(std::get<LoopLaunch>(action), bases, tables));
     }
   }
   return absl::OkStatus();
 }
 
-absl::Status CudaStep::EnqueueLoop(const LoopLaunch& loop, const Bases& bases, const Tables& tables,
-                                   size_t next) {
+absl::Status CudaStep::EnqueueLoop(const LoopLaunch& loop, const Bases& bases, const Tables& tables) {
   const auto run = [&](size_t b) {
-    size_t first = next;
-    for (size_t before = 0; before < b; ++before) first += TransferLaunches(loop.bodies[before]);
-    return Enqueue(loop.bodies[b], BasesOf(loop.bodies[b], loop, bases), tables, first);
+    return Enqueue(loop.bodies[b], BasesOf(loop.bodies[b], loop, bases), tables);
   };
   switch (loop.kind) {
     case NestedStep::Kind::kRepeat:
@@ -354,11 +337,11 @@ absl::Status CudaStep::Launch(const CudaLevel& level, const KernelLaunch& launch
   const LaunchShape shape{.grid = {static_cast<unsigned>(launch.grid)}, .block = {threads_[launch.kernel]}};
   const absl::Status status = functions_[launch.kernel].Launch(*stream_, shape, arguments);
   if (status.ok()) return status;
-  return Annotate(status, fmt::format("Run: {}: ", level.graph->Describe(launch.node)));
+  return Annotate(status, fmt::format("Run: {}: ", level.plan->graph->Describe(launch.node)));
 }
 
-absl::Status CudaStep::Launch(const TransferLaunch& launch, const Tables& tables, size_t number) {
-  const Tables::Launch& table = tables.launches[number];
+absl::Status CudaStep::Launch(const TransferLaunch& launch, const Tables& tables) {
+  const Tables::Launch& table = tables.launches.at(&launch);
   KernelArguments arguments;
   arguments.Add(tables.transfers.address() + static_cast<CUdeviceptr>(table.first) * sizeof(CudaTransfer));
   arguments.Add(static_cast<long long>(table.count));

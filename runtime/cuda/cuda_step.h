@@ -2,6 +2,7 @@
 #pragma once
 
 #include <deque>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -35,12 +36,12 @@ class CudaStep : public PreparedStep {
  private:
   using Bases = std::vector<CUdeviceptr>;  // per storage of a level; 0: nowhere
 
-  // The tables of all transfers of the step, at its addresses. One for each launch, in the order in which levels have them.
+  // The tables of all transfers of the step, at its addresses, and which part of them a launch does.
   struct Tables {
     struct Launch {
       int64_t first = 0, count = 0;
     };
-    std::vector<Launch> launches;
+    std::map<const TransferLaunch*, Launch> launches;
     CudaBuffer transfers, numbers;
   };
   // What follows from the addresses of DTensors and from which outputs are wanted. Several, because variables and their
@@ -64,12 +65,12 @@ class CudaStep : public PreparedStep {
   absl::StatusOr<Binding*> FindBinding(Bases bases);
   absl::StatusOr<Tables> MakeTables(const Bases& bases) const;
 
-  // Puts the whole step on the stream, or a level of it. `next`: the number of the level's first transfer launch.
+  // Puts the whole step on the stream, or a level of it.
   absl::Status Enqueue(const Binding& binding);
-  absl::Status Enqueue(const CudaLevel& level, const Bases& bases, const Tables& tables, size_t next);
-  absl::Status EnqueueLoop(const LoopLaunch& loop, const Bases& bases, const Tables& tables, size_t next);
+  absl::Status Enqueue(const CudaLevel& level, const Bases& bases, const Tables& tables);
+  absl::Status EnqueueLoop(const LoopLaunch& loop, const Bases& bases, const Tables& tables);
   absl::Status Launch(const CudaLevel& level, const KernelLaunch& launch, const Bases& bases);
-  absl::Status Launch(const TransferLaunch& launch, const Tables& tables, size_t number);
+  absl::Status Launch(const TransferLaunch& launch, const Tables& tables);
   absl::StatusOr<bool> IsTrue(CUdeviceptr predicate);
   // Notes the first difference.
   absl::Status Compare(const CompareStep& compare, const Bases& bases);
