@@ -79,28 +79,28 @@ bool TakePiece(std::string_view bytes, TensorTaker& tensors, PieceRows& at) {
   });
 }
 
-int64_t HashOf(const JobFacts& facts) {
+}  // namespace
+
+int64_t JobOf(const JobFacts& facts) {
   const std::string bytes = FactsMessage(facts).fields;
   FastHash hash;
   hash.Add(reinterpret_cast<const std::byte*>(bytes.data()), std::ssize(bytes));
   return static_cast<int64_t>(hash.value());
 }
 
-}  // namespace
-
-void AddJob(const JobFacts& facts, RpcMessage& request) {
-  WireWriter job;
-  job.Int(kJob, HashOf(facts));
-  request.fields += job.bytes();
+void AddJob(int64_t job, RpcMessage& request) {
+  WireWriter field;
+  field.Int(kJob, job);
+  request.fields += field.bytes();
 }
 
-bool IsOfAnotherJob(const RpcMessage& request, const JobFacts& facts) {
-  std::optional<int64_t> job;
+bool IsOfAnotherJob(const RpcMessage& request, int64_t job) {
+  std::optional<int64_t> given;
   const bool is_right = internal::ForEachField(request.fields, [&](const WireField& f) {
-    if (f.Is(kJob, Kind::kVarint)) job = f.as_int();
+    if (f.Is(kJob, Kind::kVarint)) given = f.as_int();
     return true;
   });
-  return is_right && job.has_value() && *job != HashOf(facts);
+  return is_right && given.has_value() && *given != job;
 }
 
 absl::StatusOr<RpcMessage> PullMessage(const PullRequest& request) {

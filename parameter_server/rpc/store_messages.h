@@ -22,8 +22,10 @@ using JobFacts = std::map<std::string, std::string>;
 
 // Of a request: a hash of its client's facts, which a server compares with its own. A server that was started again at the
 // address of another one is asked without anybody noticing. Reads false of a request that says none, and of no such fields.
-void AddJob(const JobFacts& facts, RpcMessage& request);
-bool IsOfAnotherJob(const RpcMessage& request, const JobFacts& facts);
+void AddJob(int64_t job, RpcMessage& request);
+bool IsOfAnotherJob(const RpcMessage& request, int64_t job);
+// The number of a job in requests.
+int64_t JobOf(const JobFacts& facts);
 
 // Errors of the first two: rows that are an invalid tensor; a gradient that is one.
 absl::StatusOr<RpcMessage> PullMessage(const PullRequest& request);

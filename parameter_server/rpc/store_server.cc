@@ -30,7 +30,7 @@ std::string DifferencesOf(const JobFacts& there, const JobFacts& here) {
 }  // namespace
 
 StoreServer::StoreServer(std::shared_ptr<ParameterStore> store, JobFacts facts)
-    : store_(std::move(store)), facts_(std::move(facts)) {}
+    : store_(std::move(store)), facts_(std::move(facts)), job_(JobOf(facts_)) {}
 
 absl::StatusOr<std::unique_ptr<StoreServer>> StoreServer::Start(std::shared_ptr<ParameterStore> store,
                                                                 const std::string& address,
@@ -51,7 +51,7 @@ StoreServer::~StoreServer() {
 }
 
 absl::StatusOr<RpcMessage> StoreServer::Answer(const RpcMessage& request) {
-  if (IsOfAnotherJob(request, facts_))
+  if (IsOfAnotherJob(request, job_))
     return absl::FailedPreconditionError(
         fmt::format("{}: this server serves another job; start all processes of a job with the same program.",
                     request.call));
@@ -108,7 +108,7 @@ absl::Status RemoteStore::CheckFacts() {
 }
 
 absl::StatusOr<RpcMessage> RemoteStore::Ask(RpcMessage request, bool is_repeated) {
-  AddJob(facts_, request);
+  AddJob(job_, request);
   absl::StatusOr<RpcMessage> answer =
       is_repeated ? client_->Call(request) : client_->TryCall(request, std::nullopt).answer;
   // It may be another server than the one that Connect found. Which facts differ, only they say.

@@ -53,6 +53,7 @@ class StoreServer {
 
   const std::shared_ptr<ParameterStore> store_;
   const JobFacts facts_;
+  const int64_t job_;  // JobOf(facts_)
   const ForkMark made_;
   internal::ShutdownFlag shutdown_;
   std::unique_ptr<RpcServer> server_;
@@ -78,7 +79,7 @@ class RemoteStore : public ParameterStore {
 
  private:
   RemoteStore(std::unique_ptr<RpcClient> client, JobFacts facts)
-      : client_(std::move(client)), facts_(std::move(facts)) {}
+      : client_(std::move(client)), facts_(std::move(facts)), job_(JobOf(facts_)) {}
 
   std::string Where() const;
   absl::Status CheckFacts();
@@ -86,6 +87,7 @@ class RemoteStore : public ParameterStore {
 
   const std::unique_ptr<RpcClient> client_;
   const JobFacts facts_;
+  const int64_t job_;  // JobOf(facts_)
 };
 
 // Asks the server there, of parameters or a worker, to end, and returns when it has said that it will. Errors: those of

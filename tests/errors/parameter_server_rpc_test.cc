@@ -248,7 +248,7 @@ TEST_F(ParameterServerErrors, Stores) {
     server = StoreServer::Start(store, address, {}, {{"program", "8a1b"}}).value();
     if (asks) return remote->Pull({}).status();
     RpcMessage request = AskTakenMessage("worker 0");
-    AddJob({{"program", "9f2c"}}, request);
+    AddJob(JobOf({{"program", "9f2c"}}), request);
     return RpcClient::Create("Parameter server", address, {}).value()->Call(request).status();
   };
   const auto other_token = [&] {
