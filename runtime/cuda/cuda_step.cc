@@ -246,6 +246,7 @@ absl::StatusOr<CudaStep::Tables> CudaStep::MakeTables(const Bases& of_root) cons
 // ---- A step.
 
 absl::Status CudaStep::Run(std::span<const std::byte* const> feeds, std::span<std::byte* const> outputs) {
+  MESHWORK_RETURN_IF_ERROR(made_.Check("CudaBackend"));
   wrote_spares_ = has_spares_;
   difference_ = absl::OkStatus();
   for (const HostTensor& feed : host_feeds_)
