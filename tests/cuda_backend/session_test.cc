@@ -14,6 +14,8 @@
 #include "cuda_backend/played_gpu.h"
 #include "meshwork.h"
 #include "meshwork/base/status.h"
+#include "meshwork/train/evaluation.h"
+#include "meshwork/train/replica_check.h"
 #include "support/forks.h"
 
 namespace meshwork {
@@ -138,7 +140,7 @@ TEST(CudaSessionTest, VariablesAreReadAndSet) {
   PlayedGpu gpu(2);
   {
     Session session = OnGpu(gpu, SmallMlp());
-    const Tensor kernel = MlpRows(6).at("x").Reshape({5, 6}).value();
+    const Tensor kernel = MlpRows(6).at("x").Reshaped({5, 6});
     ASSERT_TRUE(session.Set("first/kernel", kernel).ok());
     EXPECT_TRUE(AllEqual(session.Get("first/kernel").value(), kernel).ok());
     const std::vector<Shard> shards = session.Shards("first/kernel").value();
@@ -243,8 +245,56 @@ TEST(CudaSessionTest, FitEvaluatesAndRestoresTheBestEpoch) {
     ASSERT_TRUE(history.ok()) << history.status();
     EXPECT_EQ(history->steps, 4);
     EXPECT_EQ(session.Get("seen")->values<float>()[0], 3);
-    const absl::StatusOr<Evaluation> evaluation = EvaluateOn(session, data);
+    const absl::StatusOr<Metrics> evaluation = EvaluateOn(session, data);
     ASSERT_TRUE(evaluation.ok()) << evaluation.status();
+    EXPECT_EQ(evaluation->at("loss"), 4.5);
+  }
+  ExpectClean(gpu);
+}
+
+// Each device has its own copy of what is replicated, and one is changed behind the session's back.
+TEST(CudaSessionTest, ReplicasAreCompared) {
+  PlayedGpu gpu(10);
+  {
+    Session session = OnGpu(gpu, SmallMlp(), {.executor = {.share = false}});
+    ASSERT_TRUE(session.Run(MlpRows(kBatch)).ok());
+    EXPECT_EQ(MessageOf(CheckReplicas(session.State(), 1)), "");
+    DTensor bias = session.State().at("second/bias");
+    ASSERT_EQ(bias.instances().count(), 4);
+    const std::vector<float> other = {1, 2, 3};
+    ASSERT_TRUE(bias.memory()
+                    .Upload(BoxCopy::Linear(3), sizeof(float),
+                            reinterpret_cast<const std::byte*>(other.data()), bias.instance(2))
+                    .ok());
+    EXPECT_THAT(MessageOf(CheckReplicas(session.State(), 1)), HasSubstr("variable \"second/bias\""));
+  }
+  ExpectClean(gpu);
+}
+
+// The program of an evaluation is another one here, and has a session of its own, on the same GPU.
+TEST(CudaSessionTest, AnEvaluationHasTheVariablesOfTheTraining) {
+  PlayedGpu gpu(11);
+  {
+    const ModelFn model = [](Graph& g, Mode mode) {
+      const Value x = g.Input("x", F32, {4}, {"batch"});
+      const Variable w = g.Var("w", Zeros({4}, F32), {"batch"});
+      const Value loss = ReduceSum(w * x, {0});
+      if (mode == Mode::kTrain) g.Update(w, w + x);
+      g.Output("loss", mode == Mode::kTrain ? loss : loss * 2.0);
+    };
+    const SessionOptions options = {.backend = gpu.MakeBackend().value()};
+    Graph trained(Mesh::VirtualCpus("batch=2").value());
+    model(trained, Mode::kTrain);
+    Session session = Session::Create(trained, options).value();
+    const Tensor x = Tensor::From<float>({4}, {1, 2, 3, 4});
+    absl::StatusOr<EvaluationHere> here = EvaluationHere::Create(model, trained, session, options);
+    ASSERT_TRUE(here.ok()) << here.status();
+    EXPECT_TRUE(here->has_own_session());
+    for (int step = 1; step <= 2; ++step) {
+      ASSERT_TRUE(session.Run({{"x", x}}).ok());
+      const Pipeline data = Pipeline::FromFunction(1, [&](int64_t) { return Example{{"x", x}}; });
+      EXPECT_EQ(here->Run({.data = data})->at("loss"), step * 60.0);
+    }
   }
   ExpectClean(gpu);
 }
@@ -281,6 +331,7 @@ TEST(CudaSessionTest, FailsInTheChildOfAFork) {
   PlayedGpu gpu(9);
   {
     Session session = OnGpu(gpu, SmallMlp());
+    Session unbound = OnGpu(gpu, SmallMlp());
     BoundStep step = session.Bind(MlpRows(kBatch)).value();
     const std::string said = SaidByChild([&] {
       std::string text;
@@ -289,7 +340,7 @@ TEST(CudaSessionTest, FailsInTheChildOfAFork) {
             session.Shards("first/kernel").status(), session.Save("/nowhere"), step.Run()})
         text += fmt::format("{} ", status.ok() ? "ran" : MessageOf(status).substr(0, 26));
       const int64_t before = gpu.cuda.BytesInUse(0);
-      { const Session gone = std::move(session); }
+      { const Session gone = std::move(unbound); }
       return fmt::format("{}{}", text, gpu.cuda.BytesInUse(0) == before);
     });
     const std::string ours = "Session: it is the parent's ", backend = "CudaBackend: it is the par ";
