@@ -13,6 +13,7 @@
 //   first is read at the call, the second has ended when the call returns.
 // - A kernel that fails, or a bad address, loses the context: every later call returns the error, though what frees still
 //   frees.
+// - Memory of GPUs is there inside of calls of the driver only: a host that reads or writes it ends with SIGSEGV.
 // - Kernels take arguments from KernelArguments only.
 //
 // Findings – mistakes of the caller that CUDA need not notice – are sentences. What is not taken fails the test when the

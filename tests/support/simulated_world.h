@@ -82,6 +82,24 @@ struct SimulatedContext {
   CUresult lost = CUDA_SUCCESS;
 };
 
+// Held by who is inside of the driver, who alone touches the memory of GPUs.
+class SimulatedGate {
+ public:
+  explicit SimulatedGate(SimulatedMemory& memory) : memory_(memory) {}
+  void lock() {
+    mutex_.lock();
+    memory_.Open();
+  }
+  void unlock() {
+    memory_.Close();
+    mutex_.unlock();
+  }
+
+ private:
+  std::mutex mutex_;
+  SimulatedMemory& memory_;
+};
+
 class SimulatedWorld {
  public:
   explicit SimulatedWorld(const SimulatedCudaOptions& options);
@@ -184,7 +202,7 @@ class SimulatedWorld {
   nvrtcResult nvrtcGetPTXSize(nvrtcProgram program, size_t* bytes);
   nvrtcResult nvrtcGetPTX(nvrtcProgram program, char* ptx);
 
-  mutable std::mutex mutex;
+  mutable SimulatedGate mutex{memory};
   CudaApi api;
   const SimulatedCudaOptions options;
   std::vector<std::string> findings;
