@@ -85,6 +85,13 @@ TEST(CudaBackendTest, KernelsOfOneTextHaveGridsOfTheirOwn) {
   }
 }
 
+constexpr std::string_view kProfiled = R"(mesh [x=2]
+func f(%a: f32[4,8] {x,_}, %w: f32[8,6] {_,_}) {
+  %p = matmul %a, %w
+  %s = reduce_sum %p dims=[0,1]
+  return s=%s
+})";
+
 // With atomic, variables and their spares change places after each step.
 TEST(CudaBackendTest, TrainsAsTheCpuDoes) {
   CpuBackend cpu(2);
@@ -108,6 +115,37 @@ TEST(CudaBackendTest, TrainsAsTheCpuDoes) {
       EXPECT_THAT(gpu.cuda.TakeLeaks(), IsEmpty());
     }
   }
+}
+
+TEST(CudaBackendTest, ProfilesWhatItLaunches) {
+  PlayedGpu gpu(0);
+  const auto backend = gpu.MakeBackend().value();
+  const RandomProgram program = WithFeeds(ParseGraph(kProfiled).value());
+  const Program compiled = Compile(program.graph).value();
+  std::map<std::string, DTensor> state;
+  const auto executor = Executor::Create(compiled, *backend, {.profile = true}, &state).value();
+  std::map<std::string, Tensor> feeds, outputs;
+  feeds = {{"a", Tensor::From<float>({4, 8}, std::vector<float>(32, 1.0f))},
+           {"w", Tensor::From<float>({8, 6}, std::vector<float>(48, 2.0f))}};
+  EXPECT_EQ(executor->Profile().steps, 0);
+  for (int step = 0; step < 3; ++step) ASSERT_TRUE(executor->Run(feeds, &outputs).ok());
+  const Profile profile = executor->Profile();
+  EXPECT_EQ(profile.workers, 1);
+  EXPECT_EQ(profile.steps, 3);
+  std::map<std::string, ProfileRow> rows;
+  int64_t ns = 0;
+  for (const ProfileRow& row : profile.rows) {
+    rows[row.op] = row;
+    ns += row.ns;
+  }
+  EXPECT_EQ(ns + profile.other_ns(), profile.wall_ns);
+  EXPECT_EQ(rows.at("pack").bytes, 3 * 2 * (32 + 48) * 4);
+  EXPECT_EQ(rows.at("unpack").bytes, 3 * 2 * 4);
+  EXPECT_EQ(rows.at("matmul").calls, 3);
+  EXPECT_EQ(rows.at("matmul").flops, 3 * 2.0 * 4 * 8 * 6);
+  EXPECT_EQ(rows.at("matmul").result, "f32[4,6]");
+  executor->ClearProfile();
+  EXPECT_EQ(executor->Profile().steps, 0);
 }
 
 // Whichever call of the driver fails: a status, or, where something is freed, the right numbers all the same; nothing is left,
