@@ -253,6 +253,7 @@ int64_t CudaStep::BytesOf(const std::vector<HostTensor>& tensors) {
 }
 
 absl::Status CudaStep::Run(std::span<const std::byte* const> feeds, std::span<std::byte* const> outputs) {
+  MESHWORK_RETURN_IF_ERROR(made_.Check("CudaBackend"));
   wrote_spares_ = has_spares_;
   difference_ = absl::OkStatus();
   if (profiler_ != nullptr) MESHWORK_RETURN_IF_ERROR(profiler_->Start());

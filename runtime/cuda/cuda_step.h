@@ -10,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "meshwork/base/fork.h"
 #include "meshwork/runtime/backend.h"
 #include "meshwork/runtime/cuda/cuda_buffer.h"
 #include "meshwork/runtime/cuda/cuda_graph.h"
@@ -88,6 +89,7 @@ class CudaStep : public PreparedStep {
   };
   static int64_t BytesOf(const std::vector<HostTensor>& tensors);
 
+  const ForkMark made_;  // the driver knows no child of this process
   const StepPlan plan_;
   std::vector<DTensor> variables_;
   const PrepareOptions options_;
