@@ -43,6 +43,7 @@ class LevelMaker {
     const int64_t launches = compute.one_by_one ? compute.needed : 1;
     for (int64_t i = 0; i < launches; ++i) {
       KernelLaunch launch{.kernel = number, .grid = grid, .node = compute.node};
+      launch.instances = static_cast<double>(compute.instances) / static_cast<double>(launches);
       for (const auto* values : {&compute.in, &compute.out})
         for (const ValueBuffers& value : *values)
           launch.pointers.push_back(

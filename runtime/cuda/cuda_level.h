@@ -30,6 +30,7 @@ struct KernelLaunch {
   std::vector<long long> blocks = {};  // its block arguments
   int64_t grid = 0;                    // in blocks: kernels of one text may differ in it
   int node = -1;
+  double instances = 1;  // of the node, that it computes
 };
 
 // One launch of a kernel that moves data.

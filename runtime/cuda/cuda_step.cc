@@ -55,8 +55,9 @@ absl::StatusOr<std::unique_ptr<PreparedStep>> CudaStep::Create(std::shared_ptr<c
 absl::Status CudaStep::Prepare(std::shared_ptr<const CudaContext> context) {
   CudaKernels kernels;
   root_ = MakeLevel(plan_, kernels);
-  is_graph_ = !root_.reads_host && NodesOf(root_) <= kMostNodes;
+  is_graph_ = !root_.reads_host && NodesOf(root_) <= kMostNodes && !options_.profile;
   MESHWORK_ASSIGN_OR_RETURN(stream_, CudaStream::Create(std::move(context)));
+  if (options_.profile) profiler_ = std::make_unique<CudaProfiler>(root_, stream_);
   MESHWORK_RETURN_IF_ERROR(Allocate());
   MESHWORK_RETURN_IF_ERROR(Compile(kernels));
   return RunOnce();
@@ -245,10 +246,17 @@ absl::StatusOr<CudaStep::Tables> CudaStep::MakeTables(const Bases& of_root) cons
 
 // ---- A step.
 
+int64_t CudaStep::BytesOf(const std::vector<HostTensor>& tensors) {
+  int64_t bytes = 0;
+  for (const HostTensor& tensor : tensors) bytes += tensor.bytes;
+  return bytes;
+}
+
 absl::Status CudaStep::Run(std::span<const std::byte* const> feeds, std::span<std::byte* const> outputs) {
   MESHWORK_RETURN_IF_ERROR(made_.Check("CudaBackend"));
   wrote_spares_ = has_spares_;
   difference_ = absl::OkStatus();
+  if (profiler_ != nullptr) MESHWORK_RETURN_IF_ERROR(profiler_->Start());
   for (const HostTensor& feed : host_feeds_)
     std::memcpy(pinned_.data() + feed.offset, feeds[static_cast<size_t>(feed.index)],
                 static_cast<size_t>(feed.bytes));
@@ -259,6 +267,7 @@ absl::Status CudaStep::Run(std::span<const std::byte* const> feeds, std::span<st
   const absl::Status ended = stream_->Synchronize();
   MESHWORK_RETURN_IF_ERROR(enqueued);
   MESHWORK_RETURN_IF_ERROR(ended);
+  if (profiler_ != nullptr) MESHWORK_RETURN_IF_ERROR(profiler_->End());
   for (const HostTensor& output : host_outputs_)
     if (std::byte* const to = outputs[static_cast<size_t>(output.index)]; to != nullptr)
       std::memcpy(to, pinned_.data() + output.offset, static_cast<size_t>(output.bytes));
@@ -278,11 +287,14 @@ absl::Status CudaStep::Enqueue(const Binding& binding) {
   for (const HostTensor& feed : host_feeds_)
     MESHWORK_RETURN_IF_ERROR(
         CopyToDevice(*stream_, binding.bases[feed.storage], pinned_.data() + feed.offset, feed.bytes));
+  if (profiler_ != nullptr)
+    MESHWORK_RETURN_IF_ERROR(profiler_->Copied(/*is_input=*/true, BytesOf(host_feeds_)));
   MESHWORK_RETURN_IF_ERROR(Enqueue(root_, binding.bases, binding.tables));
   for (const HostTensor& output : host_outputs_)
     if (binding.bases[output.storage] != 0)
       MESHWORK_RETURN_IF_ERROR(
           CopyToHost(*stream_, pinned_.data() + output.offset, binding.bases[output.storage], output.bytes));
+  if (profiler_ != nullptr) return profiler_->Copied(/*is_input=*/false, BytesOf(host_outputs_));
   return absl::OkStatus();
 }
 
@@ -299,6 +311,7 @@ absl::Status CudaStep::Enqueue(const CudaLevel& level, const Bases& bases, const
     } else {
       MESHWORK_RETURN_IF_ERROR(EnqueueLoop(std::get<LoopLaunch>(action), bases, tables));
     }
+    if (profiler_ != nullptr) MESHWORK_RETURN_IF_ERROR(profiler_->Ran(action));
   }
   return absl::OkStatus();
 }

@@ -16,6 +16,7 @@
 #include "meshwork/runtime/cuda/cuda_graph.h"
 #include "meshwork/runtime/cuda/cuda_level.h"
 #include "meshwork/runtime/cuda/cuda_module.h"
+#include "meshwork/runtime/cuda/cuda_profiler.h"
 
 namespace meshwork {
 
@@ -30,9 +31,13 @@ class CudaStep : public PreparedStep {
   absl::Status Run(std::span<const std::byte* const> feeds, std::span<std::byte* const> outputs) override;
   bool wrote_spares() const override { return wrote_spares_; }
   ExecutorMemory memory() const override;
-  meshwork::Profile Profile() const override { return {}; }
+  meshwork::Profile Profile() const override {
+    return profiler_ == nullptr ? meshwork::Profile() : profiler_->profile();
+  }
   meshwork::Trace Trace() const override { return {}; }
-  void ClearProfile() override {}
+  void ClearProfile() override {
+    if (profiler_ != nullptr) profiler_->Clear();
+  }
 
  private:
   using Bases = std::vector<CUdeviceptr>;  // per storage of a level; 0: nowhere
@@ -82,6 +87,7 @@ class CudaStep : public PreparedStep {
     int index = 0;  // of the argument or the output
     int64_t bytes = 0, offset = 0;
   };
+  static int64_t BytesOf(const std::vector<HostTensor>& tensors);
 
   const ForkMark made_;  // the driver knows no child of this process
   const StepPlan plan_;
@@ -96,7 +102,8 @@ class CudaStep : public PreparedStep {
   std::vector<HostTensor> host_feeds_, host_outputs_;
   std::deque<Binding> bindings_;  // the last used one first
   bool is_graph_ = true, has_spares_ = false, wrote_spares_ = false;
-  absl::Status difference_;  // of replicas, in this step
+  std::unique_ptr<CudaProfiler> profiler_;  // null unless it is asked for
+  absl::Status difference_;                 // of replicas, in this step
 };
 
 }  // namespace meshwork

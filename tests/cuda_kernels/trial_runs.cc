@@ -7,6 +7,7 @@
 #include "meshwork/base/status.h"
 #include "meshwork/check/double_tensor.h"
 #include "meshwork/kernels/blas/cpu_kernels.h"
+#include "meshwork/kernels/cuda/families.h"
 
 namespace meshwork {
 namespace {
@@ -51,46 +52,77 @@ std::vector<Bytes> RunOnCpu(const CudaTrial& trial) {
   return out;
 }
 
-absl::StatusOr<std::vector<Bytes>> RunPlayed(SimulatedKernels& kernels, const CudaTrial& trial) {
-  std::vector<Bytes> in, out;
+GuardedRun::GuardedRun(const CudaTrial& trial) : trial_(trial) {
   for (const Bytes& operand : trial.in) {
-    in.emplace_back(kGuard, kGuardByte);
-    in.back().insert(in.back().end(), operand.begin(), operand.end());
-    in.back().resize(in.back().size() + kGuard, kGuardByte);
+    tensors.emplace_back(kGuard, kGuardByte);
+    tensors.back().insert(tensors.back().end(), operand.begin(), operand.end());
+    tensors.back().resize(tensors.back().size() + kGuard, kGuardByte);
   }
   for (const TensorSpec& result : trial.spec.results)
-    out.emplace_back(kGuard + static_cast<size_t>(result.local.bytes()) + kGuard, kFill);
-  std::vector<void*> pointers;
-  for (std::vector<Bytes>* side : {&in, &out})
-    for (Bytes& tensor : *side) pointers.push_back(tensor.data() + kGuard);
-  std::vector<long long> places;
+    tensors.emplace_back(kGuard + static_cast<size_t>(result.local.bytes()) + kGuard, kFill);
   for (const CudaKernel::BlockArgument& of : trial.kernel.block_arguments) {
     const auto index = static_cast<size_t>(of.index);
     for (const Extent& extent : of.is_result ? trial.out_blocks[index] : trial.in_blocks[index]) {
-      places.push_back(extent.start);
-      places.push_back(extent.size);
+      places_.push_back(extent.start);
+      places_.push_back(extent.size);
     }
   }
-  std::vector<void*> arguments;
-  for (void*& pointer : pointers) arguments.push_back(static_cast<void*>(&pointer));
-  for (long long& place : places) arguments.push_back(&place);
-  if (trial.kernel.pointers != static_cast<int64_t>(pointers.size()))
-    return InvalidArgument("{}: the kernel takes {} pointers, not {}.", trial.name, trial.kernel.pointers,
-                           pointers.size());
-  if (trial.kernel.blocks > 0) {
-    const absl::Status status =
-        kernels.Launch(trial.kernel.name, {static_cast<unsigned>(trial.kernel.blocks)},
-                       {static_cast<unsigned>(trial.kernel.threads)}, 0, arguments.data());
-    if (!status.ok()) return InvalidArgument("{}: {}", trial.name, MessageOf(status));
-  }
-  for (Bytes& result : out) {
+}
+
+absl::Status GuardedRun::Launch(std::span<std::byte* const> memory, const LaunchTrial& launch) {
+  if (trial_.kernel.pointers != std::ssize(tensors))
+    return InvalidArgument("{}: the kernel takes {} pointers, not {}.", trial_.name, trial_.kernel.pointers,
+                           tensors.size());
+  if (trial_.kernel.blocks == 0) return absl::OkStatus();
+  std::vector<std::byte*> pointers;
+  for (std::byte* const at : memory) pointers.push_back(at + kGuard);
+  const absl::Status status = launch(trial_.kernel, pointers, places_);
+  if (!status.ok()) return InvalidArgument("{}: {}", trial_.name, MessageOf(status));
+  return status;
+}
+
+absl::StatusOr<std::vector<Bytes>> GuardedRun::Results() const {
+  std::vector<Bytes> results;
+  for (size_t t = trial_.in.size(); t < tensors.size(); ++t) {
+    const Bytes& result = tensors[t];
     const auto is_fill = [](std::byte b) { return b == kFill; };
     if (!std::all_of(result.begin(), result.begin() + kGuard, is_fill) ||
         !std::all_of(result.end() - kGuard, result.end(), is_fill))
-      return InvalidArgument("{}: the kernel writes beyond a result.", trial.name);
-    result = Bytes(result.begin() + kGuard, result.end() - kGuard);
+      return InvalidArgument("{}: the kernel writes beyond a result.", trial_.name);
+    results.emplace_back(result.begin() + kGuard, result.end() - kGuard);
   }
-  return out;
+  return results;
+}
+
+absl::StatusOr<std::vector<Bytes>> RunPlayed(SimulatedKernels& kernels, const CudaTrial& trial) {
+  GuardedRun run(trial);
+  std::vector<std::byte*> memory;
+  for (Bytes& tensor : run.tensors) memory.push_back(tensor.data());
+  const auto launch = [&](const CudaKernel& kernel, std::span<std::byte*> pointers,
+                          std::span<long long> places) {
+    std::vector<void*> arguments;
+    for (std::byte*& pointer : pointers) arguments.push_back(static_cast<void*>(&pointer));
+    for (long long& place : places) arguments.push_back(&place);
+    return kernels.Launch(kernel.name, {static_cast<unsigned>(kernel.blocks)},
+                          {static_cast<unsigned>(kernel.threads)}, 0, arguments.data());
+  };
+  MESHWORK_RETURN_IF_ERROR(run.Launch(memory, launch));
+  return run.Results();
+}
+
+std::vector<const OpRow*> RowsWithCudaKernels() {
+  std::vector<const OpRow*> rows;
+  for (const OpRow* row : AllOps())
+    if (CpuKernelOf(*row) != nullptr && HasCudaKernel(*row)) rows.push_back(row);
+  return rows;
+}
+
+bool IsExactOnCuda(const OpRow& row) {
+  for (const auto family : {cuda::MovementKernels, cuda::GenerationKernels, cuda::RandomKernels,
+                            cuda::IndexingKernels, cuda::ColumnKernels})
+    for (const cuda::Generator& generator : family())
+      if (generator.op == row.name) return true;
+  return false;
 }
 
 std::string DifferenceOf(const CudaTrial& trial, const std::vector<Bytes>& cpu,
