@@ -143,7 +143,8 @@ absl::StatusOr<std::vector<GpuWork>> MakeWorks(const GpuOptions& o) {
       MESHWORK_RETURN_IF_ERROR(add(CopyFloor(o)));
     } else if (which == "mlp") {
       for (const std::string& batch : Words(o.batches))
-        for (const std::string& mesh : Words(o.meshes)) MESHWORK_RETURN_IF_ERROR(add(Mlp(o, std::stoll(batch), mesh)));
+        for (const std::string& mesh : Words(o.meshes))
+          MESHWORK_RETURN_IF_ERROR(add(Mlp(o, std::stoll(batch), mesh)));
     } else if (which == "gpt") {
       MESHWORK_RETURN_IF_ERROR(add(GptStep(o)));
     } else {

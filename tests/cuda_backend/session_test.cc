@@ -184,8 +184,9 @@ TEST(CudaSessionTest, GoesOnOnAnotherMesh) {
   PlayedGpu gpu(4);
   {
     Session cpu = OnCpu(SmallMlp());
-    Session on_gpu = OnGpu(gpu, SmallMlp(), {.executor = {.atomic = true}});
+    Session on_gpu = OnGpu(gpu, SmallMlp(), {.executor = {.profile = true, .atomic = true}});
     ExpectNear(on_gpu.Run(MlpRows(kBatch)), cpu.Run(MlpRows(kBatch)));
+    EXPECT_EQ(on_gpu.Profile().steps, 1);
     const std::map<std::string, Tensor> before = ValuesOf(on_gpu);
     const Mesh three = Mesh::Parse("batch=1,model=3").value();
     ASSERT_EQ(MessageOf(on_gpu.Remesh(three).status()), "");
