@@ -4,6 +4,7 @@
 
 #ifdef MESHWORK_HAVE_CUDA
 
+#include <bit>
 #include <limits>
 #include <memory>
 
@@ -69,9 +70,10 @@ class Product {
     }
     MESHWORK_ASSIGN_OR_RETURN(workspace_, CudaBuffer::Allocate(stream_, kWorkspace));
     Random random(/*seed=*/3, 0);
-    std::vector<float> numbers(static_cast<size_t>(size_ * size_));
-    for (float& number : numbers) number = static_cast<float>(2 * random.Uniform() - 1);
-    const Tensor matrix = Cast(Tensor::From<float>({size_, size_}, numbers), BF16);
+    std::vector<uint16_t> matrix(static_cast<size_t>(size_ * size_));
+    for (uint16_t& number : matrix)
+      number = static_cast<uint16_t>(std::bit_cast<uint32_t>(static_cast<float>(2 * random.Uniform() - 1)) >>
+                                     16);  // bf16
     for (const CudaBuffer* to : {&a_, &b_})
       MESHWORK_RETURN_IF_ERROR(CopyToDevice(*stream_, to->address(), matrix.data(), to->bytes()));
     MESHWORK_RETURN_IF_ERROR(stream_->Synchronize());
@@ -113,10 +115,10 @@ class Product {
     MESHWORK_RETURN_IF_ERROR(scope.status());
     const auto at = [](const CudaBuffer& buffer) { return reinterpret_cast<void*>(buffer.address()); };
     const float one = 1, zero = 0;
-    return BlasStatus(api(), api().cublasLtMatmul(handle_, operation_, &one, at(b_), layout_, at(a_), layout_,
-                                                  &zero, at(y_), layout_, at(y_), layout_, &algorithm,
-                                                  at(workspace_), static_cast<size_t>(kWorkspace),
-                                                  stream_->handle()));
+    return BlasStatus(api(),
+                      api().cublasLtMatmul(handle_, operation_, &one, at(b_), layout_, at(a_), layout_, &zero,
+                                           at(y_), layout_, at(y_), layout_, &algorithm, at(workspace_),
+                                           static_cast<size_t>(kWorkspace), stream_->handle()));
   }
 
   const int64_t size_;
@@ -134,10 +136,11 @@ absl::StatusOr<GpuWork> CublasFloor(const GpuOptions& options) {
   MESHWORK_ASSIGN_OR_RETURN(std::unique_ptr<Product> made, Product::Create(options.size));
   const std::shared_ptr<Product> product = std::move(made);
   const auto size = static_cast<double>(options.size);
-  return GpuWork{.name = "cublaslt", .flops = 2 * size * size * size, .step = [product]() -> absl::StatusOr<double> {
-                   MESHWORK_RETURN_IF_ERROR(product->Run());
-                   return 0.0;
-                 }};
+  return GpuWork{
+      .name = "cublaslt", .flops = 2 * size * size * size, .step = [product]() -> absl::StatusOr<double> {
+        MESHWORK_RETURN_IF_ERROR(product->Run());
+        return 0.0;
+      }};
 }
 
 absl::StatusOr<GpuWork> CopyFloor(const GpuOptions& options) {
@@ -147,11 +150,12 @@ absl::StatusOr<GpuWork> CopyFloor(const GpuOptions& options) {
   MESHWORK_ASSIGN_OR_RETURN(*from, CudaBuffer::Allocate(stream, bytes));
   MESHWORK_ASSIGN_OR_RETURN(*to, CudaBuffer::Allocate(stream, bytes));
   MESHWORK_RETURN_IF_ERROR(Fill(*stream, from->address(), std::byte{1}, bytes));
-  return GpuWork{.name = "copy", .bytes = 2.0 * static_cast<double>(bytes), .step = [=]() -> absl::StatusOr<double> {
-                   MESHWORK_RETURN_IF_ERROR(CopyOnDevice(*stream, to->address(), from->address(), bytes));
-                   MESHWORK_RETURN_IF_ERROR(stream->Synchronize());
-                   return 0.0;
-                 }};
+  return GpuWork{
+      .name = "copy", .bytes = 2.0 * static_cast<double>(bytes), .step = [=]() -> absl::StatusOr<double> {
+        MESHWORK_RETURN_IF_ERROR(CopyOnDevice(*stream, to->address(), from->address(), bytes));
+        MESHWORK_RETURN_IF_ERROR(stream->Synchronize());
+        return 0.0;
+      }};
 }
 
 }  // namespace meshwork

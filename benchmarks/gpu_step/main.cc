@@ -30,7 +30,8 @@ absl::StatusOr<GpuOptions> ParseOptions(int argc, const char* const* argv) {
       "loss is there. All take turns, a round of steps each.");
   flags.Text("works", "a list with spaces", &o.works);
   flags.Text("devices", "cuda, or cuda:N", &o.devices);
-  flags.Text("meshes", "of the MLP, a list with spaces; the first is what the others are compared with", &o.meshes);
+  flags.Text("meshes", "of the MLP, a list with spaces; the first is what the others are compared with",
+             &o.meshes);
   flags.Text("batches", "of the MLP, a list with spaces", &o.batches);
   flags.Choice("precision", "of the MLP's products", &o.precision, {"f32", "tf32"});
   flags.Int("size", "of the matrices", &o.size, 1, kMost);
@@ -43,10 +44,11 @@ absl::StatusOr<GpuOptions> ParseOptions(int argc, const char* const* argv) {
   flags.Int("vocabulary", "tokens that there are", &o.gpt.vocabulary, 1, kMost);
   flags.Int("repeats", "rounds of each", &o.repeats, 1, kMost);
   flags.Real("seconds", "of a round", &o.seconds, 0);
-  flags.Choice("profile", "prints where the time of the steps went, which are launched one by one then", &o.profile,
-               {"on", "off"});
+  flags.Choice("profile", "prints where the time of the steps went, which are launched one by one then",
+               &o.profile, {"on", "off"});
   flags.Text("json", "writes what was measured as JSON into this file", &o.json);
-  flags.Switch("turns", "says what it can time, and times what standard input names, for benchmarks/peers", &o.takes_turns);
+  flags.Switch("turns", "says what it can time, and times what standard input names, for benchmarks/peers",
+               &o.takes_turns);
   MESHWORK_RETURN_IF_ERROR(flags.Parse(argc, argv));
   o.help = flags.help_asked();
   o.help_text = flags.Help();

@@ -8,6 +8,7 @@
 #include "examples/support/mlp.h"
 #include "meshwork/base/status.h"
 #include "meshwork/ir/program.h"
+#include "meshwork/ir/row.h"
 #include "meshwork/train/random.h"
 
 namespace meshwork {
@@ -143,7 +144,8 @@ absl::StatusOr<std::vector<GpuWork>> MakeWorks(const GpuOptions& o) {
       MESHWORK_RETURN_IF_ERROR(add(CopyFloor(o)));
     } else if (which == "mlp") {
       for (const std::string& batch : Words(o.batches))
-        for (const std::string& mesh : Words(o.meshes)) MESHWORK_RETURN_IF_ERROR(add(Mlp(o, std::stoll(batch), mesh)));
+        for (const std::string& mesh : Words(o.meshes))
+          MESHWORK_RETURN_IF_ERROR(add(Mlp(o, std::stoll(batch), mesh)));
     } else if (which == "gpt") {
       MESHWORK_RETURN_IF_ERROR(add(GptStep(o)));
     } else {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <optional>
 
 #include "meshwork/base/status.h"
@@ -11,9 +12,15 @@
 namespace meshwork {
 namespace {
 
+constexpr int64_t kAlignmentOfPlaces = 256;   // in the arena, and of constants
+constexpr int64_t kAlignmentOfDTensors = 64;  // what a Memory promises
+
 class LevelMaker {
  public:
-  LevelMaker(const StepPlan& plan, StorageMap map, CudaKernels& kernels) : plan_(plan), kernels_(kernels) {
+  // `arguments`: of a body, how its arguments are aligned, in bytes.
+  LevelMaker(const StepPlan& plan, StorageMap map, CudaKernels& kernels, const TakeProduct& take_product,
+             std::vector<int64_t> arguments = {})
+      : plan_(plan), kernels_(kernels), take_product_(take_product), arguments_(std::move(arguments)) {
     level_.map = std::move(map);
     level_.plan = &plan;
   }
@@ -30,10 +37,52 @@ class LevelMaker {
     return {at.storage, at.offset};
   }
 
+  // What its address is a multiple of, in bytes.
+  int64_t AlignmentOf(const DeviceAddress& address) const {
+    const auto storage = static_cast<size_t>(address.storage);
+    const auto argument = static_cast<size_t>(plan_.storages[storage].index);
+    int64_t alignment = kAlignmentOfPlaces;
+    if (level_.map.places[storage].kind == StorageMap::Place::Kind::kBound)
+      alignment = argument < arguments_.size() ? arguments_[argument] : kAlignmentOfDTensors;
+    return std::gcd(alignment, address.offset);
+  }
+
+  // ---- Products.
+
+  // Whether a library computes the step.
+  bool AddProduct(const OpRow& row, const ComputeStep& compute) {
+    if (take_product_ == nullptr) return false;
+    const std::optional<CudaProduct> product = MakeCudaProduct(row, compute.spec);
+    if (!product.has_value()) return false;
+    std::vector<ProductLaunch> launches;
+    ProductAlignment alignment;
+    for (int64_t i = 0; i < (compute.one_by_one ? compute.needed : 1); ++i) {
+      const auto address = [&](const ValueBuffers& value, int64_t& aligned) {
+        const DeviceAddress at =
+            AddressOf(compute.one_by_one ? value.Of(compute.items.Representative(i)) : value.first);
+        aligned = std::gcd(aligned, AlignmentOf(at));
+        return at;
+      };
+      launches.push_back({.a = address(compute.in[0], alignment.a),
+                          .b = address(compute.in[1], alignment.b),
+                          .d = address(compute.out[0], alignment.d),
+                          .node = compute.node});
+    }
+    const std::optional<size_t> number = take_product_(plan_, compute.node, *product, alignment);
+    if (!number.has_value()) return false;
+    for (ProductLaunch& launch : launches) {
+      launch.product = *number;
+      launch.instances = static_cast<double>(compute.instances) / static_cast<double>(launches.size());
+      (compute.once ? level_.once : level_.actions).push_back(launch);
+    }
+    return true;
+  }
+
   // ---- Kernels.
 
   void Add(const ComputeStep& compute, size_t) {
     const OpRow& row = *plan_.graph->nodes()[static_cast<size_t>(compute.node)].row;
+    if (AddProduct(row, compute)) return;
     std::optional<CudaKernel> kernel = MakeCudaKernel(row, compute.spec);
     MESHWORK_CHECK(kernel.has_value(), "{} has no CUDA kernel", row.name);
     if (kernel->blocks == 0) return;
@@ -107,9 +156,13 @@ class LevelMaker {
     }
     for (BufferId argument : nested.arguments)
       loop.arguments.push_back(argument < 0 ? DeviceAddress() : AddressOf(argument));
+    std::vector<int64_t> aligned;
+    for (const DeviceAddress& argument : loop.arguments)
+      aligned.push_back(argument.storage < 0 ? kAlignmentOfPlaces : AlignmentOf(argument));
     for (size_t b = 0; b < nested.bodies.size(); ++b) {
       loop.bodies.push_back(
-          LevelMaker(nested.bodies[b], std::move(level_.map.bodies[i][b]), kernels_).Make());
+          LevelMaker(nested.bodies[b], std::move(level_.map.bodies[i][b]), kernels_, take_product_, aligned)
+              .Make());
       level_.reads_host |= loop.bodies.back().reads_host;
     }
     level_.actions.push_back(std::move(loop));
@@ -117,6 +170,8 @@ class LevelMaker {
 
   const StepPlan& plan_;
   CudaKernels& kernels_;
+  const TakeProduct& take_product_;
+  const std::vector<int64_t> arguments_;
   CudaLevel level_;
 };
 
@@ -130,8 +185,8 @@ size_t CudaKernels::Add(CudaKernel kernel) {
   return kernels_.size() - 1;
 }
 
-CudaLevel MakeLevel(const StepPlan& plan, CudaKernels& kernels) {
-  return LevelMaker(plan, MapStorages(plan), kernels).Make();
+CudaLevel MakeLevel(const StepPlan& plan, CudaKernels& kernels, const TakeProduct& take_product) {
+  return LevelMaker(plan, MapStorages(plan), kernels, take_product).Make();
 }
 
 }  // namespace meshwork
