@@ -22,10 +22,10 @@ std::optional<int> GpuNumber(std::string_view text) {
   return number;
 }
 
-// Numbers with commas, dashes or colons between them: "0-3", "0,1".
+// "0-3", "0,1", "0,cuda:1".
 bool NamesSeveral(std::string_view numbers) {
-  return !numbers.empty() && numbers.find_first_not_of("0123456789,-:") == std::string_view::npos &&
-         numbers.front() != '-' && numbers.find_first_of(",-:") != std::string_view::npos;
+  return !numbers.empty() && numbers[0] >= '0' && numbers[0] <= '9' &&
+         numbers.find_first_of(",-") != std::string_view::npos;
 }
 
 // The number of the GPU; nothing: the CPU.
