@@ -91,21 +91,21 @@
   F(nvrtcGetPTXSize)                \
   F(nvrtcGetPTX)
 
-#define MESHWORK_CUBLAS_FUNCTIONS(F)     \
-  F(cublasLtGetVersion)                  \
-  F(cublasLtGetStatusName)               \
-  F(cublasLtCreate)                      \
-  F(cublasLtDestroy)                     \
-  F(cublasLtMatmulDescCreate)            \
-  F(cublasLtMatmulDescDestroy)           \
-  F(cublasLtMatmulDescSetAttribute)      \
-  F(cublasLtMatrixLayoutCreate)          \
-  F(cublasLtMatrixLayoutDestroy)         \
-  F(cublasLtMatrixLayoutSetAttribute)    \
-  F(cublasLtMatmulPreferenceCreate)      \
-  F(cublasLtMatmulPreferenceDestroy)     \
+#define MESHWORK_CUBLAS_FUNCTIONS(F)      \
+  F(cublasLtGetVersion)                   \
+  F(cublasLtGetStatusName)                \
+  F(cublasLtCreate)                       \
+  F(cublasLtDestroy)                      \
+  F(cublasLtMatmulDescCreate)             \
+  F(cublasLtMatmulDescDestroy)            \
+  F(cublasLtMatmulDescSetAttribute)       \
+  F(cublasLtMatrixLayoutCreate)           \
+  F(cublasLtMatrixLayoutDestroy)          \
+  F(cublasLtMatrixLayoutSetAttribute)     \
+  F(cublasLtMatmulPreferenceCreate)       \
+  F(cublasLtMatmulPreferenceDestroy)      \
   F(cublasLtMatmulPreferenceSetAttribute) \
-  F(cublasLtMatmulAlgoGetHeuristic)      \
+  F(cublasLtMatmulAlgoGetHeuristic)       \
   F(cublasLtMatmul)
 
 namespace meshwork {
@@ -118,9 +118,9 @@ struct CudaApi {
   // Only to be called if cublas_status is OK.
   MESHWORK_CUBLAS_FUNCTIONS(MESHWORK_CUDA_FIELD)
 
-  int driver_version = 0;     // the newest CUDA that the driver supports, as cuda.h counts: 13000 is 13.0
-  int nvrtc_version = 0;      // the same of NVRTC
-  absl::Status nvrtc_status;  // why there is no NVRTC
+  int driver_version = 0;      // the newest CUDA that the driver supports, as cuda.h counts: 13000 is 13.0
+  int nvrtc_version = 0;       // the same of NVRTC
+  absl::Status nvrtc_status;   // why there is no NVRTC
   int cublas_version = 0;      // of cuBLASLt: 130001 is 13.0.1; 0: there is none
   absl::Status cublas_status;  // why there is no cuBLASLt
 };

@@ -97,8 +97,8 @@ struct ProductAlignment {
   bool operator==(const ProductAlignment&) const = default;
 };
 // Takes a product of the node from the row's kernel and returns its number; nullopt: it does not.
-using TakeProduct = std::function<std::optional<size_t>(const StepPlan& plan, int node, const CudaProduct& product,
-                                                        const ProductAlignment& alignment)>;
+using TakeProduct = std::function<std::optional<size_t>(
+    const StepPlan& plan, int node, const CudaProduct& product, const ProductAlignment& alignment)>;
 
 // Kernels are added to `kernels`. Keeps pointers into the plan. `take_product`: null: nobody takes any. REQUIRES: every row has
 // a CUDA kernel; the plan is one domain's and no cross-device op makes its sums.

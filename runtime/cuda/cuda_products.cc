@@ -37,7 +37,8 @@ cudaDataType_t DataTypeOf(DType dtype) {
 
 cublasComputeType_t ComputeTypeOf(DType dtype, MatmulPrecision precision) {
   if (dtype == F64) return CUBLAS_COMPUTE_64F;
-  return dtype == F32 && precision == MatmulPrecision::kTf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+  return dtype == F32 && precision == MatmulPrecision::kTf32 ? CUBLAS_COMPUTE_32F_FAST_TF32
+                                                             : CUBLAS_COMPUTE_32F;
 }
 
 // Of all matrices of a tensor, in bytes, if the tensor is aligned to `alignment`.
@@ -90,9 +91,10 @@ absl::Status CudaProducts::ToStatus(cublasStatus_t status, const CudaProduct& pr
   if (status == CUBLAS_STATUS_SUCCESS) return absl::OkStatus();
   const int version = context_->api().cublas_version;
   return absl::Status(
-      status == CUBLAS_STATUS_ALLOC_FAILED ? absl::StatusCode::kResourceExhausted : absl::StatusCode::kInternal,
-      fmt::format("{}: cuBLASLt {}.{}.{}: {} {} of {} [{},{}] * [{},{}]: {}.", context_->where(), version / 10000,
-                  version / 100 % 100, version % 100, what,
+      status == CUBLAS_STATUS_ALLOC_FAILED ? absl::StatusCode::kResourceExhausted
+                                           : absl::StatusCode::kInternal,
+      fmt::format("{}: cuBLASLt {}.{}.{}: {} {} of {} [{},{}] * [{},{}]: {}.", context_->where(),
+                  version / 10000, version / 100 % 100, version % 100, what,
                   product.batch == 1 ? "a product" : fmt::format("{} products", product.batch),
                   DTypeName(product.dtype), product.m, product.k, product.k, product.n,
                   context_->api().cublasLtGetStatusName(status)));
@@ -129,12 +131,13 @@ absl::StatusOr<std::unique_ptr<CudaProducts::Descriptors>> CudaProducts::Describ
 
   auto descriptors = std::make_unique<Descriptors>(api);
   const cudaDataType_t type = DataTypeOf(product.dtype);
-  MESHWORK_RETURN_IF_ERROR(
-      check(api.cublasLtMatmulDescCreate(&descriptors->operation.handle, ComputeTypeOf(product.dtype, precision_),
-                                         product.dtype == F64 ? CUDA_R_64F : CUDA_R_32F)));
+  MESHWORK_RETURN_IF_ERROR(check(
+      api.cublasLtMatmulDescCreate(&descriptors->operation.handle, ComputeTypeOf(product.dtype, precision_),
+                                   product.dtype == F64 ? CUDA_R_64F : CUDA_R_32F)));
   const auto transpose = [&](cublasLtMatmulDescAttributes_t attribute, bool is_transposed) {
     const int32_t value = is_transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
-    return check(api.cublasLtMatmulDescSetAttribute(descriptors->operation.handle, attribute, &value, sizeof(value)));
+    return check(
+        api.cublasLtMatmulDescSetAttribute(descriptors->operation.handle, attribute, &value, sizeof(value)));
   };
   MESHWORK_RETURN_IF_ERROR(transpose(CUBLASLT_MATMUL_DESC_TRANSA, product.transpose_b));
   MESHWORK_RETURN_IF_ERROR(transpose(CUBLASLT_MATMUL_DESC_TRANSB, product.transpose_a));
@@ -148,14 +151,13 @@ absl::StatusOr<std::unique_ptr<CudaProducts::Descriptors>> CudaProducts::Describ
     const auto batch = static_cast<int32_t>(product.batch);
     MESHWORK_RETURN_IF_ERROR(check(api.cublasLtMatrixLayoutSetAttribute(
         made, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &batch, sizeof(batch))));
-    return check(api.cublasLtMatrixLayoutSetAttribute(made, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &stride,
-                                                      sizeof(stride)));
+    return check(api.cublasLtMatrixLayoutSetAttribute(made, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET,
+                                                      &stride, sizeof(stride)));
   };
-  const auto& [dtype, m, n, k, transpose_a, transpose_b, batch, stride_a, stride_b, stride_d, calls] = product;
-  MESHWORK_RETURN_IF_ERROR(
-      layout(descriptors->a.handle, transpose_a ? k : m, transpose_a ? m : k, stride_a));
-  MESHWORK_RETURN_IF_ERROR(
-      layout(descriptors->b.handle, transpose_b ? n : k, transpose_b ? k : n, stride_b));
+  const auto& [dtype, m, n, k, transpose_a, transpose_b, batch, stride_a, stride_b, stride_d, calls] =
+      product;
+  MESHWORK_RETURN_IF_ERROR(layout(descriptors->a.handle, transpose_a ? k : m, transpose_a ? m : k, stride_a));
+  MESHWORK_RETURN_IF_ERROR(layout(descriptors->b.handle, transpose_b ? n : k, transpose_b ? k : n, stride_b));
   MESHWORK_RETURN_IF_ERROR(layout(descriptors->d.handle, m, n, stride_d));
 
   Descriptor<cublasLtMatmulPreference_t> preference(api.cublasLtMatmulPreferenceDestroy);
@@ -179,8 +181,8 @@ absl::StatusOr<std::unique_ptr<CudaProducts::Descriptors>> CudaProducts::Describ
   cublasLtMatmulHeuristicResult_t result = {};
   int num_results = 0;
   const cublasStatus_t status = api.cublasLtMatmulAlgoGetHeuristic(
-      handle_, descriptors->operation.handle, descriptors->b.handle, descriptors->a.handle, descriptors->d.handle,
-      descriptors->d.handle, preference.handle, 1, &result, &num_results);
+      handle_, descriptors->operation.handle, descriptors->b.handle, descriptors->a.handle,
+      descriptors->d.handle, descriptors->d.handle, preference.handle, 1, &result, &num_results);
   if (Declines(status)) return nullptr;
   MESHWORK_RETURN_IF_ERROR(check(status, "choosing an algorithm for"));
   if (num_results == 0 || result.state != CUBLAS_STATUS_SUCCESS) return nullptr;
@@ -204,9 +206,9 @@ absl::Status CudaProducts::Launch(const CudaStream& stream, size_t number, const
   for (const CudaProduct::Call& call : product.calls) {
     void* const d = const_cast<void*>(At(addresses.d, call.d, product.dtype));
     const cublasStatus_t status = context_->api().cublasLtMatmul(
-        handle_, descriptors.operation.handle, one, At(addresses.b, call.b, product.dtype), descriptors.b.handle,
-        At(addresses.a, call.a, product.dtype), descriptors.a.handle, call.adds ? one : zero, d,
-        descriptors.d.handle, d, descriptors.d.handle, &descriptors.algorithm,
+        handle_, descriptors.operation.handle, one, At(addresses.b, call.b, product.dtype),
+        descriptors.b.handle, At(addresses.a, call.a, product.dtype), descriptors.a.handle,
+        call.adds ? one : zero, d, descriptors.d.handle, d, descriptors.d.handle, &descriptors.algorithm,
         reinterpret_cast<void*>(workspace), static_cast<size_t>(workspace_bytes_), stream.handle());
     MESHWORK_RETURN_IF_ERROR(ToStatus(status, product, "launching"));
   }

@@ -88,8 +88,8 @@ int64_t SimulatedLayout::bytes() const {
 void SimulatedProduct::Play(double alpha, const std::byte* a_data, const std::byte* b_data, double beta,
                             const std::byte* c_data, std::byte* d_data) const {
   const bool is_tf32 = operation.compute == CUBLAS_COMPUTE_32F_FAST_TF32;
-  const auto element = [&](const SimulatedLayout& layout, const std::byte* data, bool transposes, int64_t matrix,
-                           int64_t row, int64_t column) {
+  const auto element = [&](const SimulatedLayout& layout, const std::byte* data, bool transposes,
+                           int64_t matrix, int64_t row, int64_t column) {
     if (transposes) std::swap(row, column);
     const double x = Read(layout.type, data + PlaceOf(layout, matrix, row, column));
     return is_tf32 ? Tf32(x) : x;
@@ -141,8 +141,8 @@ cublasStatus_t SimulatedWorld::cublasLtDestroy(cublasLtHandle_t handle) {
   return is_there ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_INITIALIZED;
 }
 
-cublasStatus_t SimulatedWorld::cublasLtMatmulDescCreate(cublasLtMatmulDesc_t* made, cublasComputeType_t compute,
-                                                        cudaDataType_t scale) {
+cublasStatus_t SimulatedWorld::cublasLtMatmulDescCreate(cublasLtMatmulDesc_t* made,
+                                                        cublasComputeType_t compute, cudaDataType_t scale) {
   if (made == nullptr) return CUBLAS_STATUS_INVALID_VALUE;
   const uintptr_t handle = NewHandle();
   operations_[handle] = {.compute = compute, .scale = scale};
@@ -161,8 +161,8 @@ cublasStatus_t SimulatedWorld::cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc
   SimulatedOperation* const operation = FindHandle(operations_, handle);
   int32_t number = 0;
   const bool is_a = attribute == CUBLASLT_MATMUL_DESC_TRANSA;
-  if (operation == nullptr || (!is_a && attribute != CUBLASLT_MATMUL_DESC_TRANSB) || !Take(value, bytes, number) ||
-      (number != CUBLAS_OP_N && number != CUBLAS_OP_T))
+  if (operation == nullptr || (!is_a && attribute != CUBLASLT_MATMUL_DESC_TRANSB) ||
+      !Take(value, bytes, number) || (number != CUBLAS_OP_N && number != CUBLAS_OP_T))
     return CUBLAS_STATUS_INVALID_VALUE;
   (is_a ? operation->transpose_a : operation->transpose_b) = number == CUBLAS_OP_T;
   return CUBLAS_STATUS_SUCCESS;
@@ -232,14 +232,15 @@ cublasStatus_t SimulatedWorld::cublasLtMatmulPreferenceSetAttribute(
 
 // ---- Products.
 
-std::optional<SimulatedProduct> SimulatedWorld::ProductOf(cublasLtMatmulDesc_t operation, cublasLtMatrixLayout_t a,
-                                                          cublasLtMatrixLayout_t b, cublasLtMatrixLayout_t c,
+std::optional<SimulatedProduct> SimulatedWorld::ProductOf(cublasLtMatmulDesc_t operation,
+                                                          cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
+                                                          cublasLtMatrixLayout_t c,
                                                           cublasLtMatrixLayout_t d) {
   const SimulatedOperation* const found = FindHandle(operations_, operation);
   if (found == nullptr) return std::nullopt;
   SimulatedProduct product{.operation = *found, .a = {}, .b = {}, .c = {}, .d = {}};
-  for (const auto& [handle, to] :
-       {std::pair(a, &product.a), std::pair(b, &product.b), std::pair(c, &product.c), std::pair(d, &product.d)}) {
+  for (const auto& [handle, to] : {std::pair(a, &product.a), std::pair(b, &product.b),
+                                   std::pair(c, &product.c), std::pair(d, &product.d)}) {
     const SimulatedLayout* const layout = FindHandle(layouts_, handle);
     if (layout == nullptr || !IsKnown(*found, layout->type)) return std::nullopt;
     *to = *layout;
@@ -252,15 +253,17 @@ std::optional<SimulatedProduct> SimulatedWorld::ProductOf(cublasLtMatmulDesc_t o
                     of_a.type == of_d.type && of_b.type == of_d.type && of_a.batch == of_d.batch &&
                     of_b.batch == of_d.batch;
   // Results of a batch lie in places of their own.
-  const bool is_apart = of_d.batch == 1 || of_d.batch_stride >= (of_d.columns - 1) * of_d.column_stride + of_d.rows;
+  const bool is_apart =
+      of_d.batch == 1 || of_d.batch_stride >= (of_d.columns - 1) * of_d.column_stride + of_d.rows;
   if (!fits || !is_apart) return std::nullopt;
   return product;
 }
 
 cublasStatus_t SimulatedWorld::cublasLtMatmulAlgoGetHeuristic(
-    cublasLtHandle_t handle, cublasLtMatmulDesc_t operation, cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
-    cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d, cublasLtMatmulPreference_t preference_handle, int most,
-    cublasLtMatmulHeuristicResult_t* results, int* num_results) {
+    cublasLtHandle_t handle, cublasLtMatmulDesc_t operation, cublasLtMatrixLayout_t a,
+    cublasLtMatrixLayout_t b, cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
+    cublasLtMatmulPreference_t preference_handle, int most, cublasLtMatmulHeuristicResult_t* results,
+    int* num_results) {
   if (results == nullptr || num_results == nullptr || most < 1) return CUBLAS_STATUS_INVALID_VALUE;
   *num_results = 0;
   const std::optional<SimulatedProduct> product = ProductOf(operation, a, b, c, d);
@@ -269,7 +272,8 @@ cublasStatus_t SimulatedWorld::cublasLtMatmulAlgoGetHeuristic(
     Find("cuBLASLt is asked for an algorithm by descriptors that do not fit each other.");
     return CUBLAS_STATUS_INVALID_VALUE;
   }
-  if ((preference->reductions & (CUBLASLT_REDUCTION_SCHEME_INPLACE | CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE)) != 0)
+  if ((preference->reductions &
+       (CUBLASLT_REDUCTION_SCHEME_INPLACE | CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE)) != 0)
     Find("cuBLASLt may add in any order, or round in between.");
   if (options.declined_products > 0 && ++num_heuristics_ % options.declined_products == 0)
     return CUBLAS_STATUS_NOT_SUPPORTED;
@@ -287,8 +291,9 @@ cublasStatus_t SimulatedWorld::cublasLtMatmulAlgoGetHeuristic(
 }
 
 cublasStatus_t SimulatedWorld::cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t operation,
-                                              const void* alpha, const void* a, cublasLtMatrixLayout_t layout_a,
-                                              const void* b, cublasLtMatrixLayout_t layout_b, const void* beta,
+                                              const void* alpha, const void* a,
+                                              cublasLtMatrixLayout_t layout_a, const void* b,
+                                              cublasLtMatrixLayout_t layout_b, const void* beta,
                                               const void* c, cublasLtMatrixLayout_t layout_c, void* d,
                                               cublasLtMatrixLayout_t layout_d,
                                               const cublasLtMatmulAlgo_t* algorithm, void* workspace,
@@ -299,7 +304,8 @@ cublasStatus_t SimulatedWorld::cublasLtMatmul(cublasLtHandle_t handle, cublasLtM
   int current = 0;
   if (StreamOf(stream_handle, stream) != CUDA_SUCCESS || Current(current) != CUDA_SUCCESS)
     return CUBLAS_STATUS_EXECUTION_FAILED;
-  const std::optional<SimulatedProduct> product = ProductOf(operation, layout_a, layout_b, layout_c, layout_d);
+  const std::optional<SimulatedProduct> product =
+      ProductOf(operation, layout_a, layout_b, layout_c, layout_d);
   const int device = stream->device;
   if (device != *device_of_handle || device != current || !product.has_value() || alpha == nullptr ||
       beta == nullptr || algorithm == nullptr || algorithm->data[0] != kAlgorithm ||
@@ -314,13 +320,15 @@ cublasStatus_t SimulatedWorld::cublasLtMatmul(cublasLtHandle_t handle, cublasLtM
     uintptr_t address;
     int64_t bytes;
   };
-  const auto place = [](const void* at, int64_t bytes) { return Place{reinterpret_cast<uintptr_t>(at), bytes}; };
+  const auto place = [](const void* at, int64_t bytes) {
+    return Place{reinterpret_cast<uintptr_t>(at), bytes};
+  };
   std::vector<Place> places = {place(a, product->a.bytes()), place(b, product->b.bytes()),
                                place(c, product->c.bytes()), place(d, product->d.bytes())};
   for (size_t i = 0; i < places.size(); ++i)
     if (places[i].address % (algorithm->data[2] >> (16 * i) & 0xffff) != 0)
-      Find(fmt::format("a product on GPU {}: matrix {} is less aligned than its algorithm was chosen for.", device,
-                       "abcd"[i]));
+      Find(fmt::format("a product on GPU {}: matrix {} is less aligned than its algorithm was chosen for.",
+                       device, "abcd"[i]));
   const auto overlap = [](const Place& x, const Place& y) {
     return x.address < y.address + static_cast<uintptr_t>(y.bytes) &&
            y.address < x.address + static_cast<uintptr_t>(x.bytes);
@@ -331,7 +339,8 @@ cublasStatus_t SimulatedWorld::cublasLtMatmul(cublasLtHandle_t handle, cublasLtM
   if (scratch > 0) {
     places.push_back(place(workspace, scratch));
     for (size_t i = 0; i < 4; ++i)
-      if (overlap(places[4], places[i])) Find(fmt::format("a product on GPU {} works where a matrix lies.", device));
+      if (overlap(places[4], places[i]))
+        Find(fmt::format("a product on GPU {} works where a matrix lies.", device));
   }
   const std::string who = fmt::format("a product on GPU {}", device);
   const auto are_there = [this, places, who, device](bool is_enqueued) {

@@ -42,8 +42,8 @@ struct SimulatedProduct {
 
   int64_t k() const { return operation.transpose_a ? a.rows : a.columns; }
   // Sums in double, and rounds once; of TF32, operands too. c is not read if beta is 0.
-  void Play(double alpha, const std::byte* a_data, const std::byte* b_data, double beta, const std::byte* c_data,
-            std::byte* d_data) const;
+  void Play(double alpha, const std::byte* a_data, const std::byte* b_data, double beta,
+            const std::byte* c_data, std::byte* d_data) const;
 };
 
 }  // namespace meshwork

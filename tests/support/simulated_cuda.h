@@ -48,7 +48,8 @@ struct SimulatedCudaOptions {
   int driver_version = 13000;
   std::vector<int> nvrtc_architectures = {75, 80, 90, 100};
   bool has_cublas = true;
-  int64_t declined_products = 0;  // cuBLASLt has no algorithm for each so-many-th product; 0: it has one for all
+  int64_t declined_products =
+      0;  // cuBLASLt has no algorithm for each so-many-th product; 0: it has one for all
 };
 
 class SimulatedWorld;

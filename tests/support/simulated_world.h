@@ -217,8 +217,8 @@ class SimulatedWorld {
                                 const void* a, cublasLtMatrixLayout_t layout_a, const void* b,
                                 cublasLtMatrixLayout_t layout_b, const void* beta, const void* c,
                                 cublasLtMatrixLayout_t layout_c, void* d, cublasLtMatrixLayout_t layout_d,
-                                const cublasLtMatmulAlgo_t* algorithm, void* workspace, size_t workspace_bytes,
-                                cudaStream_t stream);
+                                const cublasLtMatmulAlgo_t* algorithm, void* workspace,
+                                size_t workspace_bytes, cudaStream_t stream);
 
   mutable std::mutex mutex;
   CudaApi api;
