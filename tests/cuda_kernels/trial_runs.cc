@@ -51,18 +51,29 @@ std::vector<Bytes> RunOnCpu(const CudaTrial& trial) {
   return out;
 }
 
-absl::StatusOr<std::vector<Bytes>> RunPlayed(SimulatedKernels& kernels, const CudaTrial& trial) {
-  std::vector<Bytes> in, out;
+absl::StatusOr<std::vector<Bytes>> RunPlayed(SimulatedKernels& kernels, const CudaTrial& trial,
+                                             size_t offset) {
+  // Guards stand in front of and behind each tensor, which begins at a multiple of 64 but for the offset.
+  struct Guarded {
+    Bytes memory;
+    size_t begin, size;
+  };
+  const auto guarded = [&](size_t size, std::byte fill) {
+    Guarded tensor{Bytes(size + 3 * kGuard + offset, fill), 0, size};
+    const auto address = reinterpret_cast<uintptr_t>(tensor.memory.data());
+    tensor.begin = (address / 64 + 2) * 64 - address + offset;
+    return tensor;
+  };
+  std::vector<Guarded> tensors;
   for (const Bytes& operand : trial.in) {
-    in.emplace_back(kGuard, kGuardByte);
-    in.back().insert(in.back().end(), operand.begin(), operand.end());
-    in.back().resize(in.back().size() + kGuard, kGuardByte);
+    tensors.push_back(guarded(operand.size(), kGuardByte));
+    std::copy(operand.begin(), operand.end(),
+              tensors.back().memory.begin() + static_cast<int64_t>(tensors.back().begin));
   }
   for (const TensorSpec& result : trial.spec.results)
-    out.emplace_back(kGuard + static_cast<size_t>(result.local.bytes()) + kGuard, kFill);
+    tensors.push_back(guarded(static_cast<size_t>(result.local.bytes()), kFill));
   std::vector<void*> pointers;
-  for (std::vector<Bytes>* side : {&in, &out})
-    for (Bytes& tensor : *side) pointers.push_back(tensor.data() + kGuard);
+  for (Guarded& tensor : tensors) pointers.push_back(tensor.memory.data() + tensor.begin);
   std::vector<long long> places;
   for (const CudaKernel::BlockArgument& of : trial.kernel.block_arguments) {
     const auto index = static_cast<size_t>(of.index);
@@ -83,18 +94,21 @@ absl::StatusOr<std::vector<Bytes>> RunPlayed(SimulatedKernels& kernels, const Cu
                        {static_cast<unsigned>(trial.kernel.threads)}, 0, arguments.data());
     if (!status.ok()) return InvalidArgument("{}: {}", trial.name, MessageOf(status));
   }
-  for (Bytes& result : out) {
+  std::vector<Bytes> out;
+  for (size_t r = trial.in.size(); r < tensors.size(); ++r) {
     const auto is_fill = [](std::byte b) { return b == kFill; };
-    if (!std::all_of(result.begin(), result.begin() + kGuard, is_fill) ||
-        !std::all_of(result.end() - kGuard, result.end(), is_fill))
+    const auto begin = tensors[r].memory.begin() + static_cast<int64_t>(tensors[r].begin);
+    const auto end = begin + static_cast<int64_t>(tensors[r].size);
+    if (!std::all_of(tensors[r].memory.begin(), begin, is_fill) ||
+        !std::all_of(end, tensors[r].memory.end(), is_fill))
       return InvalidArgument("{}: the kernel writes beyond a result.", trial.name);
-    result = Bytes(result.begin() + kGuard, result.end() - kGuard);
+    out.emplace_back(begin, end);
   }
   return out;
 }
 
 std::string DifferenceOf(const CudaTrial& trial, const std::vector<Bytes>& cpu,
-                         const std::vector<Bytes>& cuda, bool exactly) {
+                         const std::vector<Bytes>& cuda, bool exactly, double least) {
   for (size_t r = 0; r < cpu.size(); ++r) {
     const Type& type = trial.spec.results[r].local;
     const DoubleTensor a = FromBytes(type, cpu[r].data()), b = FromBytes(type, cuda[r].data());
@@ -105,7 +119,7 @@ std::string DifferenceOf(const CudaTrial& trial, const std::vector<Bytes>& cpu,
       const double x = a.values[at], y = b.values[at];
       if (std::isnan(x) && std::isnan(y)) continue;
       if (std::memcmp(cpu[r].data() + at * size, cuda[r].data() + at * size, size) == 0) continue;
-      const bool is_near = std::fabs(x - y) <= ToleranceOf(type.dtype) * std::max(std::fabs(x), 0.1);
+      const bool is_near = std::fabs(x - y) <= ToleranceOf(type.dtype) * std::max(std::fabs(x), least);
       if (exactly || !is_near || (x == 0 && y == 0))
         return fmt::format("{}: element {} of result {} is {} on the CPU, {} by CUDA", trial.name, i, r, x,
                            y);

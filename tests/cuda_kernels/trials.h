@@ -32,12 +32,14 @@ std::vector<CudaTrial> TrialsOf(const OpRow& row);
 
 // The results of the row's CPU kernel.
 std::vector<Bytes> RunOnCpu(const CudaTrial& trial);
-// Those of its CUDA kernel. Errors: the launch's; the kernel writes beyond a result.
-absl::StatusOr<std::vector<Bytes>> RunPlayed(SimulatedKernels& kernels, const CudaTrial& trial);
+// Those of its CUDA kernel, whose operands and results begin `offset` bytes behind multiples of 64. Errors: the launch's;
+// the kernel writes beyond a result.
+absl::StatusOr<std::vector<Bytes>> RunPlayed(SimulatedKernels& kernels, const CudaTrial& trial,
+                                             size_t offset = 0);
 
 // Which element differs beyond the tolerance of its dtype, or "". `exactly`: bit by bit, but for NaNs. What is beyond the
-// results' blocks is not looked at.
+// results' blocks is not looked at. Elements below `least` may differ by as much as `least` may.
 std::string DifferenceOf(const CudaTrial& trial, const std::vector<Bytes>& cpu,
-                         const std::vector<Bytes>& cuda, bool exactly);
+                         const std::vector<Bytes>& cuda, bool exactly, double least = 0.1);
 
 }  // namespace meshwork
