@@ -63,6 +63,9 @@ absl::StatusOr<std::vector<Bytes>> RunPlayed(SimulatedKernels& kernels, const Cu
   std::vector<void*> pointers;
   for (std::vector<Bytes>* side : {&in, &out})
     for (Bytes& tensor : *side) pointers.push_back(tensor.data() + kGuard);
+  for (const void* pointer : pointers)
+    if (reinterpret_cast<uintptr_t>(pointer) % static_cast<uintptr_t>(trial.kernel.alignment) != 0)
+      return InvalidArgument("{}: a tensor is not aligned to {} bytes.", trial.name, trial.kernel.alignment);
   std::vector<long long> places;
   for (const CudaKernel::BlockArgument& of : trial.kernel.block_arguments) {
     const auto index = static_cast<size_t>(of.index);
