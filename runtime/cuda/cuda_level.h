@@ -23,7 +23,7 @@ struct DeviceAddress {
   int64_t offset = 0;  // bytes
 };
 
-// One launch of a kernel of a row.
+// One launch of a kernel of a row, or of a group of them.
 struct KernelLaunch {
   size_t kernel = 0;  // of CudaKernels
   std::vector<DeviceAddress> pointers = {};
@@ -81,8 +81,8 @@ struct CudaLevel {
   bool reads_host = false;
 };
 
-// Kernels are added to `kernels`. Keeps pointers into the plan. REQUIRES: every row has a CUDA kernel; the plan is one domain's
+// Kernels are added to `kernels`. `fuse`: groups of steps are one launch each (runtime/cuda/cuda_fusion.h). Keeps pointers into the plan. REQUIRES: every row has a CUDA kernel; the plan is one domain's
 // and no cross-device op makes its sums.
-CudaLevel MakeLevel(const StepPlan& plan, CudaKernels& kernels);
+CudaLevel MakeLevel(const StepPlan& plan, CudaKernels& kernels, bool fuse = false);
 
 }  // namespace meshwork

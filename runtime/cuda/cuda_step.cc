@@ -54,7 +54,7 @@ absl::StatusOr<std::unique_ptr<PreparedStep>> CudaStep::Create(std::shared_ptr<c
 
 absl::Status CudaStep::Prepare(std::shared_ptr<const CudaContext> context) {
   CudaKernels kernels;
-  root_ = MakeLevel(plan_, kernels);
+  root_ = MakeLevel(plan_, kernels, options_.fuse);
   is_graph_ = !root_.reads_host && NodesOf(root_) <= kMostNodes;
   MESHWORK_ASSIGN_OR_RETURN(stream_, CudaStream::Create(std::move(context)));
   MESHWORK_RETURN_IF_ERROR(Allocate());
@@ -77,6 +77,7 @@ absl::Status CudaStep::Compile(const CudaKernels& kernels) {
     MESHWORK_ASSIGN_OR_RETURN(CudaFunction function, module->GetKernel(kernel.name));
     functions_.push_back(std::move(function));
     threads_.push_back(static_cast<unsigned>(kernel.threads));
+    alignments_.push_back(kernel.alignment);
   }
   return absl::OkStatus();
 }
@@ -332,7 +333,13 @@ absl::StatusOr<bool> CudaStep::IsTrue(CUdeviceptr predicate) {
 
 absl::Status CudaStep::Launch(const CudaLevel& level, const KernelLaunch& launch, const Bases& bases) {
   KernelArguments arguments;
-  for (const DeviceAddress& pointer : launch.pointers) arguments.Add(At(bases, pointer));
+  for (const DeviceAddress& pointer : launch.pointers) {
+    const CUdeviceptr address = At(bases, pointer);
+    MESHWORK_CHECK(address % static_cast<CUdeviceptr>(alignments_[launch.kernel]) == 0,
+                   "address {:#x} for a kernel that needs multiples of {}", address,
+                   alignments_[launch.kernel]);
+    arguments.Add(address);
+  }
   for (const long long number : launch.blocks) arguments.Add(number);
   const LaunchShape shape{.grid = {static_cast<unsigned>(launch.grid)}, .block = {threads_[launch.kernel]}};
   const absl::Status status = functions_[launch.kernel].Launch(*stream_, shape, arguments);
