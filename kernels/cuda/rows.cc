@@ -47,6 +47,12 @@ class RowsText {
     slots_ = kThreadsOfRows / lanes_;
     chunks_ = (size_ + lanes_ * kChunk - 1) / (lanes_ * kChunk);
     for (size_t i = 0; i < ops.size(); ++i) Classify(i);
+    // What is one element for each row is read once.
+    for (size_t o = 0; o < inputs_.size(); ++o)
+      if (is_wide_input_[o] && IsOfRows(inputs_[o].walk)) {
+        inputs_[o].walk = Walk::Of({rows_}, std::vector<Shape>{{1}});
+        is_wide_input_[o] = false;
+      }
     ChooseLoads(alignment);
   }
 
@@ -75,6 +81,10 @@ class RowsText {
       if (kinds_[static_cast<size_t>(stored_[r])] != Kind::kWide)
         stores += fmt::format("r{}[row] = {};\n", r,
                               Rounded(TypeOf(stored_[r]).dtype, fmt::format("v{}", stored_[r])));
+    // Before, threads of other warps may not have read what lies there.
+    const bool may_overwrite = text_.in_place && std::find(is_wide_input_.begin(), is_wide_input_.end(), false) !=
+                                                     is_wide_input_.end();
+    if (!stores.empty() && may_overwrite) body += "__syncthreads();\n";
     if (!stores.empty()) body += fmt::format("if (is_row && lane == 0) {{\n{}}}\n", Indented(stores));
     text_.body = Indented(body);
     return Finish(text_);
@@ -101,6 +111,12 @@ class RowsText {
       else is_wide_input_[static_cast<size_t>(operand.index)] = is_wide;
     }
     stages_.push_back(stage + (is_fold ? 1 : 0));
+  }
+
+  bool IsOfRows(const Walk& walk) const {
+    if (walk.dims.empty() || walk.dims.back().strides[0] != 0) return false;
+    if (walk.dims.size() == 1) return rows_ == 1;
+    return walk.dims.size() == 2 && walk.dims[0].size == rows_ && walk.dims[0].strides[0] == 1;
   }
 
   // Chunks begin at multiples of 4 elements, so that Packs are aligned if rows are.

@@ -115,6 +115,10 @@ class GroupMaker {
     DType dtype;
     Pattern pattern;
     bool is_wide, is_whole;  // read by wide ops; element by element
+    // Each element is read by the threads of one row before any of them writes.
+    bool IsOfRows(int64_t elements, int64_t size) const {
+      return size > 0 && (is_wide ? pattern.IsOfRows(elements / size, size) : is_whole);
+    }
   };
 
   Region RegionOf(const ValueBuffers& value, const Type& type) const {
@@ -193,7 +197,9 @@ class GroupMaker {
   bool MayWrite(const Member& member, const std::vector<Input>& inputs) const {
     const bool is_wide = member.has_wide_result();
     for (const Input& input : inputs) {
-      const bool is_own = input.region == member.region && input.is_whole && input.is_wide == is_wide;
+      const bool is_own =
+          input.region == member.region &&
+          (is_wide ? input.is_wide && input.is_whole : input.IsOfRows(member.elements, member.size));
       if (input.region.Overlaps(member.region) && !is_own) return false;
     }
     for (const Member& other : members_) {
@@ -269,35 +275,47 @@ class Touches {
   Touched touched_;
 };
 
-bool IsProduct(const StepPlan& plan, const Step& step) {
-  const auto* const compute = std::get_if<ComputeStep>(&step);
-  return compute == nullptr || plan.graph->nodes()[static_cast<size_t>(compute->node)].row->is_product;
-}
-
-std::vector<size_t> FusedOrder(const StepPlan& plan) {
-  std::vector<Touched> touched;
-  for (const Step& step : plan.steps) touched.push_back(Touches::Of(plan, step));
+// Of the steps in `left`, which are in the order of the plan.
+std::vector<size_t> FusedOrder(const StepPlan& plan, const std::vector<Touched>& touched,
+                               std::deque<size_t> left) {
   const auto conflicts = [&](size_t step, const std::vector<size_t>& with) {
     return std::any_of(with.begin(), with.end(),
                        [&](size_t other) { return touched[step].Conflicts(touched[other]); });
   };
-  std::deque<size_t> left;
-  for (size_t i = 0; i < plan.steps.size(); ++i) left.push_back(i);
+  // The steps of `passed` that must be done before `step`.
+  const auto needed_by = [&](size_t step, const std::vector<size_t>& passed) {
+    std::vector<size_t> needed;
+    for (size_t p = passed.size(); p-- > 0;)
+      if (touched[passed[p]].Conflicts(touched[step]) || conflicts(passed[p], needed))
+        needed.push_back(passed[p]);
+    std::reverse(needed.begin(), needed.end());
+    return needed;
+  };
+  const auto is_light = [&](size_t step) {
+    const auto* const compute = std::get_if<ComputeStep>(&plan.steps[step]);
+    return compute != nullptr && !plan.graph->nodes()[static_cast<size_t>(compute->node)].row->is_product;
+  };
   std::vector<size_t> order;
   while (!left.empty()) {
     GroupMaker group(plan);
-    // What is passed over runs before the group if it may, and is no product; otherwise behind it.
+    // What is passed over runs behind the group, or before it if a step that joins must wait for it.
     std::vector<size_t> before, members = {left[0]}, behind;
     size_t seen = 1;
     if (group.Add(plan.steps[left[0]])) {
       for (; seen < left.size() && before.size() + behind.size() < kMostPassed; ++seen) {
         const size_t step = left[seen];
         if (std::holds_alternative<NestedStep>(plan.steps[step])) break;
-        const bool may_move = !conflicts(step, behind);
-        if (may_move && group.Add(plan.steps[step])) members.push_back(step);
-        else if (may_move && !conflicts(step, members) && !IsProduct(plan, plan.steps[step]))
-          before.push_back(step);
-        else behind.push_back(step);
+        const std::vector<size_t> first = needed_by(step, behind);
+        const bool may_move = std::none_of(first.begin(), first.end(), [&](size_t other) {
+          return conflicts(other, members) || !is_light(other);
+        });
+        if (!may_move || !group.Add(plan.steps[step])) {
+          behind.push_back(step);
+          continue;
+        }
+        members.push_back(step);
+        before.insert(before.end(), first.begin(), first.end());
+        std::erase_if(behind, [&](size_t other) { return std::binary_search(first.begin(), first.end(), other); });
       }
     }
     if (members.size() == 1) {
@@ -305,10 +323,12 @@ std::vector<size_t> FusedOrder(const StepPlan& plan) {
       left.pop_front();
       continue;
     }
-    order.insert(order.end(), before.begin(), before.end());
-    order.insert(order.end(), members.begin(), members.end());
+    // Among what runs before may be groups, too.
     left.erase(left.begin(), left.begin() + static_cast<ptrdiff_t>(seen));
     left.insert(left.begin(), behind.begin(), behind.end());
+    std::sort(before.begin(), before.end());
+    for (const size_t step : FusedOrder(plan, touched, {before.begin(), before.end()})) order.push_back(step);
+    order.insert(order.end(), members.begin(), members.end());
   }
   return order;
 }
@@ -316,9 +336,14 @@ std::vector<size_t> FusedOrder(const StepPlan& plan) {
 }  // namespace
 
 StepPlan OrderForFusion(StepPlan plan) {
-  const std::vector<size_t> order = FusedOrder(plan);
+  std::vector<Touched> touched;
+  std::deque<size_t> all;
+  for (const Step& step : plan.steps) {
+    all.push_back(all.size());
+    touched.push_back(Touches::Of(plan, step));
+  }
   std::vector<Step> steps;
-  for (const size_t i : order) steps.push_back(std::move(plan.steps[i]));
+  for (const size_t i : FusedOrder(plan, touched, std::move(all))) steps.push_back(std::move(plan.steps[i]));
   plan.steps = std::move(steps);
   for (Step& step : plan.steps)
     if (auto* const nested = std::get_if<NestedStep>(&step))
