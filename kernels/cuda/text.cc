@@ -209,6 +209,7 @@ CudaKernel Finish(const KernelText& text) {
   kernel.blocks = text.blocks;
   kernel.threads = text.threads;
   kernel.pointers = std::ssize(text.in) + std::ssize(text.out);
+  kernel.alignment = text.alignment;
   kernel.block_arguments = text.block_arguments;
   return kernel;
 }

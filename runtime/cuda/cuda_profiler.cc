@@ -14,9 +14,8 @@ constexpr size_t kInputs = 0, kOutputs = 1;  // the rows of host tensors
 // Of a kernel or a product.
 template <typename Launch>
 ProfileRow RowOf(const CudaLevel& level, const Launch& launch) {
-  ProfileRow row = RowOfNode(*level.plan->graph, launch.node);
-  const ProfiledNode node{.node = launch.node, .instances = launch.instances};
-  AddNodes(*level.plan->graph, {&node, 1}, row);
+  ProfileRow row = RowOfNode(*level.plan->graph, launch.nodes.back().node);
+  AddNodes(*level.plan->graph, launch.nodes, row);
   return row;
 }
 

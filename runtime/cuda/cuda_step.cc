@@ -74,7 +74,7 @@ absl::Status CudaStep::MakeRoot(CudaKernels& kernels) {
     failed = Annotate(number.status(), fmt::format("Prepare: {}: ", plan.graph->Describe(node)));
     return std::nullopt;
   };
-  root_ = MakeLevel(plan_, kernels, take);
+  root_ = MakeLevel(plan_, kernels, {.fuse = options_.fuse, .take_product = take});
   return failed;
 }
 
@@ -93,6 +93,7 @@ absl::Status CudaStep::Compile(const CudaKernels& kernels) {
     MESHWORK_ASSIGN_OR_RETURN(CudaFunction function, module->GetKernel(kernel.name));
     functions_.push_back(std::move(function));
     threads_.push_back(static_cast<unsigned>(kernel.threads));
+    alignments_.push_back(kernel.alignment);
   }
   return absl::OkStatus();
 }
@@ -367,19 +368,25 @@ absl::StatusOr<bool> CudaStep::IsTrue(CUdeviceptr predicate) {
 
 absl::Status CudaStep::Launch(const CudaLevel& level, const KernelLaunch& launch, const Bases& bases) {
   KernelArguments arguments;
-  for (const DeviceAddress& pointer : launch.pointers) arguments.Add(At(bases, pointer));
+  for (const DeviceAddress& pointer : launch.pointers) {
+    const CUdeviceptr address = At(bases, pointer);
+    MESHWORK_CHECK(address % static_cast<CUdeviceptr>(alignments_[launch.kernel]) == 0,
+                   "address {:#x} for a kernel that needs multiples of {}", address,
+                   alignments_[launch.kernel]);
+    arguments.Add(address);
+  }
   for (const long long number : launch.blocks) arguments.Add(number);
   const LaunchShape shape{.grid = {static_cast<unsigned>(launch.grid)}, .block = {threads_[launch.kernel]}};
   const absl::Status status = functions_[launch.kernel].Launch(*stream_, shape, arguments);
   if (status.ok()) return status;
-  return Annotate(status, fmt::format("Run: {}: ", level.plan->graph->Describe(launch.node)));
+  return Annotate(status, fmt::format("Run: {}: ", level.plan->graph->Describe(launch.nodes.front().node)));
 }
 
 absl::Status CudaStep::Launch(const CudaLevel& level, const ProductLaunch& launch, const Bases& bases) {
   const CudaProducts::Addresses addresses{At(bases, launch.a), At(bases, launch.b), At(bases, launch.d)};
   const absl::Status status = products_->Launch(*stream_, launch.product, addresses, workspace_.address());
   if (status.ok()) return status;
-  return Annotate(status, fmt::format("Run: {}: ", level.plan->graph->Describe(launch.node)));
+  return Annotate(status, fmt::format("Run: {}: ", level.plan->graph->Describe(launch.nodes.front().node)));
 }
 
 absl::Status CudaStep::Launch(const TransferLaunch& launch, const Tables& tables) {

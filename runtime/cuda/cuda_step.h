@@ -13,6 +13,7 @@
 #include "meshwork/base/fork.h"
 #include "meshwork/runtime/backend.h"
 #include "meshwork/runtime/cuda/cuda_buffer.h"
+#include "meshwork/runtime/cuda/cuda_fusion.h"
 #include "meshwork/runtime/cuda/cuda_graph.h"
 #include "meshwork/runtime/cuda/cuda_level.h"
 #include "meshwork/runtime/cuda/cuda_module.h"
@@ -60,7 +61,9 @@ class CudaStep : public PreparedStep {
   };
 
   CudaStep(StepPlan plan, std::vector<DTensor> variables, const PrepareOptions& options)
-      : plan_(std::move(plan)), variables_(std::move(variables)), options_(options) {}
+      : plan_(options.fuse ? OrderForFusion(std::move(plan)) : std::move(plan)),
+        variables_(std::move(variables)),
+        options_(options) {}
 
   absl::Status Prepare(std::shared_ptr<const CudaContext> context);
   absl::Status MakeRoot(CudaKernels& kernels);
@@ -98,6 +101,7 @@ class CudaStep : public PreparedStep {
   const PrepareOptions options_;
   CudaLevel root_;
   std::vector<unsigned> threads_;        // of a block of each kernel
+  std::vector<int64_t> alignments_;      // of the pointers of each
   std::vector<CudaFunction> functions_;  // the same
   std::unique_ptr<CudaProducts> products_;
   std::shared_ptr<const CudaStream> stream_;

@@ -75,7 +75,11 @@ absl::Status GuardedRun::Launch(std::span<std::byte* const> memory, const Launch
                            tensors.size());
   if (trial_.kernel.blocks == 0) return absl::OkStatus();
   std::vector<std::byte*> pointers;
-  for (std::byte* const at : memory) pointers.push_back(at + begin_);
+  for (std::byte* const at : memory) {
+    pointers.push_back(at + begin_);
+    if (reinterpret_cast<uintptr_t>(pointers.back()) % static_cast<uintptr_t>(trial_.kernel.alignment) != 0)
+      return InvalidArgument("{}: a tensor is not aligned to {} bytes.", trial_.name, trial_.kernel.alignment);
+  }
   const absl::Status status = launch(trial_.kernel, pointers, places_);
   if (!status.ok()) return InvalidArgument("{}: {}", trial_.name, MessageOf(status));
   return status;

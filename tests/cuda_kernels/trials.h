@@ -29,7 +29,8 @@ struct CudaTrial {
 
 // Of a row with samples: every sample; the first one in other dtypes and other sizes, with special values (NaN,
 // infinities, zeros, the ends of whole numbers); stacked instances, also reduced ones; and blocks on several devices
-// where the row reads blocks. Of local ops: specs written by hand. REQUIRES: HasCudaKernel(row).
+// where the row reads blocks. Of local ops: specs written by hand. Each a second time if its kernel is another where all pointers
+// are multiples of 16. REQUIRES: HasCudaKernel(row).
 std::vector<CudaTrial> TrialsOf(const OpRow& row);
 
 // The results of the row's CPU kernel.
