@@ -4,6 +4,7 @@
 
 #ifdef MESHWORK_HAVE_CUDA
 
+#include <bit>
 #include <limits>
 #include <memory>
 
@@ -69,9 +70,10 @@ class Product {
     }
     MESHWORK_ASSIGN_OR_RETURN(workspace_, CudaBuffer::Allocate(stream_, kWorkspace));
     Random random(/*seed=*/3, 0);
-    std::vector<float> numbers(static_cast<size_t>(size_ * size_));
-    for (float& number : numbers) number = static_cast<float>(2 * random.Uniform() - 1);
-    const Tensor matrix = Cast(Tensor::From<float>({size_, size_}, numbers), BF16);
+    std::vector<uint16_t> matrix(static_cast<size_t>(size_ * size_));
+    for (uint16_t& number : matrix)
+      number = static_cast<uint16_t>(std::bit_cast<uint32_t>(static_cast<float>(2 * random.Uniform() - 1)) >>
+                                     16);  // bf16
     for (const CudaBuffer* to : {&a_, &b_})
       MESHWORK_RETURN_IF_ERROR(CopyToDevice(*stream_, to->address(), matrix.data(), to->bytes()));
     MESHWORK_RETURN_IF_ERROR(stream_->Synchronize());

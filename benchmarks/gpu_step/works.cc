@@ -8,6 +8,7 @@
 #include "examples/support/mlp.h"
 #include "meshwork/base/status.h"
 #include "meshwork/ir/program.h"
+#include "meshwork/ir/row.h"
 #include "meshwork/train/random.h"
 
 namespace meshwork {

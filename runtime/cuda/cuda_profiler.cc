@@ -11,10 +11,11 @@ namespace {
 
 constexpr size_t kInputs = 0, kOutputs = 1;  // the rows of host tensors
 
-ProfileRow RowOf(const CudaLevel& level, const KernelLaunch& launch) {
-  ProfileRow row = RowOfNode(*level.plan->graph, launch.node);
-  const ProfiledNode node{.node = launch.node, .instances = launch.instances};
-  AddNodes(*level.plan->graph, {&node, 1}, row);
+// Of a kernel or a product.
+template <typename Launch>
+ProfileRow RowOf(const CudaLevel& level, const Launch& launch) {
+  ProfileRow row = RowOfNode(*level.plan->graph, launch.nodes.back().node);
+  AddNodes(*level.plan->graph, launch.nodes, row);
   return row;
 }
 

@@ -54,13 +54,28 @@ absl::StatusOr<std::unique_ptr<PreparedStep>> CudaStep::Create(std::shared_ptr<c
 
 absl::Status CudaStep::Prepare(std::shared_ptr<const CudaContext> context) {
   CudaKernels kernels;
-  root_ = MakeLevel(plan_, kernels);
+  products_ = std::make_unique<CudaProducts>(context, options_.matmul_precision);
+  MESHWORK_RETURN_IF_ERROR(MakeRoot(kernels));
   is_graph_ = !root_.reads_host && NodesOf(root_) <= kMostNodes && !options_.profile;
   MESHWORK_ASSIGN_OR_RETURN(stream_, CudaStream::Create(std::move(context)));
   if (options_.profile) profiler_ = std::make_unique<CudaProfiler>(root_, stream_);
   MESHWORK_RETURN_IF_ERROR(Allocate());
   MESHWORK_RETURN_IF_ERROR(Compile(kernels));
   return RunOnce();
+}
+
+absl::Status CudaStep::MakeRoot(CudaKernels& kernels) {
+  absl::Status failed;  // the first error
+  const TakeProduct take = [&](const StepPlan& plan, int node, const CudaProduct& product,
+                               const ProductAlignment& alignment) -> std::optional<size_t> {
+    if (!failed.ok()) return std::nullopt;
+    const absl::StatusOr<std::optional<size_t>> number = products_->Add(product, alignment);
+    if (number.ok()) return *number;
+    failed = Annotate(number.status(), fmt::format("Prepare: {}: ", plan.graph->Describe(node)));
+    return std::nullopt;
+  };
+  root_ = MakeLevel(plan_, kernels, {.fuse = options_.fuse, .take_product = take});
+  return failed;
 }
 
 CudaStep::~CudaStep() {
@@ -78,6 +93,7 @@ absl::Status CudaStep::Compile(const CudaKernels& kernels) {
     MESHWORK_ASSIGN_OR_RETURN(CudaFunction function, module->GetKernel(kernel.name));
     functions_.push_back(std::move(function));
     threads_.push_back(static_cast<unsigned>(kernel.threads));
+    alignments_.push_back(kernel.alignment);
   }
   return absl::OkStatus();
 }
@@ -93,6 +109,7 @@ absl::Status CudaStep::Allocate() {
   };
   MESHWORK_RETURN_IF_ERROR(allocate(root_.map.arena_bytes, arena_));
   MESHWORK_RETURN_IF_ERROR(allocate(root_.map.constant_bytes, constants_));
+  MESHWORK_ASSIGN_OR_RETURN(workspace_, CudaBuffer::Allocate(stream_, products_->workspace_bytes()));
   MESHWORK_RETURN_IF_ERROR(Fill(*stream_, arena_.address(), std::byte{0}, arena_.bytes()));
   MESHWORK_RETURN_IF_ERROR(Fill(*stream_, constants_.address(), std::byte{0}, constants_.bytes()));
   int64_t pinned = 0;
@@ -110,8 +127,11 @@ absl::Status CudaStep::Allocate() {
 
 absl::Status CudaStep::RunOnce() {
   const auto run = [&](const auto& self, const CudaLevel& level, const Bases& bases) -> absl::Status {
-    for (const CudaAction& action : level.once)
-      MESHWORK_RETURN_IF_ERROR(Launch(level, std::get<KernelLaunch>(action), bases));
+    for (const CudaAction& action : level.once) {
+      const auto* const product = std::get_if<ProductLaunch>(&action);
+      MESHWORK_RETURN_IF_ERROR(product == nullptr ? Launch(level, std::get<KernelLaunch>(action), bases)
+                                                  : Launch(level, *product, bases));
+    }
     for (const CudaAction& action : level.actions)
       if (const auto* const loop = std::get_if<LoopLaunch>(&action))
         for (const CudaLevel& body : loop->bodies)
@@ -302,6 +322,8 @@ absl::Status CudaStep::Enqueue(const CudaLevel& level, const Bases& bases, const
   for (const CudaAction& action : level.actions) {
     if (const auto* const kernel = std::get_if<KernelLaunch>(&action)) {
       MESHWORK_RETURN_IF_ERROR(Launch(level, *kernel, bases));
+    } else if (const auto* const product = std::get_if<ProductLaunch>(&action)) {
+      MESHWORK_RETURN_IF_ERROR(Launch(level, *product, bases));
     } else if (const auto* const transfers = std::get_if<TransferLaunch>(&action)) {
       const bool is_wanted =
           transfers->unpacks < 0 || bases[static_cast<size_t>(transfers->addresses[0][0].storage)] != 0;
@@ -346,12 +368,25 @@ absl::StatusOr<bool> CudaStep::IsTrue(CUdeviceptr predicate) {
 
 absl::Status CudaStep::Launch(const CudaLevel& level, const KernelLaunch& launch, const Bases& bases) {
   KernelArguments arguments;
-  for (const DeviceAddress& pointer : launch.pointers) arguments.Add(At(bases, pointer));
+  for (const DeviceAddress& pointer : launch.pointers) {
+    const CUdeviceptr address = At(bases, pointer);
+    MESHWORK_CHECK(address % static_cast<CUdeviceptr>(alignments_[launch.kernel]) == 0,
+                   "address {:#x} for a kernel that needs multiples of {}", address,
+                   alignments_[launch.kernel]);
+    arguments.Add(address);
+  }
   for (const long long number : launch.blocks) arguments.Add(number);
   const LaunchShape shape{.grid = {static_cast<unsigned>(launch.grid)}, .block = {threads_[launch.kernel]}};
   const absl::Status status = functions_[launch.kernel].Launch(*stream_, shape, arguments);
   if (status.ok()) return status;
-  return Annotate(status, fmt::format("Run: {}: ", level.plan->graph->Describe(launch.node)));
+  return Annotate(status, fmt::format("Run: {}: ", level.plan->graph->Describe(launch.nodes.front().node)));
+}
+
+absl::Status CudaStep::Launch(const CudaLevel& level, const ProductLaunch& launch, const Bases& bases) {
+  const CudaProducts::Addresses addresses{At(bases, launch.a), At(bases, launch.b), At(bases, launch.d)};
+  const absl::Status status = products_->Launch(*stream_, launch.product, addresses, workspace_.address());
+  if (status.ok()) return status;
+  return Annotate(status, fmt::format("Run: {}: ", level.plan->graph->Describe(launch.nodes.front().node)));
 }
 
 absl::Status CudaStep::Launch(const TransferLaunch& launch, const Tables& tables) {

@@ -13,9 +13,11 @@
 #include "meshwork/base/fork.h"
 #include "meshwork/runtime/backend.h"
 #include "meshwork/runtime/cuda/cuda_buffer.h"
+#include "meshwork/runtime/cuda/cuda_fusion.h"
 #include "meshwork/runtime/cuda/cuda_graph.h"
 #include "meshwork/runtime/cuda/cuda_level.h"
 #include "meshwork/runtime/cuda/cuda_module.h"
+#include "meshwork/runtime/cuda/cuda_products.h"
 #include "meshwork/runtime/cuda/cuda_profiler.h"
 
 namespace meshwork {
@@ -59,9 +61,12 @@ class CudaStep : public PreparedStep {
   };
 
   CudaStep(StepPlan plan, std::vector<DTensor> variables, const PrepareOptions& options)
-      : plan_(std::move(plan)), variables_(std::move(variables)), options_(options) {}
+      : plan_(options.fuse ? OrderForFusion(std::move(plan)) : std::move(plan)),
+        variables_(std::move(variables)),
+        options_(options) {}
 
   absl::Status Prepare(std::shared_ptr<const CudaContext> context);
+  absl::Status MakeRoot(CudaKernels& kernels);
   absl::Status Compile(const CudaKernels& kernels);
   absl::Status Allocate();
   absl::Status RunOnce();
@@ -76,6 +81,7 @@ class CudaStep : public PreparedStep {
   absl::Status Enqueue(const CudaLevel& level, const Bases& bases, const Tables& tables);
   absl::Status EnqueueLoop(const LoopLaunch& loop, const Bases& bases, const Tables& tables);
   absl::Status Launch(const CudaLevel& level, const KernelLaunch& launch, const Bases& bases);
+  absl::Status Launch(const CudaLevel& level, const ProductLaunch& launch, const Bases& bases);
   absl::Status Launch(const TransferLaunch& launch, const Tables& tables);
   absl::StatusOr<bool> IsTrue(CUdeviceptr predicate);
   // Notes the first difference.
@@ -95,9 +101,11 @@ class CudaStep : public PreparedStep {
   const PrepareOptions options_;
   CudaLevel root_;
   std::vector<unsigned> threads_;        // of a block of each kernel
+  std::vector<int64_t> alignments_;      // of the pointers of each
   std::vector<CudaFunction> functions_;  // the same
+  std::unique_ptr<CudaProducts> products_;
   std::shared_ptr<const CudaStream> stream_;
-  CudaBuffer arena_, constants_;
+  CudaBuffer arena_, constants_, workspace_;
   PinnedBuffer pinned_;  // host tensors; the last byte is for predicates
   std::vector<HostTensor> host_feeds_, host_outputs_;
   std::deque<Binding> bindings_;  // the last used one first
