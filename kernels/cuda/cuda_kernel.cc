@@ -32,8 +32,9 @@ std::span<const cuda::Generator> cuda::AllGenerators() {
 
 std::string_view CudaPrelude() {
   static const auto* const text = new std::string(
-      fmt::format("{}\n{}\n{}\n{}\n{}\n{}", cuda::ConversionText(), cuda::ArithmeticText(),
-                  cuda::FunctionText(), cuda::SpecialText(), cuda::PhiloxText(), cuda::LinalgText()));
+      fmt::format("{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}", cuda::ConversionText(), cuda::ArithmeticText(),
+                  cuda::FunctionText(), cuda::SpecialText(), cuda::PhiloxText(), cuda::LinalgText(),
+                  cuda::TileText(), cuda::HeadText(), cuda::AttentionText()));
   return *text;
 }
 
@@ -47,16 +48,18 @@ std::string CudaSourceOf(std::span<const CudaKernel> kernels) {
 
 bool HasCudaKernel(const OpRow& row) { return IsCudaChainOp(row) || FindGenerator(row) != nullptr; }
 
-std::optional<CudaKernel> MakeCudaKernel(const OpRow& row, const KernelSpec& spec) {
-  if (IsCudaChainOp(row)) {
+std::optional<CudaKernel> MakeCudaKernel(const OpRow& row, const KernelSpec& spec, int64_t alignment) {
+  if (IsCudaChainOp(row) || CudaRowsOfFold(row, spec).has_value()) {
     CudaChainOp op{&row, &spec, {}};
     for (int o = 0; o < static_cast<int>(spec.operands.size()); ++o) op.operands.push_back({false, o});
     constexpr int kFirst[] = {0};
-    return MakeCudaChain({&op, 1}, kFirst);
+    return IsCudaChainOp(row) ? MakeCudaChain({&op, 1}, kFirst, alignment)
+                              : MakeCudaRows({&op, 1}, kFirst, alignment);
   }
   const cuda::Generator* const generator = FindGenerator(row);
   if (generator == nullptr) return std::nullopt;
-  return generator->make(row, spec);
+  return generator->make_aligned != nullptr ? generator->make_aligned(row, spec, alignment)
+                                            : generator->make(row, spec);
 }
 
 }  // namespace meshwork

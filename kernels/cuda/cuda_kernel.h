@@ -8,9 +8,11 @@
 //   cuLaunchKernel(function of kernel.name, kernel.blocks, 1, 1, kernel.threads, 1, 1, 0, …)
 //
 // A kernel computes what the row's CPU kernel does (ir/kernel.h), in the same types: bf16 in f32. Its results do not
-// depend on the order of threads, bit by bit. Operands and results are dense and aligned to their elements; what is
-// beyond a block's extent is read as anything and written freely. A result may be one of the operands in memory
-// where OpRow::in_place says so.
+// depend on the order of threads, bit by bit. Operands and results are dense; what is beyond a block's extent is read as
+// anything and written freely. A result may be one of the operands in memory where OpRow::in_place says so.
+//
+// Whoever asks for a kernel says what all pointers are multiples of, in bytes: 1 if they are aligned to their elements only.
+// From 16 on kernels read and write several elements at once.
 //
 // Pure functions, thread-safe.
 #pragma once
@@ -38,6 +40,7 @@ struct CudaKernel {
   int64_t blocks = 0;
   int64_t threads = 256;
   int64_t pointers = 0;
+  int64_t alignment = 1;  // all pointers are multiples of it, and of their elements' sizes
   struct BlockArgument {
     bool is_result;
     int index;
@@ -57,9 +60,13 @@ std::string CudaSourceOf(std::span<const CudaKernel> kernels);
 // Whether MakeCudaKernel makes a kernel of the row, for every spec of it.
 bool HasCudaKernel(const OpRow& row);
 // The kernel of a row, or of instances stacked by OpRow::stack; nullopt if the row has none.
-std::optional<CudaKernel> MakeCudaKernel(const OpRow& row, const KernelSpec& spec);
+std::optional<CudaKernel> MakeCudaKernel(const OpRow& row, const KernelSpec& spec, int64_t alignment = 1);
 
-// What an op of a chain reads: an operand of the chain, or the result of an op before it.
+// ---- Several ops as one kernel. Intermediate values stay in registers, rounded to their dtypes, so that the results are those
+// of kernels one by one, bit by bit.
+
+// What an op of a chain reads: an operand of the chain, or the result of an op before it. A pointer that ops read in
+// different ways (one of them broadcasts it) stands for as many operands.
 struct CudaChainOperand {
   bool is_op;
   int index;
@@ -69,11 +76,32 @@ struct CudaChainOp {
   const KernelSpec* spec;
   std::vector<CudaChainOperand> operands;
 };
-// Whether the row can be an op of a chain: it has a scalar expression.
+// Whether the row has a scalar expression.
 bool IsCudaChainOp(const OpRow& row);
-// Elementwise ops as one kernel: intermediate values stay in registers, rounded to their dtypes, so that the results
-// are those of kernels one by one. `stored`: the ops whose results the kernel writes, in the order of its pointers.
-// REQUIRES: IsCudaChainOp of all rows; all ops have results of one local shape; operands are numbered without gaps.
-CudaKernel MakeCudaChain(std::span<const CudaChainOp> ops, std::span<const int> stored);
+// The same, or the row broadcasts: each element of the result is made of one element of each operand.
+bool IsCudaElementwise(const OpRow& row);
+// Strides of operand o of such an op along the dims of its result, in elements.
+Shape CudaChainStrides(const OpRow& row, const KernelSpec& spec, size_t o);
+// A reduction over all trailing dims of its operand, as rows: f32[8,64,256] over dim 2 is 512 rows of 256.
+struct CudaRowsOf {
+  int64_t rows, size;
+};
+// nullopt: it is none, or its kernel makes a row by other means than MakeCudaRows.
+std::optional<CudaRowsOf> CudaRowsOfFold(const OpRow& row, const KernelSpec& spec);
+
+// Elementwise ops as one kernel. `stored`: the ops whose results the kernel writes, in the order of its pointers. A result may
+// lie where an operand of as many elements lies.
+// REQUIRES: IsCudaElementwise of all rows; all results have one number of elements, and so has what an op reads of another;
+// operands are numbered without gaps.
+CudaKernel MakeCudaChain(std::span<const CudaChainOp> ops, std::span<const int> stored,
+                         int64_t alignment = 1);
+
+// The same with reductions of rows: softmax, norms, cross-entropies. Some threads side by side have one row; they reduce it in
+// an order that depends on its size alone.
+// REQUIRES: IsCudaElementwise or CudaRowsOfFold of all ops, one of which at least is a reduction, all of them of `rows` rows of
+// `size` > 1 elements; results of the others have rows * size elements, or `rows`; an op whose result has rows * size reads a
+// result of `rows` as one element for each row, any other op reads whole results of its own number of elements; operands
+// are numbered without gaps.
+CudaKernel MakeCudaRows(std::span<const CudaChainOp> ops, std::span<const int> stored, int64_t alignment = 1);
 
 }  // namespace meshwork

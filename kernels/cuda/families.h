@@ -12,6 +12,8 @@ namespace meshwork::cuda {
 struct Generator {
   std::string_view op;  // the row's name
   CudaKernel (*make)(const OpRow& row, const KernelSpec& spec);
+  // Instead of `make`: a kernel that needs pointers that are multiples of `alignment`, or fewer.
+  CudaKernel (*make_aligned)(const OpRow& row, const KernelSpec& spec, int64_t alignment) = nullptr;
 };
 
 std::span<const Generator> MovementKernels();    // transposes, slices, joins

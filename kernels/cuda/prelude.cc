@@ -3,7 +3,13 @@
 namespace meshwork::cuda {
 
 std::string_view ConversionText() {
-  return R"(__device__ inline double Infinity() { return __longlong_as_double(0x7ff0000000000000LL); }
+  return R"(// Elements that are read and written at once.
+template <typename T, int n>
+struct alignas(sizeof(T) * n < 16 ? sizeof(T) * n : 16) Pack {
+  T at[n];
+};
+
+__device__ inline double Infinity() { return __longlong_as_double(0x7ff0000000000000LL); }
 __device__ inline double NotANumber() { return __longlong_as_double(0x7ff8000000000000LL); }
 
 __device__ inline float FromBf16(unsigned short x) { return __uint_as_float((unsigned)x << 16); }

@@ -1,12 +1,12 @@
-// Reductions over dims. A result is folded by up to 256 threads of one block, each of which folds every so many-th
-// element; then the threads' values are folded in halves. The order depends on the shape alone.
+// Reductions over dims, but for those of rows (rows.cc). A result is folded by some threads of one block, each of which
+// folds every so many-th element; then the threads' values are folded in halves. The order depends on the shape alone.
 //
-//   f32[8192,700] over dims 1   a result has 128 threads, side by side on its row
-//   f32[8192,700] over dims 0   a block has 32 results, side by side in memory, with 8 threads each
+//   f32[8192,700] over dims 0   a block has 8 results, side by side in memory, with 128 threads each
 #include <algorithm>
 
 #include "meshwork/base/status.h"
 #include "meshwork/kernels/cuda/families.h"
+#include "meshwork/kernels/cuda/folds.h"
 #include "meshwork/kernels/cuda/text.h"
 
 namespace meshwork::cuda {
@@ -14,16 +14,9 @@ namespace {
 
 using Ints = std::vector<int64_t>;
 
-constexpr int64_t kThreads = 256;
-
-// How values of one type are folded.
-struct Fold {
-  std::string type;      // of what is folded
-  std::string identity;  // an expression
-  std::string combined;  // of a and b
-  std::string element;   // of `at`, the element's place in a0, and `j`, its number among those folded
-  std::string result;    // of `all`, to be stored
-};
+constexpr int64_t kThreads = 256, kMostThreads = 1024;
+constexpr int64_t kBlocksOfGpu = 132;  // an H100 has so many multiprocessors
+constexpr int64_t kSector = 32;        // bytes
 
 // The dims that are reduced, or those that are kept: their sizes and the operand's strides, merged.
 Walk Along(const Shape& shape, const std::vector<bool>& reduces, bool which) {
@@ -56,14 +49,23 @@ CudaKernel Reduction(const OpRow& row, const KernelSpec& spec, const std::vector
   const int64_t results = SizeOf(kept), count = SizeOf(folded);
   const bool is_run = !folded.dims.empty() && folded.dims.back().strides[0] == 1;
   // Side by side in memory lie the elements of a result, or the results.
-  int64_t lanes = 1, most = kThreads;
-  if (!is_run)
-    while (most > kThreads / 32 && kThreads / most < results) most /= 2;
+  int64_t lanes = 1, per_block = 1, most = kThreads;
+  if (!is_run) {
+    // Few results: a block has more threads for each, and just as many results as memory is read at once.
+    const int64_t size = DTypeSize(spec.operands[0].local.dtype);
+    per_block = 32;
+    if (results < kBlocksOfGpu * per_block) {
+      while (per_block * size > kSector && results < kBlocksOfGpu * per_block) per_block /= 2;
+      most = kMostThreads;
+    }
+    most /= per_block;
+  }
   while (lanes < most && 4 * lanes <= count) lanes *= 2;
-  const int64_t per_block = kThreads / lanes;
+  per_block = std::max(per_block, kThreads / lanes);
+  const int64_t threads = lanes * per_block;
 
   KernelText text = TextOf(row, spec);
-  text.threads = kThreads;
+  text.threads = threads;
   text.blocks = (results + per_block - 1) / per_block;
   std::string lines =
       fmt::format("const Index thread = (Index)threadIdx.x;\nconst Index lane = {}, slot = {};\n",
@@ -76,9 +78,9 @@ CudaKernel Reduction(const OpRow& row, const KernelSpec& spec, const std::vector
   std::string inner = Renamed(folded.Places("j"), 'q');
   inner += fmt::format("const Index at = base + {};\nconst {} a = all, b = {};\nall = {};\n", offset,
                        fold.type, fold.element, fold.combined);
-  lines += Indented(fmt::format("{}const Index base = {};\nfor (Index j = lane; j < {}; j += {}) {{\n{}}}\n",
-                                kept.Places("result"), kept.Offset(0, "result"), Whole(count), lanes,
-                                Indented(inner)));
+  lines += Indented(fmt::format(
+      "{}const Index base = {};\n#pragma unroll 4\nfor (Index j = lane; j < {}; j += {}) {{\n{}}}\n",
+      kept.Places("result"), kept.Offset(0, "result"), Whole(count), lanes, Indented(inner)));
   lines += "}\n";
   if (lanes > 1) {
     lines += fmt::format(
@@ -86,58 +88,24 @@ CudaKernel Reduction(const OpRow& row, const KernelSpec& spec, const std::vector
         "for (int half = {2}; half > 0; half /= 2) {{\n"
         "  if (lane < half) {{\n    const {0} a = partial[thread], b = partial[thread + half * {3}];\n"
         "    partial[thread] = {4};\n  }}\n  __syncthreads();\n}}\nall = partial[thread];\n",
-        fold.type, kThreads, lanes / 2, is_run ? 1 : per_block, fold.combined);
+        fold.type, threads, lanes / 2, is_run ? 1 : per_block, fold.combined);
   }
   lines += fmt::format("if (lane == 0 && result < {}) r0[result] = {};\n", Whole(results), fold.result);
   text.body = Indented(lines);
-  text.most_elements = results + kThreads;
+  text.most_elements = results + 4 * kMostThreads;
   return Finish(text);
 }
 
-std::vector<bool> ReducedDims(const KernelSpec& spec) {
-  std::vector<bool> reduces(spec.operands[0].local.shape.size(), false);
-  for (int64_t d : spec.attrs.Get<Ints>("dims")) reduces[d] = true;
-  return reduces;
-}
-
 // In the type to compute with; of bools in their bytes.
-Fold FoldOf(DType dtype, std::string_view identity, std::string_view combined) {
+Fold FoldInType(DType dtype, std::string_view identity, std::string_view combined) {
   const DType of = dtype == BOOL ? U8 : dtype;
   const std::string type(ComputeName(of));
   return {type, fmt::format(fmt::runtime(identity), type), std::string(combined), Loaded(of, "a0[at]"),
           Rounded(of, "all")};
 }
 
-CudaKernel Sum(const OpRow& row, const KernelSpec& spec) {
-  return Reduction(row, spec, ReducedDims(spec), FoldOf(spec.results[0].local.dtype, "0", "Sum(a, b)"));
-}
-CudaKernel Prod(const OpRow& row, const KernelSpec& spec) {
-  return Reduction(row, spec, ReducedDims(spec), FoldOf(spec.results[0].local.dtype, "1", "Product(a, b)"));
-}
-CudaKernel Max(const OpRow& row, const KernelSpec& spec) {
-  return Reduction(row, spec, ReducedDims(spec),
-                   FoldOf(spec.results[0].local.dtype, "Limits<{}>::Least()", "Larger(a, b)"));
-}
-CudaKernel Min(const OpRow& row, const KernelSpec& spec) {
-  return Reduction(row, spec, ReducedDims(spec),
-                   FoldOf(spec.results[0].local.dtype, "Limits<{}>::Most()", "Smaller(a, b)"));
-}
-CudaKernel All(const OpRow& row, const KernelSpec& spec) {
-  return Reduction(row, spec, ReducedDims(spec), FoldOf(BOOL, "1", "(unsigned char)(a & b)"));
-}
-CudaKernel Any(const OpRow& row, const KernelSpec& spec) {
-  return Reduction(row, spec, ReducedDims(spec), FoldOf(BOOL, "0", "(unsigned char)(a | b)"));
-}
-
-// A mean divides by the number of elements of the global dims, so that partial means add up to it.
-CudaKernel Mean(const OpRow& row, const KernelSpec& spec) {
-  double count = 1;
-  for (int64_t d : spec.attrs.Get<Ints>("dims"))
-    count *= static_cast<double>(spec.operands[0].global.shape[d]);
-  const DType dtype = spec.results[0].local.dtype;
-  Fold fold = FoldOf(dtype, "0", "Sum(a, b)");
-  if (count != 1) fold.result = Rounded(dtype, fmt::format("all / {}", Number(dtype, count)));
-  return Reduction(row, spec, ReducedDims(spec), fold);
+CudaKernel Folded(const OpRow& row, const KernelSpec& spec) {
+  return Reduction(row, spec, ReducedDims(spec), FoldOf(row, spec).value());
 }
 
 CudaKernel Arg(const OpRow& row, const KernelSpec& spec, bool largest) {
@@ -154,11 +122,36 @@ CudaKernel ArgMin(const OpRow& row, const KernelSpec& spec) { return Arg(row, sp
 
 }  // namespace
 
+std::vector<bool> ReducedDims(const KernelSpec& spec) {
+  std::vector<bool> reduces(spec.operands[0].local.shape.size(), false);
+  for (int64_t d : spec.attrs.Get<Ints>("dims")) reduces[d] = true;
+  return reduces;
+}
+
+std::optional<Fold> FoldOf(const OpRow& row, const KernelSpec& spec) {
+  if (row.name.substr(0, 7) != "reduce_") return std::nullopt;
+  const DType dtype = spec.results[0].local.dtype;
+  if (row.name == "reduce_sum") return FoldInType(dtype, "0", "Sum(a, b)");
+  if (row.name == "reduce_prod") return FoldInType(dtype, "1", "Product(a, b)");
+  if (row.name == "reduce_max") return FoldInType(dtype, "Limits<{}>::Least()", "Larger(a, b)");
+  if (row.name == "reduce_min") return FoldInType(dtype, "Limits<{}>::Most()", "Smaller(a, b)");
+  if (row.name == "reduce_all") return FoldInType(BOOL, "1", "(unsigned char)(a & b)");
+  if (row.name == "reduce_any") return FoldInType(BOOL, "0", "(unsigned char)(a | b)");
+  if (row.name != "reduce_mean") return std::nullopt;
+  // A mean divides by the number of elements of the global dims, so that partial means add up to it.
+  double count = 1;
+  for (int64_t d : spec.attrs.Get<Ints>("dims"))
+    count *= static_cast<double>(spec.operands[0].global.shape[d]);
+  Fold fold = FoldInType(dtype, "0", "Sum(a, b)");
+  if (count != 1) fold.result = Rounded(dtype, fmt::format("all / {}", Number(dtype, count)));
+  return fold;
+}
+
 std::span<const Generator> ReductionKernels() {
   static constexpr Generator kGenerators[] = {
-      {"reduce_sum", Sum}, {"reduce_mean", Mean}, {"reduce_max", Max},
-      {"reduce_min", Min}, {"reduce_prod", Prod}, {"reduce_all", All},
-      {"reduce_any", Any}, {"argmax", ArgMax},    {"argmin", ArgMin},
+      {"reduce_sum", Folded}, {"reduce_mean", Folded}, {"reduce_max", Folded},
+      {"reduce_min", Folded}, {"reduce_prod", Folded}, {"reduce_all", Folded},
+      {"reduce_any", Folded}, {"argmax", ArgMax},      {"argmin", ArgMin},
   };
   return kGenerators;
 }

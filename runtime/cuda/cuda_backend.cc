@@ -4,6 +4,7 @@
 
 #include "meshwork/base/status.h"
 #include "meshwork/kernels/cuda/cuda_kernel.h"
+#include "meshwork/runtime/cuda/cuda_fusion.h"
 #include "meshwork/runtime/cuda/gpus.h"
 #include "meshwork/runtime/cuda/storage_map.h"
 
@@ -16,8 +17,9 @@ namespace meshwork {
 
 bool CudaBackend::Has(const OpRow& row) const { return HasCudaKernel(row); }
 
-ExecutorMemory CudaBackend::PlanMemory(StepPlan plan, const PrepareOptions&) const {
-  const StorageMap map = MapStorages(plan);
+ExecutorMemory CudaBackend::PlanMemory(StepPlan plan, const PrepareOptions& options) const {
+  if (options.fuse) plan = OrderForFusion(std::move(plan));
+  const StorageMap map = MapStorages(plan, options.fuse);
   return {.shared_bytes = map.arena_bytes,
           .constant_bytes = map.constant_bytes,
           .num_instructions = static_cast<int>(plan.steps.size())};
@@ -45,6 +47,9 @@ absl::StatusOr<std::unique_ptr<PreparedStep>> CudaBackend::Prepare(StepPlan plan
   if (options.cross_device_ops != nullptr)
     return absl::UnimplementedError(
         "CudaBackend: a cross-device op is given, and only CPUs run those as yet; leave it out.");
+  if (options.profile || options.trace_steps > 0)
+    return absl::UnimplementedError(
+        "CudaBackend: a profile or a trace is asked for, and only steps of CPUs are measured as yet; leave it out.");
   return CudaStep::Create(context_, std::move(plan), std::move(variables), options);
 }
 

@@ -8,26 +8,38 @@
 #include "meshwork/base/status.h"
 #include "meshwork/ir/row.h"
 #include "meshwork/kernels/cuda/transfers.h"
+#include "meshwork/runtime/cuda/cuda_fusion.h"
 
 namespace meshwork {
 namespace {
 
 constexpr int64_t kAlignmentOfPlaces = 256;   // in the arena, and of constants
 constexpr int64_t kAlignmentOfDTensors = 64;  // what a Memory promises
+constexpr int64_t kPackAlignment = 16;        // that kernels make use of
 
 class LevelMaker {
  public:
   // `arguments`: of a body, how its arguments are aligned, in bytes.
-  LevelMaker(const StepPlan& plan, StorageMap map, CudaKernels& kernels, const TakeProduct& take_product,
+  LevelMaker(const StepPlan& plan, StorageMap map, CudaKernels& kernels, const LevelOptions& options,
              std::vector<int64_t> arguments = {})
-      : plan_(plan), kernels_(kernels), take_product_(take_product), arguments_(std::move(arguments)) {
+      : plan_(plan), kernels_(kernels), options_(options), arguments_(std::move(arguments)) {
     level_.map = std::move(map);
     level_.plan = &plan;
   }
 
   CudaLevel Make() && {
-    for (size_t i = 0; i < plan_.steps.size(); ++i)
-      std::visit([&](const auto& step) { Add(step, i); }, plan_.steps[i]);
+    std::vector<CudaGroup> groups;
+    if (options_.fuse) groups = FindCudaGroups(plan_);
+    auto group = groups.begin();
+    for (size_t i = 0; i < plan_.steps.size(); ++i) {
+      if (group == groups.end() || group->first != i) {
+        std::visit([&](const auto& step) { Add(step, i); }, plan_.steps[i]);
+        continue;
+      }
+      Add(*group);
+      i = group->end - 1;
+      ++group;
+    }
     return std::move(level_);
   }
 
@@ -46,17 +58,30 @@ class LevelMaker {
       alignment = argument < arguments_.size() ? arguments_[argument] : kAlignmentOfDTensors;
     return std::gcd(alignment, address.offset);
   }
+  // Of all of them, as far as kernels make use of it.
+  int64_t PackAlignmentOf(const std::vector<DeviceAddress>& addresses) const {
+    int64_t alignment = kPackAlignment;
+    for (const DeviceAddress& address : addresses) alignment = std::gcd(alignment, AlignmentOf(address));
+    return alignment;
+  }
+
+  static std::vector<ProfiledNode> NodesOf(const ComputeStep& compute, int64_t launches) {
+    return {{.node = compute.node,
+             .reduces = compute.reduces,
+             .instances = static_cast<double>(compute.instances) / static_cast<double>(launches)}};
+  }
 
   // ---- Products.
 
   // Whether a library computes the step.
   bool AddProduct(const OpRow& row, const ComputeStep& compute) {
-    if (take_product_ == nullptr) return false;
+    if (options_.take_product == nullptr) return false;
     const std::optional<CudaProduct> product = MakeCudaProduct(row, compute.spec);
     if (!product.has_value()) return false;
     std::vector<ProductLaunch> launches;
     ProductAlignment alignment;
-    for (int64_t i = 0; i < (compute.one_by_one ? compute.needed : 1); ++i) {
+    const int64_t count = compute.one_by_one ? compute.needed : 1;
+    for (int64_t i = 0; i < count; ++i) {
       const auto address = [&](const ValueBuffers& value, int64_t& aligned) {
         const DeviceAddress at =
             AddressOf(compute.one_by_one ? value.Of(compute.items.Representative(i)) : value.first);
@@ -66,35 +91,59 @@ class LevelMaker {
       launches.push_back({.a = address(compute.in[0], alignment.a),
                           .b = address(compute.in[1], alignment.b),
                           .d = address(compute.out[0], alignment.d),
-                          .node = compute.node});
+                          .nodes = NodesOf(compute, count)});
     }
-    const std::optional<size_t> number = take_product_(plan_, compute.node, *product, alignment);
+    const std::optional<size_t> number = options_.take_product(plan_, compute.node, *product, alignment);
     if (!number.has_value()) return false;
     for (ProductLaunch& launch : launches) {
       launch.product = *number;
-      (compute.once ? level_.once : level_.actions).push_back(launch);
+      (compute.once ? level_.once : level_.actions).push_back(std::move(launch));
     }
     return true;
   }
 
   // ---- Kernels.
 
+  void Add(const CudaGroup& group) {
+    if (group.stored.empty()) return;
+    KernelLaunch launch;
+    for (size_t i = group.first; i < group.end; ++i)
+      launch.nodes.push_back(NodesOf(std::get<ComputeStep>(plan_.steps[i]), 1).front());
+    for (const auto* buffers : {&group.operands, &group.results})
+      for (BufferId buffer : *buffers) launch.pointers.push_back(AddressOf(buffer));
+    const int64_t alignment = PackAlignmentOf(launch.pointers);
+    CudaKernel kernel = group.has_rows ? MakeCudaRows(group.ops, group.stored, alignment)
+                                       : MakeCudaChain(group.ops, group.stored, alignment);
+    launch.grid = kernel.blocks;
+    launch.kernel = kernels_.Add(std::move(kernel));
+    level_.actions.push_back(std::move(launch));
+  }
+
   void Add(const ComputeStep& compute, size_t) {
     const OpRow& row = *plan_.graph->nodes()[static_cast<size_t>(compute.node)].row;
     if (AddProduct(row, compute)) return;
-    std::optional<CudaKernel> kernel = MakeCudaKernel(row, compute.spec);
+    const int64_t launches = compute.one_by_one ? compute.needed : 1;
+    std::vector<std::vector<DeviceAddress>> pointers(static_cast<size_t>(launches));
+    int64_t alignment = kPackAlignment;
+    for (int64_t i = 0; i < launches; ++i) {
+      std::vector<DeviceAddress>& of_launch = pointers[static_cast<size_t>(i)];
+      for (const auto* values : {&compute.in, &compute.out})
+        for (const ValueBuffers& value : *values)
+          of_launch.push_back(
+              AddressOf(compute.one_by_one ? value.Of(compute.items.Representative(i)) : value.first));
+      alignment = std::min(alignment, PackAlignmentOf(of_launch));
+    }
+    std::optional<CudaKernel> kernel = MakeCudaKernel(row, compute.spec, alignment);
     MESHWORK_CHECK(kernel.has_value(), "{} has no CUDA kernel", row.name);
     if (kernel->blocks == 0) return;
     const std::vector<CudaKernel::BlockArgument> block_arguments = kernel->block_arguments;
     const int64_t grid = kernel->blocks;
     const size_t number = kernels_.Add(*std::move(kernel));
-    const int64_t launches = compute.one_by_one ? compute.needed : 1;
     for (int64_t i = 0; i < launches; ++i) {
-      KernelLaunch launch{.kernel = number, .grid = grid, .node = compute.node};
-      for (const auto* values : {&compute.in, &compute.out})
-        for (const ValueBuffers& value : *values)
-          launch.pointers.push_back(
-              AddressOf(compute.one_by_one ? value.Of(compute.items.Representative(i)) : value.first));
+      KernelLaunch launch{.kernel = number,
+                          .pointers = std::move(pointers[static_cast<size_t>(i)]),
+                          .grid = grid,
+                          .nodes = NodesOf(compute, launches)};
       const std::vector<Block>& blocks =
           compute.blocks[compute.blocks.size() > 1 ? static_cast<size_t>(i) : 0];
       for (const CudaKernel::BlockArgument& argument : block_arguments) {
@@ -159,8 +208,7 @@ class LevelMaker {
       aligned.push_back(argument.storage < 0 ? kAlignmentOfPlaces : AlignmentOf(argument));
     for (size_t b = 0; b < nested.bodies.size(); ++b) {
       loop.bodies.push_back(
-          LevelMaker(nested.bodies[b], std::move(level_.map.bodies[i][b]), kernels_, take_product_, aligned)
-              .Make());
+          LevelMaker(nested.bodies[b], std::move(level_.map.bodies[i][b]), kernels_, options_, aligned).Make());
       level_.reads_host |= loop.bodies.back().reads_host;
     }
     level_.actions.push_back(std::move(loop));
@@ -168,7 +216,7 @@ class LevelMaker {
 
   const StepPlan& plan_;
   CudaKernels& kernels_;
-  const TakeProduct& take_product_;
+  const LevelOptions& options_;
   const std::vector<int64_t> arguments_;
   CudaLevel level_;
 };
@@ -183,8 +231,8 @@ size_t CudaKernels::Add(CudaKernel kernel) {
   return kernels_.size() - 1;
 }
 
-CudaLevel MakeLevel(const StepPlan& plan, CudaKernels& kernels, const TakeProduct& take_product) {
-  return LevelMaker(plan, MapStorages(plan), kernels, take_product).Make();
+CudaLevel MakeLevel(const StepPlan& plan, CudaKernels& kernels, const LevelOptions& options) {
+  return LevelMaker(plan, MapStorages(plan, options.fuse), kernels, options).Make();
 }
 
 }  // namespace meshwork

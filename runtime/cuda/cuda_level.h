@@ -17,6 +17,7 @@
 #include "meshwork/kernels/cuda/cuda_kernel.h"
 #include "meshwork/kernels/cuda/cuda_product.h"
 #include "meshwork/runtime/cuda/storage_map.h"
+#include "meshwork/runtime/profile_row.h"
 #include "meshwork/runtime/step_plan.h"
 
 namespace meshwork {
@@ -26,20 +27,20 @@ struct DeviceAddress {
   int64_t offset = 0;  // bytes
 };
 
-// One launch of a kernel of a row.
+// One launch of a kernel of a row, or of a group of them.
 struct KernelLaunch {
   size_t kernel = 0;  // of CudaKernels
   std::vector<DeviceAddress> pointers = {};
   std::vector<long long> blocks = {};  // its block arguments
   int64_t grid = 0;                    // in blocks: kernels of one text may differ in it
-  int node = -1;
+  std::vector<ProfiledNode> nodes = {};  // that it computes, at least one
 };
 
 // One product of matrices by a library.
 struct ProductLaunch {
   size_t product = 0;  // the number that TakeProduct gave
   DeviceAddress a = {}, b = {}, d = {};
-  int node = -1;
+  std::vector<ProfiledNode> nodes = {};  // that it computes, at least one
 };
 
 // One launch of a kernel that moves data.
@@ -100,8 +101,13 @@ struct ProductAlignment {
 using TakeProduct = std::function<std::optional<size_t>(
     const StepPlan& plan, int node, const CudaProduct& product, const ProductAlignment& alignment)>;
 
-// Kernels are added to `kernels`. Keeps pointers into the plan. `take_product`: null: nobody takes any. REQUIRES: every row has
-// a CUDA kernel; the plan is one domain's and no cross-device op makes its sums.
-CudaLevel MakeLevel(const StepPlan& plan, CudaKernels& kernels, const TakeProduct& take_product = nullptr);
+struct LevelOptions {
+  bool fuse = false;                   // groups of steps are one launch each (runtime/cuda/cuda_fusion.h)
+  TakeProduct take_product = nullptr;  // null: nobody takes any
+};
+
+// Kernels are added to `kernels`. Keeps pointers into the plan. REQUIRES: every row has a CUDA kernel; the plan is one domain's
+// and no cross-device op makes its sums.
+CudaLevel MakeLevel(const StepPlan& plan, CudaKernels& kernels, const LevelOptions& options = {});
 
 }  // namespace meshwork

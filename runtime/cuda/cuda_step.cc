@@ -56,8 +56,9 @@ absl::Status CudaStep::Prepare(std::shared_ptr<const CudaContext> context) {
   CudaKernels kernels;
   products_ = std::make_unique<CudaProducts>(context);
   MESHWORK_RETURN_IF_ERROR(MakeRoot(kernels));
-  is_graph_ = !root_.reads_host && NodesOf(root_) <= kMostNodes;
+  is_graph_ = !root_.reads_host && NodesOf(root_) <= kMostNodes && !options_.profile;
   MESHWORK_ASSIGN_OR_RETURN(stream_, CudaStream::Create(std::move(context)));
+  if (options_.profile) profiler_ = std::make_unique<CudaProfiler>(root_, stream_);
   MESHWORK_RETURN_IF_ERROR(Allocate());
   MESHWORK_RETURN_IF_ERROR(Compile(kernels));
   return RunOnce();
@@ -75,7 +76,7 @@ absl::Status CudaStep::MakeRoot(CudaKernels& kernels) {
     failed = Annotate(number.status(), fmt::format("Prepare: {}: ", plan.graph->Describe(node)));
     return std::nullopt;
   };
-  root_ = MakeLevel(plan_, kernels, take);
+  root_ = MakeLevel(plan_, kernels, {.fuse = options_.fuse, .take_product = take});
   return failed;
 }
 
@@ -94,6 +95,7 @@ absl::Status CudaStep::Compile(const CudaKernels& kernels) {
     MESHWORK_ASSIGN_OR_RETURN(CudaFunction function, module->GetKernel(kernel.name));
     functions_.push_back(std::move(function));
     threads_.push_back(static_cast<unsigned>(kernel.threads));
+    alignments_.push_back(kernel.alignment);
   }
   return absl::OkStatus();
 }
@@ -266,9 +268,17 @@ absl::StatusOr<CudaStep::Tables> CudaStep::MakeTables(const Bases& of_root) cons
 
 // ---- A step.
 
+int64_t CudaStep::BytesOf(const std::vector<HostTensor>& tensors) {
+  int64_t bytes = 0;
+  for (const HostTensor& tensor : tensors) bytes += tensor.bytes;
+  return bytes;
+}
+
 absl::Status CudaStep::Run(std::span<const std::byte* const> feeds, std::span<std::byte* const> outputs) {
+  MESHWORK_RETURN_IF_ERROR(made_.Check("CudaBackend"));
   wrote_spares_ = has_spares_;
   difference_ = absl::OkStatus();
+  if (profiler_ != nullptr) MESHWORK_RETURN_IF_ERROR(profiler_->Start());
   for (const HostTensor& feed : host_feeds_)
     std::memcpy(pinned_.data() + feed.offset, feeds[static_cast<size_t>(feed.index)],
                 static_cast<size_t>(feed.bytes));
@@ -279,6 +289,7 @@ absl::Status CudaStep::Run(std::span<const std::byte* const> feeds, std::span<st
   const absl::Status ended = stream_->Synchronize();
   MESHWORK_RETURN_IF_ERROR(enqueued);
   MESHWORK_RETURN_IF_ERROR(ended);
+  if (profiler_ != nullptr) MESHWORK_RETURN_IF_ERROR(profiler_->End());
   for (const HostTensor& output : host_outputs_)
     if (std::byte* const to = outputs[static_cast<size_t>(output.index)]; to != nullptr)
       std::memcpy(to, pinned_.data() + output.offset, static_cast<size_t>(output.bytes));
@@ -298,11 +309,14 @@ absl::Status CudaStep::Enqueue(const Binding& binding) {
   for (const HostTensor& feed : host_feeds_)
     MESHWORK_RETURN_IF_ERROR(
         CopyToDevice(*stream_, binding.bases[feed.storage], pinned_.data() + feed.offset, feed.bytes));
+  if (profiler_ != nullptr)
+    MESHWORK_RETURN_IF_ERROR(profiler_->Copied(/*is_input=*/true, BytesOf(host_feeds_)));
   MESHWORK_RETURN_IF_ERROR(Enqueue(root_, binding.bases, binding.tables));
   for (const HostTensor& output : host_outputs_)
     if (binding.bases[output.storage] != 0)
       MESHWORK_RETURN_IF_ERROR(
           CopyToHost(*stream_, pinned_.data() + output.offset, binding.bases[output.storage], output.bytes));
+  if (profiler_ != nullptr) return profiler_->Copied(/*is_input=*/false, BytesOf(host_outputs_));
   return absl::OkStatus();
 }
 
@@ -321,6 +335,7 @@ absl::Status CudaStep::Enqueue(const CudaLevel& level, const Bases& bases, const
     } else {
       MESHWORK_RETURN_IF_ERROR(EnqueueLoop(std::get<LoopLaunch>(action), bases, tables));
     }
+    if (profiler_ != nullptr) MESHWORK_RETURN_IF_ERROR(profiler_->Ran(action));
   }
   return absl::OkStatus();
 }
@@ -355,19 +370,25 @@ absl::StatusOr<bool> CudaStep::IsTrue(CUdeviceptr predicate) {
 
 absl::Status CudaStep::Launch(const CudaLevel& level, const KernelLaunch& launch, const Bases& bases) {
   KernelArguments arguments;
-  for (const DeviceAddress& pointer : launch.pointers) arguments.Add(At(bases, pointer));
+  for (const DeviceAddress& pointer : launch.pointers) {
+    const CUdeviceptr address = At(bases, pointer);
+    MESHWORK_CHECK(address % static_cast<CUdeviceptr>(alignments_[launch.kernel]) == 0,
+                   "address {:#x} for a kernel that needs multiples of {}", address,
+                   alignments_[launch.kernel]);
+    arguments.Add(address);
+  }
   for (const long long number : launch.blocks) arguments.Add(number);
   const LaunchShape shape{.grid = {static_cast<unsigned>(launch.grid)}, .block = {threads_[launch.kernel]}};
   const absl::Status status = functions_[launch.kernel].Launch(*stream_, shape, arguments);
   if (status.ok()) return status;
-  return Annotate(status, fmt::format("Run: {}: ", level.plan->graph->Describe(launch.node)));
+  return Annotate(status, fmt::format("Run: {}: ", level.plan->graph->Describe(launch.nodes.front().node)));
 }
 
 absl::Status CudaStep::Launch(const CudaLevel& level, const ProductLaunch& launch, const Bases& bases) {
   const CudaProducts::Addresses addresses{At(bases, launch.a), At(bases, launch.b), At(bases, launch.d)};
   const absl::Status status = products_->Launch(*stream_, launch.product, addresses, workspace_.address());
   if (status.ok()) return status;
-  return Annotate(status, fmt::format("Run: {}: ", level.plan->graph->Describe(launch.node)));
+  return Annotate(status, fmt::format("Run: {}: ", level.plan->graph->Describe(launch.nodes.front().node)));
 }
 
 absl::Status CudaStep::Launch(const TransferLaunch& launch, const Tables& tables) {

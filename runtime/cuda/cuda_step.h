@@ -10,12 +10,15 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "meshwork/base/fork.h"
 #include "meshwork/runtime/backend.h"
 #include "meshwork/runtime/cuda/cuda_buffer.h"
+#include "meshwork/runtime/cuda/cuda_fusion.h"
 #include "meshwork/runtime/cuda/cuda_graph.h"
 #include "meshwork/runtime/cuda/cuda_level.h"
 #include "meshwork/runtime/cuda/cuda_module.h"
 #include "meshwork/runtime/cuda/cuda_products.h"
+#include "meshwork/runtime/cuda/cuda_profiler.h"
 
 namespace meshwork {
 
@@ -30,9 +33,13 @@ class CudaStep : public PreparedStep {
   absl::Status Run(std::span<const std::byte* const> feeds, std::span<std::byte* const> outputs) override;
   bool wrote_spares() const override { return wrote_spares_; }
   ExecutorMemory memory() const override;
-  meshwork::Profile Profile() const override { return {}; }
+  meshwork::Profile Profile() const override {
+    return profiler_ == nullptr ? meshwork::Profile() : profiler_->profile();
+  }
   meshwork::Trace Trace() const override { return {}; }
-  void ClearProfile() override {}
+  void ClearProfile() override {
+    if (profiler_ != nullptr) profiler_->Clear();
+  }
 
  private:
   using Bases = std::vector<CUdeviceptr>;  // per storage of a level; 0: nowhere
@@ -54,7 +61,9 @@ class CudaStep : public PreparedStep {
   };
 
   CudaStep(StepPlan plan, std::vector<DTensor> variables, const PrepareOptions& options)
-      : plan_(std::move(plan)), variables_(std::move(variables)), options_(options) {}
+      : plan_(options.fuse ? OrderForFusion(std::move(plan)) : std::move(plan)),
+        variables_(std::move(variables)),
+        options_(options) {}
 
   absl::Status Prepare(std::shared_ptr<const CudaContext> context);
   absl::Status MakeRoot(CudaKernels& kernels);
@@ -84,12 +93,15 @@ class CudaStep : public PreparedStep {
     int index = 0;  // of the argument or the output
     int64_t bytes = 0, offset = 0;
   };
+  static int64_t BytesOf(const std::vector<HostTensor>& tensors);
 
+  const ForkMark made_;  // the driver knows no child of this process
   const StepPlan plan_;
   std::vector<DTensor> variables_;
   const PrepareOptions options_;
   CudaLevel root_;
   std::vector<unsigned> threads_;        // of a block of each kernel
+  std::vector<int64_t> alignments_;      // of the pointers of each
   std::vector<CudaFunction> functions_;  // the same
   std::unique_ptr<CudaProducts> products_;
   std::shared_ptr<const CudaStream> stream_;
@@ -98,7 +110,8 @@ class CudaStep : public PreparedStep {
   std::vector<HostTensor> host_feeds_, host_outputs_;
   std::deque<Binding> bindings_;  // the last used one first
   bool is_graph_ = true, has_spares_ = false, wrote_spares_ = false;
-  absl::Status difference_;  // of replicas, in this step
+  std::unique_ptr<CudaProfiler> profiler_;  // null unless it is asked for
+  absl::Status difference_;                 // of replicas, in this step
 };
 
 }  // namespace meshwork

@@ -5,6 +5,7 @@
 #include <variant>
 
 #include "meshwork/plan/memory_plan.h"
+#include "meshwork/runtime/cuda/cuda_fusion.h"
 
 namespace meshwork {
 namespace {
@@ -25,9 +26,20 @@ struct Use {
 
 class Uses {
  public:
-  explicit Uses(const StepPlan& plan) : plan_(plan), uses_(plan.storages.size()) {
-    for (step_ = 0; step_ < std::ssize(plan.steps); ++step_)
-      std::visit([this](const auto& step) { Add(step); }, plan.steps[static_cast<size_t>(step_)]);
+  Uses(const StepPlan& plan, const std::vector<CudaGroup>& groups)
+      : plan_(plan), uses_(plan.storages.size()) {
+    auto group = groups.begin();
+    for (size_t i = 0; i < plan.steps.size(); ++i) {
+      step_ = static_cast<int>(i);
+      if (group == groups.end() || group->first != i) {
+        std::visit([this](const auto& step) { Add(step); }, plan.steps[i]);
+        continue;
+      }
+      for (const auto* buffers : {&group->operands, &group->results})
+        for (BufferId buffer : *buffers) At(buffer);
+      i = group->end - 1;
+      ++group;
+    }
     for (size_t s = 0; s < uses_.size(); ++s) {
       if (plan.storages[s].kind == Storage::Kind::kHostFeed) uses_[s].At(0);
       if (plan.storages[s].kind == Storage::Kind::kHostOutput)
@@ -81,12 +93,12 @@ void Shift(StorageMap& map, int64_t arena, int64_t constants) {
 
 }  // namespace
 
-StorageMap MapStorages(const StepPlan& plan) {
+StorageMap MapStorages(const StepPlan& plan, bool fuse) {
   using Kind = StorageMap::Place::Kind;
   StorageMap map;
   map.places.resize(plan.storages.size());
   map.bodies.resize(plan.steps.size());
-  const Uses uses(plan);
+  const Uses uses(plan, fuse ? FindCudaGroups(plan) : std::vector<CudaGroup>());
   std::vector<BufferRequest> requests;
   std::vector<size_t> of_storage(plan.storages.size()), of_step(plan.steps.size());
   for (size_t s = 0; s < plan.storages.size(); ++s) {
@@ -116,7 +128,7 @@ StorageMap MapStorages(const StepPlan& plan) {
     if (nested == nullptr) continue;
     int64_t bytes = 0;  // one body runs at a time
     for (const StepPlan& body : nested->bodies) {
-      StorageMap of_body = MapStorages(body);
+      StorageMap of_body = MapStorages(body, fuse);
       Shift(of_body, 0, map.constant_bytes);
       map.constant_bytes += of_body.constant_bytes;
       bytes = std::max(bytes, of_body.arena_bytes);

@@ -27,7 +27,8 @@ struct StorageMap {
   int64_t constant_bytes = 0;                   // of what is computed once, the same
 };
 
-// Law: storages that are in use at one time, one of them in a body or not, do not overlap.
-StorageMap MapStorages(const StepPlan& plan);
+// `fuse`: the groups of FindCudaGroups (runtime/cuda/cuda_fusion.h) are one step each, and what they keep to themselves has no
+// memory. Law: storages that are in use at one time, one of them in a body or not, do not overlap.
+StorageMap MapStorages(const StepPlan& plan, bool fuse = false);
 
 }  // namespace meshwork

@@ -1,4 +1,4 @@
-// Chains of elementwise rows as one kernel compute what their kernels compute one by one.
+// Elementwise rows and reductions as one kernel compute what their kernels compute one by one.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -15,6 +15,7 @@ namespace meshwork {
 namespace {
 
 using Buffer = std::vector<std::byte>;
+using Ints = std::vector<int64_t>;
 
 // A chain over operands of the given types.
 struct Chain {
@@ -50,19 +51,39 @@ const std::vector<Chain>& Chains() {
         {"greater", {}, {Given(0), Of(0)}},
         {"select", {}, {Of(1), Given(0), Of(0)}}},
        {2, 1}},
+      // Rows of whole Packs, of types of several sizes.
+      {{{F32, {37, 52}}, {F32, {52}}, {BF16, {37, 1}}, {BOOL, {37, 52}}},
+       {{"add", {}, {Given(0), Given(1)}},
+        {"cast", {{"dtype", F32}}, {Given(2)}},
+        {"select", {}, {Given(3), Of(0), Of(1)}},
+        {"cast", {{"dtype", BF16}}, {Of(2)}}},
+       {0, 3}},
+      // A tail behind the last Pack; fewer elements than one has.
+      {{{BF16, {1003}}, {BF16, {}}}, {{"mul", {}, {Given(0), Given(1)}}, {"neg", {}, {Of(0)}}}, {1, 0}},
+      {{{BOOL, {5}}}, {{"and", {}, {Given(0), Given(0)}}, {"not", {}, {Of(0)}}}, {1}},
+      // Two Packs for each thread, and a tail.
+      {{{F32, {1200003}}}, {{"cast", {{"dtype", BF16}}, {Given(0)}}}, {0}},
+      // Blocks in the middle are repeated.
+      {{{F64, {3, 1, 8}}, {F64, {1, 5, 8}}, {F64, {3, 5, 1}}},
+       {{"mul", {}, {Given(0), Given(1)}}, {"add", {}, {Of(0), Given(2)}}},
+       {1}},
+      {{{F32, {4, 8}}},
+       {{"broadcast_to", {{"shape", Ints{4, 8}}, {"dims", Ints{0, 1}}}, {Given(0)}}, {"exp", {}, {Of(0)}}},
+       {1}},
       // No elements.
       {{{F64, {0, 3}}}, {{"square", {}, {Given(0)}}, {"neg", {}, {Of(0)}}}, {1}},
   };
   return *chains;
 }
 
-// Specs of the ops, whose results have the shape of all operands together.
+// Specs of the ops.
 struct Specs {
   std::vector<KernelSpec> of;
   std::vector<CudaChainOp> ops;
 
-  explicit Specs(const Chain& chain) {
-    const Shape shape = BroadcastShapes(chain.types).value();
+  // `is_chain`: all results have the shape of all operands together.
+  explicit Specs(const Chain& chain, bool is_chain = true) {
+    const Shape shape = is_chain ? BroadcastShapes(chain.types).value() : Shape();
     std::vector<Type> types;  // of the results
     for (const Chain::Op& op : chain.ops) {
       KernelSpec spec{.operands = {}, .results = {}, .attrs = op.attrs};
@@ -74,7 +95,7 @@ struct Specs {
       std::vector<Type> operand_types;
       for (const TensorSpec& operand : spec.operands) operand_types.push_back(operand.local);
       Type result = InferTypes(GetOp(op.name), operand_types, op.attrs).value()[0];
-      result.shape = shape;
+      if (is_chain) result.shape = shape;
       spec.results.push_back({result, result});
       types.push_back(result);
       of.push_back(std::move(spec));
@@ -95,31 +116,149 @@ void Launch(PlayedKernels& kernels, const CudaKernel& kernel, std::vector<Buffer
   ASSERT_TRUE(status.ok()) << status;
 }
 
-TEST(CudaChainTest, ComputesWhatItsOpsComputeOneByOne) {
-  for (const Chain& chain : Chains()) {
-    const Specs specs(chain);
-    std::vector<CudaKernel> all = {MakeCudaChain(specs.ops, chain.stored)};
-    for (const CudaChainOp& op : specs.ops) all.push_back(MakeCudaKernel(*op.row, *op.spec).value());
-    const auto kernels = PlayCuda(CudaSourceOf(all)).value();
-    Sampler sampler(8);
-    std::vector<Buffer> given, made, found;
-    for (const Type& type : chain.types) given.push_back(ToBytes(sampler.Draw(type, GetOp("add"))));
-    for (const KernelSpec& spec : specs.of)
-      made.emplace_back(static_cast<size_t>(spec.results[0].local.bytes()));
-    for (size_t i = 0; i < specs.ops.size(); ++i) {
-      std::vector<Buffer*> tensors;
-      for (const CudaChainOperand& operand : specs.ops[i].operands)
-        tensors.push_back(&(operand.is_op ? made : given)[static_cast<size_t>(operand.index)]);
-      tensors.push_back(&made[i]);
-      Launch(*kernels, all[1 + i], tensors);
-    }
+// The kernel of all ops beside those of each, with pointers that are aligned and with others.
+void TryChain(const Chain& chain, bool is_chain) {
+  const Specs specs(chain, is_chain);
+  std::vector<CudaKernel> all;
+  for (const int64_t alignment : {1, 4, 16})
+    all.push_back(is_chain ? MakeCudaChain(specs.ops, chain.stored, alignment)
+                           : MakeCudaRows(specs.ops, chain.stored, alignment));
+  const size_t num_tried = all.size();
+  for (const CudaChainOp& op : specs.ops) all.push_back(MakeCudaKernel(*op.row, *op.spec).value());
+  const auto kernels = PlayCuda(CudaSourceOf(all)).value();
+  Sampler sampler(8);
+  std::vector<Buffer> given, made;
+  for (const Type& type : chain.types) given.push_back(ToBytes(sampler.Draw(type, GetOp("add"))));
+  for (const KernelSpec& spec : specs.of)
+    made.emplace_back(static_cast<size_t>(spec.results[0].local.bytes()));
+  for (size_t i = 0; i < specs.ops.size(); ++i) {
+    std::vector<Buffer*> tensors;
+    for (const CudaChainOperand& operand : specs.ops[i].operands)
+      tensors.push_back(&(operand.is_op ? made : given)[static_cast<size_t>(operand.index)]);
+    tensors.push_back(&made[i]);
+    Launch(*kernels, all[num_tried + i], tensors);
+  }
+  for (size_t k = 0; k < num_tried; ++k) {
+    EXPECT_EQ(all[k].alignment & (all[k].alignment - 1), 0);
+    std::vector<Buffer> found;
     std::vector<Buffer*> tensors;
     for (Buffer& operand : given) tensors.push_back(&operand);
     for (int op : chain.stored) found.emplace_back(made[static_cast<size_t>(op)].size());
     for (Buffer& result : found) tensors.push_back(&result);
-    Launch(*kernels, all[0], tensors);
+    kernels->set_seed(k);
+    Launch(*kernels, all[k], tensors);
     for (size_t r = 0; r < found.size(); ++r)
-      EXPECT_TRUE(found[r] == made[static_cast<size_t>(chain.stored[r])]) << all[0].source;
+      EXPECT_TRUE(found[r] == made[static_cast<size_t>(chain.stored[r])]) << "result " << r << "\n"
+                                                                          << all[k].source;
+  }
+}
+
+TEST(CudaChainTest, ComputesWhatItsOpsComputeOneByOne) {
+  for (const Chain& chain : Chains()) TryChain(chain, /*is_chain=*/true);
+}
+
+// Elements are read and written 16 bytes at a time where they lie so.
+TEST(CudaChainTest, ReadsPacksWhereItMay) {
+  const auto alignment_of = [](const Chain& chain, int64_t alignment) {
+    const Specs specs(chain);
+    return MakeCudaChain(specs.ops, chain.stored, alignment).alignment;
+  };
+  const std::vector<Chain>& chains = Chains();
+  EXPECT_EQ(alignment_of(chains[0], 16), 1);  // rows of 51
+  EXPECT_EQ(alignment_of(chains[3], 16), 16);
+  EXPECT_EQ(alignment_of(chains[3], 8), 8);
+  EXPECT_EQ(alignment_of(chains[3], 1), 1);
+}
+
+Chain Softmax(DType dtype, const Shape& shape) {
+  const Ints last = {std::ssize(shape) - 1};
+  return {{{dtype, shape}},
+          {{"reduce_max", {{"dims", last}, {"keep_dims", true}}, {Given(0)}},
+           {"sub", {}, {Given(0), Of(0)}},
+           {"exp", {}, {Of(1)}},
+           {"reduce_sum", {{"dims", last}, {"keep_dims", true}}, {Of(2)}},
+           {"div", {}, {Of(2), Of(3)}}},
+          {4, 0}};
+}
+
+// x: [r,n], scale, offset: [n], epsilon: [].
+Chain LayerNorm(DType dtype, int64_t r, int64_t n) {
+  const Attrs mean = {{"dims", Ints{1}}, {"keep_dims", true}};
+  return {{{dtype, {r, n}}, {F32, {n}}, {F32, {n}}, {F32, {}}},
+          {{"cast", {{"dtype", F32}}, {Given(0)}},
+           {"reduce_mean", mean, {Of(0)}},
+           {"sub", {}, {Of(0), Of(1)}},
+           {"square", {}, {Of(2)}},
+           {"reduce_mean", mean, {Of(3)}},
+           {"add", {}, {Of(4), Given(3)}},
+           {"rsqrt", {}, {Of(5)}},
+           {"mul", {}, {Of(2), Of(6)}},
+           {"mul", {}, {Of(7), Given(1)}},
+           {"add", {}, {Of(8), Given(2)}},
+           {"cast", {{"dtype", dtype}}, {Of(9)}}},
+          {10, 2, 6}};
+}
+
+// Of logits [r,n] and a weight of each row [r]: -log softmax where `is_it` says so, and its gradient.
+Chain CrossEntropy(int64_t r, int64_t n) {
+  const Attrs sum = {{"dims", Ints{1}}, {"keep_dims", false}};
+  const Attrs spread = {{"shape", Ints{r, n}}, {"dims", Ints{0}}};
+  return {{{F32, {r, n}}, {BOOL, {r, n}}, {F32, {r}}, {F32, {}}},
+          {{"exp", {}, {Given(0)}},
+           {"reduce_sum", sum, {Of(0)}},
+           {"select", {}, {Given(1), Given(0), Given(3)}},
+           {"reduce_sum", sum, {Of(2)}},
+           {"log", {}, {Of(1)}},
+           {"sub", {}, {Of(4), Of(3)}},
+           {"mul", {}, {Of(5), Given(2)}},
+           {"div", {}, {Given(2), Of(1)}},
+           {"broadcast_to", spread, {Of(7)}},
+           {"mul", {}, {Of(8), Of(0)}}},
+          {6, 9}};
+}
+
+// Rows of a chunk, of a warp, of several, of so many elements that they are read again.
+TEST(CudaRowsTest, ComputeWhatTheirOpsComputeOneByOne) {
+  for (const Shape& shape : std::vector<Shape>{{37, 51}, {1, 7}, {300, 2}, {2, 3, 64}, {5, 333}, {4, 512}})
+    TryChain(Softmax(F32, shape), /*is_chain=*/false);
+  TryChain(Softmax(BF16, {9, 136}), false);
+  TryChain(Softmax(F64, {3, 700}), false);
+  TryChain(Softmax(F32, {2, 20000}), false);
+  for (const int64_t n : {10, 64, 200, 1028}) TryChain(LayerNorm(BF16, 9, n), false);
+  TryChain(LayerNorm(F32, 3, 8190), false);
+  TryChain(CrossEntropy(40, 10), false);
+  TryChain(CrossEntropy(3, 260), false);
+}
+
+// Any of the reductions; whole numbers and bools.
+TEST(CudaRowsTest, FoldWhatRowsFold) {
+  const Attrs sum = {{"dims", Ints{1, 2}}, {"keep_dims", false}};
+  TryChain({{{I32, {7, 3, 50}}, {I32, {}}},
+            {{"mul", {}, {Given(0), Given(1)}},
+             {"reduce_sum", sum, {Of(0)}},
+             {"reduce_min", sum, {Of(0)}},
+             {"greater", {}, {Of(0), Given(1)}},
+             {"reduce_any", sum, {Of(3)}},
+             {"reduce_all", sum, {Of(3)}},
+             {"reduce_prod", sum, {Of(0)}},
+             {"sub", {}, {Of(1), Of(2)}}},
+            {7, 4, 5, 6, 0}},
+           false);
+}
+
+TEST(CudaRowsTest, AResultMayLieInAnOperand) {
+  Chain chain = Softmax(F32, {6, 300});
+  chain.stored = {4};
+  const Specs specs(chain, false);
+  for (const int64_t alignment : {1, 16}) {
+    const CudaKernel kernel = MakeCudaRows(specs.ops, chain.stored, alignment);
+    const auto kernels = PlayCuda(CudaSourceOf({&kernel, 1})).value();
+    Sampler sampler(3);
+    const Buffer x = ToBytes(sampler.Draw(chain.types[0], GetOp("add")));
+    Buffer operand = x, result(x.size()), in_place = x;
+    Launch(*kernels, kernel, {&operand, &result});
+    Launch(*kernels, kernel, {&in_place, &in_place});
+    EXPECT_TRUE(in_place == result);
   }
 }
 

@@ -68,8 +68,19 @@ class TrialMaker {
 
   void Add(std::string name, const KernelSpec& spec, std::vector<Bytes> in, std::vector<Block> in_blocks,
            std::vector<Block> out_blocks) {
-    trials_.push_back({std::move(name), &row_, spec, MakeCudaKernel(row_, spec).value(), std::move(in),
-                       std::move(in_blocks), std::move(out_blocks)});
+    CudaTrial trial{std::move(name),
+                    &row_,
+                    spec,
+                    MakeCudaKernel(row_, spec).value(),
+                    std::move(in),
+                    std::move(in_blocks),
+                    std::move(out_blocks)};
+    CudaTrial aligned = trial;
+    aligned.kernel = MakeCudaKernel(row_, spec, 16).value();
+    aligned.name += ", aligned";
+    const bool is_same = aligned.kernel.name == trial.kernel.name;
+    trials_.push_back(std::move(trial));
+    if (!is_same) trials_.push_back(std::move(aligned));
   }
   std::vector<CudaTrial> Take() { return std::move(trials_); }
 

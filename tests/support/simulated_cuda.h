@@ -14,6 +14,7 @@
 //   first is read at the call, the second has ended when the call returns.
 // - A kernel that fails, or a bad address, loses the context: every later call returns the error, though what frees still
 //   frees.
+// - Memory of GPUs is there inside of calls of the driver only: a host that reads or writes it ends with SIGSEGV.
 // - Kernels take arguments from KernelArguments only.
 // - Products of cuBLASLt are summed in double, late as kernels are. Their operands, results and workspace lie in allocations,
 //   and are as aligned as the preferences said when the algorithm was chosen. An algorithm fits the descriptors for which it was

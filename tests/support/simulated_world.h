@@ -83,6 +83,24 @@ struct SimulatedContext {
   CUresult lost = CUDA_SUCCESS;
 };
 
+// Held by who is inside of the driver, who alone touches the memory of GPUs.
+class SimulatedGate {
+ public:
+  explicit SimulatedGate(SimulatedMemory& memory) : memory_(memory) {}
+  void lock() {
+    mutex_.lock();
+    memory_.Open();
+  }
+  void unlock() {
+    memory_.Close();
+    mutex_.unlock();
+  }
+
+ private:
+  std::mutex mutex_;
+  SimulatedMemory& memory_;
+};
+
 class SimulatedWorld {
  public:
   explicit SimulatedWorld(const SimulatedCudaOptions& options);
@@ -220,7 +238,7 @@ class SimulatedWorld {
                                 const cublasLtMatmulAlgo_t* algorithm, void* workspace,
                                 size_t workspace_bytes, cudaStream_t stream);
 
-  mutable std::mutex mutex;
+  mutable SimulatedGate mutex{memory};
   CudaApi api;
   const SimulatedCudaOptions options;
   std::vector<std::string> findings;

@@ -1,0 +1,42 @@
+// Which steps of a plan are one kernel on a GPU: elementwise ops, and reductions of rows with what is computed from them
+// (MakeCudaChain and MakeCudaRows, kernels/cuda/cuda_kernel.h).
+//
+//   cast bf16[512,256] -> f32[512,256]: s1 -> s2        ┐
+//   reduce_max f32[512,256] -> f32[512,1]: s2 -> s3     │
+//   sub f32[512,256] f32[512,1] -> f32[512,256]: s2 s3 -> s2   one kernel: reads s1, writes s5;
+//   exp f32[512,256] -> f32[512,256]: s2 -> s2          │     s2, s3 and s4 need no memory
+//   reduce_sum f32[512,256] -> f32[512,1]: s2 -> s4     │
+//   div f32[512,256] f32[512,1] -> f32[512,256]: s2 s4 -> s5   ┘
+//
+// Steps that could join a group but for others between them are moved up to it where nothing that they touch is touched in
+// between. A kernel writes only what somebody reads behind it. Results are those of the steps one by one, bit by bit.
+//
+// Pure functions, thread-safe.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "meshwork/kernels/cuda/cuda_kernel.h"
+#include "meshwork/runtime/step_plan.h"
+
+namespace meshwork {
+
+// Steps [first, end) of the plan as one kernel.
+struct CudaGroup {
+  size_t first = 0, end = 0;
+  std::vector<CudaChainOp> ops;    // with pointers into the plan
+  std::vector<BufferId> operands;  // what the kernel reads
+  std::vector<int> stored;         // the ops whose results it writes
+  std::vector<BufferId> results;   // where
+  bool has_rows = false;           // MakeCudaRows
+};
+
+// The plan in an order in which steps that can be one kernel follow each other, in the bodies of its loops, too. Law: of two
+// steps of which one writes a storage that the other touches, the first stays the first.
+StepPlan OrderForFusion(StepPlan plan);
+
+// The groups of two steps and more, in order; those of bodies are not among them. Keeps pointers into the plan.
+std::vector<CudaGroup> FindCudaGroups(const StepPlan& plan);
+
+}  // namespace meshwork
