@@ -2,21 +2,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
+#include "cuda_backend/product_trials.h"
 #include "cuda_kernels/trials.h"
 #include "meshwork/base/status.h"
-#include "meshwork/check/double_tensor.h"
-#include "meshwork/ir/sample.h"
 #include "meshwork/ir/text.h"
 #include "meshwork/kernels/cuda/cuda_product.h"
-#include "meshwork/layout/block.h"
-#include "meshwork/runtime/cuda/cuda_buffer.h"
-#include "meshwork/runtime/cuda/cuda_graph.h"
 #include "meshwork/runtime/cuda/cuda_products.h"
 #include "meshwork/spmd/compile.h"
 #include "support/simulated_cuda.h"
@@ -26,114 +20,9 @@ namespace {
 
 using ::testing::IsEmpty;
 
-const OpRow& Matmul() { return GetOp("matmul"); }
-
-CudaTrial TrialOf(std::string name, const KernelSpec& spec) {
-  Sampler sampler(8);
-  CudaTrial trial{std::move(name), &Matmul(), spec, MakeCudaKernel(Matmul(), spec).value(), {}, {}, {}};
-  for (const TensorSpec& operand : spec.operands) {
-    trial.in.push_back(ToBytes(sampler.Draw(operand.local, Matmul())));
-    trial.in_blocks.push_back(WholeBlock(operand.local.shape));
-  }
-  trial.out_blocks.push_back(WholeBlock(spec.results[0].local.shape));
-  return trial;
-}
-
-// Of one device, or of instances stacked.
-std::vector<CudaTrial> ProductTrials(const std::string& text) {
-  const Sample sample = ParseSample(Matmul(), text).value();
-  KernelSpec spec{.operands = {}, .results = {}, .attrs = sample.attrs};
-  for (const Type& type : sample.operands) spec.operands.push_back({type, type});
-  for (const Type& type : sample.results) spec.results.push_back({type, type});
-  std::vector<CudaTrial> trials = {TrialOf(text, spec)};
-  const std::vector<bool> both = {true, true}, first = {true, false}, second = {false, true};
-  for (const std::vector<bool>& outer : {both, first, second})
-    for (const std::vector<bool>& inner : {both, first, second})
-      for (int reduced = 0; reduced < 4; ++reduced) {
-        StackDims dims = {{2, outer}, {3, inner}};
-        if (reduced & 1) dims[0].reduced = ReduceOp::kSum;
-        if (reduced & 2) dims[1].reduced = ReduceOp::kSum;
-        if (const std::optional<KernelSpec> stacked = Matmul().stack(spec, dims))
-          trials.push_back(TrialOf(fmt::format("{} stacked, reduced {}", text, reduced), *stacked));
-      }
-  return trials;
-}
-
-std::vector<CudaTrial> AllProductTrials() {
-  const std::pair<const char*, const char*> batches[] = {{"", ""},         {"5,", ""},      {"", "5,"},
-                                                         {"5,", "5,"},     {"2,5,", ""},    {"2,5,", "5,"},
-                                                         {"2,1,", "1,5,"}, {"2,5,", "2,5,"}};
-  std::vector<CudaTrial> trials = TrialsOf(Matmul());
-  for (const char* dtype : {"f32", "f64", "bf16"})
-    for (const bool transpose_a : {false, true})
-      for (const bool transpose_b : {false, true})
-        for (const auto& [of_a, of_b] : batches)
-          for (const bool sums : {false, true}) {
-            if (sums && (std::string_view(of_a) != of_b || *of_a == '\0')) continue;
-            const std::string text =
-                fmt::format("{0}[{1}{2}], {0}[{3}{4}]; transpose_a={5} transpose_b={6} sum_batch={7}", dtype,
-                            of_a, transpose_a ? "4,3" : "3,4", of_b, transpose_b ? "7,4" : "4,7", transpose_a,
-                            transpose_b, sums);
-            for (CudaTrial& trial : ProductTrials(text)) trials.push_back(std::move(trial));
-          }
-  return trials;
-}
-
-// Runs trials on a GPU. Elements begin `offset` elements behind the start of a buffer: with 1, they are aligned to their size
-// alone.
-class ProductRunner {
- public:
-  explicit ProductRunner(const CudaApi& api, MatmulPrecision precision = MatmulPrecision::kFull)
-      : context_(CudaContext::Create(api, 0).value()),
-        stream_(CudaStream::Create(context_).value()),
-        products_(context_),
-        precision_(precision) {}
-
-  // The result; nullopt if cuBLASLt is not to compute it. `captures`: as a graph.
-  absl::StatusOr<std::optional<Bytes>> Run(const CudaTrial& trial, int64_t offset, bool captures = false) {
-    const std::optional<CudaProduct> product = MakeCudaProduct(*trial.row, trial.spec);
-    if (!product.has_value()) return std::nullopt;
-    const int64_t size = DTypeSize(product->dtype), aligned = offset == 0 ? 256 : size;
-    MESHWORK_ASSIGN_OR_RETURN(
-        const std::optional<size_t> number,
-        products_.Add(*product, {.a = aligned, .b = aligned, .d = aligned}, precision_));
-    if (!number.has_value()) return std::nullopt;
-    Bytes result(static_cast<size_t>(trial.spec.results[0].local.bytes()));
-    MESHWORK_ASSIGN_OR_RETURN(const CudaBuffer a, NewBuffer(std::ssize(trial.in[0]) + offset * size));
-    MESHWORK_ASSIGN_OR_RETURN(const CudaBuffer b, NewBuffer(std::ssize(trial.in[1]) + offset * size));
-    MESHWORK_ASSIGN_OR_RETURN(const CudaBuffer d, NewBuffer(std::ssize(result) + offset * size));
-    MESHWORK_ASSIGN_OR_RETURN(const CudaBuffer workspace, NewBuffer(products_.workspace_bytes()));
-    const auto from = static_cast<CUdeviceptr>(offset * size);
-    const CudaProducts::Addresses addresses{a.address() + from, b.address() + from, d.address() + from};
-    MESHWORK_RETURN_IF_ERROR(
-        CopyToDevice(*stream_, addresses.a, trial.in[0].data(), std::ssize(trial.in[0])));
-    MESHWORK_RETURN_IF_ERROR(
-        CopyToDevice(*stream_, addresses.b, trial.in[1].data(), std::ssize(trial.in[1])));
-    const auto launch = [&] { return products_.Launch(*stream_, *number, addresses, workspace.address()); };
-    if (captures) {
-      MESHWORK_ASSIGN_OR_RETURN(const CudaGraph graph, CudaGraph::Capture(*stream_, launch));
-      MESHWORK_RETURN_IF_ERROR(graph.Launch(*stream_));
-      MESHWORK_RETURN_IF_ERROR(stream_->Synchronize());
-    } else {
-      MESHWORK_RETURN_IF_ERROR(launch());
-    }
-    MESHWORK_RETURN_IF_ERROR(CopyToHost(*stream_, result.data(), addresses.d, std::ssize(result)));
-    MESHWORK_RETURN_IF_ERROR(stream_->Synchronize());
-    return result;
-  }
-
- private:
-  absl::StatusOr<CudaBuffer> NewBuffer(int64_t bytes) const { return CudaBuffer::Allocate(stream_, bytes); }
-
-  const std::shared_ptr<const CudaContext> context_;
-  const std::shared_ptr<const CudaStream> stream_;
-  CudaProducts products_;
-  const MatmulPrecision precision_;
-};
-
 TEST(CudaProductsTest, ComputeWhatTheCpuKernelDoes) {
   SimulatedCuda cuda;
-  ProductRunner runner(cuda.api());
+  ProductRunner runner(CudaContext::Create(cuda.api(), 0).value());
   int taken = 0, left = 0;
   for (const CudaTrial& trial : AllProductTrials()) {
     for (const int64_t offset : {0, 1}) {
@@ -150,59 +39,8 @@ TEST(CudaProductsTest, ComputeWhatTheCpuKernelDoes) {
   EXPECT_GT(left, 0);
 }
 
-// Numbers whose sums depend on their order.
-CudaTrial OfSines(CudaTrial trial) {
-  for (size_t o = 0; o < 2; ++o) {
-    DoubleTensor sines{trial.spec.operands[o].local, {}};
-    for (int64_t i = 0; i < sines.type.num_elements(); ++i)
-      sines.values.push_back(std::sin(static_cast<double>(i + 1)));
-    trial.in[o] = ToBytes(sines);
-  }
-  return trial;
-}
-
-// The same on the GPU of this machine, if it has one, where each run gives the same bits. Long sums may be cut.
-TEST(CudaProductsTest, ComputeWhatTheCpuKernelDoesOnARealGpu) {
-  const absl::StatusOr<const CudaApi*> api = LoadCudaApi();
-  if (!api.ok()) GTEST_SKIP() << api.status().message();
-  if (!(*api)->cublas_status.ok()) GTEST_SKIP() << (*api)->cublas_status.message();
-  std::vector<CudaTrial> trials = AllProductTrials();
-  for (const char* text : {"f32[256,2048], f32[2048,128]", "bf16[64,4096], bf16[64,4096]; transpose_b=true",
-                           "bf16[4096,72], bf16[4096,200]; transpose_a=true", "f64[64,2048], f64[2048,64]"})
-    trials.push_back(OfSines(std::move(ProductTrials(text)[0])));
-  ProductRunner runner(**api);
-  int taken = 0, declined = 0;
-  for (const CudaTrial& trial : trials) {
-    for (const int64_t offset : {0, 1}) {
-      std::optional<Bytes> first;
-      for (const bool captures : {true, false}) {
-        const absl::StatusOr<std::optional<Bytes>> result = runner.Run(trial, offset, captures);
-        ASSERT_TRUE(result.ok()) << trial.name << ": " << result.status();
-        if (!result->has_value()) {
-          declined += MakeCudaProduct(*trial.row, trial.spec).has_value();
-          continue;
-        }
-        ++taken;
-        if (!first.has_value()) first = *result;
-        EXPECT_TRUE(*first == **result) << trial.name << " differs from run to run";
-        const Type& type = trial.spec.results[0].local;
-        EXPECT_TRUE(Agree(type.dtype, FromBytes(type, (*result)->data()).values,
-                          FromBytes(type, RunOnCpu(trial)[0].data()).values))
-            << trial.name;
-      }
-    }
-  }
-  RecordProperty("taken", taken);
-  RecordProperty("declined", declined);
-  EXPECT_GT(taken, 10 * declined) << declined;
-}
-
 CudaProduct ProductOf(const std::string& text) {
-  const Sample sample = ParseSample(Matmul(), text).value();
-  KernelSpec spec{.operands = {}, .results = {}, .attrs = sample.attrs};
-  for (const Type& type : sample.operands) spec.operands.push_back({type, type});
-  for (const Type& type : sample.results) spec.results.push_back({type, type});
-  return MakeCudaProduct(Matmul(), spec).value_or(CudaProduct());
+  return MakeCudaProduct(GetOp("matmul"), ProductSpec(text)).value_or(CudaProduct());
 }
 
 // Those of layers and of their gradients are one call each.
@@ -238,11 +76,11 @@ TEST(CudaProductsTest, WhatIsLeftToTheKernel) {
 }
 
 TEST(CudaProductsTest, WithoutAnAlgorithmNoneIsTaken) {
-  const CudaTrial trial = ProductTrials("f32[3,4], f32[4,7]")[0];
+  const CudaTrial trial = ProductTrial("f32[3,4], f32[4,7]");
   for (const SimulatedCudaOptions& options :
        {SimulatedCudaOptions{.has_cublas = false}, SimulatedCudaOptions{.declined_products = 1}}) {
     SimulatedCuda cuda(options);
-    EXPECT_EQ(ProductRunner(cuda.api()).Run(trial, 0).value(), std::nullopt);
+    EXPECT_EQ(ProductRunner(CudaContext::Create(cuda.api(), 0).value()).Run(trial, 0).value(), std::nullopt);
     EXPECT_EQ(cuda.num_products(), 0);
   }
 }
@@ -250,10 +88,13 @@ TEST(CudaProductsTest, WithoutAnAlgorithmNoneIsTaken) {
 // Numbers of ten bits are exact in TF32, others are not; f64 and bf16 are left as they are.
 TEST(CudaProductsTest, Tf32RoundsF32Alone) {
   for (const char* dtype : {"f32", "f64", "bf16"}) {
-    const CudaTrial trial = OfSines(ProductTrials(fmt::format("{0}[3,4], {0}[4,7]", dtype))[0]);
+    const CudaTrial trial = OfSines(ProductTrial(fmt::format("{0}[3,4], {0}[4,7]", dtype)));
     const auto run = [&](MatmulPrecision precision) {
       SimulatedCuda cuda;
-      return ProductRunner(cuda.api(), precision).Run(trial, 0).value().value();
+      return ProductRunner(CudaContext::Create(cuda.api(), 0).value(), precision)
+          .Run(trial, 0)
+          .value()
+          .value();
     };
     const bool differs = run(MatmulPrecision::kFull) != run(MatmulPrecision::kTf32);
     EXPECT_EQ(differs, std::string_view(dtype) == "f32") << dtype;
@@ -276,7 +117,7 @@ func f(%a: bf16[4,3] {_,_}, %b: bf16[4,5] {_,_}, %c: f32[4,5] {_,_}) {
                           .value();
   std::vector<bool> fit;
   for (size_t n = 0; n < graph.nodes().size(); ++n)
-    if (graph.nodes()[n].row == &Matmul()) fit.push_back(FactorsFitTf32(graph, static_cast<int>(n)));
+    if (graph.nodes()[n].row == &GetOp("matmul")) fit.push_back(FactorsFitTf32(graph, static_cast<int>(n)));
   EXPECT_EQ(fit, (std::vector<bool>{true, false, false}));
 }
 
@@ -291,7 +132,7 @@ func f(%a: bf16[4,6] {_,x}, %b: bf16[6,5] {x,_}) {
   const Graph local = Compile(graph).value().body;
   int products = 0;
   for (size_t n = 0; n < local.nodes().size(); ++n)
-    if (local.nodes()[n].row == &Matmul()) {
+    if (local.nodes()[n].row == &GetOp("matmul")) {
       EXPECT_TRUE(FactorsFitTf32(local, static_cast<int>(n)));
       ++products;
     }
