@@ -208,7 +208,8 @@ class LevelMaker {
       aligned.push_back(argument.storage < 0 ? kAlignmentOfPlaces : AlignmentOf(argument));
     for (size_t b = 0; b < nested.bodies.size(); ++b) {
       loop.bodies.push_back(
-          LevelMaker(nested.bodies[b], std::move(level_.map.bodies[i][b]), kernels_, options_, aligned).Make());
+          LevelMaker(nested.bodies[b], std::move(level_.map.bodies[i][b]), kernels_, options_, aligned)
+              .Make());
       level_.reads_host |= loop.bodies.back().reads_host;
     }
     level_.actions.push_back(std::move(loop));

@@ -31,8 +31,8 @@ struct DeviceAddress {
 struct KernelLaunch {
   size_t kernel = 0;  // of CudaKernels
   std::vector<DeviceAddress> pointers = {};
-  std::vector<long long> blocks = {};  // its block arguments
-  int64_t grid = 0;                    // in blocks: kernels of one text may differ in it
+  std::vector<long long> blocks = {};    // its block arguments
+  int64_t grid = 0;                      // in blocks: kernels of one text may differ in it
   std::vector<ProfiledNode> nodes = {};  // that it computes, at least one
 };
 

@@ -78,7 +78,8 @@ absl::Status GuardedRun::Launch(std::span<std::byte* const> memory, const Launch
   for (std::byte* const at : memory) {
     pointers.push_back(at + begin_);
     if (reinterpret_cast<uintptr_t>(pointers.back()) % static_cast<uintptr_t>(trial_.kernel.alignment) != 0)
-      return InvalidArgument("{}: a tensor is not aligned to {} bytes.", trial_.name, trial_.kernel.alignment);
+      return InvalidArgument("{}: a tensor is not aligned to {} bytes.", trial_.name,
+                             trial_.kernel.alignment);
   }
   const absl::Status status = launch(trial_.kernel, pointers, places_);
   if (!status.ok()) return InvalidArgument("{}: {}", trial_.name, MessageOf(status));
