@@ -82,8 +82,8 @@ class RowsText {
         stores += fmt::format("r{}[row] = {};\n", r,
                               Rounded(TypeOf(stored_[r]).dtype, fmt::format("v{}", stored_[r])));
     // Before, threads of other warps may not have read what lies there.
-    const bool may_overwrite = text_.in_place && std::find(is_wide_input_.begin(), is_wide_input_.end(), false) !=
-                                                     is_wide_input_.end();
+    const bool may_overwrite = text_.in_place && std::find(is_wide_input_.begin(), is_wide_input_.end(),
+                                                           false) != is_wide_input_.end();
     if (!stores.empty() && may_overwrite) body += "__syncthreads();\n";
     if (!stores.empty()) body += fmt::format("if (is_row && lane == 0) {{\n{}}}\n", Indented(stores));
     text_.body = Indented(body);

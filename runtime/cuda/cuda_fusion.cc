@@ -315,7 +315,8 @@ std::vector<size_t> FusedOrder(const StepPlan& plan, const std::vector<Touched>&
         }
         members.push_back(step);
         before.insert(before.end(), first.begin(), first.end());
-        std::erase_if(behind, [&](size_t other) { return std::binary_search(first.begin(), first.end(), other); });
+        std::erase_if(behind,
+                      [&](size_t other) { return std::binary_search(first.begin(), first.end(), other); });
       }
     }
     if (members.size() == 1) {
