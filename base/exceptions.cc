@@ -2,6 +2,7 @@
 
 #include <exception>
 #include <new>
+#include <string_view>
 
 #include "fmt/format.h"
 
@@ -13,8 +14,11 @@ absl::Status CaughtStatus(std::string_view where, std::string_view no_memory) {
   };
   try {
     throw;
-  } catch (const std::bad_alloc&) {
-    return absl::ResourceExhaustedError(fmt::format("{}: {}.", where, no_memory));
+  } catch (const std::bad_alloc& error) {
+    const std::string_view what = error.what();
+    if (what.starts_with("std::"))
+      return absl::ResourceExhaustedError(fmt::format("{}: {}.", where, no_memory));
+    return absl::ResourceExhaustedError(fmt::format("{}: {}", where, what));
   } catch (const std::exception& error) {
     return failed(error.what());
   } catch (...) {

@@ -8,7 +8,7 @@
 namespace meshwork {
 
 // The status of the exception that is being handled: RESOURCE_EXHAUSTED, "<where>: <no_memory>.", for
-// std::bad_alloc, else INTERNAL, "<where>: a library failed: …". REQUIRES: called in a catch clause.
+// std::bad_alloc, "<where>: " and its text for one that has a text of its own (the memory of a GPU), else INTERNAL, "<where>: a library failed: …". REQUIRES: called in a catch clause.
 absl::Status CaughtStatus(std::string_view where, std::string_view no_memory);
 
 }  // namespace meshwork

@@ -112,9 +112,7 @@ function(meshwork_umbrella)
   add_library(meshwork INTERFACE)
   add_library(meshwork::meshwork ALIAS meshwork)
   target_include_directories(meshwork INTERFACE $<BUILD_INTERFACE:${root}>)
-  target_link_libraries(meshwork INTERFACE meshwork_check meshwork_strategy meshwork_parameter_server_rpc
-                        # No other room needs it yet; what includes its headers names it.
-                        $<LINK_ONLY:meshwork_runtime_cuda>)
+  target_link_libraries(meshwork INTERFACE meshwork_check meshwork_strategy meshwork_parameter_server_rpc)
 endfunction()
 
 function(meshwork_executable name)

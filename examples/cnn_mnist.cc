@@ -1,4 +1,4 @@
-// Trains a convolutional network on handwritten digits on a mesh of virtual CPU devices. See --help.
+// Trains a convolutional network on handwritten digits on a mesh of virtual devices. See --help.
 #include "examples/support/cnn.h"
 #include "examples/support/digits.h"
 
@@ -6,7 +6,7 @@ int main(int argc, char** argv) {
   const meshwork::DigitsModel model{
       .program = "cnn_mnist",
       .about =
-          "Trains a small convolutional network on MNIST, sharded over virtual CPU devices: 32 filters of\n"
+          "Trains a small convolutional network on MNIST, sharded over virtual devices: 32 filters of\n"
           "3x3, ReLU, max-pool, 64 units, ReLU, 10 units.",
       .title = "CNN",
       .mesh_help =

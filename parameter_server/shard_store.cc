@@ -63,8 +63,12 @@ ShardStore::ShardStore(const ShardStoreOptions& options, Session session)
       life_(1 + static_cast<int64_t>(std::random_device()())) {}
 
 absl::StatusOr<std::unique_ptr<ShardStore>> ShardStore::Create(const TrainingSplit& split,
-                                                               const ShardStoreOptions& options) {
-  MESHWORK_RETURN_IF_ERROR(CheckOptions(split, options));
+                                                               const ShardStoreOptions& asked) {
+  MESHWORK_RETURN_IF_ERROR(CheckOptions(split, asked));
+  ShardStoreOptions options = asked;
+  // Rows are picked and put in the memory of the process.
+  options.session.devices = "cpu";
+  options.session.backend = nullptr;
   MESHWORK_ASSIGN_OR_RETURN(
       Session session, Session::Create(split.servers[static_cast<size_t>(options.server)], options.session));
   std::unique_ptr<ShardStore> store(new ShardStore(options, std::move(session)));

@@ -48,8 +48,10 @@ struct ShardStoreOptions {
   int64_t gather = 0;                         // how many pushes make an update, >= 1; 0: asynchronous
   // Where the store goes on from, if Save was called with it; "": from the start. Each server has a folder of its own in it.
   std::string folder = {};
-  int64_t keep = 3;             // so many checkpoints stay, >= 1
-  SessionOptions session = {};  // workers and the like of the program that updates; its seed is not used
+  int64_t keep = 3;  // so many checkpoints stay, >= 1
+  // Workers and the like of the program that updates; its seed is not used. A server computes on the CPU, whatever
+  // `devices` says.
+  SessionOptions session = {};
 };
 
 class ShardStore : public ParameterStore {

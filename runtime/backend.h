@@ -29,6 +29,7 @@ namespace meshwork {
 // Options of Backend::Prepare; see ExecutorOptions.
 struct PrepareOptions {
   bool fuse = true;
+  MatmulPrecision matmul_precision = MatmulPrecision::kFull;
   bool poison_padding = false;
   bool profile = false;
   int trace_steps = 0;

@@ -17,6 +17,12 @@ class Transport;
 
 using InPlace = std::map<std::string, std::string>;  // output -> the input that it replaces
 
+// How GPUs multiply the f32 numbers of a product (row matmul); they add in f32 in any case.
+enum class MatmulPrecision : uint8_t {
+  kFull,  // as f32
+  kTf32,  // rounded to 10 bits of mantissa first, on tensor cores: relative errors of about 1e-3, and several times the speed
+};
+
 struct ExecutorOptions {
   // Values that are the same on several devices have one instance; otherwise one per device, for comparison.
   bool share = true;
@@ -26,6 +32,8 @@ struct ExecutorOptions {
   bool coalesce = true;
   // Chains of ops run a few rows at a time (runtime/cpu/fusion.h); otherwise op by op, for comparison.
   bool fuse = true;
+  // Of products on GPUs by cuBLASLt (docs/gpu.md). CPUs, and kernels that stand in for cuBLASLt, ignore it: they are exact.
+  MatmulPrecision matmul_precision = MatmulPrecision::kFull;
   // Collectives across domains start when their operands are there and are waited for where their results are read
   // (runtime/overlap.h); otherwise each is waited for where it starts, for comparison. The numbers are the same.
   bool overlap = true;

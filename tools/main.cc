@@ -21,7 +21,7 @@ constexpr Command kCommands[] = {
     {"compile", "compile a program and print what comes out, or what is known about it", Compile},
     {"explain", "say which collectives a program needs, and why", Explain},
     {"verify", "check a certificate against the program that was compiled", Verify},
-    {"run", "run a program on virtual CPU devices", Run},
+    {"run", "run a program on virtual devices", Run},
     {"relayout", "plan how a tensor changes its layout", Relayout},
     {"ops", "say what ops there are, and what sharding them costs", Ops},
     {"devices", "list the CPU and the GPUs of this machine", Devices},

@@ -15,6 +15,7 @@
 #include "meshwork/storage/safetensors.h"
 #include "meshwork/train/processes.h"
 #include "meshwork/train/session.h"
+#include "meshwork/train/session_backend.h"
 #include "tools/commands.h"
 #include "tools/program_file.h"
 
@@ -102,7 +103,7 @@ absl::Status CheckTypes(const std::string& path, const NamedTensors& tensors, co
 
 struct Options {
   ProgramChoice program;
-  std::string inputs, outputs, trace;
+  std::string inputs, outputs, trace, devices = "cpu";
   int64_t steps = 1, workers = 0;
   bool profile = false;
   CompileOptions compile;
@@ -147,8 +148,10 @@ absl::StatusOr<StepResult> RunSteps(Session& session, const Feeds& feeds, int64_
 
 absl::StatusOr<Computed> RunAll(const Graph& global, const NamedTensors& tensors, const Options& options,
                                 const Processes& processes) {
-  SessionOptions session_options{
-      .workers = static_cast<int>(options.workers), .gather_outputs = true, .compile = options.compile};
+  SessionOptions session_options{.devices = options.devices,
+                                 .workers = static_cast<int>(options.workers),
+                                 .gather_outputs = true,
+                                 .compile = options.compile};
   processes.Use(session_options);
   session_options.executor.profile = options.profile;
   if (!options.trace.empty())
@@ -237,7 +240,7 @@ absl::Status Run(Arguments args) {
   Options options;
   FlagTable flags(
       "meshwork run",
-      "Compiles a program and runs it on virtual CPU devices. Prints the outputs of the last step and the\n"
+      "Compiles a program and runs it on virtual devices. Prints the outputs of the last step and the\n"
       "updated variables: name, type, first numbers. A variable starts as the tensor of its name in\n"
       "--inputs; where there is none it starts at zero, and that is said. Tensors that the program does not\n"
       "have are left out.");
@@ -249,6 +252,8 @@ absl::Status Run(Arguments args) {
   flags.Text("trace", "writes when each instruction of the last 10 steps ran, for ui.perfetto.dev",
              &options.trace);
   AddBudgets(flags, options.compile);
+  flags.Text("devices", "what computes: cpu; cuda or cuda:N, a GPU, which holds the whole mesh",
+             &options.devices);
   flags.Int("workers", "threads; 0: one per core", &options.workers, 0, kMostWorkers);
   flags.Switch("shard-weight-update", kShardWeightUpdateHelp, &options.compile.shard_weight_update);
   flags.Switch("narrow-sums", kNarrowSumsHelp, &options.compile.narrow_sums);
@@ -256,6 +261,7 @@ absl::Status Run(Arguments args) {
   flags.Switch("deterministic", "the same bits on however many processes, for more bytes between them",
                &options.compile.deterministic);
   if (const auto done = Parse(flags, args)) return *done;
+  MESHWORK_RETURN_IF_ERROR(Annotate(CheckDevices(options.devices), "--devices: "));
   MESHWORK_ASSIGN_OR_RETURN(Processes processes, Processes::Join(options.join));
   return processes.Run([&] { return RunProgram(options, processes); });
 }

@@ -1,12 +1,12 @@
 // The callbacks that end a training, or change it.
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <optional>
 #include <utility>
 
 #include "meshwork/base/status.h"
 #include "meshwork/base/suggest.h"
+#include "meshwork/runtime/box.h"
 #include "meshwork/train/callbacks.h"
 #include "meshwork/train/find_nan.h"
 #include "meshwork/train/monitor.h"
@@ -20,21 +20,31 @@ using internal::SavedNumbers;
 // What this domain holds of the variables, copied.
 class StateCopy {
  public:
-  explicit StateCopy(const Session& session) {
+  // Error: the memory's.
+  static absl::StatusOr<StateCopy> Of(const Session& session) {
+    StateCopy copy;
     for (const auto& [name, variable] : session.State()) {
-      const std::byte* const data = variable.instance(0);
-      bytes_.emplace(name, std::vector<std::byte>(data, data + variable.bytes()));
+      std::vector<std::byte>& bytes = copy.bytes_[name];
+      bytes.resize(static_cast<size_t>(variable.bytes()));
+      MESHWORK_RETURN_IF_ERROR(
+          variable.memory().Download(All(variable), Size(variable), variable.instance(0), bytes.data()));
     }
+    return copy;
   }
-  void PutInto(Session& session) const {
-    for (auto& [name, variable] : session.State()) {
+  absl::Status PutInto(Session& session) const {
+    for (const auto& [name, variable] : session.State()) {
       DTensor target = variable;  // of the same elements
-      const std::vector<std::byte>& bytes = bytes_.at(name);
-      std::memcpy(target.instance(0), bytes.data(), bytes.size());
+      MESHWORK_RETURN_IF_ERROR(
+          target.memory().Upload(All(target), Size(target), bytes_.at(name).data(), target.instance(0)));
     }
+    return absl::OkStatus();
   }
 
  private:
+  static int64_t Size(const DTensor& variable) { return DTypeSize(variable.type().dtype); }
+  // Its instances, with their padding.
+  static BoxCopy All(const DTensor& variable) { return BoxCopy::Linear(variable.bytes() / Size(variable)); }
+
   std::map<std::string, std::vector<std::byte>> bytes_;
 };
 
@@ -59,7 +69,9 @@ class StopEarly : public Callback {
     if (monitor_.Improves(*value)) {
       waited_ = 0;
       best_epoch_ = state.epoch() + 1;
-      if (options_.restore_best) best_ = std::make_unique<StateCopy>(state.session());
+      if (options_.restore_best) {
+        MESHWORK_ASSIGN_OR_RETURN(best_, StateCopy::Of(state.session()));
+      }
       return absl::OkStatus();
     }
     if (++waited_ >= options_.patience)
@@ -70,8 +82,8 @@ class StopEarly : public Callback {
   }
   absl::Status OnTrainEnd(FitState& state) override {
     if (!options_.restore_best || state.is_interrupted() || waited_ == 0) return absl::OkStatus();
-    if (best_ != nullptr) best_->PutInto(state.session());
-    else if (best_epoch_ > 0)
+    if (best_.has_value()) return best_->PutInto(state.session());
+    if (best_epoch_ > 0)
       state.Log(fmt::format(
           "EarlyStopping: the variables of epoch {}, the best, were in the memory of a process that has ended, and are not "
           "restored; BestCheckpoint keeps them in a folder.",
@@ -97,7 +109,7 @@ class StopEarly : public Callback {
   const EarlyStoppingOptions options_;
   Monitor monitor_;
   int64_t waited_ = 0, best_epoch_ = 0;  // epochs that were no better; from 1, 0: none yet
-  std::unique_ptr<StateCopy> best_;
+  std::optional<StateCopy> best_;
 };
 
 class ReduceRate : public Callback {

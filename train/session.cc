@@ -10,6 +10,7 @@
 #include "meshwork/storage/checkpoint_folder.h"
 #include "meshwork/train/rows_here.h"
 #include "meshwork/train/save_restore.h"
+#include "meshwork/train/session_backend.h"
 #include "meshwork/train/session_graphs.h"
 #include "meshwork/train/session_impl.h"
 
@@ -70,6 +71,7 @@ absl::StatusOr<OneCaller::Call> Session::Begin(const char* call) const {
   if (!begun.ok()) return begun;
   // Only now, as Remesh makes another impl_.
   MESHWORK_RETURN_IF_ERROR(CheckIsThere(impl_.get()));
+  MESHWORK_RETURN_IF_ERROR(impl_->CheckGpuIsHere());
   return begun;
 }
 
@@ -107,7 +109,9 @@ absl::StatusOr<Session> Session::TryCreate(const Graph& graph, SessionOptions op
   MESHWORK_RETURN_IF_ERROR(CheckWorkers(options.workers));
   options = Completed(std::move(options));
   auto impl = std::make_unique<Impl>(graph, std::move(options));
-  MESHWORK_RETURN_IF_ERROR(impl->AllGoOn("the mesh", absl::OkStatus(), graph.mesh().ToString()));
+  absl::StatusOr<std::shared_ptr<Backend>> backend = MakeBackend(impl->options);
+  MESHWORK_RETURN_IF_ERROR(impl->AllGoOn("the mesh", backend.status(), graph.mesh().ToString()));
+  impl->backend = *std::move(backend);
   if (impl->options.gather_outputs) MESHWORK_RETURN_IF_ERROR(impl->GatherOutputs());
   const int64_t full = impl->BatchSize();
   MESHWORK_ASSIGN_OR_RETURN(Impl::Ready step, impl->Make({.rows = full}));
@@ -148,6 +152,7 @@ absl::StatusOr<RemeshReport> Session::TryRemesh(const absl::StatusOr<Graph>& gra
   session.compile.topology = {};
   if (options.compile.has_value()) session.compile = *options.compile;
   auto next = std::make_unique<Impl>(*graph, Completed(std::move(session)));
+  next->backend = impl_->backend;
   if (next->options.gather_outputs) MESHWORK_RETURN_IF_ERROR(next->GatherOutputs());
   MESHWORK_ASSIGN_OR_RETURN(
       Program program, next->CompileInAll(next->graph, next->options.compile, next->options.executor.atomic));
@@ -161,7 +166,7 @@ absl::StatusOr<RemeshReport> Session::TryRemesh(const absl::StatusOr<Graph>& gra
   old->record->Forget();
   for (auto& [name, tensor] : old->variables) tensor.DropSpare();
   MESHWORK_RETURN_IF_ERROR(
-      move->Run(next->transport, next->backend.memory(), old->variables, next->variables));
+      move->Run(next->transport, next->backend->memory(), old->variables, next->variables));
   MESHWORK_ASSIGN_OR_RETURN(Impl::Ready step, next->Prepare(std::move(program), next->ForStep()));
   next->record->set_done(old->record->done());
   next->ready.emplace(Impl::Kind{.rows = next->BatchSize()}, std::move(step));
@@ -319,7 +324,7 @@ std::string Session::Explain(const ExplainOptions& asked) const {
 absl::StatusOr<StepPrediction> Session::PredictTime(const Topology& topology) const {
   MESHWORK_ASSIGN_OR_RETURN(const OneCaller::Call call, Begin("PredictTime"));
   return WithoutExceptions(nullptr, [&] {
-    return Executor::Predict(program(), impl_->backend, impl_->options.executor, topology);
+    return Executor::Predict(program(), *impl_->backend, impl_->options.executor, topology);
   });
 }
 

@@ -16,7 +16,8 @@
 //
 // A session that was moved from, or whose Remesh failed halfway, gives errors, empty programs and no names. If a
 // process forks between two steps, the child's session goes on with threads and memory of its own; unless there are
-// several domains: then Run, Evaluate, Predict, Bind, Get and Set fail in the child, as do its steps (base/fork.h).
+// several domains: then Run, Evaluate, Predict, Bind, Get and Set fail in the child, as do its steps (base/fork.h). A
+// session on a GPU fails there in every call: the GPU is the parent's.
 //
 // Thread safety: a session serves one call at a time, of any thread; its programs run on worker threads of its own. A call
 // that begins while another one runs, in another thread or in a kernel of a user's op, fails with FailedPrecondition and
@@ -52,10 +53,17 @@
 
 namespace meshwork {
 
+class Backend;
 struct DomainState;
 
 struct SessionOptions {
-  int workers = 0;  // threads, at most 1024; 0: one per core this process may use
+  // What computes and holds the variables: "cpu", the cores of this process; "cuda" or "cuda:0", a GPU of this machine
+  // (docs/gpu.md). It holds the whole mesh, which stays as the program says.
+  std::string devices = "cpu";
+  // A backend of the caller's (runtime/backend.h), which several sessions may share; null: a new one, as `devices` says.
+  // If it is given, `devices`, `workers` and `own_cores` mean nothing.
+  std::shared_ptr<Backend> backend = nullptr;
+  int workers = 0;  // threads of a CPU, at most 1024; 0: one per core this process may use
   // If there are as many workers as cores, each worker except the caller is bound to a core of its own
   // (see runtime/cpu/worker_pool.h).
   bool own_cores = true;
@@ -96,8 +104,8 @@ class Session {
  public:
   // Compiles `graph`, plans its memory and runs the initializers. `graph` need not outlive the session.
   // Errors: those of Compile; a program that has nodes but neither gives an output nor updates a variable;
-  // too many devices or workers for one process; not enough memory. Throws std::system_error if the system
-  // refuses a thread.
+  // too many devices or workers for one process; not enough memory; those of MakeBackend (train/session_backend.h), and
+  // of the backend, for what it has not. Throws std::system_error if the system refuses a thread.
   static absl::StatusOr<Session> Create(const Graph& graph, SessionOptions options = {});
   Session(Session&&) noexcept;
   Session& operator=(Session&&) noexcept;
@@ -159,7 +167,8 @@ class Session {
   //
   // Error: there is no such variable.
   absl::StatusOr<std::vector<Shard>> Shards(std::string_view variable) const;
-  // All variables by name, those of optimizers, too: the blocks that this domain holds, in the session's own memory.
+  // All variables by name, those of optimizers, too: the blocks that this domain holds, in the session's own memory, which
+  // is a GPU's if the session is on one (DTensor::memory).
   // What is written there between two steps is the new value of the variable. Keeps the memory alive.
   // With options.executor.atomic the values lie elsewhere after each step; the tensors know where.
   std::map<std::string, DTensor> State() const;

@@ -55,8 +55,16 @@ Session::Impl::Impl(const Graph& g, SessionOptions o)
       graph(g),
       options(std::move(o)),
       transport(options.executor.transport),
-      record(options.executor.record != nullptr ? options.executor.record : std::make_shared<StepRecord>()),
-      backend(options.workers > 0 ? options.workers : WorkerPool::DefaultWorkers(), options.own_cores) {}
+      record(options.executor.record != nullptr ? options.executor.record : std::make_shared<StepRecord>()) {}
+
+Session::Impl::~Impl() {
+  if (CheckGpuIsHere().ok()) return;
+  // What is on the GPU is the parent's, and a child must not call its driver.
+  new auto(std::move(ready));
+  new auto(std::move(gathers));
+  new auto(std::move(variables));
+  new auto(std::move(backend));
+}
 
 std::string Session::Impl::Kind::ToString() const {
   std::string text = fmt::format("{} of {}",
@@ -67,6 +75,10 @@ std::string Session::Impl::Kind::ToString() const {
   for (const std::string& output : outputs)
     text += fmt::format("{} {}", &output == &outputs[0] ? " for" : ",", output);
   return text;
+}
+
+absl::Status Session::Impl::CheckGpuIsHere() const {
+  return backend == nullptr || backend->memory()->is_host() ? absl::OkStatus() : made.Check("Session");
 }
 
 absl::Status Session::Impl::CheckIsHere() const {
@@ -122,7 +134,7 @@ absl::StatusOr<Session::Impl::Ready> Session::Impl::Prepare(const Graph& global,
 absl::StatusOr<Session::Impl::Ready> Session::Impl::Prepare(Program program,
                                                             const ExecutorOptions& executor_options) {
   MESHWORK_ASSIGN_OR_RETURN(std::unique_ptr<Executor> executor,
-                            Executor::Create(program, backend, executor_options, &variables));
+                            Executor::Create(program, *backend, executor_options, &variables));
   return Ready{std::move(program), std::move(executor)};
 }
 
@@ -352,7 +364,7 @@ Domain Session::Impl::HereOn(const Mesh& mesh) const {
 
 absl::StatusOr<StateMove> Session::Impl::PlanMove(const Impl& next, const Program& program,
                                                   const RemeshOptions& remesh) const {
-  MESHWORK_RETURN_IF_ERROR(Executor::PlanMemory(program, next.backend, next.options.executor).status());
+  MESHWORK_RETURN_IF_ERROR(Executor::PlanMemory(program, *next.backend, next.options.executor).status());
   std::map<std::string, MovedVariable> moved;
   for (const Argument& argument : program.body.arguments()) {
     if (!argument.is_variable) continue;

@@ -14,7 +14,7 @@
 #include "absl/status/statusor.h"
 #include "meshwork/base/exceptions.h"
 #include "meshwork/base/fork.h"
-#include "meshwork/runtime/cpu/cpu_backend.h"
+#include "meshwork/runtime/backend.h"
 #include "meshwork/runtime/executor.h"
 #include "meshwork/runtime/state_move.h"
 #include "meshwork/runtime/transport.h"
@@ -23,7 +23,9 @@
 namespace meshwork {
 
 struct Session::Impl {
+  // Without a backend as yet.
   Impl(const Graph& graph, SessionOptions options);
+  ~Impl();
 
   // One compiled program, ready to run.
   struct Ready {
@@ -47,6 +49,8 @@ struct Session::Impl {
     auto operator<=>(const Kind&) const = default;
   };
 
+  // Error: the GPU, if it is on one, belongs to the process that forked this one.
+  absl::Status CheckGpuIsHere() const;
   // Error: other domains know only the process that forked this one.
   absl::Status CheckIsHere() const;
   // Whether this domain and all others can go on with the same thing.
@@ -130,7 +134,7 @@ struct Session::Impl {
   Transport* const transport;  // null: there is one domain
   const std::shared_ptr<StepRecord> record;
   const ForkMark made;
-  CpuBackend backend;
+  std::shared_ptr<Backend> backend;
   std::map<std::string, DTensor> variables;
   std::map<std::pair<Mode, std::vector<std::string>>, Graph> evaluations;  // by their outputs
   std::map<Kind, Ready> ready;

@@ -8,11 +8,61 @@ import work
 from jax_mesh import MESHES, PROCESSES, jax_mesh
 
 
+def loss_of(weights, tokens, targets, attend=None):
+    """In the dtype of the weights; norms and the loss are computed in f32. `attend`: of queries, keys and values
+    [b,s,h,d]; None: scores and shares as they are written down."""
+    import jax
+    import jax.numpy as jnp
+
+    def normed(x, norm):
+        dtype, x = x.dtype, x.astype(jnp.float32)
+        centered = x - jnp.mean(x, -1, keepdims=True)
+        scaled = centered * jax.lax.rsqrt(jnp.mean(centered**2, -1, keepdims=True) + 1e-5)
+        return (scaled * norm["scale"] + norm["offset"]).astype(dtype)
+
+    def by_scores(q, k, v):
+        s = q.shape[1]
+        scores = jnp.einsum("bqhd,bkhd->bhqk", q, k) * q.shape[-1] ** -0.5
+        shares = jax.nn.softmax(jnp.where(jnp.tril(jnp.ones((s, s), bool)), scores, -jnp.inf))
+        return jnp.einsum("bhqk,bkhd->bqhd", shares, v)
+
+    def attention(x, w):
+        b, s, d = x.shape
+        q, k, v = ((x @ w[name]).reshape(b, s, gpt_work.HEADS, -1) for name in ("query", "key", "value"))
+        return (attend or by_scores)(q, k, v).reshape(b, s, d) @ w["out"]
+
+    x = weights["embedding"][tokens] + weights["positions"]
+    for w in weights["blocks"]:
+        x = x + attention(normed(x, w["norm1"]), w)
+        h = jax.nn.gelu(normed(x, w["norm2"]) @ w["in"] + w["in_bias"], approximate=True)
+        x = x + h @ w["down"] + w["down_bias"]
+    logits = (normed(x, weights["norm"]) @ weights["head"]).astype(jnp.float32)
+    picked = jnp.take_along_axis(jax.nn.log_softmax(logits), targets[..., None], axis=-1)
+    return -jnp.mean(picked)
+
+
+def step_of(loss_of):
+    """A step of Adam on `loss_of`: state and batch to loss and state."""
+    import jax
+    import jax.numpy as jnp
+
+    def step(state, *batch):
+        weights, m, v, t = state
+        loss, gradients = jax.value_and_grad(loss_of)(weights, *batch)
+        t = t + 1
+        m = jax.tree.map(lambda m, g: work.BETA1 * m + (1 - work.BETA1) * g, m, gradients)
+        v = jax.tree.map(lambda v, g: work.BETA2 * v + (1 - work.BETA2) * g * g, v, gradients)
+        rate, unbias = work.LEARNING_RATE / (1 - work.BETA1**t), 1 / jnp.sqrt(1 - work.BETA2**t)
+        weights = jax.tree.map(lambda w, m, v: w - rate * m / (jnp.sqrt(v) * unbias + work.EPSILON), weights, m, v)
+        return loss, (weights, m, v, t)
+
+    return step
+
+
 def main():
     options = gpt_work.parse([mesh for mesh in MESHES if mesh not in PROCESSES])
     mesh = jax_mesh(options.mesh)
     import jax
-    import jax.numpy as jnp
     import numpy as np
     from jax.sharding import NamedSharding, PartitionSpec as P
 
@@ -40,38 +90,7 @@ def main():
     is_spec = lambda x: isinstance(x, P)
     shardings = jax.tree.map(lambda spec: NamedSharding(mesh, spec), specs, is_leaf=is_spec)
 
-    def normed(x, norm):
-        centered = x - jnp.mean(x, -1, keepdims=True)
-        return centered * jax.lax.rsqrt(jnp.mean(centered**2, -1, keepdims=True) + 1e-5) * norm["scale"] + norm["offset"]
-
-    def attention(x, w):
-        b, s, d = x.shape
-        q, k, v = ((x @ w[name]).reshape(b, s, gpt_work.HEADS, -1) for name in ("query", "key", "value"))
-        scores = jnp.einsum("bqhd,bkhd->bhqk", q, k) * q.shape[-1] ** -0.5
-        shares = jax.nn.softmax(jnp.where(jnp.tril(jnp.ones((s, s), bool)), scores, -jnp.inf))
-        y = jnp.einsum("bhqk,bkhd->bqhd", shares, v)
-        return y.reshape(b, s, d) @ w["out"]
-
-    def loss_of(weights, tokens, targets):
-        x = weights["embedding"][tokens] + weights["positions"]
-        for w in weights["blocks"]:
-            x = x + attention(normed(x, w["norm1"]), w)
-            h = jax.nn.gelu(normed(x, w["norm2"]) @ w["in"] + w["in_bias"], approximate=True)
-            x = x + h @ w["down"] + w["down_bias"]
-        logits = normed(x, weights["norm"]) @ weights["head"]
-        picked = jnp.take_along_axis(jax.nn.log_softmax(logits), targets[..., None], axis=-1)
-        return -jnp.mean(picked)
-
-    def step(state, tokens, targets):
-        weights, m, v, t = state
-        loss, gradients = jax.value_and_grad(loss_of)(weights, tokens, targets)
-        t = t + 1
-        m = jax.tree.map(lambda m, g: work.BETA1 * m + (1 - work.BETA1) * g, m, gradients)
-        v = jax.tree.map(lambda v, g: work.BETA2 * v + (1 - work.BETA2) * g * g, v, gradients)
-        rate, unbias = work.LEARNING_RATE / (1 - work.BETA1**t), 1 / jnp.sqrt(1 - work.BETA2**t)
-        weights = jax.tree.map(lambda w, m, v: w - rate * m / (jnp.sqrt(v) * unbias + work.EPSILON), weights, m, v)
-        return loss, (weights, m, v, t)
-
+    step = step_of(loss_of)
     put = jax.device_put(gpt_work.weights(), shardings)
     zeros = [jax.device_put(jax.tree.map(np.zeros_like, gpt_work.weights()), shardings) for _ in "mv"]
     whole = NamedSharding(mesh, P())

@@ -6,7 +6,7 @@ int main(int argc, char** argv) {
   return meshwork::RunGptProgram({.name = "moe",
                                   .about = "Trains a transformer with a mixture of experts in each layer on "
                                            "the bytes of a text, sharded over\n"
-                                           "virtual CPU devices, and prints what it writes.",
+                                           "virtual devices, and prints what it writes.",
                                   .experts_per_device = 2},
                                  argc, argv);
 }

@@ -217,8 +217,9 @@ absl::StatusOr<std::string> WriteSample(const Session& trained, const std::strin
                                         const GptOptions& o) {
   Graph graph{Mesh()};
   BuildGptSampler(graph, o.model);
-  MESHWORK_ASSIGN_OR_RETURN(Session session,
-                            Session::Create(graph, {.workers = static_cast<int>(o.run.workers)}));
+  MESHWORK_ASSIGN_OR_RETURN(
+      Session session,
+      Session::Create(graph, {.devices = o.run.devices, .workers = static_cast<int>(o.run.workers)}));
   for (const std::string& name : GptWeights(graph)) {
     MESHWORK_ASSIGN_OR_RETURN(const Tensor weight, trained.Get(name));
     MESHWORK_RETURN_IF_ERROR(session.Set(name, weight));

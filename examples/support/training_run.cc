@@ -21,6 +21,7 @@
 #include "meshwork/plan/memory_report.h"
 #include "meshwork/storage/file.h"
 #include "meshwork/train/find_nan.h"
+#include "meshwork/train/session_backend.h"
 
 namespace meshwork {
 namespace {
@@ -134,6 +135,8 @@ double Median(std::vector<double> values) {
 
 void AddRunFlags(FlagTable& flags, const std::string& axes, const std::string& seed_of, RunOptions* options) {
   flags.Text("mesh", axes, &options->mesh);
+  flags.Text("devices", "what computes: cpu; cuda or cuda:N, a GPU, which holds the whole mesh",
+             &options->devices);
   flags.Int("seed", seed_of, &options->seed, 0);
   flags.Int("workers", "threads; 0: one per core", &options->workers, 0, kMostWorkers);
   flags.Text("json", "writes what was measured as one JSON object", &options->json);
@@ -178,6 +181,7 @@ void AddRunFlags(FlagTable& flags, const std::string& axes, const std::string& s
 
 absl::Status CheckRunFlags(RunOptions& options) {
   if (options.profile.empty()) options.profile = "off";
+  MESHWORK_RETURN_IF_ERROR(Annotate(CheckDevices(options.devices), "--devices: "));
   MESHWORK_RETURN_IF_ERROR(CheckpointEvery(options.checkpoint_every).status());
   if (options.resume && options.checkpoint_dir.empty())
     return InvalidArgument("--resume: there is no --checkpoint-dir; it names the folder to go on from.");
@@ -237,7 +241,8 @@ absl::StatusOr<Mesh> MeshOf(const RunOptions& options) {
 absl::StatusOr<Session> CreateSession(const Graph& graph, const RunOptions& options) {
   MESHWORK_RETURN_IF_ERROR(MakeFolder("--dump", options.dump, "00.mw"));
   Dumper dumper(options.dump);
-  SessionOptions session_options{.workers = static_cast<int>(options.workers), .seed = options.seed};
+  SessionOptions session_options{
+      .devices = options.devices, .workers = static_cast<int>(options.workers), .seed = options.seed};
   options.processes->Use(session_options);
   session_options.compile.deterministic = options.deterministic;
   session_options.compile.shard_weight_update = options.shard_weight_update;

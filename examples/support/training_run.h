@@ -19,6 +19,7 @@ namespace meshwork {
 struct RunOptions {
   std::string mesh = "batch=8";
   int64_t seed = 0;
+  std::string devices = "cpu";  // SessionOptions::devices
   int64_t workers = 0;
   std::string json, plot, dump, log_dir;
   std::string profile = "off";  // "off", "on", or the file for a trace
@@ -36,14 +37,14 @@ struct RunOptions {
   bool is_chief() const { return processes->is_chief(); }
 };
 
-// Adds --mesh, --seed, --workers, --json, --plot, --profile, --explain, --shard-weight-update, --dump, --log-dir,
+// Adds --mesh, --devices, --seed, --workers, --json, --plot, --profile, --explain, --shard-weight-update, --dump, --log-dir,
 // --deterministic, --checkpoint-dir, --checkpoint-every, --keep-checkpoints, --resume, --check-replicas, --debug-nans and
 // the flags of AddJoinFlags.
 // `axes` and `seed_of` tell --help what the mesh and the seed are used for.
 void AddRunFlags(FlagTable& flags, const std::string& axes, const std::string& seed_of, RunOptions* options);
 
-// Sets what a flag without a value leaves open. Errors: --checkpoint-every is neither of its forms; a flag needs
-// --checkpoint-dir.
+// Sets what a flag without a value leaves open. Errors: those of CheckDevices; --checkpoint-every is neither of its forms; a
+// flag needs --checkpoint-dir.
 absl::Status CheckRunFlags(RunOptions& options);
 // When checkpoints are due: "600s" or "100steps". Error: the text is neither.
 absl::StatusOr<CheckpointOptions> CheckpointEvery(const std::string& text);

@@ -1,5 +1,6 @@
-// Attention and its gradients. A block of threads has one query (or one key) of one head and goes through the keys
-// (the queries) 128 at a time, so that scores never lie in memory; sums are made in the order of the keys.
+// Attention and its gradients. A block of threads has some queries (or keys) of one head and goes through the keys (the
+// queries) in tiles, so that scores never lie in memory (Dao et al., arXiv 2205.14135); sums are made in the order of the
+// tiles. In bf16, heads of 16, 32, … 128 dims take tensor cores.
 #include <algorithm>
 
 #include "meshwork/base/status.h"
@@ -12,11 +13,11 @@ namespace {
 
 constexpr int64_t kThreadsOfHead = 128;
 
-// What the bodies name: the sizes b, s, t, h, d and e, and how to read elements.
+// What the kernels of the row and of its gradients have in common.
 struct Heads {
   AttentionSizes z;
   DType dtype;
-  std::string type;
+  std::string type, stored;
   int seen;  // the operand that says how many keys a query sees
 
   Heads(const KernelSpec& spec, size_t seen)
@@ -24,166 +25,173 @@ struct Heads {
                            spec.operands.size() > seen, spec.attrs)),
         dtype(spec.operands[0].local.dtype),
         type(ComputeName(dtype)),
+        stored(StoredName(dtype)),
         seen(static_cast<int>(seen)) {}
 
-  // The i-th element of row `row` of a head, of an operand whose heads have `dims` elements.
-  std::string Element(std::string_view operand, int64_t rows, std::string_view row, int64_t dims,
-                      std::string_view i) const {
-    return Loaded(dtype, fmt::format("{}[((batch * {} + {}) * {} + head) * {} + {}]", operand, Whole(rows),
-                                     row, Whole(z.h), Whole(dims), i));
+  bool TakesTensorCores() const {
+    const auto fits = [](int64_t dims) { return dims > 0 && dims % 16 == 0 && dims <= 128; };
+    return dtype == BF16 && fits(z.d) && fits(z.e) && z.scale > 0;
   }
+  int64_t widest() const { return std::max(z.d, z.e); }
+  // Rows of a block that computes without tensor cores: what fits into 48 KiB.
+  int64_t RowsByThreads() const { return dtype == F64 ? 32 : 64; }
 
-  // "const long long limit = …;": how many keys `query` sees, counted in the whole sequence; padding sees none.
-  std::string Limit() const {
-    std::string lines = "long long limit = query < a0_size1 ? a1_start1 + a1_size1 : 0;\n";
-    if (z.causal) lines += "if (limit > a0_start1 + query + 1) limit = a0_start1 + query + 1;\n";
+  // "limit_of(query)": how many keys of this block the query sees; padding sees none.
+  std::string LimitOf() const {
+    std::string lines =
+        "const auto limit_of = [&](Index query) -> int {\n"
+        "  if (query >= a0_size1) return 0;\n  long long limit = a1_start1 + a1_size1;\n";
+    if (z.causal) lines += "  if (limit > a0_start1 + query + 1) limit = a0_start1 + query + 1;\n";
     if (z.has_seen)
-      lines += fmt::format("if (limit > a{0}[batch * {1} + query]) limit = a{0}[batch * {1} + query];\n",
+      lines += fmt::format("  if (limit > a{0}[batch * {1} + query]) limit = a{0}[batch * {1} + query];\n",
                            seen, Whole(z.s));
-    return lines;
+    return lines + fmt::format("  return (int)Within(limit - a1_start1, {});\n}};\n", Whole(z.t));
   }
 
-  std::string Dot(std::string_view a, std::string_view b, int64_t dims) const {
-    return fmt::format("{0} dot = 0;\nfor (Index x = 0; x < {1}; ++x) dot = MultiplyAdd({2}, {3}, dot);\n",
-                       type, Whole(dims), a, b);
-  }
-
-  // The lines that make `share` and `slope` of `query` and `key`, by the log-sum and the shift of the query.
-  std::string Slope() const {
-    const std::string row = fmt::format("(batch * {} + query) * {} + head", Whole(z.s), Whole(z.h));
+  // "facts_of(query)".
+  std::string FactsOf() const {
     return fmt::format(
-        "{0} score = 0, of_share = 0;\n"
-        "for (Index x = 0; x < {1}; ++x) score = MultiplyAdd({2}, {3}, score);\n"
-        "for (Index x = 0; x < {4}; ++x) of_share = MultiplyAdd({5}, {6}, of_share);\n"
-        "{0} log_sum = a4[{7}];\n"
-        "if (log_sum == Limits<{0}>::Least()) log_sum = Limits<{0}>::Most();\n"
-        "share = Exp(score * {8} - log_sum);\n"
-        "slope = share * (of_share - a5[{7}]) * {8};\n",
-        type, Whole(z.d), Element("a0", z.s, "query", z.d, "x"), Element("a1", z.t, "key", z.d, "x"),
-        Whole(z.e), Element("a3", z.s, "query", z.e, "x"), Element("a2", z.t, "key", z.e, "x"), row,
-        Number(dtype, z.scale));
+        "const auto facts_of = [&](int query) -> HeadFacts<{2}> {{\n"
+        "  const int limit = limit_of(query);\n  if (limit == 0) return {{0, 0, 0}};\n"
+        "  const Index at = (batch * {0} + query) * {1} + head;\n  const {2} log_sum = a4[at];\n"
+        "  return {{limit, log_sum == Limits<{2}>::Least() ? Limits<{2}>::Most() : log_sum, a5[at]}};\n}};\n",
+        Whole(z.s), Whole(z.h), type);
+  }
+
+  // "const Bf16Rows name = {…};": rows from `first` on of an operand whose heads have `dims` elements, and which has
+  // rows until `end`.
+  std::string Rows(std::string_view name, std::string_view operand, int64_t rows, int64_t dims,
+                   std::string_view first, std::string_view end) const {
+    const std::string kind = TakesTensorCores() ? "Bf16Rows" : fmt::format("HeadRows<{}>", stored);
+    return fmt::format(
+        "const {0} {1} = {{{2} + ((batch * {3} + {4}) * {5} + head) * {6}, {7}, (int)({8} - {4})}};\n", kind,
+        name, operand, Whole(rows), first, Whole(z.h), Whole(dims), Whole(z.h * dims), end);
+  }
+
+  // Where a block's shared memory begins, and how elements are read and written.
+  std::string Start(int64_t own_rows, int64_t others, int64_t weights, int64_t pointers) const {
+    if (TakesTensorCores()) {
+      std::string lines = fmt::format(
+          "__shared__ Words4 tiles[{}];\nunsigned short* const shared = (unsigned short*)tiles;\n"
+          "bool by_words = true;\n",
+          std::max(2 * others * (z.d + z.e + 16) / 8, (64 + weights * 32) * 36 / 4));
+      // Results and operands of bf16 alike.
+      for (int64_t p = 0; p < pointers; ++p) {
+        const bool is_result = p >= 4;
+        if (p == 3 && seen == 3) continue;
+        lines += fmt::format("by_words = by_words && (unsigned long long){}{} % 16 == 0;\n",
+                             is_result ? "r" : "a", is_result ? p - 4 : p);
+      }
+      return lines;
+    }
+    const int64_t numbers = std::max((own_rows + 32) * 36, int64_t{32 * 68});
+    return fmt::format(
+        "__shared__ {0} shared[{1}];\n__shared__ {0} weights[{2}];\n"
+        "const auto load = []({3} x) -> {0} {{ return {4}; }};\nconst auto store = []({0} x) -> {3} {{ return {5}; }};\n",
+        type, numbers, weights * own_rows * 36, stored, Loaded(dtype, "x"), Rounded(dtype, "x"));
   }
 };
 
-CudaKernel PerHead(const OpRow& row, const KernelSpec& spec, int64_t rows, const Heads& heads,
-                   std::string_view lines) {
+// A kernel whose blocks have `own_rows` of the `rows` of a head each: those from `first` on. The last ones come first,
+// which see the most keys if it is causal.
+CudaKernel PerTile(const OpRow& row, const KernelSpec& spec, int64_t rows, int64_t own_rows,
+                   const Heads& heads, std::string_view lines) {
   KernelText text = TextOf(row, spec);
   TakeBlock(text, spec, /*is_result=*/false, 0);
   TakeBlock(text, spec, /*is_result=*/false, 1);
+  const int64_t tiles = (rows + own_rows - 1) / own_rows;
   text.threads = kThreadsOfHead;
-  text.blocks = heads.z.b * rows * heads.z.h;
+  text.blocks_at_once = 2;
+  text.blocks = heads.z.b * tiles * heads.z.h;
   text.most_elements = text.blocks + heads.z.s + heads.z.t + heads.z.d + heads.z.e + kThreadsOfHead;
   text.body = Indented(fmt::format(
-      "const Index thread = (Index)threadIdx.x, head = (Index)blockIdx.x % {0};\n"
-      "const Index own = (Index)blockIdx.x / {0} % {1}, batch = (Index)blockIdx.x / ({0} * {1});\n{2}",
-      Whole(std::max<int64_t>(heads.z.h, 1)), Whole(std::max<int64_t>(rows, 1)), lines));
+      "const Index first = ({1} - 1 - (Index)blockIdx.x % {1}) * {2};\n"
+      "const Index head = (Index)blockIdx.x / {1} % {0}, batch = (Index)blockIdx.x / ({1} * {0});\n{3}{4}",
+      Whole(std::max<int64_t>(heads.z.h, 1)), Whole(std::max<int64_t>(tiles, 1)), Whole(own_rows),
+      heads.LimitOf(), lines));
   return Finish(text);
-}
-
-// Sums over the keys that `query` sees of weight times an element, for each of `dims` columns: `lines` make `weight` of
-// `key`; `element` is one of `column`.
-std::string WeightedColumns(const Heads& heads, int64_t dims, std::string_view lines,
-                            std::string_view element, std::string_view stored) {
-  return fmt::format(
-      "__shared__ {0} weights[{1}];\n"
-      "for (Index first = 0; first < {2}; first += {1}) {{\n"
-      "  const Index column = first + thread;\n  {0} all = 0;\n"
-      "  for (Index begin = 0; begin < keys; begin += {1}) {{\n"
-      "    if (begin + thread < keys) {{\n      const Index key = begin + thread;\n{3}      weights[thread] = weight;\n    }}\n"
-      "    __syncthreads();\n"
-      "    if (column < {2})\n"
-      "      for (Index key = begin; key < begin + {1} && key < keys; ++key)\n"
-      "        all = MultiplyAdd(weights[key - begin], {4}, all);\n"
-      "    __syncthreads();\n  }}\n"
-      "  if (column < {2}) {5};\n}}\n",
-      heads.type, kThreadsOfHead, Whole(dims), Indented(Indented(Indented(lines))), element, stored);
-}
-
-// The number of keys of the block that `own` sees, in order from the first.
-std::string SeenKeys(const Heads& heads, std::string_view first) {
-  return fmt::format("const Index query = own;\n{}const Index keys = (Index)Within(limit - {}, {});\n",
-                     heads.Limit(), first, Whole(heads.z.t));
 }
 
 CudaKernel Attention(const OpRow& row, const KernelSpec& spec) {
   const Heads heads(spec, 3);
   const AttentionSizes& z = heads.z;
-  const std::string scale = Number(heads.dtype, z.scale);
-  const std::string score =
-      heads.Dot(heads.Element("a0", z.s, "query", z.d, "x"), heads.Element("a1", z.t, "key", z.d, "x"), z.d) +
-      fmt::format("const {} score = dot * {};\n", heads.type, scale);
-  // Each thread's largest score, then the sum of exp of the distances to the largest of all.
-  std::string lines = SeenKeys(heads, "0");
+  const bool by_tensor_cores = heads.TakesTensorCores();
+  const int64_t tiles = heads.widest() <= 64 ? 2 : 1, others = heads.widest() <= 64 ? 64 : 32;
+  const int64_t own_rows = by_tensor_cores ? 64 * tiles : heads.RowsByThreads();
+  const std::string s = Whole(z.s), t = Whole(z.t);
+  std::string lines =
+      heads.Start(own_rows, others, 1, 5) +
+      fmt::format(
+          "__shared__ int limits[{0}];\n"
+          "if (threadIdx.x < {0}) limits[threadIdx.x] = limit_of(first + (Index)threadIdx.x);\n"
+          "__syncthreads();\n",
+          own_rows) +
+      heads.Rows("q", "a0", z.s, z.d, "first", s) + heads.Rows("k", "a1", z.t, z.d, "0", t) +
+      heads.Rows("v", "a2", z.t, z.e, "0", t);
+  const std::string call =
+      by_tensor_cores ? fmt::format("AttendBf16<{}, {}, {}, {}>(q, k, v, limits", z.d, z.e, tiles, others)
+                      : fmt::format("AttendRows<{}>(q, k, v, {}, {}, limits", own_rows, z.d, z.e);
   lines += fmt::format(
-      "__shared__ {0} partial[{1}];\n"
-      "{0} most = Limits<{0}>::Least();\n"
-      "for (Index key = thread; key < keys; key += {1}) {{\n{2}  most = Larger(most, score);\n}}\n"
-      "partial[thread] = most;\n__syncthreads();\n"
-      "for (int half = {3}; half > 0; half /= 2) {{\n"
-      "  if (thread < half) partial[thread] = Larger(partial[thread], partial[thread + half]);\n  __syncthreads();\n}}\n"
-      "most = partial[0];\n__syncthreads();\n"
-      "const {0} shift = most == Limits<{0}>::Least() ? ({0})0 : most;\n"
-      "{0} total = 0;\n"
-      "for (Index key = thread; key < keys; key += {1}) {{\n{2}  total += Exp(score - shift);\n}}\n"
-      "partial[thread] = total;\n__syncthreads();\n"
-      "for (int half = {3}; half > 0; half /= 2) {{\n"
-      "  if (thread < half) partial[thread] += partial[thread + half];\n  __syncthreads();\n}}\n"
-      "total = partial[0];\n"
-      "const {0} part = total == 0 ? ({0})0 : 1 / total;\n"
-      "const Index at = (batch * {4} + query) * {5} + head;\n"
-      "if (thread == 0) r1[at] = most + Log(total);\n",
-      heads.type, kThreadsOfHead, Indented(score), kThreadsOfHead / 2, Whole(z.s), Whole(z.h));
-  lines += WeightedColumns(
-      heads, z.e, score + fmt::format("const {} weight = Exp(score - shift);\n", heads.type),
-      heads.Element("a2", z.t, "key", z.e, "column"),
-      fmt::format("r0[at * {} + column] = {}", Whole(z.e), Rounded(heads.dtype, "all * part")));
-  return PerHead(row, spec, z.s, heads, lines);
+      "const Index at = (batch * {0} + first) * {1} + head;\n{2}, r0 + at * {3}, {4}, r1 + at, {1}, {5}, {6});\n",
+      s, Whole(z.h), call, Whole(z.e), Whole(z.h * z.e), Number(heads.dtype, z.scale),
+      by_tensor_cores ? "shared, by_words" : "shared, weights, load, store");
+  return PerTile(row, spec, z.s, own_rows, heads, lines);
+}
+
+CudaKernel AttentionGrad(const OpRow& row, const KernelSpec& spec, bool of_keys) {
+  const Heads heads(spec, 6);
+  const AttentionSizes& z = heads.z;
+  const bool by_tensor_cores = heads.TakesTensorCores();
+  const int64_t others = heads.widest() <= 64 ? (of_keys ? 32 : 64) : heads.widest() <= 96 ? 32 : 16;
+  const int64_t own_rows = by_tensor_cores ? 64 : heads.RowsByThreads();
+  const std::string facts = fmt::format("HeadFacts<{}>", heads.type);
+  const std::string s = "(Index)a0_size1", t = "(Index)a1_size1";
+  std::string lines = heads.Start(own_rows, others, of_keys ? 2 : 1, of_keys ? 6 : 5) + heads.FactsOf();
+  if (of_keys) {
+    lines += fmt::format("__shared__ {} facts[{}];\n", facts,
+                         by_tensor_cores ? std::max<int64_t>(2 * others, 32) : 32);
+    lines += heads.Rows("own0", "a1", z.t, z.d, "first", Whole(z.t)) +
+             heads.Rows("own1", "a2", z.t, z.e, "first", Whole(z.t)) +
+             heads.Rows("others0", "a0", z.s, z.d, "0", s) + heads.Rows("others1", "a3", z.s, z.e, "0", s);
+    // The first query that sees the first key of this tile.
+    lines +=
+        z.causal
+            ? fmt::format(
+                  "const int begin = (int)Within(a1_start1 + first - a0_start1, {0}), end = (int)a0_size1;\n",
+                  Whole(z.s))
+            : "const int begin = 0, end = (int)a0_size1;\n";
+  } else {
+    lines += fmt::format("{} *const facts = 0;\n{} *const r1 = 0;\n", facts, heads.stored);
+    lines += heads.Rows("own0", "a0", z.s, z.d, "first", Whole(z.s)) +
+             heads.Rows("own1", "a3", z.s, z.e, "first", Whole(z.s)) +
+             heads.Rows("others0", "a1", z.t, z.d, "0", t) + heads.Rows("others1", "a2", z.t, z.e, "0", t);
+    // The last query of this tile sees the most keys, unless each says what it sees.
+    lines +=
+        z.causal
+            ? fmt::format(
+                  "const int begin = 0, end = (int)Within(a0_start1 + first + {} - a1_start1, (long long)a1_size1);\n",
+                  own_rows)
+            : "const int begin = 0, end = (int)a1_size1;\n";
+  }
+  const std::string function =
+      by_tensor_cores ? fmt::format("AttentionGradBf16<{}, {}, {}, {}>(own0, own1, others0, others1, ", z.d,
+                                    z.e, others, of_keys)
+                      : fmt::format("AttentionGradRows<{}, {}>(own0, own1, others0, others1, {}, {}, ",
+                                    own_rows, of_keys, z.d, z.e);
+  lines += fmt::format(
+      "const Index at = (batch * {0} + first) * {1} + head;\n"
+      "{2}(int)first, begin, end, facts_of, r0 + at * {3}, {4}, r1{5}, {6}, {7}, {8});\n",
+      Whole(of_keys ? z.t : z.s), Whole(z.h), function, Whole(z.d), Whole(z.h * z.d),
+      of_keys ? fmt::format(" + at * {}", Whole(z.e)) : "", Whole(z.h * z.e), Number(heads.dtype, z.scale),
+      by_tensor_cores ? "shared, facts, by_words" : "shared, weights, facts, load, store");
+  return PerTile(row, spec, of_keys ? z.t : z.s, own_rows, heads, lines);
 }
 
 CudaKernel AttentionGradQ(const OpRow& row, const KernelSpec& spec) {
-  const Heads heads(spec, 6);
-  const AttentionSizes& z = heads.z;
-  const std::string lines =
-      SeenKeys(heads, "a1_start1") +
-      WeightedColumns(
-          heads, z.d,
-          fmt::format("{0} share, slope;\n{1}const {0} weight = slope;\n", heads.type, heads.Slope()),
-          heads.Element("a1", z.t, "key", z.d, "column"),
-          fmt::format("r0[((batch * {} + query) * {} + head) * {} + column] = {}", Whole(z.s), Whole(z.h),
-                      Whole(z.d), Rounded(heads.dtype, "all")));
-  return PerHead(row, spec, z.s, heads, lines);
+  return AttentionGrad(row, spec, /*of_keys=*/false);
 }
-
-// Both gradients of a key: of k by the slopes, of v by the shares, summed over the queries that see it.
 CudaKernel AttentionGradKv(const OpRow& row, const KernelSpec& spec) {
-  const Heads heads(spec, 6);
-  const AttentionSizes& z = heads.z;
-  const std::string at = fmt::format("((batch * {} + key) * {} + head)", Whole(z.t), Whole(z.h));
-  std::string lines = fmt::format(
-      "const Index key = own;\n"
-      "__shared__ {0} shares[{1}];\n__shared__ {0} slopes[{1}];\n__shared__ unsigned char sees[{1}];\n"
-      "for (Index first = 0; first < {2}; first += {1}) {{\n"
-      "  const Index column = first + thread;\n  {0} of_k = 0, of_v = 0;\n"
-      "  for (Index begin = 0; begin < {3}; begin += {1}) {{\n"
-      "    sees[thread] = 0;\n"
-      "    if (begin + thread < {3}) {{\n"
-      "      const Index query = begin + thread;\n{4}"
-      "      if (a1_start1 + key < limit) {{\n        {0} share, slope;\n{5}"
-      "        shares[thread] = share;\n        slopes[thread] = slope;\n        sees[thread] = 1;\n      }}\n    }}\n"
-      "    __syncthreads();\n"
-      "    for (Index query = begin; query < begin + {1} && query < {3}; ++query) {{\n"
-      "      if (!sees[query - begin]) continue;\n"
-      "      if (column < {6}) of_k = MultiplyAdd(slopes[query - begin], {7}, of_k);\n"
-      "      if (column < {8}) of_v = MultiplyAdd(shares[query - begin], {9}, of_v);\n    }}\n"
-      "    __syncthreads();\n  }}\n"
-      "  if (column < {6}) r0[{10} * {6} + column] = {11};\n"
-      "  if (column < {8}) r1[{10} * {8} + column] = {12};\n}}\n",
-      heads.type, kThreadsOfHead, Whole(std::max(z.d, z.e)), Whole(z.s),
-      Indented(Indented(Indented(heads.Limit()))), Indented(Indented(Indented(Indented(heads.Slope())))),
-      Whole(z.d), heads.Element("a0", z.s, "query", z.d, "column"), Whole(z.e),
-      heads.Element("a3", z.s, "query", z.e, "column"), at, Rounded(heads.dtype, "of_k"),
-      Rounded(heads.dtype, "of_v"));
-  return PerHead(row, spec, z.t, heads, lines);
+  return AttentionGrad(row, spec, /*of_keys=*/true);
 }
 
 }  // namespace

@@ -11,6 +11,9 @@ std::string_view ArithmeticText();  // of whole numbers and reals, as ops/arithm
 std::string_view FunctionText();    // of reals, as ops/activations.cc
 std::string_view SpecialText();     // as ops/special.cc, where the formulas are explained
 std::string_view LinalgText();      // as ops/linalg.cc
+std::string_view TileText();        // of bf16, for tensor cores
+std::string_view AttentionText();   // by these
+std::string_view HeadText();        // attention without them
 // As kernels/philox.cc, where the formulas are explained: the same operations in the same order.
 std::string_view PhiloxText();
 

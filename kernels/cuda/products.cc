@@ -1,39 +1,14 @@
-// Products of matrices, in tiles that lie in shared memory. They stand beside a library's products, which are faster,
-// for what no library takes.
+// Products of matrices, in tiles that lie in shared memory: of what no library takes (cuda_product.h), or where there is none.
 #include <algorithm>
 
 #include "meshwork/base/status.h"
 #include "meshwork/kernels/cuda/families.h"
+#include "meshwork/kernels/cuda/leading.h"
 #include "meshwork/kernels/cuda/text.h"
 #include "meshwork/ops/matmul_sizes.h"
 
 namespace meshwork::cuda {
 namespace {
-
-// The leading dims whose products are kept, or those whose products are summed: sizes and strides in both operands.
-struct Leading {
-  Shape sizes, a, b;
-
-  Walk Merged() const {
-    const Shape strides[] = {a, b};
-    return Walk::Of(sizes, strides);
-  }
-};
-
-void SplitLeading(const KernelSpec& spec, Leading& kept, Leading& summed) {
-  const Shape &a = spec.operands[0].local.shape, &b = spec.operands[1].local.shape;
-  const size_t dims_a = a.size() - 2, dims_b = b.size() - 2, dims = std::max(dims_a, dims_b);
-  const Shape dense_a = RowMajorStrides(a), dense_b = RowMajorStrides(b);
-  for (size_t d = 0; d < dims; ++d) {
-    const bool has_a = d + dims_a >= dims, has_b = d + dims_b >= dims;
-    const int64_t size_a = has_a ? a[d + dims_a - dims] : 1, size_b = has_b ? b[d + dims_b - dims] : 1;
-    const bool sums = d < spec.reduced.size() ? spec.reduced[d] : spec.attrs.Get<bool>("sum_batch");
-    Leading& to = sums ? summed : kept;
-    to.sizes.push_back(size_a == 1 ? size_b : size_a);
-    to.a.push_back(size_a == 1 ? 0 : dense_a[d + dims_a - dims]);
-    to.b.push_back(size_b == 1 ? 0 : dense_b[d + dims_b - dims]);
-  }
-}
 
 // A block has 32 x 32 results; each of its 256 threads has four of them, eight rows apart.
 constexpr std::string_view kBody = R"(
@@ -82,8 +57,7 @@ std::string Filled(std::string_view body,
 
 CudaKernel Matmul(const OpRow& row, const KernelSpec& spec) {
   const MatmulSizes s = MatmulSizesOf(spec.attrs, spec.operands[0].local.shape, spec.operands[1].local.shape);
-  Leading kept, summed;
-  SplitLeading(spec, kept, summed);
+  const auto [kept, summed] = LeadingDimsOf(spec);
   const int64_t matrices = NumElements(kept.sizes), tiles_m = (s.m + 31) / 32, tiles_n = (s.n + 31) / 32;
   const Walk over_kept = kept.Merged(), over_summed = summed.Merged();
   const DType dtype = spec.results[0].local.dtype;

@@ -203,8 +203,9 @@ CudaKernel Finish(const KernelText& text) {
     start.insert(signature.size(),
                  fmt::format("  const {}* const table = {}_table;\n", text.table_type, kernel.name));
   }
-  kernel.source += fmt::format("extern \"C\" __global__ void __launch_bounds__({}) {}{}", text.threads,
-                               kernel.name, start);
+  const std::string at_once = text.blocks_at_once > 0 ? fmt::format(", {}", text.blocks_at_once) : "";
+  kernel.source += fmt::format("extern \"C\" __global__ void __launch_bounds__({}{}) {}{}", text.threads,
+                               at_once, kernel.name, start);
   kernel.blocks = text.blocks;
   kernel.threads = text.threads;
   kernel.pointers = std::ssize(text.in) + std::ssize(text.out);

@@ -65,8 +65,9 @@ struct KernelText {
   std::vector<Type> in, out;  // the pointers' types
   std::string body;
   int64_t blocks = 0, threads = 256;
-  bool in_place = false;  // a result may be an operand
-  int64_t alignment = 1;  // of the pointers, beyond that of their elements
+  int64_t blocks_at_once = 0;  // that a multiprocessor has registers for; 0: as the compiler likes
+  bool in_place = false;       // a result may be an operand
+  int64_t alignment = 1;       // of the pointers, beyond that of their elements
   std::vector<CudaKernel::BlockArgument> block_arguments = {};
   std::vector<Shape> block_shapes = {};  // of these, for their ranks
   // Numbers that all threads read, as "1, 2, 3", and their type; the body calls them `table`.

@@ -2,56 +2,30 @@
 
 #include <algorithm>
 #include <string>
-#include <string_view>
 
-#include "fmt/format.h"
-#include "fmt/ranges.h"
 #include "meshwork/ir/program.h"
-#include "meshwork/ir/row.h"
+#include "meshwork/runtime/profile_row.h"
 
 namespace meshwork {
 namespace {
-
-// All that a step does away with is in its row: an all_reduce whose sum it computes at once.
-void DescribeSteps(const Graph& local, const Instruction& instruction, ProfileRow& row) {
-  constexpr size_t kNamed = 4;
-  std::vector<std::string_view> ops, causes;
-  for (const KernelStep& step : instruction.steps) {
-    const Node& node = local.nodes()[step.node];
-    ops.push_back(node.row->name);
-    if (step.reduces >= 0) ops.push_back(local.nodes()[step.reduces].row->name);
-    if (step.reduces >= 0 && !local.nodes()[step.reduces].cause.empty())
-      causes.push_back(local.nodes()[step.reduces].cause);
-    row.flops += FlopsOf(local, node) * static_cast<double>(step.instances) * step.needed_part();
-  }
-  const size_t named = ops.size() > kNamed ? kNamed - 1 : ops.size();
-  row.op = fmt::format("{}", fmt::join(ops.begin(), ops.begin() + static_cast<int64_t>(named), "+"));
-  if (named < ops.size()) row.op += fmt::format("+{} more", ops.size() - named);
-  if (row.cause.empty()) row.cause = fmt::format("{}", fmt::join(causes, "; "));
-}
 
 // Of one call.
 ProfileRow RowOf(const Schedule& schedule, const Instruction& instruction) {
   const Graph& local = *schedule.graph;
   ProfileRow row{.op = std::string(NameOf(instruction.kind)), .where = instruction.subject, .calls = 1};
   if (instruction.node >= 0) {
-    const Node& node = local.nodes()[instruction.node];
-    row.op = node.row->name;
+    row = RowOfNode(local, instruction.node);
     if (instruction.kind == Instruction::Kind::kStart) row.op = "start " + row.op;
     if (instruction.kind == Instruction::Kind::kWait) row.op = "wait for " + row.op;
-    row.where = node.location.ToString();
-    row.cause = node.cause;
-    row.result = node.results.size() == 1 ? local.value(node.results[0]).global.ToString()
-                                          : fmt::format("{} values", node.results.size());
   }
   if (instruction.loop != nullptr)
     row.flops =
         FlopsOf(local, local.nodes()[instruction.node]) * static_cast<double>(schedule.domain.num_devices());
-  if (!instruction.steps.empty()) DescribeSteps(local, instruction, row);
-  for (const Transfer& transfer : instruction.transfers) {
-    const auto buffers = static_cast<int64_t>(transfer.from.size()) + (transfer.to >= 0 ? 1 : 0);
-    row.bytes += transfer.box.elements() * DTypeSize(transfer.dtype) * buffers;
-  }
+  std::vector<ProfiledNode> nodes;
+  for (const KernelStep& step : instruction.steps)
+    nodes.push_back({step.node, step.reduces, static_cast<double>(step.instances) * step.needed_part()});
+  if (!nodes.empty()) AddNodes(local, nodes, row);
+  AddTransfers(instruction.transfers, row);
   return row;
 }
 

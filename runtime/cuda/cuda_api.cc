@@ -3,6 +3,7 @@
 
 #include <dlfcn.h>
 
+#include <string_view>
 #include <vector>
 
 #include "meshwork/base/status.h"
@@ -32,20 +33,27 @@ std::string FillNvrtc(const LibraryLoader& loader, void* library, CudaApi& api) 
   return missing;
 }
 
-// The newest NVRTC first. What is not where the system looks is taken from the toolkit's folder of the build.
-std::vector<std::string> NvrtcFiles() {
+std::string FillCublas(const LibraryLoader& loader, void* library, CudaApi& api) {
+  std::string missing;
+  MESHWORK_CUBLAS_FUNCTIONS(MESHWORK_CUDA_LOOK)
+  return missing;
+}
+
+// Where a library of the toolkit may be, the newest first. What is not where the system looks is taken from the toolkit's
+// folder of the build.
+std::vector<std::string> FilesOf(std::string_view library) {
   std::vector<std::string> files;
   for (const int major : {13, 12}) {
-    files.push_back(fmt::format("libnvrtc.so.{}", major));
+    files.push_back(fmt::format("{}.so.{}", library, major));
     if (const std::string folder = MESHWORK_CUDA_LIBRARY_DIR; !folder.empty())
-      files.push_back(fmt::format("{}/libnvrtc.so.{}", folder, major));
+      files.push_back(fmt::format("{}/{}.so.{}", folder, library, major));
   }
   return files;
 }
 
 absl::Status LoadNvrtc(const LibraryLoader& loader, CudaApi& api) {
   std::string found;  // those that cannot be used
-  for (const std::string& file : NvrtcFiles()) {
+  for (const std::string& file : FilesOf("libnvrtc")) {
     void* const library = loader.open(file);
     if (library == nullptr) continue;
     int major = 0, minor = 0;
@@ -61,6 +69,30 @@ absl::Status LoadNvrtc(const LibraryLoader& loader, CudaApi& api) {
   return absl::FailedPreconditionError(fmt::format(
       "CUDA: there is no libnvrtc.so of CUDA 12 or later that makes code for this driver of CUDA {}{}; install the CUDA "
       "toolkit's NVRTC of that version, and have LD_LIBRARY_PATH name its folder.",
+      CudaVersionToString(api.driver_version), found));
+}
+
+absl::Status LoadCublas(const LibraryLoader& loader, CudaApi& api) {
+  std::string found;  // those that cannot be used
+  for (const std::string& file : FilesOf("libcublasLt")) {
+    void* const library = loader.open(file);
+    if (library == nullptr) continue;
+    if (!FillCublas(loader, library, api).empty()) {
+      found += fmt::format("; {} cannot be used", file);
+      continue;
+    }
+    // 130001 is 13.0.1.
+    const auto version = static_cast<int>(api.cublasLtGetVersion());
+    if (const int major = version / 10000; major > api.driver_version / 1000) {
+      found += fmt::format("; {} is for drivers of CUDA {}.0 or later", file, major);
+    } else {
+      api.cublas_version = version;
+      return absl::OkStatus();
+    }
+  }
+  return absl::FailedPreconditionError(fmt::format(
+      "CUDA: there is no libcublasLt.so of CUDA 12 or later that fits this driver of CUDA {}{}; install the CUDA toolkit's "
+      "cuBLAS of that version, and have LD_LIBRARY_PATH name its folder. Without it products of matrices are slower.",
       CudaVersionToString(api.driver_version), found));
 }
 
@@ -107,6 +139,7 @@ absl::StatusOr<CudaApi> LoadCudaApi(const LibraryLoader& loader) {
     return absl::FailedPreconditionError(fmt::format(
         "CUDA: the driver does not start: {}; nvidia-smi says what it sees.", ErrorToString(api, result)));
   api.nvrtc_status = LoadNvrtc(loader, api);
+  api.cublas_status = LoadCublas(loader, api);
   return api;
 }
 

@@ -1,4 +1,4 @@
-// The functions of the CUDA driver and of NVRTC that meshwork calls, in one table of pointers.
+// The functions of the CUDA driver, of NVRTC and of cuBLASLt that meshwork calls, in one table of pointers.
 //
 //   MESHWORK_ASSIGN_OR_RETURN(const CudaApi* const api, LoadCudaApi());
 //   api->cuMemAllocAsync(&address, bytes, stream);
@@ -8,6 +8,7 @@
 // and keep a reference: the table must outlive them. Only builds with CUDA (MESHWORK_HAVE_CUDA) have this header's types.
 #pragma once
 
+#include <cublasLt.h>
 #include <cuda.h>
 #include <nvrtc.h>
 
@@ -90,6 +91,23 @@
   F(nvrtcGetPTXSize)                \
   F(nvrtcGetPTX)
 
+#define MESHWORK_CUBLAS_FUNCTIONS(F)      \
+  F(cublasLtGetVersion)                   \
+  F(cublasLtGetStatusName)                \
+  F(cublasLtCreate)                       \
+  F(cublasLtDestroy)                      \
+  F(cublasLtMatmulDescCreate)             \
+  F(cublasLtMatmulDescDestroy)            \
+  F(cublasLtMatmulDescSetAttribute)       \
+  F(cublasLtMatrixLayoutCreate)           \
+  F(cublasLtMatrixLayoutDestroy)          \
+  F(cublasLtMatrixLayoutSetAttribute)     \
+  F(cublasLtMatmulPreferenceCreate)       \
+  F(cublasLtMatmulPreferenceDestroy)      \
+  F(cublasLtMatmulPreferenceSetAttribute) \
+  F(cublasLtMatmulAlgoGetHeuristic)       \
+  F(cublasLtMatmul)
+
 namespace meshwork {
 
 #define MESHWORK_CUDA_FIELD(name) decltype(&::name) name = nullptr;
@@ -97,10 +115,14 @@ struct CudaApi {
   MESHWORK_CUDA_DRIVER_FUNCTIONS(MESHWORK_CUDA_FIELD)
   // Only to be called if nvrtc_status is OK.
   MESHWORK_NVRTC_FUNCTIONS(MESHWORK_CUDA_FIELD)
+  // Only to be called if cublas_status is OK.
+  MESHWORK_CUBLAS_FUNCTIONS(MESHWORK_CUDA_FIELD)
 
-  int driver_version = 0;     // the newest CUDA that the driver supports, as cuda.h counts: 13000 is 13.0
-  int nvrtc_version = 0;      // the same of NVRTC
-  absl::Status nvrtc_status;  // why there is no NVRTC
+  int driver_version = 0;      // the newest CUDA that the driver supports, as cuda.h counts: 13000 is 13.0
+  int nvrtc_version = 0;       // the same of NVRTC
+  absl::Status nvrtc_status;   // why there is no NVRTC
+  int cublas_version = 0;      // of cuBLASLt: 130001 is 13.0.1; 0: there is none
+  absl::Status cublas_status;  // why there is no cuBLASLt
 };
 #undef MESHWORK_CUDA_FIELD
 
@@ -118,8 +140,8 @@ inline constexpr int kOldestCudaDriver = 12000;
 // "13.0" of 13000.
 std::string CudaVersionToString(int version);
 
-// Opens the driver and NVRTC, and calls cuInit. Of NVRTC it takes the newest that makes code for this driver; a machine
-// without has a table all the same, in which nvrtc_status says so. Libraries stay open. Errors (FAILED_PRECONDITION): no
+// Opens the driver, NVRTC and cuBLASLt, and calls cuInit. Of NVRTC and cuBLASLt it takes the newest that fits this driver; a
+// machine without has a table all the same, in which nvrtc_status or cublas_status says so. Libraries stay open. Errors (FAILED_PRECONDITION): no
 // driver; one that is too old, or lacks a function; cuInit fails, as where there is no GPU.
 absl::StatusOr<CudaApi> LoadCudaApi(const LibraryLoader& loader);
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <optional>
 
 #include "meshwork/base/status.h"
@@ -12,22 +13,23 @@
 namespace meshwork {
 namespace {
 
-constexpr int64_t kBaseAlignment = 256;  // of DTensors and arenas
-constexpr int64_t kPackAlignment = 16;   // that kernels make use of
+constexpr int64_t kAlignmentOfPlaces = 256;   // in the arena, and of constants
+constexpr int64_t kAlignmentOfDTensors = 64;  // what a Memory promises
+constexpr int64_t kPackAlignment = 16;        // that kernels make use of
 
 class LevelMaker {
  public:
-  // `alignments`: per storage, what its address is a multiple of.
-  LevelMaker(const StepPlan& plan, StorageMap map, CudaKernels& kernels, bool fuse,
-             std::vector<int64_t> alignments)
-      : plan_(plan), kernels_(kernels), fuse_(fuse), alignments_(std::move(alignments)) {
+  // `arguments`: of a body, how its arguments are aligned, in bytes.
+  LevelMaker(const StepPlan& plan, StorageMap map, CudaKernels& kernels, const LevelOptions& options,
+             std::vector<int64_t> arguments = {})
+      : plan_(plan), kernels_(kernels), options_(options), arguments_(std::move(arguments)) {
     level_.map = std::move(map);
     level_.plan = &plan;
   }
 
   CudaLevel Make() && {
     std::vector<CudaGroup> groups;
-    if (fuse_) groups = FindCudaGroups(plan_);
+    if (options_.fuse) groups = FindCudaGroups(plan_);
     auto group = groups.begin();
     for (size_t i = 0; i < plan_.steps.size(); ++i) {
       if (group == groups.end() || group->first != i) {
@@ -47,24 +49,69 @@ class LevelMaker {
     return {at.storage, at.offset};
   }
 
+  // What its address is a multiple of, in bytes.
+  int64_t AlignmentOf(const DeviceAddress& address) const {
+    const auto storage = static_cast<size_t>(address.storage);
+    const auto argument = static_cast<size_t>(plan_.storages[storage].index);
+    int64_t alignment = kAlignmentOfPlaces;
+    if (level_.map.places[storage].kind == StorageMap::Place::Kind::kBound)
+      alignment = argument < arguments_.size() ? arguments_[argument] : kAlignmentOfDTensors;
+    return std::gcd(alignment, address.offset);
+  }
   // Of all of them, as far as kernels make use of it.
-  int64_t AlignmentOf(const std::vector<DeviceAddress>& addresses) const {
+  int64_t PackAlignmentOf(const std::vector<DeviceAddress>& addresses) const {
     int64_t alignment = kPackAlignment;
-    for (const DeviceAddress& address : addresses) {
-      alignment = std::min(alignment, alignments_[static_cast<size_t>(address.storage)]);
-      while (address.offset % alignment != 0) alignment /= 2;
-    }
+    for (const DeviceAddress& address : addresses) alignment = std::gcd(alignment, AlignmentOf(address));
     return alignment;
+  }
+
+  static std::vector<ProfiledNode> NodesOf(const ComputeStep& compute, int64_t launches) {
+    return {{.node = compute.node,
+             .reduces = compute.reduces,
+             .instances = static_cast<double>(compute.instances) / static_cast<double>(launches)}};
+  }
+
+  // ---- Products.
+
+  // Whether a library computes the step.
+  bool AddProduct(const OpRow& row, const ComputeStep& compute) {
+    if (options_.take_product == nullptr) return false;
+    const std::optional<CudaProduct> product = MakeCudaProduct(row, compute.spec);
+    if (!product.has_value()) return false;
+    std::vector<ProductLaunch> launches;
+    ProductAlignment alignment;
+    const int64_t count = compute.one_by_one ? compute.needed : 1;
+    for (int64_t i = 0; i < count; ++i) {
+      const auto address = [&](const ValueBuffers& value, int64_t& aligned) {
+        const DeviceAddress at =
+            AddressOf(compute.one_by_one ? value.Of(compute.items.Representative(i)) : value.first);
+        aligned = std::gcd(aligned, AlignmentOf(at));
+        return at;
+      };
+      launches.push_back({.a = address(compute.in[0], alignment.a),
+                          .b = address(compute.in[1], alignment.b),
+                          .d = address(compute.out[0], alignment.d),
+                          .nodes = NodesOf(compute, count)});
+    }
+    const std::optional<size_t> number = options_.take_product(plan_, compute.node, *product, alignment);
+    if (!number.has_value()) return false;
+    for (ProductLaunch& launch : launches) {
+      launch.product = *number;
+      (compute.once ? level_.once : level_.actions).push_back(std::move(launch));
+    }
+    return true;
   }
 
   // ---- Kernels.
 
   void Add(const CudaGroup& group) {
     if (group.stored.empty()) return;
-    KernelLaunch launch{.node = std::get<ComputeStep>(plan_.steps[group.first]).node};
+    KernelLaunch launch;
+    for (size_t i = group.first; i < group.end; ++i)
+      launch.nodes.push_back(NodesOf(std::get<ComputeStep>(plan_.steps[i]), 1).front());
     for (const auto* buffers : {&group.operands, &group.results})
       for (BufferId buffer : *buffers) launch.pointers.push_back(AddressOf(buffer));
-    const int64_t alignment = AlignmentOf(launch.pointers);
+    const int64_t alignment = PackAlignmentOf(launch.pointers);
     CudaKernel kernel = group.has_rows ? MakeCudaRows(group.ops, group.stored, alignment)
                                        : MakeCudaChain(group.ops, group.stored, alignment);
     launch.grid = kernel.blocks;
@@ -74,6 +121,7 @@ class LevelMaker {
 
   void Add(const ComputeStep& compute, size_t) {
     const OpRow& row = *plan_.graph->nodes()[static_cast<size_t>(compute.node)].row;
+    if (AddProduct(row, compute)) return;
     const int64_t launches = compute.one_by_one ? compute.needed : 1;
     std::vector<std::vector<DeviceAddress>> pointers(static_cast<size_t>(launches));
     int64_t alignment = kPackAlignment;
@@ -83,7 +131,7 @@ class LevelMaker {
         for (const ValueBuffers& value : *values)
           of_launch.push_back(
               AddressOf(compute.one_by_one ? value.Of(compute.items.Representative(i)) : value.first));
-      alignment = std::min(alignment, AlignmentOf(of_launch));
+      alignment = std::min(alignment, PackAlignmentOf(of_launch));
     }
     std::optional<CudaKernel> kernel = MakeCudaKernel(row, compute.spec, alignment);
     MESHWORK_CHECK(kernel.has_value(), "{} has no CUDA kernel", row.name);
@@ -95,7 +143,7 @@ class LevelMaker {
       KernelLaunch launch{.kernel = number,
                           .pointers = std::move(pointers[static_cast<size_t>(i)]),
                           .grid = grid,
-                          .node = compute.node};
+                          .nodes = NodesOf(compute, launches)};
       const std::vector<Block>& blocks =
           compute.blocks[compute.blocks.size() > 1 ? static_cast<size_t>(i) : 0];
       for (const CudaKernel::BlockArgument& argument : block_arguments) {
@@ -155,18 +203,12 @@ class LevelMaker {
     }
     for (BufferId argument : nested.arguments)
       loop.arguments.push_back(argument < 0 ? DeviceAddress() : AddressOf(argument));
+    std::vector<int64_t> aligned;
+    for (const DeviceAddress& argument : loop.arguments)
+      aligned.push_back(argument.storage < 0 ? kAlignmentOfPlaces : AlignmentOf(argument));
     for (size_t b = 0; b < nested.bodies.size(); ++b) {
-      std::vector<int64_t> alignments;
-      StorageMap& map = level_.map.bodies[i][b];
-      for (size_t s = 0; s < map.places.size(); ++s) {
-        alignments.push_back(kBaseAlignment);
-        if (map.places[s].kind != StorageMap::Place::Kind::kBound) continue;
-        const DeviceAddress& argument =
-            loop.arguments[static_cast<size_t>(nested.bodies[b].storages[s].index)];
-        if (argument.storage >= 0) alignments.back() = AlignmentOf({argument});
-      }
       loop.bodies.push_back(
-          LevelMaker(nested.bodies[b], std::move(map), kernels_, fuse_, std::move(alignments)).Make());
+          LevelMaker(nested.bodies[b], std::move(level_.map.bodies[i][b]), kernels_, options_, aligned).Make());
       level_.reads_host |= loop.bodies.back().reads_host;
     }
     level_.actions.push_back(std::move(loop));
@@ -174,8 +216,8 @@ class LevelMaker {
 
   const StepPlan& plan_;
   CudaKernels& kernels_;
-  const bool fuse_;
-  const std::vector<int64_t> alignments_;
+  const LevelOptions& options_;
+  const std::vector<int64_t> arguments_;
   CudaLevel level_;
 };
 
@@ -189,9 +231,8 @@ size_t CudaKernels::Add(CudaKernel kernel) {
   return kernels_.size() - 1;
 }
 
-CudaLevel MakeLevel(const StepPlan& plan, CudaKernels& kernels, bool fuse) {
-  const std::vector<int64_t> alignments(plan.storages.size(), kBaseAlignment);
-  return LevelMaker(plan, MapStorages(plan, fuse), kernels, fuse, alignments).Make();
+CudaLevel MakeLevel(const StepPlan& plan, CudaKernels& kernels, const LevelOptions& options) {
+  return LevelMaker(plan, MapStorages(plan, options.fuse), kernels, options).Make();
 }
 
 }  // namespace meshwork

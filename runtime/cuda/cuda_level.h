@@ -7,13 +7,17 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <optional>
 #include <string>
 #include <utility>
 #include <variant>
 #include <vector>
 
 #include "meshwork/kernels/cuda/cuda_kernel.h"
+#include "meshwork/kernels/cuda/cuda_product.h"
 #include "meshwork/runtime/cuda/storage_map.h"
+#include "meshwork/runtime/profile_row.h"
 #include "meshwork/runtime/step_plan.h"
 
 namespace meshwork {
@@ -29,7 +33,14 @@ struct KernelLaunch {
   std::vector<DeviceAddress> pointers = {};
   std::vector<long long> blocks = {};  // its block arguments
   int64_t grid = 0;                    // in blocks: kernels of one text may differ in it
-  int node = -1;
+  std::vector<ProfiledNode> nodes = {};  // that it computes, at least one
+};
+
+// One product of matrices by a library.
+struct ProductLaunch {
+  size_t product = 0;  // the number that TakeProduct gave
+  DeviceAddress a = {}, b = {}, d = {};
+  std::vector<ProfiledNode> nodes = {};  // that it computes, at least one
 };
 
 // One launch of a kernel that moves data.
@@ -59,7 +70,7 @@ struct LoopLaunch {
   int node = -1;
 };
 
-using CudaAction = std::variant<KernelLaunch, TransferLaunch, LoopLaunch, CompareStep>;
+using CudaAction = std::variant<KernelLaunch, ProductLaunch, TransferLaunch, LoopLaunch, CompareStep>;
 
 // All kernels of a step, each once.
 class CudaKernels {
@@ -81,8 +92,22 @@ struct CudaLevel {
   bool reads_host = false;
 };
 
-// Kernels are added to `kernels`. `fuse`: groups of steps are one launch each (runtime/cuda/cuda_fusion.h). Keeps pointers into the plan. REQUIRES: every row has a CUDA kernel; the plan is one domain's
+// What addresses of a product's operands and result are multiples of, in bytes.
+struct ProductAlignment {
+  int64_t a = 0, b = 0, d = 0;
+  bool operator==(const ProductAlignment&) const = default;
+};
+// Takes a product of the node from the row's kernel and returns its number; nullopt: it does not.
+using TakeProduct = std::function<std::optional<size_t>(
+    const StepPlan& plan, int node, const CudaProduct& product, const ProductAlignment& alignment)>;
+
+struct LevelOptions {
+  bool fuse = false;                   // groups of steps are one launch each (runtime/cuda/cuda_fusion.h)
+  TakeProduct take_product = nullptr;  // null: nobody takes any
+};
+
+// Kernels are added to `kernels`. Keeps pointers into the plan. REQUIRES: every row has a CUDA kernel; the plan is one domain's
 // and no cross-device op makes its sums.
-CudaLevel MakeLevel(const StepPlan& plan, CudaKernels& kernels, bool fuse = false);
+CudaLevel MakeLevel(const StepPlan& plan, CudaKernels& kernels, const LevelOptions& options = {});
 
 }  // namespace meshwork

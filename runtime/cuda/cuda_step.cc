@@ -54,12 +54,28 @@ absl::StatusOr<std::unique_ptr<PreparedStep>> CudaStep::Create(std::shared_ptr<c
 
 absl::Status CudaStep::Prepare(std::shared_ptr<const CudaContext> context) {
   CudaKernels kernels;
-  root_ = MakeLevel(plan_, kernels, options_.fuse);
-  is_graph_ = !root_.reads_host && NodesOf(root_) <= kMostNodes;
+  products_ = std::make_unique<CudaProducts>(context, options_.matmul_precision);
+  MESHWORK_RETURN_IF_ERROR(MakeRoot(kernels));
+  is_graph_ = !root_.reads_host && NodesOf(root_) <= kMostNodes && !options_.profile;
   MESHWORK_ASSIGN_OR_RETURN(stream_, CudaStream::Create(std::move(context)));
+  if (options_.profile) profiler_ = std::make_unique<CudaProfiler>(root_, stream_);
   MESHWORK_RETURN_IF_ERROR(Allocate());
   MESHWORK_RETURN_IF_ERROR(Compile(kernels));
   return RunOnce();
+}
+
+absl::Status CudaStep::MakeRoot(CudaKernels& kernels) {
+  absl::Status failed;  // the first error
+  const TakeProduct take = [&](const StepPlan& plan, int node, const CudaProduct& product,
+                               const ProductAlignment& alignment) -> std::optional<size_t> {
+    if (!failed.ok()) return std::nullopt;
+    const absl::StatusOr<std::optional<size_t>> number = products_->Add(product, alignment);
+    if (number.ok()) return *number;
+    failed = Annotate(number.status(), fmt::format("Prepare: {}: ", plan.graph->Describe(node)));
+    return std::nullopt;
+  };
+  root_ = MakeLevel(plan_, kernels, {.fuse = options_.fuse, .take_product = take});
+  return failed;
 }
 
 CudaStep::~CudaStep() {
@@ -93,6 +109,7 @@ absl::Status CudaStep::Allocate() {
   };
   MESHWORK_RETURN_IF_ERROR(allocate(root_.map.arena_bytes, arena_));
   MESHWORK_RETURN_IF_ERROR(allocate(root_.map.constant_bytes, constants_));
+  MESHWORK_ASSIGN_OR_RETURN(workspace_, CudaBuffer::Allocate(stream_, products_->workspace_bytes()));
   MESHWORK_RETURN_IF_ERROR(Fill(*stream_, arena_.address(), std::byte{0}, arena_.bytes()));
   MESHWORK_RETURN_IF_ERROR(Fill(*stream_, constants_.address(), std::byte{0}, constants_.bytes()));
   int64_t pinned = 0;
@@ -110,8 +127,11 @@ absl::Status CudaStep::Allocate() {
 
 absl::Status CudaStep::RunOnce() {
   const auto run = [&](const auto& self, const CudaLevel& level, const Bases& bases) -> absl::Status {
-    for (const CudaAction& action : level.once)
-      MESHWORK_RETURN_IF_ERROR(Launch(level, std::get<KernelLaunch>(action), bases));
+    for (const CudaAction& action : level.once) {
+      const auto* const product = std::get_if<ProductLaunch>(&action);
+      MESHWORK_RETURN_IF_ERROR(product == nullptr ? Launch(level, std::get<KernelLaunch>(action), bases)
+                                                  : Launch(level, *product, bases));
+    }
     for (const CudaAction& action : level.actions)
       if (const auto* const loop = std::get_if<LoopLaunch>(&action))
         for (const CudaLevel& body : loop->bodies)
@@ -246,9 +266,17 @@ absl::StatusOr<CudaStep::Tables> CudaStep::MakeTables(const Bases& of_root) cons
 
 // ---- A step.
 
+int64_t CudaStep::BytesOf(const std::vector<HostTensor>& tensors) {
+  int64_t bytes = 0;
+  for (const HostTensor& tensor : tensors) bytes += tensor.bytes;
+  return bytes;
+}
+
 absl::Status CudaStep::Run(std::span<const std::byte* const> feeds, std::span<std::byte* const> outputs) {
+  MESHWORK_RETURN_IF_ERROR(made_.Check("CudaBackend"));
   wrote_spares_ = has_spares_;
   difference_ = absl::OkStatus();
+  if (profiler_ != nullptr) MESHWORK_RETURN_IF_ERROR(profiler_->Start());
   for (const HostTensor& feed : host_feeds_)
     std::memcpy(pinned_.data() + feed.offset, feeds[static_cast<size_t>(feed.index)],
                 static_cast<size_t>(feed.bytes));
@@ -259,6 +287,7 @@ absl::Status CudaStep::Run(std::span<const std::byte* const> feeds, std::span<st
   const absl::Status ended = stream_->Synchronize();
   MESHWORK_RETURN_IF_ERROR(enqueued);
   MESHWORK_RETURN_IF_ERROR(ended);
+  if (profiler_ != nullptr) MESHWORK_RETURN_IF_ERROR(profiler_->End());
   for (const HostTensor& output : host_outputs_)
     if (std::byte* const to = outputs[static_cast<size_t>(output.index)]; to != nullptr)
       std::memcpy(to, pinned_.data() + output.offset, static_cast<size_t>(output.bytes));
@@ -278,11 +307,14 @@ absl::Status CudaStep::Enqueue(const Binding& binding) {
   for (const HostTensor& feed : host_feeds_)
     MESHWORK_RETURN_IF_ERROR(
         CopyToDevice(*stream_, binding.bases[feed.storage], pinned_.data() + feed.offset, feed.bytes));
+  if (profiler_ != nullptr)
+    MESHWORK_RETURN_IF_ERROR(profiler_->Copied(/*is_input=*/true, BytesOf(host_feeds_)));
   MESHWORK_RETURN_IF_ERROR(Enqueue(root_, binding.bases, binding.tables));
   for (const HostTensor& output : host_outputs_)
     if (binding.bases[output.storage] != 0)
       MESHWORK_RETURN_IF_ERROR(
           CopyToHost(*stream_, pinned_.data() + output.offset, binding.bases[output.storage], output.bytes));
+  if (profiler_ != nullptr) return profiler_->Copied(/*is_input=*/false, BytesOf(host_outputs_));
   return absl::OkStatus();
 }
 
@@ -290,6 +322,8 @@ absl::Status CudaStep::Enqueue(const CudaLevel& level, const Bases& bases, const
   for (const CudaAction& action : level.actions) {
     if (const auto* const kernel = std::get_if<KernelLaunch>(&action)) {
       MESHWORK_RETURN_IF_ERROR(Launch(level, *kernel, bases));
+    } else if (const auto* const product = std::get_if<ProductLaunch>(&action)) {
+      MESHWORK_RETURN_IF_ERROR(Launch(level, *product, bases));
     } else if (const auto* const transfers = std::get_if<TransferLaunch>(&action)) {
       const bool is_wanted =
           transfers->unpacks < 0 || bases[static_cast<size_t>(transfers->addresses[0][0].storage)] != 0;
@@ -299,6 +333,7 @@ absl::Status CudaStep::Enqueue(const CudaLevel& level, const Bases& bases, const
     } else {
       MESHWORK_RETURN_IF_ERROR(EnqueueLoop(std::get<LoopLaunch>(action), bases, tables));
     }
+    if (profiler_ != nullptr) MESHWORK_RETURN_IF_ERROR(profiler_->Ran(action));
   }
   return absl::OkStatus();
 }
@@ -344,7 +379,14 @@ absl::Status CudaStep::Launch(const CudaLevel& level, const KernelLaunch& launch
   const LaunchShape shape{.grid = {static_cast<unsigned>(launch.grid)}, .block = {threads_[launch.kernel]}};
   const absl::Status status = functions_[launch.kernel].Launch(*stream_, shape, arguments);
   if (status.ok()) return status;
-  return Annotate(status, fmt::format("Run: {}: ", level.plan->graph->Describe(launch.node)));
+  return Annotate(status, fmt::format("Run: {}: ", level.plan->graph->Describe(launch.nodes.front().node)));
+}
+
+absl::Status CudaStep::Launch(const CudaLevel& level, const ProductLaunch& launch, const Bases& bases) {
+  const CudaProducts::Addresses addresses{At(bases, launch.a), At(bases, launch.b), At(bases, launch.d)};
+  const absl::Status status = products_->Launch(*stream_, launch.product, addresses, workspace_.address());
+  if (status.ok()) return status;
+  return Annotate(status, fmt::format("Run: {}: ", level.plan->graph->Describe(launch.nodes.front().node)));
 }
 
 absl::Status CudaStep::Launch(const TransferLaunch& launch, const Tables& tables) {

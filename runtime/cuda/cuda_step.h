@@ -10,12 +10,15 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "meshwork/base/fork.h"
 #include "meshwork/runtime/backend.h"
 #include "meshwork/runtime/cuda/cuda_buffer.h"
 #include "meshwork/runtime/cuda/cuda_fusion.h"
 #include "meshwork/runtime/cuda/cuda_graph.h"
 #include "meshwork/runtime/cuda/cuda_level.h"
 #include "meshwork/runtime/cuda/cuda_module.h"
+#include "meshwork/runtime/cuda/cuda_products.h"
+#include "meshwork/runtime/cuda/cuda_profiler.h"
 
 namespace meshwork {
 
@@ -30,9 +33,13 @@ class CudaStep : public PreparedStep {
   absl::Status Run(std::span<const std::byte* const> feeds, std::span<std::byte* const> outputs) override;
   bool wrote_spares() const override { return wrote_spares_; }
   ExecutorMemory memory() const override;
-  meshwork::Profile Profile() const override { return {}; }
+  meshwork::Profile Profile() const override {
+    return profiler_ == nullptr ? meshwork::Profile() : profiler_->profile();
+  }
   meshwork::Trace Trace() const override { return {}; }
-  void ClearProfile() override {}
+  void ClearProfile() override {
+    if (profiler_ != nullptr) profiler_->Clear();
+  }
 
  private:
   using Bases = std::vector<CUdeviceptr>;  // per storage of a level; 0: nowhere
@@ -59,6 +66,7 @@ class CudaStep : public PreparedStep {
         options_(options) {}
 
   absl::Status Prepare(std::shared_ptr<const CudaContext> context);
+  absl::Status MakeRoot(CudaKernels& kernels);
   absl::Status Compile(const CudaKernels& kernels);
   absl::Status Allocate();
   absl::Status RunOnce();
@@ -73,6 +81,7 @@ class CudaStep : public PreparedStep {
   absl::Status Enqueue(const CudaLevel& level, const Bases& bases, const Tables& tables);
   absl::Status EnqueueLoop(const LoopLaunch& loop, const Bases& bases, const Tables& tables);
   absl::Status Launch(const CudaLevel& level, const KernelLaunch& launch, const Bases& bases);
+  absl::Status Launch(const CudaLevel& level, const ProductLaunch& launch, const Bases& bases);
   absl::Status Launch(const TransferLaunch& launch, const Tables& tables);
   absl::StatusOr<bool> IsTrue(CUdeviceptr predicate);
   // Notes the first difference.
@@ -84,7 +93,9 @@ class CudaStep : public PreparedStep {
     int index = 0;  // of the argument or the output
     int64_t bytes = 0, offset = 0;
   };
+  static int64_t BytesOf(const std::vector<HostTensor>& tensors);
 
+  const ForkMark made_;  // the driver knows no child of this process
   const StepPlan plan_;
   std::vector<DTensor> variables_;
   const PrepareOptions options_;
@@ -92,13 +103,15 @@ class CudaStep : public PreparedStep {
   std::vector<unsigned> threads_;        // of a block of each kernel
   std::vector<int64_t> alignments_;      // of the pointers of each
   std::vector<CudaFunction> functions_;  // the same
+  std::unique_ptr<CudaProducts> products_;
   std::shared_ptr<const CudaStream> stream_;
-  CudaBuffer arena_, constants_;
+  CudaBuffer arena_, constants_, workspace_;
   PinnedBuffer pinned_;  // host tensors; the last byte is for predicates
   std::vector<HostTensor> host_feeds_, host_outputs_;
   std::deque<Binding> bindings_;  // the last used one first
   bool is_graph_ = true, has_spares_ = false, wrote_spares_ = false;
-  absl::Status difference_;  // of replicas, in this step
+  std::unique_ptr<CudaProfiler> profiler_;  // null unless it is asked for
+  absl::Status difference_;                 // of replicas, in this step
 };
 
 }  // namespace meshwork

@@ -95,6 +95,8 @@ TEST_F(MeshworkTest, RunsOnAnotherMeshAndWithOtherLayouts) {
     EXPECT_THAT(finished.err, testing::HasSubstr(std::string(message)));
   };
   expect_refuses({"run", Path("step.mw"), "--mesh", "batch=0"}, "--mesh: ");
+  expect_refuses({"run", Path("step.mw"), "--devices", "gpu"},
+                 "meshwork run: --devices: Devices: \"gpu\" is none of ");
   expect_refuses({"run", Path("step.mw"), "--layout", "w"}, "--layout: \"w\" is no name and layout");
   expect_refuses({"run", Path("step.mw"), "--layout", "w={bach,_}"}, "--layout: \"w\": ");
   expect_refuses({"run", Path("step.mw"), "--layout", "v={batch,_}"}, "\"v\"");

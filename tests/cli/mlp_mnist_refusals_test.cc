@@ -58,6 +58,13 @@ TEST_F(MlpMnistTest, RefusesFlagsThatAreWrong) {
       {{"--plot"}, "--plot needs a value."},
       {{"--load"}, "--load needs a value."},
       {{"--explain=yes"}, "--explain takes no value."},
+      {{"--devices"}, "--devices needs a value."},
+      {{"--devices", "gpu"},
+       "--devices: Devices: \"gpu\" is none of cpu, cuda and cuda:N, where N is the number of a GPU; \"meshwork "
+       "devices\" lists those of this machine."},
+      {{"--devices", "cuda:0-3"},
+       "--devices: Devices: \"cuda:0-3\" names several GPUs, and a session computes on one as yet; name one, as cuda:0, "
+       "and the whole mesh lies on it."},
       {{"--check-replicas", "100"},
        "--check-replicas: \"100\" is neither \"off\" nor \"every=\" and a number of steps, as in every=100."},
       {{"--explain", "yes"}, "\"yes\" is not a flag; write --name value."},

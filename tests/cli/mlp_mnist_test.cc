@@ -12,6 +12,7 @@
 #include "gtest/gtest.h"
 #include "meshwork/base/status.h"
 #include "meshwork/ir/text.h"
+#include "meshwork/train/session_backend.h"
 #include "meshwork/train/summaries.h"
 #include "support/golden.h"
 
@@ -274,6 +275,28 @@ TEST_F(MlpMnistTest, TrainsTheSameOnEveryMeshInDoubles) {
       for (int i = 0; i < 3; ++i) EXPECT_NEAR(actual[i], expected[i], 1e-9 * expected[i]) << shards;
     }
   }
+}
+
+// Where there is no GPU, it says why, and ends.
+TEST_F(MlpMnistTest, TrainsTheSameOnAGpu) {
+  auto train = [&](const std::string& devices) {
+    return Train({"--devices", devices, "--mesh", "batch=4,model=2", "--dtype", "f64", "--epochs", "2",
+                  "--steps", "3", "--json", Path("json")});
+  };
+  const absl::Status gpu = MakeBackend({.devices = "cuda"}).status();
+  if (!gpu.ok()) {
+    ExpectRejected(train("cuda"), MessageOf(gpu));
+    EXPECT_THAT(Written(), ElementsAre());
+    return;
+  }
+  std::map<std::string, std::vector<double>> losses;
+  for (const std::string devices : {"cpu", "cuda"}) {
+    const Finished finished = train(devices);
+    ASSERT_EQ(finished.code, 0) << finished.err;
+    losses[devices] = ReadJson("json").at("step_losses").get<std::vector<double>>();
+  }
+  ASSERT_EQ(losses["cuda"].size(), 3u);
+  for (size_t i = 0; i < 3; ++i) EXPECT_NEAR(losses["cuda"][i], losses["cpu"][i], 1e-9 * losses["cpu"][i]);
 }
 
 TEST_F(MlpMnistTest, DumpsTheProgramAfterEveryPass) {

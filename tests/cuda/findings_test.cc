@@ -140,8 +140,7 @@ TEST(GpuFindingsTest, WritesToFreedMemory) {
     const CudaBuffer x = gpu.NewBuffer(4);
     stale = x.address();
   }
-  ASSERT_TRUE(gpu.stream->Synchronize().ok());
-  *reinterpret_cast<float*>(stale) = 1;  // as a kernel may that has kept the address
+  ASSERT_TRUE(gpu.Launch("write_stale", *gpu.stream, Arguments(~uint64_t{stale})).ok());
   EXPECT_THAT(gpu.cuda.TakeFindings(), IsEmpty());
   gpu.module.reset();
   gpu.stream.reset();

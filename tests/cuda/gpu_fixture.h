@@ -40,6 +40,11 @@ inline SimulatedFunctions GpuFunctions() {
                       static_cast<size_t>(launch.Argument<int64_t>(2)) * sizeof(float));
          return absl::OkStatus();
        }},
+      {"write_stale",  // whose argument nobody takes for an address
+       [](const SimulatedLaunch& launch) {
+         *reinterpret_cast<float*>(~launch.Argument<uint64_t>(0)) = 1;  // NOLINT
+         return absl::OkStatus();
+       }},
       {"fail",
        [](const SimulatedLaunch&) { return absl::InternalError("x[7] is read, and x has 4 elements."); }},
   };

@@ -4,6 +4,7 @@
 
 #include "cuda/gpu_fixture.h"
 #include "gmock/gmock.h"
+#include "meshwork/runtime/cuda/cuda_products.h"
 #include "meshwork/runtime/cuda/gpus.h"
 
 namespace meshwork {
@@ -19,8 +20,11 @@ TEST(CudaLoadTest, EveryFunctionIsFound) {
   EXPECT_EQ(api->driver_version, 13000);
   EXPECT_EQ(api->nvrtc_version, 13000);
   EXPECT_TRUE(api->nvrtc_status.ok());
+  EXPECT_EQ(api->cublas_version, 130001);
+  EXPECT_TRUE(api->cublas_status.ok());
   EXPECT_EQ(api->cuMemAlloc, cuda.api().cuMemAlloc);
   EXPECT_EQ(api->nvrtcGetPTX, cuda.api().nvrtcGetPTX);
+  EXPECT_EQ(api->cublasLtMatmul, cuda.api().cublasLtMatmul);
 }
 
 // Drivers before CUDA 12.8 have the older function alone.
@@ -40,12 +44,43 @@ TEST(CudaLoadTest, WithoutNvrtcThereIsATableAllTheSame) {
   const SimulatedCuda cuda;
   LibraryLoader loader = cuda.loader();
   loader.open = [open = loader.open](const std::string& file) {
-    return file.starts_with("libcuda") ? open(file) : nullptr;
+    return file.starts_with("libcuda.") ? open(file) : nullptr;
   };
   const absl::StatusOr<CudaApi> api = LoadCudaApi(loader);
   ASSERT_TRUE(api.ok()) << api.status();
   EXPECT_TRUE(ListGpus(*api).ok());
   EXPECT_EQ(CompileCuda(*api, 90, {"a.cu", ""}).status(), api->nvrtc_status);
+}
+
+TEST(CudaLoadTest, WithoutCublasThereIsATableAllTheSame) {
+  const SimulatedCuda cuda({.has_cublas = false});
+  LibraryLoader loader = cuda.loader();
+  loader.open = [open = loader.open](const std::string& file) {
+    return file.find("cublas") == std::string::npos ? open(file) : nullptr;
+  };
+  const absl::StatusOr<CudaApi> api = LoadCudaApi(loader);
+  ASSERT_TRUE(api.ok()) << api.status();
+  EXPECT_TRUE(api->nvrtc_status.ok());
+  EXPECT_EQ(api->cublas_version, 0);
+  EXPECT_THAT(api->cublas_status.message(), HasSubstr("there is no libcublasLt.so of CUDA 12 or later"));
+}
+
+// A driver older than cuBLASLt cannot run its kernels; an older cuBLASLt is taken.
+TEST(CudaLoadTest, TakesTheCublasThatFitsTheDriver) {
+  const SimulatedCuda cuda({.driver_version = 12040});
+  EXPECT_THAT(LoadCudaApi(cuda.loader())->cublas_status.message(),
+              HasSubstr("libcublasLt.so.13 is for drivers of CUDA 13.0 or later"));
+  LibraryLoader loader = cuda.loader();
+  loader.open = [open = loader.open](const std::string& file) {
+    return open(file == "libcublasLt.so.12" ? "libcublasLt.so.13" : file);
+  };
+  loader.find = [find = loader.find](void* library, const std::string& symbol) -> void* {
+    if (symbol != "cublasLtGetVersion") return find(library, symbol);
+    return reinterpret_cast<void*>(+[]() -> size_t { return 120805; });
+  };
+  const absl::StatusOr<CudaApi> api = LoadCudaApi(loader);
+  EXPECT_TRUE(api->cublas_status.ok()) << api->cublas_status;
+  EXPECT_EQ(api->cublas_version, 120805);
 }
 
 // A driver older than NVRTC cannot run its code; an older NVRTC is taken.
@@ -115,7 +150,8 @@ class NvrtcTest : public testing::Test {
       return file == "libcuda.so.1" ? cuda_.loader().open(file) : open(file);
     };
     loader.find = [this, find = loader.find](void* library, const std::string& symbol) {
-      return symbol.starts_with("cu") ? cuda_.loader().find(library, symbol) : find(library, symbol);
+      const bool is_driver = symbol.starts_with("cu") && !symbol.starts_with("cublas");
+      return is_driver ? cuda_.loader().find(library, symbol) : find(library, symbol);
     };
     api_ = LoadCudaApi(loader).value();
     if (!api_.nvrtc_status.ok()) GTEST_SKIP() << api_.nvrtc_status.message();
@@ -152,6 +188,52 @@ TEST_F(NvrtcTest, SaysWhatIsWrong) {
   EXPECT_THAT(status.message(), HasSubstr("wrong.cu(2): error: identifier \"y\" is undefined"));
   EXPECT_THAT(status.message(), HasSubstr("\n   2 |   x[0] = y;"));
   EXPECT_FALSE(CompileCuda(api_, 90, {"a.cu", "", {"--no-such-option"}}).ok());
+}
+
+// ---- The real cuBLASLt, which describes products without a GPU.
+
+// A simulated one has the descriptors of the real one. It chooses no algorithm, so that no product is taken.
+TEST(CublasTest, TakesTheDescriptors) {
+  const SimulatedCuda cuda;
+  LibraryLoader loader = SystemLoader();
+  loader.open = [&cuda, open = loader.open](const std::string& file) {
+    return file == "libcuda.so.1" ? cuda.loader().open(file) : open(file);
+  };
+  loader.find = [&cuda, find = loader.find](void* library, const std::string& symbol) -> void* {
+    const bool is_driver = symbol.starts_with("cu") && !symbol.starts_with("cublas");
+    return is_driver ? cuda.loader().find(library, symbol) : find(library, symbol);
+  };
+  CudaApi api = LoadCudaApi(loader).value();
+  if (!api.cublas_status.ok()) GTEST_SKIP() << api.cublas_status.message();
+  EXPECT_STREQ(api.cublasLtGetStatusName(CUBLAS_STATUS_NOT_SUPPORTED), "CUBLAS_STATUS_NOT_SUPPORTED");
+  api.cublasLtCreate = cuda.api().cublasLtCreate;
+  api.cublasLtDestroy = cuda.api().cublasLtDestroy;
+  static int asked = 0;
+  api.cublasLtMatmulAlgoGetHeuristic = [](auto...) {
+    ++asked;
+    return CUBLAS_STATUS_NOT_SUPPORTED;
+  };
+  for (const MatmulPrecision precision : {MatmulPrecision::kFull, MatmulPrecision::kTf32}) {
+    CudaProducts products(CudaContext::Create(api, 0).value(), precision);
+    for (const DType dtype : {F32, F64, BF16})
+      for (const int64_t batch : {1, 5}) {
+        const CudaProduct product{.dtype = dtype,
+                                  .m = 3,
+                                  .n = 7,
+                                  .k = 4,
+                                  .transpose_a = batch == 5,
+                                  .transpose_b = dtype == F32,
+                                  .batch = batch,
+                                  .stride_a = 12,
+                                  .stride_d = 21,
+                                  .calls = {{}}};
+        const absl::StatusOr<std::optional<size_t>> number =
+            products.Add(product, {.a = 256, .b = 256, .d = 64});
+        ASSERT_TRUE(number.ok()) << number.status();
+        EXPECT_EQ(*number, std::nullopt);
+      }
+  }
+  EXPECT_EQ(asked, 12);
 }
 
 }  // namespace

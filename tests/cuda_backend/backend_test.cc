@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "cuda_backend/played_gpu.h"
+#include "cuda_backend/small_training.h"
 #include "meshwork/base/status.h"
 #include "meshwork/ir/text.h"
 #include "meshwork/kernels/blas/cpu_kernels.h"
@@ -30,26 +31,31 @@ using ::testing::IsEmpty;
 // Each is compiled by the host's compiler, which takes a second.
 uint64_t NumPrograms() { return LongTests() ? 300 : 8; }
 
+// Returns how many products were given to cuBLASLt.
 template <typename Draw>
-void TryAll(Draw&& draw) {
+int64_t TryAll(Draw&& draw) {
   int tried = 0;
+  int64_t products = 0;
   for (uint64_t seed = 0; seed < NumPrograms(); ++seed) {
     const RandomProgram random = draw(seed);
     const Expected expected = ExpectedOf(random);
     if (!std::isfinite(expected.scale)) continue;
     PlayedGpu gpu(seed);
     const auto backend = gpu.MakeBackend();
-    ASSERT_TRUE(backend.ok()) << backend.status();
+    EXPECT_TRUE(backend.ok()) << backend.status();
+    if (!backend.ok()) break;
     EXPECT_EQ(TryProgram(random, expected, **backend).error(), "") << "seed " << seed;
     EXPECT_THAT(gpu.cuda.TakeFindings(), IsEmpty()) << "seed " << seed;
+    products += gpu.cuda.num_products();
     ++tried;
   }
   EXPECT_GT(tried, 0);
+  return products;
 }
 
 TEST(CudaBackendTest, RandomProgramsGiveTheOneDeviceResult) {
   const RandomPrograms programs;
-  TryAll([&](uint64_t seed) { return programs.Draw(seed); });
+  EXPECT_GT(TryAll([&](uint64_t seed) { return programs.Draw(seed); }), 0);
 }
 
 TEST(CudaBackendTest, LoopsAndBranchesGiveTheOneDeviceResult) {
@@ -58,7 +64,7 @@ TEST(CudaBackendTest, LoopsAndBranchesGiveTheOneDeviceResult) {
 }
 
 TEST(CudaBackendTest, TrainingsGiveTheOneDeviceResult) {
-  TryAll([](uint64_t seed) { return DrawTraining(seed); });
+  EXPECT_GT(TryAll([](uint64_t seed) { return DrawTraining(seed); }), 0);
 }
 
 // Kernels of one text, which differ only in how many blocks they are launched with, whichever comes first.
@@ -84,62 +90,51 @@ TEST(CudaBackendTest, KernelsOfOneTextHaveGridsOfTheirOwn) {
   }
 }
 
-constexpr std::string_view kTraining = R"(mesh [batch=4, model=2]
-func step(%x: f32[10,5] {batch,_}, %t: f32[10,6] {batch,model}, var %w: f32[5,6] {_,model}, var %n: i64[] {}) {
-  %y = matmul %x, %w
-  %e = sub %y, %t
-  %sq = mul %e, %e
-  %loss = reduce_sum %sq dims=[0,1]
-  %g = matmul %x, %e transpose_a=true
-  %rate = constant value=0.01 dtype=f32 shape=[]
-  %step = mul %g, %rate
-  %w1 = sub %w, %step
-  %one = constant value=1 dtype=i64 shape=[]
-  %n1 = add %n, %one
-  update %w = %w1
-  update %n = %n1
-  return loss=%loss
-})";
-
-struct Trained {
-  std::vector<double> losses;
-  Tensor w, n;
-};
-
-// Five steps on data that differ.
-absl::StatusOr<Trained> Train(Backend& backend, const ExecutorOptions& options) {
-  MESHWORK_ASSIGN_OR_RETURN(const Graph graph, ParseGraph(kTraining));
-  MESHWORK_ASSIGN_OR_RETURN(const Program program, Compile(graph));
-  std::map<std::string, DTensor> state;
-  MESHWORK_ASSIGN_OR_RETURN(const std::unique_ptr<Executor> executor,
-                            Executor::Create(program, backend, options, &state));
-  Trained trained;
-  for (int step = 0; step < 5; ++step) {
-    std::vector<float> x(50), t(60);
-    for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(std::sin(static_cast<double>(i) + step));
-    for (size_t i = 0; i < t.size(); ++i) t[i] = static_cast<float>(std::cos(3.0 * static_cast<double>(i)));
-    std::map<std::string, Tensor> outputs;
-    MESHWORK_RETURN_IF_ERROR(executor->Run(
-        {{"x", Tensor::From<float>({10, 5}, x)}, {"t", Tensor::From<float>({10, 6}, t)}}, &outputs));
-    trained.losses.push_back(outputs.at("loss").Scalar().value());
+// Of a loop's body, where the arguments lie in the memory of the level above; and of what is computed once.
+TEST(CudaBackendTest, ProductsAreMadeInLoopsAndBeforeTheFirstStep) {
+  const absl::StatusOr<Graph> graph = ParseGraph(R"(mesh [x=2]
+func f(%h0: f32[8,6] {x,_}, %xs: f32[5,8,6] {_,x,_}) {
+  %i = iota dim=0 dtype=f32 shape=[6,6]
+  %w = matmul %i, %i transpose_b=true
+  %tenth = constant value=0.01 dtype=f32 shape=[]
+  %v = mul %w, %tenth
+  %h, %all = scan %h0, %xs, %v length=5 slices=1 (var %h: f32[8,6], %x: f32[8,6], %w: f32[6,6]) {
+    %p = matmul %h, %w
+    %q = add %p, %x
+    %n = tanh %q
+    update %h = %n
+    return %n
   }
-  MESHWORK_ASSIGN_OR_RETURN(trained.w, Unpack(state.at("w")));
-  MESHWORK_ASSIGN_OR_RETURN(trained.n, Unpack(state.at("n")));
-  return trained;
+  return last=%h, all=%all
+})");
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  const RandomProgram program = WithFeeds(*graph);
+  PlayedGpu gpu(0);
+  const auto backend = gpu.MakeBackend().value();
+  EXPECT_EQ(TryProgram(program, ExpectedOf(program), *backend).error(), "");
+  EXPECT_THAT(gpu.cuda.TakeFindings(), IsEmpty());
+  EXPECT_GE(gpu.cuda.num_products(), 6);
 }
+
+constexpr std::string_view kProfiled = R"(mesh [x=2]
+func f(%a: f32[4,8] {x,_}, %w: f32[8,6] {_,_}) {
+  %p = matmul %a, %w
+  %s = reduce_sum %p dims=[0,1]
+  return s=%s
+})";
 
 // With atomic, variables and their spares change places after each step.
 TEST(CudaBackendTest, TrainsAsTheCpuDoes) {
   CpuBackend cpu(2);
-  const absl::StatusOr<Trained> expected = Train(cpu, {});
+  const absl::StatusOr<SmallTraining> expected = TrainSmall(cpu, {});
   ASSERT_TRUE(expected.ok()) << expected.status();
   for (const bool atomic : {false, true}) {
     for (uint64_t seed = 0; seed < 4; ++seed) {
       PlayedGpu gpu(seed);
       {
         const auto backend = gpu.MakeBackend().value();
-        const absl::StatusOr<Trained> trained =
-            Train(*backend, {.poison_padding = true, .check_replicas = seed % 2 == 1, .atomic = atomic});
+        const absl::StatusOr<SmallTraining> trained =
+            TrainSmall(*backend, {.poison_padding = true, .check_replicas = seed % 2 == 1, .atomic = atomic});
         ASSERT_TRUE(trained.ok()) << trained.status();
         for (size_t i = 0; i < 5; ++i)
           EXPECT_NEAR(trained->losses[i], expected->losses[i], 1e-5 * expected->losses[i]);
@@ -149,8 +144,40 @@ TEST(CudaBackendTest, TrainsAsTheCpuDoes) {
       }
       EXPECT_THAT(gpu.cuda.TakeFindings(), IsEmpty());
       EXPECT_THAT(gpu.cuda.TakeLeaks(), IsEmpty());
+      EXPECT_EQ(gpu.cuda.num_products() > 0, seed != 3);
     }
   }
+}
+
+TEST(CudaBackendTest, ProfilesWhatItLaunches) {
+  PlayedGpu gpu(0);
+  const auto backend = gpu.MakeBackend().value();
+  const RandomProgram program = WithFeeds(ParseGraph(kProfiled).value());
+  const Program compiled = Compile(program.graph).value();
+  std::map<std::string, DTensor> state;
+  const auto executor = Executor::Create(compiled, *backend, {.profile = true}, &state).value();
+  std::map<std::string, Tensor> feeds, outputs;
+  feeds = {{"a", Tensor::From<float>({4, 8}, std::vector<float>(32, 1.0f))},
+           {"w", Tensor::From<float>({8, 6}, std::vector<float>(48, 2.0f))}};
+  EXPECT_EQ(executor->Profile().steps, 0);
+  for (int step = 0; step < 3; ++step) ASSERT_TRUE(executor->Run(feeds, &outputs).ok());
+  const Profile profile = executor->Profile();
+  EXPECT_EQ(profile.workers, 1);
+  EXPECT_EQ(profile.steps, 3);
+  std::map<std::string, ProfileRow> rows;
+  int64_t ns = 0;
+  for (const ProfileRow& row : profile.rows) {
+    rows[row.op] = row;
+    ns += row.ns;
+  }
+  EXPECT_EQ(ns + profile.other_ns(), profile.wall_ns);
+  EXPECT_EQ(rows.at("pack").bytes, 3 * 2 * (32 + 48) * 4);
+  EXPECT_EQ(rows.at("unpack").bytes, 3 * 2 * 4);
+  EXPECT_EQ(rows.at("matmul").calls, 3);
+  EXPECT_EQ(rows.at("matmul").flops, 3 * 2.0 * 4 * 8 * 6);
+  EXPECT_EQ(rows.at("matmul").result, "f32[4,6]");
+  executor->ClearProfile();
+  EXPECT_EQ(executor->Profile().steps, 0);
 }
 
 // Whichever call of the driver fails: a status, or, where something is freed, the right numbers all the same; nothing is left,
@@ -161,10 +188,10 @@ TEST(CudaBackendTest, AnyCallMayFail) {
   int failed = 0;
   for (int64_t nth = 0;; nth += nth == 0 ? 1 : EverySo(3)) {  // nothing fails the first time
     if (nth > 0) gpu.cuda.FailAnyCall(nth, CUDA_ERROR_INVALID_VALUE);
-    absl::StatusOr<Trained> trained = absl::ResourceExhaustedError("Memory::Allocate");
+    absl::StatusOr<SmallTraining> trained = absl::ResourceExhaustedError("Memory::Allocate");
     try {
       const auto backend = gpu.MakeBackend();
-      trained = backend.ok() ? Train(**backend, {.atomic = true}) : backend.status();
+      trained = backend.ok() ? TrainSmall(**backend, {.atomic = true}) : backend.status();
     } catch (const std::bad_alloc&) {
     }
     const std::string call = nth == 0 ? "" : gpu.cuda.failed_call();

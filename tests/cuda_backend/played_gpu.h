@@ -53,10 +53,16 @@ class RememberingPlayer : public SimulatedCompiler {
   std::map<std::string, std::shared_ptr<PlayedKernels>> kernels_;
 };
 
-// What is not freed when it ends fails the test.
+// What is not freed when it ends fails the test. For some seeds there is no cuBLASLt, for others one that declines every
+// second product.
 struct PlayedGpu {
   explicit PlayedGpu(uint64_t seed, SimulatedGpu gpu = {})
-      : player(seed), cuda({.gpus = {std::move(gpu)}, .seed = seed, .compiler = &player}) {}
+      : player(seed),
+        cuda({.gpus = {std::move(gpu)},
+              .seed = seed,
+              .compiler = &player,
+              .has_cublas = seed % 4 != 3,
+              .declined_products = seed % 4 == 2 ? 2 : 0}) {}
 
   // The backend; a new one each time.
   absl::StatusOr<std::unique_ptr<CudaBackend>> MakeBackend() {

@@ -24,13 +24,6 @@ std::vector<const OpRow*> ComputingRows() {
     if (CpuKernelOf(*row) != nullptr) rows.push_back(row);
   return rows;
 }
-std::vector<const OpRow*> CudaRows() {
-  std::vector<const OpRow*> rows;
-  for (const OpRow* row : ComputingRows())
-    if (HasCudaKernel(*row)) rows.push_back(row);
-  return rows;
-}
-
 // The trials of all rows, compiled in one go.
 struct Trials {
   std::map<const OpRow*, std::vector<CudaTrial>> by_row;
@@ -45,7 +38,7 @@ struct Trials {
   static Trials Make() {
     Trials trials;
     std::vector<CudaKernel> kernels;
-    for (const OpRow* row : CudaRows()) {
+    for (const OpRow* row : RowsWithCudaKernels()) {
       trials.by_row[row] = TrialsOf(*row);
       for (const CudaTrial& trial : trials.by_row[row]) kernels.push_back(trial.kernel);
     }
@@ -53,15 +46,6 @@ struct Trials {
     return trials;
   }
 };
-
-// Rows whose kernels make each element by the same operations in the same order as those of the CPU.
-bool IsExact(const OpRow& row) {
-  for (const auto family : {cuda::MovementKernels, cuda::GenerationKernels, cuda::RandomKernels,
-                            cuda::IndexingKernels, cuda::ColumnKernels})
-    for (const cuda::Generator& generator : family())
-      if (generator.op == row.name) return true;
-  return false;
-}
 
 class CudaKernelTest : public testing::TestWithParam<const OpRow*> {};
 
@@ -79,7 +63,7 @@ TEST_P(CudaKernelTest, ComputesWhatTheCpuKernelDoes) {
       ASSERT_TRUE(found.ok()) << found.status() << "\n" << trial.kernel.source;
       if (seed == 1) {
         first = *found;
-        const std::string difference = DifferenceOf(trial, expected, *found, IsExact(*GetParam()));
+        const std::string difference = DifferenceOf(trial, expected, *found, IsExactOnCuda(*GetParam()));
         EXPECT_EQ(difference, "") << trial.kernel.source;
         if (!difference.empty()) break;
       } else {
@@ -90,7 +74,7 @@ TEST_P(CudaKernelTest, ComputesWhatTheCpuKernelDoes) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Rows, CudaKernelTest, testing::ValuesIn(CudaRows()),
+INSTANTIATE_TEST_SUITE_P(Rows, CudaKernelTest, testing::ValuesIn(RowsWithCudaKernels()),
                          [](const auto& info) { return std::string(info.param->name); });
 
 // A new row without one is named here until it has one.

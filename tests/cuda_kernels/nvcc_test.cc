@@ -19,6 +19,19 @@ class NvccTest : public TempDirTest {};
   std::vector<CudaKernel> kernels;
   for (const OpRow* row : AllOps())
     if (CpuKernelOf(*row) != nullptr && HasCudaKernel(*row)) kernels.push_back(TrialsOf(*row)[0].kernel);
+  // By tensor cores.
+  const Type heads{BF16, {1, 64, 1, 64}}, per_query{F32, {1, 64, 1}};
+  for (const std::string_view op : {"attention", "attention_grad_q", "attention_grad_kv"}) {
+    KernelSpec spec{
+        .operands = {}, .results = {}, .attrs = {{"scale", 0.125}, {"causal", true}, {"ring", false}}};
+    const bool is_grad = op != "attention";
+    for (int o = 0; o < (is_grad ? 4 : 3); ++o) spec.operands.push_back({heads, heads});
+    for (int o = 0; o < (is_grad ? 2 : 0); ++o) spec.operands.push_back({per_query, per_query});
+    spec.results.push_back({heads, heads});
+    if (op == "attention") spec.results.push_back({per_query, per_query});
+    if (op == "attention_grad_kv") spec.results.push_back({heads, heads});
+    kernels.push_back(MakeCudaKernel(GetOp(op), spec).value());
+  }
   return CudaSourceOf(kernels);
 }
 

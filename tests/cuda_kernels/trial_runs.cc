@@ -7,6 +7,7 @@
 #include "meshwork/base/status.h"
 #include "meshwork/check/double_tensor.h"
 #include "meshwork/kernels/blas/cpu_kernels.h"
+#include "meshwork/kernels/cuda/families.h"
 
 namespace meshwork {
 namespace {
@@ -51,53 +52,93 @@ std::vector<Bytes> RunOnCpu(const CudaTrial& trial) {
   return out;
 }
 
-absl::StatusOr<std::vector<Bytes>> RunPlayed(SimulatedKernels& kernels, const CudaTrial& trial) {
-  std::vector<Bytes> in, out;
+GuardedRun::GuardedRun(const CudaTrial& trial, size_t offset) : trial_(trial), begin_(kGuard + offset) {
   for (const Bytes& operand : trial.in) {
-    in.emplace_back(kGuard, kGuardByte);
-    in.back().insert(in.back().end(), operand.begin(), operand.end());
-    in.back().resize(in.back().size() + kGuard, kGuardByte);
+    Bytes& image = tensors.emplace_back(begin_, kGuardByte);
+    image.insert(image.end(), operand.begin(), operand.end());
+    image.resize(image.size() + kGuard, kGuardByte);
   }
   for (const TensorSpec& result : trial.spec.results)
-    out.emplace_back(kGuard + static_cast<size_t>(result.local.bytes()) + kGuard, kFill);
-  std::vector<void*> pointers;
-  for (std::vector<Bytes>* side : {&in, &out})
-    for (Bytes& tensor : *side) pointers.push_back(tensor.data() + kGuard);
-  for (const void* pointer : pointers)
-    if (reinterpret_cast<uintptr_t>(pointer) % static_cast<uintptr_t>(trial.kernel.alignment) != 0)
-      return InvalidArgument("{}: a tensor is not aligned to {} bytes.", trial.name, trial.kernel.alignment);
-  std::vector<long long> places;
+    tensors.emplace_back(begin_ + static_cast<size_t>(result.local.bytes()) + kGuard, kFill);
   for (const CudaKernel::BlockArgument& of : trial.kernel.block_arguments) {
     const auto index = static_cast<size_t>(of.index);
     for (const Extent& extent : of.is_result ? trial.out_blocks[index] : trial.in_blocks[index]) {
-      places.push_back(extent.start);
-      places.push_back(extent.size);
+      places_.push_back(extent.start);
+      places_.push_back(extent.size);
     }
   }
-  std::vector<void*> arguments;
-  for (void*& pointer : pointers) arguments.push_back(static_cast<void*>(&pointer));
-  for (long long& place : places) arguments.push_back(&place);
-  if (trial.kernel.pointers != static_cast<int64_t>(pointers.size()))
-    return InvalidArgument("{}: the kernel takes {} pointers, not {}.", trial.name, trial.kernel.pointers,
-                           pointers.size());
-  if (trial.kernel.blocks > 0) {
-    const absl::Status status =
-        kernels.Launch(trial.kernel.name, {static_cast<unsigned>(trial.kernel.blocks)},
-                       {static_cast<unsigned>(trial.kernel.threads)}, 0, arguments.data());
-    if (!status.ok()) return InvalidArgument("{}: {}", trial.name, MessageOf(status));
+}
+
+absl::Status GuardedRun::Launch(std::span<std::byte* const> memory, const LaunchTrial& launch) {
+  if (trial_.kernel.pointers != std::ssize(tensors))
+    return InvalidArgument("{}: the kernel takes {} pointers, not {}.", trial_.name, trial_.kernel.pointers,
+                           tensors.size());
+  if (trial_.kernel.blocks == 0) return absl::OkStatus();
+  std::vector<std::byte*> pointers;
+  for (std::byte* const at : memory) {
+    pointers.push_back(at + begin_);
+    if (reinterpret_cast<uintptr_t>(pointers.back()) % static_cast<uintptr_t>(trial_.kernel.alignment) != 0)
+      return InvalidArgument("{}: a tensor is not aligned to {} bytes.", trial_.name, trial_.kernel.alignment);
   }
-  for (Bytes& result : out) {
+  const absl::Status status = launch(trial_.kernel, pointers, places_);
+  if (!status.ok()) return InvalidArgument("{}: {}", trial_.name, MessageOf(status));
+  return status;
+}
+
+absl::StatusOr<std::vector<Bytes>> GuardedRun::Results() const {
+  std::vector<Bytes> results;
+  for (size_t t = trial_.in.size(); t < tensors.size(); ++t) {
+    const auto begin = tensors[t].begin() + static_cast<int64_t>(begin_), end = tensors[t].end() - kGuard;
     const auto is_fill = [](std::byte b) { return b == kFill; };
-    if (!std::all_of(result.begin(), result.begin() + kGuard, is_fill) ||
-        !std::all_of(result.end() - kGuard, result.end(), is_fill))
-      return InvalidArgument("{}: the kernel writes beyond a result.", trial.name);
-    result = Bytes(result.begin() + kGuard, result.end() - kGuard);
+    if (!std::all_of(tensors[t].begin(), begin, is_fill) || !std::all_of(end, tensors[t].end(), is_fill))
+      return InvalidArgument("{}: the kernel writes beyond a result.", trial_.name);
+    results.emplace_back(begin, end);
   }
-  return out;
+  return results;
+}
+
+absl::StatusOr<std::vector<Bytes>> RunPlayed(SimulatedKernels& kernels, const CudaTrial& trial,
+                                             size_t offset) {
+  GuardedRun run(trial, offset);
+  std::vector<Bytes> buffers;
+  std::vector<std::byte*> memory;
+  for (const Bytes& image : run.tensors) {
+    Bytes& buffer = buffers.emplace_back(image.size() + kGuardedAlignment);
+    const auto address = reinterpret_cast<uintptr_t>(buffer.data());
+    memory.push_back(buffer.data() + (kGuardedAlignment - address % kGuardedAlignment));
+    std::copy(image.begin(), image.end(), memory.back());
+  }
+  const auto launch = [&](const CudaKernel& kernel, std::span<std::byte*> pointers,
+                          std::span<long long> places) {
+    std::vector<void*> arguments;
+    for (std::byte*& pointer : pointers) arguments.push_back(static_cast<void*>(&pointer));
+    for (long long& place : places) arguments.push_back(&place);
+    return kernels.Launch(kernel.name, {static_cast<unsigned>(kernel.blocks)},
+                          {static_cast<unsigned>(kernel.threads)}, 0, arguments.data());
+  };
+  MESHWORK_RETURN_IF_ERROR(run.Launch(memory, launch));
+  for (size_t t = 0; t < memory.size(); ++t)
+    std::copy_n(memory[t], run.tensors[t].size(), run.tensors[t].begin());
+  return run.Results();
+}
+
+std::vector<const OpRow*> RowsWithCudaKernels() {
+  std::vector<const OpRow*> rows;
+  for (const OpRow* row : AllOps())
+    if (CpuKernelOf(*row) != nullptr && HasCudaKernel(*row)) rows.push_back(row);
+  return rows;
+}
+
+bool IsExactOnCuda(const OpRow& row) {
+  for (const auto family : {cuda::MovementKernels, cuda::GenerationKernels, cuda::RandomKernels,
+                            cuda::IndexingKernels, cuda::ColumnKernels})
+    for (const cuda::Generator& generator : family())
+      if (generator.op == row.name) return true;
+  return false;
 }
 
 std::string DifferenceOf(const CudaTrial& trial, const std::vector<Bytes>& cpu,
-                         const std::vector<Bytes>& cuda, bool exactly) {
+                         const std::vector<Bytes>& cuda, bool exactly, double least) {
   for (size_t r = 0; r < cpu.size(); ++r) {
     const Type& type = trial.spec.results[r].local;
     const DoubleTensor a = FromBytes(type, cpu[r].data()), b = FromBytes(type, cuda[r].data());
@@ -108,7 +149,7 @@ std::string DifferenceOf(const CudaTrial& trial, const std::vector<Bytes>& cpu,
       const double x = a.values[at], y = b.values[at];
       if (std::isnan(x) && std::isnan(y)) continue;
       if (std::memcmp(cpu[r].data() + at * size, cuda[r].data() + at * size, size) == 0) continue;
-      const bool is_near = std::fabs(x - y) <= ToleranceOf(type.dtype) * std::max(std::fabs(x), 0.1);
+      const bool is_near = std::fabs(x - y) <= ToleranceOf(type.dtype) * std::max(std::fabs(x), least);
       if (exactly || !is_near || (x == 0 && y == 0))
         return fmt::format("{}: element {} of result {} is {} on the CPU, {} by CUDA", trial.name, i, r, x,
                            y);

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -33,12 +35,45 @@ std::vector<CudaTrial> TrialsOf(const OpRow& row);
 
 // The results of the row's CPU kernel.
 std::vector<Bytes> RunOnCpu(const CudaTrial& trial);
-// Those of its CUDA kernel. Errors: the launch's; the kernel writes beyond a result.
-absl::StatusOr<std::vector<Bytes>> RunPlayed(SimulatedKernels& kernels, const CudaTrial& trial);
+
+inline constexpr size_t kGuardedAlignment = 64;
+// Launches a kernel with these arguments: its pointers, then its block arguments.
+using LaunchTrial = std::function<absl::Status(const CudaKernel& kernel, std::span<std::byte*> pointers,
+                                               std::span<long long> places)>;
+
+// One run of a trial's CUDA kernel, by whoever has memory for it. REQUIRES: the trial outlives it.
+class GuardedRun {
+ public:
+  // `offset`: bytes by which each tensor lies behind a multiple of kGuardedAlignment.
+  explicit GuardedRun(const CudaTrial& trial, size_t offset = 0);
+
+  // The images in memory: of the operands, then of the results, with guards around each. They are copied to where the
+  // kernel runs, and back.
+  std::vector<Bytes> tensors;
+  // `memory`: where each image lies, a multiple of kGuardedAlignment.
+  absl::Status Launch(std::span<std::byte* const> memory, const LaunchTrial& launch);
+  // Error: the kernel has written beyond a result.
+  absl::StatusOr<std::vector<Bytes>> Results() const;
+
+ private:
+  const CudaTrial& trial_;
+  const size_t begin_;  // of each tensor in its image
+  std::vector<long long> places_;
+};
+
+// The results of its CUDA kernel, played, whose operands and results begin `offset` bytes behind multiples of 64. Errors: the launch's;
+// the kernel writes beyond a result.
+absl::StatusOr<std::vector<Bytes>> RunPlayed(SimulatedKernels& kernels, const CudaTrial& trial,
+                                             size_t offset = 0);
+
+// The rows that compute on devices and have a CUDA kernel.
+std::vector<const OpRow*> RowsWithCudaKernels();
+// Whether the row's kernels make each element by the same operations in the same order as those of the CPU.
+bool IsExactOnCuda(const OpRow& row);
 
 // Which element differs beyond the tolerance of its dtype, or "". `exactly`: bit by bit, but for NaNs. What is beyond the
-// results' blocks is not looked at.
+// results' blocks is not looked at. Elements below `least` may differ by as much as `least` may.
 std::string DifferenceOf(const CudaTrial& trial, const std::vector<Bytes>& cpu,
-                         const std::vector<Bytes>& cuda, bool exactly);
+                         const std::vector<Bytes>& cuda, bool exactly, double least = 0.1);
 
 }  // namespace meshwork

@@ -33,7 +33,8 @@ absl::Status Load(const SimulatedCudaOptions& options, const std::string& lacks 
     return symbol.starts_with(lacks) ? nullptr : find(library, symbol);
   };
   const absl::StatusOr<CudaApi> api = LoadCudaApi(loader);
-  return api.ok() ? api->nvrtc_status : api.status();
+  if (!api.ok()) return api.status();
+  return api->nvrtc_status.ok() ? api->cublas_status : api->nvrtc_status;
 }
 
 TEST(CudaErrors, Machines) {
@@ -61,6 +62,8 @@ TEST(CudaErrors, Machines) {
                                     MISTAKE(Load({}, "libnvrtc")),
                                     MISTAKE(Load({}, "nvrtcGetPTX")),
                                     MISTAKE(Load({.driver_version = 12040})),
+                                    MISTAKE(Load({}, "libcublasLt")),
+                                    MISTAKE(Load({}, "cublasLtMatmul")),
                                     MISTAKE(fails("cuInit", CUDA_ERROR_UNKNOWN)),
                                     MISTAKE(fails("cuDeviceGetCount", CUDA_ERROR_UNKNOWN)),
                                     MISTAKE(fails("cuDevicePrimaryCtxRetain", CUDA_ERROR_DEVICE_UNAVAILABLE)),
@@ -235,6 +238,37 @@ TEST(CudaErrors, Kernels) {
                                });
 }
 
+// What cuBLASLt says of a program's product.
+TEST(CudaErrors, Products) {
+  const auto run = [](const std::string& types, const std::function<void(SimulatedCuda&)>& before) {
+    FunctionCompiler compiler({});
+    SimulatedCuda cuda({.compiler = &compiler});
+    const auto backend = CudaBackend::Create(CudaContext::Create(cuda.api(), 0).value()).value();
+    const Graph graph =
+        ParseGraph(fmt::format("mesh [x=2]\nfunc f({}) {{\n  %z = matmul %x, %y\n  return %z\n}}", types),
+                   "layer.mw")
+            .value();
+    before(cuda);
+    std::map<std::string, DTensor> state;
+    const auto executor = Executor::Create(Compile(graph).value(), *backend, {}, &state);
+    if (!executor.ok()) return executor.status();
+    std::map<std::string, Tensor> feeds, outputs;
+    for (const Argument& argument : graph.arguments())
+      feeds.emplace(graph.value(argument.value).name, Tensor::Zeros(graph.value(argument.value).type));
+    return (*executor)->Run(feeds, &outputs);
+  };
+  std::vector<Mistake> mistakes;
+  for (const char* function :
+       {"cublasLtCreate", "cublasLtMatmulDescCreate", "cublasLtMatmulDescSetAttribute",
+        "cublasLtMatrixLayoutCreate", "cublasLtMatrixLayoutSetAttribute", "cublasLtMatmulPreferenceCreate",
+        "cublasLtMatmulPreferenceSetAttribute", "cublasLtMatmulAlgoGetHeuristic", "cublasLtMatmul"})
+    mistakes.emplace_back(function, [=] {
+      return run("%x: f32[4,3,5] {x,_,_}, %y: f32[4,5,7] {x,_,_}",
+                 [=](SimulatedCuda& cuda) { cuda.FailCall(function, 1); });
+    });
+  ExpectErrors("cuda_products", mistakes);
+}
+
 // What a backend says before it needs a kernel.
 TEST(CudaErrors, Backend) {
   auto prepare = [](const PrepareOptions& options) {
@@ -258,6 +292,8 @@ TEST(CudaErrors, Backend) {
   ExpectErrors("cuda_backend", {
                                    MISTAKE(prepare({.transport = ends[0].get()})),
                                    MISTAKE(prepare({.cross_device_ops = RingAllReduce()})),
+                                   MISTAKE(prepare({.profile = true})),
+                                   MISTAKE(prepare({.trace_steps = 2})),
                                    MISTAKE(run({.bytes = 4000000})),
                                });
 }

@@ -4,6 +4,7 @@
 #include "errors/errors.h"
 #include "gtest/gtest.h"
 #include "meshwork/ops/ops.h"
+#include "meshwork/runtime/transport/loopback.h"
 #include "meshwork/train/averages.h"
 #include "meshwork/train/conv_layers.h"
 #include "meshwork/train/digits.h"
@@ -14,6 +15,7 @@
 #include "meshwork/train/optimizers.h"
 #include "meshwork/train/recurrent_layers.h"
 #include "meshwork/train/session.h"
+#include "meshwork/train/session_backend.h"
 #include "meshwork/train/transformer_layers.h"
 #include "runtime/programs.h"
 
@@ -147,6 +149,27 @@ TEST(TrainErrors, Sessions) {
                                      MISTAKE(initialized(built(Value()))),
                                      MISTAKE(initialized(Initializer{{F32, {2, 2}}, of_another_type})),
                                  });
+}
+
+TEST(TrainErrors, Devices) {
+  const auto ends = MakeLoopback(2);
+  auto of_two_domains = [&] {
+    return MakeBackend({.devices = "cuda:1", .executor = {.transport = ends[0].get()}}).status();
+  };
+  ExpectErrors("devices", {
+                              MISTAKE(CheckDevices("")),
+                              MISTAKE(CheckDevices("gpu")),
+                              MISTAKE(CheckDevices("CUDA")),
+                              MISTAKE(CheckDevices("cpu:2")),
+                              MISTAKE(CheckDevices("cuda:")),
+                              MISTAKE(CheckDevices("cuda:one")),
+                              MISTAKE(CheckDevices("cuda:-1")),
+                              MISTAKE(CheckDevices("cuda:4294967296")),
+                              MISTAKE(CheckDevices("cuda:0-3")),
+                              MISTAKE(CheckDevices("cuda:0,1")),
+                              MISTAKE(Session::Create(Classifier("batch=2"), {.devices = "cuda:0,cuda:1"})),
+                              MISTAKE(of_two_domains()),
+                          });
 }
 
 TEST(TrainErrors, Digits) {

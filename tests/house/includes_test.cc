@@ -43,7 +43,7 @@ const std::vector<Room>& House() {
       {"check", {"base", "mesh", "layout", "ir", "kernels/blas", "ops", "spmd", "runtime", "runtime/cpu"}},
       {"train",
        {"base", "mesh", "layout", "ir", "ops", "control", "plan", "spmd", "runtime", "runtime/transport",
-        "runtime/cpu", "storage"}},
+        "runtime/cpu", "runtime/cuda", "storage"}},
       {"strategy", {"base", "mesh", "ir", "ops", "control", "runtime", "runtime/cpu", "train"}},
       {"parameter_server", {"base", "mesh", "ir", "ops", "control", "spmd", "runtime", "storage", "train"}},
       {"parameter_server/rpc",

@@ -280,7 +280,7 @@ std::string ReadFile(const std::filesystem::path& path) {
 
 std::string AsHostSource(const std::string& source) {
   static const auto* const kernel =
-      new std::regex(R"(__global__\s+void\s+(?:__launch_bounds__\(\d+\)\s+)?(\w+)\s*\()");
+      new std::regex(R"(__global__\s+void\s+(?:__launch_bounds__\([\d, ]+\)\s+)?(\w+)\s*\()");
   static const auto* const dynamic =
       new std::regex(R"(extern\s+__shared__\s+([\w ]+?)\s+(\w+)\s*\[\s*\]\s*;)");
   std::string text = std::regex_replace(source, *dynamic, "$1* const $2 = ($1*)played_dynamic_shared;");

@@ -52,13 +52,14 @@ const ErrorText* FindErrorText(CUresult result) {
   return nullptr;
 }
 
-// The symbols of both libraries, with the versions in their names.
+// The symbols of all libraries, with the versions in their names.
 std::map<std::string, void*> SymbolsOf(const CudaApi& api) {
   std::map<std::string, void*> symbols;
 #define MESHWORK_SIMULATED_SYMBOL(name) MESHWORK_SIMULATED_SYMBOL_OF(name)
 #define MESHWORK_SIMULATED_SYMBOL_OF(name) symbols[#name] = reinterpret_cast<void*>(api.name);
   MESHWORK_CUDA_DRIVER_FUNCTIONS(MESHWORK_SIMULATED_SYMBOL)
   MESHWORK_NVRTC_FUNCTIONS(MESHWORK_SIMULATED_SYMBOL)
+  MESHWORK_CUBLAS_FUNCTIONS(MESHWORK_SIMULATED_SYMBOL)
   return symbols;
 }
 
@@ -110,6 +111,8 @@ void SimulatedWorld::ReportLeaks() {
   report(execs_.size(), "instantiated graph");
   report(modules_.size(), "module");
   report(programs_.size(), "program of NVRTC");
+  report(cublas_handles_.size(), "handle of cuBLASLt");
+  report(operations_.size() + layouts_.size() + preferences_.size(), "descriptor of cuBLASLt");
   for (size_t device = 0; device < contexts_.size(); ++device)
     if (contexts_[device].retained > 0) Find(fmt::format("the context of GPU {} is not released.", device));
 }
@@ -123,9 +126,12 @@ SimulatedCuda::SimulatedCuda(const SimulatedCudaOptions& options)
   };
   MESHWORK_CUDA_DRIVER_FUNCTIONS(MESHWORK_SIMULATE)
   MESHWORK_NVRTC_FUNCTIONS(MESHWORK_SIMULATE)
+  MESHWORK_CUBLAS_FUNCTIONS(MESHWORK_SIMULATE)
 #undef MESHWORK_SIMULATE
   api.driver_version = options.driver_version;
   api.nvrtc_version = 13000;
+  if (options.has_cublas) api.cublas_version = 130001;
+  else api.cublas_status = absl::FailedPreconditionError("CUDA: there is no libcublasLt.so.");
 }
 
 SimulatedCuda::~SimulatedCuda() {
@@ -136,7 +142,8 @@ const CudaApi& SimulatedCuda::api() const { return world_->api; }
 
 LibraryLoader SimulatedCuda::loader() const {
   return {.open = [this](const std::string& file) -> void* {
-            const bool is_there = file == "libcuda.so.1" || file == "libnvrtc.so.13";
+            const bool is_there = file == "libcuda.so.1" || file == "libnvrtc.so.13" ||
+                                  (file == "libcublasLt.so.13" && world_->options.has_cublas);
             return is_there ? world_.get() : nullptr;
           },
           .find = [symbols = SymbolsOf(world_->api)](void*, const std::string& symbol) -> void* {
@@ -174,6 +181,11 @@ int64_t SimulatedCuda::BytesInUse(int ordinal) const {
 int64_t SimulatedCuda::num_pending() const {
   const std::lock_guard lock(world_->mutex);
   return world_->work.num_pending();
+}
+
+int64_t SimulatedCuda::num_products() const {
+  const std::lock_guard lock(world_->mutex);
+  return world_->num_products;
 }
 
 std::string SimulatedCuda::kernel_error() const {

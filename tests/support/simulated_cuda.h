@@ -1,4 +1,5 @@
-// GPUs that are played in the memory of the process, for tests: a table of the functions of the driver and of NVRTC.
+// GPUs that are played in the memory of the process, for tests: a table of the functions of the driver, of NVRTC and of
+// cuBLASLt.
 //
 //   SimulatedCuda cuda({.gpus = {{}, {.architecture = 80}}, .seed = 7, .compiler = &compiler});
 //   MESHWORK_ASSIGN_OR_RETURN(const auto context, CudaContext::Create(cuda.api(), 0));
@@ -13,7 +14,11 @@
 //   first is read at the call, the second has ended when the call returns.
 // - A kernel that fails, or a bad address, loses the context: every later call returns the error, though what frees still
 //   frees.
+// - Memory of GPUs is there inside of calls of the driver only: a host that reads or writes it ends with SIGSEGV.
 // - Kernels take arguments from KernelArguments only.
+// - Products of cuBLASLt are summed in double, late as kernels are. Their operands, results and workspace lie in allocations,
+//   and are as aligned as the preferences said when the algorithm was chosen. An algorithm fits the descriptors for which it was
+//   chosen, and no others; some spoil their workspace.
 //
 // Findings – mistakes of the caller that CUDA need not notice – are sentences. What is not taken fails the test when the
 // object is destroyed. Thread-safe; one at a time in a process.
@@ -43,6 +48,9 @@ struct SimulatedCudaOptions {
   SimulatedCompiler* compiler = nullptr;  // must outlive the SimulatedCuda; null: no source compiles
   int driver_version = 13000;
   std::vector<int> nvrtc_architectures = {75, 80, 90, 100};
+  bool has_cublas = true;
+  int64_t declined_products =
+      0;  // cuBLASLt has no algorithm for each so-many-th product; 0: it has one for all
 };
 
 class SimulatedWorld;
@@ -55,12 +63,12 @@ class SimulatedCuda {
   ~SimulatedCuda();
 
   const CudaApi& api() const;
-  // Opens the same functions as if they were libraries, libcuda.so.1 and libnvrtc.so.13.
+  // Opens the same functions as if they were libraries, libcuda.so.1, libnvrtc.so.13 and libcublasLt.so.13.
   LibraryLoader loader() const;
 
   // The nth call of `function` from now on ("cuMemAllocAsync"), or of any function, returns `result` and does nothing;
   // what destroys, frees, or ends a capture or a scope does so nevertheless, as in CUDA, which reports errors of earlier
-  // work there. Functions of NVRTC return NVRTC_ERROR_INTERNAL_ERROR. Replaces what was asked for before.
+  // work there. Functions of NVRTC return NVRTC_ERROR_INTERNAL_ERROR, those of cuBLASLt CUBLAS_STATUS_INTERNAL_ERROR. Replaces what was asked for before.
   void FailCall(std::string_view function, int64_t nth, CUresult result = CUDA_ERROR_UNKNOWN);
   void FailAnyCall(int64_t nth, CUresult result = CUDA_ERROR_UNKNOWN);
   // The function that was made to fail; "" if none was.
@@ -71,6 +79,8 @@ class SimulatedCuda {
   int64_t BytesInUse(int ordinal) const;
   // Work that is enqueued and not done.
   int64_t num_pending() const;
+  // Calls of cublasLtMatmul that were taken.
+  int64_t num_products() const;
   // What the kernel said that failed last; "" if none did.
   std::string kernel_error() const;
 

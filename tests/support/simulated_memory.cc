@@ -1,5 +1,7 @@
 #include "support/simulated_memory.h"
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
@@ -10,6 +12,12 @@ namespace meshwork {
 namespace {
 
 constexpr int64_t kGuard = 256, kKept = int64_t{64} << 20;
+constexpr int64_t kRegion = int64_t{1} << 36, kPage = 4096;
+#if defined(MESHWORK_ONE_CPU_LEVEL)  // of builds for sanitizers
+constexpr bool kMayProtect = false;
+#else
+constexpr bool kMayProtect = true;
+#endif
 constexpr int kFresh = 0xFF, kPoison = 0xDD, kGuardByte = 0xAB;
 
 bool IsFilled(const std::byte* begin, int64_t bytes, int value) {
@@ -18,7 +26,41 @@ bool IsFilled(const std::byte* begin, int64_t bytes, int value) {
 
 }  // namespace
 
-SimulatedMemory::~SimulatedMemory() = default;
+SimulatedMemory::SimulatedMemory(std::function<void(std::string)> find) : find_(std::move(find)) {
+  if (!kMayProtect) return;
+  void* const region = mmap(nullptr, static_cast<size_t>(kRegion), PROT_NONE,
+                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (region != MAP_FAILED) region_ = static_cast<std::byte*>(region);
+}
+
+SimulatedMemory::~SimulatedMemory() {
+  allocations_.clear();
+  if (region_ != nullptr) munmap(region_, static_cast<size_t>(kRegion));
+}
+
+void SimulatedMemory::Protect(bool is_open) {
+  if (region_used_ == 0) return;
+  const int64_t used = (region_used_ + kPage - 1) / kPage * kPage;
+  const int failed =
+      mprotect(region_, static_cast<size_t>(used), is_open ? PROT_READ | PROT_WRITE : PROT_NONE);
+  if (failed != 0) find_("mprotect has failed.");
+}
+
+std::byte* SimulatedMemory::TakeFromRegion(int64_t bytes) {
+  if (region_ == nullptr || bytes > kRegion - region_used_) return nullptr;
+  std::byte* const taken = region_ + region_used_;
+  region_used_ += bytes;
+  Open();  // it has grown
+  return taken;
+}
+
+void SimulatedMemory::Discard(Allocation& allocation) {
+  const int64_t first = allocation.storage.get() - region_, end = first + 2 * kGuard + allocation.bytes;
+  if (region_ == nullptr || first < 0 || end > region_used_) return;
+  const int64_t first_page = (first + kPage - 1) / kPage * kPage, end_page = end / kPage * kPage;
+  if (first_page < end_page)
+    madvise(region_ + first_page, static_cast<size_t>(end_page - first_page), MADV_DONTNEED);
+}
 
 std::string SimulatedMemory::NameOf(const Allocation& allocation) const {
   const std::string where =
@@ -28,7 +70,9 @@ std::string SimulatedMemory::NameOf(const Allocation& allocation) const {
 
 uintptr_t SimulatedMemory::Allocate(int device, int64_t bytes, bool begins_later) {
   const int64_t whole = (bytes + 2 * kGuard + kGuard - 1) / kGuard * kGuard;
-  auto* const storage = static_cast<std::byte*>(std::aligned_alloc(kGuard, static_cast<size_t>(whole)));
+  std::byte* storage = device == kPinned ? nullptr : TakeFromRegion(whole);
+  const bool is_of_heap = storage == nullptr;
+  if (is_of_heap) storage = static_cast<std::byte*>(std::aligned_alloc(kGuard, static_cast<size_t>(whole)));
   std::memset(storage, kGuardByte, static_cast<size_t>(whole));
   std::memset(storage + kGuard, kFresh, static_cast<size_t>(bytes));
   const auto address = reinterpret_cast<uintptr_t>(storage + kGuard);
@@ -37,7 +81,7 @@ uintptr_t SimulatedMemory::Allocate(int device, int64_t bytes, bool begins_later
   allocation.bytes = bytes;
   allocation.state = begins_later ? State::kComing : State::kThere;
   allocation.number = ++next_number_;
-  allocation.storage = {storage, std::free};
+  allocation.storage = {storage, is_of_heap ? std::free : [](void*) {}};
   in_use_[device] += bytes;
   return address;
 }
@@ -71,6 +115,7 @@ void SimulatedMemory::Free(uintptr_t address) {
     Allocation& oldest = allocations_.at(freed_.front());
     ReportWritesAfterFree(oldest);
     freed_bytes_ -= oldest.bytes;
+    Discard(oldest);
     allocations_.erase(freed_.front());
     freed_.pop_front();
   }

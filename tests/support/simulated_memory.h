@@ -18,8 +18,15 @@ inline constexpr int kPinned = -1;
 
 class SimulatedMemory {
  public:
-  explicit SimulatedMemory(std::function<void(std::string)> find) : find_(std::move(find)) {}
+  explicit SimulatedMemory(std::function<void(std::string)> find);
+  SimulatedMemory(const SimulatedMemory&) = delete;
+  SimulatedMemory& operator=(const SimulatedMemory&) = delete;
   ~SimulatedMemory();
+
+  // Memory of devices can be touched between these two only: a host that does so at another time ends with a signal. Not so
+  // under sanitizers, which watch the bounds of allocations.
+  void Open() { Protect(/*is_open=*/true); }
+  void Close() { Protect(/*is_open=*/false); }
 
   // Its address. Memory that comes in the order of a stream is only there after Begin.
   uintptr_t Allocate(int device, int64_t bytes, bool begins_later);
@@ -52,11 +59,19 @@ class SimulatedMemory {
     std::unique_ptr<std::byte, void (*)(void*)> storage{nullptr, nullptr};
   };
 
+  void Protect(bool is_open);
+  // `bytes` of the region, in multiples of the guard; null: it is full, or there is none.
+  std::byte* TakeFromRegion(int64_t bytes);
+  // Gives the pages of an allocation back, if it is in the region.
+  void Discard(Allocation& allocation);
   std::string NameOf(const Allocation& allocation) const;
   const std::pair<const uintptr_t, Allocation>* Find(uintptr_t address) const;
   void ReportWritesAfterFree(Allocation& allocation) const;
 
   const std::function<void(std::string)> find_;
+  // Memory of devices comes from a range of addresses that is never used twice. Null: from the heap.
+  std::byte* region_ = nullptr;
+  int64_t region_used_ = 0;
   std::map<uintptr_t, Allocation> allocations_;  // by address
   std::map<int, int64_t> in_use_;
   std::deque<uintptr_t> freed_;  // oldest first; kept so that their addresses stay theirs

@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "support/simulated_cublas.h"
 #include "support/simulated_cuda.h"
 #include "support/simulated_memory.h"
 #include "support/simulated_work.h"
@@ -82,6 +83,24 @@ struct SimulatedContext {
   CUresult lost = CUDA_SUCCESS;
 };
 
+// Held by who is inside of the driver, who alone touches the memory of GPUs.
+class SimulatedGate {
+ public:
+  explicit SimulatedGate(SimulatedMemory& memory) : memory_(memory) {}
+  void lock() {
+    mutex_.lock();
+    memory_.Open();
+  }
+  void unlock() {
+    memory_.Close();
+    mutex_.unlock();
+  }
+
+ private:
+  std::mutex mutex_;
+  SimulatedMemory& memory_;
+};
+
 class SimulatedWorld {
  public:
   explicit SimulatedWorld(const SimulatedCudaOptions& options);
@@ -102,6 +121,7 @@ class SimulatedWorld {
     }
     if constexpr (std::is_same_v<Result, CUresult>) return *failure;
     else if constexpr (std::is_same_v<Result, nvrtcResult>) return NVRTC_ERROR_INTERNAL_ERROR;
+    else if constexpr (std::is_same_v<Result, cublasStatus_t>) return CUBLAS_STATUS_INTERNAL_ERROR;
     else return f(*this);
   }
 
@@ -184,7 +204,41 @@ class SimulatedWorld {
   nvrtcResult nvrtcGetPTXSize(nvrtcProgram program, size_t* bytes);
   nvrtcResult nvrtcGetPTX(nvrtcProgram program, char* ptx);
 
-  mutable std::mutex mutex;
+  // ---- simulated_cublas.cc
+  size_t cublasLtGetVersion();
+  const char* cublasLtGetStatusName(cublasStatus_t status);
+  cublasStatus_t cublasLtCreate(cublasLtHandle_t* handle);
+  cublasStatus_t cublasLtDestroy(cublasLtHandle_t handle);
+  cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t* made, cublasComputeType_t compute,
+                                          cudaDataType_t scale);
+  cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t handle);
+  cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t handle,
+                                                cublasLtMatmulDescAttributes_t attribute, const void* value,
+                                                size_t bytes);
+  cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t* made, cudaDataType type, uint64_t rows,
+                                            uint64_t columns, int64_t stride);
+  cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t handle);
+  cublasStatus_t cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t handle,
+                                                  cublasLtMatrixLayoutAttribute_t attribute,
+                                                  const void* value, size_t bytes);
+  cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t* made);
+  cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t handle);
+  cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t handle,
+                                                      cublasLtMatmulPreferenceAttributes_t attribute,
+                                                      const void* value, size_t bytes);
+  cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtMatmulDesc_t operation,
+                                                cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
+                                                cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
+                                                cublasLtMatmulPreference_t preference, int most,
+                                                cublasLtMatmulHeuristicResult_t* results, int* num_results);
+  cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t operation, const void* alpha,
+                                const void* a, cublasLtMatrixLayout_t layout_a, const void* b,
+                                cublasLtMatrixLayout_t layout_b, const void* beta, const void* c,
+                                cublasLtMatrixLayout_t layout_c, void* d, cublasLtMatrixLayout_t layout_d,
+                                const cublasLtMatmulAlgo_t* algorithm, void* workspace,
+                                size_t workspace_bytes, cudaStream_t stream);
+
+  mutable SimulatedGate mutex{memory};
   CudaApi api;
   const SimulatedCudaOptions options;
   std::vector<std::string> findings;
@@ -196,6 +250,7 @@ class SimulatedWorld {
   CUresult failure = CUDA_SUCCESS;
   bool failed_call_released = false;
   bool is_failing = false;  // the call in progress returns an error, and does its work nevertheless
+  int64_t num_products = 0;
 
  private:
   std::optional<CUresult> NextFailure(std::string_view name);
@@ -241,6 +296,16 @@ class SimulatedWorld {
   std::map<uintptr_t, SimulatedModule> modules_;
   std::map<uintptr_t, SimulatedFunction> functions_;
   std::map<uintptr_t, SimulatedProgram> programs_;
+  // ---- Of cuBLASLt.
+  // The product that they describe; nullopt: they fit each other, or the library, not.
+  std::optional<SimulatedProduct> ProductOf(cublasLtMatmulDesc_t operation, cublasLtMatrixLayout_t a,
+                                            cublasLtMatrixLayout_t b, cublasLtMatrixLayout_t c,
+                                            cublasLtMatrixLayout_t d);
+  std::map<uintptr_t, int> cublas_handles_;  // their devices
+  std::map<uintptr_t, SimulatedOperation> operations_;
+  std::map<uintptr_t, SimulatedLayout> layouts_;
+  std::map<uintptr_t, SimulatedPreference> preferences_;
+  int64_t num_heuristics_ = 0;
   std::map<std::string, std::shared_ptr<SimulatedKernels>> compiled_;  // by the number in the code
 };
 

@@ -431,6 +431,18 @@ TEST(SessionDomainsTest, DeterministicSessionsGiveTheSameBitsOnAnyNumberOfDomain
   }
 }
 
+// Domain 1 alone has devices that are none.
+TEST(SessionDomainsTest, DevicesAreRefusedByAll) {
+  InDomains(2, [](Transport& end) {
+    SessionOptions options = OnTransport(&end);
+    if (end.domain() == 1) options.devices = "gpu";
+    const absl::Status status = Session::Create(Network("batch=4,model=2"), options).status();
+    EXPECT_THAT(MessageOf(status), HasSubstr("Devices: \"gpu\" is none of cpu, cuda and cuda:N"));
+    // The transport is as it was.
+    EXPECT_TRUE(Session::Create(Network("batch=4,model=2"), OnTransport(&end)).ok());
+  });
+}
+
 // Where one domain's initializer does what the others' do not, none has a session.
 TEST(SessionDomainsTest, OtherProgramsAreRefusedByAll) {
   InDomains(2, [](Transport& end) {

@@ -1,0 +1,48 @@
+// What gpu_step times: training steps, and two steps whose speed a library or the memory bounds.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "examples/support/gpt.h"
+#include "meshwork.h"
+
+namespace meshwork {
+
+struct GpuOptions {
+  std::string works = "matmul chain mlp gpt", meshes = "batch=1 batch=8 batch=4,model=2", json,
+              profile = "off";
+  std::string devices = "cuda", precision = "f32", batches = "128 8192";
+  int64_t size = 8192, elements = int64_t{1} << 26, gpt_batch = 8, repeats = 5;
+  double seconds = 0.3;  // of a round
+  bool takes_turns = false;
+  GptModel gpt{.layers = 12,
+               .dim = 768,
+               .heads = 12,
+               .sequence = 1024,
+               .vocabulary = 50304,
+               .rotary = false,
+               .compute = BF16};
+  bool help = false;
+  std::string help_text;
+};
+
+// What is timed. Steps follow each other; each ends before the next one begins.
+struct GpuWork {
+  std::string name;  // "mlp/128/batch=8"
+  double flops = 0;  // of a step, of its products
+  double bytes = 0;  // that a step has to read and write, at least; 0 if that does not bound it
+  // What the same work takes at least, to be measured beside it; empty if nobody knows.
+  std::string floor = {};
+  // One step; its loss, or 0.
+  std::function<absl::StatusOr<double>()> step;
+  // Where its time went, if that was asked for.
+  std::function<Profile()> profile = nullptr;
+};
+
+absl::StatusOr<std::vector<GpuWork>> MakeWorks(const GpuOptions& options);
+
+}  // namespace meshwork

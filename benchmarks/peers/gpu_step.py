@@ -1,0 +1,120 @@
+"""Training steps on a GPU in meshwork beside PyTorch and JAX, on this machine: the MNIST MLP (f32) and a transformer of
+the size of GPT-2 (bf16), both with Adam, each step from host memory to the loss on the host.
+
+All are prepared at once, each in a process of its own, and then take turns on the GPU, again and again. Shown are the
+medians of milliseconds per step, and of each one's ratio to meshwork's round before it.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+
+import mlp_step
+from mlp_step import HERE, Failure
+
+PEERS = [("PyTorch", "torch", "torch_gpu.py"), ("JAX", "jax", "jax_gpu.py")]
+
+
+class Turns:
+    """A process that takes turns."""
+
+    def __init__(self, name, command):
+        self.name, self.works, self.ms = name, {}, {}
+        environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
+        )
+
+    def answer(self):
+        line = self.process.stdout.readline()
+        if not line:
+            raise Failure(f"{self.name} ended with exit code {self.process.wait()}")
+        return json.loads(line)
+
+    def ready(self):
+        answer = self.answer()
+        self.name, self.works = answer["version"], answer["works"]
+
+    def take(self, work):
+        self.process.stdin.write(work + "\n")
+        self.process.stdin.flush()
+        ms = self.answer()["ms"]
+        self.ms.setdefault(work, []).append(ms)
+        return ms
+
+    def end(self):
+        try:
+            self.process.stdin.close()
+            self.process.wait(10)
+        except (BrokenPipeError, subprocess.TimeoutExpired):
+            self.process.kill()
+
+
+def print_table(ours, rows):
+    """`rows`: name, work, how many times meshwork's time of the same round."""
+    print(f"{'':34}{'':22}{'ms':>10}{'ratio':>9}{'loss':>10}")
+    for work, about in ours.works.items():
+        flops = f"  {about['flops'] / statistics.median(ours.ms[work]) / 1e9:7.1f} TFLOP/s"
+        print(f"{'meshwork':34}{work:22}{statistics.median(ours.ms[work]):10.4f}{'':9}{about['loss']:10.4f}{flops}")
+    for peer, work, ratios in rows:
+        ms = statistics.median(peer.ms[work])
+        print(f"{peer.name:34}{work:22}{ms:10.4f}{statistics.median(ratios):9.2f}{peer.works[work]['loss']:10.4f}")
+
+
+def main():
+    parser = argparse.ArgumentParser(
+        prog="./dev bench peers gpu_step", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--peers", default="torch,jax", help="a list with commas")
+    parser.add_argument("--repeats", type=int, default=5, help="rounds of each")
+    parser.add_argument("--python", help="a Python that has the peers; otherwise they are installed from PyPI")
+    parser.add_argument("--binary", required=True, help=argparse.SUPPRESS)
+    options, ours_only = parser.parse_known_args()
+    wanted = options.peers.split(",")
+    if options.repeats < 1:
+        parser.error("--repeats is at least 1")
+    if unknown := set(wanted) - {peer for _, peer, _ in PEERS}:
+        parser.error(f"--peers: there is no {', '.join(sorted(unknown))}; peers are torch and jax")
+
+    ours = Turns("meshwork", [options.binary, "--turns", "--works", "mlp gpt", "--meshes", "batch=1", *ours_only])
+    peers, rows = [], []
+    for name, peer, script in PEERS:
+        if peer in wanted:
+            python = options.python or mlp_step.output_of([os.path.join(HERE, "python"), peer], None).strip()
+            peers.append(Turns(name, [python, os.path.join(HERE, script)]))
+    try:
+        ours.ready()
+        for peer in list(peers):
+            try:
+                peer.ready()
+                print(f"{peer.name} is ready", file=sys.stderr)
+            except Failure as failure:
+                print(failure)
+                peer.end()
+                peers.remove(peer)
+        pairs = {}  # peer and work to ratios
+        for repeat in range(options.repeats):
+            print(f"round {repeat + 1} of {options.repeats}", file=sys.stderr)
+            for work in ours.works:
+                beside, model = ours.take(work), work.removesuffix("/batch=1")
+                for peer in peers:
+                    for other, about in peer.works.items():
+                        if (other == model or other.startswith(model + "/")) and "error" not in about:
+                            pairs.setdefault((peer, other), []).append(peer.take(other) / beside)
+        rows = [(peer, work, ratios) for (peer, work), ratios in pairs.items()]
+        print_table(ours, rows)
+        for peer in peers:
+            for work, about in peer.works.items():
+                if "error" in about:
+                    print(f"{peer.name}, {work}: {about['error']}")
+    finally:
+        for one in (ours, *peers):
+            one.end()
+    return 0
+
+
+if __name__ == "__main__":
+    mlp_step.run(main)

@@ -1,0 +1,68 @@
+// Products of matrices by cuBLASLt.
+//
+//   CudaProducts products(context, MatmulPrecision::kFull);
+//   MESHWORK_ASSIGN_OR_RETURN(const std::optional<size_t> number, products.Add(product, {.a = 256, .b = 256, .d = 64}));
+//   MESHWORK_RETURN_IF_ERROR(products.Launch(*stream, *number, {a, b, d}, workspace));   // also while the stream captures
+//
+// An algorithm is chosen once, when a product is added, by cuBLASLt's own heuristic. Only those are chosen that give the same
+// numbers in each run: a sum that is cut along k is put together in a fixed order, in the type that it is summed in. f32 is
+// summed in f32, bf16 too, f64 in f64. Not thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "meshwork/kernels/cuda/cuda_product.h"
+#include "meshwork/runtime/cuda/cuda_level.h"
+#include "meshwork/runtime/cuda/cuda_stream.h"
+#include "meshwork/runtime/executor_options.h"
+
+namespace meshwork {
+
+class CudaProducts {
+ public:
+  CudaProducts(std::shared_ptr<const CudaContext> context, MatmulPrecision precision);
+  CudaProducts(const CudaProducts&) = delete;
+  CudaProducts& operator=(const CudaProducts&) = delete;
+  // REQUIRES: no product of it is left on any stream.
+  ~CudaProducts();
+
+  // Its number; equal products have one. nullopt: there is no cuBLASLt, or it has no algorithm for the product. Errors: what
+  // cuBLASLt reports. `alignment`: see ProductAlignment.
+  absl::StatusOr<std::optional<size_t>> Add(const CudaProduct& product, const ProductAlignment& alignment);
+
+  // What all products need, of which one runs at a time.
+  int64_t workspace_bytes() const { return workspace_bytes_; }
+
+  struct Addresses {
+    CUdeviceptr a = 0, b = 0, d = 0;
+  };
+  // Puts the product on the stream. The workspace has workspace_bytes() and is 256-byte aligned. Error: what cuBLASLt
+  // reports. REQUIRES: the addresses are as aligned as Add was told.
+  absl::Status Launch(const CudaStream& stream, size_t number, const Addresses& addresses,
+                      CUdeviceptr workspace) const;
+
+ private:
+  struct Descriptors;
+  struct Entry {
+    CudaProduct product;
+    ProductAlignment alignment;
+    std::unique_ptr<Descriptors> descriptors;  // null: cuBLASLt has no algorithm
+  };
+
+  absl::StatusOr<std::unique_ptr<Descriptors>> Describe(const CudaProduct& product,
+                                                        const ProductAlignment& alignment);
+  absl::Status ToStatus(cublasStatus_t status, const CudaProduct& product, std::string_view what) const;
+
+  const std::shared_ptr<const CudaContext> context_;
+  const MatmulPrecision precision_;
+  cublasLtHandle_t handle_ = nullptr;
+  std::vector<Entry> entries_;
+  int64_t workspace_bytes_ = 0;
+};
+
+}  // namespace meshwork

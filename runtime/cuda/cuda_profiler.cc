@@ -1,0 +1,105 @@
+#ifdef MESHWORK_HAVE_CUDA
+#include "meshwork/runtime/cuda/cuda_profiler.h"
+
+#include <utility>
+
+#include "meshwork/base/status.h"
+#include "meshwork/runtime/profile_row.h"
+
+namespace meshwork {
+namespace {
+
+constexpr size_t kInputs = 0, kOutputs = 1;  // the rows of host tensors
+
+// Of a kernel or a product.
+template <typename Launch>
+ProfileRow RowOf(const CudaLevel& level, const Launch& launch) {
+  ProfileRow row = RowOfNode(*level.plan->graph, launch.nodes.back().node);
+  AddNodes(*level.plan->graph, launch.nodes, row);
+  return row;
+}
+
+ProfileRow RowOf(const CudaLevel& level, const TransferLaunch& launch) {
+  ProfileRow row{.op = "copy", .calls = 1};
+  if (launch.node >= 0) row = RowOfNode(*level.plan->graph, launch.node);
+  AddTransfers(launch.transfers, row);
+  return row;
+}
+
+ProfileRow RowOf(const CudaLevel& level, const LoopLaunch& launch) {
+  return RowOfNode(*level.plan->graph, launch.node);
+}
+
+ProfileRow RowOf(const CudaLevel&, const CompareStep& compare) {
+  return {.op = "compare", .where = compare.step->subject, .calls = 1};
+}
+
+}  // namespace
+
+CudaProfiler::CudaProfiler(const CudaLevel& level, std::shared_ptr<const CudaStream> stream)
+    : stream_(std::move(stream)) {
+  calls_ = {{.op = "pack", .where = "inputs"}, {.op = "unpack", .where = "outputs"}};
+  AddRows(level);
+  Clear();
+}
+
+void CudaProfiler::AddRows(const CudaLevel& level) {
+  for (const CudaAction& action : level.actions) {
+    rows_[&action] = calls_.size();
+    calls_.push_back(std::visit([&](const auto& launch) { return RowOf(level, launch); }, action));
+    if (const auto* const loop = std::get_if<LoopLaunch>(&action))
+      for (const CudaLevel& body : loop->bodies) AddRows(body);
+  }
+}
+
+void CudaProfiler::Clear() {
+  profile_ = {.workers = 1, .rows = calls_};
+  for (ProfileRow& row : profile_.rows) row.calls = row.bytes = 0, row.flops = 0;
+}
+
+absl::Status CudaProfiler::Mark(size_t row) {
+  if (events_.size() == marks_.size() + 1) {
+    MESHWORK_ASSIGN_OR_RETURN(events_.emplace_back(),
+                              CudaEvent::Create(stream_->shared_context(), CudaEvent::Kind::kTiming));
+  }
+  marks_.push_back(row);
+  return events_[marks_.size()]->Record(*stream_);
+}
+
+absl::Status CudaProfiler::Start() {
+  start_ = Clock::now();
+  marks_.clear();
+  if (events_.empty()) {
+    MESHWORK_ASSIGN_OR_RETURN(events_.emplace_back(),
+                              CudaEvent::Create(stream_->shared_context(), CudaEvent::Kind::kTiming));
+  }
+  return events_[0]->Record(*stream_);
+}
+
+absl::Status CudaProfiler::Copied(bool is_input, int64_t bytes) {
+  const size_t row = is_input ? kInputs : kOutputs;
+  profile_.rows[row].bytes += 2 * bytes;
+  return Mark(row);
+}
+
+absl::Status CudaProfiler::Ran(const CudaAction& action) { return Mark(rows_.at(&action)); }
+
+absl::Status CudaProfiler::End() {
+  for (size_t i = 0; i < marks_.size(); ++i) {
+    MESHWORK_ASSIGN_OR_RETURN(const double ms, events_[i + 1]->MillisecondsSince(*events_[i]));
+    ProfileRow& row = profile_.rows[marks_[i]];
+    const ProfileRow& call = calls_[marks_[i]];
+    row.ns += static_cast<int64_t>(1e6 * ms);
+    row.max_ns = row.ns;
+    row.flops += call.flops;
+    row.bytes += call.bytes;
+    ++row.calls;
+  }
+  ++profile_.steps;
+  profile_.wall_ns += std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start_).count();
+  return absl::OkStatus();
+}
+
+}  // namespace meshwork
+
+#endif

@@ -1,0 +1,50 @@
+// What the launches of a step cost on the GPU, by events between them: the numbers of a Profile (runtime/profile.h). The
+// GPU counts as one worker, and "other" is what the process does before the first launch and after the last one. A step
+// that is measured is launched one by one: each launch takes some microseconds more than in a graph.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "meshwork/runtime/cuda/cuda_level.h"
+#include "meshwork/runtime/cuda/cuda_stream.h"
+#include "meshwork/runtime/profile.h"
+
+namespace meshwork {
+
+class CudaProfiler {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  // REQUIRES: `level` outlives the profiler, and does not move.
+  CudaProfiler(const CudaLevel& level, std::shared_ptr<const CudaStream> stream);
+
+  absl::Status Start();
+  // The stream has got host tensors of `bytes` behind what was counted before: the inputs, or the outputs.
+  absl::Status Copied(bool is_input, int64_t bytes);
+  // It has got the launch.
+  absl::Status Ran(const CudaAction& action);
+  // REQUIRES: the stream is done.
+  absl::Status End();
+
+  const Profile& profile() const { return profile_; }
+  void Clear();
+
+ private:
+  // Adds the rows of a level and its bodies.
+  void AddRows(const CudaLevel& level);
+  absl::Status Mark(size_t row);
+
+  const std::shared_ptr<const CudaStream> stream_;
+  Profile profile_;
+  std::vector<ProfileRow> calls_;                         // of one call each, without times
+  std::map<const CudaAction*, size_t> rows_;              // of each launch
+  std::vector<std::unique_ptr<const CudaEvent>> events_;  // made as they are needed
+  std::vector<size_t> marks_;                             // the row that ends at event i + 1
+  Clock::time_point start_;
+};
+
+}  // namespace meshwork

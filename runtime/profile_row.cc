@@ -1,0 +1,50 @@
+#include "meshwork/runtime/profile_row.h"
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "fmt/format.h"
+#include "fmt/ranges.h"
+#include "meshwork/ir/program.h"
+#include "meshwork/ir/row.h"
+
+namespace meshwork {
+
+ProfileRow RowOfNode(const Graph& local, int node) {
+  const Node& of = local.nodes()[static_cast<size_t>(node)];
+  return {.op = std::string(of.row->name),
+          .where = of.location.ToString(),
+          .result = of.results.size() == 1 ? local.value(of.results[0]).global.ToString()
+                                           : fmt::format("{} values", of.results.size()),
+          .cause = of.cause,
+          .calls = 1};
+}
+
+void AddNodes(const Graph& local, std::span<const ProfiledNode> nodes, ProfileRow& row) {
+  constexpr size_t kNamed = 4;
+  std::vector<std::string_view> ops, causes;
+  for (const ProfiledNode& profiled : nodes) {
+    const Node& node = local.nodes()[static_cast<size_t>(profiled.node)];
+    ops.push_back(node.row->name);
+    if (profiled.reduces >= 0) {
+      const Node& sum = local.nodes()[static_cast<size_t>(profiled.reduces)];
+      ops.push_back(sum.row->name);
+      if (!sum.cause.empty()) causes.push_back(sum.cause);
+    }
+    row.flops += FlopsOf(local, node) * profiled.instances;
+  }
+  const size_t named = ops.size() > kNamed ? kNamed - 1 : ops.size();
+  row.op = fmt::format("{}", fmt::join(ops.begin(), ops.begin() + static_cast<int64_t>(named), "+"));
+  if (named < ops.size()) row.op += fmt::format("+{} more", ops.size() - named);
+  if (row.cause.empty()) row.cause = fmt::format("{}", fmt::join(causes, "; "));
+}
+
+void AddTransfers(std::span<const Transfer> transfers, ProfileRow& row) {
+  for (const Transfer& transfer : transfers) {
+    const auto buffers = static_cast<int64_t>(transfer.from.size()) + (transfer.to >= 0 ? 1 : 0);
+    row.bytes += transfer.box.elements() * DTypeSize(transfer.dtype) * buffers;
+  }
+}
+
+}  // namespace meshwork

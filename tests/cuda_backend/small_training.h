@@ -1,0 +1,21 @@
+// A training of five steps, of two weights, on a mesh [batch=4, model=2].
+#pragma once
+
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "meshwork/runtime/backend.h"
+#include "meshwork/runtime/executor_options.h"
+#include "meshwork/runtime/tensor.h"
+
+namespace meshwork {
+
+struct SmallTraining {
+  std::vector<double> losses;
+  Tensor w, n;
+};
+
+// On data that differ from step to step.
+absl::StatusOr<SmallTraining> TrainSmall(Backend& backend, const ExecutorOptions& options);
+
+}  // namespace meshwork
