@@ -33,6 +33,10 @@ constexpr TiledCase kCases[] = {
     {"concat", "bf16[3,2,8], bf16[3,5,8], bf16[3,1,8]; dim=1", true},
     {"concat", "f32[3,2], f32[3,6]; dim=1", true},
     {"gather", "bf16[9,24], i32[7]; dim=0", true},
+    {"sort", "f32[2,100]; dim=1", true},
+    {"sort", "bf16[90,3]; dim=0 descending=true", true},
+    {"top_k", "i64[2,1500]; dim=1 k=5", true},
+    {"top_k", "f32[1,9000]; dim=1 k=70", true},
     {"reshape", "f32[8,6]; shape=[4,12]", true},
 };
 
