@@ -50,18 +50,18 @@ __device__ inline void MultiplyTiled(Index m, Index n, Index k, Index first_m, I
 #pragma unroll
       for (int j = 0; j < 4; ++j)
         if (first_m + ty + i < m && first_n + tx + j < n) store(first_m + ty + i, first_n + tx + j, sums[i][j]);
-    return;
-  }
+  } else {
 #pragma unroll
-  for (int i = 0; i < 4; ++i)
+    for (int i = 0; i < 4; ++i)
 #pragma unroll
-    for (int j = 0; j < 4; ++j) tiles[slice * kM * kN + (ty + i) * kN + tx + j] = sums[i][j];
-  __syncthreads();
-  for (int i = thread; i < kM * kN; i += 256) {
-    const Index row = first_m + i / kN, column = first_n + i % kN;
-    T all = 0;
-    for (int part = 0; part < kSlices; ++part) all += tiles[part * kM * kN + i];
-    if (row < m && column < n) store(row, column, all);
+      for (int j = 0; j < 4; ++j) tiles[slice * kM * kN + (ty + i) * kN + tx + j] = sums[i][j];
+    __syncthreads();
+    for (int i = thread; i < kM * kN; i += 256) {
+      const Index row = first_m + i / kN, column = first_n + i % kN;
+      T all = 0;
+      for (int part = 0; part < kSlices; ++part) all += tiles[part * kM * kN + i];
+      if (row < m && column < n) store(row, column, all);
+    }
   }
 }
 )";
