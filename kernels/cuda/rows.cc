@@ -1,6 +1,6 @@
 // Rows with reductions: softmax, norms, cross-entropies as one kernel (MakeCudaRows).
 //
-//   softmax f32[512,256]:   stage 0   max of x             a row has 32 threads side by side; a thread has chunks of 4
+//   softmax f32[512,256]:   stage 0   max of x              a row has 32 threads side by side; a thread has chunks of 4
 //                           stage 1   sum of exp(x - max)  elements, every 32nd; it folds its own, in order, then the threads'
 //                           stage 2   exp(x - max) / sum   values are folded in halves
 //
@@ -21,13 +21,16 @@ namespace cuda {
 namespace {
 
 constexpr int64_t kThreadsOfRows = 256, kChunk = 4, kWarp = 32;
-// Elements that a thread keeps.
-constexpr int64_t kMostKept = 64;
+// A row of so many elements has a block of 1024 threads: of fewer rows at a time, what is read again is still in the L2.
+constexpr int64_t kLongRow = 16384, kThreadsOfLongRow = 1024;
+// Words that a thread keeps: of a block of 1024 threads each has 64 registers.
+constexpr int64_t kMostKept = 64, kMostKeptOfLongRow = 16;
 
 // How many threads have a row: a power of two.
 int64_t LanesOf(int64_t size) {
   int64_t lanes = 1;
   while (lanes < kWarp && 2 * lanes * kChunk <= size) lanes *= 2;
+  if (size >= kLongRow) return kThreadsOfLongRow;
   while (lanes < kThreadsOfRows && 2 * lanes * 2 * kChunk <= size) lanes *= 2;
   return lanes;
 }
@@ -40,11 +43,11 @@ class RowsText {
     for (const ChainInput& input : inputs_) text_.in.push_back(input.type);
     for (const int op : stored) text_.out.push_back(TypeOf(op));
     text_.in_place = ops.size() > 1;
-    text_.threads = kThreadsOfRows;
     for (const CudaChainOp& op : ops)
       if (const auto rows = CudaRowsOfFold(*op.row, *op.spec)) rows_ = rows->rows, size_ = rows->size;
     lanes_ = LanesOf(size_);
-    slots_ = kThreadsOfRows / lanes_;
+    text_.threads = std::max(lanes_, kThreadsOfRows);
+    slots_ = text_.threads / lanes_;
     chunks_ = (size_ + lanes_ * kChunk - 1) / (lanes_ * kChunk);
     for (size_t i = 0; i < ops.size(); ++i) Classify(i);
     // What is one element for each row is read once.
@@ -58,7 +61,7 @@ class RowsText {
 
   CudaKernel Make() && {
     text_.blocks = (rows_ + slots_ - 1) / slots_;
-    text_.most_elements = rows_ * size_ + kThreadsOfRows * (kChunk + chunks_);
+    text_.most_elements = rows_ * size_ + text_.threads * kChunk;
     std::string body = fmt::format(
         "const Index thread = (Index)threadIdx.x, lane = thread % {0}, own = (Index)blockIdx.x * {1} + thread / {0};\n"
         "const bool is_row = own < {2};\n"
@@ -128,7 +131,7 @@ class RowsText {
       is_packed_ = is_packed_ && inputs_[o].PacksBy(kChunk);
       words += chunks_ * kChunk * (DTypeSize(inputs_[o].type.dtype) + 3) / 4;
     }
-    is_kept_ = chunks_ > 0 && words <= kMostKept;
+    is_kept_ = chunks_ > 0 && words <= (lanes_ > kThreadsOfRows ? kMostKeptOfLongRow : kMostKept);
     if (is_packed_) text_.alignment = 16;
   }
 
@@ -255,7 +258,7 @@ class RowsText {
           "  #pragma unroll\n  for (int half = {5}; half > 0; half /= 2) {{\n    #pragma unroll\n"
           "    for (int j = 0; j < half; ++j) {{\n      const {0} a = part[j], b = part[j + half];\n"
           "      part[j] = {6};\n    }}\n  }}\n  all = part[0];\n",
-          fold.type, kThreadsOfRows, lanes_ / kWarp, lanes_, kWarp, lanes_ / kWarp / 2, fold.combined);
+          fold.type, text_.threads, lanes_ / kWarp, lanes_, kWarp, lanes_ / kWarp / 2, fold.combined);
     }
     const int64_t in_warp = std::min(lanes_, kWarp);
     if (in_warp > 1)

@@ -1,6 +1,7 @@
 // A simulated GPU whose kernels a player runs, and the backend on it.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <string>
@@ -26,23 +27,29 @@ class RememberingPlayer : public SimulatedCompiler {
       kernels = *std::move(played);
       kernels->set_seed(seed_);
     }
-    return std::make_unique<Shared>(kernels);
+    return std::make_unique<Shared>(kernels, launches_);
   }
+  // How many kernels have run.
+  int64_t launches() const { return launches_; }
 
  private:
   class Shared : public SimulatedKernels {
    public:
-    explicit Shared(std::shared_ptr<PlayedKernels> kernels) : kernels_(std::move(kernels)) {}
+    Shared(std::shared_ptr<PlayedKernels> kernels, int64_t& launches)
+        : kernels_(std::move(kernels)), launches_(launches) {}
     absl::Status Launch(const std::string& name, Dim3 grid, Dim3 block, size_t shared_bytes,
                         void** args) override {
+      ++launches_;
       return kernels_->Launch(name, grid, block, shared_bytes, args);
     }
 
    private:
     const std::shared_ptr<PlayedKernels> kernels_;
+    int64_t& launches_;
   };
 
   const uint64_t seed_;
+  int64_t launches_ = 0;
   std::map<std::string, std::shared_ptr<PlayedKernels>> kernels_;
 };
 
