@@ -93,15 +93,16 @@ struct Heads {
 };
 
 // A kernel whose blocks have `own_rows` of the `rows` of a head each: those from `first` on. The last ones come first,
-// which see the most keys if it is causal.
-CudaKernel PerTile(const OpRow& row, const KernelSpec& spec, int64_t rows, int64_t own_rows,
+// which see the most keys if it is causal. at_once: blocks whose registers a multiprocessor is to hold, as many as ptxas
+// fits with next to no spilling.
+CudaKernel PerTile(const OpRow& row, const KernelSpec& spec, int64_t rows, int64_t own_rows, int64_t at_once,
                    const Heads& heads, std::string_view lines) {
   KernelText text = TextOf(row, spec);
   TakeBlock(text, spec, /*is_result=*/false, 0);
   TakeBlock(text, spec, /*is_result=*/false, 1);
   const int64_t tiles = (rows + own_rows - 1) / own_rows;
   text.threads = kThreadsOfHead;
-  text.blocks_at_once = 2;
+  text.blocks_at_once = at_once;
   text.blocks = heads.z.b * tiles * heads.z.h;
   text.most_elements = text.blocks + heads.z.s + heads.z.t + heads.z.d + heads.z.e + kThreadsOfHead;
   text.body = Indented(fmt::format(
@@ -135,7 +136,8 @@ CudaKernel Attention(const OpRow& row, const KernelSpec& spec) {
       "const Index at = (batch * {0} + first) * {1} + head;\n{2}, r0 + at * {3}, {4}, r1 + at, {1}, {5}, {6});\n",
       s, Whole(z.h), call, Whole(z.e), Whole(z.h * z.e), Number(heads.dtype, z.scale),
       by_tensor_cores ? "shared, by_words" : "shared, weights, load, store");
-  return PerTile(row, spec, z.s, own_rows, heads, lines);
+  const int64_t at_once = !by_tensor_cores ? 0 : tiles == 2 ? 2 : 3;
+  return PerTile(row, spec, z.s, own_rows, at_once, heads, lines);
 }
 
 CudaKernel AttentionGrad(const OpRow& row, const KernelSpec& spec, bool of_keys) {
@@ -184,7 +186,8 @@ CudaKernel AttentionGrad(const OpRow& row, const KernelSpec& spec, bool of_keys)
       Whole(of_keys ? z.t : z.s), Whole(z.h), function, Whole(z.d), Whole(z.h * z.d),
       of_keys ? fmt::format(" + at * {}", Whole(z.e)) : "", Whole(z.h * z.e), Number(heads.dtype, z.scale),
       by_tensor_cores ? "shared, facts, by_words" : "shared, weights, facts, load, store");
-  return PerTile(row, spec, of_keys ? z.t : z.s, own_rows, heads, lines);
+  const int64_t at_once = !by_tensor_cores ? 0 : heads.widest() <= 64 ? 3 : 2;
+  return PerTile(row, spec, of_keys ? z.t : z.s, own_rows, at_once, heads, lines);
 }
 
 CudaKernel AttentionGradQ(const OpRow& row, const KernelSpec& spec) {

@@ -204,6 +204,8 @@ __device__ inline void AttentionGradBf16(const Bf16Rows& own0, const Bf16Rows& o
         is_cut = is_cut || !sees;
         ShareAndSlope(scores[0][j][c], slopes[0][j][c], query, sees, scale2);
       }
+    // Lanes hold elements for each other.
+    is_cut = __ballot_sync(0xffffffffu, is_cut) != 0;
     AddWeightedRows<1, kD, kOthers>(sums0, slopes, tile0, is_cut, found);
     if (of_keys) AddWeightedRows<1, kE, kOthers>(sums1, scores, tile1, is_cut, found);
   }

@@ -215,7 +215,8 @@ __device__ inline void MultiplyByRows(float (&sums)[kTiles][kRows / 8][4],
     }
 }
 // sums[m] += weights[m] others: sums of kRows rows in shared memory, whose weights are products as MultiplyByRows makes
-// them, rounded to bf16. If only_finite, infinite and NaN elements are left out; `found` becomes true if there are any.
+// them, rounded to bf16. If only_finite, which all lanes say alike, infinite and NaN elements are left out; `found` becomes
+// true if there are any.
 template <int kTiles, int kColumns, int kRows>
 __device__ inline void AddWeightedRows(float (&sums)[kTiles][kColumns / 8][4],
                                        const float (&weights)[kTiles][kRows / 8][4], const unsigned short* others,

@@ -62,6 +62,16 @@ const std::vector<HeadCase>& HeadCases() {
        .e = 32,
        .causal = true,
        .has_specials = true},
+      {.name = "special seen",
+       .dtype = BF16,
+       .b = 1,
+       .s = 64,
+       .t = 64,
+       .h = 1,
+       .d = 32,
+       .e = 32,
+       .has_seen = true,
+       .has_specials = true},
       {.name = "odd", .dtype = BF16, .b = 1, .s = 70, .t = 40, .h = 2, .d = 24, .e = 72, .causal = true},
       {.name = "causal", .dtype = F32, .b = 1, .s = 90, .t = 90, .h = 2, .d = 64, .e = 64, .causal = true},
       {.name = "special",
@@ -97,6 +107,9 @@ class HeadTrials {
     for (int64_t i = 0; i < of_.b * of_.s; ++i)
       seen.values.push_back(static_cast<double>(engine_() % static_cast<uint64_t>(of_.t + 1)));
     if (of_.has_specials) {
+      // One query alone does not see all keys.
+      for (size_t i = 0; i < seen.values.size(); ++i)
+        seen.values[i] = static_cast<double>(i == 1 ? 5 : of_.t);
       in[1].values[static_cast<size_t>((of_.t - 3) * of_.d)] = std::nan("");
       in[2].values[static_cast<size_t>((of_.t - 20) * of_.e + 3)] = std::numeric_limits<double>::infinity();
     }
