@@ -23,6 +23,8 @@ void PrintJson(int64_t cores, const absl::StatusOr<Gpus>& found) {
   json["gpus"] = nlohmann::ordered_json::array();
   if (!found.ok()) json["no_gpus"] = MessageOf(found.status());
   else json["driver"] = found->driver_version;
+  if (found.ok() && found->cublas_version.ok()) json["cublas"] = *found->cublas_version;
+  else if (found.ok()) json["no_cublas"] = MessageOf(found->cublas_version.status());
   for (const GpuInfo& gpu : found.ok() ? found->gpus : std::vector<GpuInfo>())
     json["gpus"].push_back({{"ordinal", gpu.ordinal},
                             {"name", gpu.name},
@@ -38,7 +40,9 @@ void PrintTable(int64_t cores, const absl::StatusOr<Gpus>& found) {
     fmt::print("no GPUs: {}\n", MessageOf(found.status()));
     return;
   }
-  fmt::print("driver of CUDA {}\n\n", found->driver_version);
+  fmt::print("driver of CUDA {}\n", found->driver_version);
+  if (found->cublas_version.ok()) fmt::print("cuBLASLt {}\n\n", *found->cublas_version);
+  else fmt::print("no cuBLASLt: {}\n\n", MessageOf(found->cublas_version.status()));
   fmt::print("{:>3}  {:28}  {:12}  {:>10}  {:>9}\n", "GPU", "name", "architecture", "memory GiB", "free GiB");
   for (const GpuInfo& gpu : found->gpus)
     fmt::print("{:>3}  {:28}  {:12}  {:>10}  {:>9}\n", gpu.ordinal, gpu.name,

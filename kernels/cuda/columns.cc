@@ -1,5 +1,6 @@
-// Rows that work along one dim. Cumulative rows and recurrences have a thread for each column, which goes along it;
-// orders have a thread for each element, which counts what comes before it.
+// Rows that work along one dim. Cumulative rows and recurrences have a thread for each column, which goes along it; orders
+// have a block for each column, which sorts in shared memory, or a thread for each element, which counts what comes before
+// it.
 #include <algorithm>
 
 #include "meshwork/base/status.h"
@@ -65,7 +66,7 @@ CudaKernel LinearRecurrence(const OpRow& row, const KernelSpec& spec) {
                             Rounded(dtype, "all")));
 }
 
-CudaKernel Order(const OpRow& row, const KernelSpec& spec, bool descending) {
+CudaKernel OrderByCounting(const OpRow& row, const KernelSpec& spec, bool descending) {
   const Columns from(spec, spec.operands[0].local.shape), to(spec, spec.results[0].local.shape);
   const DType dtype = spec.operands[0].local.dtype;
   return ForEach(
@@ -82,6 +83,32 @@ CudaKernel Order(const OpRow& row, const KernelSpec& spec, bool descending) {
           Loaded(dtype, fmt::format("a0[(outer * {} + j) * {} + column]", Whole(from.n), from.Inner())),
           descending ? "SortsBelow(own, other)" : "SortsBelow(other, own)",
           descending ? "SortsBelow(other, own)" : "SortsBelow(own, other)", Whole(to.n)));
+}
+
+// In shared memory: all of a column, or some at a time if only the first ones are asked for.
+CudaKernel Order(const OpRow& row, const KernelSpec& spec, bool descending) {
+  const Columns from(spec, spec.operands[0].local.shape), to(spec, spec.results[0].local.shape);
+  const DType dtype = spec.operands[0].local.dtype;
+  constexpr int64_t kFew = 64;
+  const int64_t most = dtype == F64 || dtype == I64 ? 2048 : 4096;
+  if (from.n <= kFew || (from.n > most && to.n > most / 2)) return OrderByCounting(row, spec, descending);
+  int64_t size = kFew;
+  while (size < most && size < from.n) size *= 2;
+  KernelText text = TextOf(row, spec);
+  text.threads = 256;
+  text.blocks = from.outer * from.inner;
+  text.most_elements = std::max(from.n, text.blocks) + 2 * size;
+  text.body = Indented(
+      fmt::format("__shared__ {0} values[{1}];\n__shared__ Index places[{1}];\n"
+                  "const Index outer = (Index)blockIdx.x / {2}, column = (Index)blockIdx.x % {2};\n"
+                  "const Index first = outer * {3} * {2} + column, to = outer * {4} * {2} + column;\n"
+                  "const auto value_of = [&](Index i) -> {0} {{ return {5}; }};\n"
+                  "const auto stored = [&](Index i, Index at) {{\n"
+                  "  r0[to + i * {2}] = a0[first + at * {2}];\n  r1[to + i * {2}] = (int)at;\n}};\n"
+                  "FirstInOrder<{1}, {6}, {0}>((Index){3}, (Index){4}, values, places, value_of, stored);\n",
+                  ComputeName(dtype), size, from.Inner(), Whole(from.n), Whole(to.n),
+                  Loaded(dtype, fmt::format("a0[first + i * {}]", from.Inner())), descending));
+  return Finish(text);
 }
 CudaKernel Sort(const OpRow& row, const KernelSpec& spec) {
   return Order(row, spec, spec.attrs.Get<bool>("descending"));

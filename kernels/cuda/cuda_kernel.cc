@@ -21,9 +21,9 @@ const cuda::Generator* FindGenerator(const OpRow& row) {
 std::span<const cuda::Generator> cuda::AllGenerators() {
   static const auto* const all = [] {
     auto* generators = new std::vector<Generator>;
-    for (const auto family :
-         {MovementKernels, GenerationKernels, RandomKernels, ReductionKernels, ProductKernels,
-          IndexingKernels, ColumnKernels, OptimizerKernels, WindowKernels, AttentionKernels, LinalgKernels})
+    for (const auto family : {MovementKernels, GenerationKernels, RandomKernels, ReductionKernels,
+                              ProductKernels, IndexingKernels, ColumnKernels, OptimizerKernels, WindowKernels,
+                              ConvolutionKernels, AttentionKernels, LinalgKernels})
       generators->insert(generators->end(), family().begin(), family().end());
     return generators;
   }();
@@ -31,10 +31,10 @@ std::span<const cuda::Generator> cuda::AllGenerators() {
 }
 
 std::string_view CudaPrelude() {
-  static const auto* const text = new std::string(
-      fmt::format("{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}", cuda::ConversionText(), cuda::ArithmeticText(),
-                  cuda::FunctionText(), cuda::SpecialText(), cuda::PhiloxText(), cuda::LinalgText(),
-                  cuda::TileText(), cuda::HeadText(), cuda::AttentionText()));
+  static const auto* const text = new std::string(fmt::format(
+      "{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}", cuda::ConversionText(), cuda::ArithmeticText(),
+      cuda::FunctionText(), cuda::SpecialText(), cuda::PhiloxText(), cuda::LinalgText(), cuda::TileText(),
+      cuda::HeadText(), cuda::AttentionText(), cuda::IndexingText(), cuda::ProductText(), cuda::OrderText()));
   return *text;
 }
 

@@ -24,7 +24,8 @@ std::span<const Generator> ProductKernels();
 std::span<const Generator> IndexingKernels();  // gathers and scatters
 std::span<const Generator> ColumnKernels();    // along one dim: cumulative sums, orders
 std::span<const Generator> OptimizerKernels();
-std::span<const Generator> WindowKernels();  // pooling, convolutions
+std::span<const Generator> WindowKernels();  // pooling
+std::span<const Generator> ConvolutionKernels();
 std::span<const Generator> AttentionKernels();
 std::span<const Generator> LinalgKernels();
 

@@ -1,5 +1,5 @@
-// Gathers, whose threads make one element each, and scatters, whose blocks make one row each: a block looks at all
-// updates and takes those of its row, in their order, so that no sum depends on the order of threads.
+// Gathers, whose threads make some elements each, and scatters, whose blocks make some rows each: a block looks at all
+// indices and takes the updates of its rows, in their order, so that no sum depends on the order of threads.
 #include "meshwork/ops/indexing.h"
 
 #include <algorithm>
@@ -18,15 +18,26 @@ std::string AtLeastOne(int64_t x) { return Whole(std::max<int64_t>(x, 1)); }
 CudaKernel Gather(const OpRow& row, const KernelSpec& spec) {
   const int64_t dim = spec.attrs.Get<int64_t>("dim");
   const IndexedSizes s = SizesOf(spec.operands[0].local.shape, spec.operands[1].local.shape, dim);
+  const DType dtype = spec.results[0].local.dtype;
+  const int64_t together = ElementsOfWord(dtype, s.inner);
+  const int64_t bytes = together * DTypeSize(dtype);
+  const std::string_view word = WordOf(bytes);
   KernelText text = TextOf(row, spec);
   TakeBlock(text, spec, /*is_result=*/false, 0);
+  text.body = fmt::format(
+      "const bool by_words = (unsigned long long)a0 % {0} == 0 && (unsigned long long)r0 % {0} == 0;\n",
+      bytes);
   return ForEach(
-      std::move(text), spec.results[0].local.num_elements(),
-      fmt::format("const Index column = i % {0}, which = i / {0} % {1}, slab = i / ({0} * {1});\n"
+      std::move(text), spec.results[0].local.num_elements() / together,
+      fmt::format("const Index column = i % {0} * {6}, which = i / {0} % {1}, slab = i / ({0} * {1});\n"
                   "const long long row = Within((long long)a1[which], {2}) - a0_start{3};\n"
-                  "r0[i] = row >= 0 && row < a0_size{3} ? a0[(slab * {4} + row) * {0} + column] : {5};\n",
-                  AtLeastOne(s.inner), AtLeastOne(s.count), Whole(spec.operands[0].global.shape[dim] - 1),
-                  dim, Whole(s.n), Identity(spec.results[0].local.dtype, ReduceOp::kSum)));
+                  "const bool is_here = row >= 0 && row < a0_size{3};\n"
+                  "const Index from = (slab * {4} + (is_here ? (Index)row : 0)) * {8} + column;\n"
+                  "if (is_here && by_words)\n  *({7}*)(r0 + i * {6}) = *(const {7}*)(a0 + from);\n"
+                  "else\n  for (int x = 0; x < {6}; ++x) r0[i * {6} + x] = is_here ? a0[from + x] : {5};\n",
+                  AtLeastOne(s.inner / together), AtLeastOne(s.count),
+                  Whole(spec.operands[0].global.shape[dim] - 1), dim, Whole(s.n),
+                  Identity(dtype, ReduceOp::kSum), together, word, Whole(s.inner)));
 }
 
 // What a scatter does with the updates of a place.
@@ -39,45 +50,37 @@ struct Scatter {
   std::string update, result;         // of `at`; of `all`, to be stored
 };
 
-constexpr std::string_view kScatter = R"(__shared__ unsigned char is_mine[256];
-const Index slab = (Index)blockIdx.x / {rows}, row = (Index)blockIdx.x % {rows};
-for (Index first = 0; first < {inner}; first += 256) {{
-  const Index column = first + (Index)threadIdx.x;
-  const bool has_column = column < {inner};
-  const Index to = (slab * {rows} + row) * {inner} + (has_column ? column : 0);
-  {type} all = {initial};
-  for (Index begin = 0; begin < {count}; begin += 256) {{
-    const Index j = begin + (Index)threadIdx.x;
-    bool mine = false;
-    if (j < {count}) {{
-{row_lines}      mine = update_row == row;
-    }}
-    if (!__syncthreads_or(mine)) continue;
-    is_mine[threadIdx.x] = mine;
-    __syncthreads();
-    if (has_column) {{
-      for (Index u = 0; u < 256; ++u) {{
-        if (!is_mine[u]) continue;
-        const Index at = (slab * {count} + begin + u) * {inner} + column;
-        const {type} a = all, b = {update};
-        all = {combined};
-      }}
-    }}
-    __syncthreads();
-  }}
-  if (has_column) r0[to] = {result};
-}}
+constexpr std::string_view kScatter = R"(__shared__ UpdateList<Index> list;
+const Index slab = (Index)blockIdx.x / {tiles}, first_row = (Index)blockIdx.x % {tiles} * {own};
+const auto row_of = [&](Index j) -> long long {{
+{row_lines}  return update_row;
+}};
+const auto initial_of = [&](Index to) -> {type} {{ return {initial}; }};
+const auto update_of = [&](Index at) -> {type} {{ return {update}; }};
+const auto combine = [&]({type} a, {type} b) -> {type} {{ return {combined}; }};
+const auto store = [&](Index to, {type} all) {{ r0[to] = {result}; }};
+ScatterToRows<{wide}, {per}, {type}>(list, slab, (Index){rows}, first_row,
+                                     {rows} - first_row < {own} ? (Index)({rows} - first_row) : (Index){own}, (Index){inner},
+                                     (Index){count}, row_of, initial_of, update_of, combine, store);
 )";
 
 CudaKernel ScatterRows(KernelText text, const Scatter& s) {
+  // Blocks for all multiprocessors, if there are rows for them; each block reads all indices.
+  constexpr int64_t kEnoughBlocks = 512, kMostRows = 64;
+  const int64_t own = std::clamp<int64_t>(s.slabs * s.rows / kEnoughBlocks, 1, kMostRows);
+  const int64_t tiles = std::max<int64_t>((s.rows + own - 1) / own, 1);
+  int64_t wide = 32;
+  while (wide < 256 && wide < s.inner) wide *= 2;
+  const int64_t per = std::clamp<int64_t>((s.inner + wide - 1) / wide, 1, 4);
   text.threads = 256;
-  text.blocks = s.inner == 0 ? 0 : s.slabs * s.rows;
-  text.most_elements = std::max({text.blocks, s.count + 256, s.inner + 256});
-  text.body = Indented(
-      fmt::format(kScatter, fmt::arg("rows", AtLeastOne(s.rows)), fmt::arg("inner", Whole(s.inner)),
-                  fmt::arg("count", Whole(s.count)), fmt::arg("type", s.type), fmt::arg("initial", s.initial),
-                  fmt::arg("row_lines", Indented(Indented(Indented(s.row)))), fmt::arg("update", s.update),
-                  fmt::arg("combined", s.combined), fmt::arg("result", s.result)));
+  text.blocks = s.inner == 0 || s.rows == 0 ? 0 : s.slabs * tiles;
+  text.most_elements = std::max({text.blocks, s.count + 1024, s.inner + 1024});
+  text.body = Indented(fmt::format(
+      kScatter, fmt::arg("tiles", Whole(tiles)), fmt::arg("own", Whole(own)), fmt::arg("rows", Whole(s.rows)),
+      fmt::arg("inner", Whole(s.inner)), fmt::arg("count", Whole(s.count)), fmt::arg("type", s.type),
+      fmt::arg("initial", s.initial), fmt::arg("row_lines", Indented(s.row)), fmt::arg("update", s.update),
+      fmt::arg("combined", s.combined), fmt::arg("wide", wide), fmt::arg("per", per),
+      fmt::arg("result", s.result)));
   return Finish(text);
 }
 

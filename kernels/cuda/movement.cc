@@ -1,8 +1,10 @@
-// Kernels that move elements without looking at them. A thread makes one element of the result.
+// Kernels that move elements without looking at them. A thread makes one element of the result, or a word of some that lie
+// side by side in the operand, too. Transposes go through tiles in shared memory.
 #include <algorithm>
 
 #include "meshwork/base/status.h"
 #include "meshwork/kernels/cuda/families.h"
+#include "meshwork/kernels/cuda/strided.h"
 #include "meshwork/kernels/cuda/text.h"
 
 namespace meshwork::cuda {
@@ -11,15 +13,6 @@ namespace {
 using Ints = std::vector<int64_t>;
 
 int64_t EntryOf(const Ints& list, size_t d, int64_t fallback) { return list.empty() ? fallback : list[d]; }
-
-// A step along dim d of the result is strides[d] elements of the operand, from element `offset` on.
-CudaKernel StridedMove(const OpRow& row, const KernelSpec& spec, const Shape& strides, int64_t offset = 0) {
-  const Walk walk = Walk::Of(spec.results[0].local.shape, {&strides, 1});
-  const std::string from =
-      offset == 0 ? walk.Offset(0, "i") : fmt::format("{} + {}", Whole(offset), walk.Offset(0, "i"));
-  return ForEach(TextOf(row, spec), spec.results[0].local.num_elements(),
-                 fmt::format("{}r0[i] = a0[{}];\n", walk.Places("i"), from));
-}
 
 CudaKernel Transpose(const OpRow& row, const KernelSpec& spec) {
   const Shape dense = RowMajorStrides(spec.operands[0].local.shape);
@@ -60,9 +53,12 @@ CudaKernel Reverse(const OpRow& row, const KernelSpec& spec) {
 
 // The elements in their order; of another dtype, bit by bit.
 CudaKernel Copy(const OpRow& row, const KernelSpec& spec) {
+  const DType dtype = spec.results[0].local.dtype;
+  const int64_t count = spec.results[0].local.num_elements(), elements = ElementsOfWord(dtype, count);
   KernelText text = TextOf(row, spec);
-  text.in[0].dtype = text.out[0].dtype;
-  return ForEach(std::move(text), spec.results[0].local.num_elements(), "r0[i] = a0[i];\n");
+  text.in[0].dtype = dtype;
+  if (elements > 1) text.body = ByWords(1, elements * DTypeSize(dtype));
+  return ForEach(std::move(text), count / elements, MovedWord(dtype, elements, "i", 0, "i"));
 }
 
 CudaKernel Pad(const OpRow& row, const KernelSpec& spec) {
@@ -90,18 +86,25 @@ CudaKernel Concat(const OpRow& row, const KernelSpec& spec) {
   const Shape& to = spec.results[0].local.shape;
   int64_t inner = 1;
   for (size_t d = dim + 1; d < to.size(); ++d) inner *= to[d];
-  const int64_t run = to[dim] * inner;
+  const DType dtype = spec.results[0].local.dtype;
+  int64_t elements = 16 / DTypeSize(dtype);
+  for (const TensorSpec& operand : spec.operands)
+    while (operand.local.shape[dim] * inner % elements != 0) elements /= 2;
+  const int64_t run = to[dim] * inner / elements;
   std::string lines =
       fmt::format("const Index outer = i / {0}, at = i % {0};\n", Whole(std::max<int64_t>(run, 1)));
   int64_t start = 0;
   for (size_t o = 0; o < spec.operands.size(); ++o) {
-    const int64_t width = spec.operands[o].local.shape[dim] * inner;
+    const int64_t width = spec.operands[o].local.shape[dim] * inner / elements;
     if (width == 0) continue;
-    lines += fmt::format("if (at >= {0} && at < {1}) r0[i] = a{2}[outer * {3} + at - {0}];\n", Whole(start),
-                         Whole(start + width), o, Whole(width));
+    const std::string from = fmt::format("outer * {} + at - {}", Whole(width), Whole(start));
+    lines += fmt::format("if (at >= {} && at < {}) {{\n{}}}\n", Whole(start), Whole(start + width),
+                         Indented(MovedWord(dtype, elements, "i", o, from)));
     start += width;
   }
-  return ForEach(TextOf(row, spec), NumElements(to), lines);
+  KernelText text = TextOf(row, spec);
+  if (elements > 1) text.body = ByWords(spec.operands.size(), elements * DTypeSize(dtype));
+  return ForEach(std::move(text), NumElements(to) / elements, lines);
 }
 
 CudaKernel Roll(const OpRow& row, const KernelSpec& spec) {

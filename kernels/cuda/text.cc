@@ -55,6 +55,22 @@ std::string Rounded(DType dtype, std::string_view number) {
   }
 }
 
+int64_t ElementsOfWord(DType dtype, int64_t count) {
+  int64_t elements = 16 / DTypeSize(dtype);
+  while (elements > 1 && count % elements != 0) elements /= 2;
+  return elements;
+}
+
+std::string_view WordOf(int64_t bytes) {
+  switch (bytes) {
+    case 16: return "Words4";
+    case 8: return "unsigned long long";
+    case 4: return "unsigned";
+    case 2: return "unsigned short";
+    default: return "unsigned char";
+  }
+}
+
 std::string Real(double x) {
   if (std::isnan(x)) return "NotANumber()";
   if (std::isinf(x)) return x > 0 ? "Infinity()" : "-Infinity()";

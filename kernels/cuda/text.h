@@ -22,6 +22,11 @@ std::string_view ComputeName(DType dtype);  // of the number that it is computed
 std::string Loaded(DType dtype, std::string_view element);
 std::string Rounded(DType dtype, std::string_view number);
 
+// How many elements that lie side by side make a word: as many as 16 bytes hold and divide `count`.
+int64_t ElementsOfWord(DType dtype, int64_t count);
+// A type of so many bytes, 1, 2, 4, 8 or 16.
+std::string_view WordOf(int64_t bytes);
+
 // ---- Numbers.
 
 std::string Real(double x);    // a double, exactly: "0x1.8p+0", "Infinity()"

@@ -112,6 +112,10 @@ std::string CudaVersionToString(int version) {
   return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
 }
 
+std::string CublasVersionToString(int version) {
+  return fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
+}
+
 absl::StatusOr<CudaApi> LoadCudaApi(const LibraryLoader& loader) {
   void* const library = loader.open(kDriver);
   if (library == nullptr)

@@ -140,6 +140,9 @@ inline constexpr int kOldestCudaDriver = 12000;
 // "13.0" of 13000.
 std::string CudaVersionToString(int version);
 
+// "13.0.1" of 130001.
+std::string CublasVersionToString(int version);
+
 // Opens the driver, NVRTC and cuBLASLt, and calls cuInit. Of NVRTC and cuBLASLt it takes the newest that fits this driver; a
 // machine without has a table all the same, in which nvrtc_status or cublas_status says so. Libraries stay open. Errors (FAILED_PRECONDITION): no
 // driver; one that is too old, or lacks a function; cuInit fails, as where there is no GPU.

@@ -76,8 +76,7 @@ struct CudaProducts::Descriptors {
   cublasLtMatmulAlgo_t algorithm = {};
 };
 
-CudaProducts::CudaProducts(std::shared_ptr<const CudaContext> context, MatmulPrecision precision)
-    : context_(std::move(context)), precision_(precision) {}
+CudaProducts::CudaProducts(std::shared_ptr<const CudaContext> context) : context_(std::move(context)) {}
 
 CudaProducts::~CudaProducts() {
   if (handle_ == nullptr) return;
@@ -89,26 +88,27 @@ CudaProducts::~CudaProducts() {
 absl::Status CudaProducts::ToStatus(cublasStatus_t status, const CudaProduct& product,
                                     std::string_view what) const {
   if (status == CUBLAS_STATUS_SUCCESS) return absl::OkStatus();
-  const int version = context_->api().cublas_version;
   return absl::Status(
       status == CUBLAS_STATUS_ALLOC_FAILED ? absl::StatusCode::kResourceExhausted
                                            : absl::StatusCode::kInternal,
-      fmt::format("{}: cuBLASLt {}.{}.{}: {} {} of {} [{},{}] * [{},{}]: {}.", context_->where(),
-                  version / 10000, version / 100 % 100, version % 100, what,
+      fmt::format("{}: cuBLASLt {}: {} {} of {} [{},{}] * [{},{}]: {}.", context_->where(),
+                  CublasVersionToString(context_->api().cublas_version), what,
                   product.batch == 1 ? "a product" : fmt::format("{} products", product.batch),
                   DTypeName(product.dtype), product.m, product.k, product.k, product.n,
                   context_->api().cublasLtGetStatusName(status)));
 }
 
 absl::StatusOr<std::optional<size_t>> CudaProducts::Add(const CudaProduct& product,
-                                                        const ProductAlignment& alignment) {
+                                                        const ProductAlignment& alignment,
+                                                        MatmulPrecision precision) {
   if (!context_->api().cublas_status.ok()) return std::nullopt;
   auto found = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& entry) {
-    return entry.product == product && entry.alignment == alignment;
+    return entry.product == product && entry.alignment == alignment && entry.precision == precision;
   });
   if (found == entries_.end()) {
-    MESHWORK_ASSIGN_OR_RETURN(std::unique_ptr<Descriptors> descriptors, Describe(product, alignment));
-    entries_.push_back({product, alignment, std::move(descriptors)});
+    MESHWORK_ASSIGN_OR_RETURN(std::unique_ptr<Descriptors> descriptors,
+                              Describe(product, alignment, precision));
+    entries_.push_back({product, alignment, precision, std::move(descriptors)});
     found = entries_.end() - 1;
   }
   if (found->descriptors == nullptr) return std::nullopt;
@@ -116,7 +116,7 @@ absl::StatusOr<std::optional<size_t>> CudaProducts::Add(const CudaProduct& produ
 }
 
 absl::StatusOr<std::unique_ptr<CudaProducts::Descriptors>> CudaProducts::Describe(
-    const CudaProduct& product, const ProductAlignment& alignment) {
+    const CudaProduct& product, const ProductAlignment& alignment, MatmulPrecision precision) {
   const CudaApi& api = context_->api();
   const CudaContext::Scope scope(*context_);
   MESHWORK_RETURN_IF_ERROR(scope.status());
@@ -132,7 +132,7 @@ absl::StatusOr<std::unique_ptr<CudaProducts::Descriptors>> CudaProducts::Describ
   auto descriptors = std::make_unique<Descriptors>(api);
   const cudaDataType_t type = DataTypeOf(product.dtype);
   MESHWORK_RETURN_IF_ERROR(check(
-      api.cublasLtMatmulDescCreate(&descriptors->operation.handle, ComputeTypeOf(product.dtype, precision_),
+      api.cublasLtMatmulDescCreate(&descriptors->operation.handle, ComputeTypeOf(product.dtype, precision),
                                    product.dtype == F64 ? CUDA_R_64F : CUDA_R_32F)));
   const auto transpose = [&](cublasLtMatmulDescAttributes_t attribute, bool is_transposed) {
     const int32_t value = is_transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
@@ -213,6 +213,20 @@ absl::Status CudaProducts::Launch(const CudaStream& stream, size_t number, const
     MESHWORK_RETURN_IF_ERROR(ToStatus(status, product, "launching"));
   }
   return absl::OkStatus();
+}
+
+bool FactorsFitTf32(const Graph& graph, int node) {
+  const auto fits = [&](const auto& self, ValueId value) -> bool {
+    const int producer = graph.value(value).node;
+    if (producer < 0) return false;
+    const Node& made = graph.nodes()[static_cast<size_t>(producer)];
+    const std::string_view op = made.row->name;
+    if (op == "widen") return true;
+    if (op == "cast" && graph.value(made.operands[0]).type.dtype == BF16) return true;
+    return (op == "mask_padding" || op == "reshape" || op == "transpose") && self(self, made.operands[0]);
+  };
+  const auto& operands = graph.nodes()[static_cast<size_t>(node)].operands;
+  return std::all_of(operands.begin(), operands.end(), [&](ValueId value) { return fits(fits, value); });
 }
 
 }  // namespace meshwork

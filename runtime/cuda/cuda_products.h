@@ -1,7 +1,8 @@
 // Products of matrices by cuBLASLt.
 //
-//   CudaProducts products(context, MatmulPrecision::kFull);
-//   MESHWORK_ASSIGN_OR_RETURN(const std::optional<size_t> number, products.Add(product, {.a = 256, .b = 256, .d = 64}));
+//   CudaProducts products(context);
+//   const ProductAlignment alignment{.a = 256, .b = 256, .d = 64};
+//   MESHWORK_ASSIGN_OR_RETURN(const std::optional<size_t> number, products.Add(product, alignment, MatmulPrecision::kFull));
 //   MESHWORK_RETURN_IF_ERROR(products.Launch(*stream, *number, {a, b, d}, workspace));   // also while the stream captures
 //
 // An algorithm is chosen once, when a product is added, by cuBLASLt's own heuristic. Only those are chosen that give the same
@@ -16,6 +17,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "meshwork/ir/graph.h"
 #include "meshwork/kernels/cuda/cuda_product.h"
 #include "meshwork/runtime/cuda/cuda_level.h"
 #include "meshwork/runtime/cuda/cuda_stream.h"
@@ -25,15 +27,16 @@ namespace meshwork {
 
 class CudaProducts {
  public:
-  CudaProducts(std::shared_ptr<const CudaContext> context, MatmulPrecision precision);
+  explicit CudaProducts(std::shared_ptr<const CudaContext> context);
   CudaProducts(const CudaProducts&) = delete;
   CudaProducts& operator=(const CudaProducts&) = delete;
   // REQUIRES: no product of it is left on any stream.
   ~CudaProducts();
 
   // Its number; equal products have one. nullopt: there is no cuBLASLt, or it has no algorithm for the product. Errors: what
-  // cuBLASLt reports. `alignment`: see ProductAlignment.
-  absl::StatusOr<std::optional<size_t>> Add(const CudaProduct& product, const ProductAlignment& alignment);
+  // cuBLASLt reports. `precision`: of f32, others ignore it.
+  absl::StatusOr<std::optional<size_t>> Add(const CudaProduct& product, const ProductAlignment& alignment,
+                                            MatmulPrecision precision);
 
   // What all products need, of which one runs at a time.
   int64_t workspace_bytes() const { return workspace_bytes_; }
@@ -51,18 +54,23 @@ class CudaProducts {
   struct Entry {
     CudaProduct product;
     ProductAlignment alignment;
+    MatmulPrecision precision = MatmulPrecision::kFull;
     std::unique_ptr<Descriptors> descriptors;  // null: cuBLASLt has no algorithm
   };
 
   absl::StatusOr<std::unique_ptr<Descriptors>> Describe(const CudaProduct& product,
-                                                        const ProductAlignment& alignment);
+                                                        const ProductAlignment& alignment,
+                                                        MatmulPrecision precision);
   absl::Status ToStatus(cublasStatus_t status, const CudaProduct& product, std::string_view what) const;
 
   const std::shared_ptr<const CudaContext> context_;
-  const MatmulPrecision precision_;
   cublasLtHandle_t handle_ = nullptr;
   std::vector<Entry> entries_;
   int64_t workspace_bytes_ = 0;
 };
+
+// Whether TF32 has all numbers that the node multiplies: they are f32 that were bf16, which were widened because sums of them
+// are owed (ir/local.h), and were only moved since.
+bool FactorsFitTf32(const Graph& graph, int node);
 
 }  // namespace meshwork

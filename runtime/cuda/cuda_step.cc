@@ -54,7 +54,7 @@ absl::StatusOr<std::unique_ptr<PreparedStep>> CudaStep::Create(std::shared_ptr<c
 
 absl::Status CudaStep::Prepare(std::shared_ptr<const CudaContext> context) {
   CudaKernels kernels;
-  products_ = std::make_unique<CudaProducts>(context, options_.matmul_precision);
+  products_ = std::make_unique<CudaProducts>(context);
   MESHWORK_RETURN_IF_ERROR(MakeRoot(kernels));
   is_graph_ = !root_.reads_host && NodesOf(root_) <= kMostNodes && !options_.profile;
   MESHWORK_ASSIGN_OR_RETURN(stream_, CudaStream::Create(std::move(context)));
@@ -69,7 +69,9 @@ absl::Status CudaStep::MakeRoot(CudaKernels& kernels) {
   const TakeProduct take = [&](const StepPlan& plan, int node, const CudaProduct& product,
                                const ProductAlignment& alignment) -> std::optional<size_t> {
     if (!failed.ok()) return std::nullopt;
-    const absl::StatusOr<std::optional<size_t>> number = products_->Add(product, alignment);
+    const MatmulPrecision precision =
+        FactorsFitTf32(*plan.graph, node) ? MatmulPrecision::kTf32 : options_.matmul_precision;
+    const absl::StatusOr<std::optional<size_t>> number = products_->Add(product, alignment, precision);
     if (number.ok()) return *number;
     failed = Annotate(number.status(), fmt::format("Prepare: {}: ", plan.graph->Describe(node)));
     return std::nullopt;

@@ -32,7 +32,10 @@ absl::StatusOr<Gpus> ListGpus() {
 }
 
 absl::StatusOr<Gpus> ListGpus(const CudaApi& api) {
-  Gpus gpus{.driver_version = CudaVersionToString(api.driver_version)};
+  Gpus gpus;
+  gpus.driver_version = CudaVersionToString(api.driver_version);
+  if (api.cublas_status.ok()) gpus.cublas_version = CublasVersionToString(api.cublas_version);
+  else gpus.cublas_version = api.cublas_status;
   MESHWORK_ASSIGN_OR_RETURN(const int count, CountGpus(api));
   for (int ordinal = 0; ordinal < count; ++ordinal) {
     MESHWORK_ASSIGN_OR_RETURN(const std::shared_ptr<const CudaContext> context,

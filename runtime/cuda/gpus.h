@@ -31,8 +31,9 @@ struct GpuInfo {
 };
 
 struct Gpus {
-  std::string driver_version;  // the newest CUDA that the driver supports: "13.0"
-  std::vector<GpuInfo> gpus;   // by ordinal; at least one
+  std::string driver_version;                  // the newest CUDA that the driver supports: "13.0"
+  absl::StatusOr<std::string> cublas_version;  // "13.1.0"; or why products are made without cuBLASLt
+  std::vector<GpuInfo> gpus;                   // by ordinal; at least one
 };
 
 // Whether this build can use GPUs. It says nothing of the machine.

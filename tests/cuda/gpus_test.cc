@@ -30,6 +30,7 @@ TEST(GpusTest, AreListedWithTheirMemory) {
   const absl::StatusOr<Gpus> found = ListGpus(cuda.api());
   ASSERT_TRUE(found.ok()) << found.status();
   EXPECT_EQ(found->driver_version, "12.8");
+  EXPECT_EQ(found->cublas_version.value(), "13.0.1");
   ASSERT_EQ(found->gpus.size(), 2u);
   const GpuInfo &first = found->gpus[0], &second = found->gpus[1];
   EXPECT_EQ(first.ordinal, 0);
@@ -41,6 +42,13 @@ TEST(GpusTest, AreListedWithTheirMemory) {
   EXPECT_EQ(second.architecture, 103);
   EXPECT_EQ(second.total_bytes, 2000);
   EXPECT_EQ(second.free_bytes, 1500);
+}
+
+TEST(GpusTest, WithoutCublasItIsSaidWhy) {
+  const SimulatedCuda cuda({.has_cublas = false});
+  const absl::StatusOr<Gpus> found = ListGpus(cuda.api());
+  ASSERT_TRUE(found.ok()) << found.status();
+  EXPECT_EQ(found->cublas_version.status(), cuda.api().cublas_status);
 }
 
 #endif

@@ -214,7 +214,7 @@ TEST(CublasTest, TakesTheDescriptors) {
     return CUBLAS_STATUS_NOT_SUPPORTED;
   };
   for (const MatmulPrecision precision : {MatmulPrecision::kFull, MatmulPrecision::kTf32}) {
-    CudaProducts products(CudaContext::Create(api, 0).value(), precision);
+    CudaProducts products(CudaContext::Create(api, 0).value());
     for (const DType dtype : {F32, F64, BF16})
       for (const int64_t batch : {1, 5}) {
         const CudaProduct product{.dtype = dtype,
@@ -228,7 +228,7 @@ TEST(CublasTest, TakesTheDescriptors) {
                                   .stride_d = 21,
                                   .calls = {{}}};
         const absl::StatusOr<std::optional<size_t>> number =
-            products.Add(product, {.a = 256, .b = 256, .d = 64});
+            products.Add(product, {.a = 256, .b = 256, .d = 64}, precision);
         ASSERT_TRUE(number.ok()) << number.status();
         EXPECT_EQ(*number, std::nullopt);
       }

@@ -240,32 +240,30 @@ TEST(CudaErrors, Kernels) {
 
 // What cuBLASLt says of a program's product.
 TEST(CudaErrors, Products) {
-  const auto run = [](const std::string& types, const std::function<void(SimulatedCuda&)>& before) {
-    FunctionCompiler compiler({});
+  const auto fails = [](const char* function) -> absl::Status {
+    FunctionCompiler compiler({{"move_4", [](const SimulatedLaunch&) { return absl::OkStatus(); }}});
     SimulatedCuda cuda({.compiler = &compiler});
     const auto backend = CudaBackend::Create(CudaContext::Create(cuda.api(), 0).value()).value();
-    const Graph graph =
-        ParseGraph(fmt::format("mesh [x=2]\nfunc f({}) {{\n  %z = matmul %x, %y\n  return %z\n}}", types),
-                   "layer.mw")
-            .value();
-    before(cuda);
+    const Graph graph = ParseGraph(
+                            "mesh [x=2]\nfunc f(%x: f32[4,3,5] {x,_,_}, %y: f32[4,5,7] {x,_,_}) {\n"
+                            "  %z = matmul %x, %y\n  return %z\n}",
+                            "layer.mw")
+                            .value();
+    cuda.FailCall(function, 1);
     std::map<std::string, DTensor> state;
-    const auto executor = Executor::Create(Compile(graph).value(), *backend, {}, &state);
-    if (!executor.ok()) return executor.status();
+    MESHWORK_ASSIGN_OR_RETURN(const auto executor,
+                              Executor::Create(Compile(graph).value(), *backend, {}, &state));
     std::map<std::string, Tensor> feeds, outputs;
     for (const Argument& argument : graph.arguments())
       feeds.emplace(graph.value(argument.value).name, Tensor::Zeros(graph.value(argument.value).type));
-    return (*executor)->Run(feeds, &outputs);
+    return executor->Run(feeds, &outputs);
   };
   std::vector<Mistake> mistakes;
   for (const char* function :
        {"cublasLtCreate", "cublasLtMatmulDescCreate", "cublasLtMatmulDescSetAttribute",
         "cublasLtMatrixLayoutCreate", "cublasLtMatrixLayoutSetAttribute", "cublasLtMatmulPreferenceCreate",
         "cublasLtMatmulPreferenceSetAttribute", "cublasLtMatmulAlgoGetHeuristic", "cublasLtMatmul"})
-    mistakes.emplace_back(function, [=] {
-      return run("%x: f32[4,3,5] {x,_,_}, %y: f32[4,5,7] {x,_,_}",
-                 [=](SimulatedCuda& cuda) { cuda.FailCall(function, 1); });
-    });
+    mistakes.emplace_back(function, [=] { return fails(function); });
   ExpectErrors("cuda_products", mistakes);
 }
 
@@ -292,7 +290,6 @@ TEST(CudaErrors, Backend) {
   ExpectErrors("cuda_backend", {
                                    MISTAKE(prepare({.transport = ends[0].get()})),
                                    MISTAKE(prepare({.cross_device_ops = RingAllReduce()})),
-                                   MISTAKE(prepare({.profile = true})),
                                    MISTAKE(prepare({.trace_steps = 2})),
                                    MISTAKE(run({.bytes = 4000000})),
                                });

@@ -74,6 +74,18 @@ inline int PlayedLane() { return static_cast<int>(PlayedThread() % 32); }
 #define __shfl_down_sync(mask, value, by) PlayedShuffle(mask, value, PlayedLane() + (by), __LINE__)
 #define __shfl_up_sync(mask, value, by) PlayedShuffle(mask, value, PlayedLane() - (by), __LINE__)
 
+inline unsigned PlayedBallot(unsigned mask, int predicate, int line) {
+  const unsigned thread = PlayedThread(), warp = thread / 32 * 32;
+  PlayedLanes()[thread][0] = predicate != 0 ? 1 : 0;
+  played_warp_barrier(mask, line);
+  unsigned votes = 0;
+  for (unsigned lane = 0; lane < 32; ++lane)
+    if ((mask >> lane & 1) != 0 && PlayedLanes()[warp + lane][0] != 0) votes |= 1u << lane;
+  played_warp_barrier(mask, line);
+  return votes;
+}
+#define __ballot_sync(mask, predicate) PlayedBallot(mask, predicate, __LINE__)
+
 // ---- Atomics: threads take turns, so plain operations are.
 
 template <typename T>
@@ -116,6 +128,7 @@ inline float __uint_as_float(unsigned x) { return PlayedBits<float>(x); }
 inline float __int_as_float(int x) { return PlayedBits<float>(x); }
 inline long long __double_as_longlong(double x) { return PlayedBits<long long>(x); }
 inline double __longlong_as_double(long long x) { return PlayedBits<double>(x); }
+inline int __popc(unsigned x) { return __builtin_popcount(x); }
 inline int __clz(int x) { return x == 0 ? 32 : __builtin_clz(static_cast<unsigned>(x)); }
 
 // ---- Calling a kernel with the addresses of its arguments.

@@ -1,0 +1,42 @@
+// Products of matrices, and what runs them by cuBLASLt, on a GPU that is simulated or not.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "cuda_kernels/trials.h"
+#include "meshwork/runtime/cuda/cuda_buffer.h"
+#include "meshwork/runtime/cuda/cuda_products.h"
+
+namespace meshwork {
+
+// Of a sample of `matmul`: "f32[3,4], f32[4,7]; transpose_b=true".
+KernelSpec ProductSpec(const std::string& text);
+CudaTrial ProductTrial(const std::string& text);
+// Small ones: of all transposes, batches, broadcasts, sums, and instances stacked, in f32, f64 and bf16. Their sums are exact.
+std::vector<CudaTrial> AllProductTrials();
+// With numbers whose sums depend on their order.
+CudaTrial OfSines(CudaTrial trial);
+
+// Runs trials on GPU 0 of a table.
+class ProductRunner {
+ public:
+  explicit ProductRunner(const std::shared_ptr<const CudaContext>& context,
+                         MatmulPrecision precision = MatmulPrecision::kFull)
+      : stream_(CudaStream::Create(context).value()), products_(context), precision_(precision) {}
+
+  // The result; nullopt if cuBLASLt is not to compute it. Elements begin `offset` elements behind the start of a buffer: with 1
+  // they are aligned to their size alone. `captures`: as a graph.
+  absl::StatusOr<std::optional<Bytes>> Run(const CudaTrial& trial, int64_t offset, bool captures = false);
+
+ private:
+  const std::shared_ptr<const CudaStream> stream_;
+  CudaProducts products_;
+  const MatmulPrecision precision_;
+};
+
+}  // namespace meshwork
