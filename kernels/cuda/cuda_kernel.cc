@@ -42,7 +42,8 @@ std::string CudaSourceOf(std::span<const CudaKernel> kernels) {
   std::string source(CudaPrelude());
   std::set<std::string_view> names;
   for (const CudaKernel& kernel : kernels)
-    if (names.insert(kernel.name).second) source += "\n" + kernel.source;
+    for (const CudaKernel* of : {&kernel, kernel.second.get()})
+      if (of != nullptr && names.insert(of->name).second) source += "\n" + of->source;
   return source;
 }
 

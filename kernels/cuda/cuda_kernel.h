@@ -18,6 +18,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -41,6 +42,11 @@ struct CudaKernel {
   int64_t threads = 256;
   int64_t pointers = 0;
   int64_t alignment = 1;  // all pointers are multiples of it, and of their elements' sizes
+  // Of work in two kernels: this one writes `scratch_bytes` of scratch memory instead of the results, and the second one,
+  // behind it, makes the results from that. Pointers of the first: the operands, the scratch; of the second: the scratch, the
+  // results. The scratch is aligned to 16 bytes.
+  std::shared_ptr<const CudaKernel> second = nullptr;
+  int64_t scratch_bytes = 0;
   struct BlockArgument {
     bool is_result;
     int index;
@@ -54,7 +60,7 @@ inline constexpr std::string_view kCudaOptions[] = {"--std=c++17", "--fmad=false
 
 // The functions that kernels call.
 std::string_view CudaPrelude();
-// One source for many kernels: the prelude, and each text once.
+// One source for many kernels and the second ones of them: the prelude, and each text once.
 std::string CudaSourceOf(std::span<const CudaKernel> kernels);
 
 // Whether MakeCudaKernel makes a kernel of the row, for every spec of it.

@@ -298,7 +298,7 @@ std::optional<CudaRowsOf> CudaRowsOfFold(const OpRow& row, const KernelSpec& spe
     is_kept = is_kept || (!reduces[d] && shape[d] != 1);
     (reduces[d] ? rows.size : rows.rows) *= shape[d];
   }
-  return rows;
+  return cuda::SplitsOf(rows.rows, rows.size, /*is_run=*/true) == 1 ? std::optional(rows) : std::nullopt;
 }
 
 CudaKernel MakeCudaRows(std::span<const CudaChainOp> ops, std::span<const int> stored, int64_t alignment) {

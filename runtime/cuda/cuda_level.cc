@@ -138,6 +138,8 @@ class LevelMaker {
     if (kernel->blocks == 0) return;
     const std::vector<CudaKernel::BlockArgument> block_arguments = kernel->block_arguments;
     const int64_t grid = kernel->blocks;
+    const std::shared_ptr<const CudaKernel> second = kernel->second;
+    level_.scratch_bytes = std::max(level_.scratch_bytes, kernel->scratch_bytes);
     const size_t number = kernels_.Add(*std::move(kernel));
     for (int64_t i = 0; i < launches; ++i) {
       KernelLaunch launch{.kernel = number,
@@ -153,7 +155,22 @@ class LevelMaker {
           launch.blocks.push_back(extent.size);
         }
       }
-      (compute.once ? level_.once : level_.actions).push_back(std::move(launch));
+      std::vector<CudaAction>& actions = compute.once ? level_.once : level_.actions;
+      if (second == nullptr) {
+        actions.push_back(std::move(launch));
+        continue;
+      }
+      const auto results = launch.pointers.begin() + std::ssize(compute.in);
+      KernelLaunch rest{.kernel = kernels_.Add(*second),
+                        .pointers = {{.storage = DeviceAddress::kScratch}},
+                        .grid = second->blocks,
+                        .nodes = launch.nodes};
+      rest.pointers.insert(rest.pointers.end(), results, launch.pointers.end());
+      for (ProfiledNode& node : rest.nodes) node.instances = 0;
+      launch.pointers.erase(results, launch.pointers.end());
+      launch.pointers.push_back({.storage = DeviceAddress::kScratch});
+      actions.push_back(std::move(launch));
+      actions.push_back(std::move(rest));
     }
   }
 
@@ -211,6 +228,7 @@ class LevelMaker {
           LevelMaker(nested.bodies[b], std::move(level_.map.bodies[i][b]), kernels_, options_, aligned)
               .Make());
       level_.reads_host |= loop.bodies.back().reads_host;
+      level_.scratch_bytes = std::max(level_.scratch_bytes, loop.bodies.back().scratch_bytes);
     }
     level_.actions.push_back(std::move(loop));
   }

@@ -23,6 +23,9 @@
 namespace meshwork {
 
 struct DeviceAddress {
+  // Memory that launches use one after the other, of CudaLevel::scratch_bytes.
+  static constexpr int kScratch = -2;
+
   int storage = -1;
   int64_t offset = 0;  // bytes
 };
@@ -87,7 +90,8 @@ struct CudaLevel {
   const StepPlan* plan = nullptr;
   std::vector<CudaAction> once;  // what depends on no argument
   std::vector<CudaAction> actions;
-  StorageMap map;  // of its plan; those of bodies were moved into their levels
+  StorageMap map;             // of its plan; those of bodies were moved into their levels
+  int64_t scratch_bytes = 0;  // that its launches need, those of bodies among them
   // A loop asks for its predicate, or replicas are compared, so that the step is no graph.
   bool reads_host = false;
 };

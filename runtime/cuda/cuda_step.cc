@@ -111,7 +111,8 @@ absl::Status CudaStep::Allocate() {
   };
   MESHWORK_RETURN_IF_ERROR(allocate(root_.map.arena_bytes, arena_));
   MESHWORK_RETURN_IF_ERROR(allocate(root_.map.constant_bytes, constants_));
-  MESHWORK_ASSIGN_OR_RETURN(workspace_, CudaBuffer::Allocate(stream_, products_->workspace_bytes()));
+  MESHWORK_ASSIGN_OR_RETURN(
+      workspace_, CudaBuffer::Allocate(stream_, std::max(products_->workspace_bytes(), root_.scratch_bytes)));
   MESHWORK_RETURN_IF_ERROR(Fill(*stream_, arena_.address(), std::byte{0}, arena_.bytes()));
   MESHWORK_RETURN_IF_ERROR(Fill(*stream_, constants_.address(), std::byte{0}, constants_.bytes()));
   int64_t pinned = 0;
@@ -371,7 +372,8 @@ absl::StatusOr<bool> CudaStep::IsTrue(CUdeviceptr predicate) {
 absl::Status CudaStep::Launch(const CudaLevel& level, const KernelLaunch& launch, const Bases& bases) {
   KernelArguments arguments;
   for (const DeviceAddress& pointer : launch.pointers) {
-    const CUdeviceptr address = At(bases, pointer);
+    const CUdeviceptr address =
+        pointer.storage == DeviceAddress::kScratch ? workspace_.address() : At(bases, pointer);
     MESHWORK_CHECK(address % static_cast<CUdeviceptr>(alignments_[launch.kernel]) == 0,
                    "address {:#x} for a kernel that needs multiples of {}", address,
                    alignments_[launch.kernel]);

@@ -60,6 +60,8 @@ GuardedRun::GuardedRun(const CudaTrial& trial, size_t offset) : trial_(trial), b
   }
   for (const TensorSpec& result : trial.spec.results)
     tensors.emplace_back(begin_ + static_cast<size_t>(result.local.bytes()) + kGuard, kFill);
+  if (trial.kernel.second != nullptr)
+    tensors.emplace_back(begin_ + static_cast<size_t>(trial.kernel.scratch_bytes) + kGuard, kFill);
   for (const CudaKernel::BlockArgument& of : trial.kernel.block_arguments) {
     const auto index = static_cast<size_t>(of.index);
     for (const Extent& extent : of.is_result ? trial.out_blocks[index] : trial.in_blocks[index]) {
@@ -70,9 +72,6 @@ GuardedRun::GuardedRun(const CudaTrial& trial, size_t offset) : trial_(trial), b
 }
 
 absl::Status GuardedRun::Launch(std::span<std::byte* const> memory, const LaunchTrial& launch) {
-  if (trial_.kernel.pointers != std::ssize(tensors))
-    return InvalidArgument("{}: the kernel takes {} pointers, not {}.", trial_.name, trial_.kernel.pointers,
-                           tensors.size());
   if (trial_.kernel.blocks == 0) return absl::OkStatus();
   std::vector<std::byte*> pointers;
   for (std::byte* const at : memory) {
@@ -81,9 +80,23 @@ absl::Status GuardedRun::Launch(std::span<std::byte* const> memory, const Launch
       return InvalidArgument("{}: a tensor is not aligned to {} bytes.", trial_.name,
                              trial_.kernel.alignment);
   }
-  const absl::Status status = launch(trial_.kernel, pointers, places_);
-  if (!status.ok()) return InvalidArgument("{}: {}", trial_.name, MessageOf(status));
-  return status;
+  std::vector<std::byte*> of_second;
+  const CudaKernel* const second = trial_.kernel.second.get();
+  if (second != nullptr) {
+    const auto results = pointers.begin() + std::ssize(trial_.in);
+    of_second = {pointers.back()};
+    of_second.insert(of_second.end(), results, pointers.end() - 1);
+    pointers.erase(results, pointers.end() - 1);
+  }
+  const auto run = [&](const CudaKernel& kernel, std::vector<std::byte*>& of_kernel) {
+    if (kernel.pointers != std::ssize(of_kernel))
+      return InvalidArgument("{}: the kernel takes {} pointers, not {}.", trial_.name, kernel.pointers,
+                             of_kernel.size());
+    const absl::Status status = launch(kernel, of_kernel, places_);
+    return status.ok() ? status : InvalidArgument("{}: {}", trial_.name, MessageOf(status));
+  };
+  MESHWORK_RETURN_IF_ERROR(run(trial_.kernel, pointers));
+  return second == nullptr ? absl::OkStatus() : run(*second, of_second);
 }
 
 absl::StatusOr<std::vector<Bytes>> GuardedRun::Results() const {
@@ -95,6 +108,7 @@ absl::StatusOr<std::vector<Bytes>> GuardedRun::Results() const {
       return InvalidArgument("{}: the kernel writes beyond a result.", trial_.name);
     results.emplace_back(begin, end);
   }
+  if (trial_.kernel.second != nullptr) results.pop_back();
   return results;
 }
 

@@ -10,6 +10,7 @@
 #include "meshwork/check/double_tensor.h"
 #include "meshwork/check/owed.h"
 #include "meshwork/check/placements.h"
+#include "meshwork/ir/builder.h"
 #include "meshwork/ir/sample.h"
 #include "meshwork/layout/block.h"
 
@@ -63,6 +64,7 @@ class TrialMaker {
     AddDTypes();
     AddSizes(first);
     if (IsCudaChainOp(row_)) AddSpecials();
+    if (row_.name.substr(0, 7) == "reduce_") AddFewResults(first);
     return std::move(trials_);
   }
 
@@ -95,6 +97,16 @@ class TrialMaker {
     }
     for (const TensorSpec& result : spec.results) out_blocks.push_back(WholeBlock(result.local.shape));
     Add(std::move(name), spec, std::move(in), std::move(in_blocks), std::move(out_blocks));
+  }
+  // Of many elements each, by which the kernel is split into two.
+  void AddFewResults(const Sample& sample) {
+    for (const int64_t dim : {0, 1}) {
+      const Type type{sample.operands[0].dtype, dim == 0 ? Shape{3300, 42} : Shape{2, 70001}};
+      const Attrs attrs = {{"dims", std::vector<int64_t>{dim}}, {"keep_dims", false}};
+      const Type result = InferTypes(row_, std::vector<Type>{type}, attrs).value()[0];
+      AddSpec(fmt::format("{} over {}", type.ToString(), dim),
+              {.operands = {{type, type}}, .results = {{result, result}}, .attrs = attrs});
+    }
   }
   void AddWhole(const Sample& sample, std::string_view how) {
     AddSpec(fmt::format("{} {{{}}}{}", sample.ToString(), sample.text, how), WholeSpecOf(sample));

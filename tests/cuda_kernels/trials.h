@@ -47,7 +47,8 @@ class GuardedRun {
   // `offset`: bytes by which each tensor lies behind a multiple of kGuardedAlignment.
   explicit GuardedRun(const CudaTrial& trial, size_t offset = 0);
 
-  // The images in memory: of the operands, then of the results, with guards around each. They are copied to where the
+  // The images in memory: of the operands, of the results, and of scratch memory if the kernel has a second one, with guards
+  // around each. They are copied to where the
   // kernel runs, and back.
   std::vector<Bytes> tensors;
   // `memory`: where each image lies, a multiple of kGuardedAlignment.
