@@ -254,11 +254,14 @@ class RowsText {
       lines += fmt::format(
           "  __shared__ {0} partial[{1}];\n  partial[thread] = all;\n  __syncthreads();\n"
           "  {0} part[{2}];\n  #pragma unroll\n"
-          "  for (int j = 0; j < {2}; ++j) part[j] = partial[thread / {3} * {3} + thread % {4} + j * {4}];\n"
-          "  #pragma unroll\n  for (int half = {5}; half > 0; half /= 2) {{\n    #pragma unroll\n"
-          "    for (int j = 0; j < half; ++j) {{\n      const {0} a = part[j], b = part[j + half];\n"
-          "      part[j] = {6};\n    }}\n  }}\n  all = part[0];\n",
-          fold.type, text_.threads, lanes_ / kWarp, lanes_, kWarp, lanes_ / kWarp / 2, fold.combined);
+          "  for (int j = 0; j < {2}; ++j) part[j] = partial[thread / {3} * {3} + thread % {4} + j * {4}];\n",
+          fold.type, text_.threads, lanes_ / kWarp, lanes_, kWarp);
+      for (int64_t half = lanes_ / kWarp / 2; half > 0; half /= 2)
+        lines += fmt::format(
+            "  #pragma unroll\n  for (int j = 0; j < {0}; ++j) {{\n"
+            "    const {1} a = part[j], b = part[j + {0}];\n    part[j] = {2};\n  }}\n",
+            half, fold.type, fold.combined);
+      lines += "  all = part[0];\n";
     }
     const int64_t in_warp = std::min(lanes_, kWarp);
     if (in_warp > 1)

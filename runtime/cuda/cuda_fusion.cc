@@ -7,6 +7,7 @@
 #include <variant>
 
 #include "meshwork/ir/row.h"
+#include "meshwork/runtime/cuda/touched.h"
 
 namespace meshwork {
 namespace {
@@ -216,65 +217,6 @@ class GroupMaker {
   int64_t size_ = 0;      // of a row; 0: there is no reduction
 };
 
-// The storages that a step touches.
-struct Touched {
-  std::vector<int> reads, writes;
-
-  bool Conflicts(const Touched& other) const {
-    const auto meet = [](const std::vector<int>& a, const std::vector<int>& b) {
-      return std::any_of(a.begin(), a.end(),
-                         [&](int s) { return std::find(b.begin(), b.end(), s) != b.end(); });
-    };
-    return meet(writes, other.writes) || meet(writes, other.reads) || meet(reads, other.writes);
-  }
-};
-
-class Touches {
- public:
-  static Touched Of(const StepPlan& plan, const Step& step) {
-    Touches touches(plan);
-    std::visit([&](const auto& s) { touches.Add(s); }, step);
-    return std::move(touches.touched_);
-  }
-
- private:
-  explicit Touches(const StepPlan& plan) : plan_(plan) {}
-
-  void At(std::vector<int>& storages, BufferId buffer) {
-    if (buffer >= 0) storages.push_back(plan_.buffers[static_cast<size_t>(buffer)].storage);
-  }
-  void Add(const ComputeStep& compute) {
-    for (const ValueBuffers& value : compute.in) At(touched_.reads, value.first);
-    for (const ValueBuffers& value : compute.out) At(touched_.writes, value.first);
-  }
-  void Add(const CopyStep& copies) {
-    for (const Transfer& transfer : copies.transfers) {
-      At(touched_.writes, transfer.to);
-      for (BufferId from : transfer.from) At(touched_.reads, from);
-    }
-  }
-  void Add(const RemoteStep& remote) {
-    for (const RemoteStep::Part& part : remote.sends) At(touched_.reads, part.buffer);
-    for (const RemoteStep::Part& part : remote.receives) At(touched_.writes, part.buffer);
-  }
-  // Bodies may read and write what they are given.
-  void Add(const NestedStep& nested) {
-    for (const auto* values : {&nested.in, &nested.out})
-      for (const ValueBuffers& value : *values) {
-        At(touched_.reads, value.first);
-        At(touched_.writes, value.first);
-      }
-    At(touched_.reads, nested.predicate);
-    for (BufferId argument : nested.arguments) {
-      At(touched_.reads, argument);
-      At(touched_.writes, argument);
-    }
-  }
-
-  const StepPlan& plan_;
-  Touched touched_;
-};
-
 // Of the steps in `left`, which are in the order of the plan.
 std::vector<size_t> FusedOrder(const StepPlan& plan, const std::vector<Touched>& touched,
                                std::deque<size_t> left) {
@@ -341,7 +283,7 @@ StepPlan OrderForFusion(StepPlan plan) {
   std::deque<size_t> all;
   for (const Step& step : plan.steps) {
     all.push_back(all.size());
-    touched.push_back(Touches::Of(plan, step));
+    touched.push_back(TouchedBy(plan, step));
   }
   std::vector<Step> steps;
   for (const size_t i : FusedOrder(plan, touched, std::move(all))) steps.push_back(std::move(plan.steps[i]));
@@ -355,7 +297,7 @@ StepPlan OrderForFusion(StepPlan plan) {
 std::vector<CudaGroup> FindCudaGroups(const StepPlan& plan) {
   std::vector<size_t> last_reads(plan.storages.size(), 0);
   for (size_t i = 0; i < plan.steps.size(); ++i)
-    for (const int storage : Touches::Of(plan, plan.steps[i]).reads)
+    for (const int storage : TouchedBy(plan, plan.steps[i]).reads)
       last_reads[static_cast<size_t>(storage)] = i;
   std::vector<CudaGroup> groups;
   for (size_t i = 0; i < plan.steps.size();) {
