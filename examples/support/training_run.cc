@@ -139,8 +139,8 @@ void AddRunFlags(FlagTable& flags, const std::string& axes, const std::string& s
              &options->devices);
   flags.Choice(
       "precision",
-      "of activations and products: full, as the weights; tf32, products of f32 on a GPU; bf16, while weights, "
-      "the optimizer's state and the loss stay",
+      "of activations and products: full, as the weights; tf32, for products of f32 on a\n"
+      "GPU; bf16, while weights, the optimizer's state and the loss stay",
       &options->precision, {"full", "tf32", "bf16"});
   flags.Int("seed", seed_of, &options->seed, 0);
   flags.Int("workers", "threads; 0: one per core", &options->workers, 0, kMostWorkers);

@@ -38,9 +38,9 @@ struct RunOptions {
   bool is_chief() const { return processes->is_chief(); }
 };
 
-// Adds --mesh, --devices, --precision, --seed, --workers, --json, --plot, --profile, --explain, --shard-weight-update, --dump, --log-dir,
-// --deterministic, --checkpoint-dir, --checkpoint-every, --keep-checkpoints, --resume, --check-replicas, --debug-nans and
-// the flags of AddJoinFlags.
+// Adds --mesh, --devices, --precision, --seed, --workers, --json, --plot, --profile, --explain, --shard-weight-update, --dump,
+// --log-dir, --deterministic, --checkpoint-dir, --checkpoint-every, --keep-checkpoints, --resume, --check-replicas,
+// --debug-nans and the flags of AddJoinFlags.
 // `axes` and `seed_of` tell --help what the mesh and the seed are used for.
 void AddRunFlags(FlagTable& flags, const std::string& axes, const std::string& seed_of, RunOptions* options);
 
