@@ -34,7 +34,7 @@ struct HostCopierOptions {
   int helpers = -1;
   int64_t piece_bytes = int64_t{256} << 10;  // at least 1
   // From this many bytes on, of all tensors together, helpers copy too, and staging goes past the caches.
-  int64_t large_bytes = int64_t{1} << 20;
+  int64_t large_bytes = int64_t{256} << 10;
 };
 
 class HostCopier {
