@@ -16,6 +16,7 @@ namespace {
 constexpr size_t kMostBindings = 4;
 // A graph takes some hundred bytes for a node.
 constexpr int64_t kMostNodes = 20000;
+constexpr int64_t kPinnedAlignment = 256;  // of each host tensor
 constexpr std::byte kNan{0xFF};
 
 CUdeviceptr AddressOf(const std::byte* pointer) { return reinterpret_cast<CUdeviceptr>(pointer); }
@@ -122,7 +123,7 @@ absl::Status CudaStep::Allocate() {
     const bool is_feed = storage.kind == Storage::Kind::kHostFeed;
     if (!is_feed && storage.kind != Storage::Kind::kHostOutput) continue;
     (is_feed ? host_feeds_ : host_outputs_).push_back({s, storage.index, storage.bytes, pinned});
-    pinned += storage.bytes;
+    pinned += (storage.bytes + kPinnedAlignment - 1) / kPinnedAlignment * kPinnedAlignment;
   }
   MESHWORK_ASSIGN_OR_RETURN(pinned_, PinnedBuffer::Allocate(stream_->shared_context(), pinned + 1));
   return absl::OkStatus();
@@ -214,7 +215,8 @@ absl::StatusOr<CudaStep::Binding*> CudaStep::FindBinding(Bases bases) {
   }
   Binding& binding = bindings_.front();
   if (is_graph_ && !binding.graph.has_value()) {
-    MESHWORK_ASSIGN_OR_RETURN(binding.graph, CudaGraph::Capture(*stream_, [&] { return Enqueue(binding); }));
+    MESHWORK_ASSIGN_OR_RETURN(binding.graph,
+                              CudaGraph::Capture(*stream_, [&] { return EnqueueLaunches(binding); }));
   }
   return &binding;
 }
@@ -280,38 +282,52 @@ absl::Status CudaStep::Run(std::span<const std::byte* const> feeds, std::span<st
   wrote_spares_ = has_spares_;
   difference_ = absl::OkStatus();
   if (profiler_ != nullptr) MESHWORK_RETURN_IF_ERROR(profiler_->Start());
-  for (const HostTensor& feed : host_feeds_)
-    std::memcpy(pinned_.data() + feed.offset, feeds[static_cast<size_t>(feed.index)],
-                static_cast<size_t>(feed.bytes));
   MESHWORK_ASSIGN_OR_RETURN(Binding* const binding, FindBinding(BasesOf(feeds, outputs)));
-  const absl::Status enqueued =
-      binding->graph.has_value() ? binding->graph->Launch(*stream_) : Enqueue(*binding);
-  // What was enqueued uses memory that the caller may free, or write, from here on.
+  const absl::Status enqueued = Enqueue(*binding, feeds);
+  // What was enqueued uses memory that the caller may free, or write, from here on; and pinned memory, which the next step
+  // writes.
   const absl::Status ended = stream_->Synchronize();
   MESHWORK_RETURN_IF_ERROR(enqueued);
   MESHWORK_RETURN_IF_ERROR(ended);
   if (profiler_ != nullptr) MESHWORK_RETURN_IF_ERROR(profiler_->End());
+  std::vector<HostCopy> copies;
   for (const HostTensor& output : host_outputs_)
     if (std::byte* const to = outputs[static_cast<size_t>(output.index)]; to != nullptr)
-      std::memcpy(to, pinned_.data() + output.offset, static_cast<size_t>(output.bytes));
+      copies.push_back({to, pinned_.data() + output.offset, output.bytes});
+  copier_.Copy(copies);
   return difference_;
 }
 
-absl::Status CudaStep::Enqueue(const Binding& binding) {
-  if (options_.poison_padding) {
-    MESHWORK_RETURN_IF_ERROR(Fill(*stream_, arena_.address(), kNan, arena_.bytes()));
-    for (size_t s = 0; s < binding.bases.size(); ++s) {
-      const Storage& storage = plan_.storages[s];
-      const bool is_written = storage.kind == Storage::Kind::kSpare || storage.kind == Storage::Kind::kOutput;
-      if (is_written && binding.bases[s] != 0)
-        MESHWORK_RETURN_IF_ERROR(Fill(*stream_, binding.bases[s], kNan, storage.bytes));
-    }
-  }
-  for (const HostTensor& feed : host_feeds_)
-    MESHWORK_RETURN_IF_ERROR(
-        CopyToDevice(*stream_, binding.bases[feed.storage], pinned_.data() + feed.offset, feed.bytes));
+absl::Status CudaStep::Enqueue(const Binding& binding, std::span<const std::byte* const> feeds) {
+  // Feeds lie in the arena, too.
+  if (options_.poison_padding) MESHWORK_RETURN_IF_ERROR(Poison(binding.bases));
+  MESHWORK_RETURN_IF_ERROR(EnqueueFeeds(binding.bases, feeds));
   if (profiler_ != nullptr)
     MESHWORK_RETURN_IF_ERROR(profiler_->Copied(/*is_input=*/true, BytesOf(host_feeds_)));
+  return binding.graph.has_value() ? binding.graph->Launch(*stream_) : EnqueueLaunches(binding);
+}
+
+absl::Status CudaStep::Poison(const Bases& bases) {
+  MESHWORK_RETURN_IF_ERROR(Fill(*stream_, arena_.address(), kNan, arena_.bytes()));
+  for (size_t s = 0; s < bases.size(); ++s) {
+    const Storage& storage = plan_.storages[s];
+    const bool is_written = storage.kind == Storage::Kind::kSpare || storage.kind == Storage::Kind::kOutput;
+    if (is_written && bases[s] != 0) MESHWORK_RETURN_IF_ERROR(Fill(*stream_, bases[s], kNan, storage.bytes));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CudaStep::EnqueueFeeds(const Bases& bases, std::span<const std::byte* const> feeds) {
+  std::vector<HostCopy> copies;
+  for (const HostTensor& feed : host_feeds_)
+    copies.push_back({pinned_.data() + feed.offset, feeds[static_cast<size_t>(feed.index)], feed.bytes});
+  return copier_.Stage(copies, [&](size_t i, int64_t first, int64_t bytes) {
+    return CopyToDevice(*stream_, bases[host_feeds_[i].storage] + static_cast<CUdeviceptr>(first),
+                        copies[i].to + first, bytes);
+  });
+}
+
+absl::Status CudaStep::EnqueueLaunches(const Binding& binding) {
   MESHWORK_RETURN_IF_ERROR(Enqueue(root_, binding.bases, binding.tables));
   for (const HostTensor& output : host_outputs_)
     if (binding.bases[output.storage] != 0)

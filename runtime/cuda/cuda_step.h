@@ -19,6 +19,7 @@
 #include "meshwork/runtime/cuda/cuda_module.h"
 #include "meshwork/runtime/cuda/cuda_products.h"
 #include "meshwork/runtime/cuda/cuda_profiler.h"
+#include "meshwork/runtime/cuda/host_copier.h"
 
 namespace meshwork {
 
@@ -76,8 +77,12 @@ class CudaStep : public PreparedStep {
   absl::StatusOr<Binding*> FindBinding(Bases bases);
   absl::StatusOr<Tables> MakeTables(const Bases& bases) const;
 
-  // Puts the whole step on the stream, or a level of it.
-  absl::Status Enqueue(const Binding& binding);
+  // Puts the whole step on the stream: feeds, launches, outputs. `feeds` are read before it returns.
+  absl::Status Enqueue(const Binding& binding, std::span<const std::byte* const> feeds);
+  absl::Status Poison(const Bases& bases);
+  absl::Status EnqueueFeeds(const Bases& bases, std::span<const std::byte* const> feeds);
+  // What is behind the feeds, which a graph may hold; and a level of it.
+  absl::Status EnqueueLaunches(const Binding& binding);
   absl::Status Enqueue(const CudaLevel& level, const Bases& bases, const Tables& tables);
   absl::Status EnqueueLoop(const LoopLaunch& loop, const Bases& bases, const Tables& tables);
   absl::Status Launch(const CudaLevel& level, const KernelLaunch& launch, const Bases& bases);
@@ -106,7 +111,9 @@ class CudaStep : public PreparedStep {
   std::unique_ptr<CudaProducts> products_;
   std::shared_ptr<const CudaStream> stream_;
   CudaBuffer arena_, constants_, workspace_;
-  PinnedBuffer pinned_;  // host tensors; the last byte is for predicates
+  // Host tensors; the last byte is for predicates. Nobody writes it before the stream is waited for: transfers may read it.
+  PinnedBuffer pinned_;
+  HostCopier copier_;
   std::vector<HostTensor> host_feeds_, host_outputs_;
   std::deque<Binding> bindings_;  // the last used one first
   bool is_graph_ = true, has_spares_ = false, wrote_spares_ = false;
