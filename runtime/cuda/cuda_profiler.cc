@@ -11,7 +11,7 @@ namespace {
 
 constexpr size_t kInputs = 0, kOutputs = 1;  // the rows of host tensors
 
-// Of a kernel or a product.
+// Of a kernel, of parts, or of a product.
 template <typename Launch>
 ProfileRow RowOf(const CudaLevel& level, const Launch& launch) {
   ProfileRow row = RowOfNode(*level.plan->graph, launch.nodes.back().node);
