@@ -109,8 +109,8 @@ Graph NetworkOfParts(std::string_view mesh) {
   const Value labels = graph.Input("labels", I32, {16}, {batch});
   graph.SetPrecision({.compute = BF16, .variables = F32});
   Value h = x;
-  for (const std::string_view layer : {"a", "b", "c"})
-    h = Gelu(Dense(graph, layer, 24, 24)(LayerNormLayer(graph, fmt::format("norm_{}", layer), 24)(h)));
+  for (const std::string layer : {"a", "b", "c"})
+    h = Gelu(Dense(graph, layer, 24, 24)(LayerNormLayer(graph, "norm_" + layer, 24)(h)));
   const Value loss = SparseSoftmaxCrossEntropy(Dense(graph, "out", 24, 11)(h), labels);
   AdamW({.learning_rate = 0.01}).Minimize(loss);
   graph.Output("loss", loss);
@@ -157,8 +157,10 @@ absl::StatusOr<TrainedParts> TrainParts(Backend& backend, const Graph& graph,
   return trained;
 }
 
-TEST(CudaPartsPlanTest, ANetworkHasOneUpdate) {
-  EXPECT_THAT(PartsIn(NetworkOfParts("[]")), ElementsAre("adam_update f32 bf16: 14"));
+// Of what products are made in bf16, and of the norms.
+TEST(CudaPartsPlanTest, ANetworkHasTwoUpdates) {
+  EXPECT_THAT(PartsIn(NetworkOfParts("[]")),
+              ElementsAre("adam_update f32 bf16: 8", "adam_update f32 f32: 6"));
 }
 
 TEST(CudaPartsRunsTest, TrainingsGiveTheSameBits) {
@@ -178,8 +180,8 @@ TEST(CudaPartsRunsTest, TrainingsGiveTheSameBits) {
       }
       EXPECT_EQ(trained[0], trained[1]);
       EXPECT_NE(trained[1].losses[0], trained[1].losses[4]);
-      // In each step 14 updates were one.
-      EXPECT_LE(launches[1], launches[0] - 5 * 13);
+      // In each of five steps 14 updates and 8 casts were two launches.
+      EXPECT_LE(launches[1], launches[0] - 5 * 20);
     }
   }
 }
@@ -191,13 +193,12 @@ TEST(CudaPartsRunsTest, AProfileNamesUpdates) {
   const Program program = Compile(NetworkOfParts("[]")).value();
   std::map<std::string, DTensor> state;
   const auto executor = Executor::Create(program, *backend, {.profile = true}, &state).value();
-  int updates = 0;
+  std::vector<std::string> updates;
   for (const ProfileRow& row : executor->Profile().rows) {
     if (row.op.find("adam_update") == std::string::npos) continue;
-    ++updates;
-    EXPECT_EQ(row.op, "cast+adam_update+cast+25 more");
+    updates.push_back(row.op + " of " + row.result);
   }
-  EXPECT_EQ(updates, 1);
+  EXPECT_THAT(updates, ElementsAre("cast+adam_update of 8 tensors", "adam_update of 6 tensors"));
 }
 
 TEST(CudaPartsRunsTest, AnyCallMayFail) {
@@ -205,7 +206,7 @@ TEST(CudaPartsRunsTest, AnyCallMayFail) {
   const Graph graph = NetworkOfParts("[]");
   TrainedParts whole;
   int failed = 0;
-  for (int64_t nth = 0;; nth += nth == 0 ? 1 : EverySo(29)) {
+  for (int64_t nth = 0;; nth += nth == 0 ? 1 : EverySo(211)) {
     if (nth > 0) gpu.cuda.FailAnyCall(nth, CUDA_ERROR_INVALID_VALUE);
     absl::StatusOr<TrainedParts> trained = absl::ResourceExhaustedError("Memory::Allocate");
     try {
@@ -221,7 +222,7 @@ TEST(CudaPartsRunsTest, AnyCallMayFail) {
     EXPECT_THAT(gpu.cuda.TakeFindings(), IsEmpty()) << call << ", call " << nth;
     EXPECT_THAT(gpu.cuda.TakeLeaks(), IsEmpty()) << call << ", call " << nth;
   }
-  EXPECT_GT(failed, 5);
+  EXPECT_GT(failed, 2);
 }
 
 }  // namespace
