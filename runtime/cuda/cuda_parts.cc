@@ -1,6 +1,7 @@
 #include "meshwork/runtime/cuda/cuda_parts.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 #include <variant>
 
@@ -13,12 +14,21 @@ namespace meshwork {
 namespace {
 
 constexpr size_t kGradient = 1;  // the operand of an update
+// Until a launch takes no more parts, in elements: gradients wait for others, and weights that are cast for products.
+constexpr int64_t kEnoughUpdates = int64_t{1} << 24, kEnoughCasts = int64_t{1} << 23;
 
 // The step if it is one launch, in every step, of the row.
 const ComputeStep* PlainStep(const StepPlan& plan, size_t step, std::string_view op) {
   const auto* const compute = std::get_if<ComputeStep>(&plan.steps[step]);
   if (compute == nullptr || compute->once || compute->one_by_one) return nullptr;
   return plan.graph->nodes()[static_cast<size_t>(compute->node)].row->name == op ? compute : nullptr;
+}
+
+// Whether each element of the result is the cast of one of the operand.
+bool IsWholeCast(const ComputeStep& cast) {
+  const std::vector<bool>& reduced = cast.spec.reduced;
+  return cast.spec.operands[0].local.num_elements() == cast.spec.results[0].local.num_elements() &&
+         std::find(reduced.begin(), reduced.end(), true) == reduced.end();
 }
 
 // Steps that wait for others to be launched with them, or for what they wait for.
@@ -35,6 +45,12 @@ class PartsOrder {
 
   std::vector<size_t> Order(const std::vector<StepRange>& units) && {
     for (const StepRange& unit : units) {
+      if (unit.end - unit.first != 1) continue;
+      std::optional<PartsFinder::Member> cast = finder_.CastOfVariable(unit.first);
+      if (cast.has_value()) casts_.push_back(*std::move(cast));
+    }
+    for (const StepRange& unit : units) {
+      if (TakeCasts(unit.first)) continue;
       if (unit.end - unit.first == 1 && (HoldCast(unit.first) || HoldUpdate(unit.first))) continue;
       Touched touched;
       for (size_t step = unit.first; step < unit.end; ++step)
@@ -54,6 +70,24 @@ class PartsOrder {
     for (const HeldSteps& held : held_)
       if (is_released(held)) order_.insert(order_.end(), held.steps.begin(), held.steps.end());
     std::erase_if(held_, is_released);
+  }
+
+  // With those of its kind that come behind it, which may run as early. False: the step is no such cast.
+  bool TakeCasts(size_t step) {
+    const auto first = std::find_if(casts_.begin(), casts_.end(),
+                                    [&](const PartsFinder::Member& cast) { return cast.steps[0] == step; });
+    if (first == casts_.end()) return taken_.contains(step);
+    const std::string kind = first->kind;
+    int64_t elements = 0;
+    std::erase_if(casts_, [&](const PartsFinder::Member& cast) {  // in the order of the plan
+      const bool is_too_much = elements > 0 && elements + cast.elements() > cast.enough;
+      if (cast.kind != kind || cast.steps[0] < step || is_too_much) return false;
+      elements += cast.elements();
+      order_.push_back(cast.steps[0]);
+      taken_.insert(cast.steps[0]);
+      return true;
+    });
+    return true;
   }
 
   bool HoldCast(size_t step) {
@@ -79,13 +113,15 @@ class PartsOrder {
     batch->steps.insert(batch->steps.end(), member->steps.begin(), member->steps.end());
     batch->touched.Add(member->touched);
     batch->elements += member->elements();
-    ReleaseIf([](const HeldSteps& held) { return held.elements >= PartsFinder::kEnoughElements; });
+    ReleaseIf([&](const HeldSteps& held) { return held.elements >= kEnoughUpdates; });
     return true;
   }
 
   const StepPlan& plan_;
   const PartsFinder finder_;
   std::vector<HeldSteps> held_;
+  std::vector<PartsFinder::Member> casts_;  // of variables, which are not yet in the order
+  std::set<size_t> taken_;                  // those that are
   std::vector<size_t> order_;
 };
 
@@ -94,10 +130,17 @@ class PartsOrder {
 PartsFinder::PartsFinder(const StepPlan& plan) : plan_(plan), uses_(plan.storages.size()) {
   for (size_t i = 0; i < plan.steps.size(); ++i) {
     const Touched touched = TouchedBy(plan, plan.steps[i]);
-    for (const int storage : touched.writes) ++uses_[static_cast<size_t>(storage)].writes;
+    for (const int storage : touched.writes) {
+      Uses& uses = uses_[static_cast<size_t>(storage)];
+      ++uses.writes;
+      uses.first_write = std::min(uses.first_write, i);
+      uses.first_touch = std::min(uses.first_touch, i);
+    }
     for (const int storage : touched.reads) {
-      ++uses_[static_cast<size_t>(storage)].reads;
-      uses_[static_cast<size_t>(storage)].last_read = i;
+      Uses& uses = uses_[static_cast<size_t>(storage)];
+      ++uses.reads;
+      uses.last_read = i;
+      uses.first_touch = std::min(uses.first_touch, i);
     }
   }
 }
@@ -106,11 +149,8 @@ std::optional<size_t> PartsFinder::UpdateOfCast(size_t step) const {
   const ComputeStep* const cast = PlainStep(plan_, step, "cast");
   if (cast == nullptr) return std::nullopt;
   const Type &from = cast->spec.operands[0].local, &to = cast->spec.results[0].local;
-  const std::vector<bool>& reduced = cast->spec.reduced;
   const bool is_exact = (from.dtype == BF16 || from.dtype == F16) && to.dtype == F32;
-  if (!is_exact || from.num_elements() != to.num_elements() ||
-      std::find(reduced.begin(), reduced.end(), true) != reduced.end())
-    return std::nullopt;
+  if (!is_exact || !IsWholeCast(*cast)) return std::nullopt;
   const BufferId result = cast->out[0].first;
   const auto storage = static_cast<size_t>(StorageOf(result));
   const Uses& uses = uses_[storage];
@@ -131,12 +171,35 @@ std::optional<size_t> PartsFinder::UpdateOfCast(size_t step) const {
   return is_overwritten ? std::nullopt : std::optional(reader);
 }
 
+std::optional<PartsFinder::Member> PartsFinder::CastOfVariable(size_t step) const {
+  const ComputeStep* const cast = PlainStep(plan_, step, "cast");
+  if (cast == nullptr || !IsWholeCast(*cast)) return std::nullopt;
+  const int64_t elements = cast->spec.results[0].local.num_elements();
+  const auto from = static_cast<size_t>(StorageOf(cast->in[0].first)),
+             to = static_cast<size_t>(StorageOf(cast->out[0].first));
+  const bool may_move = plan_.storages[from].kind == Storage::Kind::kVariable &&
+                        uses_[from].first_write > step &&
+                        plan_.storages[to].kind == Storage::Kind::kTemporary && uses_[to].first_touch == step;
+  if (!may_move || elements == 0) return std::nullopt;
+  const OpRow& row = *plan_.graph->nodes()[static_cast<size_t>(cast->node)].row;
+  return Member{.steps = {step},
+                .alone = {.row = &row,
+                          .spec = cast->spec,
+                          .common = {},
+                          .parts = {{{cast->in[0].first, cast->out[0].first}, elements}}},
+                .kind = MakeCudaParts(row, cast->spec).name,
+                .touched = TouchedBy(plan_, plan_.steps[step]),
+                .enough = kEnoughCasts};
+}
+
 std::optional<PartsFinder::Member> PartsFinder::Update(size_t step, std::optional<size_t> cast) const {
   const ComputeStep* const update = PlainStep(plan_, step, "adam_update");
   if (update == nullptr || update->spec.results[0].local.num_elements() == 0) return std::nullopt;
   const OpRow& row = *plan_.graph->nodes()[static_cast<size_t>(update->node)].row;
-  Member member{
-      .alone = {.row = &row, .spec = update->spec, .common = {}, .parts = {{}}}, .kind = {}, .touched = {}};
+  Member member{.alone = {.row = &row, .spec = update->spec, .common = {}, .parts = {{}}},
+                .kind = {},
+                .touched = {},
+                .enough = kEnoughUpdates};
   CudaParts::Part& part = member.alone.parts[0];
   part.elements = update->spec.results[0].local.num_elements();
   const size_t own = CudaOperandsOfPart(row).value();
@@ -164,10 +227,11 @@ std::optional<PartsFinder::Found> PartsFinder::Find(size_t first, size_t end) co
   std::optional<Member> all;
   int64_t elements = 0;
   size_t at = first;
-  while (at < end && elements < kEnoughElements) {
+  while (at < end && (!all.has_value() || elements < all->enough)) {
     const bool is_cast = at + 1 < end && UpdateOfCast(at) == at + 1;
     const size_t update = is_cast ? at + 1 : at;
     std::optional<Member> member = Update(update, is_cast ? std::optional(at) : std::nullopt);
+    if (!member.has_value()) member = CastOfVariable(at);
     if (!member.has_value()) break;
     elements += member->elements();
     at = update + 1;

@@ -1,12 +1,13 @@
 // Steps that do one op on different tensors are one launch that reads a table of them (kernels/cuda/parts.h): updates of
-// weights by an optimizer. Where a gradient is cast for its update alone, the update reads what is cast, and the cast is gone.
+// weights by an optimizer, casts of weights. Where a gradient is cast for its update alone, the update reads what is cast, and
+// the cast is gone.
 //
 // Pure functions, thread-safe.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
+#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -41,10 +42,14 @@ class PartsFinder {
     CudaParts alone;   // of one part
     std::string kind;  // parts of one kind may be one launch
     Touched touched;
+    int64_t enough = 0;  // a launch of so many elements takes no more parts
     int64_t elements() const { return alone.parts[0].elements; }
   };
   // nullopt: the step is no update. `cast`: a step whose update it is (UpdateOfCast).
   std::optional<Member> Update(size_t step, std::optional<size_t> cast) const;
+  // A cast of a variable that may run as early as one likes: nobody has written the variable, nor touched the result's memory.
+  // nullopt: the step is none.
+  std::optional<Member> CastOfVariable(size_t step) const;
   // The update that can do the cast itself, if the step is such a cast; both may be anywhere in the plan.
   std::optional<size_t> UpdateOfCast(size_t step) const;
 
@@ -56,16 +61,16 @@ class PartsFinder {
   // As many steps of [first, end) as may be one launch, from the first on, if they are at least two.
   std::optional<Found> Find(size_t first, size_t end) const;
 
-  // A launch of so many elements takes no more parts: others would have to wait for it, in memory.
-  static constexpr int64_t kEnoughElements = int64_t{1} << 24;
-
  private:
+  static constexpr size_t kNever = std::numeric_limits<size_t>::max();
+
   int StorageOf(BufferId buffer) const { return plan_.buffers[static_cast<size_t>(buffer)].storage; }
 
   const StepPlan& plan_;
   struct Uses {
     int reads = 0, writes = 0;
     size_t last_read = 0;  // the step
+    size_t first_touch = kNever, first_write = kNever;
   };
   std::vector<Uses> uses_;  // per storage
 };
