@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "meshwork/base/status.h"
+#include "meshwork/kernels/cuda/parts.h"
 #include "meshwork/kernels/cuda/transfers.h"
 #include "meshwork/runtime/cuda/cuda_compile.h"
 #include "meshwork/runtime/replicas.h"
@@ -250,9 +251,26 @@ absl::StatusOr<CudaStep::Tables> CudaStep::MakeTables(const Bases& of_root) cons
       transfers.push_back(transfer);
     }
   };
+  std::vector<CudaPart> parts;
+  const auto add_parts = [&](const PartsLaunch& launch, const Bases& bases) {
+    tables.first_parts[&launch] = std::ssize(parts);
+    int64_t block = 0;
+    for (const PartsLaunch::Part& of : launch.parts) {
+      CudaPart& part = parts.emplace_back();
+      part.first_block = block;
+      block += (of.elements + launch.per_block - 1) / launch.per_block;
+      part.end_block = block;
+      part.elements = of.elements;
+      for (size_t p = 0; p < of.pointers.size(); ++p) {
+        part.pointers[p] = At(bases, of.pointers[p]);
+        CheckAlignment(launch.kernel, part.pointers[p]);
+      }
+    }
+  };
   const auto walk = [&](const auto& self, const CudaLevel& level, const Bases& bases) -> void {
     for (const CudaAction& action : level.actions) {
       if (const auto* const launch = std::get_if<TransferLaunch>(&action)) add(*launch, bases);
+      if (const auto* const launch = std::get_if<PartsLaunch>(&action)) add_parts(*launch, bases);
       if (const auto* const loop = std::get_if<LoopLaunch>(&action))
         for (const CudaLevel& body : loop->bodies) self(self, body, BasesOf(body, *loop, bases));
     }
@@ -265,6 +283,7 @@ absl::StatusOr<CudaStep::Tables> CudaStep::MakeTables(const Bases& of_root) cons
   };
   MESHWORK_RETURN_IF_ERROR(upload(transfers, tables.transfers));
   MESHWORK_RETURN_IF_ERROR(upload(numbers, tables.numbers));
+  MESHWORK_RETURN_IF_ERROR(upload(parts, tables.parts));
   MESHWORK_RETURN_IF_ERROR(stream_->Synchronize());
   return tables;
 }
@@ -341,6 +360,8 @@ absl::Status CudaStep::Enqueue(const CudaLevel& level, const Bases& bases, const
   for (const CudaAction& action : level.actions) {
     if (const auto* const kernel = std::get_if<KernelLaunch>(&action)) {
       MESHWORK_RETURN_IF_ERROR(Launch(level, *kernel, bases));
+    } else if (const auto* const parts = std::get_if<PartsLaunch>(&action)) {
+      MESHWORK_RETURN_IF_ERROR(Launch(level, *parts, bases, tables));
     } else if (const auto* const product = std::get_if<ProductLaunch>(&action)) {
       MESHWORK_RETURN_IF_ERROR(Launch(level, *product, bases));
     } else if (const auto* const transfers = std::get_if<TransferLaunch>(&action)) {
@@ -385,14 +406,17 @@ absl::StatusOr<bool> CudaStep::IsTrue(CUdeviceptr predicate) {
   return *to != std::byte{0};
 }
 
+void CudaStep::CheckAlignment(size_t kernel, CUdeviceptr address) const {
+  MESHWORK_CHECK(address % static_cast<CUdeviceptr>(alignments_[kernel]) == 0,
+                 "address {:#x} for a kernel that needs multiples of {}", address, alignments_[kernel]);
+}
+
 absl::Status CudaStep::Launch(const CudaLevel& level, const KernelLaunch& launch, const Bases& bases) {
   KernelArguments arguments;
   for (const DeviceAddress& pointer : launch.pointers) {
     const CUdeviceptr address =
         pointer.storage == DeviceAddress::kScratch ? workspace_.address() : At(bases, pointer);
-    MESHWORK_CHECK(address % static_cast<CUdeviceptr>(alignments_[launch.kernel]) == 0,
-                   "address {:#x} for a kernel that needs multiples of {}", address,
-                   alignments_[launch.kernel]);
+    CheckAlignment(launch.kernel, address);
     arguments.Add(address);
   }
   for (const long long number : launch.blocks) arguments.Add(number);
@@ -405,6 +429,20 @@ absl::Status CudaStep::Launch(const CudaLevel& level, const KernelLaunch& launch
 absl::Status CudaStep::Launch(const CudaLevel& level, const ProductLaunch& launch, const Bases& bases) {
   const CudaProducts::Addresses addresses{At(bases, launch.a), At(bases, launch.b), At(bases, launch.d)};
   const absl::Status status = products_->Launch(*stream_, launch.product, addresses, workspace_.address());
+  if (status.ok()) return status;
+  return Annotate(status, fmt::format("Run: {}: ", level.plan->graph->Describe(launch.nodes.front().node)));
+}
+
+absl::Status CudaStep::Launch(const CudaLevel& level, const PartsLaunch& launch, const Bases& bases,
+                              const Tables& tables) {
+  const auto first = static_cast<CUdeviceptr>(tables.first_parts.at(&launch));
+  KernelArguments arguments;
+  arguments.Add(tables.parts.address() + first * sizeof(CudaPart));
+  arguments.Add(static_cast<long long>(launch.parts.size()));
+  arguments.Add(static_cast<long long>(launch.per_block));
+  for (const DeviceAddress& operand : launch.common) arguments.Add(At(bases, operand));
+  const LaunchShape shape{.grid = {static_cast<unsigned>(launch.blocks)}, .block = {threads_[launch.kernel]}};
+  const absl::Status status = functions_[launch.kernel].Launch(*stream_, shape, arguments);
   if (status.ok()) return status;
   return Annotate(status, fmt::format("Run: {}: ", level.plan->graph->Describe(launch.nodes.front().node)));
 }

@@ -45,13 +45,15 @@ class CudaStep : public PreparedStep {
  private:
   using Bases = std::vector<CUdeviceptr>;  // per storage of a level; 0: nowhere
 
-  // The tables of all transfers of the step, at its addresses, and which part of them a launch does.
+  // The tables of all transfers of the step, at its addresses, and which section of them a launch does; the same of parts.
   struct Tables {
     struct Launch {
       int64_t first = 0, count = 0;
     };
     std::map<const TransferLaunch*, Launch> launches;
     CudaBuffer transfers, numbers;
+    std::map<const PartsLaunch*, int64_t> first_parts;
+    CudaBuffer parts;
   };
   // What follows from the addresses of DTensors and from which outputs are wanted. Several, because variables and their
   // spares change places.
@@ -87,7 +89,10 @@ class CudaStep : public PreparedStep {
   absl::Status EnqueueLoop(const LoopLaunch& loop, const Bases& bases, const Tables& tables);
   absl::Status Launch(const CudaLevel& level, const KernelLaunch& launch, const Bases& bases);
   absl::Status Launch(const CudaLevel& level, const ProductLaunch& launch, const Bases& bases);
+  absl::Status Launch(const CudaLevel& level, const PartsLaunch& launch, const Bases& bases,
+                      const Tables& tables);
   absl::Status Launch(const TransferLaunch& launch, const Tables& tables);
+  void CheckAlignment(size_t kernel, CUdeviceptr address) const;
   absl::StatusOr<bool> IsTrue(CUdeviceptr predicate);
   // Notes the first difference.
   absl::Status Compare(const CompareStep& compare, const Bases& bases);
