@@ -57,11 +57,7 @@ std::string LinesOfOp(const CudaChainOp& op, size_t number) {
                          op.operands[o].is_op ? 'v' : 'x', op.operands[o].index);
   }
   const std::string value = HasScalar(*op.row) ? ScalarOf(*op.row, *op.spec).value() : "x";
-  // As if it had been stored and read again.
-  const bool is_rounded = result == BF16 || result == F16;
-  lines += fmt::format("  v{} = {};\n}}\n", number,
-                       is_rounded ? Loaded(result, Rounded(result, value))
-                                  : fmt::format("({})({})", ComputeName(result), value));
+  lines += fmt::format("  v{} = {};\n}}\n", number, RoundedNumber(result, value));
   return lines;
 }
 

@@ -5,6 +5,7 @@
 #include <fstream>
 #include <iterator>
 
+#include "cuda_kernels/arithmetic_trials.h"
 #include "cuda_kernels/trials.h"
 #include "meshwork/kernels/blas/cpu_kernels.h"
 #include "support/temp_dir.h"
@@ -32,7 +33,7 @@ class NvccTest : public TempDirTest {};
     if (op == "attention_grad_kv") spec.results.push_back({heads, heads});
     kernels.push_back(MakeCudaKernel(GetOp(op), spec).value());
   }
-  return CudaSourceOf(kernels);
+  return CudaSourceOf(kernels).append(kArithmeticKernel);
 }
 
 TEST_F(NvccTest, CompilesEveryRowForAmpereAndHopper) {
