@@ -94,6 +94,18 @@ __device__ inline float RoughTanhGelu(float x) {
   const float power = x * MultiplyAdd(-0.10294324f, x * x, -2.3022082f);
   return Gated(x, OverByUnit(1.0f + Exp2ByUnit(power)));
 }
+// t e^(P(t) - x²), t = 1 / (1 + |x| / 2): Numerical Recipes, 2nd edition, section 6.2, erfcc.
+__device__ inline float RoughErfc(float x) {
+  const float size = fabsf(x), t = OverByUnit(MultiplyAdd(0.5f, size, 1.0f));
+  const float kFactors[] = {-0.82215223f, 1.48851587f, -1.13520398f, 0.27886807f, -0.18628806f,
+                            0.09678418f,  0.37409196f, 1.00002368f,  -1.26551223f};
+  float power = 0.17087277f;
+#pragma unroll
+  for (int i = 0; i < 9; ++i) power = MultiplyAdd(power, t, kFactors[i]);
+  const float tail = t * Exp2ByUnit(1.4426950408889634f * MultiplyAdd(-size, size, power));
+  return x < 0.0f ? 2.0f - tail : tail;
+}
+__device__ inline float RoughGelu(float x) { return Gated(x, 0.5f * RoughErfc(x * -0.70710678f)); }
 template <typename T> __device__ inline T HardSigmoid(T x) {
   return x < T(-3) ? T(0) : x > T(3) ? T(1) : (x + T(3)) / T(6);
 }

@@ -63,10 +63,6 @@ std::string RoundedNumber(DType dtype, std::string_view number) {
   }
 }
 
-std::string StoredNumber(DType dtype, std::string_view number) {
-  return dtype == BF16 ? fmt::format("Bf16Of({})", number) : Rounded(dtype, number);
-}
-
 int64_t ElementsOfWord(DType dtype, int64_t count) {
   int64_t elements = 16 / DTypeSize(dtype);
   while (elements > 1 && count % elements != 0) elements /= 2;

@@ -12,9 +12,9 @@ namespace meshwork {
 
 // In the order of the kernel's numbers.
 inline constexpr std::string_view kArithmeticTrials[] = {
-    "ToBf16",       "RoundedToBf16", "ToF16",          "FromF16",    "Larger",
-    "Smaller",      "Clipped",       "QuotientByUnit", "SqrtByUnit", "RsqrtByUnit",
-    "RoughSigmoid", "RoughSilu",     "RoughTanhGelu",  "Sigmoid"};
+    "ToBf16",        "RoundedToBf16",  "ToF16",      "FromF16",     "Larger",       "Smaller",
+    "Clipped",       "QuotientByUnit", "SqrtByUnit", "RsqrtByUnit", "RoughSigmoid", "RoughSilu",
+    "RoughTanhGelu", "RoughErfc",      "RoughGelu",  "Sigmoid"};
 inline constexpr int kArithmeticBlocks = 64, kArithmeticThreads = 256;
 // Of all of its floats the first ones are special: each bf16, with ends of every kind behind it.
 inline constexpr int64_t kSpecialFloats = 10 * 65536;
@@ -35,17 +35,19 @@ __device__ bool IsSame(float a, float b) {
 __device__ bool IsNear(float a, float b) {
   return IsSame(a, b) || fabsf(a - b) <= 2e-5f * fabsf(b) || fabsf(a - b) < 1.2e-38f;
 }
+// To a bf16.
+__device__ float Truncated(float x) { return __uint_as_float(__float_as_uint(x) & 0xffff0000u); }
 extern "C" __global__ void tries(unsigned* counts, unsigned* examples, long long n) {
   for (unsigned i = blockIdx.x * 256 + threadIdx.x; i < n; i += gridDim.x * 256) {
-    const float x = FloatOf(i), one = FromBf16(Bf16Of(x));
+    const float x = FloatOf(i), one = Truncated(x);
     const float others[] = {x, -x, 0.0f, -0.0f, (float)NotANumber(), (float)Infinity(), FloatOf(i / 8), 1.0f};
-    const float y = others[i % 8], other = FromBf16(Bf16Of(FloatOf(i / 3)));
+    const float y = others[i % 8], other = Truncated(FloatOf(i / 3));
     const float lows[] = {-1, 0, (float)-Infinity(), -2}, highs[] = {1, 1, 0.5f, 0};
     const float low = lows[i % 4], high = highs[i % 4];
     const float gate = Sigmoid((float)(2 * 0.7978845608028654) * (one + 0.044715f * one * one * one));
     const float e = expf(-fabsf(x));
     const bool agrees[] = {IsSame(FromBf16(ToBf16(x)), FromBf16(ToBf16ByBits(x))),
-                           IsSame(RoundedToBf16(x), FromBf16(ToBf16ByBits(x))),
+                           IsSame(RoundedToBf16(x), __uint_as_float((unsigned)ToBf16ByBits(x) << 16)),
                            IsSame(FromF16ByBits(ToF16(x)), FromF16ByBits(ToF16ByBits(x))),
                            IsSame(FromF16((unsigned short)i), FromF16ByBits((unsigned short)i)),
                            IsSame(Larger(x, y), LargerByTests(x, y)),
@@ -57,6 +59,8 @@ extern "C" __global__ void tries(unsigned* counts, unsigned* examples, long long
                            IsNear(RoughSigmoid(x), (x < 0 ? e : 1.0f) / (1.0f + e)),
                            IsNear(RoughSilu(one), Gated(one, Sigmoid(one))) || one < -80.0f,
                            IsNear(RoughTanhGelu(one), Gated(one, gate)) || one < -4.0f,
+                           IsNear(RoughErfc(one), erfcf(one)),
+                           IsNear(RoughGelu(one), Gelu(one)) || one < -12.0f,
                            IsNear(Sigmoid(x), (x < 0 ? e : 1.0f) / (1.0f + e))};
     for (unsigned t = 0; t < sizeof(agrees) / sizeof(bool); ++t) {
       if (agrees[t]) continue;
