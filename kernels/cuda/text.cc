@@ -44,6 +44,14 @@ std::string Rounded(DType dtype, std::string_view number) {
   }
 }
 
+std::string RoundedNumber(DType dtype, std::string_view number) {
+  switch (dtype) {
+    case DType::kBF16: return fmt::format("RoundedToBf16({})", number);
+    case DType::kF16: return fmt::format("RoundedToF16({})", number);
+    default: return fmt::format("({})({})", ComputeName(dtype), number);
+  }
+}
+
 int64_t ElementsOfWord(DType dtype, int64_t count) {
   int64_t elements = 16 / DTypeSize(dtype);
   while (elements > 1 && count % elements != 0) elements /= 2;

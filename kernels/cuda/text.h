@@ -21,6 +21,8 @@ std::string_view ComputeName(DType dtype);  // of the number that it is computed
 // A number from an element, and an element from a number. Both are expressions.
 std::string Loaded(DType dtype, std::string_view element);
 std::string Rounded(DType dtype, std::string_view number);
+// A number as if it had been stored and loaded again.
+std::string RoundedNumber(DType dtype, std::string_view number);
 
 // How many elements that lie side by side make a word: as many as 16 bytes hold and divide `count`.
 int64_t ElementsOfWord(DType dtype, int64_t count);

@@ -5,6 +5,7 @@
 #include <fstream>
 #include <iterator>
 
+#include "cuda_kernels/arithmetic_trials.h"
 #include "cuda_kernels/trials.h"
 #include "meshwork/kernels/blas/cpu_kernels.h"
 #include "meshwork/kernels/cuda/parts.h"
@@ -42,7 +43,7 @@ class NvccTest : public TempDirTest {};
   update.operands[1].local = gradient;
   for (const int64_t alignment : {1, 16})
     kernels.push_back(MakeCudaParts(GetOp("adam_update"), update, alignment));
-  return CudaSourceOf(kernels);
+  return CudaSourceOf(kernels).append(kArithmeticKernel);
 }
 
 TEST_F(NvccTest, CompilesEveryRowForAmpereAndHopper) {
