@@ -38,15 +38,15 @@
 namespace meshwork {
 namespace {
 
-struct AttentionOptions {
+struct BenchOptions {
   std::string ops = "attention attention_grad_q attention_grad_kv", tilings, causal = "on";
   int64_t batch = 8, heads = 12, sequence = 1024, dim = 64, launches = 20, repeats = 5;
   bool help = false;
   std::string help_text;
 };
 
-absl::StatusOr<AttentionOptions> ParseOptions(int argc, const char* const* argv) {
-  AttentionOptions o;
+absl::StatusOr<BenchOptions> ParseOptions(int argc, const char* const* argv) {
+  BenchOptions o;
   FlagTable flags(
       "gpu_attention",
       "Times attention in bf16 and its gradients on a GPU, each by several tilings, beside the tiling that the library\n"
@@ -69,8 +69,12 @@ absl::StatusOr<AttentionOptions> ParseOptions(int argc, const char* const* argv)
 
 #ifdef MESHWORK_HAVE_CUDA
 
-absl::StatusOr<AttentionTiling> ParseTiling(std::string_view text) {
-  const std::vector<std::string> numbers = absl::StrSplit(std::string(text), '/');
+std::vector<std::string> WordsOf(const std::string& text) {
+  return absl::StrSplit(text, ' ', absl::SkipEmpty());
+}
+
+absl::StatusOr<AttentionTiling> ParseTiling(const std::string& text) {
+  const std::vector<std::string> numbers = absl::StrSplit(text, '/');
   AttentionTiling t{};
   int64_t* const fields[] = {&t.row_tiles, &t.others, &t.chunk, &t.at_once};
   bool is_right = numbers.size() == std::size(fields);
@@ -95,7 +99,7 @@ std::string_view UsualTilings(std::string_view op, int64_t dim) {
       return "2/64/64/2 2/32/32/2 2/32/32/3 1/64/64/3 1/64/64/4 1/32/32/4 1/64/64/2 2/64/64/1";
     if (op == "attention_grad_q")
       return "2/32/32/2 2/32/16/2 2/64/32/2 1/64/32/3 1/64/64/3 1/32/32/4 1/32/32/3 1/64/16/4";
-    return "2/32/16/2 2/32/32/2 1/32/16/3 1/64/32/3 1/64/16/3 1/32/32/3 1/64/64/3 1/64/64/2";
+    return "2/32/16/2 2/64/16/2 2/32/32/2 1/32/16/3 1/64/32/3 1/64/16/3 1/32/32/3 1/64/64/2";
   }
   if (op == "attention") return "1/32/32/3 1/32/32/2 2/32/32/2 2/32/32/1 1/16/16/3";
   if (op == "attention_grad_q") return "1/32/32/2 1/16/16/2 1/32/16/2 1/16/16/3 2/32/16/1";
@@ -118,19 +122,18 @@ struct TiledKernel {
 
 class AttentionBench {
  public:
-  static absl::Status Run(const AttentionOptions& o) {
+  static absl::Status Run(const BenchOptions& o) {
     AttentionBench bench(o);
     MESHWORK_RETURN_IF_ERROR(bench.Open());
     fmt::print("{}: b={} s={} h={} d={}, bf16{}\n{:<18} {:>12} {:>10} {:>10}  {}\n", bench.context_->name(),
                o.batch, o.sequence, o.heads, o.dim, o.causal == "on" ? ", causal" : "", "", "tiling", "us",
                "TFLOP/s", "difference");
-    for (const std::string& op : absl::StrSplit(o.ops, ' ', absl::SkipEmpty()))
-      MESHWORK_RETURN_IF_ERROR(bench.Measure(op));
+    for (const std::string& op : WordsOf(o.ops)) MESHWORK_RETURN_IF_ERROR(bench.Measure(op));
     return absl::OkStatus();
   }
 
  private:
-  explicit AttentionBench(const AttentionOptions& o)
+  explicit AttentionBench(const BenchOptions& o)
       : o_(o),
         rows_{BF16, {o.batch, o.sequence, o.heads, o.dim}},
         per_query_{F32, {o.batch, o.sequence, o.heads}} {}
@@ -261,7 +264,7 @@ class AttentionBench {
     MESHWORK_ASSIGN_OR_RETURN(const AttentionOp op, OpOf(name));
     std::vector<AttentionTiling> tilings = {DefaultAttentionTiling(name, o_.dim)};
     const std::string list = o_.tilings.empty() ? std::string(UsualTilings(name, o_.dim)) : o_.tilings;
-    for (const std::string& text : absl::StrSplit(list, ' ', absl::SkipEmpty())) {
+    for (const std::string& text : WordsOf(list)) {
       MESHWORK_ASSIGN_OR_RETURN(const AttentionTiling tiling, ParseTiling(text));
       if (tiling != tilings[0]) tilings.push_back(tiling);
     }
@@ -300,18 +303,18 @@ class AttentionBench {
                                            op.row->name, ToString(of.tiling), difference, most));
   }
 
-  const AttentionOptions& o_;
+  const BenchOptions& o_;
   const Type rows_, per_query_;
   std::shared_ptr<const CudaContext> context_;
   std::shared_ptr<const CudaStream> stream_;
   CudaBuffer q_, k_, v_, slope_, log_sums_, shifts_;
 };
 
-absl::Status Main(const AttentionOptions& o) { return AttentionBench::Run(o); }
+absl::Status Main(const BenchOptions& o) { return AttentionBench::Run(o); }
 
 #else
 
-absl::Status Main(const AttentionOptions&) { return NoCuda(); }
+absl::Status Main(const BenchOptions&) { return NoCuda(); }
 
 #endif
 
@@ -319,7 +322,7 @@ absl::Status Main(const AttentionOptions&) { return NoCuda(); }
 }  // namespace meshwork
 
 int main(int argc, char** argv) {
-  const absl::StatusOr<meshwork::AttentionOptions> options = meshwork::ParseOptions(argc, argv);
+  const absl::StatusOr<meshwork::BenchOptions> options = meshwork::ParseOptions(argc, argv);
   if (options.ok() && options->help) {
     fmt::print("{}", options->help_text);
     return 0;
