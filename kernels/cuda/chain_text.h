@@ -29,8 +29,14 @@ std::vector<ChainInput> InputsOf(std::span<const CudaChainOp> ops);
 
 std::string PackName(DType dtype, int64_t width);
 
+// Which element of an op's result is made: expression `at`, the number of the element in a part of `size` elements. The result
+// has a whole number of such parts.
+struct ElementPlace {
+  std::string at;
+  int64_t size;
+};
 // "float v2; { … }" by the op's expression. Results of ops are v0, v1, …, inputs x0, x1, …: numbers.
-std::string LinesOfOp(const CudaChainOp& op, size_t number);
+std::string LinesOfOp(const CudaChainOp& op, size_t number, const ElementPlace& place);
 
 // Functions of hundreds of instructions: their text should not stand often in one kernel.
 bool IsLong(const OpRow& row);

@@ -30,6 +30,7 @@ struct CudaGroup {
   std::vector<int> stored;         // the ops whose results it writes
   std::vector<BufferId> results;   // where
   bool has_rows = false;           // MakeCudaRows
+  bool has_columns = false;        // MakeCudaColumns
 };
 
 // The plan in an order in which steps that can be one kernel follow each other, in the bodies of its loops, too. Law: of two
