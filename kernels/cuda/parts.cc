@@ -16,7 +16,7 @@ cuda::Sweep SweepOfPart(const OpRow& row, const KernelSpec& spec) {
           .out = {spec.results[0].local.dtype},
           .before = {},
           .behind = {},
-          .lines = cuda::LinesOfOp({&row, &spec, {{false, 0}}}, 0)};
+          .lines = cuda::LinesOfOp({&row, &spec, {{false, 0}}}, 0, {"i", spec.results[0].local.num_elements()})};
 }
 
 }  // namespace

@@ -33,6 +33,7 @@ struct CudaGroup {
   std::vector<int> stored;         // the ops whose results it writes
   std::vector<BufferId> results;   // where
   bool has_rows = false;           // MakeCudaRows
+  bool has_columns = false;        // MakeCudaColumns
   // Instead of ops: one op on many tensors.
   std::optional<CudaParts> parts = std::nullopt;
 };

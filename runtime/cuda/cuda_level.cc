@@ -114,11 +114,32 @@ class LevelMaker {
     for (const auto* buffers : {&group.operands, &group.results})
       for (BufferId buffer : *buffers) launch.pointers.push_back(AddressOf(buffer));
     const int64_t alignment = PackAlignmentOf(launch.pointers);
-    CudaKernel kernel = group.has_rows ? MakeCudaRows(group.ops, group.stored, alignment)
-                                       : MakeCudaChain(group.ops, group.stored, alignment);
+    const auto make = group.has_rows ? MakeCudaRows : group.has_columns ? MakeCudaColumns : MakeCudaChain;
+    CudaKernel kernel = make(group.ops, group.stored, alignment);
     launch.grid = kernel.blocks;
+    const std::shared_ptr<const CudaKernel> second = kernel.second;
+    level_.scratch_bytes = std::max(level_.scratch_bytes, kernel.scratch_bytes);
     launch.kernel = kernels_.Add(std::move(kernel));
-    level_.actions.push_back(std::move(launch));
+    Add(std::move(launch), second.get(), /*results=*/1, level_.actions);
+  }
+
+  // With its second kernel, if there is one, which makes the last `results`.
+  void Add(KernelLaunch launch, const CudaKernel* second, int64_t results, std::vector<CudaAction>& actions) {
+    if (second == nullptr) {
+      actions.push_back(std::move(launch));
+      return;
+    }
+    const auto of_second = launch.pointers.end() - results;
+    KernelLaunch rest{.kernel = kernels_.Add(*second),
+                      .pointers = {{.storage = DeviceAddress::kScratch}},
+                      .grid = second->blocks,
+                      .nodes = launch.nodes};
+    rest.pointers.insert(rest.pointers.end(), of_second, launch.pointers.end());
+    for (ProfiledNode& node : rest.nodes) node.instances = 0;
+    launch.pointers.erase(of_second, launch.pointers.end());
+    launch.pointers.push_back({.storage = DeviceAddress::kScratch});
+    actions.push_back(std::move(launch));
+    actions.push_back(std::move(rest));
   }
 
   void AddParts(const CudaGroup& group) {
@@ -178,22 +199,8 @@ class LevelMaker {
           launch.blocks.push_back(extent.size);
         }
       }
-      std::vector<CudaAction>& actions = compute.once ? level_.once : level_.actions;
-      if (second == nullptr) {
-        actions.push_back(std::move(launch));
-        continue;
-      }
-      const auto results = launch.pointers.begin() + std::ssize(compute.in);
-      KernelLaunch rest{.kernel = kernels_.Add(*second),
-                        .pointers = {{.storage = DeviceAddress::kScratch}},
-                        .grid = second->blocks,
-                        .nodes = launch.nodes};
-      rest.pointers.insert(rest.pointers.end(), results, launch.pointers.end());
-      for (ProfiledNode& node : rest.nodes) node.instances = 0;
-      launch.pointers.erase(results, launch.pointers.end());
-      launch.pointers.push_back({.storage = DeviceAddress::kScratch});
-      actions.push_back(std::move(launch));
-      actions.push_back(std::move(rest));
+      Add(std::move(launch), second.get(), std::ssize(compute.out),
+          compute.once ? level_.once : level_.actions);
     }
   }
 
