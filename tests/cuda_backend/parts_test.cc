@@ -16,7 +16,6 @@
 #include "meshwork/ir/text.h"
 #include "meshwork/ops/ops.h"
 #include "meshwork/runtime/cuda/cuda_fusion.h"
-#include "meshwork/runtime/cuda/storage_map.h"
 #include "meshwork/runtime/executor.h"
 #include "meshwork/spmd/compile.h"
 #include "meshwork/train/layers.h"
