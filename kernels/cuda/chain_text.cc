@@ -51,9 +51,23 @@ namespace {
 
 bool HasUnrounded(DType dtype) { return dtype == BF16 || dtype == F16; }
 
+// Whether the index x is that of the element's place along the last dim.
+std::string IsHot(const CudaChainOp& op, const ElementPlace& place) {
+  const int64_t depth = op.spec->results[0].local.shape.back();
+  const Extent extent = op.block->back();
+  const bool is_small =
+      DTypeSize(op.spec->operands[0].local.dtype) <= 4 && extent.start + depth < (int64_t{1} << 31);
+  const std::string_view type = is_small ? "int" : "long long";
+  std::string column = fmt::format("({})", place.at);
+  if (depth != place.size) column += fmt::format(" % {}", Whole(depth));
+  std::string is_hot = fmt::format("({})x == {} + ({})({})", type, Whole(extent.start), type, column);
+  if (extent.size < depth) is_hot += fmt::format(" && {} < {}", column, Whole(extent.size));
+  return is_hot;
+}
+
 }  // namespace
 
-std::string LinesOfOp(const CudaChainOp& op, size_t number) {
+std::string LinesOfOp(const CudaChainOp& op, size_t number, const ElementPlace& place) {
   const DType first = op.spec->operands[0].local.dtype, result = op.spec->results[0].local.dtype;
   std::string lines =
       fmt::format("{} v{};\n{{\n  typedef {} T;\n", ComputeName(result), number, ComputeName(first));
@@ -64,9 +78,10 @@ std::string LinesOfOp(const CudaChainOp& op, size_t number) {
                          op.operands[o].is_op ? 'v' : 'x', op.operands[o].index);
   }
   const std::optional<std::string> rounded = RoundedScalarOf(*op.row, *op.spec);
-  const std::string value = rounded              ? *rounded
-                            : HasScalar(*op.row) ? ScalarOf(*op.row, *op.spec).value()
-                                                 : "x";
+  const std::string value = rounded                     ? *rounded
+                            : HasScalar(*op.row)        ? ScalarOf(*op.row, *op.spec).value()
+                            : op.row->name == "one_hot" ? IsHot(op, place)
+                                                        : "x";
   if (!HasUnrounded(result))
     return lines + fmt::format("  v{} = ({})({});\n}}\n", number, ComputeName(result), value);
   const std::string unrounded = fmt::format("u{}", number);
@@ -89,13 +104,20 @@ bool IsLong(const OpRow& row) {
 }  // namespace cuda
 
 bool IsCudaChainOp(const OpRow& row) { return cuda::HasScalar(row); }
-bool IsCudaElementwise(const OpRow& row) { return cuda::HasScalar(row) || row.name == "broadcast_to"; }
+bool IsCudaElementwise(const OpRow& row) {
+  return cuda::HasScalar(row) || row.name == "broadcast_to" || row.name == "one_hot";
+}
 
 Shape CudaChainStrides(const OpRow& row, const KernelSpec& spec, size_t o) {
   const Shape& from = spec.operands[o].local.shape;
   const Shape& to = spec.results[0].local.shape;
-  if (row.name != "broadcast_to") return cuda::BroadcastStrides(from, to);
   const Shape dense = cuda::RowMajorStrides(from);
+  if (row.name == "one_hot") {
+    Shape strides = dense;
+    strides.push_back(0);
+    return strides;
+  }
+  if (row.name != "broadcast_to") return cuda::BroadcastStrides(from, to);
   const auto& dims = spec.attrs.Get<std::vector<int64_t>>("dims");
   Shape strides(to.size(), 0);
   for (size_t d = 0; d < dims.size(); ++d)

@@ -29,8 +29,14 @@ std::vector<ChainInput> InputsOf(std::span<const CudaChainOp> ops);
 
 std::string PackName(DType dtype, int64_t width);
 
+// Which element of an op's result is made: expression `at`, the number of the element in a part of `size` elements. The result
+// has a whole number of such parts.
+struct ElementPlace {
+  std::string at;
+  int64_t size;
+};
 // "float v2; { … }" by the op's expression. Results of ops are v0, v1, …, inputs x0, x1, …: numbers.
-std::string LinesOfOp(const CudaChainOp& op, size_t number);
+std::string LinesOfOp(const CudaChainOp& op, size_t number, const ElementPlace& place);
 // Behind these lines, the element that is stored of the op's result. By it two neighbours may be rounded by one instruction; that of
 // v2, which is rounded itself, takes two more.
 std::string ElementOfOp(const CudaChainOp& op, size_t number);

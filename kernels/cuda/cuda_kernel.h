@@ -27,6 +27,7 @@
 
 #include "meshwork/ir/kernel.h"
 #include "meshwork/ir/row.h"
+#include "meshwork/layout/layout.h"
 
 namespace meshwork {
 
@@ -81,10 +82,12 @@ struct CudaChainOp {
   const OpRow* row;
   const KernelSpec* spec;
   std::vector<CudaChainOperand> operands;
+  const Block* block = nullptr;  // of the result, for a row that reads it
 };
 // Whether the row has a scalar expression.
 bool IsCudaChainOp(const OpRow& row);
-// The same, or the row broadcasts: each element of the result is made of one element of each operand.
+// The same, or the row broadcasts or is one_hot: each element of the result is made of one element of each operand, and of its
+// place.
 bool IsCudaElementwise(const OpRow& row);
 // Strides of operand o of such an op along the dims of its result, in elements.
 Shape CudaChainStrides(const OpRow& row, const KernelSpec& spec, size_t o);
@@ -109,5 +112,14 @@ CudaKernel MakeCudaChain(std::span<const CudaChainOp> ops, std::span<const int> 
 // result of `rows` as one element for each row, any other op reads whole results of its own number of elements; operands
 // are numbered without gaps.
 CudaKernel MakeCudaRows(std::span<const CudaChainOp> ops, std::span<const int> stored, int64_t alignment = 1);
+
+// Whether the row is a reduction that leaves trailing dims of a multiple of 4 elements, as columns: f32[8,64,256] over dims 0
+// and 1 is one of 512 rows to 256 columns.
+bool IsCudaColumnFold(const OpRow& row, const KernelSpec& spec);
+// Elementwise ops and behind them such a reduction of one of their results, as one kernel, or as two (CudaKernel::second), of
+// which the second makes the reduction's result. `stored` ends with the reduction.
+// REQUIRES: as for MakeCudaChain of all ops but the last, of as many elements as that reduces; IsCudaColumnFold of the last.
+CudaKernel MakeCudaColumns(std::span<const CudaChainOp> ops, std::span<const int> stored,
+                           int64_t alignment = 1);
 
 }  // namespace meshwork

@@ -104,7 +104,8 @@ class ChainText {
       of_element += fmt::format("const {} x{} = {};\n", ComputeName(dtype), o,
                                 Loaded(dtype, fmt::format("m{}{}{}", o, at, part)));
     }
-    for (size_t i = 0; i < ops_.size(); ++i) of_element += LinesOfOp(ops_[i], i);
+    const ElementPlace place{width_ > 1 ? fmt::format("{} + e", index) : std::string(index), count_};
+    for (size_t i = 0; i < ops_.size(); ++i) of_element += LinesOfOp(ops_[i], i, place);
     std::string before, behind;
     for (size_t r = 0; r < stored_.size(); ++r) {
       const DType dtype = TypeOf(stored_[r]).dtype;

@@ -7,6 +7,7 @@
 
 #include "meshwork/ir/kernel.h"
 #include "meshwork/ir/row.h"
+#include "meshwork/kernels/cuda/text.h"
 
 namespace meshwork::cuda {
 
@@ -27,5 +28,8 @@ std::optional<Fold> FoldOf(const OpRow& row, const KernelSpec& spec);
 int64_t SplitsOf(int64_t results, int64_t elements, bool is_run);
 // Per dim of the operand of such a row.
 std::vector<bool> ReducedDims(const KernelSpec& spec);
+// The dims of a dense tensor that are reduced, or those that are kept, and how many elements they have.
+Walk WalkAlong(const Shape& shape, const std::vector<bool>& reduces, bool which);
+int64_t SizeOf(const Walk& walk);
 
 }  // namespace meshwork::cuda

@@ -1,9 +1,9 @@
-// Reductions over dims, but for those of rows (rows.cc). A result is folded by some threads of one block, each of which
+// Reductions over dims, but for those of rows (rows.cc) and of columns by fours (column_folds.cc). A result is folded by some threads of one block, each of which
 // folds every so many-th element; then the threads' values are folded in halves. The order depends on the shape alone.
 //
-//   f32[512,7000] over dims 0   a block has 32 results, side by side in memory, with 32 threads each
-//   f32[8192,700] over dims 0   has too few results for all of a GPU: 32 parts of 256 elements of each result are
-//                               folded to f32[32,700], and that by a second kernel
+//   f32[512,7001] over dims 0   a block has 32 results, side by side in memory, with 32 threads each
+//   f32[8192,701] over dims 0   has too few results for all of a GPU: 32 parts of 256 elements of each result are
+//                               folded to f32[32,701], and that by a second kernel
 #include <algorithm>
 
 #include "meshwork/base/status.h"
@@ -23,24 +23,6 @@ constexpr int64_t kTile = 32;          // results side by side
 // Fewer elements are not worth a second kernel, nor are fewer parts; a part of a run has so many elements.
 constexpr int64_t kFewElements = int64_t{1} << 17, kFewSplits = 4, kRunOfPart = 4096;
 
-// The dims that are reduced, or those that are kept: their sizes and the operand's strides, merged.
-Walk Along(const Shape& shape, const std::vector<bool>& reduces, bool which) {
-  const Shape dense = RowMajorStrides(shape);
-  Shape sizes, strides;
-  for (size_t d = 0; d < shape.size(); ++d) {
-    if (reduces[d] != which) continue;
-    sizes.push_back(shape[d]);
-    strides.push_back(dense[d]);
-  }
-  return Walk::Of(sizes, {&strides, 1});
-}
-
-int64_t SizeOf(const Walk& walk) {
-  int64_t size = 1;
-  for (const Walk::Dim& dim : walk.dims) size *= dim.size;
-  return size;
-}
-
 // `text` has names p0, … for places; those of two walks in one scope differ.
 std::string Renamed(std::string text, char prefix) {
   for (size_t at = text.find('p'); at != std::string::npos; at = text.find('p', at + 1)) text[at] = prefix;
@@ -54,8 +36,8 @@ class ReductionText {
                 int64_t splits)
       : type_(type),
         fold_(fold),
-        kept_(Along(type.shape, reduces, false)),
-        folded_(Along(type.shape, reduces, true)) {
+        kept_(WalkAlong(type.shape, reduces, false)),
+        folded_(WalkAlong(type.shape, reduces, true)) {
     text_.name = name;
     results_ = SizeOf(kept_);
     count_ = SizeOf(folded_);
@@ -138,7 +120,7 @@ class ReductionText {
 CudaKernel Reduction(const OpRow& row, const KernelSpec& spec, const std::vector<bool>& reduces,
                      const Fold& fold) {
   const Type &from = spec.operands[0].local, &to = spec.results[0].local;
-  const Walk folded = Along(from.shape, reduces, true);
+  const Walk folded = WalkAlong(from.shape, reduces, true);
   const int64_t results = to.num_elements(), count = SizeOf(folded);
   const bool is_run = !folded.dims.empty() && folded.dims.back().strides[0] == 1;
   const int64_t splits = fold.dtype.has_value() ? SplitsOf(results, count, is_run) : 1;
@@ -165,7 +147,12 @@ Fold FoldInType(DType dtype, std::string_view identity, std::string_view combine
           of == BF16 || of == F16 ? F32 : of};
 }
 
-CudaKernel Folded(const OpRow& row, const KernelSpec& spec) {
+CudaKernel Folded(const OpRow& row, const KernelSpec& spec, int64_t alignment) {
+  if (IsCudaColumnFold(row, spec)) {
+    const CudaChainOp op{&row, &spec, {{false, 0}}};
+    constexpr int kFirst[] = {0};
+    return MakeCudaColumns({&op, 1}, kFirst, alignment);
+  }
   return Reduction(row, spec, ReducedDims(spec), FoldOf(row, spec).value());
 }
 
@@ -182,6 +169,23 @@ CudaKernel ArgMax(const OpRow& row, const KernelSpec& spec) { return Arg(row, sp
 CudaKernel ArgMin(const OpRow& row, const KernelSpec& spec) { return Arg(row, spec, false); }
 
 }  // namespace
+
+Walk WalkAlong(const Shape& shape, const std::vector<bool>& reduces, bool which) {
+  const Shape dense = RowMajorStrides(shape);
+  Shape sizes, strides;
+  for (size_t d = 0; d < shape.size(); ++d) {
+    if (reduces[d] != which) continue;
+    sizes.push_back(shape[d]);
+    strides.push_back(dense[d]);
+  }
+  return Walk::Of(sizes, {&strides, 1});
+}
+
+int64_t SizeOf(const Walk& walk) {
+  int64_t size = 1;
+  for (const Walk::Dim& dim : walk.dims) size *= dim.size;
+  return size;
+}
 
 int64_t SplitsOf(int64_t results, int64_t elements, bool is_run) {
   if (results == 0 || results * elements < kFewElements) return 1;
@@ -218,9 +222,15 @@ std::optional<Fold> FoldOf(const OpRow& row, const KernelSpec& spec) {
 
 std::span<const Generator> ReductionKernels() {
   static constexpr Generator kGenerators[] = {
-      {"reduce_sum", Folded}, {"reduce_mean", Folded}, {"reduce_max", Folded},
-      {"reduce_min", Folded}, {"reduce_prod", Folded}, {"reduce_all", Folded},
-      {"reduce_any", Folded}, {"argmax", ArgMax},      {"argmin", ArgMin},
+      {"reduce_sum", nullptr, Folded},
+      {"reduce_mean", nullptr, Folded},
+      {"reduce_max", nullptr, Folded},
+      {"reduce_min", nullptr, Folded},
+      {"reduce_prod", nullptr, Folded},
+      {"reduce_all", nullptr, Folded},
+      {"reduce_any", nullptr, Folded},
+      {"argmax", ArgMax},
+      {"argmin", ArgMin},
   };
   return kGenerators;
 }

@@ -76,7 +76,7 @@ class RowsText {
         last = std::max(last, kinds_[i] == Kind::kFold ? stages_[i] - 1 : stages_[i]);
     for (int stage = 0; stage <= Stages(); ++stage) {
       for (size_t i = 0; i < ops_.size(); ++i)
-        if (kinds_[i] == Kind::kNarrow && stages_[i] == stage) body += LinesOfOp(ops_[i], i);
+        if (kinds_[i] == Kind::kNarrow && stages_[i] == stage) body += LinesOfOp(ops_[i], i, {"row", rows_});
       body += Stage(stage, stage == last);
     }
     std::string stores;
@@ -196,6 +196,13 @@ class RowsText {
     for (const CudaChainOperand& of : ops_[at].operands) Need(of, ops, inputs);
   }
 
+  // In its row, if the op's last dim divides rows.
+  ElementPlace PlaceFor(size_t op) const {
+    const Shape& shape = TypeOf(static_cast<int>(op)).shape;
+    const bool is_in_row = !shape.empty() && size_ % shape.back() == 0;
+    return is_in_row ? ElementPlace{"column + e", size_} : ElementPlace{"i + e", rows_ * size_};
+  }
+
   std::string Stage(int stage, bool is_last) const {
     std::vector<size_t> folds, results;
     std::set<size_t> ops, inputs;
@@ -217,7 +224,7 @@ class RowsText {
       of_element += fmt::format("const {} x{} = {};\n", ComputeName(dtype), o,
                                 Loaded(dtype, fmt::format("m{}[{}]{}", o, at, IsPack(o) ? ".at[e]" : "")));
     }
-    for (const size_t op : ops) of_element += LinesOfOp(ops_[op], op);
+    for (const size_t op : ops) of_element += LinesOfOp(ops_[op], op, PlaceFor(op));
     std::string before, behind, all;
     for (const size_t f : folds) {
       const Fold fold = FoldOf(*ops_[f].row, *ops_[f].spec).value();
@@ -254,11 +261,14 @@ class RowsText {
       lines += fmt::format(
           "  __shared__ {0} partial[{1}];\n  partial[thread] = all;\n  __syncthreads();\n"
           "  {0} part[{2}];\n  #pragma unroll\n"
-          "  for (int j = 0; j < {2}; ++j) part[j] = partial[thread / {3} * {3} + thread % {4} + j * {4}];\n"
-          "  #pragma unroll\n  for (int half = {5}; half > 0; half /= 2) {{\n    #pragma unroll\n"
-          "    for (int j = 0; j < half; ++j) {{\n      const {0} a = part[j], b = part[j + half];\n"
-          "      part[j] = {6};\n    }}\n  }}\n  all = part[0];\n",
-          fold.type, text_.threads, lanes_ / kWarp, lanes_, kWarp, lanes_ / kWarp / 2, fold.combined);
+          "  for (int j = 0; j < {2}; ++j) part[j] = partial[thread / {3} * {3} + thread % {4} + j * {4}];\n",
+          fold.type, text_.threads, lanes_ / kWarp, lanes_, kWarp);
+      for (int64_t half = lanes_ / kWarp / 2; half > 0; half /= 2)
+        lines += fmt::format(
+            "  #pragma unroll\n  for (int j = 0; j < {0}; ++j) {{\n"
+            "    const {1} a = part[j], b = part[j + {0}];\n    part[j] = {2};\n  }}\n",
+            half, fold.type, fold.combined);
+      lines += "  all = part[0];\n";
     }
     const int64_t in_warp = std::min(lanes_, kWarp);
     if (in_warp > 1)

@@ -7,17 +7,6 @@
 #include "meshwork/base/status.h"
 
 namespace meshwork::cuda {
-namespace {
-
-// 64 bits that texts with a difference do not share (FNV-1a).
-uint64_t HashOf(std::string_view text) {
-  uint64_t hash = 0xcbf29ce484222325;
-  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
-  return hash;
-}
-
-}  // namespace
-
 std::string_view StoredName(DType dtype) {
   switch (dtype) {
     case DType::kF32: return "float";
@@ -193,6 +182,12 @@ std::string Indented(std::string_view lines) {
     at = end;
   }
   return text;
+}
+
+uint64_t HashOf(std::string_view text) {
+  uint64_t hash = 0xcbf29ce484222325;
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  return hash;
 }
 
 CudaKernel Finish(const KernelText& text) {

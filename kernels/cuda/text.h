@@ -93,6 +93,9 @@ void TakeBlock(KernelText& text, const KernelSpec& spec, bool is_result, int ind
 // Runs `lines` for each `i` of [0, count), one thread each; before them each thread runs `text.body`.
 CudaKernel ForEach(KernelText text, int64_t count, std::string_view lines);
 
+// 64 bits that texts with a difference do not share (FNV-1a).
+uint64_t HashOf(std::string_view text);
+
 // `lines` with two more spaces in front of each.
 std::string Indented(std::string_view lines);
 

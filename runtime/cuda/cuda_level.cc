@@ -7,6 +7,7 @@
 
 #include "meshwork/base/status.h"
 #include "meshwork/ir/row.h"
+#include "meshwork/kernels/cuda/parts.h"
 #include "meshwork/kernels/cuda/transfers.h"
 #include "meshwork/runtime/cuda/cuda_fusion.h"
 
@@ -105,6 +106,7 @@ class LevelMaker {
   // ---- Kernels.
 
   void Add(const CudaGroup& group) {
+    if (group.parts.has_value()) return AddParts(group);
     if (group.stored.empty()) return;
     KernelLaunch launch;
     for (size_t i = group.first; i < group.end; ++i)
@@ -112,10 +114,52 @@ class LevelMaker {
     for (const auto* buffers : {&group.operands, &group.results})
       for (BufferId buffer : *buffers) launch.pointers.push_back(AddressOf(buffer));
     const int64_t alignment = PackAlignmentOf(launch.pointers);
-    CudaKernel kernel = group.has_rows ? MakeCudaRows(group.ops, group.stored, alignment)
-                                       : MakeCudaChain(group.ops, group.stored, alignment);
+    const auto make = group.has_rows ? MakeCudaRows : group.has_columns ? MakeCudaColumns : MakeCudaChain;
+    CudaKernel kernel = make(group.ops, group.stored, alignment);
     launch.grid = kernel.blocks;
+    const std::shared_ptr<const CudaKernel> second = kernel.second;
+    level_.scratch_bytes = std::max(level_.scratch_bytes, kernel.scratch_bytes);
     launch.kernel = kernels_.Add(std::move(kernel));
+    Add(std::move(launch), second.get(), /*results=*/1, level_.actions);
+  }
+
+  // With its second kernel, if there is one, which makes the last `results`.
+  void Add(KernelLaunch launch, const CudaKernel* second, int64_t results, std::vector<CudaAction>& actions) {
+    if (second == nullptr) {
+      actions.push_back(std::move(launch));
+      return;
+    }
+    const auto of_second = launch.pointers.end() - results;
+    KernelLaunch rest{.kernel = kernels_.Add(*second),
+                      .pointers = {{.storage = DeviceAddress::kScratch}},
+                      .grid = second->blocks,
+                      .nodes = launch.nodes};
+    rest.pointers.insert(rest.pointers.end(), of_second, launch.pointers.end());
+    for (ProfiledNode& node : rest.nodes) node.instances = 0;
+    launch.pointers.erase(of_second, launch.pointers.end());
+    launch.pointers.push_back({.storage = DeviceAddress::kScratch});
+    actions.push_back(std::move(launch));
+    actions.push_back(std::move(rest));
+  }
+
+  void AddParts(const CudaGroup& group) {
+    const CudaParts& of = *group.parts;
+    PartsLaunch launch;
+    for (size_t i = group.first; i < group.end; ++i)
+      launch.nodes.push_back(NodesOf(std::get<ComputeStep>(plan_.steps[i]), 1).front());
+    for (const BufferId buffer : of.common) launch.common.push_back(AddressOf(buffer));
+    int64_t alignment = kPackAlignment, elements = 0;
+    for (const CudaParts::Part& part : of.parts) {
+      PartsLaunch::Part& made = launch.parts.emplace_back();
+      made.elements = part.elements;
+      for (const BufferId buffer : part.buffers) made.pointers.push_back(AddressOf(buffer));
+      alignment = std::min(alignment, PackAlignmentOf(made.pointers));
+      elements += part.elements;
+    }
+    launch.per_block = ElementsPerPartBlock(elements);
+    for (const CudaParts::Part& part : of.parts)
+      launch.blocks += (part.elements + launch.per_block - 1) / launch.per_block;
+    launch.kernel = kernels_.Add(MakeCudaParts(*of.row, of.spec, alignment));
     level_.actions.push_back(std::move(launch));
   }
 
@@ -155,22 +199,8 @@ class LevelMaker {
           launch.blocks.push_back(extent.size);
         }
       }
-      std::vector<CudaAction>& actions = compute.once ? level_.once : level_.actions;
-      if (second == nullptr) {
-        actions.push_back(std::move(launch));
-        continue;
-      }
-      const auto results = launch.pointers.begin() + std::ssize(compute.in);
-      KernelLaunch rest{.kernel = kernels_.Add(*second),
-                        .pointers = {{.storage = DeviceAddress::kScratch}},
-                        .grid = second->blocks,
-                        .nodes = launch.nodes};
-      rest.pointers.insert(rest.pointers.end(), results, launch.pointers.end());
-      for (ProfiledNode& node : rest.nodes) node.instances = 0;
-      launch.pointers.erase(results, launch.pointers.end());
-      launch.pointers.push_back({.storage = DeviceAddress::kScratch});
-      actions.push_back(std::move(launch));
-      actions.push_back(std::move(rest));
+      Add(std::move(launch), second.get(), std::ssize(compute.out),
+          compute.once ? level_.once : level_.actions);
     }
   }
 

@@ -72,7 +72,32 @@ func f(%x: f32[128,6] {_,_}, %t: i32[128] {_}) {
   %z = neg %c
   return e=%e, y=%y, z=%z
 })"),
-              ElementsAre("exp mul: 2 -> 2"));
+              ElementsAre("exp one_hot mul: 2 -> 2"));
+}
+
+// What only spreads or marks small operands is made where it is read, even if nothing else of its group has made or read them.
+TEST(CudaFusionTest, SmallOperandsAreSpreadByTheirReaders) {
+  EXPECT_THAT(GroupsOf(R"(mesh []
+func f(%x: bf16[128,6] {_,_}, %t: i32[128] {_}, %w: f32[128] {_}) {
+  %h = one_hot %t depth=6 dtype=bool
+  %b = broadcast_to %w shape=[128,6] dims=[0]
+  %c = cast %x dtype=f32
+  %m = reduce_max %c dims=[1] keep_dims=true
+  %z = sub %c, %m
+  %l = select %h, %z, %b
+  %s = reduce_sum %l dims=[1]
+  return %s
+})"),
+              ElementsAre("cast reduce_max sub one_hot broadcast_to select reduce_sum: 3 -> 1"));
+  EXPECT_THAT(GroupsOf(R"(mesh []
+func f(%x: f32[128,6] {_,_}, %y: f32[128,6] {_,_}, %w: f32[] {}) {
+  %b = broadcast_to %w shape=[128,6] dims=[]
+  %e = exp %x
+  %c = add %e, %b
+  %d = neg %y
+  return c=%c, d=%d
+})"),
+              ElementsAre("exp broadcast_to add: 2 -> 1"));
 }
 
 // A thread would write what others have not read: %n lies where %b lay, which the rows read as columns.

@@ -70,6 +70,12 @@ const std::vector<Chain>& Chains() {
       {{{F32, {4, 8}}},
        {{"broadcast_to", {{"shape", Ints{4, 8}}, {"dims", Ints{0, 1}}}, {Given(0)}}, {"exp", {}, {Of(0)}}},
        {1}},
+      // Marks and spreads.
+      {{{F32, {52, 52}}, {I32, {52}}, {F32, {52}}},
+       {{"one_hot", {{"depth", int64_t{52}}, {"dtype", BOOL}}, {Given(1)}},
+        {"broadcast_to", {{"shape", Ints{52, 52}}, {"dims", Ints{0}}}, {Given(2)}},
+        {"select", {}, {Of(0), Given(0), Of(1)}}},
+       {2, 0}},
       // No elements.
       {{{F64, {0, 3}}}, {{"square", {}, {Given(0)}}, {"neg", {}, {Of(0)}}}, {1}},
   };
@@ -80,6 +86,7 @@ const std::vector<Chain>& Chains() {
 struct Specs {
   std::vector<KernelSpec> of;
   std::vector<CudaChainOp> ops;
+  std::vector<Block> blocks;  // of the results
 
   // `is_chain`: all results have the shape of all operands together.
   explicit Specs(const Chain& chain, bool is_chain = true) {
@@ -96,20 +103,26 @@ struct Specs {
       for (const TensorSpec& operand : spec.operands) operand_types.push_back(operand.local);
       Type result = InferTypes(GetOp(op.name), operand_types, op.attrs).value()[0];
       if (is_chain) result.shape = shape;
+      blocks.push_back(WholeBlock(result.shape));
       spec.results.push_back({result, result});
       types.push_back(result);
       of.push_back(std::move(spec));
     }
     for (size_t i = 0; i < of.size(); ++i)
-      ops.push_back({&GetOp(chain.ops[i].name), &of[i], chain.ops[i].operands});
+      ops.push_back({&GetOp(chain.ops[i].name), &of[i], chain.ops[i].operands, &blocks[i]});
   }
 };
 
-void Launch(PlayedKernels& kernels, const CudaKernel& kernel, std::vector<Buffer*> tensors) {
+void Launch(PlayedKernels& kernels, const CudaKernel& kernel, std::vector<Buffer*> tensors,
+            const Block& block = {}) {
   std::vector<void*> pointers, arguments;
   for (Buffer* tensor : tensors) pointers.push_back(tensor->data());
   for (void*& pointer : pointers) arguments.push_back(static_cast<void*>(&pointer));
   ASSERT_EQ(kernel.pointers, static_cast<int64_t>(pointers.size()));
+  std::vector<long long> places;
+  for (const Extent& extent : block) places.insert(places.end(), {extent.start, extent.size});
+  if (!kernel.block_arguments.empty())
+    for (long long& place : places) arguments.push_back(&place);
   if (kernel.blocks == 0) return;
   const absl::Status status = kernels.Launch(kernel.name, {static_cast<unsigned>(kernel.blocks)},
                                              {static_cast<unsigned>(kernel.threads)}, 0, arguments.data());
@@ -136,7 +149,7 @@ void TryChain(const Chain& chain, bool is_chain) {
     for (const CudaChainOperand& operand : specs.ops[i].operands)
       tensors.push_back(&(operand.is_op ? made : given)[static_cast<size_t>(operand.index)]);
     tensors.push_back(&made[i]);
-    Launch(*kernels, all[num_tried + i], tensors);
+    Launch(*kernels, all[num_tried + i], tensors, specs.blocks[i]);
   }
   for (size_t k = 0; k < num_tried; ++k) {
     EXPECT_EQ(all[k].alignment & (all[k].alignment - 1), 0);
@@ -199,22 +212,30 @@ Chain LayerNorm(DType dtype, int64_t r, int64_t n) {
           {10, 2, 6}};
 }
 
-// Of logits [r,n] and a weight of each row [r]: -log softmax where `is_it` says so, and its gradient.
-Chain CrossEntropy(int64_t r, int64_t n) {
+// Of logits [r,n], labels [r], a weight of each row [r] and 0 []: -log softmax, and its gradient.
+Chain CrossEntropy(DType dtype, int64_t r, int64_t n) {
   const Attrs sum = {{"dims", Ints{1}}, {"keep_dims", false}};
   const Attrs spread = {{"shape", Ints{r, n}}, {"dims", Ints{0}}};
-  return {{{F32, {r, n}}, {BOOL, {r, n}}, {F32, {r}}, {F32, {}}},
-          {{"exp", {}, {Given(0)}},
-           {"reduce_sum", sum, {Of(0)}},
-           {"select", {}, {Given(1), Given(0), Given(3)}},
-           {"reduce_sum", sum, {Of(2)}},
-           {"log", {}, {Of(1)}},
-           {"sub", {}, {Of(4), Of(3)}},
-           {"mul", {}, {Of(5), Given(2)}},
-           {"div", {}, {Given(2), Of(1)}},
-           {"broadcast_to", spread, {Of(7)}},
-           {"mul", {}, {Of(8), Of(0)}}},
-          {6, 9}};
+  return {{{dtype, {r, n}}, {I32, {r}}, {F32, {r}}, {F32, {}}},
+          {{"cast", {{"dtype", F32}}, {Given(0)}},
+           {"reduce_max", {{"dims", Ints{1}}, {"keep_dims", true}}, {Of(0)}},
+           {"sub", {}, {Of(0), Of(1)}},
+           {"exp", {}, {Of(2)}},
+           {"reduce_sum", sum, {Of(3)}},
+           {"one_hot", {{"depth", n}, {"dtype", BOOL}}, {Given(1)}},
+           {"select", {}, {Of(5), Of(2), Given(3)}},
+           {"reduce_sum", sum, {Of(6)}},
+           {"log", {}, {Of(4)}},
+           {"sub", {}, {Of(8), Of(7)}},
+           {"mul", {}, {Of(9), Given(2)}},
+           {"div", {}, {Given(2), Of(4)}},
+           {"broadcast_to", spread, {Of(11)}},
+           {"mul", {}, {Of(12), Of(3)}},
+           {"broadcast_to", spread, {Given(2)}},
+           {"select", {}, {Of(5), Of(14), Given(3)}},
+           {"sub", {}, {Of(13), Of(15)}},
+           {"cast", {{"dtype", dtype}}, {Of(16)}}},
+          {10, 17}};
 }
 
 // Rows of a chunk, of a warp, of several, of so many elements that they are read again.
@@ -226,8 +247,9 @@ TEST(CudaRowsTest, ComputeWhatTheirOpsComputeOneByOne) {
   TryChain(Softmax(F32, {2, 20000}), false);
   for (const int64_t n : {10, 64, 200, 1028}) TryChain(LayerNorm(BF16, 9, n), false);
   TryChain(LayerNorm(F32, 3, 8190), false);
-  TryChain(CrossEntropy(40, 10), false);
-  TryChain(CrossEntropy(3, 260), false);
+  TryChain(CrossEntropy(F32, 40, 10), false);
+  TryChain(CrossEntropy(F32, 3, 260), false);
+  TryChain(CrossEntropy(BF16, 2, 20008), false);
 }
 
 // Any of the reductions; whole numbers and bools.
