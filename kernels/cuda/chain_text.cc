@@ -1,6 +1,7 @@
 #include "meshwork/kernels/cuda/chain_text.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "meshwork/base/status.h"
 #include "meshwork/kernels/cuda/scalars.h"
@@ -76,14 +77,17 @@ std::string LinesOfOp(const CudaChainOp& op, size_t number, const ElementPlace& 
     lines += fmt::format("  const {} {} = {}{};\n", ComputeName(op.spec->operands[o].local.dtype), name,
                          op.operands[o].is_op ? 'v' : 'x', op.operands[o].index);
   }
-  const std::string value = HasScalar(*op.row)          ? ScalarOf(*op.row, *op.spec).value()
+  const std::optional<std::string> rounded = RoundedScalarOf(*op.row, *op.spec);
+  const std::string value = rounded                     ? *rounded
+                            : HasScalar(*op.row)        ? ScalarOf(*op.row, *op.spec).value()
                             : op.row->name == "one_hot" ? IsHot(op, place)
                                                         : "x";
   if (!HasUnrounded(result))
     return lines + fmt::format("  v{} = ({})({});\n}}\n", number, ComputeName(result), value);
-  return fmt::format("float u{};\n", number) + lines +
-         fmt::format("  u{0} = {1};\n  v{0} = {2};\n}}\n", number, value,
-                     RoundedNumber(result, fmt::format("u{}", number)));
+  const std::string unrounded = fmt::format("u{}", number);
+  return fmt::format("float {};\n", unrounded) + lines +
+         fmt::format("  {} = {};\n  v{} = {};\n}}\n", unrounded, value, number,
+                     rounded ? unrounded : RoundedNumber(result, unrounded));
 }
 
 std::string ElementOfOp(const CudaChainOp& op, size_t number) {

@@ -76,6 +76,24 @@ __device__ inline float RoundedToBf16(float x) { return FromBf16(ToBf16ByBits(x)
 __device__ inline unsigned short ToF16(float x) { return ToF16ByBits(x); }
 __device__ inline float FromF16(unsigned short x) { return FromF16ByBits(x); }
 #endif
+// Of floats that are bf16, rounded to one. Such a float is a pair of bf16, 0 and the number: products of pairs give 0 and the product.
+__device__ inline float RoundedMultiplyAdd(float a, float b, float c) {
+#ifdef HAS_INSTRUCTIONS
+  unsigned pair;
+  asm("fma.rn.bf16x2 %0, %1, %2, %3;"
+      : "=r"(pair)
+      : "r"(__float_as_uint(a)), "r"(__float_as_uint(b)), "r"(__float_as_uint(c)));
+  return __uint_as_float(pair);
+#else
+  return RoundedToBf16(a * b + __uint_as_float(__float_as_uint(c) & 0xffff0000u));
+#endif
+}
+__device__ inline float RoundedSum(float a, float b) { return RoundedMultiplyAdd(a, 1.0f, b); }
+__device__ inline float RoundedDifference(float a, float b) { return RoundedMultiplyAdd(b, -1.0f, a); }
+// Minus 0 in both halves, which ptxas knows: -0.0f costs instructions.
+__device__ inline float RoundedProduct(float a, float b) {
+  return RoundedMultiplyAdd(a, b, __uint_as_float(0x80008000u));
+}
 __device__ inline float RoundedToF16(float x) { return FromF16(ToF16(x)); }
 
 // To a float that is to be rounded again.

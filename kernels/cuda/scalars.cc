@@ -105,6 +105,17 @@ constexpr Scalar kScalars[] = {
     {"when_training", "a"},
 };
 
+// Of bf16 operands, what is a bf16 already: one of them, or rounded by the function.
+constexpr Scalar kRoundedScalars[] = {
+    {"add", "RoundedSum(a, b)"},     {"sub", "RoundedDifference(a, b)"},
+    {"mul", "RoundedProduct(a, b)"}, {"square", "RoundedProduct(x, x)"},
+    {"neg", "Negated(x)"},           {"abs", "Absolute(x)"},
+    {"maximum", "Larger(a, b)"},     {"minimum", "Smaller(a, b)"},
+    {"relu", "x < T(0) ? T(0) : x"}, {"select", "a ? b : c"},
+    {"stop_gradient", "x"},          {"when_training", "a"},
+    {"broadcast_to", "x"},
+};
+
 // The conversion of kernels/convert.h, up to the rounding to a result of 16 bits.
 std::string CastText(DType from, DType to) {
   if (to == BOOL) return "x != T(0)";
@@ -142,6 +153,13 @@ std::optional<std::string> ScalarOf(const OpRow& row, const KernelSpec& spec) {
       text.replace(at, place.size(), TextOfAttr(value));
   }
   return text;
+}
+
+std::optional<std::string> RoundedScalarOf(const OpRow& row, const KernelSpec& spec) {
+  if (spec.results[0].local.dtype != BF16 || spec.operands.back().local.dtype != BF16) return std::nullopt;
+  for (const Scalar& scalar : kRoundedScalars)
+    if (scalar.op == row.name) return std::string(scalar.text);
+  return std::nullopt;
 }
 
 }  // namespace meshwork::cuda

@@ -15,4 +15,7 @@ bool HasScalar(const OpRow& row);
 // of several; T is the type that the first is computed in. nullopt: there is none.
 std::optional<std::string> ScalarOf(const OpRow& row, const KernelSpec& spec);
 
+// The same if bf16 is computed of bf16 and the expression gives numbers that need no rounding; nullopt otherwise.
+std::optional<std::string> RoundedScalarOf(const OpRow& row, const KernelSpec& spec);
+
 }  // namespace meshwork::cuda

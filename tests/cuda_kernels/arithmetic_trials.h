@@ -12,9 +12,10 @@ namespace meshwork {
 
 // In the order of the kernel's numbers.
 inline constexpr std::string_view kArithmeticTrials[] = {
-    "ToBf16",        "RoundedToBf16",  "ToF16",      "FromF16",     "Larger",       "Smaller",
-    "Clipped",       "QuotientByUnit", "SqrtByUnit", "RsqrtByUnit", "RoughSigmoid", "RoughSilu",
-    "RoughTanhGelu", "RoughErfc",      "RoughGelu",  "Sigmoid"};
+    "ToBf16",       "RoundedToBf16",     "ToF16",          "FromF16",    "Larger",
+    "Smaller",      "Clipped",           "QuotientByUnit", "SqrtByUnit", "RsqrtByUnit",
+    "RoughSigmoid", "RoughSilu",         "RoughTanhGelu",  "RoughErfc",  "RoughGelu",
+    "RoundedSum",   "RoundedDifference", "RoundedProduct", "Sigmoid"};
 inline constexpr int kArithmeticBlocks = 64, kArithmeticThreads = 256;
 // Of all of its floats the first ones are special: each bf16, with ends of every kind behind it.
 inline constexpr int64_t kSpecialFloats = 10 * 65536;
@@ -37,6 +38,7 @@ __device__ bool IsNear(float a, float b) {
 }
 // To a bf16.
 __device__ float Truncated(float x) { return __uint_as_float(__float_as_uint(x) & 0xffff0000u); }
+__device__ float Rounded(float x) { return __uint_as_float((unsigned)ToBf16ByBits(x) << 16); }
 extern "C" __global__ void tries(unsigned* counts, unsigned* examples, long long n) {
   for (unsigned i = blockIdx.x * 256 + threadIdx.x; i < n; i += gridDim.x * 256) {
     const float x = FloatOf(i), one = Truncated(x);
@@ -47,7 +49,7 @@ extern "C" __global__ void tries(unsigned* counts, unsigned* examples, long long
     const float gate = Sigmoid((float)(2 * 0.7978845608028654) * (one + 0.044715f * one * one * one));
     const float e = expf(-fabsf(x));
     const bool agrees[] = {IsSame(FromBf16(ToBf16(x)), FromBf16(ToBf16ByBits(x))),
-                           IsSame(RoundedToBf16(x), __uint_as_float((unsigned)ToBf16ByBits(x) << 16)),
+                           IsSame(RoundedToBf16(x), Rounded(x)),
                            IsSame(FromF16ByBits(ToF16(x)), FromF16ByBits(ToF16ByBits(x))),
                            IsSame(FromF16((unsigned short)i), FromF16ByBits((unsigned short)i)),
                            IsSame(Larger(x, y), LargerByTests(x, y)),
@@ -61,6 +63,9 @@ extern "C" __global__ void tries(unsigned* counts, unsigned* examples, long long
                            IsNear(RoughTanhGelu(one), Gated(one, gate)) || one < -4.0f,
                            IsNear(RoughErfc(one), erfcf(one)),
                            IsNear(RoughGelu(one), Gelu(one)) || one < -12.0f,
+                           IsSame(RoundedSum(one, other), Rounded(one + other)),
+                           IsSame(RoundedDifference(one, other), Rounded(one - other)),
+                           IsSame(RoundedProduct(one, other), Rounded(one * other)) || fabsf(one * other) < 1.2e-38f,
                            IsNear(Sigmoid(x), (x < 0 ? e : 1.0f) / (1.0f + e))};
     for (unsigned t = 0; t < sizeof(agrees) / sizeof(bool); ++t) {
       if (agrees[t]) continue;
