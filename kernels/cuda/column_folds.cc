@@ -52,7 +52,7 @@ class ColumnsText {
     if (is_packed_) text_.alignment = 16;
     int64_t words = 0;
     for (const ChainInput& input : inputs_)
-      words += (input.moves() ? kColumns : 1) * (DTypeSize(input.type.dtype) + 3) / 4;
+      words += ((input.moves() ? kColumns : 1) * DTypeSize(input.type.dtype) + 3) / 4;
     while (at_once_ > 1 && (at_once_ * words > 32 || ops.size() > 8)) at_once_ /= 2;
   }
 
