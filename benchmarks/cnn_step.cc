@@ -11,7 +11,7 @@ constexpr double kLearningRate = 0.1;
 
 Graph CnnGraph(const Mesh& mesh, int64_t batch) {
   Graph graph(mesh);
-  BuildCnn(graph, batch, F32, Sgd({.learning_rate = kLearningRate}));
+  BuildCnn(graph, batch, {}, Sgd({.learning_rate = kLearningRate}));
   return graph;
 }
 

@@ -26,7 +26,7 @@ class HandWrittenTrainee : public Trainee {
 
 Graph MlpGraph(const Mesh& mesh, int64_t batch) {
   Graph graph(mesh);
-  BuildMlp(graph, batch, F32, Adam({.learning_rate = kLearningRate}));
+  BuildMlp(graph, batch, {}, Adam({.learning_rate = kLearningRate}));
   return graph;
 }
 

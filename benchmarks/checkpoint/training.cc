@@ -28,7 +28,7 @@ absl::StatusOr<Training> MlpTraining() {
   constexpr int64_t kBatch = 1024;
   MESHWORK_ASSIGN_OR_RETURN(const Mesh mesh, Mesh::VirtualCpus("batch=8"));
   Graph graph(mesh);
-  BuildMlp(graph, kBatch, F32, Adam({.learning_rate = 1e-3}));
+  BuildMlp(graph, kBatch, {}, Adam({.learning_rate = 1e-3}));
   MESHWORK_ASSIGN_OR_RETURN(Session session, Session::Create(graph));
   const Dataset digits = SyntheticDigits(/*train=*/kBatch, /*test=*/0, /*seed=*/1, F32).train;
   const Batch data = *digits.Batches({.batch_size = kBatch}).begin();

@@ -102,7 +102,7 @@ absl::StatusOr<GpuWork> Chain(const GpuOptions& o) {
 absl::StatusOr<GpuWork> Mlp(const GpuOptions& o, int64_t batch, const std::string& on) {
   MESHWORK_ASSIGN_OR_RETURN(const Mesh mesh, MeshOf(on));
   Graph graph(mesh);
-  BuildMlp(graph, batch, F32, Adam({.learning_rate = 1e-3}));
+  BuildMlp(graph, batch, {}, Adam({.learning_rate = 1e-3}));
   std::vector<Feeds> data;
   for (int64_t b = 0; b < kBatches; ++b) {
     Random random(/*seed=*/2, static_cast<uint64_t>(b));

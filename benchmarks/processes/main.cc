@@ -253,7 +253,7 @@ class Others {
 
 absl::StatusOr<Session> MlpSession(const Mesh& mesh, int64_t batch, SessionOptions options) {
   Graph graph(mesh);
-  BuildMlp(graph, batch, F32, Adam({.learning_rate = 1e-3}));
+  BuildMlp(graph, batch, {}, Adam({.learning_rate = 1e-3}));
   return Session::Create(graph, options);
 }
 

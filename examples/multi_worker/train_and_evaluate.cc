@@ -100,8 +100,8 @@ absl::Status Main(Options o) {
   const int64_t batch_size = o.batch_size * num_processes;
   const ModelFn model = [&](Mode mode) {
     Graph graph(mesh);
-    if (mode == Mode::kTrain) BuildCnn(graph, batch_size, F32, Sgd({.learning_rate = o.learning_rate}));
-    else BuildCnn(graph, batch_size, F32);
+    if (mode == Mode::kTrain) BuildCnn(graph, batch_size, {}, Sgd({.learning_rate = o.learning_rate}));
+    else BuildCnn(graph, batch_size, {});
     return graph;
   };
   const auto feeds = [](const Batch& batch) -> Feeds {

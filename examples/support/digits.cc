@@ -42,7 +42,8 @@ absl::Status Main(const DigitsModel& model, const DigitsOptions& options) {
                                      dtype));
 
   Graph graph(mesh);
-  model.build(graph, std::min(options.batch_size, data.digits.train.size()), dtype,
+  const Precision precision = {.compute = options.run.precision == "bf16" ? BF16 : dtype, .variables = dtype};
+  model.build(graph, std::min(options.batch_size, data.digits.train.size()), precision,
               MakeOptimizer(options.optimizer, options.learning_rate));
   Weights weights;
   if (!options.load.empty()) {

@@ -20,7 +20,7 @@ struct DigitsModel {
   Shape image = {784};  // of one image, as `build` takes it
   // images: f[b,image…], labels: i32[b] -> outputs "loss" and "accuracy", scalars of `dtype`. Mistakes are
   // recorded in the graph.
-  void (*build)(Graph& graph, int64_t batch_size, DType dtype, const Optimizer& optimizer);
+  void (*build)(Graph& graph, int64_t batch_size, const Precision& precision, const Optimizer& optimizer);
   // The names of the model's variables, without the optimizer's.
   std::vector<std::string> weights;
 };

@@ -26,7 +26,7 @@ struct GptOptions {
   int64_t batch = 16, steps = 200, sample_bytes = 200, experts_per_device = 0;
   double learning_rate = 3e-3, temperature = 0.8;
   int64_t test_batches = 0;
-  std::string text, test_text, positions = "rotary", dtype = "f32", precision = "full";
+  std::string text, test_text, positions = "rotary", dtype = "f32";
   bool help = false;
   std::string help_text;
 };
@@ -57,8 +57,6 @@ absl::StatusOr<GptOptions> ParseOptions(const GptProgram& program, int argc, con
   flags.Int("steps", "how often the weights are updated in all", &o.steps, 0);
   flags.Real("learning-rate", "of Adam", &o.learning_rate, 0);
   flags.Choice("dtype", "of weights and activations", &o.dtype, {"f32", "f64"});
-  flags.Choice("precision", "bf16: activations and products in bf16; weights, Adam's state and the loss stay",
-               &o.precision, {"full", "bf16"});
   flags.Int("test-batches", "so many batches of a text that is not learned are evaluated at the end",
             &o.test_batches, 0, kMost);
   flags.Text("test-text", "the file that they are of; without it and --text, another text of the grammar",
@@ -277,7 +275,7 @@ absl::Status Main(const GptOptions& o) {
   const auto batch_axes = mesh.FindAxes("batch");
   model.experts = o.experts_per_device * (batch_axes.ok() ? mesh.GroupSize(*batch_axes) : 1);
   MESHWORK_ASSIGN_OR_RETURN(model.dtype, DTypeFromName(o.dtype));
-  if (o.precision == "bf16") model.compute = BF16;
+  if (o.run.precision == "bf16") model.compute = BF16;
   GptOptions with_model = o;
   with_model.model = model;
   MESHWORK_ASSIGN_OR_RETURN(const std::string text, LoadText("--text", o.text, /*seed=*/1, o));

@@ -137,6 +137,11 @@ void AddRunFlags(FlagTable& flags, const std::string& axes, const std::string& s
   flags.Text("mesh", axes, &options->mesh);
   flags.Text("devices", "what computes: cpu; cuda or cuda:N, a GPU, which holds the whole mesh",
              &options->devices);
+  flags.Choice(
+      "precision",
+      "of activations and products: full, as the weights; tf32, for products of f32 on a\n"
+      "GPU; bf16, while weights, the optimizer's state and the loss stay",
+      &options->precision, {"full", "tf32", "bf16"});
   flags.Int("seed", seed_of, &options->seed, 0);
   flags.Int("workers", "threads; 0: one per core", &options->workers, 0, kMostWorkers);
   flags.Text("json", "writes what was measured as one JSON object", &options->json);
@@ -248,6 +253,7 @@ absl::StatusOr<Session> CreateSession(const Graph& graph, const RunOptions& opti
   session_options.compile.shard_weight_update = options.shard_weight_update;
   if (!options.dump.empty()) session_options.compile.dump = std::ref(dumper);
   session_options.executor.atomic |= options.debug_nans;  // to go back a step
+  if (options.precision == "tf32") session_options.executor.matmul_precision = MatmulPrecision::kTf32;
   session_options.executor.profile = options.profile != "off";
   session_options.executor.trace_steps = TraceFile(options).empty() ? 0 : TraceSteps(graph.mesh());
   MESHWORK_ASSIGN_OR_RETURN(Session session, Session::Create(graph, std::move(session_options)));

@@ -19,7 +19,8 @@ namespace meshwork {
 struct RunOptions {
   std::string mesh = "batch=8";
   int64_t seed = 0;
-  std::string devices = "cpu";  // SessionOptions::devices
+  std::string devices = "cpu";     // SessionOptions::devices
+  std::string precision = "full";  // or "tf32", "bf16"
   int64_t workers = 0;
   std::string json, plot, dump, log_dir;
   std::string profile = "off";  // "off", "on", or the file for a trace
@@ -37,9 +38,9 @@ struct RunOptions {
   bool is_chief() const { return processes->is_chief(); }
 };
 
-// Adds --mesh, --devices, --seed, --workers, --json, --plot, --profile, --explain, --shard-weight-update, --dump, --log-dir,
-// --deterministic, --checkpoint-dir, --checkpoint-every, --keep-checkpoints, --resume, --check-replicas, --debug-nans and
-// the flags of AddJoinFlags.
+// Adds --mesh, --devices, --precision, --seed, --workers, --json, --plot, --profile, --explain, --shard-weight-update, --dump,
+// --log-dir, --deterministic, --checkpoint-dir, --checkpoint-every, --keep-checkpoints, --resume, --check-replicas,
+// --debug-nans and the flags of AddJoinFlags.
 // `axes` and `seed_of` tell --help what the mesh and the seed are used for.
 void AddRunFlags(FlagTable& flags, const std::string& axes, const std::string& seed_of, RunOptions* options);
 

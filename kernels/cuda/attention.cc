@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "meshwork/base/status.h"
+#include "meshwork/kernels/cuda/attention_tiling.h"
 #include "meshwork/kernels/cuda/families.h"
 #include "meshwork/kernels/cuda/text.h"
 #include "meshwork/ops/attention_sizes.h"
@@ -68,13 +69,18 @@ struct Heads {
         name, operand, Whole(rows), first, Whole(z.h), Whole(dims), Whole(z.h * dims), end);
   }
 
+  // Words of 16 bytes of shared memory by tensor cores. weights: 2 for gradients of keys, else 1.
+  int64_t Words(int64_t others, int64_t weights) const {
+    return std::max(2 * others * (z.d + z.e + 16) / 8, (64 + weights * 32) * 36 / 4);
+  }
+
   // Where a block's shared memory begins, and how elements are read and written.
   std::string Start(int64_t own_rows, int64_t others, int64_t weights, int64_t pointers) const {
     if (TakesTensorCores()) {
       std::string lines = fmt::format(
           "__shared__ Words4 tiles[{}];\nunsigned short* const shared = (unsigned short*)tiles;\n"
           "bool by_words = true;\n",
-          std::max(2 * others * (z.d + z.e + 16) / 8, (64 + weights * 32) * 36 / 4));
+          Words(others, weights));
       // Results and operands of bf16 alike.
       for (int64_t p = 0; p < pointers; ++p) {
         const bool is_result = p >= 4;
@@ -92,60 +98,65 @@ struct Heads {
   }
 };
 
-// A kernel whose blocks have `own_rows` of the `rows` of a head each: those from `first` on. The last ones come first,
-// which see the most keys if it is causal. at_once: blocks whose registers a multiprocessor is to hold, as many as ptxas
-// fits with next to no spilling.
-CudaKernel PerTile(const OpRow& row, const KernelSpec& spec, int64_t rows, int64_t own_rows, int64_t at_once,
+// A kernel whose blocks have `own_rows` of the `rows` of a head each: those from `first` on. If it is causal, the blocks
+// with the most work come first, and the short ones fill what is left; otherwise blocks of a head follow each other.
+CudaKernel PerTile(const OpRow& row, const KernelSpec& spec, bool of_keys, int64_t own_rows, int64_t at_once,
                    const Heads& heads, std::string_view lines) {
   KernelText text = TextOf(row, spec);
   TakeBlock(text, spec, /*is_result=*/false, 0);
   TakeBlock(text, spec, /*is_result=*/false, 1);
-  const int64_t tiles = (rows + own_rows - 1) / own_rows;
+  const AttentionSizes& z = heads.z;
+  const int64_t tiles = ((of_keys ? z.t : z.s) + own_rows - 1) / own_rows;
   text.threads = kThreadsOfHead;
   text.blocks_at_once = at_once;
-  text.blocks = heads.z.b * tiles * heads.z.h;
-  text.most_elements = text.blocks + heads.z.s + heads.z.t + heads.z.d + heads.z.e + kThreadsOfHead;
+  text.blocks = z.b * tiles * z.h;
+  text.most_elements = text.blocks + z.s + z.t + z.d + z.e + own_rows;
+  const std::string of = Whole(std::max<int64_t>(z.causal ? z.b * z.h : tiles, 1));
+  const std::string_view outer = z.causal ? "/" : "%", inner = z.causal ? "%" : "/";
+  // The last queries see the most keys, and the first keys are seen by the most queries.
+  const std::string tile = z.causal && !of_keys
+                               ? fmt::format("({} - (Index)blockIdx.x / {})", Whole(tiles - 1), of)
+                               : fmt::format("((Index)blockIdx.x {} {})", outer, of);
   text.body = Indented(fmt::format(
-      "const Index first = ({1} - 1 - (Index)blockIdx.x % {1}) * {2};\n"
-      "const Index head = (Index)blockIdx.x / {1} % {0}, batch = (Index)blockIdx.x / ({1} * {0});\n{3}{4}",
-      Whole(std::max<int64_t>(heads.z.h, 1)), Whole(std::max<int64_t>(tiles, 1)), Whole(own_rows),
-      heads.LimitOf(), lines));
+      "const Index first = {1} * {2}, of_all = (Index)blockIdx.x {3} {4};\n"
+      "const Index head = of_all % {0}, batch = of_all / {0};\n{5}{6}",
+      Whole(std::max<int64_t>(z.h, 1)), tile, Whole(own_rows), inner, of, heads.LimitOf(), lines));
   return Finish(text);
 }
 
-CudaKernel Attention(const OpRow& row, const KernelSpec& spec) {
+CudaKernel AttentionBy(const OpRow& row, const KernelSpec& spec, const AttentionTiling& tiling) {
   const Heads heads(spec, 3);
   const AttentionSizes& z = heads.z;
   const bool by_tensor_cores = heads.TakesTensorCores();
-  const int64_t tiles = heads.widest() <= 64 ? 2 : 1, others = heads.widest() <= 64 ? 64 : 32;
-  const int64_t own_rows = by_tensor_cores ? 64 * tiles : heads.RowsByThreads();
+  const int64_t own_rows = by_tensor_cores ? 64 * tiling.row_tiles : heads.RowsByThreads();
   const std::string s = Whole(z.s), t = Whole(z.t);
   std::string lines =
-      heads.Start(own_rows, others, 1, 5) +
+      heads.Start(own_rows, tiling.others, 1, 5) +
       fmt::format(
           "__shared__ int limits[{0}];\n"
-          "if (threadIdx.x < {0}) limits[threadIdx.x] = limit_of(first + (Index)threadIdx.x);\n"
+          "for (int i = (int)threadIdx.x; i < {0}; i += {1}) limits[i] = limit_of(first + i);\n"
           "__syncthreads();\n",
-          own_rows) +
+          own_rows, kThreadsOfHead) +
       heads.Rows("q", "a0", z.s, z.d, "first", s) + heads.Rows("k", "a1", z.t, z.d, "0", t) +
       heads.Rows("v", "a2", z.t, z.e, "0", t);
-  const std::string call =
-      by_tensor_cores ? fmt::format("AttendBf16<{}, {}, {}, {}>(q, k, v, limits", z.d, z.e, tiles, others)
-                      : fmt::format("AttendRows<{}>(q, k, v, {}, {}, limits", own_rows, z.d, z.e);
+  const std::string call = by_tensor_cores
+                               ? fmt::format("AttendBf16<{}, {}, {}, {}>(q, k, v, limits", z.d, z.e,
+                                             tiling.row_tiles, tiling.others)
+                               : fmt::format("AttendRows<{}>(q, k, v, {}, {}, limits", own_rows, z.d, z.e);
   lines += fmt::format(
       "const Index at = (batch * {0} + first) * {1} + head;\n{2}, r0 + at * {3}, {4}, r1 + at, {1}, {5}, {6});\n",
       s, Whole(z.h), call, Whole(z.e), Whole(z.h * z.e), Number(heads.dtype, z.scale),
       by_tensor_cores ? "shared, by_words" : "shared, weights, load, store");
-  const int64_t at_once = !by_tensor_cores ? 0 : tiles == 2 ? 2 : 3;
-  return PerTile(row, spec, z.s, own_rows, at_once, heads, lines);
+  return PerTile(row, spec, /*of_keys=*/false, own_rows, by_tensor_cores ? tiling.at_once : 0, heads, lines);
 }
 
-CudaKernel AttentionGrad(const OpRow& row, const KernelSpec& spec, bool of_keys) {
+CudaKernel AttentionGradBy(const OpRow& row, const KernelSpec& spec, bool of_keys,
+                           const AttentionTiling& tiling) {
   const Heads heads(spec, 6);
   const AttentionSizes& z = heads.z;
   const bool by_tensor_cores = heads.TakesTensorCores();
-  const int64_t others = heads.widest() <= 64 ? (of_keys ? 32 : 64) : heads.widest() <= 96 ? 32 : 16;
-  const int64_t own_rows = by_tensor_cores ? 64 : heads.RowsByThreads();
+  const int64_t others = tiling.others;
+  const int64_t own_rows = by_tensor_cores ? 64 * tiling.row_tiles : heads.RowsByThreads();
   const std::string facts = fmt::format("HeadFacts<{}>", heads.type);
   const std::string s = "(Index)a0_size1", t = "(Index)a1_size1";
   std::string lines = heads.Start(own_rows, others, of_keys ? 2 : 1, of_keys ? 6 : 5) + heads.FactsOf();
@@ -176,36 +187,61 @@ CudaKernel AttentionGrad(const OpRow& row, const KernelSpec& spec, bool of_keys)
             : "const int begin = 0, end = (int)a1_size1;\n";
   }
   const std::string function =
-      by_tensor_cores ? fmt::format("AttentionGradBf16<{}, {}, {}, {}>(own0, own1, others0, others1, ", z.d,
-                                    z.e, others, of_keys)
-                      : fmt::format("AttentionGradRows<{}, {}>(own0, own1, others0, others1, {}, {}, ",
-                                    own_rows, of_keys, z.d, z.e);
+      by_tensor_cores
+          ? fmt::format("AttentionGradBf16<{}, {}, {}, {}, {}, {}>(own0, own1, others0, others1, ", z.d, z.e,
+                        tiling.row_tiles, others, tiling.chunk, of_keys)
+          : fmt::format("AttentionGradRows<{}, {}>(own0, own1, others0, others1, {}, {}, ", own_rows, of_keys,
+                        z.d, z.e);
   lines += fmt::format(
       "const Index at = (batch * {0} + first) * {1} + head;\n"
       "{2}(int)first, begin, end, facts_of, r0 + at * {3}, {4}, r1{5}, {6}, {7}, {8});\n",
       Whole(of_keys ? z.t : z.s), Whole(z.h), function, Whole(z.d), Whole(z.h * z.d),
       of_keys ? fmt::format(" + at * {}", Whole(z.e)) : "", Whole(z.h * z.e), Number(heads.dtype, z.scale),
       by_tensor_cores ? "shared, facts, by_words" : "shared, weights, facts, load, store");
-  const int64_t at_once = !by_tensor_cores ? 0 : heads.widest() <= 64 ? 3 : 2;
-  return PerTile(row, spec, of_keys ? z.t : z.s, own_rows, at_once, heads, lines);
+  return PerTile(row, spec, of_keys, own_rows, by_tensor_cores ? tiling.at_once : 0, heads, lines);
 }
 
-CudaKernel AttentionGradQ(const OpRow& row, const KernelSpec& spec) {
-  return AttentionGrad(row, spec, /*of_keys=*/false);
+CudaKernel MakeTiled(const OpRow& row, const KernelSpec& spec, const AttentionTiling& tiling) {
+  if (row.name == "attention") return AttentionBy(row, spec, tiling);
+  return AttentionGradBy(row, spec, row.name == "attention_grad_kv", tiling);
 }
-CudaKernel AttentionGradKv(const OpRow& row, const KernelSpec& spec) {
-  return AttentionGrad(row, spec, /*of_keys=*/true);
+
+CudaKernel MakeAttention(const OpRow& row, const KernelSpec& spec) {
+  const int64_t widest = Heads(spec, row.name == "attention" ? 3 : 6).widest();
+  return MakeTiled(row, spec, DefaultAttentionTiling(row.name, widest));
 }
 
 }  // namespace
 
 std::span<const Generator> AttentionKernels() {
   static constexpr Generator kGenerators[] = {
-      {"attention", Attention},
-      {"attention_grad_q", AttentionGradQ},
-      {"attention_grad_kv", AttentionGradKv},
+      {"attention", MakeAttention},
+      {"attention_grad_q", MakeAttention},
+      {"attention_grad_kv", MakeAttention},
   };
   return kGenerators;
 }
 
 }  // namespace meshwork::cuda
+
+namespace meshwork {
+
+AttentionTiling DefaultAttentionTiling(std::string_view op, int64_t widest) {
+  // What has next to no spills. A warp with two tiles reads half as much shared memory for a product.
+  const bool of_keys = op == "attention_grad_kv";
+  if (op == "attention") return widest <= 64 ? AttentionTiling{2, 64, 64, 2} : AttentionTiling{1, 32, 32, 3};
+  return {widest <= 64 ? 2 : 1, 32, of_keys ? 16 : 32, 2};
+}
+
+std::optional<CudaKernel> MakeCudaAttention(const OpRow& row, const KernelSpec& spec,
+                                            const AttentionTiling& tiling) {
+  const bool is_grad = row.name != "attention";
+  const cuda::Heads heads(spec, is_grad ? 6 : 3);
+  constexpr int64_t kMostBytes = int64_t{46} << 10;  // beside which there is little else
+  if (!heads.TakesTensorCores() ||
+      16 * heads.Words(tiling.others, row.name == "attention_grad_kv" ? 2 : 1) > kMostBytes)
+    return std::nullopt;
+  return cuda::MakeTiled(row, spec, tiling);
+}
+
+}  // namespace meshwork

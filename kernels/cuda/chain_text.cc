@@ -48,6 +48,8 @@ std::string PackName(DType dtype, int64_t width) {
 
 namespace {
 
+bool HasUnrounded(DType dtype) { return dtype == BF16 || dtype == F16; }
+
 // Whether the index x is that of the element's place along the last dim.
 std::string IsHot(const CudaChainOp& op, const ElementPlace& place) {
   const int64_t depth = op.spec->results[0].local.shape.back();
@@ -77,12 +79,16 @@ std::string LinesOfOp(const CudaChainOp& op, size_t number, const ElementPlace& 
   const std::string value = HasScalar(*op.row)          ? ScalarOf(*op.row, *op.spec).value()
                             : op.row->name == "one_hot" ? IsHot(op, place)
                                                         : "x";
-  // As if it had been stored and read again.
-  const bool is_rounded = result == BF16 || result == F16;
-  lines += fmt::format("  v{} = {};\n}}\n", number,
-                       is_rounded ? Loaded(result, Rounded(result, value))
-                                  : fmt::format("({})({})", ComputeName(result), value));
-  return lines;
+  if (!HasUnrounded(result))
+    return lines + fmt::format("  v{} = ({})({});\n}}\n", number, ComputeName(result), value);
+  return fmt::format("float u{};\n", number) + lines +
+         fmt::format("  u{0} = {1};\n  v{0} = {2};\n}}\n", number, value,
+                     RoundedNumber(result, fmt::format("u{}", number)));
+}
+
+std::string ElementOfOp(const CudaChainOp& op, size_t number) {
+  const DType dtype = op.spec->results[0].local.dtype;
+  return Rounded(dtype, fmt::format("{}{}", HasUnrounded(dtype) ? 'u' : 'v', number));
 }
 
 bool IsLong(const OpRow& row) {

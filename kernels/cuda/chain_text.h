@@ -37,6 +37,9 @@ struct ElementPlace {
 };
 // "float v2; { … }" by the op's expression. Results of ops are v0, v1, …, inputs x0, x1, …: numbers.
 std::string LinesOfOp(const CudaChainOp& op, size_t number, const ElementPlace& place);
+// Behind these lines, the element that is stored of the op's result. By it two neighbours may be rounded by one instruction; that of
+// v2, which is rounded itself, takes two more.
+std::string ElementOfOp(const CudaChainOp& op, size_t number);
 
 // Functions of hundreds of instructions: their text should not stand often in one kernel.
 bool IsLong(const OpRow& row);

@@ -31,10 +31,11 @@ std::span<const cuda::Generator> cuda::AllGenerators() {
 }
 
 std::string_view CudaPrelude() {
-  static const auto* const text = new std::string(fmt::format(
-      "{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}", cuda::ConversionText(), cuda::ArithmeticText(),
-      cuda::FunctionText(), cuda::SpecialText(), cuda::PhiloxText(), cuda::LinalgText(), cuda::TileText(),
-      cuda::HeadText(), cuda::AttentionText(), cuda::IndexingText(), cuda::ProductText(), cuda::OrderText()));
+  static const auto* const text = new std::string(
+      fmt::format("{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}", cuda::ConversionText(),
+                  cuda::ArithmeticText(), cuda::FunctionText(), cuda::SpecialText(), cuda::PhiloxText(),
+                  cuda::LinalgText(), cuda::TileText(), cuda::HeadText(), cuda::AttentionText(),
+                  cuda::AttentionGradText(), cuda::IndexingText(), cuda::ProductText(), cuda::OrderText()));
   return *text;
 }
 

@@ -109,7 +109,8 @@ class ChainText {
     std::string before, behind;
     for (size_t r = 0; r < stored_.size(); ++r) {
       const DType dtype = TypeOf(stored_[r]).dtype;
-      const std::string number = Rounded(dtype, fmt::format("v{}", stored_[r]));
+      const auto op = static_cast<size_t>(stored_[r]);
+      const std::string number = ElementOfOp(ops_[op], op);
       if (width_ == 1) {
         of_element += fmt::format("r{}[{}] = {};\n", r, index, number);
         continue;

@@ -1,46 +1,49 @@
 // Steps of optimizers.
 #include "meshwork/base/status.h"
 #include "meshwork/kernels/cuda/families.h"
+#include "meshwork/kernels/cuda/sweep.h"
 #include "meshwork/kernels/cuda/text.h"
 
 namespace meshwork::cuda {
 namespace {
 
-// As AdamKernel (ops/optimizer.cc). What depends on the step alone is computed by one thread of each block, in double.
-CudaKernel AdamUpdate(const OpRow& row, const KernelSpec& spec) {
-  const auto attr = [&](std::string_view name) { return spec.attrs.Get<double>(name); };
-  const DType dtype = spec.results[0].local.dtype;
-  const std::string_view type = ComputeName(dtype);
-  KernelText text = TextOf(row, spec);
-  text.body = fmt::format(
-      "__shared__ double scalars[3];\n"
-      "if (threadIdx.x == 0) {{\n"
-      "  const double step = (double)a4[0], lr = {0}{1};\n"
-      "  scalars[0] = 1 - lr * {2};\n"
-      "  scalars[1] = lr / (1 - pow({3}, step));\n"
-      "  scalars[2] = 1 / sqrt(1 - pow({4}, step));\n"
-      "}}\n"
-      "__syncthreads();\n"
-      "const {5} keep = ({5})scalars[0], rate = ({5})scalars[1], root = ({5})scalars[2];\n",
-      Real(attr("learning_rate")), spec.operands.size() == 6 ? " * a5[0]" : "", Real(attr("weight_decay")),
-      Real(attr("beta1")), Real(attr("beta2")), type);
-  const std::string lines = fmt::format(
-      "const {0} gradient = {1};\n"
-      "const {0} m = {2} * {3} + {4} * gradient;\n"
-      "const {0} v = {5} * {6} + {7} * gradient * gradient;\n"
-      "const {0} weight = keep * {8} - rate * m / (Sqrt(v) * root + {9});\n"
-      "r0[i] = {10};\nr1[i] = {11};\nr2[i] = {12};\n",
-      type, Loaded(dtype, "a1[i]"), Number(dtype, attr("beta1")), Loaded(dtype, "a2[i]"),
-      Number(dtype, 1 - attr("beta1")), Number(dtype, attr("beta2")), Loaded(dtype, "a3[i]"),
-      Number(dtype, 1 - attr("beta2")), Loaded(dtype, "a0[i]"), Number(dtype, attr("epsilon")),
-      Rounded(dtype, "weight"), Rounded(dtype, "m"), Rounded(dtype, "v"));
-  return ForEach(std::move(text), spec.results[0].local.num_elements(), lines);
+CudaKernel AdamUpdate(const OpRow& row, const KernelSpec& spec, int64_t alignment) {
+  return KernelOfSweep(row, spec, SweepOfAdam(spec), alignment);
 }
 
 }  // namespace
 
+// As AdamKernel (ops/optimizer.cc). What depends on the step alone is computed in double, by one thread for each number, in
+// different warps.
+Sweep SweepOfAdam(const KernelSpec& spec) {
+  const auto attr = [&](std::string_view name) { return spec.attrs.Get<double>(name); };
+  const DType dtype = spec.results[0].local.dtype;
+  Sweep sweep{.in = {}, .out = {dtype, dtype, dtype}, .before = {}, .behind = {}, .lines = {}};
+  for (size_t o = 0; o < 4; ++o) sweep.in.push_back(spec.operands[o].local.dtype);
+  sweep.before = fmt::format(
+      "__shared__ double scalars[3];\n"
+      "if (threadIdx.x % 32 == 0 && threadIdx.x < 96) {{\n"
+      "  const double step = (double)a4[0], lr = {0}{1};\n"
+      "  if (threadIdx.x == 0) scalars[0] = 1 - lr * {2};\n"
+      "  else if (threadIdx.x == 32) scalars[1] = lr / (1 - pow({3}, step));\n"
+      "  else scalars[2] = 1 / sqrt(1 - pow({4}, step));\n"
+      "}}\n",
+      Real(attr("learning_rate")), spec.operands.size() == 6 ? " * a5[0]" : "", Real(attr("weight_decay")),
+      Real(attr("beta1")), Real(attr("beta2")));
+  sweep.behind =
+      fmt::format("const {0} keep = ({0})scalars[0], rate = ({0})scalars[1], root = ({0})scalars[2];\n",
+                  ComputeName(dtype));
+  sweep.lines = fmt::format(
+      "const {0} v1 = {1} * x2 + {2} * x1;\n"
+      "const {0} v2 = {3} * x3 + {4} * x1 * x1;\n"
+      "const {0} v0 = keep * x0 - rate * v1 / (Sqrt(v2) * root + {5});\n",
+      ComputeName(dtype), Number(dtype, attr("beta1")), Number(dtype, 1 - attr("beta1")),
+      Number(dtype, attr("beta2")), Number(dtype, 1 - attr("beta2")), Number(dtype, attr("epsilon")));
+  return sweep;
+}
+
 std::span<const Generator> OptimizerKernels() {
-  static constexpr Generator kGenerators[] = {{"adam_update", AdamUpdate}};
+  static constexpr Generator kGenerators[] = {{"adam_update", nullptr, AdamUpdate}};
   return kGenerators;
 }
 

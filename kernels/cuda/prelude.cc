@@ -12,13 +12,17 @@ struct alignas(sizeof(T) * n < 16 ? sizeof(T) * n : 16) Pack {
 __device__ inline double Infinity() { return __longlong_as_double(0x7ff0000000000000LL); }
 __device__ inline double NotANumber() { return __longlong_as_double(0x7ff8000000000000LL); }
 
-__device__ inline float FromBf16(unsigned short x) { return __uint_as_float((unsigned)x << 16); }
-__device__ inline unsigned short ToBf16(float number) {
+// A GPU of today has instructions for much of what follows. They give the same bits, but for those of a NaN.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+#define HAS_INSTRUCTIONS
+#endif
+
+__device__ inline unsigned short ToBf16ByBits(float number) {
   const unsigned x = __float_as_uint(number);
   if ((x & 0x7fffffff) > 0x7f800000) return (unsigned short)(x >> 16 | 0x40);
   return (unsigned short)((x + 0x7fff + (x >> 16 & 1)) >> 16);
 }
-__device__ inline float FromF16(unsigned short half) {
+__device__ inline float FromF16ByBits(unsigned short half) {
   const unsigned sign = (unsigned)(half & 0x8000) << 16, exponent = half >> 10 & 0x1f, mantissa = half & 0x3ff;
   if (exponent == 0x1f) return __uint_as_float(sign | 0x7f800000 | mantissa << 13);
   if (exponent != 0) return __uint_as_float(sign | (exponent + 112) << 23 | mantissa << 13);
@@ -29,7 +33,7 @@ __device__ inline float FromF16(unsigned short half) {
 __device__ inline unsigned ShiftedToEven(unsigned x, unsigned shift) {
   return (x + (1u << (shift - 1)) - 1 + (x >> shift & 1)) >> shift;
 }
-__device__ inline unsigned short ToF16(float number) {
+__device__ inline unsigned short ToF16ByBits(float number) {
   const unsigned x = __float_as_uint(number), sign = x >> 16 & 0x8000, size = x & 0x7fffffff;
   if (size > 0x7f800000) return (unsigned short)(sign | 0x7e00 | (size >> 13 & 0x3ff));
   if (size >= 0x47800000) return (unsigned short)(sign | 0x7c00);
@@ -37,6 +41,42 @@ __device__ inline unsigned short ToF16(float number) {
   if (size < 0x33000000) return (unsigned short)sign;
   return (unsigned short)(sign | ShiftedToEven((size & 0x7fffff) | 0x800000, 126 - (size >> 23)));
 }
+#ifdef HAS_INSTRUCTIONS
+// By a mov, of which ptxas makes one instruction also if x is half of a word.
+__device__ inline float FromBf16(unsigned short x) {
+  float y;
+  asm("{\n.reg .b16 low;\nmov.b16 low, 0;\nmov.b32 %0, {low, %1};\n}" : "=f"(y) : "h"(x));
+  return y;
+}
+__device__ inline unsigned short ToBf16(float x) {
+  unsigned short y;
+  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(y) : "f"(x));
+  return y;
+}
+// The first operand becomes the high half of the word: with 0 below it is the float.
+__device__ inline float RoundedToBf16(float x) {
+  float y;
+  asm("{\n.reg .b32 pair;\ncvt.rn.bf16x2.f32 pair, %1, %2;\nmov.b32 %0, pair;\n}" : "=f"(y) : "f"(x), "f"(0.0f));
+  return y;
+}
+__device__ inline unsigned short ToF16(float x) {
+  unsigned short y;
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(y) : "f"(x));
+  return y;
+}
+__device__ inline float FromF16(unsigned short x) {
+  float y;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"(x));
+  return y;
+}
+#else
+__device__ inline float FromBf16(unsigned short x) { return __uint_as_float((unsigned)x << 16); }
+__device__ inline unsigned short ToBf16(float x) { return ToBf16ByBits(x); }
+__device__ inline float RoundedToBf16(float x) { return FromBf16(ToBf16ByBits(x)); }
+__device__ inline unsigned short ToF16(float x) { return ToF16ByBits(x); }
+__device__ inline float FromF16(unsigned short x) { return FromF16ByBits(x); }
+#endif
+__device__ inline float RoundedToF16(float x) { return FromF16(ToF16(x)); }
 
 // To a float that is to be rounded again.
 __device__ inline float ToOdd(float x) { return x; }
@@ -138,12 +178,35 @@ __device__ inline bool HasSign(double x) { return __double_as_longlong(x) < 0; }
 __device__ inline bool HasSign(int x) { return x < 0; }
 __device__ inline bool HasSign(long long x) { return x < 0; }
 // NaN if either is; 0 is above -0.
-template <typename T> __device__ inline T Larger(T a, T b) {
+template <typename T> __device__ inline T LargerByTests(T a, T b) {
   return a > b || a != a || (a == b && !HasSign(a)) ? a : b;
 }
-template <typename T> __device__ inline T Smaller(T a, T b) {
+template <typename T> __device__ inline T SmallerByTests(T a, T b) {
   return a < b || a != a || (a == b && HasSign(a)) ? a : b;
 }
+template <typename T> __device__ inline T Larger(T a, T b) { return LargerByTests(a, b); }
+template <typename T> __device__ inline T Smaller(T a, T b) { return SmallerByTests(a, b); }
+// Between low and high, low <= high.
+template <typename T> __device__ inline T ClippedByTests(T x, T low, T high) {
+  return x < low ? low : x > high ? high : x;
+}
+template <typename T> __device__ inline T Clipped(T x, T low, T high) { return ClippedByTests(x, low, high); }
+#ifdef HAS_INSTRUCTIONS
+template <> __device__ inline float Larger(float a, float b) {
+  float y;
+  asm("max.NaN.f32 %0, %1, %2;" : "=f"(y) : "f"(a), "f"(b));
+  return y;
+}
+template <> __device__ inline float Smaller(float a, float b) {
+  float y;
+  asm("min.NaN.f32 %0, %1, %2;" : "=f"(y) : "f"(a), "f"(b));
+  return y;
+}
+// A zero keeps its sign where a bound is zero.
+template <> __device__ inline float Clipped(float x, float low, float high) {
+  return low == 0 || high == 0 ? ClippedByTests(x, low, high) : Smaller(Larger(x, low), high);
+}
+#endif
 __device__ inline float MultiplyAdd(float a, float b, float c) { return fmaf(a, b, c); }
 __device__ inline double MultiplyAdd(double a, double b, double c) { return fma(a, b, c); }
 // An element and its index; no element: index -1.

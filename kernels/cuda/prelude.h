@@ -13,10 +13,11 @@ std::string_view SpecialText();     // as ops/special.cc, where the formulas are
 std::string_view LinalgText();      // as ops/linalg.cc
 std::string_view TileText();        // of bf16, for tensor cores
 std::string_view AttentionText();   // by these
-std::string_view HeadText();        // attention without them
-std::string_view ProductText();     // of matrices whose elements are computed
-std::string_view OrderText();       // sorts
-std::string_view IndexingText();    // scatters
+std::string_view AttentionGradText();
+std::string_view HeadText();      // attention without them
+std::string_view ProductText();   // of matrices whose elements are computed
+std::string_view OrderText();     // sorts
+std::string_view IndexingText();  // scatters
 // As kernels/philox.cc, where the formulas are explained: the same operations in the same order.
 std::string_view PhiloxText();
 

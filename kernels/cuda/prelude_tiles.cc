@@ -45,24 +45,43 @@ __device__ inline void StorePair(unsigned short* at, unsigned pair, bool by_word
   }
 }
 
+// A place in shared memory, counted in elements of 16 bits. Instructions take an address of 32 bits, to which they add
+// constants.
+struct SharedPlace {
 #if __CUDA_ARCH__ >= 800
-__device__ inline unsigned SharedAddress(const void* of) {
-  unsigned address;
-  asm("{\n.reg .u64 at;\ncvta.to.shared.u64 at, %1;\ncvt.u32.u64 %0, at;\n}" : "=r"(address) : "l"(of));
-  return address;
-}
+  unsigned bytes;
+  __device__ SharedPlace operator+(int elements) const { return {bytes + 2 * (unsigned)elements}; }
+#else
+  unsigned short* at;
+  __device__ SharedPlace operator+(int elements) const { return {at + elements}; }
 #endif
+};
+__device__ inline SharedPlace PlaceOf(unsigned short* shared) {
+#if __CUDA_ARCH__ >= 800
+  unsigned bytes;
+  asm("{\n.reg .u64 at;\ncvta.to.shared.u64 at, %1;\ncvt.u32.u64 %0, at;\n}" : "=r"(bytes) : "l"(shared));
+  return {bytes};
+#else
+  return {shared};
+#endif
+}
+__device__ inline void StoreShared(SharedPlace to, unsigned short element) {
+#if __CUDA_ARCH__ >= 800
+  asm volatile("st.shared.u16 [%0], %1;" ::"r"(to.bytes), "h"(element) : "memory");
+#else
+  *to.at = element;
+#endif
+}
 // Starts a copy of 16 bytes to shared memory, of zeros if there is nothing to copy. Both addresses are multiples of 16.
 // The bytes are there after WaitForCopies, for other threads after a barrier behind it.
-__device__ inline void CopyAhead(void* to, const void* from, bool is_there) {
+__device__ inline void CopyAhead(SharedPlace to, const void* from, bool is_there) {
 #if __CUDA_ARCH__ >= 800
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(SharedAddress(to)),
-               "l"(from), "r"(is_there ? 16 : 0)
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to.bytes), "l"(from), "r"(is_there ? 16 : 0)
                : "memory");
 #else
   Words4 words = {0, 0, 0, 0};
   if (is_there) words = *(const Words4*)from;
-  *(Words4*)to = words;
+  *(Words4*)to.at = words;
 #endif
 }
 __device__ inline void WaitForCopies() {
@@ -73,23 +92,22 @@ __device__ inline void WaitForCopies() {
 
 // Four matrices of 8 x 8 from shared memory: lane l gives the address of row l % 8 of matrix l / 8, and gets of each
 // matrix the pair of row l / 4 and columns 2 (l % 4) + {0, 1}; of its transpose if `transposed`.
-template <bool transposed> __device__ inline void LoadMatrices(unsigned (&to)[4], const unsigned short* row) {
+template <bool transposed> __device__ inline void LoadMatrices(unsigned (&to)[4], SharedPlace row) {
 #if __CUDA_ARCH__ >= 800
-  const unsigned at = SharedAddress(row);
   if (transposed) {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                  : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
-                 : "r"(at)
+                 : "r"(row.bytes)
                  : "memory");
   } else {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                  : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
-                 : "r"(at)
+                 : "r"(row.bytes)
                  : "memory");
   }
 #else
   const int lane = (int)threadIdx.x % 32, first = lane / 4, second = lane % 4 * 2;
-  const unsigned long long own = (unsigned long long)row;
+  const unsigned long long own = (unsigned long long)row.at;
   for (int i = 0; i < 4; ++i) {
     if (transposed) {
       const unsigned long long low = __shfl_sync(0xffffffffu, own, 8 * i + second);
@@ -144,11 +162,16 @@ template <int tiles, int columns> __device__ inline void Clear(float (&sums)[til
 #pragma unroll
       for (int c = 0; c < 4; ++c) sums[m][n][c] = 0;
 }
-// Without its elements that are infinite or NaN; `found` becomes true if there are any.
-__device__ inline unsigned Finite(unsigned pair, bool& found) {
-  const unsigned low = (pair & 0x7f80u) == 0x7f80u ? 0xffffu : 0, high = (pair & 0x7f800000u) == 0x7f800000u ? 0xffff0000u : 0;
-  found = found || (low | high) != 0;
-  return pair & ~(low | high);
+// Whether none is infinite or NaN.
+template <int tiles, int columns> __device__ inline bool AreFinite(const float (&sums)[tiles][columns][4]) {
+  float zeros[4] = {0, 0, 0, 0};
+#pragma unroll
+  for (int m = 0; m < tiles; ++m)
+#pragma unroll
+    for (int n = 0; n < columns; ++n)
+#pragma unroll
+      for (int c = 0; c < 4; ++c) zeros[c] = MultiplyAdd(sums[m][n][c], 0, zeros[c]);
+  return zeros[0] + zeros[1] + zeros[2] + zeros[3] == 0;
 }
 
 // Rows of a head, which lie `stride` elements apart. Those from `rows` on count as zeros.
@@ -160,22 +183,30 @@ template <typename S> struct HeadRows {
 // Rows [begin, begin + kRows) to shared memory, by all `kThreads` threads of the block; a row there takes kColumns + 8
 // elements, so that LoadMatrices meets no bank twice. by_words: rows begin at multiples of 16 bytes.
 template <int kThreads, int kRows, int kColumns>
-__device__ inline void CopyRowsAhead(unsigned short* to, const HeadRows<unsigned short>& from, int begin, bool by_words) {
-  const int kPieces = kColumns / 8;
-  if (by_words) {
+__device__ inline void CopyRowsAhead(SharedPlace to, const HeadRows<unsigned short>& from, int begin, bool by_words) {
+  const int kPieces = kColumns / 8, kCopies = kRows * kPieces, thread = (int)threadIdx.x;
+  if (!by_words) {
+#pragma unroll 1
+    for (int i = thread; i < kRows * kColumns; i += kThreads) {
+      const int row = i / kColumns, column = i % kColumns;
+      StoreShared(to + (row * (kColumns + 8) + column),
+                  begin + row < from.rows ? from.first[(begin + row) * from.stride + column] : (unsigned short)0);
+    }
+  } else if (kThreads % kPieces == 0 && kCopies % kThreads == 0 && begin + kRows <= from.rows) {
+    // All are there; a thread's addresses differ by constants.
+    const int row = thread / kPieces, column = thread % kPieces * 8;
+    const SharedPlace first_to = to + (row * (kColumns + 8) + column);
+    const unsigned short* const first = from.first + (begin + row) * from.stride + column;
 #pragma unroll
-    for (int i = (int)threadIdx.x; i < kRows * kPieces; i += kThreads) {
+    for (int i = 0; i < kCopies / kThreads; ++i)
+      CopyAhead(first_to + i * (kThreads / kPieces) * (kColumns + 8), first + i * (kThreads / kPieces) * from.stride, true);
+  } else {
+#pragma unroll 2
+    for (int i = thread; i < kCopies; i += kThreads) {
       const int row = i / kPieces, column = i % kPieces * 8;
       const bool is_there = begin + row < from.rows;
-      CopyAhead(to + row * (kColumns + 8) + column,
+      CopyAhead(to + (row * (kColumns + 8) + column),
                 from.first + (is_there ? (begin + row) * from.stride + column : 0), is_there);
-    }
-  } else {
-#pragma unroll 1
-    for (int i = (int)threadIdx.x; i < kRows * kColumns; i += kThreads) {
-      const int row = i / kColumns, column = i % kColumns;
-      to[row * (kColumns + 8) + column] =
-          begin + row < from.rows ? from.first[(begin + row) * from.stride + column] : (unsigned short)0;
     }
   }
 }
@@ -198,15 +229,15 @@ __device__ inline void LoadRows(unsigned (&to)[kColumns / 16][4], const HeadRows
 // sums[m] += own[m] others^T: products with kRows rows in shared memory, as CopyRowsAhead leaves them.
 template <int kTiles, int kColumns, int kRows>
 __device__ inline void MultiplyByRows(float (&sums)[kTiles][kRows / 8][4],
-                                      const unsigned (&own)[kTiles][kColumns / 16][4], const unsigned short* others) {
+                                      const unsigned (&own)[kTiles][kColumns / 16][4], SharedPlace others) {
   const int lane = (int)threadIdx.x % 32;
-  const unsigned short* at = others + (lane / 16 * 8 + lane % 8) * (kColumns + 8) + lane / 8 % 2 * 8;
+  const SharedPlace at = others + ((lane / 16 * 8 + lane % 8) * (kColumns + 8) + lane / 8 % 2 * 8);
 #pragma unroll
   for (int x = 0; x < kColumns / 16; ++x)
 #pragma unroll
     for (int n = 0; n < kRows / 16; ++n) {
       unsigned b[4];
-      LoadMatrices<false>(b, at + n * 16 * (kColumns + 8) + x * 16);
+      LoadMatrices<false>(b, at + (n * 16 * (kColumns + 8) + x * 16));
 #pragma unroll
       for (int m = 0; m < kTiles; ++m) {
         MultiplyTiles(sums[m][2 * n], own[m][x], b[0], b[1]);
@@ -215,14 +246,12 @@ __device__ inline void MultiplyByRows(float (&sums)[kTiles][kRows / 8][4],
     }
 }
 // sums[m] += weights[m] others: sums of kRows rows in shared memory, whose weights are products as MultiplyByRows makes
-// them, rounded to bf16. If only_finite, which all lanes say alike, infinite and NaN elements are left out; `found` becomes
-// true if there are any.
+// them, rounded to bf16.
 template <int kTiles, int kColumns, int kRows>
 __device__ inline void AddWeightedRows(float (&sums)[kTiles][kColumns / 8][4],
-                                       const float (&weights)[kTiles][kRows / 8][4], const unsigned short* others,
-                                       bool only_finite, bool& found) {
+                                       const float (&weights)[kTiles][kRows / 8][4], SharedPlace others) {
   const int lane = (int)threadIdx.x % 32;
-  const unsigned short* at = others + lane % 16 * (kColumns + 8) + lane / 16 * 8;
+  const SharedPlace at = others + (lane % 16 * (kColumns + 8) + lane / 16 * 8);
 #pragma unroll
   for (int k = 0; k < kRows / 16; ++k) {
     unsigned a[kTiles][4];
@@ -234,10 +263,7 @@ __device__ inline void AddWeightedRows(float (&sums)[kTiles][kColumns / 8][4],
 #pragma unroll
     for (int n = 0; n < kColumns / 16; ++n) {
       unsigned b[4];
-      LoadMatrices<true>(b, at + k * 16 * (kColumns + 8) + n * 16);
-      if (only_finite)
-#pragma unroll
-        for (int i = 0; i < 4; ++i) b[i] = Finite(b[i], found);
+      LoadMatrices<true>(b, at + (k * 16 * (kColumns + 8) + n * 16));
 #pragma unroll
       for (int m = 0; m < kTiles; ++m) {
         MultiplyTiles(sums[m][2 * n], a[m], b[0], b[1]);

@@ -11,6 +11,7 @@ namespace {
 
 struct Scalar {
   std::string_view op, text;
+  std::string_view rough = {};  // of bf16, if it is another one: good for the bits that stay
 };
 
 // In the text, {name} is the attribute of that name.
@@ -19,7 +20,7 @@ constexpr Scalar kScalars[] = {
     {"add", "Sum(a, b)"},
     {"sub", "Difference(a, b)"},
     {"mul", "Product(a, b)"},
-    {"div", "Quotient(a, b)"},
+    {"div", "Quotient(a, b)", "QuotientByUnit(a, b)"},
     {"remainder", "Remainder(a, b)"},
     {"pow", "Power(a, b)"},
     {"maximum", "Larger(a, b)"},
@@ -30,8 +31,8 @@ constexpr Scalar kScalars[] = {
     {"abs", "Absolute(x)"},
     {"sign", "x > T(0) ? T(1) : x < T(0) ? T(-1) : x"},
     {"square", "Product(x, x)"},
-    {"reciprocal", "T(1) / x"},
-    {"clip", "x < Bound<T>({low}) ? Bound<T>({low}) : x > Bound<T>({high}) ? Bound<T>({high}) : x"},
+    {"reciprocal", "T(1) / x", "QuotientByUnit(1.0f, x)"},
+    {"clip", "Clipped(x, Bound<T>({low}), Bound<T>({high}))"},
     // Functions of one real.
     {"exp", "Exp(x)"},
     {"exp2", "Exp2(x)"},
@@ -40,11 +41,11 @@ constexpr Scalar kScalars[] = {
     {"log2", "Log2(x)"},
     {"log10", "Log10(x)"},
     {"log1p", "Log1p(x)"},
-    {"sqrt", "Sqrt(x)"},
-    {"rsqrt", "T(1) / Sqrt(x)"},
+    {"sqrt", "Sqrt(x)", "SqrtByUnit(x)"},
+    {"rsqrt", "T(1) / Sqrt(x)", "RsqrtByUnit(x)"},
     {"cbrt", "Cbrt(x)"},
     {"erf", "Erf(x)"},
-    {"erfc", "Erfc(x)"},
+    {"erfc", "Erfc(x)", "RoughErfc(x)"},
     {"erfinv", "(T)ErfInverse(x)"},
     {"polygamma", "(T)Polygamma<{order}>(x)"},
     {"lgamma", "LogGamma(x)"},
@@ -74,10 +75,10 @@ constexpr Scalar kScalars[] = {
     {"leaky_relu", "!(x < T(0)) ? x : {alpha} == 0.0 ? T(0) : T({alpha}) * x"},
     {"elu", "Elu(x, T({alpha}))"},
     {"selu", "T(1.0507009873554804934) * Elu(x, T(1.6732632423543772848))"},
-    {"sigmoid", "Sigmoid(x)"},
+    {"sigmoid", "Sigmoid(x)", "RoughSigmoid(x)"},
     {"softplus", "Softplus(x)"},
-    {"silu", "Gated(x, Sigmoid(x))"},
-    {"gelu", "{tanh} ? TanhGelu(x) : Gelu(x)"},
+    {"silu", "Gated(x, Sigmoid(x))", "RoughSilu(x)"},
+    {"gelu", "{tanh} ? TanhGelu(x) : Gelu(x)", "{tanh} ? RoughTanhGelu(x) : RoughGelu(x)"},
     {"mish", "Gated(x, Tanh(Softplus(x)))"},
     {"hard_sigmoid", "HardSigmoid(x)"},
     {"hard_silu", "Gated(x, HardSigmoid(x))"},
@@ -133,7 +134,8 @@ std::optional<std::string> ScalarOf(const OpRow& row, const KernelSpec& spec) {
   if (row.name == "cast") return CastText(spec.operands[0].local.dtype, spec.results[0].local.dtype);
   const Scalar* const scalar = FindScalar(row);
   if (scalar == nullptr) return std::nullopt;
-  std::string text(scalar->text);
+  const bool is_rough = spec.operands[0].local.dtype == BF16 && !scalar->rough.empty();
+  std::string text(is_rough ? scalar->rough : scalar->text);
   for (const auto& [name, value] : spec.attrs.entries()) {
     const std::string place = "{" + name + "}";
     for (size_t at = text.find(place); at != std::string::npos; at = text.find(place))

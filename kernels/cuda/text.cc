@@ -7,17 +7,6 @@
 #include "meshwork/base/status.h"
 
 namespace meshwork::cuda {
-namespace {
-
-// 64 bits that texts with a difference do not share (FNV-1a).
-uint64_t HashOf(std::string_view text) {
-  uint64_t hash = 0xcbf29ce484222325;
-  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
-  return hash;
-}
-
-}  // namespace
-
 std::string_view StoredName(DType dtype) {
   switch (dtype) {
     case DType::kF32: return "float";
@@ -52,6 +41,14 @@ std::string Rounded(DType dtype, std::string_view number) {
     case DType::kBF16: return fmt::format("ToBf16({})", number);
     case DType::kF16: return fmt::format("ToF16({})", number);
     default: return fmt::format("({})({})", StoredName(dtype), number);
+  }
+}
+
+std::string RoundedNumber(DType dtype, std::string_view number) {
+  switch (dtype) {
+    case DType::kBF16: return fmt::format("RoundedToBf16({})", number);
+    case DType::kF16: return fmt::format("RoundedToF16({})", number);
+    default: return fmt::format("({})({})", ComputeName(dtype), number);
   }
 }
 
@@ -185,6 +182,12 @@ std::string Indented(std::string_view lines) {
     at = end;
   }
   return text;
+}
+
+uint64_t HashOf(std::string_view text) {
+  uint64_t hash = 0xcbf29ce484222325;
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  return hash;
 }
 
 CudaKernel Finish(const KernelText& text) {

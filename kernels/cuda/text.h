@@ -21,6 +21,8 @@ std::string_view ComputeName(DType dtype);  // of the number that it is computed
 // A number from an element, and an element from a number. Both are expressions.
 std::string Loaded(DType dtype, std::string_view element);
 std::string Rounded(DType dtype, std::string_view number);
+// A number as if it had been stored and loaded again.
+std::string RoundedNumber(DType dtype, std::string_view number);
 
 // How many elements that lie side by side make a word: as many as 16 bytes hold and divide `count`.
 int64_t ElementsOfWord(DType dtype, int64_t count);
@@ -91,6 +93,9 @@ KernelText TextOf(const OpRow& row, const KernelSpec& spec);
 void TakeBlock(KernelText& text, const KernelSpec& spec, bool is_result, int index);
 // Runs `lines` for each `i` of [0, count), one thread each; before them each thread runs `text.body`.
 CudaKernel ForEach(KernelText text, int64_t count, std::string_view lines);
+
+// 64 bits that texts with a difference do not share (FNV-1a).
+uint64_t HashOf(std::string_view text);
 
 // `lines` with two more spaces in front of each.
 std::string Indented(std::string_view lines);

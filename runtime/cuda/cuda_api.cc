@@ -3,10 +3,13 @@
 
 #include <dlfcn.h>
 
+#include <cstdlib>
+#include <optional>
 #include <string_view>
 #include <vector>
 
 #include "meshwork/base/status.h"
+#include "meshwork/runtime/cuda/code_cache.h"
 #include "meshwork/runtime/cuda/cuda_status.h"
 
 namespace meshwork {
@@ -148,7 +151,15 @@ absl::StatusOr<CudaApi> LoadCudaApi(const LibraryLoader& loader) {
 }
 
 absl::StatusOr<const CudaApi*> LoadCudaApi() {
-  static const auto* const api = new absl::StatusOr<CudaApi>(LoadCudaApi(SystemLoader()));
+  static const auto* const api = [] {
+    auto* const loaded = new absl::StatusOr<CudaApi>(LoadCudaApi(SystemLoader()));
+    if (loaded->ok())
+      (*loaded)->code_folder = CodeFolder([](const std::string& name) -> std::optional<std::string> {
+        const char* const value = std::getenv(name.c_str());
+        return value == nullptr ? std::nullopt : std::optional<std::string>(value);
+      });
+    return loaded;
+  }();
   if (!api->ok()) return api->status();
   return &**api;
 }

@@ -123,6 +123,7 @@ struct CudaApi {
   absl::Status nvrtc_status;   // why there is no NVRTC
   int cublas_version = 0;      // of cuBLASLt: 130001 is 13.0.1; 0: there is none
   absl::Status cublas_status;  // why there is no cuBLASLt
+  std::string code_folder;     // where compiled code is kept (runtime/cuda/code_cache.h); "": nowhere
 };
 #undef MESHWORK_CUDA_FIELD
 
@@ -148,7 +149,8 @@ std::string CublasVersionToString(int version);
 // driver; one that is too old, or lacks a function; cuInit fails, as where there is no GPU.
 absl::StatusOr<CudaApi> LoadCudaApi(const LibraryLoader& loader);
 
-// The table of this process: loaded by the first call, whose error all calls return. Thread-safe.
+// The table of this process: loaded by the first call, whose error all calls return. It alone keeps compiled code, in the
+// CodeFolder of this process's environment (runtime/cuda/code_cache.h). Thread-safe.
 absl::StatusOr<const CudaApi*> LoadCudaApi();
 
 }  // namespace meshwork

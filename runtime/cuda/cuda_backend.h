@@ -4,9 +4,11 @@
 //   MESHWORK_ASSIGN_OR_RETURN(const auto executor, Executor::Create(program, *backend, options, &variables));
 //
 // The instances of a value lie one behind the other, and an op of several devices is one kernel, as on the CPU
-// (runtime/step_plan.h). Kernels are compiled for the program when a step is prepared. A step is a graph of the driver, which
+// (runtime/step_plan.h). Kernels are compiled for the program when a step is prepared, unless they lie on the disk
+// from before: $MESHWORK_CUDA_CACHE, or ~/.cache/meshwork/cuda. A step is a graph of the driver, which
 // is launched as a whole; a loop whose length the data decide, or a branch, asks the GPU on its way, and then the step is
-// launched kernel by kernel. Host tensors go through pinned memory.
+// launched kernel by kernel. Host tensors go through pinned memory, large ones in pieces that
+// several threads copy.
 //
 // A step's first run, and each with DTensors at new addresses or other outputs, makes tables and a graph on the GPU, so that it
 // may fail for want of memory; the last four are kept. With check_replicas a step that has replicas to compare is no graph.

@@ -3,8 +3,11 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
+#include <utility>
 
 #include "meshwork/base/status.h"
+#include "meshwork/runtime/cuda/code_cache.h"
 
 namespace meshwork {
 namespace {
@@ -81,10 +84,7 @@ absl::StatusOr<Target> TargetFor(const CudaApi& api, int architecture, const Cud
   return Target{fmt::format("--gpu-architecture=compute_{}", nearest), /*is_ptx=*/true};
 }
 
-}  // namespace
-
-absl::StatusOr<std::string> CompileCuda(const CudaApi& api, int architecture, const CudaSource& source) {
-  MESHWORK_RETURN_IF_ERROR(api.nvrtc_status);
+absl::StatusOr<std::string> CompileNow(const CudaApi& api, int architecture, const CudaSource& source) {
   MESHWORK_ASSIGN_OR_RETURN(const Target target, TargetFor(api, architecture, source));
   NvrtcProgram program(api);
   MESHWORK_RETURN_IF_ERROR(NvrtcStatus(
@@ -108,6 +108,21 @@ absl::StatusOr<std::string> CompileCuda(const CudaApi& api, int architecture, co
   if (target.is_ptx)
     return Read(api, program.handle, source, "reading the PTX", api.nvrtcGetPTXSize, api.nvrtcGetPTX);
   return Read(api, program.handle, source, "reading the code", api.nvrtcGetCUBINSize, api.nvrtcGetCUBIN);
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> CompileCuda(const CudaApi& api, int architecture, const CudaSource& source) {
+  MESHWORK_RETURN_IF_ERROR(api.nvrtc_status);
+  if (api.code_folder.empty()) return CompileNow(api, architecture, source);
+  const std::string path = CodePath(api.code_folder, {.nvrtc_version = api.nvrtc_version,
+                                                      .architecture = architecture,
+                                                      .options = source.options,
+                                                      .source = source.text});
+  if (std::optional<std::string> kept = ReadCode(path); kept.has_value()) return *std::move(kept);
+  MESHWORK_ASSIGN_OR_RETURN(std::string code, CompileNow(api, architecture, source));
+  KeepCode(path, code);
+  return code;
 }
 
 }  // namespace meshwork

@@ -19,6 +19,8 @@ struct CudaSource {
 // architecture if NVRTC does not know that one, which the driver then compiles. Errors: there is no NVRTC; the
 // architecture is older than all that it knows (FAILED_PRECONDITION); the source does not compile (INVALID_ARGUMENT),
 // with NVRTC's log and the source's lines, numbered. Thread-safe. Needs no GPU.
+//
+// Code that api.code_folder has is not compiled again, whatever the source's name; code that is compiled is kept there.
 absl::StatusOr<std::string> CompileCuda(const CudaApi& api, int architecture, const CudaSource& source);
 
 }  // namespace meshwork

@@ -7,6 +7,7 @@
 #include <variant>
 
 #include "meshwork/ir/row.h"
+#include "meshwork/kernels/cuda/parts.h"
 #include "meshwork/runtime/cuda/touched.h"
 
 namespace meshwork {
@@ -389,26 +390,8 @@ std::vector<size_t> FusedOrder(const StepPlan& plan, const std::vector<Touched>&
   return order;
 }
 
-}  // namespace
-
-StepPlan OrderForFusion(StepPlan plan) {
-  MoveToReaders(plan);
-  std::vector<Touched> touched;
-  std::deque<size_t> all;
-  for (const Step& step : plan.steps) {
-    all.push_back(all.size());
-    touched.push_back(TouchedBy(plan, step));
-  }
-  std::vector<Step> steps;
-  for (const size_t i : FusedOrder(plan, touched, std::move(all))) steps.push_back(std::move(plan.steps[i]));
-  plan.steps = std::move(steps);
-  for (Step& step : plan.steps)
-    if (auto* const nested = std::get_if<NestedStep>(&step))
-      for (StepPlan& body : nested->bodies) body = OrderForFusion(std::move(body));
-  return plan;
-}
-
-std::vector<CudaGroup> FindCudaGroups(const StepPlan& plan) {
+// The groups of elementwise ops and reductions.
+std::vector<CudaGroup> FindChains(const StepPlan& plan) {
   std::vector<size_t> last_reads(plan.storages.size(), 0);
   for (size_t i = 0; i < plan.steps.size(); ++i)
     for (const int storage : TouchedBy(plan, plan.steps[i]).reads)
@@ -426,6 +409,72 @@ std::vector<CudaGroup> FindCudaGroups(const StepPlan& plan) {
     if (group.size() > 1) groups.push_back(group.Make(i, last_reads));
     i += std::max<size_t>(group.size(), 1);
   }
+  return groups;
+}
+
+CudaGroup GroupOf(size_t first, PartsFinder::Found found) {
+  CudaGroup group{.first = first, .end = found.end};
+  const size_t own = CudaOperandsOfPart(*found.parts.row).value();
+  group.operands = found.parts.common;
+  for (const CudaParts::Part& part : found.parts.parts)
+    for (size_t b = 0; b < part.buffers.size(); ++b)
+      (b < own ? group.operands : group.results).push_back(part.buffers[b]);
+  group.parts = std::move(found.parts);
+  return group;
+}
+
+}  // namespace
+
+StepPlan OrderForFusion(StepPlan plan) {
+  MoveToReaders(plan);
+  std::vector<Touched> touched;
+  std::deque<size_t> all;
+  for (const Step& step : plan.steps) {
+    all.push_back(all.size());
+    touched.push_back(TouchedBy(plan, step));
+  }
+  const auto take = [&](const std::vector<size_t>& order) {
+    std::vector<Step> steps;
+    for (const size_t i : order) steps.push_back(std::move(plan.steps[i]));
+    plan.steps = std::move(steps);
+  };
+  take(FusedOrder(plan, touched, std::move(all)));
+  std::vector<StepRange> units;
+  for (const CudaGroup& chain : FindChains(plan)) {
+    for (size_t i = units.empty() ? 0 : units.back().end; i < chain.first; ++i) units.push_back({i, i + 1});
+    units.push_back({chain.first, chain.end});
+  }
+  for (size_t i = units.empty() ? 0 : units.back().end; i < plan.steps.size(); ++i)
+    units.push_back({i, i + 1});
+  take(OrderForParts(plan, units));
+  for (Step& step : plan.steps)
+    if (auto* const nested = std::get_if<NestedStep>(&step))
+      for (StepPlan& body : nested->bodies) body = OrderForFusion(std::move(body));
+  return plan;
+}
+
+std::vector<CudaGroup> FindCudaGroups(const StepPlan& plan) {
+  std::vector<CudaGroup> chains = FindChains(plan), groups;
+  const PartsFinder finder(plan);
+  // Parts are between chains.
+  size_t i = 0;
+  const auto add_parts = [&](size_t end) {
+    while (i < end) {
+      std::optional<PartsFinder::Found> found = finder.Find(i, end);
+      if (!found.has_value()) {
+        ++i;
+        continue;
+      }
+      groups.push_back(GroupOf(i, *std::move(found)));
+      i = groups.back().end;
+    }
+  };
+  for (CudaGroup& chain : chains) {
+    add_parts(chain.first);
+    i = chain.end;
+    groups.push_back(std::move(chain));
+  }
+  add_parts(plan.steps.size());
   return groups;
 }
 

@@ -7,6 +7,7 @@
 
 #include "meshwork/base/status.h"
 #include "meshwork/ir/row.h"
+#include "meshwork/kernels/cuda/parts.h"
 #include "meshwork/kernels/cuda/transfers.h"
 #include "meshwork/runtime/cuda/cuda_fusion.h"
 
@@ -105,6 +106,7 @@ class LevelMaker {
   // ---- Kernels.
 
   void Add(const CudaGroup& group) {
+    if (group.parts.has_value()) return AddParts(group);
     if (group.stored.empty()) return;
     KernelLaunch launch;
     for (size_t i = group.first; i < group.end; ++i)
@@ -140,6 +142,27 @@ class LevelMaker {
     launch.pointers.push_back({.storage = DeviceAddress::kScratch});
     actions.push_back(std::move(launch));
     actions.push_back(std::move(rest));
+  }
+
+  void AddParts(const CudaGroup& group) {
+    const CudaParts& of = *group.parts;
+    PartsLaunch launch;
+    for (size_t i = group.first; i < group.end; ++i)
+      launch.nodes.push_back(NodesOf(std::get<ComputeStep>(plan_.steps[i]), 1).front());
+    for (const BufferId buffer : of.common) launch.common.push_back(AddressOf(buffer));
+    int64_t alignment = kPackAlignment, elements = 0;
+    for (const CudaParts::Part& part : of.parts) {
+      PartsLaunch::Part& made = launch.parts.emplace_back();
+      made.elements = part.elements;
+      for (const BufferId buffer : part.buffers) made.pointers.push_back(AddressOf(buffer));
+      alignment = std::min(alignment, PackAlignmentOf(made.pointers));
+      elements += part.elements;
+    }
+    launch.per_block = ElementsPerPartBlock(elements);
+    for (const CudaParts::Part& part : of.parts)
+      launch.blocks += (part.elements + launch.per_block - 1) / launch.per_block;
+    launch.kernel = kernels_.Add(MakeCudaParts(*of.row, of.spec, alignment));
+    level_.actions.push_back(std::move(launch));
   }
 
   void Add(const ComputeStep& compute, size_t) {

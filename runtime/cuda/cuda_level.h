@@ -39,6 +39,19 @@ struct KernelLaunch {
   std::vector<ProfiledNode> nodes = {};  // that it computes, at least one
 };
 
+// One launch of an op on many tensors.
+struct PartsLaunch {
+  struct Part {
+    std::vector<DeviceAddress> pointers = {};  // operands, then results
+    int64_t elements = 0;
+  };
+  size_t kernel = 0;                       // of CudaKernels
+  std::vector<Part> parts;                 // not empty; each has elements
+  std::vector<DeviceAddress> common = {};  // operands that are one for all parts
+  int64_t per_block = 0, blocks = 0;       // elements of a block; of the grid
+  std::vector<ProfiledNode> nodes = {};    // that it computes, at least one
+};
+
 // One product of matrices by a library.
 struct ProductLaunch {
   size_t product = 0;  // the number that TakeProduct gave
@@ -73,7 +86,8 @@ struct LoopLaunch {
   int node = -1;
 };
 
-using CudaAction = std::variant<KernelLaunch, ProductLaunch, TransferLaunch, LoopLaunch, CompareStep>;
+using CudaAction =
+    std::variant<KernelLaunch, PartsLaunch, ProductLaunch, TransferLaunch, LoopLaunch, CompareStep>;
 
 // All kernels of a step, each once.
 class CudaKernels {

@@ -1,8 +1,12 @@
 #ifdef MESHWORK_HAVE_CUDA
 #include "meshwork/runtime/cuda/cuda_profiler.h"
 
+#include <algorithm>
+#include <string_view>
 #include <utility>
+#include <vector>
 
+#include "fmt/ranges.h"
 #include "meshwork/base/status.h"
 #include "meshwork/runtime/profile_row.h"
 
@@ -16,6 +20,21 @@ template <typename Launch>
 ProfileRow RowOf(const CudaLevel& level, const Launch& launch) {
   ProfileRow row = RowOfNode(*level.plan->graph, launch.nodes.back().node);
   AddNodes(*level.plan->graph, launch.nodes, row);
+  return row;
+}
+
+// Names each op once: there may be hundreds of parts.
+ProfileRow RowOf(const CudaLevel& level, const PartsLaunch& launch) {
+  const Graph& graph = *level.plan->graph;
+  ProfileRow row = RowOfNode(graph, launch.nodes.back().node);
+  AddNodes(graph, launch.nodes, row);
+  std::vector<std::string_view> ops;
+  for (const ProfiledNode& profiled : launch.nodes) {
+    const std::string_view op = graph.nodes()[static_cast<size_t>(profiled.node)].row->name;
+    if (std::find(ops.begin(), ops.end(), op) == ops.end()) ops.push_back(op);
+  }
+  row.op = fmt::format("{}", fmt::join(ops, "+"));
+  row.result = Count(std::ssize(launch.parts), "tensor");
   return row;
 }
 

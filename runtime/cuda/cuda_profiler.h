@@ -1,6 +1,7 @@
 // What the launches of a step cost on the GPU, by events between them: the numbers of a Profile (runtime/profile.h). The
-// GPU counts as one worker, and "other" is what the process does before the first launch and after the last one. A step
-// that is measured is launched one by one: each launch takes some microseconds more than in a graph.
+// GPU counts as one worker. The row of inputs has the time until they are on the GPU, with what the process does for that;
+// "other" is what it does after the last launch. A step that is measured is launched one by one: each launch takes some
+// microseconds more than in a graph.
 #pragma once
 
 #include <chrono>

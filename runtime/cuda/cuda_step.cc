@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "meshwork/base/status.h"
+#include "meshwork/kernels/cuda/parts.h"
 #include "meshwork/kernels/cuda/transfers.h"
 #include "meshwork/runtime/cuda/cuda_compile.h"
 #include "meshwork/runtime/replicas.h"
@@ -16,6 +17,7 @@ namespace {
 constexpr size_t kMostBindings = 4;
 // A graph takes some hundred bytes for a node.
 constexpr int64_t kMostNodes = 20000;
+constexpr int64_t kPinnedAlignment = 256;  // of each host tensor
 constexpr std::byte kNan{0xFF};
 
 CUdeviceptr AddressOf(const std::byte* pointer) { return reinterpret_cast<CUdeviceptr>(pointer); }
@@ -125,7 +127,7 @@ absl::Status CudaStep::Allocate() {
     const bool is_feed = storage.kind == Storage::Kind::kHostFeed;
     if (!is_feed && storage.kind != Storage::Kind::kHostOutput) continue;
     (is_feed ? host_feeds_ : host_outputs_).push_back({s, storage.index, storage.bytes, pinned});
-    pinned += storage.bytes;
+    pinned += (storage.bytes + kPinnedAlignment - 1) / kPinnedAlignment * kPinnedAlignment;
   }
   MESHWORK_ASSIGN_OR_RETURN(pinned_, PinnedBuffer::Allocate(stream_->shared_context(), pinned + 1));
   return absl::OkStatus();
@@ -217,7 +219,8 @@ absl::StatusOr<CudaStep::Binding*> CudaStep::FindBinding(Bases bases) {
   }
   Binding& binding = bindings_.front();
   if (is_graph_ && !binding.graph.has_value()) {
-    MESHWORK_ASSIGN_OR_RETURN(binding.graph, CudaGraph::Capture(*stream_, [&] { return Enqueue(binding); }));
+    MESHWORK_ASSIGN_OR_RETURN(binding.graph,
+                              CudaGraph::Capture(*stream_, [&] { return EnqueueLaunches(binding); }));
   }
   return &binding;
 }
@@ -251,9 +254,26 @@ absl::StatusOr<CudaStep::Tables> CudaStep::MakeTables(const Bases& of_root) cons
       transfers.push_back(transfer);
     }
   };
+  std::vector<CudaPart> parts;
+  const auto add_parts = [&](const PartsLaunch& launch, const Bases& bases) {
+    tables.first_parts[&launch] = std::ssize(parts);
+    int64_t block = 0;
+    for (const PartsLaunch::Part& of : launch.parts) {
+      CudaPart& part = parts.emplace_back();
+      part.first_block = block;
+      block += (of.elements + launch.per_block - 1) / launch.per_block;
+      part.end_block = block;
+      part.elements = of.elements;
+      for (size_t p = 0; p < of.pointers.size(); ++p) {
+        part.pointers[p] = At(bases, of.pointers[p]);
+        CheckAlignment(launch.kernel, part.pointers[p]);
+      }
+    }
+  };
   const auto walk = [&](const auto& self, const CudaLevel& level, const Bases& bases) -> void {
     for (const CudaAction& action : level.actions) {
       if (const auto* const launch = std::get_if<TransferLaunch>(&action)) add(*launch, bases);
+      if (const auto* const launch = std::get_if<PartsLaunch>(&action)) add_parts(*launch, bases);
       if (const auto* const loop = std::get_if<LoopLaunch>(&action))
         for (const CudaLevel& body : loop->bodies) self(self, body, BasesOf(body, *loop, bases));
     }
@@ -266,6 +286,7 @@ absl::StatusOr<CudaStep::Tables> CudaStep::MakeTables(const Bases& of_root) cons
   };
   MESHWORK_RETURN_IF_ERROR(upload(transfers, tables.transfers));
   MESHWORK_RETURN_IF_ERROR(upload(numbers, tables.numbers));
+  MESHWORK_RETURN_IF_ERROR(upload(parts, tables.parts));
   MESHWORK_RETURN_IF_ERROR(stream_->Synchronize());
   return tables;
 }
@@ -283,38 +304,52 @@ absl::Status CudaStep::Run(std::span<const std::byte* const> feeds, std::span<st
   wrote_spares_ = has_spares_;
   difference_ = absl::OkStatus();
   if (profiler_ != nullptr) MESHWORK_RETURN_IF_ERROR(profiler_->Start());
-  for (const HostTensor& feed : host_feeds_)
-    std::memcpy(pinned_.data() + feed.offset, feeds[static_cast<size_t>(feed.index)],
-                static_cast<size_t>(feed.bytes));
   MESHWORK_ASSIGN_OR_RETURN(Binding* const binding, FindBinding(BasesOf(feeds, outputs)));
-  const absl::Status enqueued =
-      binding->graph.has_value() ? binding->graph->Launch(*stream_) : Enqueue(*binding);
-  // What was enqueued uses memory that the caller may free, or write, from here on.
+  const absl::Status enqueued = Enqueue(*binding, feeds);
+  // What was enqueued uses memory that the caller may free, or write, from here on; and pinned memory, which the next step
+  // writes.
   const absl::Status ended = stream_->Synchronize();
   MESHWORK_RETURN_IF_ERROR(enqueued);
   MESHWORK_RETURN_IF_ERROR(ended);
   if (profiler_ != nullptr) MESHWORK_RETURN_IF_ERROR(profiler_->End());
+  std::vector<HostCopy> copies;
   for (const HostTensor& output : host_outputs_)
     if (std::byte* const to = outputs[static_cast<size_t>(output.index)]; to != nullptr)
-      std::memcpy(to, pinned_.data() + output.offset, static_cast<size_t>(output.bytes));
+      copies.push_back({to, pinned_.data() + output.offset, output.bytes});
+  copier_.Copy(copies);
   return difference_;
 }
 
-absl::Status CudaStep::Enqueue(const Binding& binding) {
-  if (options_.poison_padding) {
-    MESHWORK_RETURN_IF_ERROR(Fill(*stream_, arena_.address(), kNan, arena_.bytes()));
-    for (size_t s = 0; s < binding.bases.size(); ++s) {
-      const Storage& storage = plan_.storages[s];
-      const bool is_written = storage.kind == Storage::Kind::kSpare || storage.kind == Storage::Kind::kOutput;
-      if (is_written && binding.bases[s] != 0)
-        MESHWORK_RETURN_IF_ERROR(Fill(*stream_, binding.bases[s], kNan, storage.bytes));
-    }
-  }
-  for (const HostTensor& feed : host_feeds_)
-    MESHWORK_RETURN_IF_ERROR(
-        CopyToDevice(*stream_, binding.bases[feed.storage], pinned_.data() + feed.offset, feed.bytes));
+absl::Status CudaStep::Enqueue(const Binding& binding, std::span<const std::byte* const> feeds) {
+  // Feeds lie in the arena, too.
+  if (options_.poison_padding) MESHWORK_RETURN_IF_ERROR(Poison(binding.bases));
+  MESHWORK_RETURN_IF_ERROR(EnqueueFeeds(binding.bases, feeds));
   if (profiler_ != nullptr)
     MESHWORK_RETURN_IF_ERROR(profiler_->Copied(/*is_input=*/true, BytesOf(host_feeds_)));
+  return binding.graph.has_value() ? binding.graph->Launch(*stream_) : EnqueueLaunches(binding);
+}
+
+absl::Status CudaStep::Poison(const Bases& bases) {
+  MESHWORK_RETURN_IF_ERROR(Fill(*stream_, arena_.address(), kNan, arena_.bytes()));
+  for (size_t s = 0; s < bases.size(); ++s) {
+    const Storage& storage = plan_.storages[s];
+    const bool is_written = storage.kind == Storage::Kind::kSpare || storage.kind == Storage::Kind::kOutput;
+    if (is_written && bases[s] != 0) MESHWORK_RETURN_IF_ERROR(Fill(*stream_, bases[s], kNan, storage.bytes));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CudaStep::EnqueueFeeds(const Bases& bases, std::span<const std::byte* const> feeds) {
+  std::vector<HostCopy> copies;
+  for (const HostTensor& feed : host_feeds_)
+    copies.push_back({pinned_.data() + feed.offset, feeds[static_cast<size_t>(feed.index)], feed.bytes});
+  return copier_.Stage(copies, [&](size_t i, int64_t first, int64_t bytes) {
+    return CopyToDevice(*stream_, bases[host_feeds_[i].storage] + static_cast<CUdeviceptr>(first),
+                        copies[i].to + first, bytes);
+  });
+}
+
+absl::Status CudaStep::EnqueueLaunches(const Binding& binding) {
   MESHWORK_RETURN_IF_ERROR(Enqueue(root_, binding.bases, binding.tables));
   for (const HostTensor& output : host_outputs_)
     if (binding.bases[output.storage] != 0)
@@ -328,6 +363,8 @@ absl::Status CudaStep::Enqueue(const CudaLevel& level, const Bases& bases, const
   for (const CudaAction& action : level.actions) {
     if (const auto* const kernel = std::get_if<KernelLaunch>(&action)) {
       MESHWORK_RETURN_IF_ERROR(Launch(level, *kernel, bases));
+    } else if (const auto* const parts = std::get_if<PartsLaunch>(&action)) {
+      MESHWORK_RETURN_IF_ERROR(Launch(level, *parts, bases, tables));
     } else if (const auto* const product = std::get_if<ProductLaunch>(&action)) {
       MESHWORK_RETURN_IF_ERROR(Launch(level, *product, bases));
     } else if (const auto* const transfers = std::get_if<TransferLaunch>(&action)) {
@@ -372,14 +409,17 @@ absl::StatusOr<bool> CudaStep::IsTrue(CUdeviceptr predicate) {
   return *to != std::byte{0};
 }
 
+void CudaStep::CheckAlignment(size_t kernel, CUdeviceptr address) const {
+  MESHWORK_CHECK(address % static_cast<CUdeviceptr>(alignments_[kernel]) == 0,
+                 "address {:#x} for a kernel that needs multiples of {}", address, alignments_[kernel]);
+}
+
 absl::Status CudaStep::Launch(const CudaLevel& level, const KernelLaunch& launch, const Bases& bases) {
   KernelArguments arguments;
   for (const DeviceAddress& pointer : launch.pointers) {
     const CUdeviceptr address =
         pointer.storage == DeviceAddress::kScratch ? workspace_.address() : At(bases, pointer);
-    MESHWORK_CHECK(address % static_cast<CUdeviceptr>(alignments_[launch.kernel]) == 0,
-                   "address {:#x} for a kernel that needs multiples of {}", address,
-                   alignments_[launch.kernel]);
+    CheckAlignment(launch.kernel, address);
     arguments.Add(address);
   }
   for (const long long number : launch.blocks) arguments.Add(number);
@@ -394,6 +434,20 @@ absl::Status CudaStep::Launch(const CudaLevel& level, const KernelLaunch& launch
 absl::Status CudaStep::Launch(const CudaLevel& level, const ProductLaunch& launch, const Bases& bases) {
   const CudaProducts::Addresses addresses{At(bases, launch.a), At(bases, launch.b), At(bases, launch.d)};
   const absl::Status status = products_->Launch(*stream_, launch.product, addresses, workspace_.address());
+  if (status.ok()) return status;
+  return Annotate(status, fmt::format("Run: {}: ", level.plan->graph->Describe(launch.nodes.front().node)));
+}
+
+absl::Status CudaStep::Launch(const CudaLevel& level, const PartsLaunch& launch, const Bases& bases,
+                              const Tables& tables) {
+  const auto first = static_cast<CUdeviceptr>(tables.first_parts.at(&launch));
+  KernelArguments arguments;
+  arguments.Add(tables.parts.address() + first * sizeof(CudaPart));
+  arguments.Add(static_cast<long long>(launch.parts.size()));
+  arguments.Add(static_cast<long long>(launch.per_block));
+  for (const DeviceAddress& operand : launch.common) arguments.Add(At(bases, operand));
+  const LaunchShape shape{.grid = {static_cast<unsigned>(launch.blocks)}, .block = {threads_[launch.kernel]}};
+  const absl::Status status = functions_[launch.kernel].Launch(*stream_, shape, arguments);
   if (status.ok()) return status;
   return Annotate(status, fmt::format("Run: {}: ", level.plan->graph->Describe(launch.nodes.front().node)));
 }

@@ -19,6 +19,7 @@
 #include "meshwork/runtime/cuda/cuda_module.h"
 #include "meshwork/runtime/cuda/cuda_products.h"
 #include "meshwork/runtime/cuda/cuda_profiler.h"
+#include "meshwork/runtime/cuda/host_copier.h"
 
 namespace meshwork {
 
@@ -44,13 +45,15 @@ class CudaStep : public PreparedStep {
  private:
   using Bases = std::vector<CUdeviceptr>;  // per storage of a level; 0: nowhere
 
-  // The tables of all transfers of the step, at its addresses, and which part of them a launch does.
+  // The tables of all transfers of the step, at its addresses, and which section of them a launch does; the same of parts.
   struct Tables {
     struct Launch {
       int64_t first = 0, count = 0;
     };
     std::map<const TransferLaunch*, Launch> launches;
     CudaBuffer transfers, numbers;
+    std::map<const PartsLaunch*, int64_t> first_parts;
+    CudaBuffer parts;
   };
   // What follows from the addresses of DTensors and from which outputs are wanted. Several, because variables and their
   // spares change places.
@@ -76,13 +79,20 @@ class CudaStep : public PreparedStep {
   absl::StatusOr<Binding*> FindBinding(Bases bases);
   absl::StatusOr<Tables> MakeTables(const Bases& bases) const;
 
-  // Puts the whole step on the stream, or a level of it.
-  absl::Status Enqueue(const Binding& binding);
+  // Puts the whole step on the stream: feeds, launches, outputs. `feeds` are read before it returns.
+  absl::Status Enqueue(const Binding& binding, std::span<const std::byte* const> feeds);
+  absl::Status Poison(const Bases& bases);
+  absl::Status EnqueueFeeds(const Bases& bases, std::span<const std::byte* const> feeds);
+  // What is behind the feeds, which a graph may hold; and a level of it.
+  absl::Status EnqueueLaunches(const Binding& binding);
   absl::Status Enqueue(const CudaLevel& level, const Bases& bases, const Tables& tables);
   absl::Status EnqueueLoop(const LoopLaunch& loop, const Bases& bases, const Tables& tables);
   absl::Status Launch(const CudaLevel& level, const KernelLaunch& launch, const Bases& bases);
   absl::Status Launch(const CudaLevel& level, const ProductLaunch& launch, const Bases& bases);
+  absl::Status Launch(const CudaLevel& level, const PartsLaunch& launch, const Bases& bases,
+                      const Tables& tables);
   absl::Status Launch(const TransferLaunch& launch, const Tables& tables);
+  void CheckAlignment(size_t kernel, CUdeviceptr address) const;
   absl::StatusOr<bool> IsTrue(CUdeviceptr predicate);
   // Notes the first difference.
   absl::Status Compare(const CompareStep& compare, const Bases& bases);
@@ -107,7 +117,9 @@ class CudaStep : public PreparedStep {
   std::unique_ptr<CudaProducts> products_;
   std::shared_ptr<const CudaStream> stream_;
   CudaBuffer arena_, constants_, workspace_;
-  PinnedBuffer pinned_;  // host tensors; the last byte is for predicates
+  // Host tensors; the last byte is for predicates. Nobody writes it before the stream is waited for: transfers may read it.
+  PinnedBuffer pinned_;
+  HostCopier copier_;
   std::vector<HostTensor> host_feeds_, host_outputs_;
   std::deque<Binding> bindings_;  // the last used one first
   bool is_graph_ = true, has_spares_ = false, wrote_spares_ = false;

@@ -9,15 +9,14 @@ namespace {
 
 class Touches {
  public:
-  static Touched Of(const StepPlan& plan, const Step& step) {
-    Touches touches(plan);
-    std::visit([&](const auto& s) { touches.Add(s); }, step);
-    return std::move(touches.touched_);
+  explicit Touches(const StepPlan& plan) : plan_(plan) {}
+
+  Touched Of(const Step& step) && {
+    std::visit([this](const auto& s) { Add(s); }, step);
+    return std::move(touched_);
   }
 
  private:
-  explicit Touches(const StepPlan& plan) : plan_(plan) {}
-
   void At(std::vector<int>& storages, BufferId buffer) {
     if (buffer >= 0) storages.push_back(plan_.buffers[static_cast<size_t>(buffer)].storage);
   }
@@ -35,6 +34,7 @@ class Touches {
     for (const RemoteStep::Part& part : remote.sends) At(touched_.reads, part.buffer);
     for (const RemoteStep::Part& part : remote.receives) At(touched_.writes, part.buffer);
   }
+  // Bodies may read and write what they are given.
   void Add(const NestedStep& nested) {
     for (const auto* values : {&nested.in, &nested.out})
       for (const ValueBuffers& value : *values) {
@@ -62,6 +62,11 @@ bool Touched::Conflicts(const Touched& other) const {
   return meet(writes, other.writes) || meet(writes, other.reads) || meet(reads, other.writes);
 }
 
-Touched TouchedBy(const StepPlan& plan, const Step& step) { return Touches::Of(plan, step); }
+void Touched::Add(const Touched& other) {
+  reads.insert(reads.end(), other.reads.begin(), other.reads.end());
+  writes.insert(writes.end(), other.writes.begin(), other.writes.end());
+}
+
+Touched TouchedBy(const StepPlan& plan, const Step& step) { return Touches(plan).Of(step); }
 
 }  // namespace meshwork

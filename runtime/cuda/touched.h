@@ -1,4 +1,4 @@
-// Which storages a step of a plan touches. Pure function, thread-safe.
+// The storages of a step plan that a step touches: who may run before whom.
 #pragma once
 
 #include <vector>
@@ -8,13 +8,15 @@
 namespace meshwork {
 
 struct Touched {
-  std::vector<int> reads, writes;  // storages of the plan
+  std::vector<int> reads, writes;  // may have a storage several times
 
-  // Whether one writes what the other touches, so that they must keep their order.
+  // Whether one writes a storage that the other touches, so that their order matters.
   bool Conflicts(const Touched& other) const;
+  // Of both, one behind the other.
+  void Add(const Touched& other);
 };
 
-// Of a loop, all that its bodies are given counts as read and written.
+// With what the bodies of a loop touch.
 Touched TouchedBy(const StepPlan& plan, const Step& step);
 
 }  // namespace meshwork

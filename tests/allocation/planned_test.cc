@@ -116,7 +116,7 @@ TEST(PlannedMemoryTest, QuickstartAllocatesWhatIsPlanned) {
 TEST(PlannedMemoryTest, WithinABudgetTheMlpTrainsAlikeAndAllocatesLess) {
   constexpr int64_t kBatch = 64;
   Graph graph(Mesh::VirtualCpus("batch=4,model=2").value());
-  BuildMlp(graph, kBatch, F32, Adam({.learning_rate = 1e-3}));
+  BuildMlp(graph, kBatch, {}, Adam({.learning_rate = 1e-3}));
   const Dataset digits = SyntheticDigits(kBatch, 1, /*seed=*/1, F32).train;
   const int64_t peak = LogicalPeakBytes(Compile(graph).value().body);
   std::vector<double> losses[2];
@@ -145,7 +145,7 @@ class MlpMnistTest : public testing::TestWithParam<const char*> {};
 TEST_P(MlpMnistTest, AllocatesWhatIsPlanned) {
   for (const int64_t batch : {256, 127}) {
     Graph graph(Mesh::VirtualCpus(GetParam()).value());
-    BuildMlp(graph, batch, F32, Adam({.learning_rate = 1e-3}));
+    BuildMlp(graph, batch, {}, Adam({.learning_rate = 1e-3}));
     ExpectAllocatesWhatIsPlanned(Compile(graph).value());
   }
 }

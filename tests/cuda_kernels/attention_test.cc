@@ -3,11 +3,13 @@
 
 #include <cmath>
 #include <limits>
+#include <optional>
 #include <random>
 
 #include "cuda_kernels/trials.h"
 #include "meshwork/base/status.h"
 #include "meshwork/check/double_tensor.h"
+#include "meshwork/kernels/cuda/attention_tiling.h"
 #include "meshwork/layout/block.h"
 #include "support/cuda_player.h"
 
@@ -92,7 +94,9 @@ const std::vector<HeadCase>& HeadCases() {
 // The trials of a case: the results, then the gradients, whose log-sums and shifts are those of the results by the CPU.
 class HeadTrials {
  public:
-  explicit HeadTrials(const HeadCase& of) : of_(of), engine_(7) {
+  // `tiling`: instead of the one that the library takes.
+  explicit HeadTrials(const HeadCase& of, std::optional<AttentionTiling> tiling = std::nullopt)
+      : of_(of), tiling_(tiling), engine_(7) {
     if (of_.queries.size == 0) of_.queries = {0, of_.s};
     if (of_.keys.size == 0) of_.keys = {0, of_.t};
   }
@@ -157,25 +161,40 @@ class HeadTrials {
       out_blocks.push_back(block_of(type, op == "attention_grad_kv"));
     }
     const OpRow& row = GetOp(op);
-    const std::string name = fmt::format("{} {} {}", op, DTypeName(of_.dtype), of_.name);
-    return {name,
-            &row,
-            spec,
-            MakeCudaKernel(row, spec).value(),
-            std::move(bytes),
-            std::move(in_blocks),
-            std::move(out_blocks)};
+    std::string name = fmt::format("{} {} {}", op, DTypeName(of_.dtype), of_.name);
+    if (tiling_.has_value()) name += fmt::format(", {} by {}", 64 * tiling_->row_tiles, tiling_->others);
+    return {
+        name,
+        &row,
+        spec,
+        (tiling_.has_value() ? MakeCudaAttention(row, spec, *tiling_) : MakeCudaKernel(row, spec)).value(),
+        std::move(bytes),
+        std::move(in_blocks),
+        std::move(out_blocks)};
   }
 
   HeadCase of_;
+  const std::optional<AttentionTiling> tiling_;
   std::mt19937_64 engine_;
 };
+
+TEST(CudaAttentionTest, DeclinesTilingsThatTakeTooMuchSharedMemory) {
+  const HeadCase wide{.name = "wide", .dtype = BF16, .b = 1, .s = 1, .t = 1, .h = 1, .d = 128, .e = 128};
+  const CudaTrial trial = HeadTrials(wide).Make()[0];
+  EXPECT_TRUE(MakeCudaAttention(*trial.row, trial.spec, {1, 32, 32, 1}).has_value());
+  EXPECT_FALSE(MakeCudaAttention(*trial.row, trial.spec, {1, 64, 64, 1}).has_value());
+}
 
 TEST(CudaAttentionTest, ComputesWhatTheCpuKernelsDo) {
   std::vector<CudaTrial> trials;
   std::vector<CudaKernel> kernels;
   for (const HeadCase& of : HeadCases())
     for (CudaTrial& trial : HeadTrials(of).Make()) trials.push_back(std::move(trial));
+  const HeadCase tiled{
+      .name = "tiled", .dtype = BF16, .b = 1, .s = 140, .t = 150, .h = 1, .d = 16, .e = 32, .causal = true};
+  for (const AttentionTiling& tiling :
+       {AttentionTiling{1, 16, 16, 1}, AttentionTiling{1, 64, 32, 3}, AttentionTiling{2, 64, 16, 2}})
+    for (CudaTrial& trial : HeadTrials(tiled, tiling).Make()) trials.push_back(std::move(trial));
   for (const CudaTrial& trial : trials) kernels.push_back(trial.kernel);
   const auto played = PlayCuda(CudaSourceOf(kernels));
   ASSERT_TRUE(played.ok()) << played.status();

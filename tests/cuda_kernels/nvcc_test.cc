@@ -5,8 +5,10 @@
 #include <fstream>
 #include <iterator>
 
+#include "cuda_kernels/arithmetic_trials.h"
 #include "cuda_kernels/trials.h"
 #include "meshwork/kernels/blas/cpu_kernels.h"
+#include "meshwork/kernels/cuda/parts.h"
 #include "support/temp_dir.h"
 
 namespace meshwork {
@@ -32,7 +34,16 @@ class NvccTest : public TempDirTest {};
     if (op == "attention_grad_kv") spec.results.push_back({heads, heads});
     kernels.push_back(MakeCudaKernel(GetOp(op), spec).value());
   }
-  return CudaSourceOf(kernels);
+  // Of many tensors, with gradients of half the size.
+  const Type weight{F32, {8}}, gradient{BF16, {8}}, step{I64, {}};
+  KernelSpec update{
+      .operands = {{weight, weight}, {weight, weight}, {weight, weight}, {weight, weight}, {step, step}},
+      .results = {{weight, weight}, {weight, weight}, {weight, weight}},
+      .attrs = TrialsOf(GetOp("adam_update"))[0].spec.attrs};
+  update.operands[1].local = gradient;
+  for (const int64_t alignment : {1, 16})
+    kernels.push_back(MakeCudaParts(GetOp("adam_update"), update, alignment));
+  return CudaSourceOf(kernels).append(kArithmeticKernel);
 }
 
 TEST_F(NvccTest, CompilesEveryRowForAmpereAndHopper) {

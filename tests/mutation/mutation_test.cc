@@ -188,7 +188,7 @@ std::vector<Case> SplitCases() {
 struct Tally {
   int64_t mutants = 0, run = 0, refused = 0, different = 0, accepted = 0, missed = 0;
   // Rejected mutants are run until some differ, then every so many-th.
-  bool IsToRun() const { return different < 50 || mutants % (LongTests() ? 4 : 32) == 0; }
+  bool IsToRun() const { return different < 50 || mutants % (LongTests() ? 4 : 48) == 0; }
 };
 
 // A program may be one that does not end, and a mutant of one that does may be, too: both are tried so far.

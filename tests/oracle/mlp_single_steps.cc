@@ -101,7 +101,7 @@ absl::StatusOr<Worst> Compare(const Options& options) {
   MESHWORK_ASSIGN_OR_RETURN(const MnistData mnist, LoadMnist(options.data_dir, F32));
   MESHWORK_ASSIGN_OR_RETURN(const std::vector<double> losses, ReadLosses(options.losses, options.steps));
   Graph graph(mesh);
-  BuildMlp(graph, options.batch_size, F32, Adam({.learning_rate = options.learning_rate}));
+  BuildMlp(graph, options.batch_size, {}, Adam({.learning_rate = options.learning_rate}));
   MESHWORK_ASSIGN_OR_RETURN(Session session, Session::Create(graph));
   Worst worst;
   int64_t step = 0;

@@ -35,9 +35,9 @@
 namespace meshwork {
 namespace {
 
-uint64_t NumPrograms() { return LongTests() ? 10000 : 800; }
-uint64_t NumTrainingPrograms() { return LongTests() ? 2200 : 320; }
-uint64_t NumLoopPrograms() { return LongTests() ? 4000 : 160; }
+uint64_t NumPrograms() { return LongTests() ? 10000 : 600; }
+uint64_t NumTrainingPrograms() { return LongTests() ? 2200 : 240; }
+uint64_t NumLoopPrograms() { return LongTests() ? 4000 : 120; }
 uint64_t NumLoopTrainingPrograms() { return LongTests() ? 1000 : 48; }
 uint64_t NumShardedPrograms() { return LongTests() ? 300 : 60; }
 

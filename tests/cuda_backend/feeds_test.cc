@@ -1,0 +1,124 @@
+// Host tensors that go to a GPU in several pieces, and come back.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "cuda_backend/played_gpu.h"
+#include "meshwork/base/status.h"
+#include "meshwork/ir/text.h"
+#include "meshwork/runtime/executor.h"
+#include "meshwork/spmd/compile.h"
+
+namespace meshwork {
+namespace {
+
+using ::testing::IsEmpty;
+
+using Tensors = std::map<std::string, Tensor>;
+
+constexpr int64_t kLarge = 333'337, kOdd = 7;
+
+// 1.3 MB each way, and 7 bytes before.
+constexpr std::string_view kProgram = R"(mesh [x=1]
+func f(%odd: u8[7] {_}, %large: i32[333337] {_}, %more: i32[5] {_}) {
+  %one = constant value=1 dtype=i32 shape=[]
+  %sum = add %large, %one
+  %rest = add %more, %one
+  %wide = cast %odd dtype=i32
+  %same = add %wide, %one
+  return odd=%same, large=%sum, more=%rest
+})";
+
+Tensors FeedsOf(int step) {
+  std::vector<int32_t> large(kLarge), more(5);
+  std::vector<uint8_t> odd(kOdd);
+  for (size_t i = 0; i < large.size(); ++i) large[i] = static_cast<int32_t>(i * 2654435761u) / 2 + step;
+  for (size_t i = 0; i < more.size(); ++i) more[i] = static_cast<int32_t>(i) + step;
+  for (size_t i = 0; i < odd.size(); ++i) odd[i] = static_cast<uint8_t>(10 * i + static_cast<size_t>(step));
+  return {{"large", Tensor::From<int32_t>({kLarge}, large)},
+          {"more", Tensor::From<int32_t>({5}, more)},
+          {"odd", Tensor::From<uint8_t>({kOdd}, odd)}};
+}
+
+// "" if they are right.
+std::string WrongIn(const Tensors& outputs, int step) {
+  const Tensors feeds = FeedsOf(step);
+  for (const char* name : {"large", "more"})
+    for (size_t i = 0; i < static_cast<size_t>(feeds.at(name).num_elements()); ++i)
+      if (outputs.at(name).values<int32_t>()[i] != feeds.at(name).values<int32_t>()[i] + 1)
+        return fmt::format("{}[{}]", name, i);
+  for (size_t i = 0; i < kOdd; ++i)
+    if (outputs.at("odd").values<int32_t>()[i] != feeds.at("odd").values<uint8_t>()[i] + 1)
+      return fmt::format("odd[{}]", i);
+  return "";
+}
+
+absl::StatusOr<std::unique_ptr<Executor>> ExecutorOn(Backend& backend, const ExecutorOptions& options = {}) {
+  MESHWORK_ASSIGN_OR_RETURN(const Graph graph, ParseGraph(kProgram));
+  MESHWORK_ASSIGN_OR_RETURN(const Program program, Compile(graph));
+  std::map<std::string, DTensor> state;
+  return Executor::Create(program, backend, options, &state);
+}
+
+// The pinned memory of a step is used again by the next one, and a transfer reads it late.
+TEST(CudaFeedsTest, GoInPieces) {
+  for (uint64_t seed = 0; seed < 4; ++seed) {
+    PlayedGpu gpu(seed);
+    {
+      const auto backend = gpu.MakeBackend().value();
+      const absl::StatusOr<std::unique_ptr<Executor>> executor =
+          ExecutorOn(*backend, {.poison_padding = seed == 2, .profile = seed == 1});
+      ASSERT_TRUE(executor.ok()) << executor.status();
+      for (int step = 0; step < 3; ++step) {
+        Tensors outputs;
+        ASSERT_TRUE((*executor)->Run(FeedsOf(step), &outputs).ok());
+        EXPECT_EQ(WrongIn(outputs, step), "") << "seed " << seed << ", step " << step;
+      }
+    }
+    EXPECT_THAT(gpu.cuda.TakeFindings(), IsEmpty());
+    EXPECT_THAT(gpu.cuda.TakeLeaks(), IsEmpty());
+  }
+}
+
+// Whichever call of a step fails, with pieces on their way: nothing is on the stream afterwards, and the next step is right.
+TEST(CudaFeedsTest, AStepThatFailsLeavesNothing) {
+  PlayedGpu gpu(1);
+  {
+    const auto backend = gpu.MakeBackend().value();
+    const auto executor = ExecutorOn(*backend).value();
+    Tensors outputs;
+    ASSERT_TRUE(executor->Run(FeedsOf(0), &outputs).ok());
+    std::map<std::string, int> failed;
+    for (int nth = 1;; ++nth) {
+      ASSERT_LT(nth, 1000);
+      gpu.cuda.FailAnyCall(nth, CUDA_ERROR_INVALID_VALUE);
+      const absl::Status status = executor->Run(FeedsOf(nth), &outputs);
+      const std::string call = gpu.cuda.failed_call();
+      if (call.empty()) {
+        EXPECT_TRUE(status.ok()) << status;
+        break;
+      }
+      if (status.ok()) EXPECT_EQ(WrongIn(outputs, nth), "") << call;
+      else ++failed[call];
+      if (call != "cuStreamSynchronize" && call != "cuCtxPushCurrent") {
+        EXPECT_EQ(gpu.cuda.num_pending(), 0) << call;
+      }
+      ASSERT_TRUE(executor->Run(FeedsOf(nth + 1), &outputs).ok()) << call;
+      EXPECT_EQ(WrongIn(outputs, nth + 1), "") << call;
+      EXPECT_THAT(gpu.cuda.TakeFindings(), IsEmpty()) << call << ", call " << nth;
+    }
+    EXPECT_GE(failed["cuMemcpyHtoDAsync"], 3);
+    EXPECT_EQ(failed["cuGraphLaunch"], 1);
+  }
+  EXPECT_THAT(gpu.cuda.TakeLeaks(), IsEmpty());
+}
+
+}  // namespace
+}  // namespace meshwork
