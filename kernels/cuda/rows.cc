@@ -76,9 +76,10 @@ class RowsText {
         "const Index thread = (Index)threadIdx.x, lane = thread % {0}, own = (Index)blockIdx.x * {1} + thread / {0};\n"
         "{3}",
         lanes_, slots_, Whole(rows_),
-        rows_ % slots_ == 0 ? "const bool is_row = true;\nconst Index row = own;\n"
-                            : fmt::format("const bool is_row = own < {0};\nconst Index row = is_row ? own : {0} - 1;\n",
-                                          Whole(rows_)));
+        rows_ % slots_ == 0
+            ? "const bool is_row = true;\nconst Index row = own;\n"
+            : fmt::format("const bool is_row = own < {0};\nconst Index row = is_row ? own : {0} - 1;\n",
+                          Whole(rows_)));
     for (size_t o = 0; o < inputs_.size(); ++o)
       if (!is_wide_input_[o]) body += NarrowLoad(o);
     if (is_kept_) body += Declarations(chunks_) + ForChunks("0", chunks_, Loads("k"));
@@ -232,7 +233,8 @@ class RowsText {
     if (is_kept_) return ForChunks("0", chunks_, lines);
     const bool is_shared = text_.shared_bytes > 0 && !is_first;
     const int64_t at_once = is_shared ? 1 : kChunksAtOnce;
-    const std::string loads = is_shared ? SharedLines(false) + Loads("k - first", /*is_narrow=*/true) : Loads("k - first");
+    const std::string loads =
+        is_shared ? SharedLines(false) + Loads("k - first", /*is_narrow=*/true) : Loads("k - first");
     const std::string keeps = text_.shared_bytes > 0 && is_first ? SharedLines(true) : "";
     return fmt::format("for (int first = 0; first < {}; first += {}) {{\n{}}}\n", chunks_, at_once,
                        Indented(Declarations(at_once) + ForChunks("first", at_once, loads) +

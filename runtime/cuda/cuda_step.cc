@@ -78,7 +78,8 @@ absl::Status CudaStep::MakeRoot(CudaKernels& kernels, int64_t shared_bytes) {
     failed = Annotate(number.status(), fmt::format("Prepare: {}: ", plan.graph->Describe(node)));
     return std::nullopt;
   };
-  root_ = MakeLevel(plan_, kernels, {.fuse = options_.fuse, .take_product = take, .shared_bytes = shared_bytes});
+  root_ =
+      MakeLevel(plan_, kernels, {.fuse = options_.fuse, .take_product = take, .shared_bytes = shared_bytes});
   return failed;
 }
 
