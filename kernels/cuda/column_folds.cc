@@ -25,8 +25,7 @@ class ColumnsText {
  public:
   // The last op is the fold, of an operand of `type`.
   ColumnsText(std::span<const CudaChainOp> ops, std::span<const int> stored, const Type& type,
-              const std::vector<bool>& reduces, const Fold& fold, bool may_split,
-              int64_t alignment)
+              const std::vector<bool>& reduces, const Fold& fold, bool may_split, int64_t alignment)
       : ops_(ops.first(ops.size() - 1)),
         of_fold_(ops.back().operands[0]),
         stored_(stored.first(stored.size() - 1)),
@@ -52,7 +51,7 @@ class ColumnsText {
     if (is_packed_) text_.alignment = 16;
     int64_t words = 0;
     for (const ChainInput& input : inputs_)
-      words += (input.moves() ? kColumns : 1) * (DTypeSize(input.type.dtype) + 3) / 4;
+      words += ((input.moves() ? kColumns : 1) * DTypeSize(input.type.dtype) + 3) / 4;
     while (at_once_ > 1 && (at_once_ * words > 32 || ops.size() > 8)) at_once_ /= 2;
   }
 
@@ -63,7 +62,8 @@ class ColumnsText {
     text_.out.push_back(to);
     const int64_t own = packs_ * parts_, length = (count_ + parts_ - 1) / parts_;
     text_.blocks = (own + slots_ - 1) / slots_;
-    text_.most_elements = type_.num_elements() + kColumns * own + (at_once_ + 1) * kThreadsOfColumns * kColumns;
+    text_.most_elements =
+        type_.num_elements() + kColumns * own + (at_once_ + 1) * kThreadsOfColumns * kColumns;
     std::string lines = fmt::format(
         "const Index thread = (Index)threadIdx.x, lane = thread / {0}, slot = thread % {0};\n"
         "const Index own = (Index)blockIdx.x * {0} + slot;\n"
@@ -72,15 +72,15 @@ class ColumnsText {
     std::string inner = fmt::format(
         "const Index first = own / {} * {}, behind = first + {} < {} ? first + {} : {};\n"
         "const Index result = own % {} * {};\n",
-        Whole(packs_), Whole(length), Whole(length), Whole(count_), Whole(length), Whole(count_), Whole(packs_),
-        kColumns);
+        Whole(packs_), Whole(length), Whole(length), Whole(count_), Whole(length), Whole(count_),
+        Whole(packs_), kColumns);
     inner += kept_.Places("result") + fmt::format("const Index base = {};\n", kept_.Offset(0, "result"));
     inner += fmt::format("for (Index j = first + lane; j < behind; j += {}) {{\n{}}}\n", at_once_ * lanes_,
                          Indented(Declarations() + ForRows(Loads()) + ForRows(Elements())));
     lines += fmt::format("if (own < {}) {{\n{}}}\n", Whole(own), Indented(inner)) + Joined();
     const DType dtype = to.dtype;
-    const std::string each = fmt::format("#pragma unroll\nfor (int e = 0; e < {}; ++e) {{\n  const {} all = sum[e];\n",
-                                         kColumns, fold_.type);
+    const std::string each = fmt::format(
+        "#pragma unroll\nfor (int e = 0; e < {}; ++e) {{\n  const {} all = sum[e];\n", kColumns, fold_.type);
     const size_t r = stored_.size();
     const std::string stores =
         is_packed_ ? fmt::format("{0} n{1};\n{2}  n{1}.at[e] = {3};\n}}\n*({0}*)(r{1} + own * {4}) = n{1};\n",
@@ -113,7 +113,8 @@ class ColumnsText {
     std::string lines;
     for (size_t o = 0; o < inputs_.size(); ++o) {
       const DType dtype = inputs_[o].type.dtype;
-      lines += fmt::format("{} m{}[{}];\n", IsPack(o) ? PackName(dtype, kColumns) : StoredName(dtype), o, at_once_);
+      lines += fmt::format("{} m{}[{}];\n", IsPack(o) ? PackName(dtype, kColumns) : StoredName(dtype), o,
+                           at_once_);
     }
     return lines;
   }
@@ -185,10 +186,10 @@ class ColumnsText {
   std::vector<ChainInput> inputs_;
   const Walk kept_, folded_;
   KernelText text_{.name = {}, .in = {}, .out = {}, .body = {}};
-  int64_t packs_ = 0, count_ = 0;     // of all results, and elements of each
-  int64_t parts_ = 1;                 // of each result
-  int64_t slots_ = 1, lanes_ = 1;     // threads of a block side by side, and of a part
-  int64_t at_once_ = 8;               // rows
+  int64_t packs_ = 0, count_ = 0;  // of all results, and elements of each
+  int64_t parts_ = 1;              // of each result
+  int64_t slots_ = 1, lanes_ = 1;  // threads of a block side by side, and of a part
+  int64_t at_once_ = 8;            // rows
   bool is_packed_ = false;
 };
 
@@ -200,15 +201,16 @@ bool IsCudaColumnFold(const OpRow& row, const KernelSpec& spec) {
   if (!fold.has_value() || !fold->dtype.has_value()) return false;
   const Shape& shape = spec.operands[0].local.shape;
   const cuda::Walk kept = cuda::WalkAlong(shape, cuda::ReducedDims(spec), false);
-  return spec.operands[0].local.num_elements() > 0 && !kept.dims.empty() && kept.dims.back().strides[0] == 1 &&
-         kept.dims.back().size % cuda::kColumns == 0;
+  return spec.operands[0].local.num_elements() > 0 && !kept.dims.empty() &&
+         kept.dims.back().strides[0] == 1 && kept.dims.back().size % cuda::kColumns == 0;
 }
 
 CudaKernel MakeCudaColumns(std::span<const CudaChainOp> ops, std::span<const int> stored, int64_t alignment) {
   const CudaChainOp& last = ops.back();
   const cuda::Fold fold = cuda::FoldOf(*last.row, *last.spec).value();
   const Type &from = last.spec->operands[0].local, &to = last.spec->results[0].local;
-  cuda::ColumnsText text(ops, stored, from, cuda::ReducedDims(*last.spec), fold, /*may_split=*/true, alignment);
+  cuda::ColumnsText text(ops, stored, from, cuda::ReducedDims(*last.spec), fold, /*may_split=*/true,
+                         alignment);
   const int64_t parts = text.parts();
   if (parts == 1) return std::move(text).Make(to, fold.result);
   const Type scratch{*fold.dtype, {parts, to.num_elements()}};
@@ -216,7 +218,8 @@ CudaKernel MakeCudaColumns(std::span<const CudaChainOp> ops, std::span<const int
   const CudaChainOp rest{last.row, last.spec, {{false, 0}}};
   constexpr int kFirst[] = {0};
   first.second = std::make_shared<const CudaKernel>(
-      cuda::ColumnsText({&rest, 1}, kFirst, scratch, {true, false}, fold, /*may_split=*/false, alignment).Make(to, fold.result));
+      cuda::ColumnsText({&rest, 1}, kFirst, scratch, {true, false}, fold, /*may_split=*/false, alignment)
+          .Make(to, fold.result));
   first.scratch_bytes = scratch.bytes();
   return first;
 }

@@ -41,6 +41,7 @@ struct CudaKernel {
   // The grid and the blocks, along x. No blocks: there is nothing to compute, and no launch.
   int64_t blocks = 0;
   int64_t threads = 256;
+  int64_t shared_bytes = 0;  // dynamic shared memory of a block
   int64_t pointers = 0;
   int64_t alignment = 1;  // all pointers are multiples of it, and of their elements' sizes
   // Of work in two kernels: this one writes `scratch_bytes` of scratch memory instead of the results, and the second one,
@@ -111,7 +112,9 @@ CudaKernel MakeCudaChain(std::span<const CudaChainOp> ops, std::span<const int> 
 // `size` > 1 elements; results of the others have rows * size elements, or `rows`; an op whose result has rows * size reads a
 // result of `rows` as one element for each row, any other op reads whole results of its own number of elements; operands
 // are numbered without gaps.
-CudaKernel MakeCudaRows(std::span<const CudaChainOp> ops, std::span<const int> stored, int64_t alignment = 1);
+// `shared_bytes`: how much dynamic shared memory the kernel may ask for.
+CudaKernel MakeCudaRows(std::span<const CudaChainOp> ops, std::span<const int> stored, int64_t alignment = 1,
+                        int64_t shared_bytes = 0);
 
 // Whether the row is a reduction that leaves trailing dims of a multiple of 4 elements, as columns: f32[8,64,256] over dims 0
 // and 1 is one of 512 rows to 256 columns.

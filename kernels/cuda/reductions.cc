@@ -222,9 +222,15 @@ std::optional<Fold> FoldOf(const OpRow& row, const KernelSpec& spec) {
 
 std::span<const Generator> ReductionKernels() {
   static constexpr Generator kGenerators[] = {
-      {"reduce_sum", nullptr, Folded},  {"reduce_mean", nullptr, Folded}, {"reduce_max", nullptr, Folded},
-      {"reduce_min", nullptr, Folded},  {"reduce_prod", nullptr, Folded}, {"reduce_all", nullptr, Folded},
-      {"reduce_any", nullptr, Folded},  {"argmax", ArgMax},               {"argmin", ArgMin},
+      {"reduce_sum", nullptr, Folded},
+      {"reduce_mean", nullptr, Folded},
+      {"reduce_max", nullptr, Folded},
+      {"reduce_min", nullptr, Folded},
+      {"reduce_prod", nullptr, Folded},
+      {"reduce_all", nullptr, Folded},
+      {"reduce_any", nullptr, Folded},
+      {"argmax", ArgMax},
+      {"argmin", ArgMin},
   };
   return kGenerators;
 }

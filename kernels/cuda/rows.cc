@@ -5,7 +5,7 @@
 //                           stage 2   exp(x - max) / sum   values are folded in halves
 //
 // Each stage goes over the row once, and computes what it needs of the elements anew. What is read of memory stays in
-// registers if it is not too much; otherwise each stage reads it again. All is written in the last stage, by the thread that
+// registers, or of long rows in shared memory, if it is not too much; otherwise each stage reads it again. All is written in the last stage, by the thread that
 // has read the same elements, so that a result may lie where an operand lies.
 #include <algorithm>
 #include <map>
@@ -21,10 +21,14 @@ namespace cuda {
 namespace {
 
 constexpr int64_t kThreadsOfRows = 256, kChunk = 4, kWarp = 32;
-// A row of so many elements has a block of 1024 threads: of fewer rows at a time, what is read again is still in the L2.
-constexpr int64_t kLongRow = 16384, kThreadsOfLongRow = 1024;
-// Words that a thread keeps: of a block of 1024 threads each has 64 registers.
+// A row of so many elements has a block of 512 threads, and larger chunks.
+constexpr int64_t kLongRow = 16384, kThreadsOfLongRow = 512, kChunkOfLongRow = 8;
+// Words that a thread keeps in registers.
 constexpr int64_t kMostKept = 64, kMostKeptOfLongRow = 16;
+// What a block keeps in shared memory, at most, so that a multiprocessor of 228 KiB has two: one reads while the other computes.
+constexpr int64_t kMostSharedBytes = 112 << 10;
+// Chunks that a thread reads at once if it does not keep them in registers.
+constexpr int64_t kChunksAtOnce = 4;
 
 // How many threads have a row: a power of two.
 int64_t LanesOf(int64_t size) {
@@ -37,7 +41,8 @@ int64_t LanesOf(int64_t size) {
 
 class RowsText {
  public:
-  RowsText(std::span<const CudaChainOp> ops, std::span<const int> stored, int64_t alignment)
+  RowsText(std::span<const CudaChainOp> ops, std::span<const int> stored, int64_t alignment,
+           int64_t shared_bytes)
       : ops_(ops), stored_(stored), inputs_(InputsOf(ops)), is_wide_input_(inputs_.size(), false) {
     text_.name = ops.size() == 1 ? ops[0].row->name : "rows";
     for (const ChainInput& input : inputs_) text_.in.push_back(input.type);
@@ -48,36 +53,45 @@ class RowsText {
     lanes_ = LanesOf(size_);
     text_.threads = std::max(lanes_, kThreadsOfRows);
     slots_ = text_.threads / lanes_;
-    chunks_ = (size_ + lanes_ * kChunk - 1) / (lanes_ * kChunk);
+    if (size_ >= kLongRow) chunk_ = kChunkOfLongRow;
+    chunks_ = (size_ + lanes_ * chunk_ - 1) / (lanes_ * chunk_);
     for (size_t i = 0; i < ops.size(); ++i) Classify(i);
-    // What is one element for each row is read once.
-    for (size_t o = 0; o < inputs_.size(); ++o)
-      if (is_wide_input_[o] && IsOfRows(inputs_[o].walk)) {
-        inputs_[o].walk = Walk::Of({rows_}, std::vector<Shape>{{1}});
-        is_wide_input_[o] = false;
-      }
+    // What is one element for each row, or for all, is read once.
+    for (size_t o = 0; o < inputs_.size(); ++o) {
+      const std::vector<Walk::Dim>& dims = inputs_[o].walk.dims;
+      const bool is_one =
+          std::all_of(dims.begin(), dims.end(), [](const Walk::Dim& d) { return d.strides[0] == 0; });
+      if (!is_wide_input_[o] || !(is_one || IsOfRows(inputs_[o].walk))) continue;
+      inputs_[o].walk = Walk::Of({rows_}, std::vector<Shape>{{is_one ? 0 : 1}});
+      is_wide_input_[o] = false;
+    }
     ChooseLoads(alignment);
+    ChooseShared(std::min(shared_bytes, kMostSharedBytes));
   }
 
   CudaKernel Make() && {
     text_.blocks = (rows_ + slots_ - 1) / slots_;
-    text_.most_elements = rows_ * size_ + text_.threads * kChunk;
+    text_.most_elements = rows_ * size_ + text_.threads * chunk_;
     std::string body = fmt::format(
         "const Index thread = (Index)threadIdx.x, lane = thread % {0}, own = (Index)blockIdx.x * {1} + thread / {0};\n"
-        "const bool is_row = own < {2};\n"
-        "const Index row = is_row ? own : {2} - 1;\n",
-        lanes_, slots_, Whole(rows_));
+        "{3}",
+        lanes_, slots_, Whole(rows_),
+        rows_ % slots_ == 0
+            ? "const bool is_row = true;\nconst Index row = own;\n"
+            : fmt::format("const bool is_row = own < {0};\nconst Index row = is_row ? own : {0} - 1;\n",
+                          Whole(rows_)));
     for (size_t o = 0; o < inputs_.size(); ++o)
       if (!is_wide_input_[o]) body += NarrowLoad(o);
-    if (is_kept_) body += Declarations(chunks_) + ForChunks(Loads("k"));
-    int last = 0;
-    for (size_t i = 0; i < ops_.size(); ++i)
-      if (kinds_[i] == Kind::kFold || (kinds_[i] == Kind::kWide && IsStored(i)))
-        last = std::max(last, kinds_[i] == Kind::kFold ? stages_[i] - 1 : stages_[i]);
+    if (is_kept_) body += Declarations(chunks_) + ForChunks("0", chunks_, Loads("k"));
+    if (text_.shared_bytes > 0) body += "extern __shared__ Words4 shared[];\n";
+    const int last = LastStage();
+    bool is_first = true;
     for (int stage = 0; stage <= Stages(); ++stage) {
       for (size_t i = 0; i < ops_.size(); ++i)
         if (kinds_[i] == Kind::kNarrow && stages_[i] == stage) body += LinesOfOp(ops_[i], i, {"row", rows_});
-      body += Stage(stage, stage == last);
+      const std::string lines = Stage(stage, is_first, stage == last);
+      is_first = is_first && lines.empty();
+      body += lines;
     }
     std::string stores;
     for (size_t r = 0; r < stored_.size(); ++r)
@@ -99,6 +113,14 @@ class RowsText {
   const Type& TypeOf(int op) const { return ops_[static_cast<size_t>(op)].spec->results[0].local; }
   bool IsStored(size_t op) const {
     return std::find(stored_.begin(), stored_.end(), static_cast<int>(op)) != stored_.end();
+  }
+  // The last stage that goes over rows.
+  int LastStage() const {
+    int last = 0;
+    for (size_t i = 0; i < ops_.size(); ++i)
+      if (kinds_[i] == Kind::kFold || (kinds_[i] == Kind::kWide && IsStored(i)))
+        last = std::max(last, kinds_[i] == Kind::kFold ? stages_[i] - 1 : stages_[i]);
+    return last;
   }
   int Stages() const { return *std::max_element(stages_.begin(), stages_.end()); }
 
@@ -125,14 +147,31 @@ class RowsText {
   // Chunks begin at multiples of 4 elements, so that Packs are aligned if rows are.
   void ChooseLoads(int64_t alignment) {
     int64_t words = 0;
-    is_packed_ = alignment >= 16 && size_ % kChunk == 0;
+    is_packed_ = alignment >= 16 && size_ % chunk_ == 0;
     for (size_t o = 0; o < inputs_.size(); ++o) {
       if (!is_wide_input_[o]) continue;
-      is_packed_ = is_packed_ && inputs_[o].PacksBy(kChunk);
-      words += chunks_ * kChunk * (DTypeSize(inputs_[o].type.dtype) + 3) / 4;
+      is_packed_ = is_packed_ && inputs_[o].PacksBy(chunk_);
+      words += chunks_ * chunk_ * (DTypeSize(inputs_[o].type.dtype) + 3) / 4;
     }
     is_kept_ = chunks_ > 0 && words <= (lanes_ > kThreadsOfRows ? kMostKeptOfLongRow : kMostKept);
     if (is_packed_) text_.alignment = 16;
+  }
+  // What several stages read of long rows.
+  void ChooseShared(int64_t most) {
+    if (is_kept_ || LastStage() == 0) return;
+    int64_t bytes = 0;
+    for (size_t o = 0; o < inputs_.size(); ++o)
+      if (is_wide_input_[o] && IsPack(o)) bytes += SharedBytesOf(o);
+    int64_t joined = 0;  // see Joined
+    for (size_t i = 0; i < ops_.size(); ++i)
+      if (kinds_[i] == Kind::kFold)
+        joined += text_.threads * std::max<int64_t>(4, DTypeSize(TypeOf(static_cast<int>(i)).dtype));
+    if (bytes == 0 || bytes + joined > most) return;
+    text_.shared_bytes = bytes;
+    text_.blocks_at_once = 2;
+  }
+  int64_t SharedBytesOf(size_t input) const {
+    return chunks_ * lanes_ * chunk_ * DTypeSize(inputs_[input].type.dtype);
   }
 
   // ---- What is read.
@@ -150,17 +189,31 @@ class RowsText {
       if (!is_wide_input_[o]) continue;
       const DType dtype = inputs_[o].type.dtype;
       lines +=
-          fmt::format("{} m{}[{}];\n", IsPack(o) ? PackName(dtype, kChunk) : StoredName(dtype), o, count);
+          fmt::format("{} m{}[{}];\n", IsPack(o) ? PackName(dtype, chunk_) : StoredName(dtype), o, count);
+    }
+    return lines;
+  }
+  // The chunks of shared memory where each thread keeps its own.
+  std::string SharedLines(bool stores) const {
+    std::string lines;
+    int64_t begin = 0;
+    for (size_t o = 0; o < inputs_.size(); ++o) {
+      if (!is_wide_input_[o] || !IsPack(o)) continue;
+      const std::string pack = PackName(inputs_[o].type.dtype, chunk_);
+      const std::string at = fmt::format("(({}*)(shared + {}))[k * {} + lane]", pack, begin / 16, lanes_);
+      const std::string mine = fmt::format("m{}[k - first]", o);
+      lines += stores ? fmt::format("{} = {};\n", at, mine) : fmt::format("{} = {};\n", mine, at);
+      begin += SharedBytesOf(o);
     }
     return lines;
   }
   // Of the chunk at `column`, to place `at` of the registers.
-  std::string Loads(std::string_view at) const {
+  std::string Loads(std::string_view at, bool is_narrow = false) const {
     std::string lines;
     for (size_t o = 0; o < inputs_.size(); ++o) {
-      if (!is_wide_input_[o]) continue;
+      if (!is_wide_input_[o] || (is_narrow && IsPack(o))) continue;
       const std::string to = fmt::format("m{}[{}]", o, at);
-      lines += is_packed_ ? inputs_[o].LinesOfLoad(o, "i", to, kChunk)
+      lines += is_packed_ ? inputs_[o].LinesOfLoad(o, "i", to, chunk_)
                           : inputs_[o].LinesOfLoad(o, "(i + e)", to + ".at[e]", 1);
     }
     return is_packed_ ? lines : ForElements(lines);
@@ -168,17 +221,29 @@ class RowsText {
 
   // ---- Loops.
 
-  std::string ForChunks(const std::string& lines) const {
+  // `count` chunks from number `first` on.
+  std::string ForChunks(std::string_view first, int64_t count, const std::string& lines) const {
     return fmt::format(
-        "{}for (int k = 0; k < {}; ++k) {{\n  const Index column = (lane + k * {}) * {};\n"
-        "  if (column < {}) {{\n    const Index i = row * {} + column;\n{}  }}\n}}\n",
-        is_kept_ ? "#pragma unroll\n" : "", chunks_, lanes_, kChunk, Whole(size_), Whole(size_),
-        Indented(Indented(lines)));
+        "#pragma unroll\nfor (int k = {0}; k < {0} + {1}; ++k) {{\n  const Index column = (lane + k * {2}) * {3};\n"
+        "  if (column < {4}) {{\n    const Index i = row * {4} + column;\n{5}  }}\n}}\n",
+        first, count, lanes_, chunk_, Whole(size_), Indented(Indented(lines)));
+  }
+  // All of a thread, some at once, unless registers keep them. `is_first`: no stage before has read them.
+  std::string ForAllChunks(const std::string& lines, bool is_first) const {
+    if (is_kept_) return ForChunks("0", chunks_, lines);
+    const bool is_shared = text_.shared_bytes > 0 && !is_first;
+    const int64_t at_once = is_shared ? 1 : kChunksAtOnce;
+    const std::string loads =
+        is_shared ? SharedLines(false) + Loads("k - first", /*is_narrow=*/true) : Loads("k - first");
+    const std::string keeps = text_.shared_bytes > 0 && is_first ? SharedLines(true) : "";
+    return fmt::format("for (int first = 0; first < {}; first += {}) {{\n{}}}\n", chunks_, at_once,
+                       Indented(Declarations(at_once) + ForChunks("first", at_once, loads) +
+                                ForChunks("first", at_once, keeps + lines)));
   }
   std::string ForElements(const std::string& lines) const {
-    const bool is_even = size_ % kChunk == 0;
+    const bool is_even = size_ % chunk_ == 0;
     return fmt::format(
-        "#pragma unroll\nfor (int e = 0; e < {}; ++e) {{\n{}}}\n", kChunk,
+        "#pragma unroll\nfor (int e = 0; e < {}; ++e) {{\n{}}}\n", chunk_,
         Indented(is_even ? lines
                          : fmt::format("if (column + e < {}) {{\n{}}}\n", Whole(size_), Indented(lines))));
   }
@@ -203,7 +268,7 @@ class RowsText {
     return is_in_row ? ElementPlace{"column + e", size_} : ElementPlace{"i + e", rows_ * size_};
   }
 
-  std::string Stage(int stage, bool is_last) const {
+  std::string Stage(int stage, bool is_first, bool is_last) const {
     std::vector<size_t> folds, results;
     std::set<size_t> ops, inputs;
     for (size_t i = 0; i < ops_.size(); ++i) {
@@ -217,7 +282,7 @@ class RowsText {
       Need({true, stored_[r]}, ops, inputs);
     }
     if (folds.empty() && results.empty()) return "";
-    const std::string_view at = is_kept_ ? "k" : "0";
+    const std::string_view at = is_kept_ ? "k" : "k - first";
     std::string of_element;
     for (const size_t o : inputs) {
       const DType dtype = inputs_[o].type.dtype;
@@ -240,13 +305,12 @@ class RowsText {
         of_element += fmt::format("if (is_row) r{}[i + e] = {};\n", r, number);
         continue;
       }
-      before += fmt::format("{} n{};\n", PackName(dtype, kChunk), r);
+      before += fmt::format("{} n{};\n", PackName(dtype, chunk_), r);
       of_element += fmt::format("n{}.at[e] = {};\n", r, number);
-      behind += fmt::format("if (is_row) *({0}*)(r{1} + i) = n{1};\n", PackName(dtype, kChunk), r);
+      behind += fmt::format("if (is_row) *({0}*)(r{1} + i) = n{1};\n", PackName(dtype, chunk_), r);
     }
     std::string lines = all;
-    lines +=
-        ForChunks((is_kept_ ? "" : Declarations(1) + Loads("0")) + before + ForElements(of_element) + behind);
+    lines += ForAllChunks(before + ForElements(of_element) + behind, is_first);
     for (const size_t f : folds) lines += Joined(f);
     return lines;
   }
@@ -288,6 +352,7 @@ class RowsText {
   std::vector<int> stages_;
   KernelText text_{.name = {}, .in = {}, .out = {}, .body = {}};
   int64_t rows_ = 0, size_ = 0;
+  int64_t chunk_ = kChunk;
   int64_t lanes_ = 1;   // threads of a row
   int64_t slots_ = 1;   // rows of a block
   int64_t chunks_ = 0;  // of a thread
@@ -311,8 +376,9 @@ std::optional<CudaRowsOf> CudaRowsOfFold(const OpRow& row, const KernelSpec& spe
   return cuda::SplitsOf(rows.rows, rows.size, /*is_run=*/true) == 1 ? std::optional(rows) : std::nullopt;
 }
 
-CudaKernel MakeCudaRows(std::span<const CudaChainOp> ops, std::span<const int> stored, int64_t alignment) {
-  return cuda::RowsText(ops, stored, alignment).Make();
+CudaKernel MakeCudaRows(std::span<const CudaChainOp> ops, std::span<const int> stored, int64_t alignment,
+                        int64_t shared_bytes) {
+  return cuda::RowsText(ops, stored, alignment, shared_bytes).Make();
 }
 
 }  // namespace meshwork

@@ -227,6 +227,7 @@ CudaKernel Finish(const KernelText& text) {
                                at_once, kernel.name, start);
   kernel.blocks = text.blocks;
   kernel.threads = text.threads;
+  kernel.shared_bytes = text.shared_bytes;
   kernel.pointers = std::ssize(text.in) + std::ssize(text.out);
   kernel.alignment = text.alignment;
   kernel.block_arguments = text.block_arguments;

@@ -73,6 +73,7 @@ struct KernelText {
   std::string body;
   int64_t blocks = 0, threads = 256;
   int64_t blocks_at_once = 0;  // that a multiprocessor has registers for; 0: as the compiler likes
+  int64_t shared_bytes = 0;    // dynamic shared memory of a block
   bool in_place = false;       // a result may be an operand
   int64_t alignment = 1;       // of the pointers, beyond that of their elements
   std::vector<CudaKernel::BlockArgument> block_arguments = {};

@@ -36,9 +36,11 @@ absl::Status CudaContext::Open() {
   name_ = name;
   where_ = fmt::format("GPU {} ({})", ordinal_, name_);
   int major = 0, minor = 0, has_pools = 0;
-  for (const auto& [attribute, value] : {std::pair(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, &major),
-                                         std::pair(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, &minor),
-                                         std::pair(CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED, &has_pools)}) {
+  for (const auto& [attribute, value] :
+       {std::pair(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, &major),
+        std::pair(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, &minor),
+        std::pair(CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED, &has_pools),
+        std::pair(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, &most_shared_bytes_)}) {
     MESHWORK_RETURN_IF_ERROR(
         ToStatus(api_.cuDeviceGetAttribute(value, attribute, device_), "asking what it can do"));
   }

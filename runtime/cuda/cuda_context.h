@@ -37,6 +37,7 @@ class CudaContext {
   const std::string& name() const { return name_; }    // "NVIDIA H100 80GB HBM3"
   const std::string& where() const { return where_; }  // in messages: "GPU 0 (NVIDIA H100 80GB HBM3)"
   int architecture() const { return architecture_; }   // 90 is sm_90
+  int64_t most_shared_bytes() const { return most_shared_bytes_; }  // of a block that asks for it
 
   struct MemoryInfo {
     int64_t free_bytes = 0;
@@ -76,7 +77,7 @@ class CudaContext {
   CUdevice device_ = 0;
   CUcontext handle_ = nullptr;
   std::string name_, where_;
-  int architecture_ = 0;
+  int architecture_ = 0, most_shared_bytes_ = 0;
 };
 
 }  // namespace meshwork

@@ -137,7 +137,8 @@ class GroupMaker {
 
   // `last_reads`: per storage, the last step that reads it.
   CudaGroup Make(size_t first, const std::vector<size_t>& last_reads) const {
-    CudaGroup group{.first = first, .end = first + members_.size(), .has_rows = size_ > 0, .has_columns = is_closed_};
+    CudaGroup group{
+        .first = first, .end = first + members_.size(), .has_rows = size_ > 0, .has_columns = is_closed_};
     for (const Input& input : inputs_) group.operands.push_back(input.buffer);
     for (size_t m = 0; m < members_.size(); ++m) {
       const Member& member = members_[m];
@@ -188,8 +189,9 @@ class GroupMaker {
   std::optional<Member> MemberOf(const ComputeStep& compute) const {
     const OpRow& row = *RowOf(*plan_, compute);
     // Of rows that read blocks, a step computes one item after the other, even if there is but one.
-    const bool may_be = row.reads_block ? row.name == "one_hot" && compute.items.count() == 1 && compute.needed == 1
-                                        : !compute.one_by_one;
+    const bool may_be = row.reads_block
+                            ? row.name == "one_hot" && compute.items.count() == 1 && compute.needed == 1
+                            : !compute.one_by_one;
     if (compute.once || !may_be || compute.out.size() != 1) return std::nullopt;
     const Type& result = compute.spec.results[0].local;
     Member member{.op = {&row, &compute.spec, {}, row.reads_block ? &compute.blocks[0].back() : nullptr},
@@ -276,8 +278,8 @@ class GroupMaker {
   const StepPlan* plan_;
   std::vector<Member> members_;
   std::vector<Input> inputs_;
-  int64_t elements_ = 0;  // 0: nothing yet
-  int64_t size_ = 0;      // of a row; 0: there is no reduction of rows
+  int64_t elements_ = 0;    // 0: nothing yet
+  int64_t size_ = 0;        // of a row; 0: there is no reduction of rows
   bool is_closed_ = false;  // by a reduction of columns
 };
 

@@ -114,8 +114,10 @@ class LevelMaker {
     for (const auto* buffers : {&group.operands, &group.results})
       for (BufferId buffer : *buffers) launch.pointers.push_back(AddressOf(buffer));
     const int64_t alignment = PackAlignmentOf(launch.pointers);
-    const auto make = group.has_rows ? MakeCudaRows : group.has_columns ? MakeCudaColumns : MakeCudaChain;
-    CudaKernel kernel = make(group.ops, group.stored, alignment);
+    CudaKernel kernel = group.has_rows
+                            ? MakeCudaRows(group.ops, group.stored, alignment, options_.shared_bytes)
+                        : group.has_columns ? MakeCudaColumns(group.ops, group.stored, alignment)
+                                            : MakeCudaChain(group.ops, group.stored, alignment);
     launch.grid = kernel.blocks;
     const std::shared_ptr<const CudaKernel> second = kernel.second;
     level_.scratch_bytes = std::max(level_.scratch_bytes, kernel.scratch_bytes);

@@ -122,6 +122,7 @@ using TakeProduct = std::function<std::optional<size_t>(
 struct LevelOptions {
   bool fuse = false;                   // groups of steps are one launch each (runtime/cuda/cuda_fusion.h)
   TakeProduct take_product = nullptr;  // null: nobody takes any
+  int64_t shared_bytes = 0;            // dynamic shared memory that a block may have
 };
 
 // Kernels are added to `kernels`. Keeps pointers into the plan. REQUIRES: every row has a CUDA kernel; the plan is one domain's

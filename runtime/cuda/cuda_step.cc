@@ -57,7 +57,7 @@ absl::StatusOr<std::unique_ptr<PreparedStep>> CudaStep::Create(std::shared_ptr<c
 absl::Status CudaStep::Prepare(std::shared_ptr<const CudaContext> context) {
   CudaKernels kernels;
   products_ = std::make_unique<CudaProducts>(context);
-  MESHWORK_RETURN_IF_ERROR(MakeRoot(kernels));
+  MESHWORK_RETURN_IF_ERROR(MakeRoot(kernels, context->most_shared_bytes()));
   is_graph_ = !root_.reads_host && NodesOf(root_) <= kMostNodes && !options_.profile;
   MESHWORK_ASSIGN_OR_RETURN(stream_, CudaStream::Create(std::move(context)));
   if (options_.profile) profiler_ = std::make_unique<CudaProfiler>(root_, stream_);
@@ -66,7 +66,7 @@ absl::Status CudaStep::Prepare(std::shared_ptr<const CudaContext> context) {
   return RunOnce();
 }
 
-absl::Status CudaStep::MakeRoot(CudaKernels& kernels) {
+absl::Status CudaStep::MakeRoot(CudaKernels& kernels, int64_t shared_bytes) {
   absl::Status failed;  // the first error
   const TakeProduct take = [&](const StepPlan& plan, int node, const CudaProduct& product,
                                const ProductAlignment& alignment) -> std::optional<size_t> {
@@ -78,7 +78,8 @@ absl::Status CudaStep::MakeRoot(CudaKernels& kernels) {
     failed = Annotate(number.status(), fmt::format("Prepare: {}: ", plan.graph->Describe(node)));
     return std::nullopt;
   };
-  root_ = MakeLevel(plan_, kernels, {.fuse = options_.fuse, .take_product = take});
+  root_ =
+      MakeLevel(plan_, kernels, {.fuse = options_.fuse, .take_product = take, .shared_bytes = shared_bytes});
   return failed;
 }
 
@@ -95,7 +96,10 @@ absl::Status CudaStep::Compile(const CudaKernels& kernels) {
                             CudaModule::Compile(stream_->shared_context(), source));
   for (const CudaKernel& kernel : kernels.all()) {
     MESHWORK_ASSIGN_OR_RETURN(CudaFunction function, module->GetKernel(kernel.name));
+    if (kernel.shared_bytes > 0)
+      MESHWORK_RETURN_IF_ERROR(function.AllowSharedBytes(static_cast<int>(kernel.shared_bytes)));
     functions_.push_back(std::move(function));
+    shared_bytes_.push_back(static_cast<unsigned>(kernel.shared_bytes));
     threads_.push_back(static_cast<unsigned>(kernel.threads));
     alignments_.push_back(kernel.alignment);
   }
@@ -420,7 +424,9 @@ absl::Status CudaStep::Launch(const CudaLevel& level, const KernelLaunch& launch
     arguments.Add(address);
   }
   for (const long long number : launch.blocks) arguments.Add(number);
-  const LaunchShape shape{.grid = {static_cast<unsigned>(launch.grid)}, .block = {threads_[launch.kernel]}};
+  const LaunchShape shape{.grid = {static_cast<unsigned>(launch.grid)},
+                          .block = {threads_[launch.kernel]},
+                          .shared_bytes = shared_bytes_[launch.kernel]};
   const absl::Status status = functions_[launch.kernel].Launch(*stream_, shape, arguments);
   if (status.ok()) return status;
   return Annotate(status, fmt::format("Run: {}: ", level.plan->graph->Describe(launch.nodes.front().node)));

@@ -69,7 +69,7 @@ class CudaStep : public PreparedStep {
         options_(options) {}
 
   absl::Status Prepare(std::shared_ptr<const CudaContext> context);
-  absl::Status MakeRoot(CudaKernels& kernels);
+  absl::Status MakeRoot(CudaKernels& kernels, int64_t shared_bytes);
   absl::Status Compile(const CudaKernels& kernels);
   absl::Status Allocate();
   absl::Status RunOnce();
@@ -111,6 +111,7 @@ class CudaStep : public PreparedStep {
   const PrepareOptions options_;
   CudaLevel root_;
   std::vector<unsigned> threads_;        // of a block of each kernel
+  std::vector<unsigned> shared_bytes_;   // of a block of each
   std::vector<int64_t> alignments_;      // of the pointers of each
   std::vector<CudaFunction> functions_;  // the same
   std::unique_ptr<CudaProducts> products_;

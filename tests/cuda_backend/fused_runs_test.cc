@@ -144,5 +144,20 @@ TEST(CudaFusedRunsTest, ANetworkTakesFarFewerLaunches) {
   }
 }
 
+// Their kernel asks for more shared memory than kernels have without asking.
+TEST(CudaFusedRunsTest, LongRowsGiveTheSameBits) {
+  Graph graph(Mesh::Parse("[]").value());
+  const Value x = graph.Input("x", F32, {64, 16400}, {UNSHARDED, UNSHARDED});
+  graph.Output("y", Softmax(x, 1));
+  RandomProgram program{graph, {}};
+  for (int i = 0; i < 64 * 16400; ++i) program.feeds["x"].push_back(std::sin(i));
+  const absl::StatusOr<Ran> alone = RunOnGpu(program, 1, {.fuse = false}), fused = RunOnGpu(program, 2, {});
+  ASSERT_TRUE(alone.ok()) << alone.status();
+  ASSERT_TRUE(fused.ok()) << fused.status();
+  EXPECT_EQ(NumbersIn(*alone), NumbersIn(*fused));
+  EXPECT_THAT(fused->findings, IsEmpty());
+  EXPECT_LT(fused->launches, alone->launches);
+}
+
 }  // namespace
 }  // namespace meshwork

@@ -88,7 +88,7 @@ func f(%x: bf16[128,6] {_,_}, %t: i32[128] {_}, %w: f32[128] {_}) {
   %s = reduce_sum %l dims=[1]
   return %s
 })"),
-              ElementsAre("cast reduce_max sub one_hot broadcast_to select reduce_sum: 3 -> 1"));
+              ElementsAre("cast reduce_max sub broadcast_to one_hot select reduce_sum: 3 -> 1"));
   EXPECT_THAT(GroupsOf(R"(mesh []
 func f(%x: f32[128,6] {_,_}, %y: f32[128,6] {_,_}, %w: f32[] {}) {
   %b = broadcast_to %w shape=[128,6] dims=[]
@@ -98,6 +98,28 @@ func f(%x: f32[128,6] {_,_}, %y: f32[128,6] {_,_}, %w: f32[] {}) {
   return c=%c, d=%d
 })"),
               ElementsAre("exp broadcast_to add: 2 -> 1"));
+}
+
+// What is read by a sum of columns alone is computed on its way; nothing joins behind it.
+TEST(CudaFusionTest, ColumnSumsComputeWhatTheySum) {
+  EXPECT_THAT(GroupsOf(R"(mesh []
+func f(%g: bf16[64,16,8] {_,_,_}, %x: f32[64,16,8] {_,_,_}) {
+  %c = cast %g dtype=f32
+  %p = mul %c, %x
+  %s = reduce_sum %p dims=[0,1]
+  %r = sqrt %s
+  %e = exp %c
+  return r=%r, e=%e
+})"),
+              ElementsAre("cast mul exp reduce_sum: 2 -> 2"));
+  // Columns that are no multiple of 4.
+  EXPECT_THAT(GroupsOf(R"(mesh []
+func f(%x: f32[64,6] {_,_}) {
+  %p = exp %x
+  %s = reduce_sum %p dims=[0]
+  return %s
+})"),
+              IsEmpty());
 }
 
 // A thread would write what others have not read: %n lies where %b lay, which the rows read as columns.

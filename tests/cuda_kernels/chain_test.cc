@@ -125,17 +125,35 @@ void Launch(PlayedKernels& kernels, const CudaKernel& kernel, std::vector<Buffer
     for (long long& place : places) arguments.push_back(&place);
   if (kernel.blocks == 0) return;
   const absl::Status status = kernels.Launch(kernel.name, {static_cast<unsigned>(kernel.blocks)},
-                                             {static_cast<unsigned>(kernel.threads)}, 0, arguments.data());
+                                             {static_cast<unsigned>(kernel.threads)},
+                                             static_cast<size_t>(kernel.shared_bytes), arguments.data());
   ASSERT_TRUE(status.ok()) << status;
 }
 
-// The kernel of all ops beside those of each, with pointers that are aligned and with others.
-void TryChain(const Chain& chain, bool is_chain) {
-  const Specs specs(chain, is_chain);
+// With its second kernel.
+void LaunchBoth(PlayedKernels& kernels, const CudaKernel& kernel, std::vector<Buffer*> tensors,
+                const Block& block) {
+  if (kernel.second == nullptr) return Launch(kernels, kernel, std::move(tensors), block);
+  Buffer scratch(static_cast<size_t>(kernel.scratch_bytes));
+  Buffer* const result = tensors.back();
+  tensors.back() = &scratch;
+  Launch(kernels, kernel, std::move(tensors), block);
+  Launch(kernels, *kernel.second, {&scratch, result});
+}
+
+enum class Make { kChain, kRows, kColumns };
+
+// The kernel of all ops beside those of each, with pointers that are aligned and with others. `shared_bytes`: that a kernel of
+// rows may have.
+void TryChain(const Chain& chain, Make make, int64_t shared_bytes = 0) {
+  const Specs specs(chain, make == Make::kChain);
   std::vector<CudaKernel> all;
-  for (const int64_t alignment : {1, 4, 16})
-    all.push_back(is_chain ? MakeCudaChain(specs.ops, chain.stored, alignment)
-                           : MakeCudaRows(specs.ops, chain.stored, alignment));
+  for (const int64_t alignment : {1, 4, 16}) {
+    all.push_back(make == Make::kChain  ? MakeCudaChain(specs.ops, chain.stored, alignment)
+                  : make == Make::kRows ? MakeCudaRows(specs.ops, chain.stored, alignment, shared_bytes)
+                                        : MakeCudaColumns(specs.ops, chain.stored, alignment));
+    EXPECT_EQ(all.back().shared_bytes > 0, shared_bytes > 0);
+  }
   const size_t num_tried = all.size();
   for (const CudaChainOp& op : specs.ops) all.push_back(MakeCudaKernel(*op.row, *op.spec).value());
   const auto kernels = PlayCuda(CudaSourceOf(all)).value();
@@ -149,7 +167,7 @@ void TryChain(const Chain& chain, bool is_chain) {
     for (const CudaChainOperand& operand : specs.ops[i].operands)
       tensors.push_back(&(operand.is_op ? made : given)[static_cast<size_t>(operand.index)]);
     tensors.push_back(&made[i]);
-    Launch(*kernels, all[num_tried + i], tensors, specs.blocks[i]);
+    LaunchBoth(*kernels, all[num_tried + i], tensors, specs.blocks[i]);
   }
   for (size_t k = 0; k < num_tried; ++k) {
     EXPECT_EQ(all[k].alignment & (all[k].alignment - 1), 0);
@@ -159,7 +177,7 @@ void TryChain(const Chain& chain, bool is_chain) {
     for (int op : chain.stored) found.emplace_back(made[static_cast<size_t>(op)].size());
     for (Buffer& result : found) tensors.push_back(&result);
     kernels->set_seed(k);
-    Launch(*kernels, all[k], tensors);
+    LaunchBoth(*kernels, all[k], tensors, {});
     for (size_t r = 0; r < found.size(); ++r)
       EXPECT_TRUE(found[r] == made[static_cast<size_t>(chain.stored[r])]) << "result " << r << "\n"
                                                                           << all[k].source;
@@ -167,7 +185,7 @@ void TryChain(const Chain& chain, bool is_chain) {
 }
 
 TEST(CudaChainTest, ComputesWhatItsOpsComputeOneByOne) {
-  for (const Chain& chain : Chains()) TryChain(chain, /*is_chain=*/true);
+  for (const Chain& chain : Chains()) TryChain(chain, Make::kChain);
 }
 
 // Elements are read and written 16 bytes at a time where they lie so.
@@ -241,15 +259,18 @@ Chain CrossEntropy(DType dtype, int64_t r, int64_t n) {
 // Rows of a chunk, of a warp, of several, of so many elements that they are read again.
 TEST(CudaRowsTest, ComputeWhatTheirOpsComputeOneByOne) {
   for (const Shape& shape : std::vector<Shape>{{37, 51}, {1, 7}, {300, 2}, {2, 3, 64}, {5, 333}, {4, 512}})
-    TryChain(Softmax(F32, shape), /*is_chain=*/false);
-  TryChain(Softmax(BF16, {9, 136}), false);
-  TryChain(Softmax(F64, {3, 700}), false);
-  TryChain(Softmax(F32, {2, 20000}), false);
-  for (const int64_t n : {10, 64, 200, 1028}) TryChain(LayerNorm(BF16, 9, n), false);
-  TryChain(LayerNorm(F32, 3, 8190), false);
-  TryChain(CrossEntropy(F32, 40, 10), false);
-  TryChain(CrossEntropy(F32, 3, 260), false);
-  TryChain(CrossEntropy(BF16, 2, 20008), false);
+    TryChain(Softmax(F32, shape), Make::kRows);
+  TryChain(Softmax(BF16, {9, 136}), Make::kRows);
+  TryChain(Softmax(F64, {3, 700}), Make::kRows);
+  TryChain(Softmax(F32, {2, 20000}), Make::kRows);
+  for (const int64_t n : {10, 64, 200, 1028}) TryChain(LayerNorm(BF16, 9, n), Make::kRows);
+  TryChain(LayerNorm(F32, 3, 8190), Make::kRows);
+  TryChain(CrossEntropy(F32, 40, 10), Make::kRows);
+  TryChain(CrossEntropy(F32, 3, 260), Make::kRows);
+  TryChain(CrossEntropy(BF16, 2, 20008), Make::kRows);
+  // Rows of several rounds of chunks, the last one not whole, in shared memory.
+  TryChain(CrossEntropy(BF16, 2, 20008), Make::kRows, 227 << 10);
+  TryChain(Softmax(F32, {2, 18001}), Make::kRows, 227 << 10);
 }
 
 // Any of the reductions; whole numbers and bools.
@@ -265,7 +286,28 @@ TEST(CudaRowsTest, FoldWhatRowsFold) {
              {"reduce_prod", sum, {Of(0)}},
              {"sub", {}, {Of(1), Of(2)}}},
             {7, 4, 5, 6, 0}},
-           false);
+           Make::kRows);
+}
+
+// g: [64,16,n], x: [64,16,n], b: [n]: what the columns of b + g * x sum up to.
+Chain ColumnSum(int64_t outer, int64_t n, std::vector<int> stored) {
+  return {{{BF16, {outer, 16, n}}, {F32, {outer, 16, n}}, {F32, {n}}},
+          {{"cast", {{"dtype", F32}}, {Given(0)}},
+           {"mul", {}, {Of(0), Given(1)}},
+           {"add", {}, {Of(1), Given(2)}},
+           {"reduce_sum", {{"dims", Ints{0, 1}}, {"keep_dims", false}}, {Of(2)}}},
+          std::move(stored)};
+}
+
+// In one kernel and in two; also what is read besides.
+TEST(CudaColumnsTest, ComputeWhatTheirOpsComputeOneByOne) {
+  TryChain(ColumnSum(3, 12, {3}), Make::kColumns);
+  TryChain(ColumnSum(70, 132, {3}), Make::kColumns);
+  TryChain(ColumnSum(70, 132, {2, 0, 3}), Make::kColumns);
+  TryChain({{{F32, {5, 40, 8}}},
+            {{"exp", {}, {Given(0)}}, {"reduce_max", {{"dims", Ints{1}}, {"keep_dims", true}}, {Of(0)}}},
+            {0, 1}},
+           Make::kColumns);
 }
 
 TEST(CudaRowsTest, AResultMayLieInAnOperand) {
