@@ -137,11 +137,10 @@ void AddRunFlags(FlagTable& flags, const std::string& axes, const std::string& s
   flags.Text("mesh", axes, &options->mesh);
   flags.Text("devices", "what computes: cpu; cuda or cuda:N, a GPU, which holds the whole mesh",
              &options->devices);
-  flags.Choice(
-      "precision",
-      "of activations and products: full, as the weights; tf32, for products of f32 on a\n"
-      "GPU; bf16, while weights, the optimizer's state and the loss stay",
-      &options->precision, {"full", "tf32", "bf16"});
+  flags.Choice("precision",
+               "of activations and products: full, as the weights; tf32, for products of f32 on a\n"
+               "GPU; bf16, while weights, the optimizer's state and the loss stay",
+               &options->precision, {"full", "tf32", "bf16"});
   flags.Int("seed", seed_of, &options->seed, 0);
   flags.Int("workers", "threads; 0: one per core", &options->workers, 0, kMostWorkers);
   flags.Text("json", "writes what was measured as one JSON object", &options->json);

@@ -12,11 +12,12 @@ namespace {
 
 cuda::Sweep SweepOfPart(const OpRow& row, const KernelSpec& spec) {
   if (row.name == "adam_update") return cuda::SweepOfAdam(spec);
-  return {.in = {spec.operands[0].local.dtype},
-          .out = {spec.results[0].local.dtype},
-          .before = {},
-          .behind = {},
-          .lines = cuda::LinesOfOp({&row, &spec, {{false, 0}}}, 0, {"i", spec.results[0].local.num_elements()})};
+  return {
+      .in = {spec.operands[0].local.dtype},
+      .out = {spec.results[0].local.dtype},
+      .before = {},
+      .behind = {},
+      .lines = cuda::LinesOfOp({&row, &spec, {{false, 0}}}, 0, {"i", spec.results[0].local.num_elements()})};
 }
 
 }  // namespace

@@ -5,8 +5,8 @@
 //                           stage 2   exp(x - max) / sum   values are folded in halves
 //
 // Each stage goes over the row once, and computes what it needs of the elements anew. What is read of memory stays in
-// registers, or of long rows in shared memory, if it is not too much; otherwise each stage reads it again. All is written in the last stage, by the thread that
-// has read the same elements, so that a result may lie where an operand lies.
+// registers, or of long rows in shared memory, if it is not too much; otherwise each stage reads it again. All is written in
+// the last stage, by the thread that has read the same elements, so that a result may lie where an operand lies.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -156,9 +156,9 @@ class RowsText {
     is_kept_ = chunks_ > 0 && words <= (lanes_ > kThreadsOfRows ? kMostKeptOfLongRow : kMostKept);
     if (is_packed_) text_.alignment = 16;
   }
-  // What several stages read of long rows.
+  // What several stages read of a row that has a block of its own.
   void ChooseShared(int64_t most) {
-    if (is_kept_ || LastStage() == 0) return;
+    if (is_kept_ || LastStage() == 0 || slots_ > 1) return;
     int64_t bytes = 0;
     for (size_t o = 0; o < inputs_.size(); ++o)
       if (is_wide_input_[o] && IsPack(o)) bytes += SharedBytesOf(o);

@@ -143,16 +143,22 @@ void LaunchBoth(PlayedKernels& kernels, const CudaKernel& kernel, std::vector<Bu
 
 enum class Make { kChain, kRows, kColumns };
 
-// The kernel of all ops beside those of each, with pointers that are aligned and with others. `shared_bytes`: that a kernel of
-// rows may have.
-void TryChain(const Chain& chain, Make make, int64_t shared_bytes = 0) {
+// The shared memory that a kernel of rows may have, and whether it takes some.
+struct Shared {
+  int64_t bytes = 0;
+  bool is_used = false;
+};
+constexpr int64_t kAllShared = 227 << 10;  // that an H100 has
+
+// The kernel of all ops beside those of each, with pointers that are aligned and with others.
+void TryChain(const Chain& chain, Make make, const Shared& shared = {}) {
   const Specs specs(chain, make == Make::kChain);
   std::vector<CudaKernel> all;
   for (const int64_t alignment : {1, 4, 16}) {
     all.push_back(make == Make::kChain  ? MakeCudaChain(specs.ops, chain.stored, alignment)
-                  : make == Make::kRows ? MakeCudaRows(specs.ops, chain.stored, alignment, shared_bytes)
+                  : make == Make::kRows ? MakeCudaRows(specs.ops, chain.stored, alignment, shared.bytes)
                                         : MakeCudaColumns(specs.ops, chain.stored, alignment));
-    EXPECT_EQ(all.back().shared_bytes > 0, shared_bytes > 0);
+    EXPECT_EQ(all.back().shared_bytes > 0, shared.is_used);
   }
   const size_t num_tried = all.size();
   for (const CudaChainOp& op : specs.ops) all.push_back(MakeCudaKernel(*op.row, *op.spec).value());
@@ -269,8 +275,22 @@ TEST(CudaRowsTest, ComputeWhatTheirOpsComputeOneByOne) {
   TryChain(CrossEntropy(F32, 3, 260), Make::kRows);
   TryChain(CrossEntropy(BF16, 2, 20008), Make::kRows);
   // Rows of several rounds of chunks, the last one not whole, in shared memory.
-  TryChain(CrossEntropy(BF16, 2, 20008), Make::kRows, 227 << 10);
-  TryChain(Softmax(F32, {2, 18001}), Make::kRows, 227 << 10);
+  TryChain(CrossEntropy(BF16, 2, 20008), Make::kRows, {kAllShared, true});
+  TryChain(Softmax(F32, {2, 18001}), Make::kRows, {kAllShared, true});
+}
+
+// Of short rows a block has many, which would keep theirs at one place.
+TEST(CudaRowsTest, OnlyARowWithItsOwnBlockIsKeptInSharedMemory) {
+  Chain chain = {{}, {}, {9, 10, 11}};
+  for (int o = 0; o < 10; ++o) {
+    chain.types.push_back({F64, {40, 7}});
+    if (o > 0) chain.ops.push_back({"add", {}, {o == 1 ? Given(0) : Of(o - 2), Given(o)}});
+  }
+  chain.types.push_back({BOOL, {40, 7}});
+  chain.ops.push_back({"select", {}, {Given(10), Of(8), Given(0)}});
+  chain.ops.push_back({"reduce_sum", {{"dims", Ints{1}}, {"keep_dims", true}}, {Of(9)}});
+  chain.ops.push_back({"mul", {}, {Of(9), Of(10)}});
+  TryChain(chain, Make::kRows, {kAllShared, false});
 }
 
 // Any of the reductions; whole numbers and bools.
