@@ -227,10 +227,11 @@ std::span<const Generator> AttentionKernels() {
 namespace meshwork {
 
 AttentionTiling DefaultAttentionTiling(std::string_view op, int64_t widest) {
-  // What has next to no spills. A warp with two tiles reads half as much shared memory for a product.
+  // Up to 64 elements what benchmarks/gpu_attention found fastest on an H200; beyond, what has next to no spills.
   const bool of_keys = op == "attention_grad_kv";
   if (op == "attention") return widest <= 64 ? AttentionTiling{2, 64, 64, 2} : AttentionTiling{1, 32, 32, 3};
-  return {widest <= 64 ? 2 : 1, 32, of_keys ? 16 : 32, 2};
+  if (widest > 64) return {1, 32, of_keys ? 16 : 32, 2};
+  return of_keys ? AttentionTiling{1, 64, 16, 3} : AttentionTiling{2, 64, 32, 2};
 }
 
 std::optional<CudaKernel> MakeCudaAttention(const OpRow& row, const KernelSpec& spec,
