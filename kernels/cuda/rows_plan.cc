@@ -38,7 +38,7 @@ RowsPlan::RowsPlan(std::span<const CudaChainOp> ops, std::span<const int> stored
   lanes = LanesOf(size);
   text.threads = std::max(lanes, kThreadsOfRows);
   slots = text.threads / lanes;
-  if (size >= kLongRow) chunk = kChunkOfLongRow;
+  chunk = size >= kLongRow ? kChunkOfLongRow : kChunk;
   chunks = (size + lanes * chunk - 1) / (lanes * chunk);
   for (size_t i = 0; i < ops.size(); ++i) Classify(i);
   // What is one element for each row, or for all, is read once.

@@ -30,7 +30,7 @@ struct RowsPlan {
   std::vector<int> stages;  // the one in which an op is computed; a fold is there for the ops of its stage
   KernelText text{.name = {}, .in = {}, .out = {}, .body = {}};  // all but the body and the grid
   int64_t rows = 0, size = 0;
-  int64_t chunk = 4;   // elements
+  int64_t chunk = 0;   // elements that a thread has side by side
   int64_t lanes = 1;   // threads of a row
   int64_t slots = 1;   // rows of a block
   int64_t chunks = 0;  // of a thread

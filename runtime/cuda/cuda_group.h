@@ -14,7 +14,6 @@
 
 #include "meshwork/ir/type.h"
 #include "meshwork/kernels/cuda/cuda_kernel.h"
-#include "meshwork/layout/layout.h"
 #include "meshwork/runtime/cuda/cuda_parts.h"
 #include "meshwork/runtime/step_plan.h"
 
