@@ -9,34 +9,18 @@
 //   div f32[512,256] f32[512,1] -> f32[512,256]: s2 s4 -> s5   ┘
 //
 // Steps that could join a group but for others between them are moved up to it where nothing that they touch is touched in
-// between. A kernel writes only what somebody reads behind it. Updates of weights are one launch, too (cuda_parts.h).
+// between (fusion_order.h). A kernel writes only what somebody reads behind it. Updates of weights are one launch, too (cuda_parts.h).
 // Results are those of the steps one by one, bit by bit.
 //
 // Pure functions, thread-safe.
 #pragma once
 
-#include <cstddef>
-#include <optional>
 #include <vector>
 
-#include "meshwork/kernels/cuda/cuda_kernel.h"
-#include "meshwork/runtime/cuda/cuda_parts.h"
+#include "meshwork/runtime/cuda/cuda_group.h"
 #include "meshwork/runtime/step_plan.h"
 
 namespace meshwork {
-
-// Steps [first, end) of the plan as one launch.
-struct CudaGroup {
-  size_t first = 0, end = 0;
-  std::vector<CudaChainOp> ops;    // with pointers into the plan
-  std::vector<BufferId> operands;  // what the kernel reads
-  std::vector<int> stored;         // the ops whose results it writes
-  std::vector<BufferId> results;   // where
-  bool has_rows = false;           // MakeCudaRows
-  bool has_columns = false;        // MakeCudaColumns
-  // Instead of ops: one op on many tensors.
-  std::optional<CudaParts> parts = std::nullopt;
-};
 
 // The plan in an order in which steps that can be one launch follow each other, in the bodies of its loops, too. Law: of two
 // steps of which one writes a storage that the other touches, the first stays the first.

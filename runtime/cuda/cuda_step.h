@@ -1,8 +1,9 @@
 // CudaStep: a step that runs on one GPU.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <deque>
-#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -12,13 +13,18 @@
 #include "absl/status/statusor.h"
 #include "meshwork/base/fork.h"
 #include "meshwork/runtime/backend.h"
+#include "meshwork/runtime/cuda/cuda_addresses.h"
 #include "meshwork/runtime/cuda/cuda_buffer.h"
+#include "meshwork/runtime/cuda/cuda_context.h"
+#include "meshwork/runtime/cuda/cuda_functions.h"
 #include "meshwork/runtime/cuda/cuda_fusion.h"
 #include "meshwork/runtime/cuda/cuda_graph.h"
+#include "meshwork/runtime/cuda/cuda_launcher.h"
 #include "meshwork/runtime/cuda/cuda_level.h"
-#include "meshwork/runtime/cuda/cuda_module.h"
 #include "meshwork/runtime/cuda/cuda_products.h"
 #include "meshwork/runtime/cuda/cuda_profiler.h"
+#include "meshwork/runtime/cuda/cuda_stream.h"
+#include "meshwork/runtime/cuda/cuda_tables.h"
 #include "meshwork/runtime/cuda/host_copier.h"
 
 namespace meshwork {
@@ -43,23 +49,11 @@ class CudaStep : public PreparedStep {
   }
 
  private:
-  using Bases = std::vector<CUdeviceptr>;  // per storage of a level; 0: nowhere
-
-  // The tables of all transfers of the step, at its addresses, and which section of them a launch does; the same of parts.
-  struct Tables {
-    struct Launch {
-      int64_t first = 0, count = 0;
-    };
-    std::map<const TransferLaunch*, Launch> launches;
-    CudaBuffer transfers, numbers;
-    std::map<const PartsLaunch*, int64_t> first_parts;
-    CudaBuffer parts;
-  };
   // What follows from the addresses of DTensors and from which outputs are wanted. Several, because variables and their
   // spares change places.
   struct Binding {
-    Bases bases;
-    Tables tables;
+    CudaBases bases;
+    CudaTables tables;
     std::optional<CudaGraph> graph;
   };
 
@@ -70,32 +64,18 @@ class CudaStep : public PreparedStep {
 
   absl::Status Prepare(std::shared_ptr<const CudaContext> context);
   absl::Status MakeRoot(CudaKernels& kernels, int64_t shared_bytes);
-  absl::Status Compile(const CudaKernels& kernels);
   absl::Status Allocate();
   absl::Status RunOnce();
 
-  Bases BasesOf(std::span<const std::byte* const> feeds, std::span<std::byte* const> outputs);
-  Bases BasesOf(const CudaLevel& body, const LoopLaunch& loop, const Bases& outside) const;
-  absl::StatusOr<Binding*> FindBinding(Bases bases);
-  absl::StatusOr<Tables> MakeTables(const Bases& bases) const;
+  CudaOwnMemory own() const { return {.arena = arena_.address(), .constants = constants_.address()}; }
+  absl::StatusOr<Binding*> FindBinding(CudaBases bases);
 
   // Puts the whole step on the stream: feeds, launches, outputs. `feeds` are read before it returns.
   absl::Status Enqueue(const Binding& binding, std::span<const std::byte* const> feeds);
-  absl::Status Poison(const Bases& bases);
-  absl::Status EnqueueFeeds(const Bases& bases, std::span<const std::byte* const> feeds);
-  // What is behind the feeds, which a graph may hold; and a level of it.
+  absl::Status Poison(const CudaBases& bases);
+  absl::Status EnqueueFeeds(const CudaBases& bases, std::span<const std::byte* const> feeds);
+  // What is behind the feeds, which a graph may hold.
   absl::Status EnqueueLaunches(const Binding& binding);
-  absl::Status Enqueue(const CudaLevel& level, const Bases& bases, const Tables& tables);
-  absl::Status EnqueueLoop(const LoopLaunch& loop, const Bases& bases, const Tables& tables);
-  absl::Status Launch(const CudaLevel& level, const KernelLaunch& launch, const Bases& bases);
-  absl::Status Launch(const CudaLevel& level, const ProductLaunch& launch, const Bases& bases);
-  absl::Status Launch(const CudaLevel& level, const PartsLaunch& launch, const Bases& bases,
-                      const Tables& tables);
-  absl::Status Launch(const TransferLaunch& launch, const Tables& tables);
-  void CheckAlignment(size_t kernel, CUdeviceptr address) const;
-  absl::StatusOr<bool> IsTrue(CUdeviceptr predicate);
-  // Notes the first difference.
-  absl::Status Compare(const CompareStep& compare, const Bases& bases);
 
   // A host tensor: its image on the GPU, and its place in the pinned memory.
   struct HostTensor {
@@ -110,10 +90,7 @@ class CudaStep : public PreparedStep {
   std::vector<DTensor> variables_;
   const PrepareOptions options_;
   CudaLevel root_;
-  std::vector<unsigned> threads_;        // of a block of each kernel
-  std::vector<unsigned> shared_bytes_;   // of a block of each
-  std::vector<int64_t> alignments_;      // of the pointers of each
-  std::vector<CudaFunction> functions_;  // the same
+  CudaFunctions functions_;
   std::unique_ptr<CudaProducts> products_;
   std::shared_ptr<const CudaStream> stream_;
   CudaBuffer arena_, constants_, workspace_;
@@ -124,7 +101,7 @@ class CudaStep : public PreparedStep {
   std::deque<Binding> bindings_;  // the last used one first
   bool is_graph_ = true, has_spares_ = false, wrote_spares_ = false;
   std::unique_ptr<CudaProfiler> profiler_;  // null unless it is asked for
-  absl::Status difference_;                 // of replicas, in this step
+  std::optional<CudaLauncher> launcher_;    // made when the step is prepared
 };
 
 }  // namespace meshwork

@@ -1,0 +1,60 @@
+// Puts the launches of a step on its stream: those of its plan, and of the bodies of loops as often as they run.
+//
+// Not thread-safe.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "meshwork/runtime/cuda/cuda_addresses.h"
+#include "meshwork/runtime/cuda/cuda_functions.h"
+#include "meshwork/runtime/cuda/cuda_level.h"
+#include "meshwork/runtime/cuda/cuda_products.h"
+#include "meshwork/runtime/cuda/cuda_profiler.h"
+#include "meshwork/runtime/cuda/cuda_stream.h"
+#include "meshwork/runtime/cuda/cuda_tables.h"
+
+namespace meshwork {
+
+class CudaLauncher {
+ public:
+  // What launches need of the step, which must outlive the launcher.
+  struct Means {
+    std::shared_ptr<const CudaStream> stream;
+    const CudaFunctions* functions = nullptr;
+    const CudaProducts* products = nullptr;
+    CudaOwnMemory own;
+    CUdeviceptr workspace = 0;
+    std::byte* predicate = nullptr;    // a byte of pinned memory
+    CudaProfiler* profiler = nullptr;  // null: nobody measures
+  };
+  explicit CudaLauncher(Means means) : means_(std::move(means)) {}
+
+  // What depends on no argument, of the level and the bodies in it. Errors: those of a launch, with the node's name.
+  absl::Status EnqueueOnce(const CudaLevel& level, const CudaBases& bases);
+  // The actions of the level; `tables` are those of the step. Waits for the stream where the level reads_host. Errors: the same.
+  absl::Status Enqueue(const CudaLevel& level, const CudaBases& bases, const CudaTables& tables);
+
+  // How replicas differ that were compared since ForgetDifference: the first difference, or OK.
+  const absl::Status& difference() const { return difference_; }
+  void ForgetDifference() { difference_ = absl::OkStatus(); }
+
+ private:
+  absl::Status EnqueueLoop(const LoopLaunch& loop, const CudaBases& bases, const CudaTables& tables);
+  absl::Status Launch(const CudaLevel& level, const KernelLaunch& launch, const CudaBases& bases);
+  absl::Status Launch(const CudaLevel& level, const ProductLaunch& launch, const CudaBases& bases);
+  absl::Status Launch(const CudaLevel& level, const PartsLaunch& launch, const CudaBases& bases,
+                      const CudaTables& tables);
+  absl::Status Launch(const TransferLaunch& launch, const CudaTables& tables);
+  absl::StatusOr<bool> IsTrue(CUdeviceptr predicate);
+  // Notes the first difference.
+  absl::Status Compare(const CudaLevel& level, const CompareStep& compare, const CudaBases& bases);
+
+  const Means means_;
+  absl::Status difference_;
+};
+
+}  // namespace meshwork
