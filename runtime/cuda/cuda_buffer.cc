@@ -71,7 +71,7 @@ absl::StatusOr<CudaBuffer> CudaBuffer::Allocate(std::shared_ptr<const CudaStream
 
 void CudaBuffer::Free() {
   if (stream_ == nullptr) return;
-  {
+  if (stream_->context().is_here()) {
     const CudaContext::Scope scope(stream_->context());
     stream_->context().api().cuMemFreeAsync(address_, stream_->handle());
   }
@@ -110,7 +110,7 @@ absl::StatusOr<PinnedBuffer> PinnedBuffer::Allocate(std::shared_ptr<const CudaCo
 
 void PinnedBuffer::Free() {
   if (context_ == nullptr) return;
-  {
+  if (context_->is_here()) {
     const CudaContext::Scope scope(*context_);
     context_->api().cuMemFreeHost(data_);
   }

@@ -58,7 +58,7 @@ absl::Status CudaContext::Open() {
 }
 
 CudaContext::~CudaContext() {
-  if (handle_ != nullptr) api_.cuDevicePrimaryCtxRelease(device_);
+  if (handle_ != nullptr && is_here()) api_.cuDevicePrimaryCtxRelease(device_);
 }
 
 absl::StatusOr<CudaContext::MemoryInfo> CudaContext::GetMemoryInfo() const {
@@ -87,9 +87,10 @@ absl::Status CudaContext::ToStatus(CUresult result, std::string_view what) const
 }
 
 CudaContext::Scope::Scope(const CudaContext& context)
-    : api_(context.api_),
-      status_(
-          context.ToStatus(context.api_.cuCtxPushCurrent(context.handle_), "making its context current")) {}
+    : api_(context.api_), status_(context.made_.Check(context.where_)) {
+  if (status_.ok())
+    status_ = context.ToStatus(api_.cuCtxPushCurrent(context.handle_), "making its context current");
+}
 
 CudaContext::Scope::~Scope() {
   CUcontext popped = nullptr;

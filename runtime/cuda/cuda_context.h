@@ -14,6 +14,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "meshwork/base/fork.h"
 #include "meshwork/runtime/cuda/cuda_api.h"
 
 namespace meshwork {
@@ -50,11 +51,15 @@ class CudaContext {
   // Gives freed memory back to the driver, for other processes.
   absl::Status Trim() const;
 
+  // Whether this is the process that made it. In a child of a fork a Scope has an error, and what is destroyed there leaves the
+  // driver alone: it is the parent's.
+  bool is_here() const { return made_.is_here(); }
+
   // CudaStatus(…), in which this GPU is the place.
   absl::Status ToStatus(CUresult result, std::string_view what) const;
 
   // Makes the context current for this thread, and on destruction the one that was before. status(): whether that went
-  // well; calls of the table are for nothing otherwise.
+  // well; calls of the table are for nothing otherwise, and in a child of a fork they must not be made.
   class Scope {
    public:
     explicit Scope(const CudaContext& context);
@@ -72,6 +77,7 @@ class CudaContext {
   CudaContext(const CudaApi& api, int ordinal) : api_(api), ordinal_(ordinal) {}
   absl::Status Open();
 
+  const ForkMark made_;
   const CudaApi& api_;
   const int ordinal_;
   CUdevice device_ = 0;

@@ -33,7 +33,7 @@ CudaGraph& CudaGraph::operator=(CudaGraph&& other) noexcept {
 CudaGraph::~CudaGraph() { Destroy(); }
 
 void CudaGraph::Destroy() {
-  if (handle_ == nullptr) return;
+  if (handle_ == nullptr || !context_->is_here()) return;
   const CudaContext::Scope scope(*context_);
   context_->api().cuGraphExecDestroy(std::exchange(handle_, nullptr));
 }

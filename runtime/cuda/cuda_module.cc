@@ -34,7 +34,7 @@ absl::StatusOr<std::shared_ptr<const CudaModule>> CudaModule::Load(std::shared_p
 }
 
 CudaModule::~CudaModule() {
-  if (handle_ == nullptr) return;
+  if (handle_ == nullptr || !context_->is_here()) return;
   const CudaContext::Scope scope(*context_);
   context_->api().cuModuleUnload(handle_);
 }

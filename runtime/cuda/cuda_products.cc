@@ -79,7 +79,7 @@ struct CudaProducts::Descriptors {
 CudaProducts::CudaProducts(std::shared_ptr<const CudaContext> context) : context_(std::move(context)) {}
 
 CudaProducts::~CudaProducts() {
-  if (handle_ == nullptr) return;
+  if (handle_ == nullptr || !context_->is_here()) return;
   const CudaContext::Scope scope(*context_);
   entries_.clear();
   context_->api().cublasLtDestroy(handle_);

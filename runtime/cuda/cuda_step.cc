@@ -2,6 +2,7 @@
 #include "meshwork/runtime/cuda/cuda_step.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "fmt/format.h"
@@ -31,6 +32,22 @@ int64_t NodesOf(const CudaLevel& level) {
     count = std::min(count, 2 * kMostNodes);
   }
   return count;
+}
+
+// Error: a launch has more blocks than a GPU takes.
+absl::Status CheckGrids(const CudaLevel& level) {
+  constexpr int64_t kMostBlocks = std::numeric_limits<int32_t>::max();
+  for (const auto* actions : {&level.once, &level.actions})
+    for (const CudaAction& action : *actions) {
+      if (const auto* const kernel = std::get_if<KernelLaunch>(&action);
+          kernel != nullptr && kernel->grid > kMostBlocks)
+        return absl::UnimplementedError(fmt::format(
+            "Prepare: {}: its kernel has {} blocks of threads, and a GPU launches {} at most; compute it in parts.",
+            level.plan->graph->Describe(kernel->nodes.front().node), kernel->grid, kMostBlocks));
+      if (const auto* const loop = std::get_if<LoopLaunch>(&action))
+        for (const CudaLevel& body : loop->bodies) MESHWORK_RETURN_IF_ERROR(CheckGrids(body));
+    }
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -72,7 +89,8 @@ absl::Status CudaStep::MakeRoot(CudaKernels& kernels, int64_t shared_bytes) {
   };
   root_ =
       MakeLevel(plan_, kernels, {.fuse = options_.fuse, .take_product = take, .shared_bytes = shared_bytes});
-  return failed;
+  MESHWORK_RETURN_IF_ERROR(failed);
+  return CheckGrids(root_);
 }
 
 CudaStep::~CudaStep() {
@@ -160,6 +178,7 @@ absl::Status CudaStep::Run(std::span<const std::byte* const> feeds, std::span<st
   // What was enqueued uses memory that the caller may free, or write, from here on; and pinned memory, which the next step
   // writes.
   const absl::Status ended = stream_->Synchronize();
+  if (!ended.ok()) stream_->Synchronize().IgnoreError();
   MESHWORK_RETURN_IF_ERROR(enqueued);
   MESHWORK_RETURN_IF_ERROR(ended);
   if (profiler_ != nullptr) MESHWORK_RETURN_IF_ERROR(profiler_->End());

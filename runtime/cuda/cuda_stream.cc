@@ -19,7 +19,7 @@ absl::StatusOr<std::shared_ptr<const CudaStream>> CudaStream::Create(
 }
 
 CudaStream::~CudaStream() {
-  if (handle_ == nullptr) return;
+  if (handle_ == nullptr || !context_->is_here()) return;
   const CudaContext::Scope scope(*context_);
   context_->api().cuStreamDestroy(handle_);
 }
@@ -58,7 +58,7 @@ absl::StatusOr<std::unique_ptr<const CudaEvent>> CudaEvent::Create(std::shared_p
 }
 
 CudaEvent::~CudaEvent() {
-  if (handle_ == nullptr) return;
+  if (handle_ == nullptr || !context_->is_here()) return;
   const CudaContext::Scope scope(*context_);
   context_->api().cuEventDestroy(handle_);
 }

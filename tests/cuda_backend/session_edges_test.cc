@@ -106,20 +106,26 @@ TEST(CudaSessionEdgesTest, FailsInTheChildOfAFork) {
     Session session = OnGpu(gpu, SmallMlp());
     Session unbound = OnGpu(gpu, SmallMlp());
     BoundStep step = session.Bind(MlpRows(kMlpRows)).value();
+    Session fed = OnGpu(gpu, SmallMlp(), {.executor = {.distributed = {"x"}}});
+    DTensor feed = fed.NewFeed("x").value();
     const std::string said = SaidByChild([&] {
       std::string text;
       for (const absl::Status& status :
            {session.Run(MlpRows(kMlpRows)).status(), session.Get("first/kernel").status(),
-            session.Shards("first/kernel").status(), session.Save("/nowhere"), step.Run()})
+            session.Shards("first/kernel").status(), session.Save("/nowhere"), step.Run(),
+            Unpack(session.State().at("first/kernel")).status()})
         text += fmt::format("{}; ",
                             status.ok() ? "OK" : MessageOf(status).substr(0, MessageOf(status).find(',')));
       gpu.cuda.FailAnyCall(1);
       { const Session gone = std::move(unbound); }
+      { const DTensor gone = std::move(feed); }
       return fmt::format("{}and calls \"{}\"", text, gpu.cuda.failed_call());
     });
     const std::string refused = "Session: it is the parent's; ";
-    EXPECT_EQ(said,
-              refused + refused + refused + refused + "CudaBackend: it is the parent's; and calls \"\"");
+    EXPECT_EQ(
+        said,
+        refused + refused + refused + refused +
+            "CudaBackend: it is the parent's; GPU 0 (Simulated GPU): it is the parent's; and calls \"\"");
     EXPECT_TRUE(session.Run(MlpRows(kMlpRows)).ok());
   }
   ExpectClean(gpu);

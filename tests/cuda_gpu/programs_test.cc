@@ -7,6 +7,7 @@
 #include "cuda_backend/small_training.h"
 #include "cuda_gpu/real_gpu.h"
 #include "meshwork/base/status.h"
+#include "meshwork/ir/text.h"
 #include "meshwork/runtime/cpu/cpu_backend.h"
 #include "support/long_tests.h"
 #include "support/program_trial.h"
@@ -73,6 +74,49 @@ TEST_F(GpuTrainingTest, TrainsAsTheCpuDoes) {
       for (size_t i = 0; i < 30; ++i)
         EXPECT_NEAR(trained->w.values<float>()[i], expected->w.values<float>()[i], 1e-6);
     }
+}
+
+// Rows that lie in shared memory, of which kernels have less unless they ask for more.
+TEST_F(GpuTrainingTest, LongRowsAreThoseOfTheCpu) {
+  const std::unique_ptr<CudaBackend> backend = MakeBackend();
+  for (const char* text : {R"(mesh []
+func f(%x: f32[64,16400] {_,_}, %y: f32[64,16400] {_,_}) {
+  %m = reduce_max %x dims=[1] keep_dims=true
+  %d = sub %x, %m
+  %e = exp %d
+  %s = reduce_sum %e dims=[1] keep_dims=true
+  %p = div %e, %s
+  %q = mul %p, %y
+  return p=%p, q=%q
+})",
+                           R"(mesh [x=2]
+func f(%x: f64[64,6000] {x,_}, %y: f64[64,6000] {x,_}) {
+  %p = mul %x, %y
+  %s = reduce_sum %p dims=[1] keep_dims=true
+  %q = div %p, %s
+  %r = sub %q, %x
+  %t = reduce_max %r dims=[1] keep_dims=true
+  %u = sub %r, %t
+  return u=%u
+})",
+                           R"(mesh []
+func f(%x: bf16[33,20008] {_,_}) {
+  %c = cast %x dtype=f32
+  %m = reduce_max %c dims=[1] keep_dims=true
+  %d = sub %c, %m
+  %e = exp %d
+  %s = reduce_sum %e dims=[1] keep_dims=true
+  %p = div %e, %s
+  return p=%p
+})"}) {
+    const absl::StatusOr<Graph> graph = ParseGraph(text);
+    ASSERT_TRUE(graph.ok()) << graph.status();
+    const RandomProgram program = WithFeeds(*graph);
+    const Expected expected = ExpectedOf(program);
+    ASSERT_TRUE(std::isfinite(expected.scale));
+    for (const bool fuse : {true, false})
+      EXPECT_EQ(TryProgram(program, expected, *backend, {}, {.fuse = fuse}).error(), "") << fuse << text;
+  }
 }
 
 // A second training goes on beside one that is there, and sees nothing of it.

@@ -286,12 +286,25 @@ TEST(CudaErrors, Backend) {
     std::map<std::string, DTensor> state;
     return Executor::Create(Compile(graph).value(), *backend, {}, &state).status();
   };
+  // One block for each product of one number by another, in bf16, of which cuBLASLt has no such batch.
+  auto run_many = [] {
+    SimulatedCuda cuda(SimulatedCudaOptions{});
+    const auto backend = CudaBackend::Create(CudaContext::Create(cuda.api(), 0).value()).value();
+    const Graph graph = ParseGraph(
+                            "mesh []\nfunc f(%x: bf16[2147483648,1,1] {_,_,_}) {\n  %y = matmul %x, %x\n"
+                            "  return %y\n}",
+                            "many.mw")
+                            .value();
+    std::map<std::string, DTensor> state;
+    return Executor::Create(Compile(graph).value(), *backend, {}, &state).status();
+  };
   const auto ends = MakeLoopback(2);
   ExpectErrors("cuda_backend", {
                                    MISTAKE(prepare({.transport = ends[0].get()})),
                                    MISTAKE(prepare({.cross_device_ops = RingAllReduce()})),
                                    MISTAKE(prepare({.trace_steps = 2})),
                                    MISTAKE(run({.bytes = 4000000})),
+                                   MISTAKE(run_many()),
                                });
 }
 
