@@ -1,6 +1,5 @@
 #include "meshwork/train/processes.h"
 
-#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -10,6 +9,7 @@
 #include <utility>
 
 #include "fmt/ranges.h"
+#include "meshwork/base/cores.h"
 #include "meshwork/base/status.h"
 #include "meshwork/runtime/cpu/worker_pool.h"
 #include "meshwork/runtime/transport/connect.h"
@@ -60,15 +60,7 @@ bool IsLoss(const absl::Status& status) {
 absl::Status LossOf(Transport& transport) { return transport.Prepare({.where = "nothing"}).status(); }
 
 // The host and the cores that this process may use: "host-a 0,1,2,3".
-std::string Cores() {
-  cpu_set_t allowed;
-  CPU_ZERO(&allowed);
-  std::vector<int> cores;
-  if (sched_getaffinity(0, sizeof(allowed), &allowed) == 0)
-    for (int core = 0; core < CPU_SETSIZE; ++core)
-      if (CPU_ISSET(core, &allowed)) cores.push_back(core);
-  return fmt::format("{} {}", HostName(), fmt::join(cores, ","));
-}
+std::string HostAndCores() { return fmt::format("{} {}", HostName(), fmt::join(UsableCores(), ",")); }
 
 }  // namespace
 
@@ -181,7 +173,7 @@ absl::Status Processes::ConnectNow() {
 absl::Status Processes::CountSharers() {
   sharers_ = 1;
   if (transport_ == nullptr) return absl::OkStatus();
-  const std::string mine = Cores();
+  const std::string mine = HostAndCores();
   MESHWORK_ASSIGN_OR_RETURN(const std::vector<std::string> all, transport_->AllGather("cores", mine));
   sharers_ = static_cast<int>(std::count(all.begin(), all.end(), mine));
   return absl::OkStatus();

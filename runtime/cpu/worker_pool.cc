@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "meshwork/base/cores.h"
 #include "meshwork/base/status.h"
 #include "meshwork/kernels/blas/library_threads.h"
 
@@ -25,17 +26,6 @@ void Pause() {
 #elif defined(__aarch64__)
   asm volatile("yield");
 #endif
-}
-
-// The cores of the process's affinity mask, ascending.
-std::vector<int> Cores() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  std::vector<int> cores;
-  if (sched_getaffinity(0, sizeof(set), &set) != 0) return cores;
-  for (int core = 0; core < CPU_SETSIZE; ++core)
-    if (CPU_ISSET(core, &set)) cores.push_back(core);
-  return cores;
 }
 
 }  // namespace
@@ -148,7 +138,7 @@ void Barrier::Wait() {
 }
 
 int WorkerPool::DefaultWorkers() {
-  const auto cores = static_cast<int>(Cores().size());
+  const auto cores = static_cast<int>(UsableCores().size());
   return std::max(1, cores > 0 ? cores : static_cast<int>(std::thread::hardware_concurrency()));
 }
 
@@ -160,7 +150,7 @@ WorkerPool::WorkerPool(int workers, bool own_cores)
 }
 
 void WorkerPool::Start(bool own_cores) {
-  std::vector<int> cores = Cores();
+  std::vector<int> cores = UsableCores();
   // The creator is likely to be the caller: it keeps its core.
   const auto mine = std::find(cores.begin(), cores.end(), sched_getcpu());
   if (mine != cores.end()) std::rotate(cores.begin(), mine, cores.end());

@@ -1,7 +1,5 @@
 #include "meshwork/runtime/cuda/host_copier.h"
 
-#include <sched.h>
-
 #include <algorithm>
 #include <condition_variable>
 #include <cstring>
@@ -10,11 +8,9 @@
 #include <thread>
 #include <utility>
 
+#include "meshwork/base/cores.h"
 #include "meshwork/base/status.h"
-
-#if defined(__SSE2__)
-#include <emmintrin.h>
-#endif
+#include "meshwork/runtime/stream_copy.h"
 
 namespace meshwork {
 namespace {
@@ -22,41 +18,14 @@ namespace {
 constexpr int kMostHelpers = 7;  // with the caller they copy about as fast as PCIe 5 transfers
 
 int DefaultHelpers() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  const int cores = sched_getaffinity(0, sizeof(set), &set) == 0
-                        ? CPU_COUNT(&set)
-                        : static_cast<int>(std::thread::hardware_concurrency());
-  return std::clamp(cores / 2, 0, kMostHelpers);
-}
-
-// memcpy past the caches: memory is written without being read first. Line by line, which takes 0.8 times as long as
-// StreamCopy of runtime/cpu, and 0.7 times as long as memcpy (25.7 MB, one thread, an EPYC of family 25).
-void CopyPastCaches(const HostCopy& copy) {
-#if defined(__SSE2__)
-  constexpr int64_t kLine = 64;
-  const auto into_line = static_cast<int64_t>(reinterpret_cast<uintptr_t>(copy.to) % kLine);
-  int64_t next = std::min(copy.bytes, (kLine - into_line) % kLine);
-  std::memcpy(copy.to, copy.from, static_cast<size_t>(next));
-  for (; next + kLine <= copy.bytes; next += kLine) {
-    auto* const out = reinterpret_cast<__m128i*>(copy.to + next);
-    const auto* const in = reinterpret_cast<const __m128i*>(copy.from + next);
-    const __m128i a = _mm_loadu_si128(in), b = _mm_loadu_si128(in + 1), c = _mm_loadu_si128(in + 2),
-                  d = _mm_loadu_si128(in + 3);
-    _mm_stream_si128(out, a);
-    _mm_stream_si128(out + 1, b);
-    _mm_stream_si128(out + 2, c);
-    _mm_stream_si128(out + 3, d);
-  }
-  _mm_sfence();  // other threads, and the GPU, see them in order with other stores
-#else
-  constexpr int64_t next = 0;
-#endif
-  std::memcpy(copy.to + next, copy.from + next, static_cast<size_t>(copy.bytes - next));
+  const std::vector<int> cores = UsableCores();
+  const auto count =
+      cores.empty() ? static_cast<int>(std::thread::hardware_concurrency()) : static_cast<int>(cores.size());
+  return std::clamp(count / 2, 0, kMostHelpers);
 }
 
 void CopyPiece(const HostCopy& copy, bool past_caches) {
-  if (past_caches) CopyPastCaches(copy);
+  if (past_caches) StreamLines(copy.to, copy.from, copy.bytes);
   else std::memcpy(copy.to, copy.from, static_cast<size_t>(copy.bytes));
 }
 

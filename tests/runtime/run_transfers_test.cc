@@ -7,8 +7,8 @@
 #include "fmt/format.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "meshwork/runtime/cpu/stream_copy.h"
 #include "meshwork/runtime/cpu/worker_pool.h"
+#include "meshwork/runtime/stream_copy.h"
 
 namespace meshwork {
 namespace {
@@ -171,12 +171,14 @@ TEST(StreamCopyTest, CopiesEverySizeFromAndToEveryAddress) {
   for (const int64_t bytes : {0, 1, 63, 64, 65, 1000, 4096, 16383, 16384, 16448, 16500, 40000, int{kMost}}) {
     for (const int64_t into : {0, 1, 8, 63, 64}) {
       for (const int64_t out_of : {0, 3, 64}) {
-        std::fill(to.begin(), to.end(), std::byte{0xAB});
-        StreamCopy(to.data() + into, from.data() + out_of, bytes);
-        ASSERT_EQ(std::memcmp(to.data() + into, from.data() + out_of, static_cast<size_t>(bytes)), 0)
-            << bytes;
-        for (int64_t i = 0; i < into; ++i) ASSERT_EQ(to[i], std::byte{0xAB}) << bytes;
-        for (size_t i = into + bytes; i < to.size(); ++i) ASSERT_EQ(to[i], std::byte{0xAB}) << bytes;
+        for (const auto copy : {StreamCopy, StreamLines}) {
+          std::fill(to.begin(), to.end(), std::byte{0xAB});
+          copy(to.data() + into, from.data() + out_of, bytes);
+          ASSERT_EQ(std::memcmp(to.data() + into, from.data() + out_of, static_cast<size_t>(bytes)), 0)
+              << bytes;
+          for (int64_t i = 0; i < into; ++i) ASSERT_EQ(to[i], std::byte{0xAB}) << bytes;
+          for (size_t i = into + bytes; i < to.size(); ++i) ASSERT_EQ(to[i], std::byte{0xAB}) << bytes;
+        }
       }
     }
   }

@@ -1,4 +1,4 @@
-#include "meshwork/runtime/cpu/stream_copy.h"
+#include "meshwork/runtime/stream_copy.h"
 
 #include <unistd.h>
 
@@ -42,24 +42,39 @@ void StreamLine(std::byte* to, const std::byte* from) {
   _mm_stream_si128(out + 3, d);
 }
 
+// What lies before the first line of `to`. Returns its size.
+int64_t CopyIntoLine(std::byte* to, const std::byte* from, int64_t bytes) {
+  const auto into_line = static_cast<int64_t>(reinterpret_cast<uintptr_t>(to) % kLine);
+  const int64_t first = std::min(bytes, (kLine - into_line) % kLine);
+  std::memcpy(to, from, static_cast<size_t>(first));
+  return first;
+}
+
+// From `next` on, where a line of `to` begins.
+void StreamRest(std::byte* to, const std::byte* from, int64_t bytes, int64_t next) {
+  for (; next + kLine <= bytes; next += kLine) StreamLine(to + next, from + next);
+  _mm_sfence();
+  std::memcpy(to + next, from + next, static_cast<size_t>(bytes - next));
+}
+
 }  // namespace
 
 void StreamCopy(std::byte* to, const std::byte* from, int64_t bytes) {
-  const auto into_line = static_cast<int64_t>(reinterpret_cast<uintptr_t>(to) % kLine);
-  int64_t next = std::min(bytes, (kLine - into_line) % kLine);
-  std::memcpy(to, from, static_cast<size_t>(next));
+  int64_t next = CopyIntoLine(to, from, bytes);
   for (; next + kPages * kPage <= bytes; next += kPages * kPage)
     for (int64_t line = 0; line < kPage; line += kLine)
       for (int64_t page = 0; page < kPages * kPage; page += kPage)
         StreamLine(to + next + page + line, from + next + page + line);
-  for (; next + kLine <= bytes; next += kLine) StreamLine(to + next, from + next);
-  _mm_sfence();
-  std::memcpy(to + next, from + next, static_cast<size_t>(bytes - next));
+  StreamRest(to, from, bytes, next);
+}
+void StreamLines(std::byte* to, const std::byte* from, int64_t bytes) {
+  StreamRest(to, from, bytes, CopyIntoLine(to, from, bytes));
 }
 #else
 void StreamCopy(std::byte* to, const std::byte* from, int64_t bytes) {
   std::memcpy(to, from, static_cast<size_t>(bytes));
 }
+void StreamLines(std::byte* to, const std::byte* from, int64_t bytes) { StreamCopy(to, from, bytes); }
 #endif
 
 }  // namespace meshwork
