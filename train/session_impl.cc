@@ -57,15 +57,6 @@ Session::Impl::Impl(const Graph& g, SessionOptions o)
       transport(options.executor.transport),
       record(options.executor.record != nullptr ? options.executor.record : std::make_shared<StepRecord>()) {}
 
-Session::Impl::~Impl() {
-  if (CheckGpuIsHere().ok()) return;
-  // What is on the GPU is the parent's, and a child must not call its driver.
-  new auto(std::move(ready));
-  new auto(std::move(gathers));
-  new auto(std::move(variables));
-  new auto(std::move(backend));
-}
-
 std::string Session::Impl::Kind::ToString() const {
   std::string text = fmt::format("{} of {}",
                                  mode == Mode::kTrain      ? "a step"

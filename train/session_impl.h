@@ -25,7 +25,6 @@ namespace meshwork {
 struct Session::Impl {
   // Without a backend as yet.
   Impl(const Graph& graph, SessionOptions options);
-  ~Impl();
 
   // One compiled program, ready to run.
   struct Ready {

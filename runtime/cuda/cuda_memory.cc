@@ -105,9 +105,7 @@ class CudaMemory : public Memory {
       if (!status.ok()) break;
       at += run.count * size;
     }
-    const absl::Status waited = stream_->Synchronize();
-    // The copies may be left. A GPU that has failed makes them no more; any other one is waited for.
-    if (!waited.ok()) stream_->Synchronize().IgnoreError();
+    const absl::Status waited = stream_->Drain();
     return status.ok() ? waited : status;
   }
 

@@ -106,8 +106,7 @@ absl::StatusOr<std::optional<size_t>> CudaProducts::Add(const CudaProduct& produ
     return entry.product == product && entry.alignment == alignment && entry.precision == precision;
   });
   if (found == entries_.end()) {
-    MESHWORK_ASSIGN_OR_RETURN(std::unique_ptr<Descriptors> descriptors,
-                              Describe(product, alignment, precision));
+    MESHWORK_ASSIGN_OR_RETURN(UnlessForked<Descriptors> descriptors, Describe(product, alignment, precision));
     entries_.push_back({product, alignment, precision, std::move(descriptors)});
     found = entries_.end() - 1;
   }
@@ -115,7 +114,7 @@ absl::StatusOr<std::optional<size_t>> CudaProducts::Add(const CudaProduct& produ
   return static_cast<size_t>(found - entries_.begin());
 }
 
-absl::StatusOr<std::unique_ptr<CudaProducts::Descriptors>> CudaProducts::Describe(
+absl::StatusOr<UnlessForked<CudaProducts::Descriptors>> CudaProducts::Describe(
     const CudaProduct& product, const ProductAlignment& alignment, MatmulPrecision precision) {
   const CudaApi& api = context_->api();
   const CudaContext::Scope scope(*context_);
@@ -129,7 +128,7 @@ absl::StatusOr<std::unique_ptr<CudaProducts::Descriptors>> CudaProducts::Describ
     MESHWORK_RETURN_IF_ERROR(check(status, "starting for"));
   }
 
-  auto descriptors = std::make_unique<Descriptors>(api);
+  UnlessForked<Descriptors> descriptors(new Descriptors(api));
   const cudaDataType_t type = DataTypeOf(product.dtype);
   MESHWORK_RETURN_IF_ERROR(check(
       api.cublasLtMatmulDescCreate(&descriptors->operation.handle, ComputeTypeOf(product.dtype, precision),

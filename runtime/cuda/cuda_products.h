@@ -17,6 +17,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "meshwork/base/fork.h"
 #include "meshwork/ir/graph.h"
 #include "meshwork/kernels/cuda/cuda_product.h"
 #include "meshwork/runtime/cuda/cuda_level.h"
@@ -55,12 +56,12 @@ class CudaProducts {
     CudaProduct product;
     ProductAlignment alignment;
     MatmulPrecision precision = MatmulPrecision::kFull;
-    std::unique_ptr<Descriptors> descriptors;  // null: cuBLASLt has no algorithm
+    UnlessForked<Descriptors> descriptors;  // null: cuBLASLt has no algorithm
   };
 
-  absl::StatusOr<std::unique_ptr<Descriptors>> Describe(const CudaProduct& product,
-                                                        const ProductAlignment& alignment,
-                                                        MatmulPrecision precision);
+  absl::StatusOr<UnlessForked<Descriptors>> Describe(const CudaProduct& product,
+                                                     const ProductAlignment& alignment,
+                                                     MatmulPrecision precision);
   absl::Status ToStatus(cublasStatus_t status, const CudaProduct& product, std::string_view what) const;
 
   const std::shared_ptr<const CudaContext> context_;

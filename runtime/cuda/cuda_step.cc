@@ -177,8 +177,7 @@ absl::Status CudaStep::Run(std::span<const std::byte* const> feeds, std::span<st
   const absl::Status enqueued = Enqueue(*binding, feeds);
   // What was enqueued uses memory that the caller may free, or write, from here on; and pinned memory, which the next step
   // writes.
-  const absl::Status ended = stream_->Synchronize();
-  if (!ended.ok()) stream_->Synchronize().IgnoreError();
+  const absl::Status ended = stream_->Drain();
   MESHWORK_RETURN_IF_ERROR(enqueued);
   MESHWORK_RETURN_IF_ERROR(ended);
   if (profiler_ != nullptr) MESHWORK_RETURN_IF_ERROR(profiler_->End());

@@ -37,6 +37,12 @@ absl::Status CudaStream::Synchronize() const {
   return context_->ToStatus(context_->api().cuStreamSynchronize(handle_), "waiting for a stream");
 }
 
+absl::Status CudaStream::Drain() const {
+  const absl::Status waited = Synchronize();
+  if (!waited.ok()) Synchronize().IgnoreError();
+  return waited;
+}
+
 absl::StatusOr<bool> CudaStream::IsDone() const {
   const CudaContext::Scope scope(*context_);
   MESHWORK_RETURN_IF_ERROR(scope.status());

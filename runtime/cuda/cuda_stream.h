@@ -38,6 +38,9 @@ class CudaStream {
   absl::Status Wait(const CudaEvent& event) const;
   // Returns when all work on the stream is done. Error: that of the work.
   absl::Status Synchronize() const;
+  // The same, and waits once more if that fails: what the work uses may be freed behind it. A GPU that has failed goes on with
+  // nothing; any other one is waited for.
+  absl::Status Drain() const;
   // Whether all work on the stream is done. Error: that of the work.
   absl::StatusOr<bool> IsDone() const;
 
