@@ -5,8 +5,9 @@
 //                           stage 2   exp(x - max) / sum   values are folded in halves
 //
 // Each stage goes over the row once, and computes what it needs of the elements anew. What is read of memory stays in
-// registers, or, of a row with a block of its own, in shared memory, if it is not too much; otherwise each stage reads it again. All is written in
-// the last stage, by the thread that has read the same elements, so that a result may lie where an operand lies.
+// registers, or, of a row with a block of its own, in shared memory, if it is not too much; otherwise each stage reads it
+// again. All is written in the last stage, by the thread that has read the same elements, so that a result may lie where an
+// operand lies.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>

@@ -26,6 +26,10 @@ struct CudaTransfer {
 };
 // Elements that a block of threads moves, and the threads that it has.
 inline constexpr int64_t kElementsPerTransferBlock = 1024, kTransferThreads = 256;
+// The blocks of a transfer of so many elements.
+inline int64_t TransferBlocks(int64_t elements) {
+  return (elements + kElementsPerTransferBlock - 1) / kElementsPerTransferBlock;
+}
 
 // Moves elements of so many bytes, or repeats one. Parameters: the transfers, their count as a long long, and the numbers.
 // REQUIRES: size is 1, 2, 4 or 8.

@@ -50,6 +50,12 @@ class LevelMaker {
     return {at.storage, at.offset};
   }
 
+  // Of what launch `i` of a step computes with.
+  DeviceAddress AddressOf(const ComputeStep& compute, const ValueBuffers& value, int64_t i) const {
+    return AddressOf(compute.one_by_one ? value.Of(compute.items.Representative(i)) : value.first);
+  }
+  static int64_t LaunchesOf(const ComputeStep& compute) { return compute.one_by_one ? compute.needed : 1; }
+
   // What its address is a multiple of, in bytes.
   int64_t AlignmentOf(const DeviceAddress& address) const {
     const auto storage = static_cast<size_t>(address.storage);
@@ -66,10 +72,17 @@ class LevelMaker {
     return alignment;
   }
 
-  static std::vector<ProfiledNode> NodesOf(const ComputeStep& compute, int64_t launches) {
-    return {{.node = compute.node,
-             .reduces = compute.reduces,
-             .instances = static_cast<double>(compute.instances) / static_cast<double>(launches)}};
+  // Of each launch.
+  static ProfiledNode NodeOf(const ComputeStep& compute) {
+    return {.node = compute.node,
+            .reduces = compute.reduces,
+            .instances = static_cast<double>(compute.instances) / static_cast<double>(LaunchesOf(compute))};
+  }
+  std::vector<ProfiledNode> NodesOf(const CudaGroup& group) const {
+    std::vector<ProfiledNode> nodes;
+    for (size_t i = group.first; i < group.end; ++i)
+      nodes.push_back(NodeOf(std::get<ComputeStep>(plan_.steps[i])));
+    return nodes;
   }
 
   // ---- Products.
@@ -81,18 +94,16 @@ class LevelMaker {
     if (!product.has_value()) return false;
     std::vector<ProductLaunch> launches;
     ProductAlignment alignment;
-    const int64_t count = compute.one_by_one ? compute.needed : 1;
-    for (int64_t i = 0; i < count; ++i) {
+    for (int64_t i = 0; i < LaunchesOf(compute); ++i) {
       const auto address = [&](const ValueBuffers& value, int64_t& aligned) {
-        const DeviceAddress at =
-            AddressOf(compute.one_by_one ? value.Of(compute.items.Representative(i)) : value.first);
+        const DeviceAddress at = AddressOf(compute, value, i);
         aligned = std::gcd(aligned, AlignmentOf(at));
         return at;
       };
       launches.push_back({.a = address(compute.in[0], alignment.a),
                           .b = address(compute.in[1], alignment.b),
                           .d = address(compute.out[0], alignment.d),
-                          .nodes = NodesOf(compute, count)});
+                          .nodes = {NodeOf(compute)}});
     }
     const std::optional<size_t> number = options_.take_product(plan_, compute.node, *product, alignment);
     if (!number.has_value()) return false;
@@ -108,9 +119,7 @@ class LevelMaker {
   void Add(const CudaGroup& group) {
     if (group.parts.has_value()) return AddParts(group);
     if (group.stored.empty()) return;
-    KernelLaunch launch;
-    for (size_t i = group.first; i < group.end; ++i)
-      launch.nodes.push_back(NodesOf(std::get<ComputeStep>(plan_.steps[i]), 1).front());
+    KernelLaunch launch{.nodes = NodesOf(group)};
     for (const auto* buffers : {&group.operands, &group.results})
       for (BufferId buffer : *buffers) launch.pointers.push_back(AddressOf(buffer));
     const int64_t alignment = PackAlignmentOf(launch.pointers);
@@ -146,9 +155,7 @@ class LevelMaker {
 
   void AddParts(const CudaGroup& group) {
     const CudaParts& of = *group.parts;
-    PartsLaunch launch;
-    for (size_t i = group.first; i < group.end; ++i)
-      launch.nodes.push_back(NodesOf(std::get<ComputeStep>(plan_.steps[i]), 1).front());
+    PartsLaunch launch{.nodes = NodesOf(group)};
     for (const BufferId buffer : of.common) launch.common.push_back(AddressOf(buffer));
     int64_t alignment = kPackAlignment, elements = 0;
     for (const CudaParts::Part& part : of.parts) {
@@ -159,8 +166,7 @@ class LevelMaker {
       elements += part.elements;
     }
     launch.per_block = ElementsPerPartBlock(elements);
-    for (const CudaParts::Part& part : of.parts)
-      launch.blocks += (part.elements + launch.per_block - 1) / launch.per_block;
+    for (const PartsLaunch::Part& part : launch.parts) launch.blocks += launch.BlocksOf(part);
     launch.kernel = kernels_.Add(MakeCudaParts(*of.row, of.spec, alignment));
     level_.actions.push_back(std::move(launch));
   }
@@ -168,15 +174,13 @@ class LevelMaker {
   void Add(const ComputeStep& compute, size_t) {
     const OpRow& row = *plan_.graph->nodes()[static_cast<size_t>(compute.node)].row;
     if (AddProduct(row, compute)) return;
-    const int64_t launches = compute.one_by_one ? compute.needed : 1;
+    const int64_t launches = LaunchesOf(compute);
     std::vector<std::vector<DeviceAddress>> pointers(static_cast<size_t>(launches));
     int64_t alignment = kPackAlignment;
     for (int64_t i = 0; i < launches; ++i) {
       std::vector<DeviceAddress>& of_launch = pointers[static_cast<size_t>(i)];
       for (const auto* values : {&compute.in, &compute.out})
-        for (const ValueBuffers& value : *values)
-          of_launch.push_back(
-              AddressOf(compute.one_by_one ? value.Of(compute.items.Representative(i)) : value.first));
+        for (const ValueBuffers& value : *values) of_launch.push_back(AddressOf(compute, value, i));
       alignment = std::min(alignment, PackAlignmentOf(of_launch));
     }
     std::optional<CudaKernel> kernel = MakeCudaKernel(row, compute.spec, alignment);
@@ -191,7 +195,7 @@ class LevelMaker {
       KernelLaunch launch{.kernel = number,
                           .pointers = std::move(pointers[static_cast<size_t>(i)]),
                           .grid = grid,
-                          .nodes = NodesOf(compute, launches)};
+                          .nodes = {NodeOf(compute)}};
       const std::vector<Block>& blocks =
           compute.blocks[compute.blocks.size() > 1 ? static_cast<size_t>(i) : 0];
       for (const CudaKernel::BlockArgument& argument : block_arguments) {
@@ -225,7 +229,7 @@ class LevelMaker {
       TransferLaunch& launch = launches[kernel];
       launch.kernel = kernel;
       launch.node = copies.node;
-      launch.blocks += BlocksOf(transfer);
+      launch.blocks += TransferBlocks(transfer.box.elements());
       std::vector<DeviceAddress> addresses = {AddressOf(transfer.to)};
       for (BufferId from : transfer.from) addresses.push_back(AddressOf(from));
       if (copies.kind == CopyStep::Kind::kUnpack)
@@ -234,10 +238,6 @@ class LevelMaker {
       launch.addresses.push_back(std::move(addresses));
     }
     for (auto& [kernel, launch] : launches) level_.actions.push_back(std::move(launch));
-  }
-
-  static int64_t BlocksOf(const Transfer& transfer) {
-    return (transfer.box.elements() + kElementsPerTransferBlock - 1) / kElementsPerTransferBlock;
   }
 
   void Add(const RemoteStep&, size_t) { MESHWORK_CHECK(false, "a step across domains"); }

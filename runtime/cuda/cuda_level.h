@@ -49,7 +49,8 @@ struct PartsLaunch {
   std::vector<Part> parts;                 // not empty; each has elements
   std::vector<DeviceAddress> common = {};  // operands that are one for all parts
   int64_t per_block = 0, blocks = 0;       // elements of a block; of the grid
-  std::vector<ProfiledNode> nodes = {};    // that it computes, at least one
+  int64_t BlocksOf(const Part& part) const { return (part.elements + per_block - 1) / per_block; }
+  std::vector<ProfiledNode> nodes = {};  // that it computes, at least one
 };
 
 // One product of matrices by a library.

@@ -52,7 +52,7 @@ class CudaTables::Maker {
       CudaTransfer transfer{.first_block = block,
                             .elements = box.elements(),
                             .run = box.dims().empty() ? box.elements() : box.run()};
-      block += (box.elements() + kElementsPerTransferBlock - 1) / kElementsPerTransferBlock;
+      block += TransferBlocks(box.elements());
       transfer.from_offset = box.from_offset();
       transfer.to_offset = box.to_offset();
       transfer.num_dims = std::ssize(box.dims());
@@ -75,7 +75,7 @@ class CudaTables::Maker {
     for (const PartsLaunch::Part& of : launch.parts) {
       CudaPart& part = parts_.emplace_back();
       part.first_block = block;
-      block += (of.elements + launch.per_block - 1) / launch.per_block;
+      block += launch.BlocksOf(of);
       part.end_block = block;
       part.elements = of.elements;
       for (size_t p = 0; p < of.pointers.size(); ++p) {
