@@ -6,7 +6,7 @@
 #include <string>
 
 #include "benchmarks/machine.h"
-#include "benchmarks/processes/main_of.h"
+#include "benchmarks/main_of.h"
 #include "meshwork/base/clock.h"
 #include "meshwork/base/flags.h"
 #include "meshwork/base/status.h"

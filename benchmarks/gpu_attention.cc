@@ -7,6 +7,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
+#include "benchmarks/main_of.h"
 #include "meshwork.h"
 #include "meshwork/base/flags.h"
 #include "meshwork/base/status.h"
@@ -322,13 +323,6 @@ absl::Status Main(const BenchOptions&) { return NoCuda(); }
 }  // namespace meshwork
 
 int main(int argc, char** argv) {
-  const absl::StatusOr<meshwork::BenchOptions> options = meshwork::ParseOptions(argc, argv);
-  if (options.ok() && options->help) {
-    fmt::print("{}", options->help_text);
-    return 0;
-  }
-  const absl::Status status = options.ok() ? meshwork::Main(*options) : options.status();
-  if (status.ok()) return 0;
-  fmt::print(stderr, "gpu_attention: {}\n", meshwork::MessageOf(status));
-  return absl::IsInternal(status) ? 1 : 2;
+  return meshwork::MainOf("gpu_attention", meshwork::ParseOptions(argc, argv), meshwork::Main,
+                          meshwork::IsNotInternal);
 }

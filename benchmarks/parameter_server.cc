@@ -21,7 +21,7 @@
 #include <vector>
 
 #include "benchmarks/machine.h"
-#include "benchmarks/processes/main_of.h"
+#include "benchmarks/main_of.h"
 #include "meshwork/base/flags.h"
 #include "meshwork/base/status.h"
 #include "meshwork/ops/ops.h"

@@ -15,7 +15,7 @@
 
 #include "benchmarks/checkpoint/training.h"
 #include "benchmarks/machine.h"
-#include "benchmarks/processes/main_of.h"
+#include "benchmarks/main_of.h"
 #include "meshwork/base/flags.h"
 #include "meshwork/base/status.h"
 #include "meshwork/mesh/placement.h"

@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "benchmarks/machine.h"
+#include "benchmarks/main_of.h"
 #include "examples/support/gpt.h"
 #include "meshwork.h"
 #include "meshwork/base/flags.h"
@@ -178,13 +179,6 @@ absl::Status Main(const Options& o) {
 }  // namespace meshwork
 
 int main(int argc, char** argv) {
-  const absl::StatusOr<meshwork::Options> options = meshwork::ParseOptions(argc, argv);
-  if (options.ok() && options->help) {
-    fmt::print("{}", options->help_text);
-    return 0;
-  }
-  const absl::Status status = options.ok() ? meshwork::Main(*options) : options.status();
-  if (status.ok()) return 0;
-  fmt::print(stderr, "gpt_step: {}\n", meshwork::MessageOf(status));
-  return absl::IsInternal(status) ? 1 : 2;
+  return meshwork::MainOf("gpt_step", meshwork::ParseOptions(argc, argv), meshwork::Main,
+                          meshwork::IsNotInternal);
 }

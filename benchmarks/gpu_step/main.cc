@@ -9,7 +9,9 @@
 #include <string>
 
 #include "benchmarks/gpu_step/works.h"
+#include "benchmarks/lists.h"
 #include "benchmarks/machine.h"
+#include "benchmarks/main_of.h"
 #include "meshwork/base/flags.h"
 #include "meshwork/base/status.h"
 #include "meshwork/storage/file.h"
@@ -22,17 +24,19 @@ constexpr int64_t kMost = int64_t{1} << 40;
 
 absl::StatusOr<GpuOptions> ParseOptions(int argc, const char* const* argv) {
   GpuOptions o;
+  std::string works = "matmul chain mlp gpt", meshes = "batch=1 batch=8 batch=4,model=2",
+              batches = "128 8192";
   FlagTable flags(
       "gpu_step",
       "Times on a GPU: a product of matrices in bf16 beside cuBLASLt's; a chain of elementwise ops beside the\n"
       "driver's copy; a training step of the MNIST MLP (784-700-500-10, Adam) on meshes of logical devices, and of a\n"
       "transformer of the size of GPT-2 (bf16, Adam). A training step is fed from the host's memory, and ends when its\n"
       "loss is there. All take turns, a round of steps each.");
-  flags.Text("works", "a list with spaces", &o.works);
+  flags.Text("works", "a list with spaces", &works);
   flags.Text("devices", "cuda, or cuda:N", &o.devices);
   flags.Text("meshes", "of the MLP, a list with spaces; the first is what the others are compared with",
-             &o.meshes);
-  flags.Text("batches", "of the MLP, a list with spaces", &o.batches);
+             &meshes);
+  flags.Text("batches", "of the MLP, a list with spaces", &batches);
   flags.Choice("precision", "of the MLP's products", &o.precision, {"f32", "tf32"});
   flags.Int("size", "of the matrices", &o.size, 1, kMost);
   flags.Int("elements", "of the chain", &o.elements, 1024, kMost);
@@ -52,6 +56,12 @@ absl::StatusOr<GpuOptions> ParseOptions(int argc, const char* const* argv) {
   MESHWORK_RETURN_IF_ERROR(flags.Parse(argc, argv));
   o.help = flags.help_asked();
   o.help_text = flags.Help();
+  o.works = Split(works, ' ');
+  if (o.works.empty()) return InvalidArgument("--works: the list is empty; write for example \"mlp gpt\".");
+  o.meshes = Split(meshes, ' ');
+  if (o.meshes.empty())
+    return InvalidArgument("--meshes: the list is empty; write for example \"batch=1 batch=8\".");
+  MESHWORK_ASSIGN_OR_RETURN(o.batches, ParseBatches("--batches", batches, ' '));
   return o;
 }
 
@@ -150,13 +160,6 @@ absl::Status Main(const GpuOptions& o) {
 }  // namespace meshwork
 
 int main(int argc, char** argv) {
-  const absl::StatusOr<meshwork::GpuOptions> options = meshwork::ParseOptions(argc, argv);
-  if (options.ok() && options->help) {
-    fmt::print("{}", options->help_text);
-    return 0;
-  }
-  const absl::Status status = options.ok() ? meshwork::Main(*options) : options.status();
-  if (status.ok()) return 0;
-  fmt::print(stderr, "gpu_step: {}\n", meshwork::MessageOf(status));
-  return absl::IsInternal(status) ? 1 : 2;
+  return meshwork::MainOf("gpu_step", meshwork::ParseOptions(argc, argv), meshwork::Main,
+                          meshwork::IsNotInternal);
 }

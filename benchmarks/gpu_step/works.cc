@@ -1,7 +1,6 @@
 #include "benchmarks/gpu_step/works.h"
 
 #include <memory>
-#include <sstream>
 #include <utility>
 
 #include "benchmarks/gpu_step/floors.h"
@@ -15,13 +14,6 @@ namespace meshwork {
 namespace {
 
 constexpr int64_t kBatches = 8;  // of the data, over which all steps cycle
-
-std::vector<std::string> Words(const std::string& text) {
-  std::istringstream in(text);
-  std::vector<std::string> words;
-  for (std::string word; in >> word;) words.push_back(word);
-  return words;
-}
 
 double FlopsOfAll(const Graph& graph) {
   double flops = 0;
@@ -135,7 +127,7 @@ absl::StatusOr<std::vector<GpuWork>> MakeWorks(const GpuOptions& o) {
     works.push_back(*std::move(work));
     return absl::OkStatus();
   };
-  for (const std::string& which : Words(o.works)) {
+  for (const std::string& which : o.works) {
     if (which == "matmul") {
       MESHWORK_RETURN_IF_ERROR(add(Matmul(o)));
       MESHWORK_RETURN_IF_ERROR(add(CublasFloor(o)));
@@ -143,9 +135,8 @@ absl::StatusOr<std::vector<GpuWork>> MakeWorks(const GpuOptions& o) {
       MESHWORK_RETURN_IF_ERROR(add(Chain(o)));
       MESHWORK_RETURN_IF_ERROR(add(CopyFloor(o)));
     } else if (which == "mlp") {
-      for (const std::string& batch : Words(o.batches))
-        for (const std::string& mesh : Words(o.meshes))
-          MESHWORK_RETURN_IF_ERROR(add(Mlp(o, std::stoll(batch), mesh)));
+      for (const int64_t batch : o.batches)
+        for (const std::string& mesh : o.meshes) MESHWORK_RETURN_IF_ERROR(add(Mlp(o, batch, mesh)));
     } else if (which == "gpt") {
       MESHWORK_RETURN_IF_ERROR(add(GptStep(o)));
     } else {

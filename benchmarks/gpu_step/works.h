@@ -13,9 +13,9 @@
 namespace meshwork {
 
 struct GpuOptions {
-  std::string works = "matmul chain mlp gpt", meshes = "batch=1 batch=8 batch=4,model=2", json,
-              profile = "off";
-  std::string devices = "cuda", precision = "f32", batches = "128 8192";
+  std::vector<std::string> works, meshes;  // not empty
+  std::vector<int64_t> batches;            // the same
+  std::string devices = "cuda", precision = "f32", profile = "off", json;
   int64_t size = 8192, elements = int64_t{1} << 26, gpt_batch = 8, repeats = 5;
   double seconds = 0.3;  // of a round
   bool takes_turns = false;

@@ -15,8 +15,8 @@
 #include <thread>
 
 #include "benchmarks/machine.h"
+#include "benchmarks/main_of.h"
 #include "benchmarks/processes/direct.h"
-#include "benchmarks/processes/main_of.h"
 #include "examples/support/mlp.h"
 #include "meshwork.h"
 #include "meshwork/base/flags.h"

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "benchmarks/machine.h"
-#include "benchmarks/processes/main_of.h"
+#include "benchmarks/main_of.h"
 #include "examples/support/gpt.h"
 #include "meshwork.h"
 #include "meshwork/base/flags.h"

@@ -1,9 +1,8 @@
 #include "benchmarks/step/options.h"
 
 #include <algorithm>
-#include <charconv>
-#include <string_view>
 
+#include "benchmarks/lists.h"
 #include "benchmarks/step/step.h"
 #include "meshwork/base/flags.h"
 #include "meshwork/base/status.h"
@@ -11,32 +10,9 @@
 namespace meshwork {
 namespace {
 
-constexpr int64_t kMostExamples = 1'000'000, kMostSteps = 1'000'000;
+constexpr int64_t kMostSteps = 1'000'000;
 // Steps of a round, if --steps does not give them.
 constexpr int64_t kExamplesPerRound = 2560, kFewestSteps = 3;
-
-std::vector<std::string> Split(std::string_view text, char separator) {
-  std::vector<std::string> parts;
-  while (!text.empty()) {
-    const size_t end = std::min(text.find(separator), text.size());
-    if (end > 0) parts.emplace_back(text.substr(0, end));
-    text.remove_prefix(std::min(end + 1, text.size()));
-  }
-  return parts;
-}
-
-absl::StatusOr<std::vector<int64_t>> ParseBatches(const std::string& text) {
-  std::vector<int64_t> batches;
-  for (const std::string& part : Split(text, ',')) {
-    int64_t batch = 0;
-    const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), batch);
-    if (error != std::errc() || end != part.data() + part.size() || batch < 1 || batch > kMostExamples)
-      return InvalidArgument("--batch: \"{}\" is not a whole number from 1 to {}.", part, kMostExamples);
-    batches.push_back(batch);
-  }
-  if (batches.empty()) return InvalidArgument("--batch: the list is empty; write for example 128,1024.");
-  return batches;
-}
 
 }  // namespace
 
@@ -71,7 +47,7 @@ absl::StatusOr<StepOptions> ParseStepOptions(int argc, const char* const* argv) 
   MESHWORK_RETURN_IF_ERROR(flags.Parse(argc, argv));
   o.help = flags.help_asked();
   o.help_text = flags.Help();
-  MESHWORK_ASSIGN_OR_RETURN(o.batches, ParseBatches(batches));
+  MESHWORK_ASSIGN_OR_RETURN(o.batches, ParseBatches("--batch", batches, ','));
   o.is_alone = !only.empty();
   o.measures_memory = memory == "on" && !o.is_alone;
   if (o.is_alone) {

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "benchmarks/machine.h"
+#include "benchmarks/main_of.h"
 #include "benchmarks/step/memory.h"
 #include "benchmarks/step/options.h"
 #include "benchmarks/step/report.h"
@@ -42,13 +43,6 @@ absl::Status Main(const StepOptions& options) {
 }  // namespace meshwork
 
 int main(int argc, char** argv) {
-  const absl::StatusOr<meshwork::StepOptions> options = meshwork::ParseStepOptions(argc, argv);
-  if (options.ok() && options->help) {
-    fmt::print("{}", options->help_text);
-    return 0;
-  }
-  const absl::Status status = options.ok() ? meshwork::Main(*options) : options.status();
-  if (status.ok()) return 0;
-  fmt::print(stderr, "{}: {}\n", meshwork::TheStepModel().program, meshwork::MessageOf(status));
-  return absl::IsInternal(status) ? 1 : 2;
+  return meshwork::MainOf(meshwork::TheStepModel().program, meshwork::ParseStepOptions(argc, argv),
+                          meshwork::Main, meshwork::IsNotInternal);
 }
