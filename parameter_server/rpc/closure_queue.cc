@@ -15,7 +15,7 @@ absl::Status ClosureQueue::Put(Closure closure) {
     if (absl::Status error = TakeErrorLocked(lock); !error.ok()) return error;
   if (has_ended_) return absl::CancelledError("ClusterCoordinator: it has ended.");
   waiting_.push_back(std::move(closure));
-  can_run_.notify_one();
+  if (!idle_.empty()) WakeLastLocked();
   return absl::OkStatus();
 }
 
@@ -26,16 +26,33 @@ bool ClosureQueue::AreThere(const Closure& closure) const {
   });
 }
 
+void ClosureQueue::WakeLastLocked() {
+  idle_.back()->notify_one();
+  idle_.pop_back();
+}
+
+void ClosureQueue::WakeAllLocked() {
+  while (!idle_.empty()) WakeLastLocked();
+}
+
 std::optional<ClosureQueue::Closure> ClosureQueue::Take(std::vector<Tensor>& tensors) {
   std::unique_lock lock(mutex_);
+  return TakeLocked(lock, tensors);
+}
+
+std::optional<ClosureQueue::Closure> ClosureQueue::TakeLocked(std::unique_lock<std::mutex>& lock,
+                                                              std::vector<Tensor>& tensors) {
+  std::condition_variable woken;
   while (true) {
     // What a closure waits for stands in front of it, or runs.
-    auto found = waiting_.end();
-    can_run_.wait(lock, [&] {
-      found = std::find_if(waiting_.begin(), waiting_.end(), [&](const Closure& c) { return AreThere(c); });
-      return has_ended_ || found != waiting_.end();
-    });
+    const auto found =
+        std::find_if(waiting_.begin(), waiting_.end(), [&](const Closure& c) { return AreThere(c); });
     if (has_ended_) return std::nullopt;
+    if (found == waiting_.end()) {
+      idle_.push_back(&woken);
+      woken.wait(lock, [&] { return std::find(idle_.begin(), idle_.end(), &woken) == idle_.end(); });
+      continue;
+    }
     Closure closure = std::move(*found);
     waiting_.erase(found);
     changed_.notify_all();
@@ -77,17 +94,20 @@ void ClosureQueue::PutBack(Closure closure, const absl::Status& why) {
   EndedLocked();
 }
 
-void ClosureQueue::Finish(const Closure& closure, absl::StatusOr<std::vector<Tensor>> results) {
-  const std::lock_guard lock(mutex_);
+std::optional<ClosureQueue::Closure> ClosureQueue::FinishAndTake(const Closure& closure,
+                                                                 absl::StatusOr<std::vector<Tensor>> results,
+                                                                 std::vector<Tensor>& tensors) {
+  std::unique_lock lock(mutex_);
   --num_running_;
   if (!results.ok()) FailLocked(results.status());
   closure.value.Set(std::move(results));
   EndedLocked();
+  return TakeLocked(lock, tensors);
 }
 
 // Closures that waited for its results may run now.
 void ClosureQueue::EndedLocked() {
-  if (!waiting_.empty()) can_run_.notify_all();
+  if (!waiting_.empty()) WakeAllLocked();
   if (num_running_ == 0) changed_.notify_all();
 }
 
@@ -125,7 +145,7 @@ bool ClosureQueue::HasNone() const {
 void ClosureQueue::End() {
   const std::lock_guard lock(mutex_);
   has_ended_ = true;
-  can_run_.notify_all();
+  WakeAllLocked();
   FailLocked(absl::CancelledError("the coordinator has ended"));
 }
 

@@ -42,12 +42,15 @@ class ClosureQueue {
 
   // Waits while the queue is full. Errors: that of an earlier closure; CANCELLED, the queue has ended.
   absl::Status Put(Closure closure);
-  // The first closure whose arguments are there, and `tensors`, those among its arguments; waits for one. Nothing: the
-  // queue has ended. REQUIRES: the caller calls PutBack or Finish for what it has got.
+  // The first closure whose arguments are there, and `tensors`, those among its arguments; waits for one. Of several callers
+  // that wait, the last one gets it: its worker's memory and connections are warm. Nothing: the queue has ended. REQUIRES: the
+  // caller calls PutBack or FinishAndTake for what it has got.
   std::optional<Closure> Take(std::vector<Tensor>& tensors);
   // A worker was lost while it ran the closure: another one runs it.
   void PutBack(Closure closure, const absl::Status& why);
-  void Finish(const Closure& closure, absl::StatusOr<std::vector<Tensor>> results);
+  // Ends a closure, and takes the next one. Who puts a closure when it has the results finds the caller waiting.
+  std::optional<Closure> FinishAndTake(const Closure& closure, absl::StatusOr<std::vector<Tensor>> results,
+                                       std::vector<Tensor>& tensors);
 
   // An error that is nobody's closure.
   void Fail(const absl::Status& error);
@@ -59,14 +62,17 @@ class ClosureQueue {
 
  private:
   bool AreThere(const Closure& closure) const;
+  std::optional<Closure> TakeLocked(std::unique_lock<std::mutex>& lock, std::vector<Tensor>& tensors);
+  void WakeLastLocked();
+  void WakeAllLocked();
   void EndedLocked();  // a closure that ran
   void FailLocked(const absl::Status& error);
   absl::Status TakeErrorLocked(std::unique_lock<std::mutex>& lock);
 
   const int64_t max_waiting_, max_losses_;
   mutable std::mutex mutex_;
-  // One thread for each closure that can run, so that the others sleep on.
-  std::condition_variable can_run_;
+  // Of those that wait in Take; the last one has waited for the shortest time. Whoever is woken is taken out.
+  std::vector<std::condition_variable*> idle_;
   std::condition_variable changed_;  // for all others that wait
   std::deque<Closure> waiting_;
   int64_t num_running_ = 0;

@@ -57,6 +57,7 @@ class ClusterCoordinator::Impl {
 
   // A thread for each closure of a worker that runs at a time; the first one also asks whether the worker is there.
   void Serve(Worker& worker, bool asks);
+  RpcClient::Attempt RunOn(Worker& worker, const ClosureQueue::Closure& closure, std::vector<Tensor> tensors);
   bool WaitUntilThere(Worker& worker, bool asks);
   void NoteAway(Worker& worker, const absl::Status& why, bool is_lost);
   void GiveUpIfAllAreAway();
@@ -160,22 +161,32 @@ void ClusterCoordinator::Impl::Serve(Worker& worker, bool asks) {
   std::vector<Tensor> tensors;
   while (WaitUntilThere(worker, asks)) {
     std::optional<ClosureQueue::Closure> closure = queue_.Take(tensors);
-    if (!closure.has_value()) return;
-    RunRequest request{.coordinator = name_, .closure = closure->name, .worker = worker.place};
-    for (const ClosureArgument& argument : closure->arguments)
-      if (const auto* const resource = std::get_if<PerWorker>(&argument))
-        request.resources.push_back(*resource);
-    request.arguments = std::move(tensors);
-    RpcClient::Attempt run = worker.client->TryCall(RunMessage(std::move(request)), std::nullopt);
-    if (run.is_lost) {
-      NoteAway(worker, run.answer.status(), /*is_lost=*/true);
-      queue_.PutBack(*std::move(closure), run.answer.status());
-    } else if (run.answer.ok()) {
-      queue_.Finish(*closure, std::move(run.answer->tensors));
-    } else {
-      queue_.Finish(*closure, run.answer.status());
+    while (closure.has_value()) {
+      RpcClient::Attempt run = RunOn(worker, *closure, std::move(tensors));
+      if (run.is_lost) {
+        NoteAway(worker, run.answer.status(), /*is_lost=*/true);
+        queue_.PutBack(*std::move(closure), run.answer.status());
+        break;
+      }
+      absl::StatusOr<std::vector<Tensor>> results = std::vector<Tensor>();
+      if (run.answer.ok()) results = std::move(run.answer->tensors);
+      else results = run.answer.status();
+      closure = queue_.FinishAndTake(*closure, std::move(results), tensors);
     }
+    if (!closure.has_value()) return;
   }
+}
+
+RpcClient::Attempt ClusterCoordinator::Impl::RunOn(Worker& worker, const ClosureQueue::Closure& closure,
+                                                   std::vector<Tensor> tensors) {
+  RunRequest request{.coordinator = name_,
+                     .closure = closure.name,
+                     .worker = worker.place,
+                     .arguments = std::move(tensors)};
+  for (const ClosureArgument& argument : closure.arguments)
+    if (const auto* const resource = std::get_if<PerWorker>(&argument))
+      request.resources.push_back(*resource);
+  return worker.client->TryCall(RunMessage(std::move(request)), std::nullopt);
 }
 
 // False: the coordinator ends.
