@@ -17,6 +17,7 @@ namespace meshwork {
 namespace {
 
 constexpr std::chrono::milliseconds kLook(1), kLeastToWait(100);
+constexpr int64_t kMostAhead = int64_t{1} << 20;  // bytes of a store
 constexpr int kTimesToWait = 8;  // as long as others needed lately; then they are taken for lost
 
 // Calls f(s) for each store, in threads of their own: each may wait for a network, or for other workers.
@@ -48,7 +49,10 @@ ServedSession::ServedSession(const TrainingSplit& split, std::vector<std::shared
       ids_(std::move(ids)),
       versions_(stores_.size(), 0),
       lives_(stores_.size(), 0),
-      pushed_at_(stores_.size(), -1) {
+      pushed_at_(stores_.size(), -1),
+      versions_pushed_(stores_.size(), 0),
+      next_(stores_.size()),
+      ahead_(stores_.size()) {
   if (options_.pusher.empty()) options_.pusher = RandomName();
   for (const VariablePiece& piece : pieces_)
     if (piece.is_read) read_.push_back(piece);
@@ -58,6 +62,15 @@ ServedSession::ServedSession(const TrainingSplit& split, std::vector<std::shared
   for (const PushedRows& rows : pushed_) pushed.insert(rows.output);
   for (const OutputInfo& output : split.worker.outputs())
     if (!pushed.contains(output.name)) outputs_.push_back(output.name);
+  if (!options_.pull_ahead || options_.synchronous || !sparse_.empty()) return;
+  std::vector<int64_t> bytes(stores_.size(), 0);
+  for (const VariablePiece& piece : read_) {
+    const auto s = static_cast<size_t>(piece.server);
+    next_[s].push_back(piece.name);
+    bytes[s] += piece.type.bytes();
+  }
+  for (size_t s = 0; s < stores_.size(); ++s)
+    if (bytes[s] > kMostAhead) next_[s].clear();
 }
 
 absl::StatusOr<ServedSession> ServedSession::Create(const TrainingSplit& split,
@@ -129,7 +142,8 @@ absl::StatusOr<ServedSession::Rows> ServedSession::FindRows(bool is_training, Fe
 }
 
 absl::StatusOr<std::map<std::string, Tensor>> ServedSession::Pull(const std::vector<VariablePiece>& pieces,
-                                                                  const Rows& rows) {
+                                                                  const Rows& rows,
+                                                                  std::vector<Ahead> ahead) {
   std::vector<PullRequest> requests(stores_.size());
   for (const VariablePiece& piece : pieces) {
     const auto found = rows.find(piece.name);
@@ -140,7 +154,7 @@ absl::StatusOr<std::map<std::string, Tensor>> ServedSession::Pull(const std::vec
   std::vector<Pulled> pulled(stores_.size());
   std::vector<absl::Status> statuses(stores_.size());
   const auto pull = [&](size_t s) {
-    absl::StatusOr<Pulled> result = stores_[s]->Pull(requests[s]);
+    absl::StatusOr<Pulled> result = PullFrom(s, requests[s], std::move(ahead[s]));
     statuses[s] = result.status();
     if (result.ok()) pulled[s] = *std::move(result);
   };
@@ -163,6 +177,15 @@ absl::StatusOr<std::map<std::string, Tensor>> ServedSession::Pull(const std::vec
   for (const auto& [variable, tensors] : parts)
     whole[variable] = tensors.size() == 1 ? tensors[0] : Tensor::Concat(tensors, 0);
   return whole;
+}
+
+absl::StatusOr<Pulled> ServedSession::PullFrom(size_t store, const PullRequest& request, Ahead ahead) {
+  if (ahead.values != nullptr) {
+    absl::StatusOr<Pulled> pulled = ahead.values();
+    // What is wrong with the store, the next pull says, if it is not over by then.
+    if (pulled.ok() && pulled->version >= ahead.at_least) return pulled;
+  }
+  return stores_[store]->Pull(request);
 }
 
 absl::Status ServedSession::CheckPulled(const VariablePiece& piece, const Rows& rows,
@@ -202,11 +225,13 @@ absl::StatusOr<bool> ServedSession::AwaitUpdate() {
   }
 }
 
-absl::Status ServedSession::PullRead(const Rows& rows) {
+absl::Status ServedSession::PullRead(const Rows& rows, bool is_step) {
   std::vector<VariablePiece> pieces;
   for (const VariablePiece& piece : read_)
     if (!piece.is_sparse || rows.contains(piece.name)) pieces.push_back(piece);
-  MESHWORK_ASSIGN_OR_RETURN(auto variables, Pull(pieces, rows));
+  std::vector<Ahead> ahead(stores_.size());
+  if (is_step) std::swap(ahead, ahead_);
+  MESHWORK_ASSIGN_OR_RETURN(auto variables, Pull(pieces, rows, std::move(ahead)));
   for (const SparseTable& table : sparse_) {
     const auto found = variables.find(table.variable);
     if (found == variables.end()) continue;
@@ -222,16 +247,16 @@ absl::Status ServedSession::PullForStep(const Rows& rows) {
   while (options_.synchronous) {
     MESHWORK_ASSIGN_OR_RETURN(const bool is_there, AwaitUpdate());
     if (!is_there) break;
-    MESHWORK_RETURN_IF_ERROR(PullRead(rows));
+    MESHWORK_RETURN_IF_ERROR(PullRead(rows, /*is_step=*/true));
     // An update may have been made between two pulls.
     if (std::count(versions_.begin(), versions_.end(), versions_[0]) == std::ssize(versions_))
       return absl::OkStatus();
   }
-  return PullRead(rows);
+  return PullRead(rows, /*is_step=*/true);
 }
 
 absl::Status ServedSession::Push(const std::map<std::string, Tensor>& outputs, const Rows& rows,
-                                 const PushId& id, std::vector<bool>& is_taken) {
+                                 const PushId& id, bool pulls_ahead, std::vector<bool>& is_taken) {
   std::vector<PushRequest> requests(stores_.size());
   for (size_t s = 0; s < stores_.size(); ++s) {
     requests[s].pusher = id.pusher;
@@ -239,6 +264,7 @@ absl::Status ServedSession::Push(const std::map<std::string, Tensor>& outputs, c
     requests[s].version = versions_[s];
     requests[s].life = lives_[s];
   }
+  for (size_t s = 0; pulls_ahead && s < stores_.size(); ++s) requests[s].next = next_[s];
   for (const PushedRows& pushed : pushed_) {
     const auto s = static_cast<size_t>(pushed.server);
     const Tensor& output = outputs.at(pushed.output);
@@ -267,7 +293,10 @@ absl::Status ServedSession::Push(const std::map<std::string, Tensor>& outputs, c
     if (is_taken[s]) return;
     const absl::StatusOr<Pushed> pushed = stores_[s]->Push(requests[s]);
     statuses[s] = pushed.status();
-    if (pushed.ok()) applied[s] = pushed->applied ? 1 : 0;
+    if (!pushed.ok()) return;
+    applied[s] = pushed->applied ? 1 : 0;
+    versions_pushed_[s] = pushed->version;
+    ahead_[s] = {stores_[s], pushed->next};
   });
   num_applied_ += std::count(applied.begin(), applied.end(), 1);
   absl::Status too_old;
@@ -289,7 +318,15 @@ absl::StatusOr<StepResult> ServedSession::Run(const Feeds& feeds) {
   return Run(feeds, {options_.pusher, ++sequence_});
 }
 
-absl::StatusOr<StepResult> ServedSession::Run(const Feeds& feeds, const PushId& id) {
+absl::StatusOr<StepResult> ServedSession::Run(const Feeds& feeds, const PushId& id,
+                                              std::span<const int64_t> at_least) {
+  const auto begin = std::chrono::steady_clock::now();
+  // Where steps are far apart, values that were pulled ahead would make gradients staler, and are not asked for.
+  const bool is_soon = begin - ended_ <= took_;
+  for (size_t s = 0; s < ahead_.size(); ++s) {
+    if (!is_soon) ahead_[s].values = nullptr;
+    if (s < at_least.size()) ahead_[s].at_least = at_least[s];
+  }
   num_applied_ = 0;
   std::vector<bool> is_taken(stores_.size(), false);
   Feeds all = feeds;
@@ -297,9 +334,11 @@ absl::StatusOr<StepResult> ServedSession::Run(const Feeds& feeds, const PushId& 
   for (int64_t tried = 0;; ++tried) {
     MESHWORK_RETURN_IF_ERROR(PullForStep(rows));
     MESHWORK_ASSIGN_OR_RETURN(const StepResult result, session_.Run(all));
-    const absl::Status status = Push(result.outputs(), rows, id, is_taken);
+    const absl::Status status = Push(result.outputs(), rows, id, /*pulls_ahead=*/is_soon, is_taken);
     if (IsOlderThanAllowed(status) && tried < options_.retries) continue;
     MESHWORK_RETURN_IF_ERROR(status);
+    ended_ = std::chrono::steady_clock::now();
+    took_ = ended_ - begin;
     std::map<std::string, Tensor> outputs;
     for (const std::string& name : outputs_) outputs[name] = result.outputs().at(name);
     return StepResult(std::move(outputs));
@@ -310,7 +349,7 @@ absl::StatusOr<StepResult> ServedSession::Evaluate(const Feeds& feeds,
                                                    const std::vector<std::string>& outputs) {
   Feeds all = feeds;
   MESHWORK_ASSIGN_OR_RETURN(const Rows rows, FindRows(false, all));
-  MESHWORK_RETURN_IF_ERROR(PullRead(rows));
+  MESHWORK_RETURN_IF_ERROR(PullRead(rows, /*is_step=*/false));
   return session_.Evaluate(all, outputs.empty() ? outputs_ : outputs);
 }
 
@@ -327,7 +366,7 @@ absl::StatusOr<Tensor> ServedSession::Get(std::string_view variable) {
     return InvalidArgument("ServedSession: there is no variable \"{}\"{}", variable,
                            DidYouMeanOneOf(variable, names, "variables"));
   const std::vector<int64_t> versions = versions_;
-  MESHWORK_ASSIGN_OR_RETURN(const auto whole, Pull(pieces, {}));
+  MESHWORK_ASSIGN_OR_RETURN(const auto whole, Pull(pieces, {}, std::vector<Ahead>(stores_.size())));
   versions_ = versions;
   return whole.begin()->second;
 }

@@ -17,8 +17,10 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -40,6 +42,11 @@ struct ServedSessionOptions {
   // and all stores are at one version. For several times as long as that took lately, a second at most: if a worker is
   // lost, or has no more steps to make, the others make the gradients that are missing.
   bool synchronous = false;
+  // A step's push asks the stores for the values that the next one will need (PushRequest::next), so that they come while the
+  // batch does. They are used if the next step begins soon: no later than the last one took from pull to push. Not with
+  // `synchronous`, nor where a table is sparse, as its rows depend on the batch; nor of a store that would have to keep more
+  // than 1 MiB of them until they are fetched.
+  bool pull_ahead = false;
   SessionOptions session = {};  // of the worker's program; its seed is not used
 };
 
@@ -63,10 +70,12 @@ class ServedSession {
                                               const ServedSessionOptions& options = {});
 
   // One step; returns the outputs of the graph. `id`: of its push, where others may make the same step again, which counts once.
+  // `at_least`: by store, a version that the values must have at least if they were pulled ahead; else they are pulled anew.
   // Errors: those of Session::Run and of the stores; OutOfRange: the
   // gradients were too old, `retries` times and once more. After an error of one store others may have applied the step.
   absl::StatusOr<StepResult> Run(const Feeds& feeds);
-  absl::StatusOr<StepResult> Run(const Feeds& feeds, const PushId& id);
+  absl::StatusOr<StepResult> Run(const Feeds& feeds, const PushId& id,
+                                 std::span<const int64_t> at_least = {});
   // The outputs outside of training, at the values that the stores have now; as Session::Evaluate. Pushes nothing.
   absl::StatusOr<StepResult> Evaluate(const Feeds& feeds, const std::vector<std::string>& outputs = {});
   // A variable of the graph, whole, as the stores have it now; of servers that are at different versions, each piece at its
@@ -75,6 +84,8 @@ class ServedSession {
 
   // The version of each store that the last pull, of a step or of Evaluate, was of.
   const std::vector<int64_t>& versions() const { return versions_; }
+  // Pushed::version of the last push that each store took: the step is in it.
+  const std::vector<int64_t>& versions_pushed() const { return versions_pushed_; }
   // The same of Pulled::life.
   const std::vector<int64_t>& lives() const { return lives_; }
   // Of the last Run: how many of the stores applied its push.
@@ -88,20 +99,31 @@ class ServedSession {
   // The rows of sparse tables that a batch names, by piece: numbered in the piece, ascending.
   using Rows = std::map<std::string, Tensor>;
 
+  // Values that were pulled ahead of the next step.
+  struct Ahead {
+    std::shared_ptr<ParameterStore> store = {};
+    std::function<absl::StatusOr<Pulled>()> values = nullptr;  // null: none were
+    int64_t at_least = 0;                                      // the version that they must have
+  };
+
   // Pulls these pieces, or rows of them, and joins them: by variable.
   absl::StatusOr<std::map<std::string, Tensor>> Pull(const std::vector<VariablePiece>& pieces,
-                                                     const Rows& rows);
+                                                     const Rows& rows, std::vector<Ahead> ahead);
+  // Of one store; if they were pulled ahead, those, once.
+  absl::StatusOr<Pulled> PullFrom(size_t store, const PullRequest& request, Ahead ahead);
   absl::Status CheckPulled(const VariablePiece& piece, const Rows& rows, const Tensor& value) const;
   // See ServedSessionOptions::synchronous.
   // Whether it is there; else the time was up.
   absl::StatusOr<bool> AwaitUpdate();
   absl::Status PullForStep(const Rows& rows);
-  absl::Status PullRead(const Rows& rows);
+  // `is_step`: else what was pulled ahead is left to the next step.
+  absl::Status PullRead(const Rows& rows, bool is_step);
   // Finds the rows that a batch names, and adds to the feeds the ids, numbered anew. `is_training`: else some of the inputs
   // that give the ids may be missing, and tables that need them are left out.
   absl::StatusOr<Rows> FindRows(bool is_training, Feeds& feeds);
+  // `pulls_ahead`: asks for next_.
   absl::Status Push(const std::map<std::string, Tensor>& outputs, const Rows& rows, const PushId& id,
-                    std::vector<bool>& is_taken);
+                    bool pulls_ahead, std::vector<bool>& is_taken);
 
   // Of a SparseVariable.
   struct SparseTable {
@@ -123,6 +145,12 @@ class ServedSession {
   // Of AwaitUpdate: how long it took lately, and how long it may take. Less where it was of no use.
   static constexpr std::chrono::milliseconds kMostToWait{1000};
   std::chrono::nanoseconds longest_ = kMostToWait, wait_ = kMostToWait;
+  std::vector<int64_t> versions_pushed_;        // by store
+  std::vector<std::vector<std::string>> next_;  // by store: pieces that may be pulled ahead
+  std::vector<Ahead> ahead_;                    // by store
+  // When the last step ended, and how long it took.
+  std::chrono::steady_clock::time_point ended_ = {};
+  std::chrono::steady_clock::duration took_ = {};
   int64_t sequence_ = 0;
   int64_t num_applied_ = 0;
   ServedTraffic traffic_;

@@ -13,6 +13,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -48,11 +49,17 @@ struct PushRequest {
   int64_t sequence = 0;           // 1, 2, …: of this pusher's pushes. A push that comes again has the same
   int64_t version = 0, life = 0;  // that the gradients were computed at, as Pulled says; life 0: any
   std::vector<PieceGradient> gradients;
+  // Pieces, whole, that the pusher needs next: a store that is far away begins to send them when it has taken the push. Others
+  // leave it out.
+  std::vector<std::string> next;
 };
 struct Pushed {
   int64_t version = 0;
   // False: this push was taken before, and nothing changed now.
   bool applied = true;
+  // PushRequest::next, as they were behind this push; waits for them. Null: they have to be pulled. REQUIRES: the store lives,
+  // and this is called once, if at all. Its errors are those of a pull that is not repeated.
+  std::function<absl::StatusOr<Pulled>()> next = nullptr;
 };
 
 class ParameterStore {

@@ -45,13 +45,21 @@ bool CallStream::IsOpen() {
 
 CallStream::Ended CallStream::Call(const std::vector<MessagePart>& request,
                                    std::chrono::system_clock::time_point end, MessageReader& answer) {
-  const std::vector<grpc::ByteBuffer> chunks = ChunksOf(request);
+  return Exchange(ChunksOf(request), end, answer);
+}
+
+CallStream::Ended CallStream::Receive(std::chrono::system_clock::time_point end, MessageReader& answer) {
+  return Exchange({}, end, answer);
+}
+
+CallStream::Ended CallStream::Exchange(const std::vector<grpc::ByteBuffer>& chunks,
+                                       std::chrono::system_clock::time_point end, MessageReader& answer) {
   size_t sent = 0;
   const auto write = [&] {
     is_writing_ = true;
     stream_->Write(chunks[sent++], TagOf(kWritten));
   };
-  write();
+  if (!chunks.empty()) write();
   if (!is_reading_) Read();
   while (!answer.IsWhole() || is_writing_ || sent < chunks.size()) {
     void* tag = nullptr;

@@ -43,6 +43,8 @@ class CallStream {
   // ended.
   Ended Call(const std::vector<MessagePart>& request, std::chrono::system_clock::time_point end,
              MessageReader& answer);
+  // Gives another answer of the same call to `answer`.
+  Ended Receive(std::chrono::system_clock::time_point end, MessageReader& answer);
   void Cancel() { context_.TryCancel(); }
 
  private:
@@ -50,6 +52,8 @@ class CallStream {
   static void* TagOf(Event event) { return reinterpret_cast<void*>(static_cast<intptr_t>(event)); }
 
   void Read();
+  Ended Exchange(const std::vector<grpc::ByteBuffer>& chunks, std::chrono::system_clock::time_point end,
+                 MessageReader& answer);
   Ended Finish(const absl::Status& read, bool timed_out);
 
   grpc::ClientContext context_;

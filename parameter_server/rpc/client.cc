@@ -76,12 +76,17 @@ class GrpcRpcClient : public RpcClient {
         options_(options),
         connection_(new Connection{.channel = channel}) {}
 
-  absl::StatusOr<RpcMessage> Call(const RpcMessage& request) override {
+  absl::StatusOr<RpcMessage> Call(const RpcMessage& request, LateAnswer* late) override {
     MESHWORK_ASSIGN_OR_RETURN(const std::vector<MessagePart> parts, Parts(request));
     const RpcClock::time_point now = RpcClock::now(), end = now + std::min(options_.deadline, kForEver);
     while (true) {
       absl::StatusOr<RpcMessage> answer = RpcMessage();
-      const grpc::Status status = Ask(parts, end, answer);
+      std::unique_ptr<internal::CallStream> stream;
+      const grpc::Status status = Ask(parts, end, answer, late == nullptr ? nullptr : &stream);
+      if (stream != nullptr) {
+        const auto second = std::make_shared<SecondAnswer>(*this, std::move(stream), request.call);
+        *late = [second] { return second->Get(); };
+      }
       if (!IsLost(status)) return Answer(status, request.call, options_.deadline, std::move(answer));
       // As long as the server is away, until somebody listens there again.
       if (RpcClock::now() + kPause < end) std::this_thread::sleep_for(kPause);
@@ -98,7 +103,7 @@ class GrpcRpcClient : public RpcClient {
     if (!parts.ok()) return {.answer = parts.status()};
     const milliseconds patience = std::min(deadline.value_or(kForEver), kForEver);
     absl::StatusOr<RpcMessage> answer = RpcMessage();
-    const grpc::Status status = Ask(*parts, RpcClock::now() + patience, answer);
+    const grpc::Status status = Ask(*parts, RpcClock::now() + patience, answer, nullptr);
     if (IsLost(status))
       return {
           .answer = absl::UnavailableError(fmt::format("{}: {}: {}.", where_, request.call, WhyLost(status))),
@@ -132,6 +137,39 @@ class GrpcRpcClient : public RpcClient {
     std::vector<std::unique_ptr<internal::CallStream>> idle = {};
   };
 
+  // Of a call that still has its stream.
+  class SecondAnswer {
+   public:
+    SecondAnswer(GrpcRpcClient& client, std::unique_ptr<internal::CallStream> stream, std::string call)
+        : client_(client), stream_(stream.release()), call_(std::move(call)) {}
+    ~SecondAnswer() {
+      if (stream_ != nullptr && client_.made_.is_here()) client_.EndCall(*stream_);
+    }
+    SecondAnswer(const SecondAnswer&) = delete;
+    SecondAnswer& operator=(const SecondAnswer&) = delete;
+
+    absl::StatusOr<RpcMessage> Get() {
+      MESHWORK_RETURN_IF_ERROR(client_.made_.Check(client_.where_));
+      const milliseconds patience = std::min(client_.options_.deadline, kForEver);
+      absl::StatusOr<RpcMessage> answer = RpcMessage();
+      // What has come meanwhile would be read all the same.
+      if (client_.IsCancelled())
+        return client_.Answer(grpc::Status::CANCELLED, call_, patience, std::move(answer));
+      MessageReader reader(client_.options_.max_message_bytes, &client_.connection_->memory);
+      const internal::CallStream::Ended ended = stream_->Receive(RpcClock::now() + patience, reader);
+      client_.EndCall(*stream_);
+      if (IsOpen(ended, reader)) client_.Keep(std::unique_ptr<internal::CallStream>(stream_.release()));
+      stream_.reset();
+      const grpc::Status status = Received(ended, reader, answer);
+      return client_.Answer(status, call_, patience, std::move(answer));
+    }
+
+   private:
+    GrpcRpcClient& client_;
+    UnlessForked<internal::CallStream> stream_;
+    const std::string call_;
+  };
+
   absl::StatusOr<std::vector<MessagePart>> Parts(const RpcMessage& request) const {
     MESHWORK_RETURN_IF_ERROR(made_.Check(where_));
     absl::StatusOr<std::vector<MessagePart>> parts = PartsOf(request);
@@ -144,23 +182,44 @@ class GrpcRpcClient : public RpcClient {
     return parts;
   }
 
-  // One call, until `end`. The answer is one if the status is OK.
+  // One call, until `end`. The answer is one if the status is OK. `goes_on`: gets the stream of a call that has not failed, on
+  // which another answer comes; null: there is none.
   grpc::Status Ask(const std::vector<MessagePart>& parts, RpcClock::time_point end,
-                   absl::StatusOr<RpcMessage>& answer) {
+                   absl::StatusOr<RpcMessage>& answer, std::unique_ptr<internal::CallStream>* goes_on) {
     std::unique_ptr<internal::CallStream> stream = TakeStream();
     if (stream == nullptr) return grpc::Status::CANCELLED;
     MessageReader reader(options_.max_message_bytes, &connection_->memory);
     const internal::CallStream::Ended ended = stream->Call(parts, end, reader);
-    const bool is_open = ended.status.ok() && ended.read.ok() && reader.IsWhole();
-    {
-      const std::lock_guard lock(connection_->mutex);
-      connection_->running.erase(stream.get());
-      if (is_open && std::ssize(connection_->idle) < kMostIdle)
-        connection_->idle.push_back(std::move(stream));
+    const bool is_open = IsOpen(ended, reader);
+    const grpc::Status status = Received(ended, reader, answer);
+    if (goes_on != nullptr && is_open && answer.ok() && answer->status.ok()) {
+      *goes_on = std::move(stream);
+      return status;
     }
+    EndCall(*stream);
+    if (is_open) Keep(std::move(stream));
+    return status;
+  }
+
+  static bool IsOpen(const internal::CallStream::Ended& ended, const MessageReader& reader) {
+    return ended.status.ok() && ended.read.ok() && reader.IsWhole();
+  }
+
+  static grpc::Status Received(const internal::CallStream::Ended& ended, MessageReader& reader,
+                               absl::StatusOr<RpcMessage>& answer) {
     if (ended.read.ok() && !ended.status.ok()) return ended.is_of_server ? ended.status : kAnotherProgram;
     answer = ended.read.ok() ? reader.End() : ended.read;
     return grpc::Status::OK;
+  }
+
+  void EndCall(internal::CallStream& stream) {
+    const std::lock_guard lock(connection_->mutex);
+    connection_->running.erase(&stream);
+  }
+  // For the next call.
+  void Keep(std::unique_ptr<internal::CallStream> stream) {
+    const std::lock_guard lock(connection_->mutex);
+    if (std::ssize(connection_->idle) < kMostIdle) connection_->idle.push_back(std::move(stream));
   }
 
   // One that waits for a call, or a new one. Null once calls are cancelled.

@@ -10,6 +10,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -28,18 +29,23 @@ class RpcClient {
         false;  // whether the server is away, or the connection broke: it may have done what was asked, or not
   };
 
+  // Waits for the second answer of a call (RpcMessage::then), which is asked for once: it fails where Call would try again.
+  // REQUIRES: the client lives, and this has not been called. Who does not call it cancels what is still under way.
+  using LateAnswer = std::function<absl::StatusOr<RpcMessage>()>;
+
   // Does not connect yet. `what`: names the server in errors. Errors: this build has no gRPC; the address is wrong; the
   // token has more than 4096 bytes; the file of TLS cannot be read, or is of no use.
   static absl::StatusOr<std::unique_ptr<RpcClient>> Create(const std::string& what,
                                                            const std::string& address,
                                                            const RpcOptions& options);
-  // REQUIRES: no call runs.
+  // REQUIRES: no call runs, and there is no LateAnswer.
   virtual ~RpcClient() = default;
 
   // Tries again, until the deadline of the options, while the server is away or connections break. So it may be asked twice.
   // Errors: those of the server's handler; UNAVAILABLE or DEADLINE_EXCEEDED, there was no answer until the deadline;
   // UNAUTHENTICATED, the server has another token; FAILED_PRECONDITION, it speaks another version of the protocol.
-  virtual absl::StatusOr<RpcMessage> Call(const RpcMessage& request) = 0;
+  // `late`: of a call that the server answers twice unless it fails; is left as it was if it fails.
+  virtual absl::StatusOr<RpcMessage> Call(const RpcMessage& request, LateAnswer* late = nullptr) = 0;
   // Asks once. Without a deadline it takes as long as the server takes.
   virtual Attempt TryCall(const RpcMessage& request, std::optional<std::chrono::milliseconds> deadline) = 0;
   // Connects, unless there is a connection; waits for it, at most for so long. Whether there is one.

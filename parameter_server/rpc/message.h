@@ -22,6 +22,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -41,6 +42,8 @@ struct RpcMessage {
   std::string fields = {};  // of this call; a message of protocol buffers
   std::vector<Tensor> tensors = {};
   absl::Status status = {};  // of an answer: why there is nothing else in it
+  // Of an answer: makes another one, which a server sends behind it (RpcClient::LateAnswer). Stays where it was made.
+  std::function<absl::StatusOr<RpcMessage>()> then = nullptr;
 };
 
 // Bytes of a message, where they lie.

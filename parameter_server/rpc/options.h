@@ -33,6 +33,6 @@ struct RpcOptions {
 };
 
 // The version of what servers and clients say to each other. Both must have the same.
-inline constexpr int kRpcProtocol = 2;
+inline constexpr int kRpcProtocol = 3;
 
 }  // namespace meshwork

@@ -1,6 +1,7 @@
 #include "meshwork/parameter_server/rpc/parameter_server_strategy.h"
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 #include <mutex>
 #include <set>
@@ -85,8 +86,9 @@ absl::Status WithoutCheckpoints(size_t server) {
       server));
 }
 
-// Arguments: the number of the step, and behind it, in the same tensor, the life of each server's store if none may have been
-// started again; then nothing, or a tensor for each input. Results: how many examples it had, and the outputs.
+// Arguments: the number of the step, and behind it, in the same tensor, the version that each server's values have at least, and
+// the life of each server's store if none may have been started again; then nothing, or a tensor for each input. Results: how
+// many examples it had, the outputs, and the version of each server behind it.
 absl::StatusOr<std::vector<Tensor>> MakeStep(const Graph& graph, WorkerState& state,
                                              const std::vector<Tensor>& arguments) {
   const std::vector<std::string> names = NamesOfInputs(graph);
@@ -95,7 +97,9 @@ absl::StatusOr<std::vector<Tensor>> MakeStep(const Graph& graph, WorkerState& st
     return InvalidArgument("{}: {} arguments; a step has 1 or {}.", kStep, arguments.size(),
                            1 + names.size());
   const Tensor& told = arguments[0];
-  if (told.dtype() != I64 || told.type().rank() != 1 || told.num_elements() < 1)
+  const size_t servers = state.served.lives().size();
+  const auto size = static_cast<size_t>(told.num_elements());
+  if (told.dtype() != I64 || told.type().rank() != 1 || (size != 1 + servers && size != 1 + 2 * servers))
     return InvalidArgument("{}: {} is no number of a step.", kStep, told.type().ToString());
   const std::span<const int64_t> numbers = told.values<int64_t>();
   const std::lock_guard lock(state.mutex);
@@ -105,14 +109,18 @@ absl::StatusOr<std::vector<Tensor>> MakeStep(const Graph& graph, WorkerState& st
   } else {
     MESHWORK_ASSIGN_OR_RETURN(feeds, NextFeeds(state));
   }
-  MESHWORK_ASSIGN_OR_RETURN(const StepResult result, state.served.Run(feeds, {kPusher, numbers[0]}));
-  const std::span<const int64_t> lives = numbers.subspan(1);
+  MESHWORK_ASSIGN_OR_RETURN(
+      const StepResult result,
+      state.served.Run(feeds, {kPusher, numbers[0]}, /*at_least=*/numbers.subspan(1, servers)));
+  const std::span<const int64_t> lives = numbers.subspan(1 + servers);
   for (size_t i = 0; i < lives.size(); ++i)
-    if (i >= state.served.lives().size() || state.served.lives()[i] != lives[i]) return WithoutCheckpoints(i);
+    if (state.served.lives()[i] != lives[i]) return WithoutCheckpoints(i);
   std::vector<Tensor> results = {Tensor::Full({I64, {}}, static_cast<double>(ExamplesIn(graph, feeds)))};
   for (const std::string& name : NamesOfOutputs(graph)) {
     MESHWORK_ASSIGN_OR_RETURN(results.emplace_back(), result.Get(name));
   }
+  results.push_back(Tensor::From<int64_t>({std::ssize(state.served.versions_pushed())},
+                                          state.served.versions_pushed()));
   return results;
 }
 
@@ -163,6 +171,7 @@ absl::Status ParameterServerStrategy::Run(const Graph& graph, const DataFunction
                               ServedSession::Create(split, std::move(stores),
                                                     {.retries = std::numeric_limits<int64_t>::max(),
                                                      .synchronous = options_.gather > 0,
+                                                     .pull_ahead = true,
                                                      .session = options_.session}));
     MESHWORK_ASSIGN_OR_RETURN(const Pipeline batches, data({.input_pipeline_id = place.index,
                                                             .num_input_pipelines = place.count,
@@ -213,6 +222,7 @@ absl::Status ParameterServerTraining::Begin(const Cluster& cluster, const Traini
       ClusterCoordinator::Create(cluster, {.rpc = options_.rpc, .deadline = options_.worker_deadline}));
   state_ = coordinator_->CreatePerWorker(kState);
   secured_.assign(stores_.size(), 0);
+  versions_.assign(stores_.size(), 0);
   for (const auto& store : stores_) {
     MESHWORK_ASSIGN_OR_RETURN(const SequenceSet taken, store->TakenFrom(kPusher));
     last_number_ = std::max(last_number_, taken.last());
@@ -271,8 +281,7 @@ absl::StatusOr<std::vector<int64_t>> ParameterServerTraining::Missing(int64_t st
 absl::Status ParameterServerTraining::MakeSteps(const std::vector<int64_t>& numbers, OutputMeans& means) {
   std::vector<RemoteValue> steps;
   for (const int64_t number : numbers) {
-    MESHWORK_ASSIGN_OR_RETURN(RemoteValue step,
-                              coordinator_->Schedule(kStep, {state_, Tensor::From<int64_t>({1}, {number})}));
+    MESHWORK_ASSIGN_OR_RETURN(RemoteValue step, Schedule(number, /*checks_lives=*/false, {}));
     steps.push_back(std::move(step));
     last_number_ = std::max(last_number_, number);
   }
@@ -280,6 +289,7 @@ absl::Status ParameterServerTraining::MakeSteps(const std::vector<int64_t>& numb
   const std::vector<std::string> names = NamesOfOutputs(graph_);
   for (const RemoteValue& step : steps) {
     MESHWORK_ASSIGN_OR_RETURN(const std::vector<Tensor> results, step.Fetch());
+    NoteVersions(results);
     MESHWORK_ASSIGN_OR_RETURN(const double examples, results[0].Scalar());
     std::map<std::string, Tensor> outputs;
     for (size_t i = 0; i < names.size(); ++i) outputs[names[i]] = results[i + 1];
@@ -353,11 +363,29 @@ absl::StatusOr<History> ParameterServerTraining::Fit(const ParameterServerFitOpt
   return history;
 }
 
-absl::StatusOr<RemoteValue> ParameterServerTraining::Step(const Feeds& feeds) {
-  std::vector<int64_t> told = {last_number_ + 1};
-  // The worker looks after them, so that the chief need not ask before each step.
-  if (options_.folder.empty()) told.insert(told.end(), lives_.begin(), lives_.end());
+void ParameterServerTraining::NoteVersions(const std::vector<Tensor>& results) {
+  const std::span<const int64_t> versions = results.back().values<int64_t>();
+  for (size_t i = 0; i < versions_.size(); ++i) versions_[i] = std::max(versions_[i], versions[i]);
+}
+
+absl::StatusOr<RemoteValue> ParameterServerTraining::Schedule(int64_t number, bool checks_lives,
+                                                              std::vector<ClosureArgument> feeds) {
+  std::erase_if(running_, [&](const RemoteValue& step) {
+    if (!step.IsReady()) return false;
+    const absl::StatusOr<std::vector<Tensor>> results = step.Fetch();
+    if (results.ok()) NoteVersions(*results);
+    return true;
+  });
+  std::vector<int64_t> told = {number};
+  told.insert(told.end(), versions_.begin(), versions_.end());
+  if (checks_lives) told.insert(told.end(), lives_.begin(), lives_.end());
   std::vector<ClosureArgument> arguments = {state_, Tensor::From<int64_t>({std::ssize(told)}, told)};
+  std::move(feeds.begin(), feeds.end(), std::back_inserter(arguments));
+  return coordinator_->Schedule(kStep, std::move(arguments));
+}
+
+absl::StatusOr<RemoteValue> ParameterServerTraining::Step(const Feeds& feeds) {
+  std::vector<ClosureArgument> arguments;
   const std::vector<std::string> names = NamesOfInputs(graph_);
   for (const std::string& name : names) {
     const auto feed = feeds.find(name);
@@ -369,7 +397,11 @@ absl::StatusOr<RemoteValue> ParameterServerTraining::Step(const Feeds& feeds) {
     if (!std::binary_search(names.begin(), names.end(), name))
       return InvalidArgument("ParameterServerTraining::Step: the program has no input \"{}\"; it has {}.",
                              name, fmt::join(names, ", "));
-  MESHWORK_ASSIGN_OR_RETURN(RemoteValue step, coordinator_->Schedule(kStep, std::move(arguments)));
+  // The worker looks after the lives, so that the chief need not ask before each step.
+  MESHWORK_ASSIGN_OR_RETURN(
+      RemoteValue step,
+      Schedule(last_number_ + 1, /*checks_lives=*/options_.folder.empty(), std::move(arguments)));
+  running_.push_back(step);
   ++last_number_;
   return step;
 }

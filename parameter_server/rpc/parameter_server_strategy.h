@@ -103,8 +103,9 @@ class ParameterServerTraining {
   // Train, epoch by epoch; what was applied before counts. An epoch in which no step was left to be made is not in the
   // history. Errors, besides: an option is out of range; those of EvaluateOn and after_epoch.
   absl::StatusOr<History> Fit(const ParameterServerFitOptions& options);
-  // One step, on these feeds: some worker will make it. Fetch gives how many examples it had, i64[], and then the outputs, by
-  // their names in alphabetical order. If a server loses it, nobody has the feeds any more: the next Train makes another step
+  // One step, on these feeds: some worker will make it, at values that have all steps in them whose results are there. Fetch gives
+  // how many examples it had, i64[], then the outputs, by their names in alphabetical order, and last the version that each server
+  // had behind it, i64[servers]. If a server loses it, nobody has the feeds any more: the next Train makes another step
   // of this number. After a chief's restart, a step that still runs for the last one may take the number, and this one then
   // changes nothing.
   absl::StatusOr<RemoteValue> Step(const Feeds& feeds);
@@ -131,6 +132,10 @@ class ParameterServerTraining {
   // The numbers of 1 to `steps` that a server has not taken.
   absl::StatusOr<std::vector<int64_t>> Missing(int64_t steps);
   absl::Status MakeSteps(const std::vector<int64_t>& numbers, OutputMeans& means);
+  // Gives the coordinator a step, with what a worker has to know of it besides its feeds.
+  absl::StatusOr<RemoteValue> Schedule(int64_t number, bool checks_lives,
+                                       std::vector<ClosureArgument> feeds);
+  void NoteVersions(const std::vector<Tensor>& results);
 
   const Graph& graph_;
   const ParameterServerOptions& options_;
@@ -140,6 +145,9 @@ class ParameterServerTraining {
   std::vector<int64_t> secured_;  // by server: the steps that its checkpoints have
   std::vector<int64_t> lives_;    // by server, as this chief found them
   int64_t last_number_ = 0;       // of the steps that were scheduled
+  // By server: the version that has all steps in it whose results are there. Of the others, their values.
+  std::vector<int64_t> versions_;
+  std::vector<RemoteValue> running_;
   PerWorker state_;
   std::unique_ptr<ClusterCoordinator> coordinator_;
 };

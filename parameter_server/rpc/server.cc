@@ -110,27 +110,36 @@ class CallService : public grpc::Service {
     chunk.Clear();
     const absl::StatusOr<RpcMessage> request = reader.End();
     if (!request.ok()) return Refuse(request.status());
-    absl::StatusOr<RpcMessage> answer = Handle(*request);
+    absl::StatusOr<RpcMessage> answer = Handle(request->call, [&] { return handler_(*request); });
     if (ends_ && answer.status().code() == absl::StatusCode::kAborted) return Ends();
+    const auto then = answer.ok() ? answer->then : nullptr;
+    const bool is_sent = Send(request->call, std::move(answer), stream);
+    if (is_sent && then != nullptr) Send(request->call, Handle(request->call, then), stream);
+    return grpc::Status::OK;
+  }
+
+  // False: it is an error, or nobody listens any more, which the next read says, too.
+  bool Send(const std::string& call, absl::StatusOr<RpcMessage> answer, ServerStream& stream) const {
     const int64_t bytes = answer.ok() ? BytesOf(*answer) : 0;
     if (bytes > options_.max_message_bytes)
       answer = absl::ResourceExhaustedError(
           fmt::format("the answer to {} has {} bytes; at most {} are sent, ask for less or raise "
                       "RpcOptions::max_message_bytes in all processes.",
-                      request->call, bytes, options_.max_message_bytes));
+                      call, bytes, options_.max_message_bytes));
     if (!answer.ok()) answer = RpcMessage{.status = answer.status()};
     absl::StatusOr<std::vector<MessagePart>> parts = PartsOf(*answer);
     if (!parts.ok()) parts = PartsOf(RpcMessage{.status = parts.status()});
     for (const grpc::ByteBuffer& part : internal::ChunksOf(*parts))
-      if (!stream.Write(part)) break;  // nobody listens any more, which the next read says, too
-    return grpc::Status::OK;
+      if (!stream.Write(part)) return false;
+    return answer->status.ok();
   }
 
-  absl::StatusOr<RpcMessage> Handle(const RpcMessage& request) {
+  template <typename F>
+  static absl::StatusOr<RpcMessage> Handle(const std::string& call, const F& make_answer) {
     try {
-      return handler_(request);
+      return make_answer();
     } catch (...) {
-      return CaughtStatus(request.call, "there is not enough memory");
+      return CaughtStatus(call, "there is not enough memory");
     }
   }
 

@@ -22,7 +22,8 @@ namespace meshwork {
 
 class RpcServer {
  public:
-  // Called by several threads at a time. An error, or what it throws, goes to the caller, who reads it as it is.
+  // Called by several threads at a time. An error, or what it throws, goes to the caller, who reads it as it is. So does the
+  // answer of RpcMessage::then, which is called when the first one is on its way.
   using Handler = std::function<absl::StatusOr<RpcMessage>(const RpcMessage& request)>;
 
   // Listens at host:port; port 0 chooses a free one. `what`: names the server in errors. Errors: this build has no gRPC;

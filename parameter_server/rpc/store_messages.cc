@@ -20,7 +20,7 @@ using Kind = WireField::Kind;
 
 // Fields of the messages.
 constexpr int kPusher = 1, kSequence = 2, kVersion = 3, kApplied = 4, kFolder = 5, kPiece = 6, kFact = 7,
-              kTaken = 8, kLife = 9, kJob = 10;
+              kTaken = 8, kLife = 9, kJob = 10, kNext = 11;
 // Of a piece: its name, and whether its rows are the next tensor. Of a fact.
 constexpr int kName = 1, kHasRows = 2, kValue = 2;
 
@@ -134,6 +134,7 @@ absl::StatusOr<RpcMessage> PushMessage(const PushRequest& request) {
                                       fmt::format("the gradient of piece \"{}\": ", gradient.at.piece)));
     message.tensors.push_back(gradient.gradient);
   }
+  for (const std::string& piece : request.next) fields.Text(kNext, piece);
   message.fields = fields.bytes();
   return message;
 }
@@ -146,6 +147,7 @@ absl::StatusOr<PushRequest> PushFromMessage(const RpcMessage& message) {
     if (f.Is(kSequence, Kind::kVarint)) request.sequence = f.as_int();
     if (f.Is(kVersion, Kind::kVarint)) request.version = f.as_int();
     if (f.Is(kLife, Kind::kVarint)) request.life = f.as_int();
+    if (f.Is(kNext, Kind::kBytes)) request.next.emplace_back(f.bytes);
     if (!f.Is(kPiece, Kind::kBytes)) return true;
     PieceGradient& gradient = request.gradients.emplace_back();
     return TakePiece(f.bytes, tensors, gradient.at) && tensors.Take(gradient.gradient);

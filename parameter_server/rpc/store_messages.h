@@ -1,7 +1,7 @@
 // The requests of a ParameterStore and what it answers, as messages of the RPC. Reading them trusts nobody: whatever is in
 // a message, it gives a request or an error. What a store has – pieces, types, numbers of rows – the store checks.
 //
-// Law, for x of each kind: XFromMessage(MessageOf…(x)) is x, with the same elements.
+// Law, for x of each kind: XFromMessage(MessageOf…(x)) is x, with the same elements; but Pushed::next comes in a message of its own.
 //
 // Thread-safe.
 #pragma once

@@ -57,13 +57,19 @@ absl::StatusOr<RpcMessage> StoreServer::Answer(const RpcMessage& request) {
                     request.call));
   if (request.call == "Pull") {
     MESHWORK_ASSIGN_OR_RETURN(const PullRequest pull, PullFromMessage(request));
-    MESHWORK_ASSIGN_OR_RETURN(Pulled pulled, store_->Pull(pull));
-    return PulledMessage(std::move(pulled));
+    return Pull(pull);
   }
   if (request.call == "Push") {
     MESHWORK_ASSIGN_OR_RETURN(const PushRequest push, PushFromMessage(request));
     MESHWORK_ASSIGN_OR_RETURN(const Pushed pushed, store_->Push(push));
-    return PushedMessage(pushed);
+    RpcMessage answer = PushedMessage(pushed);
+    if (!push.next.empty())
+      answer.then = [this, next = push.next] {
+        PullRequest pull;
+        for (const std::string& piece : next) pull.pieces.push_back({piece});
+        return Pull(pull);
+      };
+    return answer;
   }
   if (request.call == "TakenFrom") {
     MESHWORK_ASSIGN_OR_RETURN(const std::string pusher, PusherFromMessage(request));
@@ -82,6 +88,11 @@ absl::StatusOr<RpcMessage> StoreServer::Answer(const RpcMessage& request) {
   }
   return absl::UnimplementedError(fmt::format(
       "{}: this is a parameter server, which has no such call; check the address.", request.call));
+}
+
+absl::StatusOr<RpcMessage> StoreServer::Pull(const PullRequest& request) {
+  MESHWORK_ASSIGN_OR_RETURN(Pulled pulled, store_->Pull(request));
+  return PulledMessage(std::move(pulled));
 }
 
 std::string RemoteStore::Where() const { return fmt::format("Parameter server {}: ", client_->address()); }
@@ -107,10 +118,11 @@ absl::Status RemoteStore::CheckFacts() {
                   differences));
 }
 
-absl::StatusOr<RpcMessage> RemoteStore::Ask(RpcMessage request, bool is_repeated) {
+absl::StatusOr<RpcMessage> RemoteStore::Ask(RpcMessage request, bool is_repeated,
+                                            RpcClient::LateAnswer* late) {
   AddJob(job_, request);
   absl::StatusOr<RpcMessage> answer =
-      is_repeated ? client_->Call(request) : client_->TryCall(request, std::nullopt).answer;
+      is_repeated ? client_->Call(request, late) : client_->TryCall(request, std::nullopt).answer;
   // It may be another server than the one that Connect found. Which facts differ, only they say.
   if (absl::IsFailedPrecondition(answer.status())) MESHWORK_RETURN_IF_ERROR(CheckFacts());
   return answer;
@@ -120,21 +132,33 @@ absl::StatusOr<Pulled> RemoteStore::Pull(const PullRequest& request) {
   absl::StatusOr<RpcMessage> message = PullMessage(request);
   MESHWORK_RETURN_IF_ERROR(Annotate(message.status(), Where() + "Pull: "));
   MESHWORK_ASSIGN_OR_RETURN(RpcMessage answer, Ask(*std::move(message)));
+  return PulledOf(std::move(answer), request.pieces.size());
+}
+
+absl::StatusOr<Pulled> RemoteStore::PulledOf(RpcMessage answer, size_t num_pieces) const {
   absl::StatusOr<Pulled> pulled = PulledFromMessage(std::move(answer));
   MESHWORK_RETURN_IF_ERROR(Annotate(pulled.status(), Where()));
-  if (pulled->values.size() != request.pieces.size())
+  if (pulled->values.size() != num_pieces)
     return absl::InternalError(fmt::format("{}it gave {} for {}; its store is wrong.", Where(),
                                            Count(std::ssize(pulled->values), "value"),
-                                           Count(std::ssize(request.pieces), "piece")));
+                                           Count(static_cast<int64_t>(num_pieces), "piece")));
   return pulled;
 }
 
 absl::StatusOr<Pushed> RemoteStore::Push(const PushRequest& request) {
   absl::StatusOr<RpcMessage> message = PushMessage(request);
   MESHWORK_RETURN_IF_ERROR(Annotate(message.status(), Where() + "Push: "));
-  MESHWORK_ASSIGN_OR_RETURN(const RpcMessage answer, Ask(*std::move(message)));
-  const absl::StatusOr<Pushed> pushed = PushedFromMessage(answer);
+  RpcClient::LateAnswer late;
+  MESHWORK_ASSIGN_OR_RETURN(
+      const RpcMessage answer,
+      Ask(*std::move(message), /*is_repeated=*/true, request.next.empty() ? nullptr : &late));
+  absl::StatusOr<Pushed> pushed = PushedFromMessage(answer);
   MESHWORK_RETURN_IF_ERROR(Annotate(pushed.status(), Where()));
+  if (late != nullptr)
+    pushed->next = [this, late, num_pieces = request.next.size()]() -> absl::StatusOr<Pulled> {
+      MESHWORK_ASSIGN_OR_RETURN(RpcMessage values, late());
+      return PulledOf(std::move(values), num_pieces);
+    };
   return pushed;
 }
 

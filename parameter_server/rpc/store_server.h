@@ -50,6 +50,7 @@ class StoreServer {
  private:
   StoreServer(std::shared_ptr<ParameterStore> store, JobFacts facts);
   absl::StatusOr<RpcMessage> Answer(const RpcMessage& request);
+  absl::StatusOr<RpcMessage> Pull(const PullRequest& request);
 
   const std::shared_ptr<ParameterStore> store_;
   const JobFacts facts_;
@@ -70,6 +71,7 @@ class RemoteStore : public ParameterStore {
   // Errors of all calls: those of the store, behind the server's address; those of RpcClient::Call; that the server serves
   // another job, as Connect says it.
   absl::StatusOr<Pulled> Pull(const PullRequest& request) override;
+  // The server sends PushRequest::next behind the answer, while others work.
   absl::StatusOr<Pushed> Push(const PushRequest& request) override;
   absl::StatusOr<SequenceSet> TakenFrom(const std::string& pusher) override;
   // The folder is one of the server's host. Is not asked twice, and takes as long as it takes.
@@ -83,7 +85,10 @@ class RemoteStore : public ParameterStore {
 
   std::string Where() const;
   absl::Status CheckFacts();
-  absl::StatusOr<RpcMessage> Ask(RpcMessage request, bool is_repeated = true);
+  // `late`: as of RpcClient::Call, for a request that may be repeated.
+  absl::StatusOr<RpcMessage> Ask(RpcMessage request, bool is_repeated = true,
+                                 RpcClient::LateAnswer* late = nullptr);
+  absl::StatusOr<Pulled> PulledOf(RpcMessage answer, size_t num_pieces) const;
 
   const std::unique_ptr<RpcClient> client_;
   const JobFacts facts_;

@@ -26,6 +26,77 @@ TEST(ServedSessionTest, OneWorkerIsASession) {
   }
 }
 
+// Gives PushRequest::next, as a store that is far away does, and counts.
+class FarStore : public ParameterStore {
+ public:
+  explicit FarStore(std::shared_ptr<ParameterStore> store) : store_(std::move(store)) {}
+  absl::StatusOr<Pulled> Pull(const PullRequest& request) override {
+    ++pulls;
+    return store_->Pull(request);
+  }
+  absl::StatusOr<Pushed> Push(const PushRequest& request) override {
+    absl::StatusOr<Pushed> pushed = store_->Push(request);
+    if (!pushed.ok() || request.next.empty()) return pushed;
+    PullRequest next;
+    for (const std::string& piece : request.next) next.pieces.push_back({piece});
+    pushed->next = [pulled = store_->Pull(next)] { return pulled; };
+    return pushed;
+  }
+  absl::StatusOr<SequenceSet> TakenFrom(const std::string& pusher) override {
+    return store_->TakenFrom(pusher);
+  }
+  absl::StatusOr<int64_t> Save(const std::string& folder) override { return store_->Save(folder); }
+  void Stop() override { store_->Stop(); }
+
+  int64_t pulls = 0;
+
+ private:
+  const std::shared_ptr<ParameterStore> store_;
+};
+
+// Two sessions by turns know each other's updates by their versions; one alone has them in what it pulled ahead.
+TEST(ServedSessionTest, ValuesPulledAheadAreNotOlderThanAskedFor) {
+  constexpr int64_t kSteps = 40;
+  for (const size_t sessions : {1, 2}) {
+    Session whole = Session::Create(Adaptive(), {.workers = 1}).value();
+    Served served = Serve(Adaptive(), {.num_servers = 1});
+    const auto far = std::make_shared<FarStore>(served.stores[0]);
+    served.stores[0] = far;
+    std::vector<ServedSession> each;
+    for (size_t i = 0; i < sessions; ++i) each.push_back(SessionOf(served, {.pull_ahead = true}));
+    std::vector<int64_t> versions = {0};
+    for (int64_t step = 0; step < kSteps; ++step) {
+      const size_t i = static_cast<size_t>(step) % sessions;
+      const absl::StatusOr<StepResult> got =
+          each[i].Run(RegressionBatch(step), {"step", step + 1}, /*at_least=*/versions);
+      ASSERT_EQ(got.status(), absl::OkStatus());
+      EXPECT_NEAR(got->scalar("loss").value(), whole.Run(RegressionBatch(step))->scalar("loss").value(), 1e-9);
+      versions = each[i].versions_pushed();
+      EXPECT_EQ(versions[0], step + 1);
+      EXPECT_EQ(each[i].versions()[0], step);
+    }
+    EXPECT_EQ(far->pulls == kSteps, sessions == 2);
+  }
+}
+
+// The same ones are asked for as are pulled, and not of a store that has more of them than it should keep.
+TEST(ServedSessionTest, OnlySmallValuesArePulledAhead) {
+  for (const bool is_large : {false, true}) {
+    Graph graph(Mesh::VirtualCpus("batch=1").value());
+    const Value x = graph.Input("x", F32, {2, 512});
+    const Variable w = graph.Var("w", GlorotUniform({512, is_large ? 513 : 512}));
+    const Value loss = ReduceMean(Square(MatMul(x, w)));
+    Sgd({.learning_rate = 0.1}).Minimize(loss);
+    Served served = Serve(graph, {.num_servers = 1});
+    const auto far = std::make_shared<FarStore>(served.stores[0]);
+    served.stores[0] = far;
+    ServedSession session = SessionOf(served, {.pull_ahead = true});
+    for (int step = 0; step < 20; ++step)
+      ASSERT_TRUE(session.Run({{"x", Tensor::Full({F32, {2, 512}}, 0.5)}}).ok());
+    EXPECT_EQ(far->pulls == 20, is_large);
+  }
+}
+
 TEST(ServedSessionTest, Evaluates) {
   const Graph graph = Adaptive();
   const Served served = Serve(graph, {.num_servers = 2});

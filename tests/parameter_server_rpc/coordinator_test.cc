@@ -154,6 +154,17 @@ TEST_F(CoordinatorTest, EveryWorkerIsUsedAndKnowsItsPlace) {
   EXPECT_THAT(indices, ElementsAre(0, 1, 2));
 }
 
+TEST_F(CoordinatorTest, TheWorkerThatEndedLastIsTheNext) {
+  StartWorkers(3);
+  const auto coordinator = Coordinate();
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(coordinator->Schedule("worker").ok());
+  gate_.Await(3);
+  gate_.Open();
+  ASSERT_TRUE(coordinator->Join().ok());
+  const double last = NumberOf(coordinator->Schedule("worker").value());
+  for (int i = 0; i < 20; ++i) EXPECT_EQ(NumberOf(coordinator->Schedule("worker").value()), last);
+}
+
 TEST_F(CoordinatorTest, AWorkerMayRunSeveralAtATime) {
   StartWorkers(1);
   const auto coordinator = Coordinate({.closures_per_worker = 3});

@@ -194,11 +194,13 @@ TEST(StoreMessagesTest, PushesComeAsTheyWent) {
       .version = 17,
       .gradients = {{{"a"}, Tensor::From<float>({2}, {1, 2})},
                     {{"b", Tensor::From<int64_t>({1}, {4})}, Tensor::From<float>({1, 2}, {3, 4})},
-                    {{"c"}, Tensor(0.5f)}}};
+                    {{"c"}, Tensor(0.5f)}},
+      .next = {"c", "", "a"}};
   const PushRequest read = PushFromMessage(Read(BytesThatGo(PushMessage(request).value())).value()).value();
   EXPECT_EQ(read.pusher, "worker 1");
   EXPECT_EQ(read.sequence, int64_t{1} << 60);
   EXPECT_EQ(read.version, 17);
+  EXPECT_EQ(read.next, request.next);
   ASSERT_EQ(read.gradients.size(), 3u);
   for (size_t i = 0; i < 3; ++i) {
     EXPECT_EQ(read.gradients[i].at.piece, request.gradients[i].at.piece);

@@ -65,6 +65,44 @@ TEST_F(StoreServerTest, PullsAndPushes) {
   EXPECT_EQ(store->Save("/folder").value(), 1);
 }
 
+TEST_F(StoreServerTest, WhatIsNeededNextComesBehindAPush) {
+  const auto store = Connect();
+  stored_->pieces["other"] = Tensor::From<float>({1, 1}, {7});
+  for (int64_t i = 1; i <= 20; ++i) {
+    PushRequest push = PushOf(i, 1.f);
+    push.next = {"other", "table"};
+    const Pushed pushed = store->Push(push).value();
+    EXPECT_EQ(pushed.version, i);
+    ASSERT_NE(pushed.next, nullptr);
+    if (i % 3 == 0) continue;  // it need not be fetched
+    const Pulled beside = store->Pull({.pieces = {{"other"}}}).value();
+    EXPECT_EQ(beside.version, i);
+    const absl::StatusOr<Pulled> next = pushed.next();
+    ASSERT_EQ(next.status(), absl::OkStatus());
+    EXPECT_EQ(next->version, i);
+    ASSERT_EQ(next->values.size(), 2u);
+    EXPECT_TRUE(AllEqual(next->values[0], stored_->pieces["other"]).ok());
+    EXPECT_TRUE(AllEqual(next->values[1], stored_->pieces["table"]).ok());
+  }
+}
+
+// A push that fails has nothing behind it, nor a piece that is not there; the calls that follow are answered.
+TEST_F(StoreServerTest, WhatIsNeededNextMayFail) {
+  const auto store = Connect();
+  PushRequest push = PushOf(1, 1.f);
+  push.next = {"tabel"};
+  EXPECT_EQ(store->Push(push).value().next().status().code(), absl::StatusCode::kNotFound);
+  push.gradients[0].at.piece = "tabel";
+  push.sequence = 2;
+  EXPECT_EQ(store->Push(push).status().code(), absl::StatusCode::kNotFound);
+  push = PushOf(3, 1.f);
+  push.next = {"table"};
+  const Pushed pushed = store->Push(push).value();
+  EXPECT_EQ(store->Pull({.pieces = {{"table"}}}).value().version, 2);
+  store->Stop();
+  EXPECT_FALSE(pushed.next().ok());
+}
+
 TEST_F(StoreServerTest, ErrorsOfTheStoreKeepTheirCode) {
   const auto store = Connect();
   const absl::Status status = store->Pull({.pieces = {{"tabel"}}}).status();
