@@ -179,10 +179,8 @@ void ClusterCoordinator::Impl::Serve(Worker& worker, bool asks) {
 
 RpcClient::Attempt ClusterCoordinator::Impl::RunOn(Worker& worker, const ClosureQueue::Closure& closure,
                                                    std::vector<Tensor> tensors) {
-  RunRequest request{.coordinator = name_,
-                     .closure = closure.name,
-                     .worker = worker.place,
-                     .arguments = std::move(tensors)};
+  RunRequest request{
+      .coordinator = name_, .closure = closure.name, .worker = worker.place, .arguments = std::move(tensors)};
   for (const ClosureArgument& argument : closure.arguments)
     if (const auto* const resource = std::get_if<PerWorker>(&argument))
       request.resources.push_back(*resource);

@@ -119,8 +119,8 @@ absl::StatusOr<std::vector<Tensor>> MakeStep(const Graph& graph, WorkerState& st
   for (const std::string& name : NamesOfOutputs(graph)) {
     MESHWORK_ASSIGN_OR_RETURN(results.emplace_back(), result.Get(name));
   }
-  results.push_back(Tensor::From<int64_t>({std::ssize(state.served.versions_pushed())},
-                                          state.served.versions_pushed()));
+  results.push_back(
+      Tensor::From<int64_t>({std::ssize(state.served.versions_pushed())}, state.served.versions_pushed()));
   return results;
 }
 

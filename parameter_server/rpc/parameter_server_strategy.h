@@ -133,8 +133,7 @@ class ParameterServerTraining {
   absl::StatusOr<std::vector<int64_t>> Missing(int64_t steps);
   absl::Status MakeSteps(const std::vector<int64_t>& numbers, OutputMeans& means);
   // Gives the coordinator a step, with what a worker has to know of it besides its feeds.
-  absl::StatusOr<RemoteValue> Schedule(int64_t number, bool checks_lives,
-                                       std::vector<ClosureArgument> feeds);
+  absl::StatusOr<RemoteValue> Schedule(int64_t number, bool checks_lives, std::vector<ClosureArgument> feeds);
   void NoteVersions(const std::vector<Tensor>& results);
 
   const Graph& graph_;

@@ -149,9 +149,8 @@ absl::StatusOr<Pushed> RemoteStore::Push(const PushRequest& request) {
   absl::StatusOr<RpcMessage> message = PushMessage(request);
   MESHWORK_RETURN_IF_ERROR(Annotate(message.status(), Where() + "Push: "));
   RpcClient::LateAnswer late;
-  MESHWORK_ASSIGN_OR_RETURN(
-      const RpcMessage answer,
-      Ask(*std::move(message), /*is_repeated=*/true, request.next.empty() ? nullptr : &late));
+  MESHWORK_ASSIGN_OR_RETURN(const RpcMessage answer, Ask(*std::move(message), /*is_repeated=*/true,
+                                                         request.next.empty() ? nullptr : &late));
   absl::StatusOr<Pushed> pushed = PushedFromMessage(answer);
   MESHWORK_RETURN_IF_ERROR(Annotate(pushed.status(), Where()));
   if (late != nullptr)

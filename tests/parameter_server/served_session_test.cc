@@ -70,7 +70,8 @@ TEST(ServedSessionTest, ValuesPulledAheadAreNotOlderThanAskedFor) {
       const absl::StatusOr<StepResult> got =
           each[i].Run(RegressionBatch(step), {"step", step + 1}, /*at_least=*/versions);
       ASSERT_EQ(got.status(), absl::OkStatus());
-      EXPECT_NEAR(got->scalar("loss").value(), whole.Run(RegressionBatch(step))->scalar("loss").value(), 1e-9);
+      EXPECT_NEAR(got->scalar("loss").value(), whole.Run(RegressionBatch(step))->scalar("loss").value(),
+                  1e-9);
       versions = each[i].versions_pushed();
       EXPECT_EQ(versions[0], step + 1);
       EXPECT_EQ(each[i].versions()[0], step);
