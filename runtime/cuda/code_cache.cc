@@ -32,8 +32,9 @@ std::string CodeFolder(const std::function<std::optional<std::string>(const std:
 }
 
 std::string CodePath(std::string_view folder, const CodeOrigin& origin) {
-  std::string text = fmt::format("{}, NVRTC {}, sm_{}, {} options\n", kCodeForm, origin.nvrtc_version,
-                                 origin.architecture, origin.options.size());
+  std::string text =
+      fmt::format("{}, NVRTC {}, build {}, sm_{}, {} options\n", kCodeForm, origin.nvrtc_version,
+                  origin.nvrtc_build, origin.architecture, origin.options.size());
   // The sizes say where each ends.
   for (const std::string& option : origin.options) text += fmt::format("{} {}\n", option.size(), option);
   text += origin.source;

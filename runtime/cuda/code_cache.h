@@ -23,6 +23,7 @@ struct CodeOrigin {
   int architecture = 0;   // 90 is sm_90
   std::span<const std::string> options = {};
   std::string_view source = {};
+  std::string_view nvrtc_build = {};  // 13.0 alone is not all: 13.0.48 and 13.0.88 may make different code
 };
 
 // The folder that a process with these environment variables uses: $MESHWORK_CUDA_CACHE, or $XDG_CACHE_HOME/meshwork/cuda, or

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "meshwork/base/status.h"
+#include "meshwork/runtime/cuda/build_id.h"
 #include "meshwork/runtime/cuda/code_cache.h"
 #include "meshwork/runtime/cuda/cuda_status.h"
 
@@ -66,6 +67,7 @@ absl::Status LoadNvrtc(const LibraryLoader& loader, CudaApi& api) {
       found += fmt::format("; {} makes code for drivers of CUDA {}.0 or later", file, major);
     } else {
       api.nvrtc_version = 1000 * major + 10 * minor;
+      api.nvrtc_build = BuildIdOf(reinterpret_cast<const void*>(api.nvrtcVersion));
       return absl::OkStatus();
     }
   }

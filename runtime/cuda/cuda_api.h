@@ -118,8 +118,9 @@ struct CudaApi {
   // Only to be called if cublas_status is OK.
   MESHWORK_CUBLAS_FUNCTIONS(MESHWORK_CUDA_FIELD)
 
-  int driver_version = 0;      // the newest CUDA that the driver supports, as cuda.h counts: 13000 is 13.0
-  int nvrtc_version = 0;       // the same of NVRTC
+  int driver_version = 0;   // the newest CUDA that the driver supports, as cuda.h counts: 13000 is 13.0
+  int nvrtc_version = 0;    // the same of NVRTC
+  std::string nvrtc_build;  // which library of that version it is (runtime/cuda/build_id.h); "": nobody knows
   absl::Status nvrtc_status;   // why there is no NVRTC
   int cublas_version = 0;      // of cuBLASLt: 130001 is 13.0.1; 0: there is none
   absl::Status cublas_status;  // why there is no cuBLASLt

@@ -118,7 +118,8 @@ absl::StatusOr<std::string> CompileCuda(const CudaApi& api, int architecture, co
   const std::string path = CodePath(api.code_folder, {.nvrtc_version = api.nvrtc_version,
                                                       .architecture = architecture,
                                                       .options = source.options,
-                                                      .source = source.text});
+                                                      .source = source.text,
+                                                      .nvrtc_build = api.nvrtc_build});
   if (std::optional<std::string> kept = ReadCode(path); kept.has_value()) return *std::move(kept);
   MESHWORK_ASSIGN_OR_RETURN(std::string code, CompileNow(api, architecture, source));
   KeepCode(path, code);

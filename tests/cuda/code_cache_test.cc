@@ -41,10 +41,11 @@ TEST_F(CodeCacheTest, EachOriginHasAPathOfItsOwn) {
   for (int version : {12090, 13000})
     for (int architecture : {80, 90})
       for (const auto* options : {&none, &one, &two, &others})
-        for (const char* source : {"", "// a", "2 -b\n// a"}) {
-          paths.insert(CodePath("/c", {version, architecture, *options, source}));
-          ++origins;
-        }
+        for (const char* source : {"", "// a", "2 -b\n// a"})
+          for (const char* build : {"", "65be"}) {
+            paths.insert(CodePath("/c", {version, architecture, *options, source, build}));
+            ++origins;
+          }
   EXPECT_EQ(std::ssize(paths), origins);
   EXPECT_THAT(*paths.begin(), testing::MatchesRegex("/c/[0-9a-f]+\\.code"));
 }
@@ -139,6 +140,9 @@ TEST_F(CompileOnceTest, WhatDiffersIsCompiled) {
   Compile(other, asked);
   EXPECT_TRUE(asked);
   api_.nvrtc_version = 12090;
+  Compile(kSource, asked);
+  EXPECT_TRUE(asked);
+  api_.nvrtc_build = "65be0db3";
   Compile(kSource, asked);
   EXPECT_TRUE(asked);
   Compile(kSource, asked);

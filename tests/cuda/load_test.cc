@@ -4,6 +4,7 @@
 
 #include "cuda/gpu_fixture.h"
 #include "gmock/gmock.h"
+#include "meshwork/runtime/cuda/build_id.h"
 #include "meshwork/runtime/cuda/cuda_products.h"
 #include "meshwork/runtime/cuda/gpus.h"
 
@@ -160,6 +161,12 @@ class NvrtcTest : public testing::Test {
   const SimulatedCuda cuda_;
   CudaApi api_;
 };
+
+// So that what another build of the same version has made is not taken for its own.
+TEST_F(NvrtcTest, SaysWhichBuildItIs) {
+  EXPECT_EQ(api_.nvrtc_build, BuildIdOf(reinterpret_cast<const void*>(api_.nvrtcGetPTX)));
+  EXPECT_NE(api_.nvrtc_build, BuildIdOf(reinterpret_cast<const void*>(&BuildIdOf)));
+}
 
 TEST_F(NvrtcTest, MakesCodeForAGpu) {
   const CudaSource source{"scale.cu", R"(

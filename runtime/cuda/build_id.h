@@ -1,0 +1,12 @@
+// Which build of a library a process has loaded.
+#pragma once
+
+#include <string>
+
+namespace meshwork {
+
+// The build ID, in hex, that the linker has given to the program or library in which the address lies; the same on each machine
+// that has it. "": there is none. Thread-safe.
+std::string BuildIdOf(const void* address);
+
+}  // namespace meshwork
