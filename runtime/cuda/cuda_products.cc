@@ -190,6 +190,15 @@ absl::StatusOr<UnlessForked<CudaProducts::Descriptors>> CudaProducts::Describe(
   return descriptors;
 }
 
+void CudaProducts::CheckAlignment(size_t number, const Addresses& addresses) const {
+  const ProductAlignment& alignment = entries_[number].alignment;
+  for (const auto& [address, multiple] :
+       {std::pair(addresses.a, alignment.a), std::pair(addresses.b, alignment.b),
+        std::pair(addresses.d, alignment.d)})
+    MESHWORK_CHECK(address % static_cast<CUdeviceptr>(multiple) == 0,
+                   "address {:#x} for a product that needs multiples of {}", address, multiple);
+}
+
 absl::Status CudaProducts::Launch(const CudaStream& stream, size_t number, const Addresses& addresses,
                                   CUdeviceptr workspace) const {
   const CudaProduct& product = entries_[number].product;

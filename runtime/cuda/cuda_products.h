@@ -45,6 +45,8 @@ class CudaProducts {
   struct Addresses {
     CUdeviceptr a = 0, b = 0, d = 0;
   };
+  // CHECKs that the addresses are as aligned as Add was told.
+  void CheckAlignment(size_t number, const Addresses& addresses) const;
   // Puts the product on the stream. The workspace has workspace_bytes() and is 256-byte aligned. Error: what cuBLASLt
   // reports. REQUIRES: the addresses are as aligned as Add was told.
   absl::Status Launch(const CudaStream& stream, size_t number, const Addresses& addresses,

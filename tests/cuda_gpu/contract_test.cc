@@ -10,13 +10,32 @@
 namespace meshwork {
 namespace {
 
-class GpuContractTest : public WithRealGpu<testing::TestWithParam<const OpRow*>> {
- protected:
-  void SetUp() override {
-    WithRealGpu::SetUp();
-    if (!IsSkipped()) stream_ = CudaStream::Create(context()).value();
+// Runs trials on the GPU, which must be there.
+class TrialRunner {
+ public:
+  // Each trial twice, beside the CPU's kernel. `name`: of the source.
+  void Try(const std::string& name, const std::vector<CudaTrial>& trials) {
+    ASSERT_FALSE(trials.empty());
+    CudaSource source{.name = name + ".cu", .text = ""};
+    for (const std::string_view option : kCudaOptions) source.options.emplace_back(option);
+    std::vector<CudaKernel> kernels;
+    for (const CudaTrial& trial : trials) kernels.push_back(trial.kernel);
+    source.text = CudaSourceOf(kernels);
+    const absl::StatusOr<std::shared_ptr<const CudaModule>> module =
+        CudaModule::Compile(stream_->shared_context(), source);
+    ASSERT_TRUE(module.ok()) << module.status();
+    for (const CudaTrial& trial : trials) {
+      const std::vector<Bytes> expected = RunOnCpu(trial);
+      const absl::StatusOr<std::vector<Bytes>> found = Run(**module, trial), again = Run(**module, trial);
+      ASSERT_TRUE(found.ok()) << found.status() << "\n" << trial.kernel.source;
+      const bool exactly = trial.kernel.second == nullptr && IsExactOnCuda(*trial.row);
+      EXPECT_EQ(DifferenceOf(trial, expected, *found, exactly), "") << trial.kernel.source;
+      ASSERT_TRUE(again.ok()) << again.status();
+      EXPECT_TRUE(*found == *again) << trial.name << " depends on the order of threads";
+    }
   }
 
+ private:
   absl::StatusOr<std::vector<Bytes>> Run(const CudaModule& module, const CudaTrial& trial) {
     GuardedRun run(trial);
     std::vector<CudaBuffer> buffers;
@@ -46,31 +65,22 @@ class GpuContractTest : public WithRealGpu<testing::TestWithParam<const OpRow*>>
     return run.Results();
   }
 
-  std::shared_ptr<const CudaStream> stream_;
+  const std::shared_ptr<const CudaStream> stream_ = CudaStream::Create(*RealGpu()).value();
 };
 
+class GpuContractTest : public WithRealGpu<testing::TestWithParam<const OpRow*>> {};
+
 TEST_P(GpuContractTest, ComputesWhatTheCpuKernelDoes) {
-  const std::vector<CudaTrial> trials = TrialsOf(*GetParam());
-  ASSERT_FALSE(trials.empty());
-  CudaSource source{.name = fmt::format("{}.cu", GetParam()->name), .text = ""};
-  for (const std::string_view option : kCudaOptions) source.options.emplace_back(option);
-  std::vector<CudaKernel> kernels;
-  for (const CudaTrial& trial : trials) kernels.push_back(trial.kernel);
-  source.text = CudaSourceOf(kernels);
-  const absl::StatusOr<std::shared_ptr<const CudaModule>> module = CudaModule::Compile(context(), source);
-  ASSERT_TRUE(module.ok()) << module.status();
-  for (const CudaTrial& trial : trials) {
-    const std::vector<Bytes> expected = RunOnCpu(trial);
-    const absl::StatusOr<std::vector<Bytes>> found = Run(**module, trial), again = Run(**module, trial);
-    ASSERT_TRUE(found.ok()) << found.status() << "\n" << trial.kernel.source;
-    EXPECT_EQ(DifferenceOf(trial, expected, *found, IsExactOnCuda(*GetParam())), "") << trial.kernel.source;
-    ASSERT_TRUE(again.ok()) << again.status();
-    EXPECT_TRUE(*found == *again) << trial.name << " depends on the order of threads";
-  }
+  TrialRunner().Try(std::string(GetParam()->name), TrialsOf(*GetParam()));
 }
 
 INSTANTIATE_TEST_SUITE_P(Rows, GpuContractTest, testing::ValuesIn(RowsWithCudaKernels()),
                          [](const auto& info) { return std::string(info.param->name); });
+
+using GpuSplitsTest = RealGpuTest;
+
+// Reductions by two kernels.
+TEST_F(GpuSplitsTest, ComputeWhatTheCpuKernelDoes) { TrialRunner().Try("splits", SplitTrials()); }
 
 }  // namespace
 }  // namespace meshwork

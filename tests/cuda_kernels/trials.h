@@ -32,6 +32,8 @@ struct CudaTrial {
 // where the row reads blocks. Of local ops: specs written by hand. Each a second time if its kernel is another where all pointers
 // are multiples of 16. REQUIRES: HasCudaKernel(row).
 std::vector<CudaTrial> TrialsOf(const OpRow& row);
+// Reductions of many elements to few results, which TrialsOf has not: each is made by two kernels (CudaKernel::second).
+std::vector<CudaTrial> SplitTrials();
 
 // The results of the row's CPU kernel.
 std::vector<Bytes> RunOnCpu(const CudaTrial& trial);
