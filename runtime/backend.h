@@ -30,6 +30,7 @@ namespace meshwork {
 struct PrepareOptions {
   bool fuse = true;
   MatmulPrecision matmul_precision = MatmulPrecision::kFull;
+  bool blocking_launches = false;
   bool poison_padding = false;
   bool profile = false;
   int trace_steps = 0;

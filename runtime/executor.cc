@@ -206,6 +206,7 @@ Graph WithInPlace(const Graph& local, const InPlace& in_place) {
 PrepareOptions PreparationOptions(const ExecutorOptions& options) {
   return {.fuse = options.fuse,
           .matmul_precision = options.matmul_precision,
+          .blocking_launches = options.blocking_launches,
           .poison_padding = options.poison_padding,
           .profile = options.profile,
           .trace_steps = options.trace_steps,

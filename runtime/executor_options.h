@@ -34,6 +34,10 @@ struct ExecutorOptions {
   bool fuse = true;
   // Of products on GPUs by cuBLASLt (docs/gpu.md). CPUs, and kernels that stand in for cuBLASLt, ignore it: they are exact.
   MatmulPrecision matmul_precision = MatmulPrecision::kFull;
+  // GPUs run the kernels of a step one by one, each waited for, so that the error of one that fails names its op and the
+  // user's line; a step then takes longer (docs/gpu.md). MESHWORK_BLOCKING_LAUNCHES=1 in the environment asks for it, too.
+  // CPUs ignore it.
+  bool blocking_launches = false;
   // Collectives across domains start when their operands are there and are waited for where their results are read
   // (runtime/overlap.h); otherwise each is waited for where it starts, for comparison. The numbers are the same.
   bool overlap = true;

@@ -2,14 +2,31 @@
 
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "fmt/format.h"
 #include "fmt/ranges.h"
+#include "meshwork/ir/collective_spec.h"
 #include "meshwork/ir/program.h"
 #include "meshwork/ir/row.h"
 
 namespace meshwork {
+namespace {
+
+// "f32[16,700] of f32[128,700] {batch,_}", for each.
+template <typename Ids>
+std::string TypesAndLayouts(const Graph& local, const Ids& values) {
+  std::vector<std::string> texts;
+  for (ValueId id : values) {
+    const ValueInfo& info = local.value(id);
+    texts.push_back(
+        fmt::format("{} of {} {}", info.type.ToString(), info.global.ToString(), info.layout->ToString()));
+  }
+  return fmt::format("{}", fmt::join(texts, "; "));
+}
+
+}  // namespace
 
 ProfileRow RowOfNode(const Graph& local, int node) {
   const Node& of = local.nodes()[static_cast<size_t>(node)];
@@ -45,6 +62,17 @@ void AddTransfers(std::span<const Transfer> transfers, ProfileRow& row) {
     const auto buffers = static_cast<int64_t>(transfer.from.size()) + (transfer.to >= 0 ? 1 : 0);
     row.bytes += transfer.box.elements() * DTypeSize(transfer.dtype) * buffers;
   }
+}
+
+void AddValues(const Graph& local, int node, TraceLabel& label) {
+  const Node& of = local.nodes()[static_cast<size_t>(node)];
+  const auto add = [&](std::string_view name, std::string text) {
+    if (!text.empty()) label.texts.emplace_back(name, std::move(text));
+  };
+  add("operands", TypesAndLayouts(local, of.operands));
+  add("result", TypesAndLayouts(local, of.results));
+  if (const CollectiveSpec collective = CollectiveOf(of); collective.has_axes())
+    add("axes", local.mesh().AxesToString(collective.axes));
 }
 
 }  // namespace meshwork

@@ -1,10 +1,12 @@
-// What a row of a profile says of the nodes that an instruction runs, whatever backend ran it.
+// What a row of a profile, and the label of an event in a trace, say of the nodes that an instruction runs, whatever backend
+// ran it.
 #pragma once
 
 #include <span>
 
 #include "meshwork/ir/graph.h"
 #include "meshwork/runtime/profile.h"
+#include "meshwork/runtime/trace.h"
 #include "meshwork/runtime/transfer.h"
 
 namespace meshwork {
@@ -22,5 +24,7 @@ ProfileRow RowOfNode(const Graph& local, int node);
 void AddNodes(const Graph& local, std::span<const ProfiledNode> nodes, ProfileRow& row);
 // Counts what the transfers read and write.
 void AddTransfers(std::span<const Transfer> transfers, ProfileRow& row);
+// Adds the node's operands and results, "f32[16,700] of f32[128,700] {batch,_}" each, and the axes of a collective.
+void AddValues(const Graph& local, int node, TraceLabel& label);
 
 }  // namespace meshwork

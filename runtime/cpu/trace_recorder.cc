@@ -7,8 +7,8 @@
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "meshwork/base/status.h"
-#include "meshwork/ir/collective_spec.h"
 #include "meshwork/ir/row.h"
+#include "meshwork/runtime/profile_row.h"
 
 namespace meshwork {
 namespace {
@@ -33,18 +33,6 @@ std::string DeviceName(const Mesh& mesh, int64_t device) {
     places.push_back(fmt::format("{}={}", mesh.axis(axis).name, mesh.CoordinateOn(axis, device)));
   return places.empty() ? fmt::format("device {}", device)
                         : fmt::format("device {} ({})", device, fmt::join(places, ", "));
-}
-
-// "f32[16,700] of f32[128,700] {batch,_}", for each.
-template <typename Ids>
-std::string Describe(const Graph& local, const Ids& values) {
-  std::vector<std::string> texts;
-  for (ValueId id : values) {
-    const ValueInfo& info = local.value(id);
-    texts.push_back(
-        fmt::format("{} of {} {}", info.type.ToString(), info.global.ToString(), info.layout->ToString()));
-  }
-  return fmt::format("{}", fmt::join(texts, "; "));
 }
 
 int64_t Units(const std::vector<WorkSlice>& slices) {
@@ -147,13 +135,7 @@ class TraceReader {
       if (!text.empty()) label.texts.emplace_back(name, std::move(text));
     };
     add(instruction.node >= 0 ? "where" : "of", row.where);
-    if (instruction.node >= 0) {
-      const Node& node = local_.nodes()[instruction.node];
-      add("operands", Describe(local_, node.operands));
-      add("result", Describe(local_, node.results));
-      if (const CollectiveSpec collective = CollectiveOf(node); collective.has_axes())
-        add("axes", local_.mesh().AxesToString(collective.axes));
-    }
+    if (instruction.node >= 0) AddValues(local_, instruction.node, label);
     add("cause", row.cause);
     return label;
   }

@@ -47,9 +47,6 @@ absl::StatusOr<std::unique_ptr<PreparedStep>> CudaBackend::Prepare(StepPlan plan
   if (options.cross_device_ops != nullptr)
     return absl::UnimplementedError(
         "CudaBackend: a cross-device op is given, and only CPUs run those as yet; leave it out.");
-  if (options.trace_steps > 0)
-    return absl::UnimplementedError(
-        "CudaBackend: a trace is asked for, and only steps of CPUs have one as yet; leave it out, or ask for a profile.");
   return CudaStep::Create(context_, std::move(plan), std::move(variables), options);
 }
 

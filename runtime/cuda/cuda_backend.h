@@ -14,7 +14,7 @@
 // may fail for want of memory; the last four are kept. With check_replicas a step that has replicas to compare is no graph.
 // Of poison_padding, the padding of variables is left as it is.
 //
-// Not there yet: several domains (a Transport), cross-device ops, traces.
+// Not there yet: several domains (a Transport), cross-device ops.
 #pragma once
 
 #include <memory>
@@ -39,7 +39,7 @@ class CudaBackend : public Backend {
   bool Has(const OpRow& row) const override;
   std::shared_ptr<Memory> memory() const override { return memory_; }
   ExecutorMemory PlanMemory(StepPlan plan, const PrepareOptions& options) const override;
-  // Errors, besides: there is a transport, or a cross-device op; a trace is asked for; NVRTC does not compile a kernel; the GPU has not enough memory
+  // Errors, besides: there is a transport, or a cross-device op; NVRTC does not compile a kernel; the GPU has not enough memory
   // (RESOURCE_EXHAUSTED), which says what the plan needs.
   absl::StatusOr<std::unique_ptr<PreparedStep>> Prepare(StepPlan plan, std::vector<DTensor> variables,
                                                         const PrepareOptions& options) override;

@@ -83,6 +83,8 @@ absl::Status CudaContext::Trim() const {
 }
 
 absl::Status CudaContext::ToStatus(CUresult result, std::string_view what) const {
+  CUresult before = CUDA_SUCCESS;
+  if (LosesContext(result)) lost_.compare_exchange_strong(before, result);
   return CudaStatus(api_, result, where_, what);
 }
 

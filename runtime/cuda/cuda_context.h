@@ -7,6 +7,7 @@
 // it, so that it is given back last. Thread-safe.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -57,6 +58,9 @@ class CudaContext {
 
   // CudaStatus(…), in which this GPU is the place.
   absl::Status ToStatus(CUresult result, std::string_view what) const;
+  // The first error among them that loses the context (runtime/cuda/cuda_status.h): a kernel has failed. CUDA_SUCCESS: there
+  // was none.
+  CUresult lost() const { return lost_; }
 
   // Makes the context current for this thread, and on destruction the one that was before. status(): whether that went
   // well; calls of the table are for nothing otherwise, and in a child of a fork they must not be made.
@@ -84,6 +88,7 @@ class CudaContext {
   CUcontext handle_ = nullptr;
   std::string name_, where_;
   int architecture_ = 0, most_shared_bytes_ = 0;
+  mutable std::atomic<CUresult> lost_{CUDA_SUCCESS};
 };
 
 }  // namespace meshwork

@@ -10,20 +10,11 @@
 #include "meshwork/base/status.h"
 #include "meshwork/ir/graph.h"
 #include "meshwork/runtime/cuda/cuda_buffer.h"
+#include "meshwork/runtime/cuda/cuda_fault.h"
 #include "meshwork/runtime/cuda/kernel_arguments.h"
 #include "meshwork/runtime/replicas.h"
 
 namespace meshwork {
-namespace {
-
-// An error of a launch, with the name of its first node.
-absl::Status NamingNode(const absl::Status& status, const CudaLevel& level,
-                        const std::vector<ProfiledNode>& nodes) {
-  if (status.ok()) return status;
-  return Annotate(status, fmt::format("Run: {}: ", level.plan->graph->Describe(nodes.front().node)));
-}
-
-}  // namespace
 
 // ---- Levels.
 
@@ -32,6 +23,7 @@ absl::Status CudaLauncher::EnqueueOnce(const CudaLevel& level, const CudaBases& 
     const auto* const product = std::get_if<ProductLaunch>(&action);
     MESHWORK_RETURN_IF_ERROR(product == nullptr ? Launch(level, std::get<KernelLaunch>(action), bases)
                                                 : Launch(level, *product, bases));
+    if (means_.blocking) MESHWORK_RETURN_IF_ERROR(WaitFor(level, action));
   }
   for (const CudaAction& action : level.actions)
     if (const auto* const loop = std::get_if<LoopLaunch>(&action))
@@ -58,8 +50,16 @@ absl::Status CudaLauncher::Enqueue(const CudaLevel& level, const CudaBases& base
       MESHWORK_RETURN_IF_ERROR(EnqueueLoop(std::get<LoopLaunch>(action), bases, tables));
     }
     if (means_.profiler != nullptr) MESHWORK_RETURN_IF_ERROR(means_.profiler->Ran(action));
+    if (means_.blocking) MESHWORK_RETURN_IF_ERROR(WaitFor(level, action));
   }
   return absl::OkStatus();
+}
+
+absl::Status CudaLauncher::WaitFor(const CudaLevel& level, const CudaAction& action) {
+  const absl::Status waited = means_.stream->Synchronize();
+  const CudaContext& context = means_.stream->context();
+  if (waited.ok() || context.lost() == CUDA_SUCCESS) return waited;
+  return FaultOfLaunch(context, DescribeAction(level, action));
 }
 
 absl::Status CudaLauncher::EnqueueLoop(const LoopLaunch& loop, const CudaBases& bases,
@@ -92,6 +92,13 @@ absl::StatusOr<bool> CudaLauncher::IsTrue(CUdeviceptr predicate) {
 
 // ---- Launches.
 
+absl::Status CudaLauncher::NamingNode(const absl::Status& status, const CudaLevel& level,
+                                      const std::vector<ProfiledNode>& nodes) const {
+  const bool is_of_others = means_.stream->context().lost() != CUDA_SUCCESS && !means_.blocking;
+  if (status.ok() || is_of_others) return status;
+  return Annotate(status, fmt::format("Run: {}: ", level.plan->graph->Describe(nodes.front().node)));
+}
+
 absl::Status CudaLauncher::Launch(const CudaLevel& level, const KernelLaunch& launch,
                                   const CudaBases& bases) {
   KernelArguments arguments;
@@ -110,6 +117,7 @@ absl::Status CudaLauncher::Launch(const CudaLevel& level, const ProductLaunch& l
                                   const CudaBases& bases) {
   const CudaProducts::Addresses addresses{AddressAt(bases, launch.a), AddressAt(bases, launch.b),
                                           AddressAt(bases, launch.d)};
+  means_.products->CheckAlignment(launch.product, addresses);
   return NamingNode(means_.products->Launch(*means_.stream, launch.product, addresses, means_.workspace),
                     level, launch.nodes);
 }

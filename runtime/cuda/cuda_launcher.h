@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -30,10 +31,12 @@ class CudaLauncher {
     CUdeviceptr workspace = 0;
     std::byte* predicate = nullptr;    // a byte of pinned memory
     CudaProfiler* profiler = nullptr;  // null: nobody measures
+    bool blocking = false;             // each launch is waited for
   };
   explicit CudaLauncher(Means means) : means_(std::move(means)) {}
 
-  // What depends on no argument, of the level and the bodies in it. Errors: those of a launch, with the node's name.
+  // What depends on no argument, of the level and the bodies in it. Errors: those of a launch, with the node's name; where
+  // launches block, those of its run, too (FaultOfLaunch).
   absl::Status EnqueueOnce(const CudaLevel& level, const CudaBases& bases);
   // The actions of the level; `tables` are those of the step. Waits for the stream where the level reads_host. Errors: the same.
   absl::Status Enqueue(const CudaLevel& level, const CudaBases& bases, const CudaTables& tables);
@@ -43,12 +46,17 @@ class CudaLauncher {
   void ForgetDifference() { difference_ = absl::OkStatus(); }
 
  private:
+  // Waits for the action, which the stream has got.
+  absl::Status WaitFor(const CudaLevel& level, const CudaAction& action);
   absl::Status EnqueueLoop(const LoopLaunch& loop, const CudaBases& bases, const CudaTables& tables);
   absl::Status Launch(const CudaLevel& level, const KernelLaunch& launch, const CudaBases& bases);
   absl::Status Launch(const CudaLevel& level, const ProductLaunch& launch, const CudaBases& bases);
   absl::Status Launch(const CudaLevel& level, const PartsLaunch& launch, const CudaBases& bases,
                       const CudaTables& tables);
   absl::Status Launch(const TransferLaunch& launch, const CudaTables& tables);
+  // An error of a launch, with the name of its first node, unless the launch may not be the one that failed.
+  absl::Status NamingNode(const absl::Status& status, const CudaLevel& level,
+                          const std::vector<ProfiledNode>& nodes) const;
   absl::StatusOr<bool> IsTrue(CUdeviceptr predicate);
   // Notes the first difference.
   absl::Status Compare(const CudaLevel& level, const CompareStep& compare, const CudaBases& bases);

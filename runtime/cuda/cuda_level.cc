@@ -228,7 +228,9 @@ class LevelMaker {
                                                 : CudaMoveKernel(DTypeSize(transfer.dtype)));
       TransferLaunch& launch = launches[kernel];
       launch.kernel = kernel;
+      launch.kind = copies.kind;
       launch.node = copies.node;
+      launch.subject = copies.subject;
       launch.blocks += TransferBlocks(transfer.box.elements());
       std::vector<DeviceAddress> addresses = {AddressOf(transfer.to)};
       for (BufferId from : transfer.from) addresses.push_back(AddressOf(from));

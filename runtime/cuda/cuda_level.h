@@ -67,8 +67,10 @@ struct TransferLaunch {
   // Of each transfer: its target, then its sources.
   std::vector<std::vector<DeviceAddress>> addresses = {};
   int64_t blocks = 0;  // of the grid
-  int node = -1;
-  int unpacks = -1;  // output `unpacks` alone needs it; -1: none
+  CopyStep::Kind kind = CopyStep::Kind::kCollective;
+  int node = -1;             // of a collective; otherwise -1
+  std::string subject = {};  // without a node, what moves: input "x", output "loss", variable "w"
+  int unpacks = -1;          // output `unpacks` alone needs it; -1: none
 };
 
 // Compares replicas (CopyStep::Kind::kCompare), on the host.

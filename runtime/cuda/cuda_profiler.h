@@ -1,5 +1,5 @@
-// What the launches of a step cost on the GPU, by events between them: the numbers of a Profile (runtime/profile.h). The
-// GPU counts as one worker. The row of inputs has the time until they are on the GPU, with what the process does for that;
+// What the launches of a step cost on the GPU, by events between them: the numbers of a Profile (runtime/profile.h), and, if one is
+// asked for, a Trace. The GPU counts as one worker. The row of inputs has the time until they are on the GPU, with what the process does for that;
 // "other" is what it does after the last launch. A step that is measured is launched one by one: each launch takes some
 // microseconds more than in a graph.
 #pragma once
@@ -12,6 +12,7 @@
 
 #include "meshwork/runtime/cuda/cuda_level.h"
 #include "meshwork/runtime/cuda/cuda_stream.h"
+#include "meshwork/runtime/cuda/cuda_trace.h"
 #include "meshwork/runtime/profile.h"
 
 namespace meshwork {
@@ -20,8 +21,8 @@ class CudaProfiler {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // REQUIRES: `level` outlives the profiler, and does not move.
-  CudaProfiler(const CudaLevel& level, std::shared_ptr<const CudaStream> stream);
+  // Traces the last `trace_steps` steps, unless that is 0. REQUIRES: `level` outlives the profiler, and does not move.
+  CudaProfiler(const CudaLevel& level, std::shared_ptr<const CudaStream> stream, int trace_steps = 0);
 
   absl::Status Start();
   // The stream has got host tensors of `bytes` behind what was counted before: the inputs, or the outputs.
@@ -32,6 +33,8 @@ class CudaProfiler {
   absl::Status End();
 
   const Profile& profile() const { return profile_; }
+  // Empty without trace_steps.
+  Trace ReadTrace() const { return trace_ == nullptr ? Trace() : trace_->Read(); }
   void Clear();
 
  private:
@@ -46,6 +49,7 @@ class CudaProfiler {
   std::vector<std::unique_ptr<const CudaEvent>> events_;  // made as they are needed
   std::vector<size_t> marks_;                             // the row that ends at event i + 1
   Clock::time_point start_;
+  std::unique_ptr<CudaTrace> trace_;  // null without trace_steps
 };
 
 }  // namespace meshwork

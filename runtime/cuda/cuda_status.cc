@@ -6,7 +6,19 @@
 namespace meshwork {
 namespace {
 
-// Errors of what runs on the GPU: every later call of the context returns them, too.
+absl::StatusCode CodeOf(CUresult result) {
+  switch (result) {
+    case CUDA_ERROR_OUT_OF_MEMORY: return absl::StatusCode::kResourceExhausted;
+    case CUDA_ERROR_DEVICE_UNAVAILABLE:
+    case CUDA_ERROR_SYSTEM_NOT_READY:
+    case CUDA_ERROR_ECC_UNCORRECTABLE:
+    case CUDA_ERROR_NVLINK_UNCORRECTABLE: return absl::StatusCode::kUnavailable;
+    default: return absl::StatusCode::kInternal;
+  }
+}
+
+}  // namespace
+
 bool LosesContext(CUresult result) {
   switch (result) {
     case CUDA_ERROR_ECC_UNCORRECTABLE:
@@ -23,19 +35,6 @@ bool LosesContext(CUresult result) {
     default: return false;
   }
 }
-
-absl::StatusCode CodeOf(CUresult result) {
-  switch (result) {
-    case CUDA_ERROR_OUT_OF_MEMORY: return absl::StatusCode::kResourceExhausted;
-    case CUDA_ERROR_DEVICE_UNAVAILABLE:
-    case CUDA_ERROR_SYSTEM_NOT_READY:
-    case CUDA_ERROR_ECC_UNCORRECTABLE:
-    case CUDA_ERROR_NVLINK_UNCORRECTABLE: return absl::StatusCode::kUnavailable;
-    default: return absl::StatusCode::kInternal;
-  }
-}
-
-}  // namespace
 
 std::string ErrorToString(const CudaApi& api, CUresult result) {
   const char *name = nullptr, *text = nullptr;

@@ -8,6 +8,7 @@
 #include "fmt/format.h"
 #include "meshwork/base/status.h"
 #include "meshwork/ir/graph.h"
+#include "meshwork/runtime/cuda/cuda_fault.h"
 
 namespace meshwork {
 namespace {
@@ -66,13 +67,14 @@ absl::Status CudaStep::Prepare(std::shared_ptr<const CudaContext> context) {
   CudaKernels kernels;
   products_ = std::make_unique<CudaProducts>(context);
   MESHWORK_RETURN_IF_ERROR(MakeRoot(kernels, context->most_shared_bytes()));
-  is_graph_ = !root_.reads_host && NodesOf(root_) <= kMostNodes && !options_.profile;
+  is_blocking_ = BlocksLaunches(options_.blocking_launches);
+  is_graph_ = !root_.reads_host && NodesOf(root_) <= kMostNodes && !measures() && !is_blocking_;
   MESHWORK_ASSIGN_OR_RETURN(stream_, CudaStream::Create(std::move(context)));
-  if (options_.profile) profiler_ = std::make_unique<CudaProfiler>(root_, stream_);
+  if (measures()) profiler_ = std::make_unique<CudaProfiler>(root_, stream_, options_.trace_steps);
   MESHWORK_RETURN_IF_ERROR(Allocate());
   MESHWORK_ASSIGN_OR_RETURN(functions_,
                             CudaFunctions::Compile(stream_->shared_context(), plan_.graph->name, kernels));
-  return RunOnce();
+  return NamingFault(RunOnce(), "Prepare");
 }
 
 absl::Status CudaStep::MakeRoot(CudaKernels& kernels, int64_t shared_bytes) {
@@ -133,7 +135,8 @@ absl::Status CudaStep::RunOnce() {
                                         .own = own(),
                                         .workspace = workspace_.address(),
                                         .predicate = pinned_.data() + pinned_.bytes() - 1,
-                                        .profiler = profiler_.get()});
+                                        .profiler = profiler_.get(),
+                                        .blocking = is_blocking_});
   MESHWORK_RETURN_IF_ERROR(launcher_->EnqueueOnce(root_, BasesOfStep(root_, own(), variables_, {}, {})));
   return stream_->Synchronize();
 }
@@ -161,6 +164,12 @@ absl::StatusOr<CudaStep::Binding*> CudaStep::FindBinding(CudaBases bases) {
 
 // ---- A step.
 
+absl::Status CudaStep::NamingFault(const absl::Status& status, std::string_view phase) const {
+  const CudaContext& context = stream_->context();
+  if (status.ok() || is_blocking_ || context.lost() == CUDA_SUCCESS) return status;
+  return FaultOfStep(context, phase, plan_.graph->name);
+}
+
 int64_t CudaStep::BytesOf(const std::vector<HostTensor>& tensors) {
   int64_t bytes = 0;
   for (const HostTensor& tensor : tensors) bytes += tensor.bytes;
@@ -169,6 +178,15 @@ int64_t CudaStep::BytesOf(const std::vector<HostTensor>& tensors) {
 
 absl::Status CudaStep::Run(std::span<const std::byte* const> feeds, std::span<std::byte* const> outputs) {
   MESHWORK_RETURN_IF_ERROR(made_.Check("CudaBackend"));
+  wrote_spares_ = false;
+  const CudaContext& context = stream_->context();
+  // What failed before is not of this step.
+  MESHWORK_RETURN_IF_ERROR(Annotate(context.ToStatus(context.lost(), "running a step"),
+                                    fmt::format("Run: {}: ", plan_.graph->name)));
+  return NamingFault(RunStep(feeds, outputs), "Run");
+}
+
+absl::Status CudaStep::RunStep(std::span<const std::byte* const> feeds, std::span<std::byte* const> outputs) {
   wrote_spares_ = has_spares_;
   launcher_->ForgetDifference();
   if (profiler_ != nullptr) MESHWORK_RETURN_IF_ERROR(profiler_->Start());

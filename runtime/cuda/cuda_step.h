@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -43,7 +44,9 @@ class CudaStep : public PreparedStep {
   meshwork::Profile Profile() const override {
     return profiler_ == nullptr ? meshwork::Profile() : profiler_->profile();
   }
-  meshwork::Trace Trace() const override { return {}; }
+  meshwork::Trace Trace() const override {
+    return profiler_ == nullptr ? meshwork::Trace() : profiler_->ReadTrace();
+  }
   void ClearProfile() override {
     if (profiler_ != nullptr) profiler_->Clear();
   }
@@ -68,8 +71,12 @@ class CudaStep : public PreparedStep {
   absl::Status RunOnce();
 
   CudaOwnMemory own() const { return {.arena = arena_.address(), .constants = constants_.address()}; }
+  bool measures() const { return options_.profile || options_.trace_steps > 0; }
+  // The error of work on the GPU, which is that of a kernel that nobody has named if one has failed. `phase`: as of FaultOfStep.
+  absl::Status NamingFault(const absl::Status& status, std::string_view phase) const;
   absl::StatusOr<Binding*> FindBinding(CudaBases bases);
 
+  absl::Status RunStep(std::span<const std::byte* const> feeds, std::span<std::byte* const> outputs);
   // Puts the whole step on the stream: feeds, launches, outputs. `feeds` are read before it returns.
   absl::Status Enqueue(const Binding& binding, std::span<const std::byte* const> feeds);
   absl::Status Poison(const CudaBases& bases);
@@ -99,7 +106,7 @@ class CudaStep : public PreparedStep {
   HostCopier copier_;
   std::vector<HostTensor> host_feeds_, host_outputs_;
   std::deque<Binding> bindings_;  // the last used one first
-  bool is_graph_ = true, has_spares_ = false, wrote_spares_ = false;
+  bool is_graph_ = true, is_blocking_ = false, has_spares_ = false, wrote_spares_ = false;
   std::unique_ptr<CudaProfiler> profiler_;  // null unless it is asked for
   std::optional<CudaLauncher> launcher_;    // made when the step is prepared
 };

@@ -302,7 +302,6 @@ TEST(CudaErrors, Backend) {
   ExpectErrors("cuda_backend", {
                                    MISTAKE(prepare({.transport = ends[0].get()})),
                                    MISTAKE(prepare({.cross_device_ops = RingAllReduce()})),
-                                   MISTAKE(prepare({.trace_steps = 2})),
                                    MISTAKE(run({.bytes = 4000000})),
                                    MISTAKE(run_many()),
                                });

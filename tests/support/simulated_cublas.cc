@@ -360,6 +360,7 @@ cublasStatus_t SimulatedWorld::cublasLtMatmul(cublasLtHandle_t handle, cublasLtM
       return Lose(device, CUDA_ERROR_ILLEGAL_ADDRESS);
     }
     if (!are_there(false)) return Lose(device, CUDA_ERROR_ILLEGAL_ADDRESS);
+    if (FailsWork(device)) return;
     if (scratch > 0) std::memset(workspace, 0xCC, static_cast<size_t>(scratch));
     product.Play(by, static_cast<const std::byte*>(a), static_cast<const std::byte*>(b), adds,
                  static_cast<const std::byte*>(c), static_cast<std::byte*>(d));

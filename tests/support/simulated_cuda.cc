@@ -163,6 +163,12 @@ void SimulatedCuda::FailCall(std::string_view function, int64_t nth, CUresult re
 
 void SimulatedCuda::FailAnyCall(int64_t nth, CUresult result) { FailCall("", nth, result); }
 
+void SimulatedCuda::FailWork(int64_t nth, CUresult result) {
+  const std::lock_guard lock(world_->mutex);
+  world_->work_to_failure = nth;
+  world_->work_failure = result;
+}
+
 std::string SimulatedCuda::failed_call() const {
   const std::lock_guard lock(world_->mutex);
   return world_->failed_call;

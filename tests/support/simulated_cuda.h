@@ -71,6 +71,9 @@ class SimulatedCuda {
   // work there. Functions of NVRTC return NVRTC_ERROR_INTERNAL_ERROR, those of cuBLASLt CUBLAS_STATUS_INTERNAL_ERROR. Replaces what was asked for before.
   void FailCall(std::string_view function, int64_t nth, CUresult result = CUDA_ERROR_UNKNOWN);
   void FailAnyCall(int64_t nth, CUresult result = CUDA_ERROR_UNKNOWN);
+  // The nth kernel or product that runs from now on, on any GPU, does nothing and fails with `result`, which loses the context.
+  // Replaces what was asked for before; 0: none fails.
+  void FailWork(int64_t nth, CUresult result = CUDA_ERROR_ILLEGAL_ADDRESS);
   // The function that was made to fail; "" if none was.
   std::string failed_call() const;
   // Whether failed_call() has done its work all the same.

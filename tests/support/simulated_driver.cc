@@ -68,6 +68,12 @@ void SimulatedWorld::Lose(int device, CUresult result) {
   if (lost == CUDA_SUCCESS) lost = result;
 }
 
+bool SimulatedWorld::FailsWork(int device) {
+  if (work_to_failure == 0 || --work_to_failure > 0) return false;
+  Lose(device, work_failure);
+  return true;
+}
+
 CUresult SimulatedWorld::cuInit(unsigned flags) {
   if (flags != 0) return CUDA_ERROR_INVALID_VALUE;
   return contexts_.empty() ? CUDA_ERROR_NO_DEVICE : CUDA_SUCCESS;

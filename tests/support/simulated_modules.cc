@@ -227,6 +227,7 @@ CUresult SimulatedWorld::cuLaunchKernel(CUfunction handle, unsigned grid_x, unsi
       return Lose(device, CUDA_ERROR_ILLEGAL_ADDRESS);
     }
     if (!CheckArguments(who, device, arguments, false)) return Lose(device, CUDA_ERROR_ILLEGAL_ADDRESS);
+    if (FailsWork(device)) return;
     // Each run has its own copy, aligned as KernelArguments aligns it: a kernel may change its arguments.
     std::vector<std::vector<std::max_align_t>> copies;
     std::vector<void*> pointers;

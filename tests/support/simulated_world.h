@@ -251,6 +251,9 @@ class SimulatedWorld {
   bool failed_call_released = false;
   bool is_failing = false;  // the call in progress returns an error, and does its work nevertheless
   int64_t num_products = 0;
+  // The kernel or product in whose run work_to_failure becomes 0 fails.
+  int64_t work_to_failure = 0;
+  CUresult work_failure = CUDA_SUCCESS;
 
  private:
   std::optional<CUresult> NextFailure(std::string_view name);
@@ -267,6 +270,8 @@ class SimulatedWorld {
   // none, but for what destroys and frees, which takes the context from its handle.
   CUresult StreamOf(CUstream handle, SimulatedStream*& stream, bool needs_context = true);
   void Lose(int device, CUresult result);
+  // Whether the kernel or product that runs is to fail; loses the context then.
+  bool FailsWork(int device);
   // Refuses what may not be called while this thread captures, and ends the capture.
   CUresult CheckNoCapture(int device);
   void Enqueue(SimulatedStream& stream, std::function<void()> run, bool even_if_lost = false);

@@ -1,0 +1,128 @@
+// Kernels and products that fail on a GPU that is simulated: which op it was, and what goes on behind it.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "cuda_backend/small_session.h"
+#include "cuda_backend/small_training.h"
+#include "meshwork/base/status.h"
+#include "meshwork/runtime/cpu/cpu_backend.h"
+
+namespace meshwork {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+// The errors of a session whose nth kernel or product fails in the first step, for n = 1, 2, … as long as there is one.
+std::vector<std::string> ErrorsOfStep(const SessionOptions& options, uint64_t seed) {
+  std::vector<std::string> errors;
+  for (int64_t nth = 1;; ++nth) {
+    PlayedGpu gpu(seed);
+    bool failed = false;
+    {
+      Session session = OnGpu(gpu, SmallMlp(), options);
+      gpu.cuda.FailWork(nth);
+      const absl::StatusOr<StepResult> result = session.Run(MlpRows(kMlpRows));
+      failed = !result.ok();
+      if (failed) errors.emplace_back(MessageOf(result.status()));
+    }
+    gpu.cuda.FailWork(0);
+    ExpectClean(gpu);
+    if (!failed) return errors;
+  }
+}
+
+TEST(CudaFaultsTest, NamesTheOpAndItsLine) {
+  for (const uint64_t seed : {0, 3}) {  // with cuBLASLt, and without
+    std::set<std::string> named;
+    const std::vector<std::string> errors =
+        ErrorsOfStep({.executor = {.fuse = false, .blocking_launches = true}}, seed);
+    for (const std::string& error : errors) {
+      const std::string begin = "Run: ",
+                        end = ": it failed on GPU 0 (Simulated GPU): CUDA_ERROR_ILLEGAL_ADDRESS";
+      ASSERT_THAT(error, AllOf(HasSubstr(begin), HasSubstr(end)));
+      const size_t from = error.find(begin) + begin.size();
+      named.insert(error.substr(from, error.find(end) - from));
+    }
+    EXPECT_GT(errors.size(), 20u);
+    // A product, a kernel, a collective, an update, with the lines of the model.
+    std::string all;
+    for (const std::string& name : named) all += name + "\n";
+    for (const char* op : {"matmul", "tanh", "all_reduce", "momentum"}) EXPECT_THAT(all, HasSubstr(op));
+    for (const std::string& name : named)
+      EXPECT_THAT(name, testing::AnyOf(HasSubstr("small_session.h:"), StartsWith("the copy of "))) << all;
+  }
+}
+
+TEST(CudaFaultsTest, WithoutWaitingSaysHowToLearnTheOp) {
+  const std::vector<std::string> errors = ErrorsOfStep({}, 0);
+  EXPECT_GT(errors.size(), 5u);
+  for (const std::string& error : errors)
+    EXPECT_THAT(error,
+                AllOf(HasSubstr("a kernel failed on GPU 0"), HasSubstr("ExecutorOptions::blocking_launches"),
+                      HasSubstr("MESHWORK_BLOCKING_LAUNCHES=1"), Not(HasSubstr("small_session.h"))));
+}
+
+// Waiting changes no number, measured or not.
+TEST(CudaFaultsTest, TrainsAsWithoutWaiting) {
+  std::vector<double> losses;
+  for (const bool profile : {false, true}) {
+    for (const bool blocking : {false, true}) {
+      PlayedGpu gpu(1);
+      {
+        const auto backend = gpu.MakeBackend().value();
+        const absl::StatusOr<SmallTraining> trained =
+            TrainSmall(*backend, {.blocking_launches = blocking, .profile = profile, .atomic = true});
+        ASSERT_TRUE(trained.ok()) << trained.status();
+        if (losses.empty()) losses = trained->losses;
+        EXPECT_EQ(trained->losses, losses);
+      }
+      ExpectClean(gpu);
+    }
+  }
+}
+
+// The GPU is lost to the process: each use of it says so, and nothing is left behind. Other GPUs and the CPU go on.
+TEST(CudaFaultsTest, OthersGoOn) {
+  for (const bool blocking : {false, true}) {
+    RememberingPlayer player(5);
+    SimulatedCuda cuda({.gpus = {{}, {}}, .seed = 5, .compiler = &player});
+    {
+      const auto on = [&](int ordinal) {
+        return Session::Create(
+                   SmallMlp(),
+                   {.backend = CudaBackend::Create(CudaContext::Create(cuda.api(), ordinal).value()).value(),
+                    .executor = {.blocking_launches = blocking}})
+            .value();
+      };
+      Session lost = on(0), also_lost = on(0), other = on(1), cpu = OnCpu(SmallMlp());
+      ASSERT_TRUE(lost.Run(MlpRows(kMlpRows)).ok());
+      cuda.FailWork(4, CUDA_ERROR_ASSERT);
+      EXPECT_THAT(MessageOf(lost.Run(MlpRows(kMlpRows)).status()), HasSubstr("CUDA_ERROR_ASSERT"));
+      for (Session* session : {&lost, &also_lost}) {
+        EXPECT_THAT(
+            MessageOf(session->Run(MlpRows(kMlpRows)).status()),
+            AllOf(HasSubstr("running a step: CUDA_ERROR_ASSERT"), HasSubstr("It is an error of what ran")));
+        EXPECT_THAT(MessageOf(session->Get("first/kernel").status()), HasSubstr("start it again"));
+        EXPECT_FALSE(session->Set("first/bias", Tensor::Zeros({F32, {6}})).ok());
+      }
+      EXPECT_THAT(MessageOf(CudaContext::Create(cuda.api(), 0).status()), HasSubstr("GPU 0"));
+      for (int step = 0; step < 2; ++step)
+        ExpectNear(other.Run(MlpRows(kMlpRows)), cpu.Run(MlpRows(kMlpRows)));
+      ExpectStateNear(other, cpu);
+    }
+    EXPECT_THAT(cuda.TakeFindings(), testing::IsEmpty());
+    EXPECT_THAT(cuda.TakeLeaks(), testing::IsEmpty());
+  }
+}
+
+}  // namespace
+}  // namespace meshwork

@@ -1,0 +1,220 @@
+// Traces of steps on a GPU that is simulated, whose clock counts what it has done: a millisecond each.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cuda_backend/small_session.h"
+#include "meshwork/ir/text.h"
+#include "meshwork/runtime/executor.h"
+#include "meshwork/spmd/compile.h"
+#include "nlohmann/json.hpp"
+
+namespace meshwork {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+std::vector<TraceEvent> EventsOfTrack(const Trace& trace, int track) {
+  std::vector<TraceEvent> events;
+  std::copy_if(trace.events.begin(), trace.events.end(), std::back_inserter(events),
+               [&](const TraceEvent& event) { return event.track == track; });
+  return events;
+}
+
+const TraceLabel& LabelOfEvent(const Trace& trace, const TraceEvent& event) {
+  return trace.labels[static_cast<size_t>(event.label)];
+}
+
+std::string TextOf(const TraceLabel& label, const std::string& name) {
+  for (const auto& [key, text] : label.texts)
+    if (key == name) return text;
+  return "";
+}
+
+// The slices of the GPU lie in their steps, one behind the other.
+void ExpectInOrder(const Trace& trace) {
+  std::map<int64_t, TraceEvent> steps;
+  int64_t end = 0;
+  for (const TraceEvent& step : EventsOfTrack(trace, 0)) {
+    EXPECT_GE(step.start_ns, end);
+    end = step.start_ns + step.ns;
+    steps[step.step] = step;
+  }
+  end = 0;
+  for (const TraceEvent& event : EventsOfTrack(trace, 1)) {
+    EXPECT_GE(event.start_ns, end);
+    EXPECT_GE(event.ns, 0);
+    end = event.start_ns + event.ns;
+    const TraceEvent& step = steps.at(event.step);
+    EXPECT_GE(event.start_ns, step.start_ns);
+    EXPECT_LE(end, step.start_ns + step.ns);
+  }
+}
+
+class Traced {
+ public:
+  Traced(std::string_view text, const ExecutorOptions& options, uint64_t seed = 0) : gpu_(seed) {
+    graph_ = std::make_unique<Graph>(ParseGraph(std::string(text), "layer.mw").value());
+    backend_ = gpu_.MakeBackend().value();
+    executor_ = Executor::Create(Compile(*graph_).value(), *backend_, options, &state_).value();
+  }
+  ~Traced() { EXPECT_THAT(gpu_.cuda.TakeFindings(), IsEmpty()); }
+
+  void Run() {
+    std::map<std::string, Tensor> feeds, outputs;
+    for (const Argument& argument : graph_->arguments()) {
+      const ValueInfo& info = graph_->value(argument.value);
+      feeds.emplace(info.name, Tensor::Zeros(info.type));
+    }
+    const absl::Status status = executor_->Run(feeds, &outputs);
+    ASSERT_TRUE(status.ok()) << status;
+  }
+  Executor& executor() { return *executor_; }
+
+ private:
+  PlayedGpu gpu_;
+  std::unique_ptr<Graph> graph_;
+  std::unique_ptr<CudaBackend> backend_;
+  std::map<std::string, DTensor> state_;
+  std::unique_ptr<Executor> executor_;
+};
+
+constexpr std::string_view kLayer = R"(mesh [x=2]
+func layer(%a: f32[4,8] {x,_}, %w: f32[8,6] {_,_}) {
+  %p = matmul %a, %w
+  %t = tanh %p
+  %e = exp %t
+  %s = reduce_sum %e dims=[0]
+  return s=%s
+})";
+
+TEST(CudaTraceTest, ShowsEachLaunchOnce) {
+  Traced traced(kLayer, {.fuse = false, .trace_steps = 2});
+  EXPECT_THAT(traced.executor().Trace().events, IsEmpty());
+  for (int step = 0; step < 3; ++step) traced.Run();
+  const Trace trace = traced.executor().Trace();
+  EXPECT_EQ(trace.name, "layer on mesh [x=2]");
+  ASSERT_EQ(trace.tracks.size(), 2u);
+  EXPECT_EQ(trace.tracks[0].name, "steps");
+  EXPECT_EQ(trace.tracks[1].name, "GPU 0 (Simulated GPU)");
+  const std::vector<TraceEvent> steps = EventsOfTrack(trace, 0);
+  ASSERT_EQ(steps.size(), 2u);
+  EXPECT_EQ(LabelOfEvent(trace, steps[0]).name, "step 1");
+  EXPECT_EQ(LabelOfEvent(trace, steps[1]).name, "step 2");
+  EXPECT_EQ(steps[0].start_ns, 0);
+  ExpectInOrder(trace);
+  const Profile profile = traced.executor().Profile();  // a trace measures it, too
+  EXPECT_EQ(profile.steps, 3);
+  for (const int64_t step : {1, 2}) {
+    std::vector<std::string> names, places;
+    for (const TraceEvent& event : EventsOfTrack(trace, 1)) {
+      if (event.step != step) continue;
+      const TraceLabel& label = LabelOfEvent(trace, event);
+      names.push_back(label.category + " " + label.name);
+      places.push_back(
+          TextOf(label, label.category == "kernel" || label.category == "collective" ? "where" : "of"));
+      EXPECT_GE(event.ns, 1'000'000);
+      EXPECT_EQ(event.ns % 1'000'000, 0);
+    }
+    EXPECT_THAT(names, ElementsAre("pack pack", "pack copy", "pack copy", "kernel matmul", "kernel tanh",
+                                   "kernel exp", "kernel reduce_sum", "collective all_reduce", "unpack copy",
+                                   "unpack unpack"));
+    EXPECT_THAT(places, ElementsAre("inputs", "input \"a\"", "input \"w\"", "layer.mw:3", "layer.mw:4",
+                                    "layer.mw:5", "layer.mw:6", "layer.mw:6", "output \"s\"", "outputs"));
+  }
+  const auto find = [&](const std::string& name) {
+    return *std::find_if(trace.labels.begin(), trace.labels.end(),
+                         [&](const TraceLabel& label) { return label.name == name; });
+  };
+  EXPECT_EQ(find("pack").bytes, 2 * (4 * 8 + 8 * 6) * 4);
+  EXPECT_EQ(find("unpack").bytes, 2 * 6 * 4);
+  EXPECT_EQ(find("matmul").flops, 2.0 * 4 * 8 * 6);
+  EXPECT_THAT(TextOf(find("matmul"), "operands"), HasSubstr("f32[2,8] of f32[4,8] {x,_}"));
+  EXPECT_THAT(TextOf(find("matmul"), "result"), HasSubstr("f32[4,6] {x,_}"));
+  EXPECT_GT(find("all_reduce").bytes, 0);
+  EXPECT_EQ(TextOf(find("all_reduce"), "axes"), "x");
+  EXPECT_NE(TextOf(find("all_reduce"), "cause"), "");
+  traced.executor().ClearProfile();
+  EXPECT_THAT(traced.executor().Trace().events, IsEmpty());
+  traced.Run();
+  EXPECT_EQ(LabelOfEvent(traced.executor().Trace(), traced.executor().Trace().events[0]).name, "step 0");
+}
+
+TEST(CudaTraceTest, IsJsonThatNamesWhatAKernelComputes) {
+  Traced traced(kLayer, {.trace_steps = 1}, /*seed=*/3);
+  traced.Run();
+  const Trace trace = traced.executor().Trace();
+  const nlohmann::json json = nlohmann::json::parse(trace.ToJson());
+  std::map<std::string, nlohmann::json> slices;
+  size_t count = 0;
+  for (const nlohmann::json& event : json.at("traceEvents")) {
+    if (event.at("ph") != "X") continue;
+    ++count;
+    slices[event.at("name")] = event;
+  }
+  EXPECT_EQ(count, trace.events.size());
+  const auto fused = std::find_if(slices.begin(), slices.end(), [](const auto& slice) {
+    return slice.second.at("args").contains("computes");
+  });
+  ASSERT_NE(fused, slices.end());
+  EXPECT_EQ(fused->second.at("cat"), "kernel");
+  EXPECT_THAT(std::string(fused->second.at("args").at("computes")),
+              HasSubstr("tanh (layer.mw:4), exp (layer.mw:5)"));
+  EXPECT_EQ(slices.at("matmul").at("args").at("where"), "layer.mw:3");
+}
+
+// Each time that it runs; the steps have as many events as iterations.
+TEST(CudaTraceTest, ShowsTheKernelsOfLoops) {
+  Traced traced(R"(mesh [x=2]
+func f(%h0: f32[8] {x}, %xs: f32[5,8] {_,x}) {
+  %h = scan %h0, %xs length=5 slices=1 (var %h: f32[8], %x: f32[8]) {
+    %n = add %h, %x
+    update %h = %n
+  }
+  return last=%h
+})",
+                {.trace_steps = 3});
+  for (int step = 0; step < 2; ++step) traced.Run();
+  const Trace trace = traced.executor().Trace();
+  ExpectInOrder(trace);
+  std::map<std::string, int> names;
+  for (const TraceEvent& event : EventsOfTrack(trace, 1))
+    if (event.step == 1) ++names[LabelOfEvent(trace, event).category + " " + LabelOfEvent(trace, event).name];
+  EXPECT_EQ(names["loop scan"] + names["loop repeat"], 1) << testing::PrintToString(names);
+  int adds = 0;
+  for (const auto& [name, times] : names)
+    if (name.find("add") != std::string::npos) adds += times;
+  EXPECT_EQ(adds, 5) << testing::PrintToString(names);
+}
+
+// As the CPU's, a session's trace shows full steps; its numbers are those of a session that nobody measures.
+TEST(CudaTraceTest, OfASession) {
+  PlayedGpu gpu(2);
+  {
+    Session session = OnGpu(gpu, SmallMlp(), {.executor = {.trace_steps = 2}});
+    Session other = OnCpu(SmallMlp());
+    for (int step = 0; step < 3; ++step)
+      ExpectNear(session.Run(MlpRows(kMlpRows)), other.Run(MlpRows(kMlpRows)));
+    const Trace trace = session.Trace();
+    ExpectInOrder(trace);
+    EXPECT_EQ(EventsOfTrack(trace, 0).size(), 2u);
+    bool has_line = false;
+    for (const TraceEvent& event : EventsOfTrack(trace, 1))
+      has_line |= TextOf(LabelOfEvent(trace, event), "where").find("small_session.h:") != std::string::npos;
+    EXPECT_TRUE(has_line);
+    EXPECT_EQ(Trace::Decode(trace.Encode()).value(), trace);
+  }
+  ExpectClean(gpu);
+}
+
+}  // namespace
+}  // namespace meshwork
