@@ -178,15 +178,6 @@ int64_t CudaStep::BytesOf(const std::vector<HostTensor>& tensors) {
 
 absl::Status CudaStep::Run(std::span<const std::byte* const> feeds, std::span<std::byte* const> outputs) {
   MESHWORK_RETURN_IF_ERROR(made_.Check("CudaBackend"));
-  wrote_spares_ = false;
-  const CudaContext& context = stream_->context();
-  // What failed before is not of this step.
-  MESHWORK_RETURN_IF_ERROR(Annotate(context.ToStatus(context.lost(), "running a step"),
-                                    fmt::format("Run: {}: ", plan_.graph->name)));
-  return NamingFault(RunStep(feeds, outputs), "Run");
-}
-
-absl::Status CudaStep::RunStep(std::span<const std::byte* const> feeds, std::span<std::byte* const> outputs) {
   wrote_spares_ = has_spares_;
   launcher_->ForgetDifference();
   if (profiler_ != nullptr) MESHWORK_RETURN_IF_ERROR(profiler_->Start());
@@ -195,7 +186,7 @@ absl::Status CudaStep::RunStep(std::span<const std::byte* const> feeds, std::spa
   const absl::Status enqueued = Enqueue(*binding, feeds);
   // What was enqueued uses memory that the caller may free, or write, from here on; and pinned memory, which the next step
   // writes.
-  const absl::Status ended = stream_->Drain();
+  const absl::Status ended = NamingFault(stream_->Drain(), "Run");
   MESHWORK_RETURN_IF_ERROR(enqueued);
   MESHWORK_RETURN_IF_ERROR(ended);
   if (profiler_ != nullptr) MESHWORK_RETURN_IF_ERROR(profiler_->End());
@@ -213,7 +204,10 @@ absl::Status CudaStep::Enqueue(const Binding& binding, std::span<const std::byte
   MESHWORK_RETURN_IF_ERROR(EnqueueFeeds(binding.bases, feeds));
   if (profiler_ != nullptr)
     MESHWORK_RETURN_IF_ERROR(profiler_->Copied(/*is_input=*/true, BytesOf(host_feeds_)));
-  return binding.graph.has_value() ? binding.graph->Launch(*stream_) : EnqueueLaunches(binding);
+  // What fails up to here, or in launching a graph, failed before this step.
+  if (binding.graph.has_value()) return binding.graph->Launch(*stream_);
+  if (is_blocking_) MESHWORK_RETURN_IF_ERROR(stream_->Synchronize());
+  return NamingFault(EnqueueLaunches(binding), "Run");
 }
 
 absl::Status CudaStep::Poison(const CudaBases& bases) {

@@ -72,11 +72,11 @@ class CudaStep : public PreparedStep {
 
   CudaOwnMemory own() const { return {.arena = arena_.address(), .constants = constants_.address()}; }
   bool measures() const { return options_.profile || options_.trace_steps > 0; }
-  // The error of work on the GPU, which is that of a kernel that nobody has named if one has failed. `phase`: as of FaultOfStep.
+  // The error of what the stream has got, which is that of a kernel that nobody has named if one has failed. `phase`: as of
+  // FaultOfStep.
   absl::Status NamingFault(const absl::Status& status, std::string_view phase) const;
   absl::StatusOr<Binding*> FindBinding(CudaBases bases);
 
-  absl::Status RunStep(std::span<const std::byte* const> feeds, std::span<std::byte* const> outputs);
   // Puts the whole step on the stream: feeds, launches, outputs. `feeds` are read before it returns.
   absl::Status Enqueue(const Binding& binding, std::span<const std::byte* const> feeds);
   absl::Status Poison(const CudaBases& bases);
