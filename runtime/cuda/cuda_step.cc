@@ -64,12 +64,13 @@ absl::StatusOr<std::unique_ptr<PreparedStep>> CudaStep::Create(std::shared_ptr<c
 }
 
 absl::Status CudaStep::Prepare(std::shared_ptr<const CudaContext> context) {
+  // First, as it says so if a kernel has failed on the GPU before.
+  MESHWORK_ASSIGN_OR_RETURN(stream_, CudaStream::Create(context));
   CudaKernels kernels;
   products_ = std::make_unique<CudaProducts>(context);
   MESHWORK_RETURN_IF_ERROR(MakeRoot(kernels, context->most_shared_bytes()));
   is_blocking_ = BlocksLaunches(options_.blocking_launches);
   is_graph_ = !root_.reads_host && NodesOf(root_) <= kMostNodes && !measures() && !is_blocking_;
-  MESHWORK_ASSIGN_OR_RETURN(stream_, CudaStream::Create(std::move(context)));
   if (measures()) profiler_ = std::make_unique<CudaProfiler>(root_, stream_, options_.trace_steps);
   MESHWORK_RETURN_IF_ERROR(Allocate());
   MESHWORK_ASSIGN_OR_RETURN(functions_,

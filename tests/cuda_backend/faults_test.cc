@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -10,7 +11,8 @@
 #include "cuda_backend/small_session.h"
 #include "cuda_backend/small_training.h"
 #include "meshwork/base/status.h"
-#include "meshwork/runtime/cpu/cpu_backend.h"
+#include "meshwork/runtime/executor.h"
+#include "meshwork/spmd/compile.h"
 
 namespace meshwork {
 namespace {
@@ -22,23 +24,23 @@ using ::testing::IsEmpty;
 using ::testing::Not;
 using ::testing::StartsWith;
 
-// The errors of sessions whose nth kernel or product fails in the first step, for n = 1, 2, … as long as there is one.
+// The errors of a step whose nth kernel or product fails, for n = 1, 2, … as long as there is one.
 std::vector<std::string> ErrorsOfStep(const ExecutorOptions& options, bool has_cublas) {
   std::vector<std::string> errors;
   RememberingPlayer player(1);
+  const Program program = Compile(SmallMlp()).value();
   for (int64_t nth = 1;; ++nth) {
     SimulatedCuda cuda({.seed = 1, .compiler = &player, .has_cublas = has_cublas});
     bool failed = false;
     {
-      Session session =
-          Session::Create(SmallMlp(),
-                          {.backend = CudaBackend::Create(CudaContext::Create(cuda.api(), 0).value()).value(),
-                           .executor = options})
-              .value();
+      const auto backend = CudaBackend::Create(CudaContext::Create(cuda.api(), 0).value()).value();
+      std::map<std::string, DTensor> state;
+      const auto executor = Executor::Create(program, *backend, options, &state).value();
       cuda.FailWork(nth);
-      const absl::StatusOr<StepResult> result = session.Run(MlpRows(kMlpRows));
-      failed = !result.ok();
-      if (failed) errors.emplace_back(MessageOf(result.status()));
+      std::map<std::string, Tensor> outputs;
+      const absl::Status status = executor->Run(MlpRows(kMlpRows), &outputs);
+      failed = !status.ok();
+      if (failed) errors.emplace_back(MessageOf(status));
     }
     cuda.FailWork(0);
     EXPECT_THAT(cuda.TakeFindings(), IsEmpty());
@@ -115,7 +117,7 @@ TEST(CudaFaultsTest, OthersGoOn) {
       for (Session* session : {&lost, &also_lost}) {
         EXPECT_THAT(
             MessageOf(session->Run(MlpRows(kMlpRows)).status()),
-            AllOf(HasSubstr("running a step: CUDA_ERROR_ASSERT"), HasSubstr("It is an error of what ran")));
+            AllOf(HasSubstr("CUDA_ERROR_ASSERT"), HasSubstr("It is an error of what ran on the GPU before")));
         EXPECT_THAT(MessageOf(session->Get("first/kernel").status()), HasSubstr("start it again"));
         EXPECT_FALSE(session->Set("first/bias", Tensor::Zeros({F32, {6}})).ok());
       }
