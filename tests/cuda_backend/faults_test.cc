@@ -13,6 +13,7 @@
 #include "meshwork/base/status.h"
 #include "meshwork/runtime/executor.h"
 #include "meshwork/spmd/compile.h"
+#include "support/long_tests.h"
 
 namespace meshwork {
 namespace {
@@ -25,11 +26,12 @@ using ::testing::Not;
 using ::testing::StartsWith;
 
 // The errors of a step whose nth kernel or product fails, for n = 1, 2, … as long as there is one.
-std::vector<std::string> ErrorsOfStep(const ExecutorOptions& options, bool has_cublas) {
+// Or for every so many.
+std::vector<std::string> ErrorsOfStep(const ExecutorOptions& options, bool has_cublas, int64_t every = 1) {
   std::vector<std::string> errors;
   RememberingPlayer player(1);
   const Program program = Compile(SmallMlp()).value();
-  for (int64_t nth = 1;; ++nth) {
+  for (int64_t nth = 1;; nth += every) {
     SimulatedCuda cuda({.seed = 1, .compiler = &player, .has_cublas = has_cublas});
     bool failed = false;
     {
@@ -53,7 +55,7 @@ TEST(CudaFaultsTest, NamesTheOpAndItsLine) {
   for (const bool has_cublas : {true, false}) {
     std::string named;
     const std::vector<std::string> errors =
-        ErrorsOfStep({.coalesce = false, .fuse = false, .blocking_launches = true}, has_cublas);
+        ErrorsOfStep({.fuse = false, .blocking_launches = true}, has_cublas);
     for (const std::string& error : errors) {
       const std::string begin = "Run: ",
                         end = ": it failed on GPU 0 (Simulated GPU): CUDA_ERROR_ILLEGAL_ADDRESS (";
@@ -64,9 +66,19 @@ TEST(CudaFaultsTest, NamesTheOpAndItsLine) {
       named += name + "\n";
     }
     EXPECT_GT(errors.size(), 20u);
-    for (const char* op : {"matmul (", "tanh (", "all_reduce (", "argmax (", "the copy of input \"x\"\n"})
+    for (const char* op : {"matmul (", "tanh (", "argmax (", "the copy of input \"x\"\n"})
       EXPECT_THAT(named, HasSubstr(op));
   }
+}
+
+// Op by op and device by device, with collectives between.
+TEST(CudaFaultsTest, NamesTheOpOfEachDevice) {
+  const std::vector<std::string> errors = ErrorsOfStep(
+      {.coalesce = false, .fuse = false, .blocking_launches = true}, /*has_cublas=*/true, EverySo(20));
+  EXPECT_GT(errors.size(), 3u);
+  for (const std::string& error : errors)
+    EXPECT_THAT(error, AllOf(AnyOf(HasSubstr(" (small_session.h:"), HasSubstr("the copy of ")),
+                             HasSubstr(": it failed on GPU 0")));
 }
 
 TEST(CudaFaultsTest, WithoutWaitingSaysHowToLearnTheOp) {
