@@ -56,6 +56,7 @@
 #include "meshwork/train/microbatches.h"
 #include "meshwork/train/model_summary.h"
 #include "meshwork/train/norm_layers.h"
+#include "meshwork/train/on_gpus.h"
 #include "meshwork/train/optimizers.h"
 #include "meshwork/train/pipeline.h"
 #include "meshwork/train/pipeline_files.h"

@@ -301,10 +301,11 @@ std::shared_ptr<std::vector<DTensor>> WithSpares(const std::vector<DTensor>& sta
 }
 
 // What all domains have to have in common: what is sent follows from it.
-std::string TextOf(const Program& program, const ExecutorOptions& options, const Planned& planned) {
+std::string TextOf(const Program& program, const ExecutorOptions& options, const Planned& planned,
+                   const Backend& backend) {
   return fmt::format(
       "{} (share={} coalesce={} fuse={} overlap={} check_replicas={} distributed=[{}] in_place={} unshared=[{}] "
-      "latency={}{}{})",
+      "latency={}{}{}{})",
       Fingerprint(program.body), options.share, options.coalesce, options.fuse, options.overlap,
       options.check_replicas, fmt::join(options.distributed, ", "), options.in_place,
       fmt::join(planned.unshared, ", "),
@@ -312,7 +313,8 @@ std::string TextOf(const Program& program, const ExecutorOptions& options, const
       options.cross_device_ops == nullptr
           ? ""
           : fmt::format(" cross_device_ops={} bytes_per_pack={}", options.cross_device_ops->name(),
-                        options.bytes_per_pack));
+                        options.bytes_per_pack),
+      backend.memory()->is_host() ? "" : fmt::format(" on {}", backend.name()));
 }
 
 // Whether this domain and all others can go on with the same thing, of which `value` says what it is.
@@ -357,7 +359,8 @@ absl::StatusOr<std::unique_ptr<Executor>> Executor::Create(const Program& progra
     absl::StatusOr<Planned> planned = Plan(program, backend, options, *variables);
     MESHWORK_RETURN_IF_ERROR(AllGoOn(
         options.transport, "the program", planned.status(),
-        [&] { return TextOf(program, options, *planned); }, [&] { return PrintGraph(program.body); }));
+        [&] { return TextOf(program, options, *planned, backend); },
+        [&] { return PrintGraph(program.body); }));
     const std::shared_ptr<const Graph> graph = planned->plan.graph;
     const std::vector<DTensor> state = StateOf(*planned, backend, options, *variables);
     const std::vector<int> spares = SparesOf(planned->plan);

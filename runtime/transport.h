@@ -112,6 +112,9 @@ class Transport {
   // Every call that waits, here or in another domain, and every later call fails with `reason`. The first
   // reason stays. REQUIRES: !reason.ok().
   virtual void Abort(absl::Status reason) = 0;
+  // That reason, as soon as this domain has heard of it; OK before. For those that wait for others by another way than
+  // the transport's. Any thread may call it.
+  virtual absl::Status aborted() { return absl::OkStatus(); }
 
  private:
   Link speed_;

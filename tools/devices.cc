@@ -25,6 +25,8 @@ void PrintJson(int64_t cores, const absl::StatusOr<Gpus>& found) {
   else json["driver"] = found->driver_version;
   if (found.ok() && found->cublas_version.ok()) json["cublas"] = *found->cublas_version;
   else if (found.ok()) json["no_cublas"] = MessageOf(found->cublas_version.status());
+  if (found.ok() && found->nccl_version.ok()) json["nccl"] = *found->nccl_version;
+  else if (found.ok()) json["no_nccl"] = MessageOf(found->nccl_version.status());
   for (const GpuInfo& gpu : found.ok() ? found->gpus : std::vector<GpuInfo>())
     json["gpus"].push_back({{"ordinal", gpu.ordinal},
                             {"name", gpu.name},
@@ -41,8 +43,10 @@ void PrintTable(int64_t cores, const absl::StatusOr<Gpus>& found) {
     return;
   }
   fmt::print("driver of CUDA {}\n", found->driver_version);
-  if (found->cublas_version.ok()) fmt::print("cuBLASLt {}\n\n", *found->cublas_version);
-  else fmt::print("no cuBLASLt: {}\n\n", MessageOf(found->cublas_version.status()));
+  if (found->cublas_version.ok()) fmt::print("cuBLASLt {}\n", *found->cublas_version);
+  else fmt::print("no cuBLASLt: {}\n", MessageOf(found->cublas_version.status()));
+  if (found->nccl_version.ok()) fmt::print("NCCL {}\n\n", *found->nccl_version);
+  else fmt::print("no NCCL: {}\n\n", MessageOf(found->nccl_version.status()));
   fmt::print("{:>3}  {:28}  {:12}  {:>10}  {:>9}\n", "GPU", "name", "architecture", "memory GiB", "free GiB");
   for (const GpuInfo& gpu : found->gpus)
     fmt::print("{:>3}  {:28}  {:12}  {:>10}  {:>9}\n", gpu.ordinal, gpu.name,

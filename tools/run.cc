@@ -13,6 +13,7 @@
 #include "meshwork/spmd/compile.h"
 #include "meshwork/storage/file.h"
 #include "meshwork/storage/safetensors.h"
+#include "meshwork/train/on_gpus.h"
 #include "meshwork/train/processes.h"
 #include "meshwork/train/session.h"
 #include "meshwork/train/session_backend.h"
@@ -122,7 +123,7 @@ void PrintHead(const Graph& global, const Computed& computed, const Processes& p
   const int64_t num_processes = processes.cluster().num_processes();
   fmt::print("{} on mesh {}, {}{}\n", global.name, global.mesh().ToString(),
              Count(global.mesh().num_devices(), "device"),
-             num_processes == 1 ? "" : fmt::format(" of {} processes", num_processes));
+             num_processes == 1 ? "" : fmt::format(" of {}", processes.HowMany()));
   for (const std::string& name : computed.zeros)
     fmt::print("var {} was zero, for no tensor is given\n", name);
 }
@@ -252,7 +253,8 @@ absl::Status Run(Arguments args) {
   flags.Text("trace", "writes when each instruction of the last 10 steps ran, for ui.perfetto.dev",
              &options.trace);
   AddBudgets(flags, options.compile);
-  flags.Text("devices", "what computes: cpu; cuda or cuda:N, a GPU, which holds the whole mesh",
+  flags.Text("devices",
+             "what computes: cpu; cuda or cuda:N, a GPU; cuda:0-3 or cuda:0,2, several that share the mesh",
              &options.devices);
   flags.Int("workers", "threads; 0: one per core", &options.workers, 0, kMostWorkers);
   flags.Switch("shard-weight-update", kShardWeightUpdateHelp, &options.compile.shard_weight_update);
@@ -262,8 +264,11 @@ absl::Status Run(Arguments args) {
                &options.compile.deterministic);
   if (const auto done = Parse(flags, args)) return *done;
   MESHWORK_RETURN_IF_ERROR(Annotate(CheckDevices(options.devices), "--devices: "));
-  MESHWORK_ASSIGN_OR_RETURN(Processes processes, Processes::Join(options.join));
-  return processes.Run([&] { return RunProgram(options, processes); });
+  return OnEachGpu(options.devices, options.join, [&](const Processes& domains, const std::string& device) {
+    Options mine = options;
+    mine.devices = device;
+    return RunProgram(mine, domains);
+  });
 }
 
 }  // namespace meshwork::tools

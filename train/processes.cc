@@ -122,6 +122,15 @@ absl::StatusOr<Processes> Processes::Join(const JoinOptions& options, const Envi
   return joined;
 }
 
+Processes Processes::Among(Cluster cluster, std::unique_ptr<Transport> transport, std::string name) {
+  Processes domain;
+  domain.whole_ = domain.cluster_ = std::move(cluster);
+  domain.transport_ = MakeTimed(std::move(transport));
+  domain.sharers_ = static_cast<int>(domain.transport_->num_domains());
+  domain.name_ = std::move(name);
+  return domain;
+}
+
 absl::Status Processes::Meet() {
   if (options_.recover == "off" || is_alone()) return absl::OkStatus();
   if (connect_.engine == Engine::kAuto) connect_.engine = AutoEngine(cluster_);
@@ -281,7 +290,12 @@ absl::StatusOr<Trace> Processes::GatherTrace(Trace mine) const {
 }
 
 std::string Processes::Name() const {
-  return fmt::format("{} on {}", cluster_.task().ToString(), HostName());
+  return name_.empty() ? fmt::format("{} on {}", cluster_.task().ToString(), HostName()) : name_;
+}
+
+std::string Processes::HowMany() const {
+  return name_.empty() ? fmt::format("{} processes", cluster_.num_processes())
+                       : Count(cluster_.num_processes(), "GPU");
 }
 
 }  // namespace meshwork

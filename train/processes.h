@@ -81,6 +81,10 @@ class Processes {
   static absl::StatusOr<Processes> Join(const JoinOptions& options,
                                         const Environment& environment = ProcessEnvironment());
 
+  // One of several domains that threads of this process play (train/on_gpus.h): `cluster` says which, and `transport` is its
+  // end. `name`: in messages.
+  static Processes Among(Cluster cluster, std::unique_ptr<Transport> transport, std::string name);
+
   const Cluster& cluster() const { return cluster_; }
   bool is_chief() const { return cluster_.is_chief(); }
   bool is_alone() const { return cluster_.is_alone(); }
@@ -127,6 +131,8 @@ class Processes {
 
   // "worker 1 on host-b", for messages.
   std::string Name() const;
+  // "2 processes", "4 GPUs".
+  std::string HowMany() const;
 
  private:
   // Where processes of several generations meet.
@@ -153,6 +159,7 @@ class Processes {
   LiveState live_;
   int sharers_ = 1;    // processes on this host that may use the same cores, with this one
   ClockOffset clock_;  // to the chief's, when this process joined
+  std::string name_;   // "": the task and the host
 };
 
 }  // namespace meshwork

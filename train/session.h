@@ -58,7 +58,7 @@ struct DomainState;
 
 struct SessionOptions {
   // What computes and holds the variables: "cpu", the cores of this process; "cuda" or "cuda:0", a GPU of this machine
-  // (docs/gpu.md). It holds the whole mesh, which stays as the program says.
+  // (docs/gpu.md). It holds the devices of this domain: all of the mesh, which stays as the program says, if there is one.
   std::string devices = "cpu";
   // A backend of the caller's (runtime/backend.h), which several sessions may share; null: a new one, as `devices` says.
   // If it is given, `devices`, `workers` and `own_cores` mean nothing.

@@ -15,7 +15,7 @@ namespace meshwork {
 namespace {
 
 void PrintHead(const Data& data, const Mesh& mesh, int64_t parameters) {
-  fmt::print("{}: {} training and {} test images, mesh {} of {} devices, {} parameters\n", data.source,
+  fmt::print(Out(), "{}: {} training and {} test images, mesh {} of {} devices, {} parameters\n", data.source,
              data.digits.train.size(), data.digits.test.size(), mesh.ToString(), mesh.num_devices(),
              parameters);
 }
@@ -103,7 +103,8 @@ Optimizer MakeOptimizer(std::string_view name, double learning_rate) {
 int RunDigits(const DigitsModel& model, int argc, char** argv) {
   return RunMain(model.program, [&]() -> absl::Status {
     MESHWORK_ASSIGN_OR_RETURN(DigitsOptions options, ParseDigitsOptions(model, argc, argv));
-    if (!options.help) return RunWithOthers(options.run, [&] { return Main(model, options); });
+    if (!options.help)
+      return RunOnDevices<DigitsOptions>(options, [&](const DigitsOptions& o) { return Main(model, o); });
     fmt::print("{}", options.help_text);
     return absl::OkStatus();
   });

@@ -89,10 +89,10 @@ class Trainer {
     log_.steps_before = position_.step;
     if (test_before && position_.step == 0) {
       MESHWORK_ASSIGN_OR_RETURN(log_.before, Test());
-      fmt::print("at the start  {}\n", Describe(*log_.before));
+      fmt::print(Out(), "at the start  {}\n", Describe(*log_.before));
     }
     const int64_t steps_per_epoch = data_.digits.train.Batches(batches_).num_batches();
-    ProgressReporter progress = ProgressReporter::For(stdout, options_.epochs, steps_per_epoch);
+    ProgressReporter progress = ProgressReporter::For(Out(), options_.epochs, steps_per_epoch);
     while (position_.epoch < options_.epochs && !IsDone() && training_.goes_on()) {
       const Clock::time_point start = Clock::now();
       MESHWORK_RETURN_IF_ERROR(RunEpoch(progress));

@@ -147,7 +147,7 @@ absl::StatusOr<TrainLog> Train(Session& session, const std::string& text, const 
   training.PrintFrom();
   int64_t step = training.first_step();
   TrainLog log{.steps_before = step};
-  ProgressReporter progress = ProgressReporter::For(stdout, /*epochs=*/1, o.steps);
+  ProgressReporter progress = ProgressReporter::For(Out(), /*epochs=*/1, o.steps);
   progress.BeginEpoch(0);
   Mean mean{.examples = training.Number("examples"), .sum = training.Real("loss_sum")};
   if (step > 0 && mean.examples > 0) progress.Resume(step, mean.examples, mean.value());
@@ -288,19 +288,20 @@ absl::Status Main(const GptOptions& o) {
   MESHWORK_ASSIGN_OR_RETURN(const std::unique_ptr<Resumable> training,
                             Resumable::Begin(o.run, session, FactsOf(text, o)));
   const int64_t parameters = CountParameters(graph);
-  fmt::print("{}: {} bytes, mesh {} of {} devices, {} parameters\n", o.text.empty() ? "synthetic" : o.text,
-             text.size(), mesh.ToString(), mesh.num_devices(), parameters);
+  fmt::print(Out(), "{}: {} bytes, mesh {} of {} devices, {} parameters\n",
+             o.text.empty() ? "synthetic" : o.text, text.size(), mesh.ToString(), mesh.num_devices(),
+             parameters);
   PrintStep(session, o.run);
   MESHWORK_ASSIGN_OR_RETURN(const TrainLog log, Train(session, text, o, *training));
   std::optional<double> test_loss;
   if (o.test_batches > 0 && !log.was_stopped) {
     MESHWORK_ASSIGN_OR_RETURN(test_loss, Test(session, test_text, o));
-    fmt::print("test loss {:.4f}, over {} batches\n", *test_loss, o.test_batches);
+    fmt::print(Out(), "test loss {:.4f}, over {} batches\n", *test_loss, o.test_batches);
   }
   std::string sample;
   if (o.sample_bytes > 0 && !log.was_stopped) {
     MESHWORK_ASSIGN_OR_RETURN(sample, WriteSample(session, text, with_model));
-    fmt::print("\n{}\n", sample);
+    fmt::print(Out(), "\n{}\n", sample);
   }
   MESHWORK_RETURN_IF_ERROR(WriteResults(session, parameters, sample, test_loss, o, log));
   return log.saved;
@@ -310,7 +311,7 @@ absl::Status Main(const GptOptions& o) {
 int RunGptProgram(const GptProgram& program, int argc, const char* const* argv) {
   return RunMain(program.name, [&]() -> absl::Status {
     MESHWORK_ASSIGN_OR_RETURN(GptOptions options, ParseOptions(program, argc, argv));
-    if (!options.help) return RunWithOthers(options.run, [&] { return Main(options); });
+    if (!options.help) return RunOnDevices<GptOptions>(options, Main);
     fmt::print("{}", options.help_text);
     return absl::OkStatus();
   });

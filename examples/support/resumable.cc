@@ -74,7 +74,7 @@ absl::Status Resumable::CheckFixed() const {
 
 void Resumable::PrintFrom() const {
   if (!from_.has_value()) return;
-  fmt::print("goes on after step {}, from {}\n", from_->step,
+  fmt::print(Out(), "goes on after step {}, from {}\n", from_->step,
              is_from_memory_ ? "memory" : options_.checkpoint_dir);
 }
 
@@ -99,7 +99,7 @@ absl::Status Resumable::End(int64_t step, const CheckpointFacts& facts) {
   if (checkpoints_ == nullptr) return absl::OkStatus();
   MESHWORK_RETURN_IF_ERROR(checkpoints_->Finish(Note(step, facts)));
   if (pulse_.stops())
-    fmt::print("stopped after step {}, as a signal asked {}; --resume goes on from {}\n", step,
+    fmt::print(Out(), "stopped after step {}, as a signal asked {}; --resume goes on from {}\n", step,
                pulse_.stopped_by(), options_.checkpoint_dir);
   return absl::OkStatus();
 }

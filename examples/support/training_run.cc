@@ -8,10 +8,12 @@
 #include <charconv>
 #include <cmath>
 #include <csignal>
+#include <cstdio>
 #include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <memory>
 #include <new>
 #include <sstream>
 #include <system_error>
@@ -21,6 +23,7 @@
 #include "meshwork/plan/memory_report.h"
 #include "meshwork/storage/file.h"
 #include "meshwork/train/find_nan.h"
+#include "meshwork/train/on_gpus.h"
 #include "meshwork/train/session_backend.h"
 
 namespace meshwork {
@@ -95,6 +98,20 @@ absl::Status MoveOutput(const RunOptions& options) {
   return absl::OkStatus();
 }
 
+// Of who is not chief.
+void WriteNoFiles(RunOptions& options) {
+  options.json = options.plot = options.dump = "";
+  if (TraceFile(options).empty()) options.profile = "off";
+  options.explain = false;
+}
+
+thread_local std::FILE* out_of_thread = stdout;
+
+struct CloseFile {
+  void operator()(std::FILE* file) const { std::fclose(file); }
+};
+using UniqueFile = std::unique_ptr<std::FILE, CloseFile>;
+
 // Where stdout goes at first: a process may become the chief when others are lost.
 class Output {
  public:
@@ -133,9 +150,12 @@ double Median(std::vector<double> values) {
 
 }  // namespace
 
+std::FILE* Out() { return out_of_thread; }
+
 void AddRunFlags(FlagTable& flags, const std::string& axes, const std::string& seed_of, RunOptions* options) {
   flags.Text("mesh", axes, &options->mesh);
-  flags.Text("devices", "what computes: cpu; cuda or cuda:N, a GPU, which holds the whole mesh",
+  flags.Text("devices",
+             "what computes: cpu; cuda or cuda:N, a GPU; cuda:0-3 or cuda:0,2, several that share the mesh",
              &options->devices);
   flags.Choice("precision",
                "of activations and products: full, as the weights; tf32, for products of f32 on a\n"
@@ -276,11 +296,13 @@ absl::Status CheckLoss(Session& session, const Feeds& feeds, int64_t step, doubl
 void PrintStep(const Session& session, const RunOptions& options) {
   const Graph& local = session.program().body;
   if (const int64_t processes = options.processes->cluster().num_processes(); processes > 1)
-    fmt::print("  {} processes of {}\n", processes, Count(local.mesh().num_devices() / processes, "device"));
+    fmt::print(Out(), "  {} of {}\n", options.processes->HowMany(),
+               Count(local.mesh().num_devices() / processes, "device"));
   for (const CollectiveSummary& c : SummarizeCollectives(local))
-    fmt::print("  each step: {} {} over {}, {} B on the wire per device\n", c.count, c.type, c.axes, c.bytes);
+    fmt::print(Out(), "  each step: {} {} over {}, {} B on the wire per device\n", c.count, c.type, c.axes,
+               c.bytes);
   if (options.explain)
-    fmt::print("\n{}\nmemory: {}\n", session.Explain({.search = true}),
+    fmt::print(Out(), "\n{}\nmemory: {}\n", session.Explain({.search = true}),
                PrintMemoryReport(local, ReportMemory(local)));
 }
 
@@ -364,11 +386,25 @@ absl::Status RunWithOthers(RunOptions& options, const std::function<absl::Status
     MESHWORK_RETURN_IF_ERROR(AgreeOnFlags(options));
     if (!processes.is_chief() && !processes.is_evaluator()) {
       MESHWORK_RETURN_IF_ERROR(MoveOutput(options));
-      options.json = options.plot = options.dump = "";
-      if (TraceFile(options).empty()) options.profile = "off";
-      options.explain = false;
+      WriteNoFiles(options);
     }
     return body();
+  });
+}
+
+absl::Status RunOnGpus(const RunOptions& options,
+                       const std::function<absl::Status(const RunOptions&)>& body) {
+  MESHWORK_RETURN_IF_ERROR(ParseReplicaCheck(options.check_replicas).status());
+  const UniqueFile nowhere(std::fopen("/dev/null", "w"));
+  return OnEachGpu(options.devices, options.join, [&](Processes& domains, const std::string& device) {
+    RunOptions mine = options;
+    mine.processes = &domains;
+    mine.devices = device;
+    if (!domains.is_chief()) {
+      if (nowhere != nullptr) out_of_thread = nowhere.get();
+      WriteNoFiles(mine);
+    }
+    return body(mine);
   });
 }
 

@@ -1,6 +1,7 @@
 // The common part of programs that train: flags for the mesh and for output files, and the session.
 #pragma once
 
+#include <cstdio>
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -10,9 +11,11 @@
 
 #include "meshwork.h"
 #include "meshwork/base/flags.h"
+#include "meshwork/base/status.h"
 #include "meshwork/train/checkpoints.h"
 #include "meshwork/train/plot.h"
 #include "meshwork/train/replica_check.h"
+#include "meshwork/train/session_backend.h"
 
 namespace meshwork {
 
@@ -98,6 +101,25 @@ absl::Status WriteLossPlot(const std::string& path, std::string title, std::stri
 // Errors: those of ParseReplicaCheck and of Processes::Join; --profile names a file in some processes and none in others;
 // some have --checkpoint-dir, and others have not.
 absl::Status RunWithOthers(RunOptions& options, const std::function<absl::Status()>& body);
+
+// Where this thread prints: stdout; nowhere if it computes on a GPU that is not the first of several.
+std::FILE* Out();
+
+// As RunWithOthers, where --devices names several GPUs: `body` runs in a thread for each, with options of its own
+// (train/on_gpus.h).
+absl::Status RunOnGpus(const RunOptions& options, const std::function<absl::Status(const RunOptions&)>& body);
+
+// By one of the two, as --devices says. `Options` has RunOptions, `run`.
+template <typename Options>
+absl::Status RunOnDevices(Options& options, const std::function<absl::Status(const Options&)>& body) {
+  MESHWORK_ASSIGN_OR_RETURN(const std::vector<int> gpus, GpusOf(options.run.devices));
+  if (gpus.size() <= 1) return RunWithOthers(options.run, [&] { return body(options); });
+  return RunOnGpus(options.run, [&](const RunOptions& run) {
+    Options mine = options;
+    mine.run = run;
+    return body(mine);
+  });
+}
 
 // The main function of such a program: calls run(). If run() fails, prints its error to standard error and
 // returns 2, or 1 if another process was lost or what failed may succeed next time.

@@ -43,6 +43,13 @@ std::string FillCublas(const LibraryLoader& loader, void* library, CudaApi& api)
   return missing;
 }
 
+#define MESHWORK_NCCL_LOOK(result, name, parameters) MESHWORK_CUDA_LOOK(name)
+std::string FillNccl(const LibraryLoader& loader, void* library, CudaApi& api) {
+  std::string missing;
+  MESHWORK_NCCL_FUNCTIONS(MESHWORK_NCCL_LOOK)
+  return missing;
+}
+
 // Where a library of the toolkit may be, the newest first. What is not where the system looks is taken from the toolkit's
 // folder of the build.
 std::vector<std::string> FilesOf(std::string_view library) {
@@ -101,6 +108,33 @@ absl::Status LoadCublas(const LibraryLoader& loader, CudaApi& api) {
       CudaVersionToString(api.driver_version), found));
 }
 
+absl::Status LoadNccl(const LibraryLoader& loader, CudaApi& api) {
+  std::vector<std::string> files = {"libnccl.so.2"};
+  if (const std::string folder = MESHWORK_CUDA_LIBRARY_DIR; !folder.empty())
+    files.push_back(folder + "/libnccl.so.2");
+  std::string found;  // those that cannot be used
+  for (const std::string& file : files) {
+    void* const library = loader.open(file);
+    if (library == nullptr) continue;
+    const std::string missing = FillNccl(loader, library, api);
+    int version = 0;
+    if (api.ncclGetVersion == nullptr || api.ncclGetVersion(&version) != NcclResult::kSuccess) {
+      found += fmt::format("; {} cannot be used", file);
+    } else if (version < kOldestNccl) {
+      found += fmt::format("; {} is version {}", file, NcclVersionToString(version));
+    } else if (!missing.empty()) {
+      found += fmt::format("; {} has no function {}", file, missing);
+    } else {
+      api.nccl_version = version;
+      return absl::OkStatus();
+    }
+  }
+  return absl::FailedPreconditionError(fmt::format(
+      "CUDA: there is no libnccl.so.2 of version {} or later{}; install NVIDIA's NCCL, and have LD_LIBRARY_PATH name its "
+      "folder. Without it data between GPUs goes through the process.",
+      NcclVersionToString(kOldestNccl), found));
+}
+
 }  // namespace
 
 LibraryLoader SystemLoader() {
@@ -118,6 +152,10 @@ std::string CudaVersionToString(int version) {
 }
 
 std::string CublasVersionToString(int version) {
+  return fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
+}
+
+std::string NcclVersionToString(int version) {
   return fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
 }
 
@@ -149,12 +187,17 @@ absl::StatusOr<CudaApi> LoadCudaApi(const LibraryLoader& loader) {
         "CUDA: the driver does not start: {}; nvidia-smi says what it sees.", ErrorToString(api, result)));
   api.nvrtc_status = LoadNvrtc(loader, api);
   api.cublas_status = LoadCublas(loader, api);
+  api.nccl_status = LoadNccl(loader, api);
   return api;
 }
 
 absl::StatusOr<const CudaApi*> LoadCudaApi() {
   static const auto* const api = [] {
     auto* const loaded = new absl::StatusOr<CudaApi>(LoadCudaApi(SystemLoader()));
+    const char* const nccl = std::getenv("MESHWORK_NCCL");
+    if (loaded->ok() && nccl != nullptr && std::string_view(nccl) == "off")
+      (*loaded)->nccl_status = absl::FailedPreconditionError(
+          "CUDA: the environment says MESHWORK_NCCL=off, so data between GPUs goes through the process.");
     if (loaded->ok())
       (*loaded)->code_folder = CodeFolder([](const std::string& name) -> std::optional<std::string> {
         const char* const value = std::getenv(name.c_str());

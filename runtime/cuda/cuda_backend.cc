@@ -11,6 +11,7 @@
 #ifdef MESHWORK_HAVE_CUDA
 #include "meshwork/runtime/cuda/cuda_memory.h"
 #include "meshwork/runtime/cuda/cuda_step.h"
+#include "meshwork/runtime/cuda/gpu_group.h"
 #endif
 
 namespace meshwork {
@@ -27,33 +28,59 @@ ExecutorMemory CudaBackend::PlanMemory(StepPlan plan, const PrepareOptions& opti
 
 #ifdef MESHWORK_HAVE_CUDA
 
-absl::StatusOr<std::unique_ptr<CudaBackend>> CudaBackend::Create(int ordinal) {
+CudaBackend::CudaBackend(std::shared_ptr<const CudaContext> context, std::shared_ptr<Memory> memory,
+                         const CudaBackendOptions& options)
+    : context_(std::move(context)),
+      memory_(std::move(memory)),
+      groups_(std::make_unique<GpuGroups>(options)) {}
+CudaBackend::~CudaBackend() = default;
+
+absl::StatusOr<std::unique_ptr<CudaBackend>> CudaBackend::Create(int ordinal,
+                                                                 const CudaBackendOptions& options) {
   MESHWORK_ASSIGN_OR_RETURN(const CudaApi* const api, LoadCudaApi());
   MESHWORK_ASSIGN_OR_RETURN(std::shared_ptr<const CudaContext> context, CudaContext::Create(*api, ordinal));
-  return Create(std::move(context));
+  return Create(std::move(context), options);
 }
 
-absl::StatusOr<std::unique_ptr<CudaBackend>> CudaBackend::Create(std::shared_ptr<const CudaContext> context) {
+absl::StatusOr<std::unique_ptr<CudaBackend>> CudaBackend::Create(std::shared_ptr<const CudaContext> context,
+                                                                 const CudaBackendOptions& options) {
   MESHWORK_ASSIGN_OR_RETURN(std::shared_ptr<Memory> memory, MakeCudaMemory(context));
-  return std::unique_ptr<CudaBackend>(new CudaBackend(std::move(context), std::move(memory)));
+  return std::unique_ptr<CudaBackend>(new CudaBackend(std::move(context), std::move(memory), options));
 }
+
+namespace {
+
+absl::Status CheckIsServed(const PrepareOptions& options) {
+  if (options.cross_device_ops != nullptr)
+    return absl::UnimplementedError(
+        "CudaBackend: a cross-device op is given, and only CPUs run those as yet; leave it out.");
+  return absl::OkStatus();
+}
+
+}  // namespace
 
 absl::StatusOr<std::unique_ptr<PreparedStep>> CudaBackend::Prepare(StepPlan plan,
                                                                    std::vector<DTensor> variables,
                                                                    const PrepareOptions& options) {
-  if (options.transport != nullptr)
-    return absl::UnimplementedError(
-        "CudaBackend: the program is for several domains, and a GPU is one alone as yet; compile it for one domain.");
-  if (options.cross_device_ops != nullptr)
-    return absl::UnimplementedError(
-        "CudaBackend: a cross-device op is given, and only CPUs run those as yet; leave it out.");
-  return CudaStep::Create(context_, std::move(plan), std::move(variables), options);
+  std::unique_ptr<CudaRemotes> remotes;
+  const absl::Status served = CheckIsServed(options);
+  if (options.transport != nullptr && options.transport->num_domains() > 1) {
+    MESHWORK_ASSIGN_OR_RETURN(remotes, groups_->Join(context_, *options.transport, served));
+  }
+  MESHWORK_RETURN_IF_ERROR(served);
+  return CudaStep::Create(context_, std::move(plan), std::move(variables), options, std::move(remotes));
 }
 
 #else
 
-absl::StatusOr<std::unique_ptr<CudaBackend>> CudaBackend::Create(int) { return NoCuda(); }
-absl::StatusOr<std::unique_ptr<CudaBackend>> CudaBackend::Create(std::shared_ptr<const CudaContext>) {
+class GpuGroups {};
+CudaBackend::~CudaBackend() = default;
+
+absl::StatusOr<std::unique_ptr<CudaBackend>> CudaBackend::Create(int, const CudaBackendOptions&) {
+  return NoCuda();
+}
+absl::StatusOr<std::unique_ptr<CudaBackend>> CudaBackend::Create(std::shared_ptr<const CudaContext>,
+                                                                 const CudaBackendOptions&) {
   return NoCuda();
 }
 absl::StatusOr<std::unique_ptr<PreparedStep>> CudaBackend::Prepare(StepPlan, std::vector<DTensor>,

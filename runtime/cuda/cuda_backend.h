@@ -14,9 +14,16 @@
 // may fail for want of memory; the last four are kept. With check_replicas a step that has replicas to compare is no graph.
 // Of poison_padding, the padding of variables is left as it is.
 //
-// Not there yet: several domains (a Transport), cross-device ops.
+// With a Transport the GPU is one of several domains (mesh/placement.h), all of them GPUs of one architecture, of this process
+// or of several. Their collectives go from GPU to GPU by NCCL, within the graph of a step. Where it is missing, and where two
+// domains share a GPU, they go through the memory of the process and the transport, and a step is a graph for each part between
+// two of them. The numbers are the same.
+//
+// Not there yet: cross-device ops.
 #pragma once
 
+#include <chrono>
+#include <cstdint>
 #include <memory>
 #include <string_view>
 #include <vector>
@@ -27,29 +34,47 @@
 namespace meshwork {
 
 class CudaContext;
+class GpuGroups;
+
+struct CudaBackendOptions {
+  // How data goes to GPUs of other domains. All domains need the same.
+  enum class Way : uint8_t {
+    kAuto,  // by NCCL where it can
+    kNccl,  // by NCCL, or an error that says what is missing
+    kHost,  // by the process and the transport
+  };
+  Way way = Way::kAuto;
+  // How long a domain waits for the others in a step, by NCCL, before it aborts. The transport has a deadline of its own.
+  std::chrono::milliseconds deadline = std::chrono::minutes(10);
+};
 
 class CudaBackend : public Backend {
  public:
   // On GPU `ordinal` of this machine. Errors: this build has no CUDA; those of LoadCudaApi and CudaContext::Create.
-  static absl::StatusOr<std::unique_ptr<CudaBackend>> Create(int ordinal = 0);
+  static absl::StatusOr<std::unique_ptr<CudaBackend>> Create(int ordinal = 0,
+                                                             const CudaBackendOptions& options = {});
   // Error: what CUDA reports.
-  static absl::StatusOr<std::unique_ptr<CudaBackend>> Create(std::shared_ptr<const CudaContext> context);
+  static absl::StatusOr<std::unique_ptr<CudaBackend>> Create(std::shared_ptr<const CudaContext> context,
+                                                             const CudaBackendOptions& options = {});
+  ~CudaBackend() override;
 
   std::string_view name() const override { return "CUDA"; }
   bool Has(const OpRow& row) const override;
   std::shared_ptr<Memory> memory() const override { return memory_; }
   ExecutorMemory PlanMemory(StepPlan plan, const PrepareOptions& options) const override;
-  // Errors, besides: there is a transport, or a cross-device op; NVRTC does not compile a kernel; the GPU has not enough memory
+  // All domains call it at the same time. Errors, besides: there is a cross-device op; the GPUs of other
+  // domains do not fit this one (docs/gpu.md); NVRTC does not compile a kernel; the GPU has not enough memory
   // (RESOURCE_EXHAUSTED), which says what the plan needs.
   absl::StatusOr<std::unique_ptr<PreparedStep>> Prepare(StepPlan plan, std::vector<DTensor> variables,
                                                         const PrepareOptions& options) override;
 
  private:
-  CudaBackend(std::shared_ptr<const CudaContext> context, std::shared_ptr<Memory> memory)
-      : context_(std::move(context)), memory_(std::move(memory)) {}
+  CudaBackend(std::shared_ptr<const CudaContext> context, std::shared_ptr<Memory> memory,
+              const CudaBackendOptions& options);
 
   [[maybe_unused]] const std::shared_ptr<const CudaContext> context_;  // a build without CUDA has none
   const std::shared_ptr<Memory> memory_;
+  std::unique_ptr<GpuGroups> groups_;
 };
 
 }  // namespace meshwork

@@ -69,6 +69,13 @@ absl::StatusOr<CudaContext::MemoryInfo> CudaContext::GetMemoryInfo() const {
   return MemoryInfo{.free_bytes = static_cast<int64_t>(free), .total_bytes = static_cast<int64_t>(total)};
 }
 
+absl::StatusOr<std::string> CudaContext::GetPciBusId() const {
+  char id[64] = {};
+  MESHWORK_RETURN_IF_ERROR(
+      ToStatus(api_.cuDeviceGetPCIBusId(id, sizeof(id) - 1, device_), "asking where it sits"));
+  return std::string(id);
+}
+
 absl::Status CudaContext::Synchronize() const {
   const Scope scope(*this);
   MESHWORK_RETURN_IF_ERROR(scope.status());

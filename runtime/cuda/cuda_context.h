@@ -47,6 +47,9 @@ class CudaContext {
   };
   absl::StatusOr<MemoryInfo> GetMemoryInfo() const;
 
+  // Where it sits in its machine: "0000:18:00.0".
+  absl::StatusOr<std::string> GetPciBusId() const;
+
   // Waits for all work on the GPU. Error: that of the work.
   absl::Status Synchronize() const;
   // Gives freed memory back to the driver, for other processes.

@@ -40,6 +40,9 @@ std::string NameOfAction(const CudaLevel& level, const LoopLaunch& loop) {
 std::string NameOfAction(const CudaLevel&, const CompareStep& compare) {
   return fmt::format("the comparison of {}", compare.step->subject);
 }
+std::string NameOfAction(const CudaLevel& level, const RemoteLaunch& launch) {
+  return level.plan->graph->Describe(launch.step->node);
+}
 // Of kernels and products.
 template <typename Launch>
 std::string NameOfAction(const CudaLevel& level, const Launch& launch) {

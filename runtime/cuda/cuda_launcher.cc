@@ -32,8 +32,10 @@ absl::Status CudaLauncher::EnqueueOnce(const CudaLevel& level, const CudaBases& 
   return absl::OkStatus();
 }
 
-absl::Status CudaLauncher::Enqueue(const CudaLevel& level, const CudaBases& bases, const CudaTables& tables) {
-  for (const CudaAction& action : level.actions) {
+absl::Status CudaLauncher::Enqueue(const CudaLevel& level, size_t begin, size_t end, const CudaBases& bases,
+                                   const CudaTables& tables) {
+  for (size_t i = begin; i < end; ++i) {
+    const CudaAction& action = level.actions[i];
     if (const auto* const kernel = std::get_if<KernelLaunch>(&action)) {
       MESHWORK_RETURN_IF_ERROR(Launch(level, *kernel, bases));
     } else if (const auto* const parts = std::get_if<PartsLaunch>(&action)) {
@@ -46,6 +48,8 @@ absl::Status CudaLauncher::Enqueue(const CudaLevel& level, const CudaBases& base
       if (is_wanted) MESHWORK_RETURN_IF_ERROR(Launch(*transfers, tables));
     } else if (const auto* const compare = std::get_if<CompareStep>(&action)) {
       MESHWORK_RETURN_IF_ERROR(Compare(level, *compare, bases));
+    } else if (const auto* const remote = std::get_if<RemoteLaunch>(&action)) {
+      MESHWORK_RETURN_IF_ERROR(Launch(*remote, bases));
     } else {
       MESHWORK_RETURN_IF_ERROR(EnqueueLoop(std::get<LoopLaunch>(action), bases, tables));
     }
@@ -56,7 +60,7 @@ absl::Status CudaLauncher::Enqueue(const CudaLevel& level, const CudaBases& base
 }
 
 absl::Status CudaLauncher::WaitFor(const CudaLevel& level, const CudaAction& action) {
-  const absl::Status waited = means_.stream->Synchronize();
+  const absl::Status waited = Await();
   const CudaContext& context = means_.stream->context();
   if (waited.ok() || context.lost() == CUDA_SUCCESS) return waited;
   return FaultOfLaunch(context, DescribeAction(level, action));
@@ -86,8 +90,12 @@ absl::Status CudaLauncher::EnqueueLoop(const LoopLaunch& loop, const CudaBases& 
 
 absl::StatusOr<bool> CudaLauncher::IsTrue(CUdeviceptr predicate) {
   MESHWORK_RETURN_IF_ERROR(CopyToHost(*means_.stream, means_.predicate, predicate, 1));
-  MESHWORK_RETURN_IF_ERROR(means_.stream->Synchronize());
+  MESHWORK_RETURN_IF_ERROR(Await());
   return *means_.predicate != std::byte{0};
+}
+
+absl::Status CudaLauncher::Await() {
+  return means_.remotes == nullptr ? means_.stream->Synchronize() : means_.remotes->Await(*means_.stream);
 }
 
 // ---- Launches.
@@ -137,9 +145,21 @@ absl::Status CudaLauncher::Launch(const TransferLaunch& launch, const CudaTables
   return means_.functions->Launch(*means_.stream, launch.kernel, launch.blocks, arguments);
 }
 
+absl::Status CudaLauncher::Launch(const RemoteLaunch& launch, const CudaBases& bases) {
+  std::vector<CUdeviceptr> sends, receives;
+  for (const DeviceAddress& from : launch.sends) sends.push_back(AddressAt(bases, from));
+  for (const DeviceAddress& to : launch.receives) receives.push_back(AddressAt(bases, to));
+  if (launch.step->kind != RemoteStep::Kind::kWait)
+    MESHWORK_RETURN_IF_ERROR(means_.remotes->Start(launch.number, *means_.stream, sends, receives));
+  if (launch.step->kind == RemoteStep::Kind::kStart) return absl::OkStatus();
+  return means_.remotes->Wait(launch.number, *means_.stream, receives);
+}
+
 absl::Status CudaLauncher::Compare(const CudaLevel& level, const CompareStep& compare,
                                    const CudaBases& bases) {
   const CopyStep& step = *compare.step;
+  // Copies to memory that is not pinned wait, and do not look after other domains meanwhile.
+  MESHWORK_RETURN_IF_ERROR(Await());
   for (size_t i = 0; i < step.transfers.size() && difference_.ok(); ++i) {
     const Transfer& transfer = step.transfers[i];
     std::vector<std::byte> copies[2];
@@ -149,7 +169,7 @@ absl::Status CudaLauncher::Compare(const CudaLevel& level, const CompareStep& co
       const CUdeviceptr from = AddressAt(bases, {buffer.storage, buffer.offset});
       MESHWORK_RETURN_IF_ERROR(CopyToHost(*means_.stream, copies[c].data(), from, buffer.bytes));
     }
-    MESHWORK_RETURN_IF_ERROR(means_.stream->Synchronize());
+    MESHWORK_RETURN_IF_ERROR(Await());
     const std::optional<Difference> difference =
         FindDifference(transfer.box, 0, transfer.box.elements(), DTypeSize(transfer.dtype), copies[0].data(),
                        copies[1].data());

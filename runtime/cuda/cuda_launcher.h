@@ -15,6 +15,7 @@
 #include "meshwork/runtime/cuda/cuda_level.h"
 #include "meshwork/runtime/cuda/cuda_products.h"
 #include "meshwork/runtime/cuda/cuda_profiler.h"
+#include "meshwork/runtime/cuda/cuda_remotes.h"
 #include "meshwork/runtime/cuda/cuda_stream.h"
 #include "meshwork/runtime/cuda/cuda_tables.h"
 
@@ -32,14 +33,23 @@ class CudaLauncher {
     std::byte* predicate = nullptr;    // a byte of pinned memory
     CudaProfiler* profiler = nullptr;  // null: nobody measures
     bool blocking = false;             // each launch is waited for
+    CudaRemotes* remotes = nullptr;    // null: there is one domain
   };
   explicit CudaLauncher(Means means) : means_(std::move(means)) {}
 
   // What depends on no argument, of the level and the bodies in it. Errors: those of a launch, with the node's name; where
   // launches block, those of its run, too (FaultOfLaunch).
   absl::Status EnqueueOnce(const CudaLevel& level, const CudaBases& bases);
-  // The actions of the level; `tables` are those of the step. Waits for the stream where the level reads_host. Errors: the same.
-  absl::Status Enqueue(const CudaLevel& level, const CudaBases& bases, const CudaTables& tables);
+  // The actions of the level; `tables` are those of the step. Waits for the stream, or for other domains, where the level
+  // reads_host. Errors: the same; those of CudaRemotes.
+  absl::Status Enqueue(const CudaLevel& level, const CudaBases& bases, const CudaTables& tables) {
+    return Enqueue(level, 0, level.actions.size(), bases, tables);
+  }
+  // Of these, [begin, end).
+  absl::Status Enqueue(const CudaLevel& level, size_t begin, size_t end, const CudaBases& bases,
+                       const CudaTables& tables);
+  // Returns when all work on the stream is done. Errors: that of the work; another domain is lost.
+  absl::Status Await();
 
   // How replicas differ that were compared since ForgetDifference: the first difference, or OK.
   const absl::Status& difference() const { return difference_; }
@@ -57,6 +67,7 @@ class CudaLauncher {
   // An error of a launch, with the name of its first node, unless the launch may not be the one that failed.
   absl::Status NamingNode(const absl::Status& status, const CudaLevel& level,
                           const std::vector<ProfiledNode>& nodes) const;
+  absl::Status Launch(const RemoteLaunch& launch, const CudaBases& bases);
   absl::StatusOr<bool> IsTrue(CUdeviceptr predicate);
   // Notes the first difference.
   absl::Status Compare(const CudaLevel& level, const CompareStep& compare, const CudaBases& bases);

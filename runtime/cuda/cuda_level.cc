@@ -242,7 +242,16 @@ class LevelMaker {
     for (auto& [kernel, launch] : launches) level_.actions.push_back(std::move(launch));
   }
 
-  void Add(const RemoteStep&, size_t) { MESHWORK_CHECK(false, "a step across domains"); }
+  // ---- Other domains. Where the step begins, they are waited for by another way (CudaStep).
+
+  void Add(const RemoteStep& remote, size_t) {
+    if (remote.is_fence()) return;
+    RemoteLaunch launch{.step = &remote};
+    for (const RemoteStep::Part& part : remote.sends) launch.sends.push_back(AddressOf(part.buffer));
+    for (const RemoteStep::Part& part : remote.receives) launch.receives.push_back(AddressOf(part.buffer));
+    level_.actions.push_back(std::move(launch));
+    level_.reads_host |= options_.remotes_read_host;
+  }
 
   // ---- Loops and branches.
 
@@ -275,6 +284,15 @@ class LevelMaker {
 };
 
 }  // namespace
+
+bool ReadsHost(const CudaAction& action, bool remotes_read_host) {
+  if (const auto* const loop = std::get_if<LoopLaunch>(&action))
+    return loop->kind != NestedStep::Kind::kRepeat ||
+           std::any_of(loop->bodies.begin(), loop->bodies.end(),
+                       [](const CudaLevel& body) { return body.reads_host; });
+  return std::holds_alternative<CompareStep>(action) ||
+         (remotes_read_host && std::holds_alternative<RemoteLaunch>(action));
+}
 
 size_t CudaKernels::Add(CudaKernel kernel) {
   const auto found = std::find_if(kernels_.begin(), kernels_.end(),

@@ -78,6 +78,13 @@ struct CompareStep {
   const CopyStep* step = nullptr;  // of the plan
 };
 
+// Data moves to other domains and from them, as its step says.
+struct RemoteLaunch {
+  const RemoteStep* step = nullptr;  // of the plan; never the fence
+  std::vector<DeviceAddress> sends = {}, receives = {};
+  size_t number = 0;  // of CudaRemotes (runtime/cuda/cuda_remotes.h), which PrepareRemotes gives
+};
+
 struct CudaLevel;
 
 struct LoopLaunch {
@@ -89,8 +96,8 @@ struct LoopLaunch {
   int node = -1;
 };
 
-using CudaAction =
-    std::variant<KernelLaunch, PartsLaunch, ProductLaunch, TransferLaunch, LoopLaunch, CompareStep>;
+using CudaAction = std::variant<KernelLaunch, PartsLaunch, ProductLaunch, TransferLaunch, LoopLaunch,
+                                CompareStep, RemoteLaunch>;
 
 // All kernels of a step, each once.
 class CudaKernels {
@@ -109,9 +116,13 @@ struct CudaLevel {
   std::vector<CudaAction> actions;
   StorageMap map;             // of its plan; those of bodies were moved into their levels
   int64_t scratch_bytes = 0;  // that its launches need, those of bodies among them
-  // A loop asks for its predicate, or replicas are compared, so that the step is no graph.
+  // A loop asks for its predicate, replicas are compared, or the process carries data to other domains, so that no graph
+  // has all of it.
   bool reads_host = false;
 };
+
+// Whether the action takes part in no graph: the process does something on its way.
+bool ReadsHost(const CudaAction& action, bool remotes_read_host);
 
 // What addresses of a product's operands and result are multiples of, in bytes.
 struct ProductAlignment {
@@ -126,10 +137,11 @@ struct LevelOptions {
   bool fuse = false;                   // groups of steps are one launch each (runtime/cuda/cuda_fusion.h)
   TakeProduct take_product = nullptr;  // null: nobody takes any
   int64_t shared_bytes = 0;            // dynamic shared memory that a block may have
+  bool remotes_read_host = true;       // the process carries data to other domains (CudaRemotes::is_captured)
 };
 
-// Kernels are added to `kernels`. Keeps pointers into the plan. REQUIRES: every row has a CUDA kernel; the plan is one domain's
-// and no cross-device op makes its sums.
+// Kernels are added to `kernels`. Keeps pointers into the plan. REQUIRES: every row has a CUDA kernel; no cross-device
+// op makes the sums of the plan.
 CudaLevel MakeLevel(const StepPlan& plan, CudaKernels& kernels, const LevelOptions& options = {});
 
 }  // namespace meshwork

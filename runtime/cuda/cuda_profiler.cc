@@ -54,6 +54,12 @@ ProfileRow RowOf(const CudaLevel&, const CompareStep& compare) {
   return {.op = "compare", .where = compare.step->subject, .calls = 1};
 }
 
+ProfileRow RowOf(const CudaLevel& level, const RemoteLaunch& launch) {
+  ProfileRow row = RowOfNode(*level.plan->graph, launch.step->node);
+  if (launch.step->kind == RemoteStep::Kind::kStart) row.op = "start " + row.op;
+  return row;
+}
+
 // ---- Labels of a trace.
 
 // Of kernels and products: what they compute, and from what if it is one node.
@@ -75,6 +81,10 @@ void AddDetails(const CudaLevel& level, const TransferLaunch& launch, TraceLabel
 // From its last body's end on: the host asks whether it goes on.
 void AddDetails(const CudaLevel&, const LoopLaunch&, TraceLabel& label) { label.category = "loop"; }
 void AddDetails(const CudaLevel&, const CompareStep&, TraceLabel& label) { label.category = "compare"; }
+void AddDetails(const CudaLevel& level, const RemoteLaunch& launch, TraceLabel& label) {
+  label.category = "remote";
+  AddValues(*level.plan->graph, launch.step->node, label);
+}
 
 bool IsOfNode(const CudaAction& action) {
   const auto* const transfers = std::get_if<TransferLaunch>(&action);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <utility>
 
 #include "fmt/format.h"
@@ -14,26 +15,8 @@ namespace meshwork {
 namespace {
 
 constexpr size_t kMostBindings = 4;
-// A graph takes some hundred bytes for a node.
-constexpr int64_t kMostNodes = 20000;
 constexpr int64_t kPinnedAlignment = 256;  // of each host tensor
 constexpr std::byte kNan{0xFF};
-
-// Of the level with its bodies.
-int64_t NodesOf(const CudaLevel& level) {
-  int64_t count = 0;
-  for (const CudaAction& action : level.actions) {
-    const auto* const loop = std::get_if<LoopLaunch>(&action);
-    if (loop == nullptr) {
-      ++count;
-      continue;
-    }
-    for (const CudaLevel& body : loop->bodies)
-      count += std::min(kMostNodes, std::max<int64_t>(loop->length, 1)) * NodesOf(body);
-    count = std::min(count, 2 * kMostNodes);
-  }
-  return count;
-}
 
 // Error: a launch has more blocks than a GPU takes.
 absl::Status CheckGrids(const CudaLevel& level) {
@@ -57,8 +40,10 @@ absl::Status CheckGrids(const CudaLevel& level) {
 
 absl::StatusOr<std::unique_ptr<PreparedStep>> CudaStep::Create(std::shared_ptr<const CudaContext> context,
                                                                StepPlan plan, std::vector<DTensor> variables,
-                                                               const PrepareOptions& options) {
-  std::unique_ptr<CudaStep> step(new CudaStep(std::move(plan), std::move(variables), options));
+                                                               const PrepareOptions& options,
+                                                               std::unique_ptr<CudaRemotes> remotes) {
+  std::unique_ptr<CudaStep> step(
+      new CudaStep(std::move(plan), std::move(variables), options, std::move(remotes)));
   MESHWORK_RETURN_IF_ERROR(step->Prepare(std::move(context)));
   return step;
 }
@@ -68,9 +53,14 @@ absl::Status CudaStep::Prepare(std::shared_ptr<const CudaContext> context) {
   MESHWORK_ASSIGN_OR_RETURN(stream_, CudaStream::Create(context));
   CudaKernels kernels;
   products_ = std::make_unique<CudaProducts>(context);
+  MESHWORK_RETURN_IF_ERROR(PrepareFence());
   MESHWORK_RETURN_IF_ERROR(MakeRoot(kernels, context->most_shared_bytes()));
+  if (remotes_ != nullptr) {
+    MESHWORK_RETURN_IF_ERROR(PrepareRemotes(root_));
+    MESHWORK_RETURN_IF_ERROR(remotes_->Allocate());
+  }
   is_blocking_ = BlocksLaunches(options_.blocking_launches);
-  is_graph_ = !root_.reads_host && NodesOf(root_) <= kMostNodes && !measures() && !is_blocking_;
+  sections_ = CutIntoSections(root_, /*may_be_graph=*/!measures() && !is_blocking_, remotes_read_host());
   if (measures()) profiler_ = std::make_unique<CudaProfiler>(root_, stream_, options_.trace_steps);
   MESHWORK_RETURN_IF_ERROR(Allocate());
   MESHWORK_ASSIGN_OR_RETURN(functions_,
@@ -90,13 +80,57 @@ absl::Status CudaStep::MakeRoot(CudaKernels& kernels, int64_t shared_bytes) {
     failed = Annotate(number.status(), fmt::format("Prepare: {}: ", plan.graph->Describe(node)));
     return std::nullopt;
   };
-  root_ =
-      MakeLevel(plan_, kernels, {.fuse = options_.fuse, .take_product = take, .shared_bytes = shared_bytes});
+  root_ = MakeLevel(plan_, kernels,
+                    {.fuse = options_.fuse,
+                     .take_product = take,
+                     .shared_bytes = shared_bytes,
+                     .remotes_read_host = remotes_read_host()});
   MESHWORK_RETURN_IF_ERROR(failed);
   return CheckGrids(root_);
 }
 
+absl::Status CudaStep::PrepareFence() {
+  for (const Step& step : plan_.steps) {
+    const auto* const remote = std::get_if<RemoteStep>(&step);
+    if (remote == nullptr || !remote->is_fence() || remote->kind == RemoteStep::Kind::kWait) continue;
+    RemoteSpec spec{.where = "the start of a step"};
+    for (const RemoteStep::Part& part : remote->sends) spec.sends.push_back({part.domain, 1});
+    for (const RemoteStep::Part& part : remote->receives) spec.receives.push_back({part.domain, 1});
+    Fence& fence = fence_.emplace();
+    fence.bytes.resize(1 + spec.receives.size());
+    fence.sends.assign(spec.sends.size(), fence.bytes.data());
+    for (size_t i = 0; i < spec.receives.size(); ++i) fence.receives.push_back(&fence.bytes[1 + i]);
+    MESHWORK_ASSIGN_OR_RETURN(fence.op, options_.transport->Prepare(std::move(spec)));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CudaStep::PrepareRemotes(CudaLevel& level) {
+  std::map<int, size_t> numbers;  // by operation
+  for (CudaAction& action : level.actions) {
+    if (auto* const loop = std::get_if<LoopLaunch>(&action))
+      for (CudaLevel& body : loop->bodies) MESHWORK_RETURN_IF_ERROR(PrepareRemotes(body));
+    auto* const remote = std::get_if<RemoteLaunch>(&action);
+    if (remote == nullptr) continue;
+    const RemoteStep& step = *remote->step;
+    if (step.kind != RemoteStep::Kind::kWait) {
+      RemoteSpec spec{.where = level.plan->graph->Describe(step.node)};
+      const auto part_of = [&](const RemoteStep::Part& part) {
+        return RemotePart{part.domain, level.plan->buffers[static_cast<size_t>(part.buffer)].bytes};
+      };
+      for (const RemoteStep::Part& part : step.sends) spec.sends.push_back(part_of(part));
+      for (const RemoteStep::Part& part : step.receives) spec.receives.push_back(part_of(part));
+      MESHWORK_ASSIGN_OR_RETURN(numbers[step.operation], remotes_->Prepare(std::move(spec)));
+    }
+    remote->number = numbers.at(step.operation);
+  }
+  return absl::OkStatus();
+}
+
 CudaStep::~CudaStep() {
+  // Where a step has thrown, nobody has let go of what waits for the other domains.
+  if (remotes_ != nullptr && stream_ != nullptr)
+    if (const absl::Status reason = options_.transport->aborted(); !reason.ok()) remotes_->Abort(reason);
   // What the stream still has may use the memory.
   if (stream_ != nullptr) stream_->Synchronize().IgnoreError();
 }
@@ -137,7 +171,8 @@ absl::Status CudaStep::RunOnce() {
                                         .workspace = workspace_.address(),
                                         .predicate = pinned_.data() + pinned_.bytes() - 1,
                                         .profiler = profiler_.get(),
-                                        .blocking = is_blocking_});
+                                        .blocking = is_blocking_,
+                                        .remotes = remotes_.get()});
   MESHWORK_RETURN_IF_ERROR(launcher_->EnqueueOnce(root_, BasesOfStep(root_, own(), variables_, {}, {})));
   return stream_->Synchronize();
 }
@@ -153,12 +188,15 @@ absl::StatusOr<CudaStep::Binding*> CudaStep::FindBinding(CudaBases bases) {
     MESHWORK_ASSIGN_OR_RETURN(CudaTables tables,
                               CudaTables::Create(stream_, root_, bases, own(), functions_));
     if (bindings_.size() == kMostBindings) bindings_.pop_back();
-    bindings_.push_front({std::move(bases), std::move(tables), std::nullopt});
+    bindings_.push_front({std::move(bases), std::move(tables), {}});
+    bindings_.front().graphs.resize(sections_.size());
   }
   Binding& binding = bindings_.front();
-  if (is_graph_ && !binding.graph.has_value()) {
-    MESHWORK_ASSIGN_OR_RETURN(binding.graph,
-                              CudaGraph::Capture(*stream_, [&] { return EnqueueLaunches(binding); }));
+  for (size_t s = 0; s < sections_.size(); ++s) {
+    if (!sections_[s].is_graph || binding.graphs[s].has_value()) continue;
+    MESHWORK_ASSIGN_OR_RETURN(binding.graphs[s], CudaGraph::Capture(*stream_, [&] {
+                                return EnqueueSection(binding, sections_[s]);
+                              }));
   }
   return &binding;
 }
@@ -179,17 +217,33 @@ int64_t CudaStep::BytesOf(const std::vector<HostTensor>& tensors) {
 
 absl::Status CudaStep::Run(std::span<const std::byte* const> feeds, std::span<std::byte* const> outputs) {
   MESHWORK_RETURN_IF_ERROR(made_.Check("CudaBackend"));
+  absl::Status status = TryRun(feeds, outputs);
+  // Nobody shall go on with what this step leaves.
+  if (!status.ok() && remotes_ != nullptr) remotes_->Abort(status);
+  return status;
+}
+
+// All domains have begun this step then, and ended the one before.
+absl::Status CudaStep::PassFence() {
+  wrote_spares_ = false;
+  if (fence_.has_value()) MESHWORK_RETURN_IF_ERROR(fence_->op->Run(fence_->sends, fence_->receives));
   wrote_spares_ = has_spares_;
+  return absl::OkStatus();
+}
+
+absl::Status CudaStep::TryRun(std::span<const std::byte* const> feeds, std::span<std::byte* const> outputs) {
   launcher_->ForgetDifference();
+  MESHWORK_RETURN_IF_ERROR(PassFence());
   if (profiler_ != nullptr) MESHWORK_RETURN_IF_ERROR(profiler_->Start());
   MESHWORK_ASSIGN_OR_RETURN(Binding* const binding,
                             FindBinding(BasesOfStep(root_, own(), variables_, feeds, outputs)));
-  const absl::Status enqueued = Enqueue(*binding, feeds);
+  absl::Status ran = Enqueue(*binding, feeds);
+  if (ran.ok()) ran = NamingFault(launcher_->Await(), "Run");
+  if (!ran.ok() && remotes_ != nullptr) remotes_->Abort(ran);
   // What was enqueued uses memory that the caller may free, or write, from here on; and pinned memory, which the next step
   // writes.
-  const absl::Status ended = NamingFault(stream_->Drain(), "Run");
-  MESHWORK_RETURN_IF_ERROR(enqueued);
-  MESHWORK_RETURN_IF_ERROR(ended);
+  if (!ran.ok()) stream_->Drain().IgnoreError();
+  MESHWORK_RETURN_IF_ERROR(ran);
   if (profiler_ != nullptr) MESHWORK_RETURN_IF_ERROR(profiler_->End());
   std::vector<HostCopy> copies;
   for (const HostTensor& output : host_outputs_)
@@ -205,10 +259,15 @@ absl::Status CudaStep::Enqueue(const Binding& binding, std::span<const std::byte
   MESHWORK_RETURN_IF_ERROR(EnqueueFeeds(binding.bases, feeds));
   if (profiler_ != nullptr)
     MESHWORK_RETURN_IF_ERROR(profiler_->Copied(/*is_input=*/true, BytesOf(host_feeds_)));
-  // What fails up to here, or in launching a graph, failed before this step.
-  if (binding.graph.has_value()) return binding.graph->Launch(*stream_);
   if (is_blocking_) MESHWORK_RETURN_IF_ERROR(stream_->Synchronize());
-  return NamingFault(EnqueueLaunches(binding), "Run");
+  for (size_t s = 0; s < sections_.size(); ++s) {
+    const absl::Status launched = binding.graphs[s].has_value() ? binding.graphs[s]->Launch(*stream_)
+                                                                : EnqueueSection(binding, sections_[s]);
+    // What fails in launching the first graph failed before this step.
+    MESHWORK_RETURN_IF_ERROR(s == 0 && binding.graphs[s].has_value() ? launched
+                                                                     : NamingFault(launched, "Run"));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status CudaStep::Poison(const CudaBases& bases) {
@@ -231,8 +290,10 @@ absl::Status CudaStep::EnqueueFeeds(const CudaBases& bases, std::span<const std:
   });
 }
 
-absl::Status CudaStep::EnqueueLaunches(const Binding& binding) {
-  MESHWORK_RETURN_IF_ERROR(launcher_->Enqueue(root_, binding.bases, binding.tables));
+absl::Status CudaStep::EnqueueSection(const Binding& binding, const CudaSection& section) {
+  MESHWORK_RETURN_IF_ERROR(
+      launcher_->Enqueue(root_, section.begin, section.end, binding.bases, binding.tables));
+  if (&section != &sections_.back()) return absl::OkStatus();
   for (const HostTensor& output : host_outputs_)
     if (binding.bases[output.storage] != 0)
       MESHWORK_RETURN_IF_ERROR(

@@ -1,4 +1,7 @@
-// CudaStep: a step that runs on one GPU.
+// CudaStep: a step that runs on one GPU, which may be one of several domains.
+//
+// Its launches are graphs (runtime/cuda/cuda_sections.h). If the domains are GPUs that reach each other
+// (CudaRemotes::is_captured), a step whose loops ask for nothing is one graph.
 #pragma once
 
 #include <cstddef>
@@ -24,6 +27,8 @@
 #include "meshwork/runtime/cuda/cuda_level.h"
 #include "meshwork/runtime/cuda/cuda_products.h"
 #include "meshwork/runtime/cuda/cuda_profiler.h"
+#include "meshwork/runtime/cuda/cuda_remotes.h"
+#include "meshwork/runtime/cuda/cuda_sections.h"
 #include "meshwork/runtime/cuda/cuda_stream.h"
 #include "meshwork/runtime/cuda/cuda_tables.h"
 #include "meshwork/runtime/cuda/host_copier.h"
@@ -32,10 +37,12 @@ namespace meshwork {
 
 class CudaStep : public PreparedStep {
  public:
-  // As Backend::Prepare. REQUIRES: no transport and no cross-device op in `options`.
+  // As Backend::Prepare. `remotes`: for the operations across domains; null if there is one domain. REQUIRES: no
+  // cross-device op in `options`.
   static absl::StatusOr<std::unique_ptr<PreparedStep>> Create(std::shared_ptr<const CudaContext> context,
                                                               StepPlan plan, std::vector<DTensor> variables,
-                                                              const PrepareOptions& options);
+                                                              const PrepareOptions& options,
+                                                              std::unique_ptr<CudaRemotes> remotes);
   ~CudaStep() override;
 
   absl::Status Run(std::span<const std::byte* const> feeds, std::span<std::byte* const> outputs) override;
@@ -57,19 +64,32 @@ class CudaStep : public PreparedStep {
   struct Binding {
     CudaBases bases;
     CudaTables tables;
-    std::optional<CudaGraph> graph;
+    std::vector<std::optional<CudaGraph>> graphs;  // per section; nothing where it is none
+  };
+  // The operation that begins a step of several domains (runtime/fence.h).
+  struct Fence {
+    std::unique_ptr<RemoteOp> op;
+    std::vector<std::byte> bytes;
+    std::vector<const std::byte*> sends;
+    std::vector<std::byte*> receives;
   };
 
-  CudaStep(StepPlan plan, std::vector<DTensor> variables, const PrepareOptions& options)
+  CudaStep(StepPlan plan, std::vector<DTensor> variables, const PrepareOptions& options,
+           std::unique_ptr<CudaRemotes> remotes)
       : plan_(options.fuse ? OrderForFusion(std::move(plan)) : std::move(plan)),
         variables_(std::move(variables)),
-        options_(options) {}
+        options_(options),
+        remotes_(std::move(remotes)) {}
 
   absl::Status Prepare(std::shared_ptr<const CudaContext> context);
   absl::Status MakeRoot(CudaKernels& kernels, int64_t shared_bytes);
+  absl::Status PrepareFence();
+  // In the order of the program, which all domains have in common.
+  absl::Status PrepareRemotes(CudaLevel& level);
   absl::Status Allocate();
   absl::Status RunOnce();
 
+  bool remotes_read_host() const { return remotes_ != nullptr && !remotes_->is_captured(); }
   CudaOwnMemory own() const { return {.arena = arena_.address(), .constants = constants_.address()}; }
   bool measures() const { return options_.profile || options_.trace_steps > 0; }
   // The error of what the stream has got, which is that of a kernel that nobody has named if one has failed. `phase`: as of
@@ -77,12 +97,14 @@ class CudaStep : public PreparedStep {
   absl::Status NamingFault(const absl::Status& status, std::string_view phase) const;
   absl::StatusOr<Binding*> FindBinding(CudaBases bases);
 
+  absl::Status TryRun(std::span<const std::byte* const> feeds, std::span<std::byte* const> outputs);
+  absl::Status PassFence();
   // Puts the whole step on the stream: feeds, launches, outputs. `feeds` are read before it returns.
   absl::Status Enqueue(const Binding& binding, std::span<const std::byte* const> feeds);
   absl::Status Poison(const CudaBases& bases);
   absl::Status EnqueueFeeds(const CudaBases& bases, std::span<const std::byte* const> feeds);
-  // What is behind the feeds, which a graph may hold.
-  absl::Status EnqueueLaunches(const Binding& binding);
+  // A section, with the outputs behind the last one: what a graph may hold.
+  absl::Status EnqueueSection(const Binding& binding, const CudaSection& section);
 
   // A host tensor: its image on the GPU, and its place in the pinned memory.
   struct HostTensor {
@@ -96,7 +118,11 @@ class CudaStep : public PreparedStep {
   const StepPlan plan_;
   std::vector<DTensor> variables_;
   const PrepareOptions options_;
+  // Null if there is one domain.
+  const std::unique_ptr<CudaRemotes> remotes_;
+  std::optional<Fence> fence_;
   CudaLevel root_;
+  std::vector<CudaSection> sections_;  // of the root
   CudaFunctions functions_;
   std::unique_ptr<CudaProducts> products_;
   std::shared_ptr<const CudaStream> stream_;
@@ -106,7 +132,7 @@ class CudaStep : public PreparedStep {
   HostCopier copier_;
   std::vector<HostTensor> host_feeds_, host_outputs_;
   std::deque<Binding> bindings_;  // the last used one first
-  bool is_graph_ = true, is_blocking_ = false, has_spares_ = false, wrote_spares_ = false;
+  bool is_blocking_ = false, has_spares_ = false, wrote_spares_ = false;
   std::unique_ptr<CudaProfiler> profiler_;  // null unless it is asked for
   std::optional<CudaLauncher> launcher_;    // made when the step is prepared
 };

@@ -36,6 +36,8 @@ absl::StatusOr<Gpus> ListGpus(const CudaApi& api) {
   gpus.driver_version = CudaVersionToString(api.driver_version);
   if (api.cublas_status.ok()) gpus.cublas_version = CublasVersionToString(api.cublas_version);
   else gpus.cublas_version = api.cublas_status;
+  if (api.nccl_status.ok()) gpus.nccl_version = NcclVersionToString(api.nccl_version);
+  else gpus.nccl_version = api.nccl_status;
   MESHWORK_ASSIGN_OR_RETURN(const int count, CountGpus(api));
   for (int ordinal = 0; ordinal < count; ++ordinal) {
     MESHWORK_ASSIGN_OR_RETURN(const std::shared_ptr<const CudaContext> context,

@@ -33,6 +33,7 @@ class Touches {
   void Add(const RemoteStep& remote) {
     for (const RemoteStep::Part& part : remote.sends) At(touched_.reads, part.buffer);
     for (const RemoteStep::Part& part : remote.receives) At(touched_.writes, part.buffer);
+    touched_.crosses = true;
   }
   // Bodies may read and write what they are given.
   void Add(const NestedStep& nested) {
@@ -42,6 +43,7 @@ class Touches {
         At(touched_.writes, value.first);
       }
     At(touched_.reads, nested.predicate);
+    touched_.crosses = true;
     for (BufferId argument : nested.arguments) {
       At(touched_.reads, argument);
       At(touched_.writes, argument);
@@ -59,12 +61,14 @@ bool Touched::Conflicts(const Touched& other) const {
     return std::any_of(a.begin(), a.end(),
                        [&](int s) { return std::find(b.begin(), b.end(), s) != b.end(); });
   };
-  return meet(writes, other.writes) || meet(writes, other.reads) || meet(reads, other.writes);
+  return (crosses && other.crosses) || meet(writes, other.writes) || meet(writes, other.reads) ||
+         meet(reads, other.writes);
 }
 
 void Touched::Add(const Touched& other) {
   reads.insert(reads.end(), other.reads.begin(), other.reads.end());
   writes.insert(writes.end(), other.writes.begin(), other.writes.end());
+  crosses |= other.crosses;
 }
 
 Touched TouchedBy(const StepPlan& plan, const Step& step) { return Touches(plan).Of(step); }

@@ -9,8 +9,9 @@ namespace meshwork {
 
 struct Touched {
   std::vector<int> reads, writes;  // may have a storage several times
+  bool crosses = false;            // to other domains, or may: they start their operations in the same order
 
-  // Whether one writes a storage that the other touches, so that their order matters.
+  // Whether one writes a storage that the other touches, or both cross, so that their order matters.
   bool Conflicts(const Touched& other) const;
   // Of both, one behind the other.
   void Add(const Touched& other);

@@ -256,6 +256,7 @@ class Loopback : public Transport {
   void Abort(absl::Status reason) override {
     if (made_.is_here()) hub_->Abort(std::move(reason));
   }
+  absl::Status aborted() override { return made_.is_here() ? hub_->status() : absl::OkStatus(); }
 
  private:
   const std::shared_ptr<Hub> hub_;

@@ -146,6 +146,7 @@ class MessageTransport : public Transport {
   void Abort(absl::Status reason) override {
     if (made_.is_here()) link_->Abort(std::move(reason));
   }
+  absl::Status aborted() override { return made_.is_here() ? link_->status() : absl::OkStatus(); }
 
  private:
   absl::Status GatherShortTexts(const std::string& where) {

@@ -59,6 +59,7 @@ class TimedTransport : public Transport {
   }
 
   void Abort(absl::Status reason) override { transport_->Abort(std::move(reason)); }
+  absl::Status aborted() override { return transport_->aborted(); }
 
  private:
   const std::unique_ptr<Transport> transport_;

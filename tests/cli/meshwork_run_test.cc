@@ -97,6 +97,10 @@ TEST_F(MeshworkTest, RunsOnAnotherMeshAndWithOtherLayouts) {
   expect_refuses({"run", Path("step.mw"), "--mesh", "batch=0"}, "--mesh: ");
   expect_refuses({"run", Path("step.mw"), "--devices", "gpu"},
                  "meshwork run: --devices: Devices: \"gpu\" is none of ");
+  // In a thread for each of the GPUs; the first error is shown, with its GPU's name.
+  const Finished gpus = Run({"run", Path("step.mw"), "--devices", "cuda:90,92"});
+  EXPECT_EQ(gpus.code, 2);
+  EXPECT_THAT(gpus.err, testing::ContainsRegex("meshwork run: GPU 9[02]: --inputs is missing"));
   expect_refuses({"run", Path("step.mw"), "--layout", "w"}, "--layout: \"w\" is no name and layout");
   expect_refuses({"run", Path("step.mw"), "--layout", "w={bach,_}"}, "--layout: \"w\": ");
   expect_refuses({"run", Path("step.mw"), "--layout", "v={batch,_}"}, "\"v\"");

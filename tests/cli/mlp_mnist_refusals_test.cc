@@ -60,11 +60,10 @@ TEST_F(MlpMnistTest, RefusesFlagsThatAreWrong) {
       {{"--explain=yes"}, "--explain takes no value."},
       {{"--devices"}, "--devices needs a value."},
       {{"--devices", "gpu"},
-       "--devices: Devices: \"gpu\" is none of cpu, cuda and cuda:N, where N is the number of a GPU; \"meshwork "
-       "devices\" lists those of this machine."},
-      {{"--devices", "cuda:0-3"},
-       "--devices: Devices: \"cuda:0-3\" names several GPUs, and a session computes on one as yet; name one, as cuda:0, "
-       "and the whole mesh lies on it."},
+       "--devices: Devices: \"gpu\" is none of cpu, cuda, cuda:N and cuda:N-M, where N and M are numbers of GPUs; "
+       "\"meshwork devices\" lists those of this machine."},
+      {{"--devices", "cuda:0-3,2"},
+       "--devices: Devices: \"cuda:0-3,2\" names GPU 2 twice; each GPU is one domain."},
       {{"--check-replicas", "100"},
        "--check-replicas: \"100\" is neither \"off\" nor \"every=\" and a number of steps, as in every=100."},
       {{"--explain", "yes"}, "\"yes\" is not a flag; write --name value."},

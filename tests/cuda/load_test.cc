@@ -26,6 +26,9 @@ TEST(CudaLoadTest, EveryFunctionIsFound) {
   EXPECT_EQ(api->cuMemAlloc, cuda.api().cuMemAlloc);
   EXPECT_EQ(api->nvrtcGetPTX, cuda.api().nvrtcGetPTX);
   EXPECT_EQ(api->cublasLtMatmul, cuda.api().cublasLtMatmul);
+  EXPECT_EQ(api->nccl_version, 22809);
+  EXPECT_TRUE(api->nccl_status.ok());
+  EXPECT_EQ(api->ncclSend, cuda.api().ncclSend);
 }
 
 // Drivers before CUDA 12.8 have the older function alone.
@@ -138,6 +141,22 @@ TEST(CudaLoadTest, TheNamesAreThoseOfTheDriver) {
   ++functions;
   MESHWORK_CUDA_DRIVER_FUNCTIONS(MESHWORK_EXPECT_SYMBOL)
   EXPECT_GT(functions, 50);
+}
+
+// So has NVIDIA's own NCCL, which says its version without a GPU.
+TEST(CudaLoadTest, TheNamesAreThoseOfNccl) {
+  const LibraryLoader system = SystemLoader();
+  void* library = system.open("libnccl.so.2");
+  if (library == nullptr) library = system.open(MESHWORK_CUDA_LIBRARY_DIR + std::string("/libnccl.so.2"));
+  if (library == nullptr) GTEST_SKIP() << system.error();
+#define MESHWORK_EXPECT_NCCL_SYMBOL(result, name, parameters) \
+  EXPECT_NE(system.find(library, #name), nullptr) << #name;
+  MESHWORK_NCCL_FUNCTIONS(MESHWORK_EXPECT_NCCL_SYMBOL)
+  const auto get_version =
+      reinterpret_cast<decltype(CudaApi::ncclGetVersion)>(system.find(library, "ncclGetVersion"));
+  int version = 0;
+  ASSERT_EQ(get_version(&version), NcclResult::kSuccess);
+  EXPECT_GE(version, kOldestNccl);
 }
 
 // ---- The real NVRTC, which needs no GPU.

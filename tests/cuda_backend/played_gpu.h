@@ -5,6 +5,8 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "meshwork/runtime/cuda/cuda_backend.h"
@@ -56,19 +58,21 @@ class RememberingPlayer : public SimulatedCompiler {
 // What is not freed when it ends fails the test. For some seeds there is no cuBLASLt, for others one that declines every
 // second product.
 struct PlayedGpu {
-  explicit PlayedGpu(uint64_t seed, SimulatedGpu gpu = {})
+  // `count` such GPUs of one machine.
+  explicit PlayedGpu(uint64_t seed, const SimulatedGpu& gpu = {}, int64_t count = 1)
       : player(seed),
-        cuda({.gpus = {std::move(gpu)},
+        cuda({.gpus = std::vector<SimulatedGpu>(static_cast<size_t>(count), gpu),
               .seed = seed,
               .compiler = &player,
               .has_cublas = seed % 4 != 3,
               .declined_products = seed % 4 == 2 ? 2 : 0}) {}
 
   // The backend; a new one each time.
-  absl::StatusOr<std::unique_ptr<CudaBackend>> MakeBackend() {
-    absl::StatusOr<std::shared_ptr<const CudaContext>> context = CudaContext::Create(cuda.api(), 0);
+  absl::StatusOr<std::unique_ptr<CudaBackend>> MakeBackend(int ordinal = 0,
+                                                           const CudaBackendOptions& options = {}) {
+    absl::StatusOr<std::shared_ptr<const CudaContext>> context = CudaContext::Create(cuda.api(), ordinal);
     if (!context.ok()) return context.status();
-    return CudaBackend::Create(*std::move(context));
+    return CudaBackend::Create(*std::move(context), options);
   }
 
   RememberingPlayer player;

@@ -5,8 +5,16 @@
 #include "meshwork/runtime/cuda/gpus.h"
 
 #ifdef MESHWORK_HAVE_CUDA
+#include <chrono>
+#include <functional>
+#include <map>
+#include <string>
+#include <thread>
+#include <vector>
+
 #include "cuda/gpu_fixture.h"
 #include "meshwork/ir/text.h"
+#include "meshwork/runtime/cpu/cpu_backend.h"
 #include "meshwork/runtime/cpu/cross_device_ops.h"
 #include "meshwork/runtime/executor.h"
 #include "meshwork/runtime/transport/loopback.h"
@@ -34,7 +42,9 @@ absl::Status Load(const SimulatedCudaOptions& options, const std::string& lacks 
   };
   const absl::StatusOr<CudaApi> api = LoadCudaApi(loader);
   if (!api.ok()) return api.status();
-  return api->nvrtc_status.ok() ? api->cublas_status : api->nvrtc_status;
+  for (const absl::Status& status : {api->nvrtc_status, api->cublas_status})
+    if (!status.ok()) return status;
+  return api->nccl_status;
 }
 
 TEST(CudaErrors, Machines) {
@@ -64,6 +74,10 @@ TEST(CudaErrors, Machines) {
                                     MISTAKE(Load({.driver_version = 12040})),
                                     MISTAKE(Load({}, "libcublasLt")),
                                     MISTAKE(Load({}, "cublasLtMatmul")),
+                                    MISTAKE(Load({}, "libnccl")),
+                                    MISTAKE(Load({.nccl_version = 21703})),
+                                    MISTAKE(Load({}, "ncclGetVersion")),
+                                    MISTAKE(Load({}, "ncclSend")),
                                     MISTAKE(fails("cuInit", CUDA_ERROR_UNKNOWN)),
                                     MISTAKE(fails("cuDeviceGetCount", CUDA_ERROR_UNKNOWN)),
                                     MISTAKE(fails("cuDevicePrimaryCtxRetain", CUDA_ERROR_DEVICE_UNAVAILABLE)),
@@ -298,13 +312,121 @@ TEST(CudaErrors, Backend) {
     std::map<std::string, DTensor> state;
     return Executor::Create(Compile(graph).value(), *backend, {}, &state).status();
   };
-  const auto ends = MakeLoopback(2);
   ExpectErrors("cuda_backend", {
-                                   MISTAKE(prepare({.transport = ends[0].get()})),
                                    MISTAKE(prepare({.cross_device_ops = RingAllReduce()})),
                                    MISTAKE(run({.bytes = 4000000})),
                                    MISTAKE(run_many()),
                                });
+}
+
+// What the last of several domains hears when it prepares a step. `play`: makes its backend, and prepares.
+using InDomain = std::function<absl::Status(size_t domain, Transport& end)>;
+absl::Status OfDomains(size_t count, const InDomain& play) {
+  const auto ends = MakeLoopback(static_cast<int64_t>(count));
+  std::vector<absl::Status> statuses(count);
+  std::vector<std::thread> threads;
+  for (size_t d = 0; d < count; ++d)
+    threads.emplace_back([&, d] {
+      statuses[d] = play(d, *ends[d]);
+      if (!statuses[d].ok()) ends[d]->Abort(statuses[d]);
+    });
+  for (std::thread& thread : threads) thread.join();
+  return statuses.back();
+}
+
+// GPUs that do not fit together, and NCCL where it cannot be used, or fails.
+TEST(CudaErrors, Gpus) {
+  using Way = CudaBackendOptions::Way;
+  const Graph graph = ParseGraph(
+                          "mesh [x=2]\nfunc f(%a: f32[4] {x}) {\n  %s = reduce_sum %a dims=[0] : f32[] {}\n"
+                          "  return s=%s\n}",
+                          "sum.mw")
+                          .value();
+  const Program program = Compile(graph, {.num_domains = 2}).value();
+  const auto prepare = [&](const SimulatedCuda& cuda, int gpu, Way way, Transport& end) -> absl::Status {
+    MESHWORK_ASSIGN_OR_RETURN(const auto context, CudaContext::Create(cuda.api(), gpu));
+    MESHWORK_ASSIGN_OR_RETURN(const auto backend, CudaBackend::Create(context, {.way = way}));
+    std::map<std::string, DTensor> state;
+    return Executor::Create(program, *backend, {.transport = &end}, &state).status();
+  };
+  const auto on = [&](const SimulatedCudaOptions& options, std::vector<int> gpus,
+                      std::vector<Way> ways = {Way::kNccl, Way::kNccl}, const char* failing = "") {
+    FunctionCompiler compiler({{"move_4", [](const SimulatedLaunch&) { return absl::OkStatus(); }}});
+    SimulatedCudaOptions with_compiler = options;
+    with_compiler.compiler = &compiler;
+    SimulatedCuda cuda(with_compiler);
+    cuda.FailCall(failing, *failing == '\0' ? 0 : 1);
+    const absl::Status status =
+        OfDomains(2, [&](size_t d, Transport& end) { return prepare(cuda, gpus[d], ways[d], end); });
+    // Whichever domain comes to the call first.
+    std::string message(MessageOf(status));
+    if (const size_t at = message.find("domain 1 on GPU 1"); at != std::string::npos)
+      message.replace(at, 17, "domain 0 on GPU 0");
+    return absl::Status(status.code(), message);
+  };
+  const SimulatedCudaOptions two{.gpus = {{}, {}}};
+  const auto beside_cpu = [&] {
+    SimulatedCuda cuda;
+    return OfDomains(2, [&](size_t d, Transport& end) -> absl::Status {
+      if (d == 0) return prepare(cuda, 0, Way::kAuto, end);
+      CpuBackend backend(1);
+      std::map<std::string, DTensor> state;
+      return Executor::Create(program, backend, {.transport = &end}, &state).status();
+    });
+  };
+  ExpectErrors("cuda_gpus", {
+                                MISTAKE(on({.gpus = {{}}}, {0, 1})),
+                                MISTAKE(on({.gpus = {{}, {.architecture = 80}}}, {0, 1})),
+                                MISTAKE(on({.gpus = {{}, {}}, .nccl_version = 0}, {0, 1})),
+                                MISTAKE(on(two, {1, 1})),
+                                MISTAKE(on(two, {0, 1}, {Way::kNccl, Way::kHost})),
+                                MISTAKE(on(two, {0, 1}, {Way::kNccl, Way::kNccl}, "ncclGetUniqueId")),
+                                MISTAKE(on(two, {0, 1}, {Way::kNccl, Way::kNccl}, "ncclCommInitRankConfig")),
+                                MISTAKE(beside_cpu()),
+                            });
+}
+
+// What NCCL says within a step.
+TEST(CudaErrors, Nccl) {
+  using Way = CudaBackendOptions::Way;
+  const Graph graph =
+      ParseGraph("mesh [x=2]\nfunc f(%a: f32[4] {x}) {\n  %g = relayout %a {_}\n  return g=%g\n}",
+                 "gather.mw")
+          .value();
+  const Program program = Compile(graph, {.num_domains = 2}).value();
+  // Domain 0 runs a step, in which a call fails, or domain 1 is lost, or does not come.
+  const auto step = [&](const char* failing, bool is_lost) {
+    FunctionCompiler compiler({{"move_4", [](const SimulatedLaunch&) { return absl::OkStatus(); }}});
+    SimulatedCuda cuda({.gpus = {{}, {}}, .compiler = &compiler});
+    absl::Status first;
+    OfDomains(2, [&](size_t d, Transport& end) -> absl::Status {
+      const bool has_time = is_lost || *failing != '\0';
+      const CudaBackendOptions options{.way = Way::kNccl,
+                                       .deadline = std::chrono::milliseconds(has_time ? 600'000 : 50)};
+      const auto context = CudaContext::Create(cuda.api(), static_cast<int>(d)).value();
+      const auto backend = CudaBackend::Create(context, options).value();
+      std::map<std::string, DTensor> state;
+      const auto executor = Executor::Create(program, *backend, {.transport = &end}, &state).value();
+      MESHWORK_CHECK(end.AllGather("prepared", "").ok());
+      if (d == 1 && is_lost) cuda.LoseRank(1);
+      if (d == 0 && *failing != '\0') cuda.FailCall(failing, 1);
+      // By the time that domain 1 hears it, domain 0 may have failed.
+      end.AllGather("ready", "").status().IgnoreError();
+      if (d == 1) {
+        while (end.aborted().ok()) std::this_thread::yield();
+        return end.aborted();
+      }
+      std::map<std::string, Tensor> outputs;
+      return first = executor->Run({{"a", Tensor::From<float>({4}, {1, 2, 3, 4})}}, &outputs);
+    }).IgnoreError();
+    return first;
+  };
+  ExpectErrors("cuda_nccl", {
+                                MISTAKE(step("ncclGroupStart", false)),
+                                MISTAKE(step("ncclGroupEnd", false)),
+                                MISTAKE(step("", true)),
+                                MISTAKE(step("", false)),
+                            });
 }
 
 #endif

@@ -1,5 +1,9 @@
 // What sessions, layers and optimizers refuse.
 #include <cmath>
+#include <fstream>
+#include <string>
+#include <thread>
+#include <vector>
 
 #include "errors/errors.h"
 #include "gtest/gtest.h"
@@ -12,6 +16,7 @@
 #include "meshwork/train/layers.h"
 #include "meshwork/train/metrics.h"
 #include "meshwork/train/norm_layers.h"
+#include "meshwork/train/on_gpus.h"
 #include "meshwork/train/optimizers.h"
 #include "meshwork/train/recurrent_layers.h"
 #include "meshwork/train/session.h"
@@ -152,9 +157,27 @@ TEST(TrainErrors, Sessions) {
 }
 
 TEST(TrainErrors, Devices) {
-  const auto ends = MakeLoopback(2);
-  auto of_two_domains = [&] {
-    return MakeBackend({.devices = "cuda:1", .executor = {.transport = ends[0].get()}}).status();
+  // What domain 0 hears, where the domains compute on these.
+  auto of_domains = [](const std::vector<std::string>& devices) {
+    const auto ends = MakeLoopback(std::ssize(devices));
+    std::vector<absl::Status> statuses(devices.size());
+    std::vector<std::thread> threads;
+    for (size_t d = 0; d < devices.size(); ++d)
+      threads.emplace_back([&, d] {
+        statuses[d] =
+            MakeBackend({.devices = devices[d], .workers = 1, .executor = {.transport = ends[d].get()}})
+                .status();
+      });
+    for (std::thread& thread : threads) thread.join();
+    return statuses[0];
+  };
+  // Within a cluster of two processes.
+  auto of_a_cluster = [] {
+    const std::string file = testing::TempDir() + "meshwork-errors-cluster.json";
+    std::ofstream(file) << R"({"cluster": {"worker": ["127.0.0.1:1", "127.0.0.1:2"]},)"
+                        << R"( "task": {"type": "worker", "index": 1}})";
+    return OnEachGpu("cuda:0-3", {.cluster = file},
+                     [](const Processes&, const std::string&) { return absl::OkStatus(); });
   };
   ExpectErrors("devices", {
                               MISTAKE(CheckDevices("")),
@@ -165,10 +188,13 @@ TEST(TrainErrors, Devices) {
                               MISTAKE(CheckDevices("cuda:one")),
                               MISTAKE(CheckDevices("cuda:-1")),
                               MISTAKE(CheckDevices("cuda:4294967296")),
-                              MISTAKE(CheckDevices("cuda:0-3")),
-                              MISTAKE(CheckDevices("cuda:0,1")),
+                              MISTAKE(CheckDevices("cuda:3-0")),
+                              MISTAKE(CheckDevices("cuda:0,")),
+                              MISTAKE(CheckDevices("cuda:0-3,2")),
                               MISTAKE(Session::Create(Classifier("batch=2"), {.devices = "cuda:0,cuda:1"})),
-                              MISTAKE(of_two_domains()),
+                              MISTAKE(of_domains({"cpu", "cuda:0"})),
+                              MISTAKE(of_domains({"cpu", "gpu"})),
+                              MISTAKE(of_a_cluster()),
                           });
 }
 

@@ -33,6 +33,7 @@ class CountedEnd : public Transport {
     return std::make_unique<CountedOp>(*std::move(op), bytes, bytes_);
   }
   void Abort(absl::Status reason) override { end_.Abort(std::move(reason)); }
+  absl::Status aborted() override { return end_.aborted(); }
 
  private:
   class CountedOp : public RemoteOp {

@@ -39,6 +39,7 @@ class FailingEnd : public Transport {
     return std::make_unique<Op>(*this, *std::move(op));
   }
   void Abort(absl::Status reason) override { end_.Abort(std::move(reason)); }
+  absl::Status aborted() override { return end_.aborted(); }
 
  private:
   class Op : public RemoteOp {

@@ -86,9 +86,26 @@ struct InDomain {
   DTensors outputs, state;
 };
 
+// A copy in the memory of this process.
+absl::StatusOr<DTensor> OnHost(const DTensor& tensor) {
+  if (tensor.memory().is_host()) return tensor;
+  DTensor host(tensor.domain(), CpuMemory(), tensor.type(), tensor.layout());
+  if (host.bytes() != tensor.bytes())
+    host = DTensor(tensor.domain(), CpuMemory(), tensor.type(), tensor.layout(), /*share=*/false);
+  MESHWORK_RETURN_IF_ERROR(tensor.memory().Download(BoxCopy::Linear(tensor.bytes()), /*size=*/1,
+                                                    tensor.instance(0), host.instance(0)));
+  return host;
+}
+
+absl::Status AllOnHost(DTensors& tensors) {
+  for (auto& [name, tensor] : tensors) {
+    MESHWORK_ASSIGN_OR_RETURN(tensor, OnHost(tensor));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status RunInDomain(const RandomProgram& random, const Program& program, Transport& transport,
-                         int workers, ExecutorOptions options, InDomain& there) {
-  CpuBackend backend(workers, /*own_cores=*/false);
+                         Backend& backend, ExecutorOptions options, InDomain& there) {
   options.poison_padding = options.check_replicas = true;
   options.transport = &transport;
   for (size_t o = 0; o < program.body.outputs().size(); ++o)
@@ -119,7 +136,8 @@ absl::Status RunInDomain(const RandomProgram& random, const Program& program, Tr
     MESHWORK_RETURN_IF_ERROR(step.Run());
   }
   there.outputs = step.distributed_outputs();
-  return absl::OkStatus();
+  MESHWORK_RETURN_IF_ERROR(AllOnHost(there.outputs));
+  return AllOnHost(there.state);
 }
 
 // What the other domains have of `tensor`: every process hands the others its own blocks.
@@ -244,6 +262,13 @@ Trial TryProgram(const RandomProgram& random, const Expected& expected, Backend&
 
 Trial TryOnDomains(const RandomProgram& random, const Expected& expected, int64_t num_domains, int workers,
                    const ExecutorOptions& options) {
+  return TryOnDomains(
+      random, expected, num_domains,
+      [&](int64_t) { return std::make_unique<CpuBackend>(workers, /*own_cores=*/false); }, options);
+}
+
+Trial TryOnDomains(const RandomProgram& random, const Expected& expected, int64_t num_domains,
+                   const BackendMaker& make_backend, const ExecutorOptions& options) {
   const absl::StatusOr<Program> program = Compile(random.graph, {.num_domains = num_domains});
   if (!program.ok()) return {.rejected = std::string(MessageOf(program.status()))};
   const Ends ends = MakeEnds(num_domains, std::chrono::minutes(2));
@@ -254,7 +279,10 @@ Trial TryOnDomains(const RandomProgram& random, const Expected& expected, int64_
     if (ends[d] == nullptr) continue;
     is_here = true;
     threads.emplace_back([&, d] {
-      domains[d].status = RunInDomain(random, *program, *ends[d], workers, options, domains[d]);
+      const absl::StatusOr<std::unique_ptr<Backend>> backend = make_backend(static_cast<int64_t>(d));
+      domains[d].status = backend.ok()
+                              ? RunInDomain(random, *program, *ends[d], **backend, options, domains[d])
+                              : backend.status();
       if (domains[d].status.ok() && IsLaunched()) domains[d].status = GatherDomains(*ends[d], domains);
       if (!domains[d].status.ok()) ends[d]->Abort(domains[d].status);
     });

@@ -7,6 +7,9 @@
 //   const Trial trial = TryProgram(random, expected, backend);   // trial.error() is "" if all is right
 #pragma once
 
+#include <cstdint>
+#include <functional>
+#include <memory>
 #include <set>
 #include <string>
 
@@ -47,8 +50,14 @@ struct Trial {
 Trial TryCompiled(const RandomProgram& random, const Expected& expected, Backend& backend,
                   const Program& program, ExecutorOptions executor_options = {});
 
-// The same on several domains of this process (mesh/placement.h), each with `workers` threads; two steps from
+// Makes what computes in a domain.
+using BackendMaker = std::function<absl::StatusOr<std::unique_ptr<Backend>>(int64_t domain)>;
+
+// The same on several domains of this process (mesh/placement.h), each with a backend of its own; two steps from
 // the same start. All outputs are distributed, besides what options say.
+Trial TryOnDomains(const RandomProgram& random, const Expected& expected, int64_t num_domains,
+                   const BackendMaker& make_backend, const ExecutorOptions& options = {});
+// On CPUs with `workers` threads in each domain.
 Trial TryOnDomains(const RandomProgram& random, const Expected& expected, int64_t num_domains,
                    int workers = 1, const ExecutorOptions& options = {});
 

@@ -71,7 +71,7 @@ CUresult SimulatedWorld::Copy(const std::string& who, const Side& to, const Side
     std::memmove(reinterpret_cast<void*>(to.address), source, bytes);
   });
   if (!to.is_host || to.is_pinned || captures) return CUDA_SUCCESS;
-  work.DoUntil(stream->last);
+  Await(device, SimulatedOpPtr(stream->last));
   return StateOf(device);
 }
 

@@ -63,6 +63,8 @@ std::map<std::string, void*> SymbolsOf(const CudaApi& api) {
   MESHWORK_CUDA_DRIVER_FUNCTIONS(MESHWORK_SIMULATED_SYMBOL)
   MESHWORK_NVRTC_FUNCTIONS(MESHWORK_SIMULATED_SYMBOL)
   MESHWORK_CUBLAS_FUNCTIONS(MESHWORK_SIMULATED_SYMBOL)
+#define MESHWORK_SIMULATED_NCCL_SYMBOL(result, name, parameters) MESHWORK_SIMULATED_SYMBOL_OF(name)
+  MESHWORK_NCCL_FUNCTIONS(MESHWORK_SIMULATED_NCCL_SYMBOL)
   return symbols;
 }
 
@@ -97,7 +99,8 @@ std::optional<CUresult> SimulatedWorld::NextFailure(std::string_view name) {
   if (--calls_to_failure > 0) return std::nullopt;
   failed_call = name;
   failed_call_released = false;
-  for (const char* word : {"Destroy", "Free", "Unload", "Release", "EndCapture", "PopCurrent"})
+  for (const char* word :
+       {"Destroy", "Free", "Unload", "Release", "EndCapture", "PopCurrent", "CommAbort", "GroupEnd"})
     failed_call_released |= name.find(word) != std::string_view::npos;
   return failure;
 }
@@ -116,6 +119,8 @@ void SimulatedWorld::ReportLeaks() {
   report(programs_.size(), "program of NVRTC");
   report(cublas_handles_.size(), "handle of cuBLASLt");
   report(operations_.size() + layouts_.size() + preferences_.size(), "descriptor of cuBLASLt");
+  report(comms_.size(), "communicator of NCCL");
+  if (work.num_pending() > 0) Find("work is left that waits for other GPUs.");
   for (size_t device = 0; device < contexts_.size(); ++device)
     if (contexts_[device].retained > 0) Find(fmt::format("the context of GPU {} is not released.", device));
 }
@@ -130,11 +135,16 @@ SimulatedCuda::SimulatedCuda(const SimulatedCudaOptions& options)
   MESHWORK_CUDA_DRIVER_FUNCTIONS(MESHWORK_SIMULATE)
   MESHWORK_NVRTC_FUNCTIONS(MESHWORK_SIMULATE)
   MESHWORK_CUBLAS_FUNCTIONS(MESHWORK_SIMULATE)
+#define MESHWORK_SIMULATE_NCCL(result, name, parameters) MESHWORK_SIMULATE(name)
+  MESHWORK_NCCL_FUNCTIONS(MESHWORK_SIMULATE_NCCL)
+#undef MESHWORK_SIMULATE_NCCL
 #undef MESHWORK_SIMULATE
   api.driver_version = options.driver_version;
   api.nvrtc_version = 13000;
   if (options.has_cublas) api.cublas_version = 130001;
   else api.cublas_status = absl::FailedPreconditionError("CUDA: there is no libcublasLt.so.");
+  if (options.nccl_version >= kOldestNccl) api.nccl_version = options.nccl_version;
+  else api.nccl_status = absl::FailedPreconditionError("CUDA: there is no libnccl.so.2.");
 }
 
 SimulatedCuda::~SimulatedCuda() {
@@ -146,7 +156,8 @@ const CudaApi& SimulatedCuda::api() const { return world_->api; }
 LibraryLoader SimulatedCuda::loader() const {
   return {.open = [this](const std::string& file) -> void* {
             const bool is_there = file == "libcuda.so.1" || file == "libnvrtc.so.13" ||
-                                  (file == "libcublasLt.so.13" && world_->options.has_cublas);
+                                  (file == "libcublasLt.so.13" && world_->options.has_cublas) ||
+                                  (file == "libnccl.so.2" && world_->options.nccl_version > 0);
             return is_there ? world_.get() : nullptr;
           },
           .find = [symbols = SymbolsOf(world_->api)](void*, const std::string& symbol) -> void* {
@@ -195,6 +206,16 @@ int64_t SimulatedCuda::num_pending() const {
 int64_t SimulatedCuda::num_products() const {
   const std::lock_guard lock(world_->mutex);
   return world_->num_products;
+}
+
+int64_t SimulatedCuda::num_exchanges() const {
+  const std::lock_guard lock(world_->mutex);
+  return world_->num_exchanges;
+}
+
+void SimulatedCuda::LoseRank(int rank) {
+  const std::lock_guard lock(world_->mutex);
+  world_->lost_rank = rank;
 }
 
 std::string SimulatedCuda::kernel_error() const {

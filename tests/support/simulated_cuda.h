@@ -1,5 +1,5 @@
-// GPUs that are played in the memory of the process, for tests: a table of the functions of the driver, of NVRTC and of
-// cuBLASLt.
+// GPUs that are played in the memory of the process, for tests: a table of the functions of the driver, of NVRTC, of cuBLASLt
+// and of NCCL.
 //
 //   SimulatedCuda cuda({.gpus = {{}, {.architecture = 80}}, .seed = 7, .compiler = &compiler});
 //   MESHWORK_ASSIGN_OR_RETURN(const auto context, CudaContext::Create(cuda.api(), 0));
@@ -16,6 +16,9 @@
 //   frees.
 // - Memory of GPUs is there inside of calls of the driver only: a host that reads or writes it ends with SIGSEGV.
 // - Kernels take arguments from KernelArguments only.
+// - NCCL (simulated_nccl.h) is one process's. An exchange begins when its stream comes to it and ends when those of its peers
+//   have begun; a stream whose peers do not come waits, until its communicator is aborted. Each part of an exchange has its
+//   counterpart of as many bytes; one GPU does one exchange of a communicator at a time.
 // - Products of cuBLASLt are summed in double, late as kernels are. Their operands, results and workspace lie in allocations,
 //   and are as aligned as the preferences said when the algorithm was chosen. An algorithm fits the descriptors for which it was
 //   chosen, and no others; some spoil their workspace.
@@ -50,7 +53,8 @@ struct SimulatedCudaOptions {
   std::vector<int> nvrtc_architectures = {75, 80, 90, 100};
   bool has_cublas = true;
   int64_t declined_products =
-      0;  // cuBLASLt has no algorithm for each so-many-th product; 0: it has one for all
+      0;                     // cuBLASLt has no algorithm for each so-many-th product; 0: it has one for all
+  int nccl_version = 22809;  // 0: there is no NCCL
 };
 
 class SimulatedWorld;
@@ -68,7 +72,8 @@ class SimulatedCuda {
 
   // The nth call of `function` from now on ("cuMemAllocAsync"), or of any function, returns `result` and does nothing;
   // what destroys, frees, or ends a capture or a scope does so nevertheless, as in CUDA, which reports errors of earlier
-  // work there. Functions of NVRTC return NVRTC_ERROR_INTERNAL_ERROR, those of cuBLASLt CUBLAS_STATUS_INTERNAL_ERROR. Replaces what was asked for before.
+  // work there. Functions of NVRTC return NVRTC_ERROR_INTERNAL_ERROR, those of cuBLASLt CUBLAS_STATUS_INTERNAL_ERROR,
+  // those of NCCL ncclSystemError. Replaces what was asked for before.
   void FailCall(std::string_view function, int64_t nth, CUresult result = CUDA_ERROR_UNKNOWN);
   void FailAnyCall(int64_t nth, CUresult result = CUDA_ERROR_UNKNOWN);
   // The nth kernel or product that runs from now on, on any GPU, does nothing and fails with `result`, which loses the context.
@@ -84,6 +89,10 @@ class SimulatedCuda {
   int64_t num_pending() const;
   // Calls of cublasLtMatmul that were taken.
   int64_t num_products() const;
+  // Exchanges by NCCL that were put on streams, or captured.
+  int64_t num_exchanges() const;
+  // From now on NCCL tells all other ranks that this one is lost. -1: none.
+  void LoseRank(int rank);
   // What the kernel said that failed last; "" if none did.
   std::string kernel_error() const;
 

@@ -1,5 +1,6 @@
 // Devices, contexts, allocations.
 #include <algorithm>
+#include <cstdio>
 #include <cstring>
 #include <limits>
 #include <stdexcept>
@@ -123,6 +124,13 @@ CUresult SimulatedWorld::cuDeviceGetAttribute(int* value, CUdevice_attribute att
     case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN: *value = 227 << 10; break;
     default: return CUDA_ERROR_INVALID_VALUE;
   }
+  return CUDA_SUCCESS;
+}
+
+CUresult SimulatedWorld::cuDeviceGetPCIBusId(char* id, int length, CUdevice device) {
+  if (id == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (!IsDevice(device)) return CUDA_ERROR_INVALID_DEVICE;
+  std::snprintf(id, static_cast<size_t>(length), "0000:%02x:00.0", static_cast<unsigned>(device) + 1);
   return CUDA_SUCCESS;
 }
 

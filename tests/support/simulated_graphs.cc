@@ -105,7 +105,8 @@ CUresult SimulatedWorld::cuGraphLaunch(CUgraphExec handle, CUstream stream_handl
   for (const SimulatedNode& node : exec->graph.nodes) {
     std::vector<SimulatedOpPtr> after = {begin};
     for (const size_t before : node.after) after.push_back(ops[before]);
-    ops.push_back(work.Add(node.device, node.run, after));
+    ops.push_back(node.meets ? work.AddMeeting(node.device, node.meets(), after)
+                             : work.Add(node.device, node.run, after));
     all.push_back(ops.back());
   }
   stream->last = exec->last = work.Add(stream->device, {}, all);

@@ -1,4 +1,7 @@
 // Streams and events.
+#include <chrono>
+
+#include "fmt/format.h"
 #include "support/simulated_world.h"
 
 namespace meshwork {
@@ -29,6 +32,31 @@ void SimulatedWorld::Enqueue(SimulatedStream& stream, std::function<void()> run,
   }
   stream.capture->nodes.push_back({device, std::move(guarded), stream.tails});
   stream.tails = {stream.capture->nodes.size() - 1};
+}
+
+void SimulatedWorld::EnqueueMeeting(SimulatedStream& stream, std::function<std::function<bool()>()> meets) {
+  if (stream.capture == nullptr) {
+    stream.last = work.AddMeeting(stream.device, meets(), {stream.last});
+    return;
+  }
+  stream.capture->nodes.push_back({stream.device, {}, stream.tails, std::move(meets)});
+  stream.tails = {stream.capture->nodes.size() - 1};
+}
+
+void SimulatedWorld::Await(int device, const SimulatedOpPtr& op) {
+  constexpr int kMostPauses = 600'000;  // a minute, and more
+  for (int pauses = 0; op != nullptr && !op->is_done;) {
+    if (work.DoOne()) continue;
+    if (++pauses == kMostPauses) {
+      Find(fmt::format("GPU {} waits for another one, which does not come.", device));
+      Lose(device, CUDA_ERROR_LAUNCH_TIMEOUT);
+      work.Wake();
+      continue;
+    }
+    mutex.unlock();
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
+    mutex.lock();
+  }
 }
 
 CUresult SimulatedWorld::cuStreamCreate(CUstream* stream, unsigned flags) {
@@ -69,8 +97,9 @@ CUresult SimulatedWorld::cuStreamSynchronize(CUstream handle) {
     stream->capture->is_invalid = true;
     return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
   }
-  work.DoUntil(stream->last);
-  return StateOf(stream->device);
+  const int device = stream->device;  // another thread may make streams meanwhile
+  Await(device, SimulatedOpPtr(stream->last));
+  return StateOf(device);
 }
 
 CUresult SimulatedWorld::cuStreamWaitEvent(CUstream handle, CUevent event_handle, unsigned flags) {
@@ -148,8 +177,9 @@ CUresult SimulatedWorld::cuEventSynchronize(CUevent handle) {
     event->capture->is_invalid = true;
     return CUDA_ERROR_CAPTURED_EVENT;
   }
-  work.DoUntil(event->op);
-  return StateOf(event->device);
+  const int device = event->device;
+  Await(device, SimulatedOpPtr(event->op));
+  return StateOf(device);
 }
 
 CUresult SimulatedWorld::cuEventElapsedTime(float* milliseconds, CUevent start_handle, CUevent end_handle) {

@@ -18,6 +18,7 @@
 #include "support/simulated_cublas.h"
 #include "support/simulated_cuda.h"
 #include "support/simulated_memory.h"
+#include "support/simulated_nccl.h"
 #include "support/simulated_work.h"
 
 namespace meshwork {
@@ -26,6 +27,8 @@ struct SimulatedNode {
   int device = 0;
   std::function<void()> run;
   std::vector<size_t> after;  // nodes before it that it waits for
+  // Of a meeting (simulated_work.h): makes what each launch asks.
+  std::function<std::function<bool()>()> meets = nullptr;
 };
 
 struct SimulatedCapture {
@@ -122,6 +125,7 @@ class SimulatedWorld {
     if constexpr (std::is_same_v<Result, CUresult>) return *failure;
     else if constexpr (std::is_same_v<Result, nvrtcResult>) return NVRTC_ERROR_INTERNAL_ERROR;
     else if constexpr (std::is_same_v<Result, cublasStatus_t>) return CUBLAS_STATUS_INTERNAL_ERROR;
+    else if constexpr (std::is_same_v<Result, NcclResult>) return NcclResult::kSystemError;
     else return f(*this);
   }
 
@@ -137,6 +141,7 @@ class SimulatedWorld {
   CUresult cuDeviceGet(CUdevice* device, int ordinal);
   CUresult cuDeviceGetName(char* name, int length, CUdevice device);
   CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute attribute, CUdevice device);
+  CUresult cuDeviceGetPCIBusId(char* id, int length, CUdevice device);
   CUresult cuDeviceTotalMem(size_t* bytes, CUdevice device);
   CUresult cuDeviceGetDefaultMemPool(CUmemoryPool* pool, CUdevice device);
   CUresult cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute attribute, void* value);
@@ -238,6 +243,23 @@ class SimulatedWorld {
                                 const cublasLtMatmulAlgo_t* algorithm, void* workspace,
                                 size_t workspace_bytes, cudaStream_t stream);
 
+  // ---- simulated_nccl.cc
+  NcclResult ncclGetVersion(int* version);
+  NcclResult ncclGetUniqueId(NcclUniqueId* id);
+  const char* ncclGetErrorString(NcclResult result);
+  const char* ncclGetLastError(NcclComm* comm);
+  NcclResult ncclCommInitRankConfig(NcclComm** comm, int num_ranks, NcclUniqueId id, int rank,
+                                    NcclConfig* config);
+  NcclResult ncclCommFinalize(NcclComm* comm);
+  NcclResult ncclCommDestroy(NcclComm* comm);
+  NcclResult ncclCommAbort(NcclComm* comm);
+  NcclResult ncclCommGetAsyncError(NcclComm* comm, NcclResult* result);
+  NcclResult ncclGroupStart();
+  NcclResult ncclGroupEnd();
+  NcclResult ncclSend(const void* from, size_t count, NcclType type, int peer, NcclComm* comm,
+                      CUstream stream);
+  NcclResult ncclRecv(void* to, size_t count, NcclType type, int peer, NcclComm* comm, CUstream stream);
+
   mutable SimulatedGate mutex{memory};
   CudaApi api;
   const SimulatedCudaOptions options;
@@ -254,6 +276,8 @@ class SimulatedWorld {
   // The kernel or product in whose run work_to_failure becomes 0 fails.
   int64_t work_to_failure = 0;
   CUresult work_failure = CUDA_SUCCESS;
+  int64_t num_exchanges = 0;  // of NCCL, that were taken
+  int lost_rank = -1;         // the others are told of it
 
  private:
   std::optional<CUresult> NextFailure(std::string_view name);
@@ -275,6 +299,10 @@ class SimulatedWorld {
   // Refuses what may not be called while this thread captures, and ends the capture.
   CUresult CheckNoCapture(int device);
   void Enqueue(SimulatedStream& stream, std::function<void()> run, bool even_if_lost = false);
+  // A meeting; `meets` makes what is asked, once for each time that it runs.
+  void EnqueueMeeting(SimulatedStream& stream, std::function<std::function<bool()>()> meets);
+  // Does work until the op is done; null: none. Lets other threads in where it has to wait for what they enqueue.
+  void Await(int device, const SimulatedOpPtr& op);
   CUresult FreeOn(SimulatedStream& stream, CUdeviceptr address);
   CUresult AllocateOn(int device, size_t bytes, bool begins_later, CUdeviceptr* address);
 
@@ -312,6 +340,16 @@ class SimulatedWorld {
   std::map<uintptr_t, SimulatedPreference> preferences_;
   int64_t num_heuristics_ = 0;
   std::map<std::string, std::shared_ptr<SimulatedKernels>> compiled_;  // by the number in the code
+  // ---- Of NCCL.
+  NcclResult AddToGroup(NcclComm* comm, CUstream stream, const SimulatedPart& part);
+  NcclResult Exchange(const SimulatedGroup& group);
+  // Begins the exchange when it is asked first. Whether it has ended.
+  bool Meets(SimulatedExchange& exchange);
+  void Match(SimulatedClique& clique, const SimulatedExchange& exchange);
+  std::map<uintptr_t, SimulatedComm> comms_;
+  std::map<std::string, SimulatedClique> cliques_;  // by id
+  std::map<std::thread::id, SimulatedGroup> groups_;
+  int64_t num_ids_ = 0;
 };
 
 // The entry of a handle; null if there is none.

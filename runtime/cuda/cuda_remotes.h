@@ -1,0 +1,56 @@
+// What carries the data of a step on a GPU to other domains, and from them (RemoteStep, runtime/step_plan.h).
+//
+//                    captured   the way of the data
+//   MakeHostRemotes  no         the GPU, pinned memory, the transport, pinned memory, the other GPU
+//   NcclRemotes      yes        from GPU to GPU, on a stream of its own (runtime/cuda/nccl_remotes.h)
+//
+// An operation is prepared once and runs in each step; it may be under way while the stream computes. Errors name it, by
+// RemoteSpec::where; those of other domains are passed on as they are. Not thread-safe.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "meshwork/runtime/cuda/cuda_context.h"
+#include "meshwork/runtime/cuda/cuda_stream.h"
+#include "meshwork/runtime/transport.h"
+
+namespace meshwork {
+
+class CudaRemotes {
+ public:
+  virtual ~CudaRemotes() = default;
+
+  // Whether Start and Wait only put work on streams, so that a graph may hold it.
+  virtual bool is_captured() const = 0;
+
+  // Returns the operation's number, from 0 on. All domains prepare the same operations in the same order. Errors: those of
+  // Transport::Prepare.
+  virtual absl::StatusOr<size_t> Prepare(RemoteSpec spec) = 0;
+  // What all of them need, once they are prepared. Errors: there is not enough memory.
+  virtual absl::Status Allocate() = 0;
+
+  // Begins operation `number` behind what `compute` has: of memory on the GPU at these addresses, one for each part of the
+  // spec. Until Wait nothing on the stream writes what is sent, or touches what receives. REQUIRES: every Start before was
+  // waited for, and Allocate has succeeded.
+  virtual absl::Status Start(size_t number, const CudaStream& compute, std::span<const CUdeviceptr> sends,
+                             std::span<const CUdeviceptr> receives) = 0;
+  // What `compute` gets from here on finds what was received at `receives`, and may write what was sent.
+  virtual absl::Status Wait(size_t number, const CudaStream& compute,
+                            std::span<const CUdeviceptr> receives) = 0;
+
+  // Returns when all work on `compute` is done. Errors: that of the work; another domain is lost or has aborted, and then
+  // nothing waits for it any more.
+  virtual absl::Status Await(const CudaStream& compute) = 0;
+  // Nothing that was started waits for other domains any more; no operation may start. Tells the others. REQUIRES: !reason.ok().
+  virtual void Abort(const absl::Status& reason) = 0;
+};
+
+// By host memory. The transport must outlive it.
+std::unique_ptr<CudaRemotes> MakeHostRemotes(std::shared_ptr<const CudaContext> context,
+                                             Transport& transport);
+
+}  // namespace meshwork

@@ -1,0 +1,45 @@
+#include "meshwork/runtime/cuda/cuda_sections.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <variant>
+
+namespace meshwork {
+namespace {
+
+// A graph takes some hundred bytes for a node.
+constexpr int64_t kMostNodes = 20000;
+
+// Of the level with its bodies.
+int64_t NodesOf(const CudaLevel& level) {
+  int64_t count = 0;
+  for (const CudaAction& action : level.actions) {
+    const auto* const loop = std::get_if<LoopLaunch>(&action);
+    if (loop == nullptr) {
+      ++count;
+      continue;
+    }
+    for (const CudaLevel& body : loop->bodies)
+      count += std::min(kMostNodes, std::max<int64_t>(loop->length, 1)) * NodesOf(body);
+    count = std::min(count, 2 * kMostNodes);
+  }
+  return count;
+}
+
+}  // namespace
+
+std::vector<CudaSection> CutIntoSections(const CudaLevel& root, bool may_be_graph, bool remotes_read_host) {
+  may_be_graph = may_be_graph && NodesOf(root) <= kMostNodes;
+  std::vector<CudaSection> sections;
+  const size_t size = root.actions.size();
+  for (size_t i = 0; i < size; ++i) {
+    const bool is_graph = may_be_graph && !ReadsHost(root.actions[i], remotes_read_host);
+    if (sections.empty() || sections.back().is_graph != is_graph) sections.push_back({i, i, is_graph});
+    sections.back().end = i + 1;
+  }
+  if (sections.empty() || (may_be_graph && !sections.back().is_graph))
+    sections.push_back({size, size, may_be_graph});
+  return sections;
+}
+
+}  // namespace meshwork

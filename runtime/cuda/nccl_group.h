@@ -1,0 +1,108 @@
+// NcclGroup: the GPUs of a program's domains as NCCL knows them. Rank d of its communicator is the GPU of domain d.
+//
+//   MESHWORK_ASSIGN_OR_RETURN(const auto group, NcclGroup::Join(context, transport, id, {}));   // in all domains
+//   MESHWORK_RETURN_IF_ERROR(group->Exchange("all_gather (model.cc:41)", sends, receives, *stream));
+//
+// Data goes from GPU to GPU; the transport between the domains stays for all else: their agreement on what they run, the
+// fence of a step, aborts. An exchange only moves bytes: receivers add up, in the order of the devices, so that the numbers
+// are those of any other transport, bit by bit.
+//
+// A GPU that waits for one that is lost waits for ever. So whoever waits for a stream calls Check in between, and Abort lets
+// the stream go. Not thread-safe.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "meshwork/runtime/cuda/cuda_context.h"
+#include "meshwork/runtime/cuda/cuda_stream.h"
+#include "meshwork/runtime/transport.h"
+
+namespace meshwork {
+
+struct NcclOptions {
+  // How long a domain waits for the others in one step before it aborts, and how long while they join.
+  std::chrono::milliseconds deadline = std::chrono::minutes(10), join_deadline = std::chrono::minutes(10);
+  // How long it waits at the end, for those that may still read what it has sent.
+  std::chrono::milliseconds farewell = std::chrono::seconds(2);
+};
+
+class NcclGroup {
+ public:
+  // A part of an exchange: another domain, and memory of this GPU.
+  struct Part {
+    int64_t domain = 0;
+    CUdeviceptr address = 0;
+    int64_t bytes = 0;
+  };
+
+  // Waits for all domains of `transport`, which must outlive the group. `id`: ncclGetUniqueId of one of them. Errors, after
+  // which the transport is aborted: NCCL's, as for two domains with one GPU; the reason of an abort; the deadline.
+  // REQUIRES: there is NCCL (CudaApi::nccl_status).
+  static absl::StatusOr<std::shared_ptr<NcclGroup>> Join(std::shared_ptr<const CudaContext> context,
+                                                         Transport& transport, const NcclUniqueId& id,
+                                                         const NcclOptions& options);
+  NcclGroup(const NcclGroup&) = delete;
+  NcclGroup& operator=(const NcclGroup&) = delete;
+  // Waits for the others as long as NcclOptions::farewell says. REQUIRES: the streams are done.
+  ~NcclGroup();
+
+  // A name that no other group has had: all domains know the same.
+  const std::string& name() const { return name_; }
+  const NcclOptions& options() const { return options_; }
+
+  // Whether it can carry data between the domains of this transport.
+  bool Serves(const Transport& transport) const {
+    return comm_ != nullptr && &transport_ == &transport && transport_.aborted().ok();
+  }
+
+  // Puts an exchange on the stream, captured or not. Parts of no bytes are left out. All domains call it in the same order.
+  // `where`: for errors. Errors: NCCL's; the group was aborted.
+  absl::Status Exchange(std::string_view where, std::span<const Part> sends, std::span<const Part> receives,
+                        const CudaStream& stream) const;
+
+  // Whether the group can go on. Errors: what NCCL says of other ranks; the reason of the transport's abort.
+  absl::Status Check(std::string_view where) const;
+
+  // What is on streams ends, and nothing is put there any more.
+  void Abort();
+
+ private:
+  NcclGroup(std::shared_ptr<const CudaContext> context, Transport& transport, const NcclOptions& options)
+      : context_(std::move(context)), transport_(transport), options_(options) {}
+
+  const CudaApi& api() const { return context_->api(); }
+  absl::Status Open(const NcclUniqueId& id);
+  absl::Status ToStatus(NcclResult result, std::string_view where, std::string_view what) const;
+  // Waits until a call has ended that does not block.
+  absl::Status Settle(NcclResult result, std::string_view where, std::string_view what,
+                      std::chrono::milliseconds deadline) const;
+
+  const std::shared_ptr<const CudaContext> context_;
+  Transport& transport_;
+  const NcclOptions options_;
+  std::string name_;
+  NcclComm* comm_ = nullptr;
+};
+
+// A pause between two looks at what other threads, GPUs or processes do: short at first.
+class Patience {
+ public:
+  explicit Patience(std::chrono::milliseconds deadline)
+      : deadline_(deadline), start_(std::chrono::steady_clock::now()) {}
+  // False if the deadline has passed; else pauses.
+  bool Pause();
+
+ private:
+  const std::chrono::milliseconds deadline_;
+  const std::chrono::steady_clock::time_point start_;
+  int looks_ = 0;
+};
+
+}  // namespace meshwork

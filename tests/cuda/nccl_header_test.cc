@@ -1,0 +1,56 @@
+// The types and numbers of runtime/cuda/nccl_api.h are those of nccl.h, where there is one.
+#if defined(MESHWORK_HAVE_CUDA) && __has_include(<nccl.h>)
+#include <nccl.h>
+
+#include <cstddef>
+
+#include "gtest/gtest.h"
+#include "meshwork/runtime/cuda/nccl_api.h"
+
+namespace meshwork {
+namespace {
+
+constexpr bool Is(NcclResult ours, ncclResult_t theirs) {
+  return static_cast<int>(ours) == static_cast<int>(theirs);
+}
+
+TEST(NcclHeaderTest, NumbersAreTheSame) {
+  EXPECT_TRUE(Is(NcclResult::kSuccess, ncclSuccess));
+  EXPECT_TRUE(Is(NcclResult::kUnhandledCudaError, ncclUnhandledCudaError));
+  EXPECT_TRUE(Is(NcclResult::kSystemError, ncclSystemError));
+  EXPECT_TRUE(Is(NcclResult::kInternalError, ncclInternalError));
+  EXPECT_TRUE(Is(NcclResult::kInvalidArgument, ncclInvalidArgument));
+  EXPECT_TRUE(Is(NcclResult::kInvalidUsage, ncclInvalidUsage));
+  EXPECT_TRUE(Is(NcclResult::kRemoteError, ncclRemoteError));
+  EXPECT_TRUE(Is(NcclResult::kInProgress, ncclInProgress));
+  EXPECT_EQ(static_cast<int>(NcclType::kBytes), static_cast<int>(ncclUint8));
+  EXPECT_EQ(sizeof(NcclUniqueId), sizeof(ncclUniqueId));
+  EXPECT_EQ(kOldestNccl, NCCL_VERSION(2, 18, 0));
+}
+
+// The first fields of ncclConfig_t, which later versions only add to.
+TEST(NcclHeaderTest, TheConfigBeginsAsTheirs) {
+  const ncclConfig_t theirs = NCCL_CONFIG_INITIALIZER;
+  const NcclConfig ours;
+  EXPECT_EQ(ours.magic, theirs.magic);
+  EXPECT_EQ(ours.blocking, theirs.blocking);
+  EXPECT_EQ(ours.cga_cluster_size, theirs.cgaClusterSize);
+  EXPECT_EQ(ours.split_share, theirs.splitShare);
+  EXPECT_EQ(offsetof(NcclConfig, blocking), offsetof(ncclConfig_t, blocking));
+  EXPECT_EQ(offsetof(NcclConfig, net_name), offsetof(ncclConfig_t, netName));
+  EXPECT_EQ(offsetof(NcclConfig, split_share), offsetof(ncclConfig_t, splitShare));
+  EXPECT_LE(sizeof(NcclConfig), sizeof(ncclConfig_t));
+}
+
+// Calls by the table's types reach functions of theirs: the same parameters.
+TEST(NcclHeaderTest, ParametersAreAsMany) {
+  const auto count = []<typename R, typename... A>(R (*)(A...)) { return sizeof...(A); };
+#define MESHWORK_COUNT(result, name, parameters) \
+  EXPECT_EQ(count(static_cast<result(*) parameters>(nullptr)), count(&::name)) << #name;
+  MESHWORK_NCCL_FUNCTIONS(MESHWORK_COUNT)
+}
+
+}  // namespace
+}  // namespace meshwork
+
+#endif

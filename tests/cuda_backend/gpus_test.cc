@@ -1,0 +1,246 @@
+// Programs on several GPUs of one process that are simulated, each a domain: they give the numbers of one device of a CPU, in
+// whatever order the driver and the other GPUs do what is left open.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <cmath>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <new>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "cuda_backend/played_gpu.h"
+#include "cuda_backend/small_session.h"
+#include "meshwork.h"
+#include "meshwork/base/status.h"
+#include "meshwork/mesh/placement.h"
+#include "meshwork/runtime/transport/loopback.h"
+#include "support/long_tests.h"
+#include "support/program_trial.h"
+#include "support/random_program.h"
+#include "support/random_training.h"
+
+namespace meshwork {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+// The numbers of GPUs, from 2 to 4, over which the mesh can be spread.
+std::vector<int64_t> CountsOf(const Mesh& mesh) {
+  std::vector<int64_t> counts;
+  for (const int64_t count : {4, 2, 3})
+    if (Placement::Create(mesh, count).ok()) counts.push_back(count);
+  return counts;
+}
+
+using Way = CudaBackendOptions::Way;
+
+std::string TryOnGpus(const RandomProgram& random, const Expected& expected, int64_t num_gpus, uint64_t seed,
+                      Way way, const ExecutorOptions& options) {
+  PlayedGpu gpus(seed, {}, num_gpus);
+  const Trial trial = TryOnDomains(
+      random, expected, num_gpus,
+      [&](int64_t domain) -> absl::StatusOr<std::unique_ptr<Backend>> {
+        MESHWORK_ASSIGN_OR_RETURN(auto backend, gpus.MakeBackend(static_cast<int>(domain), {.way = way}));
+        return backend;
+      },
+      options);
+  EXPECT_THAT(gpus.cuda.TakeFindings(), IsEmpty());
+  EXPECT_THAT(gpus.cuda.TakeLeaks(), IsEmpty());
+  return trial.error();
+}
+
+// Each kernel is compiled by the host's compiler, which takes a second.
+void TryAllOnGpus(const std::function<RandomProgram(uint64_t seed)>& draw) {
+  const uint64_t wanted = LongTests() ? 200 : 6;
+  uint64_t tried = 0;
+  for (uint64_t seed = 0; tried < wanted && seed < 20 * wanted; ++seed) {
+    const RandomProgram random = draw(seed);
+    const std::vector<int64_t> counts = CountsOf(random.graph.mesh());
+    if (counts.empty()) continue;
+    const Expected expected = ExpectedOf(random);
+    if (!std::isfinite(expected.scale)) continue;
+    const ExecutorOptions options{.share = tried % 4 != 3, .fuse = tried % 5 != 2, .atomic = tried % 2 == 1};
+    const Way way = tried % 3 == 0 ? Way::kHost : Way::kNccl;
+    ASSERT_EQ(TryOnGpus(random, expected, counts[tried % counts.size()], seed, way, options), "")
+        << "seed " << seed << " way " << static_cast<int>(way);
+    ++tried;
+  }
+  EXPECT_EQ(tried, wanted);
+}
+
+TEST(GpusTest, RandomProgramsGiveTheOneDeviceResult) {
+  const RandomPrograms programs;
+  TryAllOnGpus([&](uint64_t seed) { return programs.Draw(seed); });
+}
+
+TEST(GpusTest, LoopsAndBranchesGiveTheOneDeviceResult) {
+  const RandomPrograms programs;
+  TryAllOnGpus([&](uint64_t seed) { return programs.DrawLoops(seed); });
+}
+
+TEST(GpusTest, TrainingsGiveTheOneDeviceResult) {
+  TryAllOnGpus([](uint64_t seed) { return DrawTraining(seed); });
+}
+
+// ---- Sessions.
+
+constexpr Way kWays[] = {Way::kHost, Way::kNccl};
+
+// Plays `play` with each GPU, on a thread of its own: its domain's end of a transport and its backend.
+using Play = std::function<void(Transport& end, const std::shared_ptr<Backend>& backend)>;
+void OnGpus(PlayedGpu& gpus, int64_t count, const CudaBackendOptions& options, const Play& play) {
+  const std::vector<std::unique_ptr<Transport>> ends = MakeLoopback(count);
+  std::vector<std::thread> threads;
+  for (int64_t d = 0; d < count; ++d)
+    threads.emplace_back([&, d] {
+      play(*ends[static_cast<size_t>(d)], gpus.MakeBackend(static_cast<int>(d), options).value());
+    });
+  for (std::thread& thread : threads) thread.join();
+}
+
+SessionOptions OptionsFor(Transport& end, const std::shared_ptr<Backend>& backend) {
+  SessionOptions options{.backend = backend, .gather_outputs = true};
+  options.executor.transport = &end;
+  options.executor.poison_padding = true;
+  return options;
+}
+
+// Eight logical devices on 2 and on 4 GPUs: several on each, whose collectives are kernels, and one exchange between GPUs.
+TEST(GpusTest, AMlpTrainsAsOnTheCpu) {
+  const Graph graph = SmallMlp("batch=4,model=2");
+  Session expected = OnCpu(graph);
+  std::vector<absl::StatusOr<StepResult>> steps;
+  for (int64_t step = 0; step < 4; ++step)
+    steps.push_back(expected.Run(MlpRows(step == 2 ? 5 : kMlpRows, 3 * step)));
+  for (const int64_t count : {2, 4}) {
+    for (const Way way : kWays) {
+      SCOPED_TRACE(count);
+      PlayedGpu gpus(static_cast<uint64_t>(count), {}, count);
+      OnGpus(gpus, count, {.way = way}, [&](Transport& end, const std::shared_ptr<Backend>& backend) {
+        SessionOptions options = OptionsFor(end, backend);
+        options.executor.atomic = count == 2;
+        absl::StatusOr<Session> session = Session::Create(graph, options);
+        ASSERT_TRUE(session.ok()) << session.status();
+        for (int64_t step = 0; step < 4; ++step)
+          ExpectNear(session->Run(MlpRows(step == 2 ? 5 : kMlpRows, 3 * step)),
+                     steps[static_cast<size_t>(step)]);
+        ExpectStateNear(*session, expected);
+      });
+      EXPECT_EQ(gpus.cuda.num_exchanges() > 0, way == Way::kNccl);
+      ExpectClean(gpus);
+    }
+  }
+}
+
+// A step of a session on 2 GPUs is captured with its exchanges, and then only launched.
+TEST(GpusTest, ExchangesAreInTheGraph) {
+  PlayedGpu gpus(5, {}, 2);
+  std::atomic<int64_t> before = 0, behind = 0;
+  OnGpus(gpus, 2, {.way = Way::kNccl}, [&](Transport& end, const std::shared_ptr<Backend>& backend) {
+    Session session = Session::Create(SmallMlp("batch=2,model=2"), OptionsFor(end, backend)).value();
+    const auto meet = [&](std::string_view what) { ASSERT_TRUE(end.AllGather(what, "").ok()); };
+    ASSERT_TRUE(session.Run(MlpRows(kMlpRows)).ok());
+    meet("captured");
+    before = gpus.cuda.num_exchanges();
+    meet("counted");
+    for (int step = 0; step < 3; ++step) ASSERT_TRUE(session.Run(MlpRows(kMlpRows)).ok());
+    meet("launched");
+    behind = gpus.cuda.num_exchanges();
+  });
+  EXPECT_GT(before, 0);
+  EXPECT_EQ(before, behind);
+  ExpectClean(gpus);
+}
+
+// NCCL says that another rank is lost, or it does not come in time: a status that names the collective, and the GPUs can be used.
+TEST(GpusTest, APeerThatIsLostIsAStatus) {
+  for (const bool is_told : {true, false}) {
+    PlayedGpu gpus(6, {}, 2);
+    const CudaBackendOptions way{.way = Way::kNccl,
+                                 .deadline = std::chrono::milliseconds(is_told ? 600'000 : 50)};
+    OnGpus(gpus, 2, way, [&](Transport& end, const std::shared_ptr<Backend>& backend) {
+      absl::StatusOr<Session> session =
+          Session::Create(SmallMlp("batch=2,model=2"), OptionsFor(end, backend));
+      ASSERT_TRUE(session.ok()) << session.status();
+      // What is bound has been agreed on before, so that nobody asks the transport.
+      absl::StatusOr<BoundStep> step = session->Bind(MlpRows(kMlpRows));
+      ASSERT_TRUE(step.ok()) << step.status();
+      if (end.domain() == 1) {
+        if (is_told) gpus.cuda.LoseRank(1);
+        while (end.aborted().ok()) std::this_thread::yield();
+        return;
+      }
+      const absl::Status status = step->Run();
+      EXPECT_EQ(status.code(),
+                is_told ? absl::StatusCode::kUnavailable : absl::StatusCode::kDeadlineExceeded);
+      EXPECT_THAT(MessageOf(status), HasSubstr("small_session.h:"));
+      EXPECT_THAT(MessageOf(status),
+                  HasSubstr(is_told ? "remote process exited" : "domain 1 did not come within 50 ms"));
+      EXPECT_EQ(step->Run(), status);
+    });
+    gpus.cuda.LoseRank(-1);
+    OnGpus(gpus, 2, {.way = Way::kNccl}, [&](Transport& end, const std::shared_ptr<Backend>& backend) {
+      Session session = Session::Create(SmallMlp("batch=2,model=2"), OptionsFor(end, backend)).value();
+      EXPECT_TRUE(session.Run(MlpRows(kMlpRows)).ok());
+    });
+    ExpectClean(gpus);
+  }
+}
+
+// The loss of the second step, as the domain of `end` sees it.
+absl::StatusOr<double> TrainTwoSteps(PlayedGpu& gpus, Way way, Transport& end) {
+  MESHWORK_ASSIGN_OR_RETURN(std::shared_ptr<Backend> backend,
+                            gpus.MakeBackend(static_cast<int>(end.domain()), {.way = way}));
+  MESHWORK_ASSIGN_OR_RETURN(Session session,
+                            Session::Create(SmallMlp("batch=2,model=2"), OptionsFor(end, backend)));
+  MESHWORK_RETURN_IF_ERROR(session.Run(MlpRows(kMlpRows)).status());
+  MESHWORK_ASSIGN_OR_RETURN(const StepResult step, session.Run(MlpRows(kMlpRows)));
+  return step.scalar("loss");
+}
+
+// Whichever call fails, of the driver or of NCCL: all domains end, with a status or with the right numbers, and nothing is left.
+TEST(GpusTest, AnyCallMayFail) {
+  PlayedGpu gpus(1, {}, 2);
+  for (const Way way : kWays) {
+    double expected = 0;
+    int failed = 0;
+    for (int64_t nth = 0;; nth += nth == 0 ? 1 : EverySo(way == Way::kNccl ? 97 : 211)) {
+      gpus.cuda.FailAnyCall(nth, CUDA_ERROR_INVALID_VALUE);  // nothing fails the first time
+      const std::vector<std::unique_ptr<Transport>> ends = MakeLoopback(2);
+      std::vector<absl::StatusOr<double>> losses(2);
+      std::vector<std::thread> threads;
+      for (size_t d = 0; d < 2; ++d)
+        threads.emplace_back([&, d] {
+          try {
+            losses[d] = TrainTwoSteps(gpus, way, *ends[d]);
+          } catch (const std::bad_alloc&) {
+            losses[d] = absl::ResourceExhaustedError("Memory::Allocate");
+          }
+          if (!losses[d].ok()) ends[d]->Abort(losses[d].status());
+        });
+      for (std::thread& thread : threads) thread.join();
+      const std::string call = nth == 0 ? "none" : gpus.cuda.failed_call();
+      if (nth == 0) expected = losses[0].value();
+      if (call.empty()) break;
+      for (const absl::StatusOr<double>& loss : losses) {
+        if (loss.ok()) EXPECT_EQ(*loss, expected) << call << ", call " << nth;
+        else ++failed;
+      }
+      EXPECT_THAT(gpus.cuda.TakeFindings(), IsEmpty()) << call << ", call " << nth;
+      EXPECT_THAT(gpus.cuda.TakeLeaks(), IsEmpty()) << call << ", call " << nth;
+    }
+    EXPECT_GT(failed, 5);
+  }
+}
+
+}  // namespace
+}  // namespace meshwork

@@ -1,0 +1,77 @@
+// The communicators and exchanges of the simulated NCCL (simulated_cuda.h).
+#pragma once
+
+#include <cuda.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "meshwork/runtime/cuda/nccl_api.h"
+
+namespace meshwork {
+
+// One rank.
+struct SimulatedComm {
+  std::string id;  // of its clique
+  int rank = 0, device = 0;
+  bool is_finalized = false;
+  int looks = 0;  // at a call that has not ended, until it has
+};
+
+// Bytes that one rank sends to another, or receives from it.
+struct SimulatedPart {
+  bool is_sent = false;
+  int peer = 0;
+  uintptr_t address = 0;
+  size_t bytes = 0;
+};
+
+struct SimulatedPost {
+  SimulatedPart part;
+  bool is_done = false;
+};
+
+// A group of parts, each time that it runs.
+struct SimulatedExchange {
+  uintptr_t comm = 0;
+  int device = 0;
+  std::vector<SimulatedPart> parts;
+  bool has_begun = false;
+  std::vector<std::shared_ptr<SimulatedPost>> posts;  // those that have begun
+
+  bool is_done() const {
+    for (const auto& post : posts)
+      if (!post->is_done) return false;
+    return true;
+  }
+};
+
+// The ranks of one id.
+struct SimulatedClique {
+  int num_ranks = 0;
+  std::map<int, int> devices;  // of the ranks that have joined
+  bool shares_gpus = false;
+  std::set<int> gone;                             // ranks that have finalized or aborted
+  std::map<int, const SimulatedExchange*> begun;  // by rank: what is under way
+  using Posts = std::deque<std::shared_ptr<SimulatedPost>>;
+  std::map<std::pair<int, int>, Posts> sent,
+      received;  // by sender and receiver: those that wait for each other
+};
+
+// What a thread has collected since ncclGroupStart.
+struct SimulatedGroup {
+  int depth = 0;
+  uintptr_t comm = 0;
+  CUstream stream = nullptr;
+  std::vector<SimulatedPart> parts;
+  NcclResult result = NcclResult::kSuccess;
+};
+
+}  // namespace meshwork
