@@ -34,6 +34,7 @@ const std::vector<Room>& House() {
       {"control", {"base", "ir", "ops"}},
       {"plan", {"base", "mesh", "ir"}},
       {"verify", {"base", "layout", "ir", "control"}},
+      {"spmd/search", {"base"}},
       {"spmd", {"base", "mesh", "layout", "ir", "ops", "control", "plan", "verify"}},
       {"runtime", {"base", "mesh", "layout", "ir", "kernels", "plan"}},
       {"runtime/transport", {"base", "mesh", "runtime"}},

@@ -1,0 +1,20 @@
+// For problems that cannot be eliminated exactly: an assignment by local search, a bound by message passing and
+// mini-buckets, and, as long as that helps, the same again without the states that the two show to be too dear. Where so
+// many are dropped that the rest can be eliminated, the result is exact. Internal.
+#pragma once
+
+#include <vector>
+
+#include "meshwork/spmd/search/cost_model.h"
+
+namespace meshwork {
+
+struct BoundedResult {
+  std::vector<int> assignment;
+  double bound = 0;  // no assignment has a smaller sum, up to rounding
+};
+
+// model: as Reduce leaves it, of costs >= 0. start: empty, or an assignment; the result has no larger sum.
+BoundedResult SearchBounded(const CostModel& model, const std::vector<int>& start, double max_entries);
+
+}  // namespace meshwork

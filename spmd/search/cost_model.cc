@@ -1,0 +1,110 @@
+#include "meshwork/spmd/search/cost_model.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace meshwork {
+
+double Combinations(std::span<const int> variables, std::span<const int> states) {
+  double product = 1;
+  for (int v : variables) product *= states[v];
+  return product;
+}
+
+void AddBroadcast(const CostTable& table, std::span<const int> scope, std::span<const int> states,
+                  std::vector<double>& sum) {
+  if (scope.empty()) {
+    sum[0] += table.costs[0];
+    return;
+  }
+  const size_t rank = scope.size();
+  std::vector<size_t> strides(rank, 0), sizes(rank);
+  for (size_t d = 0; d < rank; ++d) sizes[d] = static_cast<size_t>(states[scope[d]]);
+  size_t stride = 1;
+  for (size_t p = table.variables.size(); p-- > 0;) {
+    const auto at = std::find(scope.begin(), scope.end(), table.variables[p]);
+    strides[at - scope.begin()] = stride;
+    stride *= static_cast<size_t>(states[table.variables[p]]);
+  }
+  const size_t inner = sizes.back(), step = strides.back();
+  std::vector<size_t> at(rank, 0);
+  const double* in = table.costs.data();
+  for (double *out = sum.data(), *end = out + sum.size(); out < end; out += inner) {
+    if (step == 0) {
+      for (size_t j = 0; j < inner; ++j) out[j] += *in;
+    } else if (step == 1) {
+      for (size_t j = 0; j < inner; ++j) out[j] += in[j];
+    } else {
+      for (size_t j = 0; j < inner; ++j) out[j] += in[j * step];
+    }
+    for (size_t d = rank - 1; d-- > 0;) {
+      in += strides[d];
+      if (++at[d] < sizes[d]) break;
+      in -= strides[d] * sizes[d];
+      at[d] = 0;
+    }
+  }
+}
+
+double EntryOf(const CostTable& table, std::span<const int> states, std::span<const int> assignment) {
+  size_t index = 0;
+  for (int v : table.variables)
+    index = index * static_cast<size_t>(states[v]) + static_cast<size_t>(assignment[v]);
+  return table.costs[index];
+}
+
+double SumOf(const CostModel& model, std::span<const int> assignment) {
+  double sum = 0;
+  for (const CostTable& table : model.tables) sum += EntryOf(table, model.states, assignment);
+  return sum;
+}
+
+std::vector<std::vector<int>> TablesOf(const CostModel& model) {
+  std::vector<std::vector<int>> tables(model.states.size());
+  for (size_t t = 0; t < model.tables.size(); ++t)
+    for (int v : model.tables[t].variables) tables[v].push_back(static_cast<int>(t));
+  return tables;
+}
+
+CostTable Reordered(const CostTable& table, std::vector<int> order, std::span<const int> states) {
+  CostTable reordered{std::move(order), std::vector<double>(table.costs.size(), 0)};
+  AddBroadcast(table, reordered.variables, states, reordered.costs);
+  return reordered;
+}
+
+AroundVariable Around(const CostTable& table, size_t position, std::span<const int> states) {
+  AroundVariable around;
+  for (size_t p = 0; p < table.variables.size(); ++p) {
+    const auto size = static_cast<size_t>(states[table.variables[p]]);
+    (p < position ? around.before : p == position ? around.states : around.after) *= size;
+  }
+  return around;
+}
+
+double LeastOf(std::span<const double> costs) {
+  // Four at a time: each comparison waits for the one before.
+  double least[4] = {kNever, kNever, kNever, kNever};
+  size_t i = 0;
+  for (; i + 4 <= costs.size(); i += 4)
+    for (size_t j = 0; j < 4; ++j) least[j] = costs[i + j] < least[j] ? costs[i + j] : least[j];
+  for (; i < costs.size(); ++i) least[0] = std::min(least[0], costs[i]);
+  return std::min(std::min(least[0], least[1]), std::min(least[2], least[3]));
+}
+
+std::vector<double> LeastPerState(const CostTable& table, size_t position, std::span<const int> states) {
+  const AroundVariable around = Around(table, position, states);
+  std::vector<double> least(around.states, kNever);
+  const double* row = table.costs.data();
+  for (size_t b = 0; b < around.before; ++b) {
+    if (around.after == 1) {
+      for (size_t s = 0; s < around.states; ++s) least[s] = row[s] < least[s] ? row[s] : least[s];
+      row += around.states;
+      continue;
+    }
+    for (size_t s = 0; s < around.states; ++s, row += around.after)
+      least[s] = std::min(least[s], LeastOf({row, around.after}));
+  }
+  return least;
+}
+
+}  // namespace meshwork

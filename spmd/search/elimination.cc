@@ -1,0 +1,145 @@
+#include "meshwork/spmd/search/elimination.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "meshwork/spmd/search/min_out.h"
+
+namespace meshwork {
+namespace {
+
+// Sums this factor apart are one for the choice of a state: what is added in another order is no other cost.
+constexpr double kSame = 1e-14;
+
+// Tables of one variable that are minimised together, and the variables that they have.
+struct Group {
+  std::vector<int> scope;  // in increasing order
+  std::vector<int> tables;
+};
+
+std::vector<int> Union(const std::vector<int>& a, const std::vector<int>& b) {
+  std::vector<int> both;
+  std::set_union(a.begin(), a.end(), b.begin(), b.end(), std::back_inserter(both));
+  return both;
+}
+
+// Scopes in buckets, one per variable, by which variable of a scope comes first in the order.
+class Buckets {
+ public:
+  Buckets(const CostModel& model, std::span<const int> order, double max_joint)
+      : order_(order), states_(model.states), max_joint_(max_joint), place_(model.states.size(), -1) {
+    for (size_t i = 0; i < order.size(); ++i) place_[order[i]] = static_cast<int>(i);
+    buckets_.resize(order.size());
+    for (size_t t = 0; t < model.tables.size(); ++t) {
+      std::vector<int> scope = model.tables[t].variables;
+      std::sort(scope.begin(), scope.end());
+      Add(static_cast<int>(t), std::move(scope));
+    }
+  }
+
+  // Table `t` has these variables; it is put where it is needed. False if it has none.
+  bool Add(int t, std::vector<int> scope) {
+    int first = -1;
+    for (int v : scope)
+      if (first < 0 || place_[v] < first) first = place_[v];
+    if (static_cast<size_t>(t) >= scopes_.size()) scopes_.resize(t + 1);
+    scopes_[t] = std::move(scope);
+    if (first >= 0) buckets_[first].push_back(t);
+    return first >= 0;
+  }
+
+  const std::vector<int>& Tables(size_t place) const { return buckets_[place]; }
+
+  // The tables of a bucket, together where they look at no more than max_joint combinations, the large ones first.
+  std::vector<Group> Groups(size_t place) const {
+    std::vector<int> tables = buckets_[place];
+    if (max_joint_ < kNever) {
+      std::stable_sort(tables.begin(), tables.end(), [&](int a, int b) {
+        return Combinations(scopes_[a], states_) > Combinations(scopes_[b], states_);
+      });
+    }
+    std::vector<Group> groups;
+    for (int t : tables) {
+      bool placed = false;
+      for (Group& group : groups) {
+        std::vector<int> both = Union(group.scope, scopes_[t]);
+        if (both.size() > group.scope.size() && Combinations(both, states_) > max_joint_) continue;
+        group.scope = std::move(both);
+        group.tables.push_back(t);
+        placed = true;
+        break;
+      }
+      if (!placed) groups.push_back({scopes_[t], {t}});
+    }
+    return groups;
+  }
+
+ private:
+  const std::span<const int> order_;
+  const std::span<const int> states_;
+  const double max_joint_;
+  std::vector<int> place_;                 // per variable
+  std::vector<std::vector<int>> buckets_;  // tables, per place in the order
+  std::vector<std::vector<int>> scopes_;   // per table
+};
+
+int BestState(int variable, const std::vector<int>& bucket, const CostModel& model,
+              std::vector<int>& assignment) {
+  const int num_states = model.states[variable];
+  std::vector<double> sums(num_states, 0);
+  double scale = 0;
+  for (int s = 0; s < num_states; ++s) {
+    assignment[variable] = s;
+    for (int t : bucket) sums[s] += EntryOf(model.tables[t], model.states, assignment);
+  }
+  const double least = *std::min_element(sums.begin(), sums.end());
+  scale = least < 0 ? -least : least;
+  for (int s = 0; s < num_states; ++s)
+    if (sums[s] <= least + kSame * scale) return s;
+  return 0;  // all may not be
+}
+
+}  // namespace
+
+Eliminated Eliminate(CostModel model, std::span<const int> order, double max_joint) {
+  Buckets buckets(model, order, max_joint);
+  Eliminated result;
+  for (const CostTable& table : model.tables)
+    if (table.variables.empty()) result.bound += table.costs[0];
+  for (size_t place = 0; place < order.size(); ++place) {
+    const int v = order[place];
+    const std::vector<Group> groups = buckets.Groups(place);
+    result.is_exact &= groups.size() <= 1;
+    for (const Group& group : groups) {
+      std::vector<const CostTable*> tables;
+      for (int t : group.tables) tables.push_back(&model.tables[t]);
+      CostTable least = MinOut(v, tables, model.states);
+      std::vector<int> scope = group.scope;
+      scope.erase(std::find(scope.begin(), scope.end(), v));
+      if (!buckets.Add(static_cast<int>(model.tables.size()), std::move(scope)))
+        result.bound += least.costs[0];
+      model.tables.push_back(std::move(least));
+    }
+  }
+  result.assignment.assign(model.states.size(), 0);
+  for (size_t place = order.size(); place-- > 0;)
+    result.assignment[order[place]] =
+        BestState(order[place], buckets.Tables(place), model, result.assignment);
+  return result;
+}
+
+double EntriesToEliminate(const CostModel& model, std::span<const int> order, double max_joint) {
+  Buckets buckets(model, order, max_joint);
+  int num_tables = static_cast<int>(model.tables.size());
+  double entries = 0;
+  for (size_t place = 0; place < order.size(); ++place) {
+    for (Group& group : buckets.Groups(place)) {
+      entries += Combinations(group.scope, model.states);
+      group.scope.erase(std::find(group.scope.begin(), group.scope.end(), order[place]));
+      buckets.Add(num_tables++, std::move(group.scope));
+    }
+  }
+  return entries;
+}
+
+}  // namespace meshwork

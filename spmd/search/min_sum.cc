@@ -1,0 +1,77 @@
+#include "meshwork/spmd/search/min_sum.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "meshwork/base/status.h"
+#include "meshwork/spmd/search/bounded_search.h"
+#include "meshwork/spmd/search/cost_model.h"
+#include "meshwork/spmd/search/elimination.h"
+#include "meshwork/spmd/search/elimination_order.h"
+#include "meshwork/spmd/search/reduce.h"
+
+namespace meshwork {
+
+int MinSum::AddVariable(int states) {
+  MESHWORK_CHECK(states >= 1, "a variable of {} states", states);
+  states_.push_back(states);
+  return num_variables() - 1;
+}
+
+void MinSum::AddTable(std::vector<int> variables, std::vector<double> costs) {
+  for (size_t i = 0; i < variables.size(); ++i) {
+    MESHWORK_CHECK(variables[i] >= 0 && variables[i] < num_variables(), "there is no variable {}",
+                   variables[i]);
+    MESHWORK_CHECK(std::find(variables.begin(), variables.begin() + i, variables[i]) == variables.begin() + i,
+                   "a table has variable {} twice", variables[i]);
+  }
+  const double combinations = Combinations(variables, states_);
+  MESHWORK_CHECK(static_cast<double>(costs.size()) == combinations, "{} costs for {} combinations of states",
+                 costs.size(), combinations);
+  for (double cost : costs) MESHWORK_CHECK(cost >= 0, "a cost of {}", cost);
+  tables_.push_back({std::move(variables), std::move(costs)});
+}
+
+double MinSum::CostOf(std::span<const int> assignment) const {
+  MESHWORK_CHECK(assignment.size() == states_.size(), "{} states for {} variables", assignment.size(),
+                 states_.size());
+  double sum = 0;
+  for (const CostTable& table : tables_) sum += EntryOf(table, states_, assignment);
+  return sum;
+}
+
+MinSumResult Minimize(const MinSum& problem, const MinSumOptions& options) {
+  MinSumResult result;
+  result.assignment = options.start;
+  result.assignment.resize(problem.num_variables(), 0);
+  result.cost = problem.CostOf(result.assignment);
+  Reduced reduced = Reduce({problem.states(), problem.tables()});
+  if (reduced.IsInfeasible()) {
+    result.lower_bound = kNever;
+    result.is_optimal = true;
+    return result;
+  }
+  const auto max_entries = static_cast<double>(options.max_entries);
+  const EliminationOrder order = FindOrder(reduced.model, max_entries);
+  const bool is_exact = order.entries <= max_entries;
+  std::vector<int> found;
+  if (is_exact) {
+    found = reduced.Original(Eliminate(std::move(reduced.model), order.order).assignment);
+  } else {
+    std::vector<int> start;
+    if (!options.start.empty()) start = reduced.Into(options.start);
+    const BoundedResult bounded = SearchBounded(reduced.model, start, max_entries);
+    found = reduced.Original(bounded.assignment);
+    result.lower_bound = bounded.bound;
+  }
+  const double cost = problem.CostOf(found);
+  if (is_exact || cost < result.cost) {
+    result.assignment = std::move(found);
+    result.cost = cost;
+  }
+  result.lower_bound = is_exact ? result.cost : std::min(result.lower_bound, result.cost);
+  result.is_optimal = result.cost <= result.lower_bound * kEqual;
+  return result;
+}
+
+}  // namespace meshwork

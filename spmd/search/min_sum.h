@@ -1,0 +1,75 @@
+// MinSum is a sum of cost tables over discrete variables. Minimize finds states of the variables that make it small.
+//
+//   MinSum problem;
+//   const int x = problem.AddVariable(2), y = problem.AddVariable(2);
+//   problem.AddTable({x}, {0, 3});           // 0 where x is 0, 3 where x is 1
+//   problem.AddTable({x, y}, {5, 6, 0, 1});  // row-major: the states of y are next to each other
+//   Minimize(problem).assignment             // {1, 0}: 3 + 0
+//
+// This is the weighted constraint satisfaction problem, or the most probable states of a factor graph. It is NP-hard in
+// general. Problems of small width, as chains and trees of small tables are, are solved exactly in time linear in their
+// number of variables, by bucket elimination (Dechter, "Bucket elimination: a unifying framework for reasoning", Artificial
+// Intelligence 113, 1999). States that another one always beats are dropped before (Goldstein,
+// "Efficient rotamer elimination applied to protein side-chains", Biophysical Journal 66, 1994).
+// Where elimination would take too many entries, the result is an assignment and a bound of how far it may be from the
+// optimum: by local search of exact steps, sequential message passing (Kolmogorov, PAMI 28, 2006, and PAMI 37, 2015) and
+// mini-buckets (Dechter and Rish, Journal of the ACM 50, 2003).
+//
+// Results are the same in every run. Nothing here is shared between threads: several may minimize at a time.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace meshwork {
+
+// A cost for each combination of states of some variables: row-major, the last variable fastest.
+struct CostTable {
+  std::vector<int> variables;  // distinct
+  std::vector<double> costs;
+};
+
+class MinSum {
+ public:
+  // A variable of so many states (>= 1). Returns its index, counted from 0.
+  int AddVariable(int states);
+
+  // costs: row-major over the states of `variables`, the last one fastest; each is finite and >= 0, or infinity where the
+  // combination may not be. `variables` are distinct; without any, it is one constant.
+  void AddTable(std::vector<int> variables, std::vector<double> costs);
+
+  int num_variables() const { return static_cast<int>(states_.size()); }
+  int states(int variable) const { return states_[variable]; }
+  const std::vector<int>& states() const { return states_; }
+  const std::vector<CostTable>& tables() const { return tables_; }
+
+  // The sum of all tables. assignment: a state per variable.
+  double CostOf(std::span<const int> assignment) const;
+
+ private:
+  std::vector<int> states_;
+  std::vector<CostTable> tables_;
+};
+
+struct MinSumOptions {
+  // About how many entries of tables the solver may compute: a unit of its time, 1e9 are about a second or two. An
+  // elimination that takes more is not tried. It holds at most 8 bytes per entry, most often far less.
+  int64_t max_entries = 500'000'000;
+  // A known assignment to start from, where exact elimination takes too many entries. The result costs no more. Empty: none.
+  std::vector<int> start = {};
+};
+
+struct MinSumResult {
+  std::vector<int> assignment;  // a state per variable
+  double cost = 0;          // CostOf(assignment); infinity if none was found, or there is none, that may be
+  double lower_bound = 0;   // no assignment costs less, up to rounding; infinity if none may be
+  bool is_optimal = false;  // cost and lower_bound agree to 1e-9 of the cost
+};
+
+// An assignment of small cost: of least cost, if problem and max_entries allow. Of states that cost the same, the one of
+// lower index is preferred, so the caller puts first what it likes best; this is decided variable by variable, in the
+// order of elimination.
+MinSumResult Minimize(const MinSum& problem, const MinSumOptions& options = {});
+
+}  // namespace meshwork

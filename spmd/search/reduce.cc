@@ -1,0 +1,252 @@
+#include "meshwork/spmd/search/reduce.h"
+
+#include <algorithm>
+#include <cmath>
+#include <deque>
+#include <numeric>
+#include <utility>
+
+namespace meshwork {
+namespace {
+
+// A variable's states are compared where that takes at most so many steps: about as many as to eliminate it, else.
+constexpr double kMaxCompared = 1 << 16;
+
+// How often a variable is looked at again after others lost states.
+constexpr int kMaxVisits = 8;
+
+// Sums of tables differ by rounding by less than this times their largest costs. A state must be worse than a later one by
+// more than that, so that the first of equals is kept.
+constexpr double kRounding = 1e-14;
+
+class Reducer {
+ public:
+  explicit Reducer(CostModel model) {
+    result_.model = std::move(model);
+    for (int states : result_.model.states) {
+      result_.kept.emplace_back(states);
+      std::iota(result_.kept.back().begin(), result_.kept.back().end(), 0);
+    }
+    for (CostTable& table : tables()) {
+      if (std::is_sorted(table.variables.begin(), table.variables.end())) continue;
+      std::vector<int> order = table.variables;
+      std::sort(order.begin(), order.end());
+      table = Reordered(table, std::move(order), states());
+    }
+  }
+
+  Reduced Run() && {
+    // Tables that have become one may forbid more than each of them.
+    do {
+      LeaveOutDecided();
+      Absorb();
+    } while (DropStates() && !result_.IsInfeasible());
+    return std::move(result_);
+  }
+
+ private:
+  std::vector<CostTable>& tables() { return result_.model.tables; }
+  const std::vector<int>& states() const { return result_.model.states; }
+
+  // Drops what it finds, until there is nothing more. False if there was nothing.
+  bool DropStates() {
+    const size_t before = result_.dropped.size();
+    of_ = TablesOf(result_.model);
+    std::vector<int> visits(states().size(), 0);
+    std::vector<bool> waits(states().size(), true);
+    std::deque<int> queue(states().size());
+    std::iota(queue.begin(), queue.end(), 0);
+    while (!queue.empty()) {
+      const int v = queue.front();
+      queue.pop_front();
+      waits[v] = false;
+      const std::vector<bool> drop = Droppable(v, /*compares=*/++visits[v] <= kMaxVisits);
+      if (std::find(drop.begin(), drop.end(), true) == drop.end()) continue;
+      Drop(v, drop);
+      if (states()[v] == 0) return true;
+      for (int t : of_[v]) {
+        for (int u : tables()[t].variables) {
+          if (waits[u]) continue;
+          waits[u] = true;
+          queue.push_back(u);
+        }
+      }
+    }
+    return result_.dropped.size() > before;
+  }
+
+  static size_t PositionOf(int v, const CostTable& table) {
+    return std::find(table.variables.begin(), table.variables.end(), v) - table.variables.begin();
+  }
+
+  // Per state: whether it can be left out.
+  std::vector<bool> Droppable(int v, bool compares) {
+    const int n = states()[v];
+    std::vector<bool> drop(n, false);
+    double steps = 0, rounding = 0;
+    for (int t : of_[v]) {
+      const std::vector<double> least = LeastPerState(tables()[t], PositionOf(v, tables()[t]), states());
+      for (int s = 0; s < n; ++s)
+        if (least[s] == kNever) Mark(v, s, -1, drop);
+      steps += static_cast<double>(tables()[t].costs.size()) * n;
+    }
+    if (n == 1 || !compares || steps > kMaxCompared) return drop;
+    // more[a * n + b]: the most that b costs more than a.
+    std::vector<double> more(static_cast<size_t>(n) * n, 0);
+    for (int t : of_[v]) {
+      AddMost(v, tables()[t], more);
+      rounding += kRounding * LargestOf(tables()[t]);
+    }
+    for (int a = 0; a < n; ++a)
+      for (int b = 0; b < n && !drop[a]; ++b)
+        if (!drop[b] && a != b && (b < a ? more[a * n + b] <= 0 : more[a * n + b] < -rounding))
+          Mark(v, a, b, drop);
+    return drop;
+  }
+
+  void Mark(int v, int state, int instead, std::vector<bool>& drop) {
+    if (drop[state]) return;
+    drop[state] = true;
+    const std::vector<int>& kept = result_.kept[v];
+    result_.dropped.push_back({v, kept[state], instead < 0 ? -1 : kept[instead]});
+  }
+
+  // The largest amount of a finite entry.
+  static double LargestOf(const CostTable& table) {
+    double largest = 0;
+    for (double cost : table.costs)
+      if (cost != kNever) largest = std::max(largest, std::abs(cost));
+    return largest;
+  }
+
+  // Adds per pair of states (a, b) the most that b costs more than a.
+  void AddMost(int v, const CostTable& table, std::vector<double>& more) {
+    std::vector<int> order;
+    for (int u : table.variables)
+      if (u != v) order.push_back(u);
+    order.push_back(v);
+    const CostTable rows = order == table.variables ? table : Reordered(table, std::move(order), states());
+    const auto n = static_cast<size_t>(states()[v]);
+    std::vector<double> most(n * n, -kNever);
+    for (const double *row = rows.costs.data(), *end = row + rows.costs.size(); row < end; row += n) {
+      for (size_t a = 0; a < n; ++a) {
+        const double cost = row[a];
+        if (cost == kNever) continue;  // where a may not be, b need not be better
+        double* __restrict of_a = most.data() + a * n;
+        for (size_t b = 0; b < n; ++b) of_a[b] = row[b] - cost > of_a[b] ? row[b] - cost : of_a[b];
+      }
+    }
+    for (size_t i = 0; i < more.size(); ++i)
+      if (more[i] != kNever) more[i] += most[i];
+  }
+
+  void Drop(int v, const std::vector<bool>& drop) {
+    for (int t : of_[v]) {
+      CostTable& table = tables()[t];
+      const AroundVariable around = Around(table, PositionOf(v, table), states());
+      std::vector<double> left;
+      const double* row = table.costs.data();
+      for (size_t before = 0; before < around.before; ++before)
+        for (size_t s = 0; s < around.states; ++s, row += around.after)
+          if (!drop[s]) left.insert(left.end(), row, row + around.after);
+      table.costs = std::move(left);
+    }
+    std::vector<int> kept;
+    for (size_t s = 0; s < drop.size(); ++s)
+      if (!drop[s]) kept.push_back(result_.kept[v][s]);
+    result_.model.states[v] = static_cast<int>(kept.size());
+    result_.kept[v] = std::move(kept);
+  }
+
+  void LeaveOutDecided() {
+    for (CostTable& table : tables()) {
+      auto decided = [&](int v) { return states()[v] == 1; };
+      table.variables.erase(std::remove_if(table.variables.begin(), table.variables.end(), decided),
+                            table.variables.end());
+    }
+  }
+
+  // Adds each table to one that has all of its variables.
+  void Absorb() {
+    std::vector<size_t> by_rank(tables().size());
+    std::iota(by_rank.begin(), by_rank.end(), size_t{0});
+    std::stable_sort(by_rank.begin(), by_rank.end(), [&](size_t a, size_t b) {
+      return tables()[a].variables.size() < tables()[b].variables.size();
+    });
+    const std::vector<std::vector<int>> of = TablesOf(result_.model);
+    std::vector<bool> gone(tables().size(), false);
+    double constant = 0;
+    for (size_t t : by_rank) {
+      const CostTable& table = tables()[t];
+      if (table.variables.empty()) {
+        constant += table.costs[0];
+        gone[t] = true;
+        continue;
+      }
+      const std::vector<int>* fewest = &of[table.variables[0]];
+      for (int v : table.variables)
+        if (of[v].size() < fewest->size()) fewest = &of[v];
+      for (int other : *fewest) {
+        CostTable& home = tables()[other];
+        if (static_cast<size_t>(other) == t || gone[other] ||
+            !std::includes(home.variables.begin(), home.variables.end(), table.variables.begin(),
+                           table.variables.end()))
+          continue;
+        AddBroadcast(table, home.variables, states(), home.costs);
+        gone[t] = true;
+        break;
+      }
+    }
+    std::vector<CostTable> left;
+    if (constant != 0) left.push_back({{}, {constant}});
+    for (size_t t = 0; t < tables().size(); ++t)
+      if (!gone[t]) left.push_back(std::move(tables()[t]));
+    tables() = std::move(left);
+  }
+
+  Reduced result_;
+  std::vector<std::vector<int>> of_;  // the tables of a variable
+};
+
+}  // namespace
+
+bool Reduced::IsInfeasible() const {
+  const auto forbids = [](const CostTable& table) {
+    return table.variables.empty() && table.costs[0] == kNever;
+  };
+  return std::find(model.states.begin(), model.states.end(), 0) != model.states.end() ||
+         std::any_of(model.tables.begin(), model.tables.end(), forbids);
+}
+
+std::vector<int> Reduced::Into(std::vector<int> original) const {
+  for (const Dropped& one : dropped)
+    if (original[one.variable] == one.state)
+      original[one.variable] = one.instead >= 0 ? one.instead : kept[one.variable][0];
+  for (size_t v = 0; v < kept.size(); ++v) {
+    const auto at = std::lower_bound(kept[v].begin(), kept[v].end(), original[v]);
+    original[v] = static_cast<int>(at - kept[v].begin());
+  }
+  return original;
+}
+
+std::vector<int> Reduced::Original(const std::vector<int>& assignment) const {
+  std::vector<int> original;
+  for (size_t v = 0; v < kept.size(); ++v) original.push_back(kept[v][assignment[v]]);
+  return original;
+}
+
+Reduced Then(Reduced first, Reduced second) {
+  for (Reduced::Dropped one : second.dropped) {
+    const std::vector<int>& kept = first.kept[one.variable];
+    first.dropped.push_back({one.variable, kept[one.state], one.instead < 0 ? -1 : kept[one.instead]});
+  }
+  for (size_t v = 0; v < first.kept.size(); ++v)
+    for (int& state : second.kept[v]) state = first.kept[v][state];
+  first.kept = std::move(second.kept);
+  first.model = std::move(second.model);
+  return first;
+}
+
+Reduced Reduce(CostModel model) { return Reducer(std::move(model)).Run(); }
+
+}  // namespace meshwork

@@ -1,0 +1,239 @@
+// The laws of the solver's parts, on random problems.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <random>
+#include <set>
+#include <vector>
+
+#include "meshwork/spmd/search/cost_model.h"
+#include "meshwork/spmd/search/elimination.h"
+#include "meshwork/spmd/search/elimination_order.h"
+#include "meshwork/spmd/search/local_search.h"
+#include "meshwork/spmd/search/min_out.h"
+#include "meshwork/spmd/search/reduce.h"
+#include "meshwork/spmd/search/reparametrization.h"
+#include "search/random_problems.h"
+
+namespace meshwork {
+namespace {
+
+constexpr double kSlack = 1e-9;
+
+CostModel ModelOf(const MinSum& problem) { return {problem.states(), problem.tables()}; }
+
+MinSum ProblemOf(const CostModel& model) {
+  MinSum problem;
+  for (int states : model.states) problem.AddVariable(states);
+  for (const CostTable& table : model.tables) problem.AddTable(table.variables, table.costs);
+  return problem;
+}
+
+// Calls f for each assignment.
+template <typename F>
+void ForEachAssignment(const std::vector<int>& states, F f) {
+  std::vector<int> assignment(states.size(), 0);
+  while (true) {
+    f(assignment);
+    size_t v = 0;
+    while (v < states.size() && ++assignment[v] == states[v]) assignment[v++] = 0;
+    if (v == states.size()) return;
+  }
+}
+
+TEST(MinOutTest, IsTheLeastOfTheSum) {
+  std::mt19937 random(1);
+  for (int trial = 0; trial < 300; ++trial) {
+    CostModel model;
+    const int num_variables = 1 + static_cast<int>(random() % 6);
+    for (int v = 0; v < num_variables; ++v) model.states.push_back(1 + static_cast<int>(random() % 5));
+    std::vector<const CostTable*> tables;
+    for (int left = 1 + static_cast<int>(random() % 8); left > 0; --left) {
+      CostTable table{{0}, {}};
+      for (int v = 1; v < num_variables; ++v)
+        if (random() % 3 == 0) table.variables.push_back(v);
+      std::shuffle(table.variables.begin(), table.variables.end(), random);
+      table.costs.resize(static_cast<size_t>(Combinations(table.variables, model.states)));
+      for (double& cost : table.costs)
+        cost = random() % 8 == 0 ? kInf : static_cast<int>(random() % 100) - 50;
+      model.tables.push_back(std::move(table));
+    }
+    for (const CostTable& table : model.tables) tables.push_back(&table);
+    const CostTable least = MinOut(0, tables, model.states);
+    ForEachAssignment(model.states, [&](std::vector<int> assignment) {
+      if (assignment[0] != 0) return;
+      double expected = kInf;
+      for (int s = 0; s < model.states[0]; ++s) {
+        assignment[0] = s;
+        expected = std::min(expected, SumOf(model, assignment));
+      }
+      ASSERT_EQ(EntryOf(least, model.states, assignment), expected) << trial;
+    });
+  }
+}
+
+TEST(EliminationTest, IsABoundAndAnAssignmentInGroupsOfAnySize) {
+  std::mt19937 random(2);
+  int num_split = 0;
+  for (int trial = 0; trial < 1000; ++trial) {
+    const MinSum problem = RandomProblem(random, {});
+    const CostModel model = ModelOf(problem);
+    const double joint = 1 << (random() % 10), least = LeastCost(problem);
+    const Eliminated result = Eliminate(model, OrderForGroups(model, joint), joint);
+    ASSERT_LE(result.bound, least * (1 + kSlack)) << trial;
+    ASSERT_GE(SumOf(model, result.assignment), least * (1 - kSlack)) << trial;
+    if (result.is_exact) {
+      ASSERT_GE(result.bound, least * (1 - kSlack)) << trial;
+      ASSERT_LE(SumOf(model, result.assignment), least * (1 + kSlack)) << trial;
+    }
+    num_split += !result.is_exact;
+  }
+  EXPECT_GT(num_split, 40);
+}
+
+TEST(EliminationOrderTest, HasEachVariableOfATableOnceAndKnowsItsEntries) {
+  std::mt19937 random(3);
+  for (int trial = 0; trial < 200; ++trial) {
+    const CostModel model =
+        ModelOf(RandomProblem(random, {.max_variables = 30, .max_tables = 40, .max_rank = 3}));
+    std::set<int> variables;
+    for (const CostTable& table : model.tables)
+      variables.insert(table.variables.begin(), table.variables.end());
+    for (NextVariable next : {NextVariable::kFewestCombinations, NextVariable::kFewestFills}) {
+      const EliminationOrder order = OrderBy(next, model, kInf);
+      EXPECT_EQ(std::set<int>(order.order.begin(), order.order.end()), variables);
+      EXPECT_EQ(order.order.size(), variables.size());
+      EXPECT_EQ(order.entries, EntriesToEliminate(model, order.order, kInf));
+      EXPECT_LE(FindOrder(model, kInf).entries, order.entries);
+    }
+  }
+}
+
+TEST(EliminationOrderTest, OfAChainIsNoWiderThanTheChain) {
+  const MinSum chain = RandomChain({.length = 400, .states = 3, .width = 3, .seed = 1});
+  // Four variables at a time but at the end.
+  EXPECT_LE(FindOrder(ModelOf(chain), kInf).entries, 400 * 81);
+}
+
+TEST(EliminationOrderTest, FixesOtherVariablesEachTime) {
+  const CostModel model = ModelOf(RandomGrid(8, 8, 3, 1));
+  std::vector<int> times_fixed(64, 0);
+  for (int step = 0; step < 12; ++step) {
+    const EliminationOrder order = OrderWithFixed(model, 27, times_fixed, step);
+    EXPECT_EQ(order.order.size() + order.fixed.size(), 64);
+    EXPECT_LE(order.entries, 27.0 * static_cast<double>(order.order.size()));
+    for (int v : order.fixed) ++times_fixed[v];
+  }
+  EXPECT_LE(*std::max_element(times_fixed.begin(), times_fixed.end()), 9);
+}
+
+TEST(ReduceTest, KeepsTheLeastSumAndTakesAssignmentsToNoWorseOnes) {
+  std::mt19937 random(4);
+  int num_dropped = 0;
+  for (int trial = 0; trial < 1000; ++trial) {
+    const MinSum problem = RandomProblem(random, {});
+    const CostModel model = ModelOf(problem);
+    const double least = LeastCost(problem);
+    const Reduced reduced = Reduce(model);
+    if (reduced.IsInfeasible()) {
+      ASSERT_EQ(least, kInf) << trial;
+      continue;
+    }
+    num_dropped += !reduced.dropped.empty();
+    const double left = LeastCost(ProblemOf(reduced.model));
+    if (least == kInf) {
+      ASSERT_EQ(left, kInf) << trial;
+    }
+    if (least < kInf) {
+      ASSERT_NEAR(left, least, kSlack * least) << trial;
+    }
+    for (int i = 0; i < 10; ++i) {
+      const std::vector<int> start = RandomAssignment(random, problem), into = reduced.Into(start);
+      ASSERT_LE(SumOf(reduced.model, into), SumOf(model, start) * (1 + kSlack)) << trial;
+      ASSERT_LE(SumOf(model, reduced.Original(into)), SumOf(model, start) * (1 + kSlack)) << trial;
+    }
+  }
+  EXPECT_GT(num_dropped, 300);
+}
+
+TEST(ReduceTest, OnTopOfAnotherIsOne) {
+  std::mt19937 random(5);
+  for (int trial = 0; trial < 300; ++trial) {
+    const MinSum problem = RandomProblem(random, {});
+    Reduced once = Reduce(ModelOf(problem));
+    if (once.IsInfeasible()) continue;
+    // Others than the first state of a variable are forbidden.
+    CostModel less = once.model;
+    const int v = static_cast<int>(random() % less.states.size());
+    std::vector<double> only(less.states[v], kInf);
+    only[0] = 0;
+    less.tables.push_back({{v}, only});
+    const Reduced twice = Then(once, Reduce(less));
+    if (twice.IsInfeasible()) continue;
+    ASSERT_EQ(twice.model.states[v], 1);
+    ASSERT_EQ(twice.kept[v][0], once.kept[v][0]);
+    const std::vector<int> start = once.Original(std::vector<int>(once.kept.size(), 0));
+    const double sum = problem.CostOf(start);
+    ASSERT_LE(problem.CostOf(twice.Original(twice.Into(start))), sum * (1 + kSlack)) << trial;
+  }
+}
+
+TEST(ReparametrizationTest, MovesCostsAndRaisesTheBound) {
+  std::mt19937 random(6);
+  int num_raised = 0;
+  for (int trial = 0; trial < 500; ++trial) {
+    const Reduced reduced = Reduce(ModelOf(RandomProblem(random, {})));
+    if (reduced.IsInfeasible()) continue;
+    const CostModel& model = reduced.model;
+    const double least = LeastCost(ProblemOf(model));
+    Reparametrization messages(model);
+    double before = messages.Bound();
+    for (int pass = 0; pass < 3; ++pass) {
+      messages.Pass();
+      const double bound = messages.Bound();
+      ASSERT_GE(bound, before - kSlack * std::abs(before)) << trial;
+      num_raised += bound > before + kSlack * std::abs(before);
+      before = bound;
+    }
+    if (least < kInf) {
+      ASSERT_LE(before, least * (1 + kSlack)) << trial;
+    }
+    const std::vector<std::vector<double>> bounds = messages.BoundPerState();
+    const CostModel moved = messages.Model();
+    ForEachAssignment(model.states, [&](const std::vector<int>& assignment) {
+      const double sum = SumOf(model, assignment);
+      if (sum == kInf) {
+        ASSERT_EQ(SumOf(moved, assignment), kInf) << trial;
+      } else {
+        ASSERT_NEAR(SumOf(moved, assignment), sum, kSlack * (1 + sum)) << trial;
+        for (size_t v = 0; v < assignment.size(); ++v)
+          ASSERT_LE(bounds[v][assignment[v]], sum * (1 + kSlack) + kSlack);
+      }
+    });
+  }
+  EXPECT_GT(num_raised, 30);
+}
+
+TEST(LocalSearchTest, IsNeverWorseAndStopsAtItsGoal) {
+  std::mt19937 random(7);
+  for (int trial = 0; trial < 300; ++trial) {
+    const MinSum problem = RandomProblem(random, {.max_variables = 12, .max_tables = 20, .max_rank = 3});
+    const CostModel model = ModelOf(problem);
+    std::vector<int> assignment = RandomAssignment(random, problem);
+    const double before = SumOf(model, assignment);
+    double entries = 0;
+    const double sum = Improve(model, 0, 2000, assignment, entries);
+    ASSERT_EQ(sum, SumOf(model, assignment));
+    ASSERT_LE(sum, before);
+    std::vector<int> same = assignment;
+    ASSERT_EQ(Improve(model, sum, 2000, same, entries), sum);
+    if (sum < kInf) {
+      ASSERT_EQ(same, assignment);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace meshwork
